@@ -1,0 +1,178 @@
+package event
+
+import (
+	"fmt"
+	"sync"
+	"time"
+)
+
+// Event is something that happened in a DDL job. Its String is one line for
+// the log.
+type Event interface {
+	fmt.Stringer
+	// JobID is the job the event belongs to, 0 if none.
+	JobID() int64
+}
+
+// Listener receives events. It must not block and must not call back into the
+// component that emits.
+type Listener func(Event)
+
+// Bus hands every event to all listeners, in the emitting goroutine.
+// The zero value is ready to use.
+type Bus struct {
+	mu        sync.RWMutex
+	next      int
+	listeners map[int]Listener
+}
+
+// Subscribe adds a listener and returns the function that removes it.
+func (b *Bus) Subscribe(l Listener) (cancel func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.listeners == nil {
+		b.listeners = make(map[int]Listener)
+	}
+	id := b.next
+	b.next++
+	b.listeners[id] = l
+	return func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		delete(b.listeners, id)
+	}
+}
+
+// Emit calls every listener with e. A nil bus drops it.
+func (b *Bus) Emit(e Event) {
+	if b == nil {
+		return
+	}
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	for _, l := range b.listeners {
+		l(e)
+	}
+}
+
+// Job names the job an event belongs to; it is embedded in every event.
+type Job struct{ ID int64 }
+
+// JobID implements Event.
+func (j Job) JobID() int64 { return j.ID }
+
+// JobQueued: a job was written to the queue.
+type JobQueued struct {
+	Job
+	Type, Schema, Table, Query string
+}
+
+func (e JobQueued) String() string {
+	return fmt.Sprintf("job %d queued: %s on %s.%s", e.ID, e.Type, e.Schema, e.Table)
+}
+
+// JobStateChanged: a job went from one state to another (queueing, running,
+// rollingback, cancelling, paused, synced, cancelled, rollback done).
+type JobStateChanged struct {
+	Job
+	From, To string
+	Err      error
+}
+
+func (e JobStateChanged) String() string {
+	if e.Err != nil {
+		return fmt.Sprintf("job %d %s -> %s: %v", e.ID, e.From, e.To, e.Err)
+	}
+	return fmt.Sprintf("job %d %s -> %s", e.ID, e.From, e.To)
+}
+
+// SchemaStateChanged: an index or column of the job reached a schema state
+// (none, delete only, write only, write reorganization, public) with the
+// schema version at which it did.
+type SchemaStateChanged struct {
+	Job
+	State         string
+	SchemaVersion int64
+}
+
+func (e SchemaStateChanged) String() string {
+	return fmt.Sprintf("job %d schema state %s at version %d", e.ID, e.State, e.SchemaVersion)
+}
+
+// LockWait: the job waits for transactions that have written under an older
+// schema version. Blockers names some of them.
+type LockWait struct {
+	Job
+	Waited   time.Duration
+	Blockers []string
+}
+
+func (e LockWait) String() string {
+	return fmt.Sprintf("job %d has waited %s for the metadata lock, held by %v", e.ID, e.Waited.Round(time.Millisecond), e.Blockers)
+}
+
+// StageChanged: the backfill entered a stage (scan, merge, ingest, verify).
+type StageChanged struct {
+	Job
+	Stage string
+}
+
+func (e StageChanged) String() string { return fmt.Sprintf("job %d stage %s", e.ID, e.Stage) }
+
+// Progress: so many rows of the table have been scanned and encoded by the
+// backfill, of an estimated total.
+type Progress struct {
+	Job
+	RowsDone, RowsTotal int64
+	RowsPerSecond       float64
+}
+
+func (e Progress) String() string {
+	return fmt.Sprintf("job %d %d of about %d rows, %.0f rows/s", e.ID, e.RowsDone, e.RowsTotal, e.RowsPerSecond)
+}
+
+// RangeDone: one range of the table was scanned.
+type RangeDone struct {
+	Job
+	Rows    int64
+	Elapsed time.Duration
+}
+
+func (e RangeDone) String() string {
+	return fmt.Sprintf("job %d range done: %d rows in %s", e.ID, e.Rows, e.Elapsed.Round(time.Millisecond))
+}
+
+// Ingested: files were imported into the store.
+type Ingested struct {
+	Job
+	Files   int
+	Bytes   uint64
+	Elapsed time.Duration
+}
+
+func (e Ingested) String() string {
+	return fmt.Sprintf("job %d ingested %d files, %d bytes in %s", e.ID, e.Files, e.Bytes, e.Elapsed.Round(time.Millisecond))
+}
+
+// Throttled: the job was slowed down, and why.
+type Throttled struct {
+	Job
+	Reason string
+	For    time.Duration
+}
+
+func (e Throttled) String() string {
+	return fmt.Sprintf("job %d throttled for %s: %s", e.ID, e.For.Round(time.Millisecond), e.Reason)
+}
+
+// Retry: an operation failed and is tried again.
+type Retry struct {
+	Job
+	Op      string
+	Attempt int
+	Err     error
+}
+
+func (e Retry) String() string {
+	return fmt.Sprintf("job %d retries %s (attempt %d): %v", e.ID, e.Op, e.Attempt, e.Err)
+}

@@ -1,0 +1,58 @@
+package kv
+
+import (
+	"time"
+
+	"github.com/pingcap/tidb/pkg/types"
+	"github.com/pingcap/tidb/pkg/util/chunk"
+	"github.com/pingcap/tidb/pkg/util/rowcodec"
+)
+
+// ScanRequest asks for some columns of the rows of one table.
+type ScanRequest struct {
+	// Range lies within the record keys of one table (t{id}_r...).
+	Range KeyRange
+	// TS is the snapshot's timestamp. The caller holds GC at or below it, or
+	// knows that it is recent.
+	TS uint64
+	// Columns are the wanted columns; a column that is the integer handle has
+	// IsPKHandle set.
+	Columns []rowcodec.ColInfo
+	// Defaults holds, for each column, the value of rows that were written
+	// before the column existed.
+	Defaults []types.Datum
+	// HandleColIDs are the IDs of the primary key columns of a clustered table,
+	// in key order; empty for a table with hidden row IDs.
+	HandleColIDs []int64
+	// CommonHandle says that handles are encoded columns, not integers.
+	CommonHandle bool
+	// Loc is the time zone TIMESTAMP values are converted to; nil is UTC.
+	Loc *time.Location
+	// BatchRows is the target number of rows of a batch; 0 is 1024.
+	BatchRows int
+}
+
+// RowBatch is a batch of rows in key order, column by column.
+type RowBatch struct {
+	// Rows has one column for each of ScanRequest.Columns.
+	Rows *chunk.Chunk
+	// IntHandles holds the handle of each row, unless handles are common.
+	IntHandles []int64
+	// CommonHandles holds the encoded handles back to back; row i's is
+	// CommonHandles[HandleOffsets[i]:HandleOffsets[i+1]].
+	CommonHandles []byte
+	HandleOffsets []uint32
+	// LastKey is the record key of the batch's last row: a scan resumes at
+	// NextKey(LastKey).
+	LastKey []byte
+	// Bytes is the size of the keys and values read for this batch.
+	Bytes int
+}
+
+// NumRows is the number of rows in the batch.
+func (b *RowBatch) NumRows() int { return b.Rows.NumRows() }
+
+// CommonHandle returns the encoded common handle of row i.
+func (b *RowBatch) CommonHandle(i int) []byte {
+	return b.CommonHandles[b.HandleOffsets[i]:b.HandleOffsets[i+1]]
+}

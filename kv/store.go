@@ -1,0 +1,215 @@
+package kv
+
+import (
+	"context"
+	"time"
+)
+
+// Store is a multi-version transactional key-value store. All methods may be
+// called concurrently.
+type Store interface {
+	// Name names the driver: "pebble" or "tikv".
+	Name() string
+
+	// Begin starts a transaction that reads at a timestamp at or after which
+	// every commit acknowledged so far, by anyone, is visible.
+	Begin(ctx context.Context) (Txn, error)
+
+	// Snapshot opens a read view at ts, waiting for commits at or below ts that
+	// are still in flight. It fails with ErrSnapshotTooOld below the GC safe
+	// point. A ts above CurrentTS is an error. The caller must Close it.
+	Snapshot(ctx context.Context, ts uint64) (Snapshot, error)
+
+	// CurrentTS returns a fresh timestamp, greater than every one returned
+	// before and than every commit timestamp acknowledged before.
+	CurrentTS(ctx context.Context) (uint64, error)
+
+	// Ranges cuts r into adjacent, non-overlapping pieces in key order that
+	// cover it: the natural units of parallel work (SST boundaries, regions).
+	// It returns at least one piece for a non-empty range.
+	Ranges(ctx context.Context, r KeyRange) ([]SizedRange, error)
+
+	// ScanColumns scans the rows of one table at a timestamp and hands out only
+	// the handle and the columns asked for, in key order, in batches. It
+	// returns the first error of fn or of the scan. A batch is valid only
+	// during the call of fn.
+	ScanColumns(ctx context.Context, req ScanRequest, fn func(*RowBatch) error) error
+
+	// NewImportWriter opens a writer of one import unit.
+	NewImportWriter(ctx context.Context, opts ImportOptions) (ImportWriter, error)
+
+	// Import links finished units into the store and consumes them: after
+	// success every pair is durable and visible to snapshots at or after the
+	// units' version. Units of one call must not overlap each other. On error
+	// some units may have been imported; importing them again is harmless, and
+	// the units that were not consumed are still to be discarded.
+	Import(ctx context.Context, units []ImportUnit) error
+
+	// HoldGC keeps every version that a snapshot at ts needs until the hold is
+	// released or, so that a dead holder cannot block GC for good, until ttl
+	// has passed since the last Renew. Holds are durable; one with the same
+	// name replaces the earlier one. It fails with ErrSnapshotTooOld when GC
+	// has passed ts already.
+	HoldGC(ctx context.Context, name string, ts uint64, ttl time.Duration) (GCHold, error)
+
+	// GCHolds lists the holds that are in force, by name.
+	GCHolds(ctx context.Context) (map[string]uint64, error)
+
+	// DeleteRange removes every version of every key in r at once, from all
+	// snapshots. The caller makes sure that nobody needs or writes them.
+	DeleteRange(ctx context.Context, r KeyRange) error
+
+	// LoadSignals returns the store's current load, for flow control. It is
+	// cheap enough to be polled several times a second.
+	LoadSignals() LoadSignals
+
+	// Close waits for running operations and closes the store.
+	Close() error
+}
+
+// Retriever reads keys.
+type Retriever interface {
+	// Get returns the value of key or ErrNotExist. The caller owns the slice.
+	Get(ctx context.Context, key []byte) ([]byte, error)
+	// Iter iterates over r in ascending key order.
+	Iter(r KeyRange) (Iterator, error)
+	// IterReverse iterates over r in descending key order.
+	IterReverse(r KeyRange) (Iterator, error)
+}
+
+// Iterator walks over live keys. It starts on the first entry, if any:
+//
+//	for ; it.Valid(); err = it.Next() { ... }
+//
+// Key and Value are valid until the next call of Next or Close.
+type Iterator interface {
+	// Valid reports whether the iterator stands on an entry.
+	Valid() bool
+	Key() []byte
+	Value() []byte
+	// Next moves on. After an error the iterator is not valid any more.
+	Next() error
+	Close() error
+}
+
+// Snapshot is a read view of the store at one timestamp. It may be used
+// concurrently.
+type Snapshot interface {
+	Retriever
+	TS() uint64
+	Close() error
+}
+
+// KeyFlag says how a written key takes part in the commit.
+type KeyFlag uint8
+
+const (
+	// NoConflictCheck leaves the key out of conflict detection: for keys that
+	// are derived from another checked key and written only together with it.
+	NoConflictCheck KeyFlag = 1 << iota
+)
+
+// Checkpoint is a position in a transaction's history of writes.
+type Checkpoint int
+
+// Txn is a transaction under snapshot isolation with optimistic conflict
+// detection. It sees its own writes. It must be used by one goroutine at a
+// time, and ended by Commit or Rollback.
+type Txn interface {
+	Retriever
+
+	// StartTS is the timestamp of the snapshot the transaction reads.
+	StartTS() uint64
+	// Set buffers a value. It copies key and value. An empty value is
+	// ErrEmptyValue.
+	Set(key, value []byte, flags ...KeyFlag) error
+	// Delete buffers a tombstone, also for a key that does not exist.
+	Delete(key []byte, flags ...KeyFlag) error
+	// LockKeys makes the commit fail with a WriteConflictError if one of the
+	// keys is written, or locked, by a transaction that commits meanwhile.
+	LockKeys(keys ...[]byte) error
+
+	// Checkpoint returns the current position; RevertTo undoes all writes since
+	// then (locks stay). Positions nest: reverting to one invalidates later
+	// ones.
+	Checkpoint() Checkpoint
+	RevertTo(Checkpoint)
+
+	// Len is the number of distinct keys in the buffer, Size their bytes.
+	Len() int
+	Size() int
+
+	// SetCommitCheck installs fn to be called during Commit after the commit
+	// timestamp is taken and before anything becomes visible; an error aborts
+	// the commit and is returned by it. It is not called for a transaction
+	// without writes.
+	SetCommitCheck(fn func(commitTS uint64) error)
+
+	// Commit makes the writes durable and visible at one timestamp, atomically,
+	// or returns an error and leaves nothing. A WriteConflictError means that
+	// the transaction can be retried.
+	Commit(ctx context.Context) error
+	// CommitTS is the commit timestamp after a successful Commit that wrote
+	// something, else 0.
+	CommitTS() uint64
+	// Rollback drops the transaction. After Commit or Rollback it does nothing.
+	Rollback() error
+}
+
+// SizedRange is a key range with its approximate size in the store.
+type SizedRange struct {
+	KeyRange
+	// Bytes is the approximate size on disk; 0 when unknown.
+	Bytes uint64
+}
+
+// GCHold protects versions from garbage collection. See Store.HoldGC.
+type GCHold interface {
+	TS() uint64
+	// Renew extends the hold by ttl from now. It fails if the hold has expired
+	// and GC has passed its timestamp.
+	Renew(ctx context.Context, ttl time.Duration) error
+	// Release ends the hold. Releasing twice does nothing.
+	Release(ctx context.Context) error
+}
+
+// LoadSignals is a store's load at one moment.
+type LoadSignals struct {
+	// L0Sublevels is the read amplification of L0 (embedded store).
+	L0Sublevels int
+	// CompactionDebtBytes estimates what is left to compact.
+	CompactionDebtBytes uint64
+	// CommitP99 is the 99th percentile of commit latency over the last seconds,
+	// 0 when nothing was committed.
+	CommitP99 time.Duration
+	// CommitsPerSecond is the commit rate over the last seconds.
+	CommitsPerSecond float64
+	// WriteStalled says that writers are being held back now.
+	WriteStalled bool
+}
+
+// Retrying runs fn in a new transaction and commits it, again from the start
+// on a write conflict, until ctx ends.
+func Retrying(ctx context.Context, s Store, fn func(ctx context.Context, txn Txn) error) error {
+	for {
+		err := runOnce(ctx, s, fn)
+		if !IsWriteConflict(err) {
+			return err
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+}
+
+func runOnce(ctx context.Context, s Store, fn func(ctx context.Context, txn Txn) error) error {
+	txn, err := s.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	if err := fn(ctx, txn); err != nil {
+		_ = txn.Rollback()
+		return err
+	}
+	return txn.Commit(ctx)
+}
