@@ -1,0 +1,68 @@
+package table
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	tkv "github.com/pingcap/tidb/pkg/kv"
+	"github.com/pingcap/tidb/pkg/meta/model"
+	"github.com/pingcap/tidb/pkg/types"
+
+	"fastddl/kv"
+)
+
+// DuplicateError says that a row would have the same unique key as another one
+// (MySQL error 1062).
+type DuplicateError struct {
+	// Key is the violated key as "table.KEY".
+	Key string
+	// Value is the key's value, its columns joined by "-".
+	Value string
+	// Handle and Row are the row that has the value, public columns.
+	Handle tkv.Handle
+	Row    []types.Datum
+}
+
+func (e *DuplicateError) Error() string {
+	return fmt.Sprintf("Duplicate entry '%s' for key '%s'", e.Value, e.Key)
+}
+
+// duplicateError describes the row that holds the values of idx already; idx is
+// nil for an integer handle.
+func (t *Table) duplicateError(ctx context.Context, txn kv.Txn, idx *model.IndexInfo, values []types.Datum, existing tkv.Handle) error {
+	e := &DuplicateError{Key: t.meta.Name.O + ".PRIMARY", Handle: existing}
+	if idx != nil && !idx.Primary {
+		e.Key = t.meta.Name.O + "." + idx.Name.O
+	}
+	var err error
+	if e.Value, err = KeyText(values); err != nil {
+		return err
+	}
+	if e.Row, err = t.Reader(txn, nil, nil).Get(ctx, existing); err != nil {
+		if errors.Is(err, kv.ErrNotExist) {
+			return fmt.Errorf("index %s has an entry for handle %s, which has no row", e.Key, existing)
+		}
+		return err
+	}
+	return e
+}
+
+// KeyText prints the values of a key as MySQL names them in duplicate entry
+// errors.
+func KeyText(values []types.Datum) (string, error) {
+	texts := make([]string, len(values))
+	for i, v := range values {
+		if v.IsNull() {
+			texts[i] = "NULL"
+			continue
+		}
+		s, err := v.ToString()
+		if err != nil {
+			return "", fmt.Errorf("print key value: %w", err)
+		}
+		texts[i] = s
+	}
+	return strings.Join(texts, "-"), nil
+}

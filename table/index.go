@@ -1,0 +1,168 @@
+package table
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	tkv "github.com/pingcap/tidb/pkg/kv"
+	"github.com/pingcap/tidb/pkg/meta/model"
+	"github.com/pingcap/tidb/pkg/tablecodec"
+	"github.com/pingcap/tidb/pkg/types"
+	"github.com/pingcap/tidb/pkg/util/collate"
+	"github.com/pingcap/tidb/pkg/util/stringutil"
+
+	"fastddl/kv"
+)
+
+// index is an index of one version of a table.
+type index struct {
+	info             *model.IndexInfo
+	needRestoredData bool
+}
+
+func newIndex(tbl *model.TableInfo, info *model.IndexInfo) *index {
+	return &index{info: info, needRestoredData: NeedRestoredData(tbl, info)}
+}
+
+// puts and deletes say what DML does to an index in its schema state.
+func (x *index) puts() bool {
+	switch x.info.State {
+	case model.StateWriteOnly, model.StateWriteReorganization, model.StatePublic:
+		return true
+	}
+	return false
+}
+
+func (x *index) deletes() bool { return x.puts() || x.info.State == model.StateDeleteOnly }
+
+// NeedRestoredData says that the index's keys do not tell the values of its
+// columns, so that the values are stored beside them.
+func NeedRestoredData(tbl *model.TableInfo, idx *model.IndexInfo) bool {
+	for _, col := range idx.Columns {
+		if types.ColumnNeedRestoredData(col, tbl.Columns) {
+			return true
+		}
+	}
+	return false
+}
+
+// HandleRestoredData returns what an entry of idx stores to restore the
+// columns of a common handle: for each primary key column whose encoding loses
+// its value, the value or, under a binary collation, the number of trailing
+// spaces. row is a row over all columns of the definition.
+// The format is TiDB's (tablecodec.GenIndexValueForClusteredIndexVersion1).
+func HandleRestoredData(tbl *model.TableInfo, idx *model.IndexInfo, row []types.Datum) []types.Datum {
+	if !tbl.IsCommonHandle || tbl.CommonHandleVersion == 0 {
+		return nil
+	}
+	var out []types.Datum
+	for _, pkCol := range tbl.GetPrimaryKey().Columns {
+		col := tbl.Columns[pkCol.Offset]
+		if !types.NeedRestoredData(&col.FieldType) {
+			continue
+		}
+		d := row[pkCol.Offset]
+		tablecodec.TruncateIndexValue(&d, longerPrefix(pkCol, idx), col)
+		if collate.IsBinCollation(col.GetCollate()) {
+			d = types.NewIntDatum(stringutil.GetTailSpaceCount(d.GetString()))
+		}
+		out = append(out, d)
+	}
+	return out
+}
+
+// longerPrefix returns, of the primary key's column and the same column in idx,
+// the one that holds more of the value.
+func longerPrefix(pkCol *model.IndexColumn, idx *model.IndexInfo) *model.IndexColumn {
+	for _, col := range idx.Columns {
+		if col.Offset != pkCol.Offset || pkCol.Length == types.UnspecifiedLength {
+			continue
+		}
+		if col.Length == types.UnspecifiedLength || col.Length > pkCol.Length {
+			return col
+		}
+	}
+	return pkCol
+}
+
+// indexEntry is one entry of an index.
+type indexEntry struct {
+	key, value []byte
+	// distinct: the key belongs to a unique index and has no NULL, so no two
+	// rows may have it.
+	distinct bool
+}
+
+func (a indexEntry) equal(b indexEntry) bool {
+	return bytes.Equal(a.key, b.key) && bytes.Equal(a.value, b.value)
+}
+
+// IndexEntry returns the entry of idx for a row with public columns only, as
+// TiDB encodes it. distinct says that the key must be unique.
+func (t *Table) IndexEntry(idx *model.IndexInfo, row []types.Datum, h tkv.Handle) (key, value []byte, distinct bool, err error) {
+	full, err := t.fullRow(row, t.defaults)
+	if err != nil {
+		return nil, nil, false, err
+	}
+	e, err := t.entry(newIndex(t.meta, idx), full, h)
+	return e.key, e.value, e.distinct, err
+}
+
+func (t *Table) entry(x *index, row []types.Datum, h tkv.Handle) (indexEntry, error) {
+	values := x.values(row)
+	// GenIndexKey truncates the values to the index's prefix lengths.
+	key, distinct, err := tablecodec.GenIndexKey(time.UTC, t.meta, x.info, t.meta.ID, values, h, nil)
+	if err != nil {
+		return indexEntry{}, fmt.Errorf("encode key of index %s: %w", x.info.Name.O, err)
+	}
+	value, err := tablecodec.GenIndexValuePortal(time.UTC, t.meta, x.info, x.needRestoredData, distinct, false,
+		values, h, 0, HandleRestoredData(t.meta, x.info, row), nil)
+	if err != nil {
+		return indexEntry{}, fmt.Errorf("encode value of index %s: %w", x.info.Name.O, err)
+	}
+	return indexEntry{key, value, distinct}, nil
+}
+
+func (x *index) values(row []types.Datum) []types.Datum {
+	values := make([]types.Datum, len(x.info.Columns))
+	for i, col := range x.info.Columns {
+		values[i] = row[col.Offset]
+	}
+	return values
+}
+
+// checkUnique fails with a DuplicateError if another row has the entry's key.
+func (t *Table) checkUnique(ctx context.Context, txn kv.Txn, x *index, e indexEntry, row []types.Datum) error {
+	if !e.distinct {
+		return nil
+	}
+	value, err := txn.Get(ctx, e.key)
+	if errors.Is(err, kv.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	existing, err := tablecodec.DecodeHandleInIndexValue(value)
+	if err != nil {
+		return fmt.Errorf("decode entry of index %s: %w", x.info.Name.O, err)
+	}
+	return t.duplicateError(ctx, txn, x.info, x.values(row), existing)
+}
+
+func putEntry(txn kv.Txn, e indexEntry) error {
+	if e.distinct {
+		return txn.Set(e.key, e.value)
+	}
+	return txn.Set(e.key, e.value, kv.NoConflictCheck)
+}
+
+func deleteEntry(txn kv.Txn, e indexEntry) error {
+	if e.distinct {
+		return txn.Delete(e.key)
+	}
+	return txn.Delete(e.key, kv.NoConflictCheck)
+}
