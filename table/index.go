@@ -150,7 +150,9 @@ func (t *Table) checkUnique(ctx context.Context, txn kv.Txn, x *index, e indexEn
 	if err != nil {
 		return fmt.Errorf("decode entry of index %s: %w", x.info.Name.O, err)
 	}
-	return t.duplicateError(ctx, txn, x.info, x.values(row), existing)
+	values := x.values(row)
+	tablecodec.TruncateIndexValues(t.meta, x.info, values)
+	return t.duplicateError(ctx, txn, x.info, values, existing)
 }
 
 func putEntry(txn kv.Txn, e indexEntry) error {
