@@ -115,6 +115,36 @@ func TestWaitForOlderWritersOnly(t *testing.T) {
 	otherTable.Release()
 }
 
+// Between reading the current version and being registered, a writer cannot be
+// overtaken by an owner that publishes and looks.
+func TestBindIsAtomicForTheOwner(t *testing.T) {
+	f := newFixture()
+	reading, proceed := make(chan struct{}), make(chan struct{})
+	f.Manager.current = func(id int64) (*catalog.Table, bool) {
+		tbl, ok := f.schemas.current(id)
+		close(reading)
+		<-proceed
+		return tbl, ok
+	}
+	bound := make(chan *Lock)
+	go func() {
+		l := f.Begin(Owner{})
+		if _, err := l.Bind(tableID); err != nil {
+			t.Error(err)
+		}
+		bound <- l
+	}()
+	<-reading
+	f.publish(tableID, 2)
+	done := f.waiting(context.Background(), 2, nil)
+	requireBlocked(t, done)
+	close(proceed)
+	l := <-bound
+	requireBlocked(t, done)
+	l.Release()
+	require.NoError(t, <-done)
+}
+
 func TestWaitEndsWithContext(t *testing.T) {
 	f := newFixture()
 	l := f.bind(t)
