@@ -3,11 +3,11 @@ package depspin
 
 import (
 	_ "github.com/BurntSushi/toml"
+	_ "github.com/cespare/xxhash/v2"
 	_ "github.com/cockroachdb/datadriven"
 	_ "github.com/cockroachdb/pebble/v2"
 	_ "github.com/cockroachdb/pebble/v2/cockroachkvs"
 	_ "github.com/cockroachdb/pebble/v2/vfs/errorfs"
-	_ "github.com/cespare/xxhash/v2"
 	_ "github.com/dolthub/go-mysql-server"
 	_ "github.com/dolthub/go-mysql-server/server"
 	_ "github.com/dolthub/vitess/go/mysql"

@@ -1,0 +1,66 @@
+# Only Go, git, make and a C compiler (for the race detector) are needed.
+# gms_pure_go keeps ICU, a C library, out of the SQL engine.
+export GOFLAGS := -tags=gms_pure_go
+
+# Tools live in a module file of their own: what linters need must not move the
+# versions that the server is built from.
+TOOL := go tool -modfile=go.tool.mod
+
+VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+GIT_HASH := $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
+LDFLAGS  := -X main.version=$(VERSION) -X main.gitHash=$(GIT_HASH)
+
+# Packages in which goroutines share state; they run once more under the race
+# detector. `make race` runs everything so.
+RACE_PKGS := ./kv/... ./catalog/... ./ddl/... ./backfill/... ./ingest/... ./lightning/... ./server/... ./event/... ./config/...
+
+# Runs go test, prints its ok and FAIL lines as they come, and closes with the
+# lists of failed and of skipped tests with their reasons.
+GOTEST := $(TOOL) gotestsum --format standard-quiet --
+
+.PHONY: all
+all: build
+
+.PHONY: build
+build: ## builds bin/fastddl
+	go build -ldflags '$(LDFLAGS)' -o bin/fastddl ./cmd/fastddl
+
+.PHONY: demo
+demo: build ## shows an index being built under load
+	bin/fastddl demo
+
+.PHONY: lint
+lint: ## go vet, staticcheck, gofmt and the house rules
+	go vet ./...
+	$(TOOL) staticcheck ./...
+	go test -count=1 ./internal/lint
+
+.PHONY: test
+test: build lint ## everything a change must pass
+	$(GOTEST) ./...
+	$(GOTEST) -race -short $(RACE_PKGS)
+
+.PHONY: test-long
+test-long: build ## hours of randomised tests
+	FASTDDL_LONG=1 $(GOTEST) -count=1 -timeout 6h ./...
+
+.PHONY: race
+race: ## the whole suite under the race detector
+	$(GOTEST) -race -timeout 60m ./...
+
+.PHONY: bench
+bench: build ## Go benchmarks, then ADD INDEX from end to end
+	go test -run '^$$' -bench . -benchmem ./...
+	bin/fastddl bench addindex --rows 2000000
+
+.PHONY: fmt
+fmt:
+	gofmt -w $$(git ls-files '*.go')
+
+.PHONY: clean
+clean:
+	rm -rf bin
+
+.PHONY: help
+help:
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'

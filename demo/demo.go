@@ -1,0 +1,233 @@
+package demo
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	"go.uber.org/zap"
+
+	"fastddl/config"
+	"fastddl/server"
+)
+
+// Options say how big the demonstration is and where it is shown.
+type Options struct {
+	// Rows is the size of the table; default 400,000.
+	Rows int
+	// Threads is the number of connections of the load; default 4.
+	Threads int
+	// Rate bounds the load's transactions per second over all threads; 0 lets
+	// every thread go as fast as it is answered.
+	Rate float64
+	// Phase is how long the load is measured before and after the index build;
+	// default 10s.
+	Phase time.Duration
+	// Dir is the folder in which the temporary one is made; default is the
+	// system's.
+	Dir string
+	// Out receives what is shown.
+	Out io.Writer
+	// Terminal says that Out can show a moving progress bar.
+	Terminal bool
+	// Logger receives the server's log; nil drops it.
+	Logger *zap.Logger
+}
+
+// EnsureDefaults fills in what is not set.
+func (o *Options) EnsureDefaults() {
+	if o.Rows == 0 {
+		o.Rows = 400_000
+	}
+	if o.Threads == 0 {
+		o.Threads = 4
+	}
+	if o.Phase == 0 {
+		o.Phase = 10 * time.Second
+	}
+	if o.Out == nil {
+		o.Out = io.Discard
+	}
+}
+
+// Validate lists every problem of the options at once.
+func (o *Options) Validate() error {
+	var errs []error
+	if o.Rows < 1000 {
+		errs = append(errs, fmt.Errorf("rows %d: at least 1000 are needed", o.Rows))
+	}
+	if o.Threads < 1 {
+		errs = append(errs, fmt.Errorf("threads %d: at least one is needed", o.Threads))
+	}
+	if o.Rate < 0 {
+		errs = append(errs, fmt.Errorf("rate %g is negative", o.Rate))
+	}
+	if o.Phase < 0 {
+		errs = append(errs, fmt.Errorf("phase %s is negative", o.Phase))
+	}
+	return errors.Join(errs...)
+}
+
+const (
+	database  = "test"
+	tableName = "sbtest1"
+	indexName = "k_1"
+
+	addIndexSQL = "ALTER TABLE " + tableName + " ADD INDEX " + indexName + " (k)"
+	lookupSQL   = "SELECT id, c FROM " + tableName + " WHERE k = 4711"
+)
+
+// Run shows the demonstration and returns an error if anything was wrong.
+func Run(ctx context.Context, opts Options) (err error) {
+	opts.EnsureDefaults()
+	if err := opts.Validate(); err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp(opts.Dir, "fastddl-demo-")
+	if err != nil {
+		return fmt.Errorf("make a temporary folder: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+
+	srv, err := startServer(ctx, dir, opts.Logger)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, srv.Shutdown(context.Background())) }()
+
+	db, err := open(srv.Addr().String(), opts.Threads+4)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+
+	d := &demo{Options: opts, db: db}
+	d.say("server on %s, store in %s, %d cores", srv.Addr(), dir, runtime.GOMAXPROCS(0))
+	return d.run(ctx)
+}
+
+func startServer(ctx context.Context, dir string, logger *zap.Logger) (*server.Server, error) {
+	cfg := config.Default()
+	cfg.Path = filepath.Join(dir, "data")
+	cfg.Port, cfg.Status.StatusPort = 0, 0
+	cfg.Log.SlowThreshold = 0
+	cfg.EnsureDefaults()
+	return server.Start(ctx, server.Options{Config: cfg, Logger: logger})
+}
+
+func open(addr string, conns int) (*sql.DB, error) {
+	cfg := mysql.NewConfig()
+	cfg.Net, cfg.Addr, cfg.User, cfg.DBName = "tcp", addr, "root", database
+	cfg.InterpolateParams = true // one round trip for a statement
+	connector, err := mysql.NewConnector(cfg)
+	if err != nil {
+		return nil, err
+	}
+	db := sql.OpenDB(connector)
+	db.SetMaxOpenConns(conns)
+	db.SetMaxIdleConns(conns)
+	return db, nil
+}
+
+// demo is one run.
+type demo struct {
+	Options
+	db *sql.DB
+}
+
+func (d *demo) say(format string, args ...any) { fmt.Fprintf(d.Out, format+"\n", args...) }
+
+func (d *demo) run(ctx context.Context) error {
+	if err := d.loadTable(ctx); err != nil {
+		return fmt.Errorf("load the table: %w", err)
+	}
+	load := startWorkload(ctx, d.db, d.Threads, d.Rows, d.Rate)
+	defer load.stop()
+
+	pace := "as fast as they are answered"
+	if d.Rate > 0 {
+		pace = fmt.Sprintf("%g transactions/s at most", d.Rate)
+	}
+	d.say("load: %d threads of sysbench's oltp_read_write, %s", d.Threads, pace)
+	if err := sleep(ctx, d.Phase); err != nil {
+		return err
+	}
+
+	load.enter(during)
+	built, buildErr := d.addIndex(ctx)
+	load.enter(after)
+	if buildErr != nil {
+		return fmt.Errorf("%s: %w", addIndexSQL, buildErr)
+	}
+	d.say("index %s built online in %.2f s: %d rows, %.0f rows/s", indexName, built.elapsed.Seconds(), built.rows,
+		float64(built.rows)/built.elapsed.Seconds())
+
+	if err := sleep(ctx, d.Phase); err != nil {
+		return err
+	}
+	load.stop()
+	problems := []error{d.checkIndex(ctx), d.checkPlan(ctx)}
+	load.report(d.Out)
+	return errors.Join(append(problems, load.failure())...)
+}
+
+// checkIndex compares index and rows by ADMIN CHECK TABLE.
+func (d *demo) checkIndex(ctx context.Context) error {
+	start := time.Now()
+	if _, err := d.db.ExecContext(ctx, "ADMIN CHECK TABLE "+tableName); err != nil {
+		d.say("ADMIN CHECK TABLE: the index does not match the rows")
+		return fmt.Errorf("ADMIN CHECK TABLE: %w", err)
+	}
+	d.say("ADMIN CHECK TABLE: index and rows agree (%.2f s)", time.Since(start).Seconds())
+	return nil
+}
+
+// checkPlan makes sure that a query on k uses the index.
+func (d *demo) checkPlan(ctx context.Context) error {
+	plan, err := queryText(ctx, d.db, "EXPLAIN "+lookupSQL)
+	if err != nil {
+		return fmt.Errorf("EXPLAIN: %w", err)
+	}
+	used := strings.Contains(plan, indexName)
+	d.say("EXPLAIN %s", lookupSQL)
+	d.say("%s", indent(plan))
+	if !used {
+		return fmt.Errorf("the plan of %q does not use index %s", lookupSQL, indexName)
+	}
+	return nil
+}
+
+// queryText returns a result set as text: columns joined by tabs, rows by line
+// ends.
+func queryText(ctx context.Context, db *sql.DB, query string) (string, error) {
+	rows, err := queryRows(ctx, db, query)
+	if err != nil {
+		return "", err
+	}
+	lines := make([]string, len(rows))
+	for i, r := range rows {
+		lines[i] = strings.Join(r.values, "\t")
+	}
+	return strings.Join(lines, "\n"), nil
+}
+
+func indent(text string) string {
+	return "    " + strings.ReplaceAll(text, "\n", "\n    ")
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

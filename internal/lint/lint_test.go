@@ -1,0 +1,292 @@
+package lint
+
+import (
+	"bytes"
+	"go/ast"
+	"go/format"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	module = "fastddl"
+	root   = "../.."
+)
+
+// layers orders the packages: one may import packages of lower layers only.
+// It is the picture in docs/architecture.md.
+var layers = map[string]int{
+	"kv": 0, "event": 0, "config": 0,
+	"kv/pebblekv": 1, "kv/kvtest": 1, "catalog": 1, "lightning": 1,
+	"table": 2, "ddl/mdl": 2, "ingest": 2,
+	"backfill": 3, "check": 3,
+	"ddl":         4,
+	"sql/sqltype": 5, "sql/sqlerr": 5, "sql/sysvar": 6, "sql/stmt": 7, "sql": 8,
+	"server": 9,
+	"demo":   10, "bench": 10,
+	"cmd/fastddl": 11, "tests/model": 11, "tests/blackbox": 11,
+	"internal/stage": 0, "internal/lint": 0, "internal/depspin": 0,
+}
+
+// bannedImports are import paths, with everything below them, that no file may
+// use, and why.
+var bannedImports = map[string]string{
+	"github.com/pingcap/tidb/pkg/ddl":       "the schema change is ours; take encodings, not behaviour",
+	"github.com/pingcap/tidb/pkg/session":   "brings a whole TiDB server",
+	"github.com/pingcap/tidb/pkg/domain":    "brings a whole TiDB server",
+	"github.com/pingcap/tidb/pkg/executor":  "brings a whole TiDB server",
+	"github.com/pingcap/tidb/pkg/server":    "brings a whole TiDB server",
+	"github.com/pingcap/tidb/pkg/lightning": "the ingest is ours",
+	"github.com/pkg/errors":                 "use errors and fmt.Errorf with %w",
+	"io/ioutil":                             "deprecated",
+	"log":                                   "components emit events; the server logs with zap",
+}
+
+// driverUsers are the packages that may know the storage driver; all others see
+// package kv only.
+var driverUsers = []string{"server", "bench"}
+
+// pureFiles hold code without clock, randomness, goroutines or I/O, as a
+// package or as a file: time and events come in as arguments.
+var pureFiles = []string{}
+
+// bannedCalls must not be made by libraries.
+var bannedCalls = map[string]string{
+	"fmt.Print": "return or log it", "fmt.Printf": "return or log it", "fmt.Println": "return or log it",
+	"os.Exit": "only main ends the process", "println": "debugging left behind", "print": "debugging left behind",
+}
+
+// pureBannedCalls must not be made by pureFiles.
+var pureBannedCalls = []string{"time.Now", "time.Since", "time.Sleep", "time.After", "time.NewTimer", "time.NewTicker", "rand."}
+
+const (
+	// maxLines is where a file is to be split by what its parts hold.
+	maxLines     = 500
+	maxTestLines = 900
+)
+
+// longFiles may be longer than maxLines, and why.
+var longFiles = map[string]string{}
+
+type sourceFile struct {
+	path string // slash-separated, from the root
+	pkg  string // its folder
+	test bool
+	text []byte
+	ast  *ast.File
+}
+
+func sources(t *testing.T) []sourceFile {
+	t.Helper()
+	var files []sourceFile
+	fset := token.NewFileSet()
+	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := d.Name()
+		if d.IsDir() {
+			if name == "testdata" || name == "bin" || (strings.HasPrefix(name, ".") && p != root) {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(name, ".go") {
+			return nil
+		}
+		rel, err := filepath.Rel(root, p)
+		if err != nil {
+			return err
+		}
+		text, err := os.ReadFile(p)
+		if err != nil {
+			return err
+		}
+		parsed, err := parser.ParseFile(fset, p, text, parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		rel = filepath.ToSlash(rel)
+		files = append(files, sourceFile{path: rel, pkg: path.Dir(rel), test: strings.HasSuffix(rel, "_test.go"), text: text, ast: parsed})
+		return nil
+	})
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	return files
+}
+
+func imports(f sourceFile) []string {
+	out := make([]string, len(f.ast.Imports))
+	for i, spec := range f.ast.Imports {
+		out[i], _ = strconv.Unquote(spec.Path.Value) // the parser has checked it
+	}
+	return out
+}
+
+func TestBannedImports(t *testing.T) {
+	for _, f := range sources(t) {
+		for _, imp := range imports(f) {
+			for banned, why := range bannedImports {
+				// Of the standard library only the package itself is meant.
+				if imp == banned || (strings.Contains(banned, ".") && strings.HasPrefix(imp, banned+"/")) {
+					t.Errorf("%s imports %s: %s", f.path, imp, why)
+				}
+			}
+		}
+	}
+}
+
+func TestLayers(t *testing.T) {
+	for _, f := range sources(t) {
+		layer, known := layers[f.pkg]
+		if !known {
+			t.Errorf("%s: package %s is in no layer; add it to layers and to docs/architecture.md", f.path, f.pkg)
+			continue
+		}
+		if f.test {
+			continue // a test may stand on anything
+		}
+		for _, imp := range imports(f) {
+			dep, ours := strings.CutPrefix(imp, module+"/")
+			if !ours {
+				continue
+			}
+			if layers[dep] >= layer {
+				t.Errorf("%s (layer %d) must not import %s (layer %d)", f.path, layer, dep, layers[dep])
+			}
+			if dep == "kv/pebblekv" && !slices.Contains(driverUsers, f.pkg) {
+				t.Errorf("%s must not know the storage driver: use package kv", f.path)
+			}
+		}
+	}
+}
+
+func TestLibrariesDoNotPrintOrExit(t *testing.T) {
+	for _, f := range sources(t) {
+		if f.test || strings.HasPrefix(f.pkg, "cmd/") {
+			continue
+		}
+		forEachCall(f, func(name string) {
+			if why, banned := bannedCalls[name]; banned {
+				t.Errorf("%s calls %s: %s", f.path, name, why)
+			}
+		})
+	}
+}
+
+func TestPureCodeHasNoClock(t *testing.T) {
+	found := make(map[string]bool)
+	for _, f := range sources(t) {
+		if f.test {
+			continue
+		}
+		for _, pure := range pureFiles {
+			if f.path != pure && f.pkg != pure {
+				continue
+			}
+			found[pure] = true
+			forEachCall(f, func(name string) {
+				for _, banned := range pureBannedCalls {
+					if name == banned || (strings.HasSuffix(banned, ".") && strings.HasPrefix(name, banned)) {
+						t.Errorf("%s calls %s: pure code takes time and chance as arguments", f.path, name)
+					}
+				}
+			})
+			ast.Inspect(f.ast, func(n ast.Node) bool {
+				if _, ok := n.(*ast.GoStmt); ok {
+					t.Errorf("%s starts a goroutine: pure code does not", f.path)
+				}
+				return true
+			})
+		}
+	}
+	for _, pure := range pureFiles {
+		require.True(t, found[pure], "%s does not exist: correct pureFiles", pure)
+	}
+}
+
+// forEachCall calls fn with the name of every function called as name() or
+// package.name().
+func forEachCall(f sourceFile, fn func(name string)) {
+	ast.Inspect(f.ast, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok {
+			return true
+		}
+		switch callee := call.Fun.(type) {
+		case *ast.Ident:
+			fn(callee.Name)
+		case *ast.SelectorExpr:
+			if x, ok := callee.X.(*ast.Ident); ok {
+				fn(x.Name + "." + callee.Sel.Name)
+			}
+		}
+		return true
+	})
+}
+
+func TestEveryPackageHasADoc(t *testing.T) {
+	documented := make(map[string]bool)
+	for _, f := range sources(t) {
+		if f.test {
+			continue
+		}
+		if _, ok := documented[f.pkg]; !ok {
+			documented[f.pkg] = false
+		}
+		if path.Base(f.path) == "doc.go" && f.ast.Doc != nil {
+			documented[f.pkg] = true
+		}
+	}
+	for pkg, ok := range documented {
+		if !ok && pkg != "internal/depspin" {
+			t.Errorf("package %s has no doc.go that says its purpose and invariants", pkg)
+		}
+	}
+}
+
+func TestFileLength(t *testing.T) {
+	for _, f := range sources(t) {
+		limit := maxLines
+		if f.test {
+			limit = maxTestLines
+		}
+		_, listed := longFiles[f.path]
+		if lines := bytes.Count(f.text, []byte("\n")); lines > limit && !listed {
+			t.Errorf("%s has %d lines, more than %d: split it by what its parts hold", f.path, lines, limit)
+		}
+	}
+}
+
+func TestNothingIsLeftForLater(t *testing.T) {
+	markers := []string{"TO" + "DO", "FIX" + "ME", "XX" + "X"}
+	for _, f := range sources(t) {
+		for _, group := range f.ast.Comments {
+			for _, marker := range markers {
+				if strings.Contains(group.Text(), marker) {
+					t.Errorf("%s: a comment says %s: do it or file it", f.path, marker)
+				}
+			}
+		}
+	}
+}
+
+func TestSourcesAreFormatted(t *testing.T) {
+	for _, f := range sources(t) {
+		formatted, err := format.Source(f.text)
+		require.NoError(t, err, f.path)
+		if !bytes.Equal(formatted, f.text) {
+			t.Errorf("%s is not formatted: run make fmt", f.path)
+		}
+	}
+}

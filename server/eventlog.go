@@ -1,0 +1,33 @@
+package server
+
+import (
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"fastddl/event"
+)
+
+// logEvents returns the listener that writes every event to the log.
+func logEvents(log *zap.Logger) event.Listener {
+	return func(e event.Event) {
+		if ce := log.Check(eventLevel(e), e.String()); ce != nil {
+			ce.Write(zap.Int64("job", e.JobID()))
+		}
+	}
+}
+
+// eventLevel keeps what happens a few times in a job at info and what happens
+// for each range or batch at debug.
+func eventLevel(e event.Event) zapcore.Level {
+	switch e := e.(type) {
+	case event.JobStateChanged:
+		if e.Err != nil {
+			return zapcore.WarnLevel
+		}
+	case event.LockWait, event.Retry:
+		return zapcore.WarnLevel
+	case event.Progress, event.RangeDone, event.Throttled, event.Ingested:
+		return zapcore.DebugLevel
+	}
+	return zapcore.InfoLevel
+}
