@@ -55,6 +55,11 @@ type Store interface {
 	// GCHolds lists the holds that are in force, by name.
 	GCHolds(ctx context.Context) (map[string]uint64, error)
 
+	// GCSafePoint returns the timestamp up to which old versions may have been
+	// collected: nobody reads below it any more, now or later. Work that takes
+	// away data which older snapshots may still read waits until it has passed.
+	GCSafePoint(ctx context.Context) (uint64, error)
+
 	// DeleteRange removes every version of every key in r at once, from all
 	// snapshots. The caller makes sure that nobody needs or writes them.
 	DeleteRange(ctx context.Context, r KeyRange) error
