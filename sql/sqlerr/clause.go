@@ -58,6 +58,25 @@ func (s Statement) clause(column string) string {
 	return found
 }
 
+// assigns reports whether the statement is a SET of the variable: for one that
+// does not exist go-mysql-server complains about a column.
+func (s Statement) assigns(variable string) bool {
+	stmt, err := sqlparser.Parse(s.Text)
+	if err != nil {
+		return false
+	}
+	set, ok := stmt.(*sqlparser.Set)
+	if !ok {
+		return false
+	}
+	for _, e := range set.Exprs {
+		if strings.EqualFold(e.Name.String(), variable) {
+			return true
+		}
+	}
+	return false
+}
+
 func lookJoins(from sqlparser.TableExpr, look func(string, ...sqlparser.SQLNode)) {
 	join, ok := from.(*sqlparser.JoinTableExpr)
 	if !ok {

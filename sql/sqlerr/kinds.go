@@ -310,6 +310,9 @@ func (s Statement) fromKinds(text string) *mysql.SQLError {
 		if !ok {
 			continue
 		}
+		if p.kind == gms.ErrColumnNotFound && s.assigns(args[0]) {
+			return New(errno.ErrUnknownSystemVariable, args[0])
+		}
 		return Newf(p.number, "%s", s.render(p, args, text))
 	}
 	return nil

@@ -98,6 +98,7 @@ func TestWire(t *testing.T) {
 		{"select 1 union select 1, 2", 1222, "21000", "The used SELECT statements have a different number of columns"},
 		{"select nofunc(1)", 1305, "42000", "FUNCTION db.nofunc does not exist"},
 		{"set global nope_var = 1", 1193, "HY000", "Unknown system variable 'nope_var'"},
+		{"set nope_var = 1", 1193, "HY000", "Unknown system variable 'nope_var'"},
 		{"set session max_connections = 1", 1229, "HY000", "Variable 'max_connections' is a GLOBAL variable and should be set with SET GLOBAL"},
 		{"set global version = 'x'", 1238, "HY000", "Variable 'version' is a read only variable"},
 		{"set session sql_select_limit = 'x'", 1231, "42000", "Variable 'sql_select_limit' can't be set to the value of 'x'"},
