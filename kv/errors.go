@@ -20,6 +20,10 @@ var (
 	// ErrSnapshotTooOld is returned for reads at a timestamp below the GC safe
 	// point.
 	ErrSnapshotTooOld = errors.New("kv: snapshot is older than the GC safe point")
+	// ErrResultUndetermined is returned by Commit when the store failed in a way
+	// that leaves open whether the transaction is durable. Nobody is shown its
+	// writes before that is known.
+	ErrResultUndetermined = errors.New("kv: result of the commit is undetermined")
 	// ErrClosed is returned by operations on a closed store.
 	ErrClosed = errors.New("kv: store is closed")
 	// ErrLocked is returned on opening a store that another process holds open.

@@ -1,0 +1,2 @@
+// Package pebblekv is the embedded MVCC store of fastddl on Pebble.
+package pebblekv

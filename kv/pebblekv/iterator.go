@@ -1,0 +1,306 @@
+package pebblekv
+
+import (
+	"bytes"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"fastddl/kv"
+)
+
+const (
+	// An engine iterator keeps memtables and files alive that have been flushed
+	// and compacted since. After maxEngineIterAge it is replaced by a fresh one,
+	// which MVCC makes invisible; the age is looked at every refreshCheck steps.
+	maxEngineIterAge = 10 * time.Second
+	refreshCheck     = 1024
+	// stepsBeforeSeek is how many versions are stepped over one by one before a
+	// seek is thought to be cheaper.
+	stepsBeforeSeek = 4
+)
+
+// cursor is what both directions of iteration share: an engine iterator over
+// the versions of a range, and the entry it stands on.
+type cursor struct {
+	view   view
+	bounds pebble.IterOptions
+	it     *pebble.Iterator
+	opened time.Time
+	steps  int
+
+	// key is a copy, because finding the next key needs it when the engine
+	// iterator has moved on already.
+	key   []byte
+	value []byte
+	valid bool
+	seek  []byte // scratch
+}
+
+// open enters the store and opens the engine iterator.
+func (c *cursor) open(v view, r kv.KeyRange) error {
+	if err := v.store.gate.enter(); err != nil {
+		return err
+	}
+	c.view = v
+	c.bounds.LowerBound, c.bounds.UpperBound = engineBounds(r)
+	if err := c.reopen(); err != nil {
+		v.store.gate.exit()
+		return err
+	}
+	return nil
+}
+
+func (c *cursor) reopen() error {
+	it, err := c.view.store.db.NewIter(&c.bounds)
+	if err != nil {
+		return err
+	}
+	c.it, c.opened = it, time.Now()
+	return nil
+}
+
+// Valid implements kv.Iterator.
+func (c *cursor) Valid() bool { return c.valid }
+
+// Key implements kv.Iterator.
+func (c *cursor) Key() []byte { return c.key }
+
+// Value implements kv.Iterator.
+func (c *cursor) Value() []byte { return c.value }
+
+// Close implements kv.Iterator.
+func (c *cursor) Close() error {
+	c.valid = false
+	if c.it == nil {
+		return nil
+	}
+	err := c.it.Close()
+	c.it = nil
+	c.view.store.gate.exit()
+	return err
+}
+
+// fail ends the iteration with an error.
+func (c *cursor) fail(err error) error {
+	c.valid = false
+	return err
+}
+
+// stale says that it is time to replace the engine iterator.
+func (c *cursor) stale() bool {
+	c.steps++
+	return c.steps%refreshCheck == 0 && time.Since(c.opened) > maxEngineIterAge
+}
+
+// forwardIter iterates in ascending order.
+type forwardIter struct{ cursor }
+
+func newForwardIter(v view, r kv.KeyRange) (*forwardIter, error) {
+	i := &forwardIter{}
+	if r.Empty() {
+		return i, nil
+	}
+	if err := i.open(v, r); err != nil {
+		return nil, err
+	}
+	i.it.First()
+	if err := i.settle(false); err != nil {
+		_ = i.Close()
+		return nil, err
+	}
+	return i, nil
+}
+
+// Next implements kv.Iterator.
+func (i *forwardIter) Next() error {
+	if !i.valid {
+		return nil
+	}
+	if i.stale() {
+		return i.refresh()
+	}
+	i.it.Next()
+	return i.settle(true)
+}
+
+// refresh goes on behind the current key with a fresh engine iterator.
+func (i *forwardIter) refresh() error {
+	i.bounds.LowerBound = appendBare(nil, kv.NextKey(i.key))
+	if err := i.it.Close(); err != nil {
+		return i.fail(err)
+	}
+	if err := i.reopen(); err != nil {
+		return i.fail(err)
+	}
+	i.it.First()
+	return i.settle(false)
+}
+
+// settle finds the first live key from the engine iterator's position on. With
+// skipCurrent the position may still be on an older version of i.key.
+func (i *forwardIter) settle(skipCurrent bool) error {
+	for i.it.Valid() {
+		key, ts, err := splitVersion(i.it.Key())
+		if err != nil {
+			return i.fail(err)
+		}
+		if skipCurrent {
+			skipCurrent = false
+			if bytes.Equal(key, i.key) {
+				i.it.NextPrefix()
+				continue
+			}
+		}
+		if ts > i.view.ts {
+			i.skipNewer(key)
+			continue
+		}
+		value, err := i.it.ValueAndErr()
+		if err != nil {
+			return i.fail(err)
+		}
+		if len(value) == 0 {
+			i.it.NextPrefix()
+			continue
+		}
+		i.key = append(i.key[:0], key...)
+		i.value, i.valid = value, true
+		return nil
+	}
+	return i.fail(i.it.Error())
+}
+
+// skipNewer moves past the versions of key that are too new. It may end on the
+// next key.
+func (i *forwardIter) skipNewer(key []byte) {
+	i.seek = appendVersion(i.seek[:0], key, i.view.ts)
+	prefix := i.seek[:len(key)+1]
+	for range stepsBeforeSeek {
+		if !i.it.Next() {
+			return
+		}
+		k := i.it.Key()
+		if !bytes.HasPrefix(k, prefix) || len(k) != len(i.seek) {
+			return
+		}
+		if _, ts, err := splitVersion(k); err != nil || ts <= i.view.ts {
+			return
+		}
+	}
+	i.it.SeekGE(i.seek)
+}
+
+// reverseIter iterates in descending order. The engine iterator always stands
+// before the current key: on the oldest version of the one to come.
+type reverseIter struct {
+	cursor
+	valueBuf []byte
+}
+
+func newReverseIter(v view, r kv.KeyRange) (*reverseIter, error) {
+	i := &reverseIter{}
+	if r.Empty() {
+		return i, nil
+	}
+	if err := i.open(v, r); err != nil {
+		return nil, err
+	}
+	i.it.Last()
+	if err := i.settle(); err != nil {
+		_ = i.Close()
+		return nil, err
+	}
+	return i, nil
+}
+
+// Next implements kv.Iterator.
+func (i *reverseIter) Next() error {
+	if !i.valid {
+		return nil
+	}
+	if i.stale() {
+		i.bounds.UpperBound = appendBare(nil, i.key)
+		if err := i.it.Close(); err != nil {
+			return i.fail(err)
+		}
+		if err := i.reopen(); err != nil {
+			return i.fail(err)
+		}
+		i.it.Last()
+	}
+	return i.settle()
+}
+
+// settle finds the last live key from the engine iterator's position down.
+func (i *reverseIter) settle() error {
+	for i.it.Valid() {
+		key, _, err := splitVersion(i.it.Key())
+		if err != nil {
+			return i.fail(err)
+		}
+		i.key = append(i.key[:0], key...)
+		found, err := i.newestVisible()
+		if err != nil {
+			return i.fail(err)
+		}
+		if found {
+			i.valid = true
+			return nil
+		}
+	}
+	return i.fail(i.it.Error())
+}
+
+// newestVisible walks from the oldest version of i.key to its newest one and
+// keeps the last value that is not too new. It leaves the engine iterator
+// before the key.
+func (i *reverseIter) newestVisible() (found bool, err error) {
+	for step := 0; i.it.Valid(); step++ {
+		key, ts, err := splitVersion(i.it.Key())
+		if err != nil {
+			return false, err
+		}
+		if !bytes.Equal(key, i.key) {
+			return found, nil
+		}
+		if ts > i.view.ts {
+			// All that is left of this key is newer still.
+			i.it.SeekLT(appendBare(i.seek[:0], i.key))
+			return found, nil
+		}
+		if step == stepsBeforeSeek {
+			return i.seekVisible()
+		}
+		if found, err = i.keepValue(); err != nil {
+			return false, err
+		}
+		i.it.Prev()
+	}
+	return found, i.it.Error()
+}
+
+// seekVisible is the way of newestVisible for keys with many versions.
+func (i *reverseIter) seekVisible() (found bool, err error) {
+	i.seek = appendVersion(i.seek[:0], i.key, i.view.ts)
+	if !i.it.SeekGE(i.seek) {
+		return false, i.it.Error()
+	}
+	if found, err = i.keepValue(); err != nil {
+		return false, err
+	}
+	i.it.SeekLT(appendBare(i.seek[:0], i.key))
+	return found, nil
+}
+
+// keepValue copies the value at the engine iterator's position, and reports
+// whether it is one rather than a tombstone.
+func (i *reverseIter) keepValue() (bool, error) {
+	value, err := i.it.ValueAndErr()
+	if err != nil {
+		return false, err
+	}
+	i.valueBuf = append(i.valueBuf[:0], value...)
+	i.value = i.valueBuf
+	return len(value) > 0, nil
+}

@@ -1,0 +1,151 @@
+package pebblekv
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/cockroachkvs"
+	"github.com/cockroachdb/pebble/v2/sstable"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/shirou/gopsutil/v3/mem"
+	"go.uber.org/zap"
+)
+
+const (
+	maxDefaultCache = 8 << 30
+	minDefaultCache = 64 << 20
+
+	memTableSize     = 64 << 20
+	blockSize        = 32 << 10
+	bloomBitsPerKey  = 10
+	l0CompactionSubs = 4
+	l0StopSubs       = 20
+	lBaseMaxBytes    = 256 << 20
+
+	defaultGCLifeTime = 10 * time.Minute
+	defaultGCInterval = 10 * time.Minute
+	defaultTxnSize    = 1 << 30
+)
+
+// Options configures a Store. The zero value is ready for use.
+type Options struct {
+	// DisableSync acknowledges commits before they are on stable storage: a
+	// crash of the machine may lose the last ones, though never half of one.
+	DisableSync bool
+	// CacheBytes is the size of the block cache; 0 is a quarter of the
+	// machine's memory, between 64 MiB and 8 GiB, or 64 MiB with an FS.
+	CacheBytes int64
+	// TxnSizeLimit bounds the bytes of keys and values a transaction buffers;
+	// 0 is 1 GiB.
+	TxnSizeLimit int
+	// GCLifeTime is how long versions stay readable after they are shadowed;
+	// nil is 10 minutes. It is asked before each run.
+	GCLifeTime func() time.Duration
+	// GCRunInterval is the time between garbage collections; nil is 10 minutes,
+	// and 0 or less turns the background runs off while it lasts.
+	GCRunInterval func() time.Duration
+	// FS is the file system; nil is the operating system's. Import folders that
+	// do not exist are created on it, so that tests can run in memory.
+	FS vfs.FS
+	// Logger receives the engine's messages; nil discards them. After an error
+	// that leaves the engine's state on disk unknown its Fatal is called, which
+	// ends the process: the next Open recovers.
+	Logger *zap.Logger
+}
+
+// EnsureDefaults fills in what is unset.
+func (o *Options) EnsureDefaults() {
+	if o.CacheBytes == 0 {
+		o.CacheBytes = defaultCacheBytes(o.FS != nil)
+	}
+	if o.TxnSizeLimit == 0 {
+		o.TxnSizeLimit = defaultTxnSize
+	}
+	if o.GCLifeTime == nil {
+		o.GCLifeTime = func() time.Duration { return defaultGCLifeTime }
+	}
+	if o.GCRunInterval == nil {
+		o.GCRunInterval = func() time.Duration { return defaultGCInterval }
+	}
+	if o.Logger == nil {
+		o.Logger = zap.NewNop()
+	}
+}
+
+// Validate lists everything that is wrong with the options.
+func (o *Options) Validate() error {
+	var errs []error
+	if o.CacheBytes < 0 {
+		errs = append(errs, fmt.Errorf("pebblekv: cache size %d is negative", o.CacheBytes))
+	}
+	if o.TxnSizeLimit < 0 {
+		errs = append(errs, fmt.Errorf("pebblekv: transaction size limit %d is negative", o.TxnSizeLimit))
+	}
+	return errors.Join(errs...)
+}
+
+func defaultCacheBytes(injectedFS bool) int64 {
+	vm, err := mem.VirtualMemory()
+	if err != nil || injectedFS {
+		return minDefaultCache
+	}
+	return min(max(int64(vm.Total/4), minDefaultCache), maxDefaultCache)
+}
+
+// engineOptions are Pebble's options for a store with options o.
+func engineOptions(o Options, h *health) *pebble.Options {
+	eo := &pebble.Options{
+		FS:                 o.FS,
+		FormatMajorVersion: pebble.FormatNewest,
+		CacheSize:          o.CacheBytes,
+
+		Comparer:                &cockroachkvs.Comparer,
+		KeySchema:               cockroachkvs.KeySchema.Name,
+		KeySchemas:              sstable.MakeKeySchemas(&cockroachkvs.KeySchema),
+		BlockPropertyCollectors: cockroachkvs.BlockPropertyCollectors,
+
+		MemTableSize: memTableSize,
+		// An ingestion that overlaps a memtable joins the queue of memtables
+		// instead of waiting for a flush as long as the queue has room.
+		MemTableStopWritesThreshold: 4,
+		L0CompactionThreshold:       l0CompactionSubs,
+		L0StopWritesThreshold:       l0StopSubs,
+		LBaseMaxBytes:               lBaseMaxBytes,
+		FlushSplitBytes:             8 << 20,
+		MaxOpenFiles:                4096,
+		WALBytesPerSync:             512 << 10,
+		// A dropped table gives its space back without waiting for writes.
+		FlushDelayDeleteRange: 10 * time.Second,
+
+		CompactionConcurrencyRange: func() (lower, upper int) {
+			return 1, max(2, runtime.GOMAXPROCS(0)*3/4)
+		},
+		Logger:        engineLogger{o.Logger.Sugar()},
+		EventListener: h.listener(),
+	}
+	// Scans of whole tables would otherwise set off compactions of data that
+	// nobody writes to.
+	eo.Experimental.ReadSamplingMultiplier = -1
+	// File boundaries are where Ranges cuts, so the lower levels have many
+	// files rather than large ones.
+	eo.TargetFileSizes = [7]int64{8 << 20, 16 << 20, 32 << 20, 32 << 20, 32 << 20, 32 << 20, 32 << 20}
+	for i := range eo.Levels {
+		eo.Levels[i] = pebble.LevelOptions{
+			BlockSize:      blockSize,
+			IndexBlockSize: 256 << 10,
+			FilterPolicy:   bloom.FilterPolicy(bloomBitsPerKey),
+			FilterType:     pebble.TableFilter,
+			Compression:    levelCompression,
+		}
+	}
+	eo.EnsureDefaults()
+	return eo
+}
+
+// levelCompression is the same on all levels: building an index reads the
+// bottom level as fast as it can be decompressed.
+func levelCompression() *sstable.CompressionProfile { return sstable.FastestCompression }

@@ -1,0 +1,216 @@
+package pebblekv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"go.uber.org/zap"
+
+	"fastddl/kv"
+)
+
+// Store is an embedded kv.Store.
+type Store struct {
+	opts    Options
+	engOpts *pebble.Options
+	fs      vfs.FS
+	dir     string
+	log     *zap.Logger
+	lock    *pebble.Lock
+	db      *pebble.DB
+
+	gate     gate
+	health   *health
+	timeline *timeline
+	latches  *latches
+	holds    *holds
+	gc       collector
+	load     *loadMeter
+
+	stop       context.CancelFunc
+	background sync.WaitGroup
+}
+
+var _ kv.Store = (*Store)(nil)
+
+// Open opens the store in the folder path, which is created if it does not
+// exist. It fails with kv.ErrLocked if the store is open already, and with
+// kv.ErrNotAStore if path holds something else.
+func Open(path string, opts Options) (*Store, error) {
+	if err := opts.Validate(); err != nil {
+		return nil, err
+	}
+	opts.EnsureDefaults()
+	s := &Store{opts: opts, fs: opts.FS, dir: path, log: opts.Logger, latches: newLatches(), load: newLoadMeter()}
+	if s.fs == nil {
+		s.fs = vfs.Default
+		abs, err := filepath.Abs(path)
+		if err != nil {
+			return nil, fmt.Errorf("pebblekv: opening %s: %w", path, err)
+		}
+		s.dir = abs
+	}
+	lock, err := openDir(s.fs, s.dir)
+	if err != nil {
+		return nil, err
+	}
+	s.lock = lock
+	if err := s.openEngine(); err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	if err := s.start(); err != nil {
+		return nil, errors.Join(err, s.db.Close(), lock.Close())
+	}
+	return s, nil
+}
+
+func (s *Store) openEngine() error {
+	s.health = &health{log: s.log}
+	s.engOpts = engineOptions(s.opts, s.health)
+	s.engOpts.FS = s.fs
+	s.engOpts.Lock = s.lock
+	db, err := pebble.Open(s.dir, s.engOpts)
+	if err != nil {
+		return fmt.Errorf("pebblekv: opening %s: %w", s.dir, err)
+	}
+	s.db = db
+	return nil
+}
+
+// start reads the store's own records and starts the background work.
+func (s *Store) start() error {
+	bound, err := s.tsRecord(recordTSBound)
+	if err != nil {
+		return err
+	}
+	safePoint, err := s.tsRecord(recordSafePoint)
+	if err != nil {
+		return err
+	}
+	if s.gc.done, err = s.tsRecord(recordGCDone); err != nil {
+		return err
+	}
+	s.timeline = newTimeline(bound, safePoint, s.persistTSBound)
+	if s.holds, err = s.loadHolds(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	s.stop = cancel
+	s.background.Go(func() { s.collectPeriodically(ctx) })
+	return nil
+}
+
+// persistTSBound is called by the timeline, possibly in the background.
+func (s *Store) persistTSBound(bound uint64) error {
+	if err := s.gate.enter(); err != nil {
+		return err
+	}
+	defer s.gate.exit()
+	return s.setRecord(recordTSBound, encodeTS(bound))
+}
+
+// Name is "pebble".
+func (s *Store) Name() string { return "pebble" }
+
+// Close implements kv.Store. It waits for running operations and open
+// iterators; open transactions and snapshots fail afterwards.
+func (s *Store) Close() error {
+	s.stop()
+	s.background.Wait()
+	if !s.gate.close() {
+		return nil
+	}
+	if s.health.wedged.Load() {
+		// The engine may hold its locks for ever; what is durable is.
+		return errors.Join(s.health.failed(), s.lock.Close())
+	}
+	return errors.Join(s.saveFinalBound(), s.db.Close(), s.lock.Close())
+}
+
+// saveFinalBound takes back what is left of the timestamp window, so that the
+// next life of the store need not begin ahead of the clock.
+func (s *Store) saveFinalBound() error {
+	if s.health.failed() != nil {
+		return nil
+	}
+	return s.setRecord(recordTSBound, encodeTS(s.timeline.last))
+}
+
+// CurrentTS implements kv.Store.
+func (s *Store) CurrentTS(ctx context.Context) (uint64, error) {
+	if err := s.enter(ctx); err != nil {
+		return 0, err
+	}
+	defer s.gate.exit()
+	return s.timeline.current()
+}
+
+// enter begins an operation unless the store is closed or ctx has ended.
+func (s *Store) enter(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return s.gate.enter()
+}
+
+// DeleteRange implements kv.Store.
+func (s *Store) DeleteRange(ctx context.Context, r kv.KeyRange) error {
+	if r.Empty() {
+		return nil
+	}
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer s.gate.exit()
+	lower, upper := engineBounds(r)
+	return s.writeRecord(func(b *pebble.Batch) error { return b.DeleteRange(lower, upper, nil) })
+}
+
+// applyDurably applies and closes a batch and waits until it is on stable
+// storage.
+func (s *Store) applyDurably(b *pebble.Batch) error {
+	if err := s.applyBatch(b, true); err != nil {
+		return err
+	}
+	return s.awaitSync(b)
+}
+
+// applyBatch puts a batch into the write-ahead log and the memtable. With sync
+// it must be followed by awaitSync. The engine panics in some places where its
+// log has failed already; that is turned into an error.
+func (s *Store) applyBatch(b *pebble.Batch, sync bool) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			s.health.wedged.Store(true)
+			err = fmt.Errorf("pebblekv: storage engine: %v", r)
+			s.health.fail(err)
+		}
+	}()
+	if sync {
+		err = s.db.ApplyNoSyncWait(b, pebble.Sync)
+	} else {
+		err = s.db.Apply(b, pebble.NoSync)
+	}
+	if err != nil {
+		err = fmt.Errorf("pebblekv: writing: %w", err)
+		s.health.fail(err)
+	}
+	return err
+}
+
+// awaitSync waits until a batch applied with sync is on stable storage, and
+// closes it. After an error nobody knows what is in the log, so the store
+// takes no more writes.
+func (s *Store) awaitSync(b *pebble.Batch) error {
+	if err := b.SyncWait(); err != nil {
+		err = fmt.Errorf("pebblekv: syncing the log: %w", err)
+		s.health.fail(err)
+		return err
+	}
+	return b.Close()
+}

@@ -1,0 +1,300 @@
+package pebblekv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"fastddl/kv"
+)
+
+const (
+	logicalBits = 18
+	// tsWindow is how far ahead of the clock the durable bound on timestamps
+	// is kept. It is extended in the background once half of it is used.
+	tsWindow = 6 * time.Second
+)
+
+var errFutureTS = errors.New("pebblekv: timestamp has not been handed out yet")
+
+// timestampOf is the first timestamp of the millisecond that t lies in.
+func timestampOf(t time.Time) uint64 { return uint64(max(t.UnixMilli(), 0)) << logicalBits }
+
+// timeline is the order of everything that happens to the store: it hands out
+// timestamps, knows which commits are still in flight, which timestamps are
+// being read, and up to where garbage collection has gone.
+//
+// All of it is under one lock, because the questions asked of it are about
+// their relation: a reader may start at ts only when no commit at or below ts
+// is in flight, and the safe point may move to ts only when nobody reads below.
+type timeline struct {
+	now func() time.Time
+	// persistBound makes a bound durable that no timestamp reaches before the
+	// next one is durable.
+	persistBound func(bound uint64) error
+
+	extendMu sync.Mutex // held while the bound is being extended
+
+	mu        sync.Mutex
+	last      uint64 // the newest timestamp handed out
+	bound     uint64 // timestamps stay below it
+	extending bool   // a background extension is under way
+	inflight  []*pendingCommit
+	readers   map[uint64]int // timestamps being read, with the number of readers
+	safePoint uint64
+	failedAt  uint64 // 0, or the lowest commit timestamp with unknown outcome
+	failure   error
+}
+
+// pendingCommit is a commit between taking its timestamp and its end.
+type pendingCommit struct {
+	ts       uint64
+	finished bool
+	// settled is closed when this commit and all earlier ones have finished.
+	settled chan struct{}
+}
+
+// newTimeline continues after start, which is the durable bound of the store's
+// previous life.
+func newTimeline(start, safePoint uint64, persistBound func(uint64) error) *timeline {
+	return &timeline{
+		now:          time.Now,
+		persistBound: persistBound,
+		last:         start,
+		bound:        start,
+		readers:      make(map[uint64]int),
+		safePoint:    safePoint,
+	}
+}
+
+// current returns a fresh timestamp.
+func (t *timeline) current() (uint64, error) { return t.take(func(uint64) {}) }
+
+// take hands out the next timestamp and calls fn with it before anybody else
+// can take a later one.
+func (t *timeline) take(fn func(ts uint64)) (uint64, error) {
+	for {
+		t.mu.Lock()
+		ts := max(t.last+1, timestampOf(t.now()))
+		if ts < t.bound {
+			t.last = ts
+			fn(ts)
+			t.prefetchBound()
+			t.mu.Unlock()
+			return ts, nil
+		}
+		t.mu.Unlock()
+		if err := t.extendBound(ts); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// prefetchBound starts an extension when the window is half used, so that
+// nobody has to wait for it. The caller holds mu.
+func (t *timeline) prefetchBound() {
+	const half = uint64(tsWindow/time.Millisecond/2) << logicalBits
+	if t.bound-t.last > half || t.extending {
+		return
+	}
+	t.extending = true
+	bound := t.bound
+	go func() {
+		// An error is met again by whoever needs the bound to be extended.
+		_ = t.extendBound(bound)
+		t.mu.Lock()
+		t.extending = false
+		t.mu.Unlock()
+	}()
+}
+
+// extendBound makes sure that the bound lies above ts.
+func (t *timeline) extendBound(ts uint64) error {
+	t.extendMu.Lock()
+	defer t.extendMu.Unlock()
+	t.mu.Lock()
+	bound, last := t.bound, t.last
+	t.mu.Unlock()
+	if ts < bound {
+		return nil
+	}
+	bound = max(last, ts, timestampOf(t.now())) + uint64(tsWindow/time.Millisecond)<<logicalBits
+	if err := t.persistBound(bound); err != nil {
+		return fmt.Errorf("pebblekv: extending the timestamp window: %w", err)
+	}
+	t.mu.Lock()
+	t.bound = bound
+	t.mu.Unlock()
+	return nil
+}
+
+// beginCommit takes a commit timestamp and registers the commit as in flight.
+func (t *timeline) beginCommit() (*pendingCommit, error) {
+	p := &pendingCommit{settled: make(chan struct{})}
+	_, err := t.take(func(ts uint64) {
+		p.ts = ts
+		t.inflight = append(t.inflight, p)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// finishCommit ends a commit, whether it was applied or dropped. A commit
+// whose outcome is unknown is reported with an error; from then on nothing at
+// or above its timestamp can be read.
+func (t *timeline) finishCommit(p *pendingCommit, undetermined error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if undetermined != nil && (t.failedAt == 0 || p.ts < t.failedAt) {
+		t.failedAt, t.failure = p.ts, undetermined
+	}
+	p.finished = true
+	for len(t.inflight) > 0 && t.inflight[0].finished {
+		close(t.inflight[0].settled)
+		t.inflight[0] = nil
+		t.inflight = t.inflight[1:]
+	}
+}
+
+// awaitSettled waits until a finished commit may be acknowledged: when every
+// commit with a lower timestamp has finished, so that readers who begin after
+// the acknowledgement see this commit. It fails if an outcome at or below the
+// commit is unknown, because no reader could be shown it then.
+func (t *timeline) awaitSettled(p *pendingCommit) error {
+	<-p.settled
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.failureAt(p.ts)
+}
+
+// failureAt says why ts cannot be read, if so. The caller holds mu.
+func (t *timeline) failureAt(ts uint64) error {
+	if t.failedAt != 0 && ts >= t.failedAt {
+		return t.failure
+	}
+	return nil
+}
+
+// visible is the highest timestamp at which no commit is in flight or of
+// unknown outcome. The caller holds mu.
+func (t *timeline) visible() uint64 {
+	v := t.last
+	if len(t.inflight) > 0 {
+		v = t.inflight[0].ts - 1
+	}
+	if t.failedAt != 0 {
+		v = min(v, t.failedAt-1)
+	}
+	return v
+}
+
+// beginRead registers a reader at a timestamp that includes every commit
+// acknowledged so far, without waiting for those in flight.
+func (t *timeline) beginRead() (uint64, error) {
+	t.mu.Lock()
+	if len(t.inflight) > 0 || t.failedAt != 0 {
+		// An acknowledged commit is older than every commit in flight.
+		ts := t.visible()
+		t.readers[ts]++
+		t.mu.Unlock()
+		return ts, nil
+	}
+	t.mu.Unlock()
+	// A commit that gets in between takes a lower timestamp and may still be in
+	// flight, so that the fresh one cannot be used without looking again.
+	var start uint64
+	_, err := t.take(func(uint64) {
+		start = t.visible()
+		t.readers[start]++
+	})
+	return start, err
+}
+
+// readAt registers a reader at ts and waits for the commits at or below ts.
+func (t *timeline) readAt(ctx context.Context, ts uint64) error {
+	t.mu.Lock()
+	switch {
+	case ts < t.safePoint:
+		t.mu.Unlock()
+		return fmt.Errorf("%w: %d is below %d", kv.ErrSnapshotTooOld, ts, t.safePoint)
+	case ts > t.last:
+		t.mu.Unlock()
+		return fmt.Errorf("%w: %d", errFutureTS, ts)
+	}
+	t.readers[ts]++
+	t.mu.Unlock()
+	if err := t.awaitCommits(ctx, ts); err != nil {
+		t.endRead(ts)
+		return err
+	}
+	return nil
+}
+
+// awaitCommits waits until no commit at or below ts is in flight.
+func (t *timeline) awaitCommits(ctx context.Context, ts uint64) error {
+	t.mu.Lock()
+	var newest *pendingCommit
+	for _, p := range t.inflight {
+		if p.ts > ts {
+			break
+		}
+		newest = p
+	}
+	t.mu.Unlock()
+	if newest != nil {
+		select {
+		case <-newest.settled:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.failureAt(ts)
+}
+
+// endRead undoes one beginRead or readAt.
+func (t *timeline) endRead(ts uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.readers[ts]--; t.readers[ts] == 0 {
+		delete(t.readers, ts)
+	}
+}
+
+// oldestRead is a lower bound of the timestamps that are being read or that
+// beginRead can still return. The caller holds mu.
+func (t *timeline) oldestRead() uint64 {
+	oldest := t.visible()
+	for ts := range t.readers {
+		oldest = min(oldest, ts)
+	}
+	return oldest
+}
+
+// oldestStart is oldestRead for callers outside.
+func (t *timeline) oldestStart() uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.oldestRead()
+}
+
+// advanceSafePoint moves the safe point up to target, though not beyond what
+// is being read, and returns where it is now.
+func (t *timeline) advanceSafePoint(target uint64) uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.safePoint = max(t.safePoint, min(target, t.oldestRead()))
+	return t.safePoint
+}
+
+// currentSafePoint is the lowest timestamp that can be read.
+func (t *timeline) currentSafePoint() uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.safePoint
+}
