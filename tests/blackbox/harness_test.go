@@ -1,0 +1,222 @@
+package blackbox
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	startTimeout = 30 * time.Second
+	stopTimeout  = 40 * time.Second
+)
+
+// node is one run of the server process.
+type node struct {
+	t      *testing.T
+	cmd    *exec.Cmd
+	stderr *lockedBuffer
+	// addr and status are host:port of the MySQL and the HTTP listener.
+	addr, status string
+	exited       chan struct{}
+	exitErr      error
+}
+
+// lockedBuffer collects the log while the process writes it.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+// startNode starts a server on free ports over the store in dir and waits until
+// it accepts statements. It is killed at the end of the test.
+func startNode(t *testing.T, dir string, args ...string) *node {
+	t.Helper()
+	args = append([]string{"server", "--path", dir, "-P", "0", "--status-port", "0"}, args...)
+	n := &node{t: t, cmd: exec.Command(binary, args...), stderr: &lockedBuffer{}, exited: make(chan struct{})}
+	n.cmd.Stderr = n.stderr
+	stdout, err := n.cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, n.cmd.Start())
+	t.Cleanup(func() {
+		n.kill()
+		if t.Failed() {
+			t.Logf("log of the server:\n%s", n.stderr.String())
+		}
+	})
+
+	ready := make(chan struct{})
+	go func() {
+		lines := bufio.NewScanner(stdout)
+		for lines.Scan() {
+			if addr, ok := strings.CutPrefix(lines.Text(), "listening on "); ok {
+				n.addr = addr
+			}
+			if addr, ok := strings.CutPrefix(lines.Text(), "status on http://"); ok {
+				n.status = addr
+				close(ready)
+			}
+		}
+		n.exitErr = n.cmd.Wait()
+		close(n.exited)
+	}()
+	select {
+	case <-ready:
+	case <-n.exited:
+		require.FailNow(t, "the server ended", "%v\n%s", n.exitErr, n.stderr.String())
+	case <-time.After(startTimeout):
+		require.FailNow(t, "the server did not become ready", n.stderr.String())
+	}
+	return n
+}
+
+// kill ends the process as a crash would.
+func (n *node) kill() {
+	_ = n.cmd.Process.Kill() // it may have ended
+	<-n.exited
+}
+
+// terminate asks the process to end and returns its exit code.
+func (n *node) terminate() int {
+	n.t.Helper()
+	require.NoError(n.t, n.cmd.Process.Signal(syscall.SIGTERM))
+	return n.wait()
+}
+
+func (n *node) wait() int {
+	n.t.Helper()
+	select {
+	case <-n.exited:
+	case <-time.After(stopTimeout):
+		require.FailNow(n.t, "the server did not end", n.stderr.String())
+	}
+	return n.cmd.ProcessState.ExitCode()
+}
+
+// open connects to a database of the node.
+func (n *node) open(database string) *sql.DB {
+	n.t.Helper()
+	cfg := mysql.NewConfig()
+	cfg.Net, cfg.Addr, cfg.User, cfg.DBName = "tcp", n.addr, "root", database
+	cfg.InterpolateParams = true
+	cfg.Logger = &mysql.NopLogger{} // broken connections are what some tests are about
+	connector, err := mysql.NewConnector(cfg)
+	require.NoError(n.t, err)
+	db := sql.OpenDB(connector)
+	n.t.Cleanup(func() { db.Close() })
+	return db
+}
+
+// db connects to the database test.
+func (n *node) db() *sql.DB {
+	n.t.Helper()
+	return n.open("test")
+}
+
+// startAndFail runs the server where it must not start, and returns its exit
+// code and standard error.
+func startAndFail(t *testing.T, args ...string) (int, string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, binary, append([]string{"server"}, args...)...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	err := cmd.Run()
+	require.NoError(t, ctx.Err(), "the server did not end:\n%s", stderr.String())
+	var exit *exec.ExitError
+	require.ErrorAs(t, err, &exit, "the server must not start")
+	return exit.ExitCode(), stderr.String()
+}
+
+func mustExec(t *testing.T, db *sql.DB, query string, args ...any) {
+	t.Helper()
+	_, err := db.Exec(query, args...)
+	require.NoError(t, err, "%s", query)
+}
+
+// queryAll returns a result set as rows of text; NULL is "NULL".
+func queryAll(t *testing.T, db *sql.DB, query string, args ...any) [][]string {
+	t.Helper()
+	rows, err := db.Query(query, args...)
+	require.NoError(t, err, "%s", query)
+	defer rows.Close()
+	columns, err := rows.Columns()
+	require.NoError(t, err)
+	var out [][]string
+	for rows.Next() {
+		cells := make([]sql.NullString, len(columns))
+		dest := make([]any, len(columns))
+		for i := range cells {
+			dest[i] = &cells[i]
+		}
+		require.NoError(t, rows.Scan(dest...), "%s", query)
+		row := make([]string, len(cells))
+		for i, c := range cells {
+			if row[i] = "NULL"; c.Valid {
+				row[i] = c.String
+			}
+		}
+		out = append(out, row)
+	}
+	require.NoError(t, rows.Err(), "%s", query)
+	return out
+}
+
+// value returns the only value of a result.
+func value(t *testing.T, db *sql.DB, query string, args ...any) string {
+	t.Helper()
+	rows := queryAll(t, db, query, args...)
+	require.Len(t, rows, 1, "%s", query)
+	require.Len(t, rows[0], 1, "%s", query)
+	return rows[0][0]
+}
+
+// explain is the plan of a query as one text.
+func explain(t *testing.T, db *sql.DB, query string) string {
+	t.Helper()
+	var b strings.Builder
+	for _, row := range queryAll(t, db, "EXPLAIN "+query) {
+		b.WriteString(strings.Join(row, " "))
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// Numbers by which a server asks to run a transaction again.
+func isConflict(err error) bool {
+	var e *mysql.MySQLError
+	return errors.As(err, &e) && (e.Number == 1205 || e.Number == 1213 || e.Number == 9007)
+}
+
+func fileExists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// longTests reports whether `make test-long` runs.
+func longTests() bool { return os.Getenv("FASTDDL_LONG") != "" }

@@ -1,0 +1,164 @@
+package blackbox
+
+import (
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// requireOneLine checks that a start failed as an operator wants it to: exit
+// code 1 and one clear line after what was logged.
+func requireOneLine(t *testing.T, code int, stderr, want string) {
+	t.Helper()
+	require.Equal(t, 1, code, stderr)
+	lines := strings.Split(strings.TrimSpace(stderr), "\n")
+	last := lines[len(lines)-1]
+	require.True(t, strings.HasPrefix(last, "fastddl: "), stderr)
+	require.Contains(t, last, want)
+	require.NotContains(t, stderr, "goroutine ", "no stack traces")
+	require.Len(t, lines, 1, stderr)
+}
+
+func TestRefusesAPathThatIsNoStore(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "holiday.jpg"), []byte("x"), 0o600))
+	code, stderr := startAndFail(t, "--path", dir, "-P", "0", "--status-port", "0")
+	requireOneLine(t, code, stderr, "does not hold a store")
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, entries, 1, "nothing was left in the folder")
+}
+
+func TestRefusesAFileAsPath(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, []byte("x"), 0o600))
+	code, stderr := startAndFail(t, "--path", file, "-P", "0", "--status-port", "0")
+	requireOneLine(t, code, stderr, file)
+}
+
+func TestRefusesAStoreInUse(t *testing.T) {
+	dir := t.TempDir()
+	n := startNode(t, dir)
+	code, stderr := startAndFail(t, "--path", dir, "-P", "0", "--status-port", "0")
+	requireOneLine(t, code, stderr, "in use by another process")
+	require.Equal(t, "1", value(t, n.db(), "SELECT 1"), "the first one does not mind")
+}
+
+func TestRefusesATempDirThatCannotBeWritten(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	code, stderr := startAndFail(t, "--path", filepath.Join(dir, "data"), "--temp-dir", filepath.Join(file, "tmp"), "-P", "0", "--status-port", "0")
+	requireOneLine(t, code, stderr, "temp-dir")
+
+	if os.Geteuid() != 0 { // root may write anywhere
+		locked := filepath.Join(dir, "locked")
+		require.NoError(t, os.Mkdir(locked, 0o500))
+		code, stderr = startAndFail(t, "--path", filepath.Join(dir, "data"), "--temp-dir", locked, "-P", "0", "--status-port", "0")
+		requireOneLine(t, code, stderr, "temp-dir")
+	}
+}
+
+func TestRefusesAPortInUse(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	require.NoError(t, err)
+	dir := filepath.Join(t.TempDir(), "data")
+	code, stderr := startAndFail(t, "--path", dir, "-P", port, "--status-port", "0")
+	requireOneLine(t, code, stderr, "address already in use")
+	code, stderr = startAndFail(t, "--path", dir, "-P", "0", "--status-port", port)
+	requireOneLine(t, code, stderr, "status-port")
+	require.False(t, fileExists(dir), "a start that must fail for its port touches no data")
+}
+
+func TestStatusServer(t *testing.T) {
+	n := startNode(t, t.TempDir())
+	db := n.db()
+	require.Equal(t, "1", value(t, db, "SELECT 1"))
+	get := func(path string) string {
+		resp, err := http.Get("http://" + n.status + path)
+		require.NoError(t, err)
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusOK, resp.StatusCode, "%s", body)
+		return string(body)
+	}
+	require.Equal(t, "ok\n", get("/health"))
+	var status struct {
+		Connections int
+		Version     string
+	}
+	require.NoError(t, json.Unmarshal([]byte(get("/status")), &status))
+	require.Equal(t, 1, status.Connections)
+	require.Equal(t, status.Version, value(t, db, "SELECT VERSION()"))
+
+	mustExec(t, db, "CREATE TABLE m (id INT PRIMARY KEY, a INT)")
+	mustExec(t, db, "INSERT INTO m VALUES (1, 1), (2, 2)")
+	mustExec(t, db, "ALTER TABLE m ADD INDEX a (a)")
+	_, err := db.Exec("INSERT INTO m VALUES (1, 1)")
+	require.Error(t, err)
+	metrics := get("/metrics")
+	for _, want := range []string{
+		"fastddl_server_connections 1",
+		`fastddl_executor_statement_total{type="insert"} 2`,
+		`fastddl_server_execute_error_total{code="1062"} 1`,
+		"fastddl_ddl_backfill_rows_total 2",
+		"fastddl_ddl_running_jobs 0",
+		"fastddl_store_write_stalled 0",
+	} {
+		require.Contains(t, metrics, want)
+	}
+}
+
+func TestSIGTERMLetsAStatementFinish(t *testing.T) {
+	n := startNode(t, t.TempDir())
+	db := n.db()
+	mustExec(t, db, "CREATE TABLE s (id INT PRIMARY KEY)")
+	done := make(chan error, 1)
+	go func() {
+		var slept int
+		done <- db.QueryRow("SELECT SLEEP(2)").Scan(&slept)
+	}()
+	time.Sleep(300 * time.Millisecond)
+	start := time.Now()
+	require.Zero(t, n.terminate())
+	require.NoError(t, <-done, "the client got its answer")
+	require.Greater(t, time.Since(start), time.Second)
+	require.Error(t, db.Ping())
+}
+
+func TestSIGTERMKillsWhatTakesTooLong(t *testing.T) {
+	dir := t.TempDir()
+	n := startNode(t, dir, "--shutdown-timeout", "500ms")
+	db := n.db()
+	mustExec(t, db, "CREATE TABLE s (id INT PRIMARY KEY)")
+	done := make(chan error, 1)
+	go func() {
+		var slept int
+		done <- db.QueryRow("SELECT SLEEP(60)").Scan(&slept)
+	}()
+	tx, err := db.Begin()
+	require.NoError(t, err)
+	_, err = tx.Exec("INSERT INTO s VALUES (1)")
+	require.NoError(t, err)
+	time.Sleep(300 * time.Millisecond)
+	start := time.Now()
+	require.Zero(t, n.terminate())
+	require.Less(t, time.Since(start), 20*time.Second)
+	require.Error(t, <-done)
+	require.Error(t, tx.Commit(), "an open transaction is rolled back")
+
+	n = startNode(t, dir)
+	require.Equal(t, "0", value(t, n.db(), "SELECT COUNT(*) FROM s"))
+}
