@@ -1,0 +1,92 @@
+package bench
+
+import (
+	"encoding/json"
+	"io"
+	"slices"
+)
+
+// Result is what a benchmark measured, as it is printed. Times are in seconds.
+type Result struct {
+	// Version is the build's; Cores the number of processors it may use.
+	Version string `json:"version"`
+	Cores   int    `json:"cores"`
+
+	Rows      int    `json:"rows"`
+	Index     string `json:"index"`
+	Unique    bool   `json:"unique"`
+	Workers   int    `json:"workers"`
+	FastReorg bool   `json:"fast_reorg"`
+
+	// LoadSeconds is the time the table took to load; it is in no other figure.
+	LoadSeconds float64 `json:"load_seconds"`
+	Runs        []Run   `json:"runs"`
+	// MedianSeconds is the median of the runs' wall time.
+	MedianSeconds float64 `json:"median_seconds"`
+	RowsPerSecond float64 `json:"rows_per_second"`
+	// Floor is measured after the runs, on the same table.
+	Floor Floor `json:"floor"`
+	// Ratio is MedianSeconds to Floor.Seconds.
+	Ratio float64 `json:"ratio"`
+}
+
+// Run is one ADD INDEX.
+type Run struct {
+	// Seconds is the wall time from handing in the statement to its end,
+	// CPUSeconds what the process used meanwhile.
+	Seconds    float64 `json:"seconds"`
+	CPUSeconds float64 `json:"cpu_seconds"`
+	// BackfillSeconds is the part of the backfill in Seconds.
+	BackfillSeconds float64 `json:"backfill_seconds"`
+	// Rows and Entries are what was read and what was written.
+	Rows    int64 `json:"rows"`
+	Entries int64 `json:"entries"`
+	// Stages are summed over the workers.
+	Stages map[string]Stage `json:"stages"`
+	// PeakRSSBytes is the process' peak memory, PeakTempBytes that of the files
+	// in the temp folder; both looked at from outside every 10 ms.
+	PeakRSSBytes  uint64 `json:"peak_rss_bytes"`
+	PeakTempBytes int64  `json:"peak_temp_bytes"`
+}
+
+// Stage is what one stage took.
+type Stage struct {
+	Seconds    float64 `json:"seconds"`
+	CPUSeconds float64 `json:"cpu_seconds"`
+}
+
+// Floor is what an index build takes at least: one scan of the table and one
+// writing of the index's file, spread over the cores.
+type Floor struct {
+	ScanCPUSeconds  float64 `json:"scan_cpu_seconds"`
+	WriteCPUSeconds float64 `json:"write_cpu_seconds"`
+	Seconds         float64 `json:"seconds"`
+}
+
+// WriteJSON prints the result, indented.
+func (r *Result) WriteJSON(w io.Writer) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	return enc.Encode(r)
+}
+
+// summarise fills in what follows from the runs and the floor.
+func (r *Result) summarise() {
+	seconds := make([]float64, len(r.Runs))
+	for i, run := range r.Runs {
+		seconds[i] = run.Seconds
+	}
+	r.MedianSeconds = median(seconds)
+	r.RowsPerSecond = float64(r.Rows) / r.MedianSeconds
+	r.Floor.Seconds = (r.Floor.ScanCPUSeconds + r.Floor.WriteCPUSeconds) / float64(r.Cores)
+	r.Ratio = r.MedianSeconds / r.Floor.Seconds
+}
+
+func median(values []float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	n := len(sorted)
+	if n%2 == 1 {
+		return sorted[n/2]
+	}
+	return (sorted[n/2-1] + sorted[n/2]) / 2
+}
