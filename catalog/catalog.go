@@ -2,7 +2,6 @@ package catalog
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -12,6 +11,7 @@ import (
 	"github.com/pingcap/tidb/pkg/parser/mysql"
 	"github.com/pingcap/tidb/pkg/util/collate"
 
+	"fastddl/internal/errs"
 	"fastddl/kv"
 )
 
@@ -95,7 +95,7 @@ func (c *Catalog) View(ctx context.Context, fn func(ctx context.Context, m *Muta
 		return err
 	}
 	m := newMutation(txn)
-	return errors.Join(fn(ctx, m), m.txn.closeIters(), txn.Rollback())
+	return errs.Also(fn(ctx, m), m.txn.closeIters(), txn.Rollback())
 }
 
 // mutate runs fn in a metadata transaction, again from the start on a write
@@ -103,7 +103,7 @@ func (c *Catalog) View(ctx context.Context, fn func(ctx context.Context, m *Muta
 func (c *Catalog) mutate(ctx context.Context, fn func(ctx context.Context, m *Mutation) error) error {
 	return kv.Retrying(ctx, c.store, func(ctx context.Context, txn kv.Txn) error {
 		m := newMutation(txn)
-		return errors.Join(fn(ctx, m), m.txn.closeIters())
+		return errs.Also(fn(ctx, m), m.txn.closeIters())
 	})
 }
 

@@ -2,7 +2,6 @@ package check
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"fastddl/catalog"
+	"fastddl/internal/errs"
 	"fastddl/kv"
 )
 
@@ -67,7 +67,7 @@ func run(ctx context.Context, store kv.Store, tbl *model.TableInfo, indexes []*m
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, snap.Close()) }()
+	defer func() { err = errs.Also(err, snap.Close()) }()
 	c := &checker{store: store, snap: snap, tbl: tbl, indexes: indexes, workers: opts.Workers}
 	if c.cols, err = newColumns(tbl); err != nil {
 		return err
@@ -118,7 +118,7 @@ func scan(ctx context.Context, snap kv.Snapshot, r kv.KeyRange, fn func(key, val
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, it.Close()) }()
+	defer func() { err = errs.Also(err, it.Close()) }()
 	for n := 0; it.Valid(); n++ {
 		if n%1024 == 0 && ctx.Err() != nil {
 			return ctx.Err()

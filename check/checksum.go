@@ -2,13 +2,13 @@ package check
 
 import (
 	"context"
-	"errors"
 	"hash/crc64"
 	"sync"
 
 	"github.com/pingcap/tidb/pkg/meta/model"
 
 	"fastddl/catalog"
+	"fastddl/internal/errs"
 	"fastddl/kv"
 	"fastddl/table"
 )
@@ -37,7 +37,7 @@ func Checksum(ctx context.Context, store kv.Store, t *catalog.Table, opts Option
 	if err != nil {
 		return TableChecksum{}, err
 	}
-	defer func() { err = errors.Join(err, snap.Close()) }()
+	defer func() { err = errs.Also(err, snap.Close()) }()
 	c := &checker{store: store, snap: snap, tbl: t.Info, workers: opts.Workers}
 	ranges := []kv.KeyRange{table.RecordRange(t.Info.ID)}
 	for _, idx := range t.Info.Indices {

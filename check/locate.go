@@ -13,6 +13,7 @@ import (
 	"github.com/pingcap/tidb/pkg/types"
 	"github.com/pingcap/tidb/pkg/util/codec"
 
+	"fastddl/internal/errs"
 	"fastddl/kv"
 	"fastddl/table"
 )
@@ -71,7 +72,7 @@ func (c *checker) find(ctx context.Context, r kv.KeyRange, fn func(ctx context.C
 		}
 		return err
 	})
-	return errors.Join(first.err, err)
+	return errs.Also(first.err, err)
 }
 
 // locateByRows looks each row's entries up in the indexes.
