@@ -1,0 +1,157 @@
+package sql
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	gms "github.com/dolthub/go-mysql-server/sql"
+	"github.com/dolthub/go-mysql-server/sql/information_schema"
+	gmstypes "github.com/dolthub/go-mysql-server/sql/types"
+
+	"fastddl/sql/sqlerr"
+)
+
+const (
+	ddlJobsName = "ddl_jobs"
+	mdlViewName = "tidb_mdl_view"
+)
+
+// infoSchema is go-mysql-server's information_schema with tables of ours.
+type infoSchema struct {
+	gms.Database
+	own map[string]gms.Table
+}
+
+func (e *Engine) informationSchema(base gms.Database) gms.Database {
+	return &infoSchema{Database: base, own: map[string]gms.Table{
+		ddlJobsName: &information_schema.InformationSchemaTable{
+			TableName:   ddlJobsName,
+			TableSchema: ddlJobsSchema,
+			Reader:      func(ctx *gms.Context, _ gms.Catalog) (gms.RowIter, error) { return e.ddlJobs(ctx) },
+		},
+		mdlViewName: &information_schema.InformationSchemaTable{
+			TableName:   mdlViewName,
+			TableSchema: mdlViewSchema,
+			Reader:      func(ctx *gms.Context, _ gms.Catalog) (gms.RowIter, error) { return e.mdlView(ctx) },
+		},
+	}}
+}
+
+// GetTableInsensitive implements sql.Database.
+func (d *infoSchema) GetTableInsensitive(ctx *gms.Context, name string) (gms.Table, bool, error) {
+	if t, ok := d.own[strings.ToLower(name)]; ok {
+		return t, true, nil
+	}
+	return d.Database.GetTableInsensitive(ctx, name)
+}
+
+// GetTableNames implements sql.Database.
+func (d *infoSchema) GetTableNames(ctx *gms.Context) ([]string, error) {
+	names, err := d.Database.GetTableNames(ctx)
+	for name := range d.own {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names, err
+}
+
+func ownSchema(table string, columns ...*gms.Column) gms.Schema {
+	for _, c := range columns {
+		c.Source = table
+		c.DatabaseSource = gms.InformationSchemaDatabaseName
+		c.Nullable = true
+	}
+	return columns
+}
+
+var ddlJobsSchema = ownSchema(ddlJobsName,
+	&gms.Column{Name: "JOB_ID", Type: gmstypes.Int64},
+	&gms.Column{Name: "DB_NAME", Type: gmstypes.LongText},
+	&gms.Column{Name: "TABLE_NAME", Type: gmstypes.LongText},
+	&gms.Column{Name: "JOB_TYPE", Type: gmstypes.LongText},
+	&gms.Column{Name: "SCHEMA_STATE", Type: gmstypes.LongText},
+	&gms.Column{Name: "SCHEMA_ID", Type: gmstypes.Int64},
+	&gms.Column{Name: "TABLE_ID", Type: gmstypes.Int64},
+	&gms.Column{Name: "ROW_COUNT", Type: gmstypes.Int64},
+	&gms.Column{Name: "CREATE_TIME", Type: gmstypes.DatetimeMaxPrecision},
+	&gms.Column{Name: "START_TIME", Type: gmstypes.DatetimeMaxPrecision},
+	&gms.Column{Name: "END_TIME", Type: gmstypes.DatetimeMaxPrecision},
+	&gms.Column{Name: "STATE", Type: gmstypes.LongText},
+	&gms.Column{Name: "QUERY", Type: gmstypes.LongText},
+	&gms.Column{Name: "COMMENTS", Type: gmstypes.LongText},
+	&gms.Column{Name: "PERCENT", Type: gmstypes.Float64},
+	&gms.Column{Name: "ROWS_PER_SECOND", Type: gmstypes.Float64},
+	&gms.Column{Name: "ETA_SECONDS", Type: gmstypes.Float64},
+	&gms.Column{Name: "STAGE", Type: gmstypes.LongText},
+	&gms.Column{Name: "WAIT_REASON", Type: gmstypes.LongText},
+)
+
+func (e *Engine) ddlJobs(ctx *gms.Context) (gms.RowIter, error) {
+	jobs, err := e.ddl.Jobs(ctx)
+	if err != nil {
+		return nil, sqlerr.Translate(err)
+	}
+	rows := make([]gms.Row, 0, len(jobs))
+	for _, j := range jobs {
+		var eta any
+		if j.ETA >= 0 && !j.Done {
+			eta = j.ETA.Seconds()
+		}
+		rows = append(rows, gms.Row{
+			j.ID, j.Schema, j.Table, j.Type, j.SchemaState, j.SchemaID, j.TableID, j.RowCount,
+			localTime(ctx, j.Created), localTime(ctx, j.Started), localTime(ctx, j.Ended),
+			j.State, j.Query, j.Comments, j.Percent, j.RowsPerSecond, eta, j.Stage, j.WaitReason,
+		})
+	}
+	return gms.RowsToRowIter(rows...), nil
+}
+
+var mdlViewSchema = ownSchema(mdlViewName,
+	&gms.Column{Name: "job_id", Type: gmstypes.Int64},
+	&gms.Column{Name: "db_name", Type: gmstypes.LongText},
+	&gms.Column{Name: "table_name", Type: gmstypes.LongText},
+	&gms.Column{Name: "query", Type: gmstypes.LongText},
+	&gms.Column{Name: "session_id", Type: gmstypes.Uint64},
+	&gms.Column{Name: "start_time", Type: gmstypes.DatetimeMaxPrecision},
+	&gms.Column{Name: "age_seconds", Type: gmstypes.Float64},
+	&gms.Column{Name: "sql_digests", Type: gmstypes.LongText},
+)
+
+// mdlView lists the transactions that DDL jobs wait for. Its column sql_digests
+// has the session's current or last statement.
+func (e *Engine) mdlView(ctx *gms.Context) (gms.RowIter, error) {
+	blockers := e.locks.Blockers()
+	if len(blockers) == 0 {
+		return gms.RowsToRowIter(), nil
+	}
+	jobs, err := e.ddl.Jobs(ctx)
+	if err != nil {
+		return nil, sqlerr.Translate(err)
+	}
+	queries := make(map[int64]string, len(jobs))
+	for _, j := range jobs {
+		queries[j.ID] = j.Query
+	}
+	rows := make([]gms.Row, 0, len(blockers))
+	for _, b := range blockers {
+		rows = append(rows, gms.Row{
+			b.JobID, b.DB, b.Table, queries[b.JobID], b.ConnID,
+			localTime(ctx, b.TxnStart), b.Age.Seconds(), b.SQL,
+		})
+	}
+	return gms.RowsToRowIter(rows...), nil
+}
+
+// localTime is a time as the session's clock shows it; NULL for the zero time.
+func localTime(ctx *gms.Context, t time.Time) any {
+	if t.IsZero() {
+		return nil
+	}
+	loc := time.UTC
+	if s, err := sessionOf(ctx); err == nil {
+		loc = s.Location()
+	}
+	t = t.In(loc)
+	return time.Date(t.Year(), t.Month(), t.Day(), t.Hour(), t.Minute(), t.Second(), t.Nanosecond()/1000*1000, time.UTC)
+}

@@ -1,0 +1,290 @@
+package sql
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	gms "github.com/dolthub/go-mysql-server/sql"
+	tkv "github.com/pingcap/tidb/pkg/kv"
+	"github.com/pingcap/tidb/pkg/tablecodec"
+	"github.com/pingcap/tidb/pkg/types"
+
+	"fastddl/kv"
+	"fastddl/sql/sqlerr"
+	"fastddl/sql/sqltype"
+	"fastddl/table"
+)
+
+// rowIter yields the rows of a partition.
+type rowIter struct {
+	tx     *transaction
+	def    *tableDef
+	part   *partition
+	loc    *time.Location
+	reader *table.Reader
+	rows   *table.RowIter
+	// stable, if not nil, holds the iterators of all ranges.
+	stable *stableRetriever
+
+	codecs []*sqltype.Codec
+	// rowIDAt is the position of the row ID in a row, -1 if not wanted.
+	rowIDAt int
+	lock    bool
+	started bool
+	done    bool
+}
+
+func newRowIter(ctx *gms.Context, t *Table, part *partition) (*rowIter, error) {
+	s, err := sessionOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	tx, err := s.begun(ctx)
+	if err != nil {
+		return nil, err
+	}
+	it := &rowIter{
+		tx:      tx,
+		def:     t.def,
+		part:    part,
+		loc:     s.location,
+		codecs:  t.def.codecs,
+		rowIDAt: -1,
+		lock:    s.locking && s.explicit(),
+	}
+	columns := t.columns
+	if t.def.hasRowID {
+		columns = it.withoutRowID(t)
+	}
+	if columns != nil {
+		it.codecs = make([]*sqltype.Codec, len(columns))
+		for i, at := range columns {
+			it.codecs[i] = t.def.codecs[at]
+		}
+	}
+	var source kv.Retriever = tx.txn
+	if len(part.ranges) > 1 {
+		it.stable = &stableRetriever{Retriever: tx.txn}
+		source = it.stable
+	}
+	it.reader = t.def.table.Reader(source, columns, nil)
+	return it, nil
+}
+
+// withoutRowID returns the projection without the row ID, which is no column of
+// the table, and notes where it goes.
+func (it *rowIter) withoutRowID(t *Table) []int {
+	rowID := t.def.width()
+	if t.columns == nil {
+		it.rowIDAt = rowID
+		return nil
+	}
+	columns := make([]int, 0, len(t.columns))
+	for i, at := range t.columns {
+		if at == rowID {
+			it.rowIDAt = i
+			continue
+		}
+		columns = append(columns, at)
+	}
+	return columns
+}
+
+// Next implements sql.RowIter.
+func (it *rowIter) Next(ctx *gms.Context) (gms.Row, error) {
+	h, values, err := it.next(ctx)
+	if err == io.EOF {
+		return nil, io.EOF
+	}
+	if err != nil {
+		return nil, sqlerr.Translate(err)
+	}
+	if it.lock {
+		if err := it.tx.txn.LockKeys(it.def.table.RecordKey(h)); err != nil {
+			return nil, sqlerr.Translate(err)
+		}
+		it.tx.locked = true
+	}
+	return it.row(h, values)
+}
+
+func (it *rowIter) next(ctx *gms.Context) (tkv.Handle, []types.Datum, error) {
+	if it.done {
+		return nil, nil, io.EOF
+	}
+	if it.part.point != nil {
+		it.done = true
+		h, values, err := it.pointGet(ctx)
+		if errors.Is(err, kv.ErrNotExist) {
+			err = io.EOF
+		}
+		return h, values, err
+	}
+	if !it.started {
+		if err := it.start(); err != nil {
+			return nil, nil, err
+		}
+	}
+	return it.rows.Next(ctx)
+}
+
+func (it *rowIter) start() error {
+	it.started = true
+	if it.stable != nil && it.tx.editors > 0 {
+		if err := it.stable.open(it.part.ranges, it.part.reverse); err != nil {
+			return err
+		}
+	}
+	var err error
+	if x := it.part.index; x != nil && !x.clustered {
+		it.rows, err = it.reader.IndexScan(x.info, it.part.ranges, it.part.reverse)
+	} else {
+		it.rows, err = it.reader.Scan(it.part.ranges, it.part.reverse)
+	}
+	if err != nil {
+		return err
+	}
+	if it.tx.iters == nil {
+		it.tx.iters = make(map[*rowIter]struct{})
+	}
+	it.tx.iters[it] = struct{}{}
+	return nil
+}
+
+// pointGet reads the row with a unique key, or fails with kv.ErrNotExist.
+func (it *rowIter) pointGet(ctx *gms.Context) (tkv.Handle, []types.Datum, error) {
+	h, err := it.pointHandle(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	values, err := it.reader.Get(ctx, h)
+	return h, values, err
+}
+
+func (it *rowIter) pointHandle(ctx *gms.Context) (tkv.Handle, error) {
+	x, values := it.part.index, it.part.point
+	if x.clustered && it.def.info.PKIsHandle {
+		return tkv.IntHandle(values[0].GetInt64()), nil
+	}
+	at := table.Bound{Values: values, Inclusive: true}
+	ranges, err := x.keyRanges(bounds{lo: at, hi: at})
+	if err != nil {
+		return nil, err
+	}
+	key := ranges[0].Start
+	if x.clustered {
+		return tablecodec.DecodeRowKey(key)
+	}
+	value, err := it.tx.txn.Get(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	return tablecodec.DecodeIndexHandle(key, value, len(x.info.Columns))
+}
+
+func (it *rowIter) row(h tkv.Handle, values []types.Datum) (gms.Row, error) {
+	n := len(values)
+	if it.rowIDAt >= 0 {
+		n++
+	}
+	row := make(gms.Row, n)
+	to := 0
+	for i := range values {
+		if to == it.rowIDAt {
+			to++
+		}
+		v, err := it.codecs[i].Decode(&values[i], it.loc)
+		if err != nil {
+			return nil, fmt.Errorf("table %s, handle %s: %w", it.def.info.Name.O, h, err)
+		}
+		row[to] = v
+		to++
+	}
+	if it.rowIDAt >= 0 {
+		row[it.rowIDAt] = h.IntValue()
+	}
+	return row, nil
+}
+
+// Close implements sql.RowIter.
+func (it *rowIter) Close(*gms.Context) error {
+	delete(it.tx.iters, it)
+	return it.close()
+}
+
+func (it *rowIter) close() error {
+	it.done = true
+	var errs []error
+	if it.rows != nil {
+		errs = append(errs, it.rows.Close())
+		it.rows = nil
+	}
+	if it.stable != nil {
+		errs = append(errs, it.stable.close())
+	}
+	return errors.Join(errs...)
+}
+
+// stableRetriever opens the iterators of all ranges of a scan at once. A
+// statement that changes the rows it reads must not meet them again further on
+// in the scan, and an iterator shows the transaction's writes as they were when
+// it was opened.
+type stableRetriever struct {
+	kv.Retriever
+	opened []kv.Iterator
+}
+
+func (r *stableRetriever) open(ranges []kv.KeyRange, reverse bool) error {
+	for i := range ranges {
+		var it kv.Iterator
+		var err error
+		if reverse {
+			it, err = r.Retriever.IterReverse(ranges[len(ranges)-1-i])
+		} else {
+			it, err = r.Retriever.Iter(ranges[i])
+		}
+		if err != nil {
+			return errors.Join(err, r.close())
+		}
+		r.opened = append(r.opened, it)
+	}
+	return nil
+}
+
+func (r *stableRetriever) close() error {
+	var errs []error
+	for _, it := range r.opened {
+		errs = append(errs, it.Close())
+	}
+	r.opened = nil
+	return errors.Join(errs...)
+}
+
+// Iter implements kv.Retriever.
+func (r *stableRetriever) Iter(rg kv.KeyRange) (kv.Iterator, error) {
+	if it := r.take(); it != nil {
+		return it, nil
+	}
+	return r.Retriever.Iter(rg)
+}
+
+// IterReverse implements kv.Retriever.
+func (r *stableRetriever) IterReverse(rg kv.KeyRange) (kv.Iterator, error) {
+	if it := r.take(); it != nil {
+		return it, nil
+	}
+	return r.Retriever.IterReverse(rg)
+}
+
+// take returns the iterator of the next range: the reader asks for them in
+// order.
+func (r *stableRetriever) take() kv.Iterator {
+	if len(r.opened) == 0 {
+		return nil
+	}
+	it := r.opened[0]
+	r.opened = r.opened[1:]
+	return it
+}

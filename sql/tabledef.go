@@ -1,0 +1,186 @@
+package sql
+
+import (
+	"fmt"
+	"strings"
+
+	gms "github.com/dolthub/go-mysql-server/sql"
+	gmstypes "github.com/dolthub/go-mysql-server/sql/types"
+	"github.com/pingcap/tidb/pkg/meta/model"
+	pmodel "github.com/pingcap/tidb/pkg/parser/model"
+	"github.com/pingcap/tidb/pkg/parser/mysql"
+	"github.com/pingcap/tidb/pkg/types"
+
+	"fastddl/catalog"
+	"fastddl/sql/sqltype"
+	"fastddl/table"
+)
+
+// rowIDColumn is the hidden column that carries the row ID of a table without a
+// clustered primary key through go-mysql-server, from a scan to the editor that
+// changes the row.
+const rowIDColumn = gms.HiddenSystemColumnPrefix + "rowid"
+
+// tableDef is what go-mysql-server needs to know of one version of a table. It
+// is immutable and computed once per version.
+type tableDef struct {
+	catalog *catalog.Table
+	table   *table.Table
+	info    *model.TableInfo
+	db      string
+
+	// codecs and schema are in the order of the table's public columns; schema
+	// has the row ID column behind them where there is one.
+	codecs    []*sqltype.Codec
+	schema    gms.Schema
+	pk        gms.PrimaryKeySchema
+	collation gms.CollationID
+	ordinals  map[string]int
+	hasRowID  bool
+	// zoned says that some column depends on the session's time zone.
+	zoned bool
+	// autoInc is the position of the AUTO_INCREMENT column, -1 if none.
+	autoInc int
+	// offered are the indexes for the optimizer; shown also has the invisible
+	// ones.
+	shown   []gms.Index
+	offered []gms.Index
+	err     error
+}
+
+type tableDefKey struct{}
+
+// defOf returns the definition of a table version. It fails for a table with a
+// column that go-mysql-server has no type for.
+func defOf(t *catalog.Table) (*tableDef, error) {
+	def := t.Derived(tableDefKey{}, func(t *catalog.Table) any {
+		def, err := newTableDef(t)
+		if err != nil {
+			return &tableDef{err: fmt.Errorf("table %s: %w", t.Info.Name.O, err)}
+		}
+		return def
+	}).(*tableDef)
+	return def, def.err
+}
+
+func newTableDef(t *catalog.Table) (*tableDef, error) {
+	def := &tableDef{
+		catalog:  t,
+		table:    table.Of(t),
+		info:     t.Info,
+		db:       t.DB.Name.O,
+		ordinals: make(map[string]int),
+		autoInc:  -1,
+	}
+	var err error
+	if def.collation, err = sqltype.Collation(t.Info.Collate); err != nil {
+		return nil, err
+	}
+	if err := def.addColumns(); err != nil {
+		return nil, err
+	}
+	def.addPrimaryKey()
+	def.addIndexes()
+	return def, nil
+}
+
+func (d *tableDef) addColumns() error {
+	for i, info := range d.table.Columns() {
+		codec, err := sqltype.NewCodec(info)
+		if err != nil {
+			return err
+		}
+		col, err := sqltype.Column(d.db, d.info.Name.O, info, codec)
+		if err != nil {
+			return err
+		}
+		if col.AutoIncrement {
+			d.autoInc = i
+		}
+		d.zoned = d.zoned || codec.Zoned()
+		d.codecs = append(d.codecs, codec)
+		d.schema = append(d.schema, col)
+		d.ordinals[info.Name.L] = i
+	}
+	if d.hasRowID = d.table.HasHiddenRowID(); d.hasRowID {
+		d.ordinals[rowIDColumn] = len(d.schema)
+		d.schema = append(d.schema, &gms.Column{
+			Name:           rowIDColumn,
+			Source:         d.info.Name.O,
+			DatabaseSource: d.db,
+			Type:           gmstypes.Int64,
+			Nullable:       true,
+			HiddenSystem:   true,
+		})
+	}
+	return nil
+}
+
+func (d *tableDef) addPrimaryKey() {
+	pk := d.primaryKey()
+	if pk == nil {
+		d.pk = gms.NewPrimaryKeySchema(d.schema)
+		return
+	}
+	ordinals := make([]int, len(pk.Columns))
+	for i, col := range pk.Columns {
+		ordinals[i] = d.ordinals[col.Name.L]
+	}
+	d.pk = gms.NewPrimaryKeySchema(d.schema, ordinals...)
+}
+
+// primaryKey returns the primary key as an index, also that of an integer
+// handle, which has none; nil if the table has no primary key.
+func (d *tableDef) primaryKey() *model.IndexInfo {
+	if d.info.PKIsHandle {
+		col := d.info.GetPkColInfo()
+		return &model.IndexInfo{
+			Name:    pmodel.NewCIStr(mysql.PrimaryKeyName),
+			Columns: []*model.IndexColumn{{Name: col.Name, Offset: col.Offset, Length: types.UnspecifiedLength}},
+			State:   model.StatePublic,
+			Primary: true,
+			Unique:  true,
+		}
+	}
+	for _, idx := range d.info.Indices {
+		if idx.Primary && idx.State == model.StatePublic {
+			return idx
+		}
+	}
+	return nil
+}
+
+func (d *tableDef) addIndexes() {
+	if pk := d.primaryKey(); pk != nil {
+		d.addIndex(newIndex(d, pk))
+	}
+	for _, info := range d.table.PublicIndexes() {
+		if info.Primary || info.MVIndex {
+			continue
+		}
+		d.addIndex(newIndex(d, info))
+	}
+}
+
+func (d *tableDef) addIndex(x *index) {
+	switch {
+	case x.hidden:
+	case x.info.Invisible:
+		d.shown = append(d.shown, invisibleIndex{x})
+	default:
+		d.shown = append(d.shown, x)
+		d.offered = append(d.offered, x)
+	}
+}
+
+// width is the number of values of a row that are the table's own.
+func (d *tableDef) width() int { return len(d.codecs) }
+
+// ordinal returns the position of a column in the schema, by name.
+func (d *tableDef) ordinal(name string) (int, bool) {
+	if at, ok := d.ordinals[name]; ok {
+		return at, true
+	}
+	at, ok := d.ordinals[strings.ToLower(name)]
+	return at, ok
+}
