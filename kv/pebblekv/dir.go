@@ -57,8 +57,29 @@ func ensureFolder(fsys vfs.FS, path string) error {
 	case !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("pebblekv: opening %s: %w", path, err)
 	}
-	if err := fsys.MkdirAll(path, 0o755); err != nil {
+	if err := makeFolder(fsys, path); err != nil {
 		return fmt.Errorf("pebblekv: creating %s: %w", path, err)
+	}
+	return nil
+}
+
+// makeFolder makes a folder and what is missing above it, durably: a store
+// that loses its folder in a crash has lost everything.
+func makeFolder(fsys vfs.FS, path string) error {
+	var parents []string
+	for parent := fsys.PathDir(path); ; parent = fsys.PathDir(parent) {
+		parents = append(parents, parent)
+		if _, err := fsys.Stat(parent); err == nil || fsys.PathDir(parent) == parent {
+			break
+		}
+	}
+	if err := fsys.MkdirAll(path, 0o755); err != nil {
+		return err
+	}
+	for _, parent := range parents {
+		if err := syncDir(fsys, parent); err != nil {
+			return err
+		}
 	}
 	return nil
 }

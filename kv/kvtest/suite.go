@@ -1,0 +1,205 @@
+// Package kvtest states the contract of kv.Store as tests. Every driver runs
+// them with [Run]; they use nothing but the interfaces of package kv, and keep
+// to a key space of their own, so that the store under test may be shared.
+package kvtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fastddl/kv"
+)
+
+// Harness makes the stores under test.
+type Harness struct {
+	// Open opens a store. The suite closes it.
+	Open func(t *testing.T) kv.Store
+	// Reopen closes a store and opens it again. Tests of what survives that are
+	// skipped if it is nil.
+	Reopen func(t *testing.T, s kv.Store) kv.Store
+	// TempDir returns an existing folder for import files; nil is
+	// testing.T.TempDir.
+	TempDir func(t *testing.T) string
+}
+
+// Run runs the suite.
+func Run(t *testing.T, h Harness) {
+	if h.TempDir == nil {
+		h.TempDir = func(t *testing.T) string { return t.TempDir() }
+	}
+	tests := []struct {
+		name string
+		run  func(*env)
+	}{
+		{"Txn/ReadsOwnWrites", testOwnWrites},
+		{"Txn/SeesSnapshot", testTxnSeesSnapshot},
+		{"Txn/CommitTS", testCommitTS},
+		{"Txn/Ended", testTxnEnded},
+		{"Txn/EmptyValue", testEmptyValue},
+		{"Txn/CopiesArguments", testCopiesArguments},
+		{"Txn/LenAndSize", testLenAndSize},
+		{"Txn/Checkpoints", testCheckpoints},
+		{"Txn/CheckpointsModel", testCheckpointsModel},
+		{"Txn/CommitCheck", testCommitCheck},
+		{"Txn/Cancelled", testCancelledCommit},
+		{"Conflict/Writes", testWriteConflicts},
+		{"Conflict/Locks", testLockConflicts},
+		{"Conflict/ManyLocks", testManyLocks},
+		{"Conflict/NoConflictCheck", testNoConflictCheck},
+		{"Iter/Bounds", testIterBounds},
+		{"Iter/ManyVersions", testIterManyVersions},
+		{"Iter/Stable", testIterStable},
+		{"Iter/Model", testIterModel},
+		{"Snapshot/Fixed", testSnapshotFixed},
+		{"Snapshot/Future", testSnapshotFuture},
+		{"Snapshot/WaitsForCommits", testSnapshotWaits},
+		{"Snapshot/BeginDoesNotWait", testBeginDoesNotWait},
+		{"Timestamps/Increase", testTimestampsIncrease},
+		{"Timestamps/Reopen", testTimestampsReopen},
+		{"Durable/Reopen", testReopen},
+		{"History/Model", testHistory},
+		{"History/Bank", testBank},
+		{"Retrying/Counter", testRetryingCounter},
+		{"Import/VisibleAtVersion", testImportVisible},
+		{"Import/Shadowed", testImportShadowed},
+		{"Import/Idempotent", testImportIdempotent},
+		{"Import/ManyUnits", testImportManyUnits},
+		{"Import/BadUse", testImportBadUse},
+		{"Import/Concurrent", testImportConcurrent},
+		{"DeleteRange/AllVersions", testDeleteRange},
+		{"Ranges/Cover", testRangesCover},
+		{"Holds/Lifecycle", testHoldLifecycle},
+		{"Holds/Expire", testHoldExpires},
+		{"Holds/Reopen", testHoldReopen},
+		{"Scan/IntHandle", testScanIntHandle},
+		{"Scan/CommonHandle", testScanCommonHandle},
+		{"Scan/Versions", testScanVersions},
+		{"Scan/Batches", testScanBatches},
+		{"Scan/Stops", testScanStops},
+		{"Scan/OldRowFormat", testScanOldRows},
+		{"Load/Signals", testLoadSignals},
+		{"Close/Operations", testClosed},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			s := h.Open(t)
+			e := &env{T: t, h: h, store: s, prefix: fmt.Sprintf("kvtest/%d-%d/", time.Now().UnixNano(), spaces.Add(1))}
+			t.Cleanup(func() { require.NoError(t, e.store.Close()) })
+			test.run(e)
+		})
+	}
+}
+
+var spaces atomic.Int64
+
+// env is what a test runs in: a store, and a part of the key space.
+type env struct {
+	*testing.T
+	h      Harness
+	store  kv.Store
+	prefix string
+}
+
+func (e *env) ctx() context.Context { return e.Context() }
+
+// key is a key in the test's own space.
+func (e *env) key(format string, args ...any) []byte {
+	return []byte(e.prefix + fmt.Sprintf(format, args...))
+}
+
+// space is the range of all the test's keys.
+func (e *env) space() kv.KeyRange { return kv.PrefixRange([]byte(e.prefix)) }
+
+func (e *env) begin() kv.Txn {
+	e.Helper()
+	txn, err := e.store.Begin(e.ctx())
+	require.NoError(e, err)
+	return txn
+}
+
+func (e *env) now() uint64 {
+	e.Helper()
+	ts, err := e.store.CurrentTS(e.ctx())
+	require.NoError(e, err)
+	return ts
+}
+
+func (e *env) snapshot(ts uint64) kv.Snapshot {
+	e.Helper()
+	s, err := e.store.Snapshot(e.ctx(), ts)
+	require.NoError(e, err)
+	e.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// put commits values (nil is a deletion) and returns the commit timestamp.
+func (e *env) put(pairs map[string]string) uint64 {
+	e.Helper()
+	txn := e.begin()
+	for k, v := range pairs {
+		if v == "" {
+			require.NoError(e, txn.Delete(e.key("%s", k)))
+		} else {
+			require.NoError(e, txn.Set(e.key("%s", k), []byte(v)))
+		}
+	}
+	require.NoError(e, txn.Commit(e.ctx()))
+	return txn.CommitTS()
+}
+
+// get returns the value of a key, "" if there is none.
+func (e *env) get(r kv.Retriever, key string) string {
+	e.Helper()
+	v, err := r.Get(e.ctx(), e.key("%s", key))
+	if errors.Is(err, kv.ErrNotExist) {
+		return ""
+	}
+	require.NoError(e, err)
+	require.NotEmpty(e, v)
+	return string(v)
+}
+
+// pair is a key without the test's prefix, and its value.
+type pair struct{ key, value string }
+
+// list reads a range in either direction.
+func (e *env) list(r kv.Retriever, rg kv.KeyRange, reverse bool) []pair {
+	e.Helper()
+	open := r.Iter
+	if reverse {
+		open = r.IterReverse
+	}
+	it, err := open(rg)
+	require.NoError(e, err)
+	var out []pair
+	for it.Valid() {
+		out = append(out, pair{string(it.Key()[len(e.prefix):]), string(it.Value())})
+		require.NoError(e, it.Next())
+	}
+	require.NoError(e, it.Close())
+	return out
+}
+
+// seeded returns a random source whose seed is printed.
+func (e *env) seeded() *rand.Rand {
+	seed := uint64(time.Now().UnixNano())
+	e.Logf("seed %d", seed)
+	return rand.New(rand.NewPCG(seed, seed))
+}
+
+// requireConflict checks that err is a write conflict at key.
+func (e *env) requireConflict(err error, key string, start uint64) {
+	e.Helper()
+	var conflict *kv.WriteConflictError
+	require.ErrorAs(e, err, &conflict)
+	require.Equal(e, string(e.key("%s", key)), string(conflict.Key))
+	require.Equal(e, start, conflict.StartTS)
+	require.Greater(e, conflict.ConflictTS, start)
+}

@@ -1,0 +1,277 @@
+package pebblekv
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/cockroachkvs"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+
+	"fastddl/kv"
+)
+
+// version is one stored version; an empty value is a tombstone.
+type version struct {
+	key   string
+	ts    uint64
+	value string
+}
+
+// rawVersions reads what is really in the engine.
+func rawVersions(t *testing.T, s *Store) []version {
+	t.Helper()
+	var opts pebble.IterOptions
+	opts.LowerBound, opts.UpperBound = engineBounds(kv.KeyRange{})
+	it, err := s.db.NewIter(&opts)
+	require.NoError(t, err)
+	var out []version
+	for it.First(); it.Valid(); it.Next() {
+		key, ts, err := splitVersion(it.Key())
+		require.NoError(t, err)
+		value, err := it.ValueAndErr()
+		require.NoError(t, err)
+		out = append(out, version{string(key), ts, string(value)})
+	}
+	require.NoError(t, it.Close())
+	return out
+}
+
+func inMemory(t *testing.T) *Store {
+	return open(t, "db", Options{FS: vfs.NewMem(), GCRunInterval: func() time.Duration { return 0 }})
+}
+
+// put commits pairs of keys and values; an empty value deletes.
+func put(t *testing.T, s *Store, pairs ...string) uint64 {
+	t.Helper()
+	txn, err := s.Begin(t.Context())
+	require.NoError(t, err)
+	for i := 0; i < len(pairs); i += 2 {
+		if pairs[i+1] == "" {
+			require.NoError(t, txn.Delete([]byte(pairs[i])))
+		} else {
+			require.NoError(t, txn.Set([]byte(pairs[i]), []byte(pairs[i+1])))
+		}
+	}
+	require.NoError(t, txn.Commit(t.Context()))
+	return txn.CommitTS()
+}
+
+// TestTombstonesAreAlwaysWritten covers what the correctness of building an
+// index in the past rests on: no deletion is dropped as needless.
+func TestTombstonesAreAlwaysWritten(t *testing.T) {
+	s := inMemory(t)
+	first := put(t, s, "stored", "1")
+	txn, err := s.Begin(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, txn.Delete([]byte("absent")))
+	require.NoError(t, txn.Delete([]byte("absent-unchecked"), kv.NoConflictCheck))
+	require.NoError(t, txn.Set([]byte("own"), []byte("1")))
+	require.NoError(t, txn.Delete([]byte("own")))
+	require.NoError(t, txn.Delete([]byte("stored")))
+	c := txn.Checkpoint()
+	require.NoError(t, txn.Set([]byte("absent"), []byte("2")))
+	require.NoError(t, txn.Delete([]byte("reverted")))
+	txn.RevertTo(c)
+	require.NoError(t, txn.Commit(t.Context()))
+	ts := txn.CommitTS()
+	require.Equal(t, []version{
+		{"absent", ts, ""}, {"absent-unchecked", ts, ""}, {"own", ts, ""}, {"stored", ts, ""}, {"stored", first, "1"},
+	}, rawVersions(t, s))
+}
+
+// TestKeys round-trips engine keys and checks that they sort as (key, newest
+// version first).
+func TestKeys(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 0))
+	cmp := cockroachkvs.Comparer.Compare
+	random := func() (key []byte, ts uint64) {
+		key = make([]byte, rnd.IntN(4))
+		for i := range key {
+			key[i] = []byte{0, 1, 9, 10, 0xfe}[rnd.IntN(5)]
+		}
+		return key, 1 + rnd.Uint64N(3)
+	}
+	for range 5000 {
+		k1, t1 := random()
+		k2, t2 := random()
+		e1, e2 := appendVersion(nil, k1, t1), appendVersion(nil, k2, t2)
+		put := make([]byte, len(k1)+versionOverhead)
+		putVersion(put, k1, t1)
+		require.Equal(t, e1, put)
+		key, ts, err := splitVersion(e1)
+		require.NoError(t, err)
+		require.Equal(t, string(k1), string(key))
+		require.Equal(t, t1, ts)
+		require.Equal(t, string(k1), string(userKey(e1)))
+		want := 0
+		switch {
+		case string(k1) != string(k2):
+			want = map[bool]int{true: -1, false: 1}[string(k1) < string(k2)]
+		case t1 != t2:
+			want = map[bool]int{true: -1, false: 1}[t1 > t2]
+		}
+		require.Equal(t, want, cmp(e1, e2), "%x@%d %x@%d", k1, t1, k2, t2)
+		require.Equal(t, -1, cmp(appendBare(nil, k1), e1))
+	}
+	_, _, err := splitVersion([]byte{0})
+	require.Error(t, err)
+	_, _, err = splitVersion(recordKey("x"))
+	require.Error(t, err)
+	require.Equal(t, "name", recordName(recordKey("name")))
+}
+
+// TestReservedKeys checks that users cannot reach the store's own records.
+func TestReservedKeys(t *testing.T) {
+	s := inMemory(t)
+	put(t, s, "a", "1", "\xfe\xff", "1")
+	txn, err := s.Begin(t.Context())
+	require.NoError(t, err)
+	own := []byte{reservedByte, 'x'}
+	require.ErrorIs(t, txn.Set(own, []byte("1")), errReservedKey)
+	require.ErrorIs(t, txn.Delete(own), errReservedKey)
+	require.ErrorIs(t, txn.LockKeys(own), errReservedKey)
+	for _, r := range []kv.KeyRange{{}, {Start: []byte("a"), End: []byte{0xff, 0xff}}, {End: []byte{0xff}}} {
+		it, err := txn.Iter(r)
+		require.NoError(t, err)
+		n := 0
+		for ; it.Valid(); n++ {
+			require.NoError(t, it.Next())
+		}
+		require.NoError(t, it.Close())
+		require.Equal(t, 2, n)
+	}
+	require.NoError(t, txn.Rollback())
+	require.NoError(t, s.DeleteRange(t.Context(), kv.KeyRange{}))
+	bound, err := s.tsRecord(recordTSBound)
+	require.NoError(t, err)
+	require.NotZero(t, bound, "DeleteRange reaches the store's own records")
+
+	w, err := s.NewImportWriter(t.Context(), kv.ImportOptions{Dir: "tmp", Version: 1})
+	require.NoError(t, err)
+	require.ErrorIs(t, w.Add(own, []byte("1")), errReservedKey)
+	require.NoError(t, w.Add([]byte("a"), []byte("1")))
+	require.NoError(t, w.Add(own, []byte("1")))
+	_, err = w.Finish(t.Context())
+	require.ErrorIs(t, err, errReservedKey)
+}
+
+func TestTxnTooLarge(t *testing.T) {
+	s := open(t, "db", Options{FS: vfs.NewMem(), TxnSizeLimit: 1000})
+	txn, err := s.Begin(t.Context())
+	require.NoError(t, err)
+	value := make([]byte, 90)
+	for i := range 10 {
+		require.NoError(t, txn.Set(fmt.Appendf(nil, "key %d", i), value))
+	}
+	require.ErrorIs(t, txn.Set([]byte("one more"), value), kv.ErrTxnTooLarge)
+	require.NoError(t, txn.Delete([]byte("small")))
+	require.NoError(t, txn.Commit(t.Context()))
+	require.Len(t, rawVersions(t, s), 11)
+}
+
+// TestIteratorsRefresh lets iterators replace their engine iterator while the
+// store is written to.
+func TestIteratorsRefresh(t *testing.T) {
+	s := inMemory(t)
+	var want []string
+	for i := range 20 {
+		key := fmt.Sprintf("%02d", i)
+		want = append(want, key)
+		put(t, s, key, "1")
+	}
+	txn, err := s.Begin(t.Context())
+	require.NoError(t, err)
+	for _, key := range want {
+		put(t, s, key, "2", key+"x", "2")
+	}
+	put(t, s, "05", "", "11", "")
+	for _, reverse := range []bool{false, true} {
+		var got []string
+		it, err := view{s, txn.StartTS()}.iter(kv.KeyRange{}, reverse)
+		require.NoError(t, err)
+		for it.Valid() {
+			require.Equal(t, "1", string(it.Value()))
+			got = append(got, string(it.Key()))
+			var c *cursor
+			if f, ok := it.(*forwardIter); ok {
+				c = &f.cursor
+			} else {
+				c = &it.(*reverseIter).cursor
+			}
+			c.opened, c.steps = time.Time{}, refreshCheck-1
+			require.NoError(t, it.Next())
+			require.False(t, c.opened.IsZero(), "not refreshed")
+		}
+		require.NoError(t, it.Close())
+		require.ElementsMatch(t, want, got)
+	}
+}
+
+func TestLockMemoryIsBounded(t *testing.T) {
+	l := newLatches()
+	key := func(i int) checkedKey { return checkedKey{key: fmt.Append(nil, i), stripe: 7} }
+	oldest := uint64(0)
+	for i := range maxStripeLocks {
+		l.recordLock(key(i), uint64(100+i), func() uint64 { return oldest })
+	}
+	require.Equal(t, uint64(105), l.lockedAfter(key(5), 50))
+	require.Zero(t, l.lockedAfter(key(5), 105))
+	require.Zero(t, l.lockedAfter(key(9999), 50))
+
+	// Locks that nobody can conflict with go first.
+	oldest = 100 + maxStripeLocks - 2
+	l.recordLock(key(1000), 1000, func() uint64 { return oldest })
+	st := &l.stripes[7]
+	require.Len(t, st.locked, 2)
+	require.Zero(t, st.forgotten)
+
+	// With a transaction that is older than all of them, memory still does not
+	// grow: that transaction conflicts with everything then.
+	oldest = 0
+	for i := range 2 * maxStripeLocks {
+		l.recordLock(key(2000+i), uint64(2000+i), func() uint64 { return oldest })
+	}
+	require.LessOrEqual(t, len(st.locked), maxStripeLocks)
+	require.NotZero(t, st.forgotten)
+	require.NotZero(t, l.lockedAfter(key(2000), 1500))
+	require.NotZero(t, l.lockedAfter(key(9999), 1500), "not known not to be locked")
+	require.Zero(t, l.lockedAfter(key(9999), 5000))
+}
+
+func TestLoadMeter(t *testing.T) {
+	m := newLoadMeter()
+	now := time.Unix(1000, 0)
+	m.now = func() time.Time { return now }
+	p99, rate := m.commits()
+	require.Zero(t, p99)
+	require.Zero(t, rate)
+	for i := range 1000 {
+		latency := time.Millisecond
+		if i%50 == 0 {
+			latency = 40 * time.Millisecond
+		}
+		m.observe(latency)
+	}
+	p99, rate = m.commits()
+	require.InDelta(t, 40, p99.Seconds()*1000, 10)
+	require.InDelta(t, 200, rate, 1)
+	now = now.Add(3 * time.Second)
+	m.observe(time.Millisecond)
+	_, rate = m.commits()
+	require.InDelta(t, 200, rate, 1)
+	now = now.Add(loadSlots * time.Second)
+	p99, rate = m.commits()
+	require.Zero(t, p99, "old commits are forgotten")
+	require.Zero(t, rate)
+	for d := time.Duration(0); d < time.Hour; d = d*5/4 + time.Microsecond {
+		b := bucketOf(d)
+		require.GreaterOrEqual(t, bucketLimit(b), d.Truncate(time.Microsecond))
+		require.LessOrEqual(t, float64(bucketLimit(b)), 1.26*float64(d)+float64(time.Microsecond))
+	}
+}
