@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"io"
 	"slices"
+
+	"fastddl/backfill"
 )
 
 // Result is what a benchmark measured, as it is printed. Times are in seconds.
@@ -32,27 +34,16 @@ type Result struct {
 
 // Run is one ADD INDEX.
 type Run struct {
-	// Seconds is the wall time from handing in the statement to its end,
-	// CPUSeconds what the process used meanwhile.
+	// Seconds is the wall time that the client sees, from sending the statement
+	// to its answer; CPUSeconds is what the process used meanwhile.
 	Seconds    float64 `json:"seconds"`
 	CPUSeconds float64 `json:"cpu_seconds"`
-	// BackfillSeconds is the part of the backfill in Seconds.
-	BackfillSeconds float64 `json:"backfill_seconds"`
-	// Rows and Entries are what was read and what was written.
-	Rows    int64 `json:"rows"`
-	Entries int64 `json:"entries"`
-	// Stages are summed over the workers.
-	Stages map[string]Stage `json:"stages"`
 	// PeakRSSBytes is the process' peak memory, PeakTempBytes that of the files
-	// in the temp folder; both looked at from outside every 10 ms.
+	// in the temp folder; both are looked at from outside every 10 ms.
 	PeakRSSBytes  uint64 `json:"peak_rss_bytes"`
 	PeakTempBytes int64  `json:"peak_temp_bytes"`
-}
-
-// Stage is what one stage took.
-type Stage struct {
-	Seconds    float64 `json:"seconds"`
-	CPUSeconds float64 `json:"cpu_seconds"`
+	// Backfill is what the build says of itself, by stage.
+	Backfill backfill.Result `json:"backfill"`
 }
 
 // Floor is what an index build takes at least: one scan of the table and one

@@ -206,17 +206,34 @@ func (d *demo) checkPlan(ctx context.Context) error {
 }
 
 // queryText returns a result set as text: columns joined by tabs, rows by line
-// ends.
+// ends; NULL is empty.
 func queryText(ctx context.Context, db *sql.DB, query string) (string, error) {
-	rows, err := queryRows(ctx, db, query)
+	rows, err := db.QueryContext(ctx, query)
 	if err != nil {
 		return "", err
 	}
-	lines := make([]string, len(rows))
-	for i, r := range rows {
-		lines[i] = strings.Join(r.values, "\t")
+	defer rows.Close()
+	columns, err := rows.Columns()
+	if err != nil {
+		return "", err
 	}
-	return strings.Join(lines, "\n"), nil
+	cells := make([]sql.NullString, len(columns))
+	dest := make([]any, len(columns))
+	for i := range cells {
+		dest[i] = &cells[i]
+	}
+	var lines []string
+	for rows.Next() {
+		if err := rows.Scan(dest...); err != nil {
+			return "", err
+		}
+		values := make([]string, len(cells))
+		for i, c := range cells {
+			values[i] = c.String
+		}
+		lines = append(lines, strings.Join(values, "\t"))
+	}
+	return strings.Join(lines, "\n"), rows.Err()
 }
 
 func indent(text string) string {

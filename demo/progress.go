@@ -5,8 +5,6 @@ import (
 	"database/sql"
 	"fmt"
 	"io"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -58,29 +56,31 @@ func (d *demo) addIndex(ctx context.Context) (buildResult, error) {
 
 // jobProgress is one look at a job in information_schema.ddl_jobs.
 type jobProgress struct {
-	state   string
-	rows    int64
-	percent float64
-	speed   string
-	eta     string
+	state         string
+	rows          int64
+	percent       float64
+	rowsPerSecond float64
+	eta           string
 }
 
-// lastJob looks at the newest ADD INDEX job.
+const lastJobSQL = `SELECT SCHEMA_STATE, ROW_COUNT, PERCENT, ROWS_PER_SECOND, ETA_SECONDS
+	FROM information_schema.ddl_jobs ORDER BY JOB_ID DESC LIMIT 1`
+
+// lastJob looks at the newest job.
 func (d *demo) lastJob(ctx context.Context) (jobProgress, error) {
-	rows, err := queryRows(ctx, d.db, "ADMIN SHOW DDL JOBS 1")
+	var (
+		j   jobProgress
+		eta sql.NullFloat64
+	)
+	err := d.db.QueryRowContext(ctx, lastJobSQL).Scan(&j.state, &j.rows, &j.percent, &j.rowsPerSecond, &eta)
 	if err != nil {
-		return jobProgress{}, err
+		return jobProgress{}, fmt.Errorf("look at the job: %w", err)
 	}
-	if len(rows) == 0 {
-		return jobProgress{}, sql.ErrNoRows
+	j.eta = "unknown"
+	if eta.Valid {
+		j.eta = fmt.Sprintf("%.1f s", eta.Float64)
 	}
-	r := rows[0]
-	n, err := strconv.ParseInt(r.get("ROW_COUNT"), 10, 64)
-	if err != nil {
-		return jobProgress{}, fmt.Errorf("ROW_COUNT of the job: %w", err)
-	}
-	percent, _ := strconv.ParseFloat(strings.TrimSuffix(r.get("PERCENT"), "%"), 64) // empty until known
-	return jobProgress{state: r.get("SCHEMA_STATE"), rows: n, percent: percent, speed: r.get("ROWS_PER_SECOND"), eta: r.get("ETA")}, nil
+	return j, nil
 }
 
 // progressView shows the progress of the build.
@@ -110,7 +110,7 @@ type barView struct {
 }
 
 func (v *barView) update(j jobProgress) {
-	v.bar.Describe(fmt.Sprintf("%s, %s rows/s, ETA %s", j.state, j.speed, j.eta))
+	v.bar.Describe(fmt.Sprintf("%s, %.0f rows/s, ETA %s", j.state, j.rowsPerSecond, j.eta))
 	_ = v.bar.Set64(min(j.rows, v.bar.GetMax64())) // fails only past the maximum
 }
 
@@ -134,54 +134,7 @@ func (v *plainView) update(j jobProgress) {
 		return
 	}
 	v.last = time.Now()
-	v.d.say("  %s: %d of %d rows (%.0f%%), %s rows/s, ETA %s", j.state, j.rows, v.d.Rows, j.percent, j.speed, j.eta)
+	v.d.say("  %s: %d of %d rows (%.0f%%), %.0f rows/s, ETA %s", j.state, j.rows, v.d.Rows, j.percent, j.rowsPerSecond, j.eta)
 }
 
 func (v *plainView) end(bool) {}
-
-// namedRow is a row of a result set with its column names.
-type namedRow struct {
-	columns []string
-	values  []string
-}
-
-// get returns a column's value by case-insensitive name, "" if it is NULL or
-// not there.
-func (r namedRow) get(name string) string {
-	for i, c := range r.columns {
-		if strings.EqualFold(c, name) {
-			return r.values[i]
-		}
-	}
-	return ""
-}
-
-// queryRows runs a query whose columns are not known beforehand.
-func queryRows(ctx context.Context, db *sql.DB, query string) ([]namedRow, error) {
-	rows, err := db.QueryContext(ctx, query)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	columns, err := rows.Columns()
-	if err != nil {
-		return nil, err
-	}
-	var out []namedRow
-	for rows.Next() {
-		cells := make([]sql.NullString, len(columns))
-		dest := make([]any, len(columns))
-		for i := range cells {
-			dest[i] = &cells[i]
-		}
-		if err := rows.Scan(dest...); err != nil {
-			return nil, err
-		}
-		values := make([]string, len(columns))
-		for i := range cells {
-			values[i] = cells[i].String
-		}
-		out = append(out, namedRow{columns: columns, values: values})
-	}
-	return out, rows.Err()
-}

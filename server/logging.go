@@ -93,7 +93,7 @@ func (h logrusHook) Fire(e *logrus.Entry) error {
 	case e.Level == logrus.ErrorLevel:
 		level = zapcore.InfoLevel
 	}
-	ce := h.log.Check(level, e.Message)
+	ce := h.log.Check(level, strings.ReplaceAll(e.Message, "\n", "; "))
 	if ce == nil {
 		return nil
 	}
