@@ -60,7 +60,7 @@ var rules = []rule{
 	// Columns.
 	{gms.ErrColumnNotFound, errno.ErrBadField, "Unknown column '$1' in '$clause'"},
 	{gms.ErrTableColumnNotFound, errno.ErrBadField, "Unknown column '$1.$2' in '$clause'"},
-	{gms.ErrUnknownColumn, errno.ErrBadField, "Unknown column '$1' in '$clause'"}, // GMS names the table, or the clause
+	{gms.ErrUnknownColumn, errno.ErrBadField, "Unknown column '$1' in '$clause'"}, // $2 is the clause or the table
 	{gms.ErrMisusedAlias, errno.ErrBadField, "Unknown column '$1' in '$clause'"},
 	{analyzer.ErrOrderByColumnIndex, errno.ErrBadField, "Unknown column '$1' in 'order clause'"},
 	{gms.ErrAmbiguousColumnName, errno.ErrNonUniq, "Column '$1' in $clause is ambiguous"},
@@ -323,7 +323,7 @@ func (s Statement) render(p *pattern, args []string, text string) string {
 	case gms.ErrPrimaryKeyViolation, gms.ErrUniqueKeyViolation:
 		return duplicateEntry(args[0], p.text)
 	}
-	if p.text == "" {
+	if p.text == "" || (p.kind == gms.ErrUnknownColumn && clauseName.MatchString(args[1])) {
 		return text
 	}
 	return placeholder.ReplaceAllStringFunc(p.text, func(ph string) string {
@@ -346,6 +346,9 @@ func (s Statement) render(p *pattern, args []string, text string) string {
 }
 
 var placeholder = regexp.MustCompile(`\$(?:[1-9]|db\b|clause\b|cmd\b|type\b)`)
+
+// clauseName tells the name of a clause from that of a table.
+var clauseName = regexp.MustCompile(`^(?:field list|group statement|[a-z]+ clause)$`)
 
 // duplicateEntry words error 1062. Our tables put "'value' for key 't.name'"
 // into the error; go-mysql-server's own (its system tables) put the row.

@@ -43,6 +43,7 @@ func TestTranslate(t *testing.T) {
 		{"terror traced", pingcap.Trace(dbterror.ErrDupKeyName.GenWithStack("index already exist %s", "i")), 1061, "42000", "index already exist i"},
 		{"terror wrapped", fmt.Errorf("run job: %w", dbterror.ErrCantDropFieldOrKey.GenWithStackByArgs("c")), 1091, "42000", "Can't DROP 'c'; check that column/key exists"},
 		{"own", sqlerr.New(errno.ErrKeyColumnDoesNotExits, "c"), 1072, "42000", "Key column 'c' doesn't exist in table"},
+		{"clause given", sqlerr.New(errno.ErrBadField, "a", "order clause"), 1054, "42S22", "Unknown column 'a' in 'order clause'"},
 		{"schema changed", sqlerr.Newf(errno.ErrInfoSchemaChanged, "Information schema is changed"), 8028, "HY000", "Information schema is changed"},
 		{"own in a syntax error", gms.ErrSyntaxError.New(sqlerr.Syntax("bogus\nx", 6).Error()), 1064, "42000",
 			"You have an error in your SQL syntax; check the manual that corresponds to your MySQL server version for the right syntax to use near 'x' at line 2"},

@@ -20,7 +20,7 @@ const nearLen = 80
 func Syntax(statement string, offset int) *mysql.SQLError {
 	offset = min(max(offset, 0), len(statement))
 	line := 1 + strings.Count(statement[:offset], "\n")
-	near := strings.TrimRight(statement[offset:], " \t\r\n;")
+	near := strings.Trim(statement[offset:], " \t\r\n;")
 	if len(near) > nearLen {
 		near = strings.ToValidUTF8(near[:nearLen], "")
 	}

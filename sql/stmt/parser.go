@@ -115,6 +115,12 @@ func (p *Parser) parseForEngine(ctx context.Context, text string, delimiter rune
 		return nil, next, err
 	}
 	if err != nil {
+		if changed, at := forShareToUpdate(text); len(at) > 0 {
+			stmt, next, again := p.parseForEngine(ctx, changed, delimiter, multi, options)
+			if again == nil {
+				return stmt, next - countBelow(at, next), nil
+			}
+		}
 		return nil, 0, sqlerr.FromVitess(text, err)
 	}
 	if _, ok := stmt.(*sqlparser.LockTables); ok {
@@ -133,6 +139,16 @@ func (p *Parser) parseForEngine(ctx context.Context, text string, delimiter rune
 		}
 	}
 	return stmt, next, nil
+}
+
+// countBelow counts the offsets up to limit.
+func countBelow(offsets []int, limit int) (n int) {
+	for _, o := range offsets {
+		if o <= limit {
+			n++
+		}
+	}
+	return n
 }
 
 // ours makes a statement of ours from its text.

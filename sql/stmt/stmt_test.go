@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -129,6 +130,36 @@ func (s *session) SetLocking(locking bool) { s.ddl.logf("locking=%t\n", locking)
 
 func (s *session) Location() *time.Location { return time.UTC }
 
+// schemas is a database "test" with the tables t, bad and check, which hold
+// nothing.
+type schemas struct{}
+
+func (schemas) Name() string { return "test" }
+
+func (s schemas) Database(_ *gms.Context, name string) (gms.Database, error) {
+	if !s.HasDatabase(nil, name) {
+		return nil, gms.ErrDatabaseNotFound.New(name)
+	}
+	return s, nil
+}
+
+func (schemas) HasDatabase(_ *gms.Context, name string) bool { return strings.EqualFold(name, "test") }
+
+func (s schemas) AllDatabases(*gms.Context) []gms.Database { return []gms.Database{s} }
+
+func (s schemas) GetTableNames(*gms.Context) ([]string, error) {
+	return []string{"t", "bad", "check"}, nil
+}
+
+func (s schemas) GetTableInsensitive(ctx *gms.Context, name string) (gms.Table, bool, error) {
+	names, err := s.GetTableNames(ctx)
+	if err != nil || !slices.Contains(names, strings.ToLower(name)) {
+		return nil, false, err
+	}
+	schema := gms.NewPrimaryKeySchema(gms.Schema{{Name: "id", Source: name, Type: types.Int64, PrimaryKey: true}})
+	return memory.NewTable(ctx, memory.NewDatabase("test"), name, schema, nil), true, nil
+}
+
 type fixture struct {
 	ddl    *fakeDDL
 	engine *sqle.Engine
@@ -142,16 +173,8 @@ func newFixture(t *testing.T) *fixture {
 	var err error
 	f.parser, err = stmt.NewParser(stmt.Options{DDL: f.ddl, Checker: fakeChecker{f.ddl}})
 	require.NoError(t, err)
-	db := memory.NewDatabase("test")
-	for _, name := range []string{"t", "bad", "check"} {
-		schema := gms.NewPrimaryKeySchema(gms.Schema{
-			{Name: "id", Source: name, Type: types.Int64, PrimaryKey: true},
-			{Name: "a", Source: name, Type: types.Int64, Nullable: true},
-		})
-		db.AddTable(name, memory.NewTable(gms.NewEmptyContext(), db, name, schema, nil))
-	}
 	overrides := gms.EngineOverrides{Builder: gms.BuilderOverrides{Parser: f.parser}}
-	f.engine = sqle.New(analyzer.NewBuilder(memory.NewDBProvider(db)).AddOverrides(overrides).Build(), nil)
+	f.engine = sqle.New(analyzer.NewBuilder(schemas{}).AddOverrides(overrides).Build(), nil)
 	t.Cleanup(func() { require.NoError(t, f.engine.Close()) })
 	return f
 }

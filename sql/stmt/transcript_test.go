@@ -3,6 +3,7 @@ package stmt_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -78,7 +79,7 @@ func TestExecution(t *testing.T) {
 		s.ClearWarnings()
 		result, err := f.run(s, d.Input)
 		out := f.ddl.takeLog() + result
-		for _, w := range s.Warnings() {
+		for _, w := range slices.Backward(s.Warnings()) {
 			out += fmt.Sprintf("%s %d: %s\n", w.Level, w.Code, w.Message)
 		}
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/dolthub/go-mysql-server/sql/expression"
 	"github.com/dolthub/go-mysql-server/sql/types"
 	"github.com/pingcap/tidb/pkg/parser/ast"
+	"github.com/pingcap/tidb/pkg/parser/format"
 	"github.com/pingcap/tidb/pkg/parser/opcode"
 	driver "github.com/pingcap/tidb/pkg/types/parser_driver"
 )
@@ -77,7 +78,11 @@ func (b *exprBuilder) build(e ast.ExprNode) (gms.Expression, error) {
 }
 
 func unsupportedCondition(e ast.Node) error {
-	return notSupported(fmt.Sprintf("%T in ADMIN SHOW DDL JOBS WHERE", e))
+	var text strings.Builder
+	if err := e.Restore(format.NewRestoreCtx(format.DefaultRestoreFlags, &text)); err != nil {
+		return notSupported("such a condition in ADMIN SHOW DDL JOBS")
+	}
+	return notSupported(text.String() + " in ADMIN SHOW DDL JOBS")
 }
 
 func not(negate bool, e gms.Expression) gms.Expression {
