@@ -1,0 +1,86 @@
+package backfill
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"fastddl/ingest"
+	"fastddl/kv"
+)
+
+// checkpoint is what is durable of a build. It is kept with the job.
+type checkpoint struct {
+	// TS and Indexes say which build it belongs to.
+	TS      uint64            `json:"ts"`
+	Indexes []checkpointIndex `json:"indexes"`
+	// Rows are done; Remaining is what is left of the table, and Weight that of
+	// the whole.
+	Rows      int64            `json:"rows"`
+	Remaining []checkpointTask `json:"remaining"`
+	Weight    float64          `json:"weight"`
+}
+
+type checkpointIndex struct {
+	ID int64 `json:"id"`
+	// Totals are those of the entries that are durable.
+	Totals ingest.Totals `json:"totals"`
+}
+
+type checkpointTask struct {
+	Start  []byte  `json:"start"`
+	End    []byte  `json:"end,omitempty"`
+	Weight float64 `json:"weight"`
+}
+
+// decodeCheckpoint returns the checkpoint in data, or nil if there is none or
+// it belongs to another build.
+func decodeCheckpoint(data []byte, spec *Spec) (*checkpoint, error) {
+	if len(data) == 0 {
+		return nil, nil
+	}
+	var c checkpoint
+	if err := json.Unmarshal(data, &c); err != nil {
+		return nil, fmt.Errorf("backfill: checkpoint of job %d: %w", spec.JobID, err)
+	}
+	if c.TS != spec.TS || len(c.Indexes) != len(spec.Indexes) {
+		return nil, nil
+	}
+	for i, idx := range spec.Indexes {
+		if c.Indexes[i].ID != idx.ID {
+			return nil, nil
+		}
+	}
+	return &c, nil
+}
+
+func (c *checkpoint) encode() ([]byte, error) {
+	b, err := json.Marshal(c)
+	if err != nil {
+		return nil, fmt.Errorf("backfill: encode checkpoint: %w", err)
+	}
+	return b, nil
+}
+
+func (c *checkpoint) tasks() []task {
+	tasks := make([]task, len(c.Remaining))
+	for i, t := range c.Remaining {
+		tasks[i] = task{kv.KeyRange{Start: t.Start, End: t.End}, t.Weight}
+	}
+	return tasks
+}
+
+// setTasks sets what is left.
+func (c *checkpoint) setTasks(tasks []task) {
+	c.Remaining = c.Remaining[:0]
+	for _, t := range tasks {
+		c.Remaining = append(c.Remaining, checkpointTask{Start: t.Start, End: t.End, Weight: t.weight})
+	}
+}
+
+func totalWeight(tasks []task) float64 {
+	var sum float64
+	for _, t := range tasks {
+		sum += t.weight
+	}
+	return sum
+}

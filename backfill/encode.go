@@ -1,0 +1,92 @@
+package backfill
+
+import (
+	"fmt"
+
+	"github.com/pingcap/tidb/pkg/meta/model"
+	"github.com/pingcap/tidb/pkg/util/codec"
+
+	"fastddl/kv"
+)
+
+// indexEncoder encodes the entries of one index from the columns of row
+// batches. It is used by one goroutine.
+type indexEncoder struct {
+	index  *model.IndexInfo
+	prefix []byte
+	keys   []keyColumn
+	value  valueEncoder
+
+	batch *kv.RowBatch
+	buf   []byte
+}
+
+func newIndexEncoder(table *model.TableInfo, index *model.IndexInfo, p *projection) (*indexEncoder, error) {
+	e := &indexEncoder{index: index, prefix: indexPrefix(table.ID, index.ID)}
+	for _, ic := range index.Columns {
+		info := table.Columns[ic.Offset]
+		position, ok := p.position[info.ID]
+		if !ok {
+			return nil, fmt.Errorf("backfill: column %s of index %s is not scanned", info.Name.O, index.Name.O)
+		}
+		e.keys = append(e.keys, newKeyColumn(ic, info, position))
+	}
+	value, err := newValueEncoder(table, index, e.keys, p)
+	if err != nil {
+		return nil, err
+	}
+	e.value = value
+	return e, nil
+}
+
+// bind makes the encoder read from b.
+func (e *indexEncoder) bind(b *kv.RowBatch) {
+	e.batch = b
+	for i := range e.keys {
+		e.keys[i].bind(b.Rows)
+	}
+}
+
+// entry encodes the entry of row i: the key without the index prefix, klen
+// bytes long, and the value behind it. distinct says that the key is unique by
+// itself: the index is, and none of the columns is NULL. The slice is valid
+// until the next call.
+func (e *indexEncoder) entry(i int) (kv []byte, klen int, distinct bool, err error) {
+	b := e.buf[:0]
+	distinct = e.index.Unique
+	for k := range e.keys {
+		c := &e.keys[k]
+		if distinct && c.column.IsNull(i) {
+			distinct = false
+		}
+		if b, err = c.append(b, e.batch.Rows, i); err != nil {
+			return nil, 0, false, e.fail(i, err)
+		}
+	}
+	if !distinct {
+		b = e.appendHandle(b, i)
+	}
+	klen = len(b)
+	if b, err = e.value.append(b, e.batch, i, distinct); err != nil {
+		return nil, 0, false, e.fail(i, err)
+	}
+	e.buf = b
+	return b, klen, distinct, nil
+}
+
+func (e *indexEncoder) appendHandle(b []byte, i int) []byte {
+	if e.value.commonHandle {
+		return append(b, e.batch.CommonHandle(i)...)
+	}
+	return codec.EncodeInt(append(b, codec.IntHandleFlag), e.batch.IntHandles[i])
+}
+
+func (e *indexEncoder) fail(i int, err error) error {
+	handle := "?"
+	if e.value.commonHandle {
+		handle = fmt.Sprintf("%x", e.batch.CommonHandle(i))
+	} else {
+		handle = fmt.Sprint(e.batch.IntHandles[i])
+	}
+	return fmt.Errorf("backfill: encode entry of index %s for row %s: %w", e.index.Name.O, handle, err)
+}

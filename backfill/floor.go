@@ -1,0 +1,170 @@
+package backfill
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+
+	"fastddl/ingest"
+	"fastddl/internal/stage"
+	"fastddl/kv"
+)
+
+// Floor is what building indexes costs at the least: reading the columns once
+// and writing the entries once, on all cores, with nothing else to do.
+type Floor struct {
+	Rows    int64 `json:"rows"`
+	Entries int64 `json:"entries"`
+	// ScanCPUSeconds is the CPU time of one scan of the needed columns,
+	// WriteCPUSeconds that of writing the sorted entries to final files.
+	ScanCPUSeconds  float64 `json:"scan_cpu_seconds"`
+	WriteCPUSeconds float64 `json:"write_cpu_seconds"`
+	FileBytes       uint64  `json:"file_bytes"`
+	Cores           int     `json:"cores"`
+	// Seconds is their sum divided by the cores.
+	Seconds float64 `json:"seconds"`
+}
+
+// MeasureFloor measures the floor of building the indexes of spec, on an
+// otherwise idle process, in which every CPU second counts as spent on it. All
+// entries are held in memory. Files are written to a new folder in tempDir and
+// removed.
+func MeasureFloor(ctx context.Context, store kv.Store, tempDir string, spec Spec) (f Floor, err error) {
+	if err := spec.validate(); err != nil {
+		return f, err
+	}
+	p, err := newProjection(spec.Table, spec.Indexes)
+	if err != nil {
+		return f, err
+	}
+	f.Cores = runtime.GOMAXPROCS(0)
+	request := p.request(recordRange(spec.Table), spec.TS, 0)
+	start := stage.ProcessCPU()
+	err = store.ScanColumns(ctx, request, func(b *kv.RowBatch) error {
+		f.Rows += int64(b.NumRows())
+		return nil
+	})
+	if err != nil {
+		return f, fmt.Errorf("backfill: floor: scan: %w", err)
+	}
+	f.ScanCPUSeconds = (stage.ProcessCPU() - start).Seconds()
+
+	dir, err := os.MkdirTemp(tempDir, "floor-")
+	if err != nil {
+		return f, fmt.Errorf("backfill: floor: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	for _, idx := range spec.Indexes {
+		enc, err := newIndexEncoder(spec.Table, idx, p)
+		if err != nil {
+			return f, err
+		}
+		entries, err := sortedEntries(ctx, store, request, enc)
+		if err != nil {
+			return f, fmt.Errorf("backfill: floor: %w", err)
+		}
+		f.Entries += int64(entries.count())
+		if err := f.write(ctx, store, kv.ImportOptions{Dir: dir, Version: spec.TS}, entries); err != nil {
+			return f, fmt.Errorf("backfill: floor: write: %w", err)
+		}
+	}
+	f.Seconds = (f.ScanCPUSeconds + f.WriteCPUSeconds) / float64(f.Cores)
+	return f, nil
+}
+
+// write writes entries to one file and measures it.
+func (f *Floor) write(ctx context.Context, store kv.Store, opts kv.ImportOptions, entries *entryList) (err error) {
+	if entries.count() == 0 {
+		return nil
+	}
+	runtime.GC() // of what building the list left, which is not part of the floor
+	start := stage.ProcessCPU()
+	w, err := store.NewImportWriter(ctx, opts)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, w.Abort()) }()
+	for i := range entries.count() {
+		if i%4096 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		key, value := entries.at(i)
+		if err := w.Add(key, value); err != nil {
+			return err
+		}
+	}
+	unit, err := w.Finish(ctx)
+	if err != nil {
+		return err
+	}
+	f.WriteCPUSeconds += (stage.ProcessCPU() - start).Seconds()
+	f.FileBytes += unit.Size()
+	return unit.Discard()
+}
+
+// entryList is a list of entries, back to back in one buffer.
+type entryList struct {
+	data []byte
+	keys []int // end of each key
+	ends []int // end of each value
+}
+
+func (l *entryList) count() int { return len(l.ends) }
+
+func (l *entryList) at(i int) (key, value []byte) {
+	start := 0
+	if i > 0 {
+		start = l.ends[i-1]
+	}
+	return l.data[start:l.keys[i]], l.data[l.keys[i]:l.ends[i]]
+}
+
+func (l *entryList) add(prefix, key, value []byte) {
+	l.data = append(append(l.data, prefix...), key...)
+	l.keys = append(l.keys, len(l.data))
+	l.data = append(l.data, value...)
+	l.ends = append(l.ends, len(l.data))
+}
+
+// sortedEntries returns all entries of an index in key order.
+func sortedEntries(ctx context.Context, store kv.Store, req kv.ScanRequest, enc *indexEncoder) (*entryList, error) {
+	var all entryList
+	err := store.ScanColumns(ctx, req, func(b *kv.RowBatch) error {
+		enc.bind(b)
+		for i := range b.NumRows() {
+			entry, klen, _, err := enc.entry(i)
+			if err != nil {
+				return err
+			}
+			all.add(enc.prefix, entry[:klen], entry[klen:])
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	order := make([]int32, all.count())
+	for i := range order {
+		order[i] = int32(i)
+	}
+	slices.SortFunc(order, func(a, b int32) int {
+		x, _ := all.at(int(a))
+		y, _ := all.at(int(b))
+		return bytes.Compare(x, y)
+	})
+	sorted := &entryList{data: make([]byte, 0, len(all.data))}
+	for n, i := range order {
+		key, value := all.at(int(i))
+		if n > 0 {
+			if prev, other := sorted.at(n - 1); bytes.Equal(prev, key) {
+				return nil, &ingest.DuplicateError{IndexID: enc.index.ID, Key: key, Values: [2][]byte{other, value}}
+			}
+		}
+		sorted.add(nil, key, value)
+	}
+	return sorted, nil
+}

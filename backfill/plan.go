@@ -1,0 +1,148 @@
+package backfill
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/bits"
+	"slices"
+
+	"fastddl/kv"
+)
+
+// task is a range of rows to scan, with a weight that says how much of the
+// whole it is: the estimated bytes, where the store knows them.
+type task struct {
+	kv.KeyRange
+	weight float64
+}
+
+// planTasks cuts the store's natural ranges into tasks of about targetBytes,
+// within the bounds of the keys that exist. A range of unknown size becomes one
+// task that weighs as much as an average one; workers that have nothing left to
+// do split it further.
+func planTasks(ranges []kv.SizedRange, bounds kv.KeyRange, targetBytes uint64) []task {
+	var known, clipped []kv.SizedRange
+	var sum uint64
+	for _, r := range ranges {
+		r.KeyRange = r.Intersect(bounds)
+		if r.Empty() {
+			continue
+		}
+		clipped = append(clipped, r)
+		if r.Bytes > 0 {
+			known = append(known, r)
+			sum += r.Bytes
+		}
+	}
+	average := float64(1)
+	if len(known) > 0 {
+		average = float64(sum) / float64(len(known))
+	}
+	var tasks []task
+	for _, r := range clipped {
+		weight, n := average, 1
+		if r.Bytes > 0 {
+			weight = float64(r.Bytes)
+			n = int(min(1<<16, (r.Bytes+targetBytes-1)/targetBytes))
+		}
+		tasks = append(tasks, splitTask(task{r.KeyRange, weight}, n)...)
+	}
+	return tasks
+}
+
+// splitTask cuts a task into at most n of about equal extent.
+func splitTask(t task, n int) []task {
+	cuts := interpolate(t.KeyRange, n)
+	tasks := make([]task, 0, len(cuts)+1)
+	each := t.weight / float64(len(cuts)+1)
+	start := t.Start
+	for _, c := range cuts {
+		tasks = append(tasks, task{kv.KeyRange{Start: start, End: c}, each})
+		start = c
+	}
+	return append(tasks, task{kv.KeyRange{Start: start, End: t.End}, each})
+}
+
+// interpolate returns at most n-1 ascending keys strictly inside r that divide
+// it evenly, if keys are taken as numbers. For integer handles they are.
+func interpolate(r kv.KeyRange, n int) [][]byte {
+	if n < 2 || r.End == nil {
+		return nil
+	}
+	common := commonPrefix(r.Start, r.End)
+	lo, hi := number(r.Start[common:]), number(r.End[common:])
+	if hi <= lo {
+		return nil
+	}
+	var cuts [][]byte
+	last := r.Start
+	for i := 1; i < n; i++ {
+		at := lo + fraction(hi-lo, uint64(i), uint64(n))
+		key := append(bytes.Clone(r.Start[:common]), make([]byte, 8)...)
+		binary.BigEndian.PutUint64(key[common:], at)
+		if bytes.Compare(key, last) > 0 && bytes.Compare(key, r.End) < 0 {
+			cuts = append(cuts, key)
+			last = key
+		}
+	}
+	return cuts
+}
+
+// position returns how far key lies in r, between 0 and 1.
+func position(r kv.KeyRange, key []byte) float64 {
+	if r.End == nil || bytes.Compare(key, r.Start) <= 0 {
+		return 0
+	}
+	if bytes.Compare(key, r.End) >= 0 {
+		return 1
+	}
+	common := commonPrefix(r.Start, r.End)
+	lo, hi, at := number(r.Start[common:]), number(r.End[common:]), number(key[common:])
+	if hi <= lo || at <= lo {
+		return 0
+	}
+	return min(1, float64(at-lo)/float64(hi-lo))
+}
+
+// number is the first eight bytes of b as a number, padded with zeros.
+func number(b []byte) uint64 {
+	var p [8]byte
+	copy(p[:], b)
+	return binary.BigEndian.Uint64(p[:])
+}
+
+// fraction returns x*i/n without overflow, for i < n.
+func fraction(x, i, n uint64) uint64 {
+	hi, lo := bits.Mul64(x, i)
+	q, _ := bits.Div64(hi, lo, n)
+	return q
+}
+
+func commonPrefix(a, b []byte) int {
+	n := min(len(a), len(b))
+	for i := range n {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return n
+}
+
+// mergeTasks joins adjacent tasks, in key order.
+func mergeTasks(tasks []task) []task {
+	var merged []task
+	for _, t := range tasks {
+		if n := len(merged); n > 0 && bytes.Equal(merged[n-1].End, t.Start) {
+			merged[n-1].End = t.End
+			merged[n-1].weight += t.weight
+			continue
+		}
+		merged = append(merged, t)
+	}
+	return merged
+}
+
+// sortTasks puts tasks into key order.
+func sortTasks(tasks []task) {
+	slices.SortFunc(tasks, func(a, b task) int { return bytes.Compare(a.Start, b.Start) })
+}

@@ -1,0 +1,102 @@
+package backfill
+
+import (
+	"sync"
+	"time"
+
+	"fastddl/event"
+)
+
+// progressInterval is how often progress is reported.
+const progressInterval = 200 * time.Millisecond
+
+// progress counts what is done and estimates what there is. The reported
+// fraction never goes back, however the estimate moves.
+type progress struct {
+	job event.Job
+	bus *event.Bus
+
+	mu       sync.Mutex
+	rows     int64
+	weight   float64 // done
+	total    float64 // weight of the whole table
+	fraction float64 // last reported
+
+	lastRows int64
+	lastTime time.Time
+	rate     float64
+}
+
+func newProgress(bus *event.Bus, jobID int64) *progress {
+	return &progress{job: event.Job{ID: jobID}, bus: bus, lastTime: time.Now()}
+}
+
+// begin sets what was done before and the weight of all there is.
+func (p *progress) begin(rows int64, done, total float64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.rows, p.weight, p.total = rows, done, total
+	p.lastRows, p.lastTime = rows, time.Now()
+}
+
+func (p *progress) add(rows int64, weight float64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.rows += rows
+	p.weight += weight
+}
+
+func (p *progress) done() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.rows
+}
+
+// start reports in the background until stop is called, which reports the last
+// state.
+func (p *progress) start() (stop func()) {
+	quit, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		ticker := time.NewTicker(progressInterval)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-quit:
+				return
+			case now := <-ticker.C:
+				p.bus.Emit(p.report(now))
+			}
+		}
+	}()
+	return func() {
+		close(quit)
+		<-ended
+		p.bus.Emit(p.report(time.Now()))
+	}
+}
+
+func (p *progress) report(now time.Time) event.Progress {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if elapsed := now.Sub(p.lastTime).Seconds(); elapsed > 0 {
+		current := float64(p.rows-p.lastRows) / elapsed
+		if p.rate == 0 {
+			p.rate = current
+		}
+		p.rate += (current - p.rate) * 0.4
+		p.lastRows, p.lastTime = p.rows, now
+	}
+	return event.Progress{Job: p.job, RowsDone: p.rows, RowsTotal: p.estimateLocked(), RowsPerSecond: p.rate}
+}
+
+// estimateLocked estimates how many rows there are.
+func (p *progress) estimateLocked() int64 {
+	if p.total > 0 {
+		p.fraction = max(p.fraction, min(1, p.weight/p.total))
+	}
+	if p.fraction == 0 {
+		return p.rows
+	}
+	return max(p.rows, int64(float64(p.rows)/p.fraction))
+}

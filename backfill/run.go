@@ -1,0 +1,200 @@
+package backfill
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"fastddl/event"
+	"fastddl/ingest"
+	"fastddl/internal/stage"
+)
+
+// build is one run of a backfill.
+type build struct {
+	opts       Options
+	spec       Spec
+	projection *projection
+	progress   *progress
+	result     Result
+
+	mu    sync.Mutex // guards meter.costs
+	meter *meter
+}
+
+func newBuild(opts Options, spec Spec) (*build, error) {
+	opts.EnsureDefaults()
+	if err := errors.Join(opts.Validate(), spec.validate()); err != nil {
+		return nil, err
+	}
+	p, err := newProjection(spec.Table, spec.Indexes)
+	if err != nil {
+		return nil, err
+	}
+	return &build{
+		opts: opts, spec: spec, projection: p,
+		progress: newProgress(opts.Bus, spec.JobID),
+		meter:    newMeter(),
+	}, nil
+}
+
+func (b *build) addCosts(c *stage.Costs) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.meter.costs.Add(c)
+}
+
+// Run builds the indexes of spec by ingest, starting from the checkpoint if
+// there is one. On success their entries at spec.TS are durable and verified.
+// On error, or when ctx ends, which it obeys within a second, what was imported
+// stays: either Run is called again, or the caller deletes the index ranges.
+func Run(ctx context.Context, opts Options, spec Spec) (Result, error) {
+	b, err := newBuild(opts, spec)
+	if err != nil {
+		return Result{}, err
+	}
+	stop := b.progress.start()
+	err = b.run(ctx)
+	stop()
+	b.meter.fill(&b.result)
+	b.result.Rows = b.progress.done()
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return b.result, err
+}
+
+func (b *build) run(ctx context.Context) error {
+	cp, err := decodeCheckpoint(b.spec.Checkpoint, &b.spec)
+	if err != nil {
+		return err
+	}
+	err = b.buildAndVerify(ctx, cp)
+	var mismatch *MismatchError
+	if !errors.As(err, &mismatch) {
+		return err
+	}
+	// Importing the same entries at the same version again repairs whatever is
+	// missing or damaged; entries too many are beyond repair.
+	b.opts.Bus.Emit(event.Retry{Job: b.job(), Op: "build", Attempt: 1, Err: err})
+	b.result.Rebuilt = true
+	if err := b.buildAndVerify(ctx, nil); err != nil {
+		return fmt.Errorf("after rebuilding once: %w", err)
+	}
+	return nil
+}
+
+// buildAndVerify builds what cp says is left, everything if it is nil.
+func (b *build) buildAndVerify(ctx context.Context, cp *checkpoint) (err error) {
+	if cp == nil {
+		if cp, err = b.firstCheckpoint(ctx); err != nil {
+			return err
+		}
+	}
+	if err := b.ingest(ctx, cp); err != nil {
+		return err
+	}
+	want := make([]ingest.Totals, len(cp.Indexes))
+	b.result.Entries = 0
+	for i := range cp.Indexes {
+		want[i] = cp.Indexes[i].Totals
+		b.result.Entries += want[i].Entries
+	}
+	return b.verify(ctx, want)
+}
+
+// firstCheckpoint plans the whole table.
+func (b *build) firstCheckpoint(ctx context.Context) (*checkpoint, error) {
+	snap, err := b.opts.Store.Snapshot(ctx, b.spec.TS)
+	if err != nil {
+		return nil, fmt.Errorf("backfill: plan: %w", err)
+	}
+	defer snap.Close()
+	tasks, err := planRange(ctx, b.opts.Store, snap, recordRange(b.spec.Table), b.opts.TaskBytes)
+	if err != nil {
+		return nil, fmt.Errorf("backfill: plan: %w", err)
+	}
+	cp := &checkpoint{TS: b.spec.TS, Weight: totalWeight(tasks)}
+	for _, idx := range b.spec.Indexes {
+		cp.Indexes = append(cp.Indexes, checkpointIndex{ID: idx.ID})
+	}
+	cp.setTasks(tasks)
+	return cp, nil
+}
+
+// ingest scans, sorts and imports what cp says is left, and keeps cp at what is
+// durable.
+func (b *build) ingest(ctx context.Context, cp *checkpoint) (err error) {
+	tasks := cp.tasks()
+	b.progress.begin(cp.Rows, cp.Weight-totalWeight(tasks), cp.Weight)
+	if len(tasks) == 0 {
+		return nil
+	}
+	job, err := b.openJob(cp)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		b.result.addJob(b.meter, job.Stats())
+		err = errors.Join(err, job.Close())
+	}()
+	for len(tasks) > 0 {
+		b.enter(stage.Scan.String())
+		if tasks, err = b.scanRound(ctx, job, tasks); err != nil {
+			return err
+		}
+		if err := b.flush(ctx, job); err != nil {
+			return err
+		}
+		for i := range cp.Indexes {
+			cp.Indexes[i].Totals = job.Totals(i)
+		}
+		cp.Rows = b.progress.done()
+		cp.setTasks(mergeTasks(tasks))
+		if err := b.save(ctx, cp); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *build) openJob(cp *checkpoint) (*ingest.Job, error) {
+	indexes := make([]ingest.Index, len(b.spec.Indexes))
+	for i, idx := range b.spec.Indexes {
+		indexes[i] = ingest.Index{ID: idx.ID, Prefix: indexPrefix(b.spec.Table.ID, idx.ID), Unique: idx.Unique}
+	}
+	job, err := ingest.Open(ingest.JobOptions{
+		ID: b.spec.JobID, Store: b.opts.Store, TempDir: b.opts.TempDir, Version: b.spec.TS,
+		Indexes: indexes, Resources: b.opts.Resources, Bus: b.opts.Bus,
+		TargetFileBytes: b.opts.TargetFileBytes,
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i := range cp.Indexes {
+		job.Resume(i, cp.Indexes[i].Totals)
+	}
+	return job, nil
+}
+
+// flush merges and imports what the round has brought.
+func (b *build) flush(ctx context.Context, job *ingest.Job) error {
+	start := time.Now()
+	defer func() { b.meter.merging += time.Since(start) }()
+	b.enter(stage.Merge.String())
+	b.result.Flushes++
+	return job.Flush(ctx)
+}
+
+func (b *build) save(ctx context.Context, cp *checkpoint) error {
+	data, err := cp.encode()
+	if err != nil {
+		return err
+	}
+	if err := b.opts.SaveCheckpoint(ctx, data); err != nil {
+		return fmt.Errorf("backfill: save checkpoint: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,178 @@
+package backfill
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"fastddl/config"
+	"fastddl/event"
+	"fastddl/ingest"
+	"fastddl/internal/stage"
+	"fastddl/kv"
+)
+
+// errInterrupted ends a scan before its range does.
+var errInterrupted = errors.New("backfill: scan interrupted")
+
+// batchesBeforeShare is how many batches a worker scans before it shares its
+// task: beginning a scan has a price, and a range that is nearly done is not
+// worth cutting.
+const batchesBeforeShare = 4
+
+// scanRound scans tasks until there are none left or the ingest job has to be
+// flushed, and returns the tasks that are left.
+func (b *build) scanRound(ctx context.Context, job *ingest.Job, tasks []task) (left []task, err error) {
+	start := time.Now()
+	defer func() { b.meter.scanning += time.Since(start) }()
+
+	limit := b.opts.workerLimit()
+	b.result.Workers = limit
+	q := newQueue(tasks, limit)
+	interval := time.AfterFunc(b.opts.CheckpointInterval, q.stop)
+	defer interval.Stop()
+
+	g, ctx := errgroup.WithContext(ctx)
+	spawn := func(n int) {
+		for range n {
+			g.Go(func() error { return b.runScanner(ctx, q, job) })
+		}
+	}
+	spawn(limit)
+	unsubscribe := b.opts.Globals.OnChange(func(name, _ string) {
+		if name == config.ReorgWorkerCount {
+			spawn(q.setLimit(b.opts.workerLimit()))
+		}
+	})
+	defer unsubscribe()
+
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	return q.remaining(), nil
+}
+
+// scanner is one worker of a round.
+type scanner struct {
+	b     *build
+	q     *queue
+	clock *stage.Clock
+	out   *ingest.Worker
+	enc   []*indexEncoder
+}
+
+func (b *build) runScanner(ctx context.Context, q *queue, job *ingest.Job) error {
+	// The clock measures the CPU time of the thread.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	clock := stage.Start(stage.Idle)
+	defer func() { b.addCosts(clock.Stop()) }()
+
+	s := &scanner{b: b, q: q, clock: clock, out: job.NewWorker(clock)}
+	err := s.run(ctx)
+	if err != nil {
+		s.out.Discard()
+		q.stop()
+		return err
+	}
+	s.out.Finish()
+	return nil
+}
+
+func (s *scanner) run(ctx context.Context) error {
+	for _, idx := range s.b.spec.Indexes {
+		enc, err := newIndexEncoder(s.b.spec.Table, idx, s.b.projection)
+		if err != nil {
+			return err
+		}
+		s.enc = append(s.enc, enc)
+	}
+	for {
+		s.clock.Enter(stage.Idle)
+		c, ok := s.q.take(ctx)
+		if !ok {
+			return ctx.Err()
+		}
+		if err := s.scanTask(ctx, c); err != nil {
+			return err
+		}
+	}
+}
+
+// scanTask scans a task, or as much of it as the queue lets it.
+func (s *scanner) scanTask(ctx context.Context, c *claim) error {
+	begin, rows := time.Now(), int64(0)
+	rest, decision, err := s.scanRange(ctx, c.rest, &rows)
+	switch {
+	case err != nil:
+		return err
+	case decision == share:
+		s.q.release(c, splitTask(rest, 2)...)
+	case decision == yield:
+		s.q.release(c, rest)
+	default:
+		s.q.release(c)
+	}
+	s.b.opts.Bus.Emit(event.RangeDone{Job: s.b.job(), Rows: rows, Elapsed: time.Since(begin)})
+	return nil
+}
+
+// scanRange scans t. It returns early, with what is left of t, when the queue
+// says so.
+func (s *scanner) scanRange(ctx context.Context, t task, rows *int64) (rest task, decision verdict, err error) {
+	batches, credited := 0, 0.0
+	req := s.b.projection.request(t.KeyRange, s.b.spec.TS, s.b.opts.BatchRows)
+	s.clock.Enter(stage.Scan)
+	err = s.b.opts.Store.ScanColumns(ctx, req, func(batch *kv.RowBatch) error {
+		s.clock.Enter(stage.Encode)
+		full, err := s.encode(ctx, batch)
+		if err != nil {
+			return err
+		}
+		batches++
+		*rows += int64(batch.NumRows())
+		done := t.weight * position(t.KeyRange, batch.LastKey)
+		s.b.progress.add(int64(batch.NumRows()), done-credited)
+		credited = done
+		if full {
+			s.q.stop()
+		}
+		if decision = s.q.judge(); decision == share && batches < batchesBeforeShare {
+			decision = proceed
+		}
+		s.clock.Enter(stage.Scan)
+		if decision != proceed {
+			rest = task{kv.KeyRange{Start: kv.NextKey(batch.LastKey), End: t.End}, t.weight - credited}
+			return errInterrupted
+		}
+		return nil
+	})
+	s.clock.Enter(stage.Idle)
+	if errors.Is(err, errInterrupted) {
+		return rest, decision, nil
+	}
+	if err == nil {
+		s.b.progress.add(0, t.weight-credited)
+	}
+	return task{}, proceed, err
+}
+
+// encode appends the entries of a batch to the ingest worker.
+func (s *scanner) encode(ctx context.Context, batch *kv.RowBatch) (full bool, err error) {
+	for k, enc := range s.enc {
+		enc.bind(batch)
+		for i := range batch.NumRows() {
+			kv, klen, _, err := enc.entry(i)
+			if err != nil {
+				return false, err
+			}
+			if err := s.out.Append(k, kv, klen); err != nil {
+				return false, err
+			}
+		}
+	}
+	return s.out.EndBatch(ctx)
+}

@@ -1,0 +1,222 @@
+package backfill
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sort"
+	"testing"
+	"time"
+
+	tkv "github.com/pingcap/tidb/pkg/kv"
+	"github.com/pingcap/tidb/pkg/meta/model"
+	"github.com/pingcap/tidb/pkg/parser/mysql"
+	"github.com/pingcap/tidb/pkg/tablecodec"
+	"github.com/pingcap/tidb/pkg/types"
+	"github.com/pingcap/tidb/pkg/util/rowcodec"
+	"github.com/stretchr/testify/require"
+
+	"fastddl/kv"
+	"fastddl/kv/pebblekv"
+)
+
+// fixture is a table in a store of its own.
+type fixture struct {
+	t     testing.TB
+	ctx   context.Context
+	store kv.Store
+	temp  string
+
+	table *model.TableInfo
+	kinds []columnType
+	rows  map[string]fixtureRow // by record key
+	next  int64
+}
+
+type fixtureRow struct {
+	handle tkv.Handle
+	values []types.Datum
+}
+
+func newFixture(t testing.TB, table *model.TableInfo, kinds []columnType) *fixture {
+	store, err := pebblekv.Open(filepath.Join(t.TempDir(), "db"), pebblekv.Options{DisableSync: true, CacheBytes: 64 << 20})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, store.Close()) })
+	return &fixture{
+		t: t, ctx: context.Background(), store: store, temp: filepath.Join(t.TempDir(), "tmp"),
+		table: table, kinds: kinds, rows: make(map[string]fixtureRow),
+	}
+}
+
+// insert adds n random rows in one transaction. Rows whose key is taken are
+// left out.
+func (f *fixture) insert(r *rand.Rand, n int) {
+	txn, err := f.store.Begin(f.ctx)
+	require.NoError(f.t, err)
+	for range n {
+		f.next++
+		values := randomRow(r, f.table, f.kinds)
+		h := rowHandle(f.t, f.table, values, f.next)
+		key := string(tablecodec.EncodeRowKeyWithHandle(f.table.ID, h))
+		if _, ok := f.rows[key]; ok {
+			continue
+		}
+		require.NoError(f.t, txn.Set([]byte(key), f.encodeRow(values)))
+		f.rows[key] = fixtureRow{h, values}
+	}
+	require.NoError(f.t, txn.Commit(f.ctx))
+}
+
+// encodeRow encodes a row as TiDB stores it: without the columns that the
+// handle holds.
+func (f *fixture) encodeRow(values []types.Datum) []byte {
+	var ids []int64
+	var stored []types.Datum
+	for i, col := range f.table.Columns {
+		if !mysql.HasPriKeyFlag(col.GetFlag()) || f.table.IsCommonHandle && types.NeedRestoredData(&col.FieldType) || f.prefixedHandle(i) {
+			ids = append(ids, col.ID)
+			stored = append(stored, values[i])
+		}
+	}
+	enc := rowcodec.Encoder{Enable: true}
+	b, err := tablecodec.EncodeRow(time.UTC, stored, ids, nil, nil, rowcodec.NoChecksum{}, &enc)
+	require.NoError(f.t, err)
+	return b
+}
+
+func (f *fixture) prefixedHandle(offset int) bool {
+	if !f.table.IsCommonHandle {
+		return false
+	}
+	for _, ic := range primaryIndex(f.table).Columns {
+		if ic.Offset == offset && ic.Length != types.UnspecifiedLength {
+			return true
+		}
+	}
+	return false
+}
+
+func (f *fixture) ts() uint64 {
+	ts, err := f.store.CurrentTS(f.ctx)
+	require.NoError(f.t, err)
+	return ts
+}
+
+func (f *fixture) options() Options {
+	return Options{Store: f.store, TempDir: f.temp}
+}
+
+func (f *fixture) spec(indexes ...*model.IndexInfo) Spec {
+	return Spec{JobID: 77, Table: f.table, Indexes: indexes, TS: f.ts()}
+}
+
+// wantEntries is the naive index: every row through the library.
+func (f *fixture) wantEntries(idx *model.IndexInfo) map[string]string {
+	want := make(map[string]string)
+	for _, row := range f.rows {
+		key, value, _ := libraryEntry(f.t, f.table, idx, row.values, row.handle)
+		want[string(key)] = string(value)
+	}
+	return want
+}
+
+// entriesAt reads an index at a timestamp.
+func (f *fixture) entriesAt(idx *model.IndexInfo, ts uint64) map[string]string {
+	snap, err := f.store.Snapshot(f.ctx, ts)
+	require.NoError(f.t, err)
+	defer snap.Close()
+	iter, err := snap.Iter(kv.PrefixRange(indexPrefix(f.table.ID, idx.ID)))
+	require.NoError(f.t, err)
+	defer iter.Close()
+	got := make(map[string]string)
+	for iter.Valid() {
+		got[string(iter.Key())] = string(iter.Value())
+		require.NoError(f.t, iter.Next())
+	}
+	return got
+}
+
+func (f *fixture) requireIndex(idx *model.IndexInfo, ts uint64, msg string) {
+	requireEntries(f.t, f.wantEntries(idx), f.entriesAt(idx, ts), msg)
+}
+
+// requireEntries compares two indexes and names the first few differences.
+func requireEntries(t testing.TB, want, got map[string]string, msg string) {
+	var diffs []string
+	for k, v := range want {
+		if g, ok := got[k]; !ok {
+			diffs = append(diffs, fmt.Sprintf("missing %x = %x", k, v))
+		} else if g != v {
+			diffs = append(diffs, fmt.Sprintf("%x = %x, want %x", k, g, v))
+		}
+	}
+	for k, v := range got {
+		if _, ok := want[k]; !ok {
+			diffs = append(diffs, fmt.Sprintf("too many %x = %x", k, v))
+		}
+	}
+	sort.Strings(diffs)
+	if len(diffs) > 0 {
+		require.Failf(t, "index differs", "%s: %d differences, %q", msg, len(diffs), diffs[:min(5, len(diffs))])
+	}
+}
+
+// requireNoTempFiles: whatever happened, nothing is left behind.
+func (f *fixture) requireNoTempFiles() {
+	var left []string
+	err := filepath.WalkDir(f.temp, func(path string, _ os.DirEntry, err error) error {
+		if path != f.temp {
+			left = append(left, path)
+		}
+		return err
+	})
+	if !os.IsNotExist(err) {
+		require.NoError(f.t, err)
+	}
+	require.Empty(f.t, left, "files are left in the temp folder")
+}
+
+// plainTable is a table like sysbench's: id INT PRIMARY KEY, k INT, c CHAR(120),
+// pad CHAR(60).
+func plainTable() (*model.TableInfo, []columnType) {
+	kinds := []columnType{kindNamed("bigint"), kindNamed("int"), kindNamed("char utf8mb4_bin"), kindNamed("char utf8mb4_bin")}
+	t := &model.TableInfo{ID: 100, PKIsHandle: true, State: model.StatePublic}
+	for i, k := range kinds {
+		t.Columns = append(t.Columns, &model.ColumnInfo{ID: int64(i + 1), Offset: i, FieldType: *k.field(), State: model.StatePublic, Version: 2})
+	}
+	t.Columns[0].AddFlag(mysql.PriKeyFlag | mysql.NotNullFlag)
+	return t, kinds
+}
+
+func kindNamed(name string) columnType {
+	for _, k := range columnTypes {
+		if k.name == name {
+			return k
+		}
+	}
+	panic("no column type " + name)
+}
+
+func indexOn(id int64, unique bool, offsets ...int) *model.IndexInfo {
+	idx := &model.IndexInfo{ID: id, Unique: unique, State: model.StateWriteReorganization}
+	for _, o := range offsets {
+		idx.Columns = append(idx.Columns, &model.IndexColumn{Offset: o, Length: types.UnspecifiedLength})
+	}
+	return idx
+}
+
+// dropIndex deletes all entries, as a rolled-back job would.
+func (f *fixture) dropIndex(idx *model.IndexInfo) {
+	require.NoError(f.t, f.store.DeleteRange(f.ctx, kv.PrefixRange(indexPrefix(f.table.ID, idx.ID))))
+}
+
+func cloneRows(rows map[string]fixtureRow) map[string]fixtureRow {
+	out := make(map[string]fixtureRow, len(rows))
+	for k, v := range rows {
+		out[k] = fixtureRow{v.handle, append([]types.Datum(nil), v.values...)}
+	}
+	return out
+}
+

@@ -1,0 +1,152 @@
+package backfill
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/pingcap/tidb/pkg/meta/model"
+	"golang.org/x/sync/errgroup"
+
+	"fastddl/event"
+	"fastddl/ingest"
+	"fastddl/internal/stage"
+	"fastddl/kv"
+)
+
+// MismatchError says that the entries of an index as the store gives them back
+// are not those that its rows have.
+type MismatchError struct {
+	Index string
+	// Want is what the rows give, Got what the store holds.
+	Want, Got ingest.Totals
+}
+
+func (e *MismatchError) Error() string {
+	return fmt.Sprintf("backfill: index %s differs from its table: %d entries with checksum %x are stored, the rows have %d with %x",
+		e.Index, e.Got.Entries, e.Got.Checksum, e.Want.Entries, e.Want.Checksum)
+}
+
+// verifyTaskBytes is the size of the ranges that an index is read back in.
+const verifyTaskBytes = 4 << 20
+
+// verify reads the entries of all indexes at the build's timestamp back and
+// compares them with want.
+func (b *build) verify(ctx context.Context, want []ingest.Totals) error {
+	start := time.Now()
+	defer func() { b.meter.verifying += time.Since(start) }()
+	b.enter(stage.Verify.String())
+
+	snap, err := b.opts.Store.Snapshot(ctx, b.spec.TS)
+	if err != nil {
+		return fmt.Errorf("backfill: verify: %w", err)
+	}
+	defer snap.Close()
+	got := make([]ingest.Totals, len(want))
+	var mu sync.Mutex
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(b.opts.MaxWorkers)
+	for i, idx := range b.spec.Indexes {
+		tasks, err := b.verifyTasks(ctx, snap, idx)
+		if err != nil {
+			return err
+		}
+		prefix := len(indexPrefix(b.spec.Table.ID, idx.ID))
+		for _, t := range tasks {
+			g.Go(func() error {
+				totals, err := b.readTotals(ctx, snap, t.KeyRange, prefix)
+				mu.Lock()
+				defer mu.Unlock()
+				got[i].Add(totals)
+				return err
+			})
+		}
+	}
+	if err := g.Wait(); err != nil {
+		return fmt.Errorf("backfill: verify: %w", err)
+	}
+	for i := range want {
+		if got[i] != want[i] {
+			return &MismatchError{Index: b.spec.Indexes[i].Name.O, Want: want[i], Got: got[i]}
+		}
+	}
+	return nil
+}
+
+func (b *build) verifyTasks(ctx context.Context, snap kv.Snapshot, idx *model.IndexInfo) ([]task, error) {
+	return planRange(ctx, b.opts.Store, snap, kv.PrefixRange(indexPrefix(b.spec.Table.ID, idx.ID)), verifyTaskBytes)
+}
+
+// readTotals reads the entries in r, whose keys begin with prefix bytes that
+// the totals leave out.
+func (b *build) readTotals(ctx context.Context, snap kv.Snapshot, r kv.KeyRange, prefix int) (t ingest.Totals, err error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	clock := stage.Start(stage.Verify)
+	defer func() { b.addCosts(clock.Stop()) }()
+
+	iter, err := snap.Iter(r)
+	if err != nil {
+		return t, err
+	}
+	defer iter.Close()
+	var buf []byte
+	for iter.Valid() {
+		if t.Entries%4096 == 0 && ctx.Err() != nil {
+			return t, ctx.Err()
+		}
+		key := iter.Key()[prefix:]
+		buf = append(append(buf[:0], key...), iter.Value()...)
+		t.AddEntry(buf, len(key))
+		if err := iter.Next(); err != nil {
+			return t, err
+		}
+	}
+	return t, nil
+}
+
+// planRange cuts r into tasks, within the keys that exist at the snapshot.
+func planRange(ctx context.Context, store kv.Store, snap kv.Snapshot, r kv.KeyRange, targetBytes uint64) ([]task, error) {
+	bounds, err := keyBounds(snap, r)
+	if err != nil || bounds.Empty() {
+		return nil, err
+	}
+	ranges, err := store.Ranges(ctx, bounds)
+	if err != nil {
+		return nil, err
+	}
+	return planTasks(ranges, bounds, targetBytes), nil
+}
+
+// keyBounds returns the range from the first key of r to the last; empty if
+// there is none.
+func keyBounds(snap kv.Snapshot, r kv.KeyRange) (kv.KeyRange, error) {
+	none := kv.KeyRange{Start: r.Start, End: r.Start}
+	first, err := snap.Iter(r)
+	if err != nil {
+		return none, err
+	}
+	defer first.Close()
+	if !first.Valid() {
+		return none, nil
+	}
+	last, err := snap.IterReverse(r)
+	if err != nil {
+		return none, err
+	}
+	defer last.Close()
+	return kv.KeyRange{
+		Start: append([]byte(nil), first.Key()...),
+		End:   kv.NextKey(last.Key()),
+	}, nil
+}
+
+// job names the build in events.
+func (b *build) job() event.Job { return event.Job{ID: b.spec.JobID} }
+
+// enter reports a new stage.
+func (b *build) enter(name string) {
+	b.opts.Bus.Emit(event.StageChanged{Job: b.job(), Stage: name})
+}

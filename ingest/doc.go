@@ -1,0 +1,33 @@
+// Package ingest sorts the entries of an index build and hands them to
+// lightning, within a budget of memory, disk and write speed that all running
+// jobs share.
+//
+// A [Job] builds the entries of one or more indexes at one version. Each
+// backfill worker appends entries, in any order, to a [Worker] of its own:
+//
+//	Append -> arena -> (full) sorted chunk in memory -> (over budget) sorted run file
+//	                             \                               /
+//	                  Flush:      k-way merge by disjoint key ranges -> lightning -> store
+//
+// Small builds never leave memory but for the final files. When the disk share
+// of the job is used up, [Worker.EndBatch] says so, the caller brings its
+// workers to a stop, flushes what is there, and goes on.
+//
+// # Invariants
+//
+//   - An entry that was appended is in exactly one place: an arena, a chunk or
+//     a run; Flush moves all of them into the store or fails, and a failed job
+//     is started again from its last checkpoint.
+//   - Totals (count and checksum) are taken when an entry is appended, before
+//     anything is sorted, written or merged, so that comparing them with what
+//     the store gives back covers all of it.
+//   - Temp bytes are acquired from [Resources] before they are written, the runs
+//     and the final files each from a part of the quota of their own; so a flush
+//     can always proceed, however full the other part is.
+//   - The temp folder holds one folder per job, which Open empties and Close
+//     removes.
+//
+// An index key begins with t{tableID}_i{indexID}, which is the same for all its
+// entries; everything in this package deals in the rest of the key, and Flush
+// puts the prefix back.
+package ingest

@@ -1,0 +1,208 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+
+	"golang.org/x/sync/errgroup"
+
+	"fastddl/internal/stage"
+	"fastddl/kv"
+	"fastddl/lightning"
+)
+
+func (j *Job) flush(ctx context.Context) (err error) {
+	pieces := j.pieces()
+	if len(pieces) == 0 {
+		return nil
+	}
+	dir, err := j.dir()
+	if err != nil {
+		return err
+	}
+	im, err := lightning.NewImporter(lightning.Options{
+		Store: j.opts.Store, Dir: dir, Version: j.opts.Version,
+		JobID: j.opts.ID, Bus: j.opts.Bus,
+		TargetFileBytes: j.opts.TargetFileBytes,
+		Quota:           j.share, Limiter: j.throttle,
+	})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		j.mu.Lock()
+		j.stats = addStats(j.stats, im.Stats())
+		j.mu.Unlock()
+		err = errors.Join(err, im.Close())
+	}()
+
+	stored, err := j.openStored(ctx)
+	if err != nil {
+		return err
+	}
+	if stored != nil {
+		defer stored.Close()
+	}
+	if err := j.build(ctx, im, pieces, stored); err != nil {
+		return err
+	}
+	if err := j.timed(stage.Ingest, func(*stage.Clock) error { return im.Flush(ctx) }); err != nil {
+		return err
+	}
+	for i := range j.indexes {
+		idx := &j.indexes[i]
+		idx.imported = idx.imported || len(idx.chunks)+len(idx.runs) > 0
+	}
+	return nil
+}
+
+// build writes the pieces, several at a time.
+func (j *Job) build(ctx context.Context, im *lightning.Importer, pieces []piece, stored kv.Snapshot) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(j.opts.Parallel)
+	for _, p := range pieces {
+		g.Go(func() error {
+			return j.timed(stage.Merge, func(clock *stage.Clock) error {
+				return j.buildPiece(ctx, im, p, stored, clock)
+			})
+		})
+	}
+	return g.Wait()
+}
+
+// timed runs fn on a thread of its own and charges its time to s and to the
+// stages that fn enters.
+func (j *Job) timed(s stage.Stage, fn func(*stage.Clock) error) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	clock := stage.Start(s)
+	defer func() {
+		costs := clock.Stop()
+		j.mu.Lock()
+		j.costs.Add(costs)
+		j.mu.Unlock()
+	}()
+	return fn(clock)
+}
+
+// buildPiece merges one piece into files.
+func (j *Job) buildPiece(ctx context.Context, im *lightning.Importer, p piece, stored kv.Snapshot, clock *stage.Clock) error {
+	idx := &j.indexes[p.index]
+	m, err := j.openPiece(p, stored)
+	if err != nil {
+		return err
+	}
+	defer m.close()
+
+	w := im.NewWriter()
+	if err := writePiece(ctx, w, m, idx.spec.Prefix, clock); err != nil {
+		var dup *duplicate
+		if errors.As(err, &dup) {
+			key := append(append([]byte(nil), idx.spec.Prefix...), dup.key...)
+			err = &DuplicateError{IndexID: idx.spec.ID, Key: key, Values: dup.values}
+		}
+		return errors.Join(err, w.Abort())
+	}
+	return nil
+}
+
+func writePiece(ctx context.Context, w *lightning.Writer, m *merger, prefix []byte, clock *stage.Clock) error {
+	var batch records
+	for {
+		clock.Enter(stage.Merge)
+		if err := m.next(ctx, prefix, &batch); err != nil {
+			return err
+		}
+		clock.Enter(stage.Write)
+		if batch.len() == 0 {
+			return w.Finish(ctx)
+		}
+		for i := range batch.len() {
+			if err := w.Add(ctx, batch.key(i), batch.value(i)); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (j *Job) openPiece(p piece, stored kv.Snapshot) (*merger, error) {
+	idx := &j.indexes[p.index]
+	bounds := newBounds()
+	var cursors []cursor
+	for _, c := range idx.chunks {
+		cursors = append(cursors, c.cursor(p.keys))
+		bounds.addChunk(c)
+	}
+	for _, r := range idx.runs {
+		cursors = append(cursors, r.cursor(p.keys))
+		bounds.addRun(r)
+	}
+	var existing cursor
+	if stored != nil && idx.spec.Unique && idx.imported {
+		c, err := newStoredCursor(stored, idx.spec.Prefix, bounds.clip(p.keys))
+		if err != nil {
+			return nil, err
+		}
+		existing = c
+	}
+	return newMerger(cursors, existing, bounds.common(), idx.spec.Unique)
+}
+
+// openStored opens the store's entries at the job's version, if an index needs
+// them: two rows with the same unique key may have come with different flushes.
+func (j *Job) openStored(ctx context.Context) (kv.Snapshot, error) {
+	for i := range j.indexes {
+		if idx := &j.indexes[i]; idx.spec.Unique && idx.imported {
+			snap, err := j.opts.Store.Snapshot(ctx, j.opts.Version)
+			if err != nil {
+				return nil, fmt.Errorf("ingest: open snapshot: %w", err)
+			}
+			return snap, nil
+		}
+	}
+	return nil, nil
+}
+
+// storedCursor reads the entries that the store has already.
+type storedCursor struct {
+	iter   kv.Iterator
+	prefix int
+}
+
+func newStoredCursor(snap kv.Snapshot, prefix []byte, r keyRange) (*storedCursor, error) {
+	whole := kv.KeyRange{Start: concat(prefix, r.start), End: kv.PrefixNext(prefix)}
+	if r.end != nil {
+		whole.End = concat(prefix, r.end)
+	}
+	iter, err := snap.Iter(whole)
+	if err != nil {
+		return nil, fmt.Errorf("ingest: read index: %w", err)
+	}
+	return &storedCursor{iter: iter, prefix: len(prefix)}, nil
+}
+
+func (c *storedCursor) next(out *records) error {
+	out.reset()
+	for out.len() < batchRecords && len(out.data) < batchBytes && c.iter.Valid() {
+		out.append(nil, c.iter.Key()[c.prefix:], c.iter.Value())
+		if err := c.iter.Next(); err != nil {
+			return fmt.Errorf("ingest: read index: %w", err)
+		}
+	}
+	return nil
+}
+
+func (c *storedCursor) close() error { return c.iter.Close() }
+
+func concat(a, b []byte) []byte { return append(append(make([]byte, 0, len(a)+len(b)), a...), b...) }
+
+func addStats(a, b lightning.Stats) lightning.Stats {
+	a.Files += b.Files
+	a.Pairs += b.Pairs
+	a.Bytes += b.Bytes
+	a.Imports += b.Imports
+	a.ImportTime += b.ImportTime
+	return a
+}

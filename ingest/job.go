@@ -1,0 +1,271 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"fastddl/event"
+	"fastddl/internal/stage"
+	"fastddl/kv"
+	"fastddl/lightning"
+)
+
+// Index is an index to be built.
+type Index struct {
+	ID int64
+	// Prefix begins all keys of the index: t{tableID}_i{indexID}.
+	Prefix []byte
+	// Unique says that equal keys are a duplicate.
+	Unique bool
+}
+
+// JobOptions configures a Job.
+type JobOptions struct {
+	// ID names the job, its folder and its events.
+	ID int64
+	// Store takes the entries.
+	Store kv.Store
+	// TempDir is the folder in which the job makes one of its own.
+	TempDir string
+	// Version is the commit timestamp of all entries.
+	Version uint64
+	// Indexes are the indexes to build.
+	Indexes []Index
+	// Resources is the budget the job takes its share of.
+	Resources *Resources
+	// Bus receives events; nil drops them.
+	Bus *event.Bus
+
+	// Parallel is the number of key ranges merged at one time; 0 is one more
+	// than there are cores, so that one may wait for the disk.
+	Parallel int
+	// TargetFileBytes is the size at which final files are cut; 0 is 64 MiB.
+	TargetFileBytes uint64
+	// MaxRuns is the number of runs of one index at which the job wants to be
+	// flushed; 0 is 128. Merging holds one buffer for each.
+	MaxRuns int
+}
+
+// EnsureDefaults fills in what was left zero.
+func (o *JobOptions) EnsureDefaults() {
+	if o.Parallel == 0 {
+		o.Parallel = runtime.GOMAXPROCS(0) + 1
+	}
+	if o.MaxRuns == 0 {
+		o.MaxRuns = 128
+	}
+}
+
+// Validate lists everything that is wrong with the options.
+func (o *JobOptions) Validate() error {
+	var errs []error
+	if o.Store == nil {
+		errs = append(errs, errors.New("Store is missing"))
+	}
+	if o.Resources == nil {
+		errs = append(errs, errors.New("Resources is missing"))
+	}
+	if o.TempDir == "" {
+		errs = append(errs, errors.New("TempDir is missing"))
+	}
+	if o.Version == 0 {
+		errs = append(errs, errors.New("Version is missing"))
+	}
+	if len(o.Indexes) == 0 {
+		errs = append(errs, errors.New("Indexes is empty"))
+	}
+	if o.Parallel < 0 || o.MaxRuns < 0 {
+		errs = append(errs, errors.New("Parallel and MaxRuns must not be negative"))
+	}
+	if len(errs) > 0 {
+		return fmt.Errorf("ingest: invalid options: %w", errors.Join(errs...))
+	}
+	return nil
+}
+
+// Job collects, sorts and ingests the entries of one build.
+type Job struct {
+	opts     JobOptions
+	share    *share
+	throttle *throttle
+	path     string
+	indexes  []jobIndex
+
+	makeDir    func() error
+	runSeq     atomic.Int64
+	needsFlush atomic.Bool
+
+	mu      sync.Mutex
+	workers int   // in use
+	memory  int64 // of the chunks taken over from workers
+	costs   stage.Costs
+	stats   lightning.Stats
+}
+
+// jobIndex is what a job holds of one index between two flushes.
+type jobIndex struct {
+	spec   Index
+	chunks []*chunk
+	runs   []*run
+	totals Totals
+	// imported says that the store has entries of an earlier flush.
+	imported bool
+}
+
+// JobDir is the folder that a job with the given ID uses under tempDir.
+func JobDir(tempDir string, id int64) string {
+	return filepath.Join(tempDir, "job-"+strconv.FormatInt(id, 10))
+}
+
+// Open begins a job, or begins it again: what an earlier process left in its
+// folder is removed. The caller must Close it.
+func Open(opts JobOptions) (*Job, error) {
+	opts.EnsureDefaults()
+	if err := opts.Validate(); err != nil {
+		return nil, err
+	}
+	j := &Job{
+		opts:     opts,
+		path:     JobDir(opts.TempDir, opts.ID),
+		throttle: newThrottle(opts.Resources.globals, opts.Bus, opts.ID),
+		indexes:  make([]jobIndex, len(opts.Indexes)),
+	}
+	for i := range j.indexes {
+		j.indexes[i].spec = opts.Indexes[i]
+	}
+	if err := os.RemoveAll(j.path); err != nil {
+		return nil, fmt.Errorf("ingest: empty temp folder of job: %w", err)
+	}
+	j.makeDir = sync.OnceValue(func() error {
+		if err := os.MkdirAll(j.path, 0o700); err != nil {
+			return fmt.Errorf("ingest: make temp folder of job: %w", err)
+		}
+		return nil
+	})
+	j.share = opts.Resources.join()
+	return j, nil
+}
+
+// Resume tells the job what was ingested of its i-th index before it was
+// opened: the totals count from there, and entries are compared with those in
+// the store when duplicates are searched.
+func (j *Job) Resume(i int, done Totals) {
+	j.indexes[i].totals = done
+	j.indexes[i].imported = done.Entries > 0
+}
+
+// Totals returns the totals of the i-th index: what was ingested before the job
+// was opened and what finished workers have appended since.
+func (j *Job) Totals(i int) Totals {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.indexes[i].totals
+}
+
+// NeedsFlush reports whether the workers should stop so that Flush can make
+// room.
+func (j *Job) NeedsFlush() bool { return j.needsFlush.Load() || j.share.runsExceeded() }
+
+// Stats is what a job has done and held.
+type Stats struct {
+	lightning.Stats
+	Costs           stage.Costs
+	PeakMemoryBytes int64
+	PeakTempBytes   int64
+}
+
+// Stats returns what the job has done so far.
+func (j *Job) Stats() Stats {
+	memory, temp := j.share.peaks()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return Stats{Stats: j.stats, Costs: j.costs, PeakMemoryBytes: memory, PeakTempBytes: temp}
+}
+
+// Close drops everything that was not flushed, removes the job's folder and
+// gives its share of the budget back. Workers and flushes have ended before.
+func (j *Job) Close() error {
+	errs := []error{j.drop()}
+	j.share.leave()
+	if err := os.RemoveAll(j.path); err != nil {
+		errs = append(errs, fmt.Errorf("ingest: remove temp folder of job: %w", err))
+	}
+	return errors.Join(errs...)
+}
+
+// dir returns the job's folder, which it makes at first use: small builds need
+// it for the final file only.
+func (j *Job) dir() (string, error) { return j.path, j.makeDir() }
+
+// workerMemory is how many bytes each worker may hold: its part of what those
+// that have finished left over.
+func (j *Job) workerMemory() int64 {
+	least := int64(len(j.indexes)) * 4 * blockSize
+	limit := j.share.memoryLimit()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return max(least, (limit-j.memory)/int64(max(1, j.workers)))
+}
+
+func (j *Job) addRun(i int, r *run) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.indexes[i].runs = append(j.indexes[i].runs, r)
+	if len(j.indexes[i].runs) >= j.opts.MaxRuns {
+		j.needsFlush.Store(true)
+	}
+}
+
+// takeOver takes the chunks and totals of a finished worker.
+func (j *Job) takeOver(w *Worker) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for i := range w.indexes {
+		j.indexes[i].chunks = append(j.indexes[i].chunks, w.indexes[i].chunks...)
+		j.indexes[i].totals.Add(w.indexes[i].totals)
+	}
+	j.memory += w.memory
+	j.workers--
+	w.indexes, w.memory = nil, 0
+}
+
+// drop releases all chunks and runs.
+func (j *Job) drop() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var errs []error
+	for i := range j.indexes {
+		idx := &j.indexes[i]
+		for _, c := range idx.chunks {
+			c.release()
+		}
+		for _, r := range idx.runs {
+			if err := r.remove(); err != nil {
+				errs = append(errs, fmt.Errorf("ingest: remove run: %w", err))
+			}
+			j.share.releaseRuns(r.bytes)
+		}
+		idx.chunks, idx.runs = nil, nil
+	}
+	j.share.useMemory(-j.memory)
+	j.memory = 0
+	j.needsFlush.Store(false)
+	return errors.Join(errs...)
+}
+
+// Flush merges everything the finished workers have appended, imports it, and
+// drops it. When it returns nil, all entries are durable in the store; after an
+// error some may be, and the job can only be closed.
+func (j *Job) Flush(ctx context.Context) error {
+	if err := j.flush(ctx); err != nil {
+		return err
+	}
+	return j.drop()
+}

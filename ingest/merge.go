@@ -1,0 +1,192 @@
+package ingest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+)
+
+// merger merges cursors in key order with a loser tree: each step replaces the
+// smallest entry by its successor from the same input and plays the matches on
+// the path from that input's leaf to the root, one comparison per level.
+//
+//	winner      3
+//	          /   \            tree[0] is the winner, tree[1..] the losers
+//	        1       0          of the matches; the leaves are the inputs
+//	       / \     / \
+//	      0   1   2   3
+//
+// The keys at the heads are compared by the eight bytes behind what all keys of
+// the merge have in common, and as a whole only where those are equal.
+type merger struct {
+	inputs []mergeInput
+	tree   []int
+	common int
+	unique bool
+
+	// The entry before the current one, if there is one (unique only).
+	last        []byte
+	lastValue   []byte
+	lastPresent bool
+	lastStored  bool
+}
+
+// mergeInput is the head of one cursor.
+type mergeInput struct {
+	cursor cursor
+	batch  records
+	at     int
+	prefix uint64
+	// stored marks entries that the store has already: they take part in the
+	// search for duplicates and are not written again.
+	stored bool
+	done   bool
+}
+
+// newMerger returns a merger over the cursors, which it closes. All keys share
+// their first common bytes. With unique set, equal keys are reported as
+// duplicates. The stored cursor, if any, reads what the store has already.
+func newMerger(cursors []cursor, stored cursor, common int, unique bool) (*merger, error) {
+	m := &merger{common: common, unique: unique}
+	if stored != nil {
+		m.inputs = append(m.inputs, mergeInput{cursor: stored, stored: true})
+	}
+	for _, c := range cursors {
+		m.inputs = append(m.inputs, mergeInput{cursor: c})
+	}
+	for i := range m.inputs {
+		if err := m.inputs[i].refill(common); err != nil {
+			return nil, errors.Join(err, m.close())
+		}
+	}
+	m.build()
+	return m, nil
+}
+
+func (m *merger) close() error {
+	var errs []error
+	for i := range m.inputs {
+		if c := m.inputs[i].cursor; c != nil {
+			errs = append(errs, c.close())
+			m.inputs[i].cursor = nil
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// next replaces the content of out by the next merged entries, each key with
+// prefix before it; none left leaves it empty.
+func (m *merger) next(ctx context.Context, prefix []byte, out *records) error {
+	out.reset()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	for out.len() < batchRecords && len(out.data) < batchBytes && len(m.inputs) > 0 {
+		in := &m.inputs[m.tree[0]]
+		if in.done {
+			break
+		}
+		key, value := in.batch.key(in.at), in.batch.value(in.at)
+		if m.unique {
+			if err := m.checkDuplicate(key, value, in.stored); err != nil {
+				return err
+			}
+		}
+		if !in.stored {
+			out.append(prefix, key, value)
+		}
+		if err := m.advance(in); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkDuplicate compares an entry with the one before it. An entry that the
+// store has already comes before its equal, because its input is the first;
+// that they are the same entry is what a resumed job expects.
+func (m *merger) checkDuplicate(key, value []byte, stored bool) error {
+	if m.lastPresent && bytes.Equal(m.last, key) {
+		same := bytes.Equal(m.lastValue, value)
+		if !same {
+			return &duplicate{key: bytes.Clone(key), values: [2][]byte{bytes.Clone(m.lastValue), bytes.Clone(value)}}
+		}
+		if !m.lastStored {
+			return fmt.Errorf("ingest: entry %x was added twice", key)
+		}
+	}
+	m.last = append(m.last[:0], key...)
+	m.lastValue = append(m.lastValue[:0], value...)
+	m.lastPresent, m.lastStored = true, stored
+	return nil
+}
+
+// advance moves the winning input on and plays its matches again.
+func (m *merger) advance(in *mergeInput) error {
+	in.at++
+	if in.at < in.batch.len() {
+		in.prefix = loadPrefix(in.batch.key(in.at), m.common)
+	} else if err := in.refill(m.common); err != nil {
+		return err
+	}
+	winner := m.tree[0]
+	for node := (winner + len(m.inputs)) / 2; node > 0; node /= 2 {
+		if m.less(m.tree[node], winner) {
+			winner, m.tree[node] = m.tree[node], winner
+		}
+	}
+	m.tree[0] = winner
+	return nil
+}
+
+func (in *mergeInput) refill(common int) error {
+	in.at = 0
+	if err := in.cursor.next(&in.batch); err != nil {
+		return err
+	}
+	if in.batch.len() == 0 {
+		in.done = true
+		return nil
+	}
+	in.prefix = loadPrefix(in.batch.key(0), common)
+	return nil
+}
+
+// build plays all matches.
+func (m *merger) build() {
+	k := len(m.inputs)
+	if k == 0 {
+		return
+	}
+	m.tree = make([]int, k)
+	winners := make([]int, 2*k)
+	for i := range k {
+		winners[k+i] = i
+	}
+	for node := k - 1; node > 0; node-- {
+		a, b := winners[2*node], winners[2*node+1]
+		if m.less(b, a) {
+			a, b = b, a
+		}
+		winners[node], m.tree[node] = a, b
+	}
+	if k > 1 {
+		m.tree[0] = winners[1]
+	}
+}
+
+// less orders the heads of two inputs by key, then by the inputs' order.
+func (m *merger) less(a, b int) bool {
+	x, y := &m.inputs[a], &m.inputs[b]
+	if x.done || y.done {
+		return !x.done
+	}
+	if x.prefix != y.prefix {
+		return x.prefix < y.prefix
+	}
+	if c := bytes.Compare(x.batch.key(x.at), y.batch.key(y.at)); c != 0 {
+		return c < 0
+	}
+	return a < b
+}

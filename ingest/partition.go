@@ -1,0 +1,140 @@
+package ingest
+
+import (
+	"bytes"
+	"slices"
+)
+
+// piece is a key range of one index that is merged by one goroutine.
+type piece struct {
+	index int
+	keys  keyRange
+}
+
+const (
+	// minPieceBytes is the size below which an index is not cut: a file has a
+	// fixed cost, and many small files make reading dear.
+	minPieceBytes = 2 << 20
+	// maxPieceBytes bounds what one goroutine merges while others may be idle.
+	maxPieceBytes = 256 << 20
+	// piecesPerMerger evens out pieces of different cost.
+	piecesPerMerger = 2
+	// samplesPerChunk is how many keys of each chunk stand for it when the key
+	// space is cut.
+	samplesPerChunk = 256
+)
+
+// sample is a key that stands for so many bytes up to the next one.
+type sample struct {
+	key   []byte
+	bytes int64
+}
+
+// pieces cuts everything the job holds into ranges of about equal size.
+func (j *Job) pieces() []piece {
+	var pieces []piece
+	for i := range j.indexes {
+		samples := j.indexes[i].samples()
+		if len(samples) == 0 {
+			continue
+		}
+		var total int64
+		for _, s := range samples {
+			total += s.bytes
+		}
+		start := []byte(nil)
+		for _, cut := range cutSamples(samples, pieceCount(total, j.opts.Parallel)) {
+			pieces = append(pieces, piece{index: i, keys: keyRange{start: start, end: cut}})
+			start = cut
+		}
+		pieces = append(pieces, piece{index: i, keys: keyRange{start: start}})
+	}
+	return pieces
+}
+
+// pieceCount is the number of pieces that so many bytes are cut into.
+func pieceCount(total int64, parallel int) int {
+	n := min(total/minPieceBytes, int64(parallel*piecesPerMerger))
+	return int(max(1, n, total/maxPieceBytes))
+}
+
+// samples returns keys that stand for all entries of the index.
+func (idx *jobIndex) samples() []sample {
+	var samples []sample
+	for _, c := range idx.chunks {
+		n := min(len(c.entries), samplesPerChunk)
+		each := (c.arena.bytes + int64(c.arena.count*len(idx.spec.Prefix))) / int64(n)
+		for s := range n {
+			samples = append(samples, sample{key: c.arena.key(c.entries[s*len(c.entries)/n].pos), bytes: each})
+		}
+	}
+	for _, r := range idx.runs {
+		each := (r.raw + int64(r.count*len(idx.spec.Prefix))) / int64(len(r.blocks))
+		for b := range r.blocks {
+			samples = append(samples, sample{key: r.firstKey(b), bytes: each})
+		}
+	}
+	return samples
+}
+
+// cutSamples returns at most n-1 ascending keys that cut the samples into n
+// parts of about equal size.
+func cutSamples(samples []sample, n int) [][]byte {
+	slices.SortFunc(samples, func(a, b sample) int { return bytes.Compare(a.key, b.key) })
+	var total int64
+	for _, s := range samples {
+		total += s.bytes
+	}
+	var cuts [][]byte
+	var sum int64
+	last := samples[0].key
+	for _, s := range samples {
+		due := total / int64(n) * int64(len(cuts)+1)
+		if len(cuts) < n-1 && sum >= due && !bytes.Equal(s.key, last) {
+			last = bytes.Clone(s.key)
+			cuts = append(cuts, last)
+		}
+		sum += s.bytes
+	}
+	return cuts
+}
+
+// bounds is the range that the keys of several sorted inputs lie in.
+type bounds struct {
+	least, greatest []byte
+	any             bool
+}
+
+func newBounds() *bounds { return &bounds{} }
+
+func (b *bounds) addChunk(c *chunk) {
+	b.add(c.arena.key(c.entries[0].pos), c.arena.key(c.entries[len(c.entries)-1].pos))
+}
+
+func (b *bounds) addRun(r *run) { b.add(r.firstKey(0), r.last) }
+
+func (b *bounds) add(least, greatest []byte) {
+	if !b.any || bytes.Compare(least, b.least) < 0 {
+		b.least = least
+	}
+	if !b.any || bytes.Compare(greatest, b.greatest) > 0 {
+		b.greatest = greatest
+	}
+	b.any = true
+}
+
+// common is how many leading bytes all keys within the bounds share: as many
+// as the least and the greatest.
+func (b *bounds) common() int { return commonPrefix(b.least, b.greatest) }
+
+// clip returns the part of r that lies within the bounds.
+func (b *bounds) clip(r keyRange) keyRange {
+	if r.start == nil || bytes.Compare(r.start, b.least) < 0 {
+		r.start = b.least
+	}
+	after := append(bytes.Clone(b.greatest), 0)
+	if r.end == nil || bytes.Compare(r.end, after) > 0 {
+		r.end = after
+	}
+	return r
+}

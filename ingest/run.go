@@ -1,0 +1,236 @@
+package ingest
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"sort"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// A run file is a sequence of blocks of entries in key order:
+//
+//	block  := uint32(len(body)) uint64(xxhash64(body)) body
+//	body   := record...
+//	record := uvarint(shared) uvarint(len(rest)) uvarint(len(value)) rest value
+//
+// shared is how many bytes the key has in common with the one before it in the
+// block; rest is what follows. Sorted index keys shrink to about half by that,
+// at the speed of memory; a general compressor behind it costs more time than
+// the bytes it saves take to write.
+const (
+	runBlockBytes  = 32 << 10
+	runHeaderBytes = 12
+	// runRecordSlack bounds by how many bytes a record is longer in a run than
+	// its key and value.
+	runRecordSlack = 3 * binary.MaxVarintLen32
+)
+
+// errCorruptRun says that a run file does not hold what was written to it.
+var errCorruptRun = errors.New("ingest: temporary run file is corrupt")
+
+// run is a sorted run in the temp folder, with the first key of each block.
+type run struct {
+	path   string
+	file   *os.File
+	blocks []runBlock
+	keys   []byte // first keys of the blocks, back to back
+	last   []byte // greatest key
+	bytes  int64  // file size
+	count  int
+	raw    int64 // bytes of keys and values
+}
+
+type runBlock struct {
+	offset int64
+	size   uint32 // with header
+	keyEnd uint32 // end of the first key in keys
+}
+
+func (r *run) firstKey(i int) []byte {
+	start := uint32(0)
+	if i > 0 {
+		start = r.blocks[i-1].keyEnd
+	}
+	return r.keys[start:r.blocks[i].keyEnd]
+}
+
+// remove closes and removes the file, if it is still there.
+func (r *run) remove() error {
+	err := os.Remove(r.path)
+	if errors.Is(err, os.ErrNotExist) {
+		err = nil
+	}
+	return errors.Join(r.file.Close(), err)
+}
+
+// runWriter writes a run. It must be ended by finish or abort.
+type runWriter struct {
+	run  run
+	body []byte // header space and the block being filled
+	last []byte
+}
+
+func newRunWriter(path string) (*runWriter, error) {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("ingest: create run: %w", err)
+	}
+	w := &runWriter{run: run{path: path, file: file}}
+	w.body = make([]byte, runHeaderBytes, runHeaderBytes+runBlockBytes+4096)
+	return w, nil
+}
+
+func (w *runWriter) add(key, value []byte) error {
+	shared := 0
+	if len(w.body) == runHeaderBytes {
+		w.run.keys = append(w.run.keys, key...)
+	} else {
+		shared = commonPrefix(w.last, key)
+	}
+	w.body = appendLen(w.body, shared)
+	w.body = appendLen(w.body, len(key)-shared)
+	w.body = appendLen(w.body, len(value))
+	w.body = append(w.body, key[shared:]...)
+	w.body = append(w.body, value...)
+	w.last = append(w.last[:0], key...)
+	w.run.count++
+	w.run.raw += int64(len(key) + len(value))
+	if len(w.body) >= runBlockBytes {
+		return w.flush()
+	}
+	return nil
+}
+
+func (w *runWriter) flush() error {
+	if len(w.body) == runHeaderBytes {
+		return nil
+	}
+	body := w.body[runHeaderBytes:]
+	binary.LittleEndian.PutUint32(w.body, uint32(len(body)))
+	binary.LittleEndian.PutUint64(w.body[4:], xxhash.Sum64(body))
+	if _, err := w.run.file.Write(w.body); err != nil {
+		return fmt.Errorf("ingest: write run: %w", err)
+	}
+	w.run.blocks = append(w.run.blocks, runBlock{
+		offset: w.run.bytes, size: uint32(len(w.body)), keyEnd: uint32(len(w.run.keys)),
+	})
+	w.run.bytes += int64(len(w.body))
+	w.body = w.body[:runHeaderBytes]
+	return nil
+}
+
+// finish returns the completed run. It is not synced: a crash loses the temp
+// folder's content anyway.
+func (w *runWriter) finish() (*run, error) {
+	if err := w.flush(); err != nil {
+		return nil, errors.Join(err, w.abort())
+	}
+	r := w.run
+	r.last = w.last
+	return &r, nil
+}
+
+func (w *runWriter) abort() error { return w.run.remove() }
+
+// runSizeBound is the greatest size of a run file with so many entries of so
+// many bytes in total.
+func runSizeBound(count int, raw int64) int64 {
+	body := raw + int64(count)*runRecordSlack
+	return body + (body/runBlockBytes+2)*runHeaderBytes
+}
+
+// cursor returns a cursor over the keys in r.
+func (r *run) cursor(kr keyRange) cursor {
+	first := 0
+	if kr.start != nil {
+		// The block before the first one that begins at or after start may hold it.
+		first = max(0, sort.Search(len(r.blocks), func(i int) bool {
+			return string(r.firstKey(i)) >= string(kr.start)
+		})-1)
+	}
+	return &runCursor{run: r, block: first, keys: kr, seeking: kr.start != nil}
+}
+
+// runCursor reads a run block by block.
+type runCursor struct {
+	run     *run
+	block   int
+	keys    keyRange
+	seeking bool // start has not been reached
+	raw     []byte
+}
+
+func (c *runCursor) next(out *records) error {
+	out.reset()
+	for out.len() == 0 && c.block < len(c.run.blocks) {
+		if c.keys.end != nil && string(c.run.firstKey(c.block)) >= string(c.keys.end) {
+			c.block = len(c.run.blocks)
+			break
+		}
+		if err := c.read(out); err != nil {
+			return err
+		}
+		c.block++
+		c.trim(out)
+	}
+	return nil
+}
+
+// trim drops the entries of the batch that lie outside the cursor's range.
+func (c *runCursor) trim(out *records) {
+	if c.seeking {
+		i := sort.Search(out.len(), func(i int) bool { return string(out.key(i)) >= string(c.keys.start) })
+		out.recs = out.recs[i:]
+		c.seeking = out.len() == 0
+	}
+	if n := out.len(); c.keys.end != nil && n > 0 && string(out.key(n-1)) >= string(c.keys.end) {
+		i := sort.Search(n, func(i int) bool { return string(out.key(i)) >= string(c.keys.end) })
+		out.recs = out.recs[:i]
+		c.block = len(c.run.blocks)
+	}
+}
+
+func (c *runCursor) read(out *records) error {
+	b := c.run.blocks[c.block]
+	if cap(c.raw) < int(b.size) {
+		c.raw = make([]byte, b.size)
+	}
+	raw := c.raw[:b.size]
+	if _, err := c.run.file.ReadAt(raw, b.offset); err != nil {
+		return fmt.Errorf("ingest: read run: %w", err)
+	}
+	body := raw[runHeaderBytes:]
+	if binary.LittleEndian.Uint32(raw) != uint32(len(body)) || binary.LittleEndian.Uint64(raw[4:]) != xxhash.Sum64(body) {
+		return fmt.Errorf("%w: %s, block at %d", errCorruptRun, c.run.path, b.offset)
+	}
+	return decodeRunBlock(body, out)
+}
+
+func decodeRunBlock(body []byte, out *records) error {
+	var prev rec
+	for len(body) > 0 {
+		shared, n1 := binary.Uvarint(body)
+		rest, n2 := binary.Uvarint(body[max(n1, 0):])
+		vlen, n3 := binary.Uvarint(body[max(n1, 0)+max(n2, 0):])
+		if n1 <= 0 || n2 <= 0 || n3 <= 0 || shared > uint64(prev.key-prev.start) {
+			return errCorruptRun
+		}
+		body = body[n1+n2+n3:]
+		if rest+vlen > uint64(len(body)) {
+			return errCorruptRun
+		}
+		start := uint32(len(out.data))
+		out.data = append(out.data, out.data[prev.start:prev.start+uint32(shared)]...)
+		out.data = append(out.data, body[:rest+vlen]...)
+		key := start + uint32(shared+rest)
+		prev = rec{start: start, key: key, end: key + uint32(vlen)}
+		out.recs = append(out.recs, prev)
+		body = body[rest+vlen:]
+	}
+	return nil
+}
+
+func (c *runCursor) close() error { return nil }

@@ -1,0 +1,179 @@
+package lightning
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"fastddl/event"
+	"fastddl/kv"
+)
+
+// Stats is what an importer has done.
+type Stats struct {
+	// Files, Pairs and Bytes count what was imported; Bytes are on disk.
+	Files int
+	Pairs int64
+	Bytes uint64
+	// Imports is the number of calls that linked files into the store, and
+	// ImportTime the time they took.
+	Imports    int
+	ImportTime time.Duration
+}
+
+// Importer collects finished files and imports them. All methods may be called
+// concurrently.
+type Importer struct {
+	opts Options
+
+	// importing serialises imports: the store takes one at a time anyway, and a
+	// writer that waits for quota needs to know that all earlier files are gone.
+	importing sync.Mutex
+
+	mu           sync.Mutex
+	pending      []kv.ImportUnit
+	pendingBytes uint64
+	stats        Stats
+}
+
+// NewImporter returns an importer; the caller must Close it.
+func NewImporter(opts Options) (*Importer, error) {
+	opts.EnsureDefaults()
+	if err := opts.Validate(); err != nil {
+		return nil, err
+	}
+	return &Importer{opts: opts}, nil
+}
+
+// Stats returns what has been imported so far.
+func (im *Importer) Stats() Stats {
+	im.mu.Lock()
+	defer im.mu.Unlock()
+	return im.stats
+}
+
+// add takes over a finished unit whose size has been acquired from the quota,
+// and imports when enough has come together.
+func (im *Importer) add(ctx context.Context, unit kv.ImportUnit) error {
+	im.mu.Lock()
+	im.pending = append(im.pending, unit)
+	im.pendingBytes += unit.Size()
+	full := im.pendingBytes >= im.opts.ImportBatchBytes
+	im.mu.Unlock()
+	if full {
+		return im.Flush(ctx)
+	}
+	return nil
+}
+
+// Flush imports all finished files. When it returns nil, every pair of every
+// writer closed before the call is durable in the store.
+func (im *Importer) Flush(ctx context.Context) error {
+	im.importing.Lock()
+	defer im.importing.Unlock()
+
+	im.mu.Lock()
+	units := im.pending
+	im.pending, im.pendingBytes = nil, 0
+	im.mu.Unlock()
+	if len(units) == 0 {
+		return nil
+	}
+
+	start := time.Now()
+	if err := im.importWithRetry(ctx, units); err != nil {
+		return errors.Join(fmt.Errorf("lightning: import %d files: %w", len(units), err), im.discard(units))
+	}
+	elapsed := time.Since(start)
+
+	var bytes uint64
+	var pairs int64
+	for _, u := range units {
+		bytes += u.Size()
+		pairs += int64(u.Count())
+	}
+	im.opts.Quota.Release(int64(bytes))
+
+	im.mu.Lock()
+	im.stats.Files += len(units)
+	im.stats.Pairs += pairs
+	im.stats.Bytes += bytes
+	im.stats.Imports++
+	im.stats.ImportTime += elapsed
+	im.mu.Unlock()
+	im.opts.Bus.Emit(event.Ingested{Job: event.Job{ID: im.opts.JobID}, Files: len(units), Bytes: bytes, Elapsed: elapsed})
+	return nil
+}
+
+func (im *Importer) importWithRetry(ctx context.Context, units []kv.ImportUnit) error {
+	for attempt := 1; ; attempt++ {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		err := im.opts.Store.Import(ctx, units)
+		if err == nil || !Retryable(err) || attempt >= im.opts.MaxAttempts {
+			return err
+		}
+		im.opts.Bus.Emit(event.Retry{Job: event.Job{ID: im.opts.JobID}, Op: "import", Attempt: attempt, Err: err})
+		if sleepErr := sleep(ctx, im.opts.Backoff(attempt)); sleepErr != nil {
+			return errors.Join(sleepErr, err)
+		}
+	}
+}
+
+// discard removes the files of units and gives their bytes back.
+func (im *Importer) discard(units []kv.ImportUnit) error {
+	var errs []error
+	for _, u := range units {
+		im.opts.Quota.Release(int64(u.Size()))
+		if err := u.Discard(); err != nil {
+			errs = append(errs, fmt.Errorf("discard %s: %w", u.Range(), err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Close removes all files that were not imported. It does not wait for
+// writers: they are closed before.
+func (im *Importer) Close() error {
+	im.importing.Lock()
+	defer im.importing.Unlock()
+	im.mu.Lock()
+	units := im.pending
+	im.pending, im.pendingBytes = nil, 0
+	im.mu.Unlock()
+	if err := im.discard(units); err != nil {
+		return fmt.Errorf("lightning: close: %w", err)
+	}
+	return nil
+}
+
+// Retryable reports whether an import that failed with err may succeed when it
+// is simply tried again. A missing file never comes back, a closed store does
+// not open again, and a caller that gave up does not want it.
+func Retryable(err error) bool {
+	for _, final := range []error{
+		context.Canceled, context.DeadlineExceeded,
+		kv.ErrClosed, kv.ErrSnapshotTooOld,
+		os.ErrNotExist, os.ErrPermission,
+	} {
+		if errors.Is(err, final) {
+			return false
+		}
+	}
+	return err != nil
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
