@@ -45,15 +45,14 @@ func Register(opts Options) (*Vars, error) {
 
 	process.Lock()
 	defer process.Unlock()
+	// Written once only: sessions of earlier engines read it without a lock.
 	if process.registry == nil {
 		reg := newRegistry(gms.SystemVariables)
 		reg.newest.Store(vars)
-		process.registry = reg
-	} else {
-		process.registry.newest.Store(vars)
+		process.registry, gms.SystemVariables = reg, reg
 	}
-	gms.SystemVariables = process.registry
-	if err := repair(process.registry.SystemVariableRegistry, opts.Version); err != nil {
+	process.registry.newest.Store(vars)
+	if err := describe(process.registry.SystemVariableRegistry, opts.Version); err != nil {
 		return nil, fmt.Errorf("sysvar: %w", err)
 	}
 	return vars, nil
@@ -65,7 +64,7 @@ func newRegistry(base gms.SystemVariableRegistry) *registry {
 		def := &config.SysVars[i]
 		reg.own[def.Name] = &variable{def: def, reg: reg}
 	}
-	clampIntegers(base)
+	repair(base)
 	return reg
 }
 

@@ -8,9 +8,9 @@ import (
 	"github.com/dolthub/vitess/go/sqltypes"
 )
 
-// repair gives variables of go-mysql-server the ranges and values that fit this
-// server.
-func repair(base gms.SystemVariableRegistry, version string) error {
+// repair gives variables of go-mysql-server MySQL's ranges.
+func repair(base gms.SystemVariableRegistry) {
+	clampIntegers(base)
 	const lockWait = "innodb_lock_wait_timeout"
 	base.AddSystemVariables([]gms.SystemVariable{clamped{&gms.MysqlSystemVariable{
 		// As shipped it takes the value 1 only.
@@ -20,6 +20,10 @@ func repair(base gms.SystemVariableRegistry, version string) error {
 		Type:    types.NewSystemIntType(lockWait, 1, 1<<30, false),
 		Default: int64(50),
 	}}})
+}
+
+// describe sets the variables that describe this server.
+func describe(base gms.SystemVariableRegistry, version string) error {
 	return base.AssignValues(map[string]any{
 		"version":         ServerVersion(version),
 		"version_comment": "fastddl " + version,
