@@ -1,6 +1,7 @@
 package sysvar
 
 import (
+	"math"
 	"strconv"
 
 	gms "github.com/dolthub/go-mysql-server/sql"
@@ -11,15 +12,21 @@ import (
 // repair gives variables of go-mysql-server MySQL's ranges.
 func repair(base gms.SystemVariableRegistry) {
 	clampIntegers(base)
-	const lockWait = "innodb_lock_wait_timeout"
-	base.AddSystemVariables([]gms.SystemVariable{clamped{&gms.MysqlSystemVariable{
-		// As shipped it takes the value 1 only.
-		Name:    lockWait,
-		Scope:   gms.GetMysqlScope(gms.SystemVariableScope_Both),
-		Dynamic: true,
-		Type:    types.NewSystemIntType(lockWait, 1, 1<<30, false),
-		Default: int64(50),
-	}}})
+	const (
+		lockWait    = "innodb_lock_wait_timeout" // as shipped it takes the value 1 only
+		selectLimit = "sql_select_limit"         // as shipped it is signed: drivers' 2^64-1 becomes LIMIT -1
+	)
+	both := gms.GetMysqlScope(gms.SystemVariableScope_Both)
+	base.AddSystemVariables([]gms.SystemVariable{
+		clamped{&gms.MysqlSystemVariable{
+			Name: lockWait, Scope: both, Dynamic: true,
+			Type: types.NewSystemIntType(lockWait, 1, 1<<30, false), Default: int64(50),
+		}},
+		&gms.MysqlSystemVariable{
+			Name: selectLimit, Scope: both, Dynamic: true, SetVarHintApplies: true,
+			Type: types.NewSystemUintType(selectLimit, 0, math.MaxUint64), Default: uint64(math.MaxUint64),
+		},
+	})
 }
 
 // describe sets the variables that describe this server.

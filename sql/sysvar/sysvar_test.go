@@ -275,6 +275,16 @@ func TestMySQLVariables(t *testing.T) {
 		_, err := n.db.Exec(q)
 		require.NoError(t, err, q)
 	}
+	_, err := n.db.Exec("SET SQL_SELECT_LIMIT = 18446744073709551615")
+	require.NoError(t, err)
+	require.Empty(t, n.query(t, "show warnings"))
+	require.Equal(t, "18446744073709551615", n.query(t, "select @@sql_select_limit"))
+	require.Equal(t, "1\n2", n.query(t, "select id from (select 1 as id union all select 2) x order by id"))
+	_, err = n.db.Exec("SET SQL_SELECT_LIMIT = 1")
+	require.NoError(t, err)
+	require.Equal(t, "1", n.query(t, "select id from (select 1 as id union all select 2) x order by id"))
+	_, err = n.db.Exec("SET SQL_SELECT_LIMIT = DEFAULT")
+	require.NoError(t, err)
 	require.Equal(t, "5", n.query(t, "select @@innodb_lock_wait_timeout"))
 	// The query that the JDBC driver sends when it connects.
 	n.query(t, "SELECT @@session.auto_increment_increment AS auto_increment_increment, @@character_set_client AS character_set_client, "+
@@ -284,7 +294,7 @@ func TestMySQLVariables(t *testing.T) {
 		"@@performance_schema AS performance_schema, @@sql_mode AS sql_mode, @@system_time_zone AS system_time_zone, @@time_zone AS time_zone, "+
 		"@@transaction_isolation AS transaction_isolation, @@wait_timeout AS wait_timeout")
 
-	_, err := n.db.Exec("SET SESSION wait_timeout = 99999999")
+	_, err = n.db.Exec("SET SESSION wait_timeout = 99999999")
 	require.NoError(t, err)
 	require.Equal(t, "Warning|1292|Truncated incorrect wait_timeout value: '99999999'", n.query(t, "show warnings"))
 	require.Equal(t, "31536000", n.query(t, "select @@wait_timeout"))
