@@ -124,10 +124,20 @@ func (s Statement) complete(e *mysql.SQLError) *mysql.SQLError {
 	return &mysql.SQLError{Num: e.Num, State: state, Message: e.Message}
 }
 
-// fromOwn translates the typed errors of kv and config, and cancellation.
+// Coded is implemented by errors of our own packages that know their number;
+// Error is then the text for the client.
+type Coded interface {
+	error
+	MySQLCode() uint16
+}
+
+// fromOwn translates the typed errors of our own packages, and cancellation.
 func fromOwn(err error) *mysql.SQLError {
 	var wrongValue *config.ErrWrongValue
+	var coded Coded
 	switch {
+	case errors.As(err, &coded):
+		return Newf(coded.MySQLCode(), "%s", coded.Error())
 	case kv.IsWriteConflict(err):
 		return New(errno.ErrLockDeadlock)
 	case errors.Is(err, kv.ErrTxnTooLarge):

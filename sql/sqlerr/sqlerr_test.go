@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"testing"
 
 	gms "github.com/dolthub/go-mysql-server/sql"
@@ -22,6 +23,11 @@ import (
 	"fastddl/kv"
 	"fastddl/sql/sqlerr"
 )
+
+type codedError struct{}
+
+func (codedError) Error() string     { return "Duplicate entry '1' for key 't.i'" }
+func (codedError) MySQLCode() uint16 { return errno.ErrDupEntry }
 
 // TestTranslate checks each error twice: typed, as in process, and flattened to
 // its text as go-mysql-server hands it to the connection handler.
@@ -42,6 +48,7 @@ func TestTranslate(t *testing.T) {
 		{"terror", dbterror.ErrCancelledDDLJob.GenWithStackByArgs(), 8214, "HY000", "Cancelled DDL job"},
 		{"terror traced", pingcap.Trace(dbterror.ErrDupKeyName.GenWithStack("index already exist %s", "i")), 1061, "42000", "index already exist i"},
 		{"terror wrapped", fmt.Errorf("run job: %w", dbterror.ErrCantDropFieldOrKey.GenWithStackByArgs("c")), 1091, "42000", "Can't DROP 'c'; check that column/key exists"},
+		{"coded", fmt.Errorf("job 7: %w", codedError{}), 1062, "23000", "Duplicate entry '1' for key 't.i'"},
 		{"own", sqlerr.New(errno.ErrKeyColumnDoesNotExits, "c"), 1072, "42000", "Key column 'c' doesn't exist in table"},
 		{"clause given", sqlerr.New(errno.ErrBadField, "a", "order clause"), 1054, "42S22", "Unknown column 'a' in 'order clause'"},
 		{"schema changed", sqlerr.Newf(errno.ErrInfoSchemaChanged, "Information schema is changed"), 8028, "HY000", "Information schema is changed"},
@@ -61,7 +68,7 @@ func TestTranslate(t *testing.T) {
 			require.Equal(t, tc.text, got.Message)
 			require.Equal(t, got, stmt.Translate(got), "idempotent")
 
-			if tc.name == "terror wrapped" || tc.name == "closed" {
+			if slices.Contains([]string{"coded", "terror wrapped", "closed"}, tc.name) {
 				return // our layers translate these before they hand them on
 			}
 			flat := stmt.Translate(gms.CastSQLError(tc.err))
