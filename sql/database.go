@@ -40,14 +40,13 @@ func (p *provider) HasDatabase(ctx *gms.Context, name string) bool {
 	return ok
 }
 
-// AllDatabases implements sql.DatabaseProvider. The database mysql is
-// go-mysql-server's own, with the grant tables.
+// AllDatabases implements sql.DatabaseProvider. The database mysql is left out:
+// it is go-mysql-server's own, with the grant tables.
 func (p *provider) AllDatabases(ctx *gms.Context) []gms.Database {
 	infos := p.schema(ctx).Schemas()
-	out := make([]gms.Database, 0, len(infos)+1)
+	out := make([]gms.Database, 0, len(infos))
 	for _, info := range infos {
 		if info.Name.L == mysql.SystemDB {
-			out = append(out, p.engine.gms.Analyzer.Catalog.MySQLDb)
 			continue
 		}
 		out = append(out, &database{engine: p.engine, info: info})

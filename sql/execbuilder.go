@@ -15,22 +15,32 @@ var _ gms.NodeExecBuilder = (*execBuilder)(nil)
 func (*execBuilder) Build(ctx *gms.Context, node gms.Node, _ gms.Row) (gms.RowIter, error) {
 	switch n := node.(type) {
 	case *plan.ShowCreateTable:
-		if n.IsView {
+		return showCreateTable(ctx, n)
+	case *plan.DescribeQuery:
+		if n.Format.Plan || n.Format.Analyze {
 			return nil, nil
 		}
-		rt, ok := n.Child.(*plan.ResolvedTable)
-		if !ok {
-			return nil, nil
-		}
-		t, ok := rt.UnderlyingTable().(*Table)
-		if !ok {
-			return nil, nil
-		}
-		text, err := t.showCreate(ctx)
+		rows, err := explain(ctx, n.Child)
 		if err != nil {
 			return nil, err
 		}
-		return gms.RowsToRowIter(gms.Row{t.Name(), text}), nil
+		return gms.RowsToRowIter(rows...), nil
 	}
 	return nil, nil
+}
+
+func showCreateTable(ctx *gms.Context, n *plan.ShowCreateTable) (gms.RowIter, error) {
+	rt, ok := n.Child.(*plan.ResolvedTable)
+	if n.IsView || !ok {
+		return nil, nil
+	}
+	t, ok := rt.UnderlyingTable().(*Table)
+	if !ok {
+		return nil, nil
+	}
+	text, err := t.showCreate(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return gms.RowsToRowIter(gms.Row{t.Name(), text}), nil
 }

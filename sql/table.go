@@ -35,6 +35,7 @@ var (
 	_ gms.DeletableTable        = (*Table)(nil)
 	_ gms.ReplaceableTable      = (*Table)(nil)
 	_ gms.Databaseable          = (*Table)(nil)
+	_ gms.TemporaryTable        = (*Table)(nil)
 	_ gms.IndexedTable          = (*indexedTable)(nil)
 )
 
@@ -46,6 +47,10 @@ func (t *Table) String() string { return t.Name() }
 
 // Database implements sql.Databaseable.
 func (t *Table) Database() string { return t.def.db }
+
+// IsTemporary implements sql.TemporaryTable. go-mysql-server asks all tables in
+// a read-only transaction.
+func (t *Table) IsTemporary() bool { return false }
 
 // Schema implements sql.Table.
 func (t *Table) Schema(*gms.Context) gms.Schema { return t.schema }
