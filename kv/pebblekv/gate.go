@@ -1,10 +1,15 @@
 package pebblekv
 
 import (
+	"fmt"
 	"sync"
+	"time"
 
 	"fastddl/kv"
 )
+
+// closeTimeout is how long Close waits for operations and iterators.
+const closeTimeout = 30 * time.Second
 
 // gate counts running operations so that Close can wait for them. Entering is
 // allowed while already inside, also when Close is waiting elsewhere, as long
@@ -36,21 +41,26 @@ func (g *gate) exit() {
 	}
 }
 
-// close lets nobody in any more and waits until everybody has left. It reports
-// false if the gate was closed before.
-func (g *gate) close() bool {
+// close lets nobody in any more and waits until everybody has left, or for
+// timeout. It reports false if the gate was closed before.
+func (g *gate) close(timeout time.Duration) (first bool, err error) {
 	g.mu.Lock()
 	if g.closed {
 		g.mu.Unlock()
-		return false
+		return false, nil
 	}
 	g.closed = true
 	g.idle = make(chan struct{})
 	if g.inside == 0 {
 		close(g.idle)
 	}
-	idle := g.idle
 	g.mu.Unlock()
-	<-idle
-	return true
+	select {
+	case <-g.idle:
+		return true, nil
+	case <-time.After(timeout):
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		return true, fmt.Errorf("pebblekv: closing: %d operations or iterators are still open", g.inside)
+	}
 }

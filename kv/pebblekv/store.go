@@ -118,12 +118,14 @@ func (s *Store) persistTSBound(bound uint64) error {
 func (s *Store) Name() string { return "pebble" }
 
 // Close implements kv.Store. It waits for running operations and open
-// iterators; open transactions and snapshots fail afterwards.
+// iterators; open transactions and snapshots fail afterwards. If some are still
+// open after half a minute it gives up with an error and leaves the store to
+// the end of the process, which it survives like any crash.
 func (s *Store) Close() error {
 	s.stop()
 	s.background.Wait()
-	if !s.gate.close() {
-		return nil
+	if first, err := s.gate.close(closeTimeout); !first || err != nil {
+		return err
 	}
 	if s.health.wedged.Load() {
 		// The engine may hold its locks for ever; what is durable is.
