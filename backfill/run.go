@@ -20,6 +20,10 @@ type build struct {
 	progress   *progress
 	result     Result
 
+	// transactionalInterval is the least time between two checkpoints of a
+	// transactional build.
+	transactionalInterval time.Duration
+
 	mu    sync.Mutex // guards meter.costs
 	meter *meter
 }
@@ -37,6 +41,8 @@ func newBuild(opts Options, spec Spec) (*build, error) {
 		opts: opts, spec: spec, projection: p,
 		progress: newProgress(opts.Bus, spec.JobID),
 		meter:    newMeter(),
+
+		transactionalInterval: transactionalCheckpointInterval,
 	}, nil
 }
 

@@ -1,6 +1,7 @@
 package backfill
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -220,3 +221,74 @@ func cloneRows(rows map[string]fixtureRow) map[string]fixtureRow {
 	return out
 }
 
+func (f *fixture) recordKey(row fixtureRow) string {
+	return string(tablecodec.EncodeRowKeyWithHandle(f.table.ID, row.handle))
+}
+
+// requireLoaded checks indexes of a table filled by load, whose rows are not
+// kept, against the rows as a scan gives them.
+func (f *fixture) requireLoaded(n int, ts uint64, indexes ...*model.IndexInfo) {
+	if len(f.rows) == 0 {
+		f.readRows(ts)
+	}
+	require.Len(f.t, f.rows, n)
+	for _, idx := range indexes {
+		f.requireIndex(idx, ts, "loaded table")
+	}
+}
+
+// readRows reads all rows through the library's decoder.
+func (f *fixture) readRows(ts uint64) {
+	snap, err := f.store.Snapshot(f.ctx, ts)
+	require.NoError(f.t, err)
+	defer snap.Close()
+	iter, err := snap.Iter(recordRange(f.table))
+	require.NoError(f.t, err)
+	defer iter.Close()
+	fields := make(map[int64]*types.FieldType)
+	for _, col := range f.table.Columns {
+		fields[col.ID] = &col.FieldType
+	}
+	for iter.Valid() {
+		h, err := tablecodec.DecodeRowKey(iter.Key())
+		require.NoError(f.t, err)
+		m, err := tablecodec.DecodeRowToDatumMap(bytes.Clone(iter.Value()), fields, time.UTC)
+		require.NoError(f.t, err)
+		values := make([]types.Datum, len(f.table.Columns))
+		for i, col := range f.table.Columns {
+			values[i] = m[col.ID]
+		}
+		values[0] = types.NewIntDatum(h.IntValue())
+		f.rows[string(iter.Key())] = fixtureRow{h, values}
+		require.NoError(f.t, iter.Next())
+	}
+}
+
+// mutateRetrying changes one random row, again on a write conflict.
+func (f *fixture) mutateRetrying(r *rand.Rand, idx *model.IndexInfo) {
+	before := cloneRows(f.rows)
+	for {
+		txn, err := f.store.Begin(f.ctx)
+		require.NoError(f.t, err)
+		for _, row := range f.rows {
+			if r.IntN(2) == 0 {
+				f.deleteRow(txn, idx, row)
+			} else {
+				values := randomRow(r, f.table, f.kinds)
+				for i, col := range f.table.Columns {
+					if mysql.HasPriKeyFlag(col.GetFlag()) {
+						values[i] = row.values[i]
+					}
+				}
+				f.putRow(txn, idx, fixtureRow{row.handle, values})
+			}
+			break
+		}
+		err = txn.Commit(f.ctx)
+		if err == nil {
+			return
+		}
+		require.True(f.t, kv.IsWriteConflict(err), err)
+		f.rows = cloneRows(before)
+	}
+}

@@ -172,7 +172,7 @@ func (t *transactional) runTask(ctx context.Context, c *claim, enc []*indexEncod
 func (t *transactional) checkpoint(ctx context.Context) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if time.Since(t.saved) < transactionalCheckpointInterval {
+	if time.Since(t.saved) < t.b.transactionalInterval {
 		return nil
 	}
 	t.saved = time.Now()

@@ -1,0 +1,68 @@
+package backfill
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/pingcap/tidb/pkg/tablecodec"
+	"github.com/pingcap/tidb/pkg/types"
+	"github.com/pingcap/tidb/pkg/util/rowcodec"
+	"github.com/stretchr/testify/require"
+
+	tkv "github.com/pingcap/tidb/pkg/kv"
+)
+
+var benchRows = flag.Int("rows", 200_000, "rows of the table in BenchmarkRun")
+
+// load fills the table with n rows as sysbench makes them, flushed to files.
+func (f *fixture) load(n int) {
+	r := rand.New(rand.NewPCG(1, 2))
+	enc := rowcodec.Encoder{Enable: true}
+	digits := make([]byte, 180)
+	for first := 1; first <= n; first += 20000 {
+		txn, err := f.store.Begin(f.ctx)
+		require.NoError(f.t, err)
+		for id := first; id < min(first+20000, n+1); id++ {
+			for i := range digits {
+				digits[i] = '0' + byte(r.Uint32N(10))
+			}
+			row := []types.Datum{
+				types.NewIntDatum(1 + r.Int64N(int64(n))),
+				types.NewStringDatum(string(digits[:120])),
+				types.NewStringDatum(string(digits[120:])),
+			}
+			value, err := tablecodec.EncodeRow(time.UTC, row, []int64{2, 3, 4}, nil, nil, rowcodec.NoChecksum{}, &enc)
+			require.NoError(f.t, err)
+			require.NoError(f.t, txn.Set(tablecodec.EncodeRowKeyWithHandle(f.table.ID, tkv.IntHandle(id)), value))
+		}
+		require.NoError(f.t, txn.Commit(f.ctx))
+	}
+}
+
+// BenchmarkRun builds the index on k of a sysbench table, and measures the floor
+// beside it.
+func BenchmarkRun(b *testing.B) {
+	table, kinds := plainTable()
+	f := newFixture(b, table, kinds)
+	f.load(*benchRows)
+	idx := indexOn(9, false, 1)
+	for b.Loop() {
+		spec := f.spec(idx)
+		res, err := Run(f.ctx, f.options(), spec)
+		require.NoError(b, err)
+		floor, err := MeasureFloor(f.ctx, f.store, b.TempDir(), spec)
+		require.NoError(b, err)
+		text, err := json.Marshal(res)
+		require.NoError(b, err)
+		fmt.Printf("%s\nfloor %+v\nratio %.2f\n", text, floor, res.WallSeconds/floor.Seconds)
+		b.ReportMetric(float64(res.Rows)/res.WallSeconds, "rows/s")
+		b.ReportMetric(res.WallSeconds/floor.Seconds, "x-floor")
+		b.StopTimer()
+		f.dropIndex(idx)
+		b.StartTimer()
+	}
+}
