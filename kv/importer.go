@@ -8,6 +8,10 @@ type ImportOptions struct {
 	Dir string
 	// Version is the commit timestamp of every pair in the unit.
 	Version uint64
+	// RangeReadsOnly says that the pairs will be read by ranges, hardly ever by
+	// key, as those of a non-unique index are. The driver may leave out what
+	// serves point reads only, which takes time to write and space.
+	RangeReadsOnly bool
 }
 
 // ImportWriter writes one import unit: sorted pairs at one version.

@@ -118,8 +118,9 @@ const (
 type Checkpoint int
 
 // Txn is a transaction under snapshot isolation with optimistic conflict
-// detection. It sees its own writes. It must be used by one goroutine at a
-// time, and ended by Commit or Rollback.
+// detection. It sees its own writes; an iterator shows them as they were when
+// it was opened, so that a scan does not run into what is written meanwhile.
+// It must be used by one goroutine at a time, and ended by Commit or Rollback.
 type Txn interface {
 	Retriever
 

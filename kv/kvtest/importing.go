@@ -55,10 +55,18 @@ func testImportVisible(e *env) {
 	require.Equal(e, all, e.list(open, e.space(), false), "a transaction that began after the version")
 	require.NoError(e, u.Discard(), "discarding a consumed unit")
 
-	// An imported version is one that transactions conflict with.
+	w, err := e.store.NewImportWriter(e.ctx(), kv.ImportOptions{Dir: e.h.TempDir(e.T), Version: version, RangeReadsOnly: true})
+	require.NoError(e, err)
+	require.NoError(e, w.Add(e.key("d"), []byte("i4")))
+	u, err = w.Finish(e.ctx())
+	require.NoError(e, err)
+	e.imports(u)
+	require.Equal(e, "i4", e.get(e.snapshot(version), "d"), "range reads are not the only ones that work")
+
 	txn := e.begin()
 	require.NoError(e, txn.Set(e.key("a"), []byte("2")))
 	require.NoError(e, txn.Commit(e.ctx()))
+	require.Equal(e, "2", e.get(e.begin(), "a"))
 }
 
 func testImportShadowed(e *env) {

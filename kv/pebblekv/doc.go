@@ -1,2 +1,105 @@
-// Package pebblekv is the embedded MVCC store of fastddl on Pebble.
+// Package pebblekv is the embedded driver of package kv: a multi-version store
+// on Pebble, in one folder, for one process.
+//
+// # Layout
+//
+// A version of a key is one Pebble key, encoded as cockroachkvs does: the user
+// key, a zero byte, the timestamp, a length byte. Versions of a key sort newest
+// first. The value is the user's, or empty for a tombstone. So Pebble's
+// columnar blocks keep timestamps in a column of their own, its bloom filters
+// are over user keys, and its block properties know the interval of timestamps
+// in each block and file. The store's own records are Pebble keys without a
+// version behind all user keys, which therefore may not begin with 0xff. Only
+// keys.go knows any of this.
+//
+// A folder is a store if it holds the marker file, which is written before
+// anything else. Everything is locked against other processes with Pebble's
+// lock file.
+//
+// # Timestamps and order
+//
+// The [timeline] hands out timestamps that follow the clock but never go back:
+// before one is handed out, a bound above it is durable, and the next life of
+// the store starts at the bound.
+//
+// A commit takes its timestamp and becomes in flight in one step. Commits
+// finish in any order, because they wait for the log together; a commit is
+// acknowledged only when all with lower timestamps have finished. Hence, at any
+// time, every acknowledged commit is older than the oldest one in flight, and
+// Begin can hand out the timestamp just below that one without waiting. A
+// Snapshot at a timestamp waits for what is in flight at or below it; nothing
+// can appear there later, since timestamps only grow.
+//
+// # Commits
+//
+// Isolation is snapshot isolation with checks at commit. Keys are latched by
+// hash stripe in ascending order of stripes, so that commits cannot deadlock.
+// Under the latches a commit looks for versions newer than its start, with an
+// iterator that skips all files and blocks without such timestamps, and for
+// locks. Then it takes its timestamp; so of two commits that write the same
+// checked key, one is complete in the memtable before the other looks, and
+// finds it. Latches are given back before the log is synced: a version that is
+// not durable yet is a conflict all the same.
+//
+// A key that is locked but not written leaves no version. Its stripe remembers
+// it in memory until no transaction is old enough to conflict with it; if too
+// many such locks pile up behind a very old transaction, the stripe forgets
+// them and makes that transaction conflict instead. Locks need not survive a
+// restart, because transactions do not.
+//
+// Tombstones are always written, also for keys that do not exist and for keys
+// the same transaction set before: an index is built by importing versions in
+// the past, and what DML deleted meanwhile must shadow them.
+//
+// # Failures
+//
+// Commits are acknowledged after their log record is synced, unless the store
+// was told otherwise. When syncing fails nobody knows what is in the log, and
+// asking again would not tell. The commits concerned end with
+// kv.ErrResultUndetermined, the store takes no more writes, and timestamps from
+// the first such commit on cannot be read; what was acknowledged can. Nobody
+// waits for ever. The next Open recovers. Only where Pebble itself cannot go on
+// (a failed write of its manifest) it ends the process, through the logger's
+// Fatal. Errors of background flushes are logged; while they stall writes,
+// commits fail with them instead of queueing up.
+//
+// # Imports
+//
+// An import unit is an SST in which all versions have the unit's timestamp;
+// Import links any number of them into Pebble in one step. Importing the same
+// pairs again puts equal versions over equal versions.
+//
+// # Garbage collection
+//
+// The safe point is the lowest timestamp that can be read. It moves, under the
+// timeline's lock, to the life time before now, but not beyond what is being
+// read or held or is in flight; it is made durable before anything is deleted.
+// Of each key, versions older than the newest one at or below the safe point
+// are deleted, and that one too if it is a tombstone.
+//
+// That is correct whatever happens at the same time:
+//
+//   - Reads are at or above the safe point, where the newest version at or
+//     below it stands for all older ones, and a tombstone for nothing.
+//   - Commits only add versions above the safe point, since their timestamps
+//     are above everything that is being read or was handed out when it moved.
+//   - Import registers as a reader at its version, or fails if the safe point
+//     has passed it. So while it runs no tombstone newer than its version is
+//     deleted, and no version equal to an imported one.
+//   - A hold is granted under the lock that the safe point moves under.
+//   - A crash keeps a prefix of the deletions. A key's tombstone is deleted
+//     after all that it hides, so every prefix reads the same at the safe point;
+//     what is left is found by the next run, which starts where the last
+//     complete one ended.
+//
+// A run looks only at keys with a version between the last run's safe point
+// and the new one: at no other key has anything become garbage. Blocks without
+// such timestamps are skipped, so that an idle table costs next to nothing.
+//
+// # Scans
+//
+// Snapshots are timestamps, not Pebble snapshots, and long-lived iterators
+// replace their Pebble iterator now and then, so that neither keeps memtables
+// or obsolete files alive. ScanColumns decodes rows from Pebble's block
+// straight into a chunk that is used again for each batch.
 package pebblekv

@@ -64,6 +64,9 @@ func (s *Store) NewImportWriter(ctx context.Context, opts kv.ImportOptions) (kv.
 		return nil, fmt.Errorf("pebblekv: creating import file: %w", err)
 	}
 	sstOpts := s.engOpts.MakeWriterOptions(bottomLevel, s.db.TableFormat())
+	if opts.RangeReadsOnly {
+		sstOpts.FilterPolicy = nil
+	}
 	return &importWriter{
 		store:   s,
 		version: opts.Version,

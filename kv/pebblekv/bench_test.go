@@ -1,0 +1,201 @@
+package pebblekv
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	tkv "github.com/pingcap/tidb/pkg/kv"
+	"github.com/pingcap/tidb/pkg/parser/mysql"
+	"github.com/pingcap/tidb/pkg/tablecodec"
+	"github.com/pingcap/tidb/pkg/types"
+	"github.com/pingcap/tidb/pkg/util/rowcodec"
+	"github.com/stretchr/testify/require"
+
+	"fastddl/kv"
+)
+
+const (
+	benchTable = 100
+	benchRows  = 300_000
+)
+
+// loadSysbench imports rows like those of sysbench: id int, k int, c char(120),
+// pad char(60).
+func loadSysbench(b *testing.B, s *Store) {
+	b.Helper()
+	ctx := b.Context()
+	version, err := s.CurrentTS(ctx)
+	require.NoError(b, err)
+	rnd := rand.New(rand.NewPCG(1, 1))
+	enc := rowcodec.Encoder{Enable: true}
+	digits := func(groups int) string {
+		var out []byte
+		for i := range groups {
+			if i > 0 {
+				out = append(out, '-')
+			}
+			out = fmt.Appendf(out, "%011d", rnd.Int64N(1e11))
+		}
+		return string(out)
+	}
+	var units []kv.ImportUnit
+	var w kv.ImportWriter
+	for i := range benchRows {
+		if w == nil {
+			w, err = s.NewImportWriter(ctx, kv.ImportOptions{Dir: b.TempDir(), Version: version})
+			require.NoError(b, err)
+		}
+		row := []types.Datum{types.NewIntDatum(rnd.Int64N(benchRows)), types.NewStringDatum(digits(10)), types.NewStringDatum(digits(5))}
+		value, err := tablecodec.EncodeRow(time.UTC, row, []int64{2, 3, 4}, nil, nil, nil, &enc)
+		require.NoError(b, err)
+		require.NoError(b, w.Add(tablecodec.EncodeRowKeyWithHandle(benchTable, tkv.IntHandle(i+1)), value))
+		if w.EstimatedSize() > 32<<20 || i == benchRows-1 {
+			u, err := w.Finish(ctx)
+			require.NoError(b, err)
+			units, w = append(units, u), nil
+		}
+	}
+	require.NoError(b, s.Import(ctx, units))
+}
+
+// BenchmarkScanColumns scans (id, k) of a sysbench table; warm is from the
+// block cache, cold from compressed blocks in the page cache.
+func BenchmarkScanColumns(b *testing.B) {
+	for _, c := range []struct {
+		name  string
+		cache int64
+	}{{"warm", 1 << 30}, {"cold", 1 << 20}} {
+		b.Run(c.name, func(b *testing.B) {
+			s, err := Open(b.TempDir(), Options{CacheBytes: c.cache})
+			require.NoError(b, err)
+			defer s.Close()
+			loadSysbench(b, s)
+			ts, err := s.CurrentTS(b.Context())
+			require.NoError(b, err)
+			req := kv.ScanRequest{
+				Range: kv.PrefixRange(tablecodec.GenTableRecordPrefix(benchTable)),
+				TS:    ts,
+				Columns: []rowcodec.ColInfo{
+					{ID: 1, IsPKHandle: true, Ft: types.NewFieldType(mysql.TypeLong)},
+					{ID: 2, Ft: types.NewFieldType(mysql.TypeLong)},
+				},
+			}
+			rows := 0
+			scan := func() {
+				err := s.ScanColumns(context.Background(), req, func(batch *kv.RowBatch) error {
+					rows += batch.NumRows()
+					return nil
+				})
+				require.NoError(b, err)
+			}
+			scan()
+			rows = 0
+			b.ReportAllocs()
+			b.ResetTimer()
+			for b.Loop() {
+				scan()
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(rows), "ns/row")
+		})
+	}
+}
+
+// BenchmarkImportWriter writes index entries of an int column in key order.
+func BenchmarkImportWriter(b *testing.B) {
+	for _, rangeReads := range []bool{false, true} {
+		b.Run(fmt.Sprintf("rangeReadsOnly=%t", rangeReads), func(b *testing.B) {
+			s, err := Open(b.TempDir(), Options{})
+			require.NoError(b, err)
+			defer s.Close()
+			version, err := s.CurrentTS(b.Context())
+			require.NoError(b, err)
+			opts := kv.ImportOptions{Dir: b.TempDir(), Version: version, RangeReadsOnly: rangeReads}
+			pairs, bytes := 0, uint64(0)
+			b.ReportAllocs()
+			for b.Loop() {
+				u := writeIndexUnit(b, s, opts)
+				pairs += u.Count()
+				bytes += u.Size()
+				require.NoError(b, u.Discard())
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(pairs), "ns/pair")
+			b.ReportMetric(float64(bytes)/float64(pairs), "bytes/pair")
+		})
+	}
+}
+
+func writeIndexUnit(b *testing.B, s *Store, opts kv.ImportOptions) kv.ImportUnit {
+	w, err := s.NewImportWriter(b.Context(), opts)
+	require.NoError(b, err)
+	key := append([]byte{}, tablecodec.EncodeTableIndexPrefix(benchTable, 1)...)
+	n := len(key)
+	key = append(key, make([]byte, 18)...)
+	key[n], key[n+9] = 3, 3
+	value := []byte{'0'}
+	rnd := rand.New(rand.NewPCG(1, 1))
+	for i := range benchRows {
+		binary.BigEndian.PutUint64(key[n+1:], 1<<63+uint64(i))
+		binary.BigEndian.PutUint64(key[n+10:], 1<<63+rnd.Uint64N(benchRows))
+		if err := w.Add(key, value); err != nil {
+			b.Fatal(err)
+		}
+	}
+	u, err := w.Finish(b.Context())
+	require.NoError(b, err)
+	return u
+}
+
+// BenchmarkCommit commits small transactions from several goroutines.
+func BenchmarkCommit(b *testing.B) {
+	for _, c := range []struct {
+		name string
+		opts Options
+	}{{"sync", Options{}}, {"nosync", Options{DisableSync: true}}} {
+		b.Run(c.name, func(b *testing.B) {
+			s, err := Open(b.TempDir(), c.opts)
+			require.NoError(b, err)
+			defer s.Close()
+			b.ReportAllocs()
+			b.SetParallelism(4)
+			b.RunParallel(func(pb *testing.PB) {
+				rnd := rand.New(rand.NewPCG(rand.Uint64(), 1))
+				value := make([]byte, 190)
+				for pb.Next() {
+					txn, err := s.Begin(context.Background())
+					if err != nil {
+						b.Error(err)
+						return
+					}
+					for range 3 {
+						_ = txn.Set(fmt.Appendf(nil, "row/%012d", rnd.Uint64N(1e9)), value)
+					}
+					if err := txn.Commit(context.Background()); err != nil && !kv.IsWriteConflict(err) {
+						b.Error(err)
+						return
+					}
+				}
+			})
+		})
+	}
+}
+
+// BenchmarkGet reads random rows in transactions of their own.
+func BenchmarkGet(b *testing.B) {
+	s, err := Open(b.TempDir(), Options{})
+	require.NoError(b, err)
+	defer s.Close()
+	loadSysbench(b, s)
+	rnd := rand.New(rand.NewPCG(1, 1))
+	b.ReportAllocs()
+	for b.Loop() {
+		txn, err := s.Begin(b.Context())
+		require.NoError(b, err)
+		_, err = txn.Get(b.Context(), tablecodec.EncodeRowKeyWithHandle(benchTable, tkv.IntHandle(1+rnd.Int64N(benchRows))))
+		require.NoError(b, err)
+		require.NoError(b, txn.Rollback())
+	}
+}
