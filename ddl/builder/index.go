@@ -94,8 +94,8 @@ func NewIndex(tbl *model.TableInfo, spec *IndexSpec, state model.SchemaState) (*
 	case name == "":
 		name = anonymousIndexName(tbl, spec.Columns[0].Name)
 	}
-	if utf8.RuneCountInString(name) > mysql.MaxIndexIdentifierLen {
-		return nil, dbterror.ErrTooLongIdent.FastGenByArgs(name)
+	if err := CheckIndexName(name); err != nil {
+		return nil, err
 	}
 	cname := pmodel.NewCIStr(name)
 	if old := tbl.FindIndexByName(cname.L); old != nil {
@@ -249,6 +249,14 @@ func CheckIndexCount(tbl *model.TableInfo) error {
 func CheckColumnCount(tbl *model.TableInfo) error {
 	if len(tbl.Columns) > maxColumns {
 		return dbterror.ErrTooManyFields
+	}
+	return nil
+}
+
+// CheckIndexName refuses a name that no index can have.
+func CheckIndexName(name string) error {
+	if utf8.RuneCountInString(name) > mysql.MaxIndexIdentifierLen {
+		return dbterror.ErrTooLongIdent.FastGenByArgs(name)
 	}
 	return nil
 }

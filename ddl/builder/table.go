@@ -202,12 +202,12 @@ func (b *tableBuilder) key(c *ast.Constraint) error {
 		spec.Unique = isUnique(c.Tp)
 		return b.index(spec)
 	}
-	return constraintError(b.env, c)
+	return CheckConstraint(b.env, c)
 }
 
-// constraintError answers constraints that are no keys: it warns of those that
+// CheckConstraint answers constraints that are no keys: it warns of those that
 // have no effect and refuses the others.
-func constraintError(env *Env, c *ast.Constraint) error {
+func CheckConstraint(env *Env, c *ast.Constraint) error {
 	switch c.Tp {
 	case ast.ConstraintCheck:
 		env.Warn(errCheckIgnored)

@@ -1,0 +1,31 @@
+package ddl
+
+import (
+	"context"
+
+	"github.com/pingcap/tidb/pkg/meta/model"
+)
+
+// Backfiller builds the entries that new indexes have at a snapshot, at the
+// snapshot's version, and verifies them. It must be able to start again after a
+// crash, and must leave nothing running when it returns.
+type Backfiller interface {
+	Backfill(ctx context.Context, t BackfillTask) (rows int64, err error)
+}
+
+// BackfillTask is one index build.
+type BackfillTask struct {
+	JobID int64
+	// Table is the table's definition, with the indexes in write-reorganization.
+	Table   *model.TableInfo
+	Indexes []*model.IndexInfo
+	// TS is the snapshot S; garbage collection is held at it.
+	TS uint64
+	// Checkpoint is what SaveCheckpoint was last given, or nil.
+	Checkpoint []byte
+	// Fast says to import sorted files; otherwise the entries are written by
+	// ordinary transactions.
+	Fast           bool
+	TempDir        string
+	SaveCheckpoint func(ctx context.Context, checkpoint []byte) error
+}

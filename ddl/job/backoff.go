@@ -1,0 +1,18 @@
+package job
+
+import "time"
+
+const (
+	minBackoff = 20 * time.Millisecond
+	maxBackoff = 5 * time.Second
+)
+
+// Backoff is how long to wait after the n-th failure, n from 1: it doubles from
+// 20 ms up to 5 s.
+func Backoff(n int64) time.Duration {
+	d := minBackoff
+	for ; n > 1 && d < maxBackoff; n-- {
+		d *= 2
+	}
+	return min(d, maxBackoff)
+}

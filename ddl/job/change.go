@@ -1,0 +1,441 @@
+package job
+
+import (
+	"strings"
+
+	"github.com/pingcap/tidb/pkg/meta/model"
+	pmodel "github.com/pingcap/tidb/pkg/parser/model"
+	"github.com/pingcap/tidb/pkg/parser/mysql"
+	"github.com/pingcap/tidb/pkg/util/dbterror"
+
+	"fastddl/ddl/builder"
+)
+
+// Change is one clause of an ALTER TABLE.
+type Change struct {
+	// Type says what changes, in TiDB's numbering.
+	Type model.ActionType `json:"type"`
+	// Index is the index to add.
+	Index *builder.IndexSpec `json:"index,omitempty"`
+	// Column is the column to add, Position where.
+	Column   *model.ColumnInfo `json:"column,omitempty"`
+	Position Position          `json:"position"`
+	// Name is the index or column to drop, rename or alter.
+	Name string `json:"name,omitempty"`
+	// NewName is the index's new name.
+	NewName string `json:"new_name,omitempty"`
+	// Invisible is the index's new visibility.
+	Invisible bool `json:"invisible,omitempty"`
+	// Comment is the table's new comment.
+	Comment string `json:"comment,omitempty"`
+	// AutoIncID is the table's next AUTO_INCREMENT value.
+	AutoIncID int64 `json:"auto_inc_id,omitempty"`
+	// IfExists turns "does not exist" (and, for additions, "exists") into a note.
+	IfExists bool `json:"if_exists,omitempty"`
+}
+
+// Position is where a column is added: first, after another, or last.
+type Position struct {
+	First bool   `json:"first,omitempty"`
+	After string `json:"after,omitempty"`
+}
+
+// binder checks changes against a table and adds to the table what they add.
+type binder struct {
+	tbl   *model.TableInfo
+	elems Elements
+	// bound are the changes that remain: those that IF [NOT] EXISTS makes void
+	// are left out.
+	bound []Change
+	notes []error
+
+	// columns and indexes are the names that a change has used.
+	columns, indexes map[string]bool
+}
+
+// Bind checks changes against the table's definition, all against what it is
+// before any of them, and adds new columns (write-only) and indexes
+// (delete-only) to tbl. It returns the changes that have an effect, the elements
+// they are about, and notes on those that have none. On error tbl is undefined.
+func Bind(tbl *model.TableInfo, changes []Change) (bound []Change, elems Elements, notes []error, err error) {
+	b := &binder{tbl: tbl, columns: make(map[string]bool), indexes: make(map[string]bool)}
+	// Columns come before the indexes on them; what goes is known before what
+	// stays is counted.
+	for _, pass := range []func(Change) error{b.addColumn, b.dropElement, b.other, b.addIndex} {
+		for _, c := range changes {
+			if err := pass(c); err != nil {
+				return nil, Elements{}, nil, err
+			}
+		}
+	}
+	return b.bound, b.elems, b.notes, b.checkResult()
+}
+
+func (b *binder) keep(c Change) error {
+	b.bound = append(b.bound, c)
+	return nil
+}
+
+// void drops a change whose reason for failing the statement's IF [NOT] EXISTS
+// takes away.
+func (b *binder) void(c Change, err error) error {
+	if !c.IfExists {
+		return err
+	}
+	b.notes = append(b.notes, err)
+	return nil
+}
+
+func (b *binder) useColumn(name string) error {
+	if name = strings.ToLower(name); b.columns[name] {
+		return dbterror.ErrOperateSameColumn.FastGenByArgs(name)
+	}
+	b.columns[name] = true
+	return nil
+}
+
+func (b *binder) useIndex(name string) error {
+	if name = strings.ToLower(name); b.indexes[name] {
+		return dbterror.ErrOperateSameIndex.FastGenByArgs(name)
+	}
+	b.indexes[name] = true
+	return nil
+}
+
+func (b *binder) addColumn(c Change) error {
+	if c.Type != model.ActionAddColumn {
+		return nil
+	}
+	col := *c.Column
+	if err := b.useColumn(col.Name.L); err != nil {
+		return err
+	}
+	if model.FindColumnInfo(b.tbl.Columns, col.Name.L) != nil {
+		return b.void(c, builder.ErrColumnExists.FastGenByArgs(col.Name.O))
+	}
+	if after := c.Position.After; after != "" && model.FindColumnInfo(b.tbl.Columns, strings.ToLower(after)) == nil {
+		return builder.ErrColumnNotExists.FastGenByArgs(after, b.tbl.Name.O)
+	}
+	b.tbl.MaxColumnID++
+	col.ID, col.Offset, col.State = b.tbl.MaxColumnID, len(b.tbl.Columns), model.StateWriteOnly
+	b.tbl.Columns = append(b.tbl.Columns, &col)
+	b.elems.AddColumns = append(b.elems.AddColumns, col.ID)
+	if err := b.keep(c); err != nil {
+		return err
+	}
+	return builder.CheckColumnCount(b.tbl)
+}
+
+func (b *binder) addIndex(c Change) error {
+	if c.Type != model.ActionAddIndex && c.Type != model.ActionAddPrimaryKey {
+		return nil
+	}
+	for _, part := range c.Index.Columns {
+		col := model.FindColumnInfo(b.tbl.Columns, strings.ToLower(part.Name))
+		if col != nil && contains(b.elems.DropColumns, col.ID) {
+			return dbterror.ErrKeyColumnDoesNotExits.FastGenByArgs(part.Name)
+		}
+	}
+	idx, err := builder.NewIndex(b.tbl, c.Index, model.StateDeleteOnly)
+	if err != nil {
+		if dbterror.ErrDupKeyName.Equal(err) {
+			return b.void(c, err)
+		}
+		return err
+	}
+	if err := b.useIndex(idx.Name.L); err != nil {
+		return err
+	}
+	b.tbl.MaxIndexID++
+	idx.ID = b.tbl.MaxIndexID
+	b.tbl.Indices = append(b.tbl.Indices, idx)
+	b.elems.AddIndexes = append(b.elems.AddIndexes, idx.ID)
+	if err := b.keep(c); err != nil {
+		return err
+	}
+	return builder.CheckIndexCount(b.tbl)
+}
+
+func (b *binder) dropElement(c Change) error {
+	switch c.Type {
+	case model.ActionDropColumn:
+		return b.dropColumn(c)
+	case model.ActionDropIndex, model.ActionDropPrimaryKey:
+		return b.dropIndex(c)
+	}
+	return nil
+}
+
+func (b *binder) dropIndex(c Change) error {
+	if err := b.useIndex(c.Name); err != nil {
+		return err
+	}
+	isPrimary := strings.EqualFold(c.Name, mysql.PrimaryKeyName)
+	if isPrimary && (b.tbl.PKIsHandle || b.tbl.IsCommonHandle) {
+		return dbterror.ErrUnsupportedModifyPrimaryKey.FastGen("Unsupported drop primary key when the table is using clustered index")
+	}
+	idx := b.tbl.FindIndexByName(strings.ToLower(c.Name))
+	if idx == nil {
+		return b.void(c, dbterror.ErrCantDropFieldOrKey.FastGenByArgs(c.Name))
+	}
+	if !contains(b.elems.DropIndexes, idx.ID) {
+		b.elems.DropIndexes = append(b.elems.DropIndexes, idx.ID)
+	}
+	return b.keep(c)
+}
+
+func (b *binder) dropColumn(c Change) error {
+	if err := b.useColumn(c.Name); err != nil {
+		return err
+	}
+	col := model.FindColumnInfo(b.tbl.Columns, strings.ToLower(c.Name))
+	if col == nil {
+		return b.void(c, dbterror.ErrCantDropFieldOrKey.FastGenByArgs(c.Name))
+	}
+	switch {
+	case b.tbl.PKIsHandle && mysql.HasPriKeyFlag(col.GetFlag()):
+		return dbterror.ErrUnsupportedPKHandle
+	case mysql.HasAutoIncrementFlag(col.GetFlag()):
+		return dbterror.ErrCantDropColWithAutoInc
+	}
+	for _, idx := range b.tbl.Indices {
+		if !idx.HasColumnInIndexColumns(b.tbl, col.ID) || contains(b.elems.DropIndexes, idx.ID) {
+			continue
+		}
+		if idx.Primary || len(idx.Columns) > 1 {
+			return dbterror.ErrCantDropColWithIndex.FastGen(
+				"can't drop column %s with composite index covered or Primary Key covered now", c.Name)
+		}
+		b.elems.DropIndexes = append(b.elems.DropIndexes, idx.ID)
+	}
+	b.elems.DropColumns = append(b.elems.DropColumns, col.ID)
+	return b.keep(c)
+}
+
+// other binds the changes that only the switch applies.
+func (b *binder) other(c Change) error {
+	switch c.Type {
+	case model.ActionRenameIndex:
+		return b.renameIndex(c)
+	case model.ActionAlterIndexVisibility:
+		return b.indexVisibility(c)
+	case model.ActionModifyTableComment, model.ActionRebaseAutoID:
+		return b.keep(c)
+	}
+	return nil
+}
+
+func (b *binder) renameIndex(c Change) error {
+	idx := b.tbl.FindIndexByName(strings.ToLower(c.Name))
+	if idx == nil {
+		return builder.ErrKeyNotExists.FastGenByArgs(c.Name, b.tbl.Name.O)
+	}
+	if strings.EqualFold(c.Name, mysql.PrimaryKeyName) || strings.EqualFold(c.NewName, mysql.PrimaryKeyName) {
+		return dbterror.ErrWrongNameForIndex.FastGenByArgs(mysql.PrimaryKeyName)
+	}
+	if c.Name == c.NewName {
+		return nil
+	}
+	sameName := strings.EqualFold(c.Name, c.NewName)
+	if other := b.tbl.FindIndexByName(strings.ToLower(c.NewName)); other != nil && !sameName {
+		return builder.ErrKeyNameDuplicate.FastGenByArgs(other.Name.O)
+	}
+	if err := builder.CheckIndexName(c.NewName); err != nil {
+		return err
+	}
+	if err := b.useIndex(c.Name); err != nil {
+		return err
+	}
+	if !sameName {
+		if err := b.useIndex(c.NewName); err != nil {
+			return err
+		}
+	}
+	return b.keep(c)
+}
+
+func (b *binder) indexVisibility(c Change) error {
+	idx := b.tbl.FindIndexByName(strings.ToLower(c.Name))
+	if idx == nil {
+		if strings.EqualFold(c.Name, mysql.PrimaryKeyName) && b.tbl.PKIsHandle && c.Invisible {
+			return dbterror.ErrPKIndexCantBeInvisible
+		}
+		return builder.ErrKeyNotExists.FastGenByArgs(c.Name, b.tbl.Name.O)
+	}
+	if idx.Primary && c.Invisible {
+		return dbterror.ErrPKIndexCantBeInvisible
+	}
+	if err := b.useIndex(c.Name); err != nil {
+		return err
+	}
+	if idx.Invisible == c.Invisible {
+		return nil
+	}
+	return b.keep(c)
+}
+
+// checkResult checks what only all changes together can violate.
+func (b *binder) checkResult() error {
+	if len(b.elems.DropColumns) > 0 && len(b.tbl.Columns) == len(b.elems.DropColumns) {
+		return dbterror.ErrCantRemoveAllFields
+	}
+	auto := b.tbl.GetAutoIncrementColInfo()
+	if auto == nil || len(b.elems.DropIndexes) == 0 || b.tbl.PKIsHandle && mysql.HasPriKeyFlag(auto.GetFlag()) {
+		return nil
+	}
+	for _, idx := range b.tbl.Indices {
+		if idx.Columns[0].Offset == auto.Offset && !contains(b.elems.DropIndexes, idx.ID) {
+			return nil
+		}
+	}
+	return builder.ErrWrongAutoKey.FastGenByArgs()
+}
+
+func contains(ids []int64, id int64) bool {
+	for _, x := range ids {
+		if x == id {
+			return true
+		}
+	}
+	return false
+}
+
+// Apply changes tbl, the definition of the job's table at the step before, to
+// what it is at the job's step. The step after StepStart binds the changes.
+func (j *Job) Apply(from Step, tbl *model.TableInfo) error {
+	if from == StepStart {
+		bound, elems, notes, err := Bind(tbl, j.Changes)
+		if err != nil {
+			return err
+		}
+		j.Changes, j.Elements = bound, elems
+		var env builder.Env
+		for _, n := range notes {
+			env.Note(n)
+		}
+		j.Warnings = append(j.Warnings, env.Warnings...)
+	}
+	e := &j.Elements
+	switch j.Step {
+	case StepDeleteOnly, StepUndoDeleteOnly:
+		setIndexState(tbl, e.AddIndexes, model.StateDeleteOnly)
+	case StepWriteOnly:
+		setIndexState(tbl, e.AddIndexes, model.StateWriteOnly)
+	case StepWriteReorg:
+		setIndexState(tbl, e.AddIndexes, model.StateWriteReorganization)
+	case StepSwitched:
+		return j.applySwitch(tbl)
+	case StepDropDeleteOnly:
+		setIndexState(tbl, e.DropIndexes, model.StateDeleteOnly)
+		setColumnState(tbl, e.DropColumns, model.StateDeleteOnly)
+	case StepDropped:
+		remove(tbl, e.DropIndexes, e.DropColumns)
+	case StepUndone:
+		remove(tbl, e.AddIndexes, e.AddColumns)
+	}
+	return nil
+}
+
+func (j *Job) applySwitch(tbl *model.TableInfo) error {
+	for _, id := range j.Elements.DropIndexes {
+		idx := indexByID(tbl, id)
+		idx.State = model.StateWriteOnly
+		builder.DropKeyFlags(tbl, idx)
+	}
+	for _, id := range j.Elements.DropColumns {
+		col := tbl.FindColumnByID(id)
+		col.State = model.StateWriteOnly
+		if err := builder.SetZeroOriginDefault(col); err != nil {
+			return err
+		}
+		// Columns that are not public come last.
+		tbl.MoveColumnInfo(col.Offset, len(tbl.Columns)-1)
+	}
+	j.publishColumns(tbl)
+	for _, id := range j.Elements.AddIndexes {
+		idx := indexByID(tbl, id)
+		idx.State = model.StatePublic
+		builder.AddKeyFlags(tbl, idx)
+	}
+	for _, c := range j.Changes {
+		j.applyOption(tbl, c)
+	}
+	return nil
+}
+
+// publishColumns makes new columns public and moves them where they belong, in
+// the statement's order, since one may be placed after another.
+func (j *Job) publishColumns(tbl *model.TableInfo) {
+	for _, c := range j.Changes {
+		if c.Type != model.ActionAddColumn {
+			continue
+		}
+		col := model.FindColumnInfo(tbl.Columns, c.Column.Name.L)
+		col.State = model.StatePublic
+		to := 0
+		for _, other := range tbl.Columns {
+			if other.State == model.StatePublic && other.ID != col.ID {
+				to++
+			}
+		}
+		switch {
+		case c.Position.First:
+			to = 0
+		case c.Position.After != "":
+			after := model.FindColumnInfo(tbl.Columns, strings.ToLower(c.Position.After))
+			if to = after.Offset + 1; col.Offset < after.Offset {
+				to--
+			}
+		}
+		tbl.MoveColumnInfo(col.Offset, to)
+	}
+}
+
+func (j *Job) applyOption(tbl *model.TableInfo, c Change) {
+	switch c.Type {
+	case model.ActionRenameIndex:
+		tbl.FindIndexByName(strings.ToLower(c.Name)).Name = pmodel.NewCIStr(c.NewName)
+	case model.ActionAlterIndexVisibility:
+		tbl.FindIndexByName(strings.ToLower(c.Name)).Invisible = c.Invisible
+	case model.ActionModifyTableComment:
+		tbl.Comment = c.Comment
+	case model.ActionRebaseAutoID:
+		tbl.AutoIncID = c.AutoIncID
+	}
+}
+
+func indexByID(tbl *model.TableInfo, id int64) *model.IndexInfo {
+	for _, idx := range tbl.Indices {
+		if idx.ID == id {
+			return idx
+		}
+	}
+	return nil
+}
+
+func setIndexState(tbl *model.TableInfo, ids []int64, state model.SchemaState) {
+	for _, id := range ids {
+		indexByID(tbl, id).State = state
+	}
+}
+
+func setColumnState(tbl *model.TableInfo, ids []int64, state model.SchemaState) {
+	for _, id := range ids {
+		tbl.FindColumnByID(id).State = state
+	}
+}
+
+func remove(tbl *model.TableInfo, indexes, columns []int64) {
+	kept := tbl.Indices[:0:0]
+	for _, idx := range tbl.Indices {
+		if !contains(indexes, idx.ID) {
+			kept = append(kept, idx)
+		}
+	}
+	tbl.Indices = kept
+	for _, id := range columns {
+		col := tbl.FindColumnByID(id)
+		tbl.MoveColumnInfo(col.Offset, len(tbl.Columns)-1)
+		tbl.Columns = tbl.Columns[:len(tbl.Columns)-1]
+	}
+}

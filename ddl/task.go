@@ -1,0 +1,253 @@
+package ddl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/pingcap/tidb/pkg/meta/model"
+
+	"fastddl/catalog"
+	"fastddl/config"
+	"fastddl/ddl/job"
+	"fastddl/event"
+	"fastddl/ingest"
+	"fastddl/kv"
+)
+
+// errRequested interrupts an action because a client has asked something of the
+// job.
+var errRequested = errors.New("ddl: job was asked to stop what it does")
+
+// task is a job in this process: its machine and the goroutine that does what
+// the machine says.
+type task struct {
+	d  *DDL
+	id int64
+	// running is guarded by d.mu.
+	running bool
+
+	// mu is held while the job's record is written, so that requests of clients
+	// and the worker's progress do not overwrite each other.
+	mu      sync.Mutex
+	machine *job.Machine
+	// interrupt ends the action that runs now; nil if it cannot be.
+	interrupt context.CancelCauseFunc
+	// requested is signalled when a request has changed.
+	requested chan struct{}
+
+	// done is closed when the job has ended, with its record, or when its worker
+	// has stopped without ending it, with the reason.
+	done   chan struct{}
+	result *job.Job
+	err    error
+	// lockWait is closed when the job waits for the metadata lock to roll back.
+	lockWait     chan struct{}
+	lockWaitOnce sync.Once
+
+	hold kv.GCHold // the worker's
+	view *view
+}
+
+func newTask(d *DDL, j *job.Job) *task {
+	t := &task{
+		d: d, id: j.ID, machine: job.NewMachine(j), view: new(view),
+		requested: make(chan struct{}, 1), done: make(chan struct{}), lockWait: make(chan struct{}),
+	}
+	d.views.Store(j.ID, t.view)
+	return t
+}
+
+// snapshot returns a copy of the job's record as of now.
+func (t *task) snapshot() *job.Job {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	j := *t.machine.Job()
+	return &j
+}
+
+func (t *task) emit(e event.Event) { t.d.opts.Bus.Emit(e) }
+
+// run does what the machine says until the job has ended.
+func (t *task) run(ctx context.Context) {
+	t.mu.Lock()
+	from := t.machine.Job().State
+	t.machine.Start()
+	t.mu.Unlock()
+	t.stateChanged(from)
+	var err error
+	for err == nil && !t.snapshot().Ended() {
+		err = t.step(ctx)
+	}
+	t.err = err
+	if err == nil {
+		t.result = t.snapshot()
+		t.d.ended(t)
+	} else if ctx.Err() == nil {
+		// A hook has stopped the job: as far as this process goes it is dead.
+		t.d.ended(t)
+	}
+	close(t.done)
+}
+
+// step does one action. It fails only if the process ends.
+func (t *task) step(ctx context.Context) error {
+	t.mu.Lock()
+	from := t.machine.Job().State
+	act, to := t.machine.Next()
+	actCtx, cancel := context.WithCancelCause(ctx)
+	t.interrupt = cancel
+	t.mu.Unlock()
+	defer cancel(nil)
+	t.stateChanged(from)
+
+	point := HookPoint{JobID: t.id, When: "before", Action: string(act), Step: string(to)}
+	if err := t.d.opts.Hook(ctx, point); err != nil {
+		return err
+	}
+	err := t.do(actCtx, act, to)
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err == nil:
+		point.When = "after"
+		return t.d.opts.Hook(ctx, point)
+	case errors.Is(context.Cause(actCtx), errRequested):
+		return nil
+	}
+	t.failed(act, err)
+	return nil
+}
+
+func (t *task) failed(act job.Action, err error) {
+	t.mu.Lock()
+	from := t.machine.Job().State
+	retry := t.machine.Failed(err, t.d.opts.Globals.Int(config.ErrorCountLimit))
+	attempt := int(t.machine.Job().ErrorCount)
+	t.mu.Unlock()
+	if retry {
+		t.emit(event.Retry{Job: event.Job{ID: t.id}, Op: string(act), Attempt: attempt, Err: err})
+	}
+	t.stateChanged(from)
+}
+
+// stateChanged tells the world if the job's state is not what it was.
+func (t *task) stateChanged(from model.JobState) {
+	j := t.snapshot()
+	if j.State == from {
+		return
+	}
+	e := event.JobStateChanged{Job: event.Job{ID: t.id}, From: from.String(), To: j.State.String()}
+	if j.Error != nil {
+		e.Err = j.Error
+	}
+	t.emit(e)
+}
+
+func (t *task) do(ctx context.Context, act job.Action, to job.Step) error {
+	switch act {
+	case job.ActWaitLock:
+		return t.waitLock(ctx)
+	case job.ActChangeSchema:
+		return t.changeSchema(ctx, to)
+	case job.ActTakeSnapshot:
+		return t.takeSnapshot(ctx, to)
+	case job.ActBackfill:
+		return t.backfill(ctx, to)
+	case job.ActFinish:
+		return t.finish(ctx, to)
+	case job.ActSleep:
+		return t.sleep(ctx)
+	case job.ActPark:
+		return t.park(ctx)
+	}
+	return fmt.Errorf("unknown action %s", act)
+}
+
+// sleep waits before the next attempt.
+func (t *task) sleep(ctx context.Context) error {
+	t.mu.Lock()
+	d := t.machine.BackoffTime()
+	t.mu.Unlock()
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.machine.Slept()
+	return nil
+}
+
+// park waits until a client wants something else of a paused job.
+func (t *task) park(ctx context.Context) error {
+	t.mu.Lock()
+	after := t.machine.After(t.machine.Job().Step)
+	from := after.State
+	if from != model.JobStatePaused && after.Request == job.RequestPause {
+		after.State = model.JobStatePaused
+		if err := t.write(ctx, after); err != nil {
+			t.mu.Unlock()
+			return err
+		}
+	}
+	t.mu.Unlock()
+	t.stateChanged(from)
+	select {
+	case <-ctx.Done():
+	case <-t.requested:
+	}
+	return nil
+}
+
+// write makes a record durable that changes nothing in the schema. t.mu must be
+// held.
+func (t *task) write(ctx context.Context, after *job.Job) error {
+	_, err := t.d.cat.Update(ctx, func(_ context.Context, m *catalog.Mutation) error { return putJob(m, after) })
+	if err != nil {
+		return fmt.Errorf("write job %d: %w", t.id, err)
+	}
+	t.machine.Reached(after)
+	return nil
+}
+
+// request puts a client's request on the job, durably, and interrupts what the
+// job does.
+func (t *task) request(ctx context.Context, r job.Request) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.machine.Job().Ended() {
+		return (&job.Job{ID: t.id, Step: job.StepFinished}).SetRequest(r)
+	}
+	after := t.machine.After(t.machine.Job().Step)
+	before := after.Request
+	if err := after.SetRequest(r); err != nil {
+		return err
+	}
+	if before == r {
+		return nil
+	}
+	if err := t.write(ctx, after); err != nil {
+		return err
+	}
+	select {
+	case t.requested <- struct{}{}:
+	default:
+	}
+	if t.interrupt != nil {
+		t.interrupt(errRequested)
+	}
+	return nil
+}
+
+func (d *DDL) removeFiles(jobID int64) error {
+	if err := os.RemoveAll(ingest.JobDir(d.opts.TempDir, jobID)); err != nil {
+		return fmt.Errorf("remove files of job %d: %w", jobID, err)
+	}
+	return nil
+}
