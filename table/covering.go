@@ -77,9 +77,9 @@ func (c *coveringDecoder) addHandleColumns(at map[int64]int) {
 }
 
 func (c *coveringDecoder) decode(_ context.Context, it kv.Iterator, row []types.Datum) (tkv.Handle, []types.Datum, error) {
-	h, err := tablecodec.DecodeIndexHandle(it.Key(), it.Value(), len(c.idx.Columns))
+	h, err := c.rd.table.handleOfEntry(c.idx, it.Key(), it.Value())
 	if err != nil {
-		return nil, nil, c.wrap(err)
+		return nil, nil, err
 	}
 	values, err := tablecodec.DecodeIndexKV(it.Key(), it.Value(), len(c.idx.Columns), c.status, c.columns)
 	if err != nil {

@@ -79,16 +79,36 @@ func (t *fakeTxn) iter(r kv.KeyRange, reverse bool) kv.Iterator {
 	return it
 }
 
+// fakeIter overwrites what it returned as soon as it may.
 type fakeIter struct {
-	t    *fakeTxn
-	keys []string
+	t          *fakeTxn
+	keys       []string
+	key, value []byte
 }
 
-func (it *fakeIter) Valid() bool   { return len(it.keys) > 0 }
-func (it *fakeIter) Key() []byte   { return []byte(it.keys[0]) }
-func (it *fakeIter) Value() []byte { return it.t.data[it.keys[0]] }
-func (it *fakeIter) Next() error   { it.keys = it.keys[1:]; return nil }
-func (it *fakeIter) Close() error  { return nil }
+func (it *fakeIter) Valid() bool { return len(it.keys) > 0 }
+
+func (it *fakeIter) Key() []byte {
+	it.key = append(it.key[:0], it.keys[0]...)
+	return it.key
+}
+
+func (it *fakeIter) Value() []byte {
+	it.value = append(it.value[:0], it.t.data[it.keys[0]]...)
+	return it.value
+}
+
+func (it *fakeIter) Next() error {
+	it.keys = it.keys[1:]
+	for _, b := range [][]byte{it.key, it.value} {
+		for i := range b {
+			b[i] = 0xee
+		}
+	}
+	return nil
+}
+
+func (it *fakeIter) Close() error { return nil }
 
 // tableBuilder makes table definitions for tests.
 type tableBuilder struct{ info *model.TableInfo }

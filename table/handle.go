@@ -5,6 +5,7 @@ import (
 	"time"
 
 	tkv "github.com/pingcap/tidb/pkg/kv"
+	"github.com/pingcap/tidb/pkg/meta/model"
 	"github.com/pingcap/tidb/pkg/tablecodec"
 	"github.com/pingcap/tidb/pkg/types"
 	"github.com/pingcap/tidb/pkg/util/codec"
@@ -43,4 +44,32 @@ func (t *Table) handleOfFull(row []types.Datum) (tkv.Handle, error) {
 // RecordKey returns the key of the row with the given handle.
 func (t *Table) RecordKey(h tkv.Handle) []byte {
 	return tablecodec.EncodeRowKeyWithHandle(t.meta.ID, h)
+}
+
+// handleOfKey returns the handle in a record key. It keeps nothing of the key,
+// which may be an iterator's; the library's common handles are slices of what
+// they are decoded from.
+func (t *Table) handleOfKey(key []byte) (tkv.Handle, error) {
+	h, err := tablecodec.DecodeRowKey(key)
+	if err != nil {
+		return nil, fmt.Errorf("decode row key %x of table %s: %w", key, t.meta.Name.O, err)
+	}
+	return t.own(h), nil
+}
+
+// handleOfEntry returns the handle in an index entry, and keeps nothing of it.
+func (t *Table) handleOfEntry(idx *model.IndexInfo, key, value []byte) (tkv.Handle, error) {
+	h, err := tablecodec.DecodeIndexHandle(key, value, len(idx.Columns))
+	if err != nil {
+		return nil, fmt.Errorf("decode entry %x of index %s of table %s: %w", key, idx.Name.O, t.meta.Name.O, err)
+	}
+	return t.own(h), nil
+}
+
+// own returns a handle that does not point into what it was decoded from.
+func (t *Table) own(h tkv.Handle) tkv.Handle {
+	if t.meta.IsCommonHandle {
+		return h.Copy()
+	}
+	return h
 }

@@ -10,7 +10,6 @@ import (
 	tkv "github.com/pingcap/tidb/pkg/kv"
 	"github.com/pingcap/tidb/pkg/meta/model"
 	"github.com/pingcap/tidb/pkg/parser/mysql"
-	"github.com/pingcap/tidb/pkg/tablecodec"
 	"github.com/pingcap/tidb/pkg/types"
 	"github.com/pingcap/tidb/pkg/util/chunk"
 	"github.com/pingcap/tidb/pkg/util/rowcodec"
@@ -154,9 +153,9 @@ type RowIter struct {
 // range; in reverse the last range comes first.
 func (rd *Reader) Scan(ranges []kv.KeyRange, reverse bool) (*RowIter, error) {
 	return rd.iterate(ranges, reverse, func(_ context.Context, it kv.Iterator, row []types.Datum) (tkv.Handle, []types.Datum, error) {
-		h, err := tablecodec.DecodeRowKey(it.Key())
+		h, err := rd.table.handleOfKey(it.Key())
 		if err != nil {
-			return nil, nil, fmt.Errorf("decode row key %x: %w", it.Key(), err)
+			return nil, nil, err
 		}
 		row, err = rd.decode(h, it.Value(), row)
 		return h, row, err
@@ -170,9 +169,9 @@ func (rd *Reader) IndexScan(idx *model.IndexInfo, ranges []kv.KeyRange, reverse 
 		return rd.iterate(ranges, reverse, c.decode)
 	}
 	return rd.iterate(ranges, reverse, func(ctx context.Context, it kv.Iterator, row []types.Datum) (tkv.Handle, []types.Datum, error) {
-		h, err := tablecodec.DecodeIndexHandle(it.Key(), it.Value(), len(idx.Columns))
+		h, err := rd.table.handleOfEntry(idx, it.Key(), it.Value())
 		if err != nil {
-			return nil, nil, fmt.Errorf("decode entry of index %s: %w", idx.Name.O, err)
+			return nil, nil, err
 		}
 		value, err := rd.kv.Get(ctx, rd.table.RecordKey(h))
 		if errors.Is(err, kv.ErrNotExist) {

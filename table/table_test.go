@@ -163,12 +163,21 @@ func readAll(t *testing.T, rd *Reader, open func(*Reader) (*RowIter, error)) (ro
 	it, err := open(rd)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, it.Close()) }()
+	var handles []tkv.Handle
 	for {
-		_, r, err := it.Next(context.Background())
+		h, r, err := it.Next(context.Background())
 		if errors.Is(err, io.EOF) {
+			for i, h := range handles {
+				if !rd.table.HasHiddenRowID() && len(rows[i]) == len(rd.table.Columns()) {
+					want, err := rd.table.HandleOf(rows[i])
+					require.NoError(t, err)
+					require.True(t, want.Equal(h), "handle %s, want %s", h, want)
+				}
+			}
 			return rows
 		}
 		require.NoError(t, err)
+		handles = append(handles, h)
 		rows = append(rows, append([]types.Datum(nil), r...))
 	}
 }
