@@ -61,6 +61,7 @@ func Run(t *testing.T, h Harness) {
 		{"Snapshot/Future", testSnapshotFuture},
 		{"Snapshot/WaitsForCommits", testSnapshotWaits},
 		{"Snapshot/BeginDoesNotWait", testBeginDoesNotWait},
+		{"Snapshot/AcknowledgedIsVisible", testAcknowledgedIsVisible},
 		{"Timestamps/Increase", testTimestampsIncrease},
 		{"Timestamps/Reopen", testTimestampsReopen},
 		{"Durable/Reopen", testReopen},

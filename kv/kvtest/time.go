@@ -128,6 +128,45 @@ func testBeginDoesNotWait(e *env) {
 	require.Equal(e, "new", e.get(e.begin(), "a"))
 }
 
+// testAcknowledgedIsVisible lets a commit finish while one with a lower
+// timestamp is still on its way: whoever begins after its acknowledgement sees
+// it, even if that means that the acknowledgement has to wait.
+func testAcknowledgedIsVisible(e *env) {
+	ts, release, done := blockedCommit(e)
+	defer release()
+	seen := make(chan string)
+	go func() {
+		txn, err := e.store.Begin(context.Background())
+		if err == nil {
+			err = txn.Set(e.key("b"), []byte("acknowledged"))
+		}
+		if err == nil {
+			err = txn.Commit(context.Background())
+		}
+		if err != nil || txn.CommitTS() < ts {
+			seen <- fmt.Sprint("committed before: ", err)
+			return
+		}
+		v := "not seen"
+		if txn, err = e.store.Begin(context.Background()); err == nil {
+			if value, err := txn.Get(context.Background(), e.key("b")); err == nil {
+				v = string(value)
+			}
+			_ = txn.Rollback()
+		}
+		seen <- v
+	}()
+	select {
+	case v := <-seen:
+		require.Equal(e, "acknowledged", v)
+		release()
+	case <-time.After(20 * time.Millisecond):
+		release()
+		require.Equal(e, "acknowledged", <-seen)
+	}
+	require.NoError(e, done())
+}
+
 func testTimestampsIncrease(e *env) {
 	const workers, rounds = 4, 500
 	results := make([][]uint64, workers)

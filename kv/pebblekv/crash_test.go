@@ -80,6 +80,8 @@ func TestCrash(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(uint64(seed), 0))
 	mem := vfs.NewCrashableMem()
 	s := open(t, "a/db", Options{FS: mem})
+	// The clock is set back by the crash.
+	s.timeline.now = func() time.Time { return time.Now().Add(time.Hour) }
 	writers := make([]*crashWriter, 4)
 	var wg sync.WaitGroup
 	stop := make(chan struct{})

@@ -16,8 +16,7 @@ import (
 
 const (
 	// gcSlice is how long collection works before it rests for as long.
-	gcSlice = 10 * time.Millisecond
-	// gcBatchBytes is the size at which the deletions found so far are applied.
+	gcSlice      = 10 * time.Millisecond
 	gcBatchBytes = 1 << 20
 	// gcPoll is how often a changed run interval is noticed.
 	gcPoll = 5 * time.Second
@@ -28,6 +27,8 @@ type collector struct {
 	mu sync.Mutex // one run at a time
 	// done is the safe point of the last complete run.
 	done uint64
+	// batchBytes is the size at which the deletions found so far are applied.
+	batchBytes int
 }
 
 // collectPeriodically runs garbage collection until ctx ends.
@@ -202,7 +203,7 @@ func (g *gcRun) delete(engineKey []byte) error {
 	if err := g.batch.Delete(engineKey, nil); err != nil {
 		return err
 	}
-	if g.batch.Len() < gcBatchBytes {
+	if g.batch.Len() < g.store.gc.batchBytes {
 		return nil
 	}
 	if err := g.flush(); err != nil {

@@ -128,7 +128,7 @@ func TestGCRunsByItself(t *testing.T) {
 func TestGCImport(t *testing.T) {
 	s := gcStore(t)
 	put(t, s, "k", "1")
-	version, err := s.CurrentTS(t.Context())
+	before, err := s.CurrentTS(t.Context())
 	require.NoError(t, err)
 	unit := func(v uint64) kv.ImportUnit {
 		w, err := s.NewImportWriter(t.Context(), kv.ImportOptions{Dir: "tmp", Version: v})
@@ -138,7 +138,7 @@ func TestGCImport(t *testing.T) {
 		require.NoError(t, err)
 		return u
 	}
-	early := unit(version)
+	early := unit(before)
 	put(t, s, "k", "")
 	sp := runGC(t, s)
 	require.Empty(t, rawVersions(t, s))
@@ -147,12 +147,48 @@ func TestGCImport(t *testing.T) {
 	require.NoError(t, early.Discard())
 	require.Empty(t, rawVersions(t, s))
 
-	// What is imported at the very safe point is collected like the rest.
-	require.NoError(t, s.Import(t.Context(), []kv.ImportUnit{unit(sp)}))
-	require.Len(t, rawVersions(t, s), 1)
+	// What is imported at the very safe point, after the run that went there,
+	// is found by the next one.
 	put(t, s, "k", "2")
+	_, err = s.CurrentTS(t.Context()) // so that the safe point is no commit's timestamp
+	require.NoError(t, err)
+	sp = runGC(t, s)
+	require.NoError(t, s.Import(t.Context(), []kv.ImportUnit{unit(sp)}))
+	require.Len(t, rawVersions(t, s), 2)
+	put(t, s, "other", "1")
 	runGC(t, s)
-	require.Len(t, rawVersions(t, s), 1)
+	versions := rawVersions(t, s)
+	require.Len(t, versions, 2)
+	require.Equal(t, version{"k", sp, "i"}, versions[0])
+}
+
+// TestGCOrder reads a deleted key while its versions are collected one by one:
+// none of them comes back for a moment.
+func TestGCOrder(t *testing.T) {
+	s := gcStore(t)
+	s.gc.batchBytes = 1
+	for i := range 3000 {
+		put(t, s, "k", fmt.Sprint(i))
+	}
+	deleted := put(t, s, "k", "")
+	_, err := s.HoldGC(t.Context(), "reader", deleted, time.Minute)
+	require.NoError(t, err)
+	snap, err := s.Snapshot(t.Context(), deleted)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, snap.Close()) }()
+	done := make(chan error, 1)
+	go func() { done <- s.RunGC(t.Context()) }()
+	for {
+		_, err := snap.Get(t.Context(), []byte("k"))
+		require.ErrorIs(t, err, kv.ErrNotExist)
+		select {
+		case err := <-done:
+			require.NoError(t, err)
+			require.Empty(t, rawVersions(t, s))
+			return
+		default:
+		}
+	}
 }
 
 // gcModel is a random multi-version map beside a store.

@@ -46,7 +46,15 @@ func Open(path string, opts Options) (*Store, error) {
 		return nil, err
 	}
 	opts.EnsureDefaults()
-	s := &Store{opts: opts, fs: opts.FS, dir: path, log: opts.Logger, latches: newLatches(), load: newLoadMeter()}
+	s := &Store{
+		opts:    opts,
+		fs:      opts.FS,
+		dir:     path,
+		log:     opts.Logger,
+		latches: newLatches(),
+		load:    newLoadMeter(),
+		gc:      collector{batchBytes: gcBatchBytes},
+	}
 	if s.fs == nil {
 		s.fs = vfs.Default
 		abs, err := filepath.Abs(path)
