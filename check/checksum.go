@@ -2,66 +2,70 @@ package check
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"hash/crc64"
 	"sync"
 
-	"github.com/pingcap/tidb/pkg/meta/model"
-
 	"fastddl/catalog"
-	"fastddl/internal/errs"
 	"fastddl/kv"
 	"fastddl/table"
 )
 
-// TableChecksum is what ADMIN CHECKSUM TABLE prints: over all row keys and all
-// entries of public indexes the XOR of the CRC-64 (ECMA) of each key and value,
-// their number and their bytes. It is the checksum that TiDB computes.
-type TableChecksum struct {
-	CRC64XOR   uint64
-	TotalKVs   uint64
-	TotalBytes uint64
+// ChecksumResult is a row of ADMIN CHECKSUM TABLE.
+type ChecksumResult struct {
+	// CRC64XOR is the exclusive or of the CRC-64 (ECMA) of every pair, key and
+	// value one after the other.
+	CRC64XOR uint64
+	// TotalKVs and TotalBytes count the pairs and the bytes of their keys and
+	// values.
+	TotalKVs, TotalBytes uint64
 }
 
-func (s *TableChecksum) add(o TableChecksum) {
-	s.CRC64XOR ^= o.CRC64XOR
-	s.TotalKVs += o.TotalKVs
-	s.TotalBytes += o.TotalBytes
-}
+var ecma = crc64.MakeTable(crc64.ECMA)
 
-var crcTable = crc64.MakeTable(crc64.ECMA)
-
-// Checksum computes a table's checksum at a fresh timestamp.
-func Checksum(ctx context.Context, store kv.Store, t *catalog.Table, opts Options) (total TableChecksum, err error) {
+// Checksum sums up the rows and the entries of all public indexes of a table at
+// a timestamp, as TiDB does.
+func Checksum(ctx context.Context, store kv.Store, t *catalog.Table, ts uint64, opts Options) (ChecksumResult, error) {
 	opts.EnsureDefaults()
-	snap, err := freshSnapshot(ctx, store)
-	if err != nil {
-		return TableChecksum{}, err
+	if err := opts.Validate(); err != nil {
+		return ChecksumResult{}, err
 	}
-	defer func() { err = errs.Also(err, snap.Close()) }()
-	c := &checker{store: store, snap: snap, tbl: t.Info, workers: opts.Workers}
+	snap, err := store.Snapshot(ctx, ts)
+	if err != nil {
+		return ChecksumResult{}, fmt.Errorf("checksum table %s: %w", t.Info.Name.O, err)
+	}
+	c := &checker{store: store, snap: snap, name: t.Info.Name.O, workers: opts.Workers}
 	ranges := []kv.KeyRange{table.RecordRange(t.Info.ID)}
-	for _, idx := range t.Info.Indices {
-		if idx.State == model.StatePublic && !isClustered(t.Info, idx) {
-			ranges = append(ranges, table.IndexRange(t.Info.ID, idx.ID))
-		}
+	for _, idx := range publicIndexes(t.Info) {
+		ranges = append(ranges, table.IndexRange(t.Info.ID, idx.ID))
 	}
 	var mu sync.Mutex
+	var parts []*ChecksumResult
+	newVisitor := func() visitor {
+		part := new(ChecksumResult)
+		mu.Lock()
+		defer mu.Unlock()
+		parts = append(parts, part)
+		return part.add
+	}
 	for _, r := range ranges {
-		err := c.eachRange(ctx, r, func(ctx context.Context, _ int, r kv.KeyRange) error {
-			var part TableChecksum
-			err := scan(ctx, snap, r, func(key, value []byte) error {
-				crc := crc64.Update(crc64.Update(0, crcTable, key), crcTable, value)
-				part.add(TableChecksum{crc, 1, uint64(len(key) + len(value))})
-				return nil
-			})
-			mu.Lock()
-			defer mu.Unlock()
-			total.add(part)
-			return err
-		})
-		if err != nil {
-			return TableChecksum{}, err
+		if err := c.scan(ctx, r, newVisitor); err != nil {
+			return ChecksumResult{}, errors.Join(err, snap.Close())
 		}
 	}
-	return total, nil
+	var total ChecksumResult
+	for _, part := range parts {
+		total.CRC64XOR ^= part.CRC64XOR
+		total.TotalKVs += part.TotalKVs
+		total.TotalBytes += part.TotalBytes
+	}
+	return total, snap.Close()
+}
+
+func (r *ChecksumResult) add(key, value []byte) error {
+	r.CRC64XOR ^= crc64.Update(crc64.Update(0, ecma, key), ecma, value)
+	r.TotalKVs++
+	r.TotalBytes += uint64(len(key) + len(value))
+	return nil
 }

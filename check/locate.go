@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	tkv "github.com/pingcap/tidb/pkg/kv"
 	"github.com/pingcap/tidb/pkg/meta/model"
@@ -13,154 +12,114 @@ import (
 	"github.com/pingcap/tidb/pkg/types"
 	"github.com/pingcap/tidb/pkg/util/codec"
 
-	"fastddl/internal/errs"
 	"fastddl/kv"
 	"fastddl/table"
 )
 
-// locate returns an error that names the first wrong row, or if all rows have
-// their entries the first wrong entry. If it finds none the sums were wrong,
-// which is an error too.
-func (c *checker) locate(ctx context.Context, suspects map[*model.IndexInfo]*buckets) error {
-	if err := c.locateByRows(ctx, suspects); err != nil {
-		return err
+// locate finds the first row or entry that is wrong, given the buckets that
+// differ. It begins with the side that has more, because there the search ends
+// sooner.
+func (c *checker) locate(ctx context.Context, idx *model.IndexInfo, wrong []bool, expected, actual *sums) error {
+	searches := []func(context.Context, *model.IndexInfo, []bool) error{c.locateRow, c.locateEntry}
+	if actual.count() > expected.count() {
+		searches[0], searches[1] = searches[1], searches[0]
 	}
-	for _, idx := range c.indexes {
-		if suspects[idx] == nil {
-			continue
-		}
-		if err := c.locateByEntries(ctx, idx, suspects[idx]); err != nil {
+	for _, search := range searches {
+		if err := search(ctx, idx, wrong); err != nil {
 			return err
 		}
 	}
-	return fmt.Errorf("check table %s: index and row digests differ, but every row and entry agrees", c.tbl.Name.O)
+	return errAdminCheck.FastGen("TiDB admin check table failed: index %s of table %s differs from the rows", idx.Name.O, c.name)
 }
 
-// firstFinding keeps the finding of the first range in key order.
-type firstFinding struct {
-	mu  sync.Mutex
-	at  int
-	err error
-}
-
-func (f *firstFinding) report(at int, err error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.err == nil || at < f.at {
-		f.at, f.err = at, err
-	}
-}
-
-// errFound ends the scan of a range in which something was found.
-var errFound = errors.New("found")
-
-// find scans the pieces of r with fn, which returns what is wrong with a pair,
-// and returns the first finding in key order.
-func (c *checker) find(ctx context.Context, r kv.KeyRange, fn func(ctx context.Context, key, value []byte) (finding, err error)) error {
-	var first firstFinding
-	err := c.eachRange(ctx, r, func(ctx context.Context, i int, r kv.KeyRange) error {
-		err := scan(ctx, c.snap, r, func(key, value []byte) error {
-			finding, err := fn(ctx, key, value)
-			if finding != nil {
-				first.report(i, finding)
-				return errFound
-			}
+// locateRow finds the first row, in key order, whose entry is missing or wrong.
+func (c *checker) locateRow(ctx context.Context, idx *model.IndexInfo, wrong []bool) error {
+	reader, enc := c.layout.reader(), newEntryOf(c.layout, idx)
+	return c.visit(ctx, table.RecordRange(c.layout.tbl.ID), func(key, value []byte) error {
+		h, err := reader.read(key, value)
+		if err != nil {
 			return err
-		})
-		if errors.Is(err, errFound) {
+		}
+		want, wantValue, err := enc.encode(h, reader.row)
+		if err != nil || !wrong[bucketOf(want)] {
+			return err
+		}
+		got, err := c.snap.Get(ctx, want)
+		switch {
+		case errors.Is(err, kv.ErrNotExist):
+			return inconsistent(c.name, idx.Name.O, h, "", text(h, enc.values))
+		case err != nil:
+			return fmt.Errorf("check table %s: %w", c.name, err)
+		case bytes.Equal(got, wantValue):
 			return nil
 		}
+		return inconsistent(c.name, idx.Name.O, h, c.entryText(idx, want, got), text(h, enc.values))
+	})
+}
+
+// locateEntry finds the first entry, in key order, that no row has.
+func (c *checker) locateEntry(ctx context.Context, idx *model.IndexInfo, wrong []bool) error {
+	reader, enc := c.layout.reader(), newEntryOf(c.layout, idx)
+	return c.visit(ctx, table.IndexRange(c.layout.tbl.ID, idx.ID), func(key, value []byte) error {
+		if !wrong[bucketOf(key)] {
+			return nil
+		}
+		h, err := entryHandle(idx, key, value)
+		if err != nil {
+			return undecodable("entry of index "+idx.Name.O, key, err)
+		}
+		rowKey := tablecodec.EncodeRowKeyWithHandle(c.layout.tbl.ID, h)
+		row, err := c.snap.Get(ctx, rowKey)
+		switch {
+		case errors.Is(err, kv.ErrNotExist):
+			return inconsistent(c.name, idx.Name.O, h, c.entryText(idx, key, value), "")
+		case err != nil:
+			return fmt.Errorf("check table %s: %w", c.name, err)
+		}
+		if _, err := reader.read(rowKey, row); err != nil {
+			return err
+		}
+		want, wantValue, err := enc.encode(h, reader.row)
+		if err != nil || bytes.Equal(want, key) && bytes.Equal(wantValue, value) {
+			return err
+		}
+		return inconsistent(c.name, idx.Name.O, h, c.entryText(idx, key, value), text(h, enc.values))
+	})
+}
+
+// entryText prints an entry as far as it can be decoded.
+func (c *checker) entryText(idx *model.IndexInfo, key, value []byte) string {
+	h, err := entryHandle(idx, key, value)
+	if err != nil {
+		return fmt.Sprintf("key: %x, value: %x", key, value)
+	}
+	values, err := entryValues(idx, key)
+	if err != nil {
+		return fmt.Sprintf("handle: %s, key: %x, value: %x", h, key, value)
+	}
+	return text(h, values)
+}
+
+func entryHandle(idx *model.IndexInfo, key, value []byte) (h tkv.Handle, err error) {
+	err = guard(func() (err error) {
+		h, err = tablecodec.DecodeIndexHandle(key, value, len(idx.Columns))
 		return err
 	})
-	return errs.Also(first.err, err)
+	return h, err
 }
 
-// locateByRows looks each row's entries up in the indexes.
-func (c *checker) locateByRows(ctx context.Context, suspects map[*model.IndexInfo]*buckets) error {
-	return c.find(ctx, table.RecordRange(c.tbl.ID), func(ctx context.Context, key, value []byte) (error, error) {
-		h, row, err := c.cols.decode(key, value)
-		if err != nil {
-			return nil, err
-		}
-		for _, idx := range c.indexes {
-			if suspects[idx] == nil {
-				continue
-			}
-			finding, err := c.compareRow(ctx, idx, suspects[idx], h, row)
-			if finding != nil || err != nil {
-				return finding, err
+// entryValues decodes the values in an index key as they are stored in it:
+// strings are collation keys.
+func entryValues(idx *model.IndexInfo, key []byte) (values []types.Datum, err error) {
+	values = make([]types.Datum, len(idx.Columns))
+	err = guard(func() (err error) {
+		rest := tablecodec.CutIndexPrefix(key)
+		for i := range values {
+			if rest, values[i], err = codec.DecodeOne(rest); err != nil {
+				return err
 			}
 		}
-		return nil, nil
+		return nil
 	})
-}
-
-func (c *checker) compareRow(ctx context.Context, idx *model.IndexInfo, in *buckets, h tkv.Handle, row []types.Datum) (finding, err error) {
-	key, want, err := c.cols.entry(idx, h, row)
-	if err != nil || !in[bucketOf(key)] {
-		return nil, err
-	}
-	got, err := c.snap.Get(ctx, key)
-	if errors.Is(err, kv.ErrNotExist) {
-		return inconsistent(c.tbl, idx, h, nil, indexed(idx, row)), nil
-	}
-	if err != nil || bytes.Equal(got, want) {
-		return nil, err
-	}
-	// The key is taken by another row, or the entry's restored data is wrong.
-	other, err := tablecodec.DecodeIndexHandle(key, got, len(idx.Columns))
-	if err != nil || other.Equal(h) {
-		return inconsistent(c.tbl, idx, h, []types.Datum{types.NewBytesDatum(got)}, indexed(idx, row)), nil
-	}
-	return inconsistent(c.tbl, idx, other, indexed(idx, row), nil), nil
-}
-
-// locateByEntries looks each entry's row up in the table.
-func (c *checker) locateByEntries(ctx context.Context, idx *model.IndexInfo, in *buckets) error {
-	return c.find(ctx, table.IndexRange(c.tbl.ID, idx.ID), func(ctx context.Context, key, value []byte) (error, error) {
-		if !in[bucketOf(key)] {
-			return nil, nil
-		}
-		h, err := tablecodec.DecodeIndexHandle(key, value, len(idx.Columns))
-		if err != nil {
-			return fmt.Errorf("table %s: entry %x of index %s cannot be decoded: %w", c.tbl.Name.O, key, idx.Name.O, err), nil
-		}
-		stored, err := c.snap.Get(ctx, tablecodec.EncodeRowKeyWithHandle(c.tbl.ID, h))
-		if errors.Is(err, kv.ErrNotExist) {
-			return inconsistent(c.tbl, idx, h, entryValues(idx, key), nil), nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		row, err := c.cols.decodeRow(h, stored)
-		if err != nil {
-			return nil, err
-		}
-		want, _, err := c.cols.entry(idx, h, row)
-		if err != nil {
-			return nil, err
-		}
-		if !bytes.Equal(want, key) {
-			return inconsistent(c.tbl, idx, h, entryValues(idx, key), indexed(idx, row)), nil
-		}
-		return nil, nil
-	})
-}
-
-// entryValues decodes the column values in an entry's key for a message; what
-// cannot be decoded is left out.
-func entryValues(idx *model.IndexInfo, key []byte) []types.Datum {
-	values := []types.Datum{}
-	parts, _, err := tablecodec.CutIndexKeyNew(key, len(idx.Columns))
-	if err != nil {
-		return values
-	}
-	for _, p := range parts {
-		_, d, err := codec.DecodeOne(p)
-		if err != nil {
-			return values
-		}
-		values = append(values, d)
-	}
-	return values
+	return values, err
 }
