@@ -27,7 +27,7 @@ type Result struct {
 	MedianSeconds float64 `json:"median_seconds"`
 	RowsPerSecond float64 `json:"rows_per_second"`
 	// Floor is measured after the runs, on the same table.
-	Floor Floor `json:"floor"`
+	Floor backfill.Floor `json:"floor"`
 	// Ratio is MedianSeconds to Floor.Seconds.
 	Ratio float64 `json:"ratio"`
 }
@@ -46,14 +46,6 @@ type Run struct {
 	Backfill backfill.Result `json:"backfill"`
 }
 
-// Floor is what an index build takes at least: one scan of the table and one
-// writing of the index's file, spread over the cores.
-type Floor struct {
-	ScanCPUSeconds  float64 `json:"scan_cpu_seconds"`
-	WriteCPUSeconds float64 `json:"write_cpu_seconds"`
-	Seconds         float64 `json:"seconds"`
-}
-
 // WriteJSON prints the result, indented.
 func (r *Result) WriteJSON(w io.Writer) error {
 	enc := json.NewEncoder(w)
@@ -69,7 +61,6 @@ func (r *Result) summarise() {
 	}
 	r.MedianSeconds = median(seconds)
 	r.RowsPerSecond = float64(r.Rows) / r.MedianSeconds
-	r.Floor.Seconds = (r.Floor.ScanCPUSeconds + r.Floor.WriteCPUSeconds) / float64(r.Cores)
 	r.Ratio = r.MedianSeconds / r.Floor.Seconds
 }
 

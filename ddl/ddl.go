@@ -14,11 +14,13 @@ import (
 	"fastddl/catalog"
 	"fastddl/ddl/job"
 	"fastddl/ingest"
+	"fastddl/kv"
 )
 
 // ErrClosed is returned for statements that a shutdown has interrupted. Their
-// jobs go on after the next start.
-var ErrClosed = errors.New("ddl: server is shutting down")
+// jobs go on after the next start. It is a kv.ErrClosed, so that clients get the
+// same number for both.
+var ErrClosed = fmt.Errorf("ddl: server is shutting down: %w", kv.ErrClosed)
 
 // DDL executes DDL statements. All methods may be called concurrently.
 type DDL struct {

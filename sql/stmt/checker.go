@@ -29,16 +29,35 @@ func (c *checker) table(db, name string) (*catalog.Table, error) {
 	return t, nil
 }
 
-// CheckTable implements Checker.
+// CheckTable implements Checker. A schema change meanwhile may take an index
+// away under the check, which then finds a difference that is none; it is done
+// again with the new schema.
 func (c *checker) CheckTable(ctx context.Context, db, table, index string) error {
-	t, err := c.table(db, table)
+	for {
+		t, err := c.table(db, table)
+		if err != nil {
+			return err
+		}
+		err = c.checkOnce(ctx, t, index)
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		if now, ok := c.cat.Current().TableByID(t.Info.ID); ok && now.SchemaVersion == t.SchemaVersion {
+			return err
+		}
+	}
+}
+
+func (c *checker) checkOnce(ctx context.Context, t *catalog.Table, index string) error {
+	// After the schema was taken: what is public in it is complete at ts.
+	ts, err := c.cat.Store().CurrentTS(ctx)
 	if err != nil {
 		return err
 	}
 	if index == "" {
-		return check.Table(ctx, c.cat.Store(), t, c.opts)
+		return check.Table(ctx, c.cat.Store(), t, ts, c.opts)
 	}
-	return check.Index(ctx, c.cat.Store(), t, index, c.opts)
+	return check.Index(ctx, c.cat.Store(), t, index, ts, c.opts)
 }
 
 // Checksum implements Checker.
@@ -47,7 +66,11 @@ func (c *checker) Checksum(ctx context.Context, db, table string) (Checksum, err
 	if err != nil {
 		return Checksum{}, err
 	}
-	sum, err := check.Checksum(ctx, c.cat.Store(), t, c.opts)
+	ts, err := c.cat.Store().CurrentTS(ctx)
+	if err != nil {
+		return Checksum{}, err
+	}
+	sum, err := check.Checksum(ctx, c.cat.Store(), t, ts, c.opts)
 	if err != nil {
 		return Checksum{}, err
 	}

@@ -1,0 +1,272 @@
+package bench
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/pingcap/tidb/pkg/meta/model"
+	"go.uber.org/zap"
+
+	"fastddl/backfill"
+	"fastddl/config"
+	"fastddl/internal/stage"
+	"fastddl/server"
+)
+
+const (
+	database  = "test"
+	tableName = "sbtest1"
+	indexName = "bench"
+)
+
+// Options say what is measured.
+type Options struct {
+	// Rows is the size of the table; default 2,000,000.
+	Rows int
+	// Columns are the index's key parts as SQL writes them, such as "k" or
+	// "c(10)"; default is k.
+	Columns []string
+	// Unique adds a unique index.
+	Unique bool
+	// Workers is tidb_ddl_reorg_worker_cnt; default is the number of cores.
+	Workers int
+	// Runs is how often the index is added and dropped again; default 3.
+	Runs int
+	// Transactional measures the backfill by transactions
+	// (tidb_ddl_enable_fast_reorg=OFF).
+	Transactional bool
+	// StorePath is the folder of the store, which must be empty or not exist
+	// and stays afterwards; default is a temporary one that is removed.
+	StorePath string
+	// Seed makes the rows; default 1.
+	Seed uint64
+	// Version of the build, for the result.
+	Version string
+	// Logger receives the server's log; nil drops it.
+	Logger *zap.Logger
+	// Progress is told in one line what is being done; nil drops it.
+	Progress func(line string)
+}
+
+// EnsureDefaults fills in what is not set.
+func (o *Options) EnsureDefaults() {
+	if o.Rows == 0 {
+		o.Rows = 2_000_000
+	}
+	if len(o.Columns) == 0 {
+		o.Columns = []string{"k"}
+	}
+	if o.Workers == 0 {
+		o.Workers = runtime.GOMAXPROCS(0)
+	}
+	if o.Runs == 0 {
+		o.Runs = 3
+	}
+	if o.Seed == 0 {
+		o.Seed = 1
+	}
+	if o.Progress == nil {
+		o.Progress = func(string) {}
+	}
+}
+
+// Validate lists every problem of the options at once.
+func (o *Options) Validate() error {
+	var errs []error
+	if o.Rows < 1 {
+		errs = append(errs, fmt.Errorf("rows %d: at least one is needed", o.Rows))
+	}
+	if o.Workers < 1 {
+		errs = append(errs, fmt.Errorf("workers %d: at least one is needed", o.Workers))
+	}
+	if o.Runs < 1 {
+		errs = append(errs, fmt.Errorf("runs %d: at least one is needed", o.Runs))
+	}
+	if o.StorePath != "" {
+		if entries, err := os.ReadDir(o.StorePath); err == nil && len(entries) > 0 {
+			errs = append(errs, fmt.Errorf("store-path %s is not empty", o.StorePath))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// AddIndex loads a table and measures ADD INDEX on it.
+func AddIndex(ctx context.Context, opts Options) (_ *Result, err error) {
+	opts.EnsureDefaults()
+	if err := opts.Validate(); err != nil {
+		return nil, err
+	}
+	path := opts.StorePath
+	if path == "" {
+		dir, err := os.MkdirTemp("", "fastddl-bench-")
+		if err != nil {
+			return nil, fmt.Errorf("make a temporary folder: %w", err)
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+		path = filepath.Join(dir, "data")
+	}
+	b := &benchmark{Options: opts}
+	cfg := config.Default()
+	cfg.Path, cfg.Port, cfg.Status.ReportStatus = path, 0, false
+	cfg.EnsureDefaults()
+	b.tempDir = cfg.TempDir
+	if b.server, err = server.Start(ctx, server.Options{
+		Config: cfg, Logger: opts.Logger, Version: opts.Version,
+	}); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, b.server.Shutdown(context.Background())) }()
+	if b.db, err = open(b.server.Addr().String()); err != nil {
+		return nil, err
+	}
+	defer b.db.Close()
+	return b.run(ctx)
+}
+
+func open(addr string) (*sql.DB, error) {
+	cfg := mysql.NewConfig()
+	cfg.Net, cfg.Addr, cfg.User, cfg.DBName = "tcp", addr, "root", database
+	connector, err := mysql.NewConnector(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return sql.OpenDB(connector), nil
+}
+
+// benchmark is one benchmark in progress.
+type benchmark struct {
+	Options
+	tempDir string
+	server  *server.Server
+	db      *sql.DB
+
+	// table and index are the definitions of the last run, for the floor.
+	table *model.TableInfo
+	index *model.IndexInfo
+}
+
+func (b *benchmark) run(ctx context.Context) (*Result, error) {
+	r := &Result{
+		Version: b.Version, Cores: runtime.GOMAXPROCS(0), Rows: b.Rows, Index: strings.Join(b.Columns, ", "),
+		Unique: b.Unique, Workers: b.Workers, FastReorg: !b.Transactional,
+	}
+	if err := b.prepare(ctx, r); err != nil {
+		return nil, fmt.Errorf("prepare: %w", err)
+	}
+	for i := range b.Runs {
+		b.Progress(fmt.Sprintf("run %d of %d", i+1, b.Runs))
+		run, err := b.measure(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("run %d: %w", i+1, err)
+		}
+		r.Runs = append(r.Runs, run)
+	}
+	b.Progress("measuring the floor")
+	var err error
+	if r.Floor, err = b.measureFloor(ctx); err != nil {
+		return nil, fmt.Errorf("measure the floor: %w", err)
+	}
+	r.summarise()
+	return r, nil
+}
+
+// prepare makes the table and sets the variables.
+func (b *benchmark) prepare(ctx context.Context, r *Result) error {
+	fast := "ON"
+	if b.Transactional {
+		fast = "OFF"
+	}
+	for _, q := range []string{
+		"SET GLOBAL tidb_ddl_enable_fast_reorg = " + fast,
+		fmt.Sprintf("SET GLOBAL tidb_ddl_reorg_worker_cnt = %d", b.Workers),
+		createSQL,
+	} {
+		if _, err := b.db.ExecContext(ctx, q); err != nil {
+			return err
+		}
+	}
+	b.Progress(fmt.Sprintf("loading %d rows", b.Rows))
+	start := time.Now()
+	if err := load(ctx, b.server.Node(), b.Rows, b.Seed, b.tempDir); err != nil {
+		return err
+	}
+	r.LoadSeconds = time.Since(start).Seconds()
+	return nil
+}
+
+// measure adds the index once, checks it, and drops it.
+func (b *benchmark) measure(ctx context.Context) (Run, error) {
+	runtime.GC() // the last run's garbage is not this one's memory
+	stop, err := watch(b.tempDir)
+	if err != nil {
+		return Run{}, err
+	}
+	unique := ""
+	if b.Unique {
+		unique = "UNIQUE "
+	}
+	start, cpu := time.Now(), stage.ProcessCPU()
+	_, err = b.db.ExecContext(ctx, fmt.Sprintf("ALTER TABLE %s ADD %sINDEX %s (%s)", tableName, unique, indexName, strings.Join(b.Columns, ", ")))
+	run := Run{Seconds: time.Since(start).Seconds(), CPUSeconds: (stage.ProcessCPU() - cpu).Seconds()}
+	seen, watchErr := stop()
+	if err := errors.Join(err, watchErr); err != nil {
+		return Run{}, err
+	}
+	run.PeakRSSBytes, run.PeakTempBytes = seen.rssBytes, seen.tempBytes
+
+	run.Backfill = b.server.Node().Backfiller.LastResult()
+	if err := b.rememberIndex(); err != nil {
+		return Run{}, err
+	}
+	for _, q := range []string{"ADMIN CHECK TABLE " + tableName, "ALTER TABLE " + tableName + " DROP INDEX " + indexName} {
+		if _, err := b.db.ExecContext(ctx, q); err != nil {
+			return Run{}, fmt.Errorf("%s: %w", q, err)
+		}
+	}
+	return run, nil
+}
+
+// rememberIndex keeps the definition of the index that was just added.
+func (b *benchmark) rememberIndex() error {
+	t, ok := b.server.Node().Catalog.Current().Table(database, tableName)
+	if !ok {
+		return fmt.Errorf("table %s is not there", tableName)
+	}
+	b.table, b.index = t.Info, t.Info.FindIndexByName(indexName)
+	if b.index == nil {
+		return fmt.Errorf("index %s is not there", indexName)
+	}
+	return nil
+}
+
+// floorRuns is how often the floor is measured. The lowest counts: whatever
+// else the process does can only raise it.
+const floorRuns = 3
+
+// measureFloor measures what the index of the last run costs at the least.
+func (b *benchmark) measureFloor(ctx context.Context) (best backfill.Floor, err error) {
+	store := b.server.Node().Store
+	for i := range floorRuns {
+		ts, err := store.CurrentTS(ctx)
+		if err != nil {
+			return best, err
+		}
+		runtime.GC()
+		f, err := backfill.MeasureFloor(ctx, store, b.tempDir, backfill.Spec{Table: b.table, Indexes: []*model.IndexInfo{b.index}, TS: ts})
+		if err != nil {
+			return best, err
+		}
+		if i == 0 || f.Seconds < best.Seconds {
+			best = f
+		}
+	}
+	return best, nil
+}

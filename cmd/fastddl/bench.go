@@ -1,0 +1,69 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"fastddl/bench"
+	"fastddl/config"
+	"fastddl/server"
+)
+
+func newBenchCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "bench",
+		Short: "Measure; figures as JSON on standard output",
+		Args:  cobra.NoArgs,
+	}
+	cmd.AddCommand(newBenchAddIndexCommand())
+	return cmd
+}
+
+func newBenchAddIndexCommand() *cobra.Command {
+	var (
+		opts     bench.Options
+		logLevel string
+		fast     string
+	)
+	opts.EnsureDefaults()
+	cmd := &cobra.Command{
+		Use:     "addindex",
+		Short:   "Measure ADD INDEX on a table of its own, and the floor of the machine",
+		Example: "  fastddl bench addindex --rows 2000000\n  fastddl bench addindex --columns 'c(20),k' --workers 1 --fast-reorg off",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			switch fast {
+			case "on":
+			case "off":
+				opts.Transactional = true
+			default:
+				return fmt.Errorf("fast-reorg %q is neither on nor off", fast)
+			}
+			logger, closeLog, err := server.NewLogger(config.Log{Level: logLevel, Format: "text"})
+			if err != nil {
+				return err
+			}
+			defer closeLog()
+			server.RedirectLibraryLogs(logger)
+			opts.Logger, opts.Version = logger, version
+			opts.Progress = func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), line) }
+			result, err := bench.AddIndex(cmd.Context(), opts)
+			if err != nil {
+				return err
+			}
+			return result.WriteJSON(cmd.OutOrStdout())
+		},
+	}
+	f := cmd.Flags()
+	f.IntVar(&opts.Rows, "rows", opts.Rows, "`ROWS` of the table")
+	f.StringSliceVar(&opts.Columns, "columns", opts.Columns, "key `PARTS` of the index, such as k or c(20)")
+	f.BoolVar(&opts.Unique, "unique", opts.Unique, "add a unique index")
+	f.IntVar(&opts.Workers, "workers", opts.Workers, "tidb_ddl_reorg_worker_cnt")
+	f.IntVar(&opts.Runs, "runs", opts.Runs, "how often the index is added and dropped")
+	f.StringVar(&fast, "fast-reorg", "on", "tidb_ddl_enable_fast_reorg: on, or off for the backfill by transactions")
+	f.StringVar(&opts.StorePath, "store-path", opts.StorePath, "`FOLDER` of the store, which stays (default: a temporary one)")
+	f.Uint64Var(&opts.Seed, "seed", opts.Seed, "`SEED` of the rows")
+	f.StringVarP(&logLevel, "log-level", "L", "error", "lowest `LEVEL` of the server's log that is shown")
+	return cmd
+}

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"fastddl/config"
+	"fastddl/demo"
+	"fastddl/server"
+)
+
+func newDemoCommand() *cobra.Command {
+	var opts demo.Options
+	opts.EnsureDefaults()
+	var logLevel string
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "Build an index on a table under load, and show what the load felt",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			logger, closeLog, err := server.NewLogger(config.Log{Level: logLevel, Format: "text"})
+			if err != nil {
+				return err
+			}
+			defer closeLog()
+			server.RedirectLibraryLogs(logger)
+			opts.Logger = logger
+			opts.Out = cmd.OutOrStdout()
+			opts.Terminal = isTerminal(opts.Out)
+			return demo.Run(cmd.Context(), opts)
+		},
+	}
+	f := cmd.Flags()
+	f.IntVar(&opts.Rows, "rows", opts.Rows, "`ROWS` of the table")
+	f.IntVar(&opts.Threads, "threads", opts.Threads, "`CONNECTIONS` of the load")
+	f.Float64Var(&opts.Rate, "rate", opts.Rate, "bound on the load's `TRANSACTIONS` per second; 0 is none")
+	f.DurationVar(&opts.Phase, "phase", opts.Phase, "how long the load is measured before and after the build")
+	f.StringVar(&opts.Dir, "dir", opts.Dir, "`FOLDER` for the temporary files (default: the system's)")
+	f.StringVarP(&logLevel, "log-level", "L", "error", "lowest `LEVEL` of the server's log that is shown")
+	return cmd
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}

@@ -1,0 +1,11 @@
+// Command fastddl is a SQL node that speaks MySQL's protocol and builds indexes
+// online.
+//
+//	fastddl server          serves MySQL clients
+//	fastddl demo            builds an index under load and shows what it costs
+//	fastddl bench addindex  measures ADD INDEX; figures as JSON
+//	fastddl version         prints the build
+//
+// It ends with exit code 1 and one line on standard error when something went
+// wrong.
+package main

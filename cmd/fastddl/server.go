@@ -1,0 +1,51 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"fastddl/config"
+	"fastddl/server"
+)
+
+func newServerCommand() *cobra.Command {
+	var flags *config.Flags
+	cmd := &cobra.Command{
+		Use:     "server",
+		Short:   "Serve MySQL clients until SIGTERM or SIGINT",
+		Example: "  fastddl server --path ./data\n  mysql -h 127.0.0.1 -P 4000 -u root test",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := flags.Load()
+			if err != nil {
+				return err
+			}
+			return serve(cmd, cfg)
+		},
+	}
+	flags = config.BindFlags(cmd.Flags())
+	return cmd
+}
+
+func serve(cmd *cobra.Command, cfg config.Config) error {
+	logger, closeLog, err := server.NewLogger(cfg.Log)
+	if err != nil {
+		return err
+	}
+	defer closeLog()
+	server.RedirectLibraryLogs(logger)
+
+	srv, err := server.Start(cmd.Context(), server.Options{Config: cfg, Logger: logger, Version: version, GitHash: gitHash})
+	if err != nil {
+		return err
+	}
+	// Scripts that asked for a free port read it here.
+	fmt.Fprintf(cmd.OutOrStdout(), "listening on %s\n", srv.Addr())
+	if addr := srv.StatusAddr(); addr != nil {
+		fmt.Fprintf(cmd.OutOrStdout(), "status on http://%s\n", addr)
+	}
+	<-cmd.Context().Done()
+	return srv.Shutdown(context.Background())
+}
