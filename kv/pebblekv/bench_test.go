@@ -199,3 +199,26 @@ func BenchmarkGet(b *testing.B) {
 		require.NoError(b, txn.Rollback())
 	}
 }
+
+// BenchmarkGC looks at rows that were all written since the last run and have
+// one version each.
+func BenchmarkGC(b *testing.B) {
+	s, err := Open(b.TempDir(), Options{GCRunInterval: func() time.Duration { return 0 }})
+	require.NoError(b, err)
+	defer s.Close()
+	loadSysbench(b, s)
+	ts, err := s.CurrentTS(b.Context())
+	require.NoError(b, err)
+	keys, worked := 0, time.Duration(0)
+	for b.Loop() {
+		run := gcRun{store: s, safePoint: ts}
+		for pos := []byte{}; pos != nil; {
+			start := time.Now()
+			pos, err = run.collectSlice(b.Context(), pos)
+			worked += time.Since(start)
+			require.NoError(b, err)
+		}
+		keys += run.keys
+	}
+	b.ReportMetric(float64(worked.Nanoseconds())/float64(keys), "ns/key")
+}

@@ -58,8 +58,11 @@ func (t *txn) commit(ctx context.Context) error {
 	held := s.latches.acquire(keys)
 	p, batch, err := t.applyLatched(ctx, keys)
 	s.latches.release(held)
-	if err != nil || p == nil {
-		return err
+	if err != nil {
+		return t.afterConflict(ctx, err)
+	}
+	if p == nil {
+		return nil
 	}
 	if !s.opts.DisableSync {
 		err = s.awaitSync(batch)
@@ -67,6 +70,18 @@ func (t *txn) commit(ctx context.Context) error {
 		err = batch.Close()
 	}
 	return t.settle(p, err)
+}
+
+// afterConflict waits, if err is a conflict, until a transaction that begins
+// now sees what this one lost against. A retry at once would otherwise read the
+// old state and lose again and again, until the winner's log record is synced.
+func (t *txn) afterConflict(ctx context.Context, err error) error {
+	var conflict *kv.WriteConflictError
+	if errors.As(err, &conflict) {
+		// A failed store or an ended context shows in what the caller does next.
+		_ = t.store.timeline.awaitCommits(ctx, conflict.ConflictTS)
+	}
+	return err
 }
 
 // settle ends a commit whose batch was handed to the engine.

@@ -227,6 +227,7 @@ func TestLogFails(t *testing.T) {
 	require.Equal(t, fmt.Sprint(lastAcked.Load()), string(v), "what is read is not the last acknowledged value")
 	require.NoError(t, txn.Set([]byte("a"), []byte("2")))
 	require.ErrorIs(t, txn.Commit(t.Context()), errorfs.ErrInjected)
+	require.ErrorIs(t, s.Healthy(), errorfs.ErrInjected)
 	require.ErrorIs(t, s.DeleteRange(t.Context(), kv.KeyRange{}), errorfs.ErrInjected)
 	require.Error(t, s.Import(t.Context(), []kv.ImportUnit{&importUnit{store: s, version: acked}}))
 	snap, err := s.Snapshot(t.Context(), acked)
@@ -250,6 +251,53 @@ func TestLogFails(t *testing.T) {
 	// The one commit whose result was undetermined may have come through.
 	require.Contains(t, []string{fmt.Sprint(lastAcked.Load()), fmt.Sprint(lastAcked.Load() + 1)}, string(v))
 	put(t, after, "a", "3")
+}
+
+// TestConflictWaitsForWinner holds up the log while two transactions conflict:
+// the loser is told when a retry can succeed, not before.
+func TestConflictWaitsForWinner(t *testing.T) {
+	syncing, goOn := make(chan struct{}, 100), make(chan struct{})
+	fsys, _, slow := failingFS(func(op errorfs.Op) bool {
+		if isLog(op) && op.Kind != errorfs.OpFileWrite {
+			syncing <- struct{}{}
+			<-goOn
+		}
+		return false
+	})
+	s := open(t, "db", Options{FS: fsys})
+	loser, err := s.Begin(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, loser.Set([]byte("k"), []byte("loser")))
+	_, err = s.CurrentTS(t.Context()) // no timestamp window has to be saved later
+	require.NoError(t, err)
+	slow.Store(true)
+
+	winner, err := s.Begin(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, winner.Set([]byte("k"), []byte("winner")))
+	won, lost := make(chan error, 1), make(chan error, 1)
+	go func() { won <- winner.Commit(context.Background()) }()
+	<-syncing
+	go func() { lost <- loser.Commit(context.Background()) }()
+	select {
+	case err := <-lost:
+		require.Fail(t, "told while a retry could not succeed", "%v", err)
+	case err := <-won:
+		require.Fail(t, "acknowledged before the log was synced", "%v", err)
+	case <-time.After(20 * time.Millisecond):
+	}
+	slow.Store(false)
+	close(goOn)
+	require.True(t, kv.IsWriteConflict(<-lost))
+	again, err := s.Begin(t.Context())
+	require.NoError(t, err)
+	v, err := again.Get(t.Context(), []byte("k"))
+	require.NoError(t, err)
+	require.Equal(t, "winner", string(v))
+	require.NoError(t, again.Set([]byte("k"), []byte("loser")))
+	require.NoError(t, again.Commit(t.Context()))
+	require.NoError(t, <-won)
+	require.NoError(t, s.Healthy())
 }
 
 // TestImportFails breaks the writing of an import file and its ingestion.

@@ -39,7 +39,8 @@
 // locks. Then it takes its timestamp; so of two commits that write the same
 // checked key, one is complete in the memtable before the other looks, and
 // finds it. Latches are given back before the log is synced: a version that is
-// not durable yet is a conflict all the same.
+// not durable yet is a conflict all the same; but the loser is told only when a
+// retry would see it.
 //
 // A key that is locked but not written leaves no version. Its stripe remembers
 // it in memory until no transaction is old enough to conflict with it; if too

@@ -16,8 +16,12 @@ import (
 
 const (
 	// gcSlice is how long collection works before it rests for as long.
-	gcSlice      = 10 * time.Millisecond
+	gcSlice = 10 * time.Millisecond
+	// gcBatchBytes is the size at which the deletions found so far are applied.
 	gcBatchBytes = 1 << 20
+	// gcDullKeys is how many keys without a recent version are walked over before
+	// seeking to the next one that has one.
+	gcDullKeys = 32
 	// gcPoll is how often a changed run interval is noticed.
 	gcPoll = 5 * time.Second
 )
@@ -27,8 +31,6 @@ type collector struct {
 	mu sync.Mutex // one run at a time
 	// done is the safe point of the last complete run.
 	done uint64
-	// batchBytes is the size at which the deletions found so far are applied.
-	batchBytes int
 }
 
 // collectPeriodically runs garbage collection until ctx ends.
@@ -93,8 +95,8 @@ func (s *Store) RunGC(ctx context.Context) error {
 
 // gcRun is one run. A key can have become garbage since the last complete run
 // only if it has a version between the two safe points: everything else was
-// newest, or gone, at the last one already. The keys to look at are therefore
-// found through the time property of files and blocks.
+// newest, or gone, at the last one already. Where such versions are is found
+// through the time property of files and blocks.
 type gcRun struct {
 	store *Store
 	// from and safePoint bound the versions that make a key worth a look. Both
@@ -102,7 +104,7 @@ type gcRun struct {
 	from, safePoint uint64
 
 	batch    *pebble.Batch
-	key      []byte // scratch
+	key      []byte // the bare engine key of the key being looked at
 	keys     int    // looked at
 	versions int    // deleted
 }
@@ -126,76 +128,116 @@ func (g *gcRun) collectAll(ctx context.Context) error {
 
 // collectSlice works from pos on for about gcSlice. It returns where to go on,
 // or nil at the end of the key space.
+//
+// Two iterators take turns: one that sees only blocks with versions of the
+// right time finds the next key worth a look, and one that sees everything
+// looks at it and at what follows, until there is nothing of interest nearby.
 func (g *gcRun) collectSlice(ctx context.Context, pos []byte) (next []byte, err error) {
 	var bounds pebble.IterOptions
 	bounds.LowerBound, bounds.UpperBound = engineBounds(kv.KeyRange{Start: pos})
-	versions, err := g.store.db.NewIterWithContext(ctx, &bounds)
+	all, err := g.store.db.NewIterWithContext(ctx, &bounds)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, versions.Close()) }()
+	defer func() { err = errors.Join(err, all.Close()) }()
 	bounds.PointKeyFilters = append(make([]pebble.BlockPropertyFilter, 0, 2),
 		cockroachkvs.NewMVCCTimeIntervalFilter(g.from, g.safePoint))
-	candidates, err := g.store.db.NewIterWithContext(ctx, &bounds)
+	recent, err := g.store.db.NewIterWithContext(ctx, &bounds)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, candidates.Close()) }()
+	defer func() { err = errors.Join(err, recent.Close()) }()
 
 	g.batch = g.store.db.NewBatch()
 	deadline := time.Now().Add(gcSlice)
-	for candidates.First(); candidates.Valid(); {
-		key, ts, err := splitVersion(candidates.Key())
+	for seek := bounds.LowerBound; ; seek = appendBare(seek[:0], next) {
+		found, err := g.findRecent(recent, seek)
+		if err == nil && found {
+			all.SeekGE(g.key)
+			next, err = g.collectRun(all, deadline)
+		}
 		if err != nil {
 			return nil, errors.Join(err, g.batch.Close())
 		}
-		if g.keys%64 == 0 && time.Now().After(deadline) {
-			next = append([]byte{}, key...)
-			break
+		if !found || next == nil {
+			return nil, g.flush()
 		}
-		if ts < g.from || ts > g.safePoint {
-			candidates.Next()
-			continue
+		if time.Now().After(deadline) {
+			return next, g.flush()
 		}
-		if err := g.collectKey(versions, key); err != nil {
-			return nil, errors.Join(err, g.batch.Close())
-		}
-		candidates.NextPrefix()
 	}
-	if err := candidates.Error(); err != nil {
-		return nil, errors.Join(err, g.batch.Close())
-	}
-	return next, g.flush()
 }
 
-// collectKey deletes what is shadowed at the safe point of one key: everything
-// older than the newest version at or below it, and that version too if it is
-// a tombstone, but only after all that it hides.
-func (g *gcRun) collectKey(versions *pebble.Iterator, key []byte) error {
-	g.keys++
-	g.key = appendVersion(g.key[:0], key, g.safePoint)
-	if !versions.SeekGE(g.key) {
-		return versions.Error()
-	}
-	newest := versions.Key()
-	if string(userKey(newest)) != string(key) {
-		return nil
-	}
-	value, err := versions.ValueAndErr()
-	if err != nil {
-		return err
-	}
-	tombstone := len(value) == 0
-	g.key = append(g.key[:0], newest...)
-	for versions.Next() && string(userKey(versions.Key())) == string(g.key[:len(g.key)-versionOverhead]) {
-		if err := g.delete(versions.Key()); err != nil {
-			return err
+// findRecent finds the first key from seek on that has a version of the right
+// time, and puts its bare engine key into g.key.
+func (g *gcRun) findRecent(recent *pebble.Iterator, seek []byte) (bool, error) {
+	for valid := recent.SeekGE(seek); valid; valid = recent.Next() {
+		key, ts, err := splitVersion(recent.Key())
+		if err != nil {
+			return false, err
+		}
+		if g.isRecent(ts) {
+			g.key = appendBare(g.key[:0], key)
+			return true, nil
 		}
 	}
-	if err := versions.Error(); err != nil || !tombstone {
-		return err
+	return false, recent.Error()
+}
+
+func (g *gcRun) isRecent(ts uint64) bool { return g.from <= ts && ts <= g.safePoint }
+
+// collectRun looks at one key after the other, as long as there is one with a
+// recent version among the last few, or until the deadline. It returns the key
+// that is next, or nil at the end.
+func (g *gcRun) collectRun(all *pebble.Iterator, deadline time.Time) ([]byte, error) {
+	for dull := 0; all.Valid(); g.keys++ {
+		if dull == gcDullKeys || g.keys%64 == 63 && time.Now().After(deadline) {
+			return append([]byte{}, userKey(all.Key())...), nil
+		}
+		recent, err := g.collectKey(all)
+		if err != nil {
+			return nil, err
+		}
+		if dull++; recent {
+			dull = 0
+		}
 	}
-	return g.delete(g.key)
+	return nil, all.Error()
+}
+
+// collectKey deletes what is shadowed at the safe point of the key the iterator
+// stands on: everything older than the newest version at or below it, and that
+// version too if it is a tombstone, but only after all that it hides. It moves
+// the iterator to the next key, and reports whether there was a recent version.
+func (g *gcRun) collectKey(all *pebble.Iterator) (recent bool, err error) {
+	g.key = appendBare(g.key[:0], userKey(all.Key()))
+	var shadowing uint64 // timestamp of the newest version at or below the safe point
+	tombstone := false
+	for ; all.Valid() && sameUserKey(all.Key(), g.key); all.Next() {
+		_, ts, err := splitVersion(all.Key())
+		if err != nil {
+			return false, err
+		}
+		recent = recent || g.isRecent(ts)
+		switch {
+		case ts > g.safePoint:
+		case shadowing == 0:
+			value, err := all.ValueAndErr()
+			if err != nil {
+				return false, err
+			}
+			shadowing, tombstone = ts, len(value) == 0
+		default:
+			if err := g.delete(all.Key()); err != nil {
+				return false, err
+			}
+		}
+	}
+	if err := all.Error(); err != nil || !tombstone {
+		return recent, err
+	}
+	key := g.key[:len(g.key)-1]
+	return recent, g.delete(appendVersion(make([]byte, 0, len(key)+versionOverhead), key, shadowing))
 }
 
 func (g *gcRun) delete(engineKey []byte) error {
@@ -203,7 +245,7 @@ func (g *gcRun) delete(engineKey []byte) error {
 	if err := g.batch.Delete(engineKey, nil); err != nil {
 		return err
 	}
-	if g.batch.Len() < g.store.gc.batchBytes {
+	if g.batch.Len() < gcBatchBytes {
 		return nil
 	}
 	if err := g.flush(); err != nil {

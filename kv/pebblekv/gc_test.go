@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
 
@@ -162,33 +163,40 @@ func TestGCImport(t *testing.T) {
 	require.Equal(t, version{"k", sp, "i"}, versions[0])
 }
 
-// TestGCOrder reads a deleted key while its versions are collected one by one:
-// none of them comes back for a moment.
+// TestGCOrder looks at the deletions of one key: the tombstone's is the last,
+// so that what it hides does not come back wherever a crash cuts them off.
 func TestGCOrder(t *testing.T) {
 	s := gcStore(t)
-	s.gc.batchBytes = 1
-	for i := range 3000 {
-		put(t, s, "k", fmt.Sprint(i))
+	var want []uint64
+	for i := range 5 {
+		want = append(want, put(t, s, "k", fmt.Sprint(i)))
 	}
-	deleted := put(t, s, "k", "")
-	_, err := s.HoldGC(t.Context(), "reader", deleted, time.Minute)
+	slices.Reverse(want)
+	want = append(want, put(t, s, "k", ""))
+
+	g := gcRun{store: s, safePoint: want[5], batch: s.db.NewBatch()}
+	it, err := s.db.NewIter(nil)
 	require.NoError(t, err)
-	snap, err := s.Snapshot(t.Context(), deleted)
+	require.True(t, it.SeekGE(appendBare(nil, []byte("k"))))
+	recent, err := g.collectKey(it)
 	require.NoError(t, err)
-	defer func() { require.NoError(t, snap.Close()) }()
-	done := make(chan error, 1)
-	go func() { done <- s.RunGC(t.Context()) }()
-	for {
-		_, err := snap.Get(t.Context(), []byte("k"))
-		require.ErrorIs(t, err, kv.ErrNotExist)
-		select {
-		case err := <-done:
-			require.NoError(t, err)
-			require.Empty(t, rawVersions(t, s))
-			return
-		default:
+	require.True(t, recent)
+	require.NoError(t, it.Close())
+	var got []uint64
+	for r := g.batch.Reader(); ; {
+		kind, key, _, ok, err := r.Next()
+		require.NoError(t, err)
+		if !ok {
+			break
 		}
+		require.Equal(t, pebble.InternalKeyKindDelete, kind)
+		_, ts, err := splitVersion(key)
+		require.NoError(t, err)
+		got = append(got, ts)
 	}
+	require.Equal(t, want, got)
+	require.NoError(t, g.flush())
+	require.Empty(t, rawVersions(t, s))
 }
 
 // gcModel is a random multi-version map beside a store.
@@ -196,6 +204,7 @@ type gcModel struct {
 	t     *testing.T
 	s     *Store
 	rnd   *rand.Rand
+	keys  int
 	at    []uint64            // commit timestamps
 	state []map[string]string // what is visible at each of them
 }
@@ -208,8 +217,8 @@ func (m *gcModel) commit() {
 		}
 	}
 	var pairs []string
-	for i := range 1 + m.rnd.IntN(6) {
-		k := fmt.Sprintf("%02d", m.rnd.IntN(30))
+	for i := range 1 + m.rnd.IntN(m.keys/10+5) {
+		k := fmt.Sprintf("%03d", m.rnd.IntN(m.keys))
 		v := fmt.Sprintf("%d.%d", len(m.at), i)
 		if m.rnd.IntN(3) == 0 {
 			v = ""
@@ -273,9 +282,15 @@ func (m *gcModel) checkCollected(safePoint uint64) {
 // TestGCModel collects garbage at random safe points between random commits,
 // with flushes and reopens.
 func TestGCModel(t *testing.T) {
+	for _, keys := range []int{10, 500} {
+		t.Run(fmt.Sprintf("%d keys", keys), func(t *testing.T) { runGCModel(t, keys) })
+	}
+}
+
+func runGCModel(t *testing.T, keys int) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	m := &gcModel{t: t, s: gcStore(t), rnd: rand.New(rand.NewPCG(seed, 0))}
+	m := &gcModel{t: t, s: gcStore(t), rnd: rand.New(rand.NewPCG(seed, 0)), keys: keys}
 	for range 60 {
 		for range 1 + m.rnd.IntN(5) {
 			m.commit()

@@ -175,16 +175,15 @@ func (i *forwardIter) settle(skipCurrent bool) error {
 // next key.
 func (i *forwardIter) skipNewer(key []byte) {
 	i.seek = appendVersion(i.seek[:0], key, i.view.ts)
-	prefix := i.seek[:len(key)+1]
+	bare := i.seek[:len(key)+1]
 	for range stepsBeforeSeek {
 		if !i.it.Next() {
 			return
 		}
-		k := i.it.Key()
-		if !bytes.HasPrefix(k, prefix) || len(k) != len(i.seek) {
+		if !sameUserKey(i.it.Key(), bare) {
 			return
 		}
-		if _, ts, err := splitVersion(k); err != nil || ts <= i.view.ts {
+		if _, ts, err := splitVersion(i.it.Key()); err != nil || ts <= i.view.ts {
 			return
 		}
 	}

@@ -1,6 +1,7 @@
 package pebblekv
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -72,6 +73,12 @@ func userKey(engineKey []byte) []byte {
 		return nil
 	}
 	return engineKey[:n-1]
+}
+
+// sameUserKey says whether a version's engine key belongs to the key whose bare
+// engine key is given.
+func sameUserKey(engineKey, bare []byte) bool {
+	return len(engineKey) == len(bare)+tsSuffixLen && bytes.HasPrefix(engineKey, bare)
 }
 
 // engineBounds are the bounds of r's versions, confined to the user key space.

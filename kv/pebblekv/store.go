@@ -53,7 +53,6 @@ func Open(path string, opts Options) (*Store, error) {
 		log:     opts.Logger,
 		latches: newLatches(),
 		load:    newLoadMeter(),
-		gc:      collector{batchBytes: gcBatchBytes},
 	}
 	if s.fs == nil {
 		s.fs = vfs.Default
@@ -124,6 +123,11 @@ func (s *Store) persistTSBound(bound uint64) error {
 
 // Name is "pebble".
 func (s *Store) Name() string { return "pebble" }
+
+// Healthy says why the store takes no writes at the moment, if so. A store that
+// has failed stays so until it is opened again; reads of what was acknowledged
+// go on.
+func (s *Store) Healthy() error { return s.health.writable() }
 
 // Close implements kv.Store. It waits for running operations and open
 // iterators; open transactions and snapshots fail afterwards. If some are still
