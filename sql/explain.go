@@ -96,7 +96,11 @@ func (x *explainer) subqueries(node gms.Node) {
 }
 
 func (x *explainer) scan(n *plan.ResolvedTable, a above) {
-	t, ok := n.UnderlyingTable().(*Table)
+	if n.Name() == "" {
+		// A SELECT without FROM.
+		return
+	}
+	t, ok := ownTable(n.UnderlyingTable())
 	if !ok {
 		x.add(name(n.Name(), a), "ALL", nil, nil, nil, a.extra(false))
 		return
@@ -111,16 +115,13 @@ func (x *explainer) scan(n *plan.ResolvedTable, a above) {
 }
 
 func (x *explainer) indexed(n *plan.IndexedTableAccess, a above) {
-	t, ok := n.UnderlyingTable().(*Table)
+	t, ok := ownTable(n.UnderlyingTable())
 	idx, known := n.Index().(*index)
 	if !ok || !known {
 		x.add(name(n.Name(), a), "ref", n.Index().ID(), n.Index().ID(), nil, a.extra(false))
 		return
 	}
 	columns := t.columns
-	if it, ok := n.Table.(*indexedTable); ok {
-		columns = it.columns
-	}
 	covered := !idx.clustered && !slices.Contains(columns, t.def.width()) &&
 		(columns != nil || !t.def.hasRowID) && t.def.table.Reader(nil, columns, nil).Covers(idx.info)
 	access, rows := x.access(n, idx)

@@ -49,14 +49,14 @@ func (h *Handler) session(c *mysql.Conn) *Session {
 // ComQuery implements mysql.Handler.
 func (h *Handler) ComQuery(ctx context.Context, c *mysql.Conn, query string, callback mysql.ResultSpoolFn) error {
 	return h.run(ctx, c, func(sent *bool) error {
-		return h.Handler.ComQuery(ctx, c, query, marking(sent, callback))
+		return h.Handler.ComQuery(ctx, c, query, h.marking(sent, callback))
 	})
 }
 
 // ComMultiQuery implements mysql.Handler.
 func (h *Handler) ComMultiQuery(ctx context.Context, c *mysql.Conn, query string, callback mysql.ResultSpoolFn) (remainder string, err error) {
 	err = h.run(ctx, c, func(sent *bool) (err error) {
-		remainder, err = h.Handler.ComMultiQuery(ctx, c, query, marking(sent, callback))
+		remainder, err = h.Handler.ComMultiQuery(ctx, c, query, h.marking(sent, callback))
 		return err
 	})
 	return remainder, err
@@ -67,14 +67,16 @@ func (h *Handler) ComStmtExecute(ctx context.Context, c *mysql.Conn, prepare *my
 	return h.run(ctx, c, func(sent *bool) error {
 		return h.Handler.ComStmtExecute(ctx, c, prepare, func(r *sqltypes.Result) error {
 			*sent = true
+			h.engine.fixTimes(r)
 			return callback(r)
 		})
 	})
 }
 
-func marking(sent *bool, callback mysql.ResultSpoolFn) mysql.ResultSpoolFn {
+func (h *Handler) marking(sent *bool, callback mysql.ResultSpoolFn) mysql.ResultSpoolFn {
 	return func(r *sqltypes.Result, more bool) error {
 		*sent = true
+		h.engine.fixTimes(r)
 		return callback(r, more)
 	}
 }

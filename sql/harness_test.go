@@ -4,7 +4,10 @@ import (
 	"context"
 	dbsql "database/sql"
 	"fmt"
+	"io"
 	"net"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -51,6 +54,7 @@ type node struct {
 	server  *server.Server
 	served  chan struct{}
 	addr    string
+	clients []io.Closer
 }
 
 func newNode(t testing.TB) *node { return openNode(t, vfs.NewMem()) }
@@ -93,6 +97,9 @@ func (n *node) close() {
 	if n.server == nil {
 		return
 	}
+	for _, c := range slices.Backward(n.clients) {
+		_ = c.Close()
+	}
 	require.NoError(n.t, n.server.Close())
 	<-n.served
 	n.server.SessionManager().WaitForClosedConnections()
@@ -107,6 +114,7 @@ func (n *node) open(user, params string) *dbsql.DB {
 	db, err := dbsql.Open("mysql", fmt.Sprintf("%s@tcp(%s)/test?%s", user, n.addr, params))
 	require.NoError(n.t, err)
 	n.t.Cleanup(func() { _ = db.Close() })
+	n.clients = append(n.clients, db)
 	return db
 }
 
@@ -118,7 +126,8 @@ func (n *node) connWith(params string) *conn {
 	db := n.open("root", params)
 	c, err := db.Conn(context.Background())
 	require.NoError(n.t, err)
-	n.t.Cleanup(func() { _ = c.Close(); _ = db.Close() })
+	n.t.Cleanup(func() { _ = c.Close() })
+	n.clients = append(n.clients, c)
 	return &conn{n.t, c, db}
 }
 
@@ -320,3 +329,35 @@ func (noChecker) CheckTable(context.Context, string, string, string) error { ret
 func (noChecker) Checksum(context.Context, string, string) (stmt.Checksum, error) {
 	return stmt.Checksum{}, nil
 }
+
+var shared struct {
+	sync.Mutex
+	node *node
+	uses int
+}
+
+// sharedNode returns a node that parallel tests use together.
+func sharedNode(t *testing.T) *node {
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.node == nil {
+		shared.node = newNode(noCleanup{t})
+	}
+	shared.uses++
+	t.Cleanup(func() {
+		shared.Lock()
+		defer shared.Unlock()
+		if shared.uses--; shared.uses == 0 {
+			shared.node.close()
+			shared.node = nil
+		}
+	})
+	n := *shared.node
+	n.t = t
+	return &n
+}
+
+// noCleanup leaves closing to the last of the tests that share a node.
+type noCleanup struct{ testing.TB }
+
+func (noCleanup) Cleanup(func()) {}

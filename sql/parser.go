@@ -14,13 +14,17 @@ type observingParser struct{ gms.Parser }
 
 // Parse implements sql.Parser.
 func (p *observingParser) Parse(ctx *gms.Context, query string, multi bool) (sqlparser.Statement, string, string, error) {
-	stmt, text, remainder, err := p.Parser.Parse(ctx, query, multi)
-	observe(ctx, text, stmt)
-	return stmt, text, remainder, err
+	return p.ParseWithOptions(ctx, query, ';', multi, gms.LoadSqlMode(ctx).ParserOptions())
 }
 
 // ParseWithOptions implements sql.Parser.
 func (p *observingParser) ParseWithOptions(ctx context.Context, query string, delimiter rune, multi bool, options sqlparser.ParserOptions) (sqlparser.Statement, string, string, error) {
+	if s, ok := ownSession(ctx); ok {
+		if alter, length, ok := setPassword(s, query); ok {
+			stmt, _, _, err := p.Parser.ParseWithOptions(ctx, alter, delimiter, false, options)
+			return stmt, alter, query[length:], err
+		}
+	}
 	stmt, text, remainder, err := p.Parser.ParseWithOptions(ctx, query, delimiter, multi, options)
 	observe(ctx, text, stmt)
 	return stmt, text, remainder, err
@@ -28,18 +32,20 @@ func (p *observingParser) ParseWithOptions(ctx context.Context, query string, de
 
 // ParseOneWithOptions implements sql.Parser.
 func (p *observingParser) ParseOneWithOptions(ctx context.Context, query string, options sqlparser.ParserOptions) (sqlparser.Statement, int, error) {
+	if s, ok := ownSession(ctx); ok {
+		if alter, length, ok := setPassword(s, query); ok {
+			stmt, _, err := p.Parser.ParseOneWithOptions(ctx, alter, options)
+			return stmt, length, err
+		}
+	}
 	stmt, next, err := p.Parser.ParseOneWithOptions(ctx, query, options)
 	observe(ctx, query, stmt)
 	return stmt, next, err
 }
 
 func observe(ctx context.Context, text string, stmt sqlparser.Statement) {
-	c, ok := ctx.(*gms.Context)
+	s, ok := ownSession(ctx)
 	if !ok || stmt == nil {
-		return
-	}
-	s, ok := c.Session.(*Session)
-	if !ok {
 		return
 	}
 	if _, ok := stmt.(*sqlparser.Show); ok {

@@ -185,3 +185,14 @@ func (t *indexedTable) LookupPartitions(ctx *gms.Context, lookup gms.IndexLookup
 	}
 	return gms.PartitionsToPartitionIter(part), nil
 }
+
+// ownTable returns the table of ours that t is.
+func ownTable(t gms.Table) (*Table, bool) {
+	switch t := t.(type) {
+	case *Table:
+		return t, true
+	case *indexedTable:
+		return t.Table, true
+	}
+	return nil, false
+}
