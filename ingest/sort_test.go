@@ -58,7 +58,7 @@ func intKey(v, handle uint64) []byte {
 func TestSortOrdersKeysAndKeepsEqualOnesInOrder(t *testing.T) {
 	r := newRand(t)
 	for name, shape := range keyShapes {
-		for _, n := range []int{0, 1, 2, 3, radixMin - 1, radixMin, 5000} {
+		for _, n := range []int{0, 1, 2, 3, radixMin - 1, radixMin, 2000} {
 			t.Run(fmt.Sprintf("%s/%d", name, n), func(t *testing.T) {
 				var a arena
 				var want [][]byte

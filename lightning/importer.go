@@ -36,6 +36,7 @@ type Importer struct {
 	mu           sync.Mutex
 	pending      []kv.ImportUnit
 	pendingBytes uint64
+	waiting      int // writers that wait for quota
 	stats        Stats
 }
 
@@ -56,17 +57,41 @@ func (im *Importer) Stats() Stats {
 }
 
 // add takes over a finished unit whose size has been acquired from the quota,
-// and imports when enough has come together.
+// and imports when enough has come together or somebody waits for the quota that
+// finished units hold.
 func (im *Importer) add(ctx context.Context, unit kv.ImportUnit) error {
 	im.mu.Lock()
 	im.pending = append(im.pending, unit)
 	im.pendingBytes += unit.Size()
-	full := im.pendingBytes >= im.opts.ImportBatchBytes
+	full := im.pendingBytes >= im.opts.ImportBatchBytes || im.waiting > 0
 	im.mu.Unlock()
 	if full {
 		return im.Flush(ctx)
 	}
 	return nil
+}
+
+// acquire acquires n bytes of quota. When there are none, finished files make
+// room: those there are now, and by add those that come while it waits.
+func (im *Importer) acquire(ctx context.Context, n int64) error {
+	if im.opts.Quota.TryAcquire(n) {
+		return nil
+	}
+	im.wait(1)
+	defer im.wait(-1)
+	if err := im.Flush(ctx); err != nil {
+		return err
+	}
+	if err := im.opts.Quota.Acquire(ctx, n); err != nil {
+		return fmt.Errorf("lightning: wait for disk quota: %w", err)
+	}
+	return nil
+}
+
+func (im *Importer) wait(n int) {
+	im.mu.Lock()
+	defer im.mu.Unlock()
+	im.waiting += n
 }
 
 // Flush imports all finished files. When it returns nil, every pair of every

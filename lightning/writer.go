@@ -81,9 +81,10 @@ func (w *Writer) Abort() error {
 }
 
 func (w *Writer) open(ctx context.Context) error {
-	if err := w.acquireFirst(ctx); err != nil {
+	if err := w.im.acquire(ctx, acquireBytes); err != nil {
 		return err
 	}
+	w.acquired = acquireBytes
 	file, err := w.im.opts.Store.NewImportWriter(ctx, kv.ImportOptions{Dir: w.im.opts.Dir, Version: w.im.opts.Version})
 	if err != nil {
 		w.im.opts.Quota.Release(w.acquired)
@@ -91,21 +92,6 @@ func (w *Writer) open(ctx context.Context) error {
 		return fmt.Errorf("lightning: open file: %w", err)
 	}
 	w.file, w.pairs, w.unpolled = file, 0, 0
-	return nil
-}
-
-// acquireFirst acquires the quota for a new file. When there is none, the
-// finished files have to make room before it waits.
-func (w *Writer) acquireFirst(ctx context.Context) error {
-	if !w.im.opts.Quota.TryAcquire(acquireBytes) {
-		if err := w.im.Flush(ctx); err != nil {
-			return err
-		}
-		if err := w.im.opts.Quota.Acquire(ctx, acquireBytes); err != nil {
-			return fmt.Errorf("lightning: wait for disk quota: %w", err)
-		}
-	}
-	w.acquired = acquireBytes
 	return nil
 }
 

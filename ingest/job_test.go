@@ -1,0 +1,231 @@
+package ingest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fastddl/config"
+	"fastddl/kv"
+	"fastddl/kv/pebblekv"
+)
+
+type jobFixture struct {
+	ctx     context.Context
+	store   kv.Store
+	globals *config.Globals
+	opts    JobOptions
+}
+
+func newJobFixture(t *testing.T, indexes ...Index) *jobFixture {
+	s, err := pebblekv.Open(filepath.Join(t.TempDir(), "db"), pebblekv.Options{DisableSync: true, CacheBytes: 8 << 20})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	f := &jobFixture{ctx: context.Background(), store: s, globals: config.NewGlobals()}
+	version, err := s.CurrentTS(f.ctx)
+	require.NoError(t, err)
+	f.opts = JobOptions{
+		ID: 3, Store: s, TempDir: t.TempDir(), Version: version, Indexes: indexes,
+		Resources: NewResources(f.globals),
+	}
+	return f
+}
+
+func (f *jobFixture) read(t *testing.T, prefix string) []pair {
+	ts, err := f.store.CurrentTS(f.ctx)
+	require.NoError(t, err)
+	snap, err := f.store.Snapshot(f.ctx, ts)
+	require.NoError(t, err)
+	defer snap.Close()
+	iter, err := snap.Iter(kv.PrefixRange([]byte(prefix)))
+	require.NoError(t, err)
+	defer iter.Close()
+	var got []pair
+	for iter.Valid() {
+		got = append(got, pair{bytes.Clone(iter.Key()), bytes.Clone(iter.Value())})
+		require.NoError(t, iter.Next())
+	}
+	return got
+}
+
+func (f *jobFixture) requireClean(t *testing.T) {
+	left, err := os.ReadDir(f.opts.TempDir)
+	require.NoError(t, err)
+	require.Empty(t, left)
+	u := f.opts.Resources.Usage()
+	require.Zero(t, u.Jobs)
+	require.Zero(t, u.MemoryBytes)
+	require.Zero(t, u.TempBytes)
+}
+
+// TestJobSortsAndImports lets several workers append to two indexes, with
+// little memory, so that all of arenas, chunks and runs take part, and with a
+// flush whenever the job asks for one.
+func TestJobSortsAndImports(t *testing.T) {
+	for name, tune := range map[string]func(f *jobFixture){
+		"in memory":     func(*jobFixture) {},
+		"many runs":     func(f *jobFixture) { set(t, f.globals, config.MemoryQuota, "1") },
+		"several times": func(f *jobFixture) { set(t, f.globals, config.MemoryQuota, "1"); f.opts.MaxRuns = 3 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newJobFixture(t, Index{ID: 1, Prefix: []byte("a/")}, Index{ID: 2, Prefix: []byte("b/"), Unique: true})
+			tune(f)
+			job, err := Open(f.opts)
+			require.NoError(t, err)
+
+			const workers, each = 3, 60_000
+			var want [2]Totals
+			seeds := newRand(t).Uint64()
+			left := [workers]int{each, each, each}
+			flushes := 0
+			for done := false; !done; flushes++ {
+				var wg sync.WaitGroup
+				for n := range workers {
+					wg.Go(func() {
+						w := job.NewWorker(nil)
+						defer w.Finish()
+						for left[n] > 0 {
+							for range min(1000, left[n]) {
+								left[n]--
+								i := uint64(n*each + left[n])
+								r := rand.New(rand.NewPCG(seeds, i))
+								for k, key := range [][]byte{intKey(r.Uint64N(1000), i), intKey(i, 0)} {
+									if err := w.Append(k, append(key, 'v'), len(key)); err != nil {
+										t.Error(err)
+									}
+								}
+							}
+							full, err := w.EndBatch(f.ctx)
+							if err != nil {
+								t.Error(err)
+							}
+							if full || err != nil {
+								return
+							}
+						}
+					})
+				}
+				wg.Wait()
+				require.NoError(t, job.Flush(f.ctx))
+				require.False(t, job.NeedsFlush())
+				done = left == [workers]int{}
+			}
+			for i := range workers * each {
+				r := rand.New(rand.NewPCG(seeds, uint64(i)))
+				for k, key := range [][]byte{intKey(r.Uint64N(1000), uint64(i)), intKey(uint64(i), 0)} {
+					want[k].AddEntry(append(key, 'v'), len(key))
+				}
+			}
+			for k, prefix := range []string{"a/", "b/"} {
+				require.Equal(t, want[k], job.Totals(k))
+				var got Totals
+				for _, p := range f.read(t, prefix) {
+					key := p.key[len(prefix):]
+					got.AddEntry(concat(key, p.value), len(key))
+				}
+				require.Equal(t, want[k], got)
+			}
+			stats := job.Stats()
+			require.EqualValues(t, 2*workers*each, stats.Pairs)
+			require.Equal(t, name == "several times", flushes > 1)
+			require.Equal(t, name != "in memory", job.runSeq.Load() > 0)
+			require.NoError(t, job.Close())
+			f.requireClean(t)
+		})
+	}
+}
+
+func TestDuplicatesAreFoundAcrossFlushes(t *testing.T) {
+	f := newJobFixture(t, Index{ID: 8, Prefix: []byte("u/"), Unique: true})
+	job, err := Open(f.opts)
+	require.NoError(t, err)
+	add := func(pairs ...string) error {
+		w := job.NewWorker(nil)
+		for _, p := range pairs {
+			require.NoError(t, w.Append(0, []byte(p), 1))
+		}
+		w.Finish()
+		return job.Flush(f.ctx)
+	}
+	require.NoError(t, add("a1", "c3"))
+	require.NoError(t, add("b2", "a1"), "the same entry again, as after a crash")
+	require.NoError(t, add("d4"))
+	err = add("e5", "c9")
+	var dup *DuplicateError
+	require.ErrorAs(t, err, &dup)
+	require.Equal(t, &DuplicateError{IndexID: 8, Key: []byte("u/c"), Values: [2][]byte{[]byte("3"), []byte("9")}}, dup)
+	require.NoError(t, job.Close())
+	f.requireClean(t)
+
+	// A job that was opened again knows from Resume that the store has entries.
+	job, err = Open(f.opts)
+	require.NoError(t, err)
+	job.Resume(0, Totals{Entries: 4})
+	require.ErrorAs(t, add("d5"), &dup)
+	require.NoError(t, job.Close())
+}
+
+func TestOpenRemovesWhatACrashLeft(t *testing.T) {
+	f := newJobFixture(t, Index{ID: 1, Prefix: []byte("a/")})
+	left := filepath.Join(JobDir(f.opts.TempDir, f.opts.ID), "1-1.run")
+	require.NoError(t, os.MkdirAll(filepath.Dir(left), 0o700))
+	require.NoError(t, os.WriteFile(left, []byte("left"), 0o600))
+	job, err := Open(f.opts)
+	require.NoError(t, err)
+	require.NoFileExists(t, left)
+	require.NoError(t, job.Close())
+	f.requireClean(t)
+}
+
+func TestATempFolderThatVanishesIsAnError(t *testing.T) {
+	f := newJobFixture(t, Index{ID: 1, Prefix: []byte("a/")})
+	set(t, f.globals, config.MemoryQuota, "1")
+	job, err := Open(f.opts)
+	require.NoError(t, err)
+	w := job.NewWorker(nil)
+	fill := func() error {
+		for i := range 60_000 {
+			require.NoError(t, w.Append(0, append(intKey(uint64(i), 0), 'v'), 18))
+		}
+		_, err := w.EndBatch(f.ctx)
+		return err
+	}
+	require.NoError(t, fill())
+	require.NoError(t, os.RemoveAll(f.opts.TempDir))
+	require.ErrorIs(t, fill(), os.ErrNotExist)
+	w.Discard()
+	require.NoError(t, job.Close())
+	require.Zero(t, f.opts.Resources.Usage().TempBytes)
+	require.Zero(t, f.opts.Resources.Usage().MemoryBytes)
+}
+
+func TestCancelledFlushLeavesNoFile(t *testing.T) {
+	f := newJobFixture(t, Index{ID: 1, Prefix: []byte("a/")})
+	job, err := Open(f.opts)
+	require.NoError(t, err)
+	w := job.NewWorker(nil)
+	for i := range 100_000 {
+		require.NoError(t, w.Append(0, append(intKey(uint64(i), 0), 'v'), 18))
+	}
+	w.Finish()
+	ctx, cancel := context.WithCancelCause(f.ctx)
+	cancel(errors.New("stopped"))
+	require.ErrorIs(t, job.Flush(ctx), context.Canceled)
+	require.NoError(t, job.Close())
+	f.requireClean(t)
+	require.Empty(t, f.read(t, "a/"))
+}
+
+func TestJobOptionsListEveryProblem(t *testing.T) {
+	_, err := Open(JobOptions{Parallel: -1})
+	for _, text := range []string{"Store", "Resources", "TempDir", "Version", "Indexes", "Parallel"} {
+		require.ErrorContains(t, err, text)
+	}
+}
