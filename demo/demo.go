@@ -21,7 +21,7 @@ import (
 
 // Options say how big the demonstration is and where it is shown.
 type Options struct {
-	// Rows is the size of the table; default 400,000.
+	// Rows is the size of the table; default 2,000,000.
 	Rows int
 	// Threads is the number of connections of the load; default 4.
 	Threads int
@@ -45,7 +45,7 @@ type Options struct {
 // EnsureDefaults fills in what is not set.
 func (o *Options) EnsureDefaults() {
 	if o.Rows == 0 {
-		o.Rows = 400_000
+		o.Rows = 2_000_000
 	}
 	if o.Threads == 0 {
 		o.Threads = 4

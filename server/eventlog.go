@@ -1,6 +1,8 @@
 package server
 
 import (
+	"time"
+
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
@@ -16,6 +18,10 @@ func logEvents(log *zap.Logger) event.Listener {
 	}
 }
 
+// longLockWait is how long a job has to wait for the metadata lock before that
+// is logged above debug.
+const longLockWait = time.Second
+
 // eventLevel keeps what happens a few times in a job at info and what happens
 // for each range or batch at debug.
 func eventLevel(e event.Event) zapcore.Level {
@@ -24,7 +30,13 @@ func eventLevel(e event.Event) zapcore.Level {
 		if e.Err != nil {
 			return zapcore.WarnLevel
 		}
-	case event.LockWait, event.Retry:
+	case event.LockWait:
+		// Transactions end within milliseconds; who does not is worth a line.
+		if e.Waited < longLockWait {
+			return zapcore.DebugLevel
+		}
+		return zapcore.WarnLevel
+	case event.Retry:
 		return zapcore.WarnLevel
 	case event.Progress, event.RangeDone, event.Throttled, event.Ingested:
 		return zapcore.DebugLevel

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -164,7 +165,7 @@ func TestKillDuringAddIndex(t *testing.T) {
 		waitForJobs(t, db)
 		b.check(t, db)
 		mustExec(t, db, "ADMIN CHECK TABLE big")
-		present := contains(indexNames(t, db, "big"), name)
+		present := slices.Contains(indexNames(t, db, "big"), name)
 		if acknowledged {
 			require.True(t, present, "the ALTER was acknowledged")
 		}
@@ -176,15 +177,6 @@ func TestKillDuringAddIndex(t *testing.T) {
 	}
 	t.Logf("%d of 4 index builds went on to the end", finished)
 	require.Equal(t, fmt.Sprint(rows), value(t, db, "SELECT COUNT(*) FROM big"))
-}
-
-func contains(names []string, name string) bool {
-	for _, n := range names {
-		if n == name {
-			return true
-		}
-	}
-	return false
 }
 
 // requireEmptyTempDir checks that no file of an index build is left.
