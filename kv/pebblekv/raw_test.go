@@ -175,6 +175,38 @@ func TestTxnTooLarge(t *testing.T) {
 	require.Len(t, rawVersions(t, s), 11)
 }
 
+// TestLargeTransaction commits more than fits into a memtable, which the engine
+// handles in its own way.
+func TestLargeTransaction(t *testing.T) {
+	if testing.Short() {
+		t.Skip("writes 80 MiB")
+	}
+	const n = 80
+	s := inMemory(t)
+	value := make([]byte, 1<<20)
+	txn, err := s.Begin(t.Context())
+	require.NoError(t, err)
+	for i := range n {
+		value[0] = byte(1 + i)
+		require.NoError(t, txn.Set(fmt.Appendf(nil, "%03d", i), value))
+	}
+	require.NoError(t, txn.Commit(t.Context()))
+	s = reopen(t, s).(*Store)
+	txn, err = s.Begin(t.Context())
+	require.NoError(t, err)
+	it, err := txn.Iter(kv.KeyRange{})
+	require.NoError(t, err)
+	for i := range n {
+		require.True(t, it.Valid())
+		require.Equal(t, byte(1+i), it.Value()[0])
+		require.Len(t, it.Value(), len(value))
+		require.NoError(t, it.Next())
+	}
+	require.False(t, it.Valid())
+	require.NoError(t, it.Close())
+	require.NoError(t, txn.Rollback())
+}
+
 // TestIteratorsRefresh lets iterators replace their engine iterator while the
 // store is written to.
 func TestIteratorsRefresh(t *testing.T) {
