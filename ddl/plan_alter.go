@@ -55,7 +55,7 @@ func (p *planner) alterRename(name *ast.TableName, t *catalog.Table, to *ast.Tab
 	if err != nil {
 		return nil, err
 	}
-	if same, ok := p.is.Table(toDB, to.Name.O); ok && same.Info.ID == t.Info.ID && same.Info.Name.O == to.Name.O {
+	if same, ok := p.is.Table(toDB, to.Name.O); ok && same.Info.ID == t.Info.ID {
 		return nil, nil
 	}
 	return p.renameTables([]*ast.TableToTable{{OldTable: name, NewTable: to}})

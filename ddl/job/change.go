@@ -59,9 +59,8 @@ type binder struct {
 // they are about, and notes on those that have none. On error tbl is undefined.
 func Bind(tbl *model.TableInfo, changes []Change) (bound []Change, elems Elements, notes []error, err error) {
 	b := &binder{tbl: tbl, columns: make(map[string]bool), indexes: make(map[string]bool)}
-	// Columns come before the indexes on them; what goes is known before what
-	// stays is counted.
-	for _, pass := range []func(Change) error{b.addColumn, b.dropElement, b.other, b.addIndex} {
+	// Columns come before the indexes on them, and go after those.
+	for _, pass := range []func(Change) error{b.addColumn, b.dropIndex, b.dropColumn, b.other, b.addIndex} {
 		for _, c := range changes {
 			if err := pass(c); err != nil {
 				return nil, Elements{}, nil, err
@@ -156,17 +155,10 @@ func (b *binder) addIndex(c Change) error {
 	return builder.CheckIndexCount(b.tbl)
 }
 
-func (b *binder) dropElement(c Change) error {
-	switch c.Type {
-	case model.ActionDropColumn:
-		return b.dropColumn(c)
-	case model.ActionDropIndex, model.ActionDropPrimaryKey:
-		return b.dropIndex(c)
-	}
-	return nil
-}
-
 func (b *binder) dropIndex(c Change) error {
+	if c.Type != model.ActionDropIndex && c.Type != model.ActionDropPrimaryKey {
+		return nil
+	}
 	if err := b.useIndex(c.Name); err != nil {
 		return err
 	}
@@ -185,6 +177,9 @@ func (b *binder) dropIndex(c Change) error {
 }
 
 func (b *binder) dropColumn(c Change) error {
+	if c.Type != model.ActionDropColumn {
+		return nil
+	}
 	if err := b.useColumn(c.Name); err != nil {
 		return err
 	}
