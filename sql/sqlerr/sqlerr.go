@@ -176,7 +176,19 @@ func numbered(code int, msg string) *mysql.SQLError {
 	if _, ok := errno.MySQLErrName[uint16(code)]; ok && code > 0 && code <= 0xffff {
 		number = uint16(code)
 	}
+	if r, ok := rewordings[number]; ok {
+		msg = r.tidb.ReplaceAllString(msg, r.mysql)
+	}
 	return Newf(number, "%s", msg)
+}
+
+// rewordings turns texts that TiDB words in its own way into MySQL's.
+var rewordings = map[uint16]struct {
+	tidb  *regexp.Regexp
+	mysql string
+}{
+	errno.ErrTableExists: {regexp.MustCompile(`^Table '[^'.]+\.([^']+)' already exists$`), "Table '$1' already exists"},
+	errno.ErrTooLongKey:  {regexp.MustCompile(`^Specified key was too long \(\d+ bytes\)`), "Specified key was too long"},
 }
 
 var (

@@ -59,6 +59,8 @@ func TestTranslate(t *testing.T) {
 		{"too long", gms.NewWrappedInsertError(nil, types.ErrLengthBeyondLimit.New("it's", "s")), 1406, "22001", "Data too long for column 's' at row 1"},
 		{"quoted", gms.ErrColumnNotFound.New(`b`), 1054, "42S22", "Unknown column 'b' in 'where clause'"},
 		{"unknown", errors.New("something odd"), 1105, "HY000", "something odd"},
+		{"table exists", dbterror.ClassSchema.NewStd(errno.ErrTableExists).FastGenByArgs("test.t"), 1050, "42S01", "Table 't' already exists"},
+		{"long key", dbterror.ErrTooLongKey.FastGenByArgs(4000, 3072), 1071, "42000", "Specified key was too long; max key length is 3072 bytes"},
 		{"closed", fmt.Errorf("x: %w", kv.ErrClosed), 1053, "08S01", "Server shutdown in progress"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
