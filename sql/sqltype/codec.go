@@ -7,6 +7,7 @@ import (
 
 	"github.com/dolthub/go-mysql-server/sql"
 	"github.com/pingcap/tidb/pkg/meta/model"
+	"github.com/pingcap/tidb/pkg/parser/mysql"
 	"github.com/pingcap/tidb/pkg/types"
 )
 
@@ -47,6 +48,27 @@ func (c *Codec) FieldType() *types.FieldType { return c.ft }
 // daylight saving time two datums can then decode to the same wall clock, and
 // encoding what was decoded can give another datum.
 func (c *Codec) Zoned() bool { return c.zoned }
+
+// Ordered says that values sort in an index as comparisons order them: ENUM and
+// SET sort by number and compare by text.
+func (c *Codec) Ordered() bool {
+	tp := c.ft.GetType()
+	return tp != mysql.TypeEnum && tp != mysql.TypeSet
+}
+
+// Exact says that Encode surely loses nothing of v, a value to compare with the
+// column. It errs on the side of false.
+func (c *Codec) Exact(v any) bool {
+	switch v.(type) {
+	case int8, int16, int32, int64, uint8, uint16, uint32, uint64:
+		return mysql.IsIntegerType(c.ft.GetType())
+	case string:
+		return c.ft.GetType() == mysql.TypeVarchar
+	case time.Time:
+		return c.ft.GetType() == mysql.TypeDatetime
+	}
+	return false
+}
 
 // Decode returns the value that GMS holds for d. The result may share memory
 // with d.
