@@ -85,6 +85,7 @@ func TestCrash(t *testing.T) {
 	writers := make([]*crashWriter, 4)
 	var wg sync.WaitGroup
 	stop := make(chan struct{})
+	var checking sync.RWMutex // writers pause while a copy is being checked
 	for i := range writers {
 		w := &crashWriter{id: i}
 		writers[i] = w
@@ -100,7 +101,10 @@ func TestCrash(t *testing.T) {
 				if w.id == 0 {
 					write = w.load
 				}
-				if err := write(context.Background(), s, n); err != nil {
+				checking.RLock()
+				err := write(context.Background(), s, n)
+				checking.RUnlock()
+				if err != nil {
 					t.Error(err)
 					return
 				}
@@ -121,6 +125,7 @@ func TestCrash(t *testing.T) {
 			UnsyncedDataPercent: 20 * round,
 			RNG:                 rnd,
 		})
+		checking.Lock()
 		after := open(t, "a/db", Options{FS: clone})
 		next, err := after.CurrentTS(t.Context())
 		require.NoError(t, err)
@@ -129,6 +134,7 @@ func TestCrash(t *testing.T) {
 			checkCrashed(t, after, w, acked[i])
 		}
 		require.NoError(t, after.Close())
+		checking.Unlock()
 		if round == 3 {
 			require.NoError(t, s.db.Flush())
 		}
