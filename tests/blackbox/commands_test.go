@@ -1,0 +1,161 @@
+package blackbox
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestDemo(t *testing.T) {
+	dir := t.TempDir()
+	out, err := exec.Command(binary, "demo", "--rows", "5000", "--phase", "1s", "--dir", dir).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	text := string(out)
+	for _, want := range []string{
+		"5000 rows loaded", "ALTER TABLE sbtest1 ADD INDEX k_1 (k)", "5000 rows,",
+		"ADMIN CHECK TABLE: index and rows agree", "transactions/s", "p99 ms", "before      during       after",
+	} {
+		require.Contains(t, text, want)
+	}
+	require.NotContains(t, text, "\r", "no moving bar where there is no terminal")
+	requireEmptyDir(t, dir)
+}
+
+func TestDemoInterrupted(t *testing.T) {
+	for _, after := range []string{"server on", "load:"} {
+		dir := t.TempDir()
+		cmd := exec.Command(binary, "demo", "--rows", "50000", "--phase", "20s", "--dir", dir)
+		out := &lockedBuffer{}
+		cmd.Stdout, cmd.Stderr = out, out
+		require.NoError(t, cmd.Start())
+		require.Eventually(t, func() bool { return strings.Contains(out.String(), after) }, startTimeout, pollInterval)
+		require.NoError(t, cmd.Process.Signal(os.Interrupt))
+		require.Error(t, cmd.Wait())
+		require.Equal(t, 1, cmd.ProcessState.ExitCode(), out.String())
+		require.Contains(t, out.String(), "fastddl: interrupted")
+		requireEmptyDir(t, dir)
+	}
+}
+
+func requireEmptyDir(t *testing.T, dir string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Empty(t, entries)
+}
+
+func TestBenchAddIndex(t *testing.T) {
+	for _, fast := range []string{"on", "off"} {
+		cmd := exec.Command(binary, "bench", "addindex", "--rows", "20000", "--runs", "2", "--columns", "k,c(10)", "--fast-reorg", fast)
+		var stdout, stderr bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &stdout, &stderr
+		require.NoError(t, cmd.Run(), "%s", stderr.String())
+		var result struct {
+			Rows          int
+			Index         string
+			FastReorg     bool    `json:"fast_reorg"`
+			MedianSeconds float64 `json:"median_seconds"`
+			Ratio         float64
+			Floor         struct{ Seconds float64 }
+			Runs          []struct {
+				Seconds      float64
+				PeakRSSBytes int64 `json:"peak_rss_bytes"`
+				Backfill     struct {
+					Rows   int64
+					Stages map[string]struct {
+						CPUSeconds float64 `json:"cpu_seconds"`
+					}
+				}
+			}
+		}
+		require.NoError(t, json.Unmarshal(stdout.Bytes(), &result))
+		require.Equal(t, 20000, result.Rows)
+		require.Equal(t, "k, c(10)", result.Index)
+		require.Equal(t, fast == "on", result.FastReorg)
+		require.Positive(t, result.MedianSeconds)
+		require.Positive(t, result.Floor.Seconds)
+		require.Positive(t, result.Ratio)
+		require.Len(t, result.Runs, 2)
+		for _, run := range result.Runs {
+			require.Equal(t, int64(20000), run.Backfill.Rows)
+			require.Positive(t, run.Seconds)
+			require.Positive(t, run.PeakRSSBytes)
+			if fast == "on" {
+				require.Positive(t, run.Backfill.Stages["scan"].CPUSeconds)
+			}
+		}
+	}
+}
+
+func TestSIGTERMDuringAddIndex(t *testing.T) {
+	dir := t.TempDir()
+	n := startNode(t, dir)
+	db := n.db()
+	fill(t, db, "g", 40_000)
+	mustExec(t, db, "SET GLOBAL tidb_ddl_reorg_max_write_speed = 65536")
+	done := make(chan error, 1)
+	go func() {
+		_, err := db.Exec("ALTER TABLE g ADD INDEX k (k)")
+		done <- err
+	}()
+	runningJob(t, db)
+	start := time.Now()
+	require.NoError(t, n.cmd.Process.Signal(syscall.SIGTERM))
+	requireCode(t, <-done, 1053, "08S01", "Server shutdown in progress")
+	require.Zero(t, n.wait())
+	require.Less(t, time.Since(start), 5*time.Second, "a long job does not hold the shutdown up")
+
+	db = startNode(t, dir).db()
+	mustExec(t, db, "SET GLOBAL tidb_ddl_reorg_max_write_speed = 0")
+	waitForJobs(t, db)
+	require.Equal(t, []string{"PRIMARY", "k"}, indexNames(t, db, "g"), "the job went on after the restart")
+	mustExec(t, db, "ADMIN CHECK TABLE g")
+}
+
+func TestAlterWaitsForWritersOnly(t *testing.T) {
+	db := startNode(t, t.TempDir()).db()
+	fill(t, db, "w", 1000)
+
+	reader, err := db.Begin()
+	require.NoError(t, err)
+	var k int
+	require.NoError(t, reader.QueryRow("SELECT k FROM w WHERE id = 1").Scan(&k))
+	start := time.Now()
+	mustExec(t, db, "ALTER TABLE w ADD INDEX a (k)")
+	require.Less(t, time.Since(start), 3*time.Second, "a transaction that has only read holds nothing up")
+	require.NoError(t, reader.QueryRow("SELECT k FROM w WHERE k = ?", k).Scan(&k), "and reads on")
+	require.NoError(t, reader.Commit())
+
+	writer, err := db.Begin()
+	require.NoError(t, err)
+	_, err = writer.Exec("UPDATE w SET k = -1 WHERE id = 2")
+	require.NoError(t, err)
+	done := make(chan error, 1)
+	go func() {
+		_, err := db.Exec("ALTER TABLE w ADD INDEX b (k)")
+		done <- err
+	}()
+	require.Eventually(t, func() bool {
+		return len(queryAll(t, db, "SELECT * FROM mysql.tidb_mdl_view")) == 1
+	}, startTimeout, pollInterval, "the view names the one that is waited for")
+	for range 20 { // nobody queues behind the waiting ALTER
+		mustExec(t, db, "UPDATE w SET k = k + 1 WHERE id = 3")
+		require.Equal(t, "1000", value(t, db, "SELECT COUNT(*) FROM w"))
+	}
+	select {
+	case err := <-done:
+		require.FailNow(t, "the ALTER did not wait", "%v", err)
+	default:
+	}
+	require.NoError(t, writer.Commit())
+	require.NoError(t, <-done)
+	mustExec(t, db, "ADMIN CHECK TABLE w")
+	require.Empty(t, queryAll(t, db, "SELECT * FROM mysql.tidb_mdl_view"))
+}
