@@ -1,6 +1,7 @@
 package backfill
 
 import (
+	"time"
 	"unicode/utf8"
 
 	"github.com/pingcap/tidb/pkg/meta/model"
@@ -44,7 +45,7 @@ var (
 )
 
 func flagOf(d types.Datum) byte {
-	b, err := codec.EncodeKey(nil, nil, d)
+	b, err := codec.EncodeKey(time.UTC, nil, d)
 	if err != nil {
 		panic(err) // constants of every build; cannot fail in one that starts
 	}
@@ -149,7 +150,7 @@ func (c *keyColumn) append(b []byte, rows *chunk.Chunk, i int) ([]byte, error) {
 	}
 	var d types.Datum
 	c.datum(rows, i, &d)
-	return codec.EncodeKey(nil, b, d)
+	return codec.EncodeKey(time.UTC, b, d)
 }
 
 // datum sets d to the indexed value of row i, cut to the prefix length.

@@ -64,7 +64,8 @@ func splitTask(t task, n int) []task {
 }
 
 // interpolate returns at most n-1 ascending keys strictly inside r that divide
-// it evenly, if keys are taken as numbers. For integer handles they are.
+// it evenly, if keys are taken as numbers. For integer handles they are. No key
+// is longer than both bounds.
 func interpolate(r kv.KeyRange, n int) [][]byte {
 	if n < 2 || r.End == nil {
 		return nil
@@ -80,6 +81,7 @@ func interpolate(r kv.KeyRange, n int) [][]byte {
 		at := lo + fraction(hi-lo, uint64(i), uint64(n))
 		key := append(bytes.Clone(r.Start[:common]), make([]byte, 8)...)
 		binary.BigEndian.PutUint64(key[common:], at)
+		key = key[:min(len(key), max(len(r.Start), len(r.End)))]
 		if bytes.Compare(key, last) > 0 && bytes.Compare(key, r.End) < 0 {
 			cuts = append(cuts, key)
 			last = key
