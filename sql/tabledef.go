@@ -45,6 +45,10 @@ type tableDef struct {
 	// ones.
 	shown   []gms.Index
 	offered []gms.Index
+	// pkIndex is the primary key, if whole values are its key; oneRow describes
+	// a row that it finds.
+	pkIndex *index
+	oneRow  *gms.FuncDepSet
 	err     error
 }
 
@@ -152,7 +156,11 @@ func (d *tableDef) primaryKey() *model.IndexInfo {
 
 func (d *tableDef) addIndexes() {
 	if pk := d.primaryKey(); pk != nil {
-		d.addIndex(newIndex(d, pk))
+		x := newIndex(d, pk)
+		d.addIndex(x)
+		if x.prefixLengths == nil && !x.hidden && !pk.Invisible {
+			d.pkIndex, d.oneRow = x, oneRowDeps(d.schema)
+		}
 	}
 	for _, info := range d.table.PublicIndexes() {
 		if info.Primary || info.MVIndex {
