@@ -141,6 +141,10 @@ type Txn interface {
 	Checkpoint() Checkpoint
 	RevertTo(Checkpoint)
 
+	// Written reports whether the transaction itself has written key: a value
+	// or a tombstone is in its buffer.
+	Written(key []byte) bool
+
 	// Len is the number of distinct keys in the buffer, Size their bytes.
 	Len() int
 	Size() int

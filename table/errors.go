@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	tkv "github.com/pingcap/tidb/pkg/kv"
 	"github.com/pingcap/tidb/pkg/meta/model"
+	"github.com/pingcap/tidb/pkg/tablecodec"
 	"github.com/pingcap/tidb/pkg/types"
+	"github.com/pingcap/tidb/pkg/util/rowcodec"
 
 	"fastddl/kv"
 )
@@ -47,6 +50,26 @@ func (t *Table) duplicateError(ctx context.Context, txn kv.Txn, idx *model.Index
 		return err
 	}
 	return e
+}
+
+// EntryText prints the values of an index entry as MySQL names them in duplicate
+// entry errors.
+func (t *Table) EntryText(idx *model.IndexInfo, key, value []byte) (string, error) {
+	cols := make([]rowcodec.ColInfo, len(idx.Columns))
+	for i, col := range idx.Columns {
+		cols[i] = t.rowCols[col.Offset]
+	}
+	encoded, err := tablecodec.DecodeIndexKV(key, value, len(cols), tablecodec.HandleNotNeeded, cols)
+	if err != nil {
+		return "", fmt.Errorf("decode entry %x of index %s of table %s: %w", key, idx.Name.O, t.meta.Name.O, err)
+	}
+	values := make([]types.Datum, len(cols))
+	for i, col := range cols {
+		if values[i], err = tablecodec.DecodeColumnValue(encoded[i], col.Ft, time.UTC); err != nil {
+			return "", fmt.Errorf("decode entry %x of index %s of table %s: %w", key, idx.Name.O, t.meta.Name.O, err)
+		}
+	}
+	return KeyText(values)
 }
 
 // KeyText prints the values of a key as MySQL names them in duplicate entry

@@ -54,6 +54,13 @@ func (t *fakeTxn) Delete(key []byte, flags ...kv.KeyFlag) error {
 	return nil
 }
 
+func (t *fakeTxn) StartTS() uint64 { return 7 }
+
+func (t *fakeTxn) Written(key []byte) bool {
+	_, ok := t.writes[string(key)]
+	return ok
+}
+
 func (t *fakeTxn) Checkpoint() kv.Checkpoint {
 	t.undo = append(t.undo, maps.Clone(t.data), maps.Clone(t.writes))
 	return kv.Checkpoint(len(t.undo) - 2)

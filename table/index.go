@@ -155,16 +155,22 @@ func (t *Table) checkUnique(ctx context.Context, txn kv.Txn, x *index, e indexEn
 	return t.duplicateError(ctx, txn, x.info, values, existing)
 }
 
-func putEntry(txn kv.Txn, e indexEntry) error {
-	if e.distinct {
-		return txn.Set(e.key, e.value)
+func (t *Table) putEntry(txn kv.Txn, x *index, e indexEntry) error {
+	if !e.distinct {
+		return txn.Set(e.key, e.value, kv.NoConflictCheck)
 	}
-	return txn.Set(e.key, e.value, kv.NoConflictCheck)
+	if err := t.putMarker(txn, x, e); err != nil {
+		return err
+	}
+	return txn.Set(e.key, e.value)
 }
 
-func deleteEntry(txn kv.Txn, e indexEntry) error {
-	if e.distinct {
-		return txn.Delete(e.key)
+func (t *Table) deleteEntry(txn kv.Txn, x *index, e indexEntry) error {
+	if !e.distinct {
+		return txn.Delete(e.key, kv.NoConflictCheck)
 	}
-	return txn.Delete(e.key, kv.NoConflictCheck)
+	if err := t.dropMarker(txn, x, e); err != nil {
+		return err
+	}
+	return txn.Delete(e.key)
 }

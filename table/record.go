@@ -140,7 +140,7 @@ func (t *Table) insert(ctx context.Context, txn kv.Txn, h tkv.Handle, row []type
 		if !x.puts() {
 			continue
 		}
-		if err := putEntry(txn, entries[i]); err != nil {
+		if err := t.putEntry(txn, x, entries[i]); err != nil {
 			return err
 		}
 	}
@@ -180,13 +180,13 @@ func (t *Table) replace(ctx context.Context, txn kv.Txn, h tkv.Handle, old, new 
 		return err
 	}
 	for _, c := range changes {
-		if err := deleteEntry(txn, c.old); err != nil {
+		if err := t.deleteEntry(txn, c.x, c.old); err != nil {
 			return err
 		}
 		if !c.x.puts() {
 			continue
 		}
-		if err := putEntry(txn, c.new); err != nil {
+		if err := t.putEntry(txn, c.x, c.new); err != nil {
 			return err
 		}
 	}
@@ -222,7 +222,7 @@ func (t *Table) remove(txn kv.Txn, h tkv.Handle, row []types.Datum) error {
 		if err != nil {
 			return err
 		}
-		if err := deleteEntry(txn, e); err != nil {
+		if err := t.deleteEntry(txn, x, e); err != nil {
 			return err
 		}
 	}

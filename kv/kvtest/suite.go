@@ -45,6 +45,7 @@ func Run(t *testing.T, h Harness) {
 		{"Txn/EmptyValue", testEmptyValue},
 		{"Txn/CopiesArguments", testCopiesArguments},
 		{"Txn/LenAndSize", testLenAndSize},
+		{"Txn/Written", testWritten},
 		{"Txn/Checkpoints", testCheckpoints},
 		{"Txn/CheckpointsModel", testCheckpointsModel},
 		{"Txn/CommitCheck", testCommitCheck},

@@ -131,6 +131,26 @@ func testLenAndSize(e *env) {
 	require.Zero(e, txn.Size())
 }
 
+func testWritten(e *env) {
+	e.put(map[string]string{"a": "0", "z": "0"})
+	txn := e.begin()
+	written := func(keys ...string) (out []bool) {
+		for _, k := range keys {
+			out = append(out, txn.Written(e.key("%s", k)))
+		}
+		return out
+	}
+	require.Equal(e, []bool{false, false}, written("a", "b"))
+	undo := txn.Checkpoint()
+	require.NoError(e, txn.Set(e.key("b"), []byte("1")))
+	require.NoError(e, txn.Delete(e.key("a")))
+	require.NoError(e, txn.LockKeys(e.key("z")))
+	require.Equal(e, []bool{true, true, false}, written("a", "b", "z"), "values and tombstones count, locks do not")
+	txn.RevertTo(undo)
+	require.Equal(e, []bool{false, false}, written("a", "b"))
+	require.NoError(e, txn.Rollback())
+}
+
 func testCheckpoints(e *env) {
 	e.put(map[string]string{"a": "0", "z": "0"})
 	txn := e.begin()
