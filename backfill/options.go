@@ -126,3 +126,13 @@ func (s *Spec) validate() error {
 func (o *Options) workerLimit() int {
 	return max(1, min(o.MaxWorkers, int(o.Globals.Int(config.ReorgWorkerCount))))
 }
+
+// mergers is the number of key ranges that may be merged at one time: one more
+// than workers when those may take all cores, because files are waited for
+// until they are on disk.
+func (o *Options) mergers() int {
+	if n := o.workerLimit(); n < o.MaxWorkers {
+		return n
+	}
+	return o.MaxWorkers + 1
+}

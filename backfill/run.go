@@ -174,7 +174,7 @@ func (b *build) openJob(cp *checkpoint) (*ingest.Job, error) {
 	job, err := ingest.Open(ingest.JobOptions{
 		ID: b.spec.JobID, Store: b.opts.Store, TempDir: b.opts.TempDir, Version: b.spec.TS,
 		Indexes: indexes, Resources: b.opts.Resources, Bus: b.opts.Bus,
-		TargetFileBytes: b.opts.TargetFileBytes,
+		TargetFileBytes: b.opts.TargetFileBytes, Parallel: b.opts.mergers,
 	})
 	if err != nil {
 		return nil, err

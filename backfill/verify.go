@@ -7,11 +7,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/pingcap/tidb/pkg/meta/model"
-	"golang.org/x/sync/errgroup"
-
 	"fastddl/event"
 	"fastddl/ingest"
+	"fastddl/internal/parallel"
 	"fastddl/internal/stage"
 	"fastddl/kv"
 )
@@ -44,27 +42,21 @@ func (b *build) verify(ctx context.Context, want []ingest.Totals) error {
 		return fmt.Errorf("backfill: verify: %w", err)
 	}
 	defer snap.Close()
+	ranges, err := b.verifyRanges(ctx, snap)
+	if err != nil {
+		return fmt.Errorf("backfill: verify: %w", err)
+	}
 	got := make([]ingest.Totals, len(want))
 	var mu sync.Mutex
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(b.opts.MaxWorkers)
-	for i, idx := range b.spec.Indexes {
-		tasks, err := b.verifyTasks(ctx, snap, idx)
-		if err != nil {
-			return err
-		}
-		prefix := len(indexPrefix(b.spec.Table.ID, idx.ID))
-		for _, t := range tasks {
-			g.Go(func() error {
-				totals, err := b.readTotals(ctx, snap, t.KeyRange, prefix)
-				mu.Lock()
-				defer mu.Unlock()
-				got[i].Add(totals)
-				return err
-			})
-		}
-	}
-	if err := g.Wait(); err != nil {
+	err = parallel.Do(ctx, len(ranges), b.opts.workerLimit, func(ctx context.Context, i int) error {
+		r := ranges[i]
+		totals, err := b.readTotals(ctx, snap, r.keys, r.prefix)
+		mu.Lock()
+		defer mu.Unlock()
+		got[r.index].Add(totals)
+		return err
+	})
+	if err != nil {
 		return fmt.Errorf("backfill: verify: %w", err)
 	}
 	for i := range want {
@@ -75,8 +67,27 @@ func (b *build) verify(ctx context.Context, want []ingest.Totals) error {
 	return nil
 }
 
-func (b *build) verifyTasks(ctx context.Context, snap kv.Snapshot, idx *model.IndexInfo) ([]task, error) {
-	return planRange(ctx, b.opts.Store, snap, kv.PrefixRange(indexPrefix(b.spec.Table.ID, idx.ID)), verifyTaskBytes)
+// verifyRange is a part of an index that is read back.
+type verifyRange struct {
+	index  int // in the spec
+	prefix int // length of the index prefix
+	keys   kv.KeyRange
+}
+
+// verifyRanges cuts all indexes into ranges.
+func (b *build) verifyRanges(ctx context.Context, snap kv.Snapshot) ([]verifyRange, error) {
+	var ranges []verifyRange
+	for i, idx := range b.spec.Indexes {
+		prefix := indexPrefix(b.spec.Table.ID, idx.ID)
+		tasks, err := planRange(ctx, b.opts.Store, snap, kv.PrefixRange(prefix), verifyTaskBytes)
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range tasks {
+			ranges = append(ranges, verifyRange{index: i, prefix: len(prefix), keys: t.KeyRange})
+		}
+	}
+	return ranges, nil
 }
 
 // readTotals reads the entries in r, whose keys begin with prefix bytes that

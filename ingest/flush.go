@@ -6,8 +6,7 @@ import (
 	"fmt"
 	"runtime"
 
-	"golang.org/x/sync/errgroup"
-
+	"fastddl/internal/parallel"
 	"fastddl/internal/stage"
 	"fastddl/kv"
 	"fastddl/lightning"
@@ -60,16 +59,11 @@ func (j *Job) flush(ctx context.Context) (err error) {
 
 // build writes the pieces, several at a time.
 func (j *Job) build(ctx context.Context, im *lightning.Importer, pieces []piece, stored kv.Snapshot) error {
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(j.opts.Parallel)
-	for _, p := range pieces {
-		g.Go(func() error {
-			return j.timed(stage.Merge, func(clock *stage.Clock) error {
-				return j.buildPiece(ctx, im, p, stored, clock)
-			})
+	return parallel.Do(ctx, len(pieces), j.opts.Parallel, func(ctx context.Context, i int) error {
+		return j.timed(stage.Merge, func(clock *stage.Clock) error {
+			return j.buildPiece(ctx, im, pieces[i], stored, clock)
 		})
-	}
-	return g.Wait()
+	})
 }
 
 // timed runs fn on a thread of its own and charges its time to s and to the

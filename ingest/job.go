@@ -43,9 +43,10 @@ type JobOptions struct {
 	// Bus receives events; nil drops them.
 	Bus *event.Bus
 
-	// Parallel is the number of key ranges merged at one time; 0 is one more
-	// than there are cores, so that one may wait for the disk.
-	Parallel int
+	// Parallel returns the number of key ranges merged at one time, and is asked
+	// again and again; nil is one more than there are cores, so that one may wait
+	// for the disk.
+	Parallel func() int
 	// TargetFileBytes is the size at which final files are cut; 0 is 64 MiB.
 	TargetFileBytes uint64
 	// MaxRuns is the number of runs of one index at which the job wants to be
@@ -55,8 +56,8 @@ type JobOptions struct {
 
 // EnsureDefaults fills in what was left zero.
 func (o *JobOptions) EnsureDefaults() {
-	if o.Parallel == 0 {
-		o.Parallel = runtime.GOMAXPROCS(0) + 1
+	if o.Parallel == nil {
+		o.Parallel = func() int { return runtime.GOMAXPROCS(0) + 1 }
 	}
 	if o.MaxRuns == 0 {
 		o.MaxRuns = 128
@@ -81,8 +82,8 @@ func (o *JobOptions) Validate() error {
 	if len(o.Indexes) == 0 {
 		errs = append(errs, errors.New("Indexes is empty"))
 	}
-	if o.Parallel < 0 || o.MaxRuns < 0 {
-		errs = append(errs, errors.New("Parallel and MaxRuns must not be negative"))
+	if o.MaxRuns < 0 {
+		errs = append(errs, fmt.Errorf("MaxRuns is %d", o.MaxRuns))
 	}
 	if len(errs) > 0 {
 		return fmt.Errorf("ingest: invalid options: %w", errors.Join(errs...))

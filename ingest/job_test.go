@@ -224,8 +224,8 @@ func TestCancelledFlushLeavesNoFile(t *testing.T) {
 }
 
 func TestJobOptionsListEveryProblem(t *testing.T) {
-	_, err := Open(JobOptions{Parallel: -1})
-	for _, text := range []string{"Store", "Resources", "TempDir", "Version", "Indexes", "Parallel"} {
+	_, err := Open(JobOptions{MaxRuns: -1})
+	for _, text := range []string{"Store", "Resources", "TempDir", "Version", "Indexes", "MaxRuns"} {
 		require.ErrorContains(t, err, text)
 	}
 }

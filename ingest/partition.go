@@ -15,8 +15,9 @@ const (
 	// minPieceBytes is the size below which an index is not cut: a file has a
 	// fixed cost, and many small files make reading dear.
 	minPieceBytes = 2 << 20
-	// maxPieceBytes bounds what one goroutine merges while others may be idle.
-	maxPieceBytes = 256 << 20
+	// maxPieceBytes bounds what one goroutine merges before it looks whether there
+	// are to be fewer of them.
+	maxPieceBytes = 128 << 20
 	// piecesPerMerger evens out pieces of different cost.
 	piecesPerMerger = 2
 	// samplesPerChunk is how many keys of each chunk stand for it when the key
@@ -43,7 +44,7 @@ func (j *Job) pieces() []piece {
 			total += s.bytes
 		}
 		start := []byte(nil)
-		for _, cut := range cutSamples(samples, pieceCount(total, j.opts.Parallel)) {
+		for _, cut := range cutSamples(samples, pieceCount(total, j.opts.Parallel())) {
 			pieces = append(pieces, piece{index: i, keys: keyRange{start: start, end: cut}})
 			start = cut
 		}

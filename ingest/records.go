@@ -99,13 +99,16 @@ type chunkCursor struct {
 	touched byte
 }
 
-// touch reads a byte of each of the next entries. Sorted entries lie at random
-// places, each a cache miss; a loop that does nothing else lets the processor
-// wait for many of them at a time, where copying them would wait for each.
+// touch reads the first bytes and the last of each of the next entries. Sorted
+// entries lie at random places, each a cache miss or two; a loop that does
+// nothing else lets the processor wait for many of them at a time, where copying
+// them would wait for each.
 func (c *chunkCursor) touch(entries []entry) {
 	blocks, touched := c.chunk.arena.blocks, byte(0)
 	for _, e := range entries {
-		touched |= blocks[e.pos>>blockShift][e.pos&blockMask]
+		b, off := blocks[e.pos>>blockShift], uint(e.pos&blockMask)
+		end := off + 1 + uint(b[off]) + uint(b[(off+1)&blockMask])
+		touched |= b[end&blockMask]
 	}
 	c.touched = touched
 }
