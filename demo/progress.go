@@ -18,7 +18,7 @@ type buildResult struct {
 
 const (
 	pollEvery  = 100 * time.Millisecond
-	plainEvery = time.Second
+	plainEvery = 500 * time.Millisecond
 )
 
 // addIndex runs the ALTER and shows how far it is until it ends.
@@ -47,7 +47,7 @@ func (d *demo) addIndex(ctx context.Context) (buildResult, error) {
 		case <-ticker.C:
 			// The job may not be in the queue yet, or the server be stopping;
 			// the end of the ALTER says what happened.
-			if job, err := d.lastJob(ctx); err == nil && job.rows > 0 {
+			if job, err := d.lastJob(ctx); err == nil && job.rowsPerSecond > 0 {
 				show.update(job)
 			}
 		}

@@ -81,7 +81,7 @@ var ddlJobsSchema = ownSchema(ddlJobsName,
 	&gms.Column{Name: "QUERY", Type: gmstypes.LongText},
 	&gms.Column{Name: "COMMENTS", Type: gmstypes.LongText},
 	&gms.Column{Name: "PERCENT", Type: gmstypes.Float64},
-	&gms.Column{Name: "ROWS_PER_SECOND", Type: gmstypes.Float64},
+	&gms.Column{Name: "ROWS_PER_SECOND", Type: gmstypes.Int64},
 	&gms.Column{Name: "ETA_SECONDS", Type: gmstypes.Float64},
 	&gms.Column{Name: "STAGE", Type: gmstypes.LongText},
 	&gms.Column{Name: "WAIT_REASON", Type: gmstypes.LongText},
@@ -101,7 +101,7 @@ func (e *Engine) ddlJobs(ctx *gms.Context) (gms.RowIter, error) {
 		rows = append(rows, gms.Row{
 			j.ID, j.Schema, j.Table, j.Type, j.SchemaState, j.SchemaID, j.TableID, j.RowCount,
 			localTime(ctx, j.Created), localTime(ctx, j.Started), localTime(ctx, j.Ended),
-			j.State, j.Query, j.Comments, j.Percent, j.RowsPerSecond, eta, j.Stage, j.WaitReason,
+			j.State, j.Query, j.Comments, j.Percent, int64(j.RowsPerSecond), eta, j.Stage, j.WaitReason,
 		})
 	}
 	return gms.RowsToRowIter(rows...), nil

@@ -38,7 +38,7 @@ var JobColumns = gms.Schema{
 	intColumn("JOB_ID"), textColumn("DB_NAME"), textColumn("TABLE_NAME"), textColumn("JOB_TYPE"),
 	textColumn("SCHEMA_STATE"), intColumn("SCHEMA_ID"), intColumn("TABLE_ID"), intColumn("ROW_COUNT"),
 	timeColumn("CREATE_TIME"), timeColumn("START_TIME"), timeColumn("END_TIME"), textColumn("STATE"), textColumn("COMMENTS"),
-	floatColumn("PERCENT"), floatColumn("ROWS_PER_SECOND"), textColumn("ETA"), textColumn("STAGE"), textColumn("WAIT_REASON"),
+	floatColumn("PERCENT"), intColumn("ROWS_PER_SECOND"), textColumn("ETA"), textColumn("STAGE"), textColumn("WAIT_REASON"),
 }
 
 // JobRow is a job as a row of JobColumns, with times in the given zone.
@@ -51,7 +51,7 @@ func JobRow(j JobInfo, loc *time.Location) gms.Row {
 		j.ID, j.Schema, j.Table, j.Type,
 		j.SchemaState, j.SchemaID, j.TableID, j.RowCount,
 		wallTime(j.Created, loc), wallTime(j.Started, loc), wallTime(j.Ended, loc), j.State, j.Comments,
-		j.Percent, j.RowsPerSecond, eta, j.Stage, j.WaitReason,
+		j.Percent, int64(j.RowsPerSecond), eta, j.Stage, j.WaitReason,
 	}
 }
 

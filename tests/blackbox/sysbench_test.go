@@ -26,8 +26,7 @@ func TestSysbench(t *testing.T) {
 	sysbench := func(t *testing.T, script, command string, extra ...string) string {
 		t.Helper()
 		args := append([]string{script, "--db-driver=mysql", "--mysql-host=" + host, "--mysql-port=" + port, "--mysql-user=root",
-			"--mysql-db=sbtest", "--tables=4", "--table-size=" + size, "--threads=8", "--time=" + seconds,
-			"--mysql-ignore-errors=1213,1205,9007"}, extra...)
+			"--mysql-db=sbtest", "--tables=4", "--table-size=" + size, "--threads=8", "--time=" + seconds}, extra...)
 		out, err := exec.Command("sysbench", append(args, command)...).CombinedOutput()
 		require.NoError(t, err, "%s", out)
 		return string(out)
