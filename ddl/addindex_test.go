@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pingcap/tidb/pkg/meta/model"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"fastddl/event"
@@ -87,18 +88,120 @@ func TestSnapshotIsTakenAfterOldWriters(t *testing.T) {
 	require.Equal(t, 5, e.entries(table.IndexRange(e.table("t").Info.ID, e.index("t", "k").ID)))
 }
 
-// I3 and I4: the snapshot is held from garbage collection while it is used.
+// I2: nor is it taken while somebody writes under write-only.
+func TestSnapshotWaitsForWriteOnly(t *testing.T) {
+	e := newEnv(t)
+	e.fill(3)
+	var commit func() error
+	e.restart(func(o *Options) {
+		o.Hook = func(_ context.Context, p HookPoint) error {
+			if p.String() == "after change-schema write-only" {
+				commit, _ = e.write("t", func(txn kv.Txn, tbl *table.Table) {
+					_, err := tbl.AddRecord(context.Background(), txn, datums(int64(100), int64(1), "late"), table.AddOptions{})
+					require.NoError(t, err)
+				})
+			}
+			return nil
+		}
+	})
+	done := e.async(context.Background(), "create index k on t (k)")
+	waitFor(t, "the job waits", func() bool { return len(e.locks.Blockers()) == 1 })
+	require.Equal(t, "write reorganization", e.jobs()[0].SchemaState)
+	require.Empty(t, e.fake.built())
+	require.NoError(t, commit())
+	require.NoError(t, <-done)
+}
+
+// I3 and I4: the snapshot is held from garbage collection from before it is
+// recorded until it is not used any more.
 func TestSnapshotIsHeld(t *testing.T) {
 	e := newEnv(t)
 	e.fill(3)
+	recorded := false
+	e.restart(func(o *Options) {
+		o.Hook = func(ctx context.Context, p HookPoint) error {
+			if p.String() == "after take-snapshot snapshot" {
+				recorded = true
+				holds, err := e.store.GCHolds(ctx)
+				assert.NoError(t, err)
+				assert.Equal(t, map[string]uint64{holdName(p.JobID): e.ddl.find(p.JobID).snapshot().SnapshotTS}, holds)
+			}
+			return nil
+		}
+	})
 	e.fake.set(func(ctx context.Context, task BackfillTask) error {
 		holds, err := e.store.GCHolds(ctx)
-		require.NoError(t, err)
-		require.Equal(t, map[string]uint64{holdName(task.JobID): task.TS}, holds)
+		assert.NoError(t, err)
+		assert.Equal(t, map[string]uint64{holdName(task.JobID): task.TS}, holds)
 		return nil
 	})
 	e.must("create index k on t (k)")
+	require.True(t, recorded)
 	e.requireNoTrace()
+}
+
+// expiredStore is a store whose garbage collection has passed a timestamp.
+type expiredStore struct {
+	kv.Store
+	ts uint64
+}
+
+func (s *expiredStore) HoldGC(ctx context.Context, name string, ts uint64, ttl time.Duration) (kv.GCHold, error) {
+	if ts <= s.ts {
+		return nil, kv.ErrSnapshotTooOld
+	}
+	return s.Store.HoldGC(ctx, name, ts, ttl)
+}
+
+// A node that was down for longer than its hold lasts takes another snapshot.
+func TestExpiredHold(t *testing.T) {
+	e := newEnv(t)
+	e.fill(10)
+	errCrash := errors.New("crash")
+	e.fake.set(func(ctx context.Context, task BackfillTask) error {
+		assert.NoError(t, task.SaveCheckpoint(ctx, []byte("half")))
+		return nil
+	})
+	var lost uint64
+	e.restart(func(o *Options) {
+		o.Hook = func(_ context.Context, p HookPoint) error {
+			if p.String() == "before backfill backfilled" {
+				lost = e.ddl.find(p.JobID).snapshot().SnapshotTS
+				return errCrash
+			}
+			return nil
+		}
+	})
+	require.ErrorIs(t, e.exec("create index k on t (k)"), errCrash)
+	e.insert("t", []any{int64(100), int64(1), "later"})
+	e.store = &expiredStore{e.store, lost}
+	e.restart(nil)
+	waitFor(t, "the job ends", func() bool { return e.jobs()[0].State == "synced" })
+	tasks := e.fake.built()
+	require.Len(t, tasks, 1)
+	require.Greater(t, tasks[0].TS, lost)
+	require.Nil(t, tasks[0].Checkpoint)
+	require.Equal(t, 11, e.entries(table.IndexRange(e.table("t").Info.ID, e.index("t", "k").ID)))
+}
+
+// What a build has saved is given to the next attempt.
+func TestCheckpoint(t *testing.T) {
+	e := newEnv(t)
+	e.fill(10)
+	var seen []string
+	e.fake.set(func(ctx context.Context, task BackfillTask) error {
+		seen = append(seen, string(task.Checkpoint))
+		assert.NoError(t, task.SaveCheckpoint(ctx, []byte("half")))
+		if len(seen) == 1 {
+			return errors.New("try again")
+		}
+		return nil
+	})
+	e.must("create index k on t (k)")
+	require.Equal(t, []string{"", "half"}, seen)
+	data, err := loadCheckpoint(context.Background(), e.cat, e.jobs()[0].ID)
+	require.NoError(t, err)
+	require.Nil(t, data)
 }
 
 func TestCancelInEachStep(t *testing.T) {
@@ -115,7 +218,7 @@ func TestCancelInEachStep(t *testing.T) {
 				o.Hook = func(ctx context.Context, p HookPoint) error {
 					if p.String() == point && !cancelled {
 						cancelled = true
-						require.NoError(t, e.ddl.Cancel(ctx, []int64{p.JobID})[0])
+						assert.NoError(t, e.ddl.Cancel(ctx, []int64{p.JobID})[0])
 					}
 					return nil
 				}
@@ -208,7 +311,7 @@ func TestCancelErrors(t *testing.T) {
 	e.restart(func(o *Options) {
 		o.Hook = func(ctx context.Context, p HookPoint) error {
 			if p.String() == "after change-schema switched" {
-				e.requireCode(e.ddl.Cancel(ctx, []int64{p.JobID})[0], 8226, "")
+				assert.ErrorContains(t, e.ddl.Cancel(ctx, []int64{p.JobID})[0], "[ddl:8226]")
 			}
 			return nil
 		}
