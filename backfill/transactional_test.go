@@ -5,11 +5,11 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"fastddl/config"
+	"fastddl/event"
 	"fastddl/kv"
 )
 
@@ -29,37 +29,47 @@ func TestTransactionalBuildsWhatTheLibraryWould(t *testing.T) {
 }
 
 // TestTransactionalAmongWrites: rows that change while the build runs keep
-// their index right, whether the change comes before or after their batch.
+// their index right, whether the change comes before or after their batch, or
+// between its reading and its commit.
 func TestTransactionalAmongWrites(t *testing.T) {
 	r := newRand(t)
-	table, idx, kinds := randomTable(r)
-	idx.Unique = false
-	f := newFixture(t, table, kinds)
-	f.insert(r, 4000)
-	opts := f.options()
-	opts.Globals = config.NewGlobals()
-	set(t, opts.Globals, config.ReorgBatchSize, "32")
-	// A pause between reading and committing provokes conflicts.
-	opts.Store = &faultyStore{Store: f.store, onScan: func(int64) error { time.Sleep(200 * time.Microsecond); return nil }}
-
-	done := make(chan struct{})
-	spec := f.spec(idx)
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for {
-			select {
-			case <-done:
-				return
-			default:
-				f.mutateRetrying(r, idx)
+	for range 5 {
+		table, idx, kinds := randomTable(r)
+		idx.Unique = false
+		f := newFixture(t, table, kinds)
+		f.insert(r, 400)
+		opts := f.options()
+		opts.Globals = config.NewGlobals()
+		set(t, opts.Globals, config.ReorgBatchSize, "32")
+		opts.Bus = &event.Bus{}
+		var mu sync.Mutex
+		conflicts := 0
+		opts.Bus.Subscribe(func(e event.Event) {
+			if _, ok := e.(event.Retry); ok {
+				mu.Lock()
+				defer mu.Unlock()
+				conflicts++
 			}
+		})
+		spec := f.spec(idx)
+		// The batch is read, and its transaction still open.
+		opts.Store = &faultyStore{Store: f.store, onScan: func(n int64) error {
+			mu.Lock()
+			defer mu.Unlock()
+			for range 3 {
+				if n < 300 {
+					f.mutateRetrying(r, idx)
+				}
+			}
+			return nil
+		}}
+		_, err := RunTransactional(f.ctx, opts, spec)
+		require.NoError(t, err)
+		f.requireIndex(idx, f.ts(), describe(table, idx, kinds))
+		if len(f.rows) > 50 {
+			require.Positive(t, conflicts)
 		}
-	})
-	_, err := RunTransactional(f.ctx, opts, spec)
-	close(done)
-	wg.Wait()
-	require.NoError(t, err)
-	f.requireIndex(idx, f.ts(), describe(table, idx, kinds))
+	}
 }
 
 func TestTransactionalResumes(t *testing.T) {
