@@ -23,13 +23,16 @@ import (
 type editor struct {
 	table *Table
 	tx    *transaction
-	// rows writes under the schema version that the transaction is bound to.
+	// rows writes to writer under the schema version that the transaction is
+	// bound to.
 	rows   *table.Table
+	writer kv.Txn
 	reader *table.Reader
 	loc    *time.Location
-	// undo is where the running statement began to write.
-	undo kv.Checkpoint
-	err  error
+	// undo and undoBuffered are where the running statement began to write: in
+	// the transaction, and in the statement's buffer.
+	undo, undoBuffered kv.Checkpoint
+	err                error
 }
 
 var (
@@ -58,10 +61,7 @@ func (t *Table) editor(ctx *gms.Context) *editor {
 		return e
 	}
 	e.loc = s.location
-	if e.tx, e.err = s.begun(ctx); e.err != nil {
-		return e
-	}
-	e.tx.editors++
+	e.tx, e.err = s.begun(ctx)
 	return e
 }
 
@@ -73,22 +73,31 @@ func (e *editor) bind(ctx *gms.Context) error {
 	if e.rows, e.err = e.tx.bind(ctx, e.table.def); e.err != nil {
 		return e.err
 	}
-	e.reader = e.rows.Reader(e.tx.txn, nil, nil)
+	e.writer = e.tx.statementWriter()
+	e.reader = e.rows.Reader(e.writer, nil, nil)
 	return nil
 }
 
 // StatementBegin implements sql.EditOpenerCloser.
 func (e *editor) StatementBegin(*gms.Context) {
-	if e.tx != nil && e.tx.txn != nil {
-		e.undo = e.tx.txn.Checkpoint()
+	if e.tx == nil || e.tx.txn == nil {
+		return
+	}
+	e.undo, e.undoBuffered = e.tx.txn.Checkpoint(), 0
+	if e.tx.buffer != nil {
+		e.undoBuffered = e.tx.buffer.Checkpoint()
 	}
 }
 
 // DiscardChanges implements sql.EditOpenerCloser.
 func (e *editor) DiscardChanges(*gms.Context, error) error {
-	if e.tx != nil && e.tx.txn != nil {
-		e.tx.txn.RevertTo(e.undo)
+	if e.tx == nil || e.tx.txn == nil {
+		return nil
 	}
+	if e.tx.buffer != nil {
+		e.tx.buffer.RevertTo(e.undoBuffered)
+	}
+	e.tx.txn.RevertTo(e.undo)
 	return nil
 }
 
@@ -101,8 +110,17 @@ func (e *editor) StatementComplete(ctx *gms.Context) error {
 	return nil
 }
 
-// Close implements sql.Closer.
-func (e *editor) Close(*gms.Context) error { return nil }
+// Close implements sql.Closer. It is called once the statement reads no more,
+// whether it failed or not.
+func (e *editor) Close(*gms.Context) error {
+	if e.tx == nil {
+		return nil
+	}
+	if err := e.tx.flush(); err != nil {
+		return sqlerr.Translate(err)
+	}
+	return nil
+}
 
 // Insert implements sql.RowInserter.
 func (e *editor) Insert(ctx *gms.Context, row gms.Row) error {
@@ -122,7 +140,7 @@ func (e *editor) Insert(ctx *gms.Context, row gms.Row) error {
 		}
 		opts.RowID = int64(id)
 	}
-	if _, err := e.rows.AddRecord(ctx, e.tx.txn, values, opts); err != nil {
+	if _, err := e.rows.AddRecord(ctx, e.writer, values, opts); err != nil {
 		return e.translate(err)
 	}
 	e.tx.count(def.info.ID, 1)
@@ -142,7 +160,7 @@ func (e *editor) Delete(ctx *gms.Context, row gms.Row) error {
 	if err != nil {
 		return err
 	}
-	if err := e.rows.RemoveRecord(ctx, e.tx.txn, h, stored); err != nil {
+	if err := e.rows.RemoveRecord(ctx, e.writer, h, stored); err != nil {
 		return e.translate(err)
 	}
 	e.tx.count(e.table.def.info.ID, -1)
@@ -166,7 +184,7 @@ func (e *editor) Update(ctx *gms.Context, old, new gms.Row) error {
 		return err
 	}
 	e.keepZoned(values, stored, old, new)
-	_, err = e.rows.UpdateRecord(ctx, e.tx.txn, h, stored, values)
+	_, err = e.rows.UpdateRecord(ctx, e.writer, h, stored, values)
 	return e.translate(err)
 }
 

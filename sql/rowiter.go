@@ -25,8 +25,6 @@ type rowIter struct {
 	loc    *time.Location
 	reader *table.Reader
 	rows   *table.RowIter
-	// stable, if not nil, holds the iterators of all ranges.
-	stable *stableRetriever
 
 	codecs []*sqltype.Codec
 	// rowIDAt is the position of the row ID in a row, -1 if not wanted.
@@ -64,12 +62,8 @@ func newRowIter(ctx *gms.Context, t *Table, part *partition) (*rowIter, error) {
 			it.codecs[i] = t.def.codecs[at]
 		}
 	}
-	var source kv.Retriever = tx.txn
-	if len(part.ranges) > 1 {
-		it.stable = &stableRetriever{Retriever: tx.txn}
-		source = it.stable
-	}
-	it.reader = t.def.table.Reader(source, columns, nil)
+	tx.reads = true
+	it.reader = t.def.table.Reader(tx.txn, columns, nil)
 	return it, nil
 }
 
@@ -132,11 +126,6 @@ func (it *rowIter) next(ctx *gms.Context) (tkv.Handle, []types.Datum, error) {
 
 func (it *rowIter) start() error {
 	it.started = true
-	if it.stable != nil && it.tx.editors > 0 {
-		if err := it.stable.open(it.part.ranges, it.part.reverse); err != nil {
-			return err
-		}
-	}
 	var err error
 	if x := it.part.index; x != nil && !x.clustered {
 		it.rows, err = it.reader.IndexScan(x.info, it.part.ranges, it.part.reverse)
@@ -216,75 +205,10 @@ func (it *rowIter) Close(*gms.Context) error {
 
 func (it *rowIter) close() error {
 	it.done = true
-	var errs []error
-	if it.rows != nil {
-		errs = append(errs, it.rows.Close())
-		it.rows = nil
-	}
-	if it.stable != nil {
-		errs = append(errs, it.stable.close())
-	}
-	return errors.Join(errs...)
-}
-
-// stableRetriever opens the iterators of all ranges of a scan at once. A
-// statement that changes the rows it reads must not meet them again further on
-// in the scan, and an iterator shows the transaction's writes as they were when
-// it was opened.
-type stableRetriever struct {
-	kv.Retriever
-	opened []kv.Iterator
-}
-
-func (r *stableRetriever) open(ranges []kv.KeyRange, reverse bool) error {
-	for i := range ranges {
-		var it kv.Iterator
-		var err error
-		if reverse {
-			it, err = r.Retriever.IterReverse(ranges[len(ranges)-1-i])
-		} else {
-			it, err = r.Retriever.Iter(ranges[i])
-		}
-		if err != nil {
-			return errors.Join(err, r.close())
-		}
-		r.opened = append(r.opened, it)
-	}
-	return nil
-}
-
-func (r *stableRetriever) close() error {
-	var errs []error
-	for _, it := range r.opened {
-		errs = append(errs, it.Close())
-	}
-	r.opened = nil
-	return errors.Join(errs...)
-}
-
-// Iter implements kv.Retriever.
-func (r *stableRetriever) Iter(rg kv.KeyRange) (kv.Iterator, error) {
-	if it := r.take(); it != nil {
-		return it, nil
-	}
-	return r.Retriever.Iter(rg)
-}
-
-// IterReverse implements kv.Retriever.
-func (r *stableRetriever) IterReverse(rg kv.KeyRange) (kv.Iterator, error) {
-	if it := r.take(); it != nil {
-		return it, nil
-	}
-	return r.Retriever.IterReverse(rg)
-}
-
-// take returns the iterator of the next range: the reader asks for them in
-// order.
-func (r *stableRetriever) take() kv.Iterator {
-	if len(r.opened) == 0 {
+	if it.rows == nil {
 		return nil
 	}
-	it := r.opened[0]
-	r.opened = r.opened[1:]
-	return it
+	err := it.rows.Close()
+	it.rows = nil
+	return err
 }

@@ -337,8 +337,7 @@ func (s *Session) CommandEnd() {
 		s.SetIgnoreAutoCommit(false)
 		return
 	}
-	t.closeIters()
-	t.editors = 0
+	t.endCommand()
 	switch {
 	case !s.explicit():
 		s.abandon(t)

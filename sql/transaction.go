@@ -40,8 +40,11 @@ type transaction struct {
 	// iters are the row iterators that are open; they hold resources of the
 	// store, and go-mysql-server does not close them after every error.
 	iters map[*rowIter]struct{}
-	// editors counts the table editors that the running statement has opened.
-	editors int
+	// reads says that the running command has begun to read rows. If it has by
+	// its first write, it writes to buffer; writer is the one of the two.
+	reads  bool
+	buffer *statementBuffer
+	writer kv.Txn
 	// locked says that rows were read for update.
 	locked bool
 	// added counts the rows inserted less those deleted, by table. It is not
@@ -135,6 +138,32 @@ func (t *transaction) commit(ctx context.Context) error {
 	}
 	t.session.engine.stats.add(t.added)
 	return nil
+}
+
+// endCommand forgets what belongs to one command.
+func (t *transaction) endCommand() {
+	t.closeIters()
+	t.reads, t.buffer, t.writer = false, nil, nil
+}
+
+// statementWriter returns where the running statement writes to.
+func (t *transaction) statementWriter() kv.Txn {
+	if t.writer == nil {
+		t.writer = t.txn
+		if t.reads {
+			t.buffer = newStatementBuffer(t.txn)
+			t.writer = t.buffer
+		}
+	}
+	return t.writer
+}
+
+// flush ends a statement's writing.
+func (t *transaction) flush() error {
+	if t.buffer == nil {
+		return nil
+	}
+	return t.buffer.flush()
 }
 
 func (t *transaction) count(tableID, n int64) {
