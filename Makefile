@@ -4,7 +4,7 @@ export GOFLAGS := -tags=gms_pure_go
 
 # Tools live in a module file of their own: what linters need must not move the
 # versions that the server is built from.
-TOOL := go tool -modfile=go.tool.mod
+TOOL := go tool -modfile=$(CURDIR)/go.tool.mod
 
 VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 GIT_HASH := $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
@@ -12,11 +12,14 @@ LDFLAGS  := -X main.version=$(VERSION) -X main.gitHash=$(GIT_HASH)
 
 # Packages in which goroutines share state; they run once more under the race
 # detector. `make race` runs everything so.
-RACE_PKGS := ./kv/... ./catalog/... ./ddl/... ./backfill/... ./ingest/... ./lightning/... ./server/... ./event/... ./config/...
+RACE_PKGS := ./kv/... ./catalog/... ./ddl/... ./backfill/... ./ingest/... ./lightning/... ./server/... ./sql/... ./event/... ./config/...
 
 # Runs go test, prints its ok and FAIL lines as they come, and closes with the
 # lists of failed and of skipped tests with their reasons.
 GOTEST := $(TOOL) gotestsum --format standard-quiet --
+
+# Test modules that need more than the server is built from.
+TEST_MODULES := $(patsubst %/go.mod,%,$(wildcard tests/*/go.mod))
 
 .PHONY: all
 all: build
@@ -38,11 +41,12 @@ lint: ## go vet, staticcheck, gofmt and the house rules
 .PHONY: test
 test: build lint ## everything a change must pass
 	$(GOTEST) ./...
+	set -e; for m in $(TEST_MODULES); do (cd $$m && $(GOTEST) ./...); done
 	$(GOTEST) -race -short $(RACE_PKGS)
 
 .PHONY: test-long
-test-long: build ## hours of randomised tests
-	FASTDDL_LONG=1 $(GOTEST) -count=1 -timeout 6h ./...
+test-long: build ## randomised tests for half an hour, sysbench at full size
+	FASTDDL_LONG=1 FASTDDL_MODEL_TIME=30m $(GOTEST) -count=1 -timeout 6h ./...
 
 .PHONY: race
 race: ## the whole suite under the race detector
