@@ -206,3 +206,28 @@ func TestManyRows(t *testing.T) {
 	require.Len(t, c.query("select * from t where k between 10 and 12"), 165)
 	require.Equal(t, []string{"96", "96"}, c.queryFlat("select k from t order by k desc limit 2"))
 }
+
+// A join reads its inner table again and again while the statement changes it.
+func TestJoinsDoNotSeeTheirOwnChanges(t *testing.T) {
+	forEachKind(t, func(t *testing.T, c *conn) {
+		if err := c.try("update t x join t y on x.a = y.a set x.b = 1"); err != nil {
+			requireCode(t, err, 1235, "keyless tables")
+			return
+		}
+		c.exec("insert into t values (1, 10, 1), (2, 20, 2), (3, 30, 3)")
+		c.exec("create table u (x int primary key, y int)")
+		c.exec("insert into u values (1, 1), (2, 2), (3, 3)")
+		c.exec("update u cross join t set t.b = t.b + 100")
+		require.Equal(t, []string{"101", "102", "103"}, c.queryFlat("select b from t order by b"))
+		c.exec("update u join t on t.a > u.y set t.a = t.a + 1000, t.b = t.b + 1000")
+		require.Equal(t, []string{"1010", "1020", "1030"}, c.queryFlat("select a from t order by a"))
+		c.exec("begin")
+		c.exec("update t set b = 7")
+		c.exec("update u cross join t set t.b = t.b + 1")
+		require.Equal(t, []string{"8", "8", "8"}, c.queryFlat("select b from t"))
+		requireCode(t, c.try("update u cross join t set t.b = 9, t.a = 1"), 1062, "Duplicate entry '1' for key 't.a'")
+		require.Equal(t, []string{"8", "8", "8"}, c.queryFlat("select b from t"), "nothing of a failed statement is left")
+		c.exec("commit")
+		require.Len(t, c.query("select * from t where b = 8"), 3)
+	})
+}
