@@ -56,14 +56,15 @@ func (d *demo) addIndex(ctx context.Context) (buildResult, error) {
 
 // jobProgress is one look at a job in information_schema.ddl_jobs.
 type jobProgress struct {
-	state         string
+	// stage is what the build does, or the schema state when it does nothing.
+	stage         string
 	rows          int64
 	percent       float64
 	rowsPerSecond float64
 	eta           string
 }
 
-const lastJobSQL = `SELECT SCHEMA_STATE, ROW_COUNT, PERCENT, ROWS_PER_SECOND, ETA_SECONDS
+const lastJobSQL = `SELECT CASE WHEN STAGE <> '' THEN STAGE ELSE SCHEMA_STATE END, ROW_COUNT, PERCENT, ROWS_PER_SECOND, ETA_SECONDS
 	FROM information_schema.ddl_jobs ORDER BY JOB_ID DESC LIMIT 1`
 
 // lastJob looks at the newest job.
@@ -72,7 +73,7 @@ func (d *demo) lastJob(ctx context.Context) (jobProgress, error) {
 		j   jobProgress
 		eta sql.NullFloat64
 	)
-	err := d.db.QueryRowContext(ctx, lastJobSQL).Scan(&j.state, &j.rows, &j.percent, &j.rowsPerSecond, &eta)
+	err := d.db.QueryRowContext(ctx, lastJobSQL).Scan(&j.stage, &j.rows, &j.percent, &j.rowsPerSecond, &eta)
 	if err != nil {
 		return jobProgress{}, fmt.Errorf("look at the job: %w", err)
 	}
@@ -91,27 +92,30 @@ type progressView interface {
 
 func (d *demo) progressView() progressView {
 	if d.Terminal {
-		return &barView{out: d.Out, bar: progressbar.NewOptions64(int64(d.Rows),
+		return &barView{out: d.Out, rows: d.Rows, bar: progressbar.NewOptions(barSteps,
 			progressbar.OptionSetWriter(d.Out),
 			progressbar.OptionSetWidth(30),
-			progressbar.OptionSetPredictTime(false),
-			progressbar.OptionSetElapsedTime(true),
-			progressbar.OptionThrottle(pollEvery),
-			progressbar.OptionShowCount(),
+			progressbar.OptionSetPredictTime(false), // the job predicts it
+			progressbar.OptionSetElapsedTime(false),
+			progressbar.OptionUseANSICodes(true),
 		)}
 	}
 	return &plainView{d: d}
 }
 
+// barSteps is how fine the bar is.
+const barSteps = 1000
+
 // barView is a bar that moves on a terminal.
 type barView struct {
-	out io.Writer
-	bar *progressbar.ProgressBar
+	out  io.Writer
+	rows int
+	bar  *progressbar.ProgressBar
 }
 
 func (v *barView) update(j jobProgress) {
-	v.bar.Describe(fmt.Sprintf("%s, %.0f rows/s, ETA %s", j.state, j.rowsPerSecond, j.eta))
-	_ = v.bar.Set64(min(j.rows, v.bar.GetMax64())) // fails only past the maximum
+	v.bar.Describe(fmt.Sprintf("  %-6s %d of %d rows, %.0f rows/s, ETA %s", j.stage, j.rows, v.rows, j.rowsPerSecond, j.eta))
+	_ = v.bar.Set(min(int(j.percent/100*barSteps), barSteps)) // fails only past the maximum
 }
 
 func (v *barView) end(ok bool) {
@@ -134,7 +138,7 @@ func (v *plainView) update(j jobProgress) {
 		return
 	}
 	v.last = time.Now()
-	v.d.say("  %s: %d of %d rows (%.0f%%), %.0f rows/s, ETA %s", j.state, j.rows, v.d.Rows, j.percent, j.rowsPerSecond, j.eta)
+	v.d.say("  %s: %d of %d rows (%.0f%%), %.0f rows/s, ETA %s", j.stage, j.rows, v.d.Rows, j.percent, j.rowsPerSecond, j.eta)
 }
 
 func (v *plainView) end(bool) {}
