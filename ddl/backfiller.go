@@ -3,19 +3,43 @@ package ddl
 import (
 	"context"
 	"errors"
+	"sync"
+
+	"github.com/pingcap/tidb/pkg/meta/model"
 
 	"fastddl/backfill"
 	"fastddl/ddl/job"
+	"fastddl/ingest"
 )
 
-// NewBackfiller returns the Backfiller that builds indexes with package
-// backfill. The options' TempDir and SaveCheckpoint are those of each task.
-func NewBackfiller(opts backfill.Options) Backfiller { return &backfiller{opts} }
+// IndexBackfiller is the Backfiller over package backfill. All jobs share one
+// budget of memory, disk and write speed.
+type IndexBackfiller struct {
+	opts backfill.Options
 
-type backfiller struct{ opts backfill.Options }
+	mu   sync.Mutex
+	last backfill.Result
+}
+
+// NewBackfiller returns a backfiller of the tables in opts.Store. The options'
+// TempDir and SaveCheckpoint are those of each task.
+func NewBackfiller(opts backfill.Options) *IndexBackfiller {
+	opts.EnsureDefaults()
+	return &IndexBackfiller{opts: opts}
+}
+
+// Usage is what the running builds occupy.
+func (b *IndexBackfiller) Usage() ingest.Usage { return b.opts.Resources.Usage() }
+
+// LastResult is what the build that ended last says of itself, for benchmarks.
+func (b *IndexBackfiller) LastResult() backfill.Result {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.last
+}
 
 // Backfill implements Backfiller.
-func (b *backfiller) Backfill(ctx context.Context, t BackfillTask) (int64, error) {
+func (b *IndexBackfiller) Backfill(ctx context.Context, t BackfillTask) (int64, error) {
 	opts := b.opts
 	opts.TempDir, opts.SaveCheckpoint = t.TempDir, t.SaveCheckpoint
 	spec := backfill.Spec{JobID: t.JobID, Table: t.Table, Indexes: t.Indexes, TS: t.TS, Checkpoint: t.Checkpoint}
@@ -24,10 +48,22 @@ func (b *backfiller) Backfill(ctx context.Context, t BackfillTask) (int64, error
 		run = backfill.RunTransactional
 	}
 	result, err := run(ctx, opts, spec)
+	b.mu.Lock()
+	b.last = result
+	b.mu.Unlock()
+	return result.Rows, backfillError(t.Table, err)
+}
+
+// backfillError tells what no further attempt can cure.
+func backfillError(tbl *model.TableInfo, err error) error {
 	var mismatch *backfill.MismatchError
-	if errors.As(err, &mismatch) {
+	var dup *ingest.DuplicateError
+	switch {
+	case errors.As(err, &mismatch):
 		// The index has been rebuilt once already.
-		err = job.Permanent(err)
+		return job.Permanent(err)
+	case errors.As(err, &dup):
+		return duplicateEntry(tbl, dup.IndexID, dup.Key, dup.Values[0])
 	}
-	return result.Rows, err
+	return err
 }

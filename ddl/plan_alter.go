@@ -113,9 +113,7 @@ func (p *planner) addIndex(name string, keys []*ast.IndexPartSpecification, opt 
 	if err != nil {
 		return job.Change{}, err
 	}
-	if unique {
-		return job.Change{}, builder.Unsupported("adding a unique index to an existing table")
-	}
+	spec.Unique = unique
 	return job.Change{Type: model.ActionAddIndex, Index: spec, IfExists: ifNotExists}, nil
 }
 

@@ -157,6 +157,8 @@ func (t *task) do(ctx context.Context, act job.Action, to job.Step) error {
 		return t.takeSnapshot(ctx, to)
 	case job.ActBackfill:
 		return t.backfill(ctx, to)
+	case job.ActCheckUnique:
+		return t.checkUnique(ctx, to)
 	case job.ActFinish:
 		return t.finish(ctx, to)
 	case job.ActSleep:

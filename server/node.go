@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"fastddl/backfill"
 	"fastddl/catalog"
 	"fastddl/check"
 	"fastddl/config"
@@ -54,7 +55,7 @@ type Node struct {
 	Locks   *mdl.Manager
 	DDL     *ddl.DDL
 	// Backfiller builds the indexes of DDL's jobs.
-	Backfiller *ddl.IngestBackfiller
+	Backfiller *ddl.IndexBackfiller
 	Engine     *sql.Engine
 
 	parts closers
@@ -89,7 +90,7 @@ func OpenNode(ctx context.Context, opts NodeOptions) (_ *Node, err error) {
 		return nil, err
 	}
 	n.Locks = mdl.NewManager(n.Catalog, func() bool { return n.Globals.Bool(config.EnableMetadataLock) })
-	n.Backfiller = ddl.NewIngestBackfiller(n.Store, n.Globals, n.Bus)
+	n.Backfiller = ddl.NewBackfiller(backfill.Options{Store: n.Store, Globals: n.Globals, Bus: n.Bus})
 	if n.DDL, err = ddl.New(ddl.Options{
 		Catalog: n.Catalog, Locks: n.Locks, Globals: n.Globals, Bus: n.Bus, Backfiller: n.Backfiller, TempDir: cfg.TempDir,
 	}); err != nil {

@@ -318,6 +318,8 @@ func (j *Job) Apply(from Step, tbl *model.TableInfo) error {
 		setIndexState(tbl, e.AddIndexes, model.StateWriteOnly)
 	case StepWriteReorg:
 		setIndexState(tbl, e.AddIndexes, model.StateWriteReorganization)
+	case StepComplete:
+		setBackfillState(tbl, e.AddIndexes, model.BackfillStateReadyToMerge)
 	case StepSwitched:
 		return j.applySwitch(tbl)
 	case StepDropDeleteOnly:
@@ -349,7 +351,7 @@ func (j *Job) applySwitch(tbl *model.TableInfo) error {
 	j.publishColumns(tbl)
 	for _, id := range j.Elements.AddIndexes {
 		idx := indexByID(tbl, id)
-		idx.State = model.StatePublic
+		idx.State, idx.BackfillState = model.StatePublic, model.BackfillStateInapplicable
 		builder.AddKeyFlags(tbl, idx)
 	}
 	for _, c := range j.Changes {
@@ -411,6 +413,16 @@ func indexByID(tbl *model.TableInfo, id int64) *model.IndexInfo {
 func setIndexState(tbl *model.TableInfo, ids []int64, state model.SchemaState) {
 	for _, id := range ids {
 		indexByID(tbl, id).State = state
+	}
+}
+
+// setBackfillState says of unique indexes how complete they are: package table
+// leaves markers until it is BackfillStateReadyToMerge.
+func setBackfillState(tbl *model.TableInfo, ids []int64, state model.BackfillState) {
+	for _, id := range ids {
+		if idx := indexByID(tbl, id); idx.Unique {
+			idx.BackfillState = state
+		}
 	}
 }
 

@@ -25,6 +25,11 @@
 // Jobs skip the steps they have no use for: new columns need write-only alone,
 // options need only the switch.
 //
+// A job that adds unique indexes has two steps more between backfilled and
+// switched. From "complete" on transactions look keys up in the whole index and
+// leave no markers (see package table); when all others have ended, the markers
+// that there are are looked at, which leads to "unique".
+//
 // # Invariants
 //
 //   - I1: each step that changes the schema is preceded by waiting until nobody

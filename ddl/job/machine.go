@@ -30,6 +30,8 @@ const (
 	ActTakeSnapshot Action = "take-snapshot"
 	// ActBackfill builds the new indexes at S and verifies them.
 	ActBackfill Action = "backfill"
+	// ActCheckUnique looks at the markers of the new unique indexes.
+	ActCheckUnique Action = "check-unique"
 	// ActFinish cleans up and moves the job's record to the history.
 	ActFinish Action = "finish"
 	// ActSleep waits before the next attempt of what failed.
@@ -87,6 +89,8 @@ func (m *Machine) Next() (Action, Step) {
 		return ActTakeSnapshot, to
 	case StepBackfilled:
 		return ActBackfill, to
+	case StepUnique:
+		return ActCheckUnique, to
 	case StepFinished:
 		return ActFinish, to
 	}

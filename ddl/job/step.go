@@ -18,6 +18,11 @@ const (
 	StepSnapshot Step = "snapshot"
 	// StepBackfilled: the new indexes are complete and verified.
 	StepBackfilled Step = "backfilled"
+	// StepComplete: transactions know that the new unique indexes are complete,
+	// and leave no markers any more.
+	StepComplete Step = "complete"
+	// StepUnique: the markers left before have been looked at.
+	StepUnique Step = "unique"
 	// StepSwitched: what the job adds is public, what it drops is write-only.
 	StepSwitched Step = "switched"
 	// StepDropDeleteOnly: what the job drops is delete-only.
@@ -34,7 +39,7 @@ const (
 
 // shape is which steps a job needs.
 type shape struct {
-	addsIndexes, addsColumns, drops bool
+	addsIndexes, addsUnique, addsColumns, drops bool
 	// isDrop: the job only takes things away, in one schema version.
 	isDrop bool
 	// isCreate: the job touches nothing that exists.
@@ -53,6 +58,7 @@ func (j *Job) shape() shape {
 		switch c.Type {
 		case model.ActionAddIndex, model.ActionAddPrimaryKey:
 			s.addsIndexes = true
+			s.addsUnique = s.addsUnique || c.Index.Unique
 		case model.ActionAddColumn:
 			s.addsColumns = true
 		case model.ActionDropIndex, model.ActionDropPrimaryKey, model.ActionDropColumn:
@@ -61,6 +67,9 @@ func (j *Job) shape() shape {
 	}
 	return s
 }
+
+// AddsUnique says that the job adds unique indexes.
+func (j *Job) AddsUnique() bool { return j.shape().addsUnique }
 
 // forward returns the step after step.
 func (s shape) forward(step Step) Step {
@@ -87,6 +96,13 @@ func (s shape) forward(step Step) Step {
 	case StepSnapshot:
 		return StepBackfilled
 	case StepBackfilled:
+		if s.addsUnique {
+			return StepComplete
+		}
+		return StepSwitched
+	case StepComplete:
+		return StepUnique
+	case StepUnique:
 		return StepSwitched
 	case StepSwitched:
 		if s.drops {
@@ -102,7 +118,7 @@ func (s shape) forward(step Step) Step {
 // backward returns the step towards nothing of the job being left.
 func (s shape) backward(step Step) Step {
 	switch step {
-	case StepWriteOnly, StepWriteReorg, StepSnapshot, StepBackfilled:
+	case StepWriteOnly, StepWriteReorg, StepSnapshot, StepBackfilled, StepComplete, StepUnique:
 		if s.addsIndexes {
 			return StepUndoDeleteOnly
 		}
@@ -116,7 +132,7 @@ func (s shape) backward(step Step) Step {
 // revertible says that a job at this step can still be undone.
 func (step Step) revertible() bool {
 	switch step {
-	case StepStart, StepDeleteOnly, StepWriteOnly, StepWriteReorg, StepSnapshot, StepBackfilled:
+	case StepStart, StepDeleteOnly, StepWriteOnly, StepWriteReorg, StepSnapshot, StepBackfilled, StepComplete, StepUnique:
 		return true
 	}
 	return false
@@ -144,7 +160,7 @@ func (j *Job) SchemaState() model.SchemaState {
 		return model.StateDeleteOnly
 	case StepWriteOnly:
 		return model.StateWriteOnly
-	case StepWriteReorg, StepSnapshot, StepBackfilled:
+	case StepWriteReorg, StepSnapshot, StepBackfilled, StepComplete, StepUnique:
 		return model.StateWriteReorganization
 	case StepSwitched:
 		if s.drops && !s.addsIndexes && !s.addsColumns {

@@ -13,6 +13,7 @@ import (
 	_ "github.com/pingcap/tidb/pkg/types/parser_driver" // literals in parsed statements
 	"github.com/stretchr/testify/require"
 
+	"fastddl/backfill"
 	"fastddl/catalog"
 	"fastddl/config"
 	"fastddl/ddl"
@@ -59,7 +60,7 @@ func openNode(t *testing.T, dir string, rng *rand.Rand) *node {
 	bus := new(event.Bus)
 	n.ddl, err = ddl.New(ddl.Options{
 		Catalog: n.catalog, Locks: n.locks, Globals: n.globals, Bus: bus,
-		Backfiller:    ddl.NewIngestBackfiller(n.store, n.globals, bus),
+		Backfiller:    ddl.NewBackfiller(backfill.Options{Store: n.store, Globals: n.globals, Bus: bus}),
 		TempDir:       filepath.Join(dir, "temp"),
 		CleanInterval: 50 * time.Millisecond,
 	})
