@@ -17,10 +17,9 @@ type task struct {
 }
 
 // planTasks cuts the store's natural ranges into tasks of about targetBytes,
-// within the bounds of the keys that exist. A range of unknown size becomes one
-// task that weighs as much as an average one; workers that have nothing left to
-// do split it further.
-func planTasks(ranges []kv.SizedRange, bounds kv.KeyRange, targetBytes uint64) []task {
+// within the bounds of the keys that exist, and into at least atLeast tasks, if
+// the keys allow it. A range of unknown size weighs as much as an average one.
+func planTasks(ranges []kv.SizedRange, bounds kv.KeyRange, targetBytes uint64, atLeast int) []task {
 	var known, clipped []kv.SizedRange
 	var sum uint64
 	for _, r := range ranges {
@@ -40,10 +39,10 @@ func planTasks(ranges []kv.SizedRange, bounds kv.KeyRange, targetBytes uint64) [
 	}
 	var tasks []task
 	for _, r := range clipped {
-		weight, n := average, 1
+		weight, n := average, (atLeast+len(clipped)-1)/len(clipped)
 		if r.Bytes > 0 {
 			weight = float64(r.Bytes)
-			n = int(min(1<<16, (r.Bytes+targetBytes-1)/targetBytes))
+			n = max(n, int(min(1<<16, (r.Bytes+targetBytes-1)/targetBytes)))
 		}
 		tasks = append(tasks, splitTask(task{r.KeyRange, weight}, n)...)
 	}

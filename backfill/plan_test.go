@@ -72,7 +72,9 @@ func TestPlan(t *testing.T) {
 			var target uint64
 			d.ScanArgs(t, "bounds", &bounds)
 			d.ScanArgs(t, "target", &target)
-			return formatTasks(t, planTasks(ranges, parseRange(t, bounds), target<<20))
+			atLeast := 1
+			d.MaybeScanArgs(t, "at-least", &atLeast)
+			return formatTasks(t, planTasks(ranges, parseRange(t, bounds), target<<20, atLeast))
 		case "position":
 			var b strings.Builder
 			for _, k := range keys {

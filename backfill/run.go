@@ -118,7 +118,7 @@ func (b *build) firstCheckpoint(ctx context.Context) (*checkpoint, error) {
 		return nil, fmt.Errorf("backfill: plan: %w", err)
 	}
 	defer snap.Close()
-	tasks, err := planRange(ctx, b.opts.Store, snap, recordRange(b.spec.Table), b.opts.TaskBytes)
+	tasks, err := planRange(ctx, b.opts.Store, snap, recordRange(b.spec.Table), b.opts.TaskBytes, 1)
 	if err != nil {
 		return nil, fmt.Errorf("backfill: plan: %w", err)
 	}

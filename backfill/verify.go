@@ -27,8 +27,12 @@ func (e *MismatchError) Error() string {
 		e.Index, e.Got.Entries, e.Got.Checksum, e.Want.Entries, e.Want.Checksum)
 }
 
-// verifyTaskBytes is the size of the ranges that an index is read back in.
-const verifyTaskBytes = 4 << 20
+const (
+	// verifyTaskBytes is the size of the ranges that an index is read back in.
+	verifyTaskBytes = 4 << 20
+	// tasksPerWorker evens out ranges of different cost.
+	tasksPerWorker = 4
+)
 
 // verify reads the entries of all indexes at the build's timestamp back and
 // compares them with want.
@@ -79,7 +83,7 @@ func (b *build) verifyRanges(ctx context.Context, snap kv.Snapshot) ([]verifyRan
 	var ranges []verifyRange
 	for i, idx := range b.spec.Indexes {
 		prefix := indexPrefix(b.spec.Table.ID, idx.ID)
-		tasks, err := planRange(ctx, b.opts.Store, snap, kv.PrefixRange(prefix), verifyTaskBytes)
+		tasks, err := planRange(ctx, b.opts.Store, snap, kv.PrefixRange(prefix), verifyTaskBytes, tasksPerWorker*b.opts.MaxWorkers)
 		if err != nil {
 			return nil, err
 		}
@@ -119,7 +123,7 @@ func (b *build) readTotals(ctx context.Context, snap kv.Snapshot, r kv.KeyRange,
 }
 
 // planRange cuts r into tasks, within the keys that exist at the snapshot.
-func planRange(ctx context.Context, store kv.Store, snap kv.Snapshot, r kv.KeyRange, targetBytes uint64) ([]task, error) {
+func planRange(ctx context.Context, store kv.Store, snap kv.Snapshot, r kv.KeyRange, targetBytes uint64, atLeast int) ([]task, error) {
 	bounds, err := keyBounds(snap, r)
 	if err != nil || bounds.Empty() {
 		return nil, err
@@ -128,7 +132,7 @@ func planRange(ctx context.Context, store kv.Store, snap kv.Snapshot, r kv.KeyRa
 	if err != nil {
 		return nil, err
 	}
-	return planTasks(ranges, bounds, targetBytes), nil
+	return planTasks(ranges, bounds, targetBytes, atLeast), nil
 }
 
 // keyBounds returns the range from the first key of r to the last; empty if

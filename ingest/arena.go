@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"sync"
 )
@@ -11,6 +12,8 @@ const (
 	// blockSize is the size of an arena's blocks in bytes.
 	blockSize = 1 << blockShift
 	blockMask = blockSize - 1
+	// maxBlocks is how many blocks positions of 32 bits can address.
+	maxBlocks = 1 << (32 - blockShift)
 	// MaxEntrySize is the greatest size of key and value of one entry in bytes.
 	MaxEntrySize = blockSize - 2*binary.MaxVarintLen32
 )
@@ -41,6 +44,9 @@ func (a *arena) append(key, value []byte) error {
 	if len(a.blocks) == 0 || a.used+need > blockSize {
 		if need > blockSize {
 			return fmt.Errorf("ingest: index entry of %d bytes is larger than %d", len(key)+len(value), MaxEntrySize)
+		}
+		if len(a.blocks) == maxBlocks {
+			return errors.New("ingest: too many index entries in one batch")
 		}
 		a.grow()
 	}
@@ -83,17 +89,17 @@ func (a *arena) end(i int) uint32 {
 }
 
 // key returns the key of the entry at pos.
-func (a *arena) key(pos uint64) []byte {
+func (a *arena) key(pos uint32) []byte {
 	b := a.blocks[pos>>blockShift]
-	klen, _, start := header(b, uint32(pos&blockMask))
+	klen, _, start := header(b, pos&blockMask)
 	return b[start : start+klen : start+klen]
 }
 
 // record returns key and value of the entry at pos as one slice, and where the
 // key ends in it.
-func (a *arena) record(pos uint64) (kv []byte, klen uint32) {
+func (a *arena) record(pos uint32) (kv []byte, klen uint32) {
 	b := a.blocks[pos>>blockShift]
-	klen, vlen, start := header(b, uint32(pos&blockMask))
+	klen, vlen, start := header(b, pos&blockMask)
 	return b[start : start+klen+vlen : start+klen+vlen], klen
 }
 

@@ -26,7 +26,7 @@ func makeChunk(t testing.TB, pairs []pair) *chunk {
 		require.NoError(t, a.append(p.key, p.value))
 	}
 	var s sorter
-	return &chunk{entries: s.sort(&a), arena: a}
+	return &chunk{order: s.sort(&a), arena: a}
 }
 
 // makeRun writes sorted pairs to a run.
@@ -271,7 +271,7 @@ func BenchmarkMerge(b *testing.B) {
 			for range k {
 				a := fillArena(b, n/k, keyShapes["random integers with handles"])
 				var s sorter
-				c := &chunk{entries: s.sort(a), arena: *a}
+				c := &chunk{order: s.sort(a), arena: *a}
 				chunks = append(chunks, c)
 				bd.addChunk(c)
 			}
@@ -299,7 +299,7 @@ func BenchmarkRun(b *testing.B) {
 	const n = 1_000_000
 	a := fillArena(b, n, keyShapes["random integers with handles"])
 	var s sorter
-	c := &chunk{entries: s.sort(a), arena: *a}
+	c := &chunk{order: s.sort(a), arena: *a}
 	var r *run
 	b.Run("write", func(b *testing.B) {
 		for b.Loop() {

@@ -63,10 +63,10 @@ func pieceCount(total int64, parallel int) int {
 func (idx *jobIndex) samples() []sample {
 	var samples []sample
 	for _, c := range idx.chunks {
-		n := min(len(c.entries), samplesPerChunk)
+		n := min(len(c.order), samplesPerChunk)
 		each := (c.arena.bytes + int64(c.arena.count*len(idx.spec.Prefix))) / int64(n)
 		for s := range n {
-			samples = append(samples, sample{key: c.arena.key(c.entries[s*len(c.entries)/n].pos), bytes: each})
+			samples = append(samples, sample{key: c.arena.key(c.order[s*len(c.order)/n]), bytes: each})
 		}
 	}
 	for _, r := range idx.runs {
@@ -109,7 +109,7 @@ type bounds struct {
 func newBounds() *bounds { return &bounds{} }
 
 func (b *bounds) addChunk(c *chunk) {
-	b.add(c.arena.key(c.entries[0].pos), c.arena.key(c.entries[len(c.entries)-1].pos))
+	b.add(c.arena.key(c.order[0]), c.arena.key(c.order[len(c.order)-1]))
 }
 
 func (b *bounds) addRun(r *run) { b.add(r.firstKey(0), r.last) }

@@ -54,24 +54,24 @@ const (
 
 // chunk is a sorted arena in memory. It is immutable.
 type chunk struct {
-	arena   arena
-	entries []entry
+	arena arena
+	order []uint32 // positions in the arena, by key
 }
 
 // size is the memory the chunk holds, in bytes.
-func (c *chunk) size() int64 { return c.arena.size() + int64(cap(c.entries))*entrySize }
+func (c *chunk) size() int64 { return c.arena.size() + int64(cap(c.order))*orderBytesPerEntry }
 
 func (c *chunk) release() {
 	c.arena.release()
-	c.entries = nil
+	c.order = nil
 }
 
 // seek returns the index of the first entry whose key is at or after key.
 func (c *chunk) seek(key []byte) int {
-	lo, hi := 0, len(c.entries)
+	lo, hi := 0, len(c.order)
 	for lo < hi {
 		mid := int(uint(lo+hi) >> 1)
-		if string(c.arena.key(c.entries[mid].pos)) < string(key) {
+		if string(c.arena.key(c.order[mid])) < string(key) {
 			lo = mid + 1
 		} else {
 			hi = mid
@@ -82,7 +82,7 @@ func (c *chunk) seek(key []byte) int {
 
 // cursor returns a cursor over the keys in [start, end); nil is unbounded.
 func (c *chunk) cursor(r keyRange) cursor {
-	cur := &chunkCursor{chunk: c, end: len(c.entries)}
+	cur := &chunkCursor{chunk: c, end: len(c.order)}
 	if r.start != nil {
 		cur.at = c.seek(r.start)
 	}
@@ -103,10 +103,10 @@ type chunkCursor struct {
 // entries lie at random places, each a cache miss or two; a loop that does
 // nothing else lets the processor wait for many of them at a time, where copying
 // them would wait for each.
-func (c *chunkCursor) touch(entries []entry) {
+func (c *chunkCursor) touch(order []uint32) {
 	blocks, touched := c.chunk.arena.blocks, byte(0)
-	for _, e := range entries {
-		b, off := blocks[e.pos>>blockShift], uint(e.pos&blockMask)
+	for _, pos := range order {
+		b, off := blocks[pos>>blockShift], uint(pos&blockMask)
 		end := off + 1 + uint(b[off]) + uint(b[(off+1)&blockMask])
 		touched |= b[end&blockMask]
 	}
@@ -116,9 +116,9 @@ func (c *chunkCursor) touch(entries []entry) {
 func (c *chunkCursor) next(r *records) error {
 	r.reset()
 	n := min(c.end, c.at+batchRecords)
-	c.touch(c.chunk.entries[c.at:n])
+	c.touch(c.chunk.order[c.at:n])
 	for ; c.at < n && len(r.data) < batchBytes; c.at++ {
-		kv, klen := c.chunk.arena.record(c.chunk.entries[c.at].pos)
+		kv, klen := c.chunk.arena.record(c.chunk.order[c.at])
 		start := uint32(len(r.data))
 		r.data = append(r.data, kv...)
 		r.recs = append(r.recs, rec{start: start, key: start + klen, end: uint32(len(r.data))})

@@ -11,25 +11,28 @@ import (
 // behind what all keys have in common, and the entry's position.
 type entry struct {
 	prefix uint64
-	pos    uint64
+	pos    uint32
 }
 
 const (
 	entrySize = 16
-	// sortBytesPerEntry is the memory that sorting takes beside the arena: the
-	// entries and the radix sort's second copy of them.
-	sortBytesPerEntry = 2 * entrySize
+	// orderBytesPerEntry is the memory that an entry's place in the order takes.
+	orderBytesPerEntry = 4
 	// radixMin is the number of entries from which radix sort wins.
 	radixMin = 256
 )
 
 // sorter sorts arenas. It keeps its buffers from one sort to the next.
 type sorter struct {
+	entries []entry
 	scratch []entry
 }
 
-// sort returns the arena's entries in key order. Entries with equal keys keep
-// the order in which they were appended.
+// size is the memory of the buffers, in bytes.
+func (s *sorter) size() int64 { return int64(cap(s.entries)+cap(s.scratch)) * entrySize }
+
+// sort returns the positions of the arena's entries in key order. Entries with
+// equal keys keep the order in which they were appended.
 //
 // The keys of an index have much in common: the flag bytes of their columns,
 // the leading zeros of integers, the beginning of strings. So the sort looks at
@@ -37,31 +40,40 @@ type sorter struct {
 // is read sequentially, sorts by the eight bytes behind it, and compares whole
 // keys only where those are equal. Input that is sorted already, as the index
 // of a column that grows with the primary key, is found out on the way.
-func (s *sorter) sort(a *arena) []entry {
+func (s *sorter) sort(a *arena) []uint32 {
 	if a.count == 0 {
 		return nil
 	}
 	common, sorted := a.survey()
-	entries, tailsSorted := a.entries(common)
-	switch {
-	case sorted:
-	case tailsSorted && len(entries) >= radixMin:
+	order := make([]uint32, 0, a.count)
+	if sorted {
+		a.forEach(func(pos uint32, _ []byte) { order = append(order, pos) })
+		return order
+	}
+	entries, tailsSorted := s.load(a, common)
+	if tailsSorted && len(entries) >= radixMin {
 		s.radix(entries)
-	default:
+	} else {
 		s.sortBy(a, entries, common)
 	}
-	return entries
+	for _, e := range entries {
+		order = append(order, e.pos)
+	}
+	return order
 }
 
-// entries returns the sortable form of all entries, and whether the keys'
-// tails, what follows the eight bytes in the prefix field, are in ascending
-// order already. A stable sort by the prefix is all there is to do then: such
-// is an index whose eight bytes hold the column, as rows come in handle order.
-func (a *arena) entries(common int) (entries []entry, tailsSorted bool) {
-	entries = make([]entry, 0, a.count)
+// load returns the sortable form of all entries, and whether the keys' tails,
+// what follows the eight bytes in the prefix field, are in ascending order
+// already. A stable sort by the prefix is all there is to do then: such is an
+// index whose eight bytes hold the column, as rows come in handle order.
+func (s *sorter) load(a *arena, common int) (entries []entry, tailsSorted bool) {
+	if cap(s.entries) < a.count {
+		s.entries = make([]entry, a.count)
+	}
+	entries = s.entries[:0]
 	var prev []byte
 	tailsSorted = true
-	a.forEach(func(pos uint64, key []byte) {
+	a.forEach(func(pos uint32, key []byte) {
 		entries = append(entries, entry{prefix: loadPrefix(key, common), pos: pos})
 		if tailsSorted {
 			if len(key) < common+8 {
@@ -81,7 +93,7 @@ func (a *arena) entries(common int) (entries []entry, tailsSorted bool) {
 func (a *arena) survey() (common int, sorted bool) {
 	var first, prev []byte
 	sorted = true
-	a.forEach(func(_ uint64, key []byte) {
+	a.forEach(func(_ uint32, key []byte) {
 		if first == nil {
 			first, prev, common = key, key, len(key)
 			return
@@ -96,12 +108,12 @@ func (a *arena) survey() (common int, sorted bool) {
 }
 
 // forEach visits the entries in the order in which they were appended.
-func (a *arena) forEach(fn func(pos uint64, key []byte)) {
+func (a *arena) forEach(fn func(pos uint32, key []byte)) {
 	for i, b := range a.blocks {
-		base := uint64(i) << blockShift
+		base := uint32(i) << blockShift
 		for off, end := uint32(0), a.end(i); off < end; {
 			klen, vlen, start := header(b, off)
-			fn(base|uint64(off), b[start:start+klen:start+klen])
+			fn(base|off, b[start:start+klen:start+klen])
 			off = start + klen + vlen
 		}
 	}

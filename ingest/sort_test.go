@@ -70,11 +70,11 @@ func TestSortOrdersKeysAndKeepsEqualOnesInOrder(t *testing.T) {
 				slices.SortStableFunc(want, bytes.Compare)
 
 				var s sorter
-				entries := s.sort(&a)
-				require.Len(t, entries, n)
+				order := s.sort(&a)
+				require.Len(t, order, n)
 				lastValue := uint32(0)
-				for i, e := range entries {
-					kv, klen := a.record(e.pos)
+				for i, pos := range order {
+					kv, klen := a.record(pos)
 					require.Equal(t, want[i], append([]byte{}, kv[:klen]...), "entry %d", i)
 					value := binary.BigEndian.Uint32(kv[klen:])
 					if i > 0 && bytes.Equal(want[i], want[i-1]) {
