@@ -54,6 +54,10 @@ func (n *node) checkSnapshot(ctx context.Context, name string, h *history, ts ui
 			if err != nil {
 				return err
 			}
+			if other, taken := wantEntries[i][string(key)]; taken {
+				return fmt.Errorf("table %s at %d: two rows have the key %x of unique index %s: %x and %x",
+					name, ts, key, idx.Name.O, other, value)
+			}
 			wantEntries[i][string(key)] = string(value)
 		}
 	}

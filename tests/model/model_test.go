@@ -9,12 +9,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pingcap/tidb/pkg/errno"
 	"github.com/pingcap/tidb/pkg/meta/model"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	"golang.org/x/sync/errgroup"
 
+	"fastddl/ddl/builder"
 	"fastddl/kv"
+	"fastddl/table"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -88,6 +91,7 @@ type tableRun struct {
 	snapshots []snapshot
 	added     int
 	dropped   int
+	refused   int
 }
 
 type publishedIndex struct {
@@ -129,8 +133,8 @@ func (tr *tableRun) summary() string {
 	for _, w := range tr.workers {
 		committed, conflicts, duplicates = committed+w.committed, conflicts+w.conflicts, duplicates+w.duplicates
 	}
-	return fmt.Sprintf("%d transactions, %d conflicts, %d duplicates, %d indexes added, %d dropped, %d snapshots",
-		committed, conflicts, duplicates, tr.added, tr.dropped, len(tr.snapshots))
+	return fmt.Sprintf("%d transactions, %d conflicts, %d duplicates, %d indexes added, %d refused as not unique, %d dropped, %d snapshots",
+		committed, conflicts, duplicates, tr.added, tr.refused, tr.dropped, len(tr.snapshots))
 }
 
 // changeSchema adds and drops indexes until ctx ends.
@@ -159,6 +163,12 @@ func (tr *tableRun) changeSchema(ctx context.Context) error {
 func (tr *tableRun) addIndexes(ctx context.Context, rng *rand.Rand, i int) error {
 	sql := "ALTER TABLE " + tr.name
 	var names []string
+	unique := -1
+	if rng.Intn(3) == 0 {
+		unique = rng.Intn(len(uniqueIndexes))
+		sql += " ADD UNIQUE INDEX u" + strconv.Itoa(i) + uniqueIndexes[unique].columns + ","
+		names = append(names, "u"+strconv.Itoa(i))
+	}
 	for j := range 1 + rng.Intn(2) {
 		name := fmt.Sprintf("i%d_%d", i, j)
 		if j > 0 {
@@ -167,7 +177,15 @@ func (tr *tableRun) addIndexes(ctx context.Context, rng *rand.Rand, i int) error
 		sql += fmt.Sprintf(" ADD INDEX %s %s", name, randomIndex(rng))
 		names = append(names, name)
 	}
+	from, err := tr.node.store.CurrentTS(ctx)
+	if err != nil {
+		return err
+	}
 	if err := tr.node.exec(ctx, sql); err != nil {
+		if te, ok := builder.AsTerror(err); ok && te.Code() == errno.ErrDupEntry && unique >= 0 {
+			tr.refused++
+			return tr.requireDuplicate(ctx, sql, unique, from, err)
+		}
 		return fmt.Errorf("%s: %w", sql, err)
 	}
 	ts, err := tr.node.store.CurrentTS(ctx)
@@ -184,6 +202,29 @@ func (tr *tableRun) addIndexes(ctx context.Context, rng *rand.Rand, i int) error
 		tr.added++
 	}
 	return nil
+}
+
+// requireDuplicate verifies that a job that failed with 1062 had a reason: at
+// some moment since from two rows had the same key.
+func (tr *tableRun) requireDuplicate(ctx context.Context, sql string, unique int, from uint64, cause error) error {
+	to, err := tr.node.store.CurrentTS(ctx)
+	if err != nil {
+		return err
+	}
+	entry, _ := tr.node.catalog.Current().Table(dbName, tr.name)
+	tbl := table.Of(entry)
+	idx := &model.IndexInfo{ID: 1 << 30, Unique: true, Columns: uniqueIndexes[unique].parts}
+	found, err := tr.history.everDuplicate(from, to, func(w write) (string, error) {
+		key, _, distinct, err := tbl.IndexEntry(idx, w.row, w.h)
+		if err != nil || !distinct {
+			return "", err
+		}
+		return string(key), nil
+	})
+	if err == nil && !found {
+		err = fmt.Errorf("%s: refused without a duplicate: %w", sql, cause)
+	}
+	return err
 }
 
 func (tr *tableRun) dropIndex(ctx context.Context, _ *rand.Rand) error {

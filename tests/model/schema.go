@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"math/rand"
 	"strings"
+
+	"github.com/pingcap/tidb/pkg/meta/model"
+	"github.com/pingcap/tidb/pkg/types"
 )
 
 const (
@@ -47,4 +50,14 @@ func randomIndex(rng *rand.Rand) string {
 		}
 	}
 	return "(" + strings.Join(cols, ", ") + ")"
+}
+
+// uniqueIndexes are the unique indexes that are tried on columns (id, k, s, n).
+var uniqueIndexes = []struct {
+	columns string
+	parts   []*model.IndexColumn
+}{
+	{" (n)", []*model.IndexColumn{{Offset: 3, Length: types.UnspecifiedLength}}},
+	{" (n, s(2))", []*model.IndexColumn{{Offset: 3, Length: types.UnspecifiedLength}, {Offset: 2, Length: 2}}},
+	{" (k, n)", []*model.IndexColumn{{Offset: 1, Length: types.UnspecifiedLength}, {Offset: 3, Length: types.UnspecifiedLength}}},
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand"
+	"slices"
 
 	tkv "github.com/pingcap/tidb/pkg/kv"
 	"github.com/pingcap/tidb/pkg/types"
@@ -66,7 +67,7 @@ func (w *worker) transaction(ctx context.Context) error {
 	defer lock.Release()
 	txn.SetCommitCheck(lock.CheckCommit)
 
-	t := &transaction{worker: w, txn: txn, lock: lock, read: entry, rows: map[string]string{}}
+	t := &transaction{worker: w, txn: txn, lock: lock, read: entry, rows: map[string]write{}}
 	for range 1 + w.rng.Intn(5) {
 		if err := t.step(ctx); err != nil {
 			return err
@@ -80,8 +81,8 @@ func (w *worker) transaction(ctx context.Context) error {
 	}
 	if txn.CommitTS() != 0 {
 		c := commit{ts: txn.CommitTS()}
-		for handle, text := range t.rows {
-			c.writes = append(c.writes, write{handle, text})
+		for _, w := range t.rows {
+			c.writes = append(c.writes, w)
 		}
 		w.history.add(c)
 	}
@@ -94,7 +95,7 @@ type transaction struct {
 	lock *mdl.Lock
 	read *catalog.Table
 	// rows are the net changes.
-	rows map[string]string
+	rows map[string]write
 }
 
 // step reads a random row and inserts, updates, moves or deletes it.
@@ -119,16 +120,46 @@ func (t *transaction) step(ctx context.Context) error {
 	}
 	switch t.rng.Intn(6) {
 	case 0:
-		t.rows[handleText(h)] = ""
+		t.removed(h)
 		return tbl.RemoveRecord(ctx, t.txn, h, old)
 	case 1:
 		id = t.randomID()
+	case 2:
+		return t.swap(ctx, tbl, h, old)
 	}
 	row := t.randomRow(id)
 	if t.rng.Intn(3) == 0 {
 		// Leave the indexed columns as they are.
 		copy(row[1:3], old[1:3])
 	}
+	return t.update(ctx, tbl, h, old, row)
+}
+
+// swap exchanges the values of n, which may be unique, between two rows, by way
+// of NULL.
+func (t *transaction) swap(ctx context.Context, tbl *table.Table, h1 tkv.Handle, row1 []types.Datum) error {
+	row1 = slices.Clone(row1)
+	h2, row2, err := t.find(ctx, t.randomID())
+	if err != nil || row2 == nil || h2.Equal(h1) {
+		return err
+	}
+	row2 = slices.Clone(row2)
+	without, with1, with2 := slices.Clone(row1), slices.Clone(row2), slices.Clone(row1)
+	without[3].SetNull()
+	with1[3], with2[3] = row1[3], row2[3]
+	for _, u := range []struct {
+		h        tkv.Handle
+		old, new []types.Datum
+	}{{h1, row1, without}, {h2, row2, with1}, {h1, without, with2}} {
+		if err := t.update(ctx, tbl, u.h, u.old, u.new); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// update changes a row; if a unique key is taken it leaves everything as it is.
+func (t *transaction) update(ctx context.Context, tbl *table.Table, h tkv.Handle, old, row []types.Datum) error {
 	undo := t.txn.Checkpoint()
 	newHandle, err := tbl.UpdateRecord(ctx, t.txn, h, old, row)
 	if err != nil {
@@ -140,13 +171,15 @@ func (t *transaction) step(ctx context.Context) error {
 		}
 		return err
 	}
-	t.rows[handleText(h)] = ""
+	t.removed(h)
 	return t.wrote(newHandle, row)
 }
 
+func (t *transaction) removed(h tkv.Handle) { t.rows[handleText(h)] = write{handle: handleText(h)} }
+
 func (t *transaction) wrote(h tkv.Handle, row []types.Datum) error {
 	text, err := rowText(row)
-	t.rows[handleText(h)] = text
+	t.rows[handleText(h)] = write{handleText(h), text, slices.Clone(row), h}
 	return err
 }
 
@@ -190,7 +223,10 @@ var words = []string{"", "a", "A", "ab", "aB ", "abcdef", "Äb", "日本語", "z
 
 // randomRow is a row (id, k, s, n) of the tables that randomTable creates.
 func (w *worker) randomRow(id int64) []types.Datum {
-	row := types.MakeDatums(id, w.rng.Intn(20), words[w.rng.Intn(len(words))], w.rng.Intn(1000))
+	row := types.MakeDatums(id, w.rng.Intn(20), words[w.rng.Intn(len(words))], w.rng.Int63())
+	if w.rng.Intn(10) == 0 {
+		row[3].SetInt64(int64(w.rng.Intn(200)))
+	}
 	if w.rng.Intn(5) == 0 {
 		row[1].SetNull()
 	}
