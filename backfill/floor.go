@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"fastddl/ingest"
+	"fastddl/internal/background"
 	"fastddl/internal/stage"
 	"fastddl/kv"
 )
@@ -41,7 +42,7 @@ func MeasureFloor(ctx context.Context, store kv.Store, tempDir string, spec Spec
 	if err != nil {
 		return f, err
 	}
-	f.Cores = runtime.GOMAXPROCS(0)
+	f.Cores = background.Cores()
 	request := p.request(recordRange(spec.Table), spec.TS, 0)
 	start := stage.ProcessCPU()
 	err = store.ScanColumns(ctx, request, func(b *kv.RowBatch) error {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"time"
 
 	"github.com/pingcap/tidb/pkg/meta/model"
@@ -12,6 +11,7 @@ import (
 	"fastddl/config"
 	"fastddl/event"
 	"fastddl/ingest"
+	"fastddl/internal/background"
 	"fastddl/kv"
 )
 
@@ -74,7 +74,7 @@ func (o *Options) EnsureDefaults() {
 		o.SaveCheckpoint = func(context.Context, []byte) error { return nil }
 	}
 	if o.MaxWorkers == 0 {
-		o.MaxWorkers = runtime.GOMAXPROCS(0)
+		o.MaxWorkers = background.Cores()
 	}
 	if o.TaskBytes == 0 {
 		o.TaskBytes = 32 << 20

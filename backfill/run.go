@@ -9,6 +9,7 @@ import (
 
 	"fastddl/event"
 	"fastddl/ingest"
+	"fastddl/internal/background"
 	"fastddl/internal/stage"
 )
 
@@ -61,6 +62,7 @@ func Run(ctx context.Context, opts Options, spec Spec) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	defer background.Reserve(b.opts.MaxWorkers + 1)()
 	stop := b.progress.start()
 	err = b.run(ctx)
 	stop()

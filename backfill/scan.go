@@ -3,7 +3,6 @@ package backfill
 import (
 	"context"
 	"errors"
-	"runtime"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -11,6 +10,7 @@ import (
 	"fastddl/config"
 	"fastddl/event"
 	"fastddl/ingest"
+	"fastddl/internal/background"
 	"fastddl/internal/stage"
 	"fastddl/kv"
 )
@@ -65,9 +65,7 @@ type scanner struct {
 }
 
 func (b *build) runScanner(ctx context.Context, q *queue, job *ingest.Job) error {
-	// The clock measures the CPU time of the thread.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
+	background.Thread()
 	clock := stage.Start(stage.Idle)
 	defer func() { b.addCosts(clock.Stop()) }()
 

@@ -3,12 +3,12 @@ package backfill
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"sync"
 	"time"
 
 	"fastddl/event"
 	"fastddl/ingest"
+	"fastddl/internal/background"
 	"fastddl/internal/parallel"
 	"fastddl/internal/stage"
 	"fastddl/kv"
@@ -97,8 +97,7 @@ func (b *build) verifyRanges(ctx context.Context, snap kv.Snapshot) ([]verifyRan
 // readTotals reads the entries in r, whose keys begin with prefix bytes that
 // the totals leave out.
 func (b *build) readTotals(ctx context.Context, snap kv.Snapshot, r kv.KeyRange, prefix int) (t ingest.Totals, err error) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
+	background.Thread()
 	clock := stage.Start(stage.Verify)
 	defer func() { b.addCosts(clock.Stop()) }()
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 
+	"fastddl/internal/background"
 	"fastddl/internal/parallel"
 	"fastddl/internal/stage"
 	"fastddl/kv"
@@ -60,13 +61,14 @@ func (j *Job) flush(ctx context.Context) (err error) {
 // build writes the pieces, several at a time.
 func (j *Job) build(ctx context.Context, im *lightning.Importer, pieces []piece, stored kv.Snapshot) error {
 	return parallel.Do(ctx, len(pieces), j.opts.Parallel, func(ctx context.Context, i int) error {
+		background.Thread()
 		return j.timed(stage.Merge, func(clock *stage.Clock) error {
 			return j.buildPiece(ctx, im, pieces[i], stored, clock)
 		})
 	})
 }
 
-// timed runs fn on a thread of its own and charges its time to s and to the
+// timed runs fn locked to its thread and charges its time to s and to the
 // stages that fn enters.
 func (j *Job) timed(s stage.Stage, fn func(*stage.Clock) error) error {
 	runtime.LockOSThread()

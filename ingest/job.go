@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"sync"
 	"sync/atomic"
 
 	"fastddl/event"
+	"fastddl/internal/background"
 	"fastddl/internal/stage"
 	"fastddl/kv"
 	"fastddl/lightning"
@@ -57,7 +57,7 @@ type JobOptions struct {
 // EnsureDefaults fills in what was left zero.
 func (o *JobOptions) EnsureDefaults() {
 	if o.Parallel == nil {
-		o.Parallel = func() int { return runtime.GOMAXPROCS(0) + 1 }
+		o.Parallel = func() int { return background.Cores() + 1 }
 	}
 	if o.MaxRuns == 0 {
 		o.MaxRuns = 128

@@ -1,5 +1,3 @@
-// Package parallel runs work items on a number of goroutines that may change
-// while they run.
 package parallel
 
 import (
@@ -13,7 +11,7 @@ import (
 // time but at least on one. The limit is asked again whenever a call of fn
 // returns. The first error ends the context of all calls, and Do returns it when
 // they have returned. If ctx ends, no further call begins and Do returns its
-// error.
+// error. The goroutines are started by Do and end with it.
 func Do(ctx context.Context, n int, limit func() int, fn func(ctx context.Context, i int) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	p := &pool{n: n, limit: limit}

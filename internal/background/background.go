@@ -1,0 +1,53 @@
+package background
+
+import (
+	"runtime"
+	"sync"
+)
+
+// niceness is the priority of background threads. One of them gets about a
+// tenth of the time of a foreground thread that competes with it.
+const niceness = 10
+
+var procs struct {
+	mu       sync.Mutex
+	cores    int // when nothing is reserved
+	reserved int
+}
+
+// Cores is the number of processors there are without those reserved.
+func Cores() int {
+	procs.mu.Lock()
+	defer procs.mu.Unlock()
+	if procs.reserved == 0 {
+		return runtime.GOMAXPROCS(0)
+	}
+	return procs.cores
+}
+
+// Reserve adds n processors to the scheduler, for n threads of background
+// work, until release is called.
+func Reserve(n int) (release func()) {
+	change(n)
+	return sync.OnceFunc(func() { change(-n) })
+}
+
+func change(n int) {
+	procs.mu.Lock()
+	defer procs.mu.Unlock()
+	if procs.reserved == 0 {
+		procs.cores = runtime.GOMAXPROCS(0)
+	}
+	procs.reserved += n
+	runtime.GOMAXPROCS(procs.cores + procs.reserved)
+}
+
+// Thread moves the calling goroutine to a thread of low priority until it ends,
+// and the thread with it. Where the operating system does not know priorities
+// of threads it only binds the goroutine to one.
+func Thread() {
+	// Never unlocked: a thread's priority cannot be raised again, so that it must
+	// not serve another goroutine. The runtime ends it instead.
+	runtime.LockOSThread()
+	lowerPriority(niceness)
+}

@@ -1,0 +1,51 @@
+package background_test
+
+import (
+	"runtime"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fastddl/internal/background"
+)
+
+func TestReserveAddsProcessorsAndGivesThemBack(t *testing.T) {
+	cores := runtime.GOMAXPROCS(0)
+	require.Equal(t, cores, background.Cores())
+	one := background.Reserve(2)
+	two := background.Reserve(3)
+	require.Equal(t, cores+5, runtime.GOMAXPROCS(0))
+	require.Equal(t, cores, background.Cores())
+	one()
+	one()
+	require.Equal(t, cores+3, runtime.GOMAXPROCS(0))
+	two()
+	require.Equal(t, cores, runtime.GOMAXPROCS(0))
+}
+
+// TestLowPriorityEndsWithTheGoroutine: no other goroutine may ever run on a
+// thread whose priority was lowered.
+func TestLowPriorityEndsWithTheGoroutine(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("threads have priorities on Linux only")
+	}
+	priority := func() int {
+		// The system call gives 20 minus the nice value.
+		p, err := syscall.Getpriority(syscall.PRIO_PROCESS, 0)
+		require.NoError(t, err)
+		return p
+	}
+	usual := priority()
+	for range 50 {
+		lowered := make(chan int)
+		go func() {
+			background.Thread()
+			lowered <- priority()
+		}()
+		require.Less(t, <-lowered, usual)
+		same := make(chan int)
+		go func() { same <- priority() }()
+		require.Equal(t, usual, <-same)
+	}
+}

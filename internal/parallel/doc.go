@@ -1,0 +1,3 @@
+// Package parallel runs work items on a number of goroutines that may change
+// while they run.
+package parallel
