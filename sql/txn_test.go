@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	gms "github.com/dolthub/go-mysql-server/sql"
 	"github.com/pingcap/tidb/pkg/meta/model"
 	pmodel "github.com/pingcap/tidb/pkg/parser/model"
 	"github.com/pingcap/tidb/pkg/parser/mysql"
@@ -140,21 +141,20 @@ func TestRetryLimit(t *testing.T) {
 	c := n.conn()
 	c.exec("create table t (id int primary key, v int)")
 	c.exec("insert into t values (1, 0)")
-	conflicts := 0
-	for range 200 {
+	conns := []*conn{n.conn(), n.conn()}
+	for range 2000 {
 		var wg sync.WaitGroup
-		for range 2 {
-			conn := n.conn()
-			wg.Go(func() {
-				if err := conn.try("update t set v = v + 1 where id = 1"); err != nil {
-					requireCode(t, err, 1213, "Deadlock")
-					conflicts++
-				}
-			})
+		errs := make(chan error, len(conns))
+		for _, conn := range conns {
+			wg.Go(func() { errs <- conn.try("update t set v = v + 1 where id = 1") })
 		}
 		wg.Wait()
-		if conflicts > 0 {
-			return
+		close(errs)
+		for err := range errs {
+			if err != nil {
+				requireCode(t, err, 1213, "Deadlock")
+				return
+			}
 		}
 	}
 	t.Skip("two sessions never collided")
@@ -348,6 +348,7 @@ func TestStatementsUnderSchemaChanges(t *testing.T) {
 	c := n.conn()
 	c.exec("create table t (id int primary key auto_increment, v int)")
 	stop := make(chan struct{})
+	failed := make(chan error, 3)
 	var wg sync.WaitGroup
 	for range 3 {
 		conn := n.conn()
@@ -358,8 +359,14 @@ func TestStatementsUnderSchemaChanges(t *testing.T) {
 					return
 				default:
 				}
-				require.NoError(t, conn.try("insert into t (v) values (?)", i))
-				require.NoError(t, conn.try("update t set v = v + 1 where id = ?", i))
+				err := conn.try("insert into t (v) values (?)", i)
+				if err == nil {
+					err = conn.try("update t set v = v + 1 where id = ?", i)
+				}
+				if err != nil {
+					failed <- err
+					return
+				}
 			}
 		})
 	}
@@ -369,4 +376,36 @@ func TestStatementsUnderSchemaChanges(t *testing.T) {
 	}
 	close(stop)
 	wg.Wait()
+	close(failed)
+	for err := range failed {
+		require.NoError(t, err)
+	}
+}
+
+// go-mysql-server completes a statement that was killed between two rows.
+func TestKilledStatementIsDiscarded(t *testing.T) {
+	n := newNode(t)
+	c := n.conn()
+	c.exec("create table t (id int primary key, v int)")
+	s := n.session()
+	_, _, err := n.engine.Query(context.Background(), s, "begin")
+	require.NoError(t, err)
+	_, _, err = n.engine.Query(context.Background(), s, "insert into t values (1, 1)")
+	require.NoError(t, err)
+
+	killed, kill := context.WithCancel(context.Background())
+	ctx := gms.NewContext(killed, gms.WithSession(s))
+	table, _, err := n.engine.GMS().Analyzer.Catalog.Table(ctx, "test", "t")
+	require.NoError(t, err)
+	inserter := table.(gms.InsertableTable).Inserter(ctx)
+	inserter.StatementBegin(ctx)
+	require.NoError(t, inserter.Insert(ctx, gms.Row{int32(2), int32(2)}))
+	kill()
+	require.ErrorIs(t, inserter.StatementComplete(ctx), context.Canceled)
+	require.NoError(t, inserter.Close(ctx))
+	s.CommandEnd()
+
+	_, _, err = n.engine.Query(context.Background(), s, "commit")
+	require.NoError(t, err)
+	require.Equal(t, []string{"1"}, c.queryFlat("select id from t"))
 }
