@@ -31,11 +31,11 @@ const (
 	markerTSLen    = 8
 )
 
-// marks says that putting entries leaves markers: the index is not complete
-// yet.
+// marks says that putting entries leaves markers: the index is being built and
+// not complete yet. An index that is being dropped has the same schema states,
+// but is complete.
 func (x *index) marks() bool {
-	return x.info.Unique && x.puts() && x.info.State != model.StatePublic &&
-		x.info.BackfillState != model.BackfillStateReadyToMerge
+	return x.info.Unique && x.info.BackfillState == model.BackfillStateRunning
 }
 
 // MarkerRange is the range of the markers of an index.

@@ -38,7 +38,7 @@ func TestMarkers(t *testing.T) {
 		return out
 	}
 	for _, state := range []model.SchemaState{model.StateWriteOnly, model.StateWriteReorganization} {
-		tbl := newTable(t, state, model.BackfillStateInapplicable)
+		tbl := newTable(t, state, model.BackfillStateRunning)
 		txn := newFakeTxn()
 		h, err := tbl.AddRecord(t.Context(), txn, row(1, 5, "Ab "), AddOptions{})
 		require.NoError(t, err)
@@ -60,7 +60,8 @@ func TestMarkers(t *testing.T) {
 		require.Empty(t, markers(t, tbl, old), "a key that this transaction took from its row is free")
 	}
 	for _, tbl := range []*Table{
-		newTable(t, model.StateDeleteOnly, model.BackfillStateInapplicable),
+		newTable(t, model.StateDeleteOnly, model.BackfillStateRunning),
+		newTable(t, model.StateWriteOnly, model.BackfillStateInapplicable), // being dropped
 		newTable(t, model.StateWriteReorganization, model.BackfillStateReadyToMerge),
 		newTable(t, model.StatePublic, model.BackfillStateInapplicable),
 	} {

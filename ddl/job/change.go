@@ -309,6 +309,7 @@ func (j *Job) Apply(from Step, tbl *model.TableInfo) error {
 			env.Note(n)
 		}
 		j.Warnings = append(j.Warnings, env.Warnings...)
+		setBackfillState(tbl, elems.AddIndexes, model.BackfillStateRunning)
 	}
 	e := &j.Elements
 	switch j.Step {
@@ -417,7 +418,7 @@ func setIndexState(tbl *model.TableInfo, ids []int64, state model.SchemaState) {
 }
 
 // setBackfillState says of unique indexes how complete they are: package table
-// leaves markers until it is BackfillStateReadyToMerge.
+// leaves markers while it is BackfillStateRunning.
 func setBackfillState(tbl *model.TableInfo, ids []int64, state model.BackfillState) {
 	for _, id := range ids {
 		if idx := indexByID(tbl, id); idx.Unique {
