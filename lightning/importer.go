@@ -138,7 +138,7 @@ func (im *Importer) importWithRetry(ctx context.Context, units []kv.ImportUnit) 
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		err := im.opts.Store.Import(ctx, units)
+		err := im.importOnce(ctx, units)
 		if err == nil || !Retryable(err) || attempt >= im.opts.MaxAttempts {
 			return err
 		}
@@ -147,6 +147,14 @@ func (im *Importer) importWithRetry(ctx context.Context, units []kv.ImportUnit) 
 			return errors.Join(sleepErr, err)
 		}
 	}
+}
+
+// importOnce imports on a goroutine of its own: the caller may be on a thread of
+// low priority, and while the store imports it holds up everybody's commits.
+func (im *Importer) importOnce(ctx context.Context, units []kv.ImportUnit) error {
+	done := make(chan error, 1)
+	go func() { done <- im.opts.Store.Import(ctx, units) }()
+	return <-done
 }
 
 // discard removes the files of units and gives their bytes back.
