@@ -1,0 +1,165 @@
+package backfill
+
+import (
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pingcap/tidb/pkg/meta/model"
+	"github.com/pingcap/tidb/pkg/parser/mysql"
+	"github.com/pingcap/tidb/pkg/types"
+	"github.com/stretchr/testify/require"
+
+	"fastddl/ingest"
+	"fastddl/kv"
+)
+
+func TestConcurrentWritesShadowTheBuild(t *testing.T) {
+	r := newRand(t)
+	table, idx, kinds := randomTable(r)
+	idx.Unique = false
+	f := newFixture(t, table, kinds)
+	f.insert(r, 4000)
+	spec := f.spec(idx)
+	atS := cloneRows(f.rows)
+
+	// The first writes come before the build, the others while it runs.
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	f.mutate(r, idx, 300)
+	wg.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			default:
+				f.mutate(r, idx, 20)
+			}
+		}
+	})
+	opts := f.options()
+	opts.BatchRows, opts.CheckpointInterval = 32, 3*time.Millisecond
+	_, err := Run(f.ctx, opts, spec)
+	close(done)
+	wg.Wait()
+	require.NoError(t, err)
+
+	after := f.ts()
+	f.requireIndex(idx, after, "after the build")
+	f.rows = atS
+	f.requireIndex(idx, spec.TS, "at S")
+}
+
+func (f *fixture) mutate(r *rand.Rand, idx *model.IndexInfo, n int) {
+	txn, err := f.store.Begin(f.ctx)
+	require.NoError(f.t, err)
+	for range n {
+		switch r.IntN(3) {
+		case 0:
+			f.next++
+			values := randomRow(r, f.table, f.kinds)
+			h := rowHandle(f.t, f.table, values, f.next+1<<20)
+			f.putRow(txn, idx, fixtureRow{h, values})
+		case 1:
+			for _, row := range f.rows {
+				f.deleteRow(txn, idx, row)
+				break
+			}
+		case 2:
+			for _, row := range f.rows {
+				values := randomRow(r, f.table, f.kinds)
+				for i, col := range f.table.Columns {
+					if mysql.HasPriKeyFlag(col.GetFlag()) {
+						values[i] = row.values[i]
+					}
+				}
+				f.putRow(txn, idx, fixtureRow{row.handle, values})
+				break
+			}
+		}
+	}
+	require.NoError(f.t, txn.Commit(f.ctx))
+}
+
+func (f *fixture) putRow(txn kv.Txn, idx *model.IndexInfo, row fixtureRow) {
+	key := f.recordKey(row)
+	if old, ok := f.rows[key]; ok {
+		f.deleteRow(txn, idx, old)
+	}
+	require.NoError(f.t, txn.Set([]byte(key), f.encodeRow(row.values)))
+	k, v, _ := libraryEntry(f.t, f.table, idx, row.values, row.handle)
+	require.NoError(f.t, txn.Set(k, v, kv.NoConflictCheck))
+	f.rows[key] = row
+}
+
+func (f *fixture) deleteRow(txn kv.Txn, idx *model.IndexInfo, row fixtureRow) {
+	key := f.recordKey(row)
+	require.NoError(f.t, txn.Delete([]byte(key)))
+	k, _, _ := libraryEntry(f.t, f.table, idx, row.values, row.handle)
+	require.NoError(f.t, txn.Delete(k, kv.NoConflictCheck))
+	delete(f.rows, key)
+}
+
+func TestUniqueIndex(t *testing.T) {
+	table, kinds := plainTable()
+	f := newFixture(t, table, kinds)
+	idx := indexOn(9, true, 1)
+	f.put(1, 10)
+	f.put(2, nil) // NULLs are not equal
+	f.put(3, nil)
+	f.put(4, 11)
+	spec := f.spec(idx)
+	_, err := Run(f.ctx, f.options(), spec)
+	require.NoError(t, err)
+	f.requireIndex(idx, spec.TS, "unique")
+
+	f.dropIndex(idx)
+	f.put(5, 11)
+	requireDuplicate := func(err error) {
+		t.Helper()
+		var dup *ingest.DuplicateError
+		require.ErrorAs(t, err, &dup)
+		require.EqualValues(t, 9, dup.IndexID)
+		key, value, _ := libraryEntry(t, table, idx, f.rowWith(4).values, f.rowWith(4).handle)
+		require.Equal(t, []byte(key), dup.Key)
+		require.Contains(t, dup.Values[:], value)
+		require.NotEqual(t, dup.Values[0], dup.Values[1])
+		f.requireNoTempFiles()
+	}
+	_, err = Run(f.ctx, f.options(), f.spec(idx))
+	requireDuplicate(err)
+	f.dropIndex(idx)
+	_, err = RunTransactional(f.ctx, f.options(), f.spec(idx))
+	requireDuplicate(err)
+	f.dropIndex(idx)
+
+	// The two rows come with different imports.
+	for id := int64(6); id < 2000; id++ {
+		f.put(id, id+1000)
+	}
+	f.put(5000, 11)
+	f.put(5, 12)
+	opts := f.options()
+	opts.BatchRows, opts.CheckpointInterval, opts.MaxWorkers = 64, time.Millisecond, 1
+	store := &faultyStore{Store: f.store, onScan: func(int64) error { time.Sleep(time.Millisecond); return nil }}
+	opts.Store = store
+	res, err := Run(f.ctx, opts, f.spec(idx))
+	requireDuplicate(err)
+	require.Greater(t, res.Flushes, 2)
+}
+
+func (f *fixture) put(id int64, k any) {
+	values := []types.Datum{types.NewIntDatum(id), types.NewDatum(k), types.NewStringDatum("c"), types.NewStringDatum("p")}
+	txn, err := f.store.Begin(f.ctx)
+	require.NoError(f.t, err)
+	row := fixtureRow{rowHandle(f.t, f.table, values, 0), values}
+	require.NoError(f.t, txn.Set([]byte(f.recordKey(row)), f.encodeRow(values)))
+	require.NoError(f.t, txn.Commit(f.ctx))
+	f.rows[f.recordKey(row)] = row
+}
+
+func (f *fixture) rowWith(id int64) fixtureRow {
+	values := []types.Datum{types.NewIntDatum(id)}
+	return f.rows[f.recordKey(fixtureRow{handle: rowHandle(f.t, f.table, values, 0)})]
+}
