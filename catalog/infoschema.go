@@ -158,12 +158,11 @@ func (is *InfoSchema) dropDB(id int64) {
 }
 
 func (is *InfoSchema) putTable(dbID int64, info *model.TableInfo) error {
-	s, ok := is.byDBID[dbID]
-	if !ok {
+	if _, ok := is.byDBID[dbID]; !ok {
 		return fmt.Errorf("table %d (%s) belongs to database %d, which does not exist", info.ID, info.Name.O, dbID)
 	}
 	is.dropTable(info.ID)
-	s = is.byDBID[dbID]
+	s := is.byDBID[dbID] // dropTable may have replaced it
 	info.DBID = dbID
 	t := &Table{DB: s.info, Info: info, SchemaVersion: is.version}
 	tables := maps.Clone(s.tables)

@@ -73,6 +73,9 @@ func runRound(t *testing.T, seed int64) {
 		t.Logf("%s: %s", tr.name, tr.summary())
 		require.NoError(t, tr.checkEverything(t.Context()), "seed %d", seed)
 	}
+	for _, tr := range tables {
+		n.requireNothingLeft(t, tr.name)
+	}
 	n.close(t)
 }
 

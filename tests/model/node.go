@@ -95,3 +95,19 @@ func (n *node) collectGarbage(ctx context.Context) error {
 	}
 	return nil
 }
+
+// requireNothingLeft waits until no snapshot needs what was dropped, and it has
+// been deleted.
+func (n *node) requireNothingLeft(t *testing.T, table string) {
+	t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for {
+		require.NoError(t, n.store.RunGC(t.Context()))
+		err := n.checkNothingLeft(t.Context(), table)
+		if err == nil {
+			return
+		}
+		require.True(t, time.Now().Before(deadline), "%v", err)
+		time.Sleep(50 * time.Millisecond)
+	}
+}
