@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"fastddl/config"
+
 	"github.com/pingcap/tidb/pkg/tablecodec"
 	"github.com/pingcap/tidb/pkg/types"
 	"github.com/pingcap/tidb/pkg/util/rowcodec"
@@ -16,7 +18,12 @@ import (
 	tkv "github.com/pingcap/tidb/pkg/kv"
 )
 
-var benchRows = flag.Int("rows", 200_000, "rows of the table in BenchmarkRun")
+var (
+	benchRows   = flag.Int("rows", 200_000, "rows of the table in BenchmarkRun")
+	benchColumn = flag.Int("column", 1, "column that BenchmarkRun indexes: 1 is k, 2 is c")
+	benchMemory = flag.String("memory", "0", "fastddl_ddl_memory_quota in BenchmarkRun")
+	benchDisk   = flag.String("disk", "100GiB", "tidb_ddl_disk_quota in BenchmarkRun")
+)
 
 // load fills the table with n rows as sysbench makes them, flushed to files.
 func (f *fixture) load(n int) {
@@ -49,10 +56,14 @@ func BenchmarkRun(b *testing.B) {
 	table, kinds := plainTable()
 	f := newFixture(b, table, kinds)
 	f.load(*benchRows)
-	idx := indexOn(9, false, 1)
+	idx := indexOn(9, false, *benchColumn)
+	opts := f.options()
+	opts.Globals = config.NewGlobals()
+	set(b, opts.Globals, config.MemoryQuota, *benchMemory)
+	set(b, opts.Globals, config.DiskQuota, *benchDisk)
 	for b.Loop() {
 		spec := f.spec(idx)
-		res, err := Run(f.ctx, f.options(), spec)
+		res, err := Run(f.ctx, opts, spec)
 		require.NoError(b, err)
 		floor, err := MeasureFloor(f.ctx, f.store, b.TempDir(), spec)
 		require.NoError(b, err)
