@@ -12,7 +12,7 @@ LDFLAGS  := -X main.version=$(VERSION) -X main.gitHash=$(GIT_HASH)
 
 # Packages in which goroutines share state; they run once more under the race
 # detector. `make race` runs everything so.
-RACE_PKGS := ./kv/... ./catalog/... ./ddl/... ./backfill/... ./ingest/... ./lightning/... ./server/... ./sql/... ./event/... ./config/...
+RACE_PKGS := ./kv/... ./catalog/... ./table/... ./check/... ./ddl/... ./backfill/... ./ingest/... ./lightning/... ./server/... ./sql/... ./event/... ./config/... ./tests/model/...
 
 # Runs go test, prints its ok and FAIL lines as they come, and closes with the
 # lists of failed and of skipped tests with their reasons.
