@@ -13,17 +13,25 @@ import (
 const autoIDStep = 4000
 
 type autoIDs struct {
-	mu      sync.Mutex
-	byTable map[int64]*AutoID
+	mu       sync.Mutex
+	counters map[counter]*AutoID
 }
 
-// AutoID allocates the AUTO_INCREMENT values and hidden row IDs of one table.
-// Like TiDB's tables without AUTO_ID_CACHE=1 both come from one counter. It
-// belongs to the table ID and outlives definitions.
+// counter names a durable counter: of a table's hidden row IDs, or of its
+// AUTO_INCREMENT values if those are counted apart.
+type counter struct {
+	tableID   int64
+	increment bool
+}
+
+// AutoID allocates values of one counter of a table. It belongs to the table ID
+// and outlives definitions.
 type AutoID struct {
 	catalog *Catalog
 	dbID    int64
 	tableID int64
+	// version is the table's, if AUTO_INCREMENT values are counted apart; else 0.
+	version uint16
 
 	mu sync.Mutex
 	// IDs in (used, reserved] are ours to give out.
@@ -31,14 +39,22 @@ type AutoID struct {
 	loaded         bool
 }
 
-// AutoID returns the allocator of a table.
-func (c *Catalog) AutoID(t *Table) *AutoID {
+// AutoID returns the allocator of a table's AUTO_INCREMENT values. As in TiDB
+// they are counted apart from row IDs only if the table says so
+// (model.TableInfo.SepAutoInc).
+func (c *Catalog) AutoID(t *Table) *AutoID { return c.allocator(t, t.Info.SepAutoInc()) }
+
+// RowID returns the allocator of a table's hidden row IDs.
+func (c *Catalog) RowID(t *Table) *AutoID { return c.allocator(t, false) }
+
+func (c *Catalog) allocator(t *Table, increment bool) *AutoID {
 	c.autoIDs.mu.Lock()
 	defer c.autoIDs.mu.Unlock()
-	if c.autoIDs.byTable == nil {
-		c.autoIDs.byTable = make(map[int64]*AutoID)
+	if c.autoIDs.counters == nil {
+		c.autoIDs.counters = make(map[counter]*AutoID)
 	}
-	a, ok := c.autoIDs.byTable[t.Info.ID]
+	name := counter{t.Info.ID, increment}
+	a, ok := c.autoIDs.counters[name]
 	if !ok {
 		// The counter stays under the database the table was created in.
 		dbID := t.Info.AutoIDSchemaID
@@ -46,7 +62,10 @@ func (c *Catalog) AutoID(t *Table) *AutoID {
 			dbID = t.DB.ID
 		}
 		a = &AutoID{catalog: c, dbID: dbID, tableID: t.Info.ID}
-		c.autoIDs.byTable[t.Info.ID] = a
+		if increment {
+			a.version = t.Info.Version
+		}
+		c.autoIDs.counters[name] = a
 	}
 	return a
 }
@@ -100,7 +119,11 @@ func (a *AutoID) Next(ctx context.Context) (uint64, error) {
 }
 
 func (a *AutoID) accessor(m *Mutation) meta.AutoIDAccessor {
-	return m.GetAutoIDAccessors(a.dbID, a.tableID).RowID()
+	accessors := m.GetAutoIDAccessors(a.dbID, a.tableID)
+	if a.version != 0 {
+		return accessors.IncrementID(a.version)
+	}
+	return accessors.RowID()
 }
 
 // reserveLocked reserves at least n IDs above used and above everything

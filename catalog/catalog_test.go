@@ -218,6 +218,21 @@ func TestDerivedIsBuiltOncePerDefinition(t *testing.T) {
 	require.Len(t, seen, 1)
 }
 
+func TestAutoIDsCountedApart(t *testing.T) {
+	c := open(t)
+	apart := &Table{DB: &model.DBInfo{ID: 1}, Info: &model.TableInfo{ID: 50, Version: model.CurrLatestTableInfoVersion, AutoIDCache: 1}}
+	shared := &Table{DB: &model.DBInfo{ID: 1}, Info: &model.TableInfo{ID: 51, Version: model.CurrLatestTableInfoVersion}}
+	alloc := func(a *AutoID) uint64 {
+		id, err := a.Alloc(t.Context(), 1)
+		require.NoError(t, err)
+		return id
+	}
+	require.Equal(t, []uint64{1, 1, 2, 2}, []uint64{
+		alloc(c.AutoID(apart)), alloc(c.RowID(apart)), alloc(c.AutoID(apart)), alloc(c.RowID(apart))})
+	require.Equal(t, []uint64{1, 2, 3, 4}, []uint64{
+		alloc(c.AutoID(shared)), alloc(c.RowID(shared)), alloc(c.AutoID(shared)), alloc(c.RowID(shared))})
+}
+
 func TestAutoID(t *testing.T) {
 	fs := vfs.NewMem()
 	store := openStore(t, fs)

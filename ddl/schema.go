@@ -136,7 +136,7 @@ func dropDatabase(ctx context.Context, m *catalog.Mutation, j *job.Job) (*model.
 		return nil, err
 	}
 	for tableID, id := range restore {
-		if err := m.GetAutoIDAccessors(j.DBID, tableID).RowID().Put(id); err != nil {
+		if err := m.GetAutoIDAccessors(j.DBID, tableID).Put(id); err != nil {
 			return nil, err
 		}
 	}
@@ -146,12 +146,12 @@ func dropDatabase(ctx context.Context, m *catalog.Mutation, j *job.Job) (*model.
 // movedAutoIDs returns the counters of tables that were renamed out of a
 // database: they stay under the database the table was created in, and must
 // outlive it.
-func movedAutoIDs(ctx context.Context, m *catalog.Mutation, dbID int64) (map[int64]int64, error) {
+func movedAutoIDs(ctx context.Context, m *catalog.Mutation, dbID int64) (map[int64]model.AutoIDGroup, error) {
 	dbs, err := m.ListDatabases()
 	if err != nil {
 		return nil, err
 	}
-	counters := make(map[int64]int64)
+	counters := make(map[int64]model.AutoIDGroup)
 	for _, db := range dbs {
 		if db.ID == dbID {
 			continue
@@ -164,7 +164,7 @@ func movedAutoIDs(ctx context.Context, m *catalog.Mutation, dbID int64) (map[int
 			if t.AutoIDSchemaID != dbID {
 				continue
 			}
-			if counters[t.ID], err = m.GetAutoIDAccessors(dbID, t.ID).RowID().Get(); err != nil {
+			if counters[t.ID], err = m.GetAutoIDAccessors(dbID, t.ID).Get(); err != nil {
 				return nil, err
 			}
 		}
@@ -208,7 +208,8 @@ func createTable(ctx context.Context, m *catalog.Mutation, j *job.Job) (*model.S
 // putNewTable stores a table with its AUTO_INCREMENT counter.
 func putNewTable(m *catalog.Mutation, dbID int64, tbl *model.TableInfo) error {
 	tbl.UpdateTS = m.StartTS
-	return m.CreateTableAndSetAutoID(dbID, tbl, model.AutoIDGroup{RowID: max(tbl.AutoIncID-1, 0)})
+	used := max(tbl.AutoIncID-1, 0)
+	return m.CreateTableAndSetAutoID(dbID, tbl, model.AutoIDGroup{RowID: used, IncrementID: used})
 }
 
 // removeTable takes a table out of the schema. Its counter goes with it.

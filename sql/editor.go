@@ -134,7 +134,7 @@ func (e *editor) Insert(ctx *gms.Context, row gms.Row) error {
 	def := e.table.def
 	var opts table.AddOptions
 	if def.hasRowID {
-		id, err := e.table.engine.catalog.AutoID(def.catalog).Alloc(ctx, 1)
+		id, err := e.table.engine.catalog.RowID(def.catalog).Alloc(ctx, 1)
 		if err != nil {
 			return sqlerr.Translate(err)
 		}

@@ -65,6 +65,7 @@ func NewTable(env *Env, stmt *ast.CreateTableStmt, db *model.DBInfo) (*model.Tab
 	if err := b.checkAutoIncrement(); err != nil {
 		return nil, err
 	}
+	b.countAutoIncrementApart()
 	return b.tbl, b.options(stmt.Options)
 }
 
@@ -297,6 +298,15 @@ func (b *tableBuilder) checkAutoIncrement() error {
 		}
 	}
 	return ErrWrongAutoKey.FastGenByArgs()
+}
+
+// countAutoIncrementApart gives AUTO_INCREMENT values a counter of their own
+// where rows have hidden IDs too, which would leave gaps between them. In TiDB
+// that is what AUTO_ID_CACHE=1 says.
+func (b *tableBuilder) countAutoIncrementApart() {
+	if b.tbl.GetAutoIncrementColInfo() != nil && !b.tbl.PKIsHandle && !b.tbl.IsCommonHandle {
+		b.tbl.AutoIDCache = 1
+	}
 }
 
 func (b *tableBuilder) options(options []*ast.TableOption) error {
