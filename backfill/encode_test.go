@@ -33,6 +33,15 @@ func newRand(t testing.TB) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
+// rounds is how often a randomised test repeats: less often when tests are to be
+// short, as under the race detector.
+func rounds(n int) int {
+	if testing.Short() {
+		return max(1, n/6)
+	}
+	return n
+}
+
 // columnType is a column type of the tests, with a generator of its values.
 type columnType struct {
 	name  string
@@ -304,7 +313,7 @@ func describe(table *model.TableInfo, idx *model.IndexInfo, kinds []columnType) 
 
 func TestEncodingEqualsTheLibrary(t *testing.T) {
 	r := newRand(t)
-	for range 3000 {
+	for range rounds(3000) {
 		table, idx, kinds := randomTable(r)
 		p, err := newProjection(table, []*model.IndexInfo{idx})
 		require.NoError(t, err)

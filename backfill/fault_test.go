@@ -149,7 +149,7 @@ func TestCancelLeavesNothing(t *testing.T) {
 	f.load(30_000)
 	idx := indexOn(9, false, 2)
 	cancelled := 0
-	for range 25 {
+	for range 1 + rounds(24) {
 		opts := f.options()
 		opts.Globals = smallMemory(t)
 		opts.Resources = ingest.NewResources(opts.Globals)

@@ -98,7 +98,7 @@ func TestPlan(t *testing.T) {
 // cover it.
 func TestSplitCoversTheTask(t *testing.T) {
 	r := newRand(t)
-	for range 5000 {
+	for range rounds(5000) {
 		a, b := randomKey(r), randomKey(r)
 		if bytes.Compare(a, b) > 0 {
 			a, b = b, a
@@ -137,7 +137,7 @@ func randomKey(r *rand.Rand) []byte {
 // the limit changes, and checks that everything is done exactly once.
 func TestQueueLosesNothing(t *testing.T) {
 	r := newRand(t)
-	for range 20 {
+	for range rounds(20) {
 		const rows = 10_000
 		whole := kv.KeyRange{Start: encodeHandle(0), End: encodeHandle(rows)}
 		q := newQueue(splitTask(task{whole, rows}, 1+r.IntN(5)), 3)

@@ -15,7 +15,7 @@ import (
 
 func TestTransactionalBuildsWhatTheLibraryWould(t *testing.T) {
 	r := newRand(t)
-	for range 6 {
+	for range rounds(6) {
 		table, idx, kinds := randomTable(r)
 		idx.Unique = false
 		f := newFixture(t, table, kinds)
@@ -33,7 +33,7 @@ func TestTransactionalBuildsWhatTheLibraryWould(t *testing.T) {
 // between its reading and its commit.
 func TestTransactionalAmongWrites(t *testing.T) {
 	r := newRand(t)
-	for range 5 {
+	for range 1 + rounds(4) {
 		table, idx, kinds := randomTable(r)
 		idx.Unique = false
 		f := newFixture(t, table, kinds)

@@ -62,7 +62,7 @@ func drain(t testing.TB, m *merger, prefix []byte) []pair {
 func TestMergeEqualsSortedInput(t *testing.T) {
 	r := newRand(t)
 	for name, shape := range keyShapes {
-		for _, inputs := range []int{1, 2, 3, 11} {
+		for _, inputs := range inputCounts() {
 			t.Run(fmt.Sprintf("%s/%d", name, inputs), func(t *testing.T) {
 				var all []pair
 				var chunks []*chunk
@@ -126,6 +126,14 @@ func TestMergeEqualsSortedInput(t *testing.T) {
 			})
 		}
 	}
+}
+
+// inputCounts are numbers of inputs of a merge; fewer when tests are to be short.
+func inputCounts() []int {
+	if testing.Short() {
+		return []int{1, 5}
+	}
+	return []int{1, 2, 3, 11}
 }
 
 func randomCuts(r *rand.Rand, sorted []pair) [][]byte {
