@@ -30,7 +30,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // env is a node without SQL: store, catalog, locks and DDL.
 type env struct {
-	t       *testing.T
+	t       testing.TB
 	store   kv.Store
 	cat     *catalog.Catalog
 	locks   *mdl.Manager
@@ -111,7 +111,7 @@ func (f *fakeBackfiller) set(during func(context.Context, BackfillTask) error) {
 	f.during = during
 }
 
-func newEnv(t *testing.T) *env {
+func newEnv(t testing.TB) *env {
 	t.Helper()
 	store, err := pebblekv.Open("db", pebblekv.Options{
 		FS: vfs.NewMem(), DisableSync: true, GCRunInterval: func() time.Duration { return 0 },
@@ -153,7 +153,7 @@ func (e *env) restart(configure func(*Options)) {
 	e.start(configure)
 }
 
-func request(t *testing.T, sql string) Request {
+func request(t testing.TB, sql string) Request {
 	t.Helper()
 	stmt, err := parser.New().ParseOneStmt(sql, "", "")
 	require.NoError(t, err, sql)
