@@ -188,29 +188,31 @@ type batchDone struct {
 	last bool   // the range has no more rows
 }
 
-// runBatch builds the entries of the first rows of r in one transaction, again
-// from its start when it conflicts with another one.
+// runBatch builds the entries of the first rows of r in one transaction. When it
+// conflicts with another one it starts again with half as many rows, so that it
+// gets through where the rows are changed all the time.
 func (t *transactional) runBatch(ctx context.Context, r kv.KeyRange, enc []*indexEncoder) (done batchDone, err error) {
+	size := int(t.b.opts.Globals.Int(config.ReorgBatchSize))
 	for attempt := 1; ; attempt++ {
-		done, err = t.tryBatch(ctx, r, enc)
+		done, err = t.tryBatch(ctx, r, enc, size)
 		if !kv.IsWriteConflict(err) {
 			return done, err
 		}
 		t.b.opts.Bus.Emit(event.Retry{Job: t.b.job(), Op: "backfill transaction", Attempt: attempt, Err: err})
+		size = max(1, size/2)
 		if ctx.Err() != nil {
 			return done, ctx.Err()
 		}
 	}
 }
 
-func (t *transactional) tryBatch(ctx context.Context, r kv.KeyRange, enc []*indexEncoder) (done batchDone, err error) {
+func (t *transactional) tryBatch(ctx context.Context, r kv.KeyRange, enc []*indexEncoder, size int) (done batchDone, err error) {
 	txn, err := t.b.opts.Store.Begin(ctx)
 	if err != nil {
 		return done, fmt.Errorf("backfill: begin transaction: %w", err)
 	}
 	defer func() { err = errors.Join(err, txn.Rollback()) }()
 
-	size := int(t.b.opts.Globals.Int(config.ReorgBatchSize))
 	done = batchDone{end: r.End, last: true}
 	err = t.b.opts.Store.ScanColumns(ctx, t.b.projection.request(r, txn.StartTS(), size), func(batch *kv.RowBatch) error {
 		done.rows = batch.NumRows()
