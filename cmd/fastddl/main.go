@@ -25,7 +25,7 @@ func main() {
 
 // run executes one command and returns the exit code.
 func run(args []string, stdout, stderr io.Writer) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), endSignals()...)
 	defer stop()
 	// The first signal asks for an orderly end, a second one ends at once.
 	context.AfterFunc(ctx, stop)
@@ -43,6 +43,16 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	fmt.Fprintln(stderr, "fastddl:", oneLine(err))
 	return 1
+}
+
+// endSignals are the signals that ask for an orderly end. SIGPIPE says that
+// whoever read the output is gone, which must not leave files behind either.
+func endSignals() []os.Signal {
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGPIPE}
+	if !signal.Ignored(syscall.SIGHUP) { // as under nohup
+		signals = append(signals, syscall.SIGHUP)
+	}
+	return signals
 }
 
 // oneLine joins the lines of an error made of several.

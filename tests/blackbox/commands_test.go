@@ -44,6 +44,21 @@ func TestDemoInterrupted(t *testing.T) {
 	}
 }
 
+// TestDemoWithoutReader is `fastddl demo | head -1`.
+func TestDemoWithoutReader(t *testing.T) {
+	dir := t.TempDir()
+	cmd := exec.Command(binary, "demo", "--rows", "5000", "--phase", "1s", "--dir", dir)
+	stdout, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	_, err = stdout.Read(make([]byte, 1))
+	require.NoError(t, err)
+	require.NoError(t, stdout.Close())
+	require.Error(t, cmd.Wait())
+	require.Equal(t, 1, cmd.ProcessState.ExitCode())
+	requireEmptyDir(t, dir)
+}
+
 func requireEmptyDir(t *testing.T, dir string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
