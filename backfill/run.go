@@ -58,13 +58,20 @@ func (b *build) addCosts(c *stage.Costs) {
 // On error, or when ctx ends, which it obeys within a second, what was imported
 // stays: either Run is called again, or the caller deletes the index ranges.
 func Run(ctx context.Context, opts Options, spec Spec) (Result, error) {
+	return execute(ctx, opts, spec, func(b *build, ctx context.Context) error {
+		defer background.Reserve(b.opts.MaxWorkers + 1)()
+		return b.run(ctx)
+	})
+}
+
+// execute runs a build with its progress reports and its bill.
+func execute(ctx context.Context, opts Options, spec Spec, run func(*build, context.Context) error) (Result, error) {
 	b, err := newBuild(opts, spec)
 	if err != nil {
 		return Result{}, err
 	}
-	defer background.Reserve(b.opts.MaxWorkers + 1)()
 	stop := b.progress.start()
-	err = b.run(ctx)
+	err = run(b, ctx)
 	stop()
 	b.meter.fill(&b.result)
 	b.result.Rows = b.progress.done()

@@ -33,19 +33,7 @@ const transactionalCheckpointInterval = time.Second
 // written with the indexes already maintained, so spec.TS, which the plan is
 // made at, has to be taken in that state. It is the same contract as Run's.
 func RunTransactional(ctx context.Context, opts Options, spec Spec) (Result, error) {
-	b, err := newBuild(opts, spec)
-	if err != nil {
-		return Result{}, err
-	}
-	stop := b.progress.start()
-	err = b.runTransactional(ctx)
-	stop()
-	b.meter.fill(&b.result)
-	b.result.Rows = b.progress.done()
-	if err != nil && ctx.Err() != nil {
-		err = context.Cause(ctx)
-	}
-	return b.result, err
+	return execute(ctx, opts, spec, (*build).runTransactional)
 }
 
 func (b *build) runTransactional(ctx context.Context) error {

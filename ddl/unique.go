@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	tkv "github.com/pingcap/tidb/pkg/kv"
 	"github.com/pingcap/tidb/pkg/meta/model"
@@ -51,7 +52,7 @@ func (t *task) checkUnique(ctx context.Context, to job.Step) error {
 		return job.Permanent(fmt.Errorf("table %d of job %d is gone", j.TableID, j.ID))
 	}
 	for _, idx := range tbl.Info.Indices {
-		if !idx.Unique || !contains(j.Elements.AddIndexes, idx.ID) {
+		if !idx.Unique || !slices.Contains(j.Elements.AddIndexes, idx.ID) {
 			continue
 		}
 		if err := verifyMarkers(ctx, t.d.cat.Store(), tbl.Info, idx.ID, j.SnapshotTS); err != nil {
@@ -61,15 +62,6 @@ func (t *task) checkUnique(ctx context.Context, to job.Step) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.write(ctx, t.machine.After(to))
-}
-
-func contains(ids []int64, id int64) bool {
-	for _, x := range ids {
-		if x == id {
-			return true
-		}
-	}
-	return false
 }
 
 // verifyMarkers returns a 1062 error if a marker of the index tells of a

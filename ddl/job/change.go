@@ -1,6 +1,7 @@
 package job
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/pingcap/tidb/pkg/meta/model"
@@ -131,7 +132,7 @@ func (b *binder) addIndex(c Change) error {
 	}
 	for _, part := range c.Index.Columns {
 		col := model.FindColumnInfo(b.tbl.Columns, strings.ToLower(part.Name))
-		if col != nil && contains(b.elems.DropColumns, col.ID) {
+		if col != nil && slices.Contains(b.elems.DropColumns, col.ID) {
 			return dbterror.ErrKeyColumnDoesNotExits.FastGenByArgs(part.Name)
 		}
 	}
@@ -170,7 +171,7 @@ func (b *binder) dropIndex(c Change) error {
 	if idx == nil {
 		return b.void(c, dbterror.ErrCantDropFieldOrKey.FastGenByArgs(c.Name))
 	}
-	if !contains(b.elems.DropIndexes, idx.ID) {
+	if !slices.Contains(b.elems.DropIndexes, idx.ID) {
 		b.elems.DropIndexes = append(b.elems.DropIndexes, idx.ID)
 	}
 	return b.keep(c)
@@ -194,7 +195,7 @@ func (b *binder) dropColumn(c Change) error {
 		return dbterror.ErrCantDropColWithAutoInc
 	}
 	for _, idx := range b.tbl.Indices {
-		if !idx.HasColumnInIndexColumns(b.tbl, col.ID) || contains(b.elems.DropIndexes, idx.ID) {
+		if !idx.HasColumnInIndexColumns(b.tbl, col.ID) || slices.Contains(b.elems.DropIndexes, idx.ID) {
 			continue
 		}
 		if idx.Primary || len(idx.Columns) > 1 {
@@ -279,20 +280,11 @@ func (b *binder) checkResult() error {
 		return nil
 	}
 	for _, idx := range b.tbl.Indices {
-		if idx.Columns[0].Offset == auto.Offset && !contains(b.elems.DropIndexes, idx.ID) {
+		if idx.Columns[0].Offset == auto.Offset && !slices.Contains(b.elems.DropIndexes, idx.ID) {
 			return nil
 		}
 	}
 	return builder.ErrWrongAutoKey.FastGenByArgs()
-}
-
-func contains(ids []int64, id int64) bool {
-	for _, x := range ids {
-		if x == id {
-			return true
-		}
-	}
-	return false
 }
 
 // Apply changes tbl, the definition of the job's table at the step before, to
@@ -436,7 +428,7 @@ func setColumnState(tbl *model.TableInfo, ids []int64, state model.SchemaState) 
 func remove(tbl *model.TableInfo, indexes, columns []int64) {
 	kept := tbl.Indices[:0:0]
 	for _, idx := range tbl.Indices {
-		if !contains(indexes, idx.ID) {
+		if !slices.Contains(indexes, idx.ID) {
 			kept = append(kept, idx)
 		}
 	}
