@@ -11,6 +11,8 @@ import (
 	"github.com/pingcap/tidb/pkg/types"
 	"github.com/pingcap/tidb/pkg/util/codec"
 	"github.com/stretchr/testify/require"
+
+	ours "fastddl/table"
 )
 
 // TestOriginDefaultEqualsTheLibrary compares default values, as they are found
@@ -39,7 +41,7 @@ func TestOriginDefaultEqualsTheLibrary(t *testing.T) {
 				}
 				want, err := table.GetColOriginDefaultValueWithoutStrictSQLMode(ctx, col)
 				require.NoError(t, err)
-				got, err := originDefault(col)
+				got, err := ours.OriginDefault(col)
 				require.NoError(t, err)
 				require.Equal(t, encodeDatum(t, want), encodeDatum(t, got), "%s default %v not null %v", kind.name, value, notNull)
 			}
@@ -47,7 +49,7 @@ func TestOriginDefaultEqualsTheLibrary(t *testing.T) {
 	}
 
 	bad := &model.ColumnInfo{ID: 1, FieldType: *kindNamed("date").field(), OriginDefaultValue: "no date"}
-	_, err := originDefault(bad)
+	_, err := ours.OriginDefault(bad)
 	require.Error(t, err)
 }
 

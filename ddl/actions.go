@@ -274,13 +274,12 @@ func (t *task) finish(ctx context.Context, to job.Step) error {
 			}
 		}
 	}
-	// Markers are read by the job alone, and nobody leaves them any more.
-	for _, id := range j.Elements.AddIndexes {
-		if !j.AddsUnique() {
-			break
-		}
-		if err := store.DeleteRange(ctx, table.MarkerRange(j.TableID, id)); err != nil {
-			return fmt.Errorf("delete markers of index %d: %w", id, err)
+	if j.AddsUnique() {
+		// Markers are read by the job alone, and nobody leaves them any more.
+		for _, id := range j.Elements.AddIndexes {
+			if err := store.DeleteRange(ctx, table.MarkerRange(j.TableID, id)); err != nil {
+				return fmt.Errorf("delete markers of index %d: %w", id, err)
+			}
 		}
 	}
 	if len(j.Elements.AddIndexes) > 0 {

@@ -54,7 +54,7 @@ func newTable(c *catalog.Table) *Table {
 	for i, col := range info.Columns {
 		d, err := OriginDefault(col)
 		if err != nil {
-			t.err = err
+			t.err = fmt.Errorf("origin default of column %s: %w", col.Name.O, err)
 		}
 		t.defaults[i] = d
 		isHandle := info.PKIsHandle && mysql.HasPriKeyFlag(col.GetFlag())
@@ -127,22 +127,6 @@ func IndexRange(tableID, indexID int64) kv.KeyRange {
 // Range is the range of everything stored under a table's ID.
 func Range(tableID int64) kv.KeyRange {
 	return kv.PrefixRange(tablecodec.EncodeTablePrefix(tableID))
-}
-
-// OriginDefault returns the value a column has in rows that were written before
-// it was added.
-func OriginDefault(col *model.ColumnInfo) (types.Datum, error) {
-	v := col.GetOriginDefaultValue()
-	if v == nil {
-		return types.Datum{}, nil
-	}
-	d := types.NewDatum(v)
-	// A TIMESTAMP's origin default is stored in UTC, as the context's zone is.
-	out, err := d.ConvertTo(types.DefaultStmtNoWarningContext, &col.FieldType)
-	if err != nil {
-		return types.Datum{}, fmt.Errorf("origin default of column %s: %w", col.Name.O, err)
-	}
-	return out, nil
 }
 
 // withCollation gives string datums their column's collation, which decides
