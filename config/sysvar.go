@@ -30,6 +30,7 @@ const (
 	ReorgMaxWriteSpeed   = "tidb_ddl_reorg_max_write_speed"
 	DiskQuota            = "tidb_ddl_disk_quota"
 	MemoryQuota          = "fastddl_ddl_memory_quota"
+	IdleBlockerTimeout   = "fastddl_mdl_idle_blocker_timeout"
 	ErrorCountLimit      = "tidb_ddl_error_count_limit"
 	EnableMetadataLock   = "tidb_enable_metadata_lock"
 	GCLifeTime           = "tidb_gc_life_time"
@@ -57,6 +58,7 @@ const (
 // SysVars lists the global system variables that are ours, sorted by name.
 var SysVars = []SysVar{
 	{MemoryQuota, KindByteSize, "0", 0, pib, "memory for sorting index entries, over all jobs; 0 is a quarter of the machine's memory"},
+	{IdleBlockerTimeout, KindDuration, "0s", 0, 31536000, "how long a transaction that a schema change waits for may be idle before its session is ended; 0s is for ever"},
 	{DiskQuota, KindByteSize, strconv.Itoa(100 * gib), 16 * mib, pib, "bytes that index builds may occupy in the temp folder, over all jobs"},
 	{EnableFastReorg, KindBool, "ON", 0, 0, "ON: build indexes by ingesting sorted files; OFF: by transactions"},
 	{ErrorCountLimit, KindInt, "512", 0, math.MaxInt64, "how often a job retries after an error before it is rolled back"},

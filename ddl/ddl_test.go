@@ -130,7 +130,7 @@ func (e *env) start(configure func(*Options)) {
 	require.NoError(e.t, err)
 	e.cat, e.bus, e.globals = cat, new(event.Bus), config.NewGlobals()
 	globals := e.globals
-	e.locks = mdl.NewManager(cat, func() bool { return globals.Bool(config.EnableMetadataLock) })
+	e.locks = mdl.NewManager(cat, mdl.Options{Enabled: func() bool { return globals.Bool(config.EnableMetadataLock) }})
 	e.fake = &fakeBackfiller{store: e.store}
 	opts := Options{
 		Catalog: cat, Locks: e.locks, Globals: e.globals, Bus: e.bus, Backfiller: e.fake,

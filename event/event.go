@@ -111,6 +111,24 @@ func (e LockWait) String() string {
 	return fmt.Sprintf("job %d has waited %s for the metadata lock, held by %v", e.ID, e.Waited.Round(time.Millisecond), e.Blockers)
 }
 
+// IdleBlockerEnded: the session of a transaction that the job waited for was
+// ended, because it had run no statement for Idle. SQL is its last statement.
+type IdleBlockerEnded struct {
+	Job
+	Schema, Table string
+	ConnID        uint64
+	Age, Idle     time.Duration
+	SQL           string
+}
+
+// maxShownSQL is the number of bytes of a statement that an event's text shows.
+const maxShownSQL = 256
+
+func (e IdleBlockerEnded) String() string {
+	return fmt.Sprintf("job %d ended connection %d, whose transaction of %s held the metadata lock of %s.%s and was idle for %s; last statement: %.*q",
+		e.ID, e.ConnID, e.Age.Round(time.Millisecond), e.Schema, e.Table, e.Idle.Round(time.Millisecond), maxShownSQL, e.SQL)
+}
+
 // StageChanged: the backfill entered a stage (scan, merge, ingest, verify).
 type StageChanged struct {
 	Job

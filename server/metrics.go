@@ -80,6 +80,7 @@ type ddlMetrics struct {
 	retries      *prometheus.CounterVec
 	throttled    *prometheus.CounterVec
 	lockWaits    prometheus.Counter
+	idleBlockers prometheus.Counter
 	running      prometheus.Gauge
 
 	// mu guards live, the jobs that have not ended.
@@ -106,6 +107,7 @@ func newDDLMetrics() ddlMetrics {
 		retries:      vec("retries_total", "Operations tried again after an error.", "op"),
 		throttled:    vec("throttled_seconds_total", "Time jobs were slowed down, by reason.", "reason"),
 		lockWaits:    counter("metadata_lock_waits_total", "Reports of a job waiting for the metadata lock."),
+		idleBlockers: counter("idle_blockers_ended_total", "Sessions ended because their idle transaction held up a job."),
 		running: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Subsystem: "ddl", Name: "running_jobs",
 			Help: "DDL jobs that are queued or running."}),
 		mu:   new(sync.Mutex),
@@ -115,7 +117,7 @@ func newDDLMetrics() ddlMetrics {
 
 func (d *ddlMetrics) collectors() []prometheus.Collector {
 	return []prometheus.Collector{d.queued, d.states, d.schemaStates, d.stages, d.rows, d.files, d.bytes,
-		d.ingestTime, d.retries, d.throttled, d.lockWaits, d.running}
+		d.ingestTime, d.retries, d.throttled, d.lockWaits, d.idleBlockers, d.running}
 }
 
 // observe is the event listener.
@@ -143,6 +145,8 @@ func (d *ddlMetrics) observe(e event.Event) {
 		d.throttled.WithLabelValues(e.Reason).Add(e.For.Seconds())
 	case event.LockWait:
 		d.lockWaits.Inc()
+	case event.IdleBlockerEnded:
+		d.idleBlockers.Inc()
 	}
 }
 

@@ -89,7 +89,11 @@ func OpenNode(ctx context.Context, opts NodeOptions) (_ *Node, err error) {
 	if err = loadVariables(ctx, n.Catalog, n.Globals, opts.Logger); err != nil {
 		return nil, err
 	}
-	n.Locks = mdl.NewManager(n.Catalog, func() bool { return n.Globals.Bool(config.EnableMetadataLock) })
+	n.Locks = mdl.NewManager(n.Catalog, mdl.Options{
+		Enabled:     func() bool { return n.Globals.Bool(config.EnableMetadataLock) },
+		IdleTimeout: func() time.Duration { return n.Globals.Duration(config.IdleBlockerTimeout) },
+		Bus:         n.Bus,
+	})
 	n.Backfiller = ddl.NewBackfiller(backfill.Options{Store: n.Store, Globals: n.Globals, Bus: n.Bus})
 	if n.DDL, err = ddl.New(ddl.Options{
 		Catalog: n.Catalog, Locks: n.Locks, Globals: n.Globals, Bus: n.Bus, Backfiller: n.Backfiller, TempDir: cfg.TempDir,

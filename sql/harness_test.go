@@ -68,7 +68,7 @@ func openNode(t testing.TB, fs vfs.FS) *node {
 	n.store = store
 	n.catalog, err = catalog.Open(ctx, store)
 	require.NoError(t, err)
-	n.locks = mdl.NewManager(n.catalog, func() bool { return n.globals.Bool(config.EnableMetadataLock) })
+	n.locks = mdl.NewManager(n.catalog, mdl.Options{Enabled: func() bool { return n.globals.Bool(config.EnableMetadataLock) }})
 	n.ddl = &directDDL{catalog: n.catalog}
 	n.engine, err = sql.New(ctx, sql.Options{
 		Catalog: n.catalog, Locks: n.locks, Globals: n.globals, DDL: n.ddl, Checker: noChecker{},

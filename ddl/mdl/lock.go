@@ -19,15 +19,23 @@ var (
 	ErrTableGone = dbterror.ClassSchema.NewStd(errno.ErrNoSuchTable)
 )
 
-// Owner describes the session whose transaction takes the lock.
+// Owner describes the session whose transaction takes the lock. Its functions
+// are called from any goroutine; each may be nil.
 type Owner struct {
 	ConnID  uint64
 	Started time.Time
-	// SQL returns the session's current or last statement; it must be safe to
-	// call from any goroutine. Nil is no text.
+	// SQL returns the session's current or last statement. Nil is no text.
 	SQL func() string
-	// Kill ends the session's transaction. Nil if it cannot be killed.
+	// Idle returns how long the session has been without a running statement,
+	// zero while it runs one. Nil is zero.
+	Idle func() time.Duration
+	// Kill ends the session, and with it the transaction. Nil if it cannot be
+	// killed.
 	Kill func()
+	// KillIdle does what Kill does if Idle is at least the given time, and says
+	// whether it did; afterwards the session must begin no statement. It returns
+	// true at most once. Nil if the session is not to be ended for idleness.
+	KillIdle func(atLeast time.Duration) bool
 }
 
 // Lock is the metadata lock of one transaction: the tables it has written, each
@@ -93,7 +101,7 @@ func (l *Lock) CheckCommit(_ uint64) error {
 	if l.doomed {
 		return ErrSchemaChanged.FastGenByArgs()
 	}
-	if !m.enabled() {
+	if !m.opts.Enabled() {
 		for id, t := range l.tables {
 			if now, ok := m.current(id); !ok || now.SchemaVersion != t.SchemaVersion {
 				return ErrSchemaChanged.FastGenByArgs()

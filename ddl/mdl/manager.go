@@ -1,24 +1,48 @@
 package mdl
 
 import (
-	"cmp"
 	"context"
-	"slices"
 	"sync"
 	"time"
 
 	"fastddl/catalog"
+	"fastddl/event"
 )
 
-// reportInterval is how often a waiting owner reports whom it waits for.
-const reportInterval = time.Second
+// Options configures a Manager.
+type Options struct {
+	// Enabled says whether owners wait for transactions (true) or condemn them
+	// (false). It is asked at every wait and commit. Default: always true.
+	Enabled func() bool
+	// IdleTimeout is how long the session of a transaction that is waited for
+	// may run no statement before it is ended; zero or less is for ever. It is
+	// asked at least once per ReportInterval. Default: zero.
+	IdleTimeout func() time.Duration
+	// Bus receives event.IdleBlockerEnded. Nil drops it.
+	Bus *event.Bus
+	// ReportInterval is how often a waiting owner reports whom it waits for, and
+	// looks for idle ones. Default one second.
+	ReportInterval time.Duration
+}
+
+// EnsureDefaults fills in what is zero.
+func (o *Options) EnsureDefaults() {
+	if o.Enabled == nil {
+		o.Enabled = func() bool { return true }
+	}
+	if o.IdleTimeout == nil {
+		o.IdleTimeout = func() time.Duration { return 0 }
+	}
+	if o.ReportInterval == 0 {
+		o.ReportInterval = time.Second
+	}
+}
 
 // Manager keeps the metadata locks of all transactions of this process.
 type Manager struct {
 	// current returns the newest version of a table.
 	current func(tableID int64) (*catalog.Table, bool)
-	// enabled says whether owners wait (true) or condemn (false).
-	enabled func() bool
+	opts    Options
 
 	mu sync.Mutex
 	// bound holds, for each table, the locks that are bound to it.
@@ -32,37 +56,16 @@ type wait struct {
 	jobID, tableID, version int64
 }
 
-// Blocker is a transaction that a DDL job waits for.
-type Blocker struct {
-	JobID   int64
-	TableID int64
-	// DB and Table name the table as the transaction knows it.
-	DB, Table string
-	// SchemaVersion is the version the transaction writes the table under.
-	SchemaVersion int64
-	ConnID        uint64
-	TxnStart      time.Time
-	Age           time.Duration
-	SQL           string
-	// Kill ends the transaction; nil if its session cannot be killed.
-	Kill func()
-
-	sql func() string
+// NewManager returns a manager for the tables of cat.
+func NewManager(cat *catalog.Catalog, opts Options) *Manager {
+	return newManager(func(id int64) (*catalog.Table, bool) { return cat.Current().TableByID(id) }, opts)
 }
 
-// NewManager returns a manager for the tables of cat. enabled is asked at every
-// wait and commit; nil means always.
-func NewManager(cat *catalog.Catalog, enabled func() bool) *Manager {
-	return newManager(func(id int64) (*catalog.Table, bool) { return cat.Current().TableByID(id) }, enabled)
-}
-
-func newManager(current func(int64) (*catalog.Table, bool), enabled func() bool) *Manager {
-	if enabled == nil {
-		enabled = func() bool { return true }
-	}
+func newManager(current func(int64) (*catalog.Table, bool), opts Options) *Manager {
+	opts.EnsureDefaults()
 	return &Manager{
 		current: current,
-		enabled: enabled,
+		opts:    opts,
 		bound:   make(map[int64]map[*Lock]struct{}),
 		waits:   make(map[*wait]struct{}),
 	}
@@ -77,7 +80,8 @@ func (m *Manager) Begin(o Owner) *Lock { return &Lock{m: m, owner: o} }
 // metadata lock on it waits for the transactions that have written under an
 // older version; with it off it condemns them and waits only for commits in
 // flight. onWait, if not nil, is told whom it waits for: at once when there is
-// somebody, then about once a second. Wait fails only when ctx ends.
+// somebody, then once per ReportInterval. At the same moments sessions that have
+// been idle for IdleTimeout are ended. Wait fails only when ctx ends.
 func (m *Manager) Wait(ctx context.Context, jobID, tableID, version int64, onWait func([]Blocker)) error {
 	w := &wait{jobID: jobID, tableID: tableID, version: version}
 	m.mu.Lock()
@@ -97,8 +101,9 @@ func (m *Manager) Wait(ctx context.Context, jobID, tableID, version int64, onWai
 			return ctx.Err()
 		}
 		finishBlockers(blockers)
+		m.endIdle(blockers)
 		if tick == nil {
-			tick = time.NewTicker(reportInterval)
+			tick = time.NewTicker(m.opts.ReportInterval)
 			defer tick.Stop()
 		}
 		if onWait != nil {
@@ -126,7 +131,7 @@ func (m *Manager) Wait(ctx context.Context, jobID, tableID, version int64, onWai
 func (m *Manager) step(w *wait) (<-chan struct{}, []Blocker) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	on := m.enabled()
+	on := m.opts.Enabled()
 	var first *Lock
 	for l := range m.bound[w.tableID] {
 		if l.tables[w.tableID].SchemaVersion >= w.version || l.doomed {
@@ -147,48 +152,4 @@ func (m *Manager) step(w *wait) (<-chan struct{}, []Blocker) {
 		first.done = make(chan struct{})
 	}
 	return first.done, m.blockersLocked(w, nil)
-}
-
-// Blockers lists the transactions that DDL jobs wait for at this moment, oldest
-// first.
-func (m *Manager) Blockers() []Blocker {
-	m.mu.Lock()
-	var all []Blocker
-	for w := range m.waits {
-		all = m.blockersLocked(w, all)
-	}
-	m.mu.Unlock()
-	finishBlockers(all)
-	return all
-}
-
-func (m *Manager) blockersLocked(w *wait, dst []Blocker) []Blocker {
-	now := time.Now()
-	for l := range m.bound[w.tableID] {
-		t := l.tables[w.tableID]
-		if t.SchemaVersion >= w.version || l.doomed {
-			continue
-		}
-		b := Blocker{
-			JobID: w.jobID, TableID: w.tableID,
-			DB: t.DB.Name.O, Table: t.Info.Name.O, SchemaVersion: t.SchemaVersion,
-			ConnID: l.owner.ConnID, TxnStart: l.owner.Started, Age: now.Sub(l.owner.Started),
-			Kill: l.owner.Kill, sql: l.owner.SQL,
-		}
-		dst = append(dst, b)
-	}
-	return dst
-}
-
-// finishBlockers sorts the blockers and asks for their statements. It is called
-// without m.mu, because sessions have locks of their own.
-func finishBlockers(b []Blocker) {
-	for i := range b {
-		if b[i].sql != nil {
-			b[i].SQL = b[i].sql()
-		}
-	}
-	slices.SortFunc(b, func(x, y Blocker) int {
-		return cmp.Or(cmp.Compare(x.JobID, y.JobID), x.TxnStart.Compare(y.TxnStart), cmp.Compare(x.ConnID, y.ConnID))
-	})
 }

@@ -51,7 +51,7 @@ type fixture struct {
 func newFixture() *fixture {
 	f := &fixture{}
 	f.on.Store(true)
-	f.Manager = newManager(f.schemas.current, f.on.Load)
+	f.Manager = newManager(f.schemas.current, Options{Enabled: f.on.Load})
 	f.publish(tableID, 1)
 	return f
 }

@@ -71,7 +71,7 @@ func (h *harness) NewEngine(t *testing.T) (enginetest.QueryEngine, error) {
 	cat, err := catalog.Open(ctx, store)
 	require.NoError(t, err)
 	globals := config.NewGlobals()
-	locks := mdl.NewManager(cat, nil)
+	locks := mdl.NewManager(cat, mdl.Options{})
 	jobs, err := ddl.New(ddl.Options{
 		Catalog: cat, Locks: locks, Globals: globals, TempDir: t.TempDir(),
 		Backfiller: ddl.NewBackfiller(backfill.Options{Store: store, Globals: globals, Bus: &event.Bus{}}),

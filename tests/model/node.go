@@ -56,7 +56,7 @@ func openNode(t *testing.T, dir string, rng *rand.Rand) *node {
 	require.NoError(t, err)
 	n.catalog, err = catalog.Open(t.Context(), n.store)
 	require.NoError(t, err)
-	n.locks = mdl.NewManager(n.catalog, func() bool { return n.globals.Bool(config.EnableMetadataLock) })
+	n.locks = mdl.NewManager(n.catalog, mdl.Options{Enabled: func() bool { return n.globals.Bool(config.EnableMetadataLock) }})
 	bus := new(event.Bus)
 	n.ddl, err = ddl.New(ddl.Options{
 		Catalog: n.catalog, Locks: n.locks, Globals: n.globals, Bus: bus,
