@@ -9,6 +9,7 @@ import (
 	"github.com/dolthub/go-mysql-server/sql/information_schema"
 	gmstypes "github.com/dolthub/go-mysql-server/sql/types"
 
+	"fastddl/ddl/mdl"
 	"fastddl/sql/sqlerr"
 )
 
@@ -107,6 +108,7 @@ func (e *Engine) ddlJobs(ctx *gms.Context) (gms.RowIter, error) {
 	return gms.RowsToRowIter(rows...), nil
 }
 
+// mdlViewSchema has TiDB's columns, then ours.
 var mdlViewSchema = ownSchema(mdlViewName,
 	&gms.Column{Name: "job_id", Type: gmstypes.Int64},
 	&gms.Column{Name: "db_name", Type: gmstypes.LongText},
@@ -114,12 +116,15 @@ var mdlViewSchema = ownSchema(mdlViewName,
 	&gms.Column{Name: "query", Type: gmstypes.LongText},
 	&gms.Column{Name: "session_id", Type: gmstypes.Uint64},
 	&gms.Column{Name: "start_time", Type: gmstypes.DatetimeMaxPrecision},
+	&gms.Column{Name: "SQL_DIGESTS", Type: gmstypes.LongText},
 	&gms.Column{Name: "age_seconds", Type: gmstypes.Float64},
-	&gms.Column{Name: "sql_digests", Type: gmstypes.LongText},
+	&gms.Column{Name: "idle_seconds", Type: gmstypes.Float64},
+	&gms.Column{Name: "state", Type: gmstypes.LongText},
 )
 
-// mdlView lists the transactions that DDL jobs wait for. Its column sql_digests
-// has the session's current or last statement.
+// mdlView lists the transactions that DDL jobs wait for. Its column SQL_DIGESTS
+// has the session's current or last statement, and state says whether it is
+// running or the session is idle.
 func (e *Engine) mdlView(ctx *gms.Context) (gms.RowIter, error) {
 	blockers := e.locks.Blockers()
 	if len(blockers) == 0 {
@@ -136,11 +141,21 @@ func (e *Engine) mdlView(ctx *gms.Context) (gms.RowIter, error) {
 	rows := make([]gms.Row, 0, len(blockers))
 	for _, b := range blockers {
 		rows = append(rows, gms.Row{
-			b.JobID, b.DB, b.Table, queries[b.JobID], b.ConnID,
-			localTime(ctx, b.TxnStart), b.Age.Seconds(), b.SQL,
+			b.JobID, b.DB, b.Table, queries[b.JobID], b.ConnID, localTime(ctx, b.TxnStart),
+			b.SQL, b.Age.Seconds(), b.Idle.Seconds(), blockerState(b),
 		})
 	}
 	return gms.RowsToRowIter(rows...), nil
+}
+
+func blockerState(b mdl.Blocker) string {
+	switch {
+	case b.Committing:
+		return "committing"
+	case b.Idle > 0:
+		return "idle"
+	}
+	return "running"
 }
 
 // localTime is a time as the session's clock shows it; NULL for the zero time.

@@ -20,7 +20,7 @@ import (
 )
 
 // Session is one client's session. It is used by one goroutine at a time,
-// except for Statement.
+// except for Statement and activity.
 type Session struct {
 	*gms.BaseSession
 	engine *Engine
@@ -39,6 +39,7 @@ type Session struct {
 	// asks for definitions.
 	locking, showing bool
 	statement        atomic.Pointer[string]
+	activity         activity
 }
 
 var (
@@ -324,7 +325,7 @@ func (s *Session) schemaChanged() error {
 func (s *Session) CommandBegin() error {
 	s.command++
 	s.retry, s.locking, s.showing = false, false, false
-	return nil
+	return s.activity.begin()
 }
 
 // CommandEnd implements sql.LifecycleAwareSession. It repairs what
@@ -332,6 +333,7 @@ func (s *Session) CommandBegin() error {
 // transaction of an autocommit statement that failed, and the mark of an
 // explicit transaction after an implicit commit.
 func (s *Session) CommandEnd() {
+	defer s.activity.end()
 	t := s.current()
 	if t == nil {
 		s.SetIgnoreAutoCommit(false)

@@ -291,14 +291,23 @@ func (t *transaction) releaseSavepoint(name string) bool {
 // lockOwner describes the session to those who wait for its transaction.
 func (s *Session) lockOwner(ctx *gms.Context) mdl.Owner {
 	id := s.ID()
+	kill := func() {
+		ctx.ProcessList.Kill(id)
+		// A connection that is gone already needs no closing.
+		_ = ctx.KillConnection(id)
+	}
 	return mdl.Owner{
 		ConnID:  uint64(id),
 		Started: time.Now(),
 		SQL:     s.Statement,
-		Kill: func() {
-			ctx.ProcessList.Kill(id)
-			// A connection that is gone already needs no closing.
-			_ = ctx.KillConnection(id)
+		Idle:    s.activity.idle,
+		Kill:    kill,
+		KillIdle: func(atLeast time.Duration) bool {
+			if !s.activity.killIdle(atLeast) {
+				return false
+			}
+			kill()
+			return true
 		},
 	}
 }
