@@ -104,7 +104,7 @@ func (t *task) changeSchema(ctx context.Context, to job.Step) error {
 	before := t.machine.Job()
 	var after *job.Job
 	// Not interrupted: a request waits for the lock above.
-	_, err := t.d.cat.Update(context.WithoutCancel(ctx), func(ctx context.Context, m *catalog.Mutation) error {
+	err := t.d.update(context.WithoutCancel(ctx), func(ctx context.Context, m *catalog.Mutation) error {
 		after = t.machine.After(to)
 		if after.StartTS == 0 {
 			after.StartTS = m.StartTS
@@ -222,7 +222,7 @@ func (t *task) runBackfill(ctx context.Context, j *job.Job) (rows int64, err err
 	task := BackfillTask{
 		JobID: j.ID, Table: tbl.Info, TS: j.SnapshotTS,
 		Fast: j.FastReorg, TempDir: t.d.opts.TempDir,
-		SaveCheckpoint: func(ctx context.Context, data []byte) error { return saveCheckpoint(ctx, t.d.cat, j.ID, data) },
+		SaveCheckpoint: func(ctx context.Context, data []byte) error { return t.d.saveCheckpoint(ctx, j.ID, data) },
 	}
 	for _, id := range j.Elements.AddIndexes {
 		for _, idx := range tbl.Info.Indices {
@@ -248,7 +248,7 @@ func (t *task) retakeSnapshot(ctx context.Context) error {
 	defer t.mu.Unlock()
 	after := t.machine.After(job.StepWriteReorg)
 	after.SnapshotTS = 0
-	_, err := t.d.cat.Update(ctx, func(_ context.Context, m *catalog.Mutation) error {
+	err := t.d.update(ctx, func(_ context.Context, m *catalog.Mutation) error {
 		if err := m.Structure().HDel(checkpointsHash, idField(t.id)); err != nil {
 			return err
 		}
@@ -295,13 +295,11 @@ func (t *task) finish(ctx context.Context, to job.Step) error {
 	defer t.mu.Unlock()
 	from := t.machine.Job().State
 	var after *job.Job
-	_, err = t.d.cat.Update(ctx, func(_ context.Context, m *catalog.Mutation) error {
+	err = t.d.update(ctx, func(_ context.Context, m *catalog.Mutation) error {
 		after = t.machine.After(to)
 		after.EndTS = ts
-		if after.State == model.JobStateSynced {
-			if err := putDeleteRanges(m, t.id, ts, droppedRanges(after)); err != nil {
-				return err
-			}
+		if err := putDeleteRanges(m, t.id, ts, droppedRanges(after)); err != nil {
+			return err
 		}
 		return endJob(m, after)
 	})
@@ -322,33 +320,29 @@ func asError(e *job.Error) error {
 	return e
 }
 
-// releaseAll removes the job's files and its hold, also those of an earlier
-// process.
+// releaseAll removes the job's files and its holds, also those of earlier terms.
 func (t *task) releaseAll(ctx context.Context) error {
 	if err := t.d.removeFiles(t.id); err != nil {
 		return err
 	}
-	if t.hold != nil {
-		if err := t.hold.Release(ctx); err != nil {
-			return fmt.Errorf("release GC hold: %w", err)
-		}
-		t.hold = nil
-		return nil
+	if err := t.dropHold(ctx); err != nil {
+		return err
 	}
-	holds, err := t.d.cat.Store().GCHolds(ctx)
-	if err != nil {
-		return fmt.Errorf("list GC holds: %w", err)
-	}
-	if ts, ok := holds[holdName(t.id)]; ok {
-		return releaseHold(ctx, t.d.cat.Store(), t.id, ts)
-	}
-	return nil
+	return t.d.releaseHolds(ctx, func(jobID int64, _ string) bool { return jobID != t.id })
 }
 
-// droppedRanges is the data that a job has dropped.
+// droppedRanges is the data that a job which has ended leaves to be deleted.
 func droppedRanges(j *job.Job) []job.Range {
 	var out []job.Range
 	add := func(r kv.KeyRange) { out = append(out, job.Range{Start: r.Start, End: r.End}) }
+	if j.State == model.JobStateRollbackDone {
+		// What was imported is gone. But an owner whose term has ended may not know
+		// yet, and be importing at this moment what nobody will ever read.
+		for _, id := range j.Elements.AddIndexes {
+			add(table.IndexRange(j.TableID, id))
+		}
+		return out
+	}
 	for _, id := range j.Elements.DropIndexes {
 		add(table.IndexRange(j.TableID, id))
 	}

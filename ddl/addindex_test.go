@@ -124,7 +124,7 @@ func TestSnapshotIsHeld(t *testing.T) {
 				recorded = true
 				holds, err := e.store.GCHolds(ctx)
 				assert.NoError(t, err)
-				assert.Equal(t, map[string]uint64{holdName(p.JobID): e.ddl.find(p.JobID).snapshot().SnapshotTS}, holds)
+				assert.Equal(t, map[string]uint64{holdName(p.JobID, e.ddl.term): e.ddl.find(p.JobID).snapshot().SnapshotTS}, holds)
 			}
 			return nil
 		}
@@ -132,7 +132,7 @@ func TestSnapshotIsHeld(t *testing.T) {
 	e.fake.set(func(ctx context.Context, task BackfillTask) error {
 		holds, err := e.store.GCHolds(ctx)
 		assert.NoError(t, err)
-		assert.Equal(t, map[string]uint64{holdName(task.JobID): task.TS}, holds)
+		assert.Equal(t, map[string]uint64{holdName(task.JobID, e.ddl.term): task.TS}, holds)
 		return nil
 	})
 	e.must("create index k on t (k)")
@@ -468,7 +468,7 @@ func TestLeftoversAreRemoved(t *testing.T) {
 	require.NoError(t, os.WriteFile(e.tempDir+"/notes.txt", nil, 0o600))
 	ts, err := e.store.CurrentTS(ctx)
 	require.NoError(t, err)
-	_, err = e.store.HoldGC(ctx, holdName(4711), ts, time.Hour)
+	_, err = e.store.HoldGC(ctx, holdName(4711, 1), ts, time.Hour)
 	require.NoError(t, err)
 	_, err = e.store.HoldGC(ctx, "backup", ts, time.Hour)
 	require.NoError(t, err)

@@ -28,7 +28,10 @@ type DDL struct {
 	cat   *catalog.Catalog
 	clean *cleaner
 
-	// ctx ends with Close.
+	// term is that of the ownership; Start sets it.
+	term int64
+
+	// ctx ends with Close, or when another process has become the owner.
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	workers sync.WaitGroup
@@ -61,9 +64,13 @@ func New(opts Options) (*DDL, error) {
 	return d, nil
 }
 
-// Start loads the queue, clears away what an earlier process left behind, and
-// goes on with the jobs.
+// Start makes this component the one that runs the store's jobs, loads the
+// queue, clears away what an earlier process left behind, and goes on with the
+// jobs.
 func (d *DDL) Start(ctx context.Context) error {
+	if err := d.takeOwnership(ctx); err != nil {
+		return err
+	}
 	jobs, err := loadQueue(ctx, d.cat)
 	if err != nil {
 		return fmt.Errorf("load DDL jobs: %w", err)
@@ -188,33 +195,16 @@ func (d *DDL) removeLeftovers(ctx context.Context, live map[int64]bool) error {
 			return err
 		}
 	}
-	holds, err := d.cat.Store().GCHolds(ctx)
-	if err != nil {
-		return fmt.Errorf("list GC holds: %w", err)
-	}
-	for name, ts := range holds {
-		id, ok := parseID(name, holdPrefix)
-		if !ok || live[id] {
-			continue
-		}
-		if err := releaseHold(ctx, d.cat.Store(), id, ts); err != nil {
-			return err
-		}
-	}
-	return nil
+	return d.releaseHolds(ctx, func(jobID int64, _ string) bool { return live[jobID] })
 }
 
 // jobOfDir returns the job that a folder in the temp folder belongs to.
 func jobOfDir(name string) (int64, bool) {
-	id, ok := parseID(name[strings.LastIndexByte(name, '-')+1:], "")
+	id, ok := parseID(name[strings.LastIndexByte(name, '-')+1:])
 	return id, ok && filepath.Base(ingest.JobDir("", id)) == name
 }
 
-func parseID(name, prefix string) (int64, bool) {
-	digits, ok := strings.CutPrefix(name, prefix)
-	if !ok {
-		return 0, false
-	}
+func parseID(digits string) (int64, bool) {
 	id, err := strconv.ParseInt(digits, 10, 64)
 	return id, err == nil
 }

@@ -46,10 +46,13 @@ func (d *DDL) Execute(ctx context.Context, req Request) ([]Warning, error) {
 
 // submit writes a job to the queue.
 func (d *DDL) submit(ctx context.Context, j *job.Job) (*task, error) {
+	if d.ctx.Err() != nil {
+		return nil, context.Cause(d.ctx)
+	}
 	j.State = model.JobStateQueueing
 	d.submitMu.Lock()
 	defer d.submitMu.Unlock()
-	_, err := d.cat.Update(ctx, func(_ context.Context, m *catalog.Mutation) error {
+	err := d.update(ctx, func(_ context.Context, m *catalog.Mutation) error {
 		ids, err := m.GenGlobalIDs(2)
 		if err != nil {
 			return err
@@ -86,7 +89,7 @@ func (d *DDL) await(ctx context.Context, t *task) ([]Warning, error) {
 	case <-t.done:
 		return t.outcome()
 	case <-d.ctx.Done():
-		return nil, ErrClosed
+		return nil, context.Cause(d.ctx)
 	case <-ctx.Done():
 	}
 	if errors.Is(context.Cause(ctx), ErrClosed) {
@@ -103,7 +106,7 @@ func (d *DDL) await(ctx context.Context, t *task) ([]Warning, error) {
 	case <-t.lockWait:
 		return nil, errInterrupted.FastGenByArgs()
 	case <-d.ctx.Done():
-		return nil, ErrClosed
+		return nil, context.Cause(d.ctx)
 	}
 	warnings, err := t.outcome()
 	if dbterror.ErrCancelledDDLJob.Equal(err) {

@@ -110,11 +110,10 @@ func loadCheckpoint(ctx context.Context, c *catalog.Catalog, id int64) (data []b
 	return data, err
 }
 
-func saveCheckpoint(ctx context.Context, c *catalog.Catalog, id int64, data []byte) error {
-	_, err := c.Update(ctx, func(_ context.Context, m *catalog.Mutation) error {
+func (d *DDL) saveCheckpoint(ctx context.Context, id int64, data []byte) error {
+	return d.update(ctx, func(_ context.Context, m *catalog.Mutation) error {
 		return m.Structure().HSet(checkpointsHash, idField(id), data)
 	})
-	return err
 }
 
 // deleteRange is dropped data that is still to be deleted.

@@ -15,6 +15,7 @@ import (
 	"fastddl/ddl/job"
 	"fastddl/event"
 	"fastddl/ingest"
+	"fastddl/internal/errs"
 	"fastddl/kv"
 )
 
@@ -81,6 +82,10 @@ func (t *task) run(ctx context.Context) {
 	var err error
 	for err == nil && !t.snapshot().Ended() {
 		err = t.step(ctx)
+	}
+	if ErrNotOwner.Equal(err) {
+		// The owner of the next term holds GC for the job, if it needs that.
+		err = errs.Also(err, t.dropHold(context.WithoutCancel(ctx)))
 	}
 	t.err = err
 	if err == nil {
@@ -210,7 +215,7 @@ func (t *task) park(ctx context.Context) error {
 // write makes a record durable that changes nothing in the schema. t.mu must be
 // held.
 func (t *task) write(ctx context.Context, after *job.Job) error {
-	_, err := t.d.cat.Update(ctx, func(_ context.Context, m *catalog.Mutation) error { return putJob(m, after) })
+	err := t.d.update(ctx, func(_ context.Context, m *catalog.Mutation) error { return putJob(m, after) })
 	if err != nil {
 		return fmt.Errorf("write job %d: %w", t.id, err)
 	}
