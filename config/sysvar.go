@@ -35,6 +35,8 @@ const (
 	EnableMetadataLock   = "tidb_enable_metadata_lock"
 	GCLifeTime           = "tidb_gc_life_time"
 	GCRunInterval        = "tidb_gc_run_interval"
+	GCMaxDeleteSpeed     = "fastddl_gc_max_delete_speed"
+	CheckpointInterval   = "fastddl_ddl_checkpoint_interval"
 	EnableClusteredIndex = "tidb_enable_clustered_index"
 	RetryLimit           = "tidb_retry_limit"
 )
@@ -57,7 +59,9 @@ const (
 
 // SysVars lists the global system variables that are ours, sorted by name.
 var SysVars = []SysVar{
+	{CheckpointInterval, KindDuration, "10m0s", 1, 86400, "how long an index build scans before it imports what it has; a crash costs at most that and the import"},
 	{MemoryQuota, KindByteSize, "0", 0, pib, "memory for sorting index entries, over all jobs; 0 is a quarter of the machine's memory"},
+	{GCMaxDeleteSpeed, KindByteSize, strconv.Itoa(128 * mib), 0, pib, "bytes per second of dropped tables and indexes that are deleted; 0 is no limit"},
 	{IdleBlockerTimeout, KindDuration, "0s", 0, 31536000, "how long a transaction that a schema change waits for may be idle before its session is ended; 0s is for ever"},
 	{DiskQuota, KindByteSize, strconv.Itoa(100 * gib), 16 * mib, pib, "bytes that index builds may occupy in the temp folder, over all jobs"},
 	{EnableFastReorg, KindBool, "ON", 0, 0, "ON: build indexes by ingesting sorted files; OFF: by transactions"},
