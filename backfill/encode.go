@@ -9,6 +9,13 @@ import (
 	"fastddl/kv"
 )
 
+// NullError says that a row has a NULL in a column of a primary key to build.
+type NullError struct {
+	Column string
+}
+
+func (e *NullError) Error() string { return "NULL in primary key column " + e.Column }
+
 // indexEncoder encodes the entries of one index from the columns of row
 // batches. It is used by one goroutine.
 type indexEncoder struct {
@@ -49,14 +56,17 @@ func (e *indexEncoder) bind(b *kv.RowBatch) {
 
 // entry encodes the entry of row i: the key without the index prefix, klen
 // bytes long, and the value behind it. distinct says that the key is unique by
-// itself: the index is, and none of the columns is NULL. The slice is valid
-// until the next call.
+// itself: the index is, and none of the columns is NULL; in a primary key a NULL
+// is a *NullError. The slice is valid until the next call.
 func (e *indexEncoder) entry(i int) (kv []byte, klen int, distinct bool, err error) {
 	b := e.buf[:0]
 	distinct = e.index.Unique
 	for k := range e.keys {
 		c := &e.keys[k]
 		if distinct && c.column.IsNull(i) {
+			if e.index.Primary {
+				return nil, 0, false, e.fail(i, &NullError{Column: c.info.Name.O})
+			}
 			distinct = false
 		}
 		if b, err = c.append(b, e.batch.Rows, i); err != nil {

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/pingcap/tidb/pkg/meta/model"
+	"github.com/pingcap/tidb/pkg/util/dbterror"
 
 	"fastddl/backfill"
 	"fastddl/ddl/job"
@@ -58,12 +59,15 @@ func (b *IndexBackfiller) Backfill(ctx context.Context, t BackfillTask) (int64, 
 func backfillError(tbl *model.TableInfo, err error) error {
 	var mismatch *backfill.MismatchError
 	var dup *ingest.DuplicateError
+	var null *backfill.NullError
 	switch {
 	case errors.As(err, &mismatch):
 		// The index has been rebuilt once already.
 		return job.Permanent(err)
 	case errors.As(err, &dup):
 		return duplicateEntry(tbl, dup.IndexID, dup.Key, dup.Values[0])
+	case errors.As(err, &null):
+		return dbterror.ErrInvalidUseOfNull.FastGenByArgs()
 	}
 	return err
 }

@@ -34,6 +34,8 @@ type planner struct {
 	is  *catalog.InfoSchema
 	req Request
 	env builder.Env
+	// primary holds the columns of the primary key that an ALTER TABLE adds.
+	primary map[string]bool
 }
 
 func newPlanner(is *catalog.InfoSchema, globals *config.Globals, req Request) *planner {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/pingcap/tidb/pkg/meta/model"
 	"github.com/pingcap/tidb/pkg/parser/ast"
+	pmodel "github.com/pingcap/tidb/pkg/parser/model"
 	"github.com/pingcap/tidb/pkg/parser/mysql"
 	"github.com/pingcap/tidb/pkg/util/dbterror"
 
@@ -23,6 +24,7 @@ func (p *planner) alterTable(s *ast.AlterTableStmt) (*job.Job, error) {
 	if len(specs) == 1 && specs[0].Tp == ast.AlterTableRenameTable {
 		return p.alterRename(s.Table, t, specs[0].NewTable)
 	}
+	p.primary = primaryColumns(specs)
 	var changes []job.Change
 	for _, spec := range specs {
 		c, err := p.changes(t, spec)
@@ -109,6 +111,9 @@ func (p *planner) alterJob(t *catalog.Table, changes []job.Change) (*job.Job, er
 
 func (p *planner) addIndex(name string, keys []*ast.IndexPartSpecification, opt *ast.IndexOption,
 	unique, ifNotExists bool) (job.Change, error) {
+	if opt != nil && opt.PrimaryKeyTp != pmodel.PrimaryKeyTypeDefault {
+		return job.Change{}, dbterror.ErrUnsupportedClusteredSecondaryKey
+	}
 	spec, err := builder.NewIndexSpec(&p.env, name, keys, opt)
 	if err != nil {
 		return job.Change{}, err
@@ -155,7 +160,7 @@ func (p *planner) changes(t *catalog.Table, spec *ast.AlterTableSpec) ([]job.Cha
 func (p *planner) addColumns(t *catalog.Table, spec *ast.AlterTableSpec) ([]job.Change, error) {
 	var out []job.Change
 	for _, def := range spec.NewColumns {
-		col, err := builder.NewColumn(&p.env, def, t.Info, t.DB)
+		col, err := builder.NewColumn(&p.env, def, t.Info, t.DB, p.primary[def.Name.Name.L])
 		if err != nil {
 			return nil, err
 		}
@@ -185,9 +190,48 @@ func (p *planner) addConstraint(c *ast.Constraint) ([]job.Change, error) {
 		change, err := p.addIndex(c.Name, c.Keys, c.Option, unique, c.IfNotExists)
 		return []job.Change{change}, err
 	case ast.ConstraintPrimaryKey:
-		return nil, builder.Unsupported("adding a primary key to an existing table")
+		change, err := p.addPrimaryKey(c)
+		return []job.Change{change}, err
 	}
 	return nil, builder.CheckConstraint(&p.env, c)
+}
+
+// addPrimaryKey plans a primary key on a table that exists. Rows are stored
+// under the key of a clustered one, so only a nonclustered one can be added, and
+// that is what it is if the statement does not say.
+func (p *planner) addPrimaryKey(c *ast.Constraint) (job.Change, error) {
+	if c.Option != nil && c.Option.PrimaryKeyTp == pmodel.PrimaryKeyTypeClustered {
+		return job.Change{}, dbterror.ErrUnsupportedModifyPrimaryKey.FastGen(
+			"Adding clustered primary key is not supported. Please consider adding NONCLUSTERED primary key instead")
+	}
+	if err := builder.CheckIndexName(c.Name); err != nil {
+		return job.Change{}, err
+	}
+	spec, err := builder.NewPrimaryKeySpec(&p.env, c.Keys, c.Option)
+	return job.Change{Type: model.ActionAddPrimaryKey, Index: spec}, err
+}
+
+// primaryColumns are the columns of the primary key that an ALTER TABLE adds, in
+// lower case.
+func primaryColumns(specs []*ast.AlterTableSpec) map[string]bool {
+	columns := make(map[string]bool)
+	for _, spec := range specs {
+		constraints := spec.NewConstraints
+		if spec.Constraint != nil {
+			constraints = append(constraints, spec.Constraint)
+		}
+		for _, c := range constraints {
+			if c.Tp != ast.ConstraintPrimaryKey {
+				continue
+			}
+			for _, key := range c.Keys {
+				if key.Expr == nil {
+					columns[key.Column.Name.L] = true
+				}
+			}
+		}
+	}
+	return columns
 }
 
 func (p *planner) tableOptions(t *catalog.Table, options []*ast.TableOption) ([]job.Change, error) {

@@ -25,6 +25,9 @@
 // with it, so it takes part in no conflict check (kv.NoConflictCheck); entries
 // of unique indexes are checked like any key.
 //
+// While a primary key is being added its nullable columns carry
+// mysql.PreventNullInsertFlag: no write brings a NULL into them any more.
+//
 // Columns that are not public yet, or not any more, are kept in a row that is
 // written: an update carries their stored values over, an insert gives them
 // the value that rows from before the column have.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pingcap/tidb/pkg/errno"
 	tkv "github.com/pingcap/tidb/pkg/kv"
 	"github.com/pingcap/tidb/pkg/meta/model"
 	"github.com/pingcap/tidb/pkg/tablecodec"
@@ -51,6 +52,16 @@ func (t *Table) duplicateError(ctx context.Context, txn kv.Txn, idx *model.Index
 	}
 	return e
 }
+
+// NullError says that a row has no value in a column that needs one.
+type NullError struct {
+	Column string
+}
+
+func (e *NullError) Error() string { return fmt.Sprintf("Column '%s' cannot be null", e.Column) }
+
+// MySQLCode is the error's number, 1048.
+func (e *NullError) MySQLCode() uint16 { return errno.ErrBadNull }
 
 // EntryText prints the values of an index entry as MySQL names them in duplicate
 // entry errors.

@@ -23,10 +23,14 @@ type AddOptions struct {
 }
 
 // AddRecord inserts a row and its index entries. It fails with a
-// *DuplicateError, and writes nothing, if a unique key is taken.
+// *DuplicateError if a unique key is taken, with a *NullError if a column that
+// is becoming NOT NULL has no value, and then writes nothing.
 func (t *Table) AddRecord(ctx context.Context, txn kv.Txn, row []types.Datum, opts AddOptions) (tkv.Handle, error) {
 	full, err := t.fullRow(row, t.defaults)
 	if err != nil {
+		return nil, err
+	}
+	if err := t.checkNewNulls(nil, full); err != nil {
 		return nil, err
 	}
 	if t.HasHiddenRowID() {
@@ -45,8 +49,9 @@ func (t *Table) AddRecord(ctx context.Context, txn kv.Txn, row []types.Datum, op
 
 // UpdateRecord replaces the row old, which has handle h, by new, and returns
 // the new handle, which differs if a clustered primary key changes. It fails
-// with a *DuplicateError, and writes nothing, if a unique key is taken by
-// another row.
+// with a *DuplicateError if a unique key is taken by another row, with a
+// *NullError if a column that is becoming NOT NULL loses its value, and then
+// writes nothing.
 func (t *Table) UpdateRecord(ctx context.Context, txn kv.Txn, h tkv.Handle, old, new []types.Datum) (tkv.Handle, error) {
 	hidden, err := t.hiddenValues(ctx, txn, h)
 	if err != nil {
@@ -60,6 +65,9 @@ func (t *Table) UpdateRecord(ctx context.Context, txn kv.Txn, h tkv.Handle, old,
 	if err != nil {
 		return nil, err
 	}
+	if err := t.checkNewNulls(oldFull, newFull); err != nil {
+		return nil, err
+	}
 	newHandle := h
 	if !t.HasHiddenRowID() {
 		if newHandle, err = t.handleOfFull(newFull); err != nil {
@@ -70,6 +78,18 @@ func (t *Table) UpdateRecord(ctx context.Context, txn kv.Txn, h tkv.Handle, old,
 		return newHandle, t.move(ctx, txn, h, newHandle, oldFull, newFull)
 	}
 	return h, t.replace(ctx, txn, h, oldFull, newFull)
+}
+
+// checkNewNulls fails with a *NullError if new has a NULL that old, which is nil
+// for an insert, has not, in a column that is becoming NOT NULL. A NULL that was
+// there before may stay: it is for the job to find it.
+func (t *Table) checkNewNulls(old, new []types.Datum) error {
+	for _, col := range t.notNull {
+		if new[col.Offset].IsNull() && (old == nil || !old[col.Offset].IsNull()) {
+			return &NullError{Column: col.Name.O}
+		}
+	}
+	return nil
 }
 
 // RemoveRecord deletes the row old, which has handle h, and its index entries.

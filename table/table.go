@@ -36,7 +36,10 @@ type Table struct {
 	indexes  []*index
 	// hasHiddenCols says that some columns are writable but not public.
 	hasHiddenCols bool
-	err           error
+	// notNull are the columns that take no new NULL because a job makes them
+	// NOT NULL; what is NOT NULL already is checked before it gets here.
+	notNull []*model.ColumnInfo
+	err     error
 }
 
 type derivedKey struct{}
@@ -57,6 +60,9 @@ func newTable(c *catalog.Table) *Table {
 			t.err = fmt.Errorf("origin default of column %s: %w", col.Name.O, err)
 		}
 		t.defaults[i] = d
+		if mysql.HasPreventNullInsertFlag(col.GetFlag()) {
+			t.notNull = append(t.notNull, col)
+		}
 		isHandle := info.PKIsHandle && mysql.HasPriKeyFlag(col.GetFlag())
 		if isHandle {
 			t.pkOffset = i

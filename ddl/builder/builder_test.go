@@ -24,7 +24,7 @@ func init() { collate.SetNewCollationEnabledForTest(true) }
 // TestBuilder runs the transcripts in testdata. Commands:
 //
 //	create [nonclustered] [lax] [tz=Zone]   a CREATE TABLE, printed as it is stored
-//	add-column                              an ADD COLUMN to "t (id int primary key)"
+//	add-column [primary]                    an ADD COLUMN to "t (id int primary key)"
 //	errors                                  statements, one a line, with their errors
 func TestBuilder(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
@@ -38,7 +38,7 @@ func TestBuilder(t *testing.T) {
 				}
 				return printTable(tbl) + printWarnings(env)
 			case "add-column":
-				col, err := addColumn(env, d.Input)
+				col, err := addColumn(env, d.Input, d.HasArg("primary"))
 				if err != nil {
 					return errorText(err) + "\n"
 				}
@@ -86,7 +86,7 @@ func create(env *Env, sql string) (*model.TableInfo, error) {
 	return NewTable(env, stmt.(*ast.CreateTableStmt), testDB)
 }
 
-func addColumn(env *Env, def string) (*model.ColumnInfo, error) {
+func addColumn(env *Env, def string, inPrimaryKey bool) (*model.ColumnInfo, error) {
 	tbl, err := create(env, "create table t (id int primary key)")
 	if err != nil {
 		return nil, err
@@ -95,7 +95,7 @@ func addColumn(env *Env, def string) (*model.ColumnInfo, error) {
 	if err != nil {
 		return nil, err
 	}
-	return NewColumn(env, stmt.(*ast.AlterTableStmt).Specs[0].NewColumns[0], tbl, testDB)
+	return NewColumn(env, stmt.(*ast.AlterTableStmt).Specs[0].NewColumns[0], tbl, testDB, inPrimaryKey)
 }
 
 func errorText(err error) string {

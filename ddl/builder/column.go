@@ -333,6 +333,12 @@ func (b *columnBuilder) finish() error {
 	return b.checkDefault()
 }
 
+// SetNotNull makes a column NOT NULL. No row may have a NULL in it.
+func SetNotNull(col *model.ColumnInfo) {
+	col.AddFlag(mysql.NotNullFlag)
+	setNoDefaultFlag(col, col.GetDefaultValue() != nil)
+}
+
 // setNoDefaultFlag marks columns that an INSERT must give a value.
 func setNoDefaultFlag(col *model.ColumnInfo, hasDefault bool) {
 	if !hasDefault && mysql.HasNotNullFlag(col.GetFlag()) && !mysql.HasAutoIncrementFlag(col.GetFlag()) {

@@ -83,6 +83,24 @@ func NewIndexSpec(env *Env, name string, keys []*ast.IndexPartSpecification, opt
 	return spec, env.checkComment(&spec.Comment, name, maxCommentLength, dbterror.ErrTooLongIndexComment)
 }
 
+// NewPrimaryKeySpec reads the declaration of a primary key.
+func NewPrimaryKeySpec(env *Env, keys []*ast.IndexPartSpecification, opt *ast.IndexOption) (*IndexSpec, error) {
+	for _, key := range keys {
+		if key.Expr != nil {
+			return nil, dbterror.ErrFunctionalIndexPrimaryKey
+		}
+	}
+	spec, err := NewIndexSpec(env, "", keys, opt)
+	if err != nil {
+		return nil, err
+	}
+	if spec.Invisible {
+		return nil, dbterror.ErrPKIndexCantBeInvisible
+	}
+	spec.Primary, spec.Unique = true, true
+	return spec, nil
+}
+
 // NewIndex binds a declaration to a table: it checks the key parts against the
 // columns and returns the index, in the given state and without an ID. It does
 // not change the table.
@@ -98,10 +116,11 @@ func NewIndex(tbl *model.TableInfo, spec *IndexSpec, state model.SchemaState) (*
 		return nil, err
 	}
 	cname := pmodel.NewCIStr(name)
-	if old := tbl.FindIndexByName(cname.L); old != nil {
-		if spec.Primary {
-			return nil, ErrMultiplePriKey.FastGenByArgs()
-		}
+	exists := tbl.FindIndexByName(cname.L) != nil
+	switch {
+	case spec.Primary && (exists || tbl.PKIsHandle):
+		return nil, ErrMultiplePriKey.FastGenByArgs()
+	case exists:
 		return nil, dbterror.ErrDupKeyName.FastGenByArgs(name)
 	}
 	idx := &model.IndexInfo{
@@ -113,6 +132,9 @@ func NewIndex(tbl *model.TableInfo, spec *IndexSpec, state model.SchemaState) (*
 		col := model.FindColumnInfo(tbl.Columns, strings.ToLower(part.Name))
 		if col == nil {
 			return nil, dbterror.ErrKeyColumnDoesNotExits.FastGenByArgs(part.Name)
+		}
+		if spec.Primary && col.IsVirtualGenerated() {
+			return nil, dbterror.ErrUnsupportedOnGeneratedColumn.FastGenByArgs("Defining a virtual generated column as primary key")
 		}
 		ic, size, err := indexColumn(col, part.Length)
 		if err != nil {

@@ -222,21 +222,17 @@ func CheckConstraint(env *Env, c *ast.Constraint) error {
 }
 
 func (b *tableBuilder) primaryKey(c *ast.Constraint) error {
-	spec, err := NewIndexSpec(b.env, "", c.Keys, c.Option)
+	spec, err := NewPrimaryKeySpec(b.env, c.Keys, c.Option)
 	if err != nil {
 		return err
-	}
-	spec.Primary, spec.Unique = true, true
-	if spec.Invisible {
-		return dbterror.ErrPKIndexCantBeInvisible
 	}
 	for _, part := range spec.Columns {
 		col := model.FindColumnInfo(b.tbl.Columns, strings.ToLower(part.Name))
 		if col == nil {
 			return dbterror.ErrKeyColumnDoesNotExits.FastGenByArgs(part.Name)
 		}
-		col.AddFlag(mysql.PriKeyFlag | mysql.NotNullFlag)
-		setNoDefaultFlag(col, col.GetDefaultValue() != nil)
+		col.AddFlag(mysql.PriKeyFlag)
+		SetNotNull(col)
 	}
 	if !b.clustered(c.Option) {
 		return b.index(spec)
@@ -359,18 +355,24 @@ func NewTableLike(name pmodel.CIStr, src *model.TableInfo) (*model.TableInfo, er
 }
 
 // NewColumn returns the column of an ADD COLUMN, without an ID and offset. It
-// has the value that existing rows show.
-func NewColumn(env *Env, def *ast.ColumnDef, tbl *model.TableInfo, db *model.DBInfo) (*model.ColumnInfo, error) {
+// has the value that existing rows show. inPrimaryKey says that the statement
+// adds a primary key with the column in it.
+func NewColumn(env *Env, def *ast.ColumnDef, tbl *model.TableInfo, db *model.DBInfo, inPrimaryKey bool) (*model.ColumnInfo, error) {
 	for _, opt := range def.Options {
 		if kind, ok := unsupportedInAddColumn[opt.Tp]; ok {
 			return nil, dbterror.ErrUnsupportedAddColumn.FastGen("unsupported add column '%s' constraint %s when altering '%s.%s'",
 				def.Name.Name.O, kind, db.Name.O, tbl.Name.O)
 		}
 	}
-	b := &columnBuilder{env: env, def: def}
+	b := &columnBuilder{env: env, def: def, inPrimaryKey: inPrimaryKey}
 	col, _, err := b.build(charsetPair{tbl.Charset, tbl.Collate})
 	if err != nil {
 		return nil, err
+	}
+	if inPrimaryKey {
+		SetNotNull(col)
+		// The key is not there yet.
+		col.DelFlag(mysql.PriKeyFlag)
 	}
 	return col, setOriginDefault(col, env.Now, env.loc())
 }

@@ -136,15 +136,17 @@ func (b *binder) addIndex(c Change) error {
 			return dbterror.ErrKeyColumnDoesNotExits.FastGenByArgs(part.Name)
 		}
 	}
-	idx, err := builder.NewIndex(b.tbl, c.Index, model.StateDeleteOnly)
+	idx, err := builder.NewIndex(b.withoutDropped(), c.Index, model.StateDeleteOnly)
 	if err != nil {
 		if dbterror.ErrDupKeyName.Equal(err) {
 			return b.void(c, err)
 		}
 		return err
 	}
-	if err := b.useIndex(idx.Name.L); err != nil {
-		return err
+	if !b.dropsIndex(idx.Name.L) {
+		if err := b.useIndex(idx.Name.L); err != nil {
+			return err
+		}
 	}
 	b.tbl.MaxIndexID++
 	idx.ID = b.tbl.MaxIndexID
@@ -156,12 +158,26 @@ func (b *binder) addIndex(c Change) error {
 	return builder.CheckIndexCount(b.tbl)
 }
 
+// withoutDropped is the table without the indexes that the changes drop: an
+// index that is added may have the name of one of them.
+func (b *binder) withoutDropped() *model.TableInfo {
+	tbl := *b.tbl
+	tbl.Indices = slices.DeleteFunc(slices.Clone(tbl.Indices), func(idx *model.IndexInfo) bool {
+		return slices.Contains(b.elems.DropIndexes, idx.ID)
+	})
+	return &tbl
+}
+
+// dropsIndex says that the changes drop an index of that name.
+func (b *binder) dropsIndex(name string) bool {
+	return slices.ContainsFunc(b.tbl.Indices, func(idx *model.IndexInfo) bool {
+		return idx.Name.L == name && slices.Contains(b.elems.DropIndexes, idx.ID)
+	})
+}
+
 func (b *binder) dropIndex(c Change) error {
 	if c.Type != model.ActionDropIndex && c.Type != model.ActionDropPrimaryKey {
 		return nil
-	}
-	if err := b.useIndex(c.Name); err != nil {
-		return err
 	}
 	isPrimary := strings.EqualFold(c.Name, mysql.PrimaryKeyName)
 	if isPrimary && (b.tbl.PKIsHandle || b.tbl.IsCommonHandle) {
@@ -170,6 +186,9 @@ func (b *binder) dropIndex(c Change) error {
 	idx := b.tbl.FindIndexByName(strings.ToLower(c.Name))
 	if idx == nil {
 		return b.void(c, dbterror.ErrCantDropFieldOrKey.FastGenByArgs(c.Name))
+	}
+	if err := b.useIndex(c.Name); err != nil {
+		return err
 	}
 	if !slices.Contains(b.elems.DropIndexes, idx.ID) {
 		b.elems.DropIndexes = append(b.elems.DropIndexes, idx.ID)
@@ -305,10 +324,14 @@ func (j *Job) Apply(from Step, tbl *model.TableInfo) error {
 	}
 	e := &j.Elements
 	switch j.Step {
-	case StepDeleteOnly, StepUndoDeleteOnly:
+	case StepDeleteOnly:
 		setIndexState(tbl, e.AddIndexes, model.StateDeleteOnly)
+	case StepUndoDeleteOnly:
+		setIndexState(tbl, e.AddIndexes, model.StateDeleteOnly)
+		allowNulls(tbl, e.AddIndexes)
 	case StepWriteOnly:
 		setIndexState(tbl, e.AddIndexes, model.StateWriteOnly)
+		preventNulls(tbl, e.AddIndexes)
 	case StepWriteReorg:
 		setIndexState(tbl, e.AddIndexes, model.StateWriteReorganization)
 	case StepComplete:
@@ -347,6 +370,7 @@ func (j *Job) applySwitch(tbl *model.TableInfo) error {
 		idx.State, idx.BackfillState = model.StatePublic, model.BackfillStateInapplicable
 		builder.AddKeyFlags(tbl, idx)
 	}
+	becomeNotNull(tbl, j.Elements.AddIndexes)
 	for _, c := range j.Changes {
 		j.applyOption(tbl, c)
 	}

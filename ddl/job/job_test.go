@@ -56,7 +56,7 @@ func changeOf(t testing.TB, tbl *model.TableInfo, spec *ast.AlterTableSpec) Chan
 	env := &builder.Env{SQLMode: mysql.ModeStrictTransTables}
 	switch spec.Tp {
 	case ast.AlterTableAddColumns:
-		col, err := builder.NewColumn(env, spec.NewColumns[0], tbl, testDB)
+		col, err := builder.NewColumn(env, spec.NewColumns[0], tbl, testDB, false)
 		require.NoError(t, err)
 		c := Change{Type: model.ActionAddColumn, Column: col, IfExists: spec.IfNotExists}
 		c.Position.First = spec.Position.Tp == ast.ColumnPositionFirst
@@ -66,6 +66,11 @@ func changeOf(t testing.TB, tbl *model.TableInfo, spec *ast.AlterTableSpec) Chan
 		return c
 	case ast.AlterTableAddConstraint:
 		c := spec.Constraint
+		if c.Tp == ast.ConstraintPrimaryKey {
+			idx, err := builder.NewPrimaryKeySpec(env, c.Keys, c.Option)
+			require.NoError(t, err)
+			return Change{Type: model.ActionAddPrimaryKey, Index: idx}
+		}
 		idx, err := builder.NewIndexSpec(env, c.Name, c.Keys, c.Option)
 		require.NoError(t, err)
 		return Change{Type: model.ActionAddIndex, Index: idx, IfExists: c.IfNotExists}
@@ -105,10 +110,16 @@ func printTable(tbl *model.TableInfo) string {
 		for _, f := range []struct {
 			flag uint
 			name string
-		}{{mysql.PriKeyFlag, "pri"}, {mysql.UniqueKeyFlag, "uni"}, {mysql.MultipleKeyFlag, "mul"}} {
+		}{{mysql.PriKeyFlag, "pri"}, {mysql.UniqueKeyFlag, "uni"}, {mysql.MultipleKeyFlag, "mul"}, {mysql.PreventNullInsertFlag, "no_new_null"}} {
 			if col.GetFlag()&f.flag != 0 {
 				fmt.Fprintf(&out, "*%s", f.name)
 			}
+		}
+		switch notNull, primary := mysql.HasNotNullFlag(col.GetFlag()), mysql.HasPriKeyFlag(col.GetFlag()); {
+		case notNull && !primary:
+			out.WriteString("*not_null")
+		case primary && !notNull:
+			out.WriteString(" NULLABLE!")
 		}
 		out.WriteString(" ")
 	}
