@@ -1,0 +1,109 @@
+package blackbox
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// metric returns the line of a metric without labels.
+func (n *node) metric(name string) string {
+	n.t.Helper()
+	resp, err := http.Get("http://" + n.status + "/metrics")
+	require.NoError(n.t, err)
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	require.NoError(n.t, err)
+	for line := range strings.Lines(string(text)) {
+		if value, ok := strings.CutPrefix(line, name+" "); ok {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+func TestIdleBlockersAreEnded(t *testing.T) {
+	n := startNode(t, t.TempDir())
+	db := n.db()
+	require.Equal(t, "0s", value(t, db, "SELECT @@fastddl_mdl_idle_blocker_timeout"))
+	writer, alter, _ := alterBehindWriter(t, n)
+	reader := n.terminal()
+	reader.exec("BEGIN")
+	require.Equal(t, "200", reader.value("SELECT COUNT(*) FROM t"))
+	time.Sleep(2 * time.Second)
+	requireWaits(t, alter) // off by default
+
+	mustExec(t, db, "SET GLOBAL fastddl_mdl_idle_blocker_timeout = '1s'")
+	require.NoError(t, requireEnds(t, alter, 4*time.Second), "also a wait under way takes the value")
+	require.Error(t, writer.try("COMMIT"), "its session was killed")
+	requireGone(t, db, writer.id, atOnce)
+	require.Equal(t, "0", value(t, db, "SELECT COUNT(*) FROM t WHERE k = -1"))
+	require.Equal(t, "200", reader.value("SELECT COUNT(*) FROM t"), "who has only read is left alone")
+	reader.exec("COMMIT")
+	mustExec(t, db, "ADMIN CHECK TABLE t")
+
+	require.Equal(t, "1", n.metric("fastddl_ddl_idle_blockers_ended_total"))
+	var logged string
+	for line := range strings.Lines(n.stderr.String()) {
+		if strings.Contains(line, "ended connection "+writer.id) {
+			logged = line
+		}
+	}
+	require.Contains(t, logged, "WARN")
+	require.Contains(t, logged, "UPDATE t SET k = -1 WHERE id = 1")
+}
+
+func TestIdlePolicySparesSessionsAtWork(t *testing.T) {
+	n := startNode(t, t.TempDir())
+	db := n.db()
+	fill(t, db, "t", 200)
+	mustExec(t, db, "SET GLOBAL fastddl_mdl_idle_blocker_timeout = '2s'")
+
+	sleeper, worker, outside := n.terminal(), n.terminal(), n.terminal()
+	outside.exec("CREATE TABLE elsewhere (id INT PRIMARY KEY)")
+	outside.exec("BEGIN")
+	outside.exec("INSERT INTO elsewhere VALUES (1)")
+	for i, c := range []*terminal{sleeper, worker} {
+		c.exec("BEGIN")
+		c.exec("UPDATE t SET k = -1 WHERE id = ?", 1+i)
+	}
+	sleeping := sleeper.start("SELECT SLEEP(5)")
+	running(t, db, sleeper.id)
+	alter := n.terminal().start("ALTER TABLE t ADD INDEX k (k)")
+	for i := range 20 { // it never pauses for as long
+		time.Sleep(200 * time.Millisecond)
+		worker.exec("UPDATE t SET k = -2 WHERE id = ?", 10+i)
+	}
+	require.Len(t, blockers(t, db), 2)
+	requireWaits(t, alter)
+	worker.exec("COMMIT")
+	require.NoError(t, requireEnds(t, sleeping, startTimeout), "a statement is never ended for its length")
+	sleeper.exec("COMMIT")
+	require.NoError(t, requireEnds(t, alter, 5*time.Second))
+	outside.exec("COMMIT") // nobody waited for it
+	require.Equal(t, "22", value(t, db, "SELECT COUNT(*) FROM t WHERE k < 0"))
+	mustExec(t, db, "ADMIN CHECK TABLE t")
+	require.Equal(t, "0", n.metric("fastddl_ddl_idle_blockers_ended_total"))
+}
+
+func TestIdleTimeoutIsAVariable(t *testing.T) {
+	dir := t.TempDir()
+	n := startNode(t, dir)
+	db := n.db()
+	const name = "fastddl_mdl_idle_blocker_timeout"
+	mustExec(t, db, "SET GLOBAL "+name+" = '90s'")
+	require.Equal(t, "1m30s", value(t, db, "SELECT @@global."+name))
+	_, err := db.Exec("SET GLOBAL " + name + " = 'soon'")
+	requireCode(t, err, 1231, "42000", "can't be set to the value of 'soon'")
+	_, err = db.Exec("SET SESSION " + name + " = '1s'")
+	requireCode(t, err, 1229, "HY000", "is a GLOBAL variable")
+	mustExec(t, db, "SET GLOBAL "+name+" = '-5s'") // clamped
+	require.Equal(t, "0s", value(t, db, "SELECT @@global."+name))
+	mustExec(t, db, "SET GLOBAL "+name+" = '90s'")
+	require.Zero(t, n.terminate())
+	require.Equal(t, "1m30s", value(t, startNode(t, dir).db(), "SELECT @@"+name), "persisted")
+}

@@ -1,0 +1,302 @@
+package blackbox
+
+import (
+	"database/sql"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// blocker is a row of mysql.tidb_mdl_view.
+type blocker struct {
+	job, table, query, session, statement, state string
+}
+
+func blockers(t *testing.T, db *sql.DB) []blocker {
+	t.Helper()
+	var all []blocker
+	for _, r := range queryAll(t, db, "SELECT job_id, CONCAT(db_name, '.', table_name), query, session_id, sql_digests, state FROM mysql.tidb_mdl_view") {
+		all = append(all, blocker{r[0], r[1], r[2], r[3], r[4], r[5]})
+	}
+	return all
+}
+
+// waitForBlocker waits until a job waits for one transaction, and returns it.
+func waitForBlocker(t *testing.T, db *sql.DB) blocker {
+	t.Helper()
+	var found []blocker
+	require.Eventually(t, func() bool {
+		found = blockers(t, db)
+		return len(found) == 1
+	}, startTimeout, pollInterval, "a job waits for one transaction")
+	return found[0]
+}
+
+// The demonstration that every MySQL user knows: somebody reads, somebody else
+// alters the table, and from then on everybody hangs.
+func TestFourTerminalsWithAReader(t *testing.T) {
+	n := startNode(t, t.TempDir())
+	db := n.db()
+	fill(t, db, "t", 10)
+	sleeper, alter, reader := n.terminal(), n.terminal(), n.terminal()
+
+	sleeper.exec("BEGIN")
+	sleeping := sleeper.start("SELECT SLEEP(100) FROM t")
+	running(t, db, sleeper.id)
+
+	require.NoError(t, requireEnds(t, alter.start("ALTER TABLE t ADD INDEX k (k)"), 5*time.Second))
+	require.NoError(t, requireEnds(t, reader.start("SELECT * FROM t"), 5*time.Second))
+	require.NoError(t, requireEnds(t, reader.start("UPDATE t SET k = k + 1"), 5*time.Second))
+	require.Empty(t, blockers(t, db))
+	for _, p := range queryAll(t, db, "SHOW PROCESSLIST") {
+		if p[4] == "Query" && !strings.EqualFold(p[7], "SHOW PROCESSLIST") {
+			require.Equal(t, sleeper.id, p[0], "nobody hangs but the one that sleeps: %v", p)
+		}
+	}
+	requireWaits(t, sleeping)
+
+	mustExec(t, db, "KILL QUERY "+sleeper.id)
+	requireCode(t, requireEnds(t, sleeping, atOnce), 1317, "70100", "Query execution was interrupted")
+	require.Equal(t, "10", sleeper.value("SELECT COUNT(*) FROM t"), "the transaction reads on")
+	sleeper.exec("COMMIT")
+	mustExec(t, db, "ADMIN CHECK TABLE t")
+}
+
+// alterBehindWriter is the same with a transaction that has written: the ALTER
+// waits for it, and for it alone.
+func alterBehindWriter(t *testing.T, n *node) (writer *terminal, alter <-chan error, job string) {
+	t.Helper()
+	db := n.db()
+	fill(t, db, "t", 200)
+	writer = n.terminal()
+	writer.exec("BEGIN")
+	writer.exec("UPDATE t SET k = -1 WHERE id = 1")
+	alter = n.terminal().start("ALTER TABLE t ADD INDEX k (k)")
+	b := waitForBlocker(t, db)
+	require.Equal(t, writer.id, b.session)
+	require.Equal(t, "test.t", b.table)
+	require.Equal(t, "ALTER TABLE t ADD INDEX k (k)", b.query)
+	require.Equal(t, "UPDATE t SET k = -1 WHERE id = 1", b.statement)
+	require.Equal(t, "idle", b.state)
+	return writer, alter, b.job
+}
+
+func TestFourTerminalsWithAWriter(t *testing.T) {
+	n := startNode(t, t.TempDir())
+	writer, alter, _ := alterBehindWriter(t, n)
+	db := n.db()
+	requireNobodyQueues(t, n)
+	requireWaits(t, alter)
+	require.Len(t, blockers(t, db), 1, "the others are not waited for")
+
+	writer.exec("INSERT INTO t VALUES (5000, 5000, 'late')") // it goes on as before
+	writer.exec("COMMIT")
+	require.NoError(t, requireEnds(t, alter, 5*time.Second))
+	require.Empty(t, blockers(t, db))
+	mustExec(t, db, "ADMIN CHECK TABLE t")
+	require.Equal(t, []string{"PRIMARY", "k"}, indexNames(t, db, "t"))
+	require.Equal(t, "1", value(t, db, "SELECT id FROM t WHERE k = -1"))
+	require.Equal(t, "5000", value(t, db, "SELECT id FROM t WHERE k = 5000"))
+}
+
+// requireNobodyQueues runs every kind of statement on the table that an ALTER
+// waits for, in old and in new sessions.
+func requireNobodyQueues(t *testing.T, n *node) {
+	t.Helper()
+	c := n.terminal()
+	var slowest time.Duration
+	for i := range 20 {
+		id := 10_000 + i
+		for _, q := range []string{
+			fmt.Sprintf("INSERT INTO t VALUES (%d, %d, 'new')", id, id),
+			fmt.Sprintf("UPDATE t SET k = k + 1 WHERE id = %d", 2+i),
+			fmt.Sprintf("DELETE FROM t WHERE id = %d", 100+i),
+			fmt.Sprintf("REPLACE INTO t VALUES (%d, 1, 'replaced')", 50+i),
+			"SELECT * FROM t",
+			"BEGIN", fmt.Sprintf("UPDATE t SET k = 0 WHERE id = %d", id), fmt.Sprintf("SELECT * FROM t WHERE id = %d FOR UPDATE", 2+i), "COMMIT",
+		} {
+			start := time.Now()
+			c.exec(q)
+			slowest = max(slowest, time.Since(start))
+		}
+	}
+	require.Less(t, slowest, atOnce)
+	start := time.Now()
+	require.NoError(t, n.terminal().try("UPDATE t SET k = 7 WHERE id = 30"))
+	require.Less(t, time.Since(start), atOnce, "a new session")
+}
+
+func TestWaitingAlterGoesOnWhenTheWriterEnds(t *testing.T) {
+	for name, end := range map[string]func(n *node, writer *terminal){
+		"rollback":   func(_ *node, w *terminal) { w.exec("ROLLBACK") },
+		"kill":       func(n *node, w *terminal) { mustExec(n.t, n.db(), "KILL "+w.id) },
+		"ddl":        func(_ *node, w *terminal) { w.exec("CREATE TABLE implicit_commit (a INT)") },
+		"disconnect": func(_ *node, w *terminal) { w.close() },
+		"tcp reset":  func(_ *node, w *terminal) { w.reset() },
+		"kill while a statement runs": func(n *node, w *terminal) {
+			done := w.start("SELECT SLEEP(100)")
+			running(n.t, n.db(), w.id)
+			mustExec(n.t, n.db(), "KILL CONNECTION "+w.id)
+			require.Error(n.t, requireEnds(n.t, done, atOnce))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := startNode(t, t.TempDir())
+			writer, alter, _ := alterBehindWriter(t, n)
+			requireWaits(t, alter)
+			end(n, writer)
+			require.NoError(t, requireEnds(t, alter, 2*time.Second))
+			db := n.db()
+			require.Empty(t, blockers(t, db))
+			mustExec(t, db, "ADMIN CHECK TABLE t")
+			want := "0"
+			if name == "ddl" {
+				want = "1"
+			}
+			require.Equal(t, want, value(t, db, "SELECT COUNT(*) FROM t WHERE k = -1"))
+			switch {
+			case strings.HasPrefix(name, "kill"):
+				require.Error(t, writer.try("SELECT 1"), "its connection is gone")
+				requireGone(t, db, writer.id, atOnce)
+			case name == "tcp reset":
+				requireGone(t, db, writer.id, atOnce)
+			}
+		})
+	}
+}
+
+// KILL QUERY ends a statement; the transaction goes on, and so does the wait.
+func TestKillQueryLeavesTheTransaction(t *testing.T) {
+	n := startNode(t, t.TempDir())
+	writer, alter, _ := alterBehindWriter(t, n)
+	db := n.db()
+	mustExec(t, db, "KILL QUERY "+writer.id)
+	writer.exec("UPDATE t SET k = -2 WHERE id = 2")
+	sleeping := writer.start("SELECT SLEEP(100)")
+	require.Eventually(t, func() bool { return waitForBlocker(t, db).state == "running" }, startTimeout, pollInterval)
+	mustExec(t, db, "KILL QUERY "+writer.id)
+	requireCode(t, requireEnds(t, sleeping, atOnce), 1317, "70100", "Query execution was interrupted")
+	require.Eventually(t, func() bool { return waitForBlocker(t, db).state == "idle" }, startTimeout, pollInterval)
+	requireWaits(t, alter)
+	writer.exec("COMMIT")
+	require.NoError(t, requireEnds(t, alter, 5*time.Second))
+	require.Equal(t, "2", value(t, db, "SELECT COUNT(*) FROM t WHERE k < 0"))
+}
+
+func TestControlOfAWaitingJob(t *testing.T) {
+	jobState := func(t *testing.T, db *sql.DB, id string) string {
+		for _, job := range jobs(t, db) {
+			if job["JOB_ID"] == id {
+				return job["STATE"]
+			}
+		}
+		return ""
+	}
+	t.Run("cancel", func(t *testing.T) {
+		n := startNode(t, t.TempDir())
+		writer, alter, id := alterBehindWriter(t, n)
+		db := n.db()
+		mustExec(t, db, "ADMIN CANCEL DDL JOBS "+id)
+		require.Eventually(t, func() bool { return jobState(t, db, id) != "running" }, 2*time.Second, pollInterval)
+		// What the writer was told to maintain must not go before the writer has.
+		writer.exec("UPDATE t SET k = -2 WHERE id = 2")
+		writer.exec("COMMIT")
+		requireCode(t, requireEnds(t, alter, 5*time.Second), 8214, "HY000", "Cancelled DDL job")
+		require.Equal(t, []string{"PRIMARY"}, indexNames(t, db, "t"))
+		mustExec(t, db, "ADMIN CHECK TABLE t")
+		mustExec(t, db, "ALTER TABLE t ADD INDEX k (k)")
+		mustExec(t, db, "ADMIN CHECK TABLE t")
+	})
+	t.Run("pause and resume", func(t *testing.T) {
+		n := startNode(t, t.TempDir())
+		writer, alter, id := alterBehindWriter(t, n)
+		db := n.db()
+		mustExec(t, db, "ADMIN PAUSE DDL JOBS "+id)
+		require.Eventually(t, func() bool { return jobState(t, db, id) == "paused" }, 2*time.Second, pollInterval)
+		require.Empty(t, blockers(t, db), "a paused job waits for nobody")
+		writer.exec("COMMIT")
+		time.Sleep(200 * time.Millisecond)
+		requireWaits(t, alter)
+		mustExec(t, db, "ADMIN RESUME DDL JOBS "+id)
+		require.NoError(t, requireEnds(t, alter, 5*time.Second))
+		mustExec(t, db, "ADMIN CHECK TABLE t")
+	})
+}
+
+func TestMetadataLockOff(t *testing.T) {
+	n := startNode(t, t.TempDir())
+	db := n.db()
+	fill(t, db, "t", 200)
+	mustExec(t, db, "SET GLOBAL tidb_enable_metadata_lock = OFF")
+	writer, other := n.terminal(), n.terminal()
+	writer.exec("BEGIN")
+	writer.exec("UPDATE t SET k = -1 WHERE id = 1")
+	other.exec("CREATE TABLE untouched (id INT PRIMARY KEY)")
+	other.exec("BEGIN")
+	other.exec("INSERT INTO untouched VALUES (1)")
+
+	require.NoError(t, requireEnds(t, n.terminal().start("ALTER TABLE t ADD INDEX k (k)"), 5*time.Second), "nobody is waited for")
+	requireCode(t, writer.try("COMMIT"), 8028, "HY000", "Information schema is changed during the execution of the statement")
+	other.exec("COMMIT") // it has not written that table
+	require.Equal(t, "0", value(t, db, "SELECT COUNT(*) FROM t WHERE k = -1"), "nothing of it is there")
+
+	writer.exec("BEGIN")
+	writer.exec("UPDATE t SET k = -1 WHERE id = 1")
+	writer.exec("COMMIT")
+	require.Equal(t, "1", value(t, db, "SELECT id FROM t WHERE k = -1"), "retried, it works")
+	mustExec(t, db, "ADMIN CHECK TABLE t")
+}
+
+// A transaction that is older than the index reads the table, through no index
+// that it does not know, and what it reads stays what it was.
+func TestOldTransactionsDoNotReadThroughTheIndex(t *testing.T) {
+	n := startNode(t, t.TempDir())
+	db := n.db()
+	fill(t, db, "t", 500)
+	old := n.terminal()
+	old.exec("BEGIN")
+	const query = "SELECT GROUP_CONCAT(id ORDER BY id) FROM t WHERE k BETWEEN 10 AND 19"
+	plan := func() string {
+		var text strings.Builder
+		rows, err := old.conn.QueryContext(t.Context(), "EXPLAIN "+query)
+		require.NoError(t, err)
+		defer rows.Close()
+		for rows.Next() {
+			columns, err := rows.Columns()
+			require.NoError(t, err)
+			cells, dest := make([]sql.NullString, len(columns)), make([]any, len(columns))
+			for i := range cells {
+				dest[i] = &cells[i]
+			}
+			require.NoError(t, rows.Scan(dest...))
+			for _, c := range cells {
+				text.WriteString(c.String + " ")
+			}
+		}
+		require.NoError(t, rows.Err())
+		return text.String()
+	}
+	before := old.value(query)
+	require.Contains(t, plan(), "ALL")
+
+	mustExec(t, db, "UPDATE t SET k = 15 WHERE id <= 5")
+	mustExec(t, db, "DELETE FROM t WHERE k = 12")
+	mustExec(t, db, "ALTER TABLE t ADD INDEX k (k)")
+	mustExec(t, db, "UPDATE t SET k = 16 WHERE id BETWEEN 6 AND 9")
+	require.Contains(t, explain(t, db, query), "range", "new transactions do")
+	require.NotEqual(t, before, value(t, db, query))
+
+	require.Contains(t, plan(), "ALL")
+	require.Equal(t, before, old.value(query))
+
+	// It writes the index that it cannot read, and sees its own writes.
+	old.exec("UPDATE t SET k = 17 WHERE id = 300")
+	require.Equal(t, "300", old.value("SELECT id FROM t WHERE k = 17 AND id = 300"))
+	old.exec("COMMIT")
+	require.Equal(t, "300", value(t, db, "SELECT id FROM t WHERE k = 17 AND id = 300"))
+	require.Contains(t, plan(), "range", "the next transaction knows the index")
+	mustExec(t, db, "ADMIN CHECK TABLE t")
+}
