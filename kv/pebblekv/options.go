@@ -26,6 +26,14 @@ const (
 	l0StopSubs       = 20
 	lBaseMaxBytes    = 256 << 20
 
+	// deletionRate is the speed in bytes per second at which files that are not
+	// needed any more are removed. Many at a time make some disks stall; the engine
+	// goes faster by itself when space is short or files pile up.
+	deletionRate = 128 << 20
+	// deleteRangeFlush is how long a range deletion waits in memory for company: it
+	// frees no space before it is in a file.
+	deleteRangeFlush = 5 * time.Second
+
 	defaultGCLifeTime = 10 * time.Minute
 	defaultGCInterval = 10 * time.Minute
 	defaultTxnSize    = 1 << 30
@@ -119,7 +127,8 @@ func engineOptions(o Options, h *health) *pebble.Options {
 		MaxOpenFiles:                4096,
 		WALBytesPerSync:             512 << 10,
 		// A dropped table gives its space back without waiting for writes.
-		FlushDelayDeleteRange: 10 * time.Second,
+		FlushDelayDeleteRange:  deleteRangeFlush,
+		TargetByteDeletionRate: deletionRate,
 
 		CompactionConcurrencyRange: func() (lower, upper int) {
 			return 1, max(2, runtime.GOMAXPROCS(0)*3/4)
