@@ -120,11 +120,15 @@ func TestUniqueIndex(t *testing.T) {
 		t.Helper()
 		var dup *ingest.DuplicateError
 		require.ErrorAs(t, err, &dup)
-		require.EqualValues(t, 9, dup.IndexID)
+		require.Len(t, dup.Groups, 1)
+		group := dup.Groups[0]
+		require.EqualValues(t, 9, group.IndexID)
 		key, value, _ := libraryEntry(t, table, idx, f.rowWith(4).values, f.rowWith(4).handle)
-		require.Equal(t, []byte(key), dup.Key)
-		require.Contains(t, dup.Values[:], value)
-		require.NotEqual(t, dup.Values[0], dup.Values[1])
+		require.Equal(t, []byte(key), group.Key)
+		require.EqualValues(t, 2, group.Rows)
+		require.Len(t, group.Values, 2)
+		require.Contains(t, group.Values, value)
+		require.NotEqual(t, group.Values[0], group.Values[1])
 		f.requireNoTempFiles()
 	}
 	_, err = Run(f.ctx, f.options(), f.spec(idx))

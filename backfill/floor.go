@@ -162,7 +162,8 @@ func sortedEntries(ctx context.Context, store kv.Store, req kv.ScanRequest, enc 
 		key, value := all.at(int(i))
 		if n > 0 {
 			if prev, other := sorted.at(n - 1); bytes.Equal(prev, key) {
-				return nil, &ingest.DuplicateError{IndexID: enc.index.ID, Key: key, Values: [2][]byte{other, value}}
+				group := ingest.NewDuplicateGroup(enc.index.ID, key, other, value)
+				return nil, &ingest.DuplicateError{Groups: []*ingest.DuplicateGroup{group}}
 			}
 		}
 		sorted.add(nil, key, value)

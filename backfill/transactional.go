@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -202,6 +204,7 @@ func (t *transactional) tryBatch(ctx context.Context, r kv.KeyRange, enc []*inde
 	defer func() { err = errors.Join(err, txn.Rollback()) }()
 
 	done = batchDone{end: r.End, last: true}
+	var dups duplicates
 	err = t.b.opts.Store.ScanColumns(ctx, t.b.projection.request(r, txn.StartTS(), size), func(batch *kv.RowBatch) error {
 		done.rows = batch.NumRows()
 		done.end, done.last = kv.NextKey(batch.LastKey), false
@@ -209,13 +212,16 @@ func (t *transactional) tryBatch(ctx context.Context, r kv.KeyRange, enc []*inde
 			return err
 		}
 		for _, e := range enc {
-			if err := writeEntries(ctx, txn, e, batch); err != nil {
+			if err := writeEntries(ctx, txn, e, batch, &dups); err != nil {
 				return err
 			}
 		}
 		return errInterrupted // one batch is one transaction
 	})
 	if err != nil && !errors.Is(err, errInterrupted) {
+		return done, err
+	}
+	if err := dups.err(); err != nil {
 		return done, err
 	}
 	if done.rows == 0 {
@@ -237,9 +243,11 @@ func (t *transactional) lockRows(txn kv.Txn, batch *kv.RowBatch) error {
 	return txn.LockKeys(keys...)
 }
 
-// writeEntries writes the entries of a batch that are not there. The key of an entry that is not distinct holds the row's
-// handle, and the row is locked, so it takes part in no conflict of its own.
-func writeEntries(ctx context.Context, txn kv.Txn, e *indexEncoder, batch *kv.RowBatch) error {
+// writeEntries writes the entries of a batch that are not there, and adds those
+// to dups whose keys other rows have. The key of an entry that is not distinct
+// holds the row's handle, and the row is locked, so it takes part in no conflict
+// of its own.
+func writeEntries(ctx context.Context, txn kv.Txn, e *indexEncoder, batch *kv.RowBatch, dups *duplicates) error {
 	e.bind(batch)
 	for i := range batch.NumRows() {
 		entry, klen, distinct, err := e.entry(i)
@@ -261,8 +269,36 @@ func writeEntries(ctx context.Context, txn kv.Txn, e *indexEncoder, batch *kv.Ro
 		case err != nil:
 			return err
 		case distinct && !bytes.Equal(present, value):
-			return &ingest.DuplicateError{IndexID: e.index.ID, Key: key, Values: [2][]byte{present, bytes.Clone(value)}}
+			dups.add(e.index.ID, key, present, value)
 		}
 	}
 	return nil
+}
+
+// duplicates are the rows of a batch whose keys other rows have, by key. The
+// batch is read to its end for them.
+type duplicates map[string]*ingest.DuplicateGroup
+
+// add adds the row with the entry value to the group of the row with the entry
+// present.
+func (d *duplicates) add(indexID int64, key, present, value []byte) {
+	if *d == nil {
+		*d = make(duplicates)
+	}
+	g := (*d)[string(key)]
+	if g == nil {
+		g = ingest.NewDuplicateGroup(indexID, key, present)
+		(*d)[string(key)] = g
+	}
+	g.Add(value)
+}
+
+// err is nil or an ingest.DuplicateError. Indexes of one job have ascending IDs,
+// so the order of keys is that of indexes, too.
+func (d duplicates) err() error {
+	if len(d) == 0 {
+		return nil
+	}
+	groups := slices.SortedFunc(maps.Values(d), func(a, b *ingest.DuplicateGroup) int { return bytes.Compare(a.Key, b.Key) })
+	return &ingest.DuplicateError{Groups: groups[:min(len(groups), ingest.MaxDuplicateGroups)]}
 }

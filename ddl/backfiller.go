@@ -65,7 +65,7 @@ func backfillError(tbl *model.TableInfo, err error) error {
 		// The index has been rebuilt once already.
 		return job.Permanent(err)
 	case errors.As(err, &dup):
-		return duplicateEntry(tbl, dup.IndexID, dup.Key, dup.Values[0])
+		return duplicateEntries(tbl, dup.Groups)
 	case errors.As(err, &null):
 		return dbterror.ErrInvalidUseOfNull.FastGenByArgs()
 	}

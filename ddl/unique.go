@@ -1,37 +1,21 @@
 package ddl
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 
-	tkv "github.com/pingcap/tidb/pkg/kv"
 	"github.com/pingcap/tidb/pkg/meta/model"
 	"github.com/pingcap/tidb/pkg/tablecodec"
 
-	"fastddl/catalog"
 	"fastddl/ddl/job"
+	"fastddl/ingest"
 	"fastddl/internal/errs"
 	"fastddl/kv"
 	"fastddl/table"
 )
-
-// duplicateEntry is the error (1062) of a job whose unique index has two rows
-// with the same values.
-func duplicateEntry(tbl *model.TableInfo, indexID int64, key, value []byte) error {
-	for _, idx := range tbl.Indices {
-		if idx.ID != indexID {
-			continue
-		}
-		text, err := table.Of(&catalog.Table{Info: tbl}).EntryText(idx, key, value)
-		if err != nil {
-			return err
-		}
-		return tkv.ErrKeyExists.FastGenByArgs(text, tbl.Name.O+"."+idx.Name.O)
-	}
-	return fmt.Errorf("duplicate entry in index %d, which table %s has not", indexID, tbl.Name.O)
-}
 
 // checkUnique looks at every put into the job's unique indexes that was made
 // without seeing all rows (see package table's markers). It runs when the
@@ -51,66 +35,81 @@ func (t *task) checkUnique(ctx context.Context, to job.Step) error {
 	if !ok {
 		return job.Permanent(fmt.Errorf("table %d of job %d is gone", j.TableID, j.ID))
 	}
+	var groups []*ingest.DuplicateGroup
 	for _, idx := range tbl.Info.Indices {
 		if !idx.Unique || !slices.Contains(j.Elements.AddIndexes, idx.ID) {
 			continue
 		}
-		if err := verifyMarkers(ctx, t.d.cat.Store(), tbl.Info, idx.ID, j.SnapshotTS); err != nil {
+		var err error
+		if groups, err = verifyMarkers(ctx, t.d.cat.Store(), tbl.Info, idx.ID, j.SnapshotTS, groups); err != nil {
 			return err
 		}
+	}
+	if len(groups) > 0 {
+		return duplicateEntries(tbl.Info, groups)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.write(ctx, t.machine.After(to))
 }
 
-// verifyMarkers returns a 1062 error if a marker of the index tells of a
-// duplicate.
-func verifyMarkers(ctx context.Context, store kv.Store, tbl *model.TableInfo, indexID int64, snapshotTS uint64) (err error) {
+// verifyMarkers appends the duplicates that markers of the index tell of to
+// groups, in order of keys, until there are ingest.MaxDuplicateGroups.
+func verifyMarkers(ctx context.Context, store kv.Store, tbl *model.TableInfo, indexID int64, snapshotTS uint64,
+	groups []*ingest.DuplicateGroup) (_ []*ingest.DuplicateGroup, err error) {
 	now, err := store.CurrentTS(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	current, err := store.Snapshot(ctx, now)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { err = errs.Also(err, current.Close()) }()
 	atS, err := store.Snapshot(ctx, snapshotTS)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { err = errs.Also(err, atS.Close()) }()
 
 	it, err := current.Iter(table.MarkerRange(tbl.ID, indexID))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { err = errs.Also(err, it.Close()) }()
-	for it.Valid() {
+	v := markerVerifier{store: store, atS: atS, tableID: tbl.ID, indexID: indexID, groups: groups}
+	for it.Valid() && len(v.groups) <= ingest.MaxDuplicateGroups {
 		if err := ctx.Err(); err != nil {
-			return err
+			return nil, err
 		}
-		if err := verifyMarker(ctx, store, atS, tbl, indexID, it.Key(), it.Value()); err != nil {
-			return err
+		if err := v.verify(ctx, it.Key(), it.Value()); err != nil {
+			return nil, err
 		}
 		if err := it.Next(); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return v.groups[:min(len(v.groups), ingest.MaxDuplicateGroups)], nil
 }
 
-func verifyMarker(ctx context.Context, store kv.Store, atS kv.Snapshot, tbl *model.TableInfo, indexID int64, marker, value []byte) error {
-	_, err := atS.Get(ctx, marker)
+// markerVerifier gathers the duplicates that the markers of an index tell of.
+type markerVerifier struct {
+	store            kv.Store
+	atS              kv.Snapshot
+	tableID, indexID int64
+	groups           []*ingest.DuplicateGroup
+}
+
+func (v *markerVerifier) verify(ctx context.Context, marker, value []byte) error {
+	_, err := v.atS.Get(ctx, marker)
 	if !errors.Is(err, kv.ErrNotExist) {
 		return err
 	}
-	key, checkTS, err := table.DecodeMarker(tbl.ID, indexID, marker)
+	key, checkTS, err := table.DecodeMarker(v.tableID, v.indexID, marker)
 	if err != nil {
 		return err
 	}
-	existing, err := getAt(ctx, store, key, max(checkTS, atS.TS()))
+	existing, err := getAt(ctx, v.store, key, max(checkTS, v.atS.TS()))
 	if errors.Is(err, kv.ErrNotExist) {
 		return nil
 	}
@@ -121,7 +120,37 @@ func verifyMarker(ctx context.Context, store kv.Store, atS kv.Snapshot, tbl *mod
 	if err != nil || same {
 		return err
 	}
-	return duplicateEntry(tbl, indexID, key, value)
+	return v.add(key, existing, value)
+}
+
+// add adds two rows with one key. Several markers of a key follow each other.
+func (v *markerVerifier) add(key []byte, values ...[]byte) error {
+	if n := len(v.groups); n == 0 || v.groups[n-1].IndexID != v.indexID || !bytes.Equal(v.groups[n-1].Key, key) {
+		v.groups = append(v.groups, ingest.NewDuplicateGroup(v.indexID, key, values...))
+		return nil
+	}
+	g := v.groups[len(v.groups)-1]
+	for _, value := range values {
+		known, err := hasRow(g, value)
+		if err != nil {
+			return err
+		}
+		if !known {
+			g.Add(value)
+		}
+	}
+	return nil
+}
+
+// hasRow says that the group names the row of the entry value, perhaps by
+// another value: values that differ may have one key.
+func hasRow(g *ingest.DuplicateGroup, value []byte) (bool, error) {
+	for _, v := range g.Values {
+		if same, err := sameRow(v, value); err != nil || same {
+			return same, err
+		}
+	}
+	return false, nil
 }
 
 func getAt(ctx context.Context, store kv.Store, key []byte, ts uint64) (value []byte, err error) {

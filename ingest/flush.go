@@ -58,14 +58,22 @@ func (j *Job) flush(ctx context.Context) (err error) {
 	return nil
 }
 
-// build writes the pieces, several at a time.
+// build writes the pieces, several at a time. It fails with a DuplicateError if
+// it meets duplicates.
 func (j *Job) build(ctx context.Context, im *lightning.Importer, pieces []piece, stored kv.Snapshot) error {
-	return parallel.Do(ctx, len(pieces), j.opts.Parallel, func(ctx context.Context, i int) error {
+	s := newSearch(len(pieces))
+	defer s.fail()
+	err := parallel.Do(ctx, len(pieces), j.opts.Parallel, func(ctx context.Context, i int) error {
 		background.Thread()
 		return j.timed(stage.Merge, func(clock *stage.Clock) error {
-			return j.buildPiece(ctx, im, pieces[i], stored, clock)
+			b := pieceBuild{im: im, search: s, i: i, spec: &j.indexes[pieces[i].index].spec, clock: clock}
+			return j.buildPiece(ctx, &b, pieces[i], stored)
 		})
 	})
+	if err != nil {
+		return err
+	}
+	return s.err()
 }
 
 // timed runs fn locked to its thread and charges its time to s and to the
@@ -83,44 +91,98 @@ func (j *Job) timed(s stage.Stage, fn func(*stage.Clock) error) error {
 	return fn(clock)
 }
 
-// buildPiece merges one piece into files.
-func (j *Job) buildPiece(ctx context.Context, im *lightning.Importer, p piece, stored kv.Snapshot, clock *stage.Clock) error {
-	idx := &j.indexes[p.index]
+// buildPiece merges one piece into files, or searches it for duplicates once
+// there are any.
+func (j *Job) buildPiece(ctx context.Context, b *pieceBuild, p piece, stored kv.Snapshot) error {
+	if b.search.over() && !b.wanted() {
+		return nil
+	}
 	m, err := j.openPiece(p, stored)
 	if err != nil {
 		return err
 	}
 	defer m.close()
+	if done, err := b.write(ctx, m); done || err != nil {
+		return err
+	}
+	b.clock.Enter(stage.Merge)
+	return b.collect(ctx, m)
+}
 
-	w := im.NewWriter()
-	if err := writePiece(ctx, w, m, idx.spec.Prefix, clock); err != nil {
-		var dup *duplicate
-		if errors.As(err, &dup) {
-			key := append(append([]byte(nil), idx.spec.Prefix...), dup.key...)
-			err = &DuplicateError{IndexID: idx.spec.ID, Key: key, Values: dup.values}
+// pieceBuild is what the build of the i-th piece works with.
+type pieceBuild struct {
+	im     *lightning.Importer
+	search *search
+	i      int
+	spec   *Index
+	clock  *stage.Clock
+}
+
+// write writes what m merges. Without an error it is not done when a duplicate
+// was met, here or in another piece: m is then where scan can go on.
+func (b *pieceBuild) write(ctx context.Context, m *merger) (done bool, err error) {
+	writing, cancel := b.search.writing(ctx)
+	defer cancel()
+	w := b.im.NewWriter()
+	defer func() { err = errors.Join(err, w.Abort()) }()
+	var batch records
+	for !b.search.over() {
+		b.clock.Enter(stage.Merge)
+		err := m.next(ctx, b.spec.Prefix, &batch)
+		if errors.Is(err, errDuplicate) {
+			b.search.fail()
+			break
 		}
-		return errors.Join(err, w.Abort())
+		if err != nil {
+			return false, err
+		}
+		b.clock.Enter(stage.Write)
+		err = writeBatch(writing, w, &batch)
+		if err == nil && batch.len() == 0 {
+			return true, nil
+		}
+		// When there are duplicates it does not matter what has kept a file from being
+		// written.
+		if err != nil && !b.search.over() {
+			return false, err
+		}
+	}
+	return false, nil
+}
+
+// writeBatch adds a batch to a writer and, with the empty batch, finishes it.
+func writeBatch(ctx context.Context, w *lightning.Writer, batch *records) error {
+	if batch.len() == 0 {
+		return w.Finish(ctx)
+	}
+	for i := range batch.len() {
+		if err := w.Add(ctx, batch.key(i), batch.value(i)); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-func writePiece(ctx context.Context, w *lightning.Writer, m *merger, prefix []byte, clock *stage.Clock) error {
-	var batch records
-	for {
-		clock.Enter(stage.Merge)
-		if err := m.next(ctx, prefix, &batch); err != nil {
+// wanted says that what was not read of the piece yet is to be searched for
+// duplicates.
+func (b *pieceBuild) wanted() bool { return b.spec.Unique && b.search.wants(b.i) }
+
+// collect searches the rest of m for duplicates.
+func (b *pieceBuild) collect(ctx context.Context, m *merger) error {
+	for b.wanted() {
+		groups, more, err := m.scan(ctx)
+		if err != nil {
 			return err
 		}
-		clock.Enter(stage.Write)
-		if batch.len() == 0 {
-			return w.Finish(ctx)
+		for _, g := range groups {
+			g.IndexID, g.Key = b.spec.ID, concat(b.spec.Prefix, g.Key)
 		}
-		for i := range batch.len() {
-			if err := w.Add(ctx, batch.key(i), batch.value(i)); err != nil {
-				return err
-			}
+		b.search.add(b.i, groups)
+		if !more {
+			return nil
 		}
 	}
+	return nil
 }
 
 func (j *Job) openPiece(p piece, stored kv.Snapshot) (*merger, error) {

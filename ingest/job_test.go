@@ -164,7 +164,9 @@ func TestDuplicatesAreFoundAcrossFlushes(t *testing.T) {
 	err = add("e5", "c9")
 	var dup *DuplicateError
 	require.ErrorAs(t, err, &dup)
-	require.Equal(t, &DuplicateError{IndexID: 8, Key: []byte("u/c"), Values: [2][]byte{[]byte("3"), []byte("9")}}, dup)
+	require.Equal(t, &DuplicateError{Groups: []*DuplicateGroup{
+		{IndexID: 8, Key: []byte("u/c"), Rows: 2, Values: [][]byte{[]byte("3"), []byte("9")}},
+	}}, dup)
 	require.NoError(t, job.Close())
 	f.requireClean(t)
 

@@ -30,7 +30,13 @@ type merger struct {
 	lastValue   []byte
 	lastPresent bool
 	lastStored  bool
+
+	// group is the duplicates with the key last that scan has met so far.
+	group *DuplicateGroup
 }
+
+// errDuplicate says that two entries that are not the same have one key.
+var errDuplicate = errors.New("ingest: duplicate key")
 
 // mergeInput is the head of one cursor.
 type mergeInput struct {
@@ -45,8 +51,8 @@ type mergeInput struct {
 }
 
 // newMerger returns a merger over the cursors, which it closes. All keys share
-// their first common bytes. With unique set, equal keys are reported as
-// duplicates. The stored cursor, if any, reads what the store has already.
+// their first common bytes. With unique set, equal keys are duplicates. The
+// stored cursor, if any, reads what the store has already.
 func newMerger(cursors []cursor, stored cursor, common int, unique bool) (*merger, error) {
 	m := &merger{common: common, unique: unique}
 	if stored != nil {
@@ -76,7 +82,8 @@ func (m *merger) close() error {
 }
 
 // next replaces the content of out by the next merged entries, each key with
-// prefix before it; none left leaves it empty.
+// prefix before it; none left leaves it empty. It fails with errDuplicate before
+// the second entry with a key; scan then goes on from there.
 func (m *merger) next(ctx context.Context, prefix []byte, out *records) error {
 	out.reset()
 	if err := ctx.Err(); err != nil {
@@ -103,23 +110,81 @@ func (m *merger) next(ctx context.Context, prefix []byte, out *records) error {
 	return nil
 }
 
-// checkDuplicate compares an entry with the one before it. An entry that the
-// store has already comes before its equal, because its input is the first;
-// that they are the same entry is what a resumed job expects.
+// checkDuplicate compares an entry with the one before it.
 func (m *merger) checkDuplicate(key, value []byte, stored bool) error {
 	if m.lastPresent && bytes.Equal(m.last, key) {
-		same := bytes.Equal(m.lastValue, value)
-		if !same {
-			return &duplicate{key: bytes.Clone(key), values: [2][]byte{bytes.Clone(m.lastValue), bytes.Clone(value)}}
+		if !bytes.Equal(m.lastValue, value) {
+			return errDuplicate
 		}
-		if !m.lastStored {
-			return fmt.Errorf("ingest: entry %x was added twice", key)
-		}
+		return m.again()
 	}
+	m.remember(key, value, stored)
+	return nil
+}
+
+func (m *merger) remember(key, value []byte, stored bool) {
 	m.last = append(m.last[:0], key...)
 	m.lastValue = append(m.lastValue[:0], value...)
 	m.lastPresent, m.lastStored = true, stored
+}
+
+// again takes an entry that is the same as the last. In a resumed job that is as
+// it should be once if the store has the entry already; it comes first then,
+// because its input is the first.
+func (m *merger) again() error {
+	if !m.lastStored {
+		return fmt.Errorf("ingest: entry %x was added twice", m.last)
+	}
+	m.lastStored = false
 	return nil
+}
+
+// scan reads on where next has stopped, before a batch or with errDuplicate, and
+// returns the groups of entries with equal keys that end among the next few
+// entries. more says that there are entries left. Groups' keys are without the
+// index prefix.
+func (m *merger) scan(ctx context.Context) (groups []*DuplicateGroup, more bool, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, false, err
+	}
+	for range batchRecords {
+		if len(m.inputs) == 0 || m.inputs[m.tree[0]].done {
+			return m.endGroup(groups), false, nil
+		}
+		in := &m.inputs[m.tree[0]]
+		key, value := in.batch.key(in.at), in.batch.value(in.at)
+		if !m.lastPresent || !bytes.Equal(m.last, key) {
+			groups = m.endGroup(groups)
+			m.remember(key, value, in.stored)
+		} else if err := m.joinGroup(value); err != nil {
+			return nil, false, err
+		}
+		if err := m.advance(in); err != nil {
+			return nil, false, err
+		}
+	}
+	return groups, true, nil
+}
+
+// joinGroup takes an entry with the last key.
+func (m *merger) joinGroup(value []byte) error {
+	if bytes.Equal(m.lastValue, value) {
+		return m.again()
+	}
+	if m.group == nil {
+		m.group = NewDuplicateGroup(0, m.last, m.lastValue)
+	}
+	m.group.Add(value)
+	return nil
+}
+
+// endGroup appends the group of the last key to groups, if it has one.
+func (m *merger) endGroup(groups []*DuplicateGroup) []*DuplicateGroup {
+	if m.group != nil {
+		groups = append(groups, m.group)
+		m.group = nil
+	}
+	return groups
 }
 
 // advance moves the winning input on and plays its matches again.

@@ -151,7 +151,7 @@ func TestMergeFindsDuplicates(t *testing.T) {
 	two := []pair{{[]byte("b"), []byte("3")}, {[]byte("c"), []byte("4")}}
 	same := []pair{{[]byte("b"), []byte("2")}}
 
-	merge := func(stored cursor, inputs ...[]pair) ([]pair, error) {
+	merge := func(stored cursor, inputs ...[]pair) ([]pair, []*DuplicateGroup, error) {
 		var cursors []cursor
 		for _, in := range inputs {
 			cursors = append(cursors, makeChunk(t, in).cursor(keyRange{}))
@@ -161,31 +161,53 @@ func TestMergeFindsDuplicates(t *testing.T) {
 		defer m.close()
 		var batch records
 		if err := m.next(context.Background(), nil, &batch); err != nil {
-			return nil, err
+			require.ErrorIs(t, err, errDuplicate)
+			groups, more, err := m.scan(context.Background())
+			require.False(t, more)
+			return nil, groups, err
 		}
 		var got []pair
 		for i := range batch.len() {
 			got = append(got, pair{bytes.Clone(batch.key(i)), bytes.Clone(batch.value(i))})
 		}
-		return got, nil
+		return got, nil, nil
+	}
+	group := func(key string, rows int64, values ...string) *DuplicateGroup {
+		g := &DuplicateGroup{Key: []byte(key), Rows: rows}
+		for _, v := range values {
+			g.Values = append(g.Values, []byte(v))
+		}
+		return g
 	}
 
-	_, err := merge(nil, one, two)
-	var dup *duplicate
-	require.ErrorAs(t, err, &dup)
-	require.Equal(t, "b", string(dup.key))
-	require.ElementsMatch(t, [][]byte{[]byte("2"), []byte("3")}, dup.values[:])
+	_, groups, err := merge(nil, one, two)
+	require.NoError(t, err)
+	require.Equal(t, []*DuplicateGroup{group("b", 2, "2", "3")}, groups)
 
-	_, err = merge(nil, one, same)
+	_, _, err = merge(nil, one, two, same)
 	require.ErrorContains(t, err, "added twice")
 
-	_, err = merge(makeChunk(t, two).cursor(keyRange{}), one)
-	require.ErrorAs(t, err, &dup)
+	_, groups, err = merge(makeChunk(t, two).cursor(keyRange{}), one)
+	require.NoError(t, err)
+	require.Equal(t, []*DuplicateGroup{group("b", 2, "2", "3")}, groups)
+
+	// What the store has already may come again, and is one row then.
+	_, groups, err = merge(makeChunk(t, same).cursor(keyRange{}), one, two, []pair{{[]byte("b"), []byte("0")}, {[]byte("c"), []byte("5")}})
+	require.NoError(t, err)
+	require.Equal(t, []*DuplicateGroup{group("b", 3, "0", "2", "3"), group("c", 2, "4", "5")}, groups)
 
 	// What the store has already is not written again, unless it comes anew.
-	got, err := merge(makeChunk(t, []pair{{[]byte("A"), []byte("0")}, {[]byte("b"), []byte("2")}}).cursor(keyRange{}), one)
+	got, _, err := merge(makeChunk(t, []pair{{[]byte("A"), []byte("0")}, {[]byte("b"), []byte("2")}}).cursor(keyRange{}), one)
 	require.NoError(t, err)
 	require.Equal(t, one, got)
+}
+
+func TestAnEntryAddedTwiceIsAnError(t *testing.T) {
+	one := []pair{{[]byte("b"), []byte("2")}}
+	m, err := newMerger([]cursor{makeChunk(t, one).cursor(keyRange{}), makeChunk(t, one).cursor(keyRange{})}, nil, 0, true)
+	require.NoError(t, err)
+	require.ErrorContains(t, m.next(context.Background(), nil, new(records)), "added twice")
+	require.NoError(t, m.close())
 }
 
 func TestCorruptRunIsAnError(t *testing.T) {

@@ -47,9 +47,11 @@ type Job struct {
 	// building an index must not be mixed.
 	FastReorg bool `json:"fast_reorg,omitempty"`
 
-	RowCount   int64             `json:"row_count"`
-	ErrorCount int64             `json:"error_count"`
-	Error      *Error            `json:"error,omitempty"`
+	RowCount   int64  `json:"row_count"`
+	ErrorCount int64  `json:"error_count"`
+	Error      *Error `json:"error,omitempty"`
+	// Duplicates are listed when the job has failed because of them.
+	Duplicates []Duplicate       `json:"duplicates,omitempty"`
 	Warnings   []builder.Warning `json:"warnings,omitempty"`
 
 	// CreateTS is when the job was queued, StartTS when it began to run, EndTS

@@ -155,7 +155,7 @@ func (m *Machine) BackoffTime() time.Duration { return m.backoff }
 
 func (m *Machine) rollBack(err error) {
 	m.job.State = model.JobStateRollingback
-	m.job.Error = NewError(err)
+	m.job.Error, m.job.Duplicates = NewError(err), duplicatesOf(err)
 	m.backoff = 0
 }
 

@@ -1,0 +1,79 @@
+package ddl
+
+import (
+	"fmt"
+
+	tkv "github.com/pingcap/tidb/pkg/kv"
+	"github.com/pingcap/tidb/pkg/meta/model"
+
+	"fastddl/catalog"
+	"fastddl/ddl/job"
+	"fastddl/ingest"
+	"fastddl/table"
+)
+
+// maxDuplicatesText bounds the text of the values and handles that are listed in
+// a job's record, in bytes.
+const maxDuplicatesText = 128 << 10
+
+// duplicateEntries is the error (1062) of a job with rows that have the same
+// values in a unique index. It names the first of the groups, and lists as many
+// as a job's record holds.
+func duplicateEntries(tbl *model.TableInfo, groups []*ingest.DuplicateGroup) error {
+	t := table.Of(&catalog.Table{Info: tbl})
+	var list []job.Duplicate
+	size := 0
+	for _, g := range groups {
+		d, err := listDuplicate(t, g)
+		if err != nil {
+			return err
+		}
+		size += textSize(&d)
+		if size > maxDuplicatesText && len(list) > 0 {
+			break
+		}
+		list = append(list, d)
+	}
+	first := &list[0]
+	return &job.DuplicateError{
+		Err:        tkv.ErrKeyExists.FastGenByArgs(string(first.Entry), tbl.Name.O+"."+first.Index),
+		Duplicates: list,
+	}
+}
+
+func listDuplicate(t *table.Table, g *ingest.DuplicateGroup) (job.Duplicate, error) {
+	idx := indexByID(t.Meta(), g.IndexID)
+	if idx == nil {
+		return job.Duplicate{}, fmt.Errorf("duplicate entry in index %d, which table %s has not", g.IndexID, t.Meta().Name.O)
+	}
+	entry, err := t.EntryText(idx, g.Key, g.Values[0])
+	if err != nil {
+		return job.Duplicate{}, err
+	}
+	d := job.Duplicate{Index: idx.Name.O, Entry: []byte(entry), Rows: g.Rows}
+	for _, value := range g.Values {
+		handle, err := t.EntryHandleText(idx, g.Key, value)
+		if err != nil {
+			return job.Duplicate{}, err
+		}
+		d.Handles = append(d.Handles, []byte(handle))
+	}
+	return d, nil
+}
+
+func textSize(d *job.Duplicate) int {
+	n := len(d.Entry)
+	for _, h := range d.Handles {
+		n += len(h)
+	}
+	return n
+}
+
+func indexByID(tbl *model.TableInfo, id int64) *model.IndexInfo {
+	for _, idx := range tbl.Indices {
+		if idx.ID == id {
+			return idx
+		}
+	}
+	return nil
+}
