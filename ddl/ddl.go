@@ -60,7 +60,7 @@ func New(opts Options) (*DDL, error) {
 	}
 	d := &DDL{opts: opts, cat: opts.Catalog}
 	d.ctx, d.cancel = context.WithCancelCause(context.Background())
-	d.clean = newCleaner(opts.Catalog, opts.Bus, opts.CleanInterval)
+	d.clean = newCleaner(d)
 	return d, nil
 }
 

@@ -11,7 +11,6 @@ import (
 	"github.com/pingcap/tidb/pkg/meta/model"
 	"github.com/stretchr/testify/require"
 
-	"fastddl/catalog"
 	"fastddl/kv"
 	"fastddl/table"
 )
@@ -224,36 +223,6 @@ func TestIndexOptions(t *testing.T) {
 	e.requireCode(e.exec("drop index k on t"), 1091, "Can't DROP 'k'; check that column/key exists")
 	e.must("drop index if exists k on t", "create index if not exists k2 on t (id)")
 }
-
-// The deletion of dropped data survives a crash and waits for the safe point.
-func TestDroppedDataIsDeleted(t *testing.T) {
-	e := newEnv(t)
-	e.fill(10)
-	id := e.table("t").Info.ID
-	e.must("drop table t")
-	time.Sleep(30 * time.Millisecond)
-	require.Equal(t, 10, e.entries(table.Range(id)), "a snapshot may still read it")
-	passed := &passedStore{Store: e.store}
-	require.NoError(t, e.ddl.Close())
-	c := newCleaner(mustCatalog(t, passed), nil, time.Hour)
-	left, err := c.clean(context.Background())
-	require.NoError(t, err)
-	require.Zero(t, left)
-	require.Zero(t, e.entries(table.Range(id)))
-	require.Empty(t, e.deleteRanges())
-}
-
-func mustCatalog(t *testing.T, store kv.Store) *catalog.Catalog {
-	t.Helper()
-	cat, err := catalog.Open(context.Background(), store)
-	require.NoError(t, err)
-	return cat
-}
-
-// passedStore is a store whose garbage collection has passed everything.
-type passedStore struct{ kv.Store }
-
-func (s *passedStore) GCSafePoint(ctx context.Context) (uint64, error) { return s.CurrentTS(ctx) }
 
 // Many tables at once: jobs on different tables run side by side, those on one
 // table in order.
