@@ -82,6 +82,9 @@ type ddlMetrics struct {
 	lockWaits    prometheus.Counter
 	idleBlockers prometheus.Counter
 	running      prometheus.Gauge
+	reclaimed    prometheus.Counter
+	// Dropped data that is still to be deleted.
+	pendingRanges, pendingBytes prometheus.Gauge
 
 	// mu guards live, the jobs that have not ended.
 	mu   *sync.Mutex
@@ -94,6 +97,9 @@ func newDDLMetrics() ddlMetrics {
 	}
 	vec := func(name, help, label string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Subsystem: "ddl", Name: name, Help: help}, []string{label})
+	}
+	gauge := func(name, help string) prometheus.Gauge {
+		return prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Subsystem: "ddl", Name: name, Help: help})
 	}
 	return ddlMetrics{
 		queued:       vec("jobs_queued_total", "DDL jobs queued, by type.", "type"),
@@ -108,8 +114,12 @@ func newDDLMetrics() ddlMetrics {
 		throttled:    vec("throttled_seconds_total", "Time jobs were slowed down, by reason.", "reason"),
 		lockWaits:    counter("metadata_lock_waits_total", "Reports of a job waiting for the metadata lock."),
 		idleBlockers: counter("idle_blockers_ended_total", "Sessions ended because their idle transaction held up a job."),
-		running: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Subsystem: "ddl", Name: "running_jobs",
-			Help: "DDL jobs that are queued or running."}),
+		running:      gauge("running_jobs", "DDL jobs that are queued or running."),
+		reclaimed:    counter("reclaimed_bytes_total", "Bytes of dropped tables and indexes that were deleted."),
+		pendingRanges: gauge("reclaim_pending_ranges",
+			"Dropped tables and indexes that are still to be deleted."),
+		pendingBytes: gauge("reclaim_pending_bytes",
+			"Estimated bytes of dropped tables and indexes that are still to be deleted."),
 		mu:   new(sync.Mutex),
 		live: make(map[int64]bool),
 	}
@@ -117,7 +127,8 @@ func newDDLMetrics() ddlMetrics {
 
 func (d *ddlMetrics) collectors() []prometheus.Collector {
 	return []prometheus.Collector{d.queued, d.states, d.schemaStates, d.stages, d.rows, d.files, d.bytes,
-		d.ingestTime, d.retries, d.throttled, d.lockWaits, d.idleBlockers, d.running}
+		d.ingestTime, d.retries, d.throttled, d.lockWaits, d.idleBlockers, d.running,
+		d.reclaimed, d.pendingRanges, d.pendingBytes}
 }
 
 // observe is the event listener.
@@ -145,6 +156,10 @@ func (d *ddlMetrics) observe(e event.Event) {
 		d.throttled.WithLabelValues(e.Reason).Add(e.For.Seconds())
 	case event.LockWait:
 		d.lockWaits.Inc()
+	case event.SpaceReclaimed:
+		d.reclaimed.Add(float64(e.Bytes))
+		d.pendingRanges.Set(float64(e.PendingRanges))
+		d.pendingBytes.Set(float64(e.PendingBytes))
 	case event.IdleBlockerEnded:
 		d.idleBlockers.Inc()
 	}
