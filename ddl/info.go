@@ -38,6 +38,9 @@ type JobInfo struct {
 	// ErrorCount is how often the job has failed, Error what it failed with.
 	ErrorCount int64
 	Error      string
+	// Duplicates are the rows with equal values that a new unique index has failed
+	// for.
+	Duplicates []job.Duplicate
 }
 
 // historyLimit bounds the jobs that Jobs takes from the history.
@@ -72,7 +75,7 @@ func jobInfo(j *job.Job) JobInfo {
 		Type: j.Type.String(), SchemaState: j.SchemaState().String(), State: j.ShownState().String(),
 		Query:      j.Query,
 		CreateTime: timeOf(j.CreateTS), StartTime: timeOf(j.StartTS), EndTime: timeOf(j.EndTS),
-		RowCount: j.RowCount, ErrorCount: j.ErrorCount,
+		RowCount: j.RowCount, ErrorCount: j.ErrorCount, Duplicates: j.Duplicates,
 	}
 	if j.Error != nil {
 		info.Error = j.Error.Message

@@ -31,6 +31,11 @@ func (e *Engine) informationSchema(base gms.Database) gms.Database {
 			TableSchema: ddlJobsSchema,
 			Reader:      func(ctx *gms.Context, _ gms.Catalog) (gms.RowIter, error) { return e.ddlJobs(ctx) },
 		},
+		duplicateEntriesName: &information_schema.InformationSchemaTable{
+			TableName:   duplicateEntriesName,
+			TableSchema: duplicateEntriesSchema,
+			Reader:      func(ctx *gms.Context, _ gms.Catalog) (gms.RowIter, error) { return e.duplicateEntries(ctx) },
+		},
 		mdlViewName: &information_schema.InformationSchemaTable{
 			TableName:   mdlViewName,
 			TableSchema: mdlViewSchema,

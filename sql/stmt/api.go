@@ -88,6 +88,18 @@ type JobInfo struct {
 	ETA           time.Duration
 	Stage         string
 	WaitReason    string
+	Duplicates    []Duplicate
+}
+
+// Duplicate is rows with the same values in a unique index that a job was to
+// add.
+type Duplicate struct {
+	Index string
+	// Entry is the value as error 1062 prints it.
+	Entry []byte
+	// Rows is the number of rows, of which Handles names the first.
+	Rows    int64
+	Handles [][]byte
 }
 
 // OwnerInfo describes this node and the node that executes jobs.

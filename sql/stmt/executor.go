@@ -2,6 +2,7 @@ package stmt
 
 import (
 	"context"
+	"fmt"
 
 	"fastddl/ddl"
 )
@@ -29,13 +30,24 @@ func (e executor) Jobs(ctx context.Context) ([]JobInfo, error) {
 			Type: j.Type, SchemaState: j.SchemaState, State: j.State, Query: j.Query,
 			RowCount: j.RowCount, Percent: j.Percent, RowsPerSecond: j.RowsPerSecond,
 			Created: j.CreateTime, Started: j.StartTime, Ended: j.EndTime, Done: !j.EndTime.IsZero(),
-			Comments: j.Error, Stage: j.Stage, WaitReason: j.WaitReason, ETA: -1,
+			Comments: comments(&j), Stage: j.Stage, WaitReason: j.WaitReason, ETA: -1,
 		}
 		if j.HasRemaining {
 			out[i].ETA = j.Remaining
 		}
+		for _, d := range j.Duplicates {
+			out[i].Duplicates = append(out[i].Duplicates, Duplicate(d))
+		}
 	}
 	return out, err
+}
+
+// comments is what a job has failed with, and where to read more about that.
+func comments(j *ddl.JobInfo) string {
+	if n := len(j.Duplicates); n > 0 {
+		return fmt.Sprintf("%s (values listed in information_schema.ddl_duplicate_entries: %d)", j.Error, n)
+	}
+	return j.Error
 }
 
 func (e executor) Owner(context.Context) (OwnerInfo, error) {
