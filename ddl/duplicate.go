@@ -2,9 +2,11 @@ package ddl
 
 import (
 	"fmt"
+	"slices"
 
 	tkv "github.com/pingcap/tidb/pkg/kv"
 	"github.com/pingcap/tidb/pkg/meta/model"
+	"github.com/pingcap/tidb/pkg/tablecodec"
 
 	"fastddl/catalog"
 	"fastddl/ddl/job"
@@ -46,12 +48,16 @@ func listDuplicate(t *table.Table, g *ingest.DuplicateGroup) (job.Duplicate, err
 	if idx == nil {
 		return job.Duplicate{}, fmt.Errorf("duplicate entry in index %d, which table %s has not", g.IndexID, t.Meta().Name.O)
 	}
-	entry, err := t.EntryText(idx, g.Key, g.Values[0])
+	values, err := byHandle(g.Values)
+	if err != nil {
+		return job.Duplicate{}, err
+	}
+	entry, err := t.EntryText(idx, g.Key, values[0])
 	if err != nil {
 		return job.Duplicate{}, err
 	}
 	d := job.Duplicate{Index: idx.Name.O, Entry: []byte(entry), Rows: g.Rows}
-	for _, value := range g.Values {
+	for _, value := range values {
 		handle, err := t.EntryHandleText(idx, g.Key, value)
 		if err != nil {
 			return job.Duplicate{}, err
@@ -59,6 +65,28 @@ func listDuplicate(t *table.Table, g *ingest.DuplicateGroup) (job.Duplicate, err
 		d.Handles = append(d.Handles, []byte(handle))
 	}
 	return d, nil
+}
+
+// byHandle returns the values of unique entries in the order of their handles.
+func byHandle(values [][]byte) ([][]byte, error) {
+	type row struct {
+		value  []byte
+		handle tkv.Handle
+	}
+	rows := make([]row, len(values))
+	for i, v := range values {
+		h, err := tablecodec.DecodeHandleInIndexValue(v)
+		if err != nil {
+			return nil, fmt.Errorf("decode index value %x: %w", v, err)
+		}
+		rows[i] = row{v, h}
+	}
+	slices.SortFunc(rows, func(a, b row) int { return a.handle.Compare(b.handle) })
+	sorted := make([][]byte, len(rows))
+	for i, r := range rows {
+		sorted[i] = r.value
+	}
+	return sorted, nil
 }
 
 func textSize(d *job.Duplicate) int {
