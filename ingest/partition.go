@@ -31,26 +31,37 @@ type sample struct {
 	bytes int64
 }
 
-// pieces cuts everything the job holds into ranges of about equal size.
+// pieces cuts everything the job holds into ranges of about equal size. Unique
+// indexes come first, so that little has been written for nothing when one has
+// duplicates.
 func (j *Job) pieces() []piece {
-	var pieces []piece
+	var unique, others []piece
 	for i := range j.indexes {
-		samples := j.indexes[i].samples()
-		if len(samples) == 0 {
-			continue
+		if j.indexes[i].spec.Unique {
+			unique = append(unique, j.indexPieces(i)...)
+		} else {
+			others = append(others, j.indexPieces(i)...)
 		}
-		var total int64
-		for _, s := range samples {
-			total += s.bytes
-		}
-		start := []byte(nil)
-		for _, cut := range cutSamples(samples, pieceCount(total, j.opts.Parallel())) {
-			pieces = append(pieces, piece{index: i, keys: keyRange{start: start, end: cut}})
-			start = cut
-		}
-		pieces = append(pieces, piece{index: i, keys: keyRange{start: start}})
 	}
-	return pieces
+	return append(unique, others...)
+}
+
+func (j *Job) indexPieces(i int) []piece {
+	samples := j.indexes[i].samples()
+	if len(samples) == 0 {
+		return nil
+	}
+	var total int64
+	for _, s := range samples {
+		total += s.bytes
+	}
+	var pieces []piece
+	start := []byte(nil)
+	for _, cut := range cutSamples(samples, pieceCount(total, j.opts.Parallel())) {
+		pieces = append(pieces, piece{index: i, keys: keyRange{start: start, end: cut}})
+		start = cut
+	}
+	return append(pieces, piece{index: i, keys: keyRange{start: start}})
 }
 
 // pieceCount is the number of pieces that so many bytes are cut into.
