@@ -23,8 +23,10 @@ type connections struct {
 
 type connection struct {
 	conn *mysql.Conn
-	// running is the kind of the statement being executed, "" when idle.
+	// running is the kind of the statement being executed, "" when idle; began is
+	// when it did.
 	running string
+	began   time.Time
 }
 
 func newConnections() *connections {
@@ -61,7 +63,7 @@ func (c *connections) begin(conn *mysql.Conn, kind string) error {
 		return errShutdown
 	}
 	if e, ok := c.open[conn.ConnectionID]; ok {
-		e.running = kind
+		e.running, e.began = kind, time.Now()
 	}
 	return nil
 }

@@ -55,6 +55,8 @@ type Server struct {
 	mysql    *gmsserver.Server
 	status   *statusServer // nil if switched off
 	accepted chan struct{} // closed when the accept loop has ended
+	// stopWatch ends the watch over clients and waits for it.
+	stopWatch func()
 }
 
 // Start starts a node and returns when it accepts statements. An error names
@@ -115,6 +117,7 @@ func Start(ctx context.Context, opts Options) (_ *Server, err error) {
 		s.status = newStatusServer(statusListener, s.metrics.registry, s.Status, s.log)
 		s.status.ready.Store(true)
 	}
+	s.watchClients()
 	go func() {
 		defer close(s.accepted)
 		s.mysql.Listener.Accept()
@@ -122,6 +125,25 @@ func Start(ctx context.Context, opts Options) (_ *Server, err error) {
 	s.log.Info("server is ready", zap.Stringer("address", s.Addr()), zap.String("store", s.node.Store.Name()),
 		zap.String("path", cfg.Path), zap.String("version", opts.Version))
 	return s, nil
+}
+
+// watchClients starts ending the statements of clients that are gone.
+func (s *Server) watchClients() {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		processes := s.node.Engine.GMS().ProcessList
+		s.conns.watchClients(ctx, lostClientInterval, func(c *mysql.Conn) {
+			s.log.Info("client is gone, its statement is ended", zap.Uint32("conn", c.ConnectionID))
+			processes.Kill(c.ConnectionID)
+			c.Close()
+		})
+	}()
+	s.stopWatch = func() {
+		cancel()
+		<-done
+	}
 }
 
 // listen binds a TCP port; 0 is a free one.
@@ -194,6 +216,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 	ddlErr := s.node.DDL.Close()
 	s.endConnections()
+	s.stopWatch()
 	err := errors.Join(ddlErr, s.node.Close())
 	if s.status != nil {
 		statusCtx, cancel := context.WithTimeout(context.Background(), cutGrace)
