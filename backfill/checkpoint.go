@@ -3,6 +3,7 @@ package backfill
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"fastddl/ingest"
 	"fastddl/kv"
@@ -18,6 +19,25 @@ type checkpoint struct {
 	Rows      int64            `json:"rows"`
 	Remaining []checkpointTask `json:"remaining"`
 	Weight    float64          `json:"weight"`
+	// Rebuilt says that a first build was found wrong.
+	Rebuilt bool `json:"rebuilt,omitempty"`
+	// Verify is how far the imported entries have been read back; nil before that
+	// has begun.
+	Verify *checkpointVerify `json:"verify,omitempty"`
+}
+
+type checkpointVerify struct {
+	// Totals are those of the entries read back, by position in Indexes.
+	Totals []ingest.Totals `json:"totals"`
+	// Remaining is what is left to read.
+	Remaining []checkpointRange `json:"remaining"`
+}
+
+type checkpointRange struct {
+	// Index is a position in Indexes.
+	Index int    `json:"index"`
+	Start []byte `json:"start"`
+	End   []byte `json:"end,omitempty"`
 }
 
 type checkpointIndex struct {
@@ -50,7 +70,25 @@ func decodeCheckpoint(data []byte, spec *Spec) (*checkpoint, error) {
 			return nil, nil
 		}
 	}
+	if !c.Verify.fits(len(c.Indexes)) {
+		c.Verify = nil
+	}
 	return &c, nil
+}
+
+// fits says whether v can be of a build of n indexes.
+func (v *checkpointVerify) fits(n int) bool {
+	return v == nil || len(v.Totals) == n &&
+		!slices.ContainsFunc(v.Remaining, func(r checkpointRange) bool { return r.Index < 0 || r.Index >= n })
+}
+
+// wanted returns the totals that the durable entries have.
+func (c *checkpoint) wanted() []ingest.Totals {
+	want := make([]ingest.Totals, len(c.Indexes))
+	for i := range c.Indexes {
+		want[i] = c.Indexes[i].Totals
+	}
+	return want
 }
 
 func (c *checkpoint) encode() ([]byte, error) {

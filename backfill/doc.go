@@ -21,6 +21,10 @@
 //   - A range is in a checkpoint as done only when the entries of all its rows
 //     are durable in the store. A build that starts from a checkpoint therefore
 //     ends with the same entries as one that was never interrupted.
+//   - What was read back by the verification is in a checkpoint too: the entries
+//     at S do not change, and their totals add up in any order. So a crash costs
+//     at most the scan of one checkpoint interval and its import, or a few seconds
+//     of the verification.
 //   - Before Run returns success, count and checksum of each index's entries at S
 //     as read back through the store equal those of the entries encoded from the
 //     rows.

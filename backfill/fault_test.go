@@ -16,19 +16,23 @@ import (
 	"fastddl/kv"
 )
 
+// faultyStore fails operations on demand, and counts what is read.
 type faultyStore struct {
 	kv.Store
 	onImport func(n int64) error // before the n-th import
 	onScan   func(n int64) error // before the n-th batch
+	onRead   func(n int64) error // before the n-th entry is read back
 	skip     func(n int64) bool  // leaves the n-th imported pair out
 	imports  atomic.Int64
 	batches  atomic.Int64
+	rows     atomic.Int64 // handed out by scans
+	entries  atomic.Int64 // read back
 	pairs    atomic.Int64
 }
 
 func (s *faultyStore) Import(ctx context.Context, units []kv.ImportUnit) error {
-	if s.onImport != nil {
-		if err := s.onImport(s.imports.Add(1)); err != nil {
+	if n := s.imports.Add(1); s.onImport != nil {
+		if err := s.onImport(n); err != nil {
 			return err
 		}
 	}
@@ -42,8 +46,38 @@ func (s *faultyStore) ScanColumns(ctx context.Context, req kv.ScanRequest, fn fu
 				return err
 			}
 		}
+		s.rows.Add(int64(b.NumRows()))
 		return fn(b)
 	})
+}
+
+func (s *faultyStore) Snapshot(ctx context.Context, ts uint64) (kv.Snapshot, error) {
+	snap, err := s.Store.Snapshot(ctx, ts)
+	return &faultySnapshot{snap, s}, err
+}
+
+type faultySnapshot struct {
+	kv.Snapshot
+	s *faultyStore
+}
+
+func (s *faultySnapshot) Iter(r kv.KeyRange) (kv.Iterator, error) {
+	it, err := s.Snapshot.Iter(r)
+	return &faultyIterator{it, s.s}, err
+}
+
+type faultyIterator struct {
+	kv.Iterator
+	s *faultyStore
+}
+
+func (it *faultyIterator) Next() error {
+	if n := it.s.entries.Add(1); it.s.onRead != nil {
+		if err := it.s.onRead(n); err != nil {
+			return err
+		}
+	}
+	return it.Iterator.Next()
 }
 
 func (s *faultyStore) NewImportWriter(ctx context.Context, opts kv.ImportOptions) (kv.ImportWriter, error) {
@@ -68,66 +102,54 @@ func (w *skippingWriter) Add(key, value []byte) error {
 
 var errInjected = errors.New("injected")
 
+// TestResumeFromEveryCheckpoint lets the process die in each part of a build, at
+// a later point each time, and the build go on from the last checkpoint: nothing
+// that was durable is scanned, imported or read back again.
 func TestResumeFromEveryCheckpoint(t *testing.T) {
 	r := newRand(t)
-	for _, kind := range []string{"import", "scan", "checkpoint"} {
+	for _, kind := range []string{"import", "scan", "checkpoint", "verify"} {
 		t.Run(kind, func(t *testing.T) {
 			table, kinds := plainTable()
 			idx := indexOn(9, false, 2, 1)
 			f := newFixture(t, table, kinds)
 			f.insert(r, 3000)
 			spec := f.spec(idx)
-			failures := 0
+			total := int64(len(f.rows))
 			var saved []byte
-			var lastRows int64
+			failures, inVerify := 0, 0
 			for fail := int64(1); ; fail++ {
+				var before checkpoint
+				if cp, err := decodeCheckpoint(saved, &spec); err == nil && cp != nil {
+					before = *cp
+				}
 				store := &faultyStore{Store: f.store}
-				failing := func(n int64) error {
-					if n == (fail-1)%5+1 {
-						return errInjected
-					}
-					return nil
-				}
-				store.onScan = func(int64) error {
-					time.Sleep(time.Millisecond) // so that the checkpoint interval passes
-					return nil
-				}
+				dead := new(atomic.Bool)
 				opts := f.options()
 				opts.Store, opts.BatchRows, opts.CheckpointInterval = store, 64, time.Millisecond
-				saves := int64(0)
 				opts.SaveCheckpoint = func(_ context.Context, data []byte) error {
-					if saves++; kind == "checkpoint" {
-						if err := failing(saves); err != nil {
-							return err
-						}
+					if dead.Load() {
+						return errInjected
 					}
 					saved = slices.Clone(data)
 					return nil
 				}
-				switch kind {
-				case "import":
-					// An import that fails once is retried; a closed store is not.
-					store.onImport = func(n int64) error {
-						if failing(n) != nil {
-							return kv.ErrClosed
-						}
-						return nil
-					}
-				case "scan":
-					store.onScan = func(n int64) error {
-						time.Sleep(time.Millisecond)
-						return failing(n)
-					}
-				}
+				dieIn(kind, fail, store, &opts, dead)
 				spec.Checkpoint = saved
 				res, err := Run(f.ctx, opts, spec)
 				f.requireNoTempFiles()
-				require.GreaterOrEqual(t, res.Rows, lastRows, "progress that was durable is lost")
-				if cp, err := decodeCheckpoint(saved, &spec); err == nil && cp != nil {
-					lastRows = cp.Rows
+				require.LessOrEqual(t, store.rows.Load(), total-before.Rows, "rows are scanned again")
+				require.LessOrEqual(t, store.entries.Load(), total-before.verified(), "entries are read back again")
+				require.GreaterOrEqual(t, res.Rows, before.Rows, "progress that was durable is lost")
+				if before.Rows == total {
+					require.Zero(t, store.imports.Load())
+				}
+				if before.verified() > 0 {
+					inVerify++
 				}
 				if err == nil {
-					require.EqualValues(t, len(f.rows), res.Entries)
+					require.Equal(t, total-before.Rows, store.rows.Load())
+					require.Equal(t, total-before.verified(), store.entries.Load())
+					require.EqualValues(t, total, res.Entries)
 					break
 				}
 				failures++
@@ -136,9 +158,68 @@ func TestResumeFromEveryCheckpoint(t *testing.T) {
 					require.ErrorIs(t, err, errInjected)
 				}
 			}
-			require.Positive(t, failures)
+			require.Greater(t, failures, 2)
+			if kind == "verify" {
+				require.Greater(t, inVerify, 1)
+			}
 			f.requireIndex(idx, spec.TS, describe(table, idx, kinds))
 		})
+	}
+}
+
+// verified is how many entries have been read back.
+func (c *checkpoint) verified() (n int64) {
+	if c.Verify != nil {
+		for _, t := range c.Verify.Totals {
+			n += t.Entries
+		}
+	}
+	return n
+}
+
+// dieIn makes a build fail in one of its parts, and every checkpoint from then on.
+// It dies a little later every time, up to a few operations.
+func dieIn(kind string, fail int64, store *faultyStore, opts *Options, dead *atomic.Bool) {
+	die := func(n, at int64) error {
+		if n != at {
+			return nil
+		}
+		dead.Store(true)
+		return errInjected
+	}
+	at := (fail-1)%5 + 1
+	store.onScan = func(n int64) error {
+		time.Sleep(time.Millisecond) // so that the checkpoint interval passes
+		if kind == "scan" {
+			return die(n, at)
+		}
+		return nil
+	}
+	switch kind {
+	case "import":
+		// An import that fails once is retried; a closed store is not.
+		store.onImport = func(n int64) error {
+			if die(n, at) != nil {
+				return kv.ErrClosed
+			}
+			return nil
+		}
+	case "checkpoint":
+		saves, save := int64(0), opts.SaveCheckpoint
+		opts.SaveCheckpoint = func(ctx context.Context, data []byte) error {
+			saves++
+			if err := die(saves, at); err != nil {
+				return err
+			}
+			return save(ctx, data)
+		}
+	case "verify":
+		store.onRead = func(n int64) error {
+			if n%20 == 0 {
+				time.Sleep(200 * time.Microsecond)
+			}
+			return die(n, at*300)
+		}
 	}
 }
 
@@ -174,6 +255,105 @@ func TestCancelLeavesNothing(t *testing.T) {
 		require.Zero(t, opts.Resources.Usage().TempBytes)
 	}
 	require.Positive(t, cancelled)
+}
+
+// TestPauseKeepsWhatIsVerified: a build that is stopped while it reads the index
+// back goes on there, however long the time between checkpoints is.
+func TestPauseKeepsWhatIsVerified(t *testing.T) {
+	r := newRand(t)
+	table, kinds := plainTable()
+	f := newFixture(t, table, kinds)
+	f.insert(r, 3000)
+	idx, second := indexOn(9, false, 2), indexOn(10, false, 1)
+	spec := f.spec(idx, second)
+	total := int64(2 * len(f.rows))
+
+	ctx, pause := context.WithCancelCause(f.ctx)
+	store := &faultyStore{Store: f.store}
+	store.onRead = func(n int64) error {
+		if n == total*3/4 {
+			pause(errInjected)
+			return ctx.Err()
+		}
+		return nil
+	}
+	opts := f.options()
+	opts.Store = store
+	opts.SaveCheckpoint = func(ctx context.Context, data []byte) error {
+		spec.Checkpoint = slices.Clone(data)
+		return ctx.Err()
+	}
+	_, err := Run(ctx, opts, spec)
+	require.ErrorIs(t, err, errInjected)
+	cp, err := decodeCheckpoint(spec.Checkpoint, &spec)
+	require.NoError(t, err)
+	require.Empty(t, cp.Remaining)
+	require.Greater(t, cp.verified(), total/4)
+
+	store = &faultyStore{Store: f.store}
+	opts.Store = store
+	res, err := Run(f.ctx, opts, spec)
+	require.NoError(t, err)
+	require.Equal(t, total, res.Entries)
+	require.Zero(t, store.rows.Load())
+	require.Equal(t, total-cp.verified(), store.entries.Load())
+}
+
+// TestRebuildingSurvivesACrash: that an index was found wrong is not forgotten,
+// and it is not built a third time.
+func TestRebuildingSurvivesACrash(t *testing.T) {
+	r := newRand(t)
+	table, kinds := plainTable()
+	f := newFixture(t, table, kinds)
+	f.insert(r, 2000)
+	idx := indexOn(9, false, 1)
+	spec := f.spec(idx)
+	count := int64(len(f.rows))
+	store := &faultyStore{Store: f.store, skip: func(n int64) bool { return n%count == 70 }}
+	opts := f.options()
+	opts.Store = store
+	opts.SaveCheckpoint = func(_ context.Context, data []byte) error {
+		spec.Checkpoint = slices.Clone(data)
+		return nil
+	}
+	store.onScan = func(int64) error {
+		if store.rows.Load() >= count {
+			return errInjected // in the second build
+		}
+		return nil
+	}
+	_, err := Run(f.ctx, opts, spec)
+	require.ErrorIs(t, err, errInjected)
+
+	store.onScan = nil
+	store.rows.Store(0)
+	store.pairs.Store(0)
+	_, err = Run(f.ctx, opts, spec)
+	require.ErrorContains(t, err, "after rebuilding once")
+	require.Equal(t, count, store.rows.Load())
+}
+
+// TestCheckpointIntervalIsFollowed lowers the time between checkpoints while a
+// build scans.
+func TestCheckpointIntervalIsFollowed(t *testing.T) {
+	table, kinds := plainTable()
+	f := newFixture(t, table, kinds)
+	f.load(20_000)
+	idx := indexOn(9, false, 1)
+	opts := f.options()
+	opts.Globals, opts.BatchRows, opts.MaxWorkers = config.NewGlobals(), 100, 1
+	first := true
+	opts.Store = &faultyStore{Store: f.store, onScan: func(int64) error {
+		if first {
+			first = false
+			set(t, opts.Globals, config.CheckpointInterval, "1s")
+		}
+		time.Sleep(10 * time.Millisecond)
+		return nil
+	}}
+	res, err := Run(f.ctx, opts, f.spec(idx))
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, res.Flushes, 2)
 }
 
 func TestDamageIsRepairedOnceAndThenReported(t *testing.T) {

@@ -55,8 +55,9 @@ type Options struct {
 	TaskBytes uint64
 	// BatchRows is the number of rows scanned at a time; 0 is 1024.
 	BatchRows int
-	// CheckpointInterval is how long a build runs before it imports what it has,
-	// so that a crash costs no more than that; 0 is 10 minutes.
+	// CheckpointInterval is how long a build scans before it imports what it has,
+	// so that a crash costs no more than that and the import; 0 follows the system
+	// variable.
 	CheckpointInterval time.Duration
 	// TargetFileBytes is the size of final files; 0 is 64 MiB.
 	TargetFileBytes uint64
@@ -81,9 +82,6 @@ func (o *Options) EnsureDefaults() {
 	}
 	if o.BatchRows == 0 {
 		o.BatchRows = 1024
-	}
-	if o.CheckpointInterval == 0 {
-		o.CheckpointInterval = 10 * time.Minute
 	}
 }
 
@@ -125,6 +123,14 @@ func (s *Spec) validate() error {
 // workerLimit is the number of workers that may run now.
 func (o *Options) workerLimit() int {
 	return max(1, min(o.MaxWorkers, int(o.Globals.Int(config.ReorgWorkerCount))))
+}
+
+// checkpointInterval is the longest that a build scans before it imports.
+func (o *Options) checkpointInterval() time.Duration {
+	if o.CheckpointInterval > 0 {
+		return o.CheckpointInterval
+	}
+	return o.Globals.Duration(config.CheckpointInterval)
 }
 
 // mergers is the number of key ranges that may be merged at one time: one more

@@ -86,38 +86,51 @@ func (b *build) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = b.buildAndVerify(ctx, cp)
-	var mismatch *MismatchError
-	if !errors.As(err, &mismatch) {
-		return err
-	}
-	// Importing the same entries at the same version again repairs whatever is
-	// missing or damaged; entries too many are beyond repair.
-	b.opts.Bus.Emit(event.Retry{Job: b.job(), Op: "build", Attempt: 1, Err: err})
-	b.result.Rebuilt = true
-	if err := b.buildAndVerify(ctx, nil); err != nil {
-		return fmt.Errorf("after rebuilding once: %w", err)
-	}
-	return nil
-}
-
-// buildAndVerify builds what cp says is left, everything if it is nil.
-func (b *build) buildAndVerify(ctx context.Context, cp *checkpoint) (err error) {
 	if cp == nil {
 		if cp, err = b.firstCheckpoint(ctx); err != nil {
 			return err
 		}
 	}
+	if !cp.Rebuilt {
+		err := b.buildAndVerify(ctx, cp)
+		var mismatch *MismatchError
+		if !errors.As(err, &mismatch) {
+			return err
+		}
+		b.opts.Bus.Emit(event.Retry{Job: b.job(), Op: "build", Attempt: 1, Err: err})
+		if cp, err = b.beginAgain(ctx); err != nil {
+			return err
+		}
+	}
+	b.result.Rebuilt = true
+	if err := b.buildAndVerify(ctx, cp); err != nil {
+		return fmt.Errorf("after rebuilding once: %w", err)
+	}
+	return nil
+}
+
+// beginAgain records that everything is built a second time. Importing the same
+// entries at the same version again repairs whatever is missing or damaged;
+// entries too many are beyond repair.
+func (b *build) beginAgain(ctx context.Context) (*checkpoint, error) {
+	cp, err := b.firstCheckpoint(ctx)
+	if err != nil {
+		return nil, err
+	}
+	cp.Rebuilt = true
+	return cp, b.save(ctx, cp)
+}
+
+// buildAndVerify builds and reads back what cp says is left.
+func (b *build) buildAndVerify(ctx context.Context, cp *checkpoint) error {
 	if err := b.ingest(ctx, cp); err != nil {
 		return err
 	}
-	want := make([]ingest.Totals, len(cp.Indexes))
 	b.result.Entries = 0
-	for i := range cp.Indexes {
-		want[i] = cp.Indexes[i].Totals
-		b.result.Entries += want[i].Entries
+	for _, t := range cp.wanted() {
+		b.result.Entries += t.Entries
 	}
-	return b.verify(ctx, want)
+	return b.verify(ctx, cp)
 }
 
 // firstCheckpoint plans the whole table.

@@ -32,7 +32,7 @@ func (b *build) scanRound(ctx context.Context, job *ingest.Job, tasks []task) (l
 	limit := b.opts.workerLimit()
 	b.result.Workers = limit
 	q := newQueue(tasks, limit)
-	interval := time.AfterFunc(b.opts.CheckpointInterval, q.stop)
+	interval := time.AfterFunc(b.opts.checkpointInterval(), q.stop)
 	defer interval.Stop()
 
 	g, ctx := errgroup.WithContext(ctx)
@@ -43,8 +43,11 @@ func (b *build) scanRound(ctx context.Context, job *ingest.Job, tasks []task) (l
 	}
 	spawn(limit)
 	unsubscribe := b.opts.Globals.OnChange(func(name, _ string) {
-		if name == config.ReorgWorkerCount {
+		switch name {
+		case config.ReorgWorkerCount:
 			spawn(q.setLimit(b.opts.workerLimit()))
+		case config.CheckpointInterval:
+			interval.Reset(time.Until(start.Add(b.opts.checkpointInterval())))
 		}
 	})
 	defer unsubscribe()

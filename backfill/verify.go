@@ -1,6 +1,7 @@
 package backfill
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"sync"
@@ -9,6 +10,7 @@ import (
 	"fastddl/event"
 	"fastddl/ingest"
 	"fastddl/internal/background"
+	"fastddl/internal/errs"
 	"fastddl/internal/parallel"
 	"fastddl/internal/stage"
 	"fastddl/kv"
@@ -32,11 +34,17 @@ const (
 	verifyTaskBytes = 4 << 20
 	// tasksPerWorker evens out ranges of different cost.
 	tasksPerWorker = 4
+	// verifyCheckpointInterval is the least time between two checkpoints, unless
+	// those of the scan come sooner.
+	verifyCheckpointInterval = 5 * time.Second
+	// lastCheckpointTimeout is how long a build that was told to stop tries to keep
+	// what it has verified.
+	lastCheckpointTimeout = time.Second
 )
 
-// verify reads the entries of all indexes at the build's timestamp back and
-// compares them with want.
-func (b *build) verify(ctx context.Context, want []ingest.Totals) error {
+// verify reads the entries of all indexes at the build's timestamp back, except
+// for what cp says was read before, and compares them with those that were built.
+func (b *build) verify(ctx context.Context, cp *checkpoint) (err error) {
 	start := time.Now()
 	defer func() { b.meter.verifying += time.Since(start) }()
 	b.enter(stage.Verify.String())
@@ -45,53 +53,135 @@ func (b *build) verify(ctx context.Context, want []ingest.Totals) error {
 	if err != nil {
 		return fmt.Errorf("backfill: verify: %w", err)
 	}
-	defer snap.Close()
-	ranges, err := b.verifyRanges(ctx, snap)
+	defer func() { err = errs.Also(err, snap.Close()) }()
+	v := &verifier{b: b, snap: snap, cp: cp, saved: start}
+	got, err := v.run(ctx)
 	if err != nil {
 		return fmt.Errorf("backfill: verify: %w", err)
 	}
-	got := make([]ingest.Totals, len(want))
-	var mu sync.Mutex
-	err = parallel.Do(ctx, len(ranges), b.opts.workerLimit, func(ctx context.Context, i int) error {
-		r := ranges[i]
-		totals, err := b.readTotals(ctx, snap, r.keys, r.prefix)
-		mu.Lock()
-		defer mu.Unlock()
-		got[r.index].Add(totals)
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("backfill: verify: %w", err)
-	}
-	for i := range want {
-		if got[i] != want[i] {
-			return &MismatchError{Index: b.spec.Indexes[i].Name.O, Want: want[i], Got: got[i]}
+	for i, want := range cp.wanted() {
+		if got[i] != want {
+			return &MismatchError{Index: b.spec.Indexes[i].Name.O, Want: want, Got: got[i]}
 		}
 	}
 	return nil
 }
 
-// verifyRange is a part of an index that is read back.
-type verifyRange struct {
-	index  int // in the spec
-	prefix int // length of the index prefix
-	keys   kv.KeyRange
+// verifier reads the indexes of a build back and keeps cp.Verify at what was
+// read. The entries at S do not change, and their totals add up in any order, so
+// no part has to be read twice.
+type verifier struct {
+	b      *build
+	snap   kv.Snapshot
+	ranges []verifyRange // in order of index and key
+
+	mu     sync.Mutex // guards the fields below and the done of ranges
+	cp     *checkpoint
+	saved  time.Time // when cp was
+	behind bool      // cp has something that was not saved
 }
 
-// verifyRanges cuts all indexes into ranges.
-func (b *build) verifyRanges(ctx context.Context, snap kv.Snapshot) ([]verifyRange, error) {
-	var ranges []verifyRange
+// verifyRange is a part of an index that is read back.
+type verifyRange struct {
+	index int // in the spec
+	keys  kv.KeyRange
+	done  bool
+}
+
+// run reads what is left and returns the totals of everything.
+func (v *verifier) run(ctx context.Context) ([]ingest.Totals, error) {
+	if v.cp.Verify == nil {
+		v.cp.Verify = v.b.unverified()
+	}
+	if err := v.plan(ctx); err != nil {
+		return nil, err
+	}
+	err := parallel.Do(ctx, len(v.ranges), v.b.opts.workerLimit, v.read)
+	if err != nil {
+		return nil, errs.Also(err, v.saveLast(ctx))
+	}
+	return v.cp.Verify.Totals, nil
+}
+
+// unverified is the state in which nothing has been read.
+func (b *build) unverified() *checkpointVerify {
+	state := &checkpointVerify{Totals: make([]ingest.Totals, len(b.spec.Indexes))}
 	for i, idx := range b.spec.Indexes {
-		prefix := indexPrefix(b.spec.Table.ID, idx.ID)
-		tasks, err := planRange(ctx, b.opts.Store, snap, kv.PrefixRange(prefix), verifyTaskBytes, tasksPerWorker*b.opts.MaxWorkers)
+		r := kv.PrefixRange(indexPrefix(b.spec.Table.ID, idx.ID))
+		state.Remaining = append(state.Remaining, checkpointRange{Index: i, Start: r.Start, End: r.End})
+	}
+	return state
+}
+
+// plan cuts what is left into ranges.
+func (v *verifier) plan(ctx context.Context) error {
+	for _, r := range v.cp.Verify.Remaining {
+		keys := kv.KeyRange{Start: r.Start, End: r.End}
+		tasks, err := planRange(ctx, v.b.opts.Store, v.snap, keys, verifyTaskBytes, tasksPerWorker*v.b.opts.MaxWorkers)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		for _, t := range tasks {
-			ranges = append(ranges, verifyRange{index: i, prefix: len(prefix), keys: t.KeyRange})
+			v.ranges = append(v.ranges, verifyRange{index: r.Index, keys: t.KeyRange})
 		}
 	}
-	return ranges, nil
+	return nil
+}
+
+// read reads the i-th range.
+func (v *verifier) read(ctx context.Context, i int) error {
+	r := &v.ranges[i]
+	prefix := len(indexPrefix(v.b.spec.Table.ID, v.b.spec.Indexes[r.index].ID))
+	totals, err := v.b.readTotals(ctx, v.snap, r.keys, prefix)
+	if err != nil {
+		return err
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.cp.Verify.Totals[r.index].Add(totals)
+	r.done, v.behind = true, true
+	if time.Since(v.saved) < min(verifyCheckpointInterval, v.b.opts.checkpointInterval()) {
+		return nil
+	}
+	return v.save(ctx)
+}
+
+// save makes what was read durable. v.mu must be held.
+func (v *verifier) save(ctx context.Context) error {
+	v.cp.Verify.Remaining = remainingRanges(v.ranges)
+	if err := v.b.save(ctx, v.cp); err != nil {
+		return err
+	}
+	v.saved, v.behind = time.Now(), false
+	return nil
+}
+
+// saveLast saves what was read before an error, or before the job was paused.
+func (v *verifier) saveLast(ctx context.Context) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if !v.behind {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastCheckpointTimeout)
+	defer cancel()
+	return v.save(ctx)
+}
+
+// remainingRanges returns what is not done of ranges, neighbours joined.
+func remainingRanges(ranges []verifyRange) []checkpointRange {
+	left := []checkpointRange{}
+	for _, r := range ranges {
+		if r.done {
+			continue
+		}
+		if n := len(left) - 1; n >= 0 && left[n].Index == r.index && bytes.Equal(left[n].End, r.keys.Start) {
+			left[n].End = r.keys.End
+			continue
+		}
+		left = append(left, checkpointRange{Index: r.index, Start: r.keys.Start, End: r.keys.End})
+	}
+	return left
 }
 
 // readTotals reads the entries in r, whose keys begin with prefix bytes that
