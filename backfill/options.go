@@ -61,6 +61,8 @@ type Options struct {
 	CheckpointInterval time.Duration
 	// TargetFileBytes is the size of final files; 0 is 64 MiB.
 	TargetFileBytes uint64
+	// CreateRun creates the files of sorted runs; see ingest.JobOptions.
+	CreateRun func(path string) (ingest.RunFile, error)
 }
 
 // EnsureDefaults fills in what was left zero.

@@ -197,6 +197,7 @@ func (b *build) openJob(cp *checkpoint) (*ingest.Job, error) {
 		ID: b.spec.JobID, Store: b.opts.Store, TempDir: b.opts.TempDir, Version: b.spec.TS,
 		Indexes: indexes, Resources: b.opts.Resources, Bus: b.opts.Bus,
 		TargetFileBytes: b.opts.TargetFileBytes, Parallel: b.opts.mergers,
+		CreateRun: b.opts.CreateRun,
 	})
 	if err != nil {
 		return nil, err

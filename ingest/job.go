@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -52,6 +53,20 @@ type JobOptions struct {
 	// MaxRuns is the number of runs of one index at which the job wants to be
 	// flushed; 0 is 128. Merging holds one buffer for each.
 	MaxRuns int
+	// CreateRun creates the file of a run, which must not exist; nil does so on the
+	// operating system's file system.
+	CreateRun func(path string) (RunFile, error)
+}
+
+// RunFile is the file of a run while it is written and read.
+type RunFile interface {
+	io.Writer
+	io.ReaderAt
+	io.Closer
+}
+
+func createRun(path string) (RunFile, error) {
+	return os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 }
 
 // EnsureDefaults fills in what was left zero.
@@ -61,6 +76,9 @@ func (o *JobOptions) EnsureDefaults() {
 	}
 	if o.MaxRuns == 0 {
 		o.MaxRuns = 128
+	}
+	if o.CreateRun == nil {
+		o.CreateRun = createRun
 	}
 }
 

@@ -33,7 +33,7 @@ func makeChunk(t testing.TB, pairs []pair) *chunk {
 func makeRun(t testing.TB, pairs []pair) *run {
 	sorted := slices.Clone(pairs)
 	slices.SortStableFunc(sorted, comparePairs)
-	w, err := newRunWriter(filepath.Join(t.TempDir(), "run"))
+	w, err := newRunWriter(filepath.Join(t.TempDir(), "run"), createRun)
 	require.NoError(t, err)
 	for _, p := range sorted {
 		require.NoError(t, w.add(p.key, p.value))
@@ -221,7 +221,7 @@ func TestCorruptRunIsAnError(t *testing.T) {
 		_, err := r.file.ReadAt(b, at)
 		require.NoError(t, err)
 		b[0] ^= 0x40
-		_, err = r.file.WriteAt(b, at)
+		_, err = r.file.(*os.File).WriteAt(b, at)
 		require.NoError(t, err)
 
 		cur := r.cursor(keyRange{})
@@ -236,7 +236,7 @@ func TestCorruptRunIsAnError(t *testing.T) {
 
 func TestTruncatedRunIsAnError(t *testing.T) {
 	r := makeRun(t, []pair{{[]byte("k"), []byte("v")}})
-	require.NoError(t, r.file.Truncate(runHeaderBytes))
+	require.NoError(t, r.file.(*os.File).Truncate(runHeaderBytes))
 	var batch records
 	require.Error(t, r.cursor(keyRange{}).next(&batch))
 }
@@ -333,7 +333,7 @@ func BenchmarkRun(b *testing.B) {
 	var r *run
 	b.Run("write", func(b *testing.B) {
 		for b.Loop() {
-			w, err := newRunWriter(filepath.Join(b.TempDir(), "run"))
+			w, err := newRunWriter(filepath.Join(b.TempDir(), "run"), createRun)
 			require.NoError(b, err)
 			require.NoError(b, mergeTo(context.Background(), []*chunk{c}, w))
 			r, err = w.finish()

@@ -34,7 +34,7 @@ var errCorruptRun = errors.New("ingest: temporary run file is corrupt")
 // run is a sorted run in the temp folder, with the first key of each block.
 type run struct {
 	path   string
-	file   *os.File
+	file   RunFile
 	blocks []runBlock
 	keys   []byte // first keys of the blocks, back to back
 	last   []byte // greatest key
@@ -73,8 +73,8 @@ type runWriter struct {
 	last []byte
 }
 
-func newRunWriter(path string) (*runWriter, error) {
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+func newRunWriter(path string, create func(string) (RunFile, error)) (*runWriter, error) {
+	file, err := create(path)
 	if err != nil {
 		return nil, fmt.Errorf("ingest: create run: %w", err)
 	}

@@ -188,7 +188,7 @@ func (w *Worker) writeRun(ctx context.Context, i int, chunks []*chunk) (*run, er
 		return nil, err
 	}
 	name := fmt.Sprintf("%d-%d.run", w.job.indexes[i].spec.ID, w.job.runSeq.Add(1))
-	out, err := newRunWriter(filepath.Join(dir, name))
+	out, err := newRunWriter(filepath.Join(dir, name), w.job.opts.CreateRun)
 	if err != nil {
 		return nil, err
 	}
