@@ -123,7 +123,12 @@ func (n *node) conn() *conn { return n.connWith("") }
 
 func (n *node) connWith(params string) *conn {
 	n.t.Helper()
-	db := n.open("root", params)
+	return n.connOf("root", params)
+}
+
+func (n *node) connOf(user, params string) *conn {
+	n.t.Helper()
+	db := n.open(user, params)
 	c, err := db.Conn(context.Background())
 	require.NoError(n.t, err)
 	n.t.Cleanup(func() { _ = c.Close() })
@@ -315,6 +320,7 @@ func (n *node) change(table string, fn func(*model.TableInfo)) {
 func (*directDDL) Jobs(context.Context) ([]stmt.JobInfo, error) {
 	return []stmt.JobInfo{{
 		ID: 7, Schema: "test", Table: "t", Type: "add index", State: "running", Query: "alter table t ...", Percent: 40,
+		Duplicates: []stmt.Duplicate{{Index: "u", Entry: []byte("a\xff"), Rows: 3, Handles: [][]byte{[]byte("1"), []byte("7")}}},
 	}}, nil
 }
 
