@@ -41,7 +41,12 @@ func newUniqueEnv(t *testing.T) *uniqueEnv {
 // txn runs one transaction on t.
 func (e *uniqueEnv) txn(fn func(txn kv.Txn, tbl *table.Table)) {
 	e.t.Helper()
-	commit, _ := e.write("t", fn)
+	e.txnOn("t", fn)
+}
+
+func (e *uniqueEnv) txnOn(name string, fn func(txn kv.Txn, tbl *table.Table)) {
+	e.t.Helper()
+	commit, _ := e.write(name, fn)
 	require.NoError(e.t, commit())
 }
 
