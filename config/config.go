@@ -80,7 +80,8 @@ type Status struct {
 	StatusPort int `toml:"status-port"`
 }
 
-// Security holds the certificates of the MySQL listener.
+// Security holds the certificates of the MySQL listener, and what clients may
+// reach through the server.
 type Security struct {
 	// SSLCert and SSLKey are PEM files; both or none. With them, clients may
 	// use TLS.
@@ -91,6 +92,10 @@ type Security struct {
 	SSLCA string `toml:"ssl-ca"`
 	// RequireSecureTransport refuses clients without TLS.
 	RequireSecureTransport bool `toml:"require-secure-transport"`
+	// SecureFilePriv is the folder that LOAD DATA, SELECT INTO OUTFILE and
+	// LOAD_FILE are confined to. Empty or NULL, as by default, they cannot reach
+	// files of the server at all; LOAD DATA LOCAL needs no leave.
+	SecureFilePriv string `toml:"secure-file-priv"`
 }
 
 // Pebble tunes the embedded store.
@@ -151,6 +156,9 @@ func (c *Config) EnsureDefaults() {
 	setDefault(&c.Log.Format, "text")
 	setDefault(&c.Log.File.MaxSize, defaultLogMaxSizeMiB)
 	setDefault(&c.Status.StatusHost, c.Host)
+	if strings.EqualFold(c.Security.SecureFilePriv, "NULL") {
+		c.Security.SecureFilePriv = ""
+	}
 	if c.TempDir == "" && c.Path != "" && c.Store == StorePebble {
 		c.TempDir = filepath.Join(c.Path, tempDirName)
 	}
@@ -217,6 +225,13 @@ func (s *Security) validate(p *problems) {
 	}
 	if s.SSLCert == "" && s.RequireSecureTransport {
 		p.add("security: require-secure-transport needs ssl-cert and ssl-key")
+	}
+	if s.SecureFilePriv != "" {
+		if info, err := os.Stat(s.SecureFilePriv); err != nil {
+			p.add("security.secure-file-priv: %v", err)
+		} else if !info.IsDir() {
+			p.add("security.secure-file-priv: %s is not a folder", s.SecureFilePriv)
+		}
 	}
 	for _, f := range []string{s.SSLCert, s.SSLKey, s.SSLCA} {
 		if f == "" {

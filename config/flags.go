@@ -39,6 +39,8 @@ func BindFlags(set *pflag.FlagSet) *Flags {
 	f.apply["log-format"] = func(d, s *Config) { d.Log.Format = s.Log.Format }
 	set.StringVar(&v.Log.File.Filename, "log-file", "", "log `FILE` (default: standard error)")
 	f.apply["log-file"] = func(d, s *Config) { d.Log.File.Filename = s.Log.File.Filename }
+	set.StringVar(&v.Security.SecureFilePriv, "secure-file-priv", "", "`FOLDER` in which statements may read and write files of the server (default: nowhere)")
+	f.apply["secure-file-priv"] = func(d, s *Config) { d.Security.SecureFilePriv = s.Security.SecureFilePriv }
 	set.DurationVar(&v.ShutdownTimeout, "shutdown-timeout", defaultShutdownTimeout, "how long statements may run on after the signal to stop")
 	f.apply["shutdown-timeout"] = func(d, s *Config) { d.ShutdownTimeout = s.ShutdownTimeout }
 	return f

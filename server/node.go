@@ -105,7 +105,7 @@ func OpenNode(ctx context.Context, opts NodeOptions) (_ *Node, err error) {
 		return nil, fmt.Errorf("start the DDL owner: %w", err)
 	}
 	if n.Engine, err = sql.New(ctx, sql.Options{
-		Catalog: n.Catalog, Locks: n.Locks, Globals: n.Globals, Version: opts.Version,
+		Catalog: n.Catalog, Locks: n.Locks, Globals: n.Globals, Version: opts.Version, SecureFilePriv: cfg.Security.SecureFilePriv,
 		DDL: stmt.NewDDL(n.DDL), Checker: stmt.NewChecker(n.Catalog, check.Options{}),
 	}); err != nil {
 		return nil, fmt.Errorf("start the SQL engine: %w", err)

@@ -1,6 +1,8 @@
 package sql
 
 import (
+	"strings"
+
 	gms "github.com/dolthub/go-mysql-server/sql"
 	"github.com/pingcap/tidb/pkg/meta/model"
 	"github.com/pingcap/tidb/pkg/parser/mysql"
@@ -12,7 +14,19 @@ import (
 // provider shows the catalog's databases to go-mysql-server.
 type provider struct{ engine *Engine }
 
-var _ gms.DatabaseProvider = (*provider)(nil)
+var (
+	_ gms.DatabaseProvider = (*provider)(nil)
+	_ gms.FunctionProvider = (*provider)(nil)
+)
+
+// Function implements sql.FunctionProvider: functions in place of those of
+// go-mysql-server.
+func (p *provider) Function(_ *gms.Context, _, name string) (gms.Function, bool) {
+	if strings.EqualFold(name, loadFileName) {
+		return p.engine.files.function(), true
+	}
+	return nil, false
+}
 
 // schema returns the schema that the session's transaction has pinned, or else
 // the newest one.

@@ -33,6 +33,9 @@ type Options struct {
 	Checker stmt.Checker
 	// Version is the version of fastddl. Default "dev".
 	Version string
+	// SecureFilePriv is the folder in which statements may read and write files
+	// of the server. Default: they must not.
+	SecureFilePriv string
 }
 
 // EnsureDefaults fills in what is zero.
@@ -72,6 +75,7 @@ type Engine struct {
 	gms     *sqle.Engine
 	vars    *sysvar.Vars
 	stats   *statistics
+	files   serverFiles
 }
 
 // New returns an engine. It must be closed.
@@ -80,7 +84,7 @@ func New(ctx context.Context, opts Options) (*Engine, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}
-	vars, err := sysvar.Register(sysvar.Options{Globals: opts.Globals, Store: opts.Catalog, Version: opts.Version})
+	vars, err := sysvar.Register(sysvar.Options{Globals: opts.Globals, Store: opts.Catalog, Version: opts.Version, SecureFilePriv: opts.SecureFilePriv})
 	if err != nil {
 		return nil, err
 	}
@@ -96,9 +100,10 @@ func New(ctx context.Context, opts Options) (*Engine, error) {
 		vars:    vars,
 		stats:   newStatistics(opts.Catalog.Store()),
 	}
+	e.files = serverFiles{engine: e, dir: opts.SecureFilePriv}
 	overrides := gms.EngineOverrides{Builder: gms.BuilderOverrides{Parser: &observingParser{Parser: parser}}}
 	a := analyzer.NewBuilder(&provider{e}).AddOverrides(overrides).Build()
-	a.ExecBuilder = rowexec.NewBuilder(&execBuilder{}, overrides)
+	a.ExecBuilder = rowexec.NewBuilder(&execBuilder{e.files}, overrides)
 	e.gms = sqle.New(a, &sqle.Config{})
 	a.Catalog.InfoSchema = e.informationSchema(a.Catalog.InfoSchema)
 	if err := e.loadUsers(ctx); err != nil {

@@ -6,13 +6,16 @@ import (
 )
 
 // execBuilder executes the plan nodes that we do otherwise than go-mysql-server.
-type execBuilder struct{}
+type execBuilder struct{ files serverFiles }
 
 var _ gms.NodeExecBuilder = (*execBuilder)(nil)
 
 // Build implements sql.NodeExecBuilder. It returns nil for nodes that are
 // go-mysql-server's.
-func (*execBuilder) Build(ctx *gms.Context, node gms.Node, _ gms.Row) (gms.RowIter, error) {
+func (b *execBuilder) Build(ctx *gms.Context, node gms.Node, _ gms.Row) (gms.RowIter, error) {
+	if err := b.files.check(ctx, node); err != nil {
+		return nil, err
+	}
 	switch n := node.(type) {
 	case *plan.ShowCreateTable:
 		return showCreateTable(ctx, n)

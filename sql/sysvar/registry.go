@@ -52,7 +52,7 @@ func Register(opts Options) (*Vars, error) {
 		process.registry, gms.SystemVariables = reg, reg
 	}
 	process.registry.newest.Store(vars)
-	if err := describe(process.registry.SystemVariableRegistry, opts.Version); err != nil {
+	if err := describe(process.registry.SystemVariableRegistry, opts); err != nil {
 		return nil, fmt.Errorf("sysvar: %w", err)
 	}
 	return vars, nil

@@ -30,10 +30,20 @@ func repair(base gms.SystemVariableRegistry) {
 }
 
 // describe sets the variables that describe this server.
-func describe(base gms.SystemVariableRegistry, version string) error {
+func describe(base gms.SystemVariableRegistry, opts Options) error {
+	const secureFilePriv = "secure_file_priv"
+	// As shipped it cannot be NULL, which says that no file is accessible.
+	files := &gms.MysqlSystemVariable{
+		Name: secureFilePriv, Scope: gms.GetMysqlScope(gms.SystemVariableScope_Global),
+		Type: types.NewSystemStringType(secureFilePriv),
+	}
+	if opts.SecureFilePriv != "" {
+		files.Default = opts.SecureFilePriv
+	}
+	base.AddSystemVariables([]gms.SystemVariable{files})
 	return base.AssignValues(map[string]any{
-		"version":         ServerVersion(version),
-		"version_comment": "fastddl " + version,
+		"version":         ServerVersion(opts.Version),
+		"version_comment": "fastddl " + opts.Version,
 		// Names are stored as given and compared in lower case, as in TiDB.
 		"lower_case_table_names": int64(2),
 	})

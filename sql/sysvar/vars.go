@@ -35,6 +35,8 @@ type Options struct {
 	Store Store
 	// Version is the version of fastddl. Default "dev".
 	Version string
+	// SecureFilePriv is the value of secure_file_priv; empty is NULL.
+	SecureFilePriv string
 }
 
 // EnsureDefaults fills in what is zero.
