@@ -5,8 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -345,6 +349,59 @@ func TestImportFails(t *testing.T) {
 	require.Empty(t, rawVersions(t, s))
 	require.NoError(t, s.Import(t.Context(), []kv.ImportUnit{u}), "again after a failure")
 	require.Empty(t, left())
+	require.Equal(t, []version2{{"a", "1"}}, values(t, s))
+}
+
+// TestImportFromAnotherFileSystem: a file that cannot be linked is copied; when
+// the disk is full meanwhile, nothing of the copy stays.
+func TestImportFromAnotherFileSystem(t *testing.T) {
+	var full atomic.Bool
+	mem := vfs.NewMem()
+	fsys := errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		switch {
+		case op.Kind == errorfs.OpLink && strings.HasPrefix(op.Path, "tmp/"):
+			return &os.LinkError{Op: "link", Old: op.Path, Err: syscall.EXDEV}
+		case full.Load() && op.Kind == errorfs.OpFileWrite && strings.HasPrefix(op.Path, "db/"):
+			return syscall.ENOSPC
+		}
+		return nil
+	}))
+	s := open(t, "db", Options{FS: fsys})
+	unit := func(key string) kv.ImportUnit {
+		version, err := s.CurrentTS(t.Context())
+		require.NoError(t, err)
+		w, err := s.NewImportWriter(t.Context(), kv.ImportOptions{Dir: "tmp", Version: version})
+		require.NoError(t, err)
+		require.NoError(t, w.Add([]byte(key), []byte("1")))
+		u, err := w.Finish(t.Context())
+		require.NoError(t, err)
+		return u
+	}
+	files := func(dir string) []string {
+		names, err := mem.List(dir)
+		require.NoError(t, err)
+		slices.Sort(names)
+		return names
+	}
+	u := unit("a")
+	before := files("db")
+	full.Store(true)
+	require.ErrorIs(t, s.Import(t.Context(), []kv.ImportUnit{u}), syscall.ENOSPC)
+	require.Equal(t, before, files("db"))
+	require.Empty(t, files("db/"+importDir))
+	require.Len(t, files("tmp"), 1)
+
+	full.Store(false)
+	require.NoError(t, s.Import(t.Context(), []kv.ImportUnit{u}))
+	require.Equal(t, []version2{{"a", "1"}}, values(t, s))
+	require.Empty(t, files("tmp"))
+	require.Empty(t, files("db/"+importDir))
+
+	// What a crash leaves goes when the store is opened.
+	require.NoError(t, vfs.Copy(mem, "db/"+markerFile, "db/"+importDir+"/import-1-1.sst"))
+	require.NoError(t, s.Close())
+	s = open(t, "db", s.opts)
+	require.Empty(t, files("db/"+importDir))
 	require.Equal(t, []version2{{"a", "1"}}, values(t, s))
 }
 

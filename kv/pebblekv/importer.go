@@ -17,7 +17,12 @@ import (
 	"fastddl/kv"
 )
 
-const bottomLevel = 6
+const (
+	bottomLevel = 6
+	// importDir is the folder in the store's for import files that come from
+	// another file system.
+	importDir = "imports"
+)
 
 var (
 	errImportOrder     = errors.New("pebblekv: import keys must increase strictly")
@@ -180,6 +185,42 @@ func (u *importUnit) Discard() error {
 	return nil
 }
 
+// bringHome makes sure that the unit's file can be linked into the store: a file
+// on another file system is copied into the store's folder. The engine would copy
+// it too, but leave half of it behind when the disk is full.
+func (u *importUnit) bringHome() error {
+	home := filepath.Join(u.store.dir, importDir, filepath.Base(u.path))
+	if u.path == home {
+		return nil
+	}
+	fsys := u.store.fs
+	err := fsys.Link(u.path, home)
+	if err == nil {
+		return removeIfExists(fsys, home)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("pebblekv: importing %s: %w", u.path, err)
+	}
+	if err := vfs.Copy(fsys, u.path, home); err != nil {
+		return errors.Join(fmt.Errorf("pebblekv: copying %s into the store: %w", u.path, err), removeIfExists(fsys, home))
+	}
+	away := u.path
+	u.path = home
+	return removeIfExists(fsys, away)
+}
+
+// emptyImportDir makes the folder for bringHome, without what a crash left in it.
+func (s *Store) emptyImportDir() error {
+	dir := filepath.Join(s.dir, importDir)
+	if err := s.fs.RemoveAll(dir); err != nil {
+		return fmt.Errorf("pebblekv: emptying %s: %w", dir, err)
+	}
+	if err := s.fs.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("pebblekv: creating %s: %w", dir, err)
+	}
+	return nil
+}
+
 // Import implements kv.Store: all units are ingested in one step.
 func (s *Store) Import(ctx context.Context, units []kv.ImportUnit) error {
 	if err := s.enter(ctx); err != nil {
@@ -198,6 +239,9 @@ func (s *Store) Import(ctx context.Context, units []kv.ImportUnit) error {
 	oldest := fresh[0].version
 	paths := make([]string, len(fresh))
 	for i, u := range fresh {
+		if err := u.bringHome(); err != nil {
+			return err
+		}
 		oldest = min(oldest, u.version)
 		paths[i] = u.path
 	}

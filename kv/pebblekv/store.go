@@ -67,6 +67,9 @@ func Open(path string, opts Options) (*Store, error) {
 		return nil, err
 	}
 	s.lock = lock
+	if err := s.emptyImportDir(); err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
 	if err := s.openEngine(); err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
