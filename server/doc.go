@@ -19,6 +19,13 @@
 //     an error; the job itself goes on at the next start.
 //  4. Statements that still run are killed, and the engine and store close.
 //
+// # Lost clients
+//
+// An idle connection whose client goes away ends at once, and with it its
+// transaction. So does one in the middle of a statement, which is checked several
+// times a second, except for statements that wait for a DDL job: as in TiDB, the
+// job goes on to its end.
+//
 // # Observation
 //
 // Every typed event of the DDL components arrives at one listener that writes

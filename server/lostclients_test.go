@@ -3,13 +3,16 @@ package server
 import (
 	"context"
 	"crypto/tls"
+	"database/sql"
 	"net"
 	"runtime"
 	"testing"
 	"time"
 
 	"github.com/dolthub/vitess/go/mysql"
+	driver "github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 )
 
 // tcpPair returns the two ends of a TCP connection.
@@ -94,4 +97,58 @@ func TestStatementsOfLostClientsAreEnded(t *testing.T) {
 	for id := range ended {
 		require.EqualValues(t, 5, id, "jobs outlive their clients, and idle connections end by themselves")
 	}
+}
+
+// A DDL statement whose client is gone keeps neither the shutdown nor anything
+// of its own.
+func TestShutdownAfterClientsWereLost(t *testing.T) {
+	dir := t.TempDir()
+	run := func(lose bool) {
+		s, err := Start(t.Context(), Options{Config: testConfig(dir)})
+		require.NoError(t, err)
+		db := connect(t, s)
+		if !lose {
+			_, err := db.Exec("CREATE TABLE t (id INT PRIMARY KEY, a INT)")
+			require.NoError(t, err)
+		} else {
+			loseClients(t, s, db)
+		}
+		require.NoError(t, db.Close())
+		require.NoError(t, s.Shutdown(context.Background()))
+		require.Zero(t, s.Status().Connections)
+	}
+	run(false) // starts what libraries keep for the life of the process
+	before := goleak.IgnoreCurrent()
+	run(true)
+	goleak.VerifyNone(t, before)
+}
+
+// loseClients leaves an ALTER that waits for a transaction, without its client.
+func loseClients(t *testing.T, s *Server, db *sql.DB) {
+	db.SetMaxOpenConns(1)
+	for _, q := range []string{"BEGIN", "INSERT INTO t VALUES (1, 1)"} {
+		_, err := db.Exec(q)
+		require.NoError(t, err)
+	}
+
+	var socket net.Conn
+	cfg := clientConfig(s)
+	cfg.DialFunc = func(_ context.Context, network, addr string) (_ net.Conn, err error) {
+		socket, err = net.Dial(network, addr)
+		return socket, err
+	}
+	connector, err := driver.NewConnector(cfg)
+	require.NoError(t, err)
+	lost := sql.OpenDB(connector)
+	require.NoError(t, lost.Ping())
+	altered := make(chan error, 1)
+	go func() {
+		_, err := lost.Exec("ALTER TABLE t ADD INDEX a (a)")
+		altered <- err
+	}()
+	require.Eventually(t, func() bool { return len(s.node.Locks.Blockers()) == 1 }, 10*time.Second, time.Millisecond)
+	require.NoError(t, socket.Close())
+	require.Error(t, <-altered)
+	require.NoError(t, lost.Close())
+	require.Len(t, s.node.Locks.Blockers(), 1, "the job still waits")
 }

@@ -24,12 +24,16 @@ func testConfig(dir string) config.Config {
 	return cfg
 }
 
-func connect(t *testing.T, s *Server) *sql.DB {
-	t.Helper()
+func clientConfig(s *Server) *mysql.Config {
 	cfg := mysql.NewConfig()
 	cfg.Net, cfg.Addr, cfg.User, cfg.DBName = "tcp", s.Addr().String(), "root", "test"
 	cfg.Logger = &mysql.NopLogger{}
-	connector, err := mysql.NewConnector(cfg)
+	return cfg
+}
+
+func connect(t *testing.T, s *Server) *sql.DB {
+	t.Helper()
+	connector, err := mysql.NewConnector(clientConfig(s))
 	require.NoError(t, err)
 	return sql.OpenDB(connector)
 }

@@ -30,6 +30,14 @@
 // it, and the set Wait has collected can only shrink: it is never necessary to
 // look again.
 //
+// # Idle blockers
+//
+// While an owner waits, it can end the sessions of transactions that have run no
+// statement for a time ([Options.IdleTimeout]). It looks at the same transactions
+// that it waits for, so readers and those bound to the current version are never
+// ended; and the session itself decides whether it is idle, under the lock with
+// which it begins statements, so that no statement is cut off.
+//
 // # With the metadata lock off
 //
 // tidb_enable_metadata_lock=OFF turns waiting into refusing: instead of waiting
