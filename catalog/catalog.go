@@ -11,6 +11,7 @@ import (
 	"github.com/pingcap/tidb/pkg/parser/mysql"
 	"github.com/pingcap/tidb/pkg/util/collate"
 
+	"fastddl/generated"
 	"fastddl/internal/errs"
 	"fastddl/kv"
 )
@@ -29,6 +30,7 @@ const bootstrapVersion = 218
 // concurrently.
 type Catalog struct {
 	store   kv.Store
+	exprs   generated.Compiler
 	current atomic.Pointer[InfoSchema]
 
 	// updateMu makes this node's schema changes queue up here and not conflict
@@ -39,10 +41,22 @@ type Catalog struct {
 	autoIDs autoIDs
 }
 
+// Option is a choice made when a catalog is opened.
+type Option func(*Catalog)
+
+// WithExpressions says who understands the expressions of generated columns.
+// Without, tables that have such columns can be neither made nor used.
+func WithExpressions(c generated.Compiler) Option {
+	return func(cat *Catalog) { cat.exprs = c }
+}
+
 // Open loads the schema, and initialises an empty store with the databases
 // mysql and test.
-func Open(ctx context.Context, store kv.Store) (*Catalog, error) {
+func Open(ctx context.Context, store kv.Store, opts ...Option) (*Catalog, error) {
 	c := &Catalog{store: store}
+	for _, opt := range opts {
+		opt(c)
+	}
 	if err := c.bootstrap(ctx); err != nil {
 		return nil, fmt.Errorf("bootstrap catalog: %w", err)
 	}
@@ -167,7 +181,7 @@ func (c *Catalog) load(ctx context.Context, m *Mutation) (*InfoSchema, error) {
 	}
 	old := c.Current()
 	if old == nil {
-		return loadAll(ctx, m, version)
+		return c.loadAll(ctx, m, version)
 	}
 	is := old
 	for v := old.version + 1; v <= version; v++ {
@@ -176,7 +190,7 @@ func (c *Catalog) load(ctx context.Context, m *Mutation) (*InfoSchema, error) {
 			return nil, err
 		}
 		if diff == nil || diff.RegenerateSchemaMap {
-			return loadAll(ctx, m, version)
+			return c.loadAll(ctx, m, version)
 		}
 		if is, err = is.apply(m, diff); err != nil {
 			return nil, err
@@ -185,8 +199,8 @@ func (c *Catalog) load(ctx context.Context, m *Mutation) (*InfoSchema, error) {
 	return is, nil
 }
 
-func loadAll(ctx context.Context, m *Mutation, version int64) (*InfoSchema, error) {
-	is := newInfoSchema(version)
+func (c *Catalog) loadAll(ctx context.Context, m *Mutation, version int64) (*InfoSchema, error) {
+	is := newInfoSchema(version, c.exprs)
 	dbs, err := m.ListDatabases()
 	if err != nil {
 		return nil, err

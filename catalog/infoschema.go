@@ -9,6 +9,8 @@ import (
 	"sync"
 
 	"github.com/pingcap/tidb/pkg/meta/model"
+
+	"fastddl/generated"
 )
 
 // Table is one table's definition at a schema version. It is immutable, and so
@@ -18,6 +20,9 @@ type Table struct {
 	Info *model.TableInfo
 	// SchemaVersion is the version at which this table last changed.
 	SchemaVersion int64
+	// Expressions understands the expressions of generated columns; nil if the
+	// catalog was opened without.
+	Expressions generated.Compiler
 
 	derived sync.Map
 }
@@ -37,6 +42,7 @@ func (t *Table) Derived(key any, build func(*Table) any) any {
 // case-insensitively.
 type InfoSchema struct {
 	version int64
+	exprs   generated.Compiler
 	dbs     map[string]*schema
 	byDBID  map[int64]*schema
 	byID    map[int64]*Table
@@ -49,6 +55,10 @@ type schema struct {
 
 // Version is the schema version.
 func (is *InfoSchema) Version() int64 { return is.version }
+
+// Expressions understands the expressions of generated columns; nil if the
+// catalog was opened without.
+func (is *InfoSchema) Expressions() generated.Compiler { return is.exprs }
 
 // Schema returns a database.
 func (is *InfoSchema) Schema(name string) (*model.DBInfo, bool) {
@@ -106,9 +116,10 @@ func (is *InfoSchema) Tables(db string) []*Table {
 	})
 }
 
-func newInfoSchema(version int64) *InfoSchema {
+func newInfoSchema(version int64, exprs generated.Compiler) *InfoSchema {
 	return &InfoSchema{
 		version: version,
+		exprs:   exprs,
 		dbs:     make(map[string]*schema),
 		byDBID:  make(map[int64]*schema),
 		byID:    make(map[int64]*Table),
@@ -121,6 +132,7 @@ func newInfoSchema(version int64) *InfoSchema {
 func (is *InfoSchema) next(version int64) *InfoSchema {
 	return &InfoSchema{
 		version: version,
+		exprs:   is.exprs,
 		dbs:     maps.Clone(is.dbs),
 		byDBID:  maps.Clone(is.byDBID),
 		byID:    maps.Clone(is.byID),
@@ -137,7 +149,7 @@ func (is *InfoSchema) putDB(info *model.DBInfo) {
 	s := &schema{info: info, tables: make(map[string]*Table)}
 	if old, ok := is.byDBID[info.ID]; ok {
 		for name, t := range old.tables {
-			moved := &Table{DB: info, Info: t.Info, SchemaVersion: t.SchemaVersion}
+			moved := &Table{DB: info, Info: t.Info, SchemaVersion: t.SchemaVersion, Expressions: t.Expressions}
 			s.tables[name] = moved
 			is.byID[t.Info.ID] = moved
 		}
@@ -164,7 +176,7 @@ func (is *InfoSchema) putTable(dbID int64, info *model.TableInfo) error {
 	is.dropTable(info.ID)
 	s := is.byDBID[dbID] // dropTable may have replaced it
 	info.DBID = dbID
-	t := &Table{DB: s.info, Info: info, SchemaVersion: is.version}
+	t := &Table{DB: s.info, Info: info, SchemaVersion: is.version, Expressions: is.exprs}
 	tables := maps.Clone(s.tables)
 	tables[info.Name.L] = t
 	is.replaceDB(&schema{info: s.info, tables: tables})
