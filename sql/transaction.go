@@ -218,7 +218,7 @@ const rowFlags = mysql.NotNullFlag | mysql.PriKeyFlag | mysql.AutoIncrementFlag 
 // sameRow says whether the rows of two versions of a table look the same to a
 // statement.
 func sameRow(a, b *model.TableInfo) bool {
-	x, y := a.Cols(), b.Cols()
+	x, y := table.VisibleColumns(a), table.VisibleColumns(b)
 	if len(x) != len(y) {
 		return false
 	}

@@ -59,7 +59,7 @@ func TestEntriesEqualTiDBs(t *testing.T) {
 			restored = tables.TryGetHandleRestoredDataWrapper(b.info, full, nil, idx)
 		}
 		tidx := tables.NewIndex(b.info.ID, b.info, idx)
-		gen := tidx.GenIndexKVIter(errctx.StrictNoWarningContext, time.UTC, newIndex(b.info, idx).values(full), h, restored)
+		gen := tidx.GenIndexKVIter(errctx.StrictNoWarningContext, time.UTC, tbl.newIndex(idx).values(full), h, restored)
 		require.True(t, gen.Valid())
 		key, value, distinct, err := gen.Next(nil, nil)
 		require.NoError(t, err)

@@ -1,7 +1,8 @@
 // Package table turns rows into keys and values and back, in TiDB's encoding,
 // and is the one place where DML maintains indexes.
 //
-// Rows are slices of datums in the order of the table's public columns.
+// Rows are slices of datums in the order of the table's visible columns: public
+// ones, without the hidden columns that the expressions of indexes are.
 // TIMESTAMP datums are in UTC. Strings need not carry their column's
 // collation: encoding takes it from the column.
 //
@@ -27,6 +28,11 @@
 //
 // While a primary key is being added its nullable columns carry
 // mysql.PreventNullInsertFlag: no write brings a NULL into them any more.
+//
+// Generated columns are computed here, whatever a caller gives for them: STORED
+// ones when a row is written, virtual ones when a row is read or an entry made. An
+// expression that has no value for a row refuses the row. A row that has none in
+// an index being built has no entry in it, so it can be changed and deleted.
 //
 // Columns that are not public yet, or not any more, are kept in a row that is
 // written: an update carries their stored values over, an insert gives them

@@ -13,6 +13,7 @@ import (
 	"github.com/pingcap/tidb/pkg/types"
 
 	"fastddl/catalog"
+	"fastddl/generated/generatedtest"
 	"fastddl/kv"
 )
 
@@ -136,6 +137,23 @@ func (b *tableBuilder) column(name string, ft *types.FieldType) *tableBuilder {
 	return b
 }
 
+// generated makes the column added last one that is computed from others.
+func (b *tableBuilder) generated(expr string, stored bool, from ...string) *tableBuilder {
+	col := b.info.Columns[len(b.info.Columns)-1]
+	col.GeneratedExprString, col.GeneratedStored, col.Dependences = expr, stored, make(map[string]struct{})
+	for _, name := range from {
+		col.Dependences[name] = struct{}{}
+	}
+	return b
+}
+
+// hidden makes the column added last the key part of an expression index.
+func (b *tableBuilder) hidden(expr string, state model.SchemaState, from ...string) *tableBuilder {
+	col := b.info.Columns[len(b.info.Columns)-1]
+	col.Hidden, col.State = true, state
+	return b.generated(expr, false, from...)
+}
+
 func (b *tableBuilder) index(name string, unique bool, state model.SchemaState, cols ...*model.IndexColumn) *tableBuilder {
 	b.info.MaxIndexID++
 	b.info.Indices = append(b.info.Indices, &model.IndexInfo{
@@ -161,6 +179,14 @@ func (b *tableBuilder) clustered(cols ...*model.IndexColumn) *tableBuilder {
 }
 
 func (b *tableBuilder) table(t testing.TB) *Table {
+	t.Helper()
+	return Of(&catalog.Table{
+		DB: &model.DBInfo{ID: 1, Name: pmodel.NewCIStr("test")}, Info: b.info, Expressions: generatedtest.Compiler{},
+	})
+}
+
+// tableWithout is the table where nobody can compute expressions.
+func (b *tableBuilder) tableWithout(t testing.TB) *Table {
 	t.Helper()
 	return Of(&catalog.Table{DB: &model.DBInfo{ID: 1, Name: pmodel.NewCIStr("test")}, Info: b.info})
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/pingcap/tidb/pkg/util/collate"
 	"github.com/pingcap/tidb/pkg/util/stringutil"
 
+	"fastddl/generated"
 	"fastddl/kv"
 )
 
@@ -21,10 +22,17 @@ import (
 type index struct {
 	info             *model.IndexInfo
 	needRestoredData bool
+	// computed computes the index's columns that rows do not hold; nil if there
+	// are none.
+	computed *generated.Plan
 }
 
-func newIndex(tbl *model.TableInfo, info *model.IndexInfo) *index {
-	return &index{info: info, needRestoredData: NeedRestoredData(tbl, info)}
+func (t *Table) newIndex(info *model.IndexInfo) *index {
+	offsets := make([]int, len(info.Columns))
+	for i, col := range info.Columns {
+		offsets[i] = col.Offset
+	}
+	return &index{info: info, needRestoredData: NeedRestoredData(t.meta, info), computed: t.generated.Virtual(offsets)}
 }
 
 // puts and deletes say what DML does to an index in its schema state.
@@ -107,11 +115,16 @@ func (t *Table) IndexEntry(idx *model.IndexInfo, row []types.Datum, h tkv.Handle
 	if err != nil {
 		return nil, nil, false, err
 	}
-	e, err := t.entry(newIndex(t.meta, idx), full, h)
+	e, err := t.entry(t.newIndex(idx), full, h)
 	return e.key, e.value, e.distinct, err
 }
 
+// entry returns the entry of a row. It sets the virtual columns of the index in
+// the row.
 func (t *Table) entry(x *index, row []types.Datum, h tkv.Handle) (indexEntry, error) {
+	if err := x.computed.Fill(row); err != nil {
+		return indexEntry{}, err
+	}
 	values := x.values(row)
 	// GenIndexKey truncates the values to the index's prefix lengths.
 	key, distinct, err := tablecodec.GenIndexKey(time.UTC, t.meta, x.info, t.meta.ID, values, h, nil)
@@ -124,6 +137,27 @@ func (t *Table) entry(x *index, row []types.Datum, h tkv.Handle) (indexEntry, er
 		return indexEntry{}, fmt.Errorf("encode value of index %s: %w", x.info.Name.O, err)
 	}
 	return indexEntry{key, value, distinct}, nil
+}
+
+// newEntry returns the entry that a row which replaces another is to have: none
+// where an expression has no value for it in an index that takes no entries yet.
+func (t *Table) newEntry(x *index, row []types.Datum, h tkv.Handle) (indexEntry, error) {
+	if x.puts() {
+		return t.entry(x, row, h)
+	}
+	e, _, err := t.storedEntry(x, row, h)
+	return e, err
+}
+
+// storedEntry returns the entry that a row in the store has, if it has one: in an
+// index that is being built, a row for which an expression has no value has none.
+func (t *Table) storedEntry(x *index, row []types.Datum, h tkv.Handle) (e indexEntry, ok bool, err error) {
+	e, err = t.entry(x, row, h)
+	var noValue *generated.ValueError
+	if x.info.State != model.StatePublic && errors.As(err, &noValue) {
+		return indexEntry{}, false, nil
+	}
+	return e, err == nil, err
 }
 
 func (x *index) values(row []types.Datum) []types.Datum {

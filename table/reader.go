@@ -20,10 +20,14 @@ import (
 // Reader reads some columns of a table's rows through a snapshot or a
 // transaction. It must be used by one goroutine at a time.
 type Reader struct {
-	table   *Table
-	kv      kv.Retriever
-	loc     *time.Location
-	cols    []*model.ColumnInfo
+	table *Table
+	kv    kv.Retriever
+	loc   *time.Location
+	cols  []*model.ColumnInfo
+	// computed computes the virtual columns among cols; nil if there are none.
+	computed *computedColumns
+
+	// fields and decoder belong to the columns that are read from rows.
 	fields  []*types.FieldType
 	decoder *rowcodec.ChunkDecoder
 
@@ -53,7 +57,11 @@ func (t *Table) Reader(r kv.Retriever, cols []int, loc *time.Location) *Reader {
 			rd.cols[i] = t.public[off]
 		}
 	}
-	rd.fields, rd.decoder = t.newDecoder(rd.cols, rd.loc)
+	stored, loc := rd.cols, rd.loc
+	if rd.computed = newComputedColumns(rd); rd.computed != nil {
+		stored, loc = rd.computed.inputs, time.UTC
+	}
+	rd.fields, rd.decoder = t.newDecoder(stored, loc)
 	return rd
 }
 
@@ -115,7 +123,15 @@ func (rd *Reader) Get(ctx context.Context, h tkv.Handle) ([]types.Datum, error) 
 }
 
 func (rd *Reader) decode(h tkv.Handle, value []byte, row []types.Datum) ([]types.Datum, error) {
-	if len(rd.cols) == 0 {
+	if rd.computed != nil {
+		return rd.computed.decode(h, value, row)
+	}
+	return rd.decodeStored(h, value, row)
+}
+
+// decodeStored sets row to the columns that are read from a row.
+func (rd *Reader) decodeStored(h tkv.Handle, value []byte, row []types.Datum) ([]types.Datum, error) {
+	if len(rd.fields) == 0 {
 		return row, nil
 	}
 	if rd.room == 0 {

@@ -26,7 +26,7 @@ type AddOptions struct {
 // *DuplicateError if a unique key is taken, with a *NullError if a column that
 // is becoming NOT NULL has no value, and then writes nothing.
 func (t *Table) AddRecord(ctx context.Context, txn kv.Txn, row []types.Datum, opts AddOptions) (tkv.Handle, error) {
-	full, err := t.fullRow(row, t.defaults)
+	full, err := t.newRow(row, t.defaults)
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +61,7 @@ func (t *Table) UpdateRecord(ctx context.Context, txn kv.Txn, h tkv.Handle, old,
 	if err != nil {
 		return nil, err
 	}
-	newFull, err := t.fullRow(new, hidden)
+	newFull, err := t.newRow(new, hidden)
 	if err != nil {
 		return nil, err
 	}
@@ -78,6 +78,16 @@ func (t *Table) UpdateRecord(ctx context.Context, txn kv.Txn, h tkv.Handle, old,
 		return newHandle, t.move(ctx, txn, h, newHandle, oldFull, newFull)
 	}
 	return h, t.replace(ctx, txn, h, oldFull, newFull)
+}
+
+// newRow returns a row that is going to be written, over all columns of the
+// definition. What a caller gives for generated columns does not count.
+func (t *Table) newRow(public, hidden []types.Datum) ([]types.Datum, error) {
+	row, err := t.fullRow(public, hidden)
+	if err != nil {
+		return nil, err
+	}
+	return row, t.onWrite.Fill(row)
 }
 
 // checkNewNulls fails with a *NullError if new has a NULL that old, which is nil
@@ -133,7 +143,7 @@ func (t *Table) checkHandle(ctx context.Context, txn kv.Txn, h tkv.Handle, row [
 	if t.meta.PKIsHandle {
 		values = append(values, row[t.pkOffset])
 	} else {
-		values = newIndex(t.meta, t.pk).values(row)
+		values = t.newIndex(t.pk).values(row)
 	}
 	return t.duplicateError(ctx, txn, t.pk, values, h)
 }
@@ -172,17 +182,18 @@ func (t *Table) replace(ctx context.Context, txn kv.Txn, h tkv.Handle, old, new 
 	type change struct {
 		x        *index
 		old, new indexEntry
+		had      bool
 	}
 	var changes []change
 	for _, x := range t.indexes {
 		if !x.deletes() {
 			continue
 		}
-		oldEntry, err := t.entry(x, old, h)
+		oldEntry, had, err := t.storedEntry(x, old, h)
 		if err != nil {
 			return err
 		}
-		newEntry, err := t.entry(x, new, h)
+		newEntry, err := t.newEntry(x, new, h)
 		if err != nil {
 			return err
 		}
@@ -194,14 +205,16 @@ func (t *Table) replace(ctx context.Context, txn kv.Txn, h tkv.Handle, old, new 
 				return err
 			}
 		}
-		changes = append(changes, change{x, oldEntry, newEntry})
+		changes = append(changes, change{x, oldEntry, newEntry, had})
 	}
 	if err := t.putRow(txn, h, new); err != nil {
 		return err
 	}
 	for _, c := range changes {
-		if err := t.deleteEntry(txn, c.x, c.old); err != nil {
-			return err
+		if c.had {
+			if err := t.deleteEntry(txn, c.x, c.old); err != nil {
+				return err
+			}
 		}
 		if !c.x.puts() {
 			continue
@@ -238,9 +251,12 @@ func (t *Table) remove(txn kv.Txn, h tkv.Handle, row []types.Datum) error {
 		if !x.deletes() {
 			continue
 		}
-		e, err := t.entry(x, row, h)
+		e, ok, err := t.storedEntry(x, row, h)
 		if err != nil {
 			return err
+		}
+		if !ok {
+			continue
 		}
 		if err := t.deleteEntry(txn, x, e); err != nil {
 			return err
@@ -273,7 +289,7 @@ func (t *Table) putRow(txn kv.Txn, h tkv.Handle, row []types.Datum) error {
 
 // EncodeRow returns the stored value of a row with public columns only.
 func (t *Table) EncodeRow(row []types.Datum) ([]byte, error) {
-	full, err := t.fullRow(row, t.defaults)
+	full, err := t.newRow(row, t.defaults)
 	if err != nil {
 		return nil, err
 	}
@@ -301,7 +317,7 @@ func (t *Table) encodeRow(enc *rowEncoder, row []types.Datum) ([]byte, error) {
 // rules are TiDB's: columns that the handle restores are left out, and NULLs
 // that a missing column would read as.
 func (t *Table) stored(col *model.ColumnInfo, value *types.Datum) bool {
-	if col.State == model.StateNone || col.State == model.StateDeleteOnly {
+	if col.State == model.StateNone || col.State == model.StateDeleteOnly || col.IsVirtualGenerated() {
 		return false
 	}
 	if col.Offset == t.pkOffset {

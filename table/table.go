@@ -11,6 +11,7 @@ import (
 	"github.com/pingcap/tidb/pkg/util/rowcodec"
 
 	"fastddl/catalog"
+	"fastddl/generated"
 	"fastddl/kv"
 )
 
@@ -34,8 +35,12 @@ type Table struct {
 	// pkOffset is the offset of the integer handle column, -1 if there is none.
 	pkOffset int
 	indexes  []*index
-	// hasHiddenCols says that some columns are writable but not public.
+	// hasHiddenCols says that rows hold columns that are writable but not public.
 	hasHiddenCols bool
+	// generated are the generated columns, nil if there are none; onWrite computes
+	// those that rows hold.
+	generated *generated.Columns
+	onWrite   *generated.Plan
 	// notNull are the columns that take no new NULL because a job makes them
 	// NOT NULL; what is NOT NULL already is checked before it gets here.
 	notNull []*model.ColumnInfo
@@ -51,8 +56,9 @@ func Of(t *catalog.Table) *Table {
 
 func newTable(c *catalog.Table) *Table {
 	info := c.Info
-	t := &Table{catalog: c, meta: info, public: info.Cols(), pkOffset: -1}
-	t.hasHiddenCols = len(t.public) < len(info.Columns)
+	t := &Table{catalog: c, meta: info, public: VisibleColumns(info), pkOffset: -1}
+	t.generated, t.err = generated.Compile(info, c.Expressions)
+	t.onWrite = t.generated.Stored()
 	t.defaults = make([]types.Datum, len(info.Columns))
 	for i, col := range info.Columns {
 		d, err := OriginDefault(col)
@@ -60,6 +66,7 @@ func newTable(c *catalog.Table) *Table {
 			t.err = fmt.Errorf("origin default of column %s: %w", col.Name.O, err)
 		}
 		t.defaults[i] = d
+		t.hasHiddenCols = t.hasHiddenCols || col.State != model.StatePublic && !col.IsVirtualGenerated()
 		if mysql.HasPreventNullInsertFlag(col.GetFlag()) {
 			t.notNull = append(t.notNull, col)
 		}
@@ -68,7 +75,9 @@ func newTable(c *catalog.Table) *Table {
 			t.pkOffset = i
 			t.handleColIDs = []int64{col.ID}
 		}
-		t.rowCols = append(t.rowCols, rowcodec.ColInfo{ID: col.ID, IsPKHandle: isHandle, Ft: &col.FieldType})
+		t.rowCols = append(t.rowCols, rowcodec.ColInfo{
+			ID: col.ID, IsPKHandle: isHandle, VirtualGenCol: col.IsVirtualGenerated(), Ft: &col.FieldType,
+		})
 	}
 	for _, idx := range info.Indices {
 		if idx.Primary {
@@ -80,7 +89,7 @@ func newTable(c *catalog.Table) *Table {
 			}
 			continue
 		}
-		t.indexes = append(t.indexes, newIndex(info, idx))
+		t.indexes = append(t.indexes, t.newIndex(idx))
 	}
 	return t
 }
@@ -91,7 +100,13 @@ func (t *Table) Meta() *model.TableInfo { return t.meta }
 // Catalog returns the catalog's entry for the table.
 func (t *Table) Catalog() *catalog.Table { return t.catalog }
 
-// Columns returns the public columns in schema order: the columns of a row.
+// VisibleColumns are the public columns in schema order, but for the hidden ones
+// of expression indexes.
+func VisibleColumns(info *model.TableInfo) []*model.ColumnInfo {
+	return slices.DeleteFunc(info.Cols(), func(col *model.ColumnInfo) bool { return col.Hidden })
+}
+
+// Columns returns the visible columns in schema order: the columns of a row.
 func (t *Table) Columns() []*model.ColumnInfo { return t.public }
 
 // HandleColumnIDs returns the IDs of the columns the handle is made of, in key
