@@ -1,0 +1,112 @@
+package backfill
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/pingcap/tidb/pkg/tablecodec"
+	"github.com/stretchr/testify/require"
+
+	"fastddl/config"
+	"fastddl/ingest"
+)
+
+// Rows with equal values lie far from each other: in ranges that two workers
+// read side by side, in memory or in different runs.
+func TestDuplicatesInDifferentRanges(t *testing.T) {
+	const rows = 3000
+	f := newDuplicatesFixture(t, rows)
+	f.put(10, -1)
+	f.put(rows-10, -1)
+	f.put(20, -2)
+	f.put(rows-20, -2)
+	f.put(40, -3)
+	f.put(rows/2, -3)
+	f.put(rows-30, -3)
+	f.put(50, nil)
+	f.put(rows-50, nil)
+	for name, memory := range map[string]string{"in memory": "0", "in runs": "1"} {
+		t.Run(name, func(t *testing.T) {
+			opts := f.options()
+			opts.Globals = config.NewGlobals()
+			set(t, opts.Globals, config.MemoryQuota, memory)
+			opts.TaskBytes, opts.BatchRows, opts.MaxWorkers = 1, 64, 2
+			var reading atomic.Int32
+			var together atomic.Bool
+			opts.Store = &faultyStore{Store: f.store, onScan: func(int64) error {
+				if reading.Add(1) > 1 {
+					together.Store(true)
+				}
+				defer reading.Add(-1)
+				time.Sleep(2 * time.Millisecond) // so that there is something left to share
+				return nil
+			}}
+			idx := indexOn(9, true, 1)
+			_, err := Run(f.ctx, opts, f.spec(idx))
+			requireHandles(t, err, [][]int64{{40, rows / 2, rows - 30}, {20, rows - 20}, {10, rows - 10}})
+			require.True(t, together.Load(), "two workers")
+			f.requireNoTempFiles()
+			f.dropIndex(idx)
+		})
+	}
+}
+
+// The rows are imported by different flushes.
+func TestDuplicatesInDifferentFlushes(t *testing.T) {
+	const rows = 3000
+	f := newDuplicatesFixture(t, rows)
+	f.put(rows-30, 40)
+	opts := f.options()
+	opts.BatchRows, opts.CheckpointInterval, opts.MaxWorkers = 64, time.Millisecond, 1
+	opts.Store = &faultyStore{Store: f.store, onScan: func(int64) error { time.Sleep(time.Millisecond); return nil }}
+	res, err := Run(f.ctx, opts, f.spec(indexOn(9, true, 1)))
+	requireHandles(t, err, [][]int64{{40, rows - 30}})
+	require.Greater(t, res.Flushes, 2)
+	f.requireNoTempFiles()
+}
+
+// The transactional build lists what the batch with the first duplicate has.
+func TestTransactionalListsDuplicatesOfABatch(t *testing.T) {
+	const rows = 200
+	f := newDuplicatesFixture(t, rows)
+	f.put(150, 3)
+	f.put(160, 2)
+	f.put(161, 2)
+	f.put(170, 170)
+	opts := f.options()
+	opts.Globals = config.NewGlobals()
+	set(t, opts.Globals, config.ReorgBatchSize, "64")
+	set(t, opts.Globals, config.ReorgWorkerCount, "1")
+	_, err := RunTransactional(f.ctx, opts, f.spec(indexOn(9, true, 1)))
+	requireHandles(t, err, [][]int64{{2, 160, 161}, {3, 150}})
+}
+
+// newDuplicatesFixture is plainTable with rows (i, i).
+func newDuplicatesFixture(t *testing.T, rows int64) *fixture {
+	table, kinds := plainTable()
+	f := newFixture(t, table, kinds)
+	for id := int64(1); id <= rows; id++ {
+		f.put(id, id)
+	}
+	return f
+}
+
+// requireHandles checks the handles of the groups of a DuplicateError.
+func requireHandles(t *testing.T, err error, want [][]int64) {
+	t.Helper()
+	var dup *ingest.DuplicateError
+	require.ErrorAs(t, err, &dup)
+	var got [][]int64
+	for _, g := range dup.Groups {
+		require.EqualValues(t, len(g.Values), g.Rows)
+		var handles []int64
+		for _, v := range g.Values {
+			h, err := tablecodec.DecodeHandleInIndexValue(v)
+			require.NoError(t, err)
+			handles = append(handles, h.IntValue())
+		}
+		got = append(got, handles)
+	}
+	require.Equal(t, want, got)
+}
