@@ -6,75 +6,129 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
+	"path/filepath"
+	"time"
 
 	"github.com/pingcap/tidb/pkg/meta/model"
 	"github.com/pingcap/tidb/pkg/tablecodec"
 
+	"fastddl/catalog"
+	"fastddl/check"
 	"fastddl/kv"
 	"fastddl/table"
 )
 
-// checkSnapshot compares what a snapshot at ts holds with the model: the rows,
-// and the entries of the given indexes, which must have been public at ts.
-func (n *node) checkSnapshot(ctx context.Context, name string, h *history, ts uint64, indexes []*model.IndexInfo) error {
-	entry, ok := n.catalog.Current().Table(dbName, name)
-	if !ok {
-		return fmt.Errorf("table %s is gone", name)
+// snapshot is a timestamp with the table as it was published then, so that all
+// its public indexes must equal the rows. Garbage collection is held at it.
+type snapshot struct {
+	ts    uint64
+	entry *catalog.Table
+	hold  kv.GCHold
+}
+
+// takeSnapshot takes a snapshot of now.
+func (tr *tableRun) takeSnapshot(ctx context.Context) (*snapshot, error) {
+	for {
+		schema := tr.node.catalog.Current()
+		ts, err := tr.node.store.CurrentTS(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if tr.node.catalog.Current() != schema {
+			continue
+		}
+		entry, ok := schema.Table(dbName, tr.name)
+		if !ok {
+			return nil, fmt.Errorf("table %s is gone", tr.name)
+		}
+		hold, err := tr.node.store.HoldGC(ctx, fmt.Sprintf("model/%s/%d", tr.name, ts), ts, time.Hour)
+		if errors.Is(err, kv.ErrSnapshotTooOld) {
+			// This goroutine was asleep for longer than versions are kept.
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		return &snapshot{ts, entry, hold}, nil
 	}
-	tbl := table.Of(entry)
-	snap, err := n.store.Snapshot(ctx, ts)
+}
+
+// check compares what a snapshot holds with the model: the rows, and the entries
+// of all public indexes. It may be called when the history has settled.
+func (s *snapshot) check(ctx context.Context, n *node, h *history) error {
+	tbl := table.Of(s.entry)
+	snap, err := n.store.Snapshot(ctx, s.ts)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = snap.Close() }()
-
-	wantEntries := make([]map[string]string, len(indexes))
-	for i := range wantEntries {
-		wantEntries[i] = make(map[string]string)
+	rows, entries, err := readRows(ctx, snap, tbl)
+	if err != nil {
+		return fmt.Errorf("%s: %w", s, err)
 	}
-	rows := make(map[string]string)
-	it, err := tbl.Reader(snap, nil, nil).Scan([]kv.KeyRange{tbl.RecordRange()}, false)
+	want, err := h.rowsAt(s.ts, s.entry)
 	if err != nil {
 		return err
+	}
+	if !maps.Equal(want, rows) {
+		return fmt.Errorf("%s: rows differ from the acknowledged commits: %s", s, difference(want, rows))
+	}
+	for i, idx := range tbl.PublicIndexes() {
+		got, err := readEntries(snap, tbl.IndexRange(idx))
+		if err != nil {
+			return err
+		}
+		if !maps.Equal(entries[i], got) {
+			return fmt.Errorf("%s: index %s (id %d) differs from the rows: %s",
+				s, idx.Name.O, idx.ID, difference(entries[i], got))
+		}
+	}
+	if err := check.Table(ctx, n.store, s.entry, s.ts, check.Options{Workers: 1}); err != nil {
+		return fmt.Errorf("%s: ADMIN CHECK TABLE: %w", s, err)
+	}
+	return nil
+}
+
+func (s *snapshot) String() string {
+	return fmt.Sprintf("table %s (schema version %d) at %d", s.entry.Info.Name.O, s.entry.SchemaVersion, s.ts)
+}
+
+// readRows returns the rows by handle and, for each public index, the entries
+// that they give.
+func readRows(ctx context.Context, r kv.Retriever, tbl *table.Table) (rows map[string]string, entries []map[string]string, err error) {
+	public := tbl.PublicIndexes()
+	rows, entries = make(map[string]string), make([]map[string]string, len(public))
+	for i := range entries {
+		entries[i] = make(map[string]string)
+	}
+	it, err := tbl.Reader(r, nil, nil).Scan([]kv.KeyRange{tbl.RecordRange()}, false)
+	if err != nil {
+		return nil, nil, err
 	}
 	defer func() { _ = it.Close() }()
 	for {
 		h, row, err := it.Next(ctx)
 		if errors.Is(err, io.EOF) {
-			break
+			return rows, entries, nil
 		}
 		if err != nil {
-			return err
+			return nil, nil, err
 		}
 		if rows[handleText(h)], err = rowText(row); err != nil {
-			return err
+			return nil, nil, err
 		}
-		for i, idx := range indexes {
+		for i, idx := range public {
 			key, value, _, err := tbl.IndexEntry(idx, row, h)
 			if err != nil {
-				return err
+				return nil, nil, err
 			}
-			if other, taken := wantEntries[i][string(key)]; taken {
-				return fmt.Errorf("table %s at %d: two rows have the key %x of unique index %s: %x and %x",
-					name, ts, key, idx.Name.O, other, value)
+			if other, taken := entries[i][string(key)]; taken {
+				return nil, nil, fmt.Errorf("two rows have the key %x of unique index %s: %x and %x", key, idx.Name.O, other, value)
 			}
-			wantEntries[i][string(key)] = string(value)
+			entries[i][string(key)] = string(value)
 		}
 	}
-	if want := h.rowsAt(ts); !maps.Equal(want, rows) {
-		return fmt.Errorf("table %s at %d: rows differ from the acknowledged commits: %s", name, ts, difference(want, rows))
-	}
-	for i, idx := range indexes {
-		got, err := readEntries(snap, table.IndexRange(tbl.Meta().ID, idx.ID))
-		if err != nil {
-			return err
-		}
-		if !maps.Equal(wantEntries[i], got) {
-			return fmt.Errorf("table %s at %d: index %s (id %d) differs from the rows: %s",
-				name, ts, idx.Name.O, idx.ID, difference(wantEntries[i], got))
-		}
-	}
-	return nil
 }
 
 func readEntries(r kv.Retriever, rng kv.KeyRange) (map[string]string, error) {
@@ -103,21 +157,48 @@ func difference(want, got map[string]string) string {
 	}
 	for k, v := range want {
 		if g, ok := got[k]; !ok {
-			report("\n  missing %x = %x", k, v)
+			report("\n  missing %x = %q", k, v)
 		} else if g != v {
-			report("\n  wrong %x = %x, want %x", k, g, v)
+			report("\n  wrong %x = %q, want %q", k, g, v)
 		}
 	}
 	for k, v := range got {
 		if _, ok := want[k]; !ok {
-			report("\n  unexpected %x = %x", k, v)
+			report("\n  unexpected %x = %q", k, v)
 		}
 	}
 	return fmt.Sprintf("%d of %d%s", n, len(want), text)
 }
 
-// checkNothingLeft verifies that nothing of dropped or rolled back indexes can
-// be read: no key under an index ID that the table does not have.
+// checkIndexesGone verifies that nothing can be read under the index IDs above
+// low, but for those that the table has: what a job that was undone had added is
+// gone when the job has ended.
+func (n *node) checkIndexesGone(ctx context.Context, tbl *model.TableInfo, low int64) error {
+	ts, err := n.store.CurrentTS(ctx)
+	if err != nil {
+		return err
+	}
+	snap, err := n.store.Snapshot(ctx, ts)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = snap.Close() }()
+	for id := low + 1; id <= tbl.MaxIndexID; id++ {
+		for what, rng := range map[string]kv.KeyRange{"entries": table.IndexRange(tbl.ID, id), "markers": table.MarkerRange(tbl.ID, id)} {
+			left, err := readEntries(snap, rng)
+			if err != nil {
+				return err
+			}
+			if len(left) > 0 {
+				return fmt.Errorf("table %s: %d %s of index %d are left", tbl.Name.O, len(left), what, id)
+			}
+		}
+	}
+	return nil
+}
+
+// checkNothingLeft verifies that nothing of dropped or undone indexes can be
+// read: no key under an index ID that the table does not have.
 func (n *node) checkNothingLeft(ctx context.Context, name string) error {
 	entry, ok := n.catalog.Current().Table(dbName, name)
 	if !ok {
@@ -154,4 +235,36 @@ func (n *node) checkNothingLeft(ctx context.Context, name string) error {
 		}
 	}
 	return nil
+}
+
+// checkQuiet verifies that no job is left, no hold and no file.
+func (n *node) checkQuiet(ctx context.Context) error {
+	holds, err := n.store.GCHolds(ctx)
+	if err != nil {
+		return err
+	}
+	if len(holds) > 0 {
+		return fmt.Errorf("holds on garbage collection are left: %v", holds)
+	}
+	if blockers := n.locks.Blockers(); len(blockers) > 0 {
+		return fmt.Errorf("waits for the metadata lock are left: %+v", blockers)
+	}
+	jobs, err := n.ddl.Jobs(ctx)
+	if err != nil {
+		return err
+	}
+	for _, j := range jobs {
+		if !ended(&j) {
+			return fmt.Errorf("a job is left: %+v", j)
+		}
+	}
+	return filepath.WalkDir(n.tempDir, func(path string, d os.DirEntry, err error) error {
+		if errors.Is(err, os.ErrNotExist) {
+			return nil
+		}
+		if err != nil || path == n.tempDir {
+			return err
+		}
+		return fmt.Errorf("left in the temp folder: %s", path)
+	})
 }
