@@ -10,6 +10,7 @@ import (
 	"github.com/pingcap/tidb/pkg/types"
 	"github.com/pingcap/tidb/pkg/util/rowcodec"
 
+	"fastddl/generated"
 	"fastddl/kv"
 	"fastddl/table"
 )
@@ -24,10 +25,14 @@ type projection struct {
 	defaults []types.Datum
 	handles  []int64
 	position map[int64]int // of a column ID in columns
+	// generated are the table's generated columns; nil if no index has a virtual
+	// one.
+	generated *generated.Columns
 }
 
-// newProjection returns the columns that the entries of the indexes consist of.
-func newProjection(table *model.TableInfo, indexes []*model.IndexInfo) (*projection, error) {
+// newProjection returns the columns that the entries of the indexes consist of,
+// or are computed from.
+func newProjection(table *model.TableInfo, indexes []*model.IndexInfo, exprs generated.Compiler) (*projection, error) {
 	if table.GetPartitionInfo() != nil {
 		return nil, fmt.Errorf("%w: partitioned table %s", ErrUnsupported, table.Name.O)
 	}
@@ -37,10 +42,8 @@ func newProjection(table *model.TableInfo, indexes []*model.IndexInfo) (*project
 		if idx.MVIndex || idx.Global || idx.VectorInfo != nil {
 			return nil, fmt.Errorf("%w: kind of index %s", ErrUnsupported, idx.Name.O)
 		}
-		for _, ic := range idx.Columns {
-			if err := p.add(table.Columns[ic.Offset]); err != nil {
-				return nil, fmt.Errorf("index %s: %w", idx.Name.O, err)
-			}
+		if err := p.addIndex(idx, exprs); err != nil {
+			return nil, fmt.Errorf("backfill: index %s: %w", idx.Name.O, err)
 		}
 	}
 	for _, col := range restoredHandleColumns(table) {
@@ -49,6 +52,29 @@ func newProjection(table *model.TableInfo, indexes []*model.IndexInfo) (*project
 		}
 	}
 	return p, nil
+}
+
+func (p *projection) addIndex(idx *model.IndexInfo, exprs generated.Compiler) (err error) {
+	if virtual := virtualColumns(p.table, idx); len(virtual) > 0 {
+		if p.generated == nil {
+			if p.generated, err = generated.Compile(p.table, exprs); err != nil {
+				return err
+			}
+		}
+		for _, at := range p.generated.Virtual(virtual).Inputs {
+			if err := p.add(p.table.Columns[at]); err != nil {
+				return err
+			}
+		}
+	}
+	for _, ic := range idx.Columns {
+		if col := p.table.Columns[ic.Offset]; !col.IsVirtualGenerated() {
+			if err := p.add(col); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func (p *projection) add(col *model.ColumnInfo) error {
@@ -60,7 +86,7 @@ func (p *projection) add(col *model.ColumnInfo) error {
 	}
 	def, err := table.OriginDefault(col)
 	if err != nil {
-		return fmt.Errorf("backfill: default value of column %s: %w", col.Name.O, err)
+		return fmt.Errorf("default value of column %s: %w", col.Name.O, err)
 	}
 	p.position[col.ID] = len(p.columns)
 	p.columns = append(p.columns, rowcodec.ColInfo{

@@ -23,16 +23,21 @@ type indexEncoder struct {
 	prefix []byte
 	keys   []keyColumn
 	value  valueEncoder
+	// computed computes the virtual columns; nil if there are none.
+	computed *computedColumns
 
 	batch *kv.RowBatch
 	buf   []byte
 }
 
 func newIndexEncoder(table *model.TableInfo, index *model.IndexInfo, p *projection) (*indexEncoder, error) {
-	e := &indexEncoder{index: index, prefix: indexPrefix(table.ID, index.ID)}
+	e := &indexEncoder{index: index, prefix: indexPrefix(table.ID, index.ID), computed: newComputedColumns(index, p)}
 	for _, ic := range index.Columns {
 		info := table.Columns[ic.Offset]
 		position, ok := p.position[info.ID]
+		if info.IsVirtualGenerated() {
+			position, ok = e.computed.position(ic.Offset), true
+		}
 		if !ok {
 			return nil, fmt.Errorf("backfill: column %s of index %s is not scanned", info.Name.O, index.Name.O)
 		}
@@ -46,12 +51,21 @@ func newIndexEncoder(table *model.TableInfo, index *model.IndexInfo, p *projecti
 	return e, nil
 }
 
-// bind makes the encoder read from b.
-func (e *indexEncoder) bind(b *kv.RowBatch) {
+// bind makes the encoder read from b. It fails if an expression of the index has
+// no value for one of the rows.
+func (e *indexEncoder) bind(b *kv.RowBatch) error {
 	e.batch = b
-	for i := range e.keys {
-		e.keys[i].bind(b.Rows)
+	if e.computed != nil {
+		row, err := e.computed.extend(b)
+		if err != nil {
+			return e.fail(row, err)
+		}
+		e.batch = &e.computed.batch
 	}
+	for i := range e.keys {
+		e.keys[i].bind(e.batch.Rows)
+	}
+	return nil
 }
 
 // entry encodes the entry of row i: the key without the index prefix, klen

@@ -315,7 +315,7 @@ func TestEncodingEqualsTheLibrary(t *testing.T) {
 	r := newRand(t)
 	for range rounds(3000) {
 		table, idx, kinds := randomTable(r)
-		p, err := newProjection(table, []*model.IndexInfo{idx})
+		p, err := newProjection(table, []*model.IndexInfo{idx}, nil)
 		require.NoError(t, err)
 		enc, err := newIndexEncoder(table, idx, p)
 		require.NoError(t, err)
@@ -327,7 +327,7 @@ func TestEncodingEqualsTheLibrary(t *testing.T) {
 			rows = append(rows, row)
 			handles = append(handles, rowHandle(t, table, row, int64(i)-5))
 		}
-		enc.bind(batchOf(p, table, rows, handles))
+		require.NoError(t, enc.bind(batchOf(p, table, rows, handles)))
 		for i, row := range rows {
 			wantKey, wantValue, wantDistinct := libraryEntry(t, table, idx, row, handles[i])
 			kv, klen, distinct, err := enc.entry(i)
@@ -347,13 +347,13 @@ func TestInvalidTextGoesToTheLibrary(t *testing.T) {
 	require.Equal(t, "varchar utf8mb4_bin", kinds[0].name)
 	table := &model.TableInfo{ID: 1, Columns: []*model.ColumnInfo{{ID: 1, FieldType: *kinds[0].field()}}}
 	idx := &model.IndexInfo{ID: 1, Columns: []*model.IndexColumn{{Length: 2}}}
-	p, err := newProjection(table, []*model.IndexInfo{idx})
+	p, err := newProjection(table, []*model.IndexInfo{idx}, nil)
 	require.NoError(t, err)
 	enc, err := newIndexEncoder(table, idx, p)
 	require.NoError(t, err)
 	for _, s := range []string{"\xff\xfe\xfd", "a\xc3", "a\xc3b", "\xe6\x97", "ab\xff", "\xf0\x9f\x98\x80\x80\x80"} {
 		row := []types.Datum{types.NewCollationStringDatum(s, "utf8mb4_bin")}
-		enc.bind(batchOf(p, table, [][]types.Datum{row}, []tkv.Handle{tkv.IntHandle(1)}))
+		require.NoError(t, enc.bind(batchOf(p, table, [][]types.Datum{row}, []tkv.Handle{tkv.IntHandle(1)})))
 		kv, klen, _, err := enc.entry(0)
 		require.NoError(t, err)
 		key, value, _ := libraryEntry(t, table, idx, row, tkv.IntHandle(1))
@@ -373,7 +373,7 @@ func BenchmarkEncode(b *testing.B) {
 			}
 			table := &model.TableInfo{ID: 1, Columns: []*model.ColumnInfo{{ID: 1, FieldType: *kind.field()}}}
 			idx := &model.IndexInfo{ID: 1, Columns: []*model.IndexColumn{{Length: types.UnspecifiedLength}}}
-			p, err := newProjection(table, []*model.IndexInfo{idx})
+			p, err := newProjection(table, []*model.IndexInfo{idx}, nil)
 			require.NoError(b, err)
 			enc, err := newIndexEncoder(table, idx, p)
 			require.NoError(b, err)
@@ -384,7 +384,7 @@ func BenchmarkEncode(b *testing.B) {
 				rows = append(rows, []types.Datum{kind.value(r)})
 				handles = append(handles, tkv.IntHandle(i))
 			}
-			enc.bind(batchOf(p, table, rows, handles))
+			require.NoError(b, enc.bind(batchOf(p, table, rows, handles)))
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
 				if _, _, _, err := enc.entry(i % len(rows)); err != nil {

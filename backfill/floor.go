@@ -38,7 +38,7 @@ func MeasureFloor(ctx context.Context, store kv.Store, tempDir string, spec Spec
 	if err := spec.validate(); err != nil {
 		return f, err
 	}
-	p, err := newProjection(spec.Table, spec.Indexes)
+	p, err := newProjection(spec.Table, spec.Indexes, spec.Expressions)
 	if err != nil {
 		return f, err
 	}
@@ -135,7 +135,9 @@ func (l *entryList) add(prefix, key, value []byte) {
 func sortedEntries(ctx context.Context, store kv.Store, req kv.ScanRequest, enc *indexEncoder) (*entryList, error) {
 	var all entryList
 	err := store.ScanColumns(ctx, req, func(b *kv.RowBatch) error {
-		enc.bind(b)
+		if err := enc.bind(b); err != nil {
+			return err
+		}
 		for i := range b.NumRows() {
 			entry, klen, _, err := enc.entry(i)
 			if err != nil {

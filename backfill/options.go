@@ -10,6 +10,7 @@ import (
 
 	"fastddl/config"
 	"fastddl/event"
+	"fastddl/generated"
 	"fastddl/ingest"
 	"fastddl/internal/background"
 	"fastddl/kv"
@@ -22,6 +23,9 @@ type Spec struct {
 	// Table is the table as it was when the indexes reached the
 	// write-reorganization state.
 	Table *model.TableInfo
+	// Expressions understands the expressions of the table's generated columns; it
+	// may be nil if the indexes have none that are virtual.
+	Expressions generated.Compiler
 	// Indexes are the indexes to build, in one scan.
 	Indexes []*model.IndexInfo
 	// TS is the snapshot that is built from and the version of the entries. The

@@ -34,7 +34,7 @@ func newBuild(opts Options, spec Spec) (*build, error) {
 	if err := errors.Join(opts.Validate(), spec.validate()); err != nil {
 		return nil, err
 	}
-	p, err := newProjection(spec.Table, spec.Indexes)
+	p, err := newProjection(spec.Table, spec.Indexes, spec.Expressions)
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"fastddl/config"
+	"fastddl/generated"
 	"fastddl/ingest"
 )
 
@@ -213,7 +214,7 @@ func TestBadInputIsRefused(t *testing.T) {
 	spec := f.spec(idx)
 	spec.Table = &virtual
 	_, err = Run(f.ctx, f.options(), spec)
-	require.ErrorIs(t, err, ErrUnsupported)
+	require.ErrorIs(t, err, generated.ErrNoCompiler)
 
 	multi := indexOn(9, false, 1)
 	multi.MVIndex = true

@@ -164,7 +164,9 @@ func (s *scanner) scanRange(ctx context.Context, t task, rows *int64) (rest task
 // encode appends the entries of a batch to the ingest worker.
 func (s *scanner) encode(ctx context.Context, batch *kv.RowBatch) (full bool, err error) {
 	for k, enc := range s.enc {
-		enc.bind(batch)
+		if err := enc.bind(batch); err != nil {
+			return false, err
+		}
 		for i := range batch.NumRows() {
 			kv, klen, _, err := enc.entry(i)
 			if err != nil {

@@ -248,7 +248,9 @@ func (t *transactional) lockRows(txn kv.Txn, batch *kv.RowBatch) error {
 // holds the row's handle, and the row is locked, so it takes part in no conflict
 // of its own.
 func writeEntries(ctx context.Context, txn kv.Txn, e *indexEncoder, batch *kv.RowBatch, dups *duplicates) error {
-	e.bind(batch)
+	if err := e.bind(batch); err != nil {
+		return err
+	}
 	for i := range batch.NumRows() {
 		entry, klen, distinct, err := e.entry(i)
 		if err != nil {

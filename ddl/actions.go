@@ -220,7 +220,7 @@ func (t *task) runBackfill(ctx context.Context, j *job.Job) (rows int64, err err
 		return 0, job.Permanent(fmt.Errorf("table %d of job %d is gone", j.TableID, j.ID))
 	}
 	task := BackfillTask{
-		JobID: j.ID, Table: tbl.Info, TS: j.SnapshotTS,
+		JobID: j.ID, Table: tbl.Info, Expressions: tbl.Expressions, TS: j.SnapshotTS,
 		Fast: j.FastReorg, TempDir: t.d.opts.TempDir,
 		SaveCheckpoint: func(ctx context.Context, data []byte) error { return t.d.saveCheckpoint(ctx, j.ID, data) },
 	}

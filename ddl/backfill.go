@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/pingcap/tidb/pkg/meta/model"
+
+	"fastddl/generated"
 )
 
 // Backfiller builds the entries that new indexes have at a snapshot, at the
@@ -19,6 +21,8 @@ type BackfillTask struct {
 	// Table is the table's definition, with the indexes in write-reorganization.
 	Table   *model.TableInfo
 	Indexes []*model.IndexInfo
+	// Expressions understands the expressions of the table's generated columns.
+	Expressions generated.Compiler
 	// TS is the snapshot S; garbage collection is held at it.
 	TS uint64
 	// Checkpoint is what SaveCheckpoint was last given, or nil.

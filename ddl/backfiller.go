@@ -43,7 +43,9 @@ func (b *IndexBackfiller) LastResult() backfill.Result {
 func (b *IndexBackfiller) Backfill(ctx context.Context, t BackfillTask) (int64, error) {
 	opts := b.opts
 	opts.TempDir, opts.SaveCheckpoint = t.TempDir, t.SaveCheckpoint
-	spec := backfill.Spec{JobID: t.JobID, Table: t.Table, Indexes: t.Indexes, TS: t.TS, Checkpoint: t.Checkpoint}
+	spec := backfill.Spec{
+		JobID: t.JobID, Table: t.Table, Indexes: t.Indexes, Expressions: t.Expressions, TS: t.TS, Checkpoint: t.Checkpoint,
+	}
 	run := backfill.Run
 	if !t.Fast {
 		run = backfill.RunTransactional

@@ -43,6 +43,9 @@ func (e *ValueError) Error() string {
 	return fmt.Sprintf("value of generated column %s: %v", e.Column, e.Err)
 }
 
+// Permanent says that trying again is no use.
+func (e *ValueError) Permanent() bool { return true }
+
 // Unwrap returns what the evaluation failed with.
 func (e *ValueError) Unwrap() error { return e.Err }
 
