@@ -128,7 +128,7 @@ func (e *diskEnv) openStore() {
 		return nil
 	}))
 	store, err := pebblekv.Open(e.dbDir, pebblekv.Options{
-		FS: noMkdir{fsys}, DisableSync: true, CacheBytes: 8 << 20, GCRunInterval: func() time.Duration { return 0 },
+		FS: noMkdir{fsys}, CacheBytes: 8 << 20, GCRunInterval: func() time.Duration { return 0 },
 	})
 	require.NoError(e.t, err)
 	e.store = &importHook{store, e}
