@@ -1,7 +1,6 @@
 package blackbox
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"database/sql"
@@ -9,126 +8,56 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
-	"time"
+
+	"fastddl/internal/servertest"
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
 )
 
-const (
-	startTimeout = 30 * time.Second
-	stopTimeout  = 40 * time.Second
-)
+// startTimeout is how long a server may take until it accepts statements.
+const startTimeout = servertest.StartTimeout
+
+// lockedBuffer collects output while a process writes it.
+type lockedBuffer = servertest.Buffer
 
 // node is one run of the server process.
 type node struct {
+	*servertest.Node
 	t      *testing.T
 	cmd    *exec.Cmd
 	stderr *lockedBuffer
 	// addr and status are host:port of the MySQL and the HTTP listener.
 	addr, status string
-	exited       chan struct{}
-	exitErr      error
-}
-
-// lockedBuffer collects the log while the process writes it.
-type lockedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
 }
 
 // startNode starts a server on free ports over the store in dir and waits until
 // it accepts statements. It is killed at the end of the test.
 func startNode(t *testing.T, dir string, args ...string) *node {
 	t.Helper()
-	args = append([]string{"server", "--path", dir, "-P", "0", "--status-port", "0"}, args...)
-	n := &node{t: t, cmd: exec.Command(binary, args...), stderr: &lockedBuffer{}, exited: make(chan struct{})}
-	n.cmd.Stderr = n.stderr
-	stdout, err := n.cmd.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, n.cmd.Start())
-	t.Cleanup(func() {
-		n.kill()
-		if t.Failed() {
-			t.Logf("log of the server:\n%s", n.stderr.String())
-		}
-	})
-
-	ready := make(chan struct{})
-	go func() {
-		lines := bufio.NewScanner(stdout)
-		for lines.Scan() {
-			if addr, ok := strings.CutPrefix(lines.Text(), "listening on "); ok {
-				n.addr = addr
-			}
-			if addr, ok := strings.CutPrefix(lines.Text(), "status on http://"); ok {
-				n.status = addr
-				close(ready)
-			}
-		}
-		n.exitErr = n.cmd.Wait()
-		close(n.exited)
-	}()
-	select {
-	case <-ready:
-	case <-n.exited:
-		require.FailNow(t, "the server ended", "%v\n%s", n.exitErr, n.stderr.String())
-	case <-time.After(startTimeout):
-		require.FailNow(t, "the server did not become ready", n.stderr.String())
-	}
-	return n
+	n := servertest.Start(t, binary, dir, args...)
+	return &node{Node: n, t: t, cmd: n.Cmd, stderr: n.Stderr, addr: n.Addr, status: n.Status}
 }
 
 // kill ends the process as a crash would.
-func (n *node) kill() {
-	_ = n.cmd.Process.Kill() // it may have ended
-	<-n.exited
-}
+func (n *node) kill() { n.Kill() }
 
 // terminate asks the process to end and returns its exit code.
 func (n *node) terminate() int {
 	n.t.Helper()
-	require.NoError(n.t, n.cmd.Process.Signal(syscall.SIGTERM))
-	return n.wait()
+	return n.Terminate()
 }
 
 func (n *node) wait() int {
 	n.t.Helper()
-	select {
-	case <-n.exited:
-	case <-time.After(stopTimeout):
-		require.FailNow(n.t, "the server did not end", n.stderr.String())
-	}
-	return n.cmd.ProcessState.ExitCode()
+	return n.Wait()
 }
 
 // open connects to a database of the node.
 func (n *node) open(database string) *sql.DB {
 	n.t.Helper()
-	cfg := mysql.NewConfig()
-	cfg.Net, cfg.Addr, cfg.User, cfg.DBName = "tcp", n.addr, "root", database
-	cfg.InterpolateParams = true
-	cfg.Logger = &mysql.NopLogger{} // broken connections are what some tests are about
-	connector, err := mysql.NewConnector(cfg)
-	require.NoError(n.t, err)
-	db := sql.OpenDB(connector)
-	n.t.Cleanup(func() { db.Close() })
-	return db
+	return n.Open(database)
 }
 
 // db connects to the database test.

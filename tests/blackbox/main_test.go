@@ -3,9 +3,9 @@ package blackbox
 import (
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
+
+	"fastddl/internal/servertest"
 )
 
 // binary is the program under test.
@@ -16,20 +16,12 @@ func TestMain(m *testing.M) {
 }
 
 func runTests(m *testing.M) int {
-	if binary = os.Getenv("FASTDDL_BIN"); binary != "" {
-		return m.Run()
-	}
-	dir, err := os.MkdirTemp("", "fastddl-bin-")
+	path, cleanup, err := servertest.Build()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	defer os.RemoveAll(dir)
-	binary = filepath.Join(dir, "fastddl")
-	build := exec.Command("go", "build", "-tags", "gms_pure_go", "-o", binary, "fastddl/cmd/fastddl")
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build the binary: %v\n%s", err, out)
-		return 1
-	}
+	defer cleanup()
+	binary = path
 	return m.Run()
 }

@@ -1,0 +1,170 @@
+package servertest
+
+import (
+	"bufio"
+	"bytes"
+	"database/sql"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	// StartTimeout is how long a server may take until it accepts statements.
+	StartTimeout = 30 * time.Second
+	stopTimeout  = 40 * time.Second
+)
+
+// Build returns the path of the binary, which cleanup removes: the one that
+// FASTDDL_BIN names, or one built for the occasion.
+func Build() (binary string, cleanup func(), err error) {
+	if binary = os.Getenv("FASTDDL_BIN"); binary != "" {
+		return binary, func() {}, nil
+	}
+	dir, err := os.MkdirTemp("", "fastddl-bin-")
+	if err != nil {
+		return "", nil, err
+	}
+	cleanup = func() { _ = os.RemoveAll(dir) }
+	binary = filepath.Join(dir, "fastddl")
+	build := exec.Command("go", "build", "-tags", "gms_pure_go", "-o", binary, "fastddl/cmd/fastddl")
+	if out, err := build.CombinedOutput(); err != nil {
+		cleanup()
+		return "", nil, fmt.Errorf("build the binary: %w\n%s", err, out)
+	}
+	return binary, cleanup, nil
+}
+
+// Buffer collects the output of a process while that writes it. The zero value
+// is ready for use.
+type Buffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *Buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+// String returns what has been written so far.
+func (b *Buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+// Node is one run of the server process.
+type Node struct {
+	Cmd *exec.Cmd
+	// Stderr is the log.
+	Stderr *Buffer
+	// Addr and Status are host:port of the MySQL and the HTTP listener.
+	Addr, Status string
+
+	t       *testing.T
+	exited  chan struct{}
+	exitErr error
+}
+
+// Start starts a server on free ports over the store in dir and waits until it
+// accepts statements. It is killed at the end of the test, and its log printed
+// if the test has failed.
+func Start(t *testing.T, binary, dir string, args ...string) *Node {
+	t.Helper()
+	args = append([]string{"server", "--path", dir, "-P", "0", "--status-port", "0"}, args...)
+	n := &Node{t: t, Cmd: exec.Command(binary, args...), Stderr: &Buffer{}, exited: make(chan struct{})}
+	n.Cmd.Stderr = n.Stderr
+	stdout, err := n.Cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, n.Cmd.Start())
+	t.Cleanup(func() {
+		n.Kill()
+		if t.Failed() {
+			t.Logf("log of the server:\n%s", n.Stderr.String())
+		}
+	})
+
+	ready := make(chan struct{})
+	go func() {
+		lines := bufio.NewScanner(stdout)
+		for lines.Scan() {
+			if addr, ok := strings.CutPrefix(lines.Text(), "listening on "); ok {
+				n.Addr = addr
+			}
+			if addr, ok := strings.CutPrefix(lines.Text(), "status on http://"); ok {
+				n.Status = addr
+				close(ready)
+			}
+		}
+		n.exitErr = n.Cmd.Wait()
+		close(n.exited)
+	}()
+	select {
+	case <-ready:
+	case <-n.exited:
+		require.FailNow(t, "the server ended", "%v\n%s", n.exitErr, n.Stderr.String())
+	case <-time.After(StartTimeout):
+		require.FailNow(t, "the server did not become ready", n.Stderr.String())
+	}
+	return n
+}
+
+// Kill ends the process as a crash would.
+func (n *Node) Kill() {
+	_ = n.Cmd.Process.Kill() // it may have ended
+	<-n.exited
+}
+
+// Exited reports whether the process has ended.
+func (n *Node) Exited() bool {
+	select {
+	case <-n.exited:
+		return true
+	default:
+		return false
+	}
+}
+
+// Terminate asks the process to end and returns its exit code.
+func (n *Node) Terminate() int {
+	n.t.Helper()
+	require.NoError(n.t, n.Cmd.Process.Signal(syscall.SIGTERM))
+	return n.Wait()
+}
+
+// Wait waits until the process has ended and returns its exit code.
+func (n *Node) Wait() int {
+	n.t.Helper()
+	select {
+	case <-n.exited:
+	case <-time.After(stopTimeout):
+		require.FailNow(n.t, "the server did not end", n.Stderr.String())
+	}
+	return n.Cmd.ProcessState.ExitCode()
+}
+
+// Open connects to a database of the node. The connections are closed at the
+// end of the test.
+func (n *Node) Open(database string) *sql.DB {
+	n.t.Helper()
+	cfg := mysql.NewConfig()
+	cfg.Net, cfg.Addr, cfg.User, cfg.DBName = "tcp", n.Addr, "root", database
+	cfg.InterpolateParams = true
+	cfg.Logger = &mysql.NopLogger{} // broken connections are what some tests are about
+	connector, err := mysql.NewConnector(cfg)
+	require.NoError(n.t, err)
+	db := sql.OpenDB(connector)
+	n.t.Cleanup(func() { _ = db.Close() })
+	return db
+}
