@@ -7,12 +7,15 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"fastddl/config"
+	"fastddl/event"
 	"fastddl/internal/stage"
 )
 
@@ -182,7 +185,19 @@ func TestAGroupOfManyRows(t *testing.T) {
 func TestDuplicatesEndThrottledWriting(t *testing.T) {
 	f := newJobFixture(t, Index{ID: 1, Prefix: []byte("a/"), Unique: true}, Index{ID: 2, Prefix: []byte("b/"), Unique: true})
 	set(t, f.globals, config.ReorgMaxWriteSpeed, "50")
-	f.opts.Parallel = func() int { return 4 }
+	f.opts.Bus = new(event.Bus)
+	throttled := make(chan struct{})
+	once := sync.OnceFunc(func() { close(throttled) })
+	f.opts.Bus.Subscribe(func(event.Event) { once() })
+	// Parallel is asked for each index, which makes two pieces of the first and one
+	// of the second, and by each goroutine before it takes a piece.
+	var asked atomic.Int32
+	f.opts.Parallel = func() int {
+		if asked.Add(1) == 5 {
+			<-throttled
+		}
+		return 3
+	}
 	job, err := Open(f.opts)
 	require.NoError(t, err)
 	rows := []uniqueRow{{1, 1, 1}, {1, 1, 2}}
