@@ -3,6 +3,8 @@ package ddl
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -226,4 +228,32 @@ func TestPace(t *testing.T) {
 	require.Zero(t, p.wait(now, 100), "nothing is owed for what was deleted without a limit")
 	p.spend(1 << 60)
 	require.Equal(t, maxPause, p.wait(now, 1))
+}
+
+// TestSpaceComesBack: what a table and its index take on disk comes back by
+// itself when they are dropped and the GC safe point has passed that.
+func TestSpaceComesBack(t *testing.T) {
+	t.Parallel()
+	e := newDiskEnv(t, t.TempDir())
+	e.must("alter table t add index c (c)")
+	e.gcInterval = 20 * time.Millisecond
+	e.reopen() // which also moves what is in memory to files
+	require.Greater(t, fileBytes(t, e.dbDir), int64(2<<20))
+	e.must("alter table t drop index c", "drop table t")
+	require.Eventually(t, func() bool { return len(e.deleteRanges()) == 0 }, 30*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return fileBytes(t, e.dbDir) < 200<<10 }, 60*time.Second, 50*time.Millisecond,
+		"the space does not come back")
+	require.Equal(t, 1, e.entries(table.Of(e.table("u")).RecordRange()))
+}
+
+// fileBytes is the size of the data files of a store.
+func fileBytes(t *testing.T, dir string) (sum int64) {
+	files, err := filepath.Glob(filepath.Join(dir, "*.sst"))
+	require.NoError(t, err)
+	for _, f := range files {
+		if info, err := os.Stat(f); err == nil { // it may be gone
+			sum += info.Size()
+		}
+	}
+	return sum
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -38,6 +39,9 @@ type diskEnv struct {
 	before func()
 	// onEvent, if set, gets every event.
 	onEvent func(event.Event)
+	// gcInterval is that of the store, whose life time is next to nothing; 0 is no
+	// garbage collection. It is used when the store is opened.
+	gcInterval time.Duration
 }
 
 // faultyDisk fails or delays writes to files.
@@ -105,10 +109,13 @@ func newDiskEnv(t *testing.T, tempDir string) *diskEnv {
 	e.openStore()
 	e.startNode()
 	e.must("create table t (id bigint primary key, k int, c varchar(255))", "create table u (id bigint primary key, k int, c varchar(255))")
+	text := rand.NewChaCha8([32]byte{})
 	for from := 0; from < diskRows; from += 4000 {
 		rows := make([][]any, 4000)
 		for i := range rows {
-			rows[i] = []any{int64(from + i), int64(i % 7), fmt.Sprintf("%0200d", (from+i)*7919%diskRows)}
+			var c [100]byte // that does not compress
+			_, _ = text.Read(c[:])
+			rows[i] = []any{int64(from + i), int64(i % 7), fmt.Sprintf("%x", c)}
 		}
 		e.insert("t", rows...)
 	}
@@ -118,6 +125,7 @@ func newDiskEnv(t *testing.T, tempDir string) *diskEnv {
 
 // openStore opens the store, on files that may fail.
 func (e *diskEnv) openStore() {
+	gcInterval := e.gcInterval
 	fsys := errorfs.Wrap(vfs.Default, errorfs.InjectorFunc(func(op errorfs.Op) error {
 		switch op.Kind {
 		case errorfs.OpFileWrite, errorfs.OpCreate:
@@ -128,7 +136,9 @@ func (e *diskEnv) openStore() {
 		return nil
 	}))
 	store, err := pebblekv.Open(e.dbDir, pebblekv.Options{
-		FS: noMkdir{fsys}, CacheBytes: 8 << 20, GCRunInterval: func() time.Duration { return 0 },
+		FS: noMkdir{fsys}, CacheBytes: 8 << 20,
+		GCLifeTime:    func() time.Duration { return time.Millisecond },
+		GCRunInterval: func() time.Duration { return gcInterval },
 	})
 	require.NoError(e.t, err)
 	e.store = &importHook{store, e}
@@ -171,6 +181,15 @@ func (e *diskEnv) requireBuilt() {
 	require.NoError(e.t, err)
 	require.NoError(e.t, check.Table(context.Background(), e.store, e.table("t"), ts, check.Options{Workers: 1}))
 	e.requireNoTrace()
+}
+
+// reopen restarts everything on the same folders.
+func (e *diskEnv) reopen() {
+	e.t.Helper()
+	require.NoError(e.t, e.ddl.Close())
+	require.NoError(e.t, e.store.Close())
+	e.openStore()
+	e.startNode()
 }
 
 // live inserts a row into t and reads it: what the foreground does.
