@@ -281,7 +281,9 @@ func (j *Job) drop() error {
 
 // Flush merges everything the finished workers have appended, imports it, and
 // drops it. When it returns nil, all entries are durable in the store; after an
-// error some may be, and the job can only be closed.
+// error some may be, and the job can only be closed. It fails with a
+// *DuplicateError if a unique index has equal keys, among these entries or with
+// those of earlier flushes.
 func (j *Job) Flush(ctx context.Context) error {
 	if err := j.flush(ctx); err != nil {
 		return err
