@@ -61,7 +61,10 @@ type Store interface {
 	GCSafePoint(ctx context.Context) (uint64, error)
 
 	// DeleteRange removes every version of every key in r at once, from all
-	// snapshots. The caller makes sure that nobody needs or writes them.
+	// snapshots. The caller makes sure that nobody needs or writes them. It is
+	// durable when it returns, changes nothing outside r, conflicts with nobody,
+	// and may be repeated; the space comes back in the background. A caller that
+	// gives back a lot does so in pieces, as Ranges cuts them.
 	DeleteRange(ctx context.Context, r KeyRange) error
 
 	// LoadSignals returns the store's current load, for flow control. It is

@@ -73,6 +73,7 @@ func Run(t *testing.T, h Harness) {
 		{"Import/BadUse", testImportBadUse},
 		{"Import/Concurrent", testImportConcurrent},
 		{"DeleteRange/AllVersions", testDeleteRange},
+		{"DeleteRange/InPieces", testDeleteRangeInPieces},
 		{"Ranges/Cover", testRangesCover},
 		{"Holds/Lifecycle", testHoldLifecycle},
 		{"Holds/Expire", testHoldExpires},
