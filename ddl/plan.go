@@ -27,6 +27,8 @@ type Request struct {
 	// Loc is the session's time zone; nil is UTC.
 	Loc     *time.Location
 	SQLMode mysql.SQLMode
+	// Collation is the session's; empty is the server's default.
+	Collation string
 }
 
 // planner makes a job of a statement, against the newest schema.
@@ -42,6 +44,7 @@ func newPlanner(is *catalog.InfoSchema, globals *config.Globals, req Request) *p
 	return &planner{is: is, req: req, env: builder.Env{
 		SQLMode: req.SQLMode, Loc: req.Loc, Now: time.Now(),
 		ClusteredIndex: globals.Bool(config.EnableClusteredIndex),
+		Expressions:    is.Expressions(), Collation: req.Collation,
 	}}
 }
 

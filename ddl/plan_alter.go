@@ -90,8 +90,15 @@ func (p *planner) alter(name *ast.TableName, changes []job.Change) (*job.Job, er
 // alterJob makes a job of changes, after trying them on a copy of the table: a
 // statement that cannot work is refused before it is queued.
 func (p *planner) alterJob(t *catalog.Table, changes []job.Change) (*job.Job, error) {
-	bound, _, notes, err := job.Bind(t.Info.Clone(), changes)
+	if err := p.resolveExpressions(t, changes); err != nil {
+		return nil, err
+	}
+	tbl := t.Info.Clone()
+	bound, _, notes, err := job.Bind(tbl, changes)
 	if err != nil {
+		return nil, err
+	}
+	if err := builder.CheckGenerated(&p.env, tbl, len(t.Info.Columns)); err != nil {
 		return nil, err
 	}
 	for _, n := range notes {
@@ -107,6 +114,28 @@ func (p *planner) alterJob(t *catalog.Table, changes []job.Change) (*job.Job, er
 	j := tableJob(tp, t)
 	j.Changes = bound
 	return j, nil
+}
+
+// resolveExpressions finds out the types of new indexes' expressions, which may
+// be over new columns.
+func (p *planner) resolveExpressions(t *catalog.Table, changes []job.Change) error {
+	tbl := t.Info.Clone()
+	for _, c := range changes {
+		if c.Type == model.ActionAddColumn && model.FindColumnInfo(tbl.Columns, c.Column.Name.L) == nil {
+			col := c.Column.Clone()
+			col.Offset = len(tbl.Columns)
+			builder.AppendColumns(tbl, []*model.ColumnInfo{col})
+		}
+	}
+	for _, c := range changes {
+		if c.Index == nil {
+			continue
+		}
+		if err := c.Index.Resolve(&p.env, tbl); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (p *planner) addIndex(name string, keys []*ast.IndexPartSpecification, opt *ast.IndexOption,

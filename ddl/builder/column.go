@@ -275,7 +275,7 @@ func (b *columnBuilder) option(opt *ast.ColumnOption) error {
 		}
 		return b.env.checkComment(&col.Comment, col.Name.O, maxCommentLength, dbterror.ErrTooLongFieldComment)
 	case ast.ColumnOptionGenerated:
-		return Unsupported("generated columns")
+		return b.generated(opt)
 	case ast.ColumnOptionAutoRandom:
 		return Unsupported("AUTO_RANDOM")
 	case ast.ColumnOptionFulltext:
@@ -328,6 +328,9 @@ func (b *columnBuilder) finish() error {
 		return dbterror.ErrPrimaryCantHaveNull
 	}
 	if err := checkElements(col); err != nil {
+		return err
+	}
+	if err := b.checkGenerated(); err != nil {
 		return err
 	}
 	return b.checkDefault()

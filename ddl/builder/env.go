@@ -8,6 +8,8 @@ import (
 	"github.com/pingcap/tidb/pkg/parser/terror"
 	"github.com/pingcap/tidb/pkg/types"
 	contextutil "github.com/pingcap/tidb/pkg/util/context"
+
+	"fastddl/generated"
 )
 
 // Env is what a definition depends on besides the statement's text.
@@ -21,6 +23,12 @@ type Env struct {
 	// ClusteredIndex says whether a primary key without CLUSTERED or
 	// NONCLUSTERED is clustered.
 	ClusteredIndex bool
+	// Expressions understands the expressions of generated columns; nil refuses
+	// them.
+	Expressions generated.Compiler
+	// Collation is the session's collation, for text in expressions that no column
+	// gives a collation; empty is the server's.
+	Collation string
 	// Warnings collects what the client is to be told beside the result.
 	Warnings []Warning
 }

@@ -27,6 +27,7 @@ var (
 	ErrTooManyKeyParts    = dbterror.ClassSchema.NewStd(errno.ErrTooManyKeyParts)
 	ErrWrongAutoKey       = dbterror.ClassAutoid.NewStd(errno.ErrWrongAutoKey)
 	ErrWrongColumnSpec    = dbterror.ClassAutoid.NewStd(errno.ErrWrongFieldSpec)
+	ErrSchemaChanged      = dbterror.ClassSchema.NewStd(errno.ErrInfoSchemaChanged)
 	ErrNonuniqTable       = dbterror.ClassSchema.NewStd(errno.ErrNonuniqTable)
 )
 

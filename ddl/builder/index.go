@@ -34,14 +34,26 @@ type IndexSpec struct {
 	Type      pmodel.IndexType  `json:"type,omitempty"`
 }
 
-// IndexColumnSpec is a key part; Length is types.UnspecifiedLength for the
-// whole column.
+// IndexColumnSpec is a key part: a column, or the beginning of one, or an
+// expression. Length is types.UnspecifiedLength for the whole value.
 type IndexColumnSpec struct {
-	Name   string `json:"name"`
-	Length int    `json:"length"`
+	Name   string          `json:"name,omitempty"`
+	Length int             `json:"length"`
+	Expr   *ExpressionSpec `json:"expr,omitempty"`
 }
 
-// NewIndexSpec reads an index declaration.
+// anonymousExpressionIndex names indexes without a name whose first part is an
+// expression, as in TiDB.
+const anonymousExpressionIndex = "expression_index"
+
+func (s *IndexSpec) defaultName() string {
+	if first := &s.Columns[0]; first.Expr == nil {
+		return first.Name
+	}
+	return anonymousExpressionIndex
+}
+
+// NewIndexSpec reads an index declaration. Expressions in it are to be resolved.
 func NewIndexSpec(env *Env, name string, keys []*ast.IndexPartSpecification, opt *ast.IndexOption) (*IndexSpec, error) {
 	if strings.EqualFold(name, mysql.PrimaryKeyName) {
 		return nil, dbterror.ErrWrongNameForIndex.FastGenByArgs(name)
@@ -53,7 +65,12 @@ func NewIndexSpec(env *Env, name string, keys []*ast.IndexPartSpecification, opt
 	seen := make(map[string]bool, len(keys))
 	for _, key := range keys {
 		if key.Expr != nil {
-			return nil, Unsupported("expression index")
+			x, err := newExpressionSpec(key.Expr, name)
+			if err != nil {
+				return nil, err
+			}
+			spec.Columns = append(spec.Columns, IndexColumnSpec{Length: types.UnspecifiedLength, Expr: x})
+			continue
 		}
 		col := key.Column.Name
 		if key.Length == types.ErrorLength {
@@ -102,50 +119,67 @@ func NewPrimaryKeySpec(env *Env, keys []*ast.IndexPartSpecification, opt *ast.In
 }
 
 // NewIndex binds a declaration to a table: it checks the key parts against the
-// columns and returns the index, in the given state and without an ID. It does
-// not change the table.
-func NewIndex(tbl *model.TableInfo, spec *IndexSpec, state model.SchemaState) (*model.IndexInfo, error) {
+// columns and returns the index and the hidden columns of its expressions, to be
+// appended to the table's, in the given state and without IDs. It does not change
+// the table.
+func NewIndex(tbl *model.TableInfo, spec *IndexSpec, state model.SchemaState) (*model.IndexInfo, []*model.ColumnInfo, error) {
 	name := spec.Name
 	switch {
 	case spec.Primary:
 		name = mysql.PrimaryKeyName
 	case name == "":
-		name = anonymousIndexName(tbl, spec.Columns[0].Name)
+		name = anonymousIndexName(tbl, spec.defaultName())
 	}
 	if err := CheckIndexName(name); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	cname := pmodel.NewCIStr(name)
 	exists := tbl.FindIndexByName(cname.L) != nil
 	switch {
 	case spec.Primary && (exists || tbl.PKIsHandle):
-		return nil, ErrMultiplePriKey.FastGenByArgs()
+		return nil, nil, ErrMultiplePriKey.FastGenByArgs()
 	case exists:
-		return nil, dbterror.ErrDupKeyName.FastGenByArgs(name)
+		return nil, nil, dbterror.ErrDupKeyName.FastGenByArgs(name)
 	}
 	idx := &model.IndexInfo{
 		Name: cname, State: state, Unique: spec.Unique, Primary: spec.Primary,
 		Invisible: spec.Invisible, Comment: spec.Comment, Tp: spec.Type,
 	}
+	var hidden []*model.ColumnInfo
 	total := 0
-	for _, part := range spec.Columns {
-		col := model.FindColumnInfo(tbl.Columns, strings.ToLower(part.Name))
-		if col == nil {
-			return nil, dbterror.ErrKeyColumnDoesNotExits.FastGenByArgs(part.Name)
+	for i, part := range spec.Columns {
+		var col *model.ColumnInfo
+		var err error
+		if part.Expr == nil {
+			col, err = keyColumn(tbl, spec, part.Name)
+		} else if col, err = part.Expr.hiddenColumn(tbl, name, i, state, hidden); err == nil {
+			hidden = append(hidden, col)
 		}
-		if spec.Primary && col.IsVirtualGenerated() {
-			return nil, dbterror.ErrUnsupportedOnGeneratedColumn.FastGenByArgs("Defining a virtual generated column as primary key")
+		if err != nil {
+			return nil, nil, err
 		}
 		ic, size, err := indexColumn(col, part.Length)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if total += size; total > maxKeyBytes {
-			return nil, dbterror.ErrTooLongKey.FastGenByArgs(total, maxKeyBytes)
+			return nil, nil, dbterror.ErrTooLongKey.FastGenByArgs(total, maxKeyBytes)
 		}
 		idx.Columns = append(idx.Columns, ic)
 	}
-	return idx, nil
+	return idx, hidden, nil
+}
+
+// keyColumn returns the column of a key part.
+func keyColumn(tbl *model.TableInfo, spec *IndexSpec, name string) (*model.ColumnInfo, error) {
+	col := model.FindColumnInfo(tbl.Columns, strings.ToLower(name))
+	if col == nil || col.Hidden {
+		return nil, dbterror.ErrKeyColumnDoesNotExits.FastGenByArgs(name)
+	}
+	if spec.Primary && col.IsVirtualGenerated() {
+		return nil, dbterror.ErrUnsupportedOnGeneratedColumn.FastGenByArgs("Defining a virtual generated column as primary key")
+	}
+	return col, nil
 }
 
 // anonymousIndexName names an index after its first column, with _2, _3, ... if
@@ -178,6 +212,12 @@ func indexColumn(col *model.ColumnInfo, length int) (*model.IndexColumn, int, er
 func checkIndexColumn(col *model.ColumnInfo, length int) error {
 	tp := col.GetType()
 	switch {
+	case col.Hidden && col.GetFlen() == 0 && types.IsTypeChar(tp):
+		return dbterror.ErrWrongKeyColumnFunctionalIndex.FastGenByArgs(col.GeneratedExprString)
+	case col.Hidden && tp == mysql.TypeJSON:
+		return dbterror.ErrFunctionalIndexOnJSONOrGeometryFunction
+	case col.Hidden && types.IsTypeBlob(tp):
+		return dbterror.ErrFunctionalIndexOnBlob
 	case col.GetFlen() == 0 && (types.IsTypeChar(tp) || types.IsTypeVarchar(tp)):
 		return dbterror.ErrWrongKeyColumn.FastGenByArgs(col.Name)
 	case tp == mysql.TypeJSON:

@@ -66,6 +66,9 @@ func NewTable(env *Env, stmt *ast.CreateTableStmt, db *model.DBInfo) (*model.Tab
 		return nil, err
 	}
 	b.countAutoIncrementApart()
+	if err := CheckGenerated(env, b.tbl, 0); err != nil {
+		return nil, err
+	}
 	return b.tbl, b.options(stmt.Options)
 }
 
@@ -164,10 +167,13 @@ func (b *tableBuilder) nameKeys() error {
 		taken[strings.ToLower(c.Name)] = true
 	}
 	for _, c := range b.constraints {
-		if !isKey(c.Tp) || c.Name != "" || c.Keys[0].Expr != nil {
+		if !isKey(c.Tp) || c.Name != "" {
 			continue
 		}
-		column := c.Keys[0].Column.Name.O
+		column := anonymousExpressionIndex
+		if c.Keys[0].Expr == nil {
+			column = c.Keys[0].Column.Name.O
+		}
 		name := column
 		for n := 2; strings.EqualFold(name, mysql.PrimaryKeyName) || taken[strings.ToLower(name)]; n++ {
 			name = fmt.Sprintf("%s_%d", column, n)
@@ -261,15 +267,28 @@ func (b *tableBuilder) isIntHandle(spec *IndexSpec) bool {
 }
 
 func (b *tableBuilder) index(spec *IndexSpec) error {
-	idx, err := NewIndex(b.tbl, spec, model.StatePublic)
+	if err := spec.Resolve(b.env, b.tbl); err != nil {
+		return err
+	}
+	idx, hidden, err := NewIndex(b.tbl, spec, model.StatePublic)
 	if err != nil {
 		return err
 	}
+	AppendColumns(b.tbl, hidden)
 	b.tbl.MaxIndexID++
 	idx.ID = b.tbl.MaxIndexID
 	b.tbl.Indices = append(b.tbl.Indices, idx)
 	AddKeyFlags(b.tbl, idx)
 	return nil
+}
+
+// AppendColumns appends columns to a table's and gives them IDs.
+func AppendColumns(tbl *model.TableInfo, columns []*model.ColumnInfo) {
+	for _, col := range columns {
+		tbl.MaxColumnID++
+		col.ID = tbl.MaxColumnID
+		tbl.Columns = append(tbl.Columns, col)
+	}
 }
 
 // checkAutoIncrement: there is one AUTO_INCREMENT column at most, and it leads
@@ -368,6 +387,12 @@ func NewColumn(env *Env, def *ast.ColumnDef, tbl *model.TableInfo, db *model.DBI
 	col, _, err := b.build(charsetPair{tbl.Charset, tbl.Collate})
 	if err != nil {
 		return nil, err
+	}
+	if col.IsGenerated() {
+		if col.GeneratedStored {
+			return nil, dbterror.ErrUnsupportedOnGeneratedColumn.FastGenByArgs("Adding generated stored column through ALTER TABLE")
+		}
+		return col, nil
 	}
 	if inPrimaryKey {
 		SetNotNull(col)

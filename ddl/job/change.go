@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/pingcap/tidb/pkg/meta/model"
-	pmodel "github.com/pingcap/tidb/pkg/parser/model"
 	"github.com/pingcap/tidb/pkg/parser/mysql"
 	"github.com/pingcap/tidb/pkg/util/dbterror"
 
@@ -136,7 +135,7 @@ func (b *binder) addIndex(c Change) error {
 			return dbterror.ErrKeyColumnDoesNotExits.FastGenByArgs(part.Name)
 		}
 	}
-	idx, err := builder.NewIndex(b.withoutDropped(), c.Index, model.StateDeleteOnly)
+	idx, hidden, err := builder.NewIndex(b.withoutDropped(), c.Index, model.StateDeleteOnly)
 	if err != nil {
 		if dbterror.ErrDupKeyName.Equal(err) {
 			return b.void(c, err)
@@ -148,11 +147,15 @@ func (b *binder) addIndex(c Change) error {
 			return err
 		}
 	}
+	builder.AppendColumns(b.tbl, hidden)
 	b.tbl.MaxIndexID++
 	idx.ID = b.tbl.MaxIndexID
 	b.tbl.Indices = append(b.tbl.Indices, idx)
 	b.elems.AddIndexes = append(b.elems.AddIndexes, idx.ID)
 	if err := b.keep(c); err != nil {
+		return err
+	}
+	if err := builder.CheckColumnCount(b.tbl); err != nil {
 		return err
 	}
 	return builder.CheckIndexCount(b.tbl)
@@ -204,7 +207,7 @@ func (b *binder) dropColumn(c Change) error {
 		return err
 	}
 	col := model.FindColumnInfo(b.tbl.Columns, strings.ToLower(c.Name))
-	if col == nil {
+	if col == nil || col.Hidden {
 		return b.void(c, dbterror.ErrCantDropFieldOrKey.FastGenByArgs(c.Name))
 	}
 	switch {
@@ -291,8 +294,8 @@ func (b *binder) indexVisibility(c Change) error {
 
 // checkResult checks what only all changes together can violate.
 func (b *binder) checkResult() error {
-	if len(b.elems.DropColumns) > 0 && len(b.tbl.Columns) == len(b.elems.DropColumns) {
-		return dbterror.ErrCantRemoveAllFields
+	if err := b.checkDroppedColumns(); err != nil {
+		return err
 	}
 	auto := b.tbl.GetAutoIncrementColInfo()
 	if auto == nil || len(b.elems.DropIndexes) == 0 || b.tbl.PKIsHandle && mysql.HasPriKeyFlag(auto.GetFlag()) {
@@ -306,160 +309,36 @@ func (b *binder) checkResult() error {
 	return builder.ErrWrongAutoKey.FastGenByArgs()
 }
 
-// Apply changes tbl, the definition of the job's table at the step before, to
-// what it is at the job's step. The step after StepStart binds the changes.
-func (j *Job) Apply(from Step, tbl *model.TableInfo) error {
-	if from == StepStart {
-		bound, elems, notes, err := Bind(tbl, j.Changes)
-		if err != nil {
-			return err
+// checkDroppedColumns refuses to drop all columns, and columns that others which
+// stay are computed from.
+func (b *binder) checkDroppedColumns() error {
+	if len(b.elems.DropColumns) == 0 {
+		return nil
+	}
+	going := make(map[int64]bool)
+	for _, id := range b.elems.DropColumns {
+		going[id] = true
+	}
+	for _, id := range b.elems.DropIndexes {
+		for _, col := range builder.HiddenColumns(b.tbl, indexByID(b.tbl, id)) {
+			going[col.ID] = true
 		}
-		j.Changes, j.Elements = bound, elems
-		var env builder.Env
-		for _, n := range notes {
-			env.Note(n)
-		}
-		j.Warnings = append(j.Warnings, env.Warnings...)
-		setBackfillState(tbl, elems.AddIndexes, model.BackfillStateRunning)
 	}
-	e := &j.Elements
-	switch j.Step {
-	case StepDeleteOnly:
-		setIndexState(tbl, e.AddIndexes, model.StateDeleteOnly)
-	case StepUndoDeleteOnly:
-		setIndexState(tbl, e.AddIndexes, model.StateDeleteOnly)
-		allowNulls(tbl, e.AddIndexes)
-	case StepWriteOnly:
-		setIndexState(tbl, e.AddIndexes, model.StateWriteOnly)
-		preventNulls(tbl, e.AddIndexes)
-	case StepWriteReorg:
-		setIndexState(tbl, e.AddIndexes, model.StateWriteReorganization)
-	case StepComplete:
-		setBackfillState(tbl, e.AddIndexes, model.BackfillStateReadyToMerge)
-	case StepSwitched:
-		return j.applySwitch(tbl)
-	case StepDropDeleteOnly:
-		setIndexState(tbl, e.DropIndexes, model.StateDeleteOnly)
-		setColumnState(tbl, e.DropColumns, model.StateDeleteOnly)
-	case StepDropped:
-		remove(tbl, e.DropIndexes, e.DropColumns)
-	case StepUndone:
-		remove(tbl, e.AddIndexes, e.AddColumns)
+	staying := slices.DeleteFunc(slices.Clone(b.tbl.Columns), func(col *model.ColumnInfo) bool { return going[col.ID] })
+	if !slices.ContainsFunc(staying, func(col *model.ColumnInfo) bool { return !col.Hidden }) {
+		return dbterror.ErrCantRemoveAllFields
 	}
-	return nil
-}
-
-func (j *Job) applySwitch(tbl *model.TableInfo) error {
-	for _, id := range j.Elements.DropIndexes {
-		idx := indexByID(tbl, id)
-		idx.State = model.StateWriteOnly
-		builder.DropKeyFlags(tbl, idx)
-	}
-	for _, id := range j.Elements.DropColumns {
-		col := tbl.FindColumnByID(id)
-		col.State = model.StateWriteOnly
-		if err := builder.SetZeroOriginDefault(col); err != nil {
-			return err
-		}
-		// Columns that are not public come last.
-		tbl.MoveColumnInfo(col.Offset, len(tbl.Columns)-1)
-	}
-	j.publishColumns(tbl)
-	for _, id := range j.Elements.AddIndexes {
-		idx := indexByID(tbl, id)
-		idx.State, idx.BackfillState = model.StatePublic, model.BackfillStateInapplicable
-		builder.AddKeyFlags(tbl, idx)
-	}
-	becomeNotNull(tbl, j.Elements.AddIndexes)
-	for _, c := range j.Changes {
-		j.applyOption(tbl, c)
-	}
-	return nil
-}
-
-// publishColumns makes new columns public and moves them where they belong, in
-// the statement's order, since one may be placed after another.
-func (j *Job) publishColumns(tbl *model.TableInfo) {
-	for _, c := range j.Changes {
-		if c.Type != model.ActionAddColumn {
-			continue
-		}
-		col := model.FindColumnInfo(tbl.Columns, c.Column.Name.L)
-		col.State = model.StatePublic
-		to := 0
-		for _, other := range tbl.Columns {
-			if other.State == model.StatePublic && other.ID != col.ID {
-				to++
+	for _, id := range b.elems.DropColumns {
+		dropped := b.tbl.FindColumnByID(id).Name
+		for _, col := range staying {
+			if _, needed := col.Dependences[dropped.L]; !needed {
+				continue
 			}
-		}
-		switch {
-		case c.Position.First:
-			to = 0
-		case c.Position.After != "":
-			after := model.FindColumnInfo(tbl.Columns, strings.ToLower(c.Position.After))
-			if to = after.Offset + 1; col.Offset < after.Offset {
-				to--
+			if col.Hidden {
+				return dbterror.ErrDependentByFunctionalIndex.FastGenByArgs(dropped.O)
 			}
-		}
-		tbl.MoveColumnInfo(col.Offset, to)
-	}
-}
-
-func (j *Job) applyOption(tbl *model.TableInfo, c Change) {
-	switch c.Type {
-	case model.ActionRenameIndex:
-		tbl.FindIndexByName(strings.ToLower(c.Name)).Name = pmodel.NewCIStr(c.NewName)
-	case model.ActionAlterIndexVisibility:
-		tbl.FindIndexByName(strings.ToLower(c.Name)).Invisible = c.Invisible
-	case model.ActionModifyTableComment:
-		tbl.Comment = c.Comment
-	case model.ActionRebaseAutoID:
-		tbl.AutoIncID = c.AutoIncID
-	}
-}
-
-func indexByID(tbl *model.TableInfo, id int64) *model.IndexInfo {
-	for _, idx := range tbl.Indices {
-		if idx.ID == id {
-			return idx
+			return dbterror.ErrDependentByGeneratedColumn.FastGenByArgs(dropped.O)
 		}
 	}
 	return nil
-}
-
-func setIndexState(tbl *model.TableInfo, ids []int64, state model.SchemaState) {
-	for _, id := range ids {
-		indexByID(tbl, id).State = state
-	}
-}
-
-// setBackfillState says of unique indexes how complete they are: package table
-// leaves markers while it is BackfillStateRunning.
-func setBackfillState(tbl *model.TableInfo, ids []int64, state model.BackfillState) {
-	for _, id := range ids {
-		if idx := indexByID(tbl, id); idx.Unique {
-			idx.BackfillState = state
-		}
-	}
-}
-
-func setColumnState(tbl *model.TableInfo, ids []int64, state model.SchemaState) {
-	for _, id := range ids {
-		tbl.FindColumnByID(id).State = state
-	}
-}
-
-func remove(tbl *model.TableInfo, indexes, columns []int64) {
-	kept := tbl.Indices[:0:0]
-	for _, idx := range tbl.Indices {
-		if !slices.Contains(indexes, idx.ID) {
-			kept = append(kept, idx)
-		}
-	}
-	tbl.Indices = kept
-	for _, id := range columns {
-		col := tbl.FindColumnByID(id)
-		tbl.MoveColumnInfo(col.Offset, len(tbl.Columns)-1)
-		tbl.Columns = tbl.Columns[:len(tbl.Columns)-1]
-	}
 }

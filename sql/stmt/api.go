@@ -50,6 +50,7 @@ type Request struct {
 	ConnID    uint64
 	Loc       *time.Location
 	SQLMode   mysql.SQLMode
+	Collation string
 }
 
 // Levels of warnings.

@@ -80,6 +80,7 @@ func (c *ddlCommand) run(ctx *gms.Context, env environment) ([]gms.Row, error) {
 			ConnID:    uint64(ctx.Session.ID()),
 			Loc:       env.session.Location(),
 			SQLMode:   c.mode,
+			Collation: ctx.Session.GetCollation().Name(),
 		})
 		if err != nil {
 			return nil, err
