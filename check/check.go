@@ -83,7 +83,7 @@ func compare(ctx context.Context, store kv.Store, t *catalog.Table, indexes []*m
 	if err := opts.Validate(); err != nil {
 		return err
 	}
-	l, err := newLayout(t.Info)
+	l, err := newLayout(t, indexes)
 	if err != nil {
 		return err
 	}

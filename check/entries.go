@@ -12,6 +12,9 @@ import (
 	"github.com/pingcap/tidb/pkg/util/collate"
 	"github.com/pingcap/tidb/pkg/util/rowcodec"
 	"github.com/pingcap/tidb/pkg/util/stringutil"
+
+	"fastddl/catalog"
+	"fastddl/generated"
 )
 
 // layout is what the rows of a table look like: enough to compute the entries
@@ -24,9 +27,14 @@ type layout struct {
 	handleCols []int64
 	defaults   map[int64]types.Datum
 	pk         *model.IndexInfo
+	// virtual computes the columns of the indexes that rows do not hold; nil if
+	// there are none.
+	virtual *generated.Plan
 }
 
-func newLayout(tbl *model.TableInfo) (*layout, error) {
+// newLayout returns what the rows of t look like to those who check indexes.
+func newLayout(t *catalog.Table, indexes []*model.IndexInfo) (*layout, error) {
+	tbl := t.Info
 	l := &layout{tbl: tbl, fts: make(map[int64]*types.FieldType), defaults: make(map[int64]types.Datum)}
 	for _, col := range tbl.Columns {
 		isHandle := tbl.PKIsHandle && mysql.HasPriKeyFlag(col.GetFlag())
@@ -50,6 +58,17 @@ func newLayout(tbl *model.TableInfo) (*layout, error) {
 			l.handleCols = append(l.handleCols, tbl.Columns[ic.Offset].ID)
 		}
 	}
+	columns, err := generated.Compile(tbl, t.Expressions)
+	if err != nil {
+		return nil, err
+	}
+	var indexed []int
+	for _, idx := range indexes {
+		for _, ic := range idx.Columns {
+			indexed = append(indexed, ic.Offset)
+		}
+	}
+	l.virtual = columns.Virtual(indexed)
 	return l, nil
 }
 
@@ -58,12 +77,14 @@ type rowReader struct {
 	*layout
 	decoder *rowcodec.DatumMapDecoder
 	row     map[int64]types.Datum
+	ordered []types.Datum // over all columns, for expressions
 }
 
 func (l *layout) reader() *rowReader {
 	return &rowReader{
 		layout: l, decoder: rowcodec.NewDatumMapDecoder(l.cols, time.UTC),
-		row: make(map[int64]types.Datum, len(l.cols)),
+		row:     make(map[int64]types.Datum, len(l.cols)),
+		ordered: make([]types.Datum, len(l.cols)),
 	}
 }
 
@@ -81,7 +102,29 @@ func (r *rowReader) read(key, value []byte) (tkv.Handle, error) {
 			r.row[id] = d
 		}
 	}
+	if err := r.compute(); err != nil {
+		return nil, fmt.Errorf("row %s of table %s: %w", h, r.tbl.Name.O, err)
+	}
 	return h, nil
+}
+
+// compute adds the virtual columns to the row.
+func (r *rowReader) compute() error {
+	if r.virtual == nil {
+		return nil
+	}
+	for i, col := range r.tbl.Columns {
+		r.ordered[i] = r.row[col.ID]
+	}
+	if err := r.virtual.Fill(r.ordered); err != nil {
+		return err
+	}
+	for i, col := range r.tbl.Columns {
+		if col.IsVirtualGenerated() {
+			r.row[col.ID] = r.ordered[i]
+		}
+	}
+	return nil
 }
 
 func (r *rowReader) decode(h tkv.Handle, value []byte) (err error) {
