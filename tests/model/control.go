@@ -35,6 +35,7 @@ func (n *node) control(ctx context.Context, finished <-chan struct{}) error {
 		if ctx.Err() == nil {
 			err = n.interfere(background)
 		} else {
+			n.faulty.off.Store(true)
 			_, err = n.resumeAll(background)
 		}
 		if err != nil {
@@ -54,6 +55,7 @@ func (n *node) interfere(ctx context.Context) error {
 	case x < 53 && n.mayCrash:
 		return n.restart(ctx)
 	case x < 55 && n.mayLoseFiles:
+		n.journal.add("the temp folder is removed")
 		return os.RemoveAll(n.tempDir)
 	}
 	return nil

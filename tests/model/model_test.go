@@ -66,6 +66,11 @@ func runRound(t *testing.T, seed int64) {
 	rng := rand.New(rand.NewSource(seed))
 	n := openNode(t, t.TempDir(), rng)
 	t.Log(n.describe())
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the last events:\n%s", n.journal)
+		}
+	})
 	var tables []*tableRun
 	for i := range 2 {
 		tables = append(tables, newTableRun(t, n, fmt.Sprintf("t%d", i), rng))

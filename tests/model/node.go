@@ -40,6 +40,7 @@ type node struct {
 	tempDir string
 	options backfill.Options
 	dice    *dice
+	journal *journal
 	// mayCrash and mayLoseFiles say what happens beside requests of clients, of
 	// which there is one every unrest, or sooner.
 	mayCrash, mayLoseFiles bool
@@ -87,6 +88,7 @@ func openNode(t *testing.T, dir string, rng *rand.Rand) *node {
 		CheckpointInterval: pick(rng, time.Millisecond, 20*time.Millisecond, time.Minute),
 		TargetFileBytes:    pick(rng, uint64(4<<10), 1<<20),
 	}
+	n.journal = newJournal(n.options.Bus)
 	n.catalog, err = catalog.Open(t.Context(), n.faulty)
 	require.NoError(t, err)
 	n.locks = mdl.NewManager(n.catalog, mdl.Options{Enabled: func() bool { return n.globals.Bool(config.EnableMetadataLock) }})
@@ -120,11 +122,12 @@ func (n *node) start(ctx context.Context) (*ddl.DDL, error) {
 }
 
 // hook delays a job, or lets it die.
-func (n *node) hook(context.Context, ddl.HookPoint) error {
+func (n *node) hook(_ context.Context, p ddl.HookPoint) error {
 	if n.dice.intn(4) == 0 {
 		time.Sleep(time.Duration(n.dice.intn(8)) * time.Millisecond)
 	}
 	if n.mayCrash && !n.faulty.off.Load() && n.dice.intn(100) == 0 {
+		n.journal.add("job %d dies %s", p.JobID, p)
 		n.down.Store(true)
 		return errCrash
 	}
@@ -134,6 +137,7 @@ func (n *node) hook(context.Context, ddl.HookPoint) error {
 // restart replaces the DDL component, sometimes before the old one has noticed.
 func (n *node) restart(ctx context.Context) error {
 	n.down.Store(true)
+	n.journal.add("the owner is replaced")
 	var next *ddl.DDL
 	var err error
 	overlap := n.dice.intn(3) == 0
