@@ -94,7 +94,7 @@ func TestTables(t *testing.T) {
 		{"alter table t rename to t2, add column c int", 8200, "Unsupported multi schema change for rename table"},
 		{"alter table nope add column c int", 1146, "Table 'test.nope' doesn't exist"},
 		{"create index i on nope (a)", 1146, ""},
-		{"alter table t add primary key (b)", 8200, ""},
+		{"alter table t add primary key (b)", 1068, "Multiple primary key defined"},
 		{"alter table t modify a bigint", 8200, ""},
 		{"alter table t charset latin1", 8200, ""},
 		{"alter table t add foreign key (b) references u (a)", 8200, ""},
