@@ -67,6 +67,18 @@ func newIdleFixture() *idleFixture {
 	return f
 }
 
+// next returns the next session that the policy ends.
+func (f *idleFixture) next(t *testing.T) event.IdleBlockerEnded {
+	t.Helper()
+	select {
+	case e := <-f.ended:
+		return e
+	case <-time.After(10 * time.Second):
+		require.FailNow(t, "nobody was ended")
+		return event.IdleBlockerEnded{}
+	}
+}
+
 // client begins a transaction that has written the table.
 func (f *idleFixture) client(t *testing.T, id uint64) *client {
 	t.Helper()
@@ -97,7 +109,7 @@ func TestIdleBlockersAreEnded(t *testing.T) {
 	newer.setIdle(time.Hour)
 
 	done := f.waiting(context.Background(), 2, nil)
-	e := <-f.ended
+	e := f.next(t)
 	require.EqualValues(t, 1, e.ConnID)
 	require.EqualValues(t, 1, e.JobID())
 	require.Equal(t, 10*time.Second, e.Idle)
@@ -110,7 +122,7 @@ func TestIdleBlockersAreEnded(t *testing.T) {
 	require.False(t, recent.isKilled())
 
 	recent.setIdle(10 * time.Second)
-	require.EqualValues(t, 3, (<-f.ended).ConnID, "idleness is looked at as long as the wait lasts")
+	require.EqualValues(t, 3, f.next(t).ConnID, "idleness is looked at as long as the wait lasts")
 	requireBlocked(t, done)
 	busy.lock.Release()
 	require.NoError(t, <-done)
