@@ -88,6 +88,8 @@ func openNode(t *testing.T, dir string, rng *rand.Rand) *node {
 		CheckpointInterval: pick(rng, time.Millisecond, 20*time.Millisecond, time.Minute),
 		TargetFileBytes:    pick(rng, uint64(4<<10), 1<<20),
 	}
+	// So that a build of so many batches has a chance to end.
+	n.faulty.oneIn *= 1 + 16/n.options.BatchRows
 	n.journal = newJournal(n.options.Bus)
 	n.catalog, err = catalog.Open(t.Context(), n.faulty)
 	require.NoError(t, err)
