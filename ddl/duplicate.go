@@ -16,7 +16,7 @@ import (
 
 // maxDuplicatesText bounds the text of the values and handles that are listed in
 // a job's record, in bytes.
-const maxDuplicatesText = 128 << 10
+const maxDuplicatesText = 64 << 10
 
 // duplicateEntries is the error (1062) of a job with rows that have the same
 // values in a unique index. It names the first of the groups, and lists as many
