@@ -17,9 +17,8 @@ import (
 	"fastddl/generated"
 )
 
-// expressionFlags are how an expression is stored: TiDB's, but with backslashes
-// in text escaped, so that what is read back is what was written.
-const expressionFlags = format.RestoreStringSingleQuotes | format.RestoreStringEscapeBackslash |
+// expressionFlags are how an expression is stored, as in TiDB.
+const expressionFlags = format.RestoreStringSingleQuotes |
 	format.RestoreKeyWordLowercase | format.RestoreNameBackQuotes | format.RestoreSpacesAroundBinaryOperation |
 	format.RestoreWithoutSchemaName | format.RestoreWithoutTableName
 
