@@ -221,7 +221,7 @@ func (t *task) runBackfill(ctx context.Context, j *job.Job) (rows int64, err err
 	}
 	task := BackfillTask{
 		JobID: j.ID, Table: tbl.Info, Expressions: tbl.Expressions, TS: j.SnapshotTS,
-		Fast: j.FastReorg, TempDir: t.d.opts.TempDir,
+		Loc: locationOf(j.TimeZone), Fast: j.FastReorg, TempDir: t.d.opts.TempDir,
 		SaveCheckpoint: func(ctx context.Context, data []byte) error { return t.d.saveCheckpoint(ctx, j.ID, data) },
 	}
 	for _, id := range j.Elements.AddIndexes {

@@ -2,6 +2,7 @@ package ddl
 
 import (
 	"context"
+	"time"
 
 	"github.com/pingcap/tidb/pkg/meta/model"
 
@@ -27,6 +28,8 @@ type BackfillTask struct {
 	TS uint64
 	// Checkpoint is what SaveCheckpoint was last given, or nil.
 	Checkpoint []byte
+	// Loc is the time zone in which duplicates are named.
+	Loc *time.Location
 	// Fast says to import sorted files; otherwise the entries are written by
 	// ordinary transactions.
 	Fast           bool

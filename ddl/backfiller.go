@@ -5,7 +5,6 @@ import (
 	"errors"
 	"sync"
 
-	"github.com/pingcap/tidb/pkg/meta/model"
 	"github.com/pingcap/tidb/pkg/util/dbterror"
 
 	"fastddl/backfill"
@@ -54,11 +53,11 @@ func (b *IndexBackfiller) Backfill(ctx context.Context, t BackfillTask) (int64, 
 	b.mu.Lock()
 	b.last = result
 	b.mu.Unlock()
-	return result.Rows, backfillError(t.Table, err)
+	return result.Rows, backfillError(t, err)
 }
 
 // backfillError tells what no further attempt can cure.
-func backfillError(tbl *model.TableInfo, err error) error {
+func backfillError(t BackfillTask, err error) error {
 	var mismatch *backfill.MismatchError
 	var dup *ingest.DuplicateError
 	var null *backfill.NullError
@@ -67,7 +66,7 @@ func backfillError(tbl *model.TableInfo, err error) error {
 		// The index has been rebuilt once already.
 		return job.Permanent(err)
 	case errors.As(err, &dup):
-		return duplicateEntries(tbl, dup.Groups)
+		return duplicateEntries(t.Table, t.Loc, dup.Groups)
 	case errors.As(err, &null):
 		return dbterror.ErrInvalidUseOfNull.FastGenByArgs()
 	}

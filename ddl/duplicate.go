@@ -3,6 +3,7 @@ package ddl
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	tkv "github.com/pingcap/tidb/pkg/kv"
 	"github.com/pingcap/tidb/pkg/meta/model"
@@ -20,13 +21,13 @@ const maxDuplicatesText = 64 << 10
 
 // duplicateEntries is the error (1062) of a job with rows that have the same
 // values in a unique index. It names the first of the groups, and lists as many
-// as a job's record holds.
-func duplicateEntries(tbl *model.TableInfo, groups []*ingest.DuplicateGroup) error {
+// as a job's record holds. TIMESTAMPs are shown as the clocks of loc show them.
+func duplicateEntries(tbl *model.TableInfo, loc *time.Location, groups []*ingest.DuplicateGroup) error {
 	t := table.Of(&catalog.Table{Info: tbl})
 	var list []job.Duplicate
 	size := 0
 	for _, g := range groups {
-		d, err := listDuplicate(t, g)
+		d, err := listDuplicate(t, loc, g)
 		if err != nil {
 			return err
 		}
@@ -43,7 +44,7 @@ func duplicateEntries(tbl *model.TableInfo, groups []*ingest.DuplicateGroup) err
 	}
 }
 
-func listDuplicate(t *table.Table, g *ingest.DuplicateGroup) (job.Duplicate, error) {
+func listDuplicate(t *table.Table, loc *time.Location, g *ingest.DuplicateGroup) (job.Duplicate, error) {
 	idx := indexByID(t.Meta(), g.IndexID)
 	if idx == nil {
 		return job.Duplicate{}, fmt.Errorf("duplicate entry in index %d, which table %s has not", g.IndexID, t.Meta().Name.O)
@@ -52,13 +53,13 @@ func listDuplicate(t *table.Table, g *ingest.DuplicateGroup) (job.Duplicate, err
 	if err != nil {
 		return job.Duplicate{}, err
 	}
-	entry, err := t.EntryText(idx, g.Key, values[0])
+	entry, err := t.EntryText(idx, g.Key, values[0], loc)
 	if err != nil {
 		return job.Duplicate{}, err
 	}
 	d := job.Duplicate{Index: idx.Name.O, Entry: []byte(entry), Rows: g.Rows}
 	for _, value := range values {
-		handle, err := t.EntryHandleText(idx, g.Key, value)
+		handle, err := t.EntryHandleText(idx, g.Key, value, loc)
 		if err != nil {
 			return job.Duplicate{}, err
 		}

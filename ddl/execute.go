@@ -36,7 +36,7 @@ func (d *DDL) Execute(ctx context.Context, req Request) ([]Warning, error) {
 	if err != nil || j == nil {
 		return p.env.Warnings, err
 	}
-	j.Query, j.Warnings = req.SQL, p.env.Warnings
+	j.Query, j.Warnings, j.TimeZone = req.SQL, p.env.Warnings, timeZoneOf(req.Loc)
 	t, err := d.submit(ctx, j)
 	if err != nil {
 		return nil, err

@@ -46,7 +46,7 @@ func (t *task) checkUnique(ctx context.Context, to job.Step) error {
 		}
 	}
 	if len(groups) > 0 {
-		return duplicateEntries(tbl.Info, groups)
+		return duplicateEntries(tbl.Info, locationOf(j.TimeZone), groups)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -279,5 +279,9 @@ func (e *editor) translate(err error) error {
 		existing[def.width()] = dup.Handle.IntValue()
 	}
 	primary := dup.Key == def.info.Name.O+".PRIMARY"
-	return gms.NewUniqueKeyErr(fmt.Sprintf("'%s' for key '%s'", dup.Value, dup.Key), primary, existing)
+	entry, err := dup.Entry(e.loc)
+	if err != nil {
+		return err
+	}
+	return gms.NewUniqueKeyErr(fmt.Sprintf("'%s' for key '%s'", entry, dup.Key), primary, existing)
 }

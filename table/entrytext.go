@@ -11,7 +11,7 @@ import (
 
 // EntryHandleText prints the handle of an index entry's row: the values of the
 // clustered primary key as KeyText prints them, or the hidden row ID.
-func (t *Table) EntryHandleText(idx *model.IndexInfo, key, value []byte) (string, error) {
+func (t *Table) EntryHandleText(idx *model.IndexInfo, key, value []byte, loc *time.Location) (string, error) {
 	if t.HasHiddenRowID() {
 		h, err := t.handleOfEntry(idx, key, value)
 		if err != nil {
@@ -34,5 +34,5 @@ func (t *Table) EntryHandleText(idx *model.IndexInfo, key, value []byte) (string
 			return "", c.wrap(err)
 		}
 	}
-	return KeyText(values)
+	return KeyText(values, loc)
 }

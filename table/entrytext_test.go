@@ -3,6 +3,7 @@ package table
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/pingcap/tidb/pkg/meta/model"
 	"github.com/pingcap/tidb/pkg/types"
@@ -42,14 +43,14 @@ func TestEntryTextsNameRows(t *testing.T) {
 			key, value, distinct, err := tbl.IndexEntry(idx, c.row, h)
 			require.NoError(t, err)
 			require.True(t, distinct)
-			entry, err := tbl.EntryText(idx, key, value)
+			entry, err := tbl.EntryText(idx, key, value, time.UTC)
 			require.NoError(t, err)
 			require.Equal(t, c.entry, entry)
-			handle, err := tbl.EntryHandleText(idx, key, value)
+			handle, err := tbl.EntryHandleText(idx, key, value, time.UTC)
 			require.NoError(t, err)
 			require.Equal(t, c.handle, handle)
 
-			_, err = tbl.EntryHandleText(idx, key[:len(key)-1], value)
+			_, err = tbl.EntryHandleText(idx, key[:len(key)-1], value, time.UTC)
 			require.Error(t, err, "a damaged entry")
 		})
 	}

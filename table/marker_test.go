@@ -2,6 +2,7 @@ package table
 
 import (
 	"testing"
+	"time"
 
 	tkv "github.com/pingcap/tidb/pkg/kv"
 	"github.com/pingcap/tidb/pkg/meta/model"
@@ -31,7 +32,7 @@ func TestMarkers(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, txn.StartTS(), ts)
 			require.Equal(t, txn.data[string(entryKey)], value, "a marker is about an entry that is put")
-			text, err := tbl.EntryText(idx, entryKey, value)
+			text, err := tbl.EntryText(idx, entryKey, value, time.UTC)
 			require.NoError(t, err)
 			out = append(out, text)
 		}

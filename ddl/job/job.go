@@ -22,6 +22,8 @@ type Job struct {
 	DB      string `json:"db"`
 	Table   string `json:"table"`
 	Query   string `json:"query"`
+	// TimeZone is the session's.
+	TimeZone TimeZone `json:"time_zone"`
 	// Objects are what the job excludes others from.
 	Objects []Object `json:"objects"`
 
@@ -59,6 +61,14 @@ type Job struct {
 	CreateTS uint64 `json:"create_ts"`
 	StartTS  uint64 `json:"start_ts"`
 	EndTS    uint64 `json:"end_ts"`
+}
+
+// TimeZone is a session's time zone. The zero value is UTC.
+type TimeZone struct {
+	// Name is the name of a known zone, or of an offset.
+	Name string `json:"name,omitempty"`
+	// Offset is that of a zone that is nothing else, in seconds east of UTC.
+	Offset int `json:"offset,omitempty"`
 }
 
 // Request is what a client has asked of a job.
