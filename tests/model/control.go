@@ -26,7 +26,7 @@ func (n *node) control(ctx context.Context, finished <-chan struct{}) error {
 			return nil
 		case <-time.After(time.Duration(n.dice.intn(int(n.unrest)))):
 		}
-		if n.down.Load() {
+		if n.down() {
 			if err := n.restart(background); err != nil {
 				return err
 			}
@@ -56,7 +56,8 @@ func (n *node) interfere(ctx context.Context) error {
 		return n.restart(ctx)
 	case x < 55 && n.mayLoseFiles:
 		n.journal.add("the temp folder is removed")
-		return os.RemoveAll(n.tempDir)
+		// Builds may put new files in meanwhile, so that it fails.
+		_ = os.RemoveAll(n.tempDir)
 	}
 	return nil
 }
@@ -80,7 +81,7 @@ func (n *node) pauseAndResume(ctx context.Context) error {
 // resumeAll resumes all jobs that are paused, or about to be, and says whether
 // there may be some.
 func (n *node) resumeAll(ctx context.Context) (some bool, err error) {
-	if n.down.Load() {
+	if n.down() {
 		if err := n.restart(ctx); err != nil {
 			return false, err
 		}

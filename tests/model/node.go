@@ -51,9 +51,11 @@ type node struct {
 	// mu is held shared while ddl is used, exclusively while it is replaced.
 	mu  sync.RWMutex
 	ddl *ddl.DDL
-	// down says that ddl has died, or a part of it, and is to be replaced.
-	down     atomic.Bool
-	restarts int
+	// crashes counts the jobs that died, replaced those of them whose node has
+	// been replaced since.
+	crashes, replaced atomic.Int64
+	replacing         atomic.Bool
+	restarts          int
 }
 
 // openNode opens a node with random settings on a store in dir.
@@ -130,16 +132,22 @@ func (n *node) hook(_ context.Context, p ddl.HookPoint) error {
 	}
 	if n.mayCrash && !n.faulty.off.Load() && n.dice.intn(100) == 0 {
 		n.journal.add("job %d dies %s", p.JobID, p)
-		n.down.Store(true)
+		n.crashes.Add(1)
 		return errCrash
 	}
 	return nil
 }
 
+// down says that the DDL component, or a job in it, has died, so that nobody
+// knows what has become of the jobs.
+func (n *node) down() bool { return n.replacing.Load() || n.crashes.Load() > n.replaced.Load() }
+
 // restart replaces the DDL component, sometimes before the old one has noticed.
 func (n *node) restart(ctx context.Context) error {
-	n.down.Store(true)
+	n.replacing.Store(true)
+	defer n.replacing.Store(false)
 	n.journal.add("the owner is replaced")
+	died := n.crashes.Load()
 	var next *ddl.DDL
 	var err error
 	overlap := n.dice.intn(3) == 0
@@ -162,7 +170,7 @@ func (n *node) restart(ctx context.Context) error {
 	}
 	n.ddl = next
 	n.restarts++
-	n.down.Store(false)
+	n.replaced.Store(died)
 	return nil
 }
 
@@ -191,7 +199,7 @@ func (n *node) jobs(ctx context.Context) ([]ddl.JobInfo, bool, error) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	jobs, err := n.ddl.Jobs(ctx)
-	if n.down.Load() || errors.Is(err, errInjected) {
+	if n.down() || errors.Is(err, errInjected) {
 		return nil, false, nil
 	}
 	return jobs, true, err
