@@ -61,6 +61,14 @@ func newNode(t testing.TB) *node { return openNode(t, vfs.NewMem()) }
 
 func openNode(t testing.TB, fs vfs.FS) *node {
 	t.Helper()
+	return openNodeWith(t, fs, func(n *node) (stmt.DDL, stmt.Checker) {
+		n.ddl = &directDDL{catalog: n.catalog}
+		return n.ddl, noChecker{}
+	})
+}
+
+func openNodeWith(t testing.TB, fs vfs.FS, parts func(n *node) (stmt.DDL, stmt.Checker)) *node {
+	t.Helper()
 	n := &node{t: t, fs: fs, globals: config.NewGlobals(), served: make(chan struct{})}
 	ctx := context.Background()
 	store, err := pebblekv.Open("db", pebblekv.Options{FS: fs, CacheBytes: 16 << 20})
@@ -69,9 +77,9 @@ func openNode(t testing.TB, fs vfs.FS) *node {
 	n.catalog, err = catalog.Open(ctx, store)
 	require.NoError(t, err)
 	n.locks = mdl.NewManager(n.catalog, mdl.Options{Enabled: func() bool { return n.globals.Bool(config.EnableMetadataLock) }})
-	n.ddl = &directDDL{catalog: n.catalog}
+	ddl, checker := parts(n)
 	n.engine, err = sql.New(ctx, sql.Options{
-		Catalog: n.catalog, Locks: n.locks, Globals: n.globals, DDL: n.ddl, Checker: noChecker{},
+		Catalog: n.catalog, Locks: n.locks, Globals: n.globals, DDL: ddl, Checker: checker,
 	})
 	require.NoError(t, err)
 	n.listen()
