@@ -103,7 +103,9 @@ func New(ctx context.Context, opts Options) (*Engine, error) {
 	e.files = serverFiles{engine: e, dir: opts.SecureFilePriv}
 	overrides := gms.EngineOverrides{Builder: gms.BuilderOverrides{Parser: &observingParser{Parser: parser}}}
 	a := analyzer.NewBuilder(&provider{e}).AddOverrides(overrides).Build()
-	a.ExecBuilder = rowexec.NewBuilder(&execBuilder{e.files}, overrides)
+	exec := &execBuilder{files: e.files}
+	exec.base = rowexec.NewBuilder(exec, overrides)
+	a.ExecBuilder = exec.base
 	e.gms = sqle.New(a, &sqle.Config{})
 	a.Catalog.InfoSchema = e.informationSchema(a.Catalog.InfoSchema)
 	if err := e.loadUsers(ctx); err != nil {

@@ -3,20 +3,31 @@ package sql
 import (
 	gms "github.com/dolthub/go-mysql-server/sql"
 	"github.com/dolthub/go-mysql-server/sql/plan"
+	"github.com/dolthub/go-mysql-server/sql/rowexec"
 )
 
 // execBuilder executes the plan nodes that we do otherwise than go-mysql-server.
-type execBuilder struct{ files serverFiles }
+type execBuilder struct {
+	files serverFiles
+	// base executes all other nodes; it asks this builder first.
+	base *rowexec.BaseBuilder
+}
 
 var _ gms.NodeExecBuilder = (*execBuilder)(nil)
 
 // Build implements sql.NodeExecBuilder. It returns nil for nodes that are
 // go-mysql-server's.
-func (b *execBuilder) Build(ctx *gms.Context, node gms.Node, _ gms.Row) (gms.RowIter, error) {
+func (b *execBuilder) Build(ctx *gms.Context, node gms.Node, row gms.Row) (gms.RowIter, error) {
 	if err := b.files.check(ctx, node); err != nil {
 		return nil, err
 	}
 	switch n := node.(type) {
+	case *plan.Update:
+		exact, err := withExactComparison(ctx, n)
+		if err != nil || exact == nil {
+			return nil, err
+		}
+		return b.base.Build(ctx, exact, row)
 	case *plan.ShowCreateTable:
 		return showCreateTable(ctx, n)
 	case *plan.DescribeQuery:
