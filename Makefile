@@ -18,8 +18,8 @@ RACE_PKGS := ./kv/... ./catalog/... ./table/... ./check/... ./ddl/... ./backfill
 # lists of failed and of skipped tests with their reasons.
 GOTEST := $(TOOL) gotestsum --format standard-quiet --
 
-# Test modules that need more than the server is built from.
-TEST_MODULES := $(patsubst %/go.mod,%,$(wildcard tests/*/go.mod))
+# Modules of tests and benchmarks that need more than the server is built from.
+TEST_MODULES := $(patsubst %/go.mod,%,$(wildcard tests/*/go.mod benchmarks/go.mod))
 
 .PHONY: all
 all: build
@@ -37,6 +37,7 @@ lint: ## go vet, staticcheck, gofmt and the house rules
 	go vet ./...
 	$(TOOL) staticcheck ./...
 	go test -count=1 ./internal/lint
+	cd benchmarks && go vet ./... && $(TOOL) staticcheck ./...
 
 .PHONY: test
 test: build lint ## everything a change must pass
@@ -56,6 +57,18 @@ race: ## the whole suite under the race detector
 bench: build ## Go benchmarks, then ADD INDEX from end to end
 	go test -run '^$$' -bench . -benchmem ./...
 	bin/fastddl bench addindex --rows 2000000
+
+.PHONY: bench-peers
+bench-peers: build bench-tool ## ADD INDEX of this and of other systems; BENCH_FLAGS: see bin/fastddl-bench peers --help
+	bin/fastddl-bench peers $(BENCH_FLAGS)
+
+.PHONY: bench-scale
+bench-scale: build bench-tool ## ADD INDEX by rows and by workers; BENCH_FLAGS: see bin/fastddl-bench scale --help
+	bin/fastddl-bench scale $(BENCH_FLAGS)
+
+.PHONY: bench-tool
+bench-tool:
+	cd benchmarks && go build -o ../bin/fastddl-bench .
 
 .PHONY: fmt
 fmt:

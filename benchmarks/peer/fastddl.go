@@ -1,0 +1,161 @@
+package peer
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"fastddl/benchmarks/data"
+	"fastddl/benchmarks/load"
+)
+
+// fastDDL is this project's server.
+type fastDDL struct {
+	Options
+	dir     string
+	process *process
+	client  mysqlClient
+}
+
+func newFastDDL(opts Options) *fastDDL {
+	return &fastDDL{Options: opts, dir: filepath.Join(opts.Dir, "fastddl")}
+}
+
+func (f *fastDDL) Name() string { return "fastddl" }
+
+func (f *fastDDL) Available() error {
+	if _, err := os.Stat(f.FastDDL); err != nil {
+		return fmt.Errorf("%s is not built: run make build", filepath.Base(f.FastDDL))
+	}
+	return nil
+}
+
+func (f *fastDDL) Settings() []string {
+	return []string{fmt.Sprintf("tidb_ddl_reorg_worker_cnt=%d", f.Cores), "commits synced (pebble.sync=true, the default)", "all else by default"}
+}
+
+func (f *fastDDL) Start(ctx context.Context) error {
+	if err := os.MkdirAll(f.dir, 0o700); err != nil {
+		return fmt.Errorf("make the folder of a server: %w", err)
+	}
+	port, err := freePort()
+	if err != nil {
+		return err
+	}
+	cmd := account{}.command(f.dir, f.FastDDL, "server", "--path", filepath.Join(f.dir, "data"),
+		"--host", "127.0.0.1", "-P", fmt.Sprint(port), "--status-port", "0", "-L", "warn")
+	if f.process, err = startProcess(cmd, f.dir+".log", syscall.SIGTERM, syscall.SIGKILL); err != nil {
+		return err
+	}
+	if f.client, err = dialMySQL(fmt.Sprintf("127.0.0.1:%d", port)); err != nil {
+		return err
+	}
+	if err := f.process.awaitAnswer(ctx, f.client.db.PingContext); err != nil {
+		return err
+	}
+	return f.client.exec(ctx, "SET GLOBAL local_infile = 1", fmt.Sprintf("SET GLOBAL tidb_ddl_reorg_worker_cnt = %d", f.Cores))
+}
+
+func (f *fastDDL) PID() int { return f.process.cmd.Process.Pid }
+
+// Version is the build's, and what the server tells clients.
+func (f *fastDDL) Version(ctx context.Context) (string, error) {
+	v, err := f.client.value(ctx, "SELECT VERSION()")
+	if err != nil {
+		return "", err
+	}
+	out, err := account{}.command(f.dir, f.FastDDL, "version").Output()
+	if err != nil {
+		return "", fmt.Errorf("fastddl version: %w", err)
+	}
+	build, _, _ := strings.Cut(strings.TrimSpace(strings.TrimPrefix(string(out), "fastddl ")), " (")
+	return build + ", as " + v, nil
+}
+
+// Blocks of rows that one LOAD DATA, which is one transaction, holds, and how
+// many run at a time: a statement is executed by one goroutine.
+const (
+	fastDDLLoadBlocks  = 2
+	fastDDLLoadStreams = 4
+)
+
+func (f *fastDDL) Load(ctx context.Context, g data.Generator, loaded func(rows int)) error {
+	if err := f.client.exec(ctx, mysqlCreate); err != nil {
+		return err
+	}
+	return loadInChunks(ctx, g, fastDDLLoadBlocks, fastDDLLoadStreams, loaded, func(ctx context.Context, rows io.Reader) error {
+		return f.client.loadData(ctx, rows)
+	})
+}
+
+func (f *fastDDL) Warm(ctx context.Context) error { return f.client.warm(ctx) }
+
+func (f *fastDDL) Session(ctx context.Context) (load.Session, error) { return f.client.session(ctx) }
+
+func (f *fastDDL) Stop(ctx context.Context) error {
+	if f.process == nil {
+		return nil
+	}
+	f.client.close()
+	if err := f.process.stop(ctx); err != nil {
+		return err
+	}
+	f.process = nil
+	return nil
+}
+
+func (f *fastDDL) Kill() {
+	if f.process != nil {
+		f.client.close()
+		f.process.kill()
+		f.process = nil
+	}
+}
+
+// fastReorg is fastddl as it comes.
+type fastReorg struct{ *fastDDL }
+
+func (fastReorg) Name() string      { return "fastddl" }
+func (fastReorg) Title() string     { return "fastddl" }
+func (fastReorg) Statement() string { return "ALTER TABLE ... ADD INDEX ..." }
+func (fastReorg) Traits() Traits    { return Traits{} }
+func (fastReorg) Available() error  { return nil }
+
+func (f fastReorg) Prepare(ctx context.Context) error {
+	return f.client.exec(ctx, "SET GLOBAL tidb_ddl_enable_fast_reorg = ON")
+}
+
+func (f fastReorg) AddIndex(ctx context.Context, c Case) error {
+	return f.client.exec(ctx, "ALTER TABLE "+data.Table+" "+c.mysqlAdd())
+}
+
+func (f fastReorg) DropIndex(ctx context.Context, c Case) error {
+	return f.client.dropIndexes(ctx, c.Indexes)
+}
+
+// transactional is fastddl's backfill by transactions, its own baseline.
+type transactional struct{ *fastDDL }
+
+func (transactional) Name() string  { return "fastddl-txn" }
+func (transactional) Title() string { return "fastddl, transactional backfill" }
+func (transactional) Statement() string {
+	return "tidb_ddl_enable_fast_reorg=OFF; ALTER TABLE ... ADD INDEX ..."
+}
+func (transactional) Traits() Traits   { return Traits{Slow: true, Baseline: true} }
+func (transactional) Available() error { return nil }
+
+func (t transactional) Prepare(ctx context.Context) error {
+	return t.client.exec(ctx, "SET GLOBAL tidb_ddl_enable_fast_reorg = OFF")
+}
+
+func (t transactional) AddIndex(ctx context.Context, c Case) error {
+	return fastReorg(t).AddIndex(ctx, c)
+}
+
+func (t transactional) DropIndex(ctx context.Context, c Case) error {
+	return fastReorg(t).DropIndex(ctx, c)
+}
