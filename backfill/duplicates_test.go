@@ -26,7 +26,7 @@ func TestDuplicatesInDifferentRanges(t *testing.T) {
 	f.put(rows-30, -3)
 	f.put(50, nil)
 	f.put(rows-50, nil)
-	for name, memory := range map[string]string{"in memory": "0", "in runs": "1"} {
+	for name, memory := range map[string]string{"in memory": "0", "in runs": "3MiB"} {
 		t.Run(name, func(t *testing.T) {
 			opts := f.options()
 			opts.Globals = config.NewGlobals()

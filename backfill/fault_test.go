@@ -233,7 +233,7 @@ func TestCancelLeavesNothing(t *testing.T) {
 	for range 1 + rounds(24) {
 		opts := f.options()
 		opts.Globals = smallMemory(t)
-		opts.Resources = ingest.NewResources(opts.Globals)
+		opts.Resources = ingest.NewResources(opts.Globals, 0)
 		if r.IntN(2) == 0 {
 			opts.CheckpointInterval = time.Duration(1 + r.IntN(20_000_000))
 		}

@@ -47,12 +47,15 @@ type Options struct {
 	Bus *event.Bus
 	// SaveCheckpoint makes progress durable; nil does without.
 	SaveCheckpoint func(ctx context.Context, checkpoint []byte) error
-	// Resources is the budget shared with other jobs; nil is one of its own.
+	// Resources are shared with other jobs; nil is some of its own, for
+	// MaxWorkers.
 	Resources *ingest.Resources
+	// Settings are the job's own, which a running build follows; nil has none.
+	Settings *ingest.LiveSettings
 
-	// MaxWorkers bounds the workers whatever the system variable says, because
-	// more than there are cores only take memory from each other; 0 is the
-	// number of cores.
+	// MaxWorkers bounds the workers of a build by ingest whatever the system
+	// variable says, because more than there are cores only take memory from each
+	// other; 0 is the number of cores.
 	MaxWorkers int
 	// TaskBytes is the size of the ranges that are handed to workers; 0 is
 	// 32 MiB.
@@ -74,14 +77,14 @@ func (o *Options) EnsureDefaults() {
 	if o.Globals == nil {
 		o.Globals = config.NewGlobals()
 	}
-	if o.Resources == nil {
-		o.Resources = ingest.NewResources(o.Globals)
-	}
 	if o.SaveCheckpoint == nil {
 		o.SaveCheckpoint = func(context.Context, []byte) error { return nil }
 	}
 	if o.MaxWorkers == 0 {
 		o.MaxWorkers = background.Cores()
+	}
+	if o.Resources == nil {
+		o.Resources = ingest.NewResources(o.Globals, o.MaxWorkers)
 	}
 	if o.TaskBytes == 0 {
 		o.TaskBytes = 32 << 20
@@ -126,25 +129,10 @@ func (s *Spec) validate() error {
 	return nil
 }
 
-// workerLimit is the number of workers that may run now.
-func (o *Options) workerLimit() int {
-	return max(1, min(o.MaxWorkers, int(o.Globals.Int(config.ReorgWorkerCount))))
-}
-
 // checkpointInterval is the longest that a build scans before it imports.
 func (o *Options) checkpointInterval() time.Duration {
 	if o.CheckpointInterval > 0 {
 		return o.CheckpointInterval
 	}
 	return o.Globals.Duration(config.CheckpointInterval)
-}
-
-// mergers is the number of key ranges that may be merged at one time: one more
-// than workers when those may take all cores, because files are waited for
-// until they are on disk.
-func (o *Options) mergers() int {
-	if n := o.workerLimit(); n < o.MaxWorkers {
-		return n
-	}
-	return o.MaxWorkers + 1
 }

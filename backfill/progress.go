@@ -22,6 +22,8 @@ type progress struct {
 	total    float64 // weight of the whole table
 	fraction float64 // last reported
 
+	stageDone func() float64 // of the current stage; nil is as the rows
+
 	lastRows int64
 	lastTime time.Time
 	rate     float64
@@ -37,6 +39,13 @@ func (p *progress) begin(rows int64, done, total float64) {
 	defer p.mu.Unlock()
 	p.rows, p.weight, p.total = rows, done, total
 	p.lastRows, p.lastTime = rows, time.Now()
+}
+
+// enter begins a stage.
+func (p *progress) enter(done func() float64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stageDone = done
 }
 
 func (p *progress) add(rows int64, weight float64) {
@@ -78,6 +87,13 @@ func (p *progress) start() (stop func()) {
 
 func (p *progress) report(now time.Time) event.Progress {
 	p.mu.Lock()
+	done := p.stageDone
+	p.mu.Unlock()
+	stageDone := 0.0
+	if done != nil {
+		stageDone = done()
+	}
+	p.mu.Lock()
 	defer p.mu.Unlock()
 	if elapsed := now.Sub(p.lastTime).Seconds(); elapsed > 0 {
 		current := float64(p.rows-p.lastRows) / elapsed
@@ -87,7 +103,11 @@ func (p *progress) report(now time.Time) event.Progress {
 		p.rate += (current - p.rate) * 0.4
 		p.lastRows, p.lastTime = p.rows, now
 	}
-	return event.Progress{Job: p.job, RowsDone: p.rows, RowsTotal: p.estimateLocked(), RowsPerSecond: p.rate}
+	e := event.Progress{Job: p.job, RowsDone: p.rows, RowsTotal: p.estimateLocked(), RowsPerSecond: p.rate, StageDone: stageDone}
+	if done == nil && e.RowsTotal > 0 {
+		e.StageDone = float64(e.RowsDone) / float64(e.RowsTotal)
+	}
+	return e
 }
 
 // estimateLocked estimates how many rows there are.

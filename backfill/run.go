@@ -9,7 +9,6 @@ import (
 
 	"fastddl/event"
 	"fastddl/ingest"
-	"fastddl/internal/background"
 	"fastddl/internal/stage"
 )
 
@@ -18,6 +17,7 @@ type build struct {
 	opts       Options
 	spec       Spec
 	projection *projection
+	share      *ingest.Share
 	progress   *progress
 	result     Result
 
@@ -58,18 +58,20 @@ func (b *build) addCosts(c *stage.Costs) {
 // On error, or when ctx ends, which it obeys within a second, what was imported
 // stays: either Run is called again, or the caller deletes the index ranges.
 func Run(ctx context.Context, opts Options, spec Spec) (Result, error) {
-	return execute(ctx, opts, spec, func(b *build, ctx context.Context) error {
-		defer background.Reserve(b.opts.MaxWorkers + 1)()
-		return b.run(ctx)
-	})
+	return execute(ctx, opts, spec, false, (*build).run)
 }
 
-// execute runs a build with its progress reports and its bill.
-func execute(ctx context.Context, opts Options, spec Spec, run func(*build, context.Context) error) (Result, error) {
+// execute runs a build with its share of the resources, its progress reports and
+// its bill.
+func execute(ctx context.Context, opts Options, spec Spec, transactional bool, run func(*build, context.Context) error) (Result, error) {
 	b, err := newBuild(opts, spec)
 	if err != nil {
 		return Result{}, err
 	}
+	if err := b.join(ctx, transactional); err != nil {
+		return Result{}, err
+	}
+	defer b.share.Leave()
 	stop := b.progress.start()
 	err = run(b, ctx)
 	stop()
@@ -79,6 +81,31 @@ func execute(ctx context.Context, opts Options, spec Spec, run func(*build, cont
 		err = context.Cause(ctx)
 	}
 	return b.result, err
+}
+
+// join takes the build's share of the resources, for which it may have to wait.
+func (b *build) join(ctx context.Context, transactional bool) (err error) {
+	opts := ingest.ShareOptions{
+		JobID: b.spec.JobID, Indexes: len(b.spec.Indexes), Transactional: transactional,
+		Settings: b.opts.Settings, Bus: b.opts.Bus,
+	}
+	if !transactional {
+		opts.MaxWorkers = b.opts.MaxWorkers
+	}
+	if b.share, err = b.opts.Resources.Join(ctx, opts); err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// mergers is the number of key ranges that may be merged at one time: one more
+// than workers when those take all cores, because files are waited for until
+// they are on disk.
+func (b *build) mergers() int {
+	if n := b.share.Workers(); n < b.opts.MaxWorkers {
+		return n
+	}
+	return b.opts.MaxWorkers + 1
 }
 
 func (b *build) run(ctx context.Context) error {
@@ -169,7 +196,7 @@ func (b *build) ingest(ctx context.Context, cp *checkpoint) (err error) {
 		err = errors.Join(err, job.Close())
 	}()
 	for len(tasks) > 0 {
-		b.enter(stage.Scan.String())
+		b.enter(stage.Scan.String(), nil)
 		if tasks, err = b.scanRound(ctx, job, tasks); err != nil {
 			return err
 		}
@@ -195,8 +222,8 @@ func (b *build) openJob(cp *checkpoint) (*ingest.Job, error) {
 	}
 	job, err := ingest.Open(ingest.JobOptions{
 		ID: b.spec.JobID, Store: b.opts.Store, TempDir: b.opts.TempDir, Version: b.spec.TS,
-		Indexes: indexes, Resources: b.opts.Resources, Bus: b.opts.Bus,
-		TargetFileBytes: b.opts.TargetFileBytes, Parallel: b.opts.mergers,
+		Indexes: indexes, Share: b.share, Bus: b.opts.Bus,
+		TargetFileBytes: b.opts.TargetFileBytes, Parallel: b.mergers,
 		CreateRun: b.opts.CreateRun,
 	})
 	if err != nil {
@@ -212,7 +239,7 @@ func (b *build) openJob(cp *checkpoint) (*ingest.Job, error) {
 func (b *build) flush(ctx context.Context, job *ingest.Job) error {
 	start := time.Now()
 	defer func() { b.meter.merging += time.Since(start) }()
-	b.enter(stage.Merge.String())
+	b.enter(stage.Merge.String(), job.FlushProgress)
 	b.result.Flushes++
 	return job.Flush(ctx)
 }

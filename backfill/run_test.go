@@ -95,7 +95,7 @@ func TestRunUnderDiskQuota(t *testing.T) {
 	opts.Globals = smallMemory(t)
 	set(t, opts.Globals, config.DiskQuota, "1") // raised to the least there is
 	quota := opts.Globals.Int(config.DiskQuota)
-	opts.Resources = ingest.NewResources(opts.Globals)
+	opts.Resources = ingest.NewResources(opts.Globals, 0)
 	idx := indexOn(9, false, 2)
 	spec := f.spec(idx)
 

@@ -29,7 +29,7 @@ func (b *build) scanRound(ctx context.Context, job *ingest.Job, tasks []task) (l
 	start := time.Now()
 	defer func() { b.meter.scanning += time.Since(start) }()
 
-	limit := b.opts.workerLimit()
+	limit := b.share.Workers()
 	b.result.Workers = limit
 	q := newQueue(tasks, limit)
 	interval := time.AfterFunc(b.opts.checkpointInterval(), q.stop)
@@ -42,15 +42,12 @@ func (b *build) scanRound(ctx context.Context, job *ingest.Job, tasks []task) (l
 		}
 	}
 	spawn(limit)
-	unsubscribe := b.opts.Globals.OnChange(func(name, _ string) {
-		switch name {
-		case config.ReorgWorkerCount:
-			spawn(q.setLimit(b.opts.workerLimit()))
-		case config.CheckpointInterval:
+	defer b.share.OnWorkers(func() { spawn(q.setLimit(b.share.Workers())) })()
+	defer b.opts.Globals.OnChange(func(name, _ string) {
+		if name == config.CheckpointInterval {
 			interval.Reset(time.Until(start.Add(b.opts.checkpointInterval())))
 		}
-	})
-	defer unsubscribe()
+	})()
 
 	if err := g.Wait(); err != nil {
 		return nil, err

@@ -14,7 +14,6 @@ import (
 	"github.com/pingcap/tidb/pkg/tablecodec"
 	"golang.org/x/sync/errgroup"
 
-	"fastddl/config"
 	"fastddl/event"
 	"fastddl/ingest"
 	"fastddl/kv"
@@ -35,7 +34,7 @@ const transactionalCheckpointInterval = time.Second
 // written with the indexes already maintained, so spec.TS, which the plan is
 // made at, has to be taken in that state. It is the same contract as Run's.
 func RunTransactional(ctx context.Context, opts Options, spec Spec) (Result, error) {
-	return execute(ctx, opts, spec, (*build).runTransactional)
+	return execute(ctx, opts, spec, true, (*build).runTransactional)
 }
 
 func (b *build) runTransactional(ctx context.Context) error {
@@ -53,7 +52,7 @@ func (b *build) runTransactional(ctx context.Context) error {
 	if len(tasks) == 0 {
 		return nil
 	}
-	b.enter("transactions")
+	b.enter("transactions", nil)
 	t := &transactional{b: b, cp: cp, saved: time.Now()}
 	return t.run(ctx, tasks)
 }
@@ -71,10 +70,9 @@ type transactional struct {
 func (t *transactional) run(ctx context.Context, tasks []task) error {
 	start := time.Now()
 	defer func() { t.b.meter.scanning += time.Since(start) }()
-	// These workers wait for commits, so there may be more of them than cores.
-	limit := func() int { return int(t.b.opts.Globals.Int(config.ReorgWorkerCount)) }
-	t.b.result.Workers = limit()
-	t.q = newQueue(tasks, limit())
+	limit := t.b.share.Workers()
+	t.b.result.Workers = limit
+	t.q = newQueue(tasks, limit)
 
 	g, workCtx := errgroup.WithContext(ctx)
 	spawn := func(n int) {
@@ -88,13 +86,8 @@ func (t *transactional) run(ctx context.Context, tasks []task) error {
 			})
 		}
 	}
-	spawn(limit())
-	unsubscribe := t.b.opts.Globals.OnChange(func(name, _ string) {
-		if name == config.ReorgWorkerCount {
-			spawn(t.q.setLimit(limit()))
-		}
-	})
-	defer unsubscribe()
+	spawn(limit)
+	defer t.b.share.OnWorkers(func() { spawn(t.q.setLimit(t.b.share.Workers())) })()
 	if err := g.Wait(); err != nil {
 		return err
 	}
@@ -130,6 +123,9 @@ func (t *transactional) runTask(ctx context.Context, c *claim, enc []*indexEncod
 	for batches := 1; ; batches++ {
 		done, err := t.runBatch(ctx, rest.KeyRange, enc)
 		if err != nil {
+			return err
+		}
+		if err := t.b.share.Wait(ctx, done.bytes); err != nil {
 			return err
 		}
 		if done.last {
@@ -173,16 +169,17 @@ func (t *transactional) checkpoint(ctx context.Context) error {
 
 // batchDone is what one transaction did.
 type batchDone struct {
-	rows int
-	end  []byte // first key that was not read
-	last bool   // the range has no more rows
+	rows  int
+	bytes int    // written
+	end   []byte // first key that was not read
+	last  bool   // the range has no more rows
 }
 
 // runBatch builds the entries of the first rows of r in one transaction. When it
 // conflicts with another one it starts again with half as many rows, so that it
 // gets through where the rows are changed all the time.
 func (t *transactional) runBatch(ctx context.Context, r kv.KeyRange, enc []*indexEncoder) (done batchDone, err error) {
-	size := int(t.b.opts.Globals.Int(config.ReorgBatchSize))
+	size := t.b.share.BatchRows()
 	for attempt := 1; ; attempt++ {
 		done, err = t.tryBatch(ctx, r, enc, size)
 		if !kv.IsWriteConflict(err) {
@@ -227,6 +224,7 @@ func (t *transactional) tryBatch(ctx context.Context, r kv.KeyRange, enc []*inde
 	if done.rows == 0 {
 		return done, nil
 	}
+	done.bytes = txn.Size()
 	return done, txn.Commit(ctx)
 }
 

@@ -100,7 +100,9 @@ func TestTransactionalResumes(t *testing.T) {
 		b, err := newBuild(opts, spec)
 		require.NoError(t, err)
 		b.transactionalInterval = 0 // a checkpoint after every batch
+		require.NoError(t, b.join(f.ctx, true))
 		err = b.runTransactional(f.ctx)
+		b.share.Leave()
 		if err == nil {
 			require.Positive(t, round)
 			break

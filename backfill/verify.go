@@ -47,14 +47,17 @@ const (
 func (b *build) verify(ctx context.Context, cp *checkpoint) (err error) {
 	start := time.Now()
 	defer func() { b.meter.verifying += time.Since(start) }()
-	b.enter(stage.Verify.String())
 
 	snap, err := b.opts.Store.Snapshot(ctx, b.spec.TS)
 	if err != nil {
 		return fmt.Errorf("backfill: verify: %w", err)
 	}
 	defer func() { err = errs.Also(err, snap.Close()) }()
+	if cp.Verify == nil {
+		cp.Verify = b.unverified()
+	}
 	v := &verifier{b: b, snap: snap, cp: cp, saved: start}
+	b.enter(stage.Verify.String(), v.progress)
 	got, err := v.run(ctx)
 	if err != nil {
 		return fmt.Errorf("backfill: verify: %w", err)
@@ -90,13 +93,10 @@ type verifyRange struct {
 
 // run reads what is left and returns the totals of everything.
 func (v *verifier) run(ctx context.Context) ([]ingest.Totals, error) {
-	if v.cp.Verify == nil {
-		v.cp.Verify = v.b.unverified()
-	}
 	if err := v.plan(ctx); err != nil {
 		return nil, err
 	}
-	err := parallel.Do(ctx, len(v.ranges), v.b.opts.workerLimit, v.read)
+	err := parallel.Do(ctx, len(v.ranges), v.b.share.Workers, v.read)
 	if err != nil {
 		return nil, errs.Also(err, v.saveLast(ctx))
 	}
@@ -126,6 +126,21 @@ func (v *verifier) plan(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// progress is how much of the entries has been read, 0 to 1.
+func (v *verifier) progress() float64 {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	var read, want int64
+	for i, t := range v.cp.wanted() {
+		want += t.Entries
+		read += v.cp.Verify.Totals[i].Entries
+	}
+	if want == 0 {
+		return 1
+	}
+	return min(1, float64(read)/float64(want))
 }
 
 // read reads the i-th range.
@@ -250,7 +265,9 @@ func keyBounds(snap kv.Snapshot, r kv.KeyRange) (kv.KeyRange, error) {
 // job names the build in events.
 func (b *build) job() event.Job { return event.Job{ID: b.spec.JobID} }
 
-// enter reports a new stage.
-func (b *build) enter(name string) {
+// enter reports a new stage. done says how much of it is done, 0 to 1; nil if
+// that is to be seen from the rows.
+func (b *build) enter(name string, done func() float64) {
+	b.progress.enter(done)
 	b.opts.Bus.Emit(event.StageChanged{Job: b.job(), Stage: name})
 }

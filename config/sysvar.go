@@ -20,6 +20,7 @@ const (
 	KindInt
 	KindByteSize // an integer number of bytes, or text such as "64MiB"
 	KindDuration // text such as "10m0s"; Min and Max are in seconds
+	KindEnum     // one of Values, or its number from 0
 )
 
 // Names of the global system variables.
@@ -28,6 +29,7 @@ const (
 	ReorgWorkerCount     = "tidb_ddl_reorg_worker_cnt"
 	ReorgBatchSize       = "tidb_ddl_reorg_batch_size"
 	ReorgMaxWriteSpeed   = "tidb_ddl_reorg_max_write_speed"
+	ReorgPriority        = "tidb_ddl_reorg_priority"
 	DiskQuota            = "tidb_ddl_disk_quota"
 	MemoryQuota          = "fastddl_ddl_memory_quota"
 	IdleBlockerTimeout   = "fastddl_mdl_idle_blocker_timeout"
@@ -67,8 +69,9 @@ var SysVars = []SysVar{
 	{EnableFastReorg, KindBool, "ON", 0, 0, "ON: build indexes by ingesting sorted files; OFF: by transactions"},
 	{ErrorCountLimit, KindInt, "512", 0, math.MaxInt64, "how often a job retries after an error before it is rolled back"},
 	{ReorgBatchSize, KindInt, "256", 32, 10240, "rows of one backfill transaction when fast reorg is OFF"},
-	{ReorgMaxWriteSpeed, KindByteSize, "0", 0, pib, "bytes per second of index data that a job may write; 0 is no limit"},
-	{ReorgWorkerCount, KindInt, "4", 1, 256, "backfill workers of a job"},
+	{ReorgMaxWriteSpeed, KindByteSize, "0", 0, pib, "bytes per second of index data that this node may write, over all jobs; 0 is no limit"},
+	{ReorgPriority, KindEnum, PriorityLow, 0, 0, "weight of a job among those that run, taken when its statement is queued"},
+	{ReorgWorkerCount, KindInt, "4", 1, 256, "backfill workers of a job at the most"},
 	{EnableClusteredIndex, KindBool, "ON", 0, 0, "whether a primary key without CLUSTERED or NONCLUSTERED is clustered"},
 	{EnableMetadataLock, KindBool, "ON", 0, 0, "ON: a schema change waits for transactions that wrote under the old schema; OFF: those fail at commit"},
 	{GCLifeTime, KindDuration, "10m0s", 60, 31536000, "how long old row versions are kept"},
@@ -98,7 +101,8 @@ func (e *ErrWrongValue) Error() string {
 }
 
 // Normalize checks a value and returns its canonical text: ON or OFF, a
-// decimal integer, or a Go duration. Numbers outside the range are clamped.
+// decimal integer, a Go duration, or one of Values. Numbers outside the range
+// are clamped.
 func (v *SysVar) Normalize(value string) (canonical string, clamped bool, err error) {
 	value = strings.TrimSpace(value)
 	switch v.Kind {
@@ -110,6 +114,12 @@ func (v *SysVar) Normalize(value string) (canonical string, clamped bool, err er
 			return "OFF", false, nil
 		}
 		return "", false, &ErrWrongValue{v.Name, value}
+	case KindEnum:
+		canonical, ok := v.enumValue(value)
+		if !ok {
+			return "", false, &ErrWrongValue{v.Name, value}
+		}
+		return canonical, false, nil
 	case KindDuration:
 		d, err := time.ParseDuration(value)
 		if err != nil {

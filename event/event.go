@@ -143,6 +143,8 @@ type Progress struct {
 	Job
 	RowsDone, RowsTotal int64
 	RowsPerSecond       float64
+	// StageDone is how much of the current stage is done, 0 to 1.
+	StageDone float64
 }
 
 func (e Progress) String() string {

@@ -185,7 +185,6 @@ func TestAGroupOfManyRows(t *testing.T) {
 func TestDuplicatesEndThrottledWriting(t *testing.T) {
 	f := newJobFixture(t, Index{ID: 1, Prefix: []byte("a/"), Unique: true}, Index{ID: 2, Prefix: []byte("b/"), Unique: true})
 	set(t, f.globals, config.ReorgMaxWriteSpeed, "50")
-	f.opts.Bus = new(event.Bus)
 	throttled := make(chan struct{})
 	once := sync.OnceFunc(func() { close(throttled) })
 	f.opts.Bus.Subscribe(func(event.Event) { once() })

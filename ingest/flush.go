@@ -13,11 +13,22 @@ import (
 	"fastddl/lightning"
 )
 
+// limiter holds a flush to the job's write speed, and counts how far it is.
+type limiter struct{ j *Job }
+
+// Wait implements lightning.Limiter.
+func (l limiter) Wait(ctx context.Context, n int) error {
+	l.j.flushed.Add(int64(n))
+	return l.j.share.Wait(ctx, n)
+}
+
 func (j *Job) flush(ctx context.Context) (err error) {
 	pieces := j.pieces()
 	if len(pieces) == 0 {
 		return nil
 	}
+	j.flushed.Store(0)
+	j.flushing.Store(j.rawBytes())
 	dir, err := j.dir()
 	if err != nil {
 		return err
@@ -26,7 +37,7 @@ func (j *Job) flush(ctx context.Context) (err error) {
 		Store: j.opts.Store, Dir: dir, Version: j.opts.Version,
 		JobID: j.opts.ID, Bus: j.opts.Bus,
 		TargetFileBytes: j.opts.TargetFileBytes,
-		Quota:           j.share, Limiter: j.throttle,
+		Quota:           j.share, Limiter: limiter{j},
 	})
 	if err != nil {
 		return err

@@ -39,8 +39,8 @@ type JobOptions struct {
 	Version uint64
 	// Indexes are the indexes to build.
 	Indexes []Index
-	// Resources is the budget the job takes its share of.
-	Resources *Resources
+	// Share is the job's part of the resources. The job does not leave it.
+	Share *Share
 	// Bus receives events; nil drops them.
 	Bus *event.Bus
 
@@ -88,8 +88,8 @@ func (o *JobOptions) Validate() error {
 	if o.Store == nil {
 		errs = append(errs, errors.New("Store is missing"))
 	}
-	if o.Resources == nil {
-		errs = append(errs, errors.New("Resources is missing"))
+	if o.Share == nil {
+		errs = append(errs, errors.New("Share is missing"))
 	}
 	if o.TempDir == "" {
 		errs = append(errs, errors.New("TempDir is missing"))
@@ -111,15 +111,17 @@ func (o *JobOptions) Validate() error {
 
 // Job collects, sorts and ingests the entries of one build.
 type Job struct {
-	opts     JobOptions
-	share    *share
-	throttle *throttle
-	path     string
-	indexes  []jobIndex
+	opts    JobOptions
+	share   *Share
+	path    string
+	indexes []jobIndex
 
 	makeDir    func() error
 	runSeq     atomic.Int64
 	needsFlush atomic.Bool
+	// flushing is the size of all keys and values that Flush has to write, and
+	// flushed what it has written of it.
+	flushing, flushed atomic.Int64
 
 	mu      sync.Mutex
 	workers int   // in use
@@ -151,10 +153,10 @@ func Open(opts JobOptions) (*Job, error) {
 		return nil, err
 	}
 	j := &Job{
-		opts:     opts,
-		path:     JobDir(opts.TempDir, opts.ID),
-		throttle: newThrottle(opts.Resources.globals, opts.Bus, opts.ID),
-		indexes:  make([]jobIndex, len(opts.Indexes)),
+		opts:    opts,
+		share:   opts.Share,
+		path:    JobDir(opts.TempDir, opts.ID),
+		indexes: make([]jobIndex, len(opts.Indexes)),
 	}
 	for i := range j.indexes {
 		j.indexes[i].spec = opts.Indexes[i]
@@ -168,7 +170,6 @@ func Open(opts JobOptions) (*Job, error) {
 		}
 		return nil
 	})
-	j.share = opts.Resources.join()
 	return j, nil
 }
 
@@ -208,11 +209,10 @@ func (j *Job) Stats() Stats {
 	return Stats{Stats: j.stats, Costs: j.costs, PeakMemoryBytes: memory, PeakTempBytes: temp}
 }
 
-// Close drops everything that was not flushed, removes the job's folder and
-// gives its share of the budget back. Workers and flushes have ended before.
+// Close drops everything that was not flushed and removes the job's folder.
+// Workers and flushes have ended before.
 func (j *Job) Close() error {
 	errs := []error{j.drop()}
-	j.share.leave()
 	if err := os.RemoveAll(j.path); err != nil {
 		errs = append(errs, fmt.Errorf("ingest: remove temp folder of job: %w", err))
 	}
@@ -226,11 +226,20 @@ func (j *Job) dir() (string, error) { return j.path, j.makeDir() }
 // workerMemory is how many bytes each worker may hold: its part of what those
 // that have finished left over.
 func (j *Job) workerMemory() int64 {
-	least := int64(len(j.indexes)) * 4 * blockSize
+	least := int64(len(j.indexes)) * workerIndexMemory
 	limit := j.share.memoryLimit()
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return max(least, (limit-j.memory)/int64(max(1, j.workers)))
+}
+
+// FlushProgress is how much of the flush that is going on is done, 0 to 1.
+func (j *Job) FlushProgress() float64 {
+	total := j.flushing.Load()
+	if total == 0 {
+		return 0
+	}
+	return min(1, float64(j.flushed.Load())/float64(total))
 }
 
 func (j *Job) addRun(i int, r *run) {

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fastddl/config"
+	"fastddl/event"
 	"fastddl/kv"
 	"fastddl/kv/pebblekv"
 )
@@ -21,6 +22,7 @@ type jobFixture struct {
 	ctx     context.Context
 	store   kv.Store
 	globals *config.Globals
+	all     *Resources
 	opts    JobOptions
 }
 
@@ -31,10 +33,12 @@ func newJobFixture(t *testing.T, indexes ...Index) *jobFixture {
 	f := &jobFixture{ctx: context.Background(), store: s, globals: config.NewGlobals()}
 	version, err := s.CurrentTS(f.ctx)
 	require.NoError(t, err)
-	f.opts = JobOptions{
-		ID: 3, Store: s, TempDir: t.TempDir(), Version: version, Indexes: indexes,
-		Resources: NewResources(f.globals),
-	}
+	f.all = NewResources(f.globals, 0)
+	bus := new(event.Bus)
+	share, err := f.all.Join(f.ctx, ShareOptions{JobID: 3, Indexes: len(indexes), Bus: bus})
+	require.NoError(t, err)
+	t.Cleanup(share.Leave)
+	f.opts = JobOptions{ID: 3, Store: s, TempDir: t.TempDir(), Version: version, Indexes: indexes, Share: share, Bus: bus}
 	return f
 }
 
@@ -59,8 +63,7 @@ func (f *jobFixture) requireClean(t *testing.T) {
 	left, err := os.ReadDir(f.opts.TempDir)
 	require.NoError(t, err)
 	require.Empty(t, left)
-	u := f.opts.Resources.Usage()
-	require.Zero(t, u.Jobs)
+	u := f.all.Usage()
 	require.Zero(t, u.MemoryBytes)
 	require.Zero(t, u.TempBytes)
 }
@@ -208,8 +211,8 @@ func TestATempFolderThatVanishesIsAnError(t *testing.T) {
 	require.ErrorIs(t, fill(), os.ErrNotExist)
 	w.Discard()
 	require.NoError(t, job.Close())
-	require.Zero(t, f.opts.Resources.Usage().TempBytes)
-	require.Zero(t, f.opts.Resources.Usage().MemoryBytes)
+	require.Zero(t, f.all.Usage().TempBytes)
+	require.Zero(t, f.all.Usage().MemoryBytes)
 }
 
 func TestCancelledFlushLeavesNoFile(t *testing.T) {
@@ -231,7 +234,7 @@ func TestCancelledFlushLeavesNoFile(t *testing.T) {
 
 func TestJobOptionsListEveryProblem(t *testing.T) {
 	_, err := Open(JobOptions{MaxRuns: -1})
-	for _, text := range []string{"Store", "Resources", "TempDir", "Version", "Indexes", "MaxRuns"} {
+	for _, text := range []string{"Store", "Share", "TempDir", "Version", "Indexes", "MaxRuns"} {
 		require.ErrorContains(t, err, text)
 	}
 }

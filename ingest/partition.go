@@ -70,18 +70,37 @@ func pieceCount(total int64, parallel int) int {
 	return int(max(1, n, total/maxPieceBytes))
 }
 
+// rawBytes is the size of the keys and values that the job holds.
+func (j *Job) rawBytes() (n int64) {
+	for i := range j.indexes {
+		idx := &j.indexes[i]
+		for _, c := range idx.chunks {
+			n += idx.spec.rawBytes(c.arena.bytes, c.arena.count)
+		}
+		for _, r := range idx.runs {
+			n += idx.spec.rawBytes(r.raw, r.count)
+		}
+	}
+	return n
+}
+
+// rawBytes is the size of so many entries, which is bytes without the prefix.
+func (idx *Index) rawBytes(bytes int64, count int) int64 {
+	return bytes + int64(count*len(idx.Prefix))
+}
+
 // samples returns keys that stand for all entries of the index.
 func (idx *jobIndex) samples() []sample {
 	var samples []sample
 	for _, c := range idx.chunks {
 		n := min(len(c.order), samplesPerChunk)
-		each := (c.arena.bytes + int64(c.arena.count*len(idx.spec.Prefix))) / int64(n)
+		each := idx.spec.rawBytes(c.arena.bytes, c.arena.count) / int64(n)
 		for s := range n {
 			samples = append(samples, sample{key: c.arena.key(c.order[s*len(c.order)/n]), bytes: each})
 		}
 	}
 	for _, r := range idx.runs {
-		each := (r.raw + int64(r.count*len(idx.spec.Prefix))) / int64(len(r.blocks))
+		each := idx.spec.rawBytes(r.raw, r.count) / int64(len(r.blocks))
 		for b := range r.blocks {
 			samples = append(samples, sample{key: r.firstKey(b), bytes: each})
 		}

@@ -3,24 +3,40 @@ package ingest
 import (
 	"bytes"
 	"context"
+	"math"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 
 	"github.com/shirou/gopsutil/v3/mem"
 
 	"fastddl/config"
+	"fastddl/internal/background"
 )
 
-// Resources is the budget that all jobs of a process share: memory for
-// sorting, bytes in the temp folder and, per job, the speed of writing. Limits
-// come from the system variables and take effect at once. Memory and disk are
-// divided evenly between the jobs that are open.
+// Resources is what all jobs of a process share: workers, memory for sorting,
+// bytes in the temp folder and the speed of writing. Limits come from the
+// system variables and the jobs' own settings, and take effect at once.
+//
+// Each is divided by weight between the jobs that are open, again and again as
+// they come and go. A job has at least one worker and the memory that makes
+// sense; if there is not enough memory for one more, it waits.
 type Resources struct {
 	globals *config.Globals
+	cores   int64
+	writes  writeQueue
 
-	mu       sync.Mutex
-	jobs     map[*share]struct{}
+	// notifying is held while jobs are told of their parts, and taken before mu,
+	// so that what a job was told last is what it has.
+	notifying sync.Mutex
+	threads   int    // that processors are reserved for
+	reserved  func() // gives them back
+
+	mu sync.Mutex
+	// shares are those of the open jobs, in the order in which they came. Some
+	// may wait to begin.
+	shares   []*Share
 	memory   usage
 	runs     usage
 	files    usage
@@ -43,9 +59,25 @@ type Usage struct {
 	TempBytes, PeakTempBytes     int64
 }
 
-// NewResources returns a budget governed by the system variables.
-func NewResources(globals *config.Globals) *Resources {
-	return &Resources{globals: globals, jobs: make(map[*share]struct{}), released: make(chan struct{})}
+// NewResources returns resources governed by the system variables, with workers
+// for a number of cores; 0 are those of the machine. It follows the variables
+// as long as those live.
+func NewResources(globals *config.Globals, cores int) *Resources {
+	if cores == 0 {
+		cores = background.Cores()
+	}
+	r := &Resources{
+		globals: globals, cores: int64(cores),
+		reserved: func() {}, released: make(chan struct{}),
+	}
+	r.writes.limit = func() int64 { return globals.Int(config.ReorgMaxWriteSpeed) }
+	globals.OnChange(func(name, _ string) {
+		switch name {
+		case config.ReorgWorkerCount, config.MemoryQuota, config.DiskQuota:
+			r.rebalance()
+		}
+	})
+	return r
 }
 
 // Usage returns what is in use now.
@@ -53,69 +85,43 @@ func (r *Resources) Usage() Usage {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return Usage{
-		Jobs:        len(r.jobs),
+		Jobs:        len(r.shares),
 		MemoryBytes: r.memory.now, PeakMemoryBytes: r.memory.peak,
 		TempBytes: r.temp.now, PeakTempBytes: r.temp.peak,
 	}
 }
 
-// Of the disk quota, runs and final files have a part each, so that runs can
-// always be turned into files; what is left over is for what file sizes cannot
-// foresee. Of the memory quota, merging needs some when the arenas are full.
 const (
-	runsPercent   = 50
-	filesPercent  = 45
-	arenasPercent = 80
+	// runsPercent and filesPercent are the parts of the disk quota for runs and
+	// for final files. Each has its own, so that runs can always be turned into
+	// files; what is left over is for what file sizes cannot foresee.
+	runsPercent  = 50
+	filesPercent = 45
+	// arenasPercent is the part of the memory quota that jobs divide. On top of
+	// it, up to admitPercent, newcomers get their least memory while others still
+	// hold theirs. The rest is for merging and for the batch in hand.
+	arenasPercent = 70
+	admitPercent  = 85
+	// newcomersPercent of the part for final files is for jobs that have none, so
+	// that one which is slow to write its files cannot keep others from theirs.
+	newcomersPercent = 25
+
+	// indexMemory is the least memory that a job has for each of its indexes, if
+	// the quota has that much. With less, sorting makes runs and files that are too
+	// small to be of use.
+	indexMemory = 4 << 20
+	// workerIndexMemory is the least memory that a worker has for each index.
+	workerIndexMemory = 4 * blockSize
+	// waitersPerCore is how many workers for each core are divided between jobs
+	// whose workers wait for commits most of the time.
+	waitersPerCore = 4
 )
 
-// share is one job's part of the budget. It implements lightning.Quota for the
-// final files.
-type share struct {
-	r     *Resources
-	runs  int64
-	files int64
-
-	memory usage
-	temp   usage
-}
-
-func (r *Resources) join() *share {
-	s := &share{r: r}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.jobs[s] = struct{}{}
-	return s
-}
-
-// leave ends the job's share and gives back whatever it still holds.
-func (s *share) leave() {
-	s.r.mu.Lock()
-	defer s.r.mu.Unlock()
-	s.r.memory.add(-s.memory.now)
-	s.r.runs.add(-s.runs)
-	s.r.temp.add(-s.runs - s.files)
-	s.memory.now, s.runs = 0, 0
-	s.releaseFilesLocked(s.files)
-	delete(s.r.jobs, s)
-}
-
-// memoryLimit is how many bytes the job may hold in arenas and chunks.
-func (s *share) memoryLimit() int64 {
-	quota := s.r.globals.Int(config.MemoryQuota)
-	if quota == 0 {
-		quota = int64(machineMemory() / 4)
+func (r *Resources) memoryQuota() int64 {
+	if quota := r.globals.Int(config.MemoryQuota); quota != 0 {
+		return quota
 	}
-	s.r.mu.Lock()
-	defer s.r.mu.Unlock()
-	return quota / 100 * arenasPercent / s.r.jobsLocked()
-}
-
-// useMemory says that the job holds n more bytes.
-func (s *share) useMemory(n int64) {
-	s.r.mu.Lock()
-	defer s.r.mu.Unlock()
-	s.memory.add(n)
-	s.r.memory.add(n)
+	return int64(machineMemory() / 4)
 }
 
 // pool is the given part of the disk quota, for all jobs together.
@@ -123,107 +129,153 @@ func (r *Resources) pool(percent int64) int64 {
 	return r.globals.Int(config.DiskQuota) / 100 * percent
 }
 
-// jobsLocked is the number of jobs that divide a limit between them.
-func (r *Resources) jobsLocked() int64 { return int64(max(1, len(r.jobs))) }
-
-// tryAcquireRuns takes n bytes for a run, if the job's share has that many.
-func (s *share) tryAcquireRuns(n int64) bool {
-	s.r.mu.Lock()
-	defer s.r.mu.Unlock()
-	pool := s.r.pool(runsPercent)
-	if s.runs+n > pool/s.r.jobsLocked() || s.r.runs.now+n > pool {
-		return false
+// Join gives a job its share, which it must leave. It waits until there is
+// memory for it.
+func (r *Resources) Join(ctx context.Context, opts ShareOptions) (*Share, error) {
+	opts.Indexes = max(1, opts.Indexes)
+	s := &Share{r: r, opts: opts, admitted: make(chan struct{}), throttle: newThrottle()}
+	r.mu.Lock()
+	r.shares = append(r.shares, s)
+	r.mu.Unlock()
+	opts.Settings.follow(r.rebalance)
+	r.rebalance()
+	select {
+	case <-s.admitted:
+		return s, nil
+	case <-ctx.Done():
+		s.Leave()
+		return nil, ctx.Err()
 	}
-	s.runs += n
-	s.r.runs.add(n)
-	s.temp.add(n)
-	s.r.temp.add(n)
-	return true
 }
 
-func (s *share) releaseRuns(n int64) {
-	s.r.mu.Lock()
-	defer s.r.mu.Unlock()
-	s.runs -= n
-	s.r.runs.add(-n)
-	s.temp.add(-n)
-	s.r.temp.add(-n)
-}
-
-// runsExceeded reports whether the job holds more run bytes than its share has
-// become, because other jobs have joined or the quota was lowered.
-func (s *share) runsExceeded() bool {
-	s.r.mu.Lock()
-	defer s.r.mu.Unlock()
-	return s.runs > 0 && s.runs > s.r.pool(runsPercent)/s.r.jobsLocked()
-}
-
-// TryAcquire implements lightning.Quota.
-func (s *share) TryAcquire(n int64) bool {
-	s.r.mu.Lock()
-	defer s.r.mu.Unlock()
-	pool := s.r.pool(filesPercent)
-	// A job without files may always begin one when there is room, however small
-	// its share is.
-	if s.r.files.now+n > pool || (s.files > 0 && s.files+n > pool/s.r.jobsLocked()) {
-		return false
-	}
-	s.addFilesLocked(n)
-	return true
-}
-
-// Acquire implements lightning.Quota.
-func (s *share) Acquire(ctx context.Context, n int64) error {
-	for {
-		s.r.mu.Lock()
-		released := s.r.released
-		s.r.mu.Unlock()
-		if s.TryAcquire(n) {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-released:
+// rebalance divides everything anew and tells the jobs.
+func (r *Resources) rebalance() {
+	r.notifying.Lock()
+	defer r.notifying.Unlock()
+	r.mu.Lock()
+	r.admitLocked()
+	changed := r.divideLocked()
+	r.wakeLocked()
+	threads := 0
+	for _, s := range r.shares {
+		if s.begun && !s.opts.Transactional {
+			threads += s.workers + 1 // one more merges while files are waited for
 		}
 	}
+	r.mu.Unlock()
+	r.reserve(threads)
+	for _, fn := range changed {
+		fn()
+	}
 }
 
-// Overdraw implements lightning.Quota.
-func (s *share) Overdraw(n int64) {
-	s.r.mu.Lock()
-	defer s.r.mu.Unlock()
-	s.addFilesLocked(n)
+// reserve adds processors for so many threads of background work.
+func (r *Resources) reserve(threads int) {
+	if threads == r.threads {
+		return
+	}
+	release := r.reserved
+	r.threads, r.reserved = threads, func() {}
+	if threads > 0 {
+		r.reserved = background.Reserve(threads)
+	}
+	release()
 }
 
-// Release implements lightning.Quota.
-func (s *share) Release(n int64) {
-	s.r.mu.Lock()
-	defer s.r.mu.Unlock()
-	s.temp.add(-n)
-	s.r.temp.add(-n)
-	s.releaseFilesLocked(n)
+// admitLocked lets those begin that there is memory for, the weightiest first.
+// A job that is alone always may.
+func (r *Resources) admitLocked() {
+	waiting := slices.DeleteFunc(slices.Clone(r.shares), func(s *Share) bool { return s.begun })
+	slices.SortStableFunc(waiting, func(a, b *Share) int { return int(b.weight() - a.weight()) })
+	for _, s := range waiting {
+		held := r.claimedLocked(s)
+		if s.opts.Transactional || held == 0 || held+s.leastMemory() <= r.memoryQuota()/100*admitPercent {
+			s.begun = true
+			close(s.admitted)
+		}
+	}
 }
 
-func (s *share) addFilesLocked(n int64) {
-	s.files += n
-	s.r.files.add(n)
-	s.temp.add(n)
-	s.r.temp.add(n)
+// claimedLocked is the memory that the jobs but one hold or must be able to.
+func (r *Resources) claimedLocked(but *Share) int64 {
+	var n int64
+	for _, s := range r.shares {
+		if s != but && s.begun {
+			n += max(s.memory.now, s.leastMemory())
+		}
+	}
+	return n
 }
 
-func (s *share) releaseFilesLocked(n int64) {
-	s.files -= n
-	s.r.files.add(-n)
-	close(s.r.released)
-	s.r.released = make(chan struct{})
+// divideLocked gives every job its parts, and returns how to tell those whose
+// workers have become others in number.
+func (r *Resources) divideLocked() (changed []func()) {
+	var sorting, waiting []*Share
+	for _, s := range r.shares {
+		switch {
+		case !s.begun:
+		case s.opts.Transactional:
+			waiting = append(waiting, s)
+		default:
+			sorting = append(sorting, s)
+		}
+	}
+	parts := func(total int64, shares []*Share, bounds func(*Share) (least, most int64)) []int64 {
+		claims := make([]claim, len(shares))
+		for i, s := range shares {
+			claims[i].weight = s.weight()
+			claims[i].least, claims[i].most = bounds(s)
+		}
+		return divide(total, claims)
+	}
+	memory := parts(r.memoryQuota()/100*arenasPercent, sorting, func(s *Share) (int64, int64) { return s.leastMemory(), math.MaxInt64 })
+	runs := parts(r.pool(runsPercent), sorting, func(*Share) (int64, int64) { return 0, math.MaxInt64 })
+	files := parts(r.pool(filesPercent), sorting, func(*Share) (int64, int64) { return 0, math.MaxInt64 })
+	for i, s := range sorting {
+		s.memoryPart, s.runsPart, s.filesPart = memory[i], runs[i], files[i]
+	}
+	set := func(s *Share, workers int64) {
+		if s.workers != int(workers) && s.onWorkers != nil {
+			changed = append(changed, s.onWorkers)
+		}
+		s.workers = int(workers)
+	}
+	// A job that is throttled has hardly any work, so its cores are for others.
+	busy := slices.DeleteFunc(slices.Clone(sorting), func(s *Share) bool { return s.throttled })
+	for _, s := range sorting {
+		if s.throttled {
+			set(s, 1)
+		}
+	}
+	for i, n := range parts(r.cores, busy, func(s *Share) (int64, int64) { return 1, s.workersWithMemory() }) {
+		set(busy[i], n)
+	}
+	total := r.cores * waitersPerCore
+	for _, s := range waiting {
+		total = max(total, s.maxWorkers())
+	}
+	for i, n := range parts(total, waiting, func(s *Share) (int64, int64) { return 1, s.maxWorkers() }) {
+		set(waiting[i], n)
+	}
+	return changed
 }
 
-// peaks returns the most memory and temp bytes the job has held at one time.
-func (s *share) peaks() (memory, temp int64) {
-	s.r.mu.Lock()
-	defer s.r.mu.Unlock()
-	return s.memory.peak, s.temp.peak
+// wakeLocked makes those who wait for file bytes look again.
+func (r *Resources) wakeLocked() {
+	close(r.released)
+	r.released = make(chan struct{})
+}
+
+// find returns the share of a job that is open.
+func (r *Resources) find(jobID int64) *Share {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, s := range r.shares {
+		if s.opts.JobID == jobID {
+			return s
+		}
+	}
+	return nil
 }
 
 // machineMemory is the memory the process can have: the machine's, or that of

@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"context"
+	"math/rand/v2"
 	"sync"
 	"testing"
 	"time"
@@ -10,7 +11,6 @@ import (
 	"go.uber.org/goleak"
 
 	"fastddl/config"
-	"fastddl/event"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -20,41 +20,221 @@ func set(t testing.TB, g *config.Globals, name, value string) {
 	require.NoError(t, err)
 }
 
-func TestMemoryIsSharedBetweenJobs(t *testing.T) {
+// join opens a share that the test ends.
+func join(t testing.TB, r *Resources, opts ShareOptions) *Share {
+	t.Helper()
+	s, err := r.Join(context.Background(), opts)
+	require.NoError(t, err)
+	return s
+}
+
+func weighted(weight int64) *LiveSettings {
+	l := new(LiveSettings)
+	l.Set(Settings{Weight: weight})
+	return l
+}
+
+func TestDivide(t *testing.T) {
+	const many = int64(1) << 50
+	for _, c := range []struct {
+		total  int64
+		claims []claim
+		want   []int64
+	}{
+		{8, nil, []int64{}},
+		{8, []claim{{1, 1, many}}, []int64{8}},
+		{8, []claim{{1, 1, 3}}, []int64{3}},
+		{7, []claim{{1, 0, many}, {2, 0, many}, {4, 0, many}}, []int64{1, 2, 4}},
+		{8, []claim{{1, 1, many}, {1, 1, many}}, []int64{4, 4}},
+		{9, []claim{{1, 1, many}, {1, 1, many}}, []int64{5, 4}},
+		{8, []claim{{1, 1, 4}, {4, 1, 4}}, []int64{4, 4}},
+		{10, []claim{{1, 1, many}, {1, 1, many}, {1, 1, 2}}, []int64{4, 4, 2}},
+		{2, []claim{{1, 1, many}, {4, 1, many}, {2, 1, many}}, []int64{1, 1, 1}},
+	} {
+		require.Equal(t, c.want, divide(c.total, c.claims), "%d between %v", c.total, c.claims)
+	}
+}
+
+// TestWeightsDivide: whatever the claims, all of the total is given away within
+// the bounds, and of those between their bounds each has its weight's part.
+func TestWeightsDivide(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 1))
+	for range 3000 {
+		total := rng.Int64N(1 << (1 + rng.IntN(40)))
+		claims := make([]claim, 1+rng.IntN(60))
+		var least, most int64
+		for i := range claims {
+			c := &claims[i]
+			c.weight = int64(1) << rng.IntN(3)
+			c.least = rng.Int64N(1 + total/int64(len(claims)))
+			c.most = c.least + rng.Int64N(1+total)
+			least += c.least
+			most += c.most
+		}
+		parts := divide(total, claims)
+		var sum int64
+		lowest, highest := 1e18, 0.0
+		for i, c := range claims {
+			require.GreaterOrEqual(t, parts[i], c.least)
+			require.LessOrEqual(t, parts[i], c.most)
+			sum += parts[i]
+			worth := float64(parts[i]) / float64(c.weight)
+			if parts[i] < c.most {
+				lowest = min(lowest, worth) // wants more, so nobody may be better off
+			}
+			if parts[i] > c.least {
+				highest = max(highest, worth)
+			}
+		}
+		require.Equal(t, max(least, min(most, total)), sum)
+		// Whole units make a difference of one for each of the two.
+		require.LessOrEqual(t, highest, lowest+2, "somebody is better off than one who wants more")
+	}
+}
+
+func TestMemoryIsDivided(t *testing.T) {
 	g := config.NewGlobals()
-	r := NewResources(g)
-	one := r.join()
+	r := NewResources(g, 2)
+	one := join(t, r, ShareOptions{})
 	require.Positive(t, one.memoryLimit(), "the default is a part of the machine")
 
-	set(t, g, config.MemoryQuota, "1000000")
-	require.EqualValues(t, 800_000, one.memoryLimit())
-	two := r.join()
-	require.EqualValues(t, 400_000, one.memoryLimit())
-	set(t, g, config.MemoryQuota, "2000000")
-	require.EqualValues(t, 800_000, two.memoryLimit())
+	set(t, g, config.MemoryQuota, "100000000")
+	require.EqualValues(t, 70_000_000, one.memoryLimit())
+	two := join(t, r, ShareOptions{Settings: weighted(4)})
+	require.EqualValues(t, 14_000_000, one.memoryLimit())
+	require.EqualValues(t, 56_000_000, two.memoryLimit())
+	set(t, g, config.MemoryQuota, "200000000")
+	require.EqualValues(t, 28_000_000, one.memoryLimit())
+	two.opts.Settings.Set(Settings{})
+	require.EqualValues(t, 70_000_000, one.memoryLimit())
 
-	one.useMemory(500)
+	one.useMemory(150_000_000)
+	require.EqualValues(t, indexMemory, two.memoryLimit(), "others hold more than their part")
+	one.useMemory(-50_000_000)
+	require.EqualValues(t, 40_000_000, two.memoryLimit())
 	two.useMemory(300)
-	one.useMemory(-400)
-	require.Equal(t, Usage{Jobs: 2, MemoryBytes: 400, PeakMemoryBytes: 800}, r.Usage())
-	one.leave()
-	two.leave()
-	require.Equal(t, Usage{PeakMemoryBytes: 800}, r.Usage())
+	one.useMemory(-99_999_900)
+	require.Equal(t, Usage{Jobs: 2, MemoryBytes: 400, PeakMemoryBytes: 150_000_000}, r.Usage())
+	one.Leave()
+	two.Leave()
+	require.Equal(t, Usage{PeakMemoryBytes: 150_000_000}, r.Usage())
+}
+
+func TestJobsWaitForMemory(t *testing.T) {
+	g := config.NewGlobals()
+	set(t, g, config.MemoryQuota, "10000000") // for two indexes, and no more
+	r := NewResources(g, 2)
+	one, two := join(t, r, ShareOptions{JobID: 1}), join(t, r, ShareOptions{JobID: 2})
+	joined := make(chan int64, 2)
+	for id, weight := range map[int64]int64{3: 1, 4: 4} {
+		go func() {
+			s, err := r.Join(context.Background(), ShareOptions{JobID: id, Settings: weighted(weight)})
+			if err == nil {
+				joined <- id
+				s.Leave()
+			}
+		}()
+	}
+	require.Eventually(t, func() bool { return r.Usage().Jobs == 4 }, 5*time.Second, time.Millisecond)
+	require.Equal(t, "waiting for memory: fastddl_ddl_memory_quota", r.Held(3).Wait)
+	require.Empty(t, r.Held(1).Wait)
+	transactional := join(t, r, ShareOptions{JobID: 5, Transactional: true})
+	transactional.Leave()
+
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	_, err := r.Join(ctx, ShareOptions{JobID: 6})
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.Empty(t, joined)
+
+	one.Leave()
+	require.EqualValues(t, 4, <-joined, "the weightiest first")
+	require.EqualValues(t, 3, <-joined)
+	two.Leave()
+	require.Eventually(t, func() bool { return r.Usage().Jobs == 0 }, 5*time.Second, time.Millisecond)
+}
+
+// A job that holds what it had when it was alone, because it is slow to write
+// it, leaves room for others.
+func TestSlowJobLeavesRoom(t *testing.T) {
+	g := config.NewGlobals()
+	set(t, g, config.MemoryQuota, "200000000")
+	set(t, g, config.DiskQuota, "100000000")
+	r := NewResources(g, 2)
+	slow := join(t, r, ShareOptions{JobID: 1})
+	slow.useMemory(slow.memoryLimit())
+	for slow.TryAcquire(1 << 20) {
+	}
+	require.True(t, slow.tryAcquireRuns(50_000_000))
+	for id := range int64(5) {
+		s := join(t, r, ShareOptions{JobID: 2 + id})
+		defer s.Leave()
+		require.GreaterOrEqual(t, s.memoryLimit(), int64(indexMemory))
+		s.useMemory(s.memoryLimit())
+		require.True(t, s.TryAcquire(1<<20))
+	}
+	require.LessOrEqual(t, r.Usage().MemoryBytes, int64(200_000_000))
+	require.LessOrEqual(t, r.Usage().TempBytes, int64(100_000_000))
+	slow.Leave()
+}
+
+func TestWorkersAreDivided(t *testing.T) {
+	g := config.NewGlobals()
+	set(t, g, config.ReorgWorkerCount, "16")
+	r := NewResources(g, 8)
+	low, high := weighted(1), weighted(4)
+	one := join(t, r, ShareOptions{Settings: low})
+	require.Equal(t, 8, one.Workers(), "alone it has all")
+	var told []int
+	cancel := one.OnWorkers(func() { told = append(told, one.Workers()) })
+	two := join(t, r, ShareOptions{Settings: high})
+	require.Equal(t, 2, one.Workers())
+	require.Equal(t, 6, two.Workers())
+
+	high.Set(Settings{Weight: 4, Workers: 3})
+	require.Equal(t, 5, one.Workers(), "what one does not take is for the other")
+	require.Equal(t, 3, two.Workers())
+	set(t, g, config.ReorgWorkerCount, "2")
+	require.Equal(t, 2, one.Workers())
+	require.Equal(t, 3, two.Workers(), "its own number goes before the variable")
+	high.Set(Settings{Weight: 4})
+	require.Equal(t, 2, two.Workers())
+
+	set(t, g, config.ReorgWorkerCount, "100")
+	many := make([]*Share, 20)
+	for i := range many {
+		many[i] = join(t, r, ShareOptions{})
+	}
+	require.Equal(t, 1, one.Workers(), "at least one each")
+	waiting := join(t, r, ShareOptions{Transactional: true})
+	require.Equal(t, 100, waiting.Workers(), "those who wait for commits are not bound to cores")
+	waiting.Leave()
+	for _, s := range many {
+		s.Leave()
+	}
+	cancel()
+	two.Leave()
+	require.Equal(t, []int{8, 2, 5, 2}, told[:4])
+	require.Equal(t, 2, told[len(told)-1], "told last what it had last")
+	one.Leave()
 }
 
 func TestRunsAndFilesHaveTheirOwnPart(t *testing.T) {
 	g := config.NewGlobals()
 	set(t, g, config.DiskQuota, "100000000")
-	r := NewResources(g)
-	s := r.join()
+	r := NewResources(g, 2)
+	s := join(t, r, ShareOptions{})
 	require.False(t, s.tryAcquireRuns(50_000_001))
 	require.True(t, s.tryAcquireRuns(50_000_000))
 	require.False(t, s.tryAcquireRuns(1))
-	require.True(t, s.TryAcquire(45_000_000), "full runs leave room for files")
-	require.False(t, s.TryAcquire(1))
+	require.True(t, s.TryAcquire(1))
+	require.True(t, s.TryAcquire(33_749_999), "full runs leave room for files")
+	require.False(t, s.TryAcquire(1), "some is for newcomers")
 	require.False(t, s.runsExceeded())
 
-	other := r.join()
+	other := join(t, r, ShareOptions{})
 	require.True(t, s.runsExceeded(), "the share has halved")
 	require.False(t, other.tryAcquireRuns(1), "the pool is full, whatever the share")
 	s.releaseRuns(50_000_000)
@@ -62,11 +242,13 @@ func TestRunsAndFilesHaveTheirOwnPart(t *testing.T) {
 	require.True(t, other.tryAcquireRuns(25_000_000))
 	require.False(t, other.tryAcquireRuns(1))
 	require.True(t, s.tryAcquireRuns(25_000_000))
+	require.True(t, other.TryAcquire(11_250_000), "a newcomer")
+	require.False(t, other.TryAcquire(1))
 
-	s.Release(45_000_000)
-	require.EqualValues(t, 50_000_000, r.Usage().TempBytes)
-	other.leave()
-	s.leave()
+	s.Release(33_750_000)
+	require.EqualValues(t, 61_250_000, r.Usage().TempBytes)
+	other.Leave()
+	s.Leave()
 	require.Zero(t, r.Usage().TempBytes)
 	require.EqualValues(t, 95_000_000, r.Usage().PeakTempBytes)
 }
@@ -74,16 +256,16 @@ func TestRunsAndFilesHaveTheirOwnPart(t *testing.T) {
 func TestAJobWithoutFilesMayAlwaysBeginOne(t *testing.T) {
 	g := config.NewGlobals()
 	set(t, g, config.DiskQuota, "100000000")
-	r := NewResources(g)
-	shares := make([]*share, 50)
+	r := NewResources(g, 2)
+	shares := make([]*Share, 50)
 	for i := range shares {
-		shares[i] = r.join()
+		shares[i] = join(t, r, ShareOptions{})
 	}
 	require.True(t, shares[0].TryAcquire(1<<20), "although the share is below a mebibyte")
 	require.False(t, shares[0].TryAcquire(1<<20))
 	require.True(t, shares[1].TryAcquire(1<<20))
 	for _, s := range shares {
-		s.leave()
+		s.Leave()
 	}
 	require.Zero(t, r.Usage().TempBytes)
 }
@@ -91,54 +273,27 @@ func TestAJobWithoutFilesMayAlwaysBeginOne(t *testing.T) {
 func TestAcquireWaitsForRelease(t *testing.T) {
 	g := config.NewGlobals()
 	set(t, g, config.DiskQuota, "20000000")
-	r := NewResources(g)
-	one, two := r.join(), r.join()
+	r := NewResources(g, 2)
+	one, two := join(t, r, ShareOptions{JobID: 1}), join(t, r, ShareOptions{JobID: 2})
 	require.True(t, one.TryAcquire(9_000_000))
 
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 	defer cancel()
 	require.ErrorIs(t, two.Acquire(ctx, 1_000_000), context.DeadlineExceeded)
 
-	var wg sync.WaitGroup
-	wg.Go(func() { require.NoError(t, two.Acquire(context.Background(), 1_000_000)) })
-	time.Sleep(5 * time.Millisecond)
-	one.Release(4_000_000)
-	wg.Wait()
-	one.leave()
-	two.leave()
-}
-
-func TestThrottleHoldsTheSpeedAndFollowsTheVariable(t *testing.T) {
-	g := config.NewGlobals()
-	bus := &event.Bus{}
-	var throttled []event.Throttled
-	bus.Subscribe(func(e event.Event) { throttled = append(throttled, e.(event.Throttled)) })
-	th := newThrottle(g, bus, 5)
-	ctx := context.Background()
-
-	start := time.Now()
-	require.NoError(t, th.Wait(ctx, 1<<30))
-	require.Less(t, time.Since(start), 100*time.Millisecond, "no limit")
-
-	set(t, g, config.ReorgMaxWriteSpeed, "1000000")
-	start = time.Now()
-	require.NoError(t, th.Wait(ctx, 300_000))
-	require.InDelta(t, 0.275, time.Since(start).Seconds(), 0.1)
-
-	// A wait of minutes ends soon after the limit is lifted.
-	start = time.Now()
-	time.AfterFunc(50*time.Millisecond, func() { _, _, _ = g.Set(config.ReorgMaxWriteSpeed, "0") })
-	require.NoError(t, th.Wait(ctx, 100_000_000))
-	require.Less(t, time.Since(start), time.Second)
-
-	set(t, g, config.ReorgMaxWriteSpeed, "1000")
-	cancelled, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
-	defer cancel()
-	require.ErrorIs(t, th.Wait(cancelled, 100_000), context.DeadlineExceeded)
-
-	set(t, g, config.ReorgMaxWriteSpeed, "100000")
-	require.NoError(t, th.Wait(ctx, 100_000))
-	require.NotEmpty(t, throttled)
-	require.Equal(t, config.ReorgMaxWriteSpeed, throttled[0].Reason)
-	require.EqualValues(t, 5, throttled[0].JobID())
+	acquired := func(then func()) {
+		t.Helper()
+		var wg sync.WaitGroup
+		wg.Go(func() { require.NoError(t, two.Acquire(context.Background(), 1_000_000)) })
+		require.Eventually(t, func() bool { return r.Held(2).Wait == "waiting for disk: tidb_ddl_disk_quota" }, 5*time.Second, time.Millisecond)
+		then()
+		wg.Wait()
+		require.Empty(t, r.Held(2).Wait)
+		two.Release(1_000_000)
+	}
+	acquired(func() { set(t, g, config.DiskQuota, "40000000") })
+	set(t, g, config.DiskQuota, "20000000")
+	acquired(func() { one.Release(4_000_000) })
+	one.Leave()
+	two.Leave()
 }

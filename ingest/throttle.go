@@ -5,73 +5,99 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/time/rate"
-
 	"fastddl/config"
 	"fastddl/event"
 )
 
-// throttle holds a job to the write speed that the system variable allows. It
-// implements lightning.Limiter.
-type throttle struct {
-	globals *config.Globals
-	bus     *event.Bus
-	job     event.Job
-
-	limiter *rate.Limiter
-
-	mu       sync.Mutex
-	waited   time.Duration // since the last event
-	reported time.Time
-}
-
 const (
-	// throttleSlice is the longest a single wait is meant to be, so that a new
-	// limit is obeyed soon.
-	throttleSlice = 50 * time.Millisecond
-	// throttleReport is how often waiting is reported.
+	// throttleReport is how often waiting is reported and judged.
 	throttleReport = time.Second
+	// throttleShown is for how long after the last wait a job is shown as
+	// throttled.
+	throttleShown = 500 * time.Millisecond
+	// throttleCalm is for how long after it was found to wait most of the time a
+	// job leaves its cores to others.
+	throttleCalm = 2 * time.Second
+	// ownSpeed names a job's own ceiling.
+	ownSpeed = "max_write_speed"
 )
 
-func newThrottle(globals *config.Globals, bus *event.Bus, jobID int64) *throttle {
-	return &throttle{
-		globals: globals, bus: bus, job: event.Job{ID: jobID},
-		limiter: rate.NewLimiter(rate.Inf, 1), reported: time.Now(),
-	}
+// throttle is what a share knows of its writes.
+type throttle struct {
+	// turn is held by the write that waits, so that the job has one at a time,
+	// however many workers it has. pace is that of the job's own ceiling, flow its
+	// place in the node's queue; both belong to the holder.
+	turn chan struct{}
+	pace pace
+	flow flow
+
+	mu       sync.Mutex
+	waiting  int
+	waitedAt time.Time
+	waited   time.Duration // since the last report
+	reported time.Time
+	calm     *time.Timer
 }
 
-// Wait blocks until n more bytes may be written.
-func (t *throttle) Wait(ctx context.Context, n int) error {
+func newThrottle() *throttle {
+	return &throttle{turn: make(chan struct{}, 1), reported: time.Now()}
+}
+
+// Wait implements lightning.Limiter: it blocks until n more bytes may be
+// written, by the job's own ceiling and by its part of the node's speed.
+func (s *Share) Wait(ctx context.Context, n int) error {
 	for n > 0 {
-		limit := t.globals.Int(config.ReorgMaxWriteSpeed)
-		if limit == 0 {
+		if s.opts.Settings.Get().WriteSpeed == 0 && s.r.writes.limit() == 0 {
 			return ctx.Err()
 		}
-		slice := max(1, int(limit*int64(throttleSlice)/int64(time.Second)))
-		if t.limiter.Limit() != rate.Limit(limit) {
-			t.limiter.SetLimit(rate.Limit(limit))
-			t.limiter.SetBurst(slice)
-		}
-		take := min(n, slice)
-		r := t.limiter.ReserveN(time.Now(), take)
-		if !r.OK() {
-			continue // the limit was lowered meanwhile
-		}
-		delay := r.Delay()
-		if err := pause(ctx, delay); err != nil {
-			r.Cancel()
+		start := time.Now()
+		s.throttle.begin()
+		written, err := s.waitSlice(ctx, n)
+		elapsed := s.throttle.end(time.Since(start))
+		if err != nil {
 			return err
 		}
-		n -= take
-		t.report(delay)
+		n -= written
+		s.report(elapsed)
 	}
 	return nil
 }
 
-func pause(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
+// waitSlice waits for some of n bytes, and returns how many.
+func (s *Share) waitSlice(ctx context.Context, n int) (int, error) {
+	select {
+	case s.throttle.turn <- struct{}{}:
+	case <-ctx.Done():
+		return 0, ctx.Err()
 	}
+	defer func() { <-s.throttle.turn }()
+	n, err := s.waitOwn(ctx, n)
+	if err != nil {
+		return 0, err
+	}
+	return s.r.writes.pass(ctx, &s.throttle.flow, s.weight(), n)
+}
+
+// waitOwn waits for the job's own ceiling.
+func (s *Share) waitOwn(ctx context.Context, n int) (int, error) {
+	for {
+		speed := s.opts.Settings.Get().WriteSpeed
+		if speed == 0 {
+			return n, nil
+		}
+		delay := s.throttle.pace.until(time.Now(), speed)
+		if delay <= 0 {
+			n = min(n, sliceBytes(speed))
+			s.throttle.pace.write(n)
+			return n, nil
+		}
+		if err := pause(ctx, min(delay, writeSlice)); err != nil {
+			return 0, err
+		}
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -82,15 +108,106 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-func (t *throttle) report(waited time.Duration) {
+func (t *throttle) begin() {
 	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.waiting++
+}
+
+// end says that a write has waited so long. When it is time for a report it
+// returns the time that has passed since the last one.
+func (t *throttle) end(waited time.Duration) (elapsed time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.waiting--
+	t.waitedAt = time.Now()
 	t.waited += waited
-	total, due := t.waited, time.Since(t.reported) >= throttleReport
-	if due {
-		t.waited, t.reported = 0, time.Now()
+	if since := time.Since(t.reported); since >= throttleReport {
+		return since
 	}
+	return 0
+}
+
+// active says that the job's writes wait.
+func (t *throttle) active(now time.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.waiting > 0 || now.Sub(t.waitedAt) < throttleShown
+}
+
+// report tells of the waiting since the last report, if any time has passed. If
+// it was most of what the workers did, their cores are left to others for a
+// while.
+func (s *Share) report(elapsed time.Duration) {
+	if elapsed == 0 {
+		return
+	}
+	t := s.throttle
+	t.mu.Lock()
+	waited := t.waited
+	t.waited, t.reported = 0, time.Now()
 	t.mu.Unlock()
-	if due && total >= throttleSlice {
-		t.bus.Emit(event.Throttled{Job: t.job, Reason: config.ReorgMaxWriteSpeed, For: total})
+	if waited < writeSlice {
+		return
 	}
+	_, reason := s.writeSpeed()
+	s.opts.Bus.Emit(event.Throttled{Job: event.Job{ID: s.opts.JobID}, Reason: reason, For: waited})
+	if waited >= elapsed*time.Duration(s.Workers())/2 {
+		s.yieldCores()
+	}
+}
+
+// yieldCores leaves the job's cores to others for a while.
+func (s *Share) yieldCores() {
+	s.throttle.mu.Lock()
+	if s.throttle.calm == nil {
+		s.throttle.calm = time.AfterFunc(throttleCalm, func() { s.setThrottled(false) })
+	} else {
+		s.throttle.calm.Reset(throttleCalm)
+	}
+	s.throttle.mu.Unlock()
+	s.setThrottled(true)
+}
+
+func (s *Share) setThrottled(throttled bool) {
+	s.r.mu.Lock()
+	same := s.throttled == throttled
+	s.throttled = throttled
+	s.r.mu.Unlock()
+	if !same {
+		s.r.rebalance()
+	}
+}
+
+// stop ends what the throttle has begun.
+func (t *throttle) stop() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.calm != nil {
+		t.calm.Stop()
+	}
+}
+
+// writeSpeed is what the job may write now in bytes per second, 0 without a
+// limit, and the name of the limit: its own, or its part of the node's, which
+// it divides with those that write now.
+func (s *Share) writeSpeed() (speed int64, limit string) {
+	own, node := s.opts.Settings.Get().WriteSpeed, s.r.writes.limit()
+	if node == 0 {
+		return own, ownSpeed
+	}
+	now := time.Now()
+	weight := int64(0)
+	s.r.mu.Lock()
+	for _, other := range s.r.shares {
+		if other == s || other.throttle.active(now) {
+			weight += other.weight()
+		}
+	}
+	s.r.mu.Unlock()
+	part := max(1, node/max(1, weight)*s.weight())
+	if own > 0 && own < part {
+		return own, ownSpeed
+	}
+	return part, config.ReorgMaxWriteSpeed
 }

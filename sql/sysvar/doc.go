@@ -2,7 +2,8 @@
 // with MySQL's behaviour, and those of go-mysql-server with its oddities
 // repaired.
 //
-// Ours are GLOBAL only. SET GLOBAL normalises the value (a number outside the
+// Ours are GLOBAL only, but for tidb_ddl_reorg_priority, which sessions have of
+// their own too. SET GLOBAL normalises the value (a number outside the
 // range is clamped, with warning 1292; a value of the wrong type is 1232 or
 // 1231), persists it, and only then puts it into config.Globals, where running
 // jobs see it at once. SELECT @@x, SELECT @@global.x and SHOW VARIABLES show

@@ -100,8 +100,8 @@ func (r *registry) AssignValues(vals map[string]any) error {
 }
 
 // NewSessionMap implements gms.SystemVariableRegistry. A session needs our
-// variables in its map to know that they exist; it shows their values through
-// their scope, or through RefreshGlobals.
+// variables in its map to know that they exist; it shows the values of those
+// that it has no value of its own of through their scope, or RefreshGlobals.
 func (r *registry) NewSessionMap() map[string]gms.SystemVarValue {
 	m := r.SystemVariableRegistry.NewSessionMap()
 	vars := r.newest.Load()
@@ -148,7 +148,9 @@ func (v *Vars) RefreshGlobals(vars map[string]any) {
 	for name := range vars {
 		def, ok := config.LookupSysVar(name)
 		if ok {
-			vars[name] = v.get(def)
+			if !def.InSession() {
+				vars[name] = v.get(def)
+			}
 			continue
 		}
 		sysVar, val, ok := gms.SystemVariables.GetGlobal(name)

@@ -7,6 +7,7 @@ import (
 	"github.com/dolthub/go-mysql-server/sql/types"
 
 	"fastddl/config"
+	"fastddl/sql/sqlerr"
 )
 
 // variable shows one of our variables to go-mysql-server.
@@ -32,7 +33,12 @@ func (v *variable) GetType() gms.Type {
 	}
 }
 
-func (v *variable) GetSessionScope() gms.SystemVariableScope { return scope{v} }
+func (v *variable) GetSessionScope() gms.SystemVariableScope {
+	if v.def.InSession() {
+		return gms.GetMysqlScope(gms.SystemVariableScope_Both)
+	}
+	return scope{v}
+}
 
 // SetDefault does nothing: the defaults are in package config.
 func (v *variable) SetDefault(any) {}
@@ -45,7 +51,7 @@ func (v *variable) InitValue(ctx *gms.Context, val any, global bool) (gms.System
 
 func (v *variable) SetValue(ctx *gms.Context, val any, global bool) (gms.SystemVarValue, error) {
 	if !global {
-		return gms.SystemVarValue{}, gms.ErrSystemVariableGlobalOnly.New(v.def.Name)
+		return v.sessionValue(ctx, val)
 	}
 	vars := v.reg.varsOf(ctx)
 	if err := vars.setFromSQL(ctx, v.def, val); err != nil {
@@ -54,9 +60,25 @@ func (v *variable) SetValue(ctx *gms.Context, val any, global bool) (gms.SystemV
 	return gms.SystemVarValue{Var: v, Val: vars.get(v.def)}, nil
 }
 
+// sessionValue is what SET SESSION makes the session keep.
+func (v *variable) sessionValue(ctx *gms.Context, val any) (gms.SystemVarValue, error) {
+	if !v.def.InSession() {
+		return gms.SystemVarValue{}, gms.ErrSystemVariableGlobalOnly.New(v.def.Name)
+	}
+	text, err := textOf(v.def, val)
+	if err != nil {
+		return gms.SystemVarValue{}, err
+	}
+	canonical, _, err := v.def.Normalize(text)
+	if err != nil {
+		return gms.SystemVarValue{}, sqlerr.Translate(err)
+	}
+	return gms.SystemVarValue{Var: v, Val: sqlValue(v.def, canonical)}, nil
+}
+
 func (v *variable) IsReadOnly() bool { return false }
 
-func (v *variable) IsGlobalOnly() bool { return true }
+func (v *variable) IsGlobalOnly() bool { return !v.def.InSession() }
 
 func (v *variable) DisplayString(specifiedScope string) string {
 	if specifiedScope == "" {
