@@ -68,7 +68,8 @@
 //
 // An import unit is an SST in which all versions have the unit's timestamp;
 // Import links any number of them into Pebble in one step. Importing the same
-// pairs again puts equal versions over equal versions.
+// pairs again puts equal versions over equal versions. A file on another file
+// system is copied into the folder "imports" first, which Open empties.
 //
 // # Garbage collection
 //
