@@ -36,7 +36,7 @@ func withExactComparison(ctx *gms.Context, n *plan.Update) (gms.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, ours := updatable.(*Table); !ours {
+	if _, ours := ownTable(updatable); !ours {
 		return nil, nil
 	}
 	return n.WithChildren(ctx, &updateSource{updatable, n.Child})

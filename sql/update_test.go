@@ -20,6 +20,8 @@ func TestUpdateToAnEqualText(t *testing.T) {
 	n, err = r.RowsAffected()
 	require.NoError(t, err)
 	require.Zero(t, n, "what is the same is no change")
+	c.exec("update t set b = 'e' where id = 1")
+	require.Equal(t, []string{"e"}, c.queryFlat("select b from t where id = 1"), "found by its key")
 	c.exec("update t set s = 'A ' where id = 1")
 	require.Equal(t, []string{"A "}, c.queryFlat("select s from t where id = 1"))
 	c.exec("insert into t values (1, 'z', 'z', 'z') on duplicate key update s = 'a '")
