@@ -293,7 +293,7 @@ func (e *env) requireNoTrace() {
 // waitFor polls until cond holds.
 func waitFor(t *testing.T, what string, cond func() bool) {
 	t.Helper()
-	require.Eventually(t, cond, 5*time.Second, time.Millisecond, what)
+	require.Eventually(t, cond, 30*time.Second, time.Millisecond, what)
 }
 
 func (e *env) fill(n int) {

@@ -48,11 +48,13 @@ type Felt struct {
 	// Completed counts transactions that committed in that time.
 	Completed int     `json:"completed"`
 	PerSecond float64 `json:"per_second"`
-	// The latencies are of transactions that arrived in that time, from arrival
-	// to the end of the commit, however late that was. They are in milliseconds.
-	P50 float64 `json:"p50_ms"`
-	P99 float64 `json:"p99_ms"`
-	Max float64 `json:"max_ms"`
+	// Arrived counts transactions that arrived in that time. The latencies are of
+	// those, from arrival to the end of the commit, however late that was. They
+	// are in milliseconds.
+	Arrived int     `json:"arrived"`
+	P50     float64 `json:"p50_ms"`
+	P99     float64 `json:"p99_ms"`
+	Max     float64 `json:"max_ms"`
 	// Of the transactions that arrived in that time: how often one was run again
 	// after a conflict, how many failed, how many never ended.
 	Retries    int `json:"retries"`
@@ -86,6 +88,7 @@ func (r *Record) Felt(intervals ...Interval) Felt {
 		}
 	}
 	slices.Sort(latencies)
+	f.Arrived = len(latencies)
 	f.PerSecond = stats.Ratio(float64(f.Completed), f.Seconds)
 	f.P50 = milliseconds(stats.Quantile(latencies, 0.5))
 	f.P99 = milliseconds(stats.Quantile(latencies, 0.99))

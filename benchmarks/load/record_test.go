@@ -21,7 +21,7 @@ func TestFeltCountsByArrivalAndByEnd(t *testing.T) {
 	}}
 	f := r.Felt(Interval{From: 10 * ms, To: 20 * ms}, Interval{From: 100 * ms, To: 110 * ms})
 	require.Equal(t, Felt{
-		Seconds: 0.02, Completed: 3, PerSecond: 150, P50: 2, P99: 30, Max: 30, Retries: 2, Failed: 1, Unfinished: 1,
+		Seconds: 0.02, Completed: 3, PerSecond: 150, Arrived: 5, P50: 2, P99: 30, Max: 30, Retries: 2, Failed: 1, Unfinished: 1,
 	}, f)
 }
 

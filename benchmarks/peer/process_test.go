@@ -36,7 +36,8 @@ func TestServerThatEndsSaysWhy(t *testing.T) {
 }
 
 func TestServerThatDoesNotStopIsKilled(t *testing.T) {
-	p := startShell(t, "trap '' TERM; while :; do sleep 0.05; done")
+	p := startShell(t, "trap '' TERM; echo up; while :; do sleep 0.05; done")
+	awaitUp(t, p)
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	require.ErrorIs(t, p.stop(ctx), context.DeadlineExceeded)
@@ -44,14 +45,20 @@ func TestServerThatDoesNotStopIsKilled(t *testing.T) {
 	require.Error(t, syscall.Kill(p.cmd.Process.Pid, 0), "it is gone")
 }
 
-func TestServerStopsInOrder(t *testing.T) {
-	p := startShell(t, "trap 'echo flushed; exit 0' TERM; echo up; while :; do sleep 0.05; done")
+// awaitUp waits until a script has said up, after setting its traps.
+func awaitUp(t *testing.T, p *process) {
+	t.Helper()
 	require.NoError(t, p.awaitAnswer(t.Context(), func(context.Context) error {
 		if !strings.Contains(p.logTail(), "up") {
 			return errors.New("not yet")
 		}
 		return nil
 	}))
+}
+
+func TestServerStopsInOrder(t *testing.T) {
+	p := startShell(t, "trap 'echo flushed; exit 0' TERM; echo up; while :; do sleep 0.05; done")
+	awaitUp(t, p)
 	require.NoError(t, p.stop(t.Context()))
 	require.Contains(t, p.logTail(), "flushed")
 }

@@ -22,7 +22,10 @@ import (
 )
 
 // diary is what servers and systems were asked to do, in order.
-type diary struct{ lines []string }
+type diary struct {
+	lines   []string
+	running int // servers
+}
 
 func (d *diary) note(format string, args ...any) {
 	d.lines = append(d.lines, fmt.Sprintf(format, args...))
@@ -45,17 +48,28 @@ func (s *server) PID() int           { return os.Getpid() }
 
 func (s *server) Start(context.Context) error {
 	s.note("start %s", s.name)
+	if s.running {
+		return errors.New("it runs already")
+	}
 	s.running = true
+	if s.diary.running++; s.diary.running > 1 {
+		return errors.New("it is not alone")
+	}
 	return nil
 }
 func (s *server) Version(context.Context) (string, error) { return "1.0", nil }
 func (s *server) Warm(context.Context) error              { return nil }
 func (s *server) Stop(context.Context) error {
 	s.note("stop %s", s.name)
-	s.running = false
+	s.Kill()
 	return nil
 }
-func (s *server) Kill() { s.running = false }
+func (s *server) Kill() {
+	if s.running {
+		s.running = false
+		s.diary.running--
+	}
+}
 func (s *server) Load(_ context.Context, g data.Generator, loaded func(int)) error {
 	loaded(g.Rows)
 	return s.broken
@@ -217,6 +231,13 @@ func TestTimeIsBounded(t *testing.T) {
 	require.Less(t, time.Since(start), 30*time.Second)
 	require.False(t, res.Complete)
 	require.Less(t, len(res.Runs), 1000)
+
+	// Warming up and the first case take it all.
+	opts.Rounds, opts.MaxTime, opts.Cases = 1, 300*time.Millisecond, []string{"int", "char", "composite", "unique", "eight"}
+	res, err = runner.Run(t.Context(), opts)
+	require.NoError(t, err)
+	require.False(t, res.Complete)
+	require.LessOrEqual(t, len(res.Runs), 1, "no measurement begins after it")
 }
 
 func TestStatementThatHangsIsBrokenOff(t *testing.T) {
@@ -224,8 +245,10 @@ func TestStatementThatHangsIsBrokenOff(t *testing.T) {
 	hangs := system{server: a, name: "hangs", takes: time.Hour, traits: peer.Traits{Slow: true}}
 	opts := options(t, peer.Peer{Server: a, Systems: []peer.System{system{server: a, name: "a1"}, hangs}})
 	opts.StatementTime = 50 * time.Millisecond
+	start := time.Now()
 	res, err := runner.Run(t.Context(), opts)
 	require.NoError(t, err)
+	require.Less(t, time.Since(start), 10*time.Second)
 	require.Len(t, res.Runs, 2)
 	require.Contains(t, res.Runs[1].Failed, context.DeadlineExceeded.Error())
 	require.Contains(t, a.lines, "hangs drops int", "what it left is taken away")
