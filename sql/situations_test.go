@@ -42,6 +42,27 @@ func TestUniqueValuesChangeHandsBetweenScanAndImport(t *testing.T) {
 	}
 }
 
+// One statement takes a value from a row, or from the key of a row, and gives it
+// to another.
+func TestUniqueValuesChangeHandsWithinAStatement(t *testing.T) {
+	for _, point := range []string{"after change-schema write-only", "before backfill backfilled", betweenScanAndImport} {
+		t.Run(point, func(t *testing.T) {
+			n := newJobNode(t)
+			n.c.exec("create table t (id int primary key, k int, c varchar(40))")
+			n.c.exec("insert into t values " + rowList(1, 100, "row"))
+			n.during(point,
+				"update t set id = id + 1000 where id between 10 and 20",
+				"update t set c = case when id = 30 then null else 'row 30' end where id in (30, 31)",
+				"replace into t values (50, 0, 'row 50')",
+			)
+			n.alter("alter table t add unique index c (c)")
+			require.Equal(t, [][]string{{"31", "row 30"}, {"40", "row 40"}, {"50", "row 50"}, {"1010", "row 10"}},
+				n.c.query("select id, c from t where c in ('row 10', 'row 30', 'row 31', 'row 40', 'row 50') order by id"))
+			n.requireIndex("c", queriesOfC...)
+		})
+	}
+}
+
 // A row that keeps its key in an index that is being built, while what the entry
 // holds beside the key changes, is no duplicate of itself.
 func TestUniqueKeyIsRewrittenBetweenScanAndImport(t *testing.T) {

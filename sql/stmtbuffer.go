@@ -15,7 +15,7 @@ const maxStatementBytes = 1 << 30
 // until the statement ends, so that what the statement reads does not change
 // under it: a join may read a table again for every row of another. Get sees the
 // buffered writes, for checks of unique keys and for rows that the statement
-// changes twice; iterators do not.
+// changes twice; so does Written. Iterators do not.
 type statementBuffer struct {
 	kv.Txn
 	ops []bufferedWrite
@@ -77,6 +77,12 @@ func (b *statementBuffer) write(key, value []byte, flags []kv.KeyFlag) error {
 	b.latest[op.key] = len(b.ops)
 	b.size += len(key) + len(value)
 	return nil
+}
+
+// Written implements kv.Txn.
+func (b *statementBuffer) Written(key []byte) bool {
+	_, ok := b.latest[string(key)]
+	return ok || b.Txn.Written(key)
 }
 
 // Checkpoint implements kv.Txn.

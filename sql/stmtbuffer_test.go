@@ -60,6 +60,7 @@ func TestStatementBuffer(t *testing.T) {
 			got, gotErr := buffer.Get(ctx, k)
 			require.Equal(t, wantErr, gotErr)
 			require.Equal(t, want, got)
+			require.Equal(t, direct.Written(k), buffer.Written(k))
 		}
 		require.Equal(t, before, contents(t, beneath))
 		require.NoError(t, buffer.flush())
