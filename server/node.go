@@ -19,6 +19,7 @@ import (
 	"fastddl/kv"
 	"fastddl/kv/pebblekv"
 	"fastddl/sql"
+	"fastddl/sql/genexpr"
 	"fastddl/sql/stmt"
 	"fastddl/sql/sysvar"
 )
@@ -83,7 +84,7 @@ func OpenNode(ctx context.Context, opts NodeOptions) (_ *Node, err error) {
 	if err = ensureTempDir(cfg.TempDir); err != nil {
 		return nil, err
 	}
-	if n.Catalog, err = catalog.Open(ctx, n.Store); err != nil {
+	if n.Catalog, err = catalog.Open(ctx, n.Store, catalog.WithExpressions(genexpr.New())); err != nil {
 		return nil, fmt.Errorf("open the schema: %w", err)
 	}
 	if err = loadVariables(ctx, n.Catalog, n.Globals, opts.Logger); err != nil {

@@ -101,7 +101,10 @@ func New(ctx context.Context, opts Options) (*Engine, error) {
 		stats:   newStatistics(opts.Catalog.Store()),
 	}
 	e.files = serverFiles{engine: e, dir: opts.SecureFilePriv}
-	overrides := gms.EngineOverrides{Builder: gms.BuilderOverrides{Parser: &observingParser{Parser: parser}}}
+	overrides := gms.EngineOverrides{
+		Builder:                         gms.BuilderOverrides{Parser: &observingParser{Parser: parser}},
+		CostedIndexScanExpressionFilter: indexedExprMarker{},
+	}
 	a := analyzer.NewBuilder(&provider{e}).AddOverrides(overrides).Build()
 	exec := &execBuilder{files: e.files}
 	exec.base = rowexec.NewBuilder(exec, overrides)

@@ -1,7 +1,6 @@
 package sql
 
 import (
-	"slices"
 	"strings"
 
 	gms "github.com/dolthub/go-mysql-server/sql"
@@ -121,9 +120,7 @@ func (x *explainer) indexed(n *plan.IndexedTableAccess, a above) {
 		x.add(name(n.Name(), a), "ref", n.Index().ID(), n.Index().ID(), nil, a.extra(false))
 		return
 	}
-	columns := t.columns
-	covered := !idx.clustered && !slices.Contains(columns, t.def.width()) &&
-		(columns != nil || !t.def.hasRowID) && t.def.table.Reader(nil, columns, nil).Covers(idx.info)
+	covered := !idx.clustered && !t.wantsRowID() && t.def.table.Reader(nil, t.readColumns(), nil).Covers(idx.info)
 	access, rows := x.access(n, idx)
 	x.add(name(t.Name(), a), access, idx.ID(), idx.ID(), rows, a.extra(covered))
 }

@@ -29,6 +29,7 @@ import (
 	"fastddl/kv"
 	"fastddl/kv/pebblekv"
 	"fastddl/sql"
+	"fastddl/sql/genexpr"
 	"fastddl/sql/sqlerr"
 	"fastddl/sql/stmt"
 )
@@ -74,7 +75,7 @@ func openNodeWith(t testing.TB, fs vfs.FS, parts func(n *node) (stmt.DDL, stmt.C
 	store, err := pebblekv.Open("db", pebblekv.Options{FS: fs, CacheBytes: 16 << 20})
 	require.NoError(t, err)
 	n.store = store
-	n.catalog, err = catalog.Open(ctx, store)
+	n.catalog, err = catalog.Open(ctx, store, catalog.WithExpressions(genexpr.New()))
 	require.NoError(t, err)
 	n.locks = mdl.NewManager(n.catalog, mdl.Options{Enabled: func() bool { return n.globals.Bool(config.EnableMetadataLock) }})
 	ddl, checker := parts(n)
@@ -270,7 +271,10 @@ func (d *directDDL) createTable(m *catalog.Mutation, s *ast.CreateTableStmt, req
 		}
 		return sqlerr.New(1050, s.Table.Name.O)
 	}
-	info, err := builder.NewTable(&builder.Env{SQLMode: req.SQLMode, Loc: req.Loc, Now: time.Now(), ClusteredIndex: true}, s, db)
+	info, err := builder.NewTable(&builder.Env{
+		SQLMode: req.SQLMode, Loc: req.Loc, Now: time.Now(), ClusteredIndex: true,
+		Expressions: d.catalog.Current().Expressions(), Collation: req.Collation,
+	}, s, db)
 	if err != nil {
 		return err
 	}

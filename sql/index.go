@@ -33,6 +33,9 @@ type index struct {
 	expressionTypes, extendedTypes []gms.ColumnExpressionType
 	// prefixLengths is nil if no column is indexed by a prefix only.
 	prefixLengths []uint16
+	// collation is that of sessions which compare the index's expressions as the
+	// index does; 0 if all do.
+	collation gms.CollationID
 }
 
 var (
@@ -49,12 +52,15 @@ func newIndex(def *tableDef, info *model.IndexInfo) *index {
 	}
 	prefixed := false
 	for _, col := range info.Columns {
-		ordinal, ok := def.ordinals[col.Name.L]
+		ordinal, codec, collation, ok := def.keyPart(col)
 		if !ok {
 			x.hidden = true
 			return x
 		}
-		x.add(ordinal)
+		if collation != 0 {
+			x.collation = collation
+		}
+		x.add(ordinal, codec)
 		length := uint16(0)
 		if col.Length != types.UnspecifiedLength {
 			length, prefixed = uint16(col.Length), true
@@ -69,11 +75,11 @@ func newIndex(def *tableDef, info *model.IndexInfo) *index {
 	return x
 }
 
-func (x *index) add(ordinal int) {
+func (x *index) add(ordinal int, codec *sqltype.Codec) {
 	col := x.def.schema[ordinal]
 	name := col.Source + "." + col.Name
 	x.ordinals = append(x.ordinals, ordinal)
-	x.codecs = append(x.codecs, x.def.codecs[ordinal])
+	x.codecs = append(x.codecs, codec)
 	x.extended = append(x.extended, name)
 	x.extendedTypes = append(x.extendedTypes, gms.ColumnExpressionType{Expression: name, Type: col.Type})
 }
@@ -84,7 +90,7 @@ func (x *index) extend() {
 	if !x.def.hasRowID && !x.info.Primary {
 		for _, ordinal := range x.def.pk.PkOrdinals {
 			if !slices.Contains(x.ordinals, ordinal) {
-				x.add(ordinal)
+				x.add(ordinal, x.def.codecs[ordinal])
 			}
 		}
 	}
@@ -169,7 +175,7 @@ func (x *index) Reversible(*gms.Context) bool { return x.prefixLengths == nil }
 
 // invisibleIndex is an index that the optimizer does not get to see. Its driver
 // is unknown to go-mysql-server, which therefore shows it as not visible.
-type invisibleIndex struct{ *index }
+type invisibleIndex struct{ shownIndex }
 
 var _ gms.DriverIndex = invisibleIndex{}
 

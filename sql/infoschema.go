@@ -21,11 +21,12 @@ const (
 // infoSchema is go-mysql-server's information_schema with tables of ours.
 type infoSchema struct {
 	gms.Database
-	own map[string]gms.Table
+	engine *Engine
+	own    map[string]gms.Table
 }
 
 func (e *Engine) informationSchema(base gms.Database) gms.Database {
-	return &infoSchema{Database: base, own: map[string]gms.Table{
+	return &infoSchema{Database: base, engine: e, own: map[string]gms.Table{
 		ddlJobsName: &information_schema.InformationSchemaTable{
 			TableName:   ddlJobsName,
 			TableSchema: ddlJobsSchema,
@@ -36,6 +37,7 @@ func (e *Engine) informationSchema(base gms.Database) gms.Database {
 			TableSchema: duplicateEntriesSchema,
 			Reader:      func(ctx *gms.Context, _ gms.Catalog) (gms.RowIter, error) { return e.duplicateEntries(ctx) },
 		},
+		information_schema.StatisticsTableName: statisticsTable(),
 		mdlViewName: &information_schema.InformationSchemaTable{
 			TableName:   mdlViewName,
 			TableSchema: mdlViewSchema,
@@ -49,7 +51,11 @@ func (d *infoSchema) GetTableInsensitive(ctx *gms.Context, name string) (gms.Tab
 	if t, ok := d.own[strings.ToLower(name)]; ok {
 		return t, true, nil
 	}
-	return d.Database.GetTableInsensitive(ctx, name)
+	t, ok, err := d.Database.GetTableInsensitive(ctx, name)
+	if err != nil || !ok {
+		return nil, false, err
+	}
+	return d.engine.withGenerated(t), true, nil
 }
 
 // GetTableNames implements sql.Database.
@@ -59,7 +65,7 @@ func (d *infoSchema) GetTableNames(ctx *gms.Context) ([]string, error) {
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	return names, err
+	return slices.Compact(names), err
 }
 
 func ownSchema(table string, columns ...*gms.Column) gms.Schema {

@@ -27,6 +27,10 @@ type rowIter struct {
 	rows   *table.RowIter
 
 	codecs []*sqltype.Codec
+	// width is the number of values in a row of go-mysql-server's. at says where in
+	// it the values read go; nil if they are its first ones.
+	width int
+	at    []int
 	// rowIDAt is the position of the row ID in a row, -1 if not wanted.
 	rowIDAt int
 	lock    bool
@@ -52,10 +56,8 @@ func newRowIter(ctx *gms.Context, t *Table, part *partition) (*rowIter, error) {
 		rowIDAt: -1,
 		lock:    s.locking && s.explicit(),
 	}
-	columns := t.columns
-	if t.def.hasRowID {
-		columns = it.withoutRowID(t)
-	}
+	it.place(t)
+	columns := t.readColumns()
 	if columns != nil {
 		it.codecs = make([]*sqltype.Codec, len(columns))
 		for i, at := range columns {
@@ -67,23 +69,27 @@ func newRowIter(ctx *gms.Context, t *Table, part *partition) (*rowIter, error) {
 	return it, nil
 }
 
-// withoutRowID returns the projection without the row ID, which is no column of
-// the table, and notes where it goes.
-func (it *rowIter) withoutRowID(t *Table) []int {
-	rowID := t.def.width()
+// place notes where in a row what is read goes.
+func (it *rowIter) place(t *Table) {
+	it.width = len(t.schema)
 	if t.columns == nil {
-		it.rowIDAt = rowID
-		return nil
-	}
-	columns := make([]int, 0, len(t.columns))
-	for i, at := range t.columns {
-		if at == rowID {
-			it.rowIDAt = i
-			continue
+		if t.def.hasRowID {
+			it.rowIDAt = t.def.width()
 		}
-		columns = append(columns, at)
+		return
 	}
-	return columns
+	at := make([]int, 0, len(t.columns))
+	for i, ordinal := range t.columns {
+		switch {
+		case ordinal < t.def.width():
+			at = append(at, i)
+		case t.def.hasValue(ordinal):
+			it.rowIDAt = i
+		}
+	}
+	if n := len(at); n > 0 && at[n-1] != n-1 {
+		it.at = at
+	}
 }
 
 // Next implements sql.RowIter.
@@ -174,22 +180,17 @@ func (it *rowIter) pointHandle(ctx *gms.Context) (tkv.Handle, error) {
 }
 
 func (it *rowIter) row(h tkv.Handle, values []types.Datum) (gms.Row, error) {
-	n := len(values)
-	if it.rowIDAt >= 0 {
-		n++
-	}
-	row := make(gms.Row, n)
-	to := 0
+	row := make(gms.Row, it.width)
 	for i := range values {
-		if to == it.rowIDAt {
-			to++
-		}
 		v, err := it.codecs[i].Decode(&values[i], it.loc)
 		if err != nil {
 			return nil, fmt.Errorf("table %s, handle %s: %w", it.def.info.Name.O, h, err)
 		}
+		to := i
+		if it.at != nil {
+			to = it.at[i]
+		}
 		row[to] = v
-		to++
 	}
 	if it.rowIDAt >= 0 {
 		row[it.rowIDAt] = h.IntValue()

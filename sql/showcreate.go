@@ -75,6 +75,7 @@ func (t *Table) columnText(ctx *gms.Context, i int, col *model.ColumnInfo) (stri
 	if hasCollation(col) && col.GetCollate() != t.def.collation.Name() {
 		b.WriteString(" CHARACTER SET " + col.GetCharset() + " COLLATE " + col.GetCollate())
 	}
+	b.WriteString(generatedText(col))
 	notNull := mysql.HasNotNullFlag(flag)
 	switch {
 	case notNull:
@@ -99,13 +100,25 @@ func (t *Table) columnText(ctx *gms.Context, i int, col *model.ColumnInfo) (stri
 	return b.String(), nil
 }
 
+// generatedText returns what a column is computed by with a space before it, or
+// nothing.
+func generatedText(col *model.ColumnInfo) string {
+	switch {
+	case !col.IsGenerated():
+		return ""
+	case col.GeneratedStored:
+		return " GENERATED ALWAYS AS (" + col.GeneratedExprString + ") STORED"
+	}
+	return " GENERATED ALWAYS AS (" + col.GeneratedExprString + ") VIRTUAL"
+}
+
 // defaultText returns a column's DEFAULT clause with a space before it, or
 // nothing.
 func (t *Table) defaultText(ctx *gms.Context, i int, col *model.ColumnInfo) (string, error) {
 	flag := col.GetFlag()
 	value := col.GetDefaultValue()
 	switch {
-	case mysql.HasAutoIncrementFlag(flag):
+	case mysql.HasAutoIncrementFlag(flag), col.IsGenerated():
 		return "", nil
 	case value == nil:
 		if mysql.HasNotNullFlag(flag) || types.IsTypeBlob(col.GetType()) || col.GetType() == mysql.TypeJSON {

@@ -2,6 +2,7 @@ package sql
 
 import (
 	"fmt"
+	"slices"
 
 	gms "github.com/dolthub/go-mysql-server/sql"
 	"github.com/pingcap/tidb/pkg/types"
@@ -69,17 +70,45 @@ func (t *Table) WithProjections(_ *gms.Context, names []string) (gms.Table, erro
 	return t.project(names)
 }
 
+// project returns the table with some columns. The hidden ones stay: the
+// optimizer, which comes later, finds indexes on expressions by them.
 func (t *Table) project(names []string) (*Table, error) {
-	out := &Table{def: t.def, engine: t.engine, columns: make([]int, len(names)), schema: make(gms.Schema, len(names))}
-	for i, name := range names {
+	n := len(names) + len(t.def.hidden)
+	out := &Table{def: t.def, engine: t.engine, columns: make([]int, 0, n), schema: make(gms.Schema, 0, n)}
+	add := func(at int) { out.columns, out.schema = append(out.columns, at), append(out.schema, t.def.schema[at]) }
+	for _, name := range names {
 		at, ok := t.def.ordinal(name)
 		if !ok {
 			return nil, fmt.Errorf("table %s has no column %s", t.Name(), name)
 		}
-		out.columns[i] = at
-		out.schema[i] = t.def.schema[at]
+		if t.def.hasValue(at) {
+			add(at)
+		}
+	}
+	for at := len(t.def.schema) - len(t.def.hidden); at < len(t.def.schema); at++ {
+		add(at)
 	}
 	return out, nil
+}
+
+// wantsRowID says that the hidden row ID is among the columns.
+func (t *Table) wantsRowID() bool {
+	return t.def.hasRowID && (t.columns == nil || slices.Contains(t.columns, t.def.width()))
+}
+
+// readColumns are the columns that rows have values for, without the row ID; nil
+// for all.
+func (t *Table) readColumns() []int {
+	if t.columns == nil {
+		return nil
+	}
+	out := make([]int, 0, len(t.columns))
+	for _, at := range t.columns {
+		if at < t.def.width() {
+			out = append(out, at)
+		}
+	}
+	return out
 }
 
 // Projections implements sql.ProjectedTable.
@@ -87,9 +116,11 @@ func (t *Table) Projections() []string {
 	if t.columns == nil {
 		return nil
 	}
-	names := make([]string, len(t.schema))
-	for i, col := range t.schema {
-		names[i] = col.Name
+	names := make([]string, 0, len(t.columns))
+	for i, at := range t.columns {
+		if t.def.hasValue(at) {
+			names = append(names, t.schema[i].Name)
+		}
 	}
 	return names
 }
@@ -104,12 +135,14 @@ func (t *Table) GetIndexes(ctx *gms.Context) ([]gms.Index, error) {
 		return t.def.shown, nil
 	}
 	tx := s.current()
-	if tx == nil || tx.bound[t.def.info.ID] == nil {
+	bound := tx != nil && tx.bound[t.def.info.ID] != nil
+	if !bound && !t.def.sessionCollated {
 		return t.def.offered, nil
 	}
 	var readable []gms.Index
 	for _, x := range t.def.offered {
-		if x := x.(*index); x.clustered || tx.readable(t.def.info.ID, x.info.ID) {
+		x := x.(*index)
+		if x.usable(s) && (!bound || x.clustered || tx.readable(t.def.info.ID, x.info.ID)) {
 			readable = append(readable, x)
 		}
 	}

@@ -29,10 +29,12 @@ type tableDef struct {
 	info    *model.TableInfo
 	db      string
 
-	// codecs and schema are in the order of the table's public columns; schema
-	// has the row ID column behind them where there is one.
+	// codecs and schema are in the order of the table's visible columns; schema
+	// has the row ID column behind them where there is one, and then the hidden
+	// columns of expression indexes.
 	codecs    []*sqltype.Codec
 	schema    gms.Schema
+	hidden    []*hiddenColumn
 	pk        gms.PrimaryKeySchema
 	collation gms.CollationID
 	ordinals  map[string]int
@@ -41,10 +43,14 @@ type tableDef struct {
 	zoned bool
 	// autoInc is the position of the AUTO_INCREMENT column, -1 if none.
 	autoInc int
-	// offered are the indexes for the optimizer; shown also has the invisible
-	// ones.
-	shown   []gms.Index
+	// indexes are all indexes that are public, offered those for the optimizer,
+	// shown those for SHOW INDEX.
+	indexes []*index
 	offered []gms.Index
+	shown   []gms.Index
+	// sessionCollated says that some index can be used only under the collation
+	// that its expressions were declared in.
+	sessionCollated bool
 	// pkIndex is the primary key, if whole values are its key; oneRow describes
 	// a row that it finds.
 	pkIndex *index
@@ -101,6 +107,9 @@ func (d *tableDef) addColumns() error {
 		if col.AutoIncrement {
 			d.autoInc = i
 		}
+		if err := generate(col, info); err != nil {
+			return err
+		}
 		d.zoned = d.zoned || codec.Zoned()
 		d.codecs = append(d.codecs, codec)
 		d.schema = append(d.schema, col)
@@ -117,7 +126,7 @@ func (d *tableDef) addColumns() error {
 			HiddenSystem:   true,
 		})
 	}
-	return nil
+	return d.addHiddenColumns()
 }
 
 func (d *tableDef) addPrimaryKey() {
@@ -171,14 +180,17 @@ func (d *tableDef) addIndexes() {
 }
 
 func (d *tableDef) addIndex(x *index) {
-	switch {
-	case x.hidden:
-	case x.info.Invisible:
-		d.shown = append(d.shown, invisibleIndex{x})
-	default:
-		d.shown = append(d.shown, x)
-		d.offered = append(d.offered, x)
+	if x.hidden {
+		return
 	}
+	d.indexes = append(d.indexes, x)
+	if x.info.Invisible {
+		d.shown = append(d.shown, invisibleIndex{shownIndex{x}})
+		return
+	}
+	d.shown = append(d.shown, shownIndex{x})
+	d.offered = append(d.offered, x)
+	d.sessionCollated = d.sessionCollated || x.collation != 0
 }
 
 // width is the number of values of a row that are the table's own.

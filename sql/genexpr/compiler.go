@@ -99,6 +99,38 @@ func (c *Compiler) Compile(tbl *model.TableInfo, col *model.ColumnInfo) (generat
 	return x, nil
 }
 
+// implicit is the coercibility of a column: whatever has more takes its collation
+// from the session.
+const implicit = 2
+
+// Resolve calls fn with a generated column's expression. sessionCollated says
+// that the session decides by which collation its values are compared.
+func (c *Compiler) Resolve(tbl *model.TableInfo, col *model.ColumnInfo,
+	fn func(ctx *gms.Context, expr gms.Expression, sessionCollated bool) error) error {
+	text, err := Text(col.GeneratedExprString)
+	if err != nil {
+		return err
+	}
+	ctx := c.contexts.Get().(*gms.Context)
+	defer c.contexts.Put(ctx)
+	expr, err := c.resolve(ctx, tbl, text)
+	if err != nil {
+		return err
+	}
+	return fn(ctx, expr, sessionCollated(ctx, expr))
+}
+
+// sessionCollated: where no column decides the collation, a binary one that is
+// the same in all sessions prevails over that of text in a statement.
+func sessionCollated(ctx *gms.Context, expr gms.Expression) bool {
+	here, coercibility := gms.GetCoercibility(ctx, expr)
+	if coercibility <= implicit {
+		return false
+	}
+	there, _ := gms.GetCoercibility(newContext(gms.Collation_utf8mb4_general_ci.Name()), expr)
+	return here != there || !strings.HasSuffix(here.Name(), "_bin")
+}
+
 func deterministic(ctx *gms.Context, expr gms.Expression) bool {
 	pure := true
 	transform.InspectExpr(ctx, expr, func(_ *gms.Context, e gms.Expression) bool {
