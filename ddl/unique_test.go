@@ -2,6 +2,7 @@ package ddl
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	tkv "github.com/pingcap/tidb/pkg/kv"
@@ -150,6 +151,54 @@ func TestUniqueIndexAllowsValuesToChangeHands(t *testing.T) {
 			e.requireBuilt(21)
 		})
 	}
+}
+
+// A transaction that puts a duplicate, which it cannot see, may not have it when
+// it commits.
+func TestTransactionsEndWithoutTheDuplicatesTheyPut(t *testing.T) {
+	row := func(id int64, c string) []types.Datum { return datums(id, id%7, c) }
+	for _, fast := range []string{"ON", "OFF"} {
+		for _, when := range []job.Action{job.ActTakeSnapshot, job.ActBackfill} {
+			t.Run(fmt.Sprintf("%s fast %s", when, fast), func(t *testing.T) {
+				e := newUniqueEnv(t)
+				_, _, err := e.globals.Set("tidb_ddl_enable_fast_reorg", fast)
+				require.NoError(t, err)
+				e.at[when] = func() {
+					old, _ := e.write("t", func(txn kv.Txn, tbl *table.Table) {
+						e.add(txn, tbl, row(103, "row 3"))
+						e.remove(txn, tbl, row(3, "row 3"))
+					})
+					e.txn(func(txn kv.Txn, tbl *table.Table) {
+						e.add(txn, tbl, row(104, "row 4"))
+						e.remove(txn, tbl, row(104, "row 4"))
+					})
+					e.txn(func(txn kv.Txn, tbl *table.Table) {
+						e.add(txn, tbl, row(105, "row 5"))
+						e.remove(txn, tbl, row(5, "row 5"))
+						e.remove(txn, tbl, row(105, "row 5"))
+						e.add(txn, tbl, row(106, "row 5"))
+					})
+					require.NoError(t, old())
+				}
+				e.must("create unique index u on t (c)")
+				e.requireBuilt(20)
+			})
+		}
+	}
+}
+
+// That a transaction takes a put back does not excuse its next one.
+func TestUniqueIndexFindsDuplicatesThatArePutAgain(t *testing.T) {
+	row := func(id int64) []types.Datum { return datums(id, id%7, "row 3") }
+	e := newUniqueEnv(t)
+	e.at[job.ActBackfill] = func() {
+		e.txn(func(txn kv.Txn, tbl *table.Table) {
+			e.add(txn, tbl, row(100))
+			e.remove(txn, tbl, row(100))
+			e.add(txn, tbl, row(101))
+		})
+	}
+	e.requireRefused(e.exec("create unique index u on t (c)"), "Duplicate entry 'row 3' for key 't.u'")
 }
 
 // Once the index is complete a duplicate is refused where it is put.

@@ -115,7 +115,20 @@ const (
 	// NoConflictCheck leaves the key out of conflict detection: for keys that
 	// are derived from another checked key and written only together with it.
 	NoConflictCheck KeyFlag = 1 << iota
+	// Withdrawn makes a Delete take back what the transaction has written to a
+	// key that its snapshot does not have: the transaction does not see the key,
+	// as with a tombstone, but commits nothing for it.
+	Withdrawn
 )
+
+// After returns the flags of a key that is written with f when it has been
+// written with before. One checked write is enough for the key to be checked.
+func (f KeyFlag) After(before KeyFlag) KeyFlag {
+	if (f|before)&Withdrawn != 0 {
+		return f
+	}
+	return f & before
+}
 
 // Checkpoint is a position in a transaction's history of writes.
 type Checkpoint int
@@ -132,7 +145,8 @@ type Txn interface {
 	// Set buffers a value. It copies key and value. An empty value is
 	// ErrEmptyValue.
 	Set(key, value []byte, flags ...KeyFlag) error
-	// Delete buffers a tombstone, also for a key that does not exist.
+	// Delete buffers a tombstone, also for a key that does not exist; with
+	// Withdrawn it takes back earlier writes of the key.
 	Delete(key []byte, flags ...KeyFlag) error
 	// LockKeys makes the commit fail with a WriteConflictError if one of the
 	// keys is written, or locked, by a transaction that commits meanwhile.
@@ -145,7 +159,7 @@ type Txn interface {
 	RevertTo(Checkpoint)
 
 	// Written reports whether the transaction itself has written key: a value
-	// or a tombstone is in its buffer.
+	// or a tombstone is in its buffer that has not been withdrawn.
 	Written(key []byte) bool
 
 	// Len is the number of distinct keys in the buffer, Size their bytes.
@@ -160,7 +174,9 @@ type Txn interface {
 
 	// Commit makes the writes durable and visible at one timestamp, atomically,
 	// or returns an error and leaves nothing. A WriteConflictError means that
-	// the transaction can be retried.
+	// the transaction can be retried. Only with ErrResultUndetermined nobody knows:
+	// a later transaction that locks one of the keys, reads it and commits finds
+	// out, because of the two at most one can commit without having seen the other.
 	Commit(ctx context.Context) error
 	// CommitTS is the commit timestamp after a successful Commit that wrote
 	// something, else 0.

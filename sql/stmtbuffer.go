@@ -70,8 +70,7 @@ func (b *statementBuffer) write(key, value []byte, flags []kv.KeyFlag) error {
 		op.flags |= f
 	}
 	if op.before = b.latest[op.key]; op.before > 0 {
-		// One checked write is enough for the key to be checked.
-		op.flags &= b.ops[op.before-1].flags
+		op.flags = op.flags.After(b.ops[op.before-1].flags)
 	}
 	b.ops = append(b.ops, op)
 	b.latest[op.key] = len(b.ops)
@@ -81,8 +80,10 @@ func (b *statementBuffer) write(key, value []byte, flags []kv.KeyFlag) error {
 
 // Written implements kv.Txn.
 func (b *statementBuffer) Written(key []byte) bool {
-	_, ok := b.latest[string(key)]
-	return ok || b.Txn.Written(key)
+	if at, ok := b.latest[string(key)]; ok {
+		return b.ops[at-1].flags&kv.Withdrawn == 0
+	}
+	return b.Txn.Written(key)
 }
 
 // Checkpoint implements kv.Txn.

@@ -42,7 +42,9 @@ func TestStatementBuffer(t *testing.T) {
 		points := []point{{start, buffer.Checkpoint()}}
 		for range r.IntN(40) {
 			k := fmt.Appendf(nil, "k%d", r.IntN(10))
-			switch r.IntN(5) {
+			switch r.IntN(6) {
+			case 5:
+				require.NoError(t, errors.Join(direct.Delete(k, kv.Withdrawn), buffer.Delete(k, kv.Withdrawn)))
 			case 0, 1:
 				v := fmt.Appendf(nil, "v%d", r.IntN(1000))
 				require.NoError(t, errors.Join(direct.Set(k, v, kv.NoConflictCheck), buffer.Set(k, v, kv.NoConflictCheck)))

@@ -50,6 +50,10 @@ func (t *fakeTxn) Set(key, value []byte, flags ...kv.KeyFlag) error {
 
 func (t *fakeTxn) Delete(key []byte, flags ...kv.KeyFlag) error {
 	delete(t.data, string(key))
+	if slices.Contains(flags, kv.Withdrawn) {
+		delete(t.writes, string(key))
+		return nil
+	}
 	t.writes[string(key)] = nil
 	t.unchecked[string(key)] = len(flags) > 0
 	return nil

@@ -199,12 +199,12 @@ func (t *Table) putEntry(txn kv.Txn, x *index, e indexEntry) error {
 	return txn.Set(e.key, e.value)
 }
 
-func (t *Table) deleteEntry(txn kv.Txn, x *index, e indexEntry) error {
+func (t *Table) deleteEntry(ctx context.Context, txn kv.Txn, x *index, e indexEntry) error {
 	if !e.distinct {
 		return txn.Delete(e.key, kv.NoConflictCheck)
 	}
-	if err := t.dropMarker(txn, x, e); err != nil {
-		return err
+	if x.marks() {
+		return t.deleteMarked(ctx, txn, x, e)
 	}
 	return txn.Delete(e.key)
 }

@@ -1,7 +1,9 @@
 package table
 
 import (
+	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -20,7 +22,11 @@ import (
 // complete index.
 //
 // No marker is needed where the transaction has written the key before: then it
-// has removed, or put, the entry of the row that had it.
+// has removed, or put, the entry of the row that had it. What a transaction puts
+// with a marker and removes again it withdraws, marker and all: a tombstone would
+// hide the entry of a row that has had the key all along. And where it has put
+// the key for another row by the time it removes it from the one that had it, the
+// entry stays, and only the marker has become needless.
 //
 // Markers live where TiDB keeps the temporary entries of an index in the making,
 // under the index ID with tablecodec.TempIndexPrefix. A marker's key is the
@@ -69,15 +75,44 @@ func (t *Table) putMarker(txn kv.Txn, x *index, e indexEntry) error {
 	return txn.Set(t.markerKey(x, e.key, txn.StartTS()), e.value, kv.NoConflictCheck)
 }
 
-// dropMarker takes the marker of an entry back that the transaction removes
-// again: what is not there at the commit collides with nobody.
-func (t *Table) dropMarker(txn kv.Txn, x *index, e indexEntry) error {
-	if !e.distinct || !x.marks() {
-		return nil
-	}
+// deleteMarked removes a row's entry from an index in which puts leave markers.
+func (t *Table) deleteMarked(ctx context.Context, txn kv.Txn, x *index, e indexEntry) error {
 	marker := t.markerKey(x, e.key, txn.StartTS())
-	if !txn.Written(marker) {
-		return nil
+	marked := txn.Written(marker)
+	if marked {
+		if err := txn.Delete(marker, kv.NoConflictCheck, kv.Withdrawn); err != nil {
+			return err
+		}
 	}
-	return txn.Delete(marker, kv.NoConflictCheck)
+	others, err := heldByOther(ctx, txn, e)
+	switch {
+	case err != nil:
+		return fmt.Errorf("entry of index %s: %w", x.info.Name.O, err)
+	case others:
+		return nil
+	case marked:
+		return txn.Delete(e.key, kv.Withdrawn)
+	}
+	return txn.Delete(e.key)
+}
+
+// heldByOther says whether the transaction sees the entry of another row under
+// the key of e.
+func heldByOther(ctx context.Context, txn kv.Txn, e indexEntry) (bool, error) {
+	value, err := txn.Get(ctx, e.key)
+	if errors.Is(err, kv.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	holder, err := tablecodec.DecodeHandleInIndexValue(value)
+	if err != nil {
+		return false, err
+	}
+	own, err := tablecodec.DecodeHandleInIndexValue(e.value)
+	if err != nil {
+		return false, err
+	}
+	return !holder.Equal(own), nil
 }

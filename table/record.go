@@ -112,7 +112,7 @@ func (t *Table) RemoveRecord(ctx context.Context, txn kv.Txn, h tkv.Handle, old 
 	if err != nil {
 		return err
 	}
-	return t.remove(txn, h, full)
+	return t.remove(ctx, txn, h, full)
 }
 
 // hiddenValues returns, over all columns, the stored values of the row, for
@@ -212,7 +212,7 @@ func (t *Table) replace(ctx context.Context, txn kv.Txn, h tkv.Handle, old, new 
 	}
 	for _, c := range changes {
 		if c.had {
-			if err := t.deleteEntry(txn, c.x, c.old); err != nil {
+			if err := t.deleteEntry(ctx, txn, c.x, c.old); err != nil {
 				return err
 			}
 		}
@@ -233,7 +233,7 @@ func (t *Table) move(ctx context.Context, txn kv.Txn, from, to tkv.Handle, old, 
 	}
 	// The row's own entries must not count as duplicates of its new ones.
 	undo := txn.Checkpoint()
-	if err := t.remove(txn, from, old); err != nil {
+	if err := t.remove(ctx, txn, from, old); err != nil {
 		return err
 	}
 	if err := t.insert(ctx, txn, to, new); err != nil {
@@ -243,7 +243,7 @@ func (t *Table) move(ctx context.Context, txn kv.Txn, from, to tkv.Handle, old, 
 	return nil
 }
 
-func (t *Table) remove(txn kv.Txn, h tkv.Handle, row []types.Datum) error {
+func (t *Table) remove(ctx context.Context, txn kv.Txn, h tkv.Handle, row []types.Datum) error {
 	if err := txn.Delete(t.RecordKey(h)); err != nil {
 		return err
 	}
@@ -258,7 +258,7 @@ func (t *Table) remove(txn kv.Txn, h tkv.Handle, row []types.Datum) error {
 		if !ok {
 			continue
 		}
-		if err := t.deleteEntry(txn, x, e); err != nil {
+		if err := t.deleteEntry(ctx, txn, x, e); err != nil {
 			return err
 		}
 	}

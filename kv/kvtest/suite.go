@@ -43,6 +43,7 @@ func Run(t *testing.T, h Harness) {
 		{"Txn/CopiesArguments", testCopiesArguments},
 		{"Txn/LenAndSize", testLenAndSize},
 		{"Txn/Written", testWritten},
+		{"Txn/Withdrawn", testWithdrawn},
 		{"Txn/Checkpoints", testCheckpoints},
 		{"Txn/CheckpointsModel", testCheckpointsModel},
 		{"Txn/CommitCheck", testCommitCheck},

@@ -151,6 +151,38 @@ func testWritten(e *env) {
 	require.NoError(e, txn.Rollback())
 }
 
+func testWithdrawn(e *env) {
+	e.put(map[string]string{"other": "0"})
+	txn := e.begin()
+	require.NoError(e, txn.Set(e.key("a"), []byte("1")))
+	require.NoError(e, txn.Set(e.key("b"), []byte("1"), kv.NoConflictCheck))
+	undo := txn.Checkpoint()
+	require.NoError(e, txn.Delete(e.key("a"), kv.Withdrawn))
+	require.NoError(e, txn.Delete(e.key("b"), kv.Withdrawn, kv.NoConflictCheck))
+	require.False(e, txn.Written(e.key("a")))
+	require.Equal(e, []pair{{"other", "0"}}, e.list(txn, e.space(), false))
+
+	txn.RevertTo(undo)
+	require.True(e, txn.Written(e.key("a")))
+	require.Equal(e, []pair{{"a", "1"}, {"b", "1"}, {"other", "0"}}, e.list(txn, e.space(), false))
+
+	require.NoError(e, txn.Delete(e.key("a"), kv.Withdrawn))
+	require.NoError(e, txn.Delete(e.key("b"), kv.Withdrawn, kv.NoConflictCheck))
+	require.NoError(e, txn.Set(e.key("b"), []byte("2"), kv.NoConflictCheck))
+	require.NoError(e, txn.Set(e.key("c"), []byte("2")))
+	require.True(e, txn.Written(e.key("b")))
+	meanwhile := e.put(map[string]string{"a": "theirs", "b": "theirs"})
+	require.NoError(e, txn.Commit(e.ctx()), "a key that was withdrawn conflicts with nobody")
+	require.Greater(e, txn.CommitTS(), meanwhile)
+	require.Equal(e, []pair{{"a", "theirs"}, {"b", "2"}, {"c", "2"}, {"other", "0"}}, e.list(e.snapshot(e.now()), e.space(), false))
+
+	again := e.begin()
+	require.NoError(e, again.Delete(e.key("d"), kv.Withdrawn))
+	require.NoError(e, again.Set(e.key("d"), []byte("3")))
+	e.put(map[string]string{"d": "theirs"})
+	e.requireConflict(again.Commit(e.ctx()), "d", again.StartTS())
+}
+
 func testCheckpoints(e *env) {
 	e.put(map[string]string{"a": "0", "z": "0"})
 	txn := e.begin()

@@ -22,6 +22,9 @@ type bufferEntry struct {
 	flags kv.KeyFlag
 }
 
+// withdrawn says that the entry hides the key from the transaction only.
+func (e bufferEntry) withdrawn() bool { return e.flags&kv.Withdrawn != 0 }
+
 type bufferTree = btreemap.BTreeMap[[]byte, bufferEntry]
 
 // writeBuffer is the ordered set of a transaction's writes, with the history
@@ -58,8 +61,7 @@ func (b *writeBuffer) put(key, value []byte, tombstone bool, flags kv.KeyFlag) {
 	}
 	_, before, existed := b.tree.Get(key)
 	if existed {
-		// One checked write is enough for the key to be checked.
-		entry.flags &= before.flags
+		entry.flags = flags.After(before.flags)
 	}
 	b.tree.ReplaceOrInsert(key, entry)
 	b.undo = append(b.undo, undoRecord{key, before, existed})

@@ -101,7 +101,7 @@ func (t *txn) settle(p *pendingCommit, err error) error {
 func (t *txn) checkedKeys() []checkedKey {
 	keys := make([]checkedKey, 0, t.buffer.len()+len(t.locks))
 	t.buffer.each(func(key []byte, e bufferEntry) bool {
-		if e.flags&kv.NoConflictCheck == 0 {
+		if e.flags&kv.NoConflictCheck == 0 && !e.withdrawn() {
 			keys = append(keys, checkedKey{key: key})
 		}
 		return true
@@ -208,6 +208,9 @@ func (t *txn) buildBatch(ts uint64) (*pebble.Batch, error) {
 	batch := t.store.db.NewBatchWithSize(size)
 	var err error
 	t.buffer.each(func(key []byte, e bufferEntry) bool {
+		if e.withdrawn() {
+			return true
+		}
 		op := batch.SetDeferred(len(key)+versionOverhead, len(e.value))
 		putVersion(op.Key, key, ts)
 		copy(op.Value, e.value)

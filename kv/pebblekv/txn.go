@@ -115,8 +115,8 @@ func (t *txn) Checkpoint() kv.Checkpoint { return kv.Checkpoint(len(t.buffer.und
 func (t *txn) RevertTo(c kv.Checkpoint) { t.buffer.revertTo(int(c)) }
 
 func (t *txn) Written(key []byte) bool {
-	_, ok := t.buffer.get(key)
-	return ok
+	e, ok := t.buffer.get(key)
+	return ok && !e.withdrawn()
 }
 
 func (t *txn) Len() int { return t.buffer.len() }
