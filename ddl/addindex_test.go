@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -13,7 +14,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"fastddl/ddl/job"
 	"fastddl/event"
+	"fastddl/ingest"
 	"fastddl/kv"
 	"fastddl/table"
 )
@@ -73,11 +76,14 @@ func TestSnapshotIsTakenAfterOldWriters(t *testing.T) {
 		require.NoError(t, err)
 	})
 	done := e.async(context.Background(), "alter table t add index k (k)")
-	waitFor(t, "the job waits for the transaction", func() bool { return len(e.locks.Blockers()) == 1 })
+	waitFor(t, "the job waits for the transaction", func() bool {
+		return len(e.locks.Blockers()) == 1 && e.jobs()[0].WaitReason != ""
+	})
 	b := e.locks.Blockers()[0]
 	require.EqualValues(t, 7, b.ConnID)
 	jobs := e.jobs()
 	require.Equal(t, "running", jobs[0].State)
+	require.Equal(t, "delete only", jobs[0].SchemaState, "I1: the state after the one that the transaction writes under")
 	require.Equal(t, "metadata lock held by [connection 7]", jobs[0].WaitReason)
 	require.Equal(t, jobs[0].ID, b.JobID)
 
@@ -137,6 +143,24 @@ func TestSnapshotIsHeld(t *testing.T) {
 	})
 	e.must("create index k on t (k)")
 	require.True(t, recorded)
+	e.requireNoTrace()
+}
+
+// I4: the hold is renewed for as long as the job builds.
+func TestHoldIsRenewed(t *testing.T) {
+	e := newEnv(t)
+	e.fill(3)
+	const ttl = 100 * time.Millisecond
+	e.restart(func(o *Options) { o.HoldTTL = ttl })
+	e.fake.set(func(ctx context.Context, task BackfillTask) error {
+		time.Sleep(2 * ttl)
+		assert.Eventually(t, func() bool {
+			holds, err := e.store.GCHolds(ctx)
+			return err == nil && holds[holdName(task.JobID, e.ddl.term)] == task.TS
+		}, 10*time.Second, ttl/20)
+		return nil
+	})
+	e.must("create index k on t (k)")
 	e.requireNoTrace()
 }
 
@@ -222,6 +246,9 @@ func TestCancelInEachStep(t *testing.T) {
 					}
 					return nil
 				}
+			})
+			e.fake.set(func(_ context.Context, task BackfillTask) error {
+				return os.MkdirAll(filepath.Join(ingest.JobDir(e.tempDir, task.JobID), "runs"), 0o700)
 			})
 			before := e.table("t").Info
 			err := e.exec("alter table t add index k (k), add column d int, comment 'x'")
@@ -499,6 +526,32 @@ func TestDropIndexDeletesItsData(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, ranges, 1)
 	require.Equal(t, "none", e.jobs()[0].SchemaState)
+}
+
+// I7: an ID belongs to one index for ever, whatever became of it, since data of
+// the old index may still be there.
+func TestIndexIDsAreNotUsedAgain(t *testing.T) {
+	e := newEnv(t)
+	e.fill(5)
+	var last int64
+	for i, fails := range []bool{false, true, false} {
+		e.fake.set(func(_ context.Context, task BackfillTask) error {
+			id := task.Indexes[0].ID
+			assert.Greater(t, id, last, "index %d", i)
+			last = id
+			if fails {
+				return job.Permanent(errors.New("what cannot be built"))
+			}
+			return nil
+		})
+		err := e.exec("create index k on t (k)")
+		if fails {
+			require.ErrorContains(t, err, "what cannot be built")
+			continue
+		}
+		require.NoError(t, err)
+		e.must("drop index k on t")
+	}
 }
 
 // BenchmarkFixedCost is the time a job takes on an idle server with next to no

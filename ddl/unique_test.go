@@ -122,6 +122,20 @@ func TestUniqueIndexFindsDuplicatesOfOldTransactions(t *testing.T) {
 	e.requireRefused(e.exec("create unique index u on t (c)"), "Duplicate entry 'row 7' for key 't.u'")
 }
 
+// A transaction that does not know yet that the index is complete leaves its
+// marker when the entries have been imported: the markers are looked at after it.
+func TestMarkersAreVerifiedWhenNobodyLeavesThem(t *testing.T) {
+	e := newUniqueEnv(t)
+	commit := func() error { return nil }
+	e.at[job.ActBackfill] = func() {
+		commit, _ = e.write("t", func(txn kv.Txn, tbl *table.Table) { e.add(txn, tbl, datums(int64(100), int64(0), "row 7")) })
+	}
+	done := e.async(context.Background(), "create unique index u on t (c)")
+	waitFor(t, "the job waits for the transaction", func() bool { return len(e.locks.Blockers()) == 1 })
+	require.NoError(t, commit())
+	e.requireRefused(<-done, "Duplicate entry 'row 7' for key 't.u'")
+}
+
 // Values that change hands legally at any moment of the build are no
 // duplicates.
 func TestUniqueIndexAllowsValuesToChangeHands(t *testing.T) {

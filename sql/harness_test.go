@@ -62,20 +62,36 @@ func newNode(t testing.TB) *node { return openNode(t, vfs.NewMem()) }
 
 func openNode(t testing.TB, fs vfs.FS) *node {
 	t.Helper()
-	return openNodeWith(t, fs, func(n *node) (stmt.DDL, stmt.Checker) {
-		n.ddl = &directDDL{catalog: n.catalog}
-		return n.ddl, noChecker{}
-	})
+	return openNodeWith(t, fs, (*node).directParts)
+}
+
+// directParts are the parts of a node that changes schemas at once.
+func (n *node) directParts() (stmt.DDL, stmt.Checker) {
+	n.ddl = &directDDL{catalog: n.catalog}
+	return n.ddl, noChecker{}
 }
 
 func openNodeWith(t testing.TB, fs vfs.FS, parts func(n *node) (stmt.DDL, stmt.Checker)) *node {
 	t.Helper()
-	n := &node{t: t, fs: fs, globals: config.NewGlobals(), served: make(chan struct{})}
-	ctx := context.Background()
+	n := &node{t: t, fs: fs, store: openStore(t, fs)}
+	n.start(parts)
+	return n
+}
+
+func openStore(t testing.TB, fs vfs.FS) kv.Store {
+	t.Helper()
 	store, err := pebblekv.Open("db", pebblekv.Options{FS: fs, CacheBytes: 16 << 20})
 	require.NoError(t, err)
-	n.store = store
-	n.catalog, err = catalog.Open(ctx, store, catalog.WithExpressions(genexpr.New()))
+	return store
+}
+
+// start starts the engine and its server over the node's store.
+func (n *node) start(parts func(n *node) (stmt.DDL, stmt.Checker)) {
+	t, ctx := n.t, context.Background()
+	t.Helper()
+	n.globals, n.served = config.NewGlobals(), make(chan struct{})
+	var err error
+	n.catalog, err = catalog.Open(ctx, n.store, catalog.WithExpressions(genexpr.New()))
 	require.NoError(t, err)
 	n.locks = mdl.NewManager(n.catalog, mdl.Options{Enabled: func() bool { return n.globals.Bool(config.EnableMetadataLock) }})
 	ddl, checker := parts(n)
@@ -84,7 +100,6 @@ func openNodeWith(t testing.TB, fs vfs.FS, parts func(n *node) (stmt.DDL, stmt.C
 	})
 	require.NoError(t, err)
 	n.listen()
-	return n
 }
 
 func (n *node) listen() {

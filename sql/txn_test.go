@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	gms "github.com/dolthub/go-mysql-server/sql"
 	"github.com/pingcap/tidb/pkg/meta/model"
 	pmodel "github.com/pingcap/tidb/pkg/parser/model"
@@ -15,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fastddl/config"
+	"fastddl/kv"
 )
 
 func TestTransactions(t *testing.T) {
@@ -257,6 +260,13 @@ func TestSchemaChangesUnderTransactions(t *testing.T) {
 		require.Equal(t, []string{"1"}, b.queryFlat("select id from t where v = 10"))
 		require.Equal(t, []string{"2"}, b.queryFlat("select id from t where v = 2"))
 	})
+	t.Run("an index is not read before it is public", func(t *testing.T) {
+		reset()
+		for _, state := range []model.SchemaState{model.StateDeleteOnly, model.StateWriteOnly, model.StateWriteReorganization} {
+			n.change("t", addIndex(state))
+			require.Equal(t, []string{"1"}, a.queryFlat("select id from t where v = 1"), "%s", state)
+		}
+	})
 	t.Run("own writes are seen when the index is being dropped", func(t *testing.T) {
 		reset()
 		n.change("t", addIndex(model.StatePublic))
@@ -326,6 +336,55 @@ func TestSchemaChangesUnderTransactions(t *testing.T) {
 		requireCode(t, a.try("commit"), 8028, "schema is changed")
 		require.Equal(t, []string{"1"}, b.queryFlat("select id from t"))
 	})
+}
+
+// beginStore lets things happen around the beginning of the next transaction.
+type beginStore struct {
+	kv.Store
+	before, after atomic.Pointer[func()]
+}
+
+func (s *beginStore) Begin(ctx context.Context) (kv.Txn, error) {
+	if fn := s.before.Swap(nil); fn != nil {
+		(*fn)()
+	}
+	after := s.after.Swap(nil)
+	txn, err := s.Store.Begin(ctx)
+	if after != nil {
+		(*after)()
+	}
+	return txn, err
+}
+
+// I5: no schema is published between the one that a transaction takes and its
+// snapshot.
+func TestSchemaAndSnapshotBelongTogether(t *testing.T) {
+	store := &beginStore{Store: openStore(t, vfs.NewMem())}
+	n := &node{t: t, store: store}
+	n.start((*node).directParts)
+	reader, writer := n.conn(), n.conn()
+	writer.exec("create table t (id int primary key, v int)")
+	writer.exec("insert into t values (1, 1)")
+
+	// The entries of the index are newer than the snapshot.
+	publish := func() {
+		n.change("t", addIndex(model.StateWriteOnly))
+		writer.exec("update t set v = 2")
+		writer.exec("update t set v = 1")
+		n.change("t", addIndex(model.StatePublic))
+	}
+	store.after.Store(&publish)
+	require.Equal(t, []string{"1"}, reader.queryFlat("select id from t where v = 1"))
+	require.Nil(t, store.after.Load())
+
+	// Nobody maintains the index any more when the snapshot is taken.
+	drop := func() {
+		n.change("t", addIndex(model.StateDeleteOnly))
+		writer.exec("insert into t values (2, 1)")
+	}
+	store.before.Store(&drop)
+	require.Equal(t, []string{"1", "2"}, reader.queryFlat("select id from t where v = 1 order by id"))
+	require.Nil(t, store.before.Load())
 }
 
 func tableID(n *node, name string) int64 {

@@ -42,6 +42,7 @@ func TestIndexMaintenanceByState(t *testing.T) {
 				h, err := tbl.AddRecord(ctx, txn, row(1, 10, 0), AddOptions{})
 				require.NoError(t, err)
 				require.Equal(t, want.puts, txn.writes[entry(10)] != nil, "insert puts")
+				require.Equal(t, want.puts && !unique, txn.unchecked[entry(10)], "only derived keys skip the conflict check")
 
 				// The entry may not exist: its removal is written all the same.
 				delete(txn.data, entry(10))

@@ -43,6 +43,7 @@ func TestGCDeletesWhatIsShadowed(t *testing.T) {
 
 	require.Equal(t, a2, runGC(t, s), "an open snapshot holds the safe point")
 	versions := rawVersions(t, s)
+	require.Len(t, versions, 5)
 	require.Equal(t, []version{{"a", a2, "2"}, {"b", c2, ""}, {"b", c1, "3"}}, versions[:3])
 	require.Equal(t, "c", versions[3].key)
 	require.Equal(t, version{"d", c2, ""}, versions[4], "a tombstone above the safe point")
