@@ -2,7 +2,6 @@ package ddl
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -101,37 +100,25 @@ func (t *task) changeSchema(ctx context.Context, to job.Step) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}
-	before := t.machine.Job()
-	var after *job.Job
+	from := t.machine.Job().Step
 	// Not interrupted: a request waits for the lock above.
-	err := t.d.update(context.WithoutCancel(ctx), func(ctx context.Context, m *catalog.Mutation) error {
-		after = t.machine.After(to)
+	return t.write(context.WithoutCancel(ctx), to, func(ctx context.Context, m *catalog.Mutation, after *job.Job) error {
 		if after.StartTS == 0 {
 			after.StartTS = m.StartTS
 		}
-		diff, err := applySchema(ctx, m, before.Step, after)
+		diff, err := applySchema(ctx, m, from, after)
+		if err != nil || diff == nil {
+			return err
+		}
+		current, err := m.GetSchemaVersion()
 		if err != nil {
 			return err
 		}
-		if diff != nil {
-			current, err := m.GetSchemaVersion()
-			if err != nil {
-				return err
-			}
-			// Update takes the next version in this same transaction.
-			after.SchemaVersion = current + 1
-			m.SetDiff(diff)
-		}
-		return putJob(m, after)
+		// Update takes the next version in this same transaction.
+		after.SchemaVersion = current + 1
+		m.SetDiff(diff)
+		return nil
 	})
-	if err != nil {
-		return err
-	}
-	t.machine.Reached(after)
-	t.emit(event.SchemaStateChanged{
-		Job: event.Job{ID: t.id}, State: after.SchemaState().String(), SchemaVersion: after.SchemaVersion,
-	})
-	return nil
 }
 
 // rebaseAutoID moves a table's AUTO_INCREMENT counter before the switch shows
@@ -168,53 +155,31 @@ func (t *task) takeSnapshot(ctx context.Context, to job.Step) error {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	after := t.machine.After(to)
-	after.SnapshotTS = ts
-	after.FastReorg = t.d.opts.Globals.Bool(config.EnableFastReorg)
-	return t.write(ctx, after)
+	return t.write(ctx, to, func(_ context.Context, _ *catalog.Mutation, after *job.Job) error {
+		after.SnapshotTS = ts
+		after.FastReorg = t.d.opts.Globals.Bool(config.EnableFastReorg)
+		return nil
+	})
 }
 
 // backfill builds the job's new indexes at S.
 func (t *task) backfill(ctx context.Context, to job.Step) error {
 	j := t.snapshot()
-	if t.hold == nil || t.hold.TS() != j.SnapshotTS {
-		err := t.takeHold(ctx, j.SnapshotTS)
-		if errors.Is(err, kv.ErrSnapshotTooOld) {
-			return t.retakeSnapshot(ctx)
-		}
+	return t.holding(ctx, j.SnapshotTS, func(ctx context.Context) error {
+		rows, err := t.runBackfill(ctx, j)
 		if err != nil {
 			return err
 		}
-	}
-	rows, err := t.runBackfill(ctx, j)
-	if errors.Is(err, kv.ErrSnapshotTooOld) {
-		// The hold is lost: the next attempt finds that out when it takes it again.
-		t.hold = nil
-	}
-	if err != nil {
-		return err
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	after := t.machine.After(to)
-	after.RowCount = rows
-	return t.write(ctx, after)
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		return t.write(ctx, to, func(_ context.Context, _ *catalog.Mutation, after *job.Job) error {
+			after.RowCount = rows
+			return nil
+		})
+	})
 }
 
 func (t *task) runBackfill(ctx context.Context, j *job.Job) (rows int64, err error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	kept := make(chan struct{})
-	go func() {
-		defer close(kept)
-		t.keepHold(ctx, cancel)
-	}()
-	defer func() {
-		if cause := context.Cause(ctx); cause != nil && err != nil {
-			err = cause
-		}
-		cancel(nil)
-		<-kept
-	}()
 	tbl, ok := t.d.cat.Current().TableByID(j.TableID)
 	if !ok {
 		return 0, job.Permanent(fmt.Errorf("table %d of job %d is gone", j.TableID, j.ID))
@@ -242,23 +207,16 @@ func (t *task) runBackfill(ctx context.Context, j *job.Job) (rows int64, err err
 
 // retakeSnapshot goes back to before S: the job's hold has expired while nobody
 // ran the job, and garbage collection has passed S. What was imported at the old
-// S is right at a new one too, or shadowed by what was written since.
+// S is right at a new one too, or shadowed by what was written since. Unique
+// indexes that were complete stay so, and are checked by every transaction;
+// markers left before that are older than the new S and need no look.
 func (t *task) retakeSnapshot(ctx context.Context) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	after := t.machine.After(job.StepWriteReorg)
-	after.SnapshotTS = 0
-	err := t.d.update(ctx, func(_ context.Context, m *catalog.Mutation) error {
-		if err := m.Structure().HDel(checkpointsHash, idField(t.id)); err != nil {
-			return err
-		}
-		return putJob(m, after)
+	return t.write(ctx, job.StepWriteReorg, func(_ context.Context, m *catalog.Mutation, after *job.Job) error {
+		after.SnapshotTS = 0
+		return m.Structure().HDel(checkpointsHash, idField(t.id))
 	})
-	if err != nil {
-		return fmt.Errorf("write job %d: %w", t.id, err)
-	}
-	t.machine.Reached(after)
-	return nil
 }
 
 // finish cleans up after the job and moves its record to the history.
@@ -293,31 +251,10 @@ func (t *task) finish(ctx context.Context, to job.Step) error {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	from := t.machine.Job().State
-	var after *job.Job
-	err = t.d.update(ctx, func(_ context.Context, m *catalog.Mutation) error {
-		after = t.machine.After(to)
+	return t.write(ctx, to, func(_ context.Context, m *catalog.Mutation, after *job.Job) error {
 		after.EndTS = ts
-		if err := putDeleteRanges(m, t.id, ts, droppedRanges(after)); err != nil {
-			return err
-		}
-		return endJob(m, after)
+		return putDeleteRanges(m, t.id, ts, droppedRanges(after))
 	})
-	if err != nil {
-		return fmt.Errorf("end job %d: %w", t.id, err)
-	}
-	t.machine.Reached(after)
-	t.d.clean.wake()
-	t.emit(event.JobStateChanged{Job: event.Job{ID: t.id}, From: from.String(), To: after.State.String(), Err: asError(after.Error)})
-	return nil
-}
-
-// asError keeps a nil *job.Error from becoming an error that is not nil.
-func asError(e *job.Error) error {
-	if e == nil {
-		return nil
-	}
-	return e
 }
 
 // releaseAll removes the job's files and its holds, also those of earlier terms.
@@ -328,7 +265,7 @@ func (t *task) releaseAll(ctx context.Context) error {
 	if err := t.dropHold(ctx); err != nil {
 		return err
 	}
-	return t.d.releaseHolds(ctx, func(jobID int64, _ string) bool { return jobID != t.id })
+	return t.d.releaseHolds(ctx, func(jobID, _ int64) bool { return jobID != t.id })
 }
 
 // droppedRanges is the data that a job which has ended leaves to be deleted.

@@ -44,6 +44,9 @@ type DDL struct {
 	// submitMu makes jobs enter the queue in the order of their IDs. It is taken
 	// before mu.
 	submitMu sync.Mutex
+	// usedID is the ID of the last job of which it was not known whether it was
+	// queued: to the store it may be free. It is guarded by submitMu.
+	usedID int64
 	// mu guards the fields below. It is taken before a task's.
 	mu sync.Mutex
 	// queue holds the jobs that have not ended, in order of ID.
@@ -195,7 +198,7 @@ func (d *DDL) removeLeftovers(ctx context.Context, live map[int64]bool) error {
 			return err
 		}
 	}
-	return d.releaseHolds(ctx, func(jobID int64, _ string) bool { return live[jobID] })
+	return d.releaseHolds(ctx, func(jobID, _ int64) bool { return live[jobID] })
 }
 
 // jobOfDir returns the job that a folder in the temp folder belongs to.

@@ -14,6 +14,7 @@ import (
 	"fastddl/ddl/builder"
 	"fastddl/ddl/job"
 	"fastddl/event"
+	"fastddl/kv"
 )
 
 // Warning is a row of SHOW WARNINGS.
@@ -44,7 +45,8 @@ func (d *DDL) Execute(ctx context.Context, req Request) ([]Warning, error) {
 	return d.await(ctx, t)
 }
 
-// submit writes a job to the queue.
+// submit writes a job to the queue. If it is not known whether that was done the
+// job's worker finds out, and ends if it was not.
 func (d *DDL) submit(ctx context.Context, j *job.Job) (*task, error) {
 	if d.ctx.Err() != nil {
 		return nil, context.Cause(d.ctx)
@@ -53,21 +55,24 @@ func (d *DDL) submit(ctx context.Context, j *job.Job) (*task, error) {
 	d.submitMu.Lock()
 	defer d.submitMu.Unlock()
 	err := d.update(ctx, func(_ context.Context, m *catalog.Mutation) error {
-		ids, err := m.GenGlobalIDs(2)
+		ids, err := d.newIDs(m)
 		if err != nil {
 			return err
 		}
-		j.ID, j.CreateTS = ids[1], m.StartTS
+		j.ID, j.Revision, j.CreateTS = ids[1], 1, m.StartTS
 		switch {
 		case j.CreateDatabase != nil:
 			j.DBID = ids[0]
 		case j.CreateTable != nil:
 			j.TableID = ids[0]
 		}
-		return putJob(m, j)
+		return putRecord(m, j)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("queue DDL job: %w", err)
+		err = fmt.Errorf("queue DDL job: %w", err)
+	}
+	if err != nil && !errors.Is(err, kv.ErrResultUndetermined) {
+		return nil, err
 	}
 	d.opts.Bus.Emit(event.JobQueued{
 		Job: event.Job{ID: j.ID}, Type: j.Type.String(), Schema: j.DB, Table: j.Table, Query: j.Query,
@@ -78,9 +83,22 @@ func (d *DDL) submit(ctx context.Context, j *job.Job) (*task, error) {
 		return nil, ErrClosed
 	}
 	t := newTask(d, j)
+	if err != nil {
+		t.unsettled, d.usedID = err, j.ID
+	}
 	d.queue = append(d.queue, t)
 	d.scheduleLocked()
 	return t, nil
+}
+
+// newIDs returns two fresh IDs, the higher one a job's. d.submitMu must be held.
+func (d *DDL) newIDs(m *catalog.Mutation) (ids []int64, err error) {
+	for ids == nil || ids[1] <= d.usedID {
+		if ids, err = m.GenGlobalIDs(2); err != nil {
+			return nil, err
+		}
+	}
+	return ids, nil
 }
 
 // await waits for the end of a job.

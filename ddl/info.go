@@ -2,6 +2,7 @@ package ddl
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -64,6 +65,8 @@ func (d *DDL) Jobs(ctx context.Context) ([]JobInfo, error) {
 		return nil, err
 	}
 	for _, j := range history {
+		// A job may have ended since, or its worker may not know yet that it has.
+		out = slices.DeleteFunc(out, func(i JobInfo) bool { return i.ID == j.ID })
 		out = append(out, jobInfo(j))
 	}
 	return out, nil

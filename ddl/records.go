@@ -21,22 +21,17 @@ var (
 
 func idField(id int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(id)) }
 
-// putJob writes the record of a job that has not ended.
-func putJob(m *catalog.Mutation, j *job.Job) error {
-	data, err := json.Marshal(j)
-	if err != nil {
-		return fmt.Errorf("encode job %d: %w", j.ID, err)
-	}
-	return m.Structure().HSet(jobsHash, idField(j.ID), data)
-}
-
-// endJob moves a job from the queue to the history.
-func endJob(m *catalog.Mutation, j *job.Job) error {
+// putRecord writes the record of a job: to the queue, or, if the job has ended,
+// from there to the history.
+func putRecord(m *catalog.Mutation, j *job.Job) error {
 	data, err := json.Marshal(j)
 	if err != nil {
 		return fmt.Errorf("encode job %d: %w", j.ID, err)
 	}
 	s := m.Structure()
+	if !j.Ended() {
+		return s.HSet(jobsHash, idField(j.ID), data)
+	}
 	if err := s.HDel(jobsHash, idField(j.ID)); err != nil {
 		return err
 	}
@@ -71,6 +66,30 @@ func loadQueue(ctx context.Context, c *catalog.Catalog) (jobs []*job.Job, err er
 		return nil
 	})
 	return jobs, err
+}
+
+// reread returns the record of a job as it is stored, in the queue or in the
+// history, or nil. It settles what the record is: every write of the record
+// touches its place in the queue, which is locked here, so one that is still
+// under way cannot commit any more. In a term that has ended it fails with
+// ErrNotOwner.
+func (d *DDL) reread(ctx context.Context, id int64) (j *job.Job, err error) {
+	err = d.update(ctx, func(_ context.Context, m *catalog.Mutation) error {
+		s := m.Structure()
+		if err := m.Txn.LockKeys(s.EncodeHashDataKey(jobsHash, idField(id))); err != nil {
+			return err
+		}
+		data, err := s.HGet(jobsHash, idField(id))
+		if err == nil && data == nil {
+			data, err = s.HGet(historyHash, idField(id))
+		}
+		j = nil
+		if err == nil && data != nil {
+			j, err = decodeJob(data)
+		}
+		return err
+	})
+	return j, err
 }
 
 // loadHistory returns the newest n jobs that have ended, newest first.

@@ -35,6 +35,12 @@ type task struct {
 	// and the worker's progress do not overwrite each other.
 	mu      sync.Mutex
 	machine *job.Machine
+	// unsettled is the error of a write of the record that may have been made all
+	// the same: the machine's record is what is stored, or the one before. Nil if
+	// the two are the same.
+	unsettled error
+	// lost is why the job is not in the queue.
+	lost error
 	// interrupt ends the action that runs now; nil if it cannot be.
 	interrupt context.CancelCauseFunc
 	// requested is signalled when a request has changed.
@@ -74,12 +80,7 @@ func (t *task) emit(e event.Event) { t.d.opts.Bus.Emit(e) }
 
 // run does what the machine says until the job has ended.
 func (t *task) run(ctx context.Context) {
-	t.mu.Lock()
-	from := t.machine.Job().State
-	t.machine.Start()
-	t.mu.Unlock()
-	t.stateChanged(from)
-	var err error
+	err := t.begin(ctx)
 	for err == nil && !t.snapshot().Ended() {
 		err = t.step(ctx)
 	}
@@ -92,35 +93,63 @@ func (t *task) run(ctx context.Context) {
 		t.result = t.snapshot()
 		t.d.ended(t)
 	} else if ctx.Err() == nil {
-		// A hook has stopped the job: as far as this process goes it is dead.
+		// The job was never queued. Or a hook has stopped it: as far as this process
+		// goes it is dead.
 		t.d.ended(t)
 	}
 	close(t.done)
 }
 
+// begin tells the machine that it is the job's turn, if there is a job.
+func (t *task) begin(ctx context.Context) error {
+	_, err := t.resolve(ctx)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	from := t.machine.Job().State
+	switch {
+	case t.lost != nil:
+		t.emit(event.JobStateChanged{
+			Job: event.Job{ID: t.id}, From: from.String(), To: model.JobStateCancelled.String(), Err: t.lost,
+		})
+	case err == nil:
+		t.machine.Start()
+		t.emitState(from, t.machine.Job())
+	}
+	return err
+}
+
 // step does one action. It fails only if the process ends.
 func (t *task) step(ctx context.Context) error {
 	t.mu.Lock()
+	if t.unsettled != nil { // by a request
+		t.mu.Unlock()
+		_, err := t.resolve(ctx)
+		return err
+	}
 	from := t.machine.Job().State
 	act, to := t.machine.Next()
+	t.emitState(from, t.machine.Job())
 	actCtx, cancel := context.WithCancelCause(ctx)
 	t.interrupt = cancel
 	t.mu.Unlock()
 	defer cancel(nil)
-	t.stateChanged(from)
 
 	point := HookPoint{JobID: t.id, When: "before", Action: string(act), Step: string(to)}
 	if err := t.d.opts.Hook(ctx, point); err != nil {
 		return err
 	}
 	err := t.do(actCtx, act, to)
+	moved, unknown := t.resolve(ctx)
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
+	case unknown != nil:
+		return unknown
 	case err == nil:
 		point.When = "after"
 		return t.d.opts.Hook(ctx, point)
-	case errors.Is(context.Cause(actCtx), errRequested):
+	case moved, errors.Is(context.Cause(actCtx), errRequested):
+		// The record, or what is asked of the job, is not what it was.
 		return nil
 	}
 	t.failed(act, err)
@@ -132,24 +161,11 @@ func (t *task) failed(act job.Action, err error) {
 	from := t.machine.Job().State
 	retry := t.machine.Failed(err, t.d.opts.Globals.Int(config.ErrorCountLimit))
 	attempt := int(t.machine.Job().ErrorCount)
+	t.emitState(from, t.machine.Job())
 	t.mu.Unlock()
 	if retry {
 		t.emit(event.Retry{Job: event.Job{ID: t.id}, Op: string(act), Attempt: attempt, Err: err})
 	}
-	t.stateChanged(from)
-}
-
-// stateChanged tells the world if the job's state is not what it was.
-func (t *task) stateChanged(from model.JobState) {
-	j := t.snapshot()
-	if j.State == from {
-		return
-	}
-	e := event.JobStateChanged{Job: event.Job{ID: t.id}, From: from.String(), To: j.State.String()}
-	if j.Error != nil {
-		e.Err = j.Error
-	}
-	t.emit(e)
 }
 
 func (t *task) do(ctx context.Context, act job.Action, to job.Step) error {
@@ -193,18 +209,9 @@ func (t *task) sleep(ctx context.Context) error {
 
 // park waits until a client wants something else of a paused job.
 func (t *task) park(ctx context.Context) error {
-	t.mu.Lock()
-	after := t.machine.After(t.machine.Job().Step)
-	from := after.State
-	if from != model.JobStatePaused && after.Request == job.RequestPause {
-		after.State = model.JobStatePaused
-		if err := t.write(ctx, after); err != nil {
-			t.mu.Unlock()
-			return err
-		}
+	if err := t.recordPause(ctx); err != nil {
+		return err
 	}
-	t.mu.Unlock()
-	t.stateChanged(from)
 	select {
 	case <-ctx.Done():
 	case <-t.requested:
@@ -212,15 +219,18 @@ func (t *task) park(ctx context.Context) error {
 	return nil
 }
 
-// write makes a record durable that changes nothing in the schema. t.mu must be
-// held.
-func (t *task) write(ctx context.Context, after *job.Job) error {
-	err := t.d.update(ctx, func(_ context.Context, m *catalog.Mutation) error { return putJob(m, after) })
-	if err != nil {
-		return fmt.Errorf("write job %d: %w", t.id, err)
+// recordPause makes it durable that the job is paused, if it is to be.
+func (t *task) recordPause(ctx context.Context) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	j := t.machine.Job()
+	if j.State == model.JobStatePaused || j.Request != job.RequestPause {
+		return nil
 	}
-	t.machine.Reached(after)
-	return nil
+	return t.write(ctx, j.Step, func(_ context.Context, _ *catalog.Mutation, after *job.Job) error {
+		after.State = model.JobStatePaused
+		return nil
+	})
 }
 
 // request puts a client's request on the job, durably, and interrupts what the
@@ -228,28 +238,30 @@ func (t *task) write(ctx context.Context, after *job.Job) error {
 func (t *task) request(ctx context.Context, r job.Request) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.machine.Job().Ended() {
+	if _, err := t.settle(ctx); err != nil {
+		return err
+	}
+	if t.lost != nil {
+		return t.lost
+	}
+	j := *t.machine.Job()
+	if j.Ended() {
 		return (&job.Job{ID: t.id, Step: job.StepFinished}).SetRequest(r)
 	}
-	after := t.machine.After(t.machine.Job().Step)
-	before := after.Request
-	if err := after.SetRequest(r); err != nil {
+	before := j.Request
+	if err := j.SetRequest(r); err != nil {
 		return err
 	}
 	if before == r {
 		return nil
 	}
-	if err := t.write(ctx, after); err != nil {
-		return err
+	err := t.write(ctx, j.Step, func(_ context.Context, _ *catalog.Mutation, after *job.Job) error {
+		return after.SetRequest(r)
+	})
+	if err == nil || t.unsettled != nil {
+		t.wake()
 	}
-	select {
-	case t.requested <- struct{}{}:
-	default:
-	}
-	if t.interrupt != nil {
-		t.interrupt(errRequested)
-	}
-	return nil
+	return err
 }
 
 func (d *DDL) removeFiles(jobID int64) error {

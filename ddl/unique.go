@@ -10,6 +10,7 @@ import (
 	"github.com/pingcap/tidb/pkg/meta/model"
 	"github.com/pingcap/tidb/pkg/tablecodec"
 
+	"fastddl/catalog"
 	"fastddl/ddl/job"
 	"fastddl/ingest"
 	"fastddl/internal/errs"
@@ -31,6 +32,17 @@ import (
 // a row that has K at S has it still.
 func (t *task) checkUnique(ctx context.Context, to job.Step) error {
 	j := t.snapshot()
+	return t.holding(ctx, j.SnapshotTS, func(ctx context.Context) error {
+		if err := t.verifyUnique(ctx, j); err != nil {
+			return err
+		}
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		return t.write(ctx, to, func(context.Context, *catalog.Mutation, *job.Job) error { return nil })
+	})
+}
+
+func (t *task) verifyUnique(ctx context.Context, j *job.Job) error {
 	tbl, ok := t.d.cat.Current().TableByID(j.TableID)
 	if !ok {
 		return job.Permanent(fmt.Errorf("table %d of job %d is gone", j.TableID, j.ID))
@@ -48,9 +60,7 @@ func (t *task) checkUnique(ctx context.Context, to job.Step) error {
 	if len(groups) > 0 {
 		return duplicateEntries(tbl.Info, locationOf(j.TimeZone), groups)
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.write(ctx, t.machine.After(to))
+	return nil
 }
 
 // verifyMarkers appends the duplicates that markers of the index tell of to

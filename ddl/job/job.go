@@ -9,8 +9,11 @@ import (
 // Job is the durable record of one DDL statement. Exactly one of the argument
 // fields is set, according to Type.
 type Job struct {
-	ID   int64            `json:"id"`
-	Type model.ActionType `json:"type"`
+	ID int64 `json:"id"`
+	// Revision counts the writes of the record, so that it can be told whether one
+	// that failed was made.
+	Revision int64            `json:"revision"`
+	Type     model.ActionType `json:"type"`
 	// State is what ADMIN SHOW DDL JOBS shows.
 	State model.JobState `json:"state"`
 	Step  Step           `json:"step"`

@@ -101,6 +101,7 @@ func (m *Machine) Next() (Action, Step) {
 // written.
 func (m *Machine) After(to Step) *Job {
 	after := *m.job
+	after.Revision++
 	after.Step = to
 	after.Changes = slices.Clone(m.job.Changes)
 	after.Warnings = slices.Clone(m.job.Warnings)
