@@ -45,7 +45,7 @@ func TestRandomDMLBesideDDL(t *testing.T) {
 		runRound(t, seed)
 		return
 	}
-	total := envDuration(t, "FASTDDL_MODEL_TIME", 20*time.Second)
+	total := envDuration(t, "FASTDDL_MODEL_TIME", 30*time.Second)
 	least := 1
 	if total >= minSeeds*roundTime {
 		least = minSeeds

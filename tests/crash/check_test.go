@@ -1,0 +1,251 @@
+package crash
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// read returns the rows that a condition selects.
+func (t *table) read(ctx context.Context, q querier, where string) (state, error) {
+	out := make(state)
+	err := t.each(ctx, q, where, func(r row) error {
+		if _, twice := out[r.id]; twice {
+			return wrongf("table %s %s: two rows with id %d", t.name, where, r.id)
+		}
+		out[r.id] = r
+		return nil
+	})
+	return out, err
+}
+
+func (t *table) each(ctx context.Context, q querier, where string, fn func(r row) error) error {
+	query := fmt.Sprintf("SELECT %s FROM %s %s", t.columnList(), t.name, where)
+	rows, err := q.QueryContext(ctx, query)
+	if err != nil {
+		return fmt.Errorf("%s: %w", query, err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		r := row{values: make([]string, len(t.columns))}
+		cells := make([]sql.NullString, len(t.columns))
+		dest := []any{&r.id}
+		for i := range cells {
+			dest = append(dest, &cells[i])
+		}
+		if err := rows.Scan(dest...); err != nil {
+			return fmt.Errorf("%s: %w", query, err)
+		}
+		for i, c := range cells {
+			if r.values[i] = null; c.Valid {
+				r.values[i] = c.String
+			}
+		}
+		if err := fn(r); err != nil {
+			return err
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return fmt.Errorf("%s: %w", query, err)
+	}
+	return nil
+}
+
+// indexes returns the names of the indexes that came with ALTER TABLE, sorted.
+func (t *table) indexes(ctx context.Context, q querier) ([]string, error) {
+	rows, err := q.QueryContext(ctx, "SELECT DISTINCT INDEX_NAME FROM information_schema.STATISTICS "+
+		"WHERE TABLE_SCHEMA = 'test' AND TABLE_NAME = '"+t.name+"'")
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []string
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return nil, err
+		}
+		if name != "PRIMARY" && name != "by_id" {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out, rows.Err()
+}
+
+// watch compares what the tables and their indexes show, over and over, until
+// the server goes away.
+func (r *run) watch(ctx context.Context, db *sql.DB, rng *rand.Rand) error {
+	for !r.ending.Load() {
+		time.Sleep(time.Duration(rng.IntN(100)) * time.Millisecond)
+		err := r.gone(r.compare(ctx, db, pick(rng, r.tables...)))
+		if err != nil && !errors.Is(err, errNodeGone) {
+			return err
+		}
+	}
+	return nil
+}
+
+// compare reads a table in one snapshot, once without and once through each
+// column that an index may begin with.
+func (r *run) compare(ctx context.Context, db *sql.DB, t *table) error {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()
+	want, err := t.bag(ctx, tx, "")
+	if err != nil {
+		return err
+	}
+	least := map[string]string{"id": "0"}
+	for _, c := range t.columns {
+		if c.least != "" {
+			least[c.name] = c.least
+		}
+	}
+	for name, value := range least {
+		where := fmt.Sprintf("WHERE %s >= %s OR %s IS NULL", name, value, name)
+		index, err := t.usedIndex(ctx, tx, where)
+		if err != nil {
+			return err
+		}
+		if index == "" {
+			continue
+		}
+		got, err := t.bag(ctx, tx, where)
+		if err != nil {
+			return err
+		}
+		r.compared.Add(1)
+		if difference := bagDifference(want, got); difference != "" {
+			return wrongf("table %s: index %s gives other rows than the table: %s", t.name, index, difference)
+		}
+	}
+	return nil
+}
+
+// bag counts rows.
+func (t *table) bag(ctx context.Context, q querier, where string) (map[string]int, error) {
+	out := make(map[string]int)
+	err := t.each(ctx, q, where, func(r row) error {
+		out[r.String()]++
+		return nil
+	})
+	return out, err
+}
+
+func bagDifference(want, got map[string]int) string {
+	var lines []string
+	for r, n := range want {
+		if got[r] != n {
+			lines = append(lines, fmt.Sprintf("%s is there %d times, want %d", r, got[r], n))
+		}
+	}
+	for r, n := range got {
+		if want[r] == 0 {
+			lines = append(lines, fmt.Sprintf("%s is there %d times, want 0", r, n))
+		}
+	}
+	return strings.Join(lines[:min(3, len(lines))], "; ")
+}
+
+// usedIndex is the index that a query reads, or "".
+func (t *table) usedIndex(ctx context.Context, q querier, where string) (string, error) {
+	rows, err := q.QueryContext(ctx, fmt.Sprintf("EXPLAIN SELECT %s FROM %s %s", t.columnList(), t.name, where))
+	if err != nil {
+		return "", err
+	}
+	defer rows.Close()
+	columns, err := rows.Columns()
+	if err != nil {
+		return "", err
+	}
+	cells := make([]sql.NullString, len(columns))
+	dest := make([]any, len(columns))
+	for i := range cells {
+		dest[i] = &cells[i]
+	}
+	index := ""
+	for rows.Next() {
+		if err := rows.Scan(dest...); err != nil {
+			return "", err
+		}
+		index = cells[slices.Index(columns, "key")].String
+	}
+	return index, rows.Err()
+}
+
+// checkRows verifies the workers' rows after a restart, and all indexes.
+func (r *run) checkRows(ctx context.Context, db *sql.DB) error {
+	for _, w := range r.workers {
+		if err := w.resolve(ctx, db); err != nil {
+			return err
+		}
+	}
+	for _, t := range r.tables {
+		if err := r.compare(ctx, db, t); err != nil {
+			return err
+		}
+		if _, err := db.ExecContext(ctx, "ADMIN CHECK TABLE "+t.name); err != nil {
+			return fmt.Errorf("ADMIN CHECK TABLE %s: %w", t.name, err)
+		}
+	}
+	return nil
+}
+
+// patience is how long jobs may take to end when nothing holds them up.
+const patience = 60 * time.Second
+
+// awaitJobs lets all jobs end.
+func (r *run) awaitJobs(ctx context.Context, db *sql.DB) error {
+	if _, err := db.ExecContext(ctx, "SET GLOBAL tidb_ddl_reorg_max_write_speed = 0"); err != nil {
+		return err
+	}
+	for start := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		if err := r.resumeAll(ctx, db); err != nil {
+			return err
+		}
+		jobs, err := r.jobs(ctx, db)
+		if err != nil || len(jobs) == 0 {
+			return err
+		}
+		if time.Since(start) > patience {
+			return fmt.Errorf("jobs do not end: %+v", jobs)
+		}
+	}
+}
+
+// checkQuiet verifies the state when all jobs are over: every ALTER did all or
+// nothing, and nothing is left of any.
+func (r *run) checkQuiet(ctx context.Context, db *sql.DB) error {
+	for _, a := range r.alterers {
+		if err := a.resolve(ctx, db); err != nil {
+			return err
+		}
+	}
+	var waiting int
+	if err := db.QueryRowContext(ctx, "SELECT COUNT(*) FROM mysql.tidb_mdl_view").Scan(&waiting); err != nil {
+		return err
+	}
+	if waiting > 0 {
+		return fmt.Errorf("%d waits for the metadata lock are left", waiting)
+	}
+	temp := filepath.Join(r.dir, "tmp")
+	return filepath.WalkDir(temp, func(path string, _ os.DirEntry, err error) error {
+		if errors.Is(err, os.ErrNotExist) || path == temp {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		return fmt.Errorf("left in the temp folder: %s", path)
+	})
+}

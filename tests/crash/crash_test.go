@@ -1,0 +1,232 @@
+package crash
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"fastddl/internal/servertest"
+)
+
+// binary is the program under test.
+var binary string
+
+func TestMain(m *testing.M) {
+	os.Exit(runTests(m))
+}
+
+func runTests(m *testing.M) int {
+	path, cleanup, err := servertest.Build()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer cleanup()
+	binary = path
+	return m.Run()
+}
+
+const (
+	defaultTime = 40 * time.Second
+	// kills is how often the process of one seed dies at most, minSeeds how many
+	// seeds a long run has, however slow the machine.
+	kills    = 8
+	minSeeds = 20
+)
+
+// TestKillsUnderRandomLoad runs random statements beside random schema changes
+// and kills the server, until the time is up (FASTDDL_CRASH_TIME), with another
+// schema for each seed. FASTDDL_CRASH_SEED repeats one.
+func TestKillsUnderRandomLoad(t *testing.T) {
+	if text := os.Getenv("FASTDDL_CRASH_SEED"); text != "" {
+		seed, err := strconv.ParseUint(text, 10, 64)
+		require.NoError(t, err)
+		oneSeed(t, seed, time.Time{})
+		return
+	}
+	total, least := defaultTime, 1
+	if text := os.Getenv("FASTDDL_CRASH_TIME"); text != "" {
+		var err error
+		total, err = time.ParseDuration(text)
+		require.NoError(t, err)
+		if total > 2*defaultTime {
+			least = minSeeds
+		}
+	}
+	start := time.Now()
+	n := 0
+	for seed := uint64(start.UnixNano()); n < least || time.Since(start) < total; seed++ {
+		n++
+		var until time.Time
+		if n >= least {
+			until = start.Add(total)
+		}
+		if !t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) { oneSeed(t, seed, until) }) {
+			t.Fatalf("FASTDDL_CRASH_SEED=%d repeats the seed that failed, the %d.", seed, n)
+		}
+	}
+	t.Logf("%d seeds in %s", n, time.Since(start).Round(time.Second))
+}
+
+// run is one seed.
+type run struct {
+	dir      string
+	rng      *rand.Rand
+	tables   []*table
+	workers  []*worker
+	alterers []*alterer
+	// node is the server's current life; ending says that it is about to be over.
+	node     *servertest.Node
+	ending   atomic.Bool
+	lives    int
+	compared atomic.Int64
+}
+
+// oneSeed runs a seed, with fewer lives of the server if until, unless it is
+// zero, comes before they are over.
+func oneSeed(t *testing.T, seed uint64, until time.Time) {
+	t.Logf("seed %d", seed)
+	r := &run{dir: t.TempDir(), rng: rand.New(rand.NewPCG(seed, seed))}
+	r.node = servertest.Start(t, binary, r.dir)
+	require.NoError(t, r.create(t, r.node.Open("test")))
+	for range 1 + r.rng.IntN(kills) {
+		if !until.IsZero() && time.Now().After(until) {
+			break
+		}
+		require.NoError(t, r.life(t.Context()), "seed %d", seed)
+		r.node = servertest.Start(t, binary, r.dir)
+		require.NoError(t, r.checkAfterRestart(t.Context()), "seed %d", seed)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), checkTimeout)
+	defer cancel()
+	require.NoError(t, r.settle(ctx, r.node.Open("test")), "seed %d", seed)
+	require.Zero(t, r.node.Terminate(), "seed %d", seed)
+	r.requireNothingLeft(t)
+	t.Log(r.summary())
+}
+
+// checkTimeout is how long a server may take for all that is verified at one
+// time. It is far more than it ever takes: what goes on for longer hangs.
+const checkTimeout = 4 * time.Minute
+
+func (r *run) checkAfterRestart(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	db := r.node.Open("test")
+	if err := r.checkRows(ctx, db); err != nil {
+		return err
+	}
+	if r.rng.IntN(2) == 0 {
+		return nil
+	}
+	return r.settle(ctx, db)
+}
+
+func (r *run) create(t *testing.T, db *sql.DB) error {
+	for i := range 1 + r.rng.IntN(2) {
+		tbl := randomTable(r.rng, fmt.Sprintf("t%d", i))
+		t.Logf("%s; %d rows that change seldom", tbl.create(), workers*tbl.ballast)
+		if _, err := db.Exec(tbl.create()); err != nil {
+			return err
+		}
+		h := newHolders()
+		for n := range workers {
+			w := newWorker(r, tbl, n, r.rng, h)
+			if err := w.fill(db); err != nil {
+				return err
+			}
+			r.workers = append(r.workers, w)
+		}
+		r.tables = append(r.tables, tbl)
+		r.alterers = append(r.alterers, &alterer{
+			run: r, t: tbl, rng: rand.New(rand.NewPCG(r.rng.Uint64(), 1)), holders: h, present: map[string]*indexDef{},
+		})
+	}
+	return nil
+}
+
+// life runs everything at once and ends the server in the midst of it, mostly by
+// killing it.
+func (r *run) life(ctx context.Context) error {
+	r.lives++
+	r.ending.Store(false)
+	db := r.node.Open("test")
+	var g errgroup.Group
+	failed := make(chan struct{}, 100)
+	start := func(work func() error) {
+		g.Go(func() error {
+			err := work()
+			if err != nil {
+				failed <- struct{}{}
+			}
+			return err
+		})
+	}
+	for _, w := range r.workers {
+		start(func() error { return w.work(ctx, db) })
+	}
+	for _, a := range r.alterers {
+		start(func() error { return a.work(ctx, db) })
+	}
+	control, watch := rand.New(rand.NewPCG(r.rng.Uint64(), 2)), rand.New(rand.NewPCG(r.rng.Uint64(), 3))
+	start(func() error { return r.control(ctx, db, control) })
+	start(func() error { return r.watch(ctx, db, watch) })
+
+	select {
+	case <-failed:
+	case <-time.After(time.Duration(200+r.rng.IntN(2500)) * time.Millisecond):
+	}
+	r.ending.Store(true)
+	if !oneIn(r.rng, 6) {
+		r.node.Kill()
+		return g.Wait()
+	}
+	code := r.node.Terminate()
+	if err := g.Wait(); err != nil || code == 0 {
+		return err
+	}
+	return fmt.Errorf("the server ended with exit code %d", code)
+}
+
+// gone returns errNodeGone for an error that the end of the server explains, and
+// other errors as they are.
+func (r *run) gone(err error) error {
+	if err != nil && r.ending.Load() && !errors.As(err, new(wrongResult)) {
+		return errNodeGone
+	}
+	return err
+}
+
+// settle lets the jobs end and verifies what must be so then.
+func (r *run) settle(ctx context.Context, db *sql.DB) error {
+	if err := r.awaitJobs(ctx, db); err != nil {
+		return err
+	}
+	if err := r.checkQuiet(ctx, db); err != nil {
+		return err
+	}
+	return r.checkRows(ctx, db)
+}
+
+func (r *run) summary() string {
+	var commits, conflicts, duplicates, done, cancelled, refused, interrupted int
+	for _, w := range r.workers {
+		commits, conflicts, duplicates = commits+w.commits, conflicts+w.conflicts, duplicates+w.duplicates
+	}
+	for _, a := range r.alterers {
+		done, cancelled, refused, interrupted = done+a.done, cancelled+a.cancelled, refused+a.refused, interrupted+a.interrupted
+	}
+	return fmt.Sprintf("%d lives; %d commits, %d conflicts, %d duplicates; ALTERs: %d done, %d cancelled, "+
+		"%d refused as not unique, %d interrupted; %d index reads compared",
+		r.lives, commits, conflicts, duplicates, done, cancelled, refused, interrupted, r.compared.Load())
+}

@@ -1,0 +1,386 @@
+package crash
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// errNodeGone ends what a worker does when the server has been killed.
+var errNodeGone = errors.New("the server is gone")
+
+// worker changes the rows that it owns.
+type worker struct {
+	run     *run
+	t       *table
+	number  int
+	low     int64 // its first id
+	rng     *rand.Rand
+	holders *holders
+
+	// rows are those of the last acknowledged commit, held their versions.
+	rows state
+	held map[int64]*holding
+	// doubt, if not nil, says whether rows found after a crash may be those of the
+	// commit that was in flight; if it must have happened, sure is set.
+	doubt func(found state) error
+	sure  bool
+	// begun are the versions that the transaction in flight may have written.
+	begun []*holding
+
+	commits, conflicts, duplicates int
+}
+
+func newWorker(r *run, t *table, number int, rng *rand.Rand, h *holders) *worker {
+	return &worker{
+		run: r, t: t, number: number, low: int64(number+1) * idStride, holders: h,
+		rng: rand.New(rand.NewPCG(rng.Uint64(), rng.Uint64())), rows: state{}, held: map[int64]*holding{},
+	}
+}
+
+// fill inserts the rows that are seldom changed, and some others.
+func (w *worker) fill(db *sql.DB) error {
+	var rows []row
+	for i := range w.t.ballast {
+		rows = append(rows, w.t.newRow(w.rng, w.low+hotIDs+int64(i), w.ownN()))
+	}
+	for id := w.low; id < w.low+hotIDs; id += 1 + int64(w.rng.IntN(4)) {
+		rows = append(rows, w.t.newRow(w.rng, id, w.ownN()))
+	}
+	for batch := range slices.Chunk(rows, 500) {
+		if _, err := db.Exec(w.insertSQL("INSERT INTO", batch)); err != nil {
+			return err
+		}
+	}
+	for _, r := range rows {
+		w.rows[r.id] = r
+		w.held[r.id] = w.holders.begin(r)
+	}
+	return nil
+}
+
+// work runs transactions until the server goes away.
+func (w *worker) work(ctx context.Context, db *sql.DB) error {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return w.run.gone(err)
+	}
+	defer conn.Close()
+	for !w.run.ending.Load() {
+		err := w.transaction(ctx, conn)
+		switch {
+		case errors.Is(err, errNodeGone):
+			return nil
+		case err != nil:
+			return fmt.Errorf("worker %d on %s: %w", w.number, w.t.name, err)
+		}
+	}
+	return nil
+}
+
+// wrongResult is an error that no crash explains.
+type wrongResult struct{ error }
+
+func wrongf(format string, args ...any) error { return wrongResult{fmt.Errorf(format, args...)} }
+
+// Numbers of errors after which a transaction is to be run again.
+var retryable = []uint16{1205, 1213, 8028, 9007}
+
+func errorNumber(err error) uint16 {
+	var e *mysql.MySQLError
+	if errors.As(err, &e) {
+		return e.Number
+	}
+	return 0
+}
+
+// transaction runs one statement by itself, or several in a transaction.
+func (w *worker) transaction(ctx context.Context, conn *sql.Conn) error {
+	w.begun, w.doubt, w.sure = nil, nil, false
+	begun := time.Now()
+	cur := make(state)
+	for id := w.low; id < w.low+hotIDs; id++ {
+		if r, ok := w.rows[id]; ok {
+			cur[id] = r
+		}
+	}
+	if w.rng.IntN(2) == 0 {
+		done, next, err := w.statement(ctx, conn, cur, begun, true)
+		if err != nil || !done {
+			return err
+		}
+		w.committed(next)
+		return nil
+	}
+	if err := w.exec(ctx, conn, pick(w.rng, "BEGIN", "START TRANSACTION")); err != nil {
+		return err
+	}
+	for range 1 + w.rng.IntN(5) {
+		done, next, err := w.statement(ctx, conn, cur, begun, false)
+		if err != nil {
+			return err
+		}
+		if !done {
+			return w.rollback(ctx, conn)
+		}
+		cur = next
+		w.dawdle()
+	}
+	if oneIn(w.rng, 8) {
+		return w.rollback(ctx, conn)
+	}
+	return w.commit(ctx, conn, cur)
+}
+
+// dawdle keeps a transaction open for a while, as clients do.
+func (w *worker) dawdle() {
+	if oneIn(w.rng, 100) {
+		time.Sleep(time.Duration(w.rng.IntN(300)) * time.Millisecond)
+	}
+}
+
+func (w *worker) exec(ctx context.Context, conn *sql.Conn, query string) error {
+	if _, err := conn.ExecContext(ctx, query); err != nil {
+		return w.run.gone(fmt.Errorf("%s: %w", query, err))
+	}
+	return nil
+}
+
+// statement runs a random statement and returns the rows after it, or false if
+// it failed in a way that ends the transaction.
+func (w *worker) statement(ctx context.Context, conn *sql.Conn, cur state, begun time.Time, autocommit bool) (done bool, next state, err error) {
+	st := w.randomStatement(cur)
+	for _, r := range st.writes {
+		w.begun = append(w.begun, w.holders.begin(r))
+	}
+	if autocommit {
+		w.doubt = func(found state) error {
+			return errors.Join(w.untouched(found, cur), st.check(cur, w.project(found, cur), begun))
+		}
+	}
+	_, err = conn.ExecContext(ctx, st.sql)
+	switch code := errorNumber(err); {
+	case code == 1062:
+		w.duplicates++
+		if err := w.holdsDuplicate(err, cur, st, begun); err != nil {
+			return false, nil, fmt.Errorf("%s: %w", st.sql, err)
+		}
+		w.endBegun(len(st.writes))
+		w.doubt = nil
+		return !autocommit, cur, nil
+	case slices.Contains(retryable, code):
+		w.conflicts++
+		w.doubt = nil
+		w.endBegun(len(w.begun))
+		return false, nil, nil
+	case err != nil:
+		return false, nil, w.run.gone(fmt.Errorf("%s: %w", st.sql, err))
+	}
+	w.sure = autocommit
+	next, err = w.read(ctx, conn, cur)
+	if err != nil {
+		return false, nil, w.run.gone(fmt.Errorf("read back after %s: %w", st.sql, err))
+	}
+	if err := st.check(cur, next, begun); err != nil {
+		return false, nil, fmt.Errorf("%s: %w", st.sql, err)
+	}
+	return true, next, nil
+}
+
+// holdsDuplicate verifies that a 1062 has a reason.
+func (w *worker) holdsDuplicate(err error, cur state, st statement, begun time.Time) error {
+	var e *mysql.MySQLError
+	errors.As(err, &e)
+	if strings.HasSuffix(e.Message, ".PRIMARY'") {
+		for _, r := range st.writes {
+			if _, taken := cur[r.id]; taken {
+				return nil
+			}
+		}
+		return fmt.Errorf("no row has the id: %w", err)
+	}
+	return w.holders.reason(e.Message, begun)
+}
+
+// endBegun notes that the last n versions that were begun never came to be.
+func (w *worker) endBegun(n int) {
+	for _, v := range w.begun[len(w.begun)-n:] {
+		w.holders.end(v)
+	}
+	w.begun = w.begun[:len(w.begun)-n]
+}
+
+func (w *worker) rollback(ctx context.Context, conn *sql.Conn) error {
+	if err := w.exec(ctx, conn, "ROLLBACK"); err != nil {
+		return err
+	}
+	w.endBegun(len(w.begun))
+	return nil
+}
+
+func (w *worker) commit(ctx context.Context, conn *sql.Conn, cur state) error {
+	w.doubt = func(found state) error {
+		if changed := w.project(found, cur); !cur.equal(changed) {
+			return fmt.Errorf("rows differ from the commit: %s", cur.difference(changed))
+		}
+		return w.untouched(found, cur)
+	}
+	_, err := conn.ExecContext(ctx, "COMMIT")
+	switch code := errorNumber(err); {
+	case err == nil:
+		w.committed(cur)
+		return nil
+	case slices.Contains(retryable, code):
+		w.conflicts++
+		w.doubt = nil
+		return w.rollback(ctx, conn)
+	}
+	return w.run.gone(fmt.Errorf("COMMIT: %w", err))
+}
+
+// committed makes cur the worker's rows.
+func (w *worker) committed(cur state) {
+	w.commits++
+	w.doubt, w.sure = nil, false
+	held := make(map[int64]*holding)
+	for _, v := range w.begun {
+		r, there := cur[v.id]
+		if there && held[v.id] == nil && r.values[colK] == v.k && r.values[colN] == v.n {
+			held[v.id] = v
+		} else {
+			w.holders.end(v)
+		}
+	}
+	w.begun = nil
+	for id := range w.affected(cur) {
+		r, there := cur[id]
+		if old := w.held[id]; old != nil {
+			if held[id] == nil && there && r.values[colK] == old.k && r.values[colN] == old.n {
+				held[id] = old
+			} else {
+				w.holders.end(old)
+			}
+		}
+		delete(w.held, id)
+		delete(w.rows, id)
+		if there {
+			w.rows[id] = r
+		}
+	}
+	maps.Copy(w.held, held)
+}
+
+// affected are the ids that a transaction with the rows cur deals with.
+func (w *worker) affected(cur state) map[int64]bool {
+	ids := make(map[int64]bool)
+	for id := w.low; id < w.low+hotIDs; id++ {
+		ids[id] = true
+	}
+	for id := range cur {
+		ids[id] = true
+	}
+	return ids
+}
+
+// project returns the rows of found that a transaction with the rows cur deals
+// with.
+func (w *worker) project(found, cur state) state {
+	out := make(state)
+	for id := range w.affected(cur) {
+		if r, ok := found[id]; ok {
+			out[id] = r
+		}
+	}
+	return out
+}
+
+// untouched verifies that the rows that a transaction with the rows cur does not
+// deal with are as they were.
+func (w *worker) untouched(found, cur state) error {
+	affected := w.affected(cur)
+	others := func(s state) state {
+		out := make(state)
+		for id, r := range s {
+			if !affected[id] {
+				out[id] = r
+			}
+		}
+		return out
+	}
+	if want, got := others(w.rows), others(found); !want.equal(got) {
+		return fmt.Errorf("rows that it did not touch differ: %s", want.difference(got))
+	}
+	return nil
+}
+
+type querier interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+// read returns the worker's hot rows and the others that are in cur.
+func (w *worker) read(ctx context.Context, q querier, cur state) (state, error) {
+	out, err := w.t.read(ctx, q, fmt.Sprintf("WHERE id >= %d AND id < %d", w.low, w.low+hotIDs))
+	if err != nil {
+		return nil, err
+	}
+	var far []string
+	for id := range cur {
+		if id >= w.low+hotIDs {
+			far = append(far, strconv.FormatInt(id, 10))
+		}
+	}
+	if len(far) > 0 {
+		more, err := w.t.read(ctx, q, fmt.Sprintf("WHERE id IN (%s)", strings.Join(far, ", ")))
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(out, more)
+	}
+	return out, nil
+}
+
+// resolve compares what is in the table after a restart with what must be there,
+// and takes it as the worker's rows.
+func (w *worker) resolve(ctx context.Context, db *sql.DB) error {
+	found, err := w.t.read(ctx, db, fmt.Sprintf("WHERE id >= %d AND id < %d", w.low, w.low+idStride))
+	if err != nil {
+		return err
+	}
+	err = w.explain(found)
+	if err != nil {
+		return fmt.Errorf("worker %d on %s: %w", w.number, w.t.name, err)
+	}
+	for _, v := range append(slices.Collect(maps.Values(w.held)), w.begun...) {
+		w.holders.end(v)
+	}
+	w.rows, w.begun, w.doubt, w.sure = found, nil, nil, false
+	for id, r := range found {
+		w.held[id] = w.holders.begin(r)
+	}
+	return nil
+}
+
+func (w *worker) explain(found state) error {
+	unchanged := w.rows.equal(found)
+	switch {
+	case unchanged && !w.sure:
+		return nil
+	case w.doubt == nil:
+		return fmt.Errorf("acknowledged rows are lost, or rows that were never committed are there: %s", w.rows.difference(found))
+	}
+	doubt := w.doubt(found)
+	if doubt == nil {
+		return nil
+	}
+	return fmt.Errorf("rows are neither as before the last commit nor as after it: %s; %w (acknowledged: %v)",
+		w.rows.difference(found), doubt, w.sure)
+}
