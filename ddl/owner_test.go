@@ -146,3 +146,72 @@ func TestTermEndsDuringAWrite(t *testing.T) {
 	}))
 	require.Error(t, first.ctx.Err(), "it stops running jobs")
 }
+
+// An owner that was about to take S when the next one took over, and goes on when
+// that one builds, leaves garbage collection held for it.
+func TestNextOwnerKeepsItsHold(t *testing.T) {
+	e := newEnv(t)
+	e.fill(5)
+	stalled, goOn := make(chan struct{}), make(chan struct{})
+	e.restart(func(o *Options) {
+		o.Hook = func(_ context.Context, p HookPoint) error {
+			if p.String() == "before take-snapshot snapshot" {
+				close(stalled)
+				<-goOn
+			}
+			return nil
+		}
+	})
+	first := e.async(t.Context(), "alter table t add index k (k)")
+	<-stalled
+	building, end := make(chan BackfillTask), make(chan struct{})
+	e.start(func(o *Options) {
+		o.Backfiller.(*fakeBackfiller).set(func(_ context.Context, task BackfillTask) error {
+			building <- task
+			<-end
+			return nil
+		})
+	})
+	task := <-building
+	close(goOn)
+	require.True(t, ErrNotOwner.Equal(<-first))
+	holds, err := e.store.GCHolds(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, map[string]uint64{holdName(task.JobID, e.ddl.term): task.TS}, holds)
+	close(end)
+	waitFor(t, "the second owner to end the job", func() bool { return len(e.ddl.tasks()) == 0 })
+	e.requireNoTrace()
+}
+
+// What an owner imports that does not know yet that the next one has undone its
+// job is deleted with everything else that was dropped.
+func TestImportsAfterTheRollbackAreDeleted(t *testing.T) {
+	e := newEnv(t)
+	e.fill(5)
+	store := &piecesStore{Store: e.store}
+	e.store = store
+	e.restart(nil)
+	building, goOn := make(chan struct{}), make(chan struct{})
+	e.fake.set(func(context.Context, BackfillTask) error {
+		close(building)
+		<-goOn
+		return nil
+	})
+	first := e.async(t.Context(), "alter table t add index k (k)")
+	<-building
+	e.start(func(o *Options) {
+		o.Backfiller.(*fakeBackfiller).set(func(context.Context, BackfillTask) error {
+			return job.Permanent(errors.New("what cannot be built"))
+		})
+	})
+	waitFor(t, "the second owner to undo the job", func() bool { return len(e.ddl.tasks()) == 0 })
+	info := e.table("t").Info
+	require.Empty(t, info.Indices)
+	close(goOn)
+	require.True(t, ErrNotOwner.Equal(<-first))
+	entries := table.IndexRange(info.ID, info.MaxIndexID)
+	require.Equal(t, 5, e.entries(entries), "the old owner has imported")
+	store.pass()
+	waitFor(t, "the deletion", func() bool { return len(e.deleteRanges()) == 0 })
+	require.Zero(t, e.entries(entries))
+}
