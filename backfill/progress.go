@@ -18,11 +18,13 @@ type progress struct {
 
 	mu       sync.Mutex
 	rows     int64
+	imported int64   // rows whose entries are in the store
 	weight   float64 // done
 	total    float64 // weight of the whole table
 	fraction float64 // last reported
 
-	stageDone func() float64 // of the current stage; nil is as the rows
+	stage     string
+	stageDone func() float64 // nil is as the rows
 
 	lastRows int64
 	lastTime time.Time
@@ -37,15 +39,22 @@ func newProgress(bus *event.Bus, jobID int64) *progress {
 func (p *progress) begin(rows int64, done, total float64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.rows, p.weight, p.total = rows, done, total
+	p.rows, p.imported, p.weight, p.total = rows, rows, done, total
 	p.lastRows, p.lastTime = rows, time.Now()
 }
 
 // enter begins a stage.
-func (p *progress) enter(done func() float64) {
+func (p *progress) enter(stage string, done func() float64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.stageDone = done
+	p.stage, p.stageDone = stage, done
+}
+
+// allImported says that the entries of all rows so far are in the store.
+func (p *progress) allImported() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.imported = p.rows
 }
 
 func (p *progress) add(rows int64, weight float64) {
@@ -87,7 +96,7 @@ func (p *progress) start() (stop func()) {
 
 func (p *progress) report(now time.Time) event.Progress {
 	p.mu.Lock()
-	done := p.stageDone
+	stage, done := p.stage, p.stageDone
 	p.mu.Unlock()
 	stageDone := 0.0
 	if done != nil {
@@ -103,7 +112,10 @@ func (p *progress) report(now time.Time) event.Progress {
 		p.rate += (current - p.rate) * 0.4
 		p.lastRows, p.lastTime = p.rows, now
 	}
-	e := event.Progress{Job: p.job, RowsDone: p.rows, RowsTotal: p.estimateLocked(), RowsPerSecond: p.rate, StageDone: stageDone}
+	e := event.Progress{
+		Job: p.job, Stage: stage, RowsDone: p.rows, RowsTotal: p.estimateLocked(), RowsImported: p.imported,
+		RowsPerSecond: p.rate, StageDone: stageDone,
+	}
 	if done == nil && e.RowsTotal > 0 {
 		e.StageDone = float64(e.RowsDone) / float64(e.RowsTotal)
 	}

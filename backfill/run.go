@@ -203,6 +203,7 @@ func (b *build) ingest(ctx context.Context, cp *checkpoint) (err error) {
 		if err := b.flush(ctx, job); err != nil {
 			return err
 		}
+		b.progress.allImported()
 		for i := range cp.Indexes {
 			cp.Indexes[i].Totals = job.Totals(i)
 		}

@@ -268,6 +268,6 @@ func (b *build) job() event.Job { return event.Job{ID: b.spec.JobID} }
 // enter reports a new stage. done says how much of it is done, 0 to 1; nil if
 // that is to be seen from the rows.
 func (b *build) enter(name string, done func() float64) {
-	b.progress.enter(done)
+	b.progress.enter(name, done)
 	b.opts.Bus.Emit(event.StageChanged{Job: b.job(), Stage: name})
 }

@@ -43,7 +43,7 @@ func (t *task) onLockWait(j *job.Job, start time.Time, blockers []mdl.Blocker) {
 	for _, b := range blockers {
 		names = append(names, fmt.Sprintf("connection %d", b.ConnID))
 	}
-	t.view.setWait(fmt.Sprintf("metadata lock held by %v", names))
+	t.view.setWait(lockWaitReason(blockers))
 	if j.RollingBack() {
 		t.lockWaitOnce.Do(func() { close(t.lockWait) })
 	}
@@ -186,7 +186,7 @@ func (t *task) runBackfill(ctx context.Context, j *job.Job) (rows int64, err err
 	}
 	task := BackfillTask{
 		JobID: j.ID, Table: tbl.Info, Expressions: tbl.Expressions, TS: j.SnapshotTS,
-		Loc: locationOf(j.TimeZone), Fast: j.FastReorg, TempDir: t.d.opts.TempDir,
+		Loc: locationOf(j.TimeZone), Fast: j.FastReorg, TempDir: t.d.opts.TempDir, Settings: &t.settings,
 		SaveCheckpoint: func(ctx context.Context, data []byte) error { return t.d.saveCheckpoint(ctx, j.ID, data) },
 	}
 	for _, id := range j.Elements.AddIndexes {

@@ -84,7 +84,7 @@ func TestSnapshotIsTakenAfterOldWriters(t *testing.T) {
 	jobs := e.jobs()
 	require.Equal(t, "running", jobs[0].State)
 	require.Equal(t, "delete only", jobs[0].SchemaState, "I1: the state after the one that the transaction writes under")
-	require.Equal(t, "metadata lock held by [connection 7]", jobs[0].WaitReason)
+	require.Equal(t, "metadata lock, held by 1 transaction: connection 7", jobs[0].WaitReason)
 	require.Equal(t, jobs[0].ID, b.JobID)
 
 	// Nobody else waits: others write and commit meanwhile.

@@ -7,6 +7,7 @@ import (
 	"github.com/pingcap/tidb/pkg/meta/model"
 
 	"fastddl/generated"
+	"fastddl/ingest"
 )
 
 // Backfiller builds the entries that new indexes have at a snapshot, at the
@@ -14,6 +15,8 @@ import (
 // crash, and must leave nothing running when it returns.
 type Backfiller interface {
 	Backfill(ctx context.Context, t BackfillTask) (rows int64, err error)
+	// Held is what the build of a job has and waits for; zero if there is none.
+	Held(jobID int64) ingest.Held
 }
 
 // BackfillTask is one index build.
@@ -32,7 +35,9 @@ type BackfillTask struct {
 	Loc *time.Location
 	// Fast says to import sorted files; otherwise the entries are written by
 	// ordinary transactions.
-	Fast           bool
-	TempDir        string
+	Fast    bool
+	TempDir string
+	// Settings are the job's, which the build follows.
+	Settings       *ingest.LiveSettings
 	SaveCheckpoint func(ctx context.Context, checkpoint []byte) error
 }

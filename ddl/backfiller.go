@@ -22,11 +22,14 @@ type IndexBackfiller struct {
 }
 
 // NewBackfiller returns a backfiller of the tables in opts.Store. The options'
-// TempDir and SaveCheckpoint are those of each task.
+// TempDir, SaveCheckpoint and Settings are those of each task.
 func NewBackfiller(opts backfill.Options) *IndexBackfiller {
 	opts.EnsureDefaults()
 	return &IndexBackfiller{opts: opts}
 }
+
+// Held implements Backfiller.
+func (b *IndexBackfiller) Held(jobID int64) ingest.Held { return b.opts.Resources.Held(jobID) }
 
 // Usage is what the running builds occupy.
 func (b *IndexBackfiller) Usage() ingest.Usage { return b.opts.Resources.Usage() }
@@ -41,7 +44,7 @@ func (b *IndexBackfiller) LastResult() backfill.Result {
 // Backfill implements Backfiller.
 func (b *IndexBackfiller) Backfill(ctx context.Context, t BackfillTask) (int64, error) {
 	opts := b.opts
-	opts.TempDir, opts.SaveCheckpoint = t.TempDir, t.SaveCheckpoint
+	opts.TempDir, opts.SaveCheckpoint, opts.Settings = t.TempDir, t.SaveCheckpoint, t.Settings
 	spec := backfill.Spec{
 		JobID: t.JobID, Table: t.Table, Indexes: t.Indexes, Expressions: t.Expressions, TS: t.TS, Checkpoint: t.Checkpoint,
 	}

@@ -21,6 +21,7 @@ import (
 	"fastddl/ddl/builder"
 	"fastddl/ddl/mdl"
 	"fastddl/event"
+	"fastddl/ingest"
 	"fastddl/kv"
 	"fastddl/kv/pebblekv"
 	"fastddl/table"
@@ -98,6 +99,8 @@ func (f *fakeBackfiller) Backfill(ctx context.Context, t BackfillTask) (int64, e
 	})
 	return rows, err
 }
+
+func (f *fakeBackfiller) Held(int64) ingest.Held { return ingest.Held{} }
 
 func (f *fakeBackfiller) built() []BackfillTask {
 	f.mu.Lock()

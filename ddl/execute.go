@@ -38,6 +38,9 @@ func (d *DDL) Execute(ctx context.Context, req Request) ([]Warning, error) {
 		return p.env.Warnings, err
 	}
 	j.Query, j.Warnings, j.TimeZone = req.SQL, p.env.Warnings, timeZoneOf(req.Loc)
+	if j.Backfills() {
+		j.Settings.Priority = req.Priority
+	}
 	t, err := d.submit(ctx, j)
 	if err != nil {
 		return nil, err

@@ -1,15 +1,17 @@
 package ddl
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/pingcap/tidb/pkg/meta/model"
 
+	"fastddl/config"
 	"fastddl/ddl/job"
-	"fastddl/event"
+	"fastddl/ingest"
 )
 
 // JobInfo is a row of ADMIN SHOW DDL JOBS and information_schema.ddl_jobs.
@@ -34,8 +36,19 @@ type JobInfo struct {
 	// estimate.
 	Remaining    time.Duration
 	HasRemaining bool
-	// Stage is what the backfill does, WaitReason what the job waits for.
+	// Stage is what the job does beside schema states, WaitReason what it waits
+	// for.
 	Stage, WaitReason string
+	// Building is what there is to know of a job that builds indexes; nil of
+	// others and of those that have ended.
+	Building *Building
+	// Settings are the job's own. Priority is that in force, empty if the job builds
+	// no index.
+	Settings job.Settings
+	Priority string
+	// ReorgType is how the job builds indexes, "ingest" or "txn"; empty if it does
+	// not, or has not begun to.
+	ReorgType string
 	// ErrorCount is how often the job has failed, Error what it failed with.
 	ErrorCount int64
 	Error      string
@@ -44,22 +57,21 @@ type JobInfo struct {
 	Duplicates []job.Duplicate
 }
 
+// Building is what a job that builds indexes has of what all share.
+type Building struct {
+	// Threads and BatchSize are the ceiling of the workers and the rows of a
+	// transaction: the job's own or those of the system variables.
+	Threads, BatchSize int
+	ingest.Held
+}
+
 // historyLimit bounds the jobs that Jobs takes from the history.
 const historyLimit = 1024
 
 // Jobs returns the jobs that have not ended, in order of ID, and then those of
 // the history, newest first, 1024 at most.
 func (d *DDL) Jobs(ctx context.Context) ([]JobInfo, error) {
-	var out []JobInfo
-	for _, t := range d.tasks() {
-		j := t.snapshot()
-		if j.Ended() {
-			continue
-		}
-		info := jobInfo(j)
-		t.view.fill(&info, time.Now())
-		out = append(out, info)
-	}
+	out := d.unfinished()
 	history, err := loadHistory(ctx, d.cat, historyLimit)
 	if err != nil {
 		return nil, err
@@ -69,7 +81,71 @@ func (d *DDL) Jobs(ctx context.Context) ([]JobInfo, error) {
 		out = slices.DeleteFunc(out, func(i JobInfo) bool { return i.ID == j.ID })
 		out = append(out, jobInfo(j))
 	}
-	return out, nil
+	return out, d.addReclaims(ctx, out)
+}
+
+// unfinished returns the jobs that have not ended, in order of ID.
+func (d *DDL) unfinished() []JobInfo {
+	var tasks []*task
+	var jobs []*job.Job
+	for _, t := range d.tasks() {
+		if j := t.snapshot(); !j.Ended() {
+			tasks, jobs = append(tasks, t), append(jobs, j)
+		}
+	}
+	now := time.Now()
+	out := make([]JobInfo, len(jobs))
+	for i, j := range jobs {
+		out[i] = jobInfo(j)
+		held := d.opts.Backfiller.Held(j.ID)
+		if j.Backfills() {
+			out[i].Building = d.building(j.Settings, held)
+		}
+		tasks[i].view.fill(&out[i], j.Step, now)
+		out[i].WaitReason = waitReason(j, job.Ahead(jobs, i), out[i].WaitReason, held.Wait)
+		// Nobody knows how long a job waits for what it does not have.
+		if out[i].WaitReason != "" && held.Workers == 0 {
+			out[i].HasRemaining = false
+		}
+	}
+	return out
+}
+
+func (d *DDL) building(s job.Settings, held ingest.Held) *Building {
+	b := &Building{Held: held, Threads: s.Threads, BatchSize: s.BatchSize}
+	if b.Threads == 0 {
+		b.Threads = int(d.opts.Globals.Int(config.ReorgWorkerCount))
+	}
+	if b.BatchSize == 0 {
+		b.BatchSize = int(d.opts.Globals.Int(config.ReorgBatchSize))
+	}
+	return b
+}
+
+// addReclaims says of jobs that have ended whether their dropped data is still to
+// be deleted.
+func (d *DDL) addReclaims(ctx context.Context, jobs []JobInfo) error {
+	ranges, err := loadDeleteRanges(ctx, d.cat)
+	if err != nil || len(ranges) == 0 {
+		return err
+	}
+	safePoint, err := d.cat.Store().GCSafePoint(ctx)
+	if err != nil {
+		return fmt.Errorf("read GC safe point: %w", err)
+	}
+	waits := make(map[int64]bool, len(ranges))
+	for _, r := range ranges {
+		waits[r.JobID] = waits[r.JobID] || r.TS >= safePoint
+	}
+	for i := range jobs {
+		if wait, pending := waits[jobs[i].ID]; pending {
+			jobs[i].Stage = stageReclaim
+			if wait {
+				jobs[i].WaitReason = waitForGC
+			}
+		}
+	}
+	return nil
 }
 
 func jobInfo(j *job.Job) JobInfo {
@@ -78,7 +154,16 @@ func jobInfo(j *job.Job) JobInfo {
 		Type: j.Type.String(), SchemaState: j.SchemaState().String(), State: j.ShownState().String(),
 		Query:      j.Query,
 		CreateTime: timeOf(j.CreateTS), StartTime: timeOf(j.StartTS), EndTime: timeOf(j.EndTS),
-		RowCount: j.RowCount, ErrorCount: j.ErrorCount, Duplicates: j.Duplicates,
+		RowCount: j.RowCount, ErrorCount: j.ErrorCount, Duplicates: j.Duplicates, Settings: j.Settings,
+	}
+	if j.SnapshotTS != 0 {
+		info.ReorgType = "txn"
+		if j.FastReorg {
+			info.ReorgType = "ingest"
+		}
+	}
+	if j.Backfills() {
+		info.Priority = cmp.Or(j.Settings.Priority, config.PriorityLow)
 	}
 	if j.Error != nil {
 		info.Error = j.Error.Message
@@ -98,54 +183,4 @@ func timeOf(ts uint64) time.Time {
 		return time.Time{}
 	}
 	return time.UnixMilli(int64(ts >> 18))
-}
-
-// view is what is shown of a running job beside its record.
-type view struct {
-	mu       sync.Mutex
-	progress job.Progress
-	// wait is what the job waits for; throttled until a time, and why.
-	wait           string
-	throttled      string
-	throttledUntil time.Time
-}
-
-func (v *view) setWait(reason string) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.wait = reason
-}
-
-func (v *view) fill(info *JobInfo, now time.Time) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	info.RowCount = max(info.RowCount, v.progress.Rows())
-	info.Percent = v.progress.Percent()
-	info.RowsPerSecond = v.progress.RowsPerSecond()
-	info.Remaining, info.HasRemaining = v.progress.Remaining(now)
-	info.Stage = v.progress.Stage()
-	info.WaitReason = v.wait
-	if v.wait == "" && now.Before(v.throttledUntil) {
-		info.WaitReason = "throttled: " + v.throttled
-	}
-}
-
-// onEvent keeps the views up to date.
-func (d *DDL) onEvent(e event.Event) {
-	found, ok := d.views.Load(e.JobID())
-	if !ok {
-		return
-	}
-	v := found.(*view)
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	now := time.Now()
-	switch e := e.(type) {
-	case event.Progress:
-		v.progress.SetRows(now, e.RowsDone, e.RowsTotal)
-	case event.StageChanged:
-		v.progress.SetStage(e.Stage)
-	case event.Throttled:
-		v.throttled, v.throttledUntil = e.Reason, now.Add(e.For)
-	}
 }

@@ -29,6 +29,8 @@ type Request struct {
 	SQLMode mysql.SQLMode
 	// Collation is the session's; empty is the server's default.
 	Collation string
+	// Priority is the session's tidb_ddl_reorg_priority; empty is the lowest.
+	Priority string
 }
 
 // planner makes a job of a statement, against the newest schema.

@@ -113,6 +113,9 @@ func (t *task) resolve(ctx context.Context) (moved bool, err error) {
 func (t *task) reached(after *job.Job) {
 	before := t.machine.Job()
 	t.machine.Reached(after)
+	if after.Settings != before.Settings {
+		t.settings.Set(liveSettings(after.Settings))
+	}
 	if after.SchemaVersion != before.SchemaVersion {
 		t.emit(event.SchemaStateChanged{
 			Job: event.Job{ID: t.id}, State: after.SchemaState().String(), SchemaVersion: after.SchemaVersion,

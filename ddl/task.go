@@ -57,6 +57,8 @@ type task struct {
 
 	hold kv.GCHold // the worker's
 	view *view
+	// settings are those of the record, for the build.
+	settings ingest.LiveSettings
 }
 
 func newTask(d *DDL, j *job.Job) *task {
@@ -64,6 +66,7 @@ func newTask(d *DDL, j *job.Job) *task {
 		d: d, id: j.ID, machine: job.NewMachine(j), view: new(view),
 		requested: make(chan struct{}, 1), done: make(chan struct{}), lockWait: make(chan struct{}),
 	}
+	t.settings.Set(liveSettings(j.Settings))
 	d.views.Store(j.ID, t.view)
 	return t
 }
@@ -195,6 +198,8 @@ func (t *task) sleep(ctx context.Context) error {
 	t.mu.Lock()
 	d := t.machine.BackoffTime()
 	t.mu.Unlock()
+	t.view.setRetry()
+	defer t.view.setWait("")
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

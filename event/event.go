@@ -138,11 +138,12 @@ type StageChanged struct {
 func (e StageChanged) String() string { return fmt.Sprintf("job %d stage %s", e.ID, e.Stage) }
 
 // Progress: so many rows of the table have been scanned and encoded by the
-// backfill, of an estimated total.
+// backfill, of an estimated total; the entries of RowsImported are in the store.
 type Progress struct {
 	Job
-	RowsDone, RowsTotal int64
-	RowsPerSecond       float64
+	Stage                             string
+	RowsDone, RowsTotal, RowsImported int64
+	RowsPerSecond                     float64
 	// StageDone is how much of the current stage is done, 0 to 1.
 	StageDone float64
 }

@@ -52,8 +52,11 @@ type Share struct {
 
 // Held is what a job has and what it waits for.
 type Held struct {
-	Workers                int
-	MemoryBytes, TempBytes int64
+	Workers int
+	// MemoryBytes and TempBytes are in use, of MemoryPart and TempPart that the job
+	// may use while the others have theirs.
+	MemoryBytes, MemoryPart int64
+	TempBytes, TempPart     int64
 	// WriteSpeed is what the job may write now in bytes per second; 0 is no limit.
 	WriteSpeed int64
 	// Wait names what the job waits for; empty if for nothing.
@@ -70,7 +73,10 @@ func (r *Resources) Held(jobID int64) Held {
 	throttled := s.throttle.active(time.Now())
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	h := Held{Workers: s.workers, MemoryBytes: s.memory.now, TempBytes: s.temp.now, WriteSpeed: speed}
+	h := Held{
+		Workers: s.workers, MemoryBytes: s.memory.now, MemoryPart: s.memoryPart,
+		TempBytes: s.temp.now, TempPart: s.runsPart + s.filesPart, WriteSpeed: speed,
+	}
 	switch {
 	case !s.begun:
 		h.Wait = "waiting for memory: " + config.MemoryQuota

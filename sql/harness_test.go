@@ -351,9 +351,11 @@ func (*directDDL) Jobs(context.Context) ([]stmt.JobInfo, error) {
 	}}, nil
 }
 
-func (*directDDL) Cancel(_ context.Context, ids []int64) []error { return make([]error, len(ids)) }
-func (*directDDL) Pause(_ context.Context, ids []int64) []error  { return make([]error, len(ids)) }
-func (*directDDL) Resume(_ context.Context, ids []int64) []error { return make([]error, len(ids)) }
+func (*directDDL) Cancel(_ context.Context, ids []int64) []error       { return make([]error, len(ids)) }
+func (*directDDL) Pause(_ context.Context, ids []int64) []error        { return make([]error, len(ids)) }
+func (*directDDL) Resume(_ context.Context, ids []int64) []error       { return make([]error, len(ids)) }
+func (*directDDL) Alter(context.Context, int64, stmt.Alteration) error { return nil }
+
 func (*directDDL) Owner(context.Context) (stmt.OwnerInfo, error) { return stmt.OwnerInfo{}, nil }
 
 type noChecker struct{}

@@ -11,6 +11,7 @@ import (
 
 	"fastddl/ddl/mdl"
 	"fastddl/sql/sqlerr"
+	"fastddl/sql/stmt"
 )
 
 const (
@@ -97,6 +98,15 @@ var ddlJobsSchema = ownSchema(ddlJobsName,
 	&gms.Column{Name: "ETA_SECONDS", Type: gmstypes.Float64},
 	&gms.Column{Name: "STAGE", Type: gmstypes.LongText},
 	&gms.Column{Name: "WAIT_REASON", Type: gmstypes.LongText},
+	&gms.Column{Name: "PRIORITY", Type: gmstypes.LongText},
+	&gms.Column{Name: "WORKERS", Type: gmstypes.Int64},
+	&gms.Column{Name: "MAX_WORKERS", Type: gmstypes.Int64},
+	&gms.Column{Name: "MEMORY_BYTES", Type: gmstypes.Int64},
+	&gms.Column{Name: "MAX_MEMORY_BYTES", Type: gmstypes.Int64},
+	&gms.Column{Name: "TEMP_BYTES", Type: gmstypes.Int64},
+	&gms.Column{Name: "MAX_TEMP_BYTES", Type: gmstypes.Int64},
+	&gms.Column{Name: "MAX_WRITE_SPEED", Type: gmstypes.Int64},
+	&gms.Column{Name: "BATCH_SIZE", Type: gmstypes.Int64},
 )
 
 func (e *Engine) ddlJobs(ctx *gms.Context) (gms.RowIter, error) {
@@ -110,13 +120,29 @@ func (e *Engine) ddlJobs(ctx *gms.Context) (gms.RowIter, error) {
 		if j.ETA >= 0 && !j.Done {
 			eta = j.ETA.Seconds()
 		}
-		rows = append(rows, gms.Row{
+		rows = append(rows, append(gms.Row{
 			j.ID, j.Schema, j.Table, j.Type, j.SchemaState, j.SchemaID, j.TableID, j.RowCount,
 			localTime(ctx, j.Created), localTime(ctx, j.Started), localTime(ctx, j.Ended),
 			j.State, j.Query, j.Comments, j.Percent, int64(j.RowsPerSecond), eta, j.Stage, j.WaitReason,
-		})
+		}, buildingRow(&j)...))
 	}
 	return gms.RowsToRowIter(rows...), nil
+}
+
+// buildingRow is what a job has, for the columns from PRIORITY on; NULL where it
+// is none that builds indexes.
+func buildingRow(j *stmt.JobInfo) gms.Row {
+	row := make(gms.Row, 9)
+	if j.Priority != "" {
+		row[0] = j.Priority
+	}
+	if b := j.Building; b != nil {
+		copy(row[1:], gms.Row{
+			int64(b.Workers), int64(b.MaxWorkers), b.MemoryBytes, b.MaxMemoryBytes,
+			b.TempBytes, b.MaxTempBytes, b.MaxWriteSpeed, int64(b.BatchSize),
+		})
+	}
+	return row
 }
 
 // mdlViewSchema has TiDB's columns, then ours.

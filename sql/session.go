@@ -11,6 +11,7 @@ import (
 	"github.com/dolthub/vitess/go/mysql"
 	"github.com/dolthub/vitess/go/vt/sqlparser"
 
+	"fastddl/config"
 	"fastddl/ddl/mdl"
 	"fastddl/kv"
 	"fastddl/sql/sqlerr"
@@ -82,6 +83,15 @@ func sessionOf(ctx *gms.Context) (*Session, error) {
 
 // Location implements sqltype.Located.
 func (s *Session) Location() *time.Location { return s.location }
+
+// ReorgPriority implements stmt.Session.
+func (s *Session) ReorgPriority() string {
+	v, err := s.BaseSession.GetSessionVariable(nil, config.ReorgPriority)
+	if text, ok := v.(string); ok && err == nil {
+		return text
+	}
+	return config.PriorityLow
+}
 
 // Statement returns the text of the current or last statement. It may be called
 // from any goroutine.

@@ -27,6 +27,7 @@ type Job struct {
 	Query   string `json:"query"`
 	// TimeZone is the session's.
 	TimeZone TimeZone `json:"time_zone"`
+	Settings Settings `json:"settings"`
 	// Objects are what the job excludes others from.
 	Objects []Object `json:"objects"`
 

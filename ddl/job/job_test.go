@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -363,62 +362,6 @@ func TestErrors(t *testing.T) {
 
 // Whatever a backfill reports, and however time goes, what is shown does not go
 // backwards.
-func TestProgressIsMonotonic(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	rng := rand.New(rand.NewPCG(seed, 1))
-	for range 200 {
-		var p Progress
-		now := time.Unix(1000, 0)
-		var rows, total int64
-		var lastPercent float64
-		var lastRows int64
-		lastEnd := time.Duration(1 << 62)
-		for range 100 {
-			now = now.Add(time.Duration(rng.IntN(2000)) * time.Millisecond)
-			switch rng.IntN(10) {
-			case 0:
-				rows = rng.Int64N(rows + 1) // restarted at a checkpoint
-			case 1:
-				p.SetStage([]string{"scan", "merge", "ingest", "verify"}[rng.IntN(4)])
-			default:
-				rows += rng.Int64N(100000)
-			}
-			total = max(rows, rng.Int64N(5000000))
-			p.SetRows(now, rows, total)
-			require.GreaterOrEqual(t, p.Percent(), lastPercent)
-			require.GreaterOrEqual(t, p.Rows(), lastRows)
-			require.LessOrEqual(t, p.Percent(), 99.0)
-			lastPercent, lastRows = p.Percent(), p.Rows()
-			if remaining, ok := p.Remaining(now); ok {
-				require.LessOrEqual(t, remaining, lastEnd)
-				require.GreaterOrEqual(t, remaining, time.Duration(0))
-				lastEnd = remaining
-			}
-		}
-	}
-}
-
-func TestProgressEstimates(t *testing.T) {
-	var p Progress
-	now := time.Unix(1000, 0)
-	_, ok := p.Remaining(now)
-	require.False(t, ok)
-	p.SetStage("scan")
-	for i := range int64(41) {
-		p.SetRows(now.Add(time.Duration(i)*100*time.Millisecond), i*10000, 1000000)
-	}
-	now = now.Add(4 * time.Second)
-	require.InDelta(t, 100000, p.RowsPerSecond(), 1000)
-	require.InDelta(t, 32, p.Percent(), 0.5)
-	remaining, ok := p.Remaining(now)
-	require.True(t, ok)
-	require.InDelta(t, (6 + 2.5), remaining.Seconds(), 0.3)
-	require.Equal(t, "scan", p.Stage())
-	p.SetStage("verify")
-	require.InDelta(t, 92, p.Percent(), 0.01)
-}
-
 // Rows that are written without a dropped column show its zero to transactions
 // that still see the column.
 func TestOriginDefaultOfDroppedColumn(t *testing.T) {

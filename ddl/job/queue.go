@@ -38,20 +38,24 @@ func (j *Job) conflicts(k *Job) bool {
 func Runnable(queue []*Job) []*Job {
 	var out []*Job
 	for i, j := range queue {
-		if j.Request == RequestCancel && j.Step == StepStart {
-			out = append(out, j)
-			continue
-		}
-		free := true
-		for _, earlier := range queue[:i] {
-			if j.conflicts(earlier) {
-				free = false
-				break
-			}
-		}
-		if free {
+		if Ahead(queue, i) == nil {
 			out = append(out, j)
 		}
 	}
 	return out
+}
+
+// Ahead returns the job that the i-th of the queue waits for, the first of
+// several; nil if it may run now.
+func Ahead(queue []*Job, i int) *Job {
+	j := queue[i]
+	if j.Request == RequestCancel && j.Step == StepStart {
+		return nil
+	}
+	for _, earlier := range queue[:i] {
+		if j.conflicts(earlier) {
+			return earlier
+		}
+	}
+	return nil
 }

@@ -36,6 +36,8 @@ func (p *Parser) newAdmin(stmt *ast.AdminStmt) (command, error) {
 		c.columns, c.exec = textColumns("JOB_ID", "QUERY"), (*adminCommand).showQueriesInRange
 	case ast.AdminCancelDDLJobs, ast.AdminPauseDDLJobs, ast.AdminResumeDDLJobs:
 		c.columns, c.exec = textColumns("JOB_ID", "RESULT"), (*adminCommand).control
+	case ast.AdminAlterDDLJob:
+		c.exec = (*adminCommand).alterJob
 	case ast.AdminCheckTable, ast.AdminCheckIndex:
 		c.exec = (*adminCommand).check
 	case ast.AdminChecksumTable:
@@ -51,7 +53,7 @@ func (c *adminCommand) schema() gms.Schema { return c.columns }
 
 func (c *adminCommand) readOnly() bool {
 	switch c.stmt.Tp {
-	case ast.AdminCancelDDLJobs, ast.AdminPauseDDLJobs, ast.AdminResumeDDLJobs:
+	case ast.AdminCancelDDLJobs, ast.AdminPauseDDLJobs, ast.AdminResumeDDLJobs, ast.AdminAlterDDLJob:
 		return false
 	}
 	return true

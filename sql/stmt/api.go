@@ -22,6 +22,8 @@ type Session interface {
 	SetLocking(locking bool)
 	// Location is the session's time zone.
 	Location() *time.Location
+	// ReorgPriority is the session's tidb_ddl_reorg_priority.
+	ReorgPriority() string
 }
 
 // DDL executes data definition statements and controls their jobs. Its errors
@@ -38,6 +40,8 @@ type DDL interface {
 	Cancel(ctx context.Context, ids []int64) []error
 	Pause(ctx context.Context, ids []int64) []error
 	Resume(ctx context.Context, ids []int64) []error
+	// Alter changes settings of a job.
+	Alter(ctx context.Context, id int64, a Alteration) error
 	// Owner says who executes jobs.
 	Owner(ctx context.Context) (OwnerInfo, error)
 }
@@ -51,6 +55,8 @@ type Request struct {
 	Loc       *time.Location
 	SQLMode   mysql.SQLMode
 	Collation string
+	// Priority is a value of tidb_ddl_reorg_priority.
+	Priority string
 }
 
 // Levels of warnings.
@@ -90,6 +96,27 @@ type JobInfo struct {
 	Stage         string
 	WaitReason    string
 	Duplicates    []Duplicate
+	// Priority is a value of tidb_ddl_reorg_priority; empty if the job builds no
+	// index.
+	Priority string
+	// Building is what a job that builds indexes has; nil if it does not.
+	Building *Building
+}
+
+// Building is what a job that builds indexes has of what all share.
+type Building struct {
+	Workers, MaxWorkers         int
+	MemoryBytes, MaxMemoryBytes int64
+	TempBytes, MaxTempBytes     int64
+	BatchSize                   int
+	MaxWriteSpeed               int64 // bytes per second, 0 without a limit
+}
+
+// Alteration is what ADMIN ALTER DDL JOBS changes; nil leaves one as it is.
+type Alteration struct {
+	Threads       *int   // 1 to 256
+	BatchSize     *int   // 32 to 10240
+	MaxWriteSpeed *int64 // bytes per second, 0 without a limit
 }
 
 // Duplicate is rows with the same values in a unique index that a job was to

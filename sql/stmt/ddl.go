@@ -81,6 +81,7 @@ func (c *ddlCommand) run(ctx *gms.Context, env environment) ([]gms.Row, error) {
 			Loc:       env.session.Location(),
 			SQLMode:   c.mode,
 			Collation: ctx.Session.GetCollation().Name(),
+			Priority:  env.session.ReorgPriority(),
 		})
 		if err != nil {
 			return nil, err

@@ -25,6 +25,7 @@ import (
 	"github.com/sirupsen/logrus"
 	"github.com/stretchr/testify/require"
 
+	"fastddl/config"
 	"fastddl/sql/sqlerr"
 	"fastddl/sql/stmt"
 )
@@ -94,6 +95,28 @@ func (d *fakeDDL) Cancel(_ context.Context, ids []int64) []error { return d.cont
 func (d *fakeDDL) Pause(_ context.Context, ids []int64) []error  { return d.control("pause", ids) }
 func (d *fakeDDL) Resume(_ context.Context, ids []int64) []error { return d.control("resume", ids) }
 
+func (d *fakeDDL) Alter(_ context.Context, id int64, a stmt.Alteration) error {
+	d.logf("alter %d", id)
+	for _, v := range []struct {
+		name string
+		set  bool
+		get  func() int64
+	}{
+		{"threads", a.Threads != nil, func() int64 { return int64(*a.Threads) }},
+		{"batch size", a.BatchSize != nil, func() int64 { return int64(*a.BatchSize) }},
+		{"max write speed", a.MaxWriteSpeed != nil, func() int64 { return *a.MaxWriteSpeed }},
+	} {
+		if v.set {
+			d.logf(" %s=%d", v.name, v.get())
+		}
+	}
+	d.logf("\n")
+	if id > 100 {
+		return fmt.Errorf("ddl job %d is not running", id)
+	}
+	return nil
+}
+
 func (d *fakeDDL) Owner(context.Context) (stmt.OwnerInfo, error) {
 	return stmt.OwnerInfo{SchemaVersion: 42, OwnerID: "n1", OwnerAddress: "127.0.0.1:4000", SelfID: "n1"}, nil
 }
@@ -129,6 +152,8 @@ func (s *session) CommitImplicitly(*gms.Context) error {
 func (s *session) SetLocking(locking bool) { s.ddl.logf("locking=%t\n", locking) }
 
 func (s *session) Location() *time.Location { return time.UTC }
+
+func (s *session) ReorgPriority() string { return config.PriorityNormal }
 
 // schemas is a database "test" with the tables t, bad and check, which hold
 // nothing.

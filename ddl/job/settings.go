@@ -1,0 +1,32 @@
+package job
+
+import "fastddl/config"
+
+// Settings are what a job may have where running jobs divide something. What is
+// zero follows the system variables.
+type Settings struct {
+	// Priority is a value of tidb_ddl_reorg_priority; empty is the lowest.
+	Priority string `json:"priority,omitempty"`
+	// Threads is the number of workers at the most, 1 to 256.
+	Threads int `json:"threads,omitempty"`
+	// BatchSize is the number of rows of a backfill transaction, 32 to 10240.
+	BatchSize int `json:"batch_size,omitempty"`
+	// MaxWriteSpeed is a ceiling in bytes per second, beside that of the node; 0 is
+	// none.
+	MaxWriteSpeed int64 `json:"max_write_speed,omitempty"`
+}
+
+// Weight is the job's part among those that run: each priority counts four times
+// as much as the one below.
+func (s Settings) Weight() int64 {
+	switch s.Priority {
+	case config.PriorityHigh:
+		return 16
+	case config.PriorityNormal:
+		return 4
+	}
+	return 1
+}
+
+// Backfills says that the job builds indexes, which is what settings are about.
+func (j *Job) Backfills() bool { return j.shape().addsIndexes }
