@@ -119,7 +119,18 @@ func (d *DDL) building(s job.Settings, held ingest.Held) *Building {
 	if b.BatchSize == 0 {
 		b.BatchSize = int(d.opts.Globals.Int(config.ReorgBatchSize))
 	}
+	if held.Workers == 0 { // its build does not run now
+		b.WriteSpeed = lesserLimit(s.MaxWriteSpeed, d.opts.Globals.Int(config.ReorgMaxWriteSpeed))
+	}
 	return b
+}
+
+// lesserLimit is the lesser of two limits of which 0 is none.
+func lesserLimit(a, b int64) int64 {
+	if a == 0 || b == 0 {
+		return a + b
+	}
+	return min(a, b)
 }
 
 // addReclaims says of jobs that have ended whether their dropped data is still to

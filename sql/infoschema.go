@@ -138,11 +138,19 @@ func buildingRow(j *stmt.JobInfo) gms.Row {
 	}
 	if b := j.Building; b != nil {
 		copy(row[1:], gms.Row{
-			int64(b.Workers), int64(b.MaxWorkers), b.MemoryBytes, b.MaxMemoryBytes,
-			b.TempBytes, b.MaxTempBytes, b.MaxWriteSpeed, int64(b.BatchSize),
+			int64(b.Workers), int64(b.MaxWorkers), b.MemoryBytes, part(b.MaxMemoryBytes),
+			b.TempBytes, part(b.MaxTempBytes), b.MaxWriteSpeed, int64(b.BatchSize),
 		})
 	}
 	return row
+}
+
+// part is a job's part of something, NULL while it has none.
+func part(n int64) any {
+	if n == 0 {
+		return nil
+	}
+	return n
 }
 
 // mdlViewSchema has TiDB's columns, then ours.

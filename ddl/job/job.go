@@ -153,13 +153,16 @@ func (j *Job) Ended() bool { return j.Step == StepFinished }
 // RollingBack says that the job is being undone.
 func (j *Job) RollingBack() bool { return j.State == model.JobStateRollingback }
 
-// ShownState is the state to show: a request shows before it has its effect.
+// ShownState is the state to show: a request shows before it has its effect. A
+// job that has not begun has nothing to stop, so it is paused at once.
 func (j *Job) ShownState() model.JobState {
 	switch {
 	case j.State == model.JobStatePaused, j.Ended(), j.RollingBack():
 		return j.State
 	case j.Request == RequestCancel:
 		return model.JobStateCancelling
+	case j.Request == RequestPause && j.State == model.JobStateQueueing:
+		return model.JobStatePaused
 	case j.Request == RequestPause:
 		return model.JobStatePausing
 	}

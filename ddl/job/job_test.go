@@ -360,8 +360,6 @@ func TestErrors(t *testing.T) {
 	require.Equal(t, "HY000", (&Error{Code: 1105}).SQLState())
 }
 
-// Whatever a backfill reports, and however time goes, what is shown does not go
-// backwards.
 // Rows that are written without a dropped column show its zero to transactions
 // that still see the column.
 func TestOriginDefaultOfDroppedColumn(t *testing.T) {

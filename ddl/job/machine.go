@@ -168,6 +168,8 @@ func (j *Job) SetRequest(r Request) error {
 		return dbterror.ErrCancelFinishedDDLJob.FastGenByArgs(j.ID)
 	case r == RequestCancel && done:
 		return dbterror.ErrCannotCancelDDLJob.FastGenByArgs(j.ID)
+	case r == RequestPause && j.Request == RequestPause:
+		return dbterror.ErrPausedDDLJob.FastGenByArgs(j.ID)
 	case r == RequestPause && (done || j.RollingBack() || j.Request == RequestCancel):
 		return dbterror.ErrCannotPauseDDLJob.FastGenByArgs(j.ID, fmt.Sprintf("the state is %s", j.ShownState()))
 	case r == RequestNone && j.Request != RequestPause:

@@ -179,6 +179,42 @@ func TestSetGlobal(t *testing.T) {
 	}
 }
 
+// Each session has a priority of its own, which begins as the global one.
+func TestSessionVariable(t *testing.T) {
+	n := start(t)
+	n.db.SetMaxOpenConns(2)
+	ctx := context.Background()
+	one, err := n.db.Conn(ctx)
+	require.NoError(t, err)
+	defer one.Close()
+	other, err := n.db.Conn(ctx)
+	require.NoError(t, err)
+	defer other.Close()
+	shown := func(c *sql.Conn, query string) (value string) {
+		require.NoError(t, c.QueryRowContext(ctx, query).Scan(&value))
+		return value
+	}
+	for text, want := range map[string]string{
+		"= 'priority_high'": config.PriorityHigh, "= 'PRIORITY_NORMAL'": config.PriorityNormal, "= 0": config.PriorityLow,
+		"= DEFAULT": config.PriorityLow,
+	} {
+		_, err = one.ExecContext(ctx, "set tidb_ddl_reorg_priority "+text)
+		require.NoError(t, err, text)
+		require.Equal(t, want, shown(one, "select @@tidb_ddl_reorg_priority"), text)
+		require.Equal(t, config.PriorityLow, shown(one, "select @@global.tidb_ddl_reorg_priority"))
+		require.Equal(t, config.PriorityLow, shown(other, "select @@session.tidb_ddl_reorg_priority"))
+	}
+	_, err = one.ExecContext(ctx, "set session tidb_ddl_reorg_priority = 'urgent'")
+	require.ErrorContains(t, err, "Error 1231 (42000): Variable 'tidb_ddl_reorg_priority' can't be set to the value of 'urgent'")
+
+	_, err = one.ExecContext(ctx, "set global tidb_ddl_reorg_priority = 'PRIORITY_HIGH'")
+	require.NoError(t, err)
+	require.Equal(t, config.PriorityLow, shown(one, "select @@tidb_ddl_reorg_priority"))
+	require.NoError(t, other.Close())
+	n.db.SetMaxIdleConns(0)
+	require.Equal(t, config.PriorityHigh, n.query(t, "select @@tidb_ddl_reorg_priority"), "of a new session")
+}
+
 func TestSetGlobalErrors(t *testing.T) {
 	n := start(t)
 	check := func(t *testing.T, query string, number uint16, text string) {

@@ -35,7 +35,7 @@ func (v *variable) GetType() gms.Type {
 
 func (v *variable) GetSessionScope() gms.SystemVariableScope {
 	if v.def.InSession() {
-		return gms.GetMysqlScope(gms.SystemVariableScope_Both)
+		return gms.GetMysqlScope(gms.SystemVariableScope_Session)
 	}
 	return scope{v}
 }

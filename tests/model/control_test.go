@@ -48,7 +48,7 @@ func (n *node) interfere(ctx context.Context) error {
 	switch x := n.dice.intn(100); {
 	case x < 20:
 		return n.pauseAndResume(ctx)
-	case x < 24:
+	case x < 22:
 		return n.request(ctx, (*ddl.DDL).Cancel)
 	case x < 50:
 		n.changeVariable()
@@ -119,7 +119,7 @@ func (n *node) request(ctx context.Context, r request) error {
 // ended, or cannot be undone any more, or is on its way back.
 var refusals = []int{
 	errno.ErrCancelFinishedDDLJob, errno.ErrCannotCancelDDLJob, errno.ErrDDLJobNotFound,
-	errno.ErrCannotPauseDDLJob, errno.ErrCannotResumeDDLJob, errno.ErrNotOwner,
+	errno.ErrCannotPauseDDLJob, errno.ErrPausedDDLJob, errno.ErrCannotResumeDDLJob, errno.ErrNotOwner,
 }
 
 func (n *node) requestOf(ctx context.Context, r request, id int64) error {
