@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand"
+	"sync"
 	"testing"
 	"time"
 
@@ -152,12 +153,14 @@ func TestTermEndsDuringAWrite(t *testing.T) {
 func TestNextOwnerKeepsItsHold(t *testing.T) {
 	e := newEnv(t)
 	e.fill(5)
-	stalled, goOn := make(chan struct{}), make(chan struct{})
+	stalled, release := make(chan struct{}), make(chan struct{})
+	goOn := sync.OnceFunc(func() { close(release) })
+	defer goOn()
 	e.restart(func(o *Options) {
 		o.Hook = func(_ context.Context, p HookPoint) error {
 			if p.String() == "before take-snapshot snapshot" {
 				close(stalled)
-				<-goOn
+				<-release
 			}
 			return nil
 		}
@@ -166,14 +169,17 @@ func TestNextOwnerKeepsItsHold(t *testing.T) {
 	<-stalled
 	building, end := make(chan BackfillTask), make(chan struct{})
 	e.start(func(o *Options) {
-		o.Backfiller.(*fakeBackfiller).set(func(_ context.Context, task BackfillTask) error {
+		o.Backfiller.(*fakeBackfiller).set(func(ctx context.Context, task BackfillTask) error {
 			building <- task
-			<-end
-			return nil
+			select {
+			case <-end:
+			case <-ctx.Done():
+			}
+			return ctx.Err()
 		})
 	})
 	task := <-building
-	close(goOn)
+	goOn()
 	require.True(t, ErrNotOwner.Equal(<-first))
 	holds, err := e.store.GCHolds(t.Context())
 	require.NoError(t, err)
@@ -191,10 +197,12 @@ func TestImportsAfterTheRollbackAreDeleted(t *testing.T) {
 	store := &piecesStore{Store: e.store}
 	e.store = store
 	e.restart(nil)
-	building, goOn := make(chan struct{}), make(chan struct{})
+	building, release := make(chan struct{}), make(chan struct{})
+	goOn := sync.OnceFunc(func() { close(release) })
+	defer goOn()
 	e.fake.set(func(context.Context, BackfillTask) error {
 		close(building)
-		<-goOn
+		<-release
 		return nil
 	})
 	first := e.async(t.Context(), "alter table t add index k (k)")
@@ -207,7 +215,7 @@ func TestImportsAfterTheRollbackAreDeleted(t *testing.T) {
 	waitFor(t, "the second owner to undo the job", func() bool { return len(e.ddl.tasks()) == 0 })
 	info := e.table("t").Info
 	require.Empty(t, info.Indices)
-	close(goOn)
+	goOn()
 	require.True(t, ErrNotOwner.Equal(<-first))
 	entries := table.IndexRange(info.ID, info.MaxIndexID)
 	require.Equal(t, 5, e.entries(entries), "the old owner has imported")
