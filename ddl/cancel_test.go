@@ -27,7 +27,7 @@ func hookPoints(t *testing.T, prepare []string, statement string) []string {
 }
 
 // definition prints what of a table a job that was undone must leave as it was.
-func definition(t *testing.T, info *model.TableInfo) string {
+func definition(t testing.TB, info *model.TableInfo) string {
 	t.Helper()
 	clone := info.Clone()
 	// IDs are not used again.

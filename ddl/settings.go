@@ -61,10 +61,14 @@ func (t *task) alter(ctx context.Context, a Alteration) error {
 	case !j.Backfills():
 		return notAlterable(j)
 	}
-	return t.write(ctx, t.machine.Job().Step, func(_ context.Context, _ *catalog.Mutation, after *job.Job) error {
+	err := t.write(ctx, t.machine.Job().Step, func(_ context.Context, _ *catalog.Mutation, after *job.Job) error {
 		a.applyTo(&after.Settings)
 		return nil
 	})
+	if t.unsettled != nil {
+		t.wake()
+	}
+	return err
 }
 
 // liveSettings are a job's settings as its build takes them.

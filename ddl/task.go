@@ -151,7 +151,7 @@ func (t *task) step(ctx context.Context) error {
 	case err == nil:
 		point.When = "after"
 		return t.d.opts.Hook(ctx, point)
-	case moved, errors.Is(context.Cause(actCtx), errRequested):
+	case moved, errors.Is(err, errRequested), errors.Is(context.Cause(actCtx), errRequested):
 		// The record, or what is asked of the job, is not what it was.
 		return nil
 	}

@@ -2,6 +2,7 @@ package ddl
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 
@@ -234,4 +235,47 @@ func TestCompleteUniqueIndexRefusesDuplicates(t *testing.T) {
 	// Dropping goes through write-only again, where nothing is left either.
 	e.must("drop index u on t")
 	require.Zero(t, e.entries(table.MarkerRange(e.table("t").Info.ID, 1)))
+}
+
+// A job that finds S collected before it has looked at the markers takes another
+// S: the index is complete already, and is built once more.
+func TestExpiredHoldBeforeMarkersAreLookedAt(t *testing.T) {
+	e := newEnv(t)
+	e.fill(10)
+	errCrash := errors.New("crash")
+	for _, test := range []struct{ index, state string }{
+		{"u (id, k)", "synced"},
+		{"c (c)", "rollback done"}, // a transaction brings in a duplicate after S
+	} {
+		var lost uint64
+		backfiller := func(o *Options) {
+			o.Backfiller = NewBackfiller(backfill.Options{Store: e.store, Globals: e.globals, Bus: e.bus})
+		}
+		e.restart(func(o *Options) {
+			backfiller(o)
+			o.Hook = func(_ context.Context, p HookPoint) error {
+				switch p.String() {
+				case "before backfill backfilled":
+					if test.state != "synced" {
+						e.insert("t", []any{int64(100), int64(1), "row 3"})
+					}
+				case "before check-unique unique":
+					lost = e.ddl.find(p.JobID).snapshot().SnapshotTS
+					return errCrash
+				}
+				return nil
+			}
+		})
+		require.ErrorIs(t, e.exec("alter table t add unique index "+test.index), errCrash)
+		store := e.store
+		e.store = &expiredStore{store, lost}
+		e.restart(backfiller)
+		waitFor(t, "the job ends", func() bool { return e.jobs()[0].State == test.state })
+		ended, err := loadHistory(t.Context(), e.cat, 1)
+		require.NoError(t, err)
+		require.Greater(t, ended[0].SnapshotTS, lost)
+		e.store = store
+	}
+	require.Contains(t, e.jobs()[0].Error, "Duplicate entry 'row 3' for key 't.c'")
+	require.Equal(t, 10, e.entries(table.IndexRange(e.table("t").Info.ID, e.index("t", "u").ID))-1, "with the row of the duplicate")
 }
