@@ -51,6 +51,10 @@ test: build lint ## everything a change must pass
 test-long: build ## tests/model and tests/crash for half an hour each, sysbench at full size
 	FASTDDL_LONG=1 FASTDDL_MODEL_TIME=30m FASTDDL_CRASH_TIME=30m $(GOTEST) -count=1 -timeout 6h ./...
 
+.PHONY: mutations
+mutations: ## breaks the code in ways that a test has to notice, one by one
+	FASTDDL_LONG=1 $(GOTEST) -count=1 -timeout 2h ./tests/mutation
+
 .PHONY: race
 race: ## the whole suite under the race detector
 	$(GOTEST) -race -timeout 60m ./...

@@ -35,7 +35,7 @@ var layers = map[string]int{
 	"sql/sqltype": 5, "sql/sqlerr": 5, "sql/genexpr": 6, "sql/sysvar": 6, "sql/stmt": 7, "sql": 8,
 	"server": 9,
 	"demo":   10, "bench": 10,
-	"cmd/fastddl": 11, "tests/model": 11, "tests/blackbox": 11, "tests/crash": 11,
+	"cmd/fastddl": 11, "tests/model": 11, "tests/blackbox": 11, "tests/crash": 11, "tests/mutation": 11,
 }
 
 // bannedImports are import paths, with everything below them, that no file may

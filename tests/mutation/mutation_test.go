@@ -1,0 +1,197 @@
+package mutation
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	root     = "../.."
+	document = "docs/correctness.md"
+	// testTimeout bounds the run of a test that a mutation may have made hang.
+	testTimeout = 2 * time.Minute
+)
+
+// mutation is a change of the code that breaks an invariant.
+type mutation struct {
+	// invariant is what breaks, as the document names it.
+	invariant string
+	// breaks says what the code does wrong with the change.
+	breaks string
+	// file is the path from the root. old occurs in it once, and becomes new.
+	file, old, new string
+	// caught is the test that fails, as folder.Test or folder.Test/subtest.
+	caught string
+	// shows is a regular expression that the output of the failing test matches:
+	// it fails for the right reason.
+	shows string
+}
+
+// mutations are all changes, in the order of the document.
+func mutations() []mutation {
+	return slices.Concat(twoVersions, snapshots, past, garbage, visibility, uniqueness, primaryKeys, ends, locks, owners)
+}
+
+// target splits caught into the test's folder, the path of its names, and its
+// function.
+func (m mutation) target() (folder, names, function string) {
+	at := strings.Index(m.caught, ".Test")
+	folder, names = m.caught[:at], m.caught[at+1:]
+	function, _, _ = strings.Cut(names, "/")
+	return folder, names, function
+}
+
+// source returns the file with the change.
+func (m mutation) source() (string, error) {
+	text, err := os.ReadFile(filepath.Join(root, m.file))
+	if err != nil {
+		return "", err
+	}
+	if n := strings.Count(string(text), m.old); n != 1 {
+		return "", fmt.Errorf("%s has the text to be changed %d times, not once:\n%s", m.file, n, m.old)
+	}
+	return strings.Replace(string(text), m.old, m.new, 1), nil
+}
+
+// row is the mutation's line in the document.
+func (m mutation) row() string {
+	folder, names, _ := m.target()
+	return fmt.Sprintf("| %s | %s | `%s.%s` |", m.invariant, m.breaks, path.Base(folder), names)
+}
+
+// TestMutationsFitTheCode keeps the list true to the code.
+func TestMutationsFitTheCode(t *testing.T) {
+	count := make(map[string]int)
+	for _, m := range mutations() {
+		count[m.invariant]++
+		source, err := m.source()
+		require.NoError(t, err, m.breaks)
+		_, err = parser.ParseFile(token.NewFileSet(), m.file, source, 0)
+		require.NoError(t, err, m.breaks)
+		_, err = regexp.Compile(m.shows)
+		require.NoError(t, err, m.breaks)
+		folder, _, function := m.target()
+		require.True(t, hasTest(t, folder, function), "%s has no %s", folder, function)
+	}
+	for i := 1; i <= 7; i++ {
+		require.GreaterOrEqual(t, count[fmt.Sprintf("I%d", i)], 2, "I%d", i)
+	}
+}
+
+func hasTest(t *testing.T, folder, function string) bool {
+	files, err := filepath.Glob(filepath.Join(root, folder, "*_test.go"))
+	require.NoError(t, err)
+	for _, file := range files {
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+		require.NoError(t, err)
+		for _, decl := range parsed.Decls {
+			if fn, ok := decl.(*ast.FuncDecl); ok && fn.Recv == nil && fn.Name.Name == function {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// tableHead begins the list of mutations in the document.
+const tableHead = "| invariant | mutation | caught by |\n|---|---|---|\n"
+
+func TestDocumentListsTheMutations(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, document))
+	require.NoError(t, err)
+	_, listed, found := strings.Cut(string(text), tableHead)
+	require.True(t, found, "%s has no list of mutations", document)
+	listed, _, _ = strings.Cut(listed, "\n\n")
+	var want []string
+	for _, m := range mutations() {
+		want = append(want, m.row())
+	}
+	require.Equal(t, strings.Join(want, "\n"), strings.TrimSpace(listed), "the list in %s is not this package's", document)
+}
+
+// TestMutationsAreCaught makes each change and runs the test that is to notice.
+func TestMutationsAreCaught(t *testing.T) {
+	if os.Getenv("FASTDDL_LONG") == "" {
+		t.Skip("builds and tests the code once per mutation: runs with FASTDDL_LONG=1")
+	}
+	for _, m := range mutations() {
+		t.Run(m.invariant+" "+m.breaks, func(t *testing.T) {
+			out, err := m.run(t, m.overlay(t))
+			var exit *exec.ExitError
+			require.ErrorAs(t, err, &exit, "nothing failed:\n%s", out)
+			_, names, _ := m.target()
+			require.Contains(t, out, "--- FAIL: "+strings.ReplaceAll(names, " ", "_"), "it did not fail in the test:\n%s", out)
+			require.Regexp(t, m.shows, out, "it failed for another reason")
+			t.Logf("%s", out)
+		})
+	}
+}
+
+// TestGuardsPassWithoutMutations runs the same tests over the code as it is.
+func TestGuardsPassWithoutMutations(t *testing.T) {
+	if os.Getenv("FASTDDL_LONG") == "" {
+		t.Skip("repeats tests of other packages: runs with FASTDDL_LONG=1")
+	}
+	done := make(map[string]bool)
+	for _, m := range mutations() {
+		if done[m.caught] {
+			continue
+		}
+		done[m.caught] = true
+		t.Run(m.caught, func(t *testing.T) {
+			out, err := m.run(t)
+			require.NoError(t, err, "%s", out)
+			require.NotContains(t, out, "no tests to run")
+		})
+	}
+}
+
+// overlay writes the changed file, and returns the flag that puts it in the
+// place of the one in the tree.
+func (m mutation) overlay(t *testing.T) string {
+	source, err := m.source()
+	require.NoError(t, err)
+	original, err := filepath.Abs(filepath.Join(root, m.file))
+	require.NoError(t, err)
+	dir := t.TempDir()
+	changed := filepath.Join(dir, "changed.go")
+	require.NoError(t, os.WriteFile(changed, []byte(source), 0o600))
+	data, err := json.Marshal(map[string]map[string]string{"Replace": {original: changed}})
+	require.NoError(t, err)
+	file := filepath.Join(dir, "overlay.json")
+	require.NoError(t, os.WriteFile(file, data, 0o600))
+	return "-overlay=" + file
+}
+
+// run runs the test that catches the mutation.
+func (m mutation) run(t *testing.T, flags ...string) (out string, err error) {
+	ctx, cancel := context.WithTimeout(t.Context(), 5*testTimeout)
+	defer cancel()
+	folder, names, _ := m.target()
+	var pattern []string
+	for _, name := range strings.Split(names, "/") {
+		pattern = append(pattern, "^"+regexp.QuoteMeta(strings.ReplaceAll(name, " ", "_"))+"$")
+	}
+	args := append([]string{"test", "-tags=gms_pure_go", "-count=1", "-timeout=" + testTimeout.String()}, flags...)
+	cmd := exec.CommandContext(ctx, "go", append(args, "-run="+strings.Join(pattern, "/"), "./"+folder)...)
+	cmd.Dir = root
+	// The tests' short forms are meant.
+	cmd.Env = append(os.Environ(), "FASTDDL_LONG=")
+	output, err := cmd.CombinedOutput()
+	return string(output), err
+}
