@@ -4,6 +4,7 @@ import (
 	"context"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 
 	"fastddl/config"
 	"fastddl/event"
+	"fastddl/ingest"
 )
 
 func TestWorkersFollowTheVariable(t *testing.T) {
@@ -46,6 +48,86 @@ func TestWorkersFollowTheVariable(t *testing.T) {
 			require.EqualValues(t, 20_000, res.Rows)
 			require.EqualValues(t, 20_000, res.Entries)
 			f.requireLoaded(20_000, f.ts(), idx)
+		})
+	}
+}
+
+// gauge counts workers that are at work at one time.
+type gauge struct {
+	now, peak atomic.Int64
+	over      atomic.Bool
+}
+
+// hold is at work for a while, unless all is over.
+func (g *gauge) hold(d time.Duration) {
+	if g.over.Load() {
+		return
+	}
+	for n, peak := g.now.Add(1), g.peak.Load(); n > peak && !g.peak.CompareAndSwap(peak, n); peak = g.peak.Load() {
+	}
+	time.Sleep(d)
+	g.now.Add(-1)
+}
+
+// peakOf is the most workers during a time.
+func (g *gauge) peakOf(d time.Duration) int64 {
+	g.peak.Store(0)
+	time.Sleep(d)
+	return g.peak.Load()
+}
+
+// The worker count of one job is lowered and raised in the middle of what it
+// does: workers that are in a range of the table, which may take long, leave it,
+// and others take the range over.
+func TestWorkerCountIsLoweredMidJob(t *testing.T) {
+	const rows, step = 20_000, 4 * time.Millisecond
+	table, kinds := plainTable()
+	f := newFixture(t, table, kinds)
+	f.load(rows)
+	idx := indexOn(9, false, 1)
+	scan := func(s *faultyStore, g *gauge) { s.onScan = func(int64) error { g.hold(step); return nil } }
+	for _, tc := range []struct {
+		name string
+		run  func(context.Context, Options, Spec) (Result, error)
+		slow func(*faultyStore, *gauge)
+	}{
+		{"scan", Run, scan},
+		{"transactions", RunTransactional, scan},
+		{"verify", Run, func(s *faultyStore, g *gauge) {
+			s.onRead = func(n int64) error {
+				if n%16 == 0 {
+					g.hold(step)
+				}
+				return nil
+			}
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			defer f.dropIndex(idx)
+			opts, work, settings := f.options(), new(gauge), new(ingest.LiveSettings)
+			store := &faultyStore{Store: f.store}
+			tc.slow(store, work)
+			opts.Store, opts.MaxWorkers, opts.BatchRows, opts.Settings = store, 4, 32, settings
+			settings.Set(ingest.Settings{Workers: 4})
+			var res Result
+			var err error
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				res, err = tc.run(f.ctx, opts, f.spec(idx))
+			}()
+			require.Eventually(t, func() bool { return work.now.Load() == 4 }, 10*time.Second, time.Millisecond)
+			settings.Set(ingest.Settings{Workers: 1})
+			require.Eventually(t, func() bool { return work.peakOf(10*step) == 1 }, time.Second, time.Millisecond, "lowered at once")
+			require.EqualValues(t, 1, work.peakOf(20*step), "and kept")
+			settings.Set(ingest.Settings{Workers: 3})
+			require.Eventually(t, func() bool { return work.now.Load() == 3 }, time.Second, time.Millisecond)
+			work.over.Store(true)
+			<-ended
+			require.NoError(t, err)
+			require.EqualValues(t, rows, res.Rows)
+			require.EqualValues(t, rows, res.Entries)
+			f.requireLoaded(rows, f.ts(), idx)
 		})
 	}
 }
