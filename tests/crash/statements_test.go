@@ -314,13 +314,24 @@ func sameN(s state, r row) []row {
 	return out
 }
 
+// aloof returns the row with a value of n that no row has which is seldom changed
+// and that the transaction, with the rows cur, does not know of.
+func (w *worker) aloof(cur state, r row) row {
+	for id, far := range w.rows {
+		if _, known := cur[id]; !known && id >= w.low+hotIDs && far.values[colN] == r.values[colN] {
+			return r.with(colN, null)
+		}
+	}
+	return r
+}
+
 // replaceInto deletes the row with the id, and rows with the same values in
 // unique indexes that there may be.
 func (w *worker) replaceInto(cur state) statement {
 	if len(cur) >= hotIDs && !w.t.uniqueID {
 		return w.remove(cur)
 	}
-	r := w.t.newRow(w.rng, w.freeID(cur), w.ownN())
+	r := w.aloof(cur, w.t.newRow(w.rng, w.freeID(cur), w.ownN()))
 	return statement{
 		sql:    w.insertSQL("REPLACE INTO", []row{r}),
 		writes: []row{r},
@@ -344,7 +355,7 @@ func (w *worker) upsert(cur state) statement {
 	if len(cur) >= hotIDs && !w.t.uniqueID {
 		return w.remove(cur)
 	}
-	r := w.t.newRow(w.rng, w.freeID(cur), w.ownN())
+	r := w.aloof(cur, w.t.newRow(w.rng, w.freeID(cur), w.ownN()))
 	k := w.t.columns[colK].value(w.rng)
 	writes := []row{r}
 	for _, other := range append(sameN(cur, r), cur[r.id]) {

@@ -125,6 +125,41 @@ func (t *transaction) swap(ctx context.Context) error {
 	return nil
 }
 
+// overlap gives two rows the same value of n and takes it from them again, in any
+// order, until at most one has it. A unique index that is being built does not
+// see that they both have it for a while.
+func (t *transaction) overlap(ctx context.Context) error {
+	var handles [2]tkv.Handle
+	var rows [2][]types.Datum
+	for i := range rows {
+		h, row, err := t.find(ctx, t.randomID())
+		if err != nil || row == nil {
+			return err
+		}
+		handles[i], rows[i] = h, slices.Clone(row)
+	}
+	n := model.FindColumnInfo(t.tbl.Columns(), "n").Offset
+	value := rows[0][n]
+	if value.IsNull() || handles[0].Equal(handles[1]) {
+		return nil
+	}
+	has := [2]bool{true, rows[1][n].GetInt64() == value.GetInt64() && !rows[1][n].IsNull()}
+	for steps := 1 + t.rng.Intn(5); steps > 0 || has[0] && has[1]; steps-- {
+		i := t.rng.Intn(2)
+		changed := slices.Clone(rows[i])
+		if has[i] = !has[i]; has[i] {
+			changed[n] = value
+		} else {
+			changed[n].SetNull()
+		}
+		if err := t.update(ctx, handles[i], rows[i], changed); err != nil {
+			return err
+		}
+		rows[i] = changed
+	}
+	return nil
+}
+
 // replaceInto is REPLACE: it deletes every row that is in the way.
 func (t *transaction) replaceInto(ctx context.Context) error {
 	row, err := t.randomRow(t.randomID())

@@ -74,8 +74,8 @@ func randomInt(rng *rand.Rand, column string) int64 {
 	switch {
 	case column != "n":
 		return int64(rng.Intn(20))
-	case oneIn(rng, 10):
-		return int64(rng.Intn(200))
+	case oneIn(rng, 20):
+		return int64(rng.Intn(1000))
 	}
 	return rng.Int63()
 }

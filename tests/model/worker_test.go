@@ -186,7 +186,7 @@ func (t *transaction) statement(ctx context.Context) error {
 		return err
 	}
 	run := pick(t.rng, t.insertOrDelete, t.insertOrDelete, t.updateOne, t.updateOne, t.updateOne, t.moveOne,
-		t.swap, t.replaceInto, t.upsert, t.insertIgnore, t.updateMany)
+		t.swap, t.overlap, t.replaceInto, t.upsert, t.insertIgnore, t.updateMany)
 	undo, rows := t.txn.Checkpoint(), copyMap(t.rows)
 	err := run(ctx)
 	var dup *table.DuplicateError
