@@ -28,6 +28,12 @@ func (b *execBuilder) Build(ctx *gms.Context, node gms.Node, row gms.Row) (gms.R
 			return nil, err
 		}
 		return b.base.Build(ctx, exact, row)
+	case *plan.InsertInto:
+		filled, err := withUpsertDefaults(n)
+		if err != nil || filled == nil {
+			return nil, err
+		}
+		return b.base.Build(ctx, filled, row)
 	case *plan.ShowCreateTable:
 		return showCreateTable(ctx, n)
 	case *plan.DescribeQuery:

@@ -54,8 +54,10 @@ func (d *tableDef) addHiddenColumns() error {
 			if !info.Hidden || info.State != model.StatePublic {
 				continue
 			}
-			name := fmt.Sprintf("%s%s!%d!0", gms.HiddenSystemColumnPrefix, idx.Name.L, i)
-			if err := d.addHiddenColumn(compiler, name, info); err != nil {
+			// With the prefix of hidden columns in front go-mysql-server would refuse
+			// the upserts that it computes the column in.
+			name := fmt.Sprintf("%s!%d%s%d", idx.Name.L, i, gms.HiddenSystemColumnPrefix, d.info.ID)
+			if err := d.addIndexed(compiler, name, info); err != nil {
 				return err
 			}
 		}
@@ -63,33 +65,27 @@ func (d *tableDef) addHiddenColumns() error {
 	return nil
 }
 
-func (d *tableDef) addHiddenColumn(compiler *genexpr.Compiler, name string, info *model.ColumnInfo) error {
-	h := &hiddenColumn{info: info}
-	var err error
-	if h.codec, err = sqltype.NewCodec(info); err != nil {
+func (d *tableDef) addIndexed(compiler *genexpr.Compiler, name string, info *model.ColumnInfo) error {
+	codec, err := sqltype.NewCodec(info)
+	if err != nil {
 		return err
 	}
-	col := &gms.Column{
-		Name: name, Source: d.info.Name.O, DatabaseSource: d.db,
-		Type: h.codec.Type(), Nullable: true, HiddenSystem: true,
-	}
-	err = compiler.Resolve(d.info, info, func(ctx *gms.Context, expr gms.Expression, sessionCollated bool) error {
-		if sessionCollated && gmstypes.IsText(h.codec.Type()) {
+	h := &hiddenColumn{info: info, codec: codec}
+	d.hidden = append(d.hidden, h)
+	col := d.addHidden(name, codec.Type())
+	return compiler.Resolve(d.info, info, func(ctx *gms.Context, expr gms.Expression, sessionCollated bool) error {
+		if sessionCollated && gmstypes.IsText(codec.Type()) {
 			if h.collation, err = sqltype.Collation(info.GetCollate()); err != nil {
 				return err
 			}
 		}
-		expr, err = newIndexExpr(ctx, expr)
-		col.Generated = &gms.ColumnDefaultValue{Expr: expr, OutType: col.Type, ReturnNil: true, Parenthesized: true}
-		return err
+		x, err := newIndexExpr(ctx, expr)
+		if err != nil {
+			return err
+		}
+		col.Generated = &gms.ColumnDefaultValue{Expr: x, OutType: col.Type, ReturnNil: true, Parenthesized: true}
+		return nil
 	})
-	if err != nil {
-		return err
-	}
-	d.hidden = append(d.hidden, h)
-	d.schema = append(d.schema, col)
-	d.ordinals[name] = len(d.schema) - 1
-	return nil
 }
 
 // keyPart returns the position in the schema of a column of an index, and its

@@ -63,7 +63,7 @@ func (r *columnRows) Next(ctx *gms.Context) (gms.Row, error) {
 		if err != nil {
 			return nil, err
 		}
-		if name, ok := row[r.column].(string); ok && gms.IsHiddenSystemColumn(name) {
+		if name, ok := row[r.column].(string); ok && strings.Contains(name, gms.HiddenSystemColumnPrefix) {
 			continue
 		}
 		return r.completed(ctx, row), nil

@@ -16,11 +16,6 @@ import (
 	"fastddl/table"
 )
 
-// rowIDColumn is the hidden column that carries the row ID of a table without a
-// clustered primary key through go-mysql-server, from a scan to the editor that
-// changes the row.
-const rowIDColumn = gms.HiddenSystemColumnPrefix + "rowid"
-
 // tableDef is what go-mysql-server needs to know of one version of a table. It
 // is immutable and computed once per version.
 type tableDef struct {
@@ -29,9 +24,10 @@ type tableDef struct {
 	info    *model.TableInfo
 	db      string
 
-	// codecs and schema are in the order of the table's visible columns; schema
-	// has the row ID column behind them where there is one, and then the hidden
-	// columns of expression indexes.
+	// codecs and schema are in the order of the table's visible columns. Behind
+	// them schema has, where there is one, a column that carries the row ID from a
+	// scan to the editor that changes the row; and then the hidden columns of
+	// expression indexes.
 	codecs    []*sqltype.Codec
 	schema    gms.Schema
 	hidden    []*hiddenColumn
@@ -116,17 +112,26 @@ func (d *tableDef) addColumns() error {
 		d.ordinals[info.Name.L] = i
 	}
 	if d.hasRowID = d.table.HasHiddenRowID(); d.hasRowID {
-		d.ordinals[rowIDColumn] = len(d.schema)
-		d.schema = append(d.schema, &gms.Column{
-			Name:           rowIDColumn,
-			Source:         d.info.Name.O,
-			DatabaseSource: d.db,
-			Type:           gmstypes.Int64,
-			Nullable:       true,
-			HiddenSystem:   true,
-		})
+		d.addHidden(fmt.Sprintf("%srowid!%d", gms.HiddenSystemColumnPrefix, d.info.ID), gmstypes.Int64)
 	}
 	return d.addHiddenColumns()
+}
+
+// addHidden adds a column that only go-mysql-server gets to see. Its name has the
+// table's ID, which keeps it out of NATURAL JOINs, and the prefix of hidden
+// columns, which keeps it out of the stars of SELECTs.
+func (d *tableDef) addHidden(name string, typ gms.Type) *gms.Column {
+	col := &gms.Column{
+		Name:           name,
+		Source:         d.info.Name.O,
+		DatabaseSource: d.db,
+		Type:           typ,
+		Nullable:       true,
+		HiddenSystem:   true,
+	}
+	d.ordinals[col.Name] = len(d.schema)
+	d.schema = append(d.schema, col)
+	return col
 }
 
 func (d *tableDef) addPrimaryKey() {

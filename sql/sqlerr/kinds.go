@@ -348,7 +348,7 @@ func (s Statement) render(p *pattern, args []string, text string) string {
 var placeholder = regexp.MustCompile(`\$(?:[1-9]|db\b|clause\b|cmd\b|type\b)`)
 
 // clauseName tells the name of a clause from that of a table.
-var clauseName = regexp.MustCompile(`^(?:field list|group statement|[a-z]+ clause)$`)
+var clauseName = regexp.MustCompile(`^(?:field list|group statement|generated column function|[a-z]+ clause)$`)
 
 // duplicateEntry words error 1062. Our tables put "'value' for key 't.name'"
 // into the error; go-mysql-server's own (its system tables) put the row.
