@@ -601,3 +601,22 @@ func TestRereadIsFenced(t *testing.T) {
 	_, err = first.reread(t.Context(), id)
 	e.requireCode(err, errno.ErrNotOwner, "")
 }
+
+// I1: a schema that was published late, because its write seemed to have failed,
+// is waited for like any other.
+func TestWritersAreAwaitedAfterAnUncertainWrite(t *testing.T) {
+	u := newUncertainEnv(t)
+	u.fill(3)
+	commit, _ := u.write("t", func(kv.Txn, *table.Table) {})
+	u.hook = func(p HookPoint) {
+		if p.String() == "before change-schema delete-only" {
+			u.faulty.arm(1, fault{made: true})
+		}
+	}
+	done := u.async(t.Context(), "alter table t add index k (k)")
+	waitFor(t, "the job waits for the transaction", func() bool { return len(u.locks.Blockers()) == 1 })
+	require.True(t, u.faulty.hit())
+	require.Equal(t, "delete only", u.jobs()[0].SchemaState)
+	require.NoError(t, commit())
+	require.NoError(t, <-done)
+}

@@ -268,3 +268,22 @@ var owners = []mutation{
 		shows:  `Should be zero, but was 5`,
 	},
 }
+
+var uncertain = []mutation{
+	{
+		invariant: "uncertain writes", breaks: "the owner goes on from the record it knew when a write failed that was made",
+		file:   "ddl/settle.go",
+		old:    "case stored.Revision != known.Revision:",
+		new:    "case stored.Revision < known.Revision:",
+		caught: "ddl.TestUncertainWrites",
+		shows:  `--- FAIL: TestUncertainWrites/alter_table.*/made `,
+	},
+	{
+		invariant: "uncertain writes", breaks: "the schema of a write that failed and was made is not published",
+		file:   "ddl/settle.go",
+		old:    "if err := t.d.cat.Reload(ctx); err != nil {",
+		new:    "if err := ctx.Err(); err != nil {",
+		caught: "ddl.TestWritersAreAwaitedAfterAnUncertainWrite",
+		shows:  `expected: "delete only"\s+actual  : "write only"`,
+	},
+}
