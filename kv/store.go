@@ -213,6 +213,10 @@ type LoadSignals struct {
 	CommitP99 time.Duration
 	// CommitsPerSecond is the commit rate over the last seconds.
 	CommitsPerSecond float64
+	// Commits is the number of commits since the store was opened, CommitTime what
+	// they have taken together.
+	Commits    int64
+	CommitTime time.Duration
 	// WriteStalled says that writers are being held back now.
 	WriteStalled bool
 }

@@ -22,6 +22,8 @@ type loadMeter struct {
 
 	mu    sync.Mutex
 	slots [loadSlots]loadSlot
+	count int64
+	took  time.Duration
 
 	// The engine's own figures cost a walk over its levels, and are kept for a
 	// moment.
@@ -47,6 +49,8 @@ func (m *loadMeter) observe(latency time.Duration) {
 		*slot = loadSlot{second: second}
 	}
 	slot.count++
+	m.count++
+	m.took += latency
 	slot.buckets[bucketOf(latency)]++
 }
 
@@ -100,6 +104,13 @@ func (m *loadMeter) commits() (p99 time.Duration, perSecond float64) {
 	return 0, float64(total) / elapsed
 }
 
+// total returns the number of commits so far and what they have taken together.
+func (m *loadMeter) total() (count int64, took time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.count, m.took
+}
+
 // LoadSignals implements kv.Store.
 func (s *Store) LoadSignals() kv.LoadSignals {
 	if s.gate.enter() != nil {
@@ -108,6 +119,7 @@ func (s *Store) LoadSignals() kv.LoadSignals {
 	defer s.gate.exit()
 	signals := s.engineSignals()
 	signals.CommitP99, signals.CommitsPerSecond = s.load.commits()
+	signals.Commits, signals.CommitTime = s.load.total()
 	signals.WriteStalled = s.health.stalled()
 	return signals
 }

@@ -1,0 +1,19 @@
+// Package governor decides how much of the machine index builds may use beside
+// the foreground, as pure code: signals and time go in, a decision comes out.
+//
+// Without foreground statements builds have everything. With them, each signal
+// is turned into a pressure, of which 1 is the most that is tolerated:
+//
+//   - processors: the time that foreground threads have waited for a processor,
+//     as far as builds are to blame for it, in proportion to the time they ran.
+//     Builds are blamed in proportion to their part of what all processors did, so
+//     that they neither give way to what the foreground does to itself, nor to
+//     other processes, more than it helps;
+//   - commit latency, above what commits take when builds hardly run;
+//   - the store's load: sublevels of L0, compaction debt, stalled writers.
+//
+// The greatest pressure moves the share of the machine that builds have: above 1
+// it falls by a factor that grows with the pressure, well below 1 it rises
+// slowly, and between it stays, so that it settles rather than swings. It never
+// falls below a floor.
+package governor

@@ -1,0 +1,118 @@
+package governor
+
+import (
+	"math"
+	"time"
+)
+
+const (
+	// Interval is how often a controller should be given signals.
+	Interval = 100 * time.Millisecond
+	// Floor is the least share: however busy the foreground is, builds come to an
+	// end.
+	Floor = 0.1
+
+	// cautious is the share that builds begin with beside a foreground that nothing
+	// is known of yet. What was learned is kept for memory.
+	cautious = 0.5
+	memory   = 10 * time.Minute
+
+	// activeTime is what statements take within a second if there is a foreground.
+	// A session that only logs in and sends its ALTER is none.
+	activeTime = 10 * time.Millisecond
+	// smoothing is the time over which signals are averaged.
+	smoothing = 300 * time.Millisecond
+
+	// calm is the pressure up to which the share rises: by rise in each interval.
+	calm = 0.7
+	rise = 1.08
+	// In an interval with a pressure p above 1 the share falls by p^-gain, at most
+	// to the part fall of it.
+	gain = 0.5
+	fall = 0.5
+)
+
+// Controller turns signals into decisions. The zero value is ready to use. It is
+// not safe for concurrent use.
+type Controller struct {
+	share  float64 // 0 before the first decision
+	reason Reason
+
+	processors processors
+	commits    commits
+
+	// settled is the share that was reached beside a foreground, and when.
+	settled   float64
+	settledAt time.Time
+}
+
+// Begin begins to govern, when there was nothing to govern before. The signals'
+// Commits and CommitTime are those of the last seconds; the other times are not
+// looked at.
+func (c *Controller) Begin(now time.Time, s Signals) Decision {
+	c.processors = processors{}
+	c.commits.begin(s)
+	c.share, c.reason = 1, ""
+	if active(s) {
+		c.share, c.reason = cautious, Processors
+		if c.settled > 0 && now.Sub(c.settledAt) < memory {
+			c.share = c.settled
+		}
+	}
+	return c.decide(s)
+}
+
+// Observe takes the next signals.
+func (c *Controller) Observe(now time.Time, s Signals) Decision {
+	c.processors.observe(s)
+	c.commits.observe(s, c.share <= 2*Floor)
+	if !active(s) {
+		c.share, c.reason = 1, ""
+		return Full
+	}
+	pressure, reason := c.pressure(s)
+	c.move(pressure, float64(s.Elapsed)/float64(Interval))
+	switch {
+	case c.share == 1:
+		c.reason = ""
+	case pressure > 1 || c.reason == "":
+		c.reason = reason
+	}
+	c.settled, c.settledAt = c.share, now
+	return c.decide(s)
+}
+
+func (c *Controller) decide(s Signals) Decision {
+	return Decision{Share: c.share, Reason: c.reason, HoldImports: active(s) && storePressure(s) >= holdPressure}
+}
+
+// active reports whether there is a foreground.
+func active(s Signals) bool { return s.Statements >= activeTime }
+
+// pressure returns the greatest pressure and what it comes from.
+func (c *Controller) pressure(s Signals) (pressure float64, reason Reason) {
+	pressure, reason = c.processors.pressure(s), Processors
+	if p := c.commits.pressure(); p > pressure {
+		pressure, reason = p, CommitLatency
+	}
+	if p := storePressure(s); p > pressure {
+		pressure, reason = p, StoreLoad
+	}
+	return pressure, reason
+}
+
+// move moves the share, as far as in so many intervals.
+func (c *Controller) move(pressure, intervals float64) {
+	factor := 1.0
+	switch {
+	case pressure > 1:
+		factor = max(fall, math.Pow(pressure, -gain))
+	case pressure < calm:
+		factor = rise
+	}
+	intervals = min(intervals, maxIntervals)
+	c.share = min(1, max(Floor, c.share*math.Pow(factor, intervals)))
+}
+
+// maxIntervals bounds what signals that come late may do at once.
+const maxIntervals = 3

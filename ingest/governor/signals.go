@@ -1,0 +1,61 @@
+package governor
+
+import "time"
+
+// Signals are what was observed of the machine and the foreground.
+type Signals struct {
+	// Elapsed is the time since the signals before, which Foreground, Builds, Busy,
+	// Commits and CommitTime belong to.
+	Elapsed time.Duration
+	// Processors is the number of processors.
+	Processors int
+	// Statements is the time that foreground statements have taken within the last
+	// second, summed over sessions.
+	Statements time.Duration
+	// Foreground is what the threads of the foreground did.
+	Foreground Threads
+	// Builds is the processor time of builds, Busy that of everything on the
+	// machine. Where they are not known they are 0, and processors put no pressure.
+	Builds, Busy time.Duration
+
+	// Commits is the number of commits of the foreground, CommitTime what they have
+	// taken together.
+	Commits    int64
+	CommitTime time.Duration
+	// L0Sublevels, CompactionDebtBytes and WriteStalled are the store's; see
+	// kv.LoadSignals.
+	L0Sublevels         int
+	CompactionDebtBytes uint64
+	WriteStalled        bool
+}
+
+// Threads is what a group of threads did: the time they ran, and the time they
+// could have run but had no processor.
+type Threads struct{ Run, Wait time.Duration }
+
+// Reason is why builds do not have everything; empty if they do.
+type Reason string
+
+// The reasons.
+const (
+	Processors    Reason = "processors"
+	CommitLatency Reason = "commit latency"
+	StoreLoad     Reason = "store load"
+)
+
+// Reasons lists all reasons.
+var Reasons = []Reason{Processors, CommitLatency, StoreLoad}
+
+// Decision is what builds may do until the next one.
+type Decision struct {
+	// Share is the part of the time that the workers of builds may run, above 0, up
+	// to 1.
+	Share float64
+	// Reason is why Share is less than 1.
+	Reason Reason
+	// HoldImports says that the store should not get any files now.
+	HoldImports bool
+}
+
+// Full is the decision that lets builds have everything.
+var Full = Decision{Share: 1}

@@ -1,0 +1,57 @@
+package background_test
+
+import (
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fastddl/internal/background"
+)
+
+// spin works until stop is set.
+func spin(stop *atomic.Bool) {
+	for n := 0; !stop.Load(); n++ {
+		_ = n * n
+	}
+}
+
+func TestUsageTellsForegroundFromBackground(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("threads are accounted for on Linux only")
+	}
+	var m background.UsageMeter
+	require.Zero(t, m.Sample(), "nothing to compare with")
+	const least = 50 * time.Millisecond
+	for _, low := range []bool{false, true} {
+		var stop atomic.Bool
+		done := make(chan struct{})
+		m.Sample()
+		go func() {
+			defer close(done)
+			if low {
+				background.Thread()
+			}
+			spin(&stop)
+		}()
+		var ran background.Usage
+		require.Eventually(t, func() bool {
+			u := m.Sample()
+			ran.Foreground.Run += u.Foreground.Run
+			ran.Background.Run += u.Background.Run
+			ran.Busy += u.Busy
+			if low {
+				return ran.Background.Run > least
+			}
+			return ran.Foreground.Run > least
+		}, 20*time.Second, 20*time.Millisecond, "low priority: %v", low)
+		stop.Store(true)
+		<-done
+		if !low {
+			require.Less(t, ran.Background.Run, least)
+		}
+		require.Greater(t, ran.Busy, least/4)
+	}
+}

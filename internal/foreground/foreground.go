@@ -1,0 +1,88 @@
+package foreground
+
+import (
+	"sync"
+	"time"
+)
+
+const (
+	// Window is the time that Recent looks back.
+	Window = time.Second
+	slots  = 10
+	slot   = Window / slots
+)
+
+// Meter sums the time that statements take. The zero value is ready to use; all
+// methods may be called concurrently, and on nil, which measures nothing.
+type Meter struct {
+	mu      sync.Mutex
+	running int
+	changed time.Time // when running was added up to
+	// sums are the statements' times of the last slots, by number of slot since the
+	// epoch; newest is the last of them.
+	sums   [slots + 1]time.Duration
+	newest int64
+}
+
+// Begin says that a statement begins, and returns the function that says that it
+// has ended, which must be called once.
+func (m *Meter) Begin() (end func()) {
+	if m == nil {
+		return func() {}
+	}
+	m.change(time.Now(), 1)
+	return func() { m.change(time.Now(), -1) }
+}
+
+// Recent is the time that statements have taken within the last second up to now,
+// or a tenth less, summed over those that ran side by side.
+func (m *Meter) Recent(now time.Time) time.Duration {
+	if m == nil {
+		return 0
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.advance(now)
+	var sum time.Duration
+	for _, s := range m.sums {
+		sum += s
+	}
+	return sum
+}
+
+func (m *Meter) change(now time.Time, by int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.advance(now)
+	m.running += by
+}
+
+// advance adds up to now what runs, slot by slot.
+func (m *Meter) advance(now time.Time) {
+	at := m.changed
+	if earliest := now.Add(-Window); at.Before(earliest) {
+		at = earliest
+	}
+	for at.Before(now) {
+		number := at.UnixNano() / int64(slot)
+		next := time.Unix(0, (number+1)*int64(slot))
+		if next.After(now) {
+			next = now
+		}
+		*m.slot(number) += time.Duration(m.running) * next.Sub(at)
+		at = next
+	}
+	m.slot(now.UnixNano() / int64(slot))
+	if now.After(m.changed) {
+		m.changed = now
+	}
+}
+
+// slot returns the sum of a slot, and clears those between it and the newest.
+func (m *Meter) slot(number int64) *time.Duration {
+	for n := max(m.newest+1, number-slots); n <= number; n++ {
+		m.sums[n%(slots+1)] = 0
+	}
+	m.newest = max(m.newest, number)
+	return &m.sums[number%(slots+1)]
+}
