@@ -110,7 +110,7 @@ func (d *DDL) onEvent(e event.Event) {
 			Stage: e.Stage, Rows: e.RowsDone, Total: e.RowsTotal, Imported: e.RowsImported, StageDone: e.StageDone,
 		})
 	case event.StageChanged:
-		v.progress.SetStage(e.Stage)
+		v.progress.SetStage(time.Now(), e.Stage)
 	case event.Retry:
 		v.failure = e.Err.Error()
 	}

@@ -18,8 +18,7 @@ type limiter struct{ j *Job }
 
 // Wait implements lightning.Limiter.
 func (l limiter) Wait(ctx context.Context, n int) error {
-	l.j.flushed.Add(int64(n))
-	return l.j.share.Wait(ctx, n)
+	return l.j.share.wait(ctx, n, func(n int) { l.j.flushed.Add(int64(n)) })
 }
 
 func (j *Job) flush(ctx context.Context) (err error) {

@@ -34,7 +34,8 @@ type throttle struct {
 	mu       sync.Mutex
 	waiting  int
 	waitedAt time.Time
-	waited   time.Duration // since the last report
+	waited   time.Duration // since the last report, of all writes together
+	writers  int           // the most that waited at one time since then
 	reported time.Time
 	calm     *time.Timer
 }
@@ -46,8 +47,14 @@ func newThrottle() *throttle {
 // Wait implements lightning.Limiter: it blocks until n more bytes may be
 // written, by the job's own ceiling and by its part of the node's speed.
 func (s *Share) Wait(ctx context.Context, n int) error {
+	return s.wait(ctx, n, func(int) {})
+}
+
+// wait is Wait that tells passed of the bytes as they may be written.
+func (s *Share) wait(ctx context.Context, n int, passed func(n int)) error {
 	for n > 0 {
 		if s.opts.Settings.Get().WriteSpeed == 0 && s.r.writes.limit() == 0 {
+			passed(n)
 			return ctx.Err()
 		}
 		start := time.Now()
@@ -58,6 +65,7 @@ func (s *Share) Wait(ctx context.Context, n int) error {
 			return err
 		}
 		n -= written
+		passed(written)
 		s.report(elapsed)
 	}
 	return nil
@@ -112,6 +120,7 @@ func (t *throttle) begin() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.waiting++
+	t.writers = max(t.writers, t.waiting)
 }
 
 // end says that a write has waited so long. When it is time for a report it
@@ -136,23 +145,23 @@ func (t *throttle) active(now time.Time) bool {
 }
 
 // report tells of the waiting since the last report, if any time has passed. If
-// it was most of what the workers did, their cores are left to others for a
-// while.
+// all those who write together were at work for less than half of it, one core is
+// more than the job needs, and the others are left to other jobs for a while.
 func (s *Share) report(elapsed time.Duration) {
 	if elapsed == 0 {
 		return
 	}
 	t := s.throttle
 	t.mu.Lock()
-	waited := t.waited
-	t.waited, t.reported = 0, time.Now()
+	waited, worked := t.waited, time.Duration(t.writers)*elapsed-t.waited
+	t.waited, t.writers, t.reported = 0, t.waiting, time.Now()
 	t.mu.Unlock()
 	if waited < writeSlice {
 		return
 	}
 	_, reason := s.writeSpeed()
 	s.opts.Bus.Emit(event.Throttled{Job: event.Job{ID: s.opts.JobID}, Reason: reason, For: waited})
-	if waited >= elapsed*time.Duration(s.Workers())/2 {
+	if worked <= elapsed/2 {
 		s.yieldCores()
 	}
 }

@@ -3,6 +3,7 @@ package ingest
 import (
 	"context"
 	"math/rand/v2"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -141,6 +142,12 @@ func TestWriteSpeedIsDividedByWeight(t *testing.T) {
 // TestThrottledJobLeavesItsCores: what a job that only waits could compute with
 // is for others, until it has something to do again.
 func TestThrottledJobLeavesItsCores(t *testing.T) {
+	for _, writers := range []int{1, 4} {
+		t.Run(strconv.Itoa(writers)+" writers", func(t *testing.T) { testThrottledJob(t, writers) })
+	}
+}
+
+func testThrottledJob(t *testing.T, writers int) {
 	g := config.NewGlobals()
 	set(t, g, config.ReorgWorkerCount, "8")
 	r := NewResources(g, 8)
@@ -154,7 +161,7 @@ func TestThrottledJobLeavesItsCores(t *testing.T) {
 	defer wg.Wait()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	for range 4 {
+	for range writers {
 		wg.Go(func() { _ = one.Wait(ctx, 1<<30) })
 	}
 	require.Eventually(t, func() bool { return two.Workers() == 8 && one.Workers() == 1 }, 5*time.Second, 10*time.Millisecond)

@@ -1,7 +1,6 @@
 package job
 
 import (
-	"math"
 	"time"
 )
 
@@ -41,11 +40,19 @@ type Report struct {
 // part is a part of the work that each row takes.
 type part struct {
 	done int64
-	// rate is the smoothed number of rows per second, 0 before it was measured;
-	// last is done at a time.
-	rate float64
-	last int64
+	// rate is the number of rows per second, once it is measured.
+	rate     float64
+	measured bool
+	// samples are what was done at times, the oldest at the end of the window; none
+	// while the part is not worked on. It is measured for the last time when its
+	// stage has ended, at until.
+	samples []sample
+	until   time.Time
+}
+
+type sample struct {
 	time time.Time
+	done int64
 }
 
 const (
@@ -66,9 +73,9 @@ var (
 var stageParts = map[string]int{"scan": scanPart, "merge": importPart, "verify": verifyPart}
 
 const (
-	// smoothing is the time over which a rate is averaged, leastInterval the least
+	// rateWindow is the time over which a rate is averaged, leastInterval the least
 	// over which it is measured.
-	smoothing     = 5 * time.Second
+	rateWindow    = 5 * time.Second
 	leastInterval = 50 * time.Millisecond
 	// farOff and farOffBy say when the remaining time was wrong by far: it is
 	// farOff times what was shown, and farOffBy more.
@@ -78,13 +85,13 @@ const (
 	maxRemaining = 365 * 24 * time.Hour
 )
 
-// SetStage tells that a stage has begun, perhaps again after an interruption:
-// what passed since the last report says nothing about rates.
-func (p *Progress) SetStage(stage string) {
+// SetStage tells that a stage has begun, perhaps again after an interruption, and
+// that the one before has ended.
+func (p *Progress) SetStage(now time.Time, stage string) {
+	p.parts[stageParts[p.stage]].until = now
 	p.stage = stage
-	for i := range p.parts {
-		p.parts[i].time = time.Time{}
-	}
+	part := &p.parts[stageParts[stage]]
+	part.samples, part.until = []sample{{now, part.done}}, time.Time{}
 }
 
 // Set takes a report. One that is late, of another stage, is not looked at.
@@ -112,23 +119,36 @@ func (p *Progress) Set(now time.Time, r Report) {
 		p.parts[importPart].done = r.Rows
 		p.parts[verifyPart].done = int64(r.StageDone * float64(p.total))
 	}
+	for i := range p.parts {
+		if part := &p.parts[i]; !part.until.IsZero() {
+			part.measure(part.until)
+			part.samples, part.until = nil, time.Time{}
+		}
+	}
 	p.parts[current].measure(now)
 	p.updatePercent()
 	p.updateRemaining(now)
 }
 
 func (p *part) measure(now time.Time) {
-	dt := now.Sub(p.time)
-	switch {
-	case p.time.IsZero():
-		p.last, p.time = p.done, now
-	case dt >= leastInterval:
-		rate := max(0, float64(p.done-p.last)/dt.Seconds())
-		if p.rate > 0 {
-			weight := 1 - math.Exp(-dt.Seconds()/smoothing.Seconds())
-			rate = p.rate + weight*(rate-p.rate)
-		}
-		p.rate, p.last, p.time = rate, p.done, now
+	n := len(p.samples)
+	if n == 0 {
+		return
+	}
+	if p.done < p.samples[n-1].done { // it begins again at its last checkpoint
+		p.samples = []sample{{now, p.done}}
+		return
+	}
+	if now.Sub(p.samples[n-1].time) < leastInterval && p.until.IsZero() {
+		return
+	}
+	p.samples = append(p.samples, sample{now, p.done})
+	for now.Sub(p.samples[1].time) >= rateWindow {
+		p.samples = p.samples[1:]
+	}
+	first := p.samples[0]
+	if rows := p.done - first.done; rows > 0 || p.measured {
+		p.rate, p.measured = float64(rows)/max(now.Sub(first.time), time.Millisecond).Seconds(), true
 	}
 }
 
@@ -142,22 +162,27 @@ func (p *Progress) updatePercent() {
 
 // updateRemaining estimates the remaining time: each part at its own rate, or, if
 // that is not known yet, at the one that the first which is known suggests.
+// There is no estimate while nothing gets on.
 func (p *Progress) updateRemaining(now time.Time) {
 	var perWeight float64 // seconds for each row and unit of weight
-	for i := len(p.parts) - 1; i >= 0; i-- {
-		if rate := p.parts[i].rate; rate > 0 && p.weights[i] > 0 {
-			perWeight = 1 / rate / p.weights[i]
+	for i, part := range p.parts {
+		if part.rate > 0 && p.weights[i] > 0 {
+			perWeight = 1 / part.rate / p.weights[i]
+			break
 		}
 	}
 	seconds := 0.0
 	for i, part := range p.parts {
-		perRow := perWeight * p.weights[i]
-		if part.rate > 0 {
-			perRow = 1 / part.rate
+		rows := float64(p.total - part.done)
+		switch {
+		case p.weights[i] == 0 || rows <= 0:
+		case !part.measured && perWeight > 0:
+			seconds += rows * perWeight * p.weights[i]
+		default:
+			seconds += rows / part.rate // perhaps endless
 		}
-		seconds += perRow * float64(max(0, p.total-part.done))
 	}
-	if p.known = perWeight > 0 && seconds < maxRemaining.Seconds(); !p.known {
+	if p.known = seconds < maxRemaining.Seconds(); !p.known {
 		return
 	}
 	estimate := time.Duration(seconds * float64(time.Second))

@@ -30,7 +30,7 @@ func TestProgressIsMonotonic(t *testing.T) {
 				r.Imported = min(r.Imported, r.Rows)
 			case 1:
 				r.Stage = stages[rng.IntN(len(stages))]
-				p.SetStage(r.Stage)
+				p.SetStage(now, r.Stage)
 			default:
 				r.Rows += rng.Int64N(100000)
 				r.Imported += rng.Int64N(r.Rows - r.Imported + 1)
@@ -63,7 +63,7 @@ func newProgressRun(rows int64) *progressRun {
 
 func (run *progressRun) enter(stage string) {
 	run.r.Stage, run.r.StageDone = stage, 0
-	run.p.SetStage(stage)
+	run.p.SetStage(run.now, stage)
 	run.p.Set(run.now, run.r)
 }
 

@@ -1,0 +1,307 @@
+package blackbox
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// share is what information_schema.ddl_jobs shows of an index build that has not
+// ended.
+type share struct {
+	id, table, state, stage, wait, priority string
+	percent, rowsPerSecond                  float64
+	eta                                     sql.NullFloat64
+	workers, maxWorkers                     int64
+	memory, temp                            int64
+	maxMemory, maxTemp                      sql.NullInt64
+	maxWriteSpeed, batchSize                int64
+}
+
+// shares returns the index builds that have not ended, the first of each table.
+func shares(t *testing.T, db *sql.DB) map[string]share {
+	t.Helper()
+	rows, err := db.Query(`SELECT JOB_ID, TABLE_NAME, STATE, STAGE, WAIT_REASON, PRIORITY, PERCENT, ROWS_PER_SECOND, ETA_SECONDS,
+		WORKERS, MAX_WORKERS, MEMORY_BYTES, TEMP_BYTES, MAX_MEMORY_BYTES, MAX_TEMP_BYTES, MAX_WRITE_SPEED, BATCH_SIZE
+		FROM information_schema.ddl_jobs WHERE WORKERS IS NOT NULL`)
+	require.NoError(t, err)
+	defer rows.Close()
+	found := make(map[string]share)
+	for rows.Next() {
+		var s share
+		require.NoError(t, rows.Scan(&s.id, &s.table, &s.state, &s.stage, &s.wait, &s.priority, &s.percent, &s.rowsPerSecond, &s.eta,
+			&s.workers, &s.maxWorkers, &s.memory, &s.temp, &s.maxMemory, &s.maxTemp, &s.maxWriteSpeed, &s.batchSize))
+		if _, behind := found[s.table]; !behind {
+			found[s.table] = s
+		}
+	}
+	require.NoError(t, rows.Err())
+	return found
+}
+
+// eventually waits until the build on a table is as it should be, but not long:
+// a request of a client has its effect within a second.
+func eventually(t *testing.T, db *sql.DB, table, what string, cond func(share) bool) share {
+	t.Helper()
+	const limit = 3 * time.Second // the machine may be slow
+	for start := time.Now(); ; time.Sleep(pollInterval) {
+		s, ok := shares(t, db)[table]
+		if ok && cond(s) {
+			return s
+		}
+		require.Less(t, time.Since(start), limit, "%s: %+v", what, s)
+	}
+}
+
+// addIndex begins to add an index in a session of its own.
+func (n *node) addIndex(table, priority string) <-chan error {
+	term := n.terminal()
+	term.exec("SET tidb_ddl_reorg_priority = '" + priority + "'")
+	return term.start("ALTER TABLE " + table + " ADD INDEX kc (k, c)")
+}
+
+// throttled says that the build waits for the node's write speed.
+func throttled(s share) bool { return s.wait == "throttled: tidb_ddl_reorg_max_write_speed" }
+
+// Indexes of 50 tables are added at once, with memory for five builds and a slow
+// disk: all are built, together they never have more than there is, and what they
+// had is given back.
+func TestFiftyTablesAtOnce(t *testing.T) {
+	const (
+		tables, rows = 50, 400
+		memoryQuota  = 24 << 20
+		diskQuota    = 16 << 20
+		workers      = 3
+	)
+	dir := t.TempDir()
+	n := startNode(t, dir)
+	db := n.db()
+	for i := range tables {
+		fill(t, db, fmt.Sprintf("t%d", i), rows)
+	}
+	mustExec(t, db, fmt.Sprintf("SET GLOBAL fastddl_ddl_memory_quota = %d", memoryQuota))
+	mustExec(t, db, fmt.Sprintf("SET GLOBAL tidb_ddl_disk_quota = %d", diskQuota))
+	mustExec(t, db, fmt.Sprintf("SET GLOBAL tidb_ddl_reorg_worker_cnt = %d", workers))
+	mustExec(t, db, "SET GLOBAL tidb_ddl_reorg_max_write_speed = '400KiB'")
+	terminals := make([]*terminal, tables)
+	for i := range terminals {
+		terminals[i] = n.terminal()
+	}
+	goroutines := number(n.metric("go_goroutines"))
+
+	done := make([]<-chan error, tables)
+	for i, term := range terminals {
+		done[i] = term.start(fmt.Sprintf("ALTER TABLE t%d ADD INDEX k (k), ADD UNIQUE INDEX c (c)", i))
+	}
+	all, ended := make(chan error, 1), false
+	go func() {
+		var errs []error
+		for _, d := range done {
+			errs = append(errs, <-d)
+		}
+		all <- errors.Join(errs...)
+	}()
+	mostBuilding, waited := 0, false
+	for deadline := time.Now().Add(2 * time.Minute); !ended; {
+		require.True(t, time.Now().Before(deadline), "%+v", shares(t, db))
+		var memory, temp int64
+		building := 0
+		for _, s := range shares(t, db) {
+			memory, temp = memory+s.memory, temp+s.temp
+			require.LessOrEqual(t, s.workers, int64(workers))
+			if s.workers > 0 {
+				building++
+			}
+			waited = waited || s.wait == "waiting for memory: fastddl_ddl_memory_quota"
+		}
+		require.LessOrEqual(t, memory, int64(memoryQuota))
+		require.LessOrEqual(t, temp, int64(diskQuota))
+		mostBuilding = max(mostBuilding, building)
+		select {
+		case err := <-all:
+			require.NoError(t, err)
+			ended = true
+		case <-time.After(pollInterval):
+		}
+	}
+	require.Greater(t, mostBuilding, 1, "builds run side by side")
+	require.True(t, waited, "there is no memory for all of them")
+	for i := range tables {
+		mustExec(t, db, fmt.Sprintf("ADMIN CHECK TABLE t%d", i))
+		require.Equal(t, []string{"PRIMARY", "c", "k"}, indexNames(t, db, fmt.Sprintf("t%d", i)))
+	}
+	requireEmptyTempDir(t, filepath.Join(dir, "tmp"))
+	require.Eventually(t, func() bool { return number(n.metric("go_goroutines")) <= goroutines+5 }, startTimeout, pollInterval)
+	require.Empty(t, n.openFiles(filepath.Join(dir, "tmp")))
+	require.Empty(t, shares(t, db))
+}
+
+// openFiles lists the files below a folder that the process has open.
+func (n *node) openFiles(folder string) (open []string) {
+	n.t.Helper()
+	fds, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", n.cmd.Process.Pid))
+	require.NoError(n.t, err)
+	require.NotEmpty(n.t, fds)
+	for _, fd := range fds {
+		if target, err := os.Readlink(fd); err == nil && strings.HasPrefix(target, folder) {
+			open = append(open, target)
+		}
+	}
+	return open
+}
+
+// Three builds of different priority divide what there is by weight, and the
+// division follows what the jobs are told and who comes and goes.
+func TestPriorityDividesWhatBuildsShare(t *testing.T) {
+	const speed = 2_100_000
+	n := startNode(t, t.TempDir())
+	db := n.db()
+	for _, table := range []string{"low", "normal", "high"} {
+		fill(t, db, table, 60_000)
+	}
+	mustExec(t, db, "SET GLOBAL fastddl_ddl_memory_quota = '1GiB'")
+	mustExec(t, db, fmt.Sprintf("SET GLOBAL tidb_ddl_reorg_max_write_speed = %d", speed))
+	low := n.addIndex("low", "PRIORITY_LOW")
+	alone := eventually(t, db, "low", "throttled", throttled)
+	require.EqualValues(t, speed, alone.maxWriteSpeed)
+	normal, high := n.addIndex("normal", "PRIORITY_NORMAL"), n.addIndex("high", "PRIORITY_HIGH")
+	for _, table := range []string{"normal", "high"} {
+		eventually(t, db, table, "throttled", throttled)
+	}
+	l := eventually(t, db, "low", "three share", func(s share) bool { return s.maxWriteSpeed == speed/21 })
+	now := shares(t, db)
+	require.Equal(t, "PRIORITY_LOW", l.priority)
+	require.Equal(t, "PRIORITY_NORMAL", now["normal"].priority)
+	require.Equal(t, "PRIORITY_HIGH", now["high"].priority)
+	require.EqualValues(t, speed/21*4, now["normal"].maxWriteSpeed)
+	require.EqualValues(t, speed/21*16, now["high"].maxWriteSpeed)
+	for _, part := range []func(share) int64{
+		func(s share) int64 { return s.maxMemory.Int64 }, func(s share) int64 { return s.maxTemp.Int64 },
+	} {
+		require.InEpsilon(t, part(l)*4, part(now["normal"]), 0.01)
+		require.InEpsilon(t, part(l)*16, part(now["high"]), 0.01)
+		require.Less(t, part(l), part(alone)/20)
+	}
+
+	require.NoError(t, requireEnds(t, high, time.Minute), "the weightiest ends first")
+	requireWaits(t, low)
+	requireWaits(t, normal)
+	eventually(t, db, "low", "two share", func(s share) bool { return s.maxWriteSpeed == speed/5 })
+	mustExec(t, db, "SET GLOBAL tidb_ddl_reorg_max_write_speed = 0")
+	require.NoError(t, requireEnds(t, low, time.Minute))
+	require.NoError(t, requireEnds(t, normal, time.Minute))
+}
+
+// Builds that are throttled, paused or wait for a transaction hold back nobody on
+// another table; those on theirs wait for them.
+func TestSlowBuildsHoldBackNobody(t *testing.T) {
+	n := startNode(t, t.TempDir())
+	db := n.db()
+	for _, table := range []string{"throttled", "paused", "locked"} {
+		fill(t, db, table, 5000)
+	}
+	fill(t, db, "free", 60_000)
+	mustExec(t, db, "SET GLOBAL fastddl_ddl_memory_quota = '256MiB'")
+	mustExec(t, db, "SET GLOBAL tidb_ddl_reorg_max_write_speed = '1MiB'")
+	slow, paused := n.addIndex("throttled", "PRIORITY_HIGH"), n.addIndex("paused", "PRIORITY_HIGH")
+	for _, table := range []string{"throttled", "paused"} {
+		s := eventually(t, db, table, "it runs", func(s share) bool { return s.id != "" })
+		mustExec(t, db, "ADMIN ALTER DDL JOBS "+s.id+" MAX_WRITE_SPEED = 1024")
+	}
+	mustExec(t, db, "ADMIN PAUSE DDL JOBS "+eventually(t, db, "paused", "it runs", func(s share) bool { return s.workers > 0 }).id)
+	writer := n.terminal()
+	writer.exec("BEGIN")
+	writer.exec("UPDATE locked SET k = -1 WHERE id = 1")
+	locked := n.addIndex("locked", "PRIORITY_HIGH")
+	eventually(t, db, "locked", "it waits", func(s share) bool { return strings.HasPrefix(s.wait, "metadata lock, held by 1 transaction") })
+	s := eventually(t, db, "paused", "paused", func(s share) bool { return s.state == "paused" && s.workers == 0 })
+	require.Zero(t, s.memory+s.temp)
+	require.False(t, s.maxMemory.Valid)
+	behind := n.terminal().start("ALTER TABLE throttled ADD INDEX k (k)")
+	require.Eventually(t, func() bool {
+		// 5000 rows take minutes at 1 KiB/s, and not more than one core.
+		s = shares(t, db)["throttled"]
+		return s.wait == "throttled: max_write_speed" && s.workers == 1 && s.eta.Float64 > 30
+	}, 20*time.Second, pollInterval)
+
+	mustExec(t, db, "SET GLOBAL tidb_ddl_reorg_max_write_speed = 0")
+	free := n.addIndex("free", "PRIORITY_LOW")
+	require.NoError(t, requireEnds(t, free, 20*time.Second), "it has what the others do not use")
+	for _, d := range []<-chan error{slow, paused, locked, behind} {
+		requireWaits(t, d)
+	}
+
+	rows := queryAll(t, db, "SELECT STATE, WAIT_REASON FROM information_schema.ddl_jobs WHERE TABLE_NAME = 'throttled' AND STATE = 'queueing'")
+	require.Len(t, rows, 1)
+	require.Contains(t, rows[0][1], ", which is before it")
+	mustExec(t, db, "ADMIN ALTER DDL JOBS "+s.id+" MAX_WRITE_SPEED = 0")
+	require.NoError(t, requireEnds(t, slow, 20*time.Second))
+	require.NoError(t, requireEnds(t, behind, 20*time.Second))
+	id := shares(t, db)["paused"].id
+	mustExec(t, db, "ADMIN ALTER DDL JOBS "+id+" MAX_WRITE_SPEED = '1GiB', THREAD = 1")
+	mustExec(t, db, "ADMIN RESUME DDL JOBS "+id)
+	writer.exec("ROLLBACK")
+	require.NoError(t, requireEnds(t, paused, 20*time.Second))
+	require.NoError(t, requireEnds(t, locked, 20*time.Second))
+	require.Equal(t, "ingest, thread=1, max_write_speed=1073741824",
+		value(t, db, "SELECT COMMENTS FROM information_schema.ddl_jobs WHERE JOB_ID = "+id))
+}
+
+// The remaining time of a build that is throttled is what it takes, in every
+// stage, and follows what the job is told.
+func TestRemainingTimeOfAThrottledBuild(t *testing.T) {
+	n := startNode(t, t.TempDir())
+	db := n.db()
+	fill(t, db, "t", 20_000) // 1.8 MB of entries
+	mustExec(t, db, "SET GLOBAL tidb_ddl_reorg_max_write_speed = '100KiB'")
+	done := n.addIndex("t", "PRIORITY_LOW")
+	s := eventually(t, db, "t", "it imports", func(s share) bool { return s.stage == "merge" && s.eta.Float64 > 5 })
+	require.Less(t, s.eta.Float64, 60.0)
+	require.Less(t, s.percent, 80.0)
+	require.Positive(t, s.rowsPerSecond)
+	requireWaits(t, done)
+	mustExec(t, db, "ADMIN ALTER DDL JOBS "+s.id+" MAX_WRITE_SPEED = '10KiB'")
+	eventually(t, db, "t", "it is slower", func(now share) bool { return now.maxWriteSpeed == 10240 })
+	mustExec(t, db, "SET GLOBAL tidb_ddl_reorg_max_write_speed = 0")
+	mustExec(t, db, "ADMIN ALTER DDL JOBS "+s.id+" MAX_WRITE_SPEED = 0")
+	require.NoError(t, requireEnds(t, done, 10*time.Second))
+}
+
+func TestAdminAlterErrors(t *testing.T) {
+	n := startNode(t, t.TempDir())
+	db := n.db()
+	for options, text := range map[string]string{
+		"THREAD = 8":                   "ddl job 123 is not running",
+		"THREAD = 0":                   "the value 0 for thread is out of range [1, 256]",
+		"thread = 257":                 "the value 257 for thread is out of range [1, 256]",
+		"THREAD = -1":                  "the value -1 for thread is out of range [1, 256]",
+		"THREAD = 'many'":              "the value for thread is invalid, only integer is allowed",
+		"THREAD = 1.5":                 "the value for thread is invalid, only integer is allowed",
+		"BATCH_SIZE = 31":              "the value 31 for batch_size is out of range [32, 10240]",
+		"BATCH_SIZE = 10241":           "the value 10241 for batch_size is out of range [32, 10240]",
+		"MAX_WRITE_SPEED = -1":         "the value -1 for max_write_speed is out of range [0, 1125899906842624]",
+		"MAX_WRITE_SPEED = '2PiB'":     "the value 2251799813685248 for max_write_speed is out of range [0, 1125899906842624]",
+		"MAX_WRITE_SPEED = 'fast'":     "parse max_write_speed value error: invalid size: 'fast'",
+		"MAX_WRITE_SPEED = 1.5":        "the value for max_write_speed is invalid",
+		"SPEED = 1":                    "unsupported admin alter ddl jobs config: speed",
+		"THREAD = 4, BATCH_SIZE = 'x'": "the value for batch_size is invalid, only integer is allowed",
+	} {
+		_, err := db.Exec("ADMIN ALTER DDL JOBS 123 " + options)
+		requireCode(t, err, 1105, "HY000", text)
+	}
+	_, err := db.Exec("ADMIN ALTER DDL JOBS 123")
+	requireCode(t, err, 1064, "42000", "")
+	mustExec(t, db, "CREATE USER app")
+	mustExec(t, db, "GRANT ALL ON test.* TO app")
+	for _, statement := range []string{"ADMIN ALTER DDL JOBS 123 THREAD = 1", "ADMIN PAUSE DDL JOBS 123", "ADMIN CANCEL DDL JOBS 123"} {
+		_, err = n.openAs("app", "", "test").Exec(statement)
+		requireCode(t, err, 1227, "42000", "SUPER")
+	}
+}
