@@ -26,7 +26,7 @@ func (m indexedExprMarker) Next(e gms.Expression) gms.Expression {
 			return expression.NewEquals(l, r)
 		}
 	case *expression.NullSafeEquals:
-		if l, r, ok := wrapOperands(e); ok {
+		if l, r, ok := wrapNullSafe(e); ok {
 			return expression.NewNullSafeEquals(l, r)
 		}
 	case *expression.LessThan:
@@ -78,6 +78,24 @@ func wrapOperands(e expression.Comparer) (left, right gms.Expression, wrapped bo
 		return left, r, true
 	}
 	return left, right, false
+}
+
+// wrapNullSafe is wrapOperands for <=>, which finds NULL, too.
+func wrapNullSafe(e expression.Comparer) (left, right gms.Expression, wrapped bool) {
+	if isNull(e.Right()) {
+		left, wrapped = wrapOperand(e.Left())
+		return left, e.Right(), wrapped
+	}
+	if isNull(e.Left()) {
+		right, wrapped = wrapOperand(e.Right())
+		return e.Left(), right, wrapped
+	}
+	return wrapOperands(e)
+}
+
+func isNull(e gms.Expression) bool {
+	lit, ok := e.(*expression.Literal)
+	return ok && lit.Value() == nil
 }
 
 func wrapElement(left, right gms.Expression) (gms.Expression, bool) {

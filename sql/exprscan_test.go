@@ -116,5 +116,5 @@ func checkCondition(t *testing.T, c *conn, table, where string) bool {
 	}
 	require.NoError(t, err, where)
 	require.ElementsMatch(t, column(want, 0), column(got, 0), where)
-	return explainKey(c, "select * from " + table + " where " + where)[0][2] == "k"
+	return explainKey(c, "select * from "+table+" where "+where)[0][2] == "k"
 }
