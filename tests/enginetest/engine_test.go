@@ -25,6 +25,7 @@ import (
 	"fastddl/event"
 	"fastddl/kv/pebblekv"
 	"fastddl/sql"
+	"fastddl/sql/genexpr"
 	"fastddl/sql/stmt"
 )
 
@@ -68,7 +69,7 @@ func (h *harness) NewEngine(t *testing.T) (enginetest.QueryEngine, error) {
 	ctx := context.Background()
 	store, err := pebblekv.Open("db", pebblekv.Options{FS: vfs.NewMem(), CacheBytes: 16 << 20})
 	require.NoError(t, err)
-	cat, err := catalog.Open(ctx, store)
+	cat, err := catalog.Open(ctx, store, catalog.WithExpressions(genexpr.New()))
 	require.NoError(t, err)
 	globals := config.NewGlobals()
 	locks := mdl.NewManager(cat, mdl.Options{})

@@ -5,6 +5,7 @@ import (
 
 	"github.com/dolthub/go-mysql-server/enginetest"
 	"github.com/dolthub/go-mysql-server/enginetest/queries"
+	"github.com/dolthub/go-mysql-server/enginetest/scriptgen/setup"
 )
 
 func TestGroups(t *testing.T) {
@@ -27,6 +28,8 @@ func TestGroups(t *testing.T) {
 		{"ambiguous columns", enginetest.TestAmbiguousColumnResolution},
 		{"composite indexes", enginetest.TestComplexIndexQueries},
 		{"prefix indexes", enginetest.TestIndexPrefix},
+		{"generated columns", scripts(queries.GeneratedColumnTests)},
+		{"expression indexes", scripts(queries.IndexedExpressionsScriptTests)},
 	} {
 		t.Run(group.name, func(t *testing.T) { group.run(t, newHarness(t)) })
 	}
@@ -36,6 +39,18 @@ func transactions(t *testing.T, h enginetest.Harness) {
 	for _, script := range queries.TransactionTests {
 		if !skipped(script.Name) {
 			enginetest.TestTransactionScript(t, h, script)
+		}
+	}
+}
+
+// scripts runs those scripts that are not left out.
+func scripts(all []queries.ScriptTest) func(*testing.T, enginetest.Harness) {
+	return func(t *testing.T, h enginetest.Harness) {
+		h.Setup(setup.MydbData)
+		for _, script := range all {
+			if !skipped(script.Name) {
+				enginetest.TestScript(t, h, script)
+			}
 		}
 	}
 }
