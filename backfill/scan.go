@@ -61,6 +61,7 @@ type scanner struct {
 	q     *queue
 	clock *stage.Clock
 	out   *ingest.Worker
+	pacer *ingest.Pacer
 	enc   []*indexEncoder
 }
 
@@ -69,7 +70,7 @@ func (b *build) runScanner(ctx context.Context, q *queue, job *ingest.Job) error
 	clock := stage.Start(stage.Idle)
 	defer func() { b.addCosts(clock.Stop()) }()
 
-	s := &scanner{b: b, q: q, clock: clock, out: job.NewWorker(clock)}
+	s := &scanner{b: b, q: q, clock: clock, out: job.NewWorker(clock), pacer: b.share.NewPacer(clock)}
 	err := s.run(ctx)
 	if err != nil {
 		s.out.Discard()
@@ -137,6 +138,8 @@ func (s *scanner) scanRange(ctx context.Context, t task, rows *int64) (rest task
 		credited = done
 		if full {
 			s.q.stop()
+		} else if err := s.pacer.Pace(ctx); err != nil {
+			return err
 		}
 		if decision = s.q.judge(); decision == share && batches < batchesBeforeShare {
 			decision = proceed

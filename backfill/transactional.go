@@ -120,12 +120,13 @@ func (t *transactional) work(ctx context.Context) error {
 // runTask builds the entries of a task, batch by batch.
 func (t *transactional) runTask(ctx context.Context, c *claim, enc []*indexEncoder) error {
 	rest := c.rest
+	pacer := t.b.share.NewWallPacer()
 	for batches := 1; ; batches++ {
 		done, err := t.runBatch(ctx, rest.KeyRange, enc)
 		if err != nil {
 			return err
 		}
-		if err := t.b.share.Wait(ctx, done.bytes); err != nil {
+		if err := errors.Join(t.b.share.Wait(ctx, done.bytes), pacer.Pace(ctx)); err != nil {
 			return err
 		}
 		if done.last {

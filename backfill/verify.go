@@ -3,6 +3,7 @@ package backfill
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -32,6 +33,9 @@ func (e *MismatchError) Error() string {
 const (
 	// verifyTaskBytes is the size of the ranges that an index is read back in.
 	verifyTaskBytes = 4 << 20
+	// verifyBatch is how many entries are read between two looks at whether to go
+	// on.
+	verifyBatch = 4096
 	// tasksPerWorker evens out ranges of different cost.
 	tasksPerWorker = 4
 	// verifyCheckpointInterval is the least time between two checkpoints, unless
@@ -211,10 +215,13 @@ func (b *build) readTotals(ctx context.Context, snap kv.Snapshot, r kv.KeyRange,
 		return t, err
 	}
 	defer iter.Close()
+	pacer := b.share.NewPacer(clock)
 	var buf []byte
 	for iter.Valid() {
-		if t.Entries%4096 == 0 && ctx.Err() != nil {
-			return t, ctx.Err()
+		if t.Entries%verifyBatch == 0 {
+			if err := errors.Join(ctx.Err(), pacer.Pace(ctx)); err != nil {
+				return t, err
+			}
 		}
 		key := iter.Key()[prefix:]
 		buf = append(append(buf[:0], key...), iter.Value()...)

@@ -10,6 +10,7 @@ import (
 	"fastddl/backfill"
 	"fastddl/ddl/job"
 	"fastddl/ingest"
+	"fastddl/ingest/governor"
 )
 
 // IndexBackfiller is the Backfiller over package backfill. All jobs share one
@@ -33,6 +34,9 @@ func (b *IndexBackfiller) Held(jobID int64) ingest.Held { return b.opts.Resource
 
 // Usage is what the running builds occupy.
 func (b *IndexBackfiller) Usage() ingest.Usage { return b.opts.Resources.Usage() }
+
+// Governor is how much of the machine builds may use now.
+func (b *IndexBackfiller) Governor() governor.Decision { return b.opts.Resources.Governor() }
 
 // LastResult is what the build that ended last says of itself, for benchmarks.
 func (b *IndexBackfiller) LastResult() backfill.Result {

@@ -36,7 +36,7 @@ func (j *Job) flush(ctx context.Context) (err error) {
 		Store: j.opts.Store, Dir: dir, Version: j.opts.Version,
 		JobID: j.opts.ID, Bus: j.opts.Bus,
 		TargetFileBytes: j.opts.TargetFileBytes,
-		Quota:           j.share, Limiter: limiter{j},
+		Quota:           j.share, Limiter: limiter{j}, BeforeImport: j.share.BeforeImport,
 	})
 	if err != nil {
 		return err
@@ -76,7 +76,7 @@ func (j *Job) build(ctx context.Context, im *lightning.Importer, pieces []piece,
 	err := parallel.Do(ctx, len(pieces), j.opts.Parallel, func(ctx context.Context, i int) error {
 		background.Thread()
 		return j.timed(stage.Merge, func(clock *stage.Clock) error {
-			b := pieceBuild{im: im, search: s, i: i, spec: &j.indexes[pieces[i].index].spec, clock: clock}
+			b := pieceBuild{im: im, search: s, i: i, spec: &j.indexes[pieces[i].index].spec, clock: clock, pacer: j.share.NewPacer(clock)}
 			return j.buildPiece(ctx, &b, pieces[i], stored)
 		})
 	})
@@ -126,6 +126,7 @@ type pieceBuild struct {
 	i      int
 	spec   *Index
 	clock  *stage.Clock
+	pacer  *Pacer
 }
 
 // write writes what m merges. Without an error it is not done when a duplicate
@@ -137,6 +138,9 @@ func (b *pieceBuild) write(ctx context.Context, m *merger) (done bool, err error
 	defer func() { err = errors.Join(err, w.Abort()) }()
 	var batch records
 	for !b.search.over() {
+		if err := b.pacer.Pace(ctx); err != nil {
+			return false, err
+		}
 		b.clock.Enter(stage.Merge)
 		err := m.next(ctx, b.spec.Prefix, &batch)
 		if errors.Is(err, errDuplicate) {

@@ -27,6 +27,8 @@ type Resources struct {
 	cores   int64
 	writes  writeQueue
 
+	governance governance
+
 	// notifying is held while jobs are told of their parts, and taken before mu,
 	// so that what a job was told last is what it has.
 	notifying sync.Mutex
@@ -71,6 +73,7 @@ func NewResources(globals *config.Globals, cores int) *Resources {
 		reserved: func() {}, released: make(chan struct{}),
 	}
 	r.writes.limit = func() int64 { return globals.Int(config.ReorgMaxWriteSpeed) }
+	r.governance.globals = globals
 	globals.OnChange(func(name, _ string) {
 		switch name {
 		case config.ReorgWorkerCount, config.MemoryQuota, config.DiskQuota:
@@ -133,7 +136,7 @@ func (r *Resources) pool(percent int64) int64 {
 // memory for it.
 func (r *Resources) Join(ctx context.Context, opts ShareOptions) (*Share, error) {
 	opts.Indexes = max(1, opts.Indexes)
-	s := &Share{r: r, opts: opts, admitted: make(chan struct{}), throttle: newThrottle()}
+	s := &Share{r: r, opts: opts, admitted: make(chan struct{}), throttle: newThrottle(), endGovernance: func() {}}
 	r.mu.Lock()
 	r.shares = append(r.shares, s)
 	r.mu.Unlock()
@@ -141,6 +144,7 @@ func (r *Resources) Join(ctx context.Context, opts ShareOptions) (*Share, error)
 	r.rebalance()
 	select {
 	case <-s.admitted:
+		s.endGovernance = r.governance.begin()
 		return s, nil
 	case <-ctx.Done():
 		s.Leave()

@@ -32,6 +32,9 @@ type Share struct {
 	opts     ShareOptions
 	admitted chan struct{} // closed when the job may begin
 	throttle *throttle
+	gaveWay  gaveWay
+
+	endGovernance func()
 
 	// The following is guarded by the mutex of the resources.
 
@@ -84,6 +87,8 @@ func (r *Resources) Held(jobID int64) Held {
 		h.Wait = "waiting for disk: " + config.DiskQuota
 	case throttled:
 		h.Wait = "throttled: " + limit
+	default:
+		h.Wait = waitForForeground(r.Governor())
 	}
 	return h
 }
@@ -92,6 +97,8 @@ func (r *Resources) Held(jobID int64) Held {
 func (s *Share) Leave() {
 	s.opts.Settings.follow(nil)
 	s.throttle.stop()
+	s.endGovernance()
+	s.gaveWay.report(s)
 	s.r.mu.Lock()
 	s.r.memory.add(-s.memory.now)
 	s.r.runs.add(-s.runs)

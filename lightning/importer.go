@@ -135,7 +135,7 @@ func (im *Importer) Flush(ctx context.Context) error {
 
 func (im *Importer) importWithRetry(ctx context.Context, units []kv.ImportUnit) error {
 	for attempt := 1; ; attempt++ {
-		if err := ctx.Err(); err != nil {
+		if err := errors.Join(im.opts.BeforeImport(ctx), ctx.Err()); err != nil {
 			return err
 		}
 		err := im.importOnce(ctx, units)

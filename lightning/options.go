@@ -51,6 +51,9 @@ type Options struct {
 	Quota Quota
 	// Limiter is asked for every byte of keys and values; nil is no limit.
 	Limiter Limiter
+	// BeforeImport is called before each import, which it may hold back; nil does
+	// not.
+	BeforeImport func(ctx context.Context) error
 	// MaxAttempts is how often an import is tried; 0 is 6.
 	MaxAttempts int
 	// Backoff is the pause after the given failed attempt, counted from 1; nil
@@ -77,6 +80,9 @@ func (o *Options) EnsureDefaults() {
 	}
 	if o.Limiter == nil {
 		o.Limiter = unlimited{}
+	}
+	if o.BeforeImport == nil {
+		o.BeforeImport = func(context.Context) error { return nil }
 	}
 	if o.MaxAttempts == 0 {
 		o.MaxAttempts = defaultMaxAttempts

@@ -10,6 +10,8 @@ import (
 	"github.com/dolthub/vitess/go/sqltypes"
 	querypb "github.com/dolthub/vitess/go/vt/proto/query"
 	"go.uber.org/zap"
+
+	"fastddl/internal/foreground"
 )
 
 // handler wraps the engine's protocol handler. It counts and times statements,
@@ -19,6 +21,7 @@ type handler struct {
 	mysql.Handler
 	conns   *connections
 	metrics *metrics
+	meter   *foreground.Meter
 	log     *zap.Logger
 	// slow is the time above which a statement is logged; 0 logs none.
 	slow time.Duration
@@ -77,6 +80,9 @@ func (h *handler) run(c *mysql.Conn, query string, execute func() error) error {
 		return err
 	}
 	defer h.conns.end(c)
+	if isForeground(kind) {
+		defer h.meter.Begin()()
+	}
 	start := time.Now()
 	err := execute()
 	elapsed := time.Since(start)

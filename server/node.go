@@ -16,6 +16,8 @@ import (
 	"fastddl/ddl"
 	"fastddl/ddl/mdl"
 	"fastddl/event"
+	"fastddl/ingest"
+	"fastddl/internal/foreground"
 	"fastddl/kv"
 	"fastddl/kv/pebblekv"
 	"fastddl/sql"
@@ -55,6 +57,8 @@ type Node struct {
 	Bus     *event.Bus
 	Locks   *mdl.Manager
 	DDL     *ddl.DDL
+	// Foreground measures the statements of clients, which builds give way to.
+	Foreground *foreground.Meter
 	// Backfiller builds the indexes of DDL's jobs.
 	Backfiller *ddl.IndexBackfiller
 	Engine     *sql.Engine
@@ -67,7 +71,7 @@ type Node struct {
 func OpenNode(ctx context.Context, opts NodeOptions) (_ *Node, err error) {
 	opts.EnsureDefaults()
 	cfg := opts.Config
-	n := &Node{Globals: config.NewGlobals(), Bus: &event.Bus{}}
+	n := &Node{Globals: config.NewGlobals(), Bus: &event.Bus{}, Foreground: new(foreground.Meter)}
 	for _, l := range opts.Listeners {
 		n.Bus.Subscribe(l)
 	}
@@ -95,7 +99,9 @@ func OpenNode(ctx context.Context, opts NodeOptions) (_ *Node, err error) {
 		IdleTimeout: func() time.Duration { return n.Globals.Duration(config.IdleBlockerTimeout) },
 		Bus:         n.Bus,
 	})
-	n.Backfiller = ddl.NewBackfiller(backfill.Options{Store: n.Store, Globals: n.Globals, Bus: n.Bus})
+	resources := ingest.NewResources(n.Globals, 0)
+	resources.Govern(ingest.NewLoadSampler(n.Store, n.Foreground))
+	n.Backfiller = ddl.NewBackfiller(backfill.Options{Store: n.Store, Globals: n.Globals, Bus: n.Bus, Resources: resources})
 	if n.DDL, err = ddl.New(ddl.Options{
 		Catalog: n.Catalog, Locks: n.Locks, Globals: n.Globals, Bus: n.Bus, Backfiller: n.Backfiller, TempDir: cfg.TempDir,
 	}); err != nil {

@@ -97,7 +97,7 @@ func Start(ctx context.Context, opts Options) (_ *Server, err error) {
 		return nil, err
 	}
 	undo.add(s.node.Close)
-	s.metrics.registry.MustRegister(newStoreCollector(s.node.Store))
+	s.metrics.registry.MustRegister(newStoreCollector(s.node.Store), newGovernorCollector(s.node.Backfiller.Governor))
 
 	s.mysql, err = gmsserver.NewServer(gmsserver.Config{
 		Protocol:               "tcp",
@@ -161,6 +161,7 @@ func (s *Server) observe(e *sqle.Engine, sm *gmsserver.SessionManager, h mysql.H
 		Handler: h,
 		conns:   s.conns,
 		metrics: s.metrics,
+		meter:   s.node.Foreground,
 		log:     s.log,
 		slow:    time.Duration(s.opts.Config.Log.SlowThreshold) * time.Millisecond,
 	}

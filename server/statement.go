@@ -39,6 +39,10 @@ func isDDL(kind string) bool {
 	return false
 }
 
+// isForeground reports whether index builds give way to statements of the kind:
+// not to those that only wait for a job, or that ask for one.
+func isForeground(kind string) bool { return !isDDL(kind) && kind != "admin" }
+
 func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 
 // skipBlank drops leading white space, comments and parentheses.

@@ -16,6 +16,9 @@ const (
 	// is known of yet. What was learned is kept for memory.
 	cautious = 0.5
 	memory   = 10 * time.Minute
+	// fresh is for how long after builds the last seconds say nothing about a
+	// foreground without them.
+	fresh = 10 * time.Second
 
 	// activeTime is what statements take within a second if there is a foreground.
 	// A session that only logs in and sends its ALTER is none.
@@ -44,6 +47,8 @@ type Controller struct {
 	// settled is the share that was reached beside a foreground, and when.
 	settled   float64
 	settledAt time.Time
+
+	observedAt time.Time
 }
 
 // Begin begins to govern, when there was nothing to govern before. The signals'
@@ -51,7 +56,9 @@ type Controller struct {
 // looked at.
 func (c *Controller) Begin(now time.Time, s Signals) Decision {
 	c.processors = processors{}
-	c.commits.begin(s)
+	if now.Sub(c.observedAt) > fresh {
+		c.commits.begin(s)
+	}
 	c.share, c.reason = 1, ""
 	if active(s) {
 		c.share, c.reason = cautious, Processors
@@ -64,6 +71,7 @@ func (c *Controller) Begin(now time.Time, s Signals) Decision {
 
 // Observe takes the next signals.
 func (c *Controller) Observe(now time.Time, s Signals) Decision {
+	c.observedAt = now
 	c.processors.observe(s)
 	c.commits.observe(s, c.share <= 2*Floor)
 	if !active(s) {
@@ -83,7 +91,11 @@ func (c *Controller) Observe(now time.Time, s Signals) Decision {
 }
 
 func (c *Controller) decide(s Signals) Decision {
-	return Decision{Share: c.share, Reason: c.reason, HoldImports: active(s) && storePressure(s) >= holdPressure}
+	d := Decision{Share: c.share, Reason: c.reason, HoldImports: active(s) && storePressure(s) >= holdPressure}
+	if d.HoldImports && d.Reason == "" {
+		d.Reason = StoreLoad
+	}
+	return d
 }
 
 // active reports whether there is a foreground.

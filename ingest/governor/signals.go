@@ -51,7 +51,7 @@ type Decision struct {
 	// Share is the part of the time that the workers of builds may run, above 0, up
 	// to 1.
 	Share float64
-	// Reason is why Share is less than 1.
+	// Reason is why Share is less than 1, or imports are held.
 	Reason Reason
 	// HoldImports says that the store should not get any files now.
 	HoldImports bool

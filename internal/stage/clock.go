@@ -53,13 +53,13 @@ type Clock struct {
 
 // Start starts a clock in stage s.
 func Start(s Stage) *Clock {
-	return &Clock{current: s, wall: time.Now(), cpu: threadCPU()}
+	return &Clock{current: s, wall: time.Now(), cpu: ThreadCPU()}
 }
 
 // Enter charges the time since the last call to the current stage, makes s the
 // current one, and returns the stage that was left.
 func (c *Clock) Enter(s Stage) Stage {
-	wall, cpu := time.Now(), threadCPU()
+	wall, cpu := time.Now(), ThreadCPU()
 	cost := &c.costs[c.current]
 	cost.Wall += wall.Sub(c.wall)
 	cost.CPU += cpu - c.cpu

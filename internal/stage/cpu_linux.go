@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// threadCPU is the CPU time of the calling thread. getrusage would do, but
+// ThreadCPU is the CPU time of the calling thread. getrusage would do, but
 // lags by up to a scheduler tick, which is longer than a batch.
-func threadCPU() time.Duration { return clock(unix.CLOCK_THREAD_CPUTIME_ID) }
+func ThreadCPU() time.Duration { return clock(unix.CLOCK_THREAD_CPUTIME_ID) }
 
 // ProcessCPU is the CPU time of the process so far.
 func ProcessCPU() time.Duration { return clock(unix.CLOCK_PROCESS_CPUTIME_ID) }

@@ -1,0 +1,120 @@
+package ingest
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"fastddl/config"
+	"fastddl/ingest/governor"
+)
+
+// Sampler observes the machine and the foreground for the governor.
+type Sampler interface {
+	// Begin returns the signals to begin with, and Sample those since the call
+	// before.
+	Begin(now time.Time) governor.Signals
+	Sample(now time.Time) governor.Signals
+}
+
+// governance samples while there are jobs, and keeps what the governor has
+// decided.
+type governance struct {
+	globals *config.Globals
+	// decision is nil while builds have everything.
+	decision atomic.Pointer[governor.Decision]
+
+	mu         sync.Mutex
+	sampler    Sampler // nil does not govern
+	controller governor.Controller
+	jobs       int
+	end        func() // of the sampling that is going on
+}
+
+// Govern lets builds give way to the foreground that s observes, unless
+// fastddl_ddl_governor is OFF. It must be called before there are jobs.
+func (r *Resources) Govern(s Sampler) {
+	r.governance.mu.Lock()
+	defer r.governance.mu.Unlock()
+	r.governance.sampler = s
+}
+
+// Governor is what builds may do now.
+func (r *Resources) Governor() governor.Decision { return r.governance.now() }
+
+func (g *governance) now() governor.Decision {
+	if d := g.decision.Load(); d != nil {
+		return *d
+	}
+	return governor.Full
+}
+
+func (g *governance) set(d governor.Decision) {
+	if d == governor.Full {
+		g.decision.Store(nil)
+	} else {
+		g.decision.Store(&d)
+	}
+}
+
+// begin says that a job begins, and returns the function that says that it ends.
+func (g *governance) begin() (end func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.sampler == nil {
+		return func() {}
+	}
+	if g.jobs++; g.jobs == 1 {
+		g.start()
+	}
+	return sync.OnceFunc(g.leave)
+}
+
+func (g *governance) leave() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.jobs--; g.jobs == 0 {
+		g.end()
+	}
+}
+
+// start takes the first decision and has the others taken until g.end is called.
+func (g *governance) start() {
+	g.observe((*governor.Controller).Begin, g.sampler.Begin)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		g.run(ctx)
+	}()
+	g.end = func() {
+		cancel()
+		<-done
+		g.set(governor.Full)
+	}
+}
+
+func (g *governance) run(ctx context.Context) {
+	ticker := time.NewTicker(governor.Interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			g.observe((*governor.Controller).Observe, g.sampler.Sample)
+		}
+	}
+}
+
+// observe takes a decision, which counts if the governor is switched on. It has
+// the controller to itself.
+func (g *governance) observe(decide func(*governor.Controller, time.Time, governor.Signals) governor.Decision, sample func(time.Time) governor.Signals) {
+	now := time.Now()
+	decision := decide(&g.controller, now, sample(now))
+	if !g.globals.Bool(config.Governor) {
+		decision = governor.Full
+	}
+	g.set(decision)
+}

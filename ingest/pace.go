@@ -1,0 +1,155 @@
+package ingest
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"fastddl/event"
+	"fastddl/ingest/governor"
+	"fastddl/internal/stage"
+)
+
+const (
+	// leastPause is the shortest pause that is worth its timer, longestPause how
+	// long one lasts before the decision is looked at again.
+	leastPause   = time.Millisecond
+	longestPause = 20 * time.Millisecond
+	// maxHold is for how long files are kept from a store that is overloaded.
+	maxHold = 5 * time.Second
+	// shownShare is the share below which a job is shown as giving way.
+	shownShare = 0.95
+)
+
+// Pacer keeps one worker to the share of the time that the governor gives it. It
+// must be used by the worker's goroutine only.
+type Pacer struct {
+	share *Share
+	clock *stage.Clock         // nil charges pauses to nobody
+	spent func() time.Duration // that the worker has worked or waited
+	// last is the time of the last call, if known; worked and paused are of the time
+	// that was not made up for.
+	last           time.Duration
+	known          bool
+	worked, paused time.Duration
+}
+
+// NewPacer returns the pacer of a worker that has a thread of its own; what counts
+// is its processor time, where that is known. Pauses are charged to the clock as idle; it may be nil.
+func (s *Share) NewPacer(clock *stage.Clock) *Pacer {
+	p := s.NewWallPacer()
+	p.clock = clock
+	if stage.ThreadCPU() > 0 {
+		p.spent = stage.ThreadCPU
+	}
+	return p
+}
+
+// NewWallPacer returns the pacer of a worker without a thread of its own, of which
+// all time counts.
+func (s *Share) NewWallPacer() *Pacer {
+	begin := time.Now()
+	return &Pacer{share: s, spent: func() time.Duration { return time.Since(begin) }}
+}
+
+// Pace is called between two batches. It pauses for as long as the worker has to,
+// and fails only if ctx ends.
+func (p *Pacer) Pace(ctx context.Context) error {
+	decision := p.share.r.governance.decision.Load()
+	if decision == nil {
+		p.known, p.worked, p.paused = false, 0, 0
+		return nil
+	}
+	now := p.spent()
+	if p.known {
+		p.worked += now - p.last
+	}
+	p.last, p.known = now, true
+	if p.due(decision.Share) < leastPause {
+		return nil
+	}
+	if p.clock != nil {
+		defer p.clock.Enter(p.clock.Enter(stage.Idle))
+	}
+	return p.pause(ctx)
+}
+
+// due is how long the worker has to pause for what it has worked.
+func (p *Pacer) due(share float64) time.Duration {
+	return time.Duration(float64(p.worked)*(1-share)/share) - p.paused
+}
+
+func (p *Pacer) pause(ctx context.Context) error {
+	decision := p.share.r.Governor()
+	for due := p.due(decision.Share); due > 0; due = p.due(decision.Share) {
+		start := time.Now()
+		if err := pause(ctx, min(due, longestPause)); err != nil {
+			return err
+		}
+		took := time.Since(start)
+		p.paused += took
+		p.share.gaveWay.add(p.share, decision.Reason, took)
+		decision = p.share.r.Governor()
+	}
+	// What a timer came late is made up for at the next pause.
+	p.paused = min(-p.due(decision.Share), longestPause)
+	p.worked, p.last = 0, p.spent()
+	return nil
+}
+
+// BeforeImport waits while the store is so loaded that it should not get any
+// files, but not for long: builds come to an end.
+func (s *Share) BeforeImport(ctx context.Context) error {
+	for start := time.Now(); time.Since(start) < maxHold; {
+		decision := s.r.Governor()
+		if !decision.HoldImports {
+			return nil
+		}
+		if err := pause(ctx, longestPause); err != nil {
+			return err
+		}
+		s.gaveWay.add(s, decision.Reason, longestPause)
+	}
+	return nil
+}
+
+// gaveWay sums for how long a job's workers have given way to the foreground, and
+// tells of it from time to time.
+type gaveWay struct {
+	mu       sync.Mutex
+	reason   governor.Reason
+	waited   time.Duration
+	reported time.Time
+}
+
+func (g *gaveWay) add(s *Share, reason governor.Reason, waited time.Duration) {
+	g.mu.Lock()
+	if g.reported.IsZero() {
+		g.reported = time.Now()
+	}
+	g.reason, g.waited = reason, g.waited+waited
+	due := time.Since(g.reported) >= throttleReport
+	g.mu.Unlock()
+	if due {
+		g.report(s)
+	}
+}
+
+func (g *gaveWay) report(s *Share) {
+	g.mu.Lock()
+	reason, waited := g.reason, g.waited
+	g.waited, g.reported = 0, time.Now()
+	g.mu.Unlock()
+	if waited > 0 {
+		s.opts.Bus.Emit(event.Throttled{Job: event.Job{ID: s.opts.JobID}, Reason: "foreground: " + string(reason), For: waited})
+	}
+}
+
+// waitForForeground is what a job is shown to wait for under a decision, empty if
+// for nothing.
+func waitForForeground(d governor.Decision) string {
+	if d.Share >= shownShare && !d.HoldImports {
+		return ""
+	}
+	return "giving way to foreground: " + string(d.Reason)
+}
