@@ -165,7 +165,7 @@ func TestNextOwnerKeepsItsHold(t *testing.T) {
 			return nil
 		}
 	})
-	first := e.async(t.Context(), "alter table t add index k (k)")
+	old, first := e.ddl, e.async(t.Context(), "alter table t add index k (k)")
 	<-stalled
 	building, end := make(chan BackfillTask), make(chan struct{})
 	e.start(func(o *Options) {
@@ -181,6 +181,7 @@ func TestNextOwnerKeepsItsHold(t *testing.T) {
 	task := <-building
 	goOn()
 	require.True(t, ErrNotOwner.Equal(<-first))
+	require.NoError(t, old.Close())
 	holds, err := e.store.GCHolds(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, map[string]uint64{holdName(task.JobID, e.ddl.term): task.TS}, holds)
