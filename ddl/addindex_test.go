@@ -208,6 +208,30 @@ func TestExpiredHold(t *testing.T) {
 	require.Equal(t, 11, e.entries(table.IndexRange(e.table("t").Info.ID, e.index("t", "k").ID)))
 }
 
+// A hold that has expired while the job was paused is taken again before S is
+// used again.
+func TestHoldIsTakenAnew(t *testing.T) {
+	e := newEnv(t)
+	e.fill(5)
+	attempts := 0
+	e.restart(nil)
+	e.fake.set(func(ctx context.Context, task BackfillTask) error {
+		holds, err := e.store.GCHolds(ctx)
+		assert.NoError(t, err)
+		assert.Equal(t, map[string]uint64{holdName(task.JobID, e.ddl.term): task.TS}, holds)
+		if attempts++; attempts > 1 {
+			return nil
+		}
+		hold, err := e.store.HoldGC(ctx, holdName(task.JobID, e.ddl.term), task.TS, time.Hour)
+		assert.NoError(t, err)
+		assert.NoError(t, hold.Release(ctx))
+		return errors.New("once more")
+	})
+	e.must("alter table t add index k (k)")
+	require.Equal(t, 2, attempts)
+	e.requireNoTrace()
+}
+
 // What a build has saved is given to the next attempt.
 func TestCheckpoint(t *testing.T) {
 	e := newEnv(t)

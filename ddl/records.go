@@ -69,16 +69,13 @@ func loadQueue(ctx context.Context, c *catalog.Catalog) (jobs []*job.Job, err er
 }
 
 // reread returns the record of a job as it is stored, in the queue or in the
-// history, or nil. It settles what the record is: every write of the record
-// touches its place in the queue, which is locked here, so one that is still
-// under way cannot commit any more. In a term that has ended it fails with
+// history, or nil. It settles what the record is: all writes of the owner lock the
+// record of the term, as does this, so one that is still under way and was not
+// seen here cannot commit any more. In a term that has ended it fails with
 // ErrNotOwner.
 func (d *DDL) reread(ctx context.Context, id int64) (j *job.Job, err error) {
 	err = d.update(ctx, func(_ context.Context, m *catalog.Mutation) error {
 		s := m.Structure()
-		if err := m.Txn.LockKeys(s.EncodeHashDataKey(jobsHash, idField(id))); err != nil {
-			return err
-		}
 		data, err := s.HGet(jobsHash, idField(id))
 		if err == nil && data == nil {
 			data, err = s.HGet(historyHash, idField(id))

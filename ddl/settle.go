@@ -69,6 +69,9 @@ func (t *task) settle(ctx context.Context) (moved bool, err error) {
 	switch {
 	case stored == nil: // the first write was not made
 		t.lost = t.unsettled
+		t.emit(event.JobStateChanged{
+			Job: event.Job{ID: t.id}, From: known.State.String(), To: model.JobStateCancelled.String(), Err: t.lost,
+		})
 	case stored.Revision != known.Revision:
 		// As after any change of the schema: it is published before anything is done
 		// that relies on it.
@@ -76,9 +79,6 @@ func (t *task) settle(ctx context.Context) (moved bool, err error) {
 			return false, err
 		}
 		t.reached(stored)
-		if stored.Request != known.Request {
-			t.wake()
-		}
 		moved = true
 	}
 	t.unsettled = nil

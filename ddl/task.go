@@ -83,7 +83,7 @@ func (t *task) emit(e event.Event) { t.d.opts.Bus.Emit(e) }
 
 // run does what the machine says until the job has ended.
 func (t *task) run(ctx context.Context) {
-	err := t.begin(ctx)
+	var err error
 	for err == nil && !t.snapshot().Ended() {
 		err = t.step(ctx)
 	}
@@ -103,33 +103,17 @@ func (t *task) run(ctx context.Context) {
 	close(t.done)
 }
 
-// begin tells the machine that it is the job's turn, if there is a job.
-func (t *task) begin(ctx context.Context) error {
-	_, err := t.resolve(ctx)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	from := t.machine.Job().State
-	switch {
-	case t.lost != nil:
-		t.emit(event.JobStateChanged{
-			Job: event.Job{ID: t.id}, From: from.String(), To: model.JobStateCancelled.String(), Err: t.lost,
-		})
-	case err == nil:
-		t.machine.Start()
-		t.emitState(from, t.machine.Job())
-	}
-	return err
-}
-
-// step does one action. It fails only if the process ends.
+// step does one action. It fails only if the process ends, or if there is no such
+// job.
 func (t *task) step(ctx context.Context) error {
 	t.mu.Lock()
-	if t.unsettled != nil { // by a request
+	if t.unsettled != nil || t.lost != nil { // by whoever queued the job, or by a request
 		t.mu.Unlock()
 		_, err := t.resolve(ctx)
 		return err
 	}
 	from := t.machine.Job().State
+	t.machine.Start()
 	act, to := t.machine.Next()
 	t.emitState(from, t.machine.Job())
 	actCtx, cancel := context.WithCancelCause(ctx)
