@@ -91,6 +91,7 @@ func newControlEnv(t *testing.T) *controlEnv {
 			return nil
 		}
 	})
+	e.set(config.Governor, "OFF") // what the machine does besides is not shown
 	return e
 }
 
@@ -385,6 +386,29 @@ func TestControlThatComesTooLate(t *testing.T) {
 	store.pass()
 	j = e.eventually(drop, "the space is back", func(j JobInfo) bool { return j.Stage == "" })
 	require.Empty(t, j.WaitReason)
+}
+
+// The client of a job that is paused, or paused before its turn, goes away: the
+// job is cancelled at once.
+func TestInterruptOfPausedJobs(t *testing.T) {
+	e := newControlEnv(t)
+	e.stuck.stuckScan = func() error { return nil }
+	var done []<-chan error
+	ctx, interrupt := context.WithCancel(context.Background())
+	for _, statement := range []string{addKey, addUnique} {
+		done = append(done, e.async(ctx, statement))
+		j := e.eventually(statement, "it is there", func(j JobInfo) bool { return j.ID != 0 })
+		require.NoError(t, e.ddl.Pause(ctx, []int64{j.ID})[0])
+		e.eventually(statement, "paused", func(j JobInfo) bool { return j.State == "paused" })
+	}
+	interrupt()
+	start := time.Now()
+	for _, d := range done {
+		e.requireCode(<-d, 1317, "")
+	}
+	require.Less(t, time.Since(start), promptly)
+	e.requireNoTrace()
+	e.requireConsistent()
 }
 
 // What ADMIN ALTER and the session have set stays so when the process does not.
