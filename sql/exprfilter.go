@@ -3,9 +3,6 @@ package sql
 import (
 	gms "github.com/dolthub/go-mysql-server/sql"
 	"github.com/dolthub/go-mysql-server/sql/expression"
-	"github.com/dolthub/go-mysql-server/sql/expression/function"
-	"github.com/dolthub/go-mysql-server/sql/plan"
-	"github.com/dolthub/go-mysql-server/sql/transform"
 	gmstypes "github.com/dolthub/go-mysql-server/sql/types"
 )
 
@@ -143,26 +140,11 @@ func wrapOperand(e gms.Expression, values ...gms.Expression) (gms.Expression, bo
 	ctx := gms.NewEmptyContext()
 	typ := e.Type(ctx)
 	for _, v := range values {
-		if !fixed(ctx, v) || !findable(ctx, typ, v) {
+		if !findable(ctx, typ, v) {
 			return e, false
 		}
 	}
 	return x, true
-}
-
-// fixed says that an expression has the same value for all rows.
-func fixed(ctx *gms.Context, e gms.Expression) bool {
-	return !transform.InspectExpr(ctx, e, func(_ *gms.Context, e gms.Expression) bool {
-		switch e := e.(type) {
-		case *expression.GetField, *expression.BindVar, *expression.ProcedureParam, *plan.Subquery, expression.Tuple:
-			return true
-		case *function.Now:
-			return false
-		case gms.NonDeterministicExpression:
-			return e.IsNonDeterministic()
-		}
-		return false
-	})
 }
 
 // findable says that a comparison of expressions of a type with a value is by the

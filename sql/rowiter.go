@@ -27,8 +27,8 @@ type rowIter struct {
 	rows   *table.RowIter
 
 	codecs []*sqltype.Codec
-	// width is the number of values in a row of go-mysql-server's. at says where in
-	// it the values read go; nil if they are its first ones.
+	// width is the number of values in a row of go-mysql-server's, and at where in
+	// it the values read go.
 	width int
 	at    []int
 	// rowIDAt is the position of the row ID in a row, -1 if not wanted.
@@ -72,23 +72,17 @@ func newRowIter(ctx *gms.Context, t *Table, part *partition) (*rowIter, error) {
 // place notes where in a row what is read goes.
 func (it *rowIter) place(t *Table) {
 	it.width = len(t.schema)
-	if t.columns == nil {
-		if t.def.hasRowID {
-			it.rowIDAt = t.def.width()
+	for i := range t.schema {
+		ordinal := i
+		if t.columns != nil {
+			ordinal = t.columns[i]
 		}
-		return
-	}
-	at := make([]int, 0, len(t.columns))
-	for i, ordinal := range t.columns {
 		switch {
 		case ordinal < t.def.width():
-			at = append(at, i)
+			it.at = append(it.at, i)
 		case t.def.hasValue(ordinal):
 			it.rowIDAt = i
 		}
-	}
-	if n := len(at); n > 0 && at[n-1] != n-1 {
-		it.at = at
 	}
 }
 
@@ -186,11 +180,7 @@ func (it *rowIter) row(h tkv.Handle, values []types.Datum) (gms.Row, error) {
 		if err != nil {
 			return nil, fmt.Errorf("table %s, handle %s: %w", it.def.info.Name.O, h, err)
 		}
-		to := i
-		if it.at != nil {
-			to = it.at[i]
-		}
-		row[to] = v
+		row[it.at[i]] = v
 	}
 	if it.rowIDAt >= 0 {
 		row[it.rowIDAt] = h.IntValue()

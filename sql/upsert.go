@@ -65,9 +65,13 @@ func upsertValue(schema gms.Schema, set *expression.SetField) (gms.Expression, e
 	if !ok {
 		return nil, nil
 	}
-	if def.Name() != "" {
-		if col = columnOf(schema, def.Name()); col == nil {
-			return nil, gms.ErrColumnNotFound.New(def.Name())
+	if col.Generated != nil {
+		// What it is now: package table computes it anew.
+		return expression.WrapExpression(field), nil
+	}
+	if name := def.Name(); name != "" {
+		if col = columnOf(schema, name); col == nil {
+			return nil, gms.ErrColumnNotFound.New(name)
 		}
 	}
 	if col.Default == nil {
