@@ -3,6 +3,7 @@ package ddl
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/pingcap/tidb/pkg/util/dbterror"
@@ -63,7 +64,7 @@ func (d *DDL) update(ctx context.Context, fn func(ctx context.Context, m *catalo
 		}
 		return fn(ctx, m)
 	})
-	if ErrNotOwner.Equal(err) {
+	if errors.Is(err, ErrNotOwner) {
 		d.cancel(err)
 	}
 	return err

@@ -87,7 +87,7 @@ func (t *task) run(ctx context.Context) {
 	for err == nil && !t.snapshot().Ended() {
 		err = t.step(ctx)
 	}
-	if ErrNotOwner.Equal(err) {
+	if errors.Is(err, ErrNotOwner) {
 		// The owner of the next term holds GC for the job, if it needs that.
 		err = errs.Also(err, t.dropHold(context.WithoutCancel(ctx)))
 	}
