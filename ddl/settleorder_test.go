@@ -3,6 +3,7 @@ package ddl
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 
 	"github.com/pingcap/tidb/pkg/errno"
@@ -172,6 +173,20 @@ func TestJobThatMayNotBeQueued(t *testing.T) {
 				ids[task.id] = true
 			}
 			require.Len(t, ids, 3)
+			var mu sync.Mutex
+			var states []string // of the second job
+			if !made {
+				id := u.ddl.tasks()[1].id
+				u.bus.Subscribe(func(e event.Event) {
+					if s, ok := e.(event.JobStateChanged); ok && s.ID == id {
+						mu.Lock()
+						states = append(states, s.To)
+						mu.Unlock()
+					}
+				})
+				// Whoever asks first finds out; the worker is told.
+				require.ErrorIs(t, u.ddl.Cancel(t.Context(), []int64{id})[0], kv.ErrResultUndetermined)
+			}
 			close(goOn)
 			require.NoError(t, <-first)
 			err := <-second
@@ -183,6 +198,9 @@ func TestJobThatMayNotBeQueued(t *testing.T) {
 			}
 			require.ErrorIs(t, err, kv.ErrResultUndetermined)
 			require.Empty(t, u.env.table(a.table).Info.Comment)
+			mu.Lock()
+			defer mu.Unlock()
+			require.Equal(t, []string{"cancelled"}, states)
 		})
 	}
 }
