@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"os"
+	"path/filepath"
 	"sync/atomic"
 	"testing"
 
@@ -101,4 +103,25 @@ func TestExpressionIndexesBesideWrites(t *testing.T) {
 	changed := "SELECT COUNT(*) FROM people WHERE UPPER(name) = 'CHANGED AGAIN'"
 	require.Contains(t, explain(t, db, changed), " ref up up ")
 	require.Equal(t, "4", value(t, db, changed))
+}
+
+// LOAD DATA fills generated columns and indexes on expressions, and takes no
+// values for them; INTO OUTFILE writes no hidden columns.
+func TestLoadDataComputesGeneratedColumns(t *testing.T) {
+	files := t.TempDir()
+	in, out := filepath.Join(files, "in"), filepath.Join(files, "out")
+	require.NoError(t, os.WriteFile(in, []byte("1\tAnn\t10\n2\tBob\t20\n"), 0o600))
+	db := startNode(t, t.TempDir(), "--secure-file-priv", files).db()
+	mustExec(t, db, "CREATE TABLE g (id INT PRIMARY KEY, name VARCHAR(20), a INT, v INT AS (a * 2) VIRTUAL, s INT AS (a + 1) STORED, KEY lo ((LOWER(name))), KEY v (v))")
+	mustExec(t, db, "LOAD DATA INFILE '"+in+"' INTO TABLE g")
+	mustExec(t, db, "LOAD DATA INFILE '"+in+"' REPLACE INTO TABLE g (id, name, @twice) SET a = @twice * 2")
+	_, err := db.Exec("LOAD DATA INFILE '" + in + "' REPLACE INTO TABLE g (id, name, v)")
+	requireCode(t, err, 3105, "HY000", "generated column 'v' in table 'g'")
+	require.Equal(t, [][]string{{"2", "Bob", "40", "80", "41"}}, queryAll(t, db, "SELECT * FROM g WHERE LOWER(name) = 'bob'"))
+	require.Equal(t, "1", value(t, db, "SELECT id FROM g WHERE v = 40"))
+	mustExec(t, db, "ADMIN CHECK TABLE g")
+	mustExec(t, db, "SELECT * FROM g INTO OUTFILE '"+out+"'")
+	written, err := os.ReadFile(out)
+	require.NoError(t, err)
+	require.Equal(t, "1\tAnn\t20\t40\t21\n2\tBob\t40\t80\t41\n", string(written))
 }
