@@ -35,7 +35,7 @@ const (
 	verifyTaskBytes = 4 << 20
 	// verifyBatch is how many entries are read between two looks at whether to go
 	// on.
-	verifyBatch = 4096
+	verifyBatch = 1024
 	// tasksPerWorker evens out ranges of different cost.
 	tasksPerWorker = 4
 	// verifyCheckpointInterval is the least time between two checkpoints, unless

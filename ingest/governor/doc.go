@@ -4,11 +4,10 @@
 // Without foreground statements builds have everything. With them, each signal
 // is turned into a pressure, of which 1 is the most that is tolerated:
 //
-//   - processors: the time that foreground threads have waited for a processor,
-//     as far as builds are to blame for it, in proportion to the time they ran.
-//     Builds are blamed in proportion to their part of what all processors did, so
-//     that they neither give way to what the foreground does to itself, nor to
-//     other processes, more than it helps;
+//   - processors: how much longer the foreground needs because its threads wait for
+//     a processor, as far as builds are to blame, which is in proportion to their
+//     part of what all processors do: they give way neither to what the foreground
+//     does to itself nor to other processes more than it helps;
 //   - commit latency, above what commits take when builds hardly run;
 //   - the store's load: sublevels of L0, compaction debt, stalled writers.
 //

@@ -26,6 +26,9 @@ const (
 	// smoothing is the time over which signals are averaged.
 	smoothing = 300 * time.Millisecond
 
+	// hardly is how many times the floor a share is at which builds hardly run.
+	hardly = 1.05
+
 	// calm is the pressure up to which the share rises: by rise in each interval.
 	calm = 0.7
 	rise = 1.08
@@ -73,7 +76,7 @@ func (c *Controller) Begin(now time.Time, s Signals) Decision {
 func (c *Controller) Observe(now time.Time, s Signals) Decision {
 	c.observedAt = now
 	c.processors.observe(s)
-	c.commits.observe(s, c.share <= 2*Floor)
+	c.commits.observe(s, c.share <= hardly*Floor)
 	if !active(s) {
 		c.share, c.reason = 1, ""
 		return Full
@@ -104,7 +107,7 @@ func active(s Signals) bool { return s.Statements >= activeTime }
 // pressure returns the greatest pressure and what it comes from.
 func (c *Controller) pressure(s Signals) (pressure float64, reason Reason) {
 	pressure, reason = c.processors.pressure(s), Processors
-	if p := c.commits.pressure(); p > pressure {
+	if p := c.commits.pressure() * c.processors.atWork(); p > pressure {
 		pressure, reason = p, CommitLatency
 	}
 	if p := storePressure(s); p > pressure {

@@ -6,9 +6,9 @@ import (
 )
 
 const (
-	// maxWait is how long foreground threads may wait because of builds, for the
-	// time they run.
-	maxWait = 0.10
+	// maxSlowdown is how much longer the foreground may need for what it does because
+	// its threads wait for processors that builds have: a part of what it needs else.
+	maxSlowdown = 0.10
 	// leastForeground is the part of the machine's time that a foreground counts
 	// with that uses less: builds do not give way to a client that polls.
 	leastForeground = 0.02
@@ -19,6 +19,9 @@ const (
 	commitSlack   = 300 * time.Microsecond
 	// leastCommits is the number of commits a latency is taken from.
 	leastCommits = 5
+	// fullBlame is the part of what processors do from which on builds are to blame
+	// for all of it, as far as that is known.
+	fullBlame = 0.5
 
 	// maxSublevels and maxDebt are the load that a store may have; with stalled
 	// writers its pressure is stalledPressure at least. From holdPressure on it
@@ -49,12 +52,26 @@ func (p *processors) observe(s Signals) {
 }
 
 func (p *processors) pressure(s Signals) float64 {
+	blamed := p.blame() * p.wait
+	run := max(p.run, leastForeground*p.elapsed*float64(s.Processors))
+	return blamed / (run + p.wait - blamed) / maxSlowdown
+}
+
+// blame is the part of what all processors do that builds do.
+func (p *processors) blame() float64 {
 	if p.builds == 0 {
 		return 0
 	}
-	blame := p.builds / max(p.builds, p.busy)
-	run := max(p.run, leastForeground*p.elapsed*float64(s.Processors))
-	return blame * p.wait / run / maxWait
+	return p.builds / max(p.builds, p.busy)
+}
+
+// atWork is how much builds are to blame for what is not about processors alone, 0
+// to 1: little if they hardly run.
+func (p *processors) atWork() float64 {
+	if p.busy == 0 {
+		return 1 // it is not known
+	}
+	return min(1, p.blame()/fullBlame)
 }
 
 // commits compares the latency of commits with what it is without builds.
@@ -73,10 +90,9 @@ func (c *commits) begin(s Signals) {
 }
 
 const (
-	// learning is the time in which the usual latency follows what is observed
-	// while builds hardly run, fasterLearning if commits are faster than that.
-	learning       = 2 * time.Second
-	fasterLearning = 5 * time.Second
+	// learning is the time in which the usual latency follows what is observed, if
+	// builds hardly run or commits are faster than usual.
+	learning = 5 * time.Second
 )
 
 // observe takes the next signals; hardly says that builds hardly run. A latency
@@ -90,19 +106,12 @@ func (c *commits) observe(s Signals, hardly bool) {
 		return
 	}
 	latency := c.time / c.count
-	switch {
-	case c.usual == 0 || hardly:
-		c.learn(latency, decay(s.Elapsed, learning))
-	case latency < c.usual:
-		c.learn(latency, decay(s.Elapsed, fasterLearning))
-	}
-}
-
-func (c *commits) learn(latency, keep float64) {
 	if c.usual == 0 {
 		c.usual = latency
 	}
-	c.usual = c.usual*keep + latency*(1-keep)
+	if hardly || latency < c.usual {
+		c.usual += (latency - c.usual) * (1 - decay(s.Elapsed, learning))
+	}
 }
 
 func (c *commits) pressure() float64 {
