@@ -202,6 +202,28 @@ func TestTransactionsEndWithoutTheDuplicatesTheyPut(t *testing.T) {
 	}
 }
 
+// A transaction that takes a key from one of two rows that have it, and leaves the
+// entry to the other, may not commit when that one has lost the key meanwhile: in a
+// snapshot between the two commits the key is the first row's, and its entry would
+// stay for good.
+func TestUniqueIndexKeepsNoEntryOfARowThatLeavesItToAnother(t *testing.T) {
+	row := func(id int64) []types.Datum { return datums(id, id%7, "row 3") }
+	e := newUniqueEnv(t)
+	var commit func() error
+	e.at[job.ActTakeSnapshot] = func() {
+		e.txn(func(txn kv.Txn, tbl *table.Table) { e.add(txn, tbl, row(103)) })
+		commit, _ = e.write("t", func(txn kv.Txn, tbl *table.Table) { e.remove(txn, tbl, row(3)) })
+		e.txn(func(txn kv.Txn, tbl *table.Table) { e.remove(txn, tbl, row(103)) })
+	}
+	e.at[job.ActBackfill] = func() {
+		if err := commit(); kv.IsWriteConflict(err) {
+			e.txn(func(txn kv.Txn, tbl *table.Table) { e.remove(txn, tbl, row(3)) })
+		}
+	}
+	e.must("create unique index u on t (c)")
+	e.requireBuilt(19)
+}
+
 // That a transaction takes a put back does not excuse its next one.
 func TestUniqueIndexFindsDuplicatesThatArePutAgain(t *testing.T) {
 	row := func(id int64) []types.Datum { return datums(id, id%7, "row 3") }

@@ -24,9 +24,12 @@ import (
 // No marker is needed where the transaction has written the key before: then it
 // has removed, or put, the entry of the row that had it. What a transaction puts
 // with a marker and removes again it withdraws, marker and all: a tombstone would
-// hide the entry of a row that has had the key all along. And where it has put
-// the key for another row by the time it removes it from the one that had it, the
-// entry stays, and only the marker has become needless.
+// hide the entry of a row that has had the key all along. And where another row has
+// the key by the time it removes it from the one that had it, the entry stays that
+// row's, and only the marker has become needless. The entry is put once more: if S
+// lies before the commit, the backfill brings back the entry of the row that has lost
+// the key, and finds a newer one; and if the other row loses the key too, one of the
+// two transactions fails.
 //
 // Markers live where TiDB keeps the temporary entries of an index in the making,
 // under the index ID with tablecodec.TempIndexPrefix. A marker's key is the
@@ -84,35 +87,35 @@ func (t *Table) deleteMarked(ctx context.Context, txn kv.Txn, x *index, e indexE
 			return err
 		}
 	}
-	others, err := heldByOther(ctx, txn, e)
+	other, err := entryOfOther(ctx, txn, e)
 	switch {
 	case err != nil:
 		return fmt.Errorf("entry of index %s: %w", x.info.Name.O, err)
-	case others:
-		return nil
+	case other != nil:
+		return txn.Set(e.key, other)
 	case marked:
 		return txn.Delete(e.key, kv.Withdrawn)
 	}
 	return txn.Delete(e.key)
 }
 
-// heldByOther says whether the transaction sees the entry of another row under
-// the key of e.
-func heldByOther(ctx context.Context, txn kv.Txn, e indexEntry) (bool, error) {
+// entryOfOther returns the value of the entry that the transaction sees under the
+// key of e if it is another row's, else nil.
+func entryOfOther(ctx context.Context, txn kv.Txn, e indexEntry) ([]byte, error) {
 	value, err := txn.Get(ctx, e.key)
 	if errors.Is(err, kv.ErrNotExist) {
-		return false, nil
+		return nil, nil
 	}
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	holder, err := tablecodec.DecodeHandleInIndexValue(value)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	own, err := tablecodec.DecodeHandleInIndexValue(e.value)
-	if err != nil {
-		return false, err
+	if err != nil || holder.Equal(own) {
+		return nil, err
 	}
-	return !holder.Equal(own), nil
+	return value, nil
 }

@@ -178,6 +178,14 @@ var uniqueness = []mutation{
 		shows:  `Duplicate entry '(row 3|new)' for key 't.u'`,
 	},
 	{
+		invariant: "I6", breaks: "an entry that is left to another row is not put again",
+		file:   "table/marker.go",
+		old:    "return txn.Set(e.key, other)",
+		new:    "return nil",
+		caught: "ddl.TestUniqueIndexKeepsNoEntryOfARowThatLeavesItToAnother",
+		shows:  `expected: 19`,
+	},
+	{
 		invariant: "I6", breaks: "a duplicate that is taken back leaves a tombstone over the entry of the row that keeps the value",
 		file:   "table/marker.go",
 		old:    "return txn.Delete(e.key, kv.Withdrawn)",
