@@ -2,6 +2,7 @@ package sqltype
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/dolthub/go-mysql-server/sql"
 	gms "github.com/dolthub/go-mysql-server/sql/types"
@@ -73,10 +74,12 @@ func Type(ft *types.FieldType) (sql.Type, error) {
 		if err != nil {
 			return nil, err
 		}
+		// They write to what they are given.
+		elems := slices.Clone(ft.GetElems())
 		if tp == mysql.TypeEnum {
-			return gms.CreateEnumType(ft.GetElems(), coll)
+			return gms.CreateEnumType(elems, coll)
 		}
-		return gms.CreateSetType(ft.GetElems(), coll)
+		return gms.CreateSetType(elems, coll)
 	case mysql.TypeJSON:
 		return gms.JSON, nil
 	}
