@@ -53,7 +53,7 @@ func TestBuildGivesWayInEveryStage(t *testing.T) {
 				case event.StageChanged:
 					sampler.Store(e.Stage == tc.stage)
 				case event.Throttled:
-					if e.Reason == "foreground: processors" {
+					if sampler.Load() && e.Reason == "foreground: processors" {
 						paused.Add(int64(e.For))
 					}
 				}
@@ -62,10 +62,10 @@ func TestBuildGivesWayInEveryStage(t *testing.T) {
 			opts.Bus, opts.Globals, opts.MaxWorkers, opts.BatchRows = bus, config.NewGlobals(), 2, 64
 			opts.Resources = ingest.NewResources(opts.Globals, 2)
 			opts.Resources.Govern(sampler)
-			// A stage takes long enough for several decisions.
+			// A stage takes long enough for pauses in it to be told of before it ends.
 			slow := func(n int64) error {
 				if n%64 == 0 {
-					time.Sleep(2 * time.Millisecond)
+					time.Sleep(8 * time.Millisecond)
 				}
 				return nil
 			}
