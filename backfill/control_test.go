@@ -127,7 +127,7 @@ func TestWorkerCountIsLoweredMidJob(t *testing.T) {
 			work.want.Store(1)
 			settings.Set(ingest.Settings{Workers: 1})
 			require.Eventually(t, func() bool { return work.peakOf(10*step) == 1 }, 10*time.Second, time.Millisecond, "lowered")
-			require.EqualValues(t, 1, work.peakOf(20*step), "and kept")
+			require.LessOrEqual(t, work.peakOf(20*step), int64(1), "and kept")
 			if tc.name != "verify" { // its ranges may be too few by now
 				work.want.Store(3)
 				settings.Set(ingest.Settings{Workers: 3})
