@@ -61,6 +61,7 @@ func TestBuildGivesWayInEveryStage(t *testing.T) {
 			})
 			opts := f.options()
 			opts.Bus, opts.Globals, opts.MaxWorkers, opts.BatchRows = bus, config.NewGlobals(), 2, 64
+			set(t, opts.Globals, config.ReorgBatchSize, "64")
 			opts.Resources = ingest.NewResources(opts.Globals, 2)
 			opts.Resources.Govern(sampler)
 			// A stage takes long enough for pauses in it to be told of before it ends.
