@@ -24,9 +24,22 @@ const (
 	stopTimeout  = 40 * time.Second
 )
 
-// Build returns the path of the binary, which cleanup removes: the one that
+// Main runs the tests of a package with binary set to the path of the program
+// under test, and returns their exit code.
+func Main(m *testing.M, binary *string) int {
+	path, cleanup, err := build()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer cleanup()
+	*binary = path
+	return m.Run()
+}
+
+// build returns the path of the binary, which cleanup removes: the one that
 // FASTDDL_BIN names, or one built for the occasion.
-func Build() (binary string, cleanup func(), err error) {
+func build() (binary string, cleanup func(), err error) {
 	if binary = os.Getenv("FASTDDL_BIN"); binary != "" {
 		return binary, func() {}, nil
 	}
@@ -36,8 +49,8 @@ func Build() (binary string, cleanup func(), err error) {
 	}
 	cleanup = func() { _ = os.RemoveAll(dir) }
 	binary = filepath.Join(dir, "fastddl")
-	build := exec.Command("go", "build", "-tags", "gms_pure_go", "-o", binary, "fastddl/cmd/fastddl")
-	if out, err := build.CombinedOutput(); err != nil {
+	cmd := exec.Command("go", "build", "-tags", "gms_pure_go", "-o", binary, "fastddl/cmd/fastddl")
+	if out, err := cmd.CombinedOutput(); err != nil {
 		cleanup()
 		return "", nil, fmt.Errorf("build the binary: %w\n%s", err, out)
 	}

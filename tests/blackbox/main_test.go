@@ -1,7 +1,6 @@
 package blackbox
 
 import (
-	"fmt"
 	"os"
 	"testing"
 
@@ -11,17 +10,4 @@ import (
 // binary is the program under test.
 var binary string
 
-func TestMain(m *testing.M) {
-	os.Exit(runTests(m))
-}
-
-func runTests(m *testing.M) int {
-	path, cleanup, err := servertest.Build()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer cleanup()
-	binary = path
-	return m.Run()
-}
+func TestMain(m *testing.M) { os.Exit(servertest.Main(m, &binary)) }
