@@ -194,13 +194,15 @@ func TestSessionVariable(t *testing.T) {
 		require.NoError(t, c.QueryRowContext(ctx, query).Scan(&value))
 		return value
 	}
-	for text, want := range map[string]string{
-		"= 'priority_high'": config.PriorityHigh, "= 'PRIORITY_NORMAL'": config.PriorityNormal, "= 0": config.PriorityLow,
-		"= DEFAULT": config.PriorityLow,
+	for _, tc := range []struct{ text, want string }{
+		{"= 'priority_high'", config.PriorityHigh},
+		{"= 0", config.PriorityLow},
+		{"= 'PRIORITY_NORMAL'", config.PriorityNormal},
+		{"= DEFAULT", config.PriorityLow},
 	} {
-		_, err = one.ExecContext(ctx, "set tidb_ddl_reorg_priority "+text)
-		require.NoError(t, err, text)
-		require.Equal(t, want, shown(one, "select @@tidb_ddl_reorg_priority"), text)
+		_, err = one.ExecContext(ctx, "set tidb_ddl_reorg_priority "+tc.text)
+		require.NoError(t, err, tc.text)
+		require.Equal(t, tc.want, shown(one, "select @@tidb_ddl_reorg_priority"), tc.text)
 		require.Equal(t, config.PriorityLow, shown(one, "select @@global.tidb_ddl_reorg_priority"))
 		require.Equal(t, config.PriorityLow, shown(other, "select @@session.tidb_ddl_reorg_priority"))
 	}
