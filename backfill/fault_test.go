@@ -218,7 +218,7 @@ func dieIn(kind string, fail int64, store *faultyStore, opts *Options, dead *ato
 			if n%20 == 0 {
 				time.Sleep(200 * time.Microsecond)
 			}
-			return die(n, at*300)
+			return die(n, at*200)
 		}
 	}
 }
