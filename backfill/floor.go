@@ -69,7 +69,7 @@ func MeasureFloor(ctx context.Context, store kv.Store, tempDir string, spec Spec
 			return f, fmt.Errorf("backfill: floor: %w", err)
 		}
 		f.Entries += int64(entries.count())
-		if err := f.write(ctx, store, kv.ImportOptions{Dir: dir, Version: spec.TS}, entries); err != nil {
+		if err := f.write(ctx, store, kv.ImportOptions{Dir: dir, Version: spec.TS, RangeReadsOnly: !idx.Unique}, entries); err != nil {
 			return f, fmt.Errorf("backfill: floor: write: %w", err)
 		}
 	}

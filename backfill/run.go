@@ -195,6 +195,9 @@ func (b *build) ingest(ctx context.Context, cp *checkpoint) (err error) {
 		b.result.addJob(b.meter, job.Stats())
 		err = errors.Join(err, job.Close())
 	}()
+	if err := b.partition(ctx, job, tasks); err != nil {
+		return err
+	}
 	for len(tasks) > 0 {
 		b.enter(stage.Scan.String(), nil)
 		if tasks, err = b.scanRound(ctx, job, tasks); err != nil {

@@ -81,13 +81,21 @@ func (b *build) runScanner(ctx context.Context, q *queue, job *ingest.Job) error
 	return nil
 }
 
-func (s *scanner) run(ctx context.Context) error {
-	for _, idx := range s.b.spec.Indexes {
-		enc, err := newIndexEncoder(s.b.spec.Table, idx, s.b.projection)
+// newEncoders returns an encoder for each index.
+func (b *build) newEncoders() (encoders []*indexEncoder, err error) {
+	for _, idx := range b.spec.Indexes {
+		enc, err := newIndexEncoder(b.spec.Table, idx, b.projection)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		s.enc = append(s.enc, enc)
+		encoders = append(encoders, enc)
+	}
+	return encoders, nil
+}
+
+func (s *scanner) run(ctx context.Context) (err error) {
+	if s.enc, err = s.b.newEncoders(); err != nil {
+		return err
 	}
 	for {
 		s.clock.Enter(stage.Idle)

@@ -4,95 +4,93 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"sync"
 )
 
 const (
-	blockShift = 18
-	// blockSize is the size of an arena's blocks in bytes.
-	blockSize = 1 << blockShift
-	blockMask = blockSize - 1
 	// maxBlocks is how many blocks positions of 32 bits can address.
 	maxBlocks = 1 << (32 - blockShift)
 	// MaxEntrySize is the greatest size of key and value of one entry in bytes.
-	MaxEntrySize = blockSize - 2*binary.MaxVarintLen32
+	MaxEntrySize = 256 << 10
 )
 
-type block = [blockSize]byte
-
-// blockPool keeps arena blocks from one chunk to the next: fresh memory costs a
-// page fault every 4 KiB, which is as much as encoding the entries in it.
-var blockPool = sync.Pool{New: func() any { return new(block) }}
-
-// arena holds entries back to back in blocks of fixed size, each as
+// arena holds entries back to back in blocks, each as
 //
 //	uvarint(len(key)) uvarint(len(value)) key value
 //
 // An entry never crosses a block and is named by its position: the number of
-// its block and the offset in it.
+// its block and the offset in it. An entry larger than a block has one of its
+// own.
 type arena struct {
-	blocks []*block
-	ends   []uint32 // used bytes of each block but the last
-	used   int      // used bytes of the last block
-	count  int
-	bytes  int64 // of keys and values
+	// last is the block that is being filled. It is in blocks only once there is
+	// another.
+	last     []byte
+	blocks   [][]byte
+	count    int
+	reserved int64 // bytes of all blocks
 }
 
-// append copies an entry into the arena.
-func (a *arena) append(key, value []byte) error {
-	need := 2*binary.MaxVarintLen32 + len(key) + len(value)
-	if len(a.blocks) == 0 || a.used+need > blockSize {
-		if need > blockSize {
-			return fmt.Errorf("ingest: index entry of %d bytes is larger than %d", len(key)+len(value), MaxEntrySize)
+// append copies an entry into the arena: the key, klen bytes long, and the value
+// behind it.
+func (a *arena) append(kv []byte, klen int) error {
+	if cap(a.last)-len(a.last) < len(kv)+2*binary.MaxVarintLen32 {
+		if err := a.grow(len(kv)); err != nil {
+			return err
 		}
-		if len(a.blocks) == maxBlocks {
-			return errors.New("ingest: too many index entries in one batch")
-		}
-		a.grow()
 	}
-	b := a.blocks[len(a.blocks)-1][a.used:a.used:blockSize]
-	b = appendLen(b, len(key))
-	b = appendLen(b, len(value))
-	b = append(b, key...)
-	b = append(b, value...)
-	a.used += len(b)
+	b := appendLen(a.last, klen)
+	b = appendLen(b, len(kv)-klen)
+	a.last = append(b, kv...)
 	a.count++
-	a.bytes += int64(len(key) + len(value))
 	return nil
 }
 
-func (a *arena) grow() {
-	if len(a.blocks) > 0 {
-		a.ends = append(a.ends, uint32(a.used))
+// grow begins a block that has room for an entry of n bytes.
+func (a *arena) grow(n int) error {
+	switch {
+	case n > MaxEntrySize:
+		return fmt.Errorf("ingest: index entry of %d bytes is larger than %d", n, MaxEntrySize)
+	case len(a.blocks)+1 >= maxBlocks:
+		return errors.New("ingest: too many index entries in one batch")
 	}
-	a.blocks = append(a.blocks, blockPool.Get().(*block))
-	a.used = 0
+	a.seal()
+	if need := n + 2*binary.MaxVarintLen32; need > blockSize {
+		a.last = make([]byte, 0, need)
+	} else {
+		b, err := blocks.get()
+		if err != nil {
+			return err
+		}
+		a.last = b[:0]
+	}
+	a.reserved += int64(cap(a.last))
+	return nil
 }
 
-// size is the memory the arena holds, in bytes.
-func (a *arena) size() int64 { return int64(len(a.blocks)) << blockShift }
+// bytes is the size of all entries, with their lengths.
+func (a *arena) bytes() (n int64) {
+	for _, b := range a.blocks {
+		n += int64(len(b))
+	}
+	return n + int64(len(a.last))
+}
+
+// seal puts the last block to the others. It is called before the arena is read.
+func (a *arena) seal() {
+	if len(a.last) > 0 {
+		a.blocks = append(a.blocks, a.last)
+		a.last = nil
+	}
+}
 
 // release gives the blocks back; positions and slices into them die.
 func (a *arena) release() {
+	a.seal()
 	for _, b := range a.blocks {
-		blockPool.Put(b)
+		if cap(b) == blockSize {
+			blocks.put((*block)(b[:blockSize]))
+		}
 	}
 	*a = arena{}
-}
-
-// end is the number of used bytes of block i.
-func (a *arena) end(i int) uint32 {
-	if i < len(a.ends) {
-		return a.ends[i]
-	}
-	return uint32(a.used)
-}
-
-// key returns the key of the entry at pos.
-func (a *arena) key(pos uint32) []byte {
-	b := a.blocks[pos>>blockShift]
-	klen, _, start := header(b, pos&blockMask)
-	return b[start : start+klen : start+klen]
 }
 
 // record returns key and value of the entry at pos as one slice, and where the
@@ -105,9 +103,9 @@ func (a *arena) record(pos uint32) (kv []byte, klen uint32) {
 
 // header decodes the lengths of the entry at off and returns where its key
 // starts.
-func header(b *block, off uint32) (klen, vlen, start uint32) {
+func header(b []byte, off uint32) (klen, vlen, start uint32) {
 	// Almost all lengths take one byte.
-	if k, v := b[off], b[(off+1)&blockMask]; k|v < 0x80 {
+	if k, v := b[off], b[off+1]; k|v < 0x80 {
 		return uint32(k), uint32(v), off + 2
 	}
 	k, n := binary.Uvarint(b[off:])

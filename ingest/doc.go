@@ -5,9 +5,13 @@
 // A [Job] builds the entries of one or more indexes at one version. Each
 // backfill worker appends entries, in any order, to a [Worker] of its own:
 //
-//	Append -> arena -> (full) sorted chunk in memory -> (over budget) sorted run file
-//	                             \                               /
-//	                  Flush:      k-way merge by disjoint key ranges -> lightning -> store
+//	Append -> partition of the key space -> (over budget) sorted run file
+//	                   |                              /
+//	         Flush:   sort, and merge with the runs, several partitions at a time -> lightning -> store
+//
+// The partitions are of about equal size, by keys that were sampled, and small
+// enough to be sorted in the processor's caches. Since they follow each other in
+// key order, what several workers have in memory needs no merge.
 //
 // Small builds never leave memory but for the final files. When the disk share
 // of the job is used up, [Worker.EndBatch] says so, the caller brings its
@@ -15,8 +19,8 @@
 //
 // # Invariants
 //
-//   - An entry that was appended is in exactly one place: an arena, a chunk or
-//     a run; Flush moves all of them into the store or fails, and a failed job
+//   - An entry that was appended is in exactly one place: a partition of
+//     its worker or of the job, or a run; Flush moves all of them into the store or fails, and a failed job
 //     is started again from its last checkpoint.
 //   - Totals (count and checksum) are taken when an entry is appended, before
 //     anything is sorted, written or merged, so that comparing them with what

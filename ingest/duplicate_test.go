@@ -79,6 +79,17 @@ func addRows(t *testing.T, r *rand.Rand, job *Job, rows []uniqueRow, workers int
 	}
 }
 
+// sampleKeys returns some of the keys of an index.
+func sampleKeys(r *rand.Rand, rows []uniqueRow, index int) (keys [][]byte) {
+	for _, row := range rows {
+		if row.index == index && r.IntN(50) == 0 {
+			kv, klen := row.entry()
+			keys = append(keys, kv[:klen])
+		}
+	}
+	return keys
+}
+
 func requireGroups(t *testing.T, want []*DuplicateGroup, err error, what string) {
 	t.Helper()
 	var dup *DuplicateError
@@ -89,7 +100,7 @@ func requireGroups(t *testing.T, want []*DuplicateGroup, err error, what string)
 	}
 }
 
-// The list is the same however the entries are spread over workers, chunks, runs
+// The list is the same however the entries are spread over workers, partitions, runs
 // and pieces, whatever runs side by side, and whichever duplicate is met first.
 func TestDuplicatesAreListedInOrder(t *testing.T) {
 	indexes := []Index{
@@ -126,6 +137,9 @@ func TestDuplicatesAreListedInOrder(t *testing.T) {
 					f.opts.Parallel = func() int { return parallel }
 					job, err := Open(f.opts)
 					require.NoError(t, err)
+					for i := range indexes {
+						job.Partition(i, sampleKeys(r, rows, i))
+					}
 					addRows(t, r, job, rows, 3)
 					require.Greater(t, len(job.pieces()), 3)
 					requireGroups(t, want, job.Flush(f.ctx), fmt.Sprintf("%d at a time", parallel))
@@ -190,9 +204,10 @@ func TestDuplicatesEndThrottledWriting(t *testing.T) {
 	f.opts.Bus.Subscribe(func(event.Event) { once() })
 	// Parallel is asked for each index, which makes two pieces of the first and one
 	// of the second, and by each goroutine before it takes a piece.
+	var flushing atomic.Bool
 	var asked atomic.Int32
 	f.opts.Parallel = func() int {
-		if asked.Add(1) == 5 {
+		if flushing.Load() && asked.Add(1) == 5 {
 			<-throttled
 		}
 		return 3
@@ -203,7 +218,12 @@ func TestDuplicatesEndThrottledWriting(t *testing.T) {
 	for k := range uint64(40_000) {
 		rows = append(rows, uniqueRow{0, k, k})
 	}
-	addRows(t, newRand(t), job, rows, 1)
+	r := newRand(t)
+	for i := range f.opts.Indexes {
+		job.Partition(i, sampleKeys(r, rows, i))
+	}
+	addRows(t, r, job, rows, 1)
+	flushing.Store(true)
 	done := make(chan error, 1)
 	go func() { done <- job.Flush(f.ctx) }()
 	select {
@@ -240,7 +260,7 @@ func TestTheSearchForDuplicatesStopsWhenCancelled(t *testing.T) {
 	for i := range 10_000 {
 		pairs = append(pairs, pair{[]byte("same"), intKey(uint64(i), 0)})
 	}
-	m, err := newMerger([]cursor{makeChunk(t, pairs).cursor(keyRange{})}, nil, 0, true)
+	m, err := newMerger([]cursor{inMemory(t, pairs)}, nil, 0, true)
 	require.NoError(t, err)
 	defer m.close()
 	ctx, cancel := context.WithCancel(context.Background())

@@ -63,7 +63,7 @@ func (j *Job) flush(ctx context.Context) (err error) {
 	}
 	for i := range j.indexes {
 		idx := &j.indexes[i]
-		idx.imported = idx.imported || len(idx.chunks)+len(idx.runs) > 0
+		idx.imported = idx.imported || idx.totals.Entries > 0
 	}
 	return nil
 }
@@ -107,7 +107,7 @@ func (j *Job) buildPiece(ctx context.Context, b *pieceBuild, p piece, stored kv.
 	if b.search.over() && !b.wanted() {
 		return nil
 	}
-	m, err := j.openPiece(p, stored)
+	m, err := j.openPiece(p, stored, b.clock)
 	if err != nil {
 		return err
 	}
@@ -134,7 +134,9 @@ type pieceBuild struct {
 func (b *pieceBuild) write(ctx context.Context, m *merger) (done bool, err error) {
 	writing, cancel := b.search.writing(ctx)
 	defer cancel()
-	w := b.im.NewWriter()
+	// Entries of an index that is not unique hold their handle: nobody knows a whole
+	// key but who has the row.
+	w := b.im.NewWriter(!b.spec.Unique)
 	defer func() { err = errors.Join(err, w.Abort()) }()
 	var batch records
 	for !b.search.over() {
@@ -199,27 +201,42 @@ func (b *pieceBuild) collect(ctx context.Context, m *merger) error {
 	return nil
 }
 
-func (j *Job) openPiece(p piece, stored kv.Snapshot) (*merger, error) {
+func (j *Job) openPiece(p piece, stored kv.Snapshot, clock *stage.Clock) (*merger, error) {
 	idx := &j.indexes[p.index]
-	bounds := newBounds()
+	keys := idx.splitters.keyRange(p.first, p.end)
 	var cursors []cursor
-	for _, c := range idx.chunks {
-		cursors = append(cursors, c.cursor(p.keys))
-		bounds.addChunk(c)
+	var b bounds
+	inMemory := idx.parts(p)
+	if len(inMemory) > 0 {
+		cursors = append(cursors, newBucketCursor(inMemory, clock))
 	}
 	for _, r := range idx.runs {
-		cursors = append(cursors, r.cursor(p.keys))
-		bounds.addRun(r)
+		cursors = append(cursors, r.cursor(keys))
+		b.addRun(r)
+	}
+	resumed := stored != nil && idx.spec.Unique && idx.imported
+	if len(inMemory) > 0 && (len(cursors) > 1 || resumed) {
+		b.addParts(inMemory)
 	}
 	var existing cursor
-	if stored != nil && idx.spec.Unique && idx.imported {
-		c, err := newStoredCursor(stored, idx.spec.Prefix, bounds.clip(p.keys))
+	if resumed {
+		c, err := newStoredCursor(stored, idx.spec.Prefix, b.clip(keys))
 		if err != nil {
 			return nil, err
 		}
 		existing = c
 	}
-	return newMerger(cursors, existing, bounds.common(), idx.spec.Unique)
+	return newMerger(cursors, existing, b.common(), idx.spec.Unique)
+}
+
+// parts returns what the workers have left of a piece in memory.
+func (idx *jobIndex) parts(p piece) (parts []part) {
+	for i := p.first; i < p.end; i++ {
+		if b := idx.buckets[i]; len(b) > 0 {
+			parts = append(parts, part{b, idx.splitters.commonPrefix(i)})
+		}
+	}
+	return parts
 }
 
 // openStored opens the store's entries at the job's version, if an index needs
@@ -258,7 +275,7 @@ func newStoredCursor(snap kv.Snapshot, prefix []byte, r keyRange) (*storedCursor
 func (c *storedCursor) next(out *records) error {
 	out.reset()
 	for out.len() < batchRecords && len(out.data) < batchBytes && c.iter.Valid() {
-		out.append(nil, c.iter.Key()[c.prefix:], c.iter.Value())
+		out.append(c.iter.Key()[c.prefix:], c.iter.Value())
 		if err := c.iter.Next(); err != nil {
 			return fmt.Errorf("ingest: read index: %w", err)
 		}

@@ -125,17 +125,18 @@ type Job struct {
 
 	mu      sync.Mutex
 	workers int   // in use
-	memory  int64 // of the chunks taken over from workers
+	memory  int64 // of the buckets
 	costs   stage.Costs
 	stats   lightning.Stats
 }
 
 // jobIndex is what a job holds of one index between two flushes.
 type jobIndex struct {
-	spec   Index
-	chunks []*chunk
-	runs   []*run
-	totals Totals
+	spec      Index
+	splitters *splitters
+	buckets   []bucket // by partition
+	runs      []*run
+	totals    Totals
 	// imported says that the store has entries of an earlier flush.
 	imported bool
 }
@@ -160,10 +161,12 @@ func Open(opts JobOptions) (*Job, error) {
 	}
 	for i := range j.indexes {
 		j.indexes[i].spec = opts.Indexes[i]
+		j.indexes[i].buckets = make([]bucket, 1)
 	}
 	if err := os.RemoveAll(j.path); err != nil {
 		return nil, fmt.Errorf("ingest: empty temp folder of job: %w", err)
 	}
+	blocks.open()
 	j.makeDir = sync.OnceValue(func() error {
 		if err := os.MkdirAll(j.path, 0o700); err != nil {
 			return fmt.Errorf("ingest: make temp folder of job: %w", err)
@@ -179,6 +182,36 @@ func Open(opts JobOptions) (*Job, error) {
 func (j *Job) Resume(i int, done Totals) {
 	j.indexes[i].totals = done
 	j.indexes[i].imported = done.Entries > 0
+}
+
+const (
+	maxPartitions = 128
+	// minPartitions is what the key space is cut into even if memory is short: the
+	// pieces that are merged in parallel are made of partitions.
+	minPartitions = 16
+	// blocksPerPartition is how many blocks each partition of a worker may have
+	// when its memory is full.
+	blocksPerPartition = 4
+)
+
+// Partition cuts the key space of the i-th index by keys, without the index
+// prefix, that stand for all of them. It must be called before there are
+// workers. Without it, or with keys that stand for little, the job is slower, and
+// no less right.
+func (j *Job) Partition(i int, samples [][]byte) {
+	perWorker := j.share.memoryLimit() / int64(max(1, j.share.Workers())*len(j.indexes))
+	n := min(max(minPartitions, perWorker/(blocksPerPartition*blockSize)), maxPartitions)
+	idx := &j.indexes[i]
+	idx.splitters = newSplitters(samples, int(n))
+	idx.buckets = make([]bucket, idx.splitters.count())
+}
+
+// partitions is the number of partitions of all indexes.
+func (j *Job) partitions() (n int64) {
+	for i := range j.indexes {
+		n += int64(j.indexes[i].splitters.count())
+	}
+	return n
 }
 
 // Totals returns the totals of the i-th index: what was ingested before the job
@@ -212,7 +245,7 @@ func (j *Job) Stats() Stats {
 // Close drops everything that was not flushed and removes the job's folder.
 // Workers and flushes have ended before.
 func (j *Job) Close() error {
-	errs := []error{j.drop()}
+	errs := []error{j.drop(), blocks.close()}
 	if err := os.RemoveAll(j.path); err != nil {
 		errs = append(errs, fmt.Errorf("ingest: remove temp folder of job: %w", err))
 	}
@@ -226,7 +259,7 @@ func (j *Job) dir() (string, error) { return j.path, j.makeDir() }
 // workerMemory is how many bytes each worker may hold: its part of what those
 // that have finished left over.
 func (j *Job) workerMemory() int64 {
-	least := int64(len(j.indexes)) * workerIndexMemory
+	least := max(int64(len(j.indexes))*workerIndexMemory, j.partitions()*2*blockSize)
 	limit := j.share.memoryLimit()
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -251,12 +284,17 @@ func (j *Job) addRun(i int, r *run) {
 	}
 }
 
-// takeOver takes the chunks and totals of a finished worker.
+// takeOver takes the entries and totals of a finished worker.
 func (j *Job) takeOver(w *Worker) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for i := range w.indexes {
-		j.indexes[i].chunks = append(j.indexes[i].chunks, w.indexes[i].chunks...)
+		for p := range w.indexes[i].partitions {
+			if a := &w.indexes[i].partitions[p]; a.count > 0 {
+				a.seal()
+				j.indexes[i].buckets[p] = append(j.indexes[i].buckets[p], a)
+			}
+		}
 		j.indexes[i].totals.Add(w.indexes[i].totals)
 	}
 	j.memory += w.memory
@@ -264,23 +302,26 @@ func (j *Job) takeOver(w *Worker) {
 	w.indexes, w.memory = nil, 0
 }
 
-// drop releases all chunks and runs.
+// drop releases all entries and runs.
 func (j *Job) drop() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	var errs []error
 	for i := range j.indexes {
 		idx := &j.indexes[i]
-		for _, c := range idx.chunks {
-			c.release()
+		for _, b := range idx.buckets {
+			for _, a := range b {
+				a.release()
+			}
 		}
+		clear(idx.buckets)
 		for _, r := range idx.runs {
 			if err := r.remove(); err != nil {
 				errs = append(errs, fmt.Errorf("ingest: remove run: %w", err))
 			}
 			j.share.releaseRuns(r.bytes)
 		}
-		idx.chunks, idx.runs = nil, nil
+		idx.runs = nil
 	}
 	j.share.useMemory(-j.memory)
 	j.memory = 0

@@ -69,7 +69,7 @@ func (f *jobFixture) requireClean(t *testing.T) {
 }
 
 // TestJobSortsAndImports lets several workers append to two indexes, with
-// little memory, so that all of arenas, chunks and runs take part, and with a
+// little memory, so that memory and runs take part, and with a
 // flush whenever the job asks for one.
 func TestJobSortsAndImports(t *testing.T) {
 	for name, tune := range map[string]func(f *jobFixture){
@@ -84,12 +84,17 @@ func TestJobSortsAndImports(t *testing.T) {
 			require.NoError(t, err)
 
 			const workers = 3
-			each := 60_000
-			if testing.Short() {
-				each = 30_000
-			}
+			const each = 60_000
 			var want [2]Totals
 			seeds := newRand(t).Uint64()
+			var samples [2][][]byte
+			for i := range uint64(500) {
+				samples[0] = append(samples[0], intKey(2*i, 0))
+				samples[1] = append(samples[1], intKey(i*workers*each/500, 0))
+			}
+			for k := range samples {
+				job.Partition(k, samples[k])
+			}
 			left := [workers]int{each, each, each}
 			flushes := 0
 			for done := false; !done; flushes++ {

@@ -20,6 +20,9 @@ import (
 // The keys at the heads are compared by the eight bytes behind what all keys of
 // the merge have in common, and as a whole only where those are equal.
 type merger struct {
+	// only is set when its entries are all there are and need not be compared.
+	only *bucketCursor
+
 	inputs []mergeInput
 	tree   []int
 	common int
@@ -55,6 +58,12 @@ type mergeInput struct {
 // stored cursor, if any, reads what the store has already.
 func newMerger(cursors []cursor, stored cursor, common int, unique bool) (*merger, error) {
 	m := &merger{common: common, unique: unique}
+	if len(cursors) == 1 && stored == nil && !unique {
+		if only, ok := cursors[0].(*bucketCursor); ok {
+			m.only = only
+			return m, nil
+		}
+	}
 	if stored != nil {
 		m.inputs = append(m.inputs, mergeInput{cursor: stored, stored: true})
 	}
@@ -72,6 +81,10 @@ func newMerger(cursors []cursor, stored cursor, common int, unique bool) (*merge
 
 func (m *merger) close() error {
 	var errs []error
+	if m.only != nil {
+		errs = append(errs, m.only.close())
+		m.only = nil
+	}
 	for i := range m.inputs {
 		if c := m.inputs[i].cursor; c != nil {
 			errs = append(errs, c.close())
@@ -86,8 +99,12 @@ func (m *merger) close() error {
 // the second entry with a key; scan then goes on from there.
 func (m *merger) next(ctx context.Context, prefix []byte, out *records) error {
 	out.reset()
+	out.prefix = prefix
 	if err := ctx.Err(); err != nil {
 		return err
+	}
+	if m.only != nil {
+		return m.only.next(out)
 	}
 	for out.len() < batchRecords && len(out.data) < batchBytes && len(m.inputs) > 0 {
 		in := &m.inputs[m.tree[0]]
@@ -101,7 +118,7 @@ func (m *merger) next(ctx context.Context, prefix []byte, out *records) error {
 			}
 		}
 		if !in.stored {
-			out.append(prefix, key, value)
+			out.append(key, value)
 		}
 		if err := m.advance(in); err != nil {
 			return err

@@ -3,7 +3,6 @@ package ingest
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -19,14 +18,27 @@ type pair struct{ key, value []byte }
 
 func comparePairs(a, b pair) int { return bytes.Compare(a.key, b.key) }
 
-// makeChunk sorts pairs into a chunk.
-func makeChunk(t testing.TB, pairs []pair) *chunk {
-	var a arena
+// makeBuckets puts pairs into the buckets of partitions.
+func makeBuckets(t testing.TB, s *splitters, pairs []pair) []bucket {
+	buckets := make([]bucket, s.count())
 	for _, p := range pairs {
-		require.NoError(t, a.append(p.key, p.value))
+		b := &buckets[s.find(p.key)]
+		if len(*b) == 0 {
+			*b = bucket{new(arena)}
+		}
+		require.NoError(t, (*b)[0].append(concat(p.key, p.value), len(p.key)))
 	}
-	var s sorter
-	return &chunk{order: s.sort(&a), arena: a}
+	for _, b := range buckets {
+		for _, a := range b {
+			a.seal()
+		}
+	}
+	return buckets
+}
+
+// inMemory returns a cursor over pairs in one bucket.
+func inMemory(t testing.TB, pairs []pair) cursor {
+	return newBucketCursor([]part{{makeBuckets(t, nil, pairs)[0], unknown}}, nil)
 }
 
 // makeRun writes sorted pairs to a run.
@@ -65,49 +77,43 @@ func TestMergeEqualsSortedInput(t *testing.T) {
 		for _, inputs := range inputCounts() {
 			t.Run(fmt.Sprintf("%s/%d", name, inputs), func(t *testing.T) {
 				var all []pair
-				var chunks []*chunk
-				var runs []*run
-				b := newBounds()
+				var samples [][]byte
+				var byInput [][]pair
 				for in := range inputs {
 					var pairs []pair
 					for i := range 1 + r.IntN(600) {
 						// The value's length varies, so that lengths of every kind are met.
 						value := bytes.Repeat([]byte{byte(in)}, 1+r.IntN(200))
 						pairs = append(pairs, pair{shape(r, i), value})
+						if r.IntN(10) == 0 {
+							samples = append(samples, pairs[i].key)
+						}
 					}
 					all = append(all, pairs...)
-					if r.IntN(2) == 0 {
-						c := makeChunk(t, pairs)
-						chunks = append(chunks, c)
-						b.addChunk(c)
-					} else {
-						f := makeRun(t, pairs)
-						runs = append(runs, f)
-						b.addRun(f)
-					}
+					byInput = append(byInput, pairs)
 				}
 				slices.SortStableFunc(all, comparePairs)
 
-				cuts := randomCuts(r, all)
-				start := []byte(nil)
+				idx := jobIndex{splitters: newSplitters(samples, 1+r.IntN(20))}
+				idx.buckets = make([]bucket, idx.splitters.count())
+				for _, pairs := range byInput {
+					if r.IntN(2) == 0 {
+						idx.runs = append(idx.runs, makeRun(t, pairs))
+						continue
+					}
+					for p, b := range makeBuckets(t, idx.splitters, pairs) {
+						idx.buckets[p] = append(idx.buckets[p], b...)
+					}
+				}
+				j := &Job{indexes: []jobIndex{idx}}
 				var got []pair
-				for i := range len(cuts) + 1 {
-					kr := keyRange{start: start}
-					if i < len(cuts) {
-						kr.end = cuts[i]
-						start = cuts[i]
-					}
-					var cursors []cursor
-					for _, c := range chunks {
-						cursors = append(cursors, c.cursor(kr))
-					}
-					for _, f := range runs {
-						cursors = append(cursors, f.cursor(kr))
-					}
-					m, err := newMerger(cursors, nil, b.common(), false)
+				first := 0
+				for _, end := range cutPartitions(idx.partitionBytes(), 1+r.IntN(4)) {
+					m, err := j.openPiece(piece{first: first, end: end}, nil, nil)
 					require.NoError(t, err)
 					got = append(got, drain(t, m, []byte("t1_i1"))...)
 					require.NoError(t, m.close())
+					first = end
 				}
 
 				require.Len(t, got, len(all))
@@ -136,16 +142,6 @@ func inputCounts() []int {
 	return []int{1, 2, 3, 11}
 }
 
-func randomCuts(r *rand.Rand, sorted []pair) [][]byte {
-	var cuts [][]byte
-	for range r.IntN(5) {
-		cuts = append(cuts, sorted[r.IntN(len(sorted))].key)
-	}
-	slices.SortFunc(cuts, bytes.Compare)
-	cuts = slices.CompactFunc(cuts, bytes.Equal)
-	return slices.DeleteFunc(cuts, func(k []byte) bool { return len(k) == 0 })
-}
-
 func TestMergeFindsDuplicates(t *testing.T) {
 	one := []pair{{[]byte("a"), []byte("1")}, {[]byte("b"), []byte("2")}}
 	two := []pair{{[]byte("b"), []byte("3")}, {[]byte("c"), []byte("4")}}
@@ -154,7 +150,7 @@ func TestMergeFindsDuplicates(t *testing.T) {
 	merge := func(stored cursor, inputs ...[]pair) ([]pair, []*DuplicateGroup, error) {
 		var cursors []cursor
 		for _, in := range inputs {
-			cursors = append(cursors, makeChunk(t, in).cursor(keyRange{}))
+			cursors = append(cursors, inMemory(t, in))
 		}
 		m, err := newMerger(cursors, stored, 0, true)
 		require.NoError(t, err)
@@ -187,24 +183,24 @@ func TestMergeFindsDuplicates(t *testing.T) {
 	_, _, err = merge(nil, one, two, same)
 	require.ErrorContains(t, err, "added twice")
 
-	_, groups, err = merge(makeChunk(t, two).cursor(keyRange{}), one)
+	_, groups, err = merge(inMemory(t, two), one)
 	require.NoError(t, err)
 	require.Equal(t, []*DuplicateGroup{group("b", 2, "2", "3")}, groups)
 
 	// What the store has already may come again, and is one row then.
-	_, groups, err = merge(makeChunk(t, same).cursor(keyRange{}), one, two, []pair{{[]byte("b"), []byte("0")}, {[]byte("c"), []byte("5")}})
+	_, groups, err = merge(inMemory(t, same), one, two, []pair{{[]byte("b"), []byte("0")}, {[]byte("c"), []byte("5")}})
 	require.NoError(t, err)
 	require.Equal(t, []*DuplicateGroup{group("b", 3, "0", "2", "3"), group("c", 2, "4", "5")}, groups)
 
 	// What the store has already is not written again, unless it comes anew.
-	got, _, err := merge(makeChunk(t, []pair{{[]byte("A"), []byte("0")}, {[]byte("b"), []byte("2")}}).cursor(keyRange{}), one)
+	got, _, err := merge(inMemory(t, []pair{{[]byte("A"), []byte("0")}, {[]byte("b"), []byte("2")}}), one)
 	require.NoError(t, err)
 	require.Equal(t, one, got)
 }
 
 func TestAnEntryAddedTwiceIsAnError(t *testing.T) {
 	one := []pair{{[]byte("b"), []byte("2")}}
-	m, err := newMerger([]cursor{makeChunk(t, one).cursor(keyRange{}), makeChunk(t, one).cursor(keyRange{})}, nil, 0, true)
+	m, err := newMerger([]cursor{inMemory(t, one), inMemory(t, one)}, nil, 0, true)
 	require.NoError(t, err)
 	require.ErrorContains(t, m.next(context.Background(), nil, new(records)), "added twice")
 	require.NoError(t, m.close())
@@ -274,44 +270,49 @@ func TestRunFilesAreSmallerThanTheirBound(t *testing.T) {
 	}
 }
 
-func TestCutSamples(t *testing.T) {
-	var samples []sample
-	for i := range 100 {
-		samples = append(samples, sample{key: binary.BigEndian.AppendUint32(nil, uint32(i)), bytes: 10})
-	}
-	cuts := cutSamples(samples, 4)
-	require.Len(t, cuts, 3)
-	for i, c := range cuts {
-		require.InDelta(t, 25*(i+1), int(binary.BigEndian.Uint32(c)), 1)
-	}
-
-	for i := range samples {
-		samples[i].key = []byte("same")
-	}
-	require.Empty(t, cutSamples(samples, 4), "there is nowhere to cut")
-	require.Empty(t, cutSamples(samples[:1], 4))
+func TestCutPartitions(t *testing.T) {
+	sizes := slices.Repeat([]int64{10}, 100)
+	require.Equal(t, []int{25, 50, 75, 100}, cutPartitions(sizes, 4))
+	require.Equal(t, []int{100}, cutPartitions(sizes, 1))
+	require.Equal(t, []int{1, 2, 3}, cutPartitions([]int64{5, 5, 5}, 9), "a partition is not divided")
+	require.Equal(t, []int{2, 4}, cutPartitions([]int64{0, 1000, 0, 1}, 2))
+	require.Equal(t, []int{1}, cutPartitions([]int64{7}, 4))
 }
 
-func BenchmarkMerge(b *testing.B) {
-	for _, k := range []int{1, 2, 8} {
-		b.Run(fmt.Sprintf("%d-way", k), func(b *testing.B) {
-			const n = 1_000_000
-			bd := newBounds()
-			var chunks []*chunk
-			for range k {
-				a := fillArena(b, n/k, keyShapes["random integers with handles"])
-				var s sorter
-				c := &chunk{order: s.sort(a), arena: *a}
-				chunks = append(chunks, c)
-				bd.addChunk(c)
-			}
+// buildBuckets puts n sysbench-like entries of the index on k into partitions,
+// as several workers would.
+func buildBuckets(b *testing.B, n, workers, partitions int) (*splitters, []bucket) {
+	r := rand.New(rand.NewPCG(1, 2))
+	shape := keyShapes["random integers with handles"]
+	var samples [][]byte
+	for i := range 1024 {
+		samples = append(samples, shape(r, i))
+	}
+	s := newSplitters(samples, partitions)
+	buckets := make([]bucket, s.count())
+	for range workers {
+		arenas := make([]arena, s.count())
+		for i := range n / workers {
+			kv := append(shape(r, i), '0')
+			require.NoError(b, arenas[s.find(kv[:len(kv)-1])].append(kv, len(kv)-1))
+		}
+		for p := range arenas {
+			arenas[p].seal()
+			buckets[p] = append(buckets[p], &arenas[p])
+		}
+	}
+	return s, buckets
+}
+
+func BenchmarkSortAndMerge(b *testing.B) {
+	for _, partitions := range []int{1, 16, 128} {
+		b.Run(fmt.Sprintf("%d partitions", partitions), func(b *testing.B) {
+			const n = 2_000_000
+			s, buckets := buildBuckets(b, n, 2, partitions)
+			j := &Job{indexes: []jobIndex{{splitters: s, buckets: buckets}}}
 			var batch records
 			for b.Loop() {
-				var cursors []cursor
-				for _, c := range chunks {
-					cursors = append(cursors, c.cursor(keyRange{}))
-				}
-				m, err := newMerger(cursors, nil, bd.common(), false)
+				m, err := j.openPiece(piece{end: s.count()}, nil, nil)
 				require.NoError(b, err)
 				for {
 					require.NoError(b, m.next(context.Background(), []byte("tttttttt_iiiiiiii__"), &batch))
@@ -319,6 +320,7 @@ func BenchmarkMerge(b *testing.B) {
 						break
 					}
 				}
+				require.NoError(b, m.close())
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/entry")
 		})
@@ -327,15 +329,14 @@ func BenchmarkMerge(b *testing.B) {
 
 func BenchmarkRun(b *testing.B) {
 	const n = 1_000_000
-	a := fillArena(b, n, keyShapes["random integers with handles"])
-	var s sorter
-	c := &chunk{order: s.sort(a), arena: *a}
+	s, buckets := buildBuckets(b, n, 1, 128)
+	idx := jobIndex{splitters: s, buckets: buckets}
 	var r *run
 	b.Run("write", func(b *testing.B) {
 		for b.Loop() {
 			w, err := newRunWriter(filepath.Join(b.TempDir(), "run"), createRun)
 			require.NoError(b, err)
-			require.NoError(b, mergeTo(context.Background(), []*chunk{c}, w))
+			require.NoError(b, writeParts(context.Background(), idx.parts(piece{end: s.count()}), nil, w))
 			r, err = w.finish()
 			require.NoError(b, err)
 		}

@@ -2,13 +2,14 @@ package ingest
 
 import (
 	"bytes"
-	"slices"
+	"sort"
 )
 
-// piece is a key range of one index that is merged by one goroutine.
+// piece is a number of partitions of one index that is merged by one goroutine.
 type piece struct {
 	index int
-	keys  keyRange
+	// first is the first partition, and end the one behind the last.
+	first, end int
 }
 
 const (
@@ -19,19 +20,10 @@ const (
 	// are to be fewer of them.
 	maxPieceBytes = 128 << 20
 	// piecesPerMerger evens out pieces of different cost.
-	piecesPerMerger = 2
-	// samplesPerChunk is how many keys of each chunk stand for it when the key
-	// space is cut.
-	samplesPerChunk = 256
+	piecesPerMerger = 4
 )
 
-// sample is a key that stands for so many bytes up to the next one.
-type sample struct {
-	key   []byte
-	bytes int64
-}
-
-// pieces cuts everything the job holds into ranges of about equal size. Unique
+// pieces cuts everything the job holds into parts of about equal size. Unique
 // indexes come first, so that little has been written for nothing when one has
 // duplicates.
 func (j *Job) pieces() []piece {
@@ -47,21 +39,21 @@ func (j *Job) pieces() []piece {
 }
 
 func (j *Job) indexPieces(i int) []piece {
-	samples := j.indexes[i].samples()
-	if len(samples) == 0 {
+	sizes := j.indexes[i].partitionBytes()
+	var total int64
+	for _, n := range sizes {
+		total += n
+	}
+	if total == 0 {
 		return nil
 	}
-	var total int64
-	for _, s := range samples {
-		total += s.bytes
-	}
 	var pieces []piece
-	start := []byte(nil)
-	for _, cut := range cutSamples(samples, pieceCount(total, j.opts.Parallel())) {
-		pieces = append(pieces, piece{index: i, keys: keyRange{start: start, end: cut}})
-		start = cut
+	first := 0
+	for _, end := range cutPartitions(sizes, pieceCount(total, j.opts.Parallel())) {
+		pieces = append(pieces, piece{index: i, first: first, end: end})
+		first = end
 	}
-	return append(pieces, piece{index: i, keys: keyRange{start: start}})
+	return pieces
 }
 
 // pieceCount is the number of pieces that so many bytes are cut into.
@@ -73,12 +65,8 @@ func pieceCount(total int64, parallel int) int {
 // rawBytes is the size of the keys and values that the job holds.
 func (j *Job) rawBytes() (n int64) {
 	for i := range j.indexes {
-		idx := &j.indexes[i]
-		for _, c := range idx.chunks {
-			n += idx.spec.rawBytes(c.arena.bytes, c.arena.count)
-		}
-		for _, r := range idx.runs {
-			n += idx.spec.rawBytes(r.raw, r.count)
+		for _, size := range j.indexes[i].partitionBytes() {
+			n += size
 		}
 	}
 	return n
@@ -89,57 +77,52 @@ func (idx *Index) rawBytes(bytes int64, count int) int64 {
 	return bytes + int64(count*len(idx.Prefix))
 }
 
-// samples returns keys that stand for all entries of the index.
-func (idx *jobIndex) samples() []sample {
-	var samples []sample
-	for _, c := range idx.chunks {
-		n := min(len(c.order), samplesPerChunk)
-		each := idx.spec.rawBytes(c.arena.bytes, c.arena.count) / int64(n)
-		for s := range n {
-			samples = append(samples, sample{key: c.arena.key(c.order[s*len(c.order)/n]), bytes: each})
-		}
+// partitionBytes returns the size of each partition, in memory and in runs.
+func (idx *jobIndex) partitionBytes() []int64 {
+	sizes := make([]int64, idx.splitters.count())
+	for p, b := range idx.buckets {
+		sizes[p] = idx.spec.rawBytes(b.bytes(), b.count())
 	}
 	for _, r := range idx.runs {
 		each := idx.spec.rawBytes(r.raw, r.count) / int64(len(r.blocks))
 		for b := range r.blocks {
-			samples = append(samples, sample{key: r.firstKey(b), bytes: each})
+			sizes[idx.splitters.find(r.firstKey(b))] += each
 		}
 	}
-	return samples
+	return sizes
 }
 
-// cutSamples returns at most n-1 ascending keys that cut the samples into n
-// parts of about equal size.
-func cutSamples(samples []sample, n int) [][]byte {
-	slices.SortFunc(samples, func(a, b sample) int { return bytes.Compare(a.key, b.key) })
+// cutPartitions divides partitions of the given sizes into at most n groups of
+// about equal size, and returns the end of each.
+func cutPartitions(sizes []int64, n int) (ends []int) {
+	sums := make([]int64, len(sizes))
 	var total int64
-	for _, s := range samples {
-		total += s.bytes
+	for i, size := range sizes {
+		total += size
+		sums[i] = total
 	}
-	var cuts [][]byte
-	var sum int64
-	last := samples[0].key
-	for _, s := range samples {
-		due := total / int64(n) * int64(len(cuts)+1)
-		if len(cuts) < n-1 && sum >= due && !bytes.Equal(s.key, last) {
-			last = bytes.Clone(s.key)
-			cuts = append(cuts, last)
+	for i := 1; i < n; i++ {
+		due := total / int64(n) * int64(i)
+		end := sort.Search(len(sums), func(p int) bool { return sums[p] >= due }) + 1
+		if end < len(sizes) && (len(ends) == 0 || end > ends[len(ends)-1]) {
+			ends = append(ends, end)
 		}
-		sum += s.bytes
 	}
-	return cuts
+	return append(ends, len(sizes))
 }
 
-// bounds is the range that the keys of several sorted inputs lie in.
+// bounds is the range that the keys of several inputs lie in.
 type bounds struct {
 	least, greatest []byte
 	any             bool
 }
 
-func newBounds() *bounds { return &bounds{} }
-
-func (b *bounds) addChunk(c *chunk) {
-	b.add(c.arena.key(c.order[0]), c.arena.key(c.order[len(c.order)-1]))
+// addParts adds parts in key order.
+func (b *bounds) addParts(parts []part) {
+	for _, p := range []part{parts[0], parts[len(parts)-1]} {
+		least, greatest := p.extremes()
+		b.add(least, greatest)
+	}
 }
 
 func (b *bounds) addRun(r *run) { b.add(r.firstKey(0), r.last) }

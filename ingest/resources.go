@@ -114,7 +114,7 @@ const (
 	// small to be of use.
 	indexMemory = 4 << 20
 	// workerIndexMemory is the least memory that a worker has for each index.
-	workerIndexMemory = 4 * blockSize
+	workerIndexMemory = 1 << 20
 	// waitersPerCore is how many workers for each core are divided between jobs
 	// whose workers wait for commits most of the time.
 	waitersPerCore = 4

@@ -7,121 +7,85 @@ import (
 	"slices"
 )
 
-// entry is the sortable form of an arena's entry: eight bytes of the key, from
-// behind what all keys have in common, and the entry's position.
+// entry is the sortable form of an entry in a bucket: eight bytes of the key,
+// from behind what all keys have in common, and where the entry is.
 type entry struct {
 	prefix uint64
+	arena  uint32
 	pos    uint32
 }
 
 const (
 	entrySize = 16
-	// orderBytesPerEntry is the memory that an entry's place in the order takes.
-	orderBytesPerEntry = 4
 	// radixMin is the number of entries from which radix sort wins.
 	radixMin = 256
 )
 
-// sorter sorts arenas. It keeps its buffers from one sort to the next.
+// sorter sorts buckets. It keeps its buffers from one sort to the next.
 type sorter struct {
 	entries []entry
 	scratch []entry
 }
 
-// size is the memory of the buffers, in bytes.
-func (s *sorter) size() int64 { return int64(cap(s.entries)+cap(s.scratch)) * entrySize }
-
-// sort returns the positions of the arena's entries in key order. Entries with
-// equal keys keep the order in which they were appended.
+// sort returns the entries of a part in key order, valid until the next call.
+// Entries with equal keys keep the order in which they were appended.
 //
 // The keys of an index have much in common: the flag bytes of their columns,
-// the leading zeros of integers, the beginning of strings. So the sort looks at
-// all keys once to find the common part, which costs little because the arena
-// is read sequentially, sorts by the eight bytes behind it, and compares whole
-// keys only where those are equal. Input that is sorted already, as the index
-// of a column that grows with the primary key, is found out on the way.
-func (s *sorter) sort(a *arena) []uint32 {
-	if a.count == 0 {
+// the leading zeros of integers, the beginning of strings. If it is not known
+// how much, the sort looks at all keys once to find out. It sorts by the eight
+// bytes behind the common part, and compares whole keys only where those are
+// equal. Input that is sorted already, as the index of a column that grows with
+// the primary key, is found out on the way.
+func (s *sorter) sort(p part) []entry {
+	n := p.count()
+	if n == 0 {
 		return nil
 	}
-	common, sorted := a.survey()
-	order := make([]uint32, 0, a.count)
-	if sorted {
-		a.forEach(func(pos uint32, _ []byte) { order = append(order, pos) })
-		return order
+	if cap(s.entries) < n {
+		s.entries = make([]entry, n)
 	}
-	entries, tailsSorted := s.load(a, common)
-	if tailsSorted && len(entries) >= radixMin {
-		s.radix(entries)
-	} else {
-		s.sortBy(a, entries, common)
+	if p.common == unknown {
+		p.common = p.commonPrefix()
 	}
-	for _, e := range entries {
-		order = append(order, e.pos)
+	entries, sorted := s.load(p)
+	if !sorted {
+		s.sortBy(p.bucket, entries, p.common)
 	}
-	return order
+	return entries
 }
 
-// load returns the sortable form of all entries, and whether the keys' tails,
-// what follows the eight bytes in the prefix field, are in ascending order
-// already. A stable sort by the prefix is all there is to do then: such is an
-// index whose eight bytes hold the column, as rows come in handle order.
-func (s *sorter) load(a *arena, common int) (entries []entry, tailsSorted bool) {
-	if cap(s.entries) < a.count {
-		s.entries = make([]entry, a.count)
-	}
-	entries = s.entries[:0]
+// load returns the sortable form of all entries, and whether they are sorted
+// already.
+func (s *sorter) load(p part) (entries []entry, sorted bool) {
+	entries, sorted = s.entries[:0], true
 	var prev []byte
-	tailsSorted = true
-	a.forEach(func(pos uint32, key []byte) {
-		entries = append(entries, entry{prefix: loadPrefix(key, common), pos: pos})
-		if tailsSorted {
-			if len(key) < common+8 {
-				tailsSorted = false // padding may hide a difference
-				return
-			}
-			tail := key[common+8:]
-			tailsSorted = bytes.Compare(prev, tail) <= 0
-			prev = tail
+	last := uint64(0)
+	for e, key := range p.all() {
+		e.prefix = loadPrefix(key, p.common)
+		entries = append(entries, e)
+		if sorted {
+			sorted = last < e.prefix || last == e.prefix && bytes.Compare(prev, key) <= 0
+			prev, last = key, e.prefix
 		}
-	})
-	return entries, tailsSorted
+	}
+	return entries, sorted
 }
 
-// survey returns the length of the longest common prefix of all keys, and
-// whether they are in ascending order.
-func (a *arena) survey() (common int, sorted bool) {
-	var first, prev []byte
-	sorted = true
-	a.forEach(func(_ uint32, key []byte) {
+// commonPrefix returns the length of the longest common prefix of all keys.
+func (b bucket) commonPrefix() (common int) {
+	var first []byte
+	for _, key := range b.all() {
 		if first == nil {
-			first, prev, common = key, key, len(key)
-			return
+			first, common = key, len(key)
 		}
 		common = commonPrefix(first[:common], key)
-		if sorted {
-			sorted = bytes.Compare(prev, key) <= 0
-			prev = key
-		}
-	})
-	return common, sorted
-}
-
-// forEach visits the entries in the order in which they were appended.
-func (a *arena) forEach(fn func(pos uint32, key []byte)) {
-	for i, b := range a.blocks {
-		base := uint32(i) << blockShift
-		for off, end := uint32(0), a.end(i); off < end; {
-			klen, vlen, start := header(b, off)
-			fn(base|off, b[start:start+klen:start+klen])
-			off = start + klen + vlen
-		}
 	}
+	return common
 }
 
 // sortBy sorts entries whose keys agree on the first depth bytes and whose
 // prefix field holds the eight bytes after those.
-func (s *sorter) sortBy(a *arena, entries []entry, depth int) {
+func (s *sorter) sortBy(b bucket, entries []entry, depth int) {
 	if len(entries) >= radixMin {
 		s.radix(entries)
 	} else {
@@ -133,20 +97,20 @@ func (s *sorter) sortBy(a *arena, entries []entry, depth int) {
 			j++
 		}
 		if j-i > 1 {
-			s.sortTie(a, entries[i:j], depth)
+			s.sortTie(b, entries[i:j], depth)
 		}
 		i = j
 	}
 }
 
 // sortTie sorts entries with equal prefix fields at depth.
-func (s *sorter) sortTie(a *arena, group []entry, depth int) {
+func (s *sorter) sortTie(b bucket, group []entry, depth int) {
 	// The sort is stable, and rows of equal columns come in handle order, which
 	// is their order in the index: mostly there is nothing to do.
-	first := a.key(group[0].pos)
+	first := b.key(group[0])
 	prev, common, sorted := first, len(first), true
 	for _, e := range group[1:] {
-		key := a.key(e.pos)
+		key := b.key(e)
 		common = commonPrefix(first[:common], key)
 		sorted = sorted && bytes.Compare(prev, key) <= 0
 		prev = key
@@ -156,23 +120,23 @@ func (s *sorter) sortTie(a *arena, group []entry, depth int) {
 	}
 	if len(group) < radixMin {
 		slices.SortStableFunc(group, func(x, y entry) int {
-			return bytes.Compare(a.key(x.pos), a.key(y.pos))
+			return bytes.Compare(b.key(x), b.key(y))
 		})
 		return
 	}
 	// A key that ends within the eight bytes is padded with zeros, so keys with
 	// equal prefix fields may differ before depth+8: take what they share.
 	for i := range group {
-		group[i].prefix = loadPrefix(a.key(group[i].pos), common)
+		group[i].prefix = loadPrefix(b.key(group[i]), common)
 	}
 	if uniform(group) {
 		// Zero padding hides the difference: the keys differ in length only.
 		slices.SortStableFunc(group, func(x, y entry) int {
-			return bytes.Compare(a.key(x.pos), a.key(y.pos))
+			return bytes.Compare(b.key(x), b.key(y))
 		})
 		return
 	}
-	s.sortBy(a, group, common)
+	s.sortBy(b, group, common)
 }
 
 func uniform(group []entry) bool {

@@ -60,21 +60,32 @@ func TestSortOrdersKeysAndKeepsEqualOnesInOrder(t *testing.T) {
 	for name, shape := range keyShapes {
 		for _, n := range []int{0, 1, 2, 3, radixMin - 1, radixMin, 2000} {
 			t.Run(fmt.Sprintf("%s/%d", name, n), func(t *testing.T) {
-				var a arena
+				// One or more workers have filled the bucket one after the other.
+				b := bucket{new(arena)}
 				var want [][]byte
 				for i := range n {
 					key := shape(r, i)
 					want = append(want, key)
-					require.NoError(t, a.append(key, binary.BigEndian.AppendUint32(nil, uint32(i))))
+					require.NoError(t, b[len(b)-1].append(binary.BigEndian.AppendUint32(bytes.Clone(key), uint32(i)), len(key)))
+					if r.IntN(500) == 0 {
+						b = append(b, new(arena))
+					}
 				}
 				slices.SortStableFunc(want, bytes.Compare)
 
+				for _, a := range b {
+					a.seal()
+				}
+				p := part{b, unknown}
+				if r.IntN(2) == 0 {
+					p.common = b.commonPrefix() / 2
+				}
 				var s sorter
-				order := s.sort(&a)
+				order := s.sort(p)
 				require.Len(t, order, n)
 				lastValue := uint32(0)
-				for i, pos := range order {
-					kv, klen := a.record(pos)
+				for i, e := range order {
+					kv, klen := b[e.arena].record(e.pos)
 					require.Equal(t, want[i], append([]byte{}, kv[:klen]...), "entry %d", i)
 					value := binary.BigEndian.Uint32(kv[klen:])
 					if i > 0 && bytes.Equal(want[i], want[i-1]) {
@@ -82,17 +93,31 @@ func TestSortOrdersKeysAndKeepsEqualOnesInOrder(t *testing.T) {
 					}
 					lastValue = value
 				}
-				a.release()
+				for _, a := range b {
+					a.release()
+				}
 			})
 		}
 	}
 }
 
-func TestArenaRefusesEntriesLargerThanABlock(t *testing.T) {
+func TestArenaRefusesEntriesThatAreTooLarge(t *testing.T) {
 	var a arena
-	require.NoError(t, a.append(make([]byte, MaxEntrySize), nil))
-	require.ErrorContains(t, a.append(make([]byte, MaxEntrySize), []byte{1}), "larger than")
-	require.Equal(t, 1, a.count)
+	sizes := []int{MaxEntrySize, 1, blockSize, blockSize - 1, 0, 2 * blockSize}
+	for _, n := range sizes {
+		require.NoError(t, a.append(make([]byte, n), n/2))
+	}
+	require.ErrorContains(t, a.append(make([]byte, MaxEntrySize+1), 1), "larger than")
+	a.seal()
+	i := 0
+	for e, key := range (bucket{&a}).all() {
+		kv, klen := a.record(e.pos)
+		require.Len(t, kv, sizes[i])
+		require.EqualValues(t, sizes[i]/2, klen)
+		require.Len(t, key, sizes[i]/2)
+		i++
+	}
+	require.Equal(t, len(sizes), i)
 	a.release()
 }
 
@@ -113,29 +138,32 @@ func TestCommonPrefix(t *testing.T) {
 	}
 }
 
-// fillArena appends n sysbench-like entries of the index on k.
-func fillArena(b *testing.B, n int, key func(r *rand.Rand, i int) []byte) *arena {
-	r := rand.New(rand.NewPCG(1, 2))
-	var a arena
-	for i := range n {
-		require.NoError(b, a.append(key(r, i), []byte{'0'}))
-	}
-	return &a
-}
-
 func BenchmarkAppend(b *testing.B) {
 	r := rand.New(rand.NewPCG(1, 2))
-	kv := append(intKey(r.Uint64N(1<<21), 5), '0')
-	j := &Job{indexes: make([]jobIndex, 1)}
-	w := j.NewWorker(nil)
-	b.ReportAllocs()
-	for i := 0; b.Loop(); i++ {
-		if i%1_000_000 == 0 {
-			w.indexes[0].arena.release()
-		}
-		if err := w.Append(0, kv, len(kv)-1); err != nil {
-			b.Fatal(err)
-		}
+	shape := keyShapes["random integers with handles"]
+	var entries [4096][]byte
+	var samples [][]byte
+	for i := range entries {
+		entries[i] = append(shape(r, i), '0')
+		samples = append(samples, entries[i][:len(entries[i])-1])
+	}
+	for _, partitions := range []int{1, 128} {
+		b.Run(fmt.Sprintf("%d partitions", partitions), func(b *testing.B) {
+			j := &Job{indexes: []jobIndex{{splitters: newSplitters(samples, partitions)}}}
+			w := j.NewWorker(nil)
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				if i%1_000_000 == 0 {
+					for p := range w.indexes[0].partitions {
+						w.indexes[0].partitions[p].release()
+					}
+				}
+				kv := entries[i%len(entries)]
+				if err := w.Append(0, kv, len(kv)-1); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }
 
@@ -143,10 +171,16 @@ func BenchmarkSort(b *testing.B) {
 	const n = 1_000_000
 	for _, name := range []string{"random integers with handles", "ascending", "few distinct values", "long common part in groups"} {
 		b.Run(name, func(b *testing.B) {
-			a := fillArena(b, n, keyShapes[name])
+			r := rand.New(rand.NewPCG(1, 2))
+			a := new(arena)
+			for i := range n {
+				kv := append(keyShapes[name](r, i), '0')
+				require.NoError(b, a.append(kv, len(kv)-1))
+			}
+			a.seal()
 			var s sorter
 			for b.Loop() {
-				s.sort(a)
+				s.sort(part{bucket{a}, unknown})
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/entry")
 		})

@@ -39,9 +39,8 @@ func (t *Totals) AddEntry(kv []byte, klen int) {
 // goroutine, with a clock whose current stage it charges its work to, and ended
 // by Finish or Discard.
 type Worker struct {
-	job    *Job
-	clock  *stage.Clock
-	sorter sorter
+	job   *Job
+	clock *stage.Clock
 
 	indexes []workerIndex
 	memory  int64 // bytes accounted to the job's share
@@ -49,9 +48,9 @@ type Worker struct {
 
 // workerIndex is what a worker holds of one index.
 type workerIndex struct {
-	arena  arena
-	chunks []*chunk
-	totals Totals
+	splitters  *splitters
+	partitions []arena
+	totals     Totals
 }
 
 // NewWorker returns a worker of the job; clock may be nil.
@@ -62,68 +61,52 @@ func (j *Job) NewWorker(clock *stage.Clock) *Worker {
 	j.mu.Lock()
 	j.workers++
 	j.mu.Unlock()
-	return &Worker{job: j, clock: clock, indexes: make([]workerIndex, len(j.indexes))}
+	w := &Worker{job: j, clock: clock, indexes: make([]workerIndex, len(j.indexes))}
+	for i := range w.indexes {
+		s := j.indexes[i].splitters
+		w.indexes[i] = workerIndex{splitters: s, partitions: make([]arena, s.count())}
+	}
+	return w
 }
 
 // Append adds an entry to the job's i-th index: the key without the index
 // prefix, and the value, back to back in kv. It copies kv.
 func (w *Worker) Append(i int, kv []byte, klen int) error {
 	idx := &w.indexes[i]
-	if err := idx.arena.append(kv[:klen], kv[klen:]); err != nil {
+	if err := idx.partitions[idx.splitters.find(kv[:klen])].append(kv, klen); err != nil {
 		return err
 	}
 	idx.totals.AddEntry(kv, klen)
 	return nil
 }
 
-// maxChunkBytes bounds the memory of an arena before it is sorted. Small ones
-// sort faster, because the sort's buffers stay in the processor's caches, and
-// let a cancelled job stop soon; but each is another way in the merge.
-const maxChunkBytes = 32 << 20
-
-// EndBatch is called between two batches of rows. It sorts and spills what has
-// to be, and reports with full that the job's share of the disk is used up, so
-// that the caller has to bring all workers to a stop and Flush the job.
+// EndBatch is called between two batches of rows. It spills when the worker's
+// memory is full, and reports with full that the job's share of the disk is used
+// up, so that the caller has to bring all workers to a stop and Flush the job.
 func (w *Worker) EndBatch(ctx context.Context) (full bool, err error) {
-	limit := w.job.workerMemory()
-	// A small memory is divided between chunks and the sort's buffers.
-	chunkLimit := min(maxChunkBytes, limit/4)
-	for i := range w.indexes {
-		idx := &w.indexes[i]
-		if idx.arena.size() >= chunkLimit {
-			w.seal(idx)
-		}
-	}
 	w.account()
-	if w.used() < limit {
+	if w.memory < w.job.workerMemory() {
 		return w.job.NeedsFlush(), nil
 	}
 	return w.spill(ctx)
 }
 
-// seal turns an index's arena into a sorted chunk.
-func (w *Worker) seal(idx *workerIndex) {
-	if idx.arena.count == 0 {
-		return
-	}
-	defer w.clock.Enter(w.clock.Enter(stage.Sort))
-	order := w.sorter.sort(&idx.arena)
-	idx.chunks = append(idx.chunks, &chunk{arena: idx.arena, order: order})
-	idx.arena = arena{}
-}
-
-// used is the memory the worker will hold once all its arenas are sorted.
+// used is the memory the worker holds, and what sorting its part of the
+// partitions that are merged at one time will take.
 func (w *Worker) used() int64 {
-	var n, most int64
+	var reserved, sorting int64
+	parallel := int64(w.job.opts.Parallel())
 	for i := range w.indexes {
-		idx := &w.indexes[i]
-		n += idx.arena.size() + int64(idx.arena.count)*orderBytesPerEntry
-		most = max(most, int64(idx.arena.count))
-		for _, c := range idx.chunks {
-			n += c.size()
+		var all, most int64
+		for p := range w.indexes[i].partitions {
+			a := &w.indexes[i].partitions[p]
+			reserved += a.reserved
+			all += int64(a.count)
+			most = max(most, int64(a.count))
 		}
+		sorting = max(sorting, min(all, most*parallel))
 	}
-	return n + max(w.sorter.size(), 2*most*entrySize)
+	return reserved + sorting*2*entrySize
 }
 
 // account tells the job's share what the worker holds.
@@ -137,15 +120,8 @@ func (w *Worker) account() {
 // spill writes everything the worker holds to runs, one for each index. When
 // the disk has no room for them it keeps what it holds, for the flush.
 func (w *Worker) spill(ctx context.Context) (full bool, err error) {
-	for i := range w.indexes {
-		w.seal(&w.indexes[i])
-	}
 	defer w.clock.Enter(w.clock.Enter(stage.Spill))
 	for i := range w.indexes {
-		idx := &w.indexes[i]
-		if len(idx.chunks) == 0 {
-			continue
-		}
 		ok, err := w.spillIndex(ctx, i)
 		if err != nil {
 			return false, err
@@ -154,35 +130,44 @@ func (w *Worker) spill(ctx context.Context) (full bool, err error) {
 			w.job.needsFlush.Store(true)
 			return true, nil
 		}
-		for _, c := range idx.chunks {
-			c.release()
-		}
-		idx.chunks = nil
 	}
 	w.account()
 	return w.job.NeedsFlush(), nil
 }
 
+// spillIndex writes what the worker holds of an index to a run, if the disk has
+// room for it.
 func (w *Worker) spillIndex(ctx context.Context, i int) (ok bool, err error) {
-	chunks := w.indexes[i].chunks
+	partitions := w.indexes[i].partitions
+	var parts []part
 	var bound int64
-	for _, c := range chunks {
-		bound += runSizeBound(c.arena.count, c.arena.bytes)
+	for p := range partitions {
+		if a := &partitions[p]; a.count > 0 {
+			a.seal()
+			parts = append(parts, part{bucket{a}, w.indexes[i].splitters.commonPrefix(p)})
+			bound += runSizeBound(a.count, a.bytes())
+		}
+	}
+	if len(parts) == 0 {
+		return true, nil
 	}
 	if !w.job.share.tryAcquireRuns(bound) {
 		return false, nil
 	}
-	r, err := w.writeRun(ctx, i, chunks)
+	r, err := w.writeRun(ctx, i, parts)
 	if err != nil {
 		w.job.share.releaseRuns(bound)
 		return false, err
 	}
 	w.job.share.releaseRuns(bound - r.bytes)
 	w.job.addRun(i, r)
+	for p := range partitions {
+		partitions[p].release()
+	}
 	return true, nil
 }
 
-func (w *Worker) writeRun(ctx context.Context, i int, chunks []*chunk) (*run, error) {
+func (w *Worker) writeRun(ctx context.Context, i int, parts []part) (*run, error) {
 	dir, err := w.job.dir()
 	if err != nil {
 		return nil, err
@@ -192,28 +177,22 @@ func (w *Worker) writeRun(ctx context.Context, i int, chunks []*chunk) (*run, er
 	if err != nil {
 		return nil, err
 	}
-	if err := mergeTo(ctx, chunks, out); err != nil {
+	if err := writeParts(ctx, parts, w.clock, out); err != nil {
 		return nil, errors.Join(err, out.abort())
 	}
 	return out.finish()
 }
 
-// mergeTo writes the merged chunks to out.
-func mergeTo(ctx context.Context, chunks []*chunk, out *runWriter) error {
-	cursors := make([]cursor, len(chunks))
-	bounds := newBounds()
-	for i, c := range chunks {
-		cursors[i] = c.cursor(keyRange{})
-		bounds.addChunk(c)
-	}
-	m, err := newMerger(cursors, nil, bounds.common(), false)
-	if err != nil {
-		return err
-	}
-	defer m.close()
+// writeParts writes the entries of parts, which are in key order, to out.
+func writeParts(ctx context.Context, parts []part, clock *stage.Clock, out *runWriter) error {
+	c := newBucketCursor(parts, clock)
+	defer c.close()
 	var batch records
 	for {
-		if err := m.next(ctx, nil, &batch); err != nil {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := c.next(&batch); err != nil {
 			return err
 		}
 		if batch.len() == 0 {
@@ -227,14 +206,9 @@ func mergeTo(ctx context.Context, chunks []*chunk, out *runWriter) error {
 	}
 }
 
-// Finish sorts what is left and hands everything to the job, for the next
-// Flush. The worker must not be used afterwards.
+// Finish hands everything to the job, for the next Flush. The worker must not be
+// used afterwards.
 func (w *Worker) Finish() {
-	for i := range w.indexes {
-		idx := &w.indexes[i]
-		w.seal(idx)
-	}
-	w.sorter = sorter{}
 	w.account()
 	w.job.takeOver(w)
 }
@@ -242,10 +216,8 @@ func (w *Worker) Finish() {
 // Discard drops what the worker holds.
 func (w *Worker) Discard() {
 	for i := range w.indexes {
-		idx := &w.indexes[i]
-		idx.arena.release()
-		for _, c := range idx.chunks {
-			c.release()
+		for p := range w.indexes[i].partitions {
+			w.indexes[i].partitions[p].release()
 		}
 	}
 	w.job.share.useMemory(-w.memory)

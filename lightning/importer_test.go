@@ -129,7 +129,7 @@ func key(i int) []byte { return fmt.Appendf(nil, "key-%08d", i) }
 
 // write writes the pairs [from, to) through a writer of its own.
 func write(ctx context.Context, im *lightning.Importer, from, to int) error {
-	w := im.NewWriter()
+	w := im.NewWriter(false)
 	for i := from; i < to; i++ {
 		if err := w.Add(ctx, key(i), fmt.Appendf(nil, "value %d", i)); err != nil {
 			return errors.Join(err, w.Abort())
@@ -291,7 +291,7 @@ func TestAbandonedFilesAreRemoved(t *testing.T) {
 	f.opts.Quota, f.opts.TargetFileBytes = q, 64<<10
 	im, err := lightning.NewImporter(f.opts)
 	require.NoError(t, err)
-	w := im.NewWriter()
+	w := im.NewWriter(false)
 	for i := range 30_000 {
 		require.NoError(t, w.Add(f.ctx, key(i), []byte("v")))
 	}
@@ -308,7 +308,7 @@ func TestWrongOrderIsAnError(t *testing.T) {
 	f := newFixture(t)
 	im, err := lightning.NewImporter(f.opts)
 	require.NoError(t, err)
-	w := im.NewWriter()
+	w := im.NewWriter(false)
 	require.NoError(t, w.Add(f.ctx, key(2), []byte("v")))
 	require.Error(t, w.Add(f.ctx, key(1), []byte("v")))
 	require.NoError(t, w.Abort())
@@ -319,7 +319,7 @@ func TestNothingToImport(t *testing.T) {
 	f := newFixture(t)
 	im, err := lightning.NewImporter(f.opts)
 	require.NoError(t, err)
-	require.NoError(t, im.NewWriter().Finish(f.ctx))
+	require.NoError(t, im.NewWriter(false).Finish(f.ctx))
 	require.NoError(t, im.Flush(f.ctx))
 	require.NoError(t, im.Close())
 	require.Zero(t, f.store.imports)

@@ -25,6 +25,8 @@ const (
 // must be used by one goroutine at a time and ended by Finish or Abort.
 type Writer struct {
 	im *Importer
+	// rangeReadsOnly is as in kv.ImportOptions.
+	rangeReadsOnly bool
 
 	file     kv.ImportWriter // nil between two files
 	pairs    int64           // in file
@@ -33,8 +35,11 @@ type Writer struct {
 }
 
 // NewWriter returns a writer on a key range that no other writer of the
-// importer writes.
-func (im *Importer) NewWriter() *Writer { return &Writer{im: im} }
+// importer writes. With rangeReadsOnly the pairs are not to be found by their
+// whole keys, and need no filter.
+func (im *Importer) NewWriter(rangeReadsOnly bool) *Writer {
+	return &Writer{im: im, rangeReadsOnly: rangeReadsOnly}
+}
 
 // Add appends a pair. It does not keep the slices.
 func (w *Writer) Add(ctx context.Context, key, value []byte) error {
@@ -85,7 +90,9 @@ func (w *Writer) open(ctx context.Context) error {
 		return err
 	}
 	w.acquired = acquireBytes
-	file, err := w.im.opts.Store.NewImportWriter(ctx, kv.ImportOptions{Dir: w.im.opts.Dir, Version: w.im.opts.Version})
+	file, err := w.im.opts.Store.NewImportWriter(ctx, kv.ImportOptions{
+		Dir: w.im.opts.Dir, Version: w.im.opts.Version, RangeReadsOnly: w.rangeReadsOnly,
+	})
 	if err != nil {
 		w.im.opts.Quota.Release(w.acquired)
 		w.acquired = 0
