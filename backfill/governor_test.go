@@ -63,7 +63,7 @@ func TestBuildGivesWayInEveryStage(t *testing.T) {
 			opts.Bus, opts.Globals, opts.MaxWorkers, opts.BatchRows = bus, config.NewGlobals(), 2, 64
 			set(t, opts.Globals, config.ReorgBatchSize, "64")
 			opts.Resources = ingest.NewResources(opts.Globals, 2)
-			opts.Resources.Govern(sampler)
+			opts.Resources.Govern(sampler, nil)
 			// A stage takes long enough for pauses in it to be told of before it ends.
 			slow := func(n int64) error {
 				if n%64 == 0 {

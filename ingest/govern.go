@@ -8,6 +8,7 @@ import (
 
 	"fastddl/config"
 	"fastddl/ingest/governor"
+	"fastddl/internal/foreground"
 )
 
 // Sampler observes the machine and the foreground for the governor.
@@ -24,6 +25,10 @@ type governance struct {
 	globals *config.Globals
 	// decision is nil while builds have everything.
 	decision atomic.Pointer[governor.Decision]
+	// statements are those that workers give way to one by one, and pacers the number
+	// of workers so far.
+	statements *foreground.Meter
+	pacers     atomic.Int64
 
 	mu         sync.Mutex
 	sampler    Sampler // nil does not govern
@@ -32,12 +37,13 @@ type governance struct {
 	end        func() // of the sampling that is going on
 }
 
-// Govern lets builds give way to the foreground that s observes, unless
-// fastddl_ddl_governor is OFF. It must be called before there are jobs.
-func (r *Resources) Govern(s Sampler) {
+// Govern lets builds give way to the foreground that s observes, and to each of
+// the statements, unless fastddl_ddl_governor is OFF. It must be called before
+// there are jobs.
+func (r *Resources) Govern(s Sampler, statements *foreground.Meter) {
 	r.governance.mu.Lock()
 	defer r.governance.mu.Unlock()
-	r.governance.sampler = s
+	r.governance.sampler, r.governance.statements = s, statements
 }
 
 // Governor is what builds may do now.

@@ -12,6 +12,8 @@ import (
 	"fastddl/config"
 	"fastddl/event"
 	"fastddl/ingest/governor"
+	"fastddl/internal/background"
+	"fastddl/internal/foreground"
 )
 
 // fakeSampler says that there is a foreground that builds hurt, or that there is
@@ -70,7 +72,7 @@ func TestWorkersGiveWayAndComeBack(t *testing.T) {
 	g := config.NewGlobals()
 	r := NewResources(g, 2)
 	sampler := new(fakeSampler)
-	r.Govern(sampler)
+	r.Govern(sampler, nil)
 	s := join(t, r, ShareOptions{JobID: 7, Bus: bus})
 	left := sync.OnceFunc(s.Leave)
 	defer left()
@@ -110,7 +112,7 @@ func TestNothingIsSampledWithoutJobs(t *testing.T) {
 	r := NewResources(config.NewGlobals(), 2)
 	sampler := new(fakeSampler)
 	sampler.hurt.Store(true)
-	r.Govern(sampler)
+	r.Govern(sampler, nil)
 	time.Sleep(3 * governor.Interval)
 	require.Zero(t, sampler.samples.Load())
 
@@ -131,7 +133,7 @@ func TestPauseEndsWithTheJob(t *testing.T) {
 	r := NewResources(config.NewGlobals(), 2)
 	sampler := new(fakeSampler)
 	sampler.hurt.Store(true)
-	r.Govern(sampler)
+	r.Govern(sampler, nil)
 	s := join(t, r, ShareOptions{JobID: 1})
 	defer s.Leave()
 	pacer := s.NewWallPacer()
@@ -149,7 +151,7 @@ func TestImportsWaitForTheStore(t *testing.T) {
 	sampler := new(fakeSampler)
 	sampler.hurt.Store(true)
 	sampler.stalled.Store(true)
-	r.Govern(sampler)
+	r.Govern(sampler, nil)
 	s := join(t, r, ShareOptions{JobID: 1})
 	defer s.Leave()
 	time.AfterFunc(200*time.Millisecond, func() { sampler.stalled.Store(false) })
@@ -172,7 +174,7 @@ func TestCeilingsHoldWhateverTheGovernorDecides(t *testing.T) {
 	g := config.NewGlobals()
 	r := NewResources(g, 8)
 	sampler := new(fakeSampler)
-	r.Govern(sampler)
+	r.Govern(sampler, nil)
 	set(t, g, config.ReorgWorkerCount, "3")
 	set(t, g, config.ReorgMaxWriteSpeed, "1000000")
 	s := join(t, r, ShareOptions{JobID: 1})
@@ -185,4 +187,35 @@ func TestCeilingsHoldWhateverTheGovernorDecides(t *testing.T) {
 		require.NoError(t, s.Wait(context.Background(), 300_000))
 		require.Greater(t, time.Since(start), 200*time.Millisecond)
 	}
+}
+
+// TestWorkersGiveWayToStatements: while as many statements run as there are
+// processors, workers have their least part, and all of it when they end or when
+// the governor is switched off.
+func TestWorkersGiveWayToStatements(t *testing.T) {
+	g := config.NewGlobals()
+	r := NewResources(g, 2)
+	meter := new(foreground.Meter)
+	r.Govern(new(fakeSampler), meter)
+	s := join(t, r, ShareOptions{JobID: 7})
+	defer s.Leave()
+	done := make(chan struct{})
+	defer close(done)
+	rounds := work(t, s, done)
+
+	alone := during(rounds, 300*time.Millisecond)
+	var ends []func()
+	for range background.Cores() {
+		ends = append(ends, meter.Begin())
+	}
+	require.Less(t, during(rounds, 500*time.Millisecond), alone/2)
+	require.Positive(t, during(rounds, 500*time.Millisecond))
+	set(t, g, config.Governor, "OFF")
+	require.Greater(t, during(rounds, 300*time.Millisecond), alone/2)
+	set(t, g, config.Governor, "ON")
+	require.Less(t, during(rounds, 500*time.Millisecond), alone/2)
+	for _, end := range ends {
+		end()
+	}
+	require.Greater(t, during(rounds, 300*time.Millisecond), alone/2)
 }

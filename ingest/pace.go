@@ -5,8 +5,11 @@ import (
 	"sync"
 	"time"
 
+	"fastddl/config"
 	"fastddl/event"
 	"fastddl/ingest/governor"
+	"fastddl/internal/background"
+	"fastddl/internal/foreground"
 	"fastddl/internal/stage"
 )
 
@@ -25,8 +28,11 @@ const (
 // must be used by the worker's goroutine only.
 type Pacer struct {
 	share *Share
-	clock *stage.Clock         // nil charges pauses to nobody
-	spent func() time.Duration // that the worker has worked or waited
+	guest foreground.Guest
+	// beside is the number of statements beside which the worker goes on.
+	beside int
+	clock  *stage.Clock         // nil charges pauses to nobody
+	spent  func() time.Duration // that the worker has worked or waited
 	// last is the time of the last call, if known; worked and paused are of the time
 	// that was not made up for.
 	last           time.Duration
@@ -49,12 +55,22 @@ func (s *Share) NewPacer(clock *stage.Clock) *Pacer {
 // all time counts.
 func (s *Share) NewWallPacer() *Pacer {
 	begin := time.Now()
-	return &Pacer{share: s, spent: func() time.Duration { return time.Since(begin) }}
+	g := &s.r.governance
+	cores := background.Cores()
+	return &Pacer{
+		share: s,
+		guest: foreground.Guest{Meter: g.statements, Least: governor.Floor},
+		// With one statement less than there are processors, one worker goes on, with
+		// two less another.
+		beside: cores - 1 - int(g.pacers.Add(1))%cores,
+		spent:  func() time.Duration { return time.Since(begin) },
+	}
 }
 
 // Pace is called between two batches. It pauses for as long as the worker has to,
 // and fails only if ctx ends.
 func (p *Pacer) Pace(ctx context.Context) error {
+	p.yield()
 	decision := p.share.r.governance.decision.Load()
 	if decision == nil {
 		p.known, p.worked, p.paused = false, 0, 0
@@ -72,6 +88,21 @@ func (p *Pacer) Pace(ctx context.Context) error {
 		defer p.clock.Enter(p.clock.Enter(stage.Idle))
 	}
 	return p.pause(ctx)
+}
+
+// yield leaves the processors to statements that run now.
+func (p *Pacer) yield() {
+	if !p.share.r.globals.Bool(config.Governor) {
+		return
+	}
+	beside := p.beside + p.share.r.Governor().Asleep
+	if p.guest.Meter.Executing() <= beside {
+		return
+	}
+	if p.clock != nil {
+		defer p.clock.Enter(p.clock.Enter(stage.Idle))
+	}
+	p.paused += p.guest.Yield(beside)
 }
 
 // due is how long the worker has to pause for what it has worked.

@@ -100,7 +100,7 @@ func OpenNode(ctx context.Context, opts NodeOptions) (_ *Node, err error) {
 		Bus:         n.Bus,
 	})
 	resources := ingest.NewResources(n.Globals, 0)
-	resources.Govern(ingest.NewLoadSampler(n.Store, n.Foreground))
+	resources.Govern(ingest.NewLoadSampler(n.Store, n.Foreground), n.Foreground)
 	n.Backfiller = ddl.NewBackfiller(backfill.Options{Store: n.Store, Globals: n.Globals, Bus: n.Bus, Resources: resources})
 	if n.DDL, err = ddl.New(ddl.Options{
 		Catalog: n.Catalog, Locks: n.Locks, Globals: n.Globals, Bus: n.Bus, Backfiller: n.Backfiller, TempDir: cfg.TempDir,

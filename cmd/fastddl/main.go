@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"strings"
 	"syscall"
 
@@ -23,8 +24,17 @@ func main() {
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }
 
+// gcPercent is by how much garbage may exceed what is in use on the heap, in
+// percent. That is little, because blocks of the store, memtables and the entries of
+// index builds lie outside of it; with Go's own 100, a busy server collects ten
+// times a second and has a fifth less throughput.
+const gcPercent = 400
+
 // run executes one command and returns the exit code.
 func run(args []string, stdout, stderr io.Writer) int {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), endSignals()...)
 	defer stop()
 	// The first signal asks for an orderly end, a second one ends at once.

@@ -94,7 +94,7 @@ func (c *Controller) Observe(now time.Time, s Signals) Decision {
 }
 
 func (c *Controller) decide(s Signals) Decision {
-	d := Decision{Share: c.share, Reason: c.reason, HoldImports: active(s) && storePressure(s) >= holdPressure}
+	d := Decision{Share: c.share, Reason: c.reason, Asleep: c.processors.asleep(s), HoldImports: active(s) && storePressure(s) >= holdPressure}
 	if d.HoldImports && d.Reason == "" {
 		d.Reason = StoreLoad
 	}

@@ -144,3 +144,23 @@ func TestLateSignalsDoNotOverdo(t *testing.T) {
 	}))
 	require.GreaterOrEqual(t, d.Share, 0.12)
 }
+
+// TestStatementsThatSleep: workers need not give way to statements that wait for
+// something else than a processor.
+func TestStatementsThatSleep(t *testing.T) {
+	for _, tc := range []struct {
+		name       string
+		statements time.Duration
+		foreground Threads
+		asleep     int
+	}{
+		{"a busy server", 900 * time.Millisecond, Threads{Run: 55 * time.Millisecond}, 0},
+		{"more statements than processors", 6 * time.Second, Threads{Run: 170 * time.Millisecond, Wait: 400 * time.Millisecond}, 0},
+		{"two that sleep", 2 * time.Second, Threads{Run: time.Millisecond}, 2},
+		{"two that sleep beside a busy server", 2900 * time.Millisecond, Threads{Run: 55 * time.Millisecond}, 1},
+		{"many that wait for a slow disk", 8 * time.Second, Threads{Run: 50 * time.Millisecond}, 6},
+	} {
+		d := settle(full(), observed(func(s *Signals) { s.Statements, s.Foreground = tc.statements, tc.foreground }), time.Second)
+		require.Equal(t, tc.asleep, d.Asleep, tc.name)
+	}
+}

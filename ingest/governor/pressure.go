@@ -8,10 +8,14 @@ import (
 const (
 	// maxSlowdown is how much longer the foreground may need for what it does because
 	// its threads wait for processors that builds have: a part of what it needs else.
-	maxSlowdown = 0.15
+	maxSlowdown = 0.25
 	// leastForeground is the part of the machine's time that a foreground counts
 	// with that uses less: builds do not give way to a client that polls.
 	leastForeground = 0.02
+
+	// wakeful is the part of its time that a statement runs at least, or could run,
+	// which does not wait for something else.
+	wakeful = 0.25
 
 	// maxCommitRise and commitSlack are what commits may take longer because of
 	// builds: a part of what they take else, and a constant.
@@ -55,6 +59,16 @@ func (p *processors) pressure(s Signals) float64 {
 	blamed := p.blame() * p.wait
 	run := max(p.run, leastForeground*p.elapsed*float64(s.Processors))
 	return blamed / (run + p.wait - blamed) / maxSlowdown
+}
+
+// asleep is how many of the statements wait for something else than a processor.
+// Those of a busy server run for at least a part of their time, wakeful.
+func (p *processors) asleep(s Signals) int {
+	if p.busy == 0 {
+		return 0 // it is not known
+	}
+	running := (p.run + p.wait) / p.elapsed
+	return max(0, int(math.Round(s.Statements.Seconds()-running/wakeful)))
 }
 
 // blame is the part of what all processors do that builds do.

@@ -53,6 +53,9 @@ type Decision struct {
 	Share float64
 	// Reason is why Share is less than 1, or imports are held.
 	Reason Reason
+	// Asleep is how many of the statements that run hardly use a processor: they wait
+	// for something else, and workers need not give way to them.
+	Asleep int
 	// HoldImports says that the store should not get any files now.
 	HoldImports bool
 }

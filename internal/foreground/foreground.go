@@ -2,6 +2,7 @@ package foreground
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -15,6 +16,8 @@ const (
 // Meter sums the time that statements take. The zero value is ready to use; all
 // methods may be called concurrently, and on nil, which measures nothing.
 type Meter struct {
+	executing atomic.Int64
+
 	mu      sync.Mutex
 	running int
 	changed time.Time // when running was added up to
@@ -30,8 +33,20 @@ func (m *Meter) Begin() (end func()) {
 	if m == nil {
 		return func() {}
 	}
+	m.executing.Add(1)
 	m.change(time.Now(), 1)
-	return func() { m.change(time.Now(), -1) }
+	return func() {
+		m.executing.Add(-1)
+		m.change(time.Now(), -1)
+	}
+}
+
+// Executing is the number of statements that run now.
+func (m *Meter) Executing() int {
+	if m == nil {
+		return 0
+	}
+	return int(m.executing.Load())
 }
 
 // Recent is the time that statements have taken within the last second up to now,

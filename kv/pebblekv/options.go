@@ -3,7 +3,6 @@ package pebblekv
 import (
 	"errors"
 	"fmt"
-	"runtime"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -13,6 +12,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/shirou/gopsutil/v3/mem"
 	"go.uber.org/zap"
+
+	"fastddl/internal/background"
 )
 
 const (
@@ -131,7 +132,7 @@ func engineOptions(o Options, h *health) *pebble.Options {
 		TargetByteDeletionRate: deletionRate,
 
 		CompactionConcurrencyRange: func() (lower, upper int) {
-			return 1, max(2, runtime.GOMAXPROCS(0)*3/4)
+			return 1, max(1, background.Cores()-1)
 		},
 		Logger:        engineLogger{o.Logger.Sugar()},
 		EventListener: h.listener(),

@@ -228,8 +228,8 @@ var uniqueness = []mutation{
 	{
 		invariant: "I6", breaks: "equal keys that come with different flushes are no duplicate",
 		file:   "ingest/flush.go",
-		old:    "if stored != nil && idx.spec.Unique && idx.imported {",
-		new:    "if stored != nil && idx.spec.Unique && !idx.imported {",
+		old:    "resumed := stored != nil && idx.spec.Unique && idx.imported",
+		new:    "resumed := stored != nil && idx.spec.Unique && !idx.imported",
 		caught: "ingest.TestDuplicatesAreFoundAcrossFlushes",
 		shows:  `expected: \*ingest.DuplicateError`,
 	},
