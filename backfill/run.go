@@ -195,11 +195,11 @@ func (b *build) ingest(ctx context.Context, cp *checkpoint) (err error) {
 		b.result.addJob(b.meter, job.Stats())
 		err = errors.Join(err, job.Close())
 	}()
+	b.enter(stage.Scan.String(), nil)
 	if err := b.partition(ctx, job, tasks); err != nil {
 		return err
 	}
-	for len(tasks) > 0 {
-		b.enter(stage.Scan.String(), nil)
+	for {
 		if tasks, err = b.scanRound(ctx, job, tasks); err != nil {
 			return err
 		}
@@ -215,8 +215,11 @@ func (b *build) ingest(ctx context.Context, cp *checkpoint) (err error) {
 		if err := b.save(ctx, cp); err != nil {
 			return err
 		}
+		if len(tasks) == 0 {
+			return nil
+		}
+		b.enter(stage.Scan.String(), nil)
 	}
-	return nil
 }
 
 func (b *build) openJob(cp *checkpoint) (*ingest.Job, error) {

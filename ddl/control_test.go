@@ -200,7 +200,7 @@ func situations() []situation {
 			begin: stuckRead(func(k []byte) bool { return tablecodec.IsIndexKey(k) && !tablecodec.IsTempIndexKey(k) }),
 		},
 		{name: "check of unique values", statement: addKey, stage: stageCheckUnique, begin: stuckRead(func(k []byte) bool { return tablecodec.IsIndexKey(k) && tablecodec.IsTempIndexKey(k) })},
-		{name: "next attempt", statement: addUnique, wait: "next attempt after error: no luck", stage: "scan", begin: stuckScan(errors.New("no luck"))},
+		{name: "next attempt", statement: addUnique, wait: "next attempt after error: backfill: sample keys: no luck", stage: "scan", begin: stuckScan(errors.New("no luck"))},
 		lockSituation("", addUnique, ""),
 		lockSituation("before change-schema delete-only", addUnique, ""),
 		lockSituation("before change-schema write-only", addKey, ""),
