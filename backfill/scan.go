@@ -34,6 +34,13 @@ func (b *build) scanRound(ctx context.Context, job *ingest.Job, tasks []task) (l
 	q := newQueue(tasks, limit)
 	interval := time.AfterFunc(b.opts.checkpointInterval(), q.stop)
 	defer interval.Stop()
+	follow := func() { interval.Reset(time.Until(start.Add(b.opts.checkpointInterval()))) }
+	defer b.opts.Globals.OnChange(func(name, _ string) {
+		if name == config.CheckpointInterval {
+			follow()
+		}
+	})()
+	follow() // it may have changed before that was heeded
 
 	g, ctx := errgroup.WithContext(ctx)
 	spawn := func(n int) {
@@ -43,11 +50,6 @@ func (b *build) scanRound(ctx context.Context, job *ingest.Job, tasks []task) (l
 	}
 	spawn(limit)
 	defer b.share.OnWorkers(func() { spawn(q.setLimit(b.share.Workers())) })()
-	defer b.opts.Globals.OnChange(func(name, _ string) {
-		if name == config.CheckpointInterval {
-			interval.Reset(time.Until(start.Add(b.opts.checkpointInterval())))
-		}
-	})()
 
 	if err := g.Wait(); err != nil {
 		return nil, err
