@@ -16,10 +16,9 @@ const (
 // Meter sums the time that statements take. The zero value is ready to use; all
 // methods may be called concurrently, and on nil, which measures nothing.
 type Meter struct {
-	executing atomic.Int64
+	running atomic.Int64 // written with mu held
 
 	mu      sync.Mutex
-	running int
 	changed time.Time // when running was added up to
 	// sums are the statements' times of the last slots, by number of slot since the
 	// epoch; newest is the last of them.
@@ -33,12 +32,8 @@ func (m *Meter) Begin() (end func()) {
 	if m == nil {
 		return func() {}
 	}
-	m.executing.Add(1)
 	m.change(time.Now(), 1)
-	return func() {
-		m.executing.Add(-1)
-		m.change(time.Now(), -1)
-	}
+	return func() { m.change(time.Now(), -1) }
 }
 
 // Executing is the number of statements that run now.
@@ -46,7 +41,7 @@ func (m *Meter) Executing() int {
 	if m == nil {
 		return 0
 	}
-	return int(m.executing.Load())
+	return int(m.running.Load())
 }
 
 // Recent is the time that statements have taken within the last second up to now,
@@ -65,11 +60,11 @@ func (m *Meter) Recent(now time.Time) time.Duration {
 	return sum
 }
 
-func (m *Meter) change(now time.Time, by int) {
+func (m *Meter) change(now time.Time, by int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.advance(now)
-	m.running += by
+	m.running.Add(by)
 }
 
 // advance adds up to now what runs, slot by slot.
@@ -84,7 +79,7 @@ func (m *Meter) advance(now time.Time) {
 		if next.After(now) {
 			next = now
 		}
-		*m.slot(number) += time.Duration(m.running) * next.Sub(at)
+		*m.slot(number) += time.Duration(m.running.Load()) * next.Sub(at)
 		at = next
 	}
 	m.slot(now.UnixNano() / int64(slot))
