@@ -26,8 +26,12 @@ func (j *Job) flush(ctx context.Context) (err error) {
 	if len(pieces) == 0 {
 		return nil
 	}
+	var total int64
+	for _, p := range pieces {
+		total += p.bytes
+	}
 	j.flushed.Store(0)
-	j.flushing.Store(j.rawBytes())
+	j.flushing.Store(total)
 	dir, err := j.dir()
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ type piece struct {
 	index int
 	// first is the first partition, and end the one behind the last.
 	first, end int
+	bytes      int64 // of keys and values
 }
 
 const (
@@ -50,7 +51,11 @@ func (j *Job) indexPieces(i int) []piece {
 	var pieces []piece
 	first := 0
 	for _, end := range cutPartitions(sizes, pieceCount(total, j.opts.Parallel())) {
-		pieces = append(pieces, piece{index: i, first: first, end: end})
+		p := piece{index: i, first: first, end: end}
+		for _, n := range sizes[first:end] {
+			p.bytes += n
+		}
+		pieces = append(pieces, p)
 		first = end
 	}
 	return pieces
@@ -60,16 +65,6 @@ func (j *Job) indexPieces(i int) []piece {
 func pieceCount(total int64, parallel int) int {
 	n := min(total/minPieceBytes, int64(parallel*piecesPerMerger))
 	return int(max(1, n, total/maxPieceBytes))
-}
-
-// rawBytes is the size of the keys and values that the job holds.
-func (j *Job) rawBytes() (n int64) {
-	for i := range j.indexes {
-		for _, size := range j.indexes[i].partitionBytes() {
-			n += size
-		}
-	}
-	return n
 }
 
 // rawBytes is the size of so many entries, which is bytes without the prefix.
