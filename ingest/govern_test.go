@@ -30,7 +30,7 @@ func (f *fakeSampler) Sample(time.Time) governor.Signals {
 	s := governor.Signals{Elapsed: governor.Interval, Processors: 2, WriteStalled: f.stalled.Load()}
 	if f.hurt.Load() {
 		s.Statements = time.Second
-		s.Foreground = governor.Threads{Run: governor.Interval, Wait: governor.Interval}
+		s.Foreground = governor.Threads{Run: governor.Interval / 4, Wait: 4 * governor.Interval}
 		s.Builds, s.Busy = governor.Interval, 2*governor.Interval
 	}
 	return s
@@ -210,6 +210,7 @@ func TestWorkersGiveWayToStatements(t *testing.T) {
 	}
 	require.Less(t, during(rounds, 500*time.Millisecond), alone/2)
 	require.Positive(t, during(rounds, 500*time.Millisecond))
+	require.Equal(t, "giving way to foreground: statements", r.Held(7).Wait)
 	set(t, g, config.Governor, "OFF")
 	require.Greater(t, during(rounds, 300*time.Millisecond), alone/2)
 	set(t, g, config.Governor, "ON")
@@ -218,4 +219,5 @@ func TestWorkersGiveWayToStatements(t *testing.T) {
 		end()
 	}
 	require.Greater(t, during(rounds, 300*time.Millisecond), alone/2)
+	require.Eventually(t, func() bool { return r.Held(7).Wait == "" }, 5*time.Second, 10*time.Millisecond)
 }

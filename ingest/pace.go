@@ -2,11 +2,9 @@ package ingest
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"fastddl/config"
-	"fastddl/event"
 	"fastddl/ingest/governor"
 	"fastddl/internal/background"
 	"fastddl/internal/foreground"
@@ -20,8 +18,6 @@ const (
 	longestPause = 20 * time.Millisecond
 	// maxHold is for how long files are kept from a store that is overloaded.
 	maxHold = 5 * time.Second
-	// shownShare is the share below which a job is shown as giving way.
-	shownShare = 0.95
 )
 
 // Pacer keeps one worker to the share of the time that the governor gives it. It
@@ -102,7 +98,9 @@ func (p *Pacer) yield() {
 	if p.clock != nil {
 		defer p.clock.Enter(p.clock.Enter(stage.Idle))
 	}
-	p.paused += p.guest.Yield(beside)
+	waited := p.guest.Yield(beside)
+	p.paused += waited
+	p.share.gaveWay.add(p.share, governor.Statements, waited)
 }
 
 // due is how long the worker has to pause for what it has worked.
@@ -142,45 +140,4 @@ func (s *Share) BeforeImport(ctx context.Context) error {
 		s.gaveWay.add(s, decision.Reason, longestPause)
 	}
 	return nil
-}
-
-// gaveWay sums for how long a job's workers have given way to the foreground, and
-// tells of it from time to time.
-type gaveWay struct {
-	mu       sync.Mutex
-	reason   governor.Reason
-	waited   time.Duration
-	reported time.Time
-}
-
-func (g *gaveWay) add(s *Share, reason governor.Reason, waited time.Duration) {
-	g.mu.Lock()
-	if g.reported.IsZero() {
-		g.reported = time.Now()
-	}
-	g.reason, g.waited = reason, g.waited+waited
-	due := time.Since(g.reported) >= throttleReport
-	g.mu.Unlock()
-	if due {
-		g.report(s)
-	}
-}
-
-func (g *gaveWay) report(s *Share) {
-	g.mu.Lock()
-	reason, waited := g.reason, g.waited
-	g.waited, g.reported = 0, time.Now()
-	g.mu.Unlock()
-	if waited > 0 {
-		s.opts.Bus.Emit(event.Throttled{Job: event.Job{ID: s.opts.JobID}, Reason: "foreground: " + string(reason), For: waited})
-	}
-}
-
-// waitForForeground is what a job is shown to wait for under a decision, empty if
-// for nothing.
-func waitForForeground(d governor.Decision) string {
-	if d.Share >= shownShare && !d.HoldImports {
-		return ""
-	}
-	return "giving way to foreground: " + string(d.Reason)
 }

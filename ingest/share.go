@@ -88,7 +88,7 @@ func (r *Resources) Held(jobID int64) Held {
 	case throttled:
 		h.Wait = "throttled: " + limit
 	default:
-		h.Wait = waitForForeground(r.Governor())
+		h.Wait = s.waitForForeground(r.Governor())
 	}
 	return h
 }

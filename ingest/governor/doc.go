@@ -7,7 +7,8 @@
 //   - processors: how much longer the foreground needs because its threads wait for
 //     a processor, as far as builds are to blame, which is in proportion to their
 //     part of what all processors do: they give way neither to what the foreground
-//     does to itself nor to other processes more than it helps;
+//     does to itself nor to other processes more than it helps. Compactions count
+//     as builds, which most of them come from while one runs;
 //   - commit latency, above what commits take when builds hardly run;
 //   - the store's load: sublevels of L0, compaction debt, stalled writers.
 //

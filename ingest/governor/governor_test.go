@@ -47,7 +47,8 @@ func TestReasons(t *testing.T) {
 		reason Reason // empty: builds go on as they are
 	}{
 		{"nothing hurts", nil, ""},
-		{"threads wait", func(s *Signals) { s.Foreground.Wait = 60 * time.Millisecond }, Processors},
+		{"threads wait", func(s *Signals) { s.Foreground.Wait = 200 * time.Millisecond }, Processors},
+		{"threads wait a little", func(s *Signals) { s.Foreground.Wait = 40 * time.Millisecond }, ""},
 		{"threads wait for each other", func(s *Signals) {
 			s.Foreground.Run, s.Foreground.Wait = 195*time.Millisecond, 300*time.Millisecond
 			s.Builds, s.Busy = 5*time.Millisecond, 200*time.Millisecond
@@ -57,7 +58,7 @@ func TestReasons(t *testing.T) {
 			s.Builds, s.Busy = 10*time.Millisecond, 200*time.Millisecond
 		}, ""},
 		{"threads wait, builds do not run", func(s *Signals) {
-			s.Foreground.Wait, s.Builds = 60*time.Millisecond, 0
+			s.Foreground.Wait, s.Builds = 200*time.Millisecond, 0
 		}, ""},
 		{"a client polls", func(s *Signals) {
 			s.Statements = 20 * time.Millisecond

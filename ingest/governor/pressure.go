@@ -8,7 +8,9 @@ import (
 const (
 	// maxSlowdown is how much longer the foreground may need for what it does because
 	// its threads wait for processors that builds have: a part of what it needs else.
-	maxSlowdown = 0.25
+	// Workers put themselves aside for statements before it comes to that; see
+	// foreground.Guest.
+	maxSlowdown = 0.5
 	// leastForeground is the part of the machine's time that a foreground counts
 	// with that uses less: builds do not give way to a client that polls.
 	leastForeground = 0.02

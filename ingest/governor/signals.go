@@ -41,9 +41,12 @@ const (
 	Processors    Reason = "processors"
 	CommitLatency Reason = "commit latency"
 	StoreLoad     Reason = "store load"
+	// Statements is not the governor's: workers put themselves aside for statements
+	// that run.
+	Statements Reason = "statements"
 )
 
-// Reasons lists all reasons.
+// Reasons lists the reasons of the governor.
 var Reasons = []Reason{Processors, CommitLatency, StoreLoad}
 
 // Decision is what builds may do until the next one.

@@ -53,8 +53,8 @@ func (h *health) writable() error {
 func (h *health) stalled() bool { return h.stalls.Load() > 0 }
 
 // listener connects the engine's events.
-func (h *health) listener() *pebble.EventListener {
-	return &pebble.EventListener{
+func (h *health) listener() pebble.EventListener {
+	return pebble.EventListener{
 		BackgroundError: func(err error) {
 			if errors.Is(err, pebble.ErrCancelledCompaction) {
 				return

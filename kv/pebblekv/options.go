@@ -107,6 +107,9 @@ func defaultCacheBytes(injectedFS bool) int64 {
 
 // engineOptions are Pebble's options for a store with options o.
 func engineOptions(o Options, h *health) *pebble.Options {
+	listener := h.listener()
+	compactions := newCompactions()
+	listener.CompactionBegin, listener.CompactionEnd = compactions.begin, compactions.end
 	eo := &pebble.Options{
 		FS:                 o.FS,
 		FormatMajorVersion: pebble.FormatNewest,
@@ -132,10 +135,10 @@ func engineOptions(o Options, h *health) *pebble.Options {
 		TargetByteDeletionRate: deletionRate,
 
 		CompactionConcurrencyRange: func() (lower, upper int) {
-			return 1, max(1, background.Cores()-1)
+			return 1, background.Cores()
 		},
 		Logger:        engineLogger{o.Logger.Sugar()},
-		EventListener: h.listener(),
+		EventListener: &listener,
 	}
 	// Scans of whole tables would otherwise set off compactions of data that
 	// nobody writes to.
