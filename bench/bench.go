@@ -5,9 +5,11 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -40,6 +42,9 @@ type Options struct {
 	Workers int
 	// Runs is how often the index is added and dropped again; default 3.
 	Runs int
+	// MemoryLimit is the server's memory limit in bytes, and DiskQuota
+	// tidb_ddl_disk_quota; 0 leaves them at their defaults.
+	MemoryLimit, DiskQuota config.ByteSize
 	// Transactional measures the backfill by transactions
 	// (tidb_ddl_enable_fast_reorg=OFF).
 	Transactional bool
@@ -116,7 +121,11 @@ func AddIndex(ctx context.Context, opts Options) (_ *Result, err error) {
 	b := &benchmark{Options: opts}
 	cfg := config.Default()
 	cfg.Path, cfg.Port, cfg.Status.ReportStatus = path, 0, false
+	cfg.MemoryLimit = opts.MemoryLimit
 	cfg.EnsureDefaults()
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
 	b.tempDir = cfg.TempDir
 	if b.server, err = server.Start(ctx, server.Options{
 		Config: cfg, Logger: opts.Logger, Version: opts.Version,
@@ -184,11 +193,15 @@ func (b *benchmark) prepare(ctx context.Context, r *Result) error {
 	if b.Transactional {
 		fast = "OFF"
 	}
-	for _, q := range []string{
+	statements := []string{
 		"SET GLOBAL tidb_ddl_enable_fast_reorg = " + fast,
 		fmt.Sprintf("SET GLOBAL tidb_ddl_reorg_worker_cnt = %d", b.Workers),
 		createSQL,
-	} {
+	}
+	if b.DiskQuota != 0 {
+		statements = append(statements, fmt.Sprintf("SET GLOBAL %s = %d", config.DiskQuota, b.DiskQuota))
+	}
+	for _, q := range statements {
 		if _, err := b.db.ExecContext(ctx, q); err != nil {
 			return err
 		}
@@ -251,8 +264,10 @@ func (b *benchmark) rememberIndex() error {
 // else the process does can only raise it.
 const floorRuns = 3
 
-// measureFloor measures what the index of the last run costs at the least.
+// measureFloor measures what the index of the last run costs at the least, with as
+// much memory as it takes.
 func (b *benchmark) measureFloor(ctx context.Context) (best backfill.Floor, err error) {
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(math.MaxInt64))
 	store := b.server.Node().Store
 	for i := range floorRuns {
 		ts, err := store.CurrentTS(ctx)

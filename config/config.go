@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/BurntSushi/toml"
+
+	"fastddl/internal/memory"
 )
 
 // The drivers that Config.Store may name.
@@ -35,6 +37,9 @@ type Config struct {
 	// Path. It should lie on the store's file system: finished files are then
 	// linked into the store, not copied.
 	TempDir string `toml:"temp-dir"`
+	// MemoryLimit is what the process may use of the memory, in bytes; 0 is three
+	// quarters of what there is. It is divided as internal/memory says.
+	MemoryLimit ByteSize `toml:"memory-limit"`
 	// ShutdownTimeout is how long statements may run on after the server was
 	// told to stop, before they are killed; default 10s.
 	ShutdownTimeout time.Duration `toml:"shutdown-timeout"`
@@ -103,7 +108,7 @@ type Pebble struct {
 	// Sync makes a commit wait until it is on disk; default true. Without it a
 	// crash of the machine may lose the last commits, never part of one.
 	Sync bool `toml:"sync"`
-	// CacheSize is the block cache in bytes; 0 leaves it to the store.
+	// CacheSize is the block cache in bytes; 0 is a quarter of the memory limit.
 	CacheSize ByteSize `toml:"cache-size"`
 }
 
@@ -180,6 +185,9 @@ func (c *Config) Validate() error {
 	p.port("status.status-port", c.Status.StatusPort)
 	if c.Status.ReportStatus && c.Port != 0 && c.Port == c.Status.StatusPort && c.Host == c.Status.StatusHost {
 		p.add("port and status.status-port are both %d", c.Port)
+	}
+	if c.MemoryLimit != 0 && c.MemoryLimit < memory.Least {
+		p.add("memory-limit %s is less than %s", c.MemoryLimit, ByteSize(memory.Least))
 	}
 	if c.ShutdownTimeout < 0 {
 		p.add("shutdown-timeout %s is negative", c.ShutdownTimeout)

@@ -23,6 +23,8 @@ func BindFlags(set *pflag.FlagSet) *Flags {
 	f.apply["path"] = func(d, s *Config) { d.Path = s.Path }
 	set.StringVar(&v.TempDir, "temp-dir", "", "`FOLDER` in which index builds sort (default PATH/"+tempDirName+")")
 	f.apply["temp-dir"] = func(d, s *Config) { d.TempDir = s.TempDir }
+	set.Var(&v.MemoryLimit, "memory-limit", "`SIZE` of the memory that the process may use (default: three quarters of what there is)")
+	f.apply["memory-limit"] = func(d, s *Config) { d.MemoryLimit = s.MemoryLimit }
 	set.StringVar(&v.Host, "host", defaultHost, "`ADDRESS` of the MySQL listener")
 	f.apply["host"] = func(d, s *Config) { d.Host = s.Host }
 	set.IntVarP(&v.Port, "port", "P", defaultPort, "`PORT` of the MySQL listener; 0 takes a free one")

@@ -64,7 +64,7 @@ const (
 var SysVars = []SysVar{
 	{CheckpointInterval, KindDuration, "10m0s", 1, 86400, "how long an index build scans before it imports what it has; a crash costs at most that and the import"},
 	{Governor, KindBool, "ON", 0, 0, "ON: index builds give way to the foreground by themselves; OFF: they take what the other settings leave them"},
-	{MemoryQuota, KindByteSize, "0", 0, pib, "memory for sorting index entries, over all jobs; 0 is a quarter of the machine's memory"},
+	{MemoryQuota, KindByteSize, "0", 0, pib, "memory for sorting index entries, over all jobs; 0 is a quarter of the memory limit"},
 	{GCMaxDeleteSpeed, KindByteSize, strconv.Itoa(128 * mib), 0, pib, "bytes per second of dropped tables and indexes that are deleted; 0 is no limit"},
 	{IdleBlockerTimeout, KindDuration, "0s", 0, 31536000, "how long a transaction that a schema change waits for may be idle before its session is ended; 0s is for ever"},
 	{DiskQuota, KindByteSize, strconv.Itoa(100 * gib), 16 * mib, pib, "bytes that index builds may occupy in the temp folder, over all jobs"},

@@ -1,18 +1,14 @@
 package ingest
 
 import (
-	"bytes"
 	"context"
 	"math"
-	"os"
 	"slices"
-	"strconv"
 	"sync"
-
-	"github.com/shirou/gopsutil/v3/mem"
 
 	"fastddl/config"
 	"fastddl/internal/background"
+	"fastddl/internal/memory"
 )
 
 // Resources is what all jobs of a process share: workers, memory for sorting,
@@ -25,6 +21,7 @@ import (
 type Resources struct {
 	globals *config.Globals
 	cores   int64
+	sorting int64 // the memory quota, if the variable says none
 	writes  writeQueue
 
 	governance governance
@@ -63,13 +60,14 @@ type Usage struct {
 
 // NewResources returns resources governed by the system variables, with workers
 // for a number of cores; 0 are those of the machine. It follows the variables
-// as long as those live.
+// as long as those live. Without a memory quota in those, jobs have the part for
+// sorting of memory.Divide(0).
 func NewResources(globals *config.Globals, cores int) *Resources {
 	if cores == 0 {
 		cores = background.Cores()
 	}
 	r := &Resources{
-		globals: globals, cores: int64(cores),
+		globals: globals, cores: int64(cores), sorting: memory.Divide(0).Sorting,
 		reserved: func() {}, released: make(chan struct{}),
 	}
 	r.writes.limit = func() int64 { return globals.Int(config.ReorgMaxWriteSpeed) }
@@ -82,6 +80,10 @@ func NewResources(globals *config.Globals, cores int) *Resources {
 	})
 	return r
 }
+
+// LimitMemory sets the memory quota in bytes for when the variable says none. It must
+// be called before there are jobs.
+func (r *Resources) LimitMemory(quota int64) { r.sorting = quota }
 
 // Usage returns what is in use now.
 func (r *Resources) Usage() Usage {
@@ -124,7 +126,7 @@ func (r *Resources) memoryQuota() int64 {
 	if quota := r.globals.Int(config.MemoryQuota); quota != 0 {
 		return quota
 	}
-	return int64(machineMemory() / 4)
+	return r.sorting
 }
 
 // pool is the given part of the disk quota, for all jobs together.
@@ -281,18 +283,3 @@ func (r *Resources) find(jobID int64) *Share {
 	}
 	return nil
 }
-
-// machineMemory is the memory the process can have: the machine's, or that of
-// the control group it runs in.
-var machineMemory = sync.OnceValue(func() uint64 {
-	total := uint64(4 << 30)
-	if m, err := mem.VirtualMemory(); err == nil {
-		total = m.Total
-	}
-	if b, err := os.ReadFile("/sys/fs/cgroup/memory.max"); err == nil {
-		if n, err := strconv.ParseUint(string(bytes.TrimSpace(b)), 10, 64); err == nil {
-			total = min(total, n)
-		}
-	}
-	return total
-})

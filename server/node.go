@@ -18,6 +18,7 @@ import (
 	"fastddl/event"
 	"fastddl/ingest"
 	"fastddl/internal/foreground"
+	"fastddl/internal/memory"
 	"fastddl/kv"
 	"fastddl/kv/pebblekv"
 	"fastddl/sql"
@@ -81,7 +82,9 @@ func OpenNode(ctx context.Context, opts NodeOptions) (_ *Node, err error) {
 		}
 	}()
 
-	if n.Store, err = openStore(cfg, n.Globals, opts.Logger); err != nil {
+	budget := memory.Divide(int64(cfg.MemoryLimit))
+	budget.LimitHeap()
+	if n.Store, err = openStore(cfg, budget, n.Globals, opts.Logger); err != nil {
 		return nil, err
 	}
 	n.parts.add(n.Store.Close)
@@ -100,6 +103,7 @@ func OpenNode(ctx context.Context, opts NodeOptions) (_ *Node, err error) {
 		Bus:         n.Bus,
 	})
 	resources := ingest.NewResources(n.Globals, 0)
+	resources.LimitMemory(budget.Sorting)
 	resources.Govern(ingest.NewLoadSampler(n.Store, n.Foreground), n.Foreground)
 	n.Backfiller = ddl.NewBackfiller(backfill.Options{Store: n.Store, Globals: n.Globals, Bus: n.Bus, Resources: resources})
 	if n.DDL, err = ddl.New(ddl.Options{
@@ -121,10 +125,15 @@ func OpenNode(ctx context.Context, opts NodeOptions) (_ *Node, err error) {
 	return n, nil
 }
 
-func openStore(cfg config.Config, globals *config.Globals, log *zap.Logger) (kv.Store, error) {
+func openStore(cfg config.Config, budget memory.Budget, globals *config.Globals, log *zap.Logger) (kv.Store, error) {
+	cache := int64(cfg.Pebble.CacheSize)
+	if cache == 0 {
+		cache = budget.BlockCache
+	}
 	store, err := pebblekv.Open(cfg.Path, pebblekv.Options{
 		DisableSync:   !cfg.Pebble.Sync,
-		CacheBytes:    int64(cfg.Pebble.CacheSize),
+		CacheBytes:    cache,
+		MemTableBytes: budget.MemTable,
 		GCLifeTime:    func() time.Duration { return globals.Duration(config.GCLifeTime) },
 		GCRunInterval: func() time.Duration { return globals.Duration(config.GCRunInterval) },
 		Logger:        log.Named("pebble"),

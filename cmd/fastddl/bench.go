@@ -61,6 +61,8 @@ func newBenchAddIndexCommand() *cobra.Command {
 	f.BoolVar(&opts.Unique, "unique", opts.Unique, "add a unique index")
 	f.IntVar(&opts.Workers, "workers", opts.Workers, "tidb_ddl_reorg_worker_cnt")
 	f.IntVar(&opts.Runs, "runs", opts.Runs, "how often the index is added and dropped")
+	f.Var(&opts.MemoryLimit, "memory-limit", "`SIZE` of the memory that the process may use (default: three quarters of what there is)")
+	f.Var(&opts.DiskQuota, "disk-quota", "`SIZE` for tidb_ddl_disk_quota (default: the server's)")
 	f.StringVar(&fast, "fast-reorg", "on", "tidb_ddl_enable_fast_reorg: on, or off for the backfill by transactions")
 	f.StringVar(&opts.StorePath, "store-path", opts.StorePath, "`FOLDER` of the store, which stays (default: a temporary one)")
 	f.Uint64Var(&opts.Seed, "seed", opts.Seed, "`SEED` of the rows")

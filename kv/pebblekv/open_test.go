@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
 
+	"fastddl/internal/memory"
 	"fastddl/kv"
 )
 
@@ -116,14 +117,16 @@ func TestOpenWithoutPermission(t *testing.T) {
 }
 
 func TestOptionsValidate(t *testing.T) {
-	_, err := Open("db", Options{FS: vfs.NewMem(), CacheBytes: -1, TxnSizeLimit: -1})
+	_, err := Open("db", Options{FS: vfs.NewMem(), CacheBytes: -1, MemTableBytes: -1, TxnSizeLimit: -1})
 	require.ErrorContains(t, err, "cache")
+	require.ErrorContains(t, err, "memtable")
 	require.ErrorContains(t, err, "transaction size")
 	var opts Options
 	opts.EnsureDefaults()
 	require.NoError(t, opts.Validate())
-	require.GreaterOrEqual(t, opts.CacheBytes, int64(minDefaultCache))
-	require.LessOrEqual(t, opts.CacheBytes, int64(maxDefaultCache))
+	budget := memory.Divide(0)
+	require.Equal(t, budget.BlockCache, opts.CacheBytes)
+	require.Equal(t, budget.MemTable, opts.MemTableBytes)
 	require.Equal(t, defaultGCLifeTime, opts.GCLifeTime())
 	require.Equal(t, defaultGCInterval, opts.GCRunInterval())
 }

@@ -10,17 +10,16 @@ import (
 	"github.com/cockroachdb/pebble/v2/cockroachkvs"
 	"github.com/cockroachdb/pebble/v2/sstable"
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/shirou/gopsutil/v3/mem"
 	"go.uber.org/zap"
 
 	"fastddl/internal/background"
+	"fastddl/internal/memory"
 )
 
 const (
-	maxDefaultCache = 8 << 30
-	minDefaultCache = 64 << 20
+	// testCache is the block cache of a store in memory.
+	testCache = 64 << 20
 
-	memTableSize     = 64 << 20
 	blockSize        = 32 << 10
 	bloomBitsPerKey  = 10
 	l0CompactionSubs = 4
@@ -45,9 +44,11 @@ type Options struct {
 	// DisableSync acknowledges commits before they are on stable storage: a
 	// crash of the machine may lose the last ones, though never half of one.
 	DisableSync bool
-	// CacheBytes is the size of the block cache; 0 is a quarter of the
-	// machine's memory, between 64 MiB and 8 GiB, or 64 MiB with an FS.
-	CacheBytes int64
+	// CacheBytes is the size of the block cache, and MemTableBytes that of each
+	// memtable; 0 is as memory.Divide says of a process without a limit, but a cache
+	// of 64 MiB with an FS.
+	CacheBytes    int64
+	MemTableBytes int64
 	// TxnSizeLimit bounds the bytes of keys and values a transaction buffers;
 	// 0 is 1 GiB.
 	TxnSizeLimit int
@@ -68,8 +69,15 @@ type Options struct {
 
 // EnsureDefaults fills in what is unset.
 func (o *Options) EnsureDefaults() {
+	budget := memory.Divide(0)
+	if o.FS != nil {
+		budget.BlockCache = testCache
+	}
 	if o.CacheBytes == 0 {
-		o.CacheBytes = defaultCacheBytes(o.FS != nil)
+		o.CacheBytes = budget.BlockCache
+	}
+	if o.MemTableBytes == 0 {
+		o.MemTableBytes = budget.MemTable
 	}
 	if o.TxnSizeLimit == 0 {
 		o.TxnSizeLimit = defaultTxnSize
@@ -91,18 +99,13 @@ func (o *Options) Validate() error {
 	if o.CacheBytes < 0 {
 		errs = append(errs, fmt.Errorf("pebblekv: cache size %d is negative", o.CacheBytes))
 	}
+	if o.MemTableBytes < 0 {
+		errs = append(errs, fmt.Errorf("pebblekv: memtable size %d is negative", o.MemTableBytes))
+	}
 	if o.TxnSizeLimit < 0 {
 		errs = append(errs, fmt.Errorf("pebblekv: transaction size limit %d is negative", o.TxnSizeLimit))
 	}
 	return errors.Join(errs...)
-}
-
-func defaultCacheBytes(injectedFS bool) int64 {
-	vm, err := mem.VirtualMemory()
-	if err != nil || injectedFS {
-		return minDefaultCache
-	}
-	return min(max(int64(vm.Total/4), minDefaultCache), maxDefaultCache)
 }
 
 // engineOptions are Pebble's options for a store with options o.
@@ -120,7 +123,7 @@ func engineOptions(o Options, h *health) *pebble.Options {
 		KeySchemas:              sstable.MakeKeySchemas(&cockroachkvs.KeySchema),
 		BlockPropertyCollectors: cockroachkvs.BlockPropertyCollectors,
 
-		MemTableSize: memTableSize,
+		MemTableSize: uint64(o.MemTableBytes),
 		// An ingestion that overlaps a memtable joins the queue of memtables
 		// instead of waiting for a flush as long as the queue has room.
 		MemTableStopWritesThreshold: 4,
