@@ -2,7 +2,9 @@ package backfill
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -150,18 +152,29 @@ func sortedEntries(ctx context.Context, store kv.Store, req kv.ScanRequest, enc 
 	if err != nil {
 		return nil, err
 	}
-	order := make([]int32, all.count())
-	for i := range order {
-		order[i] = int32(i)
+	// Most comparisons end at the heads, without reading keys from all over memory.
+	type position struct {
+		head uint64 // of the key, behind the prefix
+		i    int32
 	}
-	slices.SortFunc(order, func(a, b int32) int {
-		x, _ := all.at(int(a))
-		y, _ := all.at(int(b))
+	order := make([]position, all.count())
+	for i := range order {
+		key, _ := all.at(i)
+		var head [8]byte
+		copy(head[:], key[len(enc.prefix):])
+		order[i] = position{binary.BigEndian.Uint64(head[:]), int32(i)}
+	}
+	slices.SortFunc(order, func(a, b position) int {
+		if c := cmp.Compare(a.head, b.head); c != 0 {
+			return c
+		}
+		x, _ := all.at(int(a.i))
+		y, _ := all.at(int(b.i))
 		return bytes.Compare(x, y)
 	})
 	sorted := &entryList{data: make([]byte, 0, len(all.data))}
-	for n, i := range order {
-		key, value := all.at(int(i))
+	for n, p := range order {
+		key, value := all.at(int(p.i))
 		if n > 0 {
 			if prev, other := sorted.at(n - 1); bytes.Equal(prev, key) {
 				group := ingest.NewDuplicateGroup(enc.index.ID, key, other, value)
