@@ -29,4 +29,3 @@ func TestWithoutALimitItIsAShareOfTheMachine(t *testing.T) {
 	require.InEpsilon(t, float64(memory.Machine())*0.75, float64(b.Limit), 0.01)
 	require.Equal(t, memory.Divide(memory.Least), memory.Divide(1), "with less nothing works")
 }
-
