@@ -1,6 +1,8 @@
 package sql
 
 import (
+	"strings"
+
 	gms "github.com/dolthub/go-mysql-server/sql"
 	"github.com/dolthub/go-mysql-server/sql/expression"
 	gmstypes "github.com/dolthub/go-mysql-server/sql/types"
@@ -168,9 +170,16 @@ func findable(ctx *gms.Context, typ gms.Type, value gms.Expression) bool {
 	case gmstypes.IsTime(typ):
 		return gmstypes.IsTime(v) || isText && converts(ctx, typ, lit)
 	case gmstypes.IsTimespan(typ):
-		return gmstypes.IsTimespan(v) || isText && converts(ctx, typ, lit)
+		return gmstypes.IsTimespan(v) || isText && isTimeOfDay(lit) && converts(ctx, typ, lit)
 	}
 	return false
+}
+
+// isTimeOfDay says that a text has hours, minutes and seconds. Of others, such as
+// '5.0' and the empty one, IN makes other times than = does.
+func isTimeOfDay(lit *expression.Literal) bool {
+	text, ok := lit.Value().(string)
+	return ok && strings.Count(text, ":") == 2
 }
 
 func converts(ctx *gms.Context, typ gms.Type, lit *expression.Literal) bool {
