@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -126,13 +127,9 @@ func OpenNode(ctx context.Context, opts NodeOptions) (_ *Node, err error) {
 }
 
 func openStore(cfg config.Config, budget memory.Budget, globals *config.Globals, log *zap.Logger) (kv.Store, error) {
-	cache := int64(cfg.Pebble.CacheSize)
-	if cache == 0 {
-		cache = budget.BlockCache
-	}
 	store, err := pebblekv.Open(cfg.Path, pebblekv.Options{
 		DisableSync:   !cfg.Pebble.Sync,
-		CacheBytes:    cache,
+		CacheBytes:    cmp.Or(int64(cfg.Pebble.CacheSize), budget.BlockCache),
 		MemTableBytes: budget.MemTable,
 		GCLifeTime:    func() time.Duration { return globals.Duration(config.GCLifeTime) },
 		GCRunInterval: func() time.Duration { return globals.Duration(config.GCRunInterval) },

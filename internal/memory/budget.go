@@ -13,8 +13,8 @@ const (
 	// maxMemTable is the size of a memtable where there is enough memory. Larger ones
 	// would make flushes long, and recovery after a crash.
 	maxMemTable = 64 << 20
-	// memTables is how many memtables there are at the most before writers wait.
-	memTables = 4
+	// MemTables is how many memtables there are at the most before writers wait.
+	MemTables = 4
 )
 
 // Budget is what the parts of the process may use, in bytes.
@@ -23,8 +23,8 @@ type Budget struct {
 	Limit int64
 	// BlockCache is for uncompressed blocks of the store.
 	BlockCache int64
-	// MemTable is the size of each of the store's memtables, of which there are four
-	// at the most.
+	// MemTable is the size of each of the store's memtables, of which there are
+	// MemTables at the most.
 	MemTable int64
 	// Sorting is for the entries of index builds.
 	Sorting int64
@@ -42,10 +42,10 @@ func Divide(limit int64) Budget {
 	b := Budget{
 		Limit:      limit,
 		BlockCache: min(limit/4, maxBlockCache),
-		MemTable:   min(limit/8/memTables, maxMemTable),
+		MemTable:   min(limit/8/MemTables, maxMemTable),
 		Sorting:    limit / 4,
 	}
-	b.Heap = limit - b.BlockCache - memTables*b.MemTable - b.Sorting
+	b.Heap = limit - b.BlockCache - MemTables*b.MemTable - b.Sorting
 	return b
 }
 

@@ -126,7 +126,7 @@ func engineOptions(o Options, h *health) *pebble.Options {
 		MemTableSize: uint64(o.MemTableBytes),
 		// An ingestion that overlaps a memtable joins the queue of memtables
 		// instead of waiting for a flush as long as the queue has room.
-		MemTableStopWritesThreshold: 4,
+		MemTableStopWritesThreshold: memory.MemTables,
 		L0CompactionThreshold:       l0CompactionSubs,
 		L0StopWritesThreshold:       l0StopSubs,
 		LBaseMaxBytes:               lBaseMaxBytes,
