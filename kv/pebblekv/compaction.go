@@ -5,6 +5,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/cockroachkvs"
+	"go.uber.org/zap"
 
 	"fastddl/internal/background"
 )
@@ -19,10 +20,13 @@ const urgentDepth = 2 * l0CompactionSubs
 // unless L0 is so high that writers would soon have to wait for it. The engine
 // calls it with a lock held, so that it needs none.
 type compactions struct {
+	log     *zap.Logger
 	release map[int]func() // by job
 }
 
-func newCompactions() *compactions { return &compactions{release: make(map[int]func())} }
+func newCompactions(log *zap.Logger) *compactions {
+	return &compactions{log: log, release: make(map[int]func())}
+}
 
 // begin is called by the goroutine that runs the compaction and nothing else.
 func (c *compactions) begin(info pebble.CompactionInfo) {
@@ -34,6 +38,9 @@ func (c *compactions) begin(info pebble.CompactionInfo) {
 }
 
 func (c *compactions) end(info pebble.CompactionInfo) {
+	if c.log.Core().Enabled(zap.DebugLevel) {
+		c.log.Debug(info.String())
+	}
 	if release, ok := c.release[info.JobID]; ok {
 		delete(c.release, info.JobID)
 		release()

@@ -111,7 +111,7 @@ func (o *Options) Validate() error {
 // engineOptions are Pebble's options for a store with options o.
 func engineOptions(o Options, h *health) *pebble.Options {
 	listener := h.listener()
-	compactions := newCompactions()
+	compactions := newCompactions(o.Logger)
 	listener.CompactionBegin, listener.CompactionEnd = compactions.begin, compactions.end
 	eo := &pebble.Options{
 		FS:                 o.FS,
@@ -143,6 +143,10 @@ func engineOptions(o Options, h *health) *pebble.Options {
 		Logger:        engineLogger{o.Logger.Sugar()},
 		EventListener: &listener,
 	}
+	// An import between the keys of a file cuts it in two, without rewriting it,
+	// and takes its place in the bottom level. It would lie above it otherwise, to
+	// be rewritten by a compaction.
+	eo.Experimental.IngestSplit = func() bool { return true }
 	// Scans of whole tables would otherwise set off compactions of data that
 	// nobody writes to.
 	eo.Experimental.ReadSamplingMultiplier = -1
