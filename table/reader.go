@@ -37,10 +37,6 @@ type Reader struct {
 	room  int
 }
 
-// chunkRows is how many decoded rows share one chunk. The first row of a
-// reader has one of its own, for point reads.
-const chunkRows = 64
-
 // Reader returns a reader of the given columns, which are offsets into
 // Columns; nil is all of them. TIMESTAMP values are converted to loc; nil is
 // UTC.
@@ -135,11 +131,8 @@ func (rd *Reader) decodeStored(h tkv.Handle, value []byte, row []types.Datum) ([
 		return row, nil
 	}
 	if rd.room == 0 {
-		rd.room = chunkRows
-		if rd.chunk == nil {
-			rd.room = 1
-		}
-		rd.chunk = chunk.New(rd.fields, rd.room, rd.room)
+		rd.chunk = nextChunk(rd.fields, rd.chunk)
+		rd.room = rd.chunk.Capacity()
 	}
 	if err := rd.decoder.DecodeToChunk(value, h, rd.chunk); err != nil {
 		return nil, fmt.Errorf("decode row %s of table %s: %w", h, rd.table.meta.Name.O, err)

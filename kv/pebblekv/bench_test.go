@@ -23,6 +23,9 @@ const (
 	benchRows  = 300_000
 )
 
+// benchIndex begins the keys of the table's index.
+var benchIndex = tablecodec.EncodeTableIndexPrefix(benchTable, 1)
+
 // loadSysbench imports rows like those of sysbench: id int, k int, c char(120),
 // pad char(60).
 func loadSysbench(b *testing.B, s *Store) {
@@ -131,15 +134,11 @@ func BenchmarkImportWriter(b *testing.B) {
 func writeIndexUnit(b *testing.B, s *Store, opts kv.ImportOptions) kv.ImportUnit {
 	w, err := s.NewImportWriter(b.Context(), opts)
 	require.NoError(b, err)
-	key := append([]byte{}, tablecodec.EncodeTableIndexPrefix(benchTable, 1)...)
-	n := len(key)
-	key = append(key, make([]byte, 18)...)
-	key[n], key[n+9] = 3, 3
+	var key []byte
 	value := []byte{'0'}
 	rnd := rand.New(rand.NewPCG(1, 1))
 	for i := range benchRows {
-		binary.BigEndian.PutUint64(key[n+1:], 1<<63+uint64(i))
-		binary.BigEndian.PutUint64(key[n+10:], 1<<63+rnd.Uint64N(benchRows))
+		key = indexKey(key[:0], uint64(i), rnd.Uint64N(benchRows))
 		if err := w.Add(key, value); err != nil {
 			b.Fatal(err)
 		}
@@ -147,6 +146,13 @@ func writeIndexUnit(b *testing.B, s *Store, opts kv.ImportOptions) kv.ImportUnit
 	u, err := w.Finish(b.Context())
 	require.NoError(b, err)
 	return u
+}
+
+// indexKey appends the key of an index entry of an int column.
+func indexKey(dst []byte, k, handle uint64) []byte {
+	dst = append(append(dst, benchIndex...), 3)
+	dst = append(binary.BigEndian.AppendUint64(dst, 1<<63+k), 3)
+	return binary.BigEndian.AppendUint64(dst, 1<<63+handle)
 }
 
 // BenchmarkCommit commits small transactions from several goroutines.
@@ -221,4 +227,77 @@ func BenchmarkGC(b *testing.B) {
 		keys += run.keys
 	}
 	b.ReportMetric(float64(worked.Nanoseconds())/float64(keys), "ns/key")
+}
+
+// BenchmarkReadImported reads an index right after its import and after a
+// compaction of everything, alone and when statements wrote to its range
+// meanwhile, so that its files lie over their entries.
+func BenchmarkReadImported(b *testing.B) {
+	for _, written := range []int{0, 2000} {
+		s, err := Open(b.TempDir(), Options{GCRunInterval: func() time.Duration { return 0 }})
+		require.NoError(b, err)
+		defer s.Close()
+		loadSysbench(b, s)
+		version, err := s.CurrentTS(b.Context())
+		require.NoError(b, err)
+		index := writeIndexUnit(b, s, kv.ImportOptions{Dir: b.TempDir(), Version: version, RangeReadsOnly: true})
+		writeIndexEntries(b, s, written)
+		require.NoError(b, s.Import(b.Context(), []kv.ImportUnit{index}))
+		require.NoError(b, s.db.Flush())
+		benchmarkReads(b, s, fmt.Sprintf("written=%d/imported", written))
+		lower, upper := engineBounds(kv.KeyRange{})
+		require.NoError(b, s.db.Compact(b.Context(), lower, upper, true))
+		benchmarkReads(b, s, fmt.Sprintf("written=%d/compacted", written))
+	}
+}
+
+// writeIndexEntries commits entries of the index's range, ten at a time.
+func writeIndexEntries(b *testing.B, s *Store, n int) {
+	rnd := rand.New(rand.NewPCG(2, 1))
+	for n > 0 {
+		txn, err := s.Begin(b.Context())
+		require.NoError(b, err)
+		for range min(n, 10) {
+			require.NoError(b, txn.Set(indexKey(nil, rnd.Uint64N(benchRows), benchRows), []byte{'0'}))
+			n--
+		}
+		require.NoError(b, txn.Commit(b.Context()))
+	}
+}
+
+// benchmarkReads looks entries up by their first column, and reads all of them.
+func benchmarkReads(b *testing.B, s *Store, name string) {
+	ts, err := s.CurrentTS(b.Context())
+	require.NoError(b, err)
+	snap, err := s.Snapshot(b.Context(), ts)
+	require.NoError(b, err)
+	defer snap.Close()
+	b.Run(name+"/lookup", func(b *testing.B) {
+		rnd := rand.New(rand.NewPCG(1, 1))
+		var from, to []byte
+		for b.Loop() {
+			k := rnd.Uint64N(benchRows)
+			from, to = indexKey(from[:0], k, 0), indexKey(to[:0], k+1, 0)
+			require.Positive(b, countEntries(b, snap, kv.KeyRange{Start: from, End: to}))
+		}
+	})
+	b.Run(name+"/scan", func(b *testing.B) {
+		n := 0
+		for b.Loop() {
+			n += countEntries(b, snap, kv.PrefixRange(benchIndex))
+		}
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n), "ns/entry")
+	})
+}
+
+func countEntries(b *testing.B, snap kv.Snapshot, r kv.KeyRange) (n int) {
+	it, err := snap.Iter(r)
+	require.NoError(b, err)
+	defer it.Close()
+	for ; it.Valid(); n++ {
+		if err := it.Next(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return n
 }
