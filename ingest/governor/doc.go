@@ -9,11 +9,13 @@
 //     part of what all processors do: they give way neither to what the foreground
 //     does to itself nor to other processes more than it helps. Compactions count
 //     as builds, which most of them come from while one runs;
-//   - commit latency, above what commits take when builds hardly run;
+//   - commit latency: how much longer statements take because commits take longer
+//     than when builds hardly run;
 //   - the store's load: sublevels of L0, compaction debt, stalled writers.
 //
 // The greatest pressure moves the share of the machine that builds have: above 1
 // it falls by a factor that grows with the pressure, well below 1 it rises
 // slowly, and between it stays, so that it settles rather than swings. It never
-// falls below a floor.
+// falls below a floor, which is the higher the less of the machine the foreground
+// uses.
 package governor

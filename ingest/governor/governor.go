@@ -9,11 +9,16 @@ const (
 	// Interval is how often a controller should be given signals.
 	Interval = 100 * time.Millisecond
 	// Floor is the least share: however busy the foreground is, builds come to an
-	// end.
-	Floor = 0.1
+	// end. One that uses little of the machine has less of a claim to the rest: with
+	// none of it builds keep lightFloor, with busyForeground of it Floor, and in
+	// proportion between.
+	Floor          = 0.1
+	lightFloor     = 0.5
+	busyForeground = 0.2
 
-	// cautious is the share that builds begin with beside a foreground that nothing
-	// is known of yet. What was learned is kept for memory.
+	// cautious is the least share that builds begin with beside a foreground that
+	// nothing is known of yet: they leave to it what its statements have had. What was
+	// learned is kept for memory.
 	cautious = 0.5
 	memory   = 10 * time.Minute
 	// fresh is for how long after builds the last seconds say nothing about a
@@ -64,7 +69,7 @@ func (c *Controller) Begin(now time.Time, s Signals) Decision {
 	}
 	c.share, c.reason = 1, ""
 	if active(s) {
-		c.share, c.reason = cautious, Processors
+		c.share, c.reason = max(cautious, 1-s.Statements.Seconds()/float64(max(1, s.Processors))), Processors
 		if c.settled > 0 && now.Sub(c.settledAt) < memory {
 			c.share = c.settled
 		}
@@ -106,8 +111,8 @@ func active(s Signals) bool { return s.Statements >= activeTime }
 
 // pressure returns the greatest pressure and what it comes from.
 func (c *Controller) pressure(s Signals) (pressure float64, reason Reason) {
-	pressure, reason = c.processors.pressure(s), Processors
-	if p := c.commits.pressure() * c.processors.atWork(); p > pressure {
+	pressure, reason = c.processors.pressure(), Processors
+	if p := c.commits.pressure(s) * c.processors.atWork(); p > pressure {
 		pressure, reason = p, CommitLatency
 	}
 	if p := storePressure(s); p > pressure {
@@ -126,7 +131,13 @@ func (c *Controller) move(pressure, intervals float64) {
 		factor = rise
 	}
 	intervals = min(intervals, maxIntervals)
-	c.share = min(1, max(Floor, c.share*math.Pow(factor, intervals)))
+	c.share = min(1, max(c.floor(), c.share*math.Pow(factor, intervals)))
+}
+
+// floor is the least share beside the foreground that is observed.
+func (c *Controller) floor() float64 {
+	unused := max(0, 1-c.processors.used()/busyForeground)
+	return Floor + unused*(lightFloor-Floor)
 }
 
 // maxIntervals bounds what signals that come late may do at once.

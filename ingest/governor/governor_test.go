@@ -72,6 +72,9 @@ func TestReasons(t *testing.T) {
 		}, ""},
 		{"commits are slow", func(s *Signals) { s.CommitTime = 40 * time.Millisecond }, CommitLatency},
 		{"commits are a little slower", func(s *Signals) { s.CommitTime = 15 * time.Millisecond }, ""},
+		{"commits are slow, but most of what statements do is not", func(s *Signals) {
+			s.Statements, s.Commits, s.CommitTime = 300*time.Millisecond, 2, 4400*time.Microsecond
+		}, ""},
 		{"commits are slow, builds hardly run", func(s *Signals) {
 			s.CommitTime, s.Builds = 18*time.Millisecond, 10*time.Millisecond
 		}, ""},
@@ -120,13 +123,15 @@ func TestBuildsBeginCarefully(t *testing.T) {
 
 	c := new(Controller)
 	require.Equal(t, Full, c.Begin(now, quiet))
-	require.InDelta(t, 0.5, new(Controller).Begin(now, observed(nil)).Share, 0.01)
+	require.InDelta(t, 0.75, new(Controller).Begin(now, observed(nil)).Share, 0.01, "what statements leave")
+	busy := observed(func(s *Signals) { s.Statements = 8 * time.Second })
+	require.InDelta(t, 0.5, new(Controller).Begin(now, busy).Share, 0.01)
 
 	learned := settle(c, hurt, 2*time.Second).Share
 	require.InDelta(t, Floor, learned, 0.01)
 	require.InDelta(t, learned, c.Begin(now.Add(time.Minute), hurt).Share, 0.01, "as it was before")
 	require.Equal(t, Full, c.Begin(now.Add(time.Minute), quiet))
-	require.InDelta(t, 0.5, c.Begin(now.Add(time.Hour), hurt).Share, 0.01, "that was long ago")
+	require.InDelta(t, 0.75, c.Begin(now.Add(time.Hour), hurt).Share, 0.01, "that was long ago")
 }
 
 // TestGivingWayThatDoesNotHelpEnds: commits that stay slow while builds hardly
@@ -136,6 +141,17 @@ func TestGivingWayThatDoesNotHelpEnds(t *testing.T) {
 	slow := observed(func(s *Signals) { s.CommitTime = 80 * time.Millisecond })
 	require.InDelta(t, Floor, settle(c, slow, time.Second).Share, 0.01)
 	require.Equal(t, Full, settle(c, slow, 20*time.Second))
+}
+
+// TestALightForegroundHasALightClaim: what hardly uses the machine does not hold
+// builds up for long, even if each of its statements takes longer.
+func TestALightForegroundHasALightClaim(t *testing.T) {
+	shareBeside := func(run time.Duration) float64 {
+		return settle(full(), observed(func(s *Signals) { s.Foreground = Threads{Run: run, Wait: 3 * run} }), 3*time.Second).Share
+	}
+	require.InDelta(t, 0.4, shareBeside(10*time.Millisecond), 0.01, "a twentieth of two processors")
+	require.InDelta(t, 0.2, shareBeside(30*time.Millisecond), 0.01)
+	require.InDelta(t, Floor, shareBeside(60*time.Millisecond), 0.01)
 }
 
 func TestLateSignalsDoNotOverdo(t *testing.T) {

@@ -19,10 +19,12 @@ const (
 	// which does not wait for something else.
 	wakeful = 0.25
 
-	// maxCommitRise and commitSlack are what commits may take longer because of
-	// builds: a part of what they take else, and a constant.
-	maxCommitRise = 0.5
-	commitSlack   = 300 * time.Microsecond
+	// maxCommitSlowdown is how much longer statements may take because commits do: a
+	// part of what they take else. Workers do not put themselves aside for those.
+	maxCommitSlowdown = 0.25
+	// leastUsual is the least part of statements' time that is believed to be without
+	// what commits take longer: the two are not of the same moment.
+	leastUsual = 0.1
 	// leastCommits is the number of commits a latency is taken from.
 	leastCommits = 5
 	// fullBlame is the part of what processors do from which on builds are to blame
@@ -43,9 +45,13 @@ func decay(elapsed, over time.Duration) float64 { return math.Exp(-float64(elaps
 
 // processors smooths what threads did. Its fields are sums in which the past
 // counts the less the longer it is ago.
-type processors struct{ run, wait, builds, busy, elapsed float64 }
+type processors struct {
+	run, wait, builds, busy, elapsed float64
+	count                            int // of processors
+}
 
 func (p *processors) observe(s Signals) {
+	p.count = s.Processors
 	keep := decay(s.Elapsed, smoothing)
 	for _, sum := range []struct {
 		of  *float64
@@ -57,9 +63,9 @@ func (p *processors) observe(s Signals) {
 	}
 }
 
-func (p *processors) pressure(s Signals) float64 {
+func (p *processors) pressure() float64 {
 	blamed := p.blame() * p.wait
-	run := max(p.run, leastForeground*p.elapsed*float64(s.Processors))
+	run := max(p.run, leastForeground*p.elapsed*float64(p.count))
 	return blamed / (run + p.wait - blamed) / maxSlowdown
 }
 
@@ -71,6 +77,15 @@ func (p *processors) asleep(s Signals) int {
 	}
 	running := (p.run + p.wait) / p.elapsed
 	return max(0, int(math.Round(s.Statements.Seconds()-running/wakeful)))
+}
+
+// used is the part of the machine that the foreground uses, all of it if that is
+// not known.
+func (p *processors) used() float64 {
+	if p.busy == 0 || p.elapsed == 0 || p.count == 0 {
+		return 1
+	}
+	return p.run / (p.elapsed * float64(p.count))
 }
 
 // blame is the part of what all processors do that builds do.
@@ -92,14 +107,14 @@ func (p *processors) atWork() float64 {
 
 // commits compares the latency of commits with what it is without builds.
 type commits struct {
-	count, time float64 // smoothed sums
+	count, time, elapsed float64 // smoothed sums
 	// usual is the latency without builds, 0 if it is not known.
 	usual float64
 }
 
 // begin takes signals of a time in which there was no build.
 func (c *commits) begin(s Signals) {
-	c.count, c.time = 0, 0
+	c.count, c.time, c.elapsed = 0, 0, 0
 	if s.Commits >= leastCommits {
 		c.usual = float64(s.CommitTime) / float64(s.Commits)
 	}
@@ -118,6 +133,7 @@ func (c *commits) observe(s Signals, hardly bool) {
 	keep := decay(s.Elapsed, smoothing)
 	c.count = c.count*keep + float64(s.Commits)
 	c.time = c.time*keep + float64(s.CommitTime)
+	c.elapsed = c.elapsed*keep + float64(s.Elapsed)
 	if c.count < leastCommits {
 		return
 	}
@@ -130,11 +146,15 @@ func (c *commits) observe(s Signals, hardly bool) {
 	}
 }
 
-func (c *commits) pressure() float64 {
-	if c.count < leastCommits || c.usual == 0 {
+// pressure is of what commits make of the statements: twice a usual latency is
+// little among the twenty statements of a transaction.
+func (c *commits) pressure(s Signals) float64 {
+	if c.count < leastCommits || c.usual == 0 || c.elapsed == 0 || s.Statements == 0 {
 		return 0
 	}
-	return max(0, c.time/c.count-c.usual) / (maxCommitRise*c.usual + float64(commitSlack))
+	statements := s.Statements.Seconds()
+	longer := max(0, c.time-c.count*c.usual) / c.elapsed
+	return longer / max(statements-longer, leastUsual*statements) / maxCommitSlowdown
 }
 
 func storePressure(s Signals) float64 {

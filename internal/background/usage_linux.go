@@ -13,9 +13,16 @@ import (
 // was lowered: the main thread may be among those.
 var usual, errUsual = unix.Getpriority(unix.PRIO_PROCESS, os.Getpid())
 
-// forEachThread calls fn with each thread of the process: whether its priority is
-// lower than usual, and its times so far. Those that end meanwhile are
-// left out, and all where the kernel does not account for them.
+// monitor is the position of the runtime's monitor (sysmon) among the threads of
+// the process, which are listed as they began: runtime.main starts it before
+// anything else. It wakes up thousands of times a second to see how the others
+// do, and nobody is delayed by its waiting for a processor.
+const monitor = 1
+
+// forEachThread calls fn with each thread of the process but the monitor:
+// whether its priority is lower than usual, and its times so far. Those that
+// end meanwhile are left out, and all where the kernel does not account for
+// them.
 func forEachThread(fn func(id int, low bool, total ThreadTime)) {
 	if errUsual != nil {
 		return
@@ -29,9 +36,9 @@ func forEachThread(fn func(id int, low bool, total ThreadTime)) {
 	if err != nil {
 		return
 	}
-	for _, name := range names {
+	for i, name := range names {
 		id, err := strconv.Atoi(name)
-		if err != nil {
+		if err != nil || i == monitor {
 			continue
 		}
 		priority, err := unix.Getpriority(unix.PRIO_PROCESS, id)
