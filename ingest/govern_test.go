@@ -30,7 +30,7 @@ func (f *fakeSampler) Sample(time.Time) governor.Signals {
 	s := governor.Signals{Elapsed: governor.Interval, Processors: 2, WriteStalled: f.stalled.Load()}
 	if f.hurt.Load() {
 		s.Statements = time.Second
-		s.Foreground = governor.Threads{Run: governor.Interval / 4, Wait: 4 * governor.Interval}
+		s.Foreground = governor.Threads{Run: governor.Interval / 2, Wait: 4 * governor.Interval}
 		s.Builds, s.Busy = governor.Interval, 2*governor.Interval
 	}
 	return s
