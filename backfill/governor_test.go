@@ -11,24 +11,8 @@ import (
 	"fastddl/config"
 	"fastddl/event"
 	"fastddl/ingest"
-	"fastddl/ingest/governor"
+	"fastddl/ingest/governor/governortest"
 )
-
-// hurtForeground is a sampler that sees a foreground which builds hurt, as long
-// as it is set.
-type hurtForeground struct{ atomic.Bool }
-
-func (h *hurtForeground) Begin(now time.Time) governor.Signals { return h.Sample(now) }
-
-func (h *hurtForeground) Sample(time.Time) governor.Signals {
-	s := governor.Signals{Elapsed: governor.Interval, Processors: 2}
-	if h.Load() {
-		s.Statements = time.Second
-		s.Foreground = governor.Threads{Run: governor.Interval / 2, Wait: 4 * governor.Interval}
-		s.Builds, s.Busy = governor.Interval, 2*governor.Interval
-	}
-	return s
-}
 
 // TestBuildGivesWayInEveryStage: a build beside a foreground that it hurts in one
 // of the stages pauses there, ends all the same, and is right.
@@ -46,16 +30,16 @@ func TestBuildGivesWayInEveryStage(t *testing.T) {
 		t.Run(tc.stage, func(t *testing.T) {
 			defer f.dropIndex(idx)
 			var paused atomic.Int64
-			sampler := new(hurtForeground)
+			sampler := new(governortest.Foreground)
 			bus := &event.Bus{}
 			bus.Subscribe(func(e event.Event) {
 				switch e := e.(type) {
 				case event.StageChanged:
-					sampler.Store(e.Stage == tc.stage)
+					sampler.Hurt.Store(e.Stage == tc.stage)
 				case event.Throttled:
-					if sampler.Load() && e.Reason == "foreground: processors" {
+					if sampler.Hurt.Load() && e.Reason == "foreground: processors" {
 						paused.Add(int64(e.For))
-						sampler.Store(false) // that was enough
+						sampler.Hurt.Store(false) // that was enough
 					}
 				}
 			})

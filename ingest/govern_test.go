@@ -12,29 +12,10 @@ import (
 	"fastddl/config"
 	"fastddl/event"
 	"fastddl/ingest/governor"
+	"fastddl/ingest/governor/governortest"
 	"fastddl/internal/background"
 	"fastddl/internal/foreground"
 )
-
-// fakeSampler says that there is a foreground that builds hurt, or that there is
-// none.
-type fakeSampler struct {
-	hurt, stalled atomic.Bool
-	samples       atomic.Int64
-}
-
-func (f *fakeSampler) Begin(now time.Time) governor.Signals { return f.Sample(now) }
-
-func (f *fakeSampler) Sample(time.Time) governor.Signals {
-	f.samples.Add(1)
-	s := governor.Signals{Elapsed: governor.Interval, Processors: 2, WriteStalled: f.stalled.Load()}
-	if f.hurt.Load() {
-		s.Statements = time.Second
-		s.Foreground = governor.Threads{Run: governor.Interval / 2, Wait: 4 * governor.Interval}
-		s.Builds, s.Busy = governor.Interval, 2*governor.Interval
-	}
-	return s
-}
 
 // work spins on a pacer until done is closed, and counts.
 func work(t *testing.T, s *Share, done chan struct{}) *atomic.Int64 {
@@ -71,7 +52,7 @@ func TestWorkersGiveWayAndComeBack(t *testing.T) {
 	bus.Subscribe(func(e event.Event) { told.Store(e.(event.Throttled).Reason, e.JobID()) })
 	g := config.NewGlobals()
 	r := NewResources(g, 2)
-	sampler := new(fakeSampler)
+	sampler := new(governortest.Foreground)
 	r.Govern(sampler, nil)
 	s := join(t, r, ShareOptions{JobID: 7, Bus: bus})
 	left := sync.OnceFunc(s.Leave)
@@ -83,7 +64,7 @@ func TestWorkersGiveWayAndComeBack(t *testing.T) {
 
 	alone := during(rounds, 300*time.Millisecond)
 	require.Empty(t, r.Held(7).Wait)
-	sampler.hurt.Store(true)
+	sampler.Hurt.Store(true)
 	require.Eventually(t, func() bool { return r.Governor().Share <= governor.Floor }, 5*time.Second, 10*time.Millisecond)
 	beside := during(rounds, time.Second)
 	require.Less(t, beside, alone/3)
@@ -96,7 +77,7 @@ func TestWorkersGiveWayAndComeBack(t *testing.T) {
 	set(t, g, config.Governor, "ON")
 	require.Eventually(t, func() bool { return r.Governor().Share <= governor.Floor }, 5*time.Second, 10*time.Millisecond)
 
-	sampler.hurt.Store(false)
+	sampler.Hurt.Store(false)
 	require.Eventually(t, func() bool { return r.Governor() == governor.Full }, 5*time.Second, 10*time.Millisecond)
 	require.Greater(t, during(rounds, 300*time.Millisecond), beside*2)
 	require.Empty(t, r.Held(7).Wait)
@@ -110,29 +91,29 @@ func TestWorkersGiveWayAndComeBack(t *testing.T) {
 
 func TestNothingIsSampledWithoutJobs(t *testing.T) {
 	r := NewResources(config.NewGlobals(), 2)
-	sampler := new(fakeSampler)
-	sampler.hurt.Store(true)
+	sampler := new(governortest.Foreground)
+	sampler.Hurt.Store(true)
 	r.Govern(sampler, nil)
 	time.Sleep(3 * governor.Interval)
-	require.Zero(t, sampler.samples.Load())
+	require.Zero(t, sampler.Samples.Load())
 
 	one, two := join(t, r, ShareOptions{JobID: 1}), join(t, r, ShareOptions{JobID: 2})
-	require.Positive(t, sampler.samples.Load(), "the first decision is there before the job works")
+	require.Positive(t, sampler.Samples.Load(), "the first decision is there before the job works")
 	require.Less(t, r.Governor().Share, 1.0)
 	one.Leave()
-	n := sampler.samples.Load()
-	require.Eventually(t, func() bool { return sampler.samples.Load() > n }, 5*time.Second, time.Millisecond, "the other job still runs")
+	n := sampler.Samples.Load()
+	require.Eventually(t, func() bool { return sampler.Samples.Load() > n }, 5*time.Second, time.Millisecond, "the other job still runs")
 	two.Leave()
 	require.Equal(t, governor.Full, r.Governor())
-	n = sampler.samples.Load()
+	n = sampler.Samples.Load()
 	time.Sleep(3 * governor.Interval)
-	require.Equal(t, n, sampler.samples.Load())
+	require.Equal(t, n, sampler.Samples.Load())
 }
 
 func TestPauseEndsWithTheJob(t *testing.T) {
 	r := NewResources(config.NewGlobals(), 2)
-	sampler := new(fakeSampler)
-	sampler.hurt.Store(true)
+	sampler := new(governortest.Foreground)
+	sampler.Hurt.Store(true)
 	r.Govern(sampler, nil)
 	s := join(t, r, ShareOptions{JobID: 1})
 	defer s.Leave()
@@ -148,19 +129,19 @@ func TestPauseEndsWithTheJob(t *testing.T) {
 
 func TestImportsWaitForTheStore(t *testing.T) {
 	r := NewResources(config.NewGlobals(), 2)
-	sampler := new(fakeSampler)
-	sampler.hurt.Store(true)
-	sampler.stalled.Store(true)
+	sampler := new(governortest.Foreground)
+	sampler.Hurt.Store(true)
+	sampler.Stalled.Store(true)
 	r.Govern(sampler, nil)
 	s := join(t, r, ShareOptions{JobID: 1})
 	defer s.Leave()
-	time.AfterFunc(200*time.Millisecond, func() { sampler.stalled.Store(false) })
+	time.AfterFunc(200*time.Millisecond, func() { sampler.Stalled.Store(false) })
 	start := time.Now()
 	require.NoError(t, s.BeforeImport(context.Background()))
 	require.Greater(t, time.Since(start), 150*time.Millisecond)
 	require.Less(t, time.Since(start), maxHold)
 
-	sampler.stalled.Store(true)
+	sampler.Stalled.Store(true)
 	require.Eventually(t, func() bool { return r.Governor().HoldImports }, 5*time.Second, time.Millisecond)
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
@@ -173,14 +154,14 @@ func TestImportsWaitForTheStore(t *testing.T) {
 func TestCeilingsHoldWhateverTheGovernorDecides(t *testing.T) {
 	g := config.NewGlobals()
 	r := NewResources(g, 8)
-	sampler := new(fakeSampler)
+	sampler := new(governortest.Foreground)
 	r.Govern(sampler, nil)
 	set(t, g, config.ReorgWorkerCount, "3")
 	set(t, g, config.ReorgMaxWriteSpeed, "1000000")
 	s := join(t, r, ShareOptions{JobID: 1})
 	defer s.Leave()
 	for _, hurt := range []bool{false, true, false} {
-		sampler.hurt.Store(hurt)
+		sampler.Hurt.Store(hurt)
 		require.Eventually(t, func() bool { return r.Governor().Share < 0.5 == hurt }, 5*time.Second, 10*time.Millisecond)
 		require.Equal(t, 3, s.Workers())
 		start := time.Now()
@@ -196,7 +177,7 @@ func TestWorkersGiveWayToStatements(t *testing.T) {
 	g := config.NewGlobals()
 	r := NewResources(g, 2)
 	meter := new(foreground.Meter)
-	r.Govern(new(fakeSampler), meter)
+	r.Govern(new(governortest.Foreground), meter)
 	s := join(t, r, ShareOptions{JobID: 7})
 	defer s.Leave()
 	done := make(chan struct{})

@@ -31,10 +31,8 @@ type Reader struct {
 	fields  []*types.FieldType
 	decoder *rowcodec.ChunkDecoder
 
-	// Values point into chunk, which has room for so many more rows. Chunks are
-	// not reused, so that values stay valid.
+	// Values point into chunk. Chunks are not reused, so that values stay valid.
 	chunk *chunk.Chunk
-	room  int
 }
 
 // Reader returns a reader of the given columns, which are offsets into
@@ -130,14 +128,12 @@ func (rd *Reader) decodeStored(h tkv.Handle, value []byte, row []types.Datum) ([
 	if len(rd.fields) == 0 {
 		return row, nil
 	}
-	if rd.room == 0 {
+	if rd.chunk == nil || rd.chunk.IsFull() {
 		rd.chunk = nextChunk(rd.fields, rd.chunk)
-		rd.room = rd.chunk.Capacity()
 	}
 	if err := rd.decoder.DecodeToChunk(value, h, rd.chunk); err != nil {
 		return nil, fmt.Errorf("decode row %s of table %s: %w", h, rd.table.meta.Name.O, err)
 	}
-	rd.room--
 	r := rd.chunk.GetRow(rd.chunk.NumRows() - 1)
 	for i, ft := range rd.fields {
 		row[i] = r.GetDatum(i, ft)

@@ -87,7 +87,7 @@ func (c *Controller) Observe(now time.Time, s Signals) Decision {
 		return Full
 	}
 	pressure, reason := c.pressure(s)
-	c.move(pressure, float64(s.Elapsed)/float64(Interval))
+	c.move(pressure, s)
 	switch {
 	case c.share == 1:
 		c.reason = ""
@@ -111,7 +111,7 @@ func active(s Signals) bool { return s.Statements >= activeTime }
 
 // pressure returns the greatest pressure and what it comes from.
 func (c *Controller) pressure(s Signals) (pressure float64, reason Reason) {
-	pressure, reason = c.processors.pressure(), Processors
+	pressure, reason = c.processors.pressure(s), Processors
 	if p := c.commits.pressure(s) * c.processors.atWork(); p > pressure {
 		pressure, reason = p, CommitLatency
 	}
@@ -121,8 +121,8 @@ func (c *Controller) pressure(s Signals) (pressure float64, reason Reason) {
 	return pressure, reason
 }
 
-// move moves the share, as far as in so many intervals.
-func (c *Controller) move(pressure, intervals float64) {
+// move moves the share, as far as in the time of the signals.
+func (c *Controller) move(pressure float64, s Signals) {
 	factor := 1.0
 	switch {
 	case pressure > 1:
@@ -130,13 +130,13 @@ func (c *Controller) move(pressure, intervals float64) {
 	case pressure < calm:
 		factor = rise
 	}
-	intervals = min(intervals, maxIntervals)
-	c.share = min(1, max(c.floor(), c.share*math.Pow(factor, intervals)))
+	intervals := min(float64(s.Elapsed)/float64(Interval), maxIntervals)
+	c.share = min(1, max(c.floor(s), c.share*math.Pow(factor, intervals)))
 }
 
 // floor is the least share beside the foreground that is observed.
-func (c *Controller) floor() float64 {
-	unused := max(0, 1-c.processors.used()/busyForeground)
+func (c *Controller) floor(s Signals) float64 {
+	unused := max(0, 1-c.processors.used(s)/busyForeground)
 	return Floor + unused*(lightFloor-Floor)
 }
 

@@ -45,13 +45,9 @@ func decay(elapsed, over time.Duration) float64 { return math.Exp(-float64(elaps
 
 // processors smooths what threads did. Its fields are sums in which the past
 // counts the less the longer it is ago.
-type processors struct {
-	run, wait, builds, busy, elapsed float64
-	count                            int // of processors
-}
+type processors struct{ run, wait, builds, busy, elapsed float64 }
 
 func (p *processors) observe(s Signals) {
-	p.count = s.Processors
 	keep := decay(s.Elapsed, smoothing)
 	for _, sum := range []struct {
 		of  *float64
@@ -63,9 +59,9 @@ func (p *processors) observe(s Signals) {
 	}
 }
 
-func (p *processors) pressure() float64 {
+func (p *processors) pressure(s Signals) float64 {
 	blamed := p.blame() * p.wait
-	run := max(p.run, leastForeground*p.elapsed*float64(p.count))
+	run := max(p.run, leastForeground*p.elapsed*float64(s.Processors))
 	return blamed / (run + p.wait - blamed) / maxSlowdown
 }
 
@@ -81,11 +77,11 @@ func (p *processors) asleep(s Signals) int {
 
 // used is the part of the machine that the foreground uses, all of it if that is
 // not known.
-func (p *processors) used() float64 {
-	if p.busy == 0 || p.elapsed == 0 || p.count == 0 {
+func (p *processors) used(s Signals) float64 {
+	if p.busy == 0 || p.elapsed == 0 || s.Processors == 0 {
 		return 1
 	}
-	return p.run / (p.elapsed * float64(p.count))
+	return p.run / (p.elapsed * float64(s.Processors))
 }
 
 // blame is the part of what all processors do that builds do.

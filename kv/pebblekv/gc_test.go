@@ -132,15 +132,7 @@ func TestGCImport(t *testing.T) {
 	put(t, s, "k", "1")
 	before, err := s.CurrentTS(t.Context())
 	require.NoError(t, err)
-	unit := func(v uint64) kv.ImportUnit {
-		w, err := s.NewImportWriter(t.Context(), kv.ImportOptions{Dir: "tmp", Version: v})
-		require.NoError(t, err)
-		require.NoError(t, w.Add([]byte("k"), []byte("i")))
-		u, err := w.Finish(t.Context())
-		require.NoError(t, err)
-		return u
-	}
-	early := unit(before)
+	early := finishedUnit(t, s, before, "i", "k")
 	put(t, s, "k", "")
 	runGC(t, s)
 	require.Empty(t, rawVersions(t, s))
@@ -155,7 +147,7 @@ func TestGCImport(t *testing.T) {
 	_, err = s.CurrentTS(t.Context()) // so that the safe point is no commit's timestamp
 	require.NoError(t, err)
 	sp := runGC(t, s)
-	require.NoError(t, s.Import(t.Context(), []kv.ImportUnit{unit(sp)}))
+	require.NoError(t, s.Import(t.Context(), []kv.ImportUnit{finishedUnit(t, s, sp, "i", "k")}))
 	require.Len(t, rawVersions(t, s), 2)
 	put(t, s, "other", "1")
 	runGC(t, s)

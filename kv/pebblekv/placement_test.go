@@ -21,17 +21,7 @@ func TestImportLiesAtTheBottom(t *testing.T) {
 
 	version, err := s.CurrentTS(t.Context())
 	require.NoError(t, err)
-	var units []kv.ImportUnit
-	for _, keys := range [][]string{{"i1", "i2"}, {"i3", "i4"}} {
-		w, err := s.NewImportWriter(t.Context(), kv.ImportOptions{Dir: t.TempDir(), Version: version})
-		require.NoError(t, err)
-		for _, key := range keys {
-			require.NoError(t, w.Add([]byte(key), []byte("2")))
-		}
-		u, err := w.Finish(t.Context())
-		require.NoError(t, err)
-		units = append(units, u)
-	}
+	units := []kv.ImportUnit{finishedUnit(t, s, version, "2", "i1", "i2"), finishedUnit(t, s, version, "2", "i3", "i4")}
 	require.NoError(t, s.Import(t.Context(), units))
 
 	require.Never(t, func() bool {

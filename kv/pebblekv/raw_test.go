@@ -60,6 +60,19 @@ func put(t *testing.T, s *Store, pairs ...string) uint64 {
 	return txn.CommitTS()
 }
 
+// finishedUnit returns a unit of the keys, which ascend, all with one value.
+func finishedUnit(t *testing.T, s *Store, version uint64, value string, keys ...string) kv.ImportUnit {
+	t.Helper()
+	w, err := s.NewImportWriter(t.Context(), kv.ImportOptions{Dir: "tmp", Version: version})
+	require.NoError(t, err)
+	for _, key := range keys {
+		require.NoError(t, w.Add([]byte(key), []byte(value)))
+	}
+	u, err := w.Finish(t.Context())
+	require.NoError(t, err)
+	return u
+}
+
 // TestTombstonesAreAlwaysWritten covers what the correctness of building an
 // index in the past rests on: no deletion is dropped as needless.
 func TestTombstonesAreAlwaysWritten(t *testing.T) {
