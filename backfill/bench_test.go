@@ -21,6 +21,7 @@ import (
 var (
 	benchRows   = flag.Int("rows", 200_000, "rows of the table in BenchmarkRun")
 	benchColumn = flag.Int("column", 1, "column that BenchmarkRun indexes: 1 is k, 2 is c")
+	benchBatch  = flag.Int("batch", 0, "rows of a batch in BenchmarkRun; 0 is the default")
 	benchMemory = flag.String("memory", "0", "fastddl_ddl_memory_quota in BenchmarkRun")
 	benchDisk   = flag.String("disk", "100GiB", "tidb_ddl_disk_quota in BenchmarkRun")
 )
@@ -31,8 +32,7 @@ func (f *fixture) load(n int) {
 	enc := rowcodec.Encoder{Enable: true}
 	digits := make([]byte, 180)
 	for first := 1; first <= n; first += 20000 {
-		txn, err := f.store.Begin(f.ctx)
-		require.NoError(f.t, err)
+		var c changes
 		for id := first; id < min(first+20000, n+1); id++ {
 			for i := range digits {
 				digits[i] = '0' + byte(r.Uint32N(10))
@@ -44,9 +44,9 @@ func (f *fixture) load(n int) {
 			}
 			value, err := tablecodec.EncodeRow(time.UTC, row, []int64{2, 3, 4}, nil, nil, rowcodec.NoChecksum{}, &enc)
 			require.NoError(f.t, err)
-			require.NoError(f.t, txn.Set(tablecodec.EncodeRowKeyWithHandle(f.table.ID, tkv.IntHandle(id)), value))
+			c.put(tablecodec.EncodeRowKeyWithHandle(f.table.ID, tkv.IntHandle(id)), value)
 		}
-		require.NoError(f.t, txn.Commit(f.ctx))
+		f.commit(c)
 	}
 }
 
@@ -58,14 +58,14 @@ func BenchmarkRun(b *testing.B) {
 	f.load(*benchRows)
 	idx := indexOn(9, false, *benchColumn)
 	opts := f.options()
-	opts.Globals = config.NewGlobals()
+	opts.Globals, opts.BatchRows = config.NewGlobals(), *benchBatch
 	set(b, opts.Globals, config.MemoryQuota, *benchMemory)
 	set(b, opts.Globals, config.DiskQuota, *benchDisk)
 	for b.Loop() {
 		spec := f.spec(idx)
 		res, err := Run(f.ctx, opts, spec)
 		require.NoError(b, err)
-		floor, err := MeasureFloor(f.ctx, f.store, b.TempDir(), spec)
+		floor, err := MeasureFloor(f.ctx, f.store, b.TempDir(), spec.Task)
 		require.NoError(b, err)
 		text, err := json.Marshal(res)
 		require.NoError(b, err)

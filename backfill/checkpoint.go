@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/pingcap/tidb/pkg/meta/model"
+
 	"fastddl/ingest"
 	"fastddl/kv"
 )
 
-// checkpoint is what is durable of a build. It is kept with the job.
+// checkpoint is the durable progress of a build. It is kept with the job.
 type checkpoint struct {
 	// TS and Indexes say which build it belongs to.
 	TS      uint64            `json:"ts"`
@@ -54,7 +56,7 @@ type checkpointTask struct {
 
 // decodeCheckpoint returns the checkpoint in data, or nil if there is none or
 // it belongs to another build.
-func decodeCheckpoint(data []byte, spec *Spec) (*checkpoint, error) {
+func decodeCheckpoint(data []byte, spec *Task) (*checkpoint, error) {
 	if len(data) == 0 {
 		return nil, nil
 	}
@@ -70,10 +72,22 @@ func decodeCheckpoint(data []byte, spec *Spec) (*checkpoint, error) {
 			return nil, nil
 		}
 	}
+	if !c.inTable(spec.Table) {
+		return nil, nil
+	}
 	if !c.Verify.fits(len(c.Indexes)) {
 		c.Verify = nil
 	}
 	return &c, nil
+}
+
+// inTable says whether what is left are rows of t.
+func (c *checkpoint) inTable(t *model.TableInfo) bool {
+	ids := physicalIDs(t)
+	return !slices.ContainsFunc(c.tasks(), func(t task) bool {
+		_, found := slices.BinarySearch(ids, t.physicalID())
+		return !found
+	})
 }
 
 // fits says whether v can be of a build of n indexes.
@@ -89,6 +103,13 @@ func (c *checkpoint) wanted() []ingest.Totals {
 		want[i] = c.Indexes[i].Totals
 	}
 	return want
+}
+
+// setTotals sets the totals of the durable entries.
+func (c *checkpoint) setTotals(totals []ingest.Totals) {
+	for i := range c.Indexes {
+		c.Indexes[i].Totals = totals[i]
+	}
 }
 
 func (c *checkpoint) encode() ([]byte, error) {

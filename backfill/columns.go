@@ -1,94 +1,121 @@
 package backfill
 
 import (
-	"errors"
 	"fmt"
+	"time"
 
 	"github.com/pingcap/tidb/pkg/meta/model"
 	"github.com/pingcap/tidb/pkg/parser/mysql"
-	"github.com/pingcap/tidb/pkg/tablecodec"
+	"github.com/pingcap/tidb/pkg/table"
+	"github.com/pingcap/tidb/pkg/table/tables"
 	"github.com/pingcap/tidb/pkg/types"
 	"github.com/pingcap/tidb/pkg/util/rowcodec"
 
-	"fastddl/generated"
 	"fastddl/kv"
-	"fastddl/table"
 )
 
-// ErrUnsupported says that a table or index has a form that cannot be built.
-var ErrUnsupported = errors.New("backfill: not supported")
-
-// projection is what a scan has to read for a set of indexes.
+// projection is what a scan has to read for a set of indexes, and how a batch of
+// rows is laid out: first the columns that are scanned, then the virtual ones,
+// which are computed.
 type projection struct {
-	table    *model.TableInfo
+	table   *model.TableInfo
+	indexes []*model.IndexInfo
+
 	columns  []rowcodec.ColInfo
 	defaults []types.Datum
 	handles  []int64
-	position map[int64]int // of a column ID in columns
-	// generated are the table's generated columns; nil if no index has a virtual
-	// one.
-	generated *generated.Columns
+
+	layout   []*model.ColumnInfo // of a batch; the first len(columns) are scanned
+	position map[int64]int       // of a column ID in layout
+
+	exprs evaluation
+	// loc is the time zone that TIMESTAMPs of a batch are in: UTC, as they are
+	// stored, unless expressions are computed from them.
+	loc *time.Location
 }
 
-// newProjection returns the columns that the entries of the indexes consist of,
-// or are computed from.
-func newProjection(table *model.TableInfo, indexes []*model.IndexInfo, exprs generated.Compiler) (*projection, error) {
-	if table.GetPartitionInfo() != nil {
-		return nil, fmt.Errorf("%w: partitioned table %s", ErrUnsupported, table.Name.O)
+// newProjection returns the columns that the entries of the task's indexes
+// consist of, or are computed from.
+func newProjection(t *Task) (*projection, error) {
+	if err := Supported(t.Table, t.Indexes); err != nil {
+		return nil, err
 	}
-	p := &projection{table: table, position: make(map[int64]int)}
-	p.handles = handleColumns(table)
-	for _, idx := range indexes {
-		if idx.MVIndex || idx.Global || idx.VectorInfo != nil {
-			return nil, fmt.Errorf("%w: kind of index %s", ErrUnsupported, idx.Name.O)
-		}
-		if err := p.addIndex(idx, exprs); err != nil {
-			return nil, fmt.Errorf("backfill: index %s: %w", idx.Name.O, err)
-		}
+	p := &projection{table: t.Table, indexes: t.Indexes, position: make(map[int64]int), loc: time.UTC}
+	p.handles = handleColumns(t.Table)
+	scanned, virtual, err := neededColumns(t.Table, t.Indexes)
+	if err != nil {
+		return nil, err
 	}
-	for _, col := range restoredHandleColumns(table) {
-		if err := p.add(col.info); err != nil {
+	if len(virtual) > 0 && t.Location != nil {
+		p.loc = t.Location
+	}
+	p.exprs = newEvaluation(t.SQLMode, p.loc)
+	for _, col := range scanned {
+		if err := p.scan(col); err != nil {
 			return nil, err
 		}
 	}
-	return p, nil
+	for _, col := range virtual {
+		p.place(col)
+	}
+	_, err = newVirtualColumns(p) // expressions that cannot be compiled are refused at once
+	return p, err
 }
 
-func (p *projection) addIndex(idx *model.IndexInfo, exprs generated.Compiler) (err error) {
-	if virtual := virtualColumns(p.table, idx); len(virtual) > 0 {
-		if p.generated == nil {
-			if p.generated, err = generated.Compile(p.table, exprs); err != nil {
+// neededColumns returns the columns that the indexes have, and those that these
+// are computed from, in the order of the table: the ones that rows hold and the
+// virtual ones. A virtual column depends on columns before it only.
+func neededColumns(t *model.TableInfo, indexes []*model.IndexInfo) (scanned, virtual []*model.ColumnInfo, err error) {
+	needed := make([]bool, len(t.Columns))
+	var need func(col *model.ColumnInfo) error
+	need = func(col *model.ColumnInfo) error {
+		if needed[col.Offset] {
+			return nil
+		}
+		needed[col.Offset] = true
+		if !col.IsVirtualGenerated() {
+			return nil
+		}
+		for name := range col.Dependences {
+			from := model.FindColumnInfo(t.Columns, name)
+			if from == nil {
+				return fmt.Errorf("backfill: column %s depends on %s, which table %s does not have", col.Name.O, name, t.Name.O)
+			}
+			if err := need(from); err != nil {
 				return err
 			}
 		}
-		for _, at := range p.generated.Virtual(virtual).Inputs {
-			if err := p.add(p.table.Columns[at]); err != nil {
-				return err
-			}
-		}
-	}
-	for _, ic := range idx.Columns {
-		if col := p.table.Columns[ic.Offset]; !col.IsVirtualGenerated() {
-			if err := p.add(col); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func (p *projection) add(col *model.ColumnInfo) error {
-	if _, ok := p.position[col.ID]; ok {
 		return nil
 	}
-	if col.IsVirtualGenerated() {
-		return fmt.Errorf("%w: virtual column %s", ErrUnsupported, col.Name.O)
+	for _, idx := range indexes {
+		for _, ic := range idx.Columns {
+			if err := need(t.Columns[ic.Offset]); err != nil {
+				return nil, nil, err
+			}
+		}
 	}
-	def, err := table.OriginDefault(col)
+	for _, col := range restoredHandleColumns(t) {
+		needed[col.info.Offset] = true
+	}
+	for i, col := range t.Columns {
+		switch {
+		case !needed[i]:
+		case col.IsVirtualGenerated():
+			virtual = append(virtual, col)
+		default:
+			scanned = append(scanned, col)
+		}
+	}
+	return scanned, virtual, nil
+}
+
+// scan adds a column that is read.
+func (p *projection) scan(col *model.ColumnInfo) error {
+	def, err := table.GetColOriginDefaultValueWithoutStrictSQLMode(p.exprs.ctx, col)
 	if err != nil {
-		return fmt.Errorf("default value of column %s: %w", col.Name.O, err)
+		return fmt.Errorf("backfill: default value of column %s: %w", col.Name.O, err)
 	}
-	p.position[col.ID] = len(p.columns)
+	p.place(col)
 	p.columns = append(p.columns, rowcodec.ColInfo{
 		ID:         col.ID,
 		IsPKHandle: p.table.PKIsHandle && mysql.HasPriKeyFlag(col.GetFlag()),
@@ -96,6 +123,11 @@ func (p *projection) add(col *model.ColumnInfo) error {
 	})
 	p.defaults = append(p.defaults, def)
 	return nil
+}
+
+func (p *projection) place(col *model.ColumnInfo) {
+	p.position[col.ID] = len(p.layout)
+	p.layout = append(p.layout, col)
 }
 
 // request returns a scan of r at ts.
@@ -107,41 +139,23 @@ func (p *projection) request(r kv.KeyRange, ts uint64, batchRows int) kv.ScanReq
 		Defaults:     p.defaults,
 		HandleColIDs: p.handles,
 		CommonHandle: p.table.IsCommonHandle,
+		Loc:          p.loc,
 		BatchRows:    batchRows,
 	}
 }
 
 // handleColumns returns the IDs of the columns of a clustered primary key.
-func handleColumns(table *model.TableInfo) []int64 {
+func handleColumns(t *model.TableInfo) []int64 {
 	switch {
-	case table.PKIsHandle:
-		return []int64{table.GetPkColInfo().ID}
-	case table.IsCommonHandle:
+	case t.PKIsHandle:
+		return []int64{t.GetPkColInfo().ID}
+	case t.IsCommonHandle:
 		var ids []int64
-		for _, ic := range primaryIndex(table).Columns {
-			ids = append(ids, table.Columns[ic.Offset].ID)
+		for _, ic := range tables.FindPrimaryIndex(t).Columns {
+			ids = append(ids, t.Columns[ic.Offset].ID)
 		}
 		return ids
 	default:
 		return nil
 	}
-}
-
-func primaryIndex(table *model.TableInfo) *model.IndexInfo {
-	for _, idx := range table.Indices {
-		if idx.Primary {
-			return idx
-		}
-	}
-	return nil
-}
-
-// recordRange is the range of the table's rows.
-func recordRange(table *model.TableInfo) kv.KeyRange {
-	return kv.PrefixRange(tablecodec.GenTableRecordPrefix(table.ID))
-}
-
-// indexPrefix begins all keys of an index.
-func indexPrefix(tableID, indexID int64) []byte {
-	return tablecodec.EncodeTableIndexPrefix(tableID, indexID)
 }

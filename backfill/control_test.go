@@ -1,7 +1,6 @@
 package backfill
 
 import (
-	"context"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -22,34 +21,29 @@ func TestWorkersFollowTheVariable(t *testing.T) {
 	f.load(20_000)
 	idx := indexOn(9, false, 1)
 	spec := f.spec(idx)
-	for name, run := range map[string]func(context.Context, Options, Spec) (Result, error){"fast": Run, "transactional": RunTransactional} {
-		t.Run(name, func(t *testing.T) {
-			defer f.dropIndex(idx)
-			opts := f.options()
-			opts.Globals, opts.MaxWorkers, opts.BatchRows = config.NewGlobals(), 16, 50
-			store := &faultyStore{Store: f.store, onScan: func(int64) error { time.Sleep(200 * time.Microsecond); return nil }}
-			opts.Store = store
-			done := make(chan struct{})
-			var wg sync.WaitGroup
-			wg.Go(func() {
-				for {
-					select {
-					case <-done:
-						return
-					case <-time.After(time.Duration(r.IntN(5)) * time.Millisecond):
-						set(t, opts.Globals, config.ReorgWorkerCount, strconv.Itoa(1+r.IntN(16)))
-					}
-				}
-			})
-			res, err := run(f.ctx, opts, spec)
-			close(done)
-			wg.Wait()
-			require.NoError(t, err)
-			require.EqualValues(t, 20_000, res.Rows)
-			require.EqualValues(t, 20_000, res.Entries)
-			f.requireLoaded(20_000, f.ts(), idx)
-		})
-	}
+	opts := f.options()
+	opts.Globals, opts.MaxWorkers, opts.BatchRows = config.NewGlobals(), 16, 50
+	store := &faultyStore{Store: f.store, onScan: func(int64) error { time.Sleep(200 * time.Microsecond); return nil }}
+	opts.Store = store
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			case <-time.After(time.Duration(r.IntN(5)) * time.Millisecond):
+				set(t, opts.Globals, config.ReorgWorkerCount, strconv.Itoa(1+r.IntN(16)))
+			}
+		}
+	})
+	res, err := Run(f.ctx, opts, spec)
+	close(done)
+	wg.Wait()
+	require.NoError(t, err)
+	require.EqualValues(t, 20_000, res.Rows)
+	require.EqualValues(t, 20_000, res.Entries)
+	f.requireLoaded(20_000, f.ts(), idx)
 }
 
 // gauge counts workers that are at work at one time.
@@ -94,12 +88,10 @@ func TestWorkerCountIsLoweredMidJob(t *testing.T) {
 	scan := func(s *faultyStore, g *gauge) { s.onScan = func(int64) error { g.hold(step); return nil } }
 	for _, tc := range []struct {
 		name string
-		run  func(context.Context, Options, Spec) (Result, error)
 		slow func(*faultyStore, *gauge)
 	}{
-		{"scan", Run, scan},
-		{"transactions", RunTransactional, scan},
-		{"verify", Run, func(s *faultyStore, g *gauge) {
+		{"scan", scan},
+		{"verify", func(s *faultyStore, g *gauge) {
 			s.onRead = func(n int64) error {
 				if n%16 == 0 {
 					g.hold(step)
@@ -121,7 +113,7 @@ func TestWorkerCountIsLoweredMidJob(t *testing.T) {
 			ended := make(chan struct{})
 			go func() {
 				defer close(ended)
-				res, err = tc.run(f.ctx, opts, f.spec(idx))
+				res, err = Run(f.ctx, opts, f.spec(idx))
 			}()
 			require.Eventually(t, func() bool { return work.peakOf(10*step) == 4 }, 30*time.Second, time.Millisecond)
 			work.want.Store(1)
@@ -148,37 +140,32 @@ func TestProgressNeverGoesBack(t *testing.T) {
 	f := newFixture(t, table, kinds)
 	f.load(40_000)
 	idx := indexOn(9, false, 1)
-	for name, run := range map[string]func(context.Context, Options, Spec) (Result, error){"fast": Run, "transactional": RunTransactional} {
-		t.Run(name, func(t *testing.T) {
-			defer f.dropIndex(idx)
-			opts := f.options()
-			opts.Bus = &event.Bus{}
-			opts.Store = &faultyStore{Store: f.store, onScan: func(int64) error { time.Sleep(5 * time.Millisecond); return nil }}
-			opts.BatchRows = 256
-			var seen []event.Progress
-			opts.Bus.Subscribe(func(e event.Event) {
-				if p, ok := e.(event.Progress); ok {
-					seen = append(seen, p)
-				}
-			})
-			_, err := run(f.ctx, opts, f.spec(idx))
-			require.NoError(t, err)
-			require.Greater(t, len(seen), 1)
-			last := seen[len(seen)-1]
-			require.EqualValues(t, 40_000, last.RowsDone)
-			require.EqualValues(t, 40_000, last.RowsTotal)
-			var rows int64
-			var fraction float64
-			for _, p := range seen {
-				require.GreaterOrEqual(t, p.RowsDone, rows)
-				require.GreaterOrEqual(t, p.RowsTotal, p.RowsDone)
-				if p.RowsTotal > 0 {
-					now := float64(p.RowsDone) / float64(p.RowsTotal)
-					require.GreaterOrEqual(t, now, fraction-0.001)
-					fraction = now
-				}
-				rows = p.RowsDone
-			}
-		})
+	opts := f.options()
+	opts.Bus = &event.Bus{}
+	opts.Store = &faultyStore{Store: f.store, onScan: func(int64) error { time.Sleep(5 * time.Millisecond); return nil }}
+	opts.BatchRows = 256
+	var seen []event.Progress
+	opts.Bus.Subscribe(func(e event.Event) {
+		if p, ok := e.(event.Progress); ok {
+			seen = append(seen, p)
+		}
+	})
+	_, err := Run(f.ctx, opts, f.spec(idx))
+	require.NoError(t, err)
+	require.Greater(t, len(seen), 1)
+	last := seen[len(seen)-1]
+	require.EqualValues(t, 40_000, last.RowsDone)
+	require.EqualValues(t, 40_000, last.RowsTotal)
+	var rows int64
+	var fraction float64
+	for _, p := range seen {
+		require.GreaterOrEqual(t, p.RowsDone, rows)
+		require.GreaterOrEqual(t, p.RowsTotal, p.RowsDone)
+		if p.RowsTotal > 0 {
+			now := float64(p.RowsDone) / float64(p.RowsTotal)
+			require.GreaterOrEqual(t, now, fraction-0.001)
+			fraction = now
+		}
+		rows = p.RowsDone
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fastddl/ingest"
-	"fastddl/kv"
 )
 
 func TestConcurrentWritesShadowTheBuild(t *testing.T) {
@@ -52,18 +51,17 @@ func TestConcurrentWritesShadowTheBuild(t *testing.T) {
 }
 
 func (f *fixture) mutate(r *rand.Rand, idx *model.IndexInfo, n int) {
-	txn, err := f.store.Begin(f.ctx)
-	require.NoError(f.t, err)
+	var c changes
 	for range n {
 		switch r.IntN(3) {
 		case 0:
 			f.next++
 			values := randomRow(r, f.table, f.kinds)
 			h := rowHandle(f.t, f.table, values, f.next+1<<20)
-			f.putRow(txn, idx, fixtureRow{h, values})
+			f.putRow(&c, idx, fixtureRow{h, values})
 		case 1:
 			for _, row := range f.rows {
-				f.deleteRow(txn, idx, row)
+				f.deleteRow(&c, idx, row)
 				break
 			}
 		case 2:
@@ -74,30 +72,30 @@ func (f *fixture) mutate(r *rand.Rand, idx *model.IndexInfo, n int) {
 						values[i] = row.values[i]
 					}
 				}
-				f.putRow(txn, idx, fixtureRow{row.handle, values})
+				f.putRow(&c, idx, fixtureRow{row.handle, values})
 				break
 			}
 		}
 	}
-	require.NoError(f.t, txn.Commit(f.ctx))
+	f.commit(c)
 }
 
-func (f *fixture) putRow(txn kv.Txn, idx *model.IndexInfo, row fixtureRow) {
+func (f *fixture) putRow(c *changes, idx *model.IndexInfo, row fixtureRow) {
 	key := f.recordKey(row)
 	if old, ok := f.rows[key]; ok {
-		f.deleteRow(txn, idx, old)
+		f.deleteRow(c, idx, old)
 	}
-	require.NoError(f.t, txn.Set([]byte(key), f.encodeRow(row.values)))
+	c.put([]byte(key), f.encodeRow(row.values))
 	k, v, _ := libraryEntry(f.t, f.table, idx, row.values, row.handle)
-	require.NoError(f.t, txn.Set(k, v, kv.NoConflictCheck))
+	c.put(k, v)
 	f.rows[key] = row
 }
 
-func (f *fixture) deleteRow(txn kv.Txn, idx *model.IndexInfo, row fixtureRow) {
+func (f *fixture) deleteRow(c *changes, idx *model.IndexInfo, row fixtureRow) {
 	key := f.recordKey(row)
-	require.NoError(f.t, txn.Delete([]byte(key)))
+	c.delete([]byte(key))
 	k, _, _ := libraryEntry(f.t, f.table, idx, row.values, row.handle)
-	require.NoError(f.t, txn.Delete(k, kv.NoConflictCheck))
+	c.delete(k)
 	delete(f.rows, key)
 }
 
@@ -134,9 +132,6 @@ func TestUniqueIndex(t *testing.T) {
 	_, err = Run(f.ctx, f.options(), f.spec(idx))
 	requireDuplicate(err)
 	f.dropIndex(idx)
-	_, err = RunTransactional(f.ctx, f.options(), f.spec(idx))
-	requireDuplicate(err)
-	f.dropIndex(idx)
 
 	// The two rows come with different imports.
 	for id := int64(6); id < 2000; id++ {
@@ -155,11 +150,10 @@ func TestUniqueIndex(t *testing.T) {
 
 func (f *fixture) put(id int64, k any) {
 	values := []types.Datum{types.NewIntDatum(id), types.NewDatum(k), types.NewStringDatum("c"), types.NewStringDatum("p")}
-	txn, err := f.store.Begin(f.ctx)
-	require.NoError(f.t, err)
 	row := fixtureRow{rowHandle(f.t, f.table, values, 0), values}
-	require.NoError(f.t, txn.Set([]byte(f.recordKey(row)), f.encodeRow(values)))
-	require.NoError(f.t, txn.Commit(f.ctx))
+	var c changes
+	c.put([]byte(f.recordKey(row)), f.encodeRow(values))
+	f.commit(c)
 	f.rows[f.recordKey(row)] = row
 }
 

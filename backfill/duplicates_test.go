@@ -66,22 +66,6 @@ func TestDuplicatesInDifferentFlushes(t *testing.T) {
 	f.requireNoTempFiles()
 }
 
-// The transactional build lists what the batch with the first duplicate has.
-func TestTransactionalListsDuplicatesOfABatch(t *testing.T) {
-	const rows = 200
-	f := newDuplicatesFixture(t, rows)
-	f.put(150, 3)
-	f.put(160, 2)
-	f.put(161, 2)
-	f.put(170, 170)
-	opts := f.options()
-	opts.Globals = config.NewGlobals()
-	set(t, opts.Globals, config.ReorgBatchSize, "64")
-	set(t, opts.Globals, config.ReorgWorkerCount, "1")
-	_, err := RunTransactional(f.ctx, opts, f.spec(indexOn(9, true, 1)))
-	requireHandles(t, err, [][]int64{{2, 160, 161}, {3, 150}})
-}
-
 // newDuplicatesFixture is plainTable with rows (i, i).
 func newDuplicatesFixture(t *testing.T, rows int64) *fixture {
 	table, kinds := plainTable()

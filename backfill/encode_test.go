@@ -1,7 +1,6 @@
 package backfill
 
 import (
-	"bytes"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -249,7 +248,7 @@ func rowHandle(t testing.TB, table *model.TableInfo, row []types.Datum, n int64)
 		return tkv.IntHandle(row[table.GetPkColInfo().Offset].GetInt64())
 	case table.IsCommonHandle:
 		var key []types.Datum
-		for _, ic := range primaryIndex(table).Columns {
+		for _, ic := range tables.FindPrimaryIndex(table).Columns {
 			d := row[ic.Offset]
 			tablecodec.TruncateIndexValue(&d, ic, table.Columns[ic.Offset])
 			key = append(key, d)
@@ -315,9 +314,9 @@ func TestEncodingEqualsTheLibrary(t *testing.T) {
 	r := newRand(t)
 	for range rounds(3000) {
 		table, idx, kinds := randomTable(r)
-		p, err := newProjection(table, []*model.IndexInfo{idx}, nil)
+		p, err := newProjection(&Task{Table: table, Indexes: []*model.IndexInfo{idx}})
 		require.NoError(t, err)
-		enc, err := newIndexEncoder(table, idx, p)
+		enc, err := newIndexEncoder(idx, p)
 		require.NoError(t, err)
 
 		var rows [][]types.Datum
@@ -327,16 +326,17 @@ func TestEncodingEqualsTheLibrary(t *testing.T) {
 			rows = append(rows, row)
 			handles = append(handles, rowHandle(t, table, row, int64(i)-5))
 		}
-		require.NoError(t, enc.bind(batchOf(p, table, rows, handles)))
-		for i, row := range rows {
-			wantKey, wantValue, wantDistinct := libraryEntry(t, table, idx, row, handles[i])
-			kv, klen, distinct, err := enc.entry(i)
-			require.NoError(t, err)
-			what := fmt.Sprintf("%s: row %v", describe(table, idx, kinds), row)
-			require.Equal(t, wantKey, append(bytes.Clone(enc.prefix), kv[:klen]...), what)
+		enc.bind(batchOf(p, table, rows, handles), table.ID)
+		encoded := 0
+		require.NoError(t, enc.encode(func(i int, kv []byte, klen int) error {
+			wantKey, wantValue, _ := libraryEntry(t, table, idx, rows[i], handles[i])
+			what := fmt.Sprintf("%s: row %v", describe(table, idx, kinds), rows[i])
+			require.Equal(t, wantKey, append(indexPrefix(table.ID, idx.ID), kv[:klen]...), what)
 			require.Equal(t, wantValue, append([]byte{}, kv[klen:]...), what)
-			require.Equal(t, wantDistinct, distinct, what)
-		}
+			encoded++
+			return nil
+		}))
+		require.Len(t, rows, encoded)
 	}
 }
 
@@ -347,17 +347,17 @@ func TestInvalidTextGoesToTheLibrary(t *testing.T) {
 	require.Equal(t, "varchar utf8mb4_bin", kinds[0].name)
 	table := &model.TableInfo{ID: 1, Columns: []*model.ColumnInfo{{ID: 1, FieldType: *kinds[0].field()}}}
 	idx := &model.IndexInfo{ID: 1, Columns: []*model.IndexColumn{{Length: 2}}}
-	p, err := newProjection(table, []*model.IndexInfo{idx}, nil)
+	p, err := newProjection(&Task{Table: table, Indexes: []*model.IndexInfo{idx}})
 	require.NoError(t, err)
-	enc, err := newIndexEncoder(table, idx, p)
+	enc, err := newIndexEncoder(idx, p)
 	require.NoError(t, err)
 	for _, s := range []string{"\xff\xfe\xfd", "a\xc3", "a\xc3b", "\xe6\x97", "ab\xff", "\xf0\x9f\x98\x80\x80\x80"} {
 		row := []types.Datum{types.NewCollationStringDatum(s, "utf8mb4_bin")}
-		require.NoError(t, enc.bind(batchOf(p, table, [][]types.Datum{row}, []tkv.Handle{tkv.IntHandle(1)})))
-		kv, klen, _, err := enc.entry(0)
+		enc.bind(batchOf(p, table, [][]types.Datum{row}, []tkv.Handle{tkv.IntHandle(1)}), table.ID)
+		kv, klen, err := enc.entry(0)
 		require.NoError(t, err)
 		key, value, _ := libraryEntry(t, table, idx, row, tkv.IntHandle(1))
-		require.Equal(t, key[len(enc.prefix):], kv[:klen], "%q", s)
+		require.Equal(t, key[indexPrefixLen:], kv[:klen], "%q", s)
 		require.Equal(t, value, kv[klen:], "%q", s)
 	}
 }
@@ -373,9 +373,9 @@ func BenchmarkEncode(b *testing.B) {
 			}
 			table := &model.TableInfo{ID: 1, Columns: []*model.ColumnInfo{{ID: 1, FieldType: *kind.field()}}}
 			idx := &model.IndexInfo{ID: 1, Columns: []*model.IndexColumn{{Length: types.UnspecifiedLength}}}
-			p, err := newProjection(table, []*model.IndexInfo{idx}, nil)
+			p, err := newProjection(&Task{Table: table, Indexes: []*model.IndexInfo{idx}})
 			require.NoError(b, err)
-			enc, err := newIndexEncoder(table, idx, p)
+			enc, err := newIndexEncoder(idx, p)
 			require.NoError(b, err)
 			r := rand.New(rand.NewPCG(1, 2))
 			var rows [][]types.Datum
@@ -384,10 +384,10 @@ func BenchmarkEncode(b *testing.B) {
 				rows = append(rows, []types.Datum{kind.value(r)})
 				handles = append(handles, tkv.IntHandle(i))
 			}
-			require.NoError(b, enc.bind(batchOf(p, table, rows, handles)))
+			enc.bind(batchOf(p, table, rows, handles), table.ID)
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
-				if _, _, _, err := enc.entry(i % len(rows)); err != nil {
+				if _, _, err := enc.entry(i % len(rows)); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -122,7 +122,7 @@ func TestResumeFromEveryCheckpoint(t *testing.T) {
 			failures, inVerify := 0, 0
 			for fail := int64(1); ; fail++ {
 				var before checkpoint
-				if cp, err := decodeCheckpoint(saved, &spec); err == nil && cp != nil {
+				if cp, err := decodeCheckpoint(saved, &spec.Task); err == nil && cp != nil {
 					before = *cp
 				}
 				store := &faultyStore{Store: f.store}
@@ -288,7 +288,7 @@ func TestPauseKeepsWhatIsVerified(t *testing.T) {
 	}
 	_, err := Run(ctx, opts, spec)
 	require.ErrorIs(t, err, errInjected)
-	cp, err := decodeCheckpoint(spec.Checkpoint, &spec)
+	cp, err := decodeCheckpoint(spec.Checkpoint, &spec.Task)
 	require.NoError(t, err)
 	require.Empty(t, cp.Remaining)
 	require.Greater(t, cp.verified(), total/4)
@@ -403,13 +403,12 @@ func TestForeignEntryIsReported(t *testing.T) {
 	f := newFixture(t, table, kinds)
 	f.insert(r, 100)
 	idx := indexOn(9, false, 1)
-	txn, err := f.store.Begin(f.ctx)
-	require.NoError(t, err)
-	require.NoError(t, txn.Set(append(indexPrefix(table.ID, idx.ID), 3, 1), []byte("0")))
-	require.NoError(t, txn.Commit(f.ctx))
+	var c changes
+	c.put(append(indexPrefix(table.ID, idx.ID), 3, 1), []byte("0"))
+	f.commit(c)
 
 	var mismatch *MismatchError
-	_, err = Run(f.ctx, f.options(), f.spec(idx))
+	_, err := Run(f.ctx, f.options(), f.spec(idx))
 	require.ErrorAs(t, err, &mismatch)
 	require.EqualValues(t, len(f.rows)+1, mismatch.Got.Entries)
 }

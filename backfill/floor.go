@@ -32,20 +32,24 @@ type Floor struct {
 	Seconds float64 `json:"seconds"`
 }
 
-// MeasureFloor measures the floor of building the indexes of spec, on an
-// otherwise idle process, in which every CPU second counts as spent on it. All
+// MeasureFloor measures the floor of building the indexes of task, on an
+// otherwise idle process, in which every CPU second counts as spent on it. The
+// table must not be partitioned. All
 // entries are held in memory. Files are written to a new folder in tempDir and
 // removed.
-func MeasureFloor(ctx context.Context, store kv.Store, tempDir string, spec Spec) (f Floor, err error) {
-	if err := spec.validate(); err != nil {
+func MeasureFloor(ctx context.Context, store kv.Store, tempDir string, task Task) (f Floor, err error) {
+	if err := task.validate(); err != nil {
 		return f, err
 	}
-	p, err := newProjection(spec.Table, spec.Indexes, spec.Expressions)
+	p, err := newProjection(&task)
 	if err != nil {
 		return f, err
 	}
+	if task.Table.GetPartitionInfo() != nil {
+		return f, fmt.Errorf("%w: floor of a partitioned table", ErrUnsupported)
+	}
 	f.Cores = background.Cores()
-	request := p.request(recordRange(spec.Table), spec.TS, 0)
+	request := p.request(recordRange(task.Table.ID), task.TS, 0)
 	start := stage.ProcessCPU()
 	err = store.ScanColumns(ctx, request, func(b *kv.RowBatch) error {
 		f.Rows += int64(b.NumRows())
@@ -61,17 +65,13 @@ func MeasureFloor(ctx context.Context, store kv.Store, tempDir string, spec Spec
 		return f, fmt.Errorf("backfill: floor: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	for _, idx := range spec.Indexes {
-		enc, err := newIndexEncoder(spec.Table, idx, p)
-		if err != nil {
-			return f, err
-		}
-		entries, err := sortedEntries(ctx, store, request, enc)
+	for k, idx := range task.Indexes {
+		entries, err := sortedEntries(ctx, store, p, request, k)
 		if err != nil {
 			return f, fmt.Errorf("backfill: floor: %w", err)
 		}
 		f.Entries += int64(entries.count())
-		if err := f.write(ctx, store, kv.ImportOptions{Dir: dir, Version: spec.TS, RangeReadsOnly: !idx.Unique}, entries); err != nil {
+		if err := f.write(ctx, store, kv.ImportOptions{Dir: dir, Version: task.TS, RangeReadsOnly: !idx.Unique}, entries); err != nil {
 			return f, fmt.Errorf("backfill: floor: write: %w", err)
 		}
 	}
@@ -133,21 +133,23 @@ func (l *entryList) add(prefix, key, value []byte) {
 	l.ends = append(l.ends, len(l.data))
 }
 
-// sortedEntries returns all entries of an index in key order.
-func sortedEntries(ctx context.Context, store kv.Store, req kv.ScanRequest, enc *indexEncoder) (*entryList, error) {
+// sortedEntries returns all entries of the k-th index in key order.
+func sortedEntries(ctx context.Context, store kv.Store, p *projection, req kv.ScanRequest, k int) (*entryList, error) {
+	enc, err := newEncoders(p)
+	if err != nil {
+		return nil, err
+	}
 	var all entryList
-	err := store.ScanColumns(ctx, req, func(b *kv.RowBatch) error {
-		if err := enc.bind(b); err != nil {
+	indexID := p.indexes[k].ID
+	prefix := indexPrefix(p.table.ID, indexID)
+	err = store.ScanColumns(ctx, req, func(b *kv.RowBatch) error {
+		if err := enc.bind(b, p.table.ID); err != nil {
 			return err
 		}
-		for i := range b.NumRows() {
-			entry, klen, _, err := enc.entry(i)
-			if err != nil {
-				return err
-			}
-			all.add(enc.prefix, entry[:klen], entry[klen:])
-		}
-		return nil
+		return enc.indexes[k].encode(func(_ int, kv []byte, klen int) error {
+			all.add(prefix, kv[:klen], kv[klen:])
+			return nil
+		})
 	})
 	if err != nil {
 		return nil, err
@@ -161,7 +163,7 @@ func sortedEntries(ctx context.Context, store kv.Store, req kv.ScanRequest, enc 
 	for i := range order {
 		key, _ := all.at(i)
 		var head [8]byte
-		copy(head[:], key[len(enc.prefix):])
+		copy(head[:], key[len(prefix):])
 		order[i] = position{binary.BigEndian.Uint64(head[:]), int32(i)}
 	}
 	slices.SortFunc(order, func(a, b position) int {
@@ -177,7 +179,7 @@ func sortedEntries(ctx context.Context, store kv.Store, req kv.ScanRequest, enc 
 		key, value := all.at(int(p.i))
 		if n > 0 {
 			if prev, other := sorted.at(n - 1); bytes.Equal(prev, key) {
-				group := ingest.NewDuplicateGroup(enc.index.ID, key, other, value)
+				group := ingest.NewDuplicateGroup(indexID, key, other, value)
 				return nil, &ingest.DuplicateError{Groups: []*ingest.DuplicateGroup{group}}
 			}
 		}

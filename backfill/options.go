@@ -6,40 +6,51 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/pingcap/tidb/pkg/meta/model"
+	"github.com/pingcap/tidb/pkg/parser/mysql"
 
 	"fastddl/config"
 	"fastddl/event"
-	"fastddl/generated"
 	"fastddl/ingest"
 	"fastddl/internal/background"
 	"fastddl/kv"
 )
 
-// Spec says what to build.
-type Spec struct {
+// Task says which entries are meant: those that some indexes of a table have at
+// a timestamp.
+type Task struct {
 	// JobID names the job, in events and in the temp folder.
 	JobID int64
 	// Table is the table as it was when the indexes reached the
-	// write-reorganization state.
+	// write-reorganization state. A partitioned table is built as a whole.
 	Table *model.TableInfo
-	// Expressions understands the expressions of the table's generated columns; it
-	// may be nil if the indexes have none that are virtual.
-	Expressions generated.Compiler
-	// Indexes are the indexes to build, in one scan.
+	// Indexes are the indexes that are meant, in ascending order of ID. They may
+	// have any schema state.
 	Indexes []*model.IndexInfo
-	// TS is the snapshot that is built from and the version of the entries. The
-	// caller holds it from garbage collection.
+	// TS is the snapshot that rows are read at. The caller holds it from garbage
+	// collection.
 	TS uint64
+	// SQLMode and Location are those of the statement. Virtual generated columns
+	// are evaluated under them, as TiDB's own backfill does; a nil Location is UTC.
+	SQLMode  mysql.SQLMode
+	Location *time.Location
+}
+
+// Spec says what to build.
+type Spec struct {
+	// Task names the entries; its TS is the version they get, too.
+	Task
 	// Checkpoint is what was last given to SaveCheckpoint, or nil.
 	Checkpoint []byte
 }
 
-// Options configures a build.
+// Options configures a build or a comparison.
 type Options struct {
 	// Store holds the table and takes the entries.
 	Store kv.Store
-	// TempDir is the folder for sorted runs and finished files.
+	// TempDir is the folder for sorted runs and finished files. A comparison needs
+	// none.
 	TempDir string
 	// Globals are the system variables, which a running build follows.
 	Globals *config.Globals
@@ -53,14 +64,15 @@ type Options struct {
 	// Settings are the job's own, which a running build follows; nil has none.
 	Settings *ingest.LiveSettings
 
-	// MaxWorkers bounds the workers of a build by ingest whatever the system
-	// variable says, because more than there are cores only take memory from each
-	// other; 0 is the number of cores.
+	// MaxWorkers bounds the workers whatever the system variable says, because more
+	// than there are cores only take memory from each other; 0 is the number of
+	// cores.
 	MaxWorkers int
 	// TaskBytes is the size of the ranges that are handed to workers; 0 is
 	// 32 MiB.
 	TaskBytes uint64
-	// BatchRows is the number of rows scanned at a time; 0 is 1024.
+	// BatchRows is the number of rows scanned at a time; 0 follows the system
+	// variable and the settings.
 	BatchRows int
 	// CheckpointInterval is how long a build scans before it imports what it has,
 	// so that a crash costs no more than that and the import; 0 follows the system
@@ -68,8 +80,9 @@ type Options struct {
 	CheckpointInterval time.Duration
 	// TargetFileBytes is the size of final files; 0 is 64 MiB.
 	TargetFileBytes uint64
-	// CreateRun creates the files of sorted runs; see ingest.JobOptions.
-	CreateRun func(path string) (ingest.RunFile, error)
+	// FS is the file system of the sorted runs in TempDir; nil is the operating
+	// system's.
+	FS vfs.FS
 }
 
 // EnsureDefaults fills in what was left zero.
@@ -89,44 +102,48 @@ func (o *Options) EnsureDefaults() {
 	if o.TaskBytes == 0 {
 		o.TaskBytes = 32 << 20
 	}
-	if o.BatchRows == 0 {
-		o.BatchRows = 1024
-	}
 }
 
-// Validate lists everything that is wrong with the options.
-func (o *Options) Validate() error {
-	var errs []error
+// problems lists everything that is wrong with the options, whatever they are
+// used for.
+func (o *Options) problems() (errs []error) {
 	if o.Store == nil {
 		errs = append(errs, errors.New("Store is missing"))
-	}
-	if o.TempDir == "" {
-		errs = append(errs, errors.New("TempDir is missing"))
 	}
 	if o.MaxWorkers < 0 || o.BatchRows < 0 || o.CheckpointInterval < 0 {
 		errs = append(errs, errors.New("MaxWorkers, BatchRows and CheckpointInterval must not be negative"))
 	}
-	if len(errs) > 0 {
-		return fmt.Errorf("backfill: invalid options: %w", errors.Join(errs...))
-	}
-	return nil
+	return errs
 }
 
-func (s *Spec) validate() error {
+// Validate lists everything that is wrong with the options of a build.
+func (o *Options) Validate() error {
+	errs := o.problems()
+	if o.TempDir == "" {
+		errs = append(errs, errors.New("TempDir is missing"))
+	}
+	return invalid("options", errs)
+}
+
+func invalid(what string, errs []error) error {
+	if len(errs) == 0 {
+		return nil
+	}
+	return fmt.Errorf("backfill: invalid %s: %w", what, errors.Join(errs...))
+}
+
+func (t *Task) validate() error {
 	var errs []error
-	if s.Table == nil {
+	if t.Table == nil {
 		errs = append(errs, errors.New("Table is missing"))
 	}
-	if len(s.Indexes) == 0 {
+	if len(t.Indexes) == 0 {
 		errs = append(errs, errors.New("Indexes is empty"))
 	}
-	if s.TS == 0 {
+	if t.TS == 0 {
 		errs = append(errs, errors.New("TS is missing"))
 	}
-	if len(errs) > 0 {
-		return fmt.Errorf("backfill: invalid spec: %w", errors.Join(errs...))
-	}
-	return nil
+	return invalid("task", errs)
 }
 
 // checkpointInterval is the longest that a build scans before it imports.

@@ -2,7 +2,9 @@ package backfill
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
+	"fmt"
 	"math/bits"
 	"slices"
 
@@ -14,6 +16,77 @@ import (
 type task struct {
 	kv.KeyRange
 	weight float64
+}
+
+// planRows cuts all rows of the table into tasks, in key order.
+func (x *execution) planRows(ctx context.Context) ([]task, error) {
+	snap, err := x.opts.Store.Snapshot(ctx, x.task.TS)
+	if err != nil {
+		return nil, fmt.Errorf("backfill: plan: %w", err)
+	}
+	defer snap.Close()
+	var tasks []task
+	for _, id := range x.physicals {
+		some, err := planRange(ctx, x.opts.Store, snap, recordRange(id), x.opts.TaskBytes, 1)
+		if err != nil {
+			return nil, fmt.Errorf("backfill: plan: %w", err)
+		}
+		tasks = append(tasks, some...)
+	}
+	return tasks, nil
+}
+
+// planRange cuts r into tasks, within the keys that exist at the snapshot.
+func planRange(ctx context.Context, store kv.Store, snap kv.Snapshot, r kv.KeyRange, targetBytes uint64, atLeast int) ([]task, error) {
+	bounds, err := keyBounds(snap, r)
+	if err != nil || bounds.Empty() {
+		return nil, err
+	}
+	ranges, err := store.Ranges(ctx, bounds)
+	if err != nil {
+		return nil, err
+	}
+	tasks := planTasks(ranges, bounds, targetBytes, atLeast)
+	return tasks, checkCover(bounds, tasks)
+}
+
+// checkCover makes sure that no key of r is left out: tasks follow each other from
+// its start to its end.
+func checkCover(r kv.KeyRange, tasks []task) error {
+	at := r.Start
+	for _, t := range tasks {
+		if !bytes.Equal(t.Start, at) {
+			return fmt.Errorf("backfill: ranges of the store leave out [%x, %x)", at, t.Start)
+		}
+		at = t.End
+	}
+	if !bytes.Equal(at, r.End) {
+		return fmt.Errorf("backfill: ranges of the store leave out [%x, %x)", at, r.End)
+	}
+	return nil
+}
+
+// keyBounds returns the range from the first key of r to the last; empty if
+// there is none.
+func keyBounds(snap kv.Snapshot, r kv.KeyRange) (kv.KeyRange, error) {
+	none := kv.KeyRange{Start: r.Start, End: r.Start}
+	first, err := snap.Iter(r)
+	if err != nil {
+		return none, err
+	}
+	defer first.Close()
+	if !first.Valid() {
+		return none, nil
+	}
+	last, err := snap.IterReverse(r)
+	if err != nil {
+		return none, err
+	}
+	defer last.Close()
+	return kv.KeyRange{
+		Start: append([]byte(nil), first.Key()...),
+		End:   kv.NextKey(last.Key()),
+	}, nil
 }
 
 // planTasks cuts the store's natural ranges into tasks of about targetBytes,

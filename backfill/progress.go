@@ -1,10 +1,12 @@
 package backfill
 
 import (
+	"fmt"
 	"sync"
 	"time"
 
 	"fastddl/event"
+	"fastddl/internal/errs"
 )
 
 // progressInterval is how often progress is reported.
@@ -71,11 +73,13 @@ func (p *progress) done() int64 {
 }
 
 // start reports in the background until stop is called, which reports the last
-// state.
-func (p *progress) start() (stop func()) {
-	quit, ended := make(chan struct{}), make(chan struct{})
+// state. It fails if a listener has panicked.
+func (p *progress) start() (stop func() error) {
+	quit, ended := make(chan struct{}), make(chan error, 1)
 	go func() {
-		defer close(ended)
+		var err error
+		defer func() { ended <- err }()
+		defer errs.Contain(&err)
 		ticker := time.NewTicker(progressInterval)
 		defer ticker.Stop()
 		for {
@@ -87,10 +91,13 @@ func (p *progress) start() (stop func()) {
 			}
 		}
 	}()
-	return func() {
+	return func() error {
 		close(quit)
-		<-ended
+		if err := <-ended; err != nil {
+			return fmt.Errorf("backfill: report progress: %w", err)
+		}
 		p.bus.Emit(p.report(time.Now()))
+		return nil
 	}
 }
 

@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pingcap/tidb/pkg/meta/model"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
 	"fastddl/config"
-	"fastddl/generated"
 	"fastddl/ingest"
 )
 
@@ -149,31 +149,14 @@ func folderSize(dir string) int64 {
 	return sum
 }
 
-// faultyStore fails operations on demand.
-// TestResumeFromEveryCheckpoint fails a build after each number of imports and
-// each number of batches, and lets it go on from the last checkpoint.
-// TestCancelLeavesNothing cancels builds at random times.
-// TestConcurrentWritesShadowTheBuild: entries that are written or deleted after
-// S while the index is built are seen by later snapshots, those at S by none.
-// mutate changes n random rows as DML does while an index is in the
-// write-reorganization state: with a tombstone for each entry that goes, there
-// or not.
-// putRow writes a row and its entry, in place of the row that has the handle.
-// TestForeignEntryIsReported: an entry that no row has is not repaired by
-// building again, and must not go unnoticed.
-// put writes the row (id, k) of a plain table in a transaction of its own.
-// TestWorkersFollowTheVariable changes the number of workers while a build
-// runs.
 func TestRunOnEmptyTable(t *testing.T) {
 	table, kinds := plainTable()
 	f := newFixture(t, table, kinds)
 	idx := indexOn(9, true, 1)
-	for _, run := range []func(context.Context, Options, Spec) (Result, error){Run, RunTransactional} {
-		res, err := run(f.ctx, f.options(), f.spec(idx))
-		require.NoError(t, err)
-		require.Zero(t, res.Entries)
-	}
-	floor, err := MeasureFloor(f.ctx, f.store, t.TempDir(), f.spec(idx))
+	res, err := Run(f.ctx, f.options(), f.spec(idx))
+	require.NoError(t, err)
+	require.Zero(t, res.Entries)
+	floor, err := MeasureFloor(f.ctx, f.store, t.TempDir(), f.task(idx))
 	require.NoError(t, err)
 	require.Zero(t, floor.Rows)
 	f.requireNoTempFiles()
@@ -184,7 +167,7 @@ func TestMeasureFloor(t *testing.T) {
 	f := newFixture(t, table, kinds)
 	f.load(5000)
 	dir := t.TempDir()
-	floor, err := MeasureFloor(f.ctx, f.store, dir, f.spec(indexOn(9, false, 1), indexOn(10, false, 2)))
+	floor, err := MeasureFloor(f.ctx, f.store, dir, f.task(indexOn(9, false, 1), indexOn(10, false, 2)))
 	require.NoError(t, err)
 	require.EqualValues(t, 5000, floor.Rows)
 	require.EqualValues(t, 10000, floor.Entries)
@@ -211,17 +194,17 @@ func TestBadInputIsRefused(t *testing.T) {
 	hidden := *table.Columns[1]
 	hidden.GeneratedExprString, hidden.GeneratedStored = "k + 1", false
 	virtual.Columns[1] = &hidden
-	spec := f.spec(idx)
-	spec.Table = &virtual
-	_, err = Run(f.ctx, f.options(), spec)
-	require.ErrorIs(t, err, generated.ErrNoCompiler)
+	withVirtual := f.spec(idx)
+	withVirtual.Table = &virtual
+	_, err = Run(f.ctx, f.options(), withVirtual)
+	require.ErrorContains(t, err, "planner/core")
 
-	multi := indexOn(9, false, 1)
-	multi.MVIndex = true
-	_, err = Run(f.ctx, f.options(), f.spec(multi))
+	vector := indexOn(9, false, 1)
+	vector.VectorInfo = &model.VectorIndexInfo{}
+	_, err = Run(f.ctx, f.options(), f.spec(vector))
 	require.ErrorIs(t, err, ErrUnsupported)
 
-	spec = f.spec(idx)
+	spec := f.spec(idx)
 	spec.Checkpoint = []byte("{")
 	_, err = Run(f.ctx, f.options(), spec)
 	require.ErrorContains(t, err, "checkpoint of job 77")

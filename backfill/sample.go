@@ -18,17 +18,17 @@ const (
 	sampleRows   = 50
 )
 
-// partition shows the job keys from all over the table, so that it cuts the key
-// spaces of the indexes into parts of about equal size. Rows that lie together
+// partition shows the job keys from all over the group, so that it cuts the key
+// spaces of the targets into parts of about equal size. Rows that lie together
 // often have indexed values that do, hence the many places.
-func (b *build) partition(ctx context.Context, job *ingest.Job, tasks []task) error {
-	encoders, err := b.newEncoders()
+func (b *build) partition(ctx context.Context, job *ingest.Job, g *group, tasks []task) error {
+	enc, err := newEncoders(b.projection)
 	if err != nil {
 		return err
 	}
-	samples := make([][][]byte, len(encoders))
+	samples := make([][][]byte, len(g.targets))
 	for _, r := range sampledRanges(tasks) {
-		rows, err := b.sample(ctx, r, encoders, samples)
+		rows, err := b.sample(ctx, r, enc, g, samples)
 		if err != nil {
 			return fmt.Errorf("backfill: sample keys: %w", err)
 		}
@@ -57,21 +57,23 @@ func sampledRanges(tasks []task) []kv.KeyRange {
 	return ranges
 }
 
-// sample appends the keys of the first rows of r to samples, by index.
-func (b *build) sample(ctx context.Context, r kv.KeyRange, encoders []*indexEncoder, samples [][][]byte) (rows int, err error) {
-	req := b.projection.request(r, b.spec.TS, sampleRows)
+// sample appends the keys of the first rows of r to samples, by target.
+func (b *build) sample(ctx context.Context, r kv.KeyRange, enc *encoders, g *group, samples [][][]byte) (rows int, err error) {
+	physicalID := task{KeyRange: r}.physicalID()
+	req := b.projection.request(r, b.task.TS, sampleRows)
 	err = b.opts.Store.ScanColumns(ctx, req, func(batch *kv.RowBatch) error {
 		rows = batch.NumRows()
-		for i, enc := range encoders {
-			if err := enc.bind(batch); err != nil {
+		if err := enc.bind(batch, physicalID); err != nil {
+			return err
+		}
+		for k, e := range enc.indexes {
+			at := g.target(k, physicalID)
+			err := e.encode(func(_ int, kv []byte, klen int) error {
+				samples[at] = append(samples[at], bytes.Clone(kv[:klen]))
+				return nil
+			})
+			if err != nil {
 				return err
-			}
-			for row := range rows {
-				entry, klen, _, err := enc.entry(row)
-				if err != nil {
-					return err
-				}
-				samples[i] = append(samples[i], bytes.Clone(entry[:klen]))
 			}
 		}
 		return errInterrupted

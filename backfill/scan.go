@@ -11,6 +11,7 @@ import (
 	"fastddl/event"
 	"fastddl/ingest"
 	"fastddl/internal/background"
+	"fastddl/internal/errs"
 	"fastddl/internal/stage"
 	"fastddl/kv"
 )
@@ -25,7 +26,7 @@ const batchesBeforeShare = 4
 
 // scanRound scans tasks until there are none left or the ingest job has to be
 // flushed, and returns the tasks that are left.
-func (b *build) scanRound(ctx context.Context, job *ingest.Job, tasks []task) (left []task, err error) {
+func (b *build) scanRound(ctx context.Context, job *ingest.Job, g *group, tasks []task) (left []task, err error) {
 	start := time.Now()
 	defer func() { b.meter.scanning += time.Since(start) }()
 
@@ -40,18 +41,18 @@ func (b *build) scanRound(ctx context.Context, job *ingest.Job, tasks []task) (l
 			follow()
 		}
 	})()
-	follow() // it may have changed before that was heeded
+	follow() // it may have changed before the subscription
 
-	g, ctx := errgroup.WithContext(ctx)
+	workers, ctx := errgroup.WithContext(ctx)
 	spawn := func(n int) {
 		for range n {
-			g.Go(func() error { return b.runScanner(ctx, q, job) })
+			workers.Go(func() error { return b.runScanner(ctx, q, job, g) })
 		}
 	}
 	spawn(limit)
 	defer b.share.OnWorkers(func() { spawn(q.setLimit(b.share.Workers())) })()
 
-	if err := g.Wait(); err != nil {
+	if err := workers.Wait(); err != nil {
 		return nil, err
 	}
 	return q.remaining(), nil
@@ -64,17 +65,20 @@ type scanner struct {
 	clock *stage.Clock
 	out   *ingest.Worker
 	pacer *ingest.Pacer
-	enc   []*indexEncoder
+	enc   *encoders
+
+	group   *group
+	targets []int // of the physical table in hand, by index
 }
 
-func (b *build) runScanner(ctx context.Context, q *queue, job *ingest.Job) error {
+func (b *build) runScanner(ctx context.Context, q *queue, job *ingest.Job, g *group) (err error) {
+	defer errs.Contain(&err)
 	background.Thread()
 	clock := stage.Start(stage.Idle)
 	defer func() { b.addCosts(clock.Stop()) }()
 
-	s := &scanner{b: b, q: q, clock: clock, out: job.NewWorker(clock), pacer: b.share.NewPacer(clock)}
-	err := s.run(ctx)
-	if err != nil {
+	s := &scanner{b: b, q: q, clock: clock, out: job.NewWorker(clock), pacer: b.share.NewPacer(clock), group: g}
+	if err := s.run(ctx); err != nil {
 		s.out.Discard()
 		q.stop()
 		return err
@@ -83,20 +87,8 @@ func (b *build) runScanner(ctx context.Context, q *queue, job *ingest.Job) error
 	return nil
 }
 
-// newEncoders returns an encoder for each index.
-func (b *build) newEncoders() (encoders []*indexEncoder, err error) {
-	for _, idx := range b.spec.Indexes {
-		enc, err := newIndexEncoder(b.spec.Table, idx, b.projection)
-		if err != nil {
-			return nil, err
-		}
-		encoders = append(encoders, enc)
-	}
-	return encoders, nil
-}
-
 func (s *scanner) run(ctx context.Context) (err error) {
-	if s.enc, err = s.b.newEncoders(); err != nil {
+	if s.enc, err = newEncoders(s.b.projection); err != nil {
 		return err
 	}
 	for {
@@ -133,11 +125,16 @@ func (s *scanner) scanTask(ctx context.Context, c *claim) error {
 // says so.
 func (s *scanner) scanRange(ctx context.Context, t task, rows *int64) (rest task, decision verdict, err error) {
 	batches, credited := 0, 0.0
-	req := s.b.projection.request(t.KeyRange, s.b.spec.TS, s.b.opts.BatchRows)
+	physicalID := t.physicalID()
+	s.targets = s.targets[:0]
+	for k := range s.b.task.Indexes {
+		s.targets = append(s.targets, s.group.target(k, physicalID))
+	}
+	req := s.b.projection.request(t.KeyRange, s.b.task.TS, s.b.batchRows())
 	s.clock.Enter(stage.Scan)
 	err = s.b.opts.Store.ScanColumns(ctx, req, func(batch *kv.RowBatch) error {
 		s.clock.Enter(stage.Encode)
-		full, err := s.encode(ctx, batch)
+		full, err := s.encode(ctx, batch, physicalID)
 		if err != nil {
 			return err
 		}
@@ -172,19 +169,15 @@ func (s *scanner) scanRange(ctx context.Context, t task, rows *int64) (rest task
 }
 
 // encode appends the entries of a batch to the ingest worker.
-func (s *scanner) encode(ctx context.Context, batch *kv.RowBatch) (full bool, err error) {
-	for k, enc := range s.enc {
-		if err := enc.bind(batch); err != nil {
+func (s *scanner) encode(ctx context.Context, batch *kv.RowBatch, physicalID int64) (full bool, err error) {
+	if err := s.enc.bind(batch, physicalID); err != nil {
+		return false, err
+	}
+	for k, enc := range s.enc.indexes {
+		target := s.targets[k]
+		err := enc.encode(func(_ int, kv []byte, klen int) error { return s.out.Append(target, kv, klen) })
+		if err != nil {
 			return false, err
-		}
-		for i := range batch.NumRows() {
-			kv, klen, _, err := enc.entry(i)
-			if err != nil {
-				return false, err
-			}
-			if err := s.out.Append(k, kv, klen); err != nil {
-				return false, err
-			}
 		}
 	}
 	return s.out.EndBatch(ctx)

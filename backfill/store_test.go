@@ -14,12 +14,12 @@ import (
 	tkv "github.com/pingcap/tidb/pkg/kv"
 	"github.com/pingcap/tidb/pkg/meta/model"
 	"github.com/pingcap/tidb/pkg/parser/mysql"
+	"github.com/pingcap/tidb/pkg/table/tables"
 	"github.com/pingcap/tidb/pkg/tablecodec"
 	"github.com/pingcap/tidb/pkg/types"
 	"github.com/pingcap/tidb/pkg/util/rowcodec"
 	"github.com/stretchr/testify/require"
 
-	"fastddl/kv"
 	"fastddl/kv/pebblekv"
 )
 
@@ -27,7 +27,7 @@ import (
 type fixture struct {
 	t     testing.TB
 	ctx   context.Context
-	store kv.Store
+	store *pebblekv.Store
 	temp  string
 
 	table *model.TableInfo
@@ -54,8 +54,7 @@ func newFixture(t testing.TB, table *model.TableInfo, kinds []columnType) *fixtu
 // insert adds n random rows in one transaction. Rows whose key is taken are
 // left out.
 func (f *fixture) insert(r *rand.Rand, n int) {
-	txn, err := f.store.Begin(f.ctx)
-	require.NoError(f.t, err)
+	var c changes
 	for range n {
 		f.next++
 		values := randomRow(r, f.table, f.kinds)
@@ -64,10 +63,37 @@ func (f *fixture) insert(r *rand.Rand, n int) {
 		if _, ok := f.rows[key]; ok {
 			continue
 		}
-		require.NoError(f.t, txn.Set([]byte(key), f.encodeRow(values)))
+		c.put([]byte(key), f.encodeRow(values))
 		f.rows[key] = fixtureRow{h, values}
 	}
-	require.NoError(f.t, txn.Commit(f.ctx))
+	f.commit(c)
+}
+
+// changes are keys with their new values, in order; nil is a tombstone.
+type changes []struct{ key, value []byte }
+
+func (c *changes) put(key, value []byte) {
+	*c = append(*c, struct{ key, value []byte }{key, value})
+}
+
+func (c *changes) delete(key []byte) { c.put(key, nil) }
+
+// commit writes changes at one timestamp, whatever was written meanwhile.
+func (f *fixture) commit(c changes) {
+	f.t.Helper()
+	last := make(map[string][]byte, len(c))
+	for _, change := range c {
+		last[string(change.key)] = change.value
+	}
+	applied, err := f.store.Apply(f.ctx, func(yield func(key, value []byte) bool) {
+		for key, value := range last {
+			if !yield([]byte(key), value) {
+				return
+			}
+		}
+	}, pebblekv.ApplyOptions{})
+	require.NoError(f.t, err)
+	require.NoError(f.t, applied.Wait())
 }
 
 // encodeRow encodes a row as TiDB stores it: without the columns that the
@@ -91,7 +117,7 @@ func (f *fixture) prefixedHandle(offset int) bool {
 	if !f.table.IsCommonHandle {
 		return false
 	}
-	for _, ic := range primaryIndex(f.table).Columns {
+	for _, ic := range tables.FindPrimaryIndex(f.table).Columns {
 		if ic.Offset == offset && ic.Length != types.UnspecifiedLength {
 			return true
 		}
@@ -110,7 +136,11 @@ func (f *fixture) options() Options {
 }
 
 func (f *fixture) spec(indexes ...*model.IndexInfo) Spec {
-	return Spec{JobID: 77, Table: f.table, Indexes: indexes, TS: f.ts()}
+	return Spec{Task: f.task(indexes...)}
+}
+
+func (f *fixture) task(indexes ...*model.IndexInfo) Task {
+	return Task{JobID: 77, Table: f.table, Indexes: indexes, TS: f.ts()}
 }
 
 // wantEntries is the naive index: every row through the library.
@@ -128,7 +158,7 @@ func (f *fixture) entriesAt(idx *model.IndexInfo, ts uint64) map[string]string {
 	snap, err := f.store.Snapshot(f.ctx, ts)
 	require.NoError(f.t, err)
 	defer snap.Close()
-	iter, err := snap.Iter(kv.PrefixRange(indexPrefix(f.table.ID, idx.ID)))
+	iter, err := snap.Iter(indexRange(f.table.ID, idx.ID))
 	require.NoError(f.t, err)
 	defer iter.Close()
 	got := make(map[string]string)
@@ -210,7 +240,7 @@ func indexOn(id int64, unique bool, offsets ...int) *model.IndexInfo {
 
 // dropIndex deletes all entries, as a rolled-back job would.
 func (f *fixture) dropIndex(idx *model.IndexInfo) {
-	require.NoError(f.t, f.store.DeleteRange(f.ctx, kv.PrefixRange(indexPrefix(f.table.ID, idx.ID))))
+	require.NoError(f.t, f.store.DeleteRange(f.ctx, indexRange(f.table.ID, idx.ID)))
 }
 
 func cloneRows(rows map[string]fixtureRow) map[string]fixtureRow {
@@ -242,7 +272,7 @@ func (f *fixture) readRows(ts uint64) {
 	snap, err := f.store.Snapshot(f.ctx, ts)
 	require.NoError(f.t, err)
 	defer snap.Close()
-	iter, err := snap.Iter(recordRange(f.table))
+	iter, err := snap.Iter(recordRange(f.table.ID))
 	require.NoError(f.t, err)
 	defer iter.Close()
 	fields := make(map[int64]*types.FieldType)
@@ -261,34 +291,5 @@ func (f *fixture) readRows(ts uint64) {
 		values[0] = types.NewIntDatum(h.IntValue())
 		f.rows[string(iter.Key())] = fixtureRow{h, values}
 		require.NoError(f.t, iter.Next())
-	}
-}
-
-// mutateRetrying changes one random row, again on a write conflict.
-func (f *fixture) mutateRetrying(r *rand.Rand, idx *model.IndexInfo) {
-	before := cloneRows(f.rows)
-	for {
-		txn, err := f.store.Begin(f.ctx)
-		require.NoError(f.t, err)
-		for _, row := range f.rows {
-			if r.IntN(2) == 0 {
-				f.deleteRow(txn, idx, row)
-			} else {
-				values := randomRow(r, f.table, f.kinds)
-				for i, col := range f.table.Columns {
-					if mysql.HasPriKeyFlag(col.GetFlag()) {
-						values[i] = row.values[i]
-					}
-				}
-				f.putRow(txn, idx, fixtureRow{row.handle, values})
-			}
-			break
-		}
-		err = txn.Commit(f.ctx)
-		if err == nil {
-			return
-		}
-		require.True(f.t, kv.IsWriteConflict(err), err)
-		f.rows = cloneRows(before)
 	}
 }

@@ -2,12 +2,12 @@ package backfill
 
 import (
 	"encoding/binary"
-	"fmt"
 	"slices"
 	"time"
 
 	"github.com/pingcap/tidb/pkg/meta/model"
 	"github.com/pingcap/tidb/pkg/parser/mysql"
+	"github.com/pingcap/tidb/pkg/table/tables"
 	"github.com/pingcap/tidb/pkg/tablecodec"
 	"github.com/pingcap/tidb/pkg/types"
 	"github.com/pingcap/tidb/pkg/util/collate"
@@ -39,6 +39,7 @@ type valueEncoder struct {
 
 	datums []types.Datum
 	row    rowcodec.Encoder
+	loc    *time.Location // of TIMESTAMPs in batches
 }
 
 // restoredColumn is one column of the restored data.
@@ -52,11 +53,9 @@ type restoredColumn struct {
 	spaces, signed bool
 }
 
-func newValueEncoder(table *model.TableInfo, index *model.IndexInfo, keys []keyColumn, p *projection) (valueEncoder, error) {
-	e := valueEncoder{commonHandle: table.IsCommonHandle, row: rowcodec.Encoder{Enable: true}}
-	if table.IsCommonHandle && table.CommonHandleVersion != 1 {
-		return e, fmt.Errorf("%w: clustered table of version %d", ErrUnsupported, table.CommonHandleVersion)
-	}
+func newValueEncoder(p *projection, index *model.IndexInfo, keys []keyColumn) valueEncoder {
+	table := p.table
+	e := valueEncoder{commonHandle: table.IsCommonHandle, row: rowcodec.Encoder{Enable: true}, loc: p.loc}
 	needs := func(k keyColumn) bool { return types.ColumnNeedRestoredData(k.index, table.Columns) }
 	if !table.IsCommonHandle {
 		if slices.ContainsFunc(keys, needs) {
@@ -64,7 +63,7 @@ func newValueEncoder(table *model.TableInfo, index *model.IndexInfo, keys []keyC
 				e.add(restoredColumn{info: k.info, position: k.position, prefix: k.index})
 			}
 		}
-		return e, nil
+		return e
 	}
 	for _, k := range keys {
 		if needs(k) && !mysql.HasPriKeyFlag(k.info.GetFlag()) {
@@ -81,7 +80,7 @@ func newValueEncoder(table *model.TableInfo, index *model.IndexInfo, keys []keyC
 			spaces: collate.IsBinCollation(h.info.GetCollate()), signed: true,
 		})
 	}
-	return e, nil
+	return e
 }
 
 func (e *valueEncoder) add(c restoredColumn) {
@@ -103,7 +102,7 @@ func restoredHandleColumns(table *model.TableInfo) []handleColumn {
 		return nil
 	}
 	var cols []handleColumn
-	for _, ic := range primaryIndex(table).Columns {
+	for _, ic := range tables.FindPrimaryIndex(table).Columns {
 		if info := table.Columns[ic.Offset]; types.NeedRestoredData(&info.FieldType) {
 			cols = append(cols, handleColumn{info: info, index: ic})
 		}
@@ -182,7 +181,7 @@ func (e *valueEncoder) appendColumns(b []byte, batch *kv.RowBatch, i int) ([]byt
 			c.countSpaces(d)
 		}
 	}
-	return e.row.Encode(time.UTC, e.restoredIDs, e.datums, nil, b)
+	return e.row.Encode(e.loc, e.restoredIDs, e.datums, nil, b)
 }
 
 // countSpaces replaces a string by the number of its trailing spaces, and NULL

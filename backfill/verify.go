@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"fastddl/event"
 	"fastddl/ingest"
 	"fastddl/internal/background"
 	"fastddl/internal/errs"
@@ -52,7 +51,7 @@ func (b *build) verify(ctx context.Context, cp *checkpoint) (err error) {
 	start := time.Now()
 	defer func() { b.meter.verifying += time.Since(start) }()
 
-	snap, err := b.opts.Store.Snapshot(ctx, b.spec.TS)
+	snap, err := b.opts.Store.Snapshot(ctx, b.task.TS)
 	if err != nil {
 		return fmt.Errorf("backfill: verify: %w", err)
 	}
@@ -68,7 +67,7 @@ func (b *build) verify(ctx context.Context, cp *checkpoint) (err error) {
 	}
 	for i, want := range cp.wanted() {
 		if got[i] != want {
-			return &MismatchError{Index: b.spec.Indexes[i].Name.O, Want: want, Got: got[i]}
+			return &MismatchError{Index: b.task.Indexes[i].Name.O, Want: want, Got: got[i]}
 		}
 	}
 	return nil
@@ -109,19 +108,23 @@ func (v *verifier) run(ctx context.Context) ([]ingest.Totals, error) {
 
 // unverified is the state in which nothing has been read.
 func (b *build) unverified() *checkpointVerify {
-	state := &checkpointVerify{Totals: make([]ingest.Totals, len(b.spec.Indexes))}
-	for i, idx := range b.spec.Indexes {
-		r := kv.PrefixRange(indexPrefix(b.spec.Table.ID, idx.ID))
-		state.Remaining = append(state.Remaining, checkpointRange{Index: i, Start: r.Start, End: r.End})
+	state := &checkpointVerify{Totals: make([]ingest.Totals, len(b.task.Indexes))}
+	for i, idx := range b.task.Indexes {
+		for _, id := range indexIDs(b.task.Table, idx, b.physicals) {
+			r := indexRange(id, idx.ID)
+			state.Remaining = append(state.Remaining, checkpointRange{Index: i, Start: r.Start, End: r.End})
+		}
 	}
 	return state
 }
 
 // plan cuts what is left into ranges.
 func (v *verifier) plan(ctx context.Context) error {
-	for _, r := range v.cp.Verify.Remaining {
+	left := v.cp.Verify.Remaining
+	atLeast := 1 + tasksPerWorker*v.b.opts.MaxWorkers/max(1, len(left))
+	for _, r := range left {
 		keys := kv.KeyRange{Start: r.Start, End: r.End}
-		tasks, err := planRange(ctx, v.b.opts.Store, v.snap, keys, verifyTaskBytes, tasksPerWorker*v.b.opts.MaxWorkers)
+		tasks, err := planRange(ctx, v.b.opts.Store, v.snap, keys, verifyTaskBytes, atLeast)
 		if err != nil {
 			return err
 		}
@@ -150,8 +153,7 @@ func (v *verifier) progress() float64 {
 // read reads the i-th range.
 func (v *verifier) read(ctx context.Context, i int) error {
 	r := &v.ranges[i]
-	prefix := len(indexPrefix(v.b.spec.Table.ID, v.b.spec.Indexes[r.index].ID))
-	totals, err := v.b.readTotals(ctx, v.snap, r.keys, prefix)
+	totals, err := v.b.readTotals(ctx, v.snap, r.keys)
 	if err != nil {
 		return err
 	}
@@ -203,9 +205,9 @@ func remainingRanges(ranges []verifyRange) []checkpointRange {
 	return left
 }
 
-// readTotals reads the entries in r, whose keys begin with prefix bytes that
-// the totals leave out.
-func (b *build) readTotals(ctx context.Context, snap kv.Snapshot, r kv.KeyRange, prefix int) (t ingest.Totals, err error) {
+// readTotals reads the entries in r. The totals leave the prefix of their keys
+// out.
+func (b *build) readTotals(ctx context.Context, snap kv.Snapshot, r kv.KeyRange) (t ingest.Totals, err error) {
 	background.Thread()
 	clock := stage.Start(stage.Verify)
 	defer func() { b.addCosts(clock.Stop()) }()
@@ -223,7 +225,7 @@ func (b *build) readTotals(ctx context.Context, snap kv.Snapshot, r kv.KeyRange,
 				return t, err
 			}
 		}
-		key := iter.Key()[prefix:]
+		key := iter.Key()[indexPrefixLen:]
 		buf = append(append(buf[:0], key...), iter.Value()...)
 		t.AddEntry(buf, len(key))
 		if err := iter.Next(); err != nil {
@@ -231,50 +233,4 @@ func (b *build) readTotals(ctx context.Context, snap kv.Snapshot, r kv.KeyRange,
 		}
 	}
 	return t, nil
-}
-
-// planRange cuts r into tasks, within the keys that exist at the snapshot.
-func planRange(ctx context.Context, store kv.Store, snap kv.Snapshot, r kv.KeyRange, targetBytes uint64, atLeast int) ([]task, error) {
-	bounds, err := keyBounds(snap, r)
-	if err != nil || bounds.Empty() {
-		return nil, err
-	}
-	ranges, err := store.Ranges(ctx, bounds)
-	if err != nil {
-		return nil, err
-	}
-	return planTasks(ranges, bounds, targetBytes, atLeast), nil
-}
-
-// keyBounds returns the range from the first key of r to the last; empty if
-// there is none.
-func keyBounds(snap kv.Snapshot, r kv.KeyRange) (kv.KeyRange, error) {
-	none := kv.KeyRange{Start: r.Start, End: r.Start}
-	first, err := snap.Iter(r)
-	if err != nil {
-		return none, err
-	}
-	defer first.Close()
-	if !first.Valid() {
-		return none, nil
-	}
-	last, err := snap.IterReverse(r)
-	if err != nil {
-		return none, err
-	}
-	defer last.Close()
-	return kv.KeyRange{
-		Start: append([]byte(nil), first.Key()...),
-		End:   kv.NextKey(last.Key()),
-	}, nil
-}
-
-// job names the build in events.
-func (b *build) job() event.Job { return event.Job{ID: b.spec.JobID} }
-
-// enter reports a new stage. done says how much of it is done, 0 to 1; nil if
-// that is to be seen from the rows.
-func (b *build) enter(name string, done func() float64) {
-	b.progress.enter(name, done)
-	b.opts.Bus.Emit(event.StageChanged{Job: b.job(), Stage: name})
 }

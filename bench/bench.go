@@ -15,7 +15,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/pingcap/tidb/pkg/meta/model"
-	"go.uber.org/zap"
+	pmodel "github.com/pingcap/tidb/pkg/parser/model"
 
 	"fastddl/backfill"
 	"fastddl/config"
@@ -27,6 +27,12 @@ const (
 	database  = "test"
 	tableName = "sbtest1"
 	indexName = "bench"
+)
+
+// Who builds the index.
+const (
+	EngineFastDDL = "fastddl"
+	EngineTiDB    = "tidb"
 )
 
 // Options say what is measured.
@@ -45,7 +51,10 @@ type Options struct {
 	// MemoryLimit is the server's memory limit in bytes, and DiskQuota
 	// tidb_ddl_disk_quota; 0 leaves them at their defaults.
 	MemoryLimit, DiskQuota config.ByteSize
-	// Transactional measures the backfill by transactions
+	// Engine is fastddl_ddl_engine: who builds the index, "fastddl" or "tidb";
+	// default is fastddl.
+	Engine string
+	// Transactional lets TiDB build by transactions alone
 	// (tidb_ddl_enable_fast_reorg=OFF).
 	Transactional bool
 	// StorePath is the folder of the store, which must be empty or not exist
@@ -55,8 +64,8 @@ type Options struct {
 	Seed uint64
 	// Version of the build, for the result.
 	Version string
-	// Logger receives the server's log; nil drops it.
-	Logger *zap.Logger
+	// Log receives the server's log; nil shows errors on standard error.
+	Log *server.Log
 	// Progress is told in one line what is being done; nil drops it.
 	Progress func(line string)
 }
@@ -74,6 +83,9 @@ func (o *Options) EnsureDefaults() {
 	}
 	if o.Runs == 0 {
 		o.Runs = 3
+	}
+	if o.Engine == "" {
+		o.Engine = EngineFastDDL
 	}
 	if o.Seed == 0 {
 		o.Seed = 1
@@ -94,6 +106,9 @@ func (o *Options) Validate() error {
 	}
 	if o.Runs < 1 {
 		errs = append(errs, fmt.Errorf("runs %d: at least one is needed", o.Runs))
+	}
+	if o.Engine != EngineFastDDL && o.Engine != EngineTiDB {
+		errs = append(errs, fmt.Errorf("engine %q is neither %s nor %s", o.Engine, EngineFastDDL, EngineTiDB))
 	}
 	if o.StorePath != "" {
 		if entries, err := os.ReadDir(o.StorePath); err == nil && len(entries) > 0 {
@@ -118,7 +133,7 @@ func AddIndex(ctx context.Context, opts Options) (_ *Result, err error) {
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 		path = filepath.Join(dir, "data")
 	}
-	b := &benchmark{Options: opts}
+	b := &benchmark{Options: opts, path: path}
 	cfg := config.Default()
 	cfg.Path, cfg.Port, cfg.Status.ReportStatus = path, 0, false
 	cfg.MemoryLimit = opts.MemoryLimit
@@ -126,13 +141,13 @@ func AddIndex(ctx context.Context, opts Options) (_ *Result, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	b.tempDir = cfg.TempDir
 	if b.server, err = server.Start(ctx, server.Options{
-		Config: cfg, Logger: opts.Logger, Version: opts.Version,
+		Config: cfg, Log: opts.Log, Version: opts.Version,
 	}); err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, b.server.Shutdown(context.Background())) }()
+	b.tempDir = b.server.Node().TempDir()
 	if b.db, err = open(b.server.Addr().String()); err != nil {
 		return nil, err
 	}
@@ -147,25 +162,25 @@ func open(addr string) (*sql.DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	return sql.OpenDB(connector), nil
+	db := sql.OpenDB(connector)
+	db.SetMaxOpenConns(1) // who builds is a setting of the session
+	return db, nil
 }
 
 // benchmark is one benchmark in progress.
 type benchmark struct {
 	Options
-	tempDir string
-	server  *server.Server
-	db      *sql.DB
-
-	// table and index are the definitions of the last run, for the floor.
+	path, tempDir string
+	server        *server.Server
+	db            *sql.DB
+	// table is the definition of the table with the index of the last run.
 	table *model.TableInfo
-	index *model.IndexInfo
 }
 
 func (b *benchmark) run(ctx context.Context) (*Result, error) {
 	r := &Result{
 		Version: b.Version, Cores: runtime.GOMAXPROCS(0), Rows: b.Rows, Index: strings.Join(b.Columns, ", "),
-		Unique: b.Unique, Workers: b.Workers, FastReorg: !b.Transactional,
+		Unique: b.Unique, Workers: b.Workers, Engine: b.Engine, FastReorg: !b.Transactional,
 	}
 	if err := b.prepare(ctx, r); err != nil {
 		return nil, fmt.Errorf("prepare: %w", err)
@@ -194,7 +209,9 @@ func (b *benchmark) prepare(ctx context.Context, r *Result) error {
 		fast = "OFF"
 	}
 	statements := []string{
+		"SET fastddl_ddl_engine = " + b.Engine,
 		"SET GLOBAL tidb_ddl_enable_fast_reorg = " + fast,
+		"SET GLOBAL tidb_enable_dist_task = " + fast, // it needs the other
 		fmt.Sprintf("SET GLOBAL tidb_ddl_reorg_worker_cnt = %d", b.Workers),
 		createSQL,
 	}
@@ -208,7 +225,10 @@ func (b *benchmark) prepare(ctx context.Context, r *Result) error {
 	}
 	b.Progress(fmt.Sprintf("loading %d rows", b.Rows))
 	start := time.Now()
-	if err := load(ctx, b.server.Node(), b.Rows, b.Seed, b.tempDir); err != nil {
+	if err := b.refresh(ctx); err != nil {
+		return err
+	}
+	if err := load(ctx, b.server.Node().Builds(), b.table, b.Rows, b.Seed, b.tempDir); err != nil {
 		return err
 	}
 	r.LoadSeconds = time.Since(start).Seconds()
@@ -235,8 +255,10 @@ func (b *benchmark) measure(ctx context.Context) (Run, error) {
 	}
 	run.PeakRSSBytes, run.PeakTempBytes = seen.rssBytes, seen.tempBytes
 
-	run.Backfill = b.server.Node().Backfiller.LastResult()
-	if err := b.rememberIndex(); err != nil {
+	if b.Engine == EngineFastDDL {
+		run.Backfill = b.server.Node().LastBuild()
+	}
+	if err := b.refresh(ctx); err != nil {
 		return Run{}, err
 	}
 	for _, q := range []string{"ADMIN CHECK TABLE " + tableName, "ALTER TABLE " + tableName + " DROP INDEX " + indexName} {
@@ -247,16 +269,13 @@ func (b *benchmark) measure(ctx context.Context) (Run, error) {
 	return run, nil
 }
 
-// rememberIndex keeps the definition of the index that was just added.
-func (b *benchmark) rememberIndex() error {
-	t, ok := b.server.Node().Catalog.Current().Table(database, tableName)
-	if !ok {
-		return fmt.Errorf("table %s is not there", tableName)
+// refresh takes the definition of the table as it is now.
+func (b *benchmark) refresh(ctx context.Context) error {
+	t, err := b.server.Node().Domain().InfoSchema().TableByName(ctx, pmodel.NewCIStr(database), pmodel.NewCIStr(tableName))
+	if err != nil {
+		return err
 	}
-	b.table, b.index = t.Info, t.Info.FindIndexByName(indexName)
-	if b.index == nil {
-		return fmt.Errorf("index %s is not there", indexName)
-	}
+	b.table = t.Meta()
 	return nil
 }
 
@@ -272,7 +291,11 @@ const manyRows = 5_000_000
 // much memory as it takes.
 func (b *benchmark) measureFloor(ctx context.Context) (best backfill.Floor, err error) {
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(math.MaxInt64))
-	store := b.server.Node().Store
+	store := b.server.Node().Builds()
+	index := b.table.FindIndexByName(indexName)
+	if index == nil {
+		return best, fmt.Errorf("index %s is not there", indexName)
+	}
 	runs := floorRuns
 	if b.Rows > manyRows {
 		runs = 1
@@ -283,7 +306,7 @@ func (b *benchmark) measureFloor(ctx context.Context) (best backfill.Floor, err 
 			return best, err
 		}
 		runtime.GC()
-		f, err := backfill.MeasureFloor(ctx, store, b.tempDir, backfill.Spec{Table: b.table, Indexes: []*model.IndexInfo{b.index}, TS: ts})
+		f, err := backfill.MeasureFloor(ctx, store, b.tempDir, backfill.Task{Table: b.table, Indexes: []*model.IndexInfo{index}, TS: ts})
 		if err != nil {
 			return best, err
 		}

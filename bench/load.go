@@ -2,19 +2,18 @@ package bench
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"runtime"
-
-	"github.com/pingcap/tidb/pkg/types"
-	"golang.org/x/sync/errgroup"
+	"time"
 
 	tkv "github.com/pingcap/tidb/pkg/kv"
+	"github.com/pingcap/tidb/pkg/meta/model"
+	"github.com/pingcap/tidb/pkg/tablecodec"
+	"github.com/pingcap/tidb/pkg/types"
+	"github.com/pingcap/tidb/pkg/util/rowcodec"
+	"golang.org/x/sync/errgroup"
 
-	"fastddl/catalog"
 	"fastddl/kv"
-	"fastddl/server"
-	"fastddl/table"
 )
 
 // createSQL is sysbench's table, without its secondary index.
@@ -32,12 +31,8 @@ const unitRows = 250_000
 // load fills the table with rows 1..rows: the keys and values that SQL would
 // write, as files that are imported. It takes seconds where INSERT takes
 // minutes, and leaves the store as it is after its compactions are done.
-func load(ctx context.Context, node *server.Node, rows int, seed uint64, tempDir string) error {
-	info, ok := node.Catalog.Current().Table(database, tableName)
-	if !ok {
-		return fmt.Errorf("table %s is not there", tableName)
-	}
-	version, err := node.Store.CurrentTS(ctx)
+func load(ctx context.Context, store kv.Store, info *model.TableInfo, rows int, seed uint64, tempDir string) error {
+	version, err := store.CurrentTS(ctx)
 	if err != nil {
 		return err
 	}
@@ -46,19 +41,16 @@ func load(ctx context.Context, node *server.Node, rows int, seed uint64, tempDir
 	for first := 1; first <= rows; first += unitRows {
 		last := min(first+unitRows-1, rows)
 		g.Go(func() error {
-			l := loader{store: node.Store, table: info, version: version, dir: tempDir, rows: rows}
+			l := loader{store: store, table: info, version: version, dir: tempDir, rows: rows}
 			return l.loadUnit(gctx, first, last, rand.New(rand.NewPCG(seed, uint64(first))))
 		})
 	}
-	if err := g.Wait(); err != nil {
-		return err
-	}
-	return node.Catalog.AutoID(info).Rebase(ctx, uint64(rows))
+	return g.Wait()
 }
 
 type loader struct {
 	store   kv.Store
-	table   *catalog.Table
+	table   *model.TableInfo
 	version uint64
 	dir     string
 	rows    int
@@ -75,21 +67,13 @@ func (l *loader) loadUnit(ctx context.Context, first, last int, rng *rand.Rand) 
 			_ = w.Abort() // the first error is what counts
 		}
 	}()
-	tbl := table.Of(l.table)
-	row := make([]types.Datum, 4)
-	c, pad := make([]byte, 119), make([]byte, 59)
+	encoder := rowEncoder{table: l.table}
 	for id := first; id <= last; id++ {
-		fillDigits(rng, c)
-		fillDigits(rng, pad)
-		row[0].SetInt64(int64(id))
-		row[1].SetInt64(1 + rng.Int64N(int64(l.rows)))
-		row[2].SetString(string(c), "utf8mb4_bin")
-		row[3].SetString(string(pad), "utf8mb4_bin")
-		value, err := tbl.EncodeRow(row)
+		key, value, err := encoder.encode(id, 1+rng.Int64N(int64(l.rows)), rng)
 		if err != nil {
 			return err
 		}
-		if err := w.Add(tbl.RecordKey(tkv.IntHandle(id)), value); err != nil {
+		if err := w.Add(key, value); err != nil {
 			return err
 		}
 	}
@@ -98,6 +82,27 @@ func (l *loader) loadUnit(ctx context.Context, first, last int, rng *rand.Rand) 
 		return err
 	}
 	return l.store.Import(ctx, []kv.ImportUnit{unit})
+}
+
+// rowEncoder encodes rows of the table as TiDB does: the columns but the key, in
+// row format 2.
+type rowEncoder struct {
+	table  *model.TableInfo
+	row    rowcodec.Encoder
+	value  []byte
+	c, pad [119]byte
+}
+
+// encode returns key and value of a row with random text; both are valid until the
+// next call.
+func (e *rowEncoder) encode(id int, k int64, rng *rand.Rand) (key, value []byte, err error) {
+	fillDigits(rng, e.c[:])
+	fillDigits(rng, e.pad[:59])
+	e.row.Enable = true
+	columns := []int64{e.table.Columns[1].ID, e.table.Columns[2].ID, e.table.Columns[3].ID}
+	datums := []types.Datum{types.NewIntDatum(k), types.NewStringDatum(string(e.c[:])), types.NewStringDatum(string(e.pad[:59]))}
+	e.value, err = e.row.Encode(time.UTC, columns, datums, nil, e.value[:0])
+	return tablecodec.EncodeRowKeyWithHandle(e.table.ID, tkv.IntHandle(id)), e.value, err
 }
 
 // fillDigits fills text as sysbench does: groups of eleven digits.

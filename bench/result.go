@@ -14,10 +14,12 @@ type Result struct {
 	Version string `json:"version"`
 	Cores   int    `json:"cores"`
 
-	Rows      int    `json:"rows"`
-	Index     string `json:"index"`
-	Unique    bool   `json:"unique"`
-	Workers   int    `json:"workers"`
+	Rows    int    `json:"rows"`
+	Index   string `json:"index"`
+	Unique  bool   `json:"unique"`
+	Workers int    `json:"workers"`
+	// Engine is who built the index; FastReorg matters to TiDB alone.
+	Engine    string `json:"engine"`
 	FastReorg bool   `json:"fast_reorg"`
 
 	// LoadSeconds is the time the table took to load; it is in no other figure.

@@ -50,7 +50,7 @@ func newPeersCommand() *cobra.Command {
 	f.BoolVar(&opts.NoLoad, "no-load", opts.NoLoad, "measure without load only")
 	f.StringSliceVar(&opts.Systems, "systems", opts.Systems, "systems to measure (default: all)")
 	f.IntVar(&opts.Rounds, "rounds", opts.Rounds, "how often each figure is measured")
-	f.IntVar(&opts.SlowRounds, "slow-rounds", opts.SlowRounds, "the same, for pt-osc and fastddl-txn")
+	f.IntVar(&opts.SlowRounds, "slow-rounds", opts.SlowRounds, "the same, for pt-osc and TiDB's own builds")
 	f.IntVar(&opts.Threads, "threads", opts.Threads, "connections of the load")
 	f.Uint64Var(&opts.Seed, "seed", opts.Seed, "`SEED` of rows and load")
 	f.DurationVar(&opts.CapacityTime, "capacity-time", opts.CapacityTime, "length of the closed loop that finds a server's capacity")

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/docker/go-units"
 )
@@ -10,12 +11,15 @@ import (
 // with a binary unit, such as "256MiB".
 type ByteSize int64
 
+// maxByteSize is above what any machine has, and far enough below the largest
+// integer that sums of sizes do not overflow.
+const maxByteSize = 1 << 60
+
 // UnmarshalTOML implements toml.Unmarshaler.
 func (b *ByteSize) UnmarshalTOML(v any) error {
 	switch v := v.(type) {
 	case int64:
-		*b = ByteSize(v)
-		return nil
+		return b.set(fmt.Sprint(v), v)
 	case string:
 		return b.Set(v)
 	}
@@ -27,6 +31,18 @@ func (b *ByteSize) Set(s string) error {
 	n, err := units.RAMInBytes(s)
 	if err != nil {
 		return fmt.Errorf("%q is not a size: %w", s, err)
+	}
+	return b.set(s, n)
+}
+
+// set takes n, which text stands for. A product that does not fit into an int64
+// has become its smallest or its largest value.
+func (b *ByteSize) set(text string, n int64) error {
+	if n == math.MinInt64 || n > maxByteSize {
+		return fmt.Errorf("size %s is larger than %s", text, ByteSize(maxByteSize))
+	}
+	if n < 0 {
+		return fmt.Errorf("size %s is negative", text)
 	}
 	*b = ByteSize(n)
 	return nil

@@ -1,11 +1,13 @@
 package config
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
+	tidb "github.com/pingcap/tidb/pkg/config"
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 )
@@ -29,7 +31,11 @@ func TestDefaultsAreValidOncePathIsSet(t *testing.T) {
 	require.Equal(t, filepath.Join("/data", "tmp"), c.TempDir)
 	require.True(t, c.Pebble.Sync)
 	require.True(t, c.Status.ReportStatus)
-	require.Equal(t, 10*time.Second, c.ShutdownTimeout)
+	require.Equal(t, Duration(10*time.Second), c.ShutdownTimeout)
+	require.Equal(t, "/data/slow.log", c.Log.SlowQueryFile)
+	c.Log.File.Filename, c.Log.SlowQueryFile = "/var/log/fastddl.log", ""
+	c.EnsureDefaults()
+	require.Equal(t, "/var/log/slow.log", c.Log.SlowQueryFile)
 }
 
 func TestLoadReadsEverySetting(t *testing.T) {
@@ -39,10 +45,16 @@ port = 0
 path = "/data"
 temp-dir = "/fast"
 shutdown-timeout = "30s"
+socket = "/run/s.sock"
+advertise-address = "10.0.0.1"
+store = "tikv"
+memory-limit = 1073741824
+max-connections = 99
 [log]
 level = "warn"
 format = "json"
 slow-threshold = 0
+slow-query-file = "slow"
 [log.file]
 filename = "x.log"
 max-size = 5
@@ -52,28 +64,41 @@ max-backups = 3
 report-status = false
 status-host = "::1"
 status-port = 1
+enable-debug = true
 [security]
 require-secure-transport = true
+secure-file-priv = "/files"
 [pebble]
 sync = false
 cache-size = "64MiB"
+[tidb]
+token-limit = 7
+[tidb.performance]
+stats-lease = "9s"
 `))
 	require.NoError(t, err)
 	require.Equal(t, Config{
-		Host: "0.0.0.0", Path: "/data", TempDir: "/fast", ShutdownTimeout: 30 * time.Second,
-		Log:      Log{Level: "warn", Format: "json", File: LogFile{"x.log", 5, 2, 3}},
-		Status:   Status{StatusHost: "::1", StatusPort: 1},
-		Security: Security{RequireSecureTransport: true},
+		Host: "0.0.0.0", Path: "/data", TempDir: "/fast", ShutdownTimeout: Duration(30 * time.Second),
+		Socket: "/run/s.sock", AdvertiseAddress: "10.0.0.1", Store: StoreTiKV, MemoryLimit: 1 << 30, MaxConnections: 99,
+		Log:      Log{Level: "warn", Format: "json", SlowQueryFile: "slow", File: LogFile{"x.log", 5, 2, 3}},
+		Status:   Status{StatusHost: "::1", StatusPort: 1, EnableDebug: true},
+		Security: Security{RequireSecureTransport: true, SecureFilePriv: "/files"},
 		Pebble:   Pebble{CacheSize: 64 << 20},
+		TiDB:     map[string]any{"token-limit": int64(7), "performance": map[string]any{"stats-lease": "9s"}},
 	}, c)
 }
 
 func TestLoadRefuses(t *testing.T) {
 	for name, tc := range map[string]struct{ text, want string }{
-		"unknown keys": {"prt = 1\n[log]\nlvl = 'x'", "unknown settings: log.lvl, prt"},
-		"wrong type":   {"port = 'many'", "incompatible types"},
-		"bad size":     {"[pebble]\ncache-size = 'lots'", `"lots" is not a size`},
-		"no TOML":      {"port 4000", "expected"},
+		"unknown keys":          {"prt = 1\n[log]\nlvl = 'x'", "unknown settings: log.lvl, prt"},
+		"wrong type":            {"port = 'many'", "incompatible types"},
+		"bad size":              {"[pebble]\ncache-size = 'lots'", `"lots" is not a size`},
+		"size too large":        {"memory-limit = '999999PiB'", "size 999999PiB is larger than 1EiB"},
+		"size that overflows":   {"memory-limit = '99999999PiB'", "size 99999999PiB is larger than 1EiB"},
+		"negative size":         {"memory-limit = -1", "size -1 is negative"},
+		"duration without unit": {"shutdown-timeout = 10", `(last key "shutdown-timeout"): 10 is not a duration: give it a unit, such as "10s"`},
+		"no duration":           {"shutdown-timeout = 'soon'", `"soon" is not a duration`},
+		"no TOML":               {"port 4000", "expected"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Load(writeFile(t, tc.text))
@@ -91,11 +116,17 @@ func TestValidateListsEveryProblem(t *testing.T) {
 	c.Log.Level = "loud"
 	c.Log.Format = "xml"
 	c.Security.SSLCert = "/no/such.pem"
+	c.MemoryLimit = maxByteSize
+	c.Pebble.CacheSize = maxByteSize
+	c.MaxConnections = -1
+	c.TiDB = map[string]any{"tokenlimit": 1, "port": 5, "log": map[string]any{"lvl": 1, "level": "debug"}}
 	c.EnsureDefaults()
 	err := c.Validate()
 	for _, want := range []string{
 		"path is not set", "port 70000 is not a port", `log.level "loud" is not one of`,
 		`log.format "xml"`, "ssl-cert and ssl-key must be set together", "/no/such.pem",
+		"memory-limit 1EiB is more than the", "pebble.cache-size 1EiB is more than half of the memory of",
+		"max-connections -1", "tidb: unknown settings: log.lvl, tokenlimit", "tidb.port is set by port", "tidb.log.level is set by log.level",
 	} {
 		require.ErrorContains(t, err, want)
 	}
@@ -103,15 +134,45 @@ func TestValidateListsEveryProblem(t *testing.T) {
 }
 
 func TestValidateStore(t *testing.T) {
-	for store, want := range map[string]string{
-		StoreTiKV: "no TiKV driver",
-		"rocks":   `store "rocks" is not known`,
-	} {
-		c := Default()
-		c.Store, c.Path = store, "/data"
+	c := Config{Store: "rocks", Path: "/data"}
+	c.EnsureDefaults()
+	require.ErrorContains(t, c.Validate(), `store "rocks" is not one of pebble, tikv`)
+
+	c = Config{Store: StoreTiKV, Path: "pd:2379"}
+	c.EnsureDefaults()
+	require.EqualError(t, c.Validate(), `configuration: temp-dir is not set: store "tikv" has no folder that it could be in`)
+	c.TempDir = "/tmp/x"
+	require.NoError(t, c.Validate())
+}
+
+func TestValidateMemory(t *testing.T) {
+	c := Config{Path: "/data", MemoryLimit: 1 << 30, Pebble: Pebble{CacheSize: 600 << 20}}
+	c.EnsureDefaults()
+	require.ErrorContains(t, c.Validate(), "pebble.cache-size 600MiB is more than half of the memory of 1GiB")
+	c.MemoryLimit = 100 << 20
+	require.ErrorContains(t, c.Validate(), "memory-limit 100MiB is less than")
+	c.MemoryLimit, c.Pebble.CacheSize = 1<<30, 0
+	require.NoError(t, c.Validate())
+}
+
+func TestSettingsOfTiDB(t *testing.T) {
+	apply := func(section map[string]any) (*tidb.Config, error) {
+		c := Config{Path: "/data", TiDB: section}
 		c.EnsureDefaults()
-		require.ErrorContains(t, c.Validate(), want)
+		dst := tidb.NewConfig()
+		return dst, errors.Join(c.Validate(), c.ApplyTiDB(dst))
 	}
+	dst, err := apply(map[string]any{"token-limit": 7, "labels": map[string]any{"zone": "z"}, "performance": map[string]any{"stats-lease": "9s"}})
+	require.NoError(t, err)
+	require.EqualValues(t, 7, dst.TokenLimit)
+	require.Equal(t, "9s", dst.Performance.StatsLease)
+	require.Equal(t, map[string]string{"zone": "z"}, dst.Labels)
+	require.Empty(t, tidb.NewConfig().Labels, "TiDB's defaults stay as they are")
+
+	_, err = apply(map[string]any{"token-limit": "many"})
+	require.ErrorContains(t, err, "tidb: ")
+	_, err = apply(map[string]any{"index-limit": 1})
+	require.ErrorContains(t, err, "tidb: index-limit should be")
 }
 
 func TestValidateSamePort(t *testing.T) {

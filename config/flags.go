@@ -17,11 +17,11 @@ func BindFlags(set *pflag.FlagSet) *Flags {
 	v := &f.values
 
 	set.StringVar(&f.file, "config", "", "configuration `FILE` (TOML); flags override it")
-	set.StringVar(&v.Store, "store", StorePebble, "storage `DRIVER`: pebble")
+	set.StringVar(&v.Store, "store", StorePebble, "storage `DRIVER`: pebble, the embedded store, or tikv, an existing cluster")
 	f.apply["store"] = func(d, s *Config) { d.Store = s.Store }
-	set.StringVar(&v.Path, "path", "", "`FOLDER` of the store; created if it does not exist")
+	set.StringVar(&v.Path, "path", "", "`FOLDER` of the store, created if it does not exist; or the PD servers of a cluster")
 	f.apply["path"] = func(d, s *Config) { d.Path = s.Path }
-	set.StringVar(&v.TempDir, "temp-dir", "", "`FOLDER` in which index builds sort (default PATH/"+tempDirName+")")
+	set.StringVar(&v.TempDir, "temp-dir", "", "`FOLDER` of temporary files (default PATH/"+tempDirName+")")
 	f.apply["temp-dir"] = func(d, s *Config) { d.TempDir = s.TempDir }
 	set.Var(&v.MemoryLimit, "memory-limit", "`SIZE` of the memory that the process may use (default: three quarters of what there is)")
 	f.apply["memory-limit"] = func(d, s *Config) { d.MemoryLimit = s.MemoryLimit }
@@ -29,6 +29,10 @@ func BindFlags(set *pflag.FlagSet) *Flags {
 	f.apply["host"] = func(d, s *Config) { d.Host = s.Host }
 	set.IntVarP(&v.Port, "port", "P", defaultPort, "`PORT` of the MySQL listener; 0 takes a free one")
 	f.apply["port"] = func(d, s *Config) { d.Port = s.Port }
+	set.StringVar(&v.Socket, "socket", "", "Unix socket `FILE` for local clients (default: none)")
+	f.apply["socket"] = func(d, s *Config) { d.Socket = s.Socket }
+	set.StringVar(&v.AdvertiseAddress, "advertise-address", "", "`ADDRESS` for the other servers of a cluster (default: as --host)")
+	f.apply["advertise-address"] = func(d, s *Config) { d.AdvertiseAddress = s.AdvertiseAddress }
 	set.BoolVar(&v.Status.ReportStatus, "report-status", true, "serve metrics, health and profiles over HTTP")
 	f.apply["report-status"] = func(d, s *Config) { d.Status.ReportStatus = s.Status.ReportStatus }
 	set.StringVar(&v.Status.StatusHost, "status-host", "", "`ADDRESS` of the HTTP status server (default: as --host)")
@@ -43,7 +47,8 @@ func BindFlags(set *pflag.FlagSet) *Flags {
 	f.apply["log-file"] = func(d, s *Config) { d.Log.File.Filename = s.Log.File.Filename }
 	set.StringVar(&v.Security.SecureFilePriv, "secure-file-priv", "", "`FOLDER` in which statements may read and write files of the server (default: nowhere)")
 	f.apply["secure-file-priv"] = func(d, s *Config) { d.Security.SecureFilePriv = s.Security.SecureFilePriv }
-	set.DurationVar(&v.ShutdownTimeout, "shutdown-timeout", defaultShutdownTimeout, "how long statements may run on after the signal to stop")
+	v.ShutdownTimeout = defaultShutdownTimeout
+	set.Var(&v.ShutdownTimeout, "shutdown-timeout", "how long statements may run on after the signal to stop")
 	f.apply["shutdown-timeout"] = func(d, s *Config) { d.ShutdownTimeout = s.ShutdownTimeout }
 	return f
 }

@@ -23,25 +23,33 @@ const (
 	KindEnum     // one of Values, or its number from 0
 )
 
-// Names of the global system variables.
+// Names of the global system variables that index builds follow. Those that begin
+// with tidb_ are TiDB's own.
 const (
-	EnableFastReorg      = "tidb_ddl_enable_fast_reorg"
-	ReorgWorkerCount     = "tidb_ddl_reorg_worker_cnt"
-	ReorgBatchSize       = "tidb_ddl_reorg_batch_size"
-	ReorgMaxWriteSpeed   = "tidb_ddl_reorg_max_write_speed"
-	ReorgPriority        = "tidb_ddl_reorg_priority"
-	DiskQuota            = "tidb_ddl_disk_quota"
-	MemoryQuota          = "fastddl_ddl_memory_quota"
-	Governor             = "fastddl_ddl_governor"
-	IdleBlockerTimeout   = "fastddl_mdl_idle_blocker_timeout"
-	ErrorCountLimit      = "tidb_ddl_error_count_limit"
-	EnableMetadataLock   = "tidb_enable_metadata_lock"
-	GCLifeTime           = "tidb_gc_life_time"
-	GCRunInterval        = "tidb_gc_run_interval"
-	GCMaxDeleteSpeed     = "fastddl_gc_max_delete_speed"
-	CheckpointInterval   = "fastddl_ddl_checkpoint_interval"
-	EnableClusteredIndex = "tidb_enable_clustered_index"
-	RetryLimit           = "tidb_retry_limit"
+	DDLEngine          = "fastddl_ddl_engine"
+	ReorgWorkerCount   = "tidb_ddl_reorg_worker_cnt"
+	ReorgBatchSize     = "tidb_ddl_reorg_batch_size"
+	ReorgMaxWriteSpeed = "tidb_ddl_reorg_max_write_speed"
+	ReorgPriority      = "tidb_ddl_reorg_priority"
+	DiskQuota          = "tidb_ddl_disk_quota"
+	ErrorCountLimit    = "tidb_ddl_error_count_limit"
+	MemoryQuota        = "fastddl_ddl_memory_quota"
+	Governor           = "fastddl_ddl_governor"
+	IdleBlockerTimeout = "fastddl_mdl_idle_blocker_timeout"
+	CheckpointInterval = "fastddl_ddl_checkpoint_interval"
+)
+
+// Values of DDLEngine.
+const (
+	EngineFastddl = "fastddl"
+	EngineTiDB    = "tidb"
+)
+
+// Values of ReorgPriority, in ascending order.
+const (
+	PriorityLow    = "PRIORITY_LOW"
+	PriorityNormal = "PRIORITY_NORMAL"
+	PriorityHigh   = "PRIORITY_HIGH"
 )
 
 // SysVar defines one global system variable.
@@ -51,7 +59,12 @@ type SysVar struct {
 	Default string
 	// Min and Max bound numbers; values outside are clamped, with a warning.
 	Min, Max int64
-	Comment  string
+	// Values are those of KindEnum.
+	Values []string
+	// InSession says that each session has a value of its own, which begins as the
+	// global one.
+	InSession bool
+	Comment   string
 }
 
 const (
@@ -60,25 +73,43 @@ const (
 	pib = 1 << 50
 )
 
-// SysVars lists the global system variables that are ours, sorted by name.
+// SysVars lists the global system variables that index builds follow. The
+// definitions of TiDB's variables are what they may be here, where that is wider.
 var SysVars = []SysVar{
-	{CheckpointInterval, KindDuration, "10m0s", 1, 86400, "how long an index build scans before it imports what it has; a crash costs at most that and the import"},
-	{Governor, KindBool, "ON", 0, 0, "ON: index builds give way to the foreground by themselves; OFF: they take what the other settings leave them"},
-	{MemoryQuota, KindByteSize, "0", 0, pib, "memory for sorting index entries, over all jobs; 0 is a quarter of the memory limit"},
-	{GCMaxDeleteSpeed, KindByteSize, strconv.Itoa(128 * mib), 0, pib, "bytes per second of dropped tables and indexes that are deleted; 0 is no limit"},
-	{IdleBlockerTimeout, KindDuration, "0s", 0, 31536000, "how long a transaction that a schema change waits for may be idle before its session is ended; 0s is for ever"},
-	{DiskQuota, KindByteSize, strconv.Itoa(100 * gib), 16 * mib, pib, "bytes that index builds may occupy in the temp folder, over all jobs"},
-	{EnableFastReorg, KindBool, "ON", 0, 0, "ON: build indexes by ingesting sorted files; OFF: by transactions"},
-	{ErrorCountLimit, KindInt, "512", 0, math.MaxInt64, "how often a job retries after an error before it is rolled back"},
-	{ReorgBatchSize, KindInt, "256", 32, 10240, "rows of one backfill transaction when fast reorg is OFF"},
-	{ReorgMaxWriteSpeed, KindByteSize, "0", 0, pib, "bytes per second of index data that this node may write, over all jobs; 0 is no limit"},
-	{ReorgPriority, KindEnum, PriorityLow, 0, 0, "weight of a job among those that run, taken when its statement is queued"},
-	{ReorgWorkerCount, KindInt, "4", 1, 256, "backfill workers of a job at the most"},
-	{EnableClusteredIndex, KindBool, "ON", 0, 0, "whether a primary key without CLUSTERED or NONCLUSTERED is clustered"},
-	{EnableMetadataLock, KindBool, "ON", 0, 0, "ON: a schema change waits for transactions that wrote under the old schema; OFF: those fail at commit"},
-	{GCLifeTime, KindDuration, "10m0s", 60, 31536000, "how long old row versions are kept"},
-	{GCRunInterval, KindDuration, "10m0s", 60, 31536000, "how often old row versions are collected"},
-	{RetryLimit, KindInt, "10", -1, math.MaxInt64, "how often an autocommit statement is retried after a write conflict"},
+	{
+		Name: CheckpointInterval, Kind: KindDuration, Default: "10m0s", Min: 1, Max: 86400,
+		Comment: "how long an index build scans before it imports what it has; a crash costs at most that and the import",
+	}, {
+		Name: DDLEngine, Kind: KindEnum, Default: EngineFastddl, Values: []string{EngineFastddl, EngineTiDB}, InSession: true,
+		Comment: "who builds indexes: fastddl, or TiDB in its own ways",
+	}, {
+		Name: Governor, Kind: KindBool, Default: "ON",
+		Comment: "ON: index builds give way to the foreground by themselves; OFF: they take what the other settings leave them",
+	}, {
+		Name: MemoryQuota, Kind: KindByteSize, Default: "0", Max: pib,
+		Comment: "memory for sorting index entries, over all jobs; 0 is a part of the memory limit",
+	}, {
+		Name: IdleBlockerTimeout, Kind: KindDuration, Default: "0s", Max: 31536000,
+		Comment: "how long a transaction that a schema change waits for may be idle before its session is ended; 0s is for ever",
+	}, {
+		Name: DiskQuota, Kind: KindByteSize, Default: strconv.Itoa(100 * gib), Min: 16 * mib, Max: pib,
+		Comment: "bytes that index builds may occupy in the temp folder, over all jobs",
+	}, {
+		Name: ErrorCountLimit, Kind: KindInt, Default: "512", Max: math.MaxInt64,
+		Comment: "how often a job retries after an error before it is rolled back",
+	}, {
+		Name: ReorgBatchSize, Kind: KindInt, Default: "256", Min: 32, Max: 10240,
+		Comment: "a quarter of the rows that a worker reads before it looks whether to go on",
+	}, {
+		Name: ReorgMaxWriteSpeed, Kind: KindByteSize, Default: "0", Max: pib,
+		Comment: "bytes per second of index data that this node may write, over all jobs; 0 is no limit",
+	}, {
+		Name: ReorgPriority, Kind: KindEnum, Default: PriorityLow, Values: []string{PriorityLow, PriorityNormal, PriorityHigh}, InSession: true,
+		Comment: "weight of a job among those that run, taken when its statement is queued",
+	}, {
+		Name: ReorgWorkerCount, Kind: KindInt, Default: "4", Min: 1, Max: 256,
+		Comment: "backfill workers of a job at the most",
+	},
 }
 
 var sysVarByName = func() map[string]*SysVar {
@@ -138,6 +169,16 @@ func (v *SysVar) Normalize(value string) (canonical string, clamped bool, err er
 		c := min(max(n, v.Min), v.Max)
 		return strconv.FormatInt(c, 10), c != n, nil
 	}
+}
+
+// enumValue returns the value that text names, in any case, or by its number.
+func (v *SysVar) enumValue(text string) (canonical string, ok bool) {
+	for i, value := range v.Values {
+		if strings.EqualFold(value, text) || strconv.Itoa(i) == text {
+			return value, true
+		}
+	}
+	return "", false
 }
 
 func (v *SysVar) parseInt(value string) (int64, error) {

@@ -2,289 +2,366 @@ package ddl
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
+	"github.com/pingcap/tidb/pkg/infoschema"
 	"github.com/pingcap/tidb/pkg/meta/model"
+	"github.com/pingcap/tidb/pkg/util/dbterror"
 
-	"fastddl/catalog"
+	"fastddl/backfill"
 	"fastddl/config"
 	"fastddl/ddl/job"
-	"fastddl/ddl/mdl"
 	"fastddl/event"
-	"fastddl/kv"
-	"fastddl/table"
 )
 
-// waitLock waits until nobody can write the job's tables under a version before
-// the current one.
-func (t *task) waitLock(ctx context.Context) error {
-	j := t.snapshot()
-	start := time.Now()
-	defer t.view.setWait("")
-	for _, id := range t.lockedTables(j) {
-		version := j.SchemaVersion
-		if tbl, ok := t.d.cat.Current().TableByID(id); ok {
-			version = tbl.SchemaVersion
+const (
+	// turnInterval is how often a job that waits for one of TiDB's looks again.
+	turnInterval = 100 * time.Millisecond
+	// quietWait is how long the import waits for transactions that began before S.
+	// It is a courtesy: those that are left may fail with error 9007.
+	quietWait = 5 * time.Second
+	// watchInterval is how often a working job looks at its row in TiDB's queue, and
+	// shows its progress there.
+	watchInterval = 2 * time.Second
+)
+
+// do executes an action. It runs beside the goroutine that owns the machine, and
+// only reads the record.
+func (t *task) do(ctx context.Context, act job.Action, to job.Step) (outcome, error) {
+	r := t.shown.Load()
+	switch act {
+	case job.ActAwaitTurn:
+		return outcome{}, t.awaitTurn(ctx, r)
+	case job.ActAwaitVersion:
+		return outcome{}, t.awaitVersion(ctx, r)
+	case job.ActRepublish, job.ActChangeSchema:
+		return t.changeSchema(ctx, r, to)
+	case job.ActTakeSnapshot:
+		return t.takeSnapshot(ctx, to)
+	case job.ActBackfill:
+		return t.backfill(ctx, r, to)
+	case job.ActCompare:
+		return t.compare(ctx, r, to)
+	case job.ActFinish:
+		return t.finish(ctx, r, to)
+	case job.ActSleep:
+		t.view.setRetry()
+		defer t.view.setWait("")
+		if !sleep(ctx, t.machine.BackoffTime()) {
+			return outcome{}, context.Cause(ctx)
 		}
-		err := t.d.opts.Locks.Wait(ctx, t.id, id, version, func(b []mdl.Blocker) { t.onLockWait(j, start, b) })
-		if err != nil {
-			return err
-		}
+		return outcome{}, nil
+	case job.ActPark:
+		return t.park(ctx, r)
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.machine.Waited()
-	return nil
+	return outcome{}, job.Permanent(fmt.Errorf("unknown action %q", act))
 }
 
-func (t *task) onLockWait(j *job.Job, start time.Time, blockers []mdl.Blocker) {
-	names := make([]string, 0, len(blockers))
-	for _, b := range blockers {
-		names = append(names, fmt.Sprintf("connection %d", b.ConnID))
-	}
-	t.view.setWait(lockWaitReason(blockers))
-	if j.RollingBack() {
-		t.lockWaitOnce.Do(func() { close(t.lockWait) })
-	}
-	t.emit(event.LockWait{Job: event.Job{ID: t.id}, Waited: time.Since(start), Blockers: names})
-}
-
-// lockedTables are the tables whose writers the job waits for.
-func (t *task) lockedTables(j *job.Job) []int64 {
-	switch {
-	case j.DropDatabase != nil && j.Step == job.StepStart:
-		var ids []int64
-		for _, tbl := range t.d.cat.Current().Tables(j.DB) {
-			ids = append(ids, tbl.Info.ID)
-		}
-		return ids
-	case j.CreateTable != nil, j.CreateDatabase != nil, j.AlterDatabase != nil:
-		return nil
-	case j.RenameTables != nil:
-		var ids []int64
-		for _, r := range j.RenameTables {
-			ids = append(ids, r.ID)
-		}
-		return ids
-	case len(droppedTables(j)) > 0:
-		return droppedTables(j)
-	}
-	return []int64{j.TableID}
-}
-
-// droppedTables are the tables that the job takes out of the schema.
-func droppedTables(j *job.Job) []int64 {
-	var ids []int64
-	switch {
-	case j.DropDatabase != nil:
-		ids = j.DropDatabase.TableIDs
-	case j.TruncateTable != nil:
-		ids = []int64{j.TruncateTable.ID}
-	}
-	for _, r := range j.DropTables {
-		ids = append(ids, r.ID)
-	}
-	return ids
-}
-
-// changeSchema writes the schema of the next step with the job's record and
-// publishes it.
-func (t *task) changeSchema(ctx context.Context, to job.Step) error {
-	if err := t.rebaseAutoID(ctx, to); err != nil {
-		return err
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	// A request that came since the machine decided goes first.
-	if cause := context.Cause(ctx); cause != nil {
-		return cause
-	}
-	from := t.machine.Job().Step
-	// Not interrupted: a request waits for the lock above.
-	return t.write(context.WithoutCancel(ctx), to, func(ctx context.Context, m *catalog.Mutation, after *job.Job) error {
+// write makes the record of a step durable, with what change does in the same
+// transaction.
+func (t *task) write(ctx context.Context, to job.Step, change func(x *txn, after *job.Record) error) (outcome, error) {
+	settings := t.ownSettings()
+	var after *job.Record
+	err := t.d.inTxn(ctx, func(x *txn) error {
+		after = t.machine.Prepare(to)
 		if after.StartTS == 0 {
-			after.StartTS = m.StartTS
+			after.StartTS = x.ts
 		}
-		diff, err := applySchema(ctx, m, from, after)
-		if err != nil || diff == nil {
-			return err
+		if to == job.StepFinished {
+			if err := change(x, after); err != nil {
+				return err
+			}
+			return x.archiveRecord(after)
 		}
-		current, err := m.GetSchemaVersion()
+		intact, err := x.ensureRow(after)
 		if err != nil {
 			return err
 		}
-		// Update takes the next version in this same transaction.
-		after.SchemaVersion = current + 1
-		m.SetDiff(diff)
+		if err := change(x, after); err != nil {
+			return err
+		}
+		if intact {
+			err = x.updateRow(after, settings)
+		} else {
+			err = x.insertRow(after, settings)
+		}
+		if err != nil {
+			return err
+		}
+		return x.replaceRecord(after)
+	})
+	if errors.Is(err, errRowTaken) {
+		return outcome{}, job.Permanent(dbterror.ErrCancelledDDLJob.FastGenByArgs())
+	}
+	if err != nil {
+		return outcome{}, err
+	}
+	return outcome{record: after}, nil
+}
+
+// errRowTaken says that somebody has cancelled or resumed the job's row in TiDB's
+// queue, which we take as a wish to cancel.
+var errRowTaken = errors.New("ddl: the job's row in TiDB's queue was taken")
+
+// writeRecord makes a record durable as it is.
+func (t *task) writeRecord(ctx context.Context, after *job.Record) error {
+	return t.d.inTxn(ctx, func(x *txn) error { return x.replaceRecord(after) })
+}
+
+// awaitTurn waits until no earlier job has the table.
+func (t *task) awaitTurn(ctx context.Context, r *job.Record) error {
+	defer t.view.setWait("")
+	for {
+		nudged := t.d.nudged()
+		ahead, err := t.d.jobAhead(ctx, r)
+		if err != nil || ahead == 0 {
+			return err
+		}
+		t.view.setWait(fmt.Sprintf("job %d, which is before it", ahead))
+		timer := time.NewTimer(turnInterval)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return context.Cause(ctx)
+		case <-nudged:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+// awaitVersion waits until nobody uses a schema version before the record's.
+func (t *task) awaitVersion(ctx context.Context, r *job.Record) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if r.Step == job.StepQuiet {
+		timer := time.AfterFunc(quietWait, func() { cancel(errEnoughQuiet) })
+		defer timer.Stop()
+	}
+	watching := make(chan struct{})
+	go func() {
+		defer close(watching)
+		_ = t.d.contained("the watch of blockers", func() error { t.watchBlockers(ctx, r); return nil })
+	}()
+	err := t.d.awaitVersion(ctx, r)
+	cancel(nil)
+	<-watching
+	if errors.Is(err, errEnoughQuiet) {
+		err = nil
+	}
+	if err != nil {
+		return err
+	}
+	return t.d.forgetVersion(context.WithoutCancel(ctx), r)
+}
+
+// errEnoughQuiet ends the wait before the import.
+var errEnoughQuiet = errors.New("ddl: waited long enough for transactions that began before the snapshot")
+
+// changeSchema writes the schema of the next step and publishes it.
+func (t *task) changeSchema(ctx context.Context, r *job.Record, to job.Step) (outcome, error) {
+	return t.write(ctx, to, func(x *txn, after *job.Record) error {
+		table, err := x.readTable(after)
+		if err != nil {
+			return err
+		}
+		if table == nil && !after.RollingBack() {
+			return job.Permanent(infoschema.ErrTableNotExists.GenWithStackByArgs(after.DB, after.Table))
+		}
+		if table != nil && to != r.Step {
+			if err := applySchema(x, after, table); err != nil {
+				return err
+			}
+		}
+		return t.d.publishVersion(x, after, table)
+	})
+}
+
+// takeSnapshot takes S. Garbage collection is held at it before it is recorded, so
+// a recorded S is always held; a hold without a record is replaced.
+func (t *task) takeSnapshot(ctx context.Context, to job.Step) (outcome, error) {
+	ts, err := t.d.opts.Builds.CurrentTS(ctx)
+	if err != nil {
+		return outcome{}, fmt.Errorf("take snapshot: %w", err)
+	}
+	if err := t.holdAt(ctx, ts); err != nil {
+		return outcome{}, err
+	}
+	return t.write(ctx, to, func(_ *txn, after *job.Record) error {
+		after.SnapshotTS = ts
 		return nil
 	})
 }
 
-// rebaseAutoID moves a table's AUTO_INCREMENT counter before the switch shows
-// the new value. Doing it again, or for nothing, only leaves a gap.
-func (t *task) rebaseAutoID(ctx context.Context, to job.Step) error {
-	if to != job.StepSwitched {
+// resumeHold takes the hold of a job that was loaded again. If garbage collection
+// has passed S meanwhile, another S is taken.
+func (t *task) resumeHold(ctx context.Context) error {
+	r := t.machine.Record()
+	if !needsHold(r) {
 		return nil
 	}
-	j := t.snapshot()
-	for _, c := range j.Changes {
-		if c.Type != model.ActionRebaseAutoID || c.AutoIncID <= 1 {
-			continue
-		}
-		tbl, ok := t.d.cat.Current().TableByID(j.TableID)
-		if !ok {
+	for attempt := int64(1); ; attempt++ {
+		err := t.holdAt(ctx, r.SnapshotTS)
+		switch {
+		case err == nil:
 			return nil
+		case errors.Is(err, errHoldLost):
+			return t.beginAgain(ctx, err)
 		}
-		if err := t.d.cat.AutoID(tbl).Rebase(ctx, uint64(c.AutoIncID-1)); err != nil {
-			return err
+		t.emit(event.Retry{Job: event.Job{ID: t.id}, Op: "hold GC", Attempt: int(attempt), Err: err})
+		if !sleep(ctx, job.Backoff(attempt)) {
+			return errStopped
 		}
 	}
+}
+
+// needsHold says that an import at the record's S may still come.
+func needsHold(r *job.Record) bool {
+	return r.SnapshotTS != 0 && (r.Step == job.StepSnapshot || r.Step == job.StepQuiet)
+}
+
+// beginAgain goes back to before S, which is not held any more. What was imported
+// at it is right at another one too, or shadowed by what was written since.
+func (t *task) beginAgain(ctx context.Context, why error) error {
+	if err := t.settle(ctx); err != nil {
+		return err
+	}
+	if r := t.machine.Record(); !needsHold(r) || r.RollingBack() {
+		return nil
+	}
+	t.emit(event.Retry{Job: event.Job{ID: t.id}, Op: "snapshot", Attempt: 1, Err: why})
+	o, err := t.write(ctx, job.StepWriteReorg, func(x *txn, after *job.Record) error {
+		after.SnapshotTS = 0
+		return x.exec(`UPDATE mysql.fastddl_ddl_record SET checkpoint = NULL WHERE job_id = %?`, t.id)
+	})
+	if err != nil {
+		t.machine.Failed(err, t.d.opts.Globals.Int(config.ErrorCountLimit))
+		return nil
+	}
+	t.reached(o.record)
 	return nil
 }
 
-// takeSnapshot takes S. Garbage collection is held at it before it is recorded,
-// so a recorded S is always held; a hold without a record is replaced.
-func (t *task) takeSnapshot(ctx context.Context, to job.Step) error {
-	ts, err := t.d.cat.Store().CurrentTS(ctx)
+// backfill imports the entries of the job's indexes at S.
+func (t *task) backfill(ctx context.Context, r *job.Record, to job.Step) (outcome, error) {
+	task, err := t.buildTask(ctx, r, r.SnapshotTS)
 	if err != nil {
-		return fmt.Errorf("take snapshot: %w", err)
+		return outcome{}, err
 	}
-	if err := t.takeHold(ctx, ts); err != nil {
+	checkpoint, err := t.d.loadCheckpoint(ctx, t.id)
+	if err != nil {
+		return outcome{}, err
+	}
+	var rows int64
+	err = t.watched(ctx, func(ctx context.Context) (err error) {
+		rows, err = t.d.opts.Backfiller.Backfill(ctx, BackfillTask{
+			Spec: backfill.Spec{Task: task, Checkpoint: checkpoint}, TempDir: t.d.opts.TempDir, Settings: &t.live,
+			SaveCheckpoint: func(ctx context.Context, data []byte) error { return t.d.saveCheckpoint(ctx, t.id, data) },
+		})
 		return err
+	})
+	if err != nil {
+		return outcome{}, err
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.write(ctx, to, func(_ context.Context, _ *catalog.Mutation, after *job.Job) error {
-		after.SnapshotTS = ts
-		after.FastReorg = t.d.opts.Globals.Bool(config.EnableFastReorg)
+	return t.write(ctx, to, func(_ *txn, after *job.Record) error {
+		after.RowCount = rows
 		return nil
 	})
 }
 
-// backfill builds the job's new indexes at S.
-func (t *task) backfill(ctx context.Context, to job.Step) error {
-	j := t.snapshot()
-	return t.holding(ctx, j.SnapshotTS, func(ctx context.Context) error {
-		rows, err := t.runBackfill(ctx, j)
-		if err != nil {
-			return err
+// buildTask describes the job's indexes at a snapshot.
+func (t *task) buildTask(ctx context.Context, r *job.Record, ts uint64) (backfill.Task, error) {
+	var table *model.TableInfo
+	err := t.d.inTxn(ctx, func(x *txn) (err error) {
+		table, err = x.readTable(r)
+		return err
+	})
+	if err != nil {
+		return backfill.Task{}, err
+	}
+	if table == nil {
+		return backfill.Task{}, job.Permanent(infoschema.ErrTableNotExists.GenWithStackByArgs(r.DB, r.Table))
+	}
+	loc, err := r.Location.GetLocation()
+	if err != nil {
+		return backfill.Task{}, job.Permanent(fmt.Errorf("time zone of the session: %w", err))
+	}
+	indexes := indexesOf(r, table)
+	if len(indexes) != len(r.IndexIDs) {
+		return backfill.Task{}, job.Permanent(fmt.Errorf("table %s has lost an index that was being built", table.Name.O))
+	}
+	return backfill.Task{JobID: t.id, Table: table, Indexes: indexes, TS: ts, SQLMode: r.SQLMode, Location: loc}, nil
+}
+
+// watched runs fn, and ends it if somebody takes the job's row in TiDB's queue,
+// where the progress is shown meanwhile.
+func (t *task) watched(ctx context.Context, fn func(ctx context.Context) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	watching := make(chan struct{})
+	go func() {
+		defer close(watching)
+		_ = t.d.contained("the watch of the queue", func() error { t.watchRow(ctx, cancel); return nil })
+	}()
+	err := fn(ctx)
+	cause := context.Cause(ctx)
+	cancel(nil)
+	<-watching
+	if err != nil && (errors.Is(cause, errRowTaken) || errors.Is(err, errRowTaken)) {
+		return job.Permanent(dbterror.ErrCancelledDDLJob.FastGenByArgs())
+	}
+	return err
+}
+
+func (t *task) watchRow(ctx context.Context, cancel context.CancelCauseFunc) {
+	for sleep(ctx, watchInterval) {
+		r := *t.shown.Load()
+		r.RowCount = max(r.RowCount, t.view.rows())
+		intact := true
+		err := t.d.inTxn(ctx, func(x *txn) (err error) {
+			if intact, err = x.rowIntact(&r); err != nil || !intact {
+				return err
+			}
+			return x.updateRow(&r, t.ownSettings())
+		})
+		if err == nil && !intact {
+			cancel(errRowTaken)
+			return
 		}
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		return t.write(ctx, to, func(_ context.Context, _ *catalog.Mutation, after *job.Job) error {
-			after.RowCount = rows
+	}
+}
+
+// park makes the pause durable and waits for a request.
+func (t *task) park(ctx context.Context, r *job.Record) (outcome, error) {
+	if r.State != model.JobStatePaused {
+		return t.write(ctx, r.Step, func(_ *txn, after *job.Record) error {
+			after.State = model.JobStatePaused
 			return nil
 		})
-	})
+	}
+	<-ctx.Done()
+	return outcome{}, context.Cause(ctx)
 }
 
-func (t *task) runBackfill(ctx context.Context, j *job.Job) (rows int64, err error) {
-	tbl, ok := t.d.cat.Current().TableByID(j.TableID)
-	if !ok {
-		return 0, job.Permanent(fmt.Errorf("table %d of job %d is gone", j.TableID, j.ID))
-	}
-	task := BackfillTask{
-		JobID: j.ID, Table: tbl.Info, Expressions: tbl.Expressions, TS: j.SnapshotTS,
-		Loc: locationOf(j.TimeZone), Fast: j.FastReorg, TempDir: t.d.opts.TempDir, Settings: &t.settings,
-		SaveCheckpoint: func(ctx context.Context, data []byte) error { return t.d.saveCheckpoint(ctx, j.ID, data) },
-	}
-	for _, id := range j.Elements.AddIndexes {
-		for _, idx := range tbl.Info.Indices {
-			if idx.ID == id {
-				task.Indexes = append(task.Indexes, idx)
-			}
-		}
-	}
-	if len(task.Indexes) == 0 {
-		return 0, nil
-	}
-	if task.Checkpoint, err = loadCheckpoint(ctx, t.d.cat, j.ID); err != nil {
-		return 0, err
-	}
-	return t.d.opts.Backfiller.Backfill(ctx, task)
-}
-
-// retakeSnapshot goes back to before S: the job's hold has expired while nobody
-// ran the job, and garbage collection has passed S. What was imported at the old
-// S is right at a new one too, or shadowed by what was written since. Unique
-// indexes that were complete stay so, and are checked by every transaction;
-// markers left before that are older than the new S and need no look.
-func (t *task) retakeSnapshot(ctx context.Context) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.write(ctx, job.StepWriteReorg, func(_ context.Context, m *catalog.Mutation, after *job.Job) error {
-		after.SnapshotTS = 0
-		return m.Structure().HDel(checkpointsHash, idField(t.id))
-	})
-}
-
-// finish cleans up after the job and moves its record to the history.
-func (t *task) finish(ctx context.Context, to job.Step) error {
-	ctx = context.WithoutCancel(ctx)
-	j := t.snapshot()
-	store := t.d.cat.Store()
-	if j.RollingBack() {
-		// Nobody can read or write them, so there is nothing to wait for.
-		for _, id := range j.Elements.AddIndexes {
-			if err := store.DeleteRange(ctx, table.IndexRange(j.TableID, id)); err != nil {
-				return fmt.Errorf("delete entries of index %d: %w", id, err)
-			}
-		}
-	}
-	if j.AddsUnique() {
-		// Markers are read by the job alone, and nobody leaves them any more.
-		for _, id := range j.Elements.AddIndexes {
-			if err := store.DeleteRange(ctx, table.MarkerRange(j.TableID, id)); err != nil {
-				return fmt.Errorf("delete markers of index %d: %w", id, err)
-			}
-		}
-	}
-	if len(j.Elements.AddIndexes) > 0 {
-		if err := t.releaseAll(ctx); err != nil {
-			return err
-		}
-	}
-	ts, err := store.CurrentTS(ctx)
-	if err != nil {
-		return err
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.write(ctx, to, func(_ context.Context, m *catalog.Mutation, after *job.Job) error {
-		after.EndTS = ts
-		return putDeleteRanges(m, t.id, ts, droppedRanges(after))
-	})
-}
-
-// releaseAll removes the job's files and its holds, also those of earlier terms.
-func (t *task) releaseAll(ctx context.Context) error {
+// finish cleans up after the job and moves it to the history.
+func (t *task) finish(ctx context.Context, r *job.Record, to job.Step) (outcome, error) {
 	if err := t.d.removeFiles(t.id); err != nil {
-		return err
+		return outcome{}, err
 	}
 	if err := t.dropHold(ctx); err != nil {
-		return err
+		return outcome{}, err
 	}
-	return t.d.releaseHolds(ctx, func(jobID, _ int64) bool { return jobID != t.id })
-}
-
-// droppedRanges is the data that a job which has ended leaves to be deleted.
-func droppedRanges(j *job.Job) []job.Range {
-	var out []job.Range
-	add := func(r kv.KeyRange) { out = append(out, job.Range{Start: r.Start, End: r.End}) }
-	if j.State == model.JobStateRollbackDone {
-		// What was imported is gone. But an owner whose term has ended may not know
-		// yet, and be importing at this moment what nobody will ever read.
-		for _, id := range j.Elements.AddIndexes {
-			add(table.IndexRange(j.TableID, id))
+	return t.write(ctx, to, func(x *txn, after *job.Record) error {
+		after.EndTS = x.ts
+		table, err := x.readTable(after)
+		if err != nil {
+			return err
 		}
-		return out
-	}
-	for _, id := range j.Elements.DropIndexes {
-		add(table.IndexRange(j.TableID, id))
-	}
-	for _, id := range droppedTables(j) {
-		add(table.Range(id))
-	}
-	return out
+		if err := x.archiveRow(after, t.ownSettings(), table); err != nil {
+			return err
+		}
+		return x.reportEnd(after)
+	})
 }

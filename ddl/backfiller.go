@@ -4,14 +4,40 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
-	"github.com/pingcap/tidb/pkg/util/dbterror"
+	"github.com/pingcap/tidb/pkg/meta/model"
+	"github.com/pingcap/tidb/pkg/parser/terror"
 
 	"fastddl/backfill"
 	"fastddl/ddl/job"
 	"fastddl/ingest"
 	"fastddl/ingest/governor"
 )
+
+// Backfiller makes the entries of new indexes and compares indexes with rows. It
+// must be able to start again after a crash, and must leave nothing running when
+// it returns.
+type Backfiller interface {
+	// Supported says why the indexes cannot be built; nil if they can.
+	Supported(table *model.TableInfo, indexes []*model.IndexInfo) error
+	// Backfill makes the entries that the indexes have at a snapshot, at the
+	// snapshot's version, and verifies them.
+	Backfill(ctx context.Context, t BackfillTask) (rows int64, err error)
+	// Compare tells what of the indexes is not as the rows at a snapshot want it.
+	Compare(ctx context.Context, t backfill.Task, tempDir string, settings *ingest.LiveSettings) (backfill.CompareResult, error)
+	// Held is what the build of a job has and waits for; zero if there is none.
+	Held(jobID int64) ingest.Held
+}
+
+// BackfillTask is one build.
+type BackfillTask struct {
+	backfill.Spec
+	TempDir string
+	// Settings are the job's, which the build follows.
+	Settings       *ingest.LiveSettings
+	SaveCheckpoint func(ctx context.Context, checkpoint []byte) error
+}
 
 // IndexBackfiller is the Backfiller over package backfill. All jobs share one
 // budget of memory, disk and write speed.
@@ -27,6 +53,11 @@ type IndexBackfiller struct {
 func NewBackfiller(opts backfill.Options) *IndexBackfiller {
 	opts.EnsureDefaults()
 	return &IndexBackfiller{opts: opts}
+}
+
+// Supported implements Backfiller.
+func (b *IndexBackfiller) Supported(table *model.TableInfo, indexes []*model.IndexInfo) error {
+	return backfill.Supported(table, indexes)
 }
 
 // Held implements Backfiller.
@@ -49,33 +80,65 @@ func (b *IndexBackfiller) LastResult() backfill.Result {
 func (b *IndexBackfiller) Backfill(ctx context.Context, t BackfillTask) (int64, error) {
 	opts := b.opts
 	opts.TempDir, opts.SaveCheckpoint, opts.Settings = t.TempDir, t.SaveCheckpoint, t.Settings
-	spec := backfill.Spec{
-		JobID: t.JobID, Table: t.Table, Indexes: t.Indexes, Expressions: t.Expressions, TS: t.TS, Checkpoint: t.Checkpoint,
-	}
-	run := backfill.Run
-	if !t.Fast {
-		run = backfill.RunTransactional
-	}
-	result, err := run(ctx, opts, spec)
+	result, err := backfill.Run(ctx, opts, t.Spec)
 	b.mu.Lock()
 	b.last = result
 	b.mu.Unlock()
-	return result.Rows, backfillError(t, err)
+	return result.Rows, b.buildError(ctx, t.Task, err)
 }
 
-// backfillError tells what no further attempt can cure.
-func backfillError(t BackfillTask, err error) error {
+// Compare implements Backfiller.
+func (b *IndexBackfiller) Compare(
+	ctx context.Context, t backfill.Task, tempDir string, settings *ingest.LiveSettings,
+) (backfill.CompareResult, error) {
+	opts := b.opts
+	opts.TempDir, opts.Settings = tempDir, settings
+	result, err := backfill.Compare(ctx, opts, t)
+	return result, b.buildError(ctx, t, err)
+}
+
+// buildError marks what no further attempt can cure: what is wrong with the rows.
+func (b *IndexBackfiller) buildError(ctx context.Context, t backfill.Task, err error) error {
+	if err == nil {
+		return nil
+	}
 	var mismatch *backfill.MismatchError
 	var dup *ingest.DuplicateError
 	var null *backfill.NullError
 	switch {
-	case errors.As(err, &mismatch):
-		// The index has been rebuilt once already.
-		return job.Permanent(err)
 	case errors.As(err, &dup):
-		return duplicateEntries(t.Table, t.Loc, dup.Groups)
-	case errors.As(err, &null):
-		return dbterror.ErrInvalidUseOfNull.FastGenByArgs()
+		get, end, err := getAt(ctx, b.opts.Store, t.TS)
+		if err != nil {
+			return err
+		}
+		defer end()
+		return job.Permanent(duplicateEntries(t.Table, locationOr(t.Location), get, dup.Groups))
+	case errors.As(err, &mismatch):
+		return job.Permanent(err) // it has been rebuilt once already
+	case errors.As(err, &null), errors.Is(err, backfill.ErrUnsupported), isDataError(err):
+		return job.Permanent(err)
 	}
 	return err
+}
+
+// isDataError says that err is TiDB's error of evaluating a row's values: one of a
+// class whose errors are about values, not about the store or the network.
+func isDataError(err error) bool {
+	te := job.FindTerror(err)
+	if te == nil {
+		return false
+	}
+	for _, class := range []terror.ErrClass{terror.ClassTypes, terror.ClassExpression, terror.ClassTable, terror.ClassJSON, terror.ClassDDL} {
+		if class.EqualClass(te) {
+			return true
+		}
+	}
+	return false
+}
+
+func locationOr(loc *time.Location) *time.Location {
+	if loc == nil {
+		return time.UTC
+	}
+	return loc
 }

@@ -6,168 +6,144 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 
-	"fastddl/catalog"
+	"github.com/pingcap/tidb/pkg/errno"
+	"github.com/pingcap/tidb/pkg/util/dbterror"
+	"go.uber.org/zap"
+
 	"fastddl/ddl/job"
 	"fastddl/ingest"
-	"fastddl/kv"
 )
 
-// ErrClosed is returned for statements that a shutdown has interrupted. Their
-// jobs go on after the next start. It is a kv.ErrClosed, so that clients get the
-// same number for both.
-var ErrClosed = fmt.Errorf("ddl: server is shutting down: %w", kv.ErrClosed)
+// ErrClosed is returned for statements that a shutdown has interrupted, with
+// MySQL's number. Their jobs go on after the next start.
+var ErrClosed = dbterror.ClassServer.NewStd(errno.ErrServerShutdown)
 
-// DDL executes DDL statements. All methods may be called concurrently.
+// DDL builds indexes. All methods may be called concurrently.
 type DDL struct {
-	opts  Options
-	cat   *catalog.Catalog
-	clean *cleaner
+	opts Options
 
-	// term is that of the ownership; Start sets it.
-	term int64
-
-	// ctx ends with Close, or when another process has become the owner.
+	// ctx ends with Close.
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	workers sync.WaitGroup
 
 	unsubscribe func()
-	// views holds the *view of each job in the queue, by ID. It has no lock in
-	// common with the jobs, because events arrive while those are held.
+	// views holds the *view of each job that has not ended, by ID. It has no lock in
+	// common with the jobs, because events arrive while they work.
 	views sync.Map
+	// nudge is closed, and replaced, when a job of ours has ended, so that those that
+	// wait for their turn look again.
+	nudge chan struct{}
 
-	// submitMu makes jobs enter the queue in the order of their IDs. It is taken
-	// before mu.
-	submitMu sync.Mutex
-	// usedID is the ID of the last job of which it was not known whether it was
-	// queued: to the store it may be free. It is guarded by submitMu.
-	usedID int64
-	// mu guards the fields below. It is taken before a task's.
+	// mu guards nudge and the fields below.
 	mu sync.Mutex
-	// queue holds the jobs that have not ended, in order of ID.
-	queue   []*task
-	started bool
-	closed  bool
+	// tasks are the jobs that have not ended, in order of ID.
+	tasks  []*task
+	closed bool
 }
 
-// New returns a DDL component that is not started.
+// New returns a component that is not started.
 func New(opts Options) (*DDL, error) {
 	opts.EnsureDefaults()
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}
-	d := &DDL{opts: opts, cat: opts.Catalog}
+	d := &DDL{opts: opts, nudge: make(chan struct{})}
 	d.ctx, d.cancel = context.WithCancelCause(context.Background())
-	d.clean = newCleaner(d)
 	return d, nil
 }
 
-// Start makes this component the one that runs the store's jobs, loads the
-// queue, clears away what an earlier process left behind, and goes on with the
-// jobs.
+// Start makes our tables if they are not there, clears away what an earlier
+// process left behind, and goes on with its jobs.
 func (d *DDL) Start(ctx context.Context) error {
-	if err := d.takeOwnership(ctx); err != nil {
+	if err := d.prepareTables(ctx); err != nil {
 		return err
 	}
-	jobs, err := loadQueue(ctx, d.cat)
+	jobs, err := d.loadJobs(ctx)
 	if err != nil {
-		return fmt.Errorf("load DDL jobs: %w", err)
+		return fmt.Errorf("load index builds: %w", err)
 	}
 	live := make(map[int64]bool, len(jobs))
 	for _, j := range jobs {
-		live[j.ID] = true
+		live[j.record.ID] = true
 	}
 	if err := d.removeLeftovers(ctx, live); err != nil {
 		return err
 	}
 	d.unsubscribe = d.opts.Bus.Subscribe(d.onEvent)
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	for _, j := range jobs {
-		d.queue = append(d.queue, newTask(d, j))
+		if err := d.launch(newTask(d, job.ResumeMachine(j.record), j.settings)); err != nil {
+			return err
+		}
 	}
-	d.started = true
-	d.workers.Go(func() { d.clean.run(d.ctx) })
-	d.scheduleLocked()
 	return nil
 }
 
 // Close stops all jobs where they are and waits for that. They go on after the
-// next Start on the same store.
+// next Start on the same store. Closing twice does nothing.
 func (d *DDL) Close() error {
 	d.mu.Lock()
 	d.closed = true
 	d.mu.Unlock()
 	d.cancel(ErrClosed)
 	d.workers.Wait()
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	if d.unsubscribe != nil {
 		d.unsubscribe()
+		d.unsubscribe = nil
 	}
 	return nil
 }
 
-// Owner describes the node that runs the jobs, for ADMIN SHOW DDL.
-type Owner struct {
-	ID, Address   string
-	SchemaVersion int64
-	// RunningJobs are the IDs of the jobs that run now.
-	RunningJobs []int64
-}
+// Backfiller is what makes the entries.
+func (d *DDL) Backfiller() Backfiller { return d.opts.Backfiller }
 
-// Owner returns the node that runs the jobs.
-func (d *DDL) Owner() Owner {
-	o := Owner{ID: d.opts.Owner, Address: d.opts.Owner, SchemaVersion: d.cat.Current().Version()}
+// launch starts the goroutine of a job.
+func (d *DDL) launch(t *task) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, t := range d.queue {
-		if t.running {
-			o.RunningJobs = append(o.RunningJobs, t.id)
-		}
+	if d.closed {
+		return ErrClosed
 	}
-	return o
+	d.tasks = append(d.tasks, t)
+	slices.SortFunc(d.tasks, func(a, b *task) int { return int(a.id - b.id) })
+	d.views.Store(t.id, &t.view)
+	d.workers.Go(func() {
+		defer d.left(t)
+		t.run(d.ctx)
+	})
+	return nil
 }
 
-// scheduleLocked starts a worker for every job that may run and does not.
-func (d *DDL) scheduleLocked() {
-	if d.closed || !d.started {
-		return
-	}
-	jobs := make([]*job.Job, len(d.queue))
-	byID := make(map[int64]*task, len(d.queue))
-	for i, t := range d.queue {
-		jobs[i] = t.snapshot()
-		byID[t.id] = t
-	}
-	for _, j := range job.Runnable(jobs) {
-		t := byID[j.ID]
-		if t.running {
-			continue
-		}
-		t.running = true
-		d.workers.Go(func() { t.run(d.ctx) })
-	}
-}
-
-// ended takes a job that has ended, or whose worker has stopped for good, off
-// the queue.
-func (d *DDL) ended(t *task) {
+// left takes a job off whose goroutine ends.
+func (d *DDL) left(t *task) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.queue = slices.DeleteFunc(d.queue, func(x *task) bool { return x == t })
+	d.tasks = slices.DeleteFunc(d.tasks, func(x *task) bool { return x == t })
 	d.views.Delete(t.id)
-	d.scheduleLocked()
+	close(d.nudge)
+	d.nudge = make(chan struct{})
+}
+
+// nudged returns a channel that is closed when a job has ended.
+func (d *DDL) nudged() <-chan struct{} {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.nudge
 }
 
 // find returns the job with the given ID if it has not ended.
 func (d *DDL) find(id int64) *task {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, t := range d.queue {
+	for _, t := range d.tasks {
 		if t.id == id {
 			return t
 		}
@@ -175,15 +151,15 @@ func (d *DDL) find(id int64) *task {
 	return nil
 }
 
-// tasks returns the jobs that have not ended, in order of ID.
-func (d *DDL) tasks() []*task {
+// running returns the jobs that have not ended, in order of ID.
+func (d *DDL) running() []*task {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return slices.Clone(d.queue)
+	return slices.Clone(d.tasks)
 }
 
-// removeLeftovers removes the files and the GC holds of jobs that are not in the
-// queue: those of a job whose end was recorded before everything of it was gone.
+// removeLeftovers removes the files and the GC holds of jobs that are not live:
+// those of a job whose end was recorded before everything of it was gone.
 func (d *DDL) removeLeftovers(ctx context.Context, live map[int64]bool) error {
 	entries, err := os.ReadDir(d.opts.TempDir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -198,16 +174,30 @@ func (d *DDL) removeLeftovers(ctx context.Context, live map[int64]bool) error {
 			return err
 		}
 	}
-	return d.releaseHolds(ctx, func(jobID, _ int64) bool { return live[jobID] })
+	return d.releaseHolds(ctx, func(id int64) bool { return live[id] })
+}
+
+// removeFiles removes the folder of a job.
+func (d *DDL) removeFiles(id int64) error {
+	if err := os.RemoveAll(ingest.JobDir(d.opts.TempDir, id)); err != nil {
+		return fmt.Errorf("remove files of job %d: %w", id, err)
+	}
+	return nil
 }
 
 // jobOfDir returns the job that a folder in the temp folder belongs to.
 func jobOfDir(name string) (int64, bool) {
-	id, ok := parseID(name[strings.LastIndexByte(name, '-')+1:])
-	return id, ok && filepath.Base(ingest.JobDir("", id)) == name
+	id, err := strconv.ParseInt(name[strings.LastIndexByte(name, '-')+1:], 10, 64)
+	return id, err == nil && filepath.Base(ingest.JobDir("", id)) == name
 }
 
-func parseID(digits string) (int64, bool) {
-	id, err := strconv.ParseInt(digits, 10, 64)
-	return id, err == nil
+// contained runs fn and makes an error of a panic in it.
+func (d *DDL) contained(what string, fn func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			d.opts.Logger.Error("panic in an index build", zap.String("in", what), zap.Any("panic", r), zap.ByteString("stack", debug.Stack()))
+			err = job.Permanent(fmt.Errorf("panic in %s: %v", what, r))
+		}
+	}()
+	return fn()
 }

@@ -1,32 +1,35 @@
-// Package ddl runs DDL statements as durable jobs: it makes a job of a
-// statement, queues it in the store, and takes it through its steps, one job at
-// a time per table, while the tables stay in use.
+// Package ddl builds indexes as durable jobs over TiDB's metadata, while the
+// tables stay in use: it queues a statement's indexes as one job, takes it
+// through TiDB's schema states, and has package backfill make the entries.
 //
-// What a job does is decided by pure code: package builder makes definitions of
-// syntax trees, package job has the steps and the order of things. This package
-// is the adapter around them. It reads and writes metadata through the catalog,
-// waits for writers through mdl, holds garbage collection, calls the backfill,
-// and tells the world by events.
+// What a job does next is decided by pure code, package job. This package is the
+// adapter around it: metadata transactions, the wait for all servers, the hold on
+// garbage collection, comparison and repair of unique indexes, control.
 //
-//	Execute -> plan -> queue (store) -> scheduler -> worker per running job
-//	                                                   |  metadata transactions
-//	                                                   |  metadata lock
-//	                                                   |  S, GC hold, backfill
-//	                                                   v
-//	                                  history (store), delete ranges -> cleaner
+//	Build (a session waits) -> queue -> one goroutine per job <- requests
+//	                                      |  schema versions, TiDB's metadata lock
+//	                                      |  S, GC hold, backfill, comparison
+//	                                      v
+//	                        history, TiDB's delete ranges
+//
+// TiDB runs all other DDL itself. A row of ours in mysql.tidb_ddl_job, in state
+// paused and of a type that TiDB does not know, keeps that away from the table:
+// see tidbjob.go.
 //
 // # Invariants
 //
-//   - A statement is one job, and a job that has been queued ends: done, or
-//     cancelled, or rolled back. A crash at any point only delays it; it goes on
-//     from its last durable step and checkpoint.
-//   - Each step's schema and the job's record are written in one metadata
-//     transaction, so neither is ever ahead of the other.
+//   - A job that has been queued ends: done, or cancelled, or rolled back. A crash
+//     only delays it; it goes on from its last durable step and checkpoint.
+//   - Each step's schema, the job's record and its row in TiDB's queue are written
+//     in one transaction, which fails if any of them was changed by somebody else.
+//   - One goroutine owns the state of a job; others send it messages. It contains
+//     its panics: the job is undone with the panic as its error.
 //   - The snapshot S is used only while garbage collection is held at it; the hold
-//     is older than the record of S and is released after the last use of S.
-//   - A job that was cancelled, or failed, leaves nothing of what it began: no
-//     entry, no file, no hold (I7). It has ended only when that is so.
-//   - Data that was dropped is deleted when no snapshot can read it any more:
-//     after everybody who writes it has gone, and when the GC safe point has
-//     passed. What is to be deleted is durable.
+//     is older than the record of S, is renewed whatever the job waits for, and is
+//     released after the last import (I4).
+//   - A unique index becomes public only after a clean comparison with the rows at
+//     a timestamp after the drain (I6).
+//   - A job that was cancelled, or failed, leaves nothing: no entry that can be
+//     read, no file, no hold, no row (I7). Its entries are given to TiDB's garbage
+//     collection.
 package ddl

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -11,134 +12,127 @@ import (
 	"fastddl/kv"
 )
 
-const holdPrefix = "ddl-job-"
+const (
+	holdPrefix = "fastddl-job-"
+	// releaseTTL is the life of a hold that is taken over only to be released.
+	releaseTTL = time.Minute
+)
 
-// holdName names the hold of a job in a term. A hold replaces one of the same
-// name, and an owner whose term has ended must not replace the hold of the next.
-func holdName(jobID, term int64) string { return fmt.Sprintf("%s%d-%d", holdPrefix, jobID, term) }
+func holdName(jobID int64) string { return holdPrefix + strconv.FormatInt(jobID, 10) }
 
-// jobOfHold returns the job that a hold belongs to, and the term.
-func jobOfHold(name string) (jobID, term int64, ok bool) {
+// jobOfHold returns the job that a hold belongs to.
+func jobOfHold(name string) (jobID int64, ok bool) {
 	digits, found := strings.CutPrefix(name, holdPrefix)
-	if !found {
-		return 0, 0, false
-	}
-	jobDigits, termDigits, _ := strings.Cut(digits, "-")
-	jobID, jobOK := parseID(jobDigits)
-	term, termOK := parseID(termDigits)
-	return jobID, term, jobOK && termOK
+	id, err := strconv.ParseInt(digits, 10, 64)
+	return id, found && err == nil
 }
 
-// releaseTTL is the life of a hold that is taken over only to be released.
-const releaseTTL = time.Minute
-
-// releaseHolds releases the holds of jobs that another process, or an earlier
-// term, has taken and that are not to be kept.
-func (d *DDL) releaseHolds(ctx context.Context, keep func(jobID, term int64) bool) error {
-	store := d.cat.Store()
-	holds, err := store.GCHolds(ctx)
+// releaseHolds releases the holds of jobs that are not to be kept.
+func (d *DDL) releaseHolds(ctx context.Context, keep func(jobID int64) bool) error {
+	holds, err := d.opts.Builds.GCHolds(ctx)
 	if err != nil {
 		return fmt.Errorf("list GC holds: %w", err)
 	}
 	for name, ts := range holds {
-		id, term, ok := jobOfHold(name)
-		if !ok || keep(id, term) {
+		id, ok := jobOfHold(name)
+		if !ok || keep(id) {
 			continue
 		}
-		if err := releaseHold(ctx, store, name, ts); err != nil {
-			return fmt.Errorf("GC hold %s: %w", name, err)
+		hold, err := d.opts.Builds.HoldGC(ctx, name, ts, releaseTTL)
+		if errors.Is(err, kv.ErrSnapshotTooOld) {
+			continue // it is not in force any more
+		}
+		if err == nil {
+			err = hold.Release(ctx)
+		}
+		if err != nil {
+			return fmt.Errorf("release GC hold %s: %w", name, err)
 		}
 	}
 	return nil
 }
 
-func releaseHold(ctx context.Context, store kv.Store, name string, ts uint64) error {
-	hold, err := store.HoldGC(ctx, name, ts, releaseTTL)
-	if errors.Is(err, kv.ErrSnapshotTooOld) {
-		// Garbage collection has passed it, so it is not in force any more.
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("take over: %w", err)
-	}
-	if err := hold.Release(ctx); err != nil {
-		return fmt.Errorf("release: %w", err)
-	}
-	return nil
+// errHoldLost says that garbage collection has passed S.
+var errHoldLost = errors.New("ddl: garbage collection has passed the job's snapshot")
+
+// keeper holds garbage collection for one job and renews the hold until it is
+// dropped, whatever the job does or waits for.
+type keeper struct {
+	hold kv.GCHold
+	stop context.CancelFunc
+	done chan struct{}
+	// lost is closed when the hold could not be kept.
+	lost chan struct{}
 }
 
-// takeHold makes garbage collection keep what the job needs at its snapshot,
-// and takes the place of holds from earlier terms. One of a later term is the
-// next owner's, who relies on it.
-func (t *task) takeHold(ctx context.Context, ts uint64) error {
-	hold, err := t.d.cat.Store().HoldGC(ctx, holdName(t.id, t.d.term), ts, t.d.opts.HoldTTL)
+// hold makes garbage collection keep what a snapshot at ts needs, in place of what
+// the job held before. It fails with errHoldLost if that is gone already.
+func (t *task) holdAt(ctx context.Context, ts uint64) error {
+	hold, err := t.d.opts.Builds.HoldGC(ctx, holdName(t.id), ts, t.d.opts.HoldTTL)
+	if errors.Is(err, kv.ErrSnapshotTooOld) {
+		return errHoldLost
+	}
 	if err != nil {
 		return fmt.Errorf("hold GC: %w", err)
 	}
-	t.hold = hold
-	return t.d.releaseHolds(ctx, func(jobID, term int64) bool { return jobID != t.id || term >= t.d.term })
-}
-
-// dropHold releases the job's own hold, if there is one.
-func (t *task) dropHold(ctx context.Context) error {
-	if t.hold == nil {
-		return nil
-	}
-	if err := t.hold.Release(ctx); err != nil {
-		return fmt.Errorf("release GC hold: %w", err)
-	}
-	t.hold = nil
+	t.stopKeeper()
+	keepCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	k := &keeper{hold: hold, stop: stop, done: make(chan struct{}), lost: make(chan struct{})}
+	t.keeper.Store(k)
+	go t.keep(keepCtx, k)
 	return nil
 }
 
-// holding runs fn, which works with the snapshot at ts, while garbage collection
-// is held there. If that has passed ts already, fn is not run, and the job goes
-// back to take another snapshot.
-func (t *task) holding(ctx context.Context, ts uint64, fn func(ctx context.Context) error) (err error) {
-	// Taken anew each time: it may have expired while the job did something else.
-	err = t.takeHold(ctx, ts)
-	if errors.Is(err, kv.ErrSnapshotTooOld) {
-		return t.retakeSnapshot(ctx)
-	}
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	kept := make(chan struct{})
-	go func() {
-		defer close(kept)
-		t.keepHold(ctx, cancel)
-	}()
-	defer func() {
-		if cause := context.Cause(ctx); cause != nil && err != nil {
-			err = cause
+// keep renews a hold until ctx ends.
+func (t *task) keep(ctx context.Context, k *keeper) {
+	defer close(k.done)
+	err := t.d.contained("renewal of the GC hold", func() error {
+		tick := time.NewTicker(t.d.opts.HoldTTL / 3)
+		defer tick.Stop()
+		for attempt := 1; ; {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-tick.C:
+			}
+			err := k.hold.Renew(ctx, t.d.opts.HoldTTL)
+			switch {
+			case err == nil:
+				attempt = 1
+			case ctx.Err() != nil:
+				return nil
+			case errors.Is(err, kv.ErrSnapshotTooOld):
+				return err
+			default:
+				// There is time for two more attempts before the hold ends.
+				t.emit(event.Retry{Job: event.Job{ID: t.id}, Op: "renew GC hold", Attempt: attempt, Err: err})
+				attempt++
+			}
 		}
-		cancel(nil)
-		<-kept
-	}()
-	return fn(ctx)
+	})
+	if err != nil {
+		close(k.lost)
+	}
 }
 
-// keepHold renews the hold while ctx lasts. If it is lost, the work that needs
-// it ends with the reason.
-func (t *task) keepHold(ctx context.Context, lost context.CancelCauseFunc) {
-	tick := time.NewTicker(t.d.opts.HoldTTL / 3)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		err := t.hold.Renew(ctx, t.d.opts.HoldTTL)
-		switch {
-		case err == nil, ctx.Err() != nil:
-		case errors.Is(err, kv.ErrSnapshotTooOld):
-			lost(err)
-			return
-		default:
-			// There is time for two more attempts before the hold ends.
-			t.emit(event.Retry{Job: event.Job{ID: t.id}, Op: "renew GC hold", Attempt: 1, Err: err})
-		}
+// holdLost returns a channel that is closed when the job's hold is lost.
+func (t *task) holdLost() <-chan struct{} {
+	if k := t.keeper.Load(); k != nil {
+		return k.lost
 	}
+	return nil
+}
+
+// stopKeeper ends the renewal; the hold stays until it expires.
+func (t *task) stopKeeper() {
+	if k := t.keeper.Swap(nil); k != nil {
+		k.stop()
+		<-k.done
+	}
+}
+
+// dropHold releases the job's hold, also one that an earlier process took.
+func (t *task) dropHold(ctx context.Context) error {
+	t.stopKeeper()
+	return t.d.releaseHolds(ctx, func(id int64) bool { return id != t.id })
 }

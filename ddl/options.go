@@ -6,38 +6,43 @@ import (
 	"fmt"
 	"time"
 
-	"fastddl/catalog"
+	"github.com/pingcap/tidb/pkg/domain"
+	tidbkv "github.com/pingcap/tidb/pkg/kv"
+	"go.uber.org/zap"
+
+	"fastddl/backfill"
 	"fastddl/config"
-	"fastddl/ddl/mdl"
 	"fastddl/event"
+	"fastddl/ingest"
+	"fastddl/kv"
 )
 
-// Options configures the DDL component.
+// Options configures index builds.
 type Options struct {
-	// Catalog is where schemas and jobs are stored.
-	Catalog *catalog.Catalog
-	// Locks are the metadata locks of all transactions.
-	Locks *mdl.Manager
+	// Storage and Domain are TiDB's, over the store that Builds is the other face
+	// of.
+	Storage tidbkv.Storage
+	Domain  *domain.Domain
+	Builds  kv.Store
 	// Globals are the system variables; nil is their defaults.
 	Globals *config.Globals
 	// Bus receives events; nil makes one.
 	Bus *event.Bus
-	// Backfiller builds indexes.
-	Backfiller Backfiller
-	// TempDir is the folder index builds use. What jobs that have ended left in
+	// Resources are what all builds of the process share; nil makes some.
+	Resources *ingest.Resources
+	// Logger receives what no event tells; nil drops it.
+	Logger *zap.Logger
+	// TempDir is the folder that builds sort in. What jobs that have ended left in
 	// it is removed on Start.
 	TempDir string
-	// Owner names this node in ADMIN SHOW DDL; empty is "fastddl".
-	Owner string
+	// Backfiller makes the entries; nil is package backfill over Builds.
+	Backfiller Backfiller
 
-	// HoldTTL is how long garbage collection is held for a job whose node has
+	// HoldTTL is how long garbage collection is held for a job whose process has
 	// died; 0 is one hour.
 	HoldTTL time.Duration
-	// CleanInterval is how often the delete ranges are looked at while the GC
-	// safe point has not passed them; 0 is 10 seconds.
-	CleanInterval time.Duration
 	// Hook, if set, is called before and after each action of a job. If it fails
-	// the job stops as if the process had died there. For tests.
+	// the job stops as if the process had died there.
 	Hook func(ctx context.Context, p HookPoint) error
 }
 
@@ -61,37 +66,35 @@ func (o *Options) EnsureDefaults() {
 	if o.Bus == nil {
 		o.Bus = new(event.Bus)
 	}
-	if o.Owner == "" {
-		o.Owner = "fastddl"
+	if o.Logger == nil {
+		o.Logger = zap.NewNop()
 	}
 	if o.HoldTTL == 0 {
 		o.HoldTTL = time.Hour
 	}
-	if o.CleanInterval == 0 {
-		o.CleanInterval = 10 * time.Second
-	}
 	if o.Hook == nil {
 		o.Hook = func(context.Context, HookPoint) error { return nil }
+	}
+	if o.Backfiller == nil && o.Builds != nil {
+		o.Backfiller = NewBackfiller(backfill.Options{Store: o.Builds, Globals: o.Globals, Bus: o.Bus, Resources: o.Resources})
 	}
 }
 
 // Validate lists everything that is wrong with the options.
 func (o *Options) Validate() error {
 	var errs []error
-	if o.Catalog == nil {
-		errs = append(errs, errors.New("Catalog is missing"))
+	for _, missing := range []struct {
+		name string
+		is   bool
+	}{
+		{"Storage", o.Storage == nil}, {"Domain", o.Domain == nil}, {"Builds", o.Builds == nil}, {"TempDir", o.TempDir == ""},
+	} {
+		if missing.is {
+			errs = append(errs, errors.New(missing.name+" is missing"))
+		}
 	}
-	if o.Locks == nil {
-		errs = append(errs, errors.New("Locks is missing"))
-	}
-	if o.Backfiller == nil {
-		errs = append(errs, errors.New("Backfiller is missing"))
-	}
-	if o.TempDir == "" {
-		errs = append(errs, errors.New("TempDir is missing"))
-	}
-	if o.HoldTTL < 0 || o.CleanInterval < 0 {
-		errs = append(errs, errors.New("HoldTTL and CleanInterval must not be negative"))
+	if o.HoldTTL < 0 {
+		errs = append(errs, errors.New("HoldTTL must not be negative"))
 	}
 	if len(errs) > 0 {
 		return fmt.Errorf("ddl: invalid options: %w", errors.Join(errs...))

@@ -2,181 +2,188 @@ package ddl
 
 import (
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 
-	"fastddl/catalog"
 	"fastddl/ddl/job"
 )
 
-// Hashes under the metadata prefix. Fields are IDs, big-endian, so that they
-// sort.
-var (
-	jobsHash         = []byte("FastDDLJobs")
-	historyHash      = []byte("FastDDLHistory")
-	checkpointsHash  = []byte("FastDDLCheckpoints")
-	deleteRangesHash = []byte("FastDDLDeleteRanges")
-)
+// Our own tables. They lie in schema mysql, so that nobody drops them by accident
+// and only those who may read it see the statements in them. The first two are
+// ours alone; the others are for people, see report.go.
+var ownTables = []string{
+	`CREATE TABLE IF NOT EXISTS mysql.fastddl_ddl_record (
+		job_id BIGINT NOT NULL PRIMARY KEY CLUSTERED,
+		record LONGBLOB NOT NULL,
+		settings BLOB NOT NULL,
+		checkpoint LONGBLOB)`,
+	`CREATE TABLE IF NOT EXISTS mysql.fastddl_ddl_record_history (
+		job_id BIGINT NOT NULL PRIMARY KEY CLUSTERED,
+		record LONGBLOB NOT NULL)`,
+	createJobsTable,
+	createDuplicatesTable,
+}
 
-func idField(id int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(id)) }
+// historyLimit is the number of jobs that stay in our history.
+const historyLimit = 1024
 
-// putRecord writes the record of a job: to the queue, or, if the job has ended,
-// from there to the history.
-func putRecord(m *catalog.Mutation, j *job.Job) error {
-	data, err := json.Marshal(j)
-	if err != nil {
-		return fmt.Errorf("encode job %d: %w", j.ID, err)
+// prepareTables makes our tables and shortens the history.
+func (d *DDL) prepareTables(ctx context.Context) error {
+	for _, create := range ownTables {
+		if _, err := d.query(ctx, create); err != nil {
+			return fmt.Errorf("create system table: %w", err)
+		}
 	}
-	s := m.Structure()
-	if !j.Ended() {
-		return s.HSet(jobsHash, idField(j.ID), data)
-	}
-	if err := s.HDel(jobsHash, idField(j.ID)); err != nil {
+	rows, err := d.query(ctx, `SELECT job_id FROM mysql.fastddl_ddl_record_history ORDER BY job_id DESC LIMIT %?, 1`, historyLimit)
+	if err != nil || len(rows) == 0 {
 		return err
 	}
-	if err := s.HDel(checkpointsHash, idField(j.ID)); err != nil {
-		return err
-	}
-	return s.HSet(historyHash, idField(j.ID), data)
-}
-
-func decodeJob(data []byte) (*job.Job, error) {
-	j := new(job.Job)
-	if err := json.Unmarshal(data, j); err != nil {
-		return nil, fmt.Errorf("decode job: %w", err)
-	}
-	return j, nil
-}
-
-// loadQueue returns all jobs that have not ended, in order of ID.
-func loadQueue(ctx context.Context, c *catalog.Catalog) (jobs []*job.Job, err error) {
-	err = c.View(ctx, func(_ context.Context, m *catalog.Mutation) error {
-		pairs, err := m.Structure().HGetAll(jobsHash)
-		if err != nil {
-			return err
-		}
-		for _, p := range pairs {
-			j, err := decodeJob(p.Value)
-			if err != nil {
-				return err
-			}
-			jobs = append(jobs, j)
-		}
-		return nil
-	})
-	return jobs, err
-}
-
-// reread returns the record of a job as it is stored, in the queue or in the
-// history, or nil. It settles what the record is: all writes of the owner lock the
-// record of the term, as does this, so one that is still under way and was not
-// seen here cannot commit any more. In a term that has ended it fails with
-// ErrNotOwner.
-func (d *DDL) reread(ctx context.Context, id int64) (j *job.Job, err error) {
-	err = d.update(ctx, func(_ context.Context, m *catalog.Mutation) error {
-		s := m.Structure()
-		data, err := s.HGet(jobsHash, idField(id))
-		if err == nil && data == nil {
-			data, err = s.HGet(historyHash, idField(id))
-		}
-		j = nil
-		if err == nil && data != nil {
-			j, err = decodeJob(data)
-		}
-		return err
-	})
-	return j, err
-}
-
-// loadHistory returns the newest n jobs that have ended, newest first.
-func loadHistory(ctx context.Context, c *catalog.Catalog, n int) (jobs []*job.Job, err error) {
-	err = c.View(ctx, func(_ context.Context, m *catalog.Mutation) error {
-		pairs, err := m.Structure().HGetLastN(historyHash, n)
-		if err != nil {
-			return err
-		}
-		for _, p := range pairs {
-			j, err := decodeJob(p.Value)
-			if err != nil {
-				return err
-			}
-			jobs = append(jobs, j)
-		}
-		return nil
-	})
-	return jobs, err
-}
-
-// inHistory says whether a job has ended.
-func inHistory(ctx context.Context, c *catalog.Catalog, id int64) (ended bool, err error) {
-	err = c.View(ctx, func(_ context.Context, m *catalog.Mutation) error {
-		data, err := m.Structure().HGet(historyHash, idField(id))
-		ended = data != nil
-		return err
-	})
-	return ended, err
-}
-
-func loadCheckpoint(ctx context.Context, c *catalog.Catalog, id int64) (data []byte, err error) {
-	err = c.View(ctx, func(_ context.Context, m *catalog.Mutation) error {
-		data, err = m.Structure().HGet(checkpointsHash, idField(id))
-		return err
-	})
-	return data, err
-}
-
-func (d *DDL) saveCheckpoint(ctx context.Context, id int64, data []byte) error {
-	return d.update(ctx, func(_ context.Context, m *catalog.Mutation) error {
-		return m.Structure().HSet(checkpointsHash, idField(id), data)
-	})
-}
-
-// deleteRange is dropped data that is still to be deleted.
-type deleteRange struct {
-	// ID is unique among all ranges.
-	ID    int64     `json:"id"`
-	JobID int64     `json:"job_id"`
-	Range job.Range `json:"range"`
-	// TS is a time at which nobody writes the range any more and no new snapshot
-	// uses it: it can go when the GC safe point has passed TS.
-	TS uint64 `json:"ts"`
-}
-
-func putDeleteRanges(m *catalog.Mutation, jobID int64, ts uint64, ranges []job.Range) error {
-	if len(ranges) == 0 {
-		return nil
-	}
-	ids, err := m.GenGlobalIDs(len(ranges))
-	if err != nil {
-		return err
-	}
-	for i, r := range ranges {
-		data, err := json.Marshal(deleteRange{ID: ids[i], JobID: jobID, Range: r, TS: ts})
-		if err != nil {
-			return fmt.Errorf("encode delete range of job %d: %w", jobID, err)
-		}
-		if err := m.Structure().HSet(deleteRangesHash, idField(ids[i]), data); err != nil {
-			return err
+	oldest := rows[0].GetInt64(0)
+	for _, table := range []string{"fastddl_ddl_record_history", "fastddl_ddl_jobs", "fastddl_ddl_duplicates"} {
+		if _, err := d.query(ctx, `DELETE FROM mysql.%n WHERE job_id <= %? AND job_id NOT IN (SELECT job_id FROM mysql.fastddl_ddl_record)`,
+			table, oldest); err != nil {
+			return fmt.Errorf("shorten mysql.%s: %w", table, err)
 		}
 	}
 	return nil
 }
 
-func loadDeleteRanges(ctx context.Context, c *catalog.Catalog) (out []deleteRange, err error) {
-	err = c.View(ctx, func(_ context.Context, m *catalog.Mutation) error {
-		pairs, err := m.Structure().HGetAll(deleteRangesHash)
-		if err != nil {
-			return err
+// insertRecord writes the record of a new job.
+func (t *txn) insertRecord(r *job.Record, s job.Settings) error {
+	record, err := json.Marshal(r)
+	if err != nil {
+		return fmt.Errorf("encode record: %w", err)
+	}
+	settings, err := json.Marshal(s)
+	if err != nil {
+		return fmt.Errorf("encode settings: %w", err)
+	}
+	return t.exec(`INSERT INTO mysql.fastddl_ddl_record (job_id, record, settings) VALUES (%?, %?, %?)`, r.ID, record, settings)
+}
+
+// replaceRecord writes a record over the one with the revision before; it fails
+// with errLost if there is another.
+func (t *txn) replaceRecord(r *job.Record) error {
+	stored, _, err := t.readRecord(r.ID)
+	if err != nil {
+		return err
+	}
+	if stored == nil || stored.Revision != r.Revision-1 {
+		return errLost
+	}
+	data, err := json.Marshal(r)
+	if err != nil {
+		return fmt.Errorf("encode record: %w", err)
+	}
+	return t.exec(`UPDATE mysql.fastddl_ddl_record SET record = %? WHERE job_id = %?`, data, r.ID)
+}
+
+// archiveRecord moves a record to our history.
+func (t *txn) archiveRecord(r *job.Record) error {
+	if err := t.replaceRecord(r); err != nil {
+		return err
+	}
+	data, err := json.Marshal(r)
+	if err != nil {
+		return fmt.Errorf("encode record: %w", err)
+	}
+	if err := t.exec(`DELETE FROM mysql.fastddl_ddl_record WHERE job_id = %?`, r.ID); err != nil {
+		return err
+	}
+	return t.exec(`REPLACE INTO mysql.fastddl_ddl_record_history (job_id, record) VALUES (%?, %?)`, r.ID, data)
+}
+
+// readRecord returns the record of a job that has not ended, nil if there is none.
+func (t *txn) readRecord(id int64) (*job.Record, job.Settings, error) {
+	rows, err := t.query(`SELECT record, settings FROM mysql.fastddl_ddl_record WHERE job_id = %?`, id)
+	if err != nil || len(rows) == 0 {
+		return nil, job.Settings{}, err
+	}
+	return decodeRecord(rows[0].GetBytes(0), rows[0].GetBytes(1))
+}
+
+func decodeRecord(record, settings []byte) (*job.Record, job.Settings, error) {
+	r, s := new(job.Record), job.Settings{}
+	if err := json.Unmarshal(record, r); err != nil {
+		return nil, s, fmt.Errorf("decode record: %w", err)
+	}
+	if settings != nil {
+		if err := json.Unmarshal(settings, &s); err != nil {
+			return nil, s, fmt.Errorf("decode settings: %w", err)
 		}
-		for _, p := range pairs {
-			var r deleteRange
-			if err := json.Unmarshal(p.Value, &r); err != nil {
-				return fmt.Errorf("decode delete range: %w", err)
-			}
-			out = append(out, r)
+	}
+	return r, s, nil
+}
+
+// storedJob is a job as it was found.
+type storedJob struct {
+	record   *job.Record
+	settings job.Settings
+}
+
+// loadJobs returns the jobs that have not ended, in order of ID.
+func (d *DDL) loadJobs(ctx context.Context) ([]storedJob, error) {
+	rows, err := d.query(ctx, `SELECT record, settings FROM mysql.fastddl_ddl_record ORDER BY job_id`)
+	if err != nil {
+		return nil, err
+	}
+	jobs := make([]storedJob, len(rows))
+	for i, row := range rows {
+		if jobs[i].record, jobs[i].settings, err = decodeRecord(row.GetBytes(0), row.GetBytes(1)); err != nil {
+			return nil, err
 		}
-		return nil
+	}
+	return jobs, nil
+}
+
+// loadHistory returns the jobs that have ended, newest first.
+func (d *DDL) loadHistory(ctx context.Context) ([]*job.Record, error) {
+	rows, err := d.query(ctx, `SELECT record FROM mysql.fastddl_ddl_record_history ORDER BY job_id DESC LIMIT %?`, historyLimit)
+	if err != nil {
+		return nil, err
+	}
+	records := make([]*job.Record, len(rows))
+	for i, row := range rows {
+		if records[i], _, err = decodeRecord(row.GetBytes(0), nil); err != nil {
+			return nil, err
+		}
+	}
+	return records, nil
+}
+
+// ended returns the record of a job in our history, nil if it is not there.
+func (d *DDL) ended(ctx context.Context, id int64) (*job.Record, error) {
+	rows, err := d.query(ctx, `SELECT record FROM mysql.fastddl_ddl_record_history WHERE job_id = %?`, id)
+	if err != nil || len(rows) == 0 {
+		return nil, err
+	}
+	r, _, err := decodeRecord(rows[0].GetBytes(0), nil)
+	return r, err
+}
+
+// saveSettings makes a job's settings durable.
+func (d *DDL) saveSettings(ctx context.Context, id int64, s job.Settings) error {
+	data, err := json.Marshal(s)
+	if err != nil {
+		return fmt.Errorf("encode settings: %w", err)
+	}
+	return d.inTxn(ctx, func(t *txn) error {
+		return t.exec(`UPDATE mysql.fastddl_ddl_record SET settings = %? WHERE job_id = %?`, data, id)
 	})
-	return out, err
+}
+
+// saveCheckpoint makes the progress of a build durable.
+func (d *DDL) saveCheckpoint(ctx context.Context, id int64, data []byte) error {
+	return d.inTxn(ctx, func(t *txn) error {
+		return t.exec(`UPDATE mysql.fastddl_ddl_record SET checkpoint = %? WHERE job_id = %?`, data, id)
+	})
+}
+
+// loadCheckpoint returns what was saved last, nil if nothing was.
+func (d *DDL) loadCheckpoint(ctx context.Context, id int64) ([]byte, error) {
+	rows, err := d.query(ctx, `SELECT checkpoint FROM mysql.fastddl_ddl_record WHERE job_id = %?`, id)
+	if err != nil || len(rows) == 0 || rows[0].IsNull(0) {
+		return nil, err
+	}
+	return rows[0].GetBytes(0), nil
 }

@@ -2,334 +2,238 @@ package ddl
 
 import (
 	"context"
-	"slices"
+	"errors"
+	"fmt"
+	"strconv"
 
+	tidbddl "github.com/pingcap/tidb/pkg/ddl"
+	"github.com/pingcap/tidb/pkg/meta"
+	"github.com/pingcap/tidb/pkg/meta/autoid"
 	"github.com/pingcap/tidb/pkg/meta/model"
-	pmodel "github.com/pingcap/tidb/pkg/parser/model"
+	"github.com/pingcap/tidb/pkg/parser/mysql"
+	"github.com/pingcap/tidb/pkg/table/tables"
 
-	"fastddl/catalog"
-	"fastddl/ddl/builder"
 	"fastddl/ddl/job"
 )
 
-// applySchema writes what the job makes of the schema at its step, coming from
-// another, and returns the diff of the new schema version: nil if nothing
-// changes.
-func applySchema(ctx context.Context, m *catalog.Mutation, from job.Step, j *job.Job) (*model.SchemaDiff, error) {
-	switch {
-	case j.CreateDatabase != nil:
-		return createDatabase(m, j)
-	case j.AlterDatabase != nil:
-		return alterDatabase(m, j)
-	case j.DropDatabase != nil:
-		return dropDatabase(ctx, m, j)
-	case j.CreateTable != nil:
-		return createTable(ctx, m, j)
-	case j.DropTables != nil:
-		return dropTables(m, j)
-	case j.TruncateTable != nil:
-		return truncateTable(m, j)
-	case j.RenameTables != nil:
-		return renameTables(ctx, m, j)
-	}
-	return alterTable(m, from, j)
-}
+// The state changes of indexes. They do what TiDB's own do
+// (pkg/ddl/index.go, onCreateIndex and onDropIndex), but for BackfillState, which
+// stays Inapplicable: then DML writes plain entries and plain tombstones.
 
-func alterTable(m *catalog.Mutation, from job.Step, j *job.Job) (*model.SchemaDiff, error) {
-	tbl, err := m.GetTable(j.DBID, j.TableID)
-	if err != nil {
-		return nil, err
-	}
-	if tbl == nil {
-		return nil, builder.ErrTableNotExists.FastGenByArgs(j.DB, j.Table)
-	}
-	if err := j.Apply(from, tbl); err != nil {
-		return nil, err
-	}
-	tbl.UpdateTS = m.StartTS
-	if err := m.UpdateTable(j.DBID, tbl); err != nil {
-		return nil, err
-	}
-	diff := &model.SchemaDiff{Type: j.Type, SchemaID: j.DBID, TableID: j.TableID}
-	if j.Type == model.ActionMultiSchemaChange {
-		for _, c := range j.Changes {
-			diff.SubActionTypes = append(diff.SubActionTypes, c.Type)
+// applySchema makes the table what it is at the record's step.
+func applySchema(t *txn, after *job.Record, table *model.TableInfo) error {
+	switch after.Step {
+	case job.StepDeleteOnly:
+		if err := addIndexes(after, table); err != nil {
+			return job.Permanent(err)
 		}
+	case job.StepWriteOnly, job.StepWriteReorg, job.StepUndoDeleteOnly:
+		for _, idx := range indexesOf(after, table) {
+			idx.State = after.SchemaState()
+			if after.Step == job.StepWriteOnly {
+				preventNulls(table, idx)
+			}
+		}
+	case job.StepPublic:
+		return publishIndexes(t, after, table)
+	case job.StepUndone:
+		return removeIndexes(t, after, table)
 	}
-	return diff, nil
-}
-
-func databaseByName(m *catalog.Mutation, name pmodel.CIStr) (*model.DBInfo, error) {
-	dbs, err := m.ListDatabases()
-	if err != nil {
-		return nil, err
-	}
-	i := slices.IndexFunc(dbs, func(db *model.DBInfo) bool { return db.Name.L == name.L })
-	if i < 0 {
-		return nil, nil
-	}
-	return dbs[i], nil
-}
-
-func createDatabase(m *catalog.Mutation, j *job.Job) (*model.SchemaDiff, error) {
-	info := j.CreateDatabase.Info
-	existing, err := databaseByName(m, info.Name)
-	if err != nil {
-		return nil, err
-	}
-	if existing != nil {
-		return nil, note(j, j.CreateDatabase.IfNotExists, builder.ErrDatabaseExists.FastGenByArgs(info.Name.O))
-	}
-	db := *info
-	db.ID = j.DBID
-	return &model.SchemaDiff{Type: j.Type, SchemaID: db.ID}, m.CreateDatabase(&db)
-}
-
-// note turns an error that the statement's IF [NOT] EXISTS allows into a note.
-func note(j *job.Job, allowed bool, err error) error {
-	if !allowed {
-		return err
-	}
-	var env builder.Env
-	env.Note(err)
-	j.Warnings = append(j.Warnings, env.Warnings...)
 	return nil
 }
 
-func existingDatabase(m *catalog.Mutation, j *job.Job, id int64, name string) (*model.DBInfo, error) {
-	db, err := m.GetDatabase(id)
-	if err != nil {
-		return nil, err
-	}
-	if db == nil {
-		return nil, builder.ErrDatabaseNotExists.FastGenByArgs(name)
-	}
-	return db, nil
-}
-
-func alterDatabase(m *catalog.Mutation, j *job.Job) (*model.SchemaDiff, error) {
-	db, err := existingDatabase(m, j, j.DBID, j.DB)
-	if err != nil {
-		return nil, err
-	}
-	db.Charset, db.Collate = j.AlterDatabase.Charset, j.AlterDatabase.Collate
-	return &model.SchemaDiff{Type: j.Type, SchemaID: db.ID}, m.UpdateDatabase(db)
-}
-
-func dropDatabase(ctx context.Context, m *catalog.Mutation, j *job.Job) (*model.SchemaDiff, error) {
-	if _, err := existingDatabase(m, j, j.DBID, j.DB); err != nil {
-		return nil, err
-	}
-	tables, err := m.ListTables(ctx, j.DBID)
-	if err != nil {
-		return nil, err
-	}
-	j.DropDatabase = &job.DropDatabase{}
-	for _, t := range tables {
-		j.DropDatabase.TableIDs = append(j.DropDatabase.TableIDs, t.ID)
-	}
-	restore, err := movedAutoIDs(ctx, m, j.DBID)
-	if err != nil {
-		return nil, err
-	}
-	if err := m.DropDatabase(j.DBID); err != nil {
-		return nil, err
-	}
-	for tableID, id := range restore {
-		if err := m.GetAutoIDAccessors(j.DBID, tableID).Put(id); err != nil {
-			return nil, err
+// indexesOf returns the job's indexes that the table has.
+func indexesOf(r *job.Record, table *model.TableInfo) []*model.IndexInfo {
+	var indexes []*model.IndexInfo
+	for _, id := range r.IndexIDs {
+		if idx := model.FindIndexInfoByID(table.Indices, id); idx != nil {
+			indexes = append(indexes, idx)
 		}
 	}
-	return &model.SchemaDiff{Type: j.Type, SchemaID: j.DBID}, nil
+	return indexes
 }
 
-// movedAutoIDs returns the counters of tables that were renamed out of a
-// database: they stay under the database the table was created in, and must
-// outlive it.
-func movedAutoIDs(ctx context.Context, m *catalog.Mutation, dbID int64) (map[int64]model.AutoIDGroup, error) {
-	dbs, err := m.ListDatabases()
-	if err != nil {
-		return nil, err
+// addIndexes adds the job's indexes in state delete-only, and the hidden columns
+// of expressions.
+func addIndexes(after *job.Record, table *model.TableInfo) error {
+	if table.TableCacheStatusType != model.TableCacheStatusDisable {
+		return errCached
 	}
-	counters := make(map[int64]model.AutoIDGroup)
-	for _, db := range dbs {
-		if db.ID == dbID {
-			continue
-		}
-		tables, err := m.ListTables(ctx, db.ID)
+	after.IndexIDs = nil
+	for _, arg := range after.Indexes {
+		idx, err := AddIndex(table, arg)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		for _, t := range tables {
-			if t.AutoIDSchemaID != dbID {
-				continue
-			}
-			if counters[t.ID], err = m.GetAutoIDAccessors(dbID, t.ID).Get(); err != nil {
-				return nil, err
-			}
-		}
+		idx.State = model.StateDeleteOnly
+		after.IndexIDs = append(after.IndexIDs, idx.ID)
 	}
-	return counters, nil
+	for _, idx := range indexesOf(after, table) {
+		showHiddenColumns(table, idx)
+	}
+	// Whatever is wrong with the definition shows here at the latest.
+	if _, err := tables.TableFromMeta(autoid.NewAllocators(false), table); err != nil {
+		return fmt.Errorf("definition of table %s: %w", table.Name.O, err)
+	}
+	return nil
 }
 
-// tableByName finds a table by name in the transaction's own view.
-func tableByName(ctx context.Context, m *catalog.Mutation, dbID int64, name pmodel.CIStr) (*model.TableInfo, error) {
-	tables, err := m.ListTables(ctx, dbID)
-	if err != nil {
-		return nil, err
-	}
-	i := slices.IndexFunc(tables, func(t *model.TableInfo) bool { return t.Name.L == name.L })
-	if i < 0 {
-		return nil, nil
-	}
-	return tables[i], nil
-}
-
-func createTable(ctx context.Context, m *catalog.Mutation, j *job.Job) (*model.SchemaDiff, error) {
-	if _, err := existingDatabase(m, j, j.DBID, j.DB); err != nil {
-		return nil, err
-	}
-	args := j.CreateTable
-	existing, err := tableByName(ctx, m, j.DBID, args.Info.Name)
-	if err != nil {
-		return nil, err
-	}
-	if existing != nil {
-		return nil, note(j, args.IfNotExists, builder.ErrTableExists.FastGenByArgs(j.DB+"."+j.Table))
-	}
-	tbl := args.Info.Clone()
-	tbl.ID = j.TableID
-	if err := putNewTable(m, j.DBID, tbl); err != nil {
-		return nil, err
-	}
-	return &model.SchemaDiff{Type: j.Type, SchemaID: j.DBID, TableID: tbl.ID}, nil
-}
-
-// putNewTable stores a table with its AUTO_INCREMENT counter.
-func putNewTable(m *catalog.Mutation, dbID int64, tbl *model.TableInfo) error {
-	tbl.UpdateTS = m.StartTS
-	used := max(tbl.AutoIncID-1, 0)
-	return m.CreateTableAndSetAutoID(dbID, tbl, model.AutoIDGroup{RowID: used, IncrementID: used})
-}
-
-// removeTable takes a table out of the schema. Its counter goes with it.
-func removeTable(m *catalog.Mutation, dbID int64, tbl *model.TableInfo) error {
-	counterDB := dbID
-	if tbl.AutoIDSchemaID != 0 {
-		counterDB = tbl.AutoIDSchemaID
-	}
-	if err := m.DropTableOrView(dbID, tbl.ID); err != nil {
-		return err
-	}
-	return m.GetAutoIDAccessors(counterDB, tbl.ID).Del()
-}
-
-func dropTables(m *catalog.Mutation, j *job.Job) (*model.SchemaDiff, error) {
-	diff := &model.SchemaDiff{Type: j.Type}
-	for _, ref := range j.DropTables {
-		tbl, err := m.GetTable(ref.DBID, ref.ID)
-		if err != nil {
-			return nil, err
-		}
-		if tbl == nil {
-			if err := note(j, j.IfExists, builder.ErrTableDropExists.FastGenByArgs(ref.DB+"."+ref.Name)); err != nil {
-				return nil, err
-			}
+// showHiddenColumns makes the hidden columns of an index known to DML: they are
+// computed, so they need no states of their own.
+func showHiddenColumns(table *model.TableInfo, idx *model.IndexInfo) {
+	for _, ic := range idx.Columns {
+		col := table.Columns[ic.Offset]
+		if !col.Hidden || col.State == model.StatePublic {
 			continue
 		}
-		if err := removeTable(m, ref.DBID, tbl); err != nil {
-			return nil, err
+		to := col.Offset
+		for i, c := range table.Columns {
+			if c.State != model.StatePublic {
+				to = i
+				break
+			}
 		}
-		if diff.TableID == 0 {
-			diff.SchemaID, diff.TableID = ref.DBID, ref.ID
-			continue
-		}
-		diff.AffectedOpts = append(diff.AffectedOpts, &model.AffectedOption{SchemaID: ref.DBID, TableID: ref.ID})
+		col.State = model.StatePublic
+		table.MoveColumnInfo(col.Offset, to)
 	}
-	if diff.TableID == 0 {
-		return nil, nil
-	}
-	return diff, nil
 }
 
-func truncateTable(m *catalog.Mutation, j *job.Job) (*model.SchemaDiff, error) {
-	ref := j.TruncateTable
-	tbl, err := m.GetTable(ref.DBID, ref.ID)
-	if err != nil {
-		return nil, err
+// preventNulls forbids NULLs in the columns of a new primary key from now on. That
+// there is none already is seen by the backfill.
+func preventNulls(table *model.TableInfo, idx *model.IndexInfo) {
+	if !idx.Primary {
+		return
 	}
-	if tbl == nil {
-		return nil, builder.ErrTableNotExists.FastGenByArgs(ref.DB, ref.Name)
+	for _, ic := range idx.Columns {
+		if col := table.Columns[ic.Offset]; !mysql.HasNotNullFlag(col.GetFlag()) {
+			col.AddFlag(mysql.PreventNullInsertFlag)
+		}
 	}
-	if err := removeTable(m, ref.DBID, tbl); err != nil {
-		return nil, err
-	}
-	if tbl.ID, err = m.GenGlobalID(); err != nil {
-		return nil, err
-	}
-	tbl.AutoIncID, tbl.AutoIDSchemaID = 0, 0
-	if err := putNewTable(m, ref.DBID, tbl); err != nil {
-		return nil, err
-	}
-	j.TableID = tbl.ID
-	return &model.SchemaDiff{Type: j.Type, SchemaID: ref.DBID, TableID: tbl.ID, OldTableID: ref.ID}, nil
 }
 
-func renameTables(ctx context.Context, m *catalog.Mutation, j *job.Job) (*model.SchemaDiff, error) {
-	diff := &model.SchemaDiff{Type: j.Type}
-	// at is the database each table is in after the renames so far.
-	at := make(map[int64]int64)
-	for i, r := range j.RenameTables {
-		dbID, ok := at[r.ID]
-		if !ok {
-			dbID = r.DBID
-		}
-		if err := renameTable(ctx, m, r, dbID); err != nil {
-			return nil, err
-		}
-		at[r.ID] = r.ToDBID
-		a := &model.AffectedOption{SchemaID: r.ToDBID, TableID: r.ID, OldSchemaID: dbID, OldTableID: r.ID}
-		if i == 0 {
-			diff.SchemaID, diff.TableID, diff.OldSchemaID = a.SchemaID, a.TableID, a.OldSchemaID
-			continue
-		}
-		diff.AffectedOpts = append(diff.AffectedOpts, a)
+// publishIndexes makes all indexes of the job public at once.
+func publishIndexes(t *txn, after *job.Record, table *model.TableInfo) error {
+	indexes := indexesOf(after, table)
+	if len(indexes) != len(after.IndexIDs) {
+		return job.Permanent(fmt.Errorf("table %s has lost an index that was being built", table.Name.O))
 	}
-	return diff, nil
+	for _, idx := range indexes {
+		tidbddl.AddIndexColumnFlag(table, idx)
+		if idx.Primary {
+			if err := tidbddl.UpdateColsNull2NotNull(table, idx); err != nil {
+				return err
+			}
+		}
+		idx.State = model.StatePublic
+	}
+	return publishAddIndexEvent(t, after, table, indexes)
 }
 
-func renameTable(ctx context.Context, m *catalog.Mutation, r job.Rename, fromDB int64) error {
-	tbl, err := m.GetTable(fromDB, r.ID)
+// removeIndexes takes the job's indexes out of the table and gives their entries
+// to garbage collection.
+func removeIndexes(t *txn, after *job.Record, table *model.TableInfo) error {
+	for _, idx := range indexesOf(after, table) {
+		if idx.Primary {
+			for _, ic := range idx.Columns {
+				table.Columns[ic.Offset].DelFlag(mysql.PreventNullInsertFlag)
+			}
+		}
+		tidbddl.RemoveDependentHiddenColumns(table, idx)
+		for i, other := range table.Indices {
+			if other.ID == idx.ID {
+				table.Indices = append(table.Indices[:i:i], table.Indices[i+1:]...)
+				break
+			}
+		}
+	}
+	return t.deleteEntries(after, table)
+}
+
+// publishVersion writes the table, if it is there, under the next schema version,
+// and asks all servers to tell when nobody uses an older one.
+//
+// A version must not be taken while the diff of the one before is missing: TiDB's
+// owner takes versions in a transaction before the one that writes the diff, and
+// servers that see a later diff first skip the missing one for good. A diff stays
+// missing for ever if an owner has died in between; that is so if no job is left
+// that could be about to write it.
+func (d *DDL) publishVersion(t *txn, after *job.Record, table *model.TableInfo) error {
+	newest, err := t.meta.GetSchemaVersion()
 	if err != nil {
-		return err
+		return fmt.Errorf("read schema version: %w", err)
 	}
-	if tbl == nil {
-		return builder.ErrTableNotExists.FastGenByArgs(r.DB, r.Name)
-	}
-	db, err := m.GetDatabase(r.ToDBID)
+	diff, err := t.meta.GetSchemaDiff(newest)
 	if err != nil {
-		return err
+		return fmt.Errorf("read schema version %d: %w", newest, err)
 	}
-	if db == nil {
-		return builder.ErrDatabaseNotExists.FastGenByArgs(r.ToDB)
+	if diff == nil && newest > 0 {
+		if busy, err := t.ownerIsBusy(); err != nil || busy {
+			return errors.Join(err, errRetry)
+		}
 	}
-	to := pmodel.NewCIStr(r.ToName)
-	taken, err := tableByName(ctx, m, r.ToDBID, to)
+	version, err := t.meta.GenSchemaVersion()
 	if err != nil {
-		return err
+		return fmt.Errorf("take schema version: %w", err)
 	}
-	if taken != nil && taken.ID != tbl.ID {
-		return builder.ErrTableExists.FastGenByArgs(r.ToDB + "." + r.ToName)
+	after.SchemaVersion = version
+	if table != nil {
+		if table.State == model.StatePublic {
+			table.UpdateTS = t.ts
+		}
+		if err := t.meta.UpdateTable(after.DBID, table); err != nil {
+			return fmt.Errorf("write table %s: %w", table.Name.O, err)
+		}
 	}
-	tbl.Name = to
-	if fromDB == r.ToDBID {
-		return m.UpdateTable(fromDB, tbl)
+	err = t.meta.SetSchemaDiff(&model.SchemaDiff{Version: version, Type: model.ActionAddIndex, SchemaID: after.DBID, TableID: after.TableID})
+	if err != nil {
+		return fmt.Errorf("write schema version %d: %w", version, err)
 	}
-	if tbl.AutoIDSchemaID == 0 {
-		tbl.AutoIDSchemaID = fromDB
+	return t.exec(`REPLACE INTO mysql.tidb_mdl_info (job_id, version, table_ids, owner_id) VALUES (%?, %?, %?, %?)`,
+		after.RowID, version, strconv.FormatInt(after.TableID, 10), d.opts.Domain.DDL().OwnerManager().ID())
+}
+
+// ownerIsBusy says that a job of TiDB's own may be running: one that no earlier
+// job keeps from it.
+func (t *txn) ownerIsBusy() (bool, error) {
+	queue, foreign, err := t.queued()
+	for _, f := range foreign {
+		if job.Ahead(queue, f.ID, f.Involving) == 0 {
+			return true, err
+		}
 	}
-	if err := m.DropTableOrView(fromDB, tbl.ID); err != nil {
-		return err
+	return false, err
+}
+
+// awaitVersion waits until every server, and every transaction that uses the
+// table, has the record's schema version.
+func (d *DDL) awaitVersion(ctx context.Context, r *job.Record) error {
+	syncer := d.opts.Domain.DDL().SchemaSyncer()
+	if err := syncer.OwnerUpdateGlobalVersion(ctx, r.SchemaVersion); err != nil {
+		return fmt.Errorf("announce schema version %d: %w", r.SchemaVersion, err)
 	}
-	return m.CreateTableOrView(r.ToDBID, tbl)
+	if err := syncer.WaitVersionSynced(ctx, r.RowID, r.SchemaVersion); err != nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return fmt.Errorf("wait for schema version %d: %w", r.SchemaVersion, err)
+	}
+	return nil
+}
+
+// forgetVersion ends the servers' looking for transactions of older versions.
+func (d *DDL) forgetVersion(ctx context.Context, r *job.Record) error {
+	_, err := d.query(ctx, `DELETE FROM mysql.tidb_mdl_info WHERE job_id = %?`, r.RowID)
+	return err
+}
+
+// readTable returns the newest definition of the job's table, nil if it is gone.
+func (t *txn) readTable(r *job.Record) (*model.TableInfo, error) {
+	table, err := t.meta.GetTable(r.DBID, r.TableID)
+	if err != nil {
+		if meta.ErrDBNotExists.Equal(err) || meta.ErrTableNotExists.Equal(err) {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("read table %d: %w", r.TableID, err)
+	}
+	return table, nil
 }

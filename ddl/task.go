@@ -3,259 +3,330 @@ package ddl
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	"github.com/pingcap/tidb/pkg/meta/model"
+	"go.uber.org/zap"
 
-	"fastddl/catalog"
 	"fastddl/config"
 	"fastddl/ddl/job"
 	"fastddl/event"
 	"fastddl/ingest"
-	"fastddl/internal/errs"
-	"fastddl/kv"
 )
 
-// errRequested interrupts an action because a client has asked something of the
-// job.
-var errRequested = errors.New("ddl: job was asked to stop what it does")
-
-// task is a job in this process: its machine and the goroutine that does what
-// the machine says.
+// task is one job while it runs. Its goroutine owns the machine and writes the
+// record; everybody else sends messages, or reads what it shows.
 type task struct {
 	d  *DDL
 	id int64
-	// running is guarded by d.mu.
-	running bool
 
-	// mu is held while the job's record is written, so that requests of clients
-	// and the worker's progress do not overwrite each other.
-	mu      sync.Mutex
+	// machine belongs to the goroutine.
 	machine *job.Machine
-	// unsettled is the error of a write of the record that may have been made all
-	// the same: the machine's record is what is stored, or the one before. Nil if
-	// the two are the same.
-	unsettled error
-	// lost is why the job is not in the queue.
-	lost error
-	// interrupt ends the action that runs now; nil if it cannot be.
-	interrupt context.CancelCauseFunc
-	// requested is signalled when a request has changed.
-	requested chan struct{}
+	// shown is the record as of the last change, for others to read.
+	shown atomic.Pointer[job.Record]
+	// keeper is the hold on garbage collection, if there is one.
+	keeper atomic.Pointer[keeper]
 
-	// done is closed when the job has ended, with its record, or when its worker
-	// has stopped without ending it, with the reason.
-	done   chan struct{}
-	result *job.Job
-	err    error
-	// lockWait is closed when the job waits for the metadata lock to roll back.
-	lockWait     chan struct{}
-	lockWaitOnce sync.Once
+	// settings are the durable ones, live what the build follows of them.
+	settingsMu sync.Mutex
+	settings   job.Settings
+	live       ingest.LiveSettings
 
-	hold kv.GCHold // the worker's
-	view *view
-	// settings are those of the record, for the build.
-	settings ingest.LiveSettings
+	view  view
+	inbox chan message
+	// done is closed when the goroutine ends; err is then why the job has failed, or
+	// ErrClosed if it has not ended.
+	done chan struct{}
+	err  error
 }
 
-func newTask(d *DDL, j *job.Job) *task {
-	t := &task{
-		d: d, id: j.ID, machine: job.NewMachine(j), view: new(view),
-		requested: make(chan struct{}, 1), done: make(chan struct{}), lockWait: make(chan struct{}),
-	}
-	t.settings.Set(liveSettings(j.Settings))
-	d.views.Store(j.ID, t.view)
+// message is a request to a job. Exactly one answer is sent.
+type message struct {
+	request job.Request
+	// alter, if it is set, is all there is to do.
+	alter  *Alteration
+	answer chan error
+}
+
+var (
+	// errInterrupted ends an action because of a request.
+	errInterrupted = errors.New("ddl: interrupted by a request")
+	// errStopped says that the job stays where it is.
+	errStopped = errors.New("ddl: the job was stopped")
+)
+
+func newTask(d *DDL, m *job.Machine, s job.Settings) *task {
+	t := &task{d: d, id: m.Record().ID, machine: m, settings: s, inbox: make(chan message), done: make(chan struct{})}
+	t.live.Set(liveSettings(s))
+	t.show()
 	return t
 }
 
-// snapshot returns a copy of the job's record as of now.
-func (t *task) snapshot() *job.Job {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	j := *t.machine.Job()
-	return &j
+// show publishes a copy of the record: the machine changes its own.
+func (t *task) show() {
+	r := *t.machine.Record()
+	t.shown.Store(&r)
+}
+
+func (t *task) ownSettings() job.Settings {
+	t.settingsMu.Lock()
+	defer t.settingsMu.Unlock()
+	return t.settings
 }
 
 func (t *task) emit(e event.Event) { t.d.opts.Bus.Emit(e) }
 
-// run does what the machine says until the job has ended.
+// run takes the job through its steps until it has ended or ctx ends.
 func (t *task) run(ctx context.Context) {
-	var err error
-	for err == nil && !t.snapshot().Ended() {
-		err = t.step(ctx)
+	defer close(t.done)
+	defer t.stopKeeper()
+	defer t.startReporter(ctx)()
+	err := t.d.contained("the loop of a job", func() error { return t.loop(ctx) })
+	r := t.machine.Record()
+	switch {
+	case !r.Ended():
+		t.err = ErrClosed
+		if ctx.Err() == nil {
+			t.d.opts.Logger.Error("an index build has stopped; it goes on after a restart", zap.Int64("job", t.id), zap.Error(err))
+			t.err = err
+		}
+	case r.Error != nil:
+		t.err = r.Error
 	}
-	if errors.Is(err, ErrNotOwner) {
-		// The owner of the next term holds GC for the job, if it needs that.
-		err = errs.Also(err, t.dropHold(context.WithoutCancel(ctx)))
-	}
-	t.err = err
-	if err == nil {
-		t.result = t.snapshot()
-		t.d.ended(t)
-	} else if ctx.Err() == nil {
-		// The job was never queued. Or a hook has stopped it: as far as this process
-		// goes it is dead.
-		t.d.ended(t)
-	}
-	close(t.done)
 }
 
-// step does one action. It fails only if the process ends, or if there is no such
-// job.
-func (t *task) step(ctx context.Context) error {
-	t.mu.Lock()
-	if t.unsettled != nil || t.lost != nil { // by whoever queued the job, or by a request
-		t.mu.Unlock()
-		_, err := t.resolve(ctx)
+// loop returns when the job has ended, with nil, or cannot go on.
+func (t *task) loop(ctx context.Context) error {
+	if err := t.resumeHold(ctx); err != nil {
 		return err
 	}
-	from := t.machine.Job().State
-	t.machine.Start()
-	act, to := t.machine.Next()
-	t.emitState(from, t.machine.Job())
-	actCtx, cancel := context.WithCancelCause(ctx)
-	t.interrupt = cancel
-	t.mu.Unlock()
-	defer cancel(nil)
-
-	point := HookPoint{JobID: t.id, When: "before", Action: string(act), Step: string(to)}
-	if err := t.d.opts.Hook(ctx, point); err != nil {
-		return err
+	for !t.machine.Record().Ended() {
+		before := t.shown.Load()
+		act, to := t.machine.Next()
+		t.show()
+		t.tellState(before)
+		if err := t.perform(ctx, act, to); err != nil {
+			return err
+		}
 	}
-	err := t.do(actCtx, act, to)
-	moved, unknown := t.resolve(ctx)
-	switch {
-	case ctx.Err() != nil:
-		return context.Cause(ctx)
-	case unknown != nil:
-		return unknown
-	case err == nil:
-		point.When = "after"
-		return t.d.opts.Hook(ctx, point)
-	case moved, errors.Is(err, errRequested), errors.Is(context.Cause(actCtx), errRequested):
-		// The record, or what is asked of the job, is not what it was.
-		return nil
-	}
-	t.failed(act, err)
 	return nil
 }
 
-func (t *task) failed(act job.Action, err error) {
-	t.mu.Lock()
-	from := t.machine.Job().State
-	retry := t.machine.Failed(err, t.d.opts.Globals.Int(config.ErrorCountLimit))
-	attempt := int(t.machine.Job().ErrorCount)
-	t.emitState(from, t.machine.Job())
-	t.mu.Unlock()
+// perform executes one action and the requests that arrive meanwhile.
+func (t *task) perform(ctx context.Context, act job.Action, to job.Step) error {
+	if err := t.hook(ctx, "before", act, to); err != nil {
+		return err
+	}
+	actCtx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	result := make(chan outcome, 1)
+	go func() {
+		var o outcome
+		err := t.d.contained(string(act), func() (err error) {
+			o, err = t.do(actCtx, act, to)
+			return err
+		})
+		o.err = err
+		result <- o
+	}()
+	for {
+		select {
+		case o := <-result:
+			return t.conclude(ctx, act, to, o)
+		case <-t.holdLost():
+			cancel(errHoldLost)
+			o := because(errHoldLost, <-result)
+			t.stopKeeper()
+			return t.conclude(ctx, act, to, o)
+		case m := <-t.inbox:
+			if m.alter != nil {
+				m.answer <- t.alter(ctx, *m.alter)
+				continue
+			}
+			if err := t.machine.Record().CheckRequest(m.request); err != nil {
+				m.answer <- err
+				continue
+			}
+			cancel(errInterrupted)
+			err := t.conclude(ctx, act, to, because(errInterrupted, <-result))
+			m.answer <- t.accept(ctx, m.request)
+			return err
+		}
+	}
+}
+
+// outcome is what an action has come to.
+type outcome struct {
+	// record was written; nil if none was.
+	record *job.Record
+	err    error
+}
+
+// because makes an action that was cut short say why, whatever it says itself.
+func because(why error, o outcome) outcome {
+	if o.err != nil && !job.IsPermanent(o.err) {
+		o.err = why
+	}
+	return o
+}
+
+// conclude tells the machine how an action ended.
+func (t *task) conclude(ctx context.Context, act job.Action, to job.Step, o outcome) error {
+	if o.record != nil {
+		t.reached(o.record)
+	}
+	switch {
+	case o.err == nil:
+		t.succeeded(act)
+		return t.hook(ctx, "after", act, to)
+	case ctx.Err() != nil:
+		return errStopped
+	case errors.Is(o.err, errInterrupted):
+		return t.settle(ctx)
+	case errors.Is(o.err, errHoldLost):
+		return t.beginAgain(ctx, o.err)
+	}
+	if err := t.settle(ctx); err != nil {
+		return err
+	}
+	if t.machine.Record().Ended() {
+		return nil
+	}
+	retry := t.machine.Failed(o.err, t.d.opts.Globals.Int(config.ErrorCountLimit))
 	if retry {
-		t.emit(event.Retry{Job: event.Job{ID: t.id}, Op: string(act), Attempt: attempt, Err: err})
+		t.emit(event.Retry{Job: event.Job{ID: t.id}, Op: string(act), Attempt: int(t.machine.Record().ErrorCount), Err: o.err})
+	} else {
+		t.d.opts.Logger.Warn("an index build is undone", zap.Int64("job", t.id), zap.String("in", string(act)), zap.Error(o.err))
 	}
+	t.show()
+	return nil
 }
 
-func (t *task) do(ctx context.Context, act job.Action, to job.Step) error {
+func (t *task) succeeded(act job.Action) {
 	switch act {
-	case job.ActWaitLock:
-		return t.waitLock(ctx)
-	case job.ActChangeSchema:
-		return t.changeSchema(ctx, to)
-	case job.ActTakeSnapshot:
-		return t.takeSnapshot(ctx, to)
-	case job.ActBackfill:
-		return t.backfill(ctx, to)
-	case job.ActCheckUnique:
-		return t.checkUnique(ctx, to)
-	case job.ActFinish:
-		return t.finish(ctx, to)
+	case job.ActAwaitTurn:
+		t.machine.HasTurn()
+	case job.ActAwaitVersion:
+		t.machine.Waited()
 	case job.ActSleep:
-		return t.sleep(ctx)
-	case job.ActPark:
-		return t.park(ctx)
+		t.machine.Slept()
 	}
-	return fmt.Errorf("unknown action %s", act)
 }
 
-// sleep waits before the next attempt.
-func (t *task) sleep(ctx context.Context) error {
-	t.mu.Lock()
-	d := t.machine.BackoffTime()
-	t.mu.Unlock()
-	t.view.setRetry()
-	defer t.view.setWait("")
+// reached takes over a record that was written.
+func (t *task) reached(after *job.Record) {
+	before := t.machine.Record()
+	t.machine.Reached(after)
+	t.show()
+	t.tellState(before)
+	if after.SchemaVersion != before.SchemaVersion {
+		t.emit(event.SchemaStateChanged{Job: event.Job{ID: t.id}, State: after.SchemaState().String(), SchemaVersion: after.SchemaVersion})
+	}
+}
+
+func (t *task) tellState(before *job.Record) {
+	now := t.machine.Record()
+	if before.ShownState() == now.ShownState() {
+		return
+	}
+	e := event.JobStateChanged{Job: event.Job{ID: t.id}, From: before.ShownState().String(), To: now.ShownState().String()}
+	if now.Error != nil {
+		e.Err = now.Error
+	}
+	t.emit(e)
+}
+
+// settle finds out what has become of a write that may have failed: the record in
+// the store is what the job is.
+func (t *task) settle(ctx context.Context) error {
+	for attempt := int64(1); ; attempt++ {
+		err := t.reload(ctx)
+		if err == nil || errors.Is(err, errLost) {
+			return err
+		}
+		t.emit(event.Retry{Job: event.Job{ID: t.id}, Op: "read the job's record", Attempt: int(attempt), Err: err})
+		if !sleep(ctx, job.Backoff(attempt)) {
+			return errStopped
+		}
+	}
+}
+
+func (t *task) reload(ctx context.Context) error {
+	var stored *job.Record
+	err := t.d.inTxn(ctx, func(x *txn) (err error) {
+		stored, _, err = x.readRecord(t.id)
+		return err
+	})
+	if err == nil && stored == nil {
+		if stored, err = t.d.ended(ctx, t.id); err == nil && stored == nil {
+			return errLost
+		}
+	}
+	if err != nil {
+		return err
+	}
+	switch mine := t.machine.Record().Revision; {
+	case stored.Revision == mine+1:
+		t.reached(stored)
+	case stored.Revision != mine:
+		return errLost
+	}
+	return nil
+}
+
+// accept makes a request durable.
+func (t *task) accept(ctx context.Context, want job.Request) error {
+	r := t.machine.Record()
+	if err := r.CheckRequest(want); err != nil {
+		return err // the action has changed what can be asked
+	}
+	after := r.WithRequest(want)
+	if err := t.writeRecord(context.WithoutCancel(ctx), after); err != nil {
+		return errors.Join(err, t.settle(ctx))
+	}
+	t.reached(after)
+	return nil
+}
+
+// send asks the job for something and waits for the answer.
+func (t *task) send(ctx context.Context, m message) error {
+	m.answer = make(chan error, 1)
+	select {
+	case t.inbox <- m:
+	case <-t.done:
+		return errGone
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	select {
+	case err := <-m.answer:
+		return err
+	case <-t.done:
+		select {
+		case err := <-m.answer:
+			return err
+		default:
+			return errGone
+		}
+	}
+}
+
+// errGone says that the job has ended before it could look at a request.
+var errGone = errors.New("ddl: the job has ended")
+
+func (t *task) hook(ctx context.Context, when string, act job.Action, to job.Step) error {
+	return t.d.opts.Hook(ctx, HookPoint{JobID: t.id, When: when, Action: string(act), Step: string(to)})
+}
+
+// sleep reports whether it was not cut short.
+func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
+		return false
 	case <-timer.C:
+		return true
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.machine.Slept()
-	return nil
-}
-
-// park waits until a client wants something else of a paused job.
-func (t *task) park(ctx context.Context) error {
-	if err := t.recordPause(ctx); err != nil {
-		return err
-	}
-	select {
-	case <-ctx.Done():
-	case <-t.requested:
-	}
-	return nil
-}
-
-// recordPause makes it durable that the job is paused, if it is to be.
-func (t *task) recordPause(ctx context.Context) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	j := t.machine.Job()
-	if j.State == model.JobStatePaused || j.Request != job.RequestPause {
-		return nil
-	}
-	return t.write(ctx, j.Step, func(_ context.Context, _ *catalog.Mutation, after *job.Job) error {
-		after.State = model.JobStatePaused
-		return nil
-	})
-}
-
-// request puts a client's request on the job, durably, and interrupts what the
-// job does.
-func (t *task) request(ctx context.Context, r job.Request) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if _, err := t.settle(ctx); err != nil {
-		return err
-	}
-	if t.lost != nil {
-		return t.lost
-	}
-	j := *t.machine.Job()
-	if j.Ended() {
-		return (&job.Job{ID: t.id, Step: job.StepFinished}).SetRequest(r)
-	}
-	before := j.Request
-	if err := j.SetRequest(r); err != nil {
-		return err
-	}
-	if before == r {
-		return nil
-	}
-	err := t.write(ctx, j.Step, func(_ context.Context, _ *catalog.Mutation, after *job.Job) error {
-		return after.SetRequest(r)
-	})
-	if err == nil || t.unsettled != nil {
-		t.wake()
-	}
-	return err
-}
-
-func (d *DDL) removeFiles(jobID int64) error {
-	if err := os.RemoveAll(ingest.JobDir(d.opts.TempDir, jobID)); err != nil {
-		return fmt.Errorf("remove files of job %d: %w", jobID, err)
-	}
-	return nil
 }

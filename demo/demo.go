@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/go-sql-driver/mysql"
-	"go.uber.org/zap"
 
 	"fastddl/config"
 	"fastddl/server"
@@ -38,8 +37,8 @@ type Options struct {
 	Out io.Writer
 	// Terminal says that Out can show a moving progress bar.
 	Terminal bool
-	// Logger receives the server's log; nil drops it.
-	Logger *zap.Logger
+	// Log receives the server's log; nil shows errors on standard error.
+	Log *server.Log
 }
 
 // EnsureDefaults fills in what is not set.
@@ -97,30 +96,28 @@ func Run(ctx context.Context, opts Options) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 
-	srv, err := startServer(ctx, dir, opts.Logger)
+	d := &demo{Options: opts}
+	srv, err := d.startServer(ctx, dir)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, srv.Shutdown(context.Background())) }()
 
-	db, err := open(srv.Addr().String(), opts.Threads+4)
-	if err != nil {
+	if d.db, err = open(srv.Addr().String(), opts.Threads+4); err != nil {
 		return err
 	}
-	defer db.Close()
-
-	d := &demo{Options: opts, db: db}
+	defer d.db.Close()
 	d.say("server on %s, store in %s, %d cores", srv.Addr(), dir, runtime.GOMAXPROCS(0))
 	return d.run(ctx)
 }
 
-func startServer(ctx context.Context, dir string, logger *zap.Logger) (*server.Server, error) {
+func (d *demo) startServer(ctx context.Context, dir string) (*server.Server, error) {
 	cfg := config.Default()
 	cfg.Path = filepath.Join(dir, "data")
 	cfg.Port, cfg.Status.StatusPort = 0, 0
 	cfg.Log.SlowThreshold = 0
 	cfg.EnsureDefaults()
-	return server.Start(ctx, server.Options{Config: cfg, Logger: logger})
+	return server.Start(ctx, server.Options{Config: cfg, Log: d.Log, Events: d.watch.observe})
 }
 
 func open(addr string, conns int) (*sql.DB, error) {
@@ -141,6 +138,8 @@ func open(addr string, conns int) (*sql.DB, error) {
 type demo struct {
 	Options
 	db *sql.DB
+	// watch follows the index build.
+	watch watcher
 }
 
 func (d *demo) say(format string, args ...any) { fmt.Fprintf(d.Out, format+"\n", args...) }

@@ -2,18 +2,20 @@ package demo
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
+
+	"fastddl/event"
 )
 
 // buildResult is what the client saw of the index build.
 type buildResult struct {
 	elapsed time.Duration // from sending the ALTER to its OK
-	rows    int64         // rows the job says it has read
+	rows    int64         // rows the build says it has read
 }
 
 const (
@@ -42,21 +44,19 @@ func (d *demo) addIndex(ctx context.Context) (buildResult, error) {
 				return buildResult{}, err
 			}
 			show.end(true)
-			job, err := d.lastJob(ctx)
-			return buildResult{elapsed: elapsed, rows: job.rows}, err
+			job, _ := d.watch.progress()
+			return buildResult{elapsed: elapsed, rows: job.rows}, nil
 		case <-ticker.C:
-			// The job may not be in the queue yet, or the server be stopping;
-			// the end of the ALTER says what happened.
-			if job, err := d.lastJob(ctx); err == nil && job.rowsPerSecond > 0 {
+			if job, ok := d.watch.progress(); ok {
 				show.update(job)
 			}
 		}
 	}
 }
 
-// jobProgress is one look at a job in information_schema.ddl_jobs.
+// jobProgress is how far an index build is.
 type jobProgress struct {
-	// stage is what the build does, or the schema state when it does nothing.
+	// stage is what the build does.
 	stage         string
 	rows          int64
 	percent       float64
@@ -64,24 +64,38 @@ type jobProgress struct {
 	eta           string
 }
 
-const lastJobSQL = `SELECT CASE WHEN STAGE <> '' THEN STAGE ELSE SCHEMA_STATE END, ROW_COUNT, PERCENT, ROWS_PER_SECOND, ETA_SECONDS
-	FROM information_schema.ddl_jobs ORDER BY JOB_ID DESC LIMIT 1`
+// watcher follows the events of an index build. The zero value is ready for use.
+type watcher struct {
+	mu   sync.Mutex
+	last event.Progress
+}
 
-// lastJob looks at the newest job.
-func (d *demo) lastJob(ctx context.Context) (jobProgress, error) {
-	var (
-		j   jobProgress
-		eta sql.NullFloat64
-	)
-	err := d.db.QueryRowContext(ctx, lastJobSQL).Scan(&j.stage, &j.rows, &j.percent, &j.rowsPerSecond, &eta)
-	if err != nil {
-		return jobProgress{}, fmt.Errorf("look at the job: %w", err)
+// observe is the event listener.
+func (w *watcher) observe(e event.Event) {
+	if p, ok := e.(event.Progress); ok {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.last = p
 	}
-	j.eta = "unknown"
-	if eta.Valid {
-		j.eta = fmt.Sprintf("%.1f s", eta.Float64)
+}
+
+// progress is how far the newest build is; false if nothing is known of it.
+func (w *watcher) progress() (jobProgress, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p := w.last
+	if p.RowsTotal == 0 {
+		return jobProgress{}, false
 	}
-	return j, nil
+	j := jobProgress{stage: p.Stage, rows: p.RowsDone, rowsPerSecond: p.RowsPerSecond, eta: "unknown"}
+	// A row is done when it has been read and its entry is in the store.
+	total := float64(max(p.RowsTotal, p.RowsDone))
+	j.percent = 50 * float64(p.RowsDone+p.RowsImported) / total
+	if p.RowsPerSecond > 0 {
+		left := (total - float64(p.RowsDone)) / p.RowsPerSecond
+		j.eta = fmt.Sprintf("%.1f s", left)
+	}
+	return j, true
 }
 
 // progressView shows the progress of the build.

@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"fastddl/config"
+	"fastddl/event"
 	"fastddl/ingest/governor"
+	"fastddl/internal/errs"
 	"fastddl/internal/foreground"
 )
 
@@ -34,7 +36,8 @@ type governance struct {
 	sampler    Sampler // nil does not govern
 	controller governor.Controller
 	jobs       int
-	end        func() // of the sampling that is going on
+	bus        *event.Bus // of the first of them
+	end        func()     // of the sampling that is going on
 }
 
 // Govern lets builds give way to the foreground that s observes, and to each of
@@ -64,14 +67,15 @@ func (g *governance) set(d governor.Decision) {
 	}
 }
 
-// begin says that a job begins, and returns the function that says that it ends.
-func (g *governance) begin() (end func()) {
+// begin says that a job with the given events begins, and returns the function that says that it ends.
+func (g *governance) begin(bus *event.Bus) (end func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.sampler == nil {
 		return func() {}
 	}
 	if g.jobs++; g.jobs == 1 {
+		g.bus = bus
 		g.start()
 	}
 	return sync.OnceFunc(g.leave)
@@ -104,19 +108,34 @@ func (g *governance) start() {
 func (g *governance) run(ctx context.Context) {
 	ticker := time.NewTicker(governor.Interval)
 	defer ticker.Stop()
+	failed := false
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			g.observe((*governor.Controller).Observe, g.sampler.Sample)
+			err := g.sample()
+			if err != nil && !failed {
+				g.bus.Emit(event.Retry{Op: "observe the foreground", Attempt: 1, Err: err})
+			}
+			failed = err != nil
 		}
 	}
 }
 
+// sample takes the next decision. If the sampler panics, the last one stands and
+// builds go on; the first time in a row is reported.
+func (g *governance) sample() (err error) {
+	defer errs.Contain(&err)
+	g.observe((*governor.Controller).Observe, g.sampler.Sample)
+	return nil
+}
+
 // observe takes a decision, which counts if the governor is switched on. It has
 // the controller to itself.
-func (g *governance) observe(decide func(*governor.Controller, time.Time, governor.Signals) governor.Decision, sample func(time.Time) governor.Signals) {
+func (g *governance) observe(
+	decide func(*governor.Controller, time.Time, governor.Signals) governor.Decision, sample func(time.Time) governor.Signals,
+) {
 	now := time.Now()
 	decision := decide(&g.controller, now, sample(now))
 	if !g.globals.Bool(config.Governor) {

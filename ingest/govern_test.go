@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"fastddl/config"
@@ -23,7 +24,7 @@ func work(t *testing.T, s *Share, done chan struct{}) *atomic.Int64 {
 	var wg sync.WaitGroup
 	t.Cleanup(wg.Wait)
 	wg.Go(func() {
-		pacer := s.NewWallPacer()
+		pacer := s.newWallPacer()
 		for {
 			select {
 			case <-done:
@@ -117,7 +118,7 @@ func TestPauseEndsWithTheJob(t *testing.T) {
 	r.Govern(sampler, nil)
 	s := join(t, r, ShareOptions{JobID: 1})
 	defer s.Leave()
-	pacer := s.NewWallPacer()
+	pacer := s.newWallPacer()
 	require.NoError(t, pacer.Pace(context.Background()))
 	time.Sleep(time.Second) // which takes as long again to make up for, at least
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
@@ -201,4 +202,28 @@ func TestWorkersGiveWayToStatements(t *testing.T) {
 	}
 	require.Greater(t, during(rounds, 300*time.Millisecond), alone/2)
 	require.Eventually(t, func() bool { return r.Held(7).Wait == "" }, 5*time.Second, 10*time.Millisecond)
+}
+
+// panicking is a sampler that panics once it has begun.
+type panicking struct{ governortest.Foreground }
+
+func (p *panicking) Sample(time.Time) governor.Signals { panic("sampler") }
+
+func TestPanicOfTheSamplerIsReportedOnce(t *testing.T) {
+	r := NewResources(config.NewGlobals(), 2)
+	r.Govern(new(panicking), nil)
+	var retries atomic.Int64
+	bus := &event.Bus{}
+	bus.Subscribe(func(e event.Event) {
+		if retry, ok := e.(event.Retry); ok {
+			assert.ErrorContains(t, retry.Err, "sampler")
+			retries.Add(1)
+		}
+	})
+	s := join(t, r, ShareOptions{Bus: bus})
+	require.Eventually(t, func() bool { return retries.Load() == 1 }, 30*time.Second, time.Millisecond)
+	before := r.Governor()
+	s.Leave()
+	require.EqualValues(t, 1, retries.Load())
+	require.Equal(t, governor.Full, before)
 }

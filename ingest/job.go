@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"strconv"
 	"sync"
 	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"fastddl/event"
 	"fastddl/internal/background"
@@ -25,6 +25,9 @@ type Index struct {
 	Prefix []byte
 	// Unique says that equal keys are a duplicate.
 	Unique bool
+	// Imported says that the store has entries of the index already, from an
+	// earlier job: when duplicates are searched, entries are compared with those, too.
+	Imported bool
 }
 
 // JobOptions configures a Job.
@@ -53,20 +56,8 @@ type JobOptions struct {
 	// MaxRuns is the number of runs of one index at which the job wants to be
 	// flushed; 0 is 128. Merging holds one buffer for each.
 	MaxRuns int
-	// CreateRun creates the file of a run, which must not exist; nil does so on the
-	// operating system's file system.
-	CreateRun func(path string) (RunFile, error)
-}
-
-// RunFile is the file of a run while it is written and read.
-type RunFile interface {
-	io.Writer
-	io.ReaderAt
-	io.Closer
-}
-
-func createRun(path string) (RunFile, error) {
-	return os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	// FS is the file system of TempDir; nil is the operating system's.
+	FS vfs.FS
 }
 
 // EnsureDefaults fills in what was left zero.
@@ -77,8 +68,8 @@ func (o *JobOptions) EnsureDefaults() {
 	if o.MaxRuns == 0 {
 		o.MaxRuns = 128
 	}
-	if o.CreateRun == nil {
-		o.CreateRun = createRun
+	if o.FS == nil {
+		o.FS = vfs.Default
 	}
 }
 
@@ -160,28 +151,20 @@ func Open(opts JobOptions) (*Job, error) {
 		indexes: make([]jobIndex, len(opts.Indexes)),
 	}
 	for i := range j.indexes {
-		j.indexes[i].spec = opts.Indexes[i]
+		j.indexes[i].spec, j.indexes[i].imported = opts.Indexes[i], opts.Indexes[i].Imported
 		j.indexes[i].buckets = make([]bucket, 1)
 	}
-	if err := os.RemoveAll(j.path); err != nil {
+	if err := j.opts.FS.RemoveAll(j.path); err != nil {
 		return nil, fmt.Errorf("ingest: empty temp folder of job: %w", err)
 	}
 	blocks.open()
 	j.makeDir = sync.OnceValue(func() error {
-		if err := os.MkdirAll(j.path, 0o700); err != nil {
+		if err := j.opts.FS.MkdirAll(j.path, 0o700); err != nil {
 			return fmt.Errorf("ingest: make temp folder of job: %w", err)
 		}
 		return nil
 	})
 	return j, nil
-}
-
-// Resume tells the job what was ingested of its i-th index before it was
-// opened: the totals count from there, and entries are compared with those in
-// the store when duplicates are searched.
-func (j *Job) Resume(i int, done Totals) {
-	j.indexes[i].totals = done
-	j.indexes[i].imported = done.Entries > 0
 }
 
 const (
@@ -214,8 +197,8 @@ func (j *Job) partitions() (n int64) {
 	return n
 }
 
-// Totals returns the totals of the i-th index: what was ingested before the job
-// was opened and what finished workers have appended since.
+// Totals returns the totals of the i-th index: of what finished workers have
+// appended.
 func (j *Job) Totals(i int) Totals {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -246,7 +229,7 @@ func (j *Job) Stats() Stats {
 // Workers and flushes have ended before.
 func (j *Job) Close() error {
 	errs := []error{j.drop(), blocks.close()}
-	if err := os.RemoveAll(j.path); err != nil {
+	if err := j.opts.FS.RemoveAll(j.path); err != nil {
 		errs = append(errs, fmt.Errorf("ingest: remove temp folder of job: %w", err))
 	}
 	return errors.Join(errs...)

@@ -178,10 +178,10 @@ func TestDuplicatesAreFoundAcrossFlushes(t *testing.T) {
 	require.NoError(t, job.Close())
 	f.requireClean(t)
 
-	// A job that was opened again knows from Resume that the store has entries.
+	// A job that was opened again is told that the store has entries.
+	f.opts.Indexes[0].Imported = true
 	job, err = Open(f.opts)
 	require.NoError(t, err)
-	job.Resume(0, Totals{Entries: 4})
 	require.ErrorAs(t, add("d5"), &dup)
 	require.NoError(t, job.Close())
 }

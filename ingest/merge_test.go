@@ -10,6 +10,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
 )
 
@@ -45,7 +46,7 @@ func inMemory(t testing.TB, pairs []pair) cursor {
 func makeRun(t testing.TB, pairs []pair) *run {
 	sorted := slices.Clone(pairs)
 	slices.SortStableFunc(sorted, comparePairs)
-	w, err := newRunWriter(filepath.Join(t.TempDir(), "run"), createRun)
+	w, err := newRunWriter(vfs.Default, filepath.Join(t.TempDir(), "run"))
 	require.NoError(t, err)
 	for _, p := range sorted {
 		require.NoError(t, w.add(p.key, p.value))
@@ -217,7 +218,7 @@ func TestCorruptRunIsAnError(t *testing.T) {
 		_, err := r.file.ReadAt(b, at)
 		require.NoError(t, err)
 		b[0] ^= 0x40
-		_, err = r.file.(*os.File).WriteAt(b, at)
+		_, err = r.file.WriteAt(b, at)
 		require.NoError(t, err)
 
 		cur := r.cursor(keyRange{})
@@ -232,7 +233,7 @@ func TestCorruptRunIsAnError(t *testing.T) {
 
 func TestTruncatedRunIsAnError(t *testing.T) {
 	r := makeRun(t, []pair{{[]byte("k"), []byte("v")}})
-	require.NoError(t, r.file.(*os.File).Truncate(runHeaderBytes))
+	require.NoError(t, os.Truncate(r.path, runHeaderBytes))
 	var batch records
 	require.Error(t, r.cursor(keyRange{}).next(&batch))
 }
@@ -334,7 +335,7 @@ func BenchmarkRun(b *testing.B) {
 	var r *run
 	b.Run("write", func(b *testing.B) {
 		for b.Loop() {
-			w, err := newRunWriter(filepath.Join(b.TempDir(), "run"), createRun)
+			w, err := newRunWriter(vfs.Default, filepath.Join(b.TempDir(), "run"))
 			require.NoError(b, err)
 			require.NoError(b, writeParts(context.Background(), idx.parts(piece{end: s.count()}), nil, w))
 			r, err = w.finish()

@@ -39,7 +39,7 @@ type Pacer struct {
 // NewPacer returns the pacer of a worker that has a thread of its own; what counts
 // is its processor time, where that is known. Pauses are charged to the clock as idle; it may be nil.
 func (s *Share) NewPacer(clock *stage.Clock) *Pacer {
-	p := s.NewWallPacer()
+	p := s.newWallPacer()
 	p.clock = clock
 	if stage.ThreadCPU() > 0 {
 		p.spent = stage.ThreadCPU
@@ -47,9 +47,9 @@ func (s *Share) NewPacer(clock *stage.Clock) *Pacer {
 	return p
 }
 
-// NewWallPacer returns the pacer of a worker without a thread of its own, of which
+// newWallPacer returns the pacer of a worker without a thread of its own, of which
 // all time counts.
-func (s *Share) NewWallPacer() *Pacer {
+func (s *Share) newWallPacer() *Pacer {
 	begin := time.Now()
 	g := &s.r.governance
 	cores := background.Cores()

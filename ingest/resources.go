@@ -117,9 +117,6 @@ const (
 	indexMemory = 4 << 20
 	// workerIndexMemory is the least memory that a worker has for each index.
 	workerIndexMemory = 1 << 20
-	// waitersPerCore is how many workers for each core are divided between jobs
-	// whose workers wait for commits most of the time.
-	waitersPerCore = 4
 )
 
 func (r *Resources) memoryQuota() int64 {
@@ -146,7 +143,7 @@ func (r *Resources) Join(ctx context.Context, opts ShareOptions) (*Share, error)
 	r.rebalance()
 	select {
 	case <-s.admitted:
-		s.endGovernance = r.governance.begin()
+		s.endGovernance = r.governance.begin(opts.Bus)
 		return s, nil
 	case <-ctx.Done():
 		s.Leave()
@@ -164,7 +161,7 @@ func (r *Resources) rebalance() {
 	r.wakeLocked()
 	threads := 0
 	for _, s := range r.shares {
-		if s.begun && !s.opts.Transactional {
+		if s.begun {
 			threads += s.workers + 1 // one more merges while files are waited for
 		}
 	}
@@ -195,7 +192,7 @@ func (r *Resources) admitLocked() {
 	slices.SortStableFunc(waiting, func(a, b *Share) int { return int(b.weight() - a.weight()) })
 	for _, s := range waiting {
 		held := r.claimedLocked(s)
-		if s.opts.Transactional || held == 0 || held+s.leastMemory() <= r.memoryQuota()/100*admitPercent {
+		if s.opts.ReadOnly || held == 0 || held+s.leastMemory() <= r.memoryQuota()/100*admitPercent {
 			s.begun = true
 			close(s.admitted)
 		}
@@ -216,16 +213,8 @@ func (r *Resources) claimedLocked(but *Share) int64 {
 // divideLocked gives every job its parts, and returns how to tell those whose
 // workers have become others in number.
 func (r *Resources) divideLocked() (changed []func()) {
-	var sorting, waiting []*Share
-	for _, s := range r.shares {
-		switch {
-		case !s.begun:
-		case s.opts.Transactional:
-			waiting = append(waiting, s)
-		default:
-			sorting = append(sorting, s)
-		}
-	}
+	begun := slices.DeleteFunc(slices.Clone(r.shares), func(s *Share) bool { return !s.begun })
+	sorting := slices.DeleteFunc(slices.Clone(begun), func(s *Share) bool { return s.opts.ReadOnly })
 	parts := func(total int64, shares []*Share, bounds func(*Share) (least, most int64)) []int64 {
 		claims := make([]claim, len(shares))
 		for i, s := range shares {
@@ -247,21 +236,14 @@ func (r *Resources) divideLocked() (changed []func()) {
 		s.workers = int(workers)
 	}
 	// A job that is throttled has hardly any work, so its cores are for others.
-	busy := slices.DeleteFunc(slices.Clone(sorting), func(s *Share) bool { return s.throttled })
-	for _, s := range sorting {
+	busy := slices.DeleteFunc(slices.Clone(begun), func(s *Share) bool { return s.throttled })
+	for _, s := range begun {
 		if s.throttled {
 			set(s, 1)
 		}
 	}
 	for i, n := range parts(r.cores, busy, func(s *Share) (int64, int64) { return 1, s.workersWithMemory() }) {
 		set(busy[i], n)
-	}
-	total := r.cores * waitersPerCore
-	for _, s := range waiting {
-		total = max(total, s.maxWorkers())
-	}
-	for i, n := range parts(total, waiting, func(s *Share) (int64, int64) { return 1, s.maxWorkers() }) {
-		set(waiting[i], n)
 	}
 	return changed
 }

@@ -140,8 +140,7 @@ func TestJobsWaitForMemory(t *testing.T) {
 	require.Eventually(t, func() bool { return r.Usage().Jobs == 4 }, 5*time.Second, time.Millisecond)
 	require.Equal(t, "waiting for memory: fastddl_ddl_memory_quota", r.Held(3).Wait)
 	require.Empty(t, r.Held(1).Wait)
-	transactional := join(t, r, ShareOptions{JobID: 5, Transactional: true})
-	transactional.Leave()
+	join(t, r, ShareOptions{JobID: 5, ReadOnly: true}).Leave()
 
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 	defer cancel()
@@ -208,9 +207,9 @@ func TestWorkersAreDivided(t *testing.T) {
 		many[i] = join(t, r, ShareOptions{})
 	}
 	require.Equal(t, 1, one.Workers(), "at least one each")
-	waiting := join(t, r, ShareOptions{Transactional: true})
-	require.Equal(t, 100, waiting.Workers(), "those who wait for commits are not bound to cores")
-	waiting.Leave()
+	reading := join(t, r, ShareOptions{ReadOnly: true})
+	require.Equal(t, 1, reading.Workers(), "and one that needs no memory")
+	reading.Leave()
 	for _, s := range many {
 		s.Leave()
 	}

@@ -8,6 +8,7 @@ import (
 	"sort"
 
 	"github.com/cespare/xxhash/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
 // A run file is a sequence of blocks of entries in key order:
@@ -34,7 +35,8 @@ var errCorruptRun = errors.New("ingest: temporary run file is corrupt")
 // run is a sorted run in the temp folder, with the first key of each block.
 type run struct {
 	path   string
-	file   RunFile
+	fs     vfs.FS
+	file   vfs.File
 	blocks []runBlock
 	keys   []byte // first keys of the blocks, back to back
 	last   []byte // greatest key
@@ -59,7 +61,7 @@ func (r *run) firstKey(i int) []byte {
 
 // remove closes and removes the file, if it is still there.
 func (r *run) remove() error {
-	err := os.Remove(r.path)
+	err := r.fs.Remove(r.path)
 	if errors.Is(err, os.ErrNotExist) {
 		err = nil
 	}
@@ -73,12 +75,12 @@ type runWriter struct {
 	last []byte
 }
 
-func newRunWriter(path string, create func(string) (RunFile, error)) (*runWriter, error) {
-	file, err := create(path)
+func newRunWriter(fs vfs.FS, path string) (*runWriter, error) {
+	file, err := fs.OpenReadWrite(path, vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return nil, fmt.Errorf("ingest: create run: %w", err)
 	}
-	w := &runWriter{run: run{path: path, file: file}}
+	w := &runWriter{run: run{fs: fs, path: path, file: file}}
 	w.body = make([]byte, runHeaderBytes, runHeaderBytes+runBlockBytes+4096)
 	return w, nil
 }

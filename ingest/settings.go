@@ -10,8 +10,8 @@ type Settings struct {
 	// Workers is the number of workers at the most, 1 to 256; 0 is
 	// tidb_ddl_reorg_worker_cnt.
 	Workers int
-	// BatchRows is the number of rows of a backfill transaction, 32 to 10240; 0
-	// is tidb_ddl_reorg_batch_size.
+	// BatchRows goes before tidb_ddl_reorg_batch_size, 32 to 10240; 0 leaves it to
+	// that.
 	BatchRows int
 	// WriteSpeed is a ceiling in bytes per second, within what the node may
 	// write; 0 is none.

@@ -14,9 +14,8 @@ type ShareOptions struct {
 	JobID int64
 	// Indexes is the number of indexes the job builds.
 	Indexes int
-	// Transactional says that the job's workers wait for commits and sort nothing:
-	// there may be more of them than cores, and they need no memory.
-	Transactional bool
+	// ReadOnly says that the job sorts nothing: it needs no memory and no disk.
+	ReadOnly bool
 	// MaxWorkers bounds the workers whatever settings say; 0 does not.
 	MaxWorkers int
 	// Settings are the job's own, which the share follows; nil has none.
@@ -114,7 +113,7 @@ func (s *Share) weight() int64 { return s.opts.Settings.Get().Weight }
 
 // leastMemory is what the job must be able to hold.
 func (s *Share) leastMemory() int64 {
-	if s.opts.Transactional {
+	if s.opts.ReadOnly {
 		return 0
 	}
 	n := int64(s.opts.Indexes)
@@ -136,6 +135,9 @@ func (s *Share) maxWorkers() int64 {
 // workersWithMemory is maxWorkers, or less if the job's memory is not enough for
 // so many.
 func (s *Share) workersWithMemory() int64 {
+	if s.opts.ReadOnly {
+		return s.maxWorkers()
+	}
 	enough := s.memoryPart / (int64(s.opts.Indexes) * workerIndexMemory)
 	return max(1, min(s.maxWorkers(), enough))
 }
@@ -162,12 +164,18 @@ func (s *Share) OnWorkers(fn func()) (cancel func()) {
 	return func() { set(nil) }
 }
 
-// BatchRows is the number of rows of a backfill transaction.
+// batchesAtATime is how many batches of tidb_ddl_reorg_batch_size a worker reads
+// before it looks whether to go on: that is the size of TiDB's transactions, which
+// reads without locks need not keep to, and every look has a price.
+const batchesAtATime = 4
+
+// BatchRows is the number of rows that a worker reads at a time.
 func (s *Share) BatchRows() int {
-	if n := s.opts.Settings.Get().BatchRows; n > 0 {
-		return n
+	n := s.opts.Settings.Get().BatchRows
+	if n == 0 {
+		n = int(s.r.globals.Int(config.ReorgBatchSize))
 	}
-	return int(s.r.globals.Int(config.ReorgBatchSize))
+	return n * batchesAtATime
 }
 
 // memoryLimit is how many bytes the job may hold in arenas and chunks: its part,

@@ -173,7 +173,7 @@ func (w *Worker) writeRun(ctx context.Context, i int, parts []part) (*run, error
 		return nil, err
 	}
 	name := fmt.Sprintf("%d-%d.run", w.job.indexes[i].spec.ID, w.job.runSeq.Add(1))
-	out, err := newRunWriter(filepath.Join(dir, name), w.job.opts.CreateRun)
+	out, err := newRunWriter(w.job.opts.FS, filepath.Join(dir, name))
 	if err != nil {
 		return nil, err
 	}

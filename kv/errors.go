@@ -31,7 +31,31 @@ var (
 	// ErrNotAStore is returned on opening a path that exists but holds
 	// something other than a store of this driver.
 	ErrNotAStore = errors.New("kv: path does not hold a store")
+	// ErrFormat is returned on opening a store that an earlier or a later version
+	// wrote in a format that this one does not read.
+	ErrFormat = errors.New("kv: store has another format")
+	// ErrDamaged is returned on opening a store that has lost files or a part of
+	// its log.
+	ErrDamaged = errors.New("kv: store is damaged")
+	// ErrDiskFull is what a DiskFullError is.
+	ErrDiskFull = errors.New("kv: disk is full")
 )
+
+// DiskFullError reports that a write was refused because the store's disk is nearly
+// full: what is left is for deletions and for the store itself. Nothing of the write
+// was applied. It can be repeated when there is space again.
+type DiskFullError struct {
+	// Free is what the disk had left, in bytes, and Needed what it must have for
+	// such a write.
+	Free, Needed uint64
+}
+
+func (e *DiskFullError) Error() string {
+	return fmt.Sprintf("%v: %d MiB are free, writes need %d MiB; deletions go on", ErrDiskFull, e.Free>>20, e.Needed>>20)
+}
+
+// Is makes every DiskFullError an ErrDiskFull.
+func (e *DiskFullError) Is(target error) bool { return target == ErrDiskFull }
 
 // WriteConflictError reports that a transaction could not commit because a key
 // it wrote or locked was committed by another one after its start timestamp.

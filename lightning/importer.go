@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"fastddl/event"
+	"fastddl/internal/errs"
 	"fastddl/kv"
 )
 
@@ -153,7 +154,12 @@ func (im *Importer) importWithRetry(ctx context.Context, units []kv.ImportUnit) 
 // low priority, and while the store imports it holds up everybody's commits.
 func (im *Importer) importOnce(ctx context.Context, units []kv.ImportUnit) error {
 	done := make(chan error, 1)
-	go func() { done <- im.opts.Store.Import(ctx, units) }()
+	go func() {
+		var err error
+		defer func() { done <- err }()
+		defer errs.Contain(&err)
+		err = im.opts.Store.Import(ctx, units)
+	}()
 	return <-done
 }
 
@@ -186,8 +192,13 @@ func (im *Importer) Close() error {
 
 // Retryable reports whether an import that failed with err may succeed when it
 // is simply tried again. A missing file never comes back, a closed store does
-// not open again, and a caller that gave up does not want it.
+// not open again, a caller that gave up does not want it, and after a panic nobody
+// knows what is left.
 func Retryable(err error) bool {
+	var panicked *errs.PanicError
+	if errors.As(err, &panicked) {
+		return false
+	}
 	for _, final := range []error{
 		context.Canceled, context.DeadlineExceeded,
 		kv.ErrClosed, kv.ErrSnapshotTooOld,

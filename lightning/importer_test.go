@@ -331,3 +331,17 @@ func TestOptionsListEveryProblem(t *testing.T) {
 		require.ErrorContains(t, err, text)
 	}
 }
+
+func TestPanicOfTheStoreIsAnError(t *testing.T) {
+	f := newFixture(t)
+	f.store.fail = func(int) error { panic("in the store") }
+	im, err := lightning.NewImporter(f.opts)
+	require.NoError(t, err)
+	require.NoError(t, write(f.ctx, im, 0, 100))
+	err = im.Flush(f.ctx)
+	require.ErrorContains(t, err, "panic: in the store")
+	require.False(t, lightning.Retryable(err))
+	require.Equal(t, 1, f.store.imports)
+	require.NoError(t, im.Close())
+	require.Zero(t, f.files(t))
+}

@@ -1,6 +1,11 @@
-// Package server puts the parts of a fastddl node together and owns its life:
-// store, catalog, metadata lock, DDL owner, SQL engine, MySQL listener and the
-// HTTP status server, started in this order and stopped in the reverse one.
+// Package server makes a node of a store, TiDB's SQL layer and our index builds,
+// and owns its life: the process-wide services of TiDB, the store, the SQL layer,
+// TiDB's MySQL listener and the HTTP status server, started in this order and
+// stopped in the reverse one.
+//
+// TiDB keeps its configuration, its log, its metrics and more in package variables:
+// a process has one server at a time. What tidb-server's main function sets up,
+// process.go sets up here.
 //
 // # Start
 //
@@ -10,25 +15,24 @@
 //
 // # Stop
 //
-// [Server.Shutdown] loses nothing that was acknowledged and cancels no job:
+// [Server.Shutdown] loses nothing that was acknowledged and cancels no index build:
 //
 //  1. /health turns to 503 and the listener closes: nobody new comes in.
-//  2. Idle connections are closed; a running statement may finish within the
-//     configured time, its client gets the whole answer, then it is closed too.
-//  3. The DDL owner stops at a checkpoint. Sessions that wait for a DDL job get
-//     an error; the job itself goes on at the next start.
-//  4. Statements that still run are killed, and the engine and store close.
+//  2. Index builds stop at a checkpoint, and go on at the next start. Sessions that
+//     wait for one get an error.
+//  3. Statements and transactions may end within the configured time, and their
+//     clients get the answer; then all connections are closed.
+//  4. The SQL layer and the store close.
 //
-// # Lost clients
-//
-// An idle connection whose client goes away ends at once, and with it its
-// transaction. So does one in the middle of a statement, which is checked several
-// times a second, except for statements that wait for a DDL job: as in TiDB, the
-// job goes on to its end.
+// Each step is bounded. If one is not done in time, the error says so; the process
+// may end nevertheless, since commits are durable when they are acknowledged.
 //
 // # Observation
 //
 // Every typed event of the DDL components arrives at one listener that writes
-// the log and one that feeds the metrics; components do neither themselves.
-// The libraries' own loggers are led into the same log.
+// the log and one that feeds the metrics; components do neither themselves. The
+// log is one, TiDB's and ours, in TiDB's format; the status port shows TiDB's
+// metrics and ours together. Its debugging pages and TiDB's HTTP API, which ask
+// nobody for a password, are there on loopback addresses only, unless
+// status.enable-debug says otherwise.
 package server

@@ -2,12 +2,10 @@ package server
 
 import (
 	"fmt"
-	"io"
 	"os"
-	"strings"
 
-	pclog "github.com/pingcap/log"
-	"github.com/sirupsen/logrus"
+	"github.com/pingcap/log"
+	"github.com/pingcap/tidb/pkg/util/logutil"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"gopkg.in/natefinch/lumberjack.v2"
@@ -15,33 +13,55 @@ import (
 	"fastddl/config"
 )
 
-// NewLogger builds the server's logger. The function it returns flushes and
-// closes the log.
-func NewLogger(cfg config.Log) (*zap.Logger, func(), error) {
-	level, err := zapcore.ParseLevel(cfg.Level)
-	if err != nil {
-		return nil, nil, fmt.Errorf("log level: %w", err)
-	}
-	encoding := zap.NewProductionEncoderConfig()
-	encoding.EncodeTime = zapcore.ISO8601TimeEncoder
-	encoding.EncodeDuration = zapcore.StringDurationEncoder
-	var encoder zapcore.Encoder
-	if cfg.Format == "json" {
-		encoder = zapcore.NewJSONEncoder(encoding)
-	} else {
-		encoding.EncodeLevel = zapcore.CapitalLevelEncoder
-		encoder = zapcore.NewConsoleEncoder(encoding)
-	}
+// Log is the log of the process: TiDB's, the client library's, the store's and
+// ours, in TiDB's format.
+type Log struct {
+	*zap.Logger
+	props *log.ZapProperties
+	close func()
+}
 
-	sink, closeSink, err := logSink(cfg.File)
+// InitLogging sets up the log of the process. Close flushes and closes it.
+func InitLogging(cfg config.Log) (*Log, error) {
+	out, closeOut, err := logSink(cfg.File)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	logger := zap.New(zapcore.NewCore(encoder, sink, level))
-	return logger, func() {
-		_ = logger.Sync() // fails on terminals, where nothing is buffered
-		closeSink()
-	}, nil
+	logger, props, err := log.InitLoggerWithWriteSyncer(encoding(cfg), out, out, zap.AddStacktrace(zapcore.FatalLevel))
+	if err != nil {
+		closeOut()
+		return nil, fmt.Errorf("log: %w", err)
+	}
+	log.ReplaceGlobals(logger, props)
+	logutil.GeneralLogger = logger
+	return &Log{Logger: logger, props: props, close: closeOut}, nil
+}
+
+// Close flushes and closes the log.
+func (l *Log) Close() {
+	_ = l.Sync() // fails on terminals, where nothing is buffered
+	l.close()
+}
+
+// openSlowLog opens the log of slow statements beside l.
+func (l *Log) openSlowLog(cfg config.Log) error {
+	file := logFile(cfg.File)
+	file.Filename = ""
+	// TiDB opens all its logs in one call; the others are l already.
+	keep := zap.WrapCore(func(zapcore.Core) zapcore.Core { return l.Core() })
+	err := logutil.InitLogger(&logutil.LogConfig{
+		Config: log.Config{Level: cfg.Level, Format: cfg.Format, File: file.FileLogConfig}, SlowQueryFile: cfg.SlowQueryFile}, keep)
+	log.ReplaceGlobals(l.Logger, l.props)
+	logutil.GeneralLogger = l.Logger
+	if err != nil {
+		return fmt.Errorf("log.slow-query-file: %w", err)
+	}
+	return nil
+}
+
+// encoding is TiDB's, without the stack traces of errors that clients make.
+func encoding(cfg config.Log) *log.Config {
+	return &log.Config{Level: cfg.Level, Format: cfg.Format, DisableStacktrace: true, DisableErrorVerbose: true}
 }
 
 func logSink(file config.LogFile) (zapcore.WriteSyncer, func(), error) {
@@ -65,42 +85,4 @@ func logSink(file config.LogFile) (zapcore.WriteSyncer, func(), error) {
 		LocalTime:  true,
 	}
 	return zapcore.AddSync(rotating), func() { _ = rotating.Close() }, nil
-}
-
-// RedirectLibraryLogs leads the process-wide loggers of the SQL engine (logrus)
-// and of TiDB's packages (pingcap/log) into logger.
-func RedirectLibraryLogs(logger *zap.Logger) {
-	logrus.SetOutput(io.Discard)
-	// Debug would make the engine format every statement.
-	logrus.SetLevel(logrus.InfoLevel)
-	hooks := make(logrus.LevelHooks)
-	hooks.Add(logrusHook{logger.Named("engine")})
-	logrus.StandardLogger().ReplaceHooks(hooks)
-	pclog.ReplaceGlobals(logger.Named("tidb"), &pclog.ZapProperties{Level: zap.NewAtomicLevelAt(logger.Level())})
-}
-
-// logrusHook forwards entries to zap, one level down: the engine calls a
-// client's syntax error an error, and every new connection worth noting.
-type logrusHook struct{ log *zap.Logger }
-
-func (h logrusHook) Levels() []logrus.Level { return logrus.AllLevels }
-
-func (h logrusHook) Fire(e *logrus.Entry) error {
-	level := zapcore.DebugLevel
-	switch {
-	case e.Level <= logrus.FatalLevel || strings.Contains(e.Message, "panic"):
-		level = zapcore.ErrorLevel
-	case e.Level == logrus.ErrorLevel:
-		level = zapcore.InfoLevel
-	}
-	ce := h.log.Check(level, strings.ReplaceAll(e.Message, "\n", "; "))
-	if ce == nil {
-		return nil
-	}
-	fields := make([]zap.Field, 0, len(e.Data))
-	for k, v := range e.Data {
-		fields = append(fields, zap.Any(k, v))
-	}
-	ce.Write(fields...)
-	return nil
 }

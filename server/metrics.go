@@ -2,7 +2,6 @@ package server
 
 import (
 	"sync"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -14,61 +13,19 @@ import (
 // namespace begins the name of every metric.
 const namespace = "fastddl"
 
-// metrics holds what the server counts. It has a registry of its own, so that
-// several servers of one process (tests) do not share figures.
+// newRegistry returns a registry with what describes the build. What describes
+// the process and TiDB is in the default one.
+func newRegistry() *prometheus.Registry {
+	r := prometheus.NewRegistry()
+	r.MustRegister(collectors.NewBuildInfoCollector())
+	return r
+}
+
+// metrics counts what the DDL components tell by events. It has a registry of its
+// own, so that servers that follow each other in a process do not share figures.
 type metrics struct {
 	registry *prometheus.Registry
 
-	connectionsTotal  prometheus.Counter
-	statements        *prometheus.CounterVec
-	statementDuration *prometheus.HistogramVec
-	statementErrors   *prometheus.CounterVec
-
-	ddl ddlMetrics
-}
-
-func newMetrics(openConnections func() int) *metrics {
-	m := &metrics{
-		registry: prometheus.NewRegistry(),
-		connectionsTotal: prometheus.NewCounter(prometheus.CounterOpts{
-			Namespace: namespace, Subsystem: "server", Name: "connections_total",
-			Help: "Client connections accepted."}),
-		statements: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Namespace: namespace, Subsystem: "executor", Name: "statement_total",
-			Help: "Statements executed, by first keyword."}, []string{"type"}),
-		statementDuration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Namespace: namespace, Subsystem: "server", Name: "handle_query_duration_seconds",
-			Help:    "Time from receiving a statement to having its whole answer, by first keyword.",
-			Buckets: prometheus.ExponentialBuckets(0.0001, 2, 22)}, []string{"sql_type"}),
-		statementErrors: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Namespace: namespace, Subsystem: "server", Name: "execute_error_total",
-			Help: "Statements that failed, by MySQL error number."}, []string{"code"}),
-		ddl: newDDLMetrics(),
-	}
-	m.registry.MustRegister(
-		m.connectionsTotal, m.statements, m.statementDuration, m.statementErrors,
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Namespace: namespace, Subsystem: "server", Name: "connections",
-			Help: "Client connections open."}, func() float64 { return float64(openConnections()) }),
-		collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		collectors.NewBuildInfoCollector(),
-	)
-	m.registry.MustRegister(m.ddl.collectors()...)
-	return m
-}
-
-// observeStatement counts a statement; code is "" for success.
-func (m *metrics) observeStatement(kind string, elapsed time.Duration, code string) {
-	m.statements.WithLabelValues(kind).Inc()
-	m.statementDuration.WithLabelValues(kind).Observe(elapsed.Seconds())
-	if code != "" {
-		m.statementErrors.WithLabelValues(code).Inc()
-	}
-}
-
-// ddlMetrics counts what the DDL components tell by events.
-type ddlMetrics struct {
 	queued       *prometheus.CounterVec
 	states       *prometheus.CounterVec
 	schemaStates *prometheus.CounterVec
@@ -87,11 +44,11 @@ type ddlMetrics struct {
 	pendingRanges, pendingBytes prometheus.Gauge
 
 	// mu guards live, the jobs that have not ended.
-	mu   *sync.Mutex
+	mu   sync.Mutex
 	live map[int64]bool
 }
 
-func newDDLMetrics() ddlMetrics {
+func newMetrics() *metrics {
 	counter := func(name, help string) prometheus.Counter {
 		return prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Subsystem: "ddl", Name: name, Help: help})
 	}
@@ -101,7 +58,8 @@ func newDDLMetrics() ddlMetrics {
 	gauge := func(name, help string) prometheus.Gauge {
 		return prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Subsystem: "ddl", Name: name, Help: help})
 	}
-	return ddlMetrics{
+	m := &metrics{
+		registry:     newRegistry(),
 		queued:       vec("jobs_queued_total", "DDL jobs queued, by type.", "type"),
 		states:       vec("job_states_total", "Job states entered.", "state"),
 		schemaStates: vec("schema_states_total", "Schema states entered by indexes and columns.", "state"),
@@ -120,48 +78,45 @@ func newDDLMetrics() ddlMetrics {
 			"Dropped tables and indexes that are still to be deleted."),
 		pendingBytes: gauge("reclaim_pending_bytes",
 			"Estimated bytes of dropped tables and indexes that are still to be deleted."),
-		mu:   new(sync.Mutex),
 		live: make(map[int64]bool),
 	}
-}
-
-func (d *ddlMetrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{d.queued, d.states, d.schemaStates, d.stages, d.rows, d.files, d.bytes,
-		d.ingestTime, d.retries, d.throttled, d.lockWaits, d.idleBlockers, d.running,
-		d.reclaimed, d.pendingRanges, d.pendingBytes}
+	m.registry.MustRegister(m.queued, m.states, m.schemaStates, m.stages, m.rows, m.files, m.bytes,
+		m.ingestTime, m.retries, m.throttled, m.lockWaits, m.idleBlockers, m.running,
+		m.reclaimed, m.pendingRanges, m.pendingBytes)
+	return m
 }
 
 // observe is the event listener.
-func (d *ddlMetrics) observe(e event.Event) {
+func (m *metrics) observe(e event.Event) {
 	switch e := e.(type) {
 	case event.JobQueued:
-		d.queued.WithLabelValues(e.Type).Inc()
-		d.setLive(e.ID, true)
+		m.queued.WithLabelValues(e.Type).Inc()
+		m.setLive(e.ID, true)
 	case event.JobStateChanged:
-		d.states.WithLabelValues(e.To).Inc()
-		d.setLive(e.ID, !endState(e.To))
+		m.states.WithLabelValues(e.To).Inc()
+		m.setLive(e.ID, !endState(e.To))
 	case event.SchemaStateChanged:
-		d.schemaStates.WithLabelValues(e.State).Inc()
+		m.schemaStates.WithLabelValues(e.State).Inc()
 	case event.StageChanged:
-		d.stages.WithLabelValues(e.Stage).Inc()
+		m.stages.WithLabelValues(e.Stage).Inc()
 	case event.RangeDone:
-		d.rows.Add(float64(e.Rows))
+		m.rows.Add(float64(e.Rows))
 	case event.Ingested:
-		d.files.Add(float64(e.Files))
-		d.bytes.Add(float64(e.Bytes))
-		d.ingestTime.Add(e.Elapsed.Seconds())
+		m.files.Add(float64(e.Files))
+		m.bytes.Add(float64(e.Bytes))
+		m.ingestTime.Add(e.Elapsed.Seconds())
 	case event.Retry:
-		d.retries.WithLabelValues(e.Op).Inc()
+		m.retries.WithLabelValues(e.Op).Inc()
 	case event.Throttled:
-		d.throttled.WithLabelValues(e.Reason).Add(e.For.Seconds())
+		m.throttled.WithLabelValues(e.Reason).Add(e.For.Seconds())
 	case event.LockWait:
-		d.lockWaits.Inc()
+		m.lockWaits.Inc()
 	case event.SpaceReclaimed:
-		d.reclaimed.Add(float64(e.Bytes))
-		d.pendingRanges.Set(float64(e.PendingRanges))
-		d.pendingBytes.Set(float64(e.PendingBytes))
+		m.reclaimed.Add(float64(e.Bytes))
+		m.pendingRanges.Set(float64(e.PendingRanges))
+		m.pendingBytes.Set(float64(e.PendingBytes))
 	case event.IdleBlockerEnded:
-		d.idleBlockers.Inc()
+		m.idleBlockers.Inc()
 	}
 }
 
@@ -175,15 +130,15 @@ func endState(state string) bool {
 }
 
 // setLive notes that a job is queued or running, or has ended.
-func (d *ddlMetrics) setLive(id int64, live bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+func (m *metrics) setLive(id int64, live bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if live {
-		d.live[id] = true
+		m.live[id] = true
 	} else {
-		delete(d.live, id)
+		delete(m.live, id)
 	}
-	d.running.Set(float64(len(d.live)))
+	m.running.Set(float64(len(m.live)))
 }
 
 // storeCollector shows the store's load signals.

@@ -12,11 +12,12 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"fastddl/event"
+	"fastddl/ingest/governor"
 	"fastddl/kv"
 )
 
 func TestDDLMetricsFollowEvents(t *testing.T) {
-	m := newMetrics(func() int { return 7 })
+	m := newMetrics()
 	job := func(id int64) event.Job { return event.Job{ID: id} }
 	for _, e := range []event.Event{
 		event.JobQueued{Job: job(1), Type: "add index"},
@@ -33,7 +34,7 @@ func TestDDLMetricsFollowEvents(t *testing.T) {
 		event.SpaceReclaimed{Job: job(1), Bytes: 50, PendingRanges: 2, PendingBytes: 70},
 		event.JobStateChanged{Job: job(1), From: "running", To: "synced"},
 	} {
-		m.ddl.observe(e)
+		m.observe(e)
 	}
 	values := gather(t, m.registry)
 	require.Equal(t, 2.0, values["fastddl_ddl_jobs_queued_total"])
@@ -67,15 +68,10 @@ func gather(t *testing.T, registry *prometheus.Registry) map[string]float64 {
 	return values
 }
 
-func TestServerAndStoreMetrics(t *testing.T) {
-	m := newMetrics(func() int { return 7 })
-	m.observeStatement("select", time.Millisecond, "")
-	m.observeStatement("insert", time.Millisecond, "1062")
+func TestStoreMetrics(t *testing.T) {
+	m := newMetrics()
 	m.registry.MustRegister(newStoreCollector(loadedStore{}))
 	values := gather(t, m.registry)
-	require.Equal(t, 7.0, values["fastddl_server_connections"])
-	require.Equal(t, 2.0, values["fastddl_executor_statement_total"])
-	require.Equal(t, 1.0, values["fastddl_server_execute_error_total"])
 	require.Equal(t, 3.0, values["fastddl_store_l0_sublevels"])
 	require.Equal(t, 0.5, values["fastddl_store_commit_p99_seconds"])
 	require.Equal(t, 1.0, values["fastddl_store_write_stalled"])
@@ -85,6 +81,19 @@ type loadedStore struct{ kv.Store }
 
 func (loadedStore) LoadSignals() kv.LoadSignals {
 	return kv.LoadSignals{L0Sublevels: 3, CommitP99: 500 * time.Millisecond, WriteStalled: true}
+}
+
+func TestGovernorMetrics(t *testing.T) {
+	decision := governor.Full
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(newGovernorCollector(func() governor.Decision { return decision }))
+	values := gather(t, registry)
+	require.Equal(t, 1.0, values["fastddl_ddl_governor_share"])
+	require.Zero(t, values["fastddl_ddl_governor_giving_way"])
+	decision = governor.Decision{Share: 0.25, Reason: governor.CommitLatency}
+	values = gather(t, registry)
+	require.Equal(t, 0.25, values["fastddl_ddl_governor_share"])
+	require.Equal(t, 1.0, values["fastddl_ddl_governor_giving_way"])
 }
 
 func TestEveryEventIsLogged(t *testing.T) {

@@ -1,170 +1,191 @@
 package server
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
-	"time"
+	"path/filepath"
 
+	"github.com/pingcap/tidb/pkg/domain"
+	tidbserver "github.com/pingcap/tidb/pkg/server"
+	"github.com/pingcap/tidb/pkg/store/helper"
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
 	"fastddl/backfill"
-	"fastddl/catalog"
-	"fastddl/check"
 	"fastddl/config"
 	"fastddl/ddl"
-	"fastddl/ddl/mdl"
 	"fastddl/event"
 	"fastddl/ingest"
 	"fastddl/internal/foreground"
 	"fastddl/internal/memory"
 	"fastddl/kv"
-	"fastddl/kv/pebblekv"
 	"fastddl/sql"
-	"fastddl/sql/genexpr"
-	"fastddl/sql/stmt"
-	"fastddl/sql/sysvar"
 )
 
 // NodeOptions say what a node is opened with.
 type NodeOptions struct {
 	// Config must have been validated.
 	Config config.Config
-	// Logger receives the log; nil drops it.
-	Logger *zap.Logger
-	// Version is the build's version, shown to clients.
-	Version string
+	Log    *Log
+	// Version and GitHash describe the build; they are shown to clients.
+	Version, GitHash string
 	// Listeners receive every event.
 	Listeners []event.Listener
+	// Port and StatusPort are those of the listeners.
+	Port, StatusPort int
 }
 
-// EnsureDefaults fills in what is not set.
-func (o *NodeOptions) EnsureDefaults() {
-	if o.Logger == nil {
-		o.Logger = zap.NewNop()
-	}
-	if o.Version == "" {
-		o.Version = "unknown"
-	}
-}
-
-// Node is everything below the listeners: a store with its schema, the DDL
-// owner and the SQL engine over it. All fields are set and stay as they are.
+// Node is everything below the listeners: a store, TiDB's SQL layer over it, and
+// the index builds.
 type Node struct {
-	Store   kv.Store
-	Catalog *catalog.Catalog
-	Globals *config.Globals
-	Bus     *event.Bus
-	Locks   *mdl.Manager
-	DDL     *ddl.DDL
-	// Foreground measures the statements of clients, which builds give way to.
-	Foreground *foreground.Meter
-	// Backfiller builds the indexes of DDL's jobs.
-	Backfiller *ddl.IndexBackfiller
-	Engine     *sql.Engine
-
-	parts closers
+	cfg        config.Config
+	globals    *config.Globals
+	bus        *event.Bus
+	foreground *foreground.Meter
+	store      *store
+	tempDir    string
+	// resources are what index builds share; nil if they are TiDB's.
+	resources *ingest.Resources
+	layer     *sql.Layer
+	driver    tidbserver.IDriver
+	parts     closers
 }
 
-// OpenNode opens the store, which is made if it does not exist, loads schema
-// and variables, and starts the DDL owner. On error nothing stays open.
+// OpenNode opens the store, which is made if it does not exist, and the SQL layer,
+// and goes on with the jobs that were running. On error nothing stays open.
 func OpenNode(ctx context.Context, opts NodeOptions) (_ *Node, err error) {
-	opts.EnsureDefaults()
 	cfg := opts.Config
-	n := &Node{Globals: config.NewGlobals(), Bus: &event.Bus{}, Foreground: new(foreground.Meter)}
+	n := &Node{cfg: cfg, globals: config.NewGlobals(), bus: &event.Bus{}, foreground: new(foreground.Meter)}
 	for _, l := range opts.Listeners {
-		n.Bus.Subscribe(l)
+		n.bus.Subscribe(l)
 	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, n.parts.close())
 		}
 	}()
-
+	t, err := tidbConfig(cfg, opts.Version, opts.Port, opts.StatusPort)
+	if err != nil {
+		return nil, err
+	}
 	budget := memory.Divide(int64(cfg.MemoryLimit))
-	budget.LimitHeap()
-	if n.Store, err = openStore(cfg, budget, n.Globals, opts.Logger); err != nil {
+	stopProcess, err := startProcess(t, opts.GitHash, budget)
+	if err != nil {
 		return nil, err
 	}
-	n.parts.add(n.Store.Close)
-	if err = ensureTempDir(cfg.TempDir); err != nil {
+	n.parts.add(stopProcess)
+	if cfg.Security.RequireSecureTransport {
+		n.parts.add(requireTLS())
+	}
+	if n.store, err = openStore(ctx, cfg, opts.Port, budget, opts.Log.Logger); err != nil {
 		return nil, err
 	}
-	if n.Catalog, err = catalog.Open(ctx, n.Store, catalog.WithExpressions(genexpr.New())); err != nil {
-		return nil, fmt.Errorf("open the schema: %w", err)
-	}
-	if err = loadVariables(ctx, n.Catalog, n.Globals, opts.Logger); err != nil {
+	n.parts.add(n.store.close)
+	if err = n.openTempDir(cfg.TempDir); err != nil {
 		return nil, err
 	}
-	n.Locks = mdl.NewManager(n.Catalog, mdl.Options{
-		Enabled:     func() bool { return n.Globals.Bool(config.EnableMetadataLock) },
-		IdleTimeout: func() time.Duration { return n.Globals.Duration(config.IdleBlockerTimeout) },
-		Bus:         n.Bus,
-	})
-	resources := ingest.NewResources(n.Globals, 0)
-	resources.LimitMemory(budget.Sorting)
-	resources.Govern(ingest.NewLoadSampler(n.Store, n.Foreground), n.Foreground)
-	n.Backfiller = ddl.NewBackfiller(backfill.Options{Store: n.Store, Globals: n.Globals, Bus: n.Bus, Resources: resources})
-	if n.DDL, err = ddl.New(ddl.Options{
-		Catalog: n.Catalog, Locks: n.Locks, Globals: n.Globals, Bus: n.Bus, Backfiller: n.Backfiller, TempDir: cfg.TempDir,
-	}); err != nil {
-		return nil, fmt.Errorf("open the DDL job queue: %w", err)
+	if err = opts.Log.openSlowLog(cfg.Log); err != nil {
+		return nil, err
 	}
-	n.parts.add(n.DDL.Close)
-	if err = n.DDL.Start(ctx); err != nil {
-		return nil, fmt.Errorf("start the DDL owner: %w", err)
+	if err = n.openSQL(ctx, budget, opts.Log.Logger); err != nil {
+		return nil, err
 	}
-	if n.Engine, err = sql.New(ctx, sql.Options{
-		Catalog: n.Catalog, Locks: n.Locks, Globals: n.Globals, Version: opts.Version, SecureFilePriv: cfg.Security.SecureFilePriv,
-		DDL: stmt.NewDDL(n.DDL), Checker: stmt.NewChecker(n.Catalog, check.Options{}),
-	}); err != nil {
-		return nil, fmt.Errorf("start the SQL engine: %w", err)
-	}
-	n.parts.add(n.Engine.Close)
 	return n, nil
 }
 
-func openStore(cfg config.Config, budget memory.Budget, globals *config.Globals, log *zap.Logger) (kv.Store, error) {
-	store, err := pebblekv.Open(cfg.Path, pebblekv.Options{
-		DisableSync:   !cfg.Pebble.Sync,
-		CacheBytes:    cmp.Or(int64(cfg.Pebble.CacheSize), budget.BlockCache),
-		MemTableBytes: budget.MemTable,
-		GCLifeTime:    func() time.Duration { return globals.Duration(config.GCLifeTime) },
-		GCRunInterval: func() time.Duration { return globals.Duration(config.GCRunInterval) },
-		Logger:        log.Named("pebble"),
-	})
-	if err != nil {
-		return nil, fmt.Errorf("path: %w", err)
-	}
-	return store, nil
-}
-
-func loadVariables(ctx context.Context, cat *catalog.Catalog, globals *config.Globals, log *zap.Logger) error {
-	ignored, err := sysvar.Load(ctx, cat, globals)
+// openTempDir takes the node's own folder in dir.
+func (n *Node) openTempDir(dir string) error {
+	lock, err := lockTempDir(dir, n.store.id)
 	if err != nil {
 		return err
 	}
-	if len(ignored) > 0 {
-		log.Warn("persisted variables that this version does not take stay at their defaults", zap.Strings("variables", ignored))
+	n.parts.add(lock.Release)
+	n.tempDir = filepath.Join(lock.Dir(), "ddl")
+	if err := os.MkdirAll(n.tempDir, 0o700); err != nil {
+		return fmt.Errorf("temp-dir: %w", err)
+	}
+	release, err := useTempDir(filepath.Join(lock.Dir(), "tidb"))
+	if err != nil {
+		return err
+	}
+	n.parts.add(release)
+	return nil
+}
+
+// openSQL opens TiDB's SQL layer on the store, with index builds if they are ours.
+func (n *Node) openSQL(ctx context.Context, budget memory.Budget, log *zap.Logger) (err error) {
+	if n.store.builds != nil {
+		n.resources = ingest.NewResources(n.globals, 0)
+		n.resources.LimitMemory(budget.Sorting)
+		n.resources.Govern(ingest.NewLoadSampler(n.store.builds, n.foreground), n.foreground)
+	}
+	if n.layer, err = sql.Open(ctx, sql.Options{
+		Storage: n.store.storage, Builds: n.store.builds, Globals: n.globals, Bus: n.bus, Resources: n.resources,
+		Foreground: n.foreground, TempDir: n.tempDir, Logger: log,
+	}); err != nil {
+		return fmt.Errorf("open the SQL layer: %w", err)
+	}
+	n.parts.add(n.layer.Close)
+	n.driver, err = newFileGuard(n.layer.Driver(), n.cfg.Security.SecureFilePriv)
+	return err
+}
+
+// serve makes the sessions of srv known to what looks after them.
+func (n *Node) serve(srv *tidbserver.Server) {
+	dom := n.layer.Domain()
+	srv.SetDomain(dom)
+	dom.InfoSyncer().SetSessionManager(srv)
+	go dom.ExpensiveQueryHandle().SetSessionManager(srv).Run()
+	go dom.MemoryUsageAlarmHandle().SetSessionManager(srv).Run()
+	go dom.ServerMemoryLimitHandle().SetSessionManager(srv).Run()
+}
+
+// Domain is TiDB's schema, statistics and background work.
+func (n *Node) Domain() *domain.Domain { return n.layer.Domain() }
+
+// Builds is the store as index builds see it; nil if they are TiDB's.
+func (n *Node) Builds() kv.Store { return n.store.builds }
+
+// TempDir is the folder that index builds sort in.
+func (n *Node) TempDir() string { return n.tempDir }
+
+// Foreground measures the statements of clients, which builds give way to.
+func (n *Node) Foreground() *foreground.Meter { return n.foreground }
+
+// LastBuild is what the index build that ended last says of itself.
+func (n *Node) LastBuild() backfill.Result {
+	if d := n.layer.DDL(); d != nil {
+		if b, ok := d.Backfiller().(*ddl.IndexBackfiller); ok {
+			return b.LastResult()
+		}
+	}
+	return backfill.Result{}
+}
+
+// stopJobs lets no job go on; they do at the next start.
+func (n *Node) stopJobs() error {
+	n.layer.Domain().StopAutoAnalyze()
+	if d := n.layer.DDL(); d != nil {
+		return d.Close()
 	}
 	return nil
 }
 
-// ensureTempDir makes the folder for index builds and makes sure that it can
-// be written: better now than in the middle of a job.
-func ensureTempDir(dir string) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("temp-dir: %w", err)
+// healthy is nil while the store can execute statements.
+func (n *Node) healthy() error { return n.store.healthy() }
+
+func (n *Node) collectors() []prometheus.Collector {
+	c := n.store.collectors
+	if n.resources != nil {
+		c = append(c, newGovernorCollector(n.resources.Governor))
 	}
-	probe, err := os.CreateTemp(dir, "probe-")
-	if err != nil {
-		return fmt.Errorf("temp-dir: %w", err)
-	}
-	return errors.Join(probe.Close(), os.Remove(probe.Name()))
+	return c
 }
 
-// Close stops the DDL owner at a checkpoint and closes everything. No statement
-// may be running.
+// helperStorage is the storage as TiDB's HTTP API wants it.
+func (n *Node) helperStorage() helper.Storage { return n.store.storage.(helper.Storage) }
+
+// Close closes everything. No statement may be running.
 func (n *Node) Close() error { return n.parts.close() }

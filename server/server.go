@@ -5,28 +5,27 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strconv"
+	"sync/atomic"
 	"time"
 
-	sqle "github.com/dolthub/go-mysql-server"
-	gmsserver "github.com/dolthub/go-mysql-server/server"
-	gmssql "github.com/dolthub/go-mysql-server/sql"
-	"github.com/dolthub/vitess/go/mysql"
+	tidb "github.com/pingcap/tidb/pkg/config"
+	"github.com/pingcap/tidb/pkg/plugin"
+	tidbserver "github.com/pingcap/tidb/pkg/server"
+	"github.com/pingcap/tidb/pkg/util/topsql"
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
 	"fastddl/config"
 	"fastddl/event"
-	"fastddl/sql/sqlerr"
-	"fastddl/sql/sysvar"
 )
 
 // Options say what to start.
 type Options struct {
 	// Config must have been validated.
 	Config config.Config
-	// Logger receives the log; nil drops it.
-	Logger *zap.Logger
-	// Version and GitHash describe the build; they are shown by /status.
+	// Log is the log of the process; nil logs errors to standard error.
+	Log *Log
+	// Version and GitHash describe the build; they are shown to clients.
 	Version string
 	GitHash string
 	// Events, if set, receives every event besides log and metrics.
@@ -34,141 +33,171 @@ type Options struct {
 }
 
 // EnsureDefaults fills in what is not set.
-func (o *Options) EnsureDefaults() {
-	if o.Logger == nil {
-		o.Logger = zap.NewNop()
-	}
+func (o *Options) EnsureDefaults() error {
 	if o.Version == "" {
 		o.Version = "unknown"
 	}
+	if o.GitHash == "" {
+		o.GitHash = "unknown"
+	}
+	if o.Log != nil {
+		return nil
+	}
+	var err error
+	o.Log, err = InitLogging(config.Log{Level: "error", Format: "text"})
+	return err
 }
 
 // Server is a running fastddl node.
 type Server struct {
-	opts     Options
-	log      *zap.Logger
-	started  time.Time
-	listener net.Listener
-	node     *Node
-	conns    *connections
-	metrics  *metrics
-	mysql    *gmsserver.Server
-	status   *statusServer // nil if switched off
-	accepted chan struct{} // closed when the accept loop has ended
-	// stopWatch ends the watch over clients and waits for it.
-	stopWatch func()
+	opts    Options
+	log     *Log
+	addr    net.Addr
+	started time.Time
+	ready   atomic.Bool
+	tidb    *tidbserver.Server
+	// ended receives the error of TiDB's server when its listeners have ended.
+	ended  chan error
+	node   *Node
+	status *statusServer // nil if switched off
+	parts  closers
 }
 
 // Start starts a node and returns when it accepts statements. An error names
-// what is to blame in one line, and leaves nothing running.
+// what is to blame in one line, and leaves nothing running. A process has one
+// server at a time.
 func Start(ctx context.Context, opts Options) (_ *Server, err error) {
-	opts.EnsureDefaults()
+	if err := opts.EnsureDefaults(); err != nil {
+		return nil, err
+	}
 	cfg := opts.Config
-	s := &Server{opts: opts, log: opts.Logger, conns: newConnections(), accepted: make(chan struct{})}
-	var undo closers
+	s := &Server{opts: opts, log: opts.Log, ended: make(chan error, 1)}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, undo.close())
+			err = errors.Join(err, s.parts.close())
 		}
 	}()
 
-	if s.listener, err = listen("port", cfg.Host, cfg.Port); err != nil {
+	// Both ports are taken before the store is touched. TiDB takes a port by itself:
+	// this one is given back just before.
+	listener, err := listen("port", cfg.Host, cfg.Port)
+	if err != nil {
 		return nil, err
 	}
-	undo.add(s.listener.Close)
+	s.addr = listener.Addr()
+	defer func() { _ = listener.Close() }() // it is closed already, unless an error came first
 	var statusListener net.Listener
 	if cfg.Status.ReportStatus {
 		if statusListener, err = listen("status-port", cfg.Status.StatusHost, cfg.Status.StatusPort); err != nil {
 			return nil, err
 		}
-		undo.add(statusListener.Close)
+		s.parts.add(func() error { return ignoreClosed(statusListener.Close()) })
 	}
-	tls, err := tlsConfig(cfg.Security)
-	if err != nil {
-		return nil, err
-	}
-
-	s.metrics = newMetrics(s.conns.len)
-	listeners := []event.Listener{logEvents(s.log), s.metrics.ddl.observe}
+	metrics := newMetrics()
+	listeners := []event.Listener{logEvents(s.log.Logger), metrics.observe}
 	if opts.Events != nil {
 		listeners = append(listeners, opts.Events)
 	}
-	if s.node, err = OpenNode(ctx, NodeOptions{Config: cfg, Logger: s.log, Version: opts.Version, Listeners: listeners}); err != nil {
+	if s.node, err = OpenNode(ctx, NodeOptions{
+		Config: cfg, Log: s.log, Version: opts.Version, GitHash: opts.GitHash, Listeners: listeners,
+		Port: portOf(listener), StatusPort: portOf(statusListener),
+	}); err != nil {
 		return nil, err
 	}
-	undo.add(s.node.Close)
-	s.metrics.registry.MustRegister(newStoreCollector(s.node.Store), newGovernorCollector(s.node.Backfiller.Governor))
-
-	s.mysql, err = gmsserver.NewServer(gmsserver.Config{
-		Protocol:               "tcp",
-		Address:                s.listener.Addr().String(),
-		Listener:               s.listener,
-		Version:                sysvar.ServerVersion(s.opts.Version),
-		TLSConfig:              tls,
-		RequireSecureTransport: cfg.Security.RequireSecureTransport,
-		// Applied in order, each around the ones before it.
-		Options: append(s.node.Engine.ServerOptions(), sqlerr.ServerOption(), s.observe),
-	}, s.node.Engine.GMS(), gmssql.NewContext, s.node.Engine.SessionBuilder, nil)
-	if err != nil {
-		return nil, fmt.Errorf("start the MySQL listener: %w", err)
+	s.parts.add(s.node.Close)
+	metrics.registry.MustRegister(s.node.collectors()...)
+	if err = s.newServer(); err != nil {
+		return nil, err
 	}
-	s.started = time.Now()
 	if statusListener != nil {
-		s.status = newStatusServer(statusListener, s.metrics.registry, s.Status, s.log)
-		s.status.ready.Store(true)
+		s.startStatus(statusListener, prometheus.Gatherers{prometheus.DefaultGatherer, metrics.registry})
 	}
-	s.watchClients()
-	go func() {
-		defer close(s.accepted)
-		s.mysql.Listener.Accept()
-	}()
-	s.log.Info("server is ready", zap.Stringer("address", s.Addr()), zap.String("store", s.node.Store.Name()),
+	if err = errors.Join(listener.Close(), s.run()); err != nil {
+		return nil, err
+	}
+	s.watchPeers(tidb.GetGlobalConfig().ProxyProtocol.Networks != "")
+	s.started = time.Now()
+	s.ready.Store(true)
+	s.log.Info("server is ready", zap.Stringer("address", s.addr), zap.String("store", cfg.Store),
 		zap.String("path", cfg.Path), zap.String("version", opts.Version))
 	return s, nil
 }
 
-// watchClients starts ending the statements of clients that are gone.
-func (s *Server) watchClients() {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		processes := s.node.Engine.GMS().ProcessList
-		s.conns.watchClients(ctx, lostClientInterval, func(c *mysql.Conn) {
-			s.log.Info("client is gone, its statement is ended", zap.Uint32("conn", c.ConnectionID))
-			processes.Kill(c.ConnectionID)
-			c.Close()
-		})
-	}()
-	s.stopWatch = func() {
-		cancel()
-		<-done
-	}
-}
-
-// listen binds a TCP port; 0 is a free one.
-func listen(setting, host string, port int) (net.Listener, error) {
-	l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+// newServer makes TiDB's server over the node, without its listeners.
+func (s *Server) newServer() error {
+	srv, err := tidbserver.NewServer(tidb.GetGlobalConfig(), s.node.driver)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", setting, err)
+		return fmt.Errorf("security: %w", err) // it reads the certificates
 	}
-	return l, nil
+	s.tidb = srv
+	s.node.serve(srv)
+	topsql.SetupTopSQL(srv)
+	s.parts.add(func() error { topsql.Close(); return nil })
+	return nil
 }
 
-// observe wraps the protocol handler with what the server wants to know of it.
-func (s *Server) observe(e *sqle.Engine, sm *gmsserver.SessionManager, h mysql.Handler) (*sqle.Engine, *gmsserver.SessionManager, mysql.Handler) {
-	return e, sm, &handler{
-		Handler: h,
-		conns:   s.conns,
-		metrics: s.metrics,
-		meter:   s.node.Foreground,
-		log:     s.log,
-		slow:    time.Duration(s.opts.Config.Log.SlowThreshold) * time.Millisecond,
+// run starts the listeners of TiDB's server and waits until they accept clients.
+func (s *Server) run() error {
+	go func() {
+		defer func() {
+			if r := recover(); r != nil {
+				s.ended <- fmt.Errorf("server: panic: %v", r)
+			}
+		}()
+		s.ended <- s.serve()
+	}()
+	s.parts.add(s.stop)
+	if err := awaitListener(s.addr.String(), s.ended); err != nil {
+		return fmt.Errorf("port: %w", err)
 	}
+	return nil
+}
+
+// relistenInterval is the time between attempts to open a listener again.
+const relistenInterval = time.Second
+
+// serve runs TiDB's server until it is closed. TiDB gives up its listeners at the
+// first error, such as a lack of file descriptors, which passes.
+func (s *Server) serve() error {
+	for {
+		err := s.tidb.Run(s.node.Domain())
+		if err == nil || !s.ready.Load() {
+			return err
+		}
+		s.log.Error("no clients can be accepted, the listener is opened again", zap.Error(err))
+		for _, l := range []net.Listener{s.tidb.Listener(), s.tidb.Socket()} {
+			if l != nil {
+				_ = l.Close() // it has failed already
+			}
+		}
+		time.Sleep(relistenInterval)
+		if !s.ready.Load() {
+			return nil
+		}
+	}
+}
+
+func (s *Server) startStatus(listener net.Listener, gatherer prometheus.Gatherer) {
+	cfg := s.opts.Config
+	s.status = startStatusServer(statusOptions{
+		listener:  listener,
+		gatherer:  gatherer,
+		health:    s.Health,
+		status:    s.Status,
+		debug:     debugRoutes(cfg, s.node.helperStorage(), s.node.Domain()),
+		grpc:      tidbserver.NewRPCServer(tidb.GetGlobalConfig(), s.node.Domain(), s.tidb),
+		localOnly: cfg.Store == config.StorePebble && !cfg.Status.EnableDebug,
+		log:       s.log.Logger,
+	})
+	s.parts.add(func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), cutGrace)
+		defer cancel()
+		return s.status.close(ctx)
+	})
 }
 
 // Addr is the address of the MySQL listener, with the real port.
-func (s *Server) Addr() net.Addr { return s.listener.Addr() }
+func (s *Server) Addr() net.Addr { return s.addr }
 
 // StatusAddr is the address of the HTTP status server, nil if it is off.
 func (s *Server) StatusAddr() net.Addr {
@@ -181,71 +210,85 @@ func (s *Server) StatusAddr() net.Addr {
 // Node is what runs below the listeners.
 func (s *Server) Node() *Node { return s.node }
 
+// Ended is closed or receives an error when the server has stopped accepting
+// clients without having been told to.
+func (s *Server) Ended() <-chan error { return s.ended }
+
 // Status describes the running server.
 func (s *Server) Status() Status {
 	return Status{
-		Connections:   s.conns.len(),
-		Version:       sysvar.ServerVersion(s.opts.Version),
+		Connections:   s.tidb.ConnectionCount(),
+		Version:       Version(),
 		GitHash:       s.opts.GitHash,
-		Store:         s.node.Store.Name(),
+		Store:         s.opts.Config.Store,
 		UptimeSeconds: int64(time.Since(s.started).Seconds()),
 	}
 }
 
-// Time left to sessions to end after they were killed, and after that to
-// connections to end after they were cut.
+var errNotReady = errors.New("not ready")
+
+// Health is nil while statements are accepted and the store can execute them.
+func (s *Server) Health() error {
+	if !s.ready.Load() {
+		return errNotReady
+	}
+	return s.node.healthy()
+}
+
 const (
-	killGrace = 5 * time.Second
-	cutGrace  = 5 * time.Second
+	// cancelGrace is left to sessions to end after they were cut off.
+	cancelGrace = time.Second
+	// cutGrace is left to scrapes that run when the status server stops.
+	cutGrace = 5 * time.Second
+	// closeGrace is left to everything after the sessions have ended.
+	closeGrace = 20 * time.Second
 )
 
-// Shutdown stops the server; see the package comment for the order. Statements
-// may run on for the configured time, or until ctx ends.
-func (s *Server) Shutdown(ctx context.Context) error {
-	s.log.Info("server is stopping", zap.Int("connections", s.conns.len()))
-	if s.status != nil {
-		s.status.ready.Store(false)
-	}
-	s.mysql.Listener.Close()
-	<-s.accepted
+// errSlowShutdown says that a part of the server did not end in time.
+var errSlowShutdown = errors.New("the server did not stop in time; what it has acknowledged is durable")
 
-	s.conns.drain()
-	drainCtx, cancel := context.WithTimeout(ctx, s.opts.Config.ShutdownTimeout)
-	defer cancel()
-	if err := s.conns.wait(drainCtx, exceptDDL); err != nil {
-		s.log.Warn("statements still run and will be killed", zap.Int("connections", s.conns.len()))
-	}
-	ddlErr := s.node.DDL.Close()
-	s.endConnections()
-	s.stopWatch()
-	err := errors.Join(ddlErr, s.node.Close())
-	if s.status != nil {
-		statusCtx, cancel := context.WithTimeout(context.Background(), cutGrace)
-		defer cancel()
-		err = errors.Join(err, s.status.close(statusCtx))
+// Shutdown stops the server; see the package comment for the order. It takes the
+// configured time for statements to end, and some seconds more at the most.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.log.Info("server is stopping", zap.Int("connections", s.tidb.ConnectionCount()))
+	s.ready.Store(false)
+	done := make(chan error, 1)
+	go func() {
+		defer func() {
+			if r := recover(); r != nil {
+				s.log.Error("panic during shutdown", zap.Any("panic", r), zap.Stack("stack"))
+				done <- fmt.Errorf("server: panic during shutdown: %v", r)
+			}
+		}()
+		done <- s.parts.close()
+	}()
+	timeout := time.After(time.Duration(s.opts.Config.ShutdownTimeout) + closeGrace)
+	var err error
+	select {
+	case err = <-done:
+	case <-timeout:
+		err = errSlowShutdown
+	case <-ctx.Done():
+		err = errors.Join(errSlowShutdown, context.Cause(ctx))
 	}
 	s.log.Info("server has stopped", zap.Error(err))
 	return err
 }
 
-// endConnections kills what still runs and waits until the last connection is
-// gone: the engine and the store must not be closed under a statement.
-func (s *Server) endConnections() {
-	processes := s.node.Engine.GMS().ProcessList
-	for _, step := range []struct {
-		end   func(*mysql.Conn)
-		grace time.Duration
-	}{
-		{func(c *mysql.Conn) { processes.Kill(c.ConnectionID) }, killGrace},
-		{func(c *mysql.Conn) { c.Close() }, cutGrace},
-	} {
-		s.conns.each(step.end)
-		ctx, cancel := context.WithTimeout(context.Background(), step.grace)
-		err := s.conns.wait(ctx, anyConnection)
-		cancel()
-		if err == nil {
-			return
-		}
+// stop ends the listeners and the sessions: jobs stop where they are and go on at
+// the next start, statements and transactions may end within the configured time.
+func (s *Server) stop() error {
+	s.tidb.Close()
+	err := s.node.stopJobs()
+	s.tidb.DrainClients(time.Duration(s.opts.Config.ShutdownTimeout), cancelGrace)
+	s.tidb.KillSysProcesses()
+	plugin.Shutdown(context.Background())
+	return err
+}
+
+func ignoreClosed(err error) error {
+	if errors.Is(err, net.ErrClosed) {
+		return nil
 	}
-	s.log.Error("connections did not end", zap.Int("connections", s.conns.len()))
+	return err
 }

@@ -1,66 +1,94 @@
 package server
 
 import (
-	"context"
 	"database/sql"
-	"fmt"
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"fastddl/config"
-	"fastddl/kv"
 )
 
-func testConfig(dir string) config.Config {
-	cfg := config.Default()
-	cfg.Path, cfg.Port, cfg.Status.StatusPort = dir, 0, 0
-	cfg.EnsureDefaults()
-	return cfg
-}
-
-func clientConfig(s *Server) *mysql.Config {
-	cfg := mysql.NewConfig()
-	cfg.Net, cfg.Addr, cfg.User, cfg.DBName = "tcp", s.Addr().String(), "root", "test"
-	cfg.Logger = &mysql.NopLogger{}
-	return cfg
-}
-
-func connect(t *testing.T, s *Server) *sql.DB {
-	t.Helper()
-	connector, err := mysql.NewConnector(clientConfig(s))
-	require.NoError(t, err)
-	return sql.OpenDB(connector)
-}
-
-func TestStartAndShutdownLeaveNothingBehind(t *testing.T) {
+func TestServerKeepsDataAndStopsCleanly(t *testing.T) {
 	dir := t.TempDir()
-	run := func(statements ...string) {
-		s, err := Start(t.Context(), Options{Config: testConfig(dir), Version: "test"})
-		require.NoError(t, err)
-		db := connect(t, s)
-		for _, q := range statements {
-			_, err := db.Exec(q)
-			require.NoError(t, err, q)
-		}
-		var version string
-		require.NoError(t, db.QueryRow("SELECT VERSION()").Scan(&version))
-		require.Equal(t, s.Status().Version, version)
-		require.Equal(t, 1, s.Status().Connections)
-		require.NoError(t, s.Shutdown(context.Background()))
-		require.Zero(t, s.Status().Connections)
-		require.NoError(t, db.Close())
+	s := start(t, testConfig(dir))
+	db := connect(t, s)
+	exec(t, db, "CREATE TABLE t (id INT PRIMARY KEY, a INT)", "INSERT INTO t VALUES (1, 10), (2, 20)", "ALTER TABLE t ADD INDEX a (a)", "ADMIN CHECK TABLE t")
+	var version, comment string
+	require.NoError(t, db.QueryRow("SELECT VERSION(), @@version_comment").Scan(&version, &comment))
+	require.Equal(t, Version(), version)
+	require.True(t, strings.HasPrefix(comment, "fastddl test, TiDB Server"), comment)
+	require.Equal(t, 1, s.Status().Connections)
+	require.NoError(t, s.Health())
+	shutdown(t, s)
+	require.ErrorIs(t, s.Health(), errNotReady)
+	_, err := net.Dial("tcp", s.Addr().String())
+	require.Error(t, err)
+
+	s = start(t, testConfig(dir))
+	db = connect(t, s)
+	var sum int
+	require.NoError(t, db.QueryRow("SELECT SUM(a) FROM t USE INDEX (a)").Scan(&sum))
+	require.Equal(t, 30, sum)
+	exec(t, db, "ADMIN CHECK TABLE t")
+}
+
+// TestSettingsReachTiDB: what the configuration says is what clients see.
+func TestSettingsReachTiDB(t *testing.T) {
+	cfg := testConfig(t.TempDir())
+	cfg.MaxConnections = 77
+	cfg.Log.SlowThreshold = 123
+	cfg.MemoryLimit = 2 << 30
+	cfg.TiDB = map[string]any{"token-limit": 7}
+	s := start(t, cfg)
+	db := connect(t, s)
+	for query, want := range map[string]string{
+		"SELECT @@max_connections":          "77",
+		"SELECT @@tidb_slow_log_threshold":  "123",
+		"SELECT @@tidb_server_memory_limit": "80%",
+		"SELECT @@tidb_enable_1pc":          "1",
+		"SELECT @@datadir":                  cfg.Path,
+		"SELECT @@port":                     portText(s),
+		"SELECT VALUE FROM information_schema.cluster_config WHERE `KEY` = 'token-limit'": "7",
+		// TiDB takes less than 512 MiB for a mistake.
+		"SELECT MEMORY_LIMIT BETWEEN 512 << 20 AND 2 << 30 FROM information_schema.memory_usage": "1",
+	} {
+		var got string
+		require.NoError(t, db.QueryRow(query).Scan(&got), query)
+		require.Equal(t, want, got, query)
 	}
-	// The first run starts what libraries keep for the life of the process.
-	run("CREATE TABLE t (id INT PRIMARY KEY, a INT)", "INSERT INTO t VALUES (1, 1)")
-	before := goleak.IgnoreCurrent()
-	run("ALTER TABLE t ADD INDEX a (a)", "ADMIN CHECK TABLE t")
-	goleak.VerifyNone(t, before)
+}
+
+func portText(s *Server) string {
+	_, port, _ := net.SplitHostPort(s.Addr().String())
+	return port
+}
+
+func TestSlowLogHasSlowStatementsWithoutPasswords(t *testing.T) {
+	cfg := testConfig(t.TempDir())
+	cfg.Log.SlowThreshold = 1
+	s := start(t, cfg)
+	db := connect(t, s)
+	exec(t, db, "SELECT SLEEP(0.01)", "CREATE USER u IDENTIFIED BY 'topsecret'")
+	var text []byte
+	require.Eventually(t, func() bool {
+		text, _ = os.ReadFile(filepath.Join(cfg.Path, "slow.log"))
+		return strings.Contains(string(text), "SLEEP(0.01)")
+	}, 10*time.Second, 10*time.Millisecond)
+	require.NotContains(t, string(text), "topsecret")
+	info, err := os.Stat(filepath.Join(cfg.Path, "slow.log"))
+	require.NoError(t, err)
+	require.Zero(t, info.Mode().Perm()&0o077, "nobody else may read it")
+
+	var n int
+	require.NoError(t, db.QueryRow("SELECT COUNT(*) FROM information_schema.slow_query WHERE query LIKE '%SLEEP(0.01)%'").Scan(&n))
+	require.Positive(t, n)
 }
 
 func TestFailedStartsCloseWhatTheyOpened(t *testing.T) {
@@ -68,6 +96,9 @@ func TestFailedStartsCloseWhatTheyOpened(t *testing.T) {
 	require.NoError(t, err)
 	defer occupied.Close()
 	port := occupied.Addr().(*net.TCPAddr).Port
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	dir := t.TempDir()
 
 	for name, tc := range map[string]struct {
 		change func(*config.Config)
@@ -75,54 +106,105 @@ func TestFailedStartsCloseWhatTheyOpened(t *testing.T) {
 	}{
 		"port":        {func(c *config.Config) { c.Port = port }, "port: listen"},
 		"status port": {func(c *config.Config) { c.Status.StatusPort = port }, "status-port: listen"},
-		"temp-dir":    {func(c *config.Config) { c.TempDir = filepath.Join(c.Path, "CURRENT-is-a-file", "x") }, "temp-dir: "},
-		"certificate": {func(c *config.Config) { c.Security = config.Security{SSLCert: "/no/cert", SSLKey: "/no/key"} }, "security: "},
+		"path":        {func(c *config.Config) { c.Path = file }, "path: "},
+		"temp-dir":    {func(c *config.Config) { c.TempDir = filepath.Join(file, "x") }, "temp-dir: "},
+		"certificate": {func(c *config.Config) { c.Security = config.Security{SSLCert: file, SSLKey: file} }, "security: "},
+		"duration":    {func(c *config.Config) { c.TiDB = map[string]any{"lease": "soon"} }, `tidb.lease: "soon" is not a duration`},
+		"socket":      {func(c *config.Config) { c.Socket = filepath.Join(file, "s") }, "the listener did not start"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cfg := testConfig(t.TempDir())
-			require.NoError(t, os.MkdirAll(cfg.Path, 0o700))
+			cfg := testConfig(dir)
 			tc.change(&cfg)
-			if name == "temp-dir" {
-				// A store must exist for its folder to hold other files.
-				s, err := Start(t.Context(), Options{Config: testConfig(cfg.Path)})
-				require.NoError(t, err)
-				require.NoError(t, s.Shutdown(t.Context()))
-				require.NoError(t, os.WriteFile(filepath.Dir(cfg.TempDir), nil, 0o600))
-			}
-			_, err := Start(t.Context(), Options{Config: cfg})
+			_, err := Start(t.Context(), Options{Config: cfg, Log: testLog})
 			require.ErrorContains(t, err, tc.want)
-
-			s, err := Start(t.Context(), Options{Config: testConfig(cfg.Path)})
-			require.NoError(t, err, "the store was closed again")
-			require.NoError(t, s.Shutdown(t.Context()))
+			require.False(t, running.Load())
 		})
 	}
+	s := start(t, testConfig(dir))
+	_, err = Start(t.Context(), Options{Config: testConfig(t.TempDir()), Log: testLog})
+	require.ErrorIs(t, err, errSecondServer)
+	exec(t, connect(t, s), "SELECT 1")
 }
 
-func TestStoreOpenedTwice(t *testing.T) {
-	dir := t.TempDir()
-	s, err := Start(t.Context(), Options{Config: testConfig(dir)})
+// TestShutdownLetsStatementsAnswer: a statement that runs gets its answer, as does
+// the COMMIT of a transaction that is open.
+func TestShutdownLetsStatementsAnswer(t *testing.T) {
+	s := start(t, testConfig(t.TempDir()))
+	db := connect(t, s)
+	exec(t, db, "CREATE TABLE t (id INT PRIMARY KEY)")
+	tx, err := db.Begin()
 	require.NoError(t, err)
-	_, err = Start(t.Context(), Options{Config: testConfig(dir)})
-	require.ErrorIs(t, err, kv.ErrLocked)
-	require.NoError(t, s.Shutdown(t.Context()))
+	_, err = tx.Exec("INSERT INTO t VALUES (1)")
+	require.NoError(t, err)
+	answer := make(chan error, 1)
+	go func() {
+		var slept int
+		answer <- db.QueryRow("SELECT SLEEP(0.5)").Scan(&slept)
+	}()
+	require.Eventually(t, func() bool { return executing(t, db, "SELECT SLEEP(0.5)") }, 10*time.Second, time.Millisecond)
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		shutdown(t, s)
+	}()
+	require.NoError(t, <-answer)
+	require.Eventually(t, func() bool { return !s.ready.Load() }, 10*time.Second, time.Millisecond)
+	require.NoError(t, tx.Commit())
+	<-stopped
 }
 
-func TestTLS(t *testing.T) {
-	dir := t.TempDir()
-	cfg := testConfig(filepath.Join(dir, "data"))
-	cfg.Security = config.Security{SSLCert: filepath.Join(dir, "cert.pem"), SSLKey: filepath.Join(dir, "key.pem"), RequireSecureTransport: true}
-	writeCertificate(t, cfg.Security)
-	s, err := Start(t.Context(), Options{Config: cfg})
+// TestShutdownIsBounded: what does not end within the time is ended.
+func TestShutdownIsBounded(t *testing.T) {
+	cfg := testConfig(t.TempDir())
+	cfg.ShutdownTimeout = config.Duration(100 * time.Millisecond)
+	s := start(t, cfg)
+	db := connect(t, s)
+	tx, err := db.Begin()
 	require.NoError(t, err)
-	defer func() { require.NoError(t, s.Shutdown(context.Background())) }()
-
-	plain := connect(t, s)
-	defer plain.Close()
-	require.Error(t, plain.Ping(), "without TLS")
-
-	secure, err := sql.Open("mysql", fmt.Sprintf("root@tcp(%s)/test?tls=skip-verify", s.Addr()))
+	_, err = tx.Exec("SELECT 1")
 	require.NoError(t, err)
-	defer secure.Close()
-	require.NoError(t, secure.Ping())
+	answer := make(chan error, 1)
+	go func() {
+		var slept sql.NullInt64
+		answer <- db.QueryRow("SELECT SLEEP(100)").Scan(&slept)
+	}()
+	require.Eventually(t, func() bool { return executing(t, db, "SELECT SLEEP(100)") }, 10*time.Second, time.Millisecond)
+	begin := time.Now()
+	shutdown(t, s)
+	require.Less(t, time.Since(begin), 20*time.Second)
+	select {
+	case <-answer:
+	case <-time.After(20 * time.Second):
+		require.Fail(t, "the statement goes on")
+	}
+	require.Error(t, tx.Commit())
+}
+
+// executing reports whether a session executes the statement.
+func executing(t *testing.T, db *sql.DB, query string) bool {
+	t.Helper()
+	var n int
+	require.NoError(t, db.QueryRow("SELECT COUNT(*) FROM information_schema.processlist WHERE INFO = ?", query).Scan(&n))
+	return n > 0
+}
+
+func TestTooManyConnections(t *testing.T) {
+	cfg := testConfig(t.TempDir())
+	cfg.MaxConnections = 2
+	s := start(t, cfg)
+	db := connect(t, s)
+	// A connection counts from a moment after its client has been told that it is
+	// there.
+	var err error
+	for range 10 {
+		var conn *sql.Conn
+		if conn, err = db.Conn(t.Context()); err != nil {
+			break
+		}
+		defer conn.Close()
+		time.Sleep(10 * time.Millisecond)
+	}
+	var refused *mysql.MySQLError
+	require.ErrorAs(t, err, &refused)
+	require.EqualValues(t, 1040, refused.Number)
 }

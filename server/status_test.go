@@ -1,51 +1,103 @@
 package server
 
 import (
-	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net"
 	"net/http"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
 )
+
+// get returns what a status server answers.
+func get(t *testing.T, addr net.Addr, path string) (int, string) {
+	t.Helper()
+	resp, err := http.Get("http://" + addr.String() + path)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	return resp.StatusCode, string(body)
+}
 
 func TestStatusServer(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	m := newMetrics(func() int { return 2 })
-	s := newStatusServer(l, m.registry, func() Status { return Status{Connections: 2, Version: "8.0", Store: "pebble"} }, zap.NewNop())
-	get := func(path string) (int, string) {
-		resp, err := http.Get("http://" + l.Addr().String() + path)
-		require.NoError(t, err)
-		defer resp.Body.Close()
-		body, err := io.ReadAll(resp.Body)
-		require.NoError(t, err)
-		return resp.StatusCode, string(body)
-	}
+	health := errors.New("the disk is full")
+	s := startStatusServer(statusOptions{
+		listener: l, gatherer: prometheus.NewRegistry(), log: zap.NewNop(), grpc: grpc.NewServer(),
+		health: func() error { return health },
+		status: func() Status { return Status{Connections: 2, Version: "8.0", Store: "pebble"} },
+	})
+	code, body := get(t, l.Addr(), "/health")
+	require.Equal(t, http.StatusServiceUnavailable, code)
+	require.Contains(t, body, "the disk is full")
+	code, _ = get(t, l.Addr(), "/status")
+	require.Equal(t, http.StatusInternalServerError, code)
 
-	code, _ := get("/health")
-	require.Equal(t, http.StatusServiceUnavailable, code, "before it is ready")
-	s.ready.Store(true)
-	code, body := get("/health")
+	health = nil
+	code, body = get(t, l.Addr(), "/health")
 	require.Equal(t, http.StatusOK, code)
 	require.Equal(t, "ok\n", body)
-
-	_, body = get("/status")
+	_, body = get(t, l.Addr(), "/status")
 	var status Status
 	require.NoError(t, json.Unmarshal([]byte(body), &status))
 	require.Equal(t, 2, status.Connections)
-
-	_, body = get("/metrics")
-	require.Contains(t, body, "fastddl_server_connections 2")
-	code, _ = get("/debug/pprof/goroutine?debug=1")
-	require.Equal(t, http.StatusOK, code)
-	code, _ = get("/nothing")
+	code, _ = get(t, l.Addr(), "/debug/pprof/goroutine?debug=1")
 	require.Equal(t, http.StatusNotFound, code)
 
-	require.NoError(t, s.close(context.Background()))
+	require.NoError(t, s.close(t.Context()))
 	_, err = http.Get("http://" + l.Addr().String() + "/health")
 	require.Error(t, err)
 }
+
+// TestStatusPortOfAServer: our figures and TiDB's are in one place.
+func TestStatusPortOfAServer(t *testing.T) {
+	s := start(t, testConfig(t.TempDir()))
+	_, body := get(t, s.StatusAddr(), "/metrics")
+	require.Contains(t, body, "fastddl_ddl_running_jobs 0")
+	require.Contains(t, body, "tidb_server_connections")
+	require.Contains(t, body, "process_resident_memory_bytes")
+	for _, path := range []string{"/health", "/status", "/info", "/info/all", "/schema", "/schema/mysql/user", "/settings", "/config",
+		"/ddl/history", "/mvcc/key/mysql/stats_meta/1", "/debug/pprof/goroutine?debug=1", "/stats/dump/mysql/user"} {
+		code, body := get(t, s.StatusAddr(), path)
+		require.Equal(t, http.StatusOK, code, "%s: %s", path, body)
+	}
+	// Memory tables of a cluster are read over gRPC, at the same address.
+	var n int
+	require.NoError(t, connect(t, s).QueryRow("SELECT COUNT(*) FROM information_schema.cluster_processlist").Scan(&n))
+	require.Equal(t, 1, n)
+}
+
+func TestDebugRoutesNeedLoopbackOrLeave(t *testing.T) {
+	cfg := testConfig(t.TempDir())
+	for host, want := range map[string]bool{"127.0.0.1": true, "::1": true, "localhost": true, "0.0.0.0": false, "": false, "10.0.0.1": false, "db": false} {
+		cfg.Status.StatusHost = host
+		require.Equal(t, want, debugRoutes(cfg, nil, nil) != nil, host)
+	}
+	cfg.Status.EnableDebug = true
+	require.NotNil(t, debugRoutes(cfg, nil, nil))
+}
+
+func TestRemoteServersAreRefused(t *testing.T) {
+	at := func(local, remote string) fakeConn {
+		return fakeConn{local: &net.TCPAddr{IP: net.ParseIP(local)}, remote: &net.TCPAddr{IP: net.ParseIP(remote)}}
+	}
+	require.True(t, isLocal(at("127.0.0.1", "127.0.0.1")))
+	require.True(t, isLocal(at("10.0.0.1", "10.0.0.1")))
+	require.False(t, isLocal(at("10.0.0.1", "10.0.0.2")))
+	require.False(t, isLocal(fakeConn{local: &net.TCPAddr{}, remote: &net.UnixAddr{}}))
+}
+
+type fakeConn struct {
+	net.Conn
+	local, remote net.Addr
+}
+
+func (c fakeConn) LocalAddr() net.Addr  { return c.local }
+func (c fakeConn) RemoteAddr() net.Addr { return c.remote }

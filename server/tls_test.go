@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"database/sql"
 	"encoding/pem"
 	"math/big"
 	"net"
@@ -14,12 +15,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
 
 	"fastddl/config"
 )
 
-// writeCertificate writes a new self-signed certificate and its key.
 func writeCertificate(t *testing.T, sec config.Security) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -39,34 +40,26 @@ func writeCertificate(t *testing.T, sec config.Security) {
 	writePEM(t, sec.SSLKey, "PRIVATE KEY", der)
 }
 
+func TestTLS(t *testing.T) {
+	dir := t.TempDir()
+	cfg := testConfig(filepath.Join(dir, "data"))
+	cfg.Security = config.Security{SSLCert: filepath.Join(dir, "cert.pem"), SSLKey: filepath.Join(dir, "key.pem"), RequireSecureTransport: true}
+	writeCertificate(t, cfg.Security)
+	s := start(t, cfg)
+	require.Error(t, connect(t, s).Ping(), "without TLS")
+
+	client := clientConfig(s)
+	client.TLSConfig = "skip-verify"
+	connector, err := mysql.NewConnector(client)
+	require.NoError(t, err)
+	secure := sql.OpenDB(connector)
+	defer secure.Close()
+	require.NoError(t, secure.Ping())
+	// TiDB loads its variables again now and then; the setting stays.
+	exec(t, secure, "SET GLOBAL tidb_mem_quota_query = 1073741825")
+	require.Error(t, connect(t, s).Ping())
+}
 func writePEM(t *testing.T, file, kind string, der []byte) {
 	t.Helper()
 	require.NoError(t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
-}
-
-func TestTLSConfig(t *testing.T) {
-	dir := t.TempDir()
-	sec := config.Security{SSLCert: filepath.Join(dir, "cert.pem"), SSLKey: filepath.Join(dir, "key.pem")}
-	writeCertificate(t, sec)
-
-	none, err := tlsConfig(config.Security{})
-	require.NoError(t, err)
-	require.Nil(t, none)
-
-	with, err := tlsConfig(sec)
-	require.NoError(t, err)
-	require.Len(t, with.Certificates, 1)
-	require.Nil(t, with.ClientCAs)
-
-	sec.SSLCA = sec.SSLCert
-	with, err = tlsConfig(sec)
-	require.NoError(t, err)
-	require.NotNil(t, with.ClientCAs)
-
-	sec.SSLCA = sec.SSLKey
-	_, err = tlsConfig(sec)
-	require.ErrorContains(t, err, "holds no certificate")
-	sec.SSLCert = sec.SSLKey
-	_, err = tlsConfig(sec)
-	require.ErrorContains(t, err, "security: read certificate")
 }

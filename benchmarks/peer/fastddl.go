@@ -116,46 +116,46 @@ func (f *fastDDL) Kill() {
 	}
 }
 
-// fastReorg is fastddl as it comes.
-type fastReorg struct{ *fastDDL }
-
-func (fastReorg) Name() string      { return "fastddl" }
-func (fastReorg) Title() string     { return "fastddl" }
-func (fastReorg) Statement() string { return "ALTER TABLE ... ADD INDEX ..." }
-func (fastReorg) Traits() Traits    { return Traits{} }
-func (fastReorg) Available() error  { return nil }
-
-func (f fastReorg) Prepare(ctx context.Context) error {
-	return f.client.exec(ctx, "SET GLOBAL tidb_ddl_enable_fast_reorg = ON")
+// builder is a way in which the server adds indexes: by the project's own builds,
+// or by one of TiDB's, which are in the same binary.
+type builder struct {
+	*fastDDL
+	name, title string
+	// engine is fastddl_ddl_engine, fastReorg tidb_ddl_enable_fast_reorg.
+	engine, fastReorg string
+	traits            Traits
 }
 
-func (f fastReorg) AddIndex(ctx context.Context, c Case) error {
-	return f.client.exec(ctx, "ALTER TABLE "+data.Table+" "+c.mysqlAdd())
+// builders are all ways, the project's first.
+func (f *fastDDL) builders() []System {
+	return []System{
+		builder{f, "fastddl", "fastddl", "fastddl", "ON", Traits{}},
+		builder{f, "fastddl-tidb", "TiDB's fast reorganisation on the same store", "tidb", "ON", Traits{Slow: true, Baseline: true}},
+		builder{f, "fastddl-tidb-txn", "TiDB's transactional backfill on the same store", "tidb", "OFF", Traits{Slow: true, Baseline: true}},
+	}
 }
 
-func (f fastReorg) DropIndex(ctx context.Context, c Case) error {
-	return f.client.dropIndexes(ctx, c.Indexes)
+func (b builder) Name() string     { return b.name }
+func (b builder) Title() string    { return b.title }
+func (b builder) Traits() Traits   { return b.traits }
+func (b builder) Available() error { return nil }
+
+func (b builder) Statement() string {
+	if b.engine == "fastddl" {
+		return "ALTER TABLE ... ADD INDEX ..."
+	}
+	return "fastddl_ddl_engine=tidb; tidb_ddl_enable_fast_reorg=" + b.fastReorg + "; ALTER TABLE ... ADD INDEX ..."
 }
 
-// transactional is fastddl's backfill by transactions, its own baseline.
-type transactional struct{ *fastDDL }
-
-func (transactional) Name() string  { return "fastddl-txn" }
-func (transactional) Title() string { return "fastddl, transactional backfill" }
-func (transactional) Statement() string {
-	return "tidb_ddl_enable_fast_reorg=OFF; ALTER TABLE ... ADD INDEX ..."
-}
-func (transactional) Traits() Traits   { return Traits{Slow: true, Baseline: true} }
-func (transactional) Available() error { return nil }
-
-func (t transactional) Prepare(ctx context.Context) error {
-	return t.client.exec(ctx, "SET GLOBAL tidb_ddl_enable_fast_reorg = OFF")
+// Prepare sets what is global. Distributed tasks need fast reorganisation.
+func (b builder) Prepare(ctx context.Context) error {
+	return b.client.exec(ctx, "SET GLOBAL tidb_ddl_enable_fast_reorg = "+b.fastReorg, "SET GLOBAL tidb_enable_dist_task = "+b.fastReorg)
 }
 
-func (t transactional) AddIndex(ctx context.Context, c Case) error {
-	return fastReorg(t).AddIndex(ctx, c)
+func (b builder) AddIndex(ctx context.Context, c Case) error {
+	return b.client.inSession(ctx, "SET fastddl_ddl_engine = '"+b.engine+"'", "ALTER TABLE "+data.Table+" "+c.mysqlAdd())
 }
 
-func (t transactional) DropIndex(ctx context.Context, c Case) error {
-	return fastReorg(t).DropIndex(ctx, c)
+func (b builder) DropIndex(ctx context.Context, c Case) error {
+	return b.client.dropIndexes(ctx, c.Indexes)
 }

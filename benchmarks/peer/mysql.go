@@ -113,6 +113,21 @@ func mysqlNumber(err error) uint16 {
 	return 0
 }
 
+// inSession executes statements one after the other on one connection.
+func (c mysqlClient) inSession(ctx context.Context, statements ...string) (err error) {
+	conn, err := c.db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	for _, s := range statements {
+		if _, err := conn.ExecContext(ctx, s); err != nil {
+			return fmt.Errorf("%s: %w", s, err)
+		}
+	}
+	return nil
+}
+
 // dropIndexes drops those that are there.
 func (c mysqlClient) dropIndexes(ctx context.Context, indexes []Index) error {
 	for _, i := range indexes {

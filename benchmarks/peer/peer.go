@@ -91,7 +91,7 @@ type Options struct {
 func All(opts Options) []Peer {
 	fastddl, postgres, mariadb := newFastDDL(opts), newPostgres(opts), newMariaDB(opts)
 	return []Peer{
-		{Server: fastddl, Systems: []System{fastReorg{fastddl}, transactional{fastddl}}},
+		{Server: fastddl, Systems: fastddl.builders()},
 		{Server: postgres, Systems: []System{concurrently{postgres}, plain{postgres}}},
 		{Server: mariadb, Systems: []System{inplace{mariadb}, ptOSC{mariadb}}},
 	}

@@ -30,7 +30,7 @@ func newBenchAddIndexCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "addindex",
 		Short:   "Measure ADD INDEX on a table of its own, and the floor of the machine",
-		Example: "  fastddl bench addindex --rows 2000000\n  fastddl bench addindex --columns 'c(20),k' --workers 1 --fast-reorg off",
+		Example: "  fastddl bench addindex --rows 2000000\n  fastddl bench addindex --columns 'c(20),k' --workers 1 --engine tidb --fast-reorg off",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch fast {
@@ -40,13 +40,12 @@ func newBenchAddIndexCommand() *cobra.Command {
 			default:
 				return fmt.Errorf("fast-reorg %q is neither on nor off", fast)
 			}
-			logger, closeLog, err := server.NewLogger(config.Log{Level: logLevel, Format: "text"})
+			log, err := server.InitLogging(config.Log{Level: logLevel, Format: "text"})
 			if err != nil {
 				return err
 			}
-			defer closeLog()
-			server.RedirectLibraryLogs(logger)
-			opts.Logger, opts.Version = logger, version
+			defer log.Close()
+			opts.Log, opts.Version = log, version
 			opts.Progress = func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), line) }
 			result, err := bench.AddIndex(cmd.Context(), opts)
 			if err != nil {
@@ -63,9 +62,10 @@ func newBenchAddIndexCommand() *cobra.Command {
 	f.IntVar(&opts.Runs, "runs", opts.Runs, "how often the index is added and dropped")
 	f.Var(&opts.MemoryLimit, "memory-limit", "`SIZE` of the memory that the process may use (default: three quarters of what there is)")
 	f.Var(&opts.DiskQuota, "disk-quota", "`SIZE` for tidb_ddl_disk_quota (default: the server's)")
-	f.StringVar(&fast, "fast-reorg", "on", "tidb_ddl_enable_fast_reorg: on, or off for the backfill by transactions")
+	f.StringVar(&opts.Engine, "engine", opts.Engine, "who builds the index (fastddl_ddl_engine): fastddl or tidb")
+	f.StringVar(&fast, "fast-reorg", "on", "how TiDB builds it (tidb_ddl_enable_fast_reorg): on or off")
 	f.StringVar(&opts.StorePath, "store-path", opts.StorePath, "`FOLDER` of the store, which stays (default: a temporary one)")
 	f.Uint64Var(&opts.Seed, "seed", opts.Seed, "`SEED` of the rows")
-	f.StringVarP(&logLevel, "log-level", "L", "error", "lowest `LEVEL` of the server's log that is shown")
+	f.StringVarP(&logLevel, "log-level", "L", "fatal", "lowest `LEVEL` of the server's log that is shown")
 	return cmd
 }

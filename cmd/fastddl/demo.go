@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"io"
 	"os"
 
@@ -21,16 +22,17 @@ func newDemoCommand() *cobra.Command {
 		Short: "Build an index on a table under load, and show what the load felt",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			logger, closeLog, err := server.NewLogger(config.Log{Level: logLevel, Format: "text"})
+			log, err := server.InitLogging(config.Log{Level: logLevel, Format: "text"})
 			if err != nil {
 				return err
 			}
-			defer closeLog()
-			server.RedirectLibraryLogs(logger)
-			opts.Logger = logger
-			opts.Out = cmd.OutOrStdout()
-			opts.Terminal = isTerminal(opts.Out)
-			return demo.Run(cmd.Context(), opts)
+			defer log.Close()
+			ctx, cancel := context.WithCancelCause(cmd.Context())
+			defer cancel(nil)
+			opts.Log = log
+			opts.Out = &watchedWriter{Writer: cmd.OutOrStdout(), gone: cancel}
+			opts.Terminal = isTerminal(cmd.OutOrStdout())
+			return demo.Run(ctx, opts)
 		},
 	}
 	f := cmd.Flags()
@@ -39,8 +41,23 @@ func newDemoCommand() *cobra.Command {
 	f.Float64Var(&opts.Rate, "rate", opts.Rate, "bound on the load's `TRANSACTIONS` per second; 0 is none")
 	f.DurationVar(&opts.Phase, "phase", opts.Phase, "how long the load is measured before and after the build")
 	f.StringVar(&opts.Dir, "dir", opts.Dir, "`FOLDER` for the temporary files (default: the system's)")
-	f.StringVarP(&logLevel, "log-level", "L", "error", "lowest `LEVEL` of the server's log that is shown")
+	f.StringVarP(&logLevel, "log-level", "L", "fatal", "lowest `LEVEL` of the server's log that is shown")
 	return cmd
+}
+
+// watchedWriter tells when whoever reads what it writes is gone.
+type watchedWriter struct {
+	io.Writer
+	gone func(error)
+}
+
+// Write implements io.Writer.
+func (w *watchedWriter) Write(p []byte) (int, error) {
+	n, err := w.Writer.Write(p)
+	if err != nil {
+		w.gone(err)
+	}
+	return n, err
 }
 
 func isTerminal(w io.Writer) bool {

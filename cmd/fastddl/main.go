@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"strings"
 	"syscall"
 
@@ -24,17 +23,11 @@ func main() {
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// gcPercent is by how much garbage may exceed what is in use on the heap, in
-// percent. That is little, because blocks of the store, memtables and the entries of
-// index builds lie outside of it; with Go's own 100, a busy server collects ten
-// times a second and has a fifth less throughput.
-const gcPercent = 400
-
 // run executes one command and returns the exit code.
 func run(args []string, stdout, stderr io.Writer) int {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-	}
+	// A write to a client, or to whoever reads the output, that is gone fails with
+	// EPIPE. Neither must end the process.
+	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), endSignals()...)
 	defer stop()
 	// The first signal asks for an orderly end, a second one ends at once.
@@ -55,10 +48,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return 1
 }
 
-// endSignals are the signals that ask for an orderly end. SIGPIPE says that
-// whoever read the output is gone, which must not leave files behind either.
+// endSignals are the signals that ask for an orderly end, as with TiDB.
 func endSignals() []os.Signal {
-	signals := []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGPIPE}
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGQUIT}
 	if !signal.Ignored(syscall.SIGHUP) { // as under nohup
 		signals = append(signals, syscall.SIGHUP)
 	}
@@ -73,7 +65,7 @@ func oneLine(err error) string {
 func newRootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "fastddl",
-		Short:         "A MySQL-speaking SQL node whose ADD INDEX runs online, fast and unnoticed",
+		Short:         "A TiDB server that builds indexes online, fast and unnoticed",
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}

@@ -14,12 +14,15 @@ func TestBadInvocationsEndWithOneLine(t *testing.T) {
 		want string
 	}{
 		"no path":          {[]string{"server"}, "path is not set"},
-		"tikv":             {[]string{"server", "--store", "tikv", "--path", "pd:2379"}, "no TiKV driver"},
+		"tikv":             {[]string{"server", "--store", "tikv", "--path", "pd:2379"}, "temp-dir is not set"},
 		"several problems": {[]string{"server", "-P", "-1", "-L", "loud"}, "port -1 is not a port; log.level"},
 		"unknown flag":     {[]string{"server", "--prt", "1"}, "unknown flag: --prt"},
 		"no such file":     {[]string{"server", "--config", "/no/such.toml"}, "/no/such.toml"},
 		"unknown command":  {[]string{"serve"}, "unknown command"},
 		"argument":         {[]string{"server", "now"}, "unknown command"},
+		"no unit":          {[]string{"server", "--path", "x", "--shutdown-timeout", "10"}, "is not a duration"},
+		"too much memory":  {[]string{"server", "--path", "x", "--memory-limit", "900PiB"}, "more than the"},
+		"no such engine":   {[]string{"bench", "addindex", "--engine", "x"}, `engine "x" is neither`},
 		"demo too small":   {[]string{"demo", "--rows", "1"}, "at least 1000"},
 	} {
 		t.Run(name, func(t *testing.T) {

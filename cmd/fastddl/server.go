@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -30,14 +31,13 @@ func newServerCommand() *cobra.Command {
 }
 
 func serve(cmd *cobra.Command, cfg config.Config) error {
-	logger, closeLog, err := server.NewLogger(cfg.Log)
+	log, err := server.InitLogging(cfg.Log)
 	if err != nil {
 		return err
 	}
-	defer closeLog()
-	server.RedirectLibraryLogs(logger)
+	defer log.Close()
 
-	srv, err := server.Start(cmd.Context(), server.Options{Config: cfg, Logger: logger, Version: version, GitHash: gitHash})
+	srv, err := server.Start(cmd.Context(), server.Options{Config: cfg, Log: log, Version: version, GitHash: gitHash})
 	if err != nil {
 		return err
 	}
@@ -46,6 +46,10 @@ func serve(cmd *cobra.Command, cfg config.Config) error {
 	if addr := srv.StatusAddr(); addr != nil {
 		fmt.Fprintf(cmd.OutOrStdout(), "status on http://%s\n", addr)
 	}
-	<-cmd.Context().Done()
-	return srv.Shutdown(context.Background())
+	var ended error
+	select {
+	case <-cmd.Context().Done():
+	case ended = <-srv.Ended():
+	}
+	return errors.Join(ended, srv.Shutdown(context.Background()))
 }

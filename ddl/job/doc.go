@@ -1,41 +1,37 @@
-// Package job is the core of online schema change without its surroundings:
-// what a DDL job is, what each of its steps makes of a table's definition, in
-// which order the steps come, what happens on errors and on requests, and which
-// jobs may run side by side.
+// Package job is the core of an index build without its surroundings: what a
+// job is, in which order its steps come, what happens on errors and on requests,
+// which jobs may run side by side, and how far one has come.
 //
 // It is pure code. Nothing in it does I/O, reads a clock or starts a goroutine;
 // package ddl executes what it decides.
 //
 // # Steps
 //
-// A job that adds indexes or columns takes them through the schema states until
-// they are ready, and then switches: one schema version makes everything that
-// was added public, everything that is dropped invisible, and applies renames
-// and options. Before the switch the job can be undone; after it, it can only
-// go on.
+// All indexes of one statement move together and become public in one schema
+// version.
 //
-//	start -> delete-only -> write-only -> write-reorg -> snapshot -> backfilled -> switched
-//	  |          |              |             |             |            |            |
-//	  |          +--------------+------+------+-------------+------------+            v
-//	  v                                v                                       drop-delete-only
-//	finished <------ undone <- undo-delete-only                                       v
-//	   ^                                                                           dropped
-//	   +---------------------------------------------------------------------------- +
+//	queued -> delete-only -> write-only -> write-reorg -> snapshot -> quiet -> backfilled -> [drained -> compared] -> public
+//	  |            |             |              |             |         |          |             |          |          |
+//	  |            |             +--------------+------+------+---------+----------+-------------+----------+          |
+//	  |            v                                   v                                                               |
+//	  |         undone <----------------------- undo-delete-only                                                       |
+//	  |            |                                                                                                   |
+//	  +------------+--------> finished <-------------------------------------------------------------------------------+
 //
-// Jobs skip the steps they have no use for: new columns need write-only alone,
-// options need only the switch.
-//
-// A job that adds unique indexes has two steps more between backfilled and
-// switched. From "complete" on transactions look keys up in the whole index and
-// leave no markers (see package table); when all others have ended, the markers
-// that there are are looked at, which leads to "unique".
+// The steps in brackets are those of unique indexes. At "snapshot" S is taken and
+// garbage collection held at it. "quiet" and "drained" are schema versions that
+// change nothing: that everybody has reached them proves that the transactions
+// which were open before have ended.
 //
 // # Invariants
 //
-//   - I1: each step that changes the schema is preceded by waiting until nobody
-//     can write under the version before the current one.
-//   - I2: the snapshot is taken after that wait in write-reorg.
+//   - I1: a step that changes the schema is preceded by waiting until all servers,
+//     and all transactions that use the table, have the version before. Undoing
+//     needs no wait where the states that meet are next to each other.
+//   - I2: S is taken after that wait in write-reorg.
 //   - Steps are durable: a job that is loaded again goes on from the step it had
-//     reached, and the action towards the next step may be done again.
-//   - Several changes of one ALTER become visible in one schema version.
+//     reached, and the action towards the next step may be done again. What it
+//     waited for is not known then, so it waits for a new version that changes
+//     nothing.
+//   - A job can be undone until its indexes are public, and not from then on.
 package job

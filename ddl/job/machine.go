@@ -2,16 +2,12 @@ package job
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
-	"github.com/pingcap/tidb/pkg/errno"
 	"github.com/pingcap/tidb/pkg/meta/model"
-	"github.com/pingcap/tidb/pkg/parser/mysql"
+	"github.com/pingcap/tidb/pkg/parser/terror"
 	"github.com/pingcap/tidb/pkg/util/dbterror"
-
-	"fastddl/ddl/builder"
 )
 
 // Action is what a job needs to have done next.
@@ -19,20 +15,23 @@ type Action string
 
 // The actions.
 const (
-	// ActWaitLock waits until nobody can write the job's tables under a version
-	// before the current one.
-	ActWaitLock Action = "wait-lock"
-	// ActChangeSchema writes the schema of the next step, with the job's record,
-	// in one metadata transaction, and publishes it.
+	// ActAwaitTurn waits until no earlier job has the table.
+	ActAwaitTurn Action = "await-turn"
+	// ActAwaitVersion waits until nobody uses a version before the record's.
+	ActAwaitVersion Action = "await-version"
+	// ActRepublish publishes a version without a change and keeps the step: what was
+	// waited for before a restart is not known.
+	ActRepublish Action = "republish"
+	// ActChangeSchema writes the schema of the next step with the record in one
+	// transaction and publishes it. Some steps change nothing but the version.
 	ActChangeSchema Action = "change-schema"
-	// ActTakeSnapshot takes S, makes garbage collection hold it, and writes it
-	// to the job's record.
+	// ActTakeSnapshot takes S, makes garbage collection hold it, and records it.
 	ActTakeSnapshot Action = "take-snapshot"
-	// ActBackfill builds the new indexes at S and verifies them.
+	// ActBackfill imports the entries at S and verifies them.
 	ActBackfill Action = "backfill"
-	// ActCheckUnique looks at the markers of the new unique indexes.
-	ActCheckUnique Action = "check-unique"
-	// ActFinish cleans up and moves the job's record to the history.
+	// ActCompare compares unique indexes with the rows and repairs them.
+	ActCompare Action = "compare"
+	// ActFinish cleans up and moves the job to the history.
 	ActFinish Action = "finish"
 	// ActSleep waits before the next attempt of what failed.
 	ActSleep Action = "sleep"
@@ -40,146 +39,168 @@ const (
 	ActPark Action = "park"
 )
 
-// Machine decides what a job does next. It works on a job record that its owner
+// Machine decides what a job does next. It works on a record that its owner
 // keeps durable; what it holds beside the record is lost with the process and
 // need not be known after a restart.
 type Machine struct {
-	job *Job
-	// waited: nobody writes under a version before the current one.
-	waited bool
+	record *Record
+	// turn: no earlier job has the table.
+	turn bool
+	// waited: nobody uses a version before the record's. resumed: it is not known
+	// whether somebody can still be waited for.
+	waited, resumed bool
 	// backoff is the time to wait before the next attempt.
 	backoff time.Duration
 }
 
-// NewMachine returns the machine of a job that is new or was loaded again.
-func NewMachine(j *Job) *Machine { return &Machine{job: j} }
+// NewMachine returns the machine of a new job.
+func NewMachine(r *Record) *Machine { return &Machine{record: r} }
 
-// Start tells the machine that it is the job's turn.
-func (m *Machine) Start() {
-	if m.job.State == model.JobStateQueueing {
-		m.job.State = model.JobStateRunning
-	}
+// ResumeMachine returns the machine of a job that was loaded again.
+func ResumeMachine(r *Record) *Machine {
+	return &Machine{record: r, turn: r.Step != StepQueued, resumed: r.SchemaVersion != 0}
 }
 
-// Job is the record as of the last action that was done.
-func (m *Machine) Job() *Job { return m.job }
+// Record is the record as of the last action that was done.
+func (m *Machine) Record() *Record { return m.record }
 
 // Next returns the action to do, and the step the job is at when it is done.
 func (m *Machine) Next() (Action, Step) {
-	j := m.job
-	if j.Request == RequestCancel && j.Step.revertible() && !j.RollingBack() {
-		m.rollBack(dbterror.ErrCancelledDDLJob.FastGenByArgs())
+	r := m.record
+	if r.Request == RequestCancel && r.Step.Revertible() && !r.RollingBack() {
+		m.RollBack(dbterror.ErrCancelledDDLJob.FastGenByArgs())
 	}
-	if j.Request == RequestPause && j.Step.revertible() && !j.RollingBack() {
-		return ActPark, j.Step
+	if r.Request == RequestPause && r.Step.Revertible() && !r.RollingBack() {
+		return ActPark, r.Step
 	}
 	if m.backoff > 0 {
-		return ActSleep, j.Step
+		return ActSleep, r.Step
 	}
-	s := j.shape()
-	to := s.forward(j.Step)
-	if j.RollingBack() {
-		to = s.backward(j.Step)
+	to := r.forward()
+	if r.RollingBack() {
+		to = r.backward()
+	} else if !m.turn {
+		return ActAwaitTurn, r.Step
 	}
-	if !m.waited && s.waits(j.Step, to) {
-		return ActWaitLock, j.Step
+	if !m.waited && r.waits() {
+		if m.resumed {
+			return ActRepublish, r.Step
+		}
+		return ActAwaitVersion, r.Step
 	}
 	switch to {
 	case StepSnapshot:
 		return ActTakeSnapshot, to
 	case StepBackfilled:
 		return ActBackfill, to
-	case StepUnique:
-		return ActCheckUnique, to
+	case StepCompared:
+		return ActCompare, to
 	case StepFinished:
 		return ActFinish, to
 	}
 	return ActChangeSchema, to
 }
 
-// After returns the record of the job at a step: a copy to be completed and
+// Prepare returns the record of the job at a step: a copy to be completed and
 // written.
-func (m *Machine) After(to Step) *Job {
-	after := *m.job
+func (m *Machine) Prepare(to Step) *Record {
+	after := *m.record
 	after.Revision++
 	after.Step = to
-	after.Changes = slices.Clone(m.job.Changes)
-	after.Warnings = slices.Clone(m.job.Warnings)
-	if to != StepFinished {
-		return &after
+	after.IndexIDs = slices.Clone(m.record.IndexIDs)
+	if after.State == model.JobStateQueueing && to != StepQueued {
+		after.State = model.JobStateRunning
 	}
-	after.Request = RequestNone
-	switch {
-	case !after.RollingBack():
-		after.State = model.JobStateSynced
-	case m.job.Step == StepStart:
-		after.State = model.JobStateCancelled
-	default:
-		after.State = model.JobStateRollbackDone
+	if to == StepFinished {
+		after.Request = RequestNone
+		switch {
+		case !after.RollingBack():
+			after.State = model.JobStateSynced
+		case m.record.Step == StepQueued:
+			after.State = model.JobStateCancelled
+		default:
+			after.State = model.JobStateRollbackDone
+		}
 	}
 	return &after
 }
 
-// Waited tells the machine that ActWaitLock was done.
+// Reached tells the machine what was written.
+func (m *Machine) Reached(after *Record) {
+	// Everybody has to reach a new version.
+	if after.SchemaVersion != m.record.SchemaVersion {
+		m.waited, m.resumed = false, false
+	}
+	m.record = after
+}
+
+// HasTurn tells the machine that ActAwaitTurn was done.
+func (m *Machine) HasTurn() { m.turn = true }
+
+// Waited tells the machine that ActAwaitVersion was done.
 func (m *Machine) Waited() { m.waited = true }
 
 // Slept tells the machine that ActSleep was done.
 func (m *Machine) Slept() { m.backoff = 0 }
 
-// Reached tells the machine that the job has reached a step: after is the record
-// that was written.
-func (m *Machine) Reached(after *Job) {
-	// A new schema version has been published, so there is somebody to wait for
-	// again.
-	if after.SchemaVersion != m.job.SchemaVersion {
-		m.waited = false
-	}
-	m.job = after
-}
-
-// Failed tells the machine that an action failed. limit is how many failures a
-// job survives. It returns whether the action will be tried again; otherwise the
-// job rolls back.
-func (m *Machine) Failed(err error, limit int64) (retry bool) {
-	j := m.job
-	j.ErrorCount++
-	if j.Step.revertible() && !j.RollingBack() && (IsPermanent(err) || j.ErrorCount > limit) {
-		m.rollBack(err)
-		return false
-	}
-	m.backoff = Backoff(j.ErrorCount)
-	return true
-}
-
 // BackoffTime is how long ActSleep lasts.
 func (m *Machine) BackoffTime() time.Duration { return m.backoff }
 
-func (m *Machine) rollBack(err error) {
-	m.job.State = model.JobStateRollingback
-	m.job.Error, m.job.Duplicates = NewError(err), duplicatesOf(err)
+// Failed tells the machine that an action failed. limit is how many failures a
+// job survives. It returns whether the action will be tried again; otherwise the
+// job is undone. What cannot be undone any more is tried again for ever.
+func (m *Machine) Failed(err error, limit int64) (retry bool) {
+	r := m.record
+	r.ErrorCount++
+	if r.Step.Revertible() && !r.RollingBack() && (IsPermanent(err) || r.ErrorCount > limit) {
+		m.RollBack(err)
+		return false
+	}
+	m.backoff = Backoff(r.ErrorCount)
+	return true
+}
+
+// RollBack makes the job be undone for a reason.
+func (m *Machine) RollBack(err error) {
+	r := m.record
+	if r.RollingBack() || !r.Step.Revertible() {
+		return
+	}
+	r.State = model.JobStateRollingback
+	r.Error, r.Duplicates = ErrorOf(err), duplicatesOf(err)
 	m.backoff = 0
 }
 
-// SetRequest puts a client's request on a job's record, or says why not.
-func (j *Job) SetRequest(r Request) error {
-	done := j.Ended() || !j.Step.revertible() && !j.RollingBack()
+// CheckRequest says why a request cannot be met, in TiDB's words; nil if it can.
+func (r *Record) CheckRequest(want Request) error {
+	late := r.Ended() || !r.Step.Revertible() && !r.RollingBack()
 	switch {
-	case r == RequestCancel && j.Ended():
-		return dbterror.ErrCancelFinishedDDLJob.FastGenByArgs(j.ID)
-	case r == RequestCancel && done:
-		return dbterror.ErrCannotCancelDDLJob.FastGenByArgs(j.ID)
-	case r == RequestPause && j.Request == RequestPause:
-		return dbterror.ErrPausedDDLJob.FastGenByArgs(j.ID)
-	case r == RequestPause && (done || j.RollingBack() || j.Request == RequestCancel):
-		return dbterror.ErrCannotPauseDDLJob.FastGenByArgs(j.ID, fmt.Sprintf("the state is %s", j.ShownState()))
-	case r == RequestNone && j.Request != RequestPause:
-		return dbterror.ErrCannotResumeDDLJob.FastGenByArgs(j.ID, fmt.Sprintf("the state is %s", j.ShownState()))
+	case want == RequestCancel && r.Ended():
+		return dbterror.ErrCancelFinishedDDLJob.FastGenByArgs(r.ID)
+	case want == RequestCancel && (late || r.RollingBack()):
+		return dbterror.ErrCannotCancelDDLJob.FastGenByArgs(r.ID)
+	case want == RequestPause && r.Request == RequestPause:
+		return dbterror.ErrPausedDDLJob.FastGenByArgs(r.ID)
+	case want == RequestPause && (late || r.RollingBack() || r.Request == RequestCancel):
+		return dbterror.ErrCannotPauseDDLJob.FastGenByArgs(r.ID, "state "+r.ShownState().String())
+	case want == RequestNone && r.Request != RequestPause:
+		return dbterror.ErrCannotResumeDDLJob.FastGenByArgs(r.ID, "state "+r.ShownState().String())
 	}
-	if j.State == model.JobStatePaused {
-		j.State = model.JobStateRunning
-	}
-	j.Request = r
 	return nil
+}
+
+// WithRequest returns a copy of the record with a request that can be met.
+func (r *Record) WithRequest(want Request) *Record {
+	after := *r
+	after.Revision++
+	if after.State == model.JobStatePaused {
+		after.State = model.JobStateRunning
+		if after.Step == StepQueued {
+			after.State = model.JobStateQueueing
+		}
+	}
+	after.Request = want
+	return &after
 }
 
 // permanentError is an error that no further attempt can cure.
@@ -188,42 +209,62 @@ type permanentError struct{ error }
 func (e permanentError) Unwrap() error { return e.error }
 
 // Permanent marks an error that no further attempt can cure.
-func Permanent(err error) error { return permanentError{err} }
-
-// IsPermanent says that trying again is no use: the error is marked by
-// Permanent, or says so by a method Permanent() bool, or has a MySQL number.
-func IsPermanent(err error) bool {
-	if errors.As(err, new(permanentError)) {
-		return true
+func Permanent(err error) error {
+	if err == nil {
+		return nil
 	}
-	var p interface{ Permanent() bool }
-	if errors.As(err, &p) {
-		return p.Permanent()
-	}
-	_, coded := builder.AsTerror(err)
-	return coded
+	return permanentError{err}
 }
 
-// NewError makes a job's error of err.
-func NewError(err error) *Error {
-	var own *Error
-	if errors.As(err, &own) {
-		return own
-	}
-	if te, ok := builder.AsTerror(err); ok {
-		return &Error{Code: uint16(te.Code()), Message: te.GetMsg()}
-	}
-	var coded interface{ MySQLCode() uint16 }
-	if errors.As(err, &coded) {
-		return &Error{Code: coded.MySQLCode(), Message: err.Error()}
-	}
-	return &Error{Code: errno.ErrUnknown, Message: err.Error()}
+// IsPermanent says that trying again is no use.
+func IsPermanent(err error) bool { return errors.As(err, new(permanentError)) }
+
+// DuplicateError is the error of a job that has found duplicates: it makes Err,
+// a 1062, the job's error and puts the list into the record.
+type DuplicateError struct {
+	Err        error
+	Duplicates []Duplicate
 }
 
-// SQLState is the error's SQLSTATE.
-func (e *Error) SQLState() string {
-	if s, ok := mysql.MySQLState[e.Code]; ok {
-		return s
+func (e *DuplicateError) Error() string { return e.Err.Error() }
+
+// Unwrap implements errors.Unwrap.
+func (e *DuplicateError) Unwrap() error { return e.Err }
+
+// duplicatesOf returns the duplicates that err tells of.
+func duplicatesOf(err error) []Duplicate {
+	var dup *DuplicateError
+	if errors.As(err, &dup) {
+		return dup.Duplicates
 	}
-	return mysql.DefaultMySQLState
+	return nil
+}
+
+// ErrorOf makes a job's error of err.
+func ErrorOf(err error) *terror.Error {
+	if te := FindTerror(err); te != nil {
+		return te
+	}
+	return dbterror.ClassDDL.Synthesize(terror.CodeUnknown, err.Error())
+}
+
+// FindTerror returns the error with a MySQL number that err wraps, in the way of
+// the standard library or of pingcap/errors; nil if there is none.
+func FindTerror(err error) *terror.Error {
+	switch e := err.(type) {
+	case nil:
+		return nil
+	case *terror.Error:
+		return e
+	case interface{ Unwrap() []error }:
+		for _, inner := range e.Unwrap() {
+			if te := FindTerror(inner); te != nil {
+				return te
+			}
+		}
+		return nil
+	case interface{ Cause() error }:
+		return FindTerror(e.Cause())
+	}
+	return FindTerror(errors.Unwrap(err))
 }

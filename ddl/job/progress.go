@@ -12,10 +12,9 @@ import (
 // All work is counted in rows: each has to be scanned, its entries imported, and
 // those read back, one after the other or in several rounds.
 type Progress struct {
-	stage   string
-	total   int64
-	parts   [partCount]part
-	weights [partCount]float64
+	stage string
+	total int64
+	parts [partCount]part
 
 	// rows and percent are the greatest that were shown.
 	rows    int64
@@ -62,14 +61,11 @@ const (
 	partCount
 )
 
-// The percentages of the time that the parts take where it is not known better:
-// of a build by ingest, and of one by transactions, which write as they read.
-var (
-	ingestWeights        = [partCount]float64{45, 40, 15}
-	transactionalWeights = [partCount]float64{100, 0, 0}
-)
+// weights are the percentages of the time that the parts take where it is not
+// known better.
+var weights = [partCount]float64{45, 40, 15}
 
-// stageParts are the parts that the stages of a backfill by ingest belong to.
+// stageParts are the parts that the stages of a backfill belong to.
 var stageParts = map[string]int{"scan": scanPart, "merge": importPart, "verify": verifyPart}
 
 const (
@@ -104,11 +100,7 @@ func (p *Progress) Set(now time.Time, r Report) {
 	if p.total == 0 {
 		return
 	}
-	current, byIngest := stageParts[p.stage]
-	p.weights = ingestWeights
-	if !byIngest {
-		p.weights = transactionalWeights
-	}
+	current := stageParts[p.stage]
 	p.parts[scanPart].done = r.Rows
 	p.parts[importPart].done = r.Imported
 	p.parts[verifyPart].done = 0
@@ -155,7 +147,7 @@ func (p *part) measure(now time.Time) {
 func (p *Progress) updatePercent() {
 	sum := 0.0
 	for i, part := range p.parts {
-		sum += p.weights[i] * float64(part.done) / float64(p.total)
+		sum += weights[i] * float64(part.done) / float64(p.total)
 	}
 	p.percent = max(p.percent, sum)
 }
@@ -166,8 +158,8 @@ func (p *Progress) updatePercent() {
 func (p *Progress) updateRemaining(now time.Time) {
 	var perWeight float64 // seconds for each row and unit of weight
 	for i, part := range p.parts {
-		if part.rate > 0 && p.weights[i] > 0 {
-			perWeight = 1 / part.rate / p.weights[i]
+		if part.rate > 0 && weights[i] > 0 {
+			perWeight = 1 / part.rate / weights[i]
 			break
 		}
 	}
@@ -175,9 +167,9 @@ func (p *Progress) updateRemaining(now time.Time) {
 	for i, part := range p.parts {
 		rows := float64(p.total - part.done)
 		switch {
-		case p.weights[i] == 0 || rows <= 0:
+		case weights[i] == 0 || rows <= 0:
 		case !part.measured && perWeight > 0:
-			seconds += rows * perWeight * p.weights[i]
+			seconds += rows * perWeight * weights[i]
 		default:
 			seconds += rows / part.rate // perhaps endless
 		}
@@ -211,4 +203,10 @@ func (p *Progress) Remaining(now time.Time) (remaining time.Duration, ok bool) {
 		return 0, false
 	}
 	return max(p.remaining-now.Sub(p.at), 0), true
+}
+
+// HasStage says that progress is made in a stage.
+func HasStage(stage string) bool {
+	_, known := stageParts[stage]
+	return known
 }

@@ -14,7 +14,7 @@ func TestProgressIsMonotonic(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 1))
-	stages := []string{"scan", "merge", "verify", "transactions"}
+	stages := []string{"scan", "merge", "verify"}
 	for range 200 {
 		var p Progress
 		now := time.Unix(1000, 0)
@@ -153,14 +153,6 @@ func TestProgressInRounds(t *testing.T) {
 		// Two seconds for each round, and the usual part for reading back.
 		run.requireRemaining(t, float64(9-round)*2+10*15.0/45, 1.5)
 	}
-}
-
-func TestProgressOfTransactions(t *testing.T) {
-	run := newProgressRun(1_000_000)
-	run.enter("transactions")
-	run.pass(5*time.Second, func(dt time.Duration) { run.r.Rows += int64(100_000 * dt.Seconds()) })
-	require.InDelta(t, 50, run.p.Percent(), 0.5)
-	run.requireRemaining(t, 5, 0.3)
 }
 
 // After a pause the build goes on from its last checkpoint; the pause says

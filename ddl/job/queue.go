@@ -1,30 +1,31 @@
 package job
 
-import "strings"
+import "github.com/pingcap/tidb/pkg/meta/model"
 
-// Object is something a job has for itself while it is in the queue: a database
-// with everything in it, or a table, by ID if it exists and by name.
-type Object struct {
-	DB string `json:"db"`
-	// Table is empty for the whole database.
-	Table   string `json:"table,omitempty"`
-	TableID int64  `json:"table_id,omitempty"`
+// Queued is a job in TiDB's queue, ours or one of TiDB's: its ID and what it
+// involves.
+type Queued struct {
+	ID        int64
+	Involving []model.InvolvingSchemaInfo
 }
 
-func (o Object) conflicts(p Object) bool {
-	if o.TableID != 0 && o.TableID == p.TableID {
-		return true
+// Ahead returns the first of the jobs that the one of the given ID has to wait
+// for: one with a lower ID that involves what it involves. It is 0 if there is
+// none. The rules are those of TiDB's scheduler, by which TiDB's own jobs wait for
+// ours.
+func Ahead(queue []Queued, id int64, involving []model.InvolvingSchemaInfo) int64 {
+	for _, q := range queue {
+		if q.ID < id && conflict(q.Involving, involving) {
+			return q.ID
+		}
 	}
-	if !strings.EqualFold(o.DB, p.DB) {
-		return false
-	}
-	return o.Table == "" || p.Table == "" || strings.EqualFold(o.Table, p.Table)
+	return 0
 }
 
-func (j *Job) conflicts(k *Job) bool {
-	for _, o := range j.Objects {
-		for _, p := range k.Objects {
-			if o.conflicts(p) {
+func conflict(a, b []model.InvolvingSchemaInfo) bool {
+	for _, x := range a {
+		for _, y := range b {
+			if overlap(x, y) {
 				return true
 			}
 		}
@@ -32,30 +33,14 @@ func (j *Job) conflicts(k *Job) bool {
 	return false
 }
 
-// Runnable returns those of the jobs, which are all that have not ended, in
-// order of ID, that may run now: no earlier job has an object of theirs. A job
-// that was cancelled before it began needs nothing and may run at once.
-func Runnable(queue []*Job) []*Job {
-	var out []*Job
-	for i, j := range queue {
-		if Ahead(queue, i) == nil {
-			out = append(out, j)
-		}
+func overlap(a, b model.InvolvingSchemaInfo) bool {
+	switch {
+	case a.Mode == model.SharedInvolving && b.Mode == model.SharedInvolving:
+		return false
+	case a.Database == model.InvolvingAll || b.Database == model.InvolvingAll:
+		return true
+	case a.Database == model.InvolvingNone || a.Database != b.Database:
+		return false
 	}
-	return out
-}
-
-// Ahead returns the job that the i-th of the queue waits for, the first of
-// several; nil if it may run now.
-func Ahead(queue []*Job, i int) *Job {
-	j := queue[i]
-	if j.Request == RequestCancel && j.Step == StepStart {
-		return nil
-	}
-	for _, earlier := range queue[:i] {
-		if j.conflicts(earlier) {
-			return earlier
-		}
-	}
-	return nil
+	return a.Table == b.Table || a.Table == model.InvolvingAll || b.Table == model.InvolvingAll
 }

@@ -27,6 +27,3 @@ func (s Settings) Weight() int64 {
 	}
 	return 1
 }
-
-// Backfills says that the job builds indexes, which is what settings are about.
-func (j *Job) Backfills() bool { return j.shape().addsIndexes }

@@ -7,169 +7,113 @@ type Step string
 
 // The steps, in the order a job takes them. See the package documentation.
 const (
-	// StepStart: nothing of the job is in the schema.
-	StepStart Step = ""
-	// StepDeleteOnly, StepWriteOnly, StepWriteReorg: what the job adds is in
-	// this schema state.
+	// StepQueued: nothing of the job is in the schema.
+	StepQueued Step = ""
+	// StepDeleteOnly, StepWriteOnly, StepWriteReorg: the indexes are in this schema
+	// state.
 	StepDeleteOnly Step = "delete-only"
 	StepWriteOnly  Step = "write-only"
 	StepWriteReorg Step = "write-reorg"
-	// StepSnapshot: S is taken, and garbage collection holds it.
+	// StepSnapshot: S is taken, and garbage collection is held at it.
 	StepSnapshot Step = "snapshot"
-	// StepBackfilled: the new indexes are complete and verified.
+	// StepQuiet: a version without a change is published, so that transactions that
+	// began before S end before the import.
+	StepQuiet Step = "quiet"
+	// StepBackfilled: the entries at S are imported and verified, and no import is
+	// under way any more.
 	StepBackfilled Step = "backfilled"
-	// StepComplete: transactions know that the new unique indexes are complete,
-	// and leave no markers any more.
-	StepComplete Step = "complete"
-	// StepUnique: the markers left before have been looked at.
-	StepUnique Step = "unique"
-	// StepSwitched: what the job adds is public, what it drops is write-only.
-	StepSwitched Step = "switched"
-	// StepDropDeleteOnly: what the job drops is delete-only.
-	StepDropDeleteOnly Step = "drop-delete-only"
-	// StepDropped: what the job drops is out of the schema.
-	StepDropped Step = "dropped"
-	// StepUndoDeleteOnly: what the job had added is delete-only again.
+	// StepDrained: a version without a change is published after the last import.
+	StepDrained Step = "drained"
+	// StepCompared: a comparison of unique indexes with the rows was clean.
+	StepCompared Step = "compared"
+	// StepPublic: the indexes are public.
+	StepPublic Step = "public"
+	// StepUndoDeleteOnly: the indexes are delete-only again.
 	StepUndoDeleteOnly Step = "undo-delete-only"
-	// StepUndone: nothing of the job is in the schema any more.
+	// StepUndone: nothing of the job is in the schema any more, and its entries are
+	// given to garbage collection.
 	StepUndone Step = "undone"
 	// StepFinished: the job is history.
 	StepFinished Step = "finished"
 )
 
-// shape is which steps a job needs.
-type shape struct {
-	addsIndexes, addsUnique, addsColumns, drops bool
-	// isDrop: the job only takes things away, in one schema version.
-	isDrop bool
-	// isCreate: the job touches nothing that exists.
-	isCreate bool
-}
-
-func (j *Job) shape() shape {
-	switch j.Type {
-	case model.ActionCreateSchema, model.ActionCreateTable:
-		return shape{isCreate: true}
-	case model.ActionDropSchema, model.ActionDropTable, model.ActionTruncateTable:
-		return shape{isDrop: true}
-	}
-	var s shape
-	for _, c := range j.Changes {
-		switch c.Type {
-		case model.ActionAddIndex, model.ActionAddPrimaryKey:
-			s.addsIndexes = true
-			s.addsUnique = s.addsUnique || c.Index.Unique
-		case model.ActionAddColumn:
-			s.addsColumns = true
-		case model.ActionDropIndex, model.ActionDropPrimaryKey, model.ActionDropColumn:
-			s.drops = true
-		}
-	}
-	return s
-}
-
-// AddsUnique says that the job adds unique indexes.
-func (j *Job) AddsUnique() bool { return j.shape().addsUnique }
-
-// forward returns the step after step.
-func (s shape) forward(step Step) Step {
-	switch step {
-	case StepStart:
-		switch {
-		case s.isDrop:
-			return StepDropped
-		case s.addsIndexes:
-			return StepDeleteOnly
-		case s.addsColumns:
-			return StepWriteOnly
-		}
-		return StepSwitched
+// forward returns the step after the record's.
+func (r *Record) forward() Step {
+	switch r.Step {
+	case StepQueued:
+		return StepDeleteOnly
 	case StepDeleteOnly:
 		return StepWriteOnly
 	case StepWriteOnly:
-		if s.addsIndexes {
-			return StepWriteReorg
-		}
-		return StepSwitched
+		return StepWriteReorg
 	case StepWriteReorg:
 		return StepSnapshot
 	case StepSnapshot:
+		return StepQuiet
+	case StepQuiet:
 		return StepBackfilled
 	case StepBackfilled:
-		if s.addsUnique {
-			return StepComplete
+		if r.Unique {
+			return StepDrained
 		}
-		return StepSwitched
-	case StepComplete:
-		return StepUnique
-	case StepUnique:
-		return StepSwitched
-	case StepSwitched:
-		if s.drops {
-			return StepDropDeleteOnly
-		}
-		return StepFinished
-	case StepDropDeleteOnly:
-		return StepDropped
+		return StepPublic
+	case StepDrained:
+		return StepCompared
+	case StepCompared:
+		return StepPublic
 	}
 	return StepFinished
 }
 
 // backward returns the step towards nothing of the job being left.
-func (s shape) backward(step Step) Step {
-	switch step {
-	case StepWriteOnly, StepWriteReorg, StepSnapshot, StepBackfilled, StepComplete, StepUnique:
-		if s.addsIndexes {
-			return StepUndoDeleteOnly
-		}
-		return StepUndone
+func (r *Record) backward() Step {
+	switch r.Step {
+	case StepQueued, StepUndone:
+		return StepFinished
 	case StepDeleteOnly, StepUndoDeleteOnly:
 		return StepUndone
 	}
-	return StepFinished
+	return StepUndoDeleteOnly
 }
 
-// revertible says that a job at this step can still be undone.
-func (step Step) revertible() bool {
-	switch step {
-	case StepStart, StepDeleteOnly, StepWriteOnly, StepWriteReorg, StepSnapshot, StepBackfilled, StepComplete, StepUnique:
-		return true
-	}
-	return false
-}
-
-// waits says that going on from step needs the certainty that nobody writes
-// under a version before the one reached at step.
-func (s shape) waits(step, to Step) bool {
-	switch {
-	case step == StepStart && (s.isCreate || to == StepFinished):
-		return false
-	case step == StepSwitched && to == StepFinished:
-		return false
-	case step == StepSnapshot && to == StepBackfilled:
+// Revertible says that a job at this step can still be undone.
+func (s Step) Revertible() bool {
+	switch s {
+	case StepPublic, StepUndoDeleteOnly, StepUndone, StepFinished:
 		return false
 	}
 	return true
 }
 
+// waits says that going on from the record's step needs the certainty that nobody
+// uses a version before the one reached at it.
+func (r *Record) waits() bool {
+	if r.SchemaVersion == 0 {
+		return false
+	}
+	switch r.Step {
+	case StepSnapshot, StepBackfilled, StepCompared:
+		return false // it has been waited for before this step, or nothing depends on it
+	}
+	if r.RollingBack() {
+		return r.Step == StepUndoDeleteOnly || r.Step == StepUndone
+	}
+	return true
+}
+
 // SchemaState is the schema state that the step shows.
-func (j *Job) SchemaState() model.SchemaState {
-	s := j.shape()
-	switch j.Step {
-	case StepDeleteOnly, StepDropDeleteOnly, StepUndoDeleteOnly:
+func (r *Record) SchemaState() model.SchemaState {
+	switch r.Step {
+	case StepDeleteOnly, StepUndoDeleteOnly:
 		return model.StateDeleteOnly
 	case StepWriteOnly:
 		return model.StateWriteOnly
-	case StepWriteReorg, StepSnapshot, StepBackfilled, StepComplete, StepUnique:
+	case StepWriteReorg, StepSnapshot, StepQuiet, StepBackfilled, StepDrained, StepCompared:
 		return model.StateWriteReorganization
-	case StepSwitched:
-		if s.drops && !s.addsIndexes && !s.addsColumns {
-			return model.StateWriteOnly
-		}
+	case StepPublic:
 		return model.StatePublic
 	case StepFinished:
-		added := s.addsIndexes || s.addsColumns || !s.drops && !s.isDrop
-		if j.State == model.JobStateSynced && added {
+		if r.State == model.JobStateSynced {
 			return model.StatePublic
 		}
 	}

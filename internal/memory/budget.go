@@ -29,11 +29,30 @@ type Budget struct {
 	// Sorting is for the entries of index builds.
 	Sorting int64
 	// Heap is for everything that is on the Go heap: sessions, statements,
-	// transactions, what compactions have in hand.
+	// transactions, schema and statistics, what compactions have in hand.
 	Heap int64
 }
 
-// Divide divides limit bytes; 0 is three quarters of the machine's memory.
+const (
+	// serverPercent is the part of the heap in which statements may grow. The rest is
+	// for garbage that has not been collected, and for what statements are not charged
+	// with.
+	serverPercent = 80
+	// maxStatement is the largest quota of a statement, TiDB's own default.
+	maxStatement = 1 << 30
+)
+
+// ServerLimit is for tidb_server_memory_limit, in bytes: above it the statement that has
+// most is ended.
+func (b Budget) ServerLimit() int64 { return b.Heap / 100 * serverPercent }
+
+// StatementQuota is for tidb_mem_quota_query, in bytes: above it a statement spills, or
+// is ended. No statement can have all, so that there is something to choose from when
+// the server's limit is met.
+func (b Budget) StatementQuota() int64 { return min(maxStatement, b.ServerLimit()/2) }
+
+// Divide divides limit bytes; 0 is three quarters of the machine's memory. See the
+// package's documentation for why each part is as large as it is.
 func Divide(limit int64) Budget {
 	if limit == 0 {
 		limit = Machine() / 4 * 3
@@ -42,8 +61,8 @@ func Divide(limit int64) Budget {
 	b := Budget{
 		Limit:      limit,
 		BlockCache: min(limit/4, maxBlockCache),
-		MemTable:   min(limit/8/MemTables, maxMemTable),
-		Sorting:    limit / 4,
+		MemTable:   min(limit/16/MemTables, maxMemTable),
+		Sorting:    limit / 8,
 	}
 	b.Heap = limit - b.BlockCache - MemTables*b.MemTable - b.Sorting
 	return b

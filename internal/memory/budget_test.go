@@ -17,11 +17,16 @@ func TestPartsMakeUpTheLimit(t *testing.T) {
 			require.GreaterOrEqual(t, part, min(limit/64, 64<<20), "%+v", b)
 		}
 		require.LessOrEqual(t, b.MemTable, int64(64<<20))
+		require.Greater(t, b.Heap, limit/2, "the SQL layer has most")
+		require.Less(t, b.ServerLimit(), b.Heap)
+		require.LessOrEqual(t, b.StatementQuota(), min(b.ServerLimit()/2, 1<<30))
+		require.Greater(t, b.StatementQuota(), int64(32<<20))
 	}
 	small := memory.Divide(512 << 20)
 	require.EqualValues(t, 128<<20, small.BlockCache)
-	require.EqualValues(t, 16<<20, small.MemTable)
-	require.EqualValues(t, 128<<20, small.Sorting)
+	require.EqualValues(t, 8<<20, small.MemTable)
+	require.EqualValues(t, 64<<20, small.Sorting)
+	require.EqualValues(t, 288<<20, small.Heap)
 }
 
 func TestWithoutALimitItIsAShareOfTheMachine(t *testing.T) {

@@ -5,13 +5,16 @@ import (
 	"sync"
 
 	"golang.org/x/sync/errgroup"
+
+	"fastddl/internal/errs"
 )
 
 // Do calls fn for 0 to n-1, in that order, on at most limit() goroutines at a
 // time but at least on one. The limit is asked again whenever a call of fn
 // returns. The first error ends the context of all calls, and Do returns it when
 // they have returned. If ctx ends, no further call begins and Do returns its
-// error. The goroutines are started by Do and end with it.
+// error. The goroutines are started by Do and end with it; a panic in one of them
+// is an error, an *errs.PanicError.
 func Do(ctx context.Context, n int, limit func() int, fn func(ctx context.Context, i int) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	p := &pool{n: n, limit: limit}
@@ -27,7 +30,7 @@ func Do(ctx context.Context, n int, limit func() int, fn func(ctx context.Contex
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			if err := fn(ctx, i); err != nil {
+			if err := call(ctx, i, fn); err != nil {
 				return err
 			}
 		}
@@ -35,6 +38,11 @@ func Do(ctx context.Context, n int, limit func() int, fn func(ctx context.Contex
 	p.workers = 1
 	g.Go(p.work)
 	return g.Wait()
+}
+
+func call(ctx context.Context, i int, fn func(ctx context.Context, i int) error) (err error) {
+	defer errs.Contain(&err)
+	return fn(ctx, i)
 }
 
 type pool struct {

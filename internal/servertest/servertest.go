@@ -49,7 +49,7 @@ func build() (binary string, cleanup func(), err error) {
 	}
 	cleanup = func() { _ = os.RemoveAll(dir) }
 	binary = filepath.Join(dir, "fastddl")
-	cmd := exec.Command("go", "build", "-tags", "gms_pure_go", "-o", binary, "fastddl/cmd/fastddl")
+	cmd := exec.Command("go", "build", "-o", binary, "fastddl/cmd/fastddl")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		cleanup()
 		return "", nil, fmt.Errorf("build the binary: %w\n%s", err, out)

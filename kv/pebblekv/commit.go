@@ -41,7 +41,7 @@ func (t *txn) Commit(ctx context.Context) error {
 		return err
 	}
 	defer t.store.gate.exit()
-	if err := t.store.health.writable(); err != nil {
+	if err := t.store.admitTxn(t); err != nil {
 		return err
 	}
 	start := time.Now()
@@ -64,12 +64,7 @@ func (t *txn) commit(ctx context.Context) error {
 	if p == nil {
 		return nil
 	}
-	if !s.opts.DisableSync {
-		err = s.awaitSync(batch)
-	} else {
-		err = batch.Close()
-	}
-	return t.settle(p, err)
+	return t.settle(p, s.awaitSync(batch))
 }
 
 // afterConflict waits, if err is a conflict, until a transaction that begins
@@ -147,7 +142,7 @@ func (t *txn) applyLatched(ctx context.Context, keys []checkedKey) (*pendingComm
 		s.timeline.finishCommit(p, nil)
 		return nil, nil, err
 	}
-	if err := s.applyBatch(batch, !s.opts.DisableSync); err != nil {
+	if err := s.applyBatch(batch, true); err != nil {
 		return nil, nil, t.settle(p, err)
 	}
 	t.recordLocks(keys, p.ts)

@@ -3,7 +3,6 @@ package pebblekv
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path/filepath"
 	"strings"
@@ -11,38 +10,44 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/atomicfs"
 
 	"fastddl/kv"
 )
 
 const (
-	// markerFile tells a store's folder from any other.
-	markerFile    = "FASTDDL-STORE"
-	markerContent = "fastddl pebblekv format 1\n"
-	lockFile      = "LOCK"
+	lockFile = "LOCK"
+	// tmpSuffix is added to the name of a file that is being written.
+	tmpSuffix = ".tmp"
+	// dirMode is for the store's folders: nobody else reads what is in them.
+	dirMode = 0o700
 )
 
 // openDir makes sure that path is a folder with a store of ours, or an empty
 // one to make a store in, and locks it.
-func openDir(fsys vfs.FS, path string) (*pebble.Lock, error) {
+func openDir(fsys vfs.FS, path string, allowDamagedLog bool) (*pebble.Lock, marker, error) {
 	if err := ensureFolder(fsys, path); err != nil {
-		return nil, err
+		return nil, marker{}, err
 	}
 	// Checked before locking, so that a stranger's folder gets no lock file.
-	if err := checkMarker(fsys, path); err != nil {
-		return nil, err
+	if err := checkFolder(fsys, path); err != nil {
+		return nil, marker{}, err
 	}
 	lock, err := pebble.LockDirectory(path, fsys)
 	if err != nil {
 		if isLockConflict(err) {
-			return nil, fmt.Errorf("%w: %s", kv.ErrLocked, path)
+			return nil, marker{}, fmt.Errorf("%w: %s", kv.ErrLocked, path)
 		}
-		return nil, fmt.Errorf("pebblekv: locking %s: %w", path, err)
+		return nil, marker{}, fmt.Errorf("pebblekv: locking %s: %w", path, err)
 	}
-	if err := ensureMarker(fsys, path); err != nil {
-		return nil, errors.Join(err, lock.Close())
+	m, err := ensureMarker(fsys, path)
+	if err == nil {
+		err = checkEngineFiles(fsys, path, m, allowDamagedLog)
 	}
-	return lock, nil
+	if err != nil {
+		return nil, marker{}, errors.Join(err, lock.Close())
+	}
+	return lock, m, nil
 }
 
 func ensureFolder(fsys vfs.FS, path string) error {
@@ -73,7 +78,7 @@ func makeFolder(fsys vfs.FS, path string) error {
 			break
 		}
 	}
-	if err := fsys.MkdirAll(path, 0o755); err != nil {
+	if err := fsys.MkdirAll(path, dirMode); err != nil {
 		return err
 	}
 	for _, parent := range parents {
@@ -84,8 +89,9 @@ func makeFolder(fsys vfs.FS, path string) error {
 	return nil
 }
 
-// checkMarker refuses folders that hold something else.
-func checkMarker(fsys vfs.FS, path string) error {
+// checkFolder refuses folders that hold something else, or a store of another
+// format.
+func checkFolder(fsys vfs.FS, path string) error {
 	names, err := fsys.List(path)
 	if err != nil {
 		return fmt.Errorf("pebblekv: reading %s: %w", path, err)
@@ -94,8 +100,9 @@ func checkMarker(fsys vfs.FS, path string) error {
 	for _, name := range names {
 		switch name {
 		case markerFile:
-			return checkFormat(fsys, filepath.Join(path, markerFile))
-		case lockFile, markerFile + ".tmp":
+			_, err := readMarker(fsys, path)
+			return err
+		case lockFile, markerFile + tmpSuffix:
 			// Left by an Open that ended before it wrote the marker.
 		default:
 			foreign = append(foreign, name)
@@ -108,51 +115,39 @@ func checkMarker(fsys vfs.FS, path string) error {
 	return nil
 }
 
-func checkFormat(fsys vfs.FS, name string) error {
-	f, err := fsys.Open(name)
+// checkEngineFiles makes sure that a store that was once complete still has the
+// files that say what is in it, and its newest log. Where the manifest's marker is
+// missing, the engine would make a new, empty store.
+func checkEngineFiles(fsys vfs.FS, path string, m marker, allowDamagedLog bool) error {
+	if !m.ready {
+		return nil
+	}
+	var missing []string
+	for _, name := range []string{"manifest", "format-version"} {
+		value, err := atomicfs.ReadMarker(fsys, path, name)
+		if err != nil {
+			return fmt.Errorf("pebblekv: reading %s: %w", path, err)
+		}
+		if value == "" {
+			missing = append(missing, "marker."+name+".*")
+		} else if name == "manifest" {
+			if _, err := fsys.Stat(filepath.Join(path, value)); errors.Is(err, fs.ErrNotExist) {
+				missing = append(missing, value)
+			}
+		}
+	}
+	names, err := fsys.List(path)
 	if err != nil {
-		return fmt.Errorf("pebblekv: opening %s: %w", name, err)
+		return fmt.Errorf("pebblekv: reading %s: %w", path, err)
 	}
-	content, err := io.ReadAll(f)
-	if err = errors.Join(err, f.Close()); err != nil {
-		return fmt.Errorf("pebblekv: reading %s: %w", name, err)
+	if name := missingLog(fsys, path, names); name != "" && !allowDamagedLog {
+		missing = append(missing, name)
 	}
-	if string(content) != markerContent {
-		return fmt.Errorf("%w: unknown format %q in %s", kv.ErrNotAStore, strings.TrimSpace(string(content)), name)
+	if len(missing) > 0 {
+		return fmt.Errorf("%w: %s lacks %s; data would be lost: restore the files, or the folder from a backup",
+			kv.ErrDamaged, path, strings.Join(missing, ", "))
 	}
 	return nil
-}
-
-// ensureMarker writes the marker of a new store, before anything else is put
-// into its folder.
-func ensureMarker(fsys vfs.FS, path string) (err error) {
-	name := filepath.Join(path, markerFile)
-	if _, err := fsys.Stat(name); err == nil {
-		return nil
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("pebblekv: opening %s: %w", name, err)
-	}
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("pebblekv: creating %s: %w", name, err)
-		}
-	}()
-	tmp := name + ".tmp"
-	f, err := fsys.Create(tmp, vfs.WriteCategoryUnspecified)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write([]byte(markerContent))
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	if err := fsys.Rename(tmp, name); err != nil {
-		return err
-	}
-	return syncDir(fsys, path)
 }
 
 func syncDir(fsys vfs.FS, path string) error {

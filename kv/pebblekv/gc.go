@@ -61,19 +61,29 @@ func (s *Store) collectPeriodically(ctx context.Context) {
 // holds and open snapshots and transactions, and deletes the versions that no
 // snapshot at or after it can see.
 func (s *Store) RunGC(ctx context.Context) error {
+	_, err := s.CollectGarbage(ctx, timestampOf(time.Now().Add(-s.opts.GCLifeTime())))
+	return err
+}
+
+// CollectGarbage moves the safe point up to target, though not beyond holds and
+// what is being read or is in flight, and deletes the versions that no snapshot
+// at or after it can see. It returns the safe point, which never goes back.
+func (s *Store) CollectGarbage(ctx context.Context, target uint64) (safePoint uint64, err error) {
 	if err := s.enter(ctx); err != nil {
-		return err
+		return 0, err
 	}
 	defer s.gate.exit()
 	s.gc.mu.Lock()
 	defer s.gc.mu.Unlock()
-	safePoint, err := s.holds.advanceSafePoint(timestampOf(time.Now().Add(-s.opts.GCLifeTime())))
-	if err != nil {
-		return err
+	safePoint, err = s.holds.advanceSafePoint(target)
+	if err != nil || safePoint <= s.gc.done {
+		return safePoint, err
 	}
-	if safePoint <= s.gc.done {
-		return nil
-	}
+	return safePoint, s.collectUpTo(ctx, safePoint)
+}
+
+// collectUpTo is one run of garbage collection. The caller holds gc.mu.
+func (s *Store) collectUpTo(ctx context.Context, safePoint uint64) error {
 	// Durable before the first deletion: a store that has lost versions must
 	// know after a restart up to where.
 	if err := s.setRecord(recordSafePoint, encodeTS(safePoint)); err != nil {
@@ -261,7 +271,7 @@ func (g *gcRun) flush() error {
 	if g.batch.Empty() {
 		return g.batch.Close()
 	}
-	if err := g.store.health.writable(); err != nil {
+	if err := g.store.admit(essentialWrite, g.batch.Len()); err != nil {
 		return errors.Join(err, g.batch.Close())
 	}
 	if err := g.store.applyBatch(g.batch, false); err != nil {

@@ -102,6 +102,38 @@ func TestGCExpiredHold(t *testing.T) {
 	require.Nil(t, record)
 }
 
+// TestGCHoldRenewedLate renews a hold after its time has run out: that is an error only if
+// garbage collection has passed it meanwhile, and then one that can be told from others.
+func TestGCHoldRenewedLate(t *testing.T) {
+	s := gcStore(t)
+	now := time.Now()
+	s.holds.now = func() time.Time { return now }
+	first := put(t, s, "a", "1")
+	other, err := s.HoldGC(t.Context(), "other", first, time.Hour)
+	require.NoError(t, err)
+	second := put(t, s, "a", "2")
+	hold, err := s.HoldGC(t.Context(), "job", second, time.Minute)
+	require.NoError(t, err)
+	put(t, s, "a", "3")
+
+	now = now.Add(2 * time.Minute)
+	require.NoError(t, hold.Renew(t.Context(), time.Minute), "nothing was collected")
+	now = now.Add(2 * time.Minute)
+	require.Equal(t, first, runGC(t, s), "the other hold has kept it")
+	require.NotContains(t, s.holds.byName, "job", "the hold has lapsed")
+	require.NoError(t, hold.Renew(t.Context(), time.Minute), "it is as good as before")
+	require.NoError(t, other.Release(t.Context()))
+	require.Equal(t, second, runGC(t, s))
+
+	now = now.Add(2 * time.Minute)
+	require.Greater(t, runGC(t, s), second)
+	require.ErrorIs(t, hold.Renew(t.Context(), time.Minute), kv.ErrSnapshotTooOld)
+	holds, err := s.GCHolds(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, holds, "a hold that failed to be renewed does not hold")
+	require.NoError(t, hold.Release(t.Context()))
+}
+
 func TestGCLifeTime(t *testing.T) {
 	life := time.Hour
 	s := open(t, "db", Options{FS: vfs.NewMem(), GCLifeTime: func() time.Duration { return life }})

@@ -3,20 +3,28 @@ package pebblekv
 import (
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"go.uber.org/zap"
+
+	"fastddl/kv"
 )
 
 // health gathers what the engine reports from the background: errors of
-// flushes and compactions, write stalls, and the failure that ended writing.
+// flushes and compactions, write stalls, damage, and the failure that ended writing.
 type health struct {
 	log *zap.Logger
+	// quiet holds back messages that repeat themselves.
+	quiet logLimiter
 	// failure is the first error after which no commit is taken any more.
 	failure atomic.Pointer[error]
 	// background is the error of the last flush, nil once one succeeded.
 	background atomic.Pointer[error]
+	// damage is the first damage to a file that a read has met.
+	damage atomic.Pointer[error]
 	// stalls counts the write stalls that are on: 0 or 1 per cause.
 	stalls atomic.Int32
 	// wedged says that the engine panicked inside its commit pipeline and may
@@ -52,6 +60,14 @@ func (h *health) writable() error {
 
 func (h *health) stalled() bool { return h.stalls.Load() > 0 }
 
+// damaged returns the first damage that was met, if any.
+func (h *health) damaged() error {
+	if p := h.damage.Load(); p != nil {
+		return fmt.Errorf("%w: %w", kv.ErrDamaged, *p)
+	}
+	return nil
+}
+
 // listener connects the engine's events.
 func (h *health) listener() pebble.EventListener {
 	return pebble.EventListener{
@@ -60,7 +76,9 @@ func (h *health) listener() pebble.EventListener {
 				return
 			}
 			h.background.Store(&err)
-			h.log.Error("background error of the storage engine", zap.Error(err))
+			if n, ok := h.quiet.allow("background error"); ok {
+				h.log.Error("background error of the storage engine", zap.Error(err), zap.Int("similarBefore", n))
+			}
 		},
 		FlushEnd: func(info pebble.FlushInfo) {
 			if info.Err == nil {
@@ -69,24 +87,87 @@ func (h *health) listener() pebble.EventListener {
 		},
 		WriteStallBegin: func(info pebble.WriteStallBeginInfo) {
 			h.stalls.Add(1)
-			h.log.Warn("write stall begins", zap.String("reason", info.Reason))
+			if n, ok := h.quiet.allow("stall begins"); ok {
+				h.log.Warn("write stall begins", zap.String("reason", info.Reason), zap.Int("similarBefore", n))
+			}
 		},
 		WriteStallEnd: func() {
 			h.stalls.Add(-1)
-			h.log.Info("write stall ends")
+			if n, ok := h.quiet.allow("stall ends"); ok {
+				h.log.Info("write stall ends", zap.Int("similarBefore", n))
+			}
 		},
+		// Whoever reads the damaged part gets an error; everything else goes on, and
+		// the engine leaves the part alone for a while when it compacts.
 		DataCorruption: func(info pebble.DataCorruptionInfo) {
-			h.fail(fmt.Errorf("data corruption: %s", info))
+			err := fmt.Errorf("file %s: %w", info.Path, info.Details)
+			h.damage.CompareAndSwap(nil, &err)
+			if n, ok := h.quiet.allow("corruption " + info.Path); ok {
+				h.log.Error("a file of the store is damaged", zap.String("file", info.Path),
+					zap.Stringer("keys", info.Bounds), zap.Error(info.Details), zap.Int("similarBefore", n))
+			}
 		},
 	}
 }
 
 // engineLogger hands the engine's log lines to zap.
-type engineLogger struct{ log *zap.SugaredLogger }
+type engineLogger struct {
+	log   *zap.SugaredLogger
+	quiet *logLimiter
+}
 
-func (l engineLogger) Infof(format string, args ...any)  { l.log.Debugf(format, args...) }
-func (l engineLogger) Errorf(format string, args ...any) { l.log.Errorf(format, args...) }
+func (l engineLogger) Infof(format string, args ...any) { l.log.Debugf(format, args...) }
+
+func (l engineLogger) Errorf(format string, args ...any) {
+	if n, ok := l.quiet.allow(format); ok {
+		l.log.With("similarBefore", n).Errorf(format, args...)
+	}
+}
 
 // Fatalf is called when the engine cannot know what is on disk, for example
 // after a failed write of its manifest. It may not return.
 func (l engineLogger) Fatalf(format string, args ...any) { l.log.Fatalf(format, args...) }
+
+const (
+	// logBurst messages of a kind are logged as they come, then one each logPause.
+	logBurst = 5
+	logPause = 10 * time.Second
+	// logKinds bounds how many kinds are told apart.
+	logKinds = 1000
+)
+
+// logLimiter keeps messages that repeat themselves from filling the log.
+type logLimiter struct {
+	mu    sync.Mutex
+	kinds map[string]*loggedKind
+}
+
+type loggedKind struct {
+	burst, held int
+	last        time.Time
+}
+
+// allow says whether a message of a kind is to be logged, and how many were held back
+// since the last one.
+func (l *logLimiter) allow(kind string) (held int, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	k := l.kinds[kind]
+	if k == nil {
+		if l.kinds == nil || len(l.kinds) >= logKinds {
+			l.kinds = make(map[string]*loggedKind)
+		}
+		k = &loggedKind{}
+		l.kinds[kind] = k
+	}
+	if paused := now.Sub(k.last); paused >= logPause {
+		k.burst = max(0, k.burst-int(paused/logPause)) // what is rare is always logged
+	} else if k.burst >= logBurst {
+		k.held++
+		return 0, false
+	}
+	held, k.held = k.held, 0
+	k.burst, k.last = k.burst+1, now
+	return held, true
+}

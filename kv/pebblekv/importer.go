@@ -59,7 +59,7 @@ func (s *Store) NewImportWriter(ctx context.Context, opts kv.ImportOptions) (kv.
 		return nil, errImportVersion
 	}
 	if s.opts.FS != nil {
-		if err := s.fs.MkdirAll(opts.Dir, 0o755); err != nil {
+		if err := s.fs.MkdirAll(opts.Dir, dirMode); err != nil {
 			return nil, fmt.Errorf("pebblekv: creating import folder: %w", err)
 		}
 	}
@@ -215,7 +215,7 @@ func (s *Store) emptyImportDir() error {
 	if err := s.fs.RemoveAll(dir); err != nil {
 		return fmt.Errorf("pebblekv: emptying %s: %w", dir, err)
 	}
-	if err := s.fs.MkdirAll(dir, 0o755); err != nil {
+	if err := s.fs.MkdirAll(dir, dirMode); err != nil {
 		return fmt.Errorf("pebblekv: creating %s: %w", dir, err)
 	}
 	return nil
@@ -227,7 +227,7 @@ func (s *Store) Import(ctx context.Context, units []kv.ImportUnit) error {
 		return err
 	}
 	defer s.gate.exit()
-	if err := s.health.writable(); err != nil {
+	if err := s.admit(ordinaryWrite, 0); err != nil {
 		return err
 	}
 	fresh, err := s.freshUnits(units)

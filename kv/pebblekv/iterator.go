@@ -35,6 +35,14 @@ type cursor struct {
 	value []byte
 	valid bool
 	seek  []byte // scratch
+	// skippedTS and skippedKey name the last version met that is too new.
+	skippedTS  uint64
+	skippedKey []byte
+}
+
+// skipped notes a version that is too new to be seen.
+func (c *cursor) skipped(key []byte, ts uint64) {
+	c.skippedTS, c.skippedKey = ts, append(c.skippedKey[:0], key...)
 }
 
 // open enters the store and opens the engine iterator.
@@ -153,6 +161,7 @@ func (i *forwardIter) settle(skipCurrent bool) error {
 			}
 		}
 		if ts > i.view.ts {
+			i.skipped(key, ts)
 			i.skipNewer(key)
 			continue
 		}
@@ -265,6 +274,7 @@ func (i *reverseIter) newestVisible() (found bool, err error) {
 		}
 		if ts > i.view.ts {
 			// All that is left of this key is newer still.
+			i.skipped(key, ts)
 			i.it.SeekLT(appendBare(i.seek[:0], i.key))
 			return found, nil
 		}
@@ -288,7 +298,17 @@ func (i *reverseIter) seekVisible() (found bool, err error) {
 	if found, err = i.keepValue(); err != nil {
 		return false, err
 	}
-	i.it.SeekLT(appendBare(i.seek[:0], i.key))
+	// What is newer lies between here and the key before.
+	if i.it.Prev() {
+		key, ts, err := splitVersion(i.it.Key())
+		if err != nil {
+			return false, err
+		}
+		if bytes.Equal(key, i.key) {
+			i.skipped(key, ts)
+			i.it.SeekLT(appendBare(i.seek[:0], i.key))
+		}
+	}
 	return found, nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/cockroachkvs"
 
 	"fastddl/kv"
@@ -97,6 +98,11 @@ func recordKey(name string) []byte {
 	k = append(k, reservedByte)
 	k = append(k, name...)
 	return append(k, 0)
+}
+
+// recordSpan is where the store's own records lie.
+func recordSpan() pebble.KeyRange {
+	return pebble.KeyRange{Start: []byte{reservedByte, 0}, End: []byte{reservedByte, 0xff, 0}}
 }
 
 // recordName is the inverse of recordKey.

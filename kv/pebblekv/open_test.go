@@ -64,7 +64,7 @@ func TestOpenNotAStore(t *testing.T) {
 		{"newer format", func(t *testing.T, path string) {
 			require.NoError(t, os.Mkdir(path, 0o755))
 			write(t, filepath.Join(path, markerFile), "fastddl pebblekv format 9\n")
-		}, "", kv.ErrNotAStore},
+		}, "", kv.ErrFormat},
 		{"empty folder", func(t *testing.T, path string) { require.NoError(t, os.Mkdir(path, 0o755)) }, "", nil},
 		{"nothing", func(*testing.T, string) {}, "", nil},
 		{"interrupted", func(t *testing.T, path string) {

@@ -24,7 +24,10 @@ const (
 	bloomBitsPerKey  = 10
 	l0CompactionSubs = 4
 	l0StopSubs       = 20
-	lBaseMaxBytes    = 256 << 20
+	// l0DamagedSubs is where writes are refused if damage keeps L0 from being
+	// compacted: before they would stop for good.
+	l0DamagedSubs = l0StopSubs - 4
+	lBaseMaxBytes = 256 << 20
 
 	// deletionRate is the speed in bytes per second at which files that are not
 	// needed any more are removed. Many at a time make some disks stall; the engine
@@ -41,9 +44,18 @@ const (
 
 // Options configures a Store. The zero value is ready for use.
 type Options struct {
-	// DisableSync acknowledges commits before they are on stable storage: a
-	// crash of the machine may lose the last ones, though never half of one.
+	// DisableSync acknowledges commits when the operating system has them, before
+	// they are on stable storage: a crash of the machine may lose the last ones,
+	// though never half of one. The end of this process, however it comes, loses none.
 	DisableSync bool
+	// AllowDamagedLog opens a store whose log is damaged before its end: what lies
+	// behind the damage is lost, and kept aside in the folder "damaged-logs". Without
+	// it, Open fails with kv.ErrDamaged.
+	AllowDamagedLog bool
+	// Essential says of a key whether writing it must go on where the disk is nearly
+	// full and other writes are refused: such as the metadata that dropping a table
+	// changes. Deletions go on anyway. nil says no of all keys.
+	Essential func(key []byte) bool
 	// CacheBytes is the size of the block cache, and MemTableBytes that of each
 	// memtable; 0 is as memory.Divide says of a process without a limit, but a cache
 	// of 64 MiB with an FS.
@@ -112,9 +124,13 @@ func (o *Options) Validate() error {
 func engineOptions(o Options, h *health) *pebble.Options {
 	listener := h.listener()
 	compactions := newCompactions(o.Logger)
-	listener.CompactionBegin, listener.CompactionEnd = compactions.begin, compactions.end
+	scheduler := newScheduler()
+	listener.CompactionBegin = compactions.begin
+	listener.CompactionEnd = func(info pebble.CompactionInfo) {
+		compactions.end(info)
+		scheduler.ended(info.Err)
+	}
 	eo := &pebble.Options{
-		FS:                 o.FS,
 		FormatMajorVersion: pebble.FormatNewest,
 		CacheSize:          o.CacheBytes,
 
@@ -140,9 +156,10 @@ func engineOptions(o Options, h *health) *pebble.Options {
 		CompactionConcurrencyRange: func() (lower, upper int) {
 			return 1, background.Cores()
 		},
-		Logger:        engineLogger{o.Logger.Sugar()},
+		Logger:        engineLogger{o.Logger.Sugar(), &h.quiet},
 		EventListener: &listener,
 	}
+	eo.Experimental.CompactionScheduler = scheduler
 	// An import between the keys of a file cuts it in two, without rewriting it,
 	// and takes its place in the bottom level. It would lie above it otherwise, to
 	// be rewritten by a compaction.
@@ -162,6 +179,10 @@ func engineOptions(o Options, h *health) *pebble.Options {
 			Compression:    levelCompression,
 		}
 	}
+	// The store's own records lie in files of their own, so that damage to a table's
+	// file does not keep the store from being opened.
+	eo.Experimental.SpanPolicyFunc = pebble.MakeStaticSpanPolicyFunc(
+		cockroachkvs.Comparer.Compare, recordSpan(), pebble.SpanPolicy{})
 	eo.EnsureDefaults()
 	return eo
 }

@@ -20,16 +20,17 @@ const (
 
 // setRecord stores a record durably.
 func (s *Store) setRecord(name string, value []byte) error {
-	return s.writeRecord(func(b *pebble.Batch) error { return b.Set(recordKey(name), value, nil) })
+	return s.writeRecord(ownWrite, func(b *pebble.Batch) error { return b.Set(recordKey(name), value, nil) })
 }
 
 // deleteRecord removes a record durably.
 func (s *Store) deleteRecord(name string) error {
-	return s.writeRecord(func(b *pebble.Batch) error { return b.Delete(recordKey(name), nil) })
+	return s.writeRecord(ownWrite, func(b *pebble.Batch) error { return b.Delete(recordKey(name), nil) })
 }
 
-func (s *Store) writeRecord(fill func(*pebble.Batch) error) error {
-	if err := s.health.writable(); err != nil {
+// writeRecord writes what fill puts into a batch, durably.
+func (s *Store) writeRecord(class writeClass, fill func(*pebble.Batch) error) error {
+	if err := s.admit(class, 0); err != nil {
 		return err
 	}
 	b := s.db.NewBatch()

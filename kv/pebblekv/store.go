@@ -19,10 +19,13 @@ type Store struct {
 	opts    Options
 	engOpts *pebble.Options
 	fs      vfs.FS
+	engFS   *engineFS // fs, as the engine sees it
 	dir     string
+	marker  marker
 	log     *zap.Logger
 	lock    *pebble.Lock
 	db      *pebble.DB
+	space   *spaceMonitor
 
 	gate     gate
 	health   *health
@@ -55,41 +58,45 @@ func Open(path string, opts Options) (*Store, error) {
 		load:    newLoadMeter(),
 	}
 	if s.fs == nil {
-		s.fs = vfs.Default
+		s.fs = privateFS{vfs.Default}
 		abs, err := filepath.Abs(path)
 		if err != nil {
 			return nil, fmt.Errorf("pebblekv: opening %s: %w", path, err)
 		}
 		s.dir = abs
 	}
-	lock, err := openDir(s.fs, s.dir)
+	lock, m, err := openDir(s.fs, s.dir, opts.AllowDamagedLog)
 	if err != nil {
 		return nil, err
 	}
-	s.lock = lock
-	if err := s.emptyImportDir(); err != nil {
+	s.lock, s.marker = lock, m
+	if err := s.prepareDir(); err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
 	if err := s.openEngine(); err != nil {
-		return nil, errors.Join(err, lock.Close())
+		return nil, err
 	}
 	if err := s.start(); err != nil {
+		if pebble.IsCorruptionError(err) {
+			err = fmt.Errorf("%w: its own records cannot be read: %w", kv.ErrDamaged, err)
+		}
 		return nil, errors.Join(err, s.db.Close(), lock.Close())
 	}
 	return s, nil
 }
 
-func (s *Store) openEngine() error {
-	s.health = &health{log: s.log}
-	s.engOpts = engineOptions(s.opts, s.health)
-	s.engOpts.FS = s.fs
-	s.engOpts.Lock = s.lock
-	db, err := pebble.Open(s.dir, s.engOpts)
-	if err != nil {
-		return fmt.Errorf("pebblekv: opening %s: %w", s.dir, err)
+// prepareDir does what has to be done in the folder before the engine works in it.
+func (s *Store) prepareDir() (err error) {
+	if s.opts.FS == nil {
+		if err := makePrivate(s.dir); err != nil {
+			return err
+		}
 	}
-	s.db = db
-	return nil
+	if err := s.emptyImportDir(); err != nil {
+		return err
+	}
+	s.space, err = newSpaceMonitor(s.fs, s.dir, s.opts)
+	return err
 }
 
 // start reads the store's own records and starts the background work.
@@ -112,6 +119,7 @@ func (s *Store) start() error {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.stop = cancel
 	s.background.Go(func() { s.collectPeriodically(ctx) })
+	s.background.Go(func() { s.space.watch(ctx) })
 	return nil
 }
 
@@ -124,13 +132,24 @@ func (s *Store) persistTSBound(bound uint64) error {
 	return s.setRecord(recordTSBound, encodeTS(bound))
 }
 
+// ID names this store among all stores, for good: 32 hexadecimal digits. What belongs
+// to the store but lies elsewhere, such as the files of index builds, is named by it.
+func (s *Store) ID() string { return s.marker.id }
+
 // Name is "pebble".
 func (s *Store) Name() string { return "pebble" }
 
 // Healthy says why the store takes no writes at the moment, if so. A store that
 // has failed stays so until it is opened again; reads of what was acknowledged
-// go on.
-func (s *Store) Healthy() error { return s.health.writable() }
+// go on. A full disk is a kv.DiskFullError, and over by itself when there is space.
+func (s *Store) Healthy() error {
+	return s.admit(ordinaryWrite, 0)
+}
+
+// Damaged returns the first damage to the store's files that a read or a compaction
+// has met since the store was opened, a kv.ErrDamaged, or nil. Reads of the damaged part
+// fail; everything else goes on.
+func (s *Store) Damaged() error { return s.health.damaged() }
 
 // Close implements kv.Store. It waits for running operations and open
 // iterators; open transactions and snapshots fail afterwards. If some are still
@@ -139,14 +158,25 @@ func (s *Store) Healthy() error { return s.health.writable() }
 func (s *Store) Close() error {
 	s.stop()
 	s.background.Wait()
+	starved := s.space.blocked.Load() > 0
+	if starved {
+		// Nobody waits any more for space that may not come.
+		s.engFS.end()
+	}
 	if first, err := s.gate.close(closeTimeout); !first || err != nil {
 		return err
 	}
 	if s.health.wedged.Load() {
 		// The engine may hold its locks for ever; what is durable is.
+		s.engFS.end()
 		return errors.Join(s.health.failed(), s.lock.Close())
 	}
-	return errors.Join(s.saveFinalBound(), s.db.Close(), s.lock.Close())
+	var err error
+	if !starved {
+		err = s.saveFinalBound()
+	}
+	s.engFS.end()
+	return errors.Join(err, s.db.Close(), s.lock.Close())
 }
 
 // saveFinalBound takes back what is left of the timestamp window, so that the
@@ -185,7 +215,7 @@ func (s *Store) DeleteRange(ctx context.Context, r kv.KeyRange) error {
 	}
 	defer s.gate.exit()
 	lower, upper := engineBounds(r)
-	return s.writeRecord(func(b *pebble.Batch) error { return b.DeleteRange(lower, upper, nil) })
+	return s.writeRecord(essentialWrite, func(b *pebble.Batch) error { return b.DeleteRange(lower, upper, nil) })
 }
 
 // applyDurably applies and closes a batch and waits until it is on stable

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -131,16 +132,49 @@ func (t *timeline) extendBound(ts uint64) error {
 }
 
 // beginCommit takes a commit timestamp and registers the commit as in flight.
-func (t *timeline) beginCommit() (*pendingCommit, error) {
+func (t *timeline) beginCommit() (*pendingCommit, error) { return t.beginCommitFunc(nil) }
+
+// beginCommitFunc is beginCommit that also tells announce, if there is one, the
+// timestamp before anybody can be handed a later one.
+func (t *timeline) beginCommitFunc(announce func(ts uint64)) (*pendingCommit, error) {
 	p := &pendingCommit{settled: make(chan struct{})}
 	_, err := t.take(func(ts uint64) {
 		p.ts = ts
-		t.inflight = append(t.inflight, p)
+		t.insertInflight(p)
+		if announce != nil {
+			announce(ts)
+		}
 	})
 	if err != nil {
 		return nil, err
 	}
 	return p, nil
+}
+
+// beginCommitAt registers a commit at a timestamp that was handed out earlier.
+// The caller makes sure that nobody has read at or above ts what the commit
+// writes; it is refused if the safe point has reached ts.
+func (t *timeline) beginCommitAt(ts uint64) (*pendingCommit, error) {
+	p := &pendingCommit{ts: ts, settled: make(chan struct{})}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case ts > t.last:
+		return nil, fmt.Errorf("%w: %d", errFutureTS, ts)
+	case ts <= t.safePoint:
+		return nil, fmt.Errorf("%w: commit at %d, the safe point is %d", kv.ErrSnapshotTooOld, ts, t.safePoint)
+	}
+	t.insertInflight(p)
+	return p, nil
+}
+
+// insertInflight keeps inflight in the order of timestamps. The caller holds mu.
+func (t *timeline) insertInflight(p *pendingCommit) {
+	i := len(t.inflight)
+	for i > 0 && t.inflight[i-1].ts > p.ts {
+		i--
+	}
+	t.inflight = slices.Insert(t.inflight, i, p)
 }
 
 // finishCommit ends a commit, whether it was applied or dropped. A commit
@@ -232,6 +266,25 @@ func (t *timeline) readAt(ctx context.Context, ts uint64) error {
 		return err
 	}
 	return nil
+}
+
+// pinRead registers a reader at ts without waiting for anybody, and fails below
+// the safe point. A ts that was not handed out yet is fine: it holds nothing back.
+func (t *timeline) pinRead(ts uint64) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if ts < t.safePoint {
+		return fmt.Errorf("%w: %d is below %d", kv.ErrSnapshotTooOld, ts, t.safePoint)
+	}
+	t.readers[ts]++
+	return nil
+}
+
+// lastTS is the newest timestamp handed out.
+func (t *timeline) lastTS() uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.last
 }
 
 // awaitCommits waits until no commit at or below ts is in flight.

@@ -198,19 +198,18 @@ func (r *run) control(ctx context.Context, db *sql.DB, rng *rand.Rand) error {
 // variables are settings that a running job has to follow.
 var variables = []string{
 	"tidb_ddl_reorg_worker_cnt = 1", "tidb_ddl_reorg_worker_cnt = 8",
-	"tidb_ddl_enable_fast_reorg = ON", "tidb_ddl_enable_fast_reorg = ON", "tidb_ddl_enable_fast_reorg = OFF",
-	"tidb_enable_metadata_lock = ON", "tidb_enable_metadata_lock = ON", "tidb_enable_metadata_lock = OFF",
+	"tidb_ddl_enable_fast_reorg = ON", "tidb_ddl_enable_fast_reorg = OFF",
 	"tidb_ddl_reorg_max_write_speed = 0", "tidb_ddl_reorg_max_write_speed = 1048576", "tidb_ddl_reorg_max_write_speed = 262144",
 	"tidb_ddl_reorg_batch_size = 32", "tidb_ddl_reorg_batch_size = 256",
 	"tidb_ddl_disk_quota = 16777216", "tidb_ddl_disk_quota = 1073741824",
 	"fastddl_ddl_checkpoint_interval = '1s'", "fastddl_ddl_checkpoint_interval = '10m'",
 }
 
-type jobRow struct{ id, state, query string }
+type jobRow struct{ id, state string }
 
 // jobs returns the jobs that have not ended.
 func (r *run) jobs(ctx context.Context, db *sql.DB) ([]jobRow, error) {
-	rows, err := db.QueryContext(ctx, "SELECT JOB_ID, STATE, QUERY FROM information_schema.ddl_jobs")
+	rows, err := db.QueryContext(ctx, "SELECT JOB_ID, STATE FROM information_schema.ddl_jobs")
 	if err != nil {
 		return nil, err
 	}
@@ -218,7 +217,7 @@ func (r *run) jobs(ctx context.Context, db *sql.DB) ([]jobRow, error) {
 	var out []jobRow
 	for rows.Next() {
 		var j jobRow
-		if err := rows.Scan(&j.id, &j.state, &j.query); err != nil {
+		if err := rows.Scan(&j.id, &j.state); err != nil {
 			return nil, err
 		}
 		if !slices.Contains([]string{"synced", "cancelled", "rollback done"}, j.state) {

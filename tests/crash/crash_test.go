@@ -96,9 +96,12 @@ func oneSeed(t *testing.T, seed uint64, until time.Time) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), checkTimeout)
 	defer cancel()
-	require.NoError(t, r.settle(ctx, r.node.Open("test")), "seed %d", seed)
+	db := r.node.Open("test")
+	require.NoError(t, r.settle(ctx, db), "seed %d", seed)
+	tables, err := r.expectations(ctx, db)
+	require.NoError(t, err)
 	require.Zero(t, r.node.Terminate(), "seed %d", seed)
-	r.requireNothingLeft(t)
+	r.requireNothingLeft(t, tables)
 	t.Log(r.summary())
 }
 

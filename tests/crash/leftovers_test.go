@@ -1,109 +1,133 @@
 package crash
 
 import (
+	"bytes"
 	"context"
+	"database/sql"
+	"encoding/hex"
 	"fmt"
-	"path/filepath"
+	"strings"
 	"testing"
-	"time"
 
 	"github.com/pingcap/tidb/pkg/tablecodec"
 	"github.com/stretchr/testify/require"
 
-	"fastddl/backfill"
-	"fastddl/catalog"
-	"fastddl/config"
-	"fastddl/ddl"
-	"fastddl/ddl/mdl"
-	"fastddl/event"
 	"fastddl/kv"
 	"fastddl/kv/pebblekv"
-	"fastddl/sql/genexpr"
 )
 
-// requireNothingLeft opens the store of a server that has ended, as the next
-// server would, but for old versions, which are not kept, and waits until what
-// the jobs dropped is deleted. Then the store must hold nothing that belongs to
-// no index, and nothing may hold garbage collection up.
-func (r *run) requireNothingLeft(t *testing.T) {
-	t.Helper()
-	ctx := t.Context()
-	store, err := pebblekv.Open(r.dir, pebblekv.Options{
-		CacheBytes: 16 << 20,
-		// After crashes timestamps run ahead of the clock. The safe point does not
-		// go beyond those that were given out.
-		GCLifeTime: func() time.Duration { return -time.Hour },
-	})
-	require.NoError(t, err)
-	defer func() { require.NoError(t, store.Close()) }()
-	cat, err := catalog.Open(ctx, store, catalog.WithExpressions(genexpr.New()))
-	require.NoError(t, err)
-	globals, bus := config.NewGlobals(), &event.Bus{}
-	jobs, err := ddl.New(ddl.Options{
-		Catalog: cat, Globals: globals, Bus: bus, TempDir: filepath.Join(r.dir, "tmp"), CleanInterval: 10 * time.Millisecond,
-		Locks:      mdl.NewManager(cat, mdl.Options{Enabled: func() bool { return true }}),
-		Backfiller: ddl.NewBackfiller(backfill.Options{Store: store, Globals: globals, Bus: bus}),
-	})
-	require.NoError(t, err)
-	require.NoError(t, jobs.Start(ctx))
-	defer func() { require.NoError(t, jobs.Close()) }()
-
-	holds, err := store.GCHolds(ctx)
-	require.NoError(t, err)
-	require.Empty(t, holds, "holds on garbage collection are left")
-	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
-		require.NoError(t, store.RunGC(ctx))
-		err := r.checkNothingLeft(ctx, cat)
-		if err == nil {
-			return
-		}
-		require.True(t, time.Now().Before(deadline), "%v", err)
-	}
+// expected is what the store may hold of a table's indexes, as the server says.
+type expected struct {
+	tableID int64
+	name    string
+	indexes map[int64]bool
+	// condemned are ranges that TiDB's GC worker will delete.
+	condemned []kv.KeyRange
 }
 
-// deleteRangesHash is where package ddl notes what is still to be deleted.
-var deleteRangesHash = []byte("FastDDLDeleteRanges")
-
-func (r *run) checkNothingLeft(ctx context.Context, cat *catalog.Catalog) error {
-	err := cat.View(ctx, func(_ context.Context, m *catalog.Mutation) error {
-		ranges, err := m.Structure().HGetAll(deleteRangesHash)
-		if err == nil && len(ranges) > 0 {
-			err = fmt.Errorf("%d ranges are still to be deleted, among them %s", len(ranges), ranges[0].Value)
+// expectations asks the server, when all jobs are over, what may be in the store.
+func (r *run) expectations(ctx context.Context, db *sql.DB) ([]expected, error) {
+	var condemned []kv.KeyRange
+	err := each(ctx, db, "SELECT start_key, end_key FROM mysql.gc_delete_range UNION ALL SELECT start_key, end_key FROM mysql.gc_delete_range_done",
+		func(row []string) error {
+			start, err := hex.DecodeString(row[0])
+			if err != nil {
+				return err
+			}
+			end, err := hex.DecodeString(row[1])
+			condemned = append(condemned, kv.KeyRange{Start: start, End: end})
+			return err
+		})
+	if err != nil {
+		return nil, err
+	}
+	var out []expected
+	for _, t := range r.tables {
+		e := expected{name: t.name, indexes: make(map[int64]bool), condemned: condemned}
+		query := "SELECT t.tidb_table_id, i.index_id FROM information_schema.tables t LEFT JOIN information_schema.tidb_indexes i " +
+			"ON i.table_schema = t.table_schema AND i.table_name = t.table_name WHERE t.table_schema = 'test' AND t.table_name = '" + t.name + "'"
+		err := each(ctx, db, query, func(row []string) error {
+			if _, err := fmt.Sscan(row[0], &e.tableID); err != nil {
+				return err
+			}
+			var id int64
+			if row[1] != null {
+				if _, err := fmt.Sscan(row[1], &id); err != nil {
+					return err
+				}
+			}
+			e.indexes[id] = true
+			return nil
+		})
+		if err != nil {
+			return nil, err
 		}
-		return err
-	})
+		out = append(out, e)
+	}
+	return out, nil
+}
+
+// each calls fn for the rows of a query.
+func each(ctx context.Context, q querier, query string, fn func(row []string) error) error {
+	rows, err := q.QueryContext(ctx, query)
+	if err != nil {
+		return fmt.Errorf("%s: %w", query, err)
+	}
+	defer rows.Close()
+	columns, err := rows.Columns()
 	if err != nil {
 		return err
 	}
-	for _, t := range r.tables {
-		entry, ok := cat.Current().Table("test", t.name)
-		if !ok {
-			return fmt.Errorf("table %s is gone", t.name)
+	cells := make([]sql.NullString, len(columns))
+	dest := make([]any, len(columns))
+	for i := range cells {
+		dest[i] = &cells[i]
+	}
+	for rows.Next() {
+		if err := rows.Scan(dest...); err != nil {
+			return fmt.Errorf("%s: %w", query, err)
 		}
-		if err := checkIndexKeys(ctx, cat.Store(), entry); err != nil {
+		row := make([]string, len(cells))
+		for i, c := range cells {
+			if row[i] = null; c.Valid {
+				row[i] = c.String
+			}
+		}
+		if err := fn(row); err != nil {
 			return err
 		}
 	}
-	return nil
+	return rows.Err()
+}
+
+// requireNothingLeft opens the store of a server that has ended. It must hold no
+// key of an index that does not exist, but for those that are about to be
+// deleted, and no job may hold garbage collection up.
+func (r *run) requireNothingLeft(t *testing.T, tables []expected) {
+	t.Helper()
+	ctx := t.Context()
+	store, err := pebblekv.Open(r.dir, pebblekv.Options{CacheBytes: 16 << 20})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, store.Close()) }()
+	holds, err := store.GCHolds(ctx)
+	require.NoError(t, err)
+	for name := range holds {
+		require.False(t, strings.Contains(name, "fastddl"), "hold %s on garbage collection is left", name)
+	}
+	ts, err := store.CurrentTS(ctx)
+	require.NoError(t, err)
+	snap, err := store.Snapshot(ctx, ts)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, snap.Close()) }()
+	for _, e := range tables {
+		require.NoError(t, e.checkIndexKeys(snap))
+	}
 }
 
 // checkIndexKeys verifies that every key among the table's indexes belongs to one
 // that there is.
-func checkIndexKeys(ctx context.Context, store kv.Store, entry *catalog.Table) error {
-	known := make(map[int64]bool)
-	for _, idx := range entry.Info.Indices {
-		known[idx.ID] = true
-	}
-	ts, err := store.CurrentTS(ctx)
-	if err != nil {
-		return err
-	}
-	snap, err := store.Snapshot(ctx, ts)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = snap.Close() }()
-	it, err := snap.Iter(kv.PrefixRange(tablecodec.GenTableIndexPrefix(entry.Info.ID)))
+func (e *expected) checkIndexKeys(snap kv.Snapshot) error {
+	it, err := snap.Iter(kv.PrefixRange(tablecodec.GenTableIndexPrefix(e.tableID)))
 	if err != nil {
 		return err
 	}
@@ -113,12 +137,21 @@ func checkIndexKeys(ctx context.Context, store kv.Store, entry *catalog.Table) e
 		if err != nil {
 			return err
 		}
-		if !known[indexID] {
-			return fmt.Errorf("table %s: a key of index %d is left, which does not exist: %x", entry.Info.Name.O, indexID, it.Key())
+		if !e.indexes[indexID] && !e.isCondemned(it.Key()) {
+			return fmt.Errorf("table %s: a key of index %d is left, which does not exist: %x", e.name, indexID, it.Key())
 		}
 		if err := it.Next(); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (e *expected) isCondemned(key []byte) bool {
+	for _, r := range e.condemned {
+		if bytes.Compare(key, r.Start) >= 0 && bytes.Compare(key, r.End) < 0 {
+			return true
+		}
+	}
+	return false
 }

@@ -25,9 +25,6 @@ func oneIn(rng *rand.Rand, n int) bool { return rng.IntN(n) == 0 }
 // column is a column of a random table beside id.
 type column struct {
 	name, def string
-	// least is below all values of the column, as a literal; empty if the column
-	// is not to be read by ranges.
-	least string
 	// literal says that values are quoted.
 	quoted bool
 	value  func(rng *rand.Rand) string
@@ -69,16 +66,15 @@ func randomTable(rng *rand.Rand, name string) *table {
 	t := &table{name: name, ballast: pick(rng, 0, 200, 1000, 3000)}
 	word := func(rng *rand.Rand) string { return pick(rng, words...) }
 	t.columns = []*column{
-		{name: "k", def: "INT", least: "-1", value: nullable(number(20))},
-		{name: "n", def: "BIGINT", least: "-1"}, // values as the statement wants them
-		{name: "s", def: "VARCHAR(30) COLLATE " + pick(rng, "utf8mb4_bin", "utf8mb4_general_ci", "utf8mb4_0900_ai_ci") + " NOT NULL",
-			least: "''", quoted: true, value: word},
+		{name: "k", def: "INT", value: nullable(number(20))},
+		{name: "n", def: "BIGINT"}, // values as the statement wants them
+		{name: "s", def: "VARCHAR(30) COLLATE " + pick(rng, "utf8mb4_bin", "utf8mb4_general_ci", "utf8mb4_0900_ai_ci") + " NOT NULL", quoted: true, value: word},
 	}
 	for _, c := range []*column{
-		{name: "d", def: "DECIMAL(10,2)", least: "-1000", value: nullable(func(rng *rand.Rand) string {
+		{name: "d", def: "DECIMAL(10,2)", value: nullable(func(rng *rand.Rand) string {
 			return fmt.Sprintf("%d.%02d", rng.IntN(30), rng.IntN(100))
 		})},
-		{name: "t", def: pick(rng, "DATETIME", "TIMESTAMP NULL"), least: "'1980-01-01'", quoted: true, value: nullable(func(rng *rand.Rand) string {
+		{name: "t", def: pick(rng, "DATETIME", "TIMESTAMP NULL"), quoted: true, value: nullable(func(rng *rand.Rand) string {
 			return fmt.Sprintf("20%02d-%02d-%02d 12:%02d:00", 10+rng.IntN(10), 1+rng.IntN(12), 1+rng.IntN(28), rng.IntN(60))
 		})},
 		{name: "e", def: "ENUM('red','green','blue') NOT NULL", quoted: true, value: func(rng *rand.Rand) string {

@@ -1,0 +1,328 @@
+package backfill
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"fastddl/ingest"
+	"fastddl/internal/background"
+	"fastddl/internal/errs"
+	"fastddl/internal/parallel"
+	"fastddl/internal/stage"
+	"fastddl/kv"
+)
+
+// CompareResult is what a comparison of a table's rows with its indexes found.
+type CompareResult struct {
+	// Rows is the number of rows, Entries that of the entries of each index, in the
+	// order of the task.
+	Rows    int64
+	Entries []int64
+	// Differences lists keys that the rows and an index do not agree on, by index
+	// and key. There are more if More says so.
+	Differences []Difference
+	More        bool
+}
+
+// Clean says that every index is what the rows give.
+func (r *CompareResult) Clean() bool { return len(r.Differences) == 0 && !r.More }
+
+// Difference is a key of an index that has another value than the rows give it,
+// or that more than one row claims.
+type Difference struct {
+	// Index is the ID of the index, Key the whole key.
+	Index int64
+	Key   []byte
+	// Rows is the number of rows that claim the key: none, one or, of a unique index,
+	// more. Claims are those with the least record keys, at most maxClaims.
+	Rows   int64
+	Claims []Claim
+	// Actual is the value that the index has; nil if it does not have the key.
+	Actual []byte
+}
+
+// Claim is a row that gives an index key a value.
+type Claim struct {
+	RecordKey []byte
+	Value     []byte
+}
+
+// RowCountError says that a scan of a table did not hand out all its rows.
+type RowCountError struct {
+	Table string
+	// Scanned were handed out, Keys are there.
+	Scanned, Keys int64
+}
+
+func (e *RowCountError) Error() string {
+	return fmt.Sprintf("backfill: table %s has %d rows, but %d were scanned", e.Table, e.Keys, e.Scanned)
+}
+
+// Compare compares the rows of a table at task.TS with the entries of its indexes
+// at the same time. It takes no one's word: rows and entries are read anew, the
+// rows are counted by their keys as well, and every index must have exactly the
+// entries that the rows give.
+//
+// It reads everything once, and once more if there are differences, in parallel
+// and with the pauses that the governor asks for. What it holds in memory does not
+// depend on the number of rows; if there are many differences, some of them are
+// returned. It obeys ctx within a second, keeps nothing, and may simply be called
+// again. A row with a NULL in a primary key is a *NullError.
+func Compare(ctx context.Context, opts Options, task Task) (CompareResult, error) {
+	opts.EnsureDefaults()
+	x, err := newExecution(opts, task)
+	if err := errors.Join(invalid("options", opts.problems()), err); err != nil {
+		return CompareResult{}, err
+	}
+	c := &comparison{execution: x, result: CompareResult{Entries: make([]int64, len(task.Indexes))}}
+	err = x.execute(ctx, ingest.ShareOptions{ReadOnly: true}, c.run)
+	if err != nil {
+		return CompareResult{}, err
+	}
+	return c.result, nil
+}
+
+// stageCompare is the name of the stage in events.
+const stageCompare = "compare"
+
+// comparison is one run of Compare. First everything is summed up, in buckets of
+// keys with the same hash: what the rows give is added, what the indexes have is
+// taken away. Buckets that are not zero then are looked at key by key.
+type comparison struct {
+	*execution
+	snap    kv.Snapshot
+	rows    []task
+	counts  []kv.KeyRange
+	entries []entryRange
+	scanned atomic.Int64
+	keys    atomic.Int64
+	done    atomic.Int64 // parts of the reading
+	parts   int64
+	result  CompareResult
+}
+
+// entryRange is a part of an index.
+type entryRange struct {
+	kv.KeyRange
+	index int
+}
+
+// entrySink takes the entries of the k-th index that rows give and that the index
+// has. keyHash is of the whole key. Slices are valid until it returns.
+type entrySink interface {
+	fromRow(k int, keyHash uint64, e rowEntry)
+	fromIndex(k int, keyHash uint64, key, value []byte)
+}
+
+// rowEntry is an entry as it is encoded from row i of a batch: the key without its
+// prefix, klen bytes long, and the value behind it.
+type rowEntry struct {
+	kv         []byte
+	klen       int
+	physicalID int64
+	batch      *kv.RowBatch
+	i          int
+}
+
+func (c *comparison) run(ctx context.Context) (err error) {
+	if c.snap, err = c.opts.Store.Snapshot(ctx, c.task.TS); err != nil {
+		return fmt.Errorf("backfill: compare: %w", err)
+	}
+	defer func() { err = errs.Also(err, c.snap.Close()) }()
+	if err := c.plan(ctx); err != nil {
+		return fmt.Errorf("backfill: compare: %w", err)
+	}
+	c.progress.begin(0, 0, totalWeight(c.rows))
+	c.enter(stageCompare, func() float64 { return min(1, float64(c.done.Load())/float64(max(1, c.parts))) })
+
+	sums := newSums(len(c.task.Indexes), totalWeight(c.rows))
+	if err := c.read(ctx, true, sums.accumulator); err != nil {
+		return fmt.Errorf("backfill: compare: %w", err)
+	}
+	if scanned, keys := c.scanned.Load(), c.keys.Load(); scanned != keys {
+		return &RowCountError{Table: c.task.Table.Name.O, Scanned: scanned, Keys: keys}
+	}
+	c.result.Rows = c.scanned.Load()
+	for k := range c.result.Entries {
+		c.result.Entries[k] = sums.entries(k)
+	}
+	return c.narrow(ctx, sums)
+}
+
+// narrow looks at the buckets that differ key by key.
+func (c *comparison) narrow(ctx context.Context, sums *sums) error {
+	suspects, more := sums.suspects()
+	if suspects == nil {
+		return nil
+	}
+	suspects.of = c
+	c.parts *= 2
+	if err := c.read(ctx, false, func() (entrySink, func()) { return suspects, func() {} }); err != nil {
+		return fmt.Errorf("backfill: compare: %w", err)
+	}
+	differences, others := suspects.differences()
+	c.result.Differences, c.result.More = differences, more || others
+	if len(c.result.Differences) == 0 {
+		return fmt.Errorf("backfill: compare: sums of table %s and its indexes differ, and no key does", c.task.Table.Name.O)
+	}
+	return nil
+}
+
+// plan cuts everything that is to be read into parts.
+func (c *comparison) plan(ctx context.Context) (err error) {
+	if c.rows, err = c.planRows(ctx); err != nil {
+		return err
+	}
+	atLeast := 1 + tasksPerWorker*c.opts.MaxWorkers/len(c.physicals)
+	if len(c.rows) < atLeast*len(c.physicals) {
+		var finer []task
+		for _, t := range c.rows {
+			finer = append(finer, splitTask(t, atLeast)...)
+		}
+		c.rows = finer
+	}
+	for _, id := range c.physicals {
+		counts, err := c.planCount(recordRange(id), atLeast)
+		if err != nil {
+			return err
+		}
+		c.counts = append(c.counts, counts...)
+	}
+	for k, idx := range c.task.Indexes {
+		for _, id := range indexIDs(c.task.Table, idx, c.physicals) {
+			tasks, err := planRange(ctx, c.opts.Store, c.snap, indexRange(id, idx.ID), verifyTaskBytes, atLeast)
+			if err != nil {
+				return err
+			}
+			for _, t := range tasks {
+				c.entries = append(c.entries, entryRange{t.KeyRange, k})
+			}
+		}
+	}
+	c.parts = int64(len(c.rows) + len(c.counts) + len(c.entries))
+	return nil
+}
+
+// planCount cuts a table's records into at most n parts that cover all of r,
+// whatever the store takes for its ranges.
+func (c *comparison) planCount(r kv.KeyRange, n int) ([]kv.KeyRange, error) {
+	bounds, err := keyBounds(c.snap, r)
+	if err != nil {
+		return nil, err
+	}
+	var parts []kv.KeyRange
+	start := r.Start
+	for _, cut := range interpolate(bounds, n) {
+		parts = append(parts, kv.KeyRange{Start: start, End: cut})
+		start = cut
+	}
+	return append(parts, kv.KeyRange{Start: start, End: r.End}), nil
+}
+
+// read hands out all rows' entries and all entries, and the first time counts
+// rows. open returns the sink of one goroutine, for a time.
+func (c *comparison) read(ctx context.Context, first bool, open func() (sink entrySink, release func())) error {
+	counts := c.counts
+	if !first {
+		counts = nil
+	}
+	n := len(c.rows) + len(c.entries) + len(counts)
+	return parallel.Do(ctx, n, c.share.Workers, func(ctx context.Context, i int) error {
+		background.Thread()
+		clock := stage.Start(stage.Verify)
+		defer func() { c.addCosts(clock.Stop()) }()
+		defer c.done.Add(1)
+		pacer := c.share.NewPacer(clock)
+		if i < len(counts) {
+			return c.countKeys(ctx, counts[i], pacer)
+		}
+		i -= len(counts)
+		sink, release := open()
+		defer release()
+		if i < len(c.rows) {
+			return c.readRows(ctx, c.rows[i], pacer, sink, first)
+		}
+		return c.readEntries(ctx, c.entries[i-len(c.rows)], pacer, sink)
+	})
+}
+
+// countKeys counts the records in r.
+func (c *comparison) countKeys(ctx context.Context, r kv.KeyRange, pacer *ingest.Pacer) error {
+	return c.iterate(ctx, r, pacer, func([]byte, []byte) { c.keys.Add(1) })
+}
+
+// readEntries hands out the entries of a part of an index.
+func (c *comparison) readEntries(ctx context.Context, r entryRange, pacer *ingest.Pacer, sink entrySink) error {
+	var seed uint64
+	known := false
+	return c.iterate(ctx, r.KeyRange, pacer, func(key, value []byte) {
+		if !known { // all keys of a range have one prefix
+			seed, known = prefixSeed(key[:indexPrefixLen]), true
+		}
+		sink.fromIndex(r.index, hashKey(seed, key[indexPrefixLen:]), key, value)
+	})
+}
+
+func (c *comparison) iterate(ctx context.Context, r kv.KeyRange, pacer *ingest.Pacer, fn func(key, value []byte)) error {
+	iter, err := c.snap.Iter(r)
+	if err != nil {
+		return err
+	}
+	defer iter.Close()
+	for n := 0; iter.Valid(); n++ {
+		if n%verifyBatch == 0 {
+			if err := errors.Join(ctx.Err(), pacer.Pace(ctx)); err != nil {
+				return err
+			}
+		}
+		fn(iter.Key(), iter.Value())
+		if err := iter.Next(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readRows hands out the entries that some rows give.
+func (c *comparison) readRows(ctx context.Context, t task, pacer *ingest.Pacer, sink entrySink, report bool) error {
+	enc, err := newEncoders(c.projection)
+	if err != nil {
+		return err
+	}
+	e := rowEntry{physicalID: t.physicalID()}
+	seeds := make([]uint64, len(c.task.Indexes))
+	for k, idx := range c.task.Indexes {
+		seeds[k] = prefixSeed(indexPrefix(indexIDs(c.task.Table, idx, []int64{e.physicalID})[0], idx.ID))
+	}
+	req := c.projection.request(t.KeyRange, c.task.TS, c.batchRows())
+	credited := 0.0
+	err = c.opts.Store.ScanColumns(ctx, req, func(batch *kv.RowBatch) error {
+		e.batch = batch
+		if err := enc.bind(batch, e.physicalID); err != nil {
+			return err
+		}
+		for k, index := range enc.indexes {
+			err := index.encode(func(i int, kv []byte, klen int) error {
+				e.i, e.kv, e.klen = i, kv, klen
+				sink.fromRow(k, hashKey(seeds[k], kv[:klen]), e)
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+		}
+		if report {
+			done := t.weight * position(t.KeyRange, batch.LastKey)
+			c.scanned.Add(int64(batch.NumRows()))
+			c.progress.add(int64(batch.NumRows()), done-credited)
+			credited = done
+		}
+		return pacer.Pace(ctx)
+	})
+	if err == nil && report {
+		c.progress.add(0, t.weight-credited)
+	}
+	return err
+}

@@ -1,0 +1,86 @@
+package equality
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/pingcap/tidb/pkg/parser/mysql"
+	"github.com/pingcap/tidb/pkg/parser/terror"
+	"github.com/stretchr/testify/require"
+
+	"fastddl/backfill"
+)
+
+// code is the number of TiDB's error in err, 0 if there is none.
+func code(err error) uint16 {
+	var e *terror.Error
+	if !errors.As(err, &e) {
+		return 0
+	}
+	return terror.ToSQLError(e).Code
+}
+
+// TestSQLModes: what an expression makes of values that do not suit it, an error
+// or something else, depends on the SQL mode as it does in TiDB.
+func TestSQLModes(t *testing.T) {
+	db := newTiDB(t)
+	for _, tc := range []struct{ column, index, rows string }{
+		{"v int as (100 div n)", "index i (v)", "(1, 0, 'a', null), (2, 3, 'b', null)"},
+		{"v varchar(2) as (s)", "index i (v)", "(1, 0, 'abc', null)"},
+		{"v int as (s)", "index i (v)", "(1, 0, '12', null), (2, 0, '3x', null)"},
+		{"v int unsigned as (n)", "index i (v)", "(1, -7, '', null), (2, 7, '', null)"},
+		{"v tinyint as (n * 1000)", "index i (v)", "(1, 1, '', null)"},
+		{"v int as (n) not null", "index i (v)", "(1, null, '', null)"},
+		{"v date as (s)", "index i (v)", "(1, 0, '2024-02-30', null), (2, 0, '0000-00-00', null), (3, 0, 'no date', null)"},
+		{"v year as (n)", "index i (v)", "(1, 70, '', null), (2, 2000, '', null)"},
+		{"v int", "index i ((cast(j as signed array)))", `(1, 1, '', '[1, 2]'), (2, 1, '', '["a"]')`},
+		{"v int", "index i ((cast(j as unsigned array)))", `(1, 1, '', '[1, -2]')`},
+		{"v int", "index i ((cast(j as char(2) array)))", `(1, 1, '', '["a", "long"]')`},
+		{"v int", "index i ((cast(j as signed array)))", `(1, 1, '', '{"a": 1}')`},
+		{"v int", "index i ((cast(j as signed array)))", `(1, 1, '', '5'), (2, 2, '', '[]'), (3, 2, '', 'null')`},
+		{"v int", "index i ((n + 9223372036854775807))", "(1, 1, '', null)"},
+		{"v int", "index i ((cast(s as signed)))", "(1, 1, '3x', null)"},
+	} {
+		for _, mode := range []string{"", mysql.DefaultSQLMode, "ALLOW_INVALID_DATES,STRICT_TRANS_TABLES"} {
+			t.Run(fmt.Sprintf("%s, %s, %q", tc.column, tc.index, mode), func(t *testing.T) {
+				db.t = t
+				db.exec("set sql_mode = ''")
+				db.exec("drop table if exists t")
+				db.exec("create table t (id int primary key, n bigint, s varchar(20), j json, " + tc.column + ")")
+				db.exec("insert ignore into t (id, n, s, j) values " + tc.rows)
+				db.exec("set sql_mode = '" + mode + "'")
+				_, theirs := db.session.Execute(context.Background(), "alter table t add "+tc.index)
+				if theirs != nil { // TiDB has no table with the index now, so we need one
+					db.exec("create table if not exists empty (id int)")
+					db.exec("drop table empty")
+					db.exec("create table empty like t")
+					if _, err := db.session.Execute(context.Background(), "alter table empty add "+tc.index); err != nil {
+						require.Equal(t, code(theirs), code(err), "refused whatever the rows are")
+						return
+					}
+				}
+				info := db.table("t")
+				rows := db.pairs(info, true)
+				if theirs != nil {
+					id := info.ID
+					info = db.table("empty").Clone()
+					info.ID = id
+				}
+				c := newCopied(t)
+				c.put(rows)
+				task := c.task(info)
+				var err error
+				task.SQLMode, err = mysql.GetSQLMode(mode)
+				require.NoError(t, err)
+				_, ours := backfill.Run(t.Context(), backfill.Options{Store: c.store, TempDir: c.temp}, backfill.Spec{Task: task})
+				require.Equal(t, code(theirs), code(ours), "TiDB: %v, ours: %v", theirs, ours)
+				if theirs == nil {
+					require.NoError(t, ours)
+					requireSame(t, db.pairs(info, false), c.entries(info, task.TS), tc.column)
+				}
+			})
+		}
+	}
+}

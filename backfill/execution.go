@@ -1,0 +1,86 @@
+package backfill
+
+import (
+	"context"
+	"sync"
+
+	"fastddl/event"
+	"fastddl/ingest"
+	"fastddl/internal/errs"
+	"fastddl/internal/stage"
+)
+
+// execution is what builds and comparisons have in common: a task, the options it is
+// carried out with, and the job's share of the resources.
+type execution struct {
+	opts       Options
+	task       Task
+	projection *projection
+	physicals  []int64
+	share      *ingest.Share
+	progress   *progress
+
+	mu    sync.Mutex // guards meter.costs
+	meter *meter
+}
+
+func newExecution(opts Options, task Task) (*execution, error) {
+	if err := task.validate(); err != nil {
+		return nil, err
+	}
+	p, err := newProjection(&task)
+	if err != nil {
+		return nil, err
+	}
+	return &execution{
+		opts: opts, task: task, projection: p, physicals: physicalIDs(task.Table),
+		progress: newProgress(opts.Bus, task.JobID),
+		meter:    newMeter(),
+	}, nil
+}
+
+func (x *execution) addCosts(c *stage.Costs) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.meter.costs.Add(c)
+}
+
+// job names the job in events.
+func (x *execution) job() event.Job { return event.Job{ID: x.task.JobID} }
+
+// enter reports a new stage. done says how much of it is done, 0 to 1; nil if
+// that is to be seen from the rows.
+func (x *execution) enter(name string, done func() float64) {
+	x.progress.enter(name, done)
+	x.opts.Bus.Emit(event.StageChanged{Job: x.job(), Stage: name})
+}
+
+// batchRows is the number of rows to scan at a time.
+func (x *execution) batchRows() int {
+	if x.opts.BatchRows > 0 {
+		return x.opts.BatchRows
+	}
+	return x.share.BatchRows()
+}
+
+// execute runs fn with a share of the resources, for which it may have to wait,
+// and with progress reports.
+func (x *execution) execute(ctx context.Context, share ingest.ShareOptions, fn func(context.Context) error) (err error) {
+	share.JobID, share.MaxWorkers = x.task.JobID, x.opts.MaxWorkers
+	share.Settings, share.Bus = x.opts.Settings, x.opts.Bus
+	if x.share, err = x.opts.Resources.Join(ctx, share); err != nil {
+		return ended(ctx, err)
+	}
+	defer x.share.Leave()
+	stop := x.progress.start()
+	defer func() { err = errs.Also(err, stop()) }()
+	return ended(ctx, fn(ctx))
+}
+
+// ended returns why ctx has ended if that is what err comes from.
+func ended(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}

@@ -1,0 +1,92 @@
+package backfill
+
+import (
+	"bytes"
+
+	"github.com/pingcap/tidb/pkg/errctx"
+	tkv "github.com/pingcap/tidb/pkg/kv"
+	"github.com/pingcap/tidb/pkg/meta/model"
+	"github.com/pingcap/tidb/pkg/table"
+	"github.com/pingcap/tidb/pkg/table/tables"
+	"github.com/pingcap/tidb/pkg/types"
+
+	"fastddl/kv"
+)
+
+// libraryEncoder encodes entries by TiDB's package tables: those of multi-valued
+// indexes, of which a row has as many as its array has different elements, and
+// those of global indexes, which name the row's partition.
+type libraryEncoder struct {
+	p     *projection
+	index *model.IndexInfo
+	errs  errctx.Context
+	// restored are the columns of a clustered primary key whose values the entries
+	// repeat.
+	restored []handleColumn
+
+	physicalID int64
+	entries    table.Index // for rows of physicalID
+	batch      *kv.RowBatch
+	values     []types.Datum
+	row        map[int64]types.Datum // of restored
+	key, value []byte
+}
+
+func newLibraryEncoder(p *projection, index *model.IndexInfo) *libraryEncoder {
+	return &libraryEncoder{
+		p: p, index: index, errs: p.exprs.ctx.GetEvalCtx().ErrCtx(),
+		restored: restoredHandleColumns(p.table),
+		values:   make([]types.Datum, len(index.Columns)),
+		row:      make(map[int64]types.Datum),
+	}
+}
+
+func (e *libraryEncoder) bind(b *kv.RowBatch, physicalID int64) {
+	e.batch = b
+	if e.entries == nil || e.physicalID != physicalID {
+		e.physicalID, e.entries = physicalID, tables.NewIndex(physicalID, e.p.table, e.index)
+	}
+}
+
+// encode emits the entries of row i.
+func (e *libraryEncoder) encode(i int, keys []keyColumn, emit emitter) error {
+	row := e.batch.Rows.GetRow(i)
+	for k := range keys {
+		c := &keys[k]
+		if e.index.Primary && c.column.IsNull(i) {
+			return &NullError{Column: c.info.Name.O}
+		}
+		row.DatumWithBuffer(c.position, &c.info.FieldType, &e.values[k])
+	}
+	handle, err := e.handle(i)
+	if err != nil {
+		return err
+	}
+	for _, c := range e.restored {
+		e.row[c.info.ID] = row.GetDatum(e.p.position[c.info.ID], &c.info.FieldType)
+	}
+	var restored []types.Datum
+	if len(e.restored) > 0 {
+		restored = tables.TryGetHandleRestoredDataWrapper(e.p.table, nil, e.row, e.index)
+	}
+	it := e.entries.GenIndexKVIter(e.errs, e.p.loc, e.values, handle, restored)
+	for it.Valid() {
+		if e.key, e.value, _, err = it.Next(e.key, e.value); err != nil {
+			return err
+		}
+		// The value goes behind the key, and the prefix is left out.
+		klen := len(e.key) - indexPrefixLen
+		e.key = append(e.key, e.value...)
+		if err := emit(i, e.key[indexPrefixLen:], klen); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *libraryEncoder) handle(i int) (tkv.Handle, error) {
+	if !e.p.table.IsCommonHandle {
+		return tkv.IntHandle(e.batch.IntHandles[i]), nil
+	}
+	return tkv.NewCommonHandle(bytes.Clone(e.batch.CommonHandle(i)))
+}

@@ -1,0 +1,195 @@
+package backfill
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/pingcap/tidb/pkg/meta/model"
+	"github.com/stretchr/testify/require"
+
+	"fastddl/ingest"
+)
+
+// partitioned is a partitioned table in a store of its own, with a fixture for
+// each partition.
+type partitioned struct {
+	*fixture
+	parts []*fixture
+}
+
+func newPartitioned(t testing.TB, r *rand.Rand, partitions, rowsEach int) *partitioned {
+	table, kinds := plainTable()
+	table.Partition = &model.PartitionInfo{Enable: true}
+	p := &partitioned{fixture: newFixture(t, table, kinds)}
+	for _, n := range r.Perm(partitions) { // IDs need not be in the order of partitions
+		id := table.ID + 1 + int64(n)
+		table.Partition.Definitions = append(table.Partition.Definitions, model.PartitionDefinition{ID: id})
+		physical := *table
+		physical.ID, physical.Partition = id, nil
+		part := *p.fixture
+		part.table, part.rows, part.next = &physical, make(map[string]fixtureRow), int64(n)*1_000_000
+		if n%5 != 1 { // some are empty
+			part.insert(r, rowsEach)
+		}
+		p.parts = append(p.parts, &part)
+	}
+	return p
+}
+
+func (p *partitioned) count() (rows int64) {
+	for _, part := range p.parts {
+		rows += int64(len(part.rows))
+	}
+	return rows
+}
+
+func (p *partitioned) requireIndexes(ts uint64, indexes ...*model.IndexInfo) {
+	for _, part := range p.parts {
+		for _, idx := range indexes {
+			part.requireIndex(idx, ts, "partition")
+		}
+	}
+}
+
+// TestPartitionsInGroups builds more partitions than are sorted at one time.
+func TestPartitionsInGroups(t *testing.T) {
+	p := newPartitioned(t, newRand(t), 23, 300)
+	local, unique, wide := indexOn(9, false, 1), indexOn(10, true, 2, 0), indexOn(11, false, 2, 3, 1)
+	opts := p.options()
+	opts.Globals = smallMemory(t)
+	opts.Resources = ingest.NewResources(opts.Globals, 0)
+	spec := p.spec(local, unique, wide)
+	var last checkpoint
+	opts.SaveCheckpoint = func(_ context.Context, data []byte) error {
+		cp, err := decodeCheckpoint(data, &spec.Task)
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, cp.Rows, last.Rows)
+		last = *cp
+		return nil
+	}
+	res, err := Run(p.ctx, opts, spec)
+	require.NoError(t, err)
+	require.Equal(t, p.count(), res.Rows)
+	require.Equal(t, 3*p.count(), res.Entries)
+	require.Greater(t, res.Flushes, 5)
+	require.Equal(t, res.Rows, last.Rows, "the last group is in a checkpoint")
+	require.Zero(t, opts.Resources.Usage().MemoryBytes)
+	p.requireIndexes(spec.TS, local, unique, wide)
+	p.requireNoTempFiles()
+	compared, err := Compare(p.ctx, p.options(), p.task(local, unique, wide))
+	require.NoError(t, err)
+	require.True(t, compared.Clean())
+	require.Equal(t, p.count(), compared.Rows)
+}
+
+// TestPartitionsResume lets the process die in each part of a build of partitions.
+func TestPartitionsResume(t *testing.T) {
+	r := newRand(t)
+	for _, kind := range []string{"import", "scan", "checkpoint", "verify"} {
+		t.Run(kind, func(t *testing.T) {
+			p := newPartitioned(t, r, 20, 150)
+			local, unique := indexOn(9, false, 1), indexOn(10, true, 2, 0)
+			spec := p.spec(local, unique)
+			failures := 0
+			for fail := int64(1); ; fail++ {
+				var before checkpoint
+				if cp, err := decodeCheckpoint(spec.Checkpoint, &spec.Task); err == nil && cp != nil {
+					before = *cp
+				}
+				store, dead := &faultyStore{Store: p.store}, new(atomic.Bool)
+				opts := p.options()
+				opts.Store, opts.BatchRows, opts.CheckpointInterval = store, 32, time.Millisecond
+				opts.SaveCheckpoint = func(_ context.Context, data []byte) error {
+					if dead.Load() {
+						return errInjected
+					}
+					spec.Checkpoint = slices.Clone(data)
+					return nil
+				}
+				dieIn(kind, fail, store, &opts, dead)
+				res, err := Run(p.ctx, opts, spec)
+				p.requireNoTempFiles()
+				require.LessOrEqual(t, store.rows.Load(), p.count()-before.Rows, "rows are scanned again")
+				if err == nil {
+					require.Equal(t, p.count(), res.Rows)
+					require.Equal(t, 2*p.count(), res.Entries)
+					break
+				}
+				failures++
+				require.Less(t, failures, 1000)
+			}
+			require.Greater(t, failures, 2)
+			p.requireIndexes(spec.TS, local, unique)
+		})
+	}
+}
+
+// TestDuplicatesInPartitions: a value may be in several partitions of a local
+// unique index, and in one of a global one, whatever group it is built in.
+func TestDuplicatesInPartitions(t *testing.T) {
+	p := newPartitioned(t, newRand(t), 20, 0)
+	for n, part := range p.parts {
+		for i := range int64(20) {
+			part.put(int64(n)*100+i, 10_000+int64(n)*100+i)
+		}
+	}
+	p.parts[3].put(1<<40, 7)
+	p.parts[15].put(1<<40+1, 7)
+	local, globally := indexOn(9, true, 0, 1), indexOn(10, true, 1)
+	globally.Global = true
+	_, err := Run(p.ctx, p.options(), p.spec(local))
+	require.NoError(t, err)
+	p.requireIndexes(p.ts(), local)
+
+	_, err = Run(p.ctx, p.options(), p.spec(globally))
+	var dup *ingest.DuplicateError
+	require.ErrorAs(t, err, &dup)
+	require.Len(t, dup.Groups, 1)
+	require.EqualValues(t, 2, dup.Groups[0].Rows)
+	res, err := Compare(p.ctx, p.options(), p.task(globally))
+	require.NoError(t, err)
+	require.False(t, res.Clean())
+	found := slices.IndexFunc(res.Differences, func(d Difference) bool { return d.Rows == 2 })
+	require.GreaterOrEqual(t, found, 0)
+	require.Len(t, res.Differences[found].Claims, 2)
+}
+
+func TestCheckpointOfOtherPartitionsIsDropped(t *testing.T) {
+	p := newPartitioned(t, newRand(t), 4, 10)
+	of := p.task(indexOn(9, false, 1))
+	x := checkpoint{TS: of.TS, Indexes: []checkpointIndex{{ID: 9}}}
+	x.setTasks([]task{{KeyRange: recordRange(p.parts[0].table.ID)}})
+	data, err := x.encode()
+	require.NoError(t, err)
+	cp, err := decodeCheckpoint(data, &of)
+	require.NoError(t, err)
+	require.NotNil(t, cp)
+	x.setTasks([]task{{KeyRange: recordRange(p.table.ID)}})
+	data, err = x.encode()
+	require.NoError(t, err)
+	cp, err = decodeCheckpoint(data, &of)
+	require.NoError(t, err)
+	require.Nil(t, cp)
+}
+
+// TestNullInPrimaryKey: a primary key to build must have no NULL.
+func TestNullInPrimaryKey(t *testing.T) {
+	table, kinds := plainTable()
+	f := newFixture(t, table, kinds)
+	f.put(1, 5)
+	f.put(2, nil)
+	pk := indexOn(9, true, 1)
+	pk.Primary = true
+	_, err := Run(f.ctx, f.options(), f.spec(pk))
+	var null *NullError
+	require.ErrorAs(t, err, &null)
+	require.ErrorContains(t, err, "for row 2")
+	require.ErrorContains(t, null.Unwrap(), "1138")
+	_, err = Compare(f.ctx, f.options(), f.task(pk))
+	require.ErrorAs(t, err, &null)
+	f.requireNoTempFiles()
+}

@@ -1,0 +1,117 @@
+package backfill
+
+import (
+	"slices"
+
+	"github.com/pingcap/tidb/pkg/meta/model"
+	"github.com/pingcap/tidb/pkg/tablecodec"
+
+	"fastddl/kv"
+)
+
+// indexPrefixLen is the length of t{physicalID}_i{indexID}, after which an index
+// key holds the values.
+var indexPrefixLen = len(indexPrefix(0, 0))
+
+// physicalIDs returns the IDs under which a table's rows are stored, ascending:
+// those of its partitions, or its own.
+func physicalIDs(t *model.TableInfo) []int64 {
+	partitions := t.GetPartitionInfo()
+	if partitions == nil {
+		return []int64{t.ID}
+	}
+	ids := make([]int64, len(partitions.Definitions))
+	for i, def := range partitions.Definitions {
+		ids[i] = def.ID
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// indexIDs returns the IDs under which the entries of an index for rows of the
+// given physical tables are stored. A global index has one, whatever the
+// partitions.
+func indexIDs(t *model.TableInfo, idx *model.IndexInfo, physicals []int64) []int64 {
+	if global(t, idx) {
+		return []int64{t.ID}
+	}
+	return physicals
+}
+
+func global(t *model.TableInfo, idx *model.IndexInfo) bool {
+	return idx.Global && t.GetPartitionInfo() != nil
+}
+
+// recordRange is the range of a physical table's rows.
+func recordRange(physicalID int64) kv.KeyRange {
+	return kv.PrefixRange(tablecodec.GenTableRecordPrefix(physicalID))
+}
+
+// indexPrefix begins all keys of an index of a physical table.
+func indexPrefix(physicalID, indexID int64) []byte {
+	return tablecodec.EncodeTableIndexPrefix(physicalID, indexID)
+}
+
+// indexRange is the range of the entries of an index of a physical table.
+func indexRange(physicalID, indexID int64) kv.KeyRange {
+	return kv.PrefixRange(indexPrefix(physicalID, indexID))
+}
+
+// maxTargets is the number of targets that one ingest job sorts, if several
+// partitions are put together.
+const maxTargets = 8
+
+// target is where entries of an index go: keys that begin with prefix.
+type target struct {
+	index  int // in the spec
+	prefix []byte
+}
+
+// group is a number of physical tables that are built together: all of an
+// ordinary table, or a few partitions, so that what is in memory at one time does
+// not depend on how many there are.
+type group struct {
+	physicals []int64
+	targets   []target
+	// first is the position of each index's first target. A local index has one for
+	// each physical table, in their order.
+	first []int
+	local []bool
+}
+
+// groupFrom returns the group of physical tables that begins with the i-th.
+func groupFrom(t *model.TableInfo, indexes []*model.IndexInfo, physicals []int64, i int) *group {
+	n := max(1, maxTargets/len(indexes))
+	g := &group{physicals: physicals[i:min(i+n, len(physicals))]}
+	for k, idx := range indexes {
+		g.first = append(g.first, len(g.targets))
+		g.local = append(g.local, !global(t, idx))
+		for _, id := range indexIDs(t, idx, g.physicals) {
+			g.targets = append(g.targets, target{k, indexPrefix(id, idx.ID)})
+		}
+	}
+	return g
+}
+
+// target returns the position of the target that entries of the k-th index for
+// rows of a physical table go to.
+func (g *group) target(k int, physicalID int64) int {
+	if !g.local[k] {
+		return g.first[k]
+	}
+	return g.first[k] + slices.Index(g.physicals, physicalID)
+}
+
+// split returns the tasks, which are in key order, that lie in the group, and
+// those behind them.
+func (g *group) split(tasks []task) (in, behind []task) {
+	last := g.physicals[len(g.physicals)-1]
+	n := slices.IndexFunc(tasks, func(t task) bool { return t.physicalID() > last })
+	if n < 0 {
+		return tasks, nil
+	}
+	return tasks[:n], tasks[n:]
+}
+
+// physicalID is the physical table that a task's rows are of.
+func (t task) physicalID() int64 { return tablecodec.DecodeTableID(t.Start) }

@@ -1,0 +1,135 @@
+package backfill
+
+import (
+	"math/bits"
+	"sync"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+const (
+	// minBuckets and maxBuckets bound the number of buckets, over all indexes. A
+	// bucket takes 16 bytes for each worker.
+	minBuckets, maxBuckets = 1 << 12, 1 << 18
+	// bytesPerBucket is how much of a table there is for a bucket, within the bounds.
+	bytesPerBucket = 1 << 10
+	// maxSuspects is about how many entries are looked at one by one.
+	maxSuspects = 100_000
+)
+
+// prefixSeed is the hash of the prefix of an index's keys.
+func prefixSeed(prefix []byte) uint64 { return xxhash.Sum64(prefix) }
+
+// hashKey returns the hash of a key: of what follows its prefix, and the prefix's
+// seed.
+func hashKey(seed uint64, key []byte) uint64 { return xxhash.Sum64(key) ^ seed }
+
+// hashEntry mixes the hash of a key with a value, so that two keys whose values
+// are exchanged do not sum up to the same.
+func hashEntry(keyHash uint64, value []byte) uint64 {
+	h := keyHash + xxhash.Sum64(value)*0x9e3779b97f4a7c15
+	h ^= h >> 33
+	h *= 0xff51afd7ed558ccd
+	h ^= h >> 33
+	h *= 0xc4ceb9fe1a85ec53
+	return h ^ h>>33
+}
+
+// bucket sums up entries: how many, and their hashes, in any order. Those of the
+// rows are added, those of the index taken away.
+type bucket struct {
+	entries int64
+	hash    uint64
+}
+
+// sums are buckets of all indexes. Each goroutine adds to an accumulator of its
+// own.
+type sums struct {
+	indexes int
+	shift   int // of a key's hash, to the number of its bucket
+
+	mu   sync.Mutex
+	idle []*accumulator // all of them, when nobody adds
+}
+
+// accumulator is an entrySink that sums up.
+type accumulator struct {
+	s       *sums
+	buckets [][]bucket // by index
+	inIndex []int64    // entries of each index
+}
+
+// newSums returns empty sums for a table of about so many bytes.
+func newSums(indexes int, tableBytes float64) *sums {
+	n := min(max(uint64(tableBytes)/bytesPerBucket, minBuckets), uint64(max(minBuckets, maxBuckets/indexes)))
+	return &sums{indexes: indexes, shift: 64 - (bits.Len64(n) - 1)}
+}
+
+// accumulator returns one that nobody else uses until it is released.
+func (s *sums) accumulator() (sink entrySink, release func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var a *accumulator
+	if n := len(s.idle); n > 0 {
+		a, s.idle = s.idle[n-1], s.idle[:n-1]
+	} else {
+		a = &accumulator{s: s, buckets: make([][]bucket, s.indexes), inIndex: make([]int64, s.indexes)}
+		for k := range a.buckets {
+			a.buckets[k] = make([]bucket, 1<<(64-s.shift))
+		}
+	}
+	return a, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.idle = append(s.idle, a)
+	}
+}
+
+func (a *accumulator) fromRow(k int, keyHash uint64, e rowEntry) {
+	b := &a.buckets[k][keyHash>>a.s.shift]
+	b.entries++
+	b.hash += hashEntry(keyHash, e.kv[e.klen:])
+}
+
+func (a *accumulator) fromIndex(k int, keyHash uint64, _, value []byte) {
+	a.inIndex[k]++
+	b := &a.buckets[k][keyHash>>a.s.shift]
+	b.entries--
+	b.hash -= hashEntry(keyHash, value)
+}
+
+// entries is how many entries the k-th index has.
+func (s *sums) entries(k int) (n int64) {
+	for _, a := range s.idle {
+		n += a.inIndex[k]
+	}
+	return n
+}
+
+// suspects returns the buckets that are not zero, or nil if all are; more says that
+// there are too many to be looked at at one time.
+func (s *sums) suspects() (list *suspects, more bool) {
+	var held int64
+	for k := range s.indexes {
+		perBucket := 1 + s.entries(k)>>(64-s.shift)
+		for i := range uint64(1) << (64 - s.shift) {
+			var sum bucket
+			for _, a := range s.idle {
+				sum.entries += a.buckets[k][i].entries
+				sum.hash += a.buckets[k][i].hash
+			}
+			if sum == (bucket{}) {
+				continue
+			}
+			// What the index lacks is in the rows.
+			held += perBucket + max(0, sum.entries)
+			if list == nil {
+				list = newSuspects(s)
+			} else if held > maxSuspects {
+				return list, true
+			}
+			list.buckets[k].set(i)
+		}
+	}
+	return list, false
+}

@@ -1,0 +1,149 @@
+package ddl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/pingcap/tidb/pkg/ddl/serverstate"
+	"github.com/pingcap/tidb/pkg/meta/model"
+	"github.com/pingcap/tidb/pkg/parser/ast"
+	"github.com/pingcap/tidb/pkg/sessionctx"
+	"github.com/pingcap/tidb/pkg/sessionctx/variable"
+	"github.com/pingcap/tidb/pkg/util/dbterror/exeerrors"
+	"go.uber.org/zap"
+
+	"fastddl/ddl/job"
+	"fastddl/event"
+)
+
+// Request is a statement that adds indexes to one table.
+type Request struct {
+	Schema *model.DBInfo
+	Table  *model.TableInfo
+	// Type is ActionAddIndex or ActionAddPrimaryKey.
+	Type model.ActionType
+	// Indexes are what the statement asks for, as TiDB's executor has checked it.
+	Indexes []*model.IndexArg
+	// Query is the statement's text.
+	Query string
+	// Meta is what TiDB takes from the session for a reorganisation.
+	Meta     *model.DDLReorgMeta
+	Settings job.Settings
+}
+
+// killInterval is how often a session that waits looks whether it was killed.
+const killInterval = 20 * time.Millisecond
+
+// Build queues the request and waits until the job has ended; its error is the
+// job's. If the session's statement is killed the job is cancelled. If the server
+// shuts down the job goes on after the next start.
+func (d *DDL) Build(ctx context.Context, sctx sessionctx.Context, req Request) error {
+	t, err := d.queue(ctx, sctx, req)
+	if err != nil {
+		return err
+	}
+	vars := sctx.GetSessionVars()
+	// From here on the schema may have changed, whatever comes.
+	vars.StmtCtx.IsDDLJobInQueue = true
+	vars.LastDDLInfo.Query = req.Query
+	tick := time.NewTicker(killInterval)
+	defer tick.Stop()
+	killed := false
+	for {
+		select {
+		case <-t.done:
+			if killed && t.err != nil && !errors.Is(t.err, ErrClosed) {
+				return exeerrors.ErrQueryInterrupted
+			}
+			return t.err
+		case <-tick.C:
+		}
+		if killed || !exeerrors.ErrQueryInterrupted.Equal(vars.SQLKiller.HandleSignal()) {
+			continue
+		}
+		if atomic.LoadInt32(&vars.ConnectionStatus) == variable.ConnStatusShutdown {
+			return ErrClosed
+		}
+		killed = true
+		go d.cancelKilled(t)
+	}
+}
+
+// cancelKilled cancels the job of a statement that was killed, if it still can be.
+func (d *DDL) cancelKilled(t *task) {
+	err := d.contained("the cancelling of a killed statement", func() error { return d.Cancel(d.ctx, t.id) })
+	if err != nil {
+		d.opts.Logger.Info("the index build of a killed statement goes on", zap.Int64("job", t.id), zap.Error(err))
+	}
+}
+
+// queue makes a job of a request and starts it.
+func (d *DDL) queue(ctx context.Context, sctx sessionctx.Context, req Request) (*task, error) {
+	charset, collation := sctx.GetSessionVars().GetCharsetInfo()
+	r := &job.Record{
+		Type: req.Type, State: model.JobStateQueueing,
+		DBID: req.Schema.ID, TableID: req.Table.ID, DB: lower(req.Schema.Name.L), Table: lower(req.Table.Name.L),
+		Query: req.Query, SQLMode: req.Meta.SQLMode, Location: req.Meta.Location, Charset: charset, Collate: collation,
+		Indexes: req.Indexes,
+	}
+	for _, arg := range req.Indexes {
+		r.Unique = r.Unique || arg.Unique
+	}
+	err := d.inTxn(ctx, func(t *txn) error {
+		if err := t.refuseFlashback(); err != nil {
+			return err
+		}
+		id, err := t.meta.GenGlobalID()
+		if err != nil {
+			return fmt.Errorf("generate ID: %w", err)
+		}
+		r.ID, r.RowID, r.CreateTS = id, id, t.ts
+		if err := t.insertRow(r, req.Settings); err != nil {
+			return err
+		}
+		if err := t.insertRecord(r, req.Settings); err != nil {
+			return err
+		}
+		return t.report(jobInfo(r))
+	})
+	if err != nil {
+		return nil, fmt.Errorf("queue the index build: %w", err)
+	}
+	d.opts.Bus.Emit(event.JobQueued{Job: event.Job{ID: r.ID}, Type: r.Type.String(), Schema: r.DB, Table: r.Table, Query: r.Query})
+	t := newTask(d, job.NewMachine(r), req.Settings)
+	return t, d.launch(t)
+}
+
+// refuseFlashback fails, in TiDB's words, while a flashback of the whole cluster
+// is under way.
+func (t *txn) refuseFlashback() error {
+	rows, err := t.query(`SELECT 1 FROM mysql.tidb_ddl_job WHERE type = %? LIMIT 1`, int(model.ActionFlashbackCluster))
+	if err == nil && len(rows) > 0 {
+		return errors.New("Can't add ddl job, have flashback cluster job")
+	}
+	return err
+}
+
+// Unready says why TiDB has to build an index itself now; it is empty if we can.
+func (d *DDL) Unready(ctx context.Context) (reason string, err error) {
+	if !variable.EnableMDL.Load() {
+		return "tidb_enable_metadata_lock is OFF", nil
+	}
+	if d.opts.Domain.DDL().StateSyncer().IsUpgradingState() {
+		return "the cluster is being upgraded", nil
+	}
+	if state, err := d.opts.Domain.DDL().StateSyncer().GetGlobalState(ctx); err == nil && state != nil && state.State == serverstate.StateUpgrading {
+		return "the cluster is being upgraded", nil
+	}
+	err = d.inTxn(ctx, func(t *txn) error {
+		role, err := t.meta.GetBDRRole()
+		if role != "" && role != string(ast.BDRRoleNone) {
+			reason = "the cluster is part of a bidirectional replication"
+		}
+		return err
+	})
+	return reason, err
+}

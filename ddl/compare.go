@@ -1,0 +1,298 @@
+package ddl
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	sess "github.com/pingcap/tidb/pkg/ddl/session"
+	tidbkv "github.com/pingcap/tidb/pkg/kv"
+	"github.com/pingcap/tidb/pkg/meta/model"
+	storeerr "github.com/pingcap/tidb/pkg/store/driver/error"
+	"github.com/pingcap/tidb/pkg/tablecodec"
+	"github.com/pingcap/tidb/pkg/util/dbterror/exeerrors"
+	tikvkv "github.com/tikv/client-go/v2/kv"
+	"github.com/tikv/client-go/v2/oracle"
+
+	"fastddl/backfill"
+	"fastddl/ddl/job"
+	"fastddl/event"
+	"fastddl/ingest"
+	"fastddl/kv"
+)
+
+const (
+	// maxComparisons bounds the comparisons of one attempt: the second is clean
+	// unless a repair has failed, because no new defect arises after the drain but on
+	// keys that have one.
+	maxComparisons = 100
+	// maxRepairTries bounds the tries of one key in one round. A key that somebody
+	// has locked all the time is left to the next round.
+	maxRepairTries = 20
+	// rowLockWait is how long a repair waits for the lock of a row, in milliseconds.
+	rowLockWait = 1000
+)
+
+// compare compares the job's indexes with the rows, and repairs them, until a
+// comparison is clean.
+func (t *task) compare(ctx context.Context, r *job.Record, to job.Step) (outcome, error) {
+	var repaired, rounds int64
+	t.emit(event.StageChanged{Job: event.Job{ID: t.id}, Stage: stageCompare})
+	err := t.watched(ctx, func(ctx context.Context) error {
+		for rounds = 1; rounds <= maxComparisons; rounds++ {
+			clean, n, err := t.compareOnce(ctx, r)
+			repaired += n
+			if err != nil || clean {
+				return err
+			}
+		}
+		return job.Permanent(fmt.Errorf("the index was not equal to the rows after %d comparisons", maxComparisons))
+	})
+	if err != nil {
+		return outcome{}, err
+	}
+	return t.write(ctx, to, func(_ *txn, after *job.Record) error {
+		after.Compared += rounds
+		after.Repaired += repaired
+		return nil
+	})
+}
+
+// compareOnce compares once, at a new timestamp, and repairs what it finds.
+func (t *task) compareOnce(ctx context.Context, r *job.Record) (clean bool, repaired int64, err error) {
+	ts, err := t.d.opts.Builds.CurrentTS(ctx)
+	if err != nil {
+		return false, 0, fmt.Errorf("take timestamp: %w", err)
+	}
+	// No import can come any more, so the hold moves from S to here.
+	if err := t.holdAt(ctx, ts); err != nil {
+		return false, 0, err
+	}
+	task, err := t.buildTask(ctx, r, ts)
+	if err != nil {
+		return false, 0, err
+	}
+	result, err := t.d.opts.Backfiller.Compare(ctx, task, t.d.opts.TempDir, &t.live)
+	if err != nil {
+		return false, 0, err
+	}
+	if result.Clean() {
+		return true, 0, nil
+	}
+	repaired, err = t.repairAll(ctx, r, task, result.Differences)
+	return false, repaired, err
+}
+
+// repairAll repairs the keys in which an index differs from the rows. If rows have
+// equal values it fails with all of them.
+func (t *task) repairAll(ctx context.Context, r *job.Record, task backfill.Task, differences []backfill.Difference) (int64, error) {
+	encoder, err := backfill.NewRowEncoder(task)
+	if err != nil {
+		return 0, err
+	}
+	p := repairer{d: t.d, record: r, task: task, encoder: encoder}
+	var repaired int64
+	for i := range differences {
+		for try := 1; ; try++ {
+			err := p.repair(ctx, &differences[i])
+			if err == nil {
+				repaired++
+				break
+			}
+			if ctx.Err() != nil {
+				return repaired, context.Cause(ctx)
+			}
+			if !isLockConflict(err) {
+				return repaired, err
+			}
+			if try == maxRepairTries {
+				break
+			}
+			sleep(ctx, time.Duration(1+rand.IntN(10*try))*time.Millisecond)
+		}
+	}
+	if len(p.duplicates) == 0 {
+		return repaired, nil
+	}
+	get, end, err := getAt(ctx, t.d.opts.Builds, task.TS)
+	if err != nil {
+		return repaired, err
+	}
+	defer end()
+	return repaired, job.Permanent(duplicateEntries(task.Table, locationOr(task.Location), get, p.duplicates))
+}
+
+// repairer repairs keys of unique indexes under locks.
+type repairer struct {
+	d       *DDL
+	record  *job.Record
+	task    backfill.Task
+	encoder *backfill.RowEncoder
+	// duplicates are the keys that two rows have.
+	duplicates []*ingest.DuplicateGroup
+}
+
+// repair makes one key what the rows say. It locks the job's row, then the rows
+// concerned, then the key without waiting for it: a writer that holds the key may
+// want one of the rows next. If it cannot have all locks it has changed nothing.
+func (p *repairer) repair(ctx context.Context, diff *backfill.Difference) error {
+	ctx = internal(ctx)
+	return p.d.withSession(func(se *sess.Session) (err error) {
+		if err := se.BeginPessimistic(ctx); err != nil {
+			return fmt.Errorf("begin: %w", err)
+		}
+		defer func() {
+			if err != nil {
+				se.Rollback()
+			}
+		}()
+		if err := p.fence(ctx, se); err != nil {
+			return err
+		}
+		txn, err := se.Txn()
+		if err != nil {
+			return err
+		}
+		if err := p.settleKey(ctx, se.GetStore(), txn, diff); err != nil {
+			return err
+		}
+		return se.Commit(ctx)
+	})
+}
+
+// fence makes the repair fail if the job is not ours any more, and keeps it ours
+// until the repair is committed.
+func (p *repairer) fence(ctx context.Context, se *sess.Session) error {
+	rows, err := se.Execute(ctx, `SELECT job_meta FROM mysql.tidb_ddl_job WHERE job_id = %? FOR UPDATE`, "index_repair", p.record.RowID)
+	if err != nil {
+		return err
+	}
+	if len(rows) == 0 {
+		return errRowTaken
+	}
+	if ours, err := ownPausedRow(rows[0].GetBytes(0)); err != nil || !ours {
+		return errors.Join(err, errRowTaken)
+	}
+	return nil
+}
+
+// settleKey locks what the key depends on, and writes what the rows say into txn.
+func (p *repairer) settleKey(ctx context.Context, store tidbkv.Storage, txn tidbkv.Transaction, diff *backfill.Difference) error {
+	rowKeys, err := p.rowsConcerned(diff)
+	if err != nil {
+		return err
+	}
+	if err := lockKeys(ctx, store, txn, rowLockWait, rowKeys...); err != nil {
+		return err
+	}
+	if err := lockKeys(ctx, store, txn, tikvkv.LockNoWait, diff.Key); err != nil {
+		return err
+	}
+	version, err := store.CurrentVersion(oracle.GlobalTxnScope)
+	if err != nil {
+		return err
+	}
+	snapshot := store.GetSnapshot(version)
+	actual, err := getOrNil(ctx, snapshot, diff.Key)
+	if err != nil {
+		return err
+	}
+	claims := ingest.NewDuplicateGroup(diff.Index, diff.Key)
+	for _, key := range rowKeys {
+		row, err := getOrNil(ctx, snapshot, key)
+		if err != nil {
+			return err
+		}
+		if row == nil {
+			continue
+		}
+		entries, err := p.encoder.Encode(key, row)
+		if err != nil {
+			return err
+		}
+		for _, e := range entries {
+			if e.Index == diff.Index && bytes.Equal(e.Key, diff.Key) {
+				claims.Add(e.Value)
+			}
+		}
+	}
+	switch {
+	case len(claims.Values) > 1:
+		claims.Rows = max(diff.Rows, int64(len(claims.Values)))
+		p.duplicates = append(p.duplicates, claims)
+	case len(claims.Values) == 0 && actual != nil:
+		return txn.Delete(diff.Key)
+	case len(claims.Values) == 1 && !bytes.Equal(actual, claims.Values[0]):
+		return txn.Set(diff.Key, claims.Values[0])
+	}
+	return nil
+}
+
+// rowsConcerned returns the keys of the rows that claim the key, or that the entry
+// names.
+func (p *repairer) rowsConcerned(diff *backfill.Difference) ([]tidbkv.Key, error) {
+	var keys []tidbkv.Key
+	for _, c := range diff.Claims {
+		keys = append(keys, c.RecordKey)
+	}
+	if diff.Actual == nil {
+		return keys, nil
+	}
+	idx := model.FindIndexInfoByID(p.task.Table.Indices, diff.Index)
+	if idx == nil {
+		return nil, fmt.Errorf("index %d is not in table %s", diff.Index, p.task.Table.Name.O)
+	}
+	handle, err := tablecodec.DecodeIndexHandle(diff.Key, diff.Actual, len(idx.Columns))
+	if err != nil {
+		return nil, fmt.Errorf("decode entry %x: %w", diff.Key, err)
+	}
+	physicalID := tablecodec.DecodeTableID(diff.Key)
+	if inPartition, ok := handle.(tidbkv.PartitionHandle); ok { // of a global index
+		physicalID = inPartition.PartitionID
+	}
+	named := tablecodec.EncodeRowKeyWithHandle(physicalID, handle)
+	for _, key := range keys {
+		if bytes.Equal(key, named) {
+			return keys, nil
+		}
+	}
+	return append(keys, named), nil
+}
+
+// lockKeys locks keys in a pessimistic transaction, whatever was committed to them
+// since it began. wait is in milliseconds.
+func lockKeys(ctx context.Context, store tidbkv.Storage, txn tidbkv.Transaction, wait int64, keys ...tidbkv.Key) error {
+	if len(keys) == 0 {
+		return nil
+	}
+	for {
+		version, err := store.CurrentVersion(oracle.GlobalTxnScope)
+		if err != nil {
+			return err
+		}
+		err = txn.LockKeys(ctx, tikvkv.NewLockCtx(version.Ver, wait, time.Now()), keys...)
+		if !tidbkv.ErrWriteConflict.Equal(err) {
+			return err
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func getOrNil(ctx context.Context, snapshot tidbkv.Snapshot, key tidbkv.Key) ([]byte, error) {
+	value, err := snapshot.Get(ctx, key)
+	if tidbkv.IsErrNotFound(err) || errors.Is(err, kv.ErrNotExist) {
+		return nil, nil
+	}
+	return value, err
+}
+
+// isLockConflict says that a repair did not get its locks, or met another writer.
+func isLockConflict(err error) bool {
+	return storeerr.ErrLockAcquireFailAndNoWaitSet.Equal(err) || storeerr.ErrLockWaitTimeout.Equal(err) ||
+		exeerrors.ErrDeadlock.Equal(err) || tidbkv.IsTxnRetryableError(err)
+}

@@ -1,0 +1,121 @@
+package ddl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/pingcap/tidb/pkg/util/dbterror"
+
+	"fastddl/ddl/job"
+	"fastddl/ingest"
+)
+
+// Owns says that a job that has not ended is ours. The ID may be that of the job or
+// of its row in TiDB's queue.
+func (d *DDL) Owns(id int64) bool { return d.lookup(id) != nil }
+
+// OwnsEnded says that a job is ours and has ended.
+func (d *DDL) OwnsEnded(ctx context.Context, id int64) (bool, error) {
+	r, err := d.ended(ctx, id)
+	return r != nil, err
+}
+
+func (d *DDL) lookup(id int64) *task {
+	for _, t := range d.running() {
+		if r := t.shown.Load(); t.id == id || r.RowID == id {
+			return t
+		}
+	}
+	return nil
+}
+
+// Cancel makes a job stop and undo what it has done. It returns when that is
+// certain to happen, not when it has happened.
+func (d *DDL) Cancel(ctx context.Context, id int64) error { return d.ask(ctx, id, job.RequestCancel) }
+
+// Pause makes a job stop where it is. It goes on after Resume, also if the process
+// has been restarted meanwhile.
+func (d *DDL) Pause(ctx context.Context, id int64) error { return d.ask(ctx, id, job.RequestPause) }
+
+// Resume lets a paused job go on.
+func (d *DDL) Resume(ctx context.Context, id int64) error { return d.ask(ctx, id, job.RequestNone) }
+
+// ask fails with TiDB's errors if the job is not in a state to do so.
+func (d *DDL) ask(ctx context.Context, id int64, r job.Request) error {
+	t := d.lookup(id)
+	if t == nil {
+		return endedError(id, r)
+	}
+	err := t.send(ctx, message{request: r})
+	if errors.Is(err, errGone) {
+		return endedError(id, r)
+	}
+	return err
+}
+
+func endedError(id int64, r job.Request) error {
+	switch r {
+	case job.RequestCancel:
+		return dbterror.ErrCancelFinishedDDLJob.FastGenByArgs(id)
+	case job.RequestPause:
+		return dbterror.ErrCannotPauseDDLJob.FastGenByArgs(id, "it has ended")
+	}
+	return dbterror.ErrCannotResumeDDLJob.FastGenByArgs(id, "it has ended")
+}
+
+// Alteration is what ADMIN ALTER DDL JOBS changes of a job's settings; nil leaves
+// one as it is. See job.Settings for units and ranges.
+type Alteration struct {
+	Threads       *int
+	BatchSize     *int
+	MaxWriteSpeed *int64
+}
+
+func (a Alteration) applyTo(s *job.Settings) {
+	if a.Threads != nil {
+		s.Threads = *a.Threads
+	}
+	if a.BatchSize != nil {
+		s.BatchSize = *a.BatchSize
+	}
+	if a.MaxWriteSpeed != nil {
+		s.MaxWriteSpeed = *a.MaxWriteSpeed
+	}
+}
+
+// Alter changes the settings of a job, durably and at once, whatever it does or
+// waits for.
+func (d *DDL) Alter(ctx context.Context, id int64, a Alteration) error {
+	t := d.lookup(id)
+	if t == nil {
+		return notRunning(id)
+	}
+	err := t.send(ctx, message{alter: &a})
+	if errors.Is(err, errGone) {
+		return notRunning(id)
+	}
+	return err
+}
+
+// notRunning has TiDB's words, and no number of its own either.
+func notRunning(id int64) error { return fmt.Errorf("ddl job %d is not running", id) }
+
+// alter changes the settings; the goroutine of the job calls it.
+func (t *task) alter(ctx context.Context, a Alteration) error {
+	s := t.ownSettings()
+	a.applyTo(&s)
+	if err := t.d.saveSettings(ctx, t.id, s); err != nil {
+		return err
+	}
+	t.settingsMu.Lock()
+	t.settings = s
+	t.settingsMu.Unlock()
+	t.live.Set(liveSettings(s))
+	return nil
+}
+
+// liveSettings are a job's settings as its build takes them.
+func liveSettings(s job.Settings) ingest.Settings {
+	return ingest.Settings{Weight: s.Weight(), Workers: s.Threads, WriteSpeed: s.MaxWriteSpeed}
+}

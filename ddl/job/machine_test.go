@@ -1,0 +1,234 @@
+package job
+
+import (
+	"errors"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/pingcap/tidb/pkg/meta/model"
+	"github.com/pingcap/tidb/pkg/util/dbterror"
+	"github.com/stretchr/testify/require"
+)
+
+// world executes what a machine decides, and checks the invariants.
+type world struct {
+	t       *testing.T
+	m       *Machine
+	version int64
+	// synced is the newest version that has been waited for.
+	synced int64
+	// snapshotAfter is the version that was synced when S was taken.
+	snapshotAfter int64
+	publics       int
+	actions       []Action
+}
+
+func newWorld(t *testing.T, unique bool) *world {
+	return &world{t: t, m: NewMachine(&Record{ID: 1, RowID: 1, State: model.JobStateQueueing, Unique: unique})}
+}
+
+// states are the schema states next to each other.
+var states = map[model.SchemaState]int{
+	model.StateNone: 0, model.StateDeleteOnly: 1, model.StateWriteOnly: 2, model.StateWriteReorganization: 3, model.StatePublic: 4,
+}
+
+// step executes the next action and returns it.
+func (w *world) step() (Action, Step) {
+	act, to := w.m.Next()
+	w.actions = append(w.actions, act)
+	before := w.m.Record()
+	switch act {
+	case ActAwaitTurn:
+		w.m.HasTurn()
+	case ActAwaitVersion:
+		w.synced = w.version
+		w.m.Waited()
+	case ActSleep:
+		w.m.Slept()
+	case ActPark:
+		after := w.m.Prepare(to)
+		after.State = model.JobStatePaused
+		w.m.Reached(after)
+	default:
+		after := w.m.Prepare(to)
+		switch act {
+		case ActChangeSchema, ActRepublish:
+			w.version++
+			after.SchemaVersion = w.version
+			w.checkChange(before, after)
+		case ActTakeSnapshot:
+			require.Equal(w.t, w.version, w.synced, "I2: S is taken when everybody is at write-reorg")
+			require.Equal(w.t, model.StateWriteReorganization, before.SchemaState())
+			after.SnapshotTS = 1
+		case ActBackfill:
+			require.NotZero(w.t, before.SnapshotTS)
+		case ActCompare:
+			require.Equal(w.t, w.version, w.synced, "compared before the drain has ended")
+		}
+		w.m.Reached(after)
+	}
+	return act, to
+}
+
+// checkChange checks that states that can be in use together are next to each
+// other (I1).
+func (w *world) checkChange(before, after *Record) {
+	from, to := states[before.SchemaState()], states[after.SchemaState()]
+	switch {
+	case after.SchemaState() == before.SchemaState():
+	case after.RollingBack() && w.synced < w.version:
+		// Those at the step before this one, too, must be next to the new state.
+		require.LessOrEqual(w.t, to, 1)
+		require.LessOrEqual(w.t, from-to, 2)
+	case after.RollingBack():
+	default:
+		require.Equal(w.t, from+1, to)
+		if from != states[model.StateNone] && before.Step != StepBackfilled && before.Step != StepCompared {
+			require.Equal(w.t, w.version-1, w.synced, "I1: from %q", before.Step)
+		}
+	}
+	if after.Step == StepPublic && before.Step != StepPublic {
+		w.publics++
+		require.Equal(w.t, before.Unique, before.Step == StepCompared)
+	}
+}
+
+func (w *world) run() {
+	for range 1000 {
+		if w.m.Record().Ended() {
+			return
+		}
+		w.step()
+	}
+	require.Fail(w.t, "the job does not end")
+}
+
+func TestSteps(t *testing.T) {
+	w := newWorld(t, false)
+	w.run()
+	require.Equal(t, []Action{
+		ActAwaitTurn, ActChangeSchema, ActAwaitVersion, ActChangeSchema, ActAwaitVersion, ActChangeSchema, ActAwaitVersion,
+		ActTakeSnapshot, ActChangeSchema, ActAwaitVersion, ActBackfill, ActChangeSchema, ActAwaitVersion, ActFinish,
+	}, w.actions)
+	require.Equal(t, model.JobStateSynced, w.m.Record().State)
+	require.Equal(t, model.StatePublic, w.m.Record().SchemaState())
+
+	w = newWorld(t, true)
+	w.run()
+	require.Equal(t, []Action{ActBackfill, ActChangeSchema, ActAwaitVersion, ActCompare, ActChangeSchema, ActAwaitVersion, ActFinish}, w.actions[10:])
+}
+
+// Whatever fails, is asked or dies, and whenever: the job ends, and it is public or
+// has left nothing.
+func TestRandomHistories(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 1))
+	for range 3000 {
+		w := newWorld(t, rng.IntN(2) == 0)
+		asked := false
+		for range 200 {
+			r := w.m.Record()
+			if r.Ended() {
+				break
+			}
+			switch rng.IntN(12) {
+			case 0: // the process dies
+				stored := *r
+				if stored.RollingBack() && stored.Step.Revertible() {
+					stored.State = model.JobStateRunning // that was not durable yet
+					stored.Error = nil
+				}
+				w.m = ResumeMachine(&stored)
+			case 1:
+				want := []Request{RequestCancel, RequestPause, RequestNone}[rng.IntN(3)]
+				if r.CheckRequest(want) == nil {
+					w.m.Reached(r.WithRequest(want))
+					asked = asked || want == RequestCancel
+				}
+			case 2:
+				w.m.Next()
+				if rng.IntN(4) == 0 {
+					w.m.Failed(Permanent(errors.New("no way")), 10)
+				} else {
+					w.m.Failed(errors.New("try again"), 10)
+				}
+			default:
+				w.step()
+			}
+		}
+		if w.m.Record().Request == RequestPause {
+			w.m.Reached(w.m.Record().WithRequest(RequestNone))
+		}
+		w.run()
+		r := w.m.Record()
+		if r.State == model.JobStateSynced {
+			require.Equal(t, 1, w.publics)
+			require.Equal(t, model.StatePublic, r.SchemaState())
+			continue
+		}
+		require.Contains(t, []model.JobState{model.JobStateRollbackDone, model.JobStateCancelled}, r.State)
+		require.Zero(t, w.publics)
+		require.Equal(t, model.StateNone, r.SchemaState())
+		require.NotNil(t, r.Error, "asked: %v", asked)
+	}
+}
+
+func TestErrors(t *testing.T) {
+	m := NewMachine(&Record{ID: 1})
+	m.HasTurn()
+	require.True(t, m.Failed(errors.New("once"), 1))
+	act, _ := m.Next()
+	require.Equal(t, ActSleep, act)
+	require.Equal(t, Backoff(1), m.BackoffTime())
+	require.False(t, m.Failed(errors.New("twice"), 1), "the limit is passed")
+	require.Equal(t, "twice", m.Record().Error.GetMsg())
+
+	m = NewMachine(&Record{ID: 1})
+	dup := &DuplicateError{Err: dbterror.ErrDupKeyName.FastGenByArgs("x"), Duplicates: []Duplicate{{Index: "i", Rows: 2}}}
+	require.False(t, m.Failed(Permanent(dup), 100))
+	require.True(t, dbterror.ErrDupKeyName.Equal(m.Record().Error))
+	require.Len(t, m.Record().Duplicates, 1)
+
+	m = NewMachine(&Record{ID: 1, Step: StepPublic})
+	require.True(t, m.Failed(Permanent(errors.New("too late")), 0), "what is public is never undone")
+}
+
+func TestRequests(t *testing.T) {
+	r := &Record{ID: 7, Step: StepPublic, State: model.JobStateRunning}
+	require.True(t, dbterror.ErrCannotCancelDDLJob.Equal(r.CheckRequest(RequestCancel)))
+	require.True(t, dbterror.ErrCannotPauseDDLJob.Equal(r.CheckRequest(RequestPause)))
+	require.True(t, dbterror.ErrCannotResumeDDLJob.Equal(r.CheckRequest(RequestNone)))
+	r = (&Record{ID: 7, Step: StepWriteOnly, State: model.JobStateRunning}).WithRequest(RequestPause)
+	require.Equal(t, model.JobStatePausing, r.ShownState())
+	require.True(t, dbterror.ErrPausedDDLJob.Equal(r.CheckRequest(RequestPause)))
+	r = r.WithRequest(RequestNone)
+	require.Equal(t, model.JobStateRunning, r.ShownState())
+}
+
+func TestAhead(t *testing.T) {
+	on := func(db, table string) []model.InvolvingSchemaInfo {
+		return []model.InvolvingSchemaInfo{{Database: db, Table: table}}
+	}
+	shared := []model.InvolvingSchemaInfo{{Database: "d", Table: "t", Mode: model.SharedInvolving}}
+	policy := []model.InvolvingSchemaInfo{{Policy: "p"}}
+	for _, test := range []struct {
+		earlier, mine []model.InvolvingSchemaInfo
+		waits         bool
+	}{
+		{on("d", "t"), on("d", "t"), true},
+		{on("d", "t"), on("d", "u"), false},
+		{on("d", "t"), on("e", "t"), false},
+		{on("d", "*"), on("d", "t"), true},
+		{on("*", "*"), on("d", "t"), true},
+		{shared, on("d", "t"), true},
+		{shared, shared, false},
+		{policy, on("d", "t"), false},
+	} {
+		queue := []Queued{{ID: 3, Involving: test.earlier}, {ID: 9, Involving: on("d", "t")}}
+		ahead := Ahead(queue, 5, test.mine)
+		require.Equal(t, test.waits, ahead == 3, "%v then %v", test.earlier, test.mine)
+		require.Zero(t, Ahead(queue, 2, test.mine))
+	}
+}

@@ -1,0 +1,118 @@
+package job
+
+import (
+	"github.com/pingcap/tidb/pkg/meta/model"
+	"github.com/pingcap/tidb/pkg/parser/mysql"
+	"github.com/pingcap/tidb/pkg/parser/terror"
+)
+
+// Record is the durable record of a job: one statement that adds indexes to one
+// table.
+type Record struct {
+	ID int64 `json:"id"`
+	// RowID is the ID of the row that stands for the job in TiDB's queue: the job's
+	// own, until somebody takes the row.
+	RowID int64 `json:"row_id"`
+	// Revision counts the writes of the record. A writer that holds an older one
+	// has lost the job.
+	Revision int64 `json:"revision"`
+	// Type is shown: ActionAddIndex or ActionAddPrimaryKey.
+	Type model.ActionType `json:"type"`
+	// State is what ADMIN SHOW DDL JOBS shows.
+	State model.JobState `json:"state"`
+	Step  Step           `json:"step"`
+	// Request is what a client has asked for and the job has not done yet.
+	Request Request `json:"request,omitempty"`
+
+	DBID    int64 `json:"db_id"`
+	TableID int64 `json:"table_id"`
+	// DB and Table are names in lower case.
+	DB    string `json:"db"`
+	Table string `json:"table"`
+	Query string `json:"query"`
+
+	// SQLMode and Location are the session's, by which expressions are evaluated
+	// and duplicates shown.
+	SQLMode  mysql.SQLMode           `json:"sql_mode"`
+	Location *model.TimeZoneLocation `json:"location"`
+	// Charset and Collate are the session's connection's.
+	Charset string `json:"charset"`
+	Collate string `json:"collate"`
+
+	// Indexes are what the statement asked for, and Unique says that one of them is
+	// unique. IndexIDs are what has become of them, in the same order; empty before
+	// StepDeleteOnly.
+	Indexes  []*model.IndexArg `json:"indexes"`
+	Unique   bool              `json:"unique"`
+	IndexIDs []int64           `json:"index_ids,omitempty"`
+
+	// SchemaVersion is the version of the job's last schema change, 0 before the
+	// first.
+	SchemaVersion int64 `json:"schema_version"`
+	// SnapshotTS is S, 0 before it is taken.
+	SnapshotTS uint64 `json:"snapshot_ts,omitempty"`
+
+	// RowCount is the number of rows that were read. Compared and Repaired count the
+	// comparisons of unique indexes and the keys repaired after them.
+	RowCount int64 `json:"row_count"`
+	Compared int64 `json:"compared,omitempty"`
+	Repaired int64 `json:"repaired,omitempty"`
+
+	// ErrorCount is the number of failures, Error what the job is undone for.
+	ErrorCount int64         `json:"error_count"`
+	Error      *terror.Error `json:"error,omitempty"`
+	// Duplicates are listed if they are the error.
+	Duplicates []Duplicate `json:"duplicates,omitempty"`
+
+	// CreateTS is when the job was queued, StartTS when it began to run, EndTS
+	// when it ended; 0 if it has not.
+	CreateTS uint64 `json:"create_ts"`
+	StartTS  uint64 `json:"start_ts"`
+	EndTS    uint64 `json:"end_ts"`
+}
+
+// Request is what a client has asked of a job.
+type Request string
+
+// The requests.
+const (
+	RequestNone   Request = ""
+	RequestCancel Request = "cancel"
+	RequestPause  Request = "pause"
+)
+
+// Ended says that the job is history.
+func (r *Record) Ended() bool { return r.Step == StepFinished }
+
+// RollingBack says that the job is being undone.
+func (r *Record) RollingBack() bool { return r.State == model.JobStateRollingback }
+
+// ShownState is the state to show: a request shows before it has its effect. A
+// job that has not begun has nothing to stop, so it is paused at once.
+func (r *Record) ShownState() model.JobState {
+	switch {
+	case r.State == model.JobStatePaused, r.Ended(), r.RollingBack():
+		return r.State
+	case r.Request == RequestCancel:
+		return model.JobStateCancelling
+	case r.Request == RequestPause && r.State == model.JobStateQueueing:
+		return model.JobStatePaused
+	case r.Request == RequestPause:
+		return model.JobStatePausing
+	}
+	return r.State
+}
+
+// Duplicate is two or more rows with the same values in a unique index that a
+// job was to add.
+type Duplicate struct {
+	// Index is the index's name.
+	Index string `json:"index"`
+	// Entry is the value as error 1062 prints it.
+	Entry string `json:"entry"`
+	// Rows is the number of rows that were found to have it.
+	Rows int64 `json:"rows"`
+	// Handles name the first of the rows: by the values of the clustered primary
+	// key, or by the hidden row ID of a table without.
+	Handles []string `json:"handles"`
+}

@@ -1,0 +1,72 @@
+package ddl
+
+import (
+	"context"
+	"fmt"
+
+	tidbddl "github.com/pingcap/tidb/pkg/ddl"
+	"github.com/pingcap/tidb/pkg/ddl/notifier"
+	sess "github.com/pingcap/tidb/pkg/ddl/session"
+	"github.com/pingcap/tidb/pkg/meta/model"
+	"github.com/tikv/client-go/v2/oracle"
+
+	"fastddl/ddl/job"
+)
+
+// noSubJob is the sub-job of an event that is about a whole job; see
+// pkg/ddl/ddl.go.
+const noSubJob = -1
+
+// publishAddIndexEvent tells TiDB's statistics of the new indexes, as TiDB's owner
+// does.
+func publishAddIndexEvent(t *txn, r *job.Record, table *model.TableInfo, indexes []*model.IndexInfo) error {
+	store := notifier.OpenTableStore("mysql", tidbddl.NotifierTableName)
+	err := notifier.PubSchemeChangeToStore(t.ctx, t.se, r.ID, noSubJob, notifier.NewAddIndexEvent(table, indexes, false), store)
+	if err != nil {
+		return fmt.Errorf("tell statistics of the indexes: %w", err)
+	}
+	return nil
+}
+
+// deleteEntries gives the entries of the job's indexes to TiDB's garbage
+// collection, which deletes the ranges when nobody can read them any more.
+func (t *txn) deleteEntries(r *job.Record, table *model.TableInfo) error {
+	j := tidbJob(r, job.Settings{})
+	j.ID, j.Type, j.State = r.ID, r.Type, model.JobStateRollbackDone
+	j.FillFinishedArgs(finishedArgs(r, table))
+	if err := tidbddl.AddDelRangeJobInternal(t.ctx, &rangeWriter{se: t.se}, j); err != nil {
+		return fmt.Errorf("write delete ranges: %w", err)
+	}
+	return nil
+}
+
+// rangeWriter implements TiDB's DelRangeExecWrapper in a transaction of ours.
+type rangeWriter struct {
+	se   *sess.Session
+	ts   uint64
+	args []any
+}
+
+// UpdateTSOForJob implements ddl.DelRangeExecWrapper.
+func (w *rangeWriter) UpdateTSOForJob() error {
+	version, err := w.se.GetStore().CurrentVersion(oracle.GlobalTxnScope)
+	w.ts = version.Ver
+	return err
+}
+
+// PrepareParamsList implements ddl.DelRangeExecWrapper.
+func (w *rangeWriter) PrepareParamsList(n int) { w.args = make([]any, 0, n) }
+
+// RewriteTableID implements ddl.DelRangeExecWrapper.
+func (*rangeWriter) RewriteTableID(id int64) (int64, bool) { return id, true }
+
+// AppendParamsList implements ddl.DelRangeExecWrapper.
+func (w *rangeWriter) AppendParamsList(jobID, elementID int64, start, end string) {
+	w.args = append(w.args, jobID, elementID, start, end, w.ts)
+}
+
+// ConsumeDeleteRange implements ddl.DelRangeExecWrapper.
+func (w *rangeWriter) ConsumeDeleteRange(ctx context.Context, query string) error {
+	_, err := w.se.Execute(ctx, query, "index_build", w.args...)
+	return err
+}

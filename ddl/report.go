@@ -1,0 +1,128 @@
+package ddl
+
+import (
+	"context"
+	"reflect"
+	"strings"
+	"time"
+
+	"fastddl/ddl/job"
+)
+
+// Tables for people. TiDB's own tables have no room for what they tell:
+// fastddl_ddl_jobs has a row for each job of ours, and is brought up to date every
+// reportInterval; fastddl_ddl_duplicates has the rows with equal values that a
+// unique index was not built for.
+const (
+	createJobsTable = `CREATE TABLE IF NOT EXISTS mysql.fastddl_ddl_jobs (
+		job_id BIGINT NOT NULL PRIMARY KEY CLUSTERED,
+		db_name VARCHAR(64), table_name VARCHAR(64), job_type VARCHAR(64), schema_state VARCHAR(64), state VARCHAR(64),
+		step VARCHAR(32), stage VARCHAR(32), wait_reason VARCHAR(1024),
+		row_count BIGINT, percent DOUBLE, rows_per_second DOUBLE, eta_seconds DOUBLE,
+		threads BIGINT, workers BIGINT, memory_bytes BIGINT, temp_bytes BIGINT, max_write_speed BIGINT, write_speed BIGINT,
+		priority VARCHAR(32), snapshot_ts BIGINT UNSIGNED, comparisons BIGINT, repaired_keys BIGINT,
+		create_time TIMESTAMP(6) NULL, start_time TIMESTAMP(6) NULL, end_time TIMESTAMP(6) NULL,
+		error_count BIGINT, error TEXT, query LONGTEXT)`
+	createDuplicatesTable = `CREATE TABLE IF NOT EXISTS mysql.fastddl_ddl_duplicates (
+		job_id BIGINT NOT NULL, number BIGINT NOT NULL,
+		db_name VARCHAR(64), table_name VARCHAR(64), index_name VARCHAR(64),
+		entry LONGTEXT, row_count BIGINT, row_handles LONGTEXT,
+		PRIMARY KEY (job_id, number) CLUSTERED)`
+
+	reportInterval = time.Second
+	maxWaitReason  = 1024
+)
+
+// startReporter brings the job's row up to date until the returned function is
+// called.
+func (t *task) startReporter(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = t.d.contained("the reporter of a job", func() error { t.reportLoop(ctx); return nil })
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
+func (t *task) reportLoop(ctx context.Context) {
+	var last JobInfo
+	for sleep(ctx, reportInterval) {
+		info := t.info(time.Now())
+		if info.Ended() || reflect.DeepEqual(info, last) {
+			continue
+		}
+		// A report that fails is made up for by the next.
+		err := t.d.inTxn(ctx, func(x *txn) error {
+			stored, _, err := x.readRecord(t.id)
+			if err != nil || stored == nil {
+				return err
+			}
+			return x.report(info)
+		})
+		if err == nil {
+			last = info
+		}
+	}
+}
+
+// report writes the job's row.
+func (t *txn) report(j JobInfo) error {
+	var eta, threads, workers, memory, temp, speed any
+	if j.HasRemaining {
+		eta = j.Remaining.Seconds()
+	}
+	if b := j.Building; b != nil {
+		threads, workers, memory, temp, speed = b.Threads, b.Workers, b.MemoryBytes, b.TempBytes, b.WriteSpeed
+	}
+	wait := j.WaitReason
+	if len(wait) > maxWaitReason {
+		wait = strings.ToValidUTF8(wait[:maxWaitReason], "")
+	}
+	loc := t.se.GetSessionVars().Location()
+	values := []any{
+		j.ID, j.DB, j.Table, j.Type, j.SchemaState, j.State, j.Step, orNull(j.Stage), orNull(wait),
+		j.RowCount, j.Percent, j.RowsPerSecond, eta,
+		threads, workers, memory, temp, j.Settings.MaxWriteSpeed, speed,
+		orNull(j.Priority), orNull(j.Snapshot), j.Compared, j.Repaired,
+		timeOrNull(j.CreateTime, loc), timeOrNull(j.StartTime, loc), timeOrNull(j.EndTime, loc),
+		j.ErrorCount, orNull(j.Error), j.Query,
+	}
+	marks := strings.TrimSuffix(strings.Repeat("%?, ", len(values)), ", ")
+	return t.exec(`REPLACE INTO mysql.fastddl_ddl_jobs VALUES (`+marks+`)`, values...)
+}
+
+// reportEnd writes the last row of a job, and its duplicates.
+func (t *txn) reportEnd(r *job.Record) error {
+	for i, dup := range r.Duplicates {
+		handles := strings.Join(dup.Handles, ", ")
+		if int(dup.Rows) > len(dup.Handles) {
+			handles += ", ..."
+		}
+		if err := t.exec(`REPLACE INTO mysql.fastddl_ddl_duplicates VALUES (%?, %?, %?, %?, %?, %?, %?, %?)`,
+			r.ID, i+1, r.DB, r.Table, dup.Index, strings.ToValidUTF8(dup.Entry, "?"), dup.Rows, strings.ToValidUTF8(handles, "?")); err != nil {
+			return err
+		}
+	}
+	return t.report(jobInfo(r))
+}
+
+// orNull is NULL for a zero value.
+func orNull[T comparable](v T) any {
+	var zero T
+	if v == zero {
+		return nil
+	}
+	return v
+}
+
+// timeOrNull is a time as the clocks of loc show it.
+func timeOrNull(t time.Time, loc *time.Location) any {
+	if t.IsZero() {
+		return nil
+	}
+	return t.In(loc)
+}

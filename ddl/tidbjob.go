@@ -1,0 +1,211 @@
+package ddl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	tidbddl "github.com/pingcap/tidb/pkg/ddl"
+	ddlutil "github.com/pingcap/tidb/pkg/ddl/util"
+	"github.com/pingcap/tidb/pkg/meta/model"
+
+	"fastddl/ddl/job"
+)
+
+// This file leans on what TiDB does with the rows of its queue:
+//
+//   - pkg/ddl/job_scheduler.go: jobs run in order of job_id, those after one that
+//     involves the same table wait for it, and one in state paused stays where it
+//     is (processJobDuringUpgrade). IDs come from the counter of global IDs in the
+//     transaction that inserts the row, so that rows appear in order of ID.
+//   - pkg/ddl/job_worker.go: a job of a type that TiDB does not know ends as
+//     cancelled, if somebody cancels or resumes it.
+//   - pkg/domain/domain.go (refreshMDLCheckTableInfo): the metadata lock of a job
+//     is looked at while mysql.tidb_mdl_info and mysql.tidb_ddl_job have its rows.
+//
+// TestQueueRow fails when a version of TiDB changes that.
+
+// actionFastIndex is the type of our rows in TiDB's queue: one that no version of
+// TiDB runs.
+const actionFastIndex model.ActionType = 250
+
+func init() {
+	// What ADMIN SHOW DDL JOBS and information_schema.ddl_jobs call the type.
+	model.ActionMap[actionFastIndex] = model.ActionMap[model.ActionAddIndex]
+}
+
+// errLost says that another process has taken the job.
+var errLost = errors.New("ddl: the job's record was changed by somebody else")
+
+// tidbJob is the job as TiDB's queue and history show it.
+func tidbJob(r *job.Record, s job.Settings) *model.Job {
+	j := &model.Job{
+		ID: r.RowID, Type: actionFastIndex, SchemaID: r.DBID, TableID: r.TableID, SchemaName: r.DB, TableName: r.Table,
+		State: model.JobStatePaused, AdminOperator: model.AdminCommandByEndUser,
+		SchemaState: r.SchemaState(), RowCount: r.RowCount, ErrorCount: r.ErrorCount, SnapshotVer: r.SnapshotTS,
+		StartTS: r.CreateTS, RealStartTS: r.StartTS, Query: r.Query, BinlogInfo: new(model.HistoryInfo),
+		Version: model.GetJobVerInUse(), SQLMode: r.SQLMode, Charset: r.Charset, Collate: r.Collate,
+		ReorgMeta: &model.DDLReorgMeta{
+			SQLMode: r.SQLMode, Location: r.Location, ReorgTp: model.ReorgTypeIngest, IsFastReorg: true, Version: model.CurrentReorgMetaVersion,
+		},
+	}
+	if s.Threads > 0 {
+		j.ReorgMeta.SetConcurrency(s.Threads)
+	}
+	if s.BatchSize > 0 {
+		j.ReorgMeta.SetBatchSize(s.BatchSize)
+	}
+	j.ReorgMeta.SetMaxWriteSpeed(int(s.MaxWriteSpeed))
+	j.FillArgs(&model.EmptyArgs{})
+	return j
+}
+
+// involving is what a job excludes others from.
+func involving(r *job.Record) []model.InvolvingSchemaInfo {
+	return []model.InvolvingSchemaInfo{{Database: r.DB, Table: r.Table}}
+}
+
+// insertRow puts the job into TiDB's queue.
+func (t *txn) insertRow(r *job.Record, s job.Settings) error {
+	meta, err := tidbJob(r, s).Encode(true)
+	if err != nil {
+		return fmt.Errorf("encode job: %w", err)
+	}
+	return t.exec(fmt.Sprintf(`INSERT INTO mysql.tidb_ddl_job (job_id, reorg, schema_ids, table_ids, job_meta, type, processing)
+		VALUES (%%?, 1, %%?, %%?, %s, %%?, 0)`, ddlutil.WrapKey2String(meta)),
+		r.RowID, strconv.FormatInt(r.DBID, 10), strconv.FormatInt(r.TableID, 10), int(actionFastIndex))
+}
+
+// rowIntact says whether the job's row is as we left it: paused, and ours.
+func (t *txn) rowIntact(r *job.Record) (bool, error) {
+	rows, err := t.query(`SELECT job_meta FROM mysql.tidb_ddl_job WHERE job_id = %?`, r.RowID)
+	if err != nil || len(rows) == 0 {
+		return false, err
+	}
+	return ownPausedRow(rows[0].GetBytes(0))
+}
+
+// ownPausedRow says whether a row of TiDB's queue is ours and paused.
+func ownPausedRow(meta []byte) (bool, error) {
+	var stored model.Job
+	if err := stored.Decode(meta); err != nil {
+		return false, fmt.Errorf("decode a job in the queue: %w", err)
+	}
+	return stored.Type == actionFastIndex && stored.State == model.JobStatePaused, nil
+}
+
+// ensureRow fails with errRowTaken if somebody has taken the job's row. A job that
+// is being undone needs one all the same, so that the table stays its own: it gets
+// another ID, for a row to be inserted.
+func (t *txn) ensureRow(r *job.Record) (intact bool, err error) {
+	intact, err = t.rowIntact(r)
+	if err != nil || intact {
+		return intact, err
+	}
+	if !r.RollingBack() {
+		return false, errRowTaken
+	}
+	if err := t.deleteRow(r); err != nil {
+		return false, err
+	}
+	if r.RowID, err = t.meta.GenGlobalID(); err != nil {
+		return false, fmt.Errorf("generate ID: %w", err)
+	}
+	return false, nil
+}
+
+// updateRow writes the job's row anew. This shows progress, and makes the
+// transaction fail if somebody touches the row meanwhile.
+func (t *txn) updateRow(r *job.Record, s job.Settings) error {
+	meta, err := tidbJob(r, s).Encode(true)
+	if err != nil {
+		return fmt.Errorf("encode job: %w", err)
+	}
+	return t.exec(fmt.Sprintf(`UPDATE mysql.tidb_ddl_job SET job_meta = %s WHERE job_id = %%?`, ddlutil.WrapKey2String(meta)), r.RowID)
+}
+
+func (t *txn) deleteRow(r *job.Record) error {
+	if err := t.exec(`DELETE FROM mysql.tidb_mdl_info WHERE job_id = %?`, r.RowID); err != nil {
+		return err
+	}
+	return t.exec(`DELETE FROM mysql.tidb_ddl_job WHERE job_id = %?`, r.RowID)
+}
+
+// archiveRow moves the job from TiDB's queue to its history, as an ADD INDEX.
+func (t *txn) archiveRow(r *job.Record, s job.Settings, table *model.TableInfo) error {
+	if err := t.deleteRow(r); err != nil {
+		return err
+	}
+	j := tidbJob(r, s)
+	j.ID, j.Type, j.State, j.Error, j.AdminOperator = r.ID, r.Type, r.State, r.Error, 0
+	if table != nil {
+		j.BinlogInfo.AddTableInfo(r.SchemaVersion, table)
+	}
+	j.BinlogInfo.FinishedTS = r.EndTS
+	j.FillFinishedArgs(finishedArgs(r, table))
+	return tidbddl.AddHistoryDDLJob(t.ctx, t.se, t.meta, j, true)
+}
+
+// finishedArgs are the arguments of a job of TiDB's that has ended.
+func finishedArgs(r *job.Record, table *model.TableInfo) *model.ModifyIndexArgs {
+	args := &model.ModifyIndexArgs{OpType: model.OpAddIndex}
+	if table != nil {
+		args.PartitionIDs = partitionIDs(table)
+	}
+	for i, id := range r.IndexIDs {
+		arg := r.Indexes[i]
+		args.IndexArgs = append(args.IndexArgs, &model.IndexArg{
+			IndexID: id, IndexName: arg.IndexName, Unique: arg.Unique, IsGlobal: arg.IndexOption != nil && arg.IndexOption.Global,
+		})
+	}
+	return args
+}
+
+func partitionIDs(table *model.TableInfo) []int64 {
+	partition := table.GetPartitionInfo()
+	if partition == nil {
+		return nil
+	}
+	ids := make([]int64, len(partition.Definitions))
+	for i, def := range partition.Definitions {
+		ids[i] = def.ID
+	}
+	return ids
+}
+
+// queued returns TiDB's queue in order of ID. Foreign holds those jobs that are
+// not ours and not paused.
+func (t *txn) queued() (queue []job.Queued, foreign []job.Queued, err error) {
+	rows, err := t.query(`SELECT job_meta FROM mysql.tidb_ddl_job ORDER BY job_id`)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, row := range rows {
+		var j model.Job
+		if err := j.Decode(row.GetBytes(0)); err != nil {
+			return nil, nil, fmt.Errorf("decode a job in the queue: %w", err)
+		}
+		q := job.Queued{ID: j.ID, Involving: j.GetInvolvingSchemaInfo()}
+		queue = append(queue, q)
+		if !j.IsPaused() {
+			foreign = append(foreign, q)
+		}
+	}
+	return queue, foreign, nil
+}
+
+// jobAhead returns the ID of the job that the given one waits for, 0 if it is its
+// turn.
+func (d *DDL) jobAhead(ctx context.Context, r *job.Record) (ahead int64, err error) {
+	err = d.inTxn(ctx, func(t *txn) error {
+		queue, _, err := t.queued()
+		ahead = job.Ahead(queue, r.RowID, involving(r))
+		return err
+	})
+	return ahead, err
+}
+
+// lower is the form of a name in TiDB's queue.
+func lower(name string) string { return strings.ToLower(name) }

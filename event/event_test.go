@@ -1,0 +1,54 @@
+package event_test
+
+import (
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fastddl/event"
+)
+
+func TestBusHandsEventsToAllListeners(t *testing.T) {
+	var bus event.Bus
+	var one, two []event.Event
+	cancel := bus.Subscribe(func(e event.Event) { one = append(one, e) })
+	bus.Subscribe(func(e event.Event) { two = append(two, e) })
+	first, second := event.StageChanged{Job: event.Job{ID: 1}, Stage: "scan"}, event.RangeDone{Job: event.Job{ID: 2}, Rows: 3}
+	bus.Emit(first)
+	cancel()
+	bus.Emit(second)
+	require.Equal(t, []event.Event{first}, one)
+	require.Equal(t, []event.Event{first, second}, two)
+	require.EqualValues(t, 2, two[1].JobID())
+
+	var none *event.Bus
+	none.Emit(first)
+}
+
+func TestBusIsConcurrent(t *testing.T) {
+	var bus event.Bus
+	var seen atomic.Int64
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 200 {
+				cancel := bus.Subscribe(func(event.Event) { seen.Add(1) })
+				bus.Emit(event.RangeDone{})
+				cancel()
+			}
+		})
+	}
+	wg.Wait()
+	require.GreaterOrEqual(t, seen.Load(), int64(8*200))
+}
+
+// An event is one line, and does not repeat a statement of any length.
+func TestIdleBlockerIsOneShortLine(t *testing.T) {
+	e := event.IdleBlockerEnded{Job: event.Job{ID: 7}, Schema: "s", Table: "t", ConnID: 5, SQL: strings.Repeat("x\n", 10_000)}
+	require.NotContains(t, e.String(), "\n")
+	require.Less(t, len(e.String()), 1000)
+	require.Contains(t, e.String(), "job 7 ended connection 5")
+}

@@ -1,0 +1,16 @@
+//go:build unix
+
+package dirlock
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// errHeld is what the system says of a lock that somebody else holds.
+var errHeld = unix.EWOULDBLOCK
+
+// lock takes the lock that belongs to the open file, so that a second one in this
+// process is refused as well.
+func lock(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) }

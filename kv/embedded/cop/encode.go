@@ -1,0 +1,117 @@
+package cop
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/pingcap/tidb/pkg/types"
+	"github.com/pingcap/tidb/pkg/util/chunk"
+	"github.com/pingcap/tidb/pkg/util/codec"
+	"github.com/pingcap/tipb/go-tipb"
+)
+
+// sink encodes what the last executor emits, in the encoding that the request asks for.
+type sink struct {
+	offsets []int // the columns that the client wants, in its order
+	fields  []*types.FieldType
+	encode  func(batch *chunk.Chunk) error
+	page    uint64 // rows after which no more are wanted, 0 if there is no such number
+
+	rows   uint64
+	chunks []tipb.Chunk
+	codec  *chunk.Codec // for chunk encoding
+	buffer *chunk.Chunk // batches too small to be encoded alone
+	loc    *time.Location
+	datums []types.Datum // for row encoding
+}
+
+// newSink makes a sink for batches with these columns.
+func newSink(req *tipb.DAGRequest, fields []*types.FieldType, loc *time.Location, page uint64) (*sink, error) {
+	s := &sink{page: page, loc: loc}
+	if req.OutputOffsets == nil {
+		for i := range fields {
+			s.offsets = append(s.offsets, i)
+		}
+	}
+	for _, at := range req.OutputOffsets {
+		if int(at) >= len(fields) {
+			return nil, fmt.Errorf("output offset %d of %d columns", at, len(fields))
+		}
+		s.offsets = append(s.offsets, int(at))
+	}
+	for _, at := range s.offsets {
+		s.fields = append(s.fields, fields[at])
+	}
+	switch req.EncodeType {
+	case tipb.EncodeType_TypeDefault:
+		s.encode = s.encodeRows
+	case tipb.EncodeType_TypeChunk:
+		s.codec = chunk.NewCodec(s.fields)
+		s.encode = s.encodeColumns
+	default:
+		return nil, fmt.Errorf("encode type %s is not supported", req.EncodeType)
+	}
+	return s, nil
+}
+
+// push is the emitFunc of the last executor.
+func (s *sink) push(batch *chunk.Chunk) (more bool, err error) {
+	s.rows += uint64(batch.NumRows())
+	if err := s.encode(batch.Prune(s.offsets)); err != nil {
+		return false, err
+	}
+	return s.page == 0 || s.rows < s.page, nil
+}
+
+// finish encodes what is still buffered.
+func (s *sink) finish() {
+	if s.buffer != nil && s.buffer.NumRows() > 0 {
+		s.add(s.codec.Encode(s.buffer))
+		s.buffer.Reset()
+	}
+}
+
+func (s *sink) add(data []byte) {
+	s.chunks = append(s.chunks, tipb.Chunk{RowsData: data})
+}
+
+// encodeColumns encodes the batch column by column, together with its neighbours if it is small; the first is often the only
+// one.
+func (s *sink) encodeColumns(batch *chunk.Chunk) error {
+	n := batch.NumRows()
+	if n >= firstBatch || len(s.chunks) == 0 {
+		s.finish()
+		s.add(s.codec.Encode(batch))
+		return nil
+	}
+	if s.buffer == nil {
+		s.buffer = chunk.NewChunkWithCapacity(s.fields, n)
+	}
+	s.buffer.Append(batch, 0, n)
+	if s.buffer.NumRows() >= maxBatch {
+		s.finish()
+	}
+	return nil
+}
+
+// encodeRows encodes the batch row by row, as datums with their flags.
+func (s *sink) encodeRows(batch *chunk.Chunk) error {
+	var data []byte
+	for i := range batch.NumRows() {
+		row := batch.GetRow(i)
+		s.datums = s.datums[:0]
+		for k, ft := range s.fields {
+			d := row.GetDatum(k, ft)
+			if d.Kind() == types.KindMysqlDecimal {
+				d.SetLength(0) // all digits that there are, which may be more than the type declares
+			}
+			s.datums = append(s.datums, d)
+		}
+		var err error
+		if data, err = codec.EncodeValue(s.loc, data, s.datums...); err != nil {
+			return err
+		}
+	}
+	s.add(data)
+	return nil
+}

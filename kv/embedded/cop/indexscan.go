@@ -1,0 +1,182 @@
+package cop
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/pingcap/tidb/pkg/meta/model"
+	"github.com/pingcap/tidb/pkg/parser/mysql"
+	"github.com/pingcap/tidb/pkg/tablecodec"
+	"github.com/pingcap/tidb/pkg/types"
+	"github.com/pingcap/tidb/pkg/util/chunk"
+	"github.com/pingcap/tidb/pkg/util/codec"
+	"github.com/pingcap/tidb/pkg/util/rowcodec"
+	"github.com/pingcap/tipb/go-tipb"
+)
+
+// indexPrefixLen is the length of an index key before its columns: table ID and index ID with their markers. It is that of
+// the key of a row with an integer handle, which has the handle in the place of the index ID.
+const indexPrefixLen = tablecodec.RecordRowKeyLen
+
+// indexDecoder decodes index entries. A scan's columns are those of the index, then those of the handle, if they are wanted,
+// then the ID of the table or partition, if it is wanted.
+type indexDecoder struct {
+	infos       []rowcodec.ColInfo
+	fields      []*types.FieldType
+	loc         *time.Location
+	indexCols   int
+	handleCols  int // wanted columns of the handle, 0 if none
+	status      tablecodec.HandleStatus
+	physicalIdx int // as in rowDecoder
+
+	batch    *chunk.Chunk // that decoder appends to
+	decoder  *codec.Decoder
+	restored *rowcodec.ChunkDecoder // of the index's columns as they are in a value
+}
+
+// newIndexDecoder makes a decoder of what the scan wants.
+func newIndexDecoder(pb *tipb.IndexScan, loc *time.Location) (*indexDecoder, error) {
+	n := len(pb.Columns)
+	d := &indexDecoder{fields: fieldTypes(pb.Columns), loc: loc, physicalIdx: -1}
+	d.infos = columnInfos(pb.Columns, d.fields)
+	if n > 0 && pb.Columns[n-1].ColumnId == model.ExtraPhysTblID {
+		n--
+		d.physicalIdx = n
+	}
+	if n == 0 {
+		return nil, errors.New("index scan without columns")
+	}
+	last := pb.Columns[n-1]
+	switch {
+	case len(pb.PrimaryColumnIds) > 0:
+		d.handleCols = len(pb.PrimaryColumnIds)
+	case last.PkHandle:
+		d.handleCols = 1
+		if mysql.HasUnsignedFlag(uint(last.Flag)) {
+			d.status = tablecodec.HandleIsUnsigned
+		}
+	case last.ColumnId == model.ExtraHandleID:
+		d.handleCols = 1
+	}
+	if d.handleCols == 0 && d.physicalIdx < 0 {
+		d.status = tablecodec.HandleNotNeeded
+	}
+	if d.indexCols = n - d.handleCols; d.indexCols < 0 {
+		return nil, fmt.Errorf("index scan of %d columns for a handle of %d", n, d.handleCols)
+	}
+	d.restored = rowcodec.NewChunkDecoder(d.infos[:d.indexCols], nil, nil, loc)
+	return d, nil
+}
+
+// decode implements pairDecoder.
+func (d *indexDecoder) decode(key, value []byte, batch *chunk.Chunk) error {
+	if d.batch != batch {
+		d.batch, d.decoder = batch, codec.NewDecoder(batch, d.loc)
+	}
+	if len(key) < indexPrefixLen {
+		return errors.New("the key is too short to be that of an index entry")
+	}
+	filled, err := d.decodeEntry(key, value)
+	if err != nil {
+		return err
+	}
+	if d.physicalIdx >= filled {
+		batch.AppendInt64(d.physicalIdx, tablecodec.DecodeTableID(key))
+	}
+	return nil
+}
+
+// decodeEntry returns the number of columns that it filled.
+func (d *indexDecoder) decodeEntry(key, value []byte) (filled int, err error) {
+	if len(value) <= tablecodec.MaxOldEncodeValueLen {
+		return d.decodePlain(key, value)
+	}
+	segs := tablecodec.SplitIndexValue(value)
+	clustered := value[0] <= 1 && value[1] == tablecodec.IndexVersionFlag
+	if segs.PartitionID != nil || clustered && segs.RestoredValues != nil {
+		return d.decodeGeneral(key, value)
+	}
+	return d.decodeSegments(key, segs)
+}
+
+// decodePlain decodes an entry whose columns are all in the key; the handle follows them, or it is the value.
+func (d *indexDecoder) decodePlain(key, value []byte) (int, error) {
+	rest, err := d.decodeColumns(key[indexPrefixLen:], 0, d.indexCols)
+	if err != nil {
+		return 0, err
+	}
+	filled := d.indexCols + d.handleCols
+	if d.handleCols > 0 && len(rest) == 0 {
+		return filled, d.decodeIntHandle(value)
+	}
+	_, err = d.decodeColumns(rest, d.indexCols, filled)
+	return filled, err
+}
+
+// decodeSegments decodes an entry of which the value holds the handle of a unique index, or the columns as they were before
+// their collations made keys of them, or both.
+func (d *indexDecoder) decodeSegments(key []byte, segs tablecodec.IndexValueSegments) (int, error) {
+	rest := key[indexPrefixLen:]
+	var err error
+	if segs.RestoredValues == nil {
+		if rest, err = d.decodeColumns(rest, 0, d.indexCols); err != nil {
+			return 0, err
+		}
+	} else {
+		if err := d.restored.DecodeToChunk(segs.RestoredValues, nil, d.batch); err != nil {
+			return 0, err
+		}
+		for range d.indexCols {
+			if _, rest, err = codec.CutOne(rest); err != nil {
+				return 0, err
+			}
+		}
+	}
+	filled := d.indexCols + d.handleCols
+	switch {
+	case d.handleCols == 0:
+		return filled, nil
+	case segs.IntHandle != nil:
+		return filled, d.decodeIntHandle(segs.IntHandle)
+	case segs.CommonHandle != nil:
+		rest = segs.CommonHandle
+	}
+	_, err = d.decodeColumns(rest, d.indexCols, filled)
+	return filled, err
+}
+
+// decodeColumns decodes the columns [from, to) and returns what follows them.
+func (d *indexDecoder) decodeColumns(encoded []byte, from, to int) ([]byte, error) {
+	var err error
+	for i := from; i < to; i++ {
+		if encoded, err = d.decoder.DecodeOne(encoded, i, d.fields[i]); err != nil {
+			return nil, err
+		}
+	}
+	return encoded, nil
+}
+
+func (d *indexDecoder) decodeIntHandle(value []byte) error {
+	if len(value) < 8 {
+		return errors.New("the entry holds no handle")
+	}
+	d.batch.AppendInt64(d.indexCols, int64(binary.BigEndian.Uint64(value)))
+	return nil
+}
+
+// decodeGeneral decodes any entry.
+func (d *indexDecoder) decodeGeneral(key, value []byte) (int, error) {
+	values, err := tablecodec.DecodeIndexKV(key, value, d.indexCols, d.status, d.infos)
+	if err != nil {
+		return 0, err
+	}
+	filled := min(len(values), len(d.fields))
+	for i, v := range values[:filled] {
+		if _, err := d.decoder.DecodeOne(v, i, d.fields[i]); err != nil {
+			return 0, err
+		}
+	}
+	return filled, nil
+}

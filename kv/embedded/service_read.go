@@ -1,0 +1,178 @@
+package embedded
+
+import (
+	"bytes"
+	"context"
+
+	"github.com/pingcap/kvproto/pkg/coprocessor"
+	"github.com/pingcap/kvproto/pkg/errorpb"
+	"github.com/pingcap/kvproto/pkg/kvrpcpb"
+
+	"fastddl/kv/embedded/cop"
+)
+
+// KvGet implements tikvpb.TikvServer.
+func (s *service) KvGet(ctx context.Context, req *kvrpcpb.GetRequest) (*kvrpcpb.GetResponse, error) {
+	resp := &kvrpcpb.GetResponse{}
+	if resp.RegionError = s.route(req.Context, req.Key); resp.RegionError != nil {
+		return resp, nil
+	}
+	if resp.Error = checkKey(req.Key); resp.Error != nil {
+		return resp, nil
+	}
+	value, err := s.engine.Snapshot(req.Version, req.Context).Get(ctx, req.Key)
+	if err != nil {
+		resp.Error, err = failure(err)
+		return resp, err
+	}
+	resp.Value, resp.NotFound = value, value == nil
+	return resp, nil
+}
+
+// KvBatchGet implements tikvpb.TikvServer.
+func (s *service) KvBatchGet(ctx context.Context, req *kvrpcpb.BatchGetRequest) (*kvrpcpb.BatchGetResponse, error) {
+	resp := &kvrpcpb.BatchGetResponse{}
+	if resp.RegionError = s.route(req.Context, req.Keys...); resp.RegionError != nil {
+		return resp, nil
+	}
+	for _, key := range req.Keys {
+		if resp.Error = checkKey(key); resp.Error != nil {
+			return resp, nil
+		}
+	}
+	resp.Pairs = make([]*kvrpcpb.KvPair, 0, len(req.Keys))
+	err := s.engine.Snapshot(req.Version, req.Context).BatchGet(ctx, req.Keys, func(key, value []byte) {
+		resp.Pairs = append(resp.Pairs, &kvrpcpb.KvPair{Key: key, Value: value})
+	})
+	if err != nil {
+		resp.Pairs = nil
+		resp.Error, err = failure(err)
+	}
+	return resp, err
+}
+
+// KvScan implements tikvpb.TikvServer. A scan ends at its region's boundary.
+func (s *service) KvScan(ctx context.Context, req *kvrpcpb.ScanRequest) (*kvrpcpb.ScanResponse, error) {
+	resp := &kvrpcpb.ScanResponse{}
+	region, regionErr := s.regions.Check(req.Context)
+	if resp.RegionError = regionErr; regionErr != nil {
+		return resp, nil
+	}
+	start, end := req.StartKey, req.EndKey
+	if req.Reverse {
+		start, end = end, start
+	}
+	if region != nil {
+		if bytes.Compare(start, region.Keys.Start) < 0 {
+			start = region.Keys.Start
+		}
+		if region.Keys.End != nil && (len(end) == 0 || bytes.Compare(region.Keys.End, end) < 0) {
+			end = region.Keys.End
+		}
+	}
+	snapshot := s.engine.Snapshot(req.Version, req.Context)
+	skip := 0
+	err := snapshot.Scan(ctx, start, end, req.Reverse, func(key, value []byte) (bool, error) {
+		if skip > 0 {
+			skip--
+			return true, nil
+		}
+		skip = int(max(req.SampleStep, 1)) - 1
+		if len(resp.Pairs) >= int(req.Limit) {
+			return false, nil
+		}
+		pair := &kvrpcpb.KvPair{Key: bytes.Clone(key)}
+		if !req.KeyOnly {
+			pair.Value = bytes.Clone(value)
+		}
+		resp.Pairs = append(resp.Pairs, pair)
+		return len(resp.Pairs) < int(req.Limit), nil
+	})
+	if err != nil {
+		resp.Pairs = nil
+		resp.Error, err = failure(err)
+	}
+	return resp, err
+}
+
+// Coprocessor implements tikvpb.TikvServer, with the tasks for other regions that came along.
+func (s *service) Coprocessor(ctx context.Context, req *coprocessor.Request) (*coprocessor.Response, error) {
+	resp := s.coprocessor(ctx, req)
+	if len(req.Tasks) > 0 && resp.RegionError == nil {
+		resp.BatchResponses = cop.HandleBatch(ctx, req, s.taskReader(req))
+	}
+	return resp, ctx.Err()
+}
+
+func (s *service) coprocessor(ctx context.Context, req *coprocessor.Request) *coprocessor.Response {
+	region, regionErr := s.regions.Check(req.Context)
+	for i := 0; i < len(req.Ranges) && regionErr == nil; i++ {
+		regionErr = region.Contains(req.Ranges[i].Start)
+	}
+	if regionErr != nil {
+		return &coprocessor.Response{RegionError: regionErr}
+	}
+	return cop.Handle(ctx, s.engine.Snapshot(req.StartTs, req.Context), req)
+}
+
+// taskReader checks where a task is routed to and gives it a reader.
+func (s *service) taskReader(req *coprocessor.Request) func(*coprocessor.StoreBatchTask) (cop.Reader, *errorpb.Error) {
+	return func(task *coprocessor.StoreBatchTask) (cop.Reader, *errorpb.Error) {
+		rc := &kvrpcpb.Context{RegionId: task.RegionId, RegionEpoch: task.RegionEpoch, Peer: task.Peer}
+		if _, regionErr := s.regions.Check(rc); regionErr != nil {
+			return nil, regionErr
+		}
+		return s.engine.Snapshot(req.StartTs, req.Context), nil
+	}
+}
+
+// KvScanLock implements tikvpb.TikvServer. It lists locks of its region only.
+func (s *service) KvScanLock(ctx context.Context, req *kvrpcpb.ScanLockRequest) (*kvrpcpb.ScanLockResponse, error) {
+	region, regionErr := s.regions.Check(req.Context)
+	if regionErr != nil {
+		return &kvrpcpb.ScanLockResponse{RegionError: regionErr}, nil
+	}
+	if region != nil {
+		confined := *req
+		if bytes.Compare(confined.StartKey, region.Keys.Start) < 0 {
+			confined.StartKey = region.Keys.Start
+		}
+		if region.Keys.End != nil && (len(confined.EndKey) == 0 || bytes.Compare(region.Keys.End, confined.EndKey) < 0) {
+			confined.EndKey = region.Keys.End
+		}
+		req = &confined
+	}
+	resp, err := s.engine.ScanLock(ctx, req)
+	if err != nil {
+		resp = &kvrpcpb.ScanLockResponse{}
+		resp.Error, err = failure(err)
+	}
+	return resp, err
+}
+
+// MvccGetByKey implements tikvpb.TikvServer.
+func (s *service) MvccGetByKey(ctx context.Context, req *kvrpcpb.MvccGetByKeyRequest) (*kvrpcpb.MvccGetByKeyResponse, error) {
+	resp := &kvrpcpb.MvccGetByKeyResponse{}
+	if resp.RegionError = s.route(req.Context, req.Key); resp.RegionError != nil {
+		return resp, nil
+	}
+	info, err := s.engine.MvccByKey(ctx, req.Key)
+	if err != nil {
+		resp.Error = err.Error()
+	}
+	resp.Info = info
+	return resp, nil
+}
+
+// MvccGetByStartTs implements tikvpb.TikvServer. Transactions that have ended are not found.
+func (s *service) MvccGetByStartTs(ctx context.Context, req *kvrpcpb.MvccGetByStartTsRequest) (*kvrpcpb.MvccGetByStartTsResponse, error) {
+	resp := &kvrpcpb.MvccGetByStartTsResponse{}
+	if resp.RegionError = s.route(req.Context); resp.RegionError != nil {
+		return resp, nil
+	}
+	var err error
+	if resp.Key, resp.Info, err = s.engine.MvccByStartTS(ctx, req.StartTs); err != nil {
+		resp.Error = err.Error()
+	}
+	return resp, nil
+}

@@ -1,0 +1,174 @@
+package embedded
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"sync"
+	"time"
+
+	deadlockpb "github.com/pingcap/kvproto/pkg/deadlock"
+	tidbkv "github.com/pingcap/tidb/pkg/kv"
+	"github.com/pingcap/tidb/pkg/store/copr"
+	derr "github.com/pingcap/tidb/pkg/store/driver/error"
+	txn_driver "github.com/pingcap/tidb/pkg/store/driver/txn"
+	"github.com/pingcap/tidb/pkg/store/gcworker"
+	"github.com/pingcap/tidb/pkg/store/helper"
+	"github.com/tikv/client-go/v2/config"
+	"github.com/tikv/client-go/v2/tikv"
+	"github.com/tikv/client-go/v2/tikvrpc"
+
+	"fastddl/kv/embedded/cop"
+)
+
+// storage is TiDB's storage: a client-go store over the clients of this process, and the coprocessor client on top.
+type storage struct {
+	*tikv.KVStore
+	store    *Store
+	copStore *copr.Store
+	cache    tidbkv.MemManager
+	codec    tikv.Codec
+
+	mu       sync.Mutex
+	gcWorker *gcworker.GCWorker
+	closed   bool
+}
+
+var (
+	_ tidbkv.Storage     = (*storage)(nil)
+	_ tidbkv.EtcdBackend = (*storage)(nil)
+	_ helper.Storage     = (*storage)(nil)
+)
+
+func newStorage(s *Store) (*storage, error) {
+	codecPD := tikv.NewCodecPDClient(tikv.ModeTxn, s.pd)
+	codec := codecPD.GetCodec()
+	uuid := fmt.Sprintf("embedded-%s", s.pebble.ID())
+	kvStore, err := tikv.NewKVStore(uuid, codecPD, newSafePointKV(s.pebble), &codecClient{Client: s.Client(), codec: codec})
+	if err != nil {
+		return nil, err
+	}
+	// Responses of the coprocessor are not cached: they would be validated against a data version that only TiKV has.
+	copStore, err := copr.NewStore(kvStore, &config.CoprocessorCache{})
+	if err != nil {
+		_ = kvStore.Close()
+		return nil, err
+	}
+	return &storage{KVStore: kvStore, store: s, copStore: copStore, cache: tidbkv.NewCacheDB(), codec: codec}, nil
+}
+
+// codecClient decodes the keys in region errors, as client-go's network client does.
+type codecClient struct {
+	tikv.Client
+	codec tikv.Codec
+}
+
+// SendRequest implements tikv.Client.
+func (c *codecClient) SendRequest(ctx context.Context, addr string, req *tikvrpc.Request, timeout time.Duration) (*tikvrpc.Response, error) {
+	req, err := c.codec.EncodeRequest(req)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := c.Client.SendRequest(ctx, addr, req, timeout)
+	if err != nil {
+		return nil, err
+	}
+	return c.codec.DecodeResponse(req, resp)
+}
+
+// Name implements tidbkv.Storage. TiDB looks for this very name where it asks whether it runs on TiKV.
+func (s *storage) Name() string { return "TiKV" }
+
+// Describe implements tidbkv.Storage.
+func (s *storage) Describe() string {
+	return "an embedded transactional key-value store that speaks TiKV's protocol"
+}
+
+// Begin implements tidbkv.Storage.
+func (s *storage) Begin(opts ...tikv.TxnOption) (tidbkv.Transaction, error) {
+	txn, err := s.KVStore.Begin(opts...)
+	if err != nil {
+		return nil, derr.ToTiDBErr(err)
+	}
+	return txn_driver.NewTiKVTxn(txn), nil
+}
+
+// GetSnapshot implements tidbkv.Storage.
+func (s *storage) GetSnapshot(ver tidbkv.Version) tidbkv.Snapshot {
+	return txn_driver.NewSnapshot(s.KVStore.GetSnapshot(ver.Ver))
+}
+
+// CurrentVersion implements tidbkv.Storage.
+func (s *storage) CurrentVersion(scope string) (tidbkv.Version, error) {
+	ts, err := s.CurrentTimestamp(scope)
+	return tidbkv.NewVersion(ts), derr.ToTiDBErr(err)
+}
+
+// GetClient implements tidbkv.Storage.
+func (s *storage) GetClient() tidbkv.Client { return copClient{s.copStore.GetClient()} }
+
+// copClient offers the coprocessor what it can do.
+type copClient struct{ tidbkv.Client }
+
+// IsRequestTypeSupported implements tidbkv.Client.
+func (copClient) IsRequestTypeSupported(reqType, subType int64) bool {
+	return cop.Supports(reqType, subType)
+}
+
+// GetMPPClient implements tidbkv.Storage.
+func (s *storage) GetMPPClient() tidbkv.MPPClient { return s.copStore.GetMPPClient() }
+
+// GetMemCache implements tidbkv.Storage.
+func (s *storage) GetMemCache() tidbkv.MemManager { return s.cache }
+
+// GetCodec implements tidbkv.Storage.
+func (s *storage) GetCodec() tikv.Codec { return s.codec }
+
+// GetLockWaits implements tidbkv.Storage.
+func (s *storage) GetLockWaits() ([]*deadlockpb.WaitForEntry, error) {
+	return s.store.service.engine.LockWaits(), nil
+}
+
+// ShowStatus implements tidbkv.Storage.
+func (s *storage) ShowStatus(context.Context, string) (any, error) {
+	return nil, tidbkv.ErrNotImplemented
+}
+
+// EtcdAddrs implements tidbkv.EtcdBackend: there is no etcd.
+func (s *storage) EtcdAddrs() ([]string, error) { return nil, nil }
+
+// TLSConfig implements tidbkv.EtcdBackend.
+func (s *storage) TLSConfig() *tls.Config { return nil }
+
+// StartGCWorker implements tidbkv.EtcdBackend. TiDB calls it when it has bootstrapped.
+func (s *storage) StartGCWorker() error {
+	worker, err := gcworker.NewGCWorker(s, s.GetPDClient())
+	if err != nil {
+		return derr.ToTiDBErr(err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.gcWorker != nil || s.closed {
+		return nil
+	}
+	worker.Start()
+	s.gcWorker = worker
+	return nil
+}
+
+// Close implements tidbkv.Storage: it stops what runs in the background. The data stay open until the store is closed.
+func (s *storage) Close() error { return s.shutDown() }
+
+func (s *storage) shutDown() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	if s.gcWorker != nil {
+		s.gcWorker.Close()
+	}
+	s.copStore.Close()
+	return derr.ToTiDBErr(s.KVStore.Close())
+}

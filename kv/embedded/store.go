@@ -1,0 +1,133 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	tidbkv "github.com/pingcap/tidb/pkg/kv"
+	tikvcfg "github.com/tikv/client-go/v2/kv"
+	"github.com/tikv/client-go/v2/tikv"
+	pd "github.com/tikv/pd/client"
+	"go.uber.org/zap"
+
+	"fastddl/kv"
+	"fastddl/kv/embedded/placement"
+	"fastddl/kv/embedded/txn"
+	"fastddl/kv/pebblekv"
+)
+
+const (
+	// inProcess is the address of the store as long as it is not served.
+	inProcess = "embedded"
+	// storeVersion is the version of TiKV that the store behaves like.
+	storeVersion = "8.5.0"
+	// commitBatchBytes is the size up to which client-go puts a transaction's writes into one request, and so can commit
+	// them in one phase. On a network it is 16 KiB.
+	commitBatchBytes = 1 << 20
+)
+
+// Store is an embedded TiKV with its PD.
+type Store struct {
+	opts    Options
+	log     *zap.Logger
+	pebble  *pebblekv.Store
+	service *service
+	pd      *placement.Client
+	storage *storage
+	builds  *builds
+	grpc    grpcServer
+
+	stop       context.CancelFunc
+	background sync.WaitGroup
+	closed     atomic.Bool
+}
+
+// Open opens the store in the folder path, which is created if it does not exist. It fails like pebblekv.Open.
+func Open(path string, opts Options) (*Store, error) {
+	if err := opts.Validate(); err != nil {
+		return nil, err
+	}
+	opts.EnsureDefaults()
+	opts.Pebble.GCRunInterval = func() time.Duration { return 0 }
+	tikvcfg.TxnCommitBatchSize.Store(commitBatchBytes)
+	data, err := pebblekv.Open(path, opts.Pebble)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{opts: opts, log: opts.Logger, pebble: data}
+	if err := s.start(); err != nil {
+		return nil, errors.Join(err, data.Close())
+	}
+	return s, nil
+}
+
+func (s *Store) start() (err error) {
+	ctx := context.Background()
+	// A fresh timestamp makes LastTS one of this life of the store.
+	since, err := s.pebble.CurrentTS(ctx)
+	if err != nil {
+		return err
+	}
+	engine, err := txn.New(s.pebble, s.opts.Txn)
+	if err != nil {
+		return err
+	}
+	regions := placement.NewRegions(since >> 18)
+	s.pd, err = placement.NewClient(ctx, s.pebble, regions, placement.Options{
+		Address: inProcess,
+		Version: storeVersion,
+		Logger:  s.log,
+	})
+	if err != nil {
+		return err
+	}
+	s.service = &service{store: s.pebble, engine: engine, regions: regions, pd: s.pd, log: s.log}
+	s.builds = &builds{Store: s.pebble, engine: engine}
+	if s.storage, err = newStorage(s); err != nil {
+		s.pd.Stop()
+		return err
+	}
+	run, cancel := context.WithCancel(ctx)
+	s.stop = cancel
+	s.background.Go(func() { regions.Balance(run, s.pebble, s.log) })
+	return nil
+}
+
+// Storage returns the store as TiDB's storage. It is closed with the store.
+func (s *Store) Storage() tidbkv.Storage { return s.storage }
+
+// Client returns a client that answers client-go's requests in process.
+func (s *Store) Client() tikv.Client { return &client{service: s.service} }
+
+// PDClient returns the store's PD.
+func (s *Store) PDClient() pd.Client { return s.pd }
+
+// Builds returns the data as index builds see it. Closing it does nothing.
+func (s *Store) Builds() kv.Store { return s.builds }
+
+// ID is the store's own name, made up when it was created.
+func (s *Store) ID() string { return s.pebble.ID() }
+
+// Healthy says why the store takes no writes at the moment, if so.
+func (s *Store) Healthy() error { return s.pebble.Healthy() }
+
+// Close closes the storage and waits for running requests. Transactions that have not committed are gone. Closing twice
+// does nothing.
+func (s *Store) Close() error {
+	if !s.closed.CompareAndSwap(false, true) {
+		return nil
+	}
+	s.StopGRPC()
+	err := s.storage.shutDown()
+	s.stop()
+	s.background.Wait()
+	s.pd.Stop()
+	if closeErr := s.pebble.Close(); closeErr != nil {
+		err = errors.Join(err, fmt.Errorf("embedded: closing: %w", closeErr))
+	}
+	return err
+}

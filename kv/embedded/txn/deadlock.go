@@ -1,0 +1,134 @@
+package txn
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/dgryski/go-farm"
+	deadlockpb "github.com/pingcap/kvproto/pkg/deadlock"
+	"github.com/pingcap/kvproto/pkg/kvrpcpb"
+)
+
+// detector knows which transactions wait for which keys. Whom they wait for is looked up when it is asked, because keys
+// change hands. Every waiter asks after it has joined a queue, and again when the key has got a holder that waits itself;
+// so the last one to close a circle finds it.
+type detector struct {
+	mu sync.Mutex
+	// waits are the waiters of each transaction, which may have several requests under way.
+	waits map[uint64][]*waiter
+}
+
+func newDetector() detector { return detector{waits: make(map[uint64][]*waiter)} }
+
+// add registers a waiter that has joined a queue.
+func (d *detector) add(w *waiter) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.waits[w.txn.startTS] = append(d.waits[w.txn.startTS], w)
+}
+
+// remove takes a waiter out again.
+func (d *detector) remove(w *waiter) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	id := w.txn.startTS
+	list := d.waits[id]
+	if i := slices.Index(list, w); i >= 0 {
+		list = slices.Delete(list, i, i+1)
+	}
+	if len(list) == 0 {
+		delete(d.waits, id)
+		return
+	}
+	d.waits[id] = list
+}
+
+// waiting says whether a transaction waits for something.
+func (d *detector) waiting(startTS uint64) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.waits[startTS]) > 0
+}
+
+// edge is one step of a chain of waiting transactions.
+type edge struct {
+	w      *waiter
+	holder uint64
+}
+
+// detect returns the circle of waiting transactions that w is part of, beginning with w, nil if there is none.
+func (d *detector) detect(w *waiter, table *table) []edge {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	holder := table.holder(w.key)
+	if holder == 0 || holder == w.txn.startTS {
+		return nil
+	}
+	return d.search([]edge{{w, holder}}, w.txn.startTS, table, map[uint64]bool{})
+}
+
+func (d *detector) search(path []edge, target uint64, table *table, seen map[uint64]bool) []edge {
+	at := path[len(path)-1].holder
+	if at == target {
+		return path
+	}
+	if seen[at] {
+		return nil
+	}
+	seen[at] = true
+	for _, w := range d.waits[at] {
+		holder := table.holder(w.key)
+		if holder == 0 || holder == at {
+			continue
+		}
+		if found := d.search(append(slices.Clip(path), edge{w, holder}), target, table, seen); found != nil {
+			return found
+		}
+	}
+	return nil
+}
+
+// entries lists who waits for whom.
+func (d *detector) entries(table *table) []*deadlockpb.WaitForEntry {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var out []*deadlockpb.WaitForEntry
+	for _, list := range d.waits {
+		for _, w := range list {
+			if holder := table.holder(w.key); holder != 0 {
+				out = append(out, edge{w, holder}.entry())
+			}
+		}
+	}
+	return out
+}
+
+func (e edge) entry() *deadlockpb.WaitForEntry {
+	return &deadlockpb.WaitForEntry{
+		Txn:              e.w.txn.startTS,
+		WaitForTxn:       e.holder,
+		KeyHash:          farm.Fingerprint64(e.w.key),
+		Key:              slices.Clone(e.w.key),
+		ResourceGroupTag: slices.Clone(e.w.tag),
+		WaitTime:         uint64(time.Since(e.w.since).Milliseconds()),
+	}
+}
+
+// deadlockError describes a circle to the client of its first waiter. The others come first in the chain, and the key
+// that its transaction holds is the one that the last of them waits for.
+func deadlockError(circle []edge) *kvrpcpb.KeyError {
+	own, last := circle[0], circle[len(circle)-1]
+	var chain []*deadlockpb.WaitForEntry
+	for _, e := range circle[1:] {
+		chain = append(chain, e.entry())
+	}
+	chain = append(chain, own.entry())
+	return &kvrpcpb.KeyError{Deadlock: &kvrpcpb.Deadlock{
+		LockTs:          own.holder,
+		LockKey:         slices.Clone(own.w.key),
+		DeadlockKeyHash: farm.Fingerprint64(last.w.key),
+		DeadlockKey:     slices.Clone(last.w.key),
+		WaitChain:       chain,
+	}}
+}

@@ -1,0 +1,135 @@
+package txn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/pingcap/kvproto/pkg/kvrpcpb"
+	"go.uber.org/zap"
+
+	"fastddl/kv"
+	"fastddl/kv/pebblekv"
+)
+
+const (
+	defaultLockWait = time.Second
+	defaultTxnBytes = 1 << 30
+)
+
+// Options configures an Engine. The zero value is ready for use.
+type Options struct {
+	// MaxLockWait is how long a request for a pessimistic lock waits at most before the client looks whether the holder
+	// is still alive; 0 is a second, as in TiKV.
+	MaxLockWait time.Duration
+	// TxnSizeLimit bounds the bytes that one transaction may have prewritten; 0 is 1 GiB.
+	TxnSizeLimit int
+	// Logger receives messages; nil discards them.
+	Logger *zap.Logger
+}
+
+// EnsureDefaults fills in what is unset.
+func (o *Options) EnsureDefaults() {
+	if o.MaxLockWait == 0 {
+		o.MaxLockWait = defaultLockWait
+	}
+	if o.TxnSizeLimit == 0 {
+		o.TxnSizeLimit = defaultTxnBytes
+	}
+	if o.Logger == nil {
+		o.Logger = zap.NewNop()
+	}
+}
+
+// Validate lists everything that is wrong with the options.
+func (o *Options) Validate() error {
+	var errs []error
+	if o.MaxLockWait < 0 {
+		errs = append(errs, fmt.Errorf("txn: the longest lock wait %s is negative", o.MaxLockWait))
+	}
+	if o.TxnSizeLimit < 0 {
+		errs = append(errs, fmt.Errorf("txn: the transaction size limit %d is negative", o.TxnSizeLimit))
+	}
+	return errors.Join(errs...)
+}
+
+// Engine answers transactional requests over one store. Its methods may be called concurrently. Requests and their slices
+// belong to the caller again when a method has returned. A method returns an error, instead of an answer, if nobody knows
+// or will know what became of the request: the context has ended, the store is closed or has failed.
+type Engine struct {
+	opts     Options
+	store    *pebblekv.Store
+	log      *zap.Logger
+	table    *table
+	registry *registry
+	active   activeSet
+	detector detector
+}
+
+// New makes the transaction layer of a store. Nobody else may commit to the store.
+func New(store *pebblekv.Store, opts Options) (*Engine, error) {
+	if err := opts.Validate(); err != nil {
+		return nil, err
+	}
+	opts.EnsureDefaults()
+	return &Engine{
+		opts:     opts,
+		store:    store,
+		log:      opts.Logger,
+		table:    newTable(store.LastTS()),
+		registry: newRegistry(),
+		detector: newDetector(),
+	}, nil
+}
+
+// Locks is the number of keys that are locked or waited for.
+func (e *Engine) Locks() int { return int(e.table.keys.Load()) }
+
+// Barrier returns when nobody can commit at or below ts any more and everybody who has is visible and durable: what is
+// prewritten will commit above ts, what is committing is waited for.
+func (e *Engine) Barrier(ctx context.Context, ts uint64) error {
+	for _, t := range e.active.all() {
+		if err := t.letRead(ctx, ts); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// release ends a transaction that has committed at commitTS or, if that is 0, was rolled back: from here on its locks are
+// free and its outcome is known.
+func (e *Engine) release(t *transaction, commitTS uint64) {
+	e.registry.end(t, outcome{ended: true, commitTS: commitTS})
+	t.mu.Lock()
+	t.state = stateRolledBack
+	if commitTS != 0 {
+		t.state = stateCommitted
+	}
+	locks := t.locks
+	t.locks, t.blocks = nil, nil
+	t.mu.Unlock()
+	for _, l := range locks {
+		lockedAt := uint64(0)
+		if commitTS != 0 && l.op == kvrpcpb.Op_Lock {
+			lockedAt = commitTS
+		}
+		e.table.remove(l, lockedAt)
+	}
+	e.active.remove(t)
+	close(t.done)
+}
+
+// undetermined leaves a transaction whose batch may or may not be durable as it is: readers that would have to see it
+// fail.
+func (e *Engine) undetermined(t *transaction, err error) {
+	e.log.Error("outcome of a commit is unknown until the store is opened again", zap.Uint64("startTS", t.startTS),
+		zap.Uint64("commitTS", t.commitTS.Load()), zap.Error(err))
+	t.mu.Lock()
+	t.state, t.failure = stateUndetermined, err
+	t.mu.Unlock()
+	close(t.done)
+}
+
+// isUndetermined says whether a commit that failed may have happened.
+func isUndetermined(err error) bool { return errors.Is(err, kv.ErrResultUndetermined) }

@@ -1,0 +1,148 @@
+package txn
+
+import "sync"
+
+const (
+	numShards = 64
+	// A generation of outcomes is this many in each shard; two generations are kept. Together they are at most some
+	// fifty megabytes.
+	commitGeneration   = 4096
+	rollbackGeneration = 8192
+)
+
+// outcome is how a transaction ended.
+type outcome struct {
+	ended    bool
+	commitTS uint64 // 0: it was rolled back
+}
+
+func (o outcome) committed() bool  { return o.ended && o.commitTS != 0 }
+func (o outcome) rolledBack() bool { return o.ended && o.commitTS == 0 }
+
+// registry knows all transactions that hold locks, and how the last ones ended.
+type registry struct {
+	shards [numShards]registryShard
+}
+
+type registryShard struct {
+	mu        sync.Mutex
+	live      map[uint64]*transaction
+	commits   generations
+	rollbacks generations
+}
+
+// generations is a map that forgets its older half now and then.
+type generations struct {
+	limit             int
+	current, previous map[uint64]uint64
+}
+
+func (g *generations) add(startTS, commitTS uint64) {
+	if len(g.current) >= g.limit {
+		g.previous, g.current = g.current, make(map[uint64]uint64, g.limit)
+	}
+	g.current[startTS] = commitTS
+}
+
+func (g *generations) get(startTS uint64) (uint64, bool) {
+	if ts, ok := g.current[startTS]; ok {
+		return ts, true
+	}
+	ts, ok := g.previous[startTS]
+	return ts, ok
+}
+
+func newRegistry() *registry {
+	r := &registry{}
+	for i := range r.shards {
+		sh := &r.shards[i]
+		sh.live = make(map[uint64]*transaction)
+		sh.commits = generations{limit: commitGeneration, current: make(map[uint64]uint64)}
+		sh.rollbacks = generations{limit: rollbackGeneration, current: make(map[uint64]uint64)}
+	}
+	return r
+}
+
+// shard spreads timestamps by all their bits, as the lowest ones are mostly zero.
+func (r *registry) shard(startTS uint64) *registryShard {
+	return &r.shards[(startTS*0x9E3779B97F4A7C15)>>58]
+}
+
+func (sh *registryShard) outcome(startTS uint64) outcome {
+	if ts, ok := sh.commits.get(startTS); ok {
+		return outcome{ended: true, commitTS: ts}
+	}
+	_, ok := sh.rollbacks.get(startTS)
+	return outcome{ended: ok}
+}
+
+// enter returns the transaction of startTS for a request that may lock keys, made if there is none, or how it ended.
+// leave must follow if it is returned.
+func (r *registry) enter(e *Engine, startTS uint64) (*transaction, outcome) {
+	sh := r.shard(startTS)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	t := sh.live[startTS]
+	if t == nil {
+		if o := sh.outcome(startTS); o.ended {
+			return nil, o
+		}
+		t = newTransaction(e, startTS)
+		sh.live[startTS] = t
+	}
+	t.users++
+	return t, outcome{}
+}
+
+// leave ends what enter began, and forgets a transaction that nobody uses and that holds nothing.
+func (r *registry) leave(t *transaction) {
+	sh := r.shard(t.startTS)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	t.users--
+	if t.users == 0 && t.idle() && sh.live[t.startTS] == t {
+		delete(sh.live, t.startTS)
+	}
+}
+
+// find returns the transaction of startTS if it holds locks, or how it ended if that is known.
+func (r *registry) find(startTS uint64) (*transaction, outcome) {
+	sh := r.shard(startTS)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if t := sh.live[startTS]; t != nil {
+		return t, outcome{}
+	}
+	return nil, sh.outcome(startTS)
+}
+
+// rollbackUnknown makes sure that a transaction which holds nothing cannot lock anything any more. It returns the
+// transaction instead if there is one, or how it ended if it has.
+func (r *registry) rollbackUnknown(startTS uint64) (*transaction, outcome) {
+	sh := r.shard(startTS)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if t := sh.live[startTS]; t != nil {
+		return t, outcome{}
+	}
+	o := sh.outcome(startTS)
+	if !o.ended {
+		sh.rollbacks.add(startTS, 0)
+	}
+	return nil, o
+}
+
+// end records how a transaction ended; nobody finds it any more.
+func (r *registry) end(t *transaction, o outcome) {
+	sh := r.shard(t.startTS)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if o.commitTS != 0 {
+		sh.commits.add(t.startTS, o.commitTS)
+	} else {
+		sh.rollbacks.add(t.startTS, 0)
+	}
+	if sh.live[t.startTS] == t {
+		delete(sh.live, t.startTS)
+	}
+}

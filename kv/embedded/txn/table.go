@@ -1,0 +1,251 @@
+package txn
+
+import (
+	"bytes"
+	"hash/maphash"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pingcap/kvproto/pkg/kvrpcpb"
+)
+
+const numStripes = 4096
+
+// table holds the locks of all keys.
+type table struct {
+	seed    maphash.Seed
+	stripes [numStripes]stripe
+	// keys is the number of keys that are locked or waited for.
+	keys atomic.Int64
+}
+
+// stripe is the part of the table for the keys with one hash.
+type stripe struct {
+	latch sync.Mutex
+
+	mu      sync.RWMutex // guards what follows
+	locked  atomic.Int32 // len(keys), for readers that find nothing
+	keys    map[string]*keyState
+	records lockRecords
+}
+
+// keyState is a key that is locked or waited for.
+type keyState struct {
+	lock  *lock
+	queue []*waiter // in order of start timestamps
+	// granted is the waiter that was woken and has the next try, if any.
+	granted *waiter
+}
+
+// lock is one transaction's lock of one key. A lock is replaced, never changed.
+type lock struct {
+	txn *transaction
+	key []byte
+	// op is Op_PessimisticLock, or what the prewritten transaction does with the key: Op_Put, Op_Del or Op_Lock.
+	op          kvrpcpb.Op
+	value       []byte
+	primary     []byte
+	ttl         uint64 // milliseconds after the start timestamp
+	forUpdateTS uint64
+	txnSize     uint64
+	updated     time.Time
+}
+
+func (l *lock) pessimistic() bool { return l.op == kvrpcpb.Op_PessimisticLock }
+
+// hidesFromReaders says whether a reader above the commit timestamp would see a difference.
+func (l *lock) hidesFromReaders() bool { return l.op == kvrpcpb.Op_Put || l.op == kvrpcpb.Op_Del }
+
+// newTable makes a table for transactions that begin after since: others conflict with everything.
+func newTable(since uint64) *table {
+	t := &table{seed: maphash.MakeSeed()}
+	for i := range t.stripes {
+		t.stripes[i].records.forgotten = since
+	}
+	return t
+}
+
+func (t *table) stripeIndex(key []byte) uint16 {
+	return uint16(maphash.Bytes(t.seed, key) % numStripes)
+}
+
+func (t *table) stripe(key []byte) *stripe { return &t.stripes[t.stripeIndex(key)] }
+
+// latches are the stripes that a request holds.
+type latches struct {
+	table *table
+	held  []uint16
+}
+
+// latch takes the latches of n keys.
+func (t *table) latch(n int, key func(i int) []byte) latches {
+	held := make([]uint16, n)
+	for i := range held {
+		held[i] = t.stripeIndex(key(i))
+	}
+	slices.Sort(held)
+	held = slices.Compact(held)
+	for _, i := range held {
+		t.stripes[i].latch.Lock()
+	}
+	return latches{table: t, held: held}
+}
+
+func (l latches) release() {
+	for _, i := range l.held {
+		l.table.stripes[i].latch.Unlock()
+	}
+}
+
+// get returns the lock of a key, nil if there is none.
+func (t *table) get(key []byte) *lock {
+	st := t.stripe(key)
+	if st.locked.Load() == 0 {
+		return nil
+	}
+	st.mu.RLock()
+	defer st.mu.RUnlock()
+	if ks := st.keys[string(key)]; ks != nil {
+		return ks.lock
+	}
+	return nil
+}
+
+// blocking is get for readers: it returns only locks of prewritten or committing transactions.
+func (t *table) blocking(key []byte) *lock {
+	if l := t.get(key); l != nil && l.hidesFromReaders() {
+		return l
+	}
+	return nil
+}
+
+// blocker returns who keeps w's transaction from locking a key: the holder of its lock, or a waiter that was woken
+// before and has not tried yet.
+func (t *table) blocker(key []byte, startTS uint64, w *waiter) (l *lock, holder *transaction) {
+	st := t.stripe(key)
+	if st.locked.Load() == 0 {
+		return nil, nil
+	}
+	st.mu.RLock()
+	defer st.mu.RUnlock()
+	return st.keys[string(key)].blocker(startTS, w)
+}
+
+func (ks *keyState) blocker(startTS uint64, w *waiter) (*lock, *transaction) {
+	switch {
+	case ks == nil:
+	case ks.lock != nil && ks.lock.txn.startTS != startTS:
+		return ks.lock, ks.lock.txn
+	case ks.lock == nil && ks.granted != nil && ks.granted != w && ks.granted.txn.startTS != startTS:
+		return nil, ks.granted.txn
+	}
+	return nil, nil
+}
+
+// holder returns the start timestamp of who blocks a key, 0 if nobody does.
+func (t *table) holder(key []byte) uint64 {
+	if _, txn := t.blocker(key, 0, nil); txn != nil {
+		return txn.startTS
+	}
+	return 0
+}
+
+// put locks a key, whose latch is held, and returns the transaction's lock that was replaced.
+func (t *table) put(l *lock) (previous *lock) {
+	st := t.stripe(l.key)
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	ks := st.state(t, l.key)
+	previous, ks.lock = ks.lock, l
+	return previous
+}
+
+// state returns the state of a key, made if there is none. The caller holds mu.
+func (st *stripe) state(t *table, key []byte) *keyState {
+	ks := st.keys[string(key)]
+	if ks == nil {
+		if st.keys == nil {
+			st.keys = make(map[string]*keyState)
+		}
+		ks = &keyState{}
+		st.keys[string(key)] = ks
+		st.locked.Store(int32(len(st.keys)))
+		t.keys.Add(1)
+	}
+	return ks
+}
+
+// remove unlocks a key if l is its lock, and wakes who is next. A commitTS says that the transaction committed the key
+// at that time without writing it.
+func (t *table) remove(l *lock, commitTS uint64) {
+	st := t.stripe(l.key)
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	ks := st.keys[string(l.key)]
+	if ks == nil || ks.lock != l {
+		return
+	}
+	if commitTS != 0 {
+		st.records.add(l.key, commitTS)
+	}
+	ks.lock = nil
+	t.tidy(st, l.key, ks)
+}
+
+// tidy grants a key that nobody holds to its next waiter, and forgets it if there is none. The caller holds mu.
+func (t *table) tidy(st *stripe, key []byte, ks *keyState) {
+	if ks.lock != nil || ks.granted != nil {
+		return
+	}
+	if len(ks.queue) > 0 {
+		ks.granted = ks.queue[0]
+		ks.queue = slices.Delete(ks.queue, 0, 1)
+		ks.granted.wake(wakeGranted)
+		return
+	}
+	delete(st.keys, string(key))
+	st.locked.Store(int32(len(st.keys)))
+	t.keys.Add(-1)
+}
+
+// lockedAfter returns when a key was locked without being written by a commit after ts, or 0.
+func (t *table) lockedAfter(key []byte, ts uint64) uint64 {
+	st := t.stripe(key)
+	st.mu.RLock()
+	defer st.mu.RUnlock()
+	return st.records.after(key, ts)
+}
+
+// each calls fn for all locks, in no order. fn must not call the table.
+func (t *table) each(fn func(l *lock)) {
+	for i := range t.stripes {
+		st := &t.stripes[i]
+		if st.locked.Load() == 0 {
+			continue
+		}
+		st.mu.RLock()
+		for _, ks := range st.keys {
+			if ks.lock != nil {
+				fn(ks.lock)
+			}
+		}
+		st.mu.RUnlock()
+	}
+}
+
+// info describes a lock to a client. The transaction's mu is not held.
+func (l *lock) info() *kvrpcpb.LockInfo {
+	return &kvrpcpb.LockInfo{
+		PrimaryLock:            bytes.Clone(l.primary),
+		LockVersion:            l.txn.startTS,
+		Key:                    bytes.Clone(l.key),
+		LockTtl:                l.ttl,
+		TxnSize:                l.txnSize,
+		LockType:               l.op,
+		LockForUpdateTs:        l.forUpdateTS,
+		MinCommitTs:            l.txn.lowestCommitTS(),
+		DurationToLastUpdateMs: uint64(max(time.Since(l.updated).Milliseconds(), 1)),
+	}
+}

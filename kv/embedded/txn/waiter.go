@@ -1,0 +1,104 @@
+package txn
+
+import (
+	"slices"
+	"time"
+)
+
+// wakeReason says why a waiter was woken.
+type wakeReason uint8
+
+const (
+	wakeGranted wakeReason = iota + 1 // the key is free, and nobody else may take it before this waiter has tried
+	wakeRecheck                       // the key has a new holder, which may wait for this waiter's transaction
+)
+
+// waiter is a request that waits for one key.
+type waiter struct {
+	txn   *transaction
+	key   []byte
+	tag   []byte // the request's resource group tag
+	since time.Time
+	// ch holds what the waiter has to do; being granted replaces everything else.
+	ch chan wakeReason
+}
+
+func newWaiter(t *transaction, tag []byte) *waiter {
+	return &waiter{txn: t, tag: tag, since: time.Now(), ch: make(chan wakeReason, 1)}
+}
+
+// wake tells the waiter what to do. The key's stripe is held.
+func (w *waiter) wake(reason wakeReason) {
+	for {
+		select {
+		case w.ch <- reason:
+			return
+		default:
+		}
+		if reason == wakeRecheck {
+			return // there is something in the channel already that makes it look
+		}
+		select {
+		case <-w.ch:
+		default:
+		}
+	}
+}
+
+// join puts the waiter into the queue of a key, unless nobody blocks the key any more.
+func (t *table) join(w *waiter, key []byte) bool {
+	st := t.stripe(key)
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	ks := st.keys[string(key)]
+	if _, holder := ks.blocker(w.txn.startTS, w); holder == nil {
+		return false
+	}
+	w.key = key
+	i, _ := slices.BinarySearchFunc(ks.queue, w, func(a, b *waiter) int {
+		if a.txn.startTS <= b.txn.startTS {
+			return -1
+		}
+		return 1
+	})
+	ks.queue = slices.Insert(ks.queue, i, w)
+	return true
+}
+
+// quit takes the waiter away from its key. If it had been granted the key, the next one gets its chance, unless the
+// waiter has taken it.
+func (t *table) quit(w *waiter) {
+	if w.key == nil {
+		return
+	}
+	st := t.stripe(w.key)
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	ks := st.keys[string(w.key)]
+	if ks == nil {
+		return
+	}
+	if ks.granted == w {
+		ks.granted = nil
+		t.tidy(st, w.key, ks)
+	} else if i := slices.Index(ks.queue, w); i >= 0 {
+		ks.queue = slices.Delete(ks.queue, i, i+1)
+	}
+	select { // nothing is left over for the next key
+	case <-w.ch:
+	default:
+	}
+	w.key = nil
+}
+
+// recheck makes the waiters of a key look whether they are in a deadlock.
+func (t *table) recheck(key []byte) {
+	st := t.stripe(key)
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if ks := st.keys[string(key)]; ks != nil {
+		for _, w := range ks.queue {
+			w.wake(wakeRecheck)
+		}
+	}
+}

@@ -1,0 +1,140 @@
+package pebblekv
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"fastddl/kv"
+)
+
+// TestDamagedTable flips a bit in a block of a table in L0. The store opens, only reads of
+// that block fail, writes go on, and compactions neither stop the process nor try again
+// all the time.
+func TestDamagedTable(t *testing.T) {
+	for _, keys := range []int{1, 60} {
+		t.Run(fmt.Sprintf("keys=%d", keys), func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "db")
+			s := open(t, dir, Options{})
+			var b []string
+			for i := range keys {
+				b = append(b, fmt.Sprintf("b%03d", i))
+			}
+			require.NoError(t, writeKeys(t.Context(), s, 5000, b...))
+			require.NoError(t, s.db.Flush())
+			require.NoError(t, writeKeys(t.Context(), s, 5000, "a"))
+			require.NoError(t, s.db.Flush())
+			require.NoError(t, s.Close())
+			flipBit(t, largestTable(t, dir, keys), 100) // in the first block
+
+			core, logs := observer.New(zap.InfoLevel)
+			s = open(t, dir, Options{Logger: zap.New(core), GCLifeTime: func() time.Duration { return -time.Hour }})
+			requireReadable(t, s, true, "a")
+			if keys > 1 {
+				requireReadable(t, s, true, b[keys-1])
+			}
+			ts, err := s.CurrentTS(t.Context())
+			require.NoError(t, err)
+			snap, err := s.Snapshot(t.Context(), ts)
+			require.NoError(t, err)
+			for range 100 {
+				_, err = snap.Get(t.Context(), []byte(b[0]))
+				require.True(t, pebble.IsCorruptionError(err), "%v", err)
+			}
+			require.Error(t, drain(snap.Iter(kv.PrefixRange([]byte("b")))))
+			require.NoError(t, drain(snap.Iter(kv.PrefixRange([]byte("a")))))
+			require.NoError(t, snap.Close())
+			require.ErrorIs(t, s.Damaged(), kv.ErrDamaged)
+			require.ErrorContains(t, s.Damaged(), ".sst")
+
+			require.NoError(t, s.Healthy(), "other tables are written to")
+			before := s.db.Metrics().Compact
+			for i := range 3 * l0CompactionSubs {
+				require.NoError(t, writeKeys(t.Context(), s, 5000, "a", "c", fmt.Sprint("new", i)))
+				require.NoError(t, s.db.Flush())
+			}
+			failed := func() bool { return s.db.Metrics().Compact.FailedCount > 0 }
+			require.Eventually(t, failed, soon, time.Millisecond, "no compaction has met the damage")
+			time.Sleep(300 * time.Millisecond)
+			after := s.db.Metrics().Compact
+			require.Less(t, after.FailedCount-before.FailedCount, int64(10), "compactions fail all the time")
+			require.Less(t, logs.FilterLevelExact(zap.ErrorLevel).Len(), 30)
+			requireReadable(t, s, true, "a", "c", "new0")
+
+			// Deleting what is damaged is the way out.
+			require.NoError(t, s.DeleteRange(t.Context(), kv.PrefixRange([]byte("b"))))
+			requireReadable(t, s, false, b[keys-1])
+			s = reopen(t, s).(*Store)
+			requireReadable(t, s, true, "a", "c", "new0")
+		})
+	}
+}
+
+// largestTable is the path of the largest table, or of the one with a single key.
+func largestTable(t *testing.T, dir string, keys int) string {
+	t.Helper()
+	tables, err := filepath.Glob(filepath.Join(dir, "*.sst"))
+	require.NoError(t, err)
+	var largest string
+	var size int64
+	for _, name := range tables {
+		info, err := os.Stat(name)
+		require.NoError(t, err)
+		if info.Size() > size {
+			largest, size = name, info.Size()
+		}
+	}
+	require.NotEmpty(t, largest)
+	if keys == 1 {
+		// Both tables of rows are as large; the first one is that of b.
+		return tables[firstOver(t, tables, 4000)]
+	}
+	return largest
+}
+
+func firstOver(t *testing.T, paths []string, size int64) int {
+	t.Helper()
+	for i, name := range paths {
+		info, err := os.Stat(name)
+		require.NoError(t, err)
+		if info.Size() > size {
+			return i
+		}
+	}
+	require.Fail(t, "none is so large")
+	return 0
+}
+
+// TestDamagedRecords: where the store's own records cannot be read, it cannot be opened,
+// and says why.
+func TestDamagedRecords(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "db")
+	s := open(t, dir, Options{})
+	put(t, s, "a", "1")
+	require.NoError(t, s.Close())
+	open(t, dir, Options{}) // leaves the records in tables only, until it is written to
+	tables, err := filepath.Glob(filepath.Join(dir, "*.sst"))
+	require.NoError(t, err)
+	failed := false
+	for _, name := range tables {
+		at := filepath.Join(t.TempDir(), "db")
+		require.NoError(t, os.CopyFS(at, os.DirFS(dir)))
+		flipBit(t, filepath.Join(at, filepath.Base(name)), 20)
+		s, err := Open(at, Options{})
+		if err != nil {
+			failed = true
+			require.True(t, errors.Is(err, kv.ErrDamaged), "%v", err)
+			continue
+		}
+		require.NoError(t, s.Close())
+	}
+	require.True(t, failed, "the records lie in none of the tables")
+}

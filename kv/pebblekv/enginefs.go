@@ -1,0 +1,279 @@
+package pebblekv
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"go.uber.org/zap"
+)
+
+const (
+	// firstRetry is how long an engine's write waits before it is tried again on a
+	// full disk. The wait doubles up to lastRetry, that for tables up to lastTableRetry.
+	firstRetry     = 50 * time.Millisecond
+	lastRetry      = time.Second
+	lastTableRetry = 10 * time.Second
+	// openRetries is how often a write may fail for want of space before Open gives
+	// up.
+	openRetries = 4
+)
+
+// engineFS is the file system that the engine works on. It keeps from the engine what
+// the engine has no good answer to: where the disk is full, or there are no file
+// descriptors,
+//
+//   - a write to the log or the manifest is tried again, out of the reserve first, and
+//     then until there is space. The engine would give up the log for good, or end the
+//     process.
+//   - a flush or a compaction fails, so that the engine removes what it has written so
+//     far, and the next one begins after a pause. The engine would try again at once.
+//
+// While a log or manifest write waits, spaceMonitor.blocked is not 0, and no write is
+// admitted.
+type engineFS struct {
+	vfs.FS
+	space *spaceMonitor
+	log   *zap.Logger
+	// relaxed leaves out the syncing of the log.
+	relaxed bool
+
+	ending chan struct{} // closed by end
+	once   sync.Once
+
+	// opening is true until the engine is open. Until then check looks at what is
+	// being read.
+	opening atomic.Bool
+	check   *logCheck
+	// starved is closed when the engine cannot be opened for want of space.
+	starved chan struct{}
+
+	mu       sync.Mutex
+	failures map[vfs.DiskWriteCategory]int // in a row, of tables by category
+	starving int                           // failures while opening
+}
+
+func newEngineFS(fsys vfs.FS, space *spaceMonitor, check *logCheck, o Options) *engineFS {
+	return &engineFS{
+		FS: fsys, space: space, check: check, log: o.Logger, relaxed: o.DisableSync,
+		ending: make(chan struct{}), starved: make(chan struct{}), failures: make(map[vfs.DiskWriteCategory]int),
+	}
+}
+
+// end lets everything that waits for space fail, now and from now on.
+func (e *engineFS) end() { e.once.Do(func() { close(e.ending) }) }
+
+// exhausted says whether err is about something that may come back by itself.
+func exhausted(err error) bool {
+	for _, no := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EMFILE, syscall.ENFILE} {
+		if errors.Is(err, no) {
+			return true
+		}
+	}
+	return false
+}
+
+// Categories of the engine's files. Those of no category are markers and options.
+const (
+	categoryLog       vfs.DiskWriteCategory = "pebble-wal"
+	categoryManifest  vfs.DiskWriteCategory = "pebble-manifest"
+	categoryFlush     vfs.DiskWriteCategory = "pebble-memtable-flush"
+	categoryCompacted vfs.DiskWriteCategory = "pebble-compaction"
+	categoryBlob      vfs.DiskWriteCategory = "pebble-blob-file-rewrite"
+)
+
+func isTable(category vfs.DiskWriteCategory) bool {
+	return category == categoryFlush || category == categoryCompacted || category == categoryBlob
+}
+
+func (e *engineFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	return e.create(name, category, func() (vfs.File, error) { return e.FS.Create(name, category) })
+}
+
+func (e *engineFS) ReuseForWrite(oldName, newName string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	renamed := false
+	return e.create(newName, category, func() (vfs.File, error) {
+		if renamed {
+			// The first try has renamed the file, and failed to open it.
+			return e.FS.OpenReadWrite(newName, category)
+		}
+		f, err := e.FS.ReuseForWrite(oldName, newName, category)
+		if err != nil {
+			_, statErr := e.FS.Stat(oldName)
+			renamed = statErr != nil
+		}
+		return f, err
+	})
+}
+
+func (e *engineFS) create(name string, category vfs.DiskWriteCategory, create func() (vfs.File, error)) (vfs.File, error) {
+	if isTable(category) {
+		e.rest(category)
+	}
+	var f vfs.File
+	err := e.withRoom(name, category, func() (err error) {
+		f, err = create()
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &engineFile{File: f, fs: e, name: name, category: category}, nil
+}
+
+func (e *engineFS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
+	if e.opening.Load() {
+		return e.check.open(name, opts...)
+	}
+	return e.FS.Open(name, opts...)
+}
+
+func (e *engineFS) Unwrap() vfs.FS { return e.FS }
+
+// withRoom does op, and again as long as it fails for want of space.
+func (e *engineFS) withRoom(name string, category vfs.DiskWriteCategory, op func() error) error {
+	err := op()
+	if !exhausted(err) {
+		return err
+	}
+	if e.space.giveUp() {
+		if err = op(); !exhausted(err) {
+			return err
+		}
+	}
+	if isTable(category) {
+		e.failed(category)
+		return err
+	}
+	return e.persist(name, err, op)
+}
+
+// persist does op until it does not fail for want of space any more, or the store is
+// closed.
+func (e *engineFS) persist(name string, err error, op func() error) error {
+	e.space.blocked.Add(1)
+	defer e.space.blocked.Add(-1)
+	began := time.Now()
+	e.log.Error("the disk is full: the store waits for space", zap.String("file", name), zap.Error(err))
+	for wait := firstRetry; exhausted(err); wait = min(2*wait, lastRetry) {
+		e.starve()
+		if !e.sleep(wait) {
+			return err
+		}
+		err = op()
+	}
+	e.log.Info("the store has stopped waiting for space", zap.String("file", name),
+		zap.Duration("waited", time.Since(began)), zap.Error(err))
+	return err
+}
+
+// rest pauses before a table is begun if the ones before it have failed, unless there is
+// more room meanwhile.
+func (e *engineFS) rest(category vfs.DiskWriteCategory) {
+	e.mu.Lock()
+	n := e.failures[category]
+	e.mu.Unlock()
+	if n > 0 {
+		e.sleep(min(firstRetry<<min(n, 16), lastTableRetry))
+	}
+}
+
+// sleep waits, but not after there is more room. It says whether to go on.
+func (e *engineFS) sleep(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-e.space.improves():
+	case <-e.ending:
+		return false
+	}
+	return true
+}
+
+// failed counts a table that there was no room for.
+func (e *engineFS) failed(category vfs.DiskWriteCategory) {
+	e.mu.Lock()
+	e.failures[category]++
+	e.mu.Unlock()
+	e.starve()
+}
+
+// finished notes that there was room for a table.
+func (e *engineFS) finished(category vfs.DiskWriteCategory) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.failures, category)
+}
+
+// starve counts a failure while the store is being opened.
+func (e *engineFS) starve() {
+	if !e.opening.Load() {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.starving++; e.starving == openRetries {
+		close(e.starved)
+	}
+}
+
+// engineFile is a file that the engine writes.
+type engineFile struct {
+	vfs.File
+	fs       *engineFS
+	name     string
+	category vfs.DiskWriteCategory
+	short    bool // a write has failed for want of space
+}
+
+// Write goes on after the bytes that a write has managed before the disk was full.
+func (f *engineFile) Write(p []byte) (int, error) {
+	done, err := f.File.Write(p)
+	f.fs.space.wrote(done)
+	if !exhausted(err) {
+		return done, err
+	}
+	err = f.fs.withRoom(f.name, f.category, func() error {
+		n, err := f.File.Write(p[done:])
+		done += n
+		f.fs.space.wrote(n)
+		return err
+	})
+	f.short = f.short || exhausted(err)
+	return done, err
+}
+
+// Preallocate is an optimisation that does harm where space is short.
+func (f *engineFile) Preallocate(offset, length int64) error {
+	if m := f.fs.space; m.enabled() && m.estimate() < m.limits.low+uint64(length) {
+		return nil
+	}
+	return f.File.Preallocate(offset, length)
+}
+
+// Sync is not repeated when it fails: what was not synced may be gone then.
+func (f *engineFile) Sync() error {
+	if f.fs.relaxed && f.category == categoryLog {
+		return nil
+	}
+	return f.File.Sync()
+}
+
+func (f *engineFile) SyncData() error {
+	if f.fs.relaxed && f.category == categoryLog {
+		return nil
+	}
+	return f.File.SyncData()
+}
+
+func (f *engineFile) Close() error {
+	err := f.File.Close()
+	if err == nil && !f.short && isTable(f.category) {
+		f.fs.finished(f.category)
+	}
+	return err
+}

@@ -1,0 +1,303 @@
+package pebblekv
+
+import (
+	"bufio"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"fastddl/kv"
+)
+
+const loggedKeys = 150
+
+// loggedStore returns a folder as a kill would leave it, with keys in the log only, one
+// commit each, and the path of the log.
+func loggedStore(t *testing.T, opts Options) (dir, log string) {
+	t.Helper()
+	live := filepath.Join(t.TempDir(), "db")
+	s := open(t, live, opts)
+	for i := range loggedKeys {
+		require.NoError(t, writeKeys(t.Context(), s, 500+i*7, fmt.Sprintf("k%04d", i)))
+	}
+	dir = filepath.Join(t.TempDir(), "db")
+	require.NoError(t, os.CopyFS(dir, os.DirFS(live)))
+	logs, err := filepath.Glob(filepath.Join(dir, "*.log"))
+	require.NoError(t, err)
+	require.NotEmpty(t, logs)
+	return dir, logs[len(logs)-1]
+}
+
+func flipBit(t *testing.T, path string, offset int64) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	require.NoError(t, err)
+	var b [1]byte
+	_, err = f.ReadAt(b[:], offset)
+	require.NoError(t, err)
+	b[0] ^= 1 << rand.IntN(8)
+	_, err = f.WriteAt(b[:], offset)
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+}
+
+// requirePrefix checks that the keys that are there were the first ones, and returns how
+// many.
+func requirePrefix(t *testing.T, s *Store) int {
+	t.Helper()
+	n := 0
+	for i, v := range values(t, s) {
+		require.Equal(t, fmt.Sprintf("k%04d", i), v.key, "there is a hole")
+		n++
+	}
+	return n
+}
+
+// TestDamagedLog flips a bit somewhere in the log: the store is not opened as if the
+// commits behind it had never been, unless that is asked for.
+func TestDamagedLog(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 0))
+	dir, log := loggedStore(t, Options{})
+	content, err := os.ReadFile(log)
+	require.NoError(t, err)
+	used := int64(len(strings.TrimRight(string(content), "\x00")))
+	require.Greater(t, used, int64(2*logBlock))
+	for range 12 {
+		offset := rnd.Int64N(used)
+		at := filepath.Join(t.TempDir(), "db")
+		require.NoError(t, os.CopyFS(at, os.DirFS(dir)))
+		damaged := filepath.Join(at, filepath.Base(log))
+		flipBit(t, damaged, offset)
+		before := contents(t, at)
+		s, err := Open(at, Options{})
+		if err == nil {
+			// Damage to the last writes looks as if they had not been finished.
+			require.Greater(t, requirePrefix(t, s), loggedKeys-4, "commits are gone without a word; offset %d of %d", offset, used)
+			require.NoError(t, s.Close())
+			continue
+		}
+		require.ErrorIs(t, err, kv.ErrDamaged)
+		require.ErrorContains(t, err, damaged)
+		require.ErrorContains(t, err, "allow")
+		for path, was := range before {
+			if strings.HasSuffix(path, logSuffix) || strings.HasSuffix(path, ".sst") {
+				now, err := os.ReadFile(path)
+				require.NoError(t, err)
+				require.Equal(t, was, string(now), "%s was changed", path)
+			}
+		}
+		core, logs := observer.New(zap.ErrorLevel)
+		s, err = Open(at, Options{AllowDamagedLog: true, Logger: zap.New(core)})
+		require.NoError(t, err)
+		require.Less(t, requirePrefix(t, s), loggedKeys)
+		require.NotZero(t, logs.FilterMessageSnippet("commits are lost").Len())
+		require.NoError(t, s.Close())
+		kept, err := filepath.Glob(filepath.Join(at, damagedLogs, "*"+logSuffix))
+		require.NoError(t, err)
+		require.Len(t, kept, 1)
+		copied, err := os.ReadFile(kept[0])
+		require.NoError(t, err)
+		require.Equal(t, before[damaged], string(copied))
+		requirePrivate(t, at, true)
+		require.NoError(t, open(t, at, Options{}).Close(), "the damage is past")
+	}
+}
+
+// TestLogCutShort: a log that ends in the middle of a write, or with what was there before,
+// is what a crash leaves.
+func TestLogCutShort(t *testing.T) {
+	dir, log := loggedStore(t, Options{})
+	content, err := os.ReadFile(log)
+	require.NoError(t, err)
+	used := len(strings.TrimRight(string(content), "\x00"))
+	for name, tail := range map[string][]byte{
+		"end":       nil,
+		"zeros":     make([]byte, 100<<10),
+		"old chunk": content[:40<<10], // of another number
+	} {
+		for _, cut := range []int{used, used - 1, used - 3000, 2 * logBlock, logBlock + 1} {
+			at := filepath.Join(t.TempDir(), "db")
+			require.NoError(t, os.CopyFS(at, os.DirFS(dir)))
+			changed := append(append([]byte{}, content[:cut]...), tail...)
+			if name == "old chunk" {
+				// The number is that of another log, and checksums do not matter then.
+				changed = append(append([]byte{}, content[:cut]...), renumbered(tail)...)
+			}
+			require.NoError(t, os.WriteFile(filepath.Join(at, filepath.Base(log)), changed, 0o600))
+			s, err := Open(at, Options{})
+			require.NoError(t, err, "%s after %d", name, cut)
+			requirePrefix(t, s)
+			require.NoError(t, s.Close())
+		}
+	}
+}
+
+// renumbered gives chunks another log's number.
+func renumbered(log []byte) []byte {
+	out := append([]byte{}, log...)
+	l := &logReader{r: strings.NewReader(string(log)), number: uint32(log[plainHeader])}
+	for l.next() == nil {
+		for at := 0; at < len(l.buf); {
+			c, state := l.parse(at)
+			if state != chunkGood {
+				break
+			}
+			out[l.offset(at)+plainHeader]--
+			at += c.size
+		}
+	}
+	return out
+}
+
+// TestOlderLogIsDamaged: a log that is not the newest was closed, so that any damage to it
+// is one; what comes after it is left out too.
+func TestOlderLogIsDamaged(t *testing.T) {
+	dir, log := loggedStore(t, Options{})
+	info, err := os.Stat(log)
+	require.NoError(t, err)
+	require.NoError(t, os.Truncate(log, info.Size()-1))
+	fsys := vfs.Default
+	number, ok := logNumber(log)
+	require.True(t, ok)
+	check := &logCheck{fs: fsys, dir: dir, log: zap.NewNop(), newest: number}
+	end, err := check.check(log, number, true)
+	require.NoError(t, err)
+	require.EqualValues(t, uncut, end)
+	check.newest = number + 1
+	_, err = check.check(log, number, true)
+	require.ErrorIs(t, err, kv.ErrDamaged)
+	check.allowed = true
+	end, err = check.check(log, number, true)
+	require.NoError(t, err)
+	require.Less(t, end, info.Size())
+	end, err = check.check(log, number+1, true)
+	require.NoError(t, err)
+	require.Zero(t, end, "what came later is history with a hole")
+}
+
+// TestDamagedRelaxedLog: without syncing, holes are what a crash of the machine leaves. The
+// store opens with what was there before the first one, and says so.
+func TestDamagedRelaxedLog(t *testing.T) {
+	dir, log := loggedStore(t, Options{DisableSync: true})
+	flipBit(t, log, 50<<10)
+	core, logs := observer.New(zap.ErrorLevel)
+	s := open(t, dir, Options{Logger: zap.New(core)})
+	n := requirePrefix(t, s)
+	require.Positive(t, n)
+	require.Less(t, n, loggedKeys)
+	require.NotZero(t, logs.FilterMessageSnippet("commits are lost").Len())
+	// From now on the log is synced, so that damage is damage.
+	for i := range loggedKeys {
+		require.NoError(t, writeKeys(t.Context(), s, 500, fmt.Sprintf("l%04d", i)))
+	}
+	again := filepath.Join(t.TempDir(), "db")
+	require.NoError(t, os.CopyFS(again, os.DirFS(dir)))
+	logFiles, err := filepath.Glob(filepath.Join(again, "*.log"))
+	require.NoError(t, err)
+	flipBit(t, logFiles[len(logFiles)-1], 30<<10)
+	_, err = Open(again, Options{})
+	require.ErrorIs(t, err, kv.ErrDamaged)
+}
+
+// TestMissingLog: commits that lie in the newest log are missed when it is not there.
+func TestMissingLog(t *testing.T) {
+	dir, log := loggedStore(t, Options{})
+	require.NoError(t, os.Remove(log))
+	_, err := Open(dir, Options{})
+	require.ErrorIs(t, err, kv.ErrDamaged)
+	require.ErrorContains(t, err, filepath.Base(log))
+	s := open(t, dir, Options{AllowDamagedLog: true})
+	require.Zero(t, requirePrefix(t, s))
+}
+
+// TestDamagedManifest: the engine would take the damage for the end of the manifest, and
+// delete the files that are named behind it.
+func TestDamagedManifest(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "db")
+	s := open(t, dir, Options{})
+	var ends []int64
+	var manifest string
+	for i := range 5 {
+		put(t, s, fmt.Sprint("k", i), "1")
+		require.NoError(t, s.db.Flush())
+		found, err := filepath.Glob(filepath.Join(dir, manifestPrefix+"*"))
+		require.NoError(t, err)
+		require.Len(t, found, 1)
+		manifest = found[0]
+		info, err := os.Stat(manifest)
+		require.NoError(t, err)
+		ends = append(ends, info.Size())
+	}
+	require.NoError(t, s.Close())
+	for _, offset := range []int64{ends[1] + 20, ends[2] + 2, ends[2] + 5, ends[2] + 6} {
+		at := filepath.Join(t.TempDir(), "db")
+		require.NoError(t, os.CopyFS(at, os.DirFS(dir)))
+		flipBit(t, filepath.Join(at, filepath.Base(manifest)), offset)
+		before, err := filepath.Glob(filepath.Join(at, "*.sst"))
+		require.NoError(t, err)
+		require.NotEmpty(t, before)
+		_, err = Open(at, Options{AllowDamagedLog: true})
+		require.ErrorIs(t, err, kv.ErrDamaged)
+		require.ErrorContains(t, err, filepath.Base(manifest))
+		require.Subset(t, list(t, at), before, "files are gone")
+	}
+	require.Len(t, values(t, open(t, dir, Options{})), 5)
+}
+
+const killedDirVar = "PEBBLEKV_TEST_KILLED_DIR"
+
+// TestKilledWithoutSync kills a process that does not sync its log: all that it has
+// acknowledged is there. Only the machine could lose it.
+func TestKilledWithoutSync(t *testing.T) {
+	if dir := os.Getenv(killedDirVar); dir != "" {
+		s, err := Open(dir, Options{DisableSync: true})
+		require.NoError(t, err)
+		for i := 0; ; i++ {
+			require.NoError(t, writeKeys(t.Context(), s, 10, fmt.Sprintf("k%07d", i)))
+			if _, err := fmt.Println(i); err != nil {
+				return
+			}
+		}
+	}
+	dir := filepath.Join(t.TempDir(), "db")
+	cmd := exec.Command(os.Args[0], "-test.run=^TestKilledWithoutSync$")
+	cmd.Env = append(os.Environ(), killedDirVar+"="+dir)
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	acked := -1
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		n, err := strconv.Atoi(lines.Text())
+		if err != nil {
+			break // killed in the middle of a line
+		}
+		if acked = n; acked == 500 {
+			require.NoError(t, cmd.Process.Kill())
+		}
+	}
+	_ = cmd.Wait()
+	require.GreaterOrEqual(t, acked, 500)
+	s := open(t, dir, Options{})
+	ts, err := s.CurrentTS(t.Context())
+	require.NoError(t, err)
+	snap, err := s.Snapshot(t.Context(), ts)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, snap.Close()) }()
+	for i := range acked + 1 {
+		_, err := snap.Get(t.Context(), fmt.Appendf(nil, "k%07d", i))
+		require.NoError(t, err, "acknowledged commit %d of %d is lost", i, acked+1)
+	}
+}

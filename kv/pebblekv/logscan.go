@@ -1,0 +1,227 @@
+package pebblekv
+
+import (
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"io"
+)
+
+// The engine's log and its manifest are sequences of records in blocks of 32 KiB. A
+// record is cut into chunks, which do not cross blocks: a checksum, a length, a kind;
+// in a log also the log's number, since files are used again, and how much of the log
+// was known to be synced when the chunk was written. See the engine's package record.
+const (
+	logBlock = 32 << 10
+
+	plainHeader    = 4 + 2 + 1
+	numberedHeader = plainHeader + 4
+	syncedHeader   = numberedHeader + 8
+
+	// Kinds come in groups of four: whole record, first, middle and last part of one.
+	plainChunks    = 1
+	numberedChunks = 5
+	syncedChunks   = 9
+	chunkKinds     = 4
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// logChunk is one chunk of a record.
+type logChunk struct {
+	size        int // with its header
+	first, last bool
+	synced      uint64 // 0 if the chunk does not say
+}
+
+// chunkState is what there is at some place of a block.
+type chunkState int
+
+const (
+	chunkGood chunkState = iota
+	// chunkNone is where the rest of a block has no room for a chunk.
+	chunkNone
+	// chunkEnd is the mark at the end of a log that was closed.
+	chunkEnd
+	// chunkBad is anything else: damage, or what was there before the log.
+	chunkBad
+)
+
+// logReader takes a log apart, or a manifest, which has no number.
+type logReader struct {
+	r      io.Reader
+	number uint32
+	plain  bool // a manifest
+	buf    []byte
+	block  int64 // the number of the block in buf
+}
+
+// next reads the next block, which is short at the end of the file.
+func (l *logReader) next() error {
+	if l.buf == nil {
+		l.buf = make([]byte, logBlock)
+		l.block = -1
+	} else if len(l.buf) < logBlock {
+		return io.EOF
+	}
+	n, err := io.ReadFull(l.r, l.buf[:logBlock])
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return err
+	}
+	l.buf = l.buf[:n]
+	l.block++
+	return nil
+}
+
+func (l *logReader) offset(at int) int64 { return l.block*logBlock + int64(at) }
+
+// parse looks at the place at of the block.
+func (l *logReader) parse(at int) (logChunk, chunkState) {
+	b := l.buf[at:]
+	if len(b) < plainHeader {
+		if allZero(b) {
+			return logChunk{}, chunkNone
+		}
+		return logChunk{}, chunkBad
+	}
+	kind := int(b[6])
+	header, group := plainHeader, plainChunks
+	switch {
+	case kind >= syncedChunks && kind < syncedChunks+chunkKinds:
+		header, group = syncedHeader, syncedChunks
+	case kind >= numberedChunks && kind < numberedChunks+chunkKinds:
+		header, group = numberedHeader, numberedChunks
+	case kind >= plainChunks && kind < plainChunks+chunkKinds && l.plain:
+	default:
+		if len(b) < syncedHeader && allZero(b) {
+			return logChunk{}, chunkNone
+		}
+		return logChunk{}, chunkBad
+	}
+	size := header + int(binary.LittleEndian.Uint16(b[4:]))
+	if size > len(b) || l.plain != (group == plainChunks) {
+		return logChunk{}, chunkBad
+	}
+	if !l.plain {
+		switch number := binary.LittleEndian.Uint32(b[plainHeader:]); {
+		case number == l.number:
+		case number == l.number+1 && group == numberedChunks && allZero(b[:6]):
+			return logChunk{}, chunkEnd
+		default:
+			return logChunk{}, chunkBad
+		}
+	}
+	if binary.LittleEndian.Uint32(b) != chunkChecksum(b[6:size]) {
+		return logChunk{}, chunkBad
+	}
+	c := logChunk{size: size, first: kind-group <= 1, last: (kind-group)%3 == 0}
+	if group == syncedChunks {
+		c.synced = binary.LittleEndian.Uint64(b[numberedHeader:])
+	}
+	return c, chunkGood
+}
+
+func allZero(b []byte) bool {
+	for _, c := range b {
+		if c != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// chunkChecksum is the checksum of all but the first six bytes of a chunk, changed so
+// that a checksum in the data does not count as its own.
+func chunkChecksum(b []byte) uint32 {
+	c := crc32.Checksum(b, castagnoli)
+	return (c>>15 | c<<17) + 0xa282ead8
+}
+
+// logScan is what a log, or a manifest, looks like.
+type logScan struct {
+	// end is where the last record that can be read ends.
+	end int64
+	// closed says that the log ends with the mark of a log that was closed, or with
+	// its file and a whole record.
+	closed bool
+	// behind counts the intact chunks, and records those that begin a record, behind the
+	// first one that is not.
+	behind, records int
+	// lost says that what lies behind end was once on stable storage: it is damaged,
+	// and not just the end of a log that was being written.
+	lost bool
+}
+
+// scan reads the log as the engine does when it recovers it, and then goes on to find
+// out whether that is all there was.
+func (l *logReader) scan() (logScan, error) {
+	var s logScan
+	inRecord := false
+	for {
+		if err := l.next(); errors.Is(err, io.EOF) {
+			s.closed = !inRecord
+			return s, nil
+		} else if err != nil {
+			return s, err
+		}
+		for at := 0; at < len(l.buf); {
+			c, state := l.parse(at)
+			switch {
+			case state == chunkNone:
+				at = len(l.buf)
+				continue
+			case state == chunkEnd && !inRecord:
+				s.closed = true
+				return s, nil
+			case state != chunkGood || c.first == inRecord:
+				return s, l.scanBehind(&s, at)
+			}
+			at += c.size
+			if inRecord = !c.last; c.last {
+				s.end = l.offset(at)
+			}
+		}
+	}
+}
+
+// scanBehind looks for intact chunks behind a damaged one at the place at.
+//
+// That they are there does not mean that something is lost: parts of the last write
+// before a crash may have reached the disk in any order. Something is lost if
+//
+//   - a chunk says that more had been synced than can be read, or
+//   - chunks were written after two more syncs: the second began after the first chunk
+//     that is found here had been written, hence with everything before that, or
+//   - the log was closed, which syncs it.
+func (l *logReader) scanBehind(s *logScan, at int) error {
+	bad := uint64(l.offset(at))
+	var syncs int
+	var synced uint64
+	for at++; ; at = 0 {
+		for at < len(l.buf) {
+			c, state := l.parse(at)
+			switch state {
+			case chunkGood:
+				s.behind++
+				if c.first {
+					s.records++
+				}
+				if s.behind == 1 || c.synced > synced {
+					syncs, synced = syncs+1, c.synced
+				}
+				s.lost = s.lost || c.synced > bad || syncs > 2
+				at += c.size
+			case chunkEnd:
+				s.lost = true
+				return nil
+			default:
+				at++
+			}
+		}
+		if err := l.next(); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+}

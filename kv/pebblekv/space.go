@@ -1,0 +1,327 @@
+package pebblekv
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"go.uber.org/zap"
+
+	"fastddl/internal/memory"
+	"fastddl/kv"
+)
+
+const (
+	// spaceInterval is the time between two looks at the disk, and
+	// fullSpaceInterval that while writes are refused.
+	spaceInterval     = time.Second
+	fullSpaceInterval = 200 * time.Millisecond
+	// spaceMaxAge is how old a measurement may be to go on refusing writes by.
+	spaceMaxAge = 10 * time.Millisecond
+
+	// maxReserve is the size of the reserve on a disk that has room enough.
+	maxReserve = 64 << 20
+	// flushMargin is what has to be free besides what is in memory.
+	flushMargin = 32 << 20
+)
+
+// writeClass says what a write is for.
+type writeClass int
+
+const (
+	// ordinaryWrite adds data.
+	ordinaryWrite writeClass = iota
+	// essentialWrite leads to more space, such as a deletion, or is one that the owner
+	// of the store says must go on (Options.Essential).
+	essentialWrite
+	// ownWrite is one of the store's own records. They are tiny, and without them
+	// nothing can be read any more either.
+	ownWrite
+)
+
+// spaceLimits are amounts of free space in bytes, from large to small.
+type spaceLimits struct {
+	low     uint64 // below: SpaceLow
+	full    uint64 // below: SpaceFull. What is in memory can still be flushed.
+	reserve uint64 // the size of the reserve
+	release uint64 // below: the reserve is given up
+	last    uint64 // below, with the reserve given up: SpaceExhausted
+}
+
+// limitsOf returns the limits for a disk of total bytes, and memtables of memTable
+// bytes.
+func limitsOf(total, memTable uint64) spaceLimits {
+	full := min(memory.MemTables*memTable+flushMargin, total/16)
+	reserve := min(maxReserve, total/32)
+	return spaceLimits{low: 2 * full, full: full, reserve: reserve, release: reserve / 8, last: reserve / 8}
+}
+
+// spaceMonitor watches how much room the store's disk has. It refuses writes before
+// the disk is full, so that what was accepted can be flushed and deletions can go on,
+// and keeps a file in reserve for when others fill the disk.
+type spaceMonitor struct {
+	fs  vfs.FS
+	dir string
+	log *zap.Logger
+	now func() time.Time
+	// limits are zero where the file system does not tell what it has left.
+	limits spaceLimits
+
+	// free is what there was at the last measurement, and written what the store has
+	// written since then.
+	free, written atomic.Uint64
+	state         atomic.Int32
+	reserved      atomic.Uint64
+	// blocked counts the writes of the engine that wait for space, after the reserve
+	// was given up.
+	blocked atomic.Int32
+
+	mu         sync.Mutex // one measurement at a time
+	measuredAt time.Time
+	improved   chan struct{} // closed, and replaced, when there is more room
+}
+
+// newSpaceMonitor looks at the disk of the store in dir. What an earlier life kept in
+// reserve is given up until start.
+func newSpaceMonitor(fsys vfs.FS, dir string, o Options) (*spaceMonitor, error) {
+	m := &spaceMonitor{fs: fsys, dir: dir, log: o.Logger, now: time.Now, improved: make(chan struct{})}
+	if err := removeIfExists(fsys, m.reservePath()); err != nil {
+		return nil, err
+	}
+	usage, err := fsys.GetDiskUsage(dir)
+	if err != nil {
+		// File systems in memory, mostly. Errors for lack of space are still dealt with.
+		m.log.Debug("free space of the disk is unknown", zap.Error(err))
+		return m, nil
+	}
+	m.limits = limitsOf(usage.TotalBytes, uint64(o.MemTableBytes))
+	m.free.Store(usage.AvailBytes)
+	return m, nil
+}
+
+func (m *spaceMonitor) enabled() bool { return m.limits != spaceLimits{} }
+
+// watch keeps the state up to date until ctx ends.
+func (m *spaceMonitor) watch(ctx context.Context) {
+	if !m.enabled() {
+		return
+	}
+	for {
+		m.measure(0)
+		wait := spaceInterval
+		if m.current() >= kv.SpaceFull {
+			wait = fullSpaceInterval
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+	}
+}
+
+func (m *spaceMonitor) current() kv.SpaceState { return kv.SpaceState(m.state.Load()) }
+
+// wrote counts bytes that the store has written.
+func (m *spaceMonitor) wrote(n int) { m.written.Add(uint64(n)) }
+
+// estimate is what is free now, if nobody else writes and nothing was deleted.
+func (m *spaceMonitor) estimate() uint64 {
+	free, written := m.free.Load(), m.written.Load()
+	return free - min(free, written)
+}
+
+// ample says whether a write of size bytes needs no further thought.
+func (m *spaceMonitor) ample(size int) bool {
+	if m.blocked.Load() > 0 {
+		return false
+	}
+	return !m.enabled() || m.current() < kv.SpaceFull && m.estimate() >= m.needed(size)
+}
+
+// needed is the free space that an ordinary write of size bytes asks for: it is written
+// twice, to the log and to a table.
+func (m *spaceMonitor) needed(size int) uint64 { return m.limits.full + 2*uint64(size) }
+
+// admit refuses a write of a class and of size bytes if there is no room for it.
+func (m *spaceMonitor) admit(class writeClass, size int) error {
+	if m.ample(size) {
+		return nil
+	}
+	if m.blocked.Load() > 0 {
+		return &kv.DiskFullError{Free: m.estimate(), Needed: m.limits.full}
+	}
+	maxAge := spaceMaxAge
+	if m.current() < kv.SpaceFull {
+		maxAge = 0 // nothing is refused by an estimate
+	}
+	m.measure(maxAge)
+	switch state := m.current(); {
+	case class == ownWrite || m.ample(size):
+		return nil
+	case class == essentialWrite && state < kv.SpaceExhausted:
+		return nil
+	case class == essentialWrite:
+		return &kv.DiskFullError{Free: m.estimate(), Needed: m.limits.last}
+	default:
+		return &kv.DiskFullError{Free: m.estimate(), Needed: m.needed(size)}
+	}
+}
+
+// measure looks at the disk, unless the last look is less than maxAge ago, gives up or
+// makes the reserve, and sets the state.
+func (m *spaceMonitor) measure(maxAge time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.enabled() || m.now().Sub(m.measuredAt) < maxAge {
+		return
+	}
+	free, ok := m.look()
+	if !ok {
+		return
+	}
+	if m.reserved.Load() > 0 && free < m.limits.release {
+		m.dropReserve()
+		free, _ = m.look()
+	}
+	if m.reserved.Load() == 0 && free >= backAbove(m.limits.full)+m.limits.reserve {
+		m.makeReserve()
+		free, _ = m.look()
+	}
+	m.become(m.stateOf(free), free)
+}
+
+// look asks the file system. The caller holds mu.
+func (m *spaceMonitor) look() (free uint64, ok bool) {
+	// What is written during the look may be counted twice, but not be missed.
+	written := m.written.Load()
+	usage, err := m.fs.GetDiskUsage(m.dir)
+	if err != nil {
+		m.log.Warn("free space of the disk cannot be read", zap.Error(err))
+		return m.estimate(), false
+	}
+	m.free.Store(usage.AvailBytes)
+	m.written.Add(-written)
+	m.measuredAt = m.now()
+	return usage.AvailBytes, true
+}
+
+// backAbove is the amount above which a limit that was undercut holds no more: a bit
+// higher, so that the state does not change to and fro.
+func backAbove(limit uint64) uint64 { return limit + limit/4 }
+
+func (m *spaceMonitor) stateOf(free uint64) kv.SpaceState {
+	was := m.current()
+	below := func(limit uint64, state kv.SpaceState) bool {
+		if was >= state {
+			limit = backAbove(limit)
+		}
+		return free < limit
+	}
+	switch {
+	case m.reserved.Load() == 0 && below(m.limits.last, kv.SpaceExhausted):
+		return kv.SpaceExhausted
+	case below(m.limits.full, kv.SpaceFull):
+		return kv.SpaceFull
+	case below(m.limits.low, kv.SpaceLow):
+		return kv.SpaceLow
+	default:
+		return kv.SpaceOK
+	}
+}
+
+// become sets the state. Those who wait for space try again when it gets better. The
+// caller holds mu.
+func (m *spaceMonitor) become(state kv.SpaceState, free uint64) {
+	was := kv.SpaceState(m.state.Swap(int32(state)))
+	if state == was {
+		return
+	}
+	fields := []zap.Field{
+		zap.Stringer("was", was), zap.Stringer("is", state), zap.Uint64("freeMiB", free>>20),
+		zap.Uint64("reserveMiB", m.reserved.Load()>>20), zap.Uint64("writesNeedMiB", m.limits.full>>20),
+	}
+	if state < was {
+		close(m.improved)
+		m.improved = make(chan struct{})
+		m.log.Info("the disk has more room", fields...)
+		return
+	}
+	m.log.Warn("the disk runs out of space", fields...)
+}
+
+// improves returns a channel that is closed when there is more room than now.
+func (m *spaceMonitor) improves() <-chan struct{} {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.improved
+}
+
+// Space implements kv.SpaceReporter. Of a file system that does not tell what is free,
+// such as one in memory, it returns zeros, and SpaceOK.
+func (s *Store) Space() (free, reserve uint64, state kv.SpaceState) {
+	return s.space.estimate(), s.space.reserved.Load(), s.space.current()
+}
+
+// admit says whether a write of a class, and of size bytes of keys and values, may
+// begin.
+func (s *Store) admit(class writeClass, size int) error {
+	if err := s.writable(class); err != nil {
+		return err
+	}
+	return s.space.admit(class, size)
+}
+
+// writable refuses writes that could not end, because the engine does not get on.
+func (s *Store) writable(class writeClass) error {
+	if err := s.health.writable(); err != nil {
+		return err
+	}
+	if damage := s.health.damaged(); damage != nil && class == ordinaryWrite && s.engineSignals().L0Sublevels >= l0DamagedSubs {
+		return fmt.Errorf("pebblekv: too much is waiting to be compacted, because of damage; delete what is damaged: %w", damage)
+	}
+	return nil
+}
+
+// admitTxn is admit for a transaction.
+func (s *Store) admitTxn(t *txn) error {
+	if err := s.writable(ordinaryWrite); err != nil || s.space.ample(t.buffer.size) {
+		return err
+	}
+	return s.space.admit(t.class(), t.buffer.size)
+}
+
+// admitWrites is admit for the writes of a commit.
+func (s *Store) admitWrites(writes Writes, size int) error {
+	if err := s.writable(ordinaryWrite); err != nil || s.space.ample(size) {
+		return err
+	}
+	class := essentialWrite
+	for key, value := range writes {
+		if len(value) > 0 && !s.essential(key) {
+			class = ordinaryWrite
+			break
+		}
+	}
+	return s.space.admit(class, size)
+}
+
+// class is that of a transaction's writes.
+func (t *txn) class() writeClass {
+	class := essentialWrite
+	t.buffer.each(func(key []byte, e bufferEntry) bool {
+		if e.value != nil && !t.store.essential(key) {
+			class = ordinaryWrite
+		}
+		return class == essentialWrite
+	})
+	return class
+}
+
+func (s *Store) essential(key []byte) bool { return s.opts.Essential != nil && s.opts.Essential(key) }
+
+func (m *spaceMonitor) reservePath() string { return filepath.Join(m.dir, reserveFile) }

@@ -1,0 +1,40 @@
+package kv
+
+// SpaceState says what the room on a store's disk allows. Higher is worse.
+type SpaceState int32
+
+const (
+	// SpaceOK holds nothing back.
+	SpaceOK SpaceState = iota
+	// SpaceLow asks what can wait, such as index builds, to wait. Statements are
+	// not affected.
+	SpaceLow
+	// SpaceFull refuses ordinary writes with a DiskFullError. Reads, deletions and
+	// what the store cannot do without go on, out of what is reserved for them.
+	SpaceFull
+	// SpaceExhausted refuses deletions too, because the reserve is used up.
+	SpaceExhausted
+)
+
+func (s SpaceState) String() string {
+	switch s {
+	case SpaceOK:
+		return "ok"
+	case SpaceLow:
+		return "low"
+	case SpaceFull:
+		return "full"
+	case SpaceExhausted:
+		return "exhausted"
+	default:
+		return "unknown"
+	}
+}
+
+// SpaceReporter is a store that knows how much room its disk has.
+type SpaceReporter interface {
+	// Space returns the bytes that are free on the disk, without those set aside, the
+	// bytes set aside for deletions and for the store itself, and what both allow.
+	// It reads a few numbers that are kept up to date: as cheap as can be.
+	Space() (free, reserve uint64, state SpaceState)
+}

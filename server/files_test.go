@@ -1,0 +1,81 @@
+package server
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/stretchr/testify/require"
+)
+
+func TestFileGuardAllows(t *testing.T) {
+	folder, elsewhere := t.TempDir(), t.TempDir()
+	require.NoError(t, os.Symlink(elsewhere, filepath.Join(folder, "link")))
+	require.NoError(t, os.Mkdir(filepath.Join(folder, "..in"), 0o700))
+	link := filepath.Join(elsewhere, "back")
+	require.NoError(t, os.Symlink(folder, link))
+	g, err := newFileGuard(nil, link)
+	require.NoError(t, err)
+	for name, want := range map[string]bool{
+		filepath.Join(folder, "x"): true, filepath.Join(link, "x"): true, filepath.Join(folder, "..in", "x"): true,
+		filepath.Join(folder, "link", "x"): false, filepath.Join(elsewhere, "x"): false, folder: false, folder + "2/x": false,
+		filepath.Join(folder, "no", "x"): false, folder + "/link/../x": true, folder + "/../x": false, "x": false, "": false,
+	} {
+		require.Equal(t, want, g.allows(name), name)
+	}
+	none, err := newFileGuard(nil, "")
+	require.NoError(t, err)
+	require.False(t, none.allows(filepath.Join(folder, "x")))
+}
+
+func TestLocalPath(t *testing.T) {
+	for location, want := range map[string]string{
+		"/a/b": "/a/b", "a": "a", "file:///a/b": "/a/b", "FILE:///a": "/a", "local:///a?x=1": "/a", "file:/a": "/a", "/%61": "/a",
+		"s3://bucket/a": "", "gcs://b/a": "", "%zz": "%zz", "file:a": "file:a",
+	} {
+		require.Equal(t, want, localPath(location), location)
+	}
+}
+
+// TestSecureFilePriv: statements keep to the folder, however they are sent.
+func TestSecureFilePriv(t *testing.T) {
+	cfg := testConfig(t.TempDir())
+	cfg.Security.SecureFilePriv = t.TempDir()
+	s := start(t, cfg)
+	db := connect(t, s)
+	db.SetMaxOpenConns(1)
+	file := filepath.Join(t.TempDir(), "out")
+	exec(t, db, "CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)")
+	refused := func(err error, query string) {
+		t.Helper()
+		var sqlErr *mysql.MySQLError
+		require.ErrorAs(t, err, &sqlErr, query)
+		// TiDB prepares few statements with files at all.
+		require.Contains(t, []uint16{1290, 1295}, sqlErr.Number, query)
+		require.NoFileExists(t, file)
+	}
+	for _, query := range []string{
+		"SELECT 1 INTO OUTFILE '" + file + "'",
+		"SELECT 1 UNION SELECT 2 INTO OUTFILE '" + file + "'",
+		"EXPLAIN ANALYZE SELECT * FROM t INTO OUTFILE '" + file + "'",
+		"PREPARE p FROM 'SELECT 1 INTO OUTFILE ''" + file + "'''",
+		"IMPORT INTO t FROM '" + file + "'",
+		"IMPORT INTO t FROM 'file://" + file + "'",
+		"LOAD DATA INFILE '" + file + "' INTO TABLE t",
+		"BACKUP DATABASE * TO 'local://" + file + "'",
+	} {
+		_, err := db.Exec(query)
+		refused(err, query)
+	}
+	_, err := db.Exec("EXECUTE p")
+	require.Error(t, err)
+	_, err = db.Prepare("SELECT * FROM t INTO OUTFILE '" + file + "'")
+	refused(err, "COM_STMT_PREPARE")
+
+	inside := filepath.Join(cfg.Security.SecureFilePriv, "out")
+	exec(t, db, "SELECT * FROM t INTO OUTFILE '"+inside+"'")
+	text, err := os.ReadFile(inside)
+	require.NoError(t, err)
+	require.Equal(t, "1\n", string(text))
+}

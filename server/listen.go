@@ -1,0 +1,62 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"time"
+)
+
+// listen binds a TCP port; 0 is a free one.
+func listen(setting, host string, port int) (net.Listener, error) {
+	l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", setting, err)
+	}
+	return l, nil
+}
+
+// errNotListening says that a server ended before it could be reached.
+var errNotListening = errors.New("the listener did not start")
+
+const (
+	dialInterval = time.Millisecond
+	dialTimeout  = 10 * time.Second
+)
+
+// awaitListener returns when something accepts connections at addr, or with what
+// ended arrives on ended, which is to listen there.
+func awaitListener(addr string, ended <-chan error) error {
+	deadline := time.Now().Add(dialTimeout)
+	for {
+		conn, err := net.DialTimeout("tcp", addr, time.Until(deadline))
+		if err == nil {
+			return errors.Join(readGreeting(conn, deadline), conn.Close())
+		}
+		select {
+		case err := <-ended:
+			return errors.Join(errNotListening, err)
+		case <-time.After(dialInterval):
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("%w: %w", errNotListening, err)
+		}
+	}
+}
+
+// readGreeting reads the first packet of a server, so that it takes the end of the
+// connection for that of a client that has thought better of it.
+func readGreeting(conn net.Conn, deadline time.Time) error {
+	if err := conn.SetReadDeadline(deadline); err != nil {
+		return err
+	}
+	var header [4]byte // three bytes of length, and a number
+	if _, err := io.ReadFull(conn, header[:]); err != nil {
+		return fmt.Errorf("%w: %w", errNotListening, err)
+	}
+	length := int64(header[0]) | int64(header[1])<<8 | int64(header[2])<<16
+	_, err := io.CopyN(io.Discard, conn, length)
+	return err
+}

@@ -1,0 +1,176 @@
+package server
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pingcap/tidb/pkg/parser/mysql"
+	"github.com/pingcap/tidb/pkg/util"
+	"go.uber.org/zap"
+)
+
+const (
+	// watchInterval is how often the sockets of clients are looked at.
+	watchInterval = time.Second
+	// loginTimeout is how long a client may take to log in, as MySQL's
+	// connect_timeout.
+	loginTimeout = 10 * time.Second
+	// longStatement is how long a statement has to run until its client is looked
+	// for.
+	longStatement = time.Second
+)
+
+// peerWatch does what TiDB does not: it ends connections that do not log in, which
+// would keep their file descriptors for ever, and statements whose client is gone,
+// which would keep their transaction and what waits for it. An idle connection
+// notices by itself.
+//
+// TiDB keeps its connections to itself, so the sockets of the process are looked at
+// instead; where the operating system does not show them nothing is watched.
+type peerWatch struct {
+	sessions func() map[uint64]*util.ProcessInfo
+	// sockets lists those of clients by their peer.
+	sockets func() (map[netip.AddrPort]socket, error)
+	kill    func(connID uint64)
+	log     *zap.Logger
+
+	// strangers are the peers that have not logged in, with the time when they were
+	// seen first.
+	strangers map[netip.AddrPort]time.Time
+}
+
+// socket is the server's end of a connection of a client.
+type socket interface {
+	// peerGone reports whether the other end is closed.
+	peerGone() bool
+	// shutDown makes both ends see the end of the connection. It does nothing if
+	// the connection is not there any more.
+	shutDown()
+}
+
+// run watches until ctx ends.
+func (w *peerWatch) run(ctx context.Context) {
+	ticker := time.NewTicker(watchInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-ticker.C:
+			w.step(now)
+		}
+	}
+}
+
+// step looks once.
+func (w *peerWatch) step(now time.Time) {
+	// The sockets first: a session whose socket is seen here was opened before the
+	// list of sessions is made, or has not logged in yet.
+	sockets, err := w.sockets()
+	if err != nil {
+		w.log.Debug("the sockets of clients cannot be seen", zap.Error(err))
+		return
+	}
+	sessions := w.sessions()
+	strangers := make(map[netip.AddrPort]time.Time)
+	known := make(map[netip.AddrPort]bool, len(sessions))
+	for id, info := range sessions {
+		peer, ok := peerOf(info)
+		if !ok {
+			continue
+		}
+		known[peer] = true
+		if s := sockets[peer]; s != nil && runsLong(info, now) && s.peerGone() {
+			w.log.Info("client is gone, its statement is ended", zap.Uint64("conn", id), zap.Stringer("client", peer))
+			w.kill(id)
+		}
+	}
+	for peer, s := range sockets {
+		if known[peer] {
+			continue
+		}
+		since, seen := w.strangers[peer]
+		if !seen {
+			since = now
+		}
+		if now.Sub(since) < loginTimeout {
+			strangers[peer] = since
+			continue
+		}
+		w.log.Info("client did not log in, its connection is ended", zap.Stringer("client", peer))
+		s.shutDown()
+	}
+	w.strangers = strangers
+}
+
+// peerOf is the address that a session's client has.
+func peerOf(info *util.ProcessInfo) (netip.AddrPort, bool) {
+	port, err := strconv.ParseUint(info.Port, 10, 16)
+	if err != nil {
+		return netip.AddrPort{}, false
+	}
+	addr, err := netip.ParseAddr(info.Host)
+	return netip.AddrPortFrom(addr.Unmap(), uint16(port)), err == nil
+}
+
+// runsLong reports whether a session executes a statement that its client may
+// be waiting for in vain. DDL jobs outlive their clients, as in TiDB, so that
+// statements that may wait for one are not meant.
+func runsLong(info *util.ProcessInfo, now time.Time) bool {
+	return info.Command != mysql.ComSleep && now.Sub(info.Time) >= longStatement && !mayRunDDL(info.Info)
+}
+
+// mayRunDDL reports whether a statement may wait for a DDL job, by its first word:
+// everything but the statements that read and write rows.
+func mayRunDDL(query string) bool {
+	for _, verb := range []string{"select", "insert", "update", "delete", "replace", "with", "table", "values", "load", "commit"} {
+		if len(query) >= len(verb) && strings.EqualFold(query[:len(verb)], verb) {
+			return false
+		}
+	}
+	return true
+}
+
+// SetPort shows a session in the process list as soon as its client has logged
+// in, and not only after its first statement.
+//
+// SetPort is what TiDB's server calls then (pkg/server/conn.go,
+// openSessionAndDoAuth).
+func (s *guardedSession) SetPort(port string) {
+	s.Session.SetPort(port)
+	s.SetProcessInfo("", time.Now(), mysql.ComSleep, 0)
+}
+
+// watchPeers starts the watch over clients at a listener's address.
+func (s *Server) watchPeers(proxied bool) {
+	if proxied {
+		return // what a session has for an address is that of a client behind the proxy
+	}
+	port := uint16(s.addr.(*net.TCPAddr).Port)
+	w := &peerWatch{
+		sessions: s.tidb.ShowProcessList,
+		sockets:  func() (map[netip.AddrPort]socket, error) { return clientSockets(port) },
+		kill:     func(id uint64) { s.tidb.Kill(id, false, false, false) },
+		log:      s.log.Logger,
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() {
+			if r := recover(); r != nil {
+				w.log.Error("the watch over clients has ended", zap.Any("panic", r), zap.Stack("stack"))
+			}
+		}()
+		w.run(ctx)
+	}()
+	s.parts.add(func() error {
+		cancel()
+		<-done
+		return nil
+	})
+}

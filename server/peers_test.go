@@ -1,0 +1,144 @@
+package server
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"runtime"
+	"testing"
+	"time"
+
+	driver "github.com/go-sql-driver/mysql"
+	"github.com/pingcap/tidb/pkg/parser/mysql"
+	"github.com/pingcap/tidb/pkg/util"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+)
+
+type fakeSocket struct{ gone, down bool }
+
+func (s *fakeSocket) peerGone() bool { return s.gone }
+func (s *fakeSocket) shutDown()      { s.down = true }
+
+func TestPeerWatch(t *testing.T) {
+	begin := time.Unix(1_700_000_000, 0)
+	peer := func(port uint16) netip.AddrPort { return netip.AddrPortFrom(netip.MustParseAddr("10.0.0.1"), port) }
+	session := func(port, info string, command byte) *util.ProcessInfo {
+		return &util.ProcessInfo{Host: "10.0.0.1", Port: port, Info: info, Command: command, Time: begin}
+	}
+	sockets := map[netip.AddrPort]socket{}
+	for port := uint16(1); port <= 6; port++ {
+		sockets[peer(port)] = &fakeSocket{gone: port > 1}
+	}
+	var killed []uint64
+	seen := errors.New("no sockets")
+	w := &peerWatch{
+		sessions: func() map[uint64]*util.ProcessInfo {
+			return map[uint64]*util.ProcessInfo{
+				11: session("1", "SELECT 1", mysql.ComQuery), // its client is there
+				12: session("2", "SELECT 2", mysql.ComQuery),
+				13: session("3", "ALTER TABLE t ADD INDEX (a)", mysql.ComQuery), // jobs outlive their clients
+				14: session("4", "", mysql.ComSleep),                            // it notices by itself
+				15: session("7", "SELECT 1", mysql.ComQuery),                    // its socket is closed already
+				16: session("", "SELECT 1", mysql.ComQuery),                     // on a Unix socket
+			}
+		},
+		sockets: func() (map[netip.AddrPort]socket, error) { return sockets, seen },
+		kill:    func(id uint64) { killed = append(killed, id) },
+		log:     zap.NewNop(),
+	}
+	w.step(begin)
+	seen = nil
+	w.step(begin.Add(longStatement / 2))
+	require.Empty(t, killed, "a statement may end by itself")
+	w.step(begin.Add(longStatement))
+	require.Equal(t, []uint64{12}, killed)
+
+	down := func() (ports []uint16) {
+		for p, s := range sockets {
+			if s.(*fakeSocket).down {
+				ports = append(ports, p.Port())
+			}
+		}
+		return ports
+	}
+	delete(sockets, peer(6))
+	w.step(begin.Add(longStatement + time.Millisecond)) // 6 is gone
+	sockets[peer(6)] = &fakeSocket{}
+	w.step(begin.Add(2 * longStatement)) // it has come again
+	require.Empty(t, down())
+	w.step(begin.Add(longStatement/2 + loginTimeout))
+	require.Equal(t, []uint16{5}, down(), "it had its time; 6 has still some")
+}
+
+func skipWithoutSockets(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("the sockets of clients are seen on Linux only")
+	}
+}
+
+func TestClientSockets(t *testing.T) {
+	skipWithoutSockets(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	client, err := net.Dial("tcp", l.Addr().String())
+	require.NoError(t, err)
+	accepted, err := l.Accept()
+	require.NoError(t, err)
+	defer accepted.Close()
+
+	sockets, err := clientSockets(uint16(portOf(l)))
+	require.NoError(t, err)
+	require.Len(t, sockets, 1, "neither the listener nor the client's end")
+	peer := client.LocalAddr().(*net.TCPAddr).AddrPort()
+	s := sockets[peer]
+	require.NotNil(t, s)
+	require.False(t, s.peerGone())
+	s.shutDown()
+	_, err = accepted.Read(make([]byte, 1))
+	require.ErrorIs(t, err, io.EOF)
+
+	require.NoError(t, client.(*net.TCPConn).SetLinger(0))
+	require.NoError(t, client.Close())
+	require.Eventually(t, s.peerGone, 10*time.Second, time.Millisecond)
+}
+
+// TestLostClientsEndTheirStatements: with a real server, and shows that a session is
+// known before its first statement.
+func TestLostClientsEndTheirStatements(t *testing.T) {
+	skipWithoutSockets(t)
+	s := start(t, testConfig(t.TempDir()))
+	db := connect(t, s)
+	var socket net.Conn
+	cfg := clientConfig(s)
+	cfg.DialFunc = func(_ context.Context, network, addr string) (_ net.Conn, err error) {
+		socket, err = net.Dial(network, addr)
+		return socket, err
+	}
+	connector, err := driver.NewConnector(cfg)
+	require.NoError(t, err)
+	lost := sql.OpenDB(connector)
+	defer lost.Close()
+	conn, err := lost.Conn(t.Context())
+	require.NoError(t, err)
+	defer conn.Close()
+	sessions := func() (n int) {
+		require.NoError(t, db.QueryRow("SELECT COUNT(*) FROM information_schema.processlist").Scan(&n))
+		return n
+	}
+	require.Eventually(t, func() bool { return sessions() == 2 }, 10*time.Second, time.Millisecond)
+
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = conn.ExecContext(context.Background(), "SELECT SLEEP(1000)") // its connection breaks
+	}()
+	require.Eventually(t, func() bool { return executing(t, db, "SELECT SLEEP(1000)") }, 10*time.Second, time.Millisecond)
+	require.NoError(t, socket.Close())
+	<-done
+	require.Eventually(t, func() bool { return sessions() == 1 }, 20*time.Second, 10*time.Millisecond)
+}

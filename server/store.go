@@ -1,0 +1,110 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+
+	tidbkv "github.com/pingcap/tidb/pkg/kv"
+	"github.com/pingcap/tidb/pkg/store/driver"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"fastddl/config"
+	"fastddl/internal/dirlock"
+	"fastddl/internal/memory"
+	"fastddl/kv"
+	"fastddl/kv/embedded"
+	"fastddl/kv/pebblekv"
+)
+
+// store is an opened store.
+type store struct {
+	storage tidbkv.Storage
+	// builds is the face for index builds; nil if there is none, and they are
+	// TiDB's.
+	builds kv.Store
+	// id tells its temporary files from those of other stores.
+	id string
+	// healthy says why statements cannot be executed, if so.
+	healthy    func() error
+	collectors []prometheus.Collector
+	close      func() error
+}
+
+// openStore opens the store that the configuration names.
+func openStore(ctx context.Context, cfg config.Config, port int, budget memory.Budget, log *zap.Logger) (*store, error) {
+	switch cfg.Store {
+	case config.StorePebble:
+		return openEmbedded(cfg, budget, log)
+	case config.StoreTiKV:
+		return openCluster(ctx, cfg, port, log)
+	}
+	return nil, fmt.Errorf("store %q is not known", cfg.Store)
+}
+
+func openEmbedded(cfg config.Config, budget memory.Budget, log *zap.Logger) (*store, error) {
+	s, err := embedded.Open(cfg.Path, embedded.Options{Logger: log, Pebble: pebblekv.Options{
+		DisableSync:   !cfg.Pebble.Sync,
+		CacheBytes:    cmp.Or(int64(cfg.Pebble.CacheSize), budget.BlockCache),
+		MemTableBytes: budget.MemTable,
+		Logger:        log.Named("pebble"),
+	}})
+	if err != nil {
+		return nil, fmt.Errorf("path: %w", err)
+	}
+	return &store{
+		storage: s.Storage(), builds: s.Builds(), id: s.ID(), healthy: s.Healthy,
+		collectors: []prometheus.Collector{newStoreCollector(s.Builds())}, close: s.Close,
+	}, nil
+}
+
+// openCluster connects to TiKV and PD by TiDB's own driver, which tries again for
+// as long as they cannot be reached.
+func openCluster(ctx context.Context, cfg config.Config, port int, log *zap.Logger) (*store, error) {
+	log.Info("connecting to the cluster", zap.String("pd", cfg.Path))
+	type result struct {
+		storage tidbkv.Storage
+		err     error
+	}
+	opened := make(chan result, 1)
+	go func() {
+		storage, err := driver.TiKVDriver{}.Open(cfg.Store + "://" + cfg.Path)
+		opened <- result{storage, err}
+	}()
+	var r result
+	select {
+	case r = <-opened:
+	case <-ctx.Done(): // the process is to end
+		return nil, fmt.Errorf("path: connecting to %s: %w", cfg.Path, context.Cause(ctx))
+	}
+	if r.err != nil {
+		return nil, fmt.Errorf("path: %w", r.err)
+	}
+	log.Warn("index builds on a cluster are TiDB's own; fastddl_ddl_engine is without effect", zap.String("store", cfg.Store))
+	return &store{
+		storage: r.storage, id: cfg.Store + "-" + strconv.Itoa(port),
+		healthy: func() error { return nil }, close: r.storage.Close,
+	}, nil
+}
+
+// lockTempDir takes the folder for temporary files of the store with the given
+// id. It makes sure that it can be written: better now than in the middle of a
+// job.
+func lockTempDir(dir, id string) (*dirlock.Lock, error) {
+	lock, err := dirlock.SubFolder(dir, id)
+	if err != nil {
+		return nil, fmt.Errorf("temp-dir: %w", err)
+	}
+	probe, err := os.CreateTemp(lock.Dir(), "probe-")
+	if err == nil {
+		err = errors.Join(probe.Close(), os.Remove(probe.Name()))
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("temp-dir: %w", err), lock.Release())
+	}
+	return lock, nil
+}

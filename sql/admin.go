@@ -1,0 +1,191 @@
+package sql
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	tidbddl "github.com/pingcap/tidb/pkg/ddl"
+	tidbexecutor "github.com/pingcap/tidb/pkg/executor"
+	"github.com/pingcap/tidb/pkg/expression"
+	"github.com/pingcap/tidb/pkg/parser/ast"
+	"github.com/pingcap/tidb/pkg/parser/mysql"
+	plannercore "github.com/pingcap/tidb/pkg/planner/core"
+	"github.com/pingcap/tidb/pkg/planner/core/resolve"
+	"github.com/pingcap/tidb/pkg/privilege"
+	"github.com/pingcap/tidb/pkg/sessionctx"
+	"github.com/pingcap/tidb/pkg/types"
+	"github.com/pingcap/tidb/pkg/util/hint"
+	"github.com/pingcap/tidb/pkg/util/sqlexec"
+
+	"fastddl/ddl"
+)
+
+// executeAdmin executes an ADMIN statement; stmt is what the client sent, admin or
+// EXECUTE of it. Statements that are not about our jobs are TiDB's.
+func (s *clientSession) executeAdmin(ctx context.Context, stmt ast.StmtNode, admin *ast.AdminStmt) (sqlexec.RecordSet, error) {
+	if s.layer.ddl == nil {
+		return s.Session.ExecuteStmt(ctx, stmt)
+	}
+	switch admin.Tp {
+	case ast.AdminShowDDLJobs:
+		rows, err := s.Session.ExecuteStmt(ctx, stmt)
+		if rows == nil || err != nil {
+			return rows, err
+		}
+		return &jobRows{RecordSet: rows, ddl: s.layer.ddl}, nil
+	case ast.AdminCancelDDLJobs:
+		return s.command(ctx, stmt, admin, s.layer.ddl.Cancel, tidbddl.CancelJobs)
+	case ast.AdminPauseDDLJobs:
+		return s.command(ctx, stmt, admin, s.layer.ddl.Pause, tidbddl.PauseJobs)
+	case ast.AdminResumeDDLJobs:
+		return s.command(ctx, stmt, admin, s.layer.ddl.Resume, tidbddl.ResumeJobs)
+	case ast.AdminAlterDDLJob:
+		if s.layer.ddl.Owns(admin.JobNumber) {
+			return nil, s.alter(ctx, admin)
+		}
+	}
+	return s.Session.ExecuteStmt(ctx, stmt)
+}
+
+// command executes ADMIN CANCEL, PAUSE or RESUME DDL JOBS: ours by own, the others
+// by tidb.
+func (s *clientSession) command(
+	ctx context.Context, stmt ast.StmtNode, admin *ast.AdminStmt,
+	own func(ctx context.Context, id int64) error,
+	tidb func(ctx context.Context, sctx sessionctx.Context, ids []int64) ([]error, error),
+) (sqlexec.RecordSet, error) {
+	var others []int64
+	for _, id := range admin.JobIDs {
+		if !s.layer.ddl.Owns(id) {
+			others = append(others, id)
+		}
+	}
+	if len(others) == len(admin.JobIDs) {
+		return s.Session.ExecuteStmt(ctx, stmt)
+	}
+	if _, err := s.plan(ctx, admin); err != nil {
+		return nil, err
+	}
+	results := make(map[int64]error, len(admin.JobIDs))
+	for _, id := range admin.JobIDs {
+		if s.layer.ddl.Owns(id) {
+			results[id] = own(ctx, id)
+		}
+	}
+	if len(others) > 0 {
+		errs, err := s.layer.withSystemSession(func(sctx sessionctx.Context) ([]error, error) { return tidb(ctx, sctx, others) })
+		if err != nil {
+			return nil, err
+		}
+		for i, id := range others {
+			if i < len(errs) {
+				results[id] = errs[i]
+			}
+		}
+	}
+	return commandRows(admin.JobIDs, results), nil
+}
+
+// commandRows is the result of a command, as TiDB gives it.
+func commandRows(ids []int64, results map[int64]error) sqlexec.RecordSet {
+	rows := &memoryRows{fields: []*resolve.ResultField{textField("JOB_ID", 64), textField("RESULT", 128)}}
+	for _, id := range ids {
+		text := "successful"
+		if err := results[id]; err != nil {
+			text = fmt.Sprintf("error: %v", err)
+		}
+		rows.rows = append(rows.rows, types.MakeDatums(strconv.FormatInt(id, 10), text))
+	}
+	return rows
+}
+
+// plan has TiDB plan an ADMIN statement, which checks the values in it, and checks
+// that the user may execute it. It begins the statement in the session.
+func (s *clientSession) plan(ctx context.Context, admin *ast.AdminStmt) (any, error) {
+	if err := tidbexecutor.ResetContextOfStmt(s.Session, admin); err != nil {
+		return nil, err
+	}
+	schema := s.layer.dom.InfoSchema()
+	node := resolve.NewNodeW(admin)
+	builder, _ := plannercore.NewPlanBuilder().Init(s.Session.GetPlanCtx(), schema, hint.NewQBHintHandler(nil))
+	plan, err := builder.Build(ctx, node)
+	if err != nil {
+		return nil, err
+	}
+	if pm := privilege.GetPrivilegeManager(s.Session); pm != nil {
+		if err := plannercore.CheckPrivilege(s.GetSessionVars().ActiveRoles, pm, builder.GetVisitInfo()); err != nil {
+			return nil, err
+		}
+	}
+	return plan, nil
+}
+
+// alter executes ADMIN ALTER DDL JOBS for a job of ours.
+func (s *clientSession) alter(ctx context.Context, admin *ast.AdminStmt) error {
+	planned, err := s.plan(ctx, admin)
+	if err != nil {
+		return err
+	}
+	plan, ok := planned.(*plannercore.AlterDDLJob)
+	if !ok {
+		return fmt.Errorf("ADMIN ALTER DDL JOBS was planned as %T", planned)
+	}
+	var a ddl.Alteration
+	for _, option := range plan.Options {
+		if option.Value == nil {
+			continue
+		}
+		switch option.Name {
+		case plannercore.AlterDDLJobThread:
+			a.Threads, err = intOption(option)
+		case plannercore.AlterDDLJobBatchSize:
+			a.BatchSize, err = intOption(option)
+		case plannercore.AlterDDLJobMaxWriteSpeed:
+			var speed int64
+			speed, err = plannercore.GetMaxWriteSpeedFromExpression(option)
+			a.MaxWriteSpeed = &speed
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return s.layer.ddl.Alter(ctx, plan.JobID, a)
+}
+
+func intOption(option *plannercore.AlterDDLJobOpt) (*int, error) {
+	constant, ok := option.Value.(*expression.Constant)
+	if !ok {
+		return nil, fmt.Errorf("the value of %s is not a constant", option.Name)
+	}
+	n := int(constant.Value.GetInt64())
+	return &n, nil
+}
+
+// withSystemSession runs fn with an internal session.
+func (l *Layer) withSystemSession(fn func(sctx sessionctx.Context) ([]error, error)) ([]error, error) {
+	pool := l.dom.SysSessionPool()
+	resource, err := pool.Get()
+	if err != nil {
+		return nil, fmt.Errorf("get a session: %w", err)
+	}
+	sctx, ok := resource.(sessionctx.Context)
+	if !ok {
+		pool.Destroy(resource)
+		return nil, fmt.Errorf("the session pool holds a %T", resource)
+	}
+	errs, err := fn(sctx)
+	if err != nil {
+		pool.Destroy(resource)
+	} else {
+		pool.Put(resource)
+	}
+	return errs, err
+}
+
+// textField is a column of a result.
+func textField(name string, length int) *resolve.ResultField {
+	ft := types.NewFieldTypeBuilder().SetType(mysql.TypeVarchar).SetFlen(length).
+		SetCharset(mysql.DefaultCharset).SetCollate(mysql.DefaultCollationName).Build()
+	return resultField(name, ft)
+}

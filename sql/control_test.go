@@ -1,0 +1,295 @@
+package sql_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pingcap/tidb/pkg/util/sqlexec"
+	"github.com/stretchr/testify/require"
+
+	"fastddl/ddl"
+	"fastddl/sql"
+)
+
+// steps are the places of a job, in order, at which tests stop it.
+var steps = []ddl.HookPoint{
+	{When: "before", Action: "await-turn"}, {When: "before", Action: "change-schema", Step: "delete-only"},
+	{When: "before", Action: "change-schema", Step: "write-only"}, {When: "after", Action: "change-schema", Step: "write-only"},
+	{When: "before", Action: "change-schema", Step: "write-reorg"}, {When: "before", Action: "take-snapshot"},
+	{When: "before", Action: "change-schema", Step: "quiet"}, {When: "before", Action: "backfill"}, {When: "after", Action: "backfill"},
+	{When: "before", Action: "change-schema", Step: "drained"}, {When: "before", Action: "compare"}, {When: "after", Action: "compare"},
+	{When: "before", Action: "change-schema", Step: "public"}, {When: "after", Action: "change-schema", Step: "public"},
+	{When: "before", Action: "finish"},
+}
+
+func matches(p, at ddl.HookPoint) bool {
+	return p.When == at.When && p.Action == at.Action && (at.Step == "" || p.Step == at.Step)
+}
+
+// blockAt makes jobs wait at a place. The first channel is closed when one has
+// arrived there; closing the second lets it go on.
+func (e *env) blockAt(at ddl.HookPoint) (arrived, leave chan struct{}) {
+	arrived, leave = make(chan struct{}), make(chan struct{})
+	first := true
+	e.setHook(func(ctx context.Context, p ddl.HookPoint) error {
+		if !first || !matches(p, at) {
+			return nil
+		}
+		first = false
+		close(arrived)
+		select {
+		case <-leave:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	})
+	return arrived, leave
+}
+
+func reach(t *testing.T, arrived <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-arrived:
+	case <-time.After(time.Minute):
+		require.Fail(t, "the job did not come there")
+	}
+}
+
+// leavesNothing checks that a job that did not succeed has left nothing (I7).
+func (e *env) leavesNothing(c *client, table string) {
+	e.t.Helper()
+	require.NotContains(e.t, c.one("SHOW CREATE TABLE "+table), "`u`")
+	require.Empty(e.t, c.run("SELECT * FROM mysql.fastddl_ddl_record"))
+	require.Empty(e.t, c.run("SELECT * FROM mysql.tidb_ddl_job"))
+	require.Empty(e.t, c.run("SELECT * FROM mysql.tidb_mdl_info"))
+	holds, err := e.store.Builds().GCHolds(context.Background())
+	require.NoError(e.t, err)
+	for name := range holds {
+		require.NotContains(e.t, name, "fastddl")
+	}
+	entries, err := os.ReadDir(e.dir + "/tmp")
+	if !errors.Is(err, os.ErrNotExist) {
+		require.NoError(e.t, err)
+	}
+	require.Empty(e.t, entries)
+	c.check(table)
+}
+
+func table(c *client, rows int) {
+	c.t.Helper()
+	c.run("DROP TABLE IF EXISTS t")
+	c.run("CREATE TABLE t (a INT PRIMARY KEY, b INT, c VARCHAR(20))")
+	var values []string
+	for i := range rows {
+		values = append(values, fmt.Sprintf("(%d,%d,'c%d')", i, i*7, i))
+	}
+	c.run("INSERT INTO t VALUES " + strings.Join(values, ","))
+}
+
+// A job can be cancelled at every place until its indexes are public.
+func TestCancel(t *testing.T) {
+	e := newEnv(t)
+	c := e.client()
+	for _, at := range steps {
+		t.Run(at.String(), func(t *testing.T) {
+			c := c.of(t)
+			table(c, 100)
+			arrived, leave := e.blockAt(at)
+			result := e.start("ALTER TABLE t ADD UNIQUE INDEX u (b)")
+			reach(t, arrived)
+			id := c.one("SELECT MAX(job_id) FROM mysql.fastddl_ddl_record")
+			cancelled := make(chan string, 1)
+			go func() {
+				rows, err := e.client().try("ADMIN CANCEL DDL JOBS " + id)
+				cancelled <- fmt.Sprint(rows, err)
+			}()
+			time.Sleep(20 * time.Millisecond)
+			close(leave)
+			err := wait(t, result)
+			said := <-cancelled
+			if err == nil {
+				require.Contains(t, said, "error", "at %s", at)
+				require.Contains(t, []string{"public", "finish"}, at.Step+at.Action[:0]+map[bool]string{true: "finish"}[at.Action == "finish"])
+				c.check("t")
+				return
+			}
+			require.Contains(t, said, "successful")
+			require.Equal(t, 8214, errorCode(err), err.Error())
+			e.leavesNothing(c, "t")
+			require.Regexp(t, " (cancelled|rollback done) ", c.one("ADMIN SHOW DDL JOBS 1"))
+		})
+	}
+}
+
+// A paused job stays where it is, also over a restart, and goes on.
+func TestPauseResume(t *testing.T) {
+	dir := t.TempDir()
+	e := open(t, dir)
+	c := e.client()
+	table(c, 100)
+	arrived, leave := e.blockAt(ddl.HookPoint{When: "before", Action: "backfill"})
+	result := e.start("ALTER TABLE t ADD UNIQUE INDEX u (b)")
+	reach(t, arrived)
+	id := c.one("SELECT MAX(job_id) FROM mysql.fastddl_ddl_record")
+	done := e.start("ADMIN PAUSE DDL JOBS " + id)
+	time.Sleep(20 * time.Millisecond)
+	close(leave)
+	require.NoError(t, wait(t, done))
+	require.Eventually(t, func() bool { return strings.Contains(c.one("ADMIN SHOW DDL JOBS 1 WHERE job_id = "+id), " paused ") }, time.Minute, 10*time.Millisecond)
+	require.Contains(t, c.one("ADMIN PAUSE DDL JOBS "+id), "error")
+	// Other statements on the table wait, those on others do not.
+	waiting := e.start("ALTER TABLE t ADD COLUMN d INT")
+	c.run("CREATE TABLE other (a INT)")
+	c.run("INSERT INTO t VALUES (1000, 7000, '')")
+	_ = waiting
+	require.NoError(t, e.Layer.Close())
+	require.ErrorIs(t, <-result, ddl.ErrClosed)
+	require.NoError(t, e.store.Close())
+
+	e = open(t, dir)
+	defer e.close()
+	c = e.client()
+	require.Contains(t, c.one("ADMIN SHOW DDL JOBS 1 WHERE job_id = "+id), " paused ")
+	require.Equal(t, id+" successful", c.one("ADMIN RESUME DDL JOBS "+id))
+	require.Eventually(t, func() bool {
+		return c.one("SELECT state FROM mysql.fastddl_ddl_jobs WHERE job_id = "+id) == "synced"
+	}, time.Minute, 10*time.Millisecond)
+	c.check("t")
+	require.Eventually(t, func() bool { return strings.Contains(c.one("SHOW CREATE TABLE t"), "`d`") }, time.Minute, 50*time.Millisecond)
+	require.Contains(t, c.one("ADMIN RESUME DDL JOBS "+id), "error")
+}
+
+// A process that dies at any place of a job goes on with it after a restart.
+func TestRestart(t *testing.T) {
+	dir := t.TempDir()
+	e := open(t, dir)
+	for _, at := range steps {
+		c := e.client()
+		table(c, 100)
+		died := errors.New("died at " + at.String())
+		arrived := make(chan struct{})
+		e.setHook(func(_ context.Context, p ddl.HookPoint) error {
+			if matches(p, at) {
+				close(arrived)
+				return died
+			}
+			return nil
+		})
+		result := e.start("ALTER TABLE t ADD UNIQUE INDEX u (b), ADD INDEX i ((a + b))")
+		reach(t, arrived)
+		require.ErrorIs(t, wait(t, result), died)
+		c.run("INSERT INTO t VALUES (-1, -7, '')")
+		c.run("DELETE FROM t WHERE a BETWEEN 10 AND 20")
+		e.close()
+
+		e = open(t, dir)
+		c = e.client()
+		require.Eventually(t, func() bool { return len(c.run("SELECT * FROM mysql.fastddl_ddl_record")) == 0 }, time.Minute, 5*time.Millisecond, at)
+		require.Equal(t, "synced", c.lastJob("state"), at)
+		require.Contains(t, c.one("SHOW CREATE TABLE t"), "UNIQUE KEY `u`")
+		c.check("t")
+		require.Equal(t, "90", c.one("SELECT COUNT(*) FROM t USE INDEX (u) WHERE b > -100"))
+	}
+	e.close()
+}
+
+// KILL QUERY of the session that waits cancels the job.
+func TestKill(t *testing.T) {
+	e := newEnv(t)
+	c := e.client()
+	table(c, 100)
+	arrived, leave := e.blockAt(ddl.HookPoint{When: "before", Action: "backfill"})
+	victim := e.client()
+	result := make(chan error, 1)
+	go func() {
+		_, err := victim.try("ALTER TABLE t ADD UNIQUE INDEX u (b)")
+		result <- err
+	}()
+	reach(t, arrived)
+	e.Domain().InfoSyncer().GetSessionManager().Kill(victim.GetSessionVars().ConnectionID, true, false, false)
+	time.Sleep(50 * time.Millisecond)
+	close(leave)
+	require.Equal(t, 1317, errorCode(wait(t, result)))
+	e.leavesNothing(c, "t")
+}
+
+// Whoever takes the row in TiDB's queue makes the job undo itself; the table stays
+// protected.
+func TestQueueRow(t *testing.T) {
+	e := newEnv(t)
+	c := e.client()
+	for _, take := range []string{"DELETE FROM mysql.tidb_ddl_job", "CANCEL"} {
+		table(c, 100)
+		arrived, leave := e.blockAt(ddl.HookPoint{When: "before", Action: "change-schema", Step: "drained"})
+		result := e.start("ALTER TABLE t ADD UNIQUE INDEX u (b)")
+		reach(t, arrived)
+		row := c.one("SELECT job_id, type, processing FROM mysql.tidb_ddl_job")
+		require.True(t, strings.HasSuffix(row, " 250 0"), row)
+		if take == "CANCEL" {
+			// As another server would that knows nothing of us.
+			id := strings.Fields(row)[0]
+			_, err := c.Session.(interface {
+				ExecuteInternal(context.Context, string, ...any) (sqlexec.RecordSet, error)
+			}).ExecuteInternal(context.Background(), "ADMIN CANCEL DDL JOBS "+id)
+			require.NoError(t, err)
+			require.Eventually(t, func() bool { return len(c.run("SELECT * FROM mysql.tidb_ddl_job")) == 0 }, time.Minute, 10*time.Millisecond)
+		} else {
+			c.run(take)
+		}
+		close(leave)
+		require.Equal(t, 8214, errorCode(wait(t, result)))
+		e.leavesNothing(c, "t")
+	}
+}
+
+// ADMIN ALTER DDL JOBS changes the settings of a job at once.
+func TestAlterJob(t *testing.T) {
+	e := newEnv(t)
+	c := e.client()
+	table(c, 100)
+	arrived, leave := e.blockAt(ddl.HookPoint{When: "before", Action: "backfill"})
+	result := e.start("ALTER TABLE t ADD INDEX u (b)")
+	reach(t, arrived)
+	id := c.one("SELECT MAX(job_id) FROM mysql.fastddl_ddl_record")
+	altered := e.start("ADMIN ALTER DDL JOBS " + id + " THREAD = 7, MAX_WRITE_SPEED = '2MiB'")
+	time.Sleep(20 * time.Millisecond)
+	close(leave)
+	require.NoError(t, wait(t, result))
+	if err := wait(t, altered); err == nil {
+		require.Contains(t, c.one("SELECT job_meta FROM mysql.tidb_ddl_history WHERE job_id = "+id), `"concurrency":7`)
+	}
+	_, err := c.try("ADMIN ALTER DDL JOBS %s THREAD = 7", id)
+	require.ErrorContains(t, err, "is not running")
+}
+
+// The engine is the session's choice, and what we cannot build is TiDB's, with a
+// note.
+func TestEngine(t *testing.T) {
+	e := newEnv(t)
+	c := e.client()
+	table(c, 10)
+	built := func() string { return c.one("SELECT COUNT(*) FROM mysql.fastddl_ddl_jobs") }
+	c.run("SET %s = '%s'", sql.EngineVariable, sql.EngineTiDB)
+	c.run("SET GLOBAL tidb_enable_dist_task = OFF")
+	c.run("ALTER TABLE t ADD INDEX i1 (b)")
+	require.Equal(t, "0", built())
+	c.run("SET %s = DEFAULT", sql.EngineVariable)
+	c.run("ALTER TABLE t ADD INDEX i2 (b), ADD COLUMN d INT")
+	require.Equal(t, "0", built())
+	c.run("ALTER TABLE t ADD INDEX i3 (b), ALGORITHM = INPLACE")
+	require.Equal(t, "1", built())
+	c.run("PREPARE p FROM 'CREATE INDEX i4 ON t (c)'; EXECUTE p")
+	require.Equal(t, "2", built())
+	c.run("SET GLOBAL tidb_enable_metadata_lock = OFF")
+	c.run("ALTER TABLE t ADD INDEX i5 (b)")
+	require.Contains(t, c.one("SHOW WARNINGS"), "tidb_enable_metadata_lock is OFF")
+	require.Equal(t, "2", built())
+	c.run("SET GLOBAL tidb_enable_metadata_lock = ON")
+	c.check("t")
+}

@@ -1,0 +1,235 @@
+package sql_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/pingcap/tidb/pkg/kv"
+	"github.com/pingcap/tidb/pkg/meta"
+	"github.com/pingcap/tidb/pkg/meta/model"
+	"github.com/stretchr/testify/require"
+
+	"fastddl/backfill"
+	"fastddl/config"
+	"fastddl/ddl"
+	"fastddl/ingest"
+	fastkv "fastddl/kv"
+	"fastddl/sql"
+)
+
+// faulty is a backfiller that fails, or panics, where it is told to.
+type faulty struct {
+	ddl.Backfiller
+	backfill, compare func() error
+}
+
+func (f *faulty) Backfill(ctx context.Context, t ddl.BackfillTask) (int64, error) {
+	if f.backfill != nil {
+		if err := f.backfill(); err != nil {
+			return 0, err
+		}
+	}
+	return f.Backfiller.Backfill(ctx, t)
+}
+
+func (f *faulty) Compare(ctx context.Context, t backfill.Task, dir string, s *ingest.LiveSettings) (backfill.CompareResult, error) {
+	if f.compare != nil {
+		if err := f.compare(); err != nil {
+			return backfill.CompareResult{}, err
+		}
+	}
+	return f.Backfiller.Compare(ctx, t, dir, s)
+}
+
+func withFaults(f *faulty) func(o *sql.Options) {
+	return func(o *sql.Options) {
+		f.Backfiller = ddl.NewBackfiller(backfill.Options{Store: o.Builds, Globals: o.Globals, Bus: o.Bus})
+		o.Backfiller = f
+	}
+}
+
+// A panic in a job, and an error that no attempt can cure, undo it; one that passes
+// is survived.
+func TestFaults(t *testing.T) {
+	f := &faulty{}
+	e := newEnv(t, withFaults(f))
+	c := e.client()
+	table(c, 50)
+	f.backfill = func() error { panic("in the backfill") }
+	_, err := c.try("ALTER TABLE t ADD UNIQUE INDEX u (b)")
+	require.ErrorContains(t, err, "panic in backfill: in the backfill")
+	e.leavesNothing(c, "t")
+
+	var failures atomic.Int64
+	f.backfill = func() error {
+		if failures.Add(1) <= 3 {
+			return errors.New("passes")
+		}
+		return nil
+	}
+	f.compare = func() error {
+		if failures.Add(1) <= 6 {
+			return errors.New("passes too")
+		}
+		return nil
+	}
+	c.run("ALTER TABLE t ADD UNIQUE INDEX u (b)")
+	require.Equal(t, "5", c.lastJob("error_count"))
+	c.run("ALTER TABLE t DROP INDEX u")
+
+	c.run("SET GLOBAL tidb_ddl_error_count_limit = 2")
+	defer c.run("SET GLOBAL tidb_ddl_error_count_limit = DEFAULT")
+	f.backfill = func() error { return errors.New("does not pass") }
+	_, err = c.try("ALTER TABLE t ADD UNIQUE INDEX u (b)")
+	require.ErrorContains(t, err, "does not pass")
+	e.leavesNothing(c, "t")
+}
+
+// lostHold is a store whose hold on garbage collection is lost once.
+type lostHold struct {
+	fastkv.Store
+	lose atomic.Bool
+}
+
+func (s *lostHold) HoldGC(ctx context.Context, name string, ts uint64, ttl time.Duration) (fastkv.GCHold, error) {
+	if s.lose.Swap(false) {
+		return nil, fastkv.ErrSnapshotTooOld
+	}
+	return s.Store.HoldGC(ctx, name, ts, ttl)
+}
+
+// A job whose snapshot was collected while nobody ran it takes another one.
+func TestLostHold(t *testing.T) {
+	dir := t.TempDir()
+	e := open(t, dir)
+	c := e.client()
+	table(c, 50)
+	died := errors.New("died")
+	e.setHook(func(_ context.Context, p ddl.HookPoint) error {
+		if p.When == "after" && p.Action == "take-snapshot" {
+			return died
+		}
+		return nil
+	})
+	require.ErrorIs(t, wait(t, e.start("ALTER TABLE t ADD UNIQUE INDEX u (b)")), died)
+	first := c.one("SELECT JSON_EXTRACT(CAST(CONVERT(record USING utf8mb4) AS JSON), '$.snapshot_ts') FROM mysql.fastddl_ddl_record")
+	require.NotEqual(t, "NULL", first)
+	e.close()
+	e = open(t, dir, func(o *sql.Options) {
+		s := &lostHold{Store: o.Builds}
+		s.lose.Store(true)
+		o.Builds = s
+	})
+	defer e.close()
+	c = e.client()
+	require.Eventually(t, func() bool { return len(c.run("SELECT * FROM mysql.fastddl_ddl_record")) == 0 }, time.Minute, 5*time.Millisecond)
+	require.Equal(t, "synced", c.lastJob("state"))
+	require.NotEqual(t, first, c.lastJob("snapshot_ts"))
+	c.check("t")
+}
+
+// A schema version must not be taken while TiDB's owner may be about to write the
+// diff of the one before; when nobody can be, it may.
+func TestUnwrittenDiff(t *testing.T) {
+	e := newEnv(t)
+	c := e.client()
+	table(c, 10)
+	takeVersion := func() {
+		ctx := kv.WithInternalSourceType(context.Background(), kv.InternalTxnDDL)
+		require.NoError(t, kv.RunInNewTxn(ctx, e.store.Storage(), true, func(_ context.Context, txn kv.Transaction) error {
+			_, err := meta.NewMutator(txn).GenSchemaVersion()
+			return err
+		}))
+	}
+	takeVersion()
+	c.run("ALTER TABLE t ADD INDEX i1 (b)")
+
+	// A job that TiDB could be running: of a table that is not there, and it is not
+	// run because TiDB's owner is told that it is.
+	foreign := &model.Job{ID: 1, Type: model.ActionAddColumn, SchemaName: "test", TableName: "elsewhere", State: model.JobStateRunning, Version: model.JobVersion2}
+	foreign.FillArgs(&model.EmptyArgs{})
+	data, err := foreign.Encode(true)
+	require.NoError(t, err)
+	arrived, leave := e.blockAt(ddl.HookPoint{When: "before", Action: "change-schema", Step: "write-only"})
+	result := e.start("ALTER TABLE t ADD INDEX i2 (b)")
+	reach(t, arrived)
+	takeVersion()
+	c.run("INSERT INTO mysql.tidb_ddl_job (job_id, reorg, schema_ids, table_ids, job_meta, type, processing) VALUES (1, 0, '2', '9999', x'%x', 3, 1)", data)
+	close(leave)
+	select {
+	case err := <-result:
+		require.Fail(t, "the version was passed", "%v", err)
+	case <-time.After(300 * time.Millisecond):
+	}
+	c.run("DELETE FROM mysql.tidb_ddl_job WHERE job_id = 1")
+	require.NoError(t, wait(t, result))
+	c.check("t")
+}
+
+// ADMIN statements about our jobs work prepared, and need TiDB's privileges.
+func TestAdminStatements(t *testing.T) {
+	e := newEnv(t)
+	c := e.client()
+	table(c, 10)
+	arrived, leave := e.blockAt(ddl.HookPoint{When: "before", Action: "backfill"})
+	result := e.start("ALTER TABLE t ADD INDEX u (b)")
+	reach(t, arrived)
+	id := c.one("SELECT MAX(job_id) FROM mysql.fastddl_ddl_record")
+	require.Contains(t, c.run("ADMIN SHOW DDL JOBS 1")[0], "add index write reorganization")
+	require.Contains(t, c.run("ADMIN SHOW DDL JOBS 1")[0], " running ingest")
+	require.Contains(t, c.one("SELECT job_type FROM information_schema.ddl_jobs WHERE job_id = "+id), "add index")
+	require.NotEmpty(t, c.run("ADMIN SHOW DDL"))
+	require.Contains(t, c.one("SELECT state FROM mysql.fastddl_ddl_jobs WHERE job_id = "+id), "queueing")
+
+	c.run("CREATE USER 'plain'@'%'")
+	require.NoError(t, func() error {
+		_, err := c.try("GRANT SELECT ON test.* TO 'plain'@'%'")
+		return err
+	}())
+	plain := e.clientOf("plain")
+	for _, statement := range []string{"CANCEL DDL JOBS " + id, "PAUSE DDL JOBS " + id, "RESUME DDL JOBS " + id, "ALTER DDL JOBS " + id + " THREAD = 3"} {
+		_, err := plain.try("ADMIN " + statement)
+		require.Error(t, err, statement)
+		require.Contains(t, []int{1227, 8121}, errorCode(err), err.Error())
+	}
+	_, err := c.try("ADMIN ALTER DDL JOBS %s THREAD = 100000", id)
+	require.Error(t, err)
+
+	stmt, _, _, err := c.PrepareStmt("ADMIN CANCEL DDL JOBS " + id + ", 99999999")
+	require.NoError(t, err)
+	close(leave)
+	rows, err := c.ExecutePreparedStmt(context.Background(), stmt, nil)
+	require.NoError(t, err)
+	require.Len(t, rows.Fields(), 2)
+	if err := wait(t, result); err != nil {
+		require.Equal(t, 8214, errorCode(err))
+	}
+}
+
+// What builds follow is what SET GLOBAL says.
+func TestVariables(t *testing.T) {
+	e := newEnv(t)
+	c := e.client()
+	for _, test := range []struct{ name, set, want string }{
+		{config.ReorgWorkerCount, "3", "3"},
+		{config.ReorgMaxWriteSpeed, "'1MiB'", "1048576"},
+		{config.DiskQuota, "33554432", "33554432"},
+		{config.ErrorCountLimit, "17", "17"},
+		{config.Governor, "OFF", "OFF"},
+		{config.MemoryQuota, "'64MiB'", "67108864"},
+		{config.IdleBlockerTimeout, "'90s'", "1m30s"},
+	} {
+		c.run("SET GLOBAL %s = %s", test.name, test.set)
+		require.Equal(t, test.want, e.globals.Get(test.name))
+		require.Equal(t, test.want, c.one("SELECT @@GLOBAL.%s", test.name))
+		c.run("SET GLOBAL %s = DEFAULT", test.name)
+	}
+	c.fails(1231, "SET GLOBAL %s = 'x'", sql.EngineVariable)
+	c.fails(1231, "SET GLOBAL %s = 'x'", config.IdleBlockerTimeout)
+	c.fails(1229, "SET SESSION %s = 'ON'", config.Governor)
+	require.True(t, strings.Contains(c.one("SHOW GLOBAL VARIABLES LIKE '%s'", sql.EngineVariable), sql.EngineFastddl))
+}

@@ -1,0 +1,26 @@
+package sql_test
+
+import (
+	"github.com/pingcap/tidb/pkg/parser/terror"
+	"github.com/pingcap/tidb/pkg/types"
+	"github.com/pingcap/tidb/pkg/util/sqlexec"
+
+	"fastddl/ddl/job"
+)
+
+func fieldTypes(rs sqlexec.RecordSet) []*types.FieldType {
+	var out []*types.FieldType
+	for _, f := range rs.Fields() {
+		out = append(out, &f.Column.FieldType)
+	}
+	return out
+}
+
+// errorCode is the number that a client would be told.
+func errorCode(err error) int {
+	te := job.FindTerror(err)
+	if te == nil {
+		return 1105
+	}
+	return int(terror.ToSQLError(te).Code)
+}

@@ -1,0 +1,160 @@
+package sql
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	tidbddl "github.com/pingcap/tidb/pkg/ddl"
+	"github.com/pingcap/tidb/pkg/domain"
+	tidbkv "github.com/pingcap/tidb/pkg/kv"
+	"github.com/pingcap/tidb/pkg/server"
+	"github.com/pingcap/tidb/pkg/session"
+	"go.uber.org/zap"
+
+	"fastddl/config"
+	"fastddl/ddl"
+	"fastddl/event"
+	"fastddl/ingest"
+	"fastddl/internal/foreground"
+	"fastddl/kv"
+)
+
+// Options says what the SQL layer is opened on.
+type Options struct {
+	// Storage is TiDB's view of the store. It stays open when the layer is closed.
+	Storage tidbkv.Storage
+	// Builds is the store's view for index builds; nil leaves all of them to TiDB.
+	Builds kv.Store
+	// Globals receive the system variables that builds follow; nil makes some.
+	Globals *config.Globals
+	// Bus receives the events of builds; nil makes one.
+	Bus *event.Bus
+	// Resources are what builds share; nil makes some.
+	Resources *ingest.Resources
+	// Foreground measures the statements of clients; nil measures none.
+	Foreground *foreground.Meter
+	// TempDir is the folder that builds sort in; needed with Builds.
+	TempDir string
+	// Logger receives what is ours of the log; nil drops it.
+	Logger *zap.Logger
+	// Backfiller and Hook are those of ddl.Options.
+	Backfiller ddl.Backfiller
+	Hook       func(ctx context.Context, p ddl.HookPoint) error
+}
+
+// EnsureDefaults fills in what was left zero.
+func (o *Options) EnsureDefaults() {
+	if o.Globals == nil {
+		o.Globals = config.NewGlobals()
+	}
+	if o.Bus == nil {
+		o.Bus = new(event.Bus)
+	}
+	if o.Logger == nil {
+		o.Logger = zap.NewNop()
+	}
+}
+
+// Validate lists everything that is wrong with the options.
+func (o *Options) Validate() error {
+	var errs []error
+	if o.Storage == nil {
+		errs = append(errs, errors.New("Storage is missing"))
+	}
+	if o.Builds != nil && o.TempDir == "" {
+		errs = append(errs, errors.New("TempDir is missing"))
+	}
+	if len(errs) > 0 {
+		return fmt.Errorf("sql: invalid options: %w", errors.Join(errs...))
+	}
+	return nil
+}
+
+// Layer is TiDB's SQL layer on one store.
+type Layer struct {
+	opts  Options
+	dom   *domain.Domain
+	ddl   *ddl.DDL // nil if TiDB builds all indexes
+	local *localSessions
+
+	closing sync.Once
+	closed  error
+}
+
+// Open bootstraps the store if it is new, starts TiDB's background work on it, and
+// goes on with the index builds of an earlier process. TiDB's configuration
+// (config.StoreGlobalConfig) must have been set. One layer may be open on a
+// storage, and TiDB's global state allows one layer with clients in a process.
+func Open(ctx context.Context, opts Options) (_ *Layer, err error) {
+	opts.EnsureDefaults()
+	if err := opts.Validate(); err != nil {
+		return nil, err
+	}
+	registerVariables()
+	follow(opts.Globals)
+	l := &Layer{opts: opts}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, l.Close())
+		}
+	}()
+	if err := tidbddl.StartOwnerManager(ctx, opts.Storage); err != nil {
+		return nil, fmt.Errorf("start the DDL owner: %w", err)
+	}
+	if l.dom, err = session.BootstrapSession(opts.Storage); err != nil {
+		return nil, fmt.Errorf("bootstrap: %w", err)
+	}
+	l.local = newLocalSessions()
+	l.dom.InfoSyncer().SetSessionManager(l.local)
+	if opts.Builds == nil {
+		return l, nil
+	}
+	if l.ddl, err = ddl.New(ddl.Options{
+		Storage: opts.Storage, Domain: l.dom, Builds: opts.Builds, Globals: opts.Globals, Bus: opts.Bus,
+		Resources: opts.Resources, Logger: opts.Logger, TempDir: opts.TempDir, Backfiller: opts.Backfiller, Hook: opts.Hook,
+	}); err != nil {
+		return nil, err
+	}
+	l.dom.SetDDL(l.dom.DDL(), &executor{Executor: l.dom.DDLExecutor(), layer: l})
+	if err := l.ddl.Start(ctx); err != nil {
+		return nil, fmt.Errorf("start index builds: %w", err)
+	}
+	return l, nil
+}
+
+// Domain is TiDB's domain of the store.
+func (l *Layer) Domain() *domain.Domain { return l.dom }
+
+// DDL builds the indexes; nil if all of them are left to TiDB.
+func (l *Layer) DDL() *ddl.DDL { return l.ddl }
+
+// Driver makes sessions for pkg/server's clients.
+func (l *Layer) Driver() server.IDriver {
+	return &driver{IDriver: server.NewTiDBDriver(l.opts.Storage), layer: l}
+}
+
+// StopBuilds stops the index builds where they are, which ends the statements that
+// wait for them; they go on after the next Open. A server calls it before it waits
+// for its clients.
+func (l *Layer) StopBuilds() error {
+	if l.ddl == nil {
+		return nil
+	}
+	return l.ddl.Close()
+}
+
+// Close stops the index builds where they are, and then TiDB's background work.
+// Clients must have gone. The storage stays open.
+func (l *Layer) Close() error {
+	l.closing.Do(func() {
+		l.closed = l.StopBuilds()
+		if l.dom != nil {
+			l.dom.Close()
+		}
+		tidbddl.CloseOwnerManager()
+		unfollow(l.opts.Globals)
+	})
+	return l.closed
+}

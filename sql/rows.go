@@ -1,0 +1,145 @@
+package sql
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/pingcap/tidb/pkg/meta/model"
+	pmodel "github.com/pingcap/tidb/pkg/parser/model"
+	"github.com/pingcap/tidb/pkg/planner/core/resolve"
+	"github.com/pingcap/tidb/pkg/types"
+	"github.com/pingcap/tidb/pkg/util/chunk"
+	"github.com/pingcap/tidb/pkg/util/sqlexec"
+
+	"fastddl/ddl"
+)
+
+// memoryRows is a result that is there already.
+type memoryRows struct {
+	fields []*resolve.ResultField
+	rows   [][]types.Datum
+	at     int
+}
+
+func resultField(name string, ft types.FieldType) *resolve.ResultField {
+	return &resolve.ResultField{
+		Column:       &model.ColumnInfo{Name: pmodel.NewCIStr(name), FieldType: ft},
+		ColumnAsName: pmodel.NewCIStr(name), EmptyOrgName: true,
+	}
+}
+
+// Fields implements sqlexec.RecordSet.
+func (m *memoryRows) Fields() []*resolve.ResultField { return m.fields }
+
+// Next implements sqlexec.RecordSet.
+func (m *memoryRows) Next(_ context.Context, req *chunk.Chunk) error {
+	req.Reset()
+	for ; m.at < len(m.rows) && !req.IsFull(); m.at++ {
+		for i := range m.rows[m.at] {
+			req.AppendDatum(i, &m.rows[m.at][i])
+		}
+	}
+	return nil
+}
+
+// NewChunk implements sqlexec.RecordSet.
+func (m *memoryRows) NewChunk(alloc chunk.Allocator) *chunk.Chunk {
+	fields := fieldTypes(m.fields)
+	const rows = 32
+	if alloc == nil {
+		return chunk.New(fields, rows, rows)
+	}
+	return alloc.Alloc(fields, rows, rows)
+}
+
+// Close implements sqlexec.RecordSet.
+func (m *memoryRows) Close() error { return nil }
+
+func fieldTypes(fields []*resolve.ResultField) []*types.FieldType {
+	out := make([]*types.FieldType, len(fields))
+	for i, f := range fields {
+		out[i] = &f.Column.FieldType
+	}
+	return out
+}
+
+// jobRows is the result of ADMIN SHOW DDL JOBS. Our jobs lie in TiDB's queue as
+// paused; this shows what they do.
+type jobRows struct {
+	sqlexec.RecordSet
+	ddl *ddl.DDL
+}
+
+// Next implements sqlexec.RecordSet.
+func (r *jobRows) Next(ctx context.Context, req *chunk.Chunk) error {
+	if err := r.RecordSet.Next(ctx, req); err != nil {
+		return err
+	}
+	columns := make(map[string]int)
+	for i, f := range r.Fields() {
+		columns[strings.ToLower(f.ColumnAsName.O)] = i
+	}
+	at, ok := columns["job_id"]
+	if !ok || req.NumRows() == 0 {
+		return nil
+	}
+	jobs := make(map[int64]ddl.JobInfo)
+	for _, info := range r.ddl.Unfinished() {
+		jobs[info.RowID] = info
+	}
+	if len(jobs) == 0 {
+		return nil
+	}
+	fields := fieldTypes(r.Fields())
+	was := req.CopyConstruct()
+	req.Reset()
+	for i := range was.NumRows() {
+		row := was.GetRow(i)
+		info, ours := jobs[row.GetInt64(at)]
+		if !ours {
+			req.AppendRow(row)
+			continue
+		}
+		values := row.GetDatumRow(fields)
+		for name, value := range shownOf(&info) {
+			if c, ok := columns[name]; ok {
+				values[c] = types.NewDatum(value)
+			}
+		}
+		for c := range values {
+			req.AppendDatum(c, &values[c])
+		}
+	}
+	return nil
+}
+
+// shownOf is what ADMIN SHOW DDL JOBS shows of a job, by column.
+func shownOf(info *ddl.JobInfo) map[string]any {
+	return map[string]any{
+		"job_id": info.ID, "job_type": info.Type, "schema_state": info.SchemaState,
+		"row_count": info.RowCount, "state": info.State, "comments": comments(info),
+	}
+}
+
+// comments says in words what a running job does.
+func comments(info *ddl.JobInfo) string {
+	parts := []string{"ingest"}
+	if s := info.Settings; s.Threads > 0 {
+		parts = append(parts, fmt.Sprintf("thread=%d", s.Threads))
+	}
+	if s := info.Settings; s.MaxWriteSpeed > 0 {
+		parts = append(parts, fmt.Sprintf("max_write_speed=%d", s.MaxWriteSpeed))
+	}
+	if info.Stage != "" {
+		parts = append(parts, fmt.Sprintf("%s %.0f%%", info.Stage, info.Percent))
+	}
+	if info.HasRemaining {
+		parts = append(parts, "ETA "+info.Remaining.Round(time.Second).String())
+	}
+	if info.WaitReason != "" {
+		parts = append(parts, "waits for "+info.WaitReason)
+	}
+	return strings.Join(parts, ", ")
+}

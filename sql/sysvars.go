@@ -1,0 +1,113 @@
+package sql
+
+import (
+	"context"
+	"strings"
+	"sync"
+
+	"github.com/pingcap/tidb/pkg/sessionctx/variable"
+
+	"fastddl/config"
+)
+
+const (
+	// EngineVariable says who builds indexes, in a session: us or TiDB.
+	EngineVariable = "fastddl_ddl_engine"
+	// EngineFastddl and EngineTiDB are its values.
+	EngineFastddl = "fastddl"
+	EngineTiDB    = "tidb"
+
+	ownPrefix = "fastddl_"
+)
+
+// followers are the Globals of open layers. TiDB's system variables are of the
+// whole process, and so are what they are copied to.
+var followers struct {
+	sync.Mutex
+	all map[*config.Globals]struct{}
+}
+
+func follow(g *config.Globals) {
+	followers.Lock()
+	defer followers.Unlock()
+	if followers.all == nil {
+		followers.all = make(map[*config.Globals]struct{})
+	}
+	followers.all[g] = struct{}{}
+}
+
+func unfollow(g *config.Globals) {
+	followers.Lock()
+	defer followers.Unlock()
+	delete(followers.all, g)
+}
+
+// pass copies the value of a global variable to all that follow.
+func pass(name, value string) error {
+	followers.Lock()
+	defer followers.Unlock()
+	for g := range followers.all {
+		if _, _, err := g.Set(name, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// registerVariables makes our variables known to TiDB, and has us told of those of
+// TiDB that builds follow. TiDB calls SetGlobal when a variable is set, when it
+// starts, and when another server has set one.
+var registerVariables = sync.OnceFunc(func() {
+	variable.RegisterSysVar(&variable.SysVar{
+		Scope: variable.ScopeGlobal | variable.ScopeSession, Name: EngineVariable, Value: EngineFastddl,
+		Type: variable.TypeEnum, PossibleValues: []string{EngineFastddl, EngineTiDB},
+	})
+	for i := range config.SysVars {
+		v := &config.SysVars[i]
+		switch known := variable.GetSysVar(v.Name); {
+		case v.Name == EngineVariable:
+		case strings.HasPrefix(v.Name, ownPrefix):
+			variable.RegisterSysVar(ownVariable(v))
+		case known != nil && known.HasGlobalScope():
+			variable.RegisterSysVar(followedVariable(known, v))
+		}
+	}
+})
+
+// ownVariable is a variable of ours as TiDB knows it. Values outside the range are
+// clamped with a warning, as TiDB does.
+func ownVariable(v *config.SysVar) *variable.SysVar {
+	return &variable.SysVar{
+		Scope: variable.ScopeGlobal, Name: v.Name, Value: v.Default, Type: variable.TypeStr,
+		Validation: func(vars *variable.SessionVars, _, original string, _ variable.ScopeFlag) (string, error) {
+			value, clamped, err := v.Normalize(original)
+			if err != nil {
+				return "", variable.ErrWrongValueForVar.GenWithStackByArgs(v.Name, original)
+			}
+			if clamped {
+				vars.StmtCtx.AppendWarning(variable.ErrTruncatedWrongValue.FastGenByArgs(v.Name, original))
+			}
+			return value, nil
+		},
+		SetGlobal: func(_ context.Context, _ *variable.SessionVars, value string) error { return pass(v.Name, value) },
+	}
+}
+
+// followedVariable is a variable of TiDB's that is passed on to us too. Its range
+// is ours where ours is wider: TiDB's least quota of the disk is 100 GiB.
+func followedVariable(known *variable.SysVar, v *config.SysVar) *variable.SysVar {
+	followed := *known
+	if v.Name == config.DiskQuota {
+		followed.MinValue = min(followed.MinValue, v.Min)
+	}
+	set := known.SetGlobal
+	followed.SetGlobal = func(ctx context.Context, vars *variable.SessionVars, value string) error {
+		if set != nil {
+			if err := set(ctx, vars, value); err != nil {
+				return err
+			}
+		}
+		return pass(v.Name, value)
+	}
+	return &followed
+}

@@ -1,0 +1,237 @@
+package sql_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fastddl/ddl"
+)
+
+// What transactions do to a unique index between S and the import leaves entries
+// missing or dangling; the comparison finds and repairs them. The cases are those
+// of an unmodified TiDB's DML on an index that is not public.
+func TestUniqueRepair(t *testing.T) {
+	e := newEnv(t)
+	c := e.client()
+	for _, test := range []struct {
+		name string
+		// dml runs between S and the import.
+		dml      []string
+		repaired string
+	}{
+		{"nothing", nil, "0"},
+		{"transient duplicate", []string{"INSERT INTO t VALUES (100, 1)", "DELETE FROM t WHERE a = 100"}, "1"},
+		{"transient duplicate in a transaction", []string{"BEGIN PESSIMISTIC; INSERT INTO t VALUES (100, 1); DELETE FROM t WHERE a = 100; COMMIT"}, "1"},
+		{"hand-over", []string{"BEGIN PESSIMISTIC; INSERT INTO t VALUES (100, 1); DELETE FROM t WHERE b = 1 AND a < 100; COMMIT"}, "1"},
+		{"optimistic hand-over", []string{"BEGIN OPTIMISTIC; INSERT INTO t VALUES (100, 1); DELETE FROM t WHERE b = 1 AND a < 100; COMMIT"}, ""},
+		{"swap", []string{"BEGIN; UPDATE t SET b = -1 WHERE a = 1; UPDATE t SET b = 1 WHERE a = 2; UPDATE t SET b = 2 WHERE a = 1; COMMIT"}, ""},
+		{"shift", []string{"UPDATE t SET b = b + 1 ORDER BY b DESC"}, ""},
+		{"savepoint", []string{"BEGIN; SAVEPOINT s; INSERT INTO t VALUES (100, 1); ROLLBACK TO s; INSERT INTO t VALUES (101, 1000); COMMIT"}, ""},
+		{"replace and ignore", []string{"REPLACE INTO t VALUES (3, 300)", "INSERT IGNORE INTO t VALUES (4, 5)", "INSERT INTO t VALUES (5, 6) ON DUPLICATE KEY UPDATE b = 500"}, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := c.of(t)
+			c.run("DROP TABLE IF EXISTS t")
+			c.run("CREATE TABLE t (a INT PRIMARY KEY, b INT)")
+			for i := range 10 {
+				c.run("INSERT INTO t VALUES (%d, %d)", i, i)
+			}
+			writer := e.client()
+			e.before("backfill", "", func() {
+				for _, dml := range test.dml {
+					writer.run(dml)
+				}
+			})
+			c.run("ALTER TABLE t ADD UNIQUE INDEX u (b)")
+			e.setHook(nil)
+			c.check("t")
+			require.Equal(t, c.one("SELECT COUNT(*) FROM t IGNORE INDEX (u)"), c.one("SELECT COUNT(*) FROM t USE INDEX (u) WHERE b > -1000"))
+			if test.repaired != "" {
+				require.Equal(t, test.repaired, c.lastJob("repaired_keys"))
+			}
+		})
+	}
+}
+
+// A duplicate that was written between S and the import, past an index that does
+// not have the other row yet, fails the job.
+func TestUniqueDuplicateDuringBuild(t *testing.T) {
+	e := newEnv(t)
+	c := e.client()
+	c.run("CREATE TABLE t (a INT PRIMARY KEY, b INT)")
+	c.run("INSERT INTO t VALUES (1,1),(2,2),(3,3)")
+	writer := e.client()
+	e.before("backfill", "", func() { writer.run("INSERT INTO t VALUES (10,1),(20,2)") })
+	require.Contains(t, c.fails(1062, "ALTER TABLE t ADD UNIQUE INDEX u (b)"), "Duplicate entry '1' for key 't.u'")
+	require.Equal(t, []string{"1 2 1, 10", "2 2 2, 20"}, c.run("SELECT entry, row_count, row_handles FROM mysql.fastddl_ddl_duplicates ORDER BY number"))
+	e.setHook(nil)
+	e.leavesNothing(c, "t")
+}
+
+// An open transaction that could still spoil the index is waited for: its
+// duplicate, which it could write before the import and commits after it, is found.
+func TestUniqueDrain(t *testing.T) {
+	e := newEnv(t)
+	c := e.client()
+	c.run("CREATE TABLE t (a INT PRIMARY KEY, b INT)")
+	c.run("INSERT INTO t VALUES (1,1),(2,2)")
+	writer := e.client()
+	e.before("backfill", "", func() { writer.run("BEGIN PESSIMISTIC; INSERT INTO t VALUES (10, 1)") })
+	result := e.start("ALTER TABLE t ADD UNIQUE INDEX u (b)")
+	require.Eventually(t, func() bool {
+		jobs := e.DDL().Unfinished()
+		return len(jobs) == 1 && jobs[0].Step == "drained" && strings.Contains(jobs[0].WaitReason, "metadata lock, held by 1 transaction")
+	}, time.Minute, 10*time.Millisecond)
+	require.Contains(t, c.run("ADMIN SHOW DDL JOBS 1")[0], "held by 1 transaction")
+	writer.run("COMMIT")
+	require.Equal(t, 1062, errorCode(wait(t, result)))
+}
+
+// A transaction that is idle for too long is ended.
+func TestIdleBlocker(t *testing.T) {
+	e := newEnv(t)
+	c := e.client()
+	c.run("CREATE TABLE t (a INT PRIMARY KEY, b INT)")
+	idle := e.client()
+	idle.run("BEGIN; INSERT INTO t VALUES (1, 1)")
+	result := e.start("ALTER TABLE t ADD INDEX i (b)")
+	require.Eventually(t, func() bool {
+		jobs := e.DDL().Unfinished()
+		return len(jobs) == 1 && strings.Contains(jobs[0].WaitReason, "connection")
+	}, time.Minute, 10*time.Millisecond)
+	idle.run("COMMIT")
+	require.NoError(t, wait(t, result))
+}
+
+// writers change tables in every way that can hurt a unique index, until stopped.
+type writers struct {
+	wg      sync.WaitGroup
+	stop    atomic.Bool
+	ran     atomic.Int64
+	unusual sync.Map
+}
+
+const (
+	stressTables = 3
+	stressRows   = 100
+)
+
+// usual are the errors that such writers meet: duplicates, deadlocks, conflicts.
+var usual = map[int]bool{1062: true, 1213: true, 1205: true, 9007: true, 8022: true, 8002: true}
+
+func (w *writers) start(e *env, n int, seed uint64) {
+	for i := range n {
+		c := e.client()
+		rng := rand.New(rand.NewPCG(seed, uint64(i)))
+		w.wg.Go(func() {
+			for !w.stop.Load() {
+				if _, err := c.try(statements(rng)); err != nil {
+					if code := errorCode(err); !usual[code] {
+						w.unusual.Store(err.Error(), code)
+					}
+					_, _ = c.try("ROLLBACK")
+				}
+				w.ran.Add(1)
+			}
+			_, _ = c.try("ROLLBACK")
+		})
+	}
+}
+
+func (w *writers) end(t *testing.T) {
+	w.stop.Store(true)
+	w.wg.Wait()
+	w.unusual.Range(func(text, code any) bool {
+		t.Errorf("a writer failed with %d: %s", code, text)
+		return true
+	})
+}
+
+// statements returns statements that keep the values of v distinct in every table:
+// v is only handed on, or taken from fresh ones.
+func statements(rng *rand.Rand) string {
+	table := fmt.Sprintf("t%d", rng.IntN(stressTables))
+	a, b := rng.IntN(stressRows), rng.IntN(stressRows)
+	fresh := 1_000_000 + rng.Int64N(1<<40)
+	begin := []string{"BEGIN PESSIMISTIC", "BEGIN OPTIMISTIC"}[rng.IntN(2)]
+	handOn := fmt.Sprintf("SET @v = (SELECT v FROM %[1]s WHERE id = %[2]d FOR UPDATE)", table, a)
+	switch rng.IntN(10) {
+	case 0: // hand-over to a new row, through a transient duplicate
+		return fmt.Sprintf("%s; %s; INSERT INTO %[3]s SELECT %[4]d, @v FROM DUAL WHERE @v IS NOT NULL; DELETE FROM %[3]s WHERE id = %[5]d; COMMIT",
+			begin, handOn, table, a+stressRows*(1+rng.IntN(3)), a)
+	case 1: // swap
+		return fmt.Sprintf("%[5]s; SET @x = (SELECT v FROM %[1]s WHERE id = %[2]d), @y = (SELECT v FROM %[1]s WHERE id = %[3]d); "+
+			"UPDATE %[1]s SET v = -%[4]d WHERE id = %[2]d AND @y IS NOT NULL; UPDATE %[1]s SET v = @x WHERE id = %[3]d AND @x IS NOT NULL AND v = @y; "+
+			"UPDATE %[1]s SET v = @y WHERE id = %[2]d AND v = -%[4]d; COMMIT", table, a, a+1, fresh, "BEGIN PESSIMISTIC")
+	case 2: // transient duplicate: in a transaction of its own that always takes it back
+		return fmt.Sprintf("BEGIN PESSIMISTIC; %s; INSERT INTO %s VALUES (%d, @v); ROLLBACK", handOn, table, 100_000+b)
+	case 3:
+		return fmt.Sprintf("UPDATE %s SET v = %d WHERE id = %d", table, fresh, a)
+	case 4:
+		return fmt.Sprintf("%s; UPDATE %s SET v = %d WHERE id = %d; DELETE FROM %s WHERE id = %d; INSERT INTO %s VALUES (%d, %d); COMMIT",
+			begin, table, fresh, a, table, b, table, b, fresh+1)
+	case 5:
+		return fmt.Sprintf("REPLACE INTO %s VALUES (%d, %d)", table, a, fresh)
+	case 6:
+		return fmt.Sprintf("INSERT INTO %s VALUES (%d, %d) ON DUPLICATE KEY UPDATE v = %d", table, a, fresh, fresh+7)
+	case 7:
+		return fmt.Sprintf("BEGIN PESSIMISTIC; SAVEPOINT s; INSERT IGNORE INTO %[1]s VALUES (%[2]d, %[3]d); ROLLBACK TO s; UPDATE %[1]s SET v = v WHERE id = %[4]d; COMMIT",
+			table, 200_000+a, fresh, b)
+	default: // and back to a row of the first hundred
+		from := a + stressRows*(1+rng.IntN(3))
+		return fmt.Sprintf("%s; SET @v = (SELECT v FROM %[2]s WHERE id = %[3]d FOR UPDATE); UPDATE %[2]s SET v = %[4]d WHERE id = %[3]d; "+
+			"REPLACE INTO %[2]s SELECT %[5]d, @v FROM DUAL WHERE @v IS NOT NULL; DELETE FROM %[2]s WHERE id = %[3]d; COMMIT", begin, table, from, fresh, b)
+	}
+}
+
+// Unique and other indexes are built while writers do their worst, with imports
+// that come late; each is then what the rows say, with the writers on and stopped.
+func TestBuildUnderWriters(t *testing.T) {
+	rounds := 6
+	if testing.Short() {
+		rounds = 2
+	}
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 99))
+	e := newEnv(t)
+	c := e.client()
+	for i := range stressTables {
+		c.run("CREATE TABLE t%d (id BIGINT PRIMARY KEY, v BIGINT)", i)
+		var values []string
+		for r := range stressRows {
+			values = append(values, fmt.Sprintf("(%d,%d)", r, r))
+		}
+		c.run("INSERT INTO t%d VALUES %s", i, strings.Join(values, ","))
+	}
+	e.setHook(func(ctx context.Context, p ddl.HookPoint) error {
+		if p.When == "before" && p.Action == "backfill" {
+			time.Sleep(300 * time.Millisecond)
+		}
+		return nil
+	})
+	var w writers
+	w.start(e, 6, seed)
+	for round := range rounds {
+		table := fmt.Sprintf("t%d", rng.IntN(stressTables))
+		c.run("ALTER TABLE %s ADD UNIQUE INDEX u (v), ADD INDEX i (v, id)", table)
+		c.check(table)
+		t.Logf("round %d: %s rows, %s comparisons, %s keys repaired; %d statements", round, c.lastJob("row_count"), c.lastJob("comparisons"),
+			c.lastJob("repaired_keys"), w.ran.Load())
+		if round < rounds-1 {
+			c.run("ALTER TABLE %s DROP INDEX u, DROP INDEX i", table)
+		}
+	}
+	w.end(t)
+	for i := range stressTables {
+		c.check(fmt.Sprintf("t%d", i))
+	}
+}

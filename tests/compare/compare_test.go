@@ -1,0 +1,218 @@
+//go:build intest
+
+package compare
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pingcap/errors"
+	tidbkv "github.com/pingcap/tidb/pkg/kv"
+	"github.com/pingcap/tidb/pkg/parser/terror"
+	"github.com/pingcap/tidb/pkg/session"
+	"github.com/pingcap/tidb/pkg/testkit"
+	"github.com/stretchr/testify/require"
+
+	"fastddl/kv/embedded"
+)
+
+const (
+	// defaultStatements is a slice; FASTDDL_COMPARE_STATEMENTS asks for more.
+	defaultStatements = 6000
+	// perSchema is how many statements two tables live for.
+	perSchema = 1500
+)
+
+func number(t *testing.T, name string, otherwise uint64) uint64 {
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	require.NoError(t, err)
+	return n
+}
+
+// openEmbedded opens TiDB's SQL layer over a store in a new folder.
+func openEmbedded(t *testing.T) tidbkv.Storage {
+	store, err := embedded.Open(t.TempDir(), embedded.Options{})
+	require.NoError(t, err)
+	dom, err := session.BootstrapSession(store.Storage())
+	require.NoError(t, err)
+	dom.InfoSyncer().SetSessionManager(&testkit.MockSessionManager{})
+	t.Cleanup(func() {
+		dom.Close()
+		require.NoError(t, store.Close())
+	})
+	return store.Storage()
+}
+
+// TestEmbeddedAnswersLikeUnistore is repeated by FASTDDL_COMPARE_SEED.
+func TestEmbeddedAnswersLikeUnistore(t *testing.T) {
+	unistore := testkit.CreateMockStore(t) // sets leases for tests, so it comes first
+	ours := openEmbedded(t)
+	seed := number(t, "FASTDDL_COMPARE_SEED", uint64(time.Now().UnixNano()))
+	total := number(t, "FASTDDL_COMPARE_STATEMENTS", defaultStatements)
+	c := newComparison(t, seed, ours, unistore)
+	start := time.Now()
+	for c.statements < total && !t.Failed() {
+		c.schema(min(perSchema, total-c.statements))
+	}
+	t.Logf("%d statements in %s, %d of them failed alike; FASTDDL_COMPARE_SEED=%d repeats them",
+		c.statements, time.Since(start).Round(time.Second), c.failed, seed)
+	require.Greater(t, c.statements-c.failed, total/2, "most statements are valid")
+}
+
+// side is one of the two stores, with two sessions.
+type side struct {
+	name     string
+	sessions [2]*testkit.TestKit
+}
+
+type comparison struct {
+	t          *testing.T
+	rng        *rand.Rand
+	seed       uint64
+	sides      []*side
+	statements uint64
+	failed     uint64
+	schemas    int
+	// history are the last statements, for a failure.
+	history []string
+}
+
+func newComparison(t *testing.T, seed uint64, ours, unistore tidbkv.Storage) *comparison {
+	c := &comparison{t: t, rng: rand.New(rand.NewPCG(seed, 1)), seed: seed}
+	for _, s := range []struct {
+		name  string
+		store tidbkv.Storage
+	}{{"embedded", ours}, {"unistore", unistore}} {
+		kits := &side{name: s.name}
+		for i := range kits.sessions {
+			kits.sessions[i] = testkit.NewTestKit(t, s.store)
+			kits.sessions[i].MustExec("use test")
+			kits.sessions[i].MustExec("set innodb_lock_wait_timeout = 1")
+			kits.sessions[i].MustExec("set time_zone = '+00:00'")
+		}
+		c.sides = append(c.sides, kits)
+	}
+	return c
+}
+
+// schema makes two tables and runs n statements on them, in two sessions that
+// take turns. The second one has transactions open only while the first has
+// none, so that nobody waits for a lock.
+func (c *comparison) schema(n uint64) {
+	c.schemas++
+	a, b := newTable(c.rng, fmt.Sprintf("a%d", c.schemas)), newTable(c.rng, fmt.Sprintf("b%d", c.schemas))
+	for _, t := range []*table{a, b} {
+		c.run(0, t.create(), false)
+		for range 6 {
+			c.run(0, fmt.Sprintf("INSERT IGNORE INTO %s (%s) VALUES %s, %s", t.name, strings.Join(t.names(), ", "), t.tuple(c.rng), t.tuple(c.rng)), false)
+		}
+	}
+	inTxn := false
+	who := 0
+	for range n {
+		if c.t.Failed() {
+			return
+		}
+		t, other := a, b
+		if oneIn(c.rng, 2) {
+			t, other = b, a
+		}
+		switch k := c.rng.IntN(40); {
+		case k == 0 && !inTxn:
+			c.run(who, t.alter(c.rng), false)
+		case k <= 3 && !inTxn:
+			c.run(who, pick(c.rng, "BEGIN", "BEGIN OPTIMISTIC", "BEGIN PESSIMISTIC"), false)
+			inTxn = true
+		case k <= 5 && inTxn:
+			c.run(who, pick(c.rng, "COMMIT", "COMMIT", "ROLLBACK"), false)
+			inTxn, who = false, 1-who
+		case k == 6 && inTxn:
+			c.run(who, pick(c.rng, "SAVEPOINT x", "ROLLBACK TO SAVEPOINT x"), false)
+		case k == 7 && !inTxn:
+			c.run(who, pick(c.rng, "ADMIN CHECK TABLE ", "ANALYZE TABLE ")+t.name, false)
+		case k < 20:
+			c.run(who, t.change(c.rng), false)
+		default:
+			q, ordered := query(c.rng, t, other)
+			reader := who
+			if oneIn(c.rng, 3) {
+				reader = 1 - who // sees what is committed
+			}
+			c.run(reader, q, ordered)
+		}
+	}
+	if inTxn {
+		c.run(who, "COMMIT", false)
+	}
+	for _, t := range []*table{a, b} {
+		c.run(0, "SELECT * FROM "+t.name, false)
+		c.run(0, "ADMIN CHECK TABLE "+t.name, false)
+		c.run(0, "DROP TABLE "+t.name, false)
+	}
+}
+
+// outcome is what a client sees of a statement.
+type outcome struct {
+	code     terror.ErrCode
+	message  string
+	affected uint64
+	rows     []string
+}
+
+// run runs a statement on both sides and compares.
+func (c *comparison) run(who int, statement string, ordered bool) {
+	c.statements++
+	c.history = append(c.history, fmt.Sprintf("%d: %s;", who, statement))
+	if len(c.history) > 400 {
+		c.history = c.history[200:]
+	}
+	var outcomes []outcome
+	for _, s := range c.sides {
+		outcomes = append(outcomes, execute(s.sessions[who], statement, ordered))
+	}
+	if outcomes[0].code != 0 {
+		c.failed++
+	}
+	if fmt.Sprint(outcomes[0]) != fmt.Sprint(outcomes[1]) {
+		c.t.Errorf("FASTDDL_COMPARE_SEED=%d: statement %d differs:\n%s\n%s: %+v\n%s: %+v\nbefore it:\n%s", c.seed, c.statements, statement,
+			c.sides[0].name, outcomes[0], c.sides[1].name, outcomes[1], strings.Join(c.history, "\n"))
+	}
+}
+
+func execute(tk *testkit.TestKit, statement string, ordered bool) (out outcome) {
+	rs, err := tk.ExecWithContext(context.Background(), statement)
+	if err == nil && rs != nil {
+		var rows [][]string
+		rows, err = session.ResultSetToStringSlice(context.Background(), tk.Session(), rs)
+		_ = rs.Close()
+		for _, row := range rows {
+			out.rows = append(out.rows, strings.Join(row, "|"))
+		}
+		if !ordered {
+			slices.Sort(out.rows)
+		}
+	}
+	if err != nil {
+		out.rows = nil
+		out.message = err.Error()
+		if e, ok := errors.Cause(err).(*terror.Error); ok {
+			out.code, out.message = terror.ErrCode(e.Code()), e.GetMsg()
+		} else {
+			out.code = -1
+		}
+		return out
+	}
+	out.affected = tk.Session().AffectedRows()
+	return out
+}

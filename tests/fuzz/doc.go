@@ -1,0 +1,12 @@
+// Package fuzz sends the built server what no well-meant client sends: random
+// statements over everything the grammar has, packets that are none, statements
+// that would take all memory, clients that go away or stop reading.
+//
+// Whatever comes in, the process does not end, no statement runs for ever, memory
+// stays bounded, and a well-behaved client on a connection of its own notices
+// nothing; the offender may get an error or lose its connection.
+//
+// A run is named by its seed, which is printed; what a seed does not fix is how
+// the connections interleave. FASTDDL_FUZZ_TIME is how long each of the random
+// tests runs, ten seconds by default, and FASTDDL_FUZZ_SEED repeats one.
+package fuzz

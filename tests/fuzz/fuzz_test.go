@@ -1,0 +1,233 @@
+package fuzz
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/stretchr/testify/require"
+
+	"fastddl/internal/servertest"
+)
+
+// program is the path of the server under test.
+var program string
+
+func TestMain(m *testing.M) { os.Exit(servertest.Main(m, &program)) }
+
+const (
+	defaultTime = 10 * time.Second
+	// patience is how long anything may take on a busy machine before it counts
+	// as hanging.
+	patience = time.Minute
+	// memoryLimit is what the server is told, mostMemory what it may hold while
+	// it is attacked: packets and results of single clients come on top.
+	memoryLimit = "1GiB"
+	mostMemory  = 4 << 30
+)
+
+// runTime is how long a random test runs.
+func runTime(t *testing.T) time.Duration {
+	t.Helper()
+	text := os.Getenv("FASTDDL_FUZZ_TIME")
+	if text == "" {
+		return defaultTime
+	}
+	d, err := time.ParseDuration(text)
+	require.NoError(t, err)
+	return d
+}
+
+// newRand returns the randomness of a test and prints its seed.
+func newRand(t *testing.T) *rand.Rand {
+	t.Helper()
+	seed := uint64(time.Now().UnixNano())
+	if text := os.Getenv("FASTDDL_FUZZ_SEED"); text != "" {
+		var err error
+		seed, err = strconv.ParseUint(text, 10, 64)
+		require.NoError(t, err)
+	}
+	t.Logf("FASTDDL_FUZZ_SEED=%d", seed)
+	return rand.New(rand.NewPCG(seed, 0))
+}
+
+// target is a server under attack, with a client that must not notice.
+type target struct {
+	*servertest.Node
+	t *testing.T
+
+	ended    chan struct{}
+	watching sync.WaitGroup
+	// rounds is what the well-behaved client has done, slowest its slowest round.
+	rounds  atomic.Int64
+	slowest atomic.Int64
+	memory  atomic.Int64
+}
+
+// startTarget starts a server with so much memory, and the client that watches it.
+func startTarget(t *testing.T, memory string) *target {
+	t.Helper()
+	tg := &target{Node: servertest.Start(t, program, t.TempDir(), "--memory-limit", memory), t: t, ended: make(chan struct{})}
+	conn := tg.connect("")
+	for _, query := range []string{"CREATE DATABASE health", "CREATE TABLE health.h (id BIGINT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(20), KEY v (v))"} {
+		_, err := conn.ExecContext(context.Background(), query)
+		require.NoError(t, err)
+	}
+	tg.watching.Go(func() { tg.behave(conn) })
+	tg.watching.Go(tg.weigh)
+	return tg
+}
+
+// stop ends the watch and checks that the server is as well as before.
+func (tg *target) stop() {
+	tg.t.Helper()
+	close(tg.ended)
+	tg.watching.Wait()
+	require.False(tg.t, tg.Exited(), "the server has ended")
+	tg.t.Logf("%d rounds of the well-behaved client, the slowest %s; at most %d MiB of memory",
+		tg.rounds.Load(), time.Duration(tg.slowest.Load()).Round(time.Millisecond), tg.memory.Load()>>20)
+	require.Positive(tg.t, tg.rounds.Load())
+	require.Less(tg.t, tg.memory.Load(), int64(mostMemory))
+	tg.requireGone()
+}
+
+// requireGone waits until the connections of the attackers are gone.
+func (tg *target) requireGone() {
+	tg.t.Helper()
+	db := tg.Open("")
+	defer db.Close()
+	var ids int
+	require.Eventually(tg.t, func() bool {
+		err := db.QueryRow("SELECT COUNT(*) FROM information_schema.processlist WHERE id <> CONNECTION_ID()").Scan(&ids)
+		return err == nil && ids == 0
+	}, patience, 100*time.Millisecond, "connections are left")
+}
+
+// connect returns one connection, which is never replaced by another.
+func (tg *target) connect(database string) *sql.Conn {
+	tg.t.Helper()
+	conn, err := tg.dial(database)
+	require.NoError(tg.t, err)
+	return conn
+}
+
+func (tg *target) dial(database string) (*sql.Conn, error) {
+	cfg := mysql.NewConfig()
+	cfg.Net, cfg.Addr, cfg.User, cfg.DBName = "tcp", tg.Addr, "root", database
+	cfg.Timeout = patience
+	cfg.Logger = &mysql.NopLogger{}
+	connector, err := mysql.NewConnector(cfg)
+	if err != nil {
+		return nil, err
+	}
+	db := sql.OpenDB(connector)
+	db.SetMaxIdleConns(-1) // closing the connection closes it
+	tg.t.Cleanup(func() { _ = db.Close() })
+	return db.Conn(context.Background())
+}
+
+// behave is the well-behaved client: it writes, reads, and logs in again at
+// times. Nothing of it may fail.
+func (tg *target) behave(conn *sql.Conn) {
+	for {
+		select {
+		case <-tg.ended:
+			_ = conn.Close()
+			return
+		case <-time.After(20 * time.Millisecond):
+		}
+		start := time.Now()
+		if err := tg.round(conn); err != nil {
+			tg.t.Errorf("the well-behaved client, after %s in round %d: %v", time.Since(start).Round(time.Millisecond), tg.rounds.Load(), err)
+			<-tg.ended
+			_ = conn.Close()
+			return
+		}
+		tg.rounds.Add(1)
+		tg.slowest.Store(max(tg.slowest.Load(), int64(time.Since(start))))
+	}
+}
+
+func (tg *target) round(conn *sql.Conn) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	want := fmt.Sprintf("round %d", tg.rounds.Load())
+	res, err := conn.ExecContext(ctx, "INSERT INTO health.h (v) VALUES (?)", want)
+	if err != nil {
+		return err
+	}
+	id, err := res.LastInsertId()
+	if err != nil {
+		return err
+	}
+	var got string
+	if err := conn.QueryRowContext(ctx, "SELECT v FROM health.h WHERE id = ?", id).Scan(&got); err != nil {
+		return err
+	}
+	if got != want {
+		return fmt.Errorf("%q was stored and %q read", want, got)
+	}
+	if tg.rounds.Load()%10 != 0 {
+		return nil
+	}
+	fresh, err := tg.dial("health")
+	if err != nil {
+		return fmt.Errorf("log in: %w", err)
+	}
+	defer fresh.Close()
+	return fresh.PingContext(ctx)
+}
+
+// weigh watches the memory of the server.
+func (tg *target) weigh() {
+	for {
+		select {
+		case <-tg.ended:
+			return
+		case <-time.After(50 * time.Millisecond):
+			now := residentMemory(tg.Cmd.Process.Pid)
+			tg.memory.Store(max(tg.memory.Load(), now))
+			if now > 2*mostMemory {
+				tg.t.Errorf("the server holds %d MiB; ended before the machine suffers", now>>20)
+				tg.Kill()
+				return
+			}
+		}
+	}
+}
+
+// residentMemory is what a process and its children hold, in bytes; 0 where the
+// system does not tell.
+func residentMemory(pid int) int64 {
+	var total int64
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(status)) {
+		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+			var kib int64
+			_, _ = fmt.Sscan(rest, &kib) // zero if there is none
+			total += kib << 10
+		}
+	}
+	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+	if err != nil {
+		return total
+	}
+	for _, child := range strings.Fields(string(children)) {
+		if id, err := strconv.Atoi(child); err == nil {
+			total += residentMemory(id)
+		}
+	}
+	return total
+}
