@@ -98,8 +98,6 @@ type comparison struct {
 	entries []entryRange
 	scanned atomic.Int64
 	keys    atomic.Int64
-	done    atomic.Int64 // parts of the reading
-	parts   int64
 	result  CompareResult
 }
 
@@ -135,8 +133,6 @@ func (c *comparison) run(ctx context.Context) (err error) {
 		return fmt.Errorf("backfill: compare: %w", err)
 	}
 	c.progress.begin(0, 0, totalWeight(c.rows))
-	c.enter(stageCompare, func() float64 { return min(1, float64(c.done.Load())/float64(max(1, c.parts))) })
-
 	sums := newSums(len(c.task.Indexes), totalWeight(c.rows))
 	if err := c.read(ctx, true, sums.accumulator); err != nil {
 		return fmt.Errorf("backfill: compare: %w", err)
@@ -158,7 +154,6 @@ func (c *comparison) narrow(ctx context.Context, sums *sums) error {
 		return nil
 	}
 	suspects.of = c
-	c.parts *= 2
 	if err := c.read(ctx, false, func() (entrySink, func()) { return suspects, func() {} }); err != nil {
 		return fmt.Errorf("backfill: compare: %w", err)
 	}
@@ -201,7 +196,6 @@ func (c *comparison) plan(ctx context.Context) (err error) {
 			}
 		}
 	}
-	c.parts = int64(len(c.rows) + len(c.counts) + len(c.entries))
 	return nil
 }
 
@@ -222,18 +216,20 @@ func (c *comparison) planCount(r kv.KeyRange, n int) ([]kv.KeyRange, error) {
 }
 
 // read hands out all rows' entries and all entries, and the first time counts
-// rows. open returns the sink of one goroutine, for a time.
+// rows. Each time is a stage of its own in events. open returns the sink of one goroutine, for a time.
 func (c *comparison) read(ctx context.Context, first bool, open func() (sink entrySink, release func())) error {
 	counts := c.counts
 	if !first {
 		counts = nil
 	}
 	n := len(c.rows) + len(c.entries) + len(counts)
+	done := new(atomic.Int64)
+	c.enter(stageCompare, func() float64 { return float64(done.Load()) / float64(max(1, n)) })
 	return parallel.Do(ctx, n, c.share.Workers, func(ctx context.Context, i int) error {
 		background.Thread()
 		clock := stage.Start(stage.Verify)
 		defer func() { c.addCosts(clock.Stop()) }()
-		defer c.done.Add(1)
+		defer done.Add(1)
 		pacer := c.share.NewPacer(clock)
 		if i < len(counts) {
 			return c.countKeys(ctx, counts[i], pacer)

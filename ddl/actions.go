@@ -167,10 +167,14 @@ func (t *task) changeSchema(ctx context.Context, r *job.Record, to job.Step) (ou
 		if err != nil {
 			return err
 		}
-		if table == nil && !after.RollingBack() {
+		if table == nil && after.RollingBack() {
+			after.SchemaVersion = 0 // there is nothing left to undo, and nobody to wait for
+			return nil
+		}
+		if table == nil {
 			return job.Permanent(infoschema.ErrTableNotExists.GenWithStackByArgs(after.DB, after.Table))
 		}
-		if table != nil && to != r.Step {
+		if to != r.Step {
 			if err := applySchema(x, after, table); err != nil {
 				return err
 			}

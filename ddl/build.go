@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/pingcap/tidb/pkg/ddl/serverstate"
 	"github.com/pingcap/tidb/pkg/meta/model"
 	"github.com/pingcap/tidb/pkg/parser/ast"
 	"github.com/pingcap/tidb/pkg/sessionctx"
@@ -133,9 +132,6 @@ func (d *DDL) Unready(ctx context.Context) (reason string, err error) {
 		return "tidb_enable_metadata_lock is OFF", nil
 	}
 	if d.opts.Domain.DDL().StateSyncer().IsUpgradingState() {
-		return "the cluster is being upgraded", nil
-	}
-	if state, err := d.opts.Domain.DDL().StateSyncer().GetGlobalState(ctx); err == nil && state != nil && state.State == serverstate.StateUpgrading {
 		return "the cluster is being upgraded", nil
 	}
 	err = d.inTxn(ctx, func(t *txn) error {

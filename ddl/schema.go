@@ -149,8 +149,7 @@ func removeIndexes(t *txn, after *job.Record, table *model.TableInfo) error {
 	return t.deleteEntries(after, table)
 }
 
-// publishVersion writes the table, if it is there, under the next schema version,
-// and asks all servers to tell when nobody uses an older one.
+// publishVersion writes the table under the next schema version, and asks all servers to tell when nobody uses an older one.
 //
 // A version must not be taken while the diff of the one before is missing: TiDB's
 // owner takes versions in a transaction before the one that writes the diff, and
@@ -176,13 +175,9 @@ func (d *DDL) publishVersion(t *txn, after *job.Record, table *model.TableInfo) 
 		return fmt.Errorf("take schema version: %w", err)
 	}
 	after.SchemaVersion = version
-	if table != nil {
-		if table.State == model.StatePublic {
-			table.UpdateTS = t.ts
-		}
-		if err := t.meta.UpdateTable(after.DBID, table); err != nil {
-			return fmt.Errorf("write table %s: %w", table.Name.O, err)
-		}
+	table.UpdateTS = t.ts
+	if err := t.meta.UpdateTable(after.DBID, table); err != nil {
+		return fmt.Errorf("write table %s: %w", table.Name.O, err)
 	}
 	err = t.meta.SetSchemaDiff(&model.SchemaDiff{Version: version, Type: model.ActionAddIndex, SchemaID: after.DBID, TableID: after.TableID})
 	if err != nil {

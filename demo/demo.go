@@ -102,6 +102,7 @@ func Run(ctx context.Context, opts Options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, srv.Shutdown(context.Background())) }()
+	d.node = srv.Node()
 
 	if d.db, err = open(srv.Addr().String(), opts.Threads+4); err != nil {
 		return err
@@ -117,7 +118,7 @@ func (d *demo) startServer(ctx context.Context, dir string) (*server.Server, err
 	cfg.Port, cfg.Status.StatusPort = 0, 0
 	cfg.Log.SlowThreshold = 0
 	cfg.EnsureDefaults()
-	return server.Start(ctx, server.Options{Config: cfg, Log: d.Log, Events: d.watch.observe})
+	return server.Start(ctx, server.Options{Config: cfg, Log: d.Log})
 }
 
 func open(addr string, conns int) (*sql.DB, error) {
@@ -138,8 +139,8 @@ func open(addr string, conns int) (*sql.DB, error) {
 type demo struct {
 	Options
 	db *sql.DB
-	// watch follows the index build.
-	watch watcher
+	// node is the server's inside, which is asked how far the build is.
+	node *server.Node
 }
 
 func (d *demo) say(format string, args ...any) { fmt.Fprintf(d.Out, format+"\n", args...) }

@@ -3,8 +3,9 @@
 // shaped like sysbench's, and a read/write load that goes on before, during and
 // after an ADD INDEX.
 //
-// Everything it prints is measured as a client would: progress
-// comes from the build's events, latencies from the load's own transactions. [Run] fails if anything is wrong: a failed transaction other
-// than a retryable conflict, an index that the check refuses, a query that does
-// not use it. It removes all it made, also when it is interrupted.
+// Latencies are those of the load's own transactions, as a client sees them;
+// progress is what the job says of itself. [Run] fails if anything is wrong: a
+// failed transaction other than a retryable conflict, an index that the check
+// refuses, a query that does not use it. It removes all it made, also when it is
+// interrupted.
 package demo

@@ -4,12 +4,9 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"sync"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
-
-	"fastddl/event"
 )
 
 // buildResult is what the client saw of the index build.
@@ -44,10 +41,9 @@ func (d *demo) addIndex(ctx context.Context) (buildResult, error) {
 				return buildResult{}, err
 			}
 			show.end(true)
-			job, _ := d.watch.progress()
-			return buildResult{elapsed: elapsed, rows: job.rows}, nil
+			return buildResult{elapsed: elapsed, rows: d.node.LastBuild().Rows}, nil
 		case <-ticker.C:
-			if job, ok := d.watch.progress(); ok {
+			if job, ok := d.progress(); ok {
 				show.update(job)
 			}
 		}
@@ -56,7 +52,7 @@ func (d *demo) addIndex(ctx context.Context) (buildResult, error) {
 
 // jobProgress is how far an index build is.
 type jobProgress struct {
-	// stage is what the build does.
+	// stage is what the build does, or the schema state when it does nothing.
 	stage         string
 	rows          int64
 	percent       float64
@@ -64,38 +60,21 @@ type jobProgress struct {
 	eta           string
 }
 
-// watcher follows the events of an index build. The zero value is ready for use.
-type watcher struct {
-	mu   sync.Mutex
-	last event.Progress
-}
-
-// observe is the event listener.
-func (w *watcher) observe(e event.Event) {
-	if p, ok := e.(event.Progress); ok {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.last = p
-	}
-}
-
-// progress is how far the newest build is; false if nothing is known of it.
-func (w *watcher) progress() (jobProgress, bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	p := w.last
-	if p.RowsTotal == 0 {
+// progress is how far the index build is; false if there is none.
+func (d *demo) progress() (jobProgress, bool) {
+	jobs := d.node.UnfinishedJobs()
+	if len(jobs) == 0 {
 		return jobProgress{}, false
 	}
-	j := jobProgress{stage: p.Stage, rows: p.RowsDone, rowsPerSecond: p.RowsPerSecond, eta: "unknown"}
-	// A row is done when it has been read and its entry is in the store.
-	total := float64(max(p.RowsTotal, p.RowsDone))
-	j.percent = 50 * float64(p.RowsDone+p.RowsImported) / total
-	if p.RowsPerSecond > 0 {
-		left := (total - float64(p.RowsDone)) / p.RowsPerSecond
-		j.eta = fmt.Sprintf("%.1f s", left)
+	j := jobs[len(jobs)-1]
+	p := jobProgress{stage: j.Stage, rows: j.RowCount, percent: j.Percent, rowsPerSecond: j.RowsPerSecond, eta: "unknown"}
+	if p.stage == "" {
+		p.stage = j.SchemaState
 	}
-	return j, true
+	if j.HasRemaining {
+		p.eta = fmt.Sprintf("%.1f s", j.Remaining.Seconds())
+	}
+	return p, true
 }
 
 // progressView shows the progress of the build.

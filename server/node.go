@@ -89,7 +89,7 @@ func OpenNode(ctx context.Context, opts NodeOptions) (_ *Node, err error) {
 	if err = opts.Log.openSlowLog(cfg.Log); err != nil {
 		return nil, err
 	}
-	if err = n.openSQL(ctx, budget, opts.Log.Logger); err != nil {
+	if err = n.openSQL(context.WithoutCancel(ctx), budget, opts.Log.Logger); err != nil {
 		return nil, err
 	}
 	return n, nil
@@ -154,6 +154,14 @@ func (n *Node) TempDir() string { return n.tempDir }
 // Foreground measures the statements of clients, which builds give way to.
 func (n *Node) Foreground() *foreground.Meter { return n.foreground }
 
+// UnfinishedJobs describes the index builds that have not ended.
+func (n *Node) UnfinishedJobs() []ddl.JobInfo {
+	if d := n.layer.DDL(); d != nil {
+		return d.Unfinished()
+	}
+	return nil
+}
+
 // LastBuild is what the index build that ended last says of itself.
 func (n *Node) LastBuild() backfill.Result {
 	if d := n.layer.DDL(); d != nil {
@@ -167,10 +175,7 @@ func (n *Node) LastBuild() backfill.Result {
 // stopJobs lets no job go on; they do at the next start.
 func (n *Node) stopJobs() error {
 	n.layer.Domain().StopAutoAnalyze()
-	if d := n.layer.DDL(); d != nil {
-		return d.Close()
-	}
-	return nil
+	return n.layer.StopBuilds()
 }
 
 // healthy is nil while the store can execute statements.

@@ -110,7 +110,9 @@ func Start(ctx context.Context, opts Options) (_ *Server, err error) {
 		return nil, err
 	}
 	if statusListener != nil {
-		s.startStatus(statusListener, prometheus.Gatherers{prometheus.DefaultGatherer, metrics.registry})
+		if err = s.startStatus(statusListener, prometheus.Gatherers{prometheus.DefaultGatherer, metrics.registry}); err != nil {
+			return nil, err
+		}
 	}
 	if err = errors.Join(listener.Close(), s.run()); err != nil {
 		return nil, err
@@ -177,15 +179,24 @@ func (s *Server) serve() error {
 	}
 }
 
-func (s *Server) startStatus(listener net.Listener, gatherer prometheus.Gatherer) {
+// startStatus serves the status port.
+func (s *Server) startStatus(listener net.Listener, gatherer prometheus.Gatherer) error {
 	cfg := s.opts.Config
+	rpc := tidbserver.NewRPCServer(tidb.GetGlobalConfig(), s.node.Domain(), s.tidb)
+	if cfg.Store == config.StoreTiKV {
+		leave, err := joinCluster(rpc, s.node.store.storage)
+		if err != nil {
+			return err
+		}
+		s.parts.add(leave)
+	}
 	s.status = startStatusServer(statusOptions{
 		listener:  listener,
 		gatherer:  gatherer,
 		health:    s.Health,
 		status:    s.Status,
 		debug:     debugRoutes(cfg, s.node.helperStorage(), s.node.Domain()),
-		grpc:      tidbserver.NewRPCServer(tidb.GetGlobalConfig(), s.node.Domain(), s.tidb),
+		grpc:      rpc,
 		localOnly: cfg.Store == config.StorePebble && !cfg.Status.EnableDebug,
 		log:       s.log.Logger,
 	})
@@ -194,6 +205,7 @@ func (s *Server) startStatus(listener net.Listener, gatherer prometheus.Gatherer
 		defer cancel()
 		return s.status.close(ctx)
 	})
+	return nil
 }
 
 // Addr is the address of the MySQL listener, with the real port.
@@ -262,7 +274,8 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		}()
 		done <- s.parts.close()
 	}()
-	timeout := time.After(time.Duration(s.opts.Config.ShutdownTimeout) + closeGrace)
+	wait := time.Duration(tidb.GetGlobalConfig().GracefulWaitBeforeShutdown) * time.Second
+	timeout := time.After(wait + time.Duration(s.opts.Config.ShutdownTimeout) + closeGrace)
 	var err error
 	select {
 	case err = <-done:

@@ -180,6 +180,59 @@ func TestShutdownIsBounded(t *testing.T) {
 	require.Error(t, tx.Commit())
 }
 
+// TestBuildsGoOnAfterAShutdown: a shutdown does not wait for the transaction that a
+// build waits for, and the statement says so; the index comes after the restart.
+func TestBuildsGoOnAfterAShutdown(t *testing.T) {
+	cfg := testConfig(t.TempDir())
+	cfg.ShutdownTimeout = config.Duration(time.Second)
+	s := start(t, cfg)
+	db := connect(t, s)
+	exec(t, db, "CREATE TABLE t (id INT PRIMARY KEY, a INT)", "INSERT INTO t VALUES (1, 1), (2, 2)")
+	tx, err := db.Begin()
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback() }() // its connection is cut
+	_, err = tx.Exec("INSERT INTO t VALUES (3, 3)")
+	require.NoError(t, err)
+	altered := make(chan error, 1)
+	go func() {
+		_, err := db.Exec("ALTER TABLE t ADD UNIQUE INDEX a (a)")
+		altered <- err
+	}()
+	require.Eventually(t, func() bool { return buildWaits(t, db) }, 10*time.Second, 10*time.Millisecond)
+	shutdown(t, s)
+	var stopped *mysql.MySQLError
+	require.ErrorAs(t, <-altered, &stopped)
+	require.EqualValues(t, 1053, stopped.Number)
+
+	db = connect(t, start(t, cfg))
+	require.Eventually(t, func() bool {
+		_, err := db.Exec("ADMIN CHECK INDEX t a")
+		return err == nil
+	}, 20*time.Second, 10*time.Millisecond)
+	var rows int
+	require.NoError(t, db.QueryRow("SELECT COUNT(*) FROM t").Scan(&rows))
+	require.Equal(t, 2, rows)
+}
+
+// buildWaits reports whether the newest job waits for the metadata lock.
+func buildWaits(t *testing.T, db *sql.DB) bool {
+	t.Helper()
+	rows, err := db.Query("ADMIN SHOW DDL JOBS 1")
+	require.NoError(t, err)
+	defer rows.Close()
+	columns, err := rows.Columns()
+	require.NoError(t, err)
+	values, targets := make([]sql.NullString, len(columns)), make([]any, len(columns))
+	for i := range values {
+		targets[i] = &values[i]
+	}
+	if !rows.Next() {
+		return false
+	}
+	require.NoError(t, rows.Scan(targets...))
+	return strings.Contains(values[len(values)-1].String, "waits for metadata lock")
+}
+
 // executing reports whether a session executes the statement.
 func executing(t *testing.T, db *sql.DB, query string) bool {
 	t.Helper()

@@ -117,7 +117,7 @@ func (e *executor) build(
 	}
 	switch reason, err := e.layer.ddl.Unready(ctx); {
 	case err != nil:
-		return true, err
+		return true, clientError(err)
 	case reason != "":
 		leaveToTiDB(sctx, reason)
 		return false, nil
@@ -145,12 +145,21 @@ func (e *executor) build(
 			return true, err
 		}
 	}
-	err = e.layer.ddl.Build(ctx, sctx, req)
+	err = clientError(e.layer.ddl.Build(ctx, sctx, req))
 	if dbterror.ErrDupKeyName.Equal(err) && len(specs) == 1 && specs[0].ifNotExists {
 		sctx.GetSessionVars().StmtCtx.AppendNote(err)
 		return true, nil
 	}
 	return true, err
+}
+
+// clientError is an error as pkg/server wants it: it does not look below wrappings
+// of the standard library for a MySQL number.
+func clientError(err error) error {
+	if te := job.FindTerror(err); te != nil {
+		return te
+	}
+	return err
 }
 
 // find returns a table that we can add indexes to. What it does not return, among

@@ -160,19 +160,16 @@ func (w *writers) end(t *testing.T) {
 func statements(rng *rand.Rand) string {
 	table := fmt.Sprintf("t%d", rng.IntN(stressTables))
 	a, b := rng.IntN(stressRows), rng.IntN(stressRows)
-	fresh := 1_000_000 + rng.Int64N(1<<40)
+	fresh := (1 + rng.Int64N(1<<40)) * 1_000_000 // so far apart that shifts do not meet
 	begin := []string{"BEGIN PESSIMISTIC", "BEGIN OPTIMISTIC"}[rng.IntN(2)]
-	handOn := fmt.Sprintf("SET @v = (SELECT v FROM %[1]s WHERE id = %[2]d FOR UPDATE)", table, a)
 	switch rng.IntN(10) {
 	case 0: // hand-over to a new row, through a transient duplicate
-		return fmt.Sprintf("%s; %s; INSERT INTO %[3]s SELECT %[4]d, @v FROM DUAL WHERE @v IS NOT NULL; DELETE FROM %[3]s WHERE id = %[5]d; COMMIT",
-			begin, handOn, table, a+stressRows*(1+rng.IntN(3)), a)
-	case 1: // swap
-		return fmt.Sprintf("%[5]s; SET @x = (SELECT v FROM %[1]s WHERE id = %[2]d), @y = (SELECT v FROM %[1]s WHERE id = %[3]d); "+
-			"UPDATE %[1]s SET v = -%[4]d WHERE id = %[2]d AND @y IS NOT NULL; UPDATE %[1]s SET v = @x WHERE id = %[3]d AND @x IS NOT NULL AND v = @y; "+
-			"UPDATE %[1]s SET v = @y WHERE id = %[2]d AND v = -%[4]d; COMMIT", table, a, a+1, fresh, "BEGIN PESSIMISTIC")
-	case 2: // transient duplicate: in a transaction of its own that always takes it back
-		return fmt.Sprintf("BEGIN PESSIMISTIC; %s; INSERT INTO %s VALUES (%d, @v); ROLLBACK", handOn, table, 100_000+b)
+		return fmt.Sprintf("%s; INSERT INTO %[2]s SELECT %[3]d, v FROM %[2]s WHERE id = %[4]d FOR UPDATE; DELETE FROM %[2]s WHERE id = %[4]d; COMMIT",
+			begin, table, a+stressRows*(1+rng.IntN(3)), a)
+	case 1: // shift
+		return fmt.Sprintf("UPDATE %s SET v = v + 1 WHERE id BETWEEN %d AND %d ORDER BY v DESC", table, a, a+3)
+	case 2: // transient duplicate, taken back
+		return fmt.Sprintf("BEGIN PESSIMISTIC; INSERT INTO %[1]s SELECT %[2]d, v FROM %[1]s WHERE id = %[3]d FOR UPDATE; ROLLBACK", table, 100_000+b, a)
 	case 3:
 		return fmt.Sprintf("UPDATE %s SET v = %d WHERE id = %d", table, fresh, a)
 	case 4:
@@ -186,9 +183,8 @@ func statements(rng *rand.Rand) string {
 		return fmt.Sprintf("BEGIN PESSIMISTIC; SAVEPOINT s; INSERT IGNORE INTO %[1]s VALUES (%[2]d, %[3]d); ROLLBACK TO s; UPDATE %[1]s SET v = v WHERE id = %[4]d; COMMIT",
 			table, 200_000+a, fresh, b)
 	default: // and back to a row of the first hundred
-		from := a + stressRows*(1+rng.IntN(3))
-		return fmt.Sprintf("%s; SET @v = (SELECT v FROM %[2]s WHERE id = %[3]d FOR UPDATE); UPDATE %[2]s SET v = %[4]d WHERE id = %[3]d; "+
-			"REPLACE INTO %[2]s SELECT %[5]d, @v FROM DUAL WHERE @v IS NOT NULL; DELETE FROM %[2]s WHERE id = %[3]d; COMMIT", begin, table, from, fresh, b)
+		return fmt.Sprintf("%s; REPLACE INTO %[2]s SELECT %[3]d, v FROM %[2]s WHERE id = %[4]d FOR UPDATE; DELETE FROM %[2]s WHERE id = %[4]d; COMMIT",
+			begin, table, b, a+stressRows*(1+rng.IntN(3)))
 	}
 }
 
@@ -204,14 +200,7 @@ func TestBuildUnderWriters(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed, 99))
 	e := newEnv(t)
 	c := e.client()
-	for i := range stressTables {
-		c.run("CREATE TABLE t%d (id BIGINT PRIMARY KEY, v BIGINT)", i)
-		var values []string
-		for r := range stressRows {
-			values = append(values, fmt.Sprintf("(%d,%d)", r, r))
-		}
-		c.run("INSERT INTO t%d VALUES %s", i, strings.Join(values, ","))
-	}
+	fillStressTables(c)
 	e.setHook(func(ctx context.Context, p ddl.HookPoint) error {
 		if p.When == "before" && p.Action == "backfill" {
 			time.Sleep(300 * time.Millisecond)
@@ -233,5 +222,65 @@ func TestBuildUnderWriters(t *testing.T) {
 	w.end(t)
 	for i := range stressTables {
 		c.check(fmt.Sprintf("t%d", i))
+	}
+}
+
+// A job that dies at any step while writers go on, and is taken up again under
+// writers, ends with indexes that are right.
+func TestRestartUnderWriters(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 5))
+	dir := t.TempDir()
+	e := open(t, dir)
+	fillStressTables(e.client())
+	rounds := 4
+	if testing.Short() {
+		rounds = 1
+	}
+	for round := range rounds {
+		at := steps[1+rng.IntN(len(steps)-3)]
+		table := fmt.Sprintf("t%d", round%stressTables)
+		died := fmt.Errorf("died at %s", at)
+		e.setHook(func(_ context.Context, p ddl.HookPoint) error {
+			if matches(p, at) {
+				return died
+			}
+			return nil
+		})
+		var w writers
+		w.start(e, 4, seed+uint64(round))
+		require.ErrorIs(t, wait(t, e.start("ALTER TABLE "+table+" ADD UNIQUE INDEX u (v), ADD INDEX i (v, id)")), died)
+		time.Sleep(100 * time.Millisecond)
+		w.end(t)
+		e.close()
+
+		e = open(t, dir)
+		var again writers
+		again.start(e, 4, seed+uint64(100+round))
+		c := e.client()
+		require.Eventually(t, func() bool { return len(c.run("SELECT * FROM mysql.fastddl_ddl_record")) == 0 }, time.Minute, 10*time.Millisecond)
+		require.Equal(t, "synced", c.lastJob("state"), at)
+		c.check(table)
+		t.Logf("round %d, %s: %s keys repaired", round, died, c.lastJob("repaired_keys"))
+		again.end(t)
+		for i := range stressTables {
+			c.check(fmt.Sprintf("t%d", i))
+		}
+		c.run("ALTER TABLE %s DROP INDEX u, DROP INDEX i", table)
+	}
+	e.close()
+}
+
+// fillStressTables makes the tables that writers change.
+func fillStressTables(c *client) {
+	c.t.Helper()
+	for i := range stressTables {
+		c.run("CREATE TABLE t%d (id BIGINT PRIMARY KEY, v BIGINT)", i)
+		var values []string
+		for r := range stressRows {
+			values = append(values, fmt.Sprintf("(%d,%d)", r, r*1_000_000))
+		}
+		c.run("INSERT INTO t%d VALUES %s", i, strings.Join(values, ","))
 	}
 }

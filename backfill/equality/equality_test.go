@@ -29,8 +29,6 @@ import (
 	"fastddl/kv/pebblekv"
 )
 
-// TestMain is not there: TiDB's own goroutines outlive its mock store.
-
 // newRand returns a generator whose seed is printed.
 func newRand(t testing.TB) *rand.Rand {
 	seed := uint64(time.Now().UnixNano())
@@ -255,6 +253,7 @@ type table struct {
 	values  []values // nil for generated columns
 	options string   // keys and what follows the definitions
 	suffix  string   // behind the parenthesis
+	added   []string // columns that are added when there are rows
 	indexes []string
 }
 
@@ -296,6 +295,9 @@ func (tbl *table) requireEqual(db *tidb, r *rand.Rand, n int) {
 	db.t.Helper()
 	tbl.create(db)
 	tbl.fill(db, r, n)
+	for _, def := range tbl.added {
+		db.exec("alter table t add column " + def)
+	}
 	for i, def := range tbl.indexes {
 		db.exec("alter table t add " + strings.ReplaceAll(def, "@", fmt.Sprint("i", i)))
 	}

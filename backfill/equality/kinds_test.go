@@ -162,3 +162,24 @@ func TestPartitions(t *testing.T) {
 		}
 	}
 }
+
+// TestColumnsAddedLater: rows that were written before a column existed have its
+// first default, also where an expression or a time zone is between.
+func TestColumnsAddedLater(t *testing.T) {
+	db, r := newTiDB(t), newRand(t)
+	for name, key := range keys {
+		t.Run(name, func(t *testing.T) {
+			db.t = t
+			tbl := base()
+			tbl.options = key
+			tbl.added = []string{
+				"a int default 42", "b timestamp(3) default '2020-07-01 12:00:00.125'", "c varchar(20) collate utf8mb4_general_ci not null default 'Ab '",
+				"e enum('x','y') not null", "g decimal(10,2) not null", "h bigint as (a + hour(b))",
+			}
+			tbl.indexes = []string{
+				"index @ (a)", "index @ (b)", "index @ (c, a)", "index @ (c(1))", "index @ (e, g)", "index @ (h, b)", "index @ ((lower(c)), b)", "unique @ (b, id, h)",
+			}
+			tbl.requireEqual(db, r, 100)
+		})
+	}
+}

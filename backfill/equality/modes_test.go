@@ -32,7 +32,6 @@ func TestSQLModes(t *testing.T) {
 		{"v int as (s)", "index i (v)", "(1, 0, '12', null), (2, 0, '3x', null)"},
 		{"v int unsigned as (n)", "index i (v)", "(1, -7, '', null), (2, 7, '', null)"},
 		{"v tinyint as (n * 1000)", "index i (v)", "(1, 1, '', null)"},
-		{"v int as (n) not null", "index i (v)", "(1, null, '', null)"},
 		{"v date as (s)", "index i (v)", "(1, 0, '2024-02-30', null), (2, 0, '0000-00-00', null), (3, 0, 'no date', null)"},
 		{"v year as (n)", "index i (v)", "(1, 70, '', null), (2, 2000, '', null)"},
 		{"v int", "index i ((cast(j as signed array)))", `(1, 1, '', '[1, 2]'), (2, 1, '', '["a"]')`},

@@ -7,6 +7,8 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -112,6 +114,41 @@ func TestReadersOfTheLogThatGoAwayDoNotEndTheServer(t *testing.T) {
 	require.Equal(t, "listening", string(line))
 	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
 	require.NoError(t, cmd.Wait())
+}
+
+// TestServersShareATempFolder: neither touches the files of the other, and a store
+// that is there twice is told from another one.
+func TestServersShareATempFolder(t *testing.T) {
+	temp := t.TempDir()
+	var foreign string
+	for range 2 {
+		n := startNode(t, "--temp-dir", temp)
+		db := n.Open("test")
+		for _, q := range []string{
+			"CREATE TABLE t (id INT PRIMARY KEY, a INT)", "INSERT INTO t VALUES (1, 1), (2, 2)",
+			"ALTER TABLE t ADD INDEX a (a)", "ADMIN CHECK TABLE t",
+		} {
+			_, err := db.Exec(q)
+			require.NoError(t, err, q)
+		}
+		folders, err := filepath.Glob(filepath.Join(temp, "*", "ddl"))
+		require.NoError(t, err)
+		if foreign == "" {
+			require.Len(t, folders, 1)
+			foreign = filepath.Join(folders[0], "job-1")
+			require.NoError(t, os.Mkdir(foreign, 0o700))
+			continue
+		}
+		require.Len(t, folders, 2)
+		require.DirExists(t, foreign)
+	}
+}
+
+func TestStacksAreDumpedOnSignal(t *testing.T) {
+	n := startNode(t)
+	require.NoError(t, n.Cmd.Process.Signal(syscall.SIGUSR1))
+	require.Eventually(t, func() bool { return strings.Contains(n.Stderr.String(), "goroutine 1 [") }, 10*time.Second, time.Millisecond)
+	require.NoError(t, n.Open("test").Ping())
 }
 
 // TestOrderlyEnd: each signal that asks for the end gets one.

@@ -36,6 +36,7 @@ func serve(cmd *cobra.Command, cfg config.Config) error {
 		return err
 	}
 	defer log.Close()
+	defer dumpStacksOnSignal(cmd.ErrOrStderr())()
 
 	srv, err := server.Start(cmd.Context(), server.Options{Config: cfg, Log: log, Version: version, GitHash: gitHash})
 	if err != nil {

@@ -76,8 +76,8 @@ func (c *codecClient) SendRequest(ctx context.Context, addr string, req *tikvrpc
 	return c.codec.DecodeResponse(req, resp)
 }
 
-// Name implements tidbkv.Storage. TiDB looks for this very name where it asks whether it runs on TiKV.
-func (s *storage) Name() string { return "TiKV" }
+// Name implements tidbkv.Storage. TiDB refuses FLASHBACK CLUSTER on storages that are not named TiKV.
+func (s *storage) Name() string { return "embedded" }
 
 // Describe implements tidbkv.Storage.
 func (s *storage) Describe() string {

@@ -26,8 +26,8 @@ const (
 	// storeVersion is the version of TiKV that the store behaves like.
 	storeVersion = "8.5.0"
 	// commitBatchBytes is the size up to which client-go puts a transaction's writes into one request, and so can commit
-	// them in one phase. On a network it is 16 KiB.
-	commitBatchBytes = 1 << 20
+	// them in one phase. On a network it is 16 KiB. A request holds the latches of all its keys while they are checked.
+	commitBatchBytes = 128 << 10
 )
 
 // Store is an embedded TiKV with its PD.

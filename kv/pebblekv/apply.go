@@ -64,7 +64,7 @@ func (s *Store) Apply(ctx context.Context, writes Writes, opts ApplyOptions) (*A
 }
 
 func (s *Store) apply(writes Writes, opts ApplyOptions) (*Applied, error) {
-	if err := s.admitWrites(writes, opts.SizeHint); err != nil {
+	if err := s.Admit(writes, opts.SizeHint); err != nil {
 		return nil, err
 	}
 	a := &Applied{store: s, start: time.Now()}

@@ -1,15 +1,12 @@
 package pebblekv
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"math/rand/v2"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
@@ -38,66 +35,6 @@ func cappedOptions(fs *cappedFS, log *zap.Logger) Options {
 		GCRunInterval: func() time.Duration { return 0 },
 		Essential:     func(key []byte) bool { return len(key) > 0 && key[0] == 'm' },
 	}
-}
-
-// within fails the test if fn does not return soon.
-func within(t *testing.T, what string, fn func() error) error {
-	t.Helper()
-	done := make(chan error, 1)
-	go func() { done <- fn() }()
-	select {
-	case err := <-done:
-		return err
-	case <-time.After(soon):
-		require.FailNow(t, what+" hangs")
-		return nil
-	}
-}
-
-// write commits values of a kind for some keys; a size of 0 deletes.
-func writeKeys(ctx context.Context, s *Store, size int, keys ...string) error {
-	txn, err := s.Begin(ctx)
-	if err != nil {
-		return err
-	}
-	rnd := rand.New(rand.NewPCG(rand.Uint64(), 0))
-	for _, key := range keys {
-		value := make([]byte, size)
-		for i := range value {
-			value[i] = byte(rnd.Uint32())
-		}
-		if size == 0 {
-			err = txn.Delete([]byte(key))
-		} else {
-			err = txn.Set([]byte(key), value)
-		}
-		if err != nil {
-			return errors.Join(err, txn.Rollback())
-		}
-	}
-	return txn.Commit(ctx)
-}
-
-// requireReadable reads keys at a fresh timestamp.
-func requireReadable(t *testing.T, s *Store, there bool, keys ...string) {
-	t.Helper()
-	require.NoError(t, within(t, "reading", func() error {
-		ts, err := s.CurrentTS(t.Context())
-		if err != nil {
-			return err
-		}
-		snap, err := s.Snapshot(t.Context(), ts)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = snap.Close() }()
-		for _, key := range keys {
-			if _, err := snap.Get(t.Context(), []byte(key)); errors.Is(err, kv.ErrNotExist) == there {
-				return fmt.Errorf("key %s: %w", key, err)
-			}
-		}
-		return nil
-	}))
 }
 
 // TestFullDisk fills the disk with the store's own data: writes are refused before it is
@@ -138,6 +75,15 @@ func TestFullDisk(t *testing.T) {
 	requireReadable(t, s, true, acked...)
 	require.NoError(t, writeKeys(t.Context(), s, 100, "meta"), "what is essential goes on")
 	require.ErrorIs(t, writeKeys(t.Context(), s, 100, "meta", "data"), kv.ErrDiskFull)
+	sets, deletes := writesOf(map[string]string{"k": "1"}), writesOf(map[string]string{"k": ""})
+	require.ErrorIs(t, s.Admit(sets, 2), kv.ErrDiskFull)
+	require.NoError(t, s.Admit(deletes, 1))
+	require.NoError(t, s.Admit(writesOf(map[string]string{"meta": "1"}), 5))
+	_, err := s.Apply(t.Context(), sets, ApplyOptions{})
+	require.ErrorIs(t, err, kv.ErrDiskFull)
+	applied, err := s.Apply(t.Context(), deletes, ApplyOptions{})
+	require.NoError(t, err)
+	require.NoError(t, applied.Wait())
 	half := acked[:len(acked)/2]
 	for _, key := range half {
 		require.NoError(t, within(t, "deleting", func() error { return writeKeys(t.Context(), s, 0, key) }))
@@ -273,9 +219,10 @@ func TestFlushOnFullDisk(t *testing.T) {
 
 // TestManifestOnFullDisk runs out of space at any of the writes of a flush.
 func TestManifestOnFullDisk(t *testing.T) {
-	for leave := uint64(0); leave < 8<<10; leave += 512 {
+	core, logs := observer.New(zap.ErrorLevel)
+	for leave := uint64(0); leave < 8<<10; leave += 256 {
 		fs := newCappedFS(fullDiskBytes)
-		s := openCapped(t, fs, nil)
+		s := openCapped(t, fs, zap.New(core))
 		require.NoError(t, writeKeys(t.Context(), s, 1000, "a"))
 		fs.fillForGood(leave)
 		flushed := make(chan error, 1)
@@ -291,6 +238,39 @@ func TestManifestOnFullDisk(t *testing.T) {
 		requireReadable(t, s, true, "a")
 		require.NoError(t, s.Close())
 	}
+	waited := logs.FilterMessageSnippet("waits for space")
+	for _, name := range []string{logSuffix, manifestPrefix} {
+		require.NotZero(t, waited.Filter(func(e observer.LoggedEntry) bool {
+			file, ok := e.ContextMap()["file"].(string)
+			return ok && strings.Contains(file, name)
+		}).Len(), "no write to %s has failed", name)
+	}
+}
+
+// TestLogUsesTheReserve: a write to the log that finds the disk full does not wait, as long
+// as there is a reserve.
+func TestLogUsesTheReserve(t *testing.T) {
+	fs := newCappedFS(fullDiskBytes)
+	require.NoError(t, fs.MkdirAll("db", dirMode))
+	opts := cappedOptions(fs, nil)
+	opts.EnsureDefaults()
+	core, logs := observer.New(zap.InfoLevel)
+	opts.Logger = zap.New(core)
+	space, err := newSpaceMonitor(fs, "db", opts)
+	require.NoError(t, err)
+	space.measure(0)
+	require.NotZero(t, space.reserved.Load())
+	fs.fill(0)
+	e := newEngineFS(fs, space, nil, opts)
+	f, err := e.Create("db/000001.log", categoryLog)
+	require.NoError(t, err)
+	n, err := f.Write(make([]byte, 100<<10))
+	require.NoError(t, err)
+	require.Equal(t, 100<<10, n)
+	require.NoError(t, f.Close())
+	require.Zero(t, space.reserved.Load())
+	require.Zero(t, logs.FilterMessageSnippet("waits").Len())
+	require.Equal(t, kv.SpaceFull, space.current())
 }
 
 // TestOpenOnFullDisk: where the log cannot be recovered for want of space, Open says so,
@@ -355,44 +335,4 @@ func TestNoFileDescriptors(t *testing.T) {
 	require.NoError(t, within(t, "the flush", func() error { return <-done }))
 	require.NoError(t, writeKeys(t.Context(), s, 1000, "b"))
 	requireReadable(t, s, true, "a", "b")
-}
-
-func TestLogLimiter(t *testing.T) {
-	var l logLimiter
-	logged := 0
-	for range 1000 {
-		if _, ok := l.allow("same"); ok {
-			logged++
-		}
-	}
-	require.Equal(t, logBurst, logged)
-	_, ok := l.allow("other")
-	require.True(t, ok)
-	l.kinds["same"].last = time.Now().Add(-logPause)
-	held, ok := l.allow("same")
-	require.True(t, ok)
-	require.Equal(t, 1000-logBurst, held, "how many were held back is told")
-	for i := range 3 * logKinds {
-		l.allow(fmt.Sprint(i))
-	}
-	require.LessOrEqual(t, len(l.kinds), logKinds)
-}
-
-func TestSpaceLimits(t *testing.T) {
-	for _, total := range []uint64{0, 1 << 20, 64 << 20, 1 << 30, 100 << 30, 10 << 40} {
-		l := limitsOf(total, 64<<20)
-		require.LessOrEqual(t, l.last, l.reserve)
-		require.LessOrEqual(t, l.reserve, l.full)
-		require.LessOrEqual(t, l.full, l.low)
-		require.LessOrEqual(t, l.low+l.reserve, total/4, "most of the disk is for data")
-	}
-	require.Equal(t, uint64(4*64<<20+32<<20), limitsOf(1<<40, 64<<20).full, "what is in memory can be flushed")
-}
-
-// batchOf is a batch with one version of a key.
-func batchOf(s *Store, key string) *pebble.Batch {
-	b := s.db.NewBatch()
-	// A batch in memory takes any key.
-	_ = b.Set(appendVersion(nil, []byte(key), s.timeline.lastTS()), []byte("1"), nil)
-	return b
 }

@@ -13,8 +13,10 @@
 // keys.go knows any of this.
 //
 // A folder is a store if it holds the marker file, which is written before
-// anything else. Everything is locked against other processes with Pebble's
-// lock file.
+// anything else and has the format's version, the store's id, and whether the
+// engine's files have been made: from then on a missing one is a loss, and not a
+// store that is new. Everything is locked against other processes with Pebble's
+// lock file, and private to the user that runs the process.
 //
 // # Timestamps and order
 //
@@ -54,15 +56,39 @@
 //
 // # Failures
 //
-// Commits are acknowledged after their log record is synced, unless the store
-// was told otherwise. When syncing fails nobody knows what is in the log, and
-// asking again would not tell. The commits concerned end with
+// Commits are acknowledged after their log record is synced. If the store was told
+// not to sync, they are after the operating system has their record, so that only a
+// crash of the machine can lose some. When syncing fails nobody knows what is in
+// the log, and asking again would not tell. The commits concerned end with
 // kv.ErrResultUndetermined, the store takes no more writes, and timestamps from
 // the first such commit on cannot be read; what was acknowledged can. Nobody
 // waits for ever. The next Open recovers. Only where Pebble itself cannot go on
-// (a failed write of its manifest) it ends the process, through the logger's
-// Fatal. Errors of background flushes are logged; while they stall writes,
-// commits fail with them instead of queueing up.
+// (a failed write of its manifest for other reasons than a full disk) it ends the
+// process, through the logger's Fatal. Errors of background flushes are logged, those
+// that repeat themselves now and then; while they stall writes, commits fail with them
+// instead of queueing up.
+//
+// # Disk space
+//
+// The [spaceMonitor] refuses writes with a kv.DiskFullError while what is in memory can
+// still be flushed. Deletions, what the owner calls essential, and the store's own
+// records go on. When others fill the disk, a file in reserve is given up for those.
+// Below that, [engineFS] keeps from Pebble that the disk is full: writes to the log and
+// the manifest are repeated until there is space, since Pebble would give up either for
+// good; flushes and compactions fail and are repeated with pauses. So everything
+// goes on by itself once there is space. What was in flight when even the reserve was
+// used up waits for that; what comes later is told at once.
+//
+// # Damage
+//
+// Pebble takes the first record of a log or manifest that it cannot read for the end. A
+// log ends like that after a crash; but if records behind that place show that it had
+// been synced, acknowledged commits are missing, and Open fails, unless told to do without
+// them. See [logCheck]. A damaged block of a table is an error for those who read it. The
+// store's own records lie in files of their own, so that a table's damage does not
+// keep it from being opened. A compaction that fails is followed by a pause, see
+// [scheduler]. Undetected is: damage to the last few writes of a log or the last of a
+// manifest, and the loss of a log that is not the newest.
 //
 // # Imports
 //

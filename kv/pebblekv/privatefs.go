@@ -50,7 +50,12 @@ func private[T io.Closer](name string, make func() (T, error)) (T, error) {
 // makePrivate makes a folder and all that is in it private, for stores that an
 // earlier version has made and for files that were copied into them.
 func makePrivate(dir string) error {
-	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+	// A folder may be reached by a link, which walking would not follow.
+	root, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return fmt.Errorf("pebblekv: making %s private: %w", dir, err)
+	}
+	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}

@@ -295,8 +295,10 @@ func (s *Store) admitTxn(t *txn) error {
 	return s.space.admit(t.class(), t.buffer.size)
 }
 
-// admitWrites is admit for the writes of a commit.
-func (s *Store) admitWrites(writes Writes, size int) error {
+// Admit says whether Apply would take writes of about size bytes now: it fails with a
+// kv.DiskFullError if there is no room for them, and as Healthy does if the store takes
+// none at all. Who makes promises before it applies, asks first.
+func (s *Store) Admit(writes Writes, size int) error {
 	if err := s.writable(ordinaryWrite); err != nil || s.space.ample(size) {
 		return err
 	}

@@ -7,7 +7,9 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"fastddl/internal/servertest"
@@ -33,11 +35,42 @@ type node struct {
 }
 
 // startNode starts a server on free ports over the store in dir and waits until
-// it accepts statements. It is killed at the end of the test.
+// it accepts statements. It is killed at the end of the test. An empty folder
+// gets a copy of a store in which TiDB has made its system tables.
 func startNode(t *testing.T, dir string, args ...string) *node {
+	t.Helper()
+	if entries, err := os.ReadDir(dir); err == nil && len(entries) == 0 {
+		require.NoError(t, os.CopyFS(dir, os.DirFS(bootstrapped(t))))
+		require.NoError(t, os.Chmod(dir, 0o700))
+	}
+	return startNodeAsIs(t, dir, args...)
+}
+
+// startNodeAsIs is startNode for a test of what is in the folder.
+func startNodeAsIs(t *testing.T, dir string, args ...string) *node {
 	t.Helper()
 	n := servertest.Start(t, binary, dir, args...)
 	return &node{Node: n, t: t, cmd: n.Cmd, stderr: n.Stderr, addr: n.Addr, status: n.Status}
+}
+
+// template is the folder that bootstrapped fills once, of the whole run.
+var template struct {
+	sync.Once
+	dir string
+}
+
+// bootstrapped returns the folder of a store that has been started and stopped.
+func bootstrapped(t *testing.T) string {
+	t.Helper()
+	template.Do(func() {
+		dir := filepath.Join(scratch, "template")
+		require.NoError(t, os.Mkdir(dir, 0o700))
+		n := startNodeAsIs(t, dir)
+		require.Zero(t, n.terminate())
+		template.dir = dir
+	})
+	require.NotEmpty(t, template.dir, "the first start of a server failed")
+	return template.dir
 }
 
 // kill ends the process as a crash would.
@@ -139,7 +172,7 @@ func explain(t *testing.T, db *sql.DB, query string) string {
 // Numbers by which a server asks to run a transaction again.
 func isConflict(err error) bool {
 	var e *mysql.MySQLError
-	return errors.As(err, &e) && (e.Number == 1205 || e.Number == 1213 || e.Number == 9007)
+	return errors.As(err, &e) && (e.Number == 1205 || e.Number == 1213 || e.Number == 8028 || e.Number == 9007)
 }
 
 func fileExists(path string) bool {

@@ -61,7 +61,8 @@ func TestDumpRoundTrip(t *testing.T) {
 // values of generated columns too, which only its own server takes.
 const (
 	computed       = "computed"
-	insertComputed = `INSERT INTO computed (id, a, b, j) VALUES (1, 5, 'five', '{"tags": [1, 2, 3]}'), (2, NULL, 'none', NULL), (3, -7, 'ü', '{"tags": []}');`
+	insertComputed = `INSERT INTO computed (id, a, b, j) VALUES
+		(1, 5, 'five', '{"tags": [1, 2, 3]}'), (2, NULL, 'none', NULL), (3, -7, 'ü', '{"tags": []}');`
 )
 
 // dumper dumps one database.

@@ -377,7 +377,8 @@ func (c goClient) interrupted(t *testing.T) {
 // multiStatements sends several statements at once and reads their results.
 func multiStatements(t *testing.T, n *servertest.Node) {
 	db := openMySQL(t, n, func(cfg *mysql.Config) { cfg.MultiStatements = true })
-	mustExec(t, db, "CREATE TABLE m (id INT PRIMARY KEY); INSERT INTO m VALUES (1), (2); ALTER TABLE m ADD COLUMN v INT DEFAULT 3; ALTER TABLE m ADD INDEX v (v)")
+	mustExec(t, db, "CREATE TABLE m (id INT PRIMARY KEY); INSERT INTO m VALUES (1), (2); ALTER TABLE m ADD COLUMN v INT DEFAULT 3; "+
+		"ALTER TABLE m ADD INDEX v (v)")
 	rows, err := db.Query("SELECT SUM(id) FROM m; INSERT INTO m (id) VALUES (5); SELECT 'a;b' /* ; */, SUM(id) FROM m")
 	require.NoError(t, err)
 	defer rows.Close()

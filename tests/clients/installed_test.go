@@ -183,7 +183,8 @@ func TestMySQL2(t *testing.T) {
 	dir := t.TempDir()
 	// Without a file of its own npm would look for a project above the folder.
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "package.json"), []byte("{}"), 0o600))
-	if err := install(dir, "npm", "install", "--no-save", "--no-audit", "--no-fund", "--prefer-offline", "--fetch-retries=0", "--fetch-timeout=15000", mysql2); err != nil {
+	options := []string{"install", "--no-save", "--no-audit", "--no-fund", "--prefer-offline", "--fetch-retries=0", "--fetch-timeout=15000"}
+	if err := install(dir, "npm", append(options, mysql2)...); err != nil {
 		t.Skip(err)
 	}
 	n := startServer(t)

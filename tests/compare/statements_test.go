@@ -134,9 +134,16 @@ func query(r *rand.Rand, a, b *table) (statement string, ordered bool) {
 		return fmt.Sprintf("SELECT x.%s, x.id, x.g, x.s FROM %s x WHERE %s ORDER BY x.%s %s, x.id, x.g, x.s LIMIT %d, %d",
 			c.name, a.name, a.condition(r, "x"), c.name, pick(r, "", "DESC"), r.IntN(4), r.IntN(9)), true
 	case 3:
-		return fmt.Sprintf("SELECT x.g, COUNT(*), COUNT(x.%s), MIN(x.%s), %s FROM %s x WHERE %s GROUP BY x.g",
-			c.name, c.name, a.sum(r), a.name, a.condition(r, "x")), false
+		least := "x." + c.name
+		if c.text {
+			least = "ASCII(" + least + ")" // which of several equal texts is the least is left open
+		}
+		return fmt.Sprintf("SELECT x.g, COUNT(*), COUNT(x.%s), MIN(%s), %s FROM %s x WHERE %s GROUP BY x.g",
+			c.name, least, a.sum(r), a.name, a.condition(r, "x")), false
 	case 4:
+		if c.text {
+			x = "ASCII(x." + c.name + ")" // which of several equal texts stands for a group is left open
+		}
 		return fmt.Sprintf("SELECT %s k, COUNT(*), MAX(x.id), %s FROM %s x GROUP BY k HAVING COUNT(*) > %d",
 			x, a.sum(r), a.name, r.IntN(3)), false
 	case 5:

@@ -141,7 +141,8 @@ func (g *generator) subquery() string {
 	case 0:
 		return "EXISTS (" + one + ")"
 	case 1:
-		return fmt.Sprintf("(%s %s %s (SELECT %s FROM %s))", g.expression(), pick(g.rng, []string{"=", "<>", "<", ">="}), pick(g.rng, []string{"ANY", "ALL"}), g.column(), g.table())
+		comparison := pick(g.rng, []string{"=", "<>", "<", ">="}) + " " + pick(g.rng, []string{"ANY", "ALL"})
+		return fmt.Sprintf("(%s %s (SELECT %s FROM %s))", g.expression(), comparison, g.column(), g.table())
 	case 2:
 		return fmt.Sprintf("(%s IN (SELECT %s FROM %s WHERE %s))", g.expression(), g.column(), g.table(), g.expression())
 	default:
@@ -161,7 +162,7 @@ func (g *generator) output() string {
 			over = "PARTITION BY " + g.expression() + " " + over
 		}
 		if g.chance(3) {
-			over += pick(g.rng, []string{" ROWS BETWEEN 1 PRECEDING AND CURRENT ROW", " RANGE UNBOUNDED PRECEDING", " ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING", " RANGE BETWEEN 1 PRECEDING AND 1 FOLLOWING"})
+			over += pick(g.rng, frames)
 		}
 		return fmt.Sprintf("%s OVER (%s)", function, over)
 	default:
@@ -177,22 +178,24 @@ func (g *generator) source(alias string) string {
 	g.depth++
 	defer func() { g.depth-- }()
 	if g.chance(5) {
-		return pick(g.rng, []string{"information_schema.tables", "information_schema.columns", "information_schema.processlist", "information_schema.statistics", "mysql.user", "information_schema.tidb_indexes"}) + " " + alias
+		return pick(g.rng, systemTables) + " " + alias
 	}
-	return fmt.Sprintf("(SELECT %s AS a, %s AS b, %s AS c FROM %s x WHERE %s LIMIT %d) %s", g.output(), g.output(), g.column(), g.table(), g.expression(), 1+g.rng.IntN(50), alias)
+	return fmt.Sprintf("(SELECT %s AS a, %s AS b, %s AS c FROM %s x WHERE %s LIMIT %d) %s",
+		g.output(), g.output(), g.column(), g.table(), g.expression(), 1+g.rng.IntN(50), alias)
 }
 
 // query is a SELECT of any kind.
 func (g *generator) query() string {
 	var b strings.Builder
 	if g.chance(15) {
-		fmt.Fprintf(&b, "WITH RECURSIVE r (a, b) AS (SELECT %s, 1 UNION %s SELECT %s, b + 1 FROM r WHERE b < %d) ", g.literal(), pick(g.rng, []string{"ALL", "DISTINCT"}), g.expression(), g.rng.IntN(50))
+		fmt.Fprintf(&b, "WITH RECURSIVE r (a, b) AS (SELECT %s, 1 UNION %s SELECT %s, b + 1 FROM r WHERE b < %d) ",
+			g.literal(), pick(g.rng, []string{"ALL", "DISTINCT"}), g.expression(), g.rng.IntN(50))
 		fmt.Fprintf(&b, "SELECT * FROM r JOIN %s LIMIT 100", g.source("s"))
 		return b.String()
 	}
 	b.WriteString("SELECT ")
 	if g.chance(6) {
-		b.WriteString(pick(g.rng, []string{"/*+ HASH_JOIN(s, u) */ ", "/*+ INL_JOIN(u) */ ", "/*+ MERGE_JOIN(s, u) */ ", "/*+ STREAM_AGG() */ ", "/*+ USE_INDEX_MERGE(s) */ ", "/*+ MAX_EXECUTION_TIME(500) */ ", "/*+ MEMORY_QUOTA(1 MB) */ ", "DISTINCT ", "SQL_NO_CACHE ", "STRAIGHT_JOIN "}))
+		b.WriteString(pick(g.rng, hints))
 	}
 	b.WriteString(g.list(3, g.output))
 	b.WriteString(" FROM " + g.source("s"))
@@ -218,13 +221,14 @@ func (g *generator) query() string {
 		b.WriteString(" ORDER BY " + g.list(2, g.output) + pick(g.rng, []string{"", " DESC"}))
 	}
 	if g.chance(3) {
-		b.WriteString(pick(g.rng, []string{" LIMIT 3", " LIMIT 0", " LIMIT 5 OFFSET 2", " LIMIT 1 OFFSET 4000000000", " LIMIT 18446744073709551615", " LIMIT 18446744073709551615 OFFSET 18446744073709551615"}))
+		b.WriteString(pick(g.rng, limits))
 	}
 	if g.chance(15) {
 		b.WriteString(pick(g.rng, []string{" FOR UPDATE", " FOR SHARE", " FOR UPDATE NOWAIT", " LOCK IN SHARE MODE"}))
 	}
 	if g.chance(10) {
-		return "(" + b.String() + ") " + pick(g.rng, []string{"UNION", "UNION ALL", "EXCEPT", "INTERSECT"}) + " (SELECT " + g.list(3, g.expression) + " FROM " + g.source("s") + ")"
+		both := pick(g.rng, []string{"UNION", "UNION ALL", "EXCEPT", "INTERSECT"})
+		return fmt.Sprintf("(%s) %s (SELECT %s FROM %s)", b.String(), both, g.list(3, g.expression), g.source("s"))
 	}
 	return b.String()
 }
@@ -246,15 +250,18 @@ func (g *generator) write() string {
 			}
 			return "(" + strings.Join(values, ", ") + ")"
 		}
-		s := fmt.Sprintf("%s INTO %s (%s) VALUES %s", pick(g.rng, []string{"INSERT", "INSERT IGNORE", "REPLACE", "INSERT IGNORE"}), t, strings.Join(names, ", "), g.list(4, row))
+		verb := pick(g.rng, []string{"INSERT", "INSERT IGNORE", "REPLACE", "INSERT IGNORE"})
+		s := fmt.Sprintf("%s INTO %s (%s) VALUES %s", verb, t, strings.Join(names, ", "), g.list(4, row))
 		if strings.HasPrefix(s, "INSERT") && g.chance(3) {
 			s += " ON DUPLICATE KEY UPDATE " + g.list(2, assign)
 		}
 		return s
 	case 4:
-		return fmt.Sprintf("INSERT IGNORE INTO %s (a, b, c) SELECT %s, %s, %s FROM %s LIMIT 20", t, g.expression(), g.expression(), g.expression(), g.source("s"))
+		return fmt.Sprintf("INSERT IGNORE INTO %s (a, b, c) SELECT %s, %s, %s FROM %s LIMIT 20",
+			t, g.expression(), g.expression(), g.expression(), g.source("s"))
 	case 5, 6:
-		return fmt.Sprintf("UPDATE %s %s SET %s WHERE %s LIMIT %d", pick(g.rng, []string{"", "IGNORE"}), t, g.list(3, assign), g.expression(), 1+g.rng.IntN(20))
+		return fmt.Sprintf("UPDATE %s %s SET %s WHERE %s LIMIT %d",
+			pick(g.rng, []string{"", "IGNORE"}), t, g.list(3, assign), g.expression(), 1+g.rng.IntN(20))
 	case 7:
 		return fmt.Sprintf("UPDATE %s s JOIN %s u ON s.a = u.a SET s.%s = %s", t, g.table(), g.column(), g.literal())
 	case 8:

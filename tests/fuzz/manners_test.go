@@ -13,7 +13,8 @@ import (
 )
 
 // bigResult is more than what the buffers between server and client hold.
-const bigResult = "WITH RECURSIVE d (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM d WHERE i < 999) SELECT a.i, b.i, REPEAT('y', 1000) FROM d a JOIN d b WHERE b.i < 50"
+const bigResult = "WITH RECURSIVE d (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM d WHERE i < 999) " +
+	"SELECT a.i, b.i, REPEAT('y', 1000) FROM d a JOIN d b WHERE b.i < 50"
 
 // TestClientsThatGoAway are clients that end, or stop, at the worst moment; the
 // server must neither end with them (a write to a closed socket raises SIGPIPE)
@@ -25,7 +26,9 @@ func TestClientsThatGoAway(t *testing.T) {
 	_, err := setUp.ExecContext(context.Background(), "CREATE DATABASE "+database)
 	require.NoError(t, err)
 	require.NoError(t, setUp.Close())
-	kinds := []func(*attacker){(*attacker).resetInResult, (*attacker).resetInStatement, (*attacker).wrongPassword, (*attacker).stopReading, (*attacker).abandonTransaction}
+	kinds := []func(*attacker){
+		(*attacker).resetInResult, (*attacker).resetInStatement, (*attacker).wrongPassword, (*attacker).stopReading, (*attacker).abandonTransaction,
+	}
 	until := time.Now().Add(runTime(t))
 	var wg sync.WaitGroup
 	for range attackers {
@@ -119,7 +122,10 @@ func (a *attacker) abandonTransaction() {
 	if w == nil {
 		return
 	}
-	for _, query := range []string{"CREATE TABLE IF NOT EXISTS locked (id INT PRIMARY KEY, v INT)", "INSERT IGNORE INTO locked VALUES (1, 1)", "BEGIN", fmt.Sprintf("UPDATE locked SET v = %d", a.rng.IntN(1000))} {
+	for _, query := range []string{
+		"CREATE TABLE IF NOT EXISTS locked (id INT PRIMARY KEY, v INT)", "INSERT IGNORE INTO locked VALUES (1, 1)",
+		"BEGIN", fmt.Sprintf("UPDATE locked SET v = %d", a.rng.IntN(1000)),
+	} {
 		if w.command(append([]byte{comQuery}, query...)) != nil {
 			break
 		}

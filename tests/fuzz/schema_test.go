@@ -23,7 +23,7 @@ func (g *generator) create(table string) string {
 	}
 	s := fmt.Sprintf("CREATE TABLE %s (%s)", table, strings.Join(parts, ", "))
 	if g.chance(4) {
-		s += pick(g.rng, []string{" PARTITION BY HASH (a) PARTITIONS 3", " PARTITION BY RANGE (a) (PARTITION p0 VALUES LESS THAN (10), PARTITION p1 VALUES LESS THAN MAXVALUE)", " PARTITION BY KEY () PARTITIONS 2", " COMMENT 'x'"})
+		s += pick(g.rng, tableOptions)
 	}
 	return s
 }
@@ -75,7 +75,7 @@ func (g *generator) ddl() string {
 	case 15:
 		return fmt.Sprintf("CREATE OR REPLACE VIEW v%d AS %s", g.rng.IntN(3), g.query())
 	case 16:
-		return fmt.Sprintf("ALTER TABLE %s %s", t, pick(g.rng, []string{"COMMENT 'é'", "RENAME INDEX i0 TO i1", "ALTER INDEX i0 INVISIBLE", "AUTO_INCREMENT = 9223372036854775807", "CONVERT TO CHARACTER SET utf8mb4", "ADD PRIMARY KEY (a)", "DROP PRIMARY KEY", "ADD FOREIGN KEY (b) REFERENCES t1 (a)", "ADD INDEX i0 (b), ADD INDEX i1 (c), DROP INDEX i2", "ORDER BY a", "ENGINE = InnoDB", "REMOVE PARTITIONING", "TRUNCATE PARTITION p0", "CACHE", "NOCACHE"}))
+		return fmt.Sprintf("ALTER TABLE %s %s", t, pick(g.rng, alterations))
 	default:
 		return fmt.Sprintf("RENAME TABLE %s TO other, %s TO %s, other TO %s", t, g.table(), t, g.table())
 	}
@@ -90,13 +90,13 @@ func (g *generator) admin() string {
 	case 1:
 		return fmt.Sprintf("ADMIN CHECK INDEX %s i%d", t, g.rng.IntN(4))
 	case 2:
-		return pick(g.rng, []string{"ADMIN SHOW DDL", "ADMIN SHOW DDL JOBS", "ADMIN SHOW DDL JOBS 5 WHERE state = 'synced'", "ADMIN SHOW DDL JOB QUERIES 1, 2", "ADMIN CHECKSUM TABLE " + t, "ADMIN SHOW " + t + " NEXT_ROW_ID", "ADMIN SHOW SLOW RECENT 3", "ADMIN RELOAD EXPR_PUSHDOWN_BLACKLIST", "ADMIN CAPTURE BINDINGS", "ADMIN FLUSH SESSION PLAN_CACHE"})
+		return on(t, pick(g.rng, adminStatements))
 	case 3:
 		return fmt.Sprintf("ADMIN %s DDL JOBS %d", pick(g.rng, []string{"CANCEL", "PAUSE", "RESUME"}), 80+g.rng.IntN(300))
 	case 4:
-		return pick(g.rng, []string{"ANALYZE TABLE " + t, "SHOW CREATE TABLE " + t, "SHOW INDEX FROM " + t, "SHOW FULL COLUMNS FROM " + t, "SHOW TABLE STATUS", "SHOW PROCESSLIST", "SHOW WARNINGS", "SHOW ERRORS", "SHOW STATS_META", "SHOW TABLE " + t + " REGIONS", "SHOW VARIABLES LIKE 'tidb%'", "SHOW GRANTS", "SHOW MASTER STATUS", "DESC " + t, "FLUSH STATUS", "SPLIT TABLE " + t + " BETWEEN (0) AND (1000) REGIONS 3"})
+		return on(t, pick(g.rng, showStatements))
 	case 5:
-		return pick(g.rng, []string{"EXPLAIN ", "EXPLAIN ANALYZE ", "EXPLAIN FORMAT = 'brief' ", "EXPLAIN FORMAT = 'tidb_json' ", "TRACE ", "DESC "}) + g.query()
+		return pick(g.rng, explanations) + g.query()
 	case 6:
 		quoted := strings.ReplaceAll(strings.ReplaceAll(g.query(), `\`, `\\`), "'", "''")
 		return fmt.Sprintf("PREPARE s%d FROM '%s'", g.rng.IntN(3), quoted)
@@ -105,7 +105,7 @@ func (g *generator) admin() string {
 	case 8:
 		return "SET " + pick(g.rng, variables)
 	default:
-		return pick(g.rng, []string{"BEGIN", "BEGIN OPTIMISTIC", "COMMIT", "ROLLBACK", "SAVEPOINT p", "ROLLBACK TO p", "RELEASE SAVEPOINT p", "START TRANSACTION WITH CONSISTENT SNAPSHOT", "START TRANSACTION READ ONLY AS OF TIMESTAMP NOW() - INTERVAL 1 SECOND", "LOCK TABLES " + t + " READ", "UNLOCK TABLES", "DO SLEEP(0.01)", "DEALLOCATE PREPARE s0", "SET PASSWORD = 'x' FOR nobody", "KILL QUERY 1", "KILL 18446744073709551615", "USE fuzz", "HELP 'x'", "BINLOG 'x'", "CREATE BINDING FOR SELECT * FROM t0 USING SELECT * FROM t0"})
+		return on(t, pick(g.rng, sessionStatements))
 	}
 }
 

@@ -92,6 +92,9 @@ var (
 
 func pick[T any](rng *rand.Rand, from []T) T { return from[rng.IntN(len(from))] }
 
+// marks change the meaning of what follows them.
+var marks = []string{"(", ")", "/*", "*/", "/*!80000 ", "--", "'", "`", "\"", ";", ",", "@", "\\", "\x00", "0x", "/*+ ", "/*T! ", "#\n"}
+
 // garble changes a statement in a way that its author did not mean: most of the
 // results are none any more.
 func garble(rng *rand.Rand, statement string) string {
@@ -110,7 +113,7 @@ func garble(rng *rand.Rand, statement string) string {
 			b[rng.IntN(len(b))] = byte(rng.IntN(256))
 			words[i] = string(b)
 		case 4:
-			words[i] = pick(rng, []string{"(", ")", "/*", "*/", "/*!80000 ", "--", "'", "`", "\"", ";", ",", "@", "\\", "\x00", "0x", "/*+ ", "/*T! ", "#\n"}) + words[i]
+			words[i] = pick(rng, marks) + words[i]
 		default:
 			words[i] = words[i][:rng.IntN(len(words[i])+1)]
 		}

@@ -30,18 +30,20 @@ func TestAnalyzeAgainstUnistore(t *testing.T) {
 	}
 	s.exec("split table t_int by (40), (80)")
 	s.oracle.setMode(compareAnswers)
+	var names []string
+	for _, table := range differentialTables {
+		names = append(names, table.name)
+	}
 	for _, version := range []string{"1", "2"} {
 		s.exec("set tidb_analyze_version = " + version)
-		for _, table := range differentialTables {
-			before := s.oracle.requests
-			s.exec("analyze table " + table.name)
-			require.Greater(t, s.oracle.requests, before, table.name)
-			require.Empty(t, s.oracle.take(), table.name)
-			// In version 1 of the statistics an index with special columns is analyzed by itself; so is any that is named.
-			s.exec(fmt.Sprintf("analyze table %s index %s", table.name, table.indexes[0]))
-			require.Empty(t, s.oracle.take(), table.name)
-		}
+		before := s.oracle.requests
+		s.exec("analyze table " + strings.Join(names, ", "))
+		require.GreaterOrEqual(t, s.oracle.requests, before+len(names))
+		require.Empty(t, s.oracle.take())
 	}
+	s.exec("set tidb_analyze_version = 1")
+	s.exec("analyze table t_com index k_id, k_i, k_un")
+	require.Empty(t, s.oracle.take())
 	rows := s.exec("show stats_meta where table_name = 't_int'")
 	require.Equal(t, "100", rows[0][5], "%v", rows)
 }

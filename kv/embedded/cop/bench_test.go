@@ -72,7 +72,8 @@ type benchEnv struct {
 
 func newBenchEnv(b *testing.B) *benchEnv {
 	s := newSQLSession(b)
-	s.exec("create table sbtest1 (id int not null primary key auto_increment, k int not null default 0, c char(120) not null default '', pad char(60) not null default '', key k_1 (k), key k_2 (pad))")
+	s.exec(`create table sbtest1 (id int not null primary key auto_increment, k int not null default 0,
+		c char(120) not null default '', pad char(60) not null default '', key k_1 (k), key k_2 (pad))`)
 	rnd := rand.New(rand.NewSource(1))
 	digits := func(groups int) string {
 		parts := make([]string, groups)

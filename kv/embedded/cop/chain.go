@@ -3,6 +3,7 @@ package cop
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/pingcap/tidb/pkg/expression"
 	"github.com/pingcap/tidb/pkg/tablecodec"
@@ -67,6 +68,9 @@ func buildScan(env *evalEnv, pb *tipb.Executor) (*scan, error) {
 	default:
 		return nil, fmt.Errorf("scan %s is not supported", pb.Tp)
 	}
+	if len(s.node.fields) == 0 {
+		return nil, errors.New("scan without columns")
+	}
 	s.batch = chunk.NewChunkWithCapacity(s.node.fields, smallBatch)
 	return s, nil
 }
@@ -130,7 +134,8 @@ func buildTopN(env *evalEnv, pb *tipb.TopN, fields []*types.FieldType) (*topN, e
 		}
 		desc[i] = item.Desc
 	}
-	t, err := newTopN(env, int(pb.Limit), fields, newColumns(env, exprs), desc)
+	limit := int(min(pb.Limit, math.MaxInt32))
+	t, err := newTopN(env, limit, fields, newColumns(env, exprs), desc)
 	if err != nil {
 		return nil, err
 	}

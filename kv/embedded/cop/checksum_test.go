@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"hash/crc64"
+	"slices"
 	"testing"
 
 	"github.com/pingcap/kvproto/pkg/coprocessor"
@@ -81,6 +82,7 @@ func TestAdminChecksum(t *testing.T) {
 	}
 	rows := s.exec("admin checksum table t, u")
 	require.Len(t, rows, 2)
+	slices.SortFunc(rows, slices.Compare)
 	require.Equal(t, []string{"test", "t"}, rows[0][:2])
 	require.NotEqual(t, "0", rows[0][2])
 	require.Equal(t, "20", rows[0][3], "ten rows, ten entries")

@@ -18,20 +18,23 @@ type differentialTable struct {
 }
 
 var differentialTables = []differentialTable{
-	{"t_int", "create table t_int (id int primary key, %s, key k_i (i), unique key k_idv (id, v), key k_ci (ci), key k_dt (dt, dc), key k_pre (tx(3), i))",
+	{"t_int", `create table t_int (id int primary key, %s, key k_i (i), unique key k_idv (id, v), key k_ci (ci), key k_dt (dt, dc),
+		key k_pre (tx(3), i))`,
 		[]string{"k_i", "k_idv", "k_ci", "k_dt", "k_pre", "primary"}},
 	{"t_row", "create table t_row (id int, %s, key k_id (id), key k_vu (v, un), key k_e (e, y), key k_u (u), key k_f (f), key k_ts (ts))",
 		[]string{"k_id", "k_vu", "k_e", "k_u", "k_f", "k_ts"}},
 	{"t_com", `create table t_com (id int, %s, k varchar(20) collate utf8mb4_general_ci, primary key (k, id) clustered,
 		unique key k_id (id), key k_i (i, ci), key k_un (un), key k_d (d))`,
 		[]string{"k_id", "k_i", "k_un", "k_d", "primary"}},
-	{"t_bin", `create table t_bin (id int, %s, k varchar(20) collate utf8mb4_bin, primary key (id, k(3)) clustered, key k_v (v), key k_dc (dc), key k_dai (da, i))`,
+	{"t_bin", `create table t_bin (id int, %s, k varchar(20) collate utf8mb4_bin, primary key (id, k(3)) clustered,
+		key k_v (v), key k_dc (dc), key k_dai (da, i))`,
 		[]string{"k_v", "k_dc", "k_dai", "primary"}},
 	{"t_uns", "create table t_uns (id bigint unsigned primary key, %s, key k_b (b), key k_tm (tm), key k_s (s), key k_la (la, ch), key k_bi (bi))",
 		[]string{"k_b", "k_tm", "k_s", "k_la", "k_bi", "primary"}},
 	{"t_par", "create table t_par (id int, %s, key k_i (i), key k_v (v, id), unique key k_g (id) global) partition by hash (i) partitions 3",
 		[]string{"k_i", "k_v", "k_g"}},
-	{"t_gen", `create table t_gen (id int primary key, %s, gv int generated always as (i + ti) virtual, gs varchar(50) generated always as (concat(v, '-', ch)) stored,
+	{"t_gen", `create table t_gen (id int primary key, %s, gv int generated always as (i + ti) virtual,
+		gs varchar(50) generated always as (concat(v, '-', ch)) stored,
 		key k_gv (gv), key k_gs (gs), key k_ex ((lower(ci))), key k_mv ((cast(j->'$.m' as unsigned array))))`,
 		[]string{"k_gv", "k_gs", "k_ex", "primary"}},
 }
@@ -63,7 +66,8 @@ func (s *sqlSession) createTable(g *generator, table differentialTable, rows int
 		s.exec(fmt.Sprintf("insert ignore into %s (%s) values %s", table.name, table.columnList(), strings.Join(values, ",")))
 	}
 	// Columns that the rows above do not hold.
-	s.exec("alter table " + table.name + " add column n1 varchar(10) default 'dflt', add column n2 datetime default '2001-02-03 04:05:06', add column n3 decimal(8,2)")
+	s.exec("alter table " + table.name +
+		" add column n1 varchar(10) default 'dflt', add column n2 datetime default '2001-02-03 04:05:06', add column n3 decimal(8,2)")
 	s.exec(fmt.Sprintf("update %s set n1 = 'x', n3 = 1.5 where id %% 5 = 0", table.name))
 }
 
@@ -82,7 +86,7 @@ func TestAgainstUnistore(t *testing.T) {
 	}
 	s.exec("split table t_int by (40), (80), (120)")
 	s.exec("split table t_com index k_i by (-10, ''), (10, '')")
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(15 * time.Second)
 	n, failed, wrong := 0, 0, 0
 	for ; n < 2500 && time.Now().Before(deadline) && wrong < 10; n++ {
 		if n%20 == 0 {

@@ -10,8 +10,9 @@
 //
 // Invariants:
 //
-//   - A batch is dense (it has no selection vector) and belongs to whoever made it: the executor above may read it until its
-//     push returns, and copies what it keeps. This is what lets the scan use one chunk for a whole request.
+//   - A batch is dense (it has no selection vector) and belongs to whoever made it: the executor above may read it, or cut it
+//     short, until its push returns, and copies what it keeps. This is what lets the scan use one chunk for a whole request.
+//     Two columns of a batch may be one and the same.
 //   - Slices handed out by a Reader are not kept either. Warnings and errors are turned into text before the batch that
 //     they quote is reused.
 //   - An executor that wants no more rows says so by returning false; nobody calls it again but to finish.

@@ -23,8 +23,8 @@ var columnNames = strings.Split("i,u,ti,f,d,dc,v,ci,un,la,ch,bi,tx,bl,dt,ts,da,t
 func one[T any](g *generator, values ...T) T { return values[g.rnd.Intn(len(values))] }
 
 func (g *generator) text() string {
-	return one(g, "", " ", "a", "A", "á", "ab", "aB", "abc  ", "Zebra", "zebra", "10", "-3.5", "1e3", "x1", "2021-01-02", "10:11:12", "中文", "ß", "ss", "%",
-		"a_b", fmt.Sprint("w", g.rnd.Intn(30)), fmt.Sprint(g.rnd.Intn(200)))
+	return one(g, "", " ", "a", "A", "á", "ab", "aB", "abc  ", "Zebra", "zebra", "10", "-3.5", "1e3", "x1", "2021-01-02", "10:11:12",
+		"中文", "ß", "ss", "%", "a_b", fmt.Sprint("w", g.rnd.Intn(30)), fmt.Sprint(g.rnd.Intn(200)))
 }
 
 func (g *generator) integer() string {
@@ -82,7 +82,8 @@ func (g *generator) literal(col string) string {
 	case "b":
 		return fmt.Sprint(g.rnd.Intn(4096))
 	case "j":
-		return one(g, "'null'", "'1'", "'1.5'", "'\"a\"'", "'[1,2,3]'", "'{\"a\": 1, \"b\": [true, null]}'", "'{\"a\": \"x\"}'", "'[]'", "'{\"m\": [1, 3, 7]}'", "'{\"m\": [3]}'")
+		return one(g, "'null'", "'1'", "'1.5'", "'\"a\"'", "'[1,2,3]'", "'{\"a\": 1, \"b\": [true, null]}'",
+			"'{\"a\": \"x\"}'", "'[]'", "'{\"m\": [1, 3, 7]}'", "'{\"m\": [3]}'")
 	}
 	panic("no such column: " + col)
 }
@@ -118,12 +119,14 @@ func (g *generator) number(depth int) string {
 		fmt.Sprintf("(%s + %s)", a, b), fmt.Sprintf("(%s - %s)", a, b), fmt.Sprintf("(%s * %s)", a, b), fmt.Sprintf("(%s / %s)", a, b),
 		fmt.Sprintf("(%s div %s)", a, b), fmt.Sprintf("(%s %% %s)", a, b), fmt.Sprintf("abs(%s)", a), fmt.Sprintf("round(%s)", a),
 		fmt.Sprintf("ceil(%s)", a), fmt.Sprintf("floor(%s)", a), fmt.Sprintf("sign(%s)", a), fmt.Sprintf("sqrt(abs(%s))", a),
-		fmt.Sprintf("if(%s, %s, %s)", g.condition(depth-1), a, b), fmt.Sprintf("ifnull(%s, %s)", a, b), fmt.Sprintf("coalesce(%s, %s, 1)", a, b),
+		fmt.Sprintf("if(%s, %s, %s)", g.condition(depth-1), a, b), fmt.Sprintf("ifnull(%s, %s)", a, b),
+		fmt.Sprintf("coalesce(%s, %s, 1)", a, b),
 		fmt.Sprintf("case when %s then %s else %s end", g.condition(depth-1), a, b),
 		fmt.Sprintf("(%s & %s)", a, b), fmt.Sprintf("(%s | %s)", a, b), fmt.Sprintf("(%s ^ %s)", a, b), fmt.Sprintf("-(%s)", a),
-		fmt.Sprintf("length(%s)", str), fmt.Sprintf("char_length(%s)", str), fmt.Sprintf("ascii(%s)", str), fmt.Sprintf("strcmp(%s, %s)", str, g.str(0)),
-		fmt.Sprintf("year(%s)", tm), fmt.Sprintf("month(%s)", tm), fmt.Sprintf("dayofmonth(%s)", tm), fmt.Sprintf("hour(tm)"),
-		fmt.Sprintf("datediff(%s, da)", tm), fmt.Sprintf("time_to_sec(tm)"), fmt.Sprintf("weekofyear(%s)", tm), fmt.Sprintf("crc32(%s)", str),
+		fmt.Sprintf("length(%s)", str), fmt.Sprintf("char_length(%s)", str), fmt.Sprintf("ascii(%s)", str),
+		fmt.Sprintf("strcmp(%s, %s)", str, g.str(0)),
+		fmt.Sprintf("year(%s)", tm), fmt.Sprintf("month(%s)", tm), fmt.Sprintf("dayofmonth(%s)", tm), "hour(tm)",
+		fmt.Sprintf("datediff(%s, da)", tm), "time_to_sec(tm)", fmt.Sprintf("weekofyear(%s)", tm), fmt.Sprintf("crc32(%s)", str),
 		fmt.Sprintf("cast(%s as signed)", a), fmt.Sprintf("cast(%s as decimal(20,3))", a), fmt.Sprintf("cast(%s as signed)", str),
 		"json_length(j)", "cast(json_extract(j, '$.a') as signed)", fmt.Sprintf("field(%s, 'a', 'b')", str), fmt.Sprintf("sin(%s)", a),
 		fmt.Sprintf("(%s = %s)", a, b))
@@ -139,7 +142,8 @@ func (g *generator) str(depth int) string {
 		fmt.Sprintf("concat(%s, %s)", a, b), fmt.Sprintf("upper(%s)", a), fmt.Sprintf("lower(%s)", a), fmt.Sprintf("replace(%s, 'a', %s)", a, b),
 		fmt.Sprintf("substring(%s, 2)", a), fmt.Sprintf("substring(%s, 1, 2)", a), fmt.Sprintf("right(%s, 2)", a), fmt.Sprintf("hex(%s)", a),
 		fmt.Sprintf("reverse(%s)", a), fmt.Sprintf("ltrim(%s)", a), fmt.Sprintf("rtrim(%s)", a), fmt.Sprintf("if(%s, %s, %s)", g.condition(depth-1), a, b),
-		fmt.Sprintf("ifnull(%s, %s)", a, b), fmt.Sprintf("cast(%s as char)", g.number(depth-1)), fmt.Sprintf("date_format(%s, '%%Y/%%m')", one(g, "dt", "da", "ts")),
+		fmt.Sprintf("ifnull(%s, %s)", a, b), fmt.Sprintf("cast(%s as char)", g.number(depth-1)),
+		fmt.Sprintf("date_format(%s, '%%Y/%%m')", one(g, "dt", "da", "ts")),
 		fmt.Sprintf("concat_ws('-', %s, %s)", a, b), fmt.Sprintf("elt(2, %s, %s)", a, b), "json_unquote(json_extract(j, '$.a'))", fmt.Sprintf("md5(%s)", a),
 		"monthname(da)", "json_type(j)")
 }
@@ -192,7 +196,8 @@ func (g *generator) query(table string, indexes []string) (sql string, exact boo
 	case 0:
 		return "select *" + from, true
 	case 1:
-		return fmt.Sprintf("select %s, %s, id%s order by %s %s, id limit %d", g.column(), g.column(), from, g.ordered(), one(g, "", "desc"), g.rnd.Intn(40)), true
+		return fmt.Sprintf("select %s, %s, id%s order by %s %s, id limit %d",
+			g.column(), g.column(), from, g.ordered(), one(g, "", "desc"), g.rnd.Intn(40)), true
 	case 2:
 		return fmt.Sprintf("select id, %s%s limit %d", g.column(), from, g.rnd.Intn(60)), false
 	case 3:
@@ -212,7 +217,8 @@ func (g *generator) query(table string, indexes []string) (sql string, exact boo
 func (g *generator) aggregate() string {
 	col := g.column()
 	ord := g.ordered()
-	return one(g, "count(*)", "count("+col+")", "max("+ord+")", "min("+ord+")", "sum("+one(g, "i", "u", "f", "d", "dc", "ti")+")", "sum("+g.number(1)+")",
+	return one(g, "count(*)", "count("+col+")", "max("+ord+")", "min("+ord+")", "sum("+one(g, "i", "u", "f", "d", "dc", "ti")+")",
+		"sum("+g.number(1)+")",
 		"avg("+one(g, "i", "f", "d", "dc")+")", "bit_or("+one(g, "i", "u", "ti")+")", "bit_and(u)", "bit_xor(i)", "count(distinct "+col+")",
 		"max("+g.number(1)+")", "min("+g.str(1)+")", "any_value("+col+")", "count("+g.condition(1)+")")
 }

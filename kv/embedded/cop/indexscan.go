@@ -38,15 +38,18 @@ type indexDecoder struct {
 
 // newIndexDecoder makes a decoder of what the scan wants.
 func newIndexDecoder(pb *tipb.IndexScan, loc *time.Location) (*indexDecoder, error) {
+	if len(pb.Columns) == 0 {
+		return nil, errors.New("scan without columns")
+	}
 	n := len(pb.Columns)
 	d := &indexDecoder{fields: fieldTypes(pb.Columns), loc: loc, physicalIdx: -1}
 	d.infos = columnInfos(pb.Columns, d.fields)
-	if n > 0 && pb.Columns[n-1].ColumnId == model.ExtraPhysTblID {
+	if pb.Columns[n-1].ColumnId == model.ExtraPhysTblID {
 		n--
 		d.physicalIdx = n
 	}
 	if n == 0 {
-		return nil, errors.New("index scan without columns")
+		return nil, errors.New("index scan of nothing but the table's ID")
 	}
 	last := pb.Columns[n-1]
 	switch {
@@ -78,73 +81,75 @@ func (d *indexDecoder) decode(key, value []byte, batch *chunk.Chunk) error {
 	if len(key) < indexPrefixLen {
 		return errors.New("the key is too short to be that of an index entry")
 	}
-	filled, err := d.decodeEntry(key, value)
-	if err != nil {
+	partition, err := d.decodeEntry(key, value)
+	if err != nil || d.physicalIdx < 0 {
 		return err
 	}
-	if d.physicalIdx >= filled {
-		batch.AppendInt64(d.physicalIdx, tablecodec.DecodeTableID(key))
+	id := tablecodec.DecodeTableID(key)
+	if partition != nil { // an index over all partitions has the table's ID in its keys
+		if _, id, err = codec.DecodeInt(partition); err != nil {
+			return err
+		}
 	}
+	batch.AppendInt64(d.physicalIdx, id)
 	return nil
 }
 
-// decodeEntry returns the number of columns that it filled.
-func (d *indexDecoder) decodeEntry(key, value []byte) (filled int, err error) {
+// decodeEntry decodes the columns of the index and the handle. It returns the encoded ID of the partition if the entry has one.
+func (d *indexDecoder) decodeEntry(key, value []byte) (partition []byte, err error) {
 	if len(value) <= tablecodec.MaxOldEncodeValueLen {
-		return d.decodePlain(key, value)
+		return nil, d.decodePlain(key, value)
 	}
 	segs := tablecodec.SplitIndexValue(value)
 	clustered := value[0] <= 1 && value[1] == tablecodec.IndexVersionFlag
-	if segs.PartitionID != nil || clustered && segs.RestoredValues != nil {
-		return d.decodeGeneral(key, value)
+	if clustered && segs.RestoredValues != nil {
+		return segs.PartitionID, d.decodeGeneral(key, value)
 	}
-	return d.decodeSegments(key, segs)
+	return segs.PartitionID, d.decodeSegments(key, segs)
 }
 
 // decodePlain decodes an entry whose columns are all in the key; the handle follows them, or it is the value.
-func (d *indexDecoder) decodePlain(key, value []byte) (int, error) {
+func (d *indexDecoder) decodePlain(key, value []byte) error {
 	rest, err := d.decodeColumns(key[indexPrefixLen:], 0, d.indexCols)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	filled := d.indexCols + d.handleCols
 	if d.handleCols > 0 && len(rest) == 0 {
-		return filled, d.decodeIntHandle(value)
+		return d.decodeIntHandle(value)
 	}
-	_, err = d.decodeColumns(rest, d.indexCols, filled)
-	return filled, err
+	_, err = d.decodeColumns(rest, d.indexCols, d.indexCols+d.handleCols)
+	return err
 }
 
 // decodeSegments decodes an entry of which the value holds the handle of a unique index, or the columns as they were before
 // their collations made keys of them, or both.
-func (d *indexDecoder) decodeSegments(key []byte, segs tablecodec.IndexValueSegments) (int, error) {
+func (d *indexDecoder) decodeSegments(key []byte, segs tablecodec.IndexValueSegments) error {
 	rest := key[indexPrefixLen:]
 	var err error
 	if segs.RestoredValues == nil {
 		if rest, err = d.decodeColumns(rest, 0, d.indexCols); err != nil {
-			return 0, err
+			return err
 		}
 	} else {
 		if err := d.restored.DecodeToChunk(segs.RestoredValues, nil, d.batch); err != nil {
-			return 0, err
+			return err
 		}
 		for range d.indexCols {
 			if _, rest, err = codec.CutOne(rest); err != nil {
-				return 0, err
+				return err
 			}
 		}
 	}
-	filled := d.indexCols + d.handleCols
 	switch {
 	case d.handleCols == 0:
-		return filled, nil
+		return nil
 	case segs.IntHandle != nil:
-		return filled, d.decodeIntHandle(segs.IntHandle)
+		return d.decodeIntHandle(segs.IntHandle)
 	case segs.CommonHandle != nil:
 		rest = segs.CommonHandle
 	}
-	_, err = d.decodeColumns(rest, d.indexCols, filled)
-	return filled, err
+	_, err = d.decodeColumns(rest, d.indexCols, d.indexCols+d.handleCols)
+	return err
 }
 
 // decodeColumns decodes the columns [from, to) and returns what follows them.
@@ -166,17 +171,20 @@ func (d *indexDecoder) decodeIntHandle(value []byte) error {
 	return nil
 }
 
-// decodeGeneral decodes any entry.
-func (d *indexDecoder) decodeGeneral(key, value []byte) (int, error) {
+// decodeGeneral decodes an entry of a table with a clustered key, some of whose columns, or of the key's, are only in part in
+// the entry's key.
+func (d *indexDecoder) decodeGeneral(key, value []byte) error {
 	values, err := tablecodec.DecodeIndexKV(key, value, d.indexCols, d.status, d.infos)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	filled := min(len(values), len(d.fields))
-	for i, v := range values[:filled] {
-		if _, err := d.decoder.DecodeOne(v, i, d.fields[i]); err != nil {
-			return 0, err
+	for i := range d.indexCols + d.handleCols {
+		if i >= len(values) {
+			return fmt.Errorf("the entry has %d columns, not %d", len(values), d.indexCols+d.handleCols)
+		}
+		if _, err := d.decoder.DecodeOne(values[i], i, d.fields[i]); err != nil {
+			return err
 		}
 	}
-	return filled, nil
+	return nil
 }

@@ -13,7 +13,7 @@ type Reader interface {
 	// next call.
 	Get(ctx context.Context, key []byte) ([]byte, error)
 	// Scan calls fn for each live pair in [start, end), from the last to the first if desc, until fn returns false or an
-	// error, which Scan returns. The slices are valid only during the call.
+	// error, which Scan returns. The slices are valid only during the call. What Scan holds it must also give back if fn panics.
 	Scan(ctx context.Context, start, end []byte, desc bool, fn func(key, value []byte) (more bool, err error)) error
 }
 

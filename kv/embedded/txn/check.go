@@ -15,7 +15,8 @@ type check struct {
 	action              kvrpcpb.PrewriteRequest_PessimisticAction
 	expectedForUpdateTS uint64 // 0: any
 
-	lock *lock // to be put
+	lock   *lock        // to be put
+	holder *transaction // who has locked the key
 	// newest is the key's newest version, once somebody needed it.
 	newest    pebblekv.Version
 	newestSet bool
@@ -32,6 +33,7 @@ func (c *check) run(ctx context.Context) (keyErr *kvrpcpb.KeyError, wait *transa
 		case c.needsPessimisticLock():
 			return pessimisticLockNotFound(c.txn.startTS, c.m.Key, "LockTsMismatch"), nil, nil
 		}
+		c.holder = l.txn
 		return lockedError(l), nil, nil
 	}
 	if l != nil && !l.pessimistic() {

@@ -11,6 +11,10 @@ import (
 	"fastddl/kv/pebblekv"
 )
 
+// lockedPatience is how long a prewrite waits for a lock before the client is told: it would sleep for about as long
+// before it tried again.
+const lockedPatience = 80 * time.Millisecond
+
 // Prewrite checks the writes of a transaction and locks their keys, all those of the request or none. With TryOnePc it
 // commits them as well, if it can; otherwise the client goes on with a commit. Async commit is declined: the answer's
 // MinCommitTs is 0, on which the client commits in two phases.
@@ -27,10 +31,18 @@ func (e *Engine) Prewrite(ctx context.Context, req *kvrpcpb.PrewriteRequest) (*k
 	p.txn = t
 	for {
 		resp, wait, err := p.try(ctx)
-		if wait == nil || err != nil {
-			return resp, err
+		switch {
+		case err != nil:
+			return nil, err
+		case wait != nil:
+			err = wait.awaitEnd(ctx)
+		case p.holder != nil && !p.patient:
+			p.patient = true
+			err = p.holder.awaitWithin(ctx, lockedPatience)
+		default:
+			return resp, nil
 		}
-		if err := wait.awaitEnd(ctx); err != nil {
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -47,6 +59,9 @@ type prewrite struct {
 	recent *pebblekv.Lookup // sees only what is newer than the transaction's start
 	full   *pebblekv.Lookup
 	locks  []*lock // to be put
+
+	holder  *transaction // who has locked one of the keys, if somebody has
+	patient bool         // the request has waited for a holder already
 }
 
 func failedPrewrite(keyErrs ...*kvrpcpb.KeyError) *kvrpcpb.PrewriteResponse {
@@ -140,7 +155,7 @@ func (p *prewrite) try(ctx context.Context) (_ *kvrpcpb.PrewriteResponse, wait *
 
 // checkAll checks the mutations in order. Locks of other transactions are all reported, other errors at once.
 func (p *prewrite) checkAll(ctx context.Context) (keyErrs []*kvrpcpb.KeyError, wait *transaction, err error) {
-	p.locks = make([]*lock, 0, len(p.req.Mutations))
+	p.locks, p.holder = make([]*lock, 0, len(p.req.Mutations)), nil
 	constraints := p.constraints()
 	for i, m := range p.req.Mutations {
 		c := check{prewrite: p, m: m, action: p.action(i)}
@@ -156,9 +171,10 @@ func (p *prewrite) checkAll(ctx context.Context) (keyErrs []*kvrpcpb.KeyError, w
 				p.locks = append(p.locks, c.lock)
 			}
 		case keyErr.Locked == nil:
+			p.holder = nil
 			return []*kvrpcpb.KeyError{keyErr}, nil, nil
 		default:
-			keyErrs = append(keyErrs, keyErr)
+			keyErrs, p.holder = append(keyErrs, keyErr), c.holder
 		}
 	}
 	return keyErrs, nil, nil

@@ -100,8 +100,11 @@ func (t *transaction) end() (o outcome, busy bool) {
 }
 
 // awaitEnd waits for a committing transaction, though not for ever. It fails if the outcome is undetermined.
-func (t *transaction) awaitEnd(ctx context.Context) error {
-	timer := time.NewTimer(endPatience)
+func (t *transaction) awaitEnd(ctx context.Context) error { return t.awaitWithin(ctx, endPatience) }
+
+// awaitWithin waits for the transaction's end, for a while at most. It fails if the outcome is undetermined.
+func (t *transaction) awaitWithin(ctx context.Context, patience time.Duration) error {
+	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	select {
 	case <-t.done:

@@ -1,0 +1,262 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/pingcap/kvproto/pkg/kvrpcpb"
+	"github.com/pingcap/kvproto/pkg/metapb"
+	tidbkv "github.com/pingcap/tidb/pkg/kv"
+	"github.com/stretchr/testify/require"
+	"github.com/tikv/client-go/v2/tikv"
+	"github.com/tikv/client-go/v2/tikvrpc"
+	pd "github.com/tikv/pd/client"
+
+	"fastddl/kv"
+	"fastddl/kv/pebblekv"
+)
+
+func openMem(t *testing.T, fs vfs.FS) *Store {
+	t.Helper()
+	s, err := Open("db", Options{Pebble: pebblekv.Options{FS: fs}})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// set commits pairs of keys and values through TiDB's storage.
+func set(t *testing.T, s *Store, pairs ...string) {
+	t.Helper()
+	txn, err := s.Storage().Begin()
+	require.NoError(t, err)
+	for i := 0; i < len(pairs); i += 2 {
+		require.NoError(t, txn.Set(tidbkv.Key(pairs[i]), []byte(pairs[i+1])))
+	}
+	require.NoError(t, txn.Commit(t.Context()))
+}
+
+func TestReopen(t *testing.T) {
+	fs := vfs.NewMem()
+	s := openMem(t, fs)
+	set(t, s, "a", "1")
+	ts, err := s.Builds().CurrentTS(t.Context())
+	require.NoError(t, err)
+	id, uuid := s.ID(), s.Storage().UUID()
+	// A transaction that is only prewritten is gone afterwards.
+	resp, err := s.service.KvPrewrite(t.Context(), &kvrpcpb.PrewriteRequest{
+		Mutations:    []*kvrpcpb.Mutation{{Op: kvrpcpb.Op_Put, Key: []byte("a"), Value: []byte("2")}},
+		PrimaryLock:  []byte("a"),
+		StartVersion: ts,
+		LockTtl:      1e6,
+	})
+	require.NoError(t, err)
+	require.Empty(t, resp.Errors)
+	require.NoError(t, s.Close())
+	require.NoError(t, s.Close())
+
+	s = openMem(t, fs)
+	require.Equal(t, id, s.ID())
+	require.Equal(t, uuid, s.Storage().UUID())
+	ver, err := s.Storage().CurrentVersion("global")
+	require.NoError(t, err)
+	require.Greater(t, ver.Ver, ts)
+	require.Zero(t, s.service.engine.Locks())
+	v, err := s.Storage().GetSnapshot(ver).Get(t.Context(), tidbkv.Key("a"))
+	require.NoError(t, err)
+	require.Equal(t, "1", string(v))
+}
+
+func TestClosed(t *testing.T) {
+	s := openMem(t, vfs.NewMem())
+	client := s.Client()
+	require.NoError(t, s.Storage().Close())
+	require.NoError(t, s.Close())
+	_, err := client.SendRequest(t.Context(), "", tikvrpc.NewRequest(tikvrpc.CmdGet, &kvrpcpb.GetRequest{Key: []byte("a")}), time.Second)
+	require.ErrorIs(t, err, context.Canceled)
+	require.NoError(t, client.Close())
+	_, err = client.SendRequest(t.Context(), "", tikvrpc.NewRequest(tikvrpc.CmdGet, &kvrpcpb.GetRequest{Key: []byte("a")}), time.Second)
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+// TestBadRequests sends what no client sends: each gets an answer, and the store goes on.
+func TestBadRequests(t *testing.T) {
+	s := openMem(t, vfs.NewMem())
+	set(t, s, "a", "1")
+	client := s.Client()
+	ts, err := s.Builds().CurrentTS(t.Context())
+	require.NoError(t, err)
+	put := func(key, value string) *kvrpcpb.Mutation {
+		return &kvrpcpb.Mutation{Op: kvrpcpb.Op_Put, Key: []byte(key), Value: []byte(value)}
+	}
+	for name, req := range map[string]*tikvrpc.Request{
+		"nil mutation":    tikvrpc.NewRequest(tikvrpc.CmdPessimisticLock, &kvrpcpb.PessimisticLockRequest{Mutations: []*kvrpcpb.Mutation{nil}}),
+		"no mutation":     tikvrpc.NewRequest(tikvrpc.CmdPessimisticLock, &kvrpcpb.PessimisticLockRequest{}),
+		"reserved key":    tikvrpc.NewRequest(tikvrpc.CmdGet, &kvrpcpb.GetRequest{Key: []byte("\xff1"), Version: ts}),
+		"reserved write":  tikvrpc.NewRequest(tikvrpc.CmdPrewrite, &kvrpcpb.PrewriteRequest{StartVersion: ts, Mutations: []*kvrpcpb.Mutation{put("\xff", "1")}}),
+		"empty value":     tikvrpc.NewRequest(tikvrpc.CmdPrewrite, &kvrpcpb.PrewriteRequest{StartVersion: ts, Mutations: []*kvrpcpb.Mutation{put("b", "")}}),
+		"bad action":      tikvrpc.NewRequest(tikvrpc.CmdPrewrite, &kvrpcpb.PrewriteRequest{StartVersion: ts, Mutations: []*kvrpcpb.Mutation{put("b", "1")}, PessimisticActions: make([]kvrpcpb.PrewriteRequest_PessimisticAction, 2)}),
+		"commit nothing":  tikvrpc.NewRequest(tikvrpc.CmdCommit, &kvrpcpb.CommitRequest{StartVersion: ts, CommitVersion: ts + 1}),
+		"pipelined":       tikvrpc.NewRequest(tikvrpc.CmdFlush, &kvrpcpb.FlushRequest{}),
+		"pipelined read":  tikvrpc.NewRequest(tikvrpc.CmdBufferBatchGet, &kvrpcpb.BufferBatchGetRequest{}),
+		"flashback":       tikvrpc.NewRequest(tikvrpc.CmdFlashbackToVersion, &kvrpcpb.FlashbackToVersionRequest{}),
+		"wrong mutation":  tikvrpc.NewRequest(tikvrpc.CmdPessimisticLock, &kvrpcpb.PessimisticLockRequest{Mutations: []*kvrpcpb.Mutation{put("b", "1")}}),
+		"wrong operation": tikvrpc.NewRequest(tikvrpc.CmdPrewrite, &kvrpcpb.PrewriteRequest{StartVersion: ts, Mutations: []*kvrpcpb.Mutation{{Op: kvrpcpb.Op_Rollback}}}),
+	} {
+		resp, err := client.SendRequest(t.Context(), "", req, time.Second)
+		require.NoError(t, err, name)
+		require.NotNil(t, resp.Resp, name)
+		require.Regexp(t, "abort|error", fmt.Sprint(resp.Resp), name)
+	}
+	_, err = client.SendRequest(t.Context(), "", tikvrpc.NewRequest(tikvrpc.CmdRawGet, &kvrpcpb.RawGetRequest{}), time.Second)
+	require.ErrorIs(t, err, errUnsupported)
+	_, err = client.SendRequest(t.Context(), "", tikvrpc.NewRequest(tikvrpc.CmdPrewrite, &kvrpcpb.PrewriteRequest{Mutations: []*kvrpcpb.Mutation{nil}}), time.Second)
+	require.ErrorContains(t, err, "panicked")
+	set(t, s, "a", "2")
+	require.Zero(t, s.service.engine.Locks())
+}
+
+// TestBuildsBarrier checks that a scan at S leaves nobody who could commit at or below S.
+func TestBuildsBarrier(t *testing.T) {
+	s := openMem(t, vfs.NewMem())
+	ctx := t.Context()
+	start, err := s.Builds().CurrentTS(ctx)
+	require.NoError(t, err)
+	resp, err := s.service.KvPrewrite(ctx, &kvrpcpb.PrewriteRequest{
+		Mutations:    []*kvrpcpb.Mutation{{Op: kvrpcpb.Op_Put, Key: []byte("k"), Value: []byte("1")}},
+		PrimaryLock:  []byte("k"),
+		StartVersion: start,
+		LockTtl:      1e6,
+	})
+	require.NoError(t, err)
+	require.Empty(t, resp.Errors)
+	early, err := s.Builds().CurrentTS(ctx)
+	require.NoError(t, err)
+	at, err := s.Builds().CurrentTS(ctx)
+	require.NoError(t, err)
+	snapshot, err := s.Builds().Snapshot(ctx, at)
+	require.NoError(t, err)
+	commit, err := s.service.KvCommit(ctx, &kvrpcpb.CommitRequest{StartVersion: start, Keys: [][]byte{[]byte("k")}, CommitVersion: early})
+	require.NoError(t, err)
+	require.Equal(t, at+1, commit.Error.GetCommitTsExpired().GetMinCommitTs())
+	late, err := s.Builds().CurrentTS(ctx)
+	require.NoError(t, err)
+	commit, err = s.service.KvCommit(ctx, &kvrpcpb.CommitRequest{StartVersion: start, Keys: [][]byte{[]byte("k")}, CommitVersion: late})
+	require.NoError(t, err)
+	require.Nil(t, commit.Error)
+	_, err = snapshot.Get(ctx, []byte("k"))
+	require.ErrorIs(t, err, kv.ErrNotExist)
+	require.NoError(t, snapshot.Close())
+	require.NoError(t, s.Builds().Close())
+	set(t, s, "k", "2")
+}
+
+// TestSafePointKV checks that what the GC worker keeps there survives.
+func TestSafePointKV(t *testing.T) {
+	fs := vfs.NewMem()
+	s := openMem(t, fs)
+	require.NoError(t, s.storage.GetSafePointKV().Put("/p/a", "1"))
+	require.NoError(t, s.storage.GetSafePointKV().Put("/p/b", "2"))
+	require.NoError(t, s.Close())
+	s = openMem(t, fs)
+	v, err := s.storage.GetSafePointKV().Get("/p/a")
+	require.NoError(t, err)
+	require.Equal(t, "1", v)
+	v, err = s.storage.GetSafePointKV().Get("/p/c")
+	require.NoError(t, err)
+	require.Empty(t, v)
+	all, err := s.storage.GetSafePointKV().GetWithPrefix("/p/")
+	require.NoError(t, err)
+	require.Len(t, all, 2)
+	require.Equal(t, "/p/b", string(all[1].Key))
+}
+
+// remotePD is the store's PD as another process would see it: it names the address that the store is served at.
+type remotePD struct {
+	pd.Client
+	address string
+}
+
+func (r remotePD) GetStore(ctx context.Context, id uint64) (*metapb.Store, error) {
+	st, err := r.Client.GetStore(ctx, id)
+	if err == nil {
+		st.Address = r.address
+	}
+	return st, err
+}
+
+func (r remotePD) GetAllStores(ctx context.Context, opts ...pd.GetStoreOption) ([]*metapb.Store, error) {
+	stores, err := r.Client.GetAllStores(ctx, opts...)
+	for _, st := range stores {
+		st.Address = r.address
+	}
+	return stores, err
+}
+
+// remoteStore opens a client-go store that reaches s over gRPC.
+func remoteStore(t *testing.T, s *Store) *tikv.KVStore {
+	t.Helper()
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	served := make(chan error, 1)
+	go func() { served <- s.ServeGRPC(lis) }()
+	t.Cleanup(func() {
+		s.StopGRPC()
+		require.NoError(t, <-served)
+	})
+	codecPD := tikv.NewCodecPDClient(tikv.ModeTxn, remotePD{s.PDClient(), lis.Addr().String()})
+	remote, err := tikv.NewKVStore("remote", codecPD, newSafePointKV(s.pebble), tikv.NewRPCClient(tikv.WithCodec(codecPD.GetCodec())))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, remote.Close()) })
+	return remote
+}
+
+// TestGRPC runs transactions of another process beside those of this one, over several regions.
+func TestGRPC(t *testing.T) {
+	s := openMem(t, vfs.NewMem())
+	remote := remoteStore(t, s)
+	ctx := t.Context()
+	set(t, s, "a", "1", "z", "1")
+	_, err := remote.SplitRegions(ctx, [][]byte{[]byte("m")}, false, nil)
+	require.NoError(t, err)
+	txn, err := remote.Begin()
+	require.NoError(t, err)
+	v, err := txn.Get(ctx, []byte("a"))
+	require.NoError(t, err)
+	require.Equal(t, "1", string(v))
+	require.NoError(t, txn.Set([]byte("a"), []byte("2")))
+	require.NoError(t, txn.Set([]byte("z"), []byte("2")))
+	require.NoError(t, txn.Commit(ctx))
+	ver, err := s.Storage().CurrentVersion("global")
+	require.NoError(t, err)
+	values, err := s.Storage().GetSnapshot(ver).BatchGet(ctx, []tidbkv.Key{tidbkv.Key("a"), tidbkv.Key("z")})
+	require.NoError(t, err)
+	require.Equal(t, map[string][]byte{"a": []byte("2"), "z": []byte("2")}, values)
+	// And the other way, with a conflict.
+	txn, err = remote.Begin()
+	require.NoError(t, err)
+	set(t, s, "a", "3")
+	require.NoError(t, txn.Set([]byte("a"), []byte("4")))
+	require.Error(t, txn.Commit(ctx))
+	it, err := remote.GetSnapshot(math.MaxUint64).Iter([]byte("a"), nil)
+	require.NoError(t, err)
+	require.Equal(t, "3", string(it.Value()))
+	require.ErrorContains(t, s.ServeGRPC(nil), "already")
+}
+
+func TestOptions(t *testing.T) {
+	_, err := Open("db", Options{Pebble: pebblekv.Options{FS: vfs.NewMem(), CacheBytes: -1}})
+	require.Error(t, err)
+	opts := Options{}
+	opts.Txn.MaxLockWait = -1
+	opts.Txn.TxnSizeLimit = -1
+	err = opts.Validate()
+	require.ErrorContains(t, err, "longest lock wait")
+	require.ErrorContains(t, err, "size limit")
+	require.False(t, errors.Is(err, kv.ErrClosed))
+}
