@@ -128,6 +128,9 @@ type Pebble struct {
 	Sync bool `toml:"sync"`
 	// CacheSize is the block cache in bytes; 0 is a share of the memory limit.
 	CacheSize ByteSize `toml:"cache-size"`
+	// AllowDamagedLog opens a store whose log is damaged before its end, without
+	// what lies behind the damage; the log is kept in the folder "damaged-logs".
+	AllowDamagedLog bool `toml:"allow-damaged-log"`
 }
 
 const (

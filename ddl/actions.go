@@ -258,13 +258,18 @@ func (t *task) backfill(ctx context.Context, r *job.Record, to job.Step) (outcom
 	if err != nil {
 		return outcome{}, err
 	}
+	if err := t.awaitSpace(ctx); err != nil {
+		return outcome{}, err
+	}
 	var rows int64
-	err = t.watched(ctx, func(ctx context.Context) (err error) {
-		rows, err = t.d.opts.Backfiller.Backfill(ctx, BackfillTask{
-			Spec: backfill.Spec{Task: task, Checkpoint: checkpoint}, TempDir: t.d.opts.TempDir, Settings: &t.live,
-			SaveCheckpoint: func(ctx context.Context, data []byte) error { return t.d.saveCheckpoint(ctx, t.id, data) },
+	err = t.watched(ctx, func(ctx context.Context) error {
+		return t.whileSpace(ctx, func(ctx context.Context) (err error) {
+			rows, err = t.d.opts.Backfiller.Backfill(ctx, BackfillTask{
+				Spec: backfill.Spec{Task: task, Checkpoint: checkpoint}, TempDir: t.d.opts.TempDir, Settings: &t.live,
+				SaveCheckpoint: func(ctx context.Context, data []byte) error { return t.d.saveCheckpoint(ctx, t.id, data) },
+			})
+			return err
 		})
-		return err
 	})
 	if err != nil {
 		return outcome{}, err

@@ -87,9 +87,11 @@ func (d *DDL) queue(ctx context.Context, sctx sessionctx.Context, req Request) (
 		DBID: req.Schema.ID, TableID: req.Table.ID, DB: lower(req.Schema.Name.L), Table: lower(req.Table.Name.L),
 		Query: req.Query, SQLMode: req.Meta.SQLMode, Location: req.Meta.Location, Charset: charset, Collate: collation,
 		Indexes: req.Indexes,
+		// Expired rows are deleted by internal sessions.
+		Compare: req.Table.TTLInfo != nil,
 	}
 	for _, arg := range req.Indexes {
-		r.Unique = r.Unique || arg.Unique
+		r.Compare = r.Compare || arg.Unique
 	}
 	err := d.inTxn(ctx, func(t *txn) error {
 		if err := t.refuseFlashback(); err != nil {

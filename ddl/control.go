@@ -117,5 +117,5 @@ func (t *task) alter(ctx context.Context, a Alteration) error {
 
 // liveSettings are a job's settings as its build takes them.
 func liveSettings(s job.Settings) ingest.Settings {
-	return ingest.Settings{Weight: s.Weight(), Workers: s.Threads, WriteSpeed: s.MaxWriteSpeed}
+	return ingest.Settings{Weight: s.Weight(), Workers: s.Threads, BatchRows: s.BatchSize, WriteSpeed: s.MaxWriteSpeed}
 }

@@ -65,7 +65,7 @@ type keeper struct {
 	lost chan struct{}
 }
 
-// hold makes garbage collection keep what a snapshot at ts needs, in place of what
+// holdAt makes garbage collection keep what a snapshot at ts needs, in place of what
 // the job held before. It fails with errHoldLost if that is gone already.
 func (t *task) holdAt(ctx context.Context, ts uint64) error {
 	hold, err := t.d.opts.Builds.HoldGC(ctx, holdName(t.id), ts, t.d.opts.HoldTTL)

@@ -182,7 +182,7 @@ func (t *task) conclude(ctx context.Context, act job.Action, to job.Step, o outc
 		return t.hook(ctx, "after", act, to)
 	case ctx.Err() != nil:
 		return errStopped
-	case errors.Is(o.err, errInterrupted):
+	case errors.Is(o.err, errInterrupted), errors.Is(o.err, errNoSpace):
 		return t.settle(ctx)
 	case errors.Is(o.err, errHoldLost):
 		return t.beginAgain(ctx, o.err)

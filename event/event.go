@@ -197,18 +197,3 @@ type Retry struct {
 func (e Retry) String() string {
 	return fmt.Sprintf("job %d retries %s (attempt %d): %v", e.ID, e.Op, e.Attempt, e.Err)
 }
-
-// SpaceReclaimed: so many bytes of dropped data were given back, the last of the
-// job's range if Done; so many ranges and bytes are waiting still. Bytes is 0
-// when only the latter has changed. Sizes are estimates.
-type SpaceReclaimed struct {
-	Job
-	Bytes         uint64
-	Done          bool
-	PendingRanges int
-	PendingBytes  uint64
-}
-
-func (e SpaceReclaimed) String() string {
-	return fmt.Sprintf("job %d: %d bytes of dropped data were given back, %d ranges with %d bytes are waiting", e.ID, e.Bytes, e.PendingRanges, e.PendingBytes)
-}

@@ -36,10 +36,6 @@ func eventLevel(e event.Event) zapcore.Level {
 			return zapcore.DebugLevel
 		}
 		return zapcore.WarnLevel
-	case event.SpaceReclaimed:
-		if !e.Done {
-			return zapcore.DebugLevel
-		}
 	case event.Retry, event.IdleBlockerEnded:
 		return zapcore.WarnLevel
 	case event.Progress, event.RangeDone, event.Throttled, event.Ingested:

@@ -39,9 +39,6 @@ type metrics struct {
 	lockWaits    prometheus.Counter
 	idleBlockers prometheus.Counter
 	running      prometheus.Gauge
-	reclaimed    prometheus.Counter
-	// Dropped data that is still to be deleted.
-	pendingRanges, pendingBytes prometheus.Gauge
 
 	// mu guards live, the jobs that have not ended.
 	mu   sync.Mutex
@@ -73,16 +70,10 @@ func newMetrics() *metrics {
 		lockWaits:    counter("metadata_lock_waits_total", "Reports of a job waiting for the metadata lock."),
 		idleBlockers: counter("idle_blockers_ended_total", "Sessions ended because their idle transaction held up a job."),
 		running:      gauge("running_jobs", "DDL jobs that are queued or running."),
-		reclaimed:    counter("reclaimed_bytes_total", "Bytes of dropped tables and indexes that were deleted."),
-		pendingRanges: gauge("reclaim_pending_ranges",
-			"Dropped tables and indexes that are still to be deleted."),
-		pendingBytes: gauge("reclaim_pending_bytes",
-			"Estimated bytes of dropped tables and indexes that are still to be deleted."),
-		live: make(map[int64]bool),
+		live:         make(map[int64]bool),
 	}
 	m.registry.MustRegister(m.queued, m.states, m.schemaStates, m.stages, m.rows, m.files, m.bytes,
-		m.ingestTime, m.retries, m.throttled, m.lockWaits, m.idleBlockers, m.running,
-		m.reclaimed, m.pendingRanges, m.pendingBytes)
+		m.ingestTime, m.retries, m.throttled, m.lockWaits, m.idleBlockers, m.running)
 	return m
 }
 
@@ -111,10 +102,6 @@ func (m *metrics) observe(e event.Event) {
 		m.throttled.WithLabelValues(e.Reason).Add(e.For.Seconds())
 	case event.LockWait:
 		m.lockWaits.Inc()
-	case event.SpaceReclaimed:
-		m.reclaimed.Add(float64(e.Bytes))
-		m.pendingRanges.Set(float64(e.PendingRanges))
-		m.pendingBytes.Set(float64(e.PendingBytes))
 	case event.IdleBlockerEnded:
 		m.idleBlockers.Inc()
 	}

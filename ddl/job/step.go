@@ -53,7 +53,7 @@ func (r *Record) forward() Step {
 	case StepQuiet:
 		return StepBackfilled
 	case StepBackfilled:
-		if r.Unique {
+		if r.Compare {
 			return StepDrained
 		}
 		return StepPublic

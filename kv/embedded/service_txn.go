@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/pingcap/kvproto/pkg/kvrpcpb"
+
+	"fastddl/kv/embedded/txn"
 )
 
 // KvPrewrite implements tikvpb.TikvServer.
@@ -13,6 +15,9 @@ func (s *service) KvPrewrite(ctx context.Context, req *kvrpcpb.PrewriteRequest) 
 	}
 	if keyErr := checkMutations(req.Mutations); keyErr != nil {
 		return &kvrpcpb.PrewriteResponse{Errors: []*kvrpcpb.KeyError{keyErr}}, nil
+	}
+	if err := s.admit(req); err != nil {
+		return &kvrpcpb.PrewriteResponse{Errors: []*kvrpcpb.KeyError{{Abort: err.Error()}}}, nil
 	}
 	resp, err := s.engine.Prewrite(ctx, req)
 	if err != nil {
@@ -155,4 +160,23 @@ func (s *service) BroadcastTxnStatus(context.Context, *kvrpcpb.BroadcastTxnStatu
 // GetLockWaitInfo implements tikvpb.TikvServer.
 func (s *service) GetLockWaitInfo(context.Context, *kvrpcpb.GetLockWaitInfoRequest) (*kvrpcpb.GetLockWaitInfoResponse, error) {
 	return &kvrpcpb.GetLockWaitInfoResponse{Entries: s.engine.LockWaits()}, nil
+}
+
+// admit refuses writes that there is no room for before anything is promised: later, when its primary key commits, a
+// transaction would have to fail.
+func (s *service) admit(req *kvrpcpb.PrewriteRequest) error {
+	if txn.Essential(req.Context) {
+		return nil
+	}
+	size := 0
+	for _, m := range req.Mutations {
+		size += len(m.Key) + len(m.Value)
+	}
+	return s.store.Admit(func(yield func(key, value []byte) bool) {
+		for _, m := range req.Mutations {
+			if !yield(m.Key, m.Value) {
+				return
+			}
+		}
+	}, size)
 }

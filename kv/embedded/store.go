@@ -112,8 +112,8 @@ func (s *Store) Builds() kv.Store { return s.builds }
 // ID is the store's own name, made up when it was created.
 func (s *Store) ID() string { return s.pebble.ID() }
 
-// Healthy says why the store takes no writes at the moment, if so.
-func (s *Store) Healthy() error { return s.pebble.Healthy() }
+// Healthy says why the store takes no writes at the moment, if so, or what of it is damaged.
+func (s *Store) Healthy() error { return errors.Join(s.pebble.Healthy(), s.pebble.Damaged()) }
 
 // Close closes the storage and waits for running requests. Transactions that have not committed are gone. Closing twice
 // does nothing.

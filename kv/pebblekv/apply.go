@@ -31,6 +31,8 @@ type ApplyOptions struct {
 	Announce func(ts uint64)
 	// SizeHint is about the number of bytes of all keys and values.
 	SizeHint int
+	// Essential says that the writes must go on where the disk is nearly full.
+	Essential bool
 }
 
 // Applied is a commit whose writes are in the log and in the memtable, but not
@@ -64,7 +66,7 @@ func (s *Store) Apply(ctx context.Context, writes Writes, opts ApplyOptions) (*A
 }
 
 func (s *Store) apply(writes Writes, opts ApplyOptions) (*Applied, error) {
-	if err := s.Admit(writes, opts.SizeHint); err != nil {
+	if err := s.admitApply(writes, opts); err != nil {
 		return nil, err
 	}
 	a := &Applied{store: s, start: time.Now()}

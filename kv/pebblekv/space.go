@@ -312,6 +312,13 @@ func (s *Store) Admit(writes Writes, size int) error {
 	return s.space.admit(class, size)
 }
 
+func (s *Store) admitApply(writes Writes, opts ApplyOptions) error {
+	if opts.Essential {
+		return s.admit(essentialWrite, opts.SizeHint)
+	}
+	return s.Admit(writes, opts.SizeHint)
+}
+
 // class is that of a transaction's writes.
 func (t *txn) class() writeClass {
 	class := essentialWrite

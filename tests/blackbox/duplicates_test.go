@@ -17,9 +17,9 @@ import (
 func listed(t *testing.T, db *sql.DB) []string {
 	t.Helper()
 	var out []string
-	for _, row := range queryAll(t, db, `SELECT ENTRY, ROW_COUNT, ROW_HANDLES FROM information_schema.ddl_duplicate_entries
-		WHERE JOB_ID = (SELECT MAX(JOB_ID) FROM information_schema.ddl_duplicate_entries)`) {
-		out = append(out, strings.Join(row, " | "))
+	for _, row := range queryAll(t, db, `SELECT ENTRY, ROW_COUNT, ROW_HANDLES FROM mysql.fastddl_ddl_duplicates
+		WHERE JOB_ID = (SELECT MAX(JOB_ID) FROM mysql.fastddl_ddl_duplicates)`) {
+		out = append(out, strings.ReplaceAll(strings.Join(row, " | "), ", ", ","))
 	}
 	return out
 }
@@ -124,19 +124,19 @@ func TestListedDuplicatesNameTheirRows(t *testing.T) {
 	mustExec(t, db, "INSERT INTO b VALUES (1,1), (18446744073709551615,1)")
 	_, err = db.Exec("CREATE UNIQUE INDEX u ON b (v)")
 	requireDuplicate(t, err, "Duplicate entry '1' for key 'b.u'")
-	require.ElementsMatch(t, []string{"1", "18446744073709551615"}, strings.Split(value(t, db, "SELECT ROW_HANDLES FROM information_schema.ddl_duplicate_entries WHERE TABLE_NAME = 'b'"), ","))
+	require.ElementsMatch(t, []string{"1", "18446744073709551615"}, strings.Split(value(t, db, "SELECT ROW_HANDLES FROM mysql.fastddl_ddl_duplicates WHERE TABLE_NAME = 'b'"), ","))
 
 	mustExec(t, db, "CREATE TABLE h (v INT)")
 	mustExec(t, db, "INSERT INTO h VALUES (4), (5), (4)")
 	_, err = db.Exec("ALTER TABLE h ADD PRIMARY KEY (v)")
 	requireDuplicate(t, err, "Duplicate entry '4' for key 'h.PRIMARY'")
-	rows := queryAll(t, db, "SELECT TABLE_SCHEMA, INDEX_NAME, ENTRY, ROW_COUNT FROM information_schema.ddl_duplicate_entries WHERE TABLE_NAME = 'h'")
+	rows := queryAll(t, db, "SELECT DB_NAME, INDEX_NAME, ENTRY, ROW_COUNT FROM mysql.fastddl_ddl_duplicates WHERE TABLE_NAME = 'h'")
 	require.Equal(t, [][]string{{"test", "PRIMARY", "4", "2"}}, rows)
-	require.Contains(t, jobs(t, db)[0]["COMMENTS"], "information_schema.ddl_duplicate_entries")
+	require.Contains(t, jobs(t, db)[0]["COMMENTS"], "mysql.fastddl_ddl_duplicates")
 
-	before := queryAll(t, db, "SELECT * FROM information_schema.ddl_duplicate_entries")
+	before := queryAll(t, db, "SELECT * FROM mysql.fastddl_ddl_duplicates")
 	n.kill()
-	require.Equal(t, before, queryAll(t, startNode(t, dir).db(), "SELECT * FROM information_schema.ddl_duplicate_entries"))
+	require.Equal(t, before, queryAll(t, startNode(t, dir).db(), "SELECT * FROM mysql.fastddl_ddl_duplicates"))
 }
 
 func TestAtMost100DuplicatesAreListed(t *testing.T) {
@@ -179,7 +179,7 @@ func TestDuplicatesOfDMLAreListed(t *testing.T) {
 		done <- err
 	}()
 	require.Eventually(t, func() bool {
-		return len(queryAll(t, db, "SELECT 1 FROM information_schema.ddl_jobs WHERE SCHEMA_STATE = 'write reorganization' AND STAGE = 'merge'")) == 1
+		return len(queryAll(t, db, "SELECT 1 FROM mysql.fastddl_ddl_jobs WHERE SCHEMA_STATE = 'write reorganization' AND STAGE = 'merge'")) == 1
 	}, 30*time.Second, 5*time.Millisecond)
 	mustExec(t, db, "INSERT INTO t VALUES (30001, 19000), (30002, 50000), (30003, 7)")
 	mustExec(t, db, "UPDATE t SET v = 8 WHERE id = 18000")

@@ -121,10 +121,15 @@ func mustExec(t *testing.T, db *sql.DB, query string, args ...any) {
 	require.NoError(t, err, "%s", query)
 }
 
+// querier is a *sql.DB, *sql.Conn or *sql.Tx.
+type querier interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
 // queryAll returns a result set as rows of text; NULL is "NULL".
-func queryAll(t *testing.T, db *sql.DB, query string, args ...any) [][]string {
+func queryAll(t *testing.T, db querier, query string, args ...any) [][]string {
 	t.Helper()
-	rows, err := db.Query(query, args...)
+	rows, err := db.QueryContext(context.Background(), query, args...)
 	require.NoError(t, err, "%s", query)
 	defer rows.Close()
 	columns, err := rows.Columns()
@@ -161,8 +166,12 @@ func value(t *testing.T, db *sql.DB, query string, args ...any) string {
 // explain is the plan of a query as one text.
 func explain(t *testing.T, db *sql.DB, query string) string {
 	t.Helper()
+	return tableText(queryAll(t, db, "EXPLAIN "+query))
+}
+
+func tableText(rows [][]string) string {
 	var b strings.Builder
-	for _, row := range queryAll(t, db, "EXPLAIN "+query) {
+	for _, row := range rows {
 		b.WriteString(strings.Join(row, " "))
 		b.WriteByte('\n')
 	}

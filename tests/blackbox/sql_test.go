@@ -152,7 +152,7 @@ func TestKill(t *testing.T) {
 	}()
 	var id string
 	require.Eventually(t, func() bool {
-		for _, row := range queryAll(t, db, "SHOW PROCESSLIST") {
+		for _, row := range queryAll(t, db, processList) {
 			for _, cell := range row {
 				if cell == "SELECT SLEEP(60)" {
 					id = row[0]

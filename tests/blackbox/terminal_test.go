@@ -66,6 +66,18 @@ func (c *terminal) value(query string, args ...any) string {
 	return v
 }
 
+// tryValue is value for a statement that may fail.
+func (c *terminal) tryValue(query string) (v string, err error) {
+	err = c.conn.QueryRowContext(context.Background(), query).Scan(&v)
+	return v, err
+}
+
+// rows returns a result as one text.
+func (c *terminal) rows(query string) string {
+	c.t.Helper()
+	return tableText(queryAll(c.t, c.conn, query))
+}
+
 // start runs a statement in the background and returns its result's channel.
 func (c *terminal) start(query string) <-chan error {
 	done := make(chan error, 1)
@@ -113,11 +125,14 @@ func requireWaits(t *testing.T, done <-chan error) {
 	}
 }
 
+// processList shows the connections, with their command in the fifth column.
+const processList = "SHOW FULL PROCESSLIST"
+
 // running waits until the connection runs a statement.
 func running(t *testing.T, db *sql.DB, id string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		for _, p := range queryAll(t, db, "SHOW PROCESSLIST") {
+		for _, p := range queryAll(t, db, processList) {
 			if p[0] == id && p[4] == "Query" {
 				return true
 			}
@@ -141,7 +156,7 @@ func (n *node) connections() int {
 func requireGone(t *testing.T, db *sql.DB, id string, limit time.Duration) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		for _, p := range queryAll(t, db, "SHOW PROCESSLIST") {
+		for _, p := range queryAll(t, db, processList) {
 			if p[0] == id {
 				return false
 			}

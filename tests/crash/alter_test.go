@@ -209,18 +209,27 @@ type jobRow struct{ id, state string }
 
 // jobs returns the jobs that have not ended.
 func (r *run) jobs(ctx context.Context, db *sql.DB) ([]jobRow, error) {
-	rows, err := db.QueryContext(ctx, "SELECT JOB_ID, STATE FROM information_schema.ddl_jobs")
+	rows, err := db.QueryContext(ctx, "ADMIN SHOW DDL JOBS 100")
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
+	columns, err := rows.Columns()
+	if err != nil {
+		return nil, err
+	}
+	cells := make([]sql.NullString, len(columns))
+	dest := make([]any, len(columns))
+	for i := range cells {
+		dest[i] = &cells[i]
+	}
 	var out []jobRow
 	for rows.Next() {
-		var j jobRow
-		if err := rows.Scan(&j.id, &j.state); err != nil {
+		if err := rows.Scan(dest...); err != nil {
 			return nil, err
 		}
-		if !slices.Contains([]string{"synced", "cancelled", "rollback done"}, j.state) {
+		j := jobRow{cells[slices.Index(columns, "JOB_ID")].String, cells[slices.Index(columns, "STATE")].String}
+		if !slices.Contains([]string{"synced", "cancelled", "rollback done", "none"}, j.state) {
 			out = append(out, j)
 		}
 	}

@@ -205,13 +205,12 @@ func (r *run) checkQuiet(ctx context.Context, db *sql.DB) error {
 	if waiting > 0 {
 		return fmt.Errorf("%d waits for the metadata lock are left", waiting)
 	}
-	temp := filepath.Join(r.dir, "tmp")
-	return filepath.WalkDir(temp, func(path string, _ os.DirEntry, err error) error {
-		if errors.Is(err, os.ErrNotExist) || path == temp {
+	return filepath.WalkDir(filepath.Join(r.dir, "tmp"), func(path string, d os.DirEntry, err error) error {
+		if errors.Is(err, os.ErrNotExist) {
 			return nil
 		}
-		if err != nil {
-			return err
+		if err != nil || d.IsDir() || strings.HasSuffix(strings.ToUpper(d.Name()), "LOCK") {
+			return err // the folder of the server stays, and TiDB's in it
 		}
 		return fmt.Errorf("left in the temp folder: %s", path)
 	})

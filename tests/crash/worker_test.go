@@ -93,7 +93,7 @@ type wrongResult struct{ error }
 func wrongf(format string, args ...any) error { return wrongResult{fmt.Errorf(format, args...)} }
 
 // Numbers of errors after which a transaction is to be run again.
-var retryable = []uint16{1205, 1213, 8028, 9007}
+var retryable = []uint16{1205, 1213, 8002, 8028, 8147, 9007}
 
 func errorNumber(err error) uint16 {
 	var e *mysql.MySQLError

@@ -24,6 +24,8 @@ const (
 	mostRows = 40
 	// tooLong is when a statement is killed; it must end then.
 	tooLong = 15 * time.Second
+	// history is how many statements before one that went wrong are printed.
+	history = 25
 	// shown is how many statements of a kind are printed.
 	shown = 10
 )
@@ -32,12 +34,16 @@ const (
 // reach out of the server; and one that costs its connection whenever it is
 // called in this form, so that nothing else of the statement would be tried.
 var excluded = []string{
-	"sleep", "benchmark", "get_lock", "release_lock", "release_all_locks", "is_free_lock", "is_used_lock", "master_pos_wait", "load_file", "json_memberof",
+	"sleep", "benchmark", "get_lock", "release_lock", "release_all_locks", "is_free_lock", "is_used_lock", "master_pos_wait", "load_file", "json_memberof", "tidb_mvcc_info",
 }
 
 // ourPanic is in the error of a panic in the store's coprocessor, which is a fault
 // of this project and not of the SQL layer's.
 const ourPanic = "coprocessor request panicked"
+
+// inconsistent are the errors of an index that is not as its table, found by ADMIN
+// CHECK, by a read through it, or by a write.
+var inconsistent = []uint16{8003, 8133, 8134, 8138, 8139, 8140, 8141, 8223}
 
 // TestRandomStatements sends random statements over several connections.
 func TestRandomStatements(t *testing.T) {
@@ -61,6 +67,7 @@ func TestRandomStatements(t *testing.T) {
 	work.Wait()
 	close(r.stop)
 	helpers.Wait()
+	r.checkTables()
 	total, failed := r.statements.Load(), r.failed.Load()
 	t.Logf("%d statements, %.0f/s, %d of them with an error", total, float64(total)/time.Since(start).Seconds(), failed)
 	r.lost.print(t)
@@ -139,6 +146,20 @@ func (r *statementRun) builtins(conn *sql.Conn) []function {
 	_ = conn.Close()
 	require.Greater(t, len(functions), 200)
 	return functions
+}
+
+// checkTables checks the indexes of what the run has left.
+func (r *statementRun) checkTables() {
+	r.t.Helper()
+	db := r.Open(database)
+	defer db.Close()
+	for i := range tables {
+		_, err := db.Exec(fmt.Sprintf("ADMIN CHECK TABLE t%d", i))
+		var e *mysql.MySQLError
+		if errors.As(err, &e) && slices.Contains(inconsistent, e.Number) {
+			r.t.Errorf("t%d: %v", i, err)
+		}
+	}
 }
 
 // guard kills what takes too long, and gives up on what cannot be killed.
@@ -231,6 +252,8 @@ type statementWorker struct {
 	conn    *sql.Conn
 	id      int64
 	current atomic.Pointer[running]
+	// before are the statements before the current one, and how they ended.
+	before []string
 }
 
 func (w *statementWorker) work() {
@@ -251,6 +274,7 @@ func (w *statementWorker) work() {
 		w.current.Store(nil)
 		w.run.statements.Add(1)
 		w.judge(statement, err)
+		w.before = append(w.before[max(0, len(w.before)-history+1):], fmt.Sprintf("%.1000s (prepared %t, error %v)", statement, w.gen.params, err))
 	}
 	if w.conn != nil {
 		_ = w.conn.Close()
@@ -316,8 +340,8 @@ func (w *statementWorker) judge(statement string, err error) {
 	w.run.failed.Add(1)
 	var e *mysql.MySQLError
 	if errors.As(err, &e) {
-		if strings.Contains(e.Message, ourPanic) {
-			w.run.t.Errorf("%s: %.3000s", e.Message, statement)
+		if strings.Contains(e.Message, ourPanic) || slices.Contains(inconsistent, e.Number) {
+			w.run.t.Errorf("%v: %.3000s", e, statement)
 		}
 		for _, sign := range []string{"runtime error", "index out of range", "nil pointer", "interface conversion", "panic"} {
 			if strings.Contains(e.Message, sign) {
@@ -331,7 +355,7 @@ func (w *statementWorker) judge(statement string, err error) {
 		return // a number of parameters that the server counts otherwise
 	}
 	if errors.Is(err, mysql.ErrMalformPkt) || errors.Is(err, mysql.ErrPktSync) {
-		w.run.t.Errorf("the answer to this is no packet: %v: %.3000s", err, statement)
+		w.run.t.Errorf("the answer to this is no packet: %v: %.3000s\nbefore it: %.6000s", err, statement, strings.Join(w.before, "\n"))
 	}
 	w.run.lost.add(err.Error(), statement)
 	_ = w.conn.Close()

@@ -30,9 +30,10 @@ func (p *prewrite) commitNow(ctx context.Context, unlatch func()) (*kvrpcpb.Prew
 	t.mu.Unlock()
 
 	ts, err := p.engine.commitBatch(ctx, t, pebblekv.ApplyOptions{
-		MaxTS:    p.req.MaxCommitTs,
-		Announce: t.commitTS.Store,
-		SizeHint: p.size(),
+		MaxTS:     p.req.MaxCommitTs,
+		Announce:  t.commitTS.Store,
+		SizeHint:  p.size(),
+		Essential: Essential(p.req.Context),
 	}, unlatch)
 	switch {
 	case err == nil:
@@ -188,7 +189,7 @@ func (t *transaction) refusedKey(keys [][]byte) []byte {
 }
 
 func (e *Engine) finishCommitAt(ctx context.Context, t *transaction, commitTS uint64) (*kvrpcpb.KeyError, error) {
-	_, err := e.commitBatch(ctx, t, pebblekv.ApplyOptions{TS: commitTS, SizeHint: t.bytes}, nil)
+	_, err := e.commitBatch(ctx, t, pebblekv.ApplyOptions{TS: commitTS, SizeHint: t.bytes, Essential: t.essential}, nil)
 	switch {
 	case err == nil:
 		return nil, nil

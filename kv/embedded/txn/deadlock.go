@@ -68,6 +68,17 @@ func (d *detector) detect(w *waiter, table *table) []edge {
 	return d.search([]edge{{w, holder}}, w.txn.startTS, table, map[uint64]bool{})
 }
 
+// givesWay says whether a waiting optimistic transaction is the one that gives way in a circle: the youngest of them.
+func (d *detector) givesWay(w *waiter, table *table) bool {
+	circle := d.detect(w, table)
+	for _, e := range circle {
+		if e.w.kind == waitOptimistic && e.w.txn.startTS > w.txn.startTS {
+			return false
+		}
+	}
+	return circle != nil
+}
+
 func (d *detector) search(path []edge, target uint64, table *table, seen map[uint64]bool) []edge {
 	at := path[len(path)-1].holder
 	if at == target {
@@ -79,7 +90,7 @@ func (d *detector) search(path []edge, target uint64, table *table, seen map[uin
 	seen[at] = true
 	for _, w := range d.waits[at] {
 		holder := table.holder(w.key)
-		if holder == 0 || holder == at {
+		if holder == 0 || holder == at || w.kind == waitOptimistic && path[0].w.kind != waitOptimistic {
 			continue
 		}
 		if found := d.search(append(slices.Clip(path), edge{w, holder}), target, table, seen); found != nil {

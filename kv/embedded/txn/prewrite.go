@@ -11,15 +11,20 @@ import (
 	"fastddl/kv/pebblekv"
 )
 
-// lockedPatience is how long a prewrite waits for a lock before the client is told: it would sleep for about as long
-// before it tried again.
-const lockedPatience = 80 * time.Millisecond
+// holderPoll is how often a prewrite that waits for a lock looks whether it is in a deadlock, or the lock was given up.
+const holderPoll = 10 * time.Millisecond
 
 // Prewrite checks the writes of a transaction and locks their keys, all those of the request or none. With TryOnePc it
 // commits them as well, if it can; otherwise the client goes on with a commit. Async commit is declined: the answer's
 // MinCommitTs is 0, on which the client commits in two phases.
 func (e *Engine) Prewrite(ctx context.Context, req *kvrpcpb.PrewriteRequest) (*kvrpcpb.PrewriteResponse, error) {
-	p := &prewrite{engine: e, req: req, pessimistic: req.ForUpdateTs != 0, primary: bytes.Clone(req.PrimaryLock)}
+	p := &prewrite{
+		engine:      e,
+		req:         req,
+		pessimistic: req.ForUpdateTs != 0,
+		primary:     bytes.Clone(req.PrimaryLock),
+		deadline:    time.Now().Add(e.opts.MaxLockWait),
+	}
 	if keyErr := p.validate(); keyErr != nil {
 		return failedPrewrite(keyErr), nil
 	}
@@ -36,9 +41,11 @@ func (e *Engine) Prewrite(ctx context.Context, req *kvrpcpb.PrewriteRequest) (*k
 			return nil, err
 		case wait != nil:
 			err = wait.awaitEnd(ctx)
-		case p.holder != nil && !p.patient:
-			p.patient = true
-			err = p.holder.awaitWithin(ctx, lockedPatience)
+		case p.holder != nil && time.Now().Before(p.deadline):
+			var keyErr *kvrpcpb.KeyError
+			if keyErr, err = p.awaitHolder(ctx); keyErr != nil {
+				return failedPrewrite(keyErr), nil
+			}
 		default:
 			return resp, nil
 		}
@@ -46,6 +53,32 @@ func (e *Engine) Prewrite(ctx context.Context, req *kvrpcpb.PrewriteRequest) (*k
 			return nil, err
 		}
 	}
+}
+
+// awaitHolder waits until the lock in the way is gone, as long as the request has time. An optimistic transaction in a
+// deadlock gives way with a conflict.
+func (p *prewrite) awaitHolder(ctx context.Context) (*kvrpcpb.KeyError, error) {
+	w := newWaiter(p.txn, bytes.Clone(p.req.Context.GetResourceGroupTag()))
+	w.key, w.kind = bytes.Clone(p.holderKey), waitOptimistic
+	if p.pessimistic {
+		w.kind = waitToPrewrite
+	}
+	e := p.engine
+	e.detector.add(w)
+	defer e.detector.remove(w)
+	for time.Now().Before(p.deadline) {
+		if w.kind == waitOptimistic && e.detector.givesWay(w, e.table) {
+			start := p.holder.startTS
+			return conflict(kvrpcpb.WriteConflict_Optimistic, p.txn.startTS, start, w.key, p.primary), nil
+		}
+		if err := p.holder.awaitWithin(ctx, holderPoll); err != nil {
+			return nil, err
+		}
+		if l := e.table.get(w.key); l == nil || l.txn != p.holder {
+			return nil, nil
+		}
+	}
+	return nil, nil
 }
 
 // prewrite is one prewrite request.
@@ -60,8 +93,9 @@ type prewrite struct {
 	full   *pebblekv.Lookup
 	locks  []*lock // to be put
 
-	holder  *transaction // who has locked one of the keys, if somebody has
-	patient bool         // the request has waited for a holder already
+	holder    *transaction // who has locked one of the keys, if somebody has
+	holderKey []byte       // that key
+	deadline  time.Time    // when the client is told of a lock instead of waiting for it
 }
 
 func failedPrewrite(keyErrs ...*kvrpcpb.KeyError) *kvrpcpb.PrewriteResponse {
@@ -174,7 +208,7 @@ func (p *prewrite) checkAll(ctx context.Context) (keyErrs []*kvrpcpb.KeyError, w
 			p.holder = nil
 			return []*kvrpcpb.KeyError{keyErr}, nil, nil
 		default:
-			keyErrs, p.holder = append(keyErrs, keyErr), c.holder
+			keyErrs, p.holder, p.holderKey = append(keyErrs, keyErr), c.holder, m.Key
 		}
 	}
 	return keyErrs, nil, nil
@@ -271,6 +305,7 @@ func (p *prewrite) size() int {
 func (p *prewrite) putLocks() (replaced []*lock) {
 	t := p.txn
 	t.minCommitTS = max(t.minCommitTS, p.req.MinCommitTs)
+	t.essential = t.essential || Essential(p.req.Context)
 	var block keyBlock
 	replaced = make([]*lock, len(p.locks))
 	for i, l := range p.locks {
@@ -325,4 +360,9 @@ func (p *prewrite) newLock(m *kvrpcpb.Mutation, replaced *lock) *lock {
 		l.ttl = max(l.ttl, replaced.ttl)
 	}
 	return l
+}
+
+// Essential says whether a request must go on where the disk is nearly full.
+func Essential(rc *kvrpcpb.Context) bool {
+	return rc.GetDiskFullOpt() != kvrpcpb.DiskFullOpt_NotAllowedOnFull
 }

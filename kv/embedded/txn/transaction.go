@@ -36,6 +36,10 @@ type transaction struct {
 	startTS uint64
 	users   int // requests at work on it; guarded by its registry shard
 
+	// essential says that the client wants its writes to go on where the disk is nearly full (kvrpcpb.DiskFullOpt), as
+	// those of DROP and of DDL jobs do. Guarded by mu.
+	essential bool
+
 	// commitTS is 0 until the transaction is committing. A one-phase commit stores it before anybody can be handed a
 	// later timestamp.
 	commitTS atomic.Uint64

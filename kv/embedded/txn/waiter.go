@@ -13,8 +13,18 @@ const (
 	wakeRecheck                       // the key has a new holder, which may wait for this waiter's transaction
 )
 
+// waitKind says what a request waits for a key to do.
+type waitKind uint8
+
+const (
+	waitToLock     waitKind = iota // lock it for a pessimistic transaction
+	waitToPrewrite                 // prewrite it for a pessimistic transaction
+	waitOptimistic                 // prewrite it for an optimistic transaction, which may be refused at any time
+)
+
 // waiter is a request that waits for one key.
 type waiter struct {
+	kind  waitKind
 	txn   *transaction
 	key   []byte
 	tag   []byte // the request's resource group tag

@@ -1,0 +1,66 @@
+package ddl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"fastddl/kv"
+)
+
+// spaceInterval is how often a build looks at the room on the store's disk.
+const spaceInterval = 200 * time.Millisecond
+
+// errNoSpace ends a build that would fill the disk. It goes on from its checkpoint
+// when there is room again, which is no error of the job's.
+var errNoSpace = errors.New("ddl: the store's disk is nearly full")
+
+// space returns the room on the store's disk, if the store knows.
+func (t *task) space() (free uint64, low bool) {
+	reporter, ok := t.d.opts.Builds.(kv.SpaceReporter)
+	if !ok {
+		return 0, false
+	}
+	free, _, state := reporter.Space()
+	return free, state >= kv.SpaceLow
+}
+
+// awaitSpace waits until there is room on the store's disk for an index build.
+func (t *task) awaitSpace(ctx context.Context) error {
+	defer t.view.setWait("")
+	for {
+		free, low := t.space()
+		if !low {
+			return nil
+		}
+		t.view.setWait(fmt.Sprintf("disk space: %d MiB are free on the store's disk", free>>20))
+		if !sleep(ctx, spaceInterval) {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// whileSpace runs fn, and ends it with errNoSpace when the disk is nearly full.
+func (t *task) whileSpace(ctx context.Context, fn func(ctx context.Context) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	watching := make(chan struct{})
+	go func() {
+		defer close(watching)
+		_ = t.d.contained("the watch of the disk", func() error {
+			for sleep(ctx, spaceInterval) {
+				if _, low := t.space(); low {
+					cancel(errNoSpace)
+				}
+			}
+			return nil
+		})
+	}()
+	err := fn(ctx)
+	cancel(nil)
+	<-watching
+	if err != nil && errors.Is(context.Cause(ctx), errNoSpace) {
+		return errNoSpace
+	}
+	return err
+}
