@@ -33,6 +33,10 @@ type Request struct {
 	Settings job.Settings
 }
 
+// undoPatience is how long a session whose statement was killed waits for its job to
+// be undone.
+const undoPatience = time.Second
+
 // killInterval is how often a session that waits looks whether it was killed.
 const killInterval = 20 * time.Millisecond
 
@@ -51,6 +55,7 @@ func (d *DDL) Build(ctx context.Context, sctx sessionctx.Context, req Request) e
 	tick := time.NewTicker(killInterval)
 	defer tick.Stop()
 	killed := false
+	var patience <-chan time.Time
 	for {
 		select {
 		case <-t.done:
@@ -58,6 +63,13 @@ func (d *DDL) Build(ctx context.Context, sctx sessionctx.Context, req Request) e
 				return exeerrors.ErrQueryInterrupted
 			}
 			return t.err
+		case <-patience:
+			if t.shown.Load().RollingBack() {
+				// Undoing it may have to wait for other transactions; who has killed it need not.
+				return exeerrors.ErrQueryInterrupted
+			}
+			patience = time.After(undoPatience)
+			continue
 		case <-tick.C:
 		}
 		if killed || !exeerrors.ErrQueryInterrupted.Equal(vars.SQLKiller.HandleSignal()) {
@@ -66,7 +78,7 @@ func (d *DDL) Build(ctx context.Context, sctx sessionctx.Context, req Request) e
 		if atomic.LoadInt32(&vars.ConnectionStatus) == variable.ConnStatusShutdown {
 			return ErrClosed
 		}
-		killed = true
+		killed, patience = true, time.After(undoPatience)
 		go d.cancelKilled(t)
 	}
 }

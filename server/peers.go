@@ -33,8 +33,9 @@ const (
 // instead; where the operating system does not show them nothing is watched.
 type peerWatch struct {
 	sessions func() map[uint64]*util.ProcessInfo
-	// sockets lists those of clients by their peer.
-	sockets func() (map[netip.AddrPort]socket, error)
+	// sockets lists those of clients by their peer, and counts those that have none
+	// any more.
+	sockets func() (listed map[netip.AddrPort]socket, reset int, err error)
 	kill    func(connID uint64)
 	log     *zap.Logger
 
@@ -70,7 +71,7 @@ func (w *peerWatch) run(ctx context.Context) {
 func (w *peerWatch) step(now time.Time) {
 	// The sockets first: a session whose socket is seen here was opened before the
 	// list of sessions is made, or has not logged in yet.
-	sockets, err := w.sockets()
+	sockets, reset, err := w.sockets()
 	if err != nil {
 		w.log.Debug("the sockets of clients cannot be seen", zap.Error(err))
 		return
@@ -84,7 +85,11 @@ func (w *peerWatch) step(now time.Time) {
 			continue
 		}
 		known[peer] = true
-		if s := sockets[peer]; s != nil && runsLong(info, now) && s.peerGone() {
+		s := sockets[peer]
+		// A statement that runs long has begun before the sockets were listed. Without a
+		// socket it is one of those that were reset.
+		gone := s == nil && reset > 0 || s != nil && s.peerGone()
+		if gone && runsLong(info, now) {
 			w.log.Info("client is gone, its statement is ended", zap.Uint64("conn", id), zap.Stringer("client", peer))
 			w.kill(id)
 		}
@@ -153,7 +158,7 @@ func (s *Server) watchPeers(proxied bool) {
 	port := uint16(s.addr.(*net.TCPAddr).Port)
 	w := &peerWatch{
 		sessions: s.tidb.ShowProcessList,
-		sockets:  func() (map[netip.AddrPort]socket, error) { return clientSockets(port) },
+		sockets:  func() (map[netip.AddrPort]socket, int, error) { return clientSockets(port) },
 		kill:     func(id uint64) { s.tidb.Kill(id, false, false, false) },
 		log:      s.log.Logger,
 	}

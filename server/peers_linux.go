@@ -16,34 +16,37 @@ type fdSocket struct {
 	peer netip.AddrPort
 }
 
-// clientSockets lists the connections of the process that were accepted at a port.
-func clientSockets(port uint16) (map[netip.AddrPort]socket, error) {
+// clientSockets lists the connections of the process that were accepted at a port,
+// and counts those that were reset: they have no peer any more.
+func clientSockets(port uint16) (found map[netip.AddrPort]socket, reset int, err error) {
 	const dir = "/proc/self/fd"
 	f, err := os.Open(dir)
 	if err != nil {
-		return nil, fmt.Errorf("list the file descriptors: %w", err)
+		return nil, 0, fmt.Errorf("list the file descriptors: %w", err)
 	}
 	defer f.Close()
 	names, err := f.Readdirnames(-1)
 	if err != nil {
-		return nil, fmt.Errorf("list the file descriptors: %w", err)
+		return nil, 0, fmt.Errorf("list the file descriptors: %w", err)
 	}
-	found := make(map[netip.AddrPort]socket)
+	found = make(map[netip.AddrPort]socket)
 	for _, name := range names {
 		fd, err := strconv.Atoi(name)
 		if err != nil {
 			continue
 		}
-		// Both fail for what is no socket, and the second for a listener.
+		// It fails for what is no socket.
 		local, err := unix.Getsockname(fd)
 		if err != nil || addrPort(local).Port() != port {
 			continue
 		}
 		if peer, ok := peerAddr(fd); ok {
 			found[peer] = fdSocket{fd: fd, peer: peer}
+		} else if listening, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ACCEPTCONN); err == nil && listening == 0 {
+			reset++
 		}
 	}
-	return found, nil
+	return found, reset, nil
 }
 
 func peerAddr(fd int) (netip.AddrPort, bool) {

@@ -8,6 +8,6 @@ import (
 )
 
 // clientSockets is not known on this operating system.
-func clientSockets(uint16) (map[netip.AddrPort]socket, error) {
-	return nil, errors.New("unsupported operating system")
+func clientSockets(uint16) (map[netip.AddrPort]socket, int, error) {
+	return nil, 0, errors.New("unsupported operating system")
 }

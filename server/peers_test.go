@@ -34,7 +34,7 @@ func TestPeerWatch(t *testing.T) {
 		sockets[peer(port)] = &fakeSocket{gone: port > 1}
 	}
 	var killed []uint64
-	seen := errors.New("no sockets")
+	reset, seen := 0, errors.New("no sockets")
 	w := &peerWatch{
 		sessions: func() map[uint64]*util.ProcessInfo {
 			return map[uint64]*util.ProcessInfo{
@@ -46,7 +46,7 @@ func TestPeerWatch(t *testing.T) {
 				16: session("", "SELECT 1", mysql.ComQuery),                     // on a Unix socket
 			}
 		},
-		sockets: func() (map[netip.AddrPort]socket, error) { return sockets, seen },
+		sockets: func() (map[netip.AddrPort]socket, int, error) { return sockets, reset, seen },
 		kill:    func(id uint64) { killed = append(killed, id) },
 		log:     zap.NewNop(),
 	}
@@ -56,6 +56,10 @@ func TestPeerWatch(t *testing.T) {
 	require.Empty(t, killed, "a statement may end by itself")
 	w.step(begin.Add(longStatement))
 	require.Equal(t, []uint64{12}, killed)
+	killed, reset = nil, 1
+	w.step(begin.Add(longStatement))
+	require.ElementsMatch(t, []uint64{12, 15}, killed, "15 is the one whose connection was reset")
+	reset = 0
 
 	down := func() (ports []uint16) {
 		for p, s := range sockets {
@@ -91,8 +95,9 @@ func TestClientSockets(t *testing.T) {
 	require.NoError(t, err)
 	defer accepted.Close()
 
-	sockets, err := clientSockets(uint16(portOf(l)))
+	sockets, reset, err := clientSockets(uint16(portOf(l)))
 	require.NoError(t, err)
+	require.Zero(t, reset)
 	require.Len(t, sockets, 1, "neither the listener nor the client's end")
 	peer := client.LocalAddr().(*net.TCPAddr).AddrPort()
 	s := sockets[peer]
@@ -105,6 +110,10 @@ func TestClientSockets(t *testing.T) {
 	require.NoError(t, client.(*net.TCPConn).SetLinger(0))
 	require.NoError(t, client.Close())
 	require.Eventually(t, s.peerGone, 10*time.Second, time.Millisecond)
+	sockets, reset, err = clientSockets(uint16(portOf(l)))
+	require.NoError(t, err)
+	require.Empty(t, sockets)
+	require.Equal(t, 1, reset)
 }
 
 // TestLostClientsEndTheirStatements: with a real server, and shows that a session is

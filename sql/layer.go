@@ -117,6 +117,8 @@ func Open(ctx context.Context, opts Options) (_ *Layer, err error) {
 	}); err != nil {
 		return nil, err
 	}
+	// TiDB's background work reads the first of the two at any time; it is written
+	// with the value that it has.
 	l.dom.SetDDL(l.dom.DDL(), &executor{Executor: l.dom.DDLExecutor(), layer: l})
 	if err := l.ddl.Start(ctx); err != nil {
 		return nil, fmt.Errorf("start index builds: %w", err)

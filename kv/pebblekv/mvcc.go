@@ -41,7 +41,6 @@ type Lookup struct {
 	store *Store
 	it    *pebble.Iterator
 	seek  []byte
-	bare  []byte
 }
 
 // NewLookup opens a lookup that sees all versions.

@@ -107,7 +107,8 @@ func TestTransactions(t *testing.T) {
 }
 
 func TestSnapshotIsolation(t *testing.T) {
-	db := startNode(t, t.TempDir()).db()
+	n := startNode(t, t.TempDir())
+	db := n.db()
 	mustExec(t, db, "CREATE TABLE si (id INT PRIMARY KEY, v INT)")
 	mustExec(t, db, "INSERT INTO si VALUES (1, 1)")
 	a, err := db.Begin()
@@ -117,11 +118,18 @@ func TestSnapshotIsolation(t *testing.T) {
 	mustExec(t, db, "UPDATE si SET v = 2 WHERE id = 1")
 	require.NoError(t, a.QueryRow("SELECT v FROM si WHERE id = 1").Scan(&v))
 	require.Equal(t, 1, v, "a transaction reads one snapshot")
-	_, err = a.Exec("UPDATE si SET v = 10 WHERE id = 1")
-	if err == nil {
-		err = a.Commit()
-	}
-	require.True(t, isConflict(err), "the second writer is asked to retry, got %v", err)
+	_, err = a.Exec("UPDATE si SET v = v + 10 WHERE id = 1")
+	require.NoError(t, err)
+	require.NoError(t, a.Commit())
+	require.Equal(t, "12", value(t, db, "SELECT v FROM si WHERE id = 1"), "a statement that writes reads what is there now")
+
+	o := n.terminal()
+	o.exec("BEGIN OPTIMISTIC")
+	require.Equal(t, "12", o.value("SELECT v FROM si WHERE id = 1"))
+	mustExec(t, db, "UPDATE si SET v = 2 WHERE id = 1")
+	o.exec("UPDATE si SET v = 10 WHERE id = 1")
+	err = o.try("COMMIT")
+	require.True(t, isConflict(err), "the second optimistic writer is asked to retry, got %v", err)
 	require.Equal(t, "2", value(t, db, "SELECT v FROM si WHERE id = 1"))
 }
 
@@ -145,16 +153,18 @@ func TestUsersAndPasswords(t *testing.T) {
 
 func TestKill(t *testing.T) {
 	db := startNode(t, t.TempDir()).db()
+	mustExec(t, db, "CREATE TABLE t (id INT PRIMARY KEY)")
+	mustExec(t, db, "INSERT INTO t VALUES (1)")
 	done := make(chan error, 1)
 	go func() {
 		var slept int
-		done <- db.QueryRow("SELECT SLEEP(60)").Scan(&slept)
+		done <- db.QueryRow("SELECT SLEEP(60) FROM t").Scan(&slept)
 	}()
 	var id string
 	require.Eventually(t, func() bool {
 		for _, row := range queryAll(t, db, processList) {
 			for _, cell := range row {
-				if cell == "SELECT SLEEP(60)" {
+				if cell == "SELECT SLEEP(60) FROM t" {
 					id = row[0]
 				}
 			}

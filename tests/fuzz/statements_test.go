@@ -5,7 +5,10 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
+	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -25,7 +28,7 @@ const (
 	// tooLong is when a statement is killed; it must end then.
 	tooLong = 15 * time.Second
 	// history is how many statements before one that went wrong are printed.
-	history = 25
+	history = 10
 	// shown is how many statements of a kind are printed.
 	shown = 10
 )
@@ -179,7 +182,8 @@ func (r *statementRun) guard() {
 			}
 			switch age := time.Since(current.began); {
 			case age > tooLong+patience:
-				r.t.Errorf("hangs for %s and cannot be killed: %.3000s", age.Round(time.Second), current.text)
+				r.t.Errorf("hangs for %s and cannot be killed: %.3000s\nbefore it: %.6000s\ngoroutines: %s",
+					age.Round(time.Second), current.text, strings.Join(current.before, "\n"), r.goroutines())
 				r.Kill()
 				return
 			case age > tooLong:
@@ -191,6 +195,25 @@ func (r *statementRun) guard() {
 			}
 		}
 	}
+}
+
+// goroutines writes the stacks of the server to a file and returns its name.
+func (r *statementRun) goroutines() string {
+	client := http.Client{Timeout: patience}
+	response, err := client.Get("http://" + r.Status + "/debug/pprof/goroutine?debug=2")
+	if err != nil {
+		return err.Error()
+	}
+	defer response.Body.Close()
+	file, err := os.CreateTemp("", "fastddl-fuzz-goroutines-*.txt")
+	if err != nil {
+		return err.Error()
+	}
+	defer file.Close()
+	if _, err := io.Copy(file, response.Body); err != nil {
+		return err.Error()
+	}
+	return file.Name()
 }
 
 // tidy resumes jobs that were paused, and keeps the tables small and in place.
@@ -243,6 +266,7 @@ type running struct {
 	text       string
 	began      time.Time
 	connection int64
+	before     []string
 }
 
 // statementWorker sends statements over one connection at a time.
@@ -269,7 +293,7 @@ func (w *statementWorker) work() {
 		if w.gen.chance(20) {
 			statement, args = "ROLLBACK", nil // ends what others may wait for
 		}
-		w.current.Store(&running{text: statement, began: time.Now(), connection: w.id})
+		w.current.Store(&running{text: statement, began: time.Now(), connection: w.id, before: slices.Clone(w.before)})
 		err := w.execute(statement, args)
 		w.current.Store(nil)
 		w.run.statements.Add(1)

@@ -67,7 +67,9 @@ var (
 		"FIRST_VALUE(%s)", "LAST_VALUE(%s)", "NTH_VALUE(%s, 2)", "SUM(%s)", "MAX(%s)",
 	}
 	units = []string{"MICROSECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR", "DAY_MICROSECOND", "YEAR_MONTH", "HOUR_SECOND"}
-	// variables are those of a session that change how statements are run.
+	// variables are those of a session that change how statements are run. Not among
+	// them: tidb_enable_cascades_planner, an experiment that TiDB has switched off and
+	// whose rules apply themselves for ever.
 	variables = []string{
 		"sql_mode = ''", "sql_mode = DEFAULT", "sql_mode = 'ANSI_QUOTES'", "sql_mode = 'NO_BACKSLASH_ESCAPES,PIPES_AS_CONCAT'",
 		"sql_mode = 'STRICT_ALL_TABLES,NO_ZERO_DATE'",
@@ -78,7 +80,7 @@ var (
 		"tidb_txn_mode = 'optimistic'", "tidb_txn_mode = 'pessimistic'", "transaction_isolation = 'READ-COMMITTED'",
 		"transaction_isolation = 'REPEATABLE-READ'", "autocommit = 0", "autocommit = 1",
 		"tidb_mem_quota_query = 1048576", "tidb_mem_quota_query = 134217728", "tidb_isolation_read_engines = 'tikv,tidb'",
-		"tidb_partition_prune_mode = 'static'", "tidb_enable_cascades_planner = ON", "tidb_enable_cascades_planner = OFF",
+		"tidb_partition_prune_mode = 'static'",
 		"time_zone = '+09:00'", "time_zone = 'SYSTEM'", "character_set_results = NULL", "character_set_results = latin1", "names utf8mb4",
 		"names gbk", "names latin1", "collation_connection = utf8mb4_general_ci",
 		"tidb_enable_prepared_plan_cache = OFF", "tidb_enable_non_prepared_plan_cache = ON", "tidb_cost_model_version = 1",

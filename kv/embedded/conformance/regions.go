@@ -154,7 +154,7 @@ func testTimestamps(t *testing.T, c *cluster) {
 func testPDRegions(t *testing.T, c *cluster) {
 	c.split("g", "p")
 	ctx := context.Background()
-	//nolint:staticcheck // client-go still uses it
+	//lint:ignore SA1019 clients still use it
 	regions, err := c.pd.ScanRegions(ctx, nil, nil, 0)
 	require.NoError(t, err)
 	require.Len(t, regions, 3)
@@ -173,7 +173,7 @@ func testPDRegions(t *testing.T, c *cluster) {
 			require.Equal(t, regions[i-1].Meta.Id, before.Meta.Id)
 		}
 	}
-	//nolint:staticcheck // client-go still uses it
+	//lint:ignore SA1019 clients still use it
 	regions, err = c.pd.ScanRegions(ctx, codec.EncodeBytes(nil, []byte("h")), nil, 1)
 	require.NoError(t, err)
 	require.Len(t, regions, 1)

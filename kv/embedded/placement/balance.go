@@ -19,9 +19,10 @@ const (
 	mergeBelow  = 32 << 20
 	mergeAge    = time.Hour
 
+	// balanceEvery is the time between two looks at the sizes, unless a look takes long: then there is a rest of
+	// balanceRest times as long.
 	balanceEvery = 30 * time.Second
-	// balanceShare is the part of one core that balancing may take: a hundredth of a percent of it.
-	balanceShare = 10000
+	balanceRest  = 100
 )
 
 // Sizer tells how large the parts of a range are.
@@ -42,7 +43,7 @@ func (rs *Regions) Balance(ctx context.Context, sizes Sizer, log *zap.Logger) {
 		if err := rs.balanceSafely(ctx, sizes); err != nil && ctx.Err() == nil {
 			log.Warn("regions could not be balanced", zap.Error(err))
 		}
-		wait = max(balanceEvery, time.Since(start)*balanceShare/100)
+		wait = max(balanceEvery, time.Since(start)*balanceRest)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strings"
 	"sync"
 	"time"
 
@@ -158,21 +157,6 @@ func (c *Client) lowestHold(ctx context.Context, limit uint64) (uint64, error) {
 		limit = min(limit, ts)
 	}
 	return limit, nil
-}
-
-// ServiceSafePoints lists the service safe points in force.
-func (c *Client) ServiceSafePoints(ctx context.Context) (map[string]uint64, error) {
-	holds, err := c.store.GCHolds(ctx)
-	if err != nil {
-		return nil, err
-	}
-	out := make(map[string]uint64)
-	for name, ts := range holds {
-		if service, ok := strings.CutPrefix(name, serviceHolds); ok {
-			out[service] = ts
-		}
-	}
-	return out, nil
 }
 
 // UpdateGCSafePointV2 implements pd.Client: there is one keyspace.

@@ -35,9 +35,13 @@
 //
 // # Conflicts
 //
-// Checks are TiKV's, for optimistic and pessimistic transactions, with three differences that no client can tell from
-// timing: a request that meets a committing transaction waits for it instead of failing; a lock request that was woken
-// tries again by itself instead of sending the client away; and a transaction is rolled back, or committed, as a whole.
+// Checks are TiKV's, for optimistic and pessimistic transactions, with differences that a client notices by the time it
+// takes only: a request that meets a committing transaction waits for it instead of failing; a prewrite that meets any
+// other lock waits for a while before the client is told; a lock request that was woken tries again by itself instead of
+// sending the client away; and a transaction is rolled back, or committed, as a whole.
+//
+// Pessimistic transactions in a deadlock are told so (detector). Optimistic ones can get into each other's way as well,
+// when they prewrite in several requests: then the youngest of them gives way with a conflict.
 //
 // A commit of a key that is locked but not written leaves no version. The stripe remembers it (lockRecords), and forgets
 // the oldest when there are too many: transactions that began before the newest one forgotten conflict on that stripe,

@@ -16,8 +16,7 @@ type outcome struct {
 	commitTS uint64 // 0: it was rolled back
 }
 
-func (o outcome) committed() bool  { return o.ended && o.commitTS != 0 }
-func (o outcome) rolledBack() bool { return o.ended && o.commitTS == 0 }
+func (o outcome) committed() bool { return o.ended && o.commitTS != 0 }
 
 // registry knows all transactions that hold locks, and how the last ones ended.
 type registry struct {

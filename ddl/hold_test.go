@@ -1,0 +1,55 @@
+package ddl
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"fastddl/event"
+	"fastddl/kv"
+)
+
+// countingStore counts what happens to holds.
+type countingStore struct {
+	kv.Store
+	renewed, released atomic.Int64
+}
+
+type countingHold struct {
+	*countingStore
+	ts uint64
+}
+
+func (s *countingStore) HoldGC(_ context.Context, _ string, ts uint64, _ time.Duration) (kv.GCHold, error) {
+	return &countingHold{s, ts}, nil
+}
+
+func (h *countingHold) TS() uint64 { return h.ts }
+
+func (h *countingHold) Renew(context.Context, time.Duration) error {
+	h.renewed.Add(1)
+	return nil
+}
+
+func (h *countingHold) Release(context.Context) error {
+	h.released.Add(1)
+	return nil
+}
+
+// A hold is renewed for as long as the job lives, whatever it does, and not
+// released when the process ends.
+func TestHoldIsRenewed(t *testing.T) {
+	store := &countingStore{}
+	task := &task{d: &DDL{opts: Options{Builds: store, Bus: new(event.Bus), Logger: zap.NewNop(), HoldTTL: 30 * time.Millisecond}}, id: 7}
+	require.NoError(t, task.holdAt(t.Context(), 1))
+	require.Eventually(t, func() bool { return store.renewed.Load() > 3 }, 20*time.Second, time.Millisecond, "the hold is not renewed")
+	task.stopKeeper()
+	after := store.renewed.Load()
+	time.Sleep(30 * time.Millisecond)
+	require.Equal(t, after, store.renewed.Load(), "renewed by nobody")
+	require.Zero(t, store.released.Load())
+}

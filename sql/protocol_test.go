@@ -1,0 +1,213 @@
+package sql_test
+
+import (
+	"context"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fastddl/ddl"
+	"fastddl/ingest"
+	"fastddl/sql"
+)
+
+// A job goes on from a step only when no transaction is left that uses the table
+// under the state before: neither to the next state, nor to S, nor to the
+// comparison.
+func TestStepsWaitForTransactions(t *testing.T) {
+	e := newEnv(t)
+	c := e.client()
+	for _, test := range []struct{ begins, waits ddl.HookPoint }{
+		{ddl.HookPoint{Action: "change-schema", Step: "delete-only"}, ddl.HookPoint{Action: "change-schema", Step: "write-only"}},
+		{ddl.HookPoint{Action: "change-schema", Step: "write-only"}, ddl.HookPoint{Action: "change-schema", Step: "write-reorg"}},
+		{ddl.HookPoint{Action: "change-schema", Step: "write-reorg"}, ddl.HookPoint{Action: "take-snapshot"}},
+		{ddl.HookPoint{Action: "change-schema", Step: "drained"}, ddl.HookPoint{Action: "compare"}},
+		{ddl.HookPoint{Action: "change-schema", Step: "public"}, ddl.HookPoint{Action: "finish"}},
+	} {
+		test.begins.When, test.waits.When = "before", "before"
+		t.Run(test.waits.Action+" "+test.waits.Step, func(t *testing.T) {
+			c := c.of(t)
+			table(c, 10)
+			writer := e.client().of(t)
+			var ended, early atomic.Bool
+			var begin sync.Once
+			e.setHook(func(_ context.Context, p ddl.HookPoint) error {
+				if matches(p, test.begins) {
+					begin.Do(func() { writer.run("BEGIN; INSERT INTO t VALUES (1000, 1000, '')") })
+				}
+				if matches(p, test.waits) && !ended.Load() {
+					early.Store(true)
+				}
+				return nil
+			})
+			result := e.start("ALTER TABLE t ADD UNIQUE INDEX u (b)")
+			require.Eventually(t, func() bool {
+				jobs := e.DDL().Unfinished()
+				return early.Load() || len(jobs) == 1 && strings.Contains(jobs[0].WaitReason, "held by 1 transaction")
+			}, time.Minute, 5*time.Millisecond)
+			ended.Store(true)
+			writer.run("COMMIT")
+			require.NoError(t, wait(t, result))
+			require.False(t, early.Load(), "the job did not wait for a transaction of the state before")
+			c.check("t")
+		})
+	}
+}
+
+// What is written to a plain index between S and the import shadows the import.
+func TestPlainIndexUnderWrites(t *testing.T) {
+	e := newEnv(t)
+	c := e.client()
+	table(c, 20)
+	writer := e.client()
+	e.before("backfill", "", func() {
+		writer.run("INSERT INTO t VALUES (100, 7, ''), (101, 700, '')")
+		writer.run("DELETE FROM t WHERE a IN (1, 2, 101)")
+		writer.run("UPDATE t SET b = b + 1 WHERE a BETWEEN 3 AND 9")
+		writer.run("UPDATE t SET a = a + 1000 WHERE a BETWEEN 8 AND 12")
+	})
+	c.run("ALTER TABLE t ADD INDEX i (b)")
+	c.check("t")
+	require.Equal(t, "19", c.one("SELECT COUNT(*) FROM t USE INDEX (i) WHERE b >= 0"))
+	require.Equal(t, "100", c.one("SELECT a FROM t USE INDEX (i) WHERE b = 7"))
+}
+
+// An index is read from its publication on, and not before.
+func TestIndexIsReadFromItsPublication(t *testing.T) {
+	e := newEnv(t)
+	c := e.client()
+	table(c, 10)
+	const query = "SELECT a FROM t USE INDEX (u) WHERE b = 7"
+	reader := e.client()
+	var codes []int
+	e.setHook(func(_ context.Context, p ddl.HookPoint) error {
+		if p.When == "after" && p.Action == "change-schema" && p.Step != "public" {
+			_, err := reader.try(query)
+			codes = append(codes, errorCode(err))
+		}
+		return nil
+	})
+	c.run("ALTER TABLE t ADD UNIQUE INDEX u (b)")
+	require.Equal(t, []int{1176, 1176, 1176, 1176, 1176}, codes)
+	require.Equal(t, "1", c.one(query))
+}
+
+// A primary key takes no new NULLs while it is built.
+func TestPrimaryKeyTakesNoNewNulls(t *testing.T) {
+	e := newEnv(t)
+	c := e.client()
+	c.run("CREATE TABLE p (a INT, b INT)")
+	c.run("INSERT INTO p VALUES (1,1)")
+	writer := e.client()
+	var codes []int
+	e.before("backfill", "", func() {
+		for _, dml := range []string{"INSERT INTO p VALUES (NULL, 2)", "UPDATE p SET a = NULL WHERE b = 1"} {
+			_, err := writer.try(dml)
+			codes = append(codes, errorCode(err))
+		}
+	})
+	c.run("ALTER TABLE p ADD PRIMARY KEY (a)")
+	require.Equal(t, []int{1048, 1048}, codes)
+	c.check("p")
+}
+
+// Whatever a job that failed still has when it ends goes with it, and an index ID
+// is not used again.
+func TestNothingIsLeftOfAFailedJob(t *testing.T) {
+	e := newEnv(t)
+	c := e.client()
+	c.run("CREATE TABLE t (a INT PRIMARY KEY, b INT)")
+	c.run("INSERT INTO t VALUES (1,1),(2,1)")
+	e.setHook(func(_ context.Context, p ddl.HookPoint) error {
+		if p.When == "before" && p.Action == "finish" {
+			return os.MkdirAll(ingest.JobDir(e.dir+"/tmp", p.JobID), 0o700)
+		}
+		return nil
+	})
+	c.fails(1062, "ALTER TABLE t ADD UNIQUE INDEX u (b)")
+	e.leavesNothing(c, "t")
+	require.NotEqual(t, "0", c.one("SELECT COUNT(*) FROM mysql.gc_delete_range"), "nobody deletes the entries")
+	c.run("ALTER TABLE t ADD INDEX i (b)")
+	require.Equal(t, "2", c.one("SELECT index_id FROM information_schema.tidb_indexes WHERE table_name = 't' AND key_name = 'i'"))
+}
+
+// What jobs that have ended left behind in a crash is removed when the layer opens;
+// what is not theirs stays.
+func TestLeftoversAreRemoved(t *testing.T) {
+	dir := t.TempDir()
+	e := open(t, dir)
+	require.NoError(t, os.MkdirAll(ingest.JobDir(dir+"/tmp", 4711), 0o700))
+	require.NoError(t, os.WriteFile(dir+"/tmp/notes.txt", nil, 0o600))
+	ctx := t.Context()
+	ts, err := e.store.Builds().CurrentTS(ctx)
+	require.NoError(t, err)
+	for _, name := range []string{"fastddl-job-4711", "backup"} {
+		_, err = e.store.Builds().HoldGC(ctx, name, ts, time.Hour)
+		require.NoError(t, err)
+	}
+	e.close()
+	e = open(t, dir)
+	defer e.close()
+	holds, err := e.store.Builds().GCHolds(ctx)
+	require.NoError(t, err)
+	require.NotContains(t, holds, "fastddl-job-4711")
+	require.Contains(t, holds, "backup")
+	entries, err := os.ReadDir(dir + "/tmp")
+	require.NoError(t, err)
+	require.Len(t, entries, 1)
+	require.Equal(t, "notes.txt", entries[0].Name())
+}
+
+// A job whose record somebody else has written stops where it is.
+func TestRecordOfSomebodyElse(t *testing.T) {
+	e := newEnv(t)
+	c := e.client()
+	table(c, 10)
+	other := e.client()
+	e.before("change-schema", "drained", func() {
+		other.run("UPDATE mysql.fastddl_ddl_record SET record = JSON_SET(CAST(CONVERT(record USING utf8mb4) AS JSON), '$.revision', 1000)")
+	})
+	require.ErrorContains(t, wait(t, e.start("ALTER TABLE t ADD UNIQUE INDEX u (b)")), "changed by somebody else")
+	require.Contains(t, c.one("SELECT CONVERT(record USING utf8mb4) FROM mysql.fastddl_ddl_record"), `"step": "backfilled"`)
+}
+
+// endless is a backfiller whose builds end only with their context.
+type endless struct {
+	ddl.Backfiller
+	entered chan struct{}
+	told    atomic.Bool
+}
+
+func (b *endless) Backfill(ctx context.Context, _ ddl.BackfillTask) (int64, error) {
+	close(b.entered)
+	select {
+	case <-ctx.Done():
+		b.told.Store(true)
+		return 0, context.Cause(ctx)
+	case <-time.After(20 * time.Second):
+		return 0, nil
+	}
+}
+
+// An import ends when somebody takes the job's row in TiDB's queue.
+func TestTakenRowEndsTheImport(t *testing.T) {
+	b := &endless{entered: make(chan struct{})}
+	e := newEnv(t, func(o *sql.Options) {
+		withFaults(&faulty{})(o)
+		b.Backfiller, o.Backfiller = o.Backfiller, b
+	})
+	c := e.client()
+	table(c, 10)
+	result := e.start("ALTER TABLE t ADD INDEX u (b)")
+	reach(t, b.entered)
+	c.run("DELETE FROM mysql.tidb_ddl_job")
+	err := wait(t, result)
+	require.True(t, b.told.Load(), "the import went on")
+	require.Equal(t, 8214, errorCode(err))
+	e.leavesNothing(c, "t")
+}
