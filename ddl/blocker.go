@@ -33,7 +33,8 @@ type blocker struct {
 	started time.Time
 	// idle is how long the session has run no statement; 0 while it does.
 	idle time.Duration
-	sql  string
+	// sql is the statement that runs; digest is that of the transaction's last one.
+	sql, digest string
 }
 
 // blockers returns the transactions that use a table and began before a moment,
@@ -55,6 +56,9 @@ func blockers(sm util.SessionManager, tableID int64, before, now time.Time) []bl
 
 func describeBlocker(sm util.SessionManager, info *txninfo.TxnInfo, started, now time.Time) blocker {
 	b := blocker{connID: info.ProcessInfo.ConnectionID, started: started}
+	if n := len(info.AllSQLDigests); n > 0 {
+		b.digest = info.AllSQLDigests[n-1]
+	}
 	if p, ok := sm.GetProcessInfo(b.connID); ok && p != nil {
 		b.sql = p.Info
 		if p.Command == mysql.ComSleep {
@@ -82,12 +86,12 @@ func (t *task) watchBlockers(ctx context.Context, r *job.Record) {
 			told = true
 			t.emit(event.LockWait{Job: event.Job{ID: t.id}, Waited: now.Sub(start), Blockers: blockerNames(found)})
 		}
-		t.endIdle(sm, r, found, now)
+		t.endIdle(ctx, sm, r, found, now)
 	}
 }
 
 // endIdle ends the sessions of idle blockers.
-func (t *task) endIdle(sm util.SessionManager, r *job.Record, found []blocker, now time.Time) {
+func (t *task) endIdle(ctx context.Context, sm util.SessionManager, r *job.Record, found []blocker, now time.Time) {
 	limit := t.d.opts.Globals.Duration(config.IdleBlockerTimeout)
 	for _, b := range found {
 		if limit <= 0 || b.idle < limit {
@@ -96,9 +100,22 @@ func (t *task) endIdle(sm util.SessionManager, r *job.Record, found []blocker, n
 		sm.Kill(b.connID, false, false, false)
 		t.emit(event.IdleBlockerEnded{
 			Job: event.Job{ID: t.id}, Schema: r.DB, Table: r.Table,
-			ConnID: b.connID, Age: now.Sub(b.started), Idle: b.idle, SQL: b.sql,
+			ConnID: b.connID, Age: now.Sub(b.started), Idle: b.idle, SQL: t.d.lastStatement(ctx, b),
 		})
 	}
+}
+
+// lastStatement is the last statement of a session that runs none, without its
+// literals: that is how TiDB remembers statements.
+func (d *DDL) lastStatement(ctx context.Context, b blocker) string {
+	if b.sql != "" || b.digest == "" {
+		return b.sql
+	}
+	rows, err := d.query(ctx, `SELECT digest_text FROM information_schema.statements_summary WHERE digest = %? LIMIT 1`, b.digest)
+	if err != nil || len(rows) == 0 {
+		return "" // it is not remembered any more
+	}
+	return rows[0].GetString(0)
 }
 
 func blockerNames(found []blocker) []string {

@@ -139,18 +139,6 @@ func (d *DDL) nudged() <-chan struct{} {
 	return d.nudge
 }
 
-// find returns the job with the given ID if it has not ended.
-func (d *DDL) find(id int64) *task {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, t := range d.tasks {
-		if t.id == id {
-			return t
-		}
-	}
-	return nil
-}
-
 // running returns the jobs that have not ended, in order of ID.
 func (d *DDL) running() []*task {
 	d.mu.Lock()

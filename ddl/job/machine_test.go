@@ -17,11 +17,9 @@ type world struct {
 	m       *Machine
 	version int64
 	// synced is the newest version that has been waited for.
-	synced int64
-	// snapshotAfter is the version that was synced when S was taken.
-	snapshotAfter int64
-	publics       int
-	actions       []Action
+	synced  int64
+	publics int
+	actions []Action
 }
 
 func newWorld(t *testing.T, unique bool) *world {

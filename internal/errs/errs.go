@@ -1,4 +1,3 @@
-// Package errs joins errors without hiding the first one.
 package errs
 
 import "errors"

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 )
@@ -67,14 +68,15 @@ func TestExpressionIndexesBesideWrites(t *testing.T) {
 		require.Positive(t, written.Load())
 		mustExec(t, db, "ADMIN CHECK TABLE people")
 	}
-	build("ALTER TABLE people ADD INDEX lo ((LOWER(name))), ADD COLUMN decade INT AS (year DIV 10 * 10) VIRTUAL, ADD INDEX decade (decade)",
+	build("ALTER TABLE people ADD COLUMN decade INT AS (year DIV 10 * 10) VIRTUAL",
+		"ALTER TABLE people ADD INDEX lo ((LOWER(name))), ADD INDEX decade (decade)",
 		"CREATE UNIQUE INDEX both_ ON people ((LOWER(name)), id)")
 
 	const byName = "SELECT id FROM people WHERE LOWER(name) = 'name 4711'"
-	require.Contains(t, explain(t, db, byName), " ref lo lo ")
+	require.Contains(t, explain(t, db, byName), "index:lo(")
 	require.Equal(t, "4711", value(t, db, byName))
 	require.Equal(t, "4711", value(t, db, "SELECT id FROM people WHERE LOWER(name) = ?", "name 4711"))
-	require.Contains(t, explain(t, db, "SELECT COUNT(*) FROM people WHERE decade = 1980"), " ref decade decade ")
+	require.Contains(t, explain(t, db, "SELECT COUNT(*) FROM people WHERE decade = 1980"), "index:decade(")
 	require.Equal(t, value(t, db, "SELECT COUNT(*) FROM people WHERE YEAR(born) BETWEEN 1980 AND 1989"),
 		value(t, db, "SELECT COUNT(*) FROM people WHERE decade = 1980"))
 	require.Contains(t, value(t, db, "SELECT GROUP_CONCAT(EXPRESSION) FROM information_schema.STATISTICS WHERE TABLE_NAME = 'people'"), "lower(`name`)")
@@ -101,7 +103,7 @@ func TestExpressionIndexesBesideWrites(t *testing.T) {
 	waitForJobs(t, db)
 	mustExec(t, db, "ADMIN CHECK TABLE people")
 	changed := "SELECT COUNT(*) FROM people WHERE UPPER(name) = 'CHANGED AGAIN'"
-	require.Contains(t, explain(t, db, changed), " ref up up ")
+	require.Contains(t, explain(t, db, changed), "index:up(")
 	require.Equal(t, "4", value(t, db, changed))
 }
 
@@ -112,10 +114,13 @@ func TestLoadDataComputesGeneratedColumns(t *testing.T) {
 	in, out := filepath.Join(files, "in"), filepath.Join(files, "out")
 	require.NoError(t, os.WriteFile(in, []byte("1\tAnn\t10\n2\tBob\t20\n"), 0o600))
 	db := startNode(t, t.TempDir(), "--secure-file-priv", files).db()
+	mustExec(t, db, "SET GLOBAL local_infile = ON")
+	mysql.RegisterLocalFile(in)
+	defer mysql.DeregisterLocalFile(in)
 	mustExec(t, db, "CREATE TABLE g (id INT PRIMARY KEY, name VARCHAR(20), a INT, v INT AS (a * 2) VIRTUAL, s INT AS (a + 1) STORED, KEY lo ((LOWER(name))), KEY v (v))")
-	mustExec(t, db, "LOAD DATA INFILE '"+in+"' INTO TABLE g")
-	mustExec(t, db, "LOAD DATA INFILE '"+in+"' REPLACE INTO TABLE g (id, name, @twice) SET a = @twice * 2")
-	_, err := db.Exec("LOAD DATA INFILE '" + in + "' REPLACE INTO TABLE g (id, name, v)")
+	mustExec(t, db, "LOAD DATA LOCAL INFILE '"+in+"' INTO TABLE g")
+	mustExec(t, db, "LOAD DATA LOCAL INFILE '"+in+"' REPLACE INTO TABLE g (id, name, @twice) SET a = @twice * 2")
+	_, err := db.Exec("LOAD DATA LOCAL INFILE '" + in + "' REPLACE INTO TABLE g (id, name, v)")
 	requireCode(t, err, 3105, "HY000", "generated column 'v' in table 'g'")
 	require.Equal(t, [][]string{{"2", "Bob", "40", "80", "41"}}, queryAll(t, db, "SELECT * FROM g WHERE LOWER(name) = 'bob'"))
 	require.Equal(t, "1", value(t, db, "SELECT id FROM g WHERE v = 40"))

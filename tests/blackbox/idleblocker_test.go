@@ -53,7 +53,7 @@ func TestIdleBlockersAreEnded(t *testing.T) {
 		}
 	}
 	require.Contains(t, logged, "WARN")
-	require.Contains(t, logged, "UPDATE t SET k = -1 WHERE id = 1")
+	require.Contains(t, logged, "update `t` set", "without its literals, as TiDB remembers statements")
 }
 
 func TestIdlePolicySparesSessionsAtWork(t *testing.T) {

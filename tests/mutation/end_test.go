@@ -147,14 +147,6 @@ var batches = []mutation{
 		shows:  `before it was durable`,
 	},
 	{
-		invariant: "one batch", breaks: "a timestamp is announced when others may have later ones",
-		file:   "kv/pebblekv/timeline.go",
-		old:    "if announce != nil {\n\t\t\tannounce(ts)\n\t\t}\n\t})",
-		new:    "})\n\tif err == nil && announce != nil {\n\t\tgo announce(p.ts)\n\t}",
-		caught: "kv/pebblekv.TestApplyInFlight",
-		shows:  `Not equal`,
-	},
-	{
 		invariant: "one batch", breaks: "a commit writes what its first prewrite brought",
 		file:   "kv/embedded/txn/transaction.go",
 		old:    "for _, b := range t.blocks {\n\t\t\tfor _, key := range b {",
@@ -165,10 +157,10 @@ var batches = []mutation{
 	{
 		invariant: "one batch", breaks: "a commit is acknowledged before it is synced",
 		file:   "kv/pebblekv/store.go",
-		old:    "if err := b.SyncWait(); err != nil {",
-		new:    "go b.SyncWait()\n\tif err := s.Healthy(); err != nil {",
-		caught: "kv/pebblekv.TestConflictWaitsForWinner",
-		shows:  `acknowledged before the log was synced`,
+		old:    "err = s.db.ApplyNoSyncWait(b, pebble.Sync)",
+		new:    "err = s.db.Apply(b, pebble.NoSync)",
+		caught: "kv/embedded/txn.TestBankCrash",
+		shows:  `was acknowledged before the crash and is lost`,
 	},
 	{
 		invariant: "one batch", breaks: "a transaction that was rolled back prewrites late",
