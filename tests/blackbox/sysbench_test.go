@@ -15,7 +15,7 @@ func TestSysbench(t *testing.T) {
 	if _, err := exec.LookPath("sysbench"); err != nil {
 		t.Skip("sysbench is not installed")
 	}
-	size, seconds := "1000", "2"
+	size, seconds := "1000", "1"
 	if longTests() {
 		size, seconds = "250000", "60"
 	}

@@ -100,6 +100,16 @@ func (a *alterer) alter(ctx context.Context, conn *sql.Conn) error {
 			a.holders.addIndex(x)
 		}
 	}
+	engine := "fastddl"
+	if oneIn(a.rng, 5) {
+		engine = "tidb"
+	}
+	if _, err := conn.ExecContext(ctx, "SET SESSION fastddl_ddl_engine = "+engine); err != nil {
+		if err := a.run.gone(err); !errors.Is(err, errNodeGone) {
+			return err
+		}
+		return nil
+	}
 	begun := time.Now()
 	query := alt.sql(a.t.name)
 	_, err := conn.ExecContext(ctx, query)

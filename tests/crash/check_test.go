@@ -85,7 +85,11 @@ func (t *table) indexes(ctx context.Context, q querier) ([]string, error) {
 func (r *run) watch(ctx context.Context, db *sql.DB, rng *rand.Rand) error {
 	for !r.ending.Load() {
 		time.Sleep(time.Duration(rng.IntN(100)) * time.Millisecond)
-		err := r.gone(r.compare(ctx, db, pick(rng, r.tables...)))
+		look := func() error { return r.compare(ctx, db, pick(rng, r.tables...)) }
+		if oneIn(rng, 4) {
+			look = func() error { return r.bank.check(ctx, db) }
+		}
+		err := r.gone(look())
 		if err != nil && !errors.Is(err, errNodeGone) {
 			return err
 		}
@@ -165,7 +169,7 @@ func (r *run) checkRows(ctx context.Context, db *sql.DB) error {
 			return fmt.Errorf("ADMIN CHECK TABLE %s: %w", t.name, err)
 		}
 	}
-	return nil
+	return r.bank.checkAfterRestart(ctx, db)
 }
 
 // patience is how long jobs may take to end when nothing holds them up.

@@ -72,6 +72,7 @@ type run struct {
 	tables   []*table
 	workers  []*worker
 	alterers []*alterer
+	bank     *bank
 	// node is the server's current life; ending says that it is about to be over.
 	node     *servertest.Node
 	ending   atomic.Bool
@@ -146,7 +147,8 @@ func (r *run) create(t *testing.T, db *sql.DB) error {
 			run: r, t: tbl, rng: rand.New(rand.NewPCG(r.rng.Uint64(), 1)), holders: h, present: map[string]*indexDef{},
 		})
 	}
-	return nil
+	r.bank = newBank(r)
+	return r.bank.create(db)
 }
 
 // life runs everything at once and ends the server in the midst of it, mostly by
@@ -172,6 +174,12 @@ func (r *run) life(ctx context.Context) error {
 	for _, a := range r.alterers {
 		start(func() error { return a.work(ctx, db) })
 	}
+	for number := range tellers {
+		rng := rand.New(rand.NewPCG(r.rng.Uint64(), 5))
+		start(func() error { return r.bank.teller(ctx, db, number, rng) })
+	}
+	altering := rand.New(rand.NewPCG(r.rng.Uint64(), 6))
+	start(func() error { return r.bank.alter(ctx, db, altering) })
 	control, watch := rand.New(rand.NewPCG(r.rng.Uint64(), 2)), rand.New(rand.NewPCG(r.rng.Uint64(), 3))
 	start(func() error { return r.control(ctx, db, control) })
 	start(func() error { return r.watch(ctx, db, watch) })
@@ -217,10 +225,15 @@ func (r *run) summary() string {
 	for _, w := range r.workers {
 		commits, conflicts, duplicates = commits+w.commits, conflicts+w.conflicts, duplicates+w.duplicates
 	}
+	transfers := 0
+	for _, ids := range r.bank.acknowledged {
+		transfers += len(ids)
+	}
 	for _, a := range r.alterers {
 		done, cancelled, refused, interrupted = done+a.done, cancelled+a.cancelled, refused+a.refused, interrupted+a.interrupted
 	}
 	return fmt.Sprintf("%d lives; %d commits, %d conflicts, %d duplicates; ALTERs: %d done, %d cancelled, "+
-		"%d refused as not unique, %d interrupted; %d index reads compared",
-		r.lives, commits, conflicts, duplicates, done, cancelled, refused, interrupted, r.compared.Load())
+		"%d refused as not unique, %d interrupted; %d index reads compared; %d transfers, %d conflicts beside %d ALTERs",
+		r.lives, commits, conflicts, duplicates, done, cancelled, refused, interrupted, r.compared.Load(),
+		transfers, r.bank.conflicts.Load(), r.bank.alters.Load())
 }

@@ -75,6 +75,13 @@ func (w *worker) work(ctx context.Context, db *sql.DB) error {
 		return w.run.gone(err)
 	}
 	defer conn.Close()
+	// Otherwise an optimistic transaction sees duplicates of its own until it commits.
+	if err := w.exec(ctx, conn, "SET SESSION tidb_constraint_check_in_place = ON"); err != nil {
+		if errors.Is(err, errNodeGone) {
+			return nil
+		}
+		return err
+	}
 	for !w.run.ending.Load() {
 		err := w.transaction(ctx, conn)
 		switch {
@@ -121,7 +128,7 @@ func (w *worker) transaction(ctx context.Context, conn *sql.Conn) error {
 		w.committed(next)
 		return nil
 	}
-	if err := w.exec(ctx, conn, pick(w.rng, "BEGIN", "START TRANSACTION")); err != nil {
+	if err := w.exec(ctx, conn, pick(w.rng, "BEGIN", "START TRANSACTION", "BEGIN OPTIMISTIC")); err != nil {
 		return err
 	}
 	for range 1 + w.rng.IntN(5) {
@@ -138,7 +145,7 @@ func (w *worker) transaction(ctx context.Context, conn *sql.Conn) error {
 	if oneIn(w.rng, 8) {
 		return w.rollback(ctx, conn)
 	}
-	return w.commit(ctx, conn, cur)
+	return w.commit(ctx, conn, cur, begun)
 }
 
 // dawdle keeps a transaction open for a while, as clients do.
@@ -211,6 +218,21 @@ func (w *worker) holdsDuplicate(err error, cur state, st statement, begun time.T
 	return w.holders.reason(e.Message, begun)
 }
 
+// duplicateAtCommit is holdsDuplicate for the writes of a whole transaction.
+func (w *worker) duplicateAtCommit(err error, begun time.Time) error {
+	var e *mysql.MySQLError
+	errors.As(err, &e)
+	if !strings.HasSuffix(e.Message, ".PRIMARY'") {
+		return w.holders.reason(e.Message, begun)
+	}
+	for _, v := range w.begun {
+		if _, taken := w.rows[v.id]; taken {
+			return nil
+		}
+	}
+	return fmt.Errorf("no row has the id: %w", err)
+}
+
 // endBegun notes that the last n versions that were begun never came to be.
 func (w *worker) endBegun(n int) {
 	for _, v := range w.begun[len(w.begun)-n:] {
@@ -227,7 +249,7 @@ func (w *worker) rollback(ctx context.Context, conn *sql.Conn) error {
 	return nil
 }
 
-func (w *worker) commit(ctx context.Context, conn *sql.Conn, cur state) error {
+func (w *worker) commit(ctx context.Context, conn *sql.Conn, cur state, begun time.Time) error {
 	w.doubt = func(found state) error {
 		if changed := w.project(found, cur); !cur.equal(changed) {
 			return fmt.Errorf("rows differ from the commit: %s", cur.difference(changed))
@@ -242,6 +264,13 @@ func (w *worker) commit(ctx context.Context, conn *sql.Conn, cur state) error {
 	case slices.Contains(retryable, code):
 		w.conflicts++
 		w.doubt = nil
+		return w.rollback(ctx, conn)
+	case code == 1062: // an optimistic transaction looks for duplicates now
+		w.duplicates++
+		w.doubt = nil
+		if err := w.duplicateAtCommit(err, begun); err != nil {
+			return fmt.Errorf("COMMIT: %w", err)
+		}
 		return w.rollback(ctx, conn)
 	}
 	return w.run.gone(fmt.Errorf("COMMIT: %w", err))

@@ -1,0 +1,76 @@
+package sql_test
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fastddl/backfill"
+	"fastddl/ddl"
+	"fastddl/kv"
+	"fastddl/sql"
+)
+
+// disk is a store with as much room as it is told to have.
+type disk struct {
+	kv.Store
+	state atomic.Int32
+}
+
+func (d *disk) Space() (free, reserve uint64, state kv.SpaceState) {
+	return 5 << 20, 1 << 20, kv.SpaceState(d.state.Load())
+}
+
+// filling is a backfiller whose first build fills the disk, and would go on for ever.
+type filling struct {
+	ddl.Backfiller
+	disk  *disk
+	begun atomic.Int32
+}
+
+func (f *filling) Backfill(ctx context.Context, t ddl.BackfillTask) (int64, error) {
+	if f.begun.Add(1) == 1 {
+		f.disk.state.Store(int32(kv.SpaceLow))
+		<-ctx.Done()
+		return 0, context.Cause(ctx)
+	}
+	return f.Backfiller.Backfill(ctx, t)
+}
+
+// A build waits, with a reason, before it fills the disk, and goes on by itself when
+// there is room. That is no error of the job's.
+func TestBuildWaitsForSpace(t *testing.T) {
+	d := &disk{}
+	f := &filling{disk: d}
+	e := newEnv(t, func(o *sql.Options) {
+		d.Store, o.Builds = o.Builds, d
+		f.Backfiller = ddl.NewBackfiller(backfill.Options{Store: d, Globals: o.Globals, Bus: o.Bus})
+		o.Backfiller = f
+	})
+	c := e.client()
+	c.run("CREATE TABLE t (id INT PRIMARY KEY, k INT)")
+	c.run("INSERT INTO t VALUES (1, 1), (2, 2), (3, 3)")
+
+	done := make(chan error, 1)
+	go func() {
+		_, err := c.try("ALTER TABLE t ADD INDEX k (k)")
+		done <- err
+	}()
+	require.Eventually(t, func() bool {
+		jobs, err := e.DDL().Jobs(t.Context())
+		return err == nil && len(jobs) > 0 && strings.HasPrefix(jobs[0].WaitReason, "disk space: 5 MiB")
+	}, 30*time.Second, 10*time.Millisecond)
+	require.Equal(t, int32(1), f.begun.Load(), "it does not begin again while there is no room")
+	jobs, err := e.DDL().Jobs(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, jobs[0].ErrorCount)
+
+	d.state.Store(int32(kv.SpaceOK))
+	require.NoError(t, <-done)
+	require.Equal(t, int32(2), f.begun.Load())
+	e.client().run("ADMIN CHECK TABLE t")
+}
