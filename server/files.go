@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -24,24 +25,31 @@ import (
 var errSecureFilePriv = dbterror.ClassServer.NewStdErr(errno.ErrOptionPreventsStatement,
 	mysql.Message("The MySQL server is running with the --secure-file-priv option so it cannot execute this statement", nil))
 
+// errNoImport refuses what TiDB does by way of TiKV's and PD's own protocols.
+var errNoImport = dbterror.ClassServer.NewStdErr(errno.ErrNotSupportedYet,
+	mysql.Message("IMPORT INTO is not supported on the embedded store: use LOAD DATA LOCAL INFILE", nil))
+
 // fileGuard makes the sessions of a driver keep to one folder of the server's
 // machine. TiDB itself lets everybody with the privilege FILE write anywhere.
 type fileGuard struct {
 	tidbserver.IDriver
 	// folder is secure-file-priv, without symbolic links; empty allows no file.
 	folder string
+	// noImport refuses IMPORT INTO from files, which works on TiKV only.
+	noImport bool
 }
 
-func newFileGuard(driver tidbserver.IDriver, folder string) (*fileGuard, error) {
+func newFileGuard(driver tidbserver.IDriver, folder string, noImport bool) (*fileGuard, error) {
+	g := &fileGuard{IDriver: driver, noImport: noImport}
 	if folder == "" {
-		return &fileGuard{IDriver: driver}, nil
+		return g, nil
 	}
 	absolute, err := filepath.Abs(folder)
 	if err != nil {
 		return nil, err
 	}
-	resolved, err := filepath.EvalSymlinks(absolute)
-	return &fileGuard{IDriver: driver, folder: resolved}, err
+	g.folder, err = filepath.EvalSymlinks(absolute)
+	return g, err
 }
 
 // OpenCtx implements tidbserver.IDriver.
@@ -61,22 +69,35 @@ func (g *fileGuard) allows(name string) bool {
 	if g.folder == "" {
 		return false
 	}
+	file, err := resolveFile(name)
+	if err != nil {
+		return false
+	}
+	inside, err := filepath.Rel(g.folder, file)
+	return err == nil && inside != "." && inside != ".." && !strings.HasPrefix(inside, ".."+string(filepath.Separator))
+}
+
+// resolveFile returns the name of a file without symbolic links. The file need not
+// exist, but its folder; a link that leads nowhere is an error.
+func resolveFile(name string) (string, error) {
 	absolute, err := filepath.Abs(name)
 	if err != nil {
-		return false
+		return "", err
+	}
+	if _, err := os.Lstat(absolute); err == nil {
+		return filepath.EvalSymlinks(absolute)
 	}
 	folder, err := filepath.EvalSymlinks(filepath.Dir(absolute))
-	if err != nil {
-		return false
-	}
-	inside, err := filepath.Rel(g.folder, folder)
-	return err == nil && inside != ".." && !strings.HasPrefix(inside, ".."+string(filepath.Separator))
+	return filepath.Join(folder, filepath.Base(absolute)), err
 }
 
 // check returns an error if stmt uses a file that it may not.
 func (g *fileGuard) check(stmt ast.StmtNode) error {
 	if file := serverFile(stmt); file != "" && !g.allows(file) {
 		return errSecureFilePriv.GenWithStackByArgs()
+	}
+	if _, ok := stmt.(*ast.ImportIntoStmt); ok && g.noImport {
+		return errNoImport.GenWithStackByArgs()
 	}
 	return nil
 }

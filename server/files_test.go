@@ -13,18 +13,22 @@ func TestFileGuardAllows(t *testing.T) {
 	folder, elsewhere := t.TempDir(), t.TempDir()
 	require.NoError(t, os.Symlink(elsewhere, filepath.Join(folder, "link")))
 	require.NoError(t, os.Mkdir(filepath.Join(folder, "..in"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(elsewhere, "secret"), nil, 0o600))
+	require.NoError(t, os.Symlink(filepath.Join(elsewhere, "secret"), filepath.Join(folder, "leak")))
+	require.NoError(t, os.Symlink(filepath.Join(elsewhere, "new"), filepath.Join(folder, "dangling")))
 	link := filepath.Join(elsewhere, "back")
 	require.NoError(t, os.Symlink(folder, link))
-	g, err := newFileGuard(nil, link)
+	g, err := newFileGuard(nil, link, true)
 	require.NoError(t, err)
 	for name, want := range map[string]bool{
 		filepath.Join(folder, "x"): true, filepath.Join(link, "x"): true, filepath.Join(folder, "..in", "x"): true,
+		filepath.Join(folder, "leak"): false, filepath.Join(folder, "dangling"): false,
 		filepath.Join(folder, "link", "x"): false, filepath.Join(elsewhere, "x"): false, folder: false, folder + "2/x": false,
 		filepath.Join(folder, "no", "x"): false, folder + "/link/../x": true, folder + "/../x": false, "x": false, "": false,
 	} {
 		require.Equal(t, want, g.allows(name), name)
 	}
-	none, err := newFileGuard(nil, "")
+	none, err := newFileGuard(nil, "", true)
 	require.NoError(t, err)
 	require.False(t, none.allows(filepath.Join(folder, "x")))
 }

@@ -128,7 +128,7 @@ func (n *Node) openSQL(ctx context.Context, budget memory.Budget, log *zap.Logge
 		return fmt.Errorf("open the SQL layer: %w", err)
 	}
 	n.parts.add(n.layer.Close)
-	n.driver, err = newFileGuard(n.layer.Driver(), n.cfg.Security.SecureFilePriv)
+	n.driver, err = newFileGuard(n.layer.Driver(), n.cfg.Security.SecureFilePriv, n.cfg.Store == config.StorePebble)
 	return err
 }
 

@@ -238,6 +238,9 @@ func (r *run) jobs(ctx context.Context, db *sql.DB) ([]jobRow, error) {
 		if err := rows.Scan(dest...); err != nil {
 			return nil, err
 		}
+		if strings.Contains(cells[slices.Index(columns, "JOB_TYPE")].String, "subjob") {
+			continue // a part of the job above
+		}
 		j := jobRow{cells[slices.Index(columns, "JOB_ID")].String, cells[slices.Index(columns, "STATE")].String}
 		if !slices.Contains([]string{"synced", "cancelled", "rollback done", "none"}, j.state) {
 			out = append(out, j)

@@ -45,14 +45,6 @@ var ends = []mutation{
 		shows:  `Should be empty`,
 	},
 	{
-		invariant: "I7", breaks: "servers go on looking for transactions of a job that has ended",
-		file:   "ddl/tidbjob.go",
-		old:    "if err := t.exec(`DELETE FROM mysql.tidb_mdl_info WHERE job_id = %?`, r.RowID); err != nil {",
-		new:    "if err := t.ctx.Err(); err != nil {",
-		caught: "sql.TestNothingIsLeftOfAFailedJob",
-		shows:  `Should be empty`,
-	},
-	{
 		invariant: "I7", breaks: "index IDs are used again",
 		file:   "ddl/definition.go",
 		old:    "idx.ID = tidbddl.AllocateIndexID(table)",
