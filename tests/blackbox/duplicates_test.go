@@ -194,3 +194,29 @@ func TestDuplicatesOfDMLAreListed(t *testing.T) {
 	mustExec(t, db, "ALTER TABLE t ADD UNIQUE u (v)")
 	mustExec(t, db, "ADMIN CHECK TABLE t")
 }
+
+// A transaction that has two rows with one value for a while, beside the build that
+// will forbid it, is made completely or, as TiDB cannot always commit it, not at all.
+func TestTransientDuplicateBesideTheBuild(t *testing.T) {
+	const rows = 20_000
+	n := startNode(t, t.TempDir())
+	db := n.db()
+	mustExec(t, db, "CREATE TABLE t (id INT PRIMARY KEY NONCLUSTERED, v INT, c INT)")
+	fillRows(t, db, "t", rows, func(id int) string { return fmt.Sprintf("(%d, %d, 0)", id, id) })
+	mustExec(t, db, "SET GLOBAL tidb_ddl_reorg_max_write_speed = 65536")
+	alter := n.terminal().start("ALTER TABLE t ADD UNIQUE u (v)")
+	runningJob(t, db)
+	want := "0"
+	c := n.terminal()
+	c.exec("BEGIN")
+	c.exec("INSERT INTO t VALUES (50000, 5, 1)")
+	c.exec("DELETE FROM t WHERE id = 50000")
+	c.exec("UPDATE t SET c = 2 WHERE id = 5")
+	if c.try("COMMIT") == nil {
+		want = "2"
+	}
+	mustExec(t, db, "SET GLOBAL tidb_ddl_reorg_max_write_speed = 0")
+	require.NoError(t, requireEnds(t, alter, startTimeout))
+	require.Equal(t, want, value(t, db, "SELECT c FROM t WHERE v = 5"))
+	mustExec(t, db, "ADMIN CHECK TABLE t")
+}

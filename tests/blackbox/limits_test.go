@@ -141,7 +141,8 @@ func TestMemoryOfStatements(t *testing.T) {
 		"SELECT LENGTH(REPEAT('a', 1000000000000))",
 		"SELECT id FROM t ORDER BY k LIMIT 1 OFFSET 4000000000",
 		"SELECT COUNT(*) FROM (SELECT a.c, b.id FROM t a JOIN t b ORDER BY a.c, b.c DESC LIMIT 200000) x",
-		"WITH RECURSIVE r (n, s) AS (SELECT 1, CAST('a' AS CHAR(1000000)) UNION ALL SELECT n + 1, CONCAT(s, s) FROM r WHERE n < 40) SELECT MAX(LENGTH(s)) FROM r",
+		"WITH RECURSIVE r (n, s) AS (SELECT 1, CAST('a' AS CHAR(1000000)) UNION ALL SELECT n + 1, CONCAT(s, s) FROM r WHERE n < 40) " +
+			"SELECT MAX(LENGTH(s)) FROM r",
 	} {
 		_ = c.try(query) // an error, NULL or an answer
 		require.False(t, n.Exited(), query)

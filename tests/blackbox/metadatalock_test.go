@@ -168,13 +168,14 @@ func TestWaitingAlterGoesOnWhenTheWriterEnds(t *testing.T) {
 	}
 }
 
-// KILL QUERY ends a statement; the transaction goes on, and so does the wait.
+// KILL QUERY ends a statement that runs; the transaction goes on, and so does the
+// wait.
 func TestKillQueryLeavesTheTransaction(t *testing.T) {
 	n := startNode(t, t.TempDir())
 	writer, alter, _ := alterBehindWriter(t, n)
 	db := n.db()
 	writer.exec("UPDATE t SET k = -2 WHERE id = 2")
-	sleeping := writer.start("SELECT SLEEP(100)")
+	sleeping := writer.start("SELECT SLEEP(100), id FROM t")
 	running(t, db, writer.id)
 	mustExec(t, db, "KILL QUERY "+writer.id)
 	requireCode(t, requireEnds(t, sleeping, atOnce), 1317, "70100", "Query execution was interrupted")

@@ -6,6 +6,10 @@
 // of its last acknowledged commit, or, of the one commit that was in flight when
 // the process died, all or nothing. Values of unique columns are shared, so that
 // workers get in each other's way; a 1062 must name a value that two rows had.
+// Beside them tellers move money between a few accounts, so that transactions wait
+// for each other and deadlock: money neither comes nor goes, at any look. Most
+// indexes are built by fastddl, some by TiDB.
+//
 // After each restart the rows must be those, every index must give the same rows
 // as the table, an ALTER must have done all or nothing, and when the jobs are
 // over nothing of them may be left. At the end the store is opened and searched
