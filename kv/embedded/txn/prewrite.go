@@ -46,6 +46,11 @@ func (e *Engine) Prewrite(ctx context.Context, req *kvrpcpb.PrewriteRequest) (*k
 			if keyErr, err = p.awaitHolder(ctx); keyErr != nil {
 				return failedPrewrite(keyErr), nil
 			}
+			if err != nil && ctx.Err() != nil {
+				// Nothing was written. An error would leave the client in doubt of that, and with TryOnePc TiDB closes
+				// the connection of a session in doubt.
+				return resp, nil
+			}
 		default:
 			return resp, nil
 		}

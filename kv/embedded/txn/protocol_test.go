@@ -234,3 +234,23 @@ func TestConflictsWithWhatWasOnlyLocked(t *testing.T) {
 	require.Len(t, resp.Errors, 1)
 	require.NotNil(t, resp.Errors[0].GetConflict())
 }
+
+// A client that gives up while its prewrite waits for a lock learns that nothing was
+// written: in doubt, TiDB closes the session's connection.
+func TestPrewriteThatIsGivenUpIsNoDoubt(t *testing.T) {
+	b := openProtocol(t, nil)
+	first, err := b.store.CurrentTS(t.Context())
+	require.NoError(t, err)
+	b.prewritten(prewriteOf(first, "k", "1"))
+	second, err := b.store.CurrentTS(t.Context())
+	require.NoError(t, err)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(10*time.Millisecond, cancel)
+	req := prewriteOf(second, "k", "2")
+	req.TryOnePc = true
+	resp, err := b.engine.Prewrite(ctx, req)
+	require.NoError(t, err)
+	require.Len(t, resp.Errors, 1)
+	require.NotNil(t, resp.Errors[0].Locked)
+}
