@@ -29,12 +29,6 @@ const (
 	indexName = "bench"
 )
 
-// Who builds the index.
-const (
-	EngineFastDDL = "fastddl"
-	EngineTiDB    = "tidb"
-)
-
 // Options say what is measured.
 type Options struct {
 	// Rows is the size of the table; default 2,000,000.
@@ -85,7 +79,7 @@ func (o *Options) EnsureDefaults() {
 		o.Runs = 3
 	}
 	if o.Engine == "" {
-		o.Engine = EngineFastDDL
+		o.Engine = config.EngineFastddl
 	}
 	if o.Seed == 0 {
 		o.Seed = 1
@@ -107,8 +101,8 @@ func (o *Options) Validate() error {
 	if o.Runs < 1 {
 		errs = append(errs, fmt.Errorf("runs %d: at least one is needed", o.Runs))
 	}
-	if o.Engine != EngineFastDDL && o.Engine != EngineTiDB {
-		errs = append(errs, fmt.Errorf("engine %q is neither %s nor %s", o.Engine, EngineFastDDL, EngineTiDB))
+	if o.Engine != config.EngineFastddl && o.Engine != config.EngineTiDB {
+		errs = append(errs, fmt.Errorf("engine %q is neither %s nor %s", o.Engine, config.EngineFastddl, config.EngineTiDB))
 	}
 	if o.StorePath != "" {
 		if entries, err := os.ReadDir(o.StorePath); err == nil && len(entries) > 0 {
@@ -255,7 +249,7 @@ func (b *benchmark) measure(ctx context.Context) (Run, error) {
 	}
 	run.PeakRSSBytes, run.PeakTempBytes = seen.rssBytes, seen.tempBytes
 
-	if b.Engine == EngineFastDDL {
+	if b.Engine == config.EngineFastddl {
 		run.Backfill = b.server.Node().LastBuild()
 	}
 	if err := b.refresh(ctx); err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/pingcap/tidb/pkg/util/sqlexec"
 	"github.com/stretchr/testify/require"
 
+	"fastddl/config"
 	"fastddl/ddl"
-	"fastddl/sql"
 )
 
 // steps are the places of a job, in order, at which tests stop it.
@@ -275,11 +275,11 @@ func TestEngine(t *testing.T) {
 	c := e.client()
 	table(c, 10)
 	built := func() string { return c.one("SELECT COUNT(*) FROM mysql.fastddl_ddl_jobs") }
-	c.run("SET %s = '%s'", sql.EngineVariable, sql.EngineTiDB)
+	c.run("SET %s = '%s'", config.DDLEngine, config.EngineTiDB)
 	c.run("SET GLOBAL tidb_enable_dist_task = OFF")
 	c.run("ALTER TABLE t ADD INDEX i1 (b)")
 	require.Equal(t, "0", built())
-	c.run("SET %s = DEFAULT", sql.EngineVariable)
+	c.run("SET %s = DEFAULT", config.DDLEngine)
 	c.run("ALTER TABLE t ADD INDEX i2 (b), ADD COLUMN d INT")
 	require.Equal(t, "0", built())
 	c.run("ALTER TABLE t ADD INDEX i3 (b), ALGORITHM = INPLACE")

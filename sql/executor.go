@@ -108,7 +108,7 @@ func (s *indexSpec) ours() bool {
 func (e *executor) build(
 	ctx context.Context, sctx sessionctx.Context, name *ast.TableName, specs []indexSpec, alter []*ast.AlterTableSpec,
 ) (done bool, err error) {
-	if engine, ok := sctx.GetSessionVars().GetSystemVar(EngineVariable); ok && engine == EngineTiDB {
+	if engine, ok := sctx.GetSessionVars().GetSystemVar(config.DDLEngine); ok && engine == config.EngineTiDB {
 		return false, nil
 	}
 	dbInfo, table, ok := e.find(ctx, name)

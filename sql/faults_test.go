@@ -228,8 +228,8 @@ func TestVariables(t *testing.T) {
 		require.Equal(t, test.want, c.one("SELECT @@GLOBAL.%s", test.name))
 		c.run("SET GLOBAL %s = DEFAULT", test.name)
 	}
-	c.fails(1231, "SET GLOBAL %s = 'x'", sql.EngineVariable)
+	c.fails(1231, "SET GLOBAL %s = 'x'", config.DDLEngine)
 	c.fails(1231, "SET GLOBAL %s = 'x'", config.IdleBlockerTimeout)
 	c.fails(1229, "SET SESSION %s = 'ON'", config.Governor)
-	require.True(t, strings.Contains(c.one("SHOW GLOBAL VARIABLES LIKE '%s'", sql.EngineVariable), sql.EngineFastddl))
+	require.True(t, strings.Contains(c.one("SHOW GLOBAL VARIABLES LIKE '%s'", config.DDLEngine), config.EngineFastddl))
 }

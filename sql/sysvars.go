@@ -10,15 +10,7 @@ import (
 	"fastddl/config"
 )
 
-const (
-	// EngineVariable says who builds indexes, in a session: us or TiDB.
-	EngineVariable = "fastddl_ddl_engine"
-	// EngineFastddl and EngineTiDB are its values.
-	EngineFastddl = "fastddl"
-	EngineTiDB    = "tidb"
-
-	ownPrefix = "fastddl_"
-)
+const ownPrefix = "fastddl_"
 
 // followers are the Globals of open layers. TiDB's system variables are of the
 // whole process, and so are what they are copied to.
@@ -58,14 +50,14 @@ func pass(name, value string) error {
 // TiDB that builds follow. TiDB calls SetGlobal when a variable is set, when it
 // starts, and when another server has set one.
 var registerVariables = sync.OnceFunc(func() {
-	variable.RegisterSysVar(&variable.SysVar{
-		Scope: variable.ScopeGlobal | variable.ScopeSession, Name: EngineVariable, Value: EngineFastddl,
-		Type: variable.TypeEnum, PossibleValues: []string{EngineFastddl, EngineTiDB},
-	})
 	for i := range config.SysVars {
 		v := &config.SysVars[i]
 		switch known := variable.GetSysVar(v.Name); {
-		case v.Name == EngineVariable:
+		case v.Name == config.DDLEngine:
+			variable.RegisterSysVar(&variable.SysVar{
+				Scope: variable.ScopeGlobal | variable.ScopeSession, Name: v.Name, Value: v.Default,
+				Type: variable.TypeEnum, PossibleValues: v.Values,
+			})
 		case strings.HasPrefix(v.Name, ownPrefix):
 			variable.RegisterSysVar(ownVariable(v))
 		case known != nil && known.HasGlobalScope():
