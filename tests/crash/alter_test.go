@@ -95,14 +95,15 @@ func (a *alterer) work(ctx context.Context, db *sql.DB) error {
 
 func (a *alterer) alter(ctx context.Context, conn *sql.Conn) error {
 	alt := a.random()
-	for _, x := range alt.adds {
-		if x.unique {
-			a.holders.addIndex(x)
-		}
-	}
 	engine := "fastddl"
 	if oneIn(a.rng, 5) {
 		engine = "tidb"
+	}
+	for _, x := range alt.adds {
+		if x.unique {
+			// What drops an index too is left to TiDB.
+			a.holders.addIndex(x, engine == "tidb" || len(alt.drops) > 0)
+		}
 	}
 	if _, err := conn.ExecContext(ctx, "SET SESSION fastddl_ddl_engine = "+engine); err != nil {
 		if err := a.run.gone(err); !errors.Is(err, errNodeGone) {

@@ -110,6 +110,7 @@ func (b *bank) alter(ctx context.Context, db *sql.DB, rng *rand.Rand) error {
 		case err == nil:
 			b.alters.Add(1)
 		case code == 1061 || code == 1091 || code == 8214: // it is there, it is not, or it was cancelled
+		case code == 8028: // one of the first two, while another table's schema changed (pkg/executor/ddl.go, toErr)
 		default:
 			if err = b.run.gone(err); errors.Is(err, errNodeGone) {
 				return nil

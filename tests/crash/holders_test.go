@@ -22,16 +22,24 @@ type holding struct {
 type holders struct {
 	mu  sync.Mutex
 	all []*holding
-	// indexes holds the columns of every unique index there ever was, by name.
-	indexes map[string][]string
+	// indexes holds every unique index there ever was, by name.
+	indexes map[string]uniqueIndex
 }
 
-func newHolders() *holders { return &holders{indexes: make(map[string][]string)} }
+type uniqueIndex struct {
+	columns []string
+	// byTiDB says that TiDB builds it in its own way. If an update gives a row
+	// another clustered key meanwhile, merging the temporary index may then take
+	// the row's old and new key for two rows with one value.
+	byTiDB bool
+}
 
-func (h *holders) addIndex(x *indexDef) {
+func newHolders() *holders { return &holders{indexes: make(map[string]uniqueIndex)} }
+
+func (h *holders) addIndex(x *indexDef, byTiDB bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.indexes[x.name] = x.columns
+	h.indexes[x.name] = uniqueIndex{x.columns, byTiDB}
 }
 
 // begin notes that a row with these values may be there from now on.
@@ -62,17 +70,17 @@ func (h *holders) reason(message string, from time.Time) error {
 	value, key := m[1], m[2]
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	columns, known := h.indexes[key]
+	index, known := h.indexes[key]
 	if !known {
 		return fmt.Errorf("error 1062 names an index that never was: %q", message)
 	}
 	var found []*holding
 	for _, v := range h.all {
-		if keyText(columns, v.k, v.n) != value || !v.to.IsZero() && v.to.Before(from) {
+		if keyText(index.columns, v.k, v.n) != value || !v.to.IsZero() && v.to.Before(from) {
 			continue
 		}
 		for _, w := range found {
-			if w.id != v.id && w.overlaps(v) {
+			if (w.id != v.id || index.byTiDB) && w.overlaps(v) {
 				return nil
 			}
 		}
@@ -94,17 +102,25 @@ func texts(vs []*holding) []string {
 }
 
 // collides says whether another row than r had, at some time since from, r's
-// value in a unique index that there is or was.
+// value in a unique index that there is or was; for an index that TiDB builds, r
+// may be there in two versions.
 func (h *holders) collides(r row, from time.Time) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, columns := range h.indexes {
-		value := keyText(columns, r.values[colK], r.values[colN])
+	for _, x := range h.indexes {
+		value := keyText(x.columns, r.values[colK], r.values[colN])
 		if value == "" {
 			continue
 		}
+		own := 0
 		for _, v := range h.all {
-			if v.id != r.id && keyText(columns, v.k, v.n) == value && (v.to.IsZero() || !v.to.Before(from)) {
+			if keyText(x.columns, v.k, v.n) != value || !v.to.IsZero() && v.to.Before(from) {
+				continue
+			}
+			if v.id != r.id {
+				return true
+			}
+			if own++; own > 1 && x.byTiDB {
 				return true
 			}
 		}
