@@ -29,9 +29,15 @@ type holders struct {
 type uniqueIndex struct {
 	columns []string
 	// byTiDB says that TiDB builds it in its own way. If an update gives a row
-	// another clustered key meanwhile, merging the temporary index may then take
-	// the row's old and new key for two rows with one value.
+	// another clustered key meanwhile, the temporary index keeps both keys, and TiDB
+	// may then take them for two rows with one value, also long after.
 	byTiDB bool
+}
+
+// counts says whether a version can be a reason why a statement that began at
+// from found its value taken.
+func (x *uniqueIndex) counts(v *holding, value string, from time.Time) bool {
+	return keyText(x.columns, v.k, v.n) == value && (x.byTiDB || v.to.IsZero() || !v.to.Before(from))
 }
 
 func newHolders() *holders { return &holders{indexes: make(map[string]uniqueIndex)} }
@@ -76,11 +82,11 @@ func (h *holders) reason(message string, from time.Time) error {
 	}
 	var found []*holding
 	for _, v := range h.all {
-		if keyText(index.columns, v.k, v.n) != value || !v.to.IsZero() && v.to.Before(from) {
+		if !index.counts(v, value, from) {
 			continue
 		}
 		for _, w := range found {
-			if (w.id != v.id || index.byTiDB) && w.overlaps(v) {
+			if index.byTiDB || w.id != v.id && w.overlaps(v) {
 				return nil
 			}
 		}
@@ -114,7 +120,7 @@ func (h *holders) collides(r row, from time.Time) bool {
 		}
 		own := 0
 		for _, v := range h.all {
-			if keyText(x.columns, v.k, v.n) != value || !v.to.IsZero() && v.to.Before(from) {
+			if !x.counts(v, value, from) {
 				continue
 			}
 			if v.id != r.id {
