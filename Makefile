@@ -14,11 +14,14 @@ LDFLAGS  := -X main.version=$(VERSION) -X main.gitHash=$(GIT_HASH)
 # its test kit asks for. The pointer check is off: client-go's buffer of a
 # transaction does arithmetic on pointers that it does not allow.
 RACE_PKGS  := ./kv/... ./ddl/... ./backfill ./ingest/... ./lightning/... ./event/... ./config/... ./internal/...
-RACE_FLAGS := -race -short -tags intest -gcflags=all=-d=checkptr=0 -skip Unistore
+RACE_FLAGS := -race -short -tags intest,invariants -gcflags=all=-d=checkptr=0 -skip Unistore
 
 # Tests that run the binary. They know its code from outside only, so that go test
 # would take an old result for a new one.
 BINARY_PKGS := ./tests/blackbox ./tests/crash ./tests/fuzz
+
+# Assertions, ours and Pebble's, are on in tests; see internal/invariants.
+CHECKED := -tags invariants
 
 # Runs go test, prints its ok and FAIL lines as they come, and closes with the
 # lists of failed and of skipped tests with their reasons.
@@ -34,6 +37,10 @@ all: build
 build: ## builds bin/fastddl
 	go build -ldflags '$(LDFLAGS)' -o bin/fastddl ./cmd/fastddl
 
+.PHONY: build-checked
+build-checked: ## builds bin/fastddl-checked, with assertions
+	go build $(CHECKED) -ldflags '$(LDFLAGS)' -o bin/fastddl-checked ./cmd/fastddl
+
 .PHONY: demo
 demo: build ## shows an index being built under load
 	bin/fastddl demo
@@ -46,17 +53,17 @@ lint: ## go vet, staticcheck, gofmt and the house rules
 	cd benchmarks && go vet ./... && $(TOOL) staticcheck ./...
 
 .PHONY: test
-test: build lint ## everything a change must pass
-	$(GOTEST) $$(go list ./... | grep -vxF "$$(go list $(BINARY_PKGS))")
-	FASTDDL_BIN=$(CURDIR)/bin/fastddl $(GOTEST) -count=1 -p 1 $(BINARY_PKGS)
+test: build build-checked lint ## everything a change must pass
+	$(GOTEST) $(CHECKED) $$(go list ./... | grep -vxF "$$(go list $(BINARY_PKGS))")
+	FASTDDL_BIN=$(CURDIR)/bin/fastddl-checked $(GOTEST) -count=1 -p 1 $(BINARY_PKGS)
 	set -e; for m in $(TEST_MODULES); do (cd $$m && FASTDDL_BIN=$(CURDIR)/bin/fastddl $(GOTEST) -count=1 ./...); done
-	$(GOTEST) -tags intest ./tests/compare
+	$(GOTEST) -tags intest,invariants ./tests/compare
 	$(GOTEST) $(RACE_FLAGS) $(RACE_PKGS)
 
 .PHONY: test-long
-test-long: build ## randomised tests for half an hour each, 100,000 statements compared with unistore, sysbench at full size
-	FASTDDL_LONG=1 FASTDDL_CRASH_TIME=30m FASTDDL_FUZZ_TIME=10m $(GOTEST) -count=1 -timeout 6h ./...
-	FASTDDL_COMPARE_STATEMENTS=100000 $(GOTEST) -count=1 -timeout 2h -tags intest ./tests/compare
+test-long: build build-checked ## randomised tests for half an hour each, 100,000 statements compared with unistore, sysbench at full size
+	FASTDDL_BIN=$(CURDIR)/bin/fastddl-checked FASTDDL_LONG=1 FASTDDL_CRASH_TIME=30m FASTDDL_FUZZ_TIME=10m $(GOTEST) $(CHECKED) -count=1 -timeout 6h ./...
+	FASTDDL_COMPARE_STATEMENTS=100000 $(GOTEST) -count=1 -timeout 2h -tags intest,invariants ./tests/compare
 
 .PHONY: mutations
 mutations: ## breaks the code in ways that a test has to notice, one by one

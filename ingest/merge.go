@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"fastddl/internal/invariants"
 )
 
 // merger merges cursors in key order with a loser tree: each step replaces the
@@ -118,6 +120,7 @@ func (m *merger) next(ctx context.Context, prefix []byte, out *records) error {
 			}
 		}
 		if !in.stored {
+			m.checkOrder(out, key)
 			out.append(key, value)
 		}
 		if err := m.advance(in); err != nil {
@@ -125,6 +128,16 @@ func (m *merger) next(ctx context.Context, prefix []byte, out *records) error {
 		}
 	}
 	return nil
+}
+
+// checkOrder asserts that key may follow what is in out.
+func (m *merger) checkOrder(out *records, key []byte) {
+	if !invariants.Enabled || out.len() == 0 {
+		return
+	}
+	last := out.key(out.len() - 1)[len(out.prefix):]
+	c := bytes.Compare(last, key)
+	invariants.Check(c < 0 || c == 0 && !m.unique, "entry %x is merged behind %x", key, last)
 }
 
 // checkDuplicate compares an entry with the one before it.

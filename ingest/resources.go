@@ -8,6 +8,7 @@ import (
 
 	"fastddl/config"
 	"fastddl/internal/background"
+	"fastddl/internal/invariants"
 	"fastddl/internal/memory"
 )
 
@@ -48,6 +49,7 @@ type usage struct{ now, peak int64 }
 
 func (u *usage) add(n int64) {
 	u.now += n
+	invariants.Check(u.now >= 0, "%d bytes are given back that nobody holds", -u.now)
 	u.peak = max(u.peak, u.now)
 }
 
@@ -252,6 +254,21 @@ func (r *Resources) divideLocked() (changed []func()) {
 func (r *Resources) wakeLocked() {
 	close(r.released)
 	r.released = make(chan struct{})
+}
+
+// checkLocked asserts that every byte belongs to an open job.
+func (r *Resources) checkLocked() {
+	if !invariants.Enabled {
+		return
+	}
+	var memory, runs, files int64
+	for _, s := range r.shares {
+		memory, runs, files = memory+s.memory.now, runs+s.runs, files+s.files
+	}
+	invariants.Check(r.memory.now == memory, "jobs hold %d bytes of memory, the sum says %d", memory, r.memory.now)
+	invariants.Check(r.runs.now == runs && r.files.now == files, "jobs hold %d and %d bytes of runs and files, the sums say %d and %d",
+		runs, files, r.runs.now, r.files.now)
+	invariants.Check(r.temp.now == runs+files, "jobs hold %d bytes in the temp folder, the sum says %d", runs+files, r.temp.now)
 }
 
 // find returns the share of a job that is open.

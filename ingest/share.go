@@ -105,6 +105,7 @@ func (s *Share) Leave() {
 	s.memory.now, s.runs = 0, 0
 	s.releaseFilesLocked(s.files)
 	s.r.shares = slices.DeleteFunc(s.r.shares, func(x *Share) bool { return x == s })
+	s.r.checkLocked()
 	s.r.mu.Unlock()
 	s.r.rebalance()
 }

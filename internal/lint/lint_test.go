@@ -30,11 +30,11 @@ var layers = map[string]int{
 	"kv/pebblekv": 1, "kv/kvtest": 1, "kv/embedded/cop": 1, "lightning": 1,
 	"kv/embedded/txn": 2, "kv/embedded/placement": 2, "kv/embedded/conformance": 2, "ingest": 2,
 	"kv/embedded": 3, "ddl/job": 3, "backfill": 3, "backfill/equality": 3,
-	"ddl":    4,
+	"ddl": 4, "kv/embedded/histories": 4,
 	"sql":    5,
 	"server": 9,
 	"demo":   10, "bench": 10,
-	"cmd/fastddl": 11, "tests/blackbox": 11, "tests/crash": 11, "tests/mutation": 11, "tests/fuzz": 11, "tests/compare": 11,
+	"cmd/fastddl": 11, "tests/blackbox": 11, "tests/crash": 11, "tests/mutation": 11, "tests/fuzz": 11, "tests/compare": 11, "tests/simulation": 11,
 }
 
 // bannedImports are import paths, with everything below them, that no file may

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"fastddl/internal/invariants"
 	"fastddl/kv"
 )
 
@@ -83,6 +84,7 @@ func (t *timeline) take(fn func(ts uint64)) (uint64, error) {
 			t.last = ts
 			fn(ts)
 			t.prefetchBound()
+			t.check()
 			t.mu.Unlock()
 			return ts, nil
 		}
@@ -165,6 +167,7 @@ func (t *timeline) beginCommitAt(ts uint64) (*pendingCommit, error) {
 		return nil, fmt.Errorf("%w: commit at %d, the safe point is %d", kv.ErrSnapshotTooOld, ts, t.safePoint)
 	}
 	t.insertInflight(p)
+	t.check()
 	return p, nil
 }
 
@@ -175,6 +178,24 @@ func (t *timeline) insertInflight(p *pendingCommit) {
 		i--
 	}
 	t.inflight = slices.Insert(t.inflight, i, p)
+}
+
+// check asserts what the timeline rests on. The caller holds mu.
+func (t *timeline) check() {
+	if !invariants.Enabled {
+		return
+	}
+	invariants.Check(t.last <= t.bound, "timestamp %d was handed out above the durable bound %d", t.last, t.bound)
+	invariants.Check(t.safePoint <= t.last, "the safe point %d is in the future of %d", t.safePoint, t.last)
+	for i, p := range t.inflight {
+		invariants.Check(p.ts > t.safePoint, "a commit at %d is in flight below the safe point %d", p.ts, t.safePoint)
+		invariants.Check(p.ts <= t.last, "a commit at %d is in flight that was not handed out, %d was", p.ts, t.last)
+		invariants.Check(i == 0 || t.inflight[i-1].ts <= p.ts, "commits in flight are not in order: %d before %d", t.inflight[max(i-1, 0)].ts, p.ts)
+	}
+	for ts, n := range t.readers {
+		invariants.Check(n > 0, "%d readers at %d", n, ts)
+		invariants.Check(ts >= t.safePoint, "a reader at %d is below the safe point %d", ts, t.safePoint)
+	}
 }
 
 // finishCommit ends a commit, whether it was applied or dropped. A commit
@@ -314,6 +335,7 @@ func (t *timeline) awaitCommits(ctx context.Context, ts uint64) error {
 func (t *timeline) endRead(ts uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	invariants.Check(t.readers[ts] > 0, "a reader at %d ends that there is not", ts)
 	if t.readers[ts]--; t.readers[ts] == 0 {
 		delete(t.readers, ts)
 	}
@@ -342,6 +364,7 @@ func (t *timeline) advanceSafePoint(target uint64) uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.safePoint = max(t.safePoint, min(target, t.oldestRead()))
+	t.check()
 	return t.safePoint
 }
 

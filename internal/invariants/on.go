@@ -1,0 +1,6 @@
+//go:build invariants || race
+
+package invariants
+
+// Enabled says that assertions are checked.
+const Enabled = true
