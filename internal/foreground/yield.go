@@ -19,6 +19,8 @@ type Guest struct {
 	// Least is the part of the time that the guest has however much is asked of the
 	// server, above 0, up to 1.
 	Least float64
+	// Sleep waits; nil keeps the thread meanwhile.
+	Sleep func(time.Duration)
 
 	began  time.Time     // its work since it last yielded
 	credit time.Duration // that it may wait
@@ -36,8 +38,12 @@ func (g *Guest) Yield(beside int) (waited time.Duration) {
 	if !g.began.IsZero() {
 		g.credit = min(longestYield, g.credit+time.Duration(float64(now.Sub(g.began))*(1/g.Least-1)))
 	}
+	wait := g.Sleep
+	if wait == nil {
+		wait = sleep
+	}
 	for waited < g.credit && g.Meter.Executing() > beside {
-		sleep(pollInterval)
+		wait(pollInterval)
 		waited = time.Since(now)
 	}
 	g.credit -= waited
