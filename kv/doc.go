@@ -1,6 +1,6 @@
-// Package kv is the storage contract of fastddl: what a multi-version,
-// transactional key-value store must offer so that SQL can run on it and an
-// index can be built inside it while it is in use.
+// Package kv is what an index build needs of a multi-version key-value store,
+// to build inside it while it is in use. Transactions are not part of it: they
+// are TiDB's business and the store's.
 //
 // A driver implements [Store]; everything above speaks to the interfaces in
 // this package only and does not know which driver it runs on. The suite in
@@ -20,17 +20,14 @@
 //   - A snapshot at ts contains every transaction whose commit timestamp is at
 //     or below ts, completely, and nothing else; it never changes while it is
 //     held or protected from garbage collection.
-//   - A transaction commits only if no key it wrote or locked has a version
-//     newer than its start timestamp, except keys written with
-//     [NoConflictCheck], which take part in no check.
 //   - A deletion is stored as a tombstone always, whether or not the key exists
 //     and whether or not the same transaction wrote it before. Only garbage
 //     collection removes tombstones, and only those at or below its safe point.
-//   - Whatever Commit or Import acknowledged survives a crash (unless the
-//     driver was told to relax syncing); whatever failed leaves nothing.
+//   - What a commit or Import acknowledged survives a crash (unless the driver
+//     was told to relax syncing); what failed leaves nothing.
 //   - An imported pair is a version like any other, at the timestamp named by
 //     the importer: newer versions shadow it, and importing the same pair at
 //     the same timestamp again changes nothing.
 //   - The GC safe point never passes the timestamp of a live hold, nor of an
-//     open snapshot or transaction of this process.
+//     open snapshot of this process.
 package kv

@@ -5,15 +5,11 @@ import (
 	"time"
 )
 
-// Store is a multi-version transactional key-value store. All methods may be
-// called concurrently.
+// Store is what an index build needs of a multi-version key-value store. All
+// methods may be called concurrently.
 type Store interface {
 	// Name names the driver: "pebble" or "tikv".
 	Name() string
-
-	// Begin starts a transaction that reads at a timestamp at or after which
-	// every commit acknowledged so far, by anyone, is visible.
-	Begin(ctx context.Context) (Txn, error)
 
 	// Snapshot opens a read view at ts, waiting for commits at or below ts that
 	// are still in flight. It fails with ErrSnapshotTooOld below the GC safe
@@ -108,83 +104,6 @@ type Snapshot interface {
 	Close() error
 }
 
-// KeyFlag says how a written key takes part in the commit.
-type KeyFlag uint8
-
-const (
-	// NoConflictCheck leaves the key out of conflict detection: for keys that
-	// are derived from another checked key and written only together with it.
-	NoConflictCheck KeyFlag = 1 << iota
-	// Withdrawn makes a Delete take back what the transaction has written to a
-	// key that its snapshot does not have: the transaction does not see the key,
-	// as with a tombstone, but commits nothing for it.
-	Withdrawn
-)
-
-// After returns the flags of a key that is written with f when it has been
-// written with before. One checked write is enough for the key to be checked.
-func (f KeyFlag) After(before KeyFlag) KeyFlag {
-	if (f|before)&Withdrawn != 0 {
-		return f
-	}
-	return f & before
-}
-
-// Checkpoint is a position in a transaction's history of writes.
-type Checkpoint int
-
-// Txn is a transaction under snapshot isolation with optimistic conflict
-// detection. It sees its own writes; an iterator shows them as they were when
-// it was opened, so that a scan does not run into what is written meanwhile.
-// It must be used by one goroutine at a time, and ended by Commit or Rollback.
-type Txn interface {
-	Retriever
-
-	// StartTS is the timestamp of the snapshot the transaction reads.
-	StartTS() uint64
-	// Set buffers a value. It copies key and value. An empty value is
-	// ErrEmptyValue.
-	Set(key, value []byte, flags ...KeyFlag) error
-	// Delete buffers a tombstone, also for a key that does not exist; with
-	// Withdrawn it takes back earlier writes of the key.
-	Delete(key []byte, flags ...KeyFlag) error
-	// LockKeys makes the commit fail with a WriteConflictError if one of the
-	// keys is written, or locked, by a transaction that commits meanwhile.
-	LockKeys(keys ...[]byte) error
-
-	// Checkpoint returns the current position; RevertTo undoes all writes since
-	// then (locks stay). Positions nest: reverting to one invalidates later
-	// ones.
-	Checkpoint() Checkpoint
-	RevertTo(Checkpoint)
-
-	// Written reports whether the transaction itself has written key: a value
-	// or a tombstone is in its buffer that has not been withdrawn.
-	Written(key []byte) bool
-
-	// Len is the number of distinct keys in the buffer, Size their bytes.
-	Len() int
-	Size() int
-
-	// SetCommitCheck installs fn to be called during Commit after the commit
-	// timestamp is taken and before anything becomes visible; an error aborts
-	// the commit and is returned by it. It is not called for a transaction
-	// without writes.
-	SetCommitCheck(fn func(commitTS uint64) error)
-
-	// Commit makes the writes durable and visible at one timestamp, atomically,
-	// or returns an error and leaves nothing. A WriteConflictError means that
-	// the transaction can be retried. Only with ErrResultUndetermined nobody knows:
-	// a later transaction that locks one of the keys, reads it and commits finds
-	// out, because of the two at most one can commit without having seen the other.
-	Commit(ctx context.Context) error
-	// CommitTS is the commit timestamp after a successful Commit that wrote
-	// something, else 0.
-	CommitTS() uint64
-	// Rollback drops the transaction. After Commit or Rollback it does nothing.
-	Rollback() error
-}
-
 // SizedRange is a key range with its approximate size in the store.
 type SizedRange struct {
 	KeyRange
@@ -221,30 +140,4 @@ type LoadSignals struct {
 	CommitTime time.Duration
 	// WriteStalled says that writers are being held back now.
 	WriteStalled bool
-}
-
-// Retrying runs fn in a new transaction and commits it, again from the start
-// on a write conflict, until ctx ends.
-func Retrying(ctx context.Context, s Store, fn func(ctx context.Context, txn Txn) error) error {
-	for {
-		err := runOnce(ctx, s, fn)
-		if !IsWriteConflict(err) {
-			return err
-		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-	}
-}
-
-func runOnce(ctx context.Context, s Store, fn func(ctx context.Context, txn Txn) error) error {
-	txn, err := s.Begin(ctx)
-	if err != nil {
-		return err
-	}
-	if err := fn(ctx, txn); err != nil {
-		_ = txn.Rollback()
-		return err
-	}
-	return txn.Commit(ctx)
 }

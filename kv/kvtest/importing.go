@@ -37,7 +37,7 @@ func (e *env) imports(units ...kv.ImportUnit) {
 func testImportVisible(e *env) {
 	e.put(map[string]string{"z": "1"})
 	version := e.now()
-	open := e.begin()
+	later := e.snapshot(e.now())
 	pairs := []pair{{"a", "i1"}, {"b", "i2"}, {"c", "i3"}}
 	u := e.unit(version, pairs)
 	require.Equal(e, string(e.key("a")), string(u.Range().Start))
@@ -52,7 +52,7 @@ func testImportVisible(e *env) {
 	require.Equal(e, all, e.list(e.snapshot(version), e.space(), false))
 	require.Equal(e, all, e.list(e.snapshot(e.now()), e.space(), false))
 	require.Equal(e, []pair{{"z", "1"}}, e.list(e.snapshot(version-1), e.space(), false))
-	require.Equal(e, all, e.list(open, e.space(), false), "a transaction that began after the version")
+	require.Equal(e, all, e.list(later, e.space(), false), "a snapshot after the version that was open before the import")
 	require.NoError(e, u.Discard(), "discarding a consumed unit")
 
 	w, err := e.store.NewImportWriter(e.ctx(), kv.ImportOptions{Dir: e.h.TempDir(e.T), Version: version, RangeReadsOnly: true})
@@ -63,15 +63,12 @@ func testImportVisible(e *env) {
 	e.imports(u)
 	require.Equal(e, "i4", e.get(e.snapshot(version), "d"), "range reads are not the only ones that work")
 
-	txn := e.begin()
-	require.NoError(e, txn.Set(e.key("a"), []byte("2")))
-	require.NoError(e, txn.Commit(e.ctx()))
-	require.Equal(e, "2", e.get(e.begin(), "a"))
+	e.put(map[string]string{"a": "2"})
+	require.Equal(e, "2", e.get(e.snapshot(e.now()), "a"))
 }
 
 func testImportShadowed(e *env) {
 	old := e.put(map[string]string{"deleted": "0", "kept": "0"})
-	stale := e.begin()
 	version := e.now()
 	e.put(map[string]string{"updated": "new", "deleted": "", "never": ""})
 	e.imports(e.unit(version, []pair{{"deleted", "i"}, {"kept", "i"}, {"never", "i"}, {"updated", "i"}}))
@@ -88,15 +85,9 @@ func testImportShadowed(e *env) {
 	at := e.snapshot(version)
 	require.Equal(e, []pair{{"deleted", "i"}, {"kept", "i"}, {"never", "i"}, {"updated", "i"}}, e.list(at, e.space(), false))
 	require.Equal(e, []pair{{"deleted", "0"}, {"kept", "0"}}, e.list(e.snapshot(old), e.space(), false))
-
-	// A transaction that started before the version conflicts on a key that it
-	// checks, and not on one that it does not.
-	require.NoError(e, stale.Set(e.key("kept"), []byte("s")))
-	e.requireConflict(stale.Commit(e.ctx()), "kept", stale.StartTS())
 }
 
 func testImportIdempotent(e *env) {
-	stale := e.begin()
 	version := e.now()
 	pairs := []pair{{"a", "i"}, {"b", "i"}, {"c", "i"}}
 	first := e.unit(version, pairs)
@@ -112,8 +103,6 @@ func testImportIdempotent(e *env) {
 		e.imports(e.unit(version, pairs))
 		check()
 	}
-	require.NoError(e, stale.Set(e.key("a"), []byte("s"), kv.NoConflictCheck))
-	require.NoError(e, stale.Commit(e.ctx()), "an unchecked key conflicts with an import")
 }
 
 func testImportManyUnits(e *env) {
@@ -202,13 +191,11 @@ func testImportConcurrent(e *env) {
 			return nil
 		}
 		for k := w; k < keys; k += 2 * workers {
-			err := kv.Retrying(ctx, e.store, func(ctx context.Context, txn kv.Txn) error {
-				if k%3 == 0 {
-					return txn.Delete(e.key("%04d", k))
-				}
-				return txn.Set(e.key("%04d", k), []byte("txn"))
-			})
-			if err != nil {
+			value := "txn"
+			if k%3 == 0 {
+				value = ""
+			}
+			if _, err := e.commit(ctx, map[string]string{fmt.Sprintf("%04d", k): value}); err != nil {
 				return err
 			}
 		}

@@ -75,59 +75,17 @@ func testIterManyVersions(e *env) {
 	require.Equal(e, []pair{{"c", "30"}, {"a", "30"}}, e.list(last, e.space(), true))
 }
 
-// testIterStable writes to what a transaction is iterating over: an iterator
-// shows the transaction's writes as they were when it was opened.
-func testIterStable(e *env) {
-	base := map[string]string{}
-	for i := range 500 {
-		base[fmt.Sprintf("%04d", i)] = "0"
-	}
-	e.put(base)
-	for _, reverse := range []bool{false, true} {
-		txn := e.begin()
-		for i := range 250 {
-			require.NoError(e, txn.Set(e.key("%04d-x", i), []byte("1")))
-		}
-		open := txn.Iter
-		if reverse {
-			open = txn.IterReverse
-		}
-		want := e.list(txn, e.space(), reverse)
-		it, err := open(e.space())
-		require.NoError(e, err)
-		var got []pair
-		for it.Valid() {
-			got = append(got, pair{string(it.Key()[len(e.prefix):]), string(it.Value())})
-			n := len(got)
-			require.NoError(e, txn.Set(e.key("%04d-y", n), []byte("2")), "ahead or behind")
-			require.NoError(e, txn.Delete(e.key("%04d-x", n)))
-			require.NoError(e, it.Next())
-		}
-		require.NoError(e, it.Close())
-		require.Equal(e, want, got)
-		require.NoError(e, txn.Rollback())
-	}
-}
-
-// testIterModel compares random transactions' reads with a map, over a store
-// of several versions.
+// testIterModel compares reads of random ranges with a map, over a store of
+// several versions.
 func testIterModel(e *env) {
 	rnd := e.seeded()
-	stored := map[string]string{}
+	model := map[string]string{}
 	for range 40 {
-		txn := e.begin()
-		model := maps.Clone(stored)
-		randomWrites(e, rnd, txn, model, 1+rnd.IntN(120))
+		ts := e.put(randomWrites(rnd, model, 1+rnd.IntN(120)))
+		snap := e.snapshot(ts)
 		for range 4 {
-			checkRandomRange(e, rnd, txn, model)
+			checkRandomRange(e, rnd, snap, model)
 		}
-		if rnd.IntN(4) == 0 {
-			require.NoError(e, txn.Rollback())
-			continue
-		}
-		require.NoError(e, txn.Commit(e.ctx()))
-		stored = model
-		checkRandomRange(e, rnd, e.snapshot(txn.CommitTS()), stored)
 	}
 }
 
@@ -140,18 +98,20 @@ func randomKey(rnd *rand.Rand) string {
 	return string(k)
 }
 
-func randomWrites(e *env, rnd *rand.Rand, txn kv.Txn, model map[string]string, n int) {
+// randomWrites returns up to n writes, and applies them to the model.
+func randomWrites(rnd *rand.Rand, model map[string]string, n int) map[string]string {
+	pairs := map[string]string{}
 	for range n {
 		k := randomKey(rnd)
 		if rnd.IntN(3) == 0 {
-			require.NoError(e, txn.Delete(e.key("%s", k)))
+			pairs[k] = ""
 			delete(model, k)
 			continue
 		}
-		v := fmt.Sprint(rnd.IntN(1e6))
-		require.NoError(e, txn.Set(e.key("%s", k), []byte(v)))
-		model[k] = v
+		pairs[k] = fmt.Sprint(rnd.IntN(1e6))
+		model[k] = pairs[k]
 	}
+	return pairs
 }
 
 func checkRandomRange(e *env, rnd *rand.Rand, r kv.Retriever, model map[string]string) {
@@ -169,4 +129,13 @@ func checkRandomRange(e *env, rnd *rand.Rand, r kv.Retriever, model map[string]s
 	require.Equal(e, want, e.list(r, rg, true), "%q %q", start, end)
 	k := randomKey(rnd)
 	require.Equal(e, model[k], e.get(r, k))
+}
+
+// sorted lists a model in key order.
+func sorted(model map[string]string) []pair {
+	var out []pair
+	for _, k := range slices.Sorted(maps.Keys(model)) {
+		out = append(out, pair{k, model[k]})
+	}
+	return out
 }

@@ -102,7 +102,7 @@ func (s *scanTable) records() kv.KeyRange {
 // write commits rows [from, to), in the old row format if so asked.
 func (s *scanTable) write(from, to int64, old bool) uint64 {
 	s.Helper()
-	txn := s.begin()
+	rows := make(map[string]string)
 	for i := from; i < to; i++ {
 		var ids []int64
 		var datums []types.Datum
@@ -118,10 +118,9 @@ func (s *scanTable) write(from, to int64, old bool) uint64 {
 			value, err = tablecodec.EncodeRow(time.UTC, datums, ids, nil, nil, nil, &rowcodec.Encoder{Enable: true})
 		}
 		require.NoError(s, err)
-		require.NoError(s, txn.Set(s.recordKey(i), value))
+		rows[string(s.recordKey(i))] = string(value)
 	}
-	require.NoError(s, txn.Commit(s.ctx()))
-	return txn.CommitTS()
+	return s.putKeys(rows)
 }
 
 func (s *scanTable) request(ts uint64, cols ...int64) kv.ScanRequest {
@@ -241,11 +240,7 @@ func testScanVersions(e *env) {
 	s := newScanTable(e, false)
 	before := s.now()
 	first := s.write(0, 6, false)
-	txn := s.begin()
-	require.NoError(e, txn.Delete(s.recordKey(0)))
-	require.NoError(e, txn.Delete(s.recordKey(3)))
-	require.NoError(e, txn.Delete(s.recordKey(7)))
-	require.NoError(e, txn.Commit(e.ctx()))
+	s.putKeys(map[string]string{string(s.recordKey(0)): "", string(s.recordKey(3)): "", string(s.recordKey(7)): ""})
 	var last uint64
 	for range 10 {
 		last = s.write(2, 3, false)

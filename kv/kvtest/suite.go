@@ -21,6 +21,9 @@ type Harness struct {
 	// Reopen closes a store and opens it again. Tests of what survives that are
 	// skipped if it is nil.
 	Reopen func(t *testing.T, s kv.Store) kv.Store
+	// Commit writes pairs as one commit; an empty value is a deletion. The commit has
+	// its timestamp and is in flight until finish has made it durable.
+	Commit func(ctx context.Context, s kv.Store, pairs map[string]string) (ts uint64, finish func() error, err error)
 	// TempDir returns an existing folder for import files; nil is
 	// testing.T.TempDir.
 	TempDir func(t *testing.T) string
@@ -35,38 +38,17 @@ func Run(t *testing.T, h Harness) {
 		name string
 		run  func(*env)
 	}{
-		{"Txn/ReadsOwnWrites", testOwnWrites},
-		{"Txn/SeesSnapshot", testTxnSeesSnapshot},
-		{"Txn/CommitTS", testCommitTS},
-		{"Txn/Ended", testTxnEnded},
-		{"Txn/EmptyValue", testEmptyValue},
-		{"Txn/CopiesArguments", testCopiesArguments},
-		{"Txn/LenAndSize", testLenAndSize},
-		{"Txn/Written", testWritten},
-		{"Txn/Withdrawn", testWithdrawn},
-		{"Txn/Checkpoints", testCheckpoints},
-		{"Txn/CheckpointsModel", testCheckpointsModel},
-		{"Txn/CommitCheck", testCommitCheck},
-		{"Txn/Cancelled", testCancelledCommit},
-		{"Conflict/Writes", testWriteConflicts},
-		{"Conflict/Locks", testLockConflicts},
-		{"Conflict/ManyLocks", testManyLocks},
-		{"Conflict/NoConflictCheck", testNoConflictCheck},
 		{"Iter/Bounds", testIterBounds},
 		{"Iter/ManyVersions", testIterManyVersions},
-		{"Iter/Stable", testIterStable},
 		{"Iter/Model", testIterModel},
 		{"Snapshot/Fixed", testSnapshotFixed},
 		{"Snapshot/Future", testSnapshotFuture},
 		{"Snapshot/WaitsForCommits", testSnapshotWaits},
-		{"Snapshot/BeginDoesNotWait", testBeginDoesNotWait},
 		{"Snapshot/AcknowledgedIsVisible", testAcknowledgedIsVisible},
 		{"Timestamps/Increase", testTimestampsIncrease},
 		{"Timestamps/Reopen", testTimestampsReopen},
 		{"Durable/Reopen", testReopen},
 		{"History/Model", testHistory},
-		{"History/Bank", testBank},
-		{"Retrying/Counter", testRetryingCounter},
 		{"Import/VisibleAtVersion", testImportVisible},
 		{"Import/Shadowed", testImportShadowed},
 		{"Import/Idempotent", testImportIdempotent},
@@ -118,13 +100,6 @@ func (e *env) key(format string, args ...any) []byte {
 // space is the range of all the test's keys.
 func (e *env) space() kv.KeyRange { return kv.PrefixRange([]byte(e.prefix)) }
 
-func (e *env) begin() kv.Txn {
-	e.Helper()
-	txn, err := e.store.Begin(e.ctx())
-	require.NoError(e, err)
-	return txn
-}
-
 func (e *env) now() uint64 {
 	e.Helper()
 	ts, err := e.store.CurrentTS(e.ctx())
@@ -140,19 +115,39 @@ func (e *env) snapshot(ts uint64) kv.Snapshot {
 	return s
 }
 
-// put commits values (nil is a deletion) and returns the commit timestamp.
+// commit writes pairs under the test's keys and returns the commit timestamp.
+func (e *env) commit(ctx context.Context, pairs map[string]string) (uint64, error) {
+	ts, finish, err := e.start(ctx, pairs)
+	if err != nil {
+		return 0, err
+	}
+	return ts, finish()
+}
+
+// start is commit up to where the commit is in flight.
+func (e *env) start(ctx context.Context, pairs map[string]string) (ts uint64, finish func() error, err error) {
+	all := make(map[string]string, len(pairs))
+	for k, v := range pairs {
+		all[e.prefix+k] = v
+	}
+	return e.h.Commit(ctx, e.store, all)
+}
+
+// put is commit that must succeed.
 func (e *env) put(pairs map[string]string) uint64 {
 	e.Helper()
-	txn := e.begin()
-	for k, v := range pairs {
-		if v == "" {
-			require.NoError(e, txn.Delete(e.key("%s", k)))
-		} else {
-			require.NoError(e, txn.Set(e.key("%s", k), []byte(v)))
-		}
-	}
-	require.NoError(e, txn.Commit(e.ctx()))
-	return txn.CommitTS()
+	ts, err := e.commit(e.ctx(), pairs)
+	require.NoError(e, err)
+	return ts
+}
+
+// putKeys commits pairs of keys as they are.
+func (e *env) putKeys(pairs map[string]string) uint64 {
+	e.Helper()
+	ts, finish, err := e.h.Commit(e.ctx(), e.store, pairs)
+	require.NoError(e, err)
+	require.NoError(e, finish())
+	return ts
 }
 
 // get returns the value of a key, "" if there is none.
@@ -193,14 +188,4 @@ func (e *env) seeded() *rand.Rand {
 	seed := uint64(time.Now().UnixNano())
 	e.Logf("seed %d", seed)
 	return rand.New(rand.NewPCG(seed, seed))
-}
-
-// requireConflict checks that err is a write conflict at key.
-func (e *env) requireConflict(err error, key string, start uint64) {
-	e.Helper()
-	var conflict *kv.WriteConflictError
-	require.ErrorAs(e, err, &conflict)
-	require.Equal(e, string(e.key("%s", key)), string(conflict.Key))
-	require.Equal(e, start, conflict.StartTS)
-	require.Greater(e, conflict.ConflictTS, start)
 }

@@ -3,7 +3,6 @@ package kvtest
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -47,29 +46,12 @@ func testSnapshotFuture(e *env) {
 	require.Error(e, err)
 }
 
-// blockedCommit starts a commit of key "a" that stands still after it has
-// taken its timestamp, until release is called; done returns its result.
-func blockedCommit(e *env) (ts uint64, release func(), done func() error) {
-	txn := e.begin()
-	require.NoError(e, txn.Set(e.key("a"), []byte("new")))
-	taken, goOn := make(chan uint64), make(chan struct{})
-	txn.SetCommitCheck(func(ts uint64) error {
-		taken <- ts
-		<-goOn
-		return nil
-	})
-	result := make(chan error, 1)
-	go func() { result <- txn.Commit(context.Background()) }()
-	return <-taken, sync.OnceFunc(func() { close(goOn) }), func() error { return <-result }
-}
-
 // testSnapshotWaits checks that a reader at a timestamp does not overtake a
 // commit below it that is still on its way.
 func testSnapshotWaits(e *env) {
 	e.put(map[string]string{"a": "old"})
-	ts, release, done := blockedCommit(e)
-	defer release()
-
+	ts, finish, err := e.start(e.ctx(), map[string]string{"a": "new"})
+	require.NoError(e, err)
 	require.Equal(e, "old", e.get(e.snapshot(ts-1), "a"), "below the commit there is nothing to wait for")
 	now := e.now()
 	require.Greater(e, now, ts)
@@ -91,10 +73,9 @@ func testSnapshotWaits(e *env) {
 	}
 	ctx, cancel := context.WithTimeout(e.ctx(), 10*time.Millisecond)
 	defer cancel()
-	_, err := readAt(ctx, e, now)
+	_, err = readAt(ctx, e, now)
 	require.ErrorIs(e, err, context.DeadlineExceeded)
-	release()
-	require.NoError(e, done())
+	require.NoError(e, finish())
 	require.Equal(e, "new <nil>", <-got)
 }
 
@@ -108,63 +89,27 @@ func readAt(ctx context.Context, e *env, ts uint64) ([]byte, error) {
 	return snap.Get(ctx, e.key("a"))
 }
 
-// testBeginDoesNotWait checks that a commit on its way holds up neither the
-// beginning of transactions nor their reads.
-func testBeginDoesNotWait(e *env) {
-	before := e.put(map[string]string{"a": "old"})
-	_, release, done := blockedCommit(e)
-	defer release()
-	ctx, cancel := context.WithTimeout(e.ctx(), 10*time.Second)
-	defer cancel()
-	txn, err := e.store.Begin(ctx)
-	require.NoError(e, err)
-	require.GreaterOrEqual(e, txn.StartTS(), before)
-	v, err := txn.Get(ctx, e.key("a"))
-	require.NoError(e, err)
-	require.Equal(e, "old", string(v))
-	release()
-	require.NoError(e, done())
-	require.Equal(e, "old", e.get(txn, "a"))
-	require.Equal(e, "new", e.get(e.begin(), "a"))
-}
-
 // testAcknowledgedIsVisible lets a commit finish while one with a lower
-// timestamp is still on its way: whoever begins after its acknowledgement sees
-// it, even if that means that the acknowledgement has to wait.
+// timestamp is still on its way: whoever reads after its end sees it, even if
+// that means that the reader has to wait.
 func testAcknowledgedIsVisible(e *env) {
-	ts, release, done := blockedCommit(e)
-	defer release()
+	_, finish, err := e.start(e.ctx(), map[string]string{"b": "slow"})
+	require.NoError(e, err)
+	e.put(map[string]string{"a": "acknowledged"})
+	now := e.now()
 	seen := make(chan string)
 	go func() {
-		txn, err := e.store.Begin(context.Background())
-		if err == nil {
-			err = txn.Set(e.key("b"), []byte("acknowledged"))
-		}
-		if err == nil {
-			err = txn.Commit(context.Background())
-		}
-		if err != nil || txn.CommitTS() < ts {
-			seen <- fmt.Sprint("committed before: ", err)
-			return
-		}
-		v := "not seen"
-		if txn, err = e.store.Begin(context.Background()); err == nil {
-			if value, err := txn.Get(context.Background(), e.key("b")); err == nil {
-				v = string(value)
-			}
-			_ = txn.Rollback()
-		}
-		seen <- v
+		v, err := readAt(context.Background(), e, now)
+		seen <- fmt.Sprint(string(v), " ", err)
 	}()
 	select {
 	case v := <-seen:
-		require.Equal(e, "acknowledged", v)
-		release()
+		require.Equal(e, "acknowledged <nil>", v)
+		require.NoError(e, finish())
 	case <-time.After(20 * time.Millisecond):
-		release()
-		require.Equal(e, "acknowledged", <-seen)
+		require.NoError(e, finish())
+		require.Equal(e, "acknowledged <nil>", <-seen)
 	}
-	require.NoError(e, done())
 }
 
 func testTimestampsIncrease(e *env) {
@@ -219,9 +164,7 @@ func testReopen(e *env) {
 	e.reopen()
 	require.Equal(e, []pair{{"a", "1"}, {"b", "1"}}, e.list(e.snapshot(first), e.space(), false))
 	require.Equal(e, []pair{{"a", "2"}}, e.list(e.snapshot(second), e.space(), false))
-	txn := e.begin()
-	require.GreaterOrEqual(e, txn.StartTS(), second)
-	require.Equal(e, "2", e.get(txn, "a"))
+	require.Equal(e, "2", e.get(e.snapshot(e.now()), "a"))
 }
 
 func testLoadSignals(e *env) {
@@ -240,15 +183,11 @@ func testLoadSignals(e *env) {
 
 func testClosed(e *env) {
 	e.put(map[string]string{"a": "1"})
-	txn := e.begin()
-	require.NoError(e, txn.Set(e.key("b"), []byte("1")))
 	snap := e.snapshot(e.now())
 	s := e.store
 	require.NoError(e, s.Close())
 	require.NoError(e, s.Close(), "closing twice")
-	_, err := s.Begin(e.ctx())
-	require.ErrorIs(e, err, kv.ErrClosed)
-	_, err = s.CurrentTS(e.ctx())
+	_, err := s.CurrentTS(e.ctx())
 	require.ErrorIs(e, err, kv.ErrClosed)
 	_, err = s.Snapshot(e.ctx(), 1)
 	require.ErrorIs(e, err, kv.ErrClosed)
@@ -256,7 +195,8 @@ func testClosed(e *env) {
 	require.ErrorIs(e, err, kv.ErrClosed)
 	_, err = snap.Iter(e.space())
 	require.ErrorIs(e, err, kv.ErrClosed)
-	require.ErrorIs(e, txn.Commit(e.ctx()), kv.ErrClosed)
+	_, err = e.commit(e.ctx(), map[string]string{"b": "1"})
+	require.ErrorIs(e, err, kv.ErrClosed)
 	require.ErrorIs(e, s.DeleteRange(e.ctx(), e.space()), kv.ErrClosed)
 	_, err = s.Ranges(e.ctx(), e.space())
 	require.ErrorIs(e, err, kv.ErrClosed)

@@ -171,15 +171,11 @@ func BenchmarkCommit(b *testing.B) {
 				rnd := rand.New(rand.NewPCG(rand.Uint64(), 1))
 				value := make([]byte, 190)
 				for pb.Next() {
-					txn, err := s.Begin(context.Background())
-					if err != nil {
-						b.Error(err)
-						return
-					}
+					pairs := make(map[string]string, 3)
 					for range 3 {
-						_ = txn.Set(fmt.Appendf(nil, "row/%012d", rnd.Uint64N(1e9)), value)
+						pairs[fmt.Sprintf("row/%012d", rnd.Uint64N(1e9))] = string(value)
 					}
-					if err := txn.Commit(context.Background()); err != nil && !kv.IsWriteConflict(err) {
+					if _, err := commit(context.Background(), s, pairs); err != nil {
 						b.Error(err)
 						return
 					}
@@ -189,7 +185,7 @@ func BenchmarkCommit(b *testing.B) {
 	}
 }
 
-// BenchmarkGet reads random rows in transactions of their own.
+// BenchmarkGet reads random rows, each with an iterator of its own.
 func BenchmarkGet(b *testing.B) {
 	s, err := Open(b.TempDir(), Options{})
 	require.NoError(b, err)
@@ -198,11 +194,12 @@ func BenchmarkGet(b *testing.B) {
 	rnd := rand.New(rand.NewPCG(1, 1))
 	b.ReportAllocs()
 	for b.Loop() {
-		txn, err := s.Begin(b.Context())
+		l, err := s.NewLookup(b.Context())
 		require.NoError(b, err)
-		_, err = txn.Get(b.Context(), tablecodec.EncodeRowKeyWithHandle(benchTable, tkv.IntHandle(1+rnd.Int64N(benchRows))))
+		v, err := l.Newest(tablecodec.EncodeRowKeyWithHandle(benchTable, tkv.IntHandle(1+rnd.Int64N(benchRows))))
 		require.NoError(b, err)
-		require.NoError(b, txn.Rollback())
+		require.True(b, v.Live())
+		require.NoError(b, l.Close())
 	}
 }
 
@@ -255,13 +252,13 @@ func BenchmarkReadImported(b *testing.B) {
 func writeIndexEntries(b *testing.B, s *Store, n int) {
 	rnd := rand.New(rand.NewPCG(2, 1))
 	for n > 0 {
-		txn, err := s.Begin(b.Context())
-		require.NoError(b, err)
+		pairs := make(map[string]string)
 		for range min(n, 10) {
-			require.NoError(b, txn.Set(indexKey(nil, rnd.Uint64N(benchRows), benchRows), []byte{'0'}))
+			pairs[string(indexKey(nil, rnd.Uint64N(benchRows), benchRows))] = "0"
 			n--
 		}
-		require.NoError(b, txn.Commit(b.Context()))
+		_, err := commit(b.Context(), s, pairs)
+		require.NoError(b, err)
 	}
 }
 

@@ -35,22 +35,16 @@ func (w *crashWriter) key(n int64, i int) []byte { return fmt.Appendf(nil, "w%d/
 
 // commit writes transaction n.
 func (w *crashWriter) commit(ctx context.Context, s *Store, n int64) error {
-	txn, err := s.Begin(ctx)
-	if err != nil {
-		return err
-	}
+	pairs := make(map[string]string)
 	for i := range crashKeys {
-		if err := txn.Set(w.key(n, i), fmt.Append(nil, n)); err != nil {
-			return err
-		}
+		pairs[string(w.key(n, i))] = fmt.Sprint(n)
 	}
 	if n > 0 {
 		// The keys of the one before are overwritten, with a deletion.
-		if err := txn.Delete(w.key(n-1, 0)); err != nil {
-			return err
-		}
+		pairs[string(w.key(n-1, 0))] = ""
 	}
-	return txn.Commit(ctx)
+	_, err := commit(ctx, s, pairs)
+	return err
 }
 
 // load imports what commit would write, as units.
@@ -149,11 +143,10 @@ func TestCrash(t *testing.T) {
 
 func checkCrashed(t *testing.T, s *Store, w *crashWriter, acked int64) {
 	t.Helper()
-	txn, err := s.Begin(t.Context())
-	require.NoError(t, err)
-	defer func() { require.NoError(t, txn.Rollback()) }()
+	snap := snapshotNow(t, s)
+	defer func() { require.NoError(t, snap.Close()) }()
 	exists := func(n int64, i int) bool {
-		v, err := txn.Get(t.Context(), w.key(n, i))
+		v, err := snap.Get(t.Context(), w.key(n, i))
 		if errors.Is(err, kv.ErrNotExist) {
 			return false
 		}
@@ -205,23 +198,18 @@ func TestLogFails(t *testing.T) {
 	s := open(t, "db", Options{FS: fsys})
 	acked := put(t, s, "a", "1", "b", "1")
 	var lastAcked atomic.Int64
+	var lastTS atomic.Uint64
 	var wg sync.WaitGroup
 	for w := range 4 {
 		wg.Go(func() {
 			for n := int64(1); ; n++ {
-				txn, err := s.Begin(t.Context())
+				ts, err := commit(t.Context(), s, map[string]string{fmt.Sprintf("w%d", w): fmt.Sprint(n)})
 				if err != nil {
-					return
-				}
-				_ = txn.Set(fmt.Appendf(nil, "w%d", w), fmt.Append(nil, n))
-				if err := txn.Commit(t.Context()); err != nil {
-					if txn.CommitTS() != 0 {
-						t.Error("a failed commit has a timestamp")
-					}
 					return
 				}
 				if w == 0 {
 					lastAcked.Store(n)
+					lastTS.Store(ts)
 				}
 			}
 		})
@@ -230,17 +218,18 @@ func TestLogFails(t *testing.T) {
 	broken.Store(true)
 	wg.Wait()
 
-	txn, err := s.Begin(t.Context())
+	snap, err := s.Snapshot(t.Context(), lastTS.Load())
 	require.NoError(t, err)
-	v, err := txn.Get(t.Context(), []byte("w0"))
+	v, err := snap.Get(t.Context(), []byte("w0"))
 	require.NoError(t, err)
+	require.NoError(t, snap.Close())
 	require.Equal(t, fmt.Sprint(lastAcked.Load()), string(v), "what is read is not the last acknowledged value")
-	require.NoError(t, txn.Set([]byte("a"), []byte("2")))
-	require.ErrorIs(t, txn.Commit(t.Context()), errorfs.ErrInjected)
+	_, err = commit(t.Context(), s, map[string]string{"a": "2"})
+	require.ErrorIs(t, err, errorfs.ErrInjected)
 	require.ErrorIs(t, s.Healthy(), errorfs.ErrInjected)
 	require.ErrorIs(t, s.DeleteRange(t.Context(), kv.KeyRange{}), errorfs.ErrInjected)
 	require.Error(t, s.Import(t.Context(), []kv.ImportUnit{&importUnit{store: s, version: acked}}))
-	snap, err := s.Snapshot(t.Context(), acked)
+	snap, err = s.Snapshot(t.Context(), acked)
 	require.NoError(t, err)
 	_, err = snap.Get(t.Context(), []byte("a"))
 	require.NoError(t, err)
@@ -254,60 +243,13 @@ func TestLogFails(t *testing.T) {
 	broken.Store(false)
 	_ = s.Close()
 	after := open(t, "db", Options{FS: crashed})
-	txn, err = after.Begin(t.Context())
+	snap = snapshotNow(t, after)
+	v, err = snap.Get(t.Context(), []byte("w0"))
 	require.NoError(t, err)
-	v, err = txn.Get(t.Context(), []byte("w0"))
-	require.NoError(t, err)
+	require.NoError(t, snap.Close())
 	// The one commit whose result was undetermined may have come through.
 	require.Contains(t, []string{fmt.Sprint(lastAcked.Load()), fmt.Sprint(lastAcked.Load() + 1)}, string(v))
 	put(t, after, "a", "3")
-}
-
-// TestConflictWaitsForWinner holds up the log while two transactions conflict:
-// the loser is told when a retry can succeed, not before.
-func TestConflictWaitsForWinner(t *testing.T) {
-	syncing, goOn := make(chan struct{}, 100), make(chan struct{})
-	fsys, _, slow := failingFS(func(op errorfs.Op) bool {
-		if isLog(op) && op.Kind != errorfs.OpFileWrite {
-			syncing <- struct{}{}
-			<-goOn
-		}
-		return false
-	})
-	s := open(t, "db", Options{FS: fsys})
-	loser, err := s.Begin(t.Context())
-	require.NoError(t, err)
-	require.NoError(t, loser.Set([]byte("k"), []byte("loser")))
-	_, err = s.CurrentTS(t.Context()) // no timestamp window has to be saved later
-	require.NoError(t, err)
-	slow.Store(true)
-
-	winner, err := s.Begin(t.Context())
-	require.NoError(t, err)
-	require.NoError(t, winner.Set([]byte("k"), []byte("winner")))
-	won, lost := make(chan error, 1), make(chan error, 1)
-	go func() { won <- winner.Commit(context.Background()) }()
-	<-syncing
-	go func() { lost <- loser.Commit(context.Background()) }()
-	select {
-	case err := <-lost:
-		require.Fail(t, "told while a retry could not succeed", "%v", err)
-	case err := <-won:
-		require.Fail(t, "acknowledged before the log was synced", "%v", err)
-	case <-time.After(20 * time.Millisecond):
-	}
-	slow.Store(false)
-	close(goOn)
-	require.True(t, kv.IsWriteConflict(<-lost))
-	again, err := s.Begin(t.Context())
-	require.NoError(t, err)
-	v, err := again.Get(t.Context(), []byte("k"))
-	require.NoError(t, err)
-	require.Equal(t, "winner", string(v))
-	require.NoError(t, again.Set([]byte("k"), []byte("loser")))
-	require.NoError(t, again.Commit(t.Context()))
-	require.NoError(t, <-won)
-	require.NoError(t, s.Healthy())
 }
 
 // TestImportFails breaks the writing of an import file and its ingestion.

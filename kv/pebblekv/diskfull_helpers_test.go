@@ -30,26 +30,17 @@ func within(t *testing.T, what string, fn func() error) error {
 
 // write commits values of a kind for some keys; a size of 0 deletes.
 func writeKeys(ctx context.Context, s *Store, size int, keys ...string) error {
-	txn, err := s.Begin(ctx)
-	if err != nil {
-		return err
-	}
+	pairs := make(map[string]string)
 	rnd := rand.New(rand.NewPCG(rand.Uint64(), 0))
 	for _, key := range keys {
 		value := make([]byte, size)
 		for i := range value {
 			value[i] = byte(rnd.Uint32())
 		}
-		if size == 0 {
-			err = txn.Delete([]byte(key))
-		} else {
-			err = txn.Set([]byte(key), value)
-		}
-		if err != nil {
-			return errors.Join(err, txn.Rollback())
-		}
+		pairs[key] = string(value)
 	}
-	return txn.Commit(ctx)
+	_, err := commit(ctx, s, pairs)
+	return err
 }
 
 // requireReadable reads keys at a fresh timestamp.

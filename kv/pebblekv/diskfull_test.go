@@ -33,7 +33,6 @@ func cappedOptions(fs *cappedFS, log *zap.Logger) Options {
 		FS: fs, MemTableBytes: 512 << 10, Logger: log,
 		GCLifeTime:    func() time.Duration { return -time.Hour },
 		GCRunInterval: func() time.Duration { return 0 },
-		Essential:     func(key []byte) bool { return len(key) > 0 && key[0] == 'm' },
 	}
 }
 
@@ -73,13 +72,14 @@ func TestFullDisk(t *testing.T) {
 	require.ErrorIs(t, s.Import(t.Context(), nil), kv.ErrDiskFull)
 
 	requireReadable(t, s, true, acked...)
-	require.NoError(t, writeKeys(t.Context(), s, 100, "meta"), "what is essential goes on")
-	require.ErrorIs(t, writeKeys(t.Context(), s, 100, "meta", "data"), kv.ErrDiskFull)
+	meta, err := s.Apply(t.Context(), writesOf(map[string]string{"meta": "1"}), ApplyOptions{Essential: true})
+	require.NoError(t, err, "what is essential goes on")
+	require.NoError(t, meta.Wait())
+	require.ErrorIs(t, writeKeys(t.Context(), s, 100, "data"), kv.ErrDiskFull)
 	sets, deletes := writesOf(map[string]string{"k": "1"}), writesOf(map[string]string{"k": ""})
 	require.ErrorIs(t, s.Admit(sets, 2), kv.ErrDiskFull)
 	require.NoError(t, s.Admit(deletes, 1))
-	require.NoError(t, s.Admit(writesOf(map[string]string{"meta": "1"}), 5))
-	_, err := s.Apply(t.Context(), sets, ApplyOptions{})
+	_, err = s.Apply(t.Context(), sets, ApplyOptions{})
 	require.ErrorIs(t, err, kv.ErrDiskFull)
 	applied, err := s.Apply(t.Context(), deletes, ApplyOptions{})
 	require.NoError(t, err)

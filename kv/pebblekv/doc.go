@@ -24,35 +24,20 @@
 // before one is handed out, a bound above it is durable, and the next life of
 // the store starts at the bound.
 //
-// A commit takes its timestamp and becomes in flight in one step. Commits
-// finish in any order, because they wait for the log together; a commit is
-// acknowledged only when all with lower timestamps have finished. Hence, at any
-// time, every acknowledged commit is older than the oldest one in flight, and
-// Begin can hand out the timestamp just below that one without waiting. A
-// Snapshot at a timestamp waits for what is in flight at or below it; nothing
-// can appear there later, since timestamps only grow.
+// A commit takes its timestamp and becomes in flight in one step, or is given a
+// timestamp that was handed out before. Commits finish in any order, because they
+// wait for the log together. A Snapshot at a timestamp waits for what is in flight
+// at or below it; nothing can appear there later, since timestamps only grow and
+// whoever commits at an earlier one has seen to it that nobody reads there.
 //
 // # Commits
 //
-// Isolation is snapshot isolation with checks at commit. Keys are latched by
-// hash stripe in ascending order of stripes, so that commits cannot deadlock.
-// Under the latches a commit looks for versions newer than its start, with an
-// iterator that skips all files and blocks without such timestamps, and for
-// locks. Then it takes its timestamp; so of two commits that write the same
-// checked key, one is complete in the memtable before the other looks, and
-// finds it. Latches are given back before the log is synced: a version that is
-// not durable yet is a conflict all the same; but the loser is told only when a
-// retry would see it.
+// Apply writes all versions of a commit as one atomic batch. It checks nothing:
+// isolation, conflicts and locks are those of package txn above it.
 //
-// A key that is locked but not written leaves no version. Its stripe remembers
-// it in memory until no transaction is old enough to conflict with it; if too
-// many such locks pile up behind a very old transaction, the stripe forgets
-// them and makes that transaction conflict instead. Locks need not survive a
-// restart, because transactions do not.
-//
-// Tombstones are always written, also for keys that do not exist and for keys
-// the same transaction set before: an index is built by importing versions in
-// the past, and what DML deleted meanwhile must shadow them.
+// Tombstones are always written, also for keys that do not exist: an index is
+// built by importing versions in the past, and what DML deleted meanwhile must
+// shadow them.
 //
 // # Failures
 //

@@ -117,10 +117,9 @@ func TestOpenWithoutPermission(t *testing.T) {
 }
 
 func TestOptionsValidate(t *testing.T) {
-	_, err := Open("db", Options{FS: vfs.NewMem(), CacheBytes: -1, MemTableBytes: -1, TxnSizeLimit: -1})
+	_, err := Open("db", Options{FS: vfs.NewMem(), CacheBytes: -1, MemTableBytes: -1})
 	require.ErrorContains(t, err, "cache")
 	require.ErrorContains(t, err, "memtable")
-	require.ErrorContains(t, err, "transaction size")
 	var opts Options
 	opts.EnsureDefaults()
 	require.NoError(t, opts.Validate())

@@ -39,7 +39,6 @@ const (
 
 	defaultGCLifeTime = 10 * time.Minute
 	defaultGCInterval = 10 * time.Minute
-	defaultTxnSize    = 1 << 30
 )
 
 // Options configures a Store. The zero value is ready for use.
@@ -52,18 +51,11 @@ type Options struct {
 	// behind the damage is lost, and kept aside in the folder "damaged-logs". Without
 	// it, Open fails with kv.ErrDamaged.
 	AllowDamagedLog bool
-	// Essential says of a key whether writing it must go on where the disk is nearly
-	// full and other writes are refused: such as the metadata that dropping a table
-	// changes. Deletions go on anyway. nil says no of all keys.
-	Essential func(key []byte) bool
 	// CacheBytes is the size of the block cache, and MemTableBytes that of each
 	// memtable; 0 is as memory.Divide says of a process without a limit, but a cache
 	// of 64 MiB with an FS.
 	CacheBytes    int64
 	MemTableBytes int64
-	// TxnSizeLimit bounds the bytes of keys and values a transaction buffers;
-	// 0 is 1 GiB.
-	TxnSizeLimit int
 	// GCLifeTime is how long versions stay readable after they are shadowed;
 	// nil is 10 minutes. It is asked before each run.
 	GCLifeTime func() time.Duration
@@ -91,9 +83,6 @@ func (o *Options) EnsureDefaults() {
 	if o.MemTableBytes == 0 {
 		o.MemTableBytes = budget.MemTable
 	}
-	if o.TxnSizeLimit == 0 {
-		o.TxnSizeLimit = defaultTxnSize
-	}
 	if o.GCLifeTime == nil {
 		o.GCLifeTime = func() time.Duration { return defaultGCLifeTime }
 	}
@@ -113,9 +102,6 @@ func (o *Options) Validate() error {
 	}
 	if o.MemTableBytes < 0 {
 		errs = append(errs, fmt.Errorf("pebblekv: memtable size %d is negative", o.MemTableBytes))
-	}
-	if o.TxnSizeLimit < 0 {
-		errs = append(errs, fmt.Errorf("pebblekv: transaction size limit %d is negative", o.TxnSizeLimit))
 	}
 	return errors.Join(errs...)
 }

@@ -1,6 +1,7 @@
 package pebblekv
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -44,20 +45,35 @@ func inMemory(t *testing.T) *Store {
 	return open(t, "db", Options{FS: vfs.NewMem(), GCRunInterval: func() time.Duration { return 0 }})
 }
 
+// commit writes pairs as one commit; an empty value is a tombstone.
+func commit(ctx context.Context, s *Store, pairs map[string]string) (uint64, error) {
+	a, err := s.Apply(ctx, writesOf(pairs), ApplyOptions{})
+	if err != nil {
+		return 0, err
+	}
+	return a.TS(), a.Wait()
+}
+
 // put commits pairs of keys and values; an empty value deletes.
 func put(t *testing.T, s *Store, pairs ...string) uint64 {
 	t.Helper()
-	txn, err := s.Begin(t.Context())
-	require.NoError(t, err)
+	all := make(map[string]string)
 	for i := 0; i < len(pairs); i += 2 {
-		if pairs[i+1] == "" {
-			require.NoError(t, txn.Delete([]byte(pairs[i])))
-		} else {
-			require.NoError(t, txn.Set([]byte(pairs[i]), []byte(pairs[i+1])))
-		}
+		all[pairs[i]] = pairs[i+1]
 	}
-	require.NoError(t, txn.Commit(t.Context()))
-	return txn.CommitTS()
+	ts, err := commit(t.Context(), s, all)
+	require.NoError(t, err)
+	return ts
+}
+
+// snapshotNow opens a snapshot at a fresh timestamp.
+func snapshotNow(t *testing.T, s *Store) kv.Snapshot {
+	t.Helper()
+	ts, err := s.CurrentTS(t.Context())
+	require.NoError(t, err)
+	snap, err := s.Snapshot(t.Context(), ts)
+	require.NoError(t, err)
+	return snap
 }
 
 // finishedUnit returns a unit of the keys, which ascend, all with one value.
@@ -78,22 +94,8 @@ func finishedUnit(t *testing.T, s *Store, version uint64, value string, keys ...
 func TestTombstonesAreAlwaysWritten(t *testing.T) {
 	s := inMemory(t)
 	first := put(t, s, "stored", "1")
-	txn, err := s.Begin(t.Context())
-	require.NoError(t, err)
-	require.NoError(t, txn.Delete([]byte("absent")))
-	require.NoError(t, txn.Delete([]byte("absent-unchecked"), kv.NoConflictCheck))
-	require.NoError(t, txn.Set([]byte("own"), []byte("1")))
-	require.NoError(t, txn.Delete([]byte("own")))
-	require.NoError(t, txn.Delete([]byte("stored")))
-	c := txn.Checkpoint()
-	require.NoError(t, txn.Set([]byte("absent"), []byte("2")))
-	require.NoError(t, txn.Delete([]byte("reverted")))
-	txn.RevertTo(c)
-	require.NoError(t, txn.Commit(t.Context()))
-	ts := txn.CommitTS()
-	require.Equal(t, []version{
-		{"absent", ts, ""}, {"absent-unchecked", ts, ""}, {"own", ts, ""}, {"stored", ts, ""}, {"stored", first, "1"},
-	}, rawVersions(t, s))
+	ts := put(t, s, "absent", "", "stored", "")
+	require.Equal(t, []version{{"absent", ts, ""}, {"stored", ts, ""}, {"stored", first, "1"}}, rawVersions(t, s))
 }
 
 // TestKeys round-trips engine keys and checks that they sort as (key, newest
@@ -143,14 +145,14 @@ func TestKeys(t *testing.T) {
 func TestReservedKeys(t *testing.T) {
 	s := inMemory(t)
 	put(t, s, "a", "1", "\xfe\xff", "1")
-	txn, err := s.Begin(t.Context())
-	require.NoError(t, err)
 	own := []byte{reservedByte, 'x'}
-	require.ErrorIs(t, txn.Set(own, []byte("1")), errReservedKey)
-	require.ErrorIs(t, txn.Delete(own), errReservedKey)
-	require.ErrorIs(t, txn.LockKeys(own), errReservedKey)
+	for _, value := range []string{"1", ""} {
+		_, err := commit(t.Context(), s, map[string]string{string(own): value})
+		require.ErrorIs(t, err, errReservedKey)
+	}
+	snap := snapshotNow(t, s)
 	for _, r := range []kv.KeyRange{{}, {Start: []byte("a"), End: []byte{0xff, 0xff}}, {End: []byte{0xff}}} {
-		it, err := txn.Iter(r)
+		it, err := snap.Iter(r)
 		require.NoError(t, err)
 		n := 0
 		for ; it.Valid(); n++ {
@@ -159,7 +161,7 @@ func TestReservedKeys(t *testing.T) {
 		require.NoError(t, it.Close())
 		require.Equal(t, 2, n)
 	}
-	require.NoError(t, txn.Rollback())
+	require.NoError(t, snap.Close())
 	require.NoError(t, s.DeleteRange(t.Context(), kv.KeyRange{}))
 	bound, err := s.tsRecord(recordTSBound)
 	require.NoError(t, err)
@@ -174,20 +176,6 @@ func TestReservedKeys(t *testing.T) {
 	require.ErrorIs(t, err, errReservedKey)
 }
 
-func TestTxnTooLarge(t *testing.T) {
-	s := open(t, "db", Options{FS: vfs.NewMem(), TxnSizeLimit: 1000})
-	txn, err := s.Begin(t.Context())
-	require.NoError(t, err)
-	value := make([]byte, 90)
-	for i := range 10 {
-		require.NoError(t, txn.Set(fmt.Appendf(nil, "key %d", i), value))
-	}
-	require.ErrorIs(t, txn.Set([]byte("one more"), value), kv.ErrTxnTooLarge)
-	require.NoError(t, txn.Delete([]byte("small")))
-	require.NoError(t, txn.Commit(t.Context()))
-	require.Len(t, rawVersions(t, s), 11)
-}
-
 // TestLargeTransaction commits more than fits into a memtable, which the engine
 // handles in its own way.
 func TestLargeTransaction(t *testing.T) {
@@ -197,17 +185,16 @@ func TestLargeTransaction(t *testing.T) {
 	const n = 80
 	s := inMemory(t)
 	value := make([]byte, 1<<20)
-	txn, err := s.Begin(t.Context())
-	require.NoError(t, err)
+	pairs := make(map[string]string)
 	for i := range n {
 		value[0] = byte(1 + i)
-		require.NoError(t, txn.Set(fmt.Appendf(nil, "%03d", i), value))
+		pairs[fmt.Sprintf("%03d", i)] = string(value)
 	}
-	require.NoError(t, txn.Commit(t.Context()))
-	s = reopen(t, s).(*Store)
-	txn, err = s.Begin(t.Context())
+	_, err := commit(t.Context(), s, pairs)
 	require.NoError(t, err)
-	it, err := txn.Iter(kv.KeyRange{})
+	s = reopen(t, s).(*Store)
+	snap := snapshotNow(t, s)
+	it, err := snap.Iter(kv.KeyRange{})
 	require.NoError(t, err)
 	for i := range n {
 		require.True(t, it.Valid())
@@ -217,7 +204,7 @@ func TestLargeTransaction(t *testing.T) {
 	}
 	require.False(t, it.Valid())
 	require.NoError(t, it.Close())
-	require.NoError(t, txn.Rollback())
+	require.NoError(t, snap.Close())
 }
 
 // TestIteratorsRefresh lets iterators replace their engine iterator while the
@@ -230,15 +217,15 @@ func TestIteratorsRefresh(t *testing.T) {
 		want = append(want, key)
 		put(t, s, key, "1")
 	}
-	txn, err := s.Begin(t.Context())
-	require.NoError(t, err)
+	snap := snapshotNow(t, s)
+	defer snap.Close()
 	for _, key := range want {
 		put(t, s, key, "2", key+"x", "2")
 	}
 	put(t, s, "05", "", "11", "")
 	for _, reverse := range []bool{false, true} {
 		var got []string
-		it, err := view{s, txn.StartTS()}.iter(kv.KeyRange{}, reverse)
+		it, err := view{s, snap.TS()}.iter(kv.KeyRange{}, reverse)
 		require.NoError(t, err)
 		for it.Valid() {
 			require.Equal(t, "1", string(it.Value()))
@@ -256,37 +243,6 @@ func TestIteratorsRefresh(t *testing.T) {
 		require.NoError(t, it.Close())
 		require.ElementsMatch(t, want, got)
 	}
-}
-
-func TestLockMemoryIsBounded(t *testing.T) {
-	l := newLatches()
-	key := func(i int) checkedKey { return checkedKey{key: fmt.Append(nil, i), stripe: 7} }
-	oldest := uint64(0)
-	for i := range maxStripeLocks {
-		l.recordLock(key(i), uint64(100+i), func() uint64 { return oldest })
-	}
-	require.Equal(t, uint64(105), l.lockedAfter(key(5), 50))
-	require.Zero(t, l.lockedAfter(key(5), 105))
-	require.Zero(t, l.lockedAfter(key(9999), 50))
-
-	// Locks that nobody can conflict with go first.
-	oldest = 100 + maxStripeLocks - 2
-	l.recordLock(key(1000), 1000, func() uint64 { return oldest })
-	st := &l.stripes[7]
-	require.Len(t, st.locked, 2)
-	require.Zero(t, st.forgotten)
-
-	// With a transaction that is older than all of them, memory still does not
-	// grow: that transaction conflicts with everything then.
-	oldest = 0
-	for i := range 2 * maxStripeLocks {
-		l.recordLock(key(2000+i), uint64(2000+i), func() uint64 { return oldest })
-	}
-	require.LessOrEqual(t, len(st.locked), maxStripeLocks)
-	require.NotZero(t, st.forgotten)
-	require.NotZero(t, l.lockedAfter(key(2000), 1500))
-	require.NotZero(t, l.lockedAfter(key(9999), 1500), "not known not to be locked")
-	require.Zero(t, l.lockedAfter(key(9999), 5000))
 }
 
 func TestLoadMeter(t *testing.T) {

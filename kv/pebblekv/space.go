@@ -35,8 +35,8 @@ type writeClass int
 const (
 	// ordinaryWrite adds data.
 	ordinaryWrite writeClass = iota
-	// essentialWrite leads to more space, such as a deletion, or is one that the owner
-	// of the store says must go on (Options.Essential).
+	// essentialWrite leads to more space, such as a deletion, or is one of which the
+	// caller says that it must go on (ApplyOptions.Essential).
 	essentialWrite
 	// ownWrite is one of the store's own records. They are tiny, and without them
 	// nothing can be read any more either.
@@ -287,14 +287,6 @@ func (s *Store) writable(class writeClass) error {
 	return nil
 }
 
-// admitTxn is admit for a transaction.
-func (s *Store) admitTxn(t *txn) error {
-	if err := s.writable(ordinaryWrite); err != nil || s.space.ample(t.buffer.size) {
-		return err
-	}
-	return s.space.admit(t.class(), t.buffer.size)
-}
-
 // Admit says whether Apply would take writes of about size bytes now: it fails with a
 // kv.DiskFullError if there is no room for them, and as Healthy does if the store takes
 // none at all. Who makes promises before it applies, asks first.
@@ -303,8 +295,8 @@ func (s *Store) Admit(writes Writes, size int) error {
 		return err
 	}
 	class := essentialWrite
-	for key, value := range writes {
-		if len(value) > 0 && !s.essential(key) {
+	for _, value := range writes {
+		if len(value) > 0 {
 			class = ordinaryWrite
 			break
 		}
@@ -318,19 +310,5 @@ func (s *Store) admitApply(writes Writes, opts ApplyOptions) error {
 	}
 	return s.Admit(writes, opts.SizeHint)
 }
-
-// class is that of a transaction's writes.
-func (t *txn) class() writeClass {
-	class := essentialWrite
-	t.buffer.each(func(key []byte, e bufferEntry) bool {
-		if e.value != nil && !t.store.essential(key) {
-			class = ordinaryWrite
-		}
-		return class == essentialWrite
-	})
-	return class
-}
-
-func (s *Store) essential(key []byte) bool { return s.opts.Essential != nil && s.opts.Essential(key) }
 
 func (m *spaceMonitor) reservePath() string { return filepath.Join(m.dir, reserveFile) }

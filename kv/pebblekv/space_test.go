@@ -23,12 +23,12 @@ func fillSpace(t *testing.T, s *Store, dir, prefix string, n int) {
 		return b
 	}
 	for part := range n {
-		txn, err := s.Begin(t.Context())
-		require.NoError(t, err)
+		pairs := make(map[string]string)
 		for i := range 512 {
-			require.NoError(t, txn.Set(fmt.Appendf(nil, "%s/%04d/%06d", prefix, part, i), value()))
+			pairs[fmt.Sprintf("%s/%04d/%06d", prefix, part, i)] = string(value())
 		}
-		require.NoError(t, txn.Commit(t.Context()))
+		_, err := commit(t.Context(), s, pairs)
+		require.NoError(t, err)
 	}
 	version, err := s.CurrentTS(t.Context())
 	require.NoError(t, err)

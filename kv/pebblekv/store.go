@@ -30,7 +30,6 @@ type Store struct {
 	gate     gate
 	health   *health
 	timeline *timeline
-	latches  *latches
 	holds    *holds
 	gc       collector
 	load     *loadMeter
@@ -50,12 +49,11 @@ func Open(path string, opts Options) (*Store, error) {
 	}
 	opts.EnsureDefaults()
 	s := &Store{
-		opts:    opts,
-		fs:      opts.FS,
-		dir:     path,
-		log:     opts.Logger,
-		latches: newLatches(),
-		load:    newLoadMeter(),
+		opts: opts,
+		fs:   opts.FS,
+		dir:  path,
+		log:  opts.Logger,
+		load: newLoadMeter(),
 	}
 	if s.fs == nil {
 		s.fs = privateFS{vfs.Default}

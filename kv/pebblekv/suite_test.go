@@ -1,6 +1,7 @@
 package pebblekv
 
 import (
+	"context"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -30,10 +31,20 @@ func open(t *testing.T, dir string, opts Options) *Store {
 	return s
 }
 
+// startCommit implements kvtest.Harness.Commit.
+func startCommit(ctx context.Context, s kv.Store, pairs map[string]string) (uint64, func() error, error) {
+	a, err := s.(*Store).Apply(ctx, writesOf(pairs), ApplyOptions{})
+	if err != nil {
+		return 0, nil, err
+	}
+	return a.TS(), a.Wait, nil
+}
+
 func TestConformanceInMemory(t *testing.T) {
 	kvtest.Run(t, kvtest.Harness{
 		Open:   func(t *testing.T) kv.Store { return open(t, "db", Options{FS: vfs.NewMem()}) },
 		Reopen: reopen,
+		Commit: startCommit,
 	})
 }
 
@@ -44,5 +55,6 @@ func TestConformanceOnDisk(t *testing.T) {
 	kvtest.Run(t, kvtest.Harness{
 		Open:   func(t *testing.T) kv.Store { return open(t, t.TempDir(), Options{}) },
 		Reopen: reopen,
+		Commit: startCommit,
 	})
 }

@@ -215,17 +215,6 @@ func (t *timeline) finishCommit(p *pendingCommit, undetermined error) {
 	}
 }
 
-// awaitSettled waits until a finished commit may be acknowledged: when every
-// commit with a lower timestamp has finished, so that readers who begin after
-// the acknowledgement see this commit. It fails if an outcome at or below the
-// commit is unknown, because no reader could be shown it then.
-func (t *timeline) awaitSettled(p *pendingCommit) error {
-	<-p.settled
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.failureAt(p.ts)
-}
-
 // failureAt says why ts cannot be read, if so. The caller holds mu.
 func (t *timeline) failureAt(ts uint64) error {
 	if t.failedAt != 0 && ts >= t.failedAt {
@@ -245,28 +234,6 @@ func (t *timeline) visible() uint64 {
 		v = min(v, t.failedAt-1)
 	}
 	return v
-}
-
-// beginRead registers a reader at a timestamp that includes every commit
-// acknowledged so far, without waiting for those in flight.
-func (t *timeline) beginRead() (uint64, error) {
-	t.mu.Lock()
-	if len(t.inflight) > 0 || t.failedAt != 0 {
-		// An acknowledged commit is older than every commit in flight.
-		ts := t.visible()
-		t.readers[ts]++
-		t.mu.Unlock()
-		return ts, nil
-	}
-	t.mu.Unlock()
-	// A commit that gets in between takes a lower timestamp and may still be in
-	// flight, so that the fresh one cannot be used without looking again.
-	var start uint64
-	_, err := t.take(func(uint64) {
-		start = t.visible()
-		t.readers[start]++
-	})
-	return start, err
 }
 
 // readAt registers a reader at ts and waits for the commits at or below ts.
@@ -331,7 +298,7 @@ func (t *timeline) awaitCommits(ctx context.Context, ts uint64) error {
 	return t.failureAt(ts)
 }
 
-// endRead undoes one beginRead or readAt.
+// endRead undoes one readAt or pinRead.
 func (t *timeline) endRead(ts uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -341,21 +308,14 @@ func (t *timeline) endRead(ts uint64) {
 	}
 }
 
-// oldestRead is a lower bound of the timestamps that are being read or that
-// beginRead can still return. The caller holds mu.
+// oldestRead is a lower bound of the timestamps that are being read, below those
+// of the commits in flight. The caller holds mu.
 func (t *timeline) oldestRead() uint64 {
 	oldest := t.visible()
 	for ts := range t.readers {
 		oldest = min(oldest, ts)
 	}
 	return oldest
-}
-
-// oldestStart is oldestRead for callers outside.
-func (t *timeline) oldestStart() uint64 {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.oldestRead()
 }
 
 // advanceSafePoint moves the safe point up to target, though not beyond what
