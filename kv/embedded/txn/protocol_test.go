@@ -238,7 +238,7 @@ func TestConflictsWithWhatWasOnlyLocked(t *testing.T) {
 // A client that gives up while its prewrite waits for a lock learns that nothing was
 // written: in doubt, TiDB closes the session's connection.
 func TestPrewriteThatIsGivenUpIsNoDoubt(t *testing.T) {
-	b := openProtocol(t, nil)
+	b := openProtocol(t, vfs.NewMem())
 	first, err := b.store.CurrentTS(t.Context())
 	require.NoError(t, err)
 	b.prewritten(prewriteOf(first, "k", "1"))
