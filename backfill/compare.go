@@ -49,17 +49,6 @@ type Claim struct {
 	Value     []byte
 }
 
-// RowCountError says that a scan of a table did not hand out all its rows.
-type RowCountError struct {
-	Table string
-	// Scanned were handed out, Keys are there.
-	Scanned, Keys int64
-}
-
-func (e *RowCountError) Error() string {
-	return fmt.Sprintf("backfill: table %s has %d rows, but %d were scanned", e.Table, e.Keys, e.Scanned)
-}
-
 // Compare compares the rows of a table at task.TS with the entries of its indexes
 // at the same time. It takes no one's word: rows and entries are read anew, the
 // rows are counted by their keys as well, and every index must have exactly the
@@ -178,12 +167,8 @@ func (c *comparison) plan(ctx context.Context) (err error) {
 		}
 		c.rows = finer
 	}
-	for _, id := range c.physicals {
-		counts, err := c.planCount(recordRange(id), atLeast)
-		if err != nil {
-			return err
-		}
-		c.counts = append(c.counts, counts...)
+	if c.counts, err = c.planCounts(c.snap, atLeast); err != nil {
+		return err
 	}
 	for k, idx := range c.task.Indexes {
 		for _, id := range indexIDs(c.task.Table, idx, c.physicals) {
@@ -197,22 +182,6 @@ func (c *comparison) plan(ctx context.Context) (err error) {
 		}
 	}
 	return nil
-}
-
-// planCount cuts a table's records into at most n parts that cover all of r,
-// whatever the store takes for its ranges.
-func (c *comparison) planCount(r kv.KeyRange, n int) ([]kv.KeyRange, error) {
-	bounds, err := keyBounds(c.snap, r)
-	if err != nil {
-		return nil, err
-	}
-	var parts []kv.KeyRange
-	start := r.Start
-	for _, cut := range interpolate(bounds, n) {
-		parts = append(parts, kv.KeyRange{Start: start, End: cut})
-		start = cut
-	}
-	return append(parts, kv.KeyRange{Start: start, End: r.End}), nil
 }
 
 // read hands out all rows' entries and all entries, and the first time counts
@@ -232,7 +201,9 @@ func (c *comparison) read(ctx context.Context, first bool, open func() (sink ent
 		defer done.Add(1)
 		pacer := c.share.NewPacer(clock)
 		if i < len(counts) {
-			return c.countKeys(ctx, counts[i], pacer)
+			n, err := c.countKeys(ctx, c.snap, counts[i], pacer)
+			c.keys.Add(n)
+			return err
 		}
 		i -= len(counts)
 		sink, release := open()
@@ -242,11 +213,6 @@ func (c *comparison) read(ctx context.Context, first bool, open func() (sink ent
 		}
 		return c.readEntries(ctx, c.entries[i-len(c.rows)], pacer, sink)
 	})
-}
-
-// countKeys counts the records in r.
-func (c *comparison) countKeys(ctx context.Context, r kv.KeyRange, pacer *ingest.Pacer) error {
-	return c.iterate(ctx, r, pacer, func([]byte, []byte) { c.keys.Add(1) })
 }
 
 // readEntries hands out the entries of a part of an index.

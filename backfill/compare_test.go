@@ -237,7 +237,7 @@ func TestCompareObeysItsContext(t *testing.T) {
 		require.ErrorIs(t, err, errInjected)
 	}
 	failed := Options{Store: &faultyStore{Store: f.store, onRead: func(n int64) error {
-		if n > 5000 {
+		if n > 2 {
 			return errInjected
 		}
 		return nil

@@ -38,8 +38,8 @@
 //     of the verification.
 //   - Before Run returns success, count and checksum of each index's entries at S
 //     as read back through the store equal those of the entries encoded from the
-//     rows. That rows were missed is found by Compare only, which counts them by
-//     their keys: a count costs a sixth of a build.
+//     rows, and the number of rows that were scanned is that of the record keys at
+//     S, which are counted by a reading of their own.
 //   - When Run returns, with or without an error, no file of it is left.
 //   - Entries equal TiDB's, byte for byte; package equality compares them over all
 //     kinds of indexes, types and collations.

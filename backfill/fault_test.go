@@ -19,15 +19,15 @@ import (
 // faultyStore fails operations on demand, and counts what is read.
 type faultyStore struct {
 	kv.Store
-	onImport func(n int64) error // before the n-th import
-	onScan   func(n int64) error // before the n-th batch
-	onRead   func(n int64) error // before the n-th entry is read back
-	skip     func(n int64) bool  // leaves the n-th imported pair out
-	imports  atomic.Int64
-	batches  atomic.Int64
-	rows     atomic.Int64 // handed out by scans
-	entries  atomic.Int64 // read back
-	pairs    atomic.Int64
+	onImport        func(n int64) error // before the n-th import
+	onScan          func(n int64) error // before the n-th batch
+	onRead          func(n int64) error // before the n-th entry is read back, or range counted
+	skip            func(n int64) bool  // leaves the n-th imported pair out
+	imports         atomic.Int64
+	batches         atomic.Int64
+	rows            atomic.Int64 // handed out by scans
+	entries, counts atomic.Int64 // read back
+	pairs           atomic.Int64
 }
 
 func (s *faultyStore) Import(ctx context.Context, units []kv.ImportUnit) error {
@@ -67,6 +67,15 @@ type faultySnapshot struct {
 func (s *faultySnapshot) Iter(r kv.KeyRange) (kv.Iterator, error) {
 	it, err := s.Snapshot.Iter(r)
 	return &faultyIterator{it, s.s}, err
+}
+
+func (s *faultySnapshot) Count(ctx context.Context, r kv.KeyRange) (int64, error) {
+	if n := s.s.counts.Add(1); s.s.onRead != nil {
+		if err := s.s.onRead(n); err != nil {
+			return 0, err
+		}
+	}
+	return s.Snapshot.Count(ctx, r)
 }
 
 type faultyIterator struct {

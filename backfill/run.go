@@ -32,7 +32,7 @@ func newBuild(opts Options, spec Spec) (*build, error) {
 // On error, or when ctx ends, which it obeys within a second, what was imported
 // stays: either Run is called again, or the caller deletes the index ranges. It
 // fails with ErrUnsupported, *ingest.DuplicateError, *NullError,
-// *MismatchError, an error of TiDB's from evaluating an expression, or one of the
+// *MismatchError, *RowCountError, an error of TiDB's from evaluating an expression, or one of the
 // store.
 func Run(ctx context.Context, opts Options, spec Spec) (Result, error) {
 	b, err := newBuild(opts, spec)
@@ -58,8 +58,7 @@ func (b *build) run(ctx context.Context) error {
 	}
 	if !cp.Rebuilt {
 		err := b.buildAndVerify(ctx, cp)
-		var mismatch *MismatchError
-		if !errors.As(err, &mismatch) {
+		if !isWrong(err) {
 			return err
 		}
 		b.opts.Bus.Emit(event.Retry{Job: b.job(), Op: "build", Attempt: 1, Err: err})
@@ -72,6 +71,13 @@ func (b *build) run(ctx context.Context) error {
 		return fmt.Errorf("after rebuilding once: %w", err)
 	}
 	return nil
+}
+
+// isWrong says that what was built is not what it must be.
+func isWrong(err error) bool {
+	var mismatch *MismatchError
+	var lost *RowCountError
+	return errors.As(err, &mismatch) || errors.As(err, &lost)
 }
 
 // beginAgain records that everything is built a second time. Importing the same

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"fastddl/ingest"
@@ -32,6 +33,8 @@ func (e *MismatchError) Error() string {
 const (
 	// verifyTaskBytes is the size of the ranges that an index is read back in.
 	verifyTaskBytes = 4 << 20
+	// countTaskRows is the size of the ranges that rows are counted in.
+	countTaskRows = 50_000
 	// verifyBatch is how many entries are read between two looks at whether to go
 	// on.
 	verifyBatch = 1024
@@ -46,7 +49,9 @@ const (
 )
 
 // verify reads the entries of all indexes at the build's timestamp back, except
-// for what cp says was read before, and compares them with those that were built.
+// for what cp says was read before, and compares them with those that were built;
+// and it counts the table's rows by their keys, since what the scan has lost is
+// missing on both sides of that comparison.
 func (b *build) verify(ctx context.Context, cp *checkpoint) (err error) {
 	start := time.Now()
 	defer func() { b.meter.verifying += time.Since(start) }()
@@ -65,6 +70,9 @@ func (b *build) verify(ctx context.Context, cp *checkpoint) (err error) {
 	if err != nil {
 		return fmt.Errorf("backfill: verify: %w", err)
 	}
+	if keys := v.keys.Load(); keys != cp.Rows {
+		return &RowCountError{Table: b.task.Table.Name.O, Scanned: cp.Rows, Keys: keys}
+	}
 	for i, want := range cp.wanted() {
 		if got[i] != want {
 			return &MismatchError{Index: b.task.Indexes[i].Name.O, Want: want, Got: got[i]}
@@ -80,6 +88,8 @@ type verifier struct {
 	b      *build
 	snap   kv.Snapshot
 	ranges []verifyRange // in order of index and key
+	counts []kv.KeyRange // of the table's records
+	keys   atomic.Int64  // in them
 
 	mu     sync.Mutex // guards the fields below and the done of ranges
 	cp     *checkpoint
@@ -99,7 +109,12 @@ func (v *verifier) run(ctx context.Context) ([]ingest.Totals, error) {
 	if err := v.plan(ctx); err != nil {
 		return nil, err
 	}
-	err := parallel.Do(ctx, len(v.ranges), v.b.share.Workers, v.read)
+	err := parallel.Do(ctx, len(v.counts)+len(v.ranges), v.b.share.Workers, func(ctx context.Context, i int) error {
+		if i < len(v.counts) {
+			return v.count(ctx, v.counts[i])
+		}
+		return v.read(ctx, i-len(v.counts))
+	})
 	if err != nil {
 		return nil, errs.Also(err, v.saveLast(ctx))
 	}
@@ -132,7 +147,20 @@ func (v *verifier) plan(ctx context.Context) error {
 			v.ranges = append(v.ranges, verifyRange{index: r.Index, keys: t.KeyRange})
 		}
 	}
-	return nil
+	parts := max(tasksPerWorker*v.b.opts.MaxWorkers, int(v.cp.Rows/countTaskRows/int64(len(v.b.physicals))))
+	var err error
+	v.counts, err = v.b.planCounts(v.snap, parts)
+	return err
+}
+
+// count counts the records in r.
+func (v *verifier) count(ctx context.Context, r kv.KeyRange) error {
+	background.Thread()
+	clock := stage.Start(stage.Verify)
+	defer func() { v.b.addCosts(clock.Stop()) }()
+	n, err := v.b.countKeys(ctx, v.snap, r, v.b.share.NewPacer(clock))
+	v.keys.Add(n)
+	return err
 }
 
 // progress is how much of the entries has been read, 0 to 1.

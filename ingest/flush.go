@@ -243,8 +243,9 @@ func (idx *jobIndex) parts(p piece) (parts []part) {
 	return parts
 }
 
-// openStored opens the store's entries at the job's version, if an index needs
-// them: two rows with the same unique key may have come with different flushes.
+// openStored opens a snapshot at the job's version, if an index needs the entries
+// that the store has of it: two rows with the same unique key may have come with
+// different flushes.
 func (j *Job) openStored(ctx context.Context) (kv.Snapshot, error) {
 	for i := range j.indexes {
 		if idx := &j.indexes[i]; idx.spec.Unique && idx.imported {
@@ -258,10 +259,13 @@ func (j *Job) openStored(ctx context.Context) (kv.Snapshot, error) {
 	return nil, nil
 }
 
-// storedCursor reads the entries that the store has already.
+// storedCursor reads the entries that the job has imported already. Older ones are
+// left out: DML has written them, or a build that lost its snapshot has, and the row
+// may have handed the value on before the job's.
 type storedCursor struct {
-	iter   kv.Iterator
-	prefix int
+	iter    kv.Iterator
+	version uint64
+	prefix  int
 }
 
 func newStoredCursor(snap kv.Snapshot, prefix []byte, r keyRange) (*storedCursor, error) {
@@ -273,13 +277,15 @@ func newStoredCursor(snap kv.Snapshot, prefix []byte, r keyRange) (*storedCursor
 	if err != nil {
 		return nil, fmt.Errorf("ingest: read index: %w", err)
 	}
-	return &storedCursor{iter: iter, prefix: len(prefix)}, nil
+	return &storedCursor{iter: iter, version: snap.TS(), prefix: len(prefix)}, nil
 }
 
 func (c *storedCursor) next(out *records) error {
 	out.reset()
 	for out.len() < batchRecords && len(out.data) < batchBytes && c.iter.Valid() {
-		out.append(c.iter.Key()[c.prefix:], c.iter.Value())
+		if c.iter.TS() == c.version {
+			out.append(c.iter.Key()[c.prefix:], c.iter.Value())
+		}
 		if err := c.iter.Next(); err != nil {
 			return fmt.Errorf("ingest: read index: %w", err)
 		}

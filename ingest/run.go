@@ -221,7 +221,7 @@ func decodeRunBlock(body []byte, out *records) error {
 			return errCorruptRun
 		}
 		body = body[n1+n2+n3:]
-		if rest+vlen > uint64(len(body)) {
+		if rest > uint64(len(body)) || vlen > uint64(len(body))-rest {
 			return errCorruptRun
 		}
 		start := uint32(len(out.data))

@@ -91,6 +91,8 @@ type Iterator interface {
 	Valid() bool
 	Key() []byte
 	Value() []byte
+	// TS is the commit timestamp of the version that the entry is of.
+	TS() uint64
 	// Next moves on. After an error the iterator is not valid any more.
 	Next() error
 	Close() error
@@ -101,6 +103,8 @@ type Iterator interface {
 type Snapshot interface {
 	Retriever
 	TS() uint64
+	// Count returns the number of keys in r, without reading their values.
+	Count(ctx context.Context, r KeyRange) (int64, error)
 	Close() error
 }
 

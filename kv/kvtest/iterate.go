@@ -52,6 +52,29 @@ func testIterBounds(e *env) {
 	require.NoError(e, it.Close(), "closing twice")
 }
 
+// testIterTS checks the versions that entries are of.
+func testIterTS(e *env) {
+	first := e.put(map[string]string{"a": "1", "b": "1", "c": "1"})
+	var last uint64
+	for i := range 10 { // more than one steps over
+		last = e.put(map[string]string{"b": fmt.Sprint(i)})
+	}
+	e.put(map[string]string{"c": "2"})
+	snap := e.snapshot(last)
+	for _, open := range []func(kv.KeyRange) (kv.Iterator, error){snap.Iter, snap.IterReverse} {
+		it, err := open(e.space())
+		require.NoError(e, err)
+		for ; it.Valid(); require.NoError(e, it.Next()) {
+			want := first
+			if string(it.Key()) == string(e.key("b")) {
+				want = last
+			}
+			require.Equal(e, want, it.TS(), "%s", it.Key())
+		}
+		require.NoError(e, it.Close())
+	}
+}
+
 // testIterManyVersions has keys with more versions than one steps over, above
 // and below the timestamp of the reader.
 func testIterManyVersions(e *env) {
@@ -114,7 +137,7 @@ func randomWrites(rnd *rand.Rand, model map[string]string, n int) map[string]str
 	return pairs
 }
 
-func checkRandomRange(e *env, rnd *rand.Rand, r kv.Retriever, model map[string]string) {
+func checkRandomRange(e *env, rnd *rand.Rand, r kv.Snapshot, model map[string]string) {
 	e.Helper()
 	start, end := randomKey(rnd), randomKey(rnd)
 	rg := kv.KeyRange{Start: e.key("%s", start), End: e.key("%s", end)}
@@ -127,6 +150,9 @@ func checkRandomRange(e *env, rnd *rand.Rand, r kv.Retriever, model map[string]s
 	require.Equal(e, want, e.list(r, rg, false), "%q %q", start, end)
 	slices.Reverse(want)
 	require.Equal(e, want, e.list(r, rg, true), "%q %q", start, end)
+	n, err := r.Count(e.ctx(), rg)
+	require.NoError(e, err)
+	require.EqualValues(e, len(want), n, "%q %q counted", start, end)
 	k := randomKey(rnd)
 	require.Equal(e, model[k], e.get(r, k))
 }

@@ -40,6 +40,7 @@ func Run(t *testing.T, h Harness) {
 	}{
 		{"Iter/Bounds", testIterBounds},
 		{"Iter/ManyVersions", testIterManyVersions},
+		{"Iter/TS", testIterTS},
 		{"Iter/Model", testIterModel},
 		{"Snapshot/Fixed", testSnapshotFixed},
 		{"Snapshot/Future", testSnapshotFuture},

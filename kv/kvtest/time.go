@@ -195,6 +195,8 @@ func testClosed(e *env) {
 	require.ErrorIs(e, err, kv.ErrClosed)
 	_, err = snap.Iter(e.space())
 	require.ErrorIs(e, err, kv.ErrClosed)
+	_, err = snap.Count(e.ctx(), e.space())
+	require.ErrorIs(e, err, kv.ErrClosed)
 	_, err = e.commit(e.ctx(), map[string]string{"b": "1"})
 	require.ErrorIs(e, err, kv.ErrClosed)
 	require.ErrorIs(e, s.DeleteRange(e.ctx(), e.space()), kv.ErrClosed)

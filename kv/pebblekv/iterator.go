@@ -33,6 +33,7 @@ type cursor struct {
 	// iterator has moved on already.
 	key   []byte
 	value []byte
+	ts    uint64
 	valid bool
 	seek  []byte // scratch
 	// skippedTS and skippedKey name the last version met that is too new.
@@ -76,6 +77,9 @@ func (c *cursor) Key() []byte { return c.key }
 
 // Value implements kv.Iterator.
 func (c *cursor) Value() []byte { return c.value }
+
+// TS implements kv.Iterator.
+func (c *cursor) TS() uint64 { return c.ts }
 
 // Close implements kv.Iterator.
 func (c *cursor) Close() error {
@@ -174,7 +178,7 @@ func (i *forwardIter) settle(skipCurrent bool) error {
 			continue
 		}
 		i.key = append(i.key[:0], key...)
-		i.value, i.valid = value, true
+		i.value, i.ts, i.valid = value, ts, true
 		return nil
 	}
 	return i.fail(i.it.Error())
@@ -281,7 +285,7 @@ func (i *reverseIter) newestVisible() (found bool, err error) {
 		if step == stepsBeforeSeek {
 			return i.seekVisible()
 		}
-		if found, err = i.keepValue(); err != nil {
+		if found, err = i.keepValue(ts); err != nil {
 			return false, err
 		}
 		i.it.Prev()
@@ -295,7 +299,11 @@ func (i *reverseIter) seekVisible() (found bool, err error) {
 	if !i.it.SeekGE(i.seek) {
 		return false, i.it.Error()
 	}
-	if found, err = i.keepValue(); err != nil {
+	_, ts, err := splitVersion(i.it.Key())
+	if err != nil {
+		return false, err
+	}
+	if found, err = i.keepValue(ts); err != nil {
 		return false, err
 	}
 	// What is newer lies between here and the key before.
@@ -312,14 +320,14 @@ func (i *reverseIter) seekVisible() (found bool, err error) {
 	return found, nil
 }
 
-// keepValue copies the value at the engine iterator's position, and reports
-// whether it is one rather than a tombstone.
-func (i *reverseIter) keepValue() (bool, error) {
+// keepValue copies the value at the engine iterator's position, which is of the
+// version ts, and reports whether it is one rather than a tombstone.
+func (i *reverseIter) keepValue(ts uint64) (bool, error) {
 	value, err := i.it.ValueAndErr()
 	if err != nil {
 		return false, err
 	}
 	i.valueBuf = append(i.valueBuf[:0], value...)
-	i.value = i.valueBuf
+	i.value, i.ts = i.valueBuf, ts
 	return len(value) > 0, nil
 }

@@ -129,18 +129,27 @@ func (d *rowDecoder) add(key, value []byte) error {
 	if len(d.valueCols) == 0 {
 		return nil
 	}
-	var err error
-	if !rowcodec.IsNewFormat(value) {
-		err = d.addOldRow(value)
-	} else if d.handle != nil {
-		err = d.decoder.DecodeToChunk(value, d.handle, d.values)
-	} else {
-		err = d.decoder.DecodeToChunk(value, nil, d.values)
-	}
-	if err != nil {
+	if err := d.decode(value); err != nil {
 		return fmt.Errorf("pebblekv: decoding the row at %x: %w", key, err)
 	}
 	return nil
+}
+
+// decode appends the values of one row. The library reads a row that is damaged without
+// looking where it ends; what comes of that is an error, and the batch is lost.
+func (d *rowDecoder) decode(value []byte) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("the row is damaged: %v", r)
+		}
+	}()
+	switch {
+	case !rowcodec.IsNewFormat(value):
+		return d.addOldRow(value)
+	case d.handle != nil:
+		return d.decoder.DecodeToChunk(value, d.handle, d.values)
+	}
+	return d.decoder.DecodeToChunk(value, nil, d.values)
 }
 
 // addHandle appends the row's handle and the columns that are the handle.

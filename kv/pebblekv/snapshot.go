@@ -86,6 +86,14 @@ func (s *snapshot) Iter(r kv.KeyRange) (kv.Iterator, error) { return s.open(r, f
 
 func (s *snapshot) IterReverse(r kv.KeyRange) (kv.Iterator, error) { return s.open(r, true) }
 
+// Count implements kv.Snapshot.
+func (s *snapshot) Count(ctx context.Context, r kv.KeyRange) (int64, error) {
+	if s.closed.Load() {
+		return 0, errSnapshotClosed
+	}
+	return count(ctx, s.view, r)
+}
+
 func (s *snapshot) open(r kv.KeyRange, reverse bool) (kv.Iterator, error) {
 	if s.closed.Load() {
 		return nil, errSnapshotClosed

@@ -25,7 +25,7 @@ const fixtureTable = 77
 // fixture is a table (id bigint primary key, a bigint, v varchar(20)) with an index on a, in memory. Row id has a = id % 10,
 // v = "v<id>".
 type fixture struct {
-	t      *testing.T
+	t      testing.TB
 	reader *memReader
 	dag    *tipb.DAGRequest
 	ranges []*coprocessor.KeyRange
@@ -37,7 +37,7 @@ var fixtureColumns = []*tipb.ColumnInfo{
 	{ColumnId: 3, Tp: int32(mysql.TypeVarchar), ColumnLen: 20, Collation: -46},
 }
 
-func newFixture(t *testing.T, rows int) *fixture {
+func newFixture(t testing.TB, rows int) *fixture {
 	collate.SetNewCollationEnabledForTest(true)
 	f := &fixture{t: t, reader: &memReader{}}
 	enc := rowcodec.Encoder{Enable: true}
