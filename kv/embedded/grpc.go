@@ -10,6 +10,8 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 )
 
@@ -38,7 +40,7 @@ func (s *Store) ServeGRPC(lis net.Listener) error {
 		grpc.MaxSendMsgSize(maxMessage),
 		grpc.UnaryInterceptor(s.recoverUnary),
 	)
-	tikvpb.RegisterTikvServer(server, &grpcService{service: s.service})
+	s.RegisterGRPC(server)
 	s.grpc.mu.Lock()
 	if s.grpc.server != nil {
 		s.grpc.mu.Unlock()
@@ -47,6 +49,14 @@ func (s *Store) ServeGRPC(lis net.Listener) error {
 	s.grpc.server = server
 	s.grpc.mu.Unlock()
 	return server.Serve(lis)
+}
+
+// RegisterGRPC adds TiKV's service to a gRPC server of the caller's, who takes care of it: it has to let messages of any
+// size pass, to survive panics of requests, and to be stopped before the store is closed. With it comes the health service:
+// a client that has lost its connection sends nothing until that answers.
+func (s *Store) RegisterGRPC(server *grpc.Server) {
+	tikvpb.RegisterTikvServer(server, &grpcService{service: s.service})
+	healthpb.RegisterHealthServer(server, health.NewServer())
 }
 
 // recoverUnary turns the panic of a request into its error.

@@ -19,13 +19,34 @@ func (s *grpcService) BatchCommands(stream tikvpb.Tikv_BatchCommandsServer) erro
 	defer running.Wait()
 	defer cancel()
 	out := &batchSender{stream: stream}
-	for {
-		batch, err := stream.Recv()
-		if errors.Is(err, io.EOF) {
-			return nil
+	batches, ended := make(chan *tikvpb.BatchCommandsRequest), make(chan error, 1)
+	// The stream is received from until this method returns, and it does when a request could not be answered: those that
+	// come later on the stream would not be either, and their client would wait.
+	go func() {
+		for {
+			batch, err := stream.Recv()
+			if err != nil {
+				ended <- err
+				return
+			}
+			select {
+			case batches <- batch:
+			case <-ctx.Done():
+				return
+			}
 		}
-		if err != nil {
+	}()
+	for {
+		var batch *tikvpb.BatchCommandsRequest
+		select {
+		case batch = <-batches:
+		case err := <-ended:
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
 			return err
+		case <-ctx.Done():
+			return errors.New("embedded: a request could not be answered")
 		}
 		if len(batch.RequestIds) != len(batch.Requests) {
 			return fmt.Errorf("embedded: a batch has %d requests and %d IDs", len(batch.Requests), len(batch.RequestIds))

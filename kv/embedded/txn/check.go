@@ -14,6 +14,7 @@ type check struct {
 	m                   *kvrpcpb.Mutation
 	action              kvrpcpb.PrewriteRequest_PessimisticAction
 	expectedForUpdateTS uint64 // 0: any
+	found               *lock  // the key's lock before any version was looked up
 
 	lock   *lock        // to be put
 	holder *transaction // who has locked the key
@@ -25,7 +26,7 @@ type check struct {
 // run returns what is wrong, or a committing transaction to wait for. If all is well the lock to put is in c.lock,
 // unless nothing is to be locked.
 func (c *check) run(ctx context.Context) (keyErr *kvrpcpb.KeyError, wait *transaction, err error) {
-	l := c.engine.table.get(c.m.Key)
+	l := c.found
 	if l != nil && l.txn != c.txn {
 		switch {
 		case l.txn.committing():

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/pingcap/kvproto/pkg/kvrpcpb"
 
+	"fastddl/kv"
 	"fastddl/kv/pebblekv"
 )
 
@@ -132,7 +134,7 @@ func (e *Engine) commitAt(ctx context.Context, startTS, commitTS uint64, keys []
 			if o.committed() {
 				return nil, nil
 			}
-			return txnLockNotFound(startTS, commitTS, keys[0]), nil
+			return e.commitMissing(ctx, startTS, commitTS, keys[0])
 		}
 		keyErr, begun := t.beginCommit(commitTS, keys)
 		if keyErr != nil {
@@ -145,6 +147,24 @@ func (e *Engine) commitAt(ctx context.Context, startTS, commitTS uint64, keys []
 			return nil, err
 		}
 	}
+}
+
+// commitMissing answers for a transaction that holds no locks and is not known to have committed. If it may have, before
+// the store was opened or so long ago that it was forgotten, its version of a key tells: nobody else has its timestamp.
+// Without one nobody knows, as the key may have been locked only, and the client must not be told that it failed.
+func (e *Engine) commitMissing(ctx context.Context, startTS, commitTS uint64, key []byte) (*kvrpcpb.KeyError, error) {
+	if startTS > e.since && !e.registry.mayHaveForgotten(startTS) {
+		return txnLockNotFound(startTS, commitTS, key), nil
+	}
+	lookup, err := e.store.NewLookup(ctx)
+	if err != nil {
+		return nil, err
+	}
+	v, err := lookup.At(key, commitTS)
+	if err = errors.Join(err, lookup.Close()); err == nil && v.TS == commitTS {
+		return nil, nil
+	}
+	return nil, errors.Join(fmt.Errorf("%w: transaction %d was forgotten", kv.ErrResultUndetermined, startTS), err)
 }
 
 // beginCommit makes an open transaction committing. It returns false if there is an end to be waited for.

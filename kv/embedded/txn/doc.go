@@ -30,10 +30,16 @@
 // A commit that shows no timestamp yet will take one above T. Hence readers never miss a commit at or below their
 // timestamp, they never meet a lock that the client has to resolve, and nobody sees a version that is not durable.
 //
+// A reader of a single key that wants what is newest waits for nobody. It opens its iterator first and looks at the lock
+// afterwards, and leaves out what is committing by then and not durable.
+//
 // Readers of single keys find locks in the stripes; readers of ranges look through the transactions that have prewritten
 // or are committing (activeSet), which are few, instead of through all locks.
 //
 // # Conflicts
+//
+// A prewrite looks at the locks of all its keys before it opens the lookups for their versions: a commit removes its locks
+// without a latch, and one of the two has to show it.
 //
 // Checks are TiKV's, for optimistic and pessimistic transactions, with differences that a client notices by the time it
 // takes only: a request that meets a committing transaction waits for it instead of failing; a prewrite that meets any
@@ -50,5 +56,7 @@
 // # Outcomes
 //
 // How a transaction ended is remembered for the last several hundred thousand ones (registry), so that repeated requests
-// are answered alike and a late prewrite of a transaction that was rolled back fails.
+// are answered alike and a late prewrite of a transaction that was rolled back fails. The commit of one that may have been
+// forgotten, or that began before the store was opened, is proved by its version of the key; without one it is unknown
+// whether it took place, which is not to say that it failed.
 package txn

@@ -65,6 +65,7 @@ type Engine struct {
 	registry *registry
 	active   activeSet
 	detector detector
+	since    uint64 // when the store was opened: how transactions ended that began before is not known
 }
 
 // New makes the transaction layer of a store. Nobody else may commit to the store.
@@ -73,13 +74,15 @@ func New(store *pebblekv.Store, opts Options) (*Engine, error) {
 		return nil, err
 	}
 	opts.EnsureDefaults()
+	since := store.LastTS()
 	return &Engine{
 		opts:     opts,
 		store:    store,
 		log:      opts.Logger,
-		table:    newTable(store.LastTS()),
+		table:    newTable(since),
 		registry: newRegistry(),
 		detector: newDetector(),
+		since:    since,
 	}, nil
 }
 

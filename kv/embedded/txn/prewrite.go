@@ -196,8 +196,14 @@ func (p *prewrite) try(ctx context.Context) (_ *kvrpcpb.PrewriteResponse, wait *
 func (p *prewrite) checkAll(ctx context.Context) (keyErrs []*kvrpcpb.KeyError, wait *transaction, err error) {
 	p.locks, p.holder = make([]*lock, 0, len(p.req.Mutations)), nil
 	constraints := p.constraints()
+	// All locks are looked at before the first version, as the versions are those of one moment: who commits while the
+	// keys are checked releases its locks without a latch, and would be found by neither.
+	found := make([]*lock, len(p.req.Mutations))
 	for i, m := range p.req.Mutations {
-		c := check{prewrite: p, m: m, action: p.action(i)}
+		found[i] = p.engine.table.get(m.Key)
+	}
+	for i, m := range p.req.Mutations {
+		c := check{prewrite: p, m: m, action: p.action(i), found: found[i]}
 		if ts, ok := constraints[uint32(i)]; ok {
 			c.expectedForUpdateTS = ts
 		}

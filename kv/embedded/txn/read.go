@@ -67,7 +67,8 @@ func (s *Snapshot) prepareKey(ctx context.Context, key []byte) (uint64, error) {
 	}
 	if s.latest || s.readCommitted {
 		// What is not acknowledged yet need not be seen, but it must not be seen halfway to the disk either.
-		if c := l.txn.commitTS.Load(); c != 0 && c <= ts {
+		// Once it is durable others may have seen it, though its locks are still being removed.
+		if c := l.txn.commitTS.Load(); c != 0 && c <= ts && !l.txn.durable() {
 			return c - 1, nil
 		}
 		return ts, nil
@@ -77,15 +78,25 @@ func (s *Snapshot) prepareKey(ctx context.Context, key []byte) (uint64, error) {
 
 // Get returns the newest value of key, nil if there is none. The caller owns it.
 func (s *Snapshot) Get(ctx context.Context, key []byte) (value []byte, err error) {
-	ts, err := s.prepareKey(ctx, key)
-	if err != nil {
-		return nil, err
+	var ts uint64
+	// A reader that does not wait looks at the lock when it has its versions: what was committing by then is left out.
+	// The others look first, so that they miss nothing.
+	hurries := s.latest || s.readCommitted
+	if !hurries {
+		if ts, err = s.prepareKey(ctx, key); err != nil {
+			return nil, err
+		}
 	}
 	lookup, err := s.engine.store.NewLookup(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, lookup.Close()) }()
+	if hurries {
+		if ts, err = s.prepareKey(ctx, key); err != nil {
+			return nil, err
+		}
+	}
 	if s.checkNewer {
 		newest, err := lookup.NewerThan(key, ts)
 		if err != nil {

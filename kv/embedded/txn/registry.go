@@ -34,13 +34,18 @@ type registryShard struct {
 type generations struct {
 	limit             int
 	current, previous map[uint64]uint64
+	// newest are the highest start timestamps in current and previous, and of all that was forgotten.
+	newest struct{ current, previous, forgotten uint64 }
 }
 
 func (g *generations) add(startTS, commitTS uint64) {
 	if len(g.current) >= g.limit {
 		g.previous, g.current = g.current, make(map[uint64]uint64, g.limit)
+		g.newest.forgotten = max(g.newest.forgotten, g.newest.previous)
+		g.newest.previous, g.newest.current = g.newest.current, 0
 	}
 	g.current[startTS] = commitTS
+	g.newest.current = max(g.newest.current, startTS)
 }
 
 func (g *generations) get(startTS uint64) (uint64, bool) {
@@ -113,6 +118,14 @@ func (r *registry) find(startTS uint64) (*transaction, outcome) {
 		return t, outcome{}
 	}
 	return nil, sh.outcome(startTS)
+}
+
+// mayHaveForgotten says whether a transaction that is not known may have committed.
+func (r *registry) mayHaveForgotten(startTS uint64) bool {
+	sh := r.shard(startTS)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	return startTS <= sh.commits.newest.forgotten
 }
 
 // rollbackUnknown makes sure that a transaction which holds nothing cannot lock anything any more. It returns the

@@ -88,6 +88,13 @@ func (t *transaction) committing() bool {
 	return t.state == stateCommitting
 }
 
+// durable says whether the transaction has committed for good. Its locks may still be there for a moment.
+func (t *transaction) durable() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.state == stateCommitted
+}
+
 // end returns how the transaction has ended, if it has. It is busy while that is being decided.
 func (t *transaction) end() (o outcome, busy bool) {
 	t.mu.Lock()

@@ -1,0 +1,228 @@
+package histories
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/pingcap/kvproto/pkg/metapb"
+	"github.com/stretchr/testify/require"
+	pd "github.com/tikv/pd/client"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
+
+	"fastddl/kv/embedded"
+	"fastddl/kv/embedded/txn"
+	"fastddl/kv/pebblekv"
+)
+
+// life is a store from its opening to its crash.
+type life struct {
+	store   *embedded.Store
+	fs      *slowFS
+	address string // where it is served
+}
+
+// cluster is a store that crashes, as its clients see it: they go on.
+type cluster struct {
+	t      *testing.T
+	health string // an address at which a server says that it is well
+	served bool   // also over gRPC
+	seed   atomic.Uint64
+
+	// mu is held exclusively during a crash: what a store answers afterwards nobody hears.
+	mu         sync.RWMutex
+	life       *life
+	crashes    int
+	background sync.WaitGroup
+}
+
+// slowFS delays syncs, so that there is something between a commit's being written and its being durable.
+type slowFS struct {
+	*vfs.MemFS
+	delay *atomic.Int64 // the longest one
+	disk  *sync.RWMutex // syncs wait for it
+}
+
+type slowFile struct {
+	vfs.File
+	fs *slowFS
+}
+
+func (fs *slowFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	return fs.slow(fs.MemFS.Create(name, category))
+}
+
+func (fs *slowFS) ReuseForWrite(from, to string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	return fs.slow(fs.MemFS.ReuseForWrite(from, to, category))
+}
+
+func (fs *slowFS) slow(f vfs.File, err error) (vfs.File, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &slowFile{f, fs}, nil
+}
+
+func (f *slowFile) wait() {
+	if longest := f.fs.delay.Load(); longest > 0 {
+		time.Sleep(time.Duration(rand.Int64N(longest)))
+	}
+	f.fs.disk.RLock()
+	defer f.fs.disk.RUnlock()
+}
+
+func (f *slowFile) Sync() error {
+	f.wait()
+	return f.File.Sync()
+}
+
+func (f *slowFile) SyncData() error {
+	f.wait()
+	return f.File.SyncData()
+}
+
+func (f *slowFile) SyncTo(length int64) (bool, error) {
+	f.wait()
+	return f.File.SyncTo(length)
+}
+
+func newCluster(t *testing.T, seed uint64, served bool) *cluster {
+	c := &cluster{t: t, served: served}
+	c.seed.Store(seed)
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	c.health = lis.Addr().String()
+	server := grpc.NewServer()
+	grpc_health_v1.RegisterHealthServer(server, health.NewServer())
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(lis) }()
+	c.life = c.open(&slowFS{vfs.NewCrashableMem(), &atomic.Int64{}, &sync.RWMutex{}})
+	t.Cleanup(func() {
+		server.Stop()
+		require.NoError(t, <-done)
+		require.NoError(t, c.life.store.Close())
+		c.background.Wait()
+	})
+	return c
+}
+
+// open opens the store on a file system.
+func (c *cluster) open(fs *slowFS) *life {
+	store, err := embedded.Open("db", embedded.Options{
+		Pebble: pebblekv.Options{FS: fs},
+		Txn:    txn.Options{MaxLockWait: 50 * time.Millisecond},
+	})
+	require.NoError(c.t, err)
+	l := &life{store: store, fs: fs}
+	if c.served {
+		lis, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(c.t, err)
+		l.address = lis.Addr().String()
+		c.background.Go(func() { _ = store.ServeGRPC(lis) })
+	}
+	return l
+}
+
+// now returns the store as it is at the moment.
+func (c *cluster) now() *life {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.life
+}
+
+// alive says whether the store of a life has not crashed yet: what it has answered may be told.
+func (c *cluster) alive(l *life) bool { return c.now() == l }
+
+// crash takes the store away, with part of what was not synced, and opens what is left of it.
+func (c *cluster) crash(rng *rand.Rand) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	old := c.life
+	left := old.fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 25 * rng.IntN(5), RNG: rng})
+	c.life = c.open(&slowFS{left, old.fs.delay, old.fs.disk})
+	c.crashes++
+	c.background.Go(func() { _ = old.store.Close() })
+}
+
+// timestamp is a fresh one.
+func (c *cluster) timestamp(ctx context.Context) (uint64, error) {
+	for {
+		l := c.now()
+		ts, err := l.store.Builds().CurrentTS(ctx)
+		if c.alive(l) {
+			return ts, err
+		}
+	}
+}
+
+// placement is the PD of whichever store is there.
+type placement struct {
+	pd.Client // of the first one, for what does not change
+	c         *cluster
+}
+
+func (p *placement) pd() pd.Client { return p.c.now().store.PDClient() }
+
+func (p *placement) GetTS(ctx context.Context) (physical, logical int64, err error) {
+	ts, err := p.c.timestamp(ctx)
+	return int64(ts >> 18), int64(ts & (1<<18 - 1)), err
+}
+
+func (p *placement) GetTSAsync(ctx context.Context) pd.TSFuture {
+	return future(func() (int64, int64, error) { return p.GetTS(ctx) })
+}
+
+// future takes its timestamp when it is waited for, which is never too early.
+type future func() (int64, int64, error)
+
+func (f future) Wait() (int64, int64, error) { return f() }
+
+func (p *placement) GetRegion(ctx context.Context, key []byte, opts ...pd.GetRegionOption) (*pd.Region, error) {
+	return p.pd().GetRegion(ctx, key, opts...)
+}
+
+func (p *placement) GetPrevRegion(ctx context.Context, key []byte, opts ...pd.GetRegionOption) (*pd.Region, error) {
+	return p.pd().GetPrevRegion(ctx, key, opts...)
+}
+
+func (p *placement) GetRegionByID(ctx context.Context, id uint64, opts ...pd.GetRegionOption) (*pd.Region, error) {
+	return p.pd().GetRegionByID(ctx, id, opts...)
+}
+
+//lint:ignore SA1019 client-go may still call it
+func (p *placement) ScanRegions(ctx context.Context, key, end []byte, limit int, opts ...pd.GetRegionOption) ([]*pd.Region, error) {
+	//lint:ignore SA1019 client-go may still call it
+	return p.pd().ScanRegions(ctx, key, end, limit, opts...)
+}
+
+func (p *placement) BatchScanRegions(ctx context.Context, r []pd.KeyRange, limit int, opts ...pd.GetRegionOption) ([]*pd.Region, error) {
+	return p.pd().BatchScanRegions(ctx, r, limit, opts...)
+}
+
+func (p *placement) GetStore(ctx context.Context, id uint64) (*metapb.Store, error) {
+	store, err := p.pd().GetStore(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	store.Address = p.c.health
+	return store, nil
+}
+
+func (p *placement) GetAllStores(ctx context.Context, opts ...pd.GetStoreOption) ([]*metapb.Store, error) {
+	stores, err := p.pd().GetAllStores(ctx, opts...)
+	for _, store := range stores {
+		store.Address = p.c.health
+	}
+	return stores, err
+}
+
+// errLost is a request or an answer that the network has lost.
+var errLost = errors.New("the connection is lost")
