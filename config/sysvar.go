@@ -21,6 +21,7 @@ const (
 	KindByteSize // an integer number of bytes, or text such as "64MiB"
 	KindDuration // text such as "10m0s"; Min and Max are in seconds
 	KindEnum     // one of Values, or its number from 0
+	KindText     // any text
 )
 
 // Names of the global system variables that index builds follow. Those that begin
@@ -36,6 +37,9 @@ const (
 	MemoryQuota        = "fastddl_ddl_memory_quota"
 	Governor           = "fastddl_ddl_governor"
 	IdleBlockerTimeout = "fastddl_mdl_idle_blocker_timeout"
+	BlockerMaxAge      = "fastddl_mdl_blocker_max_age"
+	BlockerSparedKeys  = "fastddl_mdl_blocker_spared_keys"
+	BlockerSparedUsers = "fastddl_mdl_blocker_spared_users"
 	CheckpointInterval = "fastddl_ddl_checkpoint_interval"
 )
 
@@ -92,6 +96,15 @@ var SysVars = []SysVar{
 		Name: IdleBlockerTimeout, Kind: KindDuration, Default: "0s", Max: 31536000,
 		Comment: "how long a transaction that a schema change waits for may be idle before its session is ended; 0s is for ever",
 	}, {
+		Name: BlockerMaxAge, Kind: KindDuration, Default: "0s", Max: 31536000,
+		Comment: "how long a transaction that a schema change waits for may be open, idle or not, before its session is ended; 0s is for ever",
+	}, {
+		Name: BlockerSparedKeys, Kind: KindInt, Default: "0", Max: math.MaxInt64,
+		Comment: "sessions whose transaction has written more keys than this are not ended for a schema change; 0 is no limit",
+	}, {
+		Name: BlockerSparedUsers, Kind: KindText, Default: "",
+		Comment: "users whose sessions are never ended for a schema change, separated by commas",
+	}, {
 		Name: DiskQuota, Kind: KindByteSize, Default: strconv.Itoa(100 * gib), Min: 16 * mib, Max: pib,
 		Comment: "bytes that index builds may occupy in the temp folder, over all jobs",
 	}, {
@@ -134,8 +147,8 @@ func (e *ErrWrongValue) Error() string {
 }
 
 // Normalize checks a value and returns its canonical text: ON or OFF, a
-// decimal integer, a Go duration, or one of Values. Numbers outside the range
-// are clamped.
+// decimal integer, a Go duration, one of Values, or the text without the space
+// around it. Numbers outside the range are clamped.
 func (v *SysVar) Normalize(value string) (canonical string, clamped bool, err error) {
 	value = strings.TrimSpace(value)
 	switch v.Kind {
@@ -153,6 +166,8 @@ func (v *SysVar) Normalize(value string) (canonical string, clamped bool, err er
 			return "", false, &ErrWrongValue{v.Name, value}
 		}
 		return canonical, false, nil
+	case KindText:
+		return value, false, nil
 	case KindDuration:
 		d, err := time.ParseDuration(value)
 		if err != nil {

@@ -63,6 +63,8 @@ func (t *task) do(ctx context.Context, act job.Action, to job.Step) (outcome, er
 // transaction.
 func (t *task) write(ctx context.Context, to job.Step, change func(x *txn, after *job.Record) error) (outcome, error) {
 	settings := t.ownSettings()
+	r := t.machine.Record()
+	public := !r.Step.Revertible() && !r.RollingBack()
 	var after *job.Record
 	err := t.d.inTxn(ctx, func(x *txn) error {
 		after = t.machine.Prepare(to)
@@ -75,7 +77,7 @@ func (t *task) write(ctx context.Context, to job.Step, change func(x *txn, after
 			}
 			return x.archiveRecord(after)
 		}
-		intact, err := x.ensureRow(after)
+		intact, err := x.ensureRow(after, public)
 		if err != nil {
 			return err
 		}
@@ -167,15 +169,16 @@ func (t *task) changeSchema(ctx context.Context, r *job.Record, to job.Step) (ou
 		if err != nil {
 			return err
 		}
-		if table == nil && after.RollingBack() {
-			after.SchemaVersion = 0 // there is nothing left to undo, and nobody to wait for
+		if table == nil && (after.RollingBack() || !r.Step.Revertible()) {
+			after.SchemaVersion = 0 // there is nothing left to undo or to drop, and nobody to wait for
 			return nil
 		}
 		if table == nil {
 			return job.Permanent(infoschema.ErrTableNotExists.GenWithStackByArgs(after.DB, after.Table))
 		}
 		if to != r.Step {
-			if err := applySchema(x, after, table); err != nil {
+			referred := t.d.opts.Domain.InfoSchema().GetTableReferredForeignKeys(r.DB, r.Table)
+			if err := applySchema(x, after, subject{TableInfo: table, referred: referred}); err != nil {
 				return err
 			}
 		}
@@ -203,7 +206,7 @@ func (t *task) takeSnapshot(ctx context.Context, to job.Step) (outcome, error) {
 // has passed S meanwhile, another S is taken.
 func (t *task) resumeHold(ctx context.Context) error {
 	r := t.machine.Record()
-	if !needsHold(r) {
+	if !r.NeedsHold() {
 		return nil
 	}
 	for attempt := int64(1); ; attempt++ {
@@ -221,31 +224,30 @@ func (t *task) resumeHold(ctx context.Context) error {
 	}
 }
 
-// needsHold says that an import at the record's S may still come.
-func needsHold(r *job.Record) bool {
-	return r.SnapshotTS != 0 && (r.Step == job.StepSnapshot || r.Step == job.StepQuiet)
-}
-
-// beginAgain goes back to before S, which is not held any more. What was imported
-// at it is right at another one too, or shadowed by what was written since.
+// beginAgain goes back to before S, which is not held any more. The job does not go on before this is recorded: nobody would notice again that S is lost.
 func (t *task) beginAgain(ctx context.Context, why error) error {
-	if err := t.settle(ctx); err != nil {
-		return err
+	for attempt := int64(1); ; attempt++ {
+		if err := t.settle(ctx); err != nil {
+			return err
+		}
+		if r := t.machine.Record(); !r.NeedsHold() || r.RollingBack() {
+			return nil
+		}
+		t.emit(event.Retry{Job: event.Job{ID: t.id}, Op: "snapshot", Attempt: int(attempt), Err: why})
+		o, err := t.forgetSnapshot(ctx)
+		switch {
+		case err == nil:
+			t.reached(o.record)
+			return nil
+		case job.IsPermanent(err):
+			t.machine.Failed(err, t.d.opts.Globals.Int(config.ErrorCountLimit))
+			return nil
+		}
+		why = err
+		if !sleep(ctx, job.Backoff(attempt)) {
+			return errStopped
+		}
 	}
-	if r := t.machine.Record(); !needsHold(r) || r.RollingBack() {
-		return nil
-	}
-	t.emit(event.Retry{Job: event.Job{ID: t.id}, Op: "snapshot", Attempt: 1, Err: why})
-	o, err := t.write(ctx, job.StepWriteReorg, func(x *txn, after *job.Record) error {
-		after.SnapshotTS = 0
-		return x.exec(`UPDATE mysql.fastddl_ddl_record SET checkpoint = NULL WHERE job_id = %?`, t.id)
-	})
-	if err != nil {
-		t.machine.Failed(err, t.d.opts.Globals.Int(config.ErrorCountLimit))
-		return nil
-	}
-	t.reached(o.record)
-	return nil
 }
 
 // backfill imports the entries of the job's indexes at S.
@@ -272,7 +274,7 @@ func (t *task) backfill(ctx context.Context, r *job.Record, to job.Step) (outcom
 		})
 	})
 	if err != nil {
-		return outcome{}, err
+		return t.secondLook(ctx, task, err)
 	}
 	return t.write(ctx, to, func(_ *txn, after *job.Record) error {
 		after.RowCount = rows

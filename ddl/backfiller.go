@@ -103,6 +103,7 @@ func (b *IndexBackfiller) buildError(ctx context.Context, t backfill.Task, err e
 		return nil
 	}
 	var mismatch *backfill.MismatchError
+	var lost *backfill.RowCountError
 	var dup *ingest.DuplicateError
 	var null *backfill.NullError
 	switch {
@@ -112,8 +113,8 @@ func (b *IndexBackfiller) buildError(ctx context.Context, t backfill.Task, err e
 			return err
 		}
 		defer end()
-		return job.Permanent(duplicateEntries(t.Table, locationOr(t.Location), get, dup.Groups))
-	case errors.As(err, &mismatch):
+		return &duplicatesAtS{job.Permanent(duplicateEntries(t.Table, locationOr(t.Location), get, dup.Groups)), dup.Groups}
+	case errors.As(err, &mismatch), errors.As(err, &lost):
 		return job.Permanent(err) // it has been rebuilt once already
 	case errors.As(err, &null), errors.Is(err, backfill.ErrUnsupported), isDataError(err):
 		return job.Permanent(err)

@@ -3,7 +3,6 @@ package ddl
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -29,16 +28,22 @@ const (
 
 // blocker is a transaction of this server that uses a table which a job waits for.
 type blocker struct {
-	connID  uint64
+	job.Blocker
+	db      string
 	started time.Time
-	// idle is how long the session has run no statement; 0 while it does.
-	idle time.Duration
 	// sql is the statement that runs; digest is that of the transaction's last one.
 	sql, digest string
 }
 
-// blockers returns the transactions that use a table and began before a moment,
-// the oldest first.
+// Blocker is what is shown of a transaction that a job waits for.
+type Blocker struct {
+	job.Verdict
+	DB      string
+	Started time.Time
+	SQL     string
+}
+
+// blockers returns the transactions that use a table and began before a moment.
 func blockers(sm util.SessionManager, tableID int64, before, now time.Time) []blocker {
 	var found []blocker
 	for _, info := range sm.ShowTxnList() {
@@ -50,93 +55,116 @@ func blockers(sm util.SessionManager, tableID int64, before, now time.Time) []bl
 			found = append(found, describeBlocker(sm, info, started, now))
 		}
 	}
-	slices.SortFunc(found, func(a, b blocker) int { return a.started.Compare(b.started) })
 	return found
 }
 
 func describeBlocker(sm util.SessionManager, info *txninfo.TxnInfo, started, now time.Time) blocker {
-	b := blocker{connID: info.ProcessInfo.ConnectionID, started: started}
+	b := blocker{
+		Blocker: job.Blocker{
+			ConnID: info.ProcessInfo.ConnectionID, User: info.ProcessInfo.Username, Age: now.Sub(started), Keys: info.EntriesCount,
+		},
+		db: info.ProcessInfo.CurrentDB, started: started,
+	}
 	if n := len(info.AllSQLDigests); n > 0 {
 		b.digest = info.AllSQLDigests[n-1]
 	}
-	if p, ok := sm.GetProcessInfo(b.connID); ok && p != nil {
+	if p, ok := sm.GetProcessInfo(b.ConnID); ok && p != nil {
 		b.sql = p.Info
 		if p.Command == mysql.ComSleep {
-			b.idle = now.Sub(p.Time)
+			b.Idle = max(now.Sub(p.Time), 1)
 		}
 	}
 	return b
 }
 
-// watchBlockers tells who a job waits for, and ends the sessions of those that have
-// been idle for longer than is allowed.
+// judge applies the policy, and returns the blockers in the order in which they are
+// ended. remembered are the texts of statements that were looked up, by digest.
+func (t *task) judge(ctx context.Context, found []blocker, remembered map[string]string) []Blocker {
+	known := make(map[uint64]blocker, len(found))
+	asked := make([]job.Blocker, len(found))
+	for i, b := range found {
+		known[b.ConnID] = b
+		asked[i] = b.Blocker
+	}
+	g := t.d.opts.Globals
+	policy := job.BlockerPolicy{
+		IdleTimeout: g.Duration(config.IdleBlockerTimeout), MaxAge: g.Duration(config.BlockerMaxAge),
+		SparedKeys: uint64(g.Int(config.BlockerSparedKeys)), SparedUsers: job.ParseUsers(g.Get(config.BlockerSparedUsers)),
+	}
+	judged := make([]Blocker, len(found))
+	for i, v := range policy.Judge(asked) {
+		b := known[v.ConnID]
+		judged[i] = Blocker{Verdict: v, DB: b.db, Started: b.started, SQL: b.sql}
+		if b.sql == "" && b.digest != "" {
+			if _, ok := remembered[b.digest]; !ok {
+				remembered[b.digest] = t.d.statementText(ctx, b.digest)
+			}
+			judged[i].SQL = remembered[b.digest]
+		}
+	}
+	return judged
+}
+
+// watchBlockers shows who a job waits for, and ends the sessions of those that the
+// policy does not bear.
 func (t *task) watchBlockers(ctx context.Context, r *job.Record) {
 	start := time.Now()
 	told := false
-	defer t.view.setWait("")
+	remembered := make(map[string]string)
+	defer t.view.setBlockers("", nil)
 	for wait := firstBlockerLook; sleep(ctx, wait); wait = blockerInterval {
 		sm := t.d.opts.Domain.InfoSyncer().GetSessionManager()
 		if sm == nil {
 			continue
 		}
 		now := time.Now()
-		found := blockers(sm, r.TableID, start, now)
-		t.view.setWait(blockersText(found))
+		judged := t.judge(ctx, blockers(sm, r.TableID, start, now), remembered)
+		t.view.setBlockers(blockersText(judged), judged)
 		if !told {
 			told = true
-			t.emit(event.LockWait{Job: event.Job{ID: t.id}, Waited: now.Sub(start), Blockers: blockerNames(found)})
+			t.emit(event.LockWait{Job: event.Job{ID: t.id}, Waited: now.Sub(start), Blockers: blockerNames(judged)})
 		}
-		t.endIdle(ctx, sm, r, found, now)
+		for _, b := range judged {
+			if !b.End {
+				continue
+			}
+			sm.Kill(b.ConnID, false, false, false)
+			t.emit(event.IdleBlockerEnded{
+				Job: event.Job{ID: t.id}, Schema: r.DB, Table: r.Table, ConnID: b.ConnID, Age: b.Age, Idle: b.Idle, SQL: b.SQL,
+			})
+		}
 	}
 }
 
-// endIdle ends the sessions of idle blockers.
-func (t *task) endIdle(ctx context.Context, sm util.SessionManager, r *job.Record, found []blocker, now time.Time) {
-	limit := t.d.opts.Globals.Duration(config.IdleBlockerTimeout)
-	for _, b := range found {
-		if limit <= 0 || b.idle < limit {
-			continue
-		}
-		sm.Kill(b.connID, false, false, false)
-		t.emit(event.IdleBlockerEnded{
-			Job: event.Job{ID: t.id}, Schema: r.DB, Table: r.Table,
-			ConnID: b.connID, Age: now.Sub(b.started), Idle: b.idle, SQL: t.d.lastStatement(ctx, b),
-		})
-	}
-}
-
-// lastStatement is the last statement of a session that runs none, without its
-// literals: that is how TiDB remembers statements.
-func (d *DDL) lastStatement(ctx context.Context, b blocker) string {
-	if b.sql != "" || b.digest == "" {
-		return b.sql
-	}
-	rows, err := d.query(ctx, `SELECT digest_text FROM information_schema.statements_summary WHERE digest = %? LIMIT 1`, b.digest)
+// statementText is a statement that a session has run, without its literals: that is
+// how TiDB remembers statements.
+func (d *DDL) statementText(ctx context.Context, digest string) string {
+	rows, err := d.query(ctx, `SELECT digest_text FROM information_schema.statements_summary WHERE digest = %? LIMIT 1`, digest)
 	if err != nil || len(rows) == 0 {
 		return "" // it is not remembered any more
 	}
 	return rows[0].GetString(0)
 }
 
-func blockerNames(found []blocker) []string {
+func blockerNames(found []Blocker) []string {
 	names := make([]string, len(found))
 	for i, b := range found {
-		names[i] = fmt.Sprintf("connection %d", b.connID)
+		names[i] = fmt.Sprintf("connection %d", b.ConnID)
 	}
 	return names
 }
 
 // blockersText says what a job waits for.
-func blockersText(found []blocker) string {
+func blockersText(found []Blocker) string {
 	switch len(found) {
 	case 0:
 		return "other servers, for the schema version"
 	case 1:
-		return fmt.Sprintf("metadata lock, held by 1 transaction: connection %d", found[0].connID)
+		return fmt.Sprintf("metadata lock, held by 1 transaction: connection %d", found[0].ConnID)
 	}
 	var names []string
 	for _, b := range found[:min(len(found), maxShownBlockers)] {
-		names = append(names, strconv.FormatUint(b.connID, 10))
+		names = append(names, strconv.FormatUint(b.ConnID, 10))
 	}
 	if len(found) > maxShownBlockers {
 		names = append(names, "...")

@@ -22,10 +22,15 @@ import (
 type Request struct {
 	Schema *model.DBInfo
 	Table  *model.TableInfo
-	// Type is ActionAddIndex or ActionAddPrimaryKey.
+	// Type is ActionAddIndex or ActionAddPrimaryKey, or ActionMultiSchemaChange if the
+	// statement does more.
 	Type model.ActionType
-	// Indexes are what the statement asks for, as TiDB's executor has checked it.
+	// Indexes are what the statement asks for, as TiDB's executor has checked it, and
+	// Changes what else it asks for.
 	Indexes []*model.IndexArg
+	Changes []job.Change
+	// IndexesAt is how many of the changes TiDB's history lists before the indexes.
+	IndexesAt int
 	// Query is the statement's text.
 	Query string
 	// Meta is what TiDB takes from the session for a reorganisation.
@@ -98,7 +103,7 @@ func (d *DDL) queue(ctx context.Context, sctx sessionctx.Context, req Request) (
 		Type: req.Type, State: model.JobStateQueueing,
 		DBID: req.Schema.ID, TableID: req.Table.ID, DB: lower(req.Schema.Name.L), Table: lower(req.Table.Name.L),
 		Query: req.Query, SQLMode: req.Meta.SQLMode, Location: req.Meta.Location, Charset: charset, Collate: collation,
-		Indexes: req.Indexes,
+		Indexes: req.Indexes, Changes: req.Changes, IndexesAt: req.IndexesAt,
 		// Expired rows are deleted by internal sessions.
 		Compare: req.Table.TTLInfo != nil,
 	}

@@ -179,7 +179,8 @@ func (p *repairer) fence(ctx context.Context, se *sess.Session) error {
 	return nil
 }
 
-// settleKey locks what the key depends on, and writes what the rows say into txn.
+// settleKey locks what the key depends on, and writes what the rows say into txn. A
+// key that was written since the comparison is left to the next one.
 func (p *repairer) settleKey(ctx context.Context, store tidbkv.Storage, txn tidbkv.Transaction, diff *backfill.Difference) error {
 	rowKeys, err := p.rowsConcerned(diff)
 	if err != nil {
@@ -223,6 +224,9 @@ func (p *repairer) settleKey(ctx context.Context, store tidbkv.Storage, txn tidb
 	case len(claims.Values) > 1:
 		claims.Rows = max(diff.Rows, int64(len(claims.Values)))
 		p.duplicates = append(p.duplicates, claims)
+	case !bytes.Equal(actual, diff.Actual):
+		// Somebody has written the key since the comparison. Its entry may be that of a row
+		// that is not locked here; the next comparison tells.
 	case len(claims.Values) == 0 && actual != nil:
 		return txn.Delete(diff.Key)
 	case len(claims.Values) == 1 && !bytes.Equal(actual, claims.Values[0]):

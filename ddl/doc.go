@@ -1,6 +1,8 @@
 // Package ddl builds indexes as durable jobs over TiDB's metadata, while the
 // tables stay in use: it queues a statement's indexes as one job, takes it
-// through TiDB's schema states, and has package backfill make the entries.
+// through TiDB's schema states, and has package backfill make the entries. What else
+// a statement changes of its table goes through its states in the same schema
+// versions, and is visible with the indexes or not at all: see change.go.
 //
 // What a job does next is decided by pure code, package job. This package is the
 // adapter around it: metadata transactions, the wait for all servers, the hold on
@@ -24,6 +26,9 @@
 //     in one transaction, which fails if any of them was changed by somebody else.
 //   - One goroutine owns the state of a job; others send it messages. It contains
 //     its panics: the job is undone with the panic as its error.
+//   - What a statement adds, changes and drops beside its indexes is done in the schema
+//     version of their publication, or undone with them. It has been tried on a copy
+//     of the table before the build began.
 //   - The snapshot S is used only while garbage collection is held at it; the hold
 //     is older than the record of S, is renewed whatever the job waits for, and is
 //     released after the last import (I4).

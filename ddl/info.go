@@ -40,6 +40,9 @@ type JobInfo struct {
 	// Step is the durable step, Stage what the job does in it, WaitReason what it
 	// waits for.
 	Step, Stage, WaitReason string
+	// Blockers are the transactions that it waits for, in the order in which they are
+	// ended if they are.
+	Blockers []Blocker
 	// Snapshot is S, 0 before it is taken. Compared and Repaired count comparisons of
 	// unique indexes and repaired keys.
 	Snapshot           uint64

@@ -28,12 +28,33 @@ func publishAddIndexEvent(t *txn, r *job.Record, table *model.TableInfo, indexes
 	return nil
 }
 
+// publishAddColumnEvents tells TiDB's statistics of new columns.
+func publishAddColumnEvents(t *txn, r *job.Record, table *model.TableInfo) error {
+	store := notifier.OpenTableStore("mysql", tidbddl.NotifierTableName)
+	for i := range r.Changes {
+		col := model.FindColumnInfoByID(table.Columns, r.Changes[i].ColumnID)
+		if r.Changes[i].Type != model.ActionAddColumn || col == nil {
+			continue
+		}
+		event := notifier.NewAddColumnEvent(table, []*model.ColumnInfo{col})
+		if err := notifier.PubSchemeChangeToStore(t.ctx, t.se, r.ID, int64(i), event, store); err != nil {
+			return fmt.Errorf("tell statistics of column %s: %w", col.Name.O, err)
+		}
+	}
+	return nil
+}
+
 // deleteEntries gives the entries of the job's indexes to TiDB's garbage
 // collection, which deletes the ranges when nobody can read them any more.
 func (t *txn) deleteEntries(r *job.Record, table *model.TableInfo) error {
 	j := tidbJob(r, job.Settings{})
-	j.ID, j.Type, j.State = r.ID, r.Type, model.JobStateRollbackDone
+	j.ID, j.Type, j.State = r.ID, addedType(r), model.JobStateRollbackDone
 	j.FillFinishedArgs(finishedArgs(r, table))
+	return t.deleteRanges(j)
+}
+
+// deleteRanges has the ranges deleted that a job of TiDB's leaves behind.
+func (t *txn) deleteRanges(j *model.Job) error {
 	if err := tidbddl.AddDelRangeJobInternal(t.ctx, &rangeWriter{se: t.se}, j); err != nil {
 		return fmt.Errorf("write delete ranges: %w", err)
 	}

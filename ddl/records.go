@@ -22,6 +22,8 @@ var ownTables = []string{
 		record LONGBLOB NOT NULL)`,
 	createJobsTable,
 	createDuplicatesTable,
+	createBlockersTable,
+	`DELETE FROM mysql.fastddl_ddl_blockers`, // nobody waits yet
 }
 
 // historyLimit is the number of jobs that stay in our history.

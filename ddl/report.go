@@ -11,8 +11,9 @@ import (
 
 // Tables for people. TiDB's own tables have no room for what they tell:
 // fastddl_ddl_jobs has a row for each job of ours, and is brought up to date every
-// reportInterval; fastddl_ddl_duplicates has the rows with equal values that a
-// unique index was not built for.
+// reportInterval, as is fastddl_ddl_blockers, the transactions that jobs wait for;
+// fastddl_ddl_duplicates has the rows with equal values that a unique index was not
+// built for.
 const (
 	createJobsTable = `CREATE TABLE IF NOT EXISTS mysql.fastddl_ddl_jobs (
 		job_id BIGINT NOT NULL PRIMARY KEY CLUSTERED,
@@ -27,6 +28,11 @@ const (
 		job_id BIGINT NOT NULL, number BIGINT NOT NULL,
 		db_name VARCHAR(64), table_name VARCHAR(64), index_name VARCHAR(64),
 		entry LONGTEXT, row_count BIGINT, row_handles LONGTEXT,
+		PRIMARY KEY (job_id, number) CLUSTERED)`
+	createBlockersTable = `CREATE TABLE IF NOT EXISTS mysql.fastddl_ddl_blockers (
+		job_id BIGINT NOT NULL, number BIGINT NOT NULL,
+		conn_id BIGINT UNSIGNED, user_name VARCHAR(64), db_name VARCHAR(64), start_time TIMESTAMP(6) NULL,
+		age_seconds DOUBLE, idle_seconds DOUBLE, written_keys BIGINT UNSIGNED, verdict VARCHAR(256), statement LONGTEXT,
 		PRIMARY KEY (job_id, number) CLUSTERED)`
 
 	reportInterval = time.Second
@@ -60,6 +66,11 @@ func (t *task) reportLoop(ctx context.Context) {
 			stored, _, err := x.readRecord(t.id)
 			if err != nil || stored == nil {
 				return err
+			}
+			if len(info.Blockers)+len(last.Blockers) > 0 {
+				if err := x.reportBlockers(info); err != nil {
+					return err
+				}
 			}
 			return x.report(info)
 		})
@@ -95,7 +106,23 @@ func (t *txn) report(j JobInfo) error {
 	return t.exec(`REPLACE INTO mysql.fastddl_ddl_jobs VALUES (`+marks+`)`, values...)
 }
 
-// reportEnd writes the last row of a job, and its duplicates.
+// reportBlockers writes the rows of the transactions that the job waits for.
+func (t *txn) reportBlockers(j JobInfo) error {
+	if err := t.exec(`DELETE FROM mysql.fastddl_ddl_blockers WHERE job_id = %?`, j.ID); err != nil {
+		return err
+	}
+	for i, b := range j.Blockers {
+		if err := t.exec(`INSERT INTO mysql.fastddl_ddl_blockers VALUES (%?, %?, %?, %?, %?, %?, %?, %?, %?, %?, %?)`,
+			j.ID, i+1, b.ConnID, b.User, orNull(b.DB), timeOrNull(b.Started, t.se.GetSessionVars().Location()),
+			b.Age.Seconds(), b.Idle.Seconds(), b.Keys, b.Why, orNull(strings.ToValidUTF8(b.SQL, "?"))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reportEnd writes the last row of a job, and its duplicates. It waits for nobody any
+// more.
 func (t *txn) reportEnd(r *job.Record) error {
 	for i, dup := range r.Duplicates {
 		handles := strings.Join(dup.Handles, ", ")
@@ -107,7 +134,11 @@ func (t *txn) reportEnd(r *job.Record) error {
 			return err
 		}
 	}
-	return t.report(jobInfo(r))
+	info := jobInfo(r)
+	if err := t.reportBlockers(info); err != nil {
+		return err
+	}
+	return t.report(info)
 }
 
 // orNull is NULL for a zero value.

@@ -8,10 +8,8 @@ import (
 
 	tidbddl "github.com/pingcap/tidb/pkg/ddl"
 	"github.com/pingcap/tidb/pkg/meta"
-	"github.com/pingcap/tidb/pkg/meta/autoid"
 	"github.com/pingcap/tidb/pkg/meta/model"
 	"github.com/pingcap/tidb/pkg/parser/mysql"
-	"github.com/pingcap/tidb/pkg/table/tables"
 
 	"fastddl/ddl/job"
 )
@@ -21,12 +19,14 @@ import (
 // stays Inapplicable: then DML writes plain entries and plain tombstones.
 
 // applySchema makes the table what it is at the record's step.
-func applySchema(t *txn, after *job.Record, table *model.TableInfo) error {
+func applySchema(t *txn, after *job.Record, s subject) error {
+	table := s.TableInfo
 	switch after.Step {
 	case job.StepDeleteOnly:
 		if err := addIndexes(after, table); err != nil {
 			return job.Permanent(err)
 		}
+		return job.Permanent(beginChanges(after, s))
 	case job.StepWriteOnly, job.StepWriteReorg, job.StepUndoDeleteOnly:
 		for _, idx := range indexesOf(after, table) {
 			idx.State = after.SchemaState()
@@ -34,9 +34,20 @@ func applySchema(t *txn, after *job.Record, table *model.TableInfo) error {
 				preventNulls(table, idx)
 			}
 		}
+		return followChanges(after, table, after.SchemaState())
 	case job.StepPublic:
 		return publishIndexes(t, after, table)
+	case job.StepDropDeleteOnly, job.StepDropReorg:
+		return dropChanges(after, table, after.DropState())
+	case job.StepDropped:
+		if err := dropChanges(after, table, after.DropState()); err != nil {
+			return err
+		}
+		return t.deleteDropped(after, table)
 	case job.StepUndone:
+		if err := followChanges(after, table, model.StateNone); err != nil {
+			return err
+		}
 		return removeIndexes(t, after, table)
 	}
 	return nil
@@ -72,10 +83,7 @@ func addIndexes(after *job.Record, table *model.TableInfo) error {
 		showHiddenColumns(table, idx)
 	}
 	// Whatever is wrong with the definition shows here at the latest.
-	if _, err := tables.TableFromMeta(autoid.NewAllocators(false), table); err != nil {
-		return fmt.Errorf("definition of table %s: %w", table.Name.O, err)
-	}
-	return nil
+	return checkDefinition(table)
 }
 
 // showHiddenColumns makes the hidden columns of an index known to DML: they are
@@ -111,7 +119,8 @@ func preventNulls(table *model.TableInfo, idx *model.IndexInfo) {
 	}
 }
 
-// publishIndexes makes all indexes of the job public at once.
+// publishIndexes makes all indexes of the job public at once, with what else the
+// statement changes.
 func publishIndexes(t *txn, after *job.Record, table *model.TableInfo) error {
 	indexes := indexesOf(after, table)
 	if len(indexes) != len(after.IndexIDs) {
@@ -125,6 +134,12 @@ func publishIndexes(t *txn, after *job.Record, table *model.TableInfo) error {
 			}
 		}
 		idx.State = model.StatePublic
+	}
+	if err := publishChanges(after, table); err != nil {
+		return job.Permanent(err)
+	}
+	if err := publishAddColumnEvents(t, after, table); err != nil {
+		return err
 	}
 	return publishAddIndexEvent(t, after, table, indexes)
 }
@@ -179,12 +194,23 @@ func (d *DDL) publishVersion(t *txn, after *job.Record, table *model.TableInfo) 
 	if err := t.meta.UpdateTable(after.DBID, table); err != nil {
 		return fmt.Errorf("write table %s: %w", table.Name.O, err)
 	}
-	err = t.meta.SetSchemaDiff(&model.SchemaDiff{Version: version, Type: model.ActionAddIndex, SchemaID: after.DBID, TableID: after.TableID})
-	if err != nil {
+	if err := t.meta.SetSchemaDiff(schemaDiff(after)); err != nil {
 		return fmt.Errorf("write schema version %d: %w", version, err)
 	}
 	return t.exec(`REPLACE INTO mysql.tidb_mdl_info (job_id, version, table_ids, owner_id) VALUES (%?, %?, %?, %?)`,
 		after.RowID, version, strconv.FormatInt(after.TableID, 10), d.opts.Domain.DDL().OwnerManager().ID())
+}
+
+// schemaDiff is what servers are told of a version: which table to read again.
+func schemaDiff(r *job.Record) *model.SchemaDiff {
+	diff := &model.SchemaDiff{Version: r.SchemaVersion, Type: model.ActionAddIndex, SchemaID: r.DBID, TableID: r.TableID}
+	if r.Mixed() {
+		diff.Type, diff.SubActionTypes = model.ActionMultiSchemaChange, []model.ActionType{addedType(r)}
+		for i := range r.Changes {
+			diff.SubActionTypes = append(diff.SubActionTypes, r.Changes[i].Type)
+		}
+	}
+	return diff
 }
 
 // ownerIsBusy says that a job of TiDB's own may be running: one that no earlier

@@ -33,6 +33,9 @@ type task struct {
 	settings   job.Settings
 	live       ingest.LiveSettings
 
+	// looks is how often the job took another S because duplicates had gone.
+	looks int
+
 	view  view
 	inbox chan message
 	// done is closed when the goroutine ends; err is then why the job has failed, or

@@ -27,13 +27,26 @@ import (
 //
 // TestQueueRow fails when a version of TiDB changes that.
 
-// actionFastIndex is the type of our rows in TiDB's queue: one that no version of
-// TiDB runs.
-const actionFastIndex model.ActionType = 250
+// actionFastIndex and actionFastAlter are the types of our rows in TiDB's queue, of
+// jobs that add indexes and of those that do more: types that no version of TiDB
+// runs.
+const (
+	actionFastIndex model.ActionType = 250
+	actionFastAlter model.ActionType = 251
+)
 
 func init() {
-	// What ADMIN SHOW DDL JOBS and information_schema.ddl_jobs call the type.
+	// What ADMIN SHOW DDL JOBS and information_schema.ddl_jobs call the types.
 	model.ActionMap[actionFastIndex] = model.ActionMap[model.ActionAddIndex]
+	model.ActionMap[actionFastAlter] = model.ActionMap[model.ActionMultiSchemaChange]
+}
+
+// rowType is the type of a job's row in TiDB's queue.
+func rowType(r *job.Record) model.ActionType {
+	if r.Mixed() {
+		return actionFastAlter
+	}
+	return actionFastIndex
 }
 
 // errLost says that another process has taken the job.
@@ -42,7 +55,7 @@ var errLost = errors.New("ddl: the job's record was changed by somebody else")
 // tidbJob is the job as TiDB's queue and history show it.
 func tidbJob(r *job.Record, s job.Settings) *model.Job {
 	j := &model.Job{
-		ID: r.RowID, Type: actionFastIndex, SchemaID: r.DBID, TableID: r.TableID, SchemaName: r.DB, TableName: r.Table,
+		ID: r.RowID, Type: rowType(r), SchemaID: r.DBID, TableID: r.TableID, SchemaName: r.DB, TableName: r.Table,
 		State: model.JobStatePaused, AdminOperator: model.AdminCommandByEndUser,
 		SchemaState: r.SchemaState(), RowCount: r.RowCount, ErrorCount: r.ErrorCount, SnapshotVer: r.SnapshotTS,
 		StartTS: r.CreateTS, RealStartTS: r.StartTS, Query: r.Query, BinlogInfo: new(model.HistoryInfo),
@@ -75,7 +88,7 @@ func (t *txn) insertRow(r *job.Record, s job.Settings) error {
 	}
 	return t.exec(fmt.Sprintf(`INSERT INTO mysql.tidb_ddl_job (job_id, reorg, schema_ids, table_ids, job_meta, type, processing)
 		VALUES (%%?, 1, %%?, %%?, %s, %%?, 0)`, ddlutil.WrapKey2String(meta)),
-		r.RowID, strconv.FormatInt(r.DBID, 10), strconv.FormatInt(r.TableID, 10), int(actionFastIndex))
+		r.RowID, strconv.FormatInt(r.DBID, 10), strconv.FormatInt(r.TableID, 10), int(rowType(r)))
 }
 
 // rowIntact says whether the job's row is as we left it: paused, and ours.
@@ -93,27 +106,38 @@ func ownPausedRow(meta []byte) (bool, error) {
 	if err := stored.Decode(meta); err != nil {
 		return false, fmt.Errorf("decode a job in the queue: %w", err)
 	}
-	return stored.Type == actionFastIndex && stored.State == model.JobStatePaused, nil
+	return (stored.Type == actionFastIndex || stored.Type == actionFastAlter) && stored.State == model.JobStatePaused, nil
 }
 
 // ensureRow fails with errRowTaken if somebody has taken the job's row. A job that
-// is being undone needs one all the same, so that the table stays its own: it gets
-// another ID, for a row to be inserted.
-func (t *txn) ensureRow(r *job.Record) (intact bool, err error) {
+// is being undone, or cannot be undone because it was public before, needs one all
+// the same, so that the table stays its own: it gets another ID, for a row to be
+// inserted.
+func (t *txn) ensureRow(r *job.Record, public bool) (intact bool, err error) {
 	intact, err = t.rowIntact(r)
 	if err != nil || intact {
 		return intact, err
 	}
+	if public {
+		return false, t.renewRow(r)
+	}
 	if !r.RollingBack() {
 		return false, errRowTaken
 	}
+	return false, t.renewRow(r)
+}
+
+// renewRow gives the job another ID for its row, which is not there yet.
+func (t *txn) renewRow(r *job.Record) error {
 	if err := t.deleteRow(r); err != nil {
-		return false, err
+		return err
 	}
-	if r.RowID, err = t.meta.GenGlobalID(); err != nil {
-		return false, fmt.Errorf("generate ID: %w", err)
+	id, err := t.meta.GenGlobalID()
+	if err != nil {
+		return fmt.Errorf("generate ID: %w", err)
 	}
-	return false, nil
+	r.RowID = id
+	return nil
 }
 
 // updateRow writes the job's row anew. This shows progress, and makes the
@@ -133,7 +157,7 @@ func (t *txn) deleteRow(r *job.Record) error {
 	return t.exec(`DELETE FROM mysql.tidb_ddl_job WHERE job_id = %?`, r.RowID)
 }
 
-// archiveRow moves the job from TiDB's queue to its history, as an ADD INDEX.
+// archiveRow moves the job from TiDB's queue to its history, as one of TiDB's types.
 func (t *txn) archiveRow(r *job.Record, s job.Settings, table *model.TableInfo) error {
 	if err := t.deleteRow(r); err != nil {
 		return err
@@ -144,7 +168,16 @@ func (t *txn) archiveRow(r *job.Record, s job.Settings, table *model.TableInfo) 
 		j.BinlogInfo.AddTableInfo(r.SchemaVersion, table)
 	}
 	j.BinlogInfo.FinishedTS = r.EndTS
-	j.FillFinishedArgs(finishedArgs(r, table))
+	if r.Mixed() {
+		subs, err := subJobs(r, table)
+		if err != nil {
+			return err
+		}
+		j.SchemaState = model.StateNone
+		j.MultiSchemaInfo = &model.MultiSchemaInfo{SubJobs: subs, Revertible: r.State != model.JobStateSynced}
+	} else {
+		j.FillFinishedArgs(finishedArgs(r, table))
+	}
 	return tidbddl.AddHistoryDDLJob(t.ctx, t.se, t.meta, j, true)
 }
 

@@ -19,12 +19,21 @@ type view struct {
 	// wait is what the job waits for, failure what it has failed with last.
 	wait    string
 	failure string
+	// blockers are the transactions that it waits for.
+	blockers []Blocker
 }
 
 func (v *view) setWait(reason string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.wait = reason
+}
+
+// setBlockers says which transactions the job waits for, and so in words.
+func (v *view) setBlockers(reason string, blockers []Blocker) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.wait, v.blockers = reason, blockers
 }
 
 // setRetry says that the job waits for its next attempt.
@@ -47,7 +56,7 @@ func (v *view) fill(info *JobInfo, step job.Step, now time.Time) {
 	defer v.mu.Unlock()
 	info.RowCount = max(info.RowCount, v.progress.Rows())
 	info.Percent = v.progress.Percent()
-	info.WaitReason = v.wait
+	info.WaitReason, info.Blockers = v.wait, v.blockers
 	switch step {
 	case job.StepQuiet:
 		info.RowsPerSecond = v.progress.RowsPerSecond()

@@ -112,7 +112,8 @@ func (e LockWait) String() string {
 }
 
 // IdleBlockerEnded: the session of a transaction that the job waited for was
-// ended, because it had run no statement for Idle. SQL is its last statement.
+// ended, because it had run no statement for Idle, or, if that is 0, was open for
+// too long. SQL is its last statement.
 type IdleBlockerEnded struct {
 	Job
 	Schema, Table string
@@ -125,8 +126,12 @@ type IdleBlockerEnded struct {
 const maxShownSQL = 256
 
 func (e IdleBlockerEnded) String() string {
-	return fmt.Sprintf("job %d ended connection %d, whose transaction of %s held the metadata lock of %s.%s and was idle for %s; last statement: %.*q",
-		e.ID, e.ConnID, e.Age.Round(time.Millisecond), e.Schema, e.Table, e.Idle.Round(time.Millisecond), maxShownSQL, e.SQL)
+	state := "ran a statement"
+	if e.Idle > 0 {
+		state = "was idle for " + e.Idle.Round(time.Millisecond).String()
+	}
+	return fmt.Sprintf("job %d ended connection %d, whose transaction of %s held the metadata lock of %s.%s and %s; last statement: %.*q",
+		e.ID, e.ConnID, e.Age.Round(time.Millisecond), e.Schema, e.Table, state, maxShownSQL, e.SQL)
 }
 
 // StageChanged: the backfill entered a stage (scan, merge, ingest, verify).

@@ -3,14 +3,12 @@ package sql
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	pingcaperrors "github.com/pingcap/errors"
 	tidbddl "github.com/pingcap/tidb/pkg/ddl"
 	tidbkv "github.com/pingcap/tidb/pkg/kv"
 	"github.com/pingcap/tidb/pkg/meta/model"
 	"github.com/pingcap/tidb/pkg/parser/ast"
-	pmodel "github.com/pingcap/tidb/pkg/parser/model"
 	"github.com/pingcap/tidb/pkg/sessionctx"
 	"github.com/pingcap/tidb/pkg/sessionctx/variable"
 	tidbutil "github.com/pingcap/tidb/pkg/util"
@@ -28,133 +26,113 @@ type executor struct {
 	layer *Layer
 }
 
-// indexSpec is one index that a statement adds.
-type indexSpec struct {
-	keyType     ast.IndexKeyType
-	primary     bool
-	name        string
-	parts       []*ast.IndexPartSpecification
-	option      *ast.IndexOption
-	ifNotExists bool
-}
-
 // CreateIndex implements ddl.Executor.
 func (e *executor) CreateIndex(sctx sessionctx.Context, stmt *ast.CreateIndexStmt) error {
-	spec := indexSpec{
+	index := &indexSpec{
 		keyType: stmt.KeyType, name: stmt.IndexName, parts: stmt.IndexPartSpecifications,
 		option: stmt.IndexOption, ifNotExists: stmt.IfNotExists,
 	}
-	if spec.ours() {
-		if done, err := e.build(context.Background(), sctx, stmt.Table, []indexSpec{spec}, nil); done {
-			return err
+	done, err := take(sctx, func() error {
+		if !index.ours() {
+			return leftToTiDB("")
 		}
+		return e.build(context.Background(), sctx, stmt.Table, []part{{index: index}})
+	})
+	if done {
+		return err
 	}
 	return e.Executor.CreateIndex(sctx, stmt)
 }
 
-// AlterTable implements ddl.Executor. Statements that do anything beside adding
-// indexes are TiDB's.
+// AlterTable implements ddl.Executor. Statements that add no indexes are TiDB's, and
+// those that do more than can be done together with an index build.
 func (e *executor) AlterTable(ctx context.Context, sctx sessionctx.Context, stmt *ast.AlterTableStmt) error {
-	if specs := addedIndexes(stmt.Specs); len(specs) > 0 {
-		if done, err := e.build(ctx, sctx, stmt.Table, specs, stmt.Specs); done {
+	done, err := take(sctx, func() error {
+		if !addsIndexes(stmt.Specs) {
+			return leftToTiDB("")
+		}
+		specs, err := tidbddl.ResolveAlterTableSpec(sctx, stmt.Specs)
+		if err != nil {
 			return err
 		}
+		parts, err := partsOf(specs)
+		if err != nil {
+			return err
+		}
+		return e.build(ctx, sctx, stmt.Table, parts)
+	})
+	if done {
+		return err
 	}
 	return e.Executor.AlterTable(ctx, sctx, stmt)
 }
 
-// addedIndexes returns the indexes that an ALTER TABLE adds, if it does nothing
-// else.
-func addedIndexes(specs []*ast.AlterTableSpec) []indexSpec {
-	var added []indexSpec
-	for _, spec := range specs {
-		switch spec.Tp {
-		case ast.AlterTableAlgorithm, ast.AlterTableLock:
-			continue
-		case ast.AlterTableAddConstraint:
-		default:
-			return nil
-		}
-		c := spec.Constraint
-		index := indexSpec{name: c.Name, parts: c.Keys, option: c.Option}
-		switch c.Tp {
-		case ast.ConstraintKey, ast.ConstraintIndex:
-			index.ifNotExists = c.IfNotExists
-		case ast.ConstraintUniq, ast.ConstraintUniqIndex, ast.ConstraintUniqKey:
-			index.keyType = ast.IndexKeyTypeUnique
-		case ast.ConstraintPrimaryKey:
-			index.keyType, index.primary = ast.IndexKeyTypeUnique, true
-		default:
-			return nil
-		}
-		if !index.ours() {
-			return nil
-		}
-		added = append(added, index)
+// leftToTiDB is the error of a statement that TiDB is to execute. It says why, if
+// that does not go without saying.
+type leftToTiDB string
+
+func (l leftToTiDB) Error() string { return "the index is built by TiDB's own way: " + string(l) }
+
+// take executes a statement by fn. It reports false if that is left to TiDB: then
+// fn has done nothing, and the statement's warnings are what they were, but for a
+// note that says why.
+func take(sctx sessionctx.Context, fn func() error) (done bool, err error) {
+	stmtCtx := sctx.GetSessionVars().StmtCtx
+	warnings := int(stmtCtx.WarningCount())
+	err = fn()
+	var left leftToTiDB
+	if !errors.As(err, &left) {
+		return true, err
 	}
-	return added
+	stmtCtx.TruncateWarnings(warnings)
+	if left != "" {
+		stmtCtx.AppendNote(pingcaperrors.NewNoStackErrorf("%s", left.Error()))
+	}
+	return false, nil
 }
 
-// ours says that the index is of a kind that we build at all.
-func (s *indexSpec) ours() bool {
-	if s.keyType != ast.IndexKeyTypeNone && s.keyType != ast.IndexKeyTypeUnique {
-		return false
-	}
-	return s.option == nil || s.option.Tp != pmodel.IndexTypeHypo && s.option.Tp != pmodel.IndexTypeHNSW
-}
-
-// build adds the indexes. It reports false if it has done nothing, and TiDB is to
-// execute the statement. alter are the parts of an ALTER TABLE.
-func (e *executor) build(
-	ctx context.Context, sctx sessionctx.Context, name *ast.TableName, specs []indexSpec, alter []*ast.AlterTableSpec,
-) (done bool, err error) {
-	if engine, ok := sctx.GetSessionVars().GetSystemVar(config.DDLEngine); ok && engine == config.EngineTiDB {
-		return false, nil
+// build executes the parts of a statement, if they are for us to execute.
+func (e *executor) build(ctx context.Context, sctx sessionctx.Context, name *ast.TableName, parts []part) error {
+	vars := sctx.GetSessionVars()
+	if engine, ok := vars.GetSystemVar(config.DDLEngine); ok && engine == config.EngineTiDB {
+		return leftToTiDB("")
 	}
 	dbInfo, table, ok := e.find(ctx, name)
 	if !ok {
-		return false, nil
+		return leftToTiDB("")
 	}
-	if on, ok := sctx.GetSessionVars().GetSystemVar(variable.TiDBEnableStatsUpdateDuringDDL); ok && variable.TiDBOptOn(on) {
-		leaveToTiDB(sctx, variable.TiDBEnableStatsUpdateDuringDDL+" is ON")
-		return false, nil
+	if on, ok := vars.GetSystemVar(variable.TiDBEnableStatsUpdateDuringDDL); ok && variable.TiDBOptOn(on) {
+		return leftToTiDB(variable.TiDBEnableStatsUpdateDuringDDL + " is ON")
 	}
 	switch reason, err := e.layer.ddl.Unready(ctx); {
 	case err != nil:
-		return true, clientError(err)
+		return clientError(err)
 	case reason != "":
-		leaveToTiDB(sctx, reason)
-		return false, nil
+		return leftToTiDB(reason)
 	}
-	collected, err := e.collect(sctx, name, specs)
+	collected, err := e.collect(ctx, sctx, name, table, parts)
 	if err != nil {
-		return true, err
+		return err
 	}
 	if len(collected.SubJobs) == 0 {
-		return true, nil // they exist, and the statement says that this is no error
+		return nil // all is as the statement wants it, and it says that this is no error
 	}
 	req, err := e.request(sctx, dbInfo, table, collected)
 	if err != nil {
-		return true, err
+		return err
 	}
 	if err := e.supported(table, req.Indexes); err != nil {
 		if errors.Is(err, backfill.ErrUnsupported) {
-			leaveToTiDB(sctx, err.Error())
-			return false, nil
+			return leftToTiDB(err.Error())
 		}
-		return true, err
-	}
-	if alter != nil {
-		if _, err := tidbddl.ResolveAlterTableSpec(sctx, alter); err != nil {
-			return true, err
-		}
+		return err
 	}
 	err = clientError(e.layer.ddl.Build(ctx, sctx, req))
-	if dbterror.ErrDupKeyName.Equal(err) && len(specs) == 1 && specs[0].ifNotExists {
-		sctx.GetSessionVars().StmtCtx.AppendNote(err)
-		return true, nil
+	if dbterror.ErrDupKeyName.Equal(err) && len(parts) == 1 && parts[0].index.ifNotExists {
+		vars.StmtCtx.AppendNote(err)
+		return nil
 	}
-	return true, err
+	return err
 }
 
 // clientError is an error as pkg/server wants it: it does not look below wrappings
@@ -184,91 +162,6 @@ func (e *executor) find(ctx context.Context, name *ast.TableName) (*model.DBInfo
 	return db, info, plain
 }
 
-// leaveToTiDB notes why a statement is TiDB's.
-func leaveToTiDB(sctx sessionctx.Context, reason string) {
-	sctx.GetSessionVars().StmtCtx.AppendNote(pingcaperrors.NewNoStackErrorf("the index is built by TiDB's own way: %s", reason))
-}
-
-// collect has TiDB's executor check the indexes and name them. While
-// MultiSchemaInfo is set it collects jobs instead of queueing them, which is how it
-// executes an ALTER TABLE of several parts (pkg/ddl/executor.go, DoDDLJobWrapper).
-func (e *executor) collect(sctx sessionctx.Context, name *ast.TableName, specs []indexSpec) (*model.MultiSchemaInfo, error) {
-	stmtCtx := sctx.GetSessionVars().StmtCtx
-	collected := model.NewMultiSchemaInfo()
-	stmtCtx.MultiSchemaInfo = collected
-	defer func() { stmtCtx.MultiSchemaInfo = nil }()
-	taken := make(map[string]bool)
-	for _, spec := range specs {
-		if err := e.collectOne(sctx, name, spec, collected, taken); err != nil {
-			return nil, err
-		}
-	}
-	return collected, nil
-}
-
-// collectOne adds one index to those collected. TiDB names an index without a name
-// so that no other of the table has it; here it gets one that no other of the
-// statement has either, as in MySQL.
-func (e *executor) collectOne(
-	sctx sessionctx.Context, name *ast.TableName, spec indexSpec, collected *model.MultiSchemaInfo, taken map[string]bool,
-) error {
-	before := *collected
-	base := ""
-	for n := 2; ; n++ {
-		if err := e.check(sctx, name, &spec); err != nil {
-			if base != "" && dbterror.ErrDupKeyName.Equal(err) {
-				spec.name = fmt.Sprintf("%s_%d", base, n)
-				continue
-			}
-			return err
-		}
-		if len(collected.AddIndexes) == len(before.AddIndexes) {
-			return nil // it exists, and the statement says that this is no error
-		}
-		index := collected.AddIndexes[len(collected.AddIndexes)-1]
-		if !taken[index.L] {
-			taken[index.L] = true
-			return nil
-		}
-		if base == "" && spec.name != "" {
-			return dbterror.ErrOperateSameIndex.GenWithStackByArgs(index.L)
-		}
-		if base == "" {
-			base = index.O
-		}
-		*collected = before
-		spec.name = fmt.Sprintf("%s_%d", base, n)
-	}
-}
-
-func (e *executor) check(sctx sessionctx.Context, name *ast.TableName, spec *indexSpec) error {
-	// TiDB writes into what it is given; if the index turns out to be TiDB's to
-	// build it is given the statement again.
-	parts := make([]*ast.IndexPartSpecification, len(spec.parts))
-	for i, p := range spec.parts {
-		part := *p
-		parts[i] = &part
-	}
-	var option *ast.IndexOption
-	if spec.option != nil {
-		o := *spec.option
-		option = &o
-	}
-	if !spec.primary {
-		return e.Executor.CreateIndex(sctx, &ast.CreateIndexStmt{
-			KeyType: spec.keyType, IfNotExists: spec.ifNotExists, IndexName: spec.name, Table: name,
-			IndexPartSpecifications: parts, IndexOption: option,
-		})
-	}
-	creator, ok := e.Executor.(interface {
-		CreatePrimaryKey(sessionctx.Context, ast.Ident, pmodel.CIStr, []*ast.IndexPartSpecification, *ast.IndexOption) error
-	})
-	if !ok {
-		return dbterror.ErrGeneralUnsupportedDDL.GenWithStackByArgs("ADD PRIMARY KEY")
-	}
-	return creator.CreatePrimaryKey(sctx, ast.Ident{Schema: name.Schema, Name: name.Name}, pmodel.NewCIStr(spec.name), parts, option)
-}
-
 // request is what package ddl is asked for.
 func (e *executor) request(
 	sctx sessionctx.Context, db *model.DBInfo, table *model.TableInfo, collected *model.MultiSchemaInfo,
@@ -279,13 +172,31 @@ func (e *executor) request(
 	}
 	req.Query, _ = sctx.Value(sessionctx.QueryString).(string)
 	for _, sub := range collected.SubJobs {
-		args, ok := sub.JobArgs.(*model.ModifyIndexArgs)
-		if !ok {
-			return ddl.Request{}, dbterror.ErrGeneralUnsupportedDDL.GenWithStackByArgs(sub.Type.String())
+		switch sub.Type {
+		case model.ActionAddIndex, model.ActionAddPrimaryKey:
+			args, ok := sub.JobArgs.(*model.ModifyIndexArgs)
+			if !ok {
+				return ddl.Request{}, dbterror.ErrGeneralUnsupportedDDL.GenWithStackByArgs(sub.Type.String())
+			}
+			req.Indexes = append(req.Indexes, args.IndexArgs...)
+			req.IndexesAt = len(req.Changes)
+		default:
+			change, err := ddl.NewChange(table, sub)
+			if err != nil {
+				return ddl.Request{}, err
+			}
+			req.Changes = append(req.Changes, change)
 		}
-		req.Indexes = append(req.Indexes, args.IndexArgs...)
 	}
-	if len(req.Indexes) == 1 && req.Indexes[0].IsPK {
+	switch {
+	case len(req.Indexes) == 0:
+		return ddl.Request{}, leftToTiDB("") // those that it adds are there already
+	case len(req.Changes) > 0:
+		req.Type = model.ActionMultiSchemaChange
+		if len(req.Indexes) > 1 {
+			req.IndexesAt = len(req.Changes) // as TiDB does when it puts several into one sub-job
+		}
+	case len(req.Indexes) == 1 && req.Indexes[0].IsPK:
 		req.Type = model.ActionAddPrimaryKey
 	}
 	return req, nil

@@ -222,6 +222,9 @@ func TestVariables(t *testing.T) {
 		{config.Governor, "OFF", "OFF"},
 		{config.MemoryQuota, "'64MiB'", "67108864"},
 		{config.IdleBlockerTimeout, "'90s'", "1m30s"},
+		{config.BlockerMaxAge, "'1h'", "1h0m0s"},
+		{config.BlockerSparedKeys, "1000", "1000"},
+		{config.BlockerSparedUsers, "' backup,root '", "backup,root"},
 	} {
 		c.run("SET GLOBAL %s = %s", test.name, test.set)
 		require.Equal(t, test.want, e.globals.Get(test.name))

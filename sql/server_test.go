@@ -18,8 +18,15 @@ import (
 	"fastddl/ddl"
 )
 
-// serve runs TiDB's server on the layer until the test ends.
+// serve runs TiDB's server on the layer until the test ends, and returns connections
+// of root.
 func (e *env) serve() *gosql.DB {
+	e.t.Helper()
+	return e.connect(e.listen(), "root")
+}
+
+// listen runs TiDB's server on the layer until the test ends, at the port returned.
+func (e *env) listen() (port int) {
 	e.t.Helper()
 	cfg := *tidbconfig.GetGlobalConfig()
 	cfg.Host, cfg.Port, cfg.Socket = "127.0.0.1", 0, ""
@@ -37,8 +44,13 @@ func (e *env) serve() *gosql.DB {
 		require.NoError(e.t, <-ended)
 	})
 	<-server.RunInGoTestChan
-	port := s.ListenAddr().(*net.TCPAddr).Port
-	db, err := gosql.Open("mysql", fmt.Sprintf("root@tcp(127.0.0.1:%d)/test?multiStatements=true", port))
+	return s.ListenAddr().(*net.TCPAddr).Port
+}
+
+// connect returns connections of a user without a password.
+func (e *env) connect(port int, user string) *gosql.DB {
+	e.t.Helper()
+	db, err := gosql.Open("mysql", fmt.Sprintf("%s@tcp(127.0.0.1:%d)/test?multiStatements=true", user, port))
 	require.NoError(e.t, err)
 	e.t.Cleanup(func() { require.NoError(e.t, db.Close()) })
 	require.Eventually(e.t, func() bool { return db.Ping() == nil }, time.Minute, 10*time.Millisecond)

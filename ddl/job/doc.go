@@ -18,6 +18,10 @@
 //	  |            |                                                                                                   |
 //	  +------------+--------> finished <-------------------------------------------------------------------------------+
 //
+// A statement that drops something too goes on after the publication:
+//
+//	public -> drop-delete-only -> drop-delete-reorg -> dropped -> finished
+//
 // The steps in brackets are those of unique indexes, mostly. At "snapshot" S is taken and
 // garbage collection held at it. "quiet" and "drained" are schema versions that
 // change nothing: that everybody has reached them proves that the transactions

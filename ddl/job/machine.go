@@ -108,6 +108,7 @@ func (m *Machine) Prepare(to Step) *Record {
 	after.Revision++
 	after.Step = to
 	after.IndexIDs = slices.Clone(m.record.IndexIDs)
+	after.Changes = slices.Clone(m.record.Changes)
 	if after.State == model.JobStateQueueing && to != StepQueued {
 		after.State = model.JobStateRunning
 	}

@@ -16,7 +16,8 @@ type Record struct {
 	// Revision counts the writes of the record. A writer that holds an older one
 	// has lost the job.
 	Revision int64 `json:"revision"`
-	// Type is shown: ActionAddIndex or ActionAddPrimaryKey.
+	// Type is shown: ActionAddIndex, ActionAddPrimaryKey, or ActionMultiSchemaChange if
+	// there are changes.
 	Type model.ActionType `json:"type"`
 	// State is what ADMIN SHOW DDL JOBS shows.
 	State model.JobState `json:"state"`
@@ -43,6 +44,10 @@ type Record struct {
 	// in the same order; empty before StepDeleteOnly.
 	Indexes  []*model.IndexArg `json:"indexes"`
 	IndexIDs []int64           `json:"index_ids,omitempty"`
+	// Changes are what else the statement does, in its order, and IndexesAt is how many
+	// of them TiDB's history lists before the indexes.
+	Changes   []Change `json:"changes,omitempty"`
+	IndexesAt int      `json:"indexes_at,omitempty"`
 	// Compare says that the indexes are compared with the rows before they become
 	// public: one of them is unique, or somebody writes the table whom the metadata
 	// lock does not see.
@@ -88,6 +93,12 @@ func (r *Record) Ended() bool { return r.Step == StepFinished }
 
 // RollingBack says that the job is being undone.
 func (r *Record) RollingBack() bool { return r.State == model.JobStateRollingback }
+
+// NeedsHold says that an import at S may still come, so that garbage collection has to
+// be held at it.
+func (r *Record) NeedsHold() bool {
+	return r.SnapshotTS != 0 && (r.Step == StepSnapshot || r.Step == StepQuiet)
+}
 
 // ShownState is the state to show: a request shows before it has its effect. A
 // job that has not begun has nothing to stop, so it is paused at once.

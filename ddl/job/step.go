@@ -26,8 +26,14 @@ const (
 	StepDrained Step = "drained"
 	// StepCompared: a comparison of unique indexes with the rows was clean.
 	StepCompared Step = "compared"
-	// StepPublic: the indexes are public.
+	// StepPublic: the indexes are public, and what else the statement does is done but
+	// for what it drops, which is write-only.
 	StepPublic Step = "public"
+	// StepDropDeleteOnly, StepDropReorg: what the statement drops is in this schema
+	// state. StepDropped: it is gone, and its entries are given to garbage collection.
+	StepDropDeleteOnly Step = "drop-delete-only"
+	StepDropReorg      Step = "drop-delete-reorg"
+	StepDropped        Step = "dropped"
 	// StepUndoDeleteOnly: the indexes are delete-only again.
 	StepUndoDeleteOnly Step = "undo-delete-only"
 	// StepUndone: nothing of the job is in the schema any more, and its entries are
@@ -61,6 +67,14 @@ func (r *Record) forward() Step {
 		return StepCompared
 	case StepCompared:
 		return StepPublic
+	case StepPublic:
+		if r.drops() {
+			return StepDropDeleteOnly
+		}
+	case StepDropDeleteOnly:
+		return StepDropReorg
+	case StepDropReorg:
+		return StepDropped
 	}
 	return StepFinished
 }
@@ -80,6 +94,8 @@ func (r *Record) backward() Step {
 func (s Step) Revertible() bool {
 	switch s {
 	case StepPublic, StepUndoDeleteOnly, StepUndone, StepFinished:
+		return false
+	case StepDropDeleteOnly, StepDropReorg, StepDropped:
 		return false
 	}
 	return true
@@ -110,7 +126,7 @@ func (r *Record) SchemaState() model.SchemaState {
 		return model.StateWriteOnly
 	case StepWriteReorg, StepSnapshot, StepQuiet, StepBackfilled, StepDrained, StepCompared:
 		return model.StateWriteReorganization
-	case StepPublic:
+	case StepPublic, StepDropDeleteOnly, StepDropReorg, StepDropped:
 		return model.StatePublic
 	case StepFinished:
 		if r.State == model.JobStateSynced {

@@ -1,0 +1,122 @@
+package ddl
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	tidbkv "github.com/pingcap/tidb/pkg/kv"
+	"github.com/pingcap/tidb/pkg/tablecodec"
+
+	"fastddl/backfill"
+	"fastddl/ddl/job"
+	"fastddl/event"
+	"fastddl/ingest"
+)
+
+// maxSecondLooks is how often a job takes another S because the rows that had equal
+// values at S had them no more. Then the values are handed around so much that the
+// user should know.
+const maxSecondLooks = 3
+
+// duplicatesAtS is the error of a backfill that has found rows with equal values at
+// S. That is the verdict only if they have them still: values that are handed from
+// row to row must not fail a job.
+type duplicatesAtS struct {
+	error  // 1062, permanent
+	groups []*ingest.DuplicateGroup
+}
+
+func (e *duplicatesAtS) Unwrap() error { return e.error }
+
+// secondLook returns the error of a backfill, unless it is of duplicates that are
+// gone: then the job goes back to before S.
+func (t *task) secondLook(ctx context.Context, task backfill.Task, err error) (outcome, error) {
+	var dup *duplicatesAtS
+	if !errors.As(err, &dup) || t.looks >= maxSecondLooks {
+		return outcome{}, err
+	}
+	still, lookErr := t.d.stillDuplicate(ctx, task, dup.groups)
+	if lookErr != nil {
+		return outcome{}, fmt.Errorf("look at duplicates again: %w", lookErr)
+	}
+	if still {
+		return outcome{}, err
+	}
+	t.looks++
+	t.emit(event.Retry{Job: event.Job{ID: t.id}, Op: "snapshot", Attempt: t.looks, Err: err})
+	return t.forgetSnapshot(ctx)
+}
+
+// forgetSnapshot records that the job takes another S. What was imported at this
+// one is right at another one too, or shadowed by what was written since.
+func (t *task) forgetSnapshot(ctx context.Context) (outcome, error) {
+	return t.write(ctx, job.StepWriteReorg, func(x *txn, after *job.Record) error {
+		after.SnapshotTS = 0
+		return x.exec(`UPDATE mysql.fastddl_ddl_record SET checkpoint = NULL WHERE job_id = %?`, t.id)
+	})
+}
+
+// stillDuplicate says whether in one of the groups two rows have the same entry now.
+func (d *DDL) stillDuplicate(ctx context.Context, task backfill.Task, groups []*ingest.DuplicateGroup) (still bool, err error) {
+	encoder, err := backfill.NewRowEncoder(task)
+	if err != nil {
+		return false, err
+	}
+	now, err := d.opts.Builds.CurrentTS(ctx)
+	if err != nil {
+		return false, err
+	}
+	get, end, err := getAt(ctx, d.opts.Builds, now)
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, end()) }()
+	for _, g := range groups {
+		if g.Rows > int64(len(g.Values)) {
+			return true, nil // not all of its rows are known
+		}
+		holders := 0
+		for _, value := range g.Values {
+			has, err := hasEntry(get, encoder, g, value)
+			if err != nil {
+				return false, err
+			}
+			if has {
+				holders++
+			}
+		}
+		if holders > 1 {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// hasEntry says whether the row that an entry of g names gives that entry.
+func hasEntry(get getter, encoder *backfill.RowEncoder, g *ingest.DuplicateGroup, value []byte) (bool, error) {
+	handle, err := tablecodec.DecodeHandleInIndexValue(value)
+	if err != nil {
+		return false, fmt.Errorf("decode index value %x: %w", value, err)
+	}
+	physicalID := tablecodec.DecodeTableID(g.Key)
+	if inPartition, ok := handle.(tidbkv.PartitionHandle); ok { // of a global index
+		physicalID = inPartition.PartitionID
+	}
+	key := tablecodec.EncodeRowKeyWithHandle(physicalID, handle)
+	row, err := get(key)
+	if err != nil || row == nil {
+		return false, err
+	}
+	entries, err := encoder.Encode(key, row)
+	if err != nil {
+		return false, err
+	}
+	for _, e := range entries {
+		if e.Index == g.IndexID && bytes.Equal(e.Key, g.Key) {
+			return true, nil
+		}
+	}
+	return false, nil
+}

@@ -1,0 +1,309 @@
+package sql_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	tidbkv "github.com/pingcap/tidb/pkg/kv"
+	"github.com/pingcap/tidb/pkg/meta/model"
+	pmodel "github.com/pingcap/tidb/pkg/parser/model"
+	"github.com/pingcap/tidb/pkg/tablecodec"
+	"github.com/stretchr/testify/require"
+
+	"fastddl/config"
+)
+
+// tableKind is a kind of table with indexes to be added. In statements %[1]d is the
+// ID of a row and %[2]d a number.
+type tableKind struct {
+	name, create string
+	// before is executed once, before the table is made.
+	before string
+	insert string
+	// update and remove are what writers do besides.
+	update, remove string
+	indexes        []string
+}
+
+const (
+	plainInsert = "INSERT IGNORE INTO t (id, a, s) VALUES (%[1]d, %[2]d, CONCAT('Aß', %[2]d))"
+	plainUpdate = "UPDATE IGNORE t SET a = IF(a = 5, NULL, %[2]d), s = CONCAT(LEFT(s, 2), %[2]d) WHERE id = %[1]d"
+	plainRemove = "DELETE FROM t WHERE id = %[1]d"
+	plainTable  = "CREATE TABLE t (id BIGINT, a INT, s VARCHAR(30) COLLATE utf8mb4_general_ci, "
+)
+
+// plainIndexes are built on most kinds of tables.
+var plainIndexes = []string{"INDEX @ (a)", "UNIQUE INDEX @ (a, id)", "INDEX @ (s(3), a)", "UNIQUE INDEX @ ((LOWER(s)), (a + id), id)"}
+
+var tableKinds = []tableKind{
+	{name: "integer key", create: plainTable + "PRIMARY KEY (id))", indexes: plainIndexes},
+	{name: "clustered key", create: plainTable + "PRIMARY KEY (s, id) CLUSTERED)", indexes: plainIndexes},
+	{name: "other key", create: plainTable + "PRIMARY KEY (id) NONCLUSTERED) SHARD_ROW_ID_BITS = 4 PRE_SPLIT_REGIONS = 2", indexes: plainIndexes},
+	{name: "no key", create: plainTable + "x INT) SHARD_ROW_ID_BITS = 6", indexes: plainIndexes[:1]},
+	{
+		name: "auto random", create: "CREATE TABLE t (r BIGINT PRIMARY KEY AUTO_RANDOM(5), id INT, a INT, s VARCHAR(30))",
+		indexes: []string{"INDEX @ (a)", "UNIQUE INDEX @ (a, r)", "INDEX @ (s(3), a)", "INDEX @ ((a + r))"},
+	},
+	{
+		name:   "time to live",
+		create: plainTable + "at DATETIME DEFAULT CURRENT_TIMESTAMP, PRIMARY KEY (id)) TTL = `at` + INTERVAL 1 DAY TTL_ENABLE = 'ON'",
+		insert: "INSERT IGNORE INTO t VALUES (%[1]d, %[2]d, 's%[2]d', NOW() - INTERVAL %[2]d HOUR)", indexes: append(plainIndexes[:3:3], "INDEX @ (at)"),
+	},
+	{
+		name: "refers to another", before: "CREATE TABLE parent (id INT PRIMARY KEY); INSERT INTO parent VALUES (1), (2), (3), (4), (5), (6), (7)",
+		create: plainTable + "PRIMARY KEY (id), KEY (a), FOREIGN KEY (a) REFERENCES parent (id) ON DELETE SET NULL)", indexes: plainIndexes,
+	},
+	{
+		name: "others refer to it", create: plainTable + `PRIMARY KEY (id));
+			CREATE TABLE child (id INT PRIMARY KEY AUTO_INCREMENT, p BIGINT, FOREIGN KEY (p) REFERENCES t (id) ON DELETE CASCADE ON UPDATE CASCADE)`,
+		insert: plainInsert + "; INSERT IGNORE INTO child (p) VALUES (%[1]d)", indexes: plainIndexes,
+	},
+	{
+		name: "range partitions", create: plainTable + `PRIMARY KEY (id))
+			PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (20), PARTITION p1 VALUES LESS THAN (40), PARTITION p2 VALUES LESS THAN MAXVALUE)`,
+		update:  "UPDATE IGNORE t SET id = id + %[2]d, a = %[2]d WHERE id = %[1]d",
+		indexes: append(plainIndexes[:4:4], "UNIQUE INDEX @ (s, a, id) GLOBAL"),
+	},
+	{
+		name: "range partitions, global",
+		create: `CREATE TABLE t (id BIGINT PRIMARY KEY, a INT, s VARCHAR(30))
+			PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (30), PARTITION p2 VALUES LESS THAN MAXVALUE)`,
+		insert:  "INSERT IGNORE INTO t VALUES (%[1]d, %[1]d * 1000 + %[2]d, 's')",
+		update:  "UPDATE IGNORE t SET id = id + 100, a = a + 100000 WHERE id = %[1]d",
+		indexes: []string{"UNIQUE INDEX @ (a) GLOBAL"},
+	},
+	{
+		name: "list partitions",
+		create: `CREATE TABLE t (id BIGINT, a INT NOT NULL, s VARCHAR(30))
+			PARTITION BY LIST (a) (PARTITION p0 VALUES IN (0, 1, 2, 3), PARTITION p1 VALUES IN (4, 5, 6))`,
+		update:  "UPDATE IGNORE t SET a = %[2]d WHERE id = %[1]d",
+		indexes: []string{"INDEX @ (a)", "INDEX @ (s(2), id)", "INDEX @ ((a * 2))"},
+	},
+	{
+		name: "list columns partitions",
+		create: plainTable + `k VARCHAR(5) AS (IF(id % 2, 'x', 'y')) STORED)
+			PARTITION BY LIST COLUMNS (k) (PARTITION p0 VALUES IN ('x'), PARTITION p1 VALUES IN ('y'))`,
+		indexes: []string{"INDEX @ (a, k)", "INDEX @ (k)"},
+	},
+	{name: "hash partitions", create: plainTable + "PRIMARY KEY (id)) PARTITION BY HASH (id) PARTITIONS 5", indexes: plainIndexes},
+	{name: "key partitions", create: plainTable + "PRIMARY KEY (s, id) CLUSTERED) PARTITION BY KEY (s) PARTITIONS 3", indexes: plainIndexes[:1]},
+	{
+		name: "JSON arrays", create: "CREATE TABLE t (id BIGINT PRIMARY KEY, a INT, j JSON)",
+		insert:  "INSERT IGNORE INTO t VALUES (%[1]d, %[2]d, JSON_ARRAY('%[1]d', 'x%[2]d', '%[1]d', 'same'))",
+		update:  "UPDATE IGNORE t SET j = IF(%[2]d = 5, NULL, JSON_ARRAY('y%[1]d', '%[2]d')), a = %[2]d WHERE id = %[1]d",
+		indexes: []string{"INDEX @ ((CAST(j AS CHAR(10) ARRAY)))", "INDEX @ (a, (CAST(j AS CHAR(20) ARRAY)))", "UNIQUE INDEX @ ((CAST(j AS CHAR(9) ARRAY)), id)"},
+	},
+	{
+		name: "NULLs", create: "CREATE TABLE t (id BIGINT PRIMARY KEY, a INT, b INT, c VARCHAR(10))",
+		insert:  "INSERT IGNORE INTO t VALUES (%[1]d, IF(%[2]d < 3, NULL, %[1]d), IF(%[2]d > 4, NULL, %[2]d), NULL)",
+		update:  "UPDATE IGNORE t SET a = IF(a IS NULL, id, NULL) WHERE id = %[1]d",
+		indexes: []string{"UNIQUE INDEX @ (a)", "UNIQUE INDEX @ (a, b)", "UNIQUE INDEX @ (c)", "INDEX @ (b, a)", "INDEX @ (b DESC, c) INVISIBLE"},
+	},
+	{
+		name: "expressions", create: plainTable + "g INT AS (a * 2), h VARCHAR(40) AS (CONCAT(s, id)) STORED, PRIMARY KEY (id))",
+		indexes: []string{"INDEX @ (g, h(5))", "UNIQUE INDEX @ ((g + id), id)",
+			"INDEX @ ((UPPER(h)), (a % 3), (REVERSE(s)))", "INDEX @ ((JSON_EXTRACT(JSON_ARRAY(a, id), '$[0]') = 3))"},
+	},
+}
+
+// fill completes what a kind does not say.
+func (k *tableKind) fill() {
+	for _, d := range []struct {
+		statement *string
+		plain     string
+	}{{&k.insert, plainInsert}, {&k.update, plainUpdate}, {&k.remove, plainRemove}} {
+		if *d.statement == "" {
+			*d.statement = d.plain
+		}
+	}
+}
+
+// write executes a statement that a writer may execute at any time.
+func (k *tableKind) write(c *client, rng *rand.Rand) error {
+	statement := []string{k.insert, k.insert, k.update, k.remove}[rng.IntN(4)]
+	_, err := c.try(statement, rng.IntN(60), rng.IntN(7))
+	if err == nil {
+		return nil
+	}
+	switch errorCode(err) {
+	case 1062, 8028, 9007, 8022, 1526, 3903: // what else was written meanwhile, and values that suit no index
+		_, err = c.try("ROLLBACK")
+	}
+	return err
+}
+
+// meta returns the definition of a table.
+func (e *env) meta(table string) *model.TableInfo {
+	e.t.Helper()
+	tbl, err := e.Domain().InfoSchema().TableByName(context.Background(), pmodel.NewCIStr("test"), pmodel.NewCIStr(table))
+	require.NoError(e.t, err)
+	return tbl.Meta()
+}
+
+// physicalIDs are what the keys of a table's rows begin with.
+func physicalIDs(info *model.TableInfo) []int64 {
+	p := info.GetPartitionInfo()
+	if p == nil {
+		return []int64{info.ID}
+	}
+	var ids []int64
+	for _, def := range p.Definitions {
+		ids = append(ids, def.ID)
+	}
+	return ids
+}
+
+// eachPair calls fn for all that the store has under a prefix now, with what keys
+// have behind it.
+func (e *env) eachPair(prefix tidbkv.Key, fn func(rest, value []byte)) {
+	e.t.Helper()
+	version, err := e.store.Storage().CurrentVersion(tidbkv.GlobalTxnScope)
+	require.NoError(e.t, err)
+	it, err := e.store.Storage().GetSnapshot(version).Iter(prefix, prefix.PrefixNext())
+	require.NoError(e.t, err)
+	defer it.Close()
+	for ; it.Valid(); require.NoError(e.t, it.Next()) {
+		fn(it.Key()[len(prefix):], it.Value())
+	}
+}
+
+// copyRows copies rows as they are stored into a table of the same definition.
+func (e *env) copyRows(from, to string) {
+	e.t.Helper()
+	txn, err := e.store.Storage().Begin()
+	require.NoError(e.t, err)
+	into := physicalIDs(e.meta(to))
+	for i, id := range physicalIDs(e.meta(from)) {
+		prefix := tablecodec.GenTableRecordPrefix(into[i])
+		e.eachPair(tablecodec.GenTableRecordPrefix(id), func(rest, value []byte) {
+			require.NoError(e.t, txn.Set(append(prefix.Clone(), rest...), value))
+		})
+	}
+	require.NoError(e.t, txn.Commit(context.Background()))
+}
+
+// indexEntries returns an index as the store has it: the number of the partition and
+// what keys have behind the ID of the index, and values.
+func (e *env) indexEntries(table, index string) map[string]string {
+	e.t.Helper()
+	info := e.meta(table)
+	idx := info.FindIndexByName(index)
+	require.NotNil(e.t, idx, index)
+	ids := physicalIDs(info)
+	if idx.Global {
+		ids = []int64{info.ID}
+	}
+	found := make(map[string]string)
+	for i, id := range ids {
+		e.eachPair(tablecodec.EncodeTableIndexPrefix(id, idx.ID), func(rest, value []byte) {
+			found[fmt.Sprintf("%d: %x", i, rest)] = fmt.Sprintf("%x", value)
+		})
+	}
+	return found
+}
+
+// Every kind of index on every kind of table that we build, we build while the table
+// is written to, and as TiDB does: entry by entry, byte by byte.
+func TestKindsLikeTiDB(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	e := newEnv(t)
+	setup := e.client()
+	setup.run("SET GLOBAL tidb_enable_dist_task = OFF")
+	setup.run("SET GLOBAL tidb_ttl_job_enable = OFF") // rows are to expire only if the test says so
+	for n, kind := range tableKinds {
+		t.Run(kind.name, func(t *testing.T) {
+			c := setup.of(t)
+			kind.fill()
+			c.run("DROP TABLE IF EXISTS child, t, parent")
+			if kind.before != "" {
+				c.run(kind.before)
+			}
+			c.run(kind.create)
+			rng := rand.New(rand.NewPCG(seed, uint64(n)))
+			for range 150 {
+				require.NoError(t, kind.write(c, rng))
+			}
+			var stop atomic.Bool
+			var workers sync.WaitGroup
+			failed := make(chan error, 3)
+			for w := range 3 {
+				writer, rng := e.client(), rand.New(rand.NewPCG(seed, uint64(1000*n+w+1)))
+				workers.Go(func() {
+					for !stop.Load() {
+						if err := kind.write(writer, rng); err != nil {
+							failed <- err
+							return
+						}
+					}
+				})
+			}
+			var adds []string
+			for i, index := range kind.indexes {
+				adds = append(adds, "ADD "+strings.ReplaceAll(index, "@", fmt.Sprintf("ours%d", i)))
+			}
+			c.run("DROP TABLE IF EXISTS copy")
+			c.run("CREATE TABLE copy LIKE t")
+			jobs := c.one("SELECT COUNT(*) FROM mysql.fastddl_ddl_jobs")
+			_, err := c.try("ALTER TABLE t " + strings.Join(adds, ", "))
+			stop.Store(true)
+			workers.Wait()
+			require.NoError(t, err)
+			require.NotEqual(t, jobs, c.one("SELECT COUNT(*) FROM mysql.fastddl_ddl_jobs"), "%v", c.run("SHOW WARNINGS"))
+			require.Empty(t, failed)
+			c.check("t")
+
+			c.run("SET %s = '%s'", config.DDLEngine, config.EngineTiDB)
+			defer c.run("SET %s = DEFAULT", config.DDLEngine)
+			e.copyRows("t", "copy")
+			c.run("ALTER TABLE copy " + strings.Join(adds, ", "))
+			for i, index := range kind.indexes {
+				name := fmt.Sprintf("ours%d", i)
+				ours, theirs := e.indexEntries("t", name), e.indexEntries("copy", name)
+				if strings.Contains(index, "GLOBAL") { // its entries have the IDs of partitions
+					c.run("ALTER TABLE t ADD " + strings.ReplaceAll(index, "@", "theirs"))
+					theirs = e.indexEntries("t", "theirs")
+				}
+				require.NotEmpty(t, ours)
+				for key, value := range theirs {
+					require.Equal(t, value, ours[key], "%s: %s", index, key)
+				}
+				require.Len(t, ours, len(theirs), index)
+			}
+		})
+	}
+}
+
+// Tables that take no indexes are refused as TiDB refuses them.
+func TestTablesThatTakeNoIndexes(t *testing.T) {
+	e := newEnv(t)
+	c := e.client()
+	c.run("CREATE TABLE cached (a INT, b INT)")
+	c.run("ALTER TABLE cached CACHE")
+	c.run("CREATE TEMPORARY TABLE mine (a INT, b INT)")
+	c.run("CREATE GLOBAL TEMPORARY TABLE everybodys (a INT, b INT) ON COMMIT DELETE ROWS")
+	c.run("CREATE VIEW v AS SELECT 1 AS a")
+	c.run("CREATE SEQUENCE s")
+	for _, statement := range []string{
+		"ALTER TABLE cached ADD INDEX (a)", "CREATE INDEX i ON cached (a)", "ALTER TABLE cached ADD INDEX (a), DROP COLUMN b",
+		"ALTER TABLE mine ADD INDEX (a)", "CREATE UNIQUE INDEX i ON mine (a)", "ALTER TABLE v ADD INDEX (a)", "ALTER TABLE s ADD INDEX (a)",
+		"ALTER TABLE information_schema.tables ADD INDEX (table_name)",
+	} {
+		c.run("SET %s = '%s'", config.DDLEngine, config.EngineTiDB)
+		_, theirs := c.try(statement)
+		require.Error(t, theirs, statement)
+		c.run("SET %s = DEFAULT", config.DDLEngine)
+		_, ours := c.try(statement)
+		require.Error(t, ours, statement)
+		require.Equal(t, theirs.Error(), ours.Error(), statement)
+	}
+	c.run("ALTER TABLE everybodys ADD INDEX i (a)") // which has no rows that TiDB could miss
+	require.Equal(t, "0", c.one("SELECT COUNT(*) FROM mysql.fastddl_ddl_jobs"))
+	require.Equal(t, model.TempTableGlobal, e.meta("everybodys").TempTableType)
+}
