@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/pingcap/tidb/pkg/domain"
 	tidbserver "github.com/pingcap/tidb/pkg/server"
@@ -18,6 +19,7 @@ import (
 	"fastddl/ddl"
 	"fastddl/event"
 	"fastddl/ingest"
+	"fastddl/internal/errs"
 	"fastddl/internal/foreground"
 	"fastddl/internal/memory"
 	"fastddl/kv"
@@ -53,8 +55,17 @@ type Node struct {
 	parts     closers
 }
 
+// openGrace is left to the SQL layer to open after the process was told to end. It
+// takes a second or two, unless the store does not answer.
+const openGrace = 10 * time.Second
+
+// errStuckOpen says that the SQL layer did not open when the process was to end.
+var errStuckOpen = errors.New("the store does not answer")
+
 // OpenNode opens the store, which is made if it does not exist, and the SQL layer,
-// and goes on with the jobs that were running. On error nothing stays open.
+// and goes on with the jobs that were running. On error nothing stays open, unless
+// ctx has ended, which is for a process that is to end: then a store that does not
+// answer is left as it is.
 func OpenNode(ctx context.Context, opts NodeOptions) (_ *Node, err error) {
 	cfg := opts.Config
 	n := &Node{cfg: cfg, globals: config.NewGlobals(), bus: &event.Bus{}, foreground: new(foreground.Meter)}
@@ -62,7 +73,7 @@ func OpenNode(ctx context.Context, opts NodeOptions) (_ *Node, err error) {
 		n.bus.Subscribe(l)
 	}
 	defer func() {
-		if err != nil {
+		if err != nil && !errors.Is(err, errStuckOpen) {
 			err = errors.Join(err, n.parts.close())
 		}
 	}()
@@ -89,10 +100,33 @@ func OpenNode(ctx context.Context, opts NodeOptions) (_ *Node, err error) {
 	if err = opts.Log.openSlowLog(cfg.Log); err != nil {
 		return nil, err
 	}
-	if err = n.openSQL(context.WithoutCancel(ctx), budget, opts.Log.Logger); err != nil {
+	if err = n.awaitSQL(ctx, budget, opts.Log.Logger); err != nil {
 		return nil, err
 	}
 	return n, nil
+}
+
+// awaitSQL opens the SQL layer. It does not give up half way because ctx ends, but
+// does not wait for long then: TiDB asks a cluster that does not answer again and again.
+func (n *Node) awaitSQL(ctx context.Context, budget memory.Budget, log *zap.Logger) error {
+	opened := make(chan error, 1)
+	go func() {
+		var err error
+		defer func() { opened <- err }()
+		defer errs.Contain(&err)
+		err = n.openSQL(context.WithoutCancel(ctx), budget, log)
+	}()
+	select {
+	case err := <-opened:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-opened:
+		return err
+	case <-time.After(openGrace):
+		return fmt.Errorf("path: %w: %w", errStuckOpen, context.Cause(ctx))
+	}
 }
 
 // openTempDir takes the node's own folder in dir.

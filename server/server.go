@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -60,7 +61,9 @@ type Server struct {
 	ended  chan error
 	node   *Node
 	status *statusServer // nil if switched off
-	parts  closers
+	// statusScheme is that of the URLs of the status server.
+	statusScheme string
+	parts        closers
 }
 
 // Start starts a node and returns when it accepts statements. An error names
@@ -71,7 +74,7 @@ func Start(ctx context.Context, opts Options) (_ *Server, err error) {
 		return nil, err
 	}
 	cfg := opts.Config
-	s := &Server{opts: opts, log: opts.Log, ended: make(chan error, 1)}
+	s := &Server{opts: opts, log: opts.Log, ended: make(chan error, 1), statusScheme: "http"}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.parts.close())
@@ -190,8 +193,12 @@ func (s *Server) startStatus(listener net.Listener, gatherer prometheus.Gatherer
 		}
 		s.parts.add(leave)
 	}
+	secured, err := s.secureStatus(listener)
+	if err != nil {
+		return err
+	}
 	s.status = startStatusServer(statusOptions{
-		listener:  listener,
+		listener:  secured,
 		gatherer:  gatherer,
 		health:    s.Health,
 		status:    s.Status,
@@ -208,6 +215,21 @@ func (s *Server) startStatus(listener net.Listener, gatherer prometheus.Gatherer
 	return nil
 }
 
+// secureStatus puts the TLS of the cluster, if it is set, over the status port: the
+// other servers come with it, as TiDB's do.
+func (s *Server) secureStatus(listener net.Listener) (net.Listener, error) {
+	security := tidb.GetGlobalConfig().Security.ClusterSecurity()
+	config, err := security.ToTLSConfig()
+	if err != nil {
+		return nil, fmt.Errorf("tidb.security: %w", err)
+	}
+	if config == nil {
+		return listener, nil
+	}
+	s.statusScheme = "https"
+	return tls.NewListener(listener, s.tidb.SetCNChecker(config)), nil
+}
+
 // Addr is the address of the MySQL listener, with the real port.
 func (s *Server) Addr() net.Addr { return s.addr }
 
@@ -217,6 +239,14 @@ func (s *Server) StatusAddr() net.Addr {
 		return nil
 	}
 	return s.status.listener.Addr()
+}
+
+// StatusURL is the URL of the HTTP status server, empty if it is off.
+func (s *Server) StatusURL() string {
+	if s.status == nil {
+		return ""
+	}
+	return s.statusScheme + "://" + s.StatusAddr().String()
 }
 
 // Node is what runs below the listeners.

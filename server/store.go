@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"strconv"
+	"strings"
 
 	tidbkv "github.com/pingcap/tidb/pkg/kv"
 	"github.com/pingcap/tidb/pkg/store/driver"
@@ -66,6 +68,9 @@ func openEmbedded(cfg config.Config, budget memory.Budget, log *zap.Logger) (*st
 // openCluster connects to TiKV and PD by TiDB's own driver, which tries again for
 // as long as they cannot be reached.
 func openCluster(ctx context.Context, cfg config.Config, port int, log *zap.Logger) (*store, error) {
+	if err := checkAdvertised(cfg); err != nil {
+		return nil, err
+	}
 	log.Info("connecting to the cluster", zap.String("pd", cfg.Path))
 	type result struct {
 		storage tidbkv.Storage
@@ -90,6 +95,33 @@ func openCluster(ctx context.Context, cfg config.Config, port int, log *zap.Logg
 		storage: r.storage, id: cfg.Store + "-" + strconv.Itoa(port),
 		healthy: func() error { return nil }, close: r.storage.Close,
 	}, nil
+}
+
+// checkAdvertised refuses an address that is every machine's own, unless PD is on this
+// one. TiDB takes servers with the same address and port for lives of one server, and a
+// change of the schema then does not wait for all of them.
+func checkAdvertised(cfg config.Config) error {
+	if !isOwn(cfg.AdvertiseAddress) {
+		return nil
+	}
+	servers, _, _ := strings.Cut(cfg.Path, "?")
+	for _, addr := range strings.Split(servers, ",") {
+		host, _, err := net.SplitHostPort(addr)
+		if err != nil {
+			host = addr // without a port
+		}
+		if !isOwn(host) {
+			return fmt.Errorf("advertise-address %s does not tell this server from others: set it to the address of this machine in the network of %s",
+				cfg.AdvertiseAddress, addr)
+		}
+	}
+	return nil
+}
+
+// isOwn reports whether a host is, to each machine, itself.
+func isOwn(host string) bool {
+	ip := net.ParseIP(host)
+	return strings.EqualFold(host, "localhost") || ip != nil && (ip.IsLoopback() || ip.IsUnspecified())
 }
 
 // lockTempDir takes the folder for temporary files of the store with the given

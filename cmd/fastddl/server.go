@@ -44,8 +44,8 @@ func serve(cmd *cobra.Command, cfg config.Config) error {
 	}
 	// Scripts that asked for a free port read it here.
 	fmt.Fprintf(cmd.OutOrStdout(), "listening on %s\n", srv.Addr())
-	if addr := srv.StatusAddr(); addr != nil {
-		fmt.Fprintf(cmd.OutOrStdout(), "status on http://%s\n", addr)
+	if url := srv.StatusURL(); url != "" {
+		fmt.Fprintf(cmd.OutOrStdout(), "status on %s\n", url)
 	}
 	var ended error
 	select {

@@ -115,8 +115,8 @@ func Start(t *testing.T, binary, dir string, args ...string) *Node {
 			if addr, ok := strings.CutPrefix(lines.Text(), "listening on "); ok {
 				n.Addr = addr
 			}
-			if addr, ok := strings.CutPrefix(lines.Text(), "status on http://"); ok {
-				n.Status = addr
+			if url, ok := strings.CutPrefix(lines.Text(), "status on "); ok {
+				_, n.Status, _ = strings.Cut(url, "://")
 				close(ready)
 			}
 		}

@@ -1,0 +1,19 @@
+// Package importsst is TiKV's service for importing files, over an embedded store: what
+// a client that builds an index on a cluster talks to. It does what TiKV does with what it
+// is sent, and refuses what TiKV refuses, so that a client that gets along with it has
+// been told of every mistake:
+//
+//   - A file belongs to a region with an epoch. Write refuses an epoch that is behind the
+//     region (RequestTooOld) or ahead of it (RequestTooNew); an import that finds the
+//     region changed since fails with EpochNotMatch and the regions of now.
+//   - Keys increase strictly, lie in the range that was announced, and that lies in the region.
+//   - The commit timestamp is not 0.
+//   - A file is imported once. Importing it again says that it does not exist, as TiKV says
+//     of what is imported already as well as of what is lost.
+//   - While imports are suspended, and while a test orders it, an import is refused as
+//     ServerIsBusy, with the time to wait.
+//
+// Files live in the store's memory. There is one peer of each region, so that a client
+// writes each file once. Deletions, and duplicates across files, are not supported: they
+// are answered as errors.
+package importsst

@@ -1,0 +1,135 @@
+package cluster
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"fastddl/internal/servertest"
+	"fastddl/tests/cluster/standin"
+)
+
+// patience is how long a test waits for what takes a second or two on a quiet machine.
+const patience = 3 * time.Minute
+
+// binary is the program under test.
+var binary string
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	// A node that is gone stops being the owner of the DDL after this many seconds, not
+	// after a minute.
+	if err := os.Setenv("tidb_manager_ttl", "3"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	if os.Getenv("FASTDDL_BIN") == "" {
+		// The server is built from its own module, with its own versions.
+		dir, err := os.MkdirTemp("", "fastddl-cluster-")
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer os.RemoveAll(dir)
+		path := filepath.Join(dir, "fastddl")
+		cmd := exec.Command("go", "build", "-o", path, "./cmd/fastddl")
+		cmd.Dir = filepath.Join("..", "..")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "build the server: %v\n%s", err, out)
+			return 1
+		}
+		if err := os.Setenv("FASTDDL_BIN", path); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+	}
+	return servertest.Main(m, &binary)
+}
+
+// startCluster starts an empty cluster, which ends with the test. What it has to
+// complain of is printed if the test has failed.
+func startCluster(t *testing.T, serve *tls.Config) *standin.Cluster {
+	t.Helper()
+	out := &servertest.Buffer{}
+	core := zapcore.NewCore(zapcore.NewConsoleEncoder(zap.NewDevelopmentEncoderConfig()), zapcore.AddSync(out), zapcore.WarnLevel)
+	c, err := standin.Start(standin.Options{Dir: t.TempDir(), TLS: serve, Logger: zap.New(core)})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		require.NoError(t, c.Close())
+		if t.Failed() {
+			t.Logf("log of the cluster:\n%s", out.String())
+		}
+	})
+	return c
+}
+
+// node is a SQL server with an address of PD of its own.
+type node struct {
+	*servertest.Node
+	pd   *standin.Endpoint
+	args []string
+	t    *testing.T
+}
+
+// startNode adds a node to the cluster, with lines for its configuration file.
+func startNode(t *testing.T, c *standin.Cluster, settings ...string) *node {
+	t.Helper()
+	pd, err := c.Open()
+	require.NoError(t, err)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "fastddl.toml")
+	settings = append(settings, "[log]", fmt.Sprintf("slow-query-file = %q", filepath.Join(dir, "slow.log")))
+	require.NoError(t, os.WriteFile(file, []byte(strings.Join(settings, "\n")), 0o600))
+	n := &node{t: t, pd: pd, args: []string{"--store", "tikv", "--temp-dir", filepath.Join(dir, "tmp"), "--config", file}}
+	n.start()
+	// It keeps its ports when it is started again: by them the others know that it is
+	// the same node, and do not wait until the leases of its former life have run out.
+	n.args = append(n.args, "--port", portOf(t, n.Addr), "--status-port", portOf(t, n.Status))
+	if !roomToImport(t) {
+		n.open().exec("SET GLOBAL tidb_enable_dist_task = OFF", "SET GLOBAL tidb_ddl_enable_fast_reorg = OFF")
+	}
+	return n
+}
+
+// roomToImport says whether TiDB builds indexes by import: it refuses on a disk of which
+// less than a tenth is free.
+func roomToImport(t *testing.T) bool {
+	t.Helper()
+	var disk syscall.Statfs_t
+	require.NoError(t, syscall.Statfs(os.TempDir(), &disk))
+	const part, margin = 10, 5 // other tests write as well
+	return disk.Bavail*100 >= disk.Blocks*(part+margin)
+}
+
+// needsImport skips a test of TiDB's imports where there are none.
+func needsImport(t *testing.T) {
+	t.Helper()
+	if !roomToImport(t) {
+		t.Skip("TiDB imports nothing on a disk that is nearly full")
+	}
+}
+
+func portOf(t *testing.T, addr string) string {
+	t.Helper()
+	_, port, err := net.SplitHostPort(addr)
+	require.NoError(t, err)
+	return port
+}
+
+// start starts the node's process, which must not be running.
+func (n *node) start() {
+	n.t.Helper()
+	n.Node = servertest.Start(n.t, binary, n.pd.Addr, n.args...)
+}

@@ -1,0 +1,50 @@
+package cluster
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// get returns what the status port answers.
+func (n *node) get(ctx context.Context, path string) string {
+	n.t.Helper()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+n.Status+path, nil)
+	require.NoError(n.t, err)
+	resp, err := http.DefaultClient.Do(req)
+	require.NoError(n.t, err)
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(resp.Body)
+	require.NoError(n.t, err)
+	require.Equal(n.t, http.StatusOK, resp.StatusCode, "%s: %s", path, body)
+	return string(body)
+}
+
+// TestStatusPort: what TiDB's HTTP API shows of a cluster.
+func TestStatusPort(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, startCluster(t, nil))
+	db := n.open()
+	db.exec("CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)")
+	for path, part := range map[string]string{
+		"/status":                `"store":"tikv"`,
+		"/info":                  `"is_owner":true`,
+		"/info/all":              `"servers_num":1`,
+		"/mvcc/key/test/t/1":     `"writes"`,
+		"/tables/test/t/regions": `"record_regions"`,
+		"/schema/test/t":         `"name"`,
+		"/ddl/history?limit=1":   `"table_name"`,
+		"/metrics":               "tidb_server_connections",
+		"/regions/meta":          `"region_epoch"`,
+		"/settings":              `"store":"tikv"`,
+	} {
+		got := strings.ReplaceAll(n.get(t.Context(), path), `": `, `":`)
+		if !strings.Contains(got, part) {
+			t.Errorf("%s: no %s in %.300s", path, part, got)
+		}
+	}
+}
