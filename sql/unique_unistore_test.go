@@ -213,11 +213,11 @@ func (b *unistoreBuilds) importPair(p pair) error {
 	if err != nil {
 		return err
 	}
-	for _, keyErr := range resp.(*kvrpcpb.PrewriteResponse).Errors {
-		if keyErr.Conflict == nil {
-			return errors.New(keyErr.String())
+	if keyErrs := resp.(*kvrpcpb.PrewriteResponse).Errors; len(keyErrs) > 0 {
+		if keyErrs[0].Conflict == nil {
+			return errors.New(keyErrs[0].String())
 		}
-		b.shadowed[string(p.Key)] = shadowedEntry{p.Value, version, keyErr.Conflict.ConflictCommitTs}
+		b.shadowed[string(p.Key)] = shadowedEntry{p.Value, version, keyErrs[0].Conflict.ConflictCommitTs}
 		return nil
 	}
 	resp, err = b.send(p.Key, tikvrpc.NewRequest(tikvrpc.CmdCommit, &kvrpcpb.CommitRequest{

@@ -1,6 +1,7 @@
 package mutation
 
-// Mutations of the import, of what it needs kept, and of unique indexes.
+// Mutations of the import, of what it needs kept, and of the check of what was
+// imported.
 
 var past = []mutation{
 	{
@@ -58,6 +59,14 @@ var past = []mutation{
 		new:    "case StepSnapshot:\n\t\treturn StepBackfilled",
 		caught: "ddl/job.TestSteps",
 		shows:  `-\s+\(job.Action\) \(len=13\) "change-schema"`,
+	},
+	{
+		invariant: "I3", breaks: "the version before the import is published and not waited for",
+		file:   "ddl/job/step.go",
+		old:    "case StepSnapshot, StepBackfilled, StepCompared:\n\t\treturn false",
+		new:    "case StepSnapshot, StepQuiet, StepBackfilled, StepCompared:\n\t\treturn false",
+		caught: "tests/simulation.TestFirstHistories",
+		shows:  `BROKEN: I3: txn \d+, which used the table before S`,
 	},
 }
 
@@ -126,96 +135,29 @@ var garbage = []mutation{
 		caught: "kv/pebblekv.TestGCDeletesWhatIsShadowed",
 		shows:  `Error Trace:.*gc_test.go`,
 	},
-}
-
-var uniqueness = []mutation{
 	{
-		invariant: "I6", breaks: "the drain is omitted",
-		file:   "ddl/job/step.go",
-		old:    "return StepDrained\n",
-		new:    "return StepCompared\n",
-		caught: "ddl/job.TestSteps",
-		shows:  `-\s+\(job.Action\) \(len=13\) "change-schema"`,
+		invariant: "I4", breaks: "a job that was loaded again before the import does not hold S",
+		file:   "ddl/job/record.go",
+		old:    "(r.Step == StepSnapshot || r.Step == StepQuiet)",
+		new:    "r.Step == StepSnapshot",
+		caught: "tests/simulation.TestFirstHistories",
+		shows:  `BROKEN: I4: `,
 	},
 	{
-		invariant: "I6", breaks: "the drain is published and not waited for",
-		file:   "ddl/job/step.go",
-		old:    "case StepSnapshot, StepBackfilled, StepCompared:\n\t\treturn false",
-		new:    "case StepSnapshot, StepBackfilled, StepDrained, StepCompared:\n\t\treturn false",
-		caught: "ddl/job.TestSteps",
-		shows:  `compared before the drain has ended`,
+		invariant: "I4", breaks: "a job that was loaded again does not hold S",
+		file:   "ddl/job/record.go",
+		old:    "r.SnapshotTS != 0 && (r",
+		new:    "r.SnapshotTS == 0 && (r",
+		caught: "tests/simulation.TestFirstHistories",
+		shows:  `BROKEN: I4: `,
 	},
 	{
-		invariant: "I6", breaks: "the comparison is skipped",
-		file:   "ddl/compare.go",
-		old:    "if result.Clean() {",
-		new:    "if len(result.Entries) > 0 {",
-		caught: "sql.TestUniqueRepair/transient duplicate",
-		shows:  `data inconsistency in table`,
-	},
-	{
-		invariant: "I6", breaks: "the first list of differences is believed",
-		file:   "ddl/compare.go",
-		old:    "if err != nil || clean {\n\t\t\t\treturn err",
-		new:    "if err != nil || clean || n > 0 {\n\t\t\t\treturn err",
-		caught: "sql.TestComparesUntilClean",
-		shows:  `data inconsistency in table`,
-	},
-	{
-		invariant: "I6", breaks: "a repair does not lock the rows",
-		file:   "ddl/compare.go",
-		old:    "if err := lockKeys(ctx, store, txn, rowLockWait, rowKeys...); err != nil {\n\t\treturn err\n\t}\n",
-		new:    "",
-		caught: "sql.TestRepairLocksRows",
-		shows:  `repaired while somebody has its row locked`,
-	},
-	{
-		invariant: "I6", breaks: "of two rows with one value the first has the entry",
-		file:   "ddl/compare.go",
-		old:    "claims.Rows = max(diff.Rows, int64(len(claims.Values)))\n\t\tp.duplicates = append(p.duplicates, claims)\n",
-		new:    "return txn.Set(diff.Key, claims.Values[0])\n",
-		caught: "sql.TestUniqueDuplicateDuringBuild",
-		shows:  `expected: 1062`,
-	},
-	{
-		invariant: "I6", breaks: "two rows that claim a key are no difference",
-		file:   "backfill/suspects.go",
-		old:    "return d.Rows > 1 || (d.Rows == 1)",
-		new:    "return (d.Rows >= 1)",
-		caught: "backfill.TestCompareFindsSharedKeysThatHaveAnEntry",
-		shows:  `and no key does`,
-	},
-	{
-		invariant: "I6", breaks: "duplicates at S do not fail the build",
-		file:   "ingest/merge.go",
-		old:    "if !bytes.Equal(m.lastValue, value) {\n\t\t\treturn errDuplicate\n\t\t}\n\t\treturn m.again()",
-		new:    "return nil",
-		caught: "backfill.TestUniqueIndex",
-		shows:  `Error Trace:.*dml_test.go`,
-	},
-	{
-		invariant: "I6", breaks: "rows that the scan has lost are not missed",
-		file:   "backfill/compare.go",
-		old:    "scanned != keys {",
-		new:    "scanned > keys {",
-		caught: "backfill.TestRowsLostByTheScanAreMissed",
-		shows:  `RowCountError`,
-	},
-	{
-		invariant: "I6", breaks: "a primary key takes new NULLs while it is built",
-		file:   "ddl/schema.go",
-		old:    "preventNulls(table, idx)\n",
-		new:    "_ = preventNulls\n",
-		caught: "sql.TestPrimaryKeyTakesNoNewNulls",
-		shows:  `Invalid use of NULL value`,
-	},
-	{
-		invariant: "I6", breaks: "NULLs in a primary key at S are overlooked",
-		file:   "backfill/encode.go",
-		old:    "if e.index.Primary {\n\t\t\t\treturn nil, 0, &NullError",
-		new:    "if e.index.Primary && !e.index.Unique {\n\t\t\t\treturn nil, 0, &NullError",
-		caught: "backfill.TestNullInPrimaryKey",
-		shows:  `NullError`,
+		invariant: "I4", breaks: "a job that could not record the loss of S uses it again",
+		file:   "ddl/actions.go",
+		old:    "case job.IsPermanent(err):\n\t\t\tt.machine.Failed",
+		new:    "case err != nil:\n\t\t\tt.machine.Failed",
+		caught: "sql.TestLostHoldIsRecorded",
+		shows:  `the job has gone on with a snapshot it has lost`,
 	},
 }
 
@@ -235,5 +177,13 @@ var verification = []mutation{
 		new:    "if got[i] != want && !cp.Rebuilt {",
 		caught: "backfill.TestDamageIsRepairedOnceAndThenReported",
 		shows:  `MismatchError`,
+	},
+	{
+		invariant: "verification", breaks: "rows that the build's scan has lost are not missed",
+		file:   "backfill/verify.go",
+		old:    "keys != cp.Rows {",
+		new:    "keys < cp.Rows {",
+		caught: "backfill.TestRowsLostByTheBuildsScanAreMissed",
+		shows:  `RowCountError`,
 	},
 }

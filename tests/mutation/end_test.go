@@ -1,7 +1,6 @@
 package mutation
 
-// Mutations of the end of jobs, of who a job belongs to, and of transactions in the
-// embedded store.
+// Mutations of the end of jobs, and of who a job belongs to.
 
 var ends = []mutation{
 	{
@@ -68,6 +67,46 @@ var ends = []mutation{
 		caught: "sql.TestLeftoversAreRemoved",
 		shows:  `should not contain "fastddl-job-4711"`,
 	},
+	{
+		invariant: "I7", breaks: "a job that cannot be undone accepts a cancel",
+		file:   "ddl/job/machine.go",
+		old:    "late := r.Ended() || !r.Step.Revertible() && !r.RollingBack()",
+		new:    "late := r.Ended()",
+		caught: "tests/simulation.TestFirstHistories",
+		shows:  `BROKEN: I7: a cancel was accepted`,
+	},
+	{
+		invariant: "I7", breaks: "a cancel is obeyed in the queue only",
+		file:   "ddl/job/machine.go",
+		old:    "if r.Request == RequestCancel && r.Step.Revertible() &&",
+		new:    "if r.Request == RequestCancel && r.Step == StepQueued &&",
+		caught: "tests/simulation.TestFirstHistories",
+		shows:  `BROKEN: I7: a cancel was accepted`,
+	},
+	{
+		invariant: "I7", breaks: "a job ends when its index is delete-only",
+		file:   "ddl/job/step.go",
+		old:    "case StepDeleteOnly, StepUndoDeleteOnly:\n\t\treturn StepUndone",
+		new:    "case StepDeleteOnly, StepUndoDeleteOnly:\n\t\treturn StepFinished",
+		caught: "tests/simulation.TestFirstHistories",
+		shows:  `BROKEN: I7: index \d+ is delete-only for ever`,
+	},
+	{
+		invariant: "I7", breaks: "the columns of a statement that was undone stay",
+		file:   "ddl/schema.go",
+		old:    "\t\tif err := followChanges(after, table, model.StateNone); err != nil {\n\t\t\treturn err\n\t\t}\n",
+		new:    "",
+		caught: "sql.TestMixedCancel",
+		shows:  `--- FAIL: TestMixedCancel/`,
+	},
+	{
+		invariant: "I7", breaks: "nobody is told to delete the entries of what was dropped",
+		file:   "ddl/schema.go",
+		old:    "\t\treturn t.deleteDropped(after, table)",
+		new:    "\t\treturn nil",
+		caught: "sql.TestMixedDeletesWhatItDropped",
+		shows:  `expected: "9"`,
+	},
 }
 
 var builders = []mutation{
@@ -119,79 +158,36 @@ var builders = []mutation{
 		caught: "kv/pebblekv.TestOpenElsewhere",
 		shows:  `store is in use by another process" in chain but got nil`,
 	},
-}
-
-var batches = []mutation{
 	{
-		invariant: "one batch", breaks: "locks are removed before the batch is synced",
-		file:   "kv/embedded/txn/commit.go",
-		old:    "if err == nil {\n\t\terr = a.Wait()\n\t}\n",
-		new:    "if err == nil {\n\t\tgo a.Wait()\n\t}\n",
-		caught: "kv/embedded/txn.TestReadersWaitForTheDisk",
-		shows:  `before it was durable`,
+		invariant: "I8", breaks: "a job does not wait for earlier jobs on the table",
+		file:   "ddl/job/machine.go",
+		old:    "} else if !m.turn {",
+		new:    "} else if !m.turn && r.RowID == 0 {",
+		caught: "tests/simulation.TestFirstHistories",
+		shows:  `BROKEN: I8: builder \d+ changes the table while it is the turn`,
 	},
 	{
-		invariant: "one batch", breaks: "a one-phase commit does not announce its timestamp",
-		file:   "kv/embedded/txn/commit.go",
-		old:    "t.commitTS.Store,",
-		new:    "nil,",
-		caught: "kv/embedded/txn.TestReadersWaitForTheDisk",
-		shows:  `before it was durable`,
+		invariant: "I8", breaks: "a job that was loaded again does not wait for its turn",
+		file:   "ddl/job/machine.go",
+		old:    "return &Machine{record: r, turn: r.Step != StepQueued,",
+		new:    "return &Machine{record: r, turn: true,",
+		caught: "tests/simulation.TestFirstHistories",
+		shows:  `BROKEN: I8: builder \d+ changes the table while it is the turn`,
 	},
 	{
-		invariant: "one batch", breaks: "a commit writes what its first prewrite brought",
-		file:   "kv/embedded/txn/transaction.go",
-		old:    "for _, b := range t.blocks {\n\t\t\tfor _, key := range b {",
-		new:    "for _, b := range t.blocks[:1] {\n\t\t\tfor _, key := range b {",
-		caught: "kv/embedded/txn.TestOneTransactionIsOneBatch",
-		shows:  `Messages:\s+key [cd]`,
+		invariant: "I8", breaks: "a later job goes first",
+		file:   "ddl/job/queue.go",
+		old:    "if q.ID < id && conflict",
+		new:    "if q.ID > id && conflict",
+		caught: "tests/simulation.TestFirstHistories",
+		shows:  `BROKEN: I8: builder \d+ changes the table while it is the turn`,
 	},
 	{
-		invariant: "one batch", breaks: "a commit is acknowledged before it is synced",
-		file:   "kv/pebblekv/store.go",
-		old:    "err = s.db.ApplyNoSyncWait(b, pebble.Sync)",
-		new:    "err = s.db.Apply(b, pebble.NoSync)",
-		caught: "kv/embedded/txn.TestBankCrash",
-		shows:  `the ledger says|acknowledged before the crash and is lost`,
-	},
-	{
-		invariant: "one batch", breaks: "a transaction that was rolled back prewrites late",
-		file:   "kv/embedded/txn/registry.go",
-		old:    "sh.rollbacks.add(t.startTS, 0)",
-		new:    "_ = sh.rollbacks",
-		caught: "kv/embedded/txn.TestLateRequestsOfRolledBackTransactions",
-		shows:  `a transaction that was rolled back is prewritten`,
-	},
-	{
-		invariant: "one batch", breaks: "a transaction prewrites that was rolled back before it held anything",
-		file:   "kv/embedded/txn/registry.go",
-		old:    "sh.rollbacks.add(startTS, 0)",
-		new:    "_ = sh.rollbacks",
-		caught: "kv/embedded/txn.TestLateRequestsOfRolledBackTransactions",
-		shows:  `a transaction that was rolled back is prewritten`,
-	},
-	{
-		invariant: "one batch", breaks: "a missing lock is made up for without a look at the key",
-		file:   "kv/embedded/txn/check.go",
-		old:    "if err != nil || ts == 0 {\n\t\treturn nil, err\n\t}\n\treturn pessimisticLockNotFound(",
-		new:    "if err != nil || ts == 0 || c.pessimistic {\n\t\treturn nil, err\n\t}\n\treturn pessimisticLockNotFound(",
-		caught: "kv/embedded/txn.TestMissingLocksAreAmendedWithCare",
-		shows:  `Messages:\s+changed`,
-	},
-	{
-		invariant: "one batch", breaks: "keys that were only locked are forgotten at once",
-		file:   "kv/embedded/txn/engine.go",
-		old:    "if commitTS != 0 && l.op == kvrpcpb.Op_Lock {",
-		new:    "if commitTS == 0 && l.op == kvrpcpb.Op_Lock {",
-		caught: "kv/embedded/txn.TestConflictsWithWhatWasOnlyLocked",
-		shows:  `should have 1 item`,
-	},
-	{
-		invariant: "one batch", breaks: "a lock that was set is not found by scans",
-		file:   "kv/embedded/txn/prewrite.go",
-		old:    "if len(block) > 0 {\n\t\tp.engine.active.add(t)\n\t}\n",
-		new:    "",
-		caught: "kv/embedded/txn.TestReadersPushPrewrittenTransactions/scan",
-		shows:  `which was read at`,
+		invariant: "I8", breaks: "a job that is public stops when its row is taken",
+		file:   "ddl/tidbjob.go",
+		old:    "\tif public {",
+		new:    "\tif public && false {",
+		caught: "sql.TestMixedQueueRow",
+		shows:  `a statement did not end`,
 	},
 }

@@ -22,7 +22,7 @@ import (
 
 const (
 	root     = "../.."
-	document = "docs/correctness.md"
+	document = "docs/correctness-tests.md"
 	// testTimeout bounds the run of a test that a mutation may have made hang.
 	testTimeout = 2 * time.Minute
 )
@@ -44,7 +44,7 @@ type mutation struct {
 
 // mutations are all changes, in the order of the document.
 func mutations() []mutation {
-	return slices.Concat(twoVersions, snapshots, past, garbage, visibility, uniqueness, ends, builders, batches, verification)
+	return slices.Concat(twoVersions, snapshots, past, garbage, visibility, uniqueness, ends, builders, batches, isolation, verification)
 }
 
 // target splits caught into the test's folder, the path of its names, and its

@@ -197,7 +197,6 @@ func (p *placement) GetRegionByID(ctx context.Context, id uint64, opts ...pd.Get
 	return p.pd().GetRegionByID(ctx, id, opts...)
 }
 
-//lint:ignore SA1019 client-go may still call it
 func (p *placement) ScanRegions(ctx context.Context, key, end []byte, limit int, opts ...pd.GetRegionOption) ([]*pd.Region, error) {
 	//lint:ignore SA1019 client-go may still call it
 	return p.pd().ScanRegions(ctx, key, end, limit, opts...)

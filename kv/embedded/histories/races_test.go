@@ -70,9 +70,10 @@ func (r *requests) commit(start, commit uint64, key string) *kvrpcpb.CommitRespo
 // is a conflict for those it has not come to.
 func TestConflictsWithCommitsDuringThePrewrite(t *testing.T) {
 	r := openStore(t, vfs.NewMem())
-	const keys = 4000
+	const keys = 20_000 // enough that the prewrite is interrupted on a single core, too
 	rng := rand.New(rand.NewPCG(seedOf(t), 0))
-	for round := range 40 {
+	took := 10 * time.Millisecond // by the last prewrite
+	for round := range 60 {
 		first, last := r.ts(), fmt.Sprintf("k%d/z", round)
 		muts := make([]*kvrpcpb.Mutation, 0, keys+1)
 		for i := range keys {
@@ -83,8 +84,9 @@ func TestConflictsWithCommitsDuringThePrewrite(t *testing.T) {
 		require.Empty(t, r.prewrite(start, put(last, "small")).Errors)
 		var both sync.WaitGroup
 		var large *kvrpcpb.PrewriteResponse
-		both.Go(func() { large = r.prewrite(first, muts...) })
-		time.Sleep(time.Duration(rng.IntN(6000)) * time.Microsecond) // any moment of the checks
+		begun := time.Now()
+		both.Go(func() { large, took = r.prewrite(first, muts...), time.Since(begun) })
+		time.Sleep(time.Duration(rng.Int64N(int64(took)))) // any moment of the checks
 		require.Nil(t, r.commit(start, r.ts(), last).Error)
 		both.Wait()
 		require.NotEmpty(t, large.Errors, "a transaction that began before a commit has locked its key after it")
