@@ -298,3 +298,23 @@ func countEntries(b *testing.B, snap kv.Snapshot, r kv.KeyRange) (n int) {
 	}
 	return n
 }
+
+// BenchmarkCount counts rows by their keys.
+func BenchmarkCount(b *testing.B) {
+	s, err := Open(b.TempDir(), Options{})
+	require.NoError(b, err)
+	defer s.Close()
+	loadSysbench(b, s)
+	ts, err := s.CurrentTS(b.Context())
+	require.NoError(b, err)
+	snap, err := s.Snapshot(b.Context(), ts)
+	require.NoError(b, err)
+	defer snap.Close()
+	n := int64(0)
+	for b.Loop() {
+		counted, err := snap.Count(b.Context(), kv.KeyRange{})
+		require.NoError(b, err)
+		n += counted
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n), "ns/row")
+}
