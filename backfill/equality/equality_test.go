@@ -214,6 +214,20 @@ func number(lo, hi int) values {
 	return func(r *rand.Rand) string { return fmt.Sprint(lo + r.IntN(hi-lo+1)) }
 }
 
+// distinct returns no literal twice. Indexes that must be unique end in a column
+// of such values: a key column alone may repeat where the key has more columns.
+func distinct(v values) values {
+	seen := make(map[string]bool)
+	return func(r *rand.Rand) string {
+		for {
+			if literal := v(r); !seen[literal] {
+				seen[literal] = true
+				return literal
+			}
+		}
+	}
+}
+
 func word(letters string, limit int) values {
 	runes := []rune(letters)
 	return func(r *rand.Rand) string {

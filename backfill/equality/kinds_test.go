@@ -22,7 +22,7 @@ func base() table {
 			"ci varchar(20) collate utf8mb4_general_ci not null", "d decimal(12,4) not null", "ts timestamp(3) null", "dt datetime(6)",
 		},
 		values: []values{
-			number(-1000000, 1000000), orNull(number(-9, 99)), text, text, decimals, orNull(datetimes), orNull(datetimes),
+			distinct(number(-1000000, 1000000)), orNull(number(-9, 99)), text, text, decimals, orNull(datetimes), orNull(datetimes),
 		},
 	}
 }
@@ -84,7 +84,7 @@ func TestEveryTypeAndCollation(t *testing.T) {
 			for _, key := range []string{"primary key (id)", fmt.Sprintf("primary key (%s, id) clustered", column)} {
 				tbl := table{
 					columns: []string{"id bigint not null", "v " + tp.column, "w " + tp.column},
-					values:  []values{number(-1<<40, 1<<40), tp.values, orNull(tp.values)},
+					values:  []values{distinct(number(-1<<40, 1<<40)), tp.values, orNull(tp.values)},
 					options: key,
 					indexes: []string{"index @ (" + column + ")", "unique @ (w" + column[1:] + ", id)", "index @ (w" + column[1:] + ", " + column + ")"},
 				}
