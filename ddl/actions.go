@@ -224,7 +224,8 @@ func (t *task) resumeHold(ctx context.Context) error {
 	}
 }
 
-// beginAgain goes back to before S, which is not held any more. The job does not go on before this is recorded: nobody would notice again that S is lost.
+// beginAgain goes back to before S, which is not held any more. The job does not go
+// on before this is recorded: nobody would notice again that S is lost.
 func (t *task) beginAgain(ctx context.Context, why error) error {
 	for attempt := int64(1); ; attempt++ {
 		if err := t.settle(ctx); err != nil {

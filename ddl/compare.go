@@ -210,14 +210,12 @@ func (p *repairer) settleKey(ctx context.Context, store tidbkv.Storage, txn tidb
 		if row == nil {
 			continue
 		}
-		entries, err := p.encoder.Encode(key, row)
+		values, err := entriesAt(p.encoder, key, row, diff.Index, diff.Key)
 		if err != nil {
 			return err
 		}
-		for _, e := range entries {
-			if e.Index == diff.Index && bytes.Equal(e.Key, diff.Key) {
-				claims.Add(e.Value)
-			}
+		for _, value := range values {
+			claims.Add(value)
 		}
 	}
 	switch {
@@ -253,17 +251,36 @@ func (p *repairer) rowsConcerned(diff *backfill.Difference) ([]tidbkv.Key, error
 	if err != nil {
 		return nil, fmt.Errorf("decode entry %x: %w", diff.Key, err)
 	}
-	physicalID := tablecodec.DecodeTableID(diff.Key)
-	if inPartition, ok := handle.(tidbkv.PartitionHandle); ok { // of a global index
-		physicalID = inPartition.PartitionID
-	}
-	named := tablecodec.EncodeRowKeyWithHandle(physicalID, handle)
+	named := recordKey(diff.Key, handle)
 	for _, key := range keys {
 		if bytes.Equal(key, named) {
 			return keys, nil
 		}
 	}
 	return append(keys, named), nil
+}
+
+// recordKey is the key of the row that an entry with a key and a handle names.
+func recordKey(entryKey []byte, handle tidbkv.Handle) tidbkv.Key {
+	physicalID := tablecodec.DecodeTableID(entryKey)
+	if inPartition, ok := handle.(tidbkv.PartitionHandle); ok { // of a global index
+		physicalID = inPartition.PartitionID
+	}
+	return tablecodec.EncodeRowKeyWithHandle(physicalID, handle)
+}
+
+// entriesAt returns the values that a row gives a key of an index.
+func entriesAt(encoder *backfill.RowEncoder, rowKey, row []byte, index int64, key []byte) (values [][]byte, err error) {
+	entries, err := encoder.Encode(rowKey, row)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		if e.Index == index && bytes.Equal(e.Key, key) {
+			values = append(values, e.Value)
+		}
+	}
+	return values, nil
 }
 
 // lockKeys locks keys in a pessimistic transaction, whatever was committed to them

@@ -154,12 +154,7 @@ func removeIndexes(t *txn, after *job.Record, table *model.TableInfo) error {
 			}
 		}
 		tidbddl.RemoveDependentHiddenColumns(table, idx)
-		for i, other := range table.Indices {
-			if other.ID == idx.ID {
-				table.Indices = append(table.Indices[:i:i], table.Indices[i+1:]...)
-				break
-			}
-		}
+		removeIndex(table, idx.ID)
 	}
 	return t.deleteEntries(after, table)
 }

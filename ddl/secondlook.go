@@ -1,12 +1,10 @@
 package ddl
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 
-	tidbkv "github.com/pingcap/tidb/pkg/kv"
 	"github.com/pingcap/tidb/pkg/tablecodec"
 
 	"fastddl/backfill"
@@ -100,23 +98,11 @@ func hasEntry(get getter, encoder *backfill.RowEncoder, g *ingest.DuplicateGroup
 	if err != nil {
 		return false, fmt.Errorf("decode index value %x: %w", value, err)
 	}
-	physicalID := tablecodec.DecodeTableID(g.Key)
-	if inPartition, ok := handle.(tidbkv.PartitionHandle); ok { // of a global index
-		physicalID = inPartition.PartitionID
-	}
-	key := tablecodec.EncodeRowKeyWithHandle(physicalID, handle)
+	key := recordKey(g.Key, handle)
 	row, err := get(key)
 	if err != nil || row == nil {
 		return false, err
 	}
-	entries, err := encoder.Encode(key, row)
-	if err != nil {
-		return false, err
-	}
-	for _, e := range entries {
-		if e.Index == g.IndexID && bytes.Equal(e.Key, g.Key) {
-			return true, nil
-		}
-	}
-	return false, nil
+	values, err := entriesAt(encoder, key, row, g.IndexID, g.Key)
+	return len(values) > 0, err
 }

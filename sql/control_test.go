@@ -52,6 +52,24 @@ func (e *env) blockAt(at ddl.HookPoint) (arrived, leave chan struct{}) {
 	return arrived, leave
 }
 
+// dieAt executes a statement whose job stops at a place as if the process had died
+// there, and waits for that.
+func (e *env) dieAt(t *testing.T, statement string, at ddl.HookPoint) {
+	t.Helper()
+	died := errors.New("died at " + at.String())
+	arrived := make(chan struct{})
+	e.setHook(func(_ context.Context, p ddl.HookPoint) error {
+		if matches(p, at) {
+			close(arrived)
+			return died
+		}
+		return nil
+	})
+	result := e.start(statement)
+	reach(t, arrived)
+	require.ErrorIs(t, wait(t, result), died)
+}
+
 func reach(t *testing.T, arrived <-chan struct{}) {
 	t.Helper()
 	select {
@@ -172,18 +190,7 @@ func TestRestart(t *testing.T) {
 	for _, at := range steps {
 		c := e.client()
 		table(c, 100)
-		died := errors.New("died at " + at.String())
-		arrived := make(chan struct{})
-		e.setHook(func(_ context.Context, p ddl.HookPoint) error {
-			if matches(p, at) {
-				close(arrived)
-				return died
-			}
-			return nil
-		})
-		result := e.start("ALTER TABLE t ADD UNIQUE INDEX u (b), ADD INDEX i ((a + b))")
-		reach(t, arrived)
-		require.ErrorIs(t, wait(t, result), died)
+		e.dieAt(t, "ALTER TABLE t ADD UNIQUE INDEX u (b), ADD INDEX i ((a + b))", at)
 		c.run("INSERT INTO t VALUES (-1, -7, '')")
 		c.run("DELETE FROM t WHERE a BETWEEN 10 AND 20")
 		e.close()

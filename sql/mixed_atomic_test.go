@@ -2,7 +2,6 @@ package sql_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -146,18 +145,7 @@ func TestMixedRestart(t *testing.T) {
 		c := e.client()
 		was := c.mixed()
 		ranges := c.one("SELECT COUNT(*) FROM mysql.gc_delete_range")
-		died := errors.New("died at " + at.String())
-		arrived := make(chan struct{})
-		e.setHook(func(_ context.Context, p ddl.HookPoint) error {
-			if matches(p, at) {
-				close(arrived)
-				return died
-			}
-			return nil
-		})
-		result := e.start(everything)
-		reach(t, arrived)
-		require.ErrorIs(t, wait(t, result), died)
+		e.dieAt(t, everything, at)
 		require.Contains(t, []string{was, want}, c.one("SHOW CREATE TABLE t"))
 		c.run("INSERT IGNORE INTO t (a, b, c, d) VALUES (-1, -7, '', -1)")
 		c.run("DELETE FROM t WHERE a BETWEEN 10 AND 20")

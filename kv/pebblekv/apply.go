@@ -74,7 +74,7 @@ func (s *Store) apply(writes Writes, opts ApplyOptions) (*Applied, error) {
 	if opts.TS != 0 {
 		a.pending, err = s.timeline.beginCommitAt(opts.TS)
 	} else {
-		a.pending, err = s.timeline.beginCommitFunc(opts.Announce)
+		a.pending, err = s.timeline.beginCommit(opts.Announce)
 	}
 	if err != nil {
 		return nil, err

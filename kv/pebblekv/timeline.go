@@ -133,12 +133,9 @@ func (t *timeline) extendBound(ts uint64) error {
 	return nil
 }
 
-// beginCommit takes a commit timestamp and registers the commit as in flight.
-func (t *timeline) beginCommit() (*pendingCommit, error) { return t.beginCommitFunc(nil) }
-
-// beginCommitFunc is beginCommit that also tells announce, if there is one, the
-// timestamp before anybody can be handed a later one.
-func (t *timeline) beginCommitFunc(announce func(ts uint64)) (*pendingCommit, error) {
+// beginCommit takes a commit timestamp, registers the commit as in flight, and tells
+// announce, if there is one, the timestamp before anybody can be handed a later one.
+func (t *timeline) beginCommit(announce func(ts uint64)) (*pendingCommit, error) {
 	p := &pendingCommit{settled: make(chan struct{})}
 	_, err := t.take(func(ts uint64) {
 		p.ts = ts

@@ -33,7 +33,7 @@ func isSettled(p *pendingCommit) bool {
 
 func mustBegin(t *testing.T, tl *timeline) *pendingCommit {
 	t.Helper()
-	p, err := tl.beginCommit()
+	p, err := tl.beginCommit(nil)
 	require.NoError(t, err)
 	return p
 }
@@ -73,7 +73,7 @@ func TestTimelineModel(t *testing.T) {
 		rnd := rand.New(rand.NewPCG(seed, uint64(w)))
 		wg.Go(func() {
 			for range 500 {
-				p, err := tl.beginCommit()
+				p, err := tl.beginCommit(nil)
 				if !errors.Is(err, nil) {
 					t.Error(err)
 					return
@@ -141,7 +141,7 @@ func TestTimelineBound(t *testing.T) {
 	tl.persistBound = func(uint64) error { return broken }
 	_, err := tl.current()
 	require.ErrorIs(t, err, broken)
-	_, err = tl.beginCommit()
+	_, err = tl.beginCommit(nil)
 	require.ErrorIs(t, err, broken)
 	require.Empty(t, tl.inflight)
 	require.Empty(t, tl.readers)
