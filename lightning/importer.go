@@ -136,7 +136,7 @@ func (im *Importer) Flush(ctx context.Context) error {
 
 func (im *Importer) importWithRetry(ctx context.Context, units []kv.ImportUnit) error {
 	for attempt := 1; ; attempt++ {
-		if err := errors.Join(im.opts.BeforeImport(ctx), ctx.Err()); err != nil {
+		if err := errors.Join(im.opts.BeforeImport(ctx), ctx.Err(), kv.CheckPermit(ctx)); err != nil {
 			return err
 		}
 		err := im.importOnce(ctx, units)

@@ -247,6 +247,23 @@ func TestFailedImportIsRetried(t *testing.T) {
 	require.Equal(t, event.Retry{Job: event.Job{ID: 7}, Op: "import", Attempt: 2, Err: errInjected}, f.seen[1])
 }
 
+// A job that has been lost between two attempts does not try again.
+func TestLostPermitEndsTheRetries(t *testing.T) {
+	f := newFixture(t)
+	var lost error
+	f.store.fail = func(int) error {
+		lost = errors.New("lost")
+		return errInjected
+	}
+	im, err := lightning.NewImporter(f.opts)
+	require.NoError(t, err)
+	require.NoError(t, write(f.ctx, im, 0, 100))
+	require.ErrorIs(t, im.Flush(kv.WithPermit(f.ctx, func() error { return lost })), lost)
+	require.NoError(t, im.Close())
+	require.Equal(t, 1, f.store.imports)
+	require.Zero(t, f.files(t))
+}
+
 func TestGivingUpLeavesNoFile(t *testing.T) {
 	for name, fail := range map[string]struct {
 		err      error
