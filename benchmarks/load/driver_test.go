@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -19,7 +20,8 @@ var (
 	errBroken   = errors.New("broken")
 )
 
-// system is a database that does nothing, or what a test wants of it.
+// system is a database that does nothing, or what a test wants of it. Tests run in
+// bubbles, whose time is no machine's.
 type system struct {
 	run    func(ctx context.Context, s load.Statement) error
 	mu     sync.Mutex
@@ -52,130 +54,147 @@ func (s session) Retryable(err error) bool { return errors.Is(err, errConflict) 
 func (s session) Close() error             { s.open.Add(-1); return nil }
 
 func TestRateIsKept(t *testing.T) {
-	sys := &system{}
-	d, err := load.Start(t.Context(), load.Options{Dial: sys.dial, Threads: 4, PerSecond: 500, Rows: 100, Seed: 1})
-	require.NoError(t, err)
-	time.Sleep(600 * time.Millisecond)
-	elapsed := d.Elapsed()
-	r := d.Stop(time.Second)
-	require.NoError(t, r.Err())
-	// The timetable, not the clock of this machine, says how many there are.
-	require.InDelta(t, elapsed.Seconds()*500, r.Felt(load.Interval{To: time.Hour}).Completed, 60)
-	require.Zero(t, sys.open.Load(), "sessions are closed")
+	synctest.Test(t, func(t *testing.T) {
+		sys := &system{}
+		d, err := load.Start(t.Context(), load.Options{Dial: sys.dial, Threads: 4, PerSecond: 500, Rows: 100, Seed: 1})
+		require.NoError(t, err)
+		time.Sleep(600 * time.Millisecond)
+		elapsed := d.Elapsed()
+		r := d.Stop(time.Second)
+		require.NoError(t, r.Err())
+		// The timetable says how many there are.
+		require.InDelta(t, elapsed.Seconds()*500, r.Felt(load.Interval{To: time.Hour}).Completed, 1)
+		require.Zero(t, sys.open.Load(), "sessions are closed")
+	})
 }
 
 func TestTransactionIsSysbenchs(t *testing.T) {
-	sys := &system{}
-	d, err := load.Start(t.Context(), load.Options{Dial: sys.dial, Threads: 2, PerSecond: 200, Rows: 100, Seed: 1})
-	require.NoError(t, err)
-	time.Sleep(200 * time.Millisecond)
-	n := d.Stop(time.Second).Felt(load.Interval{To: time.Hour}).Completed
-	require.Positive(t, n)
-	require.Equal(t, 10*n, sys.seen[load.PointSelect])
-	for _, s := range []load.Statement{load.Begin, load.RangeSelect, load.SumSelect, load.OrderSelect, load.DistinctSelect,
-		load.UpdateK, load.UpdateC, load.Delete, load.Insert, load.Commit} {
-		require.Equal(t, n, sys.seen[s], s.Text())
-	}
-	require.Zero(t, sys.seen[load.Rollback])
+	synctest.Test(t, func(t *testing.T) {
+		sys := &system{}
+		d, err := load.Start(t.Context(), load.Options{Dial: sys.dial, Threads: 2, PerSecond: 200, Rows: 100, Seed: 1})
+		require.NoError(t, err)
+		time.Sleep(200 * time.Millisecond)
+		n := d.Stop(time.Second).Felt(load.Interval{To: time.Hour}).Completed
+		require.Positive(t, n)
+		require.Equal(t, 10*n, sys.seen[load.PointSelect])
+		for _, s := range []load.Statement{load.Begin, load.RangeSelect, load.SumSelect, load.OrderSelect, load.DistinctSelect,
+			load.UpdateK, load.UpdateC, load.Delete, load.Insert, load.Commit} {
+			require.Equal(t, n, sys.seen[s], s.Text())
+		}
+		require.Zero(t, sys.seen[load.Rollback])
+	})
 }
 
 // TestStallIsChargedToArrivals: everybody who comes while the system stands
 // still waits, not only those whose statement it holds.
 func TestStallIsChargedToArrivals(t *testing.T) {
-	var stalled atomic.Bool
-	release := make(chan struct{})
-	sys := &system{run: func(ctx context.Context, _ load.Statement) error {
-		if stalled.Load() {
-			select {
-			case <-release:
-			case <-ctx.Done():
+	synctest.Test(t, func(t *testing.T) {
+		var stalled atomic.Bool
+		release := make(chan struct{})
+		sys := &system{run: func(ctx context.Context, _ load.Statement) error {
+			if stalled.Load() {
+				select {
+				case <-release:
+				case <-ctx.Done():
+				}
 			}
-		}
-		return ctx.Err()
-	}}
-	d, err := load.Start(t.Context(), load.Options{Dial: sys.dial, Threads: 2, PerSecond: 200, Rows: 100, Seed: 1})
-	require.NoError(t, err)
-	time.Sleep(300 * time.Millisecond)
-	stall := load.Interval{From: d.Elapsed()}
-	stalled.Store(true)
-	time.Sleep(500 * time.Millisecond)
-	require.Greater(t, d.Backlog(), int64(20))
-	stall.To = d.Elapsed()
-	stalled.Store(false)
-	close(release)
-	time.Sleep(300 * time.Millisecond)
-	r := d.Stop(5 * time.Second)
+			return ctx.Err()
+		}}
+		d, err := load.Start(t.Context(), load.Options{Dial: sys.dial, Threads: 2, PerSecond: 200, Rows: 100, Seed: 1})
+		require.NoError(t, err)
+		time.Sleep(300 * time.Millisecond)
+		stall := load.Interval{From: d.Elapsed()}
+		stalled.Store(true)
+		time.Sleep(500 * time.Millisecond)
+		require.Greater(t, d.Backlog(), int64(20))
+		stall.To = d.Elapsed()
+		stalled.Store(false)
+		close(release)
+		time.Sleep(300 * time.Millisecond)
+		r := d.Stop(5 * time.Second)
 
-	felt := r.Felt(stall)
-	require.Less(t, felt.Completed, 10)
-	require.Greater(t, felt.Arrived, 60, "not only those that held the two sessions")
-	require.Greater(t, felt.P50, 100.0, "half of the arrivals waited longer than a tenth of a second")
-	require.Greater(t, felt.P99, 300.0)
-	require.Zero(t, felt.Unfinished)
-	before := r.Felt(load.Interval{To: stall.From - 100*time.Millisecond})
-	require.Less(t, before.P50, 50.0)
+		felt := r.Felt(stall)
+		require.Less(t, felt.Completed, 10)
+		require.Greater(t, felt.Arrived, 60, "not only those that held the two sessions")
+		require.Greater(t, felt.P50, 100.0, "half of the arrivals waited longer than a tenth of a second")
+		require.Greater(t, felt.P99, 300.0)
+		require.Zero(t, felt.Unfinished)
+		before := r.Felt(load.Interval{To: stall.From - 100*time.Millisecond})
+		require.Less(t, before.P50, 50.0)
+	})
 }
 
 func TestConflictsAreTriedAgain(t *testing.T) {
-	var n atomic.Int64
-	sys := &system{run: func(_ context.Context, s load.Statement) error {
-		if s == load.UpdateC && n.Add(1)%2 == 1 {
-			return errConflict
-		}
-		return nil
-	}}
-	d, err := load.Start(t.Context(), load.Options{Dial: sys.dial, Threads: 1, PerSecond: 100, Rows: 100, Seed: 1})
-	require.NoError(t, err)
-	time.Sleep(300 * time.Millisecond)
-	r := d.Stop(time.Second)
-	require.NoError(t, r.Err())
-	felt := r.Felt(load.Interval{To: time.Hour})
-	require.Positive(t, felt.Completed)
-	require.Equal(t, felt.Completed, felt.Retries)
-	require.Equal(t, felt.Retries, sys.seen[load.Rollback])
+	synctest.Test(t, func(t *testing.T) {
+		var n atomic.Int64
+		sys := &system{run: func(_ context.Context, s load.Statement) error {
+			if s == load.UpdateC && n.Add(1)%2 == 1 {
+				return errConflict
+			}
+			return nil
+		}}
+		d, err := load.Start(t.Context(), load.Options{Dial: sys.dial, Threads: 1, PerSecond: 100, Rows: 100, Seed: 1})
+		require.NoError(t, err)
+		time.Sleep(300 * time.Millisecond)
+		r := d.Stop(time.Second)
+		require.NoError(t, r.Err())
+		felt := r.Felt(load.Interval{To: time.Hour})
+		require.Positive(t, felt.Completed)
+		require.Equal(t, felt.Completed, felt.Retries)
+		require.Equal(t, felt.Retries, sys.seen[load.Rollback])
+	})
 }
 
 func TestFailuresAreKeptAndSessionsReplaced(t *testing.T) {
-	sys := &system{run: func(_ context.Context, s load.Statement) error {
-		if s == load.Commit {
-			return errBroken
-		}
-		return nil
-	}}
-	d, err := load.Start(t.Context(), load.Options{Dial: sys.dial, Threads: 1, PerSecond: 100, Rows: 100, Seed: 1})
-	require.NoError(t, err)
-	time.Sleep(400 * time.Millisecond)
-	r := d.Stop(time.Second)
-	require.ErrorIs(t, r.Err(), errBroken)
-	felt := r.Felt(load.Interval{To: time.Hour})
-	require.Zero(t, felt.Completed)
-	require.Positive(t, felt.Failed)
-	require.Greater(t, sys.dialed.Load(), int64(1))
-	require.Zero(t, sys.open.Load())
+	synctest.Test(t, func(t *testing.T) {
+		sys := &system{run: func(_ context.Context, s load.Statement) error {
+			if s == load.Commit {
+				return errBroken
+			}
+			return nil
+		}}
+		d, err := load.Start(t.Context(), load.Options{Dial: sys.dial, Threads: 1, PerSecond: 100, Rows: 100, Seed: 1})
+		require.NoError(t, err)
+		time.Sleep(400 * time.Millisecond)
+		r := d.Stop(time.Second)
+		require.ErrorIs(t, r.Err(), errBroken)
+		felt := r.Felt(load.Interval{To: time.Hour})
+		require.Zero(t, felt.Completed)
+		require.Positive(t, felt.Failed)
+		require.Greater(t, sys.dialed.Load(), int64(1))
+		require.Zero(t, sys.open.Load())
+	})
 }
 
 func TestStopCutsOff(t *testing.T) {
-	sys := &system{run: func(ctx context.Context, _ load.Statement) error {
-		<-ctx.Done()
-		return ctx.Err()
-	}}
-	d, err := load.Start(t.Context(), load.Options{Dial: sys.dial, Threads: 2, PerSecond: 100, Rows: 100, Seed: 1})
-	require.NoError(t, err)
-	time.Sleep(100 * time.Millisecond)
-	start := time.Now()
-	r := d.Stop(50 * time.Millisecond)
-	require.Less(t, time.Since(start), 5*time.Second)
-	require.Greater(t, r.Felt(load.Interval{To: time.Hour}).Unfinished, 5, "also those that no session was free for")
+	synctest.Test(t, func(t *testing.T) {
+		sys := &system{run: func(ctx context.Context, _ load.Statement) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}}
+		d, err := load.Start(t.Context(), load.Options{Dial: sys.dial, Threads: 2, PerSecond: 100, Rows: 100, Seed: 1})
+		require.NoError(t, err)
+		time.Sleep(100 * time.Millisecond)
+		start := time.Now()
+		r := d.Stop(50 * time.Millisecond)
+		require.Equal(t, 50*time.Millisecond, time.Since(start))
+		require.Greater(t, r.Felt(load.Interval{To: time.Hour}).Unfinished, 5, "also those that no session was free for")
+	})
 }
 
 func TestClosedLoop(t *testing.T) {
-	sys := &system{}
-	d, err := load.Start(t.Context(), load.Options{Dial: sys.dial, Threads: 2, Rows: 100, Seed: 1})
-	require.NoError(t, err)
-	time.Sleep(100 * time.Millisecond)
-	require.Zero(t, d.Backlog())
-	r := d.Stop(time.Second)
-	require.Greater(t, r.Felt(load.Interval{To: time.Hour}).Completed, 100)
+	synctest.Test(t, func(t *testing.T) {
+		sys := &system{run: func(context.Context, load.Statement) error {
+			time.Sleep(50 * time.Microsecond)
+			return nil
+		}}
+		d, err := load.Start(t.Context(), load.Options{Dial: sys.dial, Threads: 2, Rows: 100, Seed: 1})
+		require.NoError(t, err)
+		time.Sleep(100 * time.Millisecond)
+		require.Zero(t, d.Backlog())
+		r := d.Stop(time.Second)
+		require.Greater(t, r.Felt(load.Interval{To: time.Hour}).Completed, 100)
+	})
 }
 
 func TestOptionsListEveryProblem(t *testing.T) {

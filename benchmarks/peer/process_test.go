@@ -28,11 +28,9 @@ func startShell(t *testing.T, script string) *process {
 
 func TestServerThatEndsSaysWhy(t *testing.T) {
 	p := startShell(t, "echo no space left; exit 3")
-	start := time.Now()
 	err := p.awaitAnswer(t.Context(), func(context.Context) error { return errors.New("refused") })
 	require.ErrorContains(t, err, "no space left")
 	require.ErrorContains(t, err, "exit status 3")
-	require.Less(t, time.Since(start), 20*time.Second)
 }
 
 func TestServerThatDoesNotStopIsKilled(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -78,6 +79,7 @@ func (s *server) Session(context.Context) (load.Session, error) { return session
 type session struct{ *server }
 
 func (s session) Run(ctx context.Context, _ load.Statement, _ ...any) error {
+	time.Sleep(100 * time.Microsecond)
 	for s.blocked.Load() {
 		time.Sleep(time.Millisecond)
 	}
@@ -221,36 +223,40 @@ func TestSystemsAreChosen(t *testing.T) {
 }
 
 func TestTimeIsBounded(t *testing.T) {
-	a := &server{diary: &diary{}, name: "a"}
-	opts := options(t, peer.Peer{Server: a, Systems: []peer.System{system{server: a, name: "a1", takes: 200 * time.Millisecond}}})
-	opts.Rounds, opts.MaxTime = 1000, 1500*time.Millisecond
-	start := time.Now()
-	res, err := runner.Run(t.Context(), opts)
-	require.NoError(t, err)
-	require.Less(t, time.Since(start), 30*time.Second)
-	require.False(t, res.Complete)
-	require.Less(t, len(res.Runs), 1000)
+	synctest.Test(t, func(t *testing.T) {
+		a := &server{diary: &diary{}, name: "a"}
+		opts := options(t, peer.Peer{Server: a, Systems: []peer.System{system{server: a, name: "a1", takes: 200 * time.Millisecond}}})
+		opts.Rounds, opts.MaxTime = 1000, 1500*time.Millisecond
+		start := time.Now()
+		res, err := runner.Run(t.Context(), opts)
+		require.NoError(t, err)
+		require.Less(t, time.Since(start), 30*time.Second)
+		require.False(t, res.Complete)
+		require.Less(t, len(res.Runs), 1000)
 
-	// Warming up and the first case take it all.
-	opts.Rounds, opts.MaxTime, opts.Cases = 1, 300*time.Millisecond, []string{"int", "char", "composite", "unique", "eight"}
-	res, err = runner.Run(t.Context(), opts)
-	require.NoError(t, err)
-	require.False(t, res.Complete)
-	require.LessOrEqual(t, len(res.Runs), 1, "no measurement begins after it")
+		// Warming up and the first case take it all.
+		opts.Rounds, opts.MaxTime, opts.Cases = 1, 300*time.Millisecond, []string{"int", "char", "composite", "unique", "eight"}
+		res, err = runner.Run(t.Context(), opts)
+		require.NoError(t, err)
+		require.False(t, res.Complete)
+		require.LessOrEqual(t, len(res.Runs), 1, "no measurement begins after it")
+	})
 }
 
 func TestStatementThatHangsIsBrokenOff(t *testing.T) {
-	a := &server{diary: &diary{}, name: "a"}
-	hangs := system{server: a, name: "hangs", takes: time.Hour, traits: peer.Traits{Slow: true}}
-	opts := options(t, peer.Peer{Server: a, Systems: []peer.System{system{server: a, name: "a1"}, hangs}})
-	opts.StatementTime = 50 * time.Millisecond
-	start := time.Now()
-	res, err := runner.Run(t.Context(), opts)
-	require.NoError(t, err)
-	require.Less(t, time.Since(start), 10*time.Second)
-	require.Len(t, res.Runs, 2)
-	require.Contains(t, res.Runs[1].Failed, context.DeadlineExceeded.Error())
-	require.Contains(t, a.lines, "hangs drops int", "what it left is taken away")
+	synctest.Test(t, func(t *testing.T) {
+		a := &server{diary: &diary{}, name: "a"}
+		hangs := system{server: a, name: "hangs", takes: time.Hour, traits: peer.Traits{Slow: true}}
+		opts := options(t, peer.Peer{Server: a, Systems: []peer.System{system{server: a, name: "a1"}, hangs}})
+		opts.StatementTime = 50 * time.Millisecond
+		start := time.Now()
+		res, err := runner.Run(t.Context(), opts)
+		require.NoError(t, err)
+		require.Less(t, time.Since(start), 10*time.Second)
+		require.Len(t, res.Runs, 2)
+		require.Contains(t, res.Runs[1].Failed, context.DeadlineExceeded.Error())
+		require.Contains(t, a.lines, "hangs drops int", "what it left is taken away")
+	})
 }
 
 func TestEndOfContextStopsServersAndKeepsResults(t *testing.T) {
@@ -275,33 +281,35 @@ func TestEndOfContextStopsServersAndKeepsResults(t *testing.T) {
 }
 
 func TestUnderLoad(t *testing.T) {
-	a := &server{diary: &diary{}, name: "a"}
-	opts := options(t, peer.Peer{Server: a, Systems: []peer.System{
-		system{server: a, name: "online", takes: 300 * time.Millisecond},
-		system{server: a, name: "blocks", takes: 300 * time.Millisecond, traits: peer.Traits{BlocksWrites: true}},
-	}})
-	opts.NoLoad, opts.Threads, opts.Shares = false, 2, []float64{0.001}
-	opts.CapacityTime, opts.RampUp, opts.Before = 200*time.Millisecond, 100*time.Millisecond, 500*time.Millisecond
-	opts.During, opts.MaxRepeats, opts.Pause = 500*time.Millisecond, 2, 100*time.Millisecond
-	res, err := runner.Run(t.Context(), opts)
-	require.NoError(t, err)
-	require.Positive(t, res.Servers[0].Capacity)
+	synctest.Test(t, func(t *testing.T) {
+		a := &server{diary: &diary{}, name: "a"}
+		opts := options(t, peer.Peer{Server: a, Systems: []peer.System{
+			system{server: a, name: "online", takes: 300 * time.Millisecond},
+			system{server: a, name: "blocks", takes: 300 * time.Millisecond, traits: peer.Traits{BlocksWrites: true}},
+		}})
+		opts.NoLoad, opts.Threads, opts.Shares = false, 2, []float64{0.1}
+		opts.CapacityTime, opts.RampUp, opts.Before = 200*time.Millisecond, 100*time.Millisecond, 500*time.Millisecond
+		opts.During, opts.MaxRepeats, opts.Pause = 500*time.Millisecond, 2, 100*time.Millisecond
+		res, err := runner.Run(t.Context(), opts)
+		require.NoError(t, err)
+		require.Positive(t, res.Servers[0].Capacity)
 
-	loaded := make(map[string]*result.Load)
-	for _, r := range res.Runs {
-		if r.Load != nil {
-			require.Len(t, r.Seconds, 2, "again until enough time has passed")
-			require.InDelta(t, res.Servers[0].Capacity*0.001, r.Load.PerSecond, 1e-9)
-			require.Len(t, r.Load.Adding, 2)
-			require.NotEmpty(t, r.Load.Timeline)
-			loaded[r.System] = r.Load
+		loaded := make(map[string]*result.Load)
+		for _, r := range res.Runs {
+			if r.Load != nil {
+				require.Len(t, r.Seconds, 2, "again until enough time has passed")
+				require.InDelta(t, res.Servers[0].Capacity*0.1, r.Load.PerSecond, 1e-9)
+				require.Len(t, r.Load.Adding, 2)
+				require.NotEmpty(t, r.Load.Timeline)
+				loaded[r.System] = r.Load
+			}
 		}
-	}
-	require.Len(t, loaded, 2)
-	require.Greater(t, loaded["blocks"].During.P99, 100.0, "those who came meanwhile waited")
-	require.Less(t, loaded["online"].During.P99, loaded["blocks"].During.P99)
-	require.Less(t, loaded["blocks"].During.PerSecond, loaded["online"].During.PerSecond)
-	require.Zero(t, loaded["blocks"].During.Failed+loaded["blocks"].During.Unfinished)
+		require.Len(t, loaded, 2)
+		require.Greater(t, loaded["blocks"].During.P99, 100.0, "those who came meanwhile waited")
+		require.Less(t, loaded["online"].During.P99, loaded["blocks"].During.P99)
+		require.Less(t, loaded["blocks"].During.PerSecond, loaded["online"].During.PerSecond)
+		require.Zero(t, loaded["blocks"].During.Failed+loaded["blocks"].During.Unfinished)
+	})
 }
 
 // TestFastDDL runs the comparison with the project's own server and few rows.

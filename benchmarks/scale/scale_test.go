@@ -89,7 +89,7 @@ func TestFastDDL(t *testing.T) {
 	if _, err := os.Stat(binary); err != nil {
 		t.Skip("bin/fastddl is not built: run make build")
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	res, err := scale.Run(ctx, scale.Options{FastDDL: binary, Dir: t.TempDir(), Rows: []int{2000}, Workers: []int{1}, WorkersRows: 1000, Runs: 2})
 	require.NoError(t, err)

@@ -18,13 +18,33 @@ const ticksPerSecond = 100
 
 // CPU is the CPU time that the process and its descendants have used.
 func CPU(pid int) (time.Duration, error) {
-	var total time.Duration
-	err := forTree(pid, func(pid int) error {
-		t, err := cpuOf(pid)
-		total += t
-		return err
-	})
-	return total, err
+	before, err := cpuOf(pid)
+	if err != nil {
+		return 0, fmt.Errorf("read the usage of process %d: %w", pid, err)
+	}
+	for {
+		children, err := childrenOf(pid)
+		if err != nil {
+			return 0, fmt.Errorf("list the children of process %d: %w", pid, err)
+		}
+		var total time.Duration
+		for _, child := range children {
+			t, err := CPU(child)
+			if err != nil && !isGone(err) {
+				return 0, err
+			}
+			total += t
+		}
+		now, err := cpuOf(pid)
+		if err != nil {
+			return 0, fmt.Errorf("read the usage of process %d: %w", pid, err)
+		}
+		// A child that has ended meanwhile may be missing, or be in both.
+		if now.waited == before.waited {
+			return now.own + now.waited + total, nil
+		}
+		before = now
+	}
 }
 
 // Memory is the memory that the process and its descendants hold, in bytes.
@@ -85,25 +105,28 @@ const (
 	statTimes    = 4 // user, system, and both of children waited for
 )
 
-func cpuOf(pid int) (time.Duration, error) {
+// cpu is the CPU time of a process, and of its children that it has waited for.
+type cpu struct{ own, waited time.Duration }
+
+func cpuOf(pid int) (cpu, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return 0, err
+		return cpu{}, err
 	}
 	// The name is in parentheses and may hold anything, also parentheses.
 	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
 	if len(fields) < statUserTime+statTimes {
-		return 0, fmt.Errorf("stat has %d fields", len(fields))
+		return cpu{}, fmt.Errorf("stat has %d fields", len(fields))
 	}
-	var ticks int64
-	for _, f := range fields[statUserTime : statUserTime+statTimes] {
+	var times [statTimes]time.Duration
+	for i, f := range fields[statUserTime : statUserTime+statTimes] {
 		n, err := strconv.ParseInt(string(f), 10, 64)
 		if err != nil {
-			return 0, err
+			return cpu{}, err
 		}
-		ticks += n
+		times[i] = time.Duration(n) * (time.Second / ticksPerSecond)
 	}
-	return time.Duration(ticks) * (time.Second / ticksPerSecond), nil
+	return cpu{own: times[0] + times[1], waited: times[2] + times[3]}, nil
 }
 
 type memory struct {
