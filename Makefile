@@ -24,8 +24,9 @@ BINARY_PKGS := ./tests/blackbox ./tests/crash ./tests/fuzz
 CHECKED := -tags invariants
 
 # Runs go test, prints its ok and FAIL lines as they come, and closes with the
-# lists of failed and of skipped tests with their reasons.
-GOTEST := $(TOOL) gotestsum --format standard-quiet --
+# lists of failed and of skipped tests with their reasons. A package has an hour, so
+# that a test is not ended for a slow machine: what hangs is ended by its own deadline.
+GOTEST := $(TOOL) gotestsum --format standard-quiet -- -timeout 60m
 
 # Modules of tests and benchmarks that need more than the server is built from.
 TEST_MODULES := $(patsubst %/go.mod,%,$(wildcard tests/*/go.mod benchmarks/go.mod))
@@ -71,7 +72,7 @@ mutations: ## breaks the code in ways that a test has to notice, one by one
 
 .PHONY: race
 race: ## the packages whose goroutines share state, at full length under the race detector
-	$(GOTEST) $(RACE_FLAGS) -short=false -count=1 -timeout 60m $(RACE_PKGS)
+	$(GOTEST) $(RACE_FLAGS) -short=false -count=1 $(RACE_PKGS)
 
 .PHONY: bench
 bench: build ## Go benchmarks, then ADD INDEX from end to end

@@ -19,9 +19,11 @@ import (
 )
 
 const (
-	// StartTimeout is how long a server may take until it accepts statements.
-	StartTimeout = 30 * time.Second
-	stopTimeout  = 40 * time.Second
+	// StartTimeout is how long a server may take until it accepts statements, and
+	// whatever else a test waits for that takes a moment: it is for a machine that is
+	// slow and busy.
+	StartTimeout = 2 * time.Minute
+	stopTimeout  = 2 * time.Minute
 )
 
 // Main runs the tests of a package with binary set to the path of the program
