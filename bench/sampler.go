@@ -20,33 +20,45 @@ type peaks struct {
 	tempBytes int64
 }
 
-// watch looks at the process' memory and at the temp folder from outside until
-// the returned function is called, which returns the peaks.
-func watch(tempDir string) (stop func() (peaks, error), err error) {
+// sampler takes the peaks of this process' memory and of a temp folder.
+type sampler struct {
+	self    *process.Process
+	tempDir string
+	peaks
+}
+
+func newSampler(tempDir string) (*sampler, error) {
 	self, err := process.NewProcess(int32(os.Getpid()))
 	if err != nil {
 		return nil, fmt.Errorf("watch the process: %w", err)
 	}
-	var (
-		p     peaks
-		quit  = make(chan struct{})
-		ended = make(chan error, 1)
-	)
-	look := func() error {
-		memory, err := self.MemoryInfo()
-		if err != nil {
-			return fmt.Errorf("read the memory in use: %w", err)
-		}
-		p.rssBytes = max(p.rssBytes, memory.RSS)
-		bytes, err := folderBytes(tempDir)
-		p.tempBytes = max(p.tempBytes, bytes)
-		return err
+	return &sampler{self: self, tempDir: tempDir}, nil
+}
+
+// look takes one sample.
+func (s *sampler) look() error {
+	memory, err := s.self.MemoryInfo()
+	if err != nil {
+		return fmt.Errorf("read the memory in use: %w", err)
 	}
+	s.rssBytes = max(s.rssBytes, memory.RSS)
+	bytes, err := folderBytes(s.tempDir)
+	s.tempBytes = max(s.tempBytes, bytes)
+	return err
+}
+
+// watch samples until the returned function is called, which returns the peaks.
+func watch(tempDir string) (stop func() (peaks, error), err error) {
+	s, err := newSampler(tempDir)
+	if err != nil {
+		return nil, err
+	}
+	quit, ended := make(chan struct{}), make(chan error, 1)
 	go func() {
 		ticker := time.NewTicker(sampleEvery)
 		defer ticker.Stop()
 		for {
-			err := look()
+			err := s.look()
 			select {
 			case <-quit:
 				ended <- err
@@ -63,7 +75,7 @@ func watch(tempDir string) (stop func() (peaks, error), err error) {
 	return func() (peaks, error) {
 		close(quit)
 		err := <-ended
-		return p, err
+		return s.peaks, err
 	}, nil
 }
 

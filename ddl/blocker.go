@@ -110,7 +110,7 @@ func (t *task) judge(ctx context.Context, found []blocker, remembered map[string
 func (t *task) watchBlockers(ctx context.Context, r *job.Record) {
 	start := time.Now()
 	told := false
-	remembered := make(map[string]string)
+	remembered, ended := make(map[string]string), make(map[uint64]bool)
 	defer t.view.setBlockers("", nil)
 	for wait := firstBlockerLook; sleep(ctx, wait); wait = blockerInterval {
 		sm := t.d.opts.Domain.InfoSyncer().GetSessionManager()
@@ -124,15 +124,25 @@ func (t *task) watchBlockers(ctx context.Context, r *job.Record) {
 			told = true
 			t.emit(event.LockWait{Job: event.Job{ID: t.id}, Waited: now.Sub(start), Blockers: blockerNames(judged)})
 		}
-		for _, b := range judged {
-			if !b.End {
-				continue
-			}
-			sm.Kill(b.ConnID, false, false, false)
-			t.emit(event.IdleBlockerEnded{
-				Job: event.Job{ID: t.id}, Schema: r.DB, Table: r.Table, ConnID: b.ConnID, Age: b.Age, Idle: b.Idle, SQL: b.SQL,
-			})
+		t.endBlockers(sm, r, judged, ended)
+	}
+}
+
+// endBlockers ends the sessions that the policy does not bear. It takes a moment until
+// one has gone; those in ended have been told of already.
+func (t *task) endBlockers(sm util.SessionManager, r *job.Record, judged []Blocker, ended map[uint64]bool) {
+	for _, b := range judged {
+		if !b.End {
+			continue
 		}
+		sm.Kill(b.ConnID, false, false, false)
+		if ended[b.ConnID] {
+			continue
+		}
+		ended[b.ConnID] = true
+		t.emit(event.IdleBlockerEnded{
+			Job: event.Job{ID: t.id}, Schema: r.DB, Table: r.Table, ConnID: b.ConnID, Age: b.Age, Idle: b.Idle, SQL: b.SQL,
+		})
 	}
 }
 
