@@ -1,0 +1,159 @@
+package sstimport
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tikv/client-go/v2/oracle"
+	"go.uber.org/zap"
+
+	"fastddl/internal/parallel"
+	"fastddl/kv"
+)
+
+// maxRegions bounds the regions that one import writes to at a time.
+const maxRegions = 16
+
+// Importer imports units. All methods may be called concurrently.
+type Importer struct {
+	opts       Options
+	log        *zap.Logger
+	stores     *stores
+	warnLabels sync.Once
+
+	running sync.RWMutex // read-locked by imports
+	closed  atomic.Bool
+}
+
+// New returns an importer, which must be closed. It connects to nothing yet.
+func New(opts Options) (*Importer, error) {
+	opts.EnsureDefaults()
+	if err := opts.Validate(); err != nil {
+		return nil, err
+	}
+	im := &Importer{opts: opts, log: opts.Logger.Named("sstimport")}
+	im.stores = newStores(&im.opts)
+	return im, nil
+}
+
+// Close waits for imports that are running, and ends the connections.
+func (im *Importer) Close() error {
+	im.closed.Store(true)
+	im.running.Lock()
+	defer im.running.Unlock()
+	return im.stores.close()
+}
+
+// SetWriteSpeed changes Options.WriteSpeed, also for imports that are running.
+func (im *Importer) SetWriteSpeed(bytesPerSecond int64) {
+	im.stores.limit.Store(max(0, bytesPerSecond))
+}
+
+// Busy says whether a store is left alone now because it has too much to do, or is
+// suspended.
+func (im *Importer) Busy() bool { return im.stores.busy(time.Now()) }
+
+// Import imports units and consumes those of which all pairs have been imported, as
+// kv.Store says. On error the others are to be imported again, or discarded.
+func (im *Importer) Import(ctx context.Context, units []kv.ImportUnit) (err error) {
+	im.running.RLock()
+	defer im.running.RUnlock()
+	if im.closed.Load() {
+		return kv.ErrClosed
+	}
+	fresh, err := im.fresh(units)
+	if err != nil || len(fresh) == 0 {
+		return err
+	}
+	if err := im.checkVersions(ctx, fresh); err != nil {
+		return err
+	}
+	src, err := openSource(ctx, fresh)
+	if err != nil {
+		return err
+	}
+	err = im.importAll(ctx, src)
+	// Files are removed when nobody has them open.
+	problems := []error{err, src.close()}
+	for _, u := range src.complete() {
+		problems = append(problems, u.consume())
+	}
+	return errors.Join(problems...)
+}
+
+// importAll imports what a source holds.
+func (im *Importer) importAll(ctx context.Context, src *source) error {
+	if im.opts.Labels != nil && src.bytes() >= im.opts.SplitBytes {
+		defer im.pauseScheduling(ctx, src.units)()
+	}
+	ranges, err := im.plan(ctx, src)
+	if err != nil {
+		return err
+	}
+	return parallel.Do(ctx, len(ranges), func() int { return maxRegions }, func(ctx context.Context, i int) error {
+		return im.importRange(ctx, src, ranges[i])
+	})
+}
+
+// lease asks whether the caller may still import. The region that a request goes to must
+// have been looked up before.
+func (im *Importer) lease(ctx context.Context) error {
+	if err := im.opts.Lease(ctx); err != nil {
+		return &leaseError{err}
+	}
+	return nil
+}
+
+// fresh checks units and returns those that are not consumed yet, in key order. Of those
+// that are, it removes files that could not be removed then.
+func (im *Importer) fresh(units []kv.ImportUnit) ([]*unit, error) {
+	var fresh []*unit
+	for _, x := range units {
+		u, ok := x.(*unit)
+		if !ok || u.im != im {
+			return nil, errForeign
+		}
+		u.mu.Lock()
+		consumed, discarded := u.consumed, u.discarded
+		u.mu.Unlock()
+		switch {
+		case discarded:
+			return nil, errDiscarded
+		case !consumed:
+			fresh = append(fresh, u)
+		default:
+			if err := u.Discard(); err != nil {
+				return nil, err
+			}
+		}
+	}
+	slices.SortFunc(fresh, func(a, b *unit) int { return bytes.Compare(a.keys.Start, b.keys.Start) })
+	for i := 1; i < len(fresh); i++ {
+		if bytes.Compare(fresh[i].keys.Start, fresh[i-1].keys.End) < 0 {
+			return nil, fmt.Errorf("%w: %s and %s", errOverlap, fresh[i-1].keys, fresh[i].keys)
+		}
+	}
+	return fresh, nil
+}
+
+// checkVersions refuses versions that PD has not handed out yet: a transaction could get
+// the same one.
+func (im *Importer) checkVersions(ctx context.Context, units []*unit) error {
+	physical, logical, err := im.opts.PD.GetTS(ctx)
+	if err != nil {
+		return fmt.Errorf("sstimport: timestamp: %w", err)
+	}
+	now := oracle.ComposeTS(physical, logical)
+	for _, u := range units {
+		if u.version >= now {
+			return fmt.Errorf("%w: %d", errVersion, u.version)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,173 @@
+package sstimport
+
+import (
+	"context"
+	"time"
+
+	"github.com/pingcap/kvproto/pkg/errorpb"
+	"github.com/pingcap/kvproto/pkg/import_sstpb"
+	pd "github.com/tikv/pd/client"
+	"go.uber.org/zap"
+
+	"fastddl/kv"
+)
+
+// job imports what the units hold in a key range, region by region.
+type job struct {
+	im   *Importer
+	src  *source
+	left kv.KeyRange // what is not imported yet
+
+	region   *pd.Region // nil if it is to be looked up
+	files    *written   // nil if they are to be sent
+	at       stage
+	patience patience
+}
+
+// importRange imports the pairs in r.
+func (im *Importer) importRange(ctx context.Context, src *source, r kv.KeyRange) error {
+	j := &job{im: im, src: src, left: r}
+	l := limits{attempts: im.opts.MaxAttempts, total: im.opts.GiveUpAfter, backoff: im.opts.Backoff}
+	for {
+		done, err := j.step(ctx)
+		if err == nil {
+			if done {
+				return nil
+			}
+			continue
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		v := judge(j.at, err)
+		pause, err := j.patience.failed(time.Now(), v, l)
+		if err != nil {
+			return err
+		}
+		if err := j.prepare(ctx, v, pause); err != nil {
+			return err
+		}
+	}
+}
+
+// step imports what one region is sent at a time, or goes on with it after an error. It
+// is done when nothing is left.
+func (j *job) step(ctx context.Context) (done bool, err error) {
+	j.at = locating
+	if j.region == nil {
+		if j.region, err = j.im.locate(ctx, j.left.Start); err != nil {
+			return false, err
+		}
+	}
+	release, err := acquire(ctx, j.im.stores.of(j.region.Meta.Peers))
+	if err != nil {
+		return false, err
+	}
+	defer release()
+	here := j.left.Intersect(rangeOf(j.region))
+	if j.files == nil {
+		j.at = writing
+		if err := j.im.lease(ctx); err != nil {
+			return false, err
+		}
+		if j.files, err = j.im.write(ctx, j.region, j.src, here); err != nil {
+			return false, err
+		}
+	}
+	if j.files == nil { // there are no pairs
+		return j.advance(here.End), nil
+	}
+	j.at = ingesting
+	if err := j.ingest(ctx); err != nil {
+		return false, err
+	}
+	j.src.imported(j.files.pairs)
+	j.patience.progress()
+	if j.files.next != nil {
+		return j.advance(j.files.next), nil
+	}
+	return j.advance(here.End), nil
+}
+
+// advance goes on at key, and says whether nothing is left there.
+func (j *job) advance(key []byte) (done bool) {
+	j.files = nil
+	if key == nil {
+		return true
+	}
+	j.left.Start = key
+	if !rangeOf(j.region).Contains(key) {
+		j.region = nil
+	}
+	return j.left.Empty()
+}
+
+// prepare does what an error asks for, and waits.
+func (j *job) prepare(ctx context.Context, v verdict, pause time.Duration) error {
+	st := asStoreError(v.err)
+	j.im.log.Warn("import into a region is repeated", zap.Stringer("at", j.at), zap.Int("failures", j.patience.failures),
+		zap.Duration("pause", pause), zap.Error(v.err))
+	switch v.next {
+	case locateAgain:
+		j.region, j.files = nil, nil
+	case writeAgain:
+		j.files = nil
+	}
+	if v.busy && st != nil {
+		st.store.leave(time.Now(), pause) // all that need this store wait
+		return nil
+	}
+	if err := sleep(ctx, pause); err != nil {
+		return err
+	}
+	if v.next == locateAgain && st != nil {
+		if err := j.im.stores.recheck(ctx, st.store); err != nil && ctx.Err() == nil {
+			j.im.log.Warn("address of a store", zap.Error(err)) // the next attempt asks again
+		}
+	}
+	return ctx.Err()
+}
+
+// ingest tells the leader to take the files, if no peer has too much to do.
+func (j *job) ingest(ctx context.Context) error {
+	meta := j.region.Meta
+	// Only the leader looks whether it can take files, but all peers take them.
+	for _, st := range j.im.stores.of(meta.Peers) {
+		regionErr, err := j.multiIngest(ctx, st, &import_sstpb.MultiIngestRequest{})
+		if err != nil {
+			return err
+		}
+		if regionErr.GetServerIsBusy() != nil {
+			return &storeError{st, meta, regionError{regionErr}}
+		}
+	}
+	if err := j.im.lease(ctx); err != nil {
+		return err
+	}
+	rc := requestContext(ctx)
+	rc.RegionId, rc.RegionEpoch, rc.Peer = meta.Id, meta.RegionEpoch, j.region.Leader
+	leader := j.im.stores.leader(j.region)
+	regionErr, err := j.multiIngest(ctx, leader, &import_sstpb.MultiIngestRequest{Context: rc, Ssts: j.files.metas})
+	if err != nil {
+		return err
+	}
+	if regionErr != nil {
+		return &storeError{leader, meta, regionError{regionErr}}
+	}
+	return nil
+}
+
+// multiIngest sends a request and returns what the store has answered.
+func (j *job) multiIngest(ctx context.Context, st *store, req *import_sstpb.MultiIngestRequest) (*errorpb.Error, error) {
+	ctx, cancel := context.WithTimeout(ctx, j.im.opts.CallTimeout)
+	defer cancel()
+	client, err := j.im.stores.client(ctx, st)
+	if err != nil {
+		return nil, &storeError{st, j.region.Meta, err}
+	}
+	resp, err := client.MultiIngest(ctx, req)
+	if err != nil {
+		return nil, &storeError{st, j.region.Meta, err}
+	}
+	return resp.Error, nil
+}

@@ -1,0 +1,69 @@
+package sstimport
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// speedStep is how often one who waits looks at the speed, which may have changed.
+const speedStep = 100 * time.Millisecond
+
+// throttle bounds the bytes per second that one store is sent.
+type throttle struct {
+	limit *atomic.Int64 // bytes per second, shared by all stores; 0 is none
+
+	mu   sync.Mutex
+	debt float64 // bytes that were let through ahead of time
+	last time.Time
+}
+
+// wait returns when n more bytes may be sent. The speed holds over any time that is long
+// compared with n bytes.
+func (t *throttle) wait(ctx context.Context, n int) error {
+	for {
+		pause := t.take(time.Now(), n)
+		if pause == 0 {
+			return nil
+		}
+		if err := sleep(ctx, min(pause, speedStep)); err != nil {
+			return err
+		}
+	}
+}
+
+// take lets n bytes through and returns 0, or how long it will be until it does.
+func (t *throttle) take(now time.Time, n int) time.Duration {
+	limit := float64(t.limit.Load())
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if limit == 0 {
+		t.debt = 0
+		return 0
+	}
+	if !t.last.IsZero() {
+		t.debt = max(0, t.debt-limit*now.Sub(t.last).Seconds())
+	}
+	t.last = now
+	if t.debt > 0 {
+		return max(time.Duration(t.debt/limit*float64(time.Second)), time.Microsecond)
+	}
+	t.debt = float64(n)
+	return 0
+}
+
+// sleep waits for d, or until ctx ends, which is its error.
+func sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

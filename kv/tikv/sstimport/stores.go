@@ -1,0 +1,196 @@
+package sstimport
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pingcap/kvproto/pkg/import_sstpb"
+	"github.com/pingcap/kvproto/pkg/metapb"
+	pd "github.com/tikv/pd/client"
+	"google.golang.org/grpc"
+)
+
+// store is what is known of a store, and bounds what it is asked at a time.
+type store struct {
+	id      uint64
+	streams chan struct{} // one for each region that is written to it
+	speed   throttle
+
+	connecting sync.Mutex
+	addr       string
+	conn       *grpc.ClientConn // nil if there is none
+
+	mu    sync.Mutex
+	until time.Time // the store is left alone until then
+}
+
+// stores are the stores that were needed so far.
+type stores struct {
+	opts  *Options
+	limit atomic.Int64 // bytes per second and store, 0 is none
+
+	mu   sync.Mutex
+	byID map[uint64]*store
+}
+
+func newStores(opts *Options) *stores {
+	s := &stores{opts: opts, byID: make(map[uint64]*store)}
+	s.limit.Store(opts.WriteSpeed)
+	return s
+}
+
+// of returns the stores of peers, in the order of their identities, each once.
+func (s *stores) of(peers []*metapb.Peer) []*store {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var list []*store
+	for _, p := range peers {
+		st := s.byID[p.StoreId]
+		if st == nil {
+			st = &store{id: p.StoreId, streams: make(chan struct{}, s.opts.StoreStreams)}
+			st.speed.limit = &s.limit
+			s.byID[p.StoreId] = st
+		}
+		list = append(list, st)
+	}
+	slices.SortFunc(list, func(a, b *store) int { return cmp.Compare(a.id, b.id) })
+	return slices.Compact(list)
+}
+
+// leader returns the store of a region's leader.
+func (s *stores) leader(r *pd.Region) *store { return s.of([]*metapb.Peer{r.Leader})[0] }
+
+// busy says whether a store is being left alone.
+func (s *stores) busy(now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, st := range s.byID {
+		if st.leftAlone(now) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// close ends all connections.
+func (s *stores) close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var errs []error
+	for _, st := range s.byID {
+		errs = append(errs, st.disconnect())
+	}
+	return errors.Join(errs...)
+}
+
+// client returns the store's service.
+func (s *stores) client(ctx context.Context, st *store) (import_sstpb.ImportSSTClient, error) {
+	st.connecting.Lock()
+	defer st.connecting.Unlock()
+	if st.conn == nil {
+		addr, err := s.address(ctx, st.id)
+		if err != nil {
+			return nil, err
+		}
+		if st.conn, err = s.opts.Dial(ctx, addr); err != nil {
+			return nil, err
+		}
+		st.addr = addr
+	}
+	return import_sstpb.NewImportSSTClient(st.conn), nil
+}
+
+// address asks PD for the address of a store.
+func (s *stores) address(ctx context.Context, id uint64) (string, error) {
+	meta, err := s.opts.PD.GetStore(ctx, id)
+	if err != nil {
+		return "", fmt.Errorf("address of store %d: %w", id, err)
+	}
+	if meta == nil || meta.State == metapb.StoreState_Tombstone {
+		return "", fmt.Errorf("store %d is gone", id)
+	}
+	if meta.PeerAddress != "" { // where TiFlash takes imports; TiKV has none
+		return meta.PeerAddress, nil
+	}
+	return meta.Address, nil
+}
+
+// recheck drops the connection to a store that did not answer if it has moved.
+func (s *stores) recheck(ctx context.Context, st *store) error {
+	addr, err := s.address(ctx, st.id)
+	if err != nil {
+		return err
+	}
+	st.connecting.Lock()
+	moved := st.conn != nil && st.addr != addr
+	st.connecting.Unlock()
+	if moved {
+		return st.disconnect()
+	}
+	return nil
+}
+
+// leave has the store left alone for d from now.
+func (st *store) leave(now time.Time, d time.Duration) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if until := now.Add(d); until.After(st.until) {
+		st.until = until
+	}
+}
+
+// leftAlone returns for how long the store is to be left alone still.
+func (st *store) leftAlone(now time.Time) time.Duration {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.until.Sub(now)
+}
+
+// disconnect drops the connection, so that the next one goes to where the store is then.
+func (st *store) disconnect() error {
+	st.connecting.Lock()
+	defer st.connecting.Unlock()
+	if st.conn == nil {
+		return nil
+	}
+	conn := st.conn
+	st.conn = nil
+	if err := conn.Close(); err != nil {
+		return fmt.Errorf("sstimport: closing the connection to %s: %w", st.addr, err)
+	}
+	return nil
+}
+
+// acquire waits until none of the stores is left alone, and takes a stream of each. They
+// are taken in the order of the list, which is the same for all, so that waiting ends.
+func acquire(ctx context.Context, list []*store) (release func(), err error) {
+	for _, st := range list {
+		for d := st.leftAlone(time.Now()); d > 0; d = st.leftAlone(time.Now()) {
+			if err := sleep(ctx, d); err != nil {
+				return nil, err
+			}
+		}
+	}
+	taken := 0
+	release = func() {
+		for _, st := range list[:taken] {
+			<-st.streams
+		}
+	}
+	for _, st := range list {
+		select {
+		case st.streams <- struct{}{}:
+			taken++
+		case <-ctx.Done():
+			release()
+			return nil, ctx.Err()
+		}
+	}
+	return release, nil
+}
