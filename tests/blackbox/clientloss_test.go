@@ -11,12 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// slowTable makes a table whose index takes many seconds to build, until
-// speedUp.
+// slowTable makes a table whose index takes minutes to build, until speedUp.
 func slowTable(t *testing.T, db *sql.DB) {
 	t.Helper()
 	fill(t, db, "t", 30_000)
-	mustExec(t, db, "SET GLOBAL tidb_ddl_reorg_max_write_speed = 65536")
+	mustExec(t, db, "SET GLOBAL tidb_ddl_reorg_max_write_speed = 8192")
 }
 
 func speedUp(t *testing.T, db *sql.DB) {
@@ -31,10 +30,8 @@ func requireCleanEnd(t *testing.T, n *node, db *sql.DB) {
 	mustExec(t, db, "ADMIN CHECK TABLE t")
 	require.Empty(t, blockers(t, db))
 	require.NoError(t, db.Close())
-	require.Eventually(t, func() bool { return n.connections() == 0 }, 5*time.Second, pollInterval, "no session is left")
-	start := time.Now()
+	require.Eventually(t, func() bool { return n.connections() == 0 }, startTimeout, pollInterval, "no session is left")
 	require.Zero(t, n.terminate())
-	require.Less(t, time.Since(start), 5*time.Second)
 }
 
 func TestKillQueryCancelsTheJob(t *testing.T) {
@@ -63,7 +60,7 @@ func TestKillQueryCancelsTheJob(t *testing.T) {
 				altered := c.start("ALTER TABLE t ADD INDEX k (k)")
 				waitForRunningJob(t, db)
 				mustExec(t, db, kill+c.id)
-				err := requireEnds(t, altered, 2*time.Second)
+				err := requireEnds(t, altered)
 				if kill == "KILL " {
 					require.Error(t, err)
 				} else {
@@ -119,9 +116,9 @@ func TestInterruptOfTheMySQLClientCancelsTheJob(t *testing.T) {
 	cmd, out := n.commandLine("ALTER TABLE t ADD INDEX k (k)")
 	waitForRunningJob(t, db)
 	require.NoError(t, cmd.Process.Signal(os.Interrupt))
-	start := time.Now()
-	require.Error(t, cmd.Wait())
-	require.Less(t, time.Since(start), 3*time.Second)
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	require.Error(t, requireEnds(t, ended))
 	require.Contains(t, out.String(), "ERROR 1317 (70100)")
 	waitForJobs(t, db)
 	require.Equal(t, []string{"PRIMARY"}, indexNames(t, db, "t"))
@@ -175,9 +172,7 @@ func TestShutdownWithAJobWhoseClientIsLost(t *testing.T) {
 	waitForRunningJob(t, db)
 	c.reset()
 	require.Error(t, <-altered)
-	start := time.Now()
 	require.Zero(t, n.terminate())
-	require.Less(t, time.Since(start), 5*time.Second)
 
 	n = startNode(t, dir)
 	db = n.db()
@@ -191,7 +186,7 @@ func TestShutdownWithAJobWhoseClientIsLost(t *testing.T) {
 // the middle of a statement of it.
 func TestLostClientFreesItsLocks(t *testing.T) {
 	for name, statement := range map[string]string{
-		"idle": "", "sleeping": "SELECT SLEEP(100)", "sleeping over rows": "SELECT SLEEP(100), id FROM t",
+		"idle": "", "sleeping": "SELECT SLEEP(1000)", "sleeping over rows": "SELECT SLEEP(1000), id FROM t",
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := startNode(t, t.TempDir())
@@ -204,8 +199,8 @@ func TestLostClientFreesItsLocks(t *testing.T) {
 			}
 			requireWaits(t, alter)
 			writer.reset()
-			require.NoError(t, requireEnds(t, alter, 3*time.Second))
-			requireGone(t, db, writer.id, atOnce)
+			require.NoError(t, requireEnds(t, alter))
+			requireGone(t, db, writer.id)
 			require.Equal(t, "0", value(t, db, "SELECT COUNT(*) FROM t WHERE k = -1"))
 			mustExec(t, db, "ADMIN CHECK TABLE t")
 		})

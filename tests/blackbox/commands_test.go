@@ -8,7 +8,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -114,18 +113,17 @@ func TestSIGTERMDuringAddIndex(t *testing.T) {
 	n := startNode(t, dir)
 	db := n.db()
 	fill(t, db, "g", 40_000)
-	mustExec(t, db, "SET GLOBAL tidb_ddl_reorg_max_write_speed = 65536")
+	mustExec(t, db, "SET GLOBAL tidb_ddl_reorg_max_write_speed = 8192")
 	done := make(chan error, 1)
 	go func() {
 		_, err := db.Exec("ALTER TABLE g ADD INDEX k (k)")
 		done <- err
 	}()
 	runningJob(t, db)
-	start := time.Now()
 	require.NoError(t, n.cmd.Process.Signal(syscall.SIGTERM))
-	requireCode(t, <-done, 1053, "08S01", "Server shutdown in progress")
+	// A job that takes minutes does not hold the shutdown up.
+	requireCode(t, requireEnds(t, done), 1053, "08S01", "Server shutdown in progress")
 	require.Zero(t, n.wait())
-	require.Less(t, time.Since(start), 5*time.Second, "a long job does not hold the shutdown up")
 
 	db = startNode(t, dir).db()
 	mustExec(t, db, "SET GLOBAL tidb_ddl_reorg_max_write_speed = 0")
@@ -159,7 +157,7 @@ func TestAlterWaitsForTransactionsOnly(t *testing.T) {
 	}
 	requireWaits(t, done)
 	require.NoError(t, tx.Commit())
-	require.NoError(t, requireEnds(t, done, 5*time.Second))
+	require.NoError(t, requireEnds(t, done))
 	mustExec(t, db, "ADMIN CHECK TABLE w")
 	require.Empty(t, blockers(t, db))
 }

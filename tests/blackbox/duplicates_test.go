@@ -173,7 +173,7 @@ func TestDuplicatesOfDMLAreListed(t *testing.T) {
 	db := startNode(t, t.TempDir()).db()
 	mustExec(t, db, "CREATE TABLE t (id INT PRIMARY KEY, v INT)")
 	fillRows(t, db, "t", rows, func(id int) string { return fmt.Sprintf("(%d, %d)", id, id) })
-	mustExec(t, db, "SET GLOBAL tidb_ddl_reorg_max_write_speed = 20000")
+	mustExec(t, db, "SET GLOBAL tidb_ddl_reorg_max_write_speed = 4000")
 	done := make(chan error, 1)
 	go func() {
 		_, err := db.Exec("ALTER TABLE t ADD UNIQUE u (v)")
@@ -181,7 +181,7 @@ func TestDuplicatesOfDMLAreListed(t *testing.T) {
 	}()
 	require.Eventually(t, func() bool {
 		return len(queryAll(t, db, "SELECT 1 FROM mysql.fastddl_ddl_jobs WHERE SCHEMA_STATE = 'write reorganization' AND STAGE = 'merge'")) == 1
-	}, 30*time.Second, 5*time.Millisecond)
+	}, startTimeout, 5*time.Millisecond)
 	mustExec(t, db, "INSERT INTO t VALUES (30001, 19000), (30002, 50000), (30003, 7)")
 	mustExec(t, db, "UPDATE t SET v = 8 WHERE id = 18000")
 	// Values that change hands are no duplicates.
@@ -203,7 +203,7 @@ func TestTransientDuplicateBesideTheBuild(t *testing.T) {
 	db := n.db()
 	mustExec(t, db, "CREATE TABLE t (id INT PRIMARY KEY NONCLUSTERED, v INT, c INT)")
 	fillRows(t, db, "t", rows, func(id int) string { return fmt.Sprintf("(%d, %d, 0)", id, id) })
-	mustExec(t, db, "SET GLOBAL tidb_ddl_reorg_max_write_speed = 65536")
+	mustExec(t, db, "SET GLOBAL tidb_ddl_reorg_max_write_speed = 8192")
 	alter := n.terminal().start("ALTER TABLE t ADD UNIQUE u (v)")
 	runningJob(t, db)
 	want := "0"
@@ -216,7 +216,7 @@ func TestTransientDuplicateBesideTheBuild(t *testing.T) {
 		want = "2"
 	}
 	mustExec(t, db, "SET GLOBAL tidb_ddl_reorg_max_write_speed = 0")
-	require.NoError(t, requireEnds(t, alter, startTimeout))
+	require.NoError(t, requireEnds(t, alter))
 	require.Equal(t, want, value(t, db, "SELECT c FROM t WHERE v = 5"))
 	mustExec(t, db, "ADMIN CHECK TABLE t")
 }

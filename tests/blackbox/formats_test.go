@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -37,7 +36,7 @@ func TestFormats(t *testing.T) {
 			require.Eventually(t, func() bool {
 				jobs = queryAll(t, db, "SELECT job_id FROM mysql.fastddl_ddl_jobs WHERE state = 'paused'")
 				return len(jobs) == 1
-			}, time.Minute, pollInterval)
+			}, startTimeout, pollInterval)
 			mustExec(t, db, "INSERT INTO big (a, b) VALUES (-2, -2)")
 			mustExec(t, db, "ADMIN RESUME DDL JOBS "+jobs[0][0])
 			waitForJobs(t, db)

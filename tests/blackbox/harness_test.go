@@ -181,7 +181,7 @@ func tableText(rows [][]string) string {
 // Numbers by which a server asks to run a transaction again.
 func isConflict(err error) bool {
 	var e *mysql.MySQLError
-	return errors.As(err, &e) && (e.Number == 1205 || e.Number == 1213 || e.Number == 8028 || e.Number == 9007)
+	return errors.As(err, &e) && (e.Number == 1205 || e.Number == 1213 || e.Number == 8022 || e.Number == 8028 || e.Number == 9007)
 }
 
 func fileExists(path string) bool {

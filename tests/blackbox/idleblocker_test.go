@@ -38,9 +38,9 @@ func TestIdleBlockersAreEnded(t *testing.T) {
 	requireWaits(t, alter) // off by default
 
 	mustExec(t, db, "SET GLOBAL fastddl_mdl_idle_blocker_timeout = '1s'")
-	require.NoError(t, requireEnds(t, alter, 4*time.Second), "also a wait under way takes the value")
+	require.NoError(t, requireEnds(t, alter), "also a wait under way takes the value")
 	require.Error(t, writer.try("COMMIT"), "its session was killed")
-	requireGone(t, db, writer.id, atOnce)
+	requireGone(t, db, writer.id)
 	require.Equal(t, "0", value(t, db, "SELECT COUNT(*) FROM t WHERE k = -1"))
 	require.Error(t, reader.try("COMMIT"), "who has only read holds the lock too")
 	mustExec(t, db, "ADMIN CHECK TABLE t")
@@ -60,7 +60,7 @@ func TestIdlePolicySparesSessionsAtWork(t *testing.T) {
 	n := startNode(t, t.TempDir())
 	db := n.db()
 	fill(t, db, "t", 200)
-	mustExec(t, db, "SET GLOBAL fastddl_mdl_idle_blocker_timeout = '2s'")
+	mustExec(t, db, "SET GLOBAL fastddl_mdl_idle_blocker_timeout = '5s'")
 
 	sleeper, worker, outside := n.terminal(), n.terminal(), n.terminal()
 	outside.exec("CREATE TABLE elsewhere (id INT PRIMARY KEY)")
@@ -70,19 +70,19 @@ func TestIdlePolicySparesSessionsAtWork(t *testing.T) {
 		c.exec("BEGIN")
 		c.exec("UPDATE t SET k = -1 WHERE id = ?", 1+i)
 	}
-	sleeping := sleeper.start("SELECT SLEEP(5)")
+	sleeping := sleeper.start("SELECT SLEEP(8)")
 	running(t, db, sleeper.id)
 	alter := n.terminal().start("ALTER TABLE t ADD INDEX k (k)")
-	for i := range 20 { // it never pauses for as long
+	for i := range 35 { // it never pauses for as long
 		time.Sleep(200 * time.Millisecond)
-		worker.exec("UPDATE t SET k = -2 WHERE id = ?", 10+i)
+		worker.exec("UPDATE t SET k = -2 WHERE id = ?", 10+i%20)
 	}
 	require.Len(t, blockers(t, db), 2)
 	requireWaits(t, alter)
 	worker.exec("COMMIT")
-	require.NoError(t, requireEnds(t, sleeping, startTimeout), "a statement is never ended for its length")
+	require.NoError(t, requireEnds(t, sleeping), "a statement is never ended for its length")
 	sleeper.exec("COMMIT")
-	require.NoError(t, requireEnds(t, alter, 5*time.Second))
+	require.NoError(t, requireEnds(t, alter))
 	outside.exec("COMMIT") // nobody waited for it
 	require.Equal(t, "22", value(t, db, "SELECT COUNT(*) FROM t WHERE k < 0"))
 	mustExec(t, db, "ADMIN CHECK TABLE t")

@@ -2,6 +2,7 @@ package blackbox
 
 import (
 	"database/sql"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -45,23 +46,25 @@ func TestFourTerminalsWithAReader(t *testing.T) {
 	sleeper, altering := n.terminal(), n.terminal()
 
 	sleeper.exec("BEGIN")
-	sleeping := sleeper.start("SELECT SLEEP(100) FROM t")
+	sleeping := sleeper.start("SELECT SLEEP(1000) FROM t")
 	running(t, db, sleeper.id)
 	alter := altering.start("ALTER TABLE t ADD INDEX k (k)")
 	require.Equal(t, sleeper.id, waitForBlocker(t, db).session)
 	requireNobodyQueues(t, n)
-	for _, p := range queryAll(t, db, "SELECT ID, INFO FROM information_schema.PROCESSLIST WHERE COMMAND = 'Query' AND INFO NOT LIKE '%PROCESSLIST%'") {
-		require.Contains(t, []string{sleeper.id, altering.id}, p[0], "nobody hangs but these: %v", p)
-	}
+	// A statement whose answer is here may be in the list a moment longer.
+	require.Eventually(t, func() bool {
+		return "0" == value(t, db, "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE COMMAND = 'Query' AND INFO NOT LIKE '%PROCESSLIST%' "+
+			"AND ID NOT IN ("+sleeper.id+", "+altering.id+")")
+	}, patience, pollInterval, "nobody hangs but these two")
 	requireWaits(t, sleeping)
 	requireWaits(t, alter)
 
 	mustExec(t, db, "KILL QUERY "+sleeper.id)
-	requireCode(t, requireEnds(t, sleeping, atOnce), 1317, "70100", "Query execution was interrupted")
+	requireCode(t, requireEnds(t, sleeping), 1317, "70100", "Query execution was interrupted")
 	require.Equal(t, "200", sleeper.value("SELECT COUNT(*) FROM t"), "the transaction reads on")
 	requireWaits(t, alter)
 	sleeper.exec("COMMIT")
-	require.NoError(t, requireEnds(t, alter, 5*time.Second))
+	require.NoError(t, requireEnds(t, alter))
 	require.Empty(t, blockers(t, db))
 	mustExec(t, db, "ADMIN CHECK TABLE t")
 }
@@ -94,7 +97,7 @@ func TestFourTerminalsWithAWriter(t *testing.T) {
 
 	writer.exec("INSERT INTO t VALUES (5000, 5000, 'late')") // it goes on as before
 	writer.exec("COMMIT")
-	require.NoError(t, requireEnds(t, alter, 5*time.Second))
+	require.NoError(t, requireEnds(t, alter))
 	require.Empty(t, blockers(t, db))
 	mustExec(t, db, "ADMIN CHECK TABLE t")
 	require.Equal(t, []string{"PRIMARY", "k"}, indexNames(t, db, "t"))
@@ -107,7 +110,6 @@ func TestFourTerminalsWithAWriter(t *testing.T) {
 func requireNobodyQueues(t *testing.T, n *node) {
 	t.Helper()
 	c := n.terminal()
-	var slowest time.Duration
 	for i := range 20 {
 		id := 10_000 + i
 		for _, q := range []string{
@@ -118,15 +120,10 @@ func requireNobodyQueues(t *testing.T, n *node) {
 			"SELECT * FROM t",
 			"BEGIN", fmt.Sprintf("UPDATE t SET k = 0 WHERE id = %d", id), fmt.Sprintf("SELECT * FROM t WHERE id = %d FOR UPDATE", 2+i), "COMMIT",
 		} {
-			start := time.Now()
-			c.exec(q)
-			slowest = max(slowest, time.Since(start))
+			require.NoError(t, requireEnds(t, c.start(q)), q)
 		}
 	}
-	require.Less(t, slowest, atOnce)
-	start := time.Now()
-	require.NoError(t, n.terminal().try("UPDATE t SET k = 7 WHERE id = 30"))
-	require.Less(t, time.Since(start), atOnce, "a new session")
+	require.NoError(t, requireEnds(t, n.terminal().start("UPDATE t SET k = 7 WHERE id = 30")), "a new session")
 }
 
 func TestWaitingAlterGoesOnWhenTheWriterEnds(t *testing.T) {
@@ -137,10 +134,10 @@ func TestWaitingAlterGoesOnWhenTheWriterEnds(t *testing.T) {
 		"disconnect": func(_ *node, w *terminal) { w.close() },
 		"tcp reset":  func(_ *node, w *terminal) { w.reset() },
 		"kill while a statement runs": func(n *node, w *terminal) {
-			done := w.start("SELECT SLEEP(100)")
+			done := w.start("SELECT SLEEP(1000)")
 			running(n.t, n.db(), w.id)
 			mustExec(n.t, n.db(), "KILL CONNECTION "+w.id)
-			require.Error(n.t, requireEnds(n.t, done, atOnce))
+			require.Error(n.t, requireEnds(n.t, done))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -148,7 +145,7 @@ func TestWaitingAlterGoesOnWhenTheWriterEnds(t *testing.T) {
 			writer, alter, _ := alterBehindWriter(t, n)
 			requireWaits(t, alter)
 			end(n, writer)
-			require.NoError(t, requireEnds(t, alter, 2*time.Second))
+			require.NoError(t, requireEnds(t, alter))
 			db := n.db()
 			require.Empty(t, blockers(t, db))
 			mustExec(t, db, "ADMIN CHECK TABLE t")
@@ -160,9 +157,9 @@ func TestWaitingAlterGoesOnWhenTheWriterEnds(t *testing.T) {
 			switch {
 			case strings.HasPrefix(name, "kill"):
 				require.Error(t, writer.try("SELECT 1"), "its connection is gone")
-				requireGone(t, db, writer.id, atOnce)
+				requireGone(t, db, writer.id)
 			case name == "tcp reset":
-				requireGone(t, db, writer.id, atOnce)
+				requireGone(t, db, writer.id)
 			}
 		})
 	}
@@ -175,14 +172,14 @@ func TestKillQueryLeavesTheTransaction(t *testing.T) {
 	writer, alter, _ := alterBehindWriter(t, n)
 	db := n.db()
 	writer.exec("UPDATE t SET k = -2 WHERE id = 2")
-	sleeping := writer.start("SELECT SLEEP(100), id FROM t")
+	sleeping := writer.start("SELECT SLEEP(1000), id FROM t")
 	running(t, db, writer.id)
 	mustExec(t, db, "KILL QUERY "+writer.id)
-	requireCode(t, requireEnds(t, sleeping, atOnce), 1317, "70100", "Query execution was interrupted")
+	requireCode(t, requireEnds(t, sleeping), 1317, "70100", "Query execution was interrupted")
 	require.Equal(t, writer.id, waitForBlocker(t, db).session)
 	requireWaits(t, alter)
 	writer.exec("COMMIT")
-	require.NoError(t, requireEnds(t, alter, 5*time.Second))
+	require.NoError(t, requireEnds(t, alter))
 	require.Equal(t, "2", value(t, db, "SELECT COUNT(*) FROM t WHERE k < 0"))
 }
 
@@ -200,11 +197,11 @@ func TestControlOfAWaitingJob(t *testing.T) {
 		writer, alter, id := alterBehindWriter(t, n)
 		db := n.db()
 		mustExec(t, db, "ADMIN CANCEL DDL JOBS "+id)
-		require.Eventually(t, func() bool { return jobState(t, db, id) != "running" }, 2*time.Second, pollInterval)
+		require.Eventually(t, func() bool { return jobState(t, db, id) != "running" }, patience, pollInterval)
 		// What the writer was told to maintain must not go before the writer has.
 		writer.exec("UPDATE t SET k = -2 WHERE id = 2")
 		writer.exec("COMMIT")
-		requireCode(t, requireEnds(t, alter, 5*time.Second), 8214, "HY000", "Cancelled DDL job")
+		requireCode(t, requireEnds(t, alter), 8214, "HY000", "Cancelled DDL job")
 		require.Equal(t, []string{"PRIMARY"}, indexNames(t, db, "t"))
 		mustExec(t, db, "ADMIN CHECK TABLE t")
 		mustExec(t, db, "ALTER TABLE t ADD INDEX k (k)")
@@ -215,12 +212,12 @@ func TestControlOfAWaitingJob(t *testing.T) {
 		writer, alter, id := alterBehindWriter(t, n)
 		db := n.db()
 		mustExec(t, db, "ADMIN PAUSE DDL JOBS "+id)
-		require.Eventually(t, func() bool { return jobState(t, db, id) == "paused" }, 2*time.Second, pollInterval)
+		require.Eventually(t, func() bool { return jobState(t, db, id) == "paused" }, patience, pollInterval)
 		writer.exec("COMMIT")
 		time.Sleep(200 * time.Millisecond)
 		requireWaits(t, alter)
 		mustExec(t, db, "ADMIN RESUME DDL JOBS "+id)
-		require.NoError(t, requireEnds(t, alter, 5*time.Second))
+		require.NoError(t, requireEnds(t, alter))
 		mustExec(t, db, "ADMIN CHECK TABLE t")
 	})
 }
@@ -233,17 +230,25 @@ func TestMetadataLockOff(t *testing.T) {
 	fill(t, db, "t", 200)
 	mustExec(t, db, "SET GLOBAL tidb_enable_metadata_lock = OFF")
 	alter := n.terminal().start("ALTER TABLE t ADD INDEX k (k)")
+	require.Eventually(t, func() bool {
+		list := jobs(t, db)
+		return len(list) > 0 && list[0]["TABLE_NAME"] == "t" && list[0]["SCHEMA_STATE"] != "none" && list[0]["SCHEMA_STATE"] != "public"
+	}, patience, pollInterval)
 	writer := n.terminal()
-	time.Sleep(200 * time.Millisecond)
-	writer.exec("BEGIN")
-	writer.exec("UPDATE t SET k = -1 WHERE id = 1")
-	writer.exec("COMMIT")
+	for err := errors.New("not yet"); err != nil; {
+		writer.exec("BEGIN")
+		writer.exec("UPDATE t SET k = -1 WHERE id = 1")
+		// Without the lock a transaction may meet a change of the table.
+		if err = writer.try("COMMIT"); err != nil {
+			requireCode(t, err, 8028, "HY000", "Information schema is changed")
+		}
+	}
 	require.Empty(t, blockers(t, db))
 	require.Equal(t, "0", value(t, db, "SELECT COUNT(*) FROM mysql.fastddl_ddl_jobs"))
 	if !longTests() { // it takes minutes
 		return
 	}
-	require.NoError(t, requireEnds(t, alter, 15*time.Minute))
+	require.NoError(t, <-alter)
 	require.Equal(t, "1", value(t, db, "SELECT id FROM t WHERE k = -1"))
 	mustExec(t, db, "ADMIN CHECK TABLE t")
 }
@@ -276,7 +281,7 @@ func TestOldTransactionsDoNotReadThroughTheIndex(t *testing.T) {
 	require.Equal(t, "300", old.value("SELECT id FROM t WHERE k = 17 AND id = 300"))
 	requireWaits(t, alter)
 	old.exec("COMMIT")
-	require.NoError(t, requireEnds(t, alter, 5*time.Second))
+	require.NoError(t, requireEnds(t, alter))
 
 	require.Contains(t, explain(t, db, query), index)
 	require.NotEqual(t, before, value(t, db, query))

@@ -30,15 +30,15 @@ func TestKillAfterDiskQuota(t *testing.T) {
 		mustExec(t, db, "INSERT INTO wide VALUES "+strings.Join(values, ","))
 	}
 	mustExec(t, db, "SET GLOBAL fastddl_ddl_memory_quota = 1")
-	mustExec(t, db, "SET GLOBAL tidb_ddl_disk_quota = 1") // raised to the least there is
-	mustExec(t, db, "SET GLOBAL tidb_ddl_reorg_max_write_speed = 8388608")
+	mustExec(t, db, "SET GLOBAL tidb_ddl_disk_quota = 1")                  // raised to the least there is
+	mustExec(t, db, "SET GLOBAL tidb_ddl_reorg_max_write_speed = 3145728") // so that seconds are left when the quota is reached
 	altered := make(chan error, 1)
 	go func() {
 		_, err := n.db().Exec("ALTER TABLE wide ADD INDEX c (c), ADD INDEX d (d, c)")
 		altered <- err
 	}()
 	require.Eventually(t, func() bool { return number(n.metric(`fastddl_ddl_backfill_stages_total{stage="scan"}`)) > 1 },
-		time.Minute, 10*time.Millisecond, "the quota is not reached")
+		startTimeout, 10*time.Millisecond, "the quota is not reached")
 	n.kill()
 	require.Error(t, <-altered)
 

@@ -45,17 +45,17 @@ func shares(t *testing.T, db *sql.DB) map[string]share {
 	return found
 }
 
-// eventually waits until the build on a table is as it should be, but not long:
-// a request of a client has its effect within a second, and shows a second later.
+// eventually waits until the build on a table is as it should be. Where the machine is
+// not busy, a request of a client has its effect within a second, and shows a second
+// later.
 func eventually(t *testing.T, db *sql.DB, table, what string, cond func(share) bool) share {
 	t.Helper()
-	const limit = 6 * time.Second // the machine may be slow
 	for start := time.Now(); ; time.Sleep(pollInterval) {
 		s, ok := shares(t, db)[table]
 		if ok && cond(s) {
 			return s
 		}
-		require.Less(t, time.Since(start), limit, "%s: %+v", what, s)
+		require.Less(t, time.Since(start), patience, "%s: %+v", what, s)
 	}
 }
 
@@ -110,7 +110,7 @@ func TestFiftyTablesAtOnce(t *testing.T) {
 		all <- errors.Join(errs...)
 	}()
 	mostBuilding, waited := 0, false
-	for deadline := time.Now().Add(2 * time.Minute); !ended; {
+	for deadline := time.Now().Add(10 * time.Minute); !ended; {
 		require.True(t, time.Now().Before(deadline), "%+v", shares(t, db))
 		var memory, temp int64
 		building := 0
@@ -167,14 +167,18 @@ func (n *node) openFiles(folder string) (open []string) {
 // Three builds of different priority divide what there is by weight, and the
 // division follows what the jobs are told and who comes and goes.
 func TestPriorityDividesWhatBuildsShare(t *testing.T) {
-	const speed = 2_100_000
+	// So slow that nobody ends while somebody looks.
+	const speed = 105_000
 	n := startNode(t, t.TempDir())
 	db := n.db()
-	for _, table := range []string{"low", "normal", "high"} {
-		fill(t, db, table, 60_000)
+	for table, rows := range map[string]int{"low": 60_000, "normal": 60_000, "high": 20_000} {
+		fill(t, db, table, rows)
 	}
 	mustExec(t, db, "SET GLOBAL fastddl_ddl_memory_quota = '1GiB'")
-	mustExec(t, db, fmt.Sprintf("SET GLOBAL tidb_ddl_reorg_max_write_speed = %d", speed))
+	limit := func(speed int) {
+		mustExec(t, db, fmt.Sprintf("SET GLOBAL tidb_ddl_reorg_max_write_speed = %d", speed))
+	}
+	limit(speed)
 	low := n.addIndex("low", "PRIORITY_LOW")
 	alone := eventually(t, db, "low", "throttled", throttled)
 	require.EqualValues(t, speed, alone.writeSpeed)
@@ -190,13 +194,15 @@ func TestPriorityDividesWhatBuildsShare(t *testing.T) {
 	require.Equal(t, "PRIORITY_LOW", l.priority)
 	require.Equal(t, "PRIORITY_NORMAL", now["normal"].priority)
 	require.Equal(t, "PRIORITY_HIGH", now["high"].priority)
-	require.NoError(t, requireEnds(t, high, time.Minute), "the weightiest ends first")
+	limit(6 * speed)
+	require.NoError(t, requireEnds(t, high), "the weightiest ends first")
+	limit(speed)
 	requireWaits(t, low)
 	requireWaits(t, normal)
 	eventually(t, db, "low", "two share", func(s share) bool { return s.writeSpeed == speed/5 })
-	mustExec(t, db, "SET GLOBAL tidb_ddl_reorg_max_write_speed = 0")
-	require.NoError(t, requireEnds(t, low, time.Minute))
-	require.NoError(t, requireEnds(t, normal, time.Minute))
+	limit(0)
+	require.NoError(t, requireEnds(t, low))
+	require.NoError(t, requireEnds(t, normal))
 }
 
 // Builds that are throttled, paused or wait for a transaction hold back nobody on
@@ -209,7 +215,7 @@ func TestSlowBuildsHoldBackNobody(t *testing.T) {
 	}
 	fill(t, db, "free", 60_000)
 	mustExec(t, db, "SET GLOBAL fastddl_ddl_memory_quota = '256MiB'")
-	mustExec(t, db, "SET GLOBAL tidb_ddl_reorg_max_write_speed = '64KiB'")
+	mustExec(t, db, "SET GLOBAL tidb_ddl_reorg_max_write_speed = '4KiB'")
 	slow, paused := n.addIndex("throttled", "PRIORITY_HIGH"), n.addIndex("paused", "PRIORITY_HIGH")
 	for _, table := range []string{"throttled", "paused"} {
 		s := eventually(t, db, table, "it runs", func(s share) bool { return s.id != "" })
@@ -228,27 +234,28 @@ func TestSlowBuildsHoldBackNobody(t *testing.T) {
 		// 5000 rows take minutes at 1 KiB/s, and not more than one core.
 		s = shares(t, db)["throttled"]
 		return s.wait == "throttled: max_write_speed" && s.workers == 1 && s.eta.Float64 > 30
-	}, 20*time.Second, pollInterval)
+	}, patience, pollInterval)
 
 	mustExec(t, db, "SET GLOBAL tidb_ddl_reorg_max_write_speed = 0")
 	free := n.addIndex("free", "PRIORITY_LOW")
-	require.NoError(t, requireEnds(t, free, 20*time.Second), "it has what the others do not use")
+	require.NoError(t, requireEnds(t, free), "it has what the others do not use")
 	for _, d := range []<-chan error{slow, paused, locked, behind} {
 		requireWaits(t, d)
 	}
 
-	rows := queryAll(t, db, "SELECT wait_reason FROM mysql.fastddl_ddl_jobs WHERE table_name = 'throttled' AND state = 'queueing'")
-	require.Len(t, rows, 1)
-	require.Contains(t, rows[0][0], "job")
+	require.Eventually(t, func() bool {
+		rows := queryAll(t, db, "SELECT wait_reason FROM mysql.fastddl_ddl_jobs WHERE table_name = 'throttled' AND state = 'queueing'")
+		return len(rows) == 1 && strings.Contains(rows[0][0], "job")
+	}, patience, pollInterval)
 	mustExec(t, db, "ADMIN ALTER DDL JOBS "+s.id+" MAX_WRITE_SPEED = 0")
-	require.NoError(t, requireEnds(t, slow, 20*time.Second))
-	require.NoError(t, requireEnds(t, behind, 20*time.Second))
+	require.NoError(t, requireEnds(t, slow))
+	require.NoError(t, requireEnds(t, behind))
 	id := shares(t, db)["paused"].id
 	mustExec(t, db, "ADMIN ALTER DDL JOBS "+id+" MAX_WRITE_SPEED = '1GiB', THREAD = 1")
 	mustExec(t, db, "ADMIN RESUME DDL JOBS "+id)
 	writer.exec("ROLLBACK")
-	require.NoError(t, requireEnds(t, paused, 20*time.Second))
-	require.NoError(t, requireEnds(t, locked, 20*time.Second))
+	require.NoError(t, requireEnds(t, paused))
+	require.NoError(t, requireEnds(t, locked))
 	for _, job := range jobs(t, db) {
 		if job["JOB_ID"] == id {
 			require.Equal(t, "ingest, thread=1, max_write_speed=1073741824", job["COMMENTS"])
@@ -262,10 +269,10 @@ func TestRemainingTimeOfAThrottledBuild(t *testing.T) {
 	n := startNode(t, t.TempDir())
 	db := n.db()
 	fill(t, db, "t", 20_000) // 1.8 MB of entries
-	mustExec(t, db, "SET GLOBAL tidb_ddl_reorg_max_write_speed = '100KiB'")
+	mustExec(t, db, "SET GLOBAL tidb_ddl_reorg_max_write_speed = '30KiB'")
 	done := n.addIndex("t", "PRIORITY_LOW")
 	s := eventually(t, db, "t", "it imports", func(s share) bool { return s.stage == "merge" && s.eta.Float64 > 5 })
-	require.Less(t, s.eta.Float64, 60.0)
+	require.Less(t, s.eta.Float64, 200.0)
 	require.Less(t, s.percent, 80.0)
 	require.Positive(t, s.rowsPerSecond)
 	requireWaits(t, done)
@@ -273,7 +280,7 @@ func TestRemainingTimeOfAThrottledBuild(t *testing.T) {
 	eventually(t, db, "t", "it is slower", func(now share) bool { return now.maxWriteSpeed == 10240 && now.writeSpeed == 10240 })
 	mustExec(t, db, "SET GLOBAL tidb_ddl_reorg_max_write_speed = 0")
 	mustExec(t, db, "ADMIN ALTER DDL JOBS "+s.id+" MAX_WRITE_SPEED = 0")
-	require.NoError(t, requireEnds(t, done, 10*time.Second))
+	require.NoError(t, requireEnds(t, done))
 }
 
 func TestAdminAlterErrors(t *testing.T) {

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -110,7 +109,6 @@ func TestStatusServer(t *testing.T) {
 	mustExec(t, db, "ALTER TABLE m ADD INDEX a (a)")
 	_, err := db.Exec("INSERT INTO m VALUES (1, 1)")
 	require.Error(t, err)
-	metrics := get("/metrics")
 	for _, want := range []string{
 		`tidb_server_connections{resource_group="default"} 1`,
 		`tidb_executor_statement_total{db="",resource_group="default",type="Insert"} 2`,
@@ -119,7 +117,7 @@ func TestStatusServer(t *testing.T) {
 		"fastddl_ddl_running_jobs 0",
 		"fastddl_store_write_stalled 0",
 	} {
-		require.Contains(t, metrics, want)
+		require.Eventually(t, func() bool { return strings.Contains(get("/metrics"), want) }, patience, pollInterval, want)
 	}
 }
 
@@ -127,16 +125,11 @@ func TestSIGTERMLetsAStatementFinish(t *testing.T) {
 	n := startNode(t, t.TempDir())
 	db := n.db()
 	mustExec(t, db, "CREATE TABLE s (id INT PRIMARY KEY)")
-	done := make(chan error, 1)
-	go func() {
-		var slept int
-		done <- db.QueryRow("SELECT SLEEP(2)").Scan(&slept)
-	}()
-	time.Sleep(300 * time.Millisecond)
-	start := time.Now()
+	sleeper := n.terminal()
+	done := sleeper.start("SELECT SLEEP(4)")
+	running(t, db, sleeper.id)
 	require.Zero(t, n.terminate())
 	require.NoError(t, <-done, "the client got its answer")
-	require.Greater(t, time.Since(start), time.Second)
 	require.Error(t, db.Ping())
 }
 
@@ -145,19 +138,14 @@ func TestSIGTERMKillsWhatTakesTooLong(t *testing.T) {
 	n := startNode(t, dir, "--shutdown-timeout", "500ms")
 	db := n.db()
 	mustExec(t, db, "CREATE TABLE s (id INT PRIMARY KEY)")
-	done := make(chan error, 1)
-	go func() {
-		var slept int
-		done <- db.QueryRow("SELECT SLEEP(60)").Scan(&slept)
-	}()
+	sleeper := n.terminal()
+	done := sleeper.start("SELECT SLEEP(1000)")
 	tx, err := db.Begin()
 	require.NoError(t, err)
 	_, err = tx.Exec("INSERT INTO s VALUES (1)")
 	require.NoError(t, err)
-	time.Sleep(300 * time.Millisecond)
-	start := time.Now()
+	running(t, db, sleeper.id)
 	require.Zero(t, n.terminate())
-	require.Less(t, time.Since(start), 20*time.Second)
 	require.Error(t, <-done)
 	require.Error(t, tx.Commit(), "an open transaction is rolled back")
 

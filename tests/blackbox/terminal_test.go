@@ -100,17 +100,19 @@ func (c *terminal) reset() {
 	require.NoError(c.t, c.tcp.Close())
 }
 
-// A noisy machine is slow, but what should happen at once happens within this.
-const atOnce = time.Second
+// patience is how long something may take that happens at once where the machine is
+// not busy. What a test sees end by it would otherwise go on for longer than that, or
+// for ever: nothing here depends on how fast something is.
+const patience = time.Minute
 
-// requireEnds returns the result of a statement that must end within the limit.
-func requireEnds(t *testing.T, done <-chan error, limit time.Duration) error {
+// requireEnds returns the result of a statement that must end.
+func requireEnds(t *testing.T, done <-chan error) error {
 	t.Helper()
 	select {
 	case err := <-done:
 		return err
-	case <-time.After(limit):
-		require.FailNow(t, "the statement did not end", "within %s", limit)
+	case <-time.After(patience):
+		require.FailNow(t, "the statement did not end")
 		return nil
 	}
 }
@@ -153,7 +155,7 @@ func (n *node) connections() int {
 }
 
 // requireGone waits until the server has forgotten a connection.
-func requireGone(t *testing.T, db *sql.DB, id string, limit time.Duration) {
+func requireGone(t *testing.T, db *sql.DB, id string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		for _, p := range queryAll(t, db, processList) {
@@ -162,5 +164,5 @@ func requireGone(t *testing.T, db *sql.DB, id string, limit time.Duration) {
 			}
 		}
 		return true
-	}, limit, pollInterval, "connection %s", id)
+	}, startTimeout, pollInterval, "connection %s", id)
 }
