@@ -45,6 +45,9 @@ func TestCompactionsRunAtLowPriority(t *testing.T) {
 	}
 	usual, err := syscall.Getpriority(syscall.PRIO_PROCESS, 0)
 	require.NoError(t, err)
+	if usual != 20 {
+		t.Skip("this process has another priority itself")
+	}
 	before := runtime.GOMAXPROCS(0)
 
 	fs := &priorityFS{FS: vfs.NewMem(), priorities: make(map[vfs.DiskWriteCategory]map[int]bool)}
@@ -60,7 +63,7 @@ func TestCompactionsRunAtLowPriority(t *testing.T) {
 	require.Equal(t, map[int]bool{usual - 10: true}, fs.priorities["pebble-compaction"])
 	require.Equal(t, map[int]bool{usual: true}, fs.priorities["pebble-memtable-flush"], "writers may have to wait for a flush")
 	require.Greater(t, fs.processors, before, "a processor of its own")
-	require.Eventually(t, func() bool { return runtime.GOMAXPROCS(0) == before }, 10*time.Second, time.Millisecond, "given back")
+	require.Eventually(t, func() bool { return runtime.GOMAXPROCS(0) == before }, soon, time.Millisecond, "given back")
 }
 
 // TestCompactionsOfAHighL0DoNotWait: below, a statement would wait for them.

@@ -214,7 +214,7 @@ func TestLogFails(t *testing.T) {
 			}
 		})
 	}
-	require.Eventually(t, func() bool { return lastAcked.Load() > 3 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return lastAcked.Load() > 3 }, soon, time.Millisecond)
 	broken.Store(true)
 	wg.Wait()
 

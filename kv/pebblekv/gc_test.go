@@ -154,7 +154,7 @@ func TestGCRunsByItself(t *testing.T) {
 	})
 	put(t, s, "a", "1")
 	put(t, s, "a", "2")
-	require.Eventually(t, func() bool { return len(rawVersions(t, s)) == 1 }, 10*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return len(rawVersions(t, s)) == 1 }, soon, 5*time.Millisecond)
 }
 
 // TestGCImport imports below and at the safe point.

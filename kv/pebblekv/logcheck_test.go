@@ -46,7 +46,9 @@ func flipBit(t *testing.T, path string, offset int64) {
 	var b [1]byte
 	_, err = f.ReadAt(b[:], offset)
 	require.NoError(t, err)
-	b[0] ^= 1 << rand.IntN(8)
+	bit := rand.IntN(8)
+	t.Logf("bit %d of byte %d of %s is flipped", bit, offset, path)
+	b[0] ^= 1 << bit
 	_, err = f.WriteAt(b[:], offset)
 	require.NoError(t, err)
 	require.NoError(t, f.Close())

@@ -75,7 +75,7 @@ func TestDeletedRangesGiveSpaceBack(t *testing.T) {
 				}
 				return bytes + int64(s.db.Metrics().Table.ObsoleteSize+s.db.Metrics().Table.ZombieSize)
 			}
-			require.Eventually(t, func() bool { return tables() < 1<<20 }, 60*time.Second, 50*time.Millisecond,
+			require.Eventually(t, func() bool { return tables() < 1<<20 }, 5*soon, 50*time.Millisecond,
 				"the space does not come back")
 			ts, err := s.CurrentTS(t.Context())
 			require.NoError(t, err)

@@ -128,7 +128,7 @@ func TestTimelineClock(t *testing.T) {
 			tl.mu.Lock()
 			defer tl.mu.Unlock()
 			return !tl.extending
-		}, time.Second, time.Millisecond)
+		}, soon, time.Millisecond)
 	}
 	require.True(t, slices.IsSorted(bounds))
 }
