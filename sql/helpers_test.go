@@ -1,6 +1,9 @@
 package sql_test
 
 import (
+	"context"
+
+	"github.com/pingcap/tidb/pkg/kv"
 	"github.com/pingcap/tidb/pkg/parser/terror"
 	"github.com/pingcap/tidb/pkg/types"
 	"github.com/pingcap/tidb/pkg/util/sqlexec"
@@ -23,4 +26,9 @@ func errorCode(err error) int {
 		return 1105
 	}
 	return int(terror.ToSQLError(te).Code)
+}
+
+// asServer is the context of what a server executes by itself.
+func asServer() context.Context {
+	return kv.WithInternalSourceType(context.Background(), kv.InternalTxnDDL)
 }

@@ -95,7 +95,7 @@ func TestOverTheWire(t *testing.T) {
 	}()
 	reach(t, arrived)
 	exec("KILL QUERY " + id)
-	time.Sleep(50 * time.Millisecond)
+	asked(t, has(result))
 	close(leave)
 	require.ErrorContains(t, wait(t, result), "1317")
 	require.NoError(t, c.Close())
@@ -111,7 +111,7 @@ func TestOverTheWire(t *testing.T) {
 	cancel() // the driver closes the connection
 	require.ErrorIs(t, wait(t, result), context.Canceled)
 	id = one("SELECT MAX(job_id) FROM mysql.fastddl_ddl_record")
-	time.Sleep(50 * time.Millisecond)
+	time.Sleep(50 * time.Millisecond) // in which a server that cancels would; nothing depends on it
 	close(leave)
 	require.Eventually(t, func() bool { return one(jobState, id) == "synced" }, time.Minute, 10*time.Millisecond)
 
@@ -124,7 +124,7 @@ func TestOverTheWire(t *testing.T) {
 	require.Error(t, idle.PingContext(ctx))
 	_ = idle.Close()
 
-	arrived, leave = e.blockAt(ddl.HookPoint{When: "before", Action: "change-schema", Step: "public"})
+	arrived, leave = e.blockAt(ddl.HookPoint{When: "before", Action: "change-schema", Step: "quiet"})
 	go func() {
 		_, err := db.Exec("ALTER TABLE t ADD INDEX j (b)")
 		result <- err
@@ -142,7 +142,7 @@ func TestOverTheWire(t *testing.T) {
 		}
 		answered <- err
 	}()
-	time.Sleep(50 * time.Millisecond)
+	asked(t, has(answered))
 	close(leave)
 	require.NoError(t, wait(t, answered))
 	require.ErrorContains(t, wait(t, result), "8214")

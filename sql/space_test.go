@@ -63,7 +63,7 @@ func TestBuildWaitsForSpace(t *testing.T) {
 	require.Eventually(t, func() bool {
 		jobs, err := e.DDL().Jobs(t.Context())
 		return err == nil && len(jobs) > 0 && strings.HasPrefix(jobs[0].WaitReason, "disk space: 5 MiB")
-	}, 30*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 	require.Equal(t, int32(1), f.begun.Load(), "it does not begin again while there is no room")
 	jobs, err := e.DDL().Jobs(t.Context())
 	require.NoError(t, err)
