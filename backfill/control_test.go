@@ -46,33 +46,48 @@ func TestWorkersFollowTheVariable(t *testing.T) {
 	f.requireLoaded(20_000, f.ts(), idx)
 }
 
-// gauge counts workers that are at work at one time.
+// gauge counts workers that are at work at one time. Each stays where it is until the
+// test lets one go on, so that no work is done while nobody looks.
 type gauge struct {
 	now, peak atomic.Int64
-	// want is how many are to be at work at one time: each waits a while for the
-	// others.
-	want atomic.Int64
-	over atomic.Bool
+	step      chan struct{}
+	over      chan struct{}
 }
 
-// hold is at work for a while, unless all is over.
-func (g *gauge) hold(d time.Duration) {
-	if g.over.Load() {
-		return
-	}
+func newGauge() *gauge { return &gauge{step: make(chan struct{}), over: make(chan struct{})} }
+
+// hold is at work until it may go on, or all is over.
+func (g *gauge) hold() {
 	for n, peak := g.now.Add(1), g.peak.Load(); n > peak && !g.peak.CompareAndSwap(peak, n); peak = g.peak.Load() {
 	}
-	for start := time.Now(); g.now.Load() < g.want.Load() && time.Since(start) < 300*time.Millisecond; {
-		time.Sleep(time.Millisecond)
+	select {
+	case <-g.step:
+	case <-g.over:
 	}
-	time.Sleep(d)
 	g.now.Add(-1)
 }
 
-// peakOf is the most workers during a time.
-func (g *gauge) peakOf(d time.Duration) int64 {
-	g.peak.Store(0)
-	time.Sleep(d)
+// await lets workers go on, one at a time, until so many are at work at one time.
+func (g *gauge) await(t *testing.T, workers int64) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		if g.now.Load() == workers {
+			return true
+		}
+		select {
+		case g.step <- struct{}{}:
+		default:
+		}
+		return false
+	}, time.Minute, 4*time.Millisecond, "%d workers", workers)
+}
+
+// peakOf is the most workers while one after the other goes on.
+func (g *gauge) peakOf(steps int) int64 {
+	g.peak.Store(g.now.Load())
+	for range steps {
+		g.step <- struct{}{}
+	}
 	return g.peak.Load()
 }
 
@@ -80,12 +95,12 @@ func (g *gauge) peakOf(d time.Duration) int64 {
 // does: workers that are in a range of the table, which may take long, leave it,
 // and others take the range over.
 func TestWorkerCountIsLoweredMidJob(t *testing.T) {
-	const rows, step = 20_000, 4 * time.Millisecond
+	const rows = 20_000
 	table, kinds := plainTable()
 	f := newFixture(t, table, kinds)
 	f.load(rows)
 	idx := indexOn(9, false, 1)
-	scan := func(s *faultyStore, g *gauge) { s.onScan = func(int64) error { g.hold(step); return nil } }
+	scan := func(s *faultyStore, g *gauge) { s.onScan = func(int64) error { g.hold(); return nil } }
 	for _, tc := range []struct {
 		name string
 		slow func(*faultyStore, *gauge)
@@ -94,7 +109,7 @@ func TestWorkerCountIsLoweredMidJob(t *testing.T) {
 		{"verify", func(s *faultyStore, g *gauge) {
 			s.onRead = func(n int64) error {
 				if n%16 == 0 {
-					g.hold(step)
+					g.hold()
 				}
 				return nil
 			}
@@ -102,11 +117,10 @@ func TestWorkerCountIsLoweredMidJob(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			defer f.dropIndex(idx)
-			opts, work, settings := f.options(), new(gauge), new(ingest.LiveSettings)
+			opts, work, settings := f.options(), newGauge(), new(ingest.LiveSettings)
 			store := &faultyStore{Store: f.store}
 			tc.slow(store, work)
 			opts.Store, opts.MaxWorkers, opts.BatchRows, opts.Settings = store, 4, 32, settings
-			work.want.Store(4)
 			settings.Set(ingest.Settings{Workers: 4})
 			var res Result
 			var err error
@@ -115,17 +129,16 @@ func TestWorkerCountIsLoweredMidJob(t *testing.T) {
 				defer close(ended)
 				res, err = Run(f.ctx, opts, f.spec(idx))
 			}()
-			require.Eventually(t, func() bool { return work.peakOf(10*step) == 4 }, 30*time.Second, time.Millisecond)
-			work.want.Store(1)
+			work.await(t, 4)
 			settings.Set(ingest.Settings{Workers: 1})
-			require.Eventually(t, func() bool { return work.peakOf(10*step) == 1 }, 10*time.Second, time.Millisecond, "lowered")
-			require.LessOrEqual(t, work.peakOf(20*step), int64(1), "and kept")
+			work.peakOf(4) // each of them looks at the settings when it goes on
+			work.await(t, 1)
+			require.LessOrEqual(t, work.peakOf(20), int64(1), "lowered and kept")
 			if tc.name != "verify" { // its ranges may be too few by now
-				work.want.Store(3)
 				settings.Set(ingest.Settings{Workers: 3})
-				require.Eventually(t, func() bool { return work.peakOf(10*step) == 3 }, 10*time.Second, time.Millisecond)
+				work.await(t, 3)
 			}
-			work.over.Store(true)
+			close(work.over)
 			<-ended
 			require.NoError(t, err)
 			require.EqualValues(t, rows, res.Rows)

@@ -1,6 +1,7 @@
 package backfill
 
 import (
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -33,19 +34,27 @@ func TestDuplicatesInDifferentRanges(t *testing.T) {
 			set(t, opts.Globals, config.MemoryQuota, memory)
 			opts.TaskBytes, opts.BatchRows, opts.MaxWorkers = 1, 64, 2
 			var reading atomic.Int32
-			var together atomic.Bool
+			together := make(chan struct{})
+			meet := sync.OnceFunc(func() { close(together) })
 			opts.Store = &faultyStore{Store: f.store, onScan: func(int64) error {
 				if reading.Add(1) > 1 {
-					together.Store(true)
+					meet()
 				}
 				defer reading.Add(-1)
-				time.Sleep(2 * time.Millisecond) // so that there is something left to share
+				select { // so that there is something left to share
+				case <-together:
+				case <-time.After(time.Second):
+				}
 				return nil
 			}}
 			idx := indexOn(9, true, 1)
 			_, err := Run(f.ctx, opts, f.spec(idx))
 			requireHandles(t, err, [][]int64{{40, rows / 2, rows - 30}, {20, rows - 20}, {10, rows - 10}})
-			require.True(t, together.Load(), "two workers")
+			select {
+			case <-together:
+			default:
+				require.Fail(t, "one worker did it all")
+			}
 			f.requireNoTempFiles()
 			f.dropIndex(idx)
 		})

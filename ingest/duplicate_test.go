@@ -229,7 +229,7 @@ func TestDuplicatesEndThrottledWriting(t *testing.T) {
 	select {
 	case err := <-done:
 		requireGroups(t, wantGroups(f.opts.Indexes, rows), err, "while writing")
-	case <-time.After(20 * time.Second):
+	case <-time.After(2 * time.Minute):
 		require.FailNow(t, "the flush did not end")
 	}
 	require.NoError(t, job.Close())

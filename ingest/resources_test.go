@@ -137,7 +137,7 @@ func TestJobsWaitForMemory(t *testing.T) {
 			}
 		}()
 	}
-	require.Eventually(t, func() bool { return r.Usage().Jobs == 4 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return r.Usage().Jobs == 4 }, time.Minute, time.Millisecond)
 	require.Equal(t, "waiting for memory: fastddl_ddl_memory_quota", r.Held(3).Wait)
 	require.Empty(t, r.Held(1).Wait)
 	join(t, r, ShareOptions{JobID: 5, ReadOnly: true}).Leave()
@@ -152,7 +152,7 @@ func TestJobsWaitForMemory(t *testing.T) {
 	require.EqualValues(t, 4, <-joined, "the weightiest first")
 	require.EqualValues(t, 3, <-joined)
 	two.Leave()
-	require.Eventually(t, func() bool { return r.Usage().Jobs == 0 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return r.Usage().Jobs == 0 }, time.Minute, time.Millisecond)
 }
 
 // A job that holds what it had when it was alone, because it is slow to write
@@ -284,7 +284,7 @@ func TestAcquireWaitsForRelease(t *testing.T) {
 		t.Helper()
 		var wg sync.WaitGroup
 		wg.Go(func() { require.NoError(t, two.Acquire(context.Background(), 1_000_000)) })
-		require.Eventually(t, func() bool { return r.Held(2).Wait == "waiting for disk: tidb_ddl_disk_quota" }, 5*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return r.Held(2).Wait == "waiting for disk: tidb_ddl_disk_quota" }, time.Minute, time.Millisecond)
 		then()
 		wg.Wait()
 		require.Empty(t, r.Held(2).Wait)
