@@ -37,6 +37,9 @@ func TestLowPriorityEndsWithTheGoroutine(t *testing.T) {
 		return p
 	}
 	usual := priority()
+	if usual != 20 {
+		t.Skip("this process has another priority itself")
+	}
 	for range 50 {
 		lowered := make(chan int)
 		go func() {

@@ -46,7 +46,7 @@ func TestUsageTellsForegroundFromBackground(t *testing.T) {
 				return ran.Background.Run > least
 			}
 			return ran.Foreground.Run > least
-		}, 20*time.Second, 20*time.Millisecond, "low priority: %v", low)
+		}, 5*time.Minute, 20*time.Millisecond, "low priority: %v", low)
 		stop.Store(true)
 		<-done
 		if !low {

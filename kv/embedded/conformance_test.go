@@ -1,7 +1,9 @@
 package embedded_test
 
 import (
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/pingcap/tidb/pkg/store/mockstore/unistore"
@@ -15,7 +17,11 @@ import (
 func TestConformance(t *testing.T) {
 	conformance.Run(t, conformance.Harness{
 		Open: func(t *testing.T) conformance.Target {
-			s, err := embedded.Open("db", embedded.Options{Pebble: pebblekv.Options{FS: vfs.NewMem()}})
+			opts := embedded.Options{Pebble: pebblekv.Options{FS: vfs.NewMem()}}
+			if strings.Contains(t.Name(), "/wait/") {
+				opts.Txn.MaxLockWait = time.Minute // who stops waiting because the machine is slow loses its place
+			}
+			s, err := embedded.Open("db", opts)
 			require.NoError(t, err)
 			t.Cleanup(func() { require.NoError(t, s.Close()) })
 			return conformance.Target{Client: s.Client(), PD: s.PDClient()}

@@ -1,6 +1,8 @@
 package conformance
 
 import (
+	"bytes"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -23,8 +25,8 @@ var waitCases = []testCase{
 	{"wait/info", testWaitInfo},
 }
 
-// patience is long enough for whatever is expected to happen.
-const patience = 20_000
+// patience is long enough for whatever is expected to happen, in milliseconds.
+const patience = 60_000
 
 func waitFor(ms int64) func(*kvrpcpb.PessimisticLockRequest) {
 	return func(r *kvrpcpb.PessimisticLockRequest) { r.WaitTimeout = ms }
@@ -58,20 +60,22 @@ func (c *cluster) waiters() int {
 	return len(resp.Entries)
 }
 
-// eventually waits until requests are waiting for locks. Stores that do not tell are given some time.
+// eventually waits until so many requests are waiting for locks. A store that does not tell is unistore, whose
+// goroutines show it.
 func (c *cluster) eventually(waiters int) {
-	deadline := time.Now().Add(300 * time.Millisecond)
-	for time.Now().Before(deadline) && c.tellsWaiters() && c.waiters() < waiters {
-		time.Sleep(time.Millisecond)
-	}
+	count := c.waiters
 	if !c.tellsWaiters() {
-		time.Sleep(100 * time.Millisecond)
+		count = func() int {
+			stacks := make([]byte, 8<<20)
+			return bytes.Count(stacks[:runtime.Stack(stacks, true)], []byte("lockwaiter.(*Waiter).Wait("))
+		}
 	}
+	require.Eventually(c.t, func() bool { return count() >= waiters }, patience*time.Millisecond, time.Millisecond)
 }
 
 func (c *cluster) tellsWaiters() bool {
 	r := tikvrpc.NewRequest(tikvrpc.CmdLockWaitInfo, &kvrpcpb.GetLockWaitInfoRequest{})
-	_, err := c.client.SendRequest(c.t.Context(), c.address(), r, time.Second)
+	_, err := c.client.SendRequest(c.t.Context(), c.address(), r, time.Minute)
 	return err == nil
 }
 
@@ -211,10 +215,11 @@ func testWaitInfo(t *testing.T, c *cluster) {
 	holder := c.ts()
 	c.mustLock(holder, holder, "k")
 	start := c.ts()
-	wait := background(func() *kvrpcpb.PessimisticLockResponse { return c.lock(start, start, waitFor(900), "k") })
+	wait := background(func() *kvrpcpb.PessimisticLockResponse { return c.lockUntil(start, start, nil, "k") })
 	var entries int
-	require.Eventually(t, func() bool { entries = c.waiters(); return entries > 0 }, time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { entries = c.waiters(); return entries > 0 }, patience*time.Millisecond, time.Millisecond)
 	require.Equal(t, 1, entries)
+	c.pessimisticRollback(holder, holder, "k")
 	wait()
 	require.Zero(t, c.waiters())
 }

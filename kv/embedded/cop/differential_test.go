@@ -114,7 +114,7 @@ func TestAgainstUnistore(t *testing.T) {
 		require.Empty(t, s.oracle.take(), table.name)
 	}
 	t.Logf("%d statements, %d failed, %d requests compared, executors %v", n, failed, s.oracle.requests, s.oracle.executors)
-	require.Less(t, failed, n/2)
+	require.LessOrEqual(t, failed, n/2)
 }
 
 // vary changes the session's settings.

@@ -90,7 +90,7 @@ func FuzzHandle(f *testing.F) {
 	}
 	want := Handle(context.Background(), reader, seeds[0]).Data
 	f.Fuzz(func(t *testing.T, tp int64, data, start, end []byte, paging uint64) {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		resp := Handle(ctx, reader, &coprocessor.Request{
 			Tp: tp, Data: data, Ranges: []*coprocessor.KeyRange{{Start: start, End: end}}, PagingSize: paging, StartTs: 1,

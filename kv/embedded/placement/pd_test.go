@@ -115,7 +115,7 @@ func TestTokenBuckets(t *testing.T) {
 	defer closePD(t, c, store)
 	ctx := t.Context()
 	limited := &rmpb.ResourceGroup{Name: "limited", RUSettings: &rmpb.GroupRequestUnitSettings{
-		RU: &rmpb.TokenBucket{Settings: &rmpb.TokenLimitSettings{FillRate: 10}},
+		RU: &rmpb.TokenBucket{Settings: &rmpb.TokenLimitSettings{FillRate: 10, BurstLimit: 100_000}}, // full in hours
 	}}
 	_, err := c.AddResourceGroup(ctx, limited)
 	require.NoError(t, err)
@@ -133,8 +133,8 @@ func TestTokenBuckets(t *testing.T) {
 		return resp[0].GrantedRUTokens[0].GrantedTokens.Tokens
 	}
 	require.EqualValues(t, 1e6, ask(defaultGroup))
-	require.EqualValues(t, 10, ask("limited"))
-	require.Less(t, ask("limited"), 10.0)
+	require.EqualValues(t, 100_000, ask("limited"))
+	require.Less(t, ask("limited"), 100_000.0)
 	require.EqualValues(t, -1, ask("unknown"))
 }
 

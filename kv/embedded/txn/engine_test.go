@@ -270,16 +270,22 @@ func TestDeadlockByHandOver(t *testing.T) {
 	ask("mid other", mid, "other")
 	ask("last k", last, "k")
 	f.unlock(holder, "k")
-	// mid gets k, so that last waits for mid and mid for last.
-	r := <-results
-	require.NoError(t, r.err)
-	require.Equal(t, "mid k", r.who)
-	require.Empty(t, r.resp.Errors)
-	r = <-results
-	require.NoError(t, r.err)
-	require.NotNil(t, r.resp.Errors[0].GetDeadlock(), r.who)
+	// mid gets k, so that last waits for mid and mid for last; who of the two is told of the deadlock is left open.
+	answers := make(map[string]*kvrpcpb.PessimisticLockResponse)
+	for range 2 {
+		r := <-results
+		require.NoError(t, r.err)
+		answers[r.who] = r.resp
+	}
+	require.Contains(t, answers, "mid k")
+	require.Empty(t, answers["mid k"].Errors)
+	delete(answers, "mid k")
+	for who, resp := range answers {
+		require.Len(t, resp.Errors, 1, who)
+		require.NotNil(t, resp.Errors[0].GetDeadlock(), who)
+	}
 	f.unlock(last, "other", "k")
-	r = <-results
+	r := <-results
 	require.NoError(t, r.err)
 	require.Empty(t, r.resp.Errors)
 	f.unlock(mid, "k", "other")
