@@ -80,7 +80,7 @@ func TestSlowLogHasSlowStatementsWithoutPasswords(t *testing.T) {
 	require.Eventually(t, func() bool {
 		text, _ = os.ReadFile(filepath.Join(cfg.Path, "slow.log"))
 		return strings.Contains(string(text), "SLEEP(0.01)")
-	}, 10*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 	require.NotContains(t, string(text), "topsecret")
 	info, err := os.Stat(filepath.Join(cfg.Path, "slow.log"))
 	require.NoError(t, err)
@@ -136,20 +136,23 @@ func TestShutdownLetsStatementsAnswer(t *testing.T) {
 	require.NoError(t, err)
 	_, err = tx.Exec("INSERT INTO t VALUES (1)")
 	require.NoError(t, err)
+	// It waits for the transaction.
+	const waits = "INSERT INTO t VALUES (1) ON DUPLICATE KEY UPDATE id = 2"
 	answer := make(chan error, 1)
 	go func() {
-		var slept int
-		answer <- db.QueryRow("SELECT SLEEP(0.5)").Scan(&slept)
+		_, err := db.Exec(waits)
+		answer <- err
 	}()
-	require.Eventually(t, func() bool { return executing(t, db, "SELECT SLEEP(0.5)") }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return executing(t, db, waits) }, time.Minute, time.Millisecond)
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
 		shutdown(t, s)
 	}()
-	require.NoError(t, <-answer)
-	require.Eventually(t, func() bool { return !s.ready.Load() }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return !s.ready.Load() }, time.Minute, time.Millisecond)
+	require.Empty(t, answer)
 	require.NoError(t, tx.Commit())
+	require.NoError(t, <-answer)
 	<-stopped
 }
 
@@ -166,15 +169,13 @@ func TestShutdownIsBounded(t *testing.T) {
 	answer := make(chan error, 1)
 	go func() {
 		var slept sql.NullInt64
-		answer <- db.QueryRow("SELECT SLEEP(100)").Scan(&slept)
+		answer <- db.QueryRow("SELECT SLEEP(1000)").Scan(&slept)
 	}()
-	require.Eventually(t, func() bool { return executing(t, db, "SELECT SLEEP(100)") }, 10*time.Second, time.Millisecond)
-	begin := time.Now()
+	require.Eventually(t, func() bool { return executing(t, db, "SELECT SLEEP(1000)") }, time.Minute, time.Millisecond)
 	shutdown(t, s)
-	require.Less(t, time.Since(begin), 20*time.Second)
 	select {
 	case <-answer:
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		require.Fail(t, "the statement goes on")
 	}
 	require.Error(t, tx.Commit())
@@ -198,7 +199,7 @@ func TestBuildsGoOnAfterAShutdown(t *testing.T) {
 		_, err := db.Exec("ALTER TABLE t ADD UNIQUE INDEX a (a)")
 		altered <- err
 	}()
-	require.Eventually(t, func() bool { return buildWaits(t, db) }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return buildWaits(t, db) }, time.Minute, 10*time.Millisecond)
 	shutdown(t, s)
 	var stopped *mysql.MySQLError
 	require.ErrorAs(t, <-altered, &stopped)
@@ -208,7 +209,7 @@ func TestBuildsGoOnAfterAShutdown(t *testing.T) {
 	require.Eventually(t, func() bool {
 		_, err := db.Exec("ADMIN CHECK INDEX t a")
 		return err == nil
-	}, 20*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 	var rows int
 	require.NoError(t, db.QueryRow("SELECT COUNT(*) FROM t").Scan(&rows))
 	require.Equal(t, 2, rows)
@@ -249,7 +250,7 @@ func TestTooManyConnections(t *testing.T) {
 	// A connection counts from a moment after its client has been told that it is
 	// there.
 	var err error
-	for range 10 {
+	for range 500 {
 		var conn *sql.Conn
 		if conn, err = db.Conn(t.Context()); err != nil {
 			break

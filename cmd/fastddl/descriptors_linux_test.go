@@ -32,13 +32,13 @@ func TestServerOutlivesALackOfFileDescriptors(t *testing.T) {
 			silent = append(silent, c)
 		}
 		return strings.Contains(n.Stderr.String(), "no clients can be accepted")
-	}, 30*time.Second, time.Millisecond)
+	}, 2*time.Minute, time.Millisecond)
 	_, err = db.Exec("INSERT INTO t VALUES (1)")
 	require.NoError(t, err)
 
 	// Those that say nothing are ended, without closing them here.
 	other := n.Open("test")
-	require.Eventually(t, func() bool { return other.Ping() == nil }, 60*time.Second, 100*time.Millisecond)
+	require.Eventually(t, func() bool { return other.Ping() == nil }, 2*time.Minute, 100*time.Millisecond)
 	require.False(t, n.Exited())
 	require.Zero(t, n.Terminate())
 }

@@ -147,7 +147,7 @@ func TestServersShareATempFolder(t *testing.T) {
 func TestStacksAreDumpedOnSignal(t *testing.T) {
 	n := startNode(t)
 	require.NoError(t, n.Cmd.Process.Signal(syscall.SIGUSR1))
-	require.Eventually(t, func() bool { return strings.Contains(n.Stderr.String(), "goroutine 1 [") }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(n.Stderr.String(), "goroutine 1 [") }, time.Minute, time.Millisecond)
 	require.NoError(t, n.Open("test").Ping())
 }
 
