@@ -14,6 +14,7 @@ import (
 	"fastddl/config"
 	"fastddl/ddl/job"
 	"fastddl/event"
+	"fastddl/kv"
 )
 
 const (
@@ -107,9 +108,14 @@ func (t *task) write(ctx context.Context, to job.Step, change func(x *txn, after
 // queue, which we take as a wish to cancel.
 var errRowTaken = errors.New("ddl: the job's row in TiDB's queue was taken")
 
-// writeRecord makes a record durable as it is.
-func (t *task) writeRecord(ctx context.Context, after *job.Record) error {
-	return t.d.inTxn(ctx, func(x *txn) error { return x.replaceRecord(after) })
+// writeRecord makes a record durable as it is, with what also does.
+func (t *task) writeRecord(ctx context.Context, after *job.Record, also func(x *txn) error) error {
+	return t.d.inTxn(ctx, func(x *txn) error {
+		if err := x.replaceRecord(after); err != nil {
+			return err
+		}
+		return also(x)
+	})
 }
 
 // awaitTurn waits until no earlier job has the table.
@@ -156,7 +162,7 @@ func (t *task) awaitVersion(ctx context.Context, r *job.Record) error {
 	if err != nil {
 		return err
 	}
-	return t.d.forgetVersion(context.WithoutCancel(ctx), r)
+	return t.forgetVersion(context.WithoutCancel(ctx), r)
 }
 
 // errEnoughQuiet ends the wait before the import.
@@ -206,7 +212,7 @@ func (t *task) takeSnapshot(ctx context.Context, to job.Step) (outcome, error) {
 // has passed S meanwhile, another S is taken.
 func (t *task) resumeHold(ctx context.Context) error {
 	r := t.machine.Record()
-	if !r.NeedsHold() {
+	if !r.NeedsHold() && !t.keepsS(r) {
 		return nil
 	}
 	for attempt := int64(1); ; attempt++ {
@@ -215,6 +221,7 @@ func (t *task) resumeHold(ctx context.Context) error {
 		case err == nil:
 			return nil
 		case errors.Is(err, errHoldLost):
+			t.stopKeeper()
 			return t.beginAgain(ctx, err)
 		}
 		t.emit(event.Retry{Job: event.Job{ID: t.id}, Op: "hold GC", Attempt: int(attempt), Err: err})
@@ -265,11 +272,11 @@ func (t *task) backfill(ctx context.Context, r *job.Record, to job.Step) (outcom
 		return outcome{}, err
 	}
 	var rows int64
-	err = t.watched(ctx, func(ctx context.Context) error {
+	err = t.watched(kv.WithPermit(ctx, t.permit), func(ctx context.Context) error {
 		return t.whileSpace(ctx, func(ctx context.Context) (err error) {
 			rows, err = t.d.opts.Backfiller.Backfill(ctx, BackfillTask{
 				Spec: backfill.Spec{Task: task, Checkpoint: checkpoint}, TempDir: t.d.opts.TempDir, Settings: &t.live,
-				SaveCheckpoint: func(ctx context.Context, data []byte) error { return t.d.saveCheckpoint(ctx, t.id, data) },
+				SaveCheckpoint: t.saveCheckpoint,
 			})
 			return err
 		})
@@ -307,7 +314,7 @@ func (t *task) buildTask(ctx context.Context, r *job.Record, ts uint64) (backfil
 	return backfill.Task{JobID: t.id, Table: table, Indexes: indexes, TS: ts, SQLMode: r.SQLMode, Location: loc}, nil
 }
 
-// watched runs fn, and ends it if somebody takes the job's row in TiDB's queue,
+// watched runs fn, and ends it if somebody takes the job, or its row in TiDB's queue,
 // where the progress is shown meanwhile.
 func (t *task) watched(ctx context.Context, fn func(ctx context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -321,7 +328,12 @@ func (t *task) watched(ctx context.Context, fn func(ctx context.Context) error) 
 	cause := context.Cause(ctx)
 	cancel(nil)
 	<-watching
-	if err != nil && (errors.Is(cause, errRowTaken) || errors.Is(err, errRowTaken)) {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(cause, errLost):
+		return errLost
+	case errors.Is(cause, errRowTaken) || errors.Is(err, errRowTaken):
 		return job.Permanent(dbterror.ErrCancelledDDLJob.FastGenByArgs())
 	}
 	return err
@@ -332,13 +344,17 @@ func (t *task) watchRow(ctx context.Context, cancel context.CancelCauseFunc) {
 		r := *t.shown.Load()
 		r.RowCount = max(r.RowCount, t.view.rows())
 		intact := true
-		err := t.d.inTxn(ctx, func(x *txn) (err error) {
+		err := t.inOwnTxn(ctx, func(x *txn) (err error) {
 			if intact, err = x.rowIntact(&r); err != nil || !intact {
 				return err
 			}
 			return x.updateRow(&r, t.ownSettings())
 		})
-		if err == nil && !intact {
+		switch {
+		case errors.Is(err, errLost):
+			cancel(errLost)
+			return
+		case err == nil && !intact:
 			cancel(errRowTaken)
 			return
 		}
@@ -365,7 +381,7 @@ func (t *task) finish(ctx context.Context, r *job.Record, to job.Step) (outcome,
 	if err := t.dropHold(ctx); err != nil {
 		return outcome{}, err
 	}
-	return t.write(ctx, to, func(x *txn, after *job.Record) error {
+	o, err := t.write(ctx, to, func(x *txn, after *job.Record) error {
 		after.EndTS = x.ts
 		table, err := x.readTable(after)
 		if err != nil {
@@ -376,4 +392,8 @@ func (t *task) finish(ctx context.Context, r *job.Record, to job.Step) (outcome,
 		}
 		return x.reportEnd(after)
 	})
+	if err == nil {
+		t.d.versions.forget(ctx, r, t.d.opts.Logger)
+	}
+	return o, err
 }

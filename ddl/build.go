@@ -46,13 +46,16 @@ const undoPatience = time.Second
 const killInterval = 20 * time.Millisecond
 
 // Build queues the request and waits until the job has ended; its error is the
-// job's. If the session's statement is killed the job is cancelled. If the server
-// shuts down the job goes on after the next start.
+// job's, whichever node has ended it. If the session's statement is killed the job is
+// cancelled. If the server shuts down the job goes on after the next start, or on
+// another node.
 func (d *DDL) Build(ctx context.Context, sctx sessionctx.Context, req Request) error {
 	t, err := d.queue(ctx, sctx, req)
 	if err != nil {
 		return err
 	}
+	done, elsewhere := t.done, (<-chan time.Time)(nil)
+	cancelled := new(atomic.Bool)
 	vars := sctx.GetSessionVars()
 	// From here on the schema may have changed, whatever comes.
 	vars.StmtCtx.IsDDLJobInQueue = true
@@ -63,13 +66,20 @@ func (d *DDL) Build(ctx context.Context, sctx sessionctx.Context, req Request) e
 	var patience <-chan time.Time
 	for {
 		select {
-		case <-t.done:
-			if killed && t.err != nil && !errors.Is(t.err, ErrClosed) {
-				return exeerrors.ErrQueryInterrupted
+		case <-done:
+			if d.clustered() && errors.Is(t.err, errLost) {
+				done, elsewhere = nil, time.Tick(elsewhereInterval)
+				continue
 			}
-			return t.err
+			return killedError(killed, t.err)
+		case <-elsewhere:
+			if ended, err := d.endElsewhere(ctx, t.id); ended {
+				return killedError(killed, err)
+			}
+		case <-d.closing(elsewhere):
+			return ErrClosed
 		case <-patience:
-			if t.shown.Load().RollingBack() {
+			if t.shown.Load().RollingBack() || elsewhere != nil && cancelled.Load() {
 				// Undoing it may have to wait for other transactions; who has killed it need not.
 				return exeerrors.ErrQueryInterrupted
 			}
@@ -84,13 +94,32 @@ func (d *DDL) Build(ctx context.Context, sctx sessionctx.Context, req Request) e
 			return ErrClosed
 		}
 		killed, patience = true, time.After(undoPatience)
-		go d.cancelKilled(t)
+		go d.cancelKilled(t, cancelled)
 	}
 }
 
-// cancelKilled cancels the job of a statement that was killed, if it still can be.
-func (d *DDL) cancelKilled(t *task) {
+// killedError is the error of a statement whose job has ended with err.
+func killedError(killed bool, err error) error {
+	if killed && err != nil && !errors.Is(err, ErrClosed) {
+		return exeerrors.ErrQueryInterrupted
+	}
+	return err
+}
+
+// closing returns a channel that is closed with the component, for a session whose job
+// runs elsewhere: those that run here end by themselves.
+func (d *DDL) closing(elsewhere <-chan time.Time) <-chan struct{} {
+	if elsewhere == nil {
+		return nil
+	}
+	return d.ctx.Done()
+}
+
+// cancelKilled cancels the job of a statement that was killed, if it still can be, and
+// notes that it is.
+func (d *DDL) cancelKilled(t *task, cancelled *atomic.Bool) {
 	err := d.contained("the cancelling of a killed statement", func() error { return d.Cancel(d.ctx, t.id) })
+	cancelled.Store(err == nil)
 	if err != nil {
 		d.opts.Logger.Info("the index build of a killed statement goes on", zap.Int64("job", t.id), zap.Error(err))
 	}
@@ -110,6 +139,7 @@ func (d *DDL) queue(ctx context.Context, sctx sessionctx.Context, req Request) (
 	for _, arg := range req.Indexes {
 		r.Compare = r.Compare || arg.Unique
 	}
+	var in *tenure
 	err := d.inTxn(ctx, func(t *txn) error {
 		if err := t.refuseFlashback(); err != nil {
 			return err
@@ -119,6 +149,9 @@ func (d *DDL) queue(ctx context.Context, sctx sessionctx.Context, req Request) (
 			return fmt.Errorf("generate ID: %w", err)
 		}
 		r.ID, r.RowID, r.CreateTS = id, id, t.ts
+		if in = d.now(); in != nil { // otherwise the first that looks takes it over
+			r.Owner = in.name()
+		}
 		if err := t.insertRow(r, req.Settings); err != nil {
 			return err
 		}
@@ -131,8 +164,14 @@ func (d *DDL) queue(ctx context.Context, sctx sessionctx.Context, req Request) (
 		return nil, fmt.Errorf("queue the index build: %w", err)
 	}
 	d.opts.Bus.Emit(event.JobQueued{Job: event.Job{ID: r.ID}, Type: r.Type.String(), Schema: r.DB, Table: r.Table, Query: r.Query})
-	t := newTask(d, job.NewMachine(r), req.Settings)
-	return t, d.launch(t)
+	t := newTask(d, in, job.NewMachine(r), req.Settings)
+	err = d.launch(t)
+	if errors.Is(err, errLost) { // another node has the job, or will have it
+		t.err = err
+		close(t.done)
+		return t, nil
+	}
+	return t, err
 }
 
 // refuseFlashback fails, in TiDB's words, while a flashback of the whole cluster

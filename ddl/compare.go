@@ -67,9 +67,12 @@ func (t *task) compareOnce(ctx context.Context, r *job.Record) (clean bool, repa
 	if err != nil {
 		return false, 0, fmt.Errorf("take timestamp: %w", err)
 	}
-	// No import can come any more, so the hold moves from S to here.
-	if err := t.holdAt(ctx, ts); err != nil {
-		return false, 0, err
+	// No import can come any more, so the hold moves from S to here. On a cluster that
+	// is a promise of others too, so it stays where it is as long as it can.
+	if !t.keepsS(r) || t.keeper.Load() == nil {
+		if err := t.holdAt(ctx, ts); err != nil {
+			return false, 0, err
+		}
 	}
 	task, err := t.buildTask(ctx, r, ts)
 	if err != nil {
@@ -93,7 +96,7 @@ func (t *task) repairAll(ctx context.Context, r *job.Record, task backfill.Task,
 	if err != nil {
 		return 0, err
 	}
-	p := repairer{d: t.d, record: r, task: task, encoder: encoder}
+	p := repairer{t: t, record: r, task: task, encoder: encoder}
 	var repaired int64
 	for i := range differences {
 		for try := 1; ; try++ {
@@ -127,7 +130,7 @@ func (t *task) repairAll(ctx context.Context, r *job.Record, task backfill.Task,
 
 // repairer repairs keys of unique indexes under locks.
 type repairer struct {
-	d       *DDL
+	t       *task
 	record  *job.Record
 	task    backfill.Task
 	encoder *backfill.RowEncoder
@@ -140,7 +143,7 @@ type repairer struct {
 // want one of the rows next. If it cannot have all locks it has changed nothing.
 func (p *repairer) repair(ctx context.Context, diff *backfill.Difference) error {
 	ctx = internal(ctx)
-	return p.d.withSession(func(se *sess.Session) (err error) {
+	return p.t.d.withSession(func(se *sess.Session) (err error) {
 		if err := se.BeginPessimistic(ctx); err != nil {
 			return fmt.Errorf("begin: %w", err)
 		}
@@ -166,6 +169,9 @@ func (p *repairer) repair(ctx context.Context, diff *backfill.Difference) error 
 // fence makes the repair fail if the job is not ours any more, and keeps it ours
 // until the repair is committed.
 func (p *repairer) fence(ctx context.Context, se *sess.Session) error {
+	if err := p.t.lockRecord(ctx, se); err != nil {
+		return err
+	}
 	rows, err := se.Execute(ctx, `SELECT job_meta FROM mysql.tidb_ddl_job WHERE job_id = %? FOR UPDATE`, "index_repair", p.record.RowID)
 	if err != nil {
 		return err

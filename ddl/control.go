@@ -11,9 +11,15 @@ import (
 	"fastddl/ingest"
 )
 
-// Owns says that a job that has not ended is ours. The ID may be that of the job or
-// of its row in TiDB's queue.
-func (d *DDL) Owns(id int64) bool { return d.lookup(id) != nil }
+// Owns says that a job that has not ended is ours, whichever node runs it. The ID may
+// be that of the job or of its row in TiDB's queue.
+func (d *DDL) Owns(ctx context.Context, id int64) (bool, error) {
+	if d.lookup(id) != nil || !d.clustered() {
+		return d.lookup(id) != nil, nil
+	}
+	r, err := d.recordOf(ctx, id)
+	return r != nil, err
+}
 
 // OwnsEnded says that a job is ours and has ended.
 func (d *DDL) OwnsEnded(ctx context.Context, id int64) (bool, error) {
@@ -43,11 +49,7 @@ func (d *DDL) Resume(ctx context.Context, id int64) error { return d.ask(ctx, id
 
 // ask fails with TiDB's errors if the job is not in a state to do so.
 func (d *DDL) ask(ctx context.Context, id int64, r job.Request) error {
-	t := d.lookup(id)
-	if t == nil {
-		return endedError(id, r)
-	}
-	err := t.send(ctx, message{request: r})
+	err := d.deliver(ctx, id, message{request: r})
 	if errors.Is(err, errGone) {
 		return endedError(id, r)
 	}
@@ -67,9 +69,9 @@ func endedError(id int64, r job.Request) error {
 // Alteration is what ADMIN ALTER DDL JOBS changes of a job's settings; nil leaves
 // one as it is. See job.Settings for units and ranges.
 type Alteration struct {
-	Threads       *int
-	BatchSize     *int
-	MaxWriteSpeed *int64
+	Threads       *int   `json:"threads,omitempty"`
+	BatchSize     *int   `json:"batch_size,omitempty"`
+	MaxWriteSpeed *int64 `json:"max_write_speed,omitempty"`
 }
 
 func (a Alteration) applyTo(s *job.Settings) {
@@ -87,11 +89,7 @@ func (a Alteration) applyTo(s *job.Settings) {
 // Alter changes the settings of a job, durably and at once, whatever it does or
 // waits for.
 func (d *DDL) Alter(ctx context.Context, id int64, a Alteration) error {
-	t := d.lookup(id)
-	if t == nil {
-		return notRunning(id)
-	}
-	err := t.send(ctx, message{alter: &a})
+	err := d.deliver(ctx, id, message{alter: &a})
 	if errors.Is(err, errGone) {
 		return notRunning(id)
 	}
@@ -102,10 +100,10 @@ func (d *DDL) Alter(ctx context.Context, id int64, a Alteration) error {
 func notRunning(id int64) error { return fmt.Errorf("ddl job %d is not running", id) }
 
 // alter changes the settings; the goroutine of the job calls it.
-func (t *task) alter(ctx context.Context, a Alteration) error {
+func (t *task) alter(ctx context.Context, m message) error {
 	s := t.ownSettings()
-	a.applyTo(&s)
-	if err := t.d.saveSettings(ctx, t.id, s); err != nil {
+	m.alter.applyTo(&s)
+	if err := t.saveSettings(ctx, s, m.alongside); err != nil {
 		return err
 	}
 	t.settingsMu.Lock()

@@ -41,8 +41,15 @@ type DDL struct {
 	// wait for their turn look again.
 	nudge chan struct{}
 
+	// versions is set by Start.
+	versions *versions
+	// answering are the requests of other nodes that are being answered, by name.
+	answering sync.Map
+
 	// mu guards nudge and the fields below.
 	mu sync.Mutex
+	// tenure is the one that the node is in, nil if it is in none.
+	tenure *tenure
 	// tasks are the jobs that have not ended, in order of ID.
 	tasks  []*task
 	closed bool
@@ -60,10 +67,17 @@ func New(opts Options) (*DDL, error) {
 }
 
 // Start makes our tables if they are not there, clears away what an earlier
-// process left behind, and goes on with its jobs.
+// process left behind, and goes on with its jobs; on a cluster also with those that
+// other nodes have left.
 func (d *DDL) Start(ctx context.Context) error {
 	if err := d.prepareTables(ctx); err != nil {
 		return err
+	}
+	d.startVersions()
+	// The holds before the jobs: a job has its record before it holds anything.
+	holds, err := d.opts.Builds.GCHolds(ctx)
+	if err != nil {
+		return fmt.Errorf("list GC holds: %w", err)
 	}
 	jobs, err := d.loadJobs(ctx)
 	if err != nil {
@@ -73,12 +87,16 @@ func (d *DDL) Start(ctx context.Context) error {
 	for _, j := range jobs {
 		live[j.record.ID] = true
 	}
-	if err := d.removeLeftovers(ctx, live); err != nil {
+	if err := d.removeLeftovers(ctx, holds, live); err != nil {
 		return err
 	}
 	d.unsubscribe = d.opts.Bus.Subscribe(d.onEvent)
+	if d.clustered() {
+		return d.join(ctx)
+	}
+	in := d.begin(nil)
 	for _, j := range jobs {
-		if err := d.launch(newTask(d, job.ResumeMachine(j.record), j.settings)); err != nil {
+		if err := d.launch(newTask(d, in, job.ResumeMachine(j.record), j.settings)); err != nil {
 			return err
 		}
 	}
@@ -86,7 +104,7 @@ func (d *DDL) Start(ctx context.Context) error {
 }
 
 // Close stops all jobs where they are and waits for that. They go on after the
-// next Start on the same store. Closing twice does nothing.
+// next Start on the same store, or on another node. Closing twice does nothing.
 func (d *DDL) Close() error {
 	d.mu.Lock()
 	d.closed = true
@@ -99,25 +117,32 @@ func (d *DDL) Close() error {
 		d.unsubscribe()
 		d.unsubscribe = nil
 	}
+	if d.versions != nil {
+		d.versions.stop()
+	}
 	return nil
 }
 
 // Backfiller is what makes the entries.
 func (d *DDL) Backfiller() Backfiller { return d.opts.Backfiller }
 
-// launch starts the goroutine of a job.
+// launch starts the goroutine of a job. It fails with ErrClosed, or with errLost if the
+// job's tenure has ended.
 func (d *DDL) launch(t *task) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
 		return ErrClosed
 	}
+	if t.tenure == nil || t.tenure != d.tenure {
+		return errLost
+	}
 	d.tasks = append(d.tasks, t)
 	slices.SortFunc(d.tasks, func(a, b *task) int { return int(a.id - b.id) })
 	d.views.Store(t.id, &t.view)
 	d.workers.Go(func() {
 		defer d.left(t)
-		t.run(d.ctx)
+		t.run(t.tenure.ctx)
 	})
 	return nil
 }
@@ -146,9 +171,9 @@ func (d *DDL) running() []*task {
 	return slices.Clone(d.tasks)
 }
 
-// removeLeftovers removes the files and the GC holds of jobs that are not live:
+// removeLeftovers removes the files and those GC holds of jobs that are not live:
 // those of a job whose end was recorded before everything of it was gone.
-func (d *DDL) removeLeftovers(ctx context.Context, live map[int64]bool) error {
+func (d *DDL) removeLeftovers(ctx context.Context, holds map[string]uint64, live map[int64]bool) error {
 	entries, err := os.ReadDir(d.opts.TempDir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("read temp folder: %w", err)
@@ -162,7 +187,7 @@ func (d *DDL) removeLeftovers(ctx context.Context, live map[int64]bool) error {
 			return err
 		}
 	}
-	return d.releaseHolds(ctx, func(id int64) bool { return live[id] })
+	return d.releaseHolds(ctx, holds, func(id int64) bool { return live[id] })
 }
 
 // removeFiles removes the folder of a job.

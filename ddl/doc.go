@@ -18,8 +18,22 @@
 // paused and of a type that TiDB does not know, keeps that away from the table:
 // see tidbjob.go.
 //
+// # Several nodes
+//
+// Nodes that build indexes in one store divide the jobs: the record of each names its owner,
+// a member of the cluster (package member), and an epoch that counts the owners. The node
+// that a statement came to begins with it. When that is no member any more, the first that
+// notices takes the job over, in a transaction that writes its own name and the next epoch
+// if both are still what it has read. Requests find the owner through a table, and a
+// session whose job goes on elsewhere waits for the history.
+//
 // # Invariants
 //
+//   - Whatever is written for a job is written in a transaction that finds its owner and
+//     epoch unchanged, and an import is sent only while the node is a member by the clock
+//     (I8). A node that is none any more lets its jobs go where they are, without touching
+//     anything that others can see. Who takes a job over that may have imported has the
+//     store refuse imports from before first.
 //   - A job that has been queued ends: done, or cancelled, or rolled back. A crash
 //     only delays it; it goes on from its last durable step and checkpoint.
 //   - Each step's schema, the job's record and its row in TiDB's queue are written

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"fastddl/ddl/job"
 	"fastddl/event"
 	"fastddl/kv"
 )
@@ -18,21 +19,26 @@ const (
 	releaseTTL = time.Minute
 )
 
-func holdName(jobID int64) string { return holdPrefix + strconv.FormatInt(jobID, 10) }
+// holdName is the name of a job's hold. Each owner of a job has one of its own, so that a
+// late owner does not move that of the next.
+func holdName(r *job.Record) string {
+	name := holdPrefix + strconv.FormatInt(r.ID, 10)
+	if r.Epoch > 0 {
+		name += "-" + strconv.FormatInt(r.Epoch, 10)
+	}
+	return name
+}
 
 // jobOfHold returns the job that a hold belongs to.
 func jobOfHold(name string) (jobID int64, ok bool) {
 	digits, found := strings.CutPrefix(name, holdPrefix)
+	digits, _, _ = strings.Cut(digits, "-")
 	id, err := strconv.ParseInt(digits, 10, 64)
 	return id, found && err == nil
 }
 
-// releaseHolds releases the holds of jobs that are not to be kept.
-func (d *DDL) releaseHolds(ctx context.Context, keep func(jobID int64) bool) error {
-	holds, err := d.opts.Builds.GCHolds(ctx)
-	if err != nil {
-		return fmt.Errorf("list GC holds: %w", err)
-	}
+// releaseHolds releases those holds of jobs that are not to be kept.
+func (d *DDL) releaseHolds(ctx context.Context, holds map[string]uint64, keep func(jobID int64) bool) error {
 	for name, ts := range holds {
 		id, ok := jobOfHold(name)
 		if !ok || keep(id) {
@@ -68,7 +74,7 @@ type keeper struct {
 // holdAt makes garbage collection keep what a snapshot at ts needs, in place of what
 // the job held before. It fails with errHoldLost if that is gone already.
 func (t *task) holdAt(ctx context.Context, ts uint64) error {
-	hold, err := t.d.opts.Builds.HoldGC(ctx, holdName(t.id), ts, t.d.opts.HoldTTL)
+	hold, err := t.d.opts.Builds.HoldGC(ctx, holdName(t.shown.Load()), ts, t.d.opts.HoldTTL)
 	if errors.Is(err, kv.ErrSnapshotTooOld) {
 		return errHoldLost
 	}
@@ -134,5 +140,9 @@ func (t *task) stopKeeper() {
 // dropHold releases the job's hold, also one that an earlier process took.
 func (t *task) dropHold(ctx context.Context) error {
 	t.stopKeeper()
-	return t.d.releaseHolds(ctx, func(id int64) bool { return id != t.id })
+	holds, err := t.d.opts.Builds.GCHolds(ctx)
+	if err != nil {
+		return fmt.Errorf("list GC holds: %w", err)
+	}
+	return t.d.releaseHolds(ctx, holds, func(id int64) bool { return id != t.id })
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
+	"fastddl/ddl/job"
 	"fastddl/event"
 	"fastddl/kv"
 )
@@ -45,6 +46,7 @@ func (h *countingHold) Release(context.Context) error {
 func TestHoldIsRenewed(t *testing.T) {
 	store := &countingStore{}
 	task := &task{d: &DDL{opts: Options{Builds: store, Bus: new(event.Bus), Logger: zap.NewNop(), HoldTTL: 30 * time.Millisecond}}, id: 7}
+	task.shown.Store(&job.Record{ID: 7})
 	require.NoError(t, task.holdAt(t.Context(), 1))
 	require.Eventually(t, func() bool { return store.renewed.Load() > 3 }, 20*time.Second, time.Millisecond, "the hold is not renewed")
 	task.stopKeeper()
@@ -52,4 +54,19 @@ func TestHoldIsRenewed(t *testing.T) {
 	time.Sleep(30 * time.Millisecond)
 	require.Equal(t, after, store.renewed.Load(), "renewed by nobody")
 	require.Zero(t, store.released.Load())
+}
+
+// Each owner of a job has a hold of its own, which is known as the job's.
+func TestHoldNames(t *testing.T) {
+	require.Equal(t, "fastddl-job-7", holdName(&job.Record{ID: 7}))
+	require.Equal(t, "fastddl-job-7-2", holdName(&job.Record{ID: 7, Epoch: 2}))
+	for _, name := range []string{"fastddl-job-7", "fastddl-job-7-2"} {
+		id, ok := jobOfHold(name)
+		require.True(t, ok)
+		require.Equal(t, int64(7), id)
+	}
+	for _, name := range []string{"fastddl-job-", "fastddl-job-x-1", "gc_worker"} {
+		_, ok := jobOfHold(name)
+		require.False(t, ok, name)
+	}
 }

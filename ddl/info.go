@@ -52,6 +52,8 @@ type JobInfo struct {
 	// Settings are the job's own. Priority is that in force.
 	Settings job.Settings
 	Priority string
+	// Node runs the job, if it is one of several.
+	Node string
 	// ErrorCount is how often the job has failed, Error what it was undone for.
 	ErrorCount int64
 	Error      string
@@ -74,7 +76,10 @@ type Building struct {
 // Jobs returns the jobs that have not ended, in order of ID, and then those of the
 // history, newest first, 1024 at most.
 func (d *DDL) Jobs(ctx context.Context) ([]JobInfo, error) {
-	out := d.Unfinished()
+	out, err := d.AllUnfinished(ctx)
+	if err != nil {
+		return nil, err
+	}
 	history, err := d.loadHistory(ctx)
 	if err != nil {
 		return nil, err
@@ -87,7 +92,8 @@ func (d *DDL) Jobs(ctx context.Context) ([]JobInfo, error) {
 	return out, nil
 }
 
-// Unfinished returns the jobs that have not ended, in order of ID.
+// Unfinished returns the jobs that have not ended and that this node runs, in order of
+// ID.
 func (d *DDL) Unfinished() []JobInfo {
 	var out []JobInfo
 	for _, t := range d.running() {
@@ -135,7 +141,7 @@ func jobInfo(r *job.Record) JobInfo {
 		Type: r.Type.String(), SchemaState: r.SchemaState().String(), State: r.ShownState().String(), Query: r.Query,
 		CreateTime: timeOf(r.CreateTS), StartTime: timeOf(r.StartTS), EndTime: timeOf(r.EndTS),
 		RowCount: r.RowCount, Step: string(r.Step), Snapshot: r.SnapshotTS, Compared: r.Compared, Repaired: r.Repaired,
-		ErrorCount: r.ErrorCount, Duplicates: r.Duplicates,
+		ErrorCount: r.ErrorCount, Duplicates: r.Duplicates, Node: nodeOf(r.Owner),
 	}
 	if r.Error != nil {
 		info.Error = r.Error.GetMsg()

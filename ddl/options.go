@@ -12,6 +12,7 @@ import (
 
 	"fastddl/backfill"
 	"fastddl/config"
+	"fastddl/ddl/member"
 	"fastddl/event"
 	"fastddl/ingest"
 	"fastddl/kv"
@@ -35,6 +36,8 @@ type Options struct {
 	// TempDir is the folder that builds sort in. What jobs that have ended left in
 	// it is removed on Start.
 	TempDir string
+	// Cluster are the other nodes that build indexes in the store; nil if there are none.
+	Cluster member.Cluster
 	// Backfiller makes the entries; nil is package backfill over Builds.
 	Backfiller Backfiller
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"fastddl/ddl/job"
 )
@@ -23,7 +24,6 @@ var ownTables = []string{
 	createJobsTable,
 	createDuplicatesTable,
 	createBlockersTable,
-	`DELETE FROM mysql.fastddl_ddl_blockers`, // nobody waits yet
 }
 
 // historyLimit is the number of jobs that stay in our history.
@@ -31,7 +31,11 @@ const historyLimit = 1024
 
 // prepareTables makes our tables and shortens the history.
 func (d *DDL) prepareTables(ctx context.Context) error {
-	for _, create := range ownTables {
+	statements := append(slices.Clone(ownTables), `DELETE FROM mysql.fastddl_ddl_blockers`) // nobody waits yet
+	if d.clustered() {
+		statements = append(slices.Clone(ownTables), createRequestsTable, forgetOldRequests)
+	}
+	for _, create := range statements {
 		if _, err := d.query(ctx, create); err != nil {
 			return fmt.Errorf("create system table: %w", err)
 		}
@@ -63,16 +67,20 @@ func (t *txn) insertRecord(r *job.Record, s job.Settings) error {
 	return t.exec(`INSERT INTO mysql.fastddl_ddl_record (job_id, record, settings) VALUES (%?, %?, %?)`, r.ID, record, settings)
 }
 
-// replaceRecord writes a record over the one with the revision before; it fails
-// with errLost if there is another.
+// replaceRecord writes a record over the one with the revision before, of the same
+// owner; it fails with errLost if there is another.
 func (t *txn) replaceRecord(r *job.Record) error {
 	stored, _, err := t.readRecord(r.ID)
 	if err != nil {
 		return err
 	}
-	if stored == nil || stored.Revision != r.Revision-1 {
+	if stored == nil || stored.Revision != r.Revision-1 || !stored.OwnedLike(r) {
 		return errLost
 	}
+	return t.updateRecord(r)
+}
+
+func (t *txn) updateRecord(r *job.Record) error {
 	data, err := json.Marshal(r)
 	if err != nil {
 		return fmt.Errorf("encode record: %w", err)
@@ -163,21 +171,24 @@ func (d *DDL) ended(ctx context.Context, id int64) (*job.Record, error) {
 	return r, err
 }
 
-// saveSettings makes a job's settings durable.
-func (d *DDL) saveSettings(ctx context.Context, id int64, s job.Settings) error {
+// saveSettings makes a job's settings durable, with what also does.
+func (t *task) saveSettings(ctx context.Context, s job.Settings, also func(x *txn) error) error {
 	data, err := json.Marshal(s)
 	if err != nil {
 		return fmt.Errorf("encode settings: %w", err)
 	}
-	return d.inTxn(ctx, func(t *txn) error {
-		return t.exec(`UPDATE mysql.fastddl_ddl_record SET settings = %? WHERE job_id = %?`, data, id)
+	return t.inOwnTxn(ctx, func(x *txn) error {
+		if err := x.exec(`UPDATE mysql.fastddl_ddl_record SET settings = %? WHERE job_id = %?`, data, t.id); err != nil {
+			return err
+		}
+		return also(x)
 	})
 }
 
 // saveCheckpoint makes the progress of a build durable.
-func (d *DDL) saveCheckpoint(ctx context.Context, id int64, data []byte) error {
-	return d.inTxn(ctx, func(t *txn) error {
-		return t.exec(`UPDATE mysql.fastddl_ddl_record SET checkpoint = %? WHERE job_id = %?`, data, id)
+func (t *task) saveCheckpoint(ctx context.Context, data []byte) error {
+	return t.inOwnTxn(ctx, func(x *txn) error {
+		return x.exec(`UPDATE mysql.fastddl_ddl_record SET checkpoint = %? WHERE job_id = %?`, data, t.id)
 	})
 }
 

@@ -64,7 +64,7 @@ func (t *task) reportLoop(ctx context.Context) {
 		// A report that fails is made up for by the next.
 		err := t.d.inTxn(ctx, func(x *txn) error {
 			stored, _, err := x.readRecord(t.id)
-			if err != nil || stored == nil {
+			if err != nil || stored == nil || !stored.OwnedLike(t.shown.Load()) {
 				return err
 			}
 			if len(info.Blockers)+len(last.Blockers) > 0 {

@@ -223,7 +223,7 @@ func (t *txn) ownerIsBusy() (bool, error) {
 // awaitVersion waits until every server, and every transaction that uses the
 // table, has the record's schema version.
 func (d *DDL) awaitVersion(ctx context.Context, r *job.Record) error {
-	syncer := d.opts.Domain.DDL().SchemaSyncer()
+	syncer := d.versions.syncer
 	if err := syncer.OwnerUpdateGlobalVersion(ctx, r.SchemaVersion); err != nil {
 		return fmt.Errorf("announce schema version %d: %w", r.SchemaVersion, err)
 	}
@@ -236,10 +236,12 @@ func (d *DDL) awaitVersion(ctx context.Context, r *job.Record) error {
 	return nil
 }
 
-// forgetVersion ends the servers' looking for transactions of older versions.
-func (d *DDL) forgetVersion(ctx context.Context, r *job.Record) error {
-	_, err := d.query(ctx, `DELETE FROM mysql.tidb_mdl_info WHERE job_id = %?`, r.RowID)
-	return err
+// forgetVersion ends the servers' looking for transactions of versions older than the
+// record's. A version that a later owner of the job has published stays.
+func (t *task) forgetVersion(ctx context.Context, r *job.Record) error {
+	return t.inOwnTxn(ctx, func(x *txn) error {
+		return x.exec(`DELETE FROM mysql.tidb_mdl_info WHERE job_id = %? AND version <= %?`, r.RowID, r.SchemaVersion)
+	})
 }
 
 // readTable returns the newest definition of the job's table, nil if it is gone.

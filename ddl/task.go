@@ -20,6 +20,8 @@ import (
 type task struct {
 	d  *DDL
 	id int64
+	// tenure is the one that the node has taken the job in.
+	tenure *tenure
 
 	// machine belongs to the goroutine.
 	machine *job.Machine
@@ -39,7 +41,7 @@ type task struct {
 	view  view
 	inbox chan message
 	// done is closed when the goroutine ends; err is then why the job has failed, or
-	// ErrClosed if it has not ended.
+	// ErrClosed if it has not ended, or errLost if another node is to end it.
 	done chan struct{}
 	err  error
 }
@@ -48,8 +50,18 @@ type task struct {
 type message struct {
 	request job.Request
 	// alter, if it is set, is all there is to do.
-	alter  *Alteration
+	alter *Alteration
+	// also, if it is set, is done in the transaction that grants the request.
+	also   func(x *txn) error
 	answer chan error
+}
+
+// alongside does what is to be done with the granted request.
+func (m *message) alongside(x *txn) error {
+	if m.also == nil {
+		return nil
+	}
+	return m.also(x)
 }
 
 var (
@@ -59,8 +71,8 @@ var (
 	errStopped = errors.New("ddl: the job was stopped")
 )
 
-func newTask(d *DDL, m *job.Machine, s job.Settings) *task {
-	t := &task{d: d, id: m.Record().ID, machine: m, settings: s, inbox: make(chan message), done: make(chan struct{})}
+func newTask(d *DDL, in *tenure, m *job.Machine, s job.Settings) *task {
+	t := &task{d: d, id: m.Record().ID, tenure: in, machine: m, settings: s, inbox: make(chan message), done: make(chan struct{})}
 	t.live.Set(liveSettings(s))
 	t.show()
 	return t
@@ -88,6 +100,9 @@ func (t *task) run(ctx context.Context) {
 	err := t.d.contained("the loop of a job", func() error { return t.loop(ctx) })
 	r := t.machine.Record()
 	switch {
+	case !r.Ended() && t.isLost(ctx, err):
+		t.err = errLost
+		t.giveUp()
 	case !r.Ended():
 		t.err = ErrClosed
 		if ctx.Err() == nil {
@@ -101,6 +116,9 @@ func (t *task) run(ctx context.Context) {
 
 // loop returns when the job has ended, with nil, or cannot go on.
 func (t *task) loop(ctx context.Context) error {
+	if err := t.fence(ctx); err != nil {
+		return err
+	}
 	if err := t.resumeHold(ctx); err != nil {
 		return err
 	}
@@ -144,7 +162,7 @@ func (t *task) perform(ctx context.Context, act job.Action, to job.Step) error {
 			return t.conclude(ctx, act, to, o)
 		case m := <-t.inbox:
 			if m.alter != nil {
-				m.answer <- t.alter(ctx, *m.alter)
+				m.answer <- t.alter(ctx, m)
 				continue
 			}
 			if err := t.machine.Record().CheckRequest(m.request); err != nil {
@@ -153,7 +171,7 @@ func (t *task) perform(ctx context.Context, act job.Action, to job.Step) error {
 			}
 			cancel(errInterrupted)
 			err := t.conclude(ctx, act, to, because(errInterrupted, <-result))
-			m.answer <- t.accept(ctx, m.request)
+			m.answer <- t.accept(ctx, m)
 			return err
 		}
 	}
@@ -195,6 +213,9 @@ func (t *task) conclude(ctx context.Context, act job.Action, to job.Step, o outc
 	}
 	if t.machine.Record().Ended() {
 		return nil
+	}
+	if err := t.permit(); err != nil {
+		return err
 	}
 	retry := t.machine.Failed(o.err, t.d.opts.Globals.Int(config.ErrorCountLimit))
 	if retry {
@@ -269,23 +290,25 @@ func (t *task) reload(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	switch mine := t.machine.Record().Revision; {
-	case stored.Revision == mine+1:
+	switch mine := t.machine.Record(); {
+	case !stored.OwnedLike(mine):
+		return errLost
+	case stored.Revision == mine.Revision+1:
 		t.reached(stored)
-	case stored.Revision != mine:
+	case stored.Revision != mine.Revision:
 		return errLost
 	}
 	return nil
 }
 
 // accept makes a request durable.
-func (t *task) accept(ctx context.Context, want job.Request) error {
+func (t *task) accept(ctx context.Context, m message) error {
 	r := t.machine.Record()
-	if err := r.CheckRequest(want); err != nil {
+	if err := r.CheckRequest(m.request); err != nil {
 		return err // the action has changed what can be asked
 	}
-	after := r.WithRequest(want)
-	if err := t.writeRecord(context.WithoutCancel(ctx), after); err != nil {
+	after := r.WithRequest(m.request)
+	if err := t.writeRecord(context.WithoutCancel(ctx), after, m.alongside); err != nil {
 		return errors.Join(err, t.settle(ctx))
 	}
 	t.reached(after)

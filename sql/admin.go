@@ -41,7 +41,10 @@ func (s *clientSession) executeAdmin(ctx context.Context, stmt ast.StmtNode, adm
 	case ast.AdminResumeDDLJobs:
 		return s.command(ctx, stmt, admin, s.layer.ddl.Resume, tidbddl.ResumeJobs)
 	case ast.AdminAlterDDLJob:
-		if s.layer.ddl.Owns(admin.JobNumber) {
+		switch ours, err := s.layer.ddl.Owns(ctx, admin.JobNumber); {
+		case err != nil:
+			return nil, err
+		case ours:
 			return nil, s.alter(ctx, admin)
 		}
 	}
@@ -56,8 +59,13 @@ func (s *clientSession) command(
 	tidb func(ctx context.Context, sctx sessionctx.Context, ids []int64) ([]error, error),
 ) (sqlexec.RecordSet, error) {
 	var others []int64
+	ours := make(map[int64]bool, len(admin.JobIDs))
 	for _, id := range admin.JobIDs {
-		if !s.layer.ddl.Owns(id) {
+		var err error
+		if ours[id], err = s.layer.ddl.Owns(ctx, id); err != nil {
+			return nil, err
+		}
+		if !ours[id] {
 			others = append(others, id)
 		}
 	}
@@ -69,7 +77,7 @@ func (s *clientSession) command(
 	}
 	results := make(map[int64]error, len(admin.JobIDs))
 	for _, id := range admin.JobIDs {
-		if s.layer.ddl.Owns(id) {
+		if ours[id] {
 			results[id] = own(ctx, id)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"fastddl/config"
 	"fastddl/ddl"
+	"fastddl/ddl/member"
 	"fastddl/event"
 	"fastddl/ingest"
 	"fastddl/internal/foreground"
@@ -27,6 +28,11 @@ type Options struct {
 	Storage tidbkv.Storage
 	// Builds is the store's view for index builds; nil leaves all of them to TiDB.
 	Builds kv.Store
+	// Node is the name of this server among others that build indexes in the store, for
+	// people: its address. It is needed if the storage is one of a cluster.
+	Node string
+	// Cluster are those others; nil finds them by the storage's etcd, if it has one.
+	Cluster member.Cluster
 	// Globals receive the system variables that builds follow; nil makes some.
 	Globals *config.Globals
 	// Bus receives the events of builds; nil makes one.
@@ -74,10 +80,12 @@ func (o *Options) Validate() error {
 
 // Layer is TiDB's SQL layer on one store.
 type Layer struct {
-	opts  Options
-	dom   *domain.Domain
-	ddl   *ddl.DDL // nil if TiDB builds all indexes
-	local *localSessions
+	opts Options
+	dom  *domain.Domain
+	ddl  *ddl.DDL // nil if TiDB builds all indexes
+	// cluster is what was opened of the cluster; nil if there is none.
+	cluster *member.Etcd
+	local   *localSessions
 
 	closing sync.Once
 	closed  error
@@ -111,8 +119,12 @@ func Open(ctx context.Context, opts Options) (_ *Layer, err error) {
 	if opts.Builds == nil {
 		return l, nil
 	}
+	others, err := l.findCluster()
+	if err != nil {
+		return nil, err
+	}
 	if l.ddl, err = ddl.New(ddl.Options{
-		Storage: opts.Storage, Domain: l.dom, Builds: opts.Builds, Globals: opts.Globals, Bus: opts.Bus,
+		Storage: opts.Storage, Domain: l.dom, Builds: opts.Builds, Globals: opts.Globals, Bus: opts.Bus, Cluster: others,
 		Resources: opts.Resources, Logger: opts.Logger, TempDir: opts.TempDir, Backfiller: opts.Backfiller, Hook: opts.Hook,
 	}); err != nil {
 		return nil, err
@@ -124,6 +136,19 @@ func Open(ctx context.Context, opts Options) (_ *Layer, err error) {
 		return nil, fmt.Errorf("start index builds: %w", err)
 	}
 	return l, nil
+}
+
+// findCluster returns the other nodes; nil if the store is one of a single process.
+func (l *Layer) findCluster() (member.Cluster, error) {
+	etcd := l.dom.GetEtcdClient()
+	if l.opts.Cluster != nil || etcd == nil {
+		return l.opts.Cluster, nil
+	}
+	var err error
+	if l.cluster, err = member.Open(member.Options{Client: etcd, Node: l.opts.Node, Logger: l.opts.Logger}); err != nil {
+		return nil, err
+	}
+	return l.cluster, nil
 }
 
 // Domain is TiDB's domain of the store.
@@ -152,6 +177,9 @@ func (l *Layer) StopBuilds() error {
 func (l *Layer) Close() error {
 	l.closing.Do(func() {
 		l.closed = l.StopBuilds()
+		if l.cluster != nil {
+			l.closed = errors.Join(l.closed, l.cluster.Close())
+		}
 		if l.dom != nil {
 			l.dom.Close()
 		}

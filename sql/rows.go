@@ -85,8 +85,12 @@ func (r *jobRows) Next(ctx context.Context, req *chunk.Chunk) error {
 	if !ok || req.NumRows() == 0 {
 		return nil
 	}
-	jobs := make(map[int64]ddl.JobInfo)
-	for _, info := range r.ddl.Unfinished() {
+	unfinished, err := r.ddl.AllUnfinished(ctx)
+	if err != nil {
+		return err
+	}
+	jobs := make(map[int64]ddl.JobInfo, len(unfinished))
+	for _, info := range unfinished {
 		jobs[info.RowID] = info
 	}
 	if len(jobs) == 0 {
@@ -126,6 +130,9 @@ func shownOf(info *ddl.JobInfo) map[string]any {
 // comments says in words what a running job does.
 func comments(info *ddl.JobInfo) string {
 	parts := []string{"ingest"}
+	if info.Node != "" {
+		parts = append(parts, "on "+info.Node)
+	}
 	if s := info.Settings; s.Threads > 0 {
 		parts = append(parts, fmt.Sprintf("thread=%d", s.Threads))
 	}

@@ -16,6 +16,11 @@ type Record struct {
 	// Revision counts the writes of the record. A writer that holds an older one
 	// has lost the job.
 	Revision int64 `json:"revision"`
+	// Owner is the member of the cluster that runs the job, and Epoch counts the owners:
+	// each one that takes the job over adds one. Nobody else writes the record. Without
+	// a cluster they stay zero.
+	Owner string `json:"owner,omitempty"`
+	Epoch int64  `json:"epoch,omitempty"`
 	// Type is shown: ActionAddIndex, ActionAddPrimaryKey, or ActionMultiSchemaChange if
 	// there are changes.
 	Type model.ActionType `json:"type"`
@@ -99,6 +104,25 @@ func (r *Record) RollingBack() bool { return r.State == model.JobStateRollingbac
 func (r *Record) NeedsHold() bool {
 	return r.SnapshotTS != 0 && (r.Step == StepSnapshot || r.Step == StepQuiet)
 }
+
+// OwnedLike says that the record is in the hands that it is in in another version of it:
+// the owner is the same, and nobody has had the job in between.
+func (r *Record) OwnedLike(other *Record) bool {
+	return r.Owner == other.Owner && r.Epoch == other.Epoch
+}
+
+// TakenBy returns a copy of the record in the hands of another owner.
+func (r *Record) TakenBy(owner string) *Record {
+	after := *r
+	after.Owner = owner
+	after.Epoch++
+	after.Revision++
+	return &after
+}
+
+// MayHaveImported says that an owner of the job may have sent imports, of which one may
+// still be under way.
+func (r *Record) MayHaveImported() bool { return r.SnapshotTS != 0 && !r.Ended() }
 
 // ShownState is the state to show: a request shows before it has its effect. A
 // job that has not begun has nothing to stop, so it is paused at once.

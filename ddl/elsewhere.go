@@ -1,0 +1,113 @@
+package ddl
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/pingcap/tidb/pkg/util/chunk"
+
+	"fastddl/config"
+	"fastddl/ddl/job"
+)
+
+// elsewhereInterval is how often a session looks whether its job, which another node
+// runs, has ended.
+const elsewhereInterval = 100 * time.Millisecond
+
+// recordOf returns the record of a job that has not ended, by its ID or that of its row in
+// TiDB's queue; nil if there is none.
+func (d *DDL) recordOf(ctx context.Context, id int64) (*job.Record, error) {
+	jobs, err := d.loadJobs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, j := range jobs {
+		if j.record.ID == id || j.record.RowID == id {
+			return j.record, nil
+		}
+	}
+	return nil, nil
+}
+
+// endElsewhere says whether a job has ended that another node was to end, and with what
+// error. That the history cannot be read at the moment says nothing.
+func (d *DDL) endElsewhere(ctx context.Context, id int64) (ended bool, err error) {
+	r, readErr := d.ended(ctx, id)
+	if readErr != nil || r == nil {
+		return false, nil
+	}
+	if r.Error != nil {
+		return true, r.Error
+	}
+	return true, nil
+}
+
+// AllUnfinished returns the jobs of all nodes that have not ended, in order of ID. Of
+// those that other nodes run it knows what these write down every second.
+func (d *DDL) AllUnfinished(ctx context.Context) ([]JobInfo, error) {
+	if !d.clustered() {
+		return d.Unfinished(), nil
+	}
+	jobs, err := d.loadJobs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []JobInfo
+	for _, j := range jobs {
+		if t := d.lookup(j.record.ID); t != nil {
+			if info := t.info(time.Now()); !info.Ended() {
+				out = append(out, info)
+			}
+			continue
+		}
+		info := jobInfo(j.record)
+		info.Settings = j.settings
+		if err := d.fillElsewhere(ctx, &info); err != nil {
+			return nil, err
+		}
+		out = append(out, info)
+	}
+	return out, nil
+}
+
+// fillElsewhere completes what is known of a job that another node runs.
+func (d *DDL) fillElsewhere(ctx context.Context, info *JobInfo) error {
+	info.Priority = info.Settings.Priority
+	if info.Priority == "" {
+		info.Priority = config.PriorityLow
+	}
+	rows, err := d.query(ctx, `SELECT stage, wait_reason, row_count, percent, rows_per_second, eta_seconds
+		FROM mysql.fastddl_ddl_jobs WHERE job_id = %?`, info.ID)
+	if err != nil || len(rows) == 0 {
+		return err
+	}
+	row := rows[0]
+	info.Stage, info.WaitReason = textAt(row, 0), textAt(row, 1)
+	if !row.IsNull(2) {
+		info.RowCount = max(info.RowCount, row.GetInt64(2))
+	}
+	if !row.IsNull(3) {
+		info.Percent = row.GetFloat64(3)
+	}
+	if !row.IsNull(4) {
+		info.RowsPerSecond = row.GetFloat64(4)
+	}
+	if !row.IsNull(5) {
+		info.HasRemaining, info.Remaining = true, time.Duration(row.GetFloat64(5)*float64(time.Second))
+	}
+	return nil
+}
+
+func textAt(row chunk.Row, i int) string {
+	if row.IsNull(i) {
+		return ""
+	}
+	return row.GetString(i)
+}
+
+// nodeOf is the node that a member of the cluster is the life of.
+func nodeOf(member string) string {
+	node, _, _ := strings.Cut(member, "/")
+	return node
+}

@@ -1,0 +1,114 @@
+package ddl
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// join makes the node a member of the cluster, for the first time, and keeps it one.
+func (d *DDL) join(ctx context.Context) error {
+	m, err := d.opts.Cluster.Join(ctx)
+	if err != nil {
+		return fmt.Errorf("join the cluster: %w", err)
+	}
+	in := d.begin(m)
+	d.workers.Go(func() {
+		for {
+			err := d.contained("the membership in the cluster", func() error { return d.serve(in) })
+			if d.ctx.Err() != nil {
+				return
+			}
+			d.opts.Logger.Warn("no index builds run here until this node is a member of the cluster again", zap.Error(err))
+			m, err := d.opts.Cluster.Join(d.ctx)
+			if err != nil {
+				return // the component is closed
+			}
+			d.opts.Logger.Info("this node is a member of the cluster again", zap.String("member", m.Name()))
+			in = d.begin(m)
+		}
+	})
+	return nil
+}
+
+// serve takes over what nobody else does, until the tenure ends. When it returns, none
+// of the tenure's jobs runs here any more, and others may have them.
+func (d *DDL) serve(in *tenure) error {
+	stop := make(chan struct{})
+	watched := make(chan struct{})
+	go func() { // beside what follows, which may wait for a store that does not answer
+		defer close(watched)
+		select {
+		case <-in.member.Gone():
+		case <-stop:
+		}
+		in.end()
+	}()
+	defer func() {
+		d.mu.Lock()
+		d.tenure = nil
+		d.mu.Unlock()
+		close(stop)
+		<-watched
+		d.awaitTasks(in)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(d.ctx), leaveTimeout)
+		defer cancel()
+		if err := in.member.Leave(ctx); err != nil {
+			d.opts.Logger.Info("the others learn late that this node has left", zap.Error(err))
+		}
+	}()
+	tick := time.NewTicker(lookInterval)
+	defer tick.Stop()
+	for {
+		if err := d.adopt(in); err != nil && in.ctx.Err() == nil {
+			d.opts.Logger.Warn("cannot look for index builds that nobody runs", zap.Error(err))
+		}
+		if err := d.answerRequests(in); err != nil && in.ctx.Err() == nil {
+			d.opts.Logger.Warn("cannot look for requests of other nodes", zap.Error(err))
+		}
+		select {
+		case <-in.ctx.Done():
+			return context.Cause(in.ctx)
+		case <-d.opts.Cluster.Changed():
+		case <-tick.C:
+		}
+	}
+}
+
+// awaitTasks waits until no job of a tenure runs any more.
+func (d *DDL) awaitTasks(in *tenure) {
+	for _, t := range d.running() {
+		if t.tenure == in {
+			<-t.done
+		}
+	}
+}
+
+// adopt takes the jobs over whose owners are no members any more.
+func (d *DDL) adopt(in *tenure) error {
+	jobs, err := d.loadJobs(in.ctx)
+	if err != nil {
+		return err
+	}
+	var members map[string]bool
+	for _, j := range jobs {
+		if j.record.Owner == in.name() || d.lookup(j.record.ID) != nil {
+			continue
+		}
+		if members == nil {
+			// After the jobs: an owner that is missing here has been one, and is none any more.
+			if members, err = d.opts.Cluster.Members(in.ctx); err != nil {
+				return err
+			}
+		}
+		if members[j.record.Owner] {
+			continue
+		}
+		if err := d.takeOver(in, j); err != nil {
+			return err
+		}
+	}
+	return nil
+}

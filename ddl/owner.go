@@ -1,0 +1,167 @@
+package ddl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	sess "github.com/pingcap/tidb/pkg/ddl/session"
+	"github.com/pingcap/tidb/pkg/meta/model"
+	"github.com/pingcap/tidb/pkg/tablecodec"
+	"go.uber.org/zap"
+
+	"fastddl/ddl/job"
+	"fastddl/event"
+	"fastddl/kv"
+)
+
+// takeOver makes a job that nobody runs the node's own, if nobody else was quicker, and
+// goes on with it.
+func (d *DDL) takeOver(in *tenure, found storedJob) error {
+	after := found.record.TakenBy(in.name())
+	err := d.inTxn(in.ctx, func(x *txn) error {
+		stored, settings, err := x.readRecord(after.ID)
+		if err != nil {
+			return err
+		}
+		if stored == nil || !stored.OwnedLike(found.record) || stored.Revision != found.record.Revision {
+			return errLost
+		}
+		found.settings = settings
+		// The row too, so that whatever an earlier owner has not committed meets a conflict.
+		if intact, err := x.rowIntact(after); err != nil || !intact {
+			return errors.Join(err, x.updateRecord(after)) // the job sees by itself that the row is gone
+		}
+		if err := x.updateRow(after, settings); err != nil {
+			return err
+		}
+		return x.updateRecord(after)
+	})
+	if errors.Is(err, errLost) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("take over job %d: %w", after.ID, err)
+	}
+	d.opts.Logger.Info("an index build is taken over", zap.Int64("job", after.ID), zap.String("from", found.record.Owner),
+		zap.Int64("epoch", after.Epoch), zap.String("step", string(after.Step)))
+	return d.launch(newTask(d, in, job.ResumeMachine(after), found.settings))
+}
+
+// permit fails with errLost if the job may be somebody else's by now. It reads the
+// clock.
+func (t *task) permit() error {
+	if !t.tenure.alive() {
+		return errLost
+	}
+	return nil
+}
+
+// inOwnTxn is inTxn for what only the job's owner may write; it fails with errLost if
+// that is somebody else by now. What fn writes is the job's record or its row in TiDB's
+// queue, which whoever takes the job over writes too, or what does no harm if it comes
+// right after that.
+func (t *task) inOwnTxn(ctx context.Context, fn func(x *txn) error) error {
+	return t.d.inTxn(ctx, func(x *txn) error {
+		if t.d.clustered() {
+			stored, _, err := x.readRecord(t.id)
+			if err != nil {
+				return err
+			}
+			if stored == nil || !stored.OwnedLike(t.shown.Load()) {
+				return errLost
+			}
+		}
+		return fn(x)
+	})
+}
+
+// lockRecord keeps the job the node's own until the pessimistic transaction of se has
+// ended; it fails with errLost if it is not.
+func (t *task) lockRecord(ctx context.Context, se *sess.Session) error {
+	if !t.d.clustered() {
+		return nil
+	}
+	rows, err := se.Execute(ctx, `SELECT record FROM mysql.fastddl_ddl_record WHERE job_id = %? FOR UPDATE`, "index_repair", t.id)
+	if err != nil {
+		return err
+	}
+	if len(rows) == 0 {
+		return errLost
+	}
+	stored, _, err := decodeRecord(rows[0].GetBytes(0), nil)
+	if err != nil {
+		return err
+	}
+	if !stored.OwnedLike(t.shown.Load()) {
+		return errLost
+	}
+	return nil
+}
+
+// isLost says that the job has not ended here because the node has lost it.
+func (t *task) isLost(ctx context.Context, err error) bool {
+	return t.d.clustered() && t.d.ctx.Err() == nil && (errors.Is(err, errLost) || ctx.Err() != nil)
+}
+
+// giveUp forgets a job that is another node's now. Only what nobody else has is removed:
+// its files here.
+func (t *task) giveUp() {
+	t.d.opts.Logger.Info("an index build is not run by this node any more", zap.Int64("job", t.id))
+	if err := t.d.removeFiles(t.id); err != nil {
+		t.d.opts.Logger.Warn("the files of a lost index build stay until the next start", zap.Int64("job", t.id), zap.Error(err))
+	}
+}
+
+// fence makes sure, where the store can, that no import of an earlier owner of the job
+// comes late. Nothing is done for the job before that.
+func (t *task) fence(ctx context.Context) error {
+	store, ok := t.d.opts.Builds.(kv.Fencer)
+	r := t.machine.Record()
+	if !ok || r.Epoch == 0 || !r.MayHaveImported() {
+		return nil
+	}
+	for attempt := int64(1); ; attempt++ {
+		err := t.fenceOnce(ctx, store, r)
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return errStopped
+		}
+		t.emit(event.Retry{Job: event.Job{ID: t.id}, Op: "fence off late imports", Attempt: int(attempt), Err: err})
+		if !sleep(ctx, job.Backoff(attempt)) {
+			return errStopped
+		}
+	}
+}
+
+func (t *task) fenceOnce(ctx context.Context, store kv.Fencer, r *job.Record) error {
+	var table *model.TableInfo
+	err := t.d.inTxn(ctx, func(x *txn) (err error) {
+		table, err = x.readTable(r)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	physical := []int64{r.TableID} // a global index is the table's
+	if table != nil {
+		physical = append(physical, partitionIDs(table)...)
+	}
+	for _, id := range physical {
+		for _, index := range r.IndexIDs {
+			if err := store.Fence(ctx, kv.PrefixRange(tablecodec.EncodeTableIndexPrefix(id, index))); err != nil {
+				return fmt.Errorf("fence index %d: %w", index, err)
+			}
+		}
+	}
+	return nil
+}
+
+// keepsS says that garbage collection is held at S until the indexes are public, or
+// nothing of them is left: on a cluster it is the word of others that no import at S can
+// come any more.
+func (t *task) keepsS(r *job.Record) bool {
+	return t.d.clustered() && r.SnapshotTS != 0 && (r.Step.Revertible() || r.RollingBack())
+}

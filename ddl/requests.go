@@ -1,0 +1,193 @@
+package ddl
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/pingcap/tidb/pkg/parser/terror"
+	"go.uber.org/zap"
+
+	"fastddl/ddl/job"
+)
+
+// Requests to jobs that another node runs. They are rows of a table: the owner of the job
+// finds them, does what they ask for, and writes the answer into the row, which who has
+// asked waits for and removes. An owner that dies leaves them to the next one; what was
+// granted is answered in the same transaction, so that it is done once.
+
+const (
+	createRequestsTable = `CREATE TABLE IF NOT EXISTS mysql.fastddl_ddl_requests (
+		request_id VARCHAR(64) NOT NULL PRIMARY KEY CLUSTERED,
+		job_id BIGINT NOT NULL, request BLOB NOT NULL, answer BLOB, created TIMESTAMP(6) NOT NULL)`
+	// forgetOldRequests removes those whose sender has died.
+	forgetOldRequests = `DELETE FROM mysql.fastddl_ddl_requests WHERE created < NOW(6) - INTERVAL 1 HOUR`
+
+	// answerInterval is how often a node looks for the answer to its request, and
+	// answerTimeout how long: a job that has lost its owner gets another one sooner.
+	answerInterval = 50 * time.Millisecond
+	answerTimeout  = 40 * time.Second
+)
+
+// remoteRequest is a request as its row holds it.
+type remoteRequest struct {
+	Request job.Request `json:"request,omitempty"`
+	Alter   *Alteration `json:"alter,omitempty"`
+}
+
+// remoteAnswer is the answer: no error says that the request was granted.
+type remoteAnswer struct {
+	Error *terror.Error `json:"error,omitempty"`
+}
+
+// errUnanswered says that a request was taken back.
+var errUnanswered = errors.New("the node that runs the job does not answer; the request was taken back")
+
+// deliver sends a message to a job, wherever it runs. It fails with errGone if the job
+// has ended.
+func (d *DDL) deliver(ctx context.Context, id int64, m message) error {
+	if t := d.lookup(id); t != nil {
+		if err := t.send(ctx, m); !errors.Is(err, errGone) || !d.clustered() {
+			return err
+		}
+	}
+	if !d.clustered() {
+		return errGone
+	}
+	r, err := d.recordOf(ctx, id)
+	if err != nil {
+		return err
+	}
+	if r == nil {
+		return errGone
+	}
+	return d.deliverElsewhere(ctx, r.ID, remoteRequest{Request: m.request, Alter: m.alter})
+}
+
+// deliverElsewhere leaves a request for the owner of the job and waits for the answer.
+func (d *DDL) deliverElsewhere(ctx context.Context, id int64, r remoteRequest) error {
+	data, err := json.Marshal(r)
+	if err != nil {
+		return fmt.Errorf("encode request: %w", err)
+	}
+	name := uuid.NewString()
+	if _, err := d.query(ctx, `INSERT INTO mysql.fastddl_ddl_requests (request_id, job_id, request, created) VALUES (%?, %?, %?, NOW(6))`,
+		name, id, data); err != nil {
+		return fmt.Errorf("ask another node: %w", err)
+	}
+	d.opts.Cluster.Notify(ctx)
+	for began := time.Now(); ; {
+		answered, err := d.takeAnswer(ctx, name, false)
+		if answered {
+			return err
+		}
+		if err != nil {
+			d.opts.Logger.Info("cannot look for an answer", zap.Int64("job", id), zap.Error(err))
+		}
+		gone := false
+		if stored, err := d.recordOf(ctx, id); err == nil && stored == nil {
+			gone = true
+		}
+		if gone || time.Since(began) > answerTimeout || !sleep(ctx, answerInterval) || d.ctx.Err() != nil {
+			return d.takeBack(ctx, name, gone)
+		}
+	}
+}
+
+// takeBack removes a request that nobody has answered; the last look shows whether
+// somebody has.
+func (d *DDL) takeBack(ctx context.Context, name string, gone bool) error {
+	why := context.Cause(ctx)
+	switch answered, err := d.takeAnswer(context.WithoutCancel(ctx), name, true); {
+	case answered:
+		return err
+	case gone:
+		return errGone
+	case why != nil:
+		return why
+	case d.ctx.Err() != nil:
+		return ErrClosed
+	}
+	return errUnanswered
+}
+
+// takeAnswer removes a request that is answered, or every one if it is the last look, and
+// returns the answer.
+func (d *DDL) takeAnswer(ctx context.Context, name string, last bool) (answered bool, err error) {
+	var answer remoteAnswer
+	err = d.inTxn(ctx, func(x *txn) error {
+		answered, answer = false, remoteAnswer{}
+		rows, err := x.query(`SELECT answer FROM mysql.fastddl_ddl_requests WHERE request_id = %?`, name)
+		if err != nil {
+			return err
+		}
+		if len(rows) > 0 && !rows[0].IsNull(0) {
+			answered = true
+			if err := json.Unmarshal(rows[0].GetBytes(0), &answer); err != nil {
+				return fmt.Errorf("decode answer: %w", err)
+			}
+		}
+		if !answered && !last {
+			return nil
+		}
+		return x.exec(`DELETE FROM mysql.fastddl_ddl_requests WHERE request_id = %?`, name)
+	})
+	if err != nil || !answered {
+		return false, err
+	}
+	if answer.Error != nil {
+		return true, answer.Error
+	}
+	return true, nil
+}
+
+// answerRequests hands the requests of other nodes to the jobs of a tenure.
+func (d *DDL) answerRequests(in *tenure) error {
+	if len(d.running()) == 0 {
+		return nil
+	}
+	rows, err := d.query(in.ctx, `SELECT request_id, job_id, request FROM mysql.fastddl_ddl_requests WHERE answer IS NULL ORDER BY created`)
+	if err != nil {
+		return err
+	}
+	for _, row := range rows {
+		name, t := row.GetString(0), d.lookup(row.GetInt64(1))
+		if t == nil || t.tenure != in {
+			continue
+		}
+		if _, busy := d.answering.LoadOrStore(name, true); busy {
+			continue
+		}
+		var r remoteRequest
+		if err := json.Unmarshal(row.GetBytes(2), &r); err != nil {
+			return fmt.Errorf("decode request: %w", err)
+		}
+		go func() { // a job that is busy does not hold up others; it ends with the job
+			defer d.answering.Delete(name)
+			if err := d.contained("the answer to a request", func() error { return d.answer(in, t, name, r) }); err != nil && in.ctx.Err() == nil {
+				d.opts.Logger.Warn("a request of another node is not answered yet", zap.Int64("job", t.id), zap.Error(err))
+			}
+		}()
+	}
+	return nil
+}
+
+// answer does what a request asks for and writes the answer.
+func (d *DDL) answer(in *tenure, t *task, name string, r remoteRequest) error {
+	write := func(x *txn, a remoteAnswer) error {
+		data, err := json.Marshal(a)
+		if err != nil {
+			return fmt.Errorf("encode answer: %w", err)
+		}
+		return x.exec(`UPDATE mysql.fastddl_ddl_requests SET answer = %? WHERE request_id = %?`, data, name)
+	}
+	granted := func(x *txn) error { return write(x, remoteAnswer{}) }
+	err := t.send(in.ctx, message{request: r.Request, alter: r.Alter, also: granted})
+	if err == nil || errors.Is(err, errGone) || in.ctx.Err() != nil {
+		return nil // it is answered, or there is nobody here to answer it any more
+	}
+	return t.inOwnTxn(in.ctx, func(x *txn) error { return write(x, remoteAnswer{Error: job.ErrorOf(err)}) })
+}

@@ -1,0 +1,56 @@
+package ddl
+
+import (
+	"context"
+	"time"
+
+	"fastddl/ddl/member"
+)
+
+const (
+	// lookInterval is how often a node looks for jobs that nobody runs, and for
+	// requests, if it hears of none.
+	lookInterval = time.Second
+	// leaveTimeout bounds what a node does to be forgotten at once.
+	leaveTimeout = 2 * time.Second
+)
+
+// clustered says that other nodes may run jobs, too.
+func (d *DDL) clustered() bool { return d.opts.Cluster != nil }
+
+// tenure is a time during which this node may have jobs: as long as it is a member of
+// the cluster under one name, or always if there is no cluster.
+type tenure struct {
+	member member.Member // nil without a cluster
+	// ctx ends with it.
+	ctx context.Context
+	end context.CancelFunc
+}
+
+// name is what the records of the tenure's jobs name as their owner.
+func (in *tenure) name() string {
+	if in.member == nil {
+		return ""
+	}
+	return in.member.Name()
+}
+
+// alive says that jobs are still the node's. It reads the clock.
+func (in *tenure) alive() bool { return in.member == nil || in.member.Alive() }
+
+// begin begins a tenure.
+func (d *DDL) begin(m member.Member) *tenure {
+	ctx, end := context.WithCancel(d.ctx)
+	in := &tenure{member: m, ctx: ctx, end: end}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.tenure = in
+	return in
+}
+
+// now returns the tenure that the node is in, nil if it is in none.
+func (d *DDL) now() *tenure {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.tenure
+}

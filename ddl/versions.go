@@ -1,0 +1,60 @@
+package ddl
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/pingcap/tidb/pkg/ddl/schemaver"
+	ddlutil "github.com/pingcap/tidb/pkg/ddl/util"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"fastddl/ddl/job"
+)
+
+// versions is how schema versions are announced to all servers of the cluster, plain
+// tidb-servers included, and waited for: TiDB's own syncer.
+//
+// On a cluster the servers report to etcd. What they report is collected by a loop that
+// TiDB runs only where it owns the DDL (pkg/ddl/job_scheduler.go), so this is a syncer of
+// our own. It must not be initialised: then it would be one more server to be waited for.
+type versions struct {
+	syncer schemaver.Syncer
+	etcd   *clientv3.Client // nil if there is one server only
+
+	cancel context.CancelFunc
+	loop   sync.WaitGroup
+}
+
+// startVersions starts collecting what the servers report.
+func (d *DDL) startVersions() {
+	tidb := d.opts.Domain.DDL()
+	v := versions{syncer: tidb.SchemaSyncer(), etcd: d.opts.Domain.GetEtcdClient()}
+	var ctx context.Context
+	ctx, v.cancel = context.WithCancel(context.Background())
+	d.versions = &v
+	if v.etcd == nil {
+		return
+	}
+	v.syncer = schemaver.NewEtcdSyncer(v.etcd, tidb.GetID())
+	v.loop.Go(func() {
+		_ = d.contained("the collection of schema versions", func() error { v.syncer.SyncJobSchemaVerLoop(ctx); return nil })
+	})
+}
+
+func (v *versions) stop() {
+	v.cancel()
+	v.loop.Wait()
+}
+
+// forget removes what the servers have reported for a job that has ended. What stays is
+// harmless.
+func (v *versions) forget(ctx context.Context, r *job.Record, log *zap.Logger) {
+	if v.etcd == nil {
+		return
+	}
+	if _, err := v.etcd.Delete(ctx, fmt.Sprintf("%s/%d/", ddlutil.DDLAllSchemaVersionsByJob, r.RowID), clientv3.WithPrefix()); err != nil {
+		log.Info("what the servers have reported of their schema stays in etcd", zap.Int64("job", r.ID), zap.Error(err))
+	}
+}

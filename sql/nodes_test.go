@@ -1,0 +1,312 @@
+package sql_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fastddl/ddl"
+	"fastddl/kv"
+	"fastddl/sql"
+)
+
+const addUnique = "ALTER TABLE t ADD UNIQUE INDEX u (b)"
+
+// A job whose node has gone is another's, wherever it was; the session that waits for it
+// gets its result.
+func TestJobsAreTakenOver(t *testing.T) {
+	n := newNodes(t)
+	c := n.client()
+	for _, at := range steps {
+		t.Run(at.String(), func(t *testing.T) {
+			c := c.of(t)
+			table(c, 100)
+			n.joined(t)
+			letIn := n.first.shutOut()
+			arrived, leave := n.blockAt(at)
+			defer close(leave)
+			result := n.start(addUnique)
+			reach(t, arrived)
+			n.first.forget().notice()
+			require.NoError(t, wait(t, result))
+			c.check("t")
+			require.Contains(t, c.one("SHOW CREATE TABLE t"), "`u`")
+			require.Contains(t, c.one("SELECT CONVERT(record USING utf8mb4) FROM mysql.fastddl_ddl_record_history ORDER BY job_id DESC LIMIT 1"),
+				`"owner":"second/`)
+			letIn()
+			c.run("ALTER TABLE t DROP INDEX u")
+			n.leavesNothing(c, "t")
+		})
+	}
+}
+
+// A node that does not know that its job is another's changes nothing of it, wherever it
+// has been stopped, and goes on as one of the cluster.
+func TestLateOwnerTouchesNothing(t *testing.T) {
+	n := newNodes(t)
+	c := n.client()
+	for _, at := range steps {
+		t.Run(at.String(), func(t *testing.T) {
+			c := c.of(t)
+			table(c, 100)
+			n.joined(t)
+			arrived, leave := n.stopAt(at)
+			defer leave()
+			result := n.start(addUnique)
+			reach(t, arrived)
+			otherArrived, otherLeave := n.stopOther()
+			defer otherLeave()
+			late := n.first.forget()
+			reach(t, otherArrived)
+			before := n.state(c)
+			leave()
+			n.idle(t)
+			require.Equal(t, before, n.state(c))
+			late.notice()
+			otherLeave()
+			require.NoError(t, wait(t, result))
+			c.check("t")
+			require.Contains(t, c.one("SHOW CREATE TABLE t"), "`u`")
+			c.run("ALTER TABLE t DROP INDEX u")
+		})
+	}
+}
+
+// stopping is a backfiller whose builds stop until they are let go, and tell what they are
+// permitted then.
+type stopping struct {
+	ddl.Backfiller
+	mu              sync.Mutex
+	entered, leave  chan struct{}
+	permit, saved   error
+	permittedBefore error
+}
+
+func (b *stopping) Backfill(ctx context.Context, t ddl.BackfillTask) (int64, error) {
+	b.mu.Lock()
+	entered, leave := b.entered, b.leave
+	b.entered = nil
+	b.mu.Unlock()
+	if entered == nil { // only the first
+		return b.Backfiller.Backfill(ctx, t)
+	}
+	b.permittedBefore = kv.CheckPermit(ctx)
+	close(entered)
+	<-leave
+	b.permit = kv.CheckPermit(ctx)
+	b.saved = t.SaveCheckpoint(context.WithoutCancel(ctx), []byte("late"))
+	return 0, context.Cause(ctx)
+}
+
+// A build of a late owner is not permitted to import once the clock says that the node is
+// no member any more, and does not overwrite the checkpoint of the next owner, which has
+// fenced off what was sent before.
+func TestLateBuild(t *testing.T) {
+	b := &stopping{entered: make(chan struct{}), leave: make(chan struct{})}
+	entered := b.entered
+	n := newNodes(t, func(o *sql.Options) {
+		withFaults(&faulty{})(o)
+		b.Backfiller, o.Backfiller = o.Backfiller, b
+	})
+	c := n.client()
+	table(c, 100)
+	result := n.start(addUnique)
+	reach(t, entered)
+	require.Zero(t, n.fences.count(), "there is nobody to be fenced off")
+	arrived, leave := n.stopOther()
+	defer leave()
+	late := n.first.forget()
+	reach(t, arrived)
+	require.Equal(t, 1, n.fences.count(), "before its first action")
+	late.dead.Store(true) // by the clock; nobody has woken up yet
+	close(b.leave)
+	n.idle(t)
+	require.NoError(t, b.permittedBefore)
+	require.Error(t, b.permit)
+	require.Error(t, b.saved)
+	require.Equal(t, "NULL", c.one("SELECT checkpoint FROM mysql.fastddl_ddl_record"))
+	late.notice()
+	leave()
+	require.NoError(t, wait(t, result))
+	c.check("t")
+}
+
+// A node that is alone takes its own jobs back when it is a member again.
+func TestComesBack(t *testing.T) {
+	n := newNodes(t)
+	require.NoError(t, n.other.Close())
+	c := n.client()
+	table(c, 100)
+	arrived, leave := n.blockAt(ddl.HookPoint{When: "before", Action: "backfill"})
+	defer close(leave)
+	result := n.start(addUnique)
+	reach(t, arrived)
+	n.first.forget().notice()
+	require.NoError(t, wait(t, result))
+	c.check("t")
+	require.Contains(t, c.one("SELECT CONVERT(record USING utf8mb4) FROM mysql.fastddl_ddl_record_history"), `"epoch":1`)
+	n.leavesNothingOf(c)
+}
+
+// leavesNothingOf is leavesNothing for a job that has succeeded.
+func (n *nodes) leavesNothingOf(c *client) {
+	c.run("ALTER TABLE t DROP INDEX u")
+	n.leavesNothing(c, "t")
+}
+
+// A statement that comes while the node is no member is built by another one.
+func TestQueuedElsewhere(t *testing.T) {
+	n := newNodes(t)
+	c := n.client()
+	table(c, 100)
+	letIn := n.first.shutOut()
+	n.first.forget().notice()
+	require.NoError(t, wait(t, n.start(addUnique)))
+	c.check("t")
+	table(c, 3)
+	c.run("UPDATE t SET b = 1")
+	require.Equal(t, 1062, errorCode(wait(t, n.start(addUnique))), "an error comes over, too")
+	letIn()
+}
+
+// What is asked of a job on another node than the one that runs it is done there, with the
+// same errors.
+func TestRequestsToOtherNodes(t *testing.T) {
+	n := newNodes(t)
+	c := n.client()
+	table(c, 100)
+	b, ctx := n.other, context.Background()
+	holder := n.client() // what the job waits for, in an action that can be interrupted
+	holder.run("BEGIN; SELECT * FROM t")
+	result := n.start(addUnique)
+	var id int64
+	require.Eventually(t, func() bool {
+		jobs, err := b.AllUnfinished(ctx)
+		require.NoError(t, err)
+		if len(jobs) == 1 && jobs[0].Step == "delete-only" {
+			id = jobs[0].ID
+			return true
+		}
+		return false
+	}, time.Minute, time.Millisecond)
+	ours, err := b.Owns(ctx, id)
+	require.NoError(t, err)
+	require.True(t, ours)
+
+	require.NoError(t, b.Pause(ctx, id))
+	same := func(what string, ask func(d *ddl.DDL) error) {
+		t.Helper()
+		there, here := ask(b), ask(n.DDL())
+		require.Error(t, there, what)
+		require.EqualError(t, there, here.Error(), what)
+		require.Equal(t, errorCode(here), errorCode(there), what)
+	}
+	same("paused already", func(d *ddl.DDL) error { return d.Pause(ctx, id) })
+	threads := 3
+	require.NoError(t, b.Alter(ctx, id, ddl.Alteration{Threads: &threads}))
+	require.Equal(t, 3, n.DDL().Unfinished()[0].Settings.Threads)
+	jobs, err := b.AllUnfinished(ctx)
+	require.NoError(t, err)
+	require.Equal(t, 3, jobs[0].Settings.Threads)
+	require.Equal(t, "paused", jobs[0].State)
+	require.Equal(t, "first", jobs[0].Node)
+	require.NoError(t, b.Resume(ctx, id))
+	same("not paused", func(d *ddl.DDL) error { return d.Resume(ctx, id) })
+	require.NoError(t, b.Cancel(ctx, id))
+	holder.run("COMMIT")
+	require.Equal(t, 8214, errorCode(wait(t, result)))
+	same("has ended", func(d *ddl.DDL) error { return d.Cancel(ctx, id) })
+	same("has ended", func(d *ddl.DDL) error { return d.Alter(ctx, id, ddl.Alteration{}) })
+	require.Empty(t, c.run("SELECT * FROM mysql.fastddl_ddl_requests"))
+	ours, err = b.Owns(ctx, id)
+	require.NoError(t, err)
+	require.False(t, ours)
+	n.leavesNothing(c, "t")
+}
+
+// A request that nobody answers is taken back with its job, or goes to the next owner.
+func TestRequestOutlivesTheOwner(t *testing.T) {
+	n := newNodes(t)
+	c := n.client()
+	table(c, 100)
+	letIn := n.first.shutOut()
+	arrived, leave := n.stopAt(ddl.HookPoint{When: "before", Action: "backfill"})
+	result := n.start(addUnique)
+	reach(t, arrived)
+	jobs, err := n.other.AllUnfinished(t.Context())
+	require.NoError(t, err)
+	cancelled := make(chan error, 1)
+	go func() { cancelled <- n.other.Cancel(context.Background(), jobs[0].ID) }()
+	require.Eventually(t, func() bool { return len(c.run("SELECT * FROM mysql.fastddl_ddl_requests")) == 1 }, time.Minute, time.Millisecond)
+	n.first.forget().notice()
+	leave()
+	require.NoError(t, wait(t, cancelled))
+	require.Equal(t, 8214, errorCode(wait(t, result)))
+	require.Empty(t, c.run("SELECT * FROM mysql.fastddl_ddl_requests"))
+	letIn()
+	n.leavesNothing(c, "t")
+}
+
+// A statement whose job has gone elsewhere can be killed.
+func TestKillElsewhere(t *testing.T) {
+	n := newNodes(t)
+	c := n.client()
+	table(c, 100)
+	letIn := n.first.shutOut()
+	defer letIn()
+	arrived, leave := n.blockAt(ddl.HookPoint{When: "before", Action: "backfill"})
+	defer close(leave)
+	victim := n.client()
+	result := make(chan error, 1)
+	go func() {
+		_, err := victim.try(addUnique)
+		result <- err
+	}()
+	reach(t, arrived)
+	otherArrived, otherLeave := n.stopOther()
+	n.first.forget().notice()
+	reach(t, otherArrived)
+	n.idle(t)
+	n.Domain().InfoSyncer().GetSessionManager().Kill(victim.GetSessionVars().ConnectionID, true, false, false)
+	otherLeave()
+	require.Equal(t, 1317, errorCode(wait(t, result)))
+	require.Eventually(t, func() bool { return len(c.run("SELECT * FROM mysql.fastddl_ddl_record")) == 0 }, time.Minute, time.Millisecond)
+	n.leavesNothing(c, "t")
+}
+
+// On a cluster garbage collection is held at S until the index is public, by a hold of the
+// owner's own.
+func TestHoldStaysAtS(t *testing.T) {
+	n := newNodes(t)
+	c := n.client()
+	table(c, 100)
+	letIn := n.first.shutOut()
+	defer letIn()
+	arrived, leave := n.blockAt(ddl.HookPoint{When: "before", Action: "change-schema", Step: "public"})
+	defer close(leave)
+	result := n.start(addUnique)
+	reach(t, arrived)
+	s := n.DDL().Unfinished()[0].Snapshot
+	held := func(suffix string) bool {
+		holds, err := n.store.Builds().GCHolds(t.Context())
+		require.NoError(t, err)
+		for name, ts := range holds {
+			if strings.HasPrefix(name, "fastddl-job-") && strings.HasSuffix(name, suffix) && ts == s {
+				return true
+			}
+		}
+		return false
+	}
+	require.True(t, held(""))
+	otherArrived, otherLeave := n.stopOther()
+	n.first.forget().notice()
+	reach(t, otherArrived)
+	require.True(t, held("-1"))
+	otherLeave()
+	require.NoError(t, wait(t, result))
+	require.False(t, held(""))
+}
