@@ -66,10 +66,7 @@ type faultySnapshot struct {
 
 func (s *faultySnapshot) Iter(r kv.KeyRange) (kv.Iterator, error) {
 	it, err := s.Snapshot.Iter(r)
-	if err != nil {
-		return nil, err
-	}
-	return &faultyIterator{it.(kv.VersionedIterator), s.s}, nil
+	return &faultyIterator{it, s.s}, err
 }
 
 func (s *faultySnapshot) Count(ctx context.Context, r kv.KeyRange) (int64, error) {
@@ -82,7 +79,7 @@ func (s *faultySnapshot) Count(ctx context.Context, r kv.KeyRange) (int64, error
 }
 
 type faultyIterator struct {
-	kv.VersionedIterator
+	kv.Iterator
 	s *faultyStore
 }
 
@@ -92,7 +89,7 @@ func (it *faultyIterator) Next() error {
 			return err
 		}
 	}
-	return it.VersionedIterator.Next()
+	return it.Iterator.Next()
 }
 
 func (s *faultyStore) NewImportWriter(ctx context.Context, opts kv.ImportOptions) (kv.ImportWriter, error) {
