@@ -21,9 +21,10 @@ type projection struct {
 	table   *model.TableInfo
 	indexes []*model.IndexInfo
 
-	columns  []rowcodec.ColInfo
-	defaults []types.Datum
-	handles  []int64
+	columns    []rowcodec.ColInfo
+	defaults   []types.Datum
+	handles    []int64
+	handleCols []kv.HandleColumn
 
 	layout   []*model.ColumnInfo // of a batch; the first len(columns) are scanned
 	position map[int64]int       // of a column ID in layout
@@ -41,7 +42,7 @@ func newProjection(t *Task) (*projection, error) {
 		return nil, err
 	}
 	p := &projection{table: t.Table, indexes: t.Indexes, position: make(map[int64]int), loc: time.UTC}
-	p.handles = handleColumns(t.Table)
+	p.handles, p.handleCols = handleColumns(t.Table), commonHandle(t.Table)
 	scanned, virtual, err := neededColumns(t.Table, t.Indexes)
 	if err != nil {
 		return nil, err
@@ -139,6 +140,7 @@ func (p *projection) request(r kv.KeyRange, ts uint64, batchRows int) kv.ScanReq
 		Defaults:     p.defaults,
 		HandleColIDs: p.handles,
 		CommonHandle: p.table.IsCommonHandle,
+		HandleCols:   p.handleCols,
 		Loc:          p.loc,
 		BatchRows:    batchRows,
 	}
@@ -158,4 +160,19 @@ func handleColumns(t *model.TableInfo) []int64 {
 	default:
 		return nil
 	}
+}
+
+// commonHandle returns the columns of a clustered primary key that is not an integer.
+func commonHandle(t *model.TableInfo) (cols []kv.HandleColumn) {
+	if !t.IsCommonHandle {
+		return nil
+	}
+	for _, ic := range tables.FindPrimaryIndex(t).Columns {
+		col := kv.HandleColumn{Ft: &t.Columns[ic.Offset].FieldType}
+		if ic.Length != types.UnspecifiedLength {
+			col.PrefixLen = ic.Length
+		}
+		cols = append(cols, col)
+	}
+	return cols
 }

@@ -224,7 +224,7 @@ func (j *Job) openPiece(p piece, stored kv.Snapshot, clock *stage.Clock) (*merge
 	}
 	var existing cursor
 	if resumed {
-		c, err := newStoredCursor(stored, idx.spec.Prefix, b.clip(keys))
+		c, err := newStored(stored, idx.spec.Prefix, b.clip(keys))
 		if err != nil {
 			return nil, err
 		}
@@ -258,42 +258,6 @@ func (j *Job) openStored(ctx context.Context) (kv.Snapshot, error) {
 	}
 	return nil, nil
 }
-
-// storedCursor reads the entries that the job has imported already. Older ones are
-// left out: DML has written them, or a build that lost its snapshot has, and the row
-// may have handed the value on before the job's.
-type storedCursor struct {
-	iter    kv.Iterator
-	version uint64
-	prefix  int
-}
-
-func newStoredCursor(snap kv.Snapshot, prefix []byte, r keyRange) (*storedCursor, error) {
-	whole := kv.KeyRange{Start: concat(prefix, r.start), End: kv.PrefixNext(prefix)}
-	if r.end != nil {
-		whole.End = concat(prefix, r.end)
-	}
-	iter, err := snap.Iter(whole)
-	if err != nil {
-		return nil, fmt.Errorf("ingest: read index: %w", err)
-	}
-	return &storedCursor{iter: iter, version: snap.TS(), prefix: len(prefix)}, nil
-}
-
-func (c *storedCursor) next(out *records) error {
-	out.reset()
-	for out.len() < batchRecords && len(out.data) < batchBytes && c.iter.Valid() {
-		if c.iter.TS() == c.version {
-			out.append(c.iter.Key()[c.prefix:], c.iter.Value())
-		}
-		if err := c.iter.Next(); err != nil {
-			return fmt.Errorf("ingest: read index: %w", err)
-		}
-	}
-	return nil
-}
-
-func (c *storedCursor) close() error { return c.iter.Close() }
 
 func concat(a, b []byte) []byte { return append(append(make([]byte, 0, len(a)+len(b)), a...), b...) }
 

@@ -35,6 +35,9 @@ type merger struct {
 	lastValue   []byte
 	lastPresent bool
 	lastStored  bool
+	// doubt is what to ask for stored entries that others contradict; nil if all of
+	// them are the job's.
+	doubt *doubtfulCursor
 
 	// group is the duplicates with the key last that scan has met so far.
 	group *DuplicateGroup
@@ -67,6 +70,7 @@ func newMerger(cursors []cursor, stored cursor, common int, unique bool) (*merge
 		}
 	}
 	if stored != nil {
+		m.doubt, _ = stored.(*doubtfulCursor)
 		m.inputs = append(m.inputs, mergeInput{cursor: stored, stored: true})
 	}
 	for _, c := range cursors {
@@ -115,7 +119,7 @@ func (m *merger) next(ctx context.Context, prefix []byte, out *records) error {
 		}
 		key, value := in.batch.key(in.at), in.batch.value(in.at)
 		if m.unique {
-			if err := m.checkDuplicate(key, value, in.stored); err != nil {
+			if err := m.checkDuplicate(ctx, key, value, in.stored); err != nil {
 				return err
 			}
 		}
@@ -141,15 +145,30 @@ func (m *merger) checkOrder(out *records, key []byte) {
 }
 
 // checkDuplicate compares an entry with the one before it.
-func (m *merger) checkDuplicate(key, value []byte, stored bool) error {
-	if m.lastPresent && bytes.Equal(m.last, key) {
-		if !bytes.Equal(m.lastValue, value) {
-			return errDuplicate
-		}
-		return m.again()
+func (m *merger) checkDuplicate(ctx context.Context, key, value []byte, stored bool) error {
+	joins, err := m.joins(ctx, key, value)
+	switch {
+	case err != nil:
+		return err
+	case !joins:
+		m.remember(key, value, stored)
+		return nil
+	case !bytes.Equal(m.lastValue, value):
+		return errDuplicate
 	}
-	m.remember(key, value, stored)
-	return nil
+	return m.again()
+}
+
+// joins reports whether an entry has the key of the last one, and that one counts.
+func (m *merger) joins(ctx context.Context, key, value []byte) (bool, error) {
+	if !m.lastPresent || !bytes.Equal(m.last, key) {
+		return false, nil
+	}
+	if m.doubt == nil || !m.lastStored || bytes.Equal(m.lastValue, value) {
+		return true, nil
+	}
+	older, err := m.doubt.older(ctx, key)
+	return !older, err
 }
 
 func (m *merger) remember(key, value []byte, stored bool) {
@@ -183,10 +202,17 @@ func (m *merger) scan(ctx context.Context) (groups []*DuplicateGroup, more bool,
 		}
 		in := &m.inputs[m.tree[0]]
 		key, value := in.batch.key(in.at), in.batch.value(in.at)
-		if !m.lastPresent || !bytes.Equal(m.last, key) {
+		joins, err := m.joins(ctx, key, value)
+		switch {
+		case err != nil:
+			return nil, false, err
+		case joins:
+			err = m.joinGroup(value)
+		default:
 			groups = m.endGroup(groups)
 			m.remember(key, value, in.stored)
-		} else if err := m.joinGroup(value); err != nil {
+		}
+		if err != nil {
 			return nil, false, err
 		}
 		if err := m.advance(in); err != nil {

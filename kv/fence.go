@@ -2,17 +2,6 @@ package kv
 
 import "context"
 
-// Fencer is a store that takes imports from several processes and can shut a late one
-// out.
-type Fencer interface {
-	// Fence makes sure that no import of units in r that was sent before the call, by
-	// whatever process, takes effect after it has returned: it has either happened, or
-	// fails in such a way that its sender asks CheckPermit before it sends it again.
-	// Imports that are sent later are not affected. It changes no data and may be
-	// repeated.
-	Fence(ctx context.Context, r KeyRange) error
-}
-
 type permitKey struct{}
 
 // WithPermit returns a context for imports that may be sent only while permit returns

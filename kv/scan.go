@@ -26,10 +26,21 @@ type ScanRequest struct {
 	HandleColIDs []int64
 	// CommonHandle says that handles are encoded columns, not integers.
 	CommonHandle bool
+	// HandleCols are the columns with those IDs, if handles are common: a store that
+	// hands out columns, not keys, makes the handles of them.
+	HandleCols []HandleColumn
 	// Loc is the time zone TIMESTAMP values are converted to; nil is UTC.
 	Loc *time.Location
 	// BatchRows is the target number of rows of a batch; 0 is 1024.
 	BatchRows int
+}
+
+// HandleColumn is a column of a common handle.
+type HandleColumn struct {
+	Ft *types.FieldType
+	// PrefixLen is the length of the prefix that the handle has of the column's value,
+	// in characters, or in bytes of a binary column; 0 is all of it.
+	PrefixLen int
 }
 
 // RowBatch is a batch of rows in key order, column by column.

@@ -91,8 +91,6 @@ type Iterator interface {
 	Valid() bool
 	Key() []byte
 	Value() []byte
-	// TS is the commit timestamp of the version that the entry is of.
-	TS() uint64
 	// Next moves on. After an error the iterator is not valid any more.
 	Next() error
 	Close() error

@@ -54,6 +54,7 @@ func testIterBounds(e *env) {
 
 // testIterTS checks the versions that entries are of.
 func testIterTS(e *env) {
+	e.needs(EntryVersions)
 	first := e.put(map[string]string{"a": "1", "b": "1", "c": "1"})
 	var last uint64
 	for i := range 10 { // more than one steps over
@@ -69,7 +70,8 @@ func testIterTS(e *env) {
 			if string(it.Key()) == string(e.key("b")) {
 				want = last
 			}
-			require.Equal(e, want, it.TS(), "%s", it.Key())
+			require.Implements(e, (*kv.VersionedIterator)(nil), it)
+			require.Equal(e, want, it.(kv.VersionedIterator).TS(), "%s", it.Key())
 		}
 		require.NoError(e, it.Close())
 	}

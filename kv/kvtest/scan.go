@@ -27,6 +27,7 @@ const (
 	colTime
 	colDec
 	colLate // added after the rows were written
+	colKey  // of a common handle, behind colID
 )
 
 // scanTable writes and scans rows of one table.
@@ -46,13 +47,17 @@ func newScanTable(e *env, common bool) *scanTable {
 func fieldType(col int64) *types.FieldType {
 	tp := map[int64]byte{
 		colID: mysql.TypeLonglong, colInt: mysql.TypeLong, colStr: mysql.TypeVarchar,
-		colTime: mysql.TypeTimestamp, colDec: mysql.TypeNewDecimal, colLate: mysql.TypeVarchar,
+		colTime: mysql.TypeTimestamp, colDec: mysql.TypeNewDecimal, colLate: mysql.TypeVarchar, colKey: mysql.TypeVarchar,
 	}[col]
 	ft := types.NewFieldType(tp)
 	switch tp {
 	case mysql.TypeVarchar:
 		ft.SetCharset("utf8mb4")
 		ft.SetCollate("utf8mb4_bin")
+		if col == colKey { // the row does not repeat what the handle says
+			ft.SetCharset("binary")
+			ft.SetCollate("binary")
+		}
 	case mysql.TypeNewDecimal:
 		ft.SetFlen(10)
 		ft.SetDecimal(2)
@@ -84,7 +89,7 @@ func (s *scanTable) handle(i int64) tkv.Handle {
 	if !s.common {
 		return tkv.IntHandle(i)
 	}
-	encoded, err := codec.EncodeKey(time.UTC, nil, types.NewIntDatum(i), types.NewBytesDatum(fmt.Append(nil, "k", i)))
+	encoded, err := codec.EncodeKey(time.UTC, nil, types.NewIntDatum(i), types.NewStringDatum(fmt.Sprint("k", i)))
 	require.NoError(s, err)
 	h, err := tkv.NewCommonHandle(encoded)
 	require.NoError(s, err)
@@ -126,7 +131,8 @@ func (s *scanTable) write(from, to int64, old bool) uint64 {
 func (s *scanTable) request(ts uint64, cols ...int64) kv.ScanRequest {
 	req := kv.ScanRequest{Range: s.records(), TS: ts, CommonHandle: s.common}
 	if s.common {
-		req.HandleColIDs = []int64{colID}
+		req.HandleColIDs = []int64{colID, colKey}
+		req.HandleCols = []kv.HandleColumn{{Ft: fieldType(colID)}, {Ft: fieldType(colKey)}}
 	}
 	for _, id := range cols {
 		req.Columns = append(req.Columns, rowcodec.ColInfo{ID: id, IsPKHandle: id == colID && !s.common, Ft: fieldType(id)})

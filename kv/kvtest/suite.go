@@ -21,13 +21,32 @@ type Harness struct {
 	// Reopen closes a store and opens it again. Tests of what survives that are
 	// skipped if it is nil.
 	Reopen func(t *testing.T, s kv.Store) kv.Store
-	// Commit writes pairs as one commit; an empty value is a deletion. The commit has
-	// its timestamp and is in flight until finish has made it durable.
-	Commit func(ctx context.Context, s kv.Store, pairs map[string]string) (ts uint64, finish func() error, err error)
+	// Commit writes pairs as one commit; an empty value is a deletion. Nil is Start, and
+	// finishing what it has started.
+	Commit func(ctx context.Context, s kv.Store, pairs map[string]string) (ts uint64, err error)
+	// Start begins a commit. It has its timestamp and is in flight until finish has made
+	// it durable.
+	Start func(ctx context.Context, s kv.Store, pairs map[string]string) (ts uint64, finish func() error, err error)
 	// TempDir returns an existing folder for import files; nil is
 	// testing.T.TempDir.
 	TempDir func(t *testing.T) string
+	// Lacks says what the driver does not do, and why. Tests of that are skipped with the
+	// reason.
+	Lacks map[Capability]string
 }
+
+// Capability is something that not every driver does.
+type Capability string
+
+const (
+	// EntryVersions is kv.VersionedIterator.
+	EntryVersions Capability = "iterators tell versions"
+	// FixedCommits is that a commit in flight keeps its timestamp, so that readers above
+	// it wait.
+	FixedCommits Capability = "commits in flight keep their timestamp"
+	// OwnsData is that closing the store closes the data to everybody.
+	OwnsData Capability = "the store owns the data"
+)
 
 // Run runs the suite.
 func Run(t *testing.T, h Harness) {
@@ -45,6 +64,7 @@ func Run(t *testing.T, h Harness) {
 		{"Snapshot/Fixed", testSnapshotFixed},
 		{"Snapshot/Future", testSnapshotFuture},
 		{"Snapshot/WaitsForCommits", testSnapshotWaits},
+		{"Snapshot/NeverChanges", testSnapshotNeverChanges},
 		{"Snapshot/AcknowledgedIsVisible", testAcknowledgedIsVisible},
 		{"Timestamps/Increase", testTimestampsIncrease},
 		{"Timestamps/Reopen", testTimestampsReopen},
@@ -93,6 +113,23 @@ type env struct {
 
 func (e *env) ctx() context.Context { return e.Context() }
 
+// has reports whether the driver does c, and logs why not.
+func (e *env) has(c Capability) bool {
+	why, lacks := e.h.Lacks[c]
+	if lacks {
+		e.Logf("not tested: %s: %s", c, why)
+	}
+	return !lacks
+}
+
+// needs skips the test if the driver does not do c.
+func (e *env) needs(c Capability) {
+	e.Helper()
+	if !e.has(c) {
+		e.SkipNow()
+	}
+}
+
 // key is a key in the test's own space.
 func (e *env) key(format string, args ...any) []byte {
 	return []byte(e.prefix + fmt.Sprintf(format, args...))
@@ -118,20 +155,32 @@ func (e *env) snapshot(ts uint64) kv.Snapshot {
 
 // commit writes pairs under the test's keys and returns the commit timestamp.
 func (e *env) commit(ctx context.Context, pairs map[string]string) (uint64, error) {
-	ts, finish, err := e.start(ctx, pairs)
-	if err != nil {
-		return 0, err
-	}
-	return ts, finish()
+	return e.commitKeys(ctx, e.ownKeys(pairs))
 }
 
 // start is commit up to where the commit is in flight.
 func (e *env) start(ctx context.Context, pairs map[string]string) (ts uint64, finish func() error, err error) {
+	return e.h.Start(ctx, e.store, e.ownKeys(pairs))
+}
+
+func (e *env) ownKeys(pairs map[string]string) map[string]string {
 	all := make(map[string]string, len(pairs))
 	for k, v := range pairs {
 		all[e.prefix+k] = v
 	}
-	return e.h.Commit(ctx, e.store, all)
+	return all
+}
+
+// commitKeys is commit with keys as they are.
+func (e *env) commitKeys(ctx context.Context, pairs map[string]string) (uint64, error) {
+	if e.h.Commit != nil {
+		return e.h.Commit(ctx, e.store, pairs)
+	}
+	ts, finish, err := e.h.Start(ctx, e.store, pairs)
+	if err != nil {
+		return 0, err
+	}
+	return ts, finish()
 }
 
 // put is commit that must succeed.
@@ -145,9 +194,8 @@ func (e *env) put(pairs map[string]string) uint64 {
 // putKeys commits pairs of keys as they are.
 func (e *env) putKeys(pairs map[string]string) uint64 {
 	e.Helper()
-	ts, finish, err := e.h.Commit(e.ctx(), e.store, pairs)
+	ts, err := e.commitKeys(e.ctx(), pairs)
 	require.NoError(e, err)
-	require.NoError(e, finish())
 	return ts
 }
 

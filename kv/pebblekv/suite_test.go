@@ -31,7 +31,7 @@ func open(t *testing.T, dir string, opts Options) *Store {
 	return s
 }
 
-// startCommit implements kvtest.Harness.Commit.
+// startCommit implements kvtest.Harness.Start.
 func startCommit(ctx context.Context, s kv.Store, pairs map[string]string) (uint64, func() error, error) {
 	a, err := s.(*Store).Apply(ctx, writesOf(pairs), ApplyOptions{})
 	if err != nil {
@@ -44,7 +44,7 @@ func TestConformanceInMemory(t *testing.T) {
 	kvtest.Run(t, kvtest.Harness{
 		Open:   func(t *testing.T) kv.Store { return open(t, "db", Options{FS: vfs.NewMem()}) },
 		Reopen: reopen,
-		Commit: startCommit,
+		Start:  startCommit,
 	})
 }
 
@@ -55,6 +55,6 @@ func TestConformanceOnDisk(t *testing.T) {
 	kvtest.Run(t, kvtest.Harness{
 		Open:   func(t *testing.T) kv.Store { return open(t, t.TempDir(), Options{}) },
 		Reopen: reopen,
-		Commit: startCommit,
+		Start:  startCommit,
 	})
 }

@@ -117,7 +117,7 @@ var uniqueness = []mutation{
 	},
 	{
 		invariant: "I6", breaks: "entries older than S count as duplicates",
-		file:   "ingest/flush.go",
+		file:   "ingest/stored.go",
 		old:    "if c.iter.TS() == c.version {",
 		new:    "if c.iter.TS() <= c.version {",
 		caught: "ingest.TestOlderEntriesAreNoDuplicates",

@@ -1,0 +1,84 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"fastddl/kv"
+)
+
+// newStored returns a cursor over what the store has of the range r of an index.
+func newStored(snap kv.Snapshot, prefix []byte, r keyRange) (cursor, error) {
+	whole := kv.KeyRange{Start: concat(prefix, r.start), End: kv.PrefixNext(prefix)}
+	if r.end != nil {
+		whole.End = concat(prefix, r.end)
+	}
+	iter, err := snap.Iter(whole)
+	if err != nil {
+		return nil, fmt.Errorf("ingest: read index: %w", err)
+	}
+	if versioned, ok := iter.(kv.VersionedIterator); ok {
+		return &storedCursor{iter: versioned, version: snap.TS(), prefix: len(prefix)}, nil
+	}
+	if versioned, ok := snap.(kv.VersionedSnapshot); ok {
+		return &doubtfulCursor{iter: iter, snap: versioned, prefix: prefix}, nil
+	}
+	return nil, errors.Join(errors.New("ingest: the store does not tell versions"), iter.Close())
+}
+
+// storedCursor reads the entries that the job has imported already. Older ones are
+// left out: DML has written them, or a build that lost its snapshot has, and the row
+// may have handed the value on before the job's.
+type storedCursor struct {
+	iter    kv.VersionedIterator
+	version uint64
+	prefix  int
+}
+
+func (c *storedCursor) next(out *records) error {
+	out.reset()
+	for out.len() < batchRecords && len(out.data) < batchBytes && c.iter.Valid() {
+		if c.iter.TS() == c.version {
+			out.append(c.iter.Key()[c.prefix:], c.iter.Value())
+		}
+		if err := c.iter.Next(); err != nil {
+			return fmt.Errorf("ingest: read index: %w", err)
+		}
+	}
+	return nil
+}
+
+func (c *storedCursor) close() error { return c.iter.Close() }
+
+// doubtfulCursor reads the entries of a store that tells the version of an entry only if
+// it is asked. It hands out older ones too, and is asked for those that another entry
+// contradicts, which are few.
+type doubtfulCursor struct {
+	iter   kv.Iterator
+	snap   kv.VersionedSnapshot
+	prefix []byte
+}
+
+func (c *doubtfulCursor) next(out *records) error {
+	out.reset()
+	for out.len() < batchRecords && len(out.data) < batchBytes && c.iter.Valid() {
+		out.append(c.iter.Key()[len(c.prefix):], c.iter.Value())
+		if err := c.iter.Next(); err != nil {
+			return fmt.Errorf("ingest: read index: %w", err)
+		}
+	}
+	return nil
+}
+
+// older reports whether an entry, of which key is without the index prefix, is not the
+// job's.
+func (c *doubtfulCursor) older(ctx context.Context, key []byte) (bool, error) {
+	version, err := c.snap.Version(ctx, concat(c.prefix, key))
+	if err != nil {
+		return false, fmt.Errorf("ingest: version of an entry: %w", err)
+	}
+	return version < c.snap.TS(), nil
+}
+
+func (c *doubtfulCursor) close() error { return c.iter.Close() }

@@ -1,0 +1,62 @@
+package kv
+
+import (
+	"context"
+	"hash/crc64"
+)
+
+// Checksummer is a store that sums up the pairs of a range where they are, so that
+// looking whether they are right moves no data. Stores that are read as fast as they
+// are summed up do without.
+type Checksummer interface {
+	// Checksum sums up what a snapshot at ts sees of r. It fails like Snapshot.
+	Checksum(ctx context.Context, r KeyRange, ts uint64) (Checksum, error)
+}
+
+// Checksum sums up pairs, in any order: as TiKV does for ADMIN CHECKSUM TABLE.
+type Checksum struct {
+	// Pairs is their number, Bytes the length of their keys and values.
+	Pairs int64
+	Bytes int64
+	// CRC is the exclusive or of the CRC-64 (ECMA) of each key followed by its value.
+	CRC uint64
+}
+
+// Add adds o, the sum of other pairs.
+func (c *Checksum) Add(o Checksum) {
+	c.Pairs += o.Pairs
+	c.Bytes += o.Bytes
+	c.CRC ^= o.CRC
+}
+
+var crcTable = crc64.MakeTable(crc64.ECMA)
+
+// UpdateCRC returns the CRC of what crc is of, followed by data. That of nothing is 0.
+func UpdateCRC(crc uint64, data []byte) uint64 { return crc64.Update(crc, crcTable, data) }
+
+// Fencer is a store that takes imports from several processes and can shut a late one
+// out.
+type Fencer interface {
+	// Fence makes sure that no import of units in r that was sent before the call, by
+	// whatever process, takes effect after it has returned: it has either happened, or
+	// fails in such a way that its sender asks CheckPermit before it sends it again.
+	// Imports that are sent later are not affected. It changes no data and may be
+	// repeated.
+	Fence(ctx context.Context, r KeyRange) error
+}
+
+// VersionedIterator is an Iterator of a store that can tell versions.
+type VersionedIterator interface {
+	Iterator
+	// TS is the commit timestamp of the version that the entry is of.
+	TS() uint64
+}
+
+// VersionedSnapshot is a Snapshot of a store whose iterators do not tell versions, but
+// which tells that of a key when it is asked. That costs a request.
+type VersionedSnapshot interface {
+	Snapshot
+	// Version is the commit timestamp of the version that the snapshot sees of key. It
+	// fails with ErrNotExist if it sees none.
+	Version(ctx context.Context, key []byte) (uint64, error)
+}

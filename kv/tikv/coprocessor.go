@@ -1,0 +1,193 @@
+package tikv
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+
+	tidbkv "github.com/pingcap/tidb/pkg/kv"
+	"github.com/pingcap/tidb/pkg/parser/mysql"
+	"github.com/pingcap/tidb/pkg/tablecodec"
+	"github.com/pingcap/tidb/pkg/util/codec"
+	"github.com/pingcap/tipb/go-tipb"
+
+	"fastddl/kv"
+)
+
+// lastKey is after every key of TiDB's. Requests to the coprocessor name their end.
+var lastKey = bytes.Repeat([]byte{0xff}, 32)
+
+// copRequest is a request of type tp over a range.
+func (s *Store) copRequest(tp int64, data []byte, ts uint64, r kv.KeyRange) *tidbkv.Request {
+	if r.End == nil {
+		r.End = lastKey
+	}
+	return &tidbkv.Request{
+		Tp:                tp,
+		StartTs:           ts,
+		Data:              data,
+		KeyRanges:         tidbkv.NewNonPartitionedKeyRanges([]tidbkv.KeyRange{{StartKey: r.Start, EndKey: r.End}}),
+		Concurrency:       1, // the caller has as many workers as it should
+		KeepOrder:         true,
+		IsolationLevel:    tidbkv.SI,
+		Priority:          tidbkv.PriorityLow,
+		NotFillCache:      true,
+		RequestSource:     requestSource,
+		ResourceGroupName: s.resourceGroup(),
+	}
+}
+
+// send sends a request. One that concerns one region is answered by and by, as the
+// response is asked for more; others are read ahead.
+func (s *Store) send(ctx context.Context, req *tidbkv.Request) tidbkv.Response {
+	option := &tidbkv.ClientSendOption{}
+	option.TryCopLiteWorker = newLike(option.TryCopLiteWorker) // allows it
+	return s.cluster.GetClient().Send(ctx, req, s.vars, option)
+}
+
+// newLike makes a value of a type that this module does not name.
+func newLike[T any](*T) *T { return new(T) }
+
+// answers sends a request and hands out the answer of each region.
+func (s *Store) answers(ctx context.Context, req *tidbkv.Request, fn func(data []byte) error) (err error) {
+	resp := s.send(ctx, req)
+	defer func() {
+		if closeErr := resp.Close(); err == nil {
+			err = closeErr
+		}
+	}()
+	for {
+		part, err := resp.Next(ctx)
+		if err != nil || part == nil {
+			return err
+		}
+		if err := fn(part.GetData()); err != nil {
+			return err
+		}
+	}
+}
+
+// selected decodes the answer to a DAG request.
+func selected(data []byte) (*tipb.SelectResponse, error) {
+	var resp tipb.SelectResponse
+	if err := resp.Unmarshal(data); err != nil {
+		return nil, fmt.Errorf("answer of the coprocessor: %w", err)
+	}
+	if e := resp.Error; e != nil {
+		return nil, fmt.Errorf("the coprocessor failed: %s (%d)", e.GetMsg(), e.GetCode())
+	}
+	return &resp, nil
+}
+
+// dagOf makes a request of executors, whose first n columns are wanted, in UTC.
+func dagOf(n int, executors ...*tipb.Executor) ([]byte, error) {
+	dag := &tipb.DAGRequest{TimeZoneName: "UTC", Executors: executors, EncodeType: tipb.EncodeType_TypeChunk}
+	for i := range n {
+		dag.OutputOffsets = append(dag.OutputOffsets, uint32(i))
+	}
+	endian := tipb.Endian_BigEndian
+	if binary.NativeEndian.Uint16([]byte{1, 0}) == 1 {
+		endian = tipb.Endian_LittleEndian
+	}
+	dag.ChunkMemoryLayout = &tipb.ChunkMemoryLayout{Endian: endian}
+	return dag.Marshal()
+}
+
+// countDAG counts rows by their keys.
+func countDAG(tableID int64) ([]byte, error) {
+	longlong := &tipb.FieldType{Tp: int32(mysql.TypeLonglong), Flag: uint32(mysql.NotNullFlag), Flen: mysql.MaxIntWidth}
+	one := &tipb.Expr{Tp: tipb.ExprType_Int64, Val: codec.EncodeInt(nil, 1), FieldType: longlong}
+	return dagOf(1,
+		// Without any other column TiKV does not look at values.
+		&tipb.Executor{Tp: tipb.ExecType_TypeTableScan, TblScan: &tipb.TableScan{
+			TableId: tableID, Columns: []*tipb.ColumnInfo{hiddenHandle()},
+		}},
+		&tipb.Executor{Tp: tipb.ExecType_TypeAggregation, Aggregation: &tipb.Aggregation{
+			AggFunc: []*tipb.Expr{{Tp: tipb.ExprType_Count, Children: []*tipb.Expr{one}, FieldType: longlong}},
+		}})
+}
+
+// count returns the number of keys that a snapshot at ts has in r.
+func (s *Store) count(ctx context.Context, r kv.KeyRange, ts uint64) (n int64, err error) {
+	if r.Empty() {
+		return 0, ctx.Err()
+	}
+	if !isRecords(r) {
+		sum, err := s.checksum(ctx, r, ts)
+		return sum.Pairs, err
+	}
+	data, err := countDAG(tablecodec.DecodeTableID(r.Start))
+	if err != nil {
+		return 0, err
+	}
+	err = s.answers(ctx, s.copRequest(tidbkv.ReqTypeDAG, data, ts, r), func(data []byte) error {
+		part, err := countOf(data)
+		n += part
+		return err
+	})
+	return n, failed(ctx, fmt.Sprintf("count %s", r), err)
+}
+
+// countOf is the count in the answer of a region.
+func countOf(data []byte) (n int64, err error) {
+	resp, err := selected(data)
+	if err != nil {
+		return 0, err
+	}
+	d := newPageDecoder(countFields)
+	chunks, err := d.decode(resp)
+	if err != nil {
+		return 0, err
+	}
+	for _, c := range chunks {
+		for _, part := range c.Column(0).Int64s() {
+			n += part
+		}
+	}
+	return n, nil
+}
+
+// recordPrefixLen is the length of t{tableID}_r, which the records of a table begin with.
+const recordPrefixLen = 1 + 8 + 2
+
+// isRecords reports whether r holds nothing but records of one table.
+func isRecords(r kv.KeyRange) bool {
+	if len(r.Start) < recordPrefixLen || len(r.End) < recordPrefixLen || r.Start[0] != tablecodec.TablePrefix()[0] {
+		return false
+	}
+	prefix := r.Start[:recordPrefixLen]
+	return bytes.Equal(prefix, tablecodec.GenTableRecordPrefix(tablecodec.DecodeTableID(prefix))) &&
+		(bytes.HasPrefix(r.End, prefix) || bytes.Equal(r.End, kv.PrefixNext(prefix)))
+}
+
+// Checksum implements kv.Checksummer.
+func (s *Store) Checksum(ctx context.Context, r kv.KeyRange, ts uint64) (kv.Checksum, error) {
+	if err := s.enter(ctx); err != nil {
+		return kv.Checksum{}, err
+	}
+	defer s.exit()
+	if err := s.readable(ctx, ts); err != nil {
+		return kv.Checksum{}, err
+	}
+	return s.checksum(ctx, r, ts)
+}
+
+func (s *Store) checksum(ctx context.Context, r kv.KeyRange, ts uint64) (sum kv.Checksum, err error) {
+	if r.Empty() {
+		return sum, ctx.Err()
+	}
+	data, err := (&tipb.ChecksumRequest{ScanOn: tipb.ChecksumScanOn_Index, Algorithm: tipb.ChecksumAlgorithm_Crc64_Xor}).Marshal()
+	if err != nil {
+		return sum, err
+	}
+	err = s.answers(ctx, s.copRequest(tidbkv.ReqTypeChecksum, data, ts, r), func(data []byte) error {
+		var part tipb.ChecksumResponse
+		if err := part.Unmarshal(data); err != nil {
+			return fmt.Errorf("answer of the coprocessor: %w", err)
+		}
+		sum.Add(kv.Checksum{Pairs: int64(part.TotalKvs), Bytes: int64(part.TotalBytes), CRC: part.Checksum})
+		return nil
+	})
+	return sum, failed(ctx, fmt.Sprintf("checksum %s", r), err)
+}

@@ -1,0 +1,28 @@
+// Package tikv is the driver for index builds on a TiKV cluster: package kv's contract
+// over the storage that TiDB itself has opened, with its connections, its cache of
+// regions, its codec of keyspaces and its way of resolving locks.
+//
+// Reads are snapshots of client-go. Columns are scanned, rows counted and index entries
+// summed up by the coprocessor, so that only what a build needs travels. Garbage
+// collection is held by service safe points of PD. Imports are an [Importer]'s.
+//
+// # Invariants
+//
+//   - A scan holds a few pages in memory, whatever the rows and the regions are like: it
+//     asks for one region at a time, a page at a time, and measures how many rows make a
+//     page.
+//   - A timestamp that nobody has handed out yet is not read at: TiKV would let a
+//     transaction commit below it later.
+//   - A timestamp below the GC safe point is refused before and after each read, by
+//     client-go's rule, as those of statements are.
+//   - A hold exists when HoldGC returns: PD answers a hold that comes too late with a
+//     safe point above it.
+//   - [Store.Fence] returns when every region of the range, as TiKV itself has had it
+//     since the call, has been split: its epoch has changed. No cache is trusted for it.
+//
+// # What TiKV does not tell
+//
+// The version of an entry (kv.VersionedIterator), and the load of its engine: there is
+// no L0 and no compaction debt in the load signals. A store that is in trouble says so
+// when it is asked to import.
+package tikv

@@ -1,0 +1,272 @@
+package tikv
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/pingcap/tidb/pkg/meta/model"
+	"github.com/pingcap/tidb/pkg/parser/mysql"
+	"github.com/pingcap/tidb/pkg/tablecodec"
+	"github.com/pingcap/tidb/pkg/types"
+	"github.com/pingcap/tidb/pkg/util"
+	"github.com/pingcap/tidb/pkg/util/chunk"
+	"github.com/pingcap/tidb/pkg/util/codec"
+	"github.com/pingcap/tipb/go-tipb"
+
+	"fastddl/kv"
+)
+
+// rowLayout is what a scan asks the coprocessor for: the wanted columns and then what is
+// missing of the handle. The coprocessor hands out columns, not keys, so that common
+// handles are encoded anew, as TiDB does; their columns come in UTC, because not every
+// time of another zone can be turned back.
+type rowLayout struct {
+	req     kv.ScanRequest
+	tableID int64
+	fields  []*types.FieldType
+	columns []*tipb.ColumnInfo
+	handle  []int // where the handle's columns are, in its order
+	zoned   []int // wanted columns whose times are to be converted
+	prefix  []byte
+	datums  []types.Datum
+}
+
+func newRowLayout(req kv.ScanRequest) (*rowLayout, error) {
+	switch {
+	case len(req.Defaults) != 0 && len(req.Defaults) != len(req.Columns):
+		return nil, fmt.Errorf("tikv: scan has %d columns but %d defaults", len(req.Columns), len(req.Defaults))
+	case req.CommonHandle && (len(req.HandleCols) == 0 || len(req.HandleCols) != len(req.HandleColIDs)):
+		return nil, fmt.Errorf("tikv: scan has %d columns of the handle, but types of %d", len(req.HandleColIDs), len(req.HandleCols))
+	case !isRecords(req.Range):
+		return nil, fmt.Errorf("tikv: %s are not records of one table", req.Range)
+	}
+	l := &rowLayout{req: req, tableID: tablecodec.DecodeTableID(req.Range.Start)}
+	l.prefix = tablecodec.GenTableRecordPrefix(l.tableID)
+	if err := l.addWanted(); err != nil {
+		return nil, err
+	}
+	l.addHandle()
+	return l, nil
+}
+
+// addWanted adds the columns that are asked for.
+func (l *rowLayout) addWanted() error {
+	for i, col := range l.req.Columns {
+		if l.isIntHandle(i) {
+			c := hiddenHandle()
+			c.ColumnId = col.ID
+			l.handle = []int{i}
+			l.columns, l.fields = append(l.columns, c), append(l.fields, col.Ft)
+			continue
+		}
+		c := columnOf(col.ID, col.Ft)
+		if len(l.req.Defaults) > 0 && !l.req.Defaults[i].IsNull() {
+			var err error
+			if c.DefaultVal, err = tablecodec.EncodeValue(l.location(), nil, l.req.Defaults[i]); err != nil {
+				return fmt.Errorf("tikv: default of column %d: %w", col.ID, err)
+			}
+		}
+		l.columns, l.fields = append(l.columns, c), append(l.fields, col.Ft)
+		if col.Ft.GetType() == mysql.TypeTimestamp && l.location() != time.UTC {
+			l.zoned = append(l.zoned, i)
+		}
+	}
+	return nil
+}
+
+func (l *rowLayout) isIntHandle(i int) bool {
+	col, ids := l.req.Columns[i], l.req.HandleColIDs
+	return !l.req.CommonHandle && (col.IsPKHandle || len(ids) == 1 && col.ID == ids[0])
+}
+
+// addHandle adds the columns of the handle that are not wanted anyway.
+func (l *rowLayout) addHandle() {
+	if !l.req.CommonHandle {
+		if l.handle == nil {
+			l.handle = []int{len(l.columns)}
+			l.columns, l.fields = append(l.columns, hiddenHandle()), append(l.fields, countFields[0])
+		}
+		return
+	}
+	for k, id := range l.req.HandleColIDs {
+		at := -1
+		for i, c := range l.columns {
+			if c.ColumnId == id {
+				at = i
+			}
+		}
+		if at < 0 {
+			at = len(l.columns)
+			ft := l.req.HandleCols[k].Ft
+			l.columns, l.fields = append(l.columns, columnOf(id, ft)), append(l.fields, ft)
+		}
+		l.handle = append(l.handle, at)
+	}
+	l.datums = make([]types.Datum, len(l.handle))
+}
+
+func columnOf(id int64, ft *types.FieldType) *tipb.ColumnInfo {
+	return util.ColumnToProto(&model.ColumnInfo{ID: id, FieldType: *ft}, false, false)
+}
+
+func (l *rowLayout) location() *time.Location {
+	if l.req.Loc == nil {
+		return time.UTC
+	}
+	return l.req.Loc
+}
+
+// dag is the request.
+func (l *rowLayout) dag() ([]byte, error) {
+	scan := &tipb.TableScan{TableId: l.tableID, Columns: l.columns}
+	if l.req.CommonHandle {
+		scan.PrimaryColumnIds = l.req.HandleColIDs
+		for k, col := range l.req.HandleCols {
+			if col.PrefixLen > 0 { // the key has not all of it
+				scan.PrimaryPrefixColumnIds = append(scan.PrimaryPrefixColumnIds, l.req.HandleColIDs[k])
+			}
+		}
+	}
+	return dagOf(len(l.columns), &tipb.Executor{Tp: tipb.ExecType_TypeTableScan, TblScan: scan})
+}
+
+// appendHandle appends the encoded handle of row i of c to buf.
+func (l *rowLayout) appendHandle(buf []byte, c *chunk.Chunk, i int) ([]byte, error) {
+	if !l.req.CommonHandle {
+		return codec.EncodeInt(buf, c.Column(l.handle[0]).GetInt64(i)), nil
+	}
+	row := c.GetRow(i)
+	for k, at := range l.handle {
+		col := l.req.HandleCols[k]
+		l.datums[k] = row.GetDatum(at, col.Ft)
+		if l.datums[k].IsNull() {
+			return nil, errors.New("tikv: a column of a row's handle is NULL")
+		}
+		if col.PrefixLen > 0 {
+			tablecodec.TruncateIndexValue(&l.datums[k], &model.IndexColumn{Length: col.PrefixLen}, &model.ColumnInfo{FieldType: *col.Ft})
+		}
+	}
+	return codec.EncodeKey(time.UTC, buf, l.datums...)
+}
+
+// appendKey appends the record key of row i of c to buf.
+func (l *rowLayout) appendKey(buf []byte, c *chunk.Chunk, i int) ([]byte, error) {
+	return l.appendHandle(append(buf, l.prefix...), c, i)
+}
+
+// convert turns the times of a batch into the scan's zone.
+func (l *rowLayout) convert(c *chunk.Chunk) error {
+	for _, at := range l.zoned {
+		col := c.Column(at)
+		times := col.Times()
+		for i := range times {
+			if col.IsNull(i) || times[i].IsZero() {
+				continue
+			}
+			if err := times[i].ConvertTimeZone(time.UTC, l.location()); err != nil {
+				return fmt.Errorf("tikv: time zone of column %d: %w", l.req.Columns[at].ID, err)
+			}
+		}
+	}
+	return nil
+}
+
+// batcher makes batches of pages.
+type batcher struct {
+	*rowLayout
+	rows  *chunk.Chunk // with all columns of the layout
+	shown *chunk.Chunk // its wanted columns
+	want  int
+	batch kv.RowBatch
+	bytes float64
+	fn    func(*kv.RowBatch) error
+}
+
+func newBatcher(l *rowLayout, rows int, fn func(*kv.RowBatch) error) *batcher {
+	b := &batcher{rowLayout: l, rows: chunk.NewChunkWithCapacity(l.fields, rows), want: rows, fn: fn}
+	wanted := make([]int, len(l.req.Columns))
+	for i := range wanted {
+		wanted[i] = i
+	}
+	b.shown = b.rows.Prune(wanted)
+	return b
+}
+
+// add takes the rows of a page in, and hands out batches that are full.
+func (b *batcher) add(p *page) error {
+	for _, c := range p.chunks {
+		for at := 0; at < c.NumRows(); {
+			n := min(c.NumRows()-at, b.want-b.rows.NumRows())
+			b.rows.Append(c, at, at+n)
+			b.bytes += float64(n) * p.rowBytes
+			at += n
+			if b.rows.NumRows() >= b.want {
+				if err := b.flush(); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// flush hands out what there is.
+func (b *batcher) flush() error {
+	n := b.rows.NumRows()
+	if n == 0 {
+		return nil
+	}
+	out := &b.batch
+	if err := b.handles(n); err != nil {
+		return err
+	}
+	key, err := b.appendKey(out.LastKey[:0], b.rows, n-1)
+	if err != nil {
+		return err
+	}
+	if err := b.convert(b.rows); err != nil {
+		return err
+	}
+	out.LastKey, out.Rows, out.Bytes = key, b.shown, int(b.bytes)+1
+	if len(b.req.Columns) == 0 {
+		b.shown.SetNumVirtualRows(n)
+	}
+	if err := b.fn(out); err != nil {
+		return err
+	}
+	b.rows.Reset()
+	b.bytes = 0
+	return nil
+}
+
+// handles fills the handles of the batch in.
+func (b *batcher) handles(n int) (err error) {
+	out := &b.batch
+	if !b.req.CommonHandle {
+		out.IntHandles = b.rows.Column(b.handle[0]).Int64s()
+		return nil
+	}
+	out.CommonHandles, out.HandleOffsets = out.CommonHandles[:0], append(out.HandleOffsets[:0], 0)
+	for i := range n {
+		if out.CommonHandles, err = b.appendHandle(out.CommonHandles, b.rows, i); err != nil {
+			return err
+		}
+		out.HandleOffsets = append(out.HandleOffsets, uint32(len(out.CommonHandles)))
+	}
+	return nil
+}
+
+// after is the range behind the last row of c.
+func (l *rowLayout) after(r kv.KeyRange, c *chunk.Chunk) (kv.KeyRange, error) {
+	key, err := l.appendKey(nil, c, c.NumRows()-1)
+	if err != nil {
+		return r, err
+	}
+	if bytes.Compare(key, r.Start) < 0 || !r.Contains(key) {
+		return r, fmt.Errorf("tikv: the row at %x is not in %s", key, r)
+	}
+	r.Start = kv.NextKey(key)
+	return r, nil
+}

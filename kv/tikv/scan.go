@@ -1,0 +1,240 @@
+package tikv
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	tidbkv "github.com/pingcap/tidb/pkg/kv"
+	"github.com/pingcap/tidb/pkg/util/chunk"
+
+	"fastddl/internal/errs"
+	"fastddl/kv"
+)
+
+const (
+	defaultBatchRows = 1024
+	// firstPageRows is what is asked for before it is known how long rows are.
+	firstPageRows = 128
+	// minPageRows and maxPageRows bound the rows of a page.
+	minPageRows, maxPageRows = 16, 50_000
+)
+
+// ScanColumns implements kv.Store.
+func (s *Store) ScanColumns(ctx context.Context, req kv.ScanRequest, fn func(*kv.RowBatch) error) (err error) {
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer s.exit()
+	if req.Range.Empty() {
+		return nil
+	}
+	if err := s.readable(ctx, req.TS); err != nil {
+		return err
+	}
+	layout, err := newRowLayout(req)
+	if err != nil {
+		return err
+	}
+	rows := req.BatchRows
+	if rows <= 0 {
+		rows = defaultBatchRows
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	pages, err := s.newPages(ctx, layout, rows)
+	if err != nil {
+		return err
+	}
+	out := newBatcher(layout, rows, fn)
+	// The first page is read before the second one is asked for: who samples a table
+	// wants no more.
+	p, err := pages.next(ctx)
+	if err == nil && p != nil {
+		err = out.add(p)
+	}
+	if err != nil || p == nil {
+		pages.close()
+		return err
+	}
+	ahead := pages.readAhead(ctx)
+	for p := range ahead.pages {
+		if err = out.add(p); err != nil {
+			break
+		}
+	}
+	cancel()
+	readErr := ahead.wait()
+	switch {
+	case err != nil:
+		return err
+	case readErr != nil:
+		return readErr
+	}
+	return out.flush()
+}
+
+// page is a part of the rows.
+type page struct {
+	chunks   []*chunk.Chunk
+	rows     int
+	rowBytes float64 // of a row, on the way
+}
+
+// pages reads a scan's range page by page, region by region.
+type pages struct {
+	store  *Store
+	layout *rowLayout
+	dag    []byte
+	dec    *pageDecoder
+
+	rest     kv.KeyRange // behind the region that is being read
+	piece    kv.KeyRange // what is left of that region, when it was asked for
+	resp     tidbkv.Response
+	pageRows int
+}
+
+// newPages returns all pages of a scan, of which the first has about rows rows.
+func (s *Store) newPages(_ context.Context, l *rowLayout, rows int) (*pages, error) {
+	dag, err := l.dag()
+	if err != nil {
+		return nil, err
+	}
+	return &pages{
+		store: s, layout: l, dag: dag, dec: newPageDecoder(l.fields),
+		rest: l.req.Range, pageRows: min(rows, firstPageRows),
+	}, nil
+}
+
+// next returns the next page, nil if there is none.
+func (p *pages) next(ctx context.Context) (*page, error) {
+	for {
+		if p.resp == nil {
+			if p.rest.Empty() {
+				return nil, nil
+			}
+			if err := p.open(ctx); err != nil {
+				return nil, p.failed(ctx, err)
+			}
+		}
+		part, err := p.resp.Next(ctx)
+		if err != nil {
+			return nil, p.failed(ctx, err)
+		}
+		if part == nil {
+			p.close()
+			continue
+		}
+		out, err := p.decode(part.GetData())
+		if err != nil {
+			return nil, p.failed(ctx, err)
+		}
+		if out.rows > 0 {
+			return out, nil
+		}
+	}
+}
+
+func (p *pages) failed(ctx context.Context, err error) error {
+	return failed(ctx, fmt.Sprintf("scan %s", p.layout.req.Range), err)
+}
+
+// open asks for what is left of one region, or of what the cache takes for one.
+func (p *pages) open(ctx context.Context) error {
+	loc, err := p.store.cluster.GetRegionCache().LocateKey(backoffer(ctx), p.rest.Start)
+	if err != nil {
+		return err
+	}
+	p.piece = p.rest
+	if len(loc.EndKey) > 0 && bytes.Compare(loc.EndKey, p.piece.End) < 0 {
+		p.piece.End = loc.EndKey
+	}
+	p.rest.Start = p.piece.End
+	req := p.store.copRequest(tidbkv.ReqTypeDAG, p.dag, p.layout.req.TS, p.piece)
+	req.Paging.Enable = true
+	req.Paging.MinPagingSize, req.Paging.MaxPagingSize = uint64(p.pageRows), uint64(p.pageRows)
+	p.resp = p.store.send(ctx, req)
+	return nil
+}
+
+// decode makes a page of an answer. If its rows are much shorter or longer than they were
+// taken for, the rest of the region is asked for anew, in pages of the right size.
+func (p *pages) decode(data []byte) (*page, error) {
+	resp, err := selected(data)
+	if err != nil {
+		return nil, err
+	}
+	out := &page{}
+	if out.chunks, err = p.dec.decode(resp); err != nil {
+		return nil, err
+	}
+	var last *chunk.Chunk
+	for _, c := range out.chunks {
+		if c.NumRows() > 0 {
+			last = c
+			out.rows += c.NumRows()
+		}
+	}
+	if out.rows == 0 {
+		return out, nil
+	}
+	out.rowBytes = float64(len(data)) / float64(out.rows)
+	right := min(max(int(float64(p.store.opts.PageBytes)/out.rowBytes), minPageRows), maxPageRows)
+	if out.rows < p.pageRows || right < 2*p.pageRows && 2*right > p.pageRows {
+		return out, nil // the end of the region, or nothing to change
+	}
+	left, err := p.layout.after(p.piece, last)
+	if err != nil {
+		return nil, err
+	}
+	p.close()
+	p.pageRows, p.rest.Start = right, left.Start
+	return out, nil
+}
+
+// close ends the request that is under way. Its error has no meaning any more.
+func (p *pages) close() {
+	if p.resp != nil {
+		_ = p.resp.Close()
+		p.resp = nil
+	}
+}
+
+// readAhead is a goroutine that reads pages.
+type readAhead struct {
+	pages chan *page
+	err   error // set before pages is closed
+}
+
+// readAhead reads the rest, two pages ahead of who takes them, until ctx ends.
+func (p *pages) readAhead(ctx context.Context) *readAhead {
+	a := &readAhead{pages: make(chan *page, 1)}
+	go func() {
+		defer close(a.pages)
+		a.err = p.readInto(ctx, a.pages)
+	}()
+	return a
+}
+
+func (p *pages) readInto(ctx context.Context, out chan<- *page) (err error) {
+	defer errs.Contain(&err)
+	defer p.close()
+	for {
+		next, err := p.next(ctx)
+		if err != nil || next == nil {
+			return err
+		}
+		select {
+		case out <- next:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// wait returns when the goroutine has ended, with what ended it.
+func (a *readAhead) wait() error {
+	for range a.pages { // what nobody has taken
+	}
+	return a.err
+}

@@ -1,0 +1,33 @@
+package tikv
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fastddl/kv"
+	"fastddl/kv/kvtest"
+)
+
+func TestConformance(t *testing.T) {
+	kvtest.Run(t, kvtest.Harness{
+		Open: func(t *testing.T) kv.Store { return openNew(t) },
+		Reopen: func(t *testing.T, s kv.Store) kv.Store {
+			old := s.(*testStore)
+			require.NoError(t, old.Close())
+			return open(t, old.fs, Options{})
+		},
+		Commit: func(ctx context.Context, s kv.Store, pairs map[string]string) (uint64, error) {
+			return commit(ctx, s.(*testStore), pairs)
+		},
+		Start: func(ctx context.Context, s kv.Store, pairs map[string]string) (uint64, func() error, error) {
+			return start(ctx, s.(*testStore), pairs)
+		},
+		Lacks: map[kvtest.Capability]string{
+			kvtest.EntryVersions: "TiKV's scans return pairs without their timestamps; kv.VersionedSnapshot tells that of a key",
+			kvtest.FixedCommits:  "a reader that meets a lock moves the transaction's commit above its own timestamp, and goes on",
+			kvtest.OwnsData:      "the storage belongs to TiDB's SQL layer, which goes on when builds have ended",
+		},
+	})
+}
