@@ -20,7 +20,7 @@ import (
 const (
 	// installTimeout bounds an installation, clientTimeout what a client does.
 	installTimeout = time.Minute
-	clientTimeout  = 2 * time.Minute
+	clientTimeout  = 10 * time.Minute
 )
 
 // Versions of packages that are installed. What they need beside them is what

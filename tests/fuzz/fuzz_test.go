@@ -28,7 +28,7 @@ const (
 	defaultTime = 10 * time.Second
 	// patience is how long anything may take on a busy machine before it counts
 	// as hanging.
-	patience = time.Minute
+	patience = 3 * time.Minute
 	// memoryLimit is what the server is told, mostMemory what it may hold while
 	// it is attacked: packets and results of single clients come on top.
 	memoryLimit = "1GiB"
