@@ -66,7 +66,10 @@ type faultySnapshot struct {
 
 func (s *faultySnapshot) Iter(r kv.KeyRange) (kv.Iterator, error) {
 	it, err := s.Snapshot.Iter(r)
-	return &faultyIterator{it, s.s}, err
+	if err != nil {
+		return nil, err
+	}
+	return &faultyIterator{it.(kv.VersionedIterator), s.s}, nil
 }
 
 func (s *faultySnapshot) Count(ctx context.Context, r kv.KeyRange) (int64, error) {
@@ -79,7 +82,7 @@ func (s *faultySnapshot) Count(ctx context.Context, r kv.KeyRange) (int64, error
 }
 
 type faultyIterator struct {
-	kv.Iterator
+	kv.VersionedIterator
 	s *faultyStore
 }
 
@@ -89,7 +92,7 @@ func (it *faultyIterator) Next() error {
 			return err
 		}
 	}
-	return it.Iterator.Next()
+	return it.VersionedIterator.Next()
 }
 
 func (s *faultyStore) NewImportWriter(ctx context.Context, opts kv.ImportOptions) (kv.ImportWriter, error) {
