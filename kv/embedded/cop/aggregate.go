@@ -41,9 +41,9 @@ type aggregator interface {
 
 func newAggregate(env *evalEnv, funcs []aggregator, groupBy *keyEncoder, streamed bool, fields []*types.FieldType) *aggregate {
 	a := &aggregate{env: env, streamed: streamed, funcs: funcs, groupBy: groupBy}
-	a.out = chunk.NewChunkWithCapacity(fields, smallBatch)
+	a.out = env.newChunk(fields, smallBatch)
 	if groupBy != nil {
-		a.values = chunk.NewChunkWithCapacity(exprTypes(env, groupBy.values.exprs), smallBatch)
+		a.values = env.newChunk(exprTypes(env, groupBy.values.exprs), smallBatch)
 		if !streamed {
 			a.index = make(map[string]int)
 		}

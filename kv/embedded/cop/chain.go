@@ -71,7 +71,7 @@ func buildScan(env *evalEnv, pb *tipb.Executor) (*scan, error) {
 	if len(s.node.fields) == 0 {
 		return nil, errors.New("scan without columns")
 	}
-	s.batch = chunk.NewChunkWithCapacity(s.node.fields, smallBatch)
+	s.batch = env.newChunk(s.node.fields, smallBatch)
 	return s, nil
 }
 
@@ -97,7 +97,7 @@ func buildExecutor(env *evalEnv, pb *tipb.Executor, fields []*types.FieldType) (
 		if err != nil {
 			return nil, nil, err
 		}
-		out := chunk.NewChunkWithCapacity(fields, smallBatch)
+		out := env.newChunk(fields, smallBatch)
 		return &selection{env: env, conditions: conds, iter: chunk.NewIterator4Chunk(out), out: out}, fields, nil
 	case tipb.ExecType_TypeProjection:
 		exprs, err := expression.PBToExprs(env.expr, pb.Projection.Exprs, fields)
@@ -112,7 +112,7 @@ func buildExecutor(env *evalEnv, pb *tipb.Executor, fields []*types.FieldType) (
 			return nil, nil, err
 		}
 		if l.partitions != nil {
-			l.out = chunk.NewChunkWithCapacity(fields, smallBatch)
+			l.out = env.newChunk(fields, smallBatch)
 		}
 		return l, fields, nil
 	case tipb.ExecType_TypeTopN:

@@ -27,7 +27,9 @@ func handleDAG(ctx context.Context, r Reader, req *coprocessor.Request) *coproce
 	if errors.As(err, &storage) {
 		return failed(err)
 	}
-	return run.respond(err, time.Since(begin))
+	resp := run.respond(err, time.Since(begin))
+	run.env.recycle(run.scan.keys)
+	return resp
 }
 
 // dagRun is one DAG request being answered.

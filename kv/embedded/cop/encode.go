@@ -81,7 +81,7 @@ func (s *sink) encodeColumns(batch *chunk.Chunk) error {
 	n := batch.NumRows()
 	if n >= firstBatch || len(s.chunks) == 0 {
 		s.finish()
-		s.add(s.codec.Encode(batch))
+		s.add(s.codec.Encode(exact(batch, s.fields)))
 		return nil
 	}
 	if s.buffer == nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/pingcap/tidb/pkg/parser/mysql"
 	"github.com/pingcap/tidb/pkg/sessionctx/variable"
 	"github.com/pingcap/tidb/pkg/types"
+	"github.com/pingcap/tidb/pkg/util/chunk"
 	"github.com/pingcap/tidb/pkg/util/timeutil"
 	"github.com/pingcap/tipb/go-tipb"
 )
@@ -21,6 +22,7 @@ type evalEnv struct {
 	eval     *exprstatic.EvalContext
 	loc      *time.Location
 	warnings *warnings
+	chunks   chunk.Allocator // of the chunks that end with the request
 }
 
 // noUserVars is shared by all requests: user variables are constants by the time a query is pushed down.
@@ -60,6 +62,7 @@ func newEvalEnv(req *tipb.DAGRequest) (*evalEnv, error) {
 		eval:     eval,
 		loc:      loc,
 		warnings: warns,
+		chunks:   allocators.Get().(chunk.Allocator),
 	}, nil
 }
 

@@ -46,7 +46,7 @@ func newColumns(env *evalEnv, exprs []expression.Expression) *columns {
 	}
 	if len(computed) > 0 {
 		c.suite = expression.NewEvaluatorSuite(computed, true)
-		c.comp = chunk.NewChunkWithCapacity(exprTypes(env, computed), smallBatch)
+		c.comp = env.newChunk(exprTypes(env, computed), smallBatch)
 	}
 	return c
 }

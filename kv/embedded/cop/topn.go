@@ -47,8 +47,8 @@ func newTopN(env *evalEnv, limit int, fields []*types.FieldType, order *columns,
 		t.less = append(t.less, cmp)
 	}
 	t.view = chunk.NewEmptyChunk(wide)
-	t.store = chunk.NewChunkWithCapacity(wide, min(limit, smallBatch))
-	t.out = chunk.NewChunkWithCapacity(fields, min(limit, smallBatch))
+	t.store = env.newChunk(wide, min(limit, smallBatch))
+	t.out = env.newChunk(fields, min(limit, smallBatch))
 	return t, nil
 }
 
