@@ -142,7 +142,7 @@ func (a *alterer) refusal(alt *alteration, query string, err error, begun time.T
 	if !own {
 		return fmt.Errorf("%s: the error names no index of the statement: %w", query, err)
 	}
-	if reason := a.holders.reason(err.Error(), begun); reason != nil {
+	if reason := a.holders.reason(err.Error(), begun, nil); reason != nil {
 		return fmt.Errorf("%s: %w", query, reason)
 	}
 	return nil

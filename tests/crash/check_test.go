@@ -173,7 +173,7 @@ func (r *run) checkRows(ctx context.Context, db *sql.DB) error {
 }
 
 // patience is how long jobs may take to end when nothing holds them up.
-const patience = 60 * time.Second
+const patience = 5 * time.Minute
 
 // awaitJobs lets all jobs end.
 func (r *run) awaitJobs(ctx context.Context, db *sql.DB) error {

@@ -108,7 +108,7 @@ func oneSeed(t *testing.T, seed uint64, until time.Time) {
 
 // checkTimeout is how long a server may take for all that is verified at one
 // time. It is far more than it ever takes: what goes on for longer hangs.
-const checkTimeout = 4 * time.Minute
+const checkTimeout = 15 * time.Minute
 
 func (r *run) checkAfterRestart(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)

@@ -3,8 +3,12 @@ package crash
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"sync"
+	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 // holding is one version of a row: it may have been visible to others from the
@@ -67,8 +71,10 @@ func (h *holders) end(v *holding) {
 var duplicateEntry = regexp.MustCompile(`Duplicate entry '(.*)' for key '\w+\.(\w+)'`)
 
 // reason says why a 1062 with the given message, of a statement that began at
-// from and is over now, has no reason; nil if it has one.
-func (h *holders) reason(message string, from time.Time) error {
+// from and is over now, has no reason; nil if it has one. Versions of snapshot are
+// those that an optimistic transaction has written since from: it looks for others
+// among the rows that there were when it began.
+func (h *holders) reason(message string, from time.Time, snapshot []*holding) error {
 	m := duplicateEntry.FindStringSubmatch(message)
 	if m == nil {
 		return fmt.Errorf("error 1062 does not name value and key: %q", message)
@@ -84,6 +90,9 @@ func (h *holders) reason(message string, from time.Time) error {
 	for _, v := range h.all {
 		if !index.counts(v, value, from) {
 			continue
+		}
+		if slices.Contains(snapshot, v) {
+			v = &holding{id: v.id, k: v.k, n: v.n, from: from, to: v.to}
 		}
 		for _, w := range found {
 			if index.byTiDB || w.id != v.id && w.overlaps(v) {
@@ -132,4 +141,22 @@ func (h *holders) collides(r row, from time.Time) bool {
 		}
 	}
 	return false
+}
+
+// A value that was free again before it was written is a reason only where the
+// writer does not see that.
+func TestReasonsOfDuplicates(t *testing.T) {
+	h := newHolders()
+	h.addIndex(&indexDef{name: "u", unique: true, columns: []string{"n"}}, false)
+	version := func(id int64) *holding { return h.begin(row{id: id, values: []string{null, "7"}}) }
+	const message = "Duplicate entry '7' for key 't0.u'"
+	other, begun := version(1), time.Now()
+	h.end(other)
+	time.Sleep(time.Millisecond) // the next version comes later
+	own := version(2)
+	require.Error(t, h.reason(message, begun, nil), "the value was free")
+	require.NoError(t, h.reason(message, begun, []*holding{own}), "it was not, in the snapshot")
+	require.Error(t, h.reason(message, time.Now(), []*holding{own}), "in a later snapshot it was")
+	version(3)
+	require.NoError(t, h.reason(message, begun, nil), "another row has it now")
 }

@@ -101,7 +101,7 @@ type wrongResult struct{ error }
 func wrongf(format string, args ...any) error { return wrongResult{fmt.Errorf(format, args...)} }
 
 // Numbers of errors after which a transaction is to be run again.
-var retryable = []uint16{1205, 1213, 8002, 8028, 8147, 9007}
+var retryable = []uint16{1205, 1213, 8002, 8022, 8028, 8147, 9007}
 
 // isTransientDuplicate says that a transaction gave a row a value that another row
 // has, took it away again, and then changed that other row, while a unique index
@@ -119,6 +119,8 @@ func errorNumber(err error) uint16 {
 	}
 	return 0
 }
+
+const beginOptimistic = "BEGIN OPTIMISTIC"
 
 // transaction runs one statement by itself, or several in a transaction.
 func (w *worker) transaction(ctx context.Context, conn *sql.Conn) error {
@@ -138,7 +140,7 @@ func (w *worker) transaction(ctx context.Context, conn *sql.Conn) error {
 		w.committed(next)
 		return nil
 	}
-	begin := pick(w.rng, "BEGIN", "START TRANSACTION", "BEGIN OPTIMISTIC")
+	begin := pick(w.rng, "BEGIN", "START TRANSACTION", beginOptimistic)
 	if err := w.exec(ctx, conn, begin); err != nil {
 		return err
 	}
@@ -229,7 +231,16 @@ func (w *worker) holdsDuplicate(err error, cur state, st statement, begun time.T
 		}
 		return fmt.Errorf("no row has the id: %w", err)
 	}
-	return w.holders.reason(e.Message, begun)
+	return w.holders.reason(e.Message, begun, w.snapshotWrites())
+}
+
+// snapshotWrites are the versions that the transaction in flight may have written, if
+// it is optimistic.
+func (w *worker) snapshotWrites() []*holding {
+	if len(w.ran) > 0 && w.ran[0] == beginOptimistic {
+		return w.begun
+	}
+	return nil
 }
 
 // duplicateAtCommit is holdsDuplicate for the writes of a whole transaction.
@@ -237,7 +248,7 @@ func (w *worker) duplicateAtCommit(err error, begun time.Time) error {
 	var e *mysql.MySQLError
 	errors.As(err, &e)
 	if !strings.HasSuffix(e.Message, ".PRIMARY'") {
-		return w.holders.reason(e.Message, begun)
+		return w.holders.reason(e.Message, begun, w.snapshotWrites())
 	}
 	for _, v := range w.begun {
 		if _, taken := w.rows[v.id]; taken {
