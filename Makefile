@@ -64,6 +64,7 @@ test: build build-checked lint ## everything a change must pass
 .PHONY: test-long
 test-long: build build-checked ## randomised tests for half an hour each, 100,000 statements compared with unistore, sysbench at full size
 	FASTDDL_BIN=$(CURDIR)/bin/fastddl-checked FASTDDL_LONG=1 FASTDDL_CRASH_TIME=30m FASTDDL_FUZZ_TIME=10m $(GOTEST) $(CHECKED) -count=1 -timeout 6h ./...
+	set -e; for m in $(TEST_MODULES); do (cd $$m && FASTDDL_BIN=$(CURDIR)/bin/fastddl-checked FASTDDL_LONG=1 $(GOTEST) -count=1 -timeout 2h ./...); done
 	FASTDDL_COMPARE_STATEMENTS=100000 $(GOTEST) -count=1 -timeout 2h -tags intest,invariants ./tests/compare
 
 .PHONY: mutations
