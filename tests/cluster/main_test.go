@@ -3,11 +3,13 @@ package cluster
 import (
 	"crypto/tls"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -92,11 +94,12 @@ func startNode(t *testing.T, c *standin.Cluster, settings ...string) *node {
 	file := filepath.Join(dir, "fastddl.toml")
 	settings = append(settings, "[log]", fmt.Sprintf("slow-query-file = %q", filepath.Join(dir, "slow.log")))
 	require.NoError(t, os.WriteFile(file, []byte(strings.Join(settings, "\n")), 0o600))
-	n := &node{t: t, pd: pd, args: []string{"--store", "tikv", "--temp-dir", filepath.Join(dir, "tmp"), "--config", file}}
-	n.start()
 	// It keeps its ports when it is started again: by them the others know that it is
 	// the same node, and do not wait until the leases of its former life have run out.
-	n.args = append(n.args, "--port", portOf(t, n.Addr), "--status-port", portOf(t, n.Status))
+	n := &node{t: t, pd: pd, args: []string{
+		"--store", "tikv", "--temp-dir", filepath.Join(dir, "tmp"), "--config", file, "--port", freePort(t), "--status-port", freePort(t),
+	}}
+	n.start()
 	if !roomToImport(t) {
 		n.open().exec("SET GLOBAL tidb_enable_dist_task = OFF", "SET GLOBAL tidb_ddl_enable_fast_reorg = OFF")
 	}
@@ -121,11 +124,26 @@ func needsImport(t *testing.T) {
 	}
 }
 
-func portOf(t *testing.T, addr string) string {
+// Ports that the system does not give to those who do not care which one they get,
+// and the last of them that a test has taken. Another run begins somewhere else.
+const firstPort, ports = 12_000, 18_000
+
+var lastPort atomic.Int64
+
+func init() { lastPort.Store(rand.Int64N(ports)) }
+
+// freePort returns a port that nobody listens at, and nobody else will.
+func freePort(t *testing.T) string {
 	t.Helper()
-	_, port, err := net.SplitHostPort(addr)
-	require.NoError(t, err)
-	return port
+	for range 1000 {
+		port := fmt.Sprint(firstPort + lastPort.Add(1)%ports)
+		if l, err := net.Listen("tcp", net.JoinHostPort("", port)); err == nil {
+			require.NoError(t, l.Close())
+			return port
+		}
+	}
+	require.FailNow(t, "no port is free")
+	return ""
 }
 
 // start starts the node's process, which must not be running.

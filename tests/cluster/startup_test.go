@@ -40,10 +40,7 @@ func launch(t *testing.T, args ...string) (cmd *exec.Cmd, log *servertest.Buffer
 // freeAddr is an address that nobody listens at.
 func freeAddr(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	require.NoError(t, l.Close())
-	return l.Addr().String()
+	return net.JoinHostPort("127.0.0.1", freePort(t))
 }
 
 // eventually waits until a condition holds.
