@@ -361,7 +361,7 @@ func (s *fakeStore) Write(stream import_sstpb.ImportSST_WriteServer) error {
 		s.files[string(f.meta.Uuid)] = f
 		s.c.mu.Unlock()
 	}
-	if fault != nil {
+	if fault != nil && (!fault.late || fault.region != nil || fault.err != nil) {
 		return s.answer(stream, fault)
 	}
 	return stream.SendAndClose(&import_sstpb.WriteResponse{Metas: []*import_sstpb.SSTMeta{f.meta}})
@@ -444,12 +444,14 @@ func (s *fakeStore) MultiIngest(ctx context.Context, req *import_sstpb.MultiInge
 		resp.Error = s.ingest(req)
 		s.c.mu.Unlock()
 	}
-	if f == nil {
+	switch {
+	case f == nil, f.late && f.region == nil && f.err == nil:
 		return resp, nil
-	}
-	if f.hang {
+	case f.hang:
 		<-ctx.Done()
 		return nil, ctx.Err()
+	case f.text != "":
+		return &import_sstpb.IngestResponse{Error: &errorpb.Error{Message: f.text}}, nil
 	}
 	return &import_sstpb.IngestResponse{Error: f.region}, f.err
 }

@@ -145,7 +145,11 @@ func (im *Importer) fresh(units []kv.ImportUnit) ([]*unit, error) {
 // checkVersions refuses versions that PD has not handed out yet: a transaction could get
 // the same one.
 func (im *Importer) checkVersions(ctx context.Context, units []*unit) error {
-	physical, logical, err := im.opts.PD.GetTS(ctx)
+	var physical, logical int64
+	err := im.insist(ctx, func() (err error) {
+		physical, logical, err = im.opts.PD.GetTS(ctx)
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("sstimport: timestamp: %w", err)
 	}
@@ -156,4 +160,25 @@ func (im *Importer) checkVersions(ctx context.Context, units []*unit) error {
 		}
 	}
 	return nil
+}
+
+// insist asks PD until it answers, as patiently as a region is tried.
+func (im *Importer) insist(ctx context.Context, ask func() error) error {
+	for p := (patience{}); ; {
+		err := ask()
+		if err == nil || ctx.Err() != nil {
+			return errors.Join(err, ctx.Err())
+		}
+		pause, err := p.failed(time.Now(), judge(locating, err), im.limits())
+		if err != nil {
+			return err
+		}
+		if err := sleep(ctx, pause); err != nil {
+			return err
+		}
+	}
+}
+
+func (im *Importer) limits() limits {
+	return limits{attempts: im.opts.MaxAttempts, total: im.opts.GiveUpAfter, backoff: im.opts.Backoff}
 }

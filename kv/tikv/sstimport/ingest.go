@@ -27,7 +27,6 @@ type job struct {
 // importRange imports the pairs in r.
 func (im *Importer) importRange(ctx context.Context, src *source, r kv.KeyRange) error {
 	j := &job{im: im, src: src, left: r}
-	l := limits{attempts: im.opts.MaxAttempts, total: im.opts.GiveUpAfter, backoff: im.opts.Backoff}
 	for {
 		done, err := j.step(ctx)
 		if err == nil {
@@ -40,7 +39,7 @@ func (im *Importer) importRange(ctx context.Context, src *source, r kv.KeyRange)
 			return ctx.Err()
 		}
 		v := judge(j.at, err)
-		pause, err := j.patience.failed(time.Now(), v, l)
+		pause, err := j.patience.failed(time.Now(), v, im.limits())
 		if err != nil {
 			return err
 		}

@@ -136,6 +136,8 @@ func judgeText(message string, err error) verdict {
 	case strings.Contains(message, "RequestTooNew"):
 		// The peer has not heard yet of the change that PD knows.
 		return verdict{next: writeAgain, err: err}
+	case strings.Contains(message, "DiskSpaceNotEnough"):
+		return verdict{next: giveUp, err: fmt.Errorf("%w: %w", kv.ErrDiskFull, err)}
 	case strings.Contains(message, "IncompatibleApiVersion"):
 		return verdict{next: giveUp, err: err}
 	}
@@ -144,7 +146,7 @@ func judgeText(message string, err error) verdict {
 
 // judgeStatus judges an error of gRPC, or of nobody in particular.
 func judgeStatus(err error) verdict {
-	s, ok := status.FromError(unwrapStatus(err))
+	s, ok := status.FromError(err)
 	if !ok {
 		return verdict{next: locateAgain, err: err}
 	}
@@ -157,18 +159,6 @@ func judgeStatus(err error) verdict {
 	// Unavailable, DeadlineExceeded, Canceled and the like: the request may have been
 	// carried out or not, and the store may be another one by now.
 	return verdict{next: locateAgain, err: err}
-}
-
-// unwrapStatus returns the error in the chain that has a gRPC status.
-func unwrapStatus(err error) error {
-	var withStatus interface {
-		error
-		GRPCStatus() *status.Status
-	}
-	if errors.As(err, &withStatus) {
-		return withStatus
-	}
-	return err
 }
 
 // patience counts what has failed since data was last imported into a region.

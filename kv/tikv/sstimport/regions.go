@@ -43,7 +43,11 @@ func (im *Importer) boundaries(ctx context.Context, units []*unit) ([][]byte, er
 	for _, u := range units {
 		at := u.keys.Start
 		for at != nil && bytes.Compare(at, u.keys.End) < 0 {
-			found, err := im.opts.PD.ScanRegions(ctx, at, u.keys.End, regionsPerScan)
+			var found []*pd.Region
+			err := im.insist(ctx, func() (err error) {
+				found, err = im.opts.PD.ScanRegions(ctx, at, u.keys.End, regionsPerScan)
+				return err
+			})
 			if err != nil {
 				return nil, fmt.Errorf("sstimport: regions of %s: %w", u.keys, err)
 			}
