@@ -1,0 +1,188 @@
+package sstimport
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	pdhttp "github.com/tikv/pd/client/http"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"fastddl/kv"
+)
+
+func TestThrottle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var limit atomic.Int64
+		limit.Store(1000)
+		th := &throttle{limit: &limit}
+		began := time.Now()
+		send := func(n int) {
+			for range n {
+				require.NoError(t, th.wait(t.Context(), 100))
+			}
+		}
+		send(101)
+		require.InDelta(t, 10, time.Since(began).Seconds(), 0.2, "10,000 bytes at 1,000 a second")
+
+		limit.Store(0)
+		began = time.Now()
+		send(1000)
+		require.Zero(t, time.Since(began), "no limit")
+
+		limit.Store(1)
+		send(1)
+		began = time.Now()
+		go func() {
+			time.Sleep(5 * time.Second)
+			limit.Store(1000)
+		}()
+		send(1)
+		require.InDelta(t, 5.2, time.Since(began).Seconds(), 0.5, "who waits notices the change")
+
+		limit.Store(1)
+		send(1)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.ErrorIs(t, th.wait(ctx, 1), context.DeadlineExceeded)
+	})
+}
+
+// TestWriteSpeed: the speed holds for each store, and may be changed while it is obeyed.
+func TestWriteSpeed(t *testing.T) {
+	f := start(t, func(o *Options) { o.WriteSpeed = 1 })
+	u := f.unit(0, 3000, 100)
+	ended := make(chan error)
+	go func() { ended <- f.im.Import(t.Context(), []kv.ImportUnit{u}) }()
+	require.Eventually(t, func() bool { return f.count(callBatch) >= 3 }, time.Minute, time.Millisecond)
+	require.LessOrEqual(t, f.count(callBatch), 3, "each store is sent one message, and the next in half a day")
+	f.im.SetWriteSpeed(0)
+	require.NoError(t, <-ended)
+	f.requireDone()
+	require.Equal(t, 5*3, f.count(callBatch))
+}
+
+// TestStreamsPerStore: a store is sent no more regions at a time than it is to be.
+func TestStreamsPerStore(t *testing.T) {
+	f := start(t, func(o *Options) { o.StoreStreams = 2 })
+	for i := range 20 {
+		f.split(key(i * 50))
+	}
+	require.NoError(t, f.im.Import(t.Context(), []kv.ImportUnit{f.unit(0, 1000, 100)}))
+	f.requireDone()
+	for _, s := range f.stores {
+		require.LessOrEqual(t, s.most, 2)
+	}
+}
+
+// large makes an import large enough to split regions and to pause PD.
+func large(o *Options) { o.SplitBytes = 100_000 }
+
+func TestSplitsAhead(t *testing.T) {
+	f := start(t, func(o *Options) { large(o); o.SplitBytes = 2 << 20 })
+	var units []kv.ImportUnit
+	for i := range 6 {
+		units = append(units, f.unit(i*2000, (i+1)*2000, 1000))
+	}
+	require.NoError(t, f.im.Import(t.Context(), units))
+	f.requireDone()
+	require.InDelta(t, 6, len(f.splits), 1, "12 MB in regions of 2 MB, and what is before")
+	require.Equal(t, key(0), string(f.splits[0]))
+	require.Equal(t, 3*(len(f.splits)), f.count(callWrite), "each is sent one file, nothing is before the first key")
+	require.Positive(t, f.setLabels)
+}
+
+// TestWithoutSplits: a region that would receive too much is sent it in parts.
+func TestWithoutSplits(t *testing.T) {
+	f := start(t, func(o *Options) { large(o); o.Splitter = nil })
+	f.fault = func(c call) *fault {
+		if c.kind == callIngest {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			for _, file := range f.stores[c.store].files {
+				if int64(file.bytes) > writeLimit(100_000)+1000 {
+					f.violation("a file has %d bytes", file.bytes)
+				}
+			}
+		}
+		return nil
+	}
+	require.NoError(t, f.im.Import(t.Context(), []kv.ImportUnit{f.unit(0, 5000, 100)}))
+	f.requireDone()
+	require.Greater(t, f.count(callIngest), 3)
+}
+
+func TestSchedulingIsPaused(t *testing.T) {
+	f := start(t, large)
+	var during *pdhttp.LabelRule
+	f.fault = func(c call) *fault {
+		if c.kind == callIngest && during == nil {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			require.Len(t, f.rules, 1)
+			for _, r := range f.rules {
+				during = r
+			}
+		}
+		return nil
+	}
+	require.NoError(t, f.im.Import(t.Context(), []kv.ImportUnit{f.unit(0, 2000, 100), f.unit(3000, 4000, 100)}))
+	f.requireDone()
+	require.Equal(t, []pdhttp.RegionLabel{{Key: "schedule", Value: "deny", TTL: "2m0s"}}, during.Labels)
+	require.Equal(t, "key-range", during.RuleType)
+	require.Len(t, during.Data, 2, "of the ranges that are concerned, and no others")
+}
+
+// TestPauseEnds: whatever becomes of the import.
+func TestPauseEnds(t *testing.T) {
+	f := start(t, large)
+	ctx, cancel := context.WithCancel(t.Context())
+	f.fault = func(c call) *fault {
+		if c.kind == callIngest {
+			f.mu.Lock()
+			require.Len(t, f.rules, 1)
+			f.mu.Unlock()
+			cancel()
+			return &fault{hang: true}
+		}
+		return nil
+	}
+	require.ErrorIs(t, f.im.Import(ctx, []kv.ImportUnit{f.unit(0, 2000, 100)}), context.Canceled)
+	require.Empty(t, f.rules)
+}
+
+// TestPauseIsRenewed: PD forgets a rule that is not renewed.
+func TestPauseIsRenewed(t *testing.T) {
+	f := start(t, large)
+	u := f.unit(0, 10, 10).(*unit)
+	synctest.Test(t, func(t *testing.T) {
+		release := f.im.pauseScheduling(t.Context(), []*unit{u})
+		require.Equal(t, 1, f.setLabels)
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		require.InDelta(t, 16, f.setLabels, 1, "three times in its life")
+		release()
+		require.Empty(t, f.rules)
+		time.Sleep(10 * time.Minute)
+		require.Empty(t, f.rules)
+	})
+}
+
+// TestWithoutLabels: PD's HTTP API is not there.
+func TestWithoutLabels(t *testing.T) {
+	core, logs := observer.New(zap.WarnLevel)
+	f := start(t, func(o *Options) { large(o); o.Logger = zap.New(core) })
+	f.labelErr = errors.New("connection refused")
+	for range 3 {
+		require.NoError(t, f.im.Import(t.Context(), []kv.ImportUnit{f.unit(0, 2000, 100)}))
+	}
+	f.requireDone()
+	require.Equal(t, 1, logs.FilterMessageSnippet("PD may move regions").Len(), "it is said once")
+	require.Equal(t, 1, logs.Len())
+}
