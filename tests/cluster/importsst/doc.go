@@ -7,7 +7,8 @@
 //     region (RequestTooOld) or ahead of it (RequestTooNew); an import that finds the
 //     region changed since fails with EpochNotMatch and the regions of now.
 //   - Keys increase strictly, lie in the range that was announced, and that lies in the region.
-//   - The commit timestamp is not 0.
+//   - The commit timestamp is not 0. No two files have one UUID. What is imported has the
+//     size and the checksum that the answer to Write told.
 //   - A file is imported once. Importing it again says that it does not exist, as TiKV says
 //     of what is imported already as well as of what is lost.
 //   - While imports are suspended, and while a test orders it, an import is refused as

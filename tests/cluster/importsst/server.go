@@ -120,6 +120,9 @@ func (s *Server) MultiIngest(ctx context.Context, req *import_sstpb.MultiIngestR
 		if regionErr := f.belongs(region); regionErr != nil {
 			return refused(regionErr), nil
 		}
+		if regionErr := f.corrupted(meta); regionErr != nil {
+			return refused(regionErr), nil
+		}
 		units = append(units, f.units...)
 	}
 	if err := s.data.Import(ctx, units); err != nil {

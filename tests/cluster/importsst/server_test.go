@@ -207,6 +207,22 @@ func TestWriteRefuses(t *testing.T) {
 	require.Empty(t, f.keys(f.ts()))
 }
 
+// TestFilesAreThemselves: a UUID is used once, and a file is imported as it was announced.
+func TestFilesAreThemselves(t *testing.T) {
+	f := start(t)
+	at := f.ts()
+	r := f.region("k")
+	m := meta(r, "a", "b")
+	written := f.write(metaOf(m), batch(at, "a", "b")).Metas
+	require.Contains(t, f.write(metaOf(m), batch(at, "a", "b")).GetError().GetMessage(), "FileExists")
+	other := *written[0]
+	other.Crc32++
+	require.Contains(t, f.ingest(r, &other).GetMessage(), "FileCorrupted")
+	require.Empty(t, f.keys(f.ts()))
+	require.Nil(t, f.ingest(r, written...))
+	require.Equal(t, []string{"a", "b"}, f.keys(at))
+}
+
 // epoch is the region's, with another version.
 func epoch(r *pd.Region, change int) *metapb.RegionEpoch {
 	return &metapb.RegionEpoch{ConfVer: r.Meta.RegionEpoch.ConfVer, Version: uint64(int(r.Meta.RegionEpoch.Version) + change)}

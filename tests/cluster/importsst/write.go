@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 
 	"github.com/pingcap/kvproto/pkg/errorpb"
@@ -80,6 +81,8 @@ func (s *Server) checkMeta(ctx context.Context, meta *import_sstpb.SSTMeta) erro
 		return errors.New("InvalidChunk: the first message has no meta")
 	case len(meta.Uuid) != uuidBytes:
 		return fmt.Errorf("BadFormat: the UUID has %d bytes", len(meta.Uuid))
+	case s.exists(meta.Uuid):
+		return fmt.Errorf("FileExists: %x", meta.Uuid)
 	}
 	r, err := s.pd.GetRegionByID(ctx, meta.RegionId)
 	if err != nil {
@@ -89,6 +92,13 @@ func (s *Server) checkMeta(ctx context.Context, meta *import_sstpb.SSTMeta) erro
 		return fmt.Errorf("RequestTooOld: region %d is not found, please rescan region later", meta.RegionId)
 	}
 	return checkEpoch(r.Meta, meta.RegionEpoch)
+}
+
+// exists says whether there is a file that is not imported yet.
+func (s *Server) exists(uuid []byte) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.files[string(uuid)] != nil
 }
 
 // checkEpoch compares the epoch that a client knows with that of the region.
@@ -134,6 +144,7 @@ func (w *fileWriter) add(ctx context.Context, batch *import_sstpb.WriteBatch) er
 		if err := w.current.Add(pair.Key, pair.Value); err != nil {
 			return err
 		}
+		w.file.meta.Crc32 = crc32.Update(crc32.Update(w.file.meta.Crc32, crc32.IEEETable, pair.Key), crc32.IEEETable, pair.Value)
 		w.file.meta.TotalKvs++
 		w.file.meta.TotalBytes += uint64(len(pair.Key) + len(pair.Value))
 	}
@@ -194,6 +205,14 @@ func (w *fileWriter) abort() error {
 		errs = append(errs, u.Discard())
 	}
 	return errors.Join(errs...)
+}
+
+// corrupted says that a file is not what the client takes it for.
+func (f *file) corrupted(meta *import_sstpb.SSTMeta) *errorpb.Error {
+	if f.meta.Crc32 == meta.Crc32 && f.meta.Length == meta.Length && f.meta.TotalKvs == meta.TotalKvs {
+		return nil
+	}
+	return &errorpb.Error{Message: fmt.Sprintf("FileCorrupted: the file %x is not %s", meta.Uuid, meta)}
 }
 
 // belongs checks that the file is one of the region as it is.

@@ -28,6 +28,13 @@ type Fault struct {
 	Region func(*kvrpcpb.Context) *errorpb.Error
 	// Break ends the connection's stream, with all requests on it, or the request.
 	Break bool
+	// Late has the request executed before it is answered with an error or broken, so that
+	// who has sent it does not know. Batched requests are not executed late.
+	Late bool
+	// After is how many messages of a stream that sends a file (Write) come through before.
+	After int
+	// Before, if set, is called before anything else happens.
+	Before func()
 }
 
 // NotLeader says that the region has no leader at the moment.
@@ -108,8 +115,16 @@ func (f *Faults) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	if fault == nil {
 		return handler(ctx, req)
 	}
+	if fault.Before != nil {
+		fault.Before()
+	}
 	if err := pause(ctx, fault.Delay); err != nil {
 		return nil, err
+	}
+	if fault.Late {
+		if _, err := handler(ctx, req); err != nil {
+			return nil, err
+		}
 	}
 	if fault.Break {
 		return nil, errBroken
@@ -134,12 +149,17 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// stream makes faults happen to requests that come in batches.
+// stream makes faults happen to requests that come in batches, and to files that are sent.
 func (f *Faults) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
-	if methodName(info.FullMethod) != "BatchCommands" {
-		return handler(srv, stream)
+	switch methodName(info.FullMethod) {
+	case "BatchCommands":
+		return handler(srv, &faultyBatches{ServerStream: stream, faults: f})
+	case "Write":
+		if fault := f.take("Write"); fault != nil {
+			return handler(srv, &faultyFile{ServerStream: stream, fault: fault})
+		}
 	}
-	return handler(srv, &faultyBatches{ServerStream: stream, faults: f})
+	return handler(srv, stream)
 }
 
 // faultyBatches answers some requests of a stream of batches itself.
