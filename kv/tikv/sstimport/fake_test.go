@@ -9,6 +9,7 @@ import (
 	"net"
 	"slices"
 	"sort"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -42,6 +43,7 @@ type cluster struct {
 	// calls are all requests, in order.
 	calls []call
 
+	keyspace  string // begins all keys in TiKV
 	rules     map[string]*pdhttp.LabelRule
 	labelErr  error
 	setLabels int
@@ -302,24 +304,28 @@ func (c *cluster) byID(id uint64) *pd.Region {
 }
 
 // SetRegionLabelRule implements Labels.
-func (c *cluster) SetRegionLabelRule(_ context.Context, rule *pdhttp.LabelRule) error {
+func (c *cluster) SetRegionLabelRule(ctx context.Context, rule *pdhttp.LabelRule) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.setLabels++
-	if c.labelErr == nil {
+	err := errors.Join(c.labelErr, ctx.Err())
+	if err == nil {
 		c.rules[rule.ID] = rule
 	}
-	return c.labelErr
+	return err
 }
 
 // PatchRegionLabelRules implements Labels.
-func (c *cluster) PatchRegionLabelRules(_ context.Context, patch *pdhttp.LabelRulePatch) error {
+func (c *cluster) PatchRegionLabelRules(ctx context.Context, patch *pdhttp.LabelRulePatch) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if err := errors.Join(c.labelErr, ctx.Err()); err != nil {
+		return err
+	}
 	for _, id := range patch.DeleteRules {
 		delete(c.rules, id)
 	}
-	return c.labelErr
+	return nil
 }
 
 // Write implements import_sstpb.ImportSSTServer.
@@ -406,11 +412,20 @@ func (s *fakeStore) checkMeta(meta *import_sstpb.SSTMeta) string {
 		return "RequestTooNew"
 	}
 	for _, edge := range [][]byte{meta.Range.Start, meta.Range.End} {
-		if _, key, err := codec.DecodeBytes(edge, nil); err != nil || !rangeOf(r).Contains(key) {
+		if _, key, err := codec.DecodeBytes(edge, nil); err != nil || !rangeOf(r).Contains([]byte(s.c.plain(key))) {
 			s.c.violation("edge %x is not in the region: %v", edge, err)
 		}
 	}
 	return ""
+}
+
+// plain is a key without its keyspace, as SQL and PD's client have it.
+func (c *cluster) plain(key []byte) string {
+	plain, ok := strings.CutPrefix(string(key), c.keyspace)
+	if !ok {
+		c.violation("key %q is of another keyspace", key)
+	}
+	return plain
 }
 
 func (s *fakeStore) addBatch(f *fakeFile, b *import_sstpb.WriteBatch) {
@@ -420,13 +435,13 @@ func (s *fakeStore) addBatch(f *fakeFile, b *import_sstpb.WriteBatch) {
 	}
 	for _, p := range b.Pairs {
 		encoded := codec.EncodeBytes(nil, p.Key)
-		if n := len(f.pairs); n > 0 && string(p.Key) <= f.pairs[n-1].key {
+		if n := len(f.pairs); n > 0 && s.c.plain(p.Key) <= f.pairs[n-1].key {
 			s.c.violation("key %q after %q", p.Key, f.pairs[n-1].key)
 		}
 		if bytes.Compare(encoded, f.meta.Range.Start) < 0 || bytes.Compare(encoded, f.meta.Range.End) > 0 {
 			s.c.violation("key %q is not in the file's range", p.Key)
 		}
-		f.pairs = append(f.pairs, versioned{string(p.Key), string(p.Value), b.CommitTs})
+		f.pairs = append(f.pairs, versioned{s.c.plain(p.Key), string(p.Value), b.CommitTs})
 		f.bytes += len(p.Key) + len(p.Value)
 	}
 }

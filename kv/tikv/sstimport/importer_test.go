@@ -2,11 +2,15 @@ package sstimport
 
 import (
 	"context"
+	"encoding/hex"
 	"fmt"
 	"os"
 	"testing"
 
+	"github.com/pingcap/kvproto/pkg/kvrpcpb"
 	"github.com/stretchr/testify/require"
+	"github.com/tikv/client-go/v2/util/codec"
+	pdhttp "github.com/tikv/pd/client/http"
 
 	"fastddl/kv"
 )
@@ -98,6 +102,57 @@ func TestImportTwice(t *testing.T) {
 	for range 2 {
 		require.NoError(t, f.im.Import(t.Context(), []kv.ImportUnit{f.unit(0, 100, 10)}))
 	}
+	f.requireDone()
+}
+
+// keyspaceCodec is that of a keyspace, as tikv.NewCodecV2 makes it.
+type keyspaceCodec struct{ prefix string }
+
+func (keyspaceCodec) GetAPIVersion() kvrpcpb.APIVersion { return kvrpcpb.APIVersion_V2 }
+
+func (c keyspaceCodec) EncodeKey(key []byte) []byte { return append([]byte(c.prefix), key...) }
+
+func (c keyspaceCodec) EncodeRegionKey(key []byte) []byte {
+	return codec.EncodeBytes(nil, c.EncodeKey(key))
+}
+
+func TestKeyspace(t *testing.T) {
+	f := start(t, func(o *Options) { large(o); o.Codec = keyspaceCodec{"x123"} })
+	f.keyspace = "x123"
+	f.split(key(500))
+	var rule *pdhttp.LabelRule
+	f.fault = func(c call) *fault {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		for _, r := range f.rules {
+			rule = r
+		}
+		return nil
+	}
+	require.NoError(t, f.im.Import(t.Context(), []kv.ImportUnit{f.unit(0, 2000, 100)}))
+	f.requireDone()
+	require.Equal(t, []map[string]string{{
+		"start_key": hex.EncodeToString(codec.EncodeBytes(nil, []byte("x123"+key(0)))),
+		"end_key":   hex.EncodeToString(codec.EncodeBytes(nil, []byte("x123"+key(1999)+"\x00"))),
+	}}, rule.Data)
+}
+
+// TestPartlyImportedUnitIsKept: until all of it is imported.
+func TestPartlyImportedUnitIsKept(t *testing.T) {
+	f := start(t, func(o *Options) { o.MaxAttempts = 1 })
+	f.split(key(50))
+	f.fault = func(c call) *fault {
+		if c.kind == callIngest && c.nth == 2 {
+			return &fault{err: unavailable}
+		}
+		return nil
+	}
+	u := f.unit(0, 100, 10)
+	require.Error(t, f.im.Import(t.Context(), []kv.ImportUnit{u}))
+	require.Len(t, f.data, 50, "the other half")
+	require.Equal(t, 1, f.files())
+	f.fault = nil
+	require.NoError(t, f.im.Import(t.Context(), []kv.ImportUnit{u}))
 	f.requireDone()
 }
 
