@@ -156,7 +156,7 @@ func (n *Node) openSQL(ctx context.Context, budget memory.Budget, log *zap.Logge
 		n.resources.Govern(ingest.NewLoadSampler(n.store.builds, n.foreground), n.foreground)
 	}
 	if n.layer, err = sql.Open(ctx, sql.Options{
-		Storage: n.store.storage, Builds: n.store.builds, Globals: n.globals, Bus: n.bus, Resources: n.resources,
+		Storage: n.store.storage, Builds: n.store.builds, Node: n.store.node, Globals: n.globals, Bus: n.bus, Resources: n.resources,
 		Foreground: n.foreground, TempDir: n.tempDir, Logger: log,
 	}); err != nil {
 		return fmt.Errorf("open the SQL layer: %w", err)

@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"os"
 	"strconv"
 	"strings"
 
+	tidb "github.com/pingcap/tidb/pkg/config"
 	tidbkv "github.com/pingcap/tidb/pkg/kv"
 	"github.com/pingcap/tidb/pkg/store/driver"
 	"github.com/prometheus/client_golang/prometheus"
@@ -31,6 +33,8 @@ type store struct {
 	builds kv.Store
 	// id tells its temporary files from those of other stores.
 	id string
+	// node is the name of this server among others on the store; empty if there are none.
+	node string
 	// healthy says why statements cannot be executed, if so.
 	healthy    func() error
 	collectors []prometheus.Collector
@@ -71,6 +75,9 @@ func openCluster(ctx context.Context, cfg config.Config, port int, log *zap.Logg
 	if err := checkAdvertised(cfg); err != nil {
 		return nil, err
 	}
+	if err := checkKeyspace(cfg, tidb.GetGlobalConfig().KeyspaceName); err != nil {
+		return nil, err
+	}
 	log.Info("connecting to the cluster", zap.String("pd", cfg.Path))
 	type result struct {
 		storage tidbkv.Storage
@@ -90,11 +97,22 @@ func openCluster(ctx context.Context, cfg config.Config, port int, log *zap.Logg
 	if r.err != nil {
 		return nil, fmt.Errorf("path: %w", r.err)
 	}
-	log.Warn("index builds on a cluster are TiDB's own; fastddl_ddl_engine is without effect", zap.String("store", cfg.Store))
+	if err := checkCluster(ctx, r.storage, log); err != nil {
+		return nil, errors.Join(err, r.storage.Close())
+	}
+	builds, err := openBuilds(r.storage, log)
+	if err != nil {
+		return nil, errors.Join(err, r.storage.Close())
+	}
 	return &store{
-		storage: r.storage, id: cfg.Store + "-" + strconv.Itoa(port),
-		healthy: func() error { return nil }, close: r.storage.Close,
+		storage: r.storage, builds: builds, id: cfg.Store + "-" + strconv.Itoa(port), node: nodeName(cfg, port),
+		healthy: func() error { return nil }, close: func() error { return errors.Join(builds.Close(), r.storage.Close()) },
 	}, nil
+}
+
+// nodeName is what the other nodes, and their users, know this one by.
+func nodeName(cfg config.Config, port int) string {
+	return net.JoinHostPort(cmp.Or(cfg.AdvertiseAddress, cfg.Host), strconv.Itoa(port))
 }
 
 // checkAdvertised refuses an address that is every machine's own, unless PD is on this
@@ -114,6 +132,21 @@ func checkAdvertised(cfg config.Config) error {
 			return fmt.Errorf("advertise-address %s does not tell this server from others: set it to the address of this machine in the network of %s",
 				cfg.AdvertiseAddress, addr)
 		}
+	}
+	return nil
+}
+
+// checkKeyspace refuses a keyspace that is named beside the path: the path is what the
+// driver goes by.
+func checkKeyspace(cfg config.Config, setting string) error {
+	_, query, _ := strings.Cut(cfg.Path, "?")
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return fmt.Errorf("path: %w", err)
+	}
+	if named := values.Get("keyspaceName"); setting != "" && setting != named {
+		return fmt.Errorf("tidb.keyspace-name is %q and path names %q: name the keyspace in path, as in pd1:2379?keyspaceName=%s",
+			setting, named, setting)
 	}
 	return nil
 }

@@ -1,0 +1,45 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+
+	tidbkv "github.com/pingcap/tidb/pkg/kv"
+	"github.com/tikv/client-go/v2/tikv"
+	pd "github.com/tikv/pd/client"
+	pdhttp "github.com/tikv/pd/client/http"
+	"go.uber.org/zap"
+
+	"fastddl/kv"
+	kvtikv "fastddl/kv/tikv"
+	"fastddl/kv/tikv/sstimport"
+)
+
+// tikvStorage is what TiDB's storage over TiKV has besides its interface.
+type tikvStorage interface {
+	tidbkv.Storage
+	sstimport.Splitter
+	GetPDClient() pd.Client
+	GetPDHTTPClient() pdhttp.Client
+	GetCodec() tikv.Codec
+}
+
+// openBuilds opens the face of a cluster for index builds. It must be closed before the
+// storage.
+func openBuilds(storage tidbkv.Storage, log *zap.Logger) (kv.Store, error) {
+	cluster, ok := storage.(tikvStorage)
+	if !ok {
+		return nil, fmt.Errorf("path: a %T is no TiKV cluster", storage)
+	}
+	importer, err := sstimport.New(sstimport.Options{
+		PD: cluster.GetPDClient(), Codec: cluster.GetCodec(), Splitter: cluster, Labels: cluster.GetPDHTTPClient(), Logger: log.Named("import"),
+	})
+	if err != nil {
+		return nil, err
+	}
+	builds, err := kvtikv.Open(storage, kvtikv.Options{Importer: importer, Logger: log.Named("tikv")})
+	if err != nil {
+		return nil, errors.Join(err, importer.Close())
+	}
+	return builds, nil
+}
