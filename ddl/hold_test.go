@@ -48,7 +48,7 @@ func TestHoldIsRenewed(t *testing.T) {
 	task := &task{d: &DDL{opts: Options{Builds: store, Bus: new(event.Bus), Logger: zap.NewNop(), HoldTTL: 30 * time.Millisecond}}, id: 7}
 	task.shown.Store(&job.Record{ID: 7})
 	require.NoError(t, task.holdAt(t.Context(), 1))
-	require.Eventually(t, func() bool { return store.renewed.Load() > 3 }, 20*time.Second, time.Millisecond, "the hold is not renewed")
+	require.Eventually(t, func() bool { return store.renewed.Load() > 3 }, time.Minute, time.Millisecond, "the hold is not renewed")
 	task.stopKeeper()
 	after := store.renewed.Load()
 	time.Sleep(30 * time.Millisecond)
