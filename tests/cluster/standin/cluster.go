@@ -66,7 +66,7 @@ func Start(opts Options) (_ *Cluster, err error) {
 		return nil, err
 	}
 	c.tso.client = c.store.PDClient()
-	c.http = newHTTPAPI(c.store.PDClient(), c.tikv.Addr, opts.Logger)
+	c.http = newHTTPAPI(c.store.PDClient(), c.store.Builds().GCHolds, c.tikv.Addr, opts.Logger)
 	c.etcd, err = startEtcd(filepath.Join(opts.Dir, "etcd"), opts.Logger)
 	return c, err
 }

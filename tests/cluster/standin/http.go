@@ -24,6 +24,7 @@ const pdVersion = "v8.5.0"
 // httpAPI is the part of PD's HTTP API that SQL servers use.
 type httpAPI struct {
 	client  pd.Client
+	holds   holdLister
 	store   string // address of TiKV
 	log     *zap.Logger
 	started time.Time
@@ -34,9 +35,9 @@ type httpAPI struct {
 	labels  map[string]json.RawMessage // label rules by their ID
 }
 
-func newHTTPAPI(client pd.Client, store string, log *zap.Logger) *httpAPI {
+func newHTTPAPI(client pd.Client, holds holdLister, store string, log *zap.Logger) *httpAPI {
 	return &httpAPI{
-		client: client, store: store, log: log.Named("pd-http"), started: time.Now(),
+		client: client, holds: holds, store: store, log: log.Named("pd-http"), started: time.Now(),
 		bundles: make(map[string]json.RawMessage), groups: make(map[string]json.RawMessage), labels: make(map[string]json.RawMessage),
 	}
 }
@@ -82,6 +83,7 @@ func (a *httpAPI) handler(self *pdpb.Member) http.Handler {
 		return a.region(a.client.GetRegion(req.Context(), []byte(key)))
 	})
 	get(pdhttp.MinResolvedTSPrefix, func(req *http.Request) any { return a.resolved(req.Context()) })
+	get("/pd/api/v1/gc/safepoint", a.safePoints)
 	a.rules(r)
 	r.NotFoundHandler = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		a.log.Warn("not served", zap.String("method", req.Method), zap.String("path", req.URL.Path))

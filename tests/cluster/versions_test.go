@@ -1,0 +1,60 @@
+package cluster
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"fastddl/tests/cluster/standin"
+)
+
+// etcdOf is a client of the cluster's etcd.
+func etcdOf(t *testing.T, pd *standin.Endpoint) *clientv3.Client {
+	t.Helper()
+	cli, err := clientv3.New(clientv3.Config{Endpoints: []string{pd.Addr}, DialTimeout: patience})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = cli.Close() })
+	return cli
+}
+
+// TestOldServer: a server does not join a cluster with a SQL server that is too old, or
+// newer than itself. It says which, and leaves nothing behind.
+func TestOldServer(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, nil)
+	pd, err := c.Open()
+	require.NoError(t, err)
+	cli := etcdOf(t, pd)
+	for version, want := range map[string]string{
+		"5.7.25-TiDB-v6.5.0": "v7.5 or later is needed", "8.0.11-TiDB-v9.0.0": "may be newer than this server",
+	} {
+		_, err = cli.Put(t.Context(), "/tidb/server/info/other", `{"ip":"10.0.0.9","listening_port":4000,"version":"`+version+`"}`)
+		require.NoError(t, err)
+		before, err := cli.Get(t.Context(), "", clientv3.WithPrefix(), clientv3.WithKeysOnly())
+		require.NoError(t, err)
+		_, log, exited := launch(t, "--path", pd.Addr)
+		require.Error(t, await(t, exited))
+		require.Contains(t, log.String(), "SQL server 10.0.0.9:4000 is of version "+version)
+		require.Contains(t, log.String(), want)
+		require.NotContains(t, log.String(), "bootstrap")
+		after, err := cli.Get(t.Context(), "", clientv3.WithPrefix(), clientv3.WithKeysOnly())
+		require.NoError(t, err)
+		require.Equal(t, before.Count, after.Count, "%v", after.Kvs)
+	}
+	_, err = cli.Delete(t.Context(), "/tidb/server/info/other")
+	require.NoError(t, err)
+	startNode(t, c).open().exec("CREATE TABLE t (id INT PRIMARY KEY)")
+}
+
+// TestNoKeyspace: a keyspace that the cluster does not have ends the start with its name.
+func TestNoKeyspace(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, nil)
+	pd, err := c.Open()
+	require.NoError(t, err)
+	_, log, exited := launch(t, "--path", pd.Addr+"?keyspaceName=nowhere")
+	require.Error(t, await(t, exited))
+	require.Contains(t, log.String(), "fastddl: path: ")
+	require.Contains(t, log.String(), "nowhere")
+}
