@@ -315,6 +315,13 @@ func (c *cluster) SetRegionLabelRule(ctx context.Context, rule *pdhttp.LabelRule
 	return err
 }
 
+// labelsSet is how often a label rule was set.
+func (c *cluster) labelsSet() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.setLabels
+}
+
 // PatchRegionLabelRules implements Labels.
 func (c *cluster) PatchRegionLabelRules(ctx context.Context, patch *pdhttp.LabelRulePatch) error {
 	c.mu.Lock()

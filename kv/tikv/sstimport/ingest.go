@@ -104,8 +104,9 @@ func (j *job) advance(key []byte) (done bool) {
 // prepare does what an error asks for, and waits.
 func (j *job) prepare(ctx context.Context, v verdict, pause time.Duration) error {
 	st := asStoreError(v.err)
-	j.im.log.Warn("import into a region is repeated", zap.Stringer("at", j.at), zap.Int("failures", j.patience.failures),
-		zap.Duration("pause", pause), zap.Error(v.err))
+	if n := j.patience.failures; n&(n-1) == 0 { // the first, second, fourth and so on
+		j.im.log.Warn("import into a region is repeated", zap.Stringer("at", j.at), zap.Int("failures", n), zap.Duration("pause", pause), zap.Error(v.err))
+	}
 	switch v.next {
 	case locateAgain:
 		j.region, j.files = nil, nil

@@ -74,7 +74,8 @@ type Options struct {
 	// It may be changed later.
 	WriteSpeed int64
 	// SplitBytes is what a region is to hold, in bytes of keys and values, and the unit
-	// in which regions are sent data; 0 is 96 MiB, as in TiKV.
+	// in which regions are sent data; 0 is 96 MiB, as in TiKV. Small pairs count for more,
+	// since TiKV bounds the number of a region's keys as well.
 	SplitBytes int64
 	// StoreStreams is how many regions are written to one store at a time; 0 is 4.
 	StoreStreams int

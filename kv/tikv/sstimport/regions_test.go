@@ -125,7 +125,7 @@ func TestSource(t *testing.T) {
 	}
 	var size, sampled int64
 	for k, v := range f.want {
-		size += int64(len(k) + len(v))
+		size += weight([]byte(k), []byte(v))
 	}
 	for _, s := range src.samplesIn(kv.KeyRange{}) {
 		require.Less(t, s.bytes, int64(sampleBytes+4096))

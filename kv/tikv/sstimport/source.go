@@ -112,7 +112,7 @@ func (s *source) mayHold(r kv.KeyRange) bool {
 	return i < len(s.units) && (r.End == nil || bytes.Compare(s.units[i].keys.Start, r.End) < 0)
 }
 
-// bytes returns the size of all keys and values.
+// bytes returns what all pairs weigh.
 func (s *source) bytes() (n int64) {
 	for _, u := range s.units {
 		for _, sm := range u.samples {

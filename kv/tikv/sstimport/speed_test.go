@@ -163,10 +163,10 @@ func TestPauseIsRenewed(t *testing.T) {
 	u := f.unit(0, 10, 10).(*unit)
 	synctest.Test(t, func(t *testing.T) {
 		release := f.im.pauseScheduling(t.Context(), []*unit{u})
-		require.Equal(t, 1, f.setLabels)
+		require.Equal(t, 1, f.labelsSet())
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
-		require.InDelta(t, 16, f.setLabels, 1, "three times in its life")
+		require.InDelta(t, 16, f.labelsSet(), 1, "three times in its life")
 		release()
 		require.Empty(t, f.rules)
 		time.Sleep(10 * time.Minute)
@@ -185,4 +185,12 @@ func TestWithoutLabels(t *testing.T) {
 	f.requireDone()
 	require.Equal(t, 1, logs.FilterMessageSnippet("PD may move regions").Len(), "it is said once")
 	require.Equal(t, 1, logs.Len())
+}
+
+// TestSmallPairsCountForMore: TiKV splits a region that has many keys, however small.
+func TestSmallPairsCountForMore(t *testing.T) {
+	f := start(t, func(o *Options) { o.SplitBytes = 2 << 20 })
+	require.NoError(t, f.im.Import(t.Context(), []kv.ImportUnit{f.unit(0, 60_000, 1)}))
+	f.requireDone()
+	require.InDelta(t, 3, len(f.splits), 1, "60,000 pairs, of which a region takes 20,000")
 }

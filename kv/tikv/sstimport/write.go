@@ -193,7 +193,7 @@ func (u *upload) sendAll(ctx context.Context, c *cursor) (*written, error) {
 		u.version = version
 		u.add(key, c.value)
 		w.pairs[c.unit]++
-		total += int64(n)
+		total += weight(key, c.value)
 		if err := c.next(); err != nil {
 			return nil, err
 		}
