@@ -83,10 +83,15 @@ func (g *gauge) await(t *testing.T, workers int64) {
 }
 
 // peakOf is the most workers while one after the other goes on.
-func (g *gauge) peakOf(steps int) int64 {
+func (g *gauge) peakOf(t *testing.T, steps int) int64 {
+	t.Helper()
 	g.peak.Store(g.now.Load())
 	for range steps {
-		g.step <- struct{}{}
+		select {
+		case g.step <- struct{}{}:
+		case <-time.After(time.Minute):
+			require.FailNow(t, "nobody is at work")
+		}
 	}
 	return g.peak.Load()
 }
@@ -129,17 +134,18 @@ func TestWorkerCountIsLoweredMidJob(t *testing.T) {
 				defer close(ended)
 				res, err = Run(f.ctx, opts, f.spec(idx))
 			}()
+			end := sync.OnceFunc(func() { close(work.over); <-ended })
+			defer end()
 			work.await(t, 4)
 			settings.Set(ingest.Settings{Workers: 1})
-			work.peakOf(4) // each of them looks at the settings when it goes on
+			work.peakOf(t, 4) // each of them looks at the settings when it goes on
 			work.await(t, 1)
-			require.LessOrEqual(t, work.peakOf(20), int64(1), "lowered and kept")
+			require.LessOrEqual(t, work.peakOf(t, 20), int64(1), "lowered and kept")
 			if tc.name != "verify" { // its ranges may be too few by now
 				settings.Set(ingest.Settings{Workers: 3})
 				work.await(t, 3)
 			}
-			close(work.over)
-			<-ended
+			end()
 			require.NoError(t, err)
 			require.EqualValues(t, rows, res.Rows)
 			require.EqualValues(t, rows, res.Entries)
