@@ -99,6 +99,7 @@ func (e *Engine) commitBatch(ctx context.Context, t *transaction, opts pebblekv.
 	switch {
 	case err == nil:
 		t.commitTS.Store(a.TS())
+		t.checkCommitted(a.TS())
 		e.release(t, a.TS())
 		return a.TS(), nil
 	case isUndetermined(err):

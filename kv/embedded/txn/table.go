@@ -159,6 +159,8 @@ func (t *table) put(l *lock) (previous *lock) {
 	defer st.mu.Unlock()
 	ks := st.state(t, l.key)
 	previous, ks.lock = ks.lock, l
+	l.checkReplaces(previous)
+	ks.check(l.key)
 	return previous
 }
 
@@ -203,6 +205,7 @@ func (t *table) tidy(st *stripe, key []byte, ks *keyState) {
 		ks.granted = ks.queue[0]
 		ks.queue = slices.Delete(ks.queue, 0, 1)
 		ks.granted.wake(wakeGranted)
+		ks.check(key)
 		return
 	}
 	delete(st.keys, string(key))

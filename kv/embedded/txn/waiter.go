@@ -72,6 +72,7 @@ func (t *table) join(w *waiter, key []byte) bool {
 		return 1
 	})
 	ks.queue = slices.Insert(ks.queue, i, w)
+	ks.check(key)
 	return true
 }
 

@@ -1,0 +1,41 @@
+package txn
+
+import (
+	"testing"
+
+	"github.com/pingcap/kvproto/pkg/kvrpcpb"
+	"github.com/stretchr/testify/require"
+
+	"fastddl/internal/invariants"
+)
+
+// TestAssertions: what must never happen stops the tests where it does.
+func TestAssertions(t *testing.T) {
+	if !invariants.Enabled {
+		t.Skip("assertions are off: they need the build tag invariants")
+	}
+	table := newTable(0)
+	first, second := newTransaction(nil, 10), newTransaction(nil, 20)
+	key := []byte("k")
+	require.Nil(t, table.put(&lock{txn: first, key: key, op: kvrpcpb.Op_PessimisticLock}))
+	require.NotNil(t, table.put(&lock{txn: first, key: key, op: kvrpcpb.Op_Put}), "its own lock")
+
+	second.state, second.minCommitTS = stateCommitting, 30
+	require.NotPanics(t, func() { second.checkCommitted(30) })
+	require.PanicsWithValue(t, "invariant violated: transaction 20 has committed at 29, which was to be at 30 or later", func() { second.checkCommitted(29) })
+	second.minCommitTS = 0
+	require.Panics(t, func() { second.checkCommitted(20) })
+	second.state = stateRolledBack
+	require.Panics(t, func() { second.checkCommitted(40) })
+
+	w := &waiter{txn: second, key: key}
+	require.Panics(t, func() { (&keyState{queue: []*waiter{w}}).check(key) }, "nobody has the key")
+	held := &lock{txn: first, key: key}
+	require.NotPanics(t, func() { (&keyState{lock: held, queue: []*waiter{w}}).check(key) })
+	require.Panics(t, func() { (&keyState{lock: held, queue: []*waiter{w, {txn: first, key: key}}}).check(key) }, "out of order")
+	require.Panics(t, func() { (&keyState{granted: w, queue: []*waiter{w}}).check(key) })
+	require.Panics(t, func() { (&keyState{lock: held, queue: []*waiter{w}}).check([]byte("other")) })
+	require.PanicsWithValue(t, "invariant violated: transaction 20 locks key 6b, which transaction 10 holds", func() {
+		table.put(&lock{txn: second, key: key, op: kvrpcpb.Op_Put})
+	})
+}
