@@ -13,8 +13,9 @@
 //
 // What it is not: there is one store and one PD, so nothing is replicated and no leader
 // moves. There is no Raft: a region changes only its range and its epoch. PD
-// schedules nothing; placement rules, labels and limits are kept and handed back, without
-// effect. Regions have no heartbeats, so that statistics of regions and stores are empty.
+// schedules nothing; placement rules, labels and limits are kept and handed back (labels
+// for as long as they are to live), without effect. Regions have no heartbeats, so that
+// statistics of regions and stores are empty.
 // Keyspaces, TiFlash, change feeds and log backup are not there. PD does not refuse
 // requests that are meant for another cluster. The configuration of the resource
 // controller is not kept, so that clients take their defaults. It holds its data in

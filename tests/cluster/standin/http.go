@@ -33,12 +33,14 @@ type httpAPI struct {
 	bundles map[string]json.RawMessage // placement rules by their group
 	groups  map[string]json.RawMessage // groups of placement rules by their ID
 	labels  map[string]json.RawMessage // label rules by their ID
+	set     map[string]time.Time       // when something with an ID was last set
 }
 
 func newHTTPAPI(client pd.Client, holds holdLister, store string, log *zap.Logger) *httpAPI {
 	return &httpAPI{
 		client: client, holds: holds, store: store, log: log.Named("pd-http"), started: time.Now(),
 		bundles: make(map[string]json.RawMessage), groups: make(map[string]json.RawMessage), labels: make(map[string]json.RawMessage),
+		set: make(map[string]time.Time),
 	}
 }
 
@@ -105,9 +107,11 @@ func (a *httpAPI) rules(r *mux.Router) {
 		a.write(w, a.value(a.bundles, mux.Vars(req)["id"]))
 	}).Methods(http.MethodGet)
 	r.HandleFunc(pdhttp.RegionLabelRules, func(w http.ResponseWriter, _ *http.Request) {
+		a.expireLabels()
 		a.write(w, a.values(a.labels))
 	}).Methods(http.MethodGet)
 	r.HandleFunc(pdhttp.RegionLabelRulesByIDs, func(w http.ResponseWriter, _ *http.Request) {
+		a.expireLabels()
 		a.write(w, a.values(a.labels)) // the client finds those that it wants
 	}).Methods(http.MethodGet)
 	r.HandleFunc(pdhttp.RegionLabelRule, func(w http.ResponseWriter, req *http.Request) {
@@ -181,7 +185,7 @@ func (a *httpAPI) put(rules map[string]json.RawMessage, key string, body []byte)
 			return err
 		}
 		if id, ok := fields[key].(string); ok {
-			rules[id] = rule
+			rules[id], a.set[id] = rule, time.Now()
 		}
 	}
 	return nil
