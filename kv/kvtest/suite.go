@@ -46,6 +46,8 @@ const (
 	FixedCommits Capability = "commits in flight keep their timestamp"
 	// OwnsData is that closing the store closes the data to everybody.
 	OwnsData Capability = "the store owns the data"
+	// RangeSizes is that Ranges knows sizes.
+	RangeSizes Capability = "ranges have sizes"
 )
 
 // Run runs the suite.

@@ -3,7 +3,6 @@ package tikv
 import (
 	"context"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -11,10 +10,9 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/pingcap/kvproto/pkg/kvrpcpb"
 	tidbkv "github.com/pingcap/tidb/pkg/kv"
 	"github.com/stretchr/testify/require"
-	"github.com/tikv/client-go/v2/tikvrpc"
+	pd "github.com/tikv/pd/client"
 	pdhttp "github.com/tikv/pd/client/http"
 
 	"fastddl/kv"
@@ -46,6 +44,9 @@ func open(t *testing.T, fs vfs.FS, opts Options) *testStore {
 
 func openNew(t *testing.T) *testStore { return open(t, vfs.NewMem(), Options{}) }
 
+// storageOf is TiDB's storage behind a store of the suite.
+func storageOf(s kv.Store) tidbkv.Storage { return s.(*testStore).data.Storage() }
+
 func (s *testStore) Close() error { return errors.Join(s.Store.Close(), s.data.Close()) }
 
 // storage is the embedded storage with an HTTP client of PD, and counts what the
@@ -53,7 +54,15 @@ func (s *testStore) Close() error { return errors.Join(s.Store.Close(), s.data.C
 type storage struct {
 	cluster
 	http pdhttp.Client
+	pd   pd.Client // nil is the cluster's
 	log  *traffic
+}
+
+func (s *storage) GetPDClient() pd.Client {
+	if s.pd != nil {
+		return s.pd
+	}
+	return s.cluster.GetPDClient()
 }
 
 func (s *storage) GetPDHTTPClient() pdhttp.Client { return s.http }
@@ -105,96 +114,3 @@ func (i importer) NewWriter(ctx context.Context, opts kv.ImportOptions) (kv.Impo
 }
 
 func (i importer) Busy() bool { return false }
-
-// commit commits pairs in a transaction of TiDB's.
-func commit(ctx context.Context, s *testStore, pairs map[string]string) (uint64, error) {
-	for {
-		txn, err := s.data.Storage().Begin()
-		if err != nil {
-			return 0, err
-		}
-		var info struct {
-			CommitTS uint64 `json:"commit_ts"`
-		}
-		txn.SetOption(tidbkv.CommitHook, func(text string, _ error) { err = json.Unmarshal([]byte(text), &info) })
-		for k, v := range pairs {
-			if v == "" {
-				err = txn.Delete([]byte(k))
-			} else {
-				err = txn.Set([]byte(k), []byte(v))
-			}
-			if err != nil {
-				return 0, err
-			}
-		}
-		commitErr := txn.Commit(ctx)
-		if commitErr == nil {
-			return info.CommitTS, err
-		}
-		if !tidbkv.IsTxnRetryableError(commitErr) {
-			return 0, commitErr
-		}
-	}
-}
-
-// start prewrites pairs, all in one region, and takes the commit timestamp. Finish
-// commits, with a later timestamp if a reader has not waited.
-func start(ctx context.Context, s *testStore, pairs map[string]string) (ts uint64, finish func() error, err error) {
-	begin, err := s.currentTS(ctx)
-	if err != nil {
-		return 0, nil, err
-	}
-	prewrite := &kvrpcpb.PrewriteRequest{StartVersion: begin, LockTtl: 60_000, TxnSize: uint64(len(pairs))}
-	var keys [][]byte
-	for k, v := range pairs {
-		m := &kvrpcpb.Mutation{Op: kvrpcpb.Op_Put, Key: []byte(k), Value: []byte(v)}
-		if v == "" {
-			m.Op = kvrpcpb.Op_Del
-		}
-		prewrite.Mutations, keys = append(prewrite.Mutations, m), append(keys, m.Key)
-	}
-	prewrite.PrimaryLock = keys[0]
-	resp, err := s.request(ctx, tikvrpc.CmdPrewrite, prewrite, keys[0])
-	if err != nil {
-		return 0, nil, err
-	}
-	if list := resp.(*kvrpcpb.PrewriteResponse).Errors; len(list) > 0 {
-		return 0, nil, fmt.Errorf("prewrite: %v", list)
-	}
-	ts, err = s.currentTS(ctx)
-	finish = func() error {
-		at := ts
-		for {
-			resp, err := s.request(ctx, tikvrpc.CmdCommit, &kvrpcpb.CommitRequest{StartVersion: begin, Keys: keys, CommitVersion: at}, keys[0])
-			if err != nil {
-				return err
-			}
-			switch e := resp.(*kvrpcpb.CommitResponse).Error; {
-			case e == nil:
-				return nil
-			case e.CommitTsExpired == nil:
-				return fmt.Errorf("commit: %v", e)
-			}
-			if at, err = s.currentTS(ctx); err != nil {
-				return err
-			}
-		}
-	}
-	return ts, finish, err
-}
-
-func (s *testStore) request(ctx context.Context, tp tikvrpc.CmdType, req any, key []byte) (any, error) {
-	bo := backoffer(ctx)
-	region, err := s.cluster.GetRegionCache().LocateKey(bo, key)
-	if err != nil {
-		return nil, err
-	}
-	resp, err := s.cluster.SendReq(bo, tikvrpc.NewRequest(tp, req), region.Region, splitTimeout)
-	if err != nil {
-		return nil, err
-	}
-	if regionErr, err := resp.GetRegionError(); err != nil || regionErr != nil {
-		return nil, fmt.Errorf("%v %w", regionErr, err)
-	}
-	return resp.Resp, nil
-}

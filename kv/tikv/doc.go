@@ -19,6 +19,7 @@
 //     safe point above it.
 //   - [Store.Fence] returns when every region of the range, as TiKV itself has had it
 //     since the call, has been split: its epoch has changed. No cache is trusted for it.
+//     That leaves twice the regions, which PD merges again in time.
 //
 // # What TiKV does not tell
 //

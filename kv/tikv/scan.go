@@ -157,8 +157,7 @@ func (p *pages) open(ctx context.Context) error {
 	return nil
 }
 
-// decode makes a page of an answer. If its rows are much shorter or longer than they were
-// taken for, the rest of the region is asked for anew, in pages of the right size.
+// decode makes a page of an answer. The next one has as many rows as its rows say.
 func (p *pages) decode(data []byte) (*page, error) {
 	resp, err := selected(data)
 	if err != nil {
@@ -179,14 +178,15 @@ func (p *pages) decode(data []byte) (*page, error) {
 		return out, nil
 	}
 	out.rowBytes = float64(len(data)) / float64(out.rows)
-	right := min(max(int(float64(p.store.opts.PageBytes)/out.rowBytes), minPageRows), maxPageRows)
-	if out.rows < p.pageRows || right < 2*p.pageRows && 2*right > p.pageRows {
-		return out, nil // the end of the region, or nothing to change
+	if out.rows < p.pageRows {
+		return out, nil // the end of the region
 	}
+	// TiDB's client makes pages longer and longer. So each is a request of its own.
 	left, err := p.layout.after(p.piece, last)
 	if err != nil {
 		return nil, err
 	}
+	right := min(max(int(float64(p.store.opts.PageBytes)/out.rowBytes), minPageRows), maxPageRows)
 	p.close()
 	p.pageRows, p.rest.Start = right, left.Start
 	return out, nil

@@ -54,11 +54,14 @@ func (s *snapshot) enter(ctx context.Context) error {
 	if err := s.store.enter(ctx); err != nil {
 		return err
 	}
-	if s.closed.Load() {
-		s.store.exit()
-		return errSnapshotClosed
+	err := errSnapshotClosed
+	if !s.closed.Load() {
+		err = failed(ctx, "snapshot", s.store.cluster.CheckVisibility(s.ts))
 	}
-	return nil
+	if err != nil {
+		s.store.exit()
+	}
+	return err
 }
 
 // open returns a snapshot of TiDB's. It is for one call: it keeps all that it reads, and

@@ -1,7 +1,6 @@
 package tikv
 
 import (
-	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -18,12 +17,8 @@ func TestConformance(t *testing.T) {
 			require.NoError(t, old.Close())
 			return open(t, old.fs, Options{})
 		},
-		Commit: func(ctx context.Context, s kv.Store, pairs map[string]string) (uint64, error) {
-			return commit(ctx, s.(*testStore), pairs)
-		},
-		Start: func(ctx context.Context, s kv.Store, pairs map[string]string) (uint64, func() error, error) {
-			return start(ctx, s.(*testStore), pairs)
-		},
+		Commit: kvtest.TiDBCommit(storageOf),
+		Start:  kvtest.TiDBStart(storageOf),
 		Lacks: map[kvtest.Capability]string{
 			kvtest.EntryVersions: "TiKV's scans return pairs without their timestamps; kv.VersionedSnapshot tells that of a key",
 			kvtest.FixedCommits:  "a reader that meets a lock moves the transaction's commit above its own timestamp, and goes on",

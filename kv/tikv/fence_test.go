@@ -1,0 +1,115 @@
+package tikv
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/pingcap/kvproto/pkg/metapb"
+	"github.com/stretchr/testify/require"
+	"github.com/tikv/client-go/v2/util/codec"
+
+	"fastddl/kv"
+)
+
+// splitAt splits regions behind the back of the driver, whose cache does not notice.
+func (s *testStore) splitAt(t *testing.T, keys ...string) {
+	t.Helper()
+	encoded := make([][]byte, len(keys))
+	for i, k := range keys {
+		encoded[i] = codec.EncodeBytes(nil, []byte(k))
+	}
+	_, err := s.data.PDClient().SplitRegions(t.Context(), encoded)
+	require.NoError(t, err)
+}
+
+// regionsNow are the regions of a range as they are.
+func (s *testStore) regionsNow(t *testing.T, r kv.KeyRange) []*metapb.Region {
+	t.Helper()
+	var end []byte
+	if r.End != nil {
+		end = codec.EncodeBytes(nil, r.End)
+	}
+	list, err := s.data.PDClient().ScanRegions(t.Context(), codec.EncodeBytes(nil, r.Start), end, 0)
+	require.NoError(t, err)
+	out := make([]*metapb.Region, len(list))
+	for i, region := range list {
+		out[i] = region.Meta
+	}
+	return out
+}
+
+// TestFence: no region of the range has an epoch that it had before, again and again and
+// with a cache that knows nothing of what has changed; others keep theirs.
+func TestFence(t *testing.T) {
+	s := openNew(t)
+	s.splitAt(t, "a", "m", "n", "z")
+	r := kv.KeyRange{Start: []byte("k"), End: []byte("p")}
+	_, err := s.Ranges(t.Context(), kv.KeyRange{}) // what the cache knows
+	require.NoError(t, err)
+	s.splitAt(t, "l", "mm", "nn", "o")
+	for round := range 4 { // each doubles the regions
+		before := s.regionsNow(t, kv.KeyRange{})
+		require.NoError(t, s.Fence(t.Context(), r))
+		for _, region := range before {
+			_, start, _ := decodeKey(region.StartKey)
+			_, end, _ := decodeKey(region.EndKey)
+			inside := !r.Intersect(kv.KeyRange{Start: start, End: end}).Empty()
+			for _, now := range s.regionsNow(t, kv.KeyRange{}) {
+				if now.Id == region.Id {
+					require.Equal(t, inside, now.RegionEpoch.Version > region.RegionEpoch.Version, "round %d: region %v", round, region)
+				}
+			}
+		}
+	}
+	require.NoError(t, s.Fence(t.Context(), kv.KeyRange{Start: []byte("y")}), "to the end of the key space")
+	require.NoError(t, s.Fence(t.Context(), kv.KeyRange{Start: []byte("y"), End: []byte("y")}), "nothing")
+}
+
+func decodeKey(encoded []byte) (rest, key []byte, err error) {
+	if len(encoded) == 0 {
+		return nil, nil, nil
+	}
+	return codec.DecodeBytes(encoded, nil)
+}
+
+// TestSplitKey: a region can be split again and again, down to a region of one key.
+func TestSplitKey(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 0))
+	key := func() []byte {
+		k := make([]byte, rnd.IntN(4))
+		for i := range k {
+			k[i] = "\x00\x01a\xff"[rnd.IntN(4)]
+		}
+		return k
+	}
+	for range 20_000 {
+		start, end, r := key(), key(), kv.KeyRange{Start: key(), End: key()}
+		if len(end) > 0 && bytes.Compare(start, end) >= 0 {
+			continue
+		}
+		what := fmt.Sprintf("%x to %x, for %s", start, end, r)
+		for range 3 {
+			split, ok := splitKey(start, end, r)
+			if !ok {
+				require.Equal(t, kv.NextKey(start), end, what)
+				break
+			}
+			require.Positive(t, bytes.Compare(split, start), what)
+			require.True(t, len(end) == 0 || bytes.Compare(split, end) < 0, what)
+			if rnd.IntN(2) == 0 {
+				start = slices.Clone(split)
+			} else {
+				end = slices.Clone(split)
+			}
+		}
+	}
+	split, ok := splitKey([]byte("t"), nil, kv.KeyRange{Start: []byte("a"), End: []byte("z")})
+	require.True(t, ok)
+	require.Equal(t, "z", string(split), "an end of the range is taken first")
+}

@@ -1,0 +1,221 @@
+package tikv
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	tidbkv "github.com/pingcap/tidb/pkg/kv"
+	"github.com/pingcap/tidb/pkg/parser/mysql"
+	"github.com/pingcap/tidb/pkg/tablecodec"
+	"github.com/pingcap/tidb/pkg/types"
+	"github.com/pingcap/tidb/pkg/util/codec"
+	"github.com/pingcap/tidb/pkg/util/rowcodec"
+	"github.com/stretchr/testify/require"
+
+	"fastddl/kv"
+)
+
+const testTable = 77
+
+func records(id int64) kv.KeyRange { return kv.PrefixRange(tablecodec.GenTableRecordPrefix(id)) }
+
+// importRows imports n rows: handles from 0, column 1 an integer, column 2 a text of the
+// given length.
+func (s *testStore) importRows(t *testing.T, n, length int) {
+	t.Helper()
+	version, err := s.CurrentTS(t.Context())
+	require.NoError(t, err)
+	w, err := s.NewImportWriter(t.Context(), kv.ImportOptions{Dir: "rows", Version: version})
+	require.NoError(t, err)
+	text := types.NewStringDatum(strings.Repeat("x", length))
+	for i := range n {
+		row, err := tablecodec.EncodeRow(time.UTC, []types.Datum{types.NewIntDatum(int64(i)), text}, []int64{1, 2}, nil, nil, nil,
+			&rowcodec.Encoder{Enable: true})
+		require.NoError(t, err)
+		require.NoError(t, w.Add(tablecodec.EncodeRowKeyWithHandle(testTable, tidbkv.IntHandle(i)), row))
+	}
+	u, err := w.Finish(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, s.Import(t.Context(), []kv.ImportUnit{u}))
+}
+
+func (s *testStore) request(t *testing.T, cols ...int64) kv.ScanRequest {
+	t.Helper()
+	ts, err := s.CurrentTS(t.Context())
+	require.NoError(t, err)
+	req := kv.ScanRequest{Range: records(testTable), TS: ts}
+	for _, id := range cols {
+		tp := mysql.TypeLonglong
+		if id == 2 {
+			tp = mysql.TypeVarchar
+		}
+		req.Columns = append(req.Columns, rowcodec.ColInfo{ID: id, Ft: types.NewFieldType(tp)})
+	}
+	return req
+}
+
+// TestScanMovesTheWantedColumns: of a table with long rows, an index on an integer costs
+// the integer and the handle.
+func TestScanMovesTheWantedColumns(t *testing.T) {
+	const rows, length = 40_000, 300
+	s := openNew(t)
+	s.importRows(t, rows, length)
+	s.splitAt(t, string(tablecodec.EncodeRowKeyWithHandle(testTable, tidbkv.IntHandle(rows/3))))
+	req := s.request(t, 1)
+	s.log.take()
+	n := 0
+	require.NoError(t, s.ScanColumns(t.Context(), req, func(b *kv.RowBatch) error {
+		for i := range b.NumRows() {
+			require.EqualValues(t, n, b.IntHandles[i])
+			require.EqualValues(t, n, b.Rows.GetRow(i).GetInt64(0))
+			n++
+		}
+		return nil
+	}))
+	require.Equal(t, rows, n)
+	answers, bytes := s.log.take()
+	t.Logf("%d bytes of %d rows in %d answers: %.2f for each", bytes, rows, answers, float64(bytes)/rows)
+	require.Less(t, float64(bytes)/rows, 16*1.05, "eight bytes each, and what goes with a page")
+	require.Less(t, answers, 12, "pages are about a mebibyte")
+}
+
+// TestScanOfLongRows: a page is as long as it should be, from the second request on.
+func TestScanOfLongRows(t *testing.T) {
+	const rows, length = 2000, 10_000
+	s := openNew(t)
+	s.importRows(t, rows, length)
+	s.log.take()
+	n := 0
+	require.NoError(t, s.ScanColumns(t.Context(), s.request(t, 2), func(b *kv.RowBatch) error {
+		n += b.NumRows()
+		return nil
+	}))
+	require.Equal(t, rows, n)
+	s.log.mu.Lock()
+	defer s.log.mu.Unlock()
+	require.LessOrEqual(t, s.log.answers[0], 2*firstPageRows*length)
+	for _, size := range s.log.answers[1:] {
+		require.LessOrEqual(t, size, 3*defaultPageBytes, "a page ends with a batch of rows")
+	}
+	for _, req := range s.log.requests {
+		require.Equal(t, tidbkv.PriorityLow, req.Priority)
+		require.Equal(t, requestSource, req.RequestSource)
+		require.Equal(t, "default", req.ResourceGroupName)
+		require.True(t, req.NotFillCache)
+	}
+}
+
+// TestSamplingReadsLittle: who takes one batch costs one small page.
+func TestSamplingReadsLittle(t *testing.T) {
+	s := openNew(t)
+	s.importRows(t, 10_000, 100)
+	req := s.request(t, 1)
+	req.BatchRows = 50
+	enough := errors.New("enough")
+	s.log.take()
+	require.ErrorIs(t, s.ScanColumns(t.Context(), req, func(*kv.RowBatch) error { return enough }), enough)
+	answers, bytes := s.log.take()
+	require.Equal(t, 1, answers)
+	require.Less(t, bytes, 64*20)
+}
+
+// TestCountMovesNothing: rows and entries are counted where they are.
+func TestCountMovesNothing(t *testing.T) {
+	const rows = 5000
+	s := openNew(t)
+	s.importRows(t, rows, 100)
+	req := s.request(t)
+	snap, err := s.Snapshot(t.Context(), req.TS)
+	require.NoError(t, err)
+	s.log.take()
+	n, err := snap.Count(t.Context(), records(testTable))
+	require.NoError(t, err)
+	require.EqualValues(t, rows, n)
+	_, bytes := s.log.take()
+	require.Less(t, bytes, 100)
+	half := kv.KeyRange{Start: tablecodec.EncodeRowKeyWithHandle(testTable, tidbkv.IntHandle(rows/2)), End: records(testTable).End}
+	n, err = snap.Count(t.Context(), half)
+	require.NoError(t, err)
+	require.EqualValues(t, rows/2, n)
+	require.NoError(t, snap.Close())
+}
+
+// TestChecksum is that of the pairs as they are read.
+func TestChecksum(t *testing.T) {
+	s := openNew(t)
+	s.importRows(t, 1000, 10)
+	s.splitAt(t, string(tablecodec.EncodeRowKeyWithHandle(testTable, tidbkv.IntHandle(300))))
+	ts, err := s.CurrentTS(t.Context())
+	require.NoError(t, err)
+	snap, err := s.Snapshot(t.Context(), ts)
+	require.NoError(t, err)
+	it, err := snap.Iter(kv.KeyRange{})
+	require.NoError(t, err)
+	var want kv.Checksum
+	for it.Valid() {
+		crc := kv.UpdateCRC(kv.UpdateCRC(0, it.Key()), it.Value())
+		want.Add(kv.Checksum{Pairs: 1, Bytes: int64(len(it.Key()) + len(it.Value())), CRC: crc})
+		require.NoError(t, it.Next())
+	}
+	require.EqualValues(t, 1000, want.Pairs)
+	got, err := s.Checksum(t.Context(), kv.KeyRange{}, ts)
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+	_, err = s.Checksum(t.Context(), kv.KeyRange{}, ts+1<<40)
+	require.Error(t, err, "a timestamp of the future")
+}
+
+// TestTimesOfHandles: a time that a zone has twice, when clocks are turned back, is the
+// same in the handle whichever zone the scan is in.
+func TestTimesOfHandles(t *testing.T) {
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	require.NoError(t, err)
+	s := openNew(t)
+	ft := types.NewFieldType(mysql.TypeTimestamp)
+	pairs := make(map[string]string)
+	var want []string
+	for _, hour := range []int{0, 1, 2} { // 02:30, 02:30 again, 03:30 in Berlin
+		at := types.NewTime(types.FromGoTime(time.Date(2024, 10, 27, hour, 30, 0, 0, time.UTC)), mysql.TypeTimestamp, 0)
+		handle, err := codec.EncodeKey(time.UTC, nil, types.NewTimeDatum(at))
+		require.NoError(t, err)
+		row, err := tablecodec.EncodeRow(time.UTC, nil, nil, nil, nil, nil, &rowcodec.Encoder{Enable: true})
+		require.NoError(t, err)
+		pairs[string(tablecodec.EncodeRowKey(testTable, handle))] = string(row)
+		want = append(want, fmt.Sprintf("%x %s", handle, map[int]string{0: "02", 1: "02", 2: "03"}[hour]))
+	}
+	version, err := s.CurrentTS(t.Context())
+	require.NoError(t, err)
+	importPairs(t, s, version, pairs)
+	req := s.request(t)
+	req.CommonHandle, req.HandleColIDs, req.HandleCols = true, []int64{5}, []kv.HandleColumn{{Ft: ft}}
+	req.Columns = []rowcodec.ColInfo{{ID: 5, Ft: ft}}
+	req.Loc = berlin
+	var got []string
+	require.NoError(t, s.ScanColumns(t.Context(), req, func(b *kv.RowBatch) error {
+		for i := range b.NumRows() {
+			got = append(got, fmt.Sprintf("%x %02d", b.CommonHandle(i), b.Rows.GetRow(i).GetTime(0).Hour()))
+		}
+		return nil
+	}))
+	require.Equal(t, want, got)
+}
+
+// TestBadScans: what cannot be asked for is refused.
+func TestBadScans(t *testing.T) {
+	s := openNew(t)
+	good := s.request(t, 1)
+	for name, change := range map[string]func(*kv.ScanRequest){
+		"two tables": func(r *kv.ScanRequest) { r.Range.End = records(testTable + 1).End },
+		"no table":   func(r *kv.ScanRequest) { r.Range = kv.KeyRange{Start: []byte("a"), End: []byte("b")} },
+		"unbounded":  func(r *kv.ScanRequest) { r.Range.End = nil },
+		"defaults":   func(r *kv.ScanRequest) { r.Defaults = make([]types.Datum, 3) },
+		"handle":     func(r *kv.ScanRequest) { r.CommonHandle, r.HandleColIDs = true, []int64{1} },
+	} {
+		req := good
+		change(&req)
+		require.Error(t, s.ScanColumns(t.Context(), req, func(*kv.RowBatch) error { return nil }), name)
+	}
+}
