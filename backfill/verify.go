@@ -26,8 +26,9 @@ type MismatchError struct {
 }
 
 func (e *MismatchError) Error() string {
+	sum := func(t ingest.Totals) uint64 { return t.Checksum ^ t.CRC } // there is one of them
 	return fmt.Sprintf("backfill: index %s differs from its table: %d entries with checksum %x are stored, the rows have %d with %x",
-		e.Index, e.Got.Entries, e.Got.Checksum, e.Want.Entries, e.Want.Checksum)
+		e.Index, e.Got.Entries, sum(e.Got), e.Want.Entries, sum(e.Want))
 }
 
 const (
@@ -51,7 +52,7 @@ const (
 // verify reads the entries of all indexes at the build's timestamp back, except
 // for what cp says was read before, and compares them with those that were built;
 // and it counts the table's rows by their keys, since what the scan has lost is
-// missing on both sides of that comparison.
+// missing on both sides of that comparison. A store that can sums up and counts itself.
 func (b *build) verify(ctx context.Context, cp *checkpoint) (err error) {
 	start := time.Now()
 	defer func() { b.meter.verifying += time.Since(start) }()
@@ -65,6 +66,7 @@ func (b *build) verify(ctx context.Context, cp *checkpoint) (err error) {
 		cp.Verify = b.unverified()
 	}
 	v := &verifier{b: b, snap: snap, cp: cp, saved: start}
+	v.sums, _ = b.opts.Store.(kv.Checksummer)
 	b.enter(stage.Verify.String(), v.progress)
 	got, err := v.run(ctx)
 	if err != nil {
@@ -87,9 +89,10 @@ func (b *build) verify(ctx context.Context, cp *checkpoint) (err error) {
 type verifier struct {
 	b      *build
 	snap   kv.Snapshot
-	ranges []verifyRange // in order of index and key
-	counts []kv.KeyRange // of the table's records
-	keys   atomic.Int64  // in them
+	sums   kv.Checksummer // nil if entries are to be read
+	ranges []verifyRange  // in order of index and key
+	counts []kv.KeyRange  // of the table's records
+	keys   atomic.Int64   // in them
 
 	mu     sync.Mutex // guards the fields below and the done of ranges
 	cp     *checkpoint
@@ -138,19 +141,34 @@ func (v *verifier) plan(ctx context.Context) error {
 	left := v.cp.Verify.Remaining
 	atLeast := 1 + tasksPerWorker*v.b.opts.MaxWorkers/max(1, len(left))
 	for _, r := range left {
-		keys := kv.KeyRange{Start: r.Start, End: r.End}
-		tasks, err := planRange(ctx, v.b.opts.Store, v.snap, keys, verifyTaskBytes, atLeast)
+		parts, err := v.planIndex(ctx, kv.KeyRange{Start: r.Start, End: r.End}, atLeast)
 		if err != nil {
 			return err
 		}
-		for _, t := range tasks {
-			v.ranges = append(v.ranges, verifyRange{index: r.Index, keys: t.KeyRange})
+		for _, keys := range parts {
+			v.ranges = append(v.ranges, verifyRange{index: r.Index, keys: keys})
 		}
 	}
-	parts := max(tasksPerWorker*v.b.opts.MaxWorkers, int(v.cp.Rows/countTaskRows/int64(len(v.b.physicals))))
 	var err error
+	if v.sums != nil {
+		v.counts, err = v.b.storeCounts(ctx)
+		return err
+	}
+	parts := max(tasksPerWorker*v.b.opts.MaxWorkers, int(v.cp.Rows/countTaskRows/int64(len(v.b.physicals))))
 	v.counts, err = v.b.planCounts(v.snap, parts)
 	return err
+}
+
+// planIndex cuts a part of an index: where the store cuts it, if the store sums up.
+func (v *verifier) planIndex(ctx context.Context, r kv.KeyRange, atLeast int) (parts []kv.KeyRange, err error) {
+	if v.sums != nil {
+		return storeRanges(ctx, v.b.opts.Store, r)
+	}
+	tasks, err := planRange(ctx, v.b.opts.Store, v.snap, r, verifyTaskBytes, atLeast)
+	for _, t := range tasks {
+		parts = append(parts, t.KeyRange)
+	}
+	return parts, err
 }
 
 // count counts the records in r.
@@ -181,7 +199,7 @@ func (v *verifier) progress() float64 {
 // read reads the i-th range.
 func (v *verifier) read(ctx context.Context, i int) error {
 	r := &v.ranges[i]
-	totals, err := v.b.readTotals(ctx, v.snap, r.keys)
+	totals, err := v.totals(ctx, r.keys)
 	if err != nil {
 		return err
 	}
@@ -231,6 +249,21 @@ func remainingRanges(ranges []verifyRange) []checkpointRange {
 		left = append(left, checkpointRange{Index: r.index, Start: r.keys.Start, End: r.keys.End})
 	}
 	return left
+}
+
+// totals returns those of the entries in r.
+func (v *verifier) totals(ctx context.Context, r kv.KeyRange) (ingest.Totals, error) {
+	if v.sums == nil {
+		return v.b.readTotals(ctx, v.snap, r)
+	}
+	background.Thread()
+	clock := stage.Start(stage.Verify)
+	defer func() { v.b.addCosts(clock.Stop()) }()
+	if err := v.b.share.NewPacer(clock).Pace(ctx); err != nil {
+		return ingest.Totals{}, err
+	}
+	sum, err := v.sums.Checksum(ctx, r, v.b.task.TS)
+	return ingest.Totals{Entries: sum.Pairs, Bytes: sum.Bytes - sum.Pairs*int64(indexPrefixLen), CRC: sum.CRC}, err
 }
 
 // readTotals reads the entries in r. The totals leave the prefix of their keys

@@ -106,6 +106,9 @@ type Job struct {
 	share   *Share
 	path    string
 	indexes []jobIndex
+	// storeSums says that the store is a kv.Checksummer, so that totals are to be as
+	// its are.
+	storeSums bool
 
 	makeDir    func() error
 	runSeq     atomic.Int64
@@ -150,6 +153,7 @@ func Open(opts JobOptions) (*Job, error) {
 		path:    JobDir(opts.TempDir, opts.ID),
 		indexes: make([]jobIndex, len(opts.Indexes)),
 	}
+	_, j.storeSums = opts.Store.(kv.Checksummer)
 	for i := range j.indexes {
 		j.indexes[i].spec, j.indexes[i].imported = opts.Indexes[i], opts.Indexes[i].Imported
 		j.indexes[i].buckets = make([]bucket, 1)

@@ -9,6 +9,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"fastddl/internal/stage"
+	"fastddl/kv"
 )
 
 // Totals counts the entries of an index and sums their hashes, in an order
@@ -18,6 +19,9 @@ type Totals struct {
 	Entries  int64  `json:"entries"`
 	Bytes    int64  `json:"bytes"`
 	Checksum uint64 `json:"checksum"`
+	// CRC is there instead of Checksum if the store sums up its entries itself: that of
+	// kv.Checksum, of whole keys.
+	CRC uint64 `json:"crc,omitempty"`
 }
 
 // Add adds o to t.
@@ -25,6 +29,7 @@ func (t *Totals) Add(o Totals) {
 	t.Entries += o.Entries
 	t.Bytes += o.Bytes
 	t.Checksum += o.Checksum
+	t.CRC ^= o.CRC
 }
 
 // AddEntry adds one entry. kv is the key without the index prefix, klen bytes
@@ -33,6 +38,13 @@ func (t *Totals) AddEntry(kv []byte, klen int) {
 	t.Entries++
 	t.Bytes += int64(len(kv))
 	t.Checksum += xxhash.Sum64(kv) ^ (uint64(klen) * 0x9e3779b97f4a7c15)
+}
+
+// addForStore is AddEntry for a kv.Checksummer; prefixCRC is the CRC of the index prefix.
+func (t *Totals) addForStore(prefixCRC uint64, pair []byte) {
+	t.Entries++
+	t.Bytes += int64(len(pair))
+	t.CRC ^= kv.UpdateCRC(prefixCRC, pair)
 }
 
 // Worker takes the entries of one backfill worker. It must be used by one
@@ -51,6 +63,7 @@ type workerIndex struct {
 	splitters  *splitters
 	partitions []arena
 	totals     Totals
+	prefixCRC  uint64 // if the store sums up entries itself
 }
 
 // NewWorker returns a worker of the job; clock may be nil.
@@ -65,18 +78,25 @@ func (j *Job) NewWorker(clock *stage.Clock) *Worker {
 	for i := range w.indexes {
 		s := j.indexes[i].splitters
 		w.indexes[i] = workerIndex{splitters: s, partitions: make([]arena, s.count())}
+		if j.storeSums {
+			w.indexes[i].prefixCRC = kv.UpdateCRC(0, j.indexes[i].spec.Prefix)
+		}
 	}
 	return w
 }
 
 // Append adds an entry to the job's i-th index: the key without the index
-// prefix, and the value, back to back in kv. It copies kv.
-func (w *Worker) Append(i int, kv []byte, klen int) error {
+// prefix, and the value, back to back in pair. It copies pair.
+func (w *Worker) Append(i int, pair []byte, klen int) error {
 	idx := &w.indexes[i]
-	if err := idx.partitions[idx.splitters.find(kv[:klen])].append(kv, klen); err != nil {
+	if err := idx.partitions[idx.splitters.find(pair[:klen])].append(pair, klen); err != nil {
 		return err
 	}
-	idx.totals.AddEntry(kv, klen)
+	if w.job.storeSums {
+		idx.totals.addForStore(idx.prefixCRC, pair)
+	} else {
+		idx.totals.AddEntry(pair, klen)
+	}
 	return nil
 }
 

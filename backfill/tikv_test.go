@@ -1,0 +1,339 @@
+package backfill
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync/atomic"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/pingcap/tidb/pkg/meta/model"
+	"github.com/pingcap/tidb/pkg/tablecodec"
+	"github.com/pingcap/tidb/pkg/types"
+	"github.com/stretchr/testify/require"
+	"github.com/tikv/client-go/v2/util/codec"
+
+	"fastddl/ingest"
+	"fastddl/kv"
+	"fastddl/kv/embedded"
+	"fastddl/kv/pebblekv"
+	"fastddl/kv/tikv"
+)
+
+// onTikv is the fixture's table behind the driver for TiKV clusters: an embedded store
+// answers its requests in this process.
+type onTikv struct {
+	*fixture
+	data  *embedded.Store
+	store *tikv.Store
+}
+
+// newOnTikv copies the rows of f.
+func newOnTikv(f *fixture) *onTikv {
+	data, err := embedded.Open("db", embedded.Options{Pebble: pebblekv.Options{FS: vfs.NewMem(), DisableSync: true}})
+	require.NoError(f.t, err)
+	f.t.Cleanup(func() { require.NoError(f.t, data.Close()) })
+	on := &onTikv{fixture: f, data: data}
+	pairs := make(map[string]string)
+	for key, row := range f.rows {
+		pairs[key] = string(f.encodeRow(row.values))
+	}
+	on.put(pairs, on.now())
+	on.store, err = tikv.Open(data.Storage(), tikv.Options{Importer: directImporter{data.Builds()}})
+	require.NoError(f.t, err)
+	f.t.Cleanup(func() { require.NoError(f.t, on.store.Close()) })
+	return on
+}
+
+// put writes pairs at a version.
+func (on *onTikv) put(pairs map[string]string, version uint64) {
+	if len(pairs) == 0 {
+		return
+	}
+	w, err := on.data.Builds().NewImportWriter(on.ctx, kv.ImportOptions{Dir: "rows", Version: version})
+	require.NoError(on.t, err)
+	for _, key := range slices.Sorted(maps.Keys(pairs)) {
+		require.NoError(on.t, w.Add([]byte(key), []byte(pairs[key])))
+	}
+	u, err := w.Finish(on.ctx)
+	require.NoError(on.t, err)
+	require.NoError(on.t, on.data.Builds().Import(on.ctx, []kv.ImportUnit{u}))
+}
+
+// cut makes n regions of the table's records, and of its indexes.
+func (on *onTikv) cut(n int) {
+	keys := [][]byte{tablecodec.GenTableIndexPrefix(on.table.ID), recordRange(on.table.ID).Start}
+	for i, key := range slices.Sorted(maps.Keys(on.rows)) {
+		if i%max(1, len(on.rows)/n) == 0 {
+			keys = append(keys, []byte(key))
+		}
+	}
+	for i, key := range keys {
+		keys[i] = codec.EncodeBytes(nil, key)
+	}
+	_, err := on.data.PDClient().SplitRegions(on.ctx, keys)
+	require.NoError(on.t, err)
+}
+
+func (on *onTikv) now() uint64 {
+	ts, err := on.data.Builds().CurrentTS(on.ctx)
+	require.NoError(on.t, err)
+	return ts
+}
+
+func (on *onTikv) options() Options { return Options{Store: on.store, TempDir: on.temp} }
+
+func (on *onTikv) spec(indexes ...*model.IndexInfo) Spec {
+	return Spec{Task: Task{JobID: 77, Table: on.table, Indexes: indexes, TS: on.now()}}
+}
+
+// entries reads an index past the driver.
+func (on *onTikv) entries(idx *model.IndexInfo, ts uint64) map[string]string {
+	snap, err := on.data.Builds().Snapshot(on.ctx, ts)
+	require.NoError(on.t, err)
+	defer snap.Close()
+	iter, err := snap.Iter(indexRange(on.table.ID, idx.ID))
+	require.NoError(on.t, err)
+	defer iter.Close()
+	got := make(map[string]string)
+	for iter.Valid() {
+		got[string(iter.Key())] = string(iter.Value())
+		require.NoError(on.t, iter.Next())
+	}
+	return got
+}
+
+// directImporter imports into the embedded store, not over a network.
+type directImporter struct{ kv.Store }
+
+func (i directImporter) NewWriter(ctx context.Context, opts kv.ImportOptions) (kv.ImportWriter, error) {
+	return i.Store.NewImportWriter(ctx, opts)
+}
+
+func (directImporter) Busy() bool { return false }
+
+// TestRunOnTikv builds indexes of random tables through the driver for TiKV, over several
+// regions, and compares them with what TiDB's library makes of each row, which is also
+// what a build on the other store is compared with.
+func TestRunOnTikv(t *testing.T) {
+	r := newRand(t)
+	for range rounds(16) {
+		table, idx, kinds := randomTable(r)
+		f := newFixture(t, table, kinds)
+		for range r.IntN(4) {
+			f.insert(r, 1+r.IntN(1500))
+		}
+		on := newOnTikv(f)
+		on.cut(1 + r.IntN(6))
+		second := randomIndex(r, table, kinds, 8)
+		idx.Unique, second.Unique = false, false
+		what := describe(table, idx, kinds) + " and " + describe(table, second, kinds)
+
+		spec := on.spec(idx, second)
+		res, err := Run(f.ctx, on.options(), spec)
+		require.NoError(t, err, what)
+		require.False(t, res.Rebuilt, what)
+		require.EqualValues(t, len(f.rows), res.Rows, what)
+		require.EqualValues(t, 2*len(f.rows), res.Entries, what)
+		for _, idx := range []*model.IndexInfo{idx, second} {
+			requireEntries(t, f.wantEntries(idx), on.entries(idx, spec.TS), what)
+		}
+		f.requireNoTempFiles()
+
+		task := on.spec(idx, second).Task
+		found, err := Compare(f.ctx, on.options(), task)
+		require.NoError(t, err, what)
+		require.True(t, found.Clean(), "%s: %v", what, found.Differences)
+		require.EqualValues(t, len(f.rows), found.Rows)
+
+		local := f.spec(idx, second)
+		_, err = Run(f.ctx, f.options(), local)
+		require.NoError(t, err, what)
+		for _, idx := range []*model.IndexInfo{idx, second} {
+			requireEntries(t, f.entriesAt(idx, local.TS), on.entries(idx, spec.TS), what)
+		}
+	}
+}
+
+// TestCompareOnTikv: differences are found through the driver too.
+func TestCompareOnTikv(t *testing.T) {
+	table, kinds := plainTable()
+	f := newFixture(t, table, kinds)
+	f.insert(newRand(t), 500)
+	on := newOnTikv(f)
+	on.cut(3)
+	idx := indexOn(9, false, 1)
+	spec := on.spec(idx)
+	_, err := Run(f.ctx, on.options(), spec)
+	require.NoError(t, err)
+	keys := slices.Sorted(maps.Keys(f.wantEntries(idx)))
+	on.put(map[string]string{keys[3]: "wrong", keys[7] + "x": "foreign"}, on.now())
+	found, err := Compare(f.ctx, on.options(), on.spec(idx).Task)
+	require.NoError(t, err)
+	require.Len(t, found.Differences, 2)
+	require.Equal(t, keys[3], string(found.Differences[0].Key))
+	require.Equal(t, "wrong", string(found.Differences[0].Actual))
+	require.Equal(t, keys[7]+"x", string(found.Differences[1].Key))
+	require.Empty(t, found.Differences[1].Claims)
+}
+
+// damagingStore is a cluster of which something goes wrong.
+type damagingStore struct {
+	*tikv.Store
+	skip    func(n int64, key []byte) bool // the n-th pair that is imported
+	change  func(n int64, value []byte) []byte
+	dropRow func(b *kv.RowBatch) bool
+	pairs   atomic.Int64
+}
+
+func (s *damagingStore) NewImportWriter(ctx context.Context, opts kv.ImportOptions) (kv.ImportWriter, error) {
+	w, err := s.Store.NewImportWriter(ctx, opts)
+	return &damagingWriter{w, s}, err
+}
+
+type damagingWriter struct {
+	kv.ImportWriter
+	s *damagingStore
+}
+
+func (w *damagingWriter) Add(key, value []byte) error {
+	n := w.s.pairs.Add(1)
+	if w.s.skip != nil && w.s.skip(n, key) {
+		return nil
+	}
+	if w.s.change != nil {
+		value = w.s.change(n, value)
+	}
+	return w.ImportWriter.Add(key, value)
+}
+
+func (s *damagingStore) ScanColumns(ctx context.Context, req kv.ScanRequest, fn func(*kv.RowBatch) error) error {
+	return s.Store.ScanColumns(ctx, req, func(b *kv.RowBatch) error {
+		if s.dropRow != nil && req.BatchRows != sampleRows && s.dropRow(b) {
+			return nil
+		}
+		return fn(b)
+	})
+}
+
+// TestVerificationOnTikv: what the cluster has lost or changed of an index shows in the
+// checksum, what the scan has lost in the count.
+func TestVerificationOnTikv(t *testing.T) {
+	newStore := func(t *testing.T) (*onTikv, *damagingStore) {
+		table, kinds := plainTable()
+		f := newFixture(t, table, kinds)
+		f.insert(newRand(t), 2000)
+		on := newOnTikv(f)
+		on.cut(4)
+		return on, &damagingStore{Store: on.store}
+	}
+	idx, wide := indexOn(9, false, 1), indexOn(10, false, 2, 3)
+	for name, damage := range map[string]func(s *damagingStore){
+		"lost":    func(s *damagingStore) { s.skip = func(n int64, _ []byte) bool { return n == 777 } },
+		"changed": func(s *damagingStore) { s.change = changeOne(777) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			on, s := newStore(t)
+			damage(s)
+			opts := on.options()
+			opts.Store = s
+			spec := on.spec(idx, wide)
+			res, err := Run(on.ctx, opts, spec)
+			require.NoError(t, err, "what is imported again is right")
+			require.True(t, res.Rebuilt)
+			for _, idx := range []*model.IndexInfo{idx, wide} {
+				requireEntries(t, on.wantEntries(idx), on.entries(idx, spec.TS), name)
+			}
+		})
+	}
+	t.Run("always lost", func(t *testing.T) {
+		on, s := newStore(t)
+		s.skip = func(_ int64, key []byte) bool { return key[len(key)-1] == 7 }
+		opts := on.options()
+		opts.Store = s
+		_, err := Run(on.ctx, opts, on.spec(idx))
+		var mismatch *MismatchError
+		require.ErrorAs(t, err, &mismatch)
+		require.EqualValues(t, len(on.rows), mismatch.Want.Entries)
+		require.Less(t, mismatch.Got.Entries, mismatch.Want.Entries)
+	})
+	t.Run("rows", func(t *testing.T) {
+		on, s := newStore(t)
+		var dropped atomic.Bool
+		s.dropRow = func(*kv.RowBatch) bool { return dropped.CompareAndSwap(false, true) }
+		opts := on.options()
+		opts.Store, opts.BatchRows = s, 8
+		res, err := Run(on.ctx, opts, on.spec(idx))
+		require.NoError(t, err)
+		require.True(t, res.Rebuilt)
+	})
+}
+
+func changeOne(at int64) func(int64, []byte) []byte {
+	return func(n int64, value []byte) []byte {
+		if n != at {
+			return value
+		}
+		value = bytes.Clone(value)
+		value[len(value)-1] ^= 1
+		return value
+	}
+}
+
+// TestUniqueOnTikv builds a unique index in many flushes, so that duplicates meet what is
+// imported already. The driver does not tell the versions of what is stored unless it is
+// asked: entries older than S, which no row has any more, are none.
+func TestUniqueOnTikv(t *testing.T) {
+	table, kinds := plainTable()
+	f := newFixture(t, table, kinds)
+	f.insert(newRand(t), 1200)
+	idx := indexOn(9, true, 1)
+	byValue := make(map[int64]string) // one row for each value
+	for key, row := range maps.Clone(f.rows) {
+		v := row.values[1]
+		if v.IsNull() {
+			continue
+		}
+		if _, taken := byValue[v.GetInt64()]; taken {
+			delete(f.rows, key)
+			continue
+		}
+		byValue[v.GetInt64()] = key
+	}
+	on := newOnTikv(f)
+	want := f.wantEntries(idx)
+	keys := slices.Sorted(maps.Keys(want))
+
+	// Entries of a former life, of rows that had the values then.
+	former := make(map[string]string)
+	for _, key := range keys {
+		if len(want[key]) == 8 { // a handle
+			former[key] = string(changeOne(0)(0, []byte(want[key])))
+		}
+	}
+	require.NotEmpty(t, former)
+	on.put(former, on.now())
+
+	opts := on.options()
+	opts.CheckpointInterval, opts.BatchRows, opts.TaskBytes = 1, 16, 1
+	spec := on.spec(idx)
+	res, err := Run(f.ctx, opts, spec)
+	require.NoError(t, err)
+	require.Greater(t, res.Flushes, 1)
+	requireEntries(t, want, on.entries(idx, spec.TS), "unique")
+
+	// Two rows with one value, far from each other.
+	rows := slices.Sorted(maps.Keys(f.rows))
+	first, last := f.rows[rows[0]], f.rows[rows[len(rows)-1]]
+	twin := slices.Clone(last.values)
+	twin[1] = types.NewIntDatum(4242)
+	other := slices.Clone(first.values)
+	other[1] = types.NewIntDatum(4242)
+	on.put(map[string]string{rows[len(rows)-1]: string(f.encodeRow(twin)), rows[0]: string(f.encodeRow(other))}, on.now())
+	_, err = Run(f.ctx, opts, on.spec(idx))
+	var dup *ingest.DuplicateError
+	require.True(t, errors.As(err, &dup), "%v", err)
+}
