@@ -314,7 +314,9 @@ func (w *world) checkLeftovers() {
 		}
 		from, to := indexKeys(i)
 		for k := from; k < to; k++ {
-			if len(w.store.versions[k]) > 0 {
+			// A LOCK record is no entry: a transaction that a server still executes as delete-only
+			// may leave one when the range is deleted already. TiKV collects it, the model does not.
+			if slices.ContainsFunc(w.store.versions[k], func(v version) bool { return !v.lock }) {
 				w.fail("I7", "%s is left of a job that has ended", describe(k))
 			}
 		}
