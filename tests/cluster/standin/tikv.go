@@ -27,6 +27,7 @@ const (
 type storeServer struct {
 	port
 	imports *importsst.Server
+	sent    meter
 }
 
 func serveStore(store *embedded.Store, faults *Faults, opts Options) (*storeServer, error) {
@@ -34,14 +35,15 @@ func serveStore(store *embedded.Store, faults *Faults, opts Options) (*storeServ
 	if err != nil {
 		return nil, err
 	}
+	s := &storeServer{imports: importsst.New(store)}
 	server := grpc.NewServer(
+		grpc.StatsHandler(&s.sent),
 		grpc.MaxRecvMsgSize(math.MaxInt32),
 		grpc.MaxSendMsgSize(math.MaxInt32),
 		grpc.ChainUnaryInterceptor(contain(opts.Logger), faults.unary),
 		grpc.ChainStreamInterceptor(faults.stream),
 	)
 	store.RegisterGRPC(server)
-	s := &storeServer{imports: importsst.New(store)}
 	import_sstpb.RegisterImportSSTServer(server, s.imports)
 	s.serve(lis, addr, server, http.HandlerFunc(serveConfig))
 	return s, nil
