@@ -191,7 +191,7 @@ func TestBusyStoreIsLeftAlone(t *testing.T) {
 func TestStalledStore(t *testing.T) {
 	for _, kind := range []callKind{callWrite, callBatch, callClose, callProbe, callIngest} {
 		t.Run(string(kind), func(t *testing.T) {
-			f := start(t, func(o *Options) { o.CallTimeout = 100 * time.Millisecond })
+			f := start(t, func(o *Options) { o.CallTimeout, o.MaxAttempts = 100*time.Millisecond, 1000 })
 			f.fault = func(c call) *fault {
 				if c.kind == kind && c.nth == 1 {
 					return &fault{hang: true}
