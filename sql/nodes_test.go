@@ -107,7 +107,7 @@ func (b *stopping) Backfill(ctx context.Context, t ddl.BackfillTask) (int64, err
 // fenced off what was sent before.
 func TestLateBuild(t *testing.T) {
 	b := &stopping{entered: make(chan struct{}), leave: make(chan struct{})}
-	entered := b.entered
+	entered, goOn := b.entered, sync.OnceFunc(func() { close(b.leave) })
 	n := newNodes(t, func(o *sql.Options) {
 		withFaults(&faulty{})(o)
 		b.Backfiller, o.Backfiller = o.Backfiller, b
@@ -115,6 +115,7 @@ func TestLateBuild(t *testing.T) {
 	c := n.client()
 	table(c, 100)
 	result := n.start(addUnique)
+	defer goOn()
 	reach(t, entered)
 	require.Zero(t, n.fences.count(), "there is nobody to be fenced off")
 	arrived, leave := n.stopOther()
@@ -123,7 +124,7 @@ func TestLateBuild(t *testing.T) {
 	reach(t, arrived)
 	require.Equal(t, 1, n.fences.count(), "before its first action")
 	late.dead.Store(true) // by the clock; nobody has woken up yet
-	close(b.leave)
+	goOn()
 	n.idle(t)
 	require.NoError(t, b.permittedBefore)
 	require.Error(t, b.permit)
@@ -272,6 +273,8 @@ func TestKillElsewhere(t *testing.T) {
 	reach(t, otherArrived)
 	n.idle(t)
 	n.Domain().InfoSyncer().GetSessionManager().Kill(victim.GetSessionVars().ConnectionID, true, false, false)
+	require.Eventually(t, func() bool { return len(c.run("SELECT * FROM mysql.fastddl_ddl_requests")) == 1 }, time.Minute, time.Millisecond,
+		"the other node is asked to cancel")
 	otherLeave()
 	require.Equal(t, 1317, errorCode(wait(t, result)))
 	require.Eventually(t, func() bool { return len(c.run("SELECT * FROM mysql.fastddl_ddl_record")) == 0 }, time.Minute, time.Millisecond)
@@ -309,4 +312,62 @@ func TestHoldStaysAtS(t *testing.T) {
 	otherLeave()
 	require.NoError(t, wait(t, result))
 	require.False(t, held(""))
+}
+
+// A repair of a late owner changes nothing: it locks the job's record first.
+func TestLateRepair(t *testing.T) {
+	f := &faulty{}
+	n := newNodes(t, withFaults(f))
+	c := n.client()
+	c.run("CREATE TABLE t (a INT PRIMARY KEY, b INT)")
+	c.run("INSERT INTO t VALUES (1,1),(2,2)")
+	arrived, leave := n.stopOther()
+	defer leave()
+	var late *fakeMember
+	var once sync.Once
+	f.compare = func() error { // of the first node, and then it finds what is to be repaired
+		once.Do(func() {
+			late = n.first.forget()
+			<-arrived
+		})
+		return nil
+	}
+	n.holes(func() {}, func() {}, 1)
+	result := n.start(addUnique)
+	reach(t, arrived)
+	n.idle(t)
+	require.Len(t, n.entries(c, "t"), 1, "the entry of the other row only")
+	late.notice()
+	leave()
+	require.NoError(t, wait(t, result))
+	n.setHook(nil)
+	require.Len(t, n.entries(c, "t"), 2, "the next owner repairs it")
+	c.check("t")
+}
+
+// Of several nodes that see a job without an owner one takes it over.
+func TestOneTakesOver(t *testing.T) {
+	n := newNodes(t)
+	third, err := ddl.New(ddl.Options{
+		Storage: n.store.Storage(), Domain: n.Domain(), Builds: n.fences, Globals: n.globals, TempDir: n.dir + "/tmp3", Cluster: n.of.node("third"),
+	})
+	require.NoError(t, err)
+	require.NoError(t, third.Start(t.Context()))
+	t.Cleanup(func() { require.NoError(t, third.Close()) })
+	c := n.client()
+	for i := range 10 {
+		table(c, 20)
+		n.joined(t)
+		letIn := n.first.shutOut()
+		arrived, leave := n.blockAt(ddl.HookPoint{When: "before", Action: "backfill"})
+		result := n.start(addUnique)
+		reach(t, arrived)
+		n.first.forget().notice()
+		require.NoError(t, wait(t, result))
+		close(leave)
+		letIn()
+		require.Contains(t, c.one("SELECT CONVERT(record USING utf8mb4) FROM mysql.fastddl_ddl_record_history ORDER BY job_id DESC LIMIT 1"), `"epoch":1`)
+		require.Equal(t, i+1, n.fences.count(), "each that takes it over fences")
+		c.check("t")
+	}
 }
