@@ -93,7 +93,7 @@ func (p *pdHTTP) GetRegionsByKeyRange(ctx context.Context, r *pdhttp.KeyRange, l
 	startHex, endHex := r.EscapeAsHexStr()
 	start, _ := hex.DecodeString(startHex)
 	end, _ := hex.DecodeString(endHex)
-	regions, err := p.data.PDClient().ScanRegions(ctx, start, end, limit)
+	regions, err := p.data.PDClient().BatchScanRegions(ctx, []pd.KeyRange{{StartKey: start, EndKey: end}}, limit)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/pingcap/kvproto/pkg/metapb"
 	"github.com/stretchr/testify/require"
 	"github.com/tikv/client-go/v2/util/codec"
+	pd "github.com/tikv/pd/client"
 
 	"fastddl/kv"
 )
@@ -33,7 +34,8 @@ func (s *testStore) regionsNow(t *testing.T, r kv.KeyRange) []*metapb.Region {
 	if r.End != nil {
 		end = codec.EncodeBytes(nil, r.End)
 	}
-	list, err := s.data.PDClient().ScanRegions(t.Context(), codec.EncodeBytes(nil, r.Start), end, 0)
+	all := []pd.KeyRange{{StartKey: codec.EncodeBytes(nil, r.Start), EndKey: end}}
+	list, err := s.data.PDClient().BatchScanRegions(t.Context(), all, 0)
 	require.NoError(t, err)
 	out := make([]*metapb.Region, len(list))
 	for i, region := range list {

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fastddl/kv"
+	"fastddl/kv/kvtest"
 )
 
 const testTable = 77
@@ -141,6 +142,48 @@ func TestCountMovesNothing(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, rows/2, n)
 	require.NoError(t, snap.Close())
+}
+
+// TestReadsOverLocks: a transaction that is prewritten is resolved, and what a timestamp
+// sees does not change when it commits.
+func TestReadsOverLocks(t *testing.T) {
+	s := openNew(t)
+	s.importRows(t, 300, 10)
+	gone := string(tablecodec.EncodeRowKeyWithHandle(testTable, tidbkv.IntHandle(7)))
+	_, finish, err := kvtest.TiDBStart(storageOf)(t.Context(), s, map[string]string{gone: ""})
+	require.NoError(t, err)
+	req := s.request(t, 1)
+	read := func(ts uint64) (rows, counted int64, sum kv.Checksum) {
+		req.TS = ts
+		require.NoError(t, s.ScanColumns(t.Context(), req, func(b *kv.RowBatch) error {
+			rows += int64(b.NumRows())
+			return nil
+		}))
+		snap, err := s.Snapshot(t.Context(), ts)
+		require.NoError(t, err)
+		counted, err = snap.Count(t.Context(), req.Range)
+		require.NoError(t, err)
+		require.NoError(t, snap.Close())
+		sum, err = s.Checksum(t.Context(), req.Range, ts)
+		require.NoError(t, err)
+		return rows, counted, sum
+	}
+	at := req.TS
+	rows, counted, sum := read(at)
+	require.EqualValues(t, 300, rows)
+	require.EqualValues(t, 300, counted)
+	require.EqualValues(t, 300, sum.Pairs)
+	require.NoError(t, finish())
+	rows, counted, again := read(at)
+	require.EqualValues(t, 300, rows)
+	require.EqualValues(t, 300, counted)
+	require.Equal(t, sum, again)
+	now, err := s.CurrentTS(t.Context())
+	require.NoError(t, err)
+	rows, counted, sum = read(now)
+	require.EqualValues(t, 299, rows)
+	require.EqualValues(t, 299, counted)
+	require.EqualValues(t, 299, sum.Pairs)
 }
 
 // TestChecksum is that of the pairs as they are read.
