@@ -197,7 +197,7 @@ func TestBadInputIsRefused(t *testing.T) {
 	withVirtual := f.spec(idx)
 	withVirtual.Table = &virtual
 	_, err = Run(f.ctx, f.options(), withVirtual)
-	require.ErrorContains(t, err, "planner/core")
+	require.ErrorContains(t, err, "expressions of table")
 
 	vector := indexOn(9, false, 1)
 	vector.VectorInfo = &model.VectorIndexInfo{}
