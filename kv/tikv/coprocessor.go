@@ -27,7 +27,7 @@ func (s *Store) copRequest(tp int64, data []byte, ts uint64, r kv.KeyRange) *tid
 		Tp:                tp,
 		StartTs:           ts,
 		Data:              data,
-		KeyRanges:         tidbkv.NewNonPartitionedKeyRanges([]tidbkv.KeyRange{{StartKey: r.Start, EndKey: r.End}}),
+		KeyRanges:         tidbkv.NewNonPartitionedKeyRanges(noPoints(r)),
 		Concurrency:       1, // the caller has as many workers as it should
 		KeepOrder:         true,
 		IsolationLevel:    tidbkv.SI,
@@ -36,6 +36,17 @@ func (s *Store) copRequest(tp int64, data []byte, ts uint64, r kv.KeyRange) *tid
 		RequestSource:     requestSource,
 		ResourceGroupName: s.resourceGroup(),
 	}
+}
+
+// noPoints cuts a range that ends where all keys with the prefix of its start end. TiKV
+// takes such a one for the single key of its start, where handles are integers; and so are
+// all records of a table.
+func noPoints(r kv.KeyRange) []tidbkv.KeyRange {
+	if !bytes.Equal(r.End, kv.PrefixNext(r.Start)) {
+		return []tidbkv.KeyRange{{StartKey: r.Start, EndKey: r.End}}
+	}
+	next := kv.NextKey(r.Start)
+	return []tidbkv.KeyRange{{StartKey: r.Start, EndKey: next}, {StartKey: next, EndKey: r.End}}
 }
 
 // send sends a request. One that concerns one region is answered by and by, as the

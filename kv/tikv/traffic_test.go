@@ -1,10 +1,14 @@
 package tikv
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 	"sync"
 
 	tidbkv "github.com/pingcap/tidb/pkg/kv"
+
+	"fastddl/kv"
 )
 
 // traffic is what the coprocessor has sent.
@@ -31,12 +35,23 @@ type countingClient struct {
 	log *traffic
 }
 
+// Send fails the request if TiKV would take a range of it for a point.
 func (c *countingClient) Send(ctx context.Context, req *tidbkv.Request, vars any, option *tidbkv.ClientSendOption) tidbkv.Response {
+	for _, r := range req.KeyRanges.FirstPartitionRange() {
+		if bytes.Equal(r.EndKey, kv.PrefixNext(r.StartKey)) {
+			return failedResponse{fmt.Errorf("%x is one key to TiKV", r.StartKey)}
+		}
+	}
 	c.log.mu.Lock()
 	c.log.requests = append(c.log.requests, req)
 	c.log.mu.Unlock()
 	return &countingResponse{c.Client.Send(ctx, req, vars, option), c.log}
 }
+
+type failedResponse struct{ err error }
+
+func (r failedResponse) Next(context.Context) (tidbkv.ResultSubset, error) { return nil, r.err }
+func (r failedResponse) Close() error                                      { return nil }
 
 type countingResponse struct {
 	tidbkv.Response
