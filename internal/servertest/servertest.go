@@ -87,7 +87,7 @@ type Node struct {
 	// Addr and Status are host:port of the MySQL and the HTTP listener.
 	Addr, Status string
 
-	t       *testing.T
+	t       testing.TB
 	exited  chan struct{}
 	exitErr error
 }
@@ -95,7 +95,7 @@ type Node struct {
 // Start starts a server on free ports over the store in dir and waits until it
 // accepts statements. It is killed at the end of the test, and its log printed
 // if the test has failed.
-func Start(t *testing.T, binary, dir string, args ...string) *Node {
+func Start(t testing.TB, binary, dir string, args ...string) *Node {
 	t.Helper()
 	args = append([]string{"server", "--path", dir, "-P", "0", "--status-port", "0"}, args...)
 	n := &Node{t: t, Cmd: exec.Command(binary, args...), Stderr: &Buffer{}, exited: make(chan struct{})}

@@ -62,7 +62,7 @@ func run(m *testing.M) int {
 
 // startCluster starts an empty cluster, which ends with the test. What it has to
 // complain of is printed if the test has failed.
-func startCluster(t *testing.T, serve *tls.Config) *standin.Cluster {
+func startCluster(t testing.TB, serve *tls.Config) *standin.Cluster {
 	t.Helper()
 	out := &servertest.Buffer{}
 	core := zapcore.NewCore(zapcore.NewConsoleEncoder(zap.NewDevelopmentEncoderConfig()), zapcore.AddSync(out), zapcore.WarnLevel)
@@ -82,11 +82,11 @@ type node struct {
 	*servertest.Node
 	pd   *standin.Endpoint
 	args []string
-	t    *testing.T
+	t    testing.TB
 }
 
 // startNode adds a node to the cluster, with lines for its configuration file.
-func startNode(t *testing.T, c *standin.Cluster, settings ...string) *node {
+func startNode(t testing.TB, c *standin.Cluster, settings ...string) *node {
 	t.Helper()
 	pd, err := c.Open()
 	require.NoError(t, err)
@@ -108,7 +108,7 @@ func startNode(t *testing.T, c *standin.Cluster, settings ...string) *node {
 
 // roomToImport says whether TiDB builds indexes by import: it refuses on a disk of which
 // less than a tenth is free.
-func roomToImport(t *testing.T) bool {
+func roomToImport(t testing.TB) bool {
 	t.Helper()
 	var disk syscall.Statfs_t
 	require.NoError(t, syscall.Statfs(os.TempDir(), &disk))
@@ -117,7 +117,7 @@ func roomToImport(t *testing.T) bool {
 }
 
 // needsImport skips a test of TiDB's imports where there are none.
-func needsImport(t *testing.T) {
+func needsImport(t testing.TB) {
 	t.Helper()
 	if !roomToImport(t) {
 		t.Skip("TiDB imports nothing on a disk that is nearly full")
@@ -133,7 +133,7 @@ var lastPort atomic.Int64
 func init() { lastPort.Store(rand.Int64N(ports)) }
 
 // freePort returns a port that nobody listens at, and nobody else will.
-func freePort(t *testing.T) string {
+func freePort(t testing.TB) string {
 	t.Helper()
 	for range 1000 {
 		port := fmt.Sprint(firstPort + lastPort.Add(1)%ports)

@@ -12,14 +12,14 @@ import (
 // client runs statements, each within patience.
 type client struct {
 	*sql.DB
-	t *testing.T
+	t testing.TB
 }
 
 // open connects to database test of a node.
 func (n *node) open() client { return client{n.Open("test"), n.t} }
 
 // in is the client for a part of the test.
-func (c client) in(t *testing.T) client { return client{c.DB, t} }
+func (c client) in(t testing.TB) client { return client{c.DB, t} }
 
 // try runs a statement and returns its error.
 func (c client) try(query string, args ...any) error {
@@ -87,7 +87,7 @@ func (c client) session() *sql.Conn {
 }
 
 // must runs statements of a session, which must succeed.
-func must(t *testing.T, conn *sql.Conn, queries ...string) {
+func must(t testing.TB, conn *sql.Conn, queries ...string) {
 	t.Helper()
 	for _, q := range queries {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
