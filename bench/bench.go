@@ -7,13 +7,12 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"time"
 
-	"github.com/go-sql-driver/mysql"
 	"github.com/pingcap/tidb/pkg/meta/model"
 	pmodel "github.com/pingcap/tidb/pkg/parser/model"
 
@@ -21,10 +20,11 @@ import (
 	"fastddl/config"
 	"fastddl/internal/stage"
 	"fastddl/server"
+	"fastddl/trial"
 )
 
 const (
-	database  = "test"
+	database  = "fastddl_bench"
 	tableName = "sbtest1"
 	indexName = "bench"
 )
@@ -51,7 +51,9 @@ type Options struct {
 	// Transactional lets TiDB build by transactions alone
 	// (tidb_ddl_enable_fast_reorg=OFF).
 	Transactional bool
-	// StorePath is the folder of the store, which must be empty or not exist
+	// Target is what it is measured on; default is an embedded store of its own.
+	Target trial.Target
+	// StorePath is the folder of an embedded store, which must be empty or not exist
 	// and stays afterwards; default is a temporary one that is removed.
 	StorePath string
 	// Seed makes the rows; default 1.
@@ -81,6 +83,7 @@ func (o *Options) EnsureDefaults() {
 	if o.Engine == "" {
 		o.Engine = config.EngineFastddl
 	}
+	o.Target.EnsureDefaults()
 	if o.Seed == 0 {
 		o.Seed = 1
 	}
@@ -104,7 +107,10 @@ func (o *Options) Validate() error {
 	if o.Engine != config.EngineFastddl && o.Engine != config.EngineTiDB {
 		errs = append(errs, fmt.Errorf("engine %q is neither %s nor %s", o.Engine, config.EngineFastddl, config.EngineTiDB))
 	}
-	if o.StorePath != "" {
+	errs = append(errs, o.Target.Validate())
+	if o.StorePath != "" && o.Target.Cluster() {
+		errs = append(errs, fmt.Errorf("store-path %s: a cluster has none", o.StorePath))
+	} else if o.StorePath != "" {
 		if entries, err := os.ReadDir(o.StorePath); err == nil && len(entries) > 0 {
 			errs = append(errs, fmt.Errorf("store-path %s is not empty", o.StorePath))
 		}
@@ -118,62 +124,37 @@ func AddIndex(ctx context.Context, opts Options) (_ *Result, err error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}
-	path := opts.StorePath
-	if path == "" {
-		dir, err := os.MkdirTemp("", "fastddl-bench-")
-		if err != nil {
-			return nil, fmt.Errorf("make a temporary folder: %w", err)
-		}
-		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-		path = filepath.Join(dir, "data")
+	dir, err := os.MkdirTemp("", "fastddl-bench-")
+	if err != nil {
+		return nil, fmt.Errorf("make a temporary folder: %w", err)
 	}
-	b := &benchmark{Options: opts, path: path}
-	cfg := config.Default()
-	cfg.Path, cfg.Port, cfg.Status.ReportStatus = path, 0, false
-	cfg.MemoryLimit = opts.MemoryLimit
-	cfg.EnsureDefaults()
-	if err := cfg.Validate(); err != nil {
-		return nil, err
-	}
-	if b.server, err = server.Start(ctx, server.Options{
-		Config: cfg, Log: opts.Log, Version: opts.Version,
-	}); err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, b.server.Shutdown(context.Background())) }()
-	b.tempDir = b.server.Node().TempDir()
-	if b.db, err = open(b.server.Addr().String()); err != nil {
-		return nil, err
-	}
-	defer b.db.Close()
-	return b.run(ctx)
-}
-
-func open(addr string) (*sql.DB, error) {
-	cfg := mysql.NewConfig()
-	cfg.Net, cfg.Addr, cfg.User, cfg.DBName = "tcp", addr, "root", database
-	connector, err := mysql.NewConnector(cfg)
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	srv, err := trial.Start(ctx, trial.Options{
+		Target: opts.Target, Dir: dir, StorePath: opts.StorePath, Database: database,
+		Conns:       1, // who builds is a setting of the session
+		MemoryLimit: opts.MemoryLimit, Version: opts.Version, Log: opts.Log,
+	})
 	if err != nil {
 		return nil, err
 	}
-	db := sql.OpenDB(connector)
-	db.SetMaxOpenConns(1) // who builds is a setting of the session
-	return db, nil
+	defer func() { err = errors.Join(err, srv.Close()) }()
+	b := &benchmark{Options: opts, tempDir: srv.Node().TempDir(), server: srv, db: srv.DB}
+	return b.run(ctx)
 }
 
 // benchmark is one benchmark in progress.
 type benchmark struct {
 	Options
-	path, tempDir string
-	server        *server.Server
-	db            *sql.DB
+	tempDir string
+	server  *trial.Server
+	db      *sql.DB
 	// table is the definition of the table with the index of the last run.
 	table *model.TableInfo
 }
 
 func (b *benchmark) run(ctx context.Context) (*Result, error) {
 	r := &Result{
-		Version: b.Version, Cores: runtime.GOMAXPROCS(0), Rows: b.Rows, Index: strings.Join(b.Columns, ", "),
+		Version: b.Version, Store: b.Target.Store, Cores: runtime.GOMAXPROCS(0), Rows: b.Rows, Index: strings.Join(b.Columns, ", "),
 		Unique: b.Unique, Workers: b.Workers, Engine: b.Engine, FastReorg: !b.Transactional,
 	}
 	if err := b.prepare(ctx, r); err != nil {
@@ -202,17 +183,21 @@ func (b *benchmark) prepare(ctx context.Context, r *Result) error {
 	if b.Transactional {
 		fast = "OFF"
 	}
-	statements := []string{
-		"SET fastddl_ddl_engine = " + b.Engine,
-		"SET GLOBAL tidb_ddl_enable_fast_reorg = " + fast,
-		"SET GLOBAL tidb_enable_dist_task = " + fast, // it needs the other
-		fmt.Sprintf("SET GLOBAL tidb_ddl_reorg_worker_cnt = %d", b.Workers),
-		createSQL,
+	type setting struct{ name, value string }
+	settings := []setting{
+		{"tidb_ddl_enable_fast_reorg", fast},
+		{"tidb_enable_dist_task", fast}, // it needs the other
+		{config.ReorgWorkerCount, strconv.Itoa(b.Workers)},
 	}
 	if b.DiskQuota != 0 {
-		statements = append(statements, fmt.Sprintf("SET GLOBAL %s = %d", config.DiskQuota, b.DiskQuota))
+		settings = append(settings, setting{config.DiskQuota, strconv.FormatInt(int64(b.DiskQuota), 10)})
 	}
-	for _, q := range statements {
+	for _, v := range settings {
+		if err := b.server.SetGlobal(ctx, v.name, v.value); err != nil {
+			return err
+		}
+	}
+	for _, q := range []string{"SET fastddl_ddl_engine = " + b.Engine, createSQL} {
 		if _, err := b.db.ExecContext(ctx, q); err != nil {
 			return err
 		}

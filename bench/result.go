@@ -13,6 +13,9 @@ type Result struct {
 	// Version is the build's; Cores the number of processors it may use.
 	Version string `json:"version"`
 	Cores   int    `json:"cores"`
+	// Store is "pebble" or "tikv". In a cluster all other figures than the times of the
+	// runs are of this process alone.
+	Store string `json:"store"`
 
 	Rows    int    `json:"rows"`
 	Index   string `json:"index"`

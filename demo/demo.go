@@ -7,15 +7,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"time"
 
-	"github.com/go-sql-driver/mysql"
-
-	"fastddl/config"
 	"fastddl/server"
+	"fastddl/trial"
 )
 
 // Options say how big the demonstration is and where it is shown.
@@ -30,6 +27,8 @@ type Options struct {
 	// Phase is how long the load is measured before and after the index build;
 	// default 10s.
 	Phase time.Duration
+	// Target is what it runs on; default is an embedded store of its own.
+	Target trial.Target
 	// Dir is the folder in which the temporary one is made; default is the
 	// system's.
 	Dir string
@@ -52,6 +51,7 @@ func (o *Options) EnsureDefaults() {
 	if o.Phase == 0 {
 		o.Phase = 10 * time.Second
 	}
+	o.Target.EnsureDefaults()
 	if o.Out == nil {
 		o.Out = io.Discard
 	}
@@ -72,11 +72,11 @@ func (o *Options) Validate() error {
 	if o.Phase < 0 {
 		errs = append(errs, fmt.Errorf("phase %s is negative", o.Phase))
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, o.Target.Validate())...)
 }
 
 const (
-	database  = "test"
+	database  = "fastddl_demo"
 	tableName = "sbtest1"
 	indexName = "k_1"
 
@@ -96,43 +96,18 @@ func Run(ctx context.Context, opts Options) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 
-	d := &demo{Options: opts}
-	srv, err := d.startServer(ctx, dir)
+	srv, err := trial.Start(ctx, trial.Options{Target: opts.Target, Dir: dir, Database: database, Conns: opts.Threads + 4, Log: opts.Log})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, srv.Shutdown(context.Background())) }()
-	d.node = srv.Node()
-
-	if d.db, err = open(srv.Addr().String(), opts.Threads+4); err != nil {
-		return err
+	defer func() { err = errors.Join(err, srv.Close()) }()
+	d := &demo{Options: opts, db: srv.DB, node: srv.Node()}
+	store := "store in " + dir
+	if opts.Target.Cluster() {
+		store = "cluster of " + opts.Target.Path
 	}
-	defer d.db.Close()
-	d.say("server on %s, store in %s, %d cores", srv.Addr(), dir, runtime.GOMAXPROCS(0))
+	d.say("server on %s, %s, %d cores", srv.Addr(), store, runtime.GOMAXPROCS(0))
 	return d.run(ctx)
-}
-
-func (d *demo) startServer(ctx context.Context, dir string) (*server.Server, error) {
-	cfg := config.Default()
-	cfg.Path = filepath.Join(dir, "data")
-	cfg.Port, cfg.Status.StatusPort = 0, 0
-	cfg.Log.SlowThreshold = 0
-	cfg.EnsureDefaults()
-	return server.Start(ctx, server.Options{Config: cfg, Log: d.Log})
-}
-
-func open(addr string, conns int) (*sql.DB, error) {
-	cfg := mysql.NewConfig()
-	cfg.Net, cfg.Addr, cfg.User, cfg.DBName = "tcp", addr, "root", database
-	cfg.InterpolateParams = true // one round trip for a statement
-	connector, err := mysql.NewConnector(cfg)
-	if err != nil {
-		return nil, err
-	}
-	db := sql.OpenDB(connector)
-	db.SetMaxOpenConns(conns)
-	db.SetMaxIdleConns(conns)
-	return db, nil
 }
 
 // demo is one run.

@@ -1,5 +1,5 @@
 // Package demo shows an index being built online, with nothing to set up: a
-// real server in a temporary folder on free ports, a real driver, a table
+// real server in a temporary folder on free ports, or as a node of a cluster, a real driver, a table
 // shaped like sysbench's, and a read/write load that goes on before, during and
 // after an ADD INDEX.
 //

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -46,6 +47,7 @@ func newBenchAddIndexCommand() *cobra.Command {
 			}
 			defer log.Close()
 			opts.Log, opts.Version = log, version
+			opts.Target.Password = os.Getenv(passwordVariable)
 			opts.Progress = func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), line) }
 			result, err := bench.AddIndex(cmd.Context(), opts)
 			if err != nil {
@@ -55,6 +57,7 @@ func newBenchAddIndexCommand() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
+	bindTarget(f, &opts.Target)
 	f.IntVar(&opts.Rows, "rows", opts.Rows, "`ROWS` of the table")
 	f.StringSliceVar(&opts.Columns, "columns", opts.Columns, "key `PARTS` of the index, such as k or c(20)")
 	f.BoolVar(&opts.Unique, "unique", opts.Unique, "add a unique index")
@@ -64,7 +67,7 @@ func newBenchAddIndexCommand() *cobra.Command {
 	f.Var(&opts.DiskQuota, "disk-quota", "`SIZE` for tidb_ddl_disk_quota (default: the server's)")
 	f.StringVar(&opts.Engine, "engine", opts.Engine, "who builds the index (fastddl_ddl_engine): fastddl or tidb")
 	f.StringVar(&fast, "fast-reorg", "on", "how TiDB builds it (tidb_ddl_enable_fast_reorg): on or off")
-	f.StringVar(&opts.StorePath, "store-path", opts.StorePath, "`FOLDER` of the store, which stays (default: a temporary one)")
+	f.StringVar(&opts.StorePath, "store-path", opts.StorePath, "`FOLDER` of an embedded store, which stays (default: a temporary one)")
 	f.Uint64Var(&opts.Seed, "seed", opts.Seed, "`SEED` of the rows")
 	f.StringVarP(&logLevel, "log-level", "L", "fatal", "lowest `LEVEL` of the server's log that is shown")
 	return cmd

@@ -30,12 +30,14 @@ func newDemoCommand() *cobra.Command {
 			ctx, cancel := context.WithCancelCause(cmd.Context())
 			defer cancel(nil)
 			opts.Log = log
+			opts.Target.Password = os.Getenv(passwordVariable)
 			opts.Out = &watchedWriter{Writer: cmd.OutOrStdout(), gone: cancel}
 			opts.Terminal = isTerminal(cmd.OutOrStdout())
 			return demo.Run(ctx, opts)
 		},
 	}
 	f := cmd.Flags()
+	bindTarget(f, &opts.Target)
 	f.IntVar(&opts.Rows, "rows", opts.Rows, "`ROWS` of the table")
 	f.IntVar(&opts.Threads, "threads", opts.Threads, "`CONNECTIONS` of the load")
 	f.Float64Var(&opts.Rate, "rate", opts.Rate, "bound on the load's `TRANSACTIONS` per second; 0 is none")

@@ -33,8 +33,9 @@ var layers = map[string]int{
 	"ddl": 4, "kv/embedded/histories": 4,
 	"sql":    5,
 	"server": 9,
-	"demo":   10, "bench": 10,
-	"cmd/fastddl": 11, "tests/blackbox": 11, "tests/crash": 11, "tests/mutation": 11, "tests/fuzz": 11, "tests/compare": 11, "tests/simulation": 11,
+	"trial":  10,
+	"demo":   11, "bench": 11,
+	"cmd/fastddl": 12, "tests/blackbox": 12, "tests/crash": 12, "tests/mutation": 12, "tests/fuzz": 12, "tests/compare": 12, "tests/simulation": 12,
 }
 
 // bannedImports are import paths, with everything below them, that no file may

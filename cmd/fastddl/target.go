@@ -1,0 +1,17 @@
+package main
+
+import (
+	"github.com/spf13/pflag"
+
+	"fastddl/trial"
+)
+
+// passwordVariable names root's password in a cluster, as for MySQL's own clients.
+const passwordVariable = "MYSQL_PWD"
+
+// bindTarget defines the flags that say what a benchmark or a demonstration runs on.
+func bindTarget(f *pflag.FlagSet, t *trial.Target) {
+	f.StringVar(&t.Store, "store", t.Store, "storage `DRIVER`: pebble, a store of its own, or tikv, an existing cluster (root's password there: $"+passwordVariable+")")
+	f.StringVar(&t.Path, "path", "", "the PD `SERVERS` of a cluster")
+	f.StringVar(&t.AdvertiseAddress, "advertise-address", "", "`ADDRESS` of this machine for the other servers of a cluster")
+}
