@@ -9,6 +9,7 @@ import (
 
 	deadlockpb "github.com/pingcap/kvproto/pkg/deadlock"
 	tidbkv "github.com/pingcap/tidb/pkg/kv"
+	"github.com/pingcap/tidb/pkg/session"
 	"github.com/pingcap/tidb/pkg/store/copr"
 	derr "github.com/pingcap/tidb/pkg/store/driver/error"
 	txn_driver "github.com/pingcap/tidb/pkg/store/driver/txn"
@@ -32,6 +33,8 @@ type storage struct {
 	mu       sync.Mutex
 	gcWorker *gcworker.GCWorker
 	closed   bool
+	closing  chan struct{} // closed when closed is set
+	starting sync.WaitGroup
 }
 
 var (
@@ -54,7 +57,7 @@ func newStorage(s *Store) (*storage, error) {
 		_ = kvStore.Close()
 		return nil, err
 	}
-	return &storage{KVStore: kvStore, store: s, copStore: copStore, cache: tidbkv.NewCacheDB(), codec: codec}, nil
+	return &storage{KVStore: kvStore, store: s, copStore: copStore, cache: tidbkv.NewCacheDB(), codec: codec, closing: make(chan struct{})}, nil
 }
 
 // codecClient decodes the keys in region errors, as client-go's network client does.
@@ -140,20 +143,46 @@ func (s *storage) EtcdAddrs() ([]string, error) { return nil, nil }
 // TLSConfig implements tidbkv.EtcdBackend.
 func (s *storage) TLSConfig() *tls.Config { return nil }
 
-// StartGCWorker implements tidbkv.EtcdBackend. TiDB calls it when it has bootstrapped.
+// StartGCWorker implements tidbkv.EtcdBackend. TiDB calls it when it has bootstrapped, while it still loads its statistics,
+// whose cache it replaces then: a statement that puts something into the old one at that moment panics ("send on closed
+// channel"), and the worker's first statements run where nothing contains that. So the worker waits for the statistics.
 func (s *storage) StartGCWorker() error {
 	worker, err := gcworker.NewGCWorker(s, s.GetPDClient())
 	if err != nil {
 		return derr.ToTiDBErr(err)
 	}
+	dom, err := session.GetDomain(s)
+	if err != nil {
+		return err
+	}
+	stats := dom.StatsHandle()
+	if stats == nil || stats.Lease() < 0 { // they are not loaded
+		s.runGCWorker(worker)
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.starting.Go(func() {
+		select {
+		case <-stats.InitStatsDone:
+			s.runGCWorker(worker)
+		case <-s.closing:
+		}
+	})
+	return nil
+}
+
+func (s *storage) runGCWorker(worker *gcworker.GCWorker) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.gcWorker != nil || s.closed {
-		return nil
+		return
 	}
 	worker.Start()
 	s.gcWorker = worker
-	return nil
 }
 
 // Close implements tidbkv.Storage: it stops what runs in the background. The data stay open until the store is closed.
@@ -161,11 +190,16 @@ func (s *storage) Close() error { return s.shutDown() }
 
 func (s *storage) shutDown() error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
+	closed := s.closed
+	if !closed {
+		s.closed = true
+		close(s.closing)
+	}
+	s.mu.Unlock()
+	if closed {
 		return nil
 	}
-	s.closed = true
+	s.starting.Wait()
 	if s.gcWorker != nil {
 		s.gcWorker.Close()
 	}
