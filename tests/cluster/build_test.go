@@ -23,29 +23,42 @@ func fill(db client, table string, n int) {
 	db.exec(fmt.Sprintf("SPLIT TABLE %s BETWEEN (0) AND (%d) REGIONS 5", table, max(n, 5000)))
 }
 
-// lastJob returns columns of the newest index build of ours, as a node shows it.
+// lastJob returns columns of the newest index build of ours in this database, as a node
+// shows it.
 func (c client) lastJob(columns string) string {
 	c.t.Helper()
-	rows := c.rows("SELECT " + columns + " AS shown FROM mysql.fastddl_ddl_jobs ORDER BY job_id DESC LIMIT 1")
+	rows := c.rows("SELECT " + columns + " AS shown FROM mysql.fastddl_ddl_jobs WHERE db_name = DATABASE() ORDER BY job_id DESC LIMIT 1")
 	if len(rows) == 0 {
 		return ""
 	}
 	return rows[0]["shown"]
 }
 
-// record is the record of the only job that has not ended, empty if there is none.
+// record is the record of the only job in this database that has not ended, empty if there
+// is none.
 func (c client) record() string {
 	c.t.Helper()
-	rows := c.rows("SELECT CONVERT(record USING utf8mb4) AS record FROM mysql.fastddl_ddl_record")
+	rows := c.rows("SELECT CONVERT(record USING utf8mb4) AS record FROM mysql.fastddl_ddl_record " +
+		"WHERE JSON_UNQUOTE(JSON_EXTRACT(CONVERT(record USING utf8mb4), '$.db')) = DATABASE()")
 	if len(rows) == 0 {
 		return ""
 	}
 	return rows[0]["record"]
 }
 
-// nothingIsLeft checks that no job has left anything in the cluster.
+// nothingIsLeft checks that no job has left anything in the cluster, as far as others
+// do not use it.
 func (c client) nothingIsLeft() {
 	c.t.Helper()
+	if live != "" {
+		require.Empty(c.t, c.record())
+		require.Empty(c.t, c.rows("SELECT * FROM mysql.fastddl_ddl_requests JOIN mysql.fastddl_ddl_jobs USING (job_id) WHERE db_name = DATABASE()"))
+		for _, table := range []string{"tidb_ddl_job", "tidb_mdl_info"} {
+			require.Empty(c.t, c.rows("SELECT j.job_id FROM mysql."+table+
+				" j JOIN information_schema.tables t ON FIND_IN_SET(t.tidb_table_id, j.table_ids) WHERE t.table_schema = DATABASE()"), table)
+		}
+		return
+	}
 	for _, table := range []string{"fastddl_ddl_record", "fastddl_ddl_requests", "tidb_ddl_job", "tidb_mdl_info"} {
 		require.Empty(c.t, c.rows("SELECT * FROM mysql."+table), table)
 	}
@@ -55,12 +68,13 @@ func (c client) nothingIsLeft() {
 // on several, and left to TiDB if the user wants it so.
 func TestBuildsAreOurs(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, nil)
-	db := startNode(t, c).open()
+	c := anyCluster(t)
+	n := startNode(t, c)
+	db := n.open()
 	fill(db, "t", 4000)
-	before := c.Imports().Imported()
+	before := imported(c)
 	db.exec("ALTER TABLE t ADD INDEX v (v), ADD UNIQUE INDEX u (s)", "ADMIN CHECK TABLE t")
-	require.Greater(t, c.Imports().Imported(), before)
+	requireImports(t, c, before)
 	require.Equal(t, "synced", db.lastJob("state"))
 	require.Equal(t, "4000", db.lastJob("row_count"))
 	require.Equal(t, "4000", db.value("SELECT COUNT(*) FROM t USE INDEX (v) WHERE v > 0"))
@@ -73,35 +87,57 @@ func TestBuildsAreOurs(t *testing.T) {
 	db.exec("ADMIN CHECK TABLE t")
 	db.nothingIsLeft()
 
-	jobs := db.value("SELECT COUNT(*) FROM mysql.fastddl_ddl_jobs")
-	db.exec("SET GLOBAL fastddl_ddl_engine = tidb")
+	const count = "SELECT COUNT(*) FROM mysql.fastddl_ddl_jobs WHERE db_name = DATABASE()"
+	jobs := db.value(count)
+	n.setGlobal("fastddl_ddl_engine", "'tidb'")
 	conn := db.session()
 	must(t, conn, "SET fastddl_ddl_engine = tidb", "ALTER TABLE t ADD INDEX theirs (v)", "ADMIN CHECK TABLE t")
-	require.Equal(t, jobs, db.value("SELECT COUNT(*) FROM mysql.fastddl_ddl_jobs"))
+	require.Equal(t, jobs, db.value(count))
 }
 
-// stuckBuild begins to build an index whose imports wait for the store.
-func stuckBuild(t *testing.T, c *standin.Cluster, db client, statement string) (done <-chan error, goOn func()) {
+// stuckBuild begins to build an index on table t, which waits until goOn: over a stand-in
+// its imports for the store, on a live cluster its first state for a transaction of one
+// more node.
+func stuckBuild(t *testing.T, c cluster, db client, statement string) (done <-chan error, goOn func()) {
 	t.Helper()
-	busy := slowIngest(c)
+	if s, ok := c.(*standin.Cluster); ok {
+		busy := slowIngest(s)
+		done = db.later(statement)
+		eventually(t, "the build waits for the store", func() bool { return busy.Hits() > 0 })
+		return done, busy.Remove
+	}
+	holder := startNode(t, c).open().session()
+	must(t, holder, "BEGIN", "SELECT * FROM t LIMIT 1")
 	done = db.later(statement)
-	eventually(t, "the build waits for the store", func() bool { return busy.Hits() > 0 })
-	return done, busy.Remove
+	eventually(t, "the build waits for the transaction", func() bool { return db.record() != "" && db.lastJob("wait_reason") != "" })
+	return done, func() { must(t, holder, "COMMIT") }
+}
+
+// shown returns a job as ADMIN SHOW DDL JOBS shows it.
+func (c client) shown(id string) map[string]string {
+	c.t.Helper()
+	const among = 20 // on a live cluster others have newer ones
+	for _, row := range c.rows(fmt.Sprint("ADMIN SHOW DDL JOBS ", among)) {
+		if row["JOB_ID"] == id {
+			return row
+		}
+	}
+	require.FailNow(c.t, "the job is not shown", id)
+	return nil
 }
 
 // TestControlFromOtherNodes: jobs are shown by every node, and obey whoever of them is
 // asked, with the same words, within two seconds.
 func TestControlFromOtherNodes(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, nil)
+	c := anyCluster(t)
 	first, second := startNode(t, c), startNode(t, c)
 	a, b := first.open(), second.open()
 	fill(a, "t", 1000)
 	done, goOn := stuckBuild(t, c, a, "ALTER TABLE t ADD INDEX v (v)")
 	id := b.lastJob("job_id")
 	for _, db := range []client{a, b} {
-		shown := db.rows("ADMIN SHOW DDL JOBS 1")[0]
-		require.Equal(t, id, shown["JOB_ID"])
+		shown := db.shown(id)
 		require.Equal(t, "running", shown["STATE"])
 		require.Contains(t, shown["COMMENTS"], "on "+first.Addr)
 	}
@@ -113,24 +149,29 @@ func TestControlFromOtherNodes(t *testing.T) {
 	}
 	state := func(want string) {
 		t.Helper()
-		require.Equal(t, want, a.rows("ADMIN SHOW DDL JOBS 1")[0]["STATE"])
-		require.Equal(t, want, b.rows("ADMIN SHOW DDL JOBS 1")[0]["STATE"])
+		require.Equal(t, want, a.shown(id)["STATE"])
+		require.Equal(t, want, b.shown(id)["STATE"])
 	}
 	command("successful", "ADMIN PAUSE DDL JOBS %s")
 	eventually(t, "it is paused", func() bool {
-		return strings.Contains(b.record(), `"state":5`) || b.rows("ADMIN SHOW DDL JOBS 1")[0]["STATE"] == "paused"
+		return strings.Contains(b.record(), `"state":5`) || b.shown(id)["STATE"] == "paused"
 	})
 	state("paused")
 	here := a.rows("ADMIN PAUSE DDL JOBS " + id)[0]["RESULT"]
 	require.Contains(t, here, "error")
 	command(here, "ADMIN PAUSE DDL JOBS %s")
 	b.exec("ADMIN ALTER DDL JOBS " + id + " THREAD = 2")
-	require.Contains(t, a.rows("ADMIN SHOW DDL JOBS 1")[0]["COMMENTS"], "thread=2")
+	require.Contains(t, a.shown(id)["COMMENTS"], "thread=2")
 	command("successful", "ADMIN RESUME DDL JOBS %s")
 	state("running")
 	command("successful", "ADMIN CANCEL DDL JOBS %s")
+	if live != "" {
+		goOn() // to undo the index waits for the transaction as well
+	}
 	require.ErrorContains(t, await(t, done), "Cancelled DDL job")
-	goOn()
+	if live == "" {
+		goOn()
+	}
 	here = a.rows("ADMIN CANCEL DDL JOBS " + id)[0]["RESULT"]
 	command(here, "ADMIN CANCEL DDL JOBS %s")
 	require.Empty(t, a.rows("SHOW INDEX FROM t WHERE key_name = 'v'"))

@@ -64,6 +64,7 @@ func run(m *testing.M) int {
 // complain of is printed if the test has failed.
 func startCluster(t testing.TB, serve *tls.Config) *standin.Cluster {
 	t.Helper()
+	needsStandIn(t, "it needs a cluster of its own, whose faults it can order")
 	out := &servertest.Buffer{}
 	core := zapcore.NewCore(zapcore.NewConsoleEncoder(zap.NewDevelopmentEncoderConfig()), zapcore.AddSync(out), zapcore.WarnLevel)
 	c, err := standin.Start(standin.Options{Dir: t.TempDir(), TLS: serve, Logger: zap.New(core)})
@@ -77,16 +78,21 @@ func startCluster(t testing.TB, serve *tls.Config) *standin.Cluster {
 	return c
 }
 
-// node is a SQL server with an address of PD of its own.
+// node is a SQL server of a cluster.
 type node struct {
 	*servertest.Node
-	pd   *standin.Endpoint
-	args []string
-	t    testing.TB
+	// pd is the address of PD that no other node uses; nil on a live cluster.
+	pd *standin.Endpoint
+	// live is the live cluster, or nil.
+	live *liveCluster
+	// path is where it finds PD, database what its clients use.
+	path, database string
+	args           []string
+	t              testing.TB
 }
 
 // startNode adds a node to the cluster, with lines for its configuration file.
-func startNode(t testing.TB, c *standin.Cluster, settings ...string) *node {
+func startNode(t testing.TB, c cluster, settings ...string) *node {
 	t.Helper()
 	pd, err := c.Open()
 	require.NoError(t, err)
@@ -96,12 +102,18 @@ func startNode(t testing.TB, c *standin.Cluster, settings ...string) *node {
 	require.NoError(t, os.WriteFile(file, []byte(strings.Join(settings, "\n")), 0o600))
 	// It keeps its ports when it is started again: by them the others know that it is
 	// the same node, and do not wait until the leases of its former life have run out.
-	n := &node{t: t, pd: pd, args: []string{
-		"--store", "tikv", "--temp-dir", filepath.Join(dir, "tmp"), "--config", file, "--port", freePort(t), "--status-port", freePort(t),
+	n := &node{t: t, pd: pd, path: pd.Addr, database: "test", args: []string{
+		"--store", "tikv", "--temp-dir", filepath.Join(dir, "tmp"), "--config", file, "--host", host(t), "--advertise-address", host(t),
+		"--port", freePort(t), "--status-port", freePort(t),
 	}}
 	n.start()
+	if l, ok := c.(*liveCluster); ok {
+		n.pd, n.live = nil, l
+		l.join(n)
+	}
 	if !roomToImport(t) {
-		n.open().exec("SET GLOBAL tidb_enable_dist_task = OFF", "SET GLOBAL tidb_ddl_enable_fast_reorg = OFF")
+		n.setGlobal("tidb_enable_dist_task", "OFF")
+		n.setGlobal("tidb_ddl_enable_fast_reorg", "OFF")
 	}
 	return n
 }
@@ -149,5 +161,5 @@ func freePort(t testing.TB) string {
 // start starts the node's process, which must not be running.
 func (n *node) start() {
 	n.t.Helper()
-	n.Node = servertest.Start(n.t, binary, n.pd.Addr, n.args...)
+	n.Node = servertest.Start(n.t, binary, n.path, n.args...)
 }

@@ -1,22 +1,21 @@
 package cluster
 
 import (
-	"database/sql"
 	"net"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
+	"time"
 
-	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
 
 	"fastddl/internal/servertest"
-	"fastddl/tests/cluster/standin"
 )
 
 // startTiDB adds a plain tidb-server to the cluster, of the version that fastddl is built
-// from, and connects to it.
-func startTiDB(t *testing.T, c *standin.Cluster) client {
+// from, and connects to a database there. Its addresses are those of SQL and of HTTP.
+func startTiDB(t *testing.T, c cluster, database string) (db client, addr, status string) {
 	t.Helper()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "tidb-server")
@@ -24,44 +23,42 @@ func startTiDB(t *testing.T, c *standin.Cluster) client {
 	require.NoError(t, err, "%s", out)
 	pd, err := c.Open()
 	require.NoError(t, err)
-	addr := freeAddr(t)
-	_, port, err := net.SplitHostPort(addr)
-	require.NoError(t, err)
-	_, status, err := net.SplitHostPort(freeAddr(t))
-	require.NoError(t, err)
+	host, port, statusPort := host(t), freePort(t), freePort(t)
+	addr, status = net.JoinHostPort(host, port), net.JoinHostPort(host, statusPort)
 	log := &servertest.Buffer{}
-	cmd := exec.Command(path, "-store", "tikv", "-path", pd.Addr, "-host", "127.0.0.1", "-P", port, "-advertise-address", "127.0.0.1",
-		"-status-host", "127.0.0.1", "-status", status, "-socket", filepath.Join(dir, "s"), "-temp-dir", filepath.Join(dir, "tmp"),
+	cmd := exec.Command(path, "-store", "tikv", "-path", pd.Addr, "-host", host, "-P", port, "-advertise-address", host,
+		"-status-host", host, "-status", statusPort, "-socket", filepath.Join(dir, "s"), "-temp-dir", filepath.Join(dir, "tmp"),
 		"-log-slow-query", filepath.Join(dir, "slow.log"))
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, log, log
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
-		_ = cmd.Process.Kill() // it may have ended
+		if live != "" { // nobody should wait for it afterwards
+			_ = cmd.Process.Signal(syscall.SIGTERM)
+			killer := time.AfterFunc(stopTime, func() { _ = cmd.Process.Kill() })
+			defer killer.Stop()
+		} else {
+			_ = cmd.Process.Kill() // it may have ended
+		}
 		_ = cmd.Wait()
 		if t.Failed() {
 			t.Logf("log of tidb-server:\n%s", log.String())
 		}
 	})
-	cfg := mysql.NewConfig()
-	cfg.Net, cfg.Addr, cfg.User, cfg.DBName, cfg.InterpolateParams = "tcp", addr, "root", "test", true
-	cfg.Logger = &mysql.NopLogger{} // it is dialled before it listens
-	connector, err := mysql.NewConnector(cfg)
-	require.NoError(t, err)
-	db := sql.OpenDB(connector)
-	t.Cleanup(func() { _ = db.Close() })
+	db = connect(t, addr, database)
 	eventually(t, "tidb-server is ready", func() bool { return db.Ping() == nil })
-	return client{db, t}
+	return db, addr, status
 }
 
 // TestBesideTiDB: fastddl and a plain tidb-server are one cluster, whoever of them runs
 // the DDL.
 func TestBesideTiDB(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, nil)
+	c := anyCluster(t)
 	n := startNode(t, c)
-	ours, theirs := n.open(), startTiDB(t, c)
-	require.Len(t, ours.rows("SELECT * FROM information_schema.cluster_info WHERE type = 'tidb'"), 2)
-	require.Len(t, theirs.rows("SELECT DISTINCT instance FROM information_schema.cluster_processlist"), 2)
+	ours := n.open()
+	theirs, addr, status := startTiDB(t, c, n.database)
+	require.Len(t, ours.rows("SELECT * FROM information_schema.cluster_info WHERE type = 'tidb' AND instance IN (?, ?)", n.Addr, addr), 2)
+	require.Len(t, theirs.rows("SELECT DISTINCT instance FROM information_schema.cluster_processlist WHERE instance IN (?, ?)", n.Status, status), 2)
 
 	theirs.exec("CREATE TABLE t (id INT PRIMARY KEY, v INT)", "INSERT INTO t VALUES (1, 1), (2, 2)")
 	changes := func() {

@@ -3,9 +3,11 @@ package cluster
 import (
 	"context"
 	"database/sql"
+	"os"
 	"testing"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
 )
 
@@ -15,8 +17,25 @@ type client struct {
 	t testing.TB
 }
 
-// open connects to database test of a node.
-func (n *node) open() client { return client{n.Open("test"), n.t} }
+// open connects to the test's database, at a node.
+func (n *node) open() client { return connect(n.t, n.Addr, n.database) }
+
+// connect connects to a database at a server. The connections are closed at the end of
+// the test.
+func connect(t testing.TB, addr, database string) client {
+	t.Helper()
+	cfg := mysql.NewConfig()
+	cfg.Net, cfg.Addr, cfg.User, cfg.DBName, cfg.InterpolateParams = "tcp", addr, "root", database, true
+	cfg.Logger = &mysql.NopLogger{} // broken connections are what some tests are about, and some dial before there is a server
+	if live != "" {
+		cfg.Passwd = os.Getenv("MYSQL_PWD")
+	}
+	connector, err := mysql.NewConnector(cfg)
+	require.NoError(t, err)
+	db := sql.OpenDB(connector)
+	t.Cleanup(func() { _ = db.Close() })
+	return client{db, t}
+}
 
 // in is the client for a part of the test.
 func (c client) in(t testing.TB) client { return client{c.DB, t} }
