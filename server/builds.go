@@ -10,6 +10,7 @@ import (
 	pdhttp "github.com/tikv/pd/client/http"
 	"go.uber.org/zap"
 
+	"fastddl/config"
 	"fastddl/kv"
 	kvtikv "fastddl/kv/tikv"
 	"fastddl/kv/tikv/sstimport"
@@ -25,14 +26,17 @@ type tikvStorage interface {
 }
 
 // openBuilds opens the face of a cluster for index builds. It must be closed before the
-// storage.
-func openBuilds(storage tidbkv.Storage, log *zap.Logger) (kv.Store, error) {
+// storage. Builds bound the speed at which they write files; here it is the speed at
+// which each store is sent them, of which hundreds of megabytes may have gathered.
+func openBuilds(storage tidbkv.Storage, globals *config.Globals, log *zap.Logger) (kv.Store, error) {
 	cluster, ok := storage.(tikvStorage)
 	if !ok {
 		return nil, fmt.Errorf("path: a %T is no TiKV cluster", storage)
 	}
 	importer, err := sstimport.New(sstimport.Options{
-		PD: cluster.GetPDClient(), Codec: cluster.GetCodec(), Splitter: cluster, Labels: cluster.GetPDHTTPClient(), Logger: log.Named("import"),
+		PD: cluster.GetPDClient(), Codec: cluster.GetCodec(), Splitter: cluster, Labels: cluster.GetPDHTTPClient(),
+		WriteSpeed: func() int64 { return globals.Int(config.ReorgMaxWriteSpeed) },
+		Logger:     log.Named("import"),
 	})
 	if err != nil {
 		return nil, err

@@ -90,7 +90,7 @@ func OpenNode(ctx context.Context, opts NodeOptions) (_ *Node, err error) {
 	if cfg.Security.RequireSecureTransport {
 		n.parts.add(requireTLS())
 	}
-	if n.store, err = openStore(ctx, cfg, opts.Port, budget, opts.Log.Logger); err != nil {
+	if n.store, err = openStore(ctx, cfg, opts.Port, budget, n.globals, opts.Log.Logger); err != nil {
 		return nil, err
 	}
 	n.parts.add(n.store.close)

@@ -42,12 +42,12 @@ type store struct {
 }
 
 // openStore opens the store that the configuration names.
-func openStore(ctx context.Context, cfg config.Config, port int, budget memory.Budget, log *zap.Logger) (*store, error) {
+func openStore(ctx context.Context, cfg config.Config, port int, budget memory.Budget, globals *config.Globals, log *zap.Logger) (*store, error) {
 	switch cfg.Store {
 	case config.StorePebble:
 		return openEmbedded(cfg, budget, log)
 	case config.StoreTiKV:
-		return openCluster(ctx, cfg, port, log)
+		return openCluster(ctx, cfg, port, globals, log)
 	}
 	return nil, fmt.Errorf("store %q is not known", cfg.Store)
 }
@@ -71,7 +71,7 @@ func openEmbedded(cfg config.Config, budget memory.Budget, log *zap.Logger) (*st
 
 // openCluster connects to TiKV and PD by TiDB's own driver, which tries again for
 // as long as they cannot be reached.
-func openCluster(ctx context.Context, cfg config.Config, port int, log *zap.Logger) (*store, error) {
+func openCluster(ctx context.Context, cfg config.Config, port int, globals *config.Globals, log *zap.Logger) (*store, error) {
 	if err := checkAdvertised(cfg); err != nil {
 		return nil, err
 	}
@@ -100,7 +100,7 @@ func openCluster(ctx context.Context, cfg config.Config, port int, log *zap.Logg
 	if err := checkCluster(ctx, r.storage, log); err != nil {
 		return nil, errors.Join(err, r.storage.Close())
 	}
-	builds, err := openBuilds(r.storage, log)
+	builds, err := openBuilds(r.storage, globals, log)
 	if err != nil {
 		return nil, errors.Join(err, r.storage.Close())
 	}

@@ -50,11 +50,6 @@ func (im *Importer) Close() error {
 	return im.stores.close()
 }
 
-// SetWriteSpeed changes Options.WriteSpeed, also for imports that are running.
-func (im *Importer) SetWriteSpeed(bytesPerSecond int64) {
-	im.stores.limit.Store(max(0, bytesPerSecond))
-}
-
 // Busy says whether a store is left alone now because it has too much to do, or is
 // suspended.
 func (im *Importer) Busy() bool { return im.stores.busy(time.Now()) }

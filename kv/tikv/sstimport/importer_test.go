@@ -210,8 +210,8 @@ func TestBadUse(t *testing.T) {
 }
 
 func TestOptionsListEveryProblem(t *testing.T) {
-	_, err := New(Options{WriteSpeed: -1, MaxAttempts: -1, LabelTTL: -1})
-	for _, text := range []string{"PD", "WriteSpeed", "MaxAttempts", "LabelTTL"} {
+	_, err := New(Options{SplitBytes: -1, MaxAttempts: -1, LabelTTL: -1})
+	for _, text := range []string{"PD", "SplitBytes", "MaxAttempts", "LabelTTL"} {
 		require.ErrorContains(t, err, text)
 	}
 }

@@ -70,9 +70,9 @@ type Options struct {
 	// Logger receives what went wrong and was repeated; nil discards it.
 	Logger *zap.Logger
 
-	// WriteSpeed is the most that one store is sent, in bytes per second; 0 is no limit.
-	// It may be changed later.
-	WriteSpeed int64
+	// WriteSpeed returns the most that one store is sent, in bytes per second; 0 is no
+	// limit, as is a nil function. It is called often, and may change its mind at any time.
+	WriteSpeed func() int64
 	// SplitBytes is what a region is to hold, in bytes of keys and values, and the unit
 	// in which regions are sent data; 0 is 96 MiB, as in TiKV. Small pairs count for more,
 	// since TiKV bounds the number of a region's keys as well.
@@ -120,6 +120,9 @@ func (o *Options) EnsureDefaults() {
 	if o.Lease == nil {
 		o.Lease = kv.CheckPermit
 	}
+	if o.WriteSpeed == nil {
+		o.WriteSpeed = func() int64 { return 0 }
+	}
 	if o.Logger == nil {
 		o.Logger = zap.NewNop()
 	}
@@ -150,7 +153,7 @@ func (o *Options) Validate() error {
 		problems = append(problems, errors.New("PD is missing"))
 	}
 	for name, value := range map[string]int64{
-		"WriteSpeed": o.WriteSpeed, "SplitBytes": o.SplitBytes, "StoreStreams": int64(o.StoreStreams),
+		"SplitBytes": o.SplitBytes, "StoreStreams": int64(o.StoreStreams),
 		"MaxKeyBytes": int64(o.MaxKeyBytes), "MaxEntryBytes": int64(o.MaxEntryBytes), "MaxAttempts": int64(o.MaxAttempts),
 		"GiveUpAfter": int64(o.GiveUpAfter), "CallTimeout": int64(o.CallTimeout), "LabelTTL": int64(o.LabelTTL),
 	} {

@@ -3,7 +3,6 @@ package sstimport
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -12,7 +11,7 @@ const speedStep = 100 * time.Millisecond
 
 // throttle bounds the bytes per second that one store is sent.
 type throttle struct {
-	limit *atomic.Int64 // bytes per second, shared by all stores; 0 is none
+	limit func() int64 // bytes per second; 0 is none
 
 	mu   sync.Mutex
 	debt float64 // bytes that were let through ahead of time
@@ -35,7 +34,7 @@ func (t *throttle) wait(ctx context.Context, n int) error {
 
 // take lets n bytes through and returns 0, or how long it will be until it does.
 func (t *throttle) take(now time.Time, n int) time.Duration {
-	limit := float64(t.limit.Load())
+	limit := float64(t.limit())
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if limit == 0 {

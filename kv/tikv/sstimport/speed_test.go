@@ -21,7 +21,7 @@ func TestThrottle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var limit atomic.Int64
 		limit.Store(1000)
-		th := &throttle{limit: &limit}
+		th := &throttle{limit: limit.Load}
 		began := time.Now()
 		send := func(n int) {
 			for range n {
@@ -56,13 +56,15 @@ func TestThrottle(t *testing.T) {
 
 // TestWriteSpeed: the speed holds for each store, and may be changed while it is obeyed.
 func TestWriteSpeed(t *testing.T) {
-	f := start(t, func(o *Options) { o.WriteSpeed = 1 })
+	var speed atomic.Int64
+	speed.Store(1)
+	f := start(t, func(o *Options) { o.WriteSpeed = speed.Load })
 	u := f.unit(0, 3000, 100)
 	ended := make(chan error)
 	go func() { ended <- f.im.Import(t.Context(), []kv.ImportUnit{u}) }()
 	require.Eventually(t, func() bool { return f.count(callBatch) >= 3 }, time.Minute, time.Millisecond)
 	require.LessOrEqual(t, f.count(callBatch), 3, "each store is sent one message, and the next in half a day")
-	f.im.SetWriteSpeed(0)
+	speed.Store(0)
 	require.NoError(t, <-ended)
 	f.requireDone()
 	require.Equal(t, 5*3, f.count(callBatch))

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/pingcap/kvproto/pkg/import_sstpb"
@@ -32,17 +31,14 @@ type store struct {
 
 // stores are the stores that were needed so far.
 type stores struct {
-	opts  *Options
-	limit atomic.Int64 // bytes per second and store, 0 is none
+	opts *Options
 
 	mu   sync.Mutex
 	byID map[uint64]*store
 }
 
 func newStores(opts *Options) *stores {
-	s := &stores{opts: opts, byID: make(map[uint64]*store)}
-	s.limit.Store(opts.WriteSpeed)
-	return s
+	return &stores{opts: opts, byID: make(map[uint64]*store)}
 }
 
 // of returns the stores of peers, in the order of their identities, each once.
@@ -54,7 +50,7 @@ func (s *stores) of(peers []*metapb.Peer) []*store {
 		st := s.byID[p.StoreId]
 		if st == nil {
 			st = &store{id: p.StoreId, streams: make(chan struct{}, s.opts.StoreStreams)}
-			st.speed.limit = &s.limit
+			st.speed.limit = s.opts.WriteSpeed
 			s.byID[p.StoreId] = st
 		}
 		list = append(list, st)
