@@ -87,6 +87,9 @@ type Layer struct {
 	cluster *member.Etcd
 	local   *localSessions
 
+	// stop ends what waiting counts.
+	stop    chan struct{}
+	waiting sync.WaitGroup
 	closing sync.Once
 	closed  error
 }
@@ -102,7 +105,7 @@ func Open(ctx context.Context, opts Options) (_ *Layer, err error) {
 	}
 	registerVariables()
 	follow(opts.Globals)
-	l := &Layer{opts: opts}
+	l := &Layer{opts: opts, stop: make(chan struct{})}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, l.Close())
@@ -111,9 +114,14 @@ func Open(ctx context.Context, opts Options) (_ *Layer, err error) {
 	if err := tidbddl.StartOwnerManager(ctx, opts.Storage); err != nil {
 		return nil, fmt.Errorf("start the DDL owner: %w", err)
 	}
+	release := func() {}
+	if storage, ok := opts.Storage.(gcDelayer); ok {
+		release = storage.DelayGCWorker()
+	}
 	if l.dom, err = session.BootstrapSession(opts.Storage); err != nil {
 		return nil, fmt.Errorf("bootstrap: %w", err)
 	}
+	l.whenStatsAreLoaded(release)
 	l.local = newLocalSessions()
 	l.dom.InfoSyncer().SetSessionManager(l.local)
 	if opts.Builds == nil {
@@ -136,6 +144,28 @@ func Open(ctx context.Context, opts Options) (_ *Layer, err error) {
 		return nil, fmt.Errorf("start index builds: %w", err)
 	}
 	return l, nil
+}
+
+// gcDelayer is a storage that can keep TiDB's garbage collection from starting while TiDB
+// loads its statistics; see package kv/embedded.
+type gcDelayer interface {
+	DelayGCWorker() (release func())
+}
+
+// whenStatsAreLoaded calls release once TiDB has loaded its statistics, if it does that.
+func (l *Layer) whenStatsAreLoaded(release func()) {
+	stats := l.dom.StatsHandle()
+	if stats == nil || stats.Lease() < 0 {
+		release()
+		return
+	}
+	l.waiting.Go(func() {
+		select {
+		case <-stats.InitStatsDone:
+			release()
+		case <-l.stop:
+		}
+	})
 }
 
 // findCluster returns the other nodes; nil if the store is one of a single process.
@@ -180,6 +210,8 @@ func (l *Layer) Close() error {
 		if l.cluster != nil {
 			l.closed = errors.Join(l.closed, l.cluster.Close())
 		}
+		close(l.stop)
+		l.waiting.Wait()
 		if l.dom != nil {
 			l.dom.Close()
 		}

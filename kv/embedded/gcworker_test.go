@@ -2,41 +2,45 @@ package embedded
 
 import (
 	"testing"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/pingcap/tidb/pkg/session"
 	"github.com/stretchr/testify/require"
+
+	"fastddl/kv/pebblekv"
 )
 
-// TestGarbageCollectionWaitsForStatistics: TiDB's garbage collection does not execute statements while TiDB replaces the cache
-// of statistics, which has no protection against that, and begins afterwards.
-func TestGarbageCollectionWaitsForStatistics(t *testing.T) {
-	s := openSQL(t, "db", vfs.NewMem())
-	defer s.close()
-	st := s.Storage().(*storage)
-	running := func() bool {
-		st.mu.Lock()
-		defer st.mu.Unlock()
-		return st.gcWorker != nil
-	}
-	for end := time.Now().Add(time.Minute); !running(); time.Sleep(time.Millisecond) {
-		require.True(t, time.Now().Before(end), "it does not begin")
-	}
-	select {
-	case <-s.domain.StatsHandle().InitStatsDone:
-	default:
-		require.Fail(t, "it began before the statistics were loaded")
-	}
-	se := s.session()
-	defer se.Close()
-	rows, err := query(se, "SELECT COUNT(*) FROM mysql.tidb WHERE variable_name = 'tikv_gc_leader_uuid'")
+// TestGarbageCollectionIsDelayed: TiDB's garbage collection executes no statement before it is released, whenever TiDB starts
+// it, and does afterwards.
+func TestGarbageCollectionIsDelayed(t *testing.T) {
+	s, err := Open("db", Options{Pebble: pebblekv.Options{FS: vfs.NewMem()}})
 	require.NoError(t, err)
-	require.Equal(t, [][]string{{"1"}}, rows, "it has not done anything")
+	release := s.Storage().(*storage).DelayGCWorker()
+	d, err := session.BootstrapSession(s.Storage())
+	require.NoError(t, err)
+	sql := &sqlStore{Store: s, t: t, domain: d}
+	defer sql.close()
+	se := sql.session()
+	defer se.Close()
+	leaders := func() string {
+		rows, err := query(se, "SELECT COUNT(*) FROM mysql.tidb WHERE variable_name = 'tikv_gc_leader_uuid'")
+		require.NoError(t, err)
+		return rows[0][0]
+	}
+	require.Equal(t, "0", leaders())
+	release()
+	require.Equal(t, "1", leaders())
+	release() // a second time is not wrong
 }
 
-// A store that is closed while TiDB starts does not wait for statistics that never come.
-func TestCloseDoesNotWaitForStatistics(t *testing.T) {
-	for range 3 {
-		openSQL(t, "db", vfs.NewMem()).close()
-	}
+// TestClosedBeforeGarbageCollection: a store that is closed first starts none.
+func TestClosedBeforeGarbageCollection(t *testing.T) {
+	s, err := Open("db", Options{Pebble: pebblekv.Options{FS: vfs.NewMem()}})
+	require.NoError(t, err)
+	release := s.Storage().(*storage).DelayGCWorker()
+	d, err := session.BootstrapSession(s.Storage())
+	require.NoError(t, err)
+	(&sqlStore{Store: s, t: t, domain: d}).close()
+	release()
+	require.False(t, s.Storage().(*storage).gcRuns)
 }

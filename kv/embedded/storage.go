@@ -9,7 +9,6 @@ import (
 
 	deadlockpb "github.com/pingcap/kvproto/pkg/deadlock"
 	tidbkv "github.com/pingcap/tidb/pkg/kv"
-	"github.com/pingcap/tidb/pkg/session"
 	"github.com/pingcap/tidb/pkg/store/copr"
 	derr "github.com/pingcap/tidb/pkg/store/driver/error"
 	txn_driver "github.com/pingcap/tidb/pkg/store/driver/txn"
@@ -30,11 +29,11 @@ type storage struct {
 	cache    tidbkv.MemManager
 	codec    tikv.Codec
 
-	mu       sync.Mutex
-	gcWorker *gcworker.GCWorker
-	closed   bool
-	closing  chan struct{} // closed when closed is set
-	starting sync.WaitGroup
+	mu        sync.Mutex // guards what follows
+	gcWorker  *gcworker.GCWorker
+	gcDelayed bool
+	gcRuns    bool
+	closed    bool
 }
 
 var (
@@ -57,7 +56,7 @@ func newStorage(s *Store) (*storage, error) {
 		_ = kvStore.Close()
 		return nil, err
 	}
-	return &storage{KVStore: kvStore, store: s, copStore: copStore, cache: tidbkv.NewCacheDB(), codec: codec, closing: make(chan struct{})}, nil
+	return &storage{KVStore: kvStore, store: s, copStore: copStore, cache: tidbkv.NewCacheDB(), codec: codec}, nil
 }
 
 // codecClient decodes the keys in region errors, as client-go's network client does.
@@ -143,46 +142,43 @@ func (s *storage) EtcdAddrs() ([]string, error) { return nil, nil }
 // TLSConfig implements tidbkv.EtcdBackend.
 func (s *storage) TLSConfig() *tls.Config { return nil }
 
-// StartGCWorker implements tidbkv.EtcdBackend. TiDB calls it when it has bootstrapped, while it still loads its statistics,
-// whose cache it replaces then: a statement that puts something into the old one at that moment panics ("send on closed
-// channel"), and the worker's first statements run where nothing contains that. So the worker waits for the statistics.
+// DelayGCWorker keeps TiDB's garbage collection from starting before release is called. TiDB starts it while it still loads
+// its statistics, whose cache it replaces then: a statement that puts something into the old one at that moment panics
+// ("send on closed channel"), and the first statements of the GC worker run where nothing contains that.
+func (s *storage) DelayGCWorker() (release func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.gcDelayed = true
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.gcDelayed = false
+		s.runGCWorker()
+	}
+}
+
+// StartGCWorker implements tidbkv.EtcdBackend. TiDB calls it when it has bootstrapped.
 func (s *storage) StartGCWorker() error {
 	worker, err := gcworker.NewGCWorker(s, s.GetPDClient())
 	if err != nil {
 		return derr.ToTiDBErr(err)
 	}
-	dom, err := session.GetDomain(s)
-	if err != nil {
-		return err
-	}
-	stats := dom.StatsHandle()
-	if stats == nil || stats.Lease() < 0 { // they are not loaded
-		s.runGCWorker(worker)
-		return nil
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
-		return nil
+	if s.gcWorker == nil {
+		s.gcWorker = worker
+		s.runGCWorker()
 	}
-	s.starting.Go(func() {
-		select {
-		case <-stats.InitStatsDone:
-			s.runGCWorker(worker)
-		case <-s.closing:
-		}
-	})
 	return nil
 }
 
-func (s *storage) runGCWorker(worker *gcworker.GCWorker) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.gcWorker != nil || s.closed {
+// runGCWorker lets the worker run, if there is one and it may. The caller holds mu.
+func (s *storage) runGCWorker() {
+	if s.gcWorker == nil || s.gcRuns || s.gcDelayed || s.closed {
 		return
 	}
-	worker.Start()
-	s.gcWorker = worker
+	s.gcWorker.Start()
+	s.gcRuns = true
 }
 
 // Close implements tidbkv.Storage: it stops what runs in the background. The data stay open until the store is closed.
@@ -190,17 +186,12 @@ func (s *storage) Close() error { return s.shutDown() }
 
 func (s *storage) shutDown() error {
 	s.mu.Lock()
-	closed := s.closed
-	if !closed {
-		s.closed = true
-		close(s.closing)
-	}
-	s.mu.Unlock()
-	if closed {
+	defer s.mu.Unlock()
+	if s.closed {
 		return nil
 	}
-	s.starting.Wait()
-	if s.gcWorker != nil {
+	s.closed = true
+	if s.gcRuns {
 		s.gcWorker.Close()
 	}
 	s.copStore.Close()
