@@ -91,6 +91,7 @@ func (l *liveCluster) join(n *node) {
 		return
 	}
 	l.first = n
+	n.t.Logf("database %s", l.database)
 	connect(n.t, n.Addr, "mysql").exec("CREATE DATABASE " + l.database)
 	n.t.Cleanup(l.cleanUp) // when the other nodes have left
 }
@@ -132,6 +133,7 @@ func (n *node) setGlobal(name, value string) {
 	if n.live != nil {
 		if _, known := n.live.globals[name]; !known {
 			n.live.globals[name] = db.value("SELECT @@global." + name)
+			n.t.Logf("variable %s was %q", name, n.live.globals[name])
 		}
 	}
 	db.exec(fmt.Sprintf("SET GLOBAL %s = %s", name, value))
