@@ -21,6 +21,7 @@ func slowIngest(c *standin.Cluster) *standin.Injected {
 // misses nothing that was written meanwhile.
 func TestOwnerIsKilled(t *testing.T) {
 	t.Parallel()
+	needsStandIn(t, "it has imports wait for the stand-in")
 	needsImport(t)
 	c := startCluster(t, nil)
 	gone, left := owner(t, startNode(t, c), startNode(t, c))
@@ -52,6 +53,7 @@ func TestOwnerIsKilled(t *testing.T) {
 // meanwhile, and is one of the cluster again when it is back.
 func TestOwnerLosesEtcd(t *testing.T) {
 	t.Parallel()
+	needsStandIn(t, "it cuts a node off from PD's etcd")
 	c := startCluster(t, nil)
 	cut, left := owner(t, startNode(t, c), startNode(t, c))
 	a, b := cut.open(), left[0].open()
@@ -73,6 +75,7 @@ func TestOwnerLosesEtcd(t *testing.T) {
 // that could be tried again, answers nothing wrong, and goes on when PD is back.
 func TestNodeIsCutOff(t *testing.T) {
 	t.Parallel()
+	needsStandIn(t, "it cuts a node off from PD")
 	c := startCluster(t, nil)
 	n, other := startNode(t, c), startNode(t, c)
 	a, b := n.open(), other.open()
@@ -95,6 +98,7 @@ func TestNodeIsCutOff(t *testing.T) {
 // application does not notice.
 func TestFaultsOfTheStore(t *testing.T) {
 	t.Parallel()
+	needsStandIn(t, "it orders faults of the store")
 	c := startCluster(t, nil)
 	db := startNode(t, c).open()
 	db.exec("CREATE TABLE t (id INT PRIMARY KEY, v INT)", "INSERT INTO t VALUES (1, 1), (2, 2)")

@@ -64,7 +64,7 @@ func run(m *testing.M) int {
 // complain of is printed if the test has failed.
 func startCluster(t testing.TB, serve *tls.Config) *standin.Cluster {
 	t.Helper()
-	needsStandIn(t, "it needs a cluster of its own, whose faults it can order")
+	needsStandIn(t, "it orders faults of the stand-in, or needs a cluster of its own")
 	out := &servertest.Buffer{}
 	core := zapcore.NewCore(zapcore.NewConsoleEncoder(zap.NewDevelopmentEncoderConfig()), zapcore.AddSync(out), zapcore.WarnLevel)
 	c, err := standin.Start(standin.Options{Dir: t.TempDir(), TLS: serve, Logger: zap.New(core)})

@@ -67,6 +67,7 @@ func TestNoPD(t *testing.T) {
 // TestPDIsSilent: a server whose PD does not answer becomes ready when it does.
 func TestPDIsSilent(t *testing.T) {
 	t.Parallel()
+	needsStandIn(t, "it cuts a node off from PD")
 	c := startCluster(t, nil)
 	pd, err := c.Open()
 	require.NoError(t, err)
@@ -114,6 +115,7 @@ func TestBadPath(t *testing.T) {
 // TestPDIsLostAtStart: a server that loses PD while it starts ends when it is told to.
 func TestPDIsLostAtStart(t *testing.T) {
 	t.Parallel()
+	needsStandIn(t, "it cuts a node off from PD")
 	c := startCluster(t, nil)
 	pd, err := c.Open()
 	require.NoError(t, err)
