@@ -124,7 +124,7 @@ var builders = []mutation{
 		old:    "case err == nil && !intact:",
 		new:    "case err == nil && !intact && r.RollingBack():",
 		caught: "sql.TestTakenRowEndsTheImport",
-		shows:  `the import went on`,
+		shows:  `a statement did not end`,
 	},
 	{
 		invariant: "I8", breaks: "a repair does not look whether the job is still ours",
