@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fastddl/kv"
+	"fastddl/kv/kvtest"
 )
 
 // crashWriter commits transactions that write one value to several keys of
@@ -76,7 +77,7 @@ func TestCrash(t *testing.T) {
 	seed := time.Now().UnixNano()
 	t.Logf("seed %d", seed)
 	rnd := rand.New(rand.NewPCG(uint64(seed), 0))
-	mem := vfs.NewCrashableMem()
+	mem := kvtest.NewCrashableFS()
 	s := open(t, "a/db", Options{FS: mem})
 	// The clock is set back by the crash.
 	s.timeline.now = func() time.Time { return time.Now().Add(time.Hour) }

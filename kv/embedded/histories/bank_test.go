@@ -180,7 +180,7 @@ func (b *bank) auditByKeys(ctx context.Context, tx *transaction.KVTxn, see func(
 	for i := range accounts {
 		keys = append(keys, accountKey(i))
 	}
-	found, err := tx.BatchGet(ctx, keys)
+	found, err := batchGet(ctx, tx.BatchGet, keys)
 	for key, value := range found {
 		see([]byte(key), value)
 	}

@@ -20,6 +20,7 @@ import (
 
 	"fastddl/kv/embedded"
 	"fastddl/kv/embedded/txn"
+	"fastddl/kv/kvtest"
 	"fastddl/kv/pebblekv"
 )
 
@@ -46,7 +47,7 @@ type cluster struct {
 
 // slowFS delays syncs, so that there is something between a commit's being written and its being durable.
 type slowFS struct {
-	*vfs.MemFS
+	*kvtest.CrashableFS
 	delay *atomic.Int64 // the longest one
 	disk  *sync.RWMutex // syncs wait for it
 }
@@ -57,11 +58,11 @@ type slowFile struct {
 }
 
 func (fs *slowFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
-	return fs.slow(fs.MemFS.Create(name, category))
+	return fs.slow(fs.CrashableFS.Create(name, category))
 }
 
 func (fs *slowFS) ReuseForWrite(from, to string, category vfs.DiskWriteCategory) (vfs.File, error) {
-	return fs.slow(fs.MemFS.ReuseForWrite(from, to, category))
+	return fs.slow(fs.CrashableFS.ReuseForWrite(from, to, category))
 }
 
 func (fs *slowFS) slow(f vfs.File, err error) (vfs.File, error) {
@@ -104,7 +105,7 @@ func newCluster(t *testing.T, seed uint64, served bool) *cluster {
 	grpc_health_v1.RegisterHealthServer(server, health.NewServer())
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(lis) }()
-	c.life = c.open(&slowFS{vfs.NewCrashableMem(), &atomic.Int64{}, &sync.RWMutex{}})
+	c.life = c.open(&slowFS{kvtest.NewCrashableFS(), &atomic.Int64{}, &sync.RWMutex{}})
 	t.Cleanup(func() {
 		server.Stop()
 		require.NoError(t, <-done)

@@ -195,11 +195,11 @@ func (a *listTxn) read(ctx context.Context, keys ...string) error {
 		snapshot, view = a.statementSnapshot()
 		get = snapshot.BatchGet
 	}
-	found, err := get(ctx, want)
+	found, err := batchGet(ctx, get, want)
 	if a.readCommit && tikverr.IsErrWriteConflict(err) {
 		// The timestamp was too old: with a fresh one it is not.
 		if view, err = a.cl.CurrentTimestamp("global"); err == nil {
-			found, err = a.cl.GetSnapshot(view).BatchGet(ctx, want)
+			found, err = batchGet(ctx, a.cl.GetSnapshot(view).BatchGet, want)
 		}
 	}
 	if err != nil {
@@ -477,7 +477,7 @@ func (a *listTxn) readAt(ctx context.Context, ts, view uint64, keys ...string) {
 	found := make(map[string][]byte)
 	var err error
 	if len(keys) > 1 {
-		found, err = snapshot.BatchGet(ctx, byteKeys(keys))
+		found, err = batchGet(ctx, snapshot.BatchGet, byteKeys(keys))
 	} else if found[keys[0]], err = snapshot.Get(ctx, []byte(keys[0])); tikverr.IsErrNotFound(err) {
 		err = nil
 	}

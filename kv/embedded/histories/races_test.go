@@ -19,6 +19,7 @@ import (
 	"github.com/tikv/client-go/v2/tikvrpc"
 
 	"fastddl/kv/embedded"
+	"fastddl/kv/kvtest"
 	"fastddl/kv/pebblekv"
 )
 
@@ -112,7 +113,7 @@ func (c *interrupted) Err() error {
 // of the moments at which the reading looks at its context.
 func TestNewestReadsAreDurable(t *testing.T) {
 	var disk sync.RWMutex
-	r := openStore(t, &slowFS{vfs.NewCrashableMem(), &atomic.Int64{}, &disk})
+	r := openStore(t, &slowFS{kvtest.NewCrashableFS(), &atomic.Int64{}, &disk})
 	read := func(ctx context.Context) string {
 		req := tikvrpc.NewRequest(tikvrpc.CmdGet, &kvrpcpb.GetRequest{Key: []byte("k"), Version: math.MaxUint64})
 		resp, err := r.client.SendRequest(ctx, "", req, time.Minute)

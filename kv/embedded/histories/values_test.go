@@ -186,7 +186,7 @@ func (w *forks) read(ctx context.Context, group int, rng *rand.Rand) {
 			}
 		}
 	case 1:
-		found, err := tx.BatchGet(ctx, keys)
+		found, err := batchGet(ctx, tx.BatchGet, keys)
 		if err != nil {
 			return
 		}
