@@ -7,10 +7,8 @@ import (
 	"sync/atomic"
 
 	"fastddl/ingest"
-	"fastddl/internal/background"
 	"fastddl/internal/errs"
 	"fastddl/internal/parallel"
-	"fastddl/internal/stage"
 	"fastddl/kv"
 )
 
@@ -195,11 +193,9 @@ func (c *comparison) read(ctx context.Context, first bool, open func() (sink ent
 	done := new(atomic.Int64)
 	c.enter(stageCompare, func() float64 { return float64(done.Load()) / float64(max(1, n)) })
 	return parallel.Do(ctx, n, c.share.Workers, func(ctx context.Context, i int) error {
-		background.Thread()
-		clock := stage.Start(stage.Verify)
-		defer func() { c.addCosts(clock.Stop()) }()
+		pacer, end := c.startVerifying()
+		defer end()
 		defer done.Add(1)
-		pacer := c.share.NewPacer(clock)
 		if i < len(counts) {
 			n, err := c.countKeys(ctx, c.snap, counts[i], pacer)
 			c.keys.Add(n)

@@ -6,6 +6,7 @@ import (
 
 	"fastddl/event"
 	"fastddl/ingest"
+	"fastddl/internal/background"
 	"fastddl/internal/errs"
 	"fastddl/internal/stage"
 )
@@ -75,6 +76,14 @@ func (x *execution) execute(ctx context.Context, share ingest.ShareOptions, fn f
 	stop := x.progress.start()
 	defer func() { err = errs.Also(err, stop()) }()
 	return ended(ctx, fn(ctx))
+}
+
+// startVerifying makes the calling goroutine one that verifies, until end: at low
+// priority, at the pace that the job has, with its time on the job's account.
+func (x *execution) startVerifying() (pacer *ingest.Pacer, end func()) {
+	background.Thread()
+	clock := stage.Start(stage.Verify)
+	return x.share.NewPacer(clock), func() { x.addCosts(clock.Stop()) }
 }
 
 // ended returns why ctx has ended if that is what err comes from.

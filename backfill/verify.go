@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"fastddl/ingest"
-	"fastddl/internal/background"
 	"fastddl/internal/errs"
 	"fastddl/internal/parallel"
 	"fastddl/internal/stage"
@@ -173,10 +172,9 @@ func (v *verifier) planIndex(ctx context.Context, r kv.KeyRange, atLeast int) (p
 
 // count counts the records in r.
 func (v *verifier) count(ctx context.Context, r kv.KeyRange) error {
-	background.Thread()
-	clock := stage.Start(stage.Verify)
-	defer func() { v.b.addCosts(clock.Stop()) }()
-	n, err := v.b.countKeys(ctx, v.snap, r, v.b.share.NewPacer(clock))
+	pacer, end := v.b.startVerifying()
+	defer end()
+	n, err := v.b.countKeys(ctx, v.snap, r, pacer)
 	v.keys.Add(n)
 	return err
 }
@@ -256,10 +254,9 @@ func (v *verifier) totals(ctx context.Context, r kv.KeyRange) (ingest.Totals, er
 	if v.sums == nil {
 		return v.b.readTotals(ctx, v.snap, r)
 	}
-	background.Thread()
-	clock := stage.Start(stage.Verify)
-	defer func() { v.b.addCosts(clock.Stop()) }()
-	if err := v.b.share.NewPacer(clock).Pace(ctx); err != nil {
+	pacer, end := v.b.startVerifying()
+	defer end()
+	if err := pacer.Pace(ctx); err != nil {
 		return ingest.Totals{}, err
 	}
 	sum, err := v.sums.Checksum(ctx, r, v.b.task.TS)
@@ -269,16 +266,14 @@ func (v *verifier) totals(ctx context.Context, r kv.KeyRange) (ingest.Totals, er
 // readTotals reads the entries in r. The totals leave the prefix of their keys
 // out.
 func (b *build) readTotals(ctx context.Context, snap kv.Snapshot, r kv.KeyRange) (t ingest.Totals, err error) {
-	background.Thread()
-	clock := stage.Start(stage.Verify)
-	defer func() { b.addCosts(clock.Stop()) }()
+	pacer, end := b.startVerifying()
+	defer end()
 
 	iter, err := snap.Iter(r)
 	if err != nil {
 		return t, err
 	}
 	defer iter.Close()
-	pacer := b.share.NewPacer(clock)
 	var buf []byte
 	for iter.Valid() {
 		if t.Entries%verifyBatch == 0 {

@@ -224,9 +224,8 @@ func (t *task) resumeHold(ctx context.Context) error {
 			t.stopKeeper()
 			return t.beginAgain(ctx, err)
 		}
-		t.emit(event.Retry{Job: event.Job{ID: t.id}, Op: "hold GC", Attempt: int(attempt), Err: err})
-		if !sleep(ctx, job.Backoff(attempt)) {
-			return errStopped
+		if err := t.retryLater(ctx, "hold GC", attempt, err); err != nil {
+			return err
 		}
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"go.uber.org/zap"
 
 	"fastddl/ddl/job"
-	"fastddl/event"
 	"fastddl/kv"
 )
 
@@ -129,9 +128,8 @@ func (t *task) fence(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return errStopped
 		}
-		t.emit(event.Retry{Job: event.Job{ID: t.id}, Op: "fence off late imports", Attempt: int(attempt), Err: err})
-		if !sleep(ctx, job.Backoff(attempt)) {
-			return errStopped
+		if err := t.retryLater(ctx, "fence off late imports", attempt, err); err != nil {
+			return err
 		}
 	}
 }

@@ -269,11 +269,20 @@ func (t *task) settle(ctx context.Context) error {
 		if err == nil || errors.Is(err, errLost) {
 			return err
 		}
-		t.emit(event.Retry{Job: event.Job{ID: t.id}, Op: "read the job's record", Attempt: int(attempt), Err: err})
-		if !sleep(ctx, job.Backoff(attempt)) {
-			return errStopped
+		if err := t.retryLater(ctx, "read the job's record", attempt, err); err != nil {
+			return err
 		}
 	}
+}
+
+// retryLater tells that an attempt at what cannot be left undone has failed, and waits
+// before the next one. It fails if the job is stopped meanwhile.
+func (t *task) retryLater(ctx context.Context, op string, attempt int64, why error) error {
+	t.emit(event.Retry{Job: event.Job{ID: t.id}, Op: op, Attempt: int(attempt), Err: why})
+	if !sleep(ctx, job.Backoff(attempt)) {
+		return errStopped
+	}
+	return nil
 }
 
 func (t *task) reload(ctx context.Context) error {

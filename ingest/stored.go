@@ -19,10 +19,10 @@ func newStored(snap kv.Snapshot, prefix []byte, r keyRange) (cursor, error) {
 		return nil, fmt.Errorf("ingest: read index: %w", err)
 	}
 	if versioned, ok := iter.(kv.VersionedIterator); ok {
-		return &storedCursor{iter: versioned, version: snap.TS(), prefix: len(prefix)}, nil
+		return &storedCursor{iter: iter, versions: versioned, version: snap.TS(), prefix: prefix}, nil
 	}
 	if versioned, ok := snap.(kv.VersionedSnapshot); ok {
-		return &doubtfulCursor{iter: iter, snap: versioned, prefix: prefix}, nil
+		return &doubtfulCursor{storedCursor{iter: iter, prefix: prefix}, versioned}, nil
 	}
 	return nil, errors.Join(errors.New("ingest: the store does not tell versions"), iter.Close())
 }
@@ -31,16 +31,17 @@ func newStored(snap kv.Snapshot, prefix []byte, r keyRange) (cursor, error) {
 // left out: DML has written them, or a build that lost its snapshot has, and the row
 // may have handed the value on before the job's.
 type storedCursor struct {
-	iter    kv.VersionedIterator
-	version uint64
-	prefix  int
+	iter     kv.Iterator
+	versions kv.VersionedIterator // iter, if that tells versions; otherwise nothing is left out
+	version  uint64
+	prefix   []byte
 }
 
 func (c *storedCursor) next(out *records) error {
 	out.reset()
 	for out.len() < batchRecords && len(out.data) < batchBytes && c.iter.Valid() {
-		if c.iter.TS() == c.version {
-			out.append(c.iter.Key()[c.prefix:], c.iter.Value())
+		if c.versions == nil || c.versions.TS() == c.version {
+			out.append(c.iter.Key()[len(c.prefix):], c.iter.Value())
 		}
 		if err := c.iter.Next(); err != nil {
 			return fmt.Errorf("ingest: read index: %w", err)
@@ -55,20 +56,8 @@ func (c *storedCursor) close() error { return c.iter.Close() }
 // it is asked. It hands out older ones too, and is asked for those that another entry
 // contradicts, which are few.
 type doubtfulCursor struct {
-	iter   kv.Iterator
-	snap   kv.VersionedSnapshot
-	prefix []byte
-}
-
-func (c *doubtfulCursor) next(out *records) error {
-	out.reset()
-	for out.len() < batchRecords && len(out.data) < batchBytes && c.iter.Valid() {
-		out.append(c.iter.Key()[len(c.prefix):], c.iter.Value())
-		if err := c.iter.Next(); err != nil {
-			return fmt.Errorf("ingest: read index: %w", err)
-		}
-	}
-	return nil
+	storedCursor
+	snap kv.VersionedSnapshot
 }
 
 // older reports whether an entry, of which key is without the index prefix, is not the
@@ -80,5 +69,3 @@ func (c *doubtfulCursor) older(ctx context.Context, key []byte) (bool, error) {
 	}
 	return version < c.snap.TS(), nil
 }
-
-func (c *doubtfulCursor) close() error { return c.iter.Close() }

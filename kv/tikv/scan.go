@@ -42,7 +42,7 @@ func (s *Store) ScanColumns(ctx context.Context, req kv.ScanRequest, fn func(*kv
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	pages, err := s.newPages(ctx, layout, rows)
+	pages, err := s.newPages(layout, rows)
 	if err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ type pages struct {
 }
 
 // newPages returns all pages of a scan, of which the first has about rows rows.
-func (s *Store) newPages(_ context.Context, l *rowLayout, rows int) (*pages, error) {
+func (s *Store) newPages(l *rowLayout, rows int) (*pages, error) {
 	dag, err := l.dag()
 	if err != nil {
 		return nil, err
