@@ -73,6 +73,11 @@ func (x *execution) execute(ctx context.Context, share ingest.ShareOptions, fn f
 		return ended(ctx, err)
 	}
 	defer x.share.Leave()
+	return x.reporting(ctx, fn)
+}
+
+// reporting runs fn with progress reports.
+func (x *execution) reporting(ctx context.Context, fn func(context.Context) error) (err error) {
 	stop := x.progress.start()
 	defer func() { err = errs.Also(err, stop()) }()
 	return ended(ctx, fn(ctx))

@@ -58,6 +58,8 @@ type Options struct {
 	Bus *event.Bus
 	// SaveCheckpoint makes progress durable; nil does without.
 	SaveCheckpoint func(ctx context.Context, checkpoint []byte) error
+	// Crew divides the build among several nodes; nil builds alone.
+	Crew Crew
 	// Resources are shared with other jobs; nil is some of its own, for
 	// MaxWorkers.
 	Resources *ingest.Resources

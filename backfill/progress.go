@@ -59,6 +59,13 @@ func (p *progress) allImported() {
 	p.imported = p.rows
 }
 
+// set says what others have done: read is how much of all rows they have read, 0 to 1.
+func (p *progress) set(rows, imported int64, read float64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.rows, p.imported, p.weight = max(p.rows, rows), max(p.imported, imported), max(p.weight, read*p.total)
+}
+
 func (p *progress) add(rows int64, weight float64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

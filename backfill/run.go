@@ -39,8 +39,7 @@ func Run(ctx context.Context, opts Options, spec Spec) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	targets := groupFrom(spec.Table, spec.Indexes, b.physicals, 0).targets
-	err = b.execute(ctx, ingest.ShareOptions{Indexes: len(targets)}, b.run)
+	err = ended(ctx, b.run(ctx))
 	b.meter.fill(&b.result)
 	b.result.Rows = b.progress.done()
 	return b.result, err
@@ -94,14 +93,31 @@ func (b *build) beginAgain(ctx context.Context) (*checkpoint, error) {
 
 // buildAndVerify builds and reads back what cp says is left.
 func (b *build) buildAndVerify(ctx context.Context, cp *checkpoint) error {
-	if err := b.ingest(ctx, cp); err != nil {
+	shared, err := b.buildShared(ctx, cp)
+	if err != nil {
 		return err
 	}
-	b.result.Entries = 0
-	for _, t := range cp.wanted() {
-		b.result.Entries += t.Entries
+	share := b.shareOptions()
+	share.ReadOnly = shared
+	err = b.execute(ctx, share, func(ctx context.Context) error {
+		if err := b.ingest(ctx, cp); err != nil {
+			return err
+		}
+		b.result.Entries = 0
+		for _, t := range cp.wanted() {
+			b.result.Entries += t.Entries
+		}
+		return b.verify(ctx, cp)
+	})
+	if shared {
+		err = b.lookForDuplicates(ctx, err)
 	}
-	return b.verify(ctx, cp)
+	return err
+}
+
+// shareOptions describe the share of the resources that building needs.
+func (b *build) shareOptions() ingest.ShareOptions {
+	return ingest.ShareOptions{Indexes: len(groupFrom(b.task.Table, b.task.Indexes, b.physicals, 0).targets)}
 }
 
 // firstCheckpoint plans the whole table.
@@ -110,10 +126,15 @@ func (b *build) firstCheckpoint(ctx context.Context) (*checkpoint, error) {
 	if err != nil {
 		return nil, err
 	}
+	return b.newCheckpoint(tasks), nil
+}
+
+// newCheckpoint is the checkpoint of a build of which nothing is done.
+func (b *build) newCheckpoint(tasks []task) *checkpoint {
 	cp := &checkpoint{TS: b.task.TS, Weight: totalWeight(tasks)}
 	for _, idx := range b.task.Indexes {
 		cp.Indexes = append(cp.Indexes, checkpointIndex{ID: idx.ID})
 	}
 	cp.setTasks(tasks)
-	return cp, nil
+	return cp
 }

@@ -1,0 +1,124 @@
+package backfill
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/pingcap/tidb/pkg/meta/model"
+
+	"fastddl/ingest"
+	"fastddl/internal/stage"
+)
+
+// Crew has the parts of a build done by several nodes, each by RunPart.
+type Crew interface {
+	// Build has all rows of a table built in parts, and returns the results when the
+	// last part is done. It may find parts of the same snapshot and round that were cut
+	// earlier, and then goes on with those. shared is false if the table is not to be
+	// divided; then it has done nothing. When it returns an error parts may still be
+	// under way: who has made the crew stops them.
+	Build(ctx context.Context, w SharedWork) (results []PartResult, shared bool, err error)
+}
+
+// SharedWork is what there is to do for a crew.
+type SharedWork struct {
+	// Round counts how often the table is built at one snapshot.
+	Round int
+	// Bytes is about the size of the rows, as far as the store knows it.
+	Bytes float64
+	// Cut cuts the table into at most n parts of about equal size, in key order.
+	Cut func(n int) []Part
+	// Progress is told how many rows the parts have read, of how many the entries are
+	// in the store, and how much of everything is read, 0 to 1.
+	Progress func(rows, imported int64, read float64)
+}
+
+// buildShared has the crew build what cp says is left, if the crew takes it: that is
+// never a build of which something is done already.
+func (b *build) buildShared(ctx context.Context, cp *checkpoint) (shared bool, err error) {
+	if b.opts.Crew == nil || cp.Rows > 0 || len(cp.Remaining) == 0 {
+		return cp.Shared, nil
+	}
+	tasks := cp.tasks()
+	err = b.reporting(ctx, func(ctx context.Context) error {
+		b.progress.begin(0, 0, 1)
+		b.enter(stage.Scan.String(), nil)
+		round := 0
+		if cp.Rebuilt {
+			round = 1
+		}
+		var results []PartResult
+		results, shared, err = b.opts.Crew.Build(ctx, SharedWork{
+			Round: round, Bytes: totalWeight(tasks), Cut: func(n int) []Part { return cutParts(tasks, n) }, Progress: b.progress.set,
+		})
+		if err != nil || !shared {
+			return err
+		}
+		return cp.addParts(results)
+	})
+	if err != nil || !shared {
+		return shared, err
+	}
+	b.progress.set(cp.Rows, cp.Rows, 1)
+	cp.Shared = true
+	cp.setTasks(nil)
+	return true, b.save(ctx, cp)
+}
+
+// addParts adds what the parts of a build have come to.
+func (c *checkpoint) addParts(results []PartResult) error {
+	for _, r := range results {
+		if len(r.Totals) != len(c.Indexes) {
+			return fmt.Errorf("backfill: a part has totals of %d indexes, not %d", len(r.Totals), len(c.Indexes))
+		}
+		c.Rows += r.Rows
+		for i := range c.Indexes {
+			c.Indexes[i].Totals.Add(r.Totals[i])
+		}
+	}
+	return nil
+}
+
+// sharedDuplicates looks for rows with equal values that lay in different parts: of
+// their entries one is stored, so the index has fewer than the rows give. It returns a
+// *ingest.DuplicateError, or nil if that is not what is wrong.
+func (b *build) sharedDuplicates(ctx context.Context) error {
+	if !slices.ContainsFunc(b.task.Indexes, func(idx *model.IndexInfo) bool { return idx.Unique }) {
+		return nil
+	}
+	found, err := Compare(ctx, b.opts, b.task)
+	if err != nil {
+		return err
+	}
+	var groups []*ingest.DuplicateGroup
+	for _, d := range found.Differences {
+		if d.Rows < 2 || len(groups) == ingest.MaxDuplicateGroups {
+			continue
+		}
+		g := ingest.NewDuplicateGroup(d.Index, d.Key)
+		for _, c := range d.Claims {
+			g.Add(c.Value)
+		}
+		g.Rows = d.Rows
+		groups = append(groups, g)
+	}
+	if len(groups) == 0 {
+		return nil
+	}
+	return &ingest.DuplicateError{Groups: groups}
+}
+
+// lookForDuplicates replaces the error of a verification by what the parts of a shared
+// build could not see.
+func (b *build) lookForDuplicates(ctx context.Context, err error) error {
+	var mismatch *MismatchError
+	if !errors.As(err, &mismatch) {
+		return err
+	}
+	if dup := b.sharedDuplicates(ctx); dup != nil {
+		return dup
+	}
+	return err
+}

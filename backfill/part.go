@@ -1,0 +1,87 @@
+package backfill
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"fastddl/ingest"
+)
+
+// Part is some of a table's rows, to be built by one node. It is kept with the job
+// while it is built.
+type Part struct {
+	Tasks []checkpointTask `json:"tasks"`
+}
+
+// PartResult is what the build of a part has come to.
+type PartResult struct {
+	// Rows were scanned.
+	Rows int64 `json:"rows"`
+	// Totals are those of the entries that are durable, by position in the task's
+	// indexes.
+	Totals []ingest.Totals `json:"totals"`
+}
+
+// PartSpec says which part is to be built.
+type PartSpec struct {
+	// Task names the entries of the whole table.
+	Task
+	Part Part
+	// Checkpoint is what was last given to SaveCheckpoint for this part, or nil.
+	Checkpoint []byte
+}
+
+// RunPart makes the entries that the rows of a part have at spec.TS durable at that
+// version, starting from the checkpoint if there is one. It does not verify them: who
+// has cut the parts does that for all of them. It fails and obeys ctx as Run does; two
+// parts that have rows with equal values in a unique index do not notice.
+func RunPart(ctx context.Context, opts Options, spec PartSpec) (PartResult, error) {
+	b, err := newBuild(opts, Spec{Task: spec.Task, Checkpoint: spec.Checkpoint})
+	if err != nil {
+		return PartResult{}, err
+	}
+	cp, err := decodeCheckpoint(b.checkpointed, &b.task)
+	if err != nil {
+		return PartResult{}, err
+	}
+	if cp == nil {
+		cp = b.newCheckpoint((&checkpoint{Remaining: spec.Part.Tasks}).tasks())
+		if !cp.inTable(spec.Table) {
+			return PartResult{}, fmt.Errorf("backfill: a part of job %d is not of table %s", spec.JobID, spec.Table.Name.O)
+		}
+	}
+	if err := b.execute(ctx, b.shareOptions(), func(ctx context.Context) error { return b.ingest(ctx, cp) }); err != nil {
+		return PartResult{}, err
+	}
+	return PartResult{Rows: cp.Rows, Totals: cp.wanted()}, nil
+}
+
+// cutParts cuts tasks, which are in key order, into at most n parts of about equal
+// weight.
+func cutParts(tasks []task, n int) []Part {
+	each := totalWeight(tasks) / float64(max(1, n))
+	var parts []Part
+	current, weight := checkpoint{}, 0.0
+	end := func() {
+		if len(current.Remaining) > 0 {
+			parts = append(parts, Part{current.Remaining})
+		}
+		current = checkpoint{}
+	}
+	for _, whole := range tasks {
+		pieces := 1
+		if each > 0 {
+			pieces = max(1, int(math.Ceil(whole.weight/each)))
+		}
+		for _, t := range splitTask(whole, pieces) {
+			current.Remaining = append(current.Remaining, checkpointTask{Start: t.Start, End: t.End, Weight: t.weight})
+			weight += t.weight
+			if len(parts) < n-1 && weight >= each*float64(len(parts)+1)*(1-1e-9) {
+				end()
+			}
+		}
+	}
+	end()
+	return parts
+}
