@@ -1,0 +1,130 @@
+package crew
+
+import (
+	"slices"
+)
+
+// State is what has become of a part.
+type State string
+
+// The states. They are durable.
+const (
+	// Open: nobody builds it. What an earlier holder has done of it is kept.
+	Open State = "open"
+	// Held: its holder builds it.
+	Held State = "held"
+	// Done: its entries are durable.
+	Done State = "done"
+	// Failed: it cannot be built, so neither can the index.
+	Failed State = "failed"
+)
+
+// Part is a part as its row says.
+type Part struct {
+	// Number counts the parts of a job in key order, from 0.
+	Number int64
+	State  State
+	// Wanted says that the job's owner wants it built now.
+	Wanted bool
+	// Holder is the member of the cluster that builds it, or was the last to; Epoch
+	// counts the holders.
+	Holder string
+	Epoch  int64
+	// Failures is how often an attempt has ended with an error that another one may not
+	// meet.
+	Failures int64
+}
+
+// HeldBy says that the part is the member's, by the claim that made its epoch what it is.
+func (p *Part) HeldBy(member string, epoch int64) bool {
+	return p.State == Held && p.Holder == member && p.Epoch == epoch
+}
+
+// Claimed returns the part in the hands of a member.
+func (p *Part) Claimed(member string) Part {
+	after := *p
+	after.State, after.Holder, after.Epoch = Held, member, p.Epoch+1
+	return after
+}
+
+// Released returns the part as its holder leaves it: done, failed, or open.
+func (p *Part) Released(to State) Part {
+	after := *p
+	after.State = to
+	return after
+}
+
+// Claimant is a member that looks for a part.
+type Claimant struct {
+	Member string
+	// MaxNodes is how many members may hold parts of the job at one time.
+	MaxNodes int
+	// Last is the part that the member has done before, -1 if none: the next one in key
+	// order is the best for it, because what it imports lies beside what it has imported.
+	Last int64
+	// Avoid says that the member has failed with a part a moment ago; nil avoids none.
+	Avoid func(number int64) bool
+}
+
+// Choose returns the part of a job that a member claims, if there is one.
+func Choose(parts []Part, c Claimant) (chosen Part, ok bool) {
+	holders := Holders(parts)
+	if slices.Contains(holders, c.Member) || len(holders) >= c.MaxNodes {
+		return Part{}, false
+	}
+	for _, p := range parts {
+		if p.State != Open || !p.Wanted || c.Avoid != nil && c.Avoid(p.Number) {
+			continue
+		}
+		if !ok || p.Number == c.Last+1 {
+			chosen, ok = p, true
+		}
+	}
+	return chosen, ok
+}
+
+// Holders returns the members that hold parts, each once.
+func Holders(parts []Part) []string {
+	var names []string
+	for _, p := range parts {
+		if p.State == Held && !slices.Contains(names, p.Holder) {
+			names = append(names, p.Holder)
+		}
+	}
+	return names
+}
+
+// Lost returns the parts whose holders are not among the members.
+func Lost(parts []Part, members map[string]bool) []Part {
+	return slices.DeleteFunc(slices.Clone(parts), func(p Part) bool { return p.State != Held || members[p.Holder] })
+}
+
+// AllDone says that there is nothing left to build.
+func AllDone(parts []Part) bool {
+	return !slices.ContainsFunc(parts, func(p Part) bool { return p.State != Done })
+}
+
+// Failures is how often attempts at the parts have failed.
+func Failures(parts []Part) (n int64) {
+	for _, p := range parts {
+		n += p.Failures
+	}
+	return n
+}
+
+const (
+	// partsPerNode lets a node that is faster, or joins later, do more than others.
+	partsPerNode = 4
+	// maxParts bounds the rows of a job.
+	maxParts = 256
+)
+
+// Count is how many parts a table of about so many bytes is cut into for so many nodes, if
+// none is to be much smaller than partBytes; 0 says that it is not worth dividing.
+func Count(bytes, partBytes float64, nodes int) int {
+	n := min(bytes/max(1, partBytes), float64(partsPerNode*nodes), maxParts)
+	if nodes < 2 || n < 2 {
+		return 0
+	}
+	return int(n)
+}

@@ -1,0 +1,197 @@
+package crew
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestChoose(t *testing.T) {
+	parts := []Part{
+		{Number: 0, State: Done, Wanted: true},
+		{Number: 1, State: Held, Wanted: true, Holder: "a", Epoch: 1},
+		{Number: 2, State: Open, Wanted: true},
+		{Number: 3, State: Failed, Wanted: true},
+		{Number: 4, State: Open, Wanted: true},
+		{Number: 5, State: Open},
+	}
+	choose := func(c Claimant) int64 {
+		p, ok := Choose(parts, c)
+		if !ok {
+			return -1
+		}
+		return p.Number
+	}
+	require.EqualValues(t, 2, choose(Claimant{Member: "b", MaxNodes: 2, Last: -1}), "the first that is open")
+	require.EqualValues(t, 4, choose(Claimant{Member: "b", MaxNodes: 2, Last: 3}), "the next one for it")
+	require.EqualValues(t, 2, choose(Claimant{Member: "b", MaxNodes: 2, Last: 4}), "5 is not wanted")
+	require.EqualValues(t, 4, choose(Claimant{Member: "b", MaxNodes: 2, Last: -1, Avoid: func(n int64) bool { return n == 2 }}))
+	require.EqualValues(t, -1, choose(Claimant{Member: "b", MaxNodes: 1, Last: -1}), "no more nodes than the limit")
+	require.EqualValues(t, -1, choose(Claimant{Member: "a", MaxNodes: 9, Last: -1}), "one at a time")
+}
+
+func TestCount(t *testing.T) {
+	const part = 64 << 20
+	require.Zero(t, Count(2*part-1, part, 3), "small tables are built alone")
+	require.Zero(t, Count(1e12, part, 1), "as are those that one node may build")
+	require.Equal(t, 2, Count(2*part, part, 3))
+	require.Equal(t, 12, Count(1e12, part, 3))
+	require.Equal(t, maxParts, Count(1e15, part, 1000))
+}
+
+// history is a job whose parts members claim, build, lose and give back in any order. It
+// knows more than the rows do: who really builds what.
+type history struct {
+	t        *testing.T
+	r        *rand.Rand
+	parts    []Part
+	maxNodes int
+	members  map[string]bool
+	building map[string]Part // by member: what it believes to hold
+	late     map[string]Part // what members that are gone believe
+	fenced   map[string]bool // those whose imports are refused
+	halted   bool
+	next     int
+}
+
+// TestRandomHistories: whatever happens in whatever order, each part has one builder
+// whose imports are taken, a late one writes nothing, nobody builds after a halt, and in
+// the end everything is built.
+func TestRandomHistories(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	if text := os.Getenv("FASTDDL_SEED"); text != "" {
+		var err error
+		seed, err = strconv.ParseUint(text, 10, 64)
+		require.NoError(t, err)
+	}
+	t.Logf("FASTDDL_SEED=%d", seed)
+	for i := range 2000 {
+		h := newHistory(t, rand.New(rand.NewPCG(seed, uint64(i))))
+		for range 200 {
+			h.step()
+			h.check()
+		}
+		h.finish()
+	}
+}
+
+func newHistory(t *testing.T, r *rand.Rand) *history {
+	h := &history{
+		t: t, r: r, maxNodes: 1 + r.IntN(4),
+		members: make(map[string]bool), building: make(map[string]Part), late: make(map[string]Part), fenced: make(map[string]bool),
+	}
+	for i := range int64(1 + r.IntN(8)) {
+		h.parts = append(h.parts, Part{Number: i, State: Open, Wanted: true})
+	}
+	return h
+}
+
+func (h *history) step() {
+	switch h.r.IntN(10) {
+	case 0, 1:
+		h.next++
+		h.members[fmt.Sprint("m", h.next)] = true
+	case 2:
+		m := pick(h.r, h.members) // dies, and does not know
+		delete(h.members, m)
+		if p, ok := h.building[m]; ok {
+			delete(h.building, m)
+			h.late[m] = p
+		}
+	case 3, 4, 5:
+		if m := pick(h.r, h.members); m != "" {
+			h.claim(m)
+		}
+	case 6, 7:
+		h.leave([]State{Open, Done, Done}[h.r.IntN(3)])
+	case 8:
+		h.reopen()
+	case 9:
+		h.halted = !h.halted
+		for i := range h.parts {
+			h.parts[i].Wanted = !h.halted
+		}
+	}
+}
+
+func (h *history) claim(m string) {
+	if p, ok := Choose(h.parts, Claimant{Member: m, MaxNodes: h.maxNodes, Last: int64(h.r.IntN(9)) - 1}); ok {
+		require.False(h.t, h.halted, "claimed after a halt")
+		require.NotContains(h.t, h.building, m)
+		h.parts[p.Number] = p.Claimed(m)
+		h.building[m] = h.parts[p.Number]
+	}
+}
+
+// leave has somebody end its work, late or not.
+func (h *history) leave(to State) {
+	if m := pick(h.r, h.building); m != "" {
+		p := h.building[m]
+		now := &h.parts[p.Number]
+		require.True(h.t, now.HeldBy(m, p.Epoch), "a member has lost its part")
+		*now = now.Released(to)
+		delete(h.building, m)
+		return
+	}
+	if m := pick(h.r, h.late); m != "" {
+		p := h.late[m]
+		if now := &h.parts[p.Number]; now.HeldBy(m, p.Epoch) {
+			*now = now.Released(to) // it was quicker than the owner
+		}
+		delete(h.late, m)
+	}
+}
+
+// pick returns one of the keys, the same each time for a seed; empty if there is none.
+func pick[V any](r *rand.Rand, of map[string]V) string {
+	if len(of) == 0 {
+		return ""
+	}
+	return slices.Sorted(maps.Keys(of))[r.IntN(len(of))]
+}
+
+// reopen is what the owner does.
+func (h *history) reopen() {
+	for _, p := range Lost(h.parts, h.members) {
+		h.fenced[p.Holder] = true
+		h.parts[p.Number] = p.Released(Open)
+	}
+}
+
+func (h *history) check() {
+	require.LessOrEqual(h.t, len(Holders(h.parts)), h.maxNodes)
+	builders := make(map[int64]string)
+	for m, p := range h.building {
+		require.Empty(h.t, builders[p.Number], "two build part %d", p.Number)
+		builders[p.Number] = m
+	}
+	for m, p := range h.late {
+		if !h.fenced[m] { // it may still import
+			require.Empty(h.t, builders[p.Number], "somebody builds part %d beside a late one", p.Number)
+		}
+	}
+}
+
+func (h *history) finish() {
+	h.halted = false
+	h.members["last"] = true
+	for i := range h.parts {
+		h.parts[i].Wanted = true
+	}
+	for range 100 {
+		h.reopen()
+		h.claim("last")
+		h.leave(Done)
+		if AllDone(h.parts) {
+			return
+		}
+	}
+	require.Fail(h.t, "not everything is built", "%+v", h.parts)
+}
