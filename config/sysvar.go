@@ -41,6 +41,8 @@ const (
 	BlockerSparedKeys  = "fastddl_mdl_blocker_spared_keys"
 	BlockerSparedUsers = "fastddl_mdl_blocker_spared_users"
 	CheckpointInterval = "fastddl_ddl_checkpoint_interval"
+	PartSize           = "fastddl_ddl_part_size"
+	MaxDistTaskNodes   = "tidb_max_dist_task_nodes"
 )
 
 // Values of DDLEngine.
@@ -92,6 +94,9 @@ var SysVars = []SysVar{
 	}, {
 		Name: MemoryQuota, Kind: KindByteSize, Default: "0", Max: pib,
 		Comment: "memory for sorting index entries, over all jobs; 0 is a part of the memory limit",
+	}, {
+		Name: PartSize, Kind: KindByteSize, Default: strconv.Itoa(64 * mib), Min: 1, Max: pib,
+		Comment: "least size of the parts in which several nodes of a cluster build an index; a table of less than two is built by one node",
 	}, {
 		Name: IdleBlockerTimeout, Kind: KindDuration, Default: "0s", Max: 31536000,
 		Comment: "how long a transaction that a schema change waits for may be idle before its session is ended; 0s is for ever",

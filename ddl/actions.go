@@ -31,6 +31,11 @@ const (
 // do executes an action. It runs beside the goroutine that owns the machine, and
 // only reads the record.
 func (t *task) do(ctx context.Context, act job.Action, to job.Step) (outcome, error) {
+	if leavesParts(act) {
+		if err := t.recall(ctx); err != nil {
+			return outcome{}, err
+		}
+	}
 	r := t.shown.Load()
 	switch act {
 	case job.ActAwaitTurn:
@@ -259,7 +264,7 @@ func (t *task) beginAgain(ctx context.Context, why error) error {
 
 // backfill imports the entries of the job's indexes at S.
 func (t *task) backfill(ctx context.Context, r *job.Record, to job.Step) (outcome, error) {
-	task, err := t.buildTask(ctx, r, r.SnapshotTS)
+	task, err := t.d.buildTask(ctx, r, r.SnapshotTS)
 	if err != nil {
 		return outcome{}, err
 	}
@@ -271,11 +276,11 @@ func (t *task) backfill(ctx context.Context, r *job.Record, to job.Step) (outcom
 		return outcome{}, err
 	}
 	var rows int64
-	err = t.watched(kv.WithPermit(ctx, t.permit), func(ctx context.Context) error {
+	err = t.watched(kv.WithPermit(ctx, t.tenure.permit), func(ctx context.Context) error {
 		return t.whileSpace(ctx, func(ctx context.Context) (err error) {
 			rows, err = t.d.opts.Backfiller.Backfill(ctx, BackfillTask{
 				Spec: backfill.Spec{Task: task, Checkpoint: checkpoint}, TempDir: t.d.opts.TempDir, Settings: &t.live,
-				SaveCheckpoint: t.saveCheckpoint,
+				SaveCheckpoint: t.saveCheckpoint, Crew: t.crew(r),
 			})
 			return err
 		})
@@ -290,9 +295,9 @@ func (t *task) backfill(ctx context.Context, r *job.Record, to job.Step) (outcom
 }
 
 // buildTask describes the job's indexes at a snapshot.
-func (t *task) buildTask(ctx context.Context, r *job.Record, ts uint64) (backfill.Task, error) {
+func (d *DDL) buildTask(ctx context.Context, r *job.Record, ts uint64) (backfill.Task, error) {
 	var table *model.TableInfo
-	err := t.d.inTxn(ctx, func(x *txn) (err error) {
+	err := d.inTxn(ctx, func(x *txn) (err error) {
 		table, err = x.readTable(r)
 		return err
 	})
@@ -310,7 +315,7 @@ func (t *task) buildTask(ctx context.Context, r *job.Record, ts uint64) (backfil
 	if len(indexes) != len(r.IndexIDs) {
 		return backfill.Task{}, job.Permanent(fmt.Errorf("table %s has lost an index that was being built", table.Name.O))
 	}
-	return backfill.Task{JobID: t.id, Table: table, Indexes: indexes, TS: ts, SQLMode: r.SQLMode, Location: loc}, nil
+	return backfill.Task{JobID: r.ID, Table: table, Indexes: indexes, TS: ts, SQLMode: r.SQLMode, Location: loc}, nil
 }
 
 // watched runs fn, and ends it if somebody takes the job, or its row in TiDB's queue,

@@ -11,6 +11,7 @@ import (
 
 	"fastddl/backfill"
 	"fastddl/ddl/job"
+	"fastddl/event"
 	"fastddl/ingest"
 	"fastddl/ingest/governor"
 )
@@ -24,6 +25,8 @@ type Backfiller interface {
 	// Backfill makes the entries that the indexes have at a snapshot, at the
 	// snapshot's version, and verifies them.
 	Backfill(ctx context.Context, t BackfillTask) (rows int64, err error)
+	// BackfillPart makes those of a part of the rows, and does not verify them.
+	BackfillPart(ctx context.Context, t PartTask) (backfill.PartResult, error)
 	// Compare tells what of the indexes is not as the rows at a snapshot want it.
 	Compare(ctx context.Context, t backfill.Task, tempDir string, settings *ingest.LiveSettings) (backfill.CompareResult, error)
 	// Held is what the build of a job has and waits for; zero if there is none.
@@ -37,6 +40,18 @@ type BackfillTask struct {
 	// Settings are the job's, which the build follows.
 	Settings       *ingest.LiveSettings
 	SaveCheckpoint func(ctx context.Context, checkpoint []byte) error
+	// Crew divides the build among nodes; nil does not.
+	Crew backfill.Crew
+}
+
+// PartTask is the build of one part.
+type PartTask struct {
+	backfill.PartSpec
+	TempDir        string
+	Settings       *ingest.LiveSettings
+	SaveCheckpoint func(ctx context.Context, checkpoint []byte) error
+	// Bus receives the events of this part.
+	Bus *event.Bus
 }
 
 // IndexBackfiller is the Backfiller over package backfill. All jobs share one
@@ -79,12 +94,20 @@ func (b *IndexBackfiller) LastResult() backfill.Result {
 // Backfill implements Backfiller.
 func (b *IndexBackfiller) Backfill(ctx context.Context, t BackfillTask) (int64, error) {
 	opts := b.opts
-	opts.TempDir, opts.SaveCheckpoint, opts.Settings = t.TempDir, t.SaveCheckpoint, t.Settings
+	opts.TempDir, opts.SaveCheckpoint, opts.Settings, opts.Crew = t.TempDir, t.SaveCheckpoint, t.Settings, t.Crew
 	result, err := backfill.Run(ctx, opts, t.Spec)
 	b.mu.Lock()
 	b.last = result
 	b.mu.Unlock()
 	return result.Rows, b.buildError(ctx, t.Task, err)
+}
+
+// BackfillPart implements Backfiller.
+func (b *IndexBackfiller) BackfillPart(ctx context.Context, t PartTask) (backfill.PartResult, error) {
+	opts := b.opts
+	opts.TempDir, opts.SaveCheckpoint, opts.Settings, opts.Bus = t.TempDir, t.SaveCheckpoint, t.Settings, t.Bus
+	result, err := backfill.RunPart(ctx, opts, t.PartSpec)
+	return result, b.buildError(ctx, t.Task, err)
 }
 
 // Compare implements Backfiller.

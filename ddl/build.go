@@ -36,6 +36,10 @@ type Request struct {
 	// Meta is what TiDB takes from the session for a reorganisation.
 	Meta     *model.DDLReorgMeta
 	Settings job.Settings
+	// Shared says that several nodes may build the entries together, MaxNodes of them at
+	// the most; -1 is TiDB's rule.
+	Shared   bool
+	MaxNodes int
 }
 
 // undoPatience is how long a session whose statement was killed waits for its job to
@@ -135,6 +139,12 @@ func (d *DDL) queue(ctx context.Context, sctx sessionctx.Context, req Request) (
 		Indexes: req.Indexes, Changes: req.Changes, IndexesAt: req.IndexesAt,
 		// Expired rows are deleted by internal sessions.
 		Compare: req.Table.TTLInfo != nil,
+	}
+	if req.Shared && d.clustered() {
+		r.Nodes = job.Nodes{Shared: true, Scope: d.opts.Scope(), Max: req.MaxNodes}
+		if req.MaxNodes < 1 {
+			r.Nodes.Max = d.automaticNodes(ctx)
+		}
 	}
 	for _, arg := range req.Indexes {
 		r.Compare = r.Compare || arg.Unique

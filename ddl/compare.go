@@ -74,7 +74,7 @@ func (t *task) compareOnce(ctx context.Context, r *job.Record) (clean bool, repa
 			return false, 0, err
 		}
 	}
-	task, err := t.buildTask(ctx, r, ts)
+	task, err := t.d.buildTask(ctx, r, ts)
 	if err != nil {
 		return false, 0, err
 	}

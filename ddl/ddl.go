@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/pingcap/tidb/pkg/errno"
 	"github.com/pingcap/tidb/pkg/util/dbterror"
@@ -46,7 +47,15 @@ type DDL struct {
 	// answering are the requests of other nodes that are being answered, by name.
 	answering sync.Map
 
-	// mu guards nudge and the fields below.
+	// partsNudge is closed, and replaced, when a part of a build that nodes share may have
+	// changed.
+	partsNudge chan struct{}
+	// hands are the jobs of which this node builds parts, and failedParts those that it
+	// keeps from for a while because it has failed with them.
+	hands       map[int64]bool
+	failedParts map[partKey]time.Time
+
+	// mu guards the fields from nudge on, but for versions and answering.
 	mu sync.Mutex
 	// tenure is the one that the node is in, nil if it is in none.
 	tenure *tenure
@@ -61,7 +70,10 @@ func New(opts Options) (*DDL, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}
-	d := &DDL{opts: opts, nudge: make(chan struct{})}
+	d := &DDL{
+		opts: opts, nudge: make(chan struct{}), partsNudge: make(chan struct{}),
+		hands: make(map[int64]bool), failedParts: make(map[partKey]time.Time),
+	}
 	d.ctx, d.cancel = context.WithCancelCause(context.Background())
 	return d, nil
 }

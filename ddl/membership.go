@@ -53,6 +53,7 @@ func (d *DDL) serve(in *tenure) error {
 		close(stop)
 		<-watched
 		d.awaitTasks(in)
+		in.hands.Wait()
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(d.ctx), leaveTimeout)
 		defer cancel()
 		if err := in.member.Leave(ctx); err != nil {
@@ -68,10 +69,14 @@ func (d *DDL) serve(in *tenure) error {
 		if err := d.answerRequests(in); err != nil && in.ctx.Err() == nil {
 			d.opts.Logger.Warn("cannot look for requests of other nodes", zap.Error(err))
 		}
+		if err := d.help(in); err != nil && in.ctx.Err() == nil {
+			d.opts.Logger.Warn("cannot look for index builds that need a hand", zap.Error(err))
+		}
 		select {
 		case <-in.ctx.Done():
 			return context.Cause(in.ctx)
 		case <-d.opts.Cluster.Changed():
+			d.nudgeParts()
 		case <-tick.C:
 		}
 	}

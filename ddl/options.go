@@ -8,6 +8,7 @@ import (
 
 	"github.com/pingcap/tidb/pkg/domain"
 	tidbkv "github.com/pingcap/tidb/pkg/kv"
+	"github.com/pingcap/tidb/pkg/sessionctx/variable"
 	"go.uber.org/zap"
 
 	"fastddl/backfill"
@@ -38,6 +39,8 @@ type Options struct {
 	TempDir string
 	// Cluster are the other nodes that build indexes in the store; nil if there are none.
 	Cluster member.Cluster
+	// Scope returns the tidb_service_scope of this node; nil is TiDB's variable.
+	Scope func() string
 	// Backfiller makes the entries; nil is package backfill over Builds.
 	Backfiller Backfiller
 
@@ -77,6 +80,9 @@ func (o *Options) EnsureDefaults() {
 	}
 	if o.Hook == nil {
 		o.Hook = func(context.Context, HookPoint) error { return nil }
+	}
+	if o.Scope == nil {
+		o.Scope = variable.ServiceScope.Load
 	}
 	if o.Backfiller == nil && o.Builds != nil {
 		o.Backfiller = NewBackfiller(backfill.Options{Store: o.Builds, Globals: o.Globals, Bus: o.Bus, Resources: o.Resources})

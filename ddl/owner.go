@@ -47,15 +47,6 @@ func (d *DDL) takeOver(in *tenure, found storedJob) error {
 	return d.launch(newTask(d, in, job.ResumeMachine(after), found.settings))
 }
 
-// permit fails with errLost if the job may be somebody else's by now. It reads the
-// clock.
-func (t *task) permit() error {
-	if !t.tenure.alive() {
-		return errLost
-	}
-	return nil
-}
-
 // inOwnTxn is inTxn for what only the job's owner may write; it fails with errLost if
 // that is somebody else by now. What fn writes is the job's record or its row in TiDB's
 // queue, which whoever takes the job over writes too, or what does no harm if it comes

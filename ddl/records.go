@@ -24,6 +24,7 @@ var ownTables = []string{
 	createJobsTable,
 	createDuplicatesTable,
 	createBlockersTable,
+	createPartsTable,
 }
 
 // historyLimit is the number of jobs that stay in our history.
@@ -100,12 +101,25 @@ func (t *txn) archiveRecord(r *job.Record) error {
 	if err := t.exec(`DELETE FROM mysql.fastddl_ddl_record WHERE job_id = %?`, r.ID); err != nil {
 		return err
 	}
+	if r.Nodes.Shared {
+		if err := t.deleteParts(r.ID); err != nil {
+			return err
+		}
+	}
 	return t.exec(`REPLACE INTO mysql.fastddl_ddl_record_history (job_id, record) VALUES (%?, %?)`, r.ID, data)
 }
 
 // readRecord returns the record of a job that has not ended, nil if there is none.
-func (t *txn) readRecord(id int64) (*job.Record, job.Settings, error) {
-	rows, err := t.query(`SELECT record, settings FROM mysql.fastddl_ddl_record WHERE job_id = %?`, id)
+func (t *txn) readRecord(id int64) (*job.Record, job.Settings, error) { return t.findRecord(id, "") }
+
+// lockRecord is readRecord for a transaction that is to fail if somebody writes or locks
+// the record meanwhile.
+func (t *txn) lockRecord(id int64) (*job.Record, job.Settings, error) {
+	return t.findRecord(id, " FOR UPDATE")
+}
+
+func (t *txn) findRecord(id int64, lock string) (*job.Record, job.Settings, error) {
+	rows, err := t.query(`SELECT record, settings FROM mysql.fastddl_ddl_record WHERE job_id = %?`+lock, id)
 	if err != nil || len(rows) == 0 {
 		return nil, job.Settings{}, err
 	}

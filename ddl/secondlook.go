@@ -13,6 +13,15 @@ import (
 	"fastddl/ingest"
 )
 
+// groupsOf returns the rows with equal values that err tells of.
+func groupsOf(err error) []*ingest.DuplicateGroup {
+	var dup *duplicatesAtS
+	if errors.As(err, &dup) {
+		return dup.groups
+	}
+	return nil
+}
+
 // maxSecondLooks is how often a job takes another S because the rows that had equal
 // values at S had them no more. Then the values are handed around so much that the
 // user should know.
@@ -50,8 +59,14 @@ func (t *task) secondLook(ctx context.Context, task backfill.Task, err error) (o
 // forgetSnapshot records that the job takes another S. What was imported at this
 // one is right at another one too, or shadowed by what was written since.
 func (t *task) forgetSnapshot(ctx context.Context) (outcome, error) {
+	if err := t.recall(ctx); err != nil {
+		return outcome{}, err
+	}
 	return t.write(ctx, job.StepWriteReorg, func(x *txn, after *job.Record) error {
 		after.SnapshotTS = 0
+		if err := x.deleteParts(t.id); err != nil {
+			return err
+		}
 		return x.exec(`UPDATE mysql.fastddl_ddl_record SET checkpoint = NULL WHERE job_id = %?`, t.id)
 	})
 }

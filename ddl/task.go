@@ -35,6 +35,9 @@ type task struct {
 	settings   job.Settings
 	live       ingest.LiveSettings
 
+	// partsOut says that other nodes may build parts of the job. It belongs to the action
+	// that is under way.
+	partsOut bool
 	// looks is how often the job took another S because duplicates had gone.
 	looks int
 
@@ -73,6 +76,7 @@ var (
 
 func newTask(d *DDL, in *tenure, m *job.Machine, s job.Settings) *task {
 	t := &task{d: d, id: m.Record().ID, tenure: in, machine: m, settings: s, inbox: make(chan message), done: make(chan struct{})}
+	t.partsOut = d.clustered() && mayHaveParts(m.Record())
 	t.live.Set(liveSettings(s))
 	t.show()
 	return t
@@ -214,7 +218,7 @@ func (t *task) conclude(ctx context.Context, act job.Action, to job.Step, o outc
 	if t.machine.Record().Ended() {
 		return nil
 	}
-	if err := t.permit(); err != nil {
+	if err := t.tenure.permit(); err != nil {
 		return err
 	}
 	retry := t.machine.Failed(o.err, t.d.opts.Globals.Int(config.ErrorCountLimit))

@@ -2,6 +2,7 @@ package ddl
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"fastddl/ddl/member"
@@ -25,6 +26,8 @@ type tenure struct {
 	// ctx ends with it.
 	ctx context.Context
 	end context.CancelFunc
+	// hands build parts of jobs in it.
+	hands sync.WaitGroup
 }
 
 // name is what the records of the tenure's jobs name as their owner.
@@ -37,6 +40,15 @@ func (in *tenure) name() string {
 
 // alive says that jobs are still the node's. It reads the clock.
 func (in *tenure) alive() bool { return in.member == nil || in.member.Alive() }
+
+// permit fails with errLost if the node may be none of the cluster's by now. It reads the
+// clock.
+func (in *tenure) permit() error {
+	if !in.alive() {
+		return errLost
+	}
+	return nil
+}
 
 // begin begins a tenure.
 func (d *DDL) begin(m member.Member) *tenure {

@@ -169,6 +169,7 @@ func (e *executor) request(
 	req := ddl.Request{
 		Schema: db, Table: table, Type: model.ActionAddIndex,
 		Meta: tidbddl.NewDDLReorgMeta(sctx), Settings: sessionSettings(sctx.GetSessionVars()),
+		Shared: variable.EnableDistTask.Load(), MaxNodes: maxNodes(sctx.GetSessionVars()),
 	}
 	req.Query, _ = sctx.Value(sessionctx.QueryString).(string)
 	for _, sub := range collected.SubJobs {
@@ -200,6 +201,12 @@ func (e *executor) request(
 		req.Type = model.ActionAddPrimaryKey
 	}
 	return req, nil
+}
+
+// maxNodes is the session's tidb_max_dist_task_nodes.
+func maxNodes(vars *variable.SessionVars) int {
+	text, _ := vars.GetSystemVar(config.MaxDistTaskNodes)
+	return variable.TidbOptInt(text, automaticNodes)
 }
 
 // supported says why we cannot build the indexes: the statement is wrong, or they

@@ -2,6 +2,7 @@ package sql
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -50,6 +51,9 @@ func pass(name, value string) error {
 // TiDB that builds follow. TiDB calls SetGlobal when a variable is set, when it
 // starts, and when another server has set one.
 var registerVariables = sync.OnceFunc(func() {
+	if variable.GetSysVar(config.MaxDistTaskNodes) == nil {
+		variable.RegisterSysVar(maxNodesVariable())
+	}
 	for i := range config.SysVars {
 		v := &config.SysVars[i]
 		switch known := variable.GetSysVar(v.Name); {
@@ -102,4 +106,26 @@ func followedVariable(known *variable.SysVar, v *config.SysVar) *variable.SysVar
 		return pass(v.Name, value)
 	}
 	return &followed
+}
+
+// automaticNodes is the value of tidb_max_dist_task_nodes that leaves the number to the
+// server, and mostNodes the greatest.
+const (
+	automaticNodes = -1
+	mostNodes      = 128
+)
+
+// maxNodesVariable is a variable that later releases of TiDB have: how many nodes share a
+// build. It is known under their name, and has their range.
+func maxNodesVariable() *variable.SysVar {
+	return &variable.SysVar{
+		Scope: variable.ScopeGlobal | variable.ScopeSession, Name: config.MaxDistTaskNodes, Value: strconv.Itoa(automaticNodes),
+		Type: variable.TypeInt, MinValue: automaticNodes, MaxValue: mostNodes,
+		Validation: func(_ *variable.SessionVars, value, original string, _ variable.ScopeFlag) (string, error) {
+			if variable.TidbOptInt(value, 0) == 0 {
+				return "", variable.ErrWrongValueForVar.GenWithStackByArgs(config.MaxDistTaskNodes, original)
+			}
+			return value, nil
+		},
+	}
 }

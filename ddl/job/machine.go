@@ -168,7 +168,7 @@ func (m *Machine) RollBack(err error) {
 		return
 	}
 	r.State = model.JobStateRollingback
-	r.Error, r.Duplicates = ErrorOf(err), duplicatesOf(err)
+	r.Error, r.Duplicates = ErrorOf(err), DuplicatesOf(err)
 	m.backoff = 0
 }
 
@@ -232,8 +232,8 @@ func (e *DuplicateError) Error() string { return e.Err.Error() }
 // Unwrap implements errors.Unwrap.
 func (e *DuplicateError) Unwrap() error { return e.Err }
 
-// duplicatesOf returns the duplicates that err tells of.
-func duplicatesOf(err error) []Duplicate {
+// DuplicatesOf returns the duplicates that err tells of.
+func DuplicatesOf(err error) []Duplicate {
 	var dup *DuplicateError
 	if errors.As(err, &dup) {
 		return dup.Duplicates

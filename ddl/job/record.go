@@ -53,6 +53,8 @@ type Record struct {
 	// of them TiDB's history lists before the indexes.
 	Changes   []Change `json:"changes,omitempty"`
 	IndexesAt int      `json:"indexes_at,omitempty"`
+	// Nodes says which nodes of a cluster build the entries together.
+	Nodes Nodes `json:"nodes,omitzero"`
 	// Compare says that the indexes are compared with the rows before they become
 	// public: one of them is unique, or somebody writes the table whom the metadata
 	// lock does not see.
@@ -81,6 +83,17 @@ type Record struct {
 	CreateTS uint64 `json:"create_ts"`
 	StartTS  uint64 `json:"start_ts"`
 	EndTS    uint64 `json:"end_ts"`
+}
+
+// Nodes says which nodes of a cluster build the entries of a job together. It is settled
+// when the statement is queued.
+type Nodes struct {
+	// Shared is false if the job's owner builds alone.
+	Shared bool `json:"shared,omitempty"`
+	// Scope is the tidb_service_scope that they have.
+	Scope string `json:"scope,omitempty"`
+	// Max is how many there are at the most, 1 at the least.
+	Max int `json:"max,omitempty"`
 }
 
 // Request is what a client has asked of a job.

@@ -1,0 +1,310 @@
+package ddl
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	pd "github.com/tikv/pd/client"
+	"go.uber.org/zap"
+
+	"fastddl/backfill"
+	"fastddl/config"
+	"fastddl/ddl/crew"
+	"fastddl/ddl/job"
+	"fastddl/kv"
+)
+
+const (
+	// crewInterval is how often the owner of a job looks at its parts, if it hears of no
+	// change, and recallInterval how often while it waits for nobody to hold one.
+	crewInterval   = 250 * time.Millisecond
+	recallInterval = 50 * time.Millisecond
+	// membersInterval is how often it looks whether their holders are members.
+	membersInterval = time.Second
+)
+
+// jobCrew has the parts of a job built by the nodes of the cluster; its owner runs it.
+type jobCrew struct {
+	t      *task
+	record *job.Record
+}
+
+// crew returns what divides the job's build, nil if this node builds alone.
+func (t *task) crew(r *job.Record) backfill.Crew {
+	if !t.d.clustered() || !r.Nodes.Shared {
+		return nil
+	}
+	return &jobCrew{t, r}
+}
+
+// Build implements backfill.Crew.
+func (c *jobCrew) Build(ctx context.Context, w backfill.SharedWork) (results []backfill.PartResult, shared bool, err error) {
+	if shared, err = c.begin(ctx, w); err != nil || !shared {
+		return nil, shared, err
+	}
+	defer c.t.view.setWait("")
+	if err := c.await(ctx, w); err != nil {
+		return nil, true, err
+	}
+	results, err = c.t.d.partResults(ctx, c.t.id)
+	return results, true, err
+}
+
+// begin makes the parts known to all nodes, those of an earlier attempt if there are any.
+func (c *jobCrew) begin(ctx context.Context, w backfill.SharedWork) (shared bool, err error) {
+	d := c.t.d
+	parts, err := d.loadParts(ctx, c.t.id)
+	if err != nil {
+		return false, err
+	}
+	mine := func(p part) bool { return p.snapshotTS == c.record.SnapshotTS && p.round == w.Round }
+	if len(parts) == 0 || !slices.ContainsFunc(parts, mine) {
+		n := crew.Count(w.Bytes, float64(d.opts.Globals.Int(config.PartSize)), c.record.Nodes.Max)
+		if n == 0 {
+			return false, nil
+		}
+		if err := c.t.recall(ctx); err != nil {
+			return false, err
+		}
+		specs := w.Cut(n)
+		err = c.t.inLockedTxn(ctx, func(x *txn) error { return x.insertParts(c.record, w.Round, specs) })
+	} else {
+		err = c.t.inLockedTxn(ctx, func(x *txn) error {
+			return x.exec(`UPDATE mysql.fastddl_build_parts SET wanted = TRUE WHERE job_id = %? AND NOT wanted`, c.t.id)
+		})
+	}
+	if err != nil {
+		return false, fmt.Errorf("divide the build: %w", err)
+	}
+	c.t.partsOut = true
+	d.opts.Cluster.Notify(ctx)
+	return true, d.help(c.t.tenure)
+}
+
+// await returns when all parts are done, or one has failed.
+func (c *jobCrew) await(ctx context.Context, w backfill.SharedWork) error {
+	d := c.t.d
+	var looked time.Time
+	for {
+		nudged := d.partsNudged()
+		parts, err := d.loadParts(ctx, c.t.id)
+		if err != nil {
+			return err
+		}
+		c.report(parts, w)
+		if at := slices.IndexFunc(parts, func(p part) bool { return p.State == crew.Failed }); at >= 0 {
+			return d.partError(ctx, c.t.id, parts[at].Number)
+		}
+		all := rules(parts)
+		switch {
+		case crew.AllDone(all):
+			return nil
+		case crew.Failures(all) > d.opts.Globals.Int(config.ErrorCountLimit):
+			return job.Permanent(fmt.Errorf("parts of the build have failed too often, the last with: %s", lastError(parts)))
+		}
+		if time.Since(looked) >= membersInterval {
+			looked = time.Now()
+			if err := c.t.reopenLost(ctx, all); err != nil {
+				return err
+			}
+		}
+		if err := pauseFor(ctx, nudged, crewInterval); err != nil {
+			return err
+		}
+	}
+}
+
+// lastError is the error that one of the parts has met.
+func lastError(parts []part) string {
+	for _, p := range slices.Backward(parts) {
+		if p.err != "" {
+			return p.err
+		}
+	}
+	return ""
+}
+
+// report adds up what the parts say of themselves.
+func (c *jobCrew) report(parts []part, w backfill.SharedWork) {
+	var rows, imported int64
+	read := 0.0
+	for _, p := range parts {
+		rows += p.rows
+		imported += p.imported
+		read += p.percent / 100 / float64(len(parts))
+	}
+	w.Progress(rows, imported, read)
+	wait := ""
+	if len(crew.Holders(rules(parts))) == 0 {
+		wait = "a node that builds its parts"
+		if text := lastError(parts); text != "" {
+			wait += ", after error: " + text
+		}
+	}
+	c.t.view.setWait(wait)
+}
+
+// reopenLost opens the parts whose holders are no members any more, after the store
+// refuses what they may still send. The parts were read before the call: a holder that is
+// no member now has been one.
+func (t *task) reopenLost(ctx context.Context, parts []crew.Part) error {
+	if len(crew.Holders(parts)) == 0 {
+		return nil
+	}
+	members, err := t.d.opts.Cluster.Members(ctx)
+	if err != nil {
+		t.d.opts.Logger.Info("cannot look who builds", zap.Int64("job", t.id), zap.Error(err))
+		return nil // later
+	}
+	lost := crew.Lost(parts, members)
+	if len(lost) == 0 {
+		return nil
+	}
+	if store, ok := t.d.opts.Builds.(kv.Fencer); ok {
+		if err := t.fenceOnce(ctx, store, t.shown.Load()); err != nil {
+			return err
+		}
+	}
+	return t.inLockedTxn(ctx, func(x *txn) error {
+		for _, p := range lost {
+			now, err := x.part(t.id, p.Number)
+			if err != nil {
+				return err
+			}
+			if now == nil || !now.HeldBy(p.Holder, p.Epoch) {
+				continue
+			}
+			t.d.opts.Logger.Info("a part of an index build has lost its node", zap.Int64("job", t.id), zap.Int64("part", p.Number), zap.String("from", p.Holder))
+			if err := x.setPart(t.id, now.Released(crew.Open)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// recall makes sure that no node builds a part of the job, or will, until its parts are
+// wanted again. Holders that are members end within a second; for the others the store
+// is told to refuse what they send.
+func (t *task) recall(ctx context.Context) error {
+	if !t.partsOut {
+		return nil
+	}
+	var held bool
+	err := t.inLockedTxn(ctx, func(x *txn) error {
+		parts, err := x.parts(t.id)
+		held = len(crew.Holders(rules(parts))) > 0
+		if err != nil || len(parts) == 0 {
+			return err
+		}
+		return x.exec(`UPDATE mysql.fastddl_build_parts SET wanted = FALSE WHERE job_id = %? AND wanted`, t.id)
+	})
+	if err != nil {
+		return fmt.Errorf("halt the build: %w", err)
+	}
+	if held {
+		t.d.opts.Cluster.Notify(ctx)
+		t.d.nudgeParts()
+		defer t.view.setWait("")
+	}
+	for looked := time.Now(); held; {
+		nudged := t.d.partsNudged()
+		parts, err := t.d.loadParts(ctx, t.id)
+		if err != nil {
+			return err
+		}
+		all := rules(parts)
+		holders := crew.Holders(all)
+		if held = len(holders) > 0; !held {
+			break
+		}
+		t.view.setWait(fmt.Sprintf("%s, to end what it builds", nodeOf(holders[0])))
+		if time.Since(looked) >= membersInterval {
+			looked = time.Now()
+			if err := t.reopenLost(ctx, all); err != nil {
+				return err
+			}
+		}
+		if err := pauseFor(ctx, nudged, recallInterval); err != nil {
+			return err
+		}
+	}
+	t.partsOut = false
+	return nil
+}
+
+// leavesParts says that an action changes what the parts of a job depend on, so that nobody
+// may build one meanwhile.
+func leavesParts(act job.Action) bool {
+	switch act {
+	case job.ActAwaitTurn, job.ActAwaitVersion, job.ActRepublish, job.ActBackfill, job.ActSleep:
+		return false
+	}
+	return true
+}
+
+// mayHaveParts says that nodes may build parts of the job when a task of it begins.
+func mayHaveParts(r *job.Record) bool { return r.Nodes.Shared && r.MayHaveImported() }
+
+// inLockedTxn is inOwnTxn for what nobody else may write while it runs: the transaction
+// fails and begins again if the job changes hands.
+func (t *task) inLockedTxn(ctx context.Context, fn func(x *txn) error) error {
+	return t.d.inTxn(ctx, func(x *txn) error {
+		stored, _, err := x.lockRecord(t.id)
+		if err != nil {
+			return err
+		}
+		if stored == nil || !stored.OwnedLike(t.shown.Load()) {
+			return errLost
+		}
+		return fn(x)
+	})
+}
+
+// pauseFor waits until nudged is closed, or for a while.
+func pauseFor(ctx context.Context, nudged <-chan struct{}, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-nudged:
+	case <-timer.C:
+	}
+	return nil
+}
+
+// partsNudged returns a channel that is closed when something of a part has changed, as
+// far as this node hears of it.
+func (d *DDL) partsNudged() <-chan struct{} {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.partsNudge
+}
+
+func (d *DDL) nudgeParts() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	close(d.partsNudge)
+	d.partsNudge = make(chan struct{})
+}
+
+// leastAutomaticNodes is how many nodes share a build at the least if nothing else is said.
+const leastAutomaticNodes = 3
+
+// automaticNodes is how many nodes share a build if tidb_max_dist_task_nodes is -1: a third
+// of the number of stores, as in releases of TiDB that have the variable
+// (CalcMaxNodeCountByStoresNum in pkg/disttask/framework/scheduler).
+func (d *DDL) automaticNodes(ctx context.Context) int {
+	cluster, ok := d.opts.Storage.(interface{ GetPDClient() pd.Client })
+	if !ok {
+		return leastAutomaticNodes
+	}
+	stores, err := cluster.GetPDClient().GetAllStores(ctx, pd.WithExcludeTombstone())
+	if err != nil {
+		d.opts.Logger.Info("PD does not tell the number of stores", zap.Error(err))
+	}
+	return max(leastAutomaticNodes, len(stores)/3)
+}

@@ -1,0 +1,190 @@
+package ddl
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/pingcap/tidb/pkg/parser/terror"
+	"github.com/pingcap/tidb/pkg/util/chunk"
+
+	"fastddl/backfill"
+	"fastddl/ddl/crew"
+	"fastddl/ddl/job"
+	"fastddl/ingest"
+)
+
+// The parts of index builds that several nodes share. What decides is the first line of
+// columns; the second is for people, and as of about a second ago; the third is what
+// package backfill keeps.
+const createPartsTable = `CREATE TABLE IF NOT EXISTS mysql.fastddl_build_parts (
+		job_id BIGINT NOT NULL, part BIGINT NOT NULL, snapshot_ts BIGINT UNSIGNED NOT NULL, round BIGINT NOT NULL,
+		state VARCHAR(16) NOT NULL, wanted BOOL NOT NULL, holder VARCHAR(256) NOT NULL, hold_epoch BIGINT NOT NULL, failures BIGINT NOT NULL,
+		stage VARCHAR(32), wait_reason VARCHAR(1024), row_count BIGINT, imported_rows BIGINT, percent DOUBLE, rows_per_second DOUBLE,
+		workers BIGINT, error TEXT, updated TIMESTAMP(6) NULL,
+		spec LONGBLOB NOT NULL, checkpoint LONGBLOB, result LONGBLOB,
+		PRIMARY KEY (job_id, part) CLUSTERED)`
+
+const partColumns = `part, snapshot_ts, round, state, wanted, holder, hold_epoch, failures, row_count, imported_rows, percent, error`
+
+// part is a part of a job as its row says, without what package backfill keeps.
+type part struct {
+	crew.Part
+	snapshotTS uint64
+	round      int
+	// rows are read, and the entries of imported in the store; percent of the part is
+	// read.
+	rows, imported int64
+	percent        float64
+	// err is what an attempt has failed with last.
+	err string
+}
+
+func decodePart(row chunk.Row) part {
+	p := part{
+		Part: crew.Part{
+			Number: row.GetInt64(0), State: crew.State(row.GetString(3)), Wanted: row.GetInt64(4) != 0,
+			Holder: row.GetString(5), Epoch: row.GetInt64(6), Failures: row.GetInt64(7),
+		},
+		snapshotTS: row.GetUint64(1), round: int(row.GetInt64(2)), err: textAt(row, 11),
+	}
+	if !row.IsNull(8) {
+		p.rows, p.imported, p.percent = row.GetInt64(8), row.GetInt64(9), row.GetFloat64(10)
+	}
+	return p
+}
+
+// parts returns those of a job, in order.
+func (t *txn) parts(jobID int64) ([]part, error) {
+	rows, err := t.query(`SELECT `+partColumns+` FROM mysql.fastddl_build_parts WHERE job_id = %? ORDER BY part`, jobID)
+	if err != nil {
+		return nil, err
+	}
+	return decodeParts(rows), nil
+}
+
+// part returns one part of a job, nil if there is none.
+func (t *txn) part(jobID, number int64) (*part, error) {
+	rows, err := t.query(`SELECT `+partColumns+` FROM mysql.fastddl_build_parts WHERE job_id = %? AND part = %?`, jobID, number)
+	if err != nil || len(rows) == 0 {
+		return nil, err
+	}
+	p := decodePart(rows[0])
+	return &p, nil
+}
+
+// loadParts is parts outside a transaction.
+func (d *DDL) loadParts(ctx context.Context, jobID int64) ([]part, error) {
+	rows, err := d.query(ctx, `SELECT `+partColumns+` FROM mysql.fastddl_build_parts WHERE job_id = %? ORDER BY part`, jobID)
+	if err != nil {
+		return nil, err
+	}
+	return decodeParts(rows), nil
+}
+
+func decodeParts(rows []chunk.Row) []part {
+	parts := make([]part, len(rows))
+	for i, row := range rows {
+		parts[i] = decodePart(row)
+	}
+	return parts
+}
+
+// rules are the parts as package crew takes them.
+func rules(parts []part) []crew.Part {
+	out := make([]crew.Part, len(parts))
+	for i := range parts {
+		out[i] = parts[i].Part
+	}
+	return out
+}
+
+// setPart writes who has a part.
+func (t *txn) setPart(jobID int64, p crew.Part) error {
+	return t.exec(`UPDATE mysql.fastddl_build_parts SET state = %?, holder = %?, hold_epoch = %?, failures = %?,
+		stage = NULL, wait_reason = NULL, rows_per_second = NULL, workers = NULL, updated = NOW(6) WHERE job_id = %? AND part = %?`,
+		string(p.State), p.Holder, p.Epoch, p.Failures, jobID, p.Number)
+}
+
+// insertParts makes the parts of a job those of a round, wanted and open.
+func (t *txn) insertParts(r *job.Record, round int, specs []backfill.Part) error {
+	if err := t.deleteParts(r.ID); err != nil {
+		return err
+	}
+	for i, spec := range specs {
+		data, err := json.Marshal(spec)
+		if err != nil {
+			return fmt.Errorf("encode part: %w", err)
+		}
+		if err := t.exec(`INSERT INTO mysql.fastddl_build_parts (job_id, part, snapshot_ts, round, state, wanted, holder, hold_epoch, failures, spec)
+			VALUES (%?, %?, %?, %?, %?, TRUE, '', 0, 0, %?)`, r.ID, i, r.SnapshotTS, round, string(crew.Open), data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// deleteParts removes the parts of a job. Nobody may hold one.
+func (t *txn) deleteParts(jobID int64) error {
+	return t.exec(`DELETE FROM mysql.fastddl_build_parts WHERE job_id = %?`, jobID)
+}
+
+// partResults returns what the parts of a job have come to, which are all done.
+func (d *DDL) partResults(ctx context.Context, jobID int64) ([]backfill.PartResult, error) {
+	rows, err := d.query(ctx, `SELECT result FROM mysql.fastddl_build_parts WHERE job_id = %? ORDER BY part`, jobID)
+	if err != nil {
+		return nil, err
+	}
+	results := make([]backfill.PartResult, len(rows))
+	for i, row := range rows {
+		if err := json.Unmarshal(row.GetBytes(0), &results[i]); err != nil {
+			return nil, fmt.Errorf("decode the result of a part: %w", err)
+		}
+	}
+	return results, nil
+}
+
+// partFailure is the error of a part that cannot be built, as its row holds it.
+type partFailure struct {
+	Error      *terror.Error            `json:"error"`
+	Duplicates []job.Duplicate          `json:"duplicates,omitempty"`
+	Groups     []*ingest.DuplicateGroup `json:"groups,omitempty"`
+}
+
+// failureOf describes err, which is permanent.
+func failureOf(err error) partFailure {
+	return partFailure{Error: job.ErrorOf(err), Duplicates: job.DuplicatesOf(err), Groups: groupsOf(err)}
+}
+
+// err is the error that the failure was made of, as far as others look at it.
+func (f *partFailure) err() error {
+	if len(f.Groups) == 0 {
+		return job.Permanent(f.Error)
+	}
+	return &duplicatesAtS{job.Permanent(&job.DuplicateError{Err: f.Error, Duplicates: f.Duplicates}), f.Groups}
+}
+
+// partError returns the error of a part that has failed.
+func (d *DDL) partError(ctx context.Context, jobID, number int64) error {
+	rows, err := d.query(ctx, `SELECT result FROM mysql.fastddl_build_parts WHERE job_id = %? AND part = %?`, jobID, number)
+	if err != nil {
+		return err
+	}
+	if len(rows) == 0 || rows[0].IsNull(0) {
+		return fmt.Errorf("part %d of job %d is gone", number, jobID)
+	}
+	var f partFailure
+	if err := json.Unmarshal(rows[0].GetBytes(0), &f); err != nil {
+		return fmt.Errorf("decode the error of a part: %w", err)
+	}
+	return f.err()
+}
+
+// shortened is a text that fits into its column.
+func shortened(text string, limit int) string {
+	if len(text) > limit {
+		text = text[:limit]
+	}
+	return strings.ToValidUTF8(text, "?")
+}

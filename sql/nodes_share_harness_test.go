@@ -1,0 +1,210 @@
+package sql_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"fastddl/backfill"
+	"fastddl/config"
+	"fastddl/ddl"
+	"fastddl/event"
+	"fastddl/kv"
+	"fastddl/sql"
+)
+
+// crewNodes are several nodes of a store that build indexes together, however small the
+// table: clients are connected to the first.
+type crewNodes struct {
+	*env
+	of    *cluster
+	nodes []*crewNode
+}
+
+// crewNode is one of them.
+type crewNode struct {
+	*fakeNode
+	ddl    *ddl.DDL
+	fences *fences
+	temp   string
+	scope  atomic.Pointer[string]
+	// part, if it is set, is called before the node builds a part; an error of it is that
+	// of the part.
+	part atomic.Pointer[func(ctx context.Context, t ddl.PartTask) error]
+	// hook is called by the node's jobs; that of the first is the environment's.
+	hook atomic.Pointer[func(ctx context.Context, p ddl.HookPoint) error]
+
+	mu    sync.Mutex
+	built int // parts
+}
+
+// sized is a store that says that each of its ranges has a mebibyte.
+type sized struct{ kv.Store }
+
+func (s sized) Ranges(ctx context.Context, r kv.KeyRange) ([]kv.SizedRange, error) {
+	ranges, err := s.Store.Ranges(ctx, r)
+	for i := range ranges {
+		ranges[i].Bytes = 1 << 20
+	}
+	return ranges, err
+}
+
+// crewBackfiller is the backfiller of a node.
+type crewBackfiller struct {
+	ddl.Backfiller
+	node *crewNode
+}
+
+func (b *crewBackfiller) BackfillPart(ctx context.Context, t ddl.PartTask) (backfill.PartResult, error) {
+	if part := b.node.part.Load(); part != nil {
+		if err := (*part)(ctx, t); err != nil {
+			return backfill.PartResult{}, err
+		}
+	}
+	result, err := b.Backfiller.BackfillPart(ctx, t)
+	if err == nil {
+		b.node.mu.Lock()
+		b.node.built++
+		b.node.mu.Unlock()
+	}
+	return result, err
+}
+
+// newCrew opens a number of nodes.
+func newCrew(t *testing.T, count int) *crewNodes {
+	t.Helper()
+	n := &crewNodes{of: &cluster{}}
+	globals := config.NewGlobals()
+	first := n.node("node1")
+	n.env = newEnv(t, func(o *sql.Options) {
+		first.open(o.Builds, o.TempDir)
+		o.Globals, o.Cluster, o.Builds = globals, first, first.fences
+		o.Backfiller = first.backfiller(globals, o.Bus)
+	})
+	first.ddl = n.DDL()
+	n.client().run("SET GLOBAL tidb_enable_dist_task = ON; SET GLOBAL fastddl_ddl_part_size = 1") // TiDB's tests are without the first
+	for i := 2; i <= count; i++ {
+		n.join(fmt.Sprint("node", i))
+	}
+	return n
+}
+
+func (n *crewNodes) node(name string) *crewNode {
+	c := &crewNode{fakeNode: n.of.node(name)}
+	c.scope.Store(new(string))
+	n.nodes = append(n.nodes, c)
+	return c
+}
+
+func (c *crewNode) open(builds kv.Store, temp string) {
+	c.fences, c.temp = &fences{Store: sized{builds}}, temp
+}
+
+func (c *crewNode) backfiller(globals *config.Globals, bus *event.Bus) ddl.Backfiller {
+	return &crewBackfiller{ddl.NewBackfiller(backfill.Options{Store: c.fences, Globals: globals, Bus: bus}), c}
+}
+
+// join opens one more node.
+func (n *crewNodes) join(name string) *crewNode {
+	c := n.node(name)
+	c.open(n.store.Builds(), n.dir+"/"+name)
+	bus := new(event.Bus)
+	var err error
+	c.ddl, err = ddl.New(ddl.Options{
+		Storage: n.store.Storage(), Domain: n.Domain(), Builds: c.fences, Globals: n.globals, Bus: bus, Logger: zap.NewNop(),
+		TempDir: c.temp, Cluster: c, Backfiller: c.backfiller(n.globals, bus), Scope: func() string { return *c.scope.Load() },
+		Hook: func(ctx context.Context, p ddl.HookPoint) error {
+			if hook := c.hook.Load(); hook != nil {
+				return (*hook)(ctx, p)
+			}
+			return nil
+		},
+	})
+	require.NoError(n.t, err)
+	require.NoError(n.t, c.ddl.Start(n.t.Context()))
+	n.t.Cleanup(func() { require.NoError(n.t, c.ddl.Close()) })
+	return c
+}
+
+// parts is how many parts the node has built.
+func (c *crewNode) parts() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.built
+}
+
+// stop makes the node wait in the next part that it claims, until the part is taken from
+// it or leave is called. The channel is closed when it has claimed one.
+func (c *crewNode) stop() (arrived <-chan struct{}, leave func()) {
+	came, left := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	hook := func(ctx context.Context, _ ddl.PartTask) error {
+		once.Do(func() { close(came) })
+		select {
+		case <-left:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	c.part.Store(&hook)
+	return came, sync.OnceFunc(func() {
+		c.part.Store(nil)
+		close(left)
+	})
+}
+
+// stopAll stops all nodes and returns when each has claimed a part.
+func (n *crewNodes) startStopped(statement string) (result <-chan error, leave func()) {
+	n.t.Helper()
+	var arrived []<-chan struct{}
+	var leaves []func()
+	for _, c := range n.nodes {
+		came, leave := c.stop()
+		arrived, leaves = append(arrived, came), append(leaves, leave)
+	}
+	result = n.start(statement)
+	for _, came := range arrived {
+		reach(n.t, came)
+	}
+	return result, func() {
+		for _, leave := range leaves {
+			leave()
+		}
+	}
+}
+
+// jobID is that of the only job.
+func (n *crewNodes) jobID(c *client) (id int64) {
+	c.t.Helper()
+	_, err := fmt.Sscan(c.one("SELECT job_id FROM mysql.fastddl_ddl_record"), &id)
+	require.NoError(c.t, err)
+	return id
+}
+
+// requireBuilt checks an index that was built together, and that nothing is left of it
+// but the index.
+func (n *crewNodes) requireBuilt(c *client, table string) {
+	c.t.Helper()
+	c.check(table)
+	n.requireNothingLeft(c)
+}
+
+func (n *crewNodes) requireNothingLeft(c *client) {
+	c.t.Helper()
+	require.Empty(c.t, c.run("SELECT job_id FROM mysql.fastddl_build_parts"))
+	require.Empty(c.t, c.run("SELECT job_id FROM mysql.fastddl_ddl_record"))
+	for _, node := range n.nodes {
+		require.Eventually(c.t, func() bool {
+			entries, err := os.ReadDir(node.temp)
+			return os.IsNotExist(err) || err == nil && len(entries) == 0
+		}, time.Minute, time.Millisecond, "files of %s are left", node.name)
+	}
+}
