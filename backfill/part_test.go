@@ -1,0 +1,288 @@
+package backfill
+
+import (
+	"context"
+
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"fastddl/event"
+	"fastddl/kv"
+)
+
+// testCrew builds the parts of a task in this process, three at a time.
+type testCrew struct {
+	opts   Options
+	task   Task
+	n      int // parts, 0 declines
+	rounds []int
+	parts  []int // by round
+
+	mu   sync.Mutex
+	rows int64
+}
+
+func (c *testCrew) Build(ctx context.Context, w SharedWork) ([]PartResult, bool, error) {
+	if c.n == 0 {
+		return nil, false, nil
+	}
+	parts := w.Cut(c.n)
+	c.rounds, c.parts = append(c.rounds, w.Round), append(c.parts, len(parts))
+	results := make([]PartResult, len(parts))
+	workers, ctx := errgroup.WithContext(ctx)
+	workers.SetLimit(3)
+	for i, part := range parts {
+		workers.Go(func() (err error) {
+			opts := c.opts
+			opts.Crew, opts.TempDir = nil, fmt.Sprintf("%s/part%d", c.opts.TempDir, i)
+			opts.SaveCheckpoint = nil
+			results[i], err = RunPart(ctx, opts, PartSpec{Task: c.task, Part: part})
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.rows += results[i].Rows
+			w.Progress(c.rows, c.rows, 0)
+			return err
+		})
+	}
+	return results, true, workers.Wait()
+}
+
+// shared are options of a build in n parts.
+func (f *fixture) shared(n int, task Task, store kv.Store) (Options, *testCrew) {
+	opts := f.options()
+	opts.Store, opts.TempDir = store, f.t.TempDir()
+	c := &testCrew{opts: opts, task: task, n: n}
+	opts.Crew, opts.TempDir = c, f.temp
+	return opts, c
+}
+
+// The entries of all parts together are those of the table, whatever it is and however it
+// is cut.
+func TestPartsMakeTheWhole(t *testing.T) {
+	r := newRand(t)
+	for range rounds(6) {
+		table, idx, kinds := randomTable(r)
+		f := newFixture(t, table, kinds)
+		f.insert(r, r.IntN(3000))
+		idx.Unique = false
+		spec := f.spec(idx)
+		opts, crew := f.shared(1+r.IntN(9), spec.Task, f.store)
+		res, err := Run(f.ctx, opts, spec)
+		what := fmt.Sprintf("%s in %v parts", describe(table, idx, kinds), crew.parts)
+		require.NoError(t, err, what)
+		require.EqualValues(t, len(f.rows), res.Rows, what)
+		require.EqualValues(t, len(f.rows), res.Entries, what)
+		require.Equal(t, res.Rows, crew.rows)
+		f.requireIndex(idx, spec.TS, what)
+		f.requireNoTempFiles()
+	}
+}
+
+func TestPartsOfPartitions(t *testing.T) {
+	p := newPartitioned(t, newRand(t), 7, 300)
+	local, unique := indexOn(9, false, 1), indexOn(10, true, 2, 0)
+	spec := p.spec(local, unique)
+	opts, crew := p.shared(5, spec.Task, p.store)
+	res, err := Run(p.ctx, opts, spec)
+	require.NoError(t, err)
+	require.Equal(t, []int{5}, crew.parts)
+	require.Equal(t, p.count(), res.Rows)
+	p.requireIndexes(spec.TS, local, unique)
+}
+
+// A crew that does not want the table leaves it to the one who asks.
+func TestCrewDeclines(t *testing.T) {
+	table, kinds := plainTable()
+	f := newFixture(t, table, kinds)
+	f.insert(newRand(t), 500)
+	idx := indexOn(9, true, 0)
+	spec := f.spec(idx)
+	opts, _ := f.shared(0, spec.Task, f.store)
+	_, err := Run(f.ctx, opts, spec)
+	require.NoError(t, err)
+	f.requireIndex(idx, spec.TS, "alone")
+}
+
+// Rows with equal values in different parts are listed: neither part has seen both.
+func TestDuplicatesInDifferentParts(t *testing.T) {
+	const rows = 3000
+	f := newDuplicatesFixture(t, rows)
+	f.put(10, -1)
+	f.put(rows-10, -1)
+	f.put(40, -3)
+	f.put(rows/2, -3)
+	f.put(rows-30, -3)
+	f.put(50, nil)
+	f.put(rows-50, nil)
+	spec := f.spec(indexOn(9, true, 1))
+	opts, crew := f.shared(4, spec.Task, f.store)
+	_, err := Run(f.ctx, opts, spec)
+	requireHandles(t, err, [][]int64{{40, rows / 2, rows - 30}, {10, rows - 10}})
+	require.Equal(t, []int{0}, crew.rounds, "they are no damage")
+}
+
+// What was lost of a shared build is built again, in another round, once.
+func TestSharedBuildIsRepairedOnce(t *testing.T) {
+	table, kinds := plainTable()
+	f := newFixture(t, table, kinds)
+	f.insert(newRand(t), 2000)
+	idx := indexOn(9, true, 1, 0)
+	store := &faultyStore{Store: f.store, skip: func(n int64) bool { return n == 70 }}
+	spec := f.spec(idx)
+	opts, crew := f.shared(4, spec.Task, store)
+	res, err := Run(f.ctx, opts, spec)
+	require.NoError(t, err)
+	require.True(t, res.Rebuilt)
+	require.Equal(t, []int{0, 1}, crew.rounds)
+	f.requireIndex(idx, spec.TS, "rebuilt")
+}
+
+// A build whose parts are done is only verified when it goes on.
+func TestSharedBuildResumes(t *testing.T) {
+	table, kinds := plainTable()
+	f := newFixture(t, table, kinds)
+	f.insert(newRand(t), 1000)
+	idx := indexOn(9, false, 1)
+	spec := f.spec(idx)
+	store := &faultyStore{Store: f.store, onRead: func(int64) error { return errInjected }}
+	opts, crew := f.shared(4, spec.Task, store)
+	opts.SaveCheckpoint = func(_ context.Context, data []byte) error { spec.Checkpoint = data; return nil }
+	_, err := Run(f.ctx, opts, spec)
+	require.ErrorIs(t, err, errInjected)
+	store.onRead = nil
+	imports := store.imports.Load()
+	res, err := Run(f.ctx, opts, spec)
+	require.NoError(t, err)
+	require.EqualValues(t, len(f.rows), res.Rows)
+	require.Equal(t, []int{0}, crew.rounds)
+	require.Equal(t, imports, store.imports.Load())
+	f.requireIndex(idx, spec.TS, "resumed")
+}
+
+// Duplicates in different parts are found by a verification that goes on, too.
+func TestDuplicatesInDifferentPartsAfterAResume(t *testing.T) {
+	f := newDuplicatesFixture(t, 1000)
+	f.put(10, -1)
+	f.put(900, -1)
+	spec := f.spec(indexOn(9, true, 1))
+	store := &faultyStore{Store: f.store, onRead: func(int64) error { return errInjected }}
+	opts, _ := f.shared(4, spec.Task, store)
+	opts.SaveCheckpoint = func(_ context.Context, data []byte) error { spec.Checkpoint = data; return nil }
+	_, err := Run(f.ctx, opts, spec)
+	require.ErrorIs(t, err, errInjected)
+	store.onRead = nil
+	_, err = Run(f.ctx, opts, spec)
+	requireHandles(t, err, [][]int64{{10, 900}})
+}
+
+// A part goes on from its last checkpoint, wherever it was interrupted, with the same
+// result.
+func TestPartResumes(t *testing.T) {
+	table, kinds := plainTable()
+	f := newFixture(t, table, kinds)
+	f.insert(newRand(t), 3000)
+	idx := indexOn(9, true, 1, 0)
+	spec := f.spec(idx)
+	tasks, err := func() ([]task, error) {
+		x, err := newExecution(f.options(), spec.Task)
+		require.NoError(t, err)
+		x.opts.EnsureDefaults()
+		return x.planRows(f.ctx)
+	}()
+	require.NoError(t, err)
+	parts := cutParts(tasks, 2)
+	require.Len(t, parts, 2)
+	want, err := RunPart(f.ctx, f.options(), PartSpec{Task: spec.Task, Part: parts[0]})
+	require.NoError(t, err)
+	require.Less(t, want.Rows, int64(len(f.rows)))
+
+	store := &faultyStore{Store: f.store}
+	opts := f.options()
+	opts.Store, opts.BatchRows, opts.CheckpointInterval = store, 64, time.Millisecond
+	var saved []byte
+	opts.SaveCheckpoint = func(_ context.Context, data []byte) error { saved = data; return nil }
+	for fail := int64(1); ; fail++ {
+		store.imports.Store(0)
+		store.onImport = func(n int64) error {
+			if n == 2 {
+				return errInjected
+			}
+			return nil
+		}
+		store.onScan = func(int64) error { time.Sleep(2 * time.Millisecond); return nil } // a round of few batches
+		got, err := RunPart(f.ctx, opts, PartSpec{Task: spec.Task, Part: parts[0], Checkpoint: saved})
+		if err == nil {
+			require.Equal(t, want, got)
+			break
+		}
+		require.ErrorIs(t, err, errInjected)
+		require.NotEmpty(t, saved)
+		require.Less(t, fail, int64(1000))
+	}
+	f.requireNoTempFiles()
+}
+
+func TestForeignPart(t *testing.T) {
+	table, kinds := plainTable()
+	f := newFixture(t, table, kinds)
+	spec := f.spec(indexOn(9, false, 1))
+	r := recordRange(table.ID + 1)
+	_, err := RunPart(f.ctx, f.options(), PartSpec{Task: spec.Task, Part: Part{[]checkpointTask{{Start: r.Start, End: r.End}}}})
+	require.ErrorContains(t, err, "is not of table")
+}
+
+// Who listens hears how far the crew is, and of no stage but that of reading.
+func TestSharedProgress(t *testing.T) {
+	table, kinds := plainTable()
+	f := newFixture(t, table, kinds)
+	f.insert(newRand(t), 100)
+	spec := f.spec(indexOn(9, false, 1))
+	opts, _ := f.shared(2, spec.Task, f.store)
+	opts.Bus = new(event.Bus)
+	var last event.Progress
+	opts.Bus.Subscribe(func(e event.Event) {
+		if p, ok := e.(event.Progress); ok && p.Stage == "scan" {
+			last = p
+		}
+	})
+	_, err := Run(f.ctx, opts, spec)
+	require.NoError(t, err)
+	require.EqualValues(t, len(f.rows), last.RowsDone)
+	require.EqualValues(t, len(f.rows), last.RowsImported)
+}
+
+// Parts are the tasks, in their order, in no more pieces than asked for, and of about the
+// same weight.
+func TestCutParts(t *testing.T) {
+	r := newRand(t)
+	for range 2000 {
+		var tasks []task
+		for at := uint64(0); len(tasks) < r.IntN(20); at += 1000 {
+			weight := float64(r.IntN(5)) * 1e6
+			tasks = append(tasks, task{kv.KeyRange{Start: parseKey(t, fmt.Sprint(at)), End: parseKey(t, fmt.Sprint(at+500+r.Uint64N(501)))}, weight})
+		}
+		n := 1 + r.IntN(12)
+		parts := cutParts(tasks, n)
+		require.LessOrEqual(t, len(parts), n)
+		var all []task
+		for _, p := range parts {
+			mine := (&checkpoint{Remaining: p.Tasks}).tasks()
+			require.NotEmpty(t, mine)
+			all = append(all, mine...)
+			require.LessOrEqual(t, totalWeight(mine), 2*totalWeight(tasks)/float64(n)+1e-3)
+		}
+		require.InDelta(t, totalWeight(tasks), totalWeight(all), 1)
+		merged, at := mergeTasks(all), 0
+		for _, whole := range mergeTasks(tasks) {
+			require.Less(t, at, len(merged), "a task is left out")
+			require.Equal(t, whole.KeyRange, merged[at].KeyRange)
+			at++
+		}
+		require.Len(t, merged, at)
+	}
+}
