@@ -59,6 +59,11 @@ func (c *jobCrew) begin(ctx context.Context, w backfill.SharedWork) (shared bool
 	if err != nil {
 		return false, err
 	}
+	defer func() {
+		if shared || err != nil {
+			c.t.partsOut = true // what has failed may have been written
+		}
+	}()
 	mine := func(p part) bool { return p.snapshotTS == c.record.SnapshotTS && p.round == w.Round }
 	if len(parts) == 0 || !slices.ContainsFunc(parts, mine) {
 		n := crew.Count(w.Bytes, float64(d.opts.Globals.Int(config.PartSize)), c.record.Nodes.Max)
@@ -78,7 +83,6 @@ func (c *jobCrew) begin(ctx context.Context, w backfill.SharedWork) (shared bool
 	if err != nil {
 		return false, fmt.Errorf("divide the build: %w", err)
 	}
-	c.t.partsOut = true
 	d.opts.Cluster.Notify(ctx)
 	return true, d.help(c.t.tenure)
 }
