@@ -21,7 +21,7 @@ func BindFlags(set *pflag.FlagSet) *Flags {
 	f.apply["store"] = func(d, s *Config) { d.Store = s.Store }
 	set.StringVar(&v.Path, "path", "", "`FOLDER` of the store, created if it does not exist; or the PD servers of a cluster")
 	f.apply["path"] = func(d, s *Config) { d.Path = s.Path }
-	set.StringVar(&v.TempDir, "temp-dir", "", "`FOLDER` of temporary files (default PATH/"+tempDirName+")")
+	set.StringVar(&v.TempDir, "temp-dir", "", "`FOLDER` of temporary files (default PATH/"+tempDirName+"; none with --store tikv, which needs one)")
 	f.apply["temp-dir"] = func(d, s *Config) { d.TempDir = s.TempDir }
 	set.Var(&v.MemoryLimit, "memory-limit", "`SIZE` of the memory that the process may use (default: three quarters of what there is)")
 	f.apply["memory-limit"] = func(d, s *Config) { d.MemoryLimit = s.MemoryLimit }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"fastddl/internal/sleep"
 	"fastddl/server"
 	"fastddl/trial"
 )
@@ -132,8 +133,8 @@ func (d *demo) run(ctx context.Context) error {
 		pace = fmt.Sprintf("%g transactions/s at most", d.Rate)
 	}
 	d.say("load: %d threads of sysbench's oltp_read_write, %s", d.Threads, pace)
-	if err := sleep(ctx, d.Phase); err != nil {
-		return err
+	if !sleep.For(ctx, d.Phase) {
+		return context.Cause(ctx)
 	}
 
 	load.enter(during)
@@ -145,8 +146,8 @@ func (d *demo) run(ctx context.Context) error {
 	d.say("index %s built online in %.2f s: %d rows, %.0f rows/s", indexName, built.elapsed.Seconds(), built.rows,
 		float64(built.rows)/built.elapsed.Seconds())
 
-	if err := sleep(ctx, d.Phase); err != nil {
-		return err
+	if !sleep.For(ctx, d.Phase) {
+		return context.Cause(ctx)
 	}
 	load.stop()
 	problems := []error{d.checkIndex(ctx), d.checkPlan(ctx)}
@@ -213,13 +214,4 @@ func queryText(ctx context.Context, db *sql.DB, query string) (string, error) {
 
 func indent(text string) string {
 	return "    " + strings.ReplaceAll(text, "\n", "\n    ")
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

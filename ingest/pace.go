@@ -8,6 +8,7 @@ import (
 	"fastddl/ingest/governor"
 	"fastddl/internal/background"
 	"fastddl/internal/foreground"
+	"fastddl/internal/sleep"
 	"fastddl/internal/stage"
 )
 
@@ -112,8 +113,8 @@ func (p *Pacer) pause(ctx context.Context) error {
 	decision := p.share.r.Governor()
 	for due := p.due(decision.Share); due > 0; due = p.due(decision.Share) {
 		start := time.Now()
-		if err := pause(ctx, min(due, longestPause)); err != nil {
-			return err
+		if !sleep.For(ctx, min(due, longestPause)) {
+			return ctx.Err()
 		}
 		took := time.Since(start)
 		p.paused += took
@@ -134,8 +135,8 @@ func (s *Share) BeforeImport(ctx context.Context) error {
 		if !decision.HoldImports {
 			return nil
 		}
-		if err := pause(ctx, longestPause); err != nil {
-			return err
+		if !sleep.For(ctx, longestPause) {
+			return ctx.Err()
 		}
 		s.gaveWay.add(s, decision.Reason, longestPause)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"fastddl/config"
 	"fastddl/event"
+	"fastddl/internal/sleep"
 )
 
 const (
@@ -99,20 +100,9 @@ func (s *Share) waitOwn(ctx context.Context, n int) (int, error) {
 			s.throttle.pace.write(n)
 			return n, nil
 		}
-		if err := pause(ctx, min(delay, writeSlice)); err != nil {
-			return 0, err
+		if !sleep.For(ctx, min(delay, writeSlice)) {
+			return 0, ctx.Err()
 		}
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
 	}
 }
 

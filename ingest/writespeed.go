@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"fastddl/internal/sleep"
 )
 
 // writeSlice is how long writing goes on before the limits are looked at again:
@@ -85,24 +87,12 @@ func (q *writeQueue) pass(ctx context.Context, f *flow, weight int64, n int) (in
 			delay = writeSlice
 		}
 		q.mu.Unlock()
-		err := w.wait(ctx, min(delay, writeSlice))
+		waited := sleep.Unless(ctx, min(delay, writeSlice), w.wake)
 		q.mu.Lock()
-		if err != nil {
-			return 0, err
+		if !waited {
+			return 0, ctx.Err()
 		}
 	}
-}
-
-func (w *write) wait(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-	case <-w.wake:
-	}
-	return nil
 }
 
 func (q *writeQueue) firstLocked() *write {

@@ -10,6 +10,7 @@ import (
 
 	"fastddl/event"
 	"fastddl/internal/errs"
+	"fastddl/internal/sleep"
 	"fastddl/kv"
 )
 
@@ -144,8 +145,8 @@ func (im *Importer) importWithRetry(ctx context.Context, units []kv.ImportUnit) 
 			return err
 		}
 		im.opts.Bus.Emit(event.Retry{Job: event.Job{ID: im.opts.JobID}, Op: "import", Attempt: attempt, Err: err})
-		if sleepErr := sleep(ctx, im.opts.Backoff(attempt)); sleepErr != nil {
-			return errors.Join(sleepErr, err)
+		if !sleep.For(ctx, im.opts.Backoff(attempt)) {
+			return errors.Join(ctx.Err(), err)
 		}
 	}
 }
@@ -209,15 +210,4 @@ func Retryable(err error) bool {
 		}
 	}
 	return err != nil
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"fastddl/internal/errs"
+	"fastddl/internal/sleep"
 )
 
 const (
@@ -44,7 +45,7 @@ func Open(opts Options) (*Etcd, error) {
 	e.watch.Go(func() {
 		for {
 			err := e.watchOnce(ctx)
-			if !pause(ctx, retryInterval) {
+			if !sleep.For(ctx, retryInterval) {
 				return
 			}
 			opts.Logger.Info("the watch over the other nodes begins again", zap.Error(err))
@@ -127,7 +128,7 @@ func (e *Etcd) Join(ctx context.Context) (Member, error) {
 			return nil, context.Cause(ctx)
 		}
 		e.opts.Logger.Warn("this node cannot become a member of the cluster", zap.Error(err))
-		if !pause(ctx, retryInterval) {
+		if !sleep.For(ctx, retryInterval) {
 			return nil, context.Cause(ctx)
 		}
 	}
@@ -153,16 +154,4 @@ func (e *Etcd) joinOnce(ctx context.Context) (*lease, error) {
 	}
 	l.start()
 	return l, nil
-}
-
-// pause reports whether it was not cut short.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
 }

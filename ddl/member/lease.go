@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"fastddl/internal/errs"
+	"fastddl/internal/sleep"
 )
 
 // lease is a membership.
@@ -99,7 +100,7 @@ var (
 func (l *lease) keep() error {
 	var last error
 	for wait := l.opts.TTL / 4; ; {
-		if !pause(l.ctx, min(wait, max(l.left(), 0))) {
+		if !sleep.For(l.ctx, min(wait, max(l.left(), 0))) {
 			return context.Cause(l.ctx)
 		}
 		if l.left() <= 0 {

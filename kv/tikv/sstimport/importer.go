@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"fastddl/internal/parallel"
+	"fastddl/internal/sleep"
 	"fastddl/kv"
 )
 
@@ -168,8 +169,8 @@ func (im *Importer) insist(ctx context.Context, ask func() error) error {
 		if err != nil {
 			return err
 		}
-		if err := sleep(ctx, pause); err != nil {
-			return err
+		if !sleep.For(ctx, pause) {
+			return ctx.Err()
 		}
 	}
 }

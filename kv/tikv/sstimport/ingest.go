@@ -9,6 +9,7 @@ import (
 	pd "github.com/tikv/pd/client"
 	"go.uber.org/zap"
 
+	"fastddl/internal/sleep"
 	"fastddl/kv"
 )
 
@@ -117,8 +118,8 @@ func (j *job) prepare(ctx context.Context, v verdict, pause time.Duration) error
 		st.store.leave(time.Now(), pause) // all that need this store wait
 		return nil
 	}
-	if err := sleep(ctx, pause); err != nil {
-		return err
+	if !sleep.For(ctx, pause) {
+		return ctx.Err()
 	}
 	if v.next == locateAgain && st != nil {
 		if err := j.im.stores.recheck(ctx, st.store); err != nil && ctx.Err() == nil {

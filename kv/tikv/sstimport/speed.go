@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"fastddl/internal/sleep"
 )
 
 // speedStep is how often one who waits looks at the speed, which may have changed.
@@ -26,8 +28,8 @@ func (t *throttle) wait(ctx context.Context, n int) error {
 		if pause == 0 {
 			return nil
 		}
-		if err := sleep(ctx, min(pause, speedStep)); err != nil {
-			return err
+		if !sleep.For(ctx, min(pause, speedStep)) {
+			return ctx.Err()
 		}
 	}
 }
@@ -50,19 +52,4 @@ func (t *throttle) take(now time.Time, n int) time.Duration {
 	}
 	t.debt = float64(n)
 	return 0
-}
-
-// sleep waits for d, or until ctx ends, which is its error.
-func sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

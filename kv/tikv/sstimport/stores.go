@@ -13,6 +13,8 @@ import (
 	"github.com/pingcap/kvproto/pkg/metapb"
 	pd "github.com/tikv/pd/client"
 	"google.golang.org/grpc"
+
+	"fastddl/internal/sleep"
 )
 
 // store is what is known of a store, and bounds what it is asked at a time.
@@ -168,8 +170,8 @@ func (st *store) disconnect() error {
 func acquire(ctx context.Context, list []*store) (release func(), err error) {
 	for _, st := range list {
 		for d := st.leftAlone(time.Now()); d > 0; d = st.leftAlone(time.Now()) {
-			if err := sleep(ctx, d); err != nil {
-				return nil, err
+			if !sleep.For(ctx, d) {
+				return nil, ctx.Err()
 			}
 		}
 	}
