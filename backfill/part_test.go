@@ -171,13 +171,14 @@ func TestDuplicatesInDifferentPartsAfterAResume(t *testing.T) {
 	f.put(900, -1)
 	spec := f.spec(indexOn(9, true, 1))
 	store := &faultyStore{Store: f.store, onRead: func(int64) error { return errInjected }}
-	opts, _ := f.shared(4, spec.Task, store)
+	opts, crew := f.shared(4, spec.Task, store)
 	opts.SaveCheckpoint = func(_ context.Context, data []byte) error { spec.Checkpoint = data; return nil }
 	_, err := Run(f.ctx, opts, spec)
 	require.ErrorIs(t, err, errInjected)
 	store.onRead = nil
 	_, err = Run(f.ctx, opts, spec)
 	requireHandles(t, err, [][]int64{{10, 900}})
+	require.Equal(t, []int{0}, crew.rounds, "they are no damage")
 }
 
 // A part goes on from its last checkpoint, wherever it was interrupted, with the same
