@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"fastddl/ingest"
+	"fastddl/internal/parallel"
 	"fastddl/kv"
 )
 
@@ -16,30 +17,48 @@ const (
 	// that many.
 	samplePlaces = 32
 	sampleRows   = 50
+	// sampledAtATime is how many places are read side by side.
+	sampledAtATime = 16
 )
 
 // partition shows the job keys from all over the group, so that it cuts the key
 // spaces of the targets into parts of about equal size. Rows that lie together
-// often have indexed values that do, hence the many places.
+// often have indexed values that do, hence the many places. They are read side by side:
+// each costs the time that the store takes to answer, and hardly anything else.
 func (b *build) partition(ctx context.Context, job *ingest.Job, g *group, tasks []task) error {
-	enc, err := newEncoders(b.projection)
+	ranges := sampledRanges(tasks)
+	found := make([]sampled, len(ranges))
+	first := 0
+	if len(tasks) == 1 { // perhaps of few rows
+		first = 1
+		if err := b.sample(ctx, ranges[0], g, &found[0]); err != nil {
+			return err
+		}
+		if found[0].rows < sampleRows {
+			return nil // these were all
+		}
+	}
+	err := parallel.Do(ctx, len(ranges)-first, func() int { return sampledAtATime }, func(ctx context.Context, i int) error {
+		return b.sample(ctx, ranges[first+i], g, &found[first+i])
+	})
 	if err != nil {
 		return err
 	}
-	samples := make([][][]byte, len(g.targets))
-	for _, r := range sampledRanges(tasks) {
-		rows, err := b.sample(ctx, r, enc, g, samples)
-		if err != nil {
-			return fmt.Errorf("backfill: sample keys: %w", err)
+	for i := range g.targets {
+		var keys [][]byte
+		for _, s := range found {
+			keys = append(keys, s.keys[i]...)
 		}
-		if rows < sampleRows && len(tasks) == 1 && bytes.Equal(r.Start, tasks[0].Start) {
-			return nil // these were all rows
-		}
-	}
-	for i := range samples {
-		job.Partition(i, samples[i])
+		job.Partition(i, keys)
 	}
 	return nil
+}
+
+// sampled is what was found at one place: the number of rows, and the keys of their entries
+// by target.
+type sampled struct {
+	rows int
+	keys [][][]byte
 }
 
 // sampledRanges returns ranges at whose beginning rows are to be sampled.
@@ -57,19 +76,24 @@ func sampledRanges(tasks []task) []kv.KeyRange {
 	return ranges
 }
 
-// sample appends the keys of the first rows of r to samples, by target.
-func (b *build) sample(ctx context.Context, r kv.KeyRange, enc *encoders, g *group, samples [][][]byte) (rows int, err error) {
+// sample finds the keys of the first rows of r.
+func (b *build) sample(ctx context.Context, r kv.KeyRange, g *group, found *sampled) error {
+	enc, err := newEncoders(b.projection)
+	if err != nil {
+		return err
+	}
+	found.keys = make([][][]byte, len(g.targets))
 	physicalID := task{KeyRange: r}.physicalID()
 	req := b.projection.request(r, b.task.TS, sampleRows)
 	err = b.opts.Store.ScanColumns(ctx, req, func(batch *kv.RowBatch) error {
-		rows = batch.NumRows()
+		found.rows = batch.NumRows()
 		if err := enc.bind(batch, physicalID); err != nil {
 			return err
 		}
 		for k, e := range enc.indexes {
 			at := g.target(k, physicalID)
 			err := e.encode(func(_ int, kv []byte, klen int) error {
-				samples[at] = append(samples[at], bytes.Clone(kv[:klen]))
+				found.keys[at] = append(found.keys[at], bytes.Clone(kv[:klen]))
 				return nil
 			})
 			if err != nil {
@@ -78,8 +102,8 @@ func (b *build) sample(ctx context.Context, r kv.KeyRange, enc *encoders, g *gro
 		}
 		return errInterrupted
 	})
-	if errors.Is(err, errInterrupted) {
-		err = nil
+	if err != nil && !errors.Is(err, errInterrupted) {
+		return fmt.Errorf("backfill: sample keys: %w", err)
 	}
-	return rows, err
+	return nil
 }
