@@ -23,6 +23,9 @@ type Fault struct {
 	Times int
 	// Delay holds a request up before it is answered.
 	Delay time.Duration
+	// Latency has the answer to a request that is executed come so much later. Unlike a delay
+	// it holds up nothing else.
+	Latency time.Duration
 	// Region, if set, makes the error that a request is answered with instead of being
 	// executed.
 	Region func(*kvrpcpb.Context) *errorpb.Error
@@ -134,7 +137,11 @@ func (f *Faults) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 			return resp, nil
 		}
 	}
-	return handler(ctx, req)
+	resp, err := handler(ctx, req)
+	if err := pause(ctx, fault.Latency); err != nil {
+		return nil, err
+	}
+	return resp, err
 }
 
 func pause(ctx context.Context, d time.Duration) error {
@@ -166,7 +173,8 @@ func (f *Faults) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServ
 type faultyBatches struct {
 	grpc.ServerStream
 	faults *Faults
-	mu     sync.Mutex // of those who send
+	mu     sync.Mutex               // of those who send
+	late   map[uint64]time.Duration // latencies of requests, by their ID
 }
 
 // RecvMsg implements grpc.ServerStream: it leaves the requests that no fault happens to.
@@ -205,6 +213,7 @@ func (s *faultyBatches) filter(batch *tikvpb.BatchCommandsRequest) error {
 			if fault.Break {
 				return errBroken
 			}
+			s.delay(batch.RequestIds[n], fault.Latency)
 			if fault.Region != nil {
 				if resp := batchedRegionError(command, fault.Region(contextOf(message))); resp != nil {
 					if err := s.SendMsg(&tikvpb.BatchCommandsResponse{
@@ -222,9 +231,34 @@ func (s *faultyBatches) filter(batch *tikvpb.BatchCommandsRequest) error {
 	return nil
 }
 
-// SendMsg implements grpc.ServerStream.
+// delay has the answer to a request sent later.
+func (s *faultyBatches) delay(id uint64, latency time.Duration) {
+	if latency == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.late == nil {
+		s.late = make(map[uint64]time.Duration)
+	}
+	s.late[id] = latency
+}
+
+// SendMsg implements grpc.ServerStream. The store answers each request on its own.
 func (s *faultyBatches) SendMsg(m any) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if resp, ok := m.(*tikvpb.BatchCommandsResponse); ok && len(resp.RequestIds) == 1 {
+		id := resp.RequestIds[0]
+		if latency, late := s.late[id]; late {
+			delete(s.late, id)
+			time.AfterFunc(latency, func() {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				_ = s.ServerStream.SendMsg(m) // of a stream that has ended nobody waits for an answer
+			})
+			return nil
+		}
+	}
 	return s.ServerStream.SendMsg(m)
 }
