@@ -84,7 +84,10 @@ func (c *jobCrew) begin(ctx context.Context, w backfill.SharedWork) (shared bool
 		return false, fmt.Errorf("divide the build: %w", err)
 	}
 	d.opts.Cluster.Notify(ctx)
-	return true, d.help(c.t.tenure)
+	if err := d.help(c.t.tenure); err != nil {
+		d.opts.Logger.Info("this node helps a little later", zap.Int64("job", c.t.id), zap.Error(err))
+	}
+	return true, nil
 }
 
 // await returns when all parts are done, or one has failed.

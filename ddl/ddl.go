@@ -47,16 +47,16 @@ type DDL struct {
 	// answering are the requests of other nodes that are being answered, by name.
 	answering sync.Map
 
+	// mu guards nudge and the fields below.
+	mu sync.Mutex
 	// partsNudge is closed, and replaced, when a part of a build that nodes share may have
 	// changed.
 	partsNudge chan struct{}
-	// hands are the jobs of which this node builds parts, and failedParts those that it
-	// keeps from for a while because it has failed with them.
-	hands       map[int64]bool
+	// hands are the jobs of which this node builds parts.
+	hands map[int64]bool
+	// failedParts are those that it leaves to others until a time, because it has failed
+	// with them.
 	failedParts map[partKey]time.Time
-
-	// mu guards the fields from nudge on, but for versions and answering.
-	mu sync.Mutex
 	// tenure is the one that the node is in, nil if it is in none.
 	tenure *tenure
 	// tasks are the jobs that have not ended, in order of ID.
@@ -183,8 +183,9 @@ func (d *DDL) running() []*task {
 	return slices.Clone(d.tasks)
 }
 
-// removeLeftovers removes the files and those GC holds of jobs that are not live:
-// those of a job whose end was recorded before everything of it was gone.
+// removeLeftovers removes the files of all jobs, none of which runs here yet, and the GC
+// holds of those that are not live: their end was recorded before everything of them was
+// gone.
 func (d *DDL) removeLeftovers(ctx context.Context, holds map[string]uint64, live map[int64]bool) error {
 	entries, err := os.ReadDir(d.opts.TempDir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -192,7 +193,7 @@ func (d *DDL) removeLeftovers(ctx context.Context, holds map[string]uint64, live
 	}
 	for _, e := range entries {
 		id, ok := jobOfDir(e.Name())
-		if !ok || live[id] {
+		if !ok {
 			continue
 		}
 		if err := d.removeFiles(id); err != nil {

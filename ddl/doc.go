@@ -27,6 +27,11 @@
 // if both are still what it has read. Requests find the owner through a table, and a
 // session whose job goes on elsewhere waits for the history.
 //
+// They also divide the rows of one build (package crew). The owner writes its parts to a table
+// (crew.go, parts.go), each member claims open ones and builds them (hand.go, handview.go),
+// and the owner adds up what they have come to. Parts belong to the job and S, not to the
+// owner: whoever builds one goes on when the job changes hands.
+//
 // # Invariants
 //
 //   - Whatever is written for a job is written in a transaction that finds its owner and
@@ -34,6 +39,10 @@
 //     (I8). A node that is none any more lets its jobs go where they are, without touching
 //     anything that others can see. Who takes a job over that may have imported has the
 //     store refuse imports from before first.
+//   - Whatever is written for a part of a build is written in a transaction that finds its
+//     holder and epoch unchanged. A job does nothing that parts depend on, such as undoing
+//     what they import or taking another S, before nobody holds one: members have given
+//     theirs back, and for others the store refuses what was sent before.
 //   - A job that has been queued ends: done, or cancelled, or rolled back. A crash
 //     only delays it; it goes on from its last durable step and checkpoint.
 //   - Each step's schema, the job's record and its row in TiDB's queue are written

@@ -34,8 +34,8 @@ type Options struct {
 	Resources *ingest.Resources
 	// Logger receives what no event tells; nil drops it.
 	Logger *zap.Logger
-	// TempDir is the folder that builds sort in. What jobs that have ended left in
-	// it is removed on Start.
+	// TempDir is the folder that builds sort in. What jobs have left in it is removed on
+	// Start.
 	TempDir string
 	// Cluster are the other nodes that build indexes in the store; nil if there are none.
 	Cluster member.Cluster

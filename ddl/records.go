@@ -24,7 +24,6 @@ var ownTables = []string{
 	createJobsTable,
 	createDuplicatesTable,
 	createBlockersTable,
-	createPartsTable,
 }
 
 // historyLimit is the number of jobs that stay in our history.
@@ -34,7 +33,7 @@ const historyLimit = 1024
 func (d *DDL) prepareTables(ctx context.Context) error {
 	statements := append(slices.Clone(ownTables), `DELETE FROM mysql.fastddl_ddl_blockers`) // nobody waits yet
 	if d.clustered() {
-		statements = append(slices.Clone(ownTables), createRequestsTable, forgetOldRequests)
+		statements = append(slices.Clone(ownTables), createPartsTable, createRequestsTable, forgetOldRequests)
 	}
 	for _, create := range statements {
 		if _, err := d.query(ctx, create); err != nil {

@@ -64,8 +64,10 @@ func (t *task) forgetSnapshot(ctx context.Context) (outcome, error) {
 	}
 	return t.write(ctx, job.StepWriteReorg, func(x *txn, after *job.Record) error {
 		after.SnapshotTS = 0
-		if err := x.deleteParts(t.id); err != nil {
-			return err
+		if after.Nodes.Shared {
+			if err := x.deleteParts(t.id); err != nil {
+				return err
+			}
 		}
 		return x.exec(`UPDATE mysql.fastddl_ddl_record SET checkpoint = NULL WHERE job_id = %?`, t.id)
 	})

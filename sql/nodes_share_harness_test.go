@@ -16,6 +16,7 @@ import (
 	"fastddl/config"
 	"fastddl/ddl"
 	"fastddl/event"
+	"fastddl/ingest"
 	"fastddl/kv"
 	"fastddl/sql"
 )
@@ -42,7 +43,10 @@ type crewNode struct {
 	hook atomic.Pointer[func(ctx context.Context, p ddl.HookPoint) error]
 
 	mu    sync.Mutex
-	built int // parts
+	built int                  // parts
+	live  *ingest.LiveSettings // of the part that it has claimed last
+	// leave lets it go on where it was stopped.
+	leave func()
 }
 
 // sized is a store that says that each of its ranges has a mebibyte.
@@ -63,6 +67,9 @@ type crewBackfiller struct {
 }
 
 func (b *crewBackfiller) BackfillPart(ctx context.Context, t ddl.PartTask) (backfill.PartResult, error) {
+	b.node.mu.Lock()
+	b.node.live = t.Settings
+	b.node.mu.Unlock()
 	if part := b.node.part.Load(); part != nil {
 		if err := (*part)(ctx, t); err != nil {
 			return backfill.PartResult{}, err
@@ -155,13 +162,37 @@ func (c *crewNode) stop() (arrived <-chan struct{}, leave func()) {
 		}
 	}
 	c.part.Store(&hook)
-	return came, sync.OnceFunc(func() {
+	c.leave = sync.OnceFunc(func() {
 		c.part.Store(nil)
 		close(left)
 	})
+	return came, c.leave
 }
 
-// stopAll stops all nodes and returns when each has claimed a part.
+// threads is the setting that the node's part is built under.
+func (c *crewNode) threads() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.live.Get().Workers
+}
+
+// alive says that the others take the node for a member.
+func (c *crewNode) alive() bool {
+	c.of.mu.Lock()
+	defer c.of.mu.Unlock()
+	return c.life != nil
+}
+
+// fencedRanges is how many ranges were fenced by all nodes.
+func (n *crewNodes) fencedRanges() (count int) {
+	for _, c := range n.nodes {
+		count += c.fences.count()
+	}
+	return count
+}
+
+// startStopped starts a statement and returns when each node has claimed a part of it, in
+// which it stops until leave is called.
 func (n *crewNodes) startStopped(statement string) (result <-chan error, leave func()) {
 	n.t.Helper()
 	var arrived []<-chan struct{}

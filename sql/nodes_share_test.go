@@ -1,9 +1,21 @@
 package sql_test
 
 import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/pingcap/tidb/pkg/sessionctx/variable"
 	"github.com/stretchr/testify/require"
+
+	"fastddl/ddl"
+	"fastddl/ingest"
+	"fastddl/kv"
 )
 
 // An index is built by all nodes, each of which has a part at the same time.
@@ -22,5 +34,374 @@ func TestNodesBuildTogether(t *testing.T) {
 	}
 	require.Equal(t, 12, total)
 	require.Equal(t, "1000 100", c.lastJob("row_count, percent"))
+	n.requireBuilt(c, "t")
+}
+
+// A node that is gone in the middle of a part loses it to others, which fence it off first
+// and go on; what it does late changes nothing, and when it is back it helps again.
+func TestHelperIsLost(t *testing.T) {
+	n := newCrew(t, 3)
+	c := n.client()
+	table(c, 1000)
+	result, leave := n.startStopped(addUnique)
+	defer leave()
+	lost := n.nodes[2]
+	part := c.one("SELECT part FROM mysql.fastddl_build_parts WHERE holder LIKE 'node3/%%'")
+	before := n.fencedRanges()
+	letIn := lost.shutOut()
+	life := lost.forget() // and does not know
+	n.nodes[0].leave()
+	n.nodes[1].leave()
+	require.NoError(t, wait(t, result))
+	require.Greater(t, n.fencedRanges(), before)
+	require.Zero(t, lost.parts())
+	c.check("t")
+	require.Empty(t, c.run("SELECT part FROM mysql.fastddl_build_parts"), "of them %s", part)
+
+	life.notice()
+	leave()
+	letIn()
+	require.Eventually(t, func() bool { return lost.alive() }, time.Minute, time.Millisecond)
+	c.run("ALTER TABLE t DROP INDEX u")
+	result, leave = n.startStopped("ALTER TABLE t ADD INDEX i (b)")
+	leave()
+	require.NoError(t, wait(t, result))
+	require.Positive(t, lost.parts())
+	n.requireBuilt(c, "t")
+}
+
+// A node that has lost its lease while it holds a part, and goes on with it, writes nothing
+// for the part: neither its result, nor a checkpoint, nor that it has given it back. It is
+// not permitted to import.
+func TestLateHelperTouchesNothing(t *testing.T) {
+	n := newCrew(t, 2)
+	c := n.client()
+	table(c, 300)
+	late := n.nodes[1]
+	came, left, saved := make(chan struct{}), make(chan struct{}), make(chan error, 2)
+	var once sync.Once
+	hook := func(ctx context.Context, t ddl.PartTask) error {
+		once.Do(func() {
+			close(came)
+			<-left
+			saved <- kv.CheckPermit(ctx)
+			saved <- t.SaveCheckpoint(context.WithoutCancel(ctx), []byte("late"))
+		})
+		return errors.New("late")
+	}
+	late.part.Store(&hook)
+	arrived, leave := n.nodes[0].stop()
+	result := n.start("ALTER TABLE t ADD INDEX i (b)")
+	reach(t, came)
+	reach(t, arrived)
+	row := "SELECT state, holder, hold_epoch, failures, HEX(checkpoint), HEX(result) FROM mysql.fastddl_build_parts WHERE part = " +
+		c.one("SELECT part FROM mysql.fastddl_build_parts WHERE holder LIKE 'node2/%%'")
+	late.shutOut()
+	life := late.forget()
+	life.dead.Store(true) // by the clock; nobody has woken up yet
+	require.Eventually(t, func() bool { return strings.HasPrefix(c.one(row), "open ") }, time.Minute, time.Millisecond)
+	before := c.one(row)
+	close(left)
+	require.Error(t, <-saved, "imports are not permitted")
+	require.Error(t, <-saved, "the checkpoint is refused")
+	life.notice()
+	require.NoError(t, late.ddl.Close(), "it has ended whatever it did")
+	require.Equal(t, before, c.one(row))
+	leave()
+	require.NoError(t, wait(t, result))
+	n.requireBuilt(c, "t")
+}
+
+// A part is open again with what its holder has done when that stops in good order, and
+// nobody waits for a lease to end.
+func TestHelperLeaves(t *testing.T) {
+	n := newCrew(t, 2)
+	c := n.client()
+	table(c, 300)
+	result, leave := n.startStopped("ALTER TABLE t ADD INDEX i (b)")
+	fences := n.fencedRanges()
+	require.NoError(t, n.nodes[1].ddl.Close())
+	require.Equal(t, "1", c.one("SELECT COUNT(*) FROM mysql.fastddl_build_parts WHERE state = 'held'"))
+	leave()
+	require.NoError(t, wait(t, result))
+	require.Equal(t, fences, n.fencedRanges())
+	n.requireBuilt(c, "t")
+}
+
+// A node that joins while a job runs takes parts of it.
+func TestLateNodeHelps(t *testing.T) {
+	n := newCrew(t, 1)
+	c := n.client()
+	table(c, 1000)
+	result, leave := n.startStopped("ALTER TABLE t ADD INDEX i (b)")
+	joined := n.join("late")
+	require.Eventually(t, func() bool { return joined.parts() == 11 }, time.Minute, time.Millisecond)
+	leave()
+	require.NoError(t, wait(t, result))
+	require.Equal(t, 1, n.nodes[0].parts())
+	n.requireBuilt(c, "t")
+}
+
+// What a node that has died left on its disk of a part is removed when it starts, whether or
+// not it builds another.
+func TestFilesOfALostPart(t *testing.T) {
+	n := newCrew(t, 2)
+	c := n.client()
+	table(c, 300)
+	c.run("SET GLOBAL tidb_max_dist_task_nodes = 2")
+	result, leave := n.startStopped("ALTER TABLE t ADD INDEX i (b)")
+	files := ingest.JobDir(n.dir+"/late", n.jobID(c))
+	require.NoError(t, os.MkdirAll(files+"/run", 0o700))
+	n.join("late")
+	require.NoDirExists(t, files)
+	leave()
+	require.NoError(t, wait(t, result))
+	require.Zero(t, n.nodes[2].parts())
+	n.requireBuilt(c, "t")
+}
+
+// Whoever is asked, no node builds any more when a pause, or a cancellation, has had its
+// effect, and all go on after it.
+func TestControlOfSharedBuilds(t *testing.T) {
+	n := newCrew(t, 3)
+	c := n.client()
+	table(c, 1000)
+	result, leave := n.startStopped(addUnique)
+	id, asked := n.jobID(c), n.nodes[1].ddl
+	held := "SELECT COUNT(*) FROM mysql.fastddl_build_parts WHERE state = 'held'"
+	require.NoError(t, asked.Pause(t.Context(), id))
+	state := func() string { return c.one("SELECT state FROM mysql.fastddl_ddl_jobs WHERE job_id = %d", id) }
+	require.Eventually(t, func() bool { return state() == "paused" }, time.Minute, time.Millisecond)
+	require.Equal(t, "0", c.one(held))
+	require.Empty(t, c.run("SELECT part FROM mysql.fastddl_build_parts WHERE wanted"))
+
+	require.NoError(t, asked.Resume(t.Context(), id))
+	require.Eventually(t, func() bool { return c.one(held) == "3" }, time.Minute, time.Millisecond)
+	threads := 7
+	require.NoError(t, asked.Alter(t.Context(), id, ddl.Alteration{Threads: &threads}))
+	for _, node := range n.nodes {
+		require.Eventually(t, func() bool { return node.threads() == threads }, time.Minute, time.Millisecond, node.name)
+	}
+
+	began := time.Now()
+	require.NoError(t, asked.Cancel(t.Context(), id))
+	require.Equal(t, 8214, errorCode(wait(t, result)))
+	t.Logf("cancelled on all nodes in %s", time.Since(began))
+	leave()
+	n.requireNothingLeft(c)
+	n.leavesNothing(c, "t")
+}
+
+// Parts are the job's, not its owner's: when that is gone the others go on with what they
+// hold, and the next owner with what is done.
+func TestOwnerOfSharedBuildIsLost(t *testing.T) {
+	n := newCrew(t, 3)
+	c := n.client()
+	table(c, 1000)
+	result, leave := n.startStopped(addUnique)
+	holds := func() []string {
+		return c.run("SELECT part, holder, hold_epoch FROM mysql.fastddl_build_parts WHERE state = 'held' AND holder NOT LIKE 'node1/%%' ORDER BY part")
+	}
+	before := holds()
+	require.Len(t, before, 2)
+	letIn := n.nodes[0].shutOut()
+	n.nodes[0].forget().notice()
+	require.Eventually(t, func() bool {
+		return c.one("SELECT JSON_EXTRACT(CONVERT(record USING utf8mb4), '$.epoch') FROM mysql.fastddl_ddl_record") == "1"
+	}, time.Minute, time.Millisecond)
+	require.Equal(t, before, holds())
+	leave()
+	require.NoError(t, wait(t, result))
+	require.Positive(t, n.nodes[1].parts())
+	require.Positive(t, n.nodes[2].parts())
+	letIn()
+	n.requireBuilt(c, "t")
+}
+
+// Nothing is undone of a job, by its next owner either, while a node may still import.
+func TestUndoWaitsForParts(t *testing.T) {
+	n := newCrew(t, 2)
+	c := n.client()
+	table(c, 300)
+	helper := n.nodes[1]
+	came, left := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	hook := func(ctx context.Context, _ ddl.PartTask) error { // does not obey
+		once.Do(func() {
+			close(came)
+			<-left
+		})
+		return context.Cause(ctx)
+	}
+	helper.part.Store(&hook)
+	result := n.start(addUnique)
+	reach(t, came)
+	undone := make(chan string, 1)
+	n.setHook(func(_ context.Context, p ddl.HookPoint) error {
+		if p.When == "after" && p.Action == "change-schema" {
+			select {
+			case undone <- c.one("SELECT COUNT(*) FROM mysql.fastddl_build_parts WHERE state = 'held'"):
+			default:
+			}
+		}
+		return nil
+	})
+	require.NoError(t, n.nodes[0].ddl.Cancel(t.Context(), n.jobID(c)))
+	waits := func() bool { return strings.HasPrefix(c.lastJob("wait_reason"), "node2, to end") }
+	require.Eventually(t, waits, time.Minute, time.Millisecond)
+	close(left)
+	require.Equal(t, 8214, errorCode(wait(t, result)))
+	require.Equal(t, "0", <-undone)
+	n.leavesNothing(c, "t")
+}
+
+// Rows with equal values in parts of different nodes are duplicates like any others.
+func TestDuplicatesInPartsOfTwoNodes(t *testing.T) {
+	n := newCrew(t, 2)
+	c := n.client()
+	table(c, 1000)
+	c.run("UPDATE t SET b = -1 WHERE a IN (3, 997)")
+	result, leave := n.startStopped(addUnique)
+	leave()
+	require.Equal(t, 1062, errorCode(wait(t, result)))
+	require.Equal(t, "u -1 2 3, 997", c.one("SELECT index_name, entry, row_count, row_handles FROM mysql.fastddl_ddl_duplicates"))
+	require.Positive(t, n.nodes[1].parts())
+	n.requireNothingLeft(c)
+
+	c.run("UPDATE t SET b = a * 7 WHERE a = 997; UPDATE t SET b = -1 WHERE a = 4") // and in one part
+	result, leave = n.startStopped(addUnique)
+	leave()
+	require.Equal(t, 1062, errorCode(wait(t, result)))
+	require.Equal(t, "2 3, 4", c.one("SELECT row_count, row_handles FROM mysql.fastddl_ddl_duplicates ORDER BY job_id DESC LIMIT 1"))
+	require.Contains(t, c.lastJob("error"), "Duplicate entry '-1' for key 't.u'")
+	n.leavesNothing(c, "t")
+}
+
+// An error of the data is the job's, whichever node meets it; any other is tried again, by
+// whoever comes first.
+func TestPartsThatFail(t *testing.T) {
+	n := newCrew(t, 2)
+	c := n.client()
+	table(c, 300)
+	for _, node := range n.nodes {
+		var failures atomic.Int64
+		hook := func(context.Context, ddl.PartTask) error {
+			if failures.Add(1) <= 2 {
+				return errors.New("a passing error")
+			}
+			return nil
+		}
+		node.part.Store(&hook)
+	}
+	require.NoError(t, wait(t, n.start(addUnique)))
+	n.requireBuilt(c, "t")
+	c.run("ALTER TABLE t DROP INDEX u")
+
+	_, stay := n.nodes[0].stop()
+	panics := func(context.Context, ddl.PartTask) error { panic("in a part") }
+	n.nodes[1].part.Store(&panics)
+	require.ErrorContains(t, wait(t, n.start(addUnique)), "panic in the build of a part: in a part")
+	stay()
+	n.leavesNothing(c, "t")
+
+	fails := func(context.Context, ddl.PartTask) error { return errors.New("for ever") }
+	for _, node := range n.nodes {
+		node.part.Store(&fails)
+	}
+	c.run("SET GLOBAL tidb_ddl_error_count_limit = 3")
+	require.ErrorContains(t, wait(t, n.start(addUnique)), "for ever")
+	c.run("SET GLOBAL tidb_ddl_error_count_limit = DEFAULT")
+	n.leavesNothing(c, "t")
+}
+
+// Which nodes build, and how many, is what TiDB's variables say when the statement comes.
+func TestWhichNodesHelp(t *testing.T) {
+	n := newCrew(t, 3)
+	c := n.client()
+	table(c, 1000)
+	held := "SELECT COUNT(DISTINCT holder) FROM mysql.fastddl_build_parts WHERE state = 'held'"
+	build := func() (parts [3]int) {
+		t.Helper()
+		before := [3]int{n.nodes[0].parts(), n.nodes[1].parts(), n.nodes[2].parts()}
+		c.run("ALTER TABLE t ADD INDEX i (b)")
+		c.run("ALTER TABLE t DROP INDEX i")
+		for i, node := range n.nodes {
+			parts[i] = node.parts() - before[i]
+		}
+		return parts
+	}
+	scope := "elsewhere"
+	n.nodes[1].scope.Store(&scope)
+	n.nodes[2].scope.Store(&scope)
+	require.Equal(t, [3]int{12, 0, 0}, build(), "nodes of another scope")
+	variable.ServiceScope.Store(scope) // the first node's, and SET GLOBAL wants a client
+	t.Cleanup(func() { variable.ServiceScope.Store("") })
+	arrived, leave := n.nodes[2].stop()
+	other := n.start("ALTER TABLE t ADD INDEX j (b)")
+	reach(t, arrived)
+	leave()
+	require.NoError(t, wait(t, other))
+	c.run("ALTER TABLE t DROP INDEX j")
+	none := ""
+	variable.ServiceScope.Store(none)
+	n.nodes[1].scope.Store(&none)
+	n.nodes[2].scope.Store(&none)
+
+	c.run("SET tidb_max_dist_task_nodes = 2")
+	var stops []func()
+	for _, node := range n.nodes {
+		_, leave := node.stop()
+		stops = append(stops, leave)
+	}
+	result := make(chan error, 1)
+	go func() { _, err := c.try("ALTER TABLE t ADD INDEX i (b)"); result <- err }()
+	look := n.client()
+	require.Eventually(t, func() bool { return look.one(held) == "2" }, time.Minute, time.Millisecond)
+	for _, node := range n.nodes { // all of them look again
+		node.Notify(t.Context())
+	}
+	require.Never(t, func() bool { return look.one(held) != "2" }, 1500*time.Millisecond, 50*time.Millisecond)
+	for _, stop := range stops {
+		stop()
+	}
+	require.NoError(t, wait(t, result))
+	c.run("ALTER TABLE t DROP INDEX i")
+
+	c.run("SET tidb_max_dist_task_nodes = 1")
+	require.Equal(t, [3]int{}, build(), "it is not worth dividing")
+	c.fails(1231, "SET tidb_max_dist_task_nodes = 0")
+	c.run("SET tidb_max_dist_task_nodes = -1; SET GLOBAL tidb_enable_dist_task = OFF")
+	require.Equal(t, [3]int{}, build(), "OFF")
+	c.run("SET GLOBAL tidb_enable_dist_task = ON; SET GLOBAL fastddl_ddl_part_size = DEFAULT")
+	require.Equal(t, [3]int{}, build(), "a small table")
+	n.requireNothingLeft(c)
+}
+
+// Partitions, several indexes and a mixed statement are divided like a plain table.
+func TestSharedBuildOfPartitions(t *testing.T) {
+	n := newCrew(t, 3)
+	c := n.client()
+	c.run("CREATE TABLE p (a INT PRIMARY KEY, b INT, c VARCHAR(20)) PARTITION BY HASH (a) PARTITIONS 5")
+	c.run("INSERT INTO p SELECT v, v * 7, CONCAT('c', v) FROM (WITH RECURSIVE s(v) AS (SELECT 1 UNION ALL SELECT v + 1 FROM s WHERE v < 900) SELECT v FROM s) x")
+	result, leave := n.startStopped("ALTER TABLE p ADD INDEX i (b), ADD UNIQUE INDEX u (c, a), ADD UNIQUE INDEX g (b) GLOBAL, ADD COLUMN d INT DEFAULT 3")
+	leave()
+	require.NoError(t, wait(t, result))
+	require.Equal(t, "900", c.lastJob("row_count"))
+	for _, node := range n.nodes {
+		require.Positive(t, node.parts(), node.name)
+	}
+	n.requireBuilt(c, "p")
+}
+
+// Statements change the rows while several nodes build.
+func TestSharedBuildUnderWriters(t *testing.T) {
+	n := newCrew(t, 3)
+	c := n.client()
+	table(c, 1000)
+	result, leave := n.startStopped(addUnique)
+	c.run("UPDATE t SET b = b + 100000 WHERE a % 3 = 0; DELETE FROM t WHERE a % 7 = 1; INSERT INTO t VALUES (5000, 5000, 'new')")
+	leave()
+	c.run("UPDATE t SET b = b + 100000 WHERE a % 5 = 0")
+	require.NoError(t, wait(t, result))
 	n.requireBuilt(c, "t")
 }
