@@ -87,9 +87,6 @@ type Layer struct {
 	cluster *member.Etcd
 	local   *localSessions
 
-	// stop ends what waiting counts.
-	stop    chan struct{}
-	waiting sync.WaitGroup
 	closing sync.Once
 	closed  error
 }
@@ -105,7 +102,7 @@ func Open(ctx context.Context, opts Options) (_ *Layer, err error) {
 	}
 	registerVariables()
 	follow(opts.Globals)
-	l := &Layer{opts: opts, stop: make(chan struct{})}
+	l := &Layer{opts: opts}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, l.Close())
@@ -121,7 +118,10 @@ func Open(ctx context.Context, opts Options) (_ *Layer, err error) {
 	if l.dom, err = session.BootstrapSession(opts.Storage); err != nil {
 		return nil, fmt.Errorf("bootstrap: %w", err)
 	}
-	l.whenStatsAreLoaded(release)
+	if err := l.awaitStats(ctx); err != nil {
+		return nil, err
+	}
+	release()
 	l.local = newLocalSessions()
 	l.dom.InfoSyncer().SetSessionManager(l.local)
 	if opts.Builds == nil {
@@ -152,20 +152,22 @@ type gcDelayer interface {
 	DelayGCWorker() (release func())
 }
 
-// whenStatsAreLoaded calls release once TiDB has loaded its statistics, if it does that.
-func (l *Layer) whenStatsAreLoaded(release func()) {
+// awaitStats waits until TiDB has loaded its statistics, if it does that; TiDB's server
+// does not listen before that either. TiDB replaces the cache of statistics while it loads
+// them, and a statement that is planned meanwhile panics now and then, which ends the
+// process if it is one of TiDB's background work or a DDL statement. So nothing is
+// executed here before that.
+func (l *Layer) awaitStats(ctx context.Context) error {
 	stats := l.dom.StatsHandle()
 	if stats == nil || stats.Lease() < 0 {
-		release()
-		return
+		return nil
 	}
-	l.waiting.Go(func() {
-		select {
-		case <-stats.InitStatsDone:
-			release()
-		case <-l.stop:
-		}
-	})
+	select {
+	case <-stats.InitStatsDone:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("load the statistics: %w", context.Cause(ctx))
+	}
 }
 
 // findCluster returns the other nodes; nil if the store is one of a single process.
@@ -210,8 +212,6 @@ func (l *Layer) Close() error {
 		if l.cluster != nil {
 			l.closed = errors.Join(l.closed, l.cluster.Close())
 		}
-		close(l.stop)
-		l.waiting.Wait()
 		if l.dom != nil {
 			l.dom.Close()
 		}
