@@ -16,8 +16,8 @@ type aggregate struct {
 	streamed bool
 	funcs    []aggregator
 	groupBy  *keyEncoder // nil without a group-by list
-	index    map[string]int
-	last     []byte // key of the newest group of a stream aggregation
+	index    *groupIndex // of a hash aggregation
+	last     []byte      // key of the newest group of a stream aggregation
 
 	groups int          // known groups
 	values *chunk.Chunk // the groups' values of the group-by list
@@ -45,7 +45,7 @@ func newAggregate(env *evalEnv, funcs []aggregator, groupBy *keyEncoder, streame
 	if groupBy != nil {
 		a.values = env.newChunk(exprTypes(env, groupBy.values.exprs), smallBatch)
 		if !streamed {
-			a.index = make(map[string]int)
+			a.index = &groupBy.memory.index
 		}
 	}
 	return a
@@ -96,11 +96,8 @@ func (a *aggregate) group(batch *chunk.Chunk, i int, key []byte) int {
 			return a.groups - 1
 		}
 		a.last = append(a.last[:0], key...)
-	} else {
-		if g, ok := a.index[string(key)]; ok {
-			return g
-		}
-		a.index[string(key)] = a.groups
+	} else if g, isNew := a.index.find(key); !isNew {
+		return g
 	}
 	for k := range a.groupBy.values.exprs {
 		a.values.Column(k).AppendCellNTimes(a.groupBy.values.column(batch, k), i, 1)

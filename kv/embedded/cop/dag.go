@@ -28,7 +28,7 @@ func handleDAG(ctx context.Context, r Reader, req *coprocessor.Request) *coproce
 		return failed(err)
 	}
 	resp := run.respond(err, time.Since(begin))
-	run.env.recycle(run.scan.keys)
+	run.env.recycle(run.scan.keys, run.scan.bytes)
 	return resp
 }
 
@@ -67,7 +67,7 @@ func newDAGRun(r Reader, req *coprocessor.Request, dag *tipb.DAGRequest) (*dagRu
 		source.counts = make([]int64, len(source.ranges))
 	}
 	source.bound(list, req.PagingSize)
-	out, err := newSink(dag, top.fields, env.loc, req.PagingSize)
+	out, err := newSink(env, dag, top.fields, req.PagingSize)
 	if err != nil {
 		return nil, err
 	}

@@ -16,8 +16,8 @@
 //   - Slices handed out by a Reader are not kept either. Warnings and errors are turned into text before the batch that
 //     they quote is reused.
 //   - An executor that wants no more rows says so by returning false; nobody calls it again but to finish.
-//   - Handle keeps nothing of a request but the memory of its chunks, which an answer does not refer to; it may be called
-//     from any number of goroutines.
+//   - Handle keeps nothing of a request but the memory of its chunks, keys and encoded rows, which an answer does not refer
+//     to; it may be called from any number of goroutines.
 //   - What goes wrong while evaluating (overflow, invalid data for a cast) is part of the answer, SelectResponse.Error with
 //     its MySQL number. What goes wrong while reading is not: Response.Locked or Response.OtherError.
 package cop

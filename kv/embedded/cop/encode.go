@@ -1,8 +1,8 @@
 package cop
 
 import (
+	"encoding/binary"
 	"fmt"
-	"time"
 
 	"github.com/pingcap/tidb/pkg/types"
 	"github.com/pingcap/tidb/pkg/util/chunk"
@@ -19,15 +19,15 @@ type sink struct {
 
 	rows   uint64
 	chunks []tipb.Chunk
-	codec  *chunk.Codec // for chunk encoding
-	buffer *chunk.Chunk // batches too small to be encoded alone
-	loc    *time.Location
+	env    *evalEnv
+	codec  *chunk.Codec  // for chunk encoding
+	buffer *chunk.Chunk  // batches too small to be encoded alone
 	datums []types.Datum // for row encoding
 }
 
 // newSink makes a sink for batches with these columns.
-func newSink(req *tipb.DAGRequest, fields []*types.FieldType, loc *time.Location, page uint64) (*sink, error) {
-	s := &sink{page: page, loc: loc}
+func newSink(env *evalEnv, req *tipb.DAGRequest, fields []*types.FieldType, page uint64) (*sink, error) {
+	s := &sink{env: env, page: page}
 	if req.OutputOffsets == nil {
 		for i := range fields {
 			s.offsets = append(s.offsets, i)
@@ -79,9 +79,15 @@ func (s *sink) add(data []byte) {
 // one.
 func (s *sink) encodeColumns(batch *chunk.Chunk) error {
 	n := batch.NumRows()
-	if n >= firstBatch || len(s.chunks) == 0 {
+	if len(s.chunks) == 0 && n <= firstBatch {
+		s.env.buffer = buffers.Get().(*[]byte)
+		*s.env.buffer = appendColumns((*s.env.buffer)[:0], batch, s.fields)
+		s.add(*s.env.buffer)
+		return nil
+	}
+	if n >= firstBatch {
 		s.finish()
-		s.add(s.codec.Encode(exact(batch, s.fields)))
+		s.add(s.codec.Encode(batch))
 		return nil
 	}
 	if s.buffer == nil {
@@ -92,6 +98,49 @@ func (s *sink) encodeColumns(batch *chunk.Chunk) error {
 		s.finish()
 	}
 	return nil
+}
+
+// appendColumns appends what chunk.Codec encodes, which makes a buffer of its own for each chunk.
+func appendColumns(buf []byte, batch *chunk.Chunk, fields []*types.FieldType) []byte {
+	n := batch.NumRows()
+	for k, ft := range fields {
+		col := batch.Column(k)
+		nulls := 0
+		for i := range n {
+			if col.IsNull(i) {
+				nulls++
+			}
+		}
+		buf = binary.LittleEndian.AppendUint32(buf, uint32(n))
+		buf = binary.LittleEndian.AppendUint32(buf, uint32(nulls))
+		if nulls > 0 {
+			buf = appendNotNull(buf, col, n)
+		}
+		if chunk.GetFixedLen(ft) == chunk.VarElemLen {
+			end := int64(0)
+			buf = binary.LittleEndian.AppendUint64(buf, 0)
+			for i := range n {
+				end += int64(len(col.GetRaw(i)))
+				buf = binary.LittleEndian.AppendUint64(buf, uint64(end))
+			}
+		}
+		for i := range n {
+			buf = append(buf, col.GetRaw(i)...)
+		}
+	}
+	return buf
+}
+
+// appendNotNull appends a bit for each value, the lowest of a byte first: 1 if it is not null.
+func appendNotNull(buf []byte, col *chunk.Column, n int) []byte {
+	start := len(buf)
+	buf = append(buf, make([]byte, (n+7)/8)...)
+	for i := range n {
+		if !col.IsNull(i) {
+			buf[start+i/8] |= 1 << (i % 8)
+		}
+	}
+	return buf
 }
 
 // encodeRows encodes the batch row by row, as datums with their flags.
@@ -108,7 +157,7 @@ func (s *sink) encodeRows(batch *chunk.Chunk) error {
 			s.datums = append(s.datums, d)
 		}
 		var err error
-		if data, err = codec.EncodeValue(s.loc, data, s.datums...); err != nil {
+		if data, err = codec.EncodeValue(s.env.loc, data, s.datums...); err != nil {
 			return err
 		}
 	}

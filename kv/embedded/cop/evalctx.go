@@ -22,7 +22,11 @@ type evalEnv struct {
 	eval     *exprstatic.EvalContext
 	loc      *time.Location
 	warnings *warnings
-	chunks   chunk.Allocator // of the chunks that end with the request
+
+	// What ends with the request, see recycle.
+	chunks   chunk.Allocator
+	memories []*keyMemory
+	buffer   *[]byte // nil unless rows were encoded into it
 }
 
 // noUserVars is shared by all requests: user variables are constants by the time a query is pushed down.

@@ -1,11 +1,16 @@
 package cop
 
 import (
+	"bytes"
+	"reflect"
+
 	"github.com/pingcap/tidb/pkg/expression"
+	"github.com/pingcap/tidb/pkg/parser/charset"
 	"github.com/pingcap/tidb/pkg/parser/mysql"
 	"github.com/pingcap/tidb/pkg/types"
 	"github.com/pingcap/tidb/pkg/util/chunk"
 	"github.com/pingcap/tidb/pkg/util/codec"
+	"github.com/pingcap/tidb/pkg/util/collate"
 )
 
 // keyEncoder encodes the values of expressions so that two rows have equal keys if and only if all their values are equal
@@ -13,11 +18,11 @@ import (
 type keyEncoder struct {
 	values *columns
 	fields []*types.FieldType // as the encoding wants them
-	keys   [][]byte
+	memory *keyMemory
 }
 
 func newKeyEncoder(env *evalEnv, exprs []expression.Expression) *keyEncoder {
-	e := &keyEncoder{values: newColumns(env, exprs), fields: exprTypes(env, exprs)}
+	e := &keyEncoder{values: newColumns(env, exprs), fields: exprTypes(env, exprs), memory: env.newKeyMemory()}
 	for i, ft := range e.fields {
 		switch ft.GetType() {
 		case mysql.TypeEnum, mysql.TypeSet, mysql.TypeBit:
@@ -36,19 +41,19 @@ func (e *keyEncoder) encode(env *evalEnv, batch *chunk.Chunk) ([][]byte, error) 
 	if err := e.values.eval(env, batch); err != nil {
 		return nil, err
 	}
-	n := batch.NumRows()
-	for i := range min(n, len(e.keys)) {
-		e.keys[i] = e.keys[i][:0]
+	n, m := batch.NumRows(), e.memory
+	for i := range min(n, len(m.keys)) {
+		m.keys[i] = m.keys[i][:0]
 	}
-	if len(e.keys) < n {
-		e.keys = append(e.keys, e.room(batch, n-len(e.keys))...)
+	if len(m.keys) < n {
+		m.keys = append(m.keys, e.room(batch, n-len(m.keys))...)
 	}
 	for i, ft := range e.fields {
 		if err := e.encodeColumn(env, batch, i, ft); err != nil {
 			return nil, err
 		}
 	}
-	return e.keys[:n], nil
+	return m.keys[:n], nil
 }
 
 // room makes n keys with room for what the average row of the batch needs, from one allocation.
@@ -95,12 +100,44 @@ func (e *keyEncoder) encodeColumn(env *evalEnv, batch *chunk.Chunk, i int, ft *t
 			buf.Float64s()[k] = float64(f)
 		}
 	default:
+		if ft.EvalType() == types.ETString && e.encodeBinary(col, n, ft) {
+			return nil
+		}
 		buf = col
 	}
 	var err error
-	e.keys, err = codec.HashGroupKey(env.loc, n, buf, e.keys, ft)
+	e.memory.keys, err = codec.HashGroupKey(env.loc, n, buf, e.memory.keys, ft)
 	errCtx := env.eval.ErrCtx()
 	return errCtx.HandleError(err)
+}
+
+// stringFlag begins the encoding of a string; that of a null is codec.NilFlag.
+const stringFlag = codec.NilFlag + 1
+
+// encodeBinary encodes strings that are equal if their bytes are, or are but for spaces at the end, without the copy that
+// the collation would make of each. It returns false for strings of other collations.
+func (e *keyEncoder) encodeBinary(col *chunk.Column, n int, ft *types.FieldType) bool {
+	padded := false
+	switch reflect.TypeOf(collate.GetCollator(ft.GetCollate())) {
+	case reflect.TypeOf(collate.GetBinaryCollator()):
+	case reflect.TypeOf(collate.GetCollator(charset.CollationUTF8MB4)):
+		padded = true
+	default:
+		return false
+	}
+	keys := e.memory.keys
+	for k := range n {
+		if col.IsNull(k) {
+			keys[k] = append(keys[k], codec.NilFlag)
+			continue
+		}
+		value := col.GetBytes(k)
+		if padded {
+			value = bytes.TrimRight(value, " ")
+		}
+		keys[k] = codec.EncodeCompactBytes(append(keys[k], stringFlag), value)
+	}
+	return true
 }
 
 // appendNumbers appends the numbers behind enum, set and bit values: what makes two of them equal.

@@ -11,34 +11,49 @@ import (
 // allocated were columns that grew to the size of its rows.
 var allocators = sync.Pool{New: func() any { return chunk.NewAllocator() }}
 
+// keyMemory is what an encoder of keys, and an aggregation by them, need room for.
+type keyMemory struct {
+	keys  [][]byte
+	index groupIndex
+}
+
+// keyMemories are those that requests have done with.
+var keyMemories = sync.Pool{New: func() any { return new(keyMemory) }}
+
+// newKeyMemory returns room for keys. It lives until recycle.
+func (e *evalEnv) newKeyMemory() *keyMemory {
+	m := keyMemories.Get().(*keyMemory)
+	e.memories = append(e.memories, m)
+	return m
+}
+
+// buffers hold the encoded rows of answers, until those are put together.
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
+
 // newChunk returns an empty chunk with room for n rows, or more. It lives until recycle.
 func (e *evalEnv) newChunk(fields []*types.FieldType, n int) *chunk.Chunk {
 	return e.chunks.Alloc(fields, n, n)
 }
 
-// recycle ends the life of the request's chunks: nothing may refer to them any more, which the encoded answer does not. The
-// columns of a request that has read many pairs may be large, and are left to the garbage collector.
-func (e *evalEnv) recycle(pairs uint64) {
-	if pairs > firstBatch {
+// recycle ends the life of the request's chunks, keys and encoded rows: nothing may refer to them any more, which the answer
+// does not. Those of a request that has read many pairs, or large ones, are left to the garbage collector.
+func (e *evalEnv) recycle(pairs, bytes uint64) {
+	if pairs > firstBatch || bytes > recycledBytes {
 		return
 	}
 	e.chunks.Reset()
 	allocators.Put(e.chunks)
 	e.chunks = nil
-
-}
-
-// exact returns the rows of the batch in a chunk without much room for more, which is the size that chunk.Codec makes its
-// buffer of. Only a few rows are worth it.
-func exact(batch *chunk.Chunk, fields []*types.FieldType) *chunk.Chunk {
-	n := batch.NumRows()
-	if n >= smallBatch || batch.MemoryUsage() < exactFrom {
-		return batch
+	for _, m := range e.memories {
+		m.index.reset()
+		keyMemories.Put(m)
 	}
-	few := chunk.NewChunkWithCapacity(fields, n)
-	few.Append(batch, 0, n)
-	return few
+	e.memories = nil
+	if e.buffer != nil && cap(*e.buffer) <= recycledBytes { // expressions make large values of small ones
+		buffers.Put(e.buffer)
+	}
+	e.buffer = nil
 }
 
-// exactFrom is the size in bytes from which on a chunk of a few rows is copied before it is encoded.
-const exactFrom = 4 << 10
+// recycledBytes is what a request may have read at the most, in bytes, for its memory to be kept.
+const recycledBytes = 256 << 10

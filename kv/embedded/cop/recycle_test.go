@@ -61,22 +61,10 @@ func TestAnswersOutliveTheirChunks(t *testing.T) {
 func TestChunksOfLargeRequestsAreNotKept(t *testing.T) {
 	env, err := newEvalEnv(&tipb.DAGRequest{})
 	require.NoError(t, err)
-	env.recycle(firstBatch + 1)
+	env.recycle(firstBatch+1, 0)
 	require.NotNil(t, env.chunks)
-	env.recycle(firstBatch)
+	env.recycle(1, recycledBytes+1)
+	require.NotNil(t, env.chunks)
+	env.recycle(firstBatch, recycledBytes)
 	require.Nil(t, env.chunks)
-}
-
-// TestFewRowsAreEncodedInFewBytes: the buffer of an answer does not have the size of a chunk that was larger before.
-func TestFewRowsAreEncodedInFewBytes(t *testing.T) {
-	env, err := newEvalEnv(&tipb.DAGRequest{})
-	require.NoError(t, err)
-	fields := fieldTypes(fixtureColumns)
-	batch := env.newChunk(fields, 4096)
-	batch.AppendInt64(0, 1)
-	batch.AppendInt64(1, 2)
-	batch.AppendString(2, "v")
-	few := exact(batch, fields)
-	require.Less(t, few.MemoryUsage(), batch.MemoryUsage()/10)
-	require.Equal(t, batch.ToString(fields), few.ToString(fields))
 }
