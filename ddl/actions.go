@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"syscall"
 	"time"
 
 	"github.com/pingcap/tidb/pkg/infoschema"
@@ -81,6 +82,7 @@ func (t *task) write(ctx context.Context, to job.Step, change func(x *txn, after
 			if err := change(x, after); err != nil {
 				return err
 			}
+			assertWritten(r, after, t.tenure.name())
 			return x.archiveRecord(after)
 		}
 		intact, err := x.ensureRow(after, public)
@@ -98,6 +100,7 @@ func (t *task) write(ctx context.Context, to job.Step, change func(x *txn, after
 		if err != nil {
 			return err
 		}
+		assertWritten(r, after, t.tenure.name())
 		return x.replaceRecord(after)
 	})
 	if errors.Is(err, errRowTaken) {
@@ -188,10 +191,15 @@ func (t *task) changeSchema(ctx context.Context, r *job.Record, to job.Step) (ou
 			return job.Permanent(infoschema.ErrTableNotExists.GenWithStackByArgs(after.DB, after.Table))
 		}
 		if to != r.Step {
+			before := statesOf(table)
+			if after.RollingBack() {
+				t.assertNoImport(after)
+			}
 			referred := t.d.opts.Domain.InfoSchema().GetTableReferredForeignKeys(r.DB, r.Table)
 			if err := applySchema(x, after, subject{TableInfo: table, referred: referred}); err != nil {
 				return err
 			}
+			assertStates(after, before, statesOf(table))
 		}
 		return t.d.publishVersion(x, after, table)
 	})
@@ -275,11 +283,14 @@ func (t *task) backfill(ctx context.Context, r *job.Record, to job.Step) (outcom
 	if err := t.awaitSpace(ctx); err != nil {
 		return outcome{}, err
 	}
+	t.assertHeld(r)
+	t.imports.Add(1)
+	defer t.imports.Add(-1)
 	var rows int64
 	err = t.watched(kv.WithPermit(ctx, t.tenure.permit), func(ctx context.Context) error {
 		return t.whileSpace(ctx, func(ctx context.Context) (err error) {
 			rows, err = t.d.opts.Backfiller.Backfill(ctx, BackfillTask{
-				Spec: backfill.Spec{Task: task, Checkpoint: checkpoint}, TempDir: t.d.opts.TempDir, Settings: &t.live,
+				Spec: backfill.Spec{Task: task, Checkpoint: checkpoint, Compared: r.Compare}, TempDir: t.d.opts.TempDir, Settings: &t.live,
 				SaveCheckpoint: t.saveCheckpoint, Crew: t.crew(r),
 			})
 			return err
@@ -309,13 +320,23 @@ func (d *DDL) buildTask(ctx context.Context, r *job.Record, ts uint64) (backfill
 	}
 	loc, err := r.Location.GetLocation()
 	if err != nil {
-		return backfill.Task{}, job.Permanent(fmt.Errorf("time zone of the session: %w", err))
+		return backfill.Task{}, zoneError(err)
 	}
 	indexes := indexesOf(r, table)
 	if len(indexes) != len(r.IndexIDs) {
 		return backfill.Task{}, job.Permanent(fmt.Errorf("table %s has lost an index that was being built", table.Name.O))
 	}
 	return backfill.Task{JobID: r.ID, Table: table, Indexes: indexes, TS: ts, SQLMode: r.SQLMode, Location: loc}, nil
+}
+
+// zoneError is what it means for a job that the time zone of its session cannot be had: it
+// is undone if there is no such zone, but not because its file cannot be read just now.
+func zoneError(err error) error {
+	err = fmt.Errorf("time zone of the session: %w", err)
+	if errors.As(err, new(syscall.Errno)) {
+		return err
+	}
+	return job.Permanent(err)
 }
 
 // watched runs fn, and ends it if somebody takes the job, or its row in TiDB's queue,

@@ -67,6 +67,7 @@ func (t *task) compareOnce(ctx context.Context, r *job.Record) (clean bool, repa
 	if err != nil {
 		return false, 0, fmt.Errorf("take timestamp: %w", err)
 	}
+	assertComparable(r, ts)
 	// No import can come any more, so the hold moves from S to here. On a cluster that
 	// is a promise of others too, so it stays where it is as long as it can.
 	if !t.keepsS(r) || t.keeper.Load() == nil {

@@ -35,6 +35,8 @@ type task struct {
 	settings   job.Settings
 	live       ingest.LiveSettings
 
+	// imports is how many imports are under way here.
+	imports atomic.Int32
 	// partsOut says that other nodes may build parts of the job. It belongs to the action
 	// that is under way.
 	partsOut bool
