@@ -31,6 +31,9 @@ var (
 	// ErrDamaged is returned on opening a store that has lost files or a part of
 	// its log.
 	ErrDamaged = errors.New("kv: store is damaged")
+	// ErrStoreFailed says that a store takes no writes any more until it is opened again:
+	// nobody knows what is in its log.
+	ErrStoreFailed = errors.New("store has failed")
 	// ErrDiskFull is what a DiskFullError is.
 	ErrDiskFull = errors.New("kv: disk is full")
 )

@@ -27,6 +27,13 @@
 // Each step is bounded. If one is not done in time, the error says so; the process
 // may end nevertheless, since commits are durable when they are acknowledged.
 //
+// # A store that has failed
+//
+// When the store's log cannot be synced nothing can be written any more, and before
+// long no transaction begins, until the store is opened again. So the server ends,
+// with the error for its exit status; who starts it again has all that was acknowledged.
+// A full disk is no such failure: the server waits for space.
+//
 // # Observation
 //
 // Every typed event of the DDL components arrives at one listener that writes

@@ -18,6 +18,7 @@ import (
 
 	"fastddl/config"
 	"fastddl/event"
+	"fastddl/kv"
 )
 
 // Options say what to start.
@@ -57,7 +58,8 @@ type Server struct {
 	started time.Time
 	ready   atomic.Bool
 	tidb    *tidbserver.Server
-	// ended receives the error of TiDB's server when its listeners have ended.
+	// ended receives the error of TiDB's server when its listeners have ended, and that
+	// of the store when it has failed.
 	ended  chan error
 	node   *Node
 	status *statusServer // nil if switched off
@@ -74,7 +76,7 @@ func Start(ctx context.Context, opts Options) (_ *Server, err error) {
 		return nil, err
 	}
 	cfg := opts.Config
-	s := &Server{opts: opts, log: opts.Log, ended: make(chan error, 1), statusScheme: "http"}
+	s := &Server{opts: opts, log: opts.Log, ended: make(chan error, 2), statusScheme: "http"}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.parts.close())
@@ -121,6 +123,7 @@ func Start(ctx context.Context, opts Options) (_ *Server, err error) {
 		return nil, err
 	}
 	s.watchPeers(tidb.GetGlobalConfig().ProxyProtocol.Networks != "")
+	s.watchStore()
 	s.started = time.Now()
 	s.ready.Store(true)
 	s.log.Info("server is ready", zap.Stringer("address", s.addr), zap.String("store", cfg.Store),
@@ -252,8 +255,8 @@ func (s *Server) StatusURL() string {
 // Node is what runs below the listeners.
 func (s *Server) Node() *Node { return s.node }
 
-// Ended is closed or receives an error when the server has stopped accepting
-// clients without having been told to.
+// Ended receives an error when the server has to be shut down without having been told
+// to: it accepts no clients any more, or its store has failed for good.
 func (s *Server) Ended() <-chan error { return s.ended }
 
 // Status describes the running server.
@@ -282,6 +285,8 @@ const (
 	cancelGrace = time.Second
 	// cutGrace is left to scrapes that run when the status server stops.
 	cutGrace = 5 * time.Second
+	// failedGrace is left to everything if the store has failed.
+	failedGrace = 2 * time.Second
 	// closeGrace is left to everything after the sessions have ended.
 	closeGrace = 20 * time.Second
 )
@@ -306,6 +311,9 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}()
 	wait := time.Duration(tidb.GetGlobalConfig().GracefulWaitBeforeShutdown) * time.Second
 	timeout := time.After(wait + time.Duration(s.opts.Config.ShutdownTimeout) + closeGrace)
+	if errors.Is(s.node.healthy(), kv.ErrStoreFailed) {
+		timeout = time.After(failedGrace) // what is open cannot end well any more
+	}
 	var err error
 	select {
 	case err = <-done:

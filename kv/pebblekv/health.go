@@ -42,7 +42,7 @@ func (h *health) fail(err error) {
 // failed returns the failure, if there was one.
 func (h *health) failed() error {
 	if p := h.failure.Load(); p != nil {
-		return fmt.Errorf("pebblekv: store has failed: %w", *p)
+		return fmt.Errorf("pebblekv: %w: %w", kv.ErrStoreFailed, *p)
 	}
 	return nil
 }
