@@ -77,23 +77,21 @@ func (a *alterer) inDoubt(name string) bool {
 }
 
 func (a *alterer) work(ctx context.Context, db *sql.DB) error {
-	conn, err := db.Conn(ctx)
-	if err != nil {
-		return a.run.gone(err)
-	}
-	defer conn.Close()
-	for !a.run.ending.Load() {
-		if err := a.alter(ctx, conn); err != nil {
-			return err
+	return a.run.keepWorking(ctx, db, func(c *connection) error {
+		for !a.run.ending.Load() {
+			c.begins()
+			if err := a.alter(ctx, db, c); err != nil {
+				return err
+			}
+			if oneIn(a.rng, 4) {
+				time.Sleep(time.Duration(a.rng.IntN(100)) * time.Millisecond)
+			}
 		}
-		if oneIn(a.rng, 4) {
-			time.Sleep(time.Duration(a.rng.IntN(100)) * time.Millisecond)
-		}
-	}
-	return nil
+		return nil
+	}, func() error { return nil })
 }
 
-func (a *alterer) alter(ctx context.Context, conn *sql.Conn) error {
+func (a *alterer) alter(ctx context.Context, db *sql.DB, conn *connection) error {
 	alt := a.random()
 	engine := "fastddl"
 	if oneIn(a.rng, 5) {
@@ -105,11 +103,13 @@ func (a *alterer) alter(ctx context.Context, conn *sql.Conn) error {
 			a.holders.addIndex(x, engine == "tidb" || len(alt.drops) > 0)
 		}
 	}
-	if _, err := conn.ExecContext(ctx, "SET SESSION fastddl_ddl_engine = "+engine); err != nil {
-		if err := a.run.gone(err); !errors.Is(err, errNodeGone) {
-			return err
+	for _, setting := range []string{
+		"fastddl_ddl_engine = " + engine,
+		"tidb_ddl_reorg_priority = " + pick(a.rng, "PRIORITY_LOW", "PRIORITY_NORMAL", "PRIORITY_HIGH"),
+	} {
+		if _, err := conn.ExecContext(ctx, "SET SESSION "+setting); err != nil {
+			return fmt.Errorf("%s: %w", setting, err)
 		}
-		return nil
 	}
 	begun := time.Now()
 	query := alt.sql(a.t.name)
@@ -118,7 +118,7 @@ func (a *alterer) alter(ctx context.Context, conn *sql.Conn) error {
 	case err == nil:
 		a.done++
 		a.apply(alt)
-		return nil
+		return a.run.compare(ctx, db, a.t)
 	case code == 8214:
 		a.cancelled++
 		return nil
@@ -128,10 +128,7 @@ func (a *alterer) alter(ctx context.Context, conn *sql.Conn) error {
 	}
 	a.interrupted++
 	a.doubts = append(a.doubts, alt)
-	if err := a.run.gone(fmt.Errorf("%s: %w", query, err)); !errors.Is(err, errNodeGone) {
-		return err
-	}
-	return nil
+	return fmt.Errorf("%s: %w", query, err)
 }
 
 // refusal verifies that a 1062 has a reason.
@@ -140,10 +137,10 @@ func (a *alterer) refusal(alt *alteration, query string, err error, begun time.T
 		return x.unique && strings.HasSuffix(err.Error(), fmt.Sprintf("'%s.%s'", a.t.name, x.name))
 	})
 	if !own {
-		return fmt.Errorf("%s: the error names no index of the statement: %w", query, err)
+		return wrongf("%s: the error names no index of the statement: %w", query, err)
 	}
 	if reason := a.holders.reason(err.Error(), begun, nil); reason != nil {
-		return fmt.Errorf("%s: %w", query, reason)
+		return wrongf("%s: %w", query, reason)
 	}
 	return nil
 }
@@ -185,23 +182,28 @@ func (a *alterer) resolve(ctx context.Context, db *sql.DB) error {
 
 // control asks things of the running jobs until the server goes away.
 func (r *run) control(ctx context.Context, db *sql.DB, rng *rand.Rand) error {
-	for !r.ending.Load() {
+	for since := time.Now(); !r.ending.Load(); {
+		begun := time.Now()
 		time.Sleep(time.Duration(rng.IntN(100)) * time.Millisecond)
 		var err error
-		switch rng.IntN(16) {
+		switch rng.IntN(20) {
 		case 0:
-			err = r.command(ctx, db, rng, "CANCEL")
+			err = r.command(ctx, db, rng, "CANCEL DDL JOBS %s")
+		case 6, 7, 8, 9:
+			err = r.command(ctx, db, rng, "ALTER DDL JOBS %s "+pick(rng, "THREAD = 1", "THREAD = 8", "BATCH_SIZE = 32", "BATCH_SIZE = 1024",
+				"MAX_WRITE_SPEED = 0", "MAX_WRITE_SPEED = '256KiB'", "MAX_WRITE_SPEED = '1MiB', THREAD = 2"))
 		case 1, 2, 3, 4, 5:
-			if err = r.command(ctx, db, rng, "PAUSE"); err == nil {
+			if err = r.command(ctx, db, rng, "PAUSE DDL JOBS %s"); err == nil {
 				time.Sleep(time.Duration(rng.IntN(100)) * time.Millisecond)
 				err = r.resumeAll(ctx, db)
 			}
 		default:
 			_, err = db.ExecContext(ctx, "SET GLOBAL "+pick(rng, variables...))
 		}
-		if err = r.gone(err); err != nil && !errors.Is(err, errNodeGone) {
+		if err = r.gone(since, err); err != nil && !errors.Is(err, errNodeGone) && !errors.Is(err, errTroubled) {
 			return fmt.Errorf("control: %w", err)
 		}
+		since = begun
 	}
 	return nil
 }
@@ -214,6 +216,9 @@ var variables = []string{
 	"tidb_ddl_reorg_batch_size = 32", "tidb_ddl_reorg_batch_size = 256",
 	"tidb_ddl_disk_quota = 16777216", "tidb_ddl_disk_quota = 1073741824",
 	"fastddl_ddl_checkpoint_interval = '1s'", "fastddl_ddl_checkpoint_interval = '10m'",
+	"fastddl_ddl_governor = ON", "fastddl_ddl_governor = OFF",
+	"fastddl_ddl_memory_quota = '64MiB'", "fastddl_ddl_memory_quota = DEFAULT",
+	"tidb_ddl_error_count_limit = 512", "tidb_ddl_error_count_limit = 5000",
 }
 
 type jobRow struct{ id, state string }
@@ -251,18 +256,22 @@ func (r *run) jobs(ctx context.Context, db *sql.DB) ([]jobRow, error) {
 }
 
 // command asks something of a random job.
-func (r *run) command(ctx context.Context, db *sql.DB, rng *rand.Rand, verb string) error {
+func (r *run) command(ctx context.Context, db *sql.DB, rng *rand.Rand, command string) error {
 	jobs, err := r.jobs(ctx, db)
 	if err != nil || len(jobs) == 0 {
 		return err
 	}
-	return admin(ctx, db, verb, pick(rng, jobs...).id)
+	err = admin(ctx, db, fmt.Sprintf(command, pick(rng, jobs...).id))
+	if strings.HasPrefix(command, "ALTER") && errorNumber(err) != 0 {
+		return nil // it has ended meanwhile, or is not of a kind that can be altered
+	}
+	return err
 }
 
 // admin runs an ADMIN command; that it comes too late is not an error but a row
 // of its result.
-func admin(ctx context.Context, db *sql.DB, verb, id string) error {
-	rows, err := db.QueryContext(ctx, fmt.Sprintf("ADMIN %s DDL JOBS %s", verb, id))
+func admin(ctx context.Context, db *sql.DB, command string) error {
+	rows, err := db.QueryContext(ctx, "ADMIN "+command)
 	if err != nil {
 		return err
 	}
@@ -276,7 +285,7 @@ func (r *run) resumeAll(ctx context.Context, db *sql.DB) error {
 	}
 	for _, j := range jobs {
 		if j.state == "paused" || j.state == "pausing" {
-			if err := admin(ctx, db, "RESUME", j.id); err != nil {
+			if err := admin(ctx, db, "RESUME DDL JOBS "+j.id); err != nil {
 				return err
 			}
 		}

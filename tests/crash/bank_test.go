@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync/atomic"
+	"time"
 )
 
 const (
@@ -52,33 +53,28 @@ func (b *bank) create(db *sql.DB) error {
 
 // teller makes transfers until the server goes away.
 func (b *bank) teller(ctx context.Context, db *sql.DB, number int, rng *rand.Rand) error {
-	conn, err := db.Conn(ctx)
-	if err != nil {
-		return b.run.gone(err)
-	}
-	defer conn.Close()
-	for !b.run.ending.Load() {
-		id := b.nextID.Add(1)
-		from := rng.IntN(accounts)
-		err := transfer(ctx, conn, rng, id, from, (from+1+rng.IntN(accounts-1))%accounts)
-		switch {
-		case err == nil:
-			b.acknowledged[number] = append(b.acknowledged[number], id)
-		case slices.Contains(retryable, errorNumber(err)):
-			b.conflicts.Add(1)
-			_, err = conn.ExecContext(ctx, "ROLLBACK")
-		}
-		if err = b.run.gone(err); err != nil {
-			if errors.Is(err, errNodeGone) {
-				return nil
+	return b.run.keepWorking(ctx, db, func(c *connection) error {
+		for !b.run.ending.Load() {
+			c.begins()
+			id := b.nextID.Add(1)
+			from := rng.IntN(accounts)
+			err := transfer(ctx, c, rng, id, from, (from+1+rng.IntN(accounts-1))%accounts)
+			switch {
+			case err == nil:
+				b.acknowledged[number] = append(b.acknowledged[number], id)
+			case slices.Contains(retryable, errorNumber(err)):
+				b.conflicts.Add(1)
+				_, err = c.ExecContext(ctx, "ROLLBACK")
 			}
-			return fmt.Errorf("transfer %d: %w", id, err)
+			if err != nil {
+				return fmt.Errorf("transfer %d: %w", id, err)
+			}
 		}
-	}
-	return nil
+		return nil
+	}, func() error { return nil })
 }
 
-func transfer(ctx context.Context, conn *sql.Conn, rng *rand.Rand, id int64, from, to int) error {
+func transfer(ctx context.Context, conn *connection, rng *rand.Rand, id int64, from, to int) error {
 	amount := 1 + rng.IntN(10)
 	statements := []string{
 		pick(rng, "BEGIN", "BEGIN PESSIMISTIC", "BEGIN OPTIMISTIC"),
@@ -100,7 +96,8 @@ func transfer(ctx context.Context, conn *sql.Conn, rng *rand.Rand, id int64, fro
 
 // alter adds and drops indexes of both tables until the server goes away.
 func (b *bank) alter(ctx context.Context, db *sql.DB, rng *rand.Rand) error {
-	for !b.run.ending.Load() {
+	for since := time.Now(); !b.run.ending.Load(); {
+		begun := time.Now()
 		statement := pick(rng,
 			"ALTER TABLE account ADD INDEX balance (balance)", "ALTER TABLE account DROP INDEX balance",
 			"ALTER TABLE ledger ADD INDEX a (a, amount), ADD UNIQUE INDEX transfer (id, a, b)", "ALTER TABLE ledger DROP INDEX a, DROP INDEX transfer",
@@ -112,11 +109,15 @@ func (b *bank) alter(ctx context.Context, db *sql.DB, rng *rand.Rand) error {
 		case code == 1061 || code == 1091 || code == 8214: // it is there, it is not, or it was cancelled
 		case code == 8028: // one of the first two, while another table's schema changed (pkg/executor/ddl.go, toErr)
 		default:
-			if err = b.run.gone(err); errors.Is(err, errNodeGone) {
+			switch err = b.run.gone(since, err); {
+			case errors.Is(err, errNodeGone):
 				return nil
+			case !errors.Is(err, errTroubled):
+				return fmt.Errorf("%s: %w", statement, err)
 			}
-			return fmt.Errorf("%s: %w", statement, err)
+			b.run.troubled.Add(1)
 		}
+		since = begun
 	}
 	return nil
 }

@@ -83,16 +83,23 @@ func (t *table) indexes(ctx context.Context, q querier) ([]string, error) {
 // watch compares what the tables and their indexes show, over and over, until
 // the server goes away.
 func (r *run) watch(ctx context.Context, db *sql.DB, rng *rand.Rand) error {
-	for !r.ending.Load() {
+	for since := time.Now(); !r.ending.Load(); {
+		begun := time.Now()
 		time.Sleep(time.Duration(rng.IntN(100)) * time.Millisecond)
-		look := func() error { return r.compare(ctx, db, pick(rng, r.tables...)) }
-		if oneIn(rng, 4) {
-			look = func() error { return r.bank.check(ctx, db) }
+		var err error
+		switch rng.IntN(8) {
+		case 0, 1:
+			err = r.bank.check(ctx, db)
+		case 2, 3:
+			err = r.comparePast(ctx, db, rng)
+		default:
+			err = r.compare(ctx, db, pick(rng, r.tables...))
 		}
-		err := r.gone(look())
-		if err != nil && !errors.Is(err, errNodeGone) {
+		err = r.gone(since, err)
+		if err != nil && !errors.Is(err, errNodeGone) && !errors.Is(err, errTroubled) {
 			return err
 		}
+		since = begun
 	}
 	return nil
 }
@@ -105,28 +112,43 @@ func (r *run) compare(ctx context.Context, db *sql.DB, t *table) error {
 		return err
 	}
 	defer func() { _ = tx.Rollback() }()
-	want, err := t.bag(ctx, tx, t.name+" USE INDEX ()")
+	rows, n, err := r.compareIn(ctx, tx, t)
+	r.compared.Add(n)
 	if err != nil {
 		return err
 	}
-	names, err := t.indexes(ctx, tx)
-	if err != nil {
+	var ts uint64
+	if err := tx.QueryRowContext(ctx, "SELECT @@tidb_current_ts").Scan(&ts); err != nil {
 		return err
+	}
+	r.past.remember(moment{t: t, ts: ts, rows: digest(rows)})
+	return nil
+}
+
+// compareIn is compare for the snapshot that q has, and returns the rows, and how
+// often it has read them through an index.
+func (r *run) compareIn(ctx context.Context, q querier, t *table) (want map[string]int, n int64, err error) {
+	if want, err = t.bag(ctx, q, t.name+" USE INDEX ()"); err != nil {
+		return nil, n, err
+	}
+	names, err := t.indexes(ctx, q)
+	if err != nil {
+		return nil, n, err
 	}
 	for _, name := range names {
-		got, err := t.bag(ctx, tx, fmt.Sprintf("%s FORCE INDEX (%s)", t.name, name))
+		got, err := t.bag(ctx, q, fmt.Sprintf("%s FORCE INDEX (%s)", t.name, name))
 		if errorNumber(err) == 1176 {
 			continue // published, or dropped, after the transaction began
 		}
 		if err != nil {
-			return err
+			return nil, n, err
 		}
-		r.compared.Add(1)
+		n++
 		if difference := bagDifference(want, got); difference != "" {
-			return wrongf("table %s: index %s gives other rows than the table: %s", t.name, name, difference)
+			return nil, n, wrongf("table %s: index %s gives other rows than the table: %s", t.name, name, difference)
 		}
 	}
-	return nil
+	return want, n, nil
 }
 
 // bag counts rows.

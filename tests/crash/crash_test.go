@@ -29,16 +29,23 @@ const (
 	// seeds a long run has, however slow the machine.
 	kills    = 8
 	minSeeds = 20
+	// shortLife is how long a life of the server is at most.
+	shortLife = 2700 * time.Millisecond
 )
 
 // TestKillsUnderRandomLoad runs random statements beside random schema changes
 // and kills the server, until the time is up (FASTDDL_CRASH_TIME), with another
 // schema for each seed. FASTDDL_CRASH_SEED repeats one.
-func TestKillsUnderRandomLoad(t *testing.T) {
+func TestKillsUnderRandomLoad(t *testing.T) { forSeeds(t, oneSeed) }
+
+// forSeeds calls fn with one seed after the other until the time is up, or with the
+// one that is to be repeated.
+func forSeeds(t *testing.T, fn func(t *testing.T, seed uint64, until time.Time) tally) {
+	t.Helper()
 	if text := os.Getenv("FASTDDL_CRASH_SEED"); text != "" {
 		seed, err := strconv.ParseUint(text, 10, 64)
 		require.NoError(t, err)
-		oneSeed(t, seed, time.Time{})
+		fn(t, seed, time.Time{})
 		return
 	}
 	total, least := defaultTime, 1
@@ -52,17 +59,18 @@ func TestKillsUnderRandomLoad(t *testing.T) {
 	}
 	start := time.Now()
 	n := 0
+	var sum tally
 	for seed := uint64(start.UnixNano()); n < least || time.Since(start) < total; seed++ {
 		n++
 		var until time.Time
 		if n >= least {
 			until = start.Add(total)
 		}
-		if !t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) { oneSeed(t, seed, until) }) {
+		if !t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) { sum = sum.add(fn(t, seed, until)) }) {
 			t.Fatalf("FASTDDL_CRASH_SEED=%d repeats the seed that failed, the %d.", seed, n)
 		}
 	}
-	t.Logf("%d seeds in %s", n, time.Since(start).Round(time.Second))
+	t.Logf("in %s: %s", time.Since(start).Round(time.Second), sum)
 }
 
 // run is one seed.
@@ -77,22 +85,46 @@ type run struct {
 	node     *servertest.Node
 	ending   atomic.Bool
 	lives    int
+	kills    int
 	compared atomic.Int64
+	// troubles are what else is done to the server, troubled how often that was noticed.
+	troubles troubles
+	troubled atomic.Int64
+	past     past
+	// lifetime is how long a life of the server is at most, maxLives how many there are
+	// beside the last one.
+	lifetime time.Duration
+	maxLives int
+	// start starts the server, and harm, if not nil, does things to it until it ends.
+	start func() *servertest.Node
+	harm  func(ctx context.Context, db *sql.DB, rng *rand.Rand) error
+	// exits is how often the server ended by itself, because of what was done to it.
+	exits int
 }
 
 // oneSeed runs a seed, with fewer lives of the server if until, unless it is
 // zero, comes before they are over.
-func oneSeed(t *testing.T, seed uint64, until time.Time) {
+func oneSeed(t *testing.T, seed uint64, until time.Time) tally {
+	r := newRun(seed, t.TempDir())
+	r.start = func() *servertest.Node { return servertest.Start(t, binary, r.dir) }
+	return r.search(t, seed, until)
+}
+
+func newRun(seed uint64, dir string) *run {
+	return &run{dir: dir, rng: rand.New(rand.NewPCG(seed, seed)), lifetime: shortLife, maxLives: kills}
+}
+
+func (r *run) search(t *testing.T, seed uint64, until time.Time) tally {
+	t.Helper()
 	t.Logf("seed %d", seed)
-	r := &run{dir: t.TempDir(), rng: rand.New(rand.NewPCG(seed, seed))}
-	r.node = servertest.Start(t, binary, r.dir)
+	r.node = r.start()
 	require.NoError(t, r.create(t, r.node.Open("test")))
-	for range 1 + r.rng.IntN(kills) {
+	for range 1 + r.rng.IntN(r.maxLives) {
 		if !until.IsZero() && time.Now().After(until) {
 			break
 		}
 		require.NoError(t, r.life(t.Context()), "seed %d", seed)
-		r.node = servertest.Start(t, binary, r.dir)
+		r.node = r.start()
 		require.NoError(t, r.checkAfterRestart(t.Context()), "seed %d", seed)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), checkTimeout)
@@ -103,7 +135,9 @@ func oneSeed(t *testing.T, seed uint64, until time.Time) {
 	require.NoError(t, err)
 	require.Zero(t, r.node.Terminate(), "seed %d", seed)
 	r.requireNothingLeft(t, tables)
-	t.Log(r.summary())
+	sum := r.tally()
+	t.Log(sum)
+	return sum
 }
 
 // checkTimeout is how long a server may take for all that is verified at one
@@ -125,8 +159,10 @@ func (r *run) checkAfterRestart(ctx context.Context) error {
 
 func (r *run) create(t *testing.T, db *sql.DB) error {
 	// What TiDB builds itself it does not build distributed without its fast way.
-	if _, err := db.Exec("SET GLOBAL tidb_enable_dist_task = OFF"); err != nil {
-		return err
+	for _, s := range []string{"SET GLOBAL tidb_enable_dist_task = OFF", "CREATE TABLE probe (a INT PRIMARY KEY, b DATETIME(6))"} {
+		if _, err := db.Exec(s); err != nil {
+			return fmt.Errorf("%s: %w", s, err)
+		}
 	}
 	for i := range 1 + r.rng.IntN(2) {
 		tbl := randomTable(r.rng, fmt.Sprintf("t%d", i))
@@ -183,14 +219,23 @@ func (r *run) life(ctx context.Context) error {
 	control, watch := rand.New(rand.NewPCG(r.rng.Uint64(), 2)), rand.New(rand.NewPCG(r.rng.Uint64(), 3))
 	start(func() error { return r.control(ctx, db, control) })
 	start(func() error { return r.watch(ctx, db, watch) })
+	exited, stopHarm := r.beginHarm(ctx, db, start)
 
 	select {
 	case <-failed:
-	case <-time.After(time.Duration(200+r.rng.IntN(2500)) * time.Millisecond):
+	case <-exited:
+	case <-time.After(200*time.Millisecond + time.Duration(r.rng.Int64N(int64(r.lifetime)))):
 	}
-	r.ending.Store(true)
 	if !oneIn(r.rng, 6) {
+		r.ending.Store(true)
+		r.kills++
 		r.node.Kill()
+		stopHarm()
+		return g.Wait()
+	}
+	stopHarm()
+	r.ending.Store(true)
+	if isClosed(exited) {
 		return g.Wait()
 	}
 	code := r.node.Terminate()
@@ -200,13 +245,42 @@ func (r *run) life(ctx context.Context) error {
 	return fmt.Errorf("the server ended with exit code %d", code)
 }
 
-// gone returns errNodeGone for an error that the end of the server explains, and
-// other errors as they are.
-func (r *run) gone(err error) error {
-	if err != nil && r.ending.Load() && !errors.As(err, new(wrongResult)) {
-		return errNodeGone
+func isClosed(c chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
 	}
-	return err
+}
+
+// errExited says that the server has ended because of what was done to it.
+var errExited = errors.New("the server has ended by itself")
+
+// beginHarm begins to do things to the server. exited is closed if it ends of that;
+// stop ends it and waits.
+func (r *run) beginHarm(ctx context.Context, db *sql.DB, start func(work func() error)) (exited chan struct{}, stop func()) {
+	exited = make(chan struct{})
+	if r.harm == nil {
+		return exited, func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	rng := rand.New(rand.NewPCG(r.rng.Uint64(), 7))
+	start(func() error {
+		defer close(done)
+		err := r.harm(ctx, db, rng)
+		if errors.Is(err, errExited) {
+			r.exits++
+			close(exited)
+			return nil
+		}
+		return err
+	})
+	return exited, func() {
+		cancel()
+		<-done
+	}
 }
 
 // settle lets the jobs end and verifies what must be so then.
@@ -218,22 +292,4 @@ func (r *run) settle(ctx context.Context, db *sql.DB) error {
 		return err
 	}
 	return r.checkRows(ctx, db)
-}
-
-func (r *run) summary() string {
-	var commits, conflicts, duplicates, done, cancelled, refused, interrupted int
-	for _, w := range r.workers {
-		commits, conflicts, duplicates = commits+w.commits, conflicts+w.conflicts, duplicates+w.duplicates
-	}
-	transfers := 0
-	for _, ids := range r.bank.acknowledged {
-		transfers += len(ids)
-	}
-	for _, a := range r.alterers {
-		done, cancelled, refused, interrupted = done+a.done, cancelled+a.cancelled, refused+a.refused, interrupted+a.interrupted
-	}
-	return fmt.Sprintf("%d lives; %d commits, %d conflicts, %d duplicates; ALTERs: %d done, %d cancelled, "+
-		"%d refused as not unique, %d interrupted; %d index reads compared; %d transfers, %d conflicts beside %d ALTERs",
-		r.lives, commits, conflicts, duplicates, done, cancelled, refused, interrupted, r.compared.Load(),
-		transfers, r.bank.conflicts.Load(), r.bank.alters.Load())
 }

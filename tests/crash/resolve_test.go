@@ -45,7 +45,7 @@ func (w *worker) resolve(ctx context.Context, db *sql.DB) error {
 	}
 	err = w.explain(found)
 	if err != nil {
-		return fmt.Errorf("worker %d on %s: %w", w.number, w.t.name, err)
+		return wrongf("worker %d on %s: %w", w.number, w.t.name, err)
 	}
 	for _, v := range append(slices.Collect(maps.Values(w.held)), w.begun...) {
 		w.holders.end(v)

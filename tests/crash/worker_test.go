@@ -14,9 +14,6 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// errNodeGone ends what a worker does when the server has been killed.
-var errNodeGone = errors.New("the server is gone")
-
 // worker changes the rows that it owns.
 type worker struct {
 	run     *run
@@ -71,34 +68,32 @@ func (w *worker) fill(db *sql.DB) error {
 
 // work runs transactions until the server goes away.
 func (w *worker) work(ctx context.Context, db *sql.DB) error {
-	conn, err := db.Conn(ctx)
-	if err != nil {
-		return w.run.gone(err)
-	}
-	defer conn.Close()
-	// Otherwise an optimistic transaction sees duplicates of its own until it commits.
-	if err := w.exec(ctx, conn, "SET SESSION tidb_constraint_check_in_place = ON"); err != nil {
-		if errors.Is(err, errNodeGone) {
-			return nil
+	return w.run.keepWorking(ctx, db, func(c *connection) error { return w.transactions(ctx, c) },
+		func() error { return w.resolve(ctx, db) })
+}
+
+// transactions runs transactions on a connection.
+func (w *worker) transactions(ctx context.Context, c *connection) error {
+	for _, setting := range []string{
+		// Otherwise an optimistic transaction sees duplicates of its own until it commits.
+		"tidb_constraint_check_in_place = ON",
+		pick(w.rng, "tidb_enable_1pc = ON", "tidb_enable_1pc = OFF"),
+		pick(w.rng, "tidb_enable_async_commit = ON", "tidb_enable_async_commit = OFF"),
+		pick(w.rng, "tidb_pessimistic_txn_fair_locking = ON", "tidb_pessimistic_txn_fair_locking = OFF"),
+		pick(w.rng, "transaction_isolation = 'REPEATABLE-READ'", "transaction_isolation = 'READ-COMMITTED'"),
+	} {
+		if err := w.exec(ctx, c, "SET SESSION "+setting); err != nil {
+			return err
 		}
-		return err
 	}
 	for !w.run.ending.Load() {
-		err := w.transaction(ctx, conn)
-		switch {
-		case errors.Is(err, errNodeGone):
-			return nil
-		case err != nil:
+		c.begins()
+		if err := w.transaction(ctx, c); err != nil {
 			return fmt.Errorf("worker %d on %s: %w, after %q", w.number, w.t.name, err, w.ran)
 		}
 	}
 	return nil
 }
-
-// wrongResult is an error that no crash explains.
-type wrongResult struct{ error }
-
-func wrongf(format string, args ...any) error { return wrongResult{fmt.Errorf(format, args...)} }
 
 // Numbers of errors after which a transaction is to be run again.
 var retryable = []uint16{1205, 1213, 8002, 8022, 8028, 8147, 9007}
@@ -123,7 +118,7 @@ func errorNumber(err error) uint16 {
 const beginOptimistic = "BEGIN OPTIMISTIC"
 
 // transaction runs one statement by itself, or several in a transaction.
-func (w *worker) transaction(ctx context.Context, conn *sql.Conn) error {
+func (w *worker) transaction(ctx context.Context, conn *connection) error {
 	w.begun, w.doubt, w.sure, w.ran = nil, nil, false, nil
 	begun := time.Now()
 	cur := make(state)
@@ -140,7 +135,7 @@ func (w *worker) transaction(ctx context.Context, conn *sql.Conn) error {
 		w.committed(next)
 		return nil
 	}
-	begin := pick(w.rng, "BEGIN", "START TRANSACTION", beginOptimistic)
+	begin := pick(w.rng, "BEGIN", "START TRANSACTION", "BEGIN PESSIMISTIC", beginOptimistic)
 	if err := w.exec(ctx, conn, begin); err != nil {
 		return err
 	}
@@ -169,16 +164,16 @@ func (w *worker) dawdle() {
 	}
 }
 
-func (w *worker) exec(ctx context.Context, conn *sql.Conn, query string) error {
+func (w *worker) exec(ctx context.Context, conn *connection, query string) error {
 	if _, err := conn.ExecContext(ctx, query); err != nil {
-		return w.run.gone(fmt.Errorf("%s: %w", query, err))
+		return fmt.Errorf("%s: %w", query, err)
 	}
 	return nil
 }
 
 // statement runs a random statement and returns the rows after it, or false if
 // it failed in a way that ends the transaction.
-func (w *worker) statement(ctx context.Context, conn *sql.Conn, cur state, begun time.Time, autocommit bool) (done bool, next state, err error) {
+func (w *worker) statement(ctx context.Context, conn *connection, cur state, begun time.Time, autocommit bool) (done bool, next state, err error) {
 	st := w.randomStatement(cur)
 	for _, r := range st.writes {
 		w.begun = append(w.begun, w.holders.begin(r))
@@ -195,7 +190,7 @@ func (w *worker) statement(ctx context.Context, conn *sql.Conn, cur state, begun
 		w.duplicates++
 		w.ran = append(w.ran, err.Error())
 		if err := w.holdsDuplicate(err, cur, st, begun); err != nil {
-			return false, nil, fmt.Errorf("%s: %w", st.sql, err)
+			return false, nil, wrongf("%s: %w", st.sql, err)
 		}
 		w.endBegun(len(st.writes))
 		w.doubt = nil
@@ -206,15 +201,15 @@ func (w *worker) statement(ctx context.Context, conn *sql.Conn, cur state, begun
 		w.endBegun(len(w.begun))
 		return false, nil, nil
 	case err != nil:
-		return false, nil, w.run.gone(fmt.Errorf("%s: %w", st.sql, err))
+		return false, nil, fmt.Errorf("%s: %w", st.sql, err)
 	}
 	w.sure = autocommit
 	next, err = w.read(ctx, conn, cur)
 	if err != nil {
-		return false, nil, w.run.gone(fmt.Errorf("read back after %s: %w", st.sql, err))
+		return false, nil, fmt.Errorf("read back after %s: %w", st.sql, err)
 	}
 	if err := st.check(cur, next, begun); err != nil {
-		return false, nil, fmt.Errorf("%s: %w", st.sql, err)
+		return false, nil, wrongf("%s: %w", st.sql, err)
 	}
 	return true, next, nil
 }
@@ -266,7 +261,7 @@ func (w *worker) endBegun(n int) {
 	w.begun = w.begun[:len(w.begun)-n]
 }
 
-func (w *worker) rollback(ctx context.Context, conn *sql.Conn) error {
+func (w *worker) rollback(ctx context.Context, conn *connection) error {
 	if err := w.exec(ctx, conn, "ROLLBACK"); err != nil {
 		return err
 	}
@@ -274,7 +269,7 @@ func (w *worker) rollback(ctx context.Context, conn *sql.Conn) error {
 	return nil
 }
 
-func (w *worker) commit(ctx context.Context, conn *sql.Conn, cur state, begun time.Time) error {
+func (w *worker) commit(ctx context.Context, conn *connection, cur state, begun time.Time) error {
 	w.doubt = func(found state) error {
 		if changed := w.project(found, cur); !cur.equal(changed) {
 			return fmt.Errorf("rows differ from the commit: %s", cur.difference(changed))
@@ -294,11 +289,11 @@ func (w *worker) commit(ctx context.Context, conn *sql.Conn, cur state, begun ti
 		w.duplicates++
 		w.doubt = nil
 		if err := w.duplicateAtCommit(err, begun); err != nil {
-			return fmt.Errorf("COMMIT: %w", err)
+			return wrongf("COMMIT: %w", err)
 		}
 		return w.rollback(ctx, conn)
 	}
-	return w.run.gone(fmt.Errorf("COMMIT: %w", err))
+	return fmt.Errorf("COMMIT: %w", err)
 }
 
 // committed makes cur the worker's rows.

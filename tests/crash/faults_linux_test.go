@@ -1,0 +1,216 @@
+package crash
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fastddl/internal/servertest"
+)
+
+func init() {
+	if order := os.Getenv(launchVar); order != "" {
+		fmt.Fprintln(os.Stderr, launch(order)) // it has failed if it returns
+		os.Exit(1)
+	}
+}
+
+const (
+	// harmedLife is how long a life of a server is at most that is harmed, too.
+	harmedLife = 6 * time.Second
+	// harmedKills is how often such a process of one seed dies at most.
+	harmedKills = 5
+)
+
+// TestFaultsUnderRandomLoad is TestKillsUnderRandomLoad with more that goes wrong: the
+// clock jumps, the disk is full, reads and writes of files fail, file descriptors run
+// out, the temp folder is lost, connections are killed. FASTDDL_CRASH_TIME and
+// FASTDDL_CRASH_SEED are as there.
+func TestFaultsUnderRandomLoad(t *testing.T) {
+	if withOwnMounts(t) {
+		return
+	}
+	l := newLab(t)
+	if os.Getenv(ownMountsVar) != "" {
+		l.mountDisk(t)
+	}
+	forSeeds(t, func(t *testing.T, seed uint64, until time.Time) tally { return harmedSeed(t, l, seed, until) })
+}
+
+func harmedSeed(t *testing.T, l *lab, seed uint64, until time.Time) tally {
+	r := newRun(seed, l.folder(t))
+	r.lifetime, r.maxLives = harmedLife, harmedKills
+	n := &nemesis{run: r}
+	r.start = func() *servertest.Node {
+		n.patient = l.start(t, r.dir)
+		return n.Node
+	}
+	r.harm = n.harm
+	return r.search(t, seed, until)
+}
+
+// nemesis does things to a server that goes on running.
+type nemesis struct {
+	*patient
+	run *run
+}
+
+// harm does one thing after the other until ctx ends, and leaves the server in good
+// order. It fails with errExited if the server has ended, where it may.
+func (n *nemesis) harm(ctx context.Context, db *sql.DB, rng *rand.Rand) error {
+	harms := map[kind]func(ctx context.Context, db *sql.DB, rng *rand.Rand) error{
+		killed:     n.kill,
+		readErrors: func(ctx context.Context, _ *sql.DB, rng *rand.Rand) error { return n.failCalls(ctx, rng, failingReads) },
+		writeError: func(ctx context.Context, _ *sql.DB, rng *rand.Rand) error {
+			return n.failCalls(ctx, rng, failingWrites)
+		},
+		noFiles:  n.exhaustFiles,
+		tempLost: n.loseTemp,
+	}
+	if n.clock != nil {
+		harms[clockJump] = n.jump
+	}
+	if n.lab.disk != "" {
+		harms[diskFull] = n.exhaustDisk
+	}
+	// Most of the time nothing but connections is harmed, or the server would have no
+	// time to build anything.
+	kinds := append(slices.Sorted(maps.Keys(harms)), killed, killed, clockJump)
+	for sleep(ctx, time.Duration(rng.IntN(400))*time.Millisecond) {
+		k := pick(rng, kinds...)
+		end := n.run.troubles.begin(k)
+		err := harms[k](ctx, db, rng)
+		if err == nil || ctx.Err() != nil {
+			err = n.awaitService(context.WithoutCancel(ctx))
+		}
+		switch {
+		case n.run.ending.Load():
+			end()
+			return nil
+		case n.Exited() && (k == readErrors || k == writeError || k == noFiles):
+			return errExited // the trouble goes on
+		case n.Exited():
+			return fmt.Errorf("%s: the server has ended: %w", k, errors.Join(err, os.ErrProcessDone))
+		case err != nil:
+			return fmt.Errorf("%s: %w", k, err)
+		}
+		end()
+	}
+	return nil
+}
+
+// sleep says whether ctx goes on after a while.
+func sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// awaitService waits until the server accepts connections and takes writes again, or has
+// ended.
+func (n *nemesis) awaitService(ctx context.Context) error {
+	db := n.Open("test") // with no connection yet
+	defer db.Close()
+	for begun := time.Now(); !n.Exited() && !n.run.ending.Load() && sleep(ctx, time.Millisecond); {
+		_, err := db.ExecContext(ctx, "REPLACE INTO probe VALUES (1, NOW(6))")
+		if err == nil {
+			return nil
+		}
+		if time.Since(begun) > patience {
+			return fmt.Errorf("the server does not take writes again: %w", err)
+		}
+	}
+	return nil
+}
+
+// kill ends a random connection, or its statement.
+func (n *nemesis) kill(ctx context.Context, db *sql.DB, rng *rand.Rand) error {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	var ids []string
+	err = each(ctx, conn, "SELECT id FROM information_schema.processlist WHERE id <> CONNECTION_ID()", func(row []string) error {
+		ids = append(ids, row[0])
+		return nil
+	})
+	if err != nil || len(ids) == 0 {
+		return err
+	}
+	_, err = conn.ExecContext(ctx, pick(rng, "KILL QUERY ", "KILL QUERY ", "KILL ", "KILL CONNECTION ")+pick(rng, ids...))
+	return err
+}
+
+// jump sets the server's clock: to a time somewhat before or after the right one, or to
+// that.
+func (n *nemesis) jump(_ context.Context, _ *sql.DB, rng *rand.Rand) error {
+	reach := pick(rng, 3*time.Second, time.Minute, 15*time.Minute, 3*time.Hour)
+	sign := pick[time.Duration](rng, 0, 1, 1, -1)
+	return n.clock.set(sign * time.Duration(rng.Int64N(int64(reach))))
+}
+
+func (n *nemesis) exhaustDisk(ctx context.Context, _ *sql.DB, rng *rand.Rand) error {
+	err := n.fillDisk()
+	if err == nil {
+		sleep(ctx, time.Duration(rng.IntN(1500))*time.Millisecond)
+	}
+	return errors.Join(err, n.clearDisk())
+}
+
+func (n *nemesis) failCalls(ctx context.Context, rng *rand.Rand, kinds failing) error {
+	n.calls.fail(kinds, pick(rng, 1, 4, 40, 400))
+	defer n.calls.fail(0, 1)
+	sleep(ctx, time.Duration(rng.IntN(500))*time.Millisecond)
+	return nil
+}
+
+func (n *nemesis) exhaustFiles(ctx context.Context, _ *sql.DB, rng *rand.Rand) error {
+	undo, err := n.limitFiles(rng.IntN(4))
+	if err != nil {
+		return err
+	}
+	sleep(ctx, time.Duration(rng.IntN(500))*time.Millisecond)
+	if err := undo(); err != nil && !n.Exited() {
+		return err
+	}
+	return nil
+}
+
+// loseTemp removes the temp folder, with what the jobs have in it.
+func (n *nemesis) loseTemp(context.Context, *sql.DB, *rand.Rand) error {
+	return os.RemoveAll(filepath.Join(n.dir, "tmp"))
+}
+
+// The search would not notice if it did nothing: each kind of trouble is one.
+func TestTroublesExplain(t *testing.T) {
+	var ts troubles
+	begun := time.Now()
+	lost := fmt.Errorf("after a while: %w", sql.ErrConnDone)
+	require.False(t, ts.explain(begun, lost))
+	end := ts.begin(writeError)
+	require.True(t, ts.explain(time.Now(), lost), "it lasts")
+	end()
+	require.True(t, ts.explain(begun, lost))
+	require.False(t, ts.explain(time.Now().Add(time.Nanosecond), lost), "it is over")
+	r := &run{}
+	r.troubles.begin(writeError)
+	require.ErrorIs(t, r.gone(begun, lost), errTroubled)
+	wrong := wrongf("rows are lost")
+	require.Equal(t, wrong, r.gone(begun, wrong), "no trouble explains a wrong result")
+	r.ending.Store(true)
+	require.ErrorIs(t, r.gone(begun, lost), errNodeGone)
+}

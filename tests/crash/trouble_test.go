@@ -1,0 +1,207 @@
+package crash
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// errNodeGone ends what a worker does when the server has been killed.
+var errNodeGone = errors.New("the server is gone")
+
+// errTroubled ends a connection whose last error what was done to the server explains.
+var errTroubled = errors.New("the server was in trouble")
+
+// wrongResult is an error that no crash, and nothing else that is done to the server,
+// explains.
+type wrongResult struct{ error }
+
+func wrongf(format string, args ...any) error { return wrongResult{fmt.Errorf(format, args...)} }
+
+// A kind of trouble is something that is done to a server that goes on running.
+type kind string
+
+const (
+	killed     kind = "KILLs"
+	clockJump  kind = "clock jumps"
+	diskFull   kind = "full disks"
+	readErrors kind = "windows of read errors"
+	writeError kind = "windows of write errors"
+	noFiles    kind = "windows without file descriptors"
+	tempLost   kind = "losses of the temp folder"
+)
+
+// explains says whether statements may fail with err because of this kind of trouble.
+func (k kind) explains(err error) bool {
+	number := errorNumber(err)
+	switch k {
+	case killed: // TiDB also cancels the context of the statement
+		return number == 1317 || number == 1105 && strings.Contains(err.Error(), "context canceled") || isDisconnected(err)
+	case clockJump:
+		// Schema, locks, snapshot or transaction are too old; and TiDB measures the wait for
+		// a lock by the wall clock (StmtCtx.GetLockWaitStartTime).
+		return slices.Contains([]uint16{8027, 8028, 8229, 8055, 9006}, number) || number == 1105 && strings.Contains(err.Error(), "lock wait timeout")
+	case diskFull:
+		return number != 0
+	case readErrors, writeError, noFiles:
+		return true
+	}
+	return false
+}
+
+// isDisconnected says that the server, or its end, has closed the connection.
+func isDisconnected(err error) bool {
+	var op *net.OpError
+	return errors.Is(err, driver.ErrBadConn) || errors.Is(err, mysql.ErrInvalidConn) || errors.Is(err, io.EOF) ||
+		errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &op)
+}
+
+// trouble lasts from one time to another, which is zero while it does.
+type trouble struct {
+	kind     kind
+	from, to time.Time
+}
+
+// troubles are all that were done to a server.
+type troubles struct {
+	mu    sync.Mutex
+	all   []*trouble
+	count map[kind]int
+}
+
+// begin notes that the server is in trouble from now on, until end is called.
+func (ts *troubles) begin(k kind) (end func()) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	t := &trouble{kind: k, from: time.Now()}
+	ts.all = append(ts.all, t)
+	if ts.count == nil {
+		ts.count = make(map[kind]int)
+	}
+	ts.count[k]++
+	return func() {
+		ts.mu.Lock()
+		defer ts.mu.Unlock()
+		t.to = time.Now()
+	}
+}
+
+// explain says whether any trouble since a time explains an error.
+func (ts *troubles) explain(since time.Time, err error) bool {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	return slices.ContainsFunc(ts.all, func(t *trouble) bool {
+		return (t.to.IsZero() || !t.to.Before(since)) && t.kind.explains(err)
+	})
+}
+
+// tally says how often there was which kind of trouble.
+func (ts *troubles) tally() tally {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	var t tally
+	for _, k := range []kind{killed, clockJump, diskFull, readErrors, writeError, noFiles, tempLost} {
+		t = append(t, count{string(k), ts.count[k]})
+	}
+	return t
+}
+
+// gone returns errNodeGone for an error that the end of the server explains, and
+// errTroubled for one that something that was done to it since a time explains. A
+// wrong result is explained by nothing.
+func (r *run) gone(since time.Time, err error) error {
+	switch {
+	case err == nil || errors.As(err, new(wrongResult)):
+		return err
+	case r.ending.Load():
+		return errNodeGone
+	case r.troubles.explain(since, err):
+		return errTroubled
+	}
+	return err
+}
+
+// connection is one that somebody works with until it breaks.
+type connection struct {
+	*sql.Conn
+	id int64
+	// since is when the last statement but one began: whoever is disconnected between
+	// two statements learns it from the second.
+	since, last time.Time
+}
+
+func connect(ctx context.Context, db *sql.DB) (*connection, error) {
+	c := &connection{since: time.Now(), last: time.Now()}
+	var err error
+	if c.Conn, err = db.Conn(ctx); err != nil {
+		return c, err
+	}
+	return c, c.QueryRowContext(ctx, "SELECT CONNECTION_ID()").Scan(&c.id)
+}
+
+// begins notes that a transaction begins.
+func (c *connection) begins() { c.since, c.last = c.last, time.Now() }
+
+// abandon closes a connection for good, and does not give it back to the pool.
+func (c *connection) abandon() {
+	if c.Conn != nil {
+		_ = c.Raw(func(any) error { return driver.ErrBadConn })
+		_ = c.Close()
+	}
+}
+
+// keepWorking calls fn with a connection, and with another whenever something has
+// been done to the server. In between, when the one before can do nothing any more,
+// it calls recover until that succeeds.
+func (r *run) keepWorking(ctx context.Context, db *sql.DB, fn func(c *connection) error, recover func() error) error {
+	for !r.ending.Load() {
+		c, err := connect(ctx, db)
+		if err == nil {
+			err = fn(c)
+		}
+		err = r.gone(c.since, err)
+		c.abandon()
+		if errors.Is(err, errTroubled) {
+			r.troubled.Add(1)
+			err = r.recovered(ctx, db, c.id, recover)
+		}
+		if errors.Is(err, errNodeGone) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// recovered waits until a connection that broke is gone, with what it may still have
+// been doing, and calls recover, again while there is trouble.
+func (r *run) recovered(ctx context.Context, db *sql.DB, id int64, recover func() error) error {
+	for since := time.Now(); !r.ending.Load(); {
+		time.Sleep(5 * time.Millisecond)
+		begun := time.Now()
+		var there int
+		err := db.QueryRowContext(ctx, "SELECT COUNT(*) FROM information_schema.processlist WHERE id = ?", id).Scan(&there)
+		if err == nil && there == 0 {
+			if err = recover(); err == nil {
+				return nil
+			}
+		}
+		if err = r.gone(since, err); err != nil && !errors.Is(err, errTroubled) {
+			return err
+		}
+		since = begun
+	}
+	return errNodeGone
+}
