@@ -60,6 +60,11 @@ func (b *build) ingestGroup(ctx context.Context, cp *checkpoint, g *group, tasks
 		if tasks, err = b.scanRound(ctx, job, g, tasks); err != nil {
 			return err
 		}
+		if len(tasks)+len(behind) == 0 {
+			if err := b.beginCount(ctx); err != nil {
+				return err
+			}
+		}
 		if err := b.flush(ctx, job); err != nil {
 			return err
 		}

@@ -43,6 +43,9 @@ type Spec struct {
 	Task
 	// Checkpoint is what was last given to SaveCheckpoint, or nil.
 	Checkpoint []byte
+	// Compared says that Compare will read rows and entries anew before anybody uses the
+	// indexes, and count the rows by their keys: the build need not.
+	Compared bool
 }
 
 // Options configures a build or a comparison.

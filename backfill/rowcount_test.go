@@ -1,9 +1,16 @@
 package backfill
 
 import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"fastddl/kv"
 )
 
 // TestRowsLostByTheBuildsScanAreMissed: what the scan of a build has lost is lost for
@@ -19,4 +26,105 @@ func TestRowsLostByTheBuildsScanAreMissed(t *testing.T) {
 	_, err := Run(f.ctx, opts, Spec{Task: f.task(indexOn(9, false, 1))})
 	var lost *RowCountError
 	require.ErrorAs(t, err, &lost)
+}
+
+// TestRowsAreCountedBesideTheImport: the rows at S do not depend on what is imported, so counting them
+// does not wait for that. The import here waits until some are counted.
+func TestRowsAreCountedBesideTheImport(t *testing.T) {
+	table, kinds := plainTable()
+	f := newFixture(t, table, kinds)
+	f.load(5000)
+	opts := f.options()
+	store := &countingStore{Store: f.store, counted: make(chan struct{}), importsWait: true}
+	opts.Store = store
+	result, err := Run(f.ctx, opts, f.spec(indexOn(9, false, 1)))
+	require.NoError(t, err)
+	require.EqualValues(t, 5000, result.Rows)
+	require.Positive(t, store.imports.Load())
+}
+
+// TestComparedRowsAreCountedOnce: rows that are compared with the indexes are counted there, which
+// finds what a scan has lost as well; a build whose rows will be compared leaves it at that.
+func TestComparedRowsAreCountedOnce(t *testing.T) {
+	table, kinds := plainTable()
+	f := newFixture(t, table, kinds)
+	f.load(5000)
+	opts := f.options()
+	store := &countingStore{Store: f.store, counted: make(chan struct{})}
+	opts.Store = store
+	spec := f.spec(indexOn(9, true, 0))
+	spec.Compared = true
+	_, err := Run(f.ctx, opts, spec)
+	require.NoError(t, err)
+	require.Zero(t, store.counts.Load(), "the build has counted")
+	result, err := Compare(f.ctx, opts, spec.Task)
+	require.NoError(t, err)
+	require.True(t, result.Clean())
+	require.Positive(t, store.counts.Load(), "the comparison has not counted")
+}
+
+// TestFailedCountEndsTheBuild: what is wrong with the counting beside the import is the build's error, and
+// nothing of it goes on when the build has returned.
+func TestFailedCountEndsTheBuild(t *testing.T) {
+	table, kinds := plainTable()
+	f := newFixture(t, table, kinds)
+	f.load(5000)
+	opts := f.options()
+	store := &countingStore{Store: f.store, counted: make(chan struct{}), importsWait: true, err: errInjected}
+	opts.Store = store
+	_, err := Run(f.ctx, opts, f.spec(indexOn(9, false, 1)))
+	require.ErrorIs(t, err, errInjected)
+	require.Zero(t, store.open.Load(), "snapshots are open")
+}
+
+// countingStore knows which counts and imports there were.
+type countingStore struct {
+	kv.Store
+	importsWait bool  // until a count has ended
+	err         error // of the first count
+	once        sync.Once
+	counted     chan struct{}
+	counts      atomic.Int64
+	imports     atomic.Int64
+	open        atomic.Int64 // snapshots
+}
+
+func (s *countingStore) Snapshot(ctx context.Context, ts uint64) (kv.Snapshot, error) {
+	snap, err := s.Store.Snapshot(ctx, ts)
+	if err != nil {
+		return nil, err
+	}
+	s.open.Add(1)
+	return &countingSnapshot{snap, s}, nil
+}
+
+func (s *countingStore) Import(ctx context.Context, units []kv.ImportUnit) error {
+	s.imports.Add(1)
+	if s.importsWait {
+		select {
+		case <-s.counted:
+		case <-time.After(time.Minute):
+			return errors.New("nothing was counted before the import")
+		}
+	}
+	return s.Store.Import(ctx, units)
+}
+
+type countingSnapshot struct {
+	kv.Snapshot
+	store *countingStore
+}
+
+func (s *countingSnapshot) Count(ctx context.Context, r kv.KeyRange) (int64, error) {
+	n := s.store.counts.Add(1)
+	defer s.store.once.Do(func() { close(s.store.counted) })
+	if n == 1 && s.store.err != nil {
+		return 0, s.store.err
+	}
+	return s.Snapshot.Count(ctx, r)
+}
+
+func (s *countingSnapshot) Close() error {
+	s.store.open.Add(-1)
+	return s.Snapshot.Close()
 }

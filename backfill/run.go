@@ -8,6 +8,7 @@ import (
 
 	"fastddl/event"
 	"fastddl/ingest"
+	"fastddl/internal/errs"
 )
 
 // build is one run of a backfill.
@@ -16,6 +17,8 @@ type build struct {
 	checkpointed []byte // what it starts from
 	saved        time.Time
 	result       Result
+	counts       bool      // the rows are counted by their keys
+	count        *rowCount // nil before that is planned
 }
 
 func newBuild(opts Options, spec Spec) (*build, error) {
@@ -39,6 +42,7 @@ func Run(ctx context.Context, opts Options, spec Spec) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	b.counts = !spec.Compared
 	err = ended(ctx, b.run(ctx))
 	b.meter.fill(&b.result)
 	b.result.Rows = b.progress.done()
@@ -99,7 +103,8 @@ func (b *build) buildAndVerify(ctx context.Context, cp *checkpoint) error {
 	}
 	share := b.shareOptions()
 	share.ReadOnly = shared
-	err = b.execute(ctx, share, func(ctx context.Context) error {
+	err = b.execute(ctx, share, func(ctx context.Context) (err error) {
+		defer func() { err = errs.Also(err, b.endCount()) }()
 		if err := b.ingest(ctx, cp); err != nil {
 			return err
 		}

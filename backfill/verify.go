@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"fastddl/ingest"
@@ -52,6 +51,7 @@ const (
 // for what cp says was read before, and compares them with those that were built;
 // and it counts the table's rows by their keys, since what the scan has lost is
 // missing on both sides of that comparison. A store that can sums up and counts itself.
+// Rows that will be compared with the indexes later are counted then.
 func (b *build) verify(ctx context.Context, cp *checkpoint) (err error) {
 	start := time.Now()
 	defer func() { b.meter.verifying += time.Since(start) }()
@@ -71,8 +71,10 @@ func (b *build) verify(ctx context.Context, cp *checkpoint) (err error) {
 	if err != nil {
 		return fmt.Errorf("backfill: verify: %w", err)
 	}
-	if keys := v.keys.Load(); keys != cp.Rows {
-		return &RowCountError{Table: b.task.Table.Name.O, Scanned: cp.Rows, Keys: keys}
+	if b.counts {
+		if keys := b.count.keys.Load(); keys != cp.Rows {
+			return &RowCountError{Table: b.task.Table.Name.O, Scanned: cp.Rows, Keys: keys}
+		}
 	}
 	for i, want := range cp.wanted() {
 		if got[i] != want {
@@ -90,8 +92,7 @@ type verifier struct {
 	snap   kv.Snapshot
 	sums   kv.Checksummer // nil if entries are to be read
 	ranges []verifyRange  // in order of index and key
-	counts []kv.KeyRange  // of the table's records
-	keys   atomic.Int64   // in them
+	counts int            // parts of the table whose records are still to be counted
 
 	mu     sync.Mutex // guards the fields below and the done of ranges
 	cp     *checkpoint
@@ -111,11 +112,12 @@ func (v *verifier) run(ctx context.Context) ([]ingest.Totals, error) {
 	if err := v.plan(ctx); err != nil {
 		return nil, err
 	}
-	err := parallel.Do(ctx, len(v.counts)+len(v.ranges), v.b.share.Workers, func(ctx context.Context, i int) error {
-		if i < len(v.counts) {
-			return v.count(ctx, v.counts[i])
+	err := parallel.Do(ctx, v.counts+len(v.ranges), v.b.share.Workers, func(ctx context.Context, i int) error {
+		if i < v.counts {
+			_, err := v.b.count.step(ctx)
+			return err
 		}
-		return v.read(ctx, i-len(v.counts))
+		return v.read(ctx, i-v.counts)
 	})
 	if err != nil {
 		return nil, errs.Also(err, v.saveLast(ctx))
@@ -148,13 +150,14 @@ func (v *verifier) plan(ctx context.Context) error {
 			v.ranges = append(v.ranges, verifyRange{index: r.Index, keys: keys})
 		}
 	}
-	var err error
-	if v.sums != nil {
-		v.counts, err = v.b.storeCounts(ctx)
+	if !v.b.counts {
+		return nil
+	}
+	count, err := v.b.planCount(ctx, v.cp.Rows)
+	if err != nil {
 		return err
 	}
-	parts := max(tasksPerWorker*v.b.opts.MaxWorkers, int(v.cp.Rows/countTaskRows/int64(len(v.b.physicals))))
-	v.counts, err = v.b.planCounts(v.snap, parts)
+	v.counts, err = count.finish()
 	return err
 }
 
@@ -168,15 +171,6 @@ func (v *verifier) planIndex(ctx context.Context, r kv.KeyRange, atLeast int) (p
 		parts = append(parts, t.KeyRange)
 	}
 	return parts, err
-}
-
-// count counts the records in r.
-func (v *verifier) count(ctx context.Context, r kv.KeyRange) error {
-	pacer, end := v.b.startVerifying()
-	defer end()
-	n, err := v.b.countKeys(ctx, v.snap, r, pacer)
-	v.keys.Add(n)
-	return err
 }
 
 // progress is how much of the entries has been read, 0 to 1.
