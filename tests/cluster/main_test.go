@@ -25,8 +25,8 @@ import (
 // patience is how long a test waits for what takes a second or two on a quiet machine.
 const patience = 3 * time.Minute
 
-// binary is the program under test.
-var binary string
+// binary is the program under test, scratch a folder for what all tests share.
+var binary, scratch string
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
@@ -37,14 +37,15 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
+	dir, err := os.MkdirTemp("", "fastddl-cluster-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	scratch = dir
 	if os.Getenv("FASTDDL_BIN") == "" {
 		// The server is built from its own module, with its own versions.
-		dir, err := os.MkdirTemp("", "fastddl-cluster-")
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-		defer os.RemoveAll(dir)
 		path := filepath.Join(dir, "fastddl")
 		cmd := exec.Command("go", "build", "-o", path, "./cmd/fastddl")
 		cmd.Dir = filepath.Join("..", "..")
@@ -85,10 +86,10 @@ type node struct {
 	pd *standin.Endpoint
 	// live is the live cluster, or nil.
 	live *liveCluster
-	// path is where it finds PD, database what its clients use.
-	path, database string
-	args           []string
-	t              testing.TB
+	// path is where it finds PD, database what its clients use, temp where it sorts.
+	path, database, temp string
+	args                 []string
+	t                    testing.TB
 }
 
 // startNode adds a node to the cluster, with lines for its configuration file.
@@ -102,8 +103,9 @@ func startNode(t testing.TB, c cluster, settings ...string) *node {
 	require.NoError(t, os.WriteFile(file, []byte(strings.Join(settings, "\n")), 0o600))
 	// It keeps its ports when it is started again: by them the others know that it is
 	// the same node, and do not wait until the leases of its former life have run out.
-	n := &node{t: t, pd: pd, path: pd.Addr, database: "test", args: []string{
-		"--store", "tikv", "--temp-dir", filepath.Join(dir, "tmp"), "--config", file, "--host", host(t), "--advertise-address", host(t),
+	temp := filepath.Join(dir, "tmp")
+	n := &node{t: t, pd: pd, path: pd.Addr, database: "test", temp: temp, args: []string{
+		"--store", "tikv", "--temp-dir", temp, "--config", file, "--host", host(t), "--advertise-address", host(t),
 		"--port", freePort(t), "--status-port", freePort(t),
 	}}
 	n.start()

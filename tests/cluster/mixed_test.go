@@ -1,9 +1,12 @@
 package cluster
 
 import (
+	"fmt"
 	"net"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -11,42 +14,89 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fastddl/internal/servertest"
+	"fastddl/tests/cluster/standin"
 )
 
-// startTiDB adds a plain tidb-server to the cluster, of the version that fastddl is built
-// from, and connects to a database there. Its addresses are those of SQL and of HTTP.
-func startTiDB(t *testing.T, c cluster, database string) (db client, addr, status string) {
+// tidbBinary builds the plain tidb-server of the version that fastddl is built from, once;
+// FASTDDL_TIDB_BIN names one that is built already.
+var tidbBinary = sync.OnceValues(func() (string, error) {
+	if path := os.Getenv("FASTDDL_TIDB_BIN"); path != "" {
+		return path, nil
+	}
+	path := filepath.Join(scratch, "tidb-server")
+	if out, err := exec.Command("go", "build", "-o", path, "github.com/pingcap/tidb/cmd/tidb-server").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build tidb-server: %w\n%s", err, out)
+	}
+	return path, nil
+})
+
+// plainServer is a tidb-server that knows nothing of fastddl.
+type plainServer struct {
+	client
+	addr, status string // of SQL and of HTTP
+	pd           *standin.Endpoint
+	cmd          *exec.Cmd
+	log          *servertest.Buffer
+	dir          string
+	args         []string
+}
+
+// startTiDB adds a plain tidb-server to the cluster and connects to a database there.
+func startTiDB(t *testing.T, c cluster, database string) *plainServer {
 	t.Helper()
-	dir := t.TempDir()
-	path := filepath.Join(dir, "tidb-server")
-	out, err := exec.Command("go", "build", "-o", path, "github.com/pingcap/tidb/cmd/tidb-server").CombinedOutput()
-	require.NoError(t, err, "%s", out)
 	pd, err := c.Open()
 	require.NoError(t, err)
-	host, port, statusPort := host(t), freePort(t), freePort(t)
-	addr, status = net.JoinHostPort(host, port), net.JoinHostPort(host, statusPort)
-	log := &servertest.Buffer{}
-	cmd := exec.Command(path, "-store", "tikv", "-path", pd.Addr, "-host", host, "-P", port, "-advertise-address", host,
-		"-status-host", host, "-status", statusPort, "-socket", filepath.Join(dir, "s"), "-temp-dir", filepath.Join(dir, "tmp"),
-		"-log-slow-query", filepath.Join(dir, "slow.log"))
-	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, log, log
-	require.NoError(t, cmd.Start())
+	dir, host, port, statusPort := t.TempDir(), host(t), freePort(t), freePort(t)
+	p := &plainServer{
+		addr: net.JoinHostPort(host, port), status: net.JoinHostPort(host, statusPort), pd: pd, log: &servertest.Buffer{}, dir: dir,
+		args: []string{
+			"-store", "tikv", "-path", pd.Addr, "-host", host, "-P", port, "-advertise-address", host,
+			"-status-host", host, "-status", statusPort, "-socket", filepath.Join(dir, "s"), "-temp-dir", filepath.Join(dir, "tmp"),
+			"-log-slow-query", filepath.Join(dir, "slow.log"),
+		},
+	}
+	p.client = connect(t, p.addr, database)
 	t.Cleanup(func() {
-		if live != "" { // nobody should wait for it afterwards
-			_ = cmd.Process.Signal(syscall.SIGTERM)
-			killer := time.AfterFunc(stopTime, func() { _ = cmd.Process.Kill() })
-			defer killer.Stop()
-		} else {
-			_ = cmd.Process.Kill() // it may have ended
-		}
-		_ = cmd.Wait()
+		p.leave()
 		if t.Failed() {
-			t.Logf("log of tidb-server:\n%s", log.String())
+			t.Logf("log of tidb-server:\n%s", p.log.String())
 		}
 	})
-	db = connect(t, addr, database)
-	eventually(t, "tidb-server is ready", func() bool { return db.Ping() == nil })
-	return db, addr, status
+	p.start()
+	return p
+}
+
+// start starts the process, which must not be running, and waits until it is ready.
+func (p *plainServer) start() {
+	p.t.Helper()
+	binary, err := tidbBinary()
+	require.NoError(p.t, err)
+	p.cmd = exec.Command(binary, p.args...)
+	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = p.dir, p.log, p.log
+	require.NoError(p.t, p.cmd.Start())
+	eventually(p.t, "tidb-server is ready", func() bool { return p.Ping() == nil })
+}
+
+// kill ends the process as a crash would.
+func (p *plainServer) kill() {
+	_ = p.cmd.Process.Kill() // it may have ended
+	_ = p.cmd.Wait()
+}
+
+// leave ends the process for good: in good order on a live cluster, where nobody should
+// wait for it afterwards.
+func (p *plainServer) leave() {
+	if p.cmd == nil {
+		return
+	}
+	if live != "" {
+		_ = p.cmd.Process.Signal(syscall.SIGTERM)
+		killer := time.AfterFunc(stopTime, func() { _ = p.cmd.Process.Kill() })
+		defer killer.Stop()
+		_ = p.cmd.Wait()
+		return
+	}
+	p.kill()
 }
 
 // TestBesideTiDB: fastddl and a plain tidb-server are one cluster, whoever of them runs
@@ -56,7 +106,8 @@ func TestBesideTiDB(t *testing.T) {
 	c := anyCluster(t)
 	n := startNode(t, c)
 	ours := n.open()
-	theirs, addr, status := startTiDB(t, c, n.database)
+	plain := startTiDB(t, c, n.database)
+	theirs, addr, status := plain.client, plain.addr, plain.status
 	require.Len(t, ours.rows("SELECT * FROM information_schema.cluster_info WHERE type = 'tidb' AND instance IN (?, ?)", n.Addr, addr), 2)
 	require.Len(t, theirs.rows("SELECT DISTINCT instance FROM information_schema.cluster_processlist WHERE instance IN (?, ?)", n.Status, status), 2)
 

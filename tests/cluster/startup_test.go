@@ -44,7 +44,7 @@ func freeAddr(t *testing.T) string {
 }
 
 // eventually waits until a condition holds.
-func eventually(t *testing.T, what string, holds func() bool) {
+func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	require.Eventually(t, holds, patience, 10*time.Millisecond, what)
 }

@@ -1,0 +1,143 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/pingcap/tidb/pkg/tablecodec"
+
+	"fastddl/kv"
+)
+
+// nothingIsLeft verifies that jobs that have ended have left nothing behind: in TiDB's
+// tables and ours, in the nodes' folders, with PD, and in the store.
+func (r *random) nothingIsLeft(ctx context.Context) error {
+	db := r.servers[0].db
+	err := until(ctx, func() (string, error) {
+		for _, table := range []string{"fastddl_ddl_record", "fastddl_ddl_requests", "fastddl_ddl_blockers", "fastddl_build_parts", "tidb_ddl_job", "tidb_mdl_info"} {
+			rows, err := texts(ctx, db, "SELECT * FROM mysql."+table)
+			if err != nil {
+				return "", err
+			}
+			if len(rows) > 0 {
+				return fmt.Sprintf("left in mysql.%s: %q", table, rows), nil
+			}
+		}
+		holds, err := r.c.Store().Builds().GCHolds(ctx)
+		for name := range holds {
+			if strings.Contains(name, "fastddl") {
+				return "left with PD: hold " + name, err
+			}
+		}
+		return "", err
+	})
+	if err != nil {
+		return err
+	}
+	for _, s := range r.servers[:nodesOfOurs] {
+		err := filepath.WalkDir(s.ours.temp, func(path string, d fs.DirEntry, err error) error {
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil
+			}
+			if err != nil || d.IsDir() || strings.HasSuffix(strings.ToUpper(d.Name()), "LOCK") {
+				return err // the folder of the server stays, and TiDB's in it
+			}
+			return wrongf("left in the temp folder: %s", path)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	for _, t := range r.tables {
+		if err := r.checkKeys(ctx, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkKeys verifies that every key among a table's indexes in the store is of one that
+// there is, or is about to be deleted by TiDB's GC worker.
+func (r *random) checkKeys(ctx context.Context, t *randomTable) error {
+	db := r.servers[0].db
+	var condemned []kv.KeyRange
+	rows, err := texts(ctx, db, "SELECT start_key, end_key FROM mysql.gc_delete_range UNION ALL SELECT start_key, end_key FROM mysql.gc_delete_range_done")
+	if err != nil {
+		return err
+	}
+	for _, row := range rows {
+		start, err1 := hex.DecodeString(row[0])
+		end, err2 := hex.DecodeString(row[1])
+		if err := errors.Join(err1, err2); err != nil {
+			return err
+		}
+		condemned = append(condemned, kv.KeyRange{Start: start, End: end})
+	}
+	rows, err = texts(ctx, db, "SELECT index_id FROM information_schema.tidb_indexes WHERE table_schema = 'test' AND table_name = ?", t.name)
+	if err != nil {
+		return err
+	}
+	indexes := make(map[int64]bool)
+	for _, row := range rows {
+		var id int64
+		if _, err := fmt.Sscan(row[0], &id); err != nil {
+			return err
+		}
+		indexes[id] = true
+	}
+	rows, err = texts(ctx, db, `SELECT tidb_table_id FROM information_schema.tables WHERE table_schema = 'test' AND table_name = ? UNION
+		SELECT tidb_partition_id FROM information_schema.partitions WHERE table_schema = 'test' AND table_name = ? AND tidb_partition_id IS NOT NULL`, t.name, t.name)
+	if err != nil {
+		return err
+	}
+	for _, row := range rows {
+		var id int64
+		if _, err := fmt.Sscan(row[0], &id); err != nil {
+			return err
+		}
+		if err := r.checkKeysOf(ctx, t, id, indexes, condemned); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *random) checkKeysOf(ctx context.Context, t *randomTable, physical int64, indexes map[int64]bool, condemned []kv.KeyRange) error {
+	store := r.c.Store().Builds()
+	ts, err := store.CurrentTS(ctx)
+	if err != nil {
+		return err
+	}
+	snap, err := store.Snapshot(ctx, ts)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = snap.Close() }()
+	it, err := snap.Iter(kv.PrefixRange(tablecodec.GenTableIndexPrefix(physical)))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = it.Close() }()
+	for it.Valid() {
+		_, index, _, err := tablecodec.DecodeKeyHead(it.Key())
+		if err != nil {
+			return err
+		}
+		if !indexes[index] && !slices.ContainsFunc(condemned, func(c kv.KeyRange) bool {
+			return bytes.Compare(it.Key(), c.Start) >= 0 && bytes.Compare(it.Key(), c.End) < 0
+		}) {
+			return wrongf("table %s: a key of index %d of %d is left, which does not exist: %x", t.name, index, physical, it.Key())
+		}
+		if err := it.Next(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
