@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -28,7 +29,7 @@ type tikvStorage interface {
 // openBuilds opens the face of a cluster for index builds. It must be closed before the
 // storage. Builds bound the speed at which they write files; here it is the speed at
 // which each store is sent them, of which hundreds of megabytes may have gathered.
-func openBuilds(storage tidbkv.Storage, globals *config.Globals, log *zap.Logger) (kv.Store, error) {
+func openBuilds(ctx context.Context, storage tidbkv.Storage, globals *config.Globals, log *zap.Logger) (kv.Store, error) {
 	cluster, ok := storage.(tikvStorage)
 	if !ok {
 		return nil, fmt.Errorf("path: a %T is no TiKV cluster", storage)
@@ -36,6 +37,7 @@ func openBuilds(storage tidbkv.Storage, globals *config.Globals, log *zap.Logger
 	importer, err := sstimport.New(sstimport.Options{
 		PD: cluster.GetPDClient(), Codec: cluster.GetCodec(), Splitter: cluster, Labels: cluster.GetPDHTTPClient(),
 		WriteSpeed: func() int64 { return globals.Int(config.ReorgMaxWriteSpeed) },
+		SplitBytes: splitBytes(ctx, cluster.GetPDClient(), log),
 		Logger:     log.Named("import"),
 	})
 	if err != nil {

@@ -100,7 +100,7 @@ func openCluster(ctx context.Context, cfg config.Config, port int, globals *conf
 	if err := checkCluster(ctx, r.storage, log); err != nil {
 		return nil, errors.Join(err, r.storage.Close())
 	}
-	builds, err := openBuilds(r.storage, globals, log)
+	builds, err := openBuilds(ctx, r.storage, globals, log)
 	if err != nil {
 		return nil, errors.Join(err, r.storage.Close())
 	}
