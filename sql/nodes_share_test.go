@@ -142,8 +142,8 @@ func TestLateNodeHelps(t *testing.T) {
 	n.requireBuilt(c, "t")
 }
 
-// What a node that has died left on its disk of a part is removed when it starts, whether or
-// not it builds another.
+// What a node that has died left on its disk of a part is removed when it starts, and not
+// only when it builds another: here there is none for it to take.
 func TestFilesOfALostPart(t *testing.T) {
 	n := newCrew(t, 2)
 	c := n.client()
@@ -156,7 +156,6 @@ func TestFilesOfALostPart(t *testing.T) {
 	require.NoDirExists(t, files)
 	leave()
 	require.NoError(t, wait(t, result))
-	require.Zero(t, n.nodes[2].parts())
 	n.requireBuilt(c, "t")
 }
 
