@@ -4,7 +4,6 @@ go 1.26.2
 
 require (
 	github.com/BurntSushi/toml v1.5.0
-	github.com/RaduBerinde/btreemap v0.0.0-20250419174037-3d62b7205d54
 	github.com/cespare/xxhash/v2 v2.3.0
 	github.com/cockroachdb/datadriven v1.0.3-0.20250407164829-2945557346d5
 	github.com/cockroachdb/pebble/v2 v2.1.7
@@ -39,6 +38,8 @@ require (
 	google.golang.org/grpc v1.79.3
 	gopkg.in/natefinch/lumberjack.v2 v2.2.1
 )
+
+require github.com/RaduBerinde/btreemap v0.0.0-20250419174037-3d62b7205d54 // indirect
 
 require (
 	cloud.google.com/go v0.112.1 // indirect
