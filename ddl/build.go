@@ -199,7 +199,13 @@ func (d *DDL) Unready(ctx context.Context) (reason string, err error) {
 	if !variable.EnableMDL.Load() {
 		return "tidb_enable_metadata_lock is OFF", nil
 	}
-	if d.opts.Domain.DDL().StateSyncer().IsUpgradingState() {
+	// Only TiDB's DDL owner keeps up with this state by itself: the others ask etcd. What is
+	// known is good enough if that does not answer.
+	state := d.opts.Domain.DDL().StateSyncer()
+	if _, err := state.GetGlobalState(ctx); err != nil {
+		d.opts.Logger.Info("cannot look whether the cluster is being upgraded", zap.Error(err))
+	}
+	if state.IsUpgradingState() {
 		return "the cluster is being upgraded", nil
 	}
 	err = d.inTxn(ctx, func(t *txn) error {

@@ -1,0 +1,129 @@
+package cluster
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	tidbkv "github.com/pingcap/tidb/pkg/kv"
+	"github.com/pingcap/tidb/pkg/meta"
+	"github.com/pingcap/tidb/pkg/meta/model"
+	"github.com/stretchr/testify/require"
+)
+
+// TestAdminFromTiDB: on a plain tidb-server a build of ours is a paused job: CANCEL and
+// RESUME cancel it, nothing else touches it, and nothing of it is left.
+func TestAdminFromTiDB(t *testing.T) {
+	t.Parallel()
+	c, first, _, plain := plainCluster(t, true)
+	a := first.open()
+	for _, verb := range []string{"CANCEL", "RESUME"} {
+		done, goOn := stuckBuild(t, c, a, "ALTER TABLE t ADD INDEX v (v), ADD UNIQUE INDEX u (s)")
+		id := a.lastJob("job_id")
+		shown := plain.shown(id)
+		require.Equal(t, "paused", shown["STATE"], "%v", shown)
+		require.Contains(t, plain.rows("ADMIN PAUSE DDL JOBS " + id)[0]["RESULT"], "[ddl:8262]") // it is paused already
+		require.Error(t, plain.try("ADMIN ALTER DDL JOBS "+id+" THREAD = 2"))
+		require.Equal(t, "running", a.shown(id)["STATE"])
+		require.Equal(t, "successful", plain.rows("ADMIN " + verb + " DDL JOBS " + id)[0]["RESULT"])
+		require.ErrorContains(t, await(t, done), "Cancelled DDL job", verb)
+		goOn()
+		for _, db := range []client{a, plain.client} {
+			require.Empty(t, db.rows("SHOW INDEX FROM t WHERE key_name IN ('v', 'u')"))
+		}
+		a.nothingIsLeft()
+	}
+	plain.exec("ALTER TABLE t ADD COLUMN w INT", "ADMIN CHECK TABLE t")
+}
+
+// upgrade tells a server to begin or end a smooth upgrade, as tiup does.
+func upgrade(t *testing.T, status, op string) {
+	t.Helper()
+	resp, err := http.Post("http://"+status+"/upgrade/"+op, "", nil)
+	require.NoError(t, err)
+	answer, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Contains(t, string(answer), "success")
+}
+
+// TestSmoothUpgrade: a build that is under way when the cluster is being upgraded goes on
+// and ends; TiDB, which pauses all jobs, leaves it as it is. What is asked for meanwhile is
+// left to TiDB, which does it after the upgrade.
+func TestSmoothUpgrade(t *testing.T) {
+	t.Parallel()
+	c, first, second, plain := plainCluster(t, true)
+	a, b := first.open(), second.open()
+	done, goOn := stuckBuild(t, c, a, "ALTER TABLE t ADD UNIQUE INDEX v (v)")
+	upgrade(t, plain.status, "start")
+	change(b, plain.client)
+	require.Equal(t, "running", b.shown(b.lastJob("job_id"))["STATE"])
+	goOn()
+	require.NoError(t, await(t, done))
+	jobs := "SELECT COUNT(*) FROM mysql.fastddl_ddl_jobs"
+	before := b.value(jobs)
+	late := b.later("ALTER TABLE t ADD INDEX s (s)")
+	eventually(t, "the late one is TiDB's, and waits", func() bool {
+		return b.value("SELECT COUNT(*) FROM mysql.tidb_ddl_job WHERE CONVERT(job_meta USING utf8mb4) LIKE '%ADD INDEX s%'") == "1"
+	})
+	upgrade(t, plain.status, "finish")
+	require.NoError(t, await(t, late))
+	require.Equal(t, before, b.value(jobs))
+	for _, db := range []client{a, b, plain.client} {
+		db.exec("ADMIN CHECK TABLE t")
+		require.Len(t, db.rows("SHOW INDEX FROM t WHERE key_name IN ('v', 's')"), 2)
+	}
+	b.nothingIsLeft()
+}
+
+// TestTiFlashReplica: a table with a replica in TiFlash gets its indexes in TiKV, and keeps
+// the record of its replica.
+func TestTiFlashReplica(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, nil)
+	n := startNode(t, c)
+	db := n.open()
+	fill(db, "t", 2000)
+	// There is no TiFlash to make one: the record is written as TiDB does when it has.
+	id := db.value("SELECT tidb_table_id FROM information_schema.tables WHERE table_schema = 'test' AND table_name = 't'")
+	storage := openStorage(t, c)
+	ctx := tidbkv.WithInternalSourceType(context.Background(), tidbkv.InternalTxnDDL)
+	require.NoError(t, tidbkv.RunInNewTxn(ctx, storage, true, func(_ context.Context, txn tidbkv.Transaction) error {
+		m := meta.NewMutator(txn)
+		databases, err := m.ListDatabases()
+		require.NoError(t, err)
+		for _, database := range databases {
+			tables, err := m.ListTables(ctx, database.ID)
+			require.NoError(t, err)
+			for _, table := range tables {
+				if database.Name.L != "test" || table.Name.L != "t" {
+					continue
+				}
+				table.TiFlashReplica = &model.TiFlashReplicaInfo{Count: 1, Available: true}
+				require.NoError(t, m.UpdateTable(database.ID, table))
+				version, err := m.GenSchemaVersion()
+				require.NoError(t, err)
+				return m.SetSchemaDiff(&model.SchemaDiff{
+					Version: version, Type: model.ActionSetTiFlashReplica, SchemaID: database.ID, TableID: table.ID,
+				})
+			}
+		}
+		require.FailNow(t, "no table", id)
+		return nil
+	}))
+	const replica = "SELECT CONCAT(replica_count, available) FROM information_schema.tiflash_replica WHERE table_name = 't'"
+	shown := func() bool {
+		rows := db.rows(replica)
+		return len(rows) == 1 && strings.Contains(db.value(replica), "11")
+	}
+	db.exec("CREATE TABLE other (id INT)") // whose version has the servers look
+	eventually(t, "the replica is known", shown)
+	before := imported(c)
+	db.exec("ALTER TABLE t ADD INDEX v (v), ADD UNIQUE INDEX u (s)", "ADMIN CHECK TABLE t")
+	requireImports(t, c, before)
+	require.True(t, shown())
+	require.Equal(t, "2000", db.value("SELECT /*+ READ_FROM_STORAGE(TIKV[t]) */ COUNT(*) FROM t USE INDEX (v) WHERE v > 0"))
+	db.nothingIsLeft()
+}
