@@ -62,6 +62,8 @@ func (d *DDL) serve(in *tenure) error {
 	}()
 	tick := time.NewTicker(lookInterval)
 	defer tick.Stop()
+	forget := time.NewTicker(forgetInterval)
+	defer forget.Stop()
 	for {
 		if err := d.adopt(in); err != nil && in.ctx.Err() == nil {
 			d.opts.Logger.Warn("cannot look for index builds that nobody runs", zap.Error(err))
@@ -78,6 +80,10 @@ func (d *DDL) serve(in *tenure) error {
 		case <-d.opts.Cluster.Changed():
 			d.nudgeParts()
 		case <-tick.C:
+		case <-forget.C:
+			if _, err := d.query(in.ctx, forgetOldRequests); err != nil && in.ctx.Err() == nil {
+				d.opts.Logger.Warn("cannot forget old requests of other nodes", zap.Error(err))
+			}
 		}
 	}
 }

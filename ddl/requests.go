@@ -23,8 +23,9 @@ const (
 	createRequestsTable = `CREATE TABLE IF NOT EXISTS mysql.fastddl_ddl_requests (
 		request_id VARCHAR(64) NOT NULL PRIMARY KEY CLUSTERED,
 		job_id BIGINT NOT NULL, request BLOB NOT NULL, answer BLOB, created TIMESTAMP(6) NOT NULL)`
-	// forgetOldRequests removes those whose sender has died.
-	forgetOldRequests = `DELETE FROM mysql.fastddl_ddl_requests WHERE created < NOW(6) - INTERVAL 1 HOUR`
+	// forgetOldRequests removes those whose sender has died: any other would have taken the
+	// answer, or the request back, by now. The clocks of nodes may differ by some minutes.
+	forgetOldRequests = `DELETE FROM mysql.fastddl_ddl_requests WHERE created < NOW(6) - INTERVAL 10 MINUTE`
 
 	// answerInterval is how often a node looks for the answer to its request, and
 	// answerTimeout how long: a job that has lost its owner gets another one sooner.

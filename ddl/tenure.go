@@ -12,6 +12,8 @@ const (
 	// lookInterval is how often a node looks for jobs that nobody runs, and for
 	// requests, if it hears of none.
 	lookInterval = time.Second
+	// forgetInterval is how often it looks for requests that nobody waits for.
+	forgetInterval = 10 * time.Second
 	// leaveTimeout bounds what a node does to be forgotten at once.
 	leaveTimeout = 2 * time.Second
 )
