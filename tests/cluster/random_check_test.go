@@ -81,7 +81,7 @@ func (r *random) watch(ctx context.Context, rng *rand.Rand) error {
 			return ctx.Err()
 		}
 		s, began := r.any(rng), time.Now()
-		if err := r.compare(ctx, s, pick(rng, r.tables...)); err != nil {
+		if err := r.compare(ctx, s, pick(rng, r.tables...)); err != nil && !isConflict(err) {
 			if err := r.excuse(s, began, err); err != nil {
 				return fmt.Errorf("compare at %s: %w", s.name, err)
 			}
@@ -102,8 +102,11 @@ func (r *random) published(ctx context.Context, rng *rand.Rand, t *randomTable) 
 		if err == nil {
 			return nil
 		}
-		if err := r.excuse(s, began, err); err != nil {
-			return fmt.Errorf("at %s: %w", s.name, err)
+		if !isConflict(err) {
+			err = r.excuse(s, began, err)
+			if err != nil {
+				return fmt.Errorf("at %s: %w", s.name, err)
+			}
 		}
 		if !pause(ctx, rng, time.Second) {
 			return ctx.Err()

@@ -241,7 +241,9 @@ func (r *random) excuse(s *server, since time.Time, err error) error {
 		return err
 	}
 	code := codeOf(err)
-	if code != 0 && !slices.Contains(excusable, code) && !errors.As(err, new(lostError)) {
+	// TiDB hands on as it is what PD's client says of a broken stream of timestamps.
+	noPD := code == 1105 && strings.Contains(err.Error(), "rpc error: code = ")
+	if code != 0 && !noPD && !slices.Contains(excusable, code) && !errors.As(err, new(lostError)) {
 		return err
 	}
 	if s.disturbedSince(since) || r.store.disturbedSince(since) {

@@ -130,7 +130,7 @@ func randomSeed(t *testing.T, seed uint64, length time.Duration) *counts {
 // create makes the tables and those who work on them.
 func (r *random) create(t *testing.T, rng *rand.Rand) error {
 	r.distributed = rng.IntN(2) == 0
-	onOff := map[bool]string{true: "ON", false: "OFF"}[r.distributed && roomToImport(t)]
+	onOff := map[bool]string{true: "ON", false: "OFF"}[r.distributed]
 	for _, statement := range []string{
 		// First the one that can be OFF alone. TiDB's own builds by import are not what is tested.
 		"SET GLOBAL tidb_enable_dist_task = OFF", "SET GLOBAL tidb_ddl_enable_fast_reorg = " + onOff, "SET GLOBAL tidb_enable_dist_task = " + onOff,
