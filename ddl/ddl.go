@@ -19,6 +19,7 @@ import (
 
 	"fastddl/ddl/job"
 	"fastddl/ingest"
+	"fastddl/internal/invariants"
 )
 
 // ErrClosed is returned for statements that a shutdown has interrupted, with
@@ -217,10 +218,14 @@ func jobOfDir(name string) (int64, bool) {
 	return id, err == nil && filepath.Base(ingest.JobDir("", id)) == name
 }
 
-// contained runs fn and makes an error of a panic in it.
+// contained runs fn and makes an error of a panic in it, but for an assertion that does not
+// hold: a job that tried again would hide it.
 func (d *DDL) contained(what string, fn func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
+			if violation, ok := r.(invariants.Violation); ok {
+				panic(violation)
+			}
 			d.opts.Logger.Error("panic in an index build", zap.String("in", what), zap.Any("panic", r), zap.ByteString("stack", debug.Stack()))
 			err = job.Permanent(fmt.Errorf("panic in %s: %v", what, r))
 		}

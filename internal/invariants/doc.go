@@ -13,10 +13,14 @@ package invariants
 
 import "fmt"
 
-// Check panics with a message if a condition does not hold and assertions are
+// Violation is what Check panics with. Who contains panics and tries again what has
+// failed lets it pass, or nobody would hear of it.
+type Violation string
+
+// Check panics with a Violation if a condition does not hold and assertions are
 // Enabled.
 func Check(holds bool, format string, args ...any) {
 	if Enabled && !holds {
-		panic("invariant violated: " + fmt.Sprintf(format, args...))
+		panic(Violation("invariant violated: " + fmt.Sprintf(format, args...)))
 	}
 }

@@ -10,7 +10,7 @@ func TestCheck(t *testing.T) {
 	require.NotPanics(t, func() { Check(true, "all is well") })
 	violated := func() { Check(false, "%d is not %d", 1, 2) }
 	if Enabled {
-		require.PanicsWithValue(t, "invariant violated: 1 is not 2", violated)
+		require.PanicsWithValue(t, Violation("invariant violated: 1 is not 2"), violated)
 	} else {
 		require.NotPanics(t, violated)
 	}

@@ -22,7 +22,8 @@ func TestAssertions(t *testing.T) {
 
 	second.state, second.minCommitTS = stateCommitting, 30
 	require.NotPanics(t, func() { second.checkCommitted(30) })
-	require.PanicsWithValue(t, "invariant violated: transaction 20 has committed at 29, which was to be at 30 or later", func() { second.checkCommitted(29) })
+	require.PanicsWithValue(t, invariants.Violation("invariant violated: transaction 20 has committed at 29, which was to be at 30 or later"),
+		func() { second.checkCommitted(29) })
 	second.minCommitTS = 0
 	require.Panics(t, func() { second.checkCommitted(20) })
 	second.state = stateRolledBack
@@ -35,7 +36,7 @@ func TestAssertions(t *testing.T) {
 	require.Panics(t, func() { (&keyState{lock: held, queue: []*waiter{w, {txn: first, key: key}}}).check(key) }, "out of order")
 	require.Panics(t, func() { (&keyState{granted: w, queue: []*waiter{w}}).check(key) })
 	require.Panics(t, func() { (&keyState{lock: held, queue: []*waiter{w}}).check([]byte("other")) })
-	require.PanicsWithValue(t, "invariant violated: transaction 20 locks key 6b, which transaction 10 holds", func() {
+	require.PanicsWithValue(t, invariants.Violation("invariant violated: transaction 20 locks key 6b, which transaction 10 holds"), func() {
 		table.put(&lock{txn: second, key: key, op: kvrpcpb.Op_Put})
 	})
 }
