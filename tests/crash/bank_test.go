@@ -116,6 +116,7 @@ func (b *bank) alter(ctx context.Context, db *sql.DB, rng *rand.Rand) error {
 				return fmt.Errorf("%s: %w", statement, err)
 			}
 			b.run.troubled.Add(1)
+			time.Sleep(5 * time.Millisecond)
 		}
 		since = begun
 	}
