@@ -247,6 +247,6 @@ var visibility = []mutation{
 		old:    "\tcase StepDropDeleteOnly, StepDropReorg, StepDropped:\n\t\treturn false",
 		new:    "\tcase StepDropReorg:\n\t\treturn false",
 		caught: "ddl/job.TestRandomDrops",
-		shows:  `cancelled when it was too late`,
+		shows:  `cancelled when it was too late|is not less than or equal to "2"`,
 	},
 }
