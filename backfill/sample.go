@@ -18,7 +18,7 @@ const (
 	samplePlaces = 32
 	sampleRows   = 50
 	// sampledAtATime is how many places are read side by side.
-	sampledAtATime = 16
+	sampledAtATime = samplePlaces
 )
 
 // partition shows the job keys from all over the group, so that it cuts the key
