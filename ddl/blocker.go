@@ -11,6 +11,7 @@ import (
 	"github.com/pingcap/tidb/pkg/session/txninfo"
 	"github.com/pingcap/tidb/pkg/util"
 	"github.com/tikv/client-go/v2/oracle"
+	"go.uber.org/zap"
 
 	"fastddl/config"
 	"fastddl/ddl/job"
@@ -26,11 +27,12 @@ const (
 	maxShownBlockers = 3
 )
 
-// blocker is a transaction of this server that uses a table which a job waits for.
+// blocker is a transaction that uses a table which a job waits for.
 type blocker struct {
 	job.Blocker
-	db      string
-	started time.Time
+	db        string
+	started   time.Time
+	elsewhere bool // it is one of another server
 	// sql is the statement that runs; digest is that of the transaction's last one.
 	sql, digest string
 }
@@ -41,9 +43,11 @@ type Blocker struct {
 	DB      string
 	Started time.Time
 	SQL     string
+	// Elsewhere says that it is a transaction of another server.
+	Elsewhere bool
 }
 
-// blockers returns the transactions that use a table and began before a moment.
+// blockers returns the transactions of this server that use a table and began before a moment.
 func blockers(sm util.SessionManager, tableID int64, before, now time.Time) []blocker {
 	var found []blocker
 	for _, info := range sm.ShowTxnList() {
@@ -94,7 +98,7 @@ func (t *task) judge(ctx context.Context, found []blocker, remembered map[string
 	judged := make([]Blocker, len(found))
 	for i, v := range policy.Judge(asked) {
 		b := known[v.ConnID]
-		judged[i] = Blocker{Verdict: v, DB: b.db, Started: b.started, SQL: b.sql}
+		judged[i] = Blocker{Verdict: v, DB: b.db, Started: b.started, SQL: b.sql, Elsewhere: b.elsewhere}
 		if b.sql == "" && b.digest != "" {
 			if _, ok := remembered[b.digest]; !ok {
 				remembered[b.digest] = t.d.statementText(ctx, b.digest)
@@ -112,38 +116,76 @@ func (t *task) watchBlockers(ctx context.Context, r *job.Record) {
 	told := false
 	remembered, ended := make(map[string]string), make(map[uint64]bool)
 	defer t.view.setBlockers("", nil)
-	for wait := firstBlockerLook; sleep(ctx, wait); wait = blockerInterval {
+	next := time.NewTimer(firstBlockerLook)
+	defer next.Stop()
+	found := t.d.watchElsewhere(ctx, r.TableID, start)
+	var others []blocker
+	var seen time.Time
+	for ; ; next.Reset(blockerInterval) {
+		fresh := false // what was seen a moment ago is shown, and not ended
+		select {
+		case <-ctx.Done():
+			return
+		case others = <-found:
+			fresh, seen = true, time.Now()
+		case <-next.C:
+			if time.Since(seen) > staleLook {
+				others = nil
+			}
+		}
 		sm := t.d.opts.Domain.InfoSyncer().GetSessionManager()
 		if sm == nil {
 			continue
 		}
 		now := time.Now()
-		judged := t.judge(ctx, blockers(sm, r.TableID, start, now), remembered)
+		judged := t.judge(ctx, append(blockers(sm, r.TableID, start, now), others...), remembered)
 		t.view.setBlockers(blockersText(judged), judged)
 		if !told {
 			told = true
 			t.emit(event.LockWait{Job: event.Job{ID: t.id}, Waited: now.Sub(start), Blockers: blockerNames(judged)})
 		}
 		t.endBlockers(sm, r, judged, ended)
+		if fresh {
+			t.endElsewhere(ctx, sm, r, judged, ended)
+		}
 	}
 }
 
-// endBlockers ends the sessions that the policy does not bear. It takes a moment until
+// endElsewhere is endBlockers for the sessions of other servers.
+func (t *task) endElsewhere(ctx context.Context, sm util.SessionManager, r *job.Record, judged []Blocker, ended map[uint64]bool) {
+	for _, b := range judged {
+		if !b.End || !b.Elsewhere {
+			continue
+		}
+		if err := t.d.killElsewhere(ctx, sm, b.ConnID); err != nil {
+			t.d.opts.Logger.Info("a session of another server is not ended", zap.Uint64("connection", b.ConnID), zap.Error(err))
+			continue
+		}
+		t.tellEnded(r, b, ended)
+	}
+}
+
+// endBlockers ends the sessions of this server that the policy does not bear. It takes a moment until
 // one has gone; those in ended have been told of already.
 func (t *task) endBlockers(sm util.SessionManager, r *job.Record, judged []Blocker, ended map[uint64]bool) {
 	for _, b := range judged {
-		if !b.End {
+		if !b.End || b.Elsewhere {
 			continue
 		}
 		sm.Kill(b.ConnID, false, false, false)
-		if ended[b.ConnID] {
-			continue
-		}
-		ended[b.ConnID] = true
-		t.emit(event.IdleBlockerEnded{
-			Job: event.Job{ID: t.id}, Schema: r.DB, Table: r.Table, ConnID: b.ConnID, Age: b.Age, Idle: b.Idle, SQL: b.SQL,
-		})
+		t.tellEnded(r, b, ended)
 	}
+}
+
+// tellEnded tells once of a session that is ended.
+func (t *task) tellEnded(r *job.Record, b Blocker, ended map[uint64]bool) {
+	if ended[b.ConnID] {
+		return
+	}
+	ended[b.ConnID] = true
+	t.emit(event.IdleBlockerEnded{
+		Job: event.Job{ID: t.id}, Schema: r.DB, Table: r.Table, ConnID: b.ConnID, Age: b.Age, Idle: b.Idle, SQL: b.SQL,
+	})
 }
 
 // statementText is a statement that a session has run, without its literals: that is

@@ -19,18 +19,18 @@ type killer struct {
 func (k *killer) Kill(id uint64, _, _, _ bool) { k.killed = append(k.killed, id) }
 
 // A blocker that is still there when it is looked at again is killed again, and told
-// of once.
+// of once. One of another server is not this one's to kill.
 func TestBlockerIsEndedOnce(t *testing.T) {
 	bus, told := new(event.Bus), []uint64(nil)
 	bus.Subscribe(func(e event.Event) { told = append(told, e.(event.IdleBlockerEnded).ConnID) })
 	task, sm, ended := &task{d: &DDL{opts: Options{Bus: bus}}, id: 7}, new(killer), make(map[uint64]bool)
 	judged := func(ids ...uint64) (out []Blocker) {
 		for _, id := range ids {
-			out = append(out, Blocker{Verdict: job.Verdict{Blocker: job.Blocker{ConnID: id}, End: id != 3}})
+			out = append(out, Blocker{Verdict: job.Verdict{Blocker: job.Blocker{ConnID: id}, End: id != 3}, Elsewhere: id == 4})
 		}
 		return out
 	}
-	for _, ids := range [][]uint64{{1, 3}, {1, 2, 3}, {2, 3}} {
+	for _, ids := range [][]uint64{{1, 3}, {1, 2, 3, 4}, {2, 3}} {
 		task.endBlockers(sm, &job.Record{}, judged(ids...), ended)
 	}
 	require.Equal(t, []uint64{1, 1, 2, 2}, sm.killed)
