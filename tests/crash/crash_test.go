@@ -97,7 +97,7 @@ type run struct {
 	maxLives int
 	// start starts the server, and harm, if not nil, does things to it until it ends.
 	start func() *servertest.Node
-	harm  func(ctx context.Context, db *sql.DB, rng *rand.Rand) error
+	harm  func(ctx context.Context, rng *rand.Rand) error
 	// exits is how often the server ended by itself, because of what was done to it.
 	exits int
 }
@@ -219,7 +219,7 @@ func (r *run) life(ctx context.Context) error {
 	control, watch := rand.New(rand.NewPCG(r.rng.Uint64(), 2)), rand.New(rand.NewPCG(r.rng.Uint64(), 3))
 	start(func() error { return r.control(ctx, db, control) })
 	start(func() error { return r.watch(ctx, db, watch) })
-	exited, stopHarm := r.beginHarm(ctx, db, start)
+	exited, stopHarm := r.beginHarm(ctx, start)
 
 	select {
 	case <-failed:
@@ -259,7 +259,7 @@ var errExited = errors.New("the server has ended by itself")
 
 // beginHarm begins to do things to the server. exited is closed if it ends of that;
 // stop ends it and waits.
-func (r *run) beginHarm(ctx context.Context, db *sql.DB, start func(work func() error)) (exited chan struct{}, stop func()) {
+func (r *run) beginHarm(ctx context.Context, start func(work func() error)) (exited chan struct{}, stop func()) {
 	exited = make(chan struct{})
 	if r.harm == nil {
 		return exited, func() {}
@@ -269,7 +269,7 @@ func (r *run) beginHarm(ctx context.Context, db *sql.DB, start func(work func() 
 	rng := rand.New(rand.NewPCG(r.rng.Uint64(), 7))
 	start(func() error {
 		defer close(done)
-		err := r.harm(ctx, db, rng)
+		err := r.harm(ctx, rng)
 		if errors.Is(err, errExited) {
 			r.exits++
 			close(exited)

@@ -68,15 +68,13 @@ type nemesis struct {
 
 // harm does one thing after the other until ctx ends, and leaves the server in good
 // order. It fails with errExited if the server has ended, where it may.
-func (n *nemesis) harm(ctx context.Context, db *sql.DB, rng *rand.Rand) error {
-	harms := map[kind]func(ctx context.Context, db *sql.DB, rng *rand.Rand) error{
-		killed:     n.kill,
-		readErrors: func(ctx context.Context, _ *sql.DB, rng *rand.Rand) error { return n.failCalls(ctx, rng, failingReads) },
-		writeError: func(ctx context.Context, _ *sql.DB, rng *rand.Rand) error {
-			return n.failCalls(ctx, rng, failingWrites)
-		},
-		noFiles:  n.exhaustFiles,
-		tempLost: n.loseTemp,
+func (n *nemesis) harm(ctx context.Context, rng *rand.Rand) error {
+	harms := map[kind]func(ctx context.Context, rng *rand.Rand) error{
+		killed:      n.kill,
+		readErrors:  func(ctx context.Context, rng *rand.Rand) error { return n.failCalls(ctx, rng, failingReads) },
+		writeErrors: func(ctx context.Context, rng *rand.Rand) error { return n.failCalls(ctx, rng, failingWrites) },
+		noFiles:     n.exhaustFiles,
+		tempLost:    n.loseTemp,
 	}
 	if n.clock != nil {
 		harms[clockJump] = n.jump
@@ -86,19 +84,24 @@ func (n *nemesis) harm(ctx context.Context, db *sql.DB, rng *rand.Rand) error {
 	}
 	// Most of the time nothing but connections is harmed, or the server would have no
 	// time to build anything.
-	kinds := append(slices.Sorted(maps.Keys(harms)), killed, killed, clockJump)
+	kinds := append(slices.Sorted(maps.Keys(harms)), killed, killed)
+	if n.clock != nil {
+		kinds = append(kinds, clockJump)
+	}
 	for sleep(ctx, time.Duration(rng.IntN(800))*time.Millisecond) {
 		k := pick(rng, kinds...)
 		end := n.run.troubles.begin(k)
-		err := harms[k](ctx, db, rng)
+		err := harms[k](ctx, rng)
 		if err == nil || ctx.Err() != nil {
 			err = n.awaitService(context.WithoutCancel(ctx))
 		}
 		switch {
+		case isClosed(n.calls.done) && n.calls.err != nil:
+			return fmt.Errorf("%s: %w", k, n.calls.err)
 		case n.run.ending.Load():
 			end()
 			return nil
-		case n.Exited() && (k == readErrors || k == writeError || k == noFiles || n.diedOfKill()):
+		case n.Exited() && (k == readErrors || k == writeErrors || k == noFiles || n.diedOfKill()):
 			return errExited // the trouble goes on
 		case n.Exited():
 			return fmt.Errorf("%s: the server has ended: %w", k, errors.Join(err, os.ErrProcessDone))
@@ -147,7 +150,9 @@ func (n *nemesis) diedOfKill() bool {
 }
 
 // kill ends a random connection, or its statement.
-func (n *nemesis) kill(ctx context.Context, db *sql.DB, rng *rand.Rand) error {
+func (n *nemesis) kill(ctx context.Context, rng *rand.Rand) error {
+	db := n.Open("test") // with no connection that was killed before
+	defer db.Close()
 	conn, err := db.Conn(ctx)
 	if err != nil {
 		return err
@@ -167,13 +172,13 @@ func (n *nemesis) kill(ctx context.Context, db *sql.DB, rng *rand.Rand) error {
 
 // jump sets the server's clock: to a time somewhat before or after the right one, or to
 // that.
-func (n *nemesis) jump(_ context.Context, _ *sql.DB, rng *rand.Rand) error {
+func (n *nemesis) jump(_ context.Context, rng *rand.Rand) error {
 	reach := pick(rng, 3*time.Second, time.Minute, 15*time.Minute, 3*time.Hour)
 	sign := pick[time.Duration](rng, 0, 1, 1, -1)
 	return n.clock.set(sign * time.Duration(rng.Int64N(int64(reach))))
 }
 
-func (n *nemesis) exhaustDisk(ctx context.Context, _ *sql.DB, rng *rand.Rand) error {
+func (n *nemesis) exhaustDisk(ctx context.Context, rng *rand.Rand) error {
 	err := n.fillDisk()
 	if err == nil {
 		sleep(ctx, time.Duration(rng.IntN(1500))*time.Millisecond)
@@ -188,7 +193,7 @@ func (n *nemesis) failCalls(ctx context.Context, rng *rand.Rand, kinds failing) 
 	return nil
 }
 
-func (n *nemesis) exhaustFiles(ctx context.Context, _ *sql.DB, rng *rand.Rand) error {
+func (n *nemesis) exhaustFiles(ctx context.Context, rng *rand.Rand) error {
 	undo, err := n.limitFiles(rng.IntN(4))
 	if err != nil {
 		return err
@@ -201,7 +206,7 @@ func (n *nemesis) exhaustFiles(ctx context.Context, _ *sql.DB, rng *rand.Rand) e
 }
 
 // loseTemp removes the temp folder, with what the jobs have in it.
-func (n *nemesis) loseTemp(context.Context, *sql.DB, *rand.Rand) error {
+func (n *nemesis) loseTemp(context.Context, *rand.Rand) error {
 	return os.RemoveAll(filepath.Join(n.dir, "tmp"))
 }
 
@@ -211,13 +216,13 @@ func TestTroublesExplain(t *testing.T) {
 	begun := time.Now()
 	lost := fmt.Errorf("after a while: %w", sql.ErrConnDone)
 	require.False(t, ts.explain(begun, lost))
-	end := ts.begin(writeError)
+	end := ts.begin(writeErrors)
 	require.True(t, ts.explain(time.Now(), lost), "it lasts")
 	end()
 	require.True(t, ts.explain(begun, lost))
 	require.False(t, ts.explain(time.Now().Add(time.Nanosecond), lost), "it is over")
 	r := &run{}
-	r.troubles.begin(writeError)
+	r.troubles.begin(writeErrors)
 	require.ErrorIs(t, r.gone(begun, lost), errTroubled)
 	wrong := wrongf("rows are lost")
 	require.Equal(t, wrong, r.gone(begun, wrong), "no trouble explains a wrong result")

@@ -31,12 +31,38 @@ type lab struct {
 // all that the search writes.
 const diskSize = 768 << 20
 
+// newLab skips the test where processes cannot be supervised.
 func newLab(t *testing.T) *lab {
 	t.Helper()
 	socket, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(t.TempDir(), "socket"), Net: "unix"})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = socket.Close() })
-	return &lab{socket: socket}
+	l := &lab{socket: socket}
+	if err := l.probe(t); err != nil {
+		t.Skipf("system calls cannot be supervised here: %v", err)
+	}
+	return l
+}
+
+// probe supervises a program that does nothing.
+func (l *lab) probe(t *testing.T) error {
+	program, err := exec.LookPath("true")
+	if err != nil {
+		return err
+	}
+	supervised := make(chan error, 1)
+	go func() {
+		s, err := supervise(l.socket, 0, 1)
+		if err == nil {
+			<-s.done
+			err = s.err
+		}
+		supervised <- err
+	}()
+	if out, err := exec.CommandContext(t.Context(), l.launcher(t, program)).CombinedOutput(); err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	return <-supervised
 }
 
 // launcher returns the program to start in place of another, to have it supervised.

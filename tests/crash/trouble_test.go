@@ -32,13 +32,13 @@ func wrongf(format string, args ...any) error { return wrongResult{fmt.Errorf(fo
 type kind string
 
 const (
-	killed     kind = "KILLs"
-	clockJump  kind = "clock jumps"
-	diskFull   kind = "full disks"
-	readErrors kind = "windows of read errors"
-	writeError kind = "windows of write errors"
-	noFiles    kind = "windows without file descriptors"
-	tempLost   kind = "losses of the temp folder"
+	killed      kind = "KILLs"
+	clockJump   kind = "clock jumps"
+	diskFull    kind = "full disks"
+	readErrors  kind = "windows of read errors"
+	writeErrors kind = "windows of write errors"
+	noFiles     kind = "windows without file descriptors"
+	tempLost    kind = "losses of the temp folder"
 )
 
 // explains says whether statements may fail with err because of this kind of trouble.
@@ -53,7 +53,7 @@ func (k kind) explains(err error) bool {
 		return slices.Contains([]uint16{8027, 8028, 8229, 8055, 9006}, number) || number == 1105 && strings.Contains(err.Error(), "lock wait timeout")
 	case diskFull:
 		return number != 0
-	case readErrors, writeError, noFiles:
+	case readErrors, writeErrors, noFiles:
 		return true
 	}
 	return false
@@ -110,7 +110,7 @@ func (ts *troubles) tally() tally {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	var t tally
-	for _, k := range []kind{killed, clockJump, diskFull, readErrors, writeError, noFiles, tempLost} {
+	for _, k := range []kind{killed, clockJump, diskFull, readErrors, writeErrors, noFiles, tempLost} {
 		t = append(t, count{string(k), ts.count[k]})
 	}
 	return t
