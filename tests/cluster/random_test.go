@@ -118,11 +118,11 @@ func randomSeed(t *testing.T, seed uint64, length time.Duration) *counts {
 	part(r.disturbStore)
 	r.disturb(ctx, rng, time.Now().Add(length))
 	r.ending.Store(true)
-	require.NoError(t, g.Wait(), "seed %d", seed)
+	require.NoError(t, g.Wait(), "seed %d; %s", seed, &r.counts)
 	settling := time.Now()
 	ctx, cancel = context.WithTimeout(t.Context(), randomDeadline)
 	defer cancel()
-	require.NoError(t, r.settle(ctx), "seed %d", seed)
+	require.NoError(t, r.settle(ctx), "seed %d; %s", seed, &r.counts)
 	t.Logf("%s; settled in %s, %s in all", &r.counts, time.Since(settling).Round(time.Millisecond), time.Since(began).Round(time.Second))
 	return &r.counts
 }
