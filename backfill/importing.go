@@ -49,7 +49,7 @@ func (b *build) ingestGroup(ctx context.Context, cp *checkpoint, g *group, tasks
 		return err
 	}
 	defer func() {
-		b.result.addJob(b.meter, job.Stats())
+		b.addJob(job)
 		err = errors.Join(err, job.Close())
 	}()
 	b.enter(stage.Scan.String(), nil)
@@ -83,6 +83,13 @@ func (b *build) ingestGroup(ctx context.Context, cp *checkpoint, g *group, tasks
 		}
 		b.enter(stage.Scan.String(), nil)
 	}
+}
+
+// addJob adds what an ingest job did, while rows may be counted beside.
+func (b *build) addJob(job *ingest.Job) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.result.addJob(b.meter, job.Stats())
 }
 
 // openJob opens the ingest job of a group. resumed says that the store may have
