@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"go.uber.org/zap"
@@ -270,16 +271,13 @@ type partKey struct{ jobID, number int64 }
 func (d *DDL) noteFailure(jobID, number, failures int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.failedParts[partKey{jobID, number}] = time.Now().Add(job.Backoff(failures))
+	now := time.Now()
+	maps.DeleteFunc(d.failedParts, func(_ partKey, until time.Time) bool { return !now.Before(until) })
+	d.failedParts[partKey{jobID, number}] = now.Add(job.Backoff(failures))
 }
 
 func (d *DDL) failedJustNow(jobID, number int64) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	until, found := d.failedParts[partKey{jobID, number}]
-	if found && !time.Now().Before(until) {
-		delete(d.failedParts, partKey{jobID, number})
-		found = false
-	}
-	return found
+	return time.Now().Before(d.failedParts[partKey{jobID, number}])
 }
