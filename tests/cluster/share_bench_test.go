@@ -17,26 +17,40 @@ var (
 	shareLatency = flag.Duration("share.latency", 200*time.Millisecond, "of each answer of the stores to a read or an import")
 )
 
+// longRows makes table t of n rows of which about 150 fill a page of the stores' answers,
+// in 16 regions.
+func longRows(db client, n int) {
+	db.t.Helper()
+	const atATime = 5000 // a transaction has 100 MiB at the most
+	const columns = "SELECT n, REPEAT(SHA1(n), 175) FROM r"
+	db.exec("CREATE TABLE t (id INT PRIMARY KEY, c VARCHAR(8000))", fmt.Sprintf("SPLIT TABLE t BETWEEN (0) AND (%d) REGIONS 16", max(n, 16_000)))
+	for first := 0; first < n; first += atATime {
+		db.exec(fmt.Sprintf("INSERT INTO t WITH RECURSIVE r(n) AS (SELECT %d UNION ALL SELECT n + 1 FROM r WHERE n < %d) "+columns, first, min(first+atATime, n)-1))
+	}
+}
+
 // BenchmarkSharedBuild builds an index by one node and by three, in turns, over stores that
 // take their time for each page of rows and each import, whoever asks: then what counts is
-// how many ask. All nodes share this machine's cores, which have little to do.
+// how many ask. All nodes share this machine's cores. A table is cut into three parts, each
+// of a hundred pages or more: what there is to a part beside its pages, some ten answers,
+// is to a small part as long as itself.
 func BenchmarkSharedBuild(b *testing.B) {
 	c := startCluster(b, nil)
 	nodes := sharing(b, c, 3)
+	nodes[0].setGlobal("fastddl_ddl_part_size", "5") // of the stand-in's regions, whose size it does not tell
+	nodes[0].setGlobal("cte_max_recursion_depth", "10000")
 	db := nodes[0].open()
-	wideRows(db, *shareRows)
-	db.exec(fmt.Sprintf("SPLIT TABLE t BETWEEN (0) AND (%d) REGIONS 16", max(*shareRows, 16_000)))
-	nodes[0].setGlobal("tidb_ddl_reorg_batch_size", "32") // the least: pages of 128 rows
+	longRows(db, *shareRows)
 	conn := db.session()
 	c.Faults().Inject(standin.Fault{Commands: []string{"Coprocessor", "MultiIngest"}, Latency: *shareLatency})
 	seconds := map[int][]float64{}
 	build := func(count int) float64 {
 		must(b, conn, fmt.Sprintf("SET tidb_max_dist_task_nodes = %d", count))
 		began := time.Now()
-		must(b, conn, "ALTER TABLE t ADD INDEX v (v)")
+		must(b, conn, "ALTER TABLE t ADD INDEX c (c(50))")
 		took := time.Since(began).Seconds()
 		require.Equal(b, fmt.Sprint(*shareRows), db.lastJob("row_count"))
-		must(b, conn, "ALTER TABLE t DROP INDEX v")
+		must(b, conn, "ALTER TABLE t DROP INDEX c")
 		return took
 	}
 	for b.Loop() {
