@@ -51,7 +51,9 @@ var errUnanswered = errors.New("the node that runs the job does not answer; the 
 // has ended.
 func (d *DDL) deliver(ctx context.Context, id int64, m message) error {
 	if t := d.lookup(id); t != nil {
-		if err := t.send(ctx, m); !errors.Is(err, errGone) || !d.clustered() {
+		err := t.send(ctx, m)
+		elsewhere := errors.Is(err, errGone) || errors.Is(err, errLost) // and nothing was done here
+		if !elsewhere || !d.clustered() {
 			return err
 		}
 	}

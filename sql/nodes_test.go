@@ -252,6 +252,43 @@ func TestRequestOutlivesTheOwner(t *testing.T) {
 	n.leavesNothing(c, "t")
 }
 
+// A request to a node that does not know yet that it has lost the job goes to the one that
+// has it.
+func TestRequestToALateOwner(t *testing.T) {
+	n := newNodes(t)
+	c := n.client()
+	table(c, 100)
+	ctx := context.Background()
+	holder := n.client() // what the job waits for, in an action that can be interrupted
+	holder.run("BEGIN; SELECT * FROM t")
+	result := n.start(addUnique)
+	var id int64
+	require.Eventually(t, func() bool {
+		jobs := n.DDL().Unfinished()
+		if len(jobs) == 1 && jobs[0].Step == "delete-only" {
+			id = jobs[0].ID
+			return true
+		}
+		return false
+	}, time.Minute, time.Millisecond)
+	arrived, leave := n.stopOther()
+	defer leave()
+	late := n.first.forget()
+	reach(t, arrived)
+	threads := 3
+	altered := make(chan error, 1)
+	go func() { altered <- n.DDL().Alter(ctx, id, ddl.Alteration{Threads: &threads}) }()
+	require.Eventually(t, func() bool { return len(c.run("SELECT * FROM mysql.fastddl_ddl_requests")) == 1 }, time.Minute, time.Millisecond)
+	leave()
+	require.NoError(t, wait(t, altered))
+	require.Equal(t, 3, n.other.Unfinished()[0].Settings.Threads)
+	late.notice()
+	require.NoError(t, n.other.Cancel(ctx, id))
+	holder.run("COMMIT")
+	require.Equal(t, 8214, errorCode(wait(t, result)))
+	n.leavesNothing(c, "t")
+}
+
 // A statement whose job has gone elsewhere can be killed.
 func TestKillElsewhere(t *testing.T) {
 	n := newNodes(t)
