@@ -11,6 +11,9 @@ import (
 	"github.com/pingcap/tidb/pkg/server"
 	sessiontypes "github.com/pingcap/tidb/pkg/session/types"
 	"github.com/pingcap/tidb/pkg/util/sqlexec"
+	"go.uber.org/zap"
+
+	"fastddl/internal/errs"
 )
 
 // driver wraps the sessions of pkg/server's clients.
@@ -64,6 +67,27 @@ func (s *clientSession) ExecutePreparedStmt(ctx context.Context, id uint32, para
 		return s.Session.ExecutePreparedStmt(ctx, id, params)
 	}
 	return s.ExecuteStmt(ctx, &ast.ExecuteStmt{BinaryArgs: params, PrepStmt: stmt, PrepStmtId: id})
+}
+
+// Close implements session.Session. A KILL that has come while the session was idle would
+// still be pending here, and TiDB panics with it when it releases the memory of the open
+// transaction (pingcap/tidb#63956), which ends the process: so it is taken back first, and
+// one that comes this very moment is contained.
+func (s *clientSession) Close() {
+	for range 2 { // what is closed already is left alone
+		s.GetSessionVars().SQLKiller.Reset()
+		err := s.tryClose()
+		if err == nil {
+			return
+		}
+		s.layer.opts.Logger.Warn("panic while a session was closed", zap.Uint64("conn", s.GetSessionVars().ConnectionID), zap.Error(err))
+	}
+}
+
+func (s *clientSession) tryClose() (err error) {
+	defer errs.Contain(&err)
+	s.Session.Close()
+	return nil
 }
 
 // prepared returns what a statement executes: the prepared one of EXECUTE.

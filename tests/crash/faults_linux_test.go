@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -101,7 +100,7 @@ func (n *nemesis) harm(ctx context.Context, rng *rand.Rand) error {
 		case n.run.ending.Load():
 			end()
 			return nil
-		case n.Exited() && (k == readErrors || k == writeErrors || k == noFiles || n.diedOfKill()):
+		case n.Exited() && (k == readErrors || k == writeErrors || k == noFiles):
 			return errExited // the trouble goes on
 		case n.Exited():
 			return fmt.Errorf("%s: the server has ended: %w", k, errors.Join(err, os.ErrProcessDone))
@@ -138,15 +137,6 @@ func (n *nemesis) awaitService(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// diedOfKill says that TiDB has met the KILL of a transaction that was idle while it
-// closed the session, and has panicked (pingcap/tidb#63956, mended after the version
-// here).
-func (n *nemesis) diedOfKill() bool {
-	log := n.Stderr.String()
-	_, stack, died := strings.Cut(log, "\npanic: [executor:1317]Query execution was interrupted")
-	return died && strings.Contains(stack, "session.(*session).Close")
 }
 
 // kill ends a random connection, or its statement.
