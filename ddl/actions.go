@@ -15,6 +15,7 @@ import (
 	"fastddl/config"
 	"fastddl/ddl/job"
 	"fastddl/event"
+	"fastddl/internal/sleep"
 	"fastddl/kv"
 )
 
@@ -56,7 +57,7 @@ func (t *task) do(ctx context.Context, act job.Action, to job.Step) (outcome, er
 	case job.ActSleep:
 		t.view.setRetry()
 		defer t.view.setWait("")
-		if !sleep(ctx, t.machine.BackoffTime()) {
+		if !sleep.For(ctx, t.machine.BackoffTime()) {
 			return outcome{}, context.Cause(ctx)
 		}
 		return outcome{}, nil
@@ -264,7 +265,7 @@ func (t *task) beginAgain(ctx context.Context, why error) error {
 			return nil
 		}
 		why = err
-		if !sleep(ctx, job.Backoff(attempt)) {
+		if !sleep.For(ctx, job.Backoff(attempt)) {
 			return errStopped
 		}
 	}
@@ -365,7 +366,7 @@ func (t *task) watched(ctx context.Context, fn func(ctx context.Context) error) 
 }
 
 func (t *task) watchRow(ctx context.Context, cancel context.CancelCauseFunc) {
-	for sleep(ctx, watchInterval) {
+	for sleep.For(ctx, watchInterval) {
 		r := *t.shown.Load()
 		r.RowCount = max(r.RowCount, t.view.rows())
 		intact := true

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"fastddl/ddl/job"
+	"fastddl/internal/sleep"
 )
 
 // Transactions of other servers of the cluster that a job waits for, plain ones included.
@@ -41,7 +42,7 @@ func (d *DDL) watchElsewhere(ctx context.Context, tableID int64, before time.Tim
 	}
 	found := make(chan []blocker)
 	look := func() error {
-		for sleep(ctx, elsewhereLook) {
+		for sleep.For(ctx, elsewhereLook) {
 			others, err := d.blockersElsewhere(ctx, tableID, before)
 			if err != nil && ctx.Err() == nil {
 				d.opts.Logger.Info("cannot look at the transactions of other servers", zap.Error(err))

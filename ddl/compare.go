@@ -21,6 +21,7 @@ import (
 	"fastddl/ddl/job"
 	"fastddl/event"
 	"fastddl/ingest"
+	"fastddl/internal/sleep"
 	"fastddl/kv"
 )
 
@@ -115,7 +116,7 @@ func (t *task) repairAll(ctx context.Context, r *job.Record, task backfill.Task,
 			if try == maxRepairTries {
 				break
 			}
-			sleep(ctx, time.Duration(1+rand.IntN(10*try))*time.Millisecond)
+			sleep.For(ctx, time.Duration(1+rand.IntN(10*try))*time.Millisecond)
 		}
 	}
 	if len(p.duplicates) == 0 {

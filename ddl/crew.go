@@ -13,6 +13,7 @@ import (
 	"fastddl/config"
 	"fastddl/ddl/crew"
 	"fastddl/ddl/job"
+	"fastddl/internal/sleep"
 	"fastddl/kv"
 )
 
@@ -117,8 +118,8 @@ func (c *jobCrew) await(ctx context.Context, w backfill.SharedWork) error {
 				return err
 			}
 		}
-		if err := pauseFor(ctx, nudged, crewInterval); err != nil {
-			return err
+		if !sleep.Unless(ctx, crewInterval, nudged) {
+			return context.Cause(ctx)
 		}
 	}
 }
@@ -234,8 +235,8 @@ func (t *task) recall(ctx context.Context) error {
 				return err
 			}
 		}
-		if err := pauseFor(ctx, nudged, recallInterval); err != nil {
-			return err
+		if !sleep.Unless(ctx, recallInterval, nudged) {
+			return context.Cause(ctx)
 		}
 	}
 	t.partsOut = false
@@ -268,19 +269,6 @@ func (t *task) inLockedTxn(ctx context.Context, fn func(x *txn) error) error {
 		}
 		return fn(x)
 	})
-}
-
-// pauseFor waits until nudged is closed, or for a while.
-func pauseFor(ctx context.Context, nudged <-chan struct{}, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-nudged:
-	case <-timer.C:
-	}
-	return nil
 }
 
 // partsNudged returns a channel that is closed when something of a part has changed, as

@@ -16,6 +16,7 @@ import (
 	"fastddl/event"
 	"fastddl/ingest"
 	"fastddl/internal/background"
+	"fastddl/internal/sleep"
 	"fastddl/kv"
 )
 
@@ -255,7 +256,7 @@ func (h *hand) giveBack(p *heldPart, to crew.State, result any, why error) error
 			h.d.opts.Cluster.Notify(ctx)
 			return nil
 		}
-		if errors.Is(err, errLost) || !h.in.alive() || !sleep(ctx, job.Backoff(attempt)) {
+		if errors.Is(err, errLost) || !h.in.alive() || !sleep.For(ctx, job.Backoff(attempt)) {
 			return err
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"fastddl/event"
+	"fastddl/internal/sleep"
 )
 
 const (
@@ -81,7 +82,7 @@ func (h *hand) watch(ctx context.Context, cancel context.CancelCauseFunc, p *hel
 				if err := h.look(ctx, p, report); errors.Is(err, errLost) || errors.Is(err, errHalted) {
 					cancel(err)
 				}
-				if pauseFor(ctx, nudged, handInterval) != nil {
+				if !sleep.Unless(ctx, handInterval, nudged) {
 					return nil
 				}
 			}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"fastddl/ddl/job"
+	"fastddl/internal/sleep"
 )
 
 // Tables for people. TiDB's own tables have no room for what they tell:
@@ -56,7 +57,7 @@ func (t *task) startReporter(ctx context.Context) (stop func()) {
 
 func (t *task) reportLoop(ctx context.Context) {
 	var last JobInfo
-	for sleep(ctx, reportInterval) {
+	for sleep.For(ctx, reportInterval) {
 		info := t.info(time.Now())
 		if info.Ended() || reflect.DeepEqual(info, last) {
 			continue

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"fastddl/ddl/job"
+	"fastddl/internal/sleep"
 )
 
 // Requests to jobs that another node runs. They are rows of a table: the owner of the job
@@ -94,7 +95,7 @@ func (d *DDL) deliverElsewhere(ctx context.Context, id int64, r remoteRequest) e
 		if stored, err := d.recordOf(ctx, id); err == nil && stored == nil {
 			gone = true
 		}
-		if gone || time.Since(began) > answerTimeout || !sleep(ctx, answerInterval) || d.ctx.Err() != nil {
+		if gone || time.Since(began) > answerTimeout || !sleep.For(ctx, answerInterval) || d.ctx.Err() != nil {
 			return d.takeBack(ctx, name, gone)
 		}
 	}

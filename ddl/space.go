@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"fastddl/internal/sleep"
 	"fastddl/kv"
 )
 
@@ -35,7 +36,7 @@ func (t *task) awaitSpace(ctx context.Context) error {
 			return nil
 		}
 		t.view.setWait(fmt.Sprintf("disk space: %d MiB are free on the store's disk", free>>20))
-		if !sleep(ctx, spaceInterval) {
+		if !sleep.For(ctx, spaceInterval) {
 			return context.Cause(ctx)
 		}
 	}
@@ -48,7 +49,7 @@ func (t *task) whileSpace(ctx context.Context, fn func(ctx context.Context) erro
 	go func() {
 		defer close(watching)
 		_ = t.d.contained("the watch of the disk", func() error {
-			for sleep(ctx, spaceInterval) {
+			for sleep.For(ctx, spaceInterval) {
 				if _, low := t.space(); low {
 					cancel(errNoSpace)
 				}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"go.uber.org/zap"
 
@@ -13,6 +12,7 @@ import (
 	"fastddl/ddl/job"
 	"fastddl/event"
 	"fastddl/ingest"
+	"fastddl/internal/sleep"
 )
 
 // task is one job while it runs. Its goroutine owns the machine and writes the
@@ -285,7 +285,7 @@ func (t *task) settle(ctx context.Context) error {
 // before the next one. It fails if the job is stopped meanwhile.
 func (t *task) retryLater(ctx context.Context, op string, attempt int64, why error) error {
 	t.emit(event.Retry{Job: event.Job{ID: t.id}, Op: op, Attempt: int(attempt), Err: why})
-	if !sleep(ctx, job.Backoff(attempt)) {
+	if !sleep.For(ctx, job.Backoff(attempt)) {
 		return errStopped
 	}
 	return nil
@@ -358,16 +358,4 @@ var errGone = errors.New("ddl: the job has ended")
 
 func (t *task) hook(ctx context.Context, when string, act job.Action, to job.Step) error {
 	return t.d.opts.Hook(ctx, HookPoint{JobID: t.id, When: when, Action: string(act), Step: string(to)})
-}
-
-// sleep reports whether it was not cut short.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
 }
