@@ -172,7 +172,8 @@ func (r *statementRun) checkTables() {
 	}
 }
 
-// guard kills what takes too long, and gives up on what cannot be killed.
+// guard kills what takes too long, and gives up on what cannot be killed. It resumes the
+// jobs that a statement has paused: TiDB's wait for that whatever is killed.
 func (r *statementRun) guard() {
 	conn := r.connect("")
 	defer conn.Close()
@@ -182,6 +183,7 @@ func (r *statementRun) guard() {
 			return
 		case <-time.After(time.Second):
 		}
+		r.resume(conn)
 		for _, w := range r.workers {
 			current := w.current.Load()
 			if current == nil {
@@ -201,6 +203,29 @@ func (r *statementRun) guard() {
 				}
 			}
 		}
+	}
+}
+
+// resume resumes the jobs that are paused.
+func (r *statementRun) resume(conn *sql.Conn) {
+	ctx := context.Background()
+	rows, err := conn.QueryContext(ctx, "SELECT job_id FROM information_schema.ddl_jobs WHERE state = 'paused'")
+	if err != nil {
+		return // the next look will tell
+	}
+	defer rows.Close()
+	var ids []int64
+	for rows.Next() {
+		var id int64
+		if rows.Scan(&id) == nil {
+			ids = append(ids, id)
+		}
+	}
+	if rows.Err() != nil || rows.Close() != nil {
+		return
+	}
+	for _, id := range ids {
+		_, _ = conn.ExecContext(ctx, fmt.Sprintf("ADMIN RESUME DDL JOBS %d", id)) // it may run by now
 	}
 }
 
