@@ -39,6 +39,9 @@ const (
 	verifyBatch = 1024
 	// tasksPerWorker evens out ranges of different cost.
 	tasksPerWorker = 4
+	// storeRequests is how many requests are under way at stores that count and sum up
+	// themselves, if there are not more workers: who asks does nothing but wait.
+	storeRequests = 8
 	// verifyCheckpointInterval is the least time between two checkpoints, unless
 	// those of the scan come sooner.
 	verifyCheckpointInterval = 5 * time.Second
@@ -112,7 +115,7 @@ func (v *verifier) run(ctx context.Context) ([]ingest.Totals, error) {
 	if err := v.plan(ctx); err != nil {
 		return nil, err
 	}
-	err := parallel.Do(ctx, v.counts+len(v.ranges), v.b.share.Workers, func(ctx context.Context, i int) error {
+	err := parallel.Do(ctx, v.counts+len(v.ranges), v.parallel, func(ctx context.Context, i int) error {
 		if i < v.counts {
 			_, err := v.b.count.step(ctx)
 			return err
@@ -123,6 +126,14 @@ func (v *verifier) run(ctx context.Context) ([]ingest.Totals, error) {
 		return nil, errs.Also(err, v.saveLast(ctx))
 	}
 	return v.cp.Verify.Totals, nil
+}
+
+// parallel is how many ranges are read at one time.
+func (v *verifier) parallel() int {
+	if v.sums == nil {
+		return v.b.share.Workers()
+	}
+	return max(v.b.share.Workers(), storeRequests)
 }
 
 // unverified is the state in which nothing has been read.
