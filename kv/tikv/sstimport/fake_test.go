@@ -145,6 +145,14 @@ func (c *cluster) violation(format string, args ...any) {
 	c.violations = append(c.violations, fmt.Sprintf(format, args...))
 }
 
+// setFault sets what goes wrong from now on, also with a request that its sender does not
+// wait for any more.
+func (c *cluster) setFault(fault func(call) *fault) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.fault = fault
+}
+
 // happens notes a call and returns what goes wrong with it.
 func (c *cluster) happens(kind callKind, store, region uint64) *fault {
 	c.mu.Lock()

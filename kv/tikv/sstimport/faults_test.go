@@ -57,12 +57,12 @@ func TestErrorsAreOvercome(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := start(t, nil)
-			f.fault = func(c2 call) *fault {
+			f.setFault(func(c2 call) *fault {
 				if c2.kind == c.kind && c2.nth == c.nth {
 					return &c.fault
 				}
 				return nil
-			}
+			})
 			u := f.unit(0, 3000, 100)
 			require.NoError(t, f.im.Import(t.Context(), []kv.ImportUnit{u}))
 			f.requireDone()
@@ -90,12 +90,12 @@ func TestFinalErrors(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := start(t, nil)
-			f.fault = func(c2 call) *fault {
+			f.setFault(func(c2 call) *fault {
 				if c2.kind == c.kind {
 					return &c.fault
 				}
 				return nil
-			}
+			})
 			u := f.unit(0, 10, 10)
 			err := f.im.Import(t.Context(), []kv.ImportUnit{u})
 			require.Error(t, err)
@@ -105,7 +105,7 @@ func TestFinalErrors(t *testing.T) {
 			require.LessOrEqual(t, f.count(callIngest), 1)
 			require.LessOrEqual(t, f.count(callWrite), 3)
 			require.Equal(t, 1, f.files())
-			f.fault = nil
+			f.setFault(nil)
 			require.NoError(t, f.im.Import(t.Context(), []kv.ImportUnit{u}))
 			f.requireDone()
 		})
@@ -115,7 +115,7 @@ func TestFinalErrors(t *testing.T) {
 func TestGivesUp(t *testing.T) {
 	t.Run("after many attempts", func(t *testing.T) {
 		f := start(t, func(o *Options) { o.MaxAttempts = 4 })
-		f.fault = func(c call) *fault {
+		f.setFault(func(c call) *fault {
 			switch {
 			case c.kind != callIngest:
 				return nil
@@ -123,7 +123,7 @@ func TestGivesUp(t *testing.T) {
 				return &fault{region: &errorpb.Error{Message: "the real cause", StaleCommand: &errorpb.StaleCommand{}}}
 			}
 			return &fault{region: &errorpb.Error{Message: "not leader", NotLeader: &errorpb.NotLeader{}}}
-		}
+		})
 		u := f.unit(0, 10, 10)
 		err := f.im.Import(t.Context(), []kv.ImportUnit{u})
 		require.ErrorContains(t, err, "the real cause")
@@ -135,12 +135,12 @@ func TestGivesUp(t *testing.T) {
 	})
 	t.Run("after a while", func(t *testing.T) {
 		f := start(t, func(o *Options) { o.GiveUpAfter, o.MaxAttempts = 20*time.Millisecond, 1 })
-		f.fault = func(c call) *fault {
+		f.setFault(func(c call) *fault {
 			if c.kind == callIngest {
 				return &fault{region: &errorpb.Error{Message: "too many files", ServerIsBusy: &errorpb.ServerIsBusy{}}}
 			}
 			return nil
-		}
+		})
 		err := f.im.Import(t.Context(), []kv.ImportUnit{f.unit(0, 10, 10)})
 		require.ErrorContains(t, err, "too many files")
 		require.Greater(t, f.count(callIngest), 1, "a busy store is not an attempt")
@@ -149,12 +149,12 @@ func TestGivesUp(t *testing.T) {
 	t.Run("when it is cancelled", func(t *testing.T) {
 		f := start(t, func(o *Options) { o.Backoff = func(int) time.Duration { return time.Hour } })
 		ctx, cancel := context.WithCancel(t.Context())
-		f.fault = func(c call) *fault {
+		f.setFault(func(c call) *fault {
 			if c.kind == callIngest {
 				return &fault{region: &errorpb.Error{ServerIsBusy: &errorpb.ServerIsBusy{}}, before: cancel}
 			}
 			return nil
-		}
+		})
 		require.ErrorIs(t, f.im.Import(ctx, []kv.ImportUnit{f.unit(0, 10, 10)}), context.Canceled)
 		require.Equal(t, 1, f.files())
 	})
@@ -166,13 +166,13 @@ func TestBusyStoreIsLeftAlone(t *testing.T) {
 	f.split(key(5))
 	ctx, cancel := context.WithCancel(t.Context())
 	busy := make(chan struct{})
-	f.fault = func(c call) *fault {
+	f.setFault(func(c call) *fault {
 		if c.kind == callProbe && c.store == 2 && c.nth <= 3 {
 			close(busy)
 			return &fault{region: &errorpb.Error{ServerIsBusy: &errorpb.ServerIsBusy{}}}
 		}
 		return nil
-	}
+	})
 	ended := make(chan error)
 	u := f.unit(0, 5, 10)
 	go func() { ended <- f.im.Import(ctx, []kv.ImportUnit{u}) }()
@@ -192,12 +192,12 @@ func TestStalledStore(t *testing.T) {
 	for _, kind := range []callKind{callWrite, callBatch, callClose, callProbe, callIngest} {
 		t.Run(string(kind), func(t *testing.T) {
 			f := start(t, func(o *Options) { o.CallTimeout, o.MaxAttempts = 100*time.Millisecond, 1000 })
-			f.fault = func(c call) *fault {
+			f.setFault(func(c call) *fault {
 				if c.kind == kind && c.nth == 1 {
 					return &fault{hang: true}
 				}
 				return nil
-			}
+			})
 			require.NoError(t, f.im.Import(t.Context(), []kv.ImportUnit{f.unit(0, 3000, 100)}))
 			f.requireDone()
 		})
@@ -208,7 +208,7 @@ func TestStalledStore(t *testing.T) {
 func TestStoreMoves(t *testing.T) {
 	f := start(t, nil)
 	moved := false
-	f.fault = func(c call) *fault {
+	f.setFault(func(c call) *fault {
 		if c.kind == callIngest && !moved {
 			moved = true
 			return &fault{err: unavailable, before: func() {
@@ -218,7 +218,7 @@ func TestStoreMoves(t *testing.T) {
 			}}
 		}
 		return nil
-	}
+	})
 	require.NoError(t, f.im.Import(t.Context(), []kv.ImportUnit{f.unit(0, 100, 100)}))
 	require.True(t, moved)
 	f.requireDone()
@@ -228,12 +228,12 @@ func TestStoreMoves(t *testing.T) {
 // region is looked up.
 func TestLeaseIsAsked(t *testing.T) {
 	f := start(t, nil)
-	f.fault = func(c call) *fault {
+	f.setFault(func(c call) *fault {
 		if c.kind == callIngest && c.nth <= 2 {
 			return &fault{region: []*errorpb.Error{{ServerIsBusy: &errorpb.ServerIsBusy{}}, {EpochNotMatch: &errorpb.EpochNotMatch{}}}[c.nth-1]}
 		}
 		return nil
-	}
+	})
 	require.NoError(t, f.im.Import(t.Context(), []kv.ImportUnit{f.unit(0, 10, 10)}))
 	f.requireDone()
 	var kinds []callKind

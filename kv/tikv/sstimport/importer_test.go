@@ -121,14 +121,14 @@ func TestKeyspace(t *testing.T) {
 	f.keyspace = "x123"
 	f.split(key(500))
 	var rule *pdhttp.LabelRule
-	f.fault = func(c call) *fault {
+	f.setFault(func(c call) *fault {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		for _, r := range f.rules {
 			rule = r
 		}
 		return nil
-	}
+	})
 	require.NoError(t, f.im.Import(t.Context(), []kv.ImportUnit{f.unit(0, 2000, 100)}))
 	f.requireDone()
 	require.Equal(t, []map[string]string{{
@@ -141,17 +141,17 @@ func TestKeyspace(t *testing.T) {
 func TestPartlyImportedUnitIsKept(t *testing.T) {
 	f := start(t, func(o *Options) { o.MaxAttempts = 1 })
 	f.split(key(50))
-	f.fault = func(c call) *fault {
+	f.setFault(func(c call) *fault {
 		if c.kind == callIngest && c.nth == 2 {
 			return &fault{err: unavailable}
 		}
 		return nil
-	}
+	})
 	u := f.unit(0, 100, 10)
 	require.Error(t, f.im.Import(t.Context(), []kv.ImportUnit{u}))
 	require.Len(t, f.data, 50, "the other half")
 	require.Equal(t, 1, f.files())
-	f.fault = nil
+	f.setFault(nil)
 	require.NoError(t, f.im.Import(t.Context(), []kv.ImportUnit{u}))
 	f.requireDone()
 }

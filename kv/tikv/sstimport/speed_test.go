@@ -103,7 +103,7 @@ func TestSplitsAhead(t *testing.T) {
 // TestWithoutSplits: a region that would receive too much is sent it in parts.
 func TestWithoutSplits(t *testing.T) {
 	f := start(t, func(o *Options) { large(o); o.Splitter = nil })
-	f.fault = func(c call) *fault {
+	f.setFault(func(c call) *fault {
 		if c.kind == callIngest {
 			f.mu.Lock()
 			defer f.mu.Unlock()
@@ -114,7 +114,7 @@ func TestWithoutSplits(t *testing.T) {
 			}
 		}
 		return nil
-	}
+	})
 	require.NoError(t, f.im.Import(t.Context(), []kv.ImportUnit{f.unit(0, 5000, 100)}))
 	f.requireDone()
 	require.Greater(t, f.count(callIngest), 3)
@@ -123,7 +123,7 @@ func TestWithoutSplits(t *testing.T) {
 func TestSchedulingIsPaused(t *testing.T) {
 	f := start(t, large)
 	var during *pdhttp.LabelRule
-	f.fault = func(c call) *fault {
+	f.setFault(func(c call) *fault {
 		if c.kind == callIngest && during == nil {
 			f.mu.Lock()
 			defer f.mu.Unlock()
@@ -133,7 +133,7 @@ func TestSchedulingIsPaused(t *testing.T) {
 			}
 		}
 		return nil
-	}
+	})
 	require.NoError(t, f.im.Import(t.Context(), []kv.ImportUnit{f.unit(0, 2000, 100), f.unit(3000, 4000, 100)}))
 	f.requireDone()
 	require.Equal(t, []pdhttp.RegionLabel{{Key: "schedule", Value: "deny", TTL: "2m0s"}}, during.Labels)
@@ -145,7 +145,7 @@ func TestSchedulingIsPaused(t *testing.T) {
 func TestPauseEnds(t *testing.T) {
 	f := start(t, large)
 	ctx, cancel := context.WithCancel(t.Context())
-	f.fault = func(c call) *fault {
+	f.setFault(func(c call) *fault {
 		if c.kind == callIngest {
 			f.mu.Lock()
 			require.Len(t, f.rules, 1)
@@ -154,7 +154,7 @@ func TestPauseEnds(t *testing.T) {
 			return &fault{hang: true}
 		}
 		return nil
-	}
+	})
 	require.ErrorIs(t, f.im.Import(ctx, []kv.ImportUnit{f.unit(0, 2000, 100)}), context.Canceled)
 	require.Empty(t, f.rules)
 }
