@@ -122,9 +122,11 @@ func (c *checkpoint) encode() ([]byte, error) {
 	return b, nil
 }
 
-func (c *checkpoint) tasks() []task {
-	tasks := make([]task, len(c.Remaining))
-	for i, t := range c.Remaining {
+func (c *checkpoint) tasks() []task { return decodeTasks(c.Remaining) }
+
+func decodeTasks(stored []checkpointTask) []task {
+	tasks := make([]task, len(stored))
+	for i, t := range stored {
 		tasks[i] = task{kv.KeyRange{Start: t.Start, End: t.End}, t.Weight}
 	}
 	return tasks

@@ -46,7 +46,7 @@ func RunPart(ctx context.Context, opts Options, spec PartSpec) (PartResult, erro
 		return PartResult{}, err
 	}
 	if cp == nil {
-		cp = b.newCheckpoint((&checkpoint{Remaining: spec.Part.Tasks}).tasks())
+		cp = b.newCheckpoint(decodeTasks(spec.Part.Tasks))
 		if !cp.inTable(spec.Table) {
 			return PartResult{}, fmt.Errorf("backfill: a part of job %d is not of table %s", spec.JobID, spec.Table.Name.O)
 		}
@@ -62,12 +62,13 @@ func RunPart(ctx context.Context, opts Options, spec PartSpec) (PartResult, erro
 func cutParts(tasks []task, n int) []Part {
 	each := totalWeight(tasks) / float64(max(1, n))
 	var parts []Part
-	current, weight := checkpoint{}, 0.0
+	var current Part
+	weight := 0.0
 	end := func() {
-		if len(current.Remaining) > 0 {
-			parts = append(parts, Part{current.Remaining})
+		if len(current.Tasks) > 0 {
+			parts = append(parts, current)
 		}
-		current = checkpoint{}
+		current = Part{}
 	}
 	for _, whole := range tasks {
 		pieces := 1
@@ -75,7 +76,7 @@ func cutParts(tasks []task, n int) []Part {
 			pieces = max(1, int(math.Ceil(whole.weight/each)))
 		}
 		for _, t := range splitTask(whole, pieces) {
-			current.Remaining = append(current.Remaining, checkpointTask{Start: t.Start, End: t.End, Weight: t.weight})
+			current.Tasks = append(current.Tasks, checkpointTask{Start: t.Start, End: t.End, Weight: t.weight})
 			weight += t.weight
 			if len(parts) < n-1 && weight >= each*float64(len(parts)+1)*(1-1e-9) {
 				end()

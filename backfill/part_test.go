@@ -272,7 +272,7 @@ func TestCutParts(t *testing.T) {
 		require.LessOrEqual(t, len(parts), n)
 		var all []task
 		for _, p := range parts {
-			mine := (&checkpoint{Remaining: p.Tasks}).tasks()
+			mine := decodeTasks(p.Tasks)
 			require.NotEmpty(t, mine)
 			all = append(all, mine...)
 			require.LessOrEqual(t, totalWeight(mine), 2*totalWeight(tasks)/float64(n)+1e-3)

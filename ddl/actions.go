@@ -137,15 +137,9 @@ func (t *task) awaitTurn(ctx context.Context, r *job.Record) error {
 			return err
 		}
 		t.view.setWait(fmt.Sprintf("job %d, which is before it", ahead))
-		timer := time.NewTimer(turnInterval)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		if !sleep.Unless(ctx, turnInterval, nudged) {
 			return context.Cause(ctx)
-		case <-nudged:
-		case <-timer.C:
 		}
-		timer.Stop()
 	}
 }
 

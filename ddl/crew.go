@@ -256,21 +256,6 @@ func leavesParts(act job.Action) bool {
 // mayHaveParts says that nodes may build parts of the job when a task of it begins.
 func mayHaveParts(r *job.Record) bool { return r.Nodes.Shared && r.MayHaveImported() }
 
-// inLockedTxn is inOwnTxn for what nobody else may write while it runs: the transaction
-// fails and begins again if the job changes hands.
-func (t *task) inLockedTxn(ctx context.Context, fn func(x *txn) error) error {
-	return t.d.inTxn(ctx, func(x *txn) error {
-		stored, _, err := x.lockRecord(t.id)
-		if err != nil {
-			return err
-		}
-		if stored == nil || !stored.OwnedLike(t.shown.Load()) {
-			return errLost
-		}
-		return fn(x)
-	})
-}
-
 // partsNudged returns a channel that is closed when something of a part has changed, as
 // far as this node hears of it.
 func (d *DDL) partsNudged() <-chan struct{} {

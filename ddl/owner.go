@@ -54,16 +54,35 @@ func (d *DDL) takeOver(in *tenure, found storedJob) error {
 func (t *task) inOwnTxn(ctx context.Context, fn func(x *txn) error) error {
 	return t.d.inTxn(ctx, func(x *txn) error {
 		if t.d.clustered() {
-			stored, _, err := x.readRecord(t.id)
-			if err != nil {
+			if err := t.owned(x.readRecord(t.id)); err != nil {
 				return err
-			}
-			if stored == nil || !stored.OwnedLike(t.shown.Load()) {
-				return errLost
 			}
 		}
 		return fn(x)
 	})
+}
+
+// inLockedTxn is inOwnTxn for what nobody else may write while it runs: the transaction
+// fails and begins again if the job changes hands.
+func (t *task) inLockedTxn(ctx context.Context, fn func(x *txn) error) error {
+	return t.d.inTxn(ctx, func(x *txn) error {
+		if err := t.owned(x.lockRecord(t.id)); err != nil {
+			return err
+		}
+		return fn(x)
+	})
+}
+
+// owned fails with errLost if the job's record, as it was read with err, is gone or in other
+// hands than this node's.
+func (t *task) owned(stored *job.Record, _ job.Settings, err error) error {
+	if err != nil {
+		return err
+	}
+	if stored == nil || !stored.OwnedLike(t.shown.Load()) {
+		return errLost
+	}
+	return nil
 }
 
 // lockRecord keeps the job the node's own until the pessimistic transaction of se has
@@ -79,14 +98,7 @@ func (t *task) lockRecord(ctx context.Context, se *sess.Session) error {
 	if len(rows) == 0 {
 		return errLost
 	}
-	stored, _, err := decodeRecord(rows[0].GetBytes(0), nil)
-	if err != nil {
-		return err
-	}
-	if !stored.OwnedLike(t.shown.Load()) {
-		return errLost
-	}
-	return nil
+	return t.owned(decodeRecord(rows[0].GetBytes(0), nil))
 }
 
 // isLost says that the job has not ended here because the node has lost it.

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fastddl/internal/servertest"
+	"fastddl/internal/sleep"
 )
 
 func init() {
@@ -87,7 +88,7 @@ func (n *nemesis) harm(ctx context.Context, rng *rand.Rand) error {
 	if n.clock != nil {
 		kinds = append(kinds, clockJump)
 	}
-	for sleep(ctx, time.Duration(rng.IntN(800))*time.Millisecond) {
+	for sleep.For(ctx, time.Duration(rng.IntN(800))*time.Millisecond) {
 		k := pick(rng, kinds...)
 		end := n.run.troubles.begin(k)
 		err := harms[k](ctx, rng)
@@ -112,22 +113,12 @@ func (n *nemesis) harm(ctx context.Context, rng *rand.Rand) error {
 	return nil
 }
 
-// sleep says whether ctx goes on after a while.
-func sleep(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
-	}
-}
-
 // awaitService waits until the server accepts connections and takes writes again, or has
 // ended.
 func (n *nemesis) awaitService(ctx context.Context) error {
 	db := n.Open("test") // with no connection yet
 	defer db.Close()
-	for begun := time.Now(); !n.Exited() && !n.run.ending.Load() && sleep(ctx, time.Millisecond); {
+	for begun := time.Now(); !n.Exited() && !n.run.ending.Load() && sleep.For(ctx, time.Millisecond); {
 		_, err := db.ExecContext(ctx, "REPLACE INTO probe VALUES (1, NOW(6))")
 		if err == nil {
 			return nil
@@ -171,7 +162,7 @@ func (n *nemesis) jump(_ context.Context, rng *rand.Rand) error {
 func (n *nemesis) exhaustDisk(ctx context.Context, rng *rand.Rand) error {
 	err := n.fillDisk()
 	if err == nil {
-		sleep(ctx, time.Duration(rng.IntN(1500))*time.Millisecond)
+		sleep.For(ctx, time.Duration(rng.IntN(1500))*time.Millisecond)
 	}
 	return errors.Join(err, n.clearDisk())
 }
@@ -179,7 +170,7 @@ func (n *nemesis) exhaustDisk(ctx context.Context, rng *rand.Rand) error {
 func (n *nemesis) failCalls(ctx context.Context, rng *rand.Rand, kinds failing) error {
 	n.calls.fail(kinds, pick(rng, 1, 4, 40, 400))
 	defer n.calls.fail(0, 1)
-	sleep(ctx, time.Duration(rng.IntN(500))*time.Millisecond)
+	sleep.For(ctx, time.Duration(rng.IntN(500))*time.Millisecond)
 	return nil
 }
 
@@ -188,7 +179,7 @@ func (n *nemesis) exhaustFiles(ctx context.Context, rng *rand.Rand) error {
 	if err != nil {
 		return err
 	}
-	sleep(ctx, time.Duration(rng.IntN(500))*time.Millisecond)
+	sleep.For(ctx, time.Duration(rng.IntN(500))*time.Millisecond)
 	if err := undo(); err != nil && !n.Exited() {
 		return err
 	}
