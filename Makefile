@@ -24,9 +24,9 @@ BINARY_PKGS := ./tests/blackbox ./tests/crash ./tests/fuzz
 CHECKED := -tags invariants
 
 # Runs go test, prints its ok and FAIL lines as they come, and closes with the
-# lists of failed and of skipped tests with their reasons. A package has an hour, so
+# lists of failed and of skipped tests with their reasons. A package has half an hour, so
 # that a test is not ended for a slow machine: what hangs is ended by its own deadline.
-GOTEST := $(TOOL) gotestsum --format standard-quiet -- -timeout 60m
+GOTEST := $(TOOL) gotestsum --format standard-quiet -- -timeout 30m
 
 # Modules of tests and benchmarks that need more than the server is built from.
 TEST_MODULES := $(patsubst %/go.mod,%,$(wildcard tests/*/go.mod benchmarks/go.mod))
