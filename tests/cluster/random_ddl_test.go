@@ -265,6 +265,9 @@ func (r *random) command(ctx context.Context, rng *rand.Rand, s *server, id, que
 		count.Add(1)
 	// It has ended, or is not in a state for this, or TiDB has not got it.
 	case !strings.HasPrefix(result, "error: [ddl:82") && !r.isUnanswered(result, began):
+		if strings.HasPrefix(result, "error: [server:1053]") && s.disturbedSince(began) {
+			return nil // the server was shutting down
+		}
 		return wrongf("ADMIN %s DDL JOBS %s at %s: %s", verb, id, s.name, result)
 	}
 	return nil
