@@ -3,7 +3,6 @@ package backfill
 import (
 	"context"
 	"fmt"
-	"math"
 
 	"fastddl/ingest"
 )
@@ -57,32 +56,48 @@ func RunPart(ctx context.Context, opts Options, spec PartSpec) (PartResult, erro
 	return PartResult{Rows: cp.Rows, Totals: cp.wanted()}, nil
 }
 
-// cutParts cuts tasks, which are in key order, into at most n parts of about equal
-// weight.
+// cutParts cuts tasks, which are in key order, into at most n parts of the same weight, as
+// far as the keys allow it: parts that differ by a task keep all nodes but one waiting for
+// as long as that takes.
 func cutParts(tasks []task, n int) []Part {
 	each := totalWeight(tasks) / float64(max(1, n))
 	var parts []Part
 	var current Part
-	weight := 0.0
+	weight := 0.0 // of all that is in parts
+	add := func(t task) {
+		current.Tasks = append(current.Tasks, checkpointTask{Start: t.Start, End: t.End, Weight: t.weight})
+		weight += t.weight
+	}
 	end := func() {
 		if len(current.Tasks) > 0 {
 			parts = append(parts, current)
 		}
 		current = Part{}
 	}
-	for _, whole := range tasks {
-		pieces := 1
-		if each > 0 {
-			pieces = max(1, int(math.Ceil(whole.weight/each)))
-		}
-		for _, t := range splitTask(whole, pieces) {
-			current.Tasks = append(current.Tasks, checkpointTask{Start: t.Start, End: t.End, Weight: t.weight})
-			weight += t.weight
-			if len(parts) < n-1 && weight >= each*float64(len(parts)+1)*(1-1e-9) {
-				end()
+	for _, rest := range tasks {
+		for len(parts) < n-1 {
+			due := each*float64(len(parts)+1) - weight
+			if rest.weight <= due+each*partTolerance {
+				break
 			}
+			head, tail, ok := cutTask(rest, due/rest.weight)
+			if ok {
+				add(head)
+				rest = tail
+			} else if len(current.Tasks) == 0 {
+				break // there is no smaller part
+			}
+			end()
+		}
+		add(rest)
+		if len(parts) < n-1 && weight >= each*(float64(len(parts)+1)-partTolerance) {
+			end()
 		}
 	}
 	end()
 	return parts
 }
+
+// partTolerance is how much a part may differ from the others, in parts, so that tasks that
+// fit are not cut.
+const partTolerance = 1.0 / 64

@@ -257,8 +257,26 @@ func TestSharedProgress(t *testing.T) {
 	require.EqualValues(t, len(f.rows), last.RowsImported)
 }
 
-// Parts are the tasks, in their order, in no more pieces than asked for, and of about the
-// same weight.
+// Regions that are no multiple of the parts are cut: no node has a third more to do than
+// the others.
+func TestCutPartsInsideTasks(t *testing.T) {
+	var tasks []task
+	for at := 0; at < 16_000; at += 1000 {
+		tasks = append(tasks, task{kv.KeyRange{Start: parseKey(t, fmt.Sprint(at)), End: parseKey(t, fmt.Sprint(at+1000))}, 1})
+	}
+	parts := cutParts(tasks, 3)
+	require.Len(t, parts, 3)
+	for _, p := range parts {
+		require.InEpsilon(t, 16.0/3, totalWeight(decodeTasks(p.Tasks)), partTolerance)
+		require.Len(t, p.Tasks, 6)
+	}
+	for _, p := range cutParts(tasks, 4) {
+		require.Len(t, p.Tasks, 4, "tasks that fit are not cut")
+	}
+}
+
+// Parts are the tasks, in their order, in no more pieces than asked for, and of the same
+// weight as far as the keys allow it.
 func TestCutParts(t *testing.T) {
 	r := newRand(t)
 	for range 2000 {
@@ -275,7 +293,8 @@ func TestCutParts(t *testing.T) {
 			mine := decodeTasks(p.Tasks)
 			require.NotEmpty(t, mine)
 			all = append(all, mine...)
-			require.LessOrEqual(t, totalWeight(mine), 2*totalWeight(tasks)/float64(n)+1e-3)
+			// A task has at least 500 keys: what cannot be cut off is less than that.
+			require.LessOrEqual(t, totalWeight(mine), (1+2*partTolerance)*totalWeight(tasks)/float64(n)+2*4e6/500)
 		}
 		require.InDelta(t, totalWeight(tasks), totalWeight(all), 1)
 		merged, at := mergeTasks(all), 0

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"math/bits"
 	"slices"
 
@@ -135,31 +136,52 @@ func splitTask(t task, n int) []task {
 	return append(tasks, task{kv.KeyRange{Start: start, End: t.End}, each})
 }
 
+// cutGrain is in how many pieces a task can be cut by a share of it.
+const cutGrain = 1 << 16
+
+// cutTask cuts a task where a share of it is done; ok is false if that is none of it or
+// all, or if its keys lie too close together.
+func cutTask(t task, share float64) (head, tail task, ok bool) {
+	if share <= 0 || share >= 1 {
+		return task{}, task{}, false
+	}
+	cut, ok := between(t.KeyRange, uint64(min(max(1, math.Round(share*cutGrain)), cutGrain-1)), cutGrain)
+	if !ok {
+		return task{}, task{}, false
+	}
+	return task{kv.KeyRange{Start: t.Start, End: cut}, t.weight * share}, task{kv.KeyRange{Start: cut, End: t.End}, t.weight * (1 - share)}, true
+}
+
 // interpolate returns at most n-1 ascending keys strictly inside r that divide
 // it evenly, if keys are taken as numbers. For integer handles they are. No key
 // is longer than both bounds.
 func interpolate(r kv.KeyRange, n int) [][]byte {
-	if n < 2 || r.End == nil {
-		return nil
-	}
-	common := commonPrefix(r.Start, r.End)
-	lo, hi := number(r.Start[common:]), number(r.End[common:])
-	if hi <= lo {
-		return nil
-	}
 	var cuts [][]byte
 	last := r.Start
 	for i := 1; i < n; i++ {
-		at := lo + fraction(hi-lo, uint64(i), uint64(n))
-		key := append(bytes.Clone(r.Start[:common]), make([]byte, 8)...)
-		binary.BigEndian.PutUint64(key[common:], at)
-		key = key[:min(len(key), max(len(r.Start), len(r.End)))]
-		if bytes.Compare(key, last) > 0 && bytes.Compare(key, r.End) < 0 {
+		if key, ok := between(r, uint64(i), uint64(n)); ok && bytes.Compare(key, last) > 0 {
 			cuts = append(cuts, key)
 			last = key
 		}
 	}
 	return cuts
+}
+
+// between returns the key that lies i n-ths into r, as interpolate says, for 0 < i < n; ok
+// is false if there is none strictly inside.
+func between(r kv.KeyRange, i, n uint64) (key []byte, ok bool) {
+	if r.End == nil {
+		return nil, false
+	}
+	common := commonPrefix(r.Start, r.End)
+	lo, hi := number(r.Start[common:]), number(r.End[common:])
+	if hi <= lo {
+		return nil, false
+	}
+	key = append(bytes.Clone(r.Start[:common]), make([]byte, 8)...)
+	binary.BigEndian.PutUint64(key[common:], lo+fraction(hi-lo, i, n))
+	key = key[:min(len(key), max(len(r.Start), len(r.End)))]
+	return key, bytes.Compare(key, r.Start) > 0 && bytes.Compare(key, r.End) < 0
 }
 
 // position returns how far key lies in r, between 0 and 1.

@@ -125,6 +125,23 @@ func TestSplitCoversTheTask(t *testing.T) {
 	}
 }
 
+// TestSampledRanges: all of them are read at one time, whatever the number of tasks.
+func TestSampledRanges(t *testing.T) {
+	for n := 1; n < 300; n++ {
+		var tasks []task
+		for i := range n {
+			tasks = append(tasks, task{kv.KeyRange{Start: parseKey(t, fmt.Sprint(1000*i)), End: parseKey(t, fmt.Sprint(1000*i+1000))}, 1})
+		}
+		ranges := sampledRanges(tasks)
+		require.LessOrEqual(t, len(ranges), samplePlaces)
+		require.Greater(t, len(ranges), samplePlaces/2-1)
+		for i := 1; i < len(ranges); i++ {
+			require.Negative(t, bytes.Compare(ranges[i-1].Start, ranges[i].Start))
+		}
+		require.Equal(t, tasks[0].KeyRange, ranges[0])
+	}
+}
+
 func randomKey(r *rand.Rand) []byte {
 	b := []byte("t")
 	for range r.IntN(14) {

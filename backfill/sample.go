@@ -12,13 +12,11 @@ import (
 )
 
 const (
-	// samplePlaces is at how many places of the table rows are sampled, and
-	// sampleRows how many at each: beginning a scan costs about as much as reading
-	// that many.
+	// samplePlaces is at how many places of the table rows are sampled at the most, side
+	// by side, and sampleRows how many at each: beginning a scan costs about as much as
+	// reading that many.
 	samplePlaces = 32
 	sampleRows   = 50
-	// sampledAtATime is how many places are read side by side.
-	sampledAtATime = samplePlaces
 )
 
 // partition shows the job keys from all over the group, so that it cuts the key
@@ -38,7 +36,7 @@ func (b *build) partition(ctx context.Context, job *ingest.Job, g *group, tasks 
 			return nil // these were all
 		}
 	}
-	err := parallel.Do(ctx, len(ranges)-first, func() int { return sampledAtATime }, func(ctx context.Context, i int) error {
+	err := parallel.Do(ctx, len(ranges)-first, func() int { return samplePlaces }, func(ctx context.Context, i int) error {
 		return b.sample(ctx, ranges[first+i], g, &found[first+i])
 	})
 	if err != nil {
@@ -61,10 +59,11 @@ type sampled struct {
 	keys [][][]byte
 }
 
-// sampledRanges returns ranges at whose beginning rows are to be sampled.
+// sampledRanges returns ranges at whose beginning rows are to be sampled, at most
+// samplePlaces.
 func sampledRanges(tasks []task) []kv.KeyRange {
-	each := (samplePlaces + len(tasks) - 1) / len(tasks)
-	step := max(1, len(tasks)/samplePlaces)
+	each := max(1, samplePlaces/len(tasks))
+	step := (len(tasks) + samplePlaces - 1) / samplePlaces
 	var ranges []kv.KeyRange
 	for i := 0; i < len(tasks); i += step {
 		for _, t := range splitTask(tasks[i], each) {

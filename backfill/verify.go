@@ -40,8 +40,9 @@ const (
 	// tasksPerWorker evens out ranges of different cost.
 	tasksPerWorker = 4
 	// storeRequests is how many requests are under way at stores that count and sum up
-	// themselves, if there are not more workers: who asks does nothing but wait.
-	storeRequests = 8
+	// themselves, if there are not more workers: who asks does nothing but wait. TiDB asks
+	// for a query at about so many places (tidb_distsql_scan_concurrency).
+	storeRequests = 16
 	// verifyCheckpointInterval is the least time between two checkpoints, unless
 	// those of the scan come sooner.
 	verifyCheckpointInterval = 5 * time.Second
