@@ -194,7 +194,8 @@ func newBatcher(l *rowLayout, rows int, fn func(*kv.RowBatch) error) *batcher {
 	return b
 }
 
-// add takes the rows of a page in, and hands out batches that are full.
+// add hands out the rows of a page, in batches. It keeps none back until there are more:
+// pages of long rows have few of them, and take long to come.
 func (b *batcher) add(p *page) error {
 	for _, c := range p.chunks {
 		for at := 0; at < c.NumRows(); {
@@ -209,7 +210,7 @@ func (b *batcher) add(p *page) error {
 			}
 		}
 	}
-	return nil
+	return b.flush()
 }
 
 // flush hands out what there is.

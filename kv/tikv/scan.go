@@ -65,13 +65,10 @@ func (s *Store) ScanColumns(ctx context.Context, req kv.ScanRequest, fn func(*kv
 	}
 	cancel()
 	readErr := ahead.wait()
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case readErr != nil:
-		return readErr
 	}
-	return out.flush()
+	return readErr
 }
 
 // page is a part of the rows.

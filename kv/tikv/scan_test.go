@@ -83,15 +83,20 @@ func TestScanMovesTheWantedColumns(t *testing.T) {
 	require.Less(t, answers, 12, "pages are about a mebibyte")
 }
 
-// TestScanOfLongRows: a page is as long as it should be, from the second request on.
+// TestScanOfLongRows: a page is as long as it should be, from the second request on, and
+// its rows are handed out before the next but two is asked for.
 func TestScanOfLongRows(t *testing.T) {
 	const rows, length = 2000, 10_000
 	s := openNew(t)
 	s.importRows(t, rows, length)
 	s.log.take()
-	n := 0
+	n, batches := 0, 0
 	require.NoError(t, s.ScanColumns(t.Context(), s.request(t, 2), func(b *kv.RowBatch) error {
 		n += b.NumRows()
+		batches++
+		s.log.mu.Lock()
+		defer s.log.mu.Unlock()
+		require.LessOrEqual(t, len(s.log.answers), batches+3)
 		return nil
 	}))
 	require.Equal(t, rows, n)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -158,6 +159,34 @@ func TestGivesUp(t *testing.T) {
 		require.ErrorIs(t, f.im.Import(ctx, []kv.ImportUnit{f.unit(0, 10, 10)}), context.Canceled)
 		require.Equal(t, 1, f.files())
 	})
+}
+
+// TestFollowersAreAskedSideBySide: before the leader is told to take files, and it is not
+// asked: it looks itself.
+func TestFollowersAreAskedSideBySide(t *testing.T) {
+	f := start(t, nil)
+	arrived, both := make(chan uint64, 3), make(chan struct{})
+	var n atomic.Int32
+	f.setFault(func(c call) *fault {
+		if c.kind != callProbe {
+			return nil
+		}
+		return &fault{before: func() {
+			arrived <- c.store
+			if n.Add(1) == 2 {
+				close(both)
+			}
+			select {
+			case <-both:
+			case <-time.After(time.Minute):
+				f.t.Error("nobody else is asked meanwhile")
+			}
+		}}
+	})
+	require.NoError(t, f.im.Import(t.Context(), []kv.ImportUnit{f.unit(0, 10, 10)}))
+	f.requireDone()
+	require.ElementsMatch(t, []uint64{2, 3}, []uint64{<-arrived, <-arrived})
+	require.Equal(t, 2, f.count(callProbe))
 }
 
 // TestBusyStoreIsLeftAlone: also by the imports into other regions.

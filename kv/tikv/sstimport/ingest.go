@@ -2,6 +2,7 @@ package sstimport
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/pingcap/kvproto/pkg/errorpb"
@@ -9,6 +10,7 @@ import (
 	pd "github.com/tikv/pd/client"
 	"go.uber.org/zap"
 
+	"fastddl/internal/parallel"
 	"fastddl/internal/sleep"
 	"fastddl/kv"
 )
@@ -131,23 +133,24 @@ func (j *job) prepare(ctx context.Context, v verdict, pause time.Duration) error
 
 // ingest tells the leader to take the files, if no peer has too much to do.
 func (j *job) ingest(ctx context.Context) error {
-	meta := j.region.Meta
-	// Only the leader looks whether it can take files, but all peers take them.
-	for _, st := range j.im.stores.of(meta.Peers) {
-		regionErr, err := j.multiIngest(ctx, st, &import_sstpb.MultiIngestRequest{})
-		if err != nil {
-			return err
+	meta, leader := j.region.Meta, j.im.stores.leader(j.region)
+	// All peers take the files, but only the leader looks whether it can, when it is told to.
+	others := slices.DeleteFunc(j.im.stores.of(meta.Peers), func(st *store) bool { return st == leader })
+	err := parallel.Do(ctx, len(others), func() int { return len(others) }, func(ctx context.Context, i int) error {
+		regionErr, err := j.multiIngest(ctx, others[i], &import_sstpb.MultiIngestRequest{})
+		if err == nil && regionErr.GetServerIsBusy() != nil {
+			err = &storeError{others[i], meta, regionError{regionErr}}
 		}
-		if regionErr.GetServerIsBusy() != nil {
-			return &storeError{st, meta, regionError{regionErr}}
-		}
+		return err
+	})
+	if err != nil {
+		return err
 	}
 	if err := j.im.lease(ctx); err != nil {
 		return err
 	}
 	rc := requestContext(ctx)
 	rc.RegionId, rc.RegionEpoch, rc.Peer = meta.Id, meta.RegionEpoch, j.region.Leader
-	leader := j.im.stores.leader(j.region)
 	regionErr, err := j.multiIngest(ctx, leader, &import_sstpb.MultiIngestRequest{Context: rc, Ssts: j.files.metas})
 	if err != nil {
 		return err
