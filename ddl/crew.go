@@ -46,80 +46,103 @@ func (c *jobCrew) Build(ctx context.Context, w backfill.SharedWork) (results []b
 		return nil, shared, err
 	}
 	defer c.t.view.setWait("")
-	if err := c.await(ctx, w); err != nil {
+	parts, err := c.await(ctx, w)
+	if err != nil {
 		return nil, true, err
 	}
-	results, err = c.t.d.partResults(ctx, c.t.id)
+	c.t.partsOut = false // what is done stays so: there is nobody to be recalled
+	results, err = partResults(parts)
 	return results, true, err
 }
 
 // begin makes the parts known to all nodes, those of an earlier attempt if there are any.
 func (c *jobCrew) begin(ctx context.Context, w backfill.SharedWork) (shared bool, err error) {
-	d := c.t.d
-	parts, err := d.loadParts(ctx, c.t.id)
-	if err != nil {
-		return false, err
-	}
 	defer func() {
 		if shared || err != nil {
 			c.t.partsOut = true // what has failed may have been written
 		}
 	}()
-	mine := func(p part) bool { return p.snapshotTS == c.record.SnapshotTS && p.round == w.Round }
-	if len(parts) == 0 || !slices.ContainsFunc(parts, mine) {
-		n := crew.Count(w.Bytes, float64(d.opts.Globals.Int(config.PartSize)), c.record.Nodes.Max)
-		if n == 0 {
-			return false, nil
+	d := c.t.d
+	n := crew.Count(w.Bytes, float64(d.opts.Globals.Int(config.PartSize)), c.record.Nodes.Max)
+	if n == 0 {
+		parts, err := d.loadParts(ctx, c.t.id)
+		if err != nil || !slices.ContainsFunc(parts, c.of(w)) {
+			return false, err
 		}
+	}
+	var other bool
+	err = c.t.inLockedTxn(ctx, func(x *txn) (err error) {
+		other, err = c.divide(x, w, n)
+		return err
+	})
+	if err == nil && other {
 		if err := c.t.recall(ctx); err != nil {
 			return false, err
 		}
-		specs := w.Cut(n)
-		err = c.t.inLockedTxn(ctx, func(x *txn) error { return x.insertParts(c.record, w.Round, specs) })
-	} else {
 		err = c.t.inLockedTxn(ctx, func(x *txn) error {
-			return x.exec(`UPDATE mysql.fastddl_build_parts SET wanted = TRUE WHERE job_id = %? AND NOT wanted`, c.t.id)
+			if err := x.deleteParts(c.t.id); err != nil {
+				return err
+			}
+			return x.insertParts(c.record, w.Round, w.Cut(n))
 		})
 	}
 	if err != nil {
 		return false, fmt.Errorf("divide the build: %w", err)
 	}
+	d.lendHand(c.t.tenure, c.t.id)
 	d.opts.Cluster.Notify(ctx)
-	if err := d.help(c.t.tenure); err != nil {
-		d.opts.Logger.Info("this node helps a little later", zap.Int64("job", c.t.id), zap.Error(err))
-	}
 	return true, nil
 }
 
-// await returns when all parts are done, or one has failed.
-func (c *jobCrew) await(ctx context.Context, w backfill.SharedWork) error {
+// of returns what tells parts of the work from those of other snapshots and rounds.
+func (c *jobCrew) of(w backfill.SharedWork) func(part) bool {
+	return func(p part) bool { return p.snapshotTS == c.record.SnapshotTS && p.round == w.Round }
+}
+
+// divide cuts the build into n parts, or wants those that it was cut into before. If there
+// are parts of something other it leaves them.
+func (c *jobCrew) divide(x *txn, w backfill.SharedWork, n int) (other bool, err error) {
+	parts, err := x.parts(c.t.id)
+	switch {
+	case err != nil:
+		return false, err
+	case slices.ContainsFunc(parts, c.of(w)):
+		return false, x.wantParts(c.t.id, parts)
+	case len(parts) > 0:
+		return true, nil
+	}
+	return false, x.insertParts(c.record, w.Round, w.Cut(n))
+}
+
+// await returns the parts when all are done, or the error of one that has failed.
+func (c *jobCrew) await(ctx context.Context, w backfill.SharedWork) ([]part, error) {
 	d := c.t.d
 	var looked time.Time
 	for {
 		nudged := d.partsNudged()
 		parts, err := d.loadParts(ctx, c.t.id)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		c.report(parts, w)
 		if at := slices.IndexFunc(parts, func(p part) bool { return p.State == crew.Failed }); at >= 0 {
-			return d.partError(ctx, c.t.id, parts[at].Number)
+			return nil, partError(parts[at])
 		}
 		all := rules(parts)
 		switch {
 		case crew.AllDone(all):
-			return nil
+			return parts, nil
 		case crew.Failures(all) > d.opts.Globals.Int(config.ErrorCountLimit):
-			return job.Permanent(fmt.Errorf("parts of the build have failed too often, the last with: %s", lastError(parts)))
+			return nil, job.Permanent(fmt.Errorf("parts of the build have failed too often, the last with: %s", lastError(parts)))
 		}
 		if time.Since(looked) >= membersInterval {
 			looked = time.Now()
 			if err := c.t.reopenLost(ctx, all); err != nil {
-				return err
+				return nil, err
 			}
 		}
 		if !sleep.Unless(ctx, crewInterval, nudged) {
-			return context.Cause(ctx)
+			return nil, context.Cause(ctx)
 		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"fastddl/internal/parallel"
 )
 
 // join makes the node a member of the cluster, for the first time, and keeps it one.
@@ -65,14 +67,8 @@ func (d *DDL) serve(in *tenure) error {
 	forget := time.NewTicker(forgetInterval)
 	defer forget.Stop()
 	for {
-		if err := d.adopt(in); err != nil && in.ctx.Err() == nil {
-			d.opts.Logger.Warn("cannot look for index builds that nobody runs", zap.Error(err))
-		}
-		if err := d.answerRequests(in); err != nil && in.ctx.Err() == nil {
-			d.opts.Logger.Warn("cannot look for requests of other nodes", zap.Error(err))
-		}
-		if err := d.help(in); err != nil && in.ctx.Err() == nil {
-			d.opts.Logger.Warn("cannot look for index builds that need a hand", zap.Error(err))
+		if err := d.look(in); err != nil && in.ctx.Err() == nil {
+			return err
 		}
 		select {
 		case <-in.ctx.Done():
@@ -86,6 +82,25 @@ func (d *DDL) serve(in *tenure) error {
 			}
 		}
 	}
+}
+
+// look looks what there is for this node to do. Parts that wait for a hand do not wait for
+// the rest of it. Its error is a panic's.
+func (d *DDL) look(in *tenure) error {
+	warn := func(what string, err error) {
+		if err != nil && in.ctx.Err() == nil {
+			d.opts.Logger.Warn("cannot look for "+what, zap.Error(err))
+		}
+	}
+	return parallel.Do(in.ctx, 2, func() int { return 2 }, func(_ context.Context, i int) error {
+		if i == 0 {
+			warn("index builds that need a hand", d.help(in))
+			return nil
+		}
+		warn("index builds that nobody runs", d.adopt(in))
+		warn("requests of other nodes", d.answerRequests(in)) // also for a job that was taken over just now
+		return nil
+	})
 }
 
 // awaitTasks waits until no job of a tenure runs any more.

@@ -1,9 +1,11 @@
 package ddl
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/pingcap/tidb/pkg/parser/terror"
@@ -26,9 +28,9 @@ const createPartsTable = `CREATE TABLE IF NOT EXISTS mysql.fastddl_build_parts (
 		spec LONGBLOB NOT NULL, checkpoint LONGBLOB, result LONGBLOB,
 		PRIMARY KEY (job_id, part) CLUSTERED)`
 
-const partColumns = `part, snapshot_ts, round, state, wanted, holder, hold_epoch, failures, row_count, imported_rows, percent, error`
+const partColumns = `part, snapshot_ts, round, state, wanted, holder, hold_epoch, failures, row_count, imported_rows, percent, error, result`
 
-// part is a part of a job as its row says, without what package backfill keeps.
+// part is a part of a job as its row says, without what its holder needs to build it.
 type part struct {
 	crew.Part
 	snapshotTS uint64
@@ -39,6 +41,8 @@ type part struct {
 	percent        float64
 	// err is what an attempt has failed with last.
 	err string
+	// outcome is what has become of a part that is done, or has failed.
+	outcome []byte
 }
 
 func decodePart(row chunk.Row) part {
@@ -51,6 +55,9 @@ func decodePart(row chunk.Row) part {
 	}
 	if !row.IsNull(8) {
 		p.rows, p.imported, p.percent = row.GetInt64(8), row.GetInt64(9), row.GetFloat64(10)
+	}
+	if !row.IsNull(12) {
+		p.outcome = bytes.Clone(row.GetBytes(12))
 	}
 	return p
 }
@@ -107,11 +114,8 @@ func (t *txn) setPart(jobID int64, p crew.Part) error {
 		string(p.State), p.Holder, p.Epoch, p.Failures, jobID, p.Number)
 }
 
-// insertParts makes the parts of a job those of a round, wanted and open.
+// insertParts writes the parts of a round, wanted and open, of a job that has none.
 func (t *txn) insertParts(r *job.Record, round int, specs []backfill.Part) error {
-	if err := t.deleteParts(r.ID); err != nil {
-		return err
-	}
 	for i, spec := range specs {
 		data, err := json.Marshal(spec)
 		if err != nil {
@@ -130,16 +134,20 @@ func (t *txn) deleteParts(jobID int64) error {
 	return t.exec(`DELETE FROM mysql.fastddl_build_parts WHERE job_id = %?`, jobID)
 }
 
-// partResults returns what the parts of a job have come to, which are all done.
-func (d *DDL) partResults(ctx context.Context, jobID int64) ([]backfill.PartResult, error) {
-	rows, err := d.query(ctx, `SELECT result FROM mysql.fastddl_build_parts WHERE job_id = %? ORDER BY part`, jobID)
-	if err != nil {
-		return nil, err
+// wantParts has the parts of a job built, those that are not wanted yet.
+func (t *txn) wantParts(jobID int64, parts []part) error {
+	if !slices.ContainsFunc(parts, func(p part) bool { return !p.Wanted }) {
+		return nil
 	}
-	results := make([]backfill.PartResult, len(rows))
-	for i, row := range rows {
-		if err := json.Unmarshal(row.GetBytes(0), &results[i]); err != nil {
-			return nil, fmt.Errorf("decode the result of a part: %w", err)
+	return t.exec(`UPDATE mysql.fastddl_build_parts SET wanted = TRUE WHERE job_id = %? AND NOT wanted`, jobID)
+}
+
+// partResults returns what parts that are all done have come to.
+func partResults(parts []part) ([]backfill.PartResult, error) {
+	results := make([]backfill.PartResult, len(parts))
+	for i, p := range parts {
+		if err := json.Unmarshal(p.outcome, &results[i]); err != nil {
+			return nil, fmt.Errorf("decode the result of part %d: %w", p.Number, err)
 		}
 	}
 	return results, nil
@@ -166,17 +174,10 @@ func (f *partFailure) err() error {
 }
 
 // partError returns the error of a part that has failed.
-func (d *DDL) partError(ctx context.Context, jobID, number int64) error {
-	rows, err := d.query(ctx, `SELECT result FROM mysql.fastddl_build_parts WHERE job_id = %? AND part = %?`, jobID, number)
-	if err != nil {
-		return err
-	}
-	if len(rows) == 0 || rows[0].IsNull(0) {
-		return fmt.Errorf("part %d of job %d is gone", number, jobID)
-	}
+func partError(p part) error {
 	var f partFailure
-	if err := json.Unmarshal(rows[0].GetBytes(0), &f); err != nil {
-		return fmt.Errorf("decode the error of a part: %w", err)
+	if err := json.Unmarshal(p.outcome, &f); err != nil {
+		return fmt.Errorf("decode the error of part %d: %w", p.Number, err)
 	}
 	return f.err()
 }
