@@ -77,8 +77,10 @@ func (d *DDL) serve(in *tenure) error {
 			d.nudgeParts()
 		case <-tick.C:
 		case <-forget.C:
-			if _, err := d.query(in.ctx, forgetOldRequests); err != nil && in.ctx.Err() == nil {
-				d.opts.Logger.Warn("cannot forget old requests of other nodes", zap.Error(err))
+			for _, leftover := range []string{forgetOldRequests, forgetTakenVersions} {
+				if _, err := d.query(in.ctx, leftover); err != nil && in.ctx.Err() == nil {
+					d.opts.Logger.Warn("cannot delete what nobody needs any more", zap.String("statement", leftover), zap.Error(err))
+				}
 			}
 		}
 	}

@@ -33,7 +33,7 @@ const historyLimit = 1024
 func (d *DDL) prepareTables(ctx context.Context) error {
 	statements := append(slices.Clone(ownTables), `DELETE FROM mysql.fastddl_ddl_blockers`) // nobody waits yet
 	if d.clustered() {
-		statements = append(slices.Clone(ownTables), createPartsTable, createRequestsTable, forgetOldRequests)
+		statements = append(slices.Clone(ownTables), createPartsTable, createRequestsTable, forgetOldRequests, forgetTakenVersions)
 	}
 	for _, create := range statements {
 		if _, err := d.query(ctx, create); err != nil {

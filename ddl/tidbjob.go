@@ -127,15 +127,16 @@ func (t *txn) ensureRow(r *job.Record, public bool) (intact bool, err error) {
 	return false, t.renewRow(r)
 }
 
-// renewRow gives the job another ID for its row, which is not there yet.
+// renewRow gives the job another ID for its row, which is not there yet. A row that was
+// taken stays, and the version that was published with it: a worker of TiDB's may be waiting
+// until all servers have reported that version, which they do as long as both are there. It
+// ends the row as that of a job which it does not know.
 func (t *txn) renewRow(r *job.Record) error {
-	if err := t.deleteRow(r); err != nil {
-		return err
-	}
 	id, err := t.meta.GenGlobalID()
 	if err != nil {
 		return fmt.Errorf("generate ID: %w", err)
 	}
+	r.TakenRows = append(r.TakenRows, r.RowID)
 	r.RowID = id
 	return nil
 }
@@ -150,7 +151,18 @@ func (t *txn) updateRow(r *job.Record, s job.Settings) error {
 	return t.exec(fmt.Sprintf(`UPDATE mysql.tidb_ddl_job SET job_meta = %s WHERE job_id = %%?`, ddlutil.WrapKey2String(meta)), r.RowID)
 }
 
+// forgetTakenVersions deletes the versions of rows that TiDB has ended after our jobs.
+const forgetTakenVersions = `DELETE FROM mysql.tidb_mdl_info WHERE job_id IN (SELECT job_id FROM mysql.fastddl_ddl_record_history)
+	AND job_id NOT IN (SELECT job_id FROM mysql.tidb_ddl_job)`
+
+// deleteRow deletes the job's row, and the versions of rows that TiDB has ended.
 func (t *txn) deleteRow(r *job.Record) error {
+	for _, id := range r.TakenRows {
+		err := t.exec(`DELETE FROM mysql.tidb_mdl_info WHERE job_id = %? AND job_id NOT IN (SELECT job_id FROM mysql.tidb_ddl_job)`, id)
+		if err != nil {
+			return err
+		}
+	}
 	if err := t.exec(`DELETE FROM mysql.tidb_mdl_info WHERE job_id = %?`, r.RowID); err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"runtime/pprof"
 	"slices"
 	"strings"
 	"testing"
@@ -23,7 +24,7 @@ import (
 var steps = []ddl.HookPoint{
 	{When: "before", Action: "await-turn"}, {When: "before", Action: "change-schema", Step: "delete-only"},
 	{When: "before", Action: "change-schema", Step: "write-only"}, {When: "after", Action: "change-schema", Step: "write-only"},
-	{When: "before", Action: "change-schema", Step: "write-reorg"}, {When: "before", Action: "take-snapshot"},
+	{When: "before", Action: "await-version", Step: "write-only"}, {When: "before", Action: "take-snapshot"},
 	{When: "before", Action: "change-schema", Step: "quiet"}, {When: "before", Action: "backfill"}, {When: "after", Action: "backfill"},
 	{When: "before", Action: "change-schema", Step: "drained"}, {When: "before", Action: "compare"}, {When: "after", Action: "compare"},
 	{When: "before", Action: "change-schema", Step: "public"}, {When: "after", Action: "change-schema", Step: "public"},
@@ -268,6 +269,39 @@ func TestQueueRow(t *testing.T) {
 		require.Equal(t, 8214, errorCode(wait(t, result)))
 		e.leavesNothing(c, "t")
 	}
+}
+
+// A worker of TiDB's that has taken the row waits for the version that the job has published
+// with it. That the job goes on with another row does not keep it from ending.
+func TestQueueRowTakenDuringTheWait(t *testing.T) {
+	e := newEnv(t)
+	c := e.client()
+	table(c, 100)
+	writer := e.client()
+	e.before("change-schema", "write-only", func() { writer.run("BEGIN; INSERT INTO t VALUES (1000, 1000, '')") })
+	result := e.start("ALTER TABLE t ADD INDEX i (b)")
+	require.Eventually(t, func() bool {
+		jobs := e.DDL().Unfinished()
+		return len(jobs) == 1 && strings.Contains(jobs[0].WaitReason, "held by 1 transaction")
+	}, time.Minute, 5*time.Millisecond)
+	row := c.one("SELECT job_id FROM mysql.tidb_ddl_job")
+	_, err := c.Session.(interface {
+		ExecuteInternal(context.Context, string, ...any) (sqlexec.RecordSet, error)
+	}).ExecuteInternal(asServer(), "ADMIN CANCEL DDL JOBS "+row)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { // nothing else says that TiDB's worker waits
+		var stacks strings.Builder
+		_ = pprof.Lookup("goroutine").WriteTo(&stacks, 1)
+		return strings.Contains(stacks.String(), "ddl.(*jobScheduler).transitOneJobStepAndWaitSync")
+	}, time.Minute, 5*time.Millisecond)
+	c.run("ADMIN CANCEL DDL JOBS " + row)
+	require.Eventually(t, func() bool {
+		return c.one("SELECT COUNT(*) FROM mysql.tidb_ddl_job WHERE job_id > "+row) == "1"
+	}, time.Minute, 5*time.Millisecond)
+	writer.run("COMMIT")
+	require.Equal(t, 8214, errorCode(wait(t, result)))
+	require.NoError(t, wait(t, e.start("ALTER TABLE t COMMENT = 'new'")))
+	e.leavesNothing(c, "t")
 }
 
 // ADMIN ALTER DDL JOBS changes the settings of a job at once.

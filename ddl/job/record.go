@@ -13,6 +13,8 @@ type Record struct {
 	// RowID is the ID of the row that stands for the job in TiDB's queue: the job's
 	// own, until somebody takes the row.
 	RowID int64 `json:"row_id"`
+	// TakenRows are the IDs of rows that somebody has taken.
+	TakenRows []int64 `json:"taken_rows,omitempty"`
 	// Revision counts the writes of the record. A writer that holds an older one
 	// has lost the job.
 	Revision int64 `json:"revision"`
