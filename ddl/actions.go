@@ -23,7 +23,8 @@ const (
 	// turnInterval is how often a job that waits for one of TiDB's looks again.
 	turnInterval = 100 * time.Millisecond
 	// quietWait is how long the import waits for transactions that began before S.
-	// It is a courtesy: those that are left may fail with error 9007.
+	// It is a courtesy: those that are left may fail with error 9007. Publication waits
+	// for them in any case.
 	quietWait = 5 * time.Second
 	// watchInterval is how often a working job looks at its row in TiDB's queue, and
 	// shows its progress there.
@@ -43,7 +44,7 @@ func (t *task) do(ctx context.Context, act job.Action, to job.Step) (outcome, er
 	case job.ActAwaitTurn:
 		return outcome{}, t.awaitTurn(ctx, r)
 	case job.ActAwaitVersion:
-		return outcome{}, t.awaitVersion(ctx, r)
+		return t.awaitVersion(ctx, r)
 	case job.ActRepublish, job.ActChangeSchema:
 		return t.changeSchema(ctx, r, to)
 	case job.ActTakeSnapshot:
@@ -144,7 +145,7 @@ func (t *task) awaitTurn(ctx context.Context, r *job.Record) error {
 }
 
 // awaitVersion waits until nobody uses a schema version before the record's.
-func (t *task) awaitVersion(ctx context.Context, r *job.Record) error {
+func (t *task) awaitVersion(ctx context.Context, r *job.Record) (outcome, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	if r.Step == job.StepQuiet {
@@ -160,12 +161,12 @@ func (t *task) awaitVersion(ctx context.Context, r *job.Record) error {
 	cancel(nil)
 	<-watching
 	if errors.Is(err, errEnoughQuiet) {
-		err = nil
+		return outcome{enough: true}, nil
 	}
 	if err != nil {
-		return err
+		return outcome{}, err
 	}
-	return t.forgetVersion(context.WithoutCancel(ctx), r)
+	return outcome{}, t.forgetVersion(context.WithoutCancel(ctx), r)
 }
 
 // errEnoughQuiet ends the wait before the import.

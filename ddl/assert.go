@@ -13,11 +13,11 @@ import (
 // say it a second time, in other words than the code that takes the steps.
 
 // nextSteps are the steps that may follow each. Those from snapshot and quiet to
-// write-reorg take another S.
+// write-reorg, and from there to snapshot, take another S.
 var nextSteps = map[job.Step][]job.Step{
 	job.StepQueued:         {job.StepDeleteOnly, job.StepFinished},
 	job.StepDeleteOnly:     {job.StepWriteOnly, job.StepUndone},
-	job.StepWriteOnly:      {job.StepWriteReorg, job.StepUndoDeleteOnly},
+	job.StepWriteOnly:      {job.StepSnapshot, job.StepUndoDeleteOnly},
 	job.StepWriteReorg:     {job.StepSnapshot, job.StepUndoDeleteOnly},
 	job.StepSnapshot:       {job.StepQuiet, job.StepWriteReorg, job.StepUndoDeleteOnly},
 	job.StepQuiet:          {job.StepBackfilled, job.StepWriteReorg, job.StepUndoDeleteOnly},

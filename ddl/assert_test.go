@@ -25,9 +25,9 @@ func TestAssertions(t *testing.T) {
 		before, after func(r *job.Record)
 		wrong         string
 	}{
-		{"a step", func(r *job.Record) { r.Step = job.StepWriteOnly }, func(r *job.Record) { r.Step = job.StepWriteReorg }, ""},
+		{"a step", func(r *job.Record) { r.Step = job.StepWriteOnly }, func(r *job.Record) { r.Step = job.StepSnapshot }, ""},
 		{"the same step", func(r *job.Record) {}, func(r *job.Record) {}, ""},
-		{"two steps", func(r *job.Record) { r.Step = job.StepDeleteOnly }, func(r *job.Record) { r.Step = job.StepWriteReorg }, `goes from "delete-only"`},
+		{"two steps", func(r *job.Record) { r.Step = job.StepDeleteOnly }, func(r *job.Record) { r.Step = job.StepSnapshot }, `goes from "delete-only"`},
 		{"another S", func(r *job.Record) { r.Step = job.StepQuiet }, func(r *job.Record) { r.Step = job.StepWriteReorg }, ""},
 		{"back", func(r *job.Record) { r.Step = job.StepWriteReorg }, func(r *job.Record) { r.Step = job.StepWriteOnly }, "goes from"},
 		{"undone", func(r *job.Record) { r.Step, r.State = job.StepQuiet, model.JobStateRollingback },

@@ -187,6 +187,8 @@ func (t *task) perform(ctx context.Context, act job.Action, to job.Step) error {
 type outcome struct {
 	// record was written; nil if none was.
 	record *job.Record
+	// enough: the wait was ended because the import is not put off any longer.
+	enough bool
 	err    error
 }
 
@@ -205,7 +207,7 @@ func (t *task) conclude(ctx context.Context, act job.Action, to job.Step, o outc
 	}
 	switch {
 	case o.err == nil:
-		t.succeeded(act)
+		t.succeeded(act, o)
 		return t.hook(ctx, "after", act, to)
 	case ctx.Err() != nil:
 		return errStopped
@@ -233,12 +235,16 @@ func (t *task) conclude(ctx context.Context, act job.Action, to job.Step, o outc
 	return nil
 }
 
-func (t *task) succeeded(act job.Action) {
+func (t *task) succeeded(act job.Action, o outcome) {
 	switch act {
 	case job.ActAwaitTurn:
 		t.machine.HasTurn()
 	case job.ActAwaitVersion:
-		t.machine.Waited()
+		if o.enough {
+			t.machine.WaitedEnough()
+		} else {
+			t.machine.Waited()
+		}
 	case job.ActSleep:
 		t.machine.Slept()
 	}

@@ -35,7 +35,7 @@ const (
 // for open transactions after the import; that has no hook.
 var hooks = map[place]ddl.HookPoint{
 	inDeleteOnly: {When: "before", Action: "change-schema", Step: "write-only"},
-	inWriteOnly:  {When: "before", Action: "change-schema", Step: "write-reorg"},
+	inWriteOnly:  {When: "after", Action: "change-schema", Step: "write-only"},
 	beforeS:      {When: "before", Action: "take-snapshot"},
 	afterS:       {When: "before", Action: "change-schema", Step: "quiet"},
 	beforeImport: {When: "before", Action: "backfill"},

@@ -46,9 +46,10 @@ type Machine struct {
 	record *Record
 	// turn: no earlier job has the table.
 	turn bool
-	// waited: nobody uses a version before the record's. resumed: it is not known
-	// whether somebody can still be waited for.
-	waited, resumed bool
+	// waited: nobody uses a version before the record's. waitedEnough: the import need not
+	// wait for it any longer. resumed: it is not known whether somebody can still be waited
+	// for.
+	waited, waitedEnough, resumed bool
 	// backoff is the time to wait before the next attempt.
 	backoff time.Duration
 }
@@ -82,7 +83,7 @@ func (m *Machine) Next() (Action, Step) {
 	} else if !m.turn {
 		return ActAwaitTurn, r.Step
 	}
-	if !m.waited && r.waits() {
+	if !m.waited && r.waits() && !(m.waitedEnough && r.Step == StepQuiet) {
 		if m.resumed {
 			return ActRepublish, r.Step
 		}
@@ -109,6 +110,7 @@ func (m *Machine) Prepare(to Step) *Record {
 	after.Step = to
 	after.IndexIDs = slices.Clone(m.record.IndexIDs)
 	after.Changes = slices.Clone(m.record.Changes)
+	after.TakenRows = slices.Clone(m.record.TakenRows)
 	if after.State == model.JobStateQueueing && to != StepQueued {
 		after.State = model.JobStateRunning
 	}
@@ -130,7 +132,7 @@ func (m *Machine) Prepare(to Step) *Record {
 func (m *Machine) Reached(after *Record) {
 	// Everybody has to reach a new version.
 	if after.SchemaVersion != m.record.SchemaVersion {
-		m.waited, m.resumed = false, false
+		m.waited, m.waitedEnough, m.resumed = false, false, false
 	}
 	m.record = after
 }
@@ -140,6 +142,10 @@ func (m *Machine) HasTurn() { m.turn = true }
 
 // Waited tells the machine that ActAwaitVersion was done.
 func (m *Machine) Waited() { m.waited = true }
+
+// WaitedEnough tells the machine that ActAwaitVersion has lasted as long as an import is
+// put off: it may begin, and whoever is left is waited for after it.
+func (m *Machine) WaitedEnough() { m.waitedEnough = true }
 
 // Slept tells the machine that ActSleep was done.
 func (m *Machine) Slept() { m.backoff = 0 }

@@ -20,6 +20,8 @@ type world struct {
 	synced  int64
 	publics int
 	actions []Action
+	// impatient says that the wait before the import ends too early.
+	impatient func() bool
 }
 
 func newWorld(t *testing.T, unique bool) *world {
@@ -40,6 +42,10 @@ func (w *world) step() (Action, Step) {
 	case ActAwaitTurn:
 		w.m.HasTurn()
 	case ActAwaitVersion:
+		if before.Step == StepQuiet && w.impatient != nil && w.impatient() {
+			w.m.WaitedEnough()
+			break
+		}
 		w.synced = w.version
 		w.m.Waited()
 	case ActSleep:
@@ -56,8 +62,8 @@ func (w *world) step() (Action, Step) {
 			after.SchemaVersion = w.version
 			w.checkChange(before, after)
 		case ActTakeSnapshot:
-			require.Equal(w.t, w.version, w.synced, "I2: S is taken when everybody is at write-reorg")
-			require.Equal(w.t, model.StateWriteReorganization, before.SchemaState())
+			require.Equal(w.t, w.version, w.synced, "I2: S is taken when everybody is at write-only")
+			require.GreaterOrEqual(w.t, states[before.SchemaState()], states[model.StateWriteOnly])
 			after.SnapshotTS = 1
 		case ActBackfill:
 			require.NotZero(w.t, before.SnapshotTS)
@@ -82,7 +88,7 @@ func (w *world) checkChange(before, after *Record) {
 	case after.RollingBack():
 	default:
 		require.Equal(w.t, from+1, to)
-		if from != states[model.StateNone] && before.Step != StepBackfilled && before.Step != StepCompared {
+		if from != states[model.StateNone] {
 			require.Equal(w.t, w.version-1, w.synced, "I1: from %q", before.Step)
 		}
 	}
@@ -106,7 +112,7 @@ func TestSteps(t *testing.T) {
 	w := newWorld(t, false)
 	w.run()
 	require.Equal(t, []Action{
-		ActAwaitTurn, ActChangeSchema, ActAwaitVersion, ActChangeSchema, ActAwaitVersion, ActChangeSchema, ActAwaitVersion,
+		ActAwaitTurn, ActChangeSchema, ActAwaitVersion, ActChangeSchema, ActAwaitVersion,
 		ActTakeSnapshot, ActChangeSchema, ActAwaitVersion, ActBackfill, ActChangeSchema, ActAwaitVersion, ActFinish,
 	}, w.actions)
 	require.Equal(t, model.JobStateSynced, w.m.Record().State)
@@ -114,7 +120,46 @@ func TestSteps(t *testing.T) {
 
 	w = newWorld(t, true)
 	w.run()
-	require.Equal(t, []Action{ActBackfill, ActChangeSchema, ActAwaitVersion, ActCompare, ActChangeSchema, ActAwaitVersion, ActFinish}, w.actions[10:])
+	require.Equal(t, []Action{ActBackfill, ActChangeSchema, ActAwaitVersion, ActCompare, ActChangeSchema, ActAwaitVersion, ActFinish}, w.actions[8:])
+}
+
+// The import does not wait for ever, but publication does.
+func TestImpatientImport(t *testing.T) {
+	for _, unique := range []bool{false, true} {
+		w := newWorld(t, unique)
+		w.impatient = func() bool { return true }
+		w.run()
+		rest := []Action{ActChangeSchema, ActAwaitVersion, ActFinish}
+		want := append([]Action{ActAwaitVersion, ActBackfill, ActAwaitVersion}, rest...)
+		if unique {
+			want = append([]Action{ActAwaitVersion, ActBackfill, ActChangeSchema, ActAwaitVersion, ActCompare}, rest...)
+		}
+		require.Equal(t, want, w.actions[len(w.actions)-len(want):])
+	}
+}
+
+// TestAnotherSnapshot: a job whose S is lost takes another one, whatever the schema state,
+// and publishes a version after it.
+func TestAnotherSnapshot(t *testing.T) {
+	for _, at := range []Step{StepSnapshot, StepQuiet} {
+		w := newWorld(t, false)
+		for w.m.Record().Step != at {
+			w.step()
+		}
+		again := w.m.Prepare(StepWriteReorg)
+		again.SnapshotTS = 0
+		w.m.Reached(again)
+		w.actions = nil
+		for w.m.Record().Step != StepBackfilled {
+			w.step()
+		}
+		want := []Action{ActTakeSnapshot, ActChangeSchema, ActAwaitVersion, ActBackfill}
+		if at == StepQuiet {
+			want = append([]Action{ActAwaitVersion}, want...)
+		}
+		require.Equal(t, want, w.actions)
+		w.run()
+	}
 }
 
 // Whatever fails, is asked or dies, and whenever: the job ends, and it is public or
@@ -125,6 +170,7 @@ func TestRandomHistories(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	for range 3000 {
 		w := newWorld(t, rng.IntN(2) == 0)
+		w.impatient = func() bool { return rng.IntN(2) == 0 }
 		asked := false
 		for range 200 {
 			r := w.m.Record()

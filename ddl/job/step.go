@@ -9,15 +9,16 @@ type Step string
 const (
 	// StepQueued: nothing of the job is in the schema.
 	StepQueued Step = ""
-	// StepDeleteOnly, StepWriteOnly, StepWriteReorg: the indexes are in this schema
-	// state.
+	// StepDeleteOnly, StepWriteOnly: the indexes are in this schema state.
 	StepDeleteOnly Step = "delete-only"
 	StepWriteOnly  Step = "write-only"
+	// StepWriteReorg: the indexes are write-only or write-reorg, and S has to be taken
+	// again.
 	StepWriteReorg Step = "write-reorg"
 	// StepSnapshot: S is taken, and garbage collection is held at it.
 	StepSnapshot Step = "snapshot"
-	// StepQuiet: a version without a change is published, so that transactions that
-	// began before S end before the import.
+	// StepQuiet: the indexes are write-reorg, in a version that was published after S, so
+	// that transactions that began before S end before the import.
 	StepQuiet Step = "quiet"
 	// StepBackfilled: the entries at S are imported and verified, and no import is
 	// under way any more.
@@ -50,9 +51,7 @@ func (r *Record) forward() Step {
 		return StepDeleteOnly
 	case StepDeleteOnly:
 		return StepWriteOnly
-	case StepWriteOnly:
-		return StepWriteReorg
-	case StepWriteReorg:
+	case StepWriteOnly, StepWriteReorg:
 		return StepSnapshot
 	case StepSnapshot:
 		return StepQuiet
@@ -108,8 +107,10 @@ func (r *Record) waits() bool {
 		return false
 	}
 	switch r.Step {
-	case StepSnapshot, StepBackfilled, StepCompared:
-		return false // it has been waited for before this step, or nothing depends on it
+	case StepSnapshot, StepCompared:
+		return false // it has been waited for before this step
+	case StepBackfilled:
+		return !r.Compare // the drain does not change the schema, and is waited for itself
 	}
 	if r.RollingBack() {
 		return r.Step == StepUndoDeleteOnly || r.Step == StepUndone
@@ -122,9 +123,9 @@ func (r *Record) SchemaState() model.SchemaState {
 	switch r.Step {
 	case StepDeleteOnly, StepUndoDeleteOnly:
 		return model.StateDeleteOnly
-	case StepWriteOnly:
+	case StepWriteOnly, StepSnapshot:
 		return model.StateWriteOnly
-	case StepWriteReorg, StepSnapshot, StepQuiet, StepBackfilled, StepDrained, StepCompared:
+	case StepWriteReorg, StepQuiet, StepBackfilled, StepDrained, StepCompared:
 		return model.StateWriteReorganization
 	case StepPublic, StepDropDeleteOnly, StepDropReorg, StepDropped:
 		return model.StatePublic

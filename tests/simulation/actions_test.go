@@ -26,7 +26,7 @@ func (b *builder) awaitVersion(c *choice) bool {
 		return true
 	}
 	if r.Step == job.StepQuiet && c.oneIn(12) {
-		w.quietCut = true
+		w.quietCut, b.enough = true, true
 		w.trace("builder %d does not wait any longer", b.id)
 		return true
 	}
@@ -57,11 +57,8 @@ func (b *builder) changeSchema() (*job.Record, bool, error) {
 		for _, change := range after.Changes {
 			b.dropIndex(int(change.IndexIDs[0]), after, v)
 		}
-		switch after.Step {
-		case job.StepWriteOnly:
+		if after.Step == job.StepWriteOnly {
 			w.writeOnlyTS = v.ts
-		case job.StepWriteReorg:
-			w.reorgTS = v.ts
 		}
 		return nil
 	})

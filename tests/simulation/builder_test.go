@@ -23,6 +23,7 @@ type machine interface {
 	Reached(after *job.Record)
 	HasTurn()
 	Waited()
+	WaitedEnough()
 	Slept()
 	Failed(err error, limit int64) (retry bool)
 }
@@ -61,6 +62,8 @@ type builder struct {
 	to    job.Step
 	busy  bool
 	phase int
+	// enough: the wait was ended before everybody had reported.
+	enough bool
 	// after is the record to be written, while its transaction is open on what read says.
 	after *job.Record
 	read  metadata
@@ -113,7 +116,7 @@ func (w *world) builderEvent(b *builder, c *choice) {
 			return
 		}
 		b.act, b.to = b.m.Next()
-		b.busy, b.phase = true, 0
+		b.busy, b.phase, b.enough = true, 0, false
 		w.trace("builder %d: %s, to %q", b.id, b.act, b.to)
 	}
 	if after, done, err := b.do(c); done {
@@ -177,7 +180,11 @@ func (b *builder) conclude(after *job.Record, err error) {
 		case job.ActAwaitTurn:
 			b.m.HasTurn()
 		case job.ActAwaitVersion:
-			b.m.Waited()
+			if b.enough {
+				b.m.WaitedEnough()
+			} else {
+				b.m.Waited()
+			}
 		case job.ActSleep:
 			b.m.Slept()
 		}

@@ -82,24 +82,24 @@ func level(s state) state {
 	return s
 }
 
-// checkSnapshot checks that nobody uses the table below write-reorg when S is taken.
+// checkSnapshot checks that nobody uses the table below write-only when S is taken.
 func (w *world) checkSnapshot(after *job.Record) {
 	s := timestamp(after.SnapshotTS)
 	if w.firstS == 0 {
 		w.firstS = s
 	}
-	if s < w.reorgTS {
-		w.fail("I2", "S = %d is before the publication of write-reorg at %d", s, w.reorgTS)
+	if s < w.writeOnlyTS {
+		w.fail("I2", "S = %d is before the publication of write-only at %d", s, w.writeOnlyTS)
 	}
 	w.quietCut = false
 	for _, id := range after.IndexIDs {
 		for _, t := range w.txns {
-			if t.server != nil && t.pinned != 0 && w.schema[t.pinned].states[id] < writeReorg {
+			if t.server != nil && t.pinned != 0 && w.schema[t.pinned].states[id] < writeOnly {
 				w.fail("I2", "S is taken while txn %d uses index %d in state %s", t.id, id, w.schema[t.pinned].states[id])
 			}
 		}
 		for _, sv := range w.servers {
-			if sv.alive && w.schema[sv.loaded].states[id] < writeReorg {
+			if sv.alive && w.schema[sv.loaded].states[id] < writeOnly {
 				w.fail("I2", "S is taken while server %d has index %d in state %s", sv.id, id, w.schema[sv.loaded].states[id])
 			}
 		}
