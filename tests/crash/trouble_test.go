@@ -45,8 +45,11 @@ const (
 func (k kind) explains(err error) bool {
 	number := errorNumber(err)
 	switch k {
-	case killed: // TiDB also cancels the context of the statement
-		return number == 1317 || number == 1105 && strings.Contains(err.Error(), "context canceled") || isDisconnected(err)
+	case killed:
+		// TiDB also cancels the context of the statement; and where it finds out after a commit,
+		// by a panic, it hands that on as it is.
+		handedOn := strings.Contains(err.Error(), "context canceled") || strings.Contains(err.Error(), "[executor:1317]")
+		return number == 1317 || number == 1105 && handedOn || isDisconnected(err)
 	case clockJump:
 		// Schema, locks, snapshot or transaction are too old; and TiDB measures the wait for
 		// a lock by the wall clock (StmtCtx.GetLockWaitStartTime).
