@@ -17,7 +17,7 @@ var twoVersions = []mutation{
 		old:    "if after.SchemaVersion != m.record.SchemaVersion {",
 		new:    "if m.record.SchemaVersion == 0 {",
 		caught: "ddl/job.TestSteps",
-		shows:  `I1: from "write-only"`,
+		shows:  `I2: S is taken when everybody is at write-only`,
 	},
 	{
 		invariant: "I1", breaks: "the wait for the servers is left out",
