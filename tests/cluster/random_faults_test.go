@@ -242,7 +242,7 @@ func (r *random) excuse(s *server, since time.Time, err error) error {
 	}
 	code := codeOf(err)
 	// TiDB hands on as it is what PD's client says of a broken stream of timestamps.
-	noPD := code == 1105 && strings.Contains(err.Error(), "rpc error: code = ")
+	noPD := code == 1105 && (strings.Contains(err.Error(), "rpc error: code = ") || strings.HasSuffix(err.Error(), ": context canceled"))
 	if code != 0 && !noPD && !slices.Contains(excusable, code) && !errors.As(err, new(lostError)) {
 		return err
 	}
