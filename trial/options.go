@@ -19,6 +19,10 @@ type Target struct {
 	// AdvertiseAddress is this machine's for the other servers of a cluster. It is needed
 	// if PD runs on another machine.
 	AdvertiseAddress string
+	// ConfigFile is the configuration of the cluster's servers, as they are started with. The
+	// trial takes its section [tidb], which says how to reach the cluster: TLS, the keyspace,
+	// the clients of PD and TiKV. Empty for TiDB's defaults.
+	ConfigFile string
 	// Password is that of root in the cluster.
 	Password string
 }
@@ -37,6 +41,9 @@ func (t *Target) Validate() error {
 		if t.Path != "" {
 			return fmt.Errorf("path %s: only store %q has one", t.Path, config.StoreTiKV)
 		}
+		if t.ConfigFile != "" {
+			return fmt.Errorf("config %s: only store %q has one", t.ConfigFile, config.StoreTiKV)
+		}
 	case config.StoreTiKV:
 		if t.Path == "" {
 			return errors.New("path is not set: name the PD servers, such as pd1:2379,pd2:2379")
@@ -52,13 +59,20 @@ func (t *Target) Cluster() bool { return t.Store == config.StoreTiKV }
 
 // config is the configuration of a server with its files in dir; an embedded store is
 // in store.
-func (t *Target) config(dir, store string) config.Config {
+func (t *Target) config(dir, store string) (config.Config, error) {
 	cfg := config.Default()
+	if t.ConfigFile != "" {
+		theirs, err := config.Load(t.ConfigFile)
+		if err != nil {
+			return config.Config{}, err
+		}
+		cfg.TiDB = theirs.TiDB
+	}
 	cfg.Store, cfg.Path, cfg.Port, cfg.Status.StatusPort = t.Store, store, 0, 0
 	cfg.Log.SlowThreshold = 0
 	if t.Cluster() {
 		cfg.Path, cfg.AdvertiseAddress, cfg.TempDir = t.Path, t.AdvertiseAddress, dir
 		cfg.Log.SlowQueryFile = filepath.Join(dir, "slow.log")
 	}
-	return cfg
+	return cfg, nil
 }

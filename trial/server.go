@@ -55,7 +55,10 @@ func Start(ctx context.Context, opts Options) (_ *Server, err error) {
 	if opts.StorePath == "" {
 		opts.StorePath = filepath.Join(opts.Dir, "data")
 	}
-	cfg := opts.Target.config(opts.Dir, opts.StorePath)
+	cfg, err := opts.Target.config(opts.Dir, opts.StorePath)
+	if err != nil {
+		return nil, err
+	}
 	cfg.MemoryLimit = opts.MemoryLimit
 	cfg.EnsureDefaults()
 	if err := cfg.Validate(); err != nil {

@@ -13,5 +13,6 @@ const passwordVariable = "MYSQL_PWD"
 func bindTarget(f *pflag.FlagSet, t *trial.Target) {
 	f.StringVar(&t.Store, "store", t.Store, "storage `DRIVER`: pebble, a store of its own, or tikv, an existing cluster (root's password there: $"+passwordVariable+")")
 	f.StringVar(&t.Path, "path", "", "the PD `SERVERS` of a cluster")
+	f.StringVar(&t.ConfigFile, "config", "", "configuration `FILE` of a cluster's servers, of which the section [tidb] is taken: TLS, the keyspace")
 	f.StringVar(&t.AdvertiseAddress, "advertise-address", "", "`ADDRESS` of this machine for the other servers of a cluster")
 }

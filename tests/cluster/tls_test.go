@@ -80,6 +80,11 @@ func TestTLS(t *testing.T) {
 		require.NotEqual(t, http.StatusOK, resp.StatusCode, "the status port is one of the cluster")
 	}
 
+	file := filepath.Join(t.TempDir(), "servers.toml")
+	require.NoError(t, os.WriteFile(file, []byte(strings.Join(secure, "\n")), 0o600))
+	out, err := command(t, c, "bench", "addindex", "--rows", "500", "--runs", "1", "--config", file).CombinedOutput()
+	require.NoError(t, err, string(out))
+
 	// Without a certificate it is told from a cluster that is down.
 	pd, err := c.Open()
 	require.NoError(t, err)
