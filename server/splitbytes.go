@@ -7,19 +7,25 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/docker/go-units"
+	"github.com/pingcap/kvproto/pkg/metapb"
 	tidbconfig "github.com/pingcap/tidb/pkg/config"
 	pd "github.com/tikv/pd/client"
 	"go.uber.org/zap"
+
+	"fastddl/internal/errs"
 )
 
 const (
 	// usualSplitBytes is what regions were to hold before TiKV 8.4. Smaller ones are not worth
 	// a request each, and TiKV splits what is too large for it by itself.
 	usualSplitBytes = 96 << 20
-	// splitBytesTimeout is how long a store may take to say how it is configured.
+	// askedStores is how many stores are asked at once, and splitBytesTimeout how long the
+	// first of them that answers may take to say how it is configured.
+	askedStores       = 8
 	splitBytesTimeout = 3 * time.Second
 	// maxStoreConfig bounds the answer, in bytes: it is some 50 KB.
 	maxStoreConfig = 4 << 20
@@ -54,18 +60,37 @@ func askSplitBytes(ctx context.Context, client pd.Client) (int64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("list the stores: %w", err)
 	}
-	var errs []error
+	stores = slices.DeleteFunc(stores, func(s *metapb.Store) bool { return s.StatusAddress == "" })
+	stores = stores[:min(len(stores), askedStores)]
+	ctx, cancel := context.WithTimeout(ctx, splitBytesTimeout)
+	defer cancel() // the others need not answer any more
+	answers := make(chan splitBytesAnswer, len(stores))
 	for _, store := range stores {
-		if store.StatusAddress == "" {
-			continue
-		}
-		size, err := storeSplitBytes(ctx, &http.Client{Transport: transport, Timeout: splitBytesTimeout}, scheme+"://"+store.StatusAddress+"/config")
-		if err == nil {
-			return size, nil
-		}
-		errs = append(errs, fmt.Errorf("store %d: %w", store.Id, err))
+		go func() {
+			var a splitBytesAnswer
+			defer func() { answers <- a }()
+			defer errs.Contain(&a.err)
+			a.size, a.err = storeSplitBytes(ctx, &http.Client{Transport: transport}, scheme+"://"+store.StatusAddress+"/config")
+			if a.err != nil {
+				a.err = fmt.Errorf("store %d: %w", store.Id, a.err)
+			}
+		}()
 	}
-	return 0, errors.Join(errs...)
+	var problems []error
+	for range stores {
+		a := <-answers
+		if a.err == nil {
+			return a.size, nil
+		}
+		problems = append(problems, a.err)
+	}
+	return 0, errors.Join(problems...)
+}
+
+// splitBytesAnswer is what a store has said.
+type splitBytesAnswer struct {
+	size int64
+	err  error
 }
 
 // storeSplitBytes asks one store. TiFlash has another configuration, without such a size.

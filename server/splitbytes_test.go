@@ -48,4 +48,21 @@ func TestSplitBytes(t *testing.T) {
 	require.Zero(t, splitBytes(t.Context(), storesOfPD{err: errors.New("PD is away")}, zap.NewNop()))
 	silent := storesOfPD{stores: append([]*metapb.Store{{Id: 2}}, known.stores...)} // the first has no HTTP
 	require.EqualValues(t, 256<<20, splitBytes(t.Context(), silent, zap.NewNop()))
+
+	// A store that does not answer does not hold up the others.
+	asked := make(chan struct{})
+	stuck := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
+		close(asked)
+		<-req.Context().Done()
+	}))
+	defer stuck.Close()
+	begun := known.stores[0]
+	late := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		<-asked
+		tikv.Config.Handler.ServeHTTP(w, req)
+	}))
+	defer late.Close()
+	begun.StatusAddress = strings.TrimPrefix(late.URL, "http://")
+	both := storesOfPD{stores: []*metapb.Store{{Id: 3, StatusAddress: strings.TrimPrefix(stuck.URL, "http://")}, begun}}
+	require.EqualValues(t, 256<<20, splitBytes(t.Context(), both, zap.NewNop()))
 }
