@@ -19,6 +19,8 @@
 //     that has slept since it asked, carries an epoch from before the lease was lost. Who
 //     takes over changes the epochs first, and TiKV refuses the request. The region is
 //     looked up again then, and the lease is asked again.
+//   - A region may be sent several files side by side, of different keys. It is told to take
+//     all of them by one request.
 //   - What a region is sent at once, and so what stores must hold, is bounded by
 //     Options.SplitBytes; memory is bounded by the number of streams.
 //   - A label rule that keeps PD from moving the regions exists only while Import runs. It

@@ -92,8 +92,9 @@ func (im *Importer) importAll(ctx context.Context, src *source) error {
 	if err != nil {
 		return err
 	}
+	files := max(1, im.opts.StoreStreams/max(1, len(ranges)))
 	return parallel.Do(ctx, len(ranges), func() int { return maxRegions }, func(ctx context.Context, i int) error {
-		return im.importRange(ctx, src, ranges[i])
+		return im.importRange(ctx, src, ranges[i], files)
 	})
 }
 

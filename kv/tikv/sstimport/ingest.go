@@ -20,6 +20,7 @@ type job struct {
 	im   *Importer
 	src  *source
 	left kv.KeyRange // what is not imported yet
+	most int         // files that are sent to a region at one time, at the most
 
 	region   *pd.Region // nil if it is to be looked up
 	files    *written   // nil if they are to be sent
@@ -27,9 +28,9 @@ type job struct {
 	patience patience
 }
 
-// importRange imports the pairs in r.
-func (im *Importer) importRange(ctx context.Context, src *source, r kv.KeyRange) error {
-	j := &job{im: im, src: src, left: r}
+// importRange imports the pairs in r, at most so many files at a time.
+func (im *Importer) importRange(ctx context.Context, src *source, r kv.KeyRange, most int) error {
+	j := &job{im: im, src: src, left: r, most: most}
 	for {
 		done, err := j.step(ctx)
 		if err == nil {
@@ -61,18 +62,18 @@ func (j *job) step(ctx context.Context) (done bool, err error) {
 			return false, err
 		}
 	}
-	release, err := acquire(ctx, j.im.stores.of(j.region.Meta.Peers))
+	here := j.left.Intersect(rangeOf(j.region))
+	streams, release, err := acquire(ctx, j.im.stores.of(j.region.Meta.Peers), j.streams(here))
 	if err != nil {
 		return false, err
 	}
 	defer release()
-	here := j.left.Intersect(rangeOf(j.region))
 	if j.files == nil {
 		j.at = writing
 		if err := j.im.lease(ctx); err != nil {
 			return false, err
 		}
-		if j.files, err = j.im.write(ctx, j.region, j.src, here); err != nil {
+		if j.files, err = j.im.write(ctx, j.region, j.src, here, streams); err != nil {
 			return false, err
 		}
 	}
@@ -89,6 +90,16 @@ func (j *job) step(ctx context.Context) (done bool, err error) {
 		return j.advance(j.files.next), nil
 	}
 	return j.advance(here.End), nil
+}
+
+// streams is how many files it is worth sending side by side of what is here: one if that
+// is more than is sent at a time, or sent already.
+func (j *job) streams(here kv.KeyRange) int {
+	total := weigh(j.src.samplesIn(here))
+	if j.files != nil || total > writeLimit(j.im.opts.SplitBytes) {
+		return 1
+	}
+	return int(max(1, min(int64(j.most), total/leastFileBytes)))
 }
 
 // advance goes on at key, and says whether nothing is left there.

@@ -77,7 +77,8 @@ type Options struct {
 	// in which regions are sent data; 0 is 96 MiB, as in TiKV. Small pairs count for more,
 	// since TiKV bounds the number of a region's keys as well.
 	SplitBytes int64
-	// StoreStreams is how many regions are written to one store at a time; 0 is 4.
+	// StoreStreams is how many files are written to one store at a time, of regions or, if
+	// there are fewer, parts of them; 0 is 4.
 	StoreStreams int
 	// MaxKeyBytes and MaxEntryBytes bound a key, and a key with its value, in what TiKV
 	// would take from a transaction: 0 is 8 KiB, and 8 MiB.

@@ -89,10 +89,7 @@ func cut(r kv.KeyRange, keys [][]byte) []kv.KeyRange {
 // split so that the parts receive about target bytes each. It returns none for less
 // than writeLimit, which one region may well hold.
 func splitKeys(start []byte, samples []sample, target int64) [][]byte {
-	var total int64
-	for _, s := range samples {
-		total += s.bytes
-	}
+	total := weigh(samples)
 	if total <= writeLimit(target) {
 		return nil
 	}
@@ -101,7 +98,13 @@ func splitKeys(start []byte, samples []sample, target int64) [][]byte {
 	if bytes.Compare(start, samples[0].key) < 0 {
 		keys = append(keys, samples[0].key) // what is there already stays apart
 	}
-	var before int64
+	return sorted(append(keys, evenCuts(samples, parts)...))
+}
+
+// evenCuts returns keys of samples, at most parts-1, that cut them into parts of about the
+// same weight.
+func evenCuts(samples []sample, parts int64) (keys [][]byte) {
+	total, before := weigh(samples), int64(0)
 	for part, i := int64(1), 0; part < parts && i < len(samples); i++ {
 		if before >= total*part/parts {
 			keys = append(keys, samples[i].key)
@@ -109,7 +112,7 @@ func splitKeys(start []byte, samples []sample, target int64) [][]byte {
 		}
 		before += samples[i].bytes
 	}
-	return sorted(keys)
+	return keys
 }
 
 // writeLimit is how much a region is sent at a time. It is more than what regions are to

@@ -115,11 +115,14 @@ func (s *source) mayHold(r kv.KeyRange) bool {
 // bytes returns what all pairs weigh.
 func (s *source) bytes() (n int64) {
 	for _, u := range s.units {
-		for _, sm := range u.samples {
-			n += sm.bytes
-		}
+		n += weigh(u.samples)
 	}
 	return n
+}
+
+// divide cuts r into at most n ranges of about the same weight.
+func (s *source) divide(r kv.KeyRange, n int) []kv.KeyRange {
+	return cut(r, evenCuts(s.samplesIn(r), int64(n)))
 }
 
 // last returns the last key in r. There must be one.

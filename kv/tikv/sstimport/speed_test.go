@@ -83,6 +83,81 @@ func TestStreamsPerStore(t *testing.T) {
 	}
 }
 
+// TestFilesSideBySide: what one region is to hold is sent in several files at a time, which
+// it is told to take at once; of as many regions as there may be files each is sent one.
+func TestFilesSideBySide(t *testing.T) {
+	const pairs, files = 9 * leastFileBytes / 1000, defaultStoreStreams
+	for _, regions := range []int{1, 2, 4} {
+		f := start(t, nil)
+		for i := 1; i < regions; i++ {
+			f.split(key(i * pairs / regions))
+		}
+		arrived, all := atomic.Int32{}, make(chan struct{})
+		f.setFault(func(c call) *fault {
+			if c.kind != callWrite || c.store != 1 {
+				return nil
+			}
+			return &fault{late: true, before: func() {
+				if int(arrived.Add(1)) == files {
+					close(all)
+				}
+				select {
+				case <-all:
+				case <-time.After(time.Minute):
+					f.t.Error("nothing else is sent meanwhile")
+				}
+			}}
+		})
+		require.NoError(t, f.im.Import(t.Context(), []kv.ImportUnit{f.unit(0, pairs, 1000)}))
+		f.requireDone()
+		require.Equal(t, 3*files, f.count(callWrite), "%d regions", regions)
+		require.Equal(t, regions, f.count(callIngest))
+	}
+}
+
+// TestOneOfSeveralFilesFails: then all of them are sent again.
+func TestOneOfSeveralFilesFails(t *testing.T) {
+	f := start(t, nil)
+	f.setFault(func(c call) *fault {
+		if c.kind == callClose && c.nth == 4 {
+			return &fault{err: unavailable}
+		}
+		return nil
+	})
+	require.NoError(t, f.im.Import(t.Context(), []kv.ImportUnit{f.unit(0, 2*leastFileBytes/1000, 1000)}))
+	f.requireDone()
+	require.Equal(t, 1, f.count(callIngest))
+}
+
+// TestAcquire: one stream of each store is waited for, more are taken where all have them.
+func TestAcquire(t *testing.T) {
+	list := []*store{{streams: make(chan struct{}, 4)}, {streams: make(chan struct{}, 4)}}
+	take := func(most int) (int, func()) {
+		n, release, err := acquire(t.Context(), list, most)
+		require.NoError(t, err)
+		return n, release
+	}
+	n, release := take(3)
+	require.Equal(t, 3, n)
+	list[1].streams <- struct{}{} // somebody else, who needs the second store only
+	_, _, err := acquire(ended(t), list, 2)
+	require.ErrorIs(t, err, context.Canceled)
+	require.Len(t, list[0].streams, 3, "what was taken before the wait is given back")
+	release()
+	n, release = take(4)
+	require.Equal(t, 3, n)
+	require.Len(t, list[0].streams, 3, "what cannot be had of all is given back")
+	release()
+	require.Empty(t, list[0].streams)
+	require.Len(t, list[1].streams, 1)
+}
+
+func ended(t *testing.T) context.Context {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	return ctx
+}
+
 // large makes an import large enough to split regions and to pause PD.
 func large(o *Options) { o.SplitBytes = 100_000 }
 

@@ -20,7 +20,7 @@ import (
 // store is what is known of a store, and bounds what it is asked at a time.
 type store struct {
 	id      uint64
-	streams chan struct{} // one for each region that is written to it
+	streams chan struct{} // one for each file that is written to it
 	speed   throttle
 
 	connecting sync.Mutex
@@ -165,30 +165,49 @@ func (st *store) disconnect() error {
 	return nil
 }
 
-// acquire waits until none of the stores is left alone, and takes a stream of each. They
-// are taken in the order of the list, which is the same for all, so that waiting ends.
-func acquire(ctx context.Context, list []*store) (release func(), err error) {
+// acquire waits until none of the stores is left alone, and takes a stream of each, and up
+// to most where those are free. They are taken in the order of the list, which is the same
+// for all, and of more than one none is waited for, so that waiting ends.
+func acquire(ctx context.Context, list []*store, most int) (streams int, release func(), err error) {
 	for _, st := range list {
 		for d := st.leftAlone(time.Now()); d > 0; d = st.leftAlone(time.Now()) {
 			if !sleep.For(ctx, d) {
-				return nil, ctx.Err()
+				return 0, nil, ctx.Err()
 			}
 		}
 	}
-	taken := 0
-	release = func() {
-		for _, st := range list[:taken] {
-			<-st.streams
-		}
-	}
-	for _, st := range list {
+	for i, st := range list {
 		select {
 		case st.streams <- struct{}{}:
-			taken++
 		case <-ctx.Done():
-			release()
-			return nil, ctx.Err()
+			giveBack(list[:i])
+			return 0, nil, ctx.Err()
 		}
 	}
-	return release, nil
+	for streams = 1; streams < most && takeFree(list); streams++ {
+	}
+	return streams, func() {
+		for range streams {
+			giveBack(list)
+		}
+	}, nil
+}
+
+// takeFree takes a stream of each store, if there are.
+func takeFree(list []*store) bool {
+	for i, st := range list {
+		select {
+		case st.streams <- struct{}{}:
+		default:
+			giveBack(list[:i])
+			return false
+		}
+	}
+	return true
+}
+
+func giveBack(list []*store) {
+	for _, st := range list {
+		<-st.streams
+	}
 }

@@ -52,6 +52,13 @@ type sample struct {
 	bytes int64
 }
 
+func weigh(samples []sample) (n int64) {
+	for _, s := range samples {
+		n += s.bytes
+	}
+	return n
+}
+
 // writer writes one unit. Its file has the format of Pebble's tables: sorted, in blocks
 // that are compressed and have checksums, with an index by key.
 type writer struct {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"time"
 
 	"github.com/pingcap/kvproto/pkg/import_sstpb"
@@ -16,11 +17,17 @@ import (
 	"google.golang.org/grpc"
 
 	"fastddl/internal/errs"
+	"fastddl/internal/parallel"
 	"fastddl/kv"
 )
 
-// batchBytes is how much of keys and values one message holds.
-const batchBytes = 64 << 10
+const (
+	// batchBytes is how much of keys and values one message holds.
+	batchBytes = 64 << 10
+	// leastFileBytes is what each of several files for one region weighs at the least, or
+	// somewhat less.
+	leastFileBytes = 4 << 20
+)
 
 // storeError is an error of a request to a store.
 type storeError struct {
@@ -43,7 +50,7 @@ func asStoreError(err error) *storeError {
 	return e
 }
 
-// written is what was sent to all peers of a region.
+// written is what was sent to all peers of a region, in one file or several.
 type written struct {
 	metas []*import_sstpb.SSTMeta
 	pairs map[int]int64 // of each unit, by its number
@@ -67,9 +74,40 @@ type upload struct {
 	size    int // of their keys and values
 }
 
-// write sends pairs of r, which lies in the region, to all of its peers: as many as are
-// sent at a time. It returns nil if there are none.
-func (im *Importer) write(ctx context.Context, region *pd.Region, src *source, r kv.KeyRange) (_ *written, err error) {
+// write sends pairs of r, which lies in the region, to all of its peers: by one stream to
+// each as many as are sent at a time, by several all of them, in a file for each, since a
+// store makes a file on one core. It returns nil if there are none.
+func (im *Importer) write(ctx context.Context, region *pd.Region, src *source, r kv.KeyRange, streams int) (*written, error) {
+	if streams == 1 {
+		return im.writeFile(ctx, region, src, r, writeLimit(im.opts.SplitBytes))
+	}
+	pieces := src.divide(r, streams)
+	files := make([]*written, len(pieces))
+	err := parallel.Do(ctx, len(pieces), func() int { return streams }, func(ctx context.Context, i int) (err error) {
+		files[i], err = im.writeFile(ctx, region, src, pieces[i], math.MaxInt64)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	all := &written{pairs: make(map[int]int64)}
+	for _, f := range files {
+		if f == nil {
+			continue
+		}
+		all.metas = append(all.metas, f.metas...)
+		for unit, n := range f.pairs {
+			all.pairs[unit] += n
+		}
+	}
+	if len(all.metas) == 0 {
+		return nil, nil
+	}
+	return all, nil
+}
+
+// writeFile sends pairs of r up to a limit in one file. It returns nil if there are none.
+func (im *Importer) writeFile(ctx context.Context, region *pd.Region, src *source, r kv.KeyRange, limit int64) (_ *written, err error) {
 	c, err := src.seek(r)
 	if err != nil {
 		return nil, err
@@ -89,7 +127,7 @@ func (im *Importer) write(ctx context.Context, region *pd.Region, src *source, r
 	if err := u.open(ctx, c.key, last); err != nil {
 		return nil, u.cause(ctx, err)
 	}
-	w, err := u.sendAll(ctx, c)
+	w, err := u.sendAll(ctx, c, limit)
 	if err != nil {
 		return nil, u.cause(ctx, err)
 	}
@@ -174,9 +212,8 @@ func requestContext(ctx context.Context) *kvrpcpb.Context {
 }
 
 // sendAll sends the cursor's pairs, up to the limit.
-func (u *upload) sendAll(ctx context.Context, c *cursor) (*written, error) {
+func (u *upload) sendAll(ctx context.Context, c *cursor, limit int64) (*written, error) {
 	w := &written{pairs: make(map[int]int64)}
-	limit := writeLimit(u.im.opts.SplitBytes)
 	for total := int64(0); c.key != nil; {
 		if total >= limit {
 			w.next = append([]byte(nil), c.key...)
