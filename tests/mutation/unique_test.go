@@ -105,7 +105,7 @@ var uniqueness = []mutation{
 		old:    "if r.Compare {",
 		new:    "if !r.Compare {",
 		caught: "tests/simulation.TestFirstHistories",
-		shows:  `BROKEN: promise: `,
+		shows:  `BROKEN: (promise: |I1: txn)`,
 	},
 	{
 		invariant: "I6", breaks: "a repair decides a key that was written since the comparison",
