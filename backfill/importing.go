@@ -25,6 +25,7 @@ func (b *build) mergers() int {
 // cp at what is durable.
 func (b *build) ingest(ctx context.Context, cp *checkpoint) error {
 	tasks := cp.tasks()
+	b.cuts = nil
 	b.progress.begin(cp.Rows, cp.Weight-totalWeight(tasks), cp.Weight)
 	for first := 0; len(tasks) > 0; {
 		g := groupFrom(b.task.Table, b.task.Indexes, b.physicals, first)

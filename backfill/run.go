@@ -19,6 +19,7 @@ type build struct {
 	result       Result
 	counts       bool      // the rows are counted by their keys
 	count        *rowCount // nil before that is planned
+	cuts         [][]byte  // in the indexes, see keepCuts
 }
 
 func newBuild(opts Options, spec Spec) (*build, error) {

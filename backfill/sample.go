@@ -47,6 +47,7 @@ func (b *build) partition(ctx context.Context, job *ingest.Job, g *group, tasks 
 		for _, s := range found {
 			keys = append(keys, s.keys[i]...)
 		}
+		b.keepCuts(g.targets[i].prefix, keys)
 		job.Partition(i, keys)
 	}
 	return nil

@@ -154,7 +154,7 @@ func (v *verifier) plan(ctx context.Context) error {
 	left := v.cp.Verify.Remaining
 	atLeast := 1 + tasksPerWorker*v.b.opts.MaxWorkers/max(1, len(left))
 	for _, r := range left {
-		parts, err := v.planIndex(ctx, kv.KeyRange{Start: r.Start, End: r.End}, atLeast)
+		parts, err := v.planIndex(ctx, r, atLeast)
 		if err != nil {
 			return err
 		}
@@ -173,10 +173,15 @@ func (v *verifier) plan(ctx context.Context) error {
 	return err
 }
 
-// planIndex cuts a part of an index: where the store cuts it, if the store sums up.
-func (v *verifier) planIndex(ctx context.Context, r kv.KeyRange, atLeast int) (parts []kv.KeyRange, err error) {
+// planIndex cuts a part of an index: where the store cuts it, and finer if that is too
+// coarse to ask at several places, if the store sums up.
+func (v *verifier) planIndex(ctx context.Context, left checkpointRange, atLeast int) (parts []kv.KeyRange, err error) {
+	r := kv.KeyRange{Start: left.Start, End: left.End}
 	if v.sums != nil {
-		return storeRanges(ctx, v.b.opts.Store, r)
+		if parts, err = storeRanges(ctx, v.b.opts.Store, r); err != nil {
+			return nil, err
+		}
+		return cutRanges(parts, v.b.cuts, int(min(storeRequests, v.cp.wanted()[left.Index].Entries/checksumEntries))), nil
 	}
 	tasks, err := planRange(ctx, v.b.opts.Store, v.snap, r, verifyTaskBytes, atLeast)
 	for _, t := range tasks {
