@@ -39,6 +39,8 @@ type crewNode struct {
 	// part, if it is set, is called before the node builds a part; an error of it is that
 	// of the part.
 	part atomic.Pointer[func(ctx context.Context, t ddl.PartTask) error]
+	// miscounts makes the next part that it builds one row too large.
+	miscounts atomic.Bool
 	// hook is called by the node's jobs; that of the first is the environment's.
 	hook atomic.Pointer[func(ctx context.Context, p ddl.HookPoint) error]
 
@@ -80,6 +82,9 @@ func (b *crewBackfiller) BackfillPart(ctx context.Context, t ddl.PartTask) (back
 		b.node.mu.Lock()
 		b.node.built++
 		b.node.mu.Unlock()
+	}
+	if err == nil && b.node.miscounts.CompareAndSwap(true, false) {
+		result.Rows++
 	}
 	return result, err
 }

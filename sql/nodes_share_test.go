@@ -3,6 +3,7 @@ package sql_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"sync"
@@ -34,6 +35,22 @@ func TestNodesBuildTogether(t *testing.T) {
 	}
 	require.Equal(t, 12, total)
 	require.Equal(t, "1000 100", c.lastJob("row_count, percent"))
+	n.requireBuilt(c, "t")
+}
+
+// What the verification does not find right is built again, in other parts than before.
+func TestNodesBuildAgain(t *testing.T) {
+	n := newCrew(t, 2)
+	c := n.client()
+	table(c, 1000)
+	n.nodes[1].miscounts.Store(true)
+	result, leave := n.startStopped("ALTER TABLE t ADD INDEX i (b)")
+	parts := c.one("SELECT COUNT(*) FROM mysql.fastddl_build_parts")
+	leave()
+	require.NoError(t, wait(t, result))
+	require.False(t, n.nodes[1].miscounts.Load())
+	require.Equal(t, parts, fmt.Sprint((n.nodes[0].parts()+n.nodes[1].parts())/2), "twice as many are built")
+	require.Equal(t, "1000", c.lastJob("row_count"))
 	n.requireBuilt(c, "t")
 }
 
