@@ -45,7 +45,7 @@ func (w *worker) resolve(ctx context.Context, db *sql.DB) error {
 	}
 	err = w.explain(found)
 	if err != nil {
-		return wrongf("worker %d on %s: %w", w.number, w.t.name, err)
+		return wrongf("worker %d on %s: %w%s", w.number, w.t.name, err, w.everyWay(ctx, db, found))
 	}
 	for _, v := range append(slices.Collect(maps.Values(w.held)), w.begun...) {
 		w.holders.end(v)
@@ -55,6 +55,48 @@ func (w *worker) resolve(ctx context.Context, db *sql.DB) error {
 		w.held[id] = w.holders.begin(r)
 	}
 	return nil
+}
+
+// everyWay tells in which ways other rows are read than were found: without an index, and
+// through each of them. It is for people who look for the cause.
+func (w *worker) everyWay(ctx context.Context, db *sql.DB, found state) string {
+	names, err := w.t.indexes(ctx, db)
+	if err != nil {
+		return fmt.Sprintf("; its indexes: %v", err)
+	}
+	var told strings.Builder
+	for _, hint := range append([]string{"USE INDEX ()", "FORCE INDEX (PRIMARY)"}, names...) {
+		if !strings.Contains(hint, "INDEX") {
+			hint = "FORCE INDEX (" + hint + ")"
+		}
+		rows, err := w.t.read(ctx, db, fmt.Sprintf("%s WHERE id >= %d AND id < %d", hint, w.low, w.low+idStride))
+		if err != nil {
+			fmt.Fprintf(&told, "; with %s: %v", hint, err)
+		} else if !rows.equal(found) {
+			fmt.Fprintf(&told, "; with %s: %s", hint, found.difference(rows))
+		}
+	}
+	if _, err := db.ExecContext(ctx, "ADMIN CHECK TABLE "+w.t.name); err != nil {
+		fmt.Fprintf(&told, "; %v", err)
+	}
+	plan, err := w.planOf(ctx, db)
+	fmt.Fprintf(&told, "; the plan was %v %v", plan, err)
+	return told.String()
+}
+
+// planOf is the plan by which resolve reads the rows.
+func (w *worker) planOf(ctx context.Context, db *sql.DB) (plan []string, err error) {
+	query := fmt.Sprintf("EXPLAIN SELECT %s FROM %s WHERE id >= %d AND id < %d", w.t.columnList(), w.t.name, w.low, w.low+idStride)
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	err = each(ctx, conn, query, func(row []string) error {
+		plan = append(plan, strings.Join(row, " "))
+		return nil
+	})
+	return plan, err
 }
 
 func (w *worker) explain(found state) error {

@@ -282,10 +282,14 @@ func (w *worker) updateFar(cur state) statement {
 	if w.t.ballast == 0 {
 		return w.update(cur)
 	}
-	old := w.rows[w.low+hotIDs+int64(w.rng.IntN(w.t.ballast))]
-	if r, touched := cur[old.id]; touched {
-		old = r
+	old, there := w.rows[w.low+hotIDs+int64(w.rng.IntN(w.t.ballast))]
+	if w.far[old.id] {
+		old, there = cur[old.id]
 	}
+	if !there {
+		return w.update(cur)
+	}
+	w.far[old.id] = true
 	cur[old.id] = old
 	now := w.t.newRow(w.rng, old.id, w.ownN())
 	return w.set(old, now)

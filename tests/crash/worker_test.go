@@ -30,8 +30,11 @@ type worker struct {
 	// commit that was in flight; if it must have happened, sure is set.
 	doubt func(found state) error
 	sure  bool
-	// begun are the versions that the transaction in flight may have written.
+	// begun are the versions that the transaction in flight may have written, and far the ids
+	// of rows it deals with that are seldom changed. A REPLACE may have deleted one again,
+	// that has got the new row's value of a unique index.
 	begun []*holding
+	far   map[int64]bool
 	// ran are the statements of the transaction, for the message of an error.
 	ran []string
 
@@ -119,7 +122,7 @@ const beginOptimistic = "BEGIN OPTIMISTIC"
 
 // transaction runs one statement by itself, or several in a transaction.
 func (w *worker) transaction(ctx context.Context, conn *connection) error {
-	w.begun, w.doubt, w.sure, w.ran = nil, nil, false, nil
+	w.begun, w.doubt, w.sure, w.ran, w.far = nil, nil, false, nil, make(map[int64]bool)
 	begun := time.Now()
 	cur := make(state)
 	for id := w.low; id < w.low+hotIDs; id++ {
@@ -337,6 +340,7 @@ func (w *worker) affected(cur state) map[int64]bool {
 	for id := range cur {
 		ids[id] = true
 	}
+	maps.Copy(ids, w.far)
 	return ids
 }
 
