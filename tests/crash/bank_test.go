@@ -177,8 +177,8 @@ func (b *bank) checkAfterRestart(ctx context.Context, db *sql.DB) error {
 		return err
 	}
 	for _, table := range []string{"account", "ledger"} {
-		if _, err := db.ExecContext(ctx, "ADMIN CHECK TABLE "+table); err != nil {
-			return fmt.Errorf("ADMIN CHECK TABLE %s: %w", table, err)
+		if err := adminCheck(ctx, db, table); err != nil {
+			return err
 		}
 	}
 	return nil

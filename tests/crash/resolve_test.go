@@ -76,7 +76,7 @@ func (w *worker) everyWay(ctx context.Context, db *sql.DB, found state) string {
 			fmt.Fprintf(&told, "; with %s: %s", hint, found.difference(rows))
 		}
 	}
-	if _, err := db.ExecContext(ctx, "ADMIN CHECK TABLE "+w.t.name); err != nil {
+	if err := adminCheck(ctx, db, w.t.name); err != nil {
 		fmt.Fprintf(&told, "; %v", err)
 	}
 	plan, err := w.planOf(ctx, db)

@@ -171,9 +171,18 @@ func (b *builder) repairStep() error {
 	return nil
 }
 
+// owns says that nobody has taken the job over. A repair reads the job's owner and epoch
+// under the lock that a takeover needs.
+func (b *builder) owns() bool { return b.w.builder == b || b.w.broken(repairNotFenced) }
+
 // fence locks the job's row in TiDB's queue, if it is still the job's.
 func (b *builder) fence() error {
 	w, p := b.w, &b.cmp
+	if !b.owns() {
+		w.trace("builder %d: the job is somebody else's", b.id)
+		b.stop()
+		return nil
+	}
 	if !w.queueRow.present || w.queueRow.id != int(b.m.Record().RowID) {
 		if !w.broken(repairNotFenced) {
 			return job.Permanent(dbterror.ErrCancelledDDLJob.FastGenByArgs())
@@ -271,6 +280,9 @@ func (b *builder) commitRepair() {
 	w, p := b.w, &b.cmp
 	if p.repair.state != active {
 		w.commitStep(p.repair)
+	} else if !b.owns() {
+		b.tryAgain()
+		return
 	} else if w.prewrite(p.repair) != ok {
 		b.tryAgain()
 		return
