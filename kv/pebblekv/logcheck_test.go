@@ -2,6 +2,8 @@ package pebblekv
 
 import (
 	"bufio"
+	"bytes"
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -144,6 +146,29 @@ func TestLogCutShort(t *testing.T) {
 			requirePrefix(t, s)
 			require.NoError(t, s.Close())
 		}
+	}
+}
+
+// TestTrailerInOldData: what lies behind a write that was under way is of an older log whose
+// file is used again. Bytes in it that look like the mark of a log that was closed are none.
+func TestTrailerInOldData(t *testing.T) {
+	dir, log := loggedStore(t, Options{})
+	content, err := os.ReadFile(log)
+	require.NoError(t, err)
+	number, ok := logNumber(log)
+	require.True(t, ok)
+	// An index key and the record behind it: zeros, a number, another one.
+	like := append(make([]byte, 6, 11), numberedChunks)
+	like = binary.LittleEndian.AppendUint32(like, uint32(number)+1)
+	old := append(bytes.Repeat(append([]byte("an older log"), like...), 4*logBlock/len(like)), "and its end"...)
+	used := len(bytes.TrimRight(content, "\x00"))
+	for _, cut := range []int{used - 100, used - logBlock, used - 2*logBlock} {
+		require.NoError(t, os.WriteFile(log, append(bytes.Clone(content[:cut]), old...), 0o600))
+		copied := filepath.Join(t.TempDir(), "db")
+		require.NoError(t, os.CopyFS(copied, os.DirFS(dir)))
+		s := open(t, copied, Options{})
+		require.NotZero(t, requirePrefix(t, s))
+		require.NoError(t, s.Close())
 	}
 }
 

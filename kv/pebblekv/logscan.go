@@ -105,7 +105,7 @@ func (l *logReader) parse(at int) (logChunk, chunkState) {
 	if !l.plain {
 		switch number := binary.LittleEndian.Uint32(b[plainHeader:]); {
 		case number == l.number:
-		case number == l.number+1 && group == numberedChunks && allZero(b[:6]):
+		case number == l.number+1 && kind == numberedChunks && allZero(b[:6]):
 			return logChunk{}, chunkEnd
 		default:
 			return logChunk{}, chunkBad
@@ -193,15 +193,21 @@ func (l *logReader) scan() (logScan, error) {
 //   - chunks were written after two more syncs: the second began after the first chunk
 //     that is found here had been written, hence with everything before that, or
 //   - the log was closed, which syncs it.
+//
+// An intact chunk can be told by its checksum wherever it is. The mark of a log that was
+// closed cannot: eleven bytes of a record, or of the older log whose file this was, may look
+// like it, as zeros and small numbers are frequent there. It counts where a chunk can begin,
+// and at the end of the file.
 func (l *logReader) scanBehind(s *logScan, at int) error {
 	bad := uint64(l.offset(at))
 	var syncs int
 	var synced uint64
-	for at++; ; at = 0 {
+	begins := at + l.claimedSize(at) // where the chunk behind the damaged one begins, if its header is right
+	for at++; ; at, begins = 0, 0 {
 		for at < len(l.buf) {
 			c, state := l.parse(at)
-			switch state {
-			case chunkGood:
+			switch {
+			case state == chunkGood:
 				s.behind++
 				if c.first {
 					s.records++
@@ -211,7 +217,8 @@ func (l *logReader) scanBehind(s *logScan, at int) error {
 				}
 				s.lost = s.lost || c.synced > bad || syncs > 2
 				at += c.size
-			case chunkEnd:
+				begins = at
+			case state == chunkEnd && (at == begins || len(l.buf) < logBlock && at+numberedHeader == len(l.buf)):
 				s.lost = true
 				return nil
 			default:
@@ -224,4 +231,26 @@ func (l *logReader) scanBehind(s *logScan, at int) error {
 			return err
 		}
 	}
+}
+
+// claimedSize is the size that the header of a damaged chunk gives it, 0 if it is none of
+// this log's.
+func (l *logReader) claimedSize(at int) int {
+	b := l.buf[at:]
+	if len(b) < syncedHeader {
+		return 0
+	}
+	header := syncedHeader
+	switch kind := int(b[6]); {
+	case kind >= syncedChunks && kind < syncedChunks+chunkKinds:
+	case kind >= numberedChunks && kind < numberedChunks+chunkKinds:
+		header = numberedHeader
+	default:
+		return 0
+	}
+	size := header + int(binary.LittleEndian.Uint16(b[4:]))
+	if size > len(b) || binary.LittleEndian.Uint32(b[plainHeader:]) != l.number {
+		return 0
+	}
+	return size
 }

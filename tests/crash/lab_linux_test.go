@@ -92,7 +92,13 @@ func (l *lab) folder(t *testing.T) string {
 	}
 	dir, err := os.MkdirTemp(l.disk, "store-")
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	t.Cleanup(func() {
+		if t.Failed() { // the disk goes with the process
+			kept := filepath.Join(os.TempDir(), "fastddl-"+filepath.Base(dir))
+			t.Logf("the store is kept in %s: %v", kept, os.CopyFS(kept, os.DirFS(dir)))
+		}
+		require.NoError(t, os.RemoveAll(dir))
+	})
 	return dir
 }
 
