@@ -221,7 +221,8 @@ func TestUnansweredRequestEndsItsStream(t *testing.T) {
 	c := newCluster(t, 0, true)
 	client := tikv.NewRPCClient(tikv.WithCodec(tikv.NewCodecPDClient(tikv.ModeTxn, c.life.store.PDClient()).GetCodec()))
 	t.Cleanup(func() { require.NoError(t, client.Close()) })
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	// Sooner than the client gives up a connection on which nothing comes, after 40 seconds.
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	const patience = 10 * time.Minute // of the client, which must not be what ends it
 	send := func(kind tikvrpc.CmdType, req any) error {
@@ -231,6 +232,7 @@ func TestUnansweredRequestEndsItsStream(t *testing.T) {
 	require.NoError(t, send(tikvrpc.CmdGet, &kvrpcpb.GetRequest{Key: []byte("k"), Version: math.MaxUint64}))
 	require.Error(t, send(tikvrpc.CmdCommit, &kvrpcpb.CommitRequest{StartVersion: 1, CommitVersion: 2, Keys: [][]byte{[]byte("k")}}))
 	require.NoError(t, ctx.Err(), "the request was left without an answer")
+	ctx = t.Context()
 	require.Eventually(t, func() bool {
 		return send(tikvrpc.CmdGet, &kvrpcpb.GetRequest{Key: []byte("k"), Version: math.MaxUint64}) == nil
 	}, time.Minute, 10*time.Millisecond)
