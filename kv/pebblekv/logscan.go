@@ -85,14 +85,8 @@ func (l *logReader) parse(at int) (logChunk, chunkState) {
 		return logChunk{}, chunkBad
 	}
 	kind := int(b[6])
-	header, group := plainHeader, plainChunks
-	switch {
-	case kind >= syncedChunks && kind < syncedChunks+chunkKinds:
-		header, group = syncedHeader, syncedChunks
-	case kind >= numberedChunks && kind < numberedChunks+chunkKinds:
-		header, group = numberedHeader, numberedChunks
-	case kind >= plainChunks && kind < plainChunks+chunkKinds && l.plain:
-	default:
+	header, group := headerOf(kind)
+	if header == 0 || group == plainChunks && !l.plain {
 		if len(b) < syncedHeader && allZero(b) {
 			return logChunk{}, chunkNone
 		}
@@ -119,6 +113,20 @@ func (l *logReader) parse(at int) (logChunk, chunkState) {
 		c.synced = binary.LittleEndian.Uint64(b[numberedHeader:])
 	}
 	return c, chunkGood
+}
+
+// headerOf returns the size of a chunk's header, 0 if there is no such kind, and the group
+// that the kind belongs to.
+func headerOf(kind int) (header, group int) {
+	switch {
+	case kind >= syncedChunks && kind < syncedChunks+chunkKinds:
+		return syncedHeader, syncedChunks
+	case kind >= numberedChunks && kind < numberedChunks+chunkKinds:
+		return numberedHeader, numberedChunks
+	case kind >= plainChunks && kind < plainChunks+chunkKinds:
+		return plainHeader, plainChunks
+	}
+	return 0, 0
 }
 
 func allZero(b []byte) bool {
@@ -240,12 +248,8 @@ func (l *logReader) claimedSize(at int) int {
 	if len(b) < syncedHeader {
 		return 0
 	}
-	header := syncedHeader
-	switch kind := int(b[6]); {
-	case kind >= syncedChunks && kind < syncedChunks+chunkKinds:
-	case kind >= numberedChunks && kind < numberedChunks+chunkKinds:
-		header = numberedHeader
-	default:
+	header, group := headerOf(int(b[6]))
+	if header == 0 || group == plainChunks {
 		return 0
 	}
 	size := header + int(binary.LittleEndian.Uint16(b[4:]))
