@@ -36,10 +36,15 @@ func (w *worker) read(ctx context.Context, q querier, cur state) (state, error) 
 	return out, nil
 }
 
+// ownRows is the condition that selects the worker's rows.
+func (w *worker) ownRows() string {
+	return fmt.Sprintf("WHERE id >= %d AND id < %d", w.low, w.low+idStride)
+}
+
 // resolve compares what is in the table after a restart with what must be there,
 // and takes it as the worker's rows.
 func (w *worker) resolve(ctx context.Context, db *sql.DB) error {
-	found, err := w.t.read(ctx, db, fmt.Sprintf("WHERE id >= %d AND id < %d", w.low, w.low+idStride))
+	found, err := w.t.read(ctx, db, w.ownRows())
 	if err != nil {
 		return err
 	}
@@ -65,11 +70,12 @@ func (w *worker) everyWay(ctx context.Context, db *sql.DB, found state) string {
 		return fmt.Sprintf("; its indexes: %v", err)
 	}
 	var told strings.Builder
-	for _, hint := range append([]string{"USE INDEX ()", "FORCE INDEX (PRIMARY)"}, names...) {
-		if !strings.Contains(hint, "INDEX") {
-			hint = "FORCE INDEX (" + hint + ")"
-		}
-		rows, err := w.t.read(ctx, db, fmt.Sprintf("%s WHERE id >= %d AND id < %d", hint, w.low, w.low+idStride))
+	hints := []string{"USE INDEX ()"}
+	for _, name := range append([]string{"PRIMARY"}, names...) {
+		hints = append(hints, "FORCE INDEX ("+name+")")
+	}
+	for _, hint := range hints {
+		rows, err := w.t.read(ctx, db, hint+" "+w.ownRows())
 		if err != nil {
 			fmt.Fprintf(&told, "; with %s: %v", hint, err)
 		} else if !rows.equal(found) {
@@ -86,7 +92,7 @@ func (w *worker) everyWay(ctx context.Context, db *sql.DB, found state) string {
 
 // planOf is the plan by which resolve reads the rows.
 func (w *worker) planOf(ctx context.Context, db *sql.DB) (plan []string, err error) {
-	query := fmt.Sprintf("EXPLAIN SELECT %s FROM %s WHERE id >= %d AND id < %d", w.t.columnList(), w.t.name, w.low, w.low+idStride)
+	query := fmt.Sprintf("EXPLAIN SELECT %s FROM %s %s", w.t.columnList(), w.t.name, w.ownRows())
 	conn, err := db.Conn(ctx)
 	if err != nil {
 		return nil, err
