@@ -98,6 +98,12 @@ func reach(t *testing.T, arrived <-chan struct{}) {
 	}
 }
 
+// awaitNoJob waits until no job has a record any more.
+func (c *client) awaitNoJob(what ...any) {
+	c.t.Helper()
+	require.Eventually(c.t, func() bool { return len(c.run("SELECT * FROM mysql.fastddl_ddl_record")) == 0 }, time.Minute, 5*time.Millisecond, what...)
+}
+
 // leavesNothing checks that a job that did not succeed has left nothing (I7).
 func (e *env) leavesNothing(c *client, table string) {
 	e.t.Helper()
@@ -213,7 +219,7 @@ func TestRestart(t *testing.T) {
 
 		e = open(t, dir)
 		c = e.client()
-		require.Eventually(t, func() bool { return len(c.run("SELECT * FROM mysql.fastddl_ddl_record")) == 0 }, time.Minute, 5*time.Millisecond, at)
+		c.awaitNoJob(at)
 		require.Equal(t, "synced", c.lastJob("state"), at)
 		require.Contains(t, c.one("SHOW CREATE TABLE t"), "UNIQUE KEY `u`")
 		c.check("t")

@@ -126,7 +126,7 @@ func TestLostHold(t *testing.T) {
 	})
 	defer e.close()
 	c = e.client()
-	require.Eventually(t, func() bool { return len(c.run("SELECT * FROM mysql.fastddl_ddl_record")) == 0 }, time.Minute, 5*time.Millisecond)
+	c.awaitNoJob()
 	require.Equal(t, "synced", c.lastJob("state"))
 	require.NotEqual(t, first, c.lastJob("snapshot_ts"))
 	c.check("t")

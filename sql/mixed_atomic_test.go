@@ -153,7 +153,7 @@ func TestMixedRestart(t *testing.T) {
 
 		e = open(t, dir)
 		c = e.client()
-		require.Eventually(t, func() bool { return len(c.run("SELECT * FROM mysql.fastddl_ddl_record")) == 0 }, time.Minute, 5*time.Millisecond, at)
+		c.awaitNoJob(at)
 		require.Equal(t, "synced", c.lastJob("state"), at)
 		require.Equal(t, want, c.one("SHOW CREATE TABLE t"))
 		c.check("t")

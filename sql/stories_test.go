@@ -148,7 +148,7 @@ func TestStoryDiesAgainAndAgain(t *testing.T) {
 	e = open(t, dir)
 	defer func() { e.close() }()
 	c = e.client()
-	require.Eventually(t, func() bool { return len(c.run("SELECT * FROM mysql.fastddl_ddl_record")) == 0 }, time.Minute, 5*time.Millisecond)
+	c.awaitNoJob()
 	require.Equal(t, "synced", c.lastJob("state"))
 	c.check("t")
 }
@@ -335,7 +335,7 @@ func TestStoryImportedTwiceIsNoDuplicate(t *testing.T) {
 	e = open(t, dir)
 	defer e.close()
 	c = e.client()
-	require.Eventually(t, func() bool { return len(c.run("SELECT * FROM mysql.fastddl_ddl_record")) == 0 }, time.Minute, 5*time.Millisecond)
+	c.awaitNoJob()
 	require.Equal(t, "synced", c.lastJob("state"))
 	c.check("t")
 }
