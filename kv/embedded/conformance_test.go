@@ -58,6 +58,7 @@ var unistoreDiffers = map[string]string{
 	"prewrite/optimistic_over_a_pessimistic_lock_of_its_own": "does not look at the lock's type",
 	"prewrite/retry_of_unlocked_keys_is_checked":             "does not know retried requests",
 	"1pc/repeated":                                           "does not find the first commit",
+	"wait/oldest_first":                                      "wakes the others after 100 ms",
 	"commit/pessimistic_lock":                                "ignores it",
 	"wait/deadlock_key":                                      "leaves the key out",
 	"wait/info":                                              "does not tell who waits",

@@ -18,31 +18,26 @@ func (s *service) SplitRegion(_ context.Context, req *kvrpcpb.SplitRegionRequest
 	if len(keys) == 0 && len(req.SplitKey) > 0 {
 		keys = [][]byte{req.SplitKey}
 	}
-	before, regionErr := s.regions.Check(req.Context)
-	for i := 0; i < len(keys) && regionErr == nil; i++ {
-		regionErr = before.Contains(keys[i])
+	for {
+		before, regionErr := s.regions.Check(req.Context)
+		for i := 0; i < len(keys) && regionErr == nil; i++ {
+			regionErr = before.Contains(keys[i])
+		}
+		if regionErr != nil {
+			return &kvrpcpb.SplitRegionResponse{RegionError: regionErr}, nil
+		}
+		var pieces []*placement.Region
+		if before == nil {
+			pieces = s.regions.Split(keys...)
+		} else if pieces = s.regions.SplitRegion(before, keys...); pieces == nil {
+			continue // it has changed since it was checked, which the next check says
+		}
+		resp := &kvrpcpb.SplitRegionResponse{}
+		for _, r := range pieces {
+			resp.Regions = append(resp.Regions, r.Meta())
+		}
+		return resp, nil
 	}
-	if regionErr != nil {
-		return &kvrpcpb.SplitRegionResponse{RegionError: regionErr}, nil
-	}
-	s.regions.Split(keys...)
-	resp := &kvrpcpb.SplitRegionResponse{}
-	for _, r := range s.pieces(before, keys) {
-		resp.Regions = append(resp.Regions, r.Meta())
-	}
-	return resp, nil
-}
-
-// pieces returns the regions that a region consists of now.
-func (s *service) pieces(before *placement.Region, keys [][]byte) []*placement.Region {
-	if before != nil {
-		return s.regions.Overlapping(before.Keys, 0)
-	}
-	var out []*placement.Region
-	for _, key := range keys {
-		out = append(out, s.regions.Locate(key))
-	}
-	return out
 }
 
 // KvGC implements tikvpb.TikvServer.

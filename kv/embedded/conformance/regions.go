@@ -2,7 +2,9 @@ package conformance
 
 import (
 	"context"
+	"fmt"
 	"math"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 
 var regionCases = []testCase{
 	{"region/split", testSplit},
+	{"region/splits_at_once", testSplitsAtOnce},
 	{"region/stale_epoch", testStaleEpoch},
 	{"region/key_not_in_region", testKeyNotInRegion},
 	{"region/not_found", testRegionNotFound},
@@ -59,6 +62,33 @@ func testSplit(t *testing.T, c *cluster) {
 		require.Equal(t, value, c.read(key, c.ts()))
 	}
 	require.Equal(t, []string{"m=2"}, pairs(c.scan("g", "", c.ts(), nil)), "a scan ends with its region")
+}
+
+// testSplitsAtOnce: an answer has one region more than there are keys, whoever else splits
+// the region at the same time. TiDB's client scatters them by the keys.
+func testSplitsAtOnce(t *testing.T, c *cluster) {
+	for round := range 200 {
+		rc := c.route(fmt.Appendf(nil, "%03d", round))
+		var both sync.WaitGroup
+		answers := make([]*kvrpcpb.SplitRegionResponse, 2)
+		for i := range answers {
+			both.Go(func() {
+				keys := [][]byte{fmt.Appendf(nil, "%03d_%d", round, i), fmt.Appendf(nil, "%03d_%d", round, i+2)}
+				answers[i] = c.sendContext(tikvrpc.CmdSplitRegion, rc, &kvrpcpb.SplitRegionRequest{SplitKeys: keys}).(*kvrpcpb.SplitRegionResponse)
+			})
+		}
+		both.Wait()
+		done := 0
+		for _, resp := range answers {
+			if resp.RegionError != nil {
+				require.NotNil(t, resp.RegionError.GetEpochNotMatch())
+				continue
+			}
+			done++
+			require.Len(t, resp.Regions, 3)
+		}
+		require.Positive(t, done)
+	}
 }
 
 func testStaleEpoch(t *testing.T, c *cluster) {

@@ -134,6 +134,23 @@ func (rs *Regions) Overlapping(r kv.KeyRange, limit int) []*Region {
 func (rs *Regions) Split(keys ...[]byte) []*Region {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
+	return rs.split(keys)
+}
+
+// SplitRegion cuts a region at keys and returns all that it consists of then, in order; nothing if it is no longer as it
+// was. Clients count on one piece more than there are keys.
+func (rs *Regions) SplitRegion(r *Region, keys ...[]byte) []*Region {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if rs.ByID(r.ID) != r {
+		return nil
+	}
+	rs.split(keys)
+	return rs.Overlapping(r.Keys, 0)
+}
+
+// split is Split. rs.mu must be held.
+func (rs *Regions) split(keys [][]byte) []*Region {
 	keys = slices.Clone(keys)
 	slices.SortFunc(keys, bytes.Compare)
 	keys = slices.CompactFunc(keys, bytes.Equal)
