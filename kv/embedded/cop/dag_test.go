@@ -42,8 +42,8 @@ func TestPointRanges(t *testing.T) {
 		f.ranges = append(f.ranges, &coprocessor.KeyRange{Start: key, End: key.PrefixNext()})
 	}
 	require.Equal(t, []string{"3|3|v3|", "7|7|v7|"}, f.rows(f.run()))
-	require.Equal(t, 3, f.reader.gets)
-	require.Zero(t, f.reader.scans)
+	require.EqualValues(t, 3, f.reader.gets.Load())
+	require.Zero(t, f.reader.scans.Load())
 
 	// With an encoded handle the same range may hold longer keys.
 	f.dag.Executors[0].TblScan.PrimaryColumnIds = []int64{1}

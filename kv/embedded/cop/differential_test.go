@@ -137,6 +137,9 @@ func (s *sqlSession) compareStatement(sql string, exact bool) error {
 	s.oracle.setMode(forward)
 	theirs, theirErr := s.try(sql)
 	if err != nil || theirErr != nil {
+		if strings.Contains(sql, " limit ") { // one of them may have looked at more rows than it needs
+			return err
+		}
 		require.Equal(s.t, err == nil, theirErr == nil, "%s: mine %v, theirs %v", sql, err, theirErr)
 		return err
 	}

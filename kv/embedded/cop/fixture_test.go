@@ -107,7 +107,7 @@ func (f *fixture) rows(answer *tipb.SelectResponse) []string {
 	run, err := newDAGRun(nil, f.request(), f.dag)
 	require.NoError(f.t, err)
 	var rows []string
-	for _, row := range decodeRows(run, answer) {
+	for _, row := range decodeRows(run, 0, answer) {
 		text := ""
 		for _, d := range row {
 			s, err := d.ToString()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"sort"
+	"sync/atomic"
 
 	"github.com/pingcap/kvproto/pkg/kvrpcpb"
 )
@@ -15,8 +16,8 @@ type memReader struct {
 	lockedKey []byte
 	// onPair is called before each pair that Scan hands out, if it is not nil.
 	onPair func()
-	gets   int
-	scans  int
+	gets   atomic.Int64
+	scans  atomic.Int64
 }
 
 // put adds a pair; pairs may come in any order before sort.
@@ -42,7 +43,7 @@ func (m *memReader) seek(key []byte) int {
 
 // Get implements Reader.
 func (m *memReader) Get(_ context.Context, key []byte) ([]byte, error) {
-	m.gets++
+	m.gets.Add(1)
 	if err := m.locked(key); err != nil {
 		return nil, err
 	}
@@ -54,7 +55,7 @@ func (m *memReader) Get(_ context.Context, key []byte) ([]byte, error) {
 
 // Scan implements Reader.
 func (m *memReader) Scan(_ context.Context, start, end []byte, desc bool, fn func(key, value []byte) (bool, error)) error {
-	m.scans++
+	m.scans.Add(1)
 	from, to, step := m.seek(start), m.seek(end), 1
 	if desc {
 		from, to, step = to-1, from-1, -1

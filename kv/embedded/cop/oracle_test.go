@@ -191,7 +191,7 @@ func (r *rpcReader) Get(ctx context.Context, key []byte) ([]byte, error) {
 	if get.Error.GetLocked() != nil {
 		return nil, &LockedError{Info: get.Error.Locked}
 	}
-	if get.NotFound {
+	if get.NotFound || len(get.Value) == 0 { // unistore says so only by the latter
 		return nil, nil
 	}
 	return get.Value, nil
