@@ -166,10 +166,13 @@ func storeRanges(ctx context.Context, store kv.Store, r kv.KeyRange) ([]kv.KeyRa
 		return nil, err
 	}
 	var tasks []task
-	parts := make([]kv.KeyRange, len(ranges))
-	for i, piece := range ranges {
-		parts[i] = piece.KeyRange
-		tasks = append(tasks, task{KeyRange: piece.KeyRange})
+	for _, piece := range ranges {
+		n := int(min(maxPieces, 1+piece.Bytes/storeRequestBytes))
+		tasks = append(tasks, splitTask(task{piece.KeyRange, float64(piece.Bytes)}, n)...)
+	}
+	parts := make([]kv.KeyRange, len(tasks))
+	for i, t := range tasks {
+		parts[i] = t.KeyRange
 	}
 	return parts, checkCover(r, tasks)
 }

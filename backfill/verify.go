@@ -43,6 +43,11 @@ const (
 	// themselves, if there are not more workers: who asks does nothing but wait. TiDB asks
 	// for a query at about so many places (tidb_distsql_scan_concurrency).
 	storeRequests = 16
+	// storeRequestBytes is about how much a store counts or sums up by one request: TiKV gives
+	// one a minute, and begins anew when that was not enough.
+	storeRequestBytes = 64 << 20
+	// maxPieces bounds the requests that a range is cut into for that.
+	maxPieces = 64
 	// verifyCheckpointInterval is the least time between two checkpoints, unless
 	// those of the scan come sooner.
 	verifyCheckpointInterval = 5 * time.Second

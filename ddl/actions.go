@@ -10,6 +10,7 @@ import (
 	"github.com/pingcap/tidb/pkg/infoschema"
 	"github.com/pingcap/tidb/pkg/meta/model"
 	"github.com/pingcap/tidb/pkg/util/dbterror"
+	"github.com/tikv/client-go/v2/util"
 
 	"fastddl/backfill"
 	"fastddl/config"
@@ -283,7 +284,7 @@ func (t *task) backfill(ctx context.Context, r *job.Record, to job.Step) (outcom
 	t.imports.Add(1)
 	defer t.imports.Add(-1)
 	var rows int64
-	err = t.watched(kv.WithPermit(ctx, t.tenure.permit), func(ctx context.Context) error {
+	err = t.watched(kv.WithPermit(charged(ctx, r), t.tenure.permit), func(ctx context.Context) error {
 		return t.whileSpace(ctx, func(ctx context.Context) (err error) {
 			rows, err = t.d.opts.Backfiller.Backfill(ctx, BackfillTask{
 				Spec: backfill.Spec{Task: task, Checkpoint: checkpoint, Compared: r.Compare}, TempDir: t.d.opts.TempDir, Settings: &t.live,
@@ -323,6 +324,15 @@ func (d *DDL) buildTask(ctx context.Context, r *job.Record, ts uint64) (backfill
 		return backfill.Task{}, job.Permanent(fmt.Errorf("table %s has lost an index that was being built", table.Name.O))
 	}
 	return backfill.Task{JobID: r.ID, Table: table, Indexes: indexes, TS: ts, SQLMode: r.SQLMode, Location: loc}, nil
+}
+
+// charged returns a context in which the stores' work is on the account of the job's
+// resource group.
+func charged(ctx context.Context, r *job.Record) context.Context {
+	if r.ResourceGroup == "" {
+		return ctx
+	}
+	return util.WithResourceGroupName(ctx, r.ResourceGroup)
 }
 
 // zoneError is what it means for a job that the time zone of its session cannot be had: it

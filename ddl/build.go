@@ -136,7 +136,8 @@ func (d *DDL) queue(ctx context.Context, sctx sessionctx.Context, req Request) (
 		Type: req.Type, State: model.JobStateQueueing,
 		DBID: req.Schema.ID, TableID: req.Table.ID, DB: lower(req.Schema.Name.L), Table: lower(req.Table.Name.L),
 		Query: req.Query, SQLMode: req.Meta.SQLMode, Location: req.Meta.Location, Charset: charset, Collate: collation,
-		Indexes: req.Indexes, Changes: req.Changes, IndexesAt: req.IndexesAt,
+		ResourceGroup: req.Meta.ResourceGroupName,
+		Indexes:       req.Indexes, Changes: req.Changes, IndexesAt: req.IndexesAt,
 		// Expired rows are deleted by internal sessions.
 		Compare: req.Table.TTLInfo != nil,
 	}

@@ -62,6 +62,7 @@ func tidbJob(r *job.Record, s job.Settings) *model.Job {
 		Version: model.GetJobVerInUse(), SQLMode: r.SQLMode, Charset: r.Charset, Collate: r.Collate,
 		ReorgMeta: &model.DDLReorgMeta{
 			SQLMode: r.SQLMode, Location: r.Location, ReorgTp: model.ReorgTypeIngest, IsFastReorg: true, Version: model.CurrentReorgMetaVersion,
+			ResourceGroupName: r.ResourceGroup,
 		},
 	}
 	if s.Threads > 0 {

@@ -43,6 +43,8 @@ type Record struct {
 	// and duplicates shown.
 	SQLMode  mysql.SQLMode           `json:"sql_mode"`
 	Location *model.TimeZoneLocation `json:"location"`
+	// ResourceGroup is the session's, which pays for the build's requests.
+	ResourceGroup string `json:"resource_group,omitempty"`
 	// Charset and Collate are the session's connection's.
 	Charset string `json:"charset"`
 	Collate string `json:"collate"`

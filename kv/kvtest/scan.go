@@ -240,6 +240,41 @@ func testScanCommonHandle(e *env) {
 	require.Equal(e, []string{"1/k1 1", "2/k2 2", "3/k3 3", "4/k4 4", "5/k5 5"}, s.scan(req))
 }
 
+// testScanShortHandle scans a table whose primary key is one short DECIMAL: TiDB fills such
+// handles up to nine bytes.
+func testScanShortHandle(e *env) {
+	s := newScanTable(e, true)
+	ft := types.NewFieldType(mysql.TypeNewDecimal)
+	ft.SetFlen(4)
+	ft.SetDecimal(2)
+	const rows = 2500
+	written, want := make(map[string]string), make([]string, rows)
+	for i := range rows {
+		dec := types.NewDecimalDatum(types.NewDecFromStringForTest(fmt.Sprintf("%d.%02d", i/100, i%100)))
+		dec.SetLength(ft.GetFlen())
+		dec.SetFrac(ft.GetDecimal())
+		encoded, err := codec.EncodeKey(time.UTC, nil, dec)
+		require.NoError(e, err)
+		require.Less(e, len(encoded), 9)
+		h, err := tkv.NewCommonHandle(encoded)
+		require.NoError(e, err)
+		value, err := tablecodec.EncodeRow(time.UTC, []types.Datum{types.NewIntDatum(int64(i))}, []int64{colInt}, nil, nil, nil, &rowcodec.Encoder{Enable: true})
+		require.NoError(e, err)
+		written[string(tablecodec.EncodeRowKeyWithHandle(s.id, h))] = string(value)
+		want[i] = fmt.Sprintf("%x %d", h.Encoded(), i)
+	}
+	req := s.request(s.putKeys(written), colInt)
+	req.HandleColIDs, req.HandleCols = []int64{colDec}, []kv.HandleColumn{{Ft: ft}}
+	var got []string
+	require.NoError(e, s.store.ScanColumns(e.ctx(), req, func(b *kv.RowBatch) error {
+		for i := range b.NumRows() {
+			got = append(got, fmt.Sprintf("%x %d", b.CommonHandle(i), b.Rows.GetRow(i).GetInt64(0)))
+		}
+		return nil
+	}))
+	require.Equal(e, want, got)
+}
+
 // testScanVersions scans a table of which rows were updated and deleted, at
 // several timestamps.
 func testScanVersions(e *env) {
@@ -293,15 +328,19 @@ func testScanStops(e *env) {
 	s.write(0, 500, false)
 	req := s.request(s.now(), colInt)
 	req.BatchRows = 10
-	ctx, cancel := context.WithCancel(e.ctx())
-	batches := 0
-	err := s.store.ScanColumns(ctx, req, func(*kv.RowBatch) error {
-		batches++
+	for _, last := range []int{1, 20} { // a store may read many batches at a time
+		ctx, cancel := context.WithCancel(e.ctx())
+		batches := 0
+		err := s.store.ScanColumns(ctx, req, func(*kv.RowBatch) error {
+			if batches++; batches == last {
+				cancel()
+			}
+			return nil
+		})
 		cancel()
-		return nil
-	})
-	require.ErrorIs(e, err, context.Canceled)
-	require.Equal(e, 1, batches)
+		require.ErrorIs(e, err, context.Canceled)
+		require.Equal(e, last, batches)
+	}
 
 	req.TS = s.now() + 1<<40
 	require.Error(e, s.store.ScanColumns(e.ctx(), req, func(*kv.RowBatch) error { return nil }), "a timestamp of the future")

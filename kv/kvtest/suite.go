@@ -86,6 +86,7 @@ func Run(t *testing.T, h Harness) {
 		{"Holds/Reopen", testHoldReopen},
 		{"Scan/IntHandle", testScanIntHandle},
 		{"Scan/CommonHandle", testScanCommonHandle},
+		{"Scan/ShortHandle", testScanShortHandle},
 		{"Scan/Versions", testScanVersions},
 		{"Scan/Batches", testScanBatches},
 		{"Scan/Stops", testScanStops},

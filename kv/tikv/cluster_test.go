@@ -74,6 +74,8 @@ type pdHTTP struct {
 	pdhttp.Client
 	data *embedded.Store
 	err  error // of all requests
+	// more are listed with the holds of data.
+	more []*pdhttp.ServiceSafePoint
 }
 
 func (p *pdHTTP) GetGCSafePoint(ctx context.Context) (list pdhttp.ListServiceGCSafepoint, err error) {
@@ -83,6 +85,7 @@ func (p *pdHTTP) GetGCSafePoint(ctx context.Context) (list pdhttp.ListServiceGCS
 			list.ServiceGCSafepoints = append(list.ServiceGCSafepoints, &pdhttp.ServiceSafePoint{ServiceID: id, ExpiredAt: math.MaxInt64, SafePoint: ts})
 		}
 	}
+	list.ServiceGCSafepoints = append(list.ServiceGCSafepoints, p.more...)
 	return list, errors.Join(err, p.err)
 }
 

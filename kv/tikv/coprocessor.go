@@ -19,7 +19,7 @@ import (
 var lastKey = bytes.Repeat([]byte{0xff}, 32)
 
 // copRequest is a request of type tp over a range.
-func (s *Store) copRequest(tp int64, data []byte, ts uint64, r kv.KeyRange) *tidbkv.Request {
+func copRequest(ctx context.Context, tp int64, data []byte, ts uint64, r kv.KeyRange) *tidbkv.Request {
 	if r.End == nil {
 		r.End = lastKey
 	}
@@ -34,15 +34,16 @@ func (s *Store) copRequest(tp int64, data []byte, ts uint64, r kv.KeyRange) *tid
 		Priority:          tidbkv.PriorityLow,
 		NotFillCache:      true,
 		RequestSource:     requestSource,
-		ResourceGroupName: s.resourceGroup(),
+		ResourceGroupName: resourceGroup(ctx),
 	}
 }
 
 // noPoints cuts a range that ends where all keys with the prefix of its start end. TiKV
 // takes such a one for the single key of its start, where handles are integers; and so are
-// all records of a table.
+// all records of a table. It keeps the zeros that a carry leaves (is_prefix_next in
+// components/tidb_query_common/src/util.rs), so only the ends are compared that are not zeros.
 func noPoints(r kv.KeyRange) []tidbkv.KeyRange {
-	if !bytes.Equal(r.End, kv.PrefixNext(r.Start)) {
+	if !bytes.Equal(bytes.TrimRight(r.End, "\x00"), bytes.TrimRight(kv.PrefixNext(r.Start), "\x00")) {
 		return []tidbkv.KeyRange{{StartKey: r.Start, EndKey: r.End}}
 	}
 	next := kv.NextKey(r.Start)
@@ -132,7 +133,7 @@ func (s *Store) count(ctx context.Context, r kv.KeyRange, ts uint64) (n int64, e
 	if err != nil {
 		return 0, err
 	}
-	err = s.answers(ctx, s.copRequest(tidbkv.ReqTypeDAG, data, ts, r), func(data []byte) error {
+	err = s.answers(ctx, copRequest(ctx, tidbkv.ReqTypeDAG, data, ts, r), func(data []byte) error {
 		part, err := countOf(data)
 		n += part
 		return err
@@ -188,11 +189,16 @@ func (s *Store) checksum(ctx context.Context, r kv.KeyRange, ts uint64) (sum kv.
 	if r.Empty() {
 		return sum, ctx.Err()
 	}
-	data, err := (&tipb.ChecksumRequest{ScanOn: tipb.ChecksumScanOn_Index, Algorithm: tipb.ChecksumAlgorithm_Crc64_Xor}).Marshal()
+	req := &tipb.ChecksumRequest{ScanOn: tipb.ChecksumScanOn_Index, Algorithm: tipb.ChecksumAlgorithm_Crc64_Xor}
+	if keyspace := s.cluster.GetCodec().GetKeyspace(); len(keyspace) > 0 {
+		// Otherwise TiKV sums up what tells the keyspace with each key.
+		req.Rule = &tipb.ChecksumRewriteRule{NewPrefix: keyspace}
+	}
+	data, err := req.Marshal()
 	if err != nil {
 		return sum, err
 	}
-	err = s.answers(ctx, s.copRequest(tidbkv.ReqTypeChecksum, data, ts, r), func(data []byte) error {
+	err = s.answers(ctx, copRequest(ctx, tidbkv.ReqTypeChecksum, data, ts, r), func(data []byte) error {
 		var part tipb.ChecksumResponse
 		if err := part.Unmarshal(data); err != nil {
 			return fmt.Errorf("answer of the coprocessor: %w", err)

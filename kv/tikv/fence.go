@@ -71,7 +71,7 @@ func (s *Store) fenceRegion(ctx context.Context, r kv.KeyRange) (end []byte, err
 // given; then it has waited a little.
 func (s *Store) split(bo *tikv.Backoffer, region *tikv.KeyLocation, key []byte) (bool, error) {
 	req := tikvrpc.NewRequest(tikvrpc.CmdSplitRegion, &kvrpcpb.SplitRegionRequest{SplitKeys: [][]byte{key}}, kvrpcpb.Context{
-		Priority: kvrpcpb.CommandPri_Normal, RequestSource: requestSource.GetRequestSource(),
+		Priority: kvrpcpb.CommandPri_Normal, RequestSource: RequestSource(),
 	})
 	resp, err := s.cluster.SendReq(bo, req, region.Region, splitTimeout)
 	if err != nil {

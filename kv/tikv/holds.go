@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tikv/client-go/v2/oracle"
+
 	"fastddl/kv"
 )
 
@@ -114,10 +116,14 @@ func (s *Store) GCHolds(ctx context.Context) (map[string]uint64, error) {
 	if err != nil {
 		return nil, failed(ctx, "GC holds", err)
 	}
-	now := time.Now().Unix()
+	// PD removes those that have expired, by its own clock, when some service renews its own.
+	now, err := s.currentTS(ctx)
+	if err != nil {
+		return nil, err
+	}
 	live := make(map[string]uint64)
 	for _, p := range list.ServiceGCSafepoints {
-		if p.ExpiredAt > now {
+		if p.ExpiredAt >= oracle.ExtractPhysical(now)/1000 {
 			live[s.holdName(p.ServiceID)] = p.SafePoint
 		}
 	}

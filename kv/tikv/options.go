@@ -28,8 +28,6 @@ type Options struct {
 	// Importer takes the imports, and is closed with the store. Without one the store is
 	// for reading.
 	Importer Importer
-	// ResourceGroup pays for requests; empty is the default group.
-	ResourceGroup string
 	// PageBytes is about how much a scan asks for at a time; 0 is 1 MiB. A scan holds
 	// four pages at most.
 	PageBytes int

@@ -2,6 +2,7 @@ package tikv
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -148,8 +149,17 @@ func (l *rowLayout) appendHandle(buf []byte, c *chunk.Chunk, i int) ([]byte, err
 			tablecodec.TruncateIndexValue(&l.datums[k], &model.IndexColumn{Length: col.PrefixLen}, &model.ColumnInfo{FieldType: *col.Ft})
 		}
 	}
-	return codec.EncodeKey(time.UTC, buf, l.datums...)
+	start := len(buf)
+	buf, err := codec.EncodeKey(time.UTC, buf, l.datums...)
+	for err == nil && len(buf)-start < minHandle {
+		buf = append(buf, 0)
+	}
+	return buf, err
 }
+
+// minHandle is the length up to which TiDB fills common handles with zeros: that of a short
+// DECIMAL is less (NewCommonHandle in pkg/kv).
+const minHandle = 9
 
 // appendKey appends the record key of row i of c to buf.
 func (l *rowLayout) appendKey(buf []byte, c *chunk.Chunk, i int) ([]byte, error) {
@@ -194,9 +204,9 @@ func newBatcher(l *rowLayout, rows int, fn func(*kv.RowBatch) error) *batcher {
 	return b
 }
 
-// add hands out the rows of a page, in batches. It keeps none back until there are more:
-// pages of long rows have few of them, and take long to come.
-func (b *batcher) add(p *page) error {
+// add hands out the rows of a page, in batches, until ctx ends. It keeps none back until
+// there are more: pages of long rows have few of them, and take long to come.
+func (b *batcher) add(ctx context.Context, p *page) error {
 	for _, c := range p.chunks {
 		for at := 0; at < c.NumRows(); {
 			n := min(c.NumRows()-at, b.want-b.rows.NumRows())
@@ -204,20 +214,23 @@ func (b *batcher) add(p *page) error {
 			b.bytes += float64(n) * p.rowBytes
 			at += n
 			if b.rows.NumRows() >= b.want {
-				if err := b.flush(); err != nil {
+				if err := b.flush(ctx); err != nil {
 					return err
 				}
 			}
 		}
 	}
-	return b.flush()
+	return b.flush(ctx)
 }
 
 // flush hands out what there is.
-func (b *batcher) flush() error {
+func (b *batcher) flush(ctx context.Context) error {
 	n := b.rows.NumRows()
 	if n == 0 {
 		return nil
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
 	out := &b.batch
 	if err := b.handles(n); err != nil {

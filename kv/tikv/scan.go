@@ -51,7 +51,7 @@ func (s *Store) ScanColumns(ctx context.Context, req kv.ScanRequest, fn func(*kv
 	// wants no more.
 	p, err := pages.next(ctx)
 	if err == nil && p != nil {
-		err = out.add(p)
+		err = out.add(ctx, p)
 	}
 	if err != nil || p == nil {
 		pages.close()
@@ -59,7 +59,7 @@ func (s *Store) ScanColumns(ctx context.Context, req kv.ScanRequest, fn func(*kv
 	}
 	ahead := pages.readAhead(ctx)
 	for p := range ahead.pages {
-		if err = out.add(p); err != nil {
+		if err = out.add(ctx, p); err != nil {
 			break
 		}
 	}
@@ -147,7 +147,7 @@ func (p *pages) open(ctx context.Context) error {
 		p.piece.End = loc.EndKey
 	}
 	p.rest.Start = p.piece.End
-	req := p.store.copRequest(tidbkv.ReqTypeDAG, p.dag, p.layout.req.TS, p.piece)
+	req := copRequest(ctx, tidbkv.ReqTypeDAG, p.dag, p.layout.req.TS, p.piece)
 	req.Paging.Enable = true
 	req.Paging.MinPagingSize, req.Paging.MaxPagingSize = uint64(p.pageRows), uint64(p.pageRows)
 	p.resp = p.store.send(ctx, req)

@@ -14,6 +14,7 @@ import (
 	"github.com/pingcap/tidb/pkg/util/codec"
 	"github.com/pingcap/tidb/pkg/util/rowcodec"
 	"github.com/stretchr/testify/require"
+	kvutil "github.com/tikv/client-go/v2/util"
 
 	"fastddl/kv"
 	"fastddl/kv/kvtest"
@@ -91,7 +92,8 @@ func TestScanOfLongRows(t *testing.T) {
 	s.importRows(t, rows, length)
 	s.log.take()
 	n, batches := 0, 0
-	require.NoError(t, s.ScanColumns(t.Context(), s.request(t, 2), func(b *kv.RowBatch) error {
+	ctx := kvutil.WithResourceGroupName(t.Context(), "batch")
+	require.NoError(t, s.ScanColumns(ctx, s.request(t, 2), func(b *kv.RowBatch) error {
 		n += b.NumRows()
 		batches++
 		s.log.mu.Lock()
@@ -109,7 +111,7 @@ func TestScanOfLongRows(t *testing.T) {
 	for _, req := range s.log.requests {
 		require.Equal(t, tidbkv.PriorityLow, req.Priority)
 		require.Equal(t, requestSource, req.RequestSource)
-		require.Equal(t, "default", req.ResourceGroupName)
+		require.Equal(t, "batch", req.ResourceGroupName)
 		require.True(t, req.NotFillCache)
 	}
 }

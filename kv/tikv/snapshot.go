@@ -10,6 +10,7 @@ import (
 
 	"github.com/pingcap/kvproto/pkg/kvrpcpb"
 	tidbkv "github.com/pingcap/tidb/pkg/kv"
+	"github.com/pingcap/tidb/pkg/resourcegroup"
 	"github.com/tikv/client-go/v2/tikv"
 	"github.com/tikv/client-go/v2/tikvrpc"
 	kvutil "github.com/tikv/client-go/v2/util"
@@ -25,13 +26,18 @@ var requestSource = kvutil.RequestSource{
 	ExplicitRequestSourceType: kvutil.ExplicitTypeDDL,
 }
 
-// iterBatch is the number of pairs that an iterator fetches at a time.
-const iterBatch = 1024
+// RequestSource is what the requests of builds say that they are for.
+func RequestSource() string { return requestSource.GetRequestSource() }
+
+// iterBatch is the number of pairs that an iterator fetches at a time, after firstBatch:
+// many are opened for one key, and pairs may be large.
+const iterBatch, firstBatch = 1024, 2
 
 // snapshot implements kv.Snapshot.
 type snapshot struct {
 	store  *Store
 	ts     uint64
+	group  string // that pays for its requests
 	closed atomic.Bool
 }
 
@@ -46,7 +52,7 @@ func (s *Store) Snapshot(ctx context.Context, ts uint64) (kv.Snapshot, error) {
 	if err := s.readable(ctx, ts); err != nil {
 		return nil, err
 	}
-	return &snapshot{store: s, ts: ts}, nil
+	return &snapshot{store: s, ts: ts, group: resourceGroup(ctx)}, nil
 }
 
 // enter begins a read; the store's exit must follow unless it fails.
@@ -73,15 +79,16 @@ func (s *snapshot) open() tidbkv.Snapshot {
 	snap.SetOption(tidbkv.RequestSourceInternal, requestSource.RequestSourceInternal)
 	snap.SetOption(tidbkv.RequestSourceType, requestSource.RequestSourceType)
 	snap.SetOption(tidbkv.ExplicitRequestSourceType, requestSource.ExplicitRequestSourceType)
-	snap.SetOption(tidbkv.ResourceGroupName, s.store.resourceGroup())
+	snap.SetOption(tidbkv.ResourceGroupName, s.group)
 	return snap
 }
 
-func (s *Store) resourceGroup() string {
-	if s.opts.ResourceGroup == "" {
-		return "default"
+// resourceGroup is the group that pays for requests: that of the context.
+func resourceGroup(ctx context.Context) string {
+	if group := kvutil.ResourceGroupNameFromCtx(ctx); group != "" {
+		return group
 	}
-	return s.opts.ResourceGroup
+	return resourcegroup.DefaultResourceGroupName
 }
 
 var _ kv.VersionedSnapshot = (*snapshot)(nil)
@@ -106,31 +113,25 @@ func (s *snapshot) Get(ctx context.Context, key []byte) ([]byte, error) {
 }
 
 // Iter implements kv.Retriever.
-func (s *snapshot) Iter(r kv.KeyRange) (kv.Iterator, error) {
-	return s.iterate(r, func(snap tidbkv.Snapshot) (tidbkv.Iterator, error) { return snap.Iter(r.Start, r.End) })
-}
+func (s *snapshot) Iter(r kv.KeyRange) (kv.Iterator, error) { return s.iterate(r, false) }
 
 // IterReverse implements kv.Retriever.
-func (s *snapshot) IterReverse(r kv.KeyRange) (kv.Iterator, error) {
-	return s.iterate(r, func(snap tidbkv.Snapshot) (tidbkv.Iterator, error) { return snap.IterReverse(r.End, r.Start) })
-}
+func (s *snapshot) IterReverse(r kv.KeyRange) (kv.Iterator, error) { return s.iterate(r, true) }
 
-func (s *snapshot) iterate(r kv.KeyRange, open func(tidbkv.Snapshot) (tidbkv.Iterator, error)) (kv.Iterator, error) {
+func (s *snapshot) iterate(r kv.KeyRange, reverse bool) (kv.Iterator, error) {
 	ctx := context.Background() // client-go's iterators have none
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer s.store.exit()
+	i := &iterator{snap: s, left: r, reverse: reverse}
 	if r.Empty() {
-		return &iterator{store: s.store}, nil
+		return i, nil
 	}
-	snap := s.open()
-	snap.SetOption(tidbkv.ScanBatchSize, iterBatch)
-	it, err := open(snap)
-	if err != nil {
+	if err := i.open(firstBatch); err != nil {
 		return nil, failed(ctx, fmt.Sprintf("iterate over %s", r), err)
 	}
-	return &iterator{store: s.store, it: it}, nil
+	return i, nil
 }
 
 // Count implements kv.Snapshot.
@@ -150,8 +151,41 @@ func (s *snapshot) Close() error {
 
 // iterator implements kv.Iterator.
 type iterator struct {
-	store *Store
-	it    tidbkv.Iterator // nil if there is nothing, or nothing more after an error
+	snap    *snapshot
+	it      tidbkv.Iterator // nil if there is nothing, or nothing more after an error
+	left    kv.KeyRange     // what it was opened for
+	reverse bool
+	read    int // keys that it was at, as long as they are of the first batch
+}
+
+// open opens it for what is left.
+func (i *iterator) open(batch int) (err error) {
+	snap := i.snap.open()
+	snap.SetOption(tidbkv.ScanBatchSize, batch)
+	if i.reverse {
+		i.it, err = snap.IterReverse(i.left.End, i.left.Start)
+	} else {
+		i.it, err = snap.Iter(i.left.Start, i.left.End)
+	}
+	return err
+}
+
+// next moves to the next key. Behind the first batch it goes on with large ones.
+func (i *iterator) next() error {
+	if i.read++; i.read != firstBatch {
+		return i.it.Next()
+	}
+	if i.reverse {
+		i.left.End = bytes.Clone(i.it.Key())
+	} else {
+		i.left.Start = kv.NextKey(i.it.Key())
+	}
+	i.it.Close()
+	i.it = nil
+	if i.left.Empty() {
+		return nil
+	}
+	return i.open(iterBatch)
 }
 
 // Valid implements kv.Iterator.
@@ -169,12 +203,12 @@ func (i *iterator) Next() error {
 		return nil
 	}
 	ctx := context.Background()
-	err := i.store.enter(ctx)
+	err := i.snap.store.enter(ctx)
 	if err == nil {
-		defer i.store.exit()
-		err = failed(ctx, "iterate", i.it.Next())
+		defer i.snap.store.exit()
+		err = failed(ctx, "iterate", i.next())
 	}
-	if err != nil {
+	if err != nil && i.it != nil {
 		i.it.Close()
 		i.it = nil
 	}
@@ -190,21 +224,41 @@ func (i *iterator) Close() error {
 	return nil
 }
 
+// versionByValue is Version in a keyspace, where client-go asks for the versions of another
+// key (codec_v2.go encodes it, and TiKV once more). It knows only whether the value has come
+// with the snapshot's own timestamp: an older version may be older than it says, and one
+// that repeats the value of the one before counts as that.
+func (s *snapshot) versionByValue(ctx context.Context, key, value []byte) (uint64, error) {
+	before := &snapshot{store: s.store, ts: s.ts - 1, group: s.group}
+	old, err := before.open().Get(ctx, key)
+	switch {
+	case err != nil && !tidbkv.IsErrNotFound(err):
+		return 0, failed(ctx, fmt.Sprintf("get %x", key), err)
+	case err == nil && bytes.Equal(old, value):
+		return before.ts, nil
+	}
+	return s.ts, nil
+}
+
 // versionTimeout bounds the request for the versions of one key.
 const versionTimeout = 20 * time.Second
 
 // Version implements kv.VersionedSnapshot. TiKV answers it for people who look into it,
 // and therefore slowly.
-func (s *snapshot) Version(ctx context.Context, key []byte) (uint64, error) {
+func (s *snapshot) Version(ctx context.Context, key []byte) (version uint64, err error) {
 	if err := s.enter(ctx); err != nil {
 		return 0, err
 	}
 	defer s.store.exit()
 	// Whoever is about to commit at or below the snapshot has ended then.
-	if _, err := s.open().Get(ctx, key); tidbkv.IsErrNotFound(err) {
+	value, err := s.open().Get(ctx, key)
+	if tidbkv.IsErrNotFound(err) {
 		return 0, kv.ErrNotExist
 	} else if err != nil {
 		return 0, failed(ctx, fmt.Sprintf("get %x", key), err)
+	}
+	if s.store.keyspaceSuffix() != "" {
+		return s.versionByValue(ctx, key, value)
 	}
 	bo := backoffer(ctx)
 	for {
@@ -213,7 +267,7 @@ func (s *snapshot) Version(ctx context.Context, key []byte) (uint64, error) {
 			return 0, failed(ctx, "region", err)
 		}
 		req := tikvrpc.NewRequest(tikvrpc.CmdMvccGetByKey, &kvrpcpb.MvccGetByKeyRequest{Key: key}, kvrpcpb.Context{
-			Priority: kvrpcpb.CommandPri_Low, RequestSource: requestSource.GetRequestSource(),
+			Priority: kvrpcpb.CommandPri_Low, RequestSource: RequestSource(),
 		})
 		resp, err := s.store.cluster.SendReq(bo, req, region.Region, versionTimeout)
 		if err == nil {

@@ -10,7 +10,9 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
+	"github.com/tikv/client-go/v2/oracle"
 	pd "github.com/tikv/pd/client"
+	pdhttp "github.com/tikv/pd/client/http"
 
 	"fastddl/kv"
 	"fastddl/kv/kvtest"
@@ -111,6 +113,21 @@ func TestHoldBelowOthers(t *testing.T) {
 	require.ErrorIs(t, h.Renew(t.Context(), time.Minute), kv.ErrSnapshotTooOld)
 	require.NoError(t, h.Release(t.Context()))
 	require.Zero(t, strict.ttl)
+}
+
+// TestExpiredHolds: PD lists what has expired, too, until somebody renews a hold. Its own
+// clock says what has.
+func TestExpiredHolds(t *testing.T) {
+	s := openNew(t)
+	now, err := s.CurrentTS(t.Context())
+	require.NoError(t, err)
+	second := oracle.ExtractPhysical(now) / 1000
+	s.cluster.(*storage).http.(*pdHTTP).more = []*pdhttp.ServiceSafePoint{
+		{ServiceID: "expired", ExpiredAt: second - 1, SafePoint: 100}, {ServiceID: "live", ExpiredAt: second + 60, SafePoint: 100},
+	}
+	holds, err := s.GCHolds(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, map[string]uint64{"live": 100}, holds)
 }
 
 // TestRangesWithoutSizes: a plan is made whether or not PD knows the sizes of regions.
