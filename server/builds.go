@@ -36,9 +36,9 @@ func openBuilds(ctx context.Context, storage tidbkv.Storage, globals *config.Glo
 	}
 	importer, err := sstimport.New(sstimport.Options{
 		PD: cluster.GetPDClient(), Codec: cluster.GetCodec(), Splitter: cluster, Labels: cluster.GetPDHTTPClient(),
-		WriteSpeed: func() int64 { return globals.Int(config.ReorgMaxWriteSpeed) },
-		SplitBytes: splitBytes(ctx, cluster.GetPDClient(), log),
-		Logger:     log.Named("import"),
+		WriteSpeed:    func() int64 { return globals.Int(config.ReorgMaxWriteSpeed) },
+		SplitBytes:    splitBytes(ctx, cluster.GetPDClient(), log),
+		RequestSource: kvtikv.RequestSource(), Logger: log.Named("import"),
 	})
 	if err != nil {
 		return nil, err

@@ -94,8 +94,8 @@ var owners = []mutation{
 	{
 		invariant: "I8", breaks: "a store is told to take files without asking for the lease",
 		file:   "kv/tikv/sstimport/ingest.go",
-		old:    "\tif err := j.im.lease(ctx); err != nil {\n\t\treturn err\n\t}\n\trc := ",
-		new:    "\trc := ",
+		old:    "\t\tif err := j.im.lease(ctx); err != nil {\n\t\t\treturn err\n\t\t}\n\t\trc := ",
+		new:    "\t\trc := ",
 		caught: "kv/tikv/sstimport.TestLeaseIsAsked",
 		shows:  `--- FAIL: TestLeaseIsAsked`,
 	},

@@ -17,9 +17,14 @@ import (
 // connectTimeout is the least that a connection is given to be made.
 const connectTimeout = 5 * time.Second
 
+// A store that writes files may be late with its answer to a ping, which would end all streams
+// of the connection; that one does not go on is noticed by Options.CallTimeout. TiDB's
+// imports have the same times (pkg/lightning/backend/local).
+const keepAliveTime, keepAliveTimeout = 10 * time.Minute, 5 * time.Minute
+
 // Dial connects to a store with the settings of the TiKV client of this process, as
-// TiDB's driver has set them: TLS, keep-alive, flow control windows. It does not wait
-// for the connection.
+// TiDB's driver has set them: TLS, flow control windows. It does not wait for the
+// connection.
 func Dial(_ context.Context, addr string) (*grpc.ClientConn, error) {
 	cfg := config.GetGlobalConfig()
 	creds := insecure.NewCredentials()
@@ -41,10 +46,7 @@ func Dial(_ context.Context, addr string) (*grpc.ClientConn, error) {
 			},
 			MinConnectTimeout: connectTimeout,
 		}),
-		grpc.WithKeepaliveParams(keepalive.ClientParameters{
-			Time:    time.Duration(cfg.TiKVClient.GrpcKeepAliveTime) * time.Second,
-			Timeout: cfg.TiKVClient.GetGrpcKeepAliveTimeout(),
-		}),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepAliveTime, Timeout: keepAliveTimeout}),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("sstimport: connect to %s: %w", addr, err)

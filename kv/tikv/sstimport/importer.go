@@ -85,10 +85,14 @@ func (im *Importer) Import(ctx context.Context, units []kv.ImportUnit) (err erro
 
 // importAll imports what a source holds.
 func (im *Importer) importAll(ctx context.Context, src *source) error {
-	if im.opts.Labels != nil && src.bytes() >= im.opts.SplitBytes {
-		defer im.pauseScheduling(ctx, src.units)()
+	regions, err := im.regions(ctx, src.units)
+	if err != nil {
+		return err
 	}
-	ranges, err := im.plan(ctx, src)
+	if im.opts.Labels != nil && src.bytes() >= im.opts.SplitBytes {
+		defer im.pauseScheduling(ctx, regions)()
+	}
+	ranges, err := im.plan(ctx, src, starts(regions))
 	if err != nil {
 		return err
 	}

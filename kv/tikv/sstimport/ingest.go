@@ -15,6 +15,9 @@ import (
 	"fastddl/kv"
 )
 
+// maxIngestAttempts is how often a leader is told to take the same files, if it is not busy.
+const maxIngestAttempts = 4
+
 // job imports what the units hold in a key range, region by region.
 type job struct {
 	im   *Importer
@@ -121,6 +124,9 @@ func (j *job) prepare(ctx context.Context, v verdict, pause time.Duration) error
 	if n := j.patience.failures; n&(n-1) == 0 { // the first, second, fourth and so on
 		j.im.log.Warn("import into a region is repeated", zap.Stringer("at", j.at), zap.Int("failures", n), zap.Duration("pause", pause), zap.Error(v.err))
 	}
+	if v.next == ingestAgain && !v.busy && j.patience.counted > maxIngestAttempts {
+		v.next = locateAgain // the store may be another one by now
+	}
 	switch v.next {
 	case locateAgain:
 		j.region, j.files = nil, nil
@@ -157,20 +163,40 @@ func (j *job) ingest(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := j.im.lease(ctx); err != nil {
-		return err
-	}
-	rc := requestContext(ctx)
-	rc.RegionId, rc.RegionEpoch, rc.Peer = meta.Id, meta.RegionEpoch, j.region.Leader
-	regionErr, err := j.multiIngest(ctx, leader, &import_sstpb.MultiIngestRequest{Context: rc, Ssts: j.files.metas})
-	if err != nil {
-		return err
-	}
-	if regionErr != nil {
-		return &storeError{leader, meta, regionError{regionErr}}
+	for _, files := range inOrder(j.files.metas) {
+		if err := j.im.lease(ctx); err != nil {
+			return err
+		}
+		rc := j.im.requestContext(ctx)
+		rc.RegionId, rc.RegionEpoch, rc.Peer = meta.Id, meta.RegionEpoch, j.region.Leader
+		regionErr, err := j.multiIngest(ctx, leader, &import_sstpb.MultiIngestRequest{Context: rc, Ssts: files})
+		if err != nil {
+			return err
+		}
+		if regionErr != nil {
+			return &storeError{leader, meta, regionError{regionErr}}
+		}
 	}
 	return nil
 }
+
+// inOrder returns the files that are to be taken one after the other: values of more than
+// 255 bytes are in a file of their own, and TiKV takes the files of one request in any order.
+// An entry that is there before its value would be an error to whoever reads it.
+func inOrder(files []*import_sstpb.SSTMeta) [][]*import_sstpb.SSTMeta {
+	var values, entries []*import_sstpb.SSTMeta
+	for _, f := range files {
+		if f.CfName == valuesFamily {
+			values = append(values, f)
+		} else {
+			entries = append(entries, f)
+		}
+	}
+	return slices.DeleteFunc([][]*import_sstpb.SSTMeta{values, entries}, func(some []*import_sstpb.SSTMeta) bool { return len(some) == 0 })
+}
+
+// valuesFamily is TiKV's column family of long values.
+const valuesFamily = "default"
 
 // multiIngest sends a request and returns what the store has answered.
 func (j *job) multiIngest(ctx context.Context, st *store, req *import_sstpb.MultiIngestRequest) (*errorpb.Error, error) {

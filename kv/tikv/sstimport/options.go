@@ -42,6 +42,8 @@ type Codec interface {
 	EncodeKey(key []byte) []byte
 	// EncodeRegionKey encodes a key as in the range of a region.
 	EncodeRegionKey(key []byte) []byte
+	// EncodeRegionRange encodes a range as that of a region. One without an end has none.
+	EncodeRegionRange(start, end []byte) (from, to []byte)
 }
 
 // Labels keeps rules that label key ranges. PD's HTTP client does.
@@ -67,6 +69,9 @@ type Options struct {
 	// request that changes something, with the context that Import was given. Its error
 	// ends the import and is returned. nil is kv.CheckPermit.
 	Lease func(ctx context.Context) error
+	// RequestSource is what requests say that they are for. The resource group that pays for
+	// them is that of the context (util.WithResourceGroupName of client-go).
+	RequestSource string
 	// Logger receives what went wrong and was repeated; nil discards it.
 	Logger *zap.Logger
 
@@ -74,7 +79,7 @@ type Options struct {
 	// limit, as is a nil function. It is called often, and may change its mind at any time.
 	WriteSpeed func() int64
 	// SplitBytes is what a region is to hold, in bytes of keys and values, and the unit
-	// in which regions are sent data; 0 is 96 MiB, as in TiKV. Small pairs count for more,
+	// in which regions are sent data; 0 is 96 MiB. Small pairs count for more,
 	// since TiKV bounds the number of a region's keys as well.
 	SplitBytes int64
 	// StoreStreams is how many files are written to one store at a time, of regions or, if

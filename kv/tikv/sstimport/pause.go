@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/pingcap/kvproto/pkg/kvrpcpb"
 	pdhttp "github.com/tikv/pd/client/http"
 	"go.uber.org/zap"
 
 	"fastddl/internal/errs"
+	"fastddl/kv"
 )
 
 // labelTimeout bounds a request for a label rule.
@@ -18,10 +20,10 @@ const labelTimeout = 5 * time.Second
 // labelPrefix begins the identities of our label rules.
 const labelPrefix = "fastddl-import-"
 
-// pauseScheduling keeps PD from moving the regions of units until release is called, or
-// as long as this process renews it. If PD cannot be told so, the import goes on without.
-func (im *Importer) pauseScheduling(ctx context.Context, units []*unit) (release func()) {
-	rule, err := im.labelRule(units)
+// pauseScheduling keeps PD from moving regions until release is called, or as long as this
+// process renews it. If PD cannot be told so, the import goes on without.
+func (im *Importer) pauseScheduling(ctx context.Context, regions []kv.KeyRange) (release func()) {
+	rule, err := im.labelRule(regions)
 	if err == nil {
 		err = im.setLabel(ctx, rule)
 	}
@@ -46,18 +48,22 @@ func (im *Importer) pauseScheduling(ctx context.Context, units []*unit) (release
 	}
 }
 
-// labelRule denies PD to schedule the ranges of units.
-func (im *Importer) labelRule(units []*unit) (*pdhttp.LabelRule, error) {
+// labelRule denies PD to schedule regions, and those that they are split into. PD splits
+// regions where the range of a rule begins or ends, and a rule has effect on those only that
+// lie within one of its ranges (pkg/schedule/checker/split_checker.go and
+// pkg/schedule/labeler of PD): so the ranges are whole regions, and neighbours are one.
+func (im *Importer) labelRule(regions []kv.KeyRange) (*pdhttp.LabelRule, error) {
 	id, err := newUUID()
 	if err != nil {
 		return nil, err
 	}
-	ranges := make([]map[string]string, len(units))
-	for i, u := range units {
-		ranges[i] = map[string]string{
-			"start_key": hex.EncodeToString(im.opts.Codec.EncodeRegionKey(u.keys.Start)),
-			"end_key":   hex.EncodeToString(im.opts.Codec.EncodeRegionKey(u.keys.End)),
+	var ranges []map[string]string
+	for _, r := range joined(regions) {
+		start, end := im.opts.Codec.EncodeRegionRange(r.Start, r.End)
+		if len(r.Start) == 0 && im.opts.Codec.GetAPIVersion() == kvrpcpb.APIVersion_V1 {
+			start = nil // which is before the code of the empty key
 		}
+		ranges = append(ranges, map[string]string{"start_key": hex.EncodeToString(start), "end_key": hex.EncodeToString(end)})
 	}
 	return &pdhttp.LabelRule{
 		ID:       labelPrefix + hex.EncodeToString(id),

@@ -101,7 +101,7 @@ func judge(at stage, err error) verdict {
 	case at == locating, errors.Is(err, errNoLeader), errors.Is(err, errNoRegion), errors.Is(err, errStalled):
 		return verdict{next: locateAgain, err: err}
 	}
-	return judgeStatus(err)
+	return judgeStatus(at, err)
 }
 
 // judgeRegion judges an error that has a type.
@@ -136,6 +136,9 @@ func judgeText(message string, err error) verdict {
 	case strings.Contains(message, "RequestTooNew"):
 		// The peer has not heard yet of the change that PD knows.
 		return verdict{next: writeAgain, err: err}
+	case strings.Contains(message, "ResourceNotEnough"):
+		// It has too little memory left to make files.
+		return verdict{next: writeAgain, busy: true, err: err}
 	case strings.Contains(message, "DiskSpaceNotEnough"):
 		return verdict{next: giveUp, err: fmt.Errorf("%w: %w", kv.ErrDiskFull, err)}
 	case strings.Contains(message, "IncompatibleApiVersion"):
@@ -145,7 +148,7 @@ func judgeText(message string, err error) verdict {
 }
 
 // judgeStatus judges an error of gRPC, or of nobody in particular.
-func judgeStatus(err error) verdict {
+func judgeStatus(at stage, err error) verdict {
 	s, ok := status.FromError(err)
 	if !ok {
 		return verdict{next: locateAgain, err: err}
@@ -155,6 +158,12 @@ func judgeStatus(err error) verdict {
 		return verdict{next: giveUp, err: err}
 	case codes.Unknown:
 		return judgeText(s.Message(), err)
+	case codes.Unavailable, codes.DeadlineExceeded:
+		if at == ingesting {
+			// What was written is there still, unless it was taken: then the store says that it
+			// is gone.
+			return verdict{next: ingestAgain, err: err}
+		}
 	}
 	// Unavailable, DeadlineExceeded, Canceled and the like: the request may have been
 	// carried out or not, and the store may be another one by now.

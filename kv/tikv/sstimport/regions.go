@@ -37,9 +37,9 @@ func rangeOf(r *pd.Region) kv.KeyRange {
 	return kv.KeyRange{Start: r.Meta.StartKey, End: r.Meta.EndKey}
 }
 
-// boundaries returns the keys at which the regions of the units begin, in order.
-func (im *Importer) boundaries(ctx context.Context, units []*unit) ([][]byte, error) {
-	var keys [][]byte
+// regions returns the ranges of the regions that the units have a part in, in order.
+func (im *Importer) regions(ctx context.Context, units []*unit) ([]kv.KeyRange, error) {
+	var ranges []kv.KeyRange
 	for _, u := range units {
 		at := u.keys.Start
 		for at != nil && bytes.Compare(at, u.keys.End) < 0 {
@@ -55,7 +55,7 @@ func (im *Importer) boundaries(ctx context.Context, units []*unit) ([][]byte, er
 				break // a hole: who writes there looks again
 			}
 			for _, r := range found {
-				keys = append(keys, r.Meta.StartKey)
+				ranges = append(ranges, rangeOf(r))
 			}
 			next := rangeOf(found[len(found)-1]).End
 			if next != nil && bytes.Compare(next, at) <= 0 {
@@ -64,7 +64,33 @@ func (im *Importer) boundaries(ctx context.Context, units []*unit) ([][]byte, er
 			at = next
 		}
 	}
-	return sorted(keys), nil
+	slices.SortFunc(ranges, func(a, b kv.KeyRange) int { return bytes.Compare(a.Start, b.Start) })
+	return ranges, nil
+}
+
+// starts returns the keys at which ranges begin, each once. The ranges are in order.
+func starts(ranges []kv.KeyRange) [][]byte {
+	keys := make([][]byte, len(ranges))
+	for i, r := range ranges {
+		keys[i] = r.Start
+	}
+	return sorted(keys)
+}
+
+// joined returns ranges that cover the same keys, of which none touches the next. The ranges
+// are in order.
+func joined(ranges []kv.KeyRange) []kv.KeyRange {
+	var out []kv.KeyRange
+	for _, r := range ranges {
+		n := len(out) - 1
+		switch {
+		case n < 0 || out[n].End != nil && bytes.Compare(out[n].End, r.Start) < 0:
+			out = append(out, r)
+		case out[n].End != nil && (r.End == nil || bytes.Compare(out[n].End, r.End) < 0):
+			out[n].End = r.End
+		}
+	}
+	return out
 }
 
 // sorted returns keys in order and without repetitions.

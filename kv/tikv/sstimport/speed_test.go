@@ -2,15 +2,16 @@ package sstimport
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	pdhttp "github.com/tikv/pd/client/http"
-
 	"github.com/stretchr/testify/require"
+	"github.com/tikv/client-go/v2/util/codec"
+	pdhttp "github.com/tikv/pd/client/http"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
@@ -197,11 +198,14 @@ func TestWithoutSplits(t *testing.T) {
 
 func TestSchedulingIsPaused(t *testing.T) {
 	f := start(t, large)
+	for _, i := range []int{1000, 2500, 2700, 5000} {
+		f.split(key(i))
+	}
 	var during *pdhttp.LabelRule
 	f.setFault(func(c call) *fault {
+		f.mu.Lock()
+		defer f.mu.Unlock()
 		if c.kind == callIngest && during == nil {
-			f.mu.Lock()
-			defer f.mu.Unlock()
 			require.Len(t, f.rules, 1)
 			for _, r := range f.rules {
 				during = r
@@ -213,7 +217,11 @@ func TestSchedulingIsPaused(t *testing.T) {
 	f.requireDone()
 	require.Equal(t, []pdhttp.RegionLabel{{Key: "schedule", Value: "deny", TTL: "2m0s"}}, during.Labels)
 	require.Equal(t, "key-range", during.RuleType)
-	require.Len(t, during.Data, 2, "of the ranges that are concerned, and no others")
+	// Whole regions, so that PD need not split any for it, and none in which nothing comes.
+	at := func(i int) string { return hex.EncodeToString(codec.EncodeBytes(nil, []byte(key(i)))) }
+	require.Equal(t, []map[string]string{
+		{"start_key": "", "end_key": at(2500)}, {"start_key": at(2700), "end_key": at(5000)},
+	}, during.Data)
 }
 
 // TestPauseEnds: whatever becomes of the import.
@@ -237,9 +245,8 @@ func TestPauseEnds(t *testing.T) {
 // TestPauseIsRenewed: PD forgets a rule that is not renewed.
 func TestPauseIsRenewed(t *testing.T) {
 	f := start(t, large)
-	u := f.unit(0, 10, 10).(*unit)
 	synctest.Test(t, func(t *testing.T) {
-		release := f.im.pauseScheduling(t.Context(), []*unit{u})
+		release := f.im.pauseScheduling(t.Context(), []kv.KeyRange{{Start: []byte("a"), End: []byte("b")}})
 		require.Equal(t, 1, f.labelsSet())
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()

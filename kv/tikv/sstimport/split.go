@@ -17,13 +17,9 @@ const (
 	scatterTimeout = 30 * time.Second
 )
 
-// plan returns the key ranges of an import that are sent on their own, in order. It
-// splits regions where they would receive too much.
-func (im *Importer) plan(ctx context.Context, src *source) ([]kv.KeyRange, error) {
-	keys, err := im.boundaries(ctx, src.units)
-	if err != nil {
-		return nil, err
-	}
+// plan returns the key ranges of an import that are sent on their own, in order: those of
+// regions, which begin at keys. It splits regions where they would receive too much.
+func (im *Importer) plan(ctx context.Context, src *source, keys [][]byte) ([]kv.KeyRange, error) {
 	whole := kv.KeyRange{Start: src.units[0].keys.Start, End: src.units[len(src.units)-1].keys.End}
 	var splits [][]byte
 	for i, piece := range cut(whole, keys) {

@@ -171,7 +171,7 @@ func (u *upload) open(ctx context.Context, first, last []byte) error {
 			Uuid: id, RegionId: meta.Id, RegionEpoch: meta.RegionEpoch, ApiVersion: codec.GetAPIVersion(),
 			Range: &import_sstpb.Range{Start: codec.EncodeRegionKey(first), End: codec.EncodeRegionKey(last)},
 		}},
-		Context: requestContext(ctx),
+		Context: u.im.requestContext(ctx),
 	}
 	for _, st := range u.im.stores.of(meta.Peers) {
 		u.resume(u.im.opts.CallTimeout)
@@ -204,9 +204,9 @@ func newUUID() ([]byte, error) {
 }
 
 // requestContext says on whose account a request goes.
-func requestContext(ctx context.Context) *kvrpcpb.Context {
+func (im *Importer) requestContext(ctx context.Context) *kvrpcpb.Context {
 	return &kvrpcpb.Context{
-		RequestSource:          util.RequestSourceFromCtx(ctx),
+		RequestSource:          im.opts.RequestSource,
 		ResourceControlContext: &kvrpcpb.ResourceControlContext{ResourceGroupName: util.ResourceGroupNameFromCtx(ctx)},
 	}
 }
@@ -308,6 +308,12 @@ func received(resp *import_sstpb.WriteResponse, err error) ([]*import_sstpb.SSTM
 
 // finish ends the streams and returns the leader's files.
 func (u *upload) finish() (metas []*import_sstpb.SSTMeta, err error) {
+	// The stores complete and check their files side by side.
+	for i, stream := range u.streams {
+		if err := stream.CloseSend(); err != nil {
+			return nil, u.failed(u.stores[i], err)
+		}
+	}
 	for i, stream := range u.streams {
 		u.resume(u.im.opts.CallTimeout)
 		got, err := received(stream.CloseAndRecv())
