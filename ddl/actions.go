@@ -23,10 +23,12 @@ import (
 const (
 	// turnInterval is how often a job that waits for one of TiDB's looks again.
 	turnInterval = 100 * time.Millisecond
-	// quietWait is how long the import waits for transactions that began before S.
-	// It is a courtesy: those that are left may fail with error 9007. Publication waits
-	// for them in any case.
-	quietWait = 5 * time.Second
+	// olderWait is how long the import waits for transactions that began before S. It is a
+	// courtesy: optimistic ones that are left may fail with error 9007.
+	olderWait = 5 * time.Second
+	// olderInterval is how often they are looked at, at first. It doubles up to
+	// maxOlderInterval.
+	olderInterval, maxOlderInterval = time.Millisecond, 50 * time.Millisecond
 	// watchInterval is how often a working job looks at its row in TiDB's queue, and
 	// shows its progress there.
 	watchInterval = 2 * time.Second
@@ -45,11 +47,13 @@ func (t *task) do(ctx context.Context, act job.Action, to job.Step) (outcome, er
 	case job.ActAwaitTurn:
 		return outcome{}, t.awaitTurn(ctx, r)
 	case job.ActAwaitVersion:
-		return t.awaitVersion(ctx, r)
+		return outcome{}, t.awaitVersion(ctx, r)
 	case job.ActRepublish, job.ActChangeSchema:
 		return t.changeSchema(ctx, r, to)
 	case job.ActTakeSnapshot:
 		return t.takeSnapshot(ctx, to)
+	case job.ActAwaitOlder:
+		return outcome{}, t.awaitOlder(ctx, r)
 	case job.ActBackfill:
 		return t.backfill(ctx, r, to)
 	case job.ActCompare:
@@ -146,32 +150,51 @@ func (t *task) awaitTurn(ctx context.Context, r *job.Record) error {
 }
 
 // awaitVersion waits until nobody uses a schema version before the record's.
-func (t *task) awaitVersion(ctx context.Context, r *job.Record) (outcome, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	if r.Step == job.StepQuiet {
-		timer := time.AfterFunc(quietWait, func() { cancel(errEnoughQuiet) })
-		defer timer.Stop()
+func (t *task) awaitVersion(ctx context.Context, r *job.Record) error {
+	if err := t.showingBlockers(ctx, r, func(ctx context.Context) error { return t.d.awaitVersion(ctx, r) }); err != nil {
+		return err
 	}
+	return t.forgetVersion(context.WithoutCancel(ctx), r)
+}
+
+// awaitOlder waits for transactions that began before S and use the table, though not for
+// ever. Those that lock do not mind that version S comes under their keys; an optimistic one
+// would fail for a conflict that nobody has caused. What it does not see, internal sessions
+// and transactions that use the table only later, is not waited for.
+func (t *task) awaitOlder(ctx context.Context, r *job.Record) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, olderWait, errOlderLeft)
+	defer cancel()
+	err := t.showingBlockers(ctx, r, func(ctx context.Context) error {
+		for pause := olderInterval; t.d.hasOlder(ctx, r.TableID, r.SnapshotTS); pause = min(2*pause, maxOlderInterval) {
+			if !sleep.For(ctx, pause) {
+				return context.Cause(ctx)
+			}
+		}
+		return nil
+	})
+	if errors.Is(context.Cause(ctx), errOlderLeft) {
+		return nil
+	}
+	return err
+}
+
+// errOlderLeft ends the wait before the import.
+var errOlderLeft = errors.New("ddl: waited long enough for transactions that began before the snapshot")
+
+// showingBlockers runs a wait and shows for whom it is meanwhile.
+func (t *task) showingBlockers(ctx context.Context, r *job.Record, wait func(context.Context) error) error {
+	ctx, cancel := context.WithCancel(ctx)
 	watching := make(chan struct{})
 	go func() {
 		defer close(watching)
 		_ = t.d.contained("the watch of blockers", func() error { t.watchBlockers(ctx, r); return nil })
 	}()
-	err := t.d.awaitVersion(ctx, r)
-	cancel(nil)
-	<-watching
-	if errors.Is(err, errEnoughQuiet) {
-		return outcome{enough: true}, nil
-	}
-	if err != nil {
-		return outcome{}, err
-	}
-	return outcome{}, t.forgetVersion(context.WithoutCancel(ctx), r)
+	defer func() {
+		cancel()
+		<-watching
+	}()
+	return wait(ctx)
 }
-
-// errEnoughQuiet ends the wait before the import.
-var errEnoughQuiet = errors.New("ddl: waited long enough for transactions that began before the snapshot")
 
 // changeSchema writes the schema of the next step and publishes it.
 func (t *task) changeSchema(ctx context.Context, r *job.Record, to job.Step) (outcome, error) {

@@ -12,15 +12,14 @@ import (
 // The assertions of this package. They are about what the steps of a job rest on, and
 // say it a second time, in other words than the code that takes the steps.
 
-// nextSteps are the steps that may follow each. Those from snapshot and quiet to
-// write-reorg, and from there to snapshot, take another S.
+// nextSteps are the steps that may follow each. From snapshot to write-reorg another S is
+// taken.
 var nextSteps = map[job.Step][]job.Step{
 	job.StepQueued:         {job.StepDeleteOnly, job.StepFinished},
 	job.StepDeleteOnly:     {job.StepWriteOnly, job.StepUndone},
-	job.StepWriteOnly:      {job.StepSnapshot, job.StepUndoDeleteOnly},
+	job.StepWriteOnly:      {job.StepWriteReorg, job.StepUndoDeleteOnly},
 	job.StepWriteReorg:     {job.StepSnapshot, job.StepUndoDeleteOnly},
-	job.StepSnapshot:       {job.StepQuiet, job.StepWriteReorg, job.StepUndoDeleteOnly},
-	job.StepQuiet:          {job.StepBackfilled, job.StepWriteReorg, job.StepUndoDeleteOnly},
+	job.StepSnapshot:       {job.StepBackfilled, job.StepWriteReorg, job.StepUndoDeleteOnly},
 	job.StepBackfilled:     {job.StepDrained, job.StepPublic, job.StepUndoDeleteOnly},
 	job.StepDrained:        {job.StepCompared, job.StepUndoDeleteOnly},
 	job.StepCompared:       {job.StepPublic, job.StepUndoDeleteOnly},
@@ -111,7 +110,7 @@ func (t *task) assertHeld(r *job.Record) {
 	if !invariants.Enabled {
 		return
 	}
-	invariants.Check(r.Step == job.StepQuiet && !r.RollingBack(), "job %d imports at step %q, state %s", r.ID, r.Step, r.State)
+	invariants.Check(r.Step == job.StepSnapshot && !r.RollingBack(), "job %d imports at step %q, state %s", r.ID, r.Step, r.State)
 	k := t.keeper.Load()
 	invariants.Check(k != nil && r.SnapshotTS != 0 && k.hold.TS() <= r.SnapshotTS, "job %d imports at %d, which it does not hold", r.ID, r.SnapshotTS)
 }

@@ -25,15 +25,15 @@ func TestAssertions(t *testing.T) {
 		before, after func(r *job.Record)
 		wrong         string
 	}{
-		{"a step", func(r *job.Record) { r.Step = job.StepWriteOnly }, func(r *job.Record) { r.Step = job.StepSnapshot }, ""},
+		{"a step", func(r *job.Record) { r.Step = job.StepWriteReorg }, func(r *job.Record) { r.Step = job.StepSnapshot }, ""},
 		{"the same step", func(r *job.Record) {}, func(r *job.Record) {}, ""},
 		{"two steps", func(r *job.Record) { r.Step = job.StepDeleteOnly }, func(r *job.Record) { r.Step = job.StepSnapshot }, `goes from "delete-only"`},
-		{"another S", func(r *job.Record) { r.Step = job.StepQuiet }, func(r *job.Record) { r.Step = job.StepWriteReorg }, ""},
+		{"another S", func(r *job.Record) { r.Step = job.StepSnapshot }, func(r *job.Record) { r.Step = job.StepWriteReorg }, ""},
 		{"back", func(r *job.Record) { r.Step = job.StepWriteReorg }, func(r *job.Record) { r.Step = job.StepWriteOnly }, "goes from"},
-		{"undone", func(r *job.Record) { r.Step, r.State = job.StepQuiet, model.JobStateRollingback },
+		{"undone", func(r *job.Record) { r.Step, r.State = job.StepSnapshot, model.JobStateRollingback },
 			func(r *job.Record) { r.Step = job.StepUndoDeleteOnly }, ""},
-		{"undone without a reason", func(r *job.Record) { r.Step = job.StepQuiet }, func(r *job.Record) { r.Step = job.StepUndoDeleteOnly }, "is undone"},
-		{"undone and done", func(r *job.Record) { r.Step, r.State = job.StepQuiet, model.JobStateRollingback },
+		{"undone without a reason", func(r *job.Record) { r.Step = job.StepSnapshot }, func(r *job.Record) { r.Step = job.StepUndoDeleteOnly }, "is undone"},
+		{"undone and done", func(r *job.Record) { r.Step, r.State = job.StepSnapshot, model.JobStateRollingback },
 			func(r *job.Record) { r.Step = job.StepBackfilled }, "although it is being undone"},
 		{"not compared", func(r *job.Record) { r.Step, r.Compare = job.StepBackfilled, true },
 			func(r *job.Record) { r.Step, r.Compare = job.StepPublic, true }, "after 0 comparisons"},
@@ -70,16 +70,16 @@ func TestAssertions(t *testing.T) {
 	}
 
 	held := &task{}
-	quiet := record(func(r *job.Record) { r.Step, r.SnapshotTS = job.StepQuiet, 5 })
-	requirePanic(t, "no hold", "does not hold", func() { held.assertHeld(quiet) })
+	importing := record(func(r *job.Record) { r.Step, r.SnapshotTS = job.StepSnapshot, 5 })
+	requirePanic(t, "no hold", "does not hold", func() { held.assertHeld(importing) })
 	requirePanic(t, "too early", "imports at step", func() { held.assertHeld(r) })
-	requirePanic(t, "no import", "", func() { held.assertNoImport(quiet) })
+	requirePanic(t, "no import", "", func() { held.assertNoImport(importing) })
 	held.imports.Add(1)
-	requirePanic(t, "an import", "during its import", func() { held.assertNoImport(quiet) })
+	requirePanic(t, "an import", "during its import", func() { held.assertNoImport(importing) })
 	drained := record(func(r *job.Record) { r.Step, r.SnapshotTS = job.StepDrained, 5 })
 	requirePanic(t, "after the drain", "", func() { assertComparable(drained, 6) })
 	requirePanic(t, "at S", "S is 5", func() { assertComparable(drained, 5) })
-	requirePanic(t, "before the drain", "compares at step", func() { assertComparable(quiet, 6) })
+	requirePanic(t, "before the drain", "compares at step", func() { assertComparable(importing, 6) })
 }
 
 // requirePanic requires that fn panics with a message that contains text, or not at all

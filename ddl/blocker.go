@@ -3,6 +3,7 @@ package ddl
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -50,16 +51,34 @@ type Blocker struct {
 // blockers returns the transactions of this server that use a table and began before a moment.
 func blockers(sm util.SessionManager, tableID int64, before, now time.Time) []blocker {
 	var found []blocker
-	for _, info := range sm.ShowTxnList() {
-		if info == nil || info.StartTS == 0 || info.ProcessInfo == nil {
-			continue
-		}
-		started := oracle.GetTimeFromTS(info.StartTS)
-		if _, uses := info.ProcessInfo.RelatedTableIDs[tableID]; uses && started.Before(before) {
+	for _, info := range transactionsOn(sm, tableID) {
+		if started := oracle.GetTimeFromTS(info.StartTS); started.Before(before) {
 			found = append(found, describeBlocker(sm, info, started, now))
 		}
 	}
 	return found
+}
+
+// transactionsOn returns the transactions of this server that use a table.
+func transactionsOn(sm util.SessionManager, tableID int64) (found []*txninfo.TxnInfo) {
+	for _, info := range sm.ShowTxnList() {
+		if info == nil || info.StartTS == 0 || info.ProcessInfo == nil {
+			continue
+		}
+		if _, uses := info.ProcessInfo.RelatedTableIDs[tableID]; uses {
+			found = append(found, info)
+		}
+	}
+	return found
+}
+
+// hasOlder says that a transaction of any server uses a table and began before a snapshot.
+func (d *DDL) hasOlder(ctx context.Context, tableID int64, snapshotTS uint64) bool {
+	older := func(info *txninfo.TxnInfo) bool { return info.StartTS < snapshotTS }
+	if sm := d.opts.Domain.InfoSyncer().GetSessionManager(); sm != nil && slices.ContainsFunc(transactionsOn(sm, tableID), older) {
+		return true
+	}
+	return d.clustered() && d.hasOlderElsewhere(ctx, tableID, snapshotTS)
 }
 
 func describeBlocker(sm util.SessionManager, info *txninfo.TxnInfo, started, now time.Time) blocker {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	sess "github.com/pingcap/tidb/pkg/ddl/session"
+	"github.com/pingcap/tidb/pkg/domain/infosync"
 	"github.com/pingcap/tidb/pkg/parser/mysql"
 	"github.com/pingcap/tidb/pkg/util"
 	"github.com/tikv/client-go/v2/oracle"
@@ -87,6 +88,23 @@ func (d *DDL) blockersElsewhere(ctx context.Context, tableID int64, before time.
 		found = append(found, b)
 	}
 	return found, nil
+}
+
+// olderElsewhere are the transactions that use a table and began before a snapshot.
+const olderElsewhere = `SELECT 1 FROM information_schema.cluster_tidb_trx WHERE id < %? AND FIND_IN_SET(%?, related_table_ids) LIMIT 1`
+
+// hasOlderElsewhere is hasOlder for all servers of a cluster. One that does not answer is
+// left out.
+func (d *DDL) hasOlderElsewhere(ctx context.Context, tableID int64, snapshotTS uint64) bool {
+	servers, err := infosync.GetAllServerInfo(ctx)
+	if err == nil && len(servers) < 2 {
+		return false
+	}
+	rows, err := d.query(ctx, olderElsewhere, snapshotTS, strconv.FormatInt(tableID, 10))
+	if err != nil && ctx.Err() == nil {
+		d.opts.Logger.Info("cannot look at the transactions of other servers", zap.Error(err))
+	}
+	return len(rows) > 0
 }
 
 // killElsewhere ends a session of another server.

@@ -270,7 +270,7 @@ func (t *task) recall(ctx context.Context) error {
 // may build one meanwhile.
 func leavesParts(act job.Action) bool {
 	switch act {
-	case job.ActAwaitTurn, job.ActAwaitVersion, job.ActRepublish, job.ActBackfill, job.ActSleep:
+	case job.ActAwaitTurn, job.ActAwaitVersion, job.ActRepublish, job.ActAwaitOlder, job.ActBackfill, job.ActSleep:
 		return false
 	}
 	return true

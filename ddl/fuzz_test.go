@@ -16,7 +16,7 @@ func FuzzStoredJobs(f *testing.F) {
 	settings, err := json.Marshal(job.Settings{Threads: 3, MaxWriteSpeed: 1 << 20})
 	require.NoError(f, err)
 	record, err := json.Marshal(&job.Record{
-		ID: 1, Type: model.ActionAddIndex, State: model.JobStateRunning, Step: job.StepQuiet, DB: "d", Table: "t", Query: "q",
+		ID: 1, Type: model.ActionAddIndex, State: model.JobStateRunning, Step: job.StepSnapshot, DB: "d", Table: "t", Query: "q",
 	})
 	require.NoError(f, err)
 	f.Add(record, settings)

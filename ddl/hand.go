@@ -150,7 +150,7 @@ func (h *hand) eligible(r *job.Record) bool {
 
 // wantsParts says that a job is at the point where parts at a snapshot are built.
 func wantsParts(r *job.Record, snapshotTS uint64) bool {
-	return r.Step == job.StepQuiet && r.SnapshotTS == snapshotTS && r.Request == job.RequestNone && !r.RollingBack()
+	return r.Step == job.StepSnapshot && r.SnapshotTS == snapshotTS && r.Request == job.RequestNone && !r.RollingBack()
 }
 
 // build builds a part and gives it back as it is then.

@@ -27,7 +27,7 @@ func applySchema(t *txn, after *job.Record, s subject) error {
 			return job.Permanent(err)
 		}
 		return job.Permanent(beginChanges(after, s))
-	case job.StepWriteOnly, job.StepQuiet, job.StepUndoDeleteOnly:
+	case job.StepWriteOnly, job.StepWriteReorg, job.StepUndoDeleteOnly:
 		for _, idx := range indexesOf(after, table) {
 			idx.State = after.SchemaState()
 			if after.Step == job.StepWriteOnly {

@@ -56,14 +56,13 @@ func (t *task) secondLook(ctx context.Context, task backfill.Task, err error) (o
 	return t.forgetSnapshot(ctx)
 }
 
-// forgetSnapshot records that the job takes another S. What was imported at this
-// one is right at another one too, or shadowed by what was written since.
+// forgetSnapshot records that the job takes another S.
 func (t *task) forgetSnapshot(ctx context.Context) (outcome, error) {
 	if err := t.recall(ctx); err != nil {
 		return outcome{}, err
 	}
 	return t.write(ctx, job.StepWriteReorg, func(x *txn, after *job.Record) error {
-		after.SnapshotTS = 0
+		after.ForgetSnapshot()
 		if after.Nodes.Shared {
 			if err := x.deleteParts(t.id); err != nil {
 				return err

@@ -187,8 +187,6 @@ func (t *task) perform(ctx context.Context, act job.Action, to job.Step) error {
 type outcome struct {
 	// record was written; nil if none was.
 	record *job.Record
-	// enough: the wait was ended because the import is not put off any longer.
-	enough bool
 	err    error
 }
 
@@ -207,7 +205,7 @@ func (t *task) conclude(ctx context.Context, act job.Action, to job.Step, o outc
 	}
 	switch {
 	case o.err == nil:
-		t.succeeded(act, o)
+		t.succeeded(act)
 		return t.hook(ctx, "after", act, to)
 	case ctx.Err() != nil:
 		return errStopped
@@ -235,16 +233,14 @@ func (t *task) conclude(ctx context.Context, act job.Action, to job.Step, o outc
 	return nil
 }
 
-func (t *task) succeeded(act job.Action, o outcome) {
+func (t *task) succeeded(act job.Action) {
 	switch act {
 	case job.ActAwaitTurn:
 		t.machine.HasTurn()
 	case job.ActAwaitVersion:
-		if o.enough {
-			t.machine.WaitedEnough()
-		} else {
-			t.machine.Waited()
-		}
+		t.machine.Waited()
+	case job.ActAwaitOlder:
+		t.machine.AwaitedOlder()
 	case job.ActSleep:
 		t.machine.Slept()
 	}

@@ -58,7 +58,7 @@ func (v *view) fill(info *JobInfo, step job.Step, now time.Time) {
 	info.Percent = v.progress.Percent()
 	info.WaitReason, info.Blockers = v.wait, v.blockers
 	switch step {
-	case job.StepQuiet:
+	case job.StepSnapshot:
 		info.RowsPerSecond = v.progress.RowsPerSecond()
 		info.Remaining, info.HasRemaining = v.progress.Remaining(now)
 		info.Stage = v.stage

@@ -24,8 +24,8 @@ import (
 var steps = []ddl.HookPoint{
 	{When: "before", Action: "await-turn"}, {When: "before", Action: "change-schema", Step: "delete-only"},
 	{When: "before", Action: "change-schema", Step: "write-only"}, {When: "after", Action: "change-schema", Step: "write-only"},
-	{When: "before", Action: "await-version", Step: "write-only"}, {When: "before", Action: "take-snapshot"},
-	{When: "before", Action: "change-schema", Step: "quiet"}, {When: "before", Action: "backfill"}, {When: "after", Action: "backfill"},
+	{When: "before", Action: "await-version", Step: "write-only"}, {When: "before", Action: "change-schema", Step: "write-reorg"},
+	{When: "before", Action: "take-snapshot"}, {When: "before", Action: "await-older"}, {When: "before", Action: "backfill"}, {When: "after", Action: "backfill"},
 	{When: "before", Action: "change-schema", Step: "drained"}, {When: "before", Action: "compare"}, {When: "after", Action: "compare"},
 	{When: "before", Action: "change-schema", Step: "public"}, {When: "after", Action: "change-schema", Step: "public"},
 	{When: "before", Action: "finish"},

@@ -112,7 +112,7 @@ func TestMixedStates(t *testing.T) {
 	require.Equal(t, []string{
 		"delete-only: new index none, new column none, old index public, old column public, its index public, comment old",
 		"write-only: new index delete only, new column delete only, old index public, old column public, its index public, comment old",
-		"quiet: new index write only, new column write only, old index public, old column public, its index public, comment old",
+		"write-reorg: new index write only, new column write only, old index public, old column public, its index public, comment old",
 		"drained: " + building, "public: " + building,
 		"drop-delete-only: new index public, new column public, old index write only, old column write only, its index write only, comment new",
 		"drop-delete-reorg: new index public, new column public, old index delete only, old column delete only, its index none, comment new",

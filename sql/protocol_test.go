@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/tikv/client-go/v2/tikvrpc"
+	"github.com/tikv/client-go/v2/tikvrpc/interceptor"
 
 	"fastddl/ddl"
 	"fastddl/ingest"
@@ -24,7 +26,8 @@ func TestStepsWaitForTransactions(t *testing.T) {
 	c := e.client()
 	for _, test := range []struct{ begins, waits ddl.HookPoint }{
 		{ddl.HookPoint{Action: "change-schema", Step: "delete-only"}, ddl.HookPoint{Action: "change-schema", Step: "write-only"}},
-		{ddl.HookPoint{Action: "change-schema", Step: "write-only"}, ddl.HookPoint{Action: "take-snapshot"}},
+		{ddl.HookPoint{Action: "change-schema", Step: "write-only"}, ddl.HookPoint{Action: "change-schema", Step: "write-reorg"}},
+		{ddl.HookPoint{Action: "change-schema", Step: "write-reorg"}, ddl.HookPoint{Action: "take-snapshot"}},
 		{ddl.HookPoint{Action: "change-schema", Step: "drained"}, ddl.HookPoint{Action: "compare"}},
 		{ddl.HookPoint{Action: "change-schema", Step: "public"}, ddl.HookPoint{Action: "finish"}},
 	} {
@@ -58,36 +61,51 @@ func TestStepsWaitForTransactions(t *testing.T) {
 	}
 }
 
-// An import does not wait for ever for a transaction that was open when S was taken;
-// publication does.
-func TestPublicationWaits(t *testing.T) {
+// An import waits for a transaction that began before S, but not for ever: then an
+// optimistic one has a conflict.
+func TestImportWaitsForOlderTransactions(t *testing.T) {
 	e := newEnv(t)
 	c := e.client()
-	table(c, 10)
-	writer := e.client()
-	var begin sync.Once
-	var imported, published atomic.Bool
-	e.setHook(func(_ context.Context, p ddl.HookPoint) error {
-		switch {
-		case matches(p, ddl.HookPoint{When: "before", Action: "change-schema", Step: "quiet"}):
-			begin.Do(func() { writer.run("BEGIN; INSERT INTO t VALUES (1000, 1000, '')") })
-		case matches(p, ddl.HookPoint{When: "after", Action: "backfill"}):
-			imported.Store(true)
-		case matches(p, ddl.HookPoint{When: "before", Action: "change-schema", Step: "public"}):
-			published.Store(true)
+	for _, patient := range []bool{true, false} {
+		if !patient && testing.Short() {
+			t.Skip("waits for the courtesy to transactions from before S to end")
 		}
-		return nil
-	})
-	result := e.start("ALTER TABLE t ADD INDEX i (b)")
-	require.Eventually(t, func() bool {
-		jobs := e.DDL().Unfinished()
-		return published.Load() || imported.Load() && len(jobs) == 1 && strings.Contains(jobs[0].WaitReason, "held by 1 transaction")
-	}, time.Minute, 5*time.Millisecond)
-	require.False(t, published.Load(), "published beside a transaction of the state before")
-	writer.run("COMMIT")
-	require.NoError(t, wait(t, result))
-	c.check("t")
-	require.Equal(t, "1000", c.one("SELECT a FROM t USE INDEX (i) WHERE b = 1000"))
+		table(c, 10)
+		writer := e.client()
+		var begin sync.Once
+		var ended atomic.Bool
+		imported := make(chan bool, 1)
+		e.setHook(func(_ context.Context, p ddl.HookPoint) error {
+			switch {
+			case matches(p, hooks[beforeS]):
+				begin.Do(func() { writer.run("BEGIN OPTIMISTIC; UPDATE t SET b = 1000 WHERE a = 1") })
+			case p.When == "after" && p.Action == "backfill":
+				imported <- ended.Load()
+			}
+			return nil
+		})
+		result := e.start("ALTER TABLE t ADD INDEX i (b)")
+		require.Eventually(t, func() bool {
+			jobs := e.DDL().Unfinished()
+			return len(imported) > 0 || len(jobs) == 1 && jobs[0].Step == "snapshot" && strings.Contains(jobs[0].WaitReason, "held by 1 transaction")
+		}, time.Minute, 5*time.Millisecond)
+		code := 9007
+		if patient {
+			code = 0
+			ended.Store(true)
+		} else {
+			require.False(t, <-imported)
+		}
+		if _, err := writer.try("COMMIT"); code != 0 || err != nil {
+			require.Equal(t, code, errorCode(err), "%v", err)
+		}
+		require.NoError(t, wait(t, result))
+		if patient {
+			require.True(t, <-imported, "imported beside a transaction from before S")
+			require.Equal(t, "1", c.one("SELECT a FROM t USE INDEX (i) WHERE b = 1000"))
+		}
+		c.check("t")
+	}
 }
 
 // What is written to a plain index between S and the import shadows the import.
@@ -241,4 +259,61 @@ func TestTakenRowEndsTheImport(t *testing.T) {
 	require.True(t, b.told.Load(), "the import went on")
 	require.Equal(t, 8214, errorCode(err))
 	e.leavesNothing(c, "t")
+}
+
+// A transaction that inserts a row and deletes it again checks that there is none, locks
+// nothing for that, and writes a tombstone of the entry. If somebody else inserts the row
+// under delete-only, without an entry, between the check and the commit, the tombstone is
+// that of a row: S must not come before it.
+func TestUncheckedTombstoneIsBeforeS(t *testing.T) {
+	e := newEnv(t)
+	c, inserts, deletes := e.client(), e.client(), e.client()
+	table(c, 10)
+	deletes.run("SET tidb_enable_1pc = OFF, tidb_enable_async_commit = OFF")
+	prewritten, release := make(chan struct{}), make(chan struct{})
+	late := interceptor.NewRPCInterceptor("late", func(next interceptor.RPCInterceptorFunc) interceptor.RPCInterceptorFunc {
+		return func(target string, req *tikvrpc.Request) (*tikvrpc.Response, error) {
+			resp, err := next(target, req)
+			if req.Type == tikvrpc.CmdPrewrite { // its commit timestamp is taken when it is answered
+				close(prewritten)
+				<-release
+			}
+			return resp, err
+		}
+	})
+	committed := make(chan error, 1)
+	var tooEarly atomic.Bool
+	commit := sync.OnceFunc(func() {
+		close(release)
+		require.NoError(t, <-committed)
+	})
+	e.setHook(func(_ context.Context, p ddl.HookPoint) error {
+		switch {
+		case matches(p, hooks[inDeleteOnly]):
+			inserts.run("BEGIN OPTIMISTIC; INSERT INTO t VALUES (100, 7, 'x')")
+		case p.When == "after" && p.Action == "take-snapshot":
+			tooEarly.Store(true)
+			commit()
+		}
+		return nil
+	})
+	result := e.start("ALTER TABLE t ADD INDEX i (b)")
+	held := func(step string) bool {
+		jobs := e.DDL().Unfinished()
+		return len(jobs) == 1 && jobs[0].Step == step && strings.Contains(jobs[0].WaitReason, "held by 1 transaction")
+	}
+	require.Eventually(t, func() bool { return held("write-only") }, time.Minute, 5*time.Millisecond)
+	deletes.run("BEGIN OPTIMISTIC; INSERT INTO t VALUES (100, 7, 'x'); DELETE FROM t WHERE a = 100")
+	go func() {
+		_, err := deletes.Execute(interceptor.WithRPCInterceptor(context.Background(), late), "COMMIT")
+		committed <- err
+	}()
+	<-prewritten
+	inserts.run("COMMIT")
+	require.Eventually(t, func() bool { return tooEarly.Load() || held("write-reorg") }, time.Minute, 5*time.Millisecond)
+	require.False(t, tooEarly.Load(), "S is taken beside a transaction that was open in delete-only")
+	commit()
+	require.NoError(t, wait(t, result))
+	require.Equal(t, []string{"1", "100"}, c.run("SELECT a FROM t FORCE INDEX (i) WHERE b = 7 ORDER BY a"))
+	c.check("t")
 }

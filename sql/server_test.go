@@ -124,7 +124,7 @@ func TestOverTheWire(t *testing.T) {
 	require.Error(t, idle.PingContext(ctx))
 	_ = idle.Close()
 
-	arrived, leave = e.blockAt(ddl.HookPoint{When: "before", Action: "change-schema", Step: "quiet"})
+	arrived, leave = e.blockAt(ddl.HookPoint{When: "before", Action: "await-older"})
 	go func() {
 		_, err := db.Exec("ALTER TABLE t ADD INDEX j (b)")
 		result <- err

@@ -182,7 +182,7 @@ func TestStoryCancelDoesNotWaitForWhatIsSlow(t *testing.T) {
 	result := e.start("ALTER TABLE t ADD INDEX u (b)")
 	require.Eventually(t, func() bool {
 		jobs := e.DDL().Unfinished()
-		return len(jobs) == 1 && jobs[0].Step == "quiet"
+		return len(jobs) == 1 && jobs[0].Step == "snapshot"
 	}, time.Minute, time.Millisecond)
 	// At its speed it would take minutes more.
 	c.run("ADMIN CANCEL DDL JOBS %s", c.one("SELECT MAX(job_id) FROM mysql.fastddl_ddl_record"))
@@ -328,7 +328,7 @@ func TestStoryImportedTwiceIsNoDuplicate(t *testing.T) {
 	})
 	require.ErrorIs(t, wait(t, e.start("ALTER TABLE t ADD UNIQUE INDEX u (b), ADD UNIQUE INDEX v (c)")), died)
 	// As if it had died before the end of the import was recorded.
-	c.run(`UPDATE mysql.fastddl_ddl_record SET checkpoint = NULL, record = JSON_SET(CAST(CONVERT(record USING utf8mb4) AS JSON), '$.step', 'quiet')`)
+	c.run(`UPDATE mysql.fastddl_ddl_record SET checkpoint = NULL, record = JSON_SET(CAST(CONVERT(record USING utf8mb4) AS JSON), '$.step', 'snapshot')`)
 	c.run("UPDATE t SET b = b + 7 ORDER BY b DESC")
 	c.run("UPDATE t SET a = a + 1000 WHERE a < 100")
 	e.close()

@@ -35,9 +35,9 @@ const (
 // for open transactions after the import; that has no hook.
 var hooks = map[place]ddl.HookPoint{
 	inDeleteOnly: {When: "before", Action: "change-schema", Step: "write-only"},
-	inWriteOnly:  {When: "after", Action: "change-schema", Step: "write-only"},
+	inWriteOnly:  {When: "before", Action: "change-schema", Step: "write-reorg"},
 	beforeS:      {When: "before", Action: "take-snapshot"},
-	afterS:       {When: "before", Action: "change-schema", Step: "quiet"},
+	afterS:       {When: "before", Action: "await-older"},
 	beforeImport: {When: "before", Action: "backfill"},
 	afterImport:  {When: "before", Action: "change-schema", Step: "drained"},
 	drained:      {When: "before", Action: "compare"},

@@ -10,31 +10,32 @@
 // All indexes of one statement move together and become public in one schema
 // version.
 //
-//	queued -> delete-only -> write-only -> snapshot -> quiet -> backfilled -> [drained -> compared] -> public
-//	  |            |             |             |         |          |             |          |          |
-//	  |            |             +-------------+------+--+----------+-------------+----------+          |
-//	  |            v                                  v                                                 |
-//	  |         undone <---------------------- undo-delete-only                                         |
-//	  |            |                                                                                    |
-//	  +------------+--------> finished <----------------------------------------------------------------+
+//	queued -> delete-only -> write-only -> write-reorg -> snapshot -> backfilled -> [drained -> compared] -> public
+//	  |            |             |              |             |           |             |          |          |
+//	  |            |             +--------------+-------+-----+-----------+-------------+----------+          |
+//	  |            v                                    v                                                     |
+//	  |         undone <------------------------ undo-delete-only                                             |
+//	  |            |                                                                                          |
+//	  +------------+--------> finished <----------------------------------------------------------------------+
 //
 // A statement that drops something too goes on after the publication:
 //
 //	public -> drop-delete-only -> drop-delete-reorg -> dropped -> finished
 //
 // The steps in brackets are those of unique indexes, mostly. At "snapshot" S is taken and
-// garbage collection held at it. That everybody has reached "quiet" or "drained" proves
-// that the transactions which were open before have ended. "drained" is a schema version
-// that changes nothing else; "quiet" makes the indexes write-reorg, which DML treats as it
-// does write-only: every version makes all sessions plan their statements again, so there
-// are as few as can be. A job that has to take another S is at "write-reorg" until it has.
+// garbage collection held at it. DML treats write-reorg as it does write-only: that
+// everybody has reached it, or "drained", which changes nothing, proves that the
+// transactions which were open before have ended. Every version makes all sessions plan
+// their statements again, so there are as few as can be. A job that has to take another S
+// goes back to "write-reorg".
 //
 // # Invariants
 //
 //   - I1: a step that changes the schema is preceded by waiting until all servers,
 //     and all transactions that use the table, have the version before. Undoing
 //     needs no wait where the states that meet are next to each other.
-//   - I2: S is taken after that wait in write-only.
+//   - I2: S is taken after that wait in write-reorg: then no transaction is left that was
+//     open beside one of delete-only.
 //   - Steps are durable: a job that is loaded again goes on from the step it had
 //     reached, and the action towards the next step may be done again. What it
 //     waited for is not known then, so it waits for a new version that changes

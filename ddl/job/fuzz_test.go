@@ -13,7 +13,8 @@ import (
 func FuzzRecords(f *testing.F) {
 	for _, r := range []*Record{
 		{ID: 1, Type: model.ActionAddIndex, State: model.JobStateQueueing, DB: "d", Table: "t"},
-		{ID: 2, Step: StepQuiet, State: model.JobStateRunning, SchemaVersion: 7, SnapshotTS: 9, Compare: true},
+		{ID: 2, Step: stepQuiet, State: model.JobStateRunning, SchemaVersion: 7, SnapshotTS: 9, Compare: true},
+		{ID: 6, Step: StepSnapshot, State: model.JobStateRunning, SchemaVersion: 7, SnapshotTS: 9, Compare: true},
 		{ID: 3, Step: StepDrained, State: model.JobStateRollingback, SchemaVersion: 7},
 		{ID: 4, Step: StepWriteOnly, State: model.JobStatePaused, Request: RequestPause, SchemaVersion: 1},
 		{ID: 5, Step: StepFinished, State: model.JobStateSynced},
@@ -54,6 +55,8 @@ func runToTheEnd(t *testing.T, r *Record) {
 			m.HasTurn()
 		case ActAwaitVersion:
 			m.Waited()
+		case ActAwaitOlder:
+			m.AwaitedOlder()
 		case ActSleep:
 			m.Slept()
 		case ActPark:

@@ -27,6 +27,8 @@ const (
 	ActChangeSchema Action = "change-schema"
 	// ActTakeSnapshot takes S, makes garbage collection hold it, and records it.
 	ActTakeSnapshot Action = "take-snapshot"
+	// ActAwaitOlder waits, for a while, for transactions that began before S.
+	ActAwaitOlder Action = "await-older"
 	// ActBackfill imports the entries at S and verifies them.
 	ActBackfill Action = "backfill"
 	// ActCompare compares unique indexes with the rows and repairs them.
@@ -46,10 +48,11 @@ type Machine struct {
 	record *Record
 	// turn: no earlier job has the table.
 	turn bool
-	// waited: nobody uses a version before the record's. waitedEnough: the import need not
-	// wait for it any longer. resumed: it is not known whether somebody can still be waited
-	// for.
-	waited, waitedEnough, resumed bool
+	// waited: nobody uses a version before the record's. resumed: it is not known whether
+	// somebody can still be waited for.
+	waited, resumed bool
+	// calm: transactions that began before S have ended, or were waited for long enough.
+	calm bool
 	// backoff is the time to wait before the next attempt.
 	backoff time.Duration
 }
@@ -59,6 +62,10 @@ func NewMachine(r *Record) *Machine { return &Machine{record: r} }
 
 // ResumeMachine returns the machine of a job that was loaded again.
 func ResumeMachine(r *Record) *Machine {
+	if r.Step == stepQuiet { // its S may be one of write-only
+		r.Step = StepWriteOnly
+		r.ForgetSnapshot()
+	}
 	return &Machine{record: r, turn: r.Step != StepQueued, resumed: r.SchemaVersion != 0}
 }
 
@@ -83,7 +90,7 @@ func (m *Machine) Next() (Action, Step) {
 	} else if !m.turn {
 		return ActAwaitTurn, r.Step
 	}
-	if !m.waited && r.waits() && !(m.waitedEnough && r.Step == StepQuiet) {
+	if !m.waited && r.waits() {
 		if m.resumed {
 			return ActRepublish, r.Step
 		}
@@ -93,6 +100,9 @@ func (m *Machine) Next() (Action, Step) {
 	case StepSnapshot:
 		return ActTakeSnapshot, to
 	case StepBackfilled:
+		if !m.calm {
+			return ActAwaitOlder, r.Step
+		}
 		return ActBackfill, to
 	case StepCompared:
 		return ActCompare, to
@@ -132,7 +142,10 @@ func (m *Machine) Prepare(to Step) *Record {
 func (m *Machine) Reached(after *Record) {
 	// Everybody has to reach a new version.
 	if after.SchemaVersion != m.record.SchemaVersion {
-		m.waited, m.waitedEnough, m.resumed = false, false, false
+		m.waited, m.resumed = false, false
+	}
+	if after.SnapshotTS != m.record.SnapshotTS {
+		m.calm = false
 	}
 	m.record = after
 }
@@ -143,9 +156,8 @@ func (m *Machine) HasTurn() { m.turn = true }
 // Waited tells the machine that ActAwaitVersion was done.
 func (m *Machine) Waited() { m.waited = true }
 
-// WaitedEnough tells the machine that ActAwaitVersion has lasted as long as an import is
-// put off: it may begin, and whoever is left is waited for after it.
-func (m *Machine) WaitedEnough() { m.waitedEnough = true }
+// AwaitedOlder tells the machine that ActAwaitOlder was done.
+func (m *Machine) AwaitedOlder() { m.calm = true }
 
 // Slept tells the machine that ActSleep was done.
 func (m *Machine) Slept() { m.backoff = 0 }

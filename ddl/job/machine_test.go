@@ -19,9 +19,9 @@ type world struct {
 	// synced is the newest version that has been waited for.
 	synced  int64
 	publics int
-	actions []Action
-	// impatient says that the wait before the import ends too early.
-	impatient func() bool
+	// snapshots counts S; calmAt is the one that older transactions were waited for at.
+	snapshots, calmAt uint64
+	actions           []Action
 }
 
 func newWorld(t *testing.T, unique bool) *world {
@@ -42,12 +42,12 @@ func (w *world) step() (Action, Step) {
 	case ActAwaitTurn:
 		w.m.HasTurn()
 	case ActAwaitVersion:
-		if before.Step == StepQuiet && w.impatient != nil && w.impatient() {
-			w.m.WaitedEnough()
-			break
-		}
 		w.synced = w.version
 		w.m.Waited()
+	case ActAwaitOlder:
+		require.NotZero(w.t, before.SnapshotTS)
+		w.calmAt = before.SnapshotTS
+		w.m.AwaitedOlder()
 	case ActSleep:
 		w.m.Slept()
 	case ActPark:
@@ -62,11 +62,13 @@ func (w *world) step() (Action, Step) {
 			after.SchemaVersion = w.version
 			w.checkChange(before, after)
 		case ActTakeSnapshot:
-			require.Equal(w.t, w.version, w.synced, "I2: S is taken when everybody is at write-only")
-			require.GreaterOrEqual(w.t, states[before.SchemaState()], states[model.StateWriteOnly])
-			after.SnapshotTS = 1
+			require.Equal(w.t, w.version, w.synced, "I2: S is taken when everybody is at write-reorg")
+			require.Equal(w.t, model.StateWriteReorganization, before.SchemaState())
+			w.snapshots++
+			after.SnapshotTS = w.snapshots
 		case ActBackfill:
 			require.NotZero(w.t, before.SnapshotTS)
+			require.Equal(w.t, before.SnapshotTS, w.calmAt, "imported without a wait for older transactions")
 		case ActCompare:
 			require.Equal(w.t, w.version, w.synced, "compared before the drain has ended")
 		}
@@ -112,54 +114,45 @@ func TestSteps(t *testing.T) {
 	w := newWorld(t, false)
 	w.run()
 	require.Equal(t, []Action{
-		ActAwaitTurn, ActChangeSchema, ActAwaitVersion, ActChangeSchema, ActAwaitVersion,
-		ActTakeSnapshot, ActChangeSchema, ActAwaitVersion, ActBackfill, ActChangeSchema, ActAwaitVersion, ActFinish,
+		ActAwaitTurn, ActChangeSchema, ActAwaitVersion, ActChangeSchema, ActAwaitVersion, ActChangeSchema, ActAwaitVersion,
+		ActTakeSnapshot, ActAwaitOlder, ActBackfill, ActChangeSchema, ActAwaitVersion, ActFinish,
 	}, w.actions)
 	require.Equal(t, model.JobStateSynced, w.m.Record().State)
 	require.Equal(t, model.StatePublic, w.m.Record().SchemaState())
 
 	w = newWorld(t, true)
 	w.run()
-	require.Equal(t, []Action{ActBackfill, ActChangeSchema, ActAwaitVersion, ActCompare, ActChangeSchema, ActAwaitVersion, ActFinish}, w.actions[8:])
+	require.Equal(t, []Action{ActBackfill, ActChangeSchema, ActAwaitVersion, ActCompare, ActChangeSchema, ActAwaitVersion, ActFinish}, w.actions[9:])
 }
 
-// The import does not wait for ever, but publication does.
-func TestImpatientImport(t *testing.T) {
-	for _, unique := range []bool{false, true} {
-		w := newWorld(t, unique)
-		w.impatient = func() bool { return true }
-		w.run()
-		rest := []Action{ActChangeSchema, ActAwaitVersion, ActFinish}
-		want := append([]Action{ActAwaitVersion, ActBackfill, ActAwaitVersion}, rest...)
-		if unique {
-			want = append([]Action{ActAwaitVersion, ActBackfill, ActChangeSchema, ActAwaitVersion, ActCompare}, rest...)
-		}
-		require.Equal(t, want, w.actions[len(w.actions)-len(want):])
-	}
-}
-
-// TestAnotherSnapshot: a job whose S is lost takes another one, whatever the schema state,
-// and publishes a version after it.
+// TestAnotherSnapshot: a job whose S is lost takes another one, and waits for those that are
+// older than that.
 func TestAnotherSnapshot(t *testing.T) {
-	for _, at := range []Step{StepSnapshot, StepQuiet} {
-		w := newWorld(t, false)
-		for w.m.Record().Step != at {
-			w.step()
-		}
-		again := w.m.Prepare(StepWriteReorg)
-		again.SnapshotTS = 0
-		w.m.Reached(again)
-		w.actions = nil
-		for w.m.Record().Step != StepBackfilled {
-			w.step()
-		}
-		want := []Action{ActTakeSnapshot, ActChangeSchema, ActAwaitVersion, ActBackfill}
-		if at == StepQuiet {
-			want = append([]Action{ActAwaitVersion}, want...)
-		}
-		require.Equal(t, want, w.actions)
-		w.run()
+	w := newWorld(t, false)
+	for w.m.Record().Step != StepSnapshot || w.actions[len(w.actions)-1] != ActAwaitOlder {
+		w.step()
 	}
+	again := w.m.Prepare(StepWriteReorg)
+	again.ForgetSnapshot()
+	w.m.Reached(again)
+	w.actions = nil
+	w.run()
+	require.Equal(t, []Action{ActTakeSnapshot, ActAwaitOlder, ActBackfill, ActChangeSchema, ActAwaitVersion, ActFinish}, w.actions)
+}
+
+// A job of a version that could take S in write-only takes it again.
+func TestSnapshotOfWriteOnly(t *testing.T) {
+	w := newWorld(t, false)
+	for w.m.Record().Step != StepSnapshot {
+		w.step()
+	}
+	old := w.m.Prepare("quiet")
+	w.m, w.actions = ResumeMachine(old), nil
+	w.run()
+	require.Equal(t, []Action{
+		ActRepublish, ActAwaitVersion, ActChangeSchema, ActAwaitVersion,
+		ActTakeSnapshot, ActAwaitOlder, ActBackfill, ActChangeSchema, ActAwaitVersion, ActFinish,
+	}, w.actions)
 }
 
 // Whatever fails, is asked or dies, and whenever: the job ends, and it is public or
@@ -170,7 +163,6 @@ func TestRandomHistories(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	for range 3000 {
 		w := newWorld(t, rng.IntN(2) == 0)
-		w.impatient = func() bool { return rng.IntN(2) == 0 }
 		asked := false
 		for range 200 {
 			r := w.m.Record()

@@ -69,6 +69,9 @@ type Record struct {
 	SchemaVersion int64 `json:"schema_version"`
 	// SnapshotTS is S, 0 before it is taken.
 	SnapshotTS uint64 `json:"snapshot_ts,omitempty"`
+	// Leftovers says that S was taken before, so that entries imported at an older one may
+	// be left which no row has any more.
+	Leftovers bool `json:"leftovers,omitempty"`
 
 	// RowCount is the number of rows that were read. Compared and Repaired count the
 	// comparisons of unique indexes and the keys repaired after them.
@@ -119,7 +122,15 @@ func (r *Record) RollingBack() bool { return r.State == model.JobStateRollingbac
 // NeedsHold says that an import at S may still come, so that garbage collection has to
 // be held at it.
 func (r *Record) NeedsHold() bool {
-	return r.SnapshotTS != 0 && (r.Step == StepSnapshot || r.Step == StepQuiet)
+	return r.SnapshotTS != 0 && r.Step == StepSnapshot
+}
+
+// ForgetSnapshot makes the job take another S. What was imported at this one stays. Nearly
+// all of it is right at another one too, or shadowed by what was written since; but a
+// transaction that inserts an entry and deletes it again writes no tombstone, although it
+// has deleted the row that the entry was imported for.
+func (r *Record) ForgetSnapshot() {
+	r.SnapshotTS, r.Leftovers = 0, true
 }
 
 // OwnedLike says that the record is in the hands that it is in in another version of it:

@@ -12,14 +12,11 @@ const (
 	// StepDeleteOnly, StepWriteOnly: the indexes are in this schema state.
 	StepDeleteOnly Step = "delete-only"
 	StepWriteOnly  Step = "write-only"
-	// StepWriteReorg: the indexes are write-only or write-reorg, and S has to be taken
-	// again.
+	// StepWriteReorg: the indexes are in this schema state, and S is not taken yet, or is to
+	// be taken again.
 	StepWriteReorg Step = "write-reorg"
 	// StepSnapshot: S is taken, and garbage collection is held at it.
 	StepSnapshot Step = "snapshot"
-	// StepQuiet: the indexes are write-reorg, in a version that was published after S, so
-	// that transactions that began before S end before the import.
-	StepQuiet Step = "quiet"
 	// StepBackfilled: the entries at S are imported and verified, and no import is
 	// under way any more.
 	StepBackfilled Step = "backfilled"
@@ -42,6 +39,9 @@ const (
 	StepUndone Step = "undone"
 	// StepFinished: the job is history.
 	StepFinished Step = "finished"
+
+	// stepQuiet was the step after StepSnapshot in versions that could take S in write-only.
+	stepQuiet Step = "quiet"
 )
 
 // forward returns the step after the record's.
@@ -51,11 +51,11 @@ func (r *Record) forward() Step {
 		return StepDeleteOnly
 	case StepDeleteOnly:
 		return StepWriteOnly
-	case StepWriteOnly, StepWriteReorg:
+	case StepWriteOnly:
+		return StepWriteReorg
+	case StepWriteReorg:
 		return StepSnapshot
 	case StepSnapshot:
-		return StepQuiet
-	case StepQuiet:
 		return StepBackfilled
 	case StepBackfilled:
 		if r.Compare {
@@ -107,10 +107,8 @@ func (r *Record) waits() bool {
 		return false
 	}
 	switch r.Step {
-	case StepSnapshot, StepCompared:
+	case StepSnapshot, StepBackfilled, StepCompared:
 		return false // it has been waited for before this step
-	case StepBackfilled:
-		return !r.Compare // the drain does not change the schema, and is waited for itself
 	}
 	if r.RollingBack() {
 		return r.Step == StepUndoDeleteOnly || r.Step == StepUndone
@@ -123,9 +121,9 @@ func (r *Record) SchemaState() model.SchemaState {
 	switch r.Step {
 	case StepDeleteOnly, StepUndoDeleteOnly:
 		return model.StateDeleteOnly
-	case StepWriteOnly, StepSnapshot:
+	case StepWriteOnly:
 		return model.StateWriteOnly
-	case StepWriteReorg, StepQuiet, StepBackfilled, StepDrained, StepCompared:
+	case StepWriteReorg, StepSnapshot, StepBackfilled, StepDrained, StepCompared:
 		return model.StateWriteReorganization
 	case StepPublic, StepDropDeleteOnly, StepDropReorg, StepDropped:
 		return model.StatePublic

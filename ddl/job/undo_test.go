@@ -18,7 +18,7 @@ func TestUndoing(t *testing.T) {
 	}{
 		{[]Step{StepQueued}, short[2:]},
 		{[]Step{StepDeleteOnly}, short},
-		{[]Step{StepWriteOnly, StepSnapshot, StepQuiet, StepBackfilled, StepDrained, StepCompared}, long},
+		{[]Step{StepWriteOnly, StepWriteReorg, StepSnapshot, StepBackfilled, StepDrained, StepCompared}, long},
 	} {
 		for _, at := range test.at {
 			w := newWorld(t, true)

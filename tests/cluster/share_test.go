@@ -106,7 +106,7 @@ func TestNodesShareABuild(t *testing.T) {
 			}
 			goOn()
 			if strings.HasSuffix(loss.name, "stopped") { // the others finish everything but what waits for its word
-				eventually(t, "the entries are complete", func() bool { return b.record() == "" || !strings.Contains(b.record(), `"step":"quiet"`) })
+				eventually(t, "the entries are complete", func() bool { return b.record() == "" || !strings.Contains(b.record(), `"step":"snapshot"`) })
 			}
 			back()
 			err := await(t, done)

@@ -14,8 +14,8 @@ var uniqueness = []mutation{
 	{
 		invariant: "I6", breaks: "the drain is published and not waited for",
 		file:   "ddl/job/step.go",
-		old:    "case StepSnapshot, StepCompared:\n\t\treturn false",
-		new:    "case StepSnapshot, StepDrained, StepCompared:\n\t\treturn false",
+		old:    "case StepSnapshot, StepBackfilled, StepCompared:\n\t\treturn false",
+		new:    "case StepSnapshot, StepBackfilled, StepDrained, StepCompared:\n\t\treturn false",
 		caught: "ddl/job.TestSteps",
 		shows:  `compared before the drain has ended`,
 	},

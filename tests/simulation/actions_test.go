@@ -1,6 +1,8 @@
 package simulation
 
 import (
+	"slices"
+
 	"github.com/pingcap/tidb/pkg/meta/model"
 
 	"fastddl/ddl/job"
@@ -18,15 +20,19 @@ func (b *builder) hasTurn() bool {
 	return true
 }
 
-// awaitVersion says that all servers have reported the record's version, or, before
-// the import, that it was waited long enough for.
-func (b *builder) awaitVersion(c *choice) bool {
-	w, r := b.w, b.m.Record()
-	if w.synced(int(r.SchemaVersion)) {
+// awaitVersion says that all servers have reported the record's version.
+func (b *builder) awaitVersion() bool { return b.w.synced(int(b.m.Record().SchemaVersion)) }
+
+// awaitOlder says that no transaction is left that began before S and uses the table, or
+// that it was waited long enough for.
+func (b *builder) awaitOlder(c *choice) bool {
+	w, s := b.w, timestamp(b.m.Record().SnapshotTS)
+	older := func(t *txn) bool { return t.server != nil && t.pinned != 0 && t.start < s }
+	if !slices.ContainsFunc(w.txns, older) {
 		return true
 	}
-	if r.Step == job.StepQuiet && c.oneIn(12) {
-		w.quietCut, b.enough = true, true
+	if c.oneIn(12) {
+		w.olderLeft = true
 		w.trace("builder %d does not wait any longer", b.id)
 		return true
 	}
@@ -57,8 +63,11 @@ func (b *builder) changeSchema() (*job.Record, bool, error) {
 		for _, change := range after.Changes {
 			b.dropIndex(int(change.IndexIDs[0]), after, v)
 		}
-		if after.Step == job.StepWriteOnly {
+		switch after.Step {
+		case job.StepWriteOnly:
 			w.writeOnlyTS = v.ts
+		case job.StepWriteReorg:
+			w.reorgTS = v.ts
 		}
 		return nil
 	})

@@ -23,7 +23,7 @@ type machine interface {
 	Reached(after *job.Record)
 	HasTurn()
 	Waited()
-	WaitedEnough()
+	AwaitedOlder()
 	Slept()
 	Failed(err error, limit int64) (retry bool)
 }
@@ -62,8 +62,6 @@ type builder struct {
 	to    job.Step
 	busy  bool
 	phase int
-	// enough: the wait was ended before everybody had reported.
-	enough bool
 	// after is the record to be written, while its transaction is open on what read says.
 	after *job.Record
 	read  metadata
@@ -116,7 +114,7 @@ func (w *world) builderEvent(b *builder, c *choice) {
 			return
 		}
 		b.act, b.to = b.m.Next()
-		b.busy, b.phase, b.enough = true, 0, false
+		b.busy, b.phase = true, 0
 		w.trace("builder %d: %s, to %q", b.id, b.act, b.to)
 	}
 	if after, done, err := b.do(c); done {
@@ -132,7 +130,9 @@ func (b *builder) do(c *choice) (after *job.Record, done bool, err error) {
 	case job.ActAwaitTurn:
 		return nil, b.hasTurn(), nil
 	case job.ActAwaitVersion:
-		return nil, b.awaitVersion(c), nil
+		return nil, b.awaitVersion(), nil
+	case job.ActAwaitOlder:
+		return nil, b.awaitOlder(c), nil
 	case job.ActRepublish, job.ActChangeSchema:
 		return b.changeSchema()
 	case job.ActTakeSnapshot:
@@ -180,11 +180,9 @@ func (b *builder) conclude(after *job.Record, err error) {
 		case job.ActAwaitTurn:
 			b.m.HasTurn()
 		case job.ActAwaitVersion:
-			if b.enough {
-				b.m.WaitedEnough()
-			} else {
-				b.m.Waited()
-			}
+			b.m.Waited()
+		case job.ActAwaitOlder:
+			b.m.AwaitedOlder()
 		case job.ActSleep:
 			b.m.Slept()
 		}
@@ -234,7 +232,7 @@ func (b *builder) beginAgain() {
 		return
 	}
 	after, _, err := b.writeAtOnce(job.StepWriteReorg, func(after *job.Record) error {
-		after.SnapshotTS = 0
+		after.ForgetSnapshot()
 		w.checkpoint = checkpoint{}
 		return nil
 	})

@@ -77,6 +77,9 @@ func (w *world) execute(t *txn, s stmt) failure {
 		}
 		return w.updateRow(t, h2, was2, r2)
 	case sSavepoint:
+		if t.pessimistic && t.late {
+			return otherError // 8147: TiDB has no savepoints in such a transaction
+		}
 		t.savepoint, t.saved = append(t.savepoint[:0], t.buffer...), true
 	case sRollbackTo:
 		if !t.saved {

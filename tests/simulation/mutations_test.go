@@ -13,7 +13,7 @@ const (
 	// maxHistories is within how many histories a mutation has to be found.
 	maxHistories = 100_000
 	// maxPromiseHistories is that for a search that looks at the promise only.
-	maxPromiseHistories = 300_000
+	maxPromiseHistories = 1_000_000
 )
 
 // TestMutationsAreFound breaks the protocol in one place after the other. Each mutation is

@@ -82,24 +82,24 @@ func level(s state) state {
 	return s
 }
 
-// checkSnapshot checks that nobody uses the table below write-only when S is taken.
+// checkSnapshot checks that nobody uses the table below write-reorg when S is taken.
 func (w *world) checkSnapshot(after *job.Record) {
 	s := timestamp(after.SnapshotTS)
 	if w.firstS == 0 {
 		w.firstS = s
 	}
-	if s < w.writeOnlyTS {
-		w.fail("I2", "S = %d is before the publication of write-only at %d", s, w.writeOnlyTS)
+	if s < w.reorgTS {
+		w.fail("I2", "S = %d is before the publication of write-reorg at %d", s, w.reorgTS)
 	}
-	w.quietCut = false
+	w.olderLeft = false
 	for _, id := range after.IndexIDs {
 		for _, t := range w.txns {
-			if t.server != nil && t.pinned != 0 && w.schema[t.pinned].states[id] < writeOnly {
+			if t.server != nil && t.pinned != 0 && w.schema[t.pinned].states[id] < writeReorg {
 				w.fail("I2", "S is taken while txn %d uses index %d in state %s", t.id, id, w.schema[t.pinned].states[id])
 			}
 		}
 		for _, sv := range w.servers {
-			if sv.alive && w.schema[sv.loaded].states[id] < writeOnly {
+			if sv.alive && w.schema[sv.loaded].states[id] < writeReorg {
 				w.fail("I2", "S is taken while server %d has index %d in state %s", sv.id, id, w.schema[sv.loaded].states[id])
 			}
 		}
@@ -168,7 +168,7 @@ func (w *world) checkAssertion(t *txn, e *write) {
 // conflict is told of a write conflict. An import must not be the reason for one with
 // a transaction that used the table before S.
 func (w *world) conflict(t *txn, k key, newest timestamp) {
-	if k < handles || w.quietCut || t.pinnedAt == 0 {
+	if k < handles || w.olderLeft || t.pinnedAt == 0 {
 		return
 	}
 	if s := w.indexes[indexOf(k)].imported; s == newest && t.pinnedAt < s {

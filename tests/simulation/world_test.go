@@ -53,8 +53,8 @@ type world struct {
 	// What the checks need to know of the job: its first S, the newest S that was scanned,
 	// when write-only and write-reorg were published, and whether the wait before the import
 	// was cut short. replaced: two builders had it at a time.
-	firstS, scanned, writeOnlyTS timestamp
-	quietCut, replaced           bool
+	firstS, scanned, writeOnlyTS, reorgTS timestamp
+	olderLeft, replaced                   bool
 	// kept is when the keeper of the hold could last do something, lapses how often that was
 	// too long ago, and refused how often S was too old for the store.
 	kept, lapses, refused int
@@ -196,7 +196,7 @@ func (w *world) startJob(c *choice) {
 		}
 	}
 	w.stored, w.queueRow, w.checkpoint = clone(r), queueRow{present: true, id: int(id)}, checkpoint{}
-	w.firstS, w.scanned, w.writeOnlyTS, w.lapses, w.refused, w.injected = 0, 0, 0, 0, 0, 0
+	w.firstS, w.scanned, w.writeOnlyTS, w.reorgTS, w.lapses, w.refused, w.injected = 0, 0, 0, 0, 0, 0, 0
 	w.trace("job %d is queued, for indexes of kinds %v; it drops %d", id, w.wanted, len(r.Changes))
 	w.launch(job.NewMachine(r))
 }
