@@ -424,3 +424,32 @@ func TestForeignEntryIsReported(t *testing.T) {
 	require.ErrorAs(t, err, &mismatch)
 	require.EqualValues(t, len(f.rows)+1, mismatch.Got.Entries)
 }
+
+// What an older snapshot has left in a unique index is for the comparison to find. Nothing
+// else is, and only if there is one.
+func TestLeftoversAreAccepted(t *testing.T) {
+	r := newRand(t)
+	table, kinds := plainTable()
+	f := newFixture(t, table, kinds)
+	f.insert(r, 100)
+	for i, c := range []struct{ unique, compared, leftovers, accepted bool }{
+		{true, true, true, true}, {true, true, false, false}, {true, false, true, false}, {false, true, true, false},
+	} {
+		idx := indexOn(int64(10+i), c.unique, 0)
+		var left changes
+		left.put(append(indexPrefix(table.ID, idx.ID), 3, 1), []byte("0"))
+		f.commit(left)
+		spec := f.spec(idx)
+		spec.Compared, spec.Leftovers = c.compared, c.leftovers
+		res, err := Run(f.ctx, f.options(), spec)
+		if !c.accepted {
+			require.ErrorAs(t, err, new(*MismatchError), "%+v", c)
+			continue
+		}
+		require.NoError(t, err)
+		require.False(t, res.Rebuilt)
+		found := f.compare(idx).Differences
+		require.Len(t, found, 1)
+		require.Empty(t, found[0].Claims)
+	}
+}

@@ -46,6 +46,9 @@ type Spec struct {
 	// Compared says that Compare will read rows and entries anew before anybody uses the
 	// indexes, and count the rows by their keys: the build need not.
 	Compared bool
+	// Leftovers says that the indexes may have entries of a build at an older snapshot that
+	// no row has any more. If the build is Compared it accepts them: Compare names them.
+	Leftovers bool
 }
 
 // Options configures a build or a comparison.

@@ -18,6 +18,7 @@ type build struct {
 	saved        time.Time
 	result       Result
 	counts       bool      // the rows are counted by their keys
+	leftovers    bool      // unique indexes may have entries of an older snapshot
 	count        *rowCount // nil before that is planned
 	cuts         [][]byte  // in the indexes, see keepCuts
 }
@@ -43,7 +44,7 @@ func Run(ctx context.Context, opts Options, spec Spec) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	b.counts = !spec.Compared
+	b.counts, b.leftovers = !spec.Compared, spec.Compared && spec.Leftovers
 	err = ended(ctx, b.run(ctx))
 	b.meter.fill(&b.result)
 	b.result.Rows = b.progress.done()

@@ -310,8 +310,8 @@ func (t *task) backfill(ctx context.Context, r *job.Record, to job.Step) (outcom
 	err = t.watched(kv.WithPermit(charged(ctx, r), t.tenure.permit), func(ctx context.Context) error {
 		return t.whileSpace(ctx, func(ctx context.Context) (err error) {
 			rows, err = t.d.opts.Backfiller.Backfill(ctx, BackfillTask{
-				Spec: backfill.Spec{Task: task, Checkpoint: checkpoint, Compared: r.Compare}, TempDir: t.d.opts.TempDir, Settings: &t.live,
-				SaveCheckpoint: t.saveCheckpoint, Crew: t.crew(r),
+				Spec:    backfill.Spec{Task: task, Checkpoint: checkpoint, Compared: r.Compare, Leftovers: r.Leftovers},
+				TempDir: t.d.opts.TempDir, Settings: &t.live, SaveCheckpoint: t.saveCheckpoint, Crew: t.crew(r),
 			})
 			return err
 		})

@@ -41,7 +41,7 @@ func (w *world) legalScript(cl *client, c *choice) (list stmtList, rollBack bool
 	copied := stmt{kind: sInsert, h: h2, a: remembered, b: b}
 	gone, gone2 := stmt{kind: sDelete, h: h}, stmt{kind: sDelete, h: h2}
 	touch := stmt{kind: sUpdateC, h: int8(c.below(handles))}
-	switch c.below(14) {
+	switch c.below(15) {
 	case 0, 1: // handed on
 		return stmtList{remember, gone, copied}, false
 	case 2: // handed on, with both for a moment
@@ -67,6 +67,8 @@ func (w *world) legalScript(cl *client, c *choice) (list stmtList, rollBack bool
 		return stmtList{{kind: sInsert, h: h2, b: b}}, false
 	case 12: // two updates in two statements, with NULL between
 		return stmtList{remember, {kind: sUpdateA, h: h}, {kind: sMove, h: h, h2: h2}, {kind: sUpdateA, h: h2, a: remembered}}, false
+	case 13: // inserted, and gone from both rows: an optimistic transaction writes no tombstone
+		return stmtList{remember, copied, gone, gone2}, false
 	}
 	return stmtList{{kind: sSelect}, touch, {kind: sSelect}}, false
 }
