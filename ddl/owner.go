@@ -44,7 +44,16 @@ func (d *DDL) takeOver(in *tenure, found storedJob) error {
 	}
 	d.opts.Logger.Info("an index build is taken over", zap.Int64("job", after.ID), zap.String("from", found.record.Owner),
 		zap.Int64("epoch", after.Epoch), zap.String("step", string(after.Step)))
-	return d.launch(newTask(d, in, job.ResumeMachine(after), found.settings))
+	t := newTask(d, in, job.ResumeMachine(after), found.settings)
+	if t.left, err = d.findRequests(in, func(id int64) bool { return id == t.id }); err != nil && in.ctx.Err() == nil {
+		// They are found again beside the job.
+		d.opts.Logger.Warn("cannot look for what the last owner was asked for", zap.Int64("job", t.id), zap.Error(err))
+	}
+	if err := d.launch(t); err != nil {
+		t.releaseLeft()
+		return err
+	}
+	return nil
 }
 
 // inOwnTxn is inTxn for what only the job's owner may write; it fails with errLost if

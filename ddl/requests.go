@@ -17,8 +17,9 @@ import (
 
 // Requests to jobs that another node runs. They are rows of a table: the owner of the job
 // finds them, does what they ask for, and writes the answer into the row, which who has
-// asked waits for and removes. An owner that dies leaves them to the next one; what was
-// granted is answered in the same transaction, so that it is done once.
+// asked waits for and removes. An owner that dies leaves them to the next one, which answers
+// them before it does anything for the job; what was granted is answered in the same
+// transaction, so that it is done once.
 
 const (
 	createRequestsTable = `CREATE TABLE IF NOT EXISTS mysql.fastddl_ddl_requests (
@@ -33,6 +34,10 @@ const (
 	answerInterval = 50 * time.Millisecond
 	answerTimeout  = 40 * time.Second
 )
+
+// errNotAsked says that a request was answered or taken back before it could be granted:
+// who has found it has not seen that. It is not granted then.
+var errNotAsked = errors.New("ddl: nobody waits for the answer to the request")
 
 // remoteRequest is a request as its row holds it.
 type remoteRequest struct {
@@ -148,50 +153,99 @@ func (d *DDL) takeAnswer(ctx context.Context, name string, last bool) (answered 
 	return true, nil
 }
 
+// foundRequest is a request of another node that this one answers, and nobody else on it.
+type foundRequest struct {
+	name  string
+	jobID int64
+	remoteRequest
+}
+
+// findRequests claims the requests that nobody answers, for jobs of which want is true. The
+// caller releases every one of them.
+func (d *DDL) findRequests(in *tenure, want func(jobID int64) bool) (found []foundRequest, err error) {
+	rows, err := d.query(in.ctx, `SELECT request_id, job_id, request FROM mysql.fastddl_ddl_requests WHERE answer IS NULL ORDER BY created`)
+	if err != nil {
+		return nil, err
+	}
+	for _, row := range rows {
+		q := foundRequest{name: row.GetString(0), jobID: row.GetInt64(1)}
+		if !want(q.jobID) {
+			continue
+		}
+		if err := json.Unmarshal(row.GetBytes(2), &q.remoteRequest); err != nil {
+			return found, fmt.Errorf("decode request: %w", err)
+		}
+		if _, busy := d.answering.LoadOrStore(q.name, true); !busy {
+			found = append(found, q)
+		}
+	}
+	return found, nil
+}
+
+// release lets others answer a request, if it is not answered.
+func (d *DDL) release(q foundRequest) { d.answering.Delete(q.name) }
+
 // answerRequests hands the requests of other nodes to the jobs of a tenure.
 func (d *DDL) answerRequests(in *tenure) error {
 	if len(d.running()) == 0 {
 		return nil
 	}
-	rows, err := d.query(in.ctx, `SELECT request_id, job_id, request FROM mysql.fastddl_ddl_requests WHERE answer IS NULL ORDER BY created`)
-	if err != nil {
-		return err
-	}
-	for _, row := range rows {
-		name, t := row.GetString(0), d.lookup(row.GetInt64(1))
-		if t == nil || t.tenure != in {
-			continue
-		}
-		if _, busy := d.answering.LoadOrStore(name, true); busy {
-			continue
-		}
-		var r remoteRequest
-		if err := json.Unmarshal(row.GetBytes(2), &r); err != nil {
-			return fmt.Errorf("decode request: %w", err)
-		}
+	found, err := d.findRequests(in, func(id int64) bool {
+		t := d.lookup(id)
+		return t != nil && t.tenure == in
+	})
+	for _, q := range found {
 		go func() { // a job that is busy does not hold up others; it ends with the job
-			defer d.answering.Delete(name)
-			if err := d.contained("the answer to a request", func() error { return d.answer(in, t, name, r) }); err != nil && in.ctx.Err() == nil {
-				d.opts.Logger.Warn("a request of another node is not answered yet", zap.Int64("job", t.id), zap.Error(err))
+			defer d.release(q)
+			if t := d.lookup(q.jobID); t != nil && t.tenure == in {
+				t.answer(in.ctx, q, t.send)
 			}
 		}()
 	}
-	return nil
+	return err
 }
 
-// answer does what a request asks for and writes the answer.
-func (d *DDL) answer(in *tenure, t *task, name string, r remoteRequest) error {
+// answer has a request done and writes the answer.
+func (t *task) answer(ctx context.Context, q foundRequest, do func(context.Context, message) error) {
 	write := func(x *txn, a remoteAnswer) error {
+		rows, err := x.query(`SELECT 1 FROM mysql.fastddl_ddl_requests WHERE request_id = %? AND answer IS NULL`, q.name)
+		if err != nil {
+			return err
+		}
+		if len(rows) == 0 {
+			return errNotAsked
+		}
 		data, err := json.Marshal(a)
 		if err != nil {
 			return fmt.Errorf("encode answer: %w", err)
 		}
-		return x.exec(`UPDATE mysql.fastddl_ddl_requests SET answer = %? WHERE request_id = %?`, data, name)
+		return x.exec(`UPDATE mysql.fastddl_ddl_requests SET answer = %? WHERE request_id = %?`, data, q.name)
 	}
-	granted := func(x *txn) error { return write(x, remoteAnswer{}) }
-	err := t.send(in.ctx, message{request: r.Request, alter: r.Alter, also: granted})
-	if err == nil || errors.Is(err, errGone) || in.ctx.Err() != nil {
-		return nil // it is answered, or there is nobody here to answer it any more
+	err := t.d.contained("the answer to a request", func() error {
+		granted := func(x *txn) error { return write(x, remoteAnswer{}) }
+		err := do(ctx, message{request: q.Request, alter: q.Alter, also: granted})
+		if err == nil || errors.Is(err, errNotAsked) || errors.Is(err, errGone) || ctx.Err() != nil {
+			return nil // it is answered, or there is nobody here to answer it any more
+		}
+		return t.inOwnTxn(ctx, func(x *txn) error { return write(x, remoteAnswer{Error: job.ErrorOf(err)}) })
+	})
+	if err != nil && !errors.Is(err, errNotAsked) && ctx.Err() == nil {
+		t.d.opts.Logger.Warn("a request of another node is not answered yet", zap.Int64("job", t.id), zap.Error(err))
 	}
-	return t.inOwnTxn(in.ctx, func(x *txn) error { return write(x, remoteAnswer{Error: job.ErrorOf(err)}) })
+}
+
+// answerLeft answers what the job's last owner was asked for: nobody finds that the job has
+// gone further meanwhile.
+func (t *task) answerLeft(ctx context.Context) {
+	for _, q := range t.left {
+		t.answer(ctx, q, t.comply)
+	}
+	t.releaseLeft()
+}
+
+func (t *task) releaseLeft() {
+	for _, q := range t.left {
+		t.d.release(q)
+	}
+	t.left = nil
 }

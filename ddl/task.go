@@ -42,6 +42,8 @@ type task struct {
 	partsOut bool
 	// looks is how often the job took another S because duplicates had gone.
 	looks int
+	// left are the requests that the last owner has left; they belong to the goroutine.
+	left []foundRequest
 
 	view  view
 	inbox chan message
@@ -102,6 +104,7 @@ func (t *task) emit(e event.Event) { t.d.opts.Bus.Emit(e) }
 func (t *task) run(ctx context.Context) {
 	defer close(t.done)
 	defer t.stopKeeper()
+	defer t.releaseLeft()
 	defer t.startReporter(ctx)()
 	err := t.d.contained("the loop of a job", func() error { return t.loop(ctx) })
 	r := t.machine.Record()
@@ -128,6 +131,7 @@ func (t *task) loop(ctx context.Context) error {
 	if err := t.resumeHold(ctx); err != nil {
 		return err
 	}
+	t.answerLeft(ctx)
 	for !t.machine.Record().Ended() {
 		before := t.shown.Load()
 		act, to := t.machine.Next()
@@ -316,6 +320,14 @@ func (t *task) reload(ctx context.Context) error {
 		return errLost
 	}
 	return nil
+}
+
+// comply does what a request asks for, while there is no action.
+func (t *task) comply(ctx context.Context, m message) error {
+	if m.alter != nil {
+		return t.alter(ctx, m)
+	}
+	return t.accept(ctx, m)
 }
 
 // accept makes a request durable.

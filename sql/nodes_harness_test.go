@@ -266,6 +266,20 @@ func (n *nodes) joined(t *testing.T) {
 	}, time.Minute, time.Millisecond, "it does not join")
 }
 
+// deleteOnly waits until the first node's only job is delete-only, and returns its ID.
+func (n *nodes) deleteOnly(t *testing.T) (id int64) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		jobs := n.DDL().Unfinished()
+		if len(jobs) == 1 && jobs[0].Step == "delete-only" {
+			id = jobs[0].ID
+			return true
+		}
+		return false
+	}, time.Minute, time.Millisecond)
+	return id
+}
+
 // state is everything of a job that others can see.
 func (n *nodes) state(c *client) string {
 	c.t.Helper()

@@ -243,13 +243,51 @@ func TestRequestOutlivesTheOwner(t *testing.T) {
 	cancelled := make(chan error, 1)
 	go func() { cancelled <- n.other.Cancel(context.Background(), jobs[0].ID) }()
 	require.Eventually(t, func() bool { return len(c.run("SELECT * FROM mysql.fastddl_ddl_requests")) == 1 }, time.Minute, time.Millisecond)
+	first := make(chan string, 1)
+	hook := func(_ context.Context, p ddl.HookPoint) error {
+		select {
+		case first <- p.Action:
+		default:
+		}
+		return nil
+	}
+	n.otherHook.Store(&hook)
 	n.first.forget().notice()
 	leave()
 	require.NoError(t, wait(t, cancelled))
 	require.Equal(t, 8214, errorCode(wait(t, result)))
+	require.NotEqual(t, "await-older", <-first, "the request comes before what is left of the job")
 	require.Empty(t, c.run("SELECT * FROM mysql.fastddl_ddl_requests"))
 	letIn()
 	n.leavesNothing(c, "t")
+}
+
+// A request is granted once, however often the owner looks for requests meanwhile.
+func TestRequestsAreGrantedOnce(t *testing.T) {
+	n := newNodes(t)
+	c := n.client()
+	table(c, 100)
+	holder := n.client() // what the job waits for
+	holder.run("BEGIN; SELECT * FROM t")
+	result := n.start(addUnique)
+	id := n.deleteOnly(t)
+	ctx, stop := context.WithCancel(t.Context())
+	var looking sync.WaitGroup
+	looking.Go(func() {
+		for ctx.Err() == nil {
+			n.first.Notify(ctx)
+		}
+	})
+	for range 20 {
+		require.NoError(t, n.other.Pause(ctx, id))
+		require.NoError(t, n.other.Resume(ctx, id))
+	}
+	stop()
+	looking.Wait()
+	require.NoError(t, n.other.Cancel(t.Context(), id))
+	holder.run("COMMIT")
+	require.Equal(t, 8214, errorCode(wait(t, result)))
+	require.Empty(t, c.run("SELECT * FROM mysql.fastddl_ddl_requests"))
 }
 
 // A request to a node that does not know yet that it has lost the job goes to the one that
@@ -262,15 +300,7 @@ func TestRequestToALateOwner(t *testing.T) {
 	holder := n.client() // what the job waits for, in an action that can be interrupted
 	holder.run("BEGIN; SELECT * FROM t")
 	result := n.start(addUnique)
-	var id int64
-	require.Eventually(t, func() bool {
-		jobs := n.DDL().Unfinished()
-		if len(jobs) == 1 && jobs[0].Step == "delete-only" {
-			id = jobs[0].ID
-			return true
-		}
-		return false
-	}, time.Minute, time.Millisecond)
+	id := n.deleteOnly(t)
 	arrived, leave := n.stopOther()
 	defer leave()
 	late := n.first.forget()

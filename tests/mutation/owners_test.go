@@ -28,6 +28,22 @@ var owners = []mutation{
 		shows:  `the entry of the other row only`,
 	},
 	{
+		invariant: "I8", breaks: "a request of another node is granted again after its answer",
+		file:   "ddl/requests.go",
+		old:    "if len(rows) == 0 {\n\t\t\treturn errNotAsked",
+		new:    "if len(rows) > 1 {\n\t\t\treturn errNotAsked",
+		caught: "sql.TestRequestsAreGrantedOnce",
+		shows:  `Received unexpected error`,
+	},
+	{
+		invariant: "I8", breaks: "what the last owner was asked for is granted late",
+		file:   "ddl/task.go",
+		old:    "\tt.answerLeft(ctx)\n",
+		new:    "",
+		caught: "sql.TestRequestOutlivesTheOwner",
+		shows:  `is finished, so can't be cancelled`,
+	},
+	{
 		invariant: "I8", breaks: "imports of the owner before are not fenced off",
 		file:   "ddl/owner.go",
 		old:    "if !ok || r.Epoch == 0 || !r.MayHaveImported() {",
