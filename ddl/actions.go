@@ -432,7 +432,7 @@ func (t *task) finish(ctx context.Context, r *job.Record, to job.Step) (outcome,
 	if err := t.d.removeFiles(t.id); err != nil {
 		return outcome{}, err
 	}
-	if err := t.dropHold(ctx); err != nil {
+	if err := t.dropHold(ctx, r); err != nil {
 		return outcome{}, err
 	}
 	o, err := t.write(ctx, to, func(x *txn, after *job.Record) error {

@@ -201,6 +201,9 @@ func (d *DDL) removeLeftovers(ctx context.Context, holds map[string]uint64, live
 			return err
 		}
 	}
+	if d.clustered() { // those of jobs that have ended are to expire, see lateTTL
+		return nil
+	}
 	return d.releaseHolds(ctx, holds, func(id int64) bool { return live[id] })
 }
 

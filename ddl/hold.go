@@ -17,6 +17,11 @@ const (
 	holdPrefix = "fastddl-job-"
 	// releaseTTL is the life of a hold that is taken over only to be released.
 	releaseTTL = time.Minute
+	// lateTTL is how long garbage collection is held at S after the end of a job on a cluster.
+	// The leaders have taken what was imported, but each replica collects garbage by itself:
+	// one that has not come to the import yet must not lose a tombstone that is newer than S,
+	// or what is imported comes back to life there.
+	lateTTL = 10 * time.Minute
 )
 
 // holdName is the name of a job's hold. Each owner of a job has one of its own, so that a
@@ -137,12 +142,22 @@ func (t *task) stopKeeper() {
 	}
 }
 
-// dropHold releases the job's hold, also one that an earlier process took.
-func (t *task) dropHold(ctx context.Context) error {
+// dropHold releases the job's hold, also one that an earlier process took. After an import
+// into a cluster it lets it expire instead.
+func (t *task) dropHold(ctx context.Context, r *job.Record) error {
 	t.stopKeeper()
+	late := ""
+	if t.d.clustered() && r.MayHaveImported() && !r.RollingBack() {
+		_, err := t.d.opts.Builds.HoldGC(ctx, holdName(r), r.SnapshotTS, lateTTL)
+		if err != nil && !errors.Is(err, kv.ErrSnapshotTooOld) {
+			return fmt.Errorf("hold GC after the end: %w", err)
+		}
+		late = holdName(r)
+	}
 	holds, err := t.d.opts.Builds.GCHolds(ctx)
 	if err != nil {
 		return fmt.Errorf("list GC holds: %w", err)
 	}
+	delete(holds, late)
 	return t.d.releaseHolds(ctx, holds, func(id int64) bool { return id != t.id })
 }

@@ -114,6 +114,11 @@ func (e *env) leavesNothing(c *client, table string) {
 	holds, err := e.store.Builds().GCHolds(context.Background())
 	require.NoError(e.t, err)
 	for name := range holds {
+		id, ok := strings.CutPrefix(name, "fastddl-job-")
+		if id, _, _ = strings.Cut(id, "-"); ok && e.clustered { // those of published indexes are left to expire
+			require.Equal(e.t, "synced", c.one("SELECT state FROM mysql.fastddl_ddl_jobs WHERE job_id = %s", id))
+			continue
+		}
 		require.NotContains(e.t, name, "fastddl")
 	}
 	entries, err := os.ReadDir(e.dir + "/tmp")

@@ -46,6 +46,8 @@ type env struct {
 	bus   *event.Bus
 	// globals are what builds follow.
 	globals *config.Globals
+	// clustered says that there may be other nodes.
+	clustered bool
 
 	// hook may be replaced while no job runs.
 	hookMu sync.Mutex
@@ -65,7 +67,7 @@ func open(t *testing.T, dir string, changes ...func(o *sql.Options)) *env {
 	for _, change := range changes {
 		change(&opts)
 	}
-	e.globals = opts.Globals
+	e.globals, e.clustered = opts.Globals, opts.Cluster != nil
 	e.Layer, err = sql.Open(context.Background(), opts)
 	require.NoError(t, err)
 	return e

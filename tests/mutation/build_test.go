@@ -91,7 +91,7 @@ var garbage = []mutation{
 		invariant: "I4", breaks: "the hold is released when S is recorded",
 		file:   "ddl/actions.go",
 		old:    "after.SnapshotTS = ts\n",
-		new:    "after.SnapshotTS = ts\n\t\tif err := t.dropHold(ctx); err != nil {\n\t\t\treturn err\n\t\t}\n",
+		new:    "after.SnapshotTS = ts\n\t\tif err := t.dropHold(ctx, t.machine.Record()); err != nil {\n\t\t\treturn err\n\t\t}\n",
 		caught: "sql.TestGarbageCollectionIsHeld",
 		shows:  `Should be true`,
 	},

@@ -22,7 +22,7 @@ var ends = []mutation{
 	{
 		invariant: "I7", breaks: "the hold stays",
 		file:   "ddl/actions.go",
-		old:    "if err := t.dropHold(ctx); err != nil {\n\t\treturn outcome{}, err\n\t}\n",
+		old:    "if err := t.dropHold(ctx, r); err != nil {\n\t\treturn outcome{}, err\n\t}\n",
 		new:    "t.stopKeeper()\n",
 		caught: "sql.TestNothingIsLeftOfAFailedJob",
 		shows:  `"fastddl-job-\d+" should not contain "fastddl"`,
