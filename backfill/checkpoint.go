@@ -84,9 +84,12 @@ func decodeCheckpoint(data []byte, spec *Task) (*checkpoint, error) {
 }
 
 // inTable says whether what is left are rows of t.
-func (c *checkpoint) inTable(t *model.TableInfo) bool {
+func (c *checkpoint) inTable(t *model.TableInfo) bool { return tasksIn(t, c.tasks()) }
+
+// tasksIn says whether tasks are of rows of t.
+func tasksIn(t *model.TableInfo, tasks []task) bool {
 	ids := physicalIDs(t)
-	return !slices.ContainsFunc(c.tasks(), func(t task) bool {
+	return !slices.ContainsFunc(tasks, func(t task) bool {
 		_, found := slices.BinarySearch(ids, t.physicalID())
 		return !found
 	})

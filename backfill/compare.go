@@ -64,8 +64,7 @@ func Compare(ctx context.Context, opts Options, task Task) (CompareResult, error
 		return CompareResult{}, err
 	}
 	c := &comparison{execution: x, result: CompareResult{Entries: make([]int64, len(task.Indexes))}}
-	err = x.execute(ctx, ingest.ShareOptions{ReadOnly: true}, c.run)
-	if err != nil {
+	if err := ended(ctx, c.run(ctx)); err != nil {
 		return CompareResult{}, err
 	}
 	return c.result, nil
@@ -85,6 +84,7 @@ type comparison struct {
 	entries []entryRange
 	scanned atomic.Int64
 	keys    atomic.Int64
+	sums    *sums
 	result  CompareResult
 }
 
@@ -120,23 +120,44 @@ func (c *comparison) run(ctx context.Context) (err error) {
 		return fmt.Errorf("backfill: compare: %w", err)
 	}
 	c.progress.begin(0, 0, totalWeight(c.rows))
-	sums := newSums(len(c.task.Indexes), totalWeight(c.rows))
-	if err := c.read(ctx, true, sums.accumulator); err != nil {
+	shared, err := c.sumUpShared(ctx)
+	if err != nil {
 		return fmt.Errorf("backfill: compare: %w", err)
 	}
+	if shared {
+		if suspects, _ := c.sums.suspects(); suspects == nil {
+			return c.count()
+		}
+	}
+	return c.execute(ctx, ingest.ShareOptions{ReadOnly: true}, func(ctx context.Context) error {
+		if !shared {
+			c.sums = newSums(len(c.task.Indexes), totalWeight(c.rows), maxBuckets)
+			if err := c.read(ctx, true, c.sums.accumulator); err != nil {
+				return fmt.Errorf("backfill: compare: %w", err)
+			}
+		}
+		if err := c.count(); err != nil {
+			return err
+		}
+		return c.narrow(ctx)
+	})
+}
+
+// count takes over how much there was of everything. Every record must have been scanned.
+func (c *comparison) count() error {
 	if scanned, keys := c.scanned.Load(), c.keys.Load(); scanned != keys {
 		return &RowCountError{Table: c.task.Table.Name.O, Scanned: scanned, Keys: keys}
 	}
 	c.result.Rows = c.scanned.Load()
 	for k := range c.result.Entries {
-		c.result.Entries[k] = sums.entries(k)
+		c.result.Entries[k] = c.sums.entries(k)
 	}
-	return c.narrow(ctx, sums)
+	return nil
 }
 
 // narrow looks at the buckets that differ key by key.
-func (c *comparison) narrow(ctx context.Context, sums *sums) error {
-	suspects, more := sums.suspects()
+func (c *comparison) narrow(ctx context.Context) error {
+	suspects, more := c.sums.suspects()
 	if suspects == nil {
 		return nil
 	}

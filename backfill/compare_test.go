@@ -57,28 +57,86 @@ func TestCompareFindsNothingInWhatIsRight(t *testing.T) {
 func TestCompareFindsEveryDifference(t *testing.T) {
 	r := newRand(t)
 	for range rounds(24) {
-		table, idx, kinds := randomTable(r)
-		f := newFixture(t, table, kinds)
-		f.insert(r, 1+r.IntN(2000))
-		second := randomIndex(r, table, kinds, 8)
-		second.Unique = false
-		var c changes
-		for _, i := range []*model.IndexInfo{idx, second} {
-			for k, v := range f.wantEntries(i) { // one of several rows with the same key
-				c.put([]byte(k), []byte(v))
-			}
-		}
-		f.commit(c)
-		f.damage(r, idx, r.IntN(50))
-		f.damage(r, second, r.IntN(50))
+		f, idx, second, what := damaged(t, r, 50)
 
 		res := f.compare(idx, second)
 		require.False(t, res.More)
-		what := describe(table, idx, kinds)
 		require.Equal(t, f.naiveDifferences(idx, second), res.Differences, what)
 		require.EqualValues(t, len(f.rows), res.Rows)
 		require.EqualValues(t, len(f.entriesAt(idx, f.ts())), res.Entries[0])
 	}
+}
+
+// A comparison in parts finds what one in one piece does, whatever the table is and however
+// it is cut.
+func TestSharedComparison(t *testing.T) {
+	r := newRand(t)
+	for range rounds(24) {
+		f, idx, second, what := damaged(t, r, 3)
+
+		task := f.task(idx, second)
+		want, err := Compare(f.ctx, Options{Store: f.store}, task)
+		require.NoError(t, err)
+		opts, crew := f.shared(1+r.IntN(9), task, f.store)
+		got, err := Compare(f.ctx, opts, task)
+		what = fmt.Sprintf("%s in %v parts", what, crew.parts)
+		require.NoError(t, err, what)
+		require.Len(t, crew.parts, 1)
+		require.Equal(t, want, got, what)
+	}
+}
+
+// What one of the parts loses is missed by the one who adds them up.
+func TestSharedComparisonMissesLostRows(t *testing.T) {
+	table, kinds := plainTable()
+	f := newFixture(t, table, kinds)
+	f.load(5000)
+	idx := indexOn(9, false, 1)
+	for _, part := range []int{0, 2} {
+		opts, crew := f.shared(3, f.task(idx), f.store)
+		crew.opts.BatchRows = 100
+		crew.change = func(i int, r *PartResult) {
+			if i == part {
+				r.Rows--
+			}
+		}
+		_, err := Compare(f.ctx, opts, f.task(idx))
+		require.ErrorAs(t, err, new(*RowCountError))
+		crew.change = func(i int, r *PartResult) {
+			if i == part {
+				r.Compared = nil
+			}
+		}
+		_, err = Compare(f.ctx, opts, f.task(idx))
+		require.ErrorContains(t, err, "was not compared")
+		crew.change = func(i int, r *PartResult) {
+			if i == part {
+				r.Compared.Sums = r.Compared.Sums[1:]
+			}
+		}
+		_, err = Compare(f.ctx, opts, f.task(idx))
+		require.ErrorContains(t, err, "sums of")
+	}
+}
+
+// damaged returns a table with two indexes, of each of which fewer than most entries are
+// spoilt, and what it is.
+func damaged(t *testing.T, r *rand.Rand, most int) (f *fixture, idx, second *model.IndexInfo, what string) {
+	table, idx, kinds := randomTable(r)
+	f = newFixture(t, table, kinds)
+	f.insert(r, 1+r.IntN(2000))
+	second = randomIndex(r, table, kinds, 8)
+	second.Unique = false
+	var c changes
+	for _, i := range []*model.IndexInfo{idx, second} {
+		for k, v := range f.wantEntries(i) { // one of several rows with the same key
+			c.put([]byte(k), []byte(v))
+		}
+	}
+	f.commit(c)
+	f.damage(r, idx, r.IntN(most))
+	f.damage(r, second, r.IntN(most))
+	return f, idx, second, describe(table, idx, kinds)
 }
 
 // damage spoils n entries of an index: it drops them, gives them other values,

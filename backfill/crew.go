@@ -12,11 +12,12 @@ import (
 	"fastddl/internal/stage"
 )
 
-// Crew has the parts of a build done by several nodes, each by RunPart.
+// Crew has the parts of a build or a comparison done by several nodes, each by RunPart or
+// ComparePart.
 type Crew interface {
 	// Build has all rows of a table built in parts, and returns the results when the
 	// last part is done. It may find parts of the same snapshot and round that were cut
-	// earlier, and then goes on with those. shared is false if the table is not to be
+	// earlier, and then goes on with those; a comparison is always cut anew. shared is false if the table is not to be
 	// divided; then it has done nothing. When it returns an error parts may still be
 	// under way: who has made the crew stops them.
 	Build(ctx context.Context, w SharedWork) (results []PartResult, shared bool, err error)
@@ -24,11 +25,15 @@ type Crew interface {
 
 // SharedWork is what there is to do for a crew.
 type SharedWork struct {
+	// TS is the snapshot that is built or, if Compare says so, compared.
+	TS      uint64
+	Compare bool
 	// Round counts how often the table is built at one snapshot.
 	Round int
 	// Bytes is about the size of the rows, as far as the store knows it.
 	Bytes float64
-	// Cut cuts the table into at most n parts of about equal size, in key order.
+	// Cut cuts the table into at most n parts of about equal size, in key order. Of a
+	// comparison it may be called again: the last ones count.
 	Cut func(n int) []Part
 	// Progress is told how many rows the parts have read, of how many the entries are
 	// in the store, and how much of everything is read, 0 to 1.
@@ -51,7 +56,7 @@ func (b *build) buildShared(ctx context.Context, cp *checkpoint) (shared bool, e
 		}
 		var results []PartResult
 		results, shared, err = b.opts.Crew.Build(ctx, SharedWork{
-			Round: round, Bytes: totalWeight(tasks), Cut: func(n int) []Part { return cutParts(tasks, n) }, Progress: b.progress.set,
+			TS: b.task.TS, Round: round, Bytes: totalWeight(tasks), Cut: func(n int) []Part { return cutParts(tasks, n) }, Progress: b.progress.set,
 		})
 		if err != nil || !shared {
 			return err
@@ -88,7 +93,9 @@ func (b *build) sharedDuplicates(ctx context.Context) error {
 	if !slices.ContainsFunc(b.task.Indexes, func(idx *model.IndexInfo) bool { return idx.Unique }) {
 		return nil
 	}
-	found, err := Compare(ctx, b.opts, b.task)
+	opts := b.opts
+	opts.Crew = nil // it has the parts of the build
+	found, err := Compare(ctx, opts, b.task)
 	if err != nil {
 		return err
 	}

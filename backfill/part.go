@@ -7,10 +7,23 @@ import (
 	"fastddl/ingest"
 )
 
-// Part is some of a table's rows, to be built by one node. It is kept with the job
-// while it is built.
+// Part is some of a table's rows, to be built by one node, or some of a comparison. It is
+// kept with the job while it is worked on.
 type Part struct {
 	Tasks []checkpointTask `json:"tasks"`
+	// Compare is there in a part of a comparison.
+	Compare *comparePart `json:"compare,omitempty"`
+}
+
+// Compares says that the part is for ComparePart.
+func (p *Part) Compares() bool { return p.Compare != nil }
+
+// comparePart is what there is of a part of a comparison beside rows: entries to be summed
+// up, in a number of buckets for each index, and records to be counted by their keys.
+type comparePart struct {
+	Buckets int               `json:"buckets"`
+	Entries []checkpointRange `json:"entries"`
+	Counts  []checkpointRange `json:"counts"`
 }
 
 // PartResult is what the build of a part has come to.
@@ -19,10 +32,20 @@ type PartResult struct {
 	Rows int64 `json:"rows"`
 	// Totals are those of the entries that are durable, by position in the task's
 	// indexes.
-	Totals []ingest.Totals `json:"totals"`
+	Totals []ingest.Totals `json:"totals,omitempty"`
+	// Compared is what a part of a comparison has come to.
+	Compared *comparedPart `json:"compared,omitempty"`
 }
 
-// PartSpec says which part is to be built.
+// comparedPart has the records that were counted, the entries of each index, and the sums
+// as sums.encode makes them.
+type comparedPart struct {
+	Keys    int64   `json:"keys"`
+	Entries []int64 `json:"entries"`
+	Sums    []byte  `json:"sums"`
+}
+
+// PartSpec says which part is to be built, or compared.
 type PartSpec struct {
 	// Task names the entries of the whole table.
 	Task

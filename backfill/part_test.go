@@ -22,6 +22,8 @@ type testCrew struct {
 	n      int // parts, 0 declines
 	rounds []int
 	parts  []int // by round
+	// change, if it is set, is made to the result of a part.
+	change func(i int, r *PartResult)
 
 	mu   sync.Mutex
 	rows int64
@@ -41,7 +43,15 @@ func (c *testCrew) Build(ctx context.Context, w SharedWork) ([]PartResult, bool,
 			opts := c.opts
 			opts.Crew, opts.TempDir = nil, fmt.Sprintf("%s/part%d", c.opts.TempDir, i)
 			opts.SaveCheckpoint = nil
-			results[i], err = RunPart(ctx, opts, PartSpec{Task: c.task, Part: part})
+			spec := PartSpec{Task: c.task, Part: part}
+			if part.Compares() {
+				results[i], err = ComparePart(ctx, opts, spec)
+			} else {
+				results[i], err = RunPart(ctx, opts, spec)
+			}
+			if err == nil && c.change != nil {
+				c.change(i, &results[i])
+			}
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			c.rows += results[i].Rows
@@ -233,8 +243,15 @@ func TestForeignPart(t *testing.T) {
 	f := newFixture(t, table, kinds)
 	spec := f.spec(indexOn(9, false, 1))
 	r := recordRange(table.ID + 1)
-	_, err := RunPart(f.ctx, f.options(), PartSpec{Task: spec.Task, Part: Part{[]checkpointTask{{Start: r.Start, End: r.End}}}})
+	_, err := RunPart(f.ctx, f.options(), PartSpec{Task: spec.Task, Part: Part{Tasks: []checkpointTask{{Start: r.Start, End: r.End}}}})
 	require.ErrorContains(t, err, "is not of table")
+	compared := Part{Tasks: []checkpointTask{{Start: r.Start, End: r.End}}, Compare: &comparePart{Buckets: 4}}
+	_, err = ComparePart(f.ctx, f.options(), PartSpec{Task: spec.Task, Part: compared})
+	require.ErrorContains(t, err, "is not of table")
+	for _, wrong := range []Part{{}, {Compare: &comparePart{Buckets: 3}}, {Compare: &comparePart{Buckets: 4, Entries: []checkpointRange{{Index: 1}}}}} {
+		_, err = ComparePart(f.ctx, f.options(), PartSpec{Task: spec.Task, Part: wrong})
+		require.ErrorContains(t, err, "part of ")
+	}
 }
 
 // Who listens hears how far the crew is, and of no stage but that of reading.

@@ -1,6 +1,8 @@
 package backfill
 
 import (
+	"encoding/binary"
+	"fmt"
 	"math/bits"
 	"sync"
 
@@ -11,6 +13,9 @@ const (
 	// minBuckets and maxBuckets bound the number of buckets, over all indexes. A
 	// bucket takes 16 bytes for each worker.
 	minBuckets, maxBuckets = 1 << 12, 1 << 18
+	// maxSharedBuckets is maxBuckets for a comparison that several nodes share: each of its
+	// parts has buckets of its own in a row of a table. maxSharedSums bounds those of all.
+	maxSharedBuckets, maxSharedSums = 1 << 16, 1 << 21
 	// bytesPerBucket is how much of a table there is for a bucket, within the bounds.
 	bytesPerBucket = 1 << 10
 	// maxSuspects is about how many entries are looked at one by one.
@@ -59,10 +64,64 @@ type accumulator struct {
 	inIndex []int64    // entries of each index
 }
 
-// newSums returns empty sums for a table of about so many bytes.
-func newSums(indexes int, tableBytes float64) *sums {
-	n := min(max(uint64(tableBytes)/bytesPerBucket, minBuckets), uint64(max(minBuckets, maxBuckets/indexes)))
+// newSums returns empty sums for a table of about so many bytes, in at most so many buckets,
+// or the least number.
+func newSums(indexes int, tableBytes float64, most int) *sums {
+	n := min(max(uint64(tableBytes)/bytesPerBucket, minBuckets), uint64(max(minBuckets, most/indexes)))
+	return sumsOf(indexes, n)
+}
+
+// sumsOf returns empty sums of at most n buckets for each index.
+func sumsOf(indexes int, n uint64) *sums {
 	return &sums{indexes: indexes, shift: 64 - (bits.Len64(n) - 1)}
+}
+
+// buckets is the number of buckets of each index, a power of two.
+func (s *sums) buckets() int { return 1 << (64 - s.shift) }
+
+// bucketBytes is the size of an encoded bucket.
+const bucketBytes = 16
+
+// encode returns all buckets in order: entries and hash, little-endian. Nobody adds any more.
+func (s *sums) encode() []byte {
+	data := make([]byte, 0, s.indexes*s.buckets()*bucketBytes)
+	for k := range s.indexes {
+		for i := range uint64(s.buckets()) {
+			sum := s.sum(k, i)
+			data = binary.LittleEndian.AppendUint64(data, uint64(sum.entries))
+			data = binary.LittleEndian.AppendUint64(data, sum.hash)
+		}
+	}
+	return data
+}
+
+// add adds encoded sums of as many buckets, and the entries of each index that are in them.
+func (s *sums) add(data []byte, entries []int64) error {
+	if len(entries) != s.indexes || len(data) != s.indexes*s.buckets()*bucketBytes {
+		return fmt.Errorf("backfill: sums of %d bytes for %d indexes, not of %d buckets for %d", len(data), len(entries), s.buckets(), s.indexes)
+	}
+	sink, release := s.accumulator()
+	defer release()
+	a := sink.(*accumulator)
+	for k := range a.buckets {
+		a.inIndex[k] += entries[k]
+		for i := range a.buckets[k] {
+			b := &a.buckets[k][i]
+			b.entries += int64(binary.LittleEndian.Uint64(data))
+			b.hash += binary.LittleEndian.Uint64(data[8:])
+			data = data[bucketBytes:]
+		}
+	}
+	return nil
+}
+
+// sum is the i-th bucket of the k-th index.
+func (s *sums) sum(k int, i uint64) (sum bucket) {
+	for _, a := range s.idle {
+		sum.entries += a.buckets[k][i].entries
+		sum.hash += a.buckets[k][i].hash
+	}
+	return sum
 }
 
 // accumulator returns one that nobody else uses until it is released.
@@ -73,16 +132,21 @@ func (s *sums) accumulator() (sink entrySink, release func()) {
 	if n := len(s.idle); n > 0 {
 		a, s.idle = s.idle[n-1], s.idle[:n-1]
 	} else {
-		a = &accumulator{s: s, buckets: make([][]bucket, s.indexes), inIndex: make([]int64, s.indexes)}
-		for k := range a.buckets {
-			a.buckets[k] = make([]bucket, 1<<(64-s.shift))
-		}
+		a = s.newAccumulator()
 	}
 	return a, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.idle = append(s.idle, a)
 	}
+}
+
+func (s *sums) newAccumulator() *accumulator {
+	a := &accumulator{s: s, buckets: make([][]bucket, s.indexes), inIndex: make([]int64, s.indexes)}
+	for k := range a.buckets {
+		a.buckets[k] = make([]bucket, s.buckets())
+	}
+	return a
 }
 
 func (a *accumulator) fromRow(k int, keyHash uint64, e rowEntry) {
@@ -113,11 +177,7 @@ func (s *sums) suspects() (list *suspects, more bool) {
 	for k := range s.indexes {
 		perBucket := 1 + s.entries(k)>>(64-s.shift)
 		for i := range uint64(1) << (64 - s.shift) {
-			var sum bucket
-			for _, a := range s.idle {
-				sum.entries += a.buckets[k][i].entries
-				sum.hash += a.buckets[k][i].hash
-			}
+			sum := s.sum(k, i)
 			if sum == (bucket{}) {
 				continue
 			}

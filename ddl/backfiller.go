@@ -28,7 +28,9 @@ type Backfiller interface {
 	// BackfillPart makes those of a part of the rows, and does not verify them.
 	BackfillPart(ctx context.Context, t PartTask) (backfill.PartResult, error)
 	// Compare tells what of the indexes is not as the rows at a snapshot want it.
-	Compare(ctx context.Context, t backfill.Task, tempDir string, settings *ingest.LiveSettings) (backfill.CompareResult, error)
+	Compare(ctx context.Context, t CompareTask) (backfill.CompareResult, error)
+	// ComparePart sums up a part of a comparison.
+	ComparePart(ctx context.Context, t PartTask) (backfill.PartResult, error)
 	// Held is what the build of a job has and waits for; zero if there is none.
 	Held(jobID int64) ingest.Held
 }
@@ -44,7 +46,16 @@ type BackfillTask struct {
 	Crew backfill.Crew
 }
 
-// PartTask is the build of one part.
+// CompareTask is one comparison.
+type CompareTask struct {
+	backfill.Task
+	TempDir  string
+	Settings *ingest.LiveSettings
+	// Crew divides the comparison among nodes; nil does not.
+	Crew backfill.Crew
+}
+
+// PartTask is the build, or the comparison, of one part.
 type PartTask struct {
 	backfill.PartSpec
 	TempDir        string
@@ -110,14 +121,20 @@ func (b *IndexBackfiller) BackfillPart(ctx context.Context, t PartTask) (backfil
 	return result, b.buildError(ctx, t.Task, err)
 }
 
-// Compare implements Backfiller.
-func (b *IndexBackfiller) Compare(
-	ctx context.Context, t backfill.Task, tempDir string, settings *ingest.LiveSettings,
-) (backfill.CompareResult, error) {
+// ComparePart implements Backfiller.
+func (b *IndexBackfiller) ComparePart(ctx context.Context, t PartTask) (backfill.PartResult, error) {
 	opts := b.opts
-	opts.TempDir, opts.Settings = tempDir, settings
-	result, err := backfill.Compare(ctx, opts, t)
-	return result, b.buildError(ctx, t, err)
+	opts.TempDir, opts.Settings, opts.Bus = t.TempDir, t.Settings, t.Bus
+	result, err := backfill.ComparePart(ctx, opts, t.PartSpec)
+	return result, b.buildError(ctx, t.Task, err)
+}
+
+// Compare implements Backfiller.
+func (b *IndexBackfiller) Compare(ctx context.Context, t CompareTask) (backfill.CompareResult, error) {
+	opts := b.opts
+	opts.TempDir, opts.Settings, opts.Crew = t.TempDir, t.Settings, t.Crew
+	result, err := backfill.Compare(ctx, opts, t.Task)
+	return result, b.buildError(ctx, t.Task, err)
 }
 
 // buildError marks what no further attempt can cure: what is wrong with the rows.

@@ -80,7 +80,9 @@ func (t *task) compareOnce(ctx context.Context, r *job.Record) (clean bool, repa
 	if err != nil {
 		return false, 0, err
 	}
-	result, err := t.d.opts.Backfiller.Compare(ctx, task, t.d.opts.TempDir, &t.live)
+	result, err := t.d.opts.Backfiller.Compare(charged(ctx, r), CompareTask{
+		Task: task, TempDir: t.d.opts.TempDir, Settings: &t.live, Crew: t.crew(r),
+	})
 	if err != nil {
 		return false, 0, err
 	}

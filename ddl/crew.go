@@ -26,7 +26,8 @@ const (
 	membersInterval = time.Second
 )
 
-// jobCrew has the parts of a job built by the nodes of the cluster; its owner runs it.
+// jobCrew has the parts of a job built, or compared, by the nodes of the cluster; its owner
+// runs it.
 type jobCrew struct {
 	t      *task
 	record *job.Record
@@ -51,7 +52,7 @@ func (c *jobCrew) Build(ctx context.Context, w backfill.SharedWork) (results []b
 		return nil, true, err
 	}
 	c.t.partsOut = false // what is done stays so: there is nobody to be recalled
-	results, err = partResults(parts)
+	results, err = c.t.d.partResults(ctx, c.t.id, w, len(parts))
 	return results, true, err
 }
 
@@ -64,6 +65,9 @@ func (c *jobCrew) begin(ctx context.Context, w backfill.SharedWork) (shared bool
 	}()
 	d := c.t.d
 	n := crew.Count(w.Bytes, float64(d.opts.Globals.Int(config.PartSize)), c.record.Nodes.Max)
+	if n == 0 && w.Compare {
+		return false, nil
+	}
 	if n == 0 {
 		parts, err := d.loadParts(ctx, c.t.id)
 		if err != nil || !slices.ContainsFunc(parts, c.of(w)) {
@@ -83,7 +87,7 @@ func (c *jobCrew) begin(ctx context.Context, w backfill.SharedWork) (shared bool
 			if err := x.deleteParts(c.t.id); err != nil {
 				return err
 			}
-			return x.insertParts(c.record, w.Round, w.Cut(n))
+			return x.insertParts(c.t.id, w, n)
 		})
 	}
 	if err != nil {
@@ -94,9 +98,10 @@ func (c *jobCrew) begin(ctx context.Context, w backfill.SharedWork) (shared bool
 	return true, nil
 }
 
-// of returns what tells parts of the work from those of other snapshots and rounds.
+// of returns what tells parts of the work from those of other snapshots and rounds. A
+// comparison has none from before.
 func (c *jobCrew) of(w backfill.SharedWork) func(part) bool {
-	return func(p part) bool { return p.snapshotTS == c.record.SnapshotTS && p.round == w.Round }
+	return func(p part) bool { return !w.Compare && p.snapshotTS == w.TS && p.round == w.Round }
 }
 
 // divide cuts the build into n parts, or wants those that it was cut into before. If there
@@ -111,7 +116,7 @@ func (c *jobCrew) divide(x *txn, w backfill.SharedWork, n int) (other bool, err 
 	case len(parts) > 0:
 		return true, nil
 	}
-	return false, x.insertParts(c.record, w.Round, w.Cut(n))
+	return false, x.insertParts(c.t.id, w, n)
 }
 
 // await returns the parts when all are done, or the error of one that has failed.

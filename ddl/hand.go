@@ -23,7 +23,7 @@ import (
 // errHalted ends the build of a part that is not wanted at the moment.
 var errHalted = errors.New("ddl: the part is not wanted at the moment")
 
-// hand builds parts of one job for this node, one after the other.
+// hand builds or compares parts of one job for this node, one after the other.
 type hand struct {
 	d     *DDL
 	in    *tenure
@@ -148,9 +148,12 @@ func (h *hand) eligible(r *job.Record) bool {
 	return r.Owner == h.in.name() || r.Nodes.Scope == h.d.opts.Scope()
 }
 
-// wantsParts says that a job is at the point where parts at a snapshot are built.
+// wantsParts says that a job is at the point where parts at a snapshot are built, or
+// compared.
 func wantsParts(r *job.Record, snapshotTS uint64) bool {
-	return r.Step == job.StepSnapshot && r.SnapshotTS == snapshotTS && r.Request == job.RequestNone && !r.RollingBack()
+	building := r.Step == job.StepSnapshot && r.SnapshotTS == snapshotTS
+	comparing := r.Step == job.StepDrained && r.SnapshotTS < snapshotTS
+	return (building || comparing) && r.Request == job.RequestNone && !r.RollingBack()
 }
 
 // build builds a part and gives it back as it is then.
@@ -181,7 +184,7 @@ func (h *hand) build(p *heldPart) error {
 	return h.giveBack(p, crew.Open, nil, err)
 }
 
-// backfill makes the part's entries durable.
+// backfill makes the part's entries durable, or sums up what is to be compared.
 func (h *hand) backfill(ctx context.Context, p *heldPart) (result backfill.PartResult, err error) {
 	err = h.d.contained("the build of a part", func() error {
 		task, err := h.d.buildTask(ctx, p.record, p.snapshotTS)
@@ -190,7 +193,7 @@ func (h *hand) backfill(ctx context.Context, p *heldPart) (result backfill.PartR
 		}
 		bus, unsubscribe := p.shown.bus(h.d.opts.Bus)
 		defer unsubscribe()
-		result, err = h.d.opts.Backfiller.BackfillPart(kv.WithPermit(ctx, h.in.permit), PartTask{
+		part := PartTask{
 			PartSpec: backfill.PartSpec{Task: task, Part: p.spec, Checkpoint: p.checkpoint},
 			TempDir:  h.d.opts.TempDir, Settings: &p.live, Bus: bus,
 			SaveCheckpoint: func(ctx context.Context, data []byte) error {
@@ -198,7 +201,13 @@ func (h *hand) backfill(ctx context.Context, p *heldPart) (result backfill.PartR
 					return x.exec(`UPDATE mysql.fastddl_build_parts SET checkpoint = %? WHERE job_id = %? AND part = %?`, data, h.jobID, p.Number)
 				})
 			},
-		})
+		}
+		ctx := kv.WithPermit(charged(ctx, p.record), h.in.permit)
+		if p.spec.Compares() {
+			result, err = h.d.opts.Backfiller.ComparePart(ctx, part)
+		} else {
+			result, err = h.d.opts.Backfiller.BackfillPart(ctx, part)
+		}
 		return err
 	})
 	return result, err

@@ -28,7 +28,9 @@ const createPartsTable = `CREATE TABLE IF NOT EXISTS mysql.fastddl_build_parts (
 		spec LONGBLOB NOT NULL, checkpoint LONGBLOB, result LONGBLOB,
 		PRIMARY KEY (job_id, part) CLUSTERED)`
 
-const partColumns = `part, snapshot_ts, round, state, wanted, holder, hold_epoch, failures, row_count, imported_rows, percent, error, result`
+// Results may be large, and are read when all are there.
+const partColumns = `part, snapshot_ts, round, state, wanted, holder, hold_epoch, failures, row_count, imported_rows, percent, error,
+	IF(state = 'failed', result, NULL)`
 
 // part is a part of a job as its row says, without what its holder needs to build it.
 type part struct {
@@ -41,7 +43,7 @@ type part struct {
 	percent        float64
 	// err is what an attempt has failed with last.
 	err string
-	// outcome is what has become of a part that is done, or has failed.
+	// outcome is what has become of a part that has failed.
 	outcome []byte
 }
 
@@ -114,15 +116,16 @@ func (t *txn) setPart(jobID int64, p crew.Part) error {
 		string(p.State), p.Holder, p.Epoch, p.Failures, jobID, p.Number)
 }
 
-// insertParts writes the parts of a round, wanted and open, of a job that has none.
-func (t *txn) insertParts(r *job.Record, round int, specs []backfill.Part) error {
-	for i, spec := range specs {
+// insertParts writes at most n parts of what there is to do, wanted and open, for a job that
+// has none.
+func (t *txn) insertParts(jobID int64, w backfill.SharedWork, n int) error {
+	for i, spec := range w.Cut(n) {
 		data, err := json.Marshal(spec)
 		if err != nil {
 			return fmt.Errorf("encode part: %w", err)
 		}
 		if err := t.exec(`INSERT INTO mysql.fastddl_build_parts (job_id, part, snapshot_ts, round, state, wanted, holder, hold_epoch, failures, spec)
-			VALUES (%?, %?, %?, %?, %?, TRUE, '', 0, 0, %?)`, r.ID, i, r.SnapshotTS, round, string(crew.Open), data); err != nil {
+			VALUES (%?, %?, %?, %?, %?, TRUE, '', 0, 0, %?)`, jobID, i, w.TS, w.Round, string(crew.Open), data); err != nil {
 			return err
 		}
 	}
@@ -142,12 +145,20 @@ func (t *txn) wantParts(jobID int64, parts []part) error {
 	return t.exec(`UPDATE mysql.fastddl_build_parts SET wanted = TRUE WHERE job_id = %? AND NOT wanted`, jobID)
 }
 
-// partResults returns what parts that are all done have come to.
-func partResults(parts []part) ([]backfill.PartResult, error) {
-	results := make([]backfill.PartResult, len(parts))
-	for i, p := range parts {
-		if err := json.Unmarshal(p.outcome, &results[i]); err != nil {
-			return nil, fmt.Errorf("decode the result of part %d: %w", p.Number, err)
+// partResults returns what the parts of some work have come to, of which all are done.
+func (d *DDL) partResults(ctx context.Context, jobID int64, w backfill.SharedWork, parts int) ([]backfill.PartResult, error) {
+	rows, err := d.query(ctx, `SELECT part, result FROM mysql.fastddl_build_parts WHERE job_id = %? AND snapshot_ts = %? AND round = %? AND state = %?
+		ORDER BY part`, jobID, w.TS, w.Round, string(crew.Done))
+	if err != nil {
+		return nil, err
+	}
+	if len(rows) != parts { // another owner has parts of its own
+		return nil, errLost
+	}
+	results := make([]backfill.PartResult, len(rows))
+	for i, row := range rows {
+		if err := json.Unmarshal(row.GetBytes(1), &results[i]); err != nil {
+			return nil, fmt.Errorf("decode the result of part %d: %w", row.GetInt64(0), err)
 		}
 	}
 	return results, nil

@@ -16,7 +16,6 @@ import (
 	"fastddl/backfill"
 	"fastddl/config"
 	"fastddl/ddl"
-	"fastddl/ingest"
 	fastkv "fastddl/kv"
 	"fastddl/sql"
 )
@@ -36,13 +35,13 @@ func (f *faulty) Backfill(ctx context.Context, t ddl.BackfillTask) (int64, error
 	return f.Backfiller.Backfill(ctx, t)
 }
 
-func (f *faulty) Compare(ctx context.Context, t backfill.Task, dir string, s *ingest.LiveSettings) (backfill.CompareResult, error) {
+func (f *faulty) Compare(ctx context.Context, t ddl.CompareTask) (backfill.CompareResult, error) {
 	if f.compare != nil {
 		if err := f.compare(); err != nil {
 			return backfill.CompareResult{}, err
 		}
 	}
-	return f.Backfiller.Compare(ctx, t, dir, s)
+	return f.Backfiller.Compare(ctx, t)
 }
 
 func withFaults(f *faulty) func(o *sql.Options) {

@@ -39,6 +39,10 @@ type crewNode struct {
 	// part, if it is set, is called before the node builds a part; an error of it is that
 	// of the part.
 	part atomic.Pointer[func(ctx context.Context, t ddl.PartTask) error]
+	// comparing is the same for parts that it compares.
+	comparing atomic.Pointer[func(ctx context.Context) error]
+	// fails, if it is set, is what the next part that it compares fails with.
+	fails atomic.Pointer[error]
 	// miscounts makes the next part that it builds one row too large.
 	miscounts atomic.Bool
 	// hook is called by the node's jobs; that of the first is the environment's.
@@ -46,6 +50,7 @@ type crewNode struct {
 
 	mu    sync.Mutex
 	built int                  // parts
+	sums  int                  // parts that it has compared
 	live  *ingest.LiveSettings // of the part that it has claimed last
 	// leave lets it go on where it was stopped.
 	leave func()
@@ -85,6 +90,24 @@ func (b *crewBackfiller) BackfillPart(ctx context.Context, t ddl.PartTask) (back
 	}
 	if err == nil && b.node.miscounts.CompareAndSwap(true, false) {
 		result.Rows++
+	}
+	return result, err
+}
+
+func (b *crewBackfiller) ComparePart(ctx context.Context, t ddl.PartTask) (backfill.PartResult, error) {
+	if hook := b.node.comparing.Load(); hook != nil {
+		if err := (*hook)(ctx); err != nil {
+			return backfill.PartResult{}, err
+		}
+	}
+	if err := b.node.fails.Swap(nil); err != nil {
+		return backfill.PartResult{}, *err
+	}
+	result, err := b.Backfiller.ComparePart(ctx, t)
+	if err == nil {
+		b.node.mu.Lock()
+		b.node.sums++
+		b.node.mu.Unlock()
 	}
 	return result, err
 }
@@ -152,12 +175,19 @@ func (c *crewNode) parts() int {
 	return c.built
 }
 
-// stop makes the node wait in the next part that it claims, until the part is taken from
-// it or leave is called. The channel is closed when it has claimed one.
-func (c *crewNode) stop() (arrived <-chan struct{}, leave func()) {
+// compared is how many parts the node has compared.
+func (c *crewNode) compared() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.sums
+}
+
+// gate returns what waits until its context ends or leave is called; the channel is closed
+// when somebody waits.
+func gate() (wait func(ctx context.Context) error, arrived <-chan struct{}, leave func()) {
 	came, left := make(chan struct{}), make(chan struct{})
 	var once sync.Once
-	hook := func(ctx context.Context, _ ddl.PartTask) error {
+	wait = func(ctx context.Context) error {
 		once.Do(func() { close(came) })
 		select {
 		case <-left:
@@ -166,12 +196,31 @@ func (c *crewNode) stop() (arrived <-chan struct{}, leave func()) {
 			return context.Cause(ctx)
 		}
 	}
+	return wait, came, func() { close(left) }
+}
+
+// stop makes the node wait in the next part that it claims, until the part is taken from
+// it or leave is called. The channel is closed when it has claimed one.
+func (c *crewNode) stop() (arrived <-chan struct{}, leave func()) {
+	wait, arrived, open := gate()
+	hook := func(ctx context.Context, _ ddl.PartTask) error { return wait(ctx) }
 	c.part.Store(&hook)
 	c.leave = sync.OnceFunc(func() {
 		c.part.Store(nil)
-		close(left)
+		open()
 	})
-	return came, c.leave
+	return arrived, c.leave
+}
+
+// stopComparing is stop for parts that the node compares.
+func (c *crewNode) stopComparing() (arrived <-chan struct{}, leave func()) {
+	wait, arrived, open := gate()
+	c.comparing.Store(&wait)
+	c.leave = sync.OnceFunc(func() {
+		c.comparing.Store(nil)
+		open()
+	})
+	return arrived, c.leave
 }
 
 // threads is the setting that the node's part is built under.
@@ -200,10 +249,16 @@ func (n *crewNodes) fencedRanges() (count int) {
 // which it stops until leave is called.
 func (n *crewNodes) startStopped(statement string) (result <-chan error, leave func()) {
 	n.t.Helper()
+	return n.startStoppedBy((*crewNode).stop, statement)
+}
+
+// startStoppedBy is startStopped for parts in which stop makes a node wait.
+func (n *crewNodes) startStoppedBy(stop func(c *crewNode) (arrived <-chan struct{}, leave func()), statement string) (result <-chan error, leave func()) {
+	n.t.Helper()
 	var arrived []<-chan struct{}
 	var leaves []func()
 	for _, c := range n.nodes {
-		came, leave := c.stop()
+		came, leave := stop(c)
 		arrived, leaves = append(arrived, came), append(leaves, leave)
 	}
 	result = n.start(statement)

@@ -421,3 +421,93 @@ func TestSharedBuildUnderWriters(t *testing.T) {
 	require.NoError(t, wait(t, result))
 	n.requireBuilt(c, "t")
 }
+
+// A unique index is compared by all nodes, each of which has a part at the same time; what
+// differs is repaired by the job's owner.
+func TestNodesCompareTogether(t *testing.T) {
+	n := newCrew(t, 3)
+	c, w := n.client(), n.client()
+	table(c, 1000)
+	n.before("backfill", "", func() { // leaves a tombstone over the entry of the row that has the value
+		w.run("INSERT INTO t VALUES (5000, 7, '')")
+		w.run("DELETE FROM t WHERE a = 5000")
+	})
+	result, leave := n.startStoppedBy((*crewNode).stopComparing, addUnique)
+	require.Equal(t, "3 drained", c.one(`SELECT COUNT(DISTINCT holder), MAX(JSON_UNQUOTE(JSON_EXTRACT(CAST(CONVERT(record USING utf8mb4) AS JSON), '$.step')))
+		FROM mysql.fastddl_build_parts JOIN mysql.fastddl_ddl_record USING (job_id) WHERE state = 'held'`))
+	leave()
+	require.NoError(t, wait(t, result))
+	total := 0
+	for _, node := range n.nodes {
+		require.Positive(t, node.compared(), node.name)
+		total += node.compared()
+	}
+	require.Equal(t, 24, total, "twice, because of the repair")
+	require.Equal(t, "2 1", c.lastJob("comparisons, repaired_keys"))
+	n.requireBuilt(c, "t")
+	require.Equal(t, "1", c.one("SELECT a FROM t USE INDEX (u) WHERE b = 7"))
+}
+
+// A comparison loses a node, is paused and resumed, and loses its owner: it is done in the
+// end, and what late nodes have summed up is in nobody's sum.
+func TestSharedComparisonIsInterrupted(t *testing.T) {
+	for name, interrupt := range map[string]func(t *testing.T, n *crewNodes, c *client) (after func()){
+		"helper lost": func(t *testing.T, n *crewNodes, c *client) func() {
+			lost := n.nodes[2]
+			letIn := lost.shutOut()
+			life := lost.forget()
+			return func() {
+				life.notice()
+				letIn()
+			}
+		},
+		"paused": func(t *testing.T, n *crewNodes, c *client) func() {
+			c.run("ADMIN PAUSE DDL JOBS %d", n.jobID(c))
+			require.Eventually(t, func() bool {
+				return c.one("SELECT COUNT(*) FROM mysql.fastddl_build_parts WHERE state = 'held'") == "0"
+			}, time.Minute, time.Millisecond)
+			c.run("ADMIN RESUME DDL JOBS %d", n.jobID(c))
+			return func() {}
+		},
+		"helper fails": func(t *testing.T, n *crewNodes, c *client) func() {
+			passing := errors.New("a passing error")
+			n.nodes[1].fails.Store(&passing)
+			return func() { require.Nil(t, n.nodes[1].fails.Load(), "it has failed") }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newCrew(t, 3)
+			c := n.client()
+			table(c, 1000)
+			result, leave := n.startStoppedBy((*crewNode).stopComparing, addUnique)
+			after := interrupt(t, n, c)
+			leave()
+			require.NoError(t, wait(t, result))
+			after()
+			require.Equal(t, "synced", c.lastJob("state"))
+			n.requireBuilt(c, "t")
+		})
+	}
+}
+
+// Who takes a job over compares anew, at a timestamp of its own.
+func TestOwnerOfSharedComparisonIsLost(t *testing.T) {
+	n := newCrew(t, 3)
+	c := n.client()
+	table(c, 1000)
+	result, leave := n.startStoppedBy((*crewNode).stopComparing, addUnique)
+	first := c.one("SELECT MAX(snapshot_ts) FROM mysql.fastddl_build_parts")
+	owner := n.nodes[0]
+	letIn := owner.shutOut()
+	life := owner.forget()
+	life.dead.Store(true) // or it builds on, and claims parts of the next owner
+	n.nodes[1].leave()
+	n.nodes[2].leave()
+	c.awaitNoJob()
+	life.notice()
+	leave()
+	letIn()
+	require.NoError(t, wait(t, result))
+	require.NotEmpty(t, first)
+	n.requireBuilt(c, "t")
+}

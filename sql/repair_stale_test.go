@@ -8,7 +8,6 @@ import (
 
 	"fastddl/backfill"
 	"fastddl/ddl"
-	"fastddl/ingest"
 	"fastddl/sql"
 )
 
@@ -18,8 +17,8 @@ type overtaken struct {
 	after func(result backfill.CompareResult)
 }
 
-func (o *overtaken) Compare(ctx context.Context, t backfill.Task, dir string, s *ingest.LiveSettings) (backfill.CompareResult, error) {
-	result, err := o.Backfiller.Compare(ctx, t, dir, s)
+func (o *overtaken) Compare(ctx context.Context, t ddl.CompareTask) (backfill.CompareResult, error) {
+	result, err := o.Backfiller.Compare(ctx, t)
 	if err == nil {
 		o.after(result)
 	}

@@ -8,7 +8,6 @@ import (
 
 	"fastddl/backfill"
 	"fastddl/ddl"
-	"fastddl/ingest"
 	"fastddl/sql"
 )
 
@@ -105,8 +104,8 @@ type afterComparing struct {
 	then func()
 }
 
-func (b *afterComparing) Compare(ctx context.Context, t backfill.Task, dir string, s *ingest.LiveSettings) (backfill.CompareResult, error) {
-	result, err := b.Backfiller.Compare(ctx, t, dir, s)
+func (b *afterComparing) Compare(ctx context.Context, t ddl.CompareTask) (backfill.CompareResult, error) {
+	result, err := b.Backfiller.Compare(ctx, t)
 	if then := b.then; then != nil && !result.Clean() {
 		b.then = nil
 		then()

@@ -14,6 +14,7 @@ import (
 
 var (
 	shareRows    = flag.Int("share.rows", 60_000, "of the table that BenchmarkSharedBuild builds indexes on")
+	shareUnique  = flag.Bool("share.unique", false, "the indexes are unique, so rows and entries are compared after the import")
 	shareLatency = flag.Duration("share.latency", 200*time.Millisecond, "of each answer of the stores to a read or an import")
 )
 
@@ -44,10 +45,14 @@ func BenchmarkSharedBuild(b *testing.B) {
 	conn := db.session()
 	c.Faults().Inject(standin.Fault{Commands: []string{"Coprocessor", "MultiIngest"}, Latency: *shareLatency})
 	seconds := map[int][]float64{}
+	kind := ""
+	if *shareUnique {
+		kind = "UNIQUE "
+	}
 	build := func(count int) float64 {
 		must(b, conn, fmt.Sprintf("SET tidb_max_dist_task_nodes = %d", count))
 		began := time.Now()
-		must(b, conn, "ALTER TABLE t ADD INDEX c (c(50))")
+		must(b, conn, "ALTER TABLE t ADD "+kind+"INDEX c (c(50))")
 		took := time.Since(began).Seconds()
 		require.Equal(b, fmt.Sprint(*shareRows), db.lastJob("row_count"))
 		must(b, conn, "ALTER TABLE t DROP INDEX c")
