@@ -103,7 +103,7 @@ func (b *build) openJob(g *group, resumed bool) (*ingest.Job, error) {
 	}
 	return ingest.Open(ingest.JobOptions{
 		ID: b.task.JobID, Store: b.opts.Store, TempDir: b.opts.TempDir, Version: b.task.TS,
-		Indexes: indexes, Share: b.share, Bus: b.opts.Bus,
+		Indexes: indexes, IsPart: b.isPart, Share: b.share, Bus: b.opts.Bus,
 		TargetFileBytes: b.opts.TargetFileBytes, Parallel: b.mergers, FS: b.opts.FS,
 	})
 }

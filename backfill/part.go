@@ -63,6 +63,7 @@ func RunPart(ctx context.Context, opts Options, spec PartSpec) (PartResult, erro
 	if err != nil {
 		return PartResult{}, err
 	}
+	b.isPart = true
 	cp, err := decodeCheckpoint(b.checkpointed, &b.task)
 	if err != nil {
 		return PartResult{}, err

@@ -5,6 +5,7 @@ import (
 
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -69,6 +70,38 @@ func (f *fixture) shared(n int, task Task, store kv.Store) (Options, *testCrew) 
 	c := &testCrew{opts: opts, task: task, n: n}
 	opts.Crew, opts.TempDir = c, f.temp
 	return opts, c
+}
+
+// overlapStore notes what it is told of the files that are to be imported.
+type overlapStore struct {
+	kv.Store
+	overlaps, others atomic.Int64
+}
+
+func (s *overlapStore) NewImportWriter(ctx context.Context, opts kv.ImportOptions) (kv.ImportWriter, error) {
+	if opts.Overlaps {
+		s.overlaps.Add(1)
+	} else {
+		s.others.Add(1)
+	}
+	return s.Store.NewImportWriter(ctx, opts)
+}
+
+// What a part imports may lie between what others do; what is built in one piece does not.
+func TestPartsOverlap(t *testing.T) {
+	table, kinds := plainTable()
+	f := newFixture(t, table, kinds)
+	f.insert(newRand(t), 500)
+	spec := f.spec(indexOn(9, false, 1))
+	for _, parts := range []int{0, 3} {
+		store := &overlapStore{Store: f.store}
+		opts, _ := f.shared(parts, spec.Task, store)
+		opts.Store = store
+		_, err := Run(f.ctx, opts, spec)
+		require.NoError(t, err)
+		require.Equal(t, parts > 0, store.overlaps.Load() > 0, "%d parts", parts)
+		require.Equal(t, parts == 0, store.others.Load() > 0, "%d parts", parts)
+	}
 }
 
 // The entries of all parts together are those of the table, whatever it is and however it

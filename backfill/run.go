@@ -17,6 +17,7 @@ type build struct {
 	checkpointed []byte // what it starts from
 	saved        time.Time
 	result       Result
+	isPart       bool      // others build the other rows
 	counts       bool      // the rows are counted by their keys
 	leftovers    bool      // unique indexes may have entries of an older snapshot
 	count        *rowCount // nil before that is planned

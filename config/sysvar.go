@@ -96,7 +96,7 @@ var SysVars = []SysVar{
 		Comment: "memory for sorting index entries, over all jobs; 0 is a part of the memory limit",
 	}, {
 		Name: PartSize, Kind: KindByteSize, Default: strconv.Itoa(64 * mib), Min: 1, Max: pib,
-		Comment: "least size of the parts in which several nodes of a cluster build an index; a table of less than two is built by one node",
+		Comment: "least size of the parts in which several nodes of a cluster build an index; a table of less than two is built by one node, and one of less than 256 if that is alone",
 	}, {
 		Name: IdleBlockerTimeout, Kind: KindDuration, Default: "0s", Max: 31536000,
 		Comment: "how long a transaction that a schema change waits for may be idle before its session is ended; 0s is for ever",

@@ -64,7 +64,7 @@ func (c *jobCrew) begin(ctx context.Context, w backfill.SharedWork) (shared bool
 		}
 	}()
 	d := c.t.d
-	n := crew.Count(w.Bytes, float64(d.opts.Globals.Int(config.PartSize)), c.record.Nodes.Max)
+	n := crew.Count(w.Bytes, float64(d.opts.Globals.Int(config.PartSize)), c.record.Nodes.Max, func() int { return c.members(ctx) })
 	if n == 0 && w.Compare {
 		return false, nil
 	}
@@ -96,6 +96,16 @@ func (c *jobCrew) begin(ctx context.Context, w backfill.SharedWork) (shared bool
 	d.lendHand(c.t.tenure, c.t.id)
 	d.opts.Cluster.Notify(ctx)
 	return true, nil
+}
+
+// members is how many nodes there are, or as many as may build if that is not to be had.
+func (c *jobCrew) members(ctx context.Context) int {
+	members, err := c.t.d.opts.Cluster.Members(ctx)
+	if err != nil {
+		c.t.d.opts.Logger.Info("cannot look how many nodes there are", zap.Int64("job", c.t.id), zap.Error(err))
+		return c.record.Nodes.Max
+	}
+	return len(members)
 }
 
 // of returns what tells parts of the work from those of other snapshots and rounds. A

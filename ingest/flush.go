@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 
 	"fastddl/internal/background"
 	"fastddl/internal/parallel"
@@ -37,7 +38,7 @@ func (j *Job) flush(ctx context.Context) (err error) {
 		return err
 	}
 	im, err := lightning.NewImporter(lightning.Options{
-		Store: j.opts.Store, Dir: dir, Version: j.opts.Version,
+		Store: j.opts.Store, Dir: dir, Version: j.opts.Version, Overlaps: j.overlaps(),
 		JobID: j.opts.ID, Bus: j.opts.Bus,
 		TargetFileBytes: j.opts.TargetFileBytes,
 		Quota:           j.share, Limiter: limiter{j}, BeforeImport: j.share.BeforeImport,
@@ -70,6 +71,11 @@ func (j *Job) flush(ctx context.Context) (err error) {
 		idx.imported = idx.imported || idx.totals.Entries > 0
 	}
 	return nil
+}
+
+// overlaps says that the store may have entries between those of this flush.
+func (j *Job) overlaps() bool {
+	return j.opts.IsPart || slices.ContainsFunc(j.indexes, func(idx jobIndex) bool { return idx.imported })
 }
 
 // build writes the pieces, several at a time. It fails with a DuplicateError if

@@ -42,6 +42,8 @@ type JobOptions struct {
 	Version uint64
 	// Indexes are the indexes to build.
 	Indexes []Index
+	// IsPart says that other jobs import entries of the same indexes.
+	IsPart bool
 	// Share is the job's part of the resources. The job does not leave it.
 	Share *Share
 	// Bus receives events; nil drops them.

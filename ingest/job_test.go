@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -151,6 +152,36 @@ func TestJobSortsAndImports(t *testing.T) {
 			require.NoError(t, job.Close())
 			f.requireClean(t)
 		})
+	}
+}
+
+// overlapStore keeps what it was told of each file.
+type overlapStore struct {
+	kv.Store
+	overlaps []bool
+}
+
+func (s *overlapStore) NewImportWriter(ctx context.Context, opts kv.ImportOptions) (kv.ImportWriter, error) {
+	s.overlaps = append(s.overlaps, opts.Overlaps)
+	return s.Store.NewImportWriter(ctx, opts)
+}
+
+// The first flush of a job has the indexes to itself, later ones and parts have not.
+func TestLaterFlushesOverlap(t *testing.T) {
+	for _, isPart := range []bool{false, true} {
+		f := newJobFixture(t, Index{ID: 8, Prefix: []byte("i/")})
+		store := &overlapStore{Store: f.store}
+		f.opts.Store, f.opts.IsPart, f.opts.Parallel = store, isPart, func() int { return 1 }
+		job, err := Open(f.opts)
+		require.NoError(t, err)
+		for i := range 2 {
+			w := job.NewWorker(nil)
+			require.NoError(t, w.Append(0, fmt.Appendf(nil, "a%d", i), 1))
+			w.Finish()
+			require.NoError(t, job.Flush(f.ctx))
+		}
+		require.Equal(t, []bool{isPart, true}, store.overlaps)
+		require.NoError(t, job.Close())
 	}
 }
 

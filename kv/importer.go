@@ -12,6 +12,10 @@ type ImportOptions struct {
 	// key, as those of a non-unique index are. The driver may leave out what
 	// serves point reads only, which takes time to write and space.
 	RangeReadsOnly bool
+	// Overlaps says that other units may hold pairs between those of this one. A store
+	// that keeps files in levels cannot put them into the same one, so the driver makes
+	// few of them.
+	Overlaps bool
 }
 
 // ImportWriter writes one import unit: sorted pairs at one version.

@@ -37,6 +37,8 @@ type Options struct {
 	Dir string
 	// Version is the commit timestamp of every pair.
 	Version uint64
+	// Overlaps says that the store may have imported pairs between these.
+	Overlaps bool
 	// JobID names the job in events.
 	JobID int64
 	// Bus receives events; nil drops them.

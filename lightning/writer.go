@@ -91,7 +91,7 @@ func (w *Writer) open(ctx context.Context) error {
 	}
 	w.acquired = acquireBytes
 	file, err := w.im.opts.Store.NewImportWriter(ctx, kv.ImportOptions{
-		Dir: w.im.opts.Dir, Version: w.im.opts.Version, RangeReadsOnly: w.rangeReadsOnly,
+		Dir: w.im.opts.Dir, Version: w.im.opts.Version, RangeReadsOnly: w.rangeReadsOnly, Overlaps: w.im.opts.Overlaps,
 	})
 	if err != nil {
 		w.im.opts.Quota.Release(w.acquired)

@@ -115,14 +115,24 @@ func Failures(parts []Part) (n int64) {
 const (
 	// partsPerNode lets a node that is faster, or joins later, do more than others.
 	partsPerNode = 4
+	// largeParts is how many parts of the least size make a table so large that nodes may
+	// join while it is built: 16 GiB by default. What parts import overlaps, so that the
+	// stores have to merge it, which is of no use to a node that builds them all.
+	largeParts = 256
 	// maxParts bounds the rows of a job.
 	maxParts = 256
 )
 
 // Count is how many parts a table of about so many bytes is cut into for so many nodes, if
-// none is to be much smaller than partBytes; 0 says that it is not worth dividing.
-func Count(bytes, partBytes float64, nodes int) int {
-	n := min(bytes/max(1, partBytes), float64(partsPerNode*nodes), maxParts)
+// none is to be much smaller than partBytes; 0 says that it is not worth dividing. members
+// tells how many nodes there are now, and is asked only where that matters: those that join
+// are of use to large tables.
+func Count(bytes, partBytes float64, nodes int, members func() int) int {
+	parts := bytes / max(1, partBytes)
+	if nodes >= 2 && parts >= 2 && bytes < largeParts*partBytes {
+		nodes = min(nodes, members())
+	}
+	n := min(parts, float64(partsPerNode*nodes), maxParts)
 	if nodes < 2 || n < 2 {
 		return 0
 	}

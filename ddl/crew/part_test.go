@@ -39,11 +39,20 @@ func TestChoose(t *testing.T) {
 
 func TestCount(t *testing.T) {
 	const part = 64 << 20
-	require.Zero(t, Count(2*part-1, part, 3), "small tables are built alone")
-	require.Zero(t, Count(1e12, part, 1), "as are those that one node may build")
-	require.Equal(t, 2, Count(2*part, part, 3))
-	require.Equal(t, 12, Count(1e12, part, 3))
-	require.Equal(t, maxParts, Count(1e15, part, 1000))
+	there := func(n int) func() int { return func() int { return n } }
+	nobody := func() int {
+		require.FailNow(t, "asks where it does not matter")
+		return 0
+	}
+	require.Zero(t, Count(2*part-1, part, 3, nobody), "small tables are built alone")
+	require.Zero(t, Count(1e12, part, 1, nobody), "as are those that one node may build")
+	require.Zero(t, Count(4*part, part, 1, nobody))
+	require.Equal(t, 2, Count(2*part, part, 3, there(3)))
+	require.Equal(t, 12, Count(1e12, part, 3, nobody))
+	require.Equal(t, maxParts, Count(1e15, part, 1000, nobody))
+	require.Zero(t, Count(largeParts*part-1, part, 3, there(1)), "and those that are built before another node comes")
+	require.Equal(t, 8, Count(largeParts*part-1, part, 3, there(2)))
+	require.Equal(t, 12, Count(largeParts*part, part, 3, nobody))
 }
 
 // history is a job whose parts members claim, build, lose and give back in any order. It

@@ -97,6 +97,9 @@ func (im *Importer) importAll(ctx context.Context, src *source) error {
 		return err
 	}
 	files := max(1, im.opts.StoreStreams/max(1, len(ranges)))
+	if src.overlaps() {
+		files = 1 // RocksDB takes each into the uppermost level, and TiKV refuses more than 20 there
+	}
 	return parallel.Do(ctx, len(ranges), func() int { return maxRegions }, func(ctx context.Context, i int) error {
 		return im.importRange(ctx, src, ranges[i], files)
 	})

@@ -43,7 +43,13 @@ func key(i int) string { return fmt.Sprintf("k%06d", i) }
 // unit writes a unit of the keys from one number to before another.
 func (f *fixture) unit(from, to, valueBytes int) kv.ImportUnit {
 	f.t.Helper()
-	w, err := f.im.NewWriter(f.t.Context(), kv.ImportOptions{Dir: f.dir, Version: f.at})
+	return f.unitWith(kv.ImportOptions{}, from, to, valueBytes)
+}
+
+func (f *fixture) unitWith(opts kv.ImportOptions, from, to, valueBytes int) kv.ImportUnit {
+	f.t.Helper()
+	opts.Dir, opts.Version = f.dir, f.at
+	w, err := f.im.NewWriter(f.t.Context(), opts)
 	require.NoError(f.t, err)
 	for i := from; i < to; i++ {
 		value := fmt.Sprintf("%0*d", max(valueBytes, 1), i)

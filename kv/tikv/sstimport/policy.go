@@ -189,6 +189,11 @@ type limits struct {
 // may be gone earlier.
 const maxWait = 10 * time.Second
 
+// maxBusyPause bounds how long a store is left alone that only says that it is too busy to
+// take files that it has. TiKV does so until it has compacted some; to be asked costs it
+// next to nothing.
+const maxBusyPause = 500 * time.Millisecond
+
 // failed notes an error and returns the pause after it, or the error to give up with.
 func (p *patience) failed(now time.Time, v verdict, l limits) (pause time.Duration, err error) {
 	if v.next == giveUp {
@@ -204,7 +209,11 @@ func (p *patience) failed(now time.Time, v verdict, l limits) (pause time.Durati
 	if spent := now.Sub(p.since); p.counted >= l.attempts || spent >= l.total {
 		return 0, p.giveUp(spent, v.err)
 	}
-	return min(max(l.backoff(p.failures), v.wait), maxWait), nil
+	pause = l.backoff(p.failures)
+	if v.busy && v.next == ingestAgain {
+		pause = min(pause, maxBusyPause)
+	}
+	return min(max(pause, v.wait), maxWait), nil
 }
 
 // giveUp tells what it began with, which is mostly the cause, and what it ended with.

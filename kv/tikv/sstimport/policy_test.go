@@ -129,6 +129,20 @@ func TestPatience(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, maxWait, pause)
 	})
+	t.Run("nothing but busy", func(t *testing.T) {
+		l := limits{attempts: 3, total: time.Hour, backoff: exponentialBackoff}
+		var busy patience
+		var pauses []time.Duration
+		for range 6 {
+			pause, err := busy.failed(now, verdict{next: ingestAgain, busy: true, err: first}, l)
+			require.NoError(t, err)
+			pauses = append(pauses, pause/time.Millisecond)
+		}
+		require.Equal(t, []time.Duration{50, 100, 200, 400, 500, 500}, pauses)
+		pause, err := busy.failed(now, verdict{next: writeAgain, busy: true, err: first}, l)
+		require.NoError(t, err)
+		require.Equal(t, 3200*time.Millisecond, pause, "it is to be sent files")
+	})
 	t.Run("final", func(t *testing.T) {
 		var p patience
 		_, err := p.failed(now, verdict{next: giveUp, err: first}, l)

@@ -112,6 +112,11 @@ func (s *source) mayHold(r kv.KeyRange) bool {
 	return i < len(s.units) && (r.End == nil || bytes.Compare(s.units[i].keys.Start, r.End) < 0)
 }
 
+// overlaps says that there may be pairs of other imports between these.
+func (s *source) overlaps() bool {
+	return slices.ContainsFunc(s.units, func(u *unit) bool { return u.overlaps })
+}
+
 // bytes returns what all pairs weigh.
 func (s *source) bytes() (n int64) {
 	for _, u := range s.units {

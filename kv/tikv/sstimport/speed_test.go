@@ -116,6 +116,16 @@ func TestFilesSideBySide(t *testing.T) {
 	}
 }
 
+// TestOverlappingFilesAreFew: what lies between other imports is sent in one file for each
+// region.
+func TestOverlappingFilesAreFew(t *testing.T) {
+	f := start(t, nil)
+	unit := f.unitWith(kv.ImportOptions{Overlaps: true}, 0, 9*leastFileBytes/1000, 1000)
+	require.NoError(t, f.im.Import(t.Context(), []kv.ImportUnit{unit}))
+	f.requireDone()
+	require.Equal(t, 3, f.count(callWrite), "one to each store")
+}
+
 // TestOneOfSeveralFilesFails: then all of them are sent again.
 func TestOneOfSeveralFilesFails(t *testing.T) {
 	f := start(t, nil)

@@ -63,7 +63,7 @@ func weigh(samples []sample) (n int64) {
 // that are compressed and have checksums, with an index by key.
 type writer struct {
 	im      *Importer
-	version uint64
+	opts    kv.ImportOptions
 	path    string
 	sst     *sstable.Writer
 	last    []byte
@@ -89,7 +89,7 @@ func (im *Importer) NewWriter(ctx context.Context, opts kv.ImportOptions) (kv.Im
 		return nil, fmt.Errorf("sstimport: creating import file: %w", err)
 	}
 	return &writer{
-		im: im, version: opts.Version, path: path,
+		im: im, opts: opts, path: path,
 		sst: sstable.NewWriter(objstorageprovider.NewFileWritable(f), sstable.WriterOptions{
 			BlockSize: blockBytes, TableFormat: sstable.TableFormatPebblev4,
 		}),
@@ -143,7 +143,8 @@ func (w *writer) Finish(ctx context.Context) (kv.ImportUnit, error) {
 		return nil, errors.Join(fmt.Errorf("sstimport: finishing %s: %w", w.path, err), removeFile(w.path))
 	}
 	return &unit{
-		im: w.im, path: w.path, version: w.version, samples: w.samples, size: meta.Size, count: w.count,
+		im: w.im, path: w.path, version: w.opts.Version, overlaps: w.opts.Overlaps,
+		samples: w.samples, size: meta.Size, count: w.count,
 		keys: kv.KeyRange{Start: w.samples[0].key, End: kv.NextKey(w.last)},
 	}, nil
 }
@@ -168,13 +169,14 @@ func removeFile(path string) error {
 
 // unit implements kv.ImportUnit.
 type unit struct {
-	im      *Importer
-	path    string
-	version uint64
-	keys    kv.KeyRange
-	samples []sample
-	size    uint64
-	count   int
+	im       *Importer
+	path     string
+	version  uint64
+	overlaps bool // see kv.ImportOptions
+	keys     kv.KeyRange
+	samples  []sample
+	size     uint64
+	count    int
 
 	mu        sync.Mutex
 	consumed  bool // all pairs have been imported
