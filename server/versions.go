@@ -11,9 +11,12 @@ import (
 	"time"
 
 	"github.com/pingcap/kvproto/pkg/metapb"
+	tidbddl "github.com/pingcap/tidb/pkg/ddl"
 	"github.com/pingcap/tidb/pkg/domain/infosync"
+	"github.com/pingcap/tidb/pkg/keyspace"
 	tidbkv "github.com/pingcap/tidb/pkg/kv"
 	tidbstore "github.com/pingcap/tidb/pkg/store"
+	"github.com/pingcap/tidb/pkg/util/etcd"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 )
@@ -39,6 +42,11 @@ func (v version) less(o version) bool {
 }
 
 var versionText = regexp.MustCompile(`^v?(\d+)\.(\d+)\.\d+`)
+
+// doubtfulTiKV are releases of TiKV that take files without holding writes up, by which the
+// sequence number of RocksDB can go back (tikv/tikv#19891): TiDB's fast reorganisation meets
+// that as well. Later builds of some say the same version.
+var doubtfulTiKV = regexp.MustCompile(`^v?8\.5\.[3-7]\b`)
 
 // parseVersion reads what the parts of a cluster say of themselves: "v8.5.3", "8.5.3",
 // "8.0.11-TiDB-v8.5.3-alpha".
@@ -76,6 +84,9 @@ func checkVersions(parts []part, log *zap.Logger) error {
 		case p.kind == kindSQL && newestVersion.less(v):
 			problems = append(problems, fmt.Errorf("%s %s is of version %s: the cluster's metadata may be newer than this server, which is of %s",
 				p.kind, p.addr, p.version, newestVersion))
+		case p.kind == kindTiKV && doubtfulTiKV.MatchString(p.version):
+			log.Warn("a store is of a release that may lose writes while it takes imported files, unless it has the fix of tikv/tikv#19891",
+				zap.String("address", p.addr), zap.String("version", p.version))
 		}
 	}
 	return errors.Join(problems...)
@@ -129,7 +140,54 @@ func isTiFlash(s *metapb.Store) bool {
 	return false
 }
 
-// sqlServers returns the SQL servers that have registered in etcd.
+// keyspaces is before the namespaces of keyspaces in etcd (tidbKeyspaceEtcdPathPrefix of
+// TiDB's package keyspace).
+const keyspaces = "/keyspaces/tidb/"
+
+// checkOwner refuses a keyspace beside servers of another one. Servers of this release elect
+// one DDL owner for all keyspaces of a PD (ddl.StartOwnerManager takes no namespace), and who
+// is not of the owner's keyspace would wait for an owner for ever. Servers of later releases,
+// which elect one for each keyspace, are no candidates here.
+func checkOwner(ctx context.Context, cli *clientv3.Client, namespace string) error {
+	failed := func(err error) error { return fmt.Errorf("path: ask the etcd of PD for the DDL owner: %w", err) }
+	resp, err := cli.Get(ctx, tidbddl.DDLOwnerKey+"/", clientv3.WithPrefix())
+	if err != nil {
+		return failed(err)
+	}
+	candidates := make(map[string]bool)
+	for _, entry := range resp.Kvs {
+		id, _, _ := strings.Cut(string(entry.Value), "_") // what follows is what the owner does
+		candidates[id] = true
+	}
+	if len(candidates) == 0 {
+		return nil
+	}
+	for _, prefix := range []string{keyspaces, infosync.ServerInformationPath + "/"} {
+		resp, err := cli.Get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())
+		if err != nil {
+			return failed(err)
+		}
+		for _, entry := range resp.Kvs {
+			of, id, ok := strings.Cut(string(entry.Key), infosync.ServerInformationPath+"/")
+			if ok && of != namespace && candidates[id] {
+				return fmt.Errorf("path: a SQL server of %s runs over this PD, this one is of %s: servers of this release elect one DDL owner "+
+					"for all keyspaces of a PD, so those of one keyspace only can run at a time", keyspaceOf(of), keyspaceOf(namespace))
+			}
+		}
+	}
+	return nil
+}
+
+// keyspaceOf names the keyspace of a namespace in etcd.
+func keyspaceOf(namespace string) string {
+	if id, ok := strings.CutPrefix(namespace, keyspaces); ok {
+		return "keyspace " + id
+	}
+	return "no keyspace"
+}
+
+// sqlServers returns the SQL servers that have registered in etcd; it fails beside those of
+// another keyspace.
 func sqlServers(ctx context.Context, storage tidbkv.Storage) (parts []part, err error) {
 	cli, err := tidbstore.NewEtcdCli(storage)
 	if err != nil {
@@ -139,6 +197,11 @@ func sqlServers(ctx context.Context, storage tidbkv.Storage) (parts []part, err 
 		return nil, nil
 	}
 	defer func() { err = errors.Join(err, cli.Close()) }()
+	namespace := keyspace.MakeKeyspaceEtcdNamespace(storage.GetCodec())
+	if err := checkOwner(ctx, cli, namespace); err != nil {
+		return nil, err
+	}
+	etcd.SetEtcdCliByNamespace(cli, namespace) // as the servers do
 	resp, err := cli.Get(ctx, infosync.ServerInformationPath+"/", clientv3.WithPrefix())
 	if err != nil {
 		return nil, fmt.Errorf("path: ask the etcd of PD for the SQL servers: %w", err)

@@ -6,6 +6,7 @@ import (
 	"github.com/pingcap/kvproto/pkg/metapb"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"fastddl/config"
 )
@@ -41,6 +42,15 @@ func TestCheckVersions(t *testing.T) {
 	v, ok := parseVersion(Version())
 	require.True(t, ok)
 	require.Equal(t, newestVersion, v, "the SQL layer has another version: correct newestVersion")
+}
+
+// Stores of releases with a known fault are told of.
+func TestDoubtfulStores(t *testing.T) {
+	for version, want := range map[string]int{"8.5.2": 0, "8.5.3": 1, "v8.5.7": 1, "8.5.30": 0, "8.5.8": 0, "9.0.0": 0, "7.5.3": 0} {
+		core, logged := observer.New(zap.WarnLevel)
+		require.NoError(t, checkVersions([]part{{kindTiKV, "10.0.0.1:20160", version}, {kindPD, "at path", version}}, zap.New(core)))
+		require.Equal(t, want, logged.Len(), version)
+	}
 }
 
 func TestTiFlashIsNoTiKV(t *testing.T) {

@@ -37,6 +37,14 @@ func launch(t *testing.T, args ...string) (cmd *exec.Cmd, log *servertest.Buffer
 	return cmd, log, done
 }
 
+// refused is the log of a server that ends with an error instead of becoming ready.
+func refused(t *testing.T, args ...string) (log string) {
+	t.Helper()
+	_, said, exited := launch(t, args...)
+	require.Error(t, await(t, exited))
+	return said.String()
+}
+
 // freeAddr is an address that nobody listens at.
 func freeAddr(t *testing.T) string {
 	t.Helper()
@@ -94,17 +102,15 @@ func TestNotPD(t *testing.T) {
 // TestNoAddress: a node that its cluster would not tell from others does not start.
 func TestNoAddress(t *testing.T) {
 	t.Parallel()
-	_, log, exited := launch(t, "--path", "pd.invalid:2379")
-	require.Error(t, await(t, exited))
-	require.Contains(t, log.String(), "advertise-address 127.0.0.1 does not tell this server from others")
+	log := refused(t, "--path", "pd.invalid:2379")
+	require.Contains(t, log, "advertise-address 127.0.0.1 does not tell this server from others")
 }
 
 // TestBadPath: an address that cannot be one ends the server at once.
 func TestBadPath(t *testing.T) {
 	t.Parallel()
-	_, log, exited := launch(t, "--path", "")
-	require.Error(t, await(t, exited))
-	require.Contains(t, log.String(), "path is not set: name the PD servers with --path")
+	log := refused(t, "--path", "")
+	require.Contains(t, log, "path is not set: name the PD servers with --path")
 	entries, err := os.ReadDir(".")
 	require.NoError(t, err)
 	for _, e := range entries {

@@ -90,9 +90,7 @@ func TestTLS(t *testing.T) {
 	require.NoError(t, err)
 	_, log, _ := launch(t, "--path", pd.Addr)
 	eventually(t, "it says what is wrong", func() bool { return strings.Contains(log.String(), "failed to get cluster id") })
-	_, log, exited := launch(t, "--path", pd.Addr, "--config", badTLS(t, key))
-	require.Error(t, await(t, exited))
-	require.Contains(t, log.String(), "path: ")
+	require.Contains(t, refused(t, "--path", pd.Addr, "--config", badTLS(t, key)), "path: ")
 }
 
 // badTLS is a configuration whose certificate is no certificate.

@@ -33,11 +33,10 @@ func TestOldServer(t *testing.T) {
 		require.NoError(t, err)
 		before, err := cli.Get(t.Context(), "", clientv3.WithPrefix(), clientv3.WithKeysOnly())
 		require.NoError(t, err)
-		_, log, exited := launch(t, "--path", pd.Addr)
-		require.Error(t, await(t, exited))
-		require.Contains(t, log.String(), "SQL server 10.0.0.9:4000 is of version "+version)
-		require.Contains(t, log.String(), want)
-		require.NotContains(t, log.String(), "bootstrap")
+		log := refused(t, "--path", pd.Addr)
+		require.Contains(t, log, "SQL server 10.0.0.9:4000 is of version "+version)
+		require.Contains(t, log, want)
+		require.NotContains(t, log, "bootstrap")
 		after, err := cli.Get(t.Context(), "", clientv3.WithPrefix(), clientv3.WithKeysOnly())
 		require.NoError(t, err)
 		require.Equal(t, before.Count, after.Count, "%v", after.Kvs)
@@ -53,8 +52,26 @@ func TestNoKeyspace(t *testing.T) {
 	c := startCluster(t, nil)
 	pd, err := c.Open()
 	require.NoError(t, err)
-	_, log, exited := launch(t, "--path", pd.Addr+"?keyspaceName=nowhere")
-	require.Error(t, await(t, exited))
-	require.Contains(t, log.String(), "fastddl: path: ")
-	require.Contains(t, log.String(), "nowhere")
+	log := refused(t, "--path", pd.Addr+"?keyspaceName=nowhere")
+	require.Contains(t, log, "fastddl: path: ")
+	require.Contains(t, log, "nowhere")
+}
+
+// TestOtherKeyspace: a server does not wait for a DDL owner that is another keyspace's.
+func TestOtherKeyspace(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, nil)
+	pd, err := c.Open()
+	require.NoError(t, err)
+	cli := etcdOf(t, pd)
+	for key, value := range map[string]string{"/tidb/ddl/fg/owner/1": "candidate", "/keyspaces/tidb/7/tidb/server/info/candidate": "{}"} {
+		_, err = cli.Put(t.Context(), key, value)
+		require.NoError(t, err)
+	}
+	log := refused(t, "--path", pd.Addr)
+	require.Contains(t, log, "fastddl: path: a SQL server of keyspace 7 runs over this PD, this one is of no keyspace")
+	require.NotContains(t, log, "bootstrap")
+	_, err = cli.Delete(t.Context(), "/tidb/ddl/fg/owner/1") // it has stopped
+	require.NoError(t, err)
+	startNode(t, c)
 }
