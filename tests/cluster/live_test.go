@@ -103,10 +103,18 @@ func (l *liveCluster) cleanUp() {
 		l.first.start()
 	}
 	db := connect(l.first.t, l.first.Addr, "mysql")
-	for name, value := range l.globals {
-		if err := db.try("SET GLOBAL "+name+" = ?", value); err != nil {
-			l.first.t.Errorf("variable %s of the cluster was %q, and is not set back: %v", name, value, err)
+	for left := l.globals; len(left) > 0; { // some can be set only after others
+		failed, why := make(map[string]string), make(map[string]error)
+		for name, value := range left {
+			if err := db.try("SET GLOBAL "+name+" = ?", value); err != nil {
+				failed[name], why[name] = value, err
+			}
 		}
+		if len(failed) == len(left) {
+			l.first.t.Errorf("variables of the cluster are not set back, they were %v: %v", failed, why)
+			break
+		}
+		left = failed
 	}
 	if err := db.try("DROP DATABASE " + l.database); err != nil {
 		l.first.t.Errorf("database %s stays: %v", l.database, err)

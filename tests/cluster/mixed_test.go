@@ -33,8 +33,8 @@ var tidbBinary = sync.OnceValues(func() (string, error) {
 // plainServer is a tidb-server that knows nothing of fastddl.
 type plainServer struct {
 	client
-	addr, status string // of SQL and of HTTP
-	pd           *standin.Endpoint
+	addr, status string            // of SQL and of HTTP
+	pd           *standin.Endpoint // nil on a live cluster
 	cmd          *exec.Cmd
 	log          *servertest.Buffer
 	dir          string
@@ -54,6 +54,9 @@ func startTiDB(t *testing.T, c cluster, database string) *plainServer {
 			"-status-host", host, "-status", statusPort, "-socket", filepath.Join(dir, "s"), "-temp-dir", filepath.Join(dir, "tmp"),
 			"-log-slow-query", filepath.Join(dir, "slow.log"),
 		},
+	}
+	if _, ok := c.(*liveCluster); ok {
+		p.pd = nil
 	}
 	p.client = connect(t, p.addr, database)
 	t.Cleanup(func() {

@@ -62,16 +62,16 @@ func isFinal(state string) bool {
 
 // jobState is the state of the job of a statement, empty if there is none.
 func (r *random) jobState(ctx context.Context, s *server, query string) (string, error) {
-	rows, err := texts(ctx, s.db, "SELECT state FROM mysql.fastddl_ddl_jobs WHERE query = ?", query)
+	rows, err := texts(ctx, s.db, "SELECT state FROM mysql.fastddl_ddl_jobs WHERE db_name = DATABASE() AND query = ?", query)
 	if err != nil || len(rows) == 0 {
 		return "", err
 	}
 	return rows[0][0], nil
 }
 
-// unfinished returns the IDs and the statements of jobs that have not ended.
+// unfinished returns the IDs and the statements of the test's jobs that have not ended.
 func (r *random) unfinished(ctx context.Context, s *server) ([][]string, error) {
-	return texts(ctx, s.db, "SELECT job_id, query FROM mysql.fastddl_ddl_jobs WHERE job_id IN (SELECT job_id FROM mysql.fastddl_ddl_record)")
+	return texts(ctx, s.db, "SELECT job_id, query FROM mysql.fastddl_ddl_jobs WHERE db_name = DATABASE() AND job_id IN (SELECT job_id FROM mysql.fastddl_ddl_record)")
 }
 
 // watch compares indexes and rows again and again.
@@ -172,7 +172,7 @@ func (r *random) compare(ctx context.Context, s *server, t *randomTable) error {
 
 // indexNames returns the names of a table's indexes.
 func indexNames(ctx context.Context, q querier, t *randomTable) ([]string, error) {
-	rows, err := texts(ctx, q, "SELECT DISTINCT index_name FROM information_schema.statistics WHERE table_schema = 'test' AND table_name = ?", t.name)
+	rows, err := texts(ctx, q, "SELECT DISTINCT index_name FROM information_schema.statistics WHERE table_schema = DATABASE() AND table_name = ?", t.name)
 	var names []string
 	for _, row := range rows {
 		if row[0] != "PRIMARY" {
@@ -236,11 +236,11 @@ func until(ctx context.Context, holds func() (missing string, err error)) error 
 	}
 }
 
-// awaitJobs has jobs that were paused go on, and waits until none is left.
+// awaitJobs has the test's jobs that were paused go on, and waits until nobody has one.
 func (r *random) awaitJobs(ctx context.Context) error {
 	return until(ctx, func() (string, error) {
 		s := r.servers[0]
-		jobs, err := texts(ctx, s.db, "SELECT j.job_id, j.query, j.state, CONVERT(r.record USING utf8mb4) FROM mysql.fastddl_ddl_jobs j JOIN mysql.fastddl_ddl_record r USING (job_id)")
+		jobs, err := texts(ctx, s.db, "SELECT j.job_id, j.query, j.state, CONVERT(r.record USING utf8mb4) FROM mysql.fastddl_ddl_jobs j JOIN mysql.fastddl_ddl_record r USING (job_id) WHERE j.db_name = DATABASE()")
 		if err != nil {
 			return "", err
 		}

@@ -10,6 +10,10 @@ usage: tests/cluster/run.sh PD_ADDR[,PD_ADDR...] [FLAGS OF go test]
   PD_ADDR           host:port of a PD of the cluster
   FASTDDL_BIN       the fastddl to test (default: it is built)
   FASTDDL_BENCH_ROWS  rows of the benchmark's table (default 200000; 0: no benchmark)
+  FASTDDL_CLUSTER_TIME  how long the randomised test takes, such as 15m (default 40s)
+  FASTDDL_CLUSTER_DISTURBED  1 if stores or PD are killed, moved or filled up meanwhile
+  FASTDDL_EMPTY_CLUSTER  PD of another cluster, which has nothing in it: for the tests that
+                    write keys past the tables (default: over a stand-in, if at all)
   MYSQL_PWD         root's password in the cluster (default: none)
   TMPDIR            where the servers sort; a tenth of its disk should be free
 
