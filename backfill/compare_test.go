@@ -271,6 +271,7 @@ func TestRowsLostByTheScanAreMissed(t *testing.T) {
 	idx := indexOn(9, false, 1)
 	opts := f.options()
 	opts.Store, opts.BatchRows = &losingStore{f.store, 2}, 100
+	opts.MaxWorkers = 2 // ranges of several batches
 	_, err := Compare(f.ctx, opts, f.task(idx))
 	var lost *RowCountError
 	require.ErrorAs(t, err, &lost)

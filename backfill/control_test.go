@@ -22,7 +22,7 @@ func TestWorkersFollowTheVariable(t *testing.T) {
 	idx := indexOn(9, false, 1)
 	spec := f.spec(idx)
 	opts := f.options()
-	opts.Globals, opts.MaxWorkers, opts.BatchRows = config.NewGlobals(), 16, 50
+	opts.Globals, opts.MaxWorkers, opts.BatchRows = config.NewGlobals(), 16, 64
 	store := &faultyStore{Store: f.store, onScan: func(int64) error { time.Sleep(200 * time.Microsecond); return nil }}
 	opts.Store = store
 	done := make(chan struct{})
@@ -67,15 +67,20 @@ func (g *gauge) hold() {
 	g.now.Add(-1)
 }
 
-// await lets workers go on, one at a time, until so many are at work at one time.
+// await lets workers go on, one at a time, until so many are at work at one time. Whoever
+// has gone on comes back soon, if it has not ended: until then there is one too few.
 func (g *gauge) await(t *testing.T, workers int64) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		if g.now.Load() == workers {
+		before := g.now.Load()
+		if before == workers {
 			return true
 		}
 		select {
 		case g.step <- struct{}{}:
+			for began := time.Now(); g.now.Load() < before && time.Since(began) < time.Second; {
+				time.Sleep(time.Millisecond)
+			}
 		default:
 		}
 		return false

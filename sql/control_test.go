@@ -250,6 +250,8 @@ func TestKill(t *testing.T) {
 	asked(t, has(result))
 	close(leave)
 	require.Equal(t, 1317, errorCode(wait(t, result)))
+	// A statement that was killed does not wait for all that is undone.
+	c.awaitNoJob()
 	e.leavesNothing(c, "t")
 }
 

@@ -219,7 +219,7 @@ func TestAdminStatements(t *testing.T) {
 	require.Contains(t, c.run("ADMIN SHOW DDL JOBS 1")[0], " running ingest")
 	require.Contains(t, c.one("SELECT job_type FROM information_schema.ddl_jobs WHERE job_id = "+id), "add index")
 	require.NotEmpty(t, c.run("ADMIN SHOW DDL"))
-	require.Contains(t, c.one("SELECT state FROM mysql.fastddl_ddl_jobs WHERE job_id = "+id), "queueing")
+	require.Contains(t, []string{"queueing", "running"}, c.one("SELECT state FROM mysql.fastddl_ddl_jobs WHERE job_id = "+id), "as of a second ago")
 
 	c.run("CREATE USER 'plain'@'%'")
 	require.NoError(t, func() error {

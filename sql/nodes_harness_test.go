@@ -3,6 +3,8 @@ package sql_test
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -71,9 +73,10 @@ func (n *fakeNode) Join(ctx context.Context) (member.Member, error) {
 		shut := n.shut
 		if shut == nil {
 			n.of.next++
-			n.life = &fakeMember{node: n, name: fmt.Sprintf("%s/%d", n.name, n.of.next), gone: make(chan struct{})}
+			life := &fakeMember{node: n, name: fmt.Sprintf("%s/%d", n.name, n.of.next), gone: make(chan struct{})}
+			n.life = life
 			n.of.mu.Unlock()
-			return n.life, nil
+			return life, nil
 		}
 		n.of.mu.Unlock()
 		select {
@@ -222,7 +225,7 @@ func newNodes(t *testing.T, changes ...func(o *sql.Options)) *nodes {
 
 // stopAt stops the first node's job at a place, whatever happens to its context, as a
 // process is stopped by a signal. The channel is closed when it has arrived there; leave
-// lets it go on, and does nothing the second time.
+// lets it go on, and does nothing the second time; the end of the test does it, too.
 func (n *nodes) stopAt(at ddl.HookPoint) (arrived <-chan struct{}, leave func()) {
 	came, left := make(chan struct{}), make(chan struct{})
 	var once sync.Once
@@ -235,7 +238,9 @@ func (n *nodes) stopAt(at ddl.HookPoint) (arrived <-chan struct{}, leave func())
 		}
 		return nil
 	})
-	return came, sync.OnceFunc(func() { close(left) })
+	leave = sync.OnceFunc(func() { close(left) })
+	n.t.Cleanup(leave)
+	return came, leave
 }
 
 // stopOther stops the second node's job before its first action.
@@ -296,9 +301,9 @@ func (n *nodes) state(c *client) string {
 	parts = append(parts, fmt.Sprint("schema version ", version))
 	holds, err := n.store.Builds().GCHolds(context.Background())
 	require.NoError(c.t, err)
-	for name, ts := range holds {
+	for _, name := range slices.Sorted(maps.Keys(holds)) {
 		if strings.HasSuffix(name, "-1") { // the second owner's
-			parts = append(parts, fmt.Sprint(name, ts))
+			parts = append(parts, fmt.Sprint(name, holds[name]))
 		}
 	}
 	return strings.Join(parts, "\n")

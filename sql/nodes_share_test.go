@@ -268,8 +268,10 @@ func TestUndoWaitsForParts(t *testing.T) {
 		return context.Cause(ctx)
 	}
 	helper.part.Store(&hook)
+	_, goOn := n.nodes[0].stop() // or it may build everything before the helper looks
 	result := n.start(addUnique)
 	reach(t, came)
+	goOn()
 	undone := make(chan string, 1)
 	n.setHook(func(_ context.Context, p ddl.HookPoint) error {
 		if p.When == "after" && p.Action == "change-schema" {
@@ -370,9 +372,7 @@ func TestWhichNodesHelp(t *testing.T) {
 	require.Equal(t, [3]int{12, 0, 0}, build(), "nodes of another scope")
 	variable.ServiceScope.Store(scope) // the first node's, and SET GLOBAL wants a client
 	t.Cleanup(func() { variable.ServiceScope.Store("") })
-	arrived, leave := n.nodes[2].stop()
-	other := n.start("ALTER TABLE t ADD INDEX j (b)")
-	reach(t, arrived)
+	other, leave := n.startStopped("ALTER TABLE t ADD INDEX j (b)")
 	leave()
 	require.NoError(t, wait(t, other))
 	c.run("ALTER TABLE t DROP INDEX j")

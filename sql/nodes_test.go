@@ -209,11 +209,15 @@ func TestRequestsToOtherNodes(t *testing.T) {
 	same("paused already", func(d *ddl.DDL) error { return d.Pause(ctx, id) })
 	threads := 3
 	require.NoError(t, b.Alter(ctx, id, ddl.Alteration{Threads: &threads}))
-	require.Equal(t, 3, n.DDL().Unfinished()[0].Settings.Threads)
-	jobs, err := b.AllUnfinished(ctx)
-	require.NoError(t, err)
+	// The answer comes with the transaction; the node shows it a moment later.
+	require.Eventually(t, func() bool { return n.DDL().Unfinished()[0].Settings.Threads == 3 }, time.Minute, time.Millisecond)
+	var jobs []ddl.JobInfo
+	require.Eventually(t, func() bool {
+		jobs, err = b.AllUnfinished(ctx)
+		require.NoError(t, err)
+		return jobs[0].State == "paused"
+	}, time.Minute, time.Millisecond)
 	require.Equal(t, 3, jobs[0].Settings.Threads)
-	require.Equal(t, "paused", jobs[0].State)
 	require.Equal(t, "first", jobs[0].Node)
 	require.NoError(t, b.Resume(ctx, id))
 	same("not paused", func(d *ddl.DDL) error { return d.Resume(ctx, id) })
@@ -311,7 +315,7 @@ func TestRequestToALateOwner(t *testing.T) {
 	require.Eventually(t, func() bool { return len(c.run("SELECT * FROM mysql.fastddl_ddl_requests")) == 1 }, time.Minute, time.Millisecond)
 	leave()
 	require.NoError(t, wait(t, altered))
-	require.Equal(t, 3, n.other.Unfinished()[0].Settings.Threads)
+	require.Eventually(t, func() bool { return n.other.Unfinished()[0].Settings.Threads == 3 }, time.Minute, time.Millisecond)
 	late.notice()
 	require.NoError(t, n.other.Cancel(ctx, id))
 	holder.run("COMMIT")
@@ -342,6 +346,7 @@ func TestKillElsewhere(t *testing.T) {
 	n.Domain().InfoSyncer().GetSessionManager().Kill(victim.GetSessionVars().ConnectionID, true, false, false)
 	require.Eventually(t, func() bool { return len(c.run("SELECT * FROM mysql.fastddl_ddl_requests")) == 1 }, time.Minute, time.Millisecond,
 		"the other node is asked to cancel")
+	asked(t, has(result))
 	otherLeave()
 	require.Equal(t, 1317, errorCode(wait(t, result)))
 	c.awaitNoJob()

@@ -335,7 +335,7 @@ func TestPeers(t *testing.T) {
 func comparePeers(t *testing.T, binary string, systems ...string) {
 	opts := runner.Options{
 		FastDDL: binary, Dir: t.TempDir(), Systems: systems, Rows: []int{3000}, Cases: []string{"int", "char", "composite", "unique", "eight"},
-		Shares: []float64{0.5}, Rounds: 1, Threads: 2, CapacityTime: time.Second, RampUp: 100 * time.Millisecond, Before: time.Second,
+		Shares: []float64{0.5}, Rounds: 1, Threads: 2, CapacityTime: time.Second, RampUp: 100 * time.Millisecond, Before: 3 * time.Second,
 		During: time.Millisecond, MaxRepeats: 1, Pause: 10 * time.Millisecond, IdleTime: time.Millisecond, Progress: func(line string) { t.Log(line) },
 	}
 	require.NoError(t, os.Chmod(opts.Dir, 0o711), "servers under other accounts have folders in it")

@@ -44,11 +44,11 @@ func TestFollowsTheLimit(t *testing.T) {
 		switch i {
 		case 10:
 			limit.Store(8)
-		case 30:
+		case 40:
 			limit.Store(1)
 		}
 		time.Sleep(2 * time.Millisecond)
-		if i < 10 || i > 45 {
+		if i < 10 || i > 55 {
 			require.EqualValues(t, 1, running.Load(), "item %d", i)
 		}
 		if i == 25 {

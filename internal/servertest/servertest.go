@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"database/sql"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -97,6 +98,22 @@ type Node struct {
 // if the test has failed.
 func Start(t testing.TB, binary, dir string, args ...string) *Node {
 	t.Helper()
+	for range 3 {
+		n, err := start(t, binary, dir, args)
+		if err == nil {
+			return n
+		}
+		// Between the server's choice of a port and its use another process may get it.
+		if !strings.Contains(n.Stderr.String(), "address already in use") {
+			require.FailNow(t, err.Error(), n.Stderr.String())
+		}
+	}
+	require.FailNow(t, "no port is free")
+	return nil
+}
+
+func start(t testing.TB, binary, dir string, args []string) (*Node, error) {
+	t.Helper()
 	args = append([]string{"server", "--path", dir, "-P", "0", "--status-port", "0"}, args...)
 	n := &Node{t: t, Cmd: exec.Command(binary, args...), Stderr: &Buffer{}, exited: make(chan struct{})}
 	n.Cmd.Stderr = n.Stderr
@@ -127,12 +144,12 @@ func Start(t testing.TB, binary, dir string, args ...string) *Node {
 	}()
 	select {
 	case <-ready:
+		return n, nil
 	case <-n.exited:
-		require.FailNow(t, "the server ended", "%v\n%s", n.exitErr, n.Stderr.String())
+		return n, fmt.Errorf("the server ended: %v", n.exitErr)
 	case <-time.After(StartTimeout):
-		require.FailNow(t, "the server did not become ready", n.Stderr.String())
+		return n, errors.New("the server did not become ready")
 	}
-	return n
 }
 
 // Kill ends the process as a crash would.

@@ -198,33 +198,49 @@ func TestLogFails(t *testing.T) {
 	fsys, mem, broken := failingFS(isLog)
 	s := open(t, "db", Options{FS: fsys})
 	acked := put(t, s, "a", "1", "b", "1")
-	var lastAcked atomic.Int64
-	var lastTS atomic.Uint64
+	var failed [4]uint64 // the timestamps of commits whose result is undetermined
+	written := []uint64{0}
 	var wg sync.WaitGroup
-	for w := range 4 {
+	for w := range failed {
 		wg.Go(func() {
 			for n := int64(1); ; n++ {
 				ts, err := commit(t.Context(), s, map[string]string{fmt.Sprintf("w%d", w): fmt.Sprint(n)})
 				if err != nil {
+					failed[w] = ts
 					return
 				}
 				if w == 0 {
-					lastAcked.Store(n)
-					lastTS.Store(ts)
+					written = append(written, ts)
+					// Early, in the first block of the log: Pebble panics in a record that
+					// crosses the end of a block after a write has failed.
+					if n > 3 {
+						broken.Store(true)
+					}
 				}
 			}
 		})
 	}
-	require.Eventually(t, func() bool { return lastAcked.Load() > 3 }, soon, time.Millisecond)
-	broken.Store(true)
 	wg.Wait()
 
-	snap, err := s.Snapshot(t.Context(), lastTS.Load())
+	// Other writers' commits below the last one may be undetermined: of a writer that was put
+	// aside after it had its timestamp even below the first.
+	written[0] = acked
+	n := len(written) - 1
+	for _, ts := range failed {
+		for ts != 0 && written[n] >= ts {
+			n--
+		}
+	}
+	snap, err := s.Snapshot(t.Context(), written[n])
 	require.NoError(t, err)
 	v, err := snap.Get(t.Context(), []byte("w0"))
-	require.NoError(t, err)
 	require.NoError(t, snap.Close())
-	require.Equal(t, fmt.Sprint(lastAcked.Load()), string(v), "what is read is not the last acknowledged value")
+	if n == 0 {
+		require.ErrorIs(t, err, kv.ErrNotExist)
+	} else {
+		require.NoError(t, err)
+		require.Equal(t, fmt.Sprint(n), string(v), "what is read is not the last acknowledged value")
+	}
 	_, err = commit(t.Context(), s, map[string]string{"a": "2"})
 	require.ErrorIs(t, err, errorfs.ErrInjected)
 	require.ErrorIs(t, s.Healthy(), errorfs.ErrInjected)
@@ -249,7 +265,8 @@ func TestLogFails(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, snap.Close())
 	// The one commit whose result was undetermined may have come through.
-	require.Contains(t, []string{fmt.Sprint(lastAcked.Load()), fmt.Sprint(lastAcked.Load() + 1)}, string(v))
+	acks := len(written) - 1
+	require.Contains(t, []string{fmt.Sprint(acks), fmt.Sprint(acks + 1)}, string(v))
 	put(t, after, "a", "3")
 }
 

@@ -39,7 +39,10 @@ func waitForBlocker(t *testing.T, db *sql.DB) blocker {
 // The demonstration that every MySQL user knows: somebody reads, somebody else
 // alters the table, and from then on everybody hangs. Here the ALTER waits for the
 // one that reads, and nobody waits for the ALTER.
-func TestFourTerminalsWithAReader(t *testing.T) {
+func TestFourTerminalsWithAReader(t *testing.T) { untilSpared(t, fourTerminals) }
+
+// fourTerminals is done if KILL QUERY has left the reader its connection.
+func fourTerminals(t *testing.T) (done bool) {
 	n := startNode(t, t.TempDir())
 	db := n.db()
 	fill(t, db, "t", 200)
@@ -62,12 +65,16 @@ func TestFourTerminalsWithAReader(t *testing.T) {
 
 	mustExec(t, db, "KILL QUERY "+sleeper.id)
 	requireCode(t, requireEnds(t, sleeping), 1317, "70100", "Query execution was interrupted")
+	if !sleeper.outlivesKillQuery() {
+		return false
+	}
 	require.Equal(t, "200", sleeper.value("SELECT COUNT(*) FROM t"), "the transaction reads on")
 	requireWaits(t, alter)
 	sleeper.exec("COMMIT")
 	require.NoError(t, requireEnds(t, alter))
 	require.Empty(t, blockers(t, db))
 	mustExec(t, db, "ADMIN CHECK TABLE t")
+	return true
 }
 
 // alterBehindWriter is the same with a transaction that has written: the ALTER
@@ -168,7 +175,10 @@ func TestWaitingAlterGoesOnWhenTheWriterEnds(t *testing.T) {
 
 // KILL QUERY ends a statement that runs; the transaction goes on, and so does the
 // wait.
-func TestKillQueryLeavesTheTransaction(t *testing.T) {
+func TestKillQueryLeavesTheTransaction(t *testing.T) { untilSpared(t, killQueryOfAWriter) }
+
+// killQueryOfAWriter is done if KILL QUERY has left the writer its connection.
+func killQueryOfAWriter(t *testing.T) (done bool) {
 	n := startNode(t, t.TempDir())
 	writer, alter, _ := alterBehindWriter(t, n)
 	db := n.db()
@@ -177,11 +187,15 @@ func TestKillQueryLeavesTheTransaction(t *testing.T) {
 	running(t, db, writer.id)
 	mustExec(t, db, "KILL QUERY "+writer.id)
 	requireCode(t, requireEnds(t, sleeping), 1317, "70100", "Query execution was interrupted")
+	if !writer.outlivesKillQuery() {
+		return false
+	}
 	require.Equal(t, writer.id, waitForBlocker(t, db).session)
 	requireWaits(t, alter)
 	writer.exec("COMMIT")
 	require.NoError(t, requireEnds(t, alter))
 	require.Equal(t, "2", value(t, db, "SELECT COUNT(*) FROM t WHERE k < 0"))
+	return true
 }
 
 func TestControlOfAWaitingJob(t *testing.T) {

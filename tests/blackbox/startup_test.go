@@ -34,6 +34,7 @@ func requireOneLine(t *testing.T, code int, stderr, want string) {
 // statement that meets that can end the process. Nothing of ours is executed before it is done.
 func TestStatisticsComeFirst(t *testing.T) {
 	n := startNode(t, t.TempDir())
+	require.Eventually(t, func() bool { return strings.Contains(n.Stderr.String(), "mysql.fastddl_") }, patience, pollInterval)
 	log := n.Stderr.String()
 	loaded, ours := strings.Index(log, "Init stats succeed"), strings.Index(log, "mysql.fastddl_")
 	require.Positive(t, loaded, log)

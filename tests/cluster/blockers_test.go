@@ -35,7 +35,8 @@ func TestBlockersOfOtherServers(t *testing.T) {
 		})
 		_, err := holder.ExecContext(context.Background(), "COMMIT")
 		require.Error(t, err)
-		must(t, late, "COMMIT")
+		// It is idle for longer than the next wait of the job, so it may be ended, too.
+		_, _ = late.ExecContext(context.Background(), "COMMIT")
 		require.NoError(t, await(t, done))
 		a.exec("ADMIN CHECK TABLE t")
 		require.Equal(t, "7", a.value("SELECT v FROM t WHERE id = 1"), "it was rolled back")

@@ -302,7 +302,7 @@ func TestLateImportIsFenced(t *testing.T) {
 // kept it from it, although nobody has told it.
 func TestPauseOfADeadNode(t *testing.T) {
 	c := startCluster(t, nil)
-	const ttl = time.Second
+	const ttl = 3 * time.Second // a third of it may pass between two renewals
 	im := startImporting(t, c, func(o *sstimport.Options) { o.SplitBytes, o.LabelTTL, o.Splitter = 10<<10, ttl, nil })
 	held := c.Faults().Inject(standin.Fault{Commands: []string{"MultiIngest"}, Region: standin.ServerIsBusy})
 	ctx, cancel := context.WithCancel(t.Context())
