@@ -12,7 +12,7 @@ import (
 	"fastddl/internal/stage"
 )
 
-// Crew has the parts of a build or a comparison done by several nodes, each by RunPart or
+// Crew has the parts of a build or a comparison done by several nodes, by RunParts and
 // ComparePart.
 type Crew interface {
 	// Build has all rows of a table built in parts, and returns the results when the
@@ -56,7 +56,8 @@ func (b *build) buildShared(ctx context.Context, cp *checkpoint) (shared bool, e
 		}
 		var results []PartResult
 		results, shared, err = b.opts.Crew.Build(ctx, SharedWork{
-			TS: b.task.TS, Round: round, Bytes: totalWeight(tasks), Cut: func(n int) []Part { return cutParts(tasks, n) }, Progress: b.progress.set,
+			TS: b.task.TS, Round: round, Bytes: totalWeight(tasks), Progress: b.progress.set,
+			Cut: func(n int) []Part { return sampling(cutParts(tasks, n), sampledRanges(tasks)) },
 		})
 		if err != nil || !shared {
 			return err

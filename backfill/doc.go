@@ -13,6 +13,9 @@
 //	                              ^                              |
 //	                              +------- checkpoint <----------+   verify
 //
+// Several nodes build one table in parts: [RunParts] builds those that one node has, which
+// it asks for one after the other, as one build with one import.
+//
 // [Compare] takes nobody's word: it reads rows and entries at T and says which keys
 // of an index the rows do not give, or give more than once. What is found is
 // repaired by the caller, with the entries of single rows from a [RowEncoder].

@@ -23,31 +23,27 @@ func (b *build) mergers() int {
 
 // ingest scans, sorts and imports what cp says is left, group by group, and keeps
 // cp at what is durable.
-func (b *build) ingest(ctx context.Context, cp *checkpoint) error {
+func (b *build) ingest(ctx context.Context, cp *checkpoint) (err error) {
 	tasks := cp.tasks()
 	b.cuts = nil
 	b.progress.begin(cp.Rows, cp.Weight-totalWeight(tasks), cp.Weight)
-	for first := 0; len(tasks) > 0; {
-		g := groupFrom(b.task.Table, b.task.Indexes, b.physicals, first)
-		first += len(g.physicals)
-		in, behind := g.split(tasks)
-		if len(in) == 0 {
-			continue
-		}
-		if err := b.ingestGroup(ctx, cp, g, in, behind); err != nil {
+	for len(tasks) > 0 {
+		g := b.groupOf(tasks[0])
+		in, others := g.pick(tasks)
+		if tasks, err = b.ingestGroup(ctx, cp, g, in, others); err != nil {
 			return err
 		}
-		tasks = behind
 	}
 	return nil
 }
 
-// ingestGroup does the tasks of one group; those behind it are left.
-func (b *build) ingestGroup(ctx context.Context, cp *checkpoint, g *group, tasks, behind []task) (err error) {
+// ingestGroup does the tasks of one group, and returns those of other groups: others, and
+// what parts bring meanwhile.
+func (b *build) ingestGroup(ctx context.Context, cp *checkpoint, g *group, tasks, others []task) (left []task, err error) {
 	before := cp.wanted()
 	job, err := b.openJob(g, cp.Rows > 0)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() {
 		b.addJob(job)
@@ -55,19 +51,22 @@ func (b *build) ingestGroup(ctx context.Context, cp *checkpoint, g *group, tasks
 	}()
 	b.enter(stage.Scan.String(), nil)
 	if err := b.partition(ctx, job, g, tasks); err != nil {
-		return err
+		return nil, err
 	}
 	for {
-		if tasks, err = b.scanRound(ctx, job, g, tasks); err != nil {
-			return err
+		var came []task
+		if tasks, came, err = b.scanRound(ctx, job, g, tasks); err != nil {
+			return nil, err
 		}
-		if len(tasks)+len(behind) == 0 {
+		others = slices.Concat(others, came)
+		sortTasks(others)
+		if len(tasks)+len(others) == 0 {
 			if err := b.beginCount(ctx); err != nil {
-				return err
+				return nil, err
 			}
 		}
 		if err := b.flush(ctx, job); err != nil {
-			return err
+			return nil, err
 		}
 		b.progress.allImported()
 		cp.setTotals(before)
@@ -75,15 +74,25 @@ func (b *build) ingestGroup(ctx context.Context, cp *checkpoint, g *group, tasks
 			cp.Indexes[t.index].Totals.Add(job.Totals(i))
 		}
 		cp.Rows = b.progress.done()
-		cp.setTasks(slices.Concat(mergeTasks(tasks), behind))
-		if err := b.saveProgress(ctx, cp, len(tasks) > 0 || len(behind) == 0); err != nil {
-			return err
+		b.setLeft(cp, tasks, others)
+		if err := b.saveProgress(ctx, cp, len(tasks) > 0 || len(others) == 0); err != nil {
+			return nil, err
 		}
 		if len(tasks) == 0 {
-			return nil
+			return others, nil
 		}
 		b.enter(stage.Scan.String(), nil)
 	}
+}
+
+// setLeft sets what is left, in key order, as few tasks as can be.
+func (b *build) setLeft(cp *checkpoint, tasks, others []task) {
+	if b.parts == nil { // otherwise each part has tasks of its own
+		tasks = mergeTasks(tasks)
+	}
+	left := slices.Concat(tasks, others)
+	sortTasks(left)
+	cp.setTasks(left)
 }
 
 // addJob adds what an ingest job did, while rows may be counted beside.
@@ -103,7 +112,7 @@ func (b *build) openJob(g *group, resumed bool) (*ingest.Job, error) {
 	}
 	return ingest.Open(ingest.JobOptions{
 		ID: b.task.JobID, Store: b.opts.Store, TempDir: b.opts.TempDir, Version: b.task.TS,
-		Indexes: indexes, IsPart: b.isPart, Share: b.share, Bus: b.opts.Bus,
+		Indexes: indexes, IsPart: b.parts != nil, Share: b.share, Bus: b.opts.Bus,
 		TargetFileBytes: b.opts.TargetFileBytes, Parallel: b.mergers, FS: b.opts.FS,
 	})
 }
@@ -118,6 +127,9 @@ func (b *build) flush(ctx context.Context, job *ingest.Job) error {
 }
 
 func (b *build) save(ctx context.Context, cp *checkpoint) error {
+	if b.parts != nil {
+		return b.parts.save(ctx)
+	}
 	data, err := cp.encode()
 	if err != nil {
 		return err

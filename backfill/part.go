@@ -1,16 +1,16 @@
 package backfill
 
 import (
-	"context"
-	"fmt"
-
 	"fastddl/ingest"
+	"fastddl/kv"
 )
 
 // Part is some of a table's rows, to be built by one node, or some of a comparison. It is
 // kept with the job while it is worked on.
 type Part struct {
 	Tasks []checkpointTask `json:"tasks"`
+	// Sample are ranges all over the table: who builds the part may build others with it.
+	Sample []checkpointRange `json:"sample,omitempty"`
 	// Compare is there in a part of a comparison.
 	Compare *comparePart `json:"compare,omitempty"`
 }
@@ -45,39 +45,23 @@ type comparedPart struct {
 	Sums    []byte  `json:"sums"`
 }
 
-// PartSpec says which part is to be built, or compared.
+// PartSpec says which part is to be compared.
 type PartSpec struct {
 	// Task names the entries of the whole table.
 	Task
 	Part Part
-	// Checkpoint is what was last given to SaveCheckpoint for this part, or nil.
-	Checkpoint []byte
 }
 
-// RunPart makes the entries that the rows of a part have at spec.TS durable at that
-// version, starting from the checkpoint if there is one. It does not verify them: who
-// has cut the parts does that for all of them. It fails and obeys ctx as Run does; two
-// parts that have rows with equal values in a unique index do not notice.
-func RunPart(ctx context.Context, opts Options, spec PartSpec) (PartResult, error) {
-	b, err := newBuild(opts, Spec{Task: spec.Task, Checkpoint: spec.Checkpoint})
-	if err != nil {
-		return PartResult{}, err
+// sampling returns parts with ranges that whoever builds them is to sample.
+func sampling(parts []Part, ranges []kv.KeyRange) []Part {
+	sample := make([]checkpointRange, len(ranges))
+	for i, r := range ranges {
+		sample[i] = checkpointRange{Start: r.Start, End: r.End}
 	}
-	b.isPart = true
-	cp, err := decodeCheckpoint(b.checkpointed, &b.task)
-	if err != nil {
-		return PartResult{}, err
+	for i := range parts {
+		parts[i].Sample = sample
 	}
-	if cp == nil {
-		cp = b.newCheckpoint(decodeTasks(spec.Part.Tasks))
-		if !cp.inTable(spec.Table) {
-			return PartResult{}, fmt.Errorf("backfill: a part of job %d is not of table %s", spec.JobID, spec.Table.Name.O)
-		}
-	}
-	if err := b.execute(ctx, b.shareOptions(), func(ctx context.Context) error { return b.ingest(ctx, cp) }); err != nil {
-		return PartResult{}, err
-	}
-	return PartResult{Rows: cp.Rows, Totals: cp.wanted()}, nil
+	return parts
 }
 
 // cutParts cuts tasks, which are in key order, into at most n parts of the same weight, as

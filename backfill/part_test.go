@@ -44,11 +44,10 @@ func (c *testCrew) Build(ctx context.Context, w SharedWork) ([]PartResult, bool,
 			opts := c.opts
 			opts.Crew, opts.TempDir = nil, fmt.Sprintf("%s/part%d", c.opts.TempDir, i)
 			opts.SaveCheckpoint = nil
-			spec := PartSpec{Task: c.task, Part: part}
 			if part.Compares() {
-				results[i], err = ComparePart(ctx, opts, spec)
+				results[i], err = ComparePart(ctx, opts, PartSpec{Task: c.task, Part: part})
 			} else {
-				results[i], err = RunPart(ctx, opts, spec)
+				results[i], err = runPart(ctx, opts, c.task, HeldPart{Part: part})
 			}
 			if err == nil && c.change != nil {
 				c.change(i, &results[i])
@@ -61,6 +60,15 @@ func (c *testCrew) Build(ctx context.Context, w SharedWork) ([]PartResult, bool,
 		})
 	}
 	return results, true, workers.Wait()
+}
+
+// runPart builds one part alone.
+func runPart(ctx context.Context, opts Options, task Task, p HeldPart) (PartResult, error) {
+	results, err := RunParts(ctx, opts, PartsSpec{Task: task, First: p})
+	if err != nil {
+		return PartResult{}, err
+	}
+	return results[0], nil
 }
 
 // shared are options of a build in n parts.
@@ -232,16 +240,8 @@ func TestPartResumes(t *testing.T) {
 	f.insert(newRand(t), 3000)
 	idx := indexOn(9, true, 1, 0)
 	spec := f.spec(idx)
-	tasks, err := func() ([]task, error) {
-		x, err := newExecution(f.options(), spec.Task)
-		require.NoError(t, err)
-		x.opts.EnsureDefaults()
-		return x.planRows(f.ctx)
-	}()
-	require.NoError(t, err)
-	parts := cutParts(tasks, 2)
-	require.Len(t, parts, 2)
-	want, err := RunPart(f.ctx, f.options(), PartSpec{Task: spec.Task, Part: parts[0]})
+	parts := f.cut(spec.Task, 2)
+	want, err := runPart(f.ctx, f.options(), spec.Task, HeldPart{Part: parts[0]})
 	require.NoError(t, err)
 	require.Less(t, want.Rows, int64(len(f.rows)))
 
@@ -249,7 +249,7 @@ func TestPartResumes(t *testing.T) {
 	opts := f.options()
 	opts.Store, opts.BatchRows, opts.CheckpointInterval = store, 64, time.Millisecond
 	var saved []byte
-	opts.SaveCheckpoint = func(_ context.Context, data []byte) error { saved = data; return nil }
+	save := func(_ context.Context, checkpoints [][]byte) error { saved = checkpoints[0]; return nil }
 	for fail := int64(1); ; fail++ {
 		store.imports.Store(0)
 		store.onImport = func(n int64) error {
@@ -259,9 +259,9 @@ func TestPartResumes(t *testing.T) {
 			return nil
 		}
 		store.onScan = func(int64) error { time.Sleep(2 * time.Millisecond); return nil } // a round of few batches
-		got, err := RunPart(f.ctx, opts, PartSpec{Task: spec.Task, Part: parts[0], Checkpoint: saved})
+		got, err := RunParts(f.ctx, opts, PartsSpec{Task: spec.Task, First: HeldPart{parts[0], saved}, Save: save})
 		if err == nil {
-			require.Equal(t, want, got)
+			require.Equal(t, []PartResult{want}, got)
 			break
 		}
 		require.ErrorIs(t, err, errInjected)
@@ -276,7 +276,14 @@ func TestForeignPart(t *testing.T) {
 	f := newFixture(t, table, kinds)
 	spec := f.spec(indexOn(9, false, 1))
 	r := recordRange(table.ID + 1)
-	_, err := RunPart(f.ctx, f.options(), PartSpec{Task: spec.Task, Part: Part{Tasks: []checkpointTask{{Start: r.Start, End: r.End}}}})
+	foreign := HeldPart{Part: Part{Tasks: []checkpointTask{{Start: r.Start, End: r.End}}}}
+	_, err := runPart(f.ctx, f.options(), spec.Task, foreign)
+	require.ErrorContains(t, err, "is not of table")
+	own := recordRange(table.ID)
+	_, err = RunParts(f.ctx, f.options(), PartsSpec{
+		Task: spec.Task, First: HeldPart{Part: Part{Tasks: []checkpointTask{{Start: own.Start, End: own.End}}}},
+		Next: func(context.Context) (HeldPart, bool, error) { return foreign, true, nil },
+	})
 	require.ErrorContains(t, err, "is not of table")
 	compared := Part{Tasks: []checkpointTask{{Start: r.Start, End: r.End}}, Compare: &comparePart{Buckets: 4}}
 	_, err = ComparePart(f.ctx, f.options(), PartSpec{Task: spec.Task, Part: compared})

@@ -79,10 +79,19 @@ type group struct {
 	local []bool
 }
 
+// groupOf returns the group that the rows of a task are in. Groups are the same whatever is
+// left to do.
+func (b *build) groupOf(t task) *group {
+	i := slices.Index(b.physicals, t.physicalID())
+	return groupFrom(b.task.Table, b.task.Indexes, b.physicals, i-i%groupSize(b.task.Indexes))
+}
+
+// groupSize is the number of physical tables in a group.
+func groupSize(indexes []*model.IndexInfo) int { return max(1, maxTargets/len(indexes)) }
+
 // groupFrom returns the group of physical tables that begins with the i-th.
 func groupFrom(t *model.TableInfo, indexes []*model.IndexInfo, physicals []int64, i int) *group {
-	n := max(1, maxTargets/len(indexes))
-	g := &group{physicals: physicals[i:min(i+n, len(physicals))]}
+	g := &group{physicals: physicals[i:min(i+groupSize(indexes), len(physicals))]}
 	for k, idx := range indexes {
 		g.first = append(g.first, len(g.targets))
 		g.local = append(g.local, !global(t, idx))
@@ -102,15 +111,16 @@ func (g *group) target(k int, physicalID int64) int {
 	return g.first[k] + slices.Index(g.physicals, physicalID)
 }
 
-// split returns the tasks, which are in key order, that lie in the group, and
-// those behind them.
-func (g *group) split(tasks []task) (in, behind []task) {
-	last := g.physicals[len(g.physicals)-1]
-	n := slices.IndexFunc(tasks, func(t task) bool { return t.physicalID() > last })
-	if n < 0 {
-		return tasks, nil
+// pick returns the tasks that lie in the group, and the others, both in their order.
+func (g *group) pick(tasks []task) (in, others []task) {
+	for _, t := range tasks {
+		if slices.Contains(g.physicals, t.physicalID()) {
+			in = append(in, t)
+		} else {
+			others = append(others, t)
+		}
 	}
-	return tasks[:n], tasks[n:]
+	return in, others
 }
 
 // physicalID is the physical table that a task's rows are of.

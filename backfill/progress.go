@@ -45,6 +45,15 @@ func (p *progress) begin(rows int64, done, total float64) {
 	p.lastRows, p.lastTime = rows, time.Now()
 }
 
+// extend adds weight to all there is, of which some was done before.
+func (p *progress) extend(done, total float64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.weight += done
+	p.total += total
+	p.fraction = 0 // of less than there is now
+}
+
 // enter begins a stage.
 func (p *progress) enter(stage string, done func() float64) {
 	p.mu.Lock()

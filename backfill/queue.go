@@ -19,11 +19,22 @@ type queue struct {
 	workers int             // alive
 	limit   int             // workers that may be alive
 	idle    int             // waiting in take
+	fed     bool            // more tasks may come
 	stopped bool            // no more tasks are handed out
 }
 
 // claim is what a worker has left of a task.
 type claim struct{ rest task }
+
+// wakeAtEnd wakes whoever waits when ctx ends, until it is called off.
+func (q *queue) wakeAtEnd(ctx context.Context) (callOff func()) {
+	stop := context.AfterFunc(ctx, func() {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.changed.Broadcast()
+	})
+	return func() { stop() }
+}
 
 // newQueue returns a queue for limit workers, which it counts as alive.
 func newQueue(tasks []task, limit int) *queue {
@@ -39,7 +50,7 @@ func (q *queue) setLimit(n int) (start int) {
 	defer q.mu.Unlock()
 	q.limit = n
 	q.changed.Broadcast()
-	if q.stopped || q.workers == 0 || (len(q.tasks) == 0 && q.workers == q.idle) {
+	if q.stopped || q.workers == 0 || q.exhausted(q.idle) {
 		return 0 // there is nothing left for them
 	}
 	start = max(0, n-q.workers)
@@ -51,13 +62,7 @@ func (q *queue) setLimit(n int) (start int) {
 // may share theirs. The worker ends its claim by release. Without a task the
 // worker ends and must not call again.
 func (q *queue) take(ctx context.Context) (c *claim, ok bool) {
-	wake := context.AfterFunc(ctx, func() {
-		q.mu.Lock()
-		defer q.mu.Unlock()
-		q.changed.Broadcast()
-	})
-	defer wake()
-
+	defer q.wakeAtEnd(ctx)()
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for {
@@ -68,10 +73,13 @@ func (q *queue) take(ctx context.Context) (c *claim, ok bool) {
 			c := &claim{q.tasks[0]}
 			q.tasks = q.tasks[1:]
 			q.held[c] = true
+			if len(q.tasks) == 0 {
+				q.changed.Broadcast() // who feeds waits for that
+			}
 			return c, true
 		}
-		if q.idle+1 == q.workers {
-			break // everybody waits, so nothing will come
+		if q.exhausted(q.idle + 1) {
+			break
 		}
 		q.idle++
 		q.changed.Wait()
@@ -80,6 +88,36 @@ func (q *queue) take(ctx context.Context) (c *claim, ok bool) {
 	q.workers--
 	q.changed.Broadcast()
 	return nil, false
+}
+
+// exhausted says that nothing will come when so many workers wait: all of them do, and
+// nobody feeds.
+func (q *queue) exhausted(idle int) bool {
+	return len(q.tasks) == 0 && idle == q.workers && !q.fed
+}
+
+// awaitHunger waits until all tasks are handed out; it returns false if no more are, nobody
+// is there to take them, or ctx has ended.
+func (q *queue) awaitHunger(ctx context.Context) bool {
+	defer q.wakeAtEnd(ctx)()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	ended := func() bool { return q.stopped || q.workers == 0 || ctx.Err() != nil }
+	for len(q.tasks) > 0 && !ended() {
+		q.changed.Wait()
+	}
+	return !ended()
+}
+
+// feed adds tasks. A queue is fed until endFeed; only then do workers end when all of them
+// wait.
+func (q *queue) feed(tasks []task) { q.putBack(tasks) }
+
+func (q *queue) endFeed() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.fed = false
+	q.changed.Broadcast()
 }
 
 // verdict is what a worker does after a batch.
@@ -119,7 +157,17 @@ func (q *queue) release(c *claim, rest ...task) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	delete(q.held, c)
-	for _, t := range rest {
+	q.putBackLocked(rest)
+}
+
+func (q *queue) putBack(tasks []task) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.putBackLocked(tasks)
+}
+
+func (q *queue) putBackLocked(tasks []task) {
+	for _, t := range tasks {
 		at, _ := slices.BinarySearchFunc(q.tasks, t, func(a, b task) int { return bytes.Compare(a.Start, b.Start) })
 		q.tasks = slices.Insert(q.tasks, at, t)
 	}

@@ -17,7 +17,7 @@ type build struct {
 	checkpointed []byte // what it starts from
 	saved        time.Time
 	result       Result
-	isPart       bool      // others build the other rows
+	parts        *parts    // that it builds; nil if it builds the whole table
 	counts       bool      // the rows are counted by their keys
 	leftovers    bool      // unique indexes may have entries of an older snapshot
 	count        *rowCount // nil before that is planned

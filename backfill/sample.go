@@ -24,10 +24,14 @@ const (
 // often have indexed values that do, hence the many places. They are read side by side:
 // each costs the time that the store takes to answer, and hardly anything else.
 func (b *build) partition(ctx context.Context, job *ingest.Job, g *group, tasks []task) error {
-	ranges := sampledRanges(tasks)
+	ranges := b.parts.sampled(g)
+	whole := len(ranges) == 0
+	if whole {
+		ranges = sampledRanges(tasks)
+	}
 	found := make([]sampled, len(ranges))
 	first := 0
-	if len(tasks) == 1 { // perhaps of few rows
+	if whole && len(tasks) == 1 { // perhaps of few rows
 		first = 1
 		if err := b.sample(ctx, ranges[0], g, &found[0]); err != nil {
 			return err

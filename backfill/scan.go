@@ -24,9 +24,10 @@ var errInterrupted = errors.New("backfill: scan interrupted")
 // worth cutting.
 const batchesBeforeShare = 4
 
-// scanRound scans tasks until there are none left or the ingest job has to be
-// flushed, and returns the tasks that are left.
-func (b *build) scanRound(ctx context.Context, job *ingest.Job, g *group, tasks []task) (left []task, err error) {
+// scanRound scans tasks, and those of the group that parts bring meanwhile, until there are
+// none left or the ingest job has to be flushed. It returns the tasks that are left, and
+// those that other groups have got.
+func (b *build) scanRound(ctx context.Context, job *ingest.Job, g *group, tasks []task) (left, others []task, err error) {
 	start := time.Now()
 	defer func() { b.meter.scanning += time.Since(start) }()
 
@@ -49,13 +50,38 @@ func (b *build) scanRound(ctx context.Context, job *ingest.Job, g *group, tasks 
 			workers.Go(func() error { return b.runScanner(ctx, q, job, g) })
 		}
 	}
+	if b.parts.mayGrow() {
+		q.fed = true
+		workers.Go(func() (err error) {
+			others, err = b.feed(ctx, q, g)
+			return err
+		})
+	}
 	spawn(limit)
 	defer b.share.OnWorkers(func() { spawn(q.setLimit(b.share.Workers())) })()
 
 	if err := workers.Wait(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return q.remaining(), nil
+	return q.remaining(), others, nil
+}
+
+// feed gives the queue what further parts have in the group whenever it has nothing to hand
+// out, until there are none, or one has rows of other groups, which it returns.
+func (b *build) feed(ctx context.Context, q *queue, g *group) (others []task, err error) {
+	defer errs.Contain(&err)
+	defer q.endFeed()
+	for len(others) == 0 && b.parts.mayGrow() && q.awaitHunger(ctx) {
+		tasks, err := b.joinPart(ctx)
+		if err != nil {
+			q.stop()
+			return nil, err
+		}
+		var in []task
+		in, others = g.pick(tasks)
+		q.feed(in)
+	}
+	return others, nil
 }
 
 // scanner is one worker of a round.

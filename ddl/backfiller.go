@@ -25,8 +25,8 @@ type Backfiller interface {
 	// Backfill makes the entries that the indexes have at a snapshot, at the
 	// snapshot's version, and verifies them.
 	Backfill(ctx context.Context, t BackfillTask) (rows int64, err error)
-	// BackfillPart makes those of a part of the rows, and does not verify them.
-	BackfillPart(ctx context.Context, t PartTask) (backfill.PartResult, error)
+	// BackfillParts makes those of parts of the rows, and does not verify them.
+	BackfillParts(ctx context.Context, t PartsTask) ([]backfill.PartResult, error)
 	// Compare tells what of the indexes is not as the rows at a snapshot want it.
 	Compare(ctx context.Context, t CompareTask) (backfill.CompareResult, error)
 	// ComparePart sums up a part of a comparison.
@@ -55,12 +55,20 @@ type CompareTask struct {
 	Crew backfill.Crew
 }
 
-// PartTask is the build, or the comparison, of one part.
+// PartsTask is the build of parts by one node.
+type PartsTask struct {
+	backfill.PartsSpec
+	TempDir  string
+	Settings *ingest.LiveSettings
+	// Bus receives the events of these parts.
+	Bus *event.Bus
+}
+
+// PartTask is the comparison of one part.
 type PartTask struct {
 	backfill.PartSpec
-	TempDir        string
-	Settings       *ingest.LiveSettings
-	SaveCheckpoint func(ctx context.Context, checkpoint []byte) error
+	TempDir  string
+	Settings *ingest.LiveSettings
 	// Bus receives the events of this part.
 	Bus *event.Bus
 }
@@ -113,12 +121,12 @@ func (b *IndexBackfiller) Backfill(ctx context.Context, t BackfillTask) (int64, 
 	return result.Rows, b.buildError(ctx, t.Task, err)
 }
 
-// BackfillPart implements Backfiller.
-func (b *IndexBackfiller) BackfillPart(ctx context.Context, t PartTask) (backfill.PartResult, error) {
+// BackfillParts implements Backfiller.
+func (b *IndexBackfiller) BackfillParts(ctx context.Context, t PartsTask) ([]backfill.PartResult, error) {
 	opts := b.opts
-	opts.TempDir, opts.SaveCheckpoint, opts.Settings, opts.Bus = t.TempDir, t.SaveCheckpoint, t.Settings, t.Bus
-	result, err := backfill.RunPart(ctx, opts, t.PartSpec)
-	return result, b.buildError(ctx, t.Task, err)
+	opts.TempDir, opts.Settings, opts.Bus = t.TempDir, t.Settings, t.Bus
+	results, err := backfill.RunParts(ctx, opts, t.PartsSpec)
+	return results, b.buildError(ctx, t.Task, err)
 }
 
 // ComparePart implements Backfiller.

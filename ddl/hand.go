@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -23,28 +25,55 @@ import (
 // errHalted ends the build of a part that is not wanted at the moment.
 var errHalted = errors.New("ddl: the part is not wanted at the moment")
 
-// hand builds or compares parts of one job for this node, one after the other.
+// hand builds or compares parts of one job for this node, as long as there are any.
 type hand struct {
 	d     *DDL
 	in    *tenure
 	jobID int64
-	last  int64 // part that it has built, -1 if none
+	last  int64 // part that it has claimed, -1 if none
 }
 
-// heldPart is a part that this node holds, with what it needs to build it.
-type heldPart struct {
-	crew.Part
+// holding are the parts of a job that this node holds at one time: those that it builds
+// together, or one that it compares.
+type holding struct {
 	snapshotTS uint64
 	record     *job.Record
-	spec       backfill.Part
-	checkpoint []byte
 	live       ingest.LiveSettings
 	shown      partView
+
+	mu    sync.Mutex
+	parts []*heldPart // in the order in which they were claimed
 }
 
-// help has this node build parts that are open, of whatever job.
+// heldPart is one of them, with what it needs to be built.
+type heldPart struct {
+	crew.Part
+	spec       backfill.Part
+	checkpoint []byte
+}
+
+// all returns the parts that are held now.
+func (h *holding) all() []*heldPart {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.parts)
+}
+
+func (h *holding) add(p *heldPart) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.parts = append(h.parts, p)
+}
+
+func (h *holding) has(number int64) bool {
+	return slices.ContainsFunc(h.all(), func(p *heldPart) bool { return p.Number == number })
+}
+
+// help has this node build parts that are open, of whatever job, or its own since a claim
+// whose answer was lost.
 func (d *DDL) help(in *tenure) error {
-	rows, err := d.query(in.ctx, `SELECT DISTINCT job_id FROM mysql.fastddl_build_parts WHERE state = %? AND wanted`, string(crew.Open))
+	rows, err := d.query(in.ctx, `SELECT DISTINCT job_id FROM mysql.fastddl_build_parts WHERE wanted AND (state = %? OR state = %? AND holder = %?)`,
+		string(crew.Open), string(crew.Held), in.name())
 	if err != nil {
 		return err
 	}
@@ -79,40 +108,49 @@ func (d *DDL) lendHand(in *tenure, jobID int64) {
 // run builds parts until there is none for this node.
 func (h *hand) run() error {
 	for h.in.ctx.Err() == nil {
-		p, err := h.claim()
+		held := new(holding)
+		p, err := h.claim(held)
 		if err != nil || p == nil {
 			return err
 		}
-		if err := h.build(p); err != nil {
+		if err := h.build(held); err != nil {
 			return err
 		}
-		h.last = p.Number
 	}
 	return nil
 }
 
-// claim takes a part of the job; nil if there is none for this node. It locks the job's
-// record, so that no two nodes claim at the same time, and none after the job has changed.
-func (h *hand) claim() (claimed *heldPart, err error) {
+// claim takes a part of the job, the first or one more to what is held, and returns nil if
+// there is none for this node. It locks the job's record, so that no two nodes claim at the
+// same time, and none after the job has changed.
+func (h *hand) claim(held *holding) (claimed *heldPart, err error) {
+	var record *job.Record
+	var settings job.Settings
+	var snapshotTS uint64
+	first := len(held.all()) == 0
 	err = h.d.inTxn(h.in.ctx, func(x *txn) error {
 		claimed = nil
-		r, settings, err := x.lockRecord(h.jobID)
+		r, s, err := x.lockRecord(h.jobID)
 		if err != nil || r == nil || !h.eligible(r) {
 			return err
 		}
 		parts, err := x.parts(h.jobID)
-		if err != nil || len(parts) == 0 || !wantsParts(r, parts[0].snapshotTS) {
+		if err != nil || len(parts) == 0 || !wantsParts(r, parts[0].snapshotTS) || !first && parts[0].snapshotTS != held.snapshotTS {
 			return err
 		}
-		p, ok := crew.Choose(rules(parts), crew.Claimant{
+		c := crew.Claimant{
 			Member: h.in.name(), MaxNodes: r.Nodes.Max, Last: h.last,
 			Avoid: func(number int64) bool { return h.d.failedJustNow(h.jobID, number) },
-		})
+		}
+		if !first {
+			c.Holds = held.has
+		}
+		p, ok := crew.Choose(rules(parts), c)
 		if !ok {
 			return nil
 		}
-		claimed = &heldPart{Part: p.Claimed(h.in.name()), snapshotTS: parts[0].snapshotTS, record: r}
-		claimed.live.Set(liveSettings(settings))
+		claimed = &heldPart{Part: p.Claimed(h.in.name())}
+		record, settings, snapshotTS = r, s, parts[0].snapshotTS
 		if err := claimed.read(x, h.jobID); err != nil {
 			return err
 		}
@@ -121,7 +159,32 @@ func (h *hand) claim() (claimed *heldPart, err error) {
 		}
 		return x.setPart(h.jobID, claimed.Part)
 	})
-	return claimed, err
+	if err != nil || claimed == nil {
+		return nil, err
+	}
+	if first {
+		held.record, held.snapshotTS = record, snapshotTS
+		held.live.Set(liveSettings(settings))
+	}
+	held.add(claimed)
+	h.last = claimed.Number
+	return claimed, nil
+}
+
+// next claims one more part to build with those that are held. What goes wrong with that is
+// no error of theirs.
+func (h *hand) next(held *holding) (p backfill.HeldPart, ok bool) {
+	if held.all()[0].Failures > 0 { // it may fail again
+		return p, false
+	}
+	claimed, err := h.claim(held)
+	if err != nil && h.in.ctx.Err() == nil {
+		h.d.opts.Logger.Info("cannot claim another part of an index build", zap.Int64("job", h.jobID), zap.Error(err))
+	}
+	if claimed == nil {
+		return p, false
+	}
+	return backfill.HeldPart{Part: claimed.spec, Checkpoint: claimed.checkpoint}, true
 }
 
 // read reads what package backfill has kept of the part.
@@ -156,109 +219,152 @@ func wantsParts(r *job.Record, snapshotTS uint64) bool {
 	return (building || comparing) && r.Request == job.RequestNone && !r.RollingBack()
 }
 
-// build builds a part and gives it back as it is then.
-func (h *hand) build(p *heldPart) error {
+// build builds what is held, and more with it, and gives all back as it is then.
+func (h *hand) build(held *holding) error {
 	ctx, cancel := context.WithCancelCause(h.in.ctx)
 	defer cancel(nil)
-	stop := h.watch(ctx, cancel, p)
-	result, err := h.backfill(ctx, p)
+	stop := h.watch(ctx, cancel, held)
+	results, err := h.backfill(ctx, held)
 	cause := context.Cause(ctx)
 	cancel(nil)
 	stop()
 	if err := h.d.removeFiles(h.jobID); err != nil {
 		h.d.opts.Logger.Warn("the files of a part stay until the next one of its job", zap.Int64("job", h.jobID), zap.Error(err))
 	}
+	parts := held.all()
+	back := make([]returned, len(parts))
+	for i, p := range parts {
+		back[i] = returned{heldPart: p, to: crew.Open}
+	}
+	first := &back[0]
 	switch {
 	case !h.in.alive() || errors.Is(cause, errLost):
-		return errLost // it is another node's now, or will be
+		return errLost // they are another node's now, or will be
 	case err == nil:
-		return h.giveBack(p, crew.Done, result, nil)
+		for i := range back {
+			back[i].to, back[i].result = crew.Done, results[i]
+		}
 	case cause != nil: // it was halted, or this node leaves
-		return h.giveBack(p, crew.Open, nil, nil)
 	case job.IsPermanent(err):
-		return h.giveBack(p, crew.Failed, failureOf(err), err)
+		first.to, first.result, first.err = crew.Failed, failureOf(err), err
+	default: // the first one's failure: it is built alone then
+		first.Failures++
+		for i := range back {
+			back[i].err = err
+			h.d.noteFailure(h.jobID, back[i].Number, first.Failures)
+		}
+		h.d.opts.Bus.Emit(event.Retry{
+			Job: event.Job{ID: h.jobID}, Op: fmt.Sprintf("part %d", first.Number), Attempt: int(first.Failures), Err: err,
+		})
 	}
-	p.Failures++
-	h.d.noteFailure(h.jobID, p.Number, p.Failures)
-	h.d.opts.Bus.Emit(event.Retry{Job: event.Job{ID: h.jobID}, Op: fmt.Sprintf("part %d", p.Number), Attempt: int(p.Failures), Err: err})
-	return h.giveBack(p, crew.Open, nil, err)
+	return h.giveBack(held, back)
 }
 
-// backfill makes the part's entries durable, or sums up what is to be compared.
-func (h *hand) backfill(ctx context.Context, p *heldPart) (result backfill.PartResult, err error) {
+// backfill makes the entries of the parts durable, or sums up what is to be compared, and
+// returns a result for each part.
+func (h *hand) backfill(ctx context.Context, held *holding) (results []backfill.PartResult, err error) {
 	err = h.d.contained("the build of a part", func() error {
-		task, err := h.d.buildTask(ctx, p.record, p.snapshotTS)
+		task, err := h.d.buildTask(ctx, held.record, held.snapshotTS)
 		if err != nil {
 			return err
 		}
-		bus, unsubscribe := p.shown.bus(h.d.opts.Bus)
+		bus, unsubscribe := held.shown.bus(h.d.opts.Bus)
 		defer unsubscribe()
-		part := PartTask{
-			PartSpec: backfill.PartSpec{Task: task, Part: p.spec, Checkpoint: p.checkpoint},
-			TempDir:  h.d.opts.TempDir, Settings: &p.live, Bus: bus,
-			SaveCheckpoint: func(ctx context.Context, data []byte) error {
-				return h.write(ctx, p, func(x *txn) error {
-					return x.exec(`UPDATE mysql.fastddl_build_parts SET checkpoint = %? WHERE job_id = %? AND part = %?`, data, h.jobID, p.Number)
-				})
+		first := held.all()[0]
+		ctx := kv.WithPermit(charged(ctx, held.record), h.in.permit)
+		if first.spec.Compares() {
+			result, err := h.d.opts.Backfiller.ComparePart(ctx, PartTask{
+				PartSpec: backfill.PartSpec{Task: task, Part: first.spec},
+				TempDir:  h.d.opts.TempDir, Settings: &held.live, Bus: bus,
+			})
+			results = []backfill.PartResult{result}
+			return err
+		}
+		results, err = h.d.opts.Backfiller.BackfillParts(ctx, PartsTask{
+			PartsSpec: backfill.PartsSpec{
+				Task: task, First: backfill.HeldPart{Part: first.spec, Checkpoint: first.checkpoint},
+				Next: func(context.Context) (backfill.HeldPart, bool, error) {
+					p, ok := h.next(held)
+					return p, ok, nil
+				},
+				Save: func(ctx context.Context, checkpoints [][]byte) error { return h.save(ctx, held, checkpoints) },
 			},
-		}
-		ctx := kv.WithPermit(charged(ctx, p.record), h.in.permit)
-		if p.spec.Compares() {
-			result, err = h.d.opts.Backfiller.ComparePart(ctx, part)
-		} else {
-			result, err = h.d.opts.Backfiller.BackfillPart(ctx, part)
-		}
+			TempDir: h.d.opts.TempDir, Settings: &held.live, Bus: bus,
+		})
 		return err
 	})
-	return result, err
+	return results, err
 }
 
-// write writes for a part that this node holds; it fails with errLost if it does not.
-func (h *hand) write(ctx context.Context, p *heldPart, fn func(x *txn) error) error {
+// save keeps checkpoints of the parts that were claimed first.
+func (h *hand) save(ctx context.Context, held *holding, checkpoints [][]byte) error {
+	parts := held.all()[:len(checkpoints)]
+	return h.write(ctx, parts, func(x *txn) error {
+		for i, p := range parts {
+			if err := x.exec(`UPDATE mysql.fastddl_build_parts SET checkpoint = %? WHERE job_id = %? AND part = %?`,
+				checkpoints[i], h.jobID, p.Number); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// write writes for parts that this node holds; it fails with errLost if it does not hold
+// them all.
+func (h *hand) write(ctx context.Context, parts []*heldPart, fn func(x *txn) error) error {
 	return h.d.inTxn(ctx, func(x *txn) error {
 		if !h.in.alive() {
 			return errLost
 		}
-		now, err := x.part(h.jobID, p.Number)
-		if err != nil {
-			return err
-		}
-		if now == nil || !now.HeldBy(p.Holder, p.Epoch) {
-			return errLost
+		for _, p := range parts {
+			now, err := x.part(h.jobID, p.Number)
+			if err != nil {
+				return err
+			}
+			if now == nil || !now.HeldBy(p.Holder, p.Epoch) {
+				return errLost
+			}
 		}
 		return fn(x)
 	})
 }
 
-// giveBack makes the part what has become of it, and tries that until it is no longer the
-// node's. result, if it is not nil, is kept, and why is what an attempt has failed with.
-func (h *hand) giveBack(p *heldPart, to crew.State, result any, why error) error {
-	var data any
-	if result != nil {
-		encoded, err := json.Marshal(result)
+// returned is a part as it is given back.
+type returned struct {
+	*heldPart
+	to crew.State
+	// result, if it is not nil, is kept, and err is what the attempt has failed with.
+	result any
+	err    error
+}
+
+// giveBack gives the parts back, and tries that until they are no longer the node's.
+func (h *hand) giveBack(held *holding, parts []returned) error {
+	results := make([]any, len(parts))
+	for i, p := range parts {
+		if p.result == nil {
+			continue
+		}
+		data, err := json.Marshal(p.result)
 		if err != nil {
 			return fmt.Errorf("encode the result of a part: %w", err)
 		}
-		data = encoded
-	}
-	var text any
-	if why != nil {
-		text = shortened(why.Error(), maxPartError)
+		results[i] = data
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(h.in.ctx))
 	defer cancel()
 	defer context.AfterFunc(h.in.ctx, func() { // when it is leaving there is not much time
 		time.AfterFunc(leaveTimeout, cancel)
 	})()
-	after := p.Released(to)
 	for attempt := int64(1); ; attempt++ {
-		err := h.write(ctx, p, func(x *txn) error {
-			if err := x.setPart(h.jobID, after); err != nil {
-				return err
+		err := h.write(ctx, held.all(), func(x *txn) error {
+			for i, p := range parts {
+				if err := h.putBack(x, held, p, results[i], i == 0); err != nil {
+					return err
+				}
 			}
-			rows, imported, percent := p.shown.done(to == crew.Done)
-			return x.exec(`UPDATE mysql.fastddl_build_parts SET result = %?, error = %?, row_count = %?, imported_rows = %?, percent = %?
-				WHERE job_id = %? AND part = %?`, data, text, rows, imported, percent, h.jobID, p.Number)
+			return nil
 		})
 		if err == nil {
 			h.d.nudgeParts()
@@ -269,6 +375,23 @@ func (h *hand) giveBack(p *heldPart, to crew.State, result any, why error) error
 			return err
 		}
 	}
+}
+
+// putBack writes the row of one part.
+func (h *hand) putBack(x *txn, held *holding, p returned, result any, first bool) error {
+	if err := x.setPart(h.jobID, p.Released(p.to)); err != nil {
+		return err
+	}
+	rows, imported, percent := held.shown.of(first)
+	if r, done := p.result.(backfill.PartResult); done {
+		rows, imported, percent = r.Rows, r.Rows, 100
+	}
+	var text any
+	if p.err != nil {
+		text = shortened(p.err.Error(), maxPartError)
+	}
+	return x.exec(`UPDATE mysql.fastddl_build_parts SET result = %?, error = %?, row_count = %?, imported_rows = %?, percent = %?
+		WHERE job_id = %? AND part = %?`, result, text, rows, imported, percent, h.jobID, p.Number)
 }
 
 // maxPartError is the number of bytes of an error that a part's row shows.

@@ -43,16 +43,17 @@ func (v *partView) bus(node *event.Bus) (bus *event.Bus, unsubscribe func()) {
 	})
 }
 
-// done is how much of the part is read and imported; all says that it is finished.
-func (v *partView) done(all bool) (rows, imported int64, percent float64) {
+// of is how much is read and imported of a part: the rows of all parts are the first one's,
+// and the percentage is everybody's.
+func (v *partView) of(first bool) (rows, imported int64, percent float64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	p := v.progress
-	if all {
-		return p.RowsDone, p.RowsDone, 100
-	}
 	if p.RowsTotal > 0 {
 		percent = 100 * float64(p.RowsDone) / float64(p.RowsTotal)
+	}
+	if !first {
+		return 0, 0, percent
 	}
 	return p.RowsDone, p.RowsImported, percent
 }
@@ -64,10 +65,10 @@ func (v *partView) now() (stage string, rowsPerSecond float64) {
 	return v.stage, v.progress.RowsPerSecond
 }
 
-// watch looks after a part that is being built, until ctx ends and stop has returned: it
-// shows how far it is, follows the job's settings, and ends the build when the part is
-// not wanted any more, or not this node's.
-func (h *hand) watch(ctx context.Context, cancel context.CancelCauseFunc, p *heldPart) (stop func()) {
+// watch looks after what is being built, until ctx ends and stop has returned: it shows how
+// far that is, follows the job's settings, and ends the build when a part is not wanted any
+// more, or not this node's.
+func (h *hand) watch(ctx context.Context, cancel context.CancelCauseFunc, held *holding) (stop func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -79,7 +80,7 @@ func (h *hand) watch(ctx context.Context, cancel context.CancelCauseFunc, p *hel
 				if report {
 					reported = time.Now()
 				}
-				if err := h.look(ctx, p, report); errors.Is(err, errLost) || errors.Is(err, errHalted) {
+				if err := h.look(ctx, held, report); errors.Is(err, errLost) || errors.Is(err, errHalted) {
 					cancel(err)
 				}
 				if !sleep.Unless(ctx, handInterval, nudged) {
@@ -91,34 +92,51 @@ func (h *hand) watch(ctx context.Context, cancel context.CancelCauseFunc, p *hel
 	return func() { <-done }
 }
 
-// look fails with errLost or errHalted if the part is not to be built by this node. What
-// else goes wrong is made up for by the next look.
-func (h *hand) look(ctx context.Context, p *heldPart, report bool) error {
+// look fails with errLost or errHalted if a part is not to be built by this node. What else
+// goes wrong is made up for by the next look.
+func (h *hand) look(ctx context.Context, held *holding, report bool) error {
+	parts := held.all() // before the transaction: it would not see that a later one is claimed
 	return h.d.inTxn(ctx, func(x *txn) error {
-		now, err := x.part(h.jobID, p.Number)
+		r, settings, err := x.readRecord(h.jobID)
 		if err != nil {
 			return err
 		}
-		r, settings, err := x.readRecord(h.jobID)
-		switch {
-		case err != nil:
-			return err
-		case now == nil || r == nil || !now.HeldBy(p.Holder, p.Epoch):
+		if r == nil {
 			return errLost
-		case !now.Wanted || !wantsParts(r, p.snapshotTS):
-			return errHalted
 		}
-		if s := liveSettings(settings); s != p.live.Get() {
-			p.live.Set(s)
+		for i, p := range parts {
+			now, err := x.part(h.jobID, p.Number)
+			switch {
+			case err != nil:
+				return err
+			case now == nil || !now.HeldBy(p.Holder, p.Epoch):
+				return errLost
+			case !now.Wanted || !wantsParts(r, held.snapshotTS):
+				return errHalted
+			}
+			if !report {
+				continue
+			}
+			if err := h.show(x, held, p, i == 0); err != nil {
+				return err
+			}
 		}
-		if !report {
-			return nil
+		if s := liveSettings(settings); s != held.live.Get() {
+			held.live.Set(s)
 		}
-		rows, imported, percent := p.shown.done(false)
-		stage, speed := p.shown.now()
-		held := h.d.opts.Backfiller.Held(h.jobID)
-		return x.exec(`UPDATE mysql.fastddl_build_parts SET stage = %?, wait_reason = %?, row_count = %?, imported_rows = %?, percent = %?,
-			rows_per_second = %?, workers = %?, updated = NOW(6) WHERE job_id = %? AND part = %?`,
-			orNull(stage), orNull(shortened(held.Wait, maxWaitReason)), rows, imported, percent, speed, held.Workers, h.jobID, p.Number)
+		return nil
 	})
+}
+
+// show writes how far a part is.
+func (h *hand) show(x *txn, held *holding, p *heldPart, first bool) error {
+	rows, imported, percent := held.shown.of(first)
+	stage, speed := held.shown.now()
+	now := h.d.opts.Backfiller.Held(h.jobID)
+	if !first {
+		speed, now.Workers = 0, 0
+	}
+	return x.exec(`UPDATE mysql.fastddl_build_parts SET stage = %?, wait_reason = %?, row_count = %?, imported_rows = %?, percent = %?,
+		rows_per_second = %?, workers = %?, updated = NOW(6) WHERE job_id = %? AND part = %?`,
+		orNull(stage), orNull(shortened(now.Wait, maxWaitReason)), rows, imported, percent, speed, now.Workers, h.jobID, p.Number)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"runtime/pprof"
 	"strings"
 	"sync"
 	"testing"
@@ -219,6 +220,7 @@ func wait(t *testing.T, result <-chan error) error {
 	case err := <-result:
 		return err
 	case <-time.After(time.Minute):
+		_ = pprof.Lookup("goroutine").WriteTo(os.Stderr, 1)
 		require.Fail(t, "a statement did not end")
 		return nil
 	}

@@ -36,9 +36,9 @@ type crewNode struct {
 	fences *fences
 	temp   string
 	scope  atomic.Pointer[string]
-	// part, if it is set, is called before the node builds a part; an error of it is that
-	// of the part.
-	part atomic.Pointer[func(ctx context.Context, t ddl.PartTask) error]
+	// part, if it is set, is called before the node builds a part, the first or another; an
+	// error of it is that of the build.
+	part atomic.Pointer[func(ctx context.Context, t ddl.PartsTask) error]
 	// comparing is the same for parts that it compares.
 	comparing atomic.Pointer[func(ctx context.Context) error]
 	// fails, if it is set, is what the next part that it compares fails with.
@@ -48,10 +48,11 @@ type crewNode struct {
 	// hook is called by the node's jobs; that of the first is the environment's.
 	hook atomic.Pointer[func(ctx context.Context, p ddl.HookPoint) error]
 
-	mu    sync.Mutex
-	built int                  // parts
-	sums  int                  // parts that it has compared
-	live  *ingest.LiveSettings // of the part that it has claimed last
+	mu     sync.Mutex
+	built  int // parts, in so many builds
+	builds int
+	sums   int                  // parts that it has compared
+	live   *ingest.LiveSettings // of the part that it has claimed last
 	// leave lets it go on where it was stopped.
 	leave func()
 }
@@ -73,25 +74,38 @@ type crewBackfiller struct {
 	node *crewNode
 }
 
-func (b *crewBackfiller) BackfillPart(ctx context.Context, t ddl.PartTask) (backfill.PartResult, error) {
+func (b *crewBackfiller) BackfillParts(ctx context.Context, t ddl.PartsTask) ([]backfill.PartResult, error) {
 	b.node.mu.Lock()
 	b.node.live = t.Settings
 	b.node.mu.Unlock()
-	if part := b.node.part.Load(); part != nil {
-		if err := (*part)(ctx, t); err != nil {
-			return backfill.PartResult{}, err
+	hook := func(ctx context.Context) error {
+		if part := b.node.part.Load(); part != nil {
+			return (*part)(ctx, t)
 		}
+		return nil
 	}
-	result, err := b.Backfiller.BackfillPart(ctx, t)
+	if err := hook(ctx); err != nil {
+		return nil, err
+	}
+	next := t.Next
+	t.Next = func(ctx context.Context) (backfill.HeldPart, bool, error) {
+		p, ok, err := next(ctx)
+		if ok {
+			err = hook(ctx)
+		}
+		return p, ok, err
+	}
+	results, err := b.Backfiller.BackfillParts(ctx, t)
 	if err == nil {
 		b.node.mu.Lock()
-		b.node.built++
+		b.node.built += len(results)
+		b.node.builds++
 		b.node.mu.Unlock()
 	}
 	if err == nil && b.node.miscounts.CompareAndSwap(true, false) {
-		result.Rows++
+		results[0].Rows++
 	}
-	return result, err
+	return results, err
 }
 
 func (b *crewBackfiller) ComparePart(ctx context.Context, t ddl.PartTask) (backfill.PartResult, error) {
@@ -203,7 +217,7 @@ func gate() (wait func(ctx context.Context) error, arrived <-chan struct{}, leav
 // it or leave is called. The channel is closed when it has claimed one.
 func (c *crewNode) stop() (arrived <-chan struct{}, leave func()) {
 	wait, arrived, open := gate()
-	hook := func(ctx context.Context, _ ddl.PartTask) error { return wait(ctx) }
+	hook := func(ctx context.Context, _ ddl.PartsTask) error { return wait(ctx) }
 	c.part.Store(&hook)
 	c.leave = sync.OnceFunc(func() {
 		c.part.Store(nil)

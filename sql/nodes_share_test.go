@@ -34,6 +34,7 @@ func TestNodesBuildTogether(t *testing.T) {
 		total += node.parts()
 	}
 	require.Equal(t, 12, total)
+	require.Less(t, n.nodes[0].builds+n.nodes[1].builds+n.nodes[2].builds, total, "what a node has is built together")
 	require.Equal(t, "1000 100", c.lastJob("row_count, percent"))
 	n.requireBuilt(c, "t")
 }
@@ -87,6 +88,96 @@ func TestHelperIsLost(t *testing.T) {
 	n.requireBuilt(c, "t")
 }
 
+// A node that is gone loses all parts that it builds together.
+func TestHelperLosesItsParts(t *testing.T) {
+	n := newCrew(t, 2)
+	c := n.client()
+	table(c, 1000)
+	lost := n.nodes[1]
+	stop, arrived, goOn := gate()
+	var begun atomic.Int64
+	hook := func(ctx context.Context, _ ddl.PartsTask) error {
+		if begun.Add(1) < 3 {
+			return nil
+		}
+		return stop(ctx)
+	}
+	lost.part.Store(&hook)
+	_, leave := n.nodes[0].stop() // or there may be too few parts for the other one
+	result := n.start(addUnique)
+	reach(t, arrived)
+	require.Equal(t, "3", c.one("SELECT COUNT(*) FROM mysql.fastddl_build_parts WHERE state = 'held' AND holder LIKE 'node2/%%'"))
+	letIn := lost.shutOut()
+	life := lost.forget()
+	leave()
+	require.NoError(t, wait(t, result))
+	require.Zero(t, lost.parts())
+	require.Equal(t, 12, n.nodes[0].parts())
+	life.notice()
+	goOn()
+	letIn()
+	n.requireBuilt(c, "t")
+}
+
+// A node that has not heard that a part is its own takes it all the same: nobody else may.
+func TestClaimWhoseAnswerIsLost(t *testing.T) {
+	n := newCrew(t, 1)
+	c := n.client()
+	table(c, 1000)
+	result, leave := n.startStopped(addUnique)
+	first := c.one("SELECT part, holder FROM mysql.fastddl_build_parts WHERE state = 'held'")
+	part, holder, _ := strings.Cut(first, " ")
+	require.Equal(t, "0", part)
+	claim := fmt.Sprintf("UPDATE mysql.fastddl_build_parts SET state = 'held', holder = '%s', hold_epoch = hold_epoch + 1 WHERE part ", holder)
+	c.run(claim + "= 5")
+	leave()
+	require.NoError(t, wait(t, result))
+	require.Equal(t, 12, n.nodes[0].parts())
+	n.requireBuilt(c, "t")
+	c.run("ALTER TABLE t DROP INDEX u")
+
+	// Also if there is nothing else for it to do.
+	fails := func(context.Context, ddl.PartsTask) error {
+		c.run(claim + "> 0")
+		n.nodes[0].part.Store(nil)
+		return errors.New("a passing error")
+	}
+	n.nodes[0].part.Store(&fails)
+	require.NoError(t, wait(t, n.start(addUnique)))
+	require.Equal(t, 24, n.nodes[0].parts())
+	n.requireBuilt(c, "t")
+}
+
+// However often a node looks whether its parts are its own still, it does not take one that
+// it has just claimed for lost.
+func TestLooksBesideClaims(t *testing.T) {
+	n := newCrew(t, 2)
+	c := n.client()
+	table(c, 1000)
+	var begun atomic.Int64
+	hook := func(context.Context, ddl.PartsTask) error {
+		begun.Add(1)
+		return nil
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var looking sync.WaitGroup
+	for _, node := range n.nodes {
+		node.part.Store(&hook)
+		looking.Go(func() {
+			for ctx.Err() == nil {
+				node.Notify(ctx)
+			}
+		})
+	}
+	const builds = 5
+	for range builds {
+		c.run("ALTER TABLE t ADD INDEX i (b); ALTER TABLE t DROP INDEX i")
+	}
+	stop()
+	looking.Wait()
+	require.EqualValues(t, 12*builds, begun.Load(), "each part is claimed once")
+}
+
 // A node that has lost its lease while it holds a part, and goes on with it, writes nothing
 // for the part: neither its result, nor a checkpoint, nor that it has given it back. It is
 // not permitted to import.
@@ -97,12 +188,12 @@ func TestLateHelperTouchesNothing(t *testing.T) {
 	late := n.nodes[1]
 	came, left, saved := make(chan struct{}), make(chan struct{}), make(chan error, 2)
 	var once sync.Once
-	hook := func(ctx context.Context, t ddl.PartTask) error {
+	hook := func(ctx context.Context, t ddl.PartsTask) error {
 		once.Do(func() {
 			close(came)
 			<-left
 			saved <- kv.CheckPermit(ctx)
-			saved <- t.SaveCheckpoint(context.WithoutCancel(ctx), []byte("late"))
+			saved <- t.Save(context.WithoutCancel(ctx), [][]byte{[]byte("late")})
 		})
 		return errors.New("late")
 	}
@@ -260,7 +351,7 @@ func TestUndoWaitsForParts(t *testing.T) {
 	helper := n.nodes[1]
 	came, left := make(chan struct{}), make(chan struct{})
 	var once sync.Once
-	hook := func(ctx context.Context, _ ddl.PartTask) error { // does not obey
+	hook := func(ctx context.Context, _ ddl.PartsTask) error { // does not obey
 		once.Do(func() {
 			close(came)
 			<-left
@@ -296,15 +387,15 @@ func TestDuplicatesInPartsOfTwoNodes(t *testing.T) {
 	n := newCrew(t, 2)
 	c := n.client()
 	table(c, 1000)
-	c.run("UPDATE t SET b = -1 WHERE a IN (3, 997)")
+	c.run("UPDATE t SET b = -1 WHERE a IN (3, 100)") // in the first and the second part, which different nodes claim
 	result, leave := n.startStopped(addUnique)
 	leave()
 	require.Equal(t, 1062, errorCode(wait(t, result)))
-	require.Equal(t, "u -1 2 3, 997", c.one("SELECT index_name, entry, row_count, row_handles FROM mysql.fastddl_ddl_duplicates"))
+	require.Equal(t, "u -1 2 3, 100", c.one("SELECT index_name, entry, row_count, row_handles FROM mysql.fastddl_ddl_duplicates"))
 	require.Positive(t, n.nodes[1].parts())
 	n.requireNothingLeft(c)
 
-	c.run("UPDATE t SET b = a * 7 WHERE a = 997; UPDATE t SET b = -1 WHERE a = 4") // and in one part
+	c.run("UPDATE t SET b = a * 7 WHERE a = 100; UPDATE t SET b = -1 WHERE a = 4") // and in one part
 	result, leave = n.startStopped(addUnique)
 	leave()
 	require.Equal(t, 1062, errorCode(wait(t, result)))
@@ -321,7 +412,7 @@ func TestPartsThatFail(t *testing.T) {
 	table(c, 300)
 	for _, node := range n.nodes {
 		var failures atomic.Int64
-		hook := func(context.Context, ddl.PartTask) error {
+		hook := func(context.Context, ddl.PartsTask) error {
 			if failures.Add(1) <= 2 {
 				return errors.New("a passing error")
 			}
@@ -334,13 +425,13 @@ func TestPartsThatFail(t *testing.T) {
 	c.run("ALTER TABLE t DROP INDEX u")
 
 	_, stay := n.nodes[0].stop()
-	panics := func(context.Context, ddl.PartTask) error { panic("in a part") }
+	panics := func(context.Context, ddl.PartsTask) error { panic("in a part") }
 	n.nodes[1].part.Store(&panics)
 	require.ErrorContains(t, wait(t, n.start(addUnique)), "panic in the build of a part: in a part")
 	stay()
 	n.leavesNothing(c, "t")
 
-	fails := func(context.Context, ddl.PartTask) error { return errors.New("for ever") }
+	fails := func(context.Context, ddl.PartsTask) error { return errors.New("for ever") }
 	for _, node := range n.nodes {
 		node.part.Store(&fails)
 	}

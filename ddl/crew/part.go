@@ -57,23 +57,32 @@ func (p *Part) Released(to State) Part {
 // Claimant is a member that looks for a part.
 type Claimant struct {
 	Member string
+	// Holds says that the member knows of a part that it holds: it looks for another one, to
+	// build it together with that. Nil says that it holds none.
+	Holds func(number int64) bool
 	// MaxNodes is how many members may hold parts of the job at one time.
 	MaxNodes int
-	// Last is the part that the member has done before, -1 if none: the next one in key
+	// Last is the part that the member has claimed before, -1 if none: the next one in key
 	// order is the best for it, because what it imports lies beside what it has imported.
 	Last int64
 	// Avoid says that the member has failed with a part a moment ago; nil avoids none.
 	Avoid func(number int64) bool
 }
 
-// Choose returns the part of a job that a member claims, if there is one.
+// Choose returns the part of a job that a member claims, if there is one. A part that has
+// failed before is built alone, so that no other one fails with it.
 func Choose(parts []Part, c Claimant) (chosen Part, ok bool) {
-	holders := Holders(parts)
-	if slices.Contains(holders, c.Member) || len(holders) >= c.MaxNodes {
+	for _, p := range parts {
+		if p.State == Held && p.Holder == c.Member && p.Wanted && (c.Holds == nil || !c.Holds(p.Number)) {
+			return p, true // the answer to that claim was lost
+		}
+	}
+	joins := c.Holds != nil
+	if holders := Holders(parts); slices.Contains(holders, c.Member) != joins || !joins && len(holders) >= c.MaxNodes {
 		return Part{}, false
 	}
 	for _, p := range parts {
-		if p.State != Open || !p.Wanted || c.Avoid != nil && c.Avoid(p.Number) {
+		if p.State != Open || !p.Wanted || c.Avoid != nil && c.Avoid(p.Number) || joins && p.Failures > 0 {
 			continue
 		}
 		if !ok || p.Number == c.Last+1 {

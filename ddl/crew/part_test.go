@@ -34,7 +34,16 @@ func TestChoose(t *testing.T) {
 	require.EqualValues(t, 2, choose(Claimant{Member: "b", MaxNodes: 2, Last: 4}), "5 is not wanted")
 	require.EqualValues(t, 4, choose(Claimant{Member: "b", MaxNodes: 2, Last: -1, Avoid: func(n int64) bool { return n == 2 }}))
 	require.EqualValues(t, -1, choose(Claimant{Member: "b", MaxNodes: 1, Last: -1}), "no more nodes than the limit")
-	require.EqualValues(t, -1, choose(Claimant{Member: "a", MaxNodes: 9, Last: -1}), "one at a time")
+
+	holds := func(numbers ...int64) func(int64) bool {
+		return func(n int64) bool { return slices.Contains(numbers, n) }
+	}
+	require.EqualValues(t, 1, choose(Claimant{Member: "a", MaxNodes: 1, Last: -1}), "the answer to its claim was lost")
+	require.EqualValues(t, 2, choose(Claimant{Member: "a", MaxNodes: 1, Last: 1, Holds: holds(1)}), "one more")
+	require.EqualValues(t, -1, choose(Claimant{Member: "b", MaxNodes: 9, Last: 1, Holds: holds(1)}), "what it held is not its own any more")
+	parts[2].Failures = 1
+	require.EqualValues(t, 4, choose(Claimant{Member: "a", MaxNodes: 1, Last: 1, Holds: holds(1)}), "what has failed is built alone")
+	require.EqualValues(t, 2, choose(Claimant{Member: "b", MaxNodes: 9, Last: 1}))
 }
 
 func TestCount(t *testing.T) {
@@ -63,9 +72,9 @@ type history struct {
 	parts    []Part
 	maxNodes int
 	members  map[string]bool
-	building map[string]Part // by member: what it believes to hold
-	late     map[string]Part // what members that are gone believe
-	fenced   map[string]bool // those whose imports are refused
+	building map[string][]Part // by member: what it believes to hold
+	late     map[string][]Part // what members that are gone believe
+	fenced   map[string]bool   // those whose imports are refused
 	halted   bool
 	next     int
 }
@@ -81,20 +90,25 @@ func TestRandomHistories(t *testing.T) {
 		require.NoError(t, err)
 	}
 	t.Logf("FASTDDL_SEED=%d", seed)
+	together := 0
 	for i := range 2000 {
 		h := newHistory(t, rand.New(rand.NewPCG(seed, uint64(i))))
 		for range 200 {
 			h.step()
 			h.check()
+			for _, held := range h.building {
+				together = max(together, len(held))
+			}
 		}
 		h.finish()
 	}
+	require.Greater(t, together, 3)
 }
 
 func newHistory(t *testing.T, r *rand.Rand) *history {
 	h := &history{
 		t: t, r: r, maxNodes: 1 + r.IntN(4),
-		members: make(map[string]bool), building: make(map[string]Part), late: make(map[string]Part), fenced: make(map[string]bool),
+		members: make(map[string]bool), building: make(map[string][]Part), late: make(map[string][]Part), fenced: make(map[string]bool),
 	}
 	for i := range int64(1 + r.IntN(8)) {
 		h.parts = append(h.parts, Part{Number: i, State: Open, Wanted: true})
@@ -110,9 +124,9 @@ func (h *history) step() {
 	case 2:
 		m := pick(h.r, h.members) // dies, and does not know
 		delete(h.members, m)
-		if p, ok := h.building[m]; ok {
+		if held, ok := h.building[m]; ok {
 			delete(h.building, m)
-			h.late[m] = p
+			h.late[m] = held
 		}
 	case 3, 4, 5:
 		if m := pick(h.r, h.members); m != "" {
@@ -130,29 +144,42 @@ func (h *history) step() {
 	}
 }
 
+// claim has a member take its first part, or another one. It may not hear that it has.
 func (h *history) claim(m string) {
-	if p, ok := Choose(h.parts, Claimant{Member: m, MaxNodes: h.maxNodes, Last: int64(h.r.IntN(9)) - 1}); ok {
-		require.False(h.t, h.halted, "claimed after a halt")
-		require.NotContains(h.t, h.building, m)
-		h.parts[p.Number] = p.Claimed(m)
-		h.building[m] = h.parts[p.Number]
+	c := Claimant{Member: m, MaxNodes: h.maxNodes, Last: int64(h.r.IntN(9)) - 1}
+	if len(h.building[m]) > 0 {
+		c.Holds = func(n int64) bool {
+			return slices.ContainsFunc(h.building[m], func(p Part) bool { return p.Number == n })
+		}
+	}
+	p, ok := Choose(h.parts, c)
+	if !ok {
+		return
+	}
+	require.False(h.t, h.halted, "claimed after a halt")
+	h.parts[p.Number] = p.Claimed(m)
+	if h.r.IntN(10) > 0 {
+		h.building[m] = append(h.building[m], h.parts[p.Number])
 	}
 }
 
 // leave has somebody end its work, late or not.
 func (h *history) leave(to State) {
 	if m := pick(h.r, h.building); m != "" {
-		p := h.building[m]
-		now := &h.parts[p.Number]
-		require.True(h.t, now.HeldBy(m, p.Epoch), "a member has lost its part")
-		*now = now.Released(to)
+		for _, p := range h.building[m] {
+			now := &h.parts[p.Number]
+			require.True(h.t, now.HeldBy(m, p.Epoch), "a member has lost its part")
+			*now = now.Released(to)
+		}
 		delete(h.building, m)
 		return
 	}
 	if m := pick(h.r, h.late); m != "" {
-		p := h.late[m]
-		if now := &h.parts[p.Number]; now.HeldBy(m, p.Epoch) {
-			*now = now.Released(to) // it was quicker than the owner
+		lost := func(p Part) bool { return !h.parts[p.Number].HeldBy(m, p.Epoch) }
+		if !slices.ContainsFunc(h.late[m], lost) { // it was quicker than the owner
+			for _, p := range h.late[m] {
+				h.parts[p.Number] = h.parts[p.Number].Released(to)
+			}
 		}
 		delete(h.late, m)
 	}
@@ -177,12 +204,17 @@ func (h *history) reopen() {
 func (h *history) check() {
 	require.LessOrEqual(h.t, len(Holders(h.parts)), h.maxNodes)
 	builders := make(map[int64]string)
-	for m, p := range h.building {
-		require.Empty(h.t, builders[p.Number], "two build part %d", p.Number)
-		builders[p.Number] = m
+	for m, held := range h.building {
+		for _, p := range held {
+			require.Empty(h.t, builders[p.Number], "two build part %d", p.Number)
+			builders[p.Number] = m
+		}
 	}
-	for m, p := range h.late {
-		if !h.fenced[m] { // it may still import
+	for m, held := range h.late {
+		if h.fenced[m] {
+			continue
+		}
+		for _, p := range held { // it may still import
 			require.Empty(h.t, builders[p.Number], "somebody builds part %d beside a late one", p.Number)
 		}
 	}
@@ -194,9 +226,11 @@ func (h *history) finish() {
 	for i := range h.parts {
 		h.parts[i].Wanted = true
 	}
-	for range 100 {
+	for range 200 {
 		h.reopen()
-		h.claim("last")
+		for _, m := range slices.Sorted(maps.Keys(h.members)) {
+			h.claim(m)
+		}
 		h.leave(Done)
 		if AllDone(h.parts) {
 			return
