@@ -15,6 +15,7 @@ import (
 var (
 	shareRows    = flag.Int("share.rows", 60_000, "of the table that BenchmarkSharedBuild builds indexes on")
 	shareUnique  = flag.Bool("share.unique", false, "the indexes are unique, so rows and entries are compared after the import")
+	sharePart    = flag.Int("share.part", 5, "least size of a part, of the table's 16 regions")
 	shareLatency = flag.Duration("share.latency", 200*time.Millisecond, "of each answer of the stores to a read or an import")
 )
 
@@ -32,13 +33,11 @@ func longRows(db client, n int) {
 
 // BenchmarkSharedBuild builds an index by one node and by three, in turns, over stores that
 // take their time for each page of rows and each import, whoever asks: then what counts is
-// how many ask. All nodes share this machine's cores. A table is cut into three parts, each
-// of a hundred pages or more: what there is to a part beside its pages, some ten answers,
-// is to a small part as long as itself.
+// how many ask. All nodes share this machine's cores.
 func BenchmarkSharedBuild(b *testing.B) {
 	c := startCluster(b, nil)
 	nodes := sharing(b, c, 3)
-	nodes[0].setGlobal("fastddl_ddl_part_size", "5") // of the stand-in's regions, whose size it does not tell
+	nodes[0].setGlobal("fastddl_ddl_part_size", fmt.Sprint(*sharePart)) // the stand-in does not tell how large regions are
 	nodes[0].setGlobal("cte_max_recursion_depth", "10000")
 	db := nodes[0].open()
 	longRows(db, *shareRows)
