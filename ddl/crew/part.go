@@ -69,20 +69,29 @@ type Claimant struct {
 	Avoid func(number int64) bool
 }
 
-// Choose returns the part of a job that a member claims, if there is one. A part that has
-// failed before is built alone, so that no other one fails with it.
+// Choose returns the part of a job that a member claims, if there is one. It holds no more
+// parts at a time than its share, so that a quick one leaves others what they come for. A
+// part that has failed before is built alone, so that no other one fails with it.
 func Choose(parts []Part, c Claimant) (chosen Part, ok bool) {
+	held := 0
 	for _, p := range parts {
-		if p.State == Held && p.Holder == c.Member && p.Wanted && (c.Holds == nil || !c.Holds(p.Number)) {
+		if p.State != Held || p.Holder != c.Member {
+			continue
+		}
+		if p.Wanted && (c.Holds == nil || !c.Holds(p.Number)) {
 			return p, true // the answer to that claim was lost
 		}
+		held++
 	}
-	joins := c.Holds != nil
-	if holders := Holders(parts); slices.Contains(holders, c.Member) != joins || !joins && len(holders) >= c.MaxNodes {
+	if joins := c.Holds != nil; joins {
+		if held == 0 || held*c.MaxNodes >= len(parts) {
+			return Part{}, false
+		}
+	} else if held > 0 || len(Holders(parts)) >= c.MaxNodes {
 		return Part{}, false
 	}
 	for _, p := range parts {
-		if p.State != Open || !p.Wanted || c.Avoid != nil && c.Avoid(p.Number) || joins && p.Failures > 0 {
+		if p.State != Open || !p.Wanted || c.Avoid != nil && c.Avoid(p.Number) || held > 0 && p.Failures > 0 {
 			continue
 		}
 		if !ok || p.Number == c.Last+1 {

@@ -41,6 +41,8 @@ func TestChoose(t *testing.T) {
 	require.EqualValues(t, 1, choose(Claimant{Member: "a", MaxNodes: 1, Last: -1}), "the answer to its claim was lost")
 	require.EqualValues(t, 2, choose(Claimant{Member: "a", MaxNodes: 1, Last: 1, Holds: holds(1)}), "one more")
 	require.EqualValues(t, -1, choose(Claimant{Member: "b", MaxNodes: 9, Last: 1, Holds: holds(1)}), "what it held is not its own any more")
+	require.EqualValues(t, 2, choose(Claimant{Member: "a", MaxNodes: 5, Last: 1, Holds: holds(1)}), "two of six parts are its share")
+	require.EqualValues(t, -1, choose(Claimant{Member: "a", MaxNodes: 6, Last: 1, Holds: holds(1)}), "it has its share")
 	parts[2].Failures = 1
 	require.EqualValues(t, 4, choose(Claimant{Member: "a", MaxNodes: 1, Last: 1, Holds: holds(1)}), "what has failed is built alone")
 	require.EqualValues(t, 2, choose(Claimant{Member: "b", MaxNodes: 9, Last: 1}))
