@@ -240,6 +240,18 @@ func (f *fixture) cut(task Task, n int) []Part {
 	return parts
 }
 
+// following hands out all parts behind the first, in order, and calls came for each.
+func following(parts []Part, came func(i int)) func(context.Context) (HeldPart, bool, error) {
+	next := 0
+	return func(context.Context) (HeldPart, bool, error) {
+		if next++; next == len(parts) {
+			return HeldPart{}, false, nil
+		}
+		came(next)
+		return HeldPart{Part: parts[next]}, true, nil
+	}
+}
+
 // Each part of a build that has failed goes on by itself, from a checkpoint of its own.
 func TestPartsGoOnAlone(t *testing.T) {
 	table, kinds := plainTable()
@@ -267,18 +279,13 @@ func TestPartsGoOnAlone(t *testing.T) {
 		}
 		opts := f.options()
 		opts.Store, opts.BatchRows, opts.CheckpointInterval, opts.MaxWorkers = store, 64, 50*time.Millisecond, 2
-		next := 0
 		_, err := RunParts(f.ctx, opts, PartsSpec{
 			Task: spec.Task, First: HeldPart{Part: parts[0]},
-			Next: func(context.Context) (HeldPart, bool, error) {
-				if next++; next == len(parts) {
-					return HeldPart{}, false, nil
-				}
-				if next == 2 {
+			Next: following(parts, func(i int) {
+				if i == 2 {
 					time.AfterFunc(100*time.Millisecond, func() { close(joined) })
 				}
-				return HeldPart{Part: parts[next]}, true, nil
-			},
+			}),
 			Save: func(_ context.Context, checkpoints [][]byte) error { saved = checkpoints; return nil },
 		})
 		require.ErrorIs(t, err, kv.ErrClosed)
@@ -306,15 +313,8 @@ func TestPartsAreImportedOnce(t *testing.T) {
 	store := &faultyStore{Store: f.store}
 	opts := f.options()
 	opts.Store = store
-	next := 0
 	results, err := RunParts(f.ctx, opts, PartsSpec{
-		Task: spec.Task, First: HeldPart{Part: parts[0]},
-		Next: func(context.Context) (HeldPart, bool, error) {
-			if next++; next == len(parts) {
-				return HeldPart{}, false, nil
-			}
-			return HeldPart{Part: parts[next]}, true, nil
-		},
+		Task: spec.Task, First: HeldPart{Part: parts[0]}, Next: following(parts, func(int) {}),
 	})
 	require.NoError(t, err)
 	require.Len(t, results, 5)

@@ -111,7 +111,11 @@ func (q *queue) awaitHunger(ctx context.Context) bool {
 
 // feed adds tasks. A queue is fed until endFeed; only then do workers end when all of them
 // wait.
-func (q *queue) feed(tasks []task) { q.putBack(tasks) }
+func (q *queue) feed(tasks []task) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.putBackLocked(tasks)
+}
 
 func (q *queue) endFeed() {
 	q.mu.Lock()
@@ -158,12 +162,6 @@ func (q *queue) release(c *claim, rest ...task) {
 	defer q.mu.Unlock()
 	delete(q.held, c)
 	q.putBackLocked(rest)
-}
-
-func (q *queue) putBack(tasks []task) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.putBackLocked(tasks)
 }
 
 func (q *queue) putBackLocked(tasks []task) {

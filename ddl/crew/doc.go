@@ -9,8 +9,8 @@
 // The job's owner cuts the parts and wants them built; members of the cluster claim them. A
 // member claims the next one when all rows of those that it holds are being read, up to its
 // share, and imports what they give together, without overlap. A part goes back to open
-// when its holder gives it up, or is no member any more. The owner halts the job by wanting its parts no longer and waiting
-// until nobody holds one.
+// when its holder gives it up, or is no member any more. The owner halts the job by wanting
+// its parts no longer and waiting until nobody holds one.
 //
 // # Invariants
 //
