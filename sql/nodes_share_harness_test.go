@@ -196,6 +196,16 @@ func (c *crewNode) compared() int {
 	return c.sums
 }
 
+// everybodys is what all nodes have done together; each must have done some of it.
+func (n *crewNodes) everybodys(done func(c *crewNode) int) (total int) {
+	n.t.Helper()
+	for _, c := range n.nodes {
+		require.Positive(n.t, done(c), c.name)
+		total += done(c)
+	}
+	return total
+}
+
 // gate returns what waits until its context ends or leave is called; the channel is closed
 // when somebody waits.
 func gate() (wait func(ctx context.Context) error, arrived <-chan struct{}, leave func()) {

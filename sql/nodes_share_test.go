@@ -28,11 +28,7 @@ func TestNodesBuildTogether(t *testing.T) {
 	require.Equal(t, "3", c.one("SELECT COUNT(DISTINCT holder) FROM mysql.fastddl_build_parts WHERE state = 'held'"))
 	leave()
 	require.NoError(t, wait(t, result))
-	total := 0
-	for _, node := range n.nodes {
-		require.Positive(t, node.parts(), node.name)
-		total += node.parts()
-	}
+	total := n.everybodys((*crewNode).parts)
 	require.Equal(t, 12, total)
 	require.Less(t, n.nodes[0].builds+n.nodes[1].builds+n.nodes[2].builds, total, "what a node has is built together")
 	require.Equal(t, "1000 100", c.lastJob("row_count, percent"))
@@ -546,11 +542,7 @@ func TestNodesCompareTogether(t *testing.T) {
 		FROM mysql.fastddl_build_parts JOIN mysql.fastddl_ddl_record USING (job_id) WHERE state = 'held'`))
 	leave()
 	require.NoError(t, wait(t, result))
-	total := 0
-	for _, node := range n.nodes {
-		require.Positive(t, node.compared(), node.name)
-		total += node.compared()
-	}
+	total := n.everybodys((*crewNode).compared)
 	require.Equal(t, 24, total, "twice, because of the repair")
 	require.Equal(t, "2 1", c.lastJob("comparisons, repaired_keys"))
 	n.requireBuilt(c, "t")
