@@ -73,6 +73,9 @@ func (c *Controller) Begin(now time.Time, s Signals) Decision {
 		if c.settled > 0 && now.Sub(c.settledAt) < memory {
 			c.share = c.settled
 		}
+		if c.share == 1 {
+			c.reason = ""
+		}
 	}
 	return c.decide(s)
 }

@@ -132,6 +132,10 @@ func TestBuildsBeginCarefully(t *testing.T) {
 	require.InDelta(t, learned, c.Begin(now.Add(time.Minute), hurt).Share, 0.01, "as it was before")
 	require.Equal(t, Full, c.Begin(now.Add(time.Minute), quiet))
 	require.InDelta(t, 0.75, c.Begin(now.Add(time.Hour), hurt).Share, 0.01, "that was long ago")
+
+	unhurt := full()
+	require.Equal(t, Full, settle(unhurt, observed(nil), 2*time.Second))
+	require.Equal(t, Full, unhurt.Begin(now.Add(time.Minute), observed(nil)), "nothing is held up, so there is no reason for it")
 }
 
 // TestGivingWayThatDoesNotHelpEnds: commits that stay slow while builds hardly
