@@ -49,6 +49,8 @@ type BackfillTask struct {
 // CompareTask is one comparison.
 type CompareTask struct {
 	backfill.Task
+	// Verified is when the indexes were found to be equal to the rows.
+	Verified backfill.Verified
 	TempDir  string
 	Settings *ingest.LiveSettings
 	// Crew divides the comparison among nodes; nil does not.
@@ -141,7 +143,7 @@ func (b *IndexBackfiller) ComparePart(ctx context.Context, t PartTask) (backfill
 func (b *IndexBackfiller) Compare(ctx context.Context, t CompareTask) (backfill.CompareResult, error) {
 	opts := b.opts
 	opts.TempDir, opts.Settings, opts.Crew = t.TempDir, t.Settings, t.Crew
-	result, err := backfill.Compare(ctx, opts, t.Task)
+	result, err := backfill.CompareSince(ctx, opts, t.Task, t.Verified)
 	return result, b.buildError(ctx, t.Task, err)
 }
 

@@ -60,3 +60,13 @@ type VersionedSnapshot interface {
 	// fails with ErrNotExist if it sees none.
 	Version(ctx context.Context, key []byte) (uint64, error)
 }
+
+// ChangeFinder is a store that can tell that nothing has changed for some time, without
+// reading what has not.
+type ChangeFinder interface {
+	// Changed says whether any key of the ranges has a version in (after, upTo], a deletion
+	// or one that later ones hide included; it waits for commits at or below upTo that are
+	// still in flight. It fails with ErrSnapshotTooOld if versions above after may have been
+	// collected, and if upTo is below the GC safe point.
+	Changed(ctx context.Context, ranges []KeyRange, after, upTo uint64) (bool, error)
+}

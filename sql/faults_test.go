@@ -94,6 +94,10 @@ type lostHold struct {
 	lose atomic.Bool
 }
 
+func (s *lostHold) Changed(ctx context.Context, ranges []fastkv.KeyRange, after, upTo uint64) (bool, error) {
+	return s.Store.(fastkv.ChangeFinder).Changed(ctx, ranges, after, upTo)
+}
+
 func (s *lostHold) HoldGC(ctx context.Context, name string, ts uint64, ttl time.Duration) (fastkv.GCHold, error) {
 	if s.lose.Swap(false) {
 		return nil, fastkv.ErrSnapshotTooOld

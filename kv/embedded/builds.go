@@ -15,7 +15,10 @@ type builds struct {
 	engine *txn.Engine
 }
 
-var _ kv.Store = (*builds)(nil)
+var (
+	_ kv.Store        = (*builds)(nil)
+	_ kv.ChangeFinder = (*builds)(nil)
+)
 
 // Snapshot implements kv.Store.
 func (b *builds) Snapshot(ctx context.Context, ts uint64) (kv.Snapshot, error) {
@@ -31,6 +34,14 @@ func (b *builds) ScanColumns(ctx context.Context, req kv.ScanRequest, fn func(*k
 		return err
 	}
 	return b.Store.ScanColumns(ctx, req, fn)
+}
+
+// Changed implements kv.ChangeFinder.
+func (b *builds) Changed(ctx context.Context, ranges []kv.KeyRange, after, upTo uint64) (bool, error) {
+	if err := b.engine.Barrier(ctx, upTo); err != nil {
+		return false, err
+	}
+	return b.Store.Changed(ctx, ranges, after, upTo)
 }
 
 // Close implements kv.Store: the data are closed with the store that they belong to.

@@ -61,6 +61,9 @@ const (
 	firstOfTwoWins
 	duplicatesAtSIgnored
 	storedTakenForImported
+	entriesTrusted
+	collectedTrusted
+	leftoversTrusted
 	// I7
 	entriesForgotten
 	undoNotAwaited
@@ -218,6 +221,15 @@ var mutations = []mutation{
 	{duplicatesAtSIgnored, "I6", "of two rows with one value at S one has the entry", "I3: the job fails for nothing", false, nil},
 	{
 		storedTakenForImported, "I6", "what the store has at S is taken for what was imported at S", "promise: 1062", true,
+		[]eventKind{evTick, evCollect},
+	},
+	{entriesTrusted, "I6", "rows that have not changed are enough to compare nothing", "promise: ", true, nil},
+	{
+		collectedTrusted, "I6", "versions that may have been collected are taken for none", "promise: ", true,
+		[]eventKind{evTick, evCollect},
+	},
+	{
+		leftoversTrusted, "I6", "nothing is compared where entries of an older S may be", "promise: ", true,
 		[]eventKind{evTick, evCollect},
 	},
 

@@ -119,6 +119,12 @@ func (b *builder) compareOnce() (*job.Record, bool, error) {
 	}
 	w.comparisons++
 	p.differences = p.differences[:0]
+	if b.unchanged() {
+		w.unchanged++
+		w.trace("builder %d has nothing to compare at %d", b.id, p.t)
+		b.phase = recordingComparison
+		return nil, false, nil
+	}
 	for _, id := range b.m.Record().IndexIDs {
 		w.eachDifference(int(id), p.t, func(d difference) { p.differences = append(p.differences, d) })
 	}
@@ -134,6 +140,24 @@ func (b *builder) compareOnce() (*job.Record, bool, error) {
 		b.phase = fencing
 	}
 	return nil, false, nil
+}
+
+// unchanged says that rows and indexes are as they were verified at S.
+func (b *builder) unchanged() bool {
+	w, r := b.w, b.m.Record()
+	s, t := timestamp(r.SnapshotTS), b.cmp.t
+	if r.Leftovers && !w.broken(leftoversTrusted) || s < w.store.safePoint && !w.broken(collectedTrusted) {
+		return false
+	}
+	if w.store.changed(0, handles, s, t) {
+		return false
+	}
+	for _, id := range r.IndexIDs {
+		if from, to := indexKeys(int(id)); w.store.changed(from, to, s, t) && !w.broken(entriesTrusted) {
+			return false
+		}
+	}
+	return true
 }
 
 // repairStep goes on with the repair of the first difference. It locks the job's row, then

@@ -92,6 +92,19 @@ func (s *store) newest(k key) timestamp {
 	return 0
 }
 
+// changed says that a key from from to before to has a version in (after, upTo]. A LOCK
+// record changes nothing, unless it hides what is there.
+func (s *store) changed(from, to key, after, upTo timestamp) bool {
+	for k := from; k < to; k++ {
+		for _, v := range s.versions[k] {
+			if after < v.ts && v.ts <= upTo && (!v.lock || v.hides) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // put adds a version, in place of one with the same timestamp.
 func (s *store) put(k key, v version) {
 	list := s.versions[k]
