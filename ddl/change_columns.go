@@ -206,8 +206,16 @@ type modifyColumn struct {
 	model.ModifyColumnArgs
 }
 
+// begin refuses a new name where there are foreign keys, which would have to be changed with
+// it: such statements are left to TiDB, so a job that was before this one has added them.
 func (m *modifyColumn) begin(s subject, c *job.Change) error {
-	return unchangedColumn(s.TableInfo, c)
+	if err := unchangedColumn(s.TableInfo, c); err != nil {
+		return err
+	}
+	if m.Column.Name.L != c.Was.Name.L && len(s.ForeignKeys)+len(s.referred) > 0 {
+		return domain.ErrInfoSchemaChanged.GenWithStackByArgs()
+	}
+	return nil
 }
 
 // unchangedColumn fails if the column is not what the statement has found: a job that

@@ -303,13 +303,21 @@ func TestMixedForeignKeyInTurn(t *testing.T) {
 	require.Equal(t, 8200, errorCode(wait(t, column)), "it is in a composite index")
 	one := e.start("ALTER TABLE t DROP INDEX ibc, ADD INDEX i4 (d)")
 	queued(4)
+	parent := e.start("ALTER TABLE t RENAME COLUMN b TO bb, ADD INDEX i5 (d)")
+	queued(5)
+	referring := e.start("ALTER TABLE child CHANGE COLUMN p pp INT, ADD INDEX i6 (id)")
+	queued(6)
 	close(leave)
 	require.NoError(t, wait(t, first))
 	require.NoError(t, wait(t, key))
+	require.Equal(t, 8028, errorCode(wait(t, parent)))
+	require.Equal(t, 8028, errorCode(wait(t, referring)))
 	require.Equal(t, 1553, errorCode(wait(t, both)))
 	require.NoError(t, wait(t, one))
 	c.check("t")
 	c.fails(1452, "INSERT INTO child VALUES (1, 1)")
+	c.run("INSERT INTO t (a, b) VALUES (1, 1)")
+	c.run("INSERT INTO child VALUES (1, 1)")
 }
 
 // Two statements on one table are executed in turn. The later one is checked again
