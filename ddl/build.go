@@ -53,7 +53,11 @@ const killInterval = 20 * time.Millisecond
 // job's, whichever node has ended it. If the session's statement is killed the job is
 // cancelled. If the server shuts down the job goes on after the next start, or on
 // another node.
+//
+// KILL ends ctx as well as telling the session; only the session is listened to, since the
+// job's end has to be found out whatever comes.
 func (d *DDL) Build(ctx context.Context, sctx sessionctx.Context, req Request) error {
+	ctx = context.WithoutCancel(ctx)
 	t, err := d.queue(ctx, sctx, req)
 	if err != nil {
 		return err

@@ -353,6 +353,46 @@ func TestKillElsewhere(t *testing.T) {
 	n.leavesNothing(c, "t")
 }
 
+// A KILL that comes too late for the job leaves the statement to wait for it, although it
+// has ended the statement's context.
+func TestKillElsewhereAfterPublication(t *testing.T) {
+	n := newNodes(t)
+	c := n.client()
+	table(c, 100)
+	letIn := n.first.shutOut()
+	defer letIn()
+	arrived, leave := n.blockAt(ddl.HookPoint{When: "before", Action: "backfill"})
+	defer close(leave)
+	victim := n.client()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	result := make(chan error, 1)
+	go func() {
+		_, err := victim.Execute(ctx, "ALTER TABLE t ADD UNIQUE INDEX u (b), DROP COLUMN c")
+		result <- err
+	}()
+	reach(t, arrived)
+	dropping, goOn := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	hook := func(_ context.Context, p ddl.HookPoint) error {
+		if p.When == "before" && p.Action == "change-schema" && p.Step == "drop-delete-only" {
+			once.Do(func() { close(dropping); <-goOn })
+		}
+		return nil
+	}
+	n.otherHook.Store(&hook)
+	n.first.forget().notice()
+	reach(t, dropping)
+	n.Domain().InfoSyncer().GetSessionManager().Kill(victim.GetSessionVars().ConnectionID, true, false, false)
+	cancel()
+	require.Eventually(t, func() bool { return len(c.run("SELECT * FROM mysql.fastddl_ddl_requests")) == 1 }, time.Minute, time.Millisecond,
+		"the other node is asked to cancel")
+	close(goOn)
+	require.Equal(t, 1317, errorCode(wait(t, result)))
+	c.awaitNoJob()
+	c.check("t")
+}
+
 // On a cluster garbage collection is held at S until the index is public, by a hold of the
 // owner's own, which is left to expire then: replicas may be late.
 func TestHoldStaysAtS(t *testing.T) {
