@@ -69,10 +69,10 @@ func (h *holding) has(number int64) bool {
 	return slices.ContainsFunc(h.all(), func(p *heldPart) bool { return p.Number == number })
 }
 
-// help has this node build parts that are open, of whatever job, or its own since a claim
-// whose answer was lost.
+// help has this node build parts that are open, of whatever job, and look after those that
+// are its own since a claim whose answer was lost.
 func (d *DDL) help(in *tenure) error {
-	rows, err := d.query(in.ctx, `SELECT DISTINCT job_id FROM mysql.fastddl_build_parts WHERE wanted AND (state = %? OR state = %? AND holder = %?)`,
+	rows, err := d.query(in.ctx, `SELECT DISTINCT job_id FROM mysql.fastddl_build_parts WHERE wanted AND state = %? OR state = %? AND holder = %?`,
 		string(crew.Open), string(crew.Held), in.name())
 	if err != nil {
 		return err
@@ -127,15 +127,22 @@ func (h *hand) claim(held *holding) (claimed *heldPart, err error) {
 	var record *job.Record
 	var settings job.Settings
 	var snapshotTS uint64
-	first := len(held.all()) == 0
+	first, released := len(held.all()) == 0, false
 	err = h.d.inTxn(h.in.ctx, func(x *txn) error {
 		claimed = nil
 		r, s, err := x.lockRecord(h.jobID)
-		if err != nil || r == nil || !h.eligible(r) {
+		if err != nil || r == nil {
 			return err
 		}
 		parts, err := x.parts(h.jobID)
-		if err != nil || len(parts) == 0 || !wantsParts(r, parts[0].snapshotTS) || !first && parts[0].snapshotTS != held.snapshotTS {
+		if err != nil {
+			return err
+		}
+		eligible := h.eligible(r)
+		if released, err = h.release(x, crew.Forgotten(rules(parts), h.in.name(), held.has, eligible)); err != nil || released {
+			return err
+		}
+		if !eligible || len(parts) == 0 || !wantsParts(r, parts[0].snapshotTS) || !first && parts[0].snapshotTS != held.snapshotTS {
 			return err
 		}
 		c := crew.Claimant{
@@ -159,6 +166,10 @@ func (h *hand) claim(held *holding) (claimed *heldPart, err error) {
 		}
 		return x.setPart(h.jobID, claimed.Part)
 	})
+	if err == nil && released {
+		h.d.nudgeParts()
+		h.d.opts.Cluster.Notify(h.in.ctx)
+	}
 	if err != nil || claimed == nil {
 		return nil, err
 	}
@@ -169,6 +180,20 @@ func (h *hand) claim(held *holding) (claimed *heldPart, err error) {
 	held.add(claimed)
 	h.last = claimed.Number
 	return claimed, nil
+}
+
+// release opens parts that this node holds by claims whose answers were lost. There is one
+// hand for a job in each tenure, so nobody builds them.
+func (h *hand) release(x *txn, forgotten []crew.Part) (released bool, err error) {
+	for _, p := range forgotten {
+		if !h.in.alive() {
+			return false, errLost
+		}
+		if err := x.setPart(h.jobID, p.Released(crew.Open)); err != nil {
+			return false, err
+		}
+	}
+	return len(forgotten) > 0, nil
 }
 
 // next claims one more part to build with those that are held. What goes wrong with that is

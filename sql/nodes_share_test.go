@@ -144,6 +144,23 @@ func TestClaimWhoseAnswerIsLost(t *testing.T) {
 	n.requireBuilt(c, "t")
 }
 
+// Cancelling a job waits for nobody who does not know that it holds a part.
+func TestCancelBesideAClaimWhoseAnswerIsLost(t *testing.T) {
+	n := newCrew(t, 2)
+	c := n.client()
+	table(c, 1000)
+	for _, own := range []bool{true, false} {
+		result, leave := n.startStopped(addUnique)
+		order := map[bool]string{true: "ASC", false: "DESC"}[own]
+		holder := c.one("SELECT holder FROM mysql.fastddl_build_parts WHERE state = 'held' ORDER BY holder %s LIMIT 1", order)
+		c.run("UPDATE mysql.fastddl_build_parts SET state = 'held', holder = '%s', hold_epoch = hold_epoch + 1 WHERE part = 5", holder)
+		require.NoError(t, n.DDL().Cancel(t.Context(), n.jobID(c)))
+		leave()
+		require.Equal(t, 8214, errorCode(wait(t, result)))
+		n.leavesNothing(c, "t")
+	}
+}
+
 // However often a node looks whether its parts are its own still, it does not take one that
 // it has just claimed for lost.
 func TestLooksBesideClaims(t *testing.T) {

@@ -101,6 +101,18 @@ func Choose(parts []Part, c Claimant) (chosen Part, ok bool) {
 	return chosen, ok
 }
 
+// Forgotten returns the parts that a member holds, does not know of, because the answers to
+// its claims were lost, and will not claim again: those that are not wanted, and all if it may
+// build none. Whoever recalls parts waits until nobody holds one.
+func Forgotten(parts []Part, member string, knows func(number int64) bool, eligible bool) (forgotten []Part) {
+	for _, p := range parts {
+		if p.State == Held && p.Holder == member && !knows(p.Number) && !(p.Wanted && eligible) {
+			forgotten = append(forgotten, p)
+		}
+	}
+	return forgotten
+}
+
 // Holders returns the members that hold parts, each once.
 func Holders(parts []Part) []string {
 	var names []string
