@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	pingcaperrors "github.com/pingcap/errors"
+	"github.com/pingcap/tidb/pkg/parser"
 	"github.com/pingcap/tidb/pkg/parser/mysql"
 	"github.com/pingcap/tidb/pkg/session/txninfo"
 	"github.com/pingcap/tidb/pkg/util"
@@ -92,12 +94,24 @@ func describeBlocker(sm util.SessionManager, info *txninfo.TxnInfo, started, now
 		b.digest = info.AllSQLDigests[n-1]
 	}
 	if p, ok := sm.GetProcessInfo(b.ConnID); ok && p != nil {
-		b.sql = p.Info
+		b.sql = withoutLiterals(p.Info)
 		if p.Command == mysql.ComSleep {
 			b.Idle = max(now.Sub(p.Time), 1)
 		}
 	}
 	return b
+}
+
+const (
+	// maxNormalized is how much of a statement is looked at, and maxShown how much of it is
+	// shown, in bytes: an INSERT may have many megabytes.
+	maxNormalized = 64 << 10
+	maxShown      = 4 << 10
+)
+
+// withoutLiterals is a statement as it is shown and logged.
+func withoutLiterals(sql string) string {
+	return shortened(parser.Normalize(shortened(sql, maxNormalized), pingcaperrors.RedactLogEnable), maxShown)
 }
 
 // judge applies the policy, and returns the blockers in the order in which they are

@@ -80,7 +80,7 @@ func (d *DDL) blockersElsewhere(ctx context.Context, tableID int64, before time.
 		}
 		b := blocker{
 			Blocker: job.Blocker{ConnID: conn, User: textAt(row, 2), Age: time.Since(started), Keys: uint64(max(row.GetInt64(4), 0))},
-			db:      textAt(row, 3), started: started, elsewhere: true, sql: textAt(row, 7),
+			db:      textAt(row, 3), started: started, elsewhere: true, sql: withoutLiterals(textAt(row, 7)),
 		}
 		if textAt(row, 5) == mysql.Command2Str[mysql.ComSleep] {
 			b.Idle = max(time.Duration(row.GetInt64(6))*time.Second, 1)

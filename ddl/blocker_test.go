@@ -1,6 +1,7 @@
 package ddl
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/pingcap/tidb/pkg/util"
@@ -35,4 +36,20 @@ func TestBlockerIsEndedOnce(t *testing.T) {
 	}
 	require.Equal(t, []uint64{1, 1, 2, 2}, sm.killed)
 	require.Equal(t, []uint64{1, 2}, told)
+}
+
+// TestShownStatements: what is shown and logged of a statement has no literals, whatever is
+// cut off, and is short.
+func TestShownStatements(t *testing.T) {
+	require.Equal(t, "update `t` set `b` = ? where `a` = ?", withoutLiterals("UPDATE t SET b = 'secret' WHERE a = 7"))
+	require.Equal(t, "select `a` from `t`", withoutLiterals("SELECT a FROM t"))
+	long := "INSERT INTO t VALUES (1, 'secret')" + strings.Repeat(", (2, 'secret')", 1<<20)
+	for cut := range 20 {
+		shown := withoutLiterals(strings.Repeat(" ", cut) + long)
+		require.NotContains(t, shown, "secret")
+		require.LessOrEqual(t, len(shown), maxShown)
+		require.Contains(t, shown, "insert into `t`")
+	}
+	one := "UPDATE t SET b = '" + strings.Repeat("secret", 1<<20) + "'"
+	require.NotContains(t, withoutLiterals(one), "secret")
 }
