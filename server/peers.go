@@ -119,7 +119,7 @@ func peerOf(info *util.ProcessInfo) (netip.AddrPort, bool) {
 		return netip.AddrPort{}, false
 	}
 	addr, err := netip.ParseAddr(info.Host)
-	return netip.AddrPortFrom(addr.Unmap(), uint16(port)), err == nil
+	return netip.AddrPortFrom(addr.Unmap().WithZone(""), uint16(port)), err == nil // sockets are listed without zones
 }
 
 // runsLong reports whether a session executes a statement that its client may

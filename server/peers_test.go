@@ -50,6 +50,11 @@ func TestPeerWatch(t *testing.T) {
 		kill:    func(id uint64) { killed = append(killed, id) },
 		log:     zap.NewNop(),
 	}
+	zoned := session("5", "", mysql.ComSleep)
+	zoned.Host = "fe80::1%lo"
+	at, ok := peerOf(zoned)
+	require.True(t, ok)
+	require.Equal(t, netip.MustParseAddrPort("[fe80::1]:5"), at, "as sockets are listed")
 	w.step(begin)
 	seen = nil
 	w.step(begin.Add(longStatement / 2))
