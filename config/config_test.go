@@ -166,6 +166,9 @@ func TestSettingsOfTiDB(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 7, dst.TokenLimit)
 	require.Equal(t, "9s", dst.Performance.StatsLease)
+	unlimited, err := apply(map[string]any{"token-limit": 0})
+	require.NoError(t, err)
+	require.EqualValues(t, 1000, unlimited.TokenLimit)
 	require.Equal(t, map[string]string{"zone": "z"}, dst.Labels)
 	require.Empty(t, tidb.NewConfig().Labels, "TiDB's defaults stay as they are")
 

@@ -63,6 +63,9 @@ func (c *Config) applyTiDB(dst *tidb.Config, p *problems) {
 	if unknown := unknownKeys(md); len(unknown) > 0 {
 		p.add("tidb: unknown settings: %s", strings.Join(unknown, ", "))
 	}
+	if dst.TokenLimit == 0 { // as TiDB takes it; otherwise no statement would ever run
+		dst.TokenLimit = tidb.NewConfig().TokenLimit
+	}
 	for _, key := range md.Keys() {
 		if own, ok := ownKeys[key.String()]; ok {
 			p.add("%s", fmt.Sprintf("tidb.%s is set by %s", key, own))
