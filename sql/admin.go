@@ -2,6 +2,7 @@ package sql
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -29,11 +30,7 @@ func (s *clientSession) executeAdmin(ctx context.Context, stmt ast.StmtNode, adm
 	}
 	switch admin.Tp {
 	case ast.AdminShowDDLJobs:
-		rows, err := s.Session.ExecuteStmt(ctx, stmt)
-		if rows == nil || err != nil {
-			return rows, err
-		}
-		return &jobRows{RecordSet: rows, ddl: s.layer.ddl}, nil
+		return s.showJobs(ctx, stmt, admin)
 	case ast.AdminCancelDDLJobs:
 		return s.command(ctx, stmt, admin, s.layer.ddl.Cancel, tidbddl.CancelJobs)
 	case ast.AdminPauseDDLJobs:
@@ -49,6 +46,47 @@ func (s *clientSession) executeAdmin(ctx context.Context, stmt ast.StmtNode, adm
 		}
 	}
 	return s.Session.ExecuteStmt(ctx, stmt)
+}
+
+// showJobs executes ADMIN SHOW DDL JOBS. A condition is for what is shown, so it is applied
+// after TiDB has read the jobs; that of a prepared statement is TiDB's.
+func (s *clientSession) showJobs(ctx context.Context, stmt ast.StmtNode, admin *ast.AdminStmt) (sqlexec.RecordSet, error) {
+	where := admin.Where
+	if stmt != ast.StmtNode(admin) {
+		where = nil
+	}
+	if where != nil {
+		if _, err := s.plan(ctx, admin); err != nil { // in TiDB's words
+			return nil, err
+		}
+		all := *admin
+		all.Where = nil
+		stmt = &all
+	}
+	rows, err := s.Session.ExecuteStmt(ctx, stmt)
+	if rows == nil || err != nil {
+		return rows, err
+	}
+	shown := &jobRows{RecordSet: rows, ddl: s.layer.ddl, evalCtx: s.GetExprCtx().GetEvalCtx()}
+	if where != nil {
+		schema, names := inputOf(rows.Fields())
+		shown.condition, err = expression.BuildSimpleExpr(s.GetExprCtx(), where, expression.WithInputSchemaAndNames(schema, names, nil))
+		if err != nil {
+			return nil, errors.Join(err, rows.Close())
+		}
+	}
+	return shown, nil
+}
+
+// inputOf describes rows to an expression over them.
+func inputOf(fields []*resolve.ResultField) (*expression.Schema, types.NameSlice) {
+	schema := expression.NewSchema()
+	var names types.NameSlice
+	for i, f := range fields {
+		schema.Append(&expression.Column{RetType: &f.Column.FieldType, ID: int64(i + 1), UniqueID: int64(i + 1), Index: i})
+		names = append(names, &types.FieldName{ColName: f.ColumnAsName})
+	}
+	return schema, names
 }
 
 // command executes ADMIN CANCEL, PAUSE or RESUME DDL JOBS: ours by own, the others

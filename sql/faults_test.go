@@ -3,6 +3,7 @@ package sql_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -221,6 +222,16 @@ func TestAdminStatements(t *testing.T) {
 	id := c.one("SELECT MAX(job_id) FROM mysql.fastddl_ddl_record")
 	require.Contains(t, c.run("ADMIN SHOW DDL JOBS 1")[0], "add index write reorganization")
 	require.Contains(t, c.run("ADMIN SHOW DDL JOBS 1")[0], " running ingest")
+	for where, shown := range map[string]bool{
+		"state = 'running'": true, "state = 'paused'": false, "job_id = " + id: true, "comments LIKE 'ingest%%' AND end_time IS NULL": true,
+		"state <> 'synced'": true, "job_id < " + id + " OR state = 'paused'": false,
+	} {
+		rows := c.run("ADMIN SHOW DDL JOBS WHERE " + where)
+		require.Equal(t, shown, slices.ContainsFunc(rows, func(row string) bool { return strings.HasPrefix(row, id+" ") }), "%s: %q", where, rows)
+	}
+	require.Empty(t, c.run("ADMIN SHOW DDL JOBS WHERE state = 'paused'"))
+	require.NotEmpty(t, c.run("ADMIN SHOW DDL JOBS 1000 WHERE state = 'synced'"))
+	c.fails(1054, "ADMIN SHOW DDL JOBS WHERE nothing = 1")
 	require.Contains(t, c.one("SELECT job_type FROM information_schema.ddl_jobs WHERE job_id = "+id), "add index")
 	require.NotEmpty(t, c.run("ADMIN SHOW DDL"))
 	require.Contains(t, []string{"queueing", "running"}, c.one("SELECT state FROM mysql.fastddl_ddl_jobs WHERE job_id = "+id), "as of a second ago")

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pingcap/tidb/pkg/expression"
 	"github.com/pingcap/tidb/pkg/meta/model"
 	pmodel "github.com/pingcap/tidb/pkg/parser/model"
 	"github.com/pingcap/tidb/pkg/planner/core/resolve"
@@ -70,19 +71,34 @@ func fieldTypes(fields []*resolve.ResultField) []*types.FieldType {
 type jobRows struct {
 	sqlexec.RecordSet
 	ddl *ddl.DDL
+	// condition, if it is set, is what shown rows have to meet.
+	condition expression.Expression
+	evalCtx   expression.EvalContext
 }
 
 // Next implements sqlexec.RecordSet.
 func (r *jobRows) Next(ctx context.Context, req *chunk.Chunk) error {
-	if err := r.RecordSet.Next(ctx, req); err != nil {
-		return err
+	for {
+		if err := r.RecordSet.Next(ctx, req); err != nil || req.NumRows() == 0 {
+			return err
+		}
+		if err := r.show(ctx, req); err != nil || r.condition == nil {
+			return err
+		}
+		if err := r.keepShown(req); err != nil || req.NumRows() > 0 {
+			return err
+		}
 	}
+}
+
+// show replaces the rows of our jobs by what they do.
+func (r *jobRows) show(ctx context.Context, req *chunk.Chunk) error {
 	columns := make(map[string]int)
 	for i, f := range r.Fields() {
 		columns[strings.ToLower(f.ColumnAsName.O)] = i
 	}
 	at, ok := columns["job_id"]
-	if !ok || req.NumRows() == 0 {
+	if !ok {
 		return nil
 	}
 	unfinished, err := r.ddl.AllUnfinished(ctx)
@@ -114,6 +130,22 @@ func (r *jobRows) Next(ctx context.Context, req *chunk.Chunk) error {
 		}
 		for c := range values {
 			req.AppendDatum(c, &values[c])
+		}
+	}
+	return nil
+}
+
+// keepShown removes the rows that do not meet the condition.
+func (r *jobRows) keepShown(req *chunk.Chunk) error {
+	was := req.CopyConstruct()
+	req.Reset()
+	for i := range was.NumRows() {
+		meets, _, err := expression.EvalBool(r.evalCtx, expression.CNFExprs{r.condition}, was.GetRow(i))
+		if err != nil {
+			return err
+		}
+		if meets {
+			req.AppendRow(was.GetRow(i))
 		}
 	}
 	return nil
