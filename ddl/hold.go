@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -32,6 +33,23 @@ func holdName(r *job.Record) string {
 		name += "-" + strconv.FormatInt(r.Epoch, 10)
 	}
 	return name
+}
+
+// lateMark is in the names of holds at an S that its job has given up.
+const lateMark = "-at-"
+
+// holdAfter keeps the hold at S on a cluster for lateTTL beside that at the S which the job
+// takes next: what was imported may still be on its way to replicas, see there.
+func (t *task) holdAfter(ctx context.Context, r *job.Record) error {
+	if !t.d.clustered() || r.SnapshotTS == 0 {
+		return nil
+	}
+	name := holdName(r) + lateMark + strconv.FormatUint(r.SnapshotTS, 10)
+	_, err := t.d.opts.Builds.HoldGC(ctx, name, r.SnapshotTS, lateTTL)
+	if err != nil && !errors.Is(err, kv.ErrSnapshotTooOld) {
+		return fmt.Errorf("hold GC at the S before: %w", err)
+	}
+	return nil
 }
 
 // jobOfHold returns the job that a hold belongs to.
@@ -159,5 +177,8 @@ func (t *task) dropHold(ctx context.Context, r *job.Record) error {
 		return fmt.Errorf("list GC holds: %w", err)
 	}
 	delete(holds, late)
+	if !r.RollingBack() {
+		maps.DeleteFunc(holds, func(name string, _ uint64) bool { return strings.Contains(name, lateMark) })
+	}
 	return t.d.releaseHolds(ctx, holds, func(id int64) bool { return id != t.id })
 }

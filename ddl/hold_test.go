@@ -60,7 +60,7 @@ func TestHoldIsRenewed(t *testing.T) {
 func TestHoldNames(t *testing.T) {
 	require.Equal(t, "fastddl-job-7", holdName(&job.Record{ID: 7}))
 	require.Equal(t, "fastddl-job-7-2", holdName(&job.Record{ID: 7, Epoch: 2}))
-	for _, name := range []string{"fastddl-job-7", "fastddl-job-7-2"} {
+	for _, name := range []string{"fastddl-job-7", "fastddl-job-7-2", "fastddl-job-7-at-470664157440245760", "fastddl-job-7-2-at-5"} {
 		id, ok := jobOfHold(name)
 		require.True(t, ok)
 		require.Equal(t, int64(7), id)

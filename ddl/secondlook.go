@@ -61,6 +61,9 @@ func (t *task) forgetSnapshot(ctx context.Context) (outcome, error) {
 	if err := t.recall(ctx); err != nil {
 		return outcome{}, err
 	}
+	if err := t.holdAfter(ctx, t.shown.Load()); err != nil {
+		return outcome{}, err
+	}
 	return t.write(ctx, job.StepWriteReorg, func(x *txn, after *job.Record) error {
 		after.ForgetSnapshot()
 		if after.Nodes.Shared {

@@ -2,6 +2,7 @@ package sql_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -425,6 +426,29 @@ func TestHoldStaysAtS(t *testing.T) {
 	require.NoError(t, wait(t, result))
 	require.True(t, held("-1"))
 	require.False(t, held("job-"+c.lastJob("job_id")), "that of the owner before")
+}
+
+// It is held at an S that the job has given up, too, while another one is built: replicas
+// may be late with what was imported at the first.
+func TestHoldStaysAtTheFirstS(t *testing.T) {
+	n := newNodes(t)
+	c, w := n.client(), n.client()
+	c.run("CREATE TABLE t (a INT PRIMARY KEY, b INT)")
+	c.run("INSERT INTO t VALUES (1,1),(2,2),(3,1)")
+	var first uint64
+	n.before("backfill", "", func() {
+		first = n.DDL().Unfinished()[0].Snapshot
+		w.run("DELETE FROM t WHERE a = 3")
+	})
+	c.run(addUnique)
+	holds, err := n.store.Builds().GCHolds(t.Context())
+	require.NoError(t, err)
+	second := c.lastJob("snapshot_ts")
+	require.NotEqual(t, fmt.Sprint(first), second, "the duplicate was there at S")
+	id := c.lastJob("job_id")
+	require.Equal(t, first, holds[fmt.Sprintf("fastddl-job-%s-at-%d", id, first)], "%v", holds)
+	require.Equal(t, second, fmt.Sprint(holds["fastddl-job-"+id]))
+	c.check("t")
 }
 
 // A repair of a late owner changes nothing: it locks the job's record first.
