@@ -150,6 +150,9 @@ func (d *DDL) launch(t *task) error {
 	if t.tenure == nil || t.tenure != d.tenure {
 		return errLost
 	}
+	if slices.ContainsFunc(d.tasks, func(x *task) bool { return x.id == t.id }) {
+		return errLost // one of the two has another epoch; what runs finds out by itself
+	}
 	d.tasks = append(d.tasks, t)
 	slices.SortFunc(d.tasks, func(a, b *task) int { return int(a.id - b.id) })
 	d.views.Store(t.id, &t.view)

@@ -114,7 +114,8 @@ func (d *DDL) awaitTasks(in *tenure) {
 	}
 }
 
-// adopt takes the jobs over whose owners are no members any more.
+// adopt takes the jobs over whose owners are no members any more, and those that are this
+// node's own without its running them.
 func (d *DDL) adopt(in *tenure) error {
 	jobs, err := d.loadJobs(in.ctx)
 	if err != nil {
@@ -122,7 +123,16 @@ func (d *DDL) adopt(in *tenure) error {
 	}
 	var members map[string]bool
 	for _, j := range jobs {
-		if j.record.Owner == in.name() || d.lookup(j.record.ID) != nil {
+		if d.lookup(j.record.ID) != nil {
+			delete(in.idle, j.record.ID)
+			continue
+		}
+		if j.record.Owner == in.name() {
+			if in.abandoned(j.record) {
+				if err := d.takeOver(in, j); err != nil {
+					return err
+				}
+			}
 			continue
 		}
 		if members == nil {

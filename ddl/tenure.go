@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"fastddl/ddl/job"
 	"fastddl/ddl/member"
 )
 
@@ -30,6 +31,27 @@ type tenure struct {
 	end context.CancelFunc
 	// hands build parts of jobs in it.
 	hands sync.WaitGroup
+	// idle are the jobs of the node that nothing runs here, for whoever looks for jobs.
+	idle map[int64]idleJob
+}
+
+// idleJob is since when a job was seen with a revision and without anything that runs it.
+type idleJob struct {
+	revision int64
+	since    time.Time
+}
+
+// abandonedAfter is for how long nothing runs a job before that is no accident of timing.
+const abandonedAfter = 3 * time.Second
+
+// abandoned says that the node is a job's owner without knowing it: the answer to the
+// transaction that made it so was lost, or what ran the job has ended by mistake.
+func (in *tenure) abandoned(r *job.Record) bool {
+	if seen, ok := in.idle[r.ID]; ok && seen.revision == r.Revision {
+		return time.Since(seen.since) >= abandonedAfter
+	}
+	in.idle[r.ID] = idleJob{r.Revision, time.Now()}
+	return false
 }
 
 // name is what the records of the tenure's jobs name as their owner.
@@ -55,7 +77,7 @@ func (in *tenure) permit() error {
 // begin begins a tenure.
 func (d *DDL) begin(m member.Member) *tenure {
 	ctx, end := context.WithCancel(d.ctx)
-	in := &tenure{member: m, ctx: ctx, end: end}
+	in := &tenure{member: m, ctx: ctx, end: end, idle: make(map[int64]idleJob)}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.tenure = in

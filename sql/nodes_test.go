@@ -354,6 +354,23 @@ func TestKillElsewhere(t *testing.T) {
 	n.leavesNothing(c, "t")
 }
 
+// A job that is a node's own without anything there that runs it goes on.
+func TestAbandonedJob(t *testing.T) {
+	n := newNodes(t)
+	c := n.client()
+	table(c, 100)
+	arrived, leave := n.blockAt(ddl.HookPoint{When: "before", Action: "backfill"})
+	result := n.start(addUnique)
+	reach(t, arrived)
+	// As if the node had taken the job over once more, and had not heard that it has.
+	c.run(`UPDATE mysql.fastddl_ddl_record SET record = JSON_SET(CAST(CONVERT(record USING utf8mb4) AS JSON), '$.epoch', 1,
+		'$.revision', JSON_EXTRACT(CAST(CONVERT(record USING utf8mb4) AS JSON), '$.revision') + 1)`)
+	close(leave)
+	require.NoError(t, wait(t, result))
+	c.awaitNoJob()
+	c.check("t")
+}
+
 // A KILL that comes too late for the job leaves the statement to wait for it, although it
 // has ended the statement's context.
 func TestKillElsewhereAfterPublication(t *testing.T) {
