@@ -71,7 +71,7 @@ func newDAGRun(r Reader, req *coprocessor.Request, dag *tipb.DAGRequest) (*dagRu
 	if err != nil {
 		return nil, err
 	}
-	top.sink = out.push
+	top.sink, source.full = out.push, out.full
 	for n := source.node; n != nil; n = n.next {
 		n.measure = dag.GetCollectExecutionSummaries()
 	}

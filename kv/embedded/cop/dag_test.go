@@ -89,6 +89,44 @@ func TestPages(t *testing.T) {
 	}
 }
 
+// TestPagesOfGroups reads what an aggregation or a TopN makes of many rows page by page: nothing
+// that was read is lost.
+func TestPagesOfGroups(t *testing.T) {
+	const rows = 5000
+	executors := map[string]func() *tipb.Executor{
+		"hash":   func() *tipb.Executor { return countBy(columnRef(0)) },
+		"stream": func() *tipb.Executor { e := countBy(columnRef(0)); e.Tp = tipb.ExecType_TypeStreamAgg; return e },
+	}
+	for _, limit := range []uint64{1024, 1025, 3000} {
+		executors[fmt.Sprintf("top %d", limit)] = func() *tipb.Executor {
+			return &tipb.Executor{Tp: tipb.ExecType_TypeTopN, TopN: &tipb.TopN{Limit: limit, OrderBy: []*tipb.ByItem{{Expr: columnRef(0), Desc: true}}}}
+		}
+	}
+	for name, executor := range executors {
+		for _, page := range []uint64{1, 128, 1000, 1024, 1025, 2000} {
+			f := newFixture(t, rows).then(executor())
+			grouped := f.dag.Executors[1].TopN == nil
+			if grouped {
+				f.dag.OutputOffsets = []uint32{1, 0}
+			}
+			whole := f.rows(f.run())
+			req := f.request()
+			req.PagingSize = page
+			var paged []string
+			for pages := 0; len(req.Ranges) > 0; pages++ {
+				require.LessOrEqual(t, pages, rows)
+				resp := Handle(context.Background(), f.reader, req)
+				paged = append(paged, f.rows(f.answer(resp))...)
+				req.Ranges = remaining(req.Ranges, resp.Range, false)
+			}
+			if grouped {
+				require.Len(t, whole, rows)
+			}
+			require.ElementsMatch(t, whole, paged, "%s in pages of %d", name, page)
+		}
+	}
+}
+
 // splitRanges cuts the range of the table at random rows.
 func (f *fixture) splitRanges(rnd *rand.Rand) {
 	end := f.ranges[0].End

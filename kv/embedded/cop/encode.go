@@ -15,7 +15,7 @@ type sink struct {
 	offsets []int // the columns that the client wants, in its order
 	fields  []*types.FieldType
 	encode  func(batch *chunk.Chunk) error
-	page    uint64 // rows after which no more are wanted, 0 if there is no such number
+	page    uint64 // rows after which the scan is to stop, 0 if there is no such number
 
 	rows   uint64
 	chunks []tipb.Chunk
@@ -54,13 +54,18 @@ func newSink(env *evalEnv, req *tipb.DAGRequest, fields []*types.FieldType, page
 	return s, nil
 }
 
-// push is the emitFunc of the last executor.
+// full says that there are enough rows for a page. It is the scan that stops then, between two
+// batches: what has been read goes through the chain to its end, since it is not read again. An
+// aggregation that was told to stop would lose groups.
+func (s *sink) full() bool { return s.page > 0 && s.rows >= s.page }
+
+// push is the emitFunc of the last executor. It takes all that there is.
 func (s *sink) push(batch *chunk.Chunk) (more bool, err error) {
 	s.rows += uint64(batch.NumRows())
 	if err := s.encode(batch.Prune(s.offsets)); err != nil {
 		return false, err
 	}
-	return s.page == 0 || s.rows < s.page, nil
+	return true, nil
 }
 
 // finish encodes what is still buffered.

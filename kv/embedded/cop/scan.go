@@ -26,6 +26,7 @@ type scan struct {
 	keyLen int
 
 	node   *node
+	full   func() bool // says between two batches that the page is full
 	batch  *chunk.Chunk
 	limit  int     // rows after which the batch is emitted
 	most   int     // what limit grows to
@@ -112,7 +113,7 @@ func (s *scan) pair(ctx context.Context, key, value []byte) (more bool, err erro
 	if err != nil {
 		return false, err
 	}
-	if !more {
+	if !more || s.full() {
 		s.stoppedAt = append([]byte(nil), key...)
 		return false, nil
 	}
