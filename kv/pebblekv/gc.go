@@ -167,7 +167,10 @@ func (g *gcRun) collectSlice(ctx context.Context, pos []byte) (next []byte, err 
 			next, err = g.collectRun(all, deadline)
 		}
 		if err != nil {
-			return nil, errors.Join(err, g.batch.Close())
+			if g.batch != nil {
+				err = errors.Join(err, g.batch.Close())
+			}
+			return nil, err
 		}
 		if !found || next == nil {
 			return nil, g.flush()
@@ -266,16 +269,18 @@ func (g *gcRun) delete(engineKey []byte) error {
 }
 
 // flush applies the deletions found so far. They need not be synced: what is
-// lost in a crash is found again, and the log keeps their order.
-func (g *gcRun) flush() error {
-	if g.batch.Empty() {
-		return g.batch.Close()
+// lost in a crash is found again, and the log keeps their order. It closes the
+// batch, whatever comes: the engine hands closed ones out again, so a second
+// Close could be that of somebody else's.
+func (g *gcRun) flush() (err error) {
+	b := g.batch
+	g.batch = nil
+	defer func() { err = errors.Join(err, b.Close()) }()
+	if b.Empty() {
+		return nil
 	}
-	if err := g.store.admit(essentialWrite, g.batch.Len()); err != nil {
-		return errors.Join(err, g.batch.Close())
-	}
-	if err := g.store.applyBatch(g.batch, false); err != nil {
+	if err := g.store.admit(essentialWrite, b.Len()); err != nil {
 		return err
 	}
-	return g.batch.Close()
+	return g.store.applyBatch(b, false)
 }
