@@ -114,6 +114,26 @@ func TestSQL(t *testing.T) {
 	s.close()
 }
 
+// TestSQLManyGroups asks for more groups and more first rows than a batch of the coprocessor
+// has, in one region.
+func TestSQLManyGroups(t *testing.T) {
+	s := openSQL(t, t.TempDir(), nil)
+	defer s.close()
+	se := s.session()
+	defer se.Close()
+	mustQuery(t, se, "create table test.t (a int primary key, b int, key (b))")
+	mustQuery(t, se, "set cte_max_recursion_depth = 10000")
+	mustQuery(t, se, "insert into test.t with recursive s(n) as (select 1 union all select n+1 from s where n < 5000) select n, n from s")
+	for _, q := range []string{
+		"select count(*) from (select /*+ hash_agg() agg_to_cop() */ b, count(*) from test.t ignore index (b) group by b) x",
+		"select count(*) from (select /*+ stream_agg() agg_to_cop() */ b, count(*) from test.t use index (b) group by b) x",
+		"select count(*) from (select distinct b from test.t ignore index (b)) x",
+	} {
+		require.Equal(t, [][]string{{"5000"}}, mustQuery(t, se, q), q)
+	}
+	require.Equal(t, [][]string{{"2001"}, {"2002"}}, mustQuery(t, se, "select /*+ limit_to_cop() */ a from test.t ignore index (b) order by b limit 2 offset 2000"))
+}
+
 // TestSQLDeadlock checks that one of two sessions which wait for each other gives up, and that the wait can be seen.
 func TestSQLDeadlock(t *testing.T) {
 	s := openSQL(t, "db", vfs.NewMem())
