@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/cockroachkvs"
 
 	"fastddl/kv"
 )
@@ -39,9 +38,7 @@ func (s *Store) changedIn(ctx context.Context, r kv.KeyRange, after, upTo uint64
 	if r.Empty() || after >= upTo {
 		return false, ctx.Err()
 	}
-	// The option's slice has room for the filter that the engine appends.
-	opts := pebble.IterOptions{PointKeyFilters: append(make([]pebble.BlockPropertyFilter, 0, 2),
-		cockroachkvs.NewMVCCTimeIntervalFilter(after+1, upTo))}
+	opts := pebble.IterOptions{PointKeyFilters: versionsWithin(after+1, upTo)}
 	opts.LowerBound, opts.UpperBound = engineBounds(r)
 	it, err := s.db.NewIterWithContext(ctx, &opts)
 	if err != nil {

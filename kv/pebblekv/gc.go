@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/cockroachkvs"
 	"go.uber.org/zap"
 
 	"fastddl/kv"
@@ -150,8 +149,7 @@ func (g *gcRun) collectSlice(ctx context.Context, pos []byte) (next []byte, err 
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, all.Close()) }()
-	bounds.PointKeyFilters = append(make([]pebble.BlockPropertyFilter, 0, 2),
-		cockroachkvs.NewMVCCTimeIntervalFilter(g.from, g.safePoint))
+	bounds.PointKeyFilters = versionsWithin(g.from, g.safePoint)
 	recent, err := g.store.db.NewIterWithContext(ctx, &bounds)
 	if err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/cockroachkvs"
 
 	"fastddl/kv"
 )
@@ -19,6 +20,12 @@ const (
 	// seek is thought to be cheaper.
 	stepsBeforeSeek = 4
 )
+
+// versionsWithin is the filter of an iterator that need not see blocks without versions from
+// first to last. The slice has room for the filter that the engine appends.
+func versionsWithin(first, last uint64) []pebble.BlockPropertyFilter {
+	return append(make([]pebble.BlockPropertyFilter, 0, 2), cockroachkvs.NewMVCCTimeIntervalFilter(first, last))
+}
 
 // cursor is what both directions of iteration share: an engine iterator over
 // the versions of a range, and the entry it stands on.

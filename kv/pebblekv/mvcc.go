@@ -8,7 +8,6 @@ import (
 	"math"
 
 	"github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/cockroachkvs"
 
 	"fastddl/kv"
 )
@@ -52,10 +51,7 @@ func (s *Store) NewLookup(ctx context.Context) (*Lookup, error) {
 // may leave out versions at or below ts, and so reads hardly anything outside
 // the memtables if ts is recent.
 func (s *Store) NewLookupAfter(ctx context.Context, ts uint64) (*Lookup, error) {
-	// The option's slice has room for the filter that the engine appends.
-	filters := append(make([]pebble.BlockPropertyFilter, 0, 2),
-		cockroachkvs.NewMVCCTimeIntervalFilter(ts+1, math.MaxUint64-1))
-	return s.newLookup(ctx, &pebble.IterOptions{UseL6Filters: true, PointKeyFilters: filters})
+	return s.newLookup(ctx, &pebble.IterOptions{UseL6Filters: true, PointKeyFilters: versionsWithin(ts+1, math.MaxUint64-1)})
 }
 
 func (s *Store) newLookup(ctx context.Context, opts *pebble.IterOptions) (*Lookup, error) {

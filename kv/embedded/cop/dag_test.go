@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand"
+	"slices"
 	"testing"
 	"time"
 
@@ -74,19 +75,27 @@ func TestPages(t *testing.T) {
 			f.then(where(call(tipb.ScalarFuncSig_LTInt, columnRef(1), integer(int64(rnd.Intn(8))))))
 		}
 		whole := f.rows(f.run())
-		req := f.request()
-		req.PagingSize = uint64(1 + rnd.Intn(150))
-		var rows []string
-		for pages := 0; len(req.Ranges) > 0; pages++ {
-			require.Less(t, pages, 1000)
-			resp := Handle(context.Background(), f.reader, req)
-			page := f.rows(f.answer(resp))
-			require.LessOrEqual(t, len(page), int(req.PagingSize)+maxBatch)
-			rows = append(rows, page...)
-			req.Ranges = remaining(req.Ranges, resp.Range, desc)
+		size := 1 + rnd.Intn(150)
+		pages := f.pages(uint64(size), desc, 1000)
+		for _, page := range pages {
+			require.LessOrEqual(t, len(page), size+maxBatch)
 		}
-		require.Equal(t, whole, rows)
+		require.Equal(t, whole, slices.Concat(pages...))
 	}
+}
+
+// pages answers the request page by page; there have to be no more than most.
+func (f *fixture) pages(size uint64, desc bool, most int) (pages [][]string) {
+	f.t.Helper()
+	req := f.request()
+	req.PagingSize = size
+	for len(req.Ranges) > 0 {
+		require.Less(f.t, len(pages), most)
+		resp := Handle(context.Background(), f.reader, req)
+		pages = append(pages, f.rows(f.answer(resp)))
+		req.Ranges = remaining(req.Ranges, resp.Range, desc)
+	}
+	return pages
 }
 
 // TestPagesOfGroups reads what an aggregation or a TopN makes of many rows page by page: nothing
@@ -110,19 +119,10 @@ func TestPagesOfGroups(t *testing.T) {
 				f.dag.OutputOffsets = []uint32{1, 0}
 			}
 			whole := f.rows(f.run())
-			req := f.request()
-			req.PagingSize = page
-			var paged []string
-			for pages := 0; len(req.Ranges) > 0; pages++ {
-				require.LessOrEqual(t, pages, rows)
-				resp := Handle(context.Background(), f.reader, req)
-				paged = append(paged, f.rows(f.answer(resp))...)
-				req.Ranges = remaining(req.Ranges, resp.Range, false)
-			}
 			if grouped {
 				require.Len(t, whole, rows)
 			}
-			require.ElementsMatch(t, whole, paged, "%s in pages of %d", name, page)
+			require.ElementsMatch(t, whole, slices.Concat(f.pages(page, false, rows+1)...), "%s in pages of %d", name, page)
 		}
 	}
 }
