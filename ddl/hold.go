@@ -44,10 +44,14 @@ func (t *task) holdAfter(ctx context.Context, r *job.Record) error {
 	if !t.d.clustered() || r.SnapshotTS == 0 {
 		return nil
 	}
-	name := holdName(r) + lateMark + strconv.FormatUint(r.SnapshotTS, 10)
-	_, err := t.d.opts.Builds.HoldGC(ctx, name, r.SnapshotTS, lateTTL)
+	return t.holdLate(ctx, holdName(r)+lateMark+strconv.FormatUint(r.SnapshotTS, 10), r.SnapshotTS)
+}
+
+// holdLate takes a hold that nobody renews, unless garbage collection has passed S.
+func (t *task) holdLate(ctx context.Context, name string, ts uint64) error {
+	_, err := t.d.opts.Builds.HoldGC(ctx, name, ts, lateTTL)
 	if err != nil && !errors.Is(err, kv.ErrSnapshotTooOld) {
-		return fmt.Errorf("hold GC at the S before: %w", err)
+		return fmt.Errorf("hold GC for late replicas: %w", err)
 	}
 	return nil
 }
@@ -166,11 +170,10 @@ func (t *task) dropHold(ctx context.Context, r *job.Record) error {
 	t.stopKeeper()
 	late := ""
 	if t.d.clustered() && r.MayHaveImported() && !r.RollingBack() {
-		_, err := t.d.opts.Builds.HoldGC(ctx, holdName(r), r.SnapshotTS, lateTTL)
-		if err != nil && !errors.Is(err, kv.ErrSnapshotTooOld) {
-			return fmt.Errorf("hold GC after the end: %w", err)
-		}
 		late = holdName(r)
+		if err := t.holdLate(ctx, late, r.SnapshotTS); err != nil {
+			return err
+		}
 	}
 	holds, err := t.d.opts.Builds.GCHolds(ctx)
 	if err != nil {

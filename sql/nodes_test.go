@@ -324,6 +324,15 @@ func TestRequestToALateOwner(t *testing.T) {
 	n.leavesNothing(c, "t")
 }
 
+// kill kills the statement of a session, and waits until the other node is asked to cancel
+// its job.
+func (n *nodes) kill(c, victim *client) {
+	n.t.Helper()
+	n.Domain().InfoSyncer().GetSessionManager().Kill(victim.GetSessionVars().ConnectionID, true, false, false)
+	require.Eventually(n.t, func() bool { return len(c.run("SELECT * FROM mysql.fastddl_ddl_requests")) == 1 }, time.Minute, time.Millisecond,
+		"the other node is asked to cancel")
+}
+
 // A statement whose job has gone elsewhere can be killed.
 func TestKillElsewhere(t *testing.T) {
 	n := newNodes(t)
@@ -344,9 +353,7 @@ func TestKillElsewhere(t *testing.T) {
 	n.first.forget().notice()
 	reach(t, otherArrived)
 	n.idle(t)
-	n.Domain().InfoSyncer().GetSessionManager().Kill(victim.GetSessionVars().ConnectionID, true, false, false)
-	require.Eventually(t, func() bool { return len(c.run("SELECT * FROM mysql.fastddl_ddl_requests")) == 1 }, time.Minute, time.Millisecond,
-		"the other node is asked to cancel")
+	n.kill(c, victim)
 	asked(t, has(result))
 	otherLeave()
 	require.Equal(t, 1317, errorCode(wait(t, result)))
@@ -401,10 +408,8 @@ func TestKillElsewhereAfterPublication(t *testing.T) {
 	n.otherHook.Store(&hook)
 	n.first.forget().notice()
 	reach(t, dropping)
-	n.Domain().InfoSyncer().GetSessionManager().Kill(victim.GetSessionVars().ConnectionID, true, false, false)
 	cancel()
-	require.Eventually(t, func() bool { return len(c.run("SELECT * FROM mysql.fastddl_ddl_requests")) == 1 }, time.Minute, time.Millisecond,
-		"the other node is asked to cancel")
+	n.kill(c, victim)
 	close(goOn)
 	require.Equal(t, 1317, errorCode(wait(t, result)))
 	c.awaitNoJob()
