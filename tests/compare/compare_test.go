@@ -27,8 +27,10 @@ import (
 const (
 	// defaultStatements is a slice; FASTDDL_COMPARE_STATEMENTS asks for more.
 	defaultStatements = 6000
-	// perSchema is how many statements two tables live for.
-	perSchema = 1500
+	// perSchema is how many statements two tables live for, and perLarge two large ones, which every largeEvery-th are.
+	perSchema  = 1500
+	perLarge   = 250
+	largeEvery = 3
 )
 
 func number(t *testing.T, name string, otherwise uint64) uint64 {
@@ -64,7 +66,12 @@ func TestEmbeddedAnswersLikeUnistore(t *testing.T) {
 	c := newComparison(t, seed, ours, unistore)
 	start := time.Now()
 	for c.statements < total && !t.Failed() {
-		c.schema(min(perSchema, total-c.statements))
+		large := c.schemas%largeEvery == 1
+		statements := uint64(perSchema)
+		if large {
+			statements = perLarge
+		}
+		c.schema(min(statements, total-c.statements), large)
 	}
 	t.Logf("%d statements in %s, %d of them failed alike; FASTDDL_COMPARE_SEED=%d repeats them",
 		c.statements, time.Since(start).Round(time.Second), c.failed, seed)
@@ -110,14 +117,13 @@ func newComparison(t *testing.T, seed uint64, ours, unistore tidbkv.Storage) *co
 // schema makes two tables and runs n statements on them, in two sessions that
 // take turns. The second one has transactions open only while the first has
 // none, so that nobody waits for a lock.
-func (c *comparison) schema(n uint64) {
+func (c *comparison) schema(n uint64, large bool) {
 	c.schemas++
-	a, b := newTable(c.rng, fmt.Sprintf("a%d", c.schemas)), newTable(c.rng, fmt.Sprintf("b%d", c.schemas))
+	a, b := newTable(c.rng, fmt.Sprintf("a%d", c.schemas), large), newTable(c.rng, fmt.Sprintf("b%d", c.schemas), large)
 	for _, t := range []*table{a, b} {
 		c.run(0, t.create(), false)
-		for range 6 {
-			c.run(0, fmt.Sprintf("INSERT IGNORE INTO %s (%s) VALUES %s, %s", t.name, strings.Join(t.names(), ", "), t.tuple(c.rng), t.tuple(c.rng)), false)
-		}
+		c.fill(t)
+		c.everywhere(t.split(c.rng))
 	}
 	inTxn := false
 	who := 0
@@ -128,6 +134,9 @@ func (c *comparison) schema(n uint64) {
 		t, other := a, b
 		if oneIn(c.rng, 2) {
 			t, other = b, a
+		}
+		if oneIn(c.rng, 30) {
+			c.everywhere(setting(c.rng))
 		}
 		switch k := c.rng.IntN(40); {
 		case k == 0 && !inTxn:
@@ -163,12 +172,50 @@ func (c *comparison) schema(n uint64) {
 	}
 }
 
+// fill gives the table its first rows.
+func (c *comparison) fill(t *table) {
+	rows, each := 12, 2
+	if t.ids == manyRows {
+		rows, each = manyRows*3/4, 150
+	}
+	for ; rows > 0; rows -= each {
+		c.run(0, t.fill(c.rng, each), false)
+	}
+}
+
+// everywhere runs a statement, if there is one, whose result is not compared in all sessions.
+func (c *comparison) everywhere(statement string) {
+	if statement == "" {
+		return
+	}
+	c.history = append(c.history, statement+";")
+	for _, s := range c.sides {
+		for _, tk := range s.sessions {
+			if out := execute(tk, statement, false); out.code != 0 {
+				c.t.Errorf("FASTDDL_COMPARE_SEED=%d: %s: %s: error %d", c.seed, s.name, statement, out.code)
+			}
+		}
+	}
+}
+
 // outcome is what a client sees of a statement. Which of a row's errors is
 // reported depends on the order of evaluation, so that messages may differ.
 type outcome struct {
 	code     terror.ErrCode
 	affected uint64
 	rows     []string
+}
+
+// brief says how the outcome differs from another: all of it, or the first rows that the other has not in that place.
+func (o outcome) brief(other outcome) string {
+	if len(o.rows) <= 20 {
+		return fmt.Sprintf("%+v", o)
+	}
+	same := 0
+	for same < min(len(o.rows), len(other.rows)) && o.rows[same] == other.rows[same] {
+		same++
+	}
+	return fmt.Sprintf("code %d, %d changed, %d rows, from row %d: %q", o.code, o.affected, len(o.rows), same, o.rows[same:min(same+10, len(o.rows))])
 }
 
 // ofValues are the errors of an expression that one row has and another has not. Which is met
@@ -193,8 +240,8 @@ func (c *comparison) run(who int, statement string, ordered bool) {
 		c.failed++
 	}
 	if fmt.Sprint(outcomes[0]) != fmt.Sprint(outcomes[1]) {
-		c.t.Errorf("FASTDDL_COMPARE_SEED=%d: statement %d differs:\n%s\n%s: %+v\n%s: %+v\nbefore it:\n%s", c.seed, c.statements, statement,
-			c.sides[0].name, outcomes[0], c.sides[1].name, outcomes[1], strings.Join(c.history, "\n"))
+		c.t.Errorf("FASTDDL_COMPARE_SEED=%d: statement %d differs:\n%s\n%s: %s\n%s: %s\nbefore it:\n%s", c.seed, c.statements, statement,
+			c.sides[0].name, outcomes[0].brief(outcomes[1]), c.sides[1].name, outcomes[1].brief(outcomes[0]), strings.Join(c.history, "\n"))
 	}
 }
 

@@ -6,5 +6,5 @@
 // transactions and coprocessor answer. The first is the same code on both sides,
 // so that a difference is one of the stores. Statements are such that MySQL
 // promises one result: without a total order, rows are compared as a bag; sums are
-// of exact numbers; nothing depends on the time.
+// of exact numbers; nothing depends on the time. Some tables are large: operators and pages have an end.
 package compare

@@ -9,7 +9,13 @@ import (
 	"strings"
 )
 
-const ids = 60
+const (
+	// fewRows is the number of ids of most tables. Many rows change between two looks at one of them.
+	fewRows = 60
+	// manyRows is the number of ids of a large table: more groups, first rows and pages than the stores' operators
+	// handle at a time.
+	manyRows = 6000
+)
 
 // table is a random table: id, columns, and the other table of the pair has the
 // same column i for joins.
@@ -18,11 +24,17 @@ type table struct {
 	columns []column
 	primary string
 	indexes int
+	// ids is the number of ids that rows may have, and groups that of the values of g.
+	ids, groups int
 }
 
-func newTable(r *rand.Rand, name string) *table {
+func newTable(r *rand.Rand, name string, large bool) *table {
+	ids, groups := fewRows, 4
+	if large {
+		ids, groups = manyRows, pick(r, 4, 900, 1100, 3000)
+	}
 	return &table{
-		name: name, columns: columns(r),
+		name: name, columns: columns(r), ids: ids, groups: groups,
 		primary: pick(r, "PRIMARY KEY (id) CLUSTERED", "PRIMARY KEY (id) NONCLUSTERED", "PRIMARY KEY (g, id) CLUSTERED", "UNIQUE KEY uid (id)",
 			"PRIMARY KEY (id) CLUSTERED) PARTITION BY HASH (id) PARTITIONS 3", "PRIMARY KEY (s, id) CLUSTERED"),
 	}
@@ -58,11 +70,36 @@ func (t *table) names() []string {
 }
 
 func (t *table) tuple(r *rand.Rand) string {
-	values := []string{fmt.Sprint(r.IntN(ids)), fmt.Sprint(r.IntN(4)), "'" + pick(r, "a", "b", "B", "c ") + "'"}
+	values := []string{fmt.Sprint(r.IntN(t.ids)), fmt.Sprint(r.IntN(t.groups)), "'" + pick(r, "a", "b", "B", "c ") + "'"}
 	for i := range t.columns {
 		values = append(values, t.literal(r, &t.columns[i]))
 	}
 	return "(" + strings.Join(values, ", ") + ")"
+}
+
+// fill returns a statement that adds up to n rows.
+func (t *table) fill(r *rand.Rand, n int) string {
+	rows := make([]string, n)
+	for i := range rows {
+		rows[i] = t.tuple(r)
+	}
+	return fmt.Sprintf("INSERT IGNORE INTO %s (%s) VALUES %s", t.name, strings.Join(t.names(), ", "), strings.Join(rows, ", "))
+}
+
+// split returns a statement that cuts the table into regions.
+func (t *table) split(r *rand.Rand) string {
+	if !strings.HasPrefix(t.primary, "PRIMARY KEY (id) CLUSTERED") {
+		return ""
+	}
+	return fmt.Sprintf("SPLIT TABLE %s BY (%d), (%d)", t.name, 1+r.IntN(t.ids/2), t.ids/2+1+r.IntN(t.ids/2))
+}
+
+// first is a number of rows for LIMIT.
+func (t *table) first(r *rand.Rand) int {
+	if t.ids == manyRows && oneIn(r, 2) {
+		return r.IntN(manyRows / 2)
+	}
+	return r.IntN(20)
 }
 
 // condition is a filter on the table's columns, which are qualified.
@@ -78,7 +115,7 @@ func (t *table) condition(r *rand.Rand, alias string) string {
 	case 2:
 		return name + pick(r, " IS NULL", " IS NOT NULL")
 	case 3:
-		return fmt.Sprintf("%s.id %s %d", alias, pick(r, "=", "<", ">=", "<>"), r.IntN(ids))
+		return fmt.Sprintf("%s.id %s %d", alias, pick(r, "=", "<", ">=", "<>"), r.IntN(t.ids))
 	case 4:
 		return fmt.Sprintf("(%s OR %s)", t.condition(r, alias), t.condition(r, alias))
 	case 5:
@@ -105,11 +142,11 @@ func (t *table) change(r *rand.Rand) string {
 		}
 		return statement
 	case 2:
-		return fmt.Sprintf("DELETE FROM %s WHERE id = %d", t.name, r.IntN(ids))
+		return fmt.Sprintf("DELETE FROM %s WHERE id = %d", t.name, r.IntN(t.ids))
 	case 3:
 		return fmt.Sprintf("DELETE FROM %s WHERE %s ORDER BY id, g, s LIMIT %d", t.name, t.condition(r, t.name), r.IntN(3))
 	case 4:
-		return fmt.Sprintf("UPDATE %s SET id = %d WHERE id = %d", t.name, r.IntN(ids), r.IntN(ids))
+		return fmt.Sprintf("UPDATE %s SET id = %d WHERE id = %d", t.name, r.IntN(t.ids), r.IntN(t.ids))
 	}
 	c, d := t.column(r), t.column(r)
 	return fmt.Sprintf("UPDATE %s SET %s = %s, g = g + %d, %s = %s WHERE %s ORDER BY id, g, s LIMIT %d",
@@ -126,13 +163,13 @@ func query(r *rand.Rand, a, b *table) (statement string, ordered bool) {
 	}
 	switch kind {
 	case 0:
-		return fmt.Sprintf("SELECT * FROM %s WHERE id = %d", a.name, r.IntN(ids)), false
+		return fmt.Sprintf("SELECT * FROM %s WHERE id = %d", a.name, r.IntN(a.ids)), false
 	case 1:
 		return fmt.Sprintf("SELECT x.id, x.g, x.s, %s FROM %s x WHERE %s ORDER BY x.id %s, x.g, x.s LIMIT %d",
-			x, a.name, a.condition(r, "x"), pick(r, "", "DESC"), r.IntN(20)), true
+			x, a.name, a.condition(r, "x"), pick(r, "", "DESC"), a.first(r)), true
 	case 2:
 		return fmt.Sprintf("SELECT x.%s, x.id, x.g, x.s FROM %s x WHERE %s ORDER BY x.%s %s, x.id, x.g, x.s LIMIT %d, %d",
-			c.name, a.name, a.condition(r, "x"), c.name, pick(r, "", "DESC"), r.IntN(4), r.IntN(9)), true
+			c.name, a.name, a.condition(r, "x"), c.name, pick(r, "", "DESC"), a.first(r)/4, a.first(r)), true
 	case 3:
 		least := "x." + c.name
 		if c.text {
@@ -144,8 +181,8 @@ func query(r *rand.Rand, a, b *table) (statement string, ordered bool) {
 		if c.text {
 			x = "ASCII(x." + c.name + ")" // which of several equal texts stands for a group is left open
 		}
-		return fmt.Sprintf("SELECT %s k, COUNT(*), MAX(x.id), %s FROM %s x GROUP BY k HAVING COUNT(*) > %d",
-			x, a.sum(r), a.name, r.IntN(3)), false
+		return fmt.Sprintf("SELECT %s k, COUNT(*), MAX(x.id), %s FROM %s x GROUP BY k%s HAVING COUNT(*) > %d",
+			x, a.sum(r), a.name, pick(r, "", ", x.g", ", x.id"), r.IntN(3)), false
 	case 5:
 		return fmt.Sprintf("SELECT x.id, y.id, %s FROM %s x %s JOIN %s y ON %s WHERE %s",
 			x, a.name, pick(r, "", "LEFT", "RIGHT"), b.name, pick(r, "x.id = y.id", "x.g = y.g AND y.id < 10", "x.s = y.s AND x.id = y.id"), a.condition(r, "x")), false
@@ -185,4 +222,21 @@ func (t *table) alter(r *rand.Rand) string {
 	}
 	return fmt.Sprintf("ALTER TABLE %s ADD %s i%d (%s)", t.name, pick(r, "INDEX", "INDEX", "INDEX", "UNIQUE INDEX"), t.indexes,
 		pick(r, part, part+", id", "g, "+part, part+", s"))
+}
+
+// setting returns a statement that changes how the SQL layer asks the store.
+func setting(r *rand.Rand) string {
+	return "SET " + pick(r,
+		"tidb_enable_paging = "+pick(r, "ON", "OFF"),
+		"tidb_min_paging_size = "+pick(r, "1", "64", "128", "1000"),
+		"tidb_max_paging_size = "+pick(r, "1024", "50000"),
+		"tidb_max_chunk_size = "+pick(r, "32", "1024"),
+		"tidb_enable_chunk_rpc = "+pick(r, "ON", "OFF"),
+		"tidb_distsql_scan_concurrency = "+pick(r, "1", "15"),
+		"tidb_opt_agg_push_down = "+pick(r, "ON", "OFF"),
+		"tidb_opt_distinct_agg_push_down = "+pick(r, "ON", "OFF"),
+		"tidb_store_batch_size = "+pick(r, "0", "4"),
+		"tidb_index_lookup_size = "+pick(r, "20000", "100"),
+		"tidb_index_join_batch_size = "+pick(r, "25000", "30"),
+		"tidb_opt_limit_push_down_threshold = "+pick(r, "100", "10000"))
 }
