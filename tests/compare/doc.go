@@ -6,5 +6,6 @@
 // transactions and coprocessor answer. The first is the same code on both sides,
 // so that a difference is one of the stores. Statements are such that MySQL
 // promises one result: without a total order, rows are compared as a bag; sums are
-// of exact numbers; nothing depends on the time. Some tables are large: operators and pages have an end.
+// of exact numbers; nothing depends on the time. Every third pair of tables has some
+// thousand rows, more than operators and pages hold at a time.
 package compare

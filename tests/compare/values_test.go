@@ -106,7 +106,11 @@ func (c *column) expression(r *rand.Rand, name string) string {
 		return pick(r, "UPPER(%s)", "LENGTH(%s)", "CHAR_LENGTH(%s)", "CONCAT(%s, 'x')", "SUBSTRING(%s, 1, 2)", "TRIM(%s)", "REVERSE(%s)",
 			"IFNULL(%s, 'none')", "HEX(%s)", "REPLACE(%s, 'a', 'b')", "LOCATE('a', %s)", "ASCII(%s)", "%s LIKE 'a%%%%'", "LEFT(%s, 1)", "LPAD(%s, 5, '*')")
 	case c.exact:
-		return pick(r, "%s + 1", "%s * 2", "-%s", "ABS(%s)", "%s %% 3", "%s DIV 2", "IFNULL(%s, 0)", "COALESCE(%s, -1)", "IF(%s > 0, 'p', 'n')",
+		one := "1"
+		if c.name == "de" {
+			one = "1.0000" // TiDB groups decimals by their digits, and unistore's coprocessor by the type's
+		}
+		return pick(r, "%s + 1", "%s * 2", "-%s", "ABS(%s)", "%s %% 3", "%s DIV 2", "IFNULL(%s, "+one+")", "COALESCE(%s, -"+one+")", "IF(%s > 0, 'p', 'n')",
 			"CASE WHEN %s IS NULL THEN 0 ELSE 1 END", "CAST(%s AS CHAR)", "%s & 3", "SIGN(%s)", "ROUND(%s, 1)", "CAST(%s AS DECIMAL(20,2))")
 	case c.name == "da" || c.name == "dt" || c.name == "ts":
 		return pick(r, "YEAR(%s)", "MONTH(%s)", "DATE_FORMAT(%s, '%%Y-%%m')", "DATE_ADD(%s, INTERVAL 1 DAY)", "DATEDIFF(%s, '2000-01-01')", "DAYNAME(%s)", "IFNULL(%s, '2000-01-01')")

@@ -30,6 +30,7 @@ func (c *check) run(ctx context.Context) (keyErr *kvrpcpb.KeyError, wait *transa
 	if l != nil && l.txn != c.txn {
 		switch {
 		case l.txn.committing():
+			c.committing = lockedError(l)
 			return nil, l.txn, nil
 		case c.needsPessimisticLock():
 			return pessimisticLockNotFound(c.txn.startTS, c.m.Key, "LockTsMismatch"), nil, nil

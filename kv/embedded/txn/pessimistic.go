@@ -218,8 +218,16 @@ func (a *acquisition) lockAll() *kvrpcpb.KeyError {
 
 // wait waits until the key in the way may be free.
 func (a *acquisition) wait(ctx context.Context, o *obstacle) (*kvrpcpb.KeyError, error) {
+	if a.deadline.IsZero() {
+		a.deadline = time.Now().Add(a.patience())
+	}
 	if o.holder.committing() {
-		return nil, o.holder.awaitEnd(ctx)
+		// Also without waiting: the lock is as good as gone, unless the disk hangs.
+		rest := time.Until(a.deadline)
+		if rest <= 0 {
+			return a.waitTimedOut(o), nil
+		}
+		return nil, o.holder.awaitWithin(ctx, rest)
 	}
 	if a.req.WaitTimeout < 0 {
 		if o.lock == nil { // not locked yet by who was woken: as good as
@@ -229,11 +237,6 @@ func (a *acquisition) wait(ctx context.Context, o *obstacle) (*kvrpcpb.KeyError,
 	}
 	if a.waiter == nil {
 		a.waiter = newWaiter(a.txn, bytes.Clone(a.req.Context.GetResourceGroupTag()))
-		patience := a.engine.opts.MaxLockWait
-		if a.req.WaitTimeout > 0 {
-			patience = min(patience, time.Duration(a.req.WaitTimeout)*time.Millisecond)
-		}
-		a.deadline = time.Now().Add(patience)
 	}
 	w, e := a.waiter, a.engine
 	if !e.table.join(w, o.key) {
@@ -246,6 +249,16 @@ func (a *acquisition) wait(ctx context.Context, o *obstacle) (*kvrpcpb.KeyError,
 		e.table.quit(w)
 	}
 	return keyErr, err
+}
+
+// patience is how long the request may wait. One that is not to wait for a lock may wait for a commit that is on its way
+// to the disk.
+func (a *acquisition) patience() time.Duration {
+	patience := a.engine.opts.MaxLockWait
+	if a.req.WaitTimeout > 0 {
+		patience = min(patience, time.Duration(a.req.WaitTimeout)*time.Millisecond)
+	}
+	return patience
 }
 
 // park sleeps until the waiter is granted its key, finds itself in a deadlock or has waited for long enough.

@@ -39,8 +39,13 @@ func (e *Engine) Prewrite(ctx context.Context, req *kvrpcpb.PrewriteRequest) (*k
 		switch {
 		case err != nil:
 			return nil, err
+		case wait == t:
+			err = t.awaitEnd(ctx)
 		case wait != nil:
-			err = wait.awaitEnd(ctx)
+			var keyErr *kvrpcpb.KeyError
+			if keyErr, err = p.awaitCommit(ctx, wait); keyErr != nil {
+				return failedPrewrite(keyErr), nil
+			}
 		case p.holder != nil && time.Now().Before(p.deadline):
 			var keyErr *kvrpcpb.KeyError
 			if keyErr, err = p.awaitHolder(ctx); keyErr != nil {
@@ -86,6 +91,20 @@ func (p *prewrite) awaitHolder(ctx context.Context) (*kvrpcpb.KeyError, error) {
 	return nil, nil
 }
 
+// awaitCommit waits for another transaction, which is committing, as long as the request has time. Then it returns the
+// lock in the way, also to a client that gave up: nothing was written, and an error would leave it in doubt of that.
+func (p *prewrite) awaitCommit(ctx context.Context, other *transaction) (*kvrpcpb.KeyError, error) {
+	rest := time.Until(p.deadline)
+	if rest <= 0 {
+		return p.committing, nil
+	}
+	err := other.awaitWithin(ctx, rest)
+	if err != nil && ctx.Err() != nil {
+		return p.committing, nil
+	}
+	return nil, err
+}
+
 // prewrite is one prewrite request.
 type prewrite struct {
 	engine      *Engine
@@ -100,6 +119,8 @@ type prewrite struct {
 
 	holder    *transaction // who has locked one of the keys, if somebody has
 	holderKey []byte       // that key
+	// committing is the lock of another transaction that has to be waited for, as the client would be told of it.
+	committing *kvrpcpb.KeyError
 	deadline  time.Time    // when the client is told of a lock instead of waiting for it
 }
 

@@ -254,3 +254,65 @@ func TestPrewriteThatIsGivenUpIsNoDoubt(t *testing.T) {
 	require.Len(t, resp.Errors, 1)
 	require.NotNil(t, resp.Errors[0].Locked)
 }
+
+// While the disk keeps a commit waiting, who meets its lock is told of the lock in the end, so that the deadlines of the
+// client count; nobody takes the transaction for dead.
+func TestACommitThatHangsIsALock(t *testing.T) {
+	fs, slow, syncing, release := slowLog()
+	b := openProtocol(t, fs)
+	defer release()
+	start := b.ts()
+	b.prewritten(prewriteOf(start, "k", "1"))
+	slow.Store(true)
+	commitTS := b.ts()
+	result := make(chan error, 1)
+	go func() {
+		_, err := b.engine.Commit(context.Background(), &kvrpcpb.CommitRequest{
+			StartVersion: start, Keys: [][]byte{[]byte("k")}, CommitVersion: commitTS,
+		})
+		result <- err
+	}()
+	<-syncing
+
+	for _, timeout := range []int64{0, 20, -1} { // as long as the store likes, 20 ms, not at all
+		resp, err := b.engine.PessimisticLock(t.Context(), &kvrpcpb.PessimisticLockRequest{
+			Mutations:    []*kvrpcpb.Mutation{{Op: kvrpcpb.Op_PessimisticLock, Key: []byte("k")}},
+			PrimaryLock:  []byte("k"),
+			StartVersion: commitTS + 1,
+			ForUpdateTs:  commitTS + 1,
+			LockTtl:      1000,
+			WaitTimeout:  timeout,
+		})
+		require.NoError(t, err)
+		require.Len(t, resp.Errors, 1)
+		require.NotNil(t, resp.Errors[0].Locked)
+	}
+	for _, onePhase := range []bool{false, true} {
+		req := prewriteOf(commitTS+2, "k", "2")
+		req.TryOnePc = onePhase
+		resp, err := b.engine.Prewrite(t.Context(), req)
+		require.NoError(t, err)
+		require.Len(t, resp.Errors, 1)
+		require.NotNil(t, resp.Errors[0].Locked)
+
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		resp, err = b.engine.Prewrite(ctx, req)
+		require.NoError(t, err, "given up, and without doubt")
+		require.NotNil(t, resp.Errors[0].Locked)
+	}
+	inAnHour := commitTS + 3_600_000<<18
+	status, err := b.engine.CheckTxnStatus(t.Context(), &kvrpcpb.CheckTxnStatusRequest{
+		PrimaryKey: []byte("k"), LockTs: start, CurrentTs: inAnHour, RollbackIfNotExist: true,
+	})
+	require.NoError(t, err)
+	require.Zero(t, status.CommitVersion)
+	require.Equal(t, kvrpcpb.Action_NoAction, status.Action)
+	require.Greater(t, status.LockTtl, uint64(3_600_000), "the client must not take it for expired")
+
+	release()
+	require.NoError(t, <-result)
+	v, err := b.engine.Snapshot(b.ts(), nil).Get(t.Context(), []byte("k"))
+	require.NoError(t, err)
+	require.Equal(t, "1", string(v))
+}

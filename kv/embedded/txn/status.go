@@ -51,23 +51,34 @@ func (e *Engine) HeartBeat(_ context.Context, req *kvrpcpb.TxnHeartBeatRequest) 
 // CheckTxnStatus tells how a transaction stands, and rolls it back if its primary lock has expired or, if so asked, is
 // missing.
 func (e *Engine) CheckTxnStatus(ctx context.Context, req *kvrpcpb.CheckTxnStatusRequest) (*kvrpcpb.CheckTxnStatusResponse, error) {
+	deadline := time.Now().Add(e.opts.MaxLockWait)
 	for {
 		t, o := e.registry.find(req.LockTs)
 		if t == nil {
 			return e.checkMissing(ctx, req, o)
 		}
+		l := t.lockOf(req.PrimaryKey)
 		if t.committing() {
-			if err := t.awaitEnd(ctx); err != nil {
+			if l != nil && time.Now().After(deadline) {
+				return stillCommitting(l, req.CurrentTs), nil // the client has a deadline of its own
+			}
+			if err := t.awaitWithin(ctx, min(endPatience, e.opts.MaxLockWait)); err != nil {
 				return nil, err
 			}
 			continue
 		}
-		l := t.lockOf(req.PrimaryKey)
 		if l == nil {
 			return e.checkMissing(ctx, req, outcome{})
 		}
 		return e.checkLocked(ctx, req, l)
 	}
+}
+
+// stillCommitting answers for a transaction whose commit the disk keeps waiting: it is alive, whatever its lock's time.
+func stillCommitting(l *lock, now uint64) *kvrpcpb.CheckTxnStatusResponse {
+	alive := *l
+	alive.ttl = max(l.ttl, uint64(max(0, physical(now)-physical(l.txn.startTS)))+grantedTTL)
+	return &kvrpcpb.CheckTxnStatusResponse{LockTtl: alive.ttl, LockInfo: alive.info()}
 }
 
 // checkMissing answers for a transaction without its primary lock.
