@@ -91,6 +91,10 @@ func (s *Store) start() (err error) {
 		s.pd.Stop()
 		return err
 	}
+	// Regions are not stored. Without this the first statements after a start would find one region.
+	if err := regions.BalanceOnce(ctx, s.pebble); err != nil {
+		s.log.Warn("regions could not be balanced", zap.Error(err))
+	}
 	run, cancel := context.WithCancel(ctx)
 	s.stop = cancel
 	s.background.Go(func() { regions.Balance(run, s.pebble, s.log) })

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"net"
 	"testing"
 	"time"
@@ -259,4 +260,23 @@ func TestOptions(t *testing.T) {
 	require.ErrorContains(t, err, "longest lock wait")
 	require.ErrorContains(t, err, "size limit")
 	require.False(t, errors.Is(err, kv.ErrClosed))
+}
+
+// The first statement after a start finds the regions that the data is large enough for.
+func TestRegionsAfterAStart(t *testing.T) {
+	fs := vfs.NewMem()
+	s := openMem(t, fs)
+	value := make([]byte, 4<<20)
+	rnd := rand.NewChaCha8([32]byte{})
+	for i := range 60 {
+		_, err := rnd.Read(value)
+		require.NoError(t, err)
+		set(t, s, fmt.Sprintf("k%03d", i), string(value))
+	}
+	require.NoError(t, s.Close())
+
+	s = openMem(t, fs)
+	regions, err := s.PDClient().ScanRegions(t.Context(), []byte("k"), []byte("l"), 100)
+	require.NoError(t, err)
+	require.Greater(t, len(regions), 1)
 }
