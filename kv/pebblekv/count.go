@@ -15,7 +15,7 @@ func count(ctx context.Context, v view, r kv.KeyRange) (n int64, err error) {
 		return 0, ctx.Err()
 	}
 	var i forwardIter
-	if err := i.open(v, r); err != nil {
+	if err := i.open(ctx, v, r); err != nil {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, i.Close()) }()
@@ -23,8 +23,8 @@ func count(ctx context.Context, v view, r kv.KeyRange) (n int64, err error) {
 	// the next key.
 	i.it.First()
 	for i.it.Valid() {
-		if i.steps++; i.steps%refreshCheck == 0 && ctx.Err() != nil {
-			return 0, ctx.Err()
+		if err := i.passed(); err != nil {
+			return 0, err
 		}
 		key, ts, err := splitVersion(i.it.Key())
 		if err != nil {

@@ -2,6 +2,7 @@ package pebblekv
 
 import (
 	"bytes"
+	"context"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -30,6 +31,7 @@ func versionsWithin(first, last uint64) []pebble.BlockPropertyFilter {
 // cursor is what both directions of iteration share: an engine iterator over
 // the versions of a range, and the entry it stands on.
 type cursor struct {
+	ctx    context.Context
 	view   view
 	bounds pebble.IterOptions
 	it     *pebble.Iterator
@@ -53,12 +55,13 @@ func (c *cursor) skipped(key []byte, ts uint64) {
 	c.skippedTS, c.skippedKey = ts, append(c.skippedKey[:0], key...)
 }
 
-// open enters the store and opens the engine iterator.
-func (c *cursor) open(v view, r kv.KeyRange) error {
+// open enters the store and opens the engine iterator. ctx ends a walk over keys
+// that are not shown, of which there may be millions between two that are.
+func (c *cursor) open(ctx context.Context, v view, r kv.KeyRange) error {
 	if err := v.store.gate.enter(); err != nil {
 		return err
 	}
-	c.view = v
+	c.ctx, c.view = ctx, v
 	c.bounds.LowerBound, c.bounds.UpperBound = engineBounds(r)
 	if err := c.reopen(); err != nil {
 		v.store.gate.exit()
@@ -112,15 +115,24 @@ func (c *cursor) stale() bool {
 	return c.steps%refreshCheck == 0 && time.Since(c.opened) > maxEngineIterAge
 }
 
+// passed counts a key that is not shown, and says whether to go on.
+func (c *cursor) passed() error {
+	c.steps++
+	if c.steps%refreshCheck == 0 {
+		return c.ctx.Err()
+	}
+	return nil
+}
+
 // forwardIter iterates in ascending order.
 type forwardIter struct{ cursor }
 
-func newForwardIter(v view, r kv.KeyRange) (*forwardIter, error) {
+func newForwardIter(ctx context.Context, v view, r kv.KeyRange) (*forwardIter, error) {
 	i := &forwardIter{}
 	if r.Empty() {
 		return i, nil
 	}
-	if err := i.open(v, r); err != nil {
+	if err := i.open(ctx, v, r); err != nil {
 		return nil, err
 	}
 	i.it.First()
@@ -174,6 +186,9 @@ func (i *forwardIter) settle(skipCurrent bool) error {
 		if ts > i.view.ts {
 			i.skipped(key, ts)
 			i.skipNewer(key)
+			if err := i.passed(); err != nil {
+				return i.fail(err)
+			}
 			continue
 		}
 		value, err := i.it.ValueAndErr()
@@ -182,6 +197,9 @@ func (i *forwardIter) settle(skipCurrent bool) error {
 		}
 		if len(value) == 0 {
 			i.it.NextPrefix()
+			if err := i.passed(); err != nil {
+				return i.fail(err)
+			}
 			continue
 		}
 		i.key = append(i.key[:0], key...)
@@ -217,12 +235,12 @@ type reverseIter struct {
 	valueBuf []byte
 }
 
-func newReverseIter(v view, r kv.KeyRange) (*reverseIter, error) {
+func newReverseIter(ctx context.Context, v view, r kv.KeyRange) (*reverseIter, error) {
 	i := &reverseIter{}
 	if r.Empty() {
 		return i, nil
 	}
-	if err := i.open(v, r); err != nil {
+	if err := i.open(ctx, v, r); err != nil {
 		return nil, err
 	}
 	i.it.Last()
@@ -266,6 +284,9 @@ func (i *reverseIter) settle() error {
 		if found {
 			i.valid = true
 			return nil
+		}
+		if err := i.passed(); err != nil {
+			return i.fail(err)
 		}
 	}
 	return i.fail(i.it.Error())

@@ -290,3 +290,29 @@ func TestMeta(t *testing.T) {
 	require.NoError(t, err)
 	require.Nil(t, v)
 }
+
+// A scan over nothing but deleted keys ends with its context.
+func TestScannerOverDeletedKeysStops(t *testing.T) {
+	s := open(t, "db", Options{FS: vfs.NewMem()})
+	deleted := make(map[string]string)
+	for i := range 3 * refreshCheck {
+		deleted[fmt.Sprintf("k%06d", i)] = ""
+	}
+	ts := apply(t, s, ApplyOptions{}, deleted)
+	for _, reverse := range []bool{false, true} {
+		ctx, cancel := context.WithCancel(t.Context())
+		sc, err := s.NewScanner(ctx, kv.KeyRange{}, ts, reverse)
+		require.NoError(t, err)
+		require.False(t, sc.Valid())
+		require.NoError(t, sc.Close())
+
+		apply(t, s, ApplyOptions{}, map[string]string{"a": "1", "z": "1"})
+		sc, err = s.NewScanner(ctx, kv.KeyRange{}, math.MaxUint64-1, reverse)
+		require.NoError(t, err)
+		require.True(t, sc.Valid())
+		cancel()
+		require.ErrorIs(t, sc.Next(), context.Canceled)
+		require.False(t, sc.Valid())
+		require.NoError(t, sc.Close())
+	}
+}

@@ -31,12 +31,12 @@ func (s *Store) NewScanner(ctx context.Context, r kv.KeyRange, ts uint64, revers
 	var err error
 	if reverse {
 		var it *reverseIter
-		if it, err = newReverseIter(sc.view, r); err == nil {
+		if it, err = newReverseIter(ctx, sc.view, r); err == nil {
 			sc.Iterator, sc.cursor = it, &it.cursor
 		}
 	} else {
 		var it *forwardIter
-		if it, err = newForwardIter(sc.view, r); err == nil {
+		if it, err = newForwardIter(ctx, sc.view, r); err == nil {
 			sc.Iterator, sc.cursor = it, &it.cursor
 		}
 	}

@@ -24,7 +24,7 @@ func (s *Store) ScanColumns(ctx context.Context, req kv.ScanRequest, fn func(*kv
 		return err
 	}
 	defer s.timeline.endRead(req.TS)
-	it, err := newForwardIter(view{s, req.TS}, req.Range)
+	it, err := newForwardIter(ctx, view{s, req.TS}, req.Range)
 	if err != nil {
 		return err
 	}

@@ -50,9 +50,9 @@ func (v view) get(ctx context.Context, key []byte) (value []byte, err error) {
 // iter iterates over the live keys of a range.
 func (v view) iter(r kv.KeyRange, reverse bool) (kv.Iterator, error) {
 	if reverse {
-		return newReverseIter(v, r)
+		return newReverseIter(context.Background(), v, r)
 	}
-	return newForwardIter(v, r)
+	return newForwardIter(context.Background(), v, r)
 }
 
 // snapshot implements kv.Snapshot.
