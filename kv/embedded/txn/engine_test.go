@@ -1,6 +1,7 @@
 package txn
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"math"
@@ -334,6 +335,22 @@ func TestLockRecords(t *testing.T) {
 	require.NotZero(t, r.forgotten)
 	require.Equal(t, r.forgotten, r.after([]byte("any"), 1))
 	require.Zero(t, r.after([]byte("any"), r.forgotten))
+
+	// Long keys are forgotten earlier.
+	long := bytes.Repeat([]byte("k"), 3000)
+	for ts := uint64(100_000); ts < 100_020; ts++ {
+		key := fmt.Appendf(long, "%d", ts)
+		r.add(key, ts)
+		require.Equal(t, ts, r.after(key, ts-1))
+		size := 0
+		for key := range r.newest {
+			size += len(key)
+		}
+		require.LessOrEqual(t, size, maxRecordBytes)
+		require.Equal(t, size, r.bytes)
+	}
+	r.add(make([]byte, 2*maxRecordBytes), 200_000)
+	require.Len(t, r.newest, 1)
 }
 
 func TestRegistryIsBounded(t *testing.T) {

@@ -2,14 +2,19 @@ package txn
 
 import "slices"
 
-// maxLockRecords bounds the memory of lock commits: about a million keys in the whole store.
-const maxLockRecords = 256
+// maxLockRecords and maxRecordBytes bound the memory of lock commits by stripe: about a million keys, and 64 MiB of keys,
+// in the whole store.
+const (
+	maxLockRecords = 256
+	maxRecordBytes = 16 << 10
+)
 
 // lockRecords remember keys that were committed without being written, and so left no version that a later conflict
 // check could find. They are guarded by their stripe.
 type lockRecords struct {
 	// newest maps keys to the newest commit timestamp that locked them.
 	newest map[string]uint64
+	bytes  int // of the keys
 	// forgotten is the highest timestamp that was dropped: who began before it is taken to conflict.
 	forgotten uint64
 }
@@ -19,8 +24,11 @@ func (r *lockRecords) add(key []byte, ts uint64) {
 	if r.newest == nil {
 		r.newest = make(map[string]uint64)
 	}
-	if len(r.newest) >= maxLockRecords {
+	for len(r.newest) >= maxLockRecords || len(r.newest) > 0 && r.bytes+len(key) > maxRecordBytes {
 		r.dropOlderHalf()
+	}
+	if _, ok := r.newest[string(key)]; !ok {
+		r.bytes += len(key)
 	}
 	r.newest[string(key)] = max(ts, r.newest[string(key)])
 }
@@ -35,6 +43,7 @@ func (r *lockRecords) dropOlderHalf() {
 	for key, ts := range r.newest {
 		if ts <= r.forgotten {
 			delete(r.newest, key)
+			r.bytes -= len(key)
 		}
 	}
 }

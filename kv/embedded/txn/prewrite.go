@@ -121,7 +121,7 @@ type prewrite struct {
 	holderKey []byte       // that key
 	// committing is the lock of another transaction that has to be waited for, as the client would be told of it.
 	committing *kvrpcpb.KeyError
-	deadline  time.Time    // when the client is told of a lock instead of waiting for it
+	deadline   time.Time // when the client is told of a lock instead of waiting for it
 }
 
 func failedPrewrite(keyErrs ...*kvrpcpb.KeyError) *kvrpcpb.PrewriteResponse {
