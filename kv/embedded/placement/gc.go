@@ -119,14 +119,13 @@ func (c *Client) UpdateServiceGCSafePoint(ctx context.Context, serviceID string,
 	if ttl < int64(forever/time.Second) {
 		life = time.Duration(ttl) * time.Second
 	}
-	current, err := c.store.GCSafePoint(ctx)
-	if err != nil {
-		return 0, err
-	}
-	if safePoint < current {
-		return c.lowestHold(ctx, current)
-	}
-	if _, err = c.store.HoldGC(ctx, name, safePoint, life); err != nil && !errors.Is(err, kv.ErrSnapshotTooOld) {
+	if _, err := c.store.HoldGC(ctx, name, safePoint, life); errors.Is(err, kv.ErrSnapshotTooOld) {
+		current, err := c.store.GCSafePoint(ctx)
+		if err != nil {
+			return 0, err
+		}
+		return c.lowestHold(ctx, max(current, safePoint+1))
+	} else if err != nil {
 		return 0, err
 	}
 	return c.lowestHold(ctx, safePoint)
