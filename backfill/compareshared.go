@@ -58,12 +58,14 @@ func (c *comparison) cut(n, buckets int) []Part {
 	for i := range parts {
 		parts[i].Compare = &comparePart{Buckets: buckets}
 	}
-	for i, r := range c.counts {
-		p := parts[i*len(parts)/len(c.counts)].Compare
+	counts := fewer(c.counts, n*maxPartRanges, func(r *kv.KeyRange) *kv.KeyRange { return r }, func(_, _ *kv.KeyRange) {})
+	for i, r := range counts {
+		p := parts[i*len(parts)/len(counts)].Compare
 		p.Counts = append(p.Counts, checkpointRange{Start: r.Start, End: r.End})
 	}
-	for i, r := range c.entries {
-		p := parts[i*len(parts)/len(c.entries)].Compare
+	entries := fewer(c.entries, n*maxPartRanges, func(r *entryRange) *kv.KeyRange { return &r.KeyRange }, func(_, _ *entryRange) {})
+	for i, r := range entries {
+		p := parts[i*len(parts)/len(entries)].Compare
 		p.Entries = append(p.Entries, checkpointRange{Index: r.index, Start: r.Start, End: r.End})
 	}
 	return parts

@@ -64,10 +64,15 @@ func sampling(parts []Part, ranges []kv.KeyRange) []Part {
 	return parts
 }
 
+// maxPartRanges is about how many ranges of each kind a part has at the most: it is kept in a
+// row of a table, which must not become too large for one.
+const maxPartRanges = 1000
+
 // cutParts cuts tasks, which are in key order, into at most n parts of the same weight, as
 // far as the keys allow it: parts that differ by a task keep all nodes but one waiting for
 // as long as that takes.
 func cutParts(tasks []task, n int) []Part {
+	tasks = fewerTasks(tasks, n*maxPartRanges)
 	each := totalWeight(tasks) / float64(max(1, n))
 	var parts []Part
 	var current Part

@@ -2,7 +2,7 @@ package backfill
 
 import (
 	"context"
-
+	"encoding/json"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -330,6 +330,45 @@ func TestCutPartsInsideTasks(t *testing.T) {
 	for _, p := range cutParts(tasks, 4) {
 		require.Len(t, p.Tasks, 4, "tasks that fit are not cut")
 	}
+}
+
+// Parts of a table and of a comparison that are as large as they come fit into rows of a
+// table, and together are everything.
+func TestLargePartsFitIntoRows(t *testing.T) {
+	const n, pieces, rowLimit = 3, 200_000, 6 << 20
+	key := func(prefix string, i int) []byte { return fmt.Appendf(nil, "%s%040d", prefix, i) }
+	c := new(comparison)
+	for i := range pieces {
+		c.rows = append(c.rows, task{kv.KeyRange{Start: key("r", i), End: key("r", i+1)}, 1})
+		c.counts = append(c.counts, kv.KeyRange{Start: key("r", i), End: key("r", i+1)})
+		c.entries = append(c.entries, entryRange{kv.KeyRange{Start: key("i", i), End: key("i", i+1)}, i * 2 / pieces})
+		if i == pieces/2-1 { // two indexes, two partitions
+			c.rows[i].End, c.counts[i].End, c.entries[i].End = key("r", i), key("r", i), key("i", i)
+		}
+	}
+	parts := c.cut(n, minBuckets)
+	require.Len(t, parts, n)
+	var rows []task
+	var counts []kv.KeyRange
+	var entries []entryRange
+	for _, p := range parts {
+		data, err := json.Marshal(p)
+		require.NoError(t, err)
+		require.Less(t, len(data), rowLimit/2)
+		rows = append(rows, decodeTasks(p.Tasks)...)
+		for _, r := range p.Compare.Counts {
+			counts = append(counts, kv.KeyRange{Start: r.Start, End: r.End})
+		}
+		for _, r := range p.Compare.Entries {
+			entries = append(entries, entryRange{kv.KeyRange{Start: r.Start, End: r.End}, r.Index})
+		}
+	}
+	require.Greater(t, len(rows), n*maxPartRanges/2, "they can be read in parallel")
+	require.Equal(t, mergeTasks(c.rows), mergeTasks(rows))
+	whole := func(r *kv.KeyRange) *kv.KeyRange { return r }
+	require.Equal(t, fewer(c.counts, 1, whole, func(_, _ *kv.KeyRange) {}), fewer(counts, 1, whole, func(_, _ *kv.KeyRange) {}))
+	of := func(r *entryRange) *kv.KeyRange { return &r.KeyRange }
+	require.Equal(t, fewer(c.entries, 1, of, func(_, _ *entryRange) {}), fewer(entries, 1, of, func(_, _ *entryRange) {}))
 }
 
 // Parts are the tasks, in their order, in no more pieces than asked for, and of the same

@@ -238,6 +238,32 @@ func mergeTasks(tasks []task) []task {
 	return merged
 }
 
+// fewer joins adjacent ones of all, which are in key order and have ranges, so that about most
+// are left, as far as they adjoin. add takes over what else one has.
+func fewer[T any](all []T, most int, keys func(*T) *kv.KeyRange, add func(into, from *T)) []T {
+	each := (len(all) + most - 1) / most
+	if each <= 1 {
+		return all
+	}
+	var joined []T
+	parts := 0 // of the last one
+	for i := range all {
+		if n := len(joined); n > 0 && parts < each && bytes.Equal(keys(&joined[n-1]).End, keys(&all[i]).Start) {
+			keys(&joined[n-1]).End = keys(&all[i]).End
+			add(&joined[n-1], &all[i])
+			parts++
+			continue
+		}
+		joined, parts = append(joined, all[i]), 1
+	}
+	return joined
+}
+
+// fewerTasks is fewer of tasks.
+func fewerTasks(tasks []task, most int) []task {
+	return fewer(tasks, most, func(t *task) *kv.KeyRange { return &t.KeyRange }, func(into, from *task) { into.weight += from.weight })
+}
+
 // sortTasks puts tasks into key order.
 func sortTasks(tasks []task) {
 	slices.SortFunc(tasks, func(a, b task) int { return bytes.Compare(a.Start, b.Start) })

@@ -95,7 +95,10 @@ func (b *build) beginAgain(ctx context.Context) (*checkpoint, error) {
 		return nil, err
 	}
 	cp.Rebuilt = true
-	return cp, b.save(ctx, cp)
+	kept := *cp // as few tasks as can be: a table may have millions
+	kept.Remaining = nil
+	kept.setTasks(mergeTasks(cp.tasks()))
+	return cp, b.save(ctx, &kept)
 }
 
 // buildAndVerify builds and reads back what cp says is left.

@@ -133,10 +133,16 @@ func (c *jobCrew) divide(x *txn, w backfill.SharedWork, n int) (other bool, err 
 func (c *jobCrew) await(ctx context.Context, w backfill.SharedWork) ([]part, error) {
 	d := c.t.d
 	var looked time.Time
+	parts, err := d.loadParts(ctx, c.t.id)
+	if err != nil {
+		return nil, err
+	}
+	if len(parts) == 0 { // another owner has taken them away
+		return nil, errLost
+	}
 	for {
 		nudged := d.partsNudged()
-		parts, err := d.loadParts(ctx, c.t.id)
-		if err != nil {
+		if err := d.refreshParts(ctx, c.t.id, parts); err != nil {
 			return nil, err
 		}
 		c.report(parts, w)

@@ -11,12 +11,12 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/pingcap/tidb/pkg/errno"
 	"github.com/pingcap/tidb/pkg/util/dbterror"
 	"go.uber.org/zap"
 
+	"fastddl/ddl/crew"
 	"fastddl/ddl/job"
 	"fastddl/ingest"
 	"fastddl/internal/invariants"
@@ -55,9 +55,8 @@ type DDL struct {
 	partsNudge chan struct{}
 	// hands are the jobs of which this node builds parts.
 	hands map[int64]bool
-	// failedParts are those that it leaves to others until a time, because it has failed
-	// with them.
-	failedParts map[partKey]time.Time
+	// trouble is what it has failed to build.
+	trouble crew.Trouble
 	// tenure is the one that the node is in, nil if it is in none.
 	tenure *tenure
 	// tasks are the jobs that have not ended, in order of ID.
@@ -73,7 +72,7 @@ func New(opts Options) (*DDL, error) {
 	}
 	d := &DDL{
 		opts: opts, nudge: make(chan struct{}), partsNudge: make(chan struct{}),
-		hands: make(map[int64]bool), failedParts: make(map[partKey]time.Time),
+		hands: make(map[int64]bool),
 	}
 	d.ctx, d.cancel = context.WithCancelCause(context.Background())
 	return d, nil

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -147,7 +146,7 @@ func (h *hand) claim(held *holding) (claimed *heldPart, err error) {
 		}
 		c := crew.Claimant{
 			Member: h.in.name(), MaxNodes: r.Nodes.Max, Last: h.last,
-			Avoid: func(number int64) bool { return h.d.failedJustNow(h.jobID, number) },
+			Avoid: func(number int64) bool { return h.d.avoids(h.jobID, number) },
 		}
 		if !first {
 			c.Holds = held.has
@@ -266,6 +265,7 @@ func (h *hand) build(held *holding) error {
 	case !h.in.alive() || errors.Is(cause, errLost):
 		return errLost // they are another node's now, or will be
 	case err == nil:
+		h.d.noteSuccess(h.jobID)
 		for i := range back {
 			back[i].to, back[i].result = crew.Done, results[i]
 		}
@@ -276,8 +276,8 @@ func (h *hand) build(held *holding) error {
 		first.Failures++
 		for i := range back {
 			back[i].err = err
-			h.d.noteFailure(h.jobID, back[i].Number, first.Failures)
 		}
+		h.d.noteFailure(h.jobID, first.Number, job.Backoff(first.Failures))
 		h.d.opts.Bus.Emit(event.Retry{
 			Job: event.Job{ID: h.jobID}, Op: fmt.Sprintf("part %d", first.Number), Attempt: int(first.Failures), Err: err,
 		})
@@ -422,20 +422,21 @@ func (h *hand) putBack(x *txn, held *holding, p returned, result any, first bool
 // maxPartError is the number of bytes of an error that a part's row shows.
 const maxPartError = 4096
 
-// partKey names a part.
-type partKey struct{ jobID, number int64 }
-
 // noteFailure keeps this node from a part for a while. Other nodes may take it at once.
-func (d *DDL) noteFailure(jobID, number, failures int64) {
+func (d *DDL) noteFailure(jobID, number int64, avoid time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	now := time.Now()
-	maps.DeleteFunc(d.failedParts, func(_ partKey, until time.Time) bool { return !now.Before(until) })
-	d.failedParts[partKey{jobID, number}] = now.Add(job.Backoff(failures))
+	d.trouble.Failed(time.Now(), jobID, number, avoid)
 }
 
-func (d *DDL) failedJustNow(jobID, number int64) bool {
+func (d *DDL) noteSuccess(jobID int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return time.Now().Before(d.failedParts[partKey{jobID, number}])
+	d.trouble.Succeeded(jobID)
+}
+
+func (d *DDL) avoids(jobID, number int64) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.trouble.Avoids(time.Now(), jobID, number)
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/pingcap/tidb/pkg/parser/terror"
@@ -28,7 +29,8 @@ const createPartsTable = `CREATE TABLE IF NOT EXISTS mysql.fastddl_build_parts (
 		spec LONGBLOB NOT NULL, checkpoint LONGBLOB, result LONGBLOB,
 		PRIMARY KEY (job_id, part) CLUSTERED)`
 
-// Results may be large, and are read when all are there.
+// What a part has come to may be large, and lies in its row: it is read when all are there, and
+// rows of parts that are done are not looked at again.
 const partColumns = `part, snapshot_ts, round, state, wanted, holder, hold_epoch, failures, row_count, imported_rows, percent, error,
 	IF(state = 'failed', result, NULL)`
 
@@ -90,6 +92,33 @@ func (d *DDL) loadParts(ctx context.Context, jobID int64) ([]part, error) {
 		return nil, err
 	}
 	return decodeParts(rows), nil
+}
+
+// refreshParts loads those of parts that were not done, into their places.
+func (d *DDL) refreshParts(ctx context.Context, jobID int64, parts []part) error {
+	var open []string
+	for i := range parts {
+		if parts[i].State != crew.Done {
+			open = append(open, strconv.FormatInt(parts[i].Number, 10))
+		}
+	}
+	if len(open) == 0 {
+		return nil
+	}
+	rows, err := d.query(ctx, `SELECT `+partColumns+` FROM mysql.fastddl_build_parts WHERE job_id = %? AND part IN (`+strings.Join(open, ", ")+`) ORDER BY part`, jobID)
+	if err != nil {
+		return err
+	}
+	if len(rows) != len(open) { // another owner has parts of its own
+		return errLost
+	}
+	now := decodeParts(rows)
+	for i := range parts {
+		if parts[i].State != crew.Done {
+			parts[i], now = now[0], now[1:]
+		}
+	}
+	return nil
 }
 
 func decodeParts(rows []chunk.Row) []part {

@@ -1,0 +1,58 @@
+package crew
+
+import (
+	"maps"
+	"time"
+)
+
+const (
+	// tolerated is how many attempts of a node may end in failure, one after the other,
+	// before it is taken to be the node that is at fault, and not a part.
+	tolerated = 2
+	// The node leaves the job to others for minRest then, twice as long after each further
+	// failure, up to maxRest: what ails it may be over, and all failures together count
+	// against the job.
+	minRest = time.Second
+	maxRest = time.Minute
+)
+
+// Trouble remembers what this node has failed with of late, so that others get the parts
+// that it cannot build, and one node does not use up the failures that a job may have. The
+// zero value is ready for use.
+type Trouble struct {
+	parts map[partKey]time.Time // by part: until when it is left to others
+	jobs  map[int64]jobTrouble
+}
+
+type partKey struct{ job, part int64 }
+
+type jobTrouble struct {
+	failures int // since the last success
+	until    time.Time
+}
+
+// Failed notes that an attempt at a part has failed now; the part is avoided for a while.
+func (t *Trouble) Failed(now time.Time, jobID, part int64, avoid time.Duration) {
+	if t.parts == nil {
+		t.parts, t.jobs = make(map[partKey]time.Time), make(map[int64]jobTrouble)
+	}
+	maps.DeleteFunc(t.parts, func(_ partKey, until time.Time) bool { return !now.Before(until) })
+	maps.DeleteFunc(t.jobs, func(_ int64, j jobTrouble) bool { return now.Sub(j.until) > 10*maxRest })
+	t.parts[partKey{jobID, part}] = now.Add(avoid)
+	j := t.jobs[jobID]
+	j.until = now
+	if j.failures++; j.failures > tolerated {
+		j.until = now.Add(min(minRest<<min(j.failures-tolerated-1, 10), maxRest))
+	}
+	t.jobs[jobID] = j
+}
+
+// Succeeded notes that this node has built parts of a job.
+func (t *Trouble) Succeeded(jobID int64) {
+	delete(t.jobs, jobID)
+}
+
+// Avoids says whether this node leaves a part to others at the moment.
+func (t *Trouble) Avoids(now time.Time, jobID, part int64) bool {
+	return now.Before(t.parts[partKey{jobID, part}]) || now.Before(t.jobs[jobID].until)
+}
