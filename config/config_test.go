@@ -176,6 +176,25 @@ func TestSettingsOfTiDB(t *testing.T) {
 	require.ErrorContains(t, err, "tidb: ")
 	_, err = apply(map[string]any{"index-limit": 1})
 	require.ErrorContains(t, err, "tidb: index-limit should be")
+
+	// Settings count where earlier releases had them, unless they are where they belong too.
+	dst, err = apply(map[string]any{
+		"run-ddl": false, "log": map[string]any{"enable-slow-log": false, "record-plan-in-slow-log": 0},
+		"performance": map[string]any{"force-priority": "LOW_PRIORITY"}, "plugin": map[string]any{"dir": "/there"},
+		"instance": map[string]any{"plugin_dir": "/here"},
+	})
+	require.NoError(t, err)
+	require.False(t, dst.Instance.TiDBEnableDDL.Load())
+	require.False(t, dst.Instance.EnableSlowLog.Load())
+	require.Zero(t, dst.Instance.RecordPlanInSlowLog)
+	require.Equal(t, "LOW_PRIORITY", dst.Instance.ForcePriority)
+	require.Equal(t, "/here", dst.Instance.PluginDir)
+
+	_, err = apply(map[string]any{"performance": map[string]any{"txn-entry-size-limit": 121 << 20}})
+	require.ErrorContains(t, err, "txn-entry-size-limit 126877696 is more than 125829120")
+	_, err = apply(map[string]any{"status": map[string]any{"metrics-addr": "push:9091"}, "opentracing": map[string]any{"enable": true}})
+	require.ErrorContains(t, err, "tidb.status.metrics-addr: metrics are not pushed")
+	require.ErrorContains(t, err, "tidb.opentracing.enable: traces are not sent")
 }
 
 func TestValidateSamePort(t *testing.T) {

@@ -26,6 +26,22 @@ var ownKeys = map[string]string{
 	"performance.server-memory-quota": "memory-limit", "performance.max-memory": "memory-limit",
 }
 
+// moved are the places that settings of [instance] had in earlier releases; TiDB still
+// takes them from there.
+var moved = []struct{ section, name, instance string }{
+	{"", "check-mb4-value-in-utf8", "tidb_check_mb4_value_in_utf8"},
+	{"", "enable-collect-execution-info", "tidb_enable_collect_execution_info"},
+	{"", "run-ddl", "tidb_enable_ddl"},
+	{"log", "enable-slow-log", "tidb_enable_slow_log"},
+	{"log", "record-plan-in-slow-log", "tidb_record_plan_in_slow_log"},
+	{"performance", "force-priority", "tidb_force_priority"},
+	{"plugin", "load", "plugin_load"},
+	{"plugin", "dir", "plugin_dir"},
+}
+
+// largestEntry is the greatest txn-entry-size-limit that TiDB starts with.
+const largestEntry = 120 << 20
+
 // ApplyTiDB puts the settings of the section [tidb] over those in dst. The
 // error lists all that TiDB does not know and all that are set elsewhere.
 func (c *Config) ApplyTiDB(dst *tidb.Config) error {
@@ -50,7 +66,7 @@ func (c *Config) applyTiDB(dst *tidb.Config, p *problems) {
 		return
 	}
 	var text bytes.Buffer
-	if err := toml.NewEncoder(&text).Encode(c.TiDB); err != nil {
+	if err := toml.NewEncoder(&text).Encode(inPlace(c.TiDB)); err != nil {
 		p.add("tidb: %v", err)
 		return
 	}
@@ -66,9 +82,44 @@ func (c *Config) applyTiDB(dst *tidb.Config, p *problems) {
 	if dst.TokenLimit == 0 { // as TiDB takes it; otherwise no statement would ever run
 		dst.TokenLimit = tidb.NewConfig().TokenLimit
 	}
+	if dst.Performance.TxnEntrySizeLimit > largestEntry {
+		p.add("tidb.performance.txn-entry-size-limit %d is more than %d", dst.Performance.TxnEntrySizeLimit, largestEntry)
+	}
+	if dst.Status.MetricsAddr != "" {
+		p.add("tidb.status.metrics-addr: metrics are not pushed; have Prometheus read them from /metrics")
+	}
+	if dst.OpenTracing.Enable {
+		p.add("tidb.opentracing.enable: traces are not sent; use the statement TRACE")
+	}
 	for _, key := range md.Keys() {
 		if own, ok := ownKeys[key.String()]; ok {
 			p.add("%s", fmt.Sprintf("tidb.%s is set by %s", key, own))
 		}
 	}
+}
+
+// inPlace returns the settings with those that have moved where they are now. What is
+// there already counts.
+func inPlace(settings map[string]any) map[string]any {
+	instance, _ := settings["instance"].(map[string]any)
+	instance = maps.Clone(instance)
+	if instance == nil {
+		instance = make(map[string]any)
+	}
+	for _, m := range moved {
+		from := settings
+		if m.section != "" {
+			from, _ = settings[m.section].(map[string]any)
+		}
+		value, set := from[m.name]
+		if _, there := instance[m.instance]; set && !there {
+			instance[m.instance] = value
+		}
+	}
+	if len(instance) == 0 {
+		return settings
+	}
+	settings = maps.Clone(settings)
+	settings["instance"] = instance
+	return settings
 }

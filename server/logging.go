@@ -1,10 +1,14 @@
 package server
 
 import (
+	"context"
 	"fmt"
 	"os"
+	"strconv"
+	"sync"
 
 	"github.com/pingcap/log"
+	"github.com/pingcap/tidb/pkg/sessionctx/variable"
 	"github.com/pingcap/tidb/pkg/util/logutil"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -18,45 +22,71 @@ import (
 type Log struct {
 	*zap.Logger
 	props *log.ZapProperties
-	close func()
+	file  *rotatingFile // nil: the log goes to standard error
 }
 
 // InitLogging sets up the log of the process. Close flushes and closes it.
 func InitLogging(cfg config.Log) (*Log, error) {
-	out, closeOut, err := logSink(cfg.File)
+	out, file, err := logSink(cfg.File)
 	if err != nil {
 		return nil, err
 	}
 	logger, props, err := log.InitLoggerWithWriteSyncer(encoding(cfg), out, out, zap.AddStacktrace(zapcore.FatalLevel))
 	if err != nil {
-		closeOut()
+		file.close()
 		return nil, fmt.Errorf("log: %w", err)
 	}
 	log.ReplaceGlobals(logger, props)
 	logutil.GeneralLogger = logger
-	return &Log{Logger: logger, props: props, close: closeOut}, nil
+	return &Log{Logger: logger, props: props, file: file}, nil
 }
 
 // Close flushes and closes the log.
 func (l *Log) Close() {
 	_ = l.Sync() // fails on terminals, where nothing is buffered
-	l.close()
+	l.file.close()
 }
 
-// openSlowLog opens the log of slow statements beside l.
-func (l *Log) openSlowLog(cfg config.Log) error {
+// openStatementLogs opens the log of slow statements, and that of all statements if it has a
+// file of its own, beside l.
+func (l *Log) openStatementLogs(cfg config.Log, generalFile string) error {
 	file := logFile(cfg.File)
 	file.Filename = ""
 	// TiDB opens all its logs in one call; the others are l already.
 	keep := zap.WrapCore(func(zapcore.Core) zapcore.Core { return l.Core() })
 	err := logutil.InitLogger(&logutil.LogConfig{
-		Config: log.Config{Level: cfg.Level, Format: cfg.Format, File: file.FileLogConfig}, SlowQueryFile: cfg.SlowQueryFile}, keep)
+		Config:        log.Config{Level: cfg.Level, Format: cfg.Format, File: file.FileLogConfig},
+		SlowQueryFile: cfg.SlowQueryFile, GeneralLogFile: generalFile,
+	}, keep)
 	log.ReplaceGlobals(l.Logger, l.props)
-	logutil.GeneralLogger = l.Logger
+	if err != nil || generalFile == "" {
+		logutil.GeneralLogger = l.Logger
+	}
 	if err != nil {
-		return fmt.Errorf("log.slow-query-file: %w", err)
+		return fmt.Errorf("log.slow-query-file, tidb.log.general-log-file: %w", err)
 	}
 	return nil
+}
+
+// followMaxDays has tidb_log_file_max_days change l until it is undone. TiDB's own way is to
+// open a log from its configuration in place of the process's.
+func (l *Log) followMaxDays() (undo func() error) {
+	before := variable.GetSysVar(variable.TiDBLogFileMaxDays)
+	followed := *before
+	followed.SetGlobal = func(_ context.Context, _ *variable.SessionVars, value string) error {
+		days, err := strconv.ParseInt(value, 10, 32)
+		if err != nil {
+			return err
+		}
+		variable.GlobalLogMaxDays.Store(int32(days))
+		l.file.setMaxDays(int(days))
+		return nil
+	}
+	variable.RegisterSysVar(&followed)
+	return func() error {
+		variable.RegisterSysVar(before)
+		return nil
+	}
 }
 
 // encoding is TiDB's, without the stack traces of errors that clients make.
@@ -64,9 +94,9 @@ func encoding(cfg config.Log) *log.Config {
 	return &log.Config{Level: cfg.Level, Format: cfg.Format, DisableStacktrace: true, DisableErrorVerbose: true}
 }
 
-func logSink(file config.LogFile) (zapcore.WriteSyncer, func(), error) {
+func logSink(file config.LogFile) (zapcore.WriteSyncer, *rotatingFile, error) {
 	if file.Filename == "" {
-		return zapcore.Lock(os.Stderr), func() {}, nil
+		return zapcore.Lock(os.Stderr), nil, nil
 	}
 	// lumberjack opens lazily: open once here, so that a bad path fails the
 	// start instead of losing the log.
@@ -77,12 +107,47 @@ func logSink(file config.LogFile) (zapcore.WriteSyncer, func(), error) {
 	if err := f.Close(); err != nil {
 		return nil, nil, fmt.Errorf("open log file: %w", err)
 	}
-	rotating := &lumberjack.Logger{
-		Filename:   file.Filename,
-		MaxSize:    file.MaxSize,
-		MaxAge:     file.MaxDays,
-		MaxBackups: file.MaxBackups,
-		LocalTime:  true,
+	rotating := &rotatingFile{limits: file}
+	rotating.setMaxDays(file.MaxDays)
+	return zapcore.AddSync(rotating), rotating, nil
+}
+
+// rotatingFile is a log file that begins anew when it has grown, and whose predecessors are
+// removed by their age. A nil one takes no part in anything.
+type rotatingFile struct {
+	limits config.LogFile
+
+	mu  sync.Mutex
+	out *lumberjack.Logger // its fields must not change
+}
+
+// Write implements io.Writer.
+func (f *rotatingFile) Write(p []byte) (int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.out.Write(p)
+}
+
+// setMaxDays says after how many days old files go; 0 keeps them.
+func (f *rotatingFile) setMaxDays(days int) {
+	if f == nil {
+		return
 	}
-	return zapcore.AddSync(rotating), func() { _ = rotating.Close() }, nil
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.out != nil {
+		_ = f.out.Close() // the next line opens the file
+	}
+	f.out = &lumberjack.Logger{
+		Filename: f.limits.Filename, MaxSize: f.limits.MaxSize, MaxBackups: f.limits.MaxBackups, MaxAge: days, LocalTime: true,
+	}
+}
+
+func (f *rotatingFile) close() {
+	if f == nil {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	_ = f.out.Close()
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	pclog "github.com/pingcap/log"
+	"github.com/pingcap/tidb/pkg/sessionctx/variable"
+	"github.com/pingcap/tidb/pkg/util/logutil"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
@@ -48,13 +50,14 @@ func TestLogFileThatCannotBeWritten(t *testing.T) {
 	require.ErrorContains(t, err, "open log file")
 }
 
-func TestSlowLogLeavesTheLogAlone(t *testing.T) {
+func TestStatementLogsLeaveTheLogAlone(t *testing.T) {
 	restoreLog(t)
 	dir := t.TempDir()
 	cfg := config.Log{Level: "info", Format: "text", File: config.LogFile{Filename: filepath.Join(dir, "fastddl.log")}, SlowQueryFile: filepath.Join(dir, "slow.log")}
+	general := filepath.Join(dir, "general.log")
 	log, err := InitLogging(cfg)
 	require.NoError(t, err)
-	require.NoError(t, log.openSlowLog(cfg))
+	require.NoError(t, log.openStatementLogs(cfg, general))
 	pclog.Info("a line")
 	pclog.SetLevel(zap.ErrorLevel)
 	pclog.Info("no line")
@@ -65,5 +68,50 @@ func TestSlowLogLeavesTheLogAlone(t *testing.T) {
 	require.NotContains(t, string(text), "no line")
 
 	cfg.SlowQueryFile = dir
-	require.ErrorContains(t, log.openSlowLog(cfg), "log.slow-query-file")
+	require.ErrorContains(t, log.openStatementLogs(cfg, ""), "log.slow-query-file")
+}
+
+func TestGeneralLogHasItsFile(t *testing.T) {
+	restoreLog(t)
+	dir := t.TempDir()
+	cfg := config.Log{Level: "info", Format: "text", File: config.LogFile{Filename: filepath.Join(dir, "fastddl.log")}}
+	log, err := InitLogging(cfg)
+	require.NoError(t, err)
+	defer log.Close()
+	for name, in := range map[string]string{"": "fastddl.log", filepath.Join(dir, "general.log"): "general.log"} {
+		require.NoError(t, log.openStatementLogs(cfg, name))
+		logutil.GeneralLogger.Info("GENERAL_LOG of " + in)
+		text, err := os.ReadFile(filepath.Join(dir, in))
+		require.NoError(t, err)
+		require.Contains(t, string(text), "GENERAL_LOG of "+in)
+	}
+}
+
+// The variable changes the log that there is, and opens no other one.
+func TestLogFileMaxDays(t *testing.T) {
+	restoreLog(t)
+	file := filepath.Join(t.TempDir(), "fastddl.log")
+	log, err := InitLogging(config.Log{Level: "info", Format: "text", File: config.LogFile{Filename: file, MaxDays: 1}})
+	require.NoError(t, err)
+	defer log.Close()
+	before := variable.GetSysVar(variable.TiDBLogFileMaxDays)
+	undo := log.followMaxDays()
+	set := variable.GetSysVar(variable.TiDBLogFileMaxDays)
+	log.Info("first")
+	require.NoError(t, set.SetGlobal(t.Context(), nil, "7"))
+	pclog.Info("second")
+	require.Equal(t, 7, log.file.out.MaxAge)
+	days, err := set.GetGlobal(t.Context(), nil)
+	require.NoError(t, err)
+	require.Equal(t, "7", days)
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Contains(t, string(text), "first")
+	require.Contains(t, string(text), "second")
+	require.NoError(t, undo())
+	require.Same(t, before, variable.GetSysVar(variable.TiDBLogFileMaxDays))
+
+	var toStderr *rotatingFile
+	toStderr.setMaxDays(7)
+	toStderr.close()
 }

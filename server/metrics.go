@@ -1,8 +1,6 @@
 package server
 
 import (
-	"sync"
-
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
@@ -38,11 +36,6 @@ type metrics struct {
 	throttled    *prometheus.CounterVec
 	lockWaits    prometheus.Counter
 	idleBlockers prometheus.Counter
-	running      prometheus.Gauge
-
-	// mu guards live, the jobs that have not ended.
-	mu   sync.Mutex
-	live map[int64]bool
 }
 
 func newMetrics() *metrics {
@@ -51,9 +44,6 @@ func newMetrics() *metrics {
 	}
 	vec := func(name, help, label string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Subsystem: "ddl", Name: name, Help: help}, []string{label})
-	}
-	gauge := func(name, help string) prometheus.Gauge {
-		return prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Subsystem: "ddl", Name: name, Help: help})
 	}
 	m := &metrics{
 		registry:     newRegistry(),
@@ -69,11 +59,9 @@ func newMetrics() *metrics {
 		throttled:    vec("throttled_seconds_total", "Time jobs were slowed down, by reason.", "reason"),
 		lockWaits:    counter("metadata_lock_waits_total", "Reports of a job waiting for the metadata lock."),
 		idleBlockers: counter("idle_blockers_ended_total", "Sessions ended because their idle transaction held up a job."),
-		running:      gauge("running_jobs", "DDL jobs that are queued or running."),
-		live:         make(map[int64]bool),
 	}
 	m.registry.MustRegister(m.queued, m.states, m.schemaStates, m.stages, m.rows, m.files, m.bytes,
-		m.ingestTime, m.retries, m.throttled, m.lockWaits, m.idleBlockers, m.running)
+		m.ingestTime, m.retries, m.throttled, m.lockWaits, m.idleBlockers)
 	return m
 }
 
@@ -82,10 +70,8 @@ func (m *metrics) observe(e event.Event) {
 	switch e := e.(type) {
 	case event.JobQueued:
 		m.queued.WithLabelValues(e.Type).Inc()
-		m.setLive(e.ID, true)
 	case event.JobStateChanged:
 		m.states.WithLabelValues(e.To).Inc()
-		m.setLive(e.ID, !endState(e.To))
 	case event.SchemaStateChanged:
 		m.schemaStates.WithLabelValues(e.State).Inc()
 	case event.StageChanged:
@@ -107,25 +93,12 @@ func (m *metrics) observe(e event.Event) {
 	}
 }
 
-// endState reports whether a job in the state is over.
-func endState(state string) bool {
-	switch state {
-	case "synced", "cancelled", "rollback done":
-		return true
-	}
-	return false
-}
-
-// setLive notes that a job is queued or running, or has ended.
-func (m *metrics) setLive(id int64, live bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if live {
-		m.live[id] = true
-	} else {
-		delete(m.live, id)
-	}
-	m.running.Set(float64(len(m.live)))
+// newRunningJobs counts the jobs that this node runs and that have not ended: what events tell
+// does not include those of an earlier process or of another node.
+func newRunningJobs(unfinished func() int) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: namespace, Subsystem: "ddl", Name: "running_jobs", Help: "Index builds of this node that are queued or running.",
+	}, func() float64 { return float64(unfinished()) })
 }
 
 // storeCollector shows the store's load signals.

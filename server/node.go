@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/pingcap/tidb/pkg/domain"
@@ -90,6 +91,7 @@ func OpenNode(ctx context.Context, opts NodeOptions) (_ *Node, err error) {
 	if cfg.Security.RequireSecureTransport {
 		n.parts.add(requireTLS())
 	}
+	n.parts.add(opts.Log.followMaxDays())
 	if n.store, err = openStore(ctx, cfg, opts.Port, budget, n.globals, opts.Log.Logger); err != nil {
 		return nil, err
 	}
@@ -97,7 +99,7 @@ func OpenNode(ctx context.Context, opts NodeOptions) (_ *Node, err error) {
 	if err = n.openTempDir(cfg.TempDir); err != nil {
 		return nil, err
 	}
-	if err = opts.Log.openSlowLog(cfg.Log); err != nil {
+	if err = opts.Log.openStatementLogs(cfg.Log, t.Log.GeneralLogFile); err != nil {
 		return nil, err
 	}
 	if err = n.awaitSQL(ctx, budget, opts.Log.Logger); err != nil {
@@ -216,7 +218,7 @@ func (n *Node) stopJobs() error {
 func (n *Node) healthy() error { return n.store.healthy() }
 
 func (n *Node) collectors() []prometheus.Collector {
-	c := n.store.collectors
+	c := append(slices.Clone(n.store.collectors), newRunningJobs(func() int { return len(n.UnfinishedJobs()) }))
 	if n.resources != nil {
 		c = append(c, newGovernorCollector(n.resources.Governor))
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -82,6 +83,10 @@ func startProcess(t *tidb.Config, gitHash string, budget memory.Budget) (stop fu
 		}
 	}()
 	limitMemory(budget)
+	if n := int(t.Performance.MaxProcs); n > 0 {
+		before := runtime.GOMAXPROCS(n)
+		undo.add(func() error { runtime.GOMAXPROCS(before); return nil })
+	}
 	if err := applySettings(t); err != nil {
 		return nil, err
 	}

@@ -3,15 +3,20 @@ package server
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
+
+	"fastddl/config"
 )
 
 // get returns what a status server answers.
@@ -72,6 +77,42 @@ func TestStatusPortOfAServer(t *testing.T) {
 	var n int
 	require.NoError(t, connect(t, s).QueryRow("SELECT COUNT(*) FROM information_schema.cluster_processlist").Scan(&n))
 	require.Equal(t, 1, n)
+}
+
+// A job of an earlier process counts as well.
+func TestRunningJobsAfterARestart(t *testing.T) {
+	cfg := testConfig(t.TempDir())
+	cfg.ShutdownTimeout = config.Duration(time.Second)
+	s := start(t, cfg)
+	db := connect(t, s)
+	exec(t, db, "CREATE TABLE t (id INT PRIMARY KEY, a INT)")
+	tx, err := db.Begin()
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback() }() // its connection is cut
+	_, err = tx.Exec("INSERT INTO t VALUES (1, 1)")
+	require.NoError(t, err)
+	altered := make(chan error, 1)
+	go func() {
+		_, err := db.Exec("ALTER TABLE t ADD UNIQUE INDEX a (a)")
+		altered <- err
+	}()
+	require.Eventually(t, func() bool { return buildWaits(t, db) }, time.Minute, 10*time.Millisecond)
+	running := func(s *Server) string {
+		_, body := get(t, s.StatusAddr(), "/metrics")
+		_, count, _ := strings.Cut(body, "\nfastddl_ddl_running_jobs ")
+		return count[:1]
+	}
+	require.Equal(t, "1", running(s))
+	var id int64
+	require.NoError(t, db.QueryRow("SELECT MAX(job_id) FROM information_schema.ddl_jobs").Scan(&id))
+	exec(t, db, fmt.Sprintf("ADMIN PAUSE DDL JOBS %d", id))
+	shutdown(t, s)
+	require.Error(t, <-altered)
+
+	s = start(t, cfg)
+	require.Equal(t, "1", running(s))
+	exec(t, connect(t, s), fmt.Sprintf("ADMIN RESUME DDL JOBS %d", id))
+	require.Eventually(t, func() bool { return running(s) == "0" }, time.Minute, 10*time.Millisecond)
 }
 
 func TestDebugRoutesNeedLoopbackOrLeave(t *testing.T) {
