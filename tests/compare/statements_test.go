@@ -153,11 +153,26 @@ func (t *table) change(r *rand.Rand) string {
 		t.name, c.name, t.literal(r, c), r.IntN(2), d.name, pick(r, d.name, t.literal(r, d)), t.condition(r, t.name), 1+r.IntN(4))
 }
 
-// query returns a SELECT, and whether its rows come in a fixed order.
+// query returns a SELECT, with a hint at times, and whether its rows come in a fixed order.
 func query(r *rand.Rand, a, b *table) (statement string, ordered bool) {
+	statement, ordered = plainQuery(r, a, b)
+	if oneIn(r, 3) {
+		statement = strings.Replace(statement, "SELECT", "SELECT /*+ "+hint(r)+" */", 1)
+	}
+	return statement, ordered
+}
+
+// hint asks for a plan that the optimizer may not have taken. Tables are x and y.
+func hint(r *rand.Rand) string {
+	return pick(r, fmt.Sprintf("use_index(x, i%d)", r.IntN(5)), fmt.Sprintf("order_index(x, i%d)", r.IntN(5)), "use_index_merge(x)", "ignore_index(x, primary)",
+		"hash_agg()", "stream_agg()", "agg_to_cop()", "agg_to_cop() hash_agg()", "agg_to_cop() stream_agg()", "limit_to_cop()",
+		"inl_join(x)", "inl_join(y)", "inl_hash_join(y)", "merge_join(x, y)", "hash_join(x, y)", "no_index_merge()")
+}
+
+func plainQuery(r *rand.Rand, a, b *table) (statement string, ordered bool) {
 	c := a.column(r)
 	x := of(c.expression(r, "x."+c.name), "x."+c.name)
-	kind := r.IntN(9)
+	kind := r.IntN(14)
 	if (kind == 2 || kind == 3) && slices.Contains([]string{"js", "en", "se", "bt"}, c.name) {
 		kind = 1 // unistore's TopN and MIN put these types in an order of their own
 	}
@@ -191,9 +206,34 @@ func query(r *rand.Rand, a, b *table) (statement string, ordered bool) {
 			a.name, pick(r, "IN", "NOT IN", "= ANY", "> ALL"), b.name, b.condition(r, "y")), false
 	case 7:
 		return fmt.Sprintf("SELECT COUNT(DISTINCT x.%s), COUNT(DISTINCT %s), %s FROM %s x", c.name, x, a.sum(r), a.name), false
+	case 8:
+		return fmt.Sprintf("SELECT x.id, x.g, x.s, %s FROM %s x WHERE x.%s IN (%s) ORDER BY x.id, x.g, x.s",
+			x, a.name, pick(r, "id", "g", c.name), a.list(r, c)), true
+	case 9:
+		return fmt.Sprintf("SELECT x.g, COUNT(DISTINCT x.%s, x.s), GROUP_CONCAT(x.id ORDER BY x.id, x.s), BIT_XOR(x.id) FROM %s x WHERE %s GROUP BY x.g",
+			c.name, a.name, a.condition(r, "x")), false
+	case 10:
+		return fmt.Sprintf("SELECT x.id, x.g, x.s, ROW_NUMBER() OVER w, LAG(x.id) OVER w, %s FROM %s x WHERE %s WINDOW w AS (PARTITION BY x.g ORDER BY x.id, x.s)",
+			x, a.name, a.condition(r, "x")), false
+	case 11:
+		return fmt.Sprintf("SELECT COUNT(*), SUM(q.one) FROM (SELECT 1 AS one FROM %s x WHERE %s LIMIT %d, %d) q", a.name, a.condition(r, "x"), a.first(r), a.first(r)), false
+	case 12:
+		return fmt.Sprintf("SELECT x.id, x.g, x.s, %s FROM %s x WHERE x.id BETWEEN %d AND %d ORDER BY x.%s, x.id, x.g, x.s LIMIT %d %s",
+			x, a.name, r.IntN(a.ids), r.IntN(a.ids), pick(r, "g", "s"), a.first(r), pick(r, "", "FOR UPDATE", "FOR UPDATE NOWAIT")), true
 	}
 	return fmt.Sprintf("SELECT DISTINCT x.g, x.s FROM %s x WHERE %s UNION SELECT y.g, y.s FROM %s y WHERE %s",
 		a.name, a.condition(r, "x"), b.name, b.condition(r, "y")), false
+}
+
+// list is a list of ids, of groups and of the column's values.
+func (t *table) list(r *rand.Rand, c *column) string {
+	values := []string{c.value(r), c.value(r)}
+	if c.exact {
+		for range r.IntN(200) {
+			values = append(values, fmt.Sprint(r.IntN(t.ids)))
+		}
+	}
+	return strings.Join(values, ", ")
 }
 
 // sum is an aggregate that does not depend on the order of rows.
