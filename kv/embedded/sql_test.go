@@ -134,6 +134,25 @@ func TestSQLManyGroups(t *testing.T) {
 	require.Equal(t, [][]string{{"2001"}, {"2002"}}, mustQuery(t, se, "select /*+ limit_to_cop() */ a from test.t ignore index (b) order by b limit 2 offset 2000"))
 }
 
+// Statements that are to be pipelined are executed as others are.
+func TestSQLBulkDML(t *testing.T) {
+	s := openSQL(t, t.TempDir(), nil)
+	defer s.close()
+	se := s.session()
+	defer se.Close()
+	mustQuery(t, se, "create table test.t (a int primary key, b int, unique key (b))")
+	mustQuery(t, se, "set tidb_dml_type = bulk")
+	mustQuery(t, se, "insert into test.t values (1, 1), (2, 2), (3, 3)")
+	mustQuery(t, se, "insert into test.t select a + 10, b + 10 from test.t")
+	mustQuery(t, se, "update test.t set b = b + 100 where a > 10")
+	mustQuery(t, se, "replace into test.t values (1, 2)")
+	mustQuery(t, se, "delete from test.t where a = 3")
+	_, err := query(se, "insert into test.t values (50, 50), (4, 111)")
+	require.ErrorContains(t, err, "Duplicate entry '111' for key 't.b'")
+	require.Equal(t, [][]string{{"1", "2"}, {"11", "111"}, {"12", "112"}, {"13", "113"}}, mustQuery(t, se, "select a, b from test.t order by a"))
+	mustQuery(t, se, "admin check table test.t")
+}
+
 // TestSQLDeadlock checks that one of two sessions which wait for each other gives up, and that the wait can be seen.
 func TestSQLDeadlock(t *testing.T) {
 	s := openSQL(t, "db", vfs.NewMem())

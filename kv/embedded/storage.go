@@ -17,6 +17,7 @@ import (
 	"github.com/tikv/client-go/v2/config"
 	"github.com/tikv/client-go/v2/tikv"
 	"github.com/tikv/client-go/v2/tikvrpc"
+	"github.com/tikv/client-go/v2/txnkv/transaction"
 
 	"fastddl/kv/embedded/cop"
 )
@@ -86,9 +87,10 @@ func (s *storage) Describe() string {
 	return "an embedded transactional key-value store that speaks TiKV's protocol"
 }
 
-// Begin implements tidbkv.Storage.
+// Begin implements tidbkv.Storage. A transaction that is to be pipelined is an ordinary one: what it has not committed would
+// have to be stored.
 func (s *storage) Begin(opts ...tikv.TxnOption) (tidbkv.Transaction, error) {
-	txn, err := s.KVStore.Begin(opts...)
+	txn, err := s.KVStore.Begin(append(opts, func(o *transaction.TxnOptions) { o.PipelinedMemDB = false })...)
 	if err != nil {
 		return nil, derr.ToTiDBErr(err)
 	}
