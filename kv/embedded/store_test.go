@@ -276,7 +276,8 @@ func TestRegionsAfterAStart(t *testing.T) {
 	require.NoError(t, s.Close())
 
 	s = openMem(t, fs)
-	regions, err := s.PDClient().ScanRegions(t.Context(), []byte("k"), []byte("l"), 100)
+	all := []pd.KeyRange{{StartKey: []byte("k"), EndKey: []byte("l")}}
+	regions, err := s.PDClient().BatchScanRegions(t.Context(), all, 100)
 	require.NoError(t, err)
 	require.Greater(t, len(regions), 1)
 }
