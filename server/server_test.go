@@ -181,17 +181,16 @@ func TestShutdownIsBounded(t *testing.T) {
 	require.Error(t, tx.Commit())
 }
 
-// TestBuildsGoOnAfterAShutdown: a shutdown does not wait for the transaction that a
-// build waits for, and the statement says so; the index comes after the restart.
-func TestBuildsGoOnAfterAShutdown(t *testing.T) {
-	cfg := testConfig(t.TempDir())
-	cfg.ShutdownTimeout = config.Duration(time.Second)
+// startWithBuild starts a server with an ALTER TABLE t ADD UNIQUE INDEX a that waits for an
+// open transaction, until the server is shut down; its error is sent then.
+func startWithBuild(t *testing.T, cfg config.Config) (*Server, <-chan error) {
+	t.Helper()
 	s := start(t, cfg)
 	db := connect(t, s)
 	exec(t, db, "CREATE TABLE t (id INT PRIMARY KEY, a INT)", "INSERT INTO t VALUES (1, 1), (2, 2)")
 	tx, err := db.Begin()
 	require.NoError(t, err)
-	defer func() { _ = tx.Rollback() }() // its connection is cut
+	t.Cleanup(func() { _ = tx.Rollback() }) // its connection is cut
 	_, err = tx.Exec("INSERT INTO t VALUES (3, 3)")
 	require.NoError(t, err)
 	altered := make(chan error, 1)
@@ -200,12 +199,21 @@ func TestBuildsGoOnAfterAShutdown(t *testing.T) {
 		altered <- err
 	}()
 	require.Eventually(t, func() bool { return buildWaits(t, db) }, time.Minute, 10*time.Millisecond)
+	return s, altered
+}
+
+// TestBuildsGoOnAfterAShutdown: a shutdown does not wait for the transaction that a
+// build waits for, and the statement says so; the index comes after the restart.
+func TestBuildsGoOnAfterAShutdown(t *testing.T) {
+	cfg := testConfig(t.TempDir())
+	cfg.ShutdownTimeout = config.Duration(time.Second)
+	s, altered := startWithBuild(t, cfg)
 	shutdown(t, s)
 	var stopped *mysql.MySQLError
 	require.ErrorAs(t, <-altered, &stopped)
 	require.EqualValues(t, 1053, stopped.Number)
 
-	db = connect(t, start(t, cfg))
+	db := connect(t, start(t, cfg))
 	require.Eventually(t, func() bool {
 		_, err := db.Exec("ADMIN CHECK INDEX t a")
 		return err == nil

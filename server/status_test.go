@@ -83,20 +83,8 @@ func TestStatusPortOfAServer(t *testing.T) {
 func TestRunningJobsAfterARestart(t *testing.T) {
 	cfg := testConfig(t.TempDir())
 	cfg.ShutdownTimeout = config.Duration(time.Second)
-	s := start(t, cfg)
+	s, altered := startWithBuild(t, cfg)
 	db := connect(t, s)
-	exec(t, db, "CREATE TABLE t (id INT PRIMARY KEY, a INT)")
-	tx, err := db.Begin()
-	require.NoError(t, err)
-	defer func() { _ = tx.Rollback() }() // its connection is cut
-	_, err = tx.Exec("INSERT INTO t VALUES (1, 1)")
-	require.NoError(t, err)
-	altered := make(chan error, 1)
-	go func() {
-		_, err := db.Exec("ALTER TABLE t ADD UNIQUE INDEX a (a)")
-		altered <- err
-	}()
-	require.Eventually(t, func() bool { return buildWaits(t, db) }, time.Minute, 10*time.Millisecond)
 	running := func(s *Server) string {
 		_, body := get(t, s.StatusAddr(), "/metrics")
 		_, count, _ := strings.Cut(body, "\nfastddl_ddl_running_jobs ")
