@@ -160,8 +160,8 @@ func rehearse(after *job.Record, table *model.TableInfo) error {
 	if err := publishChanges(after, table); err != nil {
 		return err
 	}
-	if pk := table.GetPrimaryKey(); !table.PKIsHandle && pk != nil && pk.Invisible {
-		return dbterror.ErrPKIndexCantBeInvisible
+	if err := checkPrimaryVisible(table); err != nil {
+		return err
 	}
 	if err := checkDefinition(table); err != nil {
 		return err

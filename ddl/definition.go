@@ -50,8 +50,17 @@ func AddIndex(table *model.TableInfo, arg *model.IndexArg) (*model.IndexInfo, er
 	if len(table.Indices) > limits.IndexLimit {
 		return nil, dbterror.ErrTooManyKeys.GenWithStackByArgs(limits.IndexLimit)
 	}
-	if idx.Primary && idx.Invisible {
-		return nil, dbterror.ErrPKIndexCantBeInvisible
+	if err := checkPrimaryVisible(table); err != nil {
+		return nil, err
 	}
 	return idx, nil
+}
+
+// checkPrimaryVisible refuses an invisible primary key. Without one, the first unique index
+// on columns that are NOT NULL is the primary key.
+func checkPrimaryVisible(table *model.TableInfo) error {
+	if pk := table.GetPrimaryKey(); !table.PKIsHandle && pk != nil && pk.Invisible {
+		return dbterror.ErrPKIndexCantBeInvisible
+	}
+	return nil
 }

@@ -73,6 +73,12 @@ func TestAddIndexErrors(t *testing.T) {
 	require.Empty(t, c.run("CREATE INDEX IF NOT EXISTS ib ON t (b)"))
 	require.Contains(t, c.one("SHOW WARNINGS"), "1061")
 	c.fails(1059, "CREATE INDEX %s ON t (b)", strings.Repeat("x", 65))
+	c.run("CREATE TABLE implicit (a INT NOT NULL, b INT NOT NULL)") // its first unique key of such columns is its primary key
+	c.fails(3522, "ALTER TABLE implicit ADD UNIQUE (a) INVISIBLE")
+	c.fails(3522, "ALTER TABLE implicit ADD INDEX (b), ADD UNIQUE (a, b) INVISIBLE, ADD UNIQUE (b)")
+	c.fails(3522, "ALTER TABLE implicit ADD PRIMARY KEY (a) NONCLUSTERED INVISIBLE")
+	require.Empty(t, c.run("SHOW INDEX FROM implicit"))
+	c.run("ALTER TABLE implicit ADD UNIQUE (b), ADD UNIQUE (a) INVISIBLE")
 	require.Equal(t, was, c.one("SHOW CREATE TABLE t"))
 	c.check("t")
 
