@@ -18,7 +18,7 @@ RACE_FLAGS := -race -short -tags intest,invariants -gcflags=all=-d=checkptr=0 -s
 
 # Tests that run the binary. They know its code from outside only, so that go test
 # would take an old result for a new one.
-BINARY_PKGS := ./tests/blackbox ./tests/crash ./tests/fuzz
+BINARY_PKGS := ./tests/blackbox ./tests/crash ./tests/fuzz ./tests/tidbsuite
 
 # Assertions, ours and Pebble's, are on in tests; see internal/invariants.
 CHECKED := -tags invariants
@@ -62,7 +62,7 @@ test: build build-checked lint ## everything a change must pass; sql takes longe
 	$(GOTEST) $(RACE_FLAGS) $(RACE_PKGS)
 
 .PHONY: test-long
-test-long: build build-checked ## randomised tests for half an hour each, 100,000 statements compared with unistore, sysbench at full size
+test-long: build build-checked ## randomised tests for half an hour each, 100,000 statements compared with unistore, TiDB's own tests, sysbench at full size
 	FASTDDL_BIN=$(CURDIR)/bin/fastddl-checked FASTDDL_LONG=1 FASTDDL_CRASH_TIME=30m FASTDDL_FUZZ_TIME=10m $(GOTEST) $(CHECKED) -count=1 -timeout 6h ./...
 	set -e; for m in $(TEST_MODULES); do (cd $$m && FASTDDL_BIN=$(CURDIR)/bin/fastddl-checked FASTDDL_LONG=1 $(GOTEST) -count=1 -timeout 2h ./...); done
 	FASTDDL_COMPARE_STATEMENTS=100000 $(GOTEST) -count=1 -timeout 2h -tags intest,invariants ./tests/compare
