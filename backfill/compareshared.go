@@ -58,12 +58,12 @@ func (c *comparison) cut(n, buckets int) []Part {
 	for i := range parts {
 		parts[i].Compare = &comparePart{Buckets: buckets}
 	}
-	counts := fewer(c.counts, n*maxPartRanges, func(r *kv.KeyRange) *kv.KeyRange { return r }, func(_, _ *kv.KeyRange) {})
+	counts := fewerRanges(c.counts, n*maxPartRanges)
 	for i, r := range counts {
 		p := parts[i*len(parts)/len(counts)].Compare
 		p.Counts = append(p.Counts, checkpointRange{Start: r.Start, End: r.End})
 	}
-	entries := fewer(c.entries, n*maxPartRanges, func(r *entryRange) *kv.KeyRange { return &r.KeyRange }, func(_, _ *entryRange) {})
+	entries := fewerEntries(c.entries, n*maxPartRanges)
 	for i, r := range entries {
 		p := parts[i*len(parts)/len(entries)].Compare
 		p.Entries = append(p.Entries, checkpointRange{Index: r.index, Start: r.Start, End: r.End})

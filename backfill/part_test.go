@@ -342,8 +342,8 @@ func TestLargePartsFitIntoRows(t *testing.T) {
 		c.rows = append(c.rows, task{kv.KeyRange{Start: key("r", i), End: key("r", i+1)}, 1})
 		c.counts = append(c.counts, kv.KeyRange{Start: key("r", i), End: key("r", i+1)})
 		c.entries = append(c.entries, entryRange{kv.KeyRange{Start: key("i", i), End: key("i", i+1)}, i * 2 / pieces})
-		if i == pieces/2-1 { // two indexes, two partitions
-			c.rows[i].End, c.counts[i].End, c.entries[i].End = key("r", i), key("r", i), key("i", i)
+		if i == pieces/2-1 { // two partitions; two indexes, which adjoin
+			c.rows[i].End, c.counts[i].End = key("r", i), key("r", i)
 		}
 	}
 	parts := c.cut(n, minBuckets)
@@ -365,10 +365,11 @@ func TestLargePartsFitIntoRows(t *testing.T) {
 	}
 	require.Greater(t, len(rows), n*maxPartRanges/2, "they can be read in parallel")
 	require.Equal(t, mergeTasks(c.rows), mergeTasks(rows))
-	whole := func(r *kv.KeyRange) *kv.KeyRange { return r }
-	require.Equal(t, fewer(c.counts, 1, whole, func(_, _ *kv.KeyRange) {}), fewer(counts, 1, whole, func(_, _ *kv.KeyRange) {}))
-	of := func(r *entryRange) *kv.KeyRange { return &r.KeyRange }
-	require.Equal(t, fewer(c.entries, 1, of, func(_, _ *entryRange) {}), fewer(entries, 1, of, func(_, _ *entryRange) {}))
+	require.Equal(t, fewerRanges(c.counts, 1), fewerRanges(counts, 1))
+	require.Equal(t, fewerEntries(c.entries, 1), fewerEntries(entries, 1))
+	require.Equal(t, []entryRange{
+		{kv.KeyRange{Start: key("i", 0), End: key("i", pieces/2)}, 0}, {kv.KeyRange{Start: key("i", pieces/2), End: key("i", pieces)}, 1},
+	}, fewerEntries(entries, 1), "entries of one index are not taken for those of another")
 }
 
 // Parts are the tasks, in their order, in no more pieces than asked for, and of the same

@@ -239,8 +239,9 @@ func mergeTasks(tasks []task) []task {
 }
 
 // fewer joins adjacent ones of all, which are in key order and have ranges, so that about most
-// are left, as far as they adjoin. add takes over what else one has.
-func fewer[T any](all []T, most int, keys func(*T) *kv.KeyRange, add func(into, from *T)) []T {
+// are left, as far as they adjoin. add takes over what else one has, or says that the two must
+// stay apart: ranges of two indexes, or of two tables, may adjoin too.
+func fewer[T any](all []T, most int, keys func(*T) *kv.KeyRange, add func(into, from *T) bool) []T {
 	each := (len(all) + most - 1) / most
 	if each <= 1 {
 		return all
@@ -248,9 +249,8 @@ func fewer[T any](all []T, most int, keys func(*T) *kv.KeyRange, add func(into, 
 	var joined []T
 	parts := 0 // of the last one
 	for i := range all {
-		if n := len(joined); n > 0 && parts < each && bytes.Equal(keys(&joined[n-1]).End, keys(&all[i]).Start) {
+		if n := len(joined); n > 0 && parts < each && bytes.Equal(keys(&joined[n-1]).End, keys(&all[i]).Start) && add(&joined[n-1], &all[i]) {
 			keys(&joined[n-1]).End = keys(&all[i]).End
-			add(&joined[n-1], &all[i])
 			parts++
 			continue
 		}
@@ -261,7 +261,23 @@ func fewer[T any](all []T, most int, keys func(*T) *kv.KeyRange, add func(into, 
 
 // fewerTasks is fewer of tasks.
 func fewerTasks(tasks []task, most int) []task {
-	return fewer(tasks, most, func(t *task) *kv.KeyRange { return &t.KeyRange }, func(into, from *task) { into.weight += from.weight })
+	return fewer(tasks, most, func(t *task) *kv.KeyRange { return &t.KeyRange }, func(into, from *task) bool {
+		into.weight += from.weight
+		return true
+	})
+}
+
+// fewerRanges is fewer of ranges.
+func fewerRanges(ranges []kv.KeyRange, most int) []kv.KeyRange {
+	return fewer(ranges, most, func(r *kv.KeyRange) *kv.KeyRange { return r }, func(_, _ *kv.KeyRange) bool { return true })
+}
+
+// fewerEntries is fewer of ranges of entries. The last range of an index ends where the index
+// with the next ID begins.
+func fewerEntries(ranges []entryRange, most int) []entryRange {
+	return fewer(ranges, most, func(r *entryRange) *kv.KeyRange { return &r.KeyRange }, func(into, from *entryRange) bool {
+		return into.index == from.index
+	})
 }
 
 // sortTasks puts tasks into key order.
