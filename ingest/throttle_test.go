@@ -67,6 +67,26 @@ func TestThrottleHoldsTheSpeedAndFollowsTheVariable(t *testing.T) {
 	})
 }
 
+// TestGreatestSpeed: a speed that no disk has is none.
+func TestGreatestSpeed(t *testing.T) {
+	for _, speed := range []string{"500GiB", "1TiB", "1PiB"} {
+		g, own := config.NewGlobals(), new(LiveSettings)
+		s := join(t, NewResources(g, 2), ShareOptions{Settings: own})
+		for name, limit := range map[string]func(string){
+			config.ReorgMaxWriteSpeed: func(v string) { set(t, g, config.ReorgMaxWriteSpeed, v) },
+			ownSpeed:                  func(v string) { own.Set(Settings{WriteSpeed: bytesOf(v)}) },
+		} {
+			limit(speed)
+			const bytes = 1 << 20
+			calls := 0
+			require.NoError(t, s.wait(t.Context(), bytes, func(int) { calls++ }))
+			require.Equal(t, 1, calls, "%s of %s", name, speed)
+			limit("0")
+		}
+		s.Leave()
+	}
+}
+
 func bytesOf(s string) int64 {
 	def, _ := config.LookupSysVar(config.ReorgMaxWriteSpeed)
 	text, _, _ := def.Normalize(s)

@@ -16,7 +16,7 @@ import (
 const writeSlice = 50 * time.Millisecond
 
 // sliceBytes is what may be written in one slice.
-func sliceBytes(limit int64) int { return int(max(1, limit*int64(writeSlice)/int64(time.Second))) }
+func sliceBytes(limit int64) int { return int(max(1, limit/int64(time.Second/writeSlice))) }
 
 // pace spaces out writes so that they keep to a speed.
 type pace struct {
