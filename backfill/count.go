@@ -1,8 +1,11 @@
 package backfill
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"slices"
+	"sync"
 	"sync/atomic"
 
 	"fastddl/ingest"
@@ -22,29 +25,69 @@ func (e *RowCountError) Error() string {
 }
 
 // rowCount counts a table's records at the timestamp of a build. They do not depend on
-// what the build does, so one goroutine begins when all rows are scanned, in the time in
-// which merging and importing wait for the disk; verification does what is left with all
-// workers.
+// what the build does. Where a range has just been scanned its blocks are still in memory,
+// so that it is counted by whoever has scanned it: a large table is read from disk once. What
+// is left when all rows are scanned is what nobody says to have scanned in this run. One goroutine
+// begins with that, in the time in which merging and importing wait for the disk, and
+// verification does the rest with all workers.
 type rowCount struct {
-	b     *build
-	snap  kv.Snapshot
-	parts []kv.KeyRange
-	taken atomic.Int64 // parts that somebody counts or has counted
-	keys  atomic.Int64 // in the parts that were counted
+	b       *build
+	snap    kv.Snapshot
+	planned bool
+	parts   []kv.KeyRange // that are left when all rows are scanned
+	taken   atomic.Int64  // parts that somebody counts or has counted
+	keys    atomic.Int64  // in the parts that were counted
+
+	mu     sync.Mutex
+	beside []kv.KeyRange // ranges that were counted beside the scan
 
 	stop chan struct{} // closed when the goroutine is not to take another part; nil without one
 	done chan error
 }
 
-// planCount returns the count of the build's rows, of which there are about as many as
-// rows says.
-func (b *build) planCount(ctx context.Context, rows int64) (_ *rowCount, err error) {
+// openCount makes the build have a count, of which nothing is planned yet.
+func (b *build) openCount(ctx context.Context) error {
 	if b.count != nil {
-		return b.count, nil
+		return nil
 	}
-	c := &rowCount{b: b}
-	if c.snap, err = b.opts.Store.Snapshot(ctx, b.task.TS); err != nil {
+	snap, err := b.opts.Store.Snapshot(ctx, b.task.TS)
+	if err == nil {
+		b.count = &rowCount{b: b, snap: snap}
+	}
+	return err
+}
+
+// countBeside has the scan count what it reads, if the rows are to be counted and the store
+// does not do that itself.
+func (b *build) countBeside(ctx context.Context) error {
+	if _, ok := b.opts.Store.(kv.Checksummer); ok || !b.counts {
+		return nil
+	}
+	return b.openCount(ctx)
+}
+
+// scanned counts the records in r, which have just been scanned.
+func (c *rowCount) scanned(ctx context.Context, r kv.KeyRange) error {
+	n, err := c.snap.Count(ctx, r)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.keys.Add(n)
+	c.beside = append(c.beside, r)
+	return nil
+}
+
+// planCount returns the count of the build's rows, of which there are about as many as
+// rows says. All rows are scanned.
+func (b *build) planCount(ctx context.Context, rows int64) (c *rowCount, err error) {
+	if err := b.openCount(ctx); err != nil {
 		return nil, err
+	}
+	c = b.count
+	if c.planned {
+		return c, nil
 	}
 	if _, ok := b.opts.Store.(kv.Checksummer); ok {
 		c.parts, err = b.storeCounts(ctx)
@@ -53,10 +96,47 @@ func (b *build) planCount(ctx context.Context, rows int64) (_ *rowCount, err err
 		c.parts, err = b.planCounts(c.snap, n)
 	}
 	if err != nil {
-		return nil, errs.Also(err, c.snap.Close())
+		return nil, err
 	}
-	b.count = c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	left, once := without(c.parts, c.beside)
+	if !once { // what was counted twice is not known to be counted
+		c.keys.Store(0)
+		left = c.parts
+	}
+	c.parts, c.planned = left, true
 	return c, nil
+}
+
+// without returns what of ranges lies in none of done, in key order. It reports false if some of
+// done overlap.
+func without(ranges, done []kv.KeyRange) (left []kv.KeyRange, once bool) {
+	byStart := func(a, b kv.KeyRange) int { return bytes.Compare(a.Start, b.Start) }
+	ranges, done = slices.SortedFunc(slices.Values(ranges), byStart), slices.SortedFunc(slices.Values(done), byStart)
+	for i := 1; i < len(done); i++ {
+		if bytes.Compare(done[i].Start, done[i-1].End) < 0 {
+			return nil, false
+		}
+	}
+	for _, r := range ranges {
+		for len(done) > 0 && bytes.Compare(done[0].End, r.Start) <= 0 {
+			done = done[1:]
+		}
+		for _, d := range done {
+			if bytes.Compare(d.Start, r.End) >= 0 {
+				break
+			}
+			if bytes.Compare(r.Start, d.Start) < 0 {
+				left = append(left, kv.KeyRange{Start: r.Start, End: d.Start})
+			}
+			r.Start = d.End
+		}
+		if bytes.Compare(r.Start, r.End) < 0 {
+			left = append(left, r)
+		}
+	}
+	return left, true
 }
 
 // beginCount lets the rows be counted in the background, if they are to be counted.

@@ -27,6 +27,9 @@ func (b *build) ingest(ctx context.Context, cp *checkpoint) (err error) {
 	tasks := cp.tasks()
 	b.cuts = nil
 	b.progress.begin(cp.Rows, cp.Weight-totalWeight(tasks), cp.Weight)
+	if err := b.countBeside(ctx); err != nil {
+		return err
+	}
 	for len(tasks) > 0 {
 		g := b.groupOf(tasks[0])
 		in, others := g.pick(tasks)

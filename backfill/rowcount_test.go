@@ -2,11 +2,14 @@ package backfill
 
 import (
 	"context"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	tidbkv "github.com/pingcap/tidb/pkg/kv"
+	"github.com/pingcap/tidb/pkg/tablecodec"
 	"github.com/stretchr/testify/require"
 
 	"fastddl/kv"
@@ -27,9 +30,9 @@ func TestRowsLostByTheBuildsScanAreMissed(t *testing.T) {
 	require.ErrorAs(t, err, &lost)
 }
 
-// TestRowsAreCountedBesideTheImport: the rows at S do not depend on what is imported, so counting them
+// TestRowsAreCountedBeforeTheImport: the rows at S do not depend on what is imported, so counting them
 // does not wait for that. The import here waits until some are counted.
-func TestRowsAreCountedBesideTheImport(t *testing.T) {
+func TestRowsAreCountedBeforeTheImport(t *testing.T) {
 	table, kinds := plainTable()
 	f := newFixture(t, table, kinds)
 	f.load(5000)
@@ -41,6 +44,96 @@ func TestRowsAreCountedBesideTheImport(t *testing.T) {
 	require.EqualValues(t, 5000, result.Rows)
 	require.Positive(t, store.imports.Load())
 	require.False(t, store.waitedInVain.Load(), "nothing was counted before the import")
+}
+
+// TestRowsAreCountedWhereTheyWereScanned: a range is counted while its blocks are still in memory, before
+// anything is imported, and no key is counted twice.
+func TestRowsAreCountedWhereTheyWereScanned(t *testing.T) {
+	table, kinds := plainTable()
+	f := newFixture(t, table, kinds)
+	f.load(5000)
+	opts := f.options()
+	opts.TaskBytes, opts.BatchRows = 4<<10, 32
+	store := &countingStore{Store: f.store, counted: make(chan struct{})}
+	opts.Store = store
+	_, err := Run(f.ctx, opts, f.spec(indexOn(9, false, 1)))
+	require.NoError(t, err)
+	require.Greater(t, len(store.ranges), 1)
+	require.Equal(t, store.counts.Load(), store.countsAtImport.Load(), "something was counted after the scan")
+	left, once := without([]kv.KeyRange{recordRange(table.ID)}, store.ranges)
+	require.True(t, once)
+	require.Empty(t, left)
+}
+
+// TestResumedBuildCountsEverything: nobody remembers what was counted before a crash.
+func TestResumedBuildCountsEverything(t *testing.T) {
+	table, kinds := plainTable()
+	f := newFixture(t, table, kinds)
+	f.load(5000)
+	opts := f.options()
+	opts.TaskBytes, opts.BatchRows, opts.CheckpointInterval = 4<<10, 32, time.Nanosecond
+	spec := f.spec(indexOn(9, false, 1))
+	ctx, cancel := context.WithCancel(f.ctx)
+	opts.SaveCheckpoint = func(_ context.Context, data []byte) error {
+		spec.Checkpoint = data
+		if cp, err := decodeCheckpoint(data, &spec.Task); err != nil || cp.Rows > 0 {
+			cancel()
+			return err
+		}
+		return nil
+	}
+	_, err := Run(ctx, opts, spec)
+	require.ErrorIs(t, err, context.Canceled)
+
+	store := &countingStore{Store: f.store, counted: make(chan struct{})}
+	opts.Store, opts.SaveCheckpoint, opts.CheckpointInterval = store, nil, 0
+	result, err := Run(f.ctx, opts, spec)
+	require.NoError(t, err)
+	require.EqualValues(t, 5000, result.Rows)
+	left, once := without([]kv.KeyRange{recordRange(table.ID)}, store.ranges)
+	require.True(t, once)
+	require.Empty(t, left)
+}
+
+// TestEveryRowIsCounted: whatever was counted beside the scan, and be it twice, the count is that of all
+// rows. A range that no scan has ever been given is found by that.
+func TestEveryRowIsCounted(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 0))
+	table, kinds := plainTable()
+	f := newFixture(t, table, kinds)
+	f.load(500)
+	whole := recordRange(table.ID)
+	cut := func() []byte { return tablecodec.EncodeRowKeyWithHandle(table.ID, tidbkv.IntHandle(rng.Int64N(600))) }
+	for range 200 {
+		b, err := newBuild(f.options(), f.spec(indexOn(9, false, 1)))
+		require.NoError(t, err)
+		b.counts = true
+		require.NoError(t, b.execute(f.ctx, b.shareOptions(), func(ctx context.Context) error {
+			require.NoError(t, b.countBeside(ctx))
+			for range rng.IntN(5) {
+				r := kv.KeyRange{Start: cut(), End: cut()}
+				switch rng.IntN(6) {
+				case 0:
+					r.Start = whole.Start
+				case 1:
+					r.End = whole.End
+				}
+				if !r.Empty() {
+					require.NoError(t, b.count.scanned(ctx, r))
+				}
+			}
+			c, err := b.planCount(ctx, 500)
+			require.NoError(t, err)
+			for more := true; more; {
+				more, err = c.step(ctx)
+				require.NoError(t, err)
+			}
+			require.EqualValues(t, 500, c.keys.Load())
+			return b.endCount()
+		}))
+	}
 }
 
 // TestComparedRowsAreCountedOnce: rows that are compared with the indexes are counted there, which
@@ -86,6 +179,11 @@ type countingStore struct {
 	counted     chan struct{}
 	counts      atomic.Int64
 	imports     atomic.Int64
+	// countsAtImport are the counts there were at the last import.
+	countsAtImport atomic.Int64
+
+	mu     sync.Mutex
+	ranges []kv.KeyRange // that were counted
 
 	waitedInVain atomic.Bool
 	open         atomic.Int64 // snapshots
@@ -102,6 +200,7 @@ func (s *countingStore) Snapshot(ctx context.Context, ts uint64) (kv.Snapshot, e
 
 func (s *countingStore) Import(ctx context.Context, units []kv.ImportUnit) error {
 	s.imports.Add(1)
+	s.countsAtImport.Store(s.counts.Load())
 	if s.importsWait {
 		select {
 		case <-s.counted:
@@ -119,6 +218,9 @@ type countingSnapshot struct {
 
 func (s *countingSnapshot) Count(ctx context.Context, r kv.KeyRange) (int64, error) {
 	n := s.store.counts.Add(1)
+	s.store.mu.Lock()
+	s.store.ranges = append(s.store.ranges, r)
+	s.store.mu.Unlock()
 	defer s.store.once.Do(func() { close(s.store.counted) })
 	if n == 1 && s.store.err != nil {
 		return 0, s.store.err

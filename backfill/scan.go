@@ -184,14 +184,24 @@ func (s *scanner) scanRange(ctx context.Context, t task, rows *int64) (rest task
 		}
 		return nil
 	})
-	s.clock.Enter(stage.Idle)
+	defer s.clock.Enter(stage.Idle)
 	if errors.Is(err, errInterrupted) {
-		return rest, decision, nil
+		return rest, decision, s.count(ctx, kv.KeyRange{Start: t.Start, End: rest.Start})
 	}
-	if err == nil {
-		s.b.progress.add(0, t.weight-credited)
+	if err != nil {
+		return task{}, proceed, err
 	}
-	return task{}, proceed, err
+	s.b.progress.add(0, t.weight-credited)
+	return task{}, proceed, s.count(ctx, t.KeyRange)
+}
+
+// count counts what was scanned by keys, if the build does that beside the scan.
+func (s *scanner) count(ctx context.Context, r kv.KeyRange) error {
+	if s.b.count == nil {
+		return nil
+	}
+	s.clock.Enter(stage.Verify)
+	return s.b.count.scanned(ctx, r)
 }
 
 // encode appends the entries of a batch to the ingest worker.
