@@ -113,7 +113,9 @@ func (b *build) planCount(ctx context.Context, rows int64) (c *rowCount, err err
 // done overlap.
 func without(ranges, done []kv.KeyRange) (left []kv.KeyRange, once bool) {
 	byStart := func(a, b kv.KeyRange) int { return bytes.Compare(a.Start, b.Start) }
-	ranges, done = slices.SortedFunc(slices.Values(ranges), byStart), slices.SortedFunc(slices.Values(done), byStart)
+	done = slices.DeleteFunc(slices.Clone(done), kv.KeyRange.Empty) // tasks are split until there is nothing left
+	slices.SortFunc(done, byStart)
+	ranges = slices.SortedFunc(slices.Values(ranges), byStart)
 	for i := 1; i < len(done); i++ {
 		if bytes.Compare(done[i].Start, done[i-1].End) < 0 {
 			return nil, false

@@ -3,6 +3,7 @@ package backfill
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -58,8 +59,13 @@ func TestRowsAreCountedWhereTheyWereScanned(t *testing.T) {
 	opts.Store = store
 	_, err := Run(f.ctx, opts, f.spec(indexOn(9, false, 1)))
 	require.NoError(t, err)
-	require.Greater(t, len(store.ranges), 1)
-	require.Equal(t, store.counts.Load(), store.countsAtImport.Load(), "something was counted after the scan")
+	rows := kv.KeyRange{
+		Start: tablecodec.EncodeRowKeyWithHandle(table.ID, tidbkv.IntHandle(1)),
+		End:   tablecodec.EncodeRowKeyWithHandle(table.ID, tidbkv.IntHandle(5001)),
+	}
+	require.Greater(t, len(store.atImport), 1)
+	left, _ := without([]kv.KeyRange{rows}, store.atImport)
+	require.Empty(t, left, "rows that are counted after the scan")
 	left, once := without([]kv.KeyRange{recordRange(table.ID)}, store.ranges)
 	require.True(t, once)
 	require.Empty(t, left)
@@ -179,11 +185,10 @@ type countingStore struct {
 	counted     chan struct{}
 	counts      atomic.Int64
 	imports     atomic.Int64
-	// countsAtImport are the counts there were at the last import.
-	countsAtImport atomic.Int64
 
-	mu     sync.Mutex
-	ranges []kv.KeyRange // that were counted
+	mu sync.Mutex
+	// ranges were counted, atImport before the first import began.
+	ranges, atImport []kv.KeyRange
 
 	waitedInVain atomic.Bool
 	open         atomic.Int64 // snapshots
@@ -199,8 +204,11 @@ func (s *countingStore) Snapshot(ctx context.Context, ts uint64) (kv.Snapshot, e
 }
 
 func (s *countingStore) Import(ctx context.Context, units []kv.ImportUnit) error {
-	s.imports.Add(1)
-	s.countsAtImport.Store(s.counts.Load())
+	if s.imports.Add(1) == 1 {
+		s.mu.Lock()
+		s.atImport = slices.Clone(s.ranges)
+		s.mu.Unlock()
+	}
 	if s.importsWait {
 		select {
 		case <-s.counted:
