@@ -61,19 +61,19 @@ type Claim struct {
 // returned. It obeys ctx within a second, keeps nothing, and may simply be called
 // again. A row with a NULL in a primary key is a *NullError.
 func Compare(ctx context.Context, opts Options, task Task) (CompareResult, error) {
-	return CompareSince(ctx, opts, task, Verified{})
+	return CompareSince(ctx, opts, task, 0)
 }
 
-// CompareSince is Compare of indexes that a build has verified. If the store can tell that
-// no version of a row or an entry has come since, and there are as many rows as were built,
-// then rows and indexes are what they were, and equal: nothing more is read.
-func CompareSince(ctx context.Context, opts Options, task Task, verified Verified) (CompareResult, error) {
+// CompareSince is Compare of indexes that a build has verified at a timestamp, having counted
+// the rows (see Result.Counted); 0 is never. If the store can tell that no version of a row or
+// an entry has come since, then rows and indexes are what they were, and equal: nothing is read.
+func CompareSince(ctx context.Context, opts Options, task Task, verifiedTS uint64) (CompareResult, error) {
 	opts.EnsureDefaults()
 	x, err := newExecution(opts, task)
 	if err := errors.Join(invalid("options", opts.problems()), err); err != nil {
 		return CompareResult{}, err
 	}
-	c := &comparison{execution: x, verified: verified, result: CompareResult{Entries: make([]int64, len(task.Indexes))}}
+	c := &comparison{execution: x, verifiedTS: verifiedTS, result: CompareResult{Entries: make([]int64, len(task.Indexes))}}
 	if err := ended(ctx, c.run(ctx)); err != nil {
 		return CompareResult{}, err
 	}
@@ -88,11 +88,12 @@ const stageCompare = "compare"
 // taken away. Buckets that are not zero then are looked at key by key.
 type comparison struct {
 	*execution
-	verified Verified
+	verifiedTS uint64 // 0 if never
 
 	snap    kv.Snapshot
 	rows    []task
-	counts  []kv.KeyRange
+	counts  []kv.KeyRange // of which the records are counted
+	beside  bool          // the records of rows are counted by who reads them
 	entries []entryRange
 	scanned atomic.Int64
 	keys    atomic.Int64
@@ -128,11 +129,11 @@ func (c *comparison) run(ctx context.Context) (err error) {
 		return fmt.Errorf("backfill: compare: %w", err)
 	}
 	defer func() { err = errs.Also(err, c.snap.Close()) }()
-	if err := c.plan(ctx); err != nil {
-		return fmt.Errorf("backfill: compare: %w", err)
-	}
 	if c.result.Unchanged, err = c.unchanged(ctx); err != nil || c.result.Unchanged {
 		return err
+	}
+	if err := c.plan(ctx); err != nil {
+		return fmt.Errorf("backfill: compare: %w", err)
 	}
 	c.progress.begin(0, 0, totalWeight(c.rows))
 	shared, err := c.sumUpShared(ctx)
@@ -146,6 +147,7 @@ func (c *comparison) run(ctx context.Context) (err error) {
 	}
 	return c.execute(ctx, ingest.ShareOptions{ReadOnly: true}, func(ctx context.Context) error {
 		if !shared {
+			c.countBeside()
 			c.sums = newSums(len(c.task.Indexes), totalWeight(c.rows), maxBuckets)
 			if err := c.read(ctx, true, c.sums.accumulator); err != nil {
 				return fmt.Errorf("backfill: compare: %w", err)
@@ -218,8 +220,33 @@ func (c *comparison) plan(ctx context.Context) (err error) {
 	return nil
 }
 
+// countBeside has the scan count what it reads, unless the store counts itself, so that a large
+// table is read from disk once. What the scan was not given is counted as before.
+func (c *comparison) countBeside() {
+	if _, ok := c.opts.Store.(kv.Checksummer); ok {
+		return
+	}
+	rows := make([]kv.KeyRange, len(c.rows))
+	for i, t := range c.rows {
+		rows[i] = t.KeyRange
+	}
+	if left, once := without(c.counts, rows); once {
+		c.counts, c.beside = left, true
+	}
+}
+
+// countScanned counts the records in r, which have just been scanned.
+func (c *comparison) countScanned(ctx context.Context, r kv.KeyRange) error {
+	if !c.beside {
+		return nil
+	}
+	n, err := c.snap.Count(ctx, r)
+	c.keys.Add(n)
+	return err
+}
+
 // read hands out all rows' entries and all entries, and the first time counts
-// rows. Each time is a stage of its own in events. open returns the sink of one goroutine, for a time.
+// the rows. Each time is a stage of its own in events. open returns the sink of one goroutine, for a time.
 func (c *comparison) read(ctx context.Context, first bool, open func() (sink entrySink, release func())) error {
 	counts := c.counts
 	if !first {
@@ -279,8 +306,9 @@ func (c *comparison) iterate(ctx context.Context, r kv.KeyRange, pacer *ingest.P
 	return nil
 }
 
-// readRows hands out the entries that some rows give.
-func (c *comparison) readRows(ctx context.Context, t task, pacer *ingest.Pacer, sink entrySink, report bool) error {
+// readRows hands out the entries that some rows give, and the first time says that they were
+// scanned and counts them, if the scan does that.
+func (c *comparison) readRows(ctx context.Context, t task, pacer *ingest.Pacer, sink entrySink, first bool) error {
 	enc, err := newEncoders(c.projection)
 	if err != nil {
 		return err
@@ -291,7 +319,7 @@ func (c *comparison) readRows(ctx context.Context, t task, pacer *ingest.Pacer, 
 		seeds[k] = prefixSeed(indexPrefix(indexIDs(c.task.Table, idx, []int64{e.physicalID})[0], idx.ID))
 	}
 	req := c.projection.request(t.KeyRange, c.task.TS, c.batchRows())
-	credited := 0.0
+	credited, trailing := 0.0, trailingCount{count: c.countScanned, start: t.Start}
 	err = c.opts.Store.ScanColumns(ctx, req, func(batch *kv.RowBatch) error {
 		e.batch = batch
 		if err := enc.bind(batch, e.physicalID); err != nil {
@@ -307,16 +335,20 @@ func (c *comparison) readRows(ctx context.Context, t task, pacer *ingest.Pacer, 
 				return err
 			}
 		}
-		if report {
+		if first {
 			done := t.weight * position(t.KeyRange, batch.LastKey)
 			c.scanned.Add(int64(batch.NumRows()))
 			c.progress.add(int64(batch.NumRows()), done-credited)
 			credited = done
+			if err := trailing.scanned(ctx, batch); err != nil {
+				return err
+			}
 		}
 		return pacer.Pace(ctx)
 	})
-	if err == nil && report {
-		c.progress.add(0, t.weight-credited)
+	if err != nil || !first {
+		return err
 	}
-	return err
+	c.progress.add(0, t.weight-credited)
+	return trailing.until(ctx, t.End)
 }

@@ -79,6 +79,29 @@ func (c *rowCount) scanned(ctx context.Context, r kv.KeyRange) error {
 	return nil
 }
 
+// trailingCount counts the records of a range while that is scanned, countTaskRows at a time:
+// few enough that a worker can yield to the foreground in between.
+type trailingCount struct {
+	count func(ctx context.Context, r kv.KeyRange) error
+	start []byte // what lies before is counted
+	rows  int    // that were scanned since
+}
+
+// scanned tells of the next batch.
+func (c *trailingCount) scanned(ctx context.Context, batch *kv.RowBatch) error {
+	if c.rows += batch.NumRows(); c.rows < countTaskRows {
+		return nil
+	}
+	return c.until(ctx, kv.NextKey(batch.LastKey))
+}
+
+// until counts up to end, before which all was scanned.
+func (c *trailingCount) until(ctx context.Context, end []byte) error {
+	err := c.count(ctx, kv.KeyRange{Start: c.start, End: end})
+	c.start, c.rows = end, 0
+	return err
+}
+
 // planCount returns the count of the build's rows, of which there are about as many as
 // rows says. All rows are scanned.
 func (b *build) planCount(ctx context.Context, rows int64) (c *rowCount, err error) {
@@ -134,7 +157,7 @@ func without(ranges, done []kv.KeyRange) (left []kv.KeyRange, once bool) {
 			}
 			r.Start = d.End
 		}
-		if bytes.Compare(r.Start, r.End) < 0 {
+		if !r.Empty() {
 			left = append(left, r)
 		}
 	}

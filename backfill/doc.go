@@ -42,9 +42,9 @@
 //   - Before Run returns success, count and checksum of each index's entries at S
 //     as read back through the store equal those of the entries encoded from the
 //     rows, and the number of rows that were scanned is that of the record keys at
-//     S, which are counted by a reading of their own; Compare counts those at its
-//     timestamp, and CompareSince where it reads nothing else, so a build that is
-//     Compared leaves that to them. A store that is a
+//     S, which are counted by a reading of their own. Compare counts those at its
+//     timestamp: a build that is Compared leaves that to it, unless the store may tell
+//     that nothing has changed since. A store that is a
 //     kv.Checksummer reads and sums up itself, with its own function.
 //   - When Run returns, with or without an error, no file of it is left.
 //   - Entries equal TiDB's, byte for byte; package equality compares them over all

@@ -43,8 +43,9 @@ type Spec struct {
 	Task
 	// Checkpoint is what was last given to SaveCheckpoint, or nil.
 	Checkpoint []byte
-	// Compared says that Compare will read rows and entries anew before anybody uses the
-	// indexes, and count the rows by their keys: the build need not.
+	// Compared says that CompareSince will compare rows and entries before anybody uses the
+	// indexes. Where it cannot but read everything anew and count the rows by their keys, the
+	// build need not.
 	Compared bool
 	// Leftovers says that the indexes may have entries of a build at an older snapshot that
 	// no row has any more. If the build is Compared it accepts them: Compare names them.

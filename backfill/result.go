@@ -13,6 +13,8 @@ type Result struct {
 	// include what was done before.
 	Rows    int64 `json:"rows"`
 	Entries int64 `json:"entries"`
+	// Counted says that the rows were counted by their keys.
+	Counted bool `json:"counted"`
 	// Workers is the number of workers at the end.
 	Workers int `json:"workers"`
 	// Files and IngestedBytes were imported, in Flushes rounds.

@@ -29,6 +29,16 @@ func TestRowsLostByTheBuildsScanAreMissed(t *testing.T) {
 	_, err := Run(f.ctx, opts, Spec{Task: f.task(indexOn(9, false, 1))})
 	var lost *RowCountError
 	require.ErrorAs(t, err, &lost)
+
+	opts.Store = tellingStore{opts.Store, f.store}
+	_, err = Run(f.ctx, opts, Spec{Task: f.task(indexOn(10, true, 0)), Compared: true})
+	require.ErrorAs(t, err, &lost, "compared, but only where something has changed")
+}
+
+// tellingStore knows whether anything has changed.
+type tellingStore struct {
+	kv.Store
+	kv.ChangeFinder
 }
 
 // TestRowsAreCountedBeforeTheImport: the rows at S do not depend on what is imported, so counting them
@@ -151,15 +161,56 @@ func TestComparedRowsAreCountedOnce(t *testing.T) {
 	opts := f.options()
 	store := &countingStore{Store: f.store, counted: make(chan struct{})}
 	opts.Store = store
-	spec := f.spec(indexOn(9, true, 0))
+	idx := indexOn(9, true, 0)
+	spec := f.spec(idx)
 	spec.Compared = true
-	_, err := Run(f.ctx, opts, spec)
+	built, err := Run(f.ctx, opts, spec)
 	require.NoError(t, err)
+	require.False(t, built.Counted)
 	require.Zero(t, store.counts.Load(), "the build has counted")
-	result, err := Compare(f.ctx, opts, spec.Task)
-	require.NoError(t, err)
-	require.True(t, result.Clean())
-	require.Positive(t, store.counts.Load(), "the comparison has not counted")
+	f.requireCountedOnce(store, func() CompareResult { return f.compareWith(opts, 0, idx) })
+}
+
+// TestRowsAreCountedForTheComparison: a comparison that finds nothing changed since the build reads
+// nothing, so that the build has counted the rows. If something has changed it counts them itself,
+// where it has just read them.
+func TestRowsAreCountedForTheComparison(t *testing.T) {
+	table, kinds := plainTable()
+	f := newFixture(t, table, kinds)
+	f.load(5000)
+	opts := f.options()
+	opts.TaskBytes, opts.BatchRows = 4<<10, 32
+	store := &countingStore{Store: f.store, counted: make(chan struct{})}
+	opts.Store = tellingStore{store, f.store}
+	idx := indexOn(9, true, 0)
+	spec := f.spec(idx)
+	spec.Compared = true
+	var built Result
+	f.requireCountedOnce(store, func() CompareResult {
+		var err error
+		built, err = Run(f.ctx, opts, spec)
+		require.NoError(t, err)
+		return f.compareWith(opts, spec.TS, idx)
+	})
+	require.True(t, built.Counted)
+
+	f.overwriteOne(recordRange(table.ID), nil)
+	f.overwriteOne(indexRange(table.ID, idx.ID), nil)
+	f.requireCountedOnce(store, func() CompareResult { return f.compareWith(opts, spec.TS, idx) })
+}
+
+// requireCountedOnce fails if there are records that compare, which finds nothing, does not have
+// counted, or twice.
+func (f *fixture) requireCountedOnce(store *countingStore, compare func() CompareResult) {
+	f.t.Helper()
+	store.mu.Lock()
+	store.ranges = nil
+	store.mu.Unlock()
+	result := compare()
+	require.True(f.t, result.Clean())
+	left, once := without([]kv.KeyRange{recordRange(f.table.ID)}, store.ranges)
+	require.True(f.t, once)
+	require.Empty(f.t, left)
 }
 
 // TestFailedCountEndsTheBuild: what is wrong with the counting beside the import is the build's error, and

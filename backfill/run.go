@@ -9,6 +9,7 @@ import (
 	"fastddl/event"
 	"fastddl/ingest"
 	"fastddl/internal/errs"
+	"fastddl/kv"
 )
 
 // build is one run of a backfill.
@@ -45,10 +46,11 @@ func Run(ctx context.Context, opts Options, spec Spec) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	b.counts, b.leftovers = !spec.Compared, spec.Compared && spec.Leftovers
+	_, unchanged := opts.Store.(kv.ChangeFinder) // may save the comparison
+	b.counts, b.leftovers = unchanged || !spec.Compared, spec.Compared && spec.Leftovers
 	err = ended(ctx, b.run(ctx))
 	b.meter.fill(&b.result)
-	b.result.Rows = b.progress.done()
+	b.result.Rows, b.result.Counted = b.progress.done(), err == nil && b.counts
 	return b.result, err
 }
 

@@ -151,7 +151,7 @@ func (s *scanner) scanTask(ctx context.Context, c *claim) error {
 // says so.
 func (s *scanner) scanRange(ctx context.Context, t task, rows *int64) (rest task, decision verdict, err error) {
 	batches, credited := 0, 0.0
-	counted, uncounted := t.Start, 0 // where what is to be counted begins, and its rows
+	trailing := trailingCount{count: s.count, start: t.Start}
 	physicalID := t.physicalID()
 	s.targets = s.targets[:0]
 	for k := range s.b.task.Indexes {
@@ -170,12 +170,8 @@ func (s *scanner) scanRange(ctx context.Context, t task, rows *int64) (rest task
 		done := t.weight * position(t.KeyRange, batch.LastKey)
 		s.b.progress.add(int64(batch.NumRows()), done-credited)
 		credited = done
-		if uncounted += batch.NumRows(); uncounted >= countTaskRows {
-			end := kv.NextKey(batch.LastKey)
-			if err := s.count(ctx, kv.KeyRange{Start: counted, End: end}); err != nil {
-				return err
-			}
-			counted, uncounted = end, 0
+		if err := trailing.scanned(ctx, batch); err != nil {
+			return err
 		}
 		if full {
 			s.q.stop()
@@ -194,17 +190,16 @@ func (s *scanner) scanRange(ctx context.Context, t task, rows *int64) (rest task
 	})
 	defer s.clock.Enter(stage.Idle)
 	if errors.Is(err, errInterrupted) {
-		return rest, decision, s.count(ctx, kv.KeyRange{Start: counted, End: rest.Start})
+		return rest, decision, trailing.until(ctx, rest.Start)
 	}
 	if err != nil {
 		return task{}, proceed, err
 	}
 	s.b.progress.add(0, t.weight-credited)
-	return task{}, proceed, s.count(ctx, kv.KeyRange{Start: counted, End: t.End})
+	return task{}, proceed, trailing.until(ctx, t.End)
 }
 
-// count counts what was scanned by keys, if the build does that beside the scan. It is
-// called for so few rows at a time that the worker can yield to the foreground between.
+// count counts what was scanned by keys, if the build does that beside the scan.
 func (s *scanner) count(ctx context.Context, r kv.KeyRange) error {
 	if s.b.count == nil {
 		return nil

@@ -306,10 +306,10 @@ func (t *task) backfill(ctx context.Context, r *job.Record, to job.Step) (outcom
 	t.assertHeld(r)
 	t.imports.Add(1)
 	defer t.imports.Add(-1)
-	var rows int64
+	var result backfill.Result
 	err = t.watched(kv.WithPermit(charged(ctx, r), t.tenure.permit), func(ctx context.Context) error {
 		return t.whileSpace(ctx, func(ctx context.Context) (err error) {
-			rows, err = t.d.opts.Backfiller.Backfill(ctx, BackfillTask{
+			result, err = t.d.opts.Backfiller.Backfill(ctx, BackfillTask{
 				Spec:    backfill.Spec{Task: task, Checkpoint: checkpoint, Compared: r.Compare, Leftovers: r.Leftovers},
 				TempDir: t.d.opts.TempDir, Settings: &t.live, SaveCheckpoint: t.saveCheckpoint, Crew: t.crew(r),
 			})
@@ -320,7 +320,7 @@ func (t *task) backfill(ctx context.Context, r *job.Record, to job.Step) (outcom
 		return t.secondLook(ctx, task, err)
 	}
 	return t.write(ctx, to, func(_ *txn, after *job.Record) error {
-		after.RowCount = rows
+		after.RowCount, after.Counted = result.Rows, result.Counted
 		return nil
 	})
 }

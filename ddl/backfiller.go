@@ -24,7 +24,7 @@ type Backfiller interface {
 	Supported(table *model.TableInfo, indexes []*model.IndexInfo) error
 	// Backfill makes the entries that the indexes have at a snapshot, at the
 	// snapshot's version, and verifies them.
-	Backfill(ctx context.Context, t BackfillTask) (rows int64, err error)
+	Backfill(ctx context.Context, t BackfillTask) (backfill.Result, error)
 	// BackfillParts makes those of parts of the rows, and does not verify them.
 	BackfillParts(ctx context.Context, t PartsTask) ([]backfill.PartResult, error)
 	// Compare tells what of the indexes is not as the rows at a snapshot want it.
@@ -49,10 +49,11 @@ type BackfillTask struct {
 // CompareTask is one comparison.
 type CompareTask struct {
 	backfill.Task
-	// Verified is when the indexes were found to be equal to the rows.
-	Verified backfill.Verified
-	TempDir  string
-	Settings *ingest.LiveSettings
+	// VerifiedTS is when the indexes were found to be equal to the rows, which were counted; 0
+	// is never.
+	VerifiedTS uint64
+	TempDir    string
+	Settings   *ingest.LiveSettings
 	// Crew divides the comparison among nodes; nil does not.
 	Crew backfill.Crew
 }
@@ -113,14 +114,14 @@ func (b *IndexBackfiller) LastResult() backfill.Result {
 }
 
 // Backfill implements Backfiller.
-func (b *IndexBackfiller) Backfill(ctx context.Context, t BackfillTask) (int64, error) {
+func (b *IndexBackfiller) Backfill(ctx context.Context, t BackfillTask) (backfill.Result, error) {
 	opts := b.opts
 	opts.TempDir, opts.SaveCheckpoint, opts.Settings, opts.Crew = t.TempDir, t.SaveCheckpoint, t.Settings, t.Crew
 	result, err := backfill.Run(ctx, opts, t.Spec)
 	b.mu.Lock()
 	b.last = result
 	b.mu.Unlock()
-	return result.Rows, b.buildError(ctx, t.Task, err)
+	return result, b.buildError(ctx, t.Task, err)
 }
 
 // BackfillParts implements Backfiller.
@@ -143,7 +144,7 @@ func (b *IndexBackfiller) ComparePart(ctx context.Context, t PartTask) (backfill
 func (b *IndexBackfiller) Compare(ctx context.Context, t CompareTask) (backfill.CompareResult, error) {
 	opts := b.opts
 	opts.TempDir, opts.Settings, opts.Crew = t.TempDir, t.Settings, t.Crew
-	result, err := backfill.CompareSince(ctx, opts, t.Task, t.Verified)
+	result, err := backfill.CompareSince(ctx, opts, t.Task, t.VerifiedTS)
 	return result, b.buildError(ctx, t.Task, err)
 }
 

@@ -27,10 +27,10 @@ type faulty struct {
 	backfill, compare func() error
 }
 
-func (f *faulty) Backfill(ctx context.Context, t ddl.BackfillTask) (int64, error) {
+func (f *faulty) Backfill(ctx context.Context, t ddl.BackfillTask) (backfill.Result, error) {
 	if f.backfill != nil {
 		if err := f.backfill(); err != nil {
-			return 0, err
+			return backfill.Result{}, err
 		}
 	}
 	return f.Backfiller.Backfill(ctx, t)

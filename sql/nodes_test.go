@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"fastddl/backfill"
 	"fastddl/ddl"
 	"fastddl/kv"
 	"fastddl/sql"
@@ -87,7 +88,7 @@ type stopping struct {
 	permittedBefore error
 }
 
-func (b *stopping) Backfill(ctx context.Context, t ddl.BackfillTask) (int64, error) {
+func (b *stopping) Backfill(ctx context.Context, t ddl.BackfillTask) (backfill.Result, error) {
 	b.mu.Lock()
 	entered, leave := b.entered, b.leave
 	b.entered = nil
@@ -100,7 +101,7 @@ func (b *stopping) Backfill(ctx context.Context, t ddl.BackfillTask) (int64, err
 	<-leave
 	b.permit = kv.CheckPermit(ctx)
 	b.saved = t.SaveCheckpoint(context.WithoutCancel(ctx), []byte("late"))
-	return 0, context.Cause(ctx)
+	return backfill.Result{}, context.Cause(ctx)
 }
 
 // A build of a late owner is not permitted to import once the clock says that the node is

@@ -26,7 +26,7 @@ func (g *groups) note(ctx context.Context, what string) {
 	g.seen = append(g.seen, what+" "+util.ResourceGroupNameFromCtx(ctx))
 }
 
-func (g *groups) Backfill(ctx context.Context, t ddl.BackfillTask) (int64, error) {
+func (g *groups) Backfill(ctx context.Context, t ddl.BackfillTask) (backfill.Result, error) {
 	g.note(ctx, "backfill")
 	return g.Backfiller.Backfill(ctx, t)
 }

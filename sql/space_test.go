@@ -32,11 +32,11 @@ type filling struct {
 	begun atomic.Int32
 }
 
-func (f *filling) Backfill(ctx context.Context, t ddl.BackfillTask) (int64, error) {
+func (f *filling) Backfill(ctx context.Context, t ddl.BackfillTask) (backfill.Result, error) {
 	if f.begun.Add(1) == 1 {
 		f.disk.state.Store(int32(kv.SpaceLow))
 		<-ctx.Done()
-		return 0, context.Cause(ctx)
+		return backfill.Result{}, context.Cause(ctx)
 	}
 	return f.Backfiller.Backfill(ctx, t)
 }

@@ -73,9 +73,11 @@ type Record struct {
 	// be left which no row has any more.
 	Leftovers bool `json:"leftovers,omitempty"`
 
-	// RowCount is the number of rows that were read. Compared and Repaired count the
-	// comparisons of unique indexes and the keys repaired after them.
+	// RowCount is the number of rows that were read; Counted says that they were counted by
+	// their keys as well. Compared and Repaired count the comparisons of unique indexes and the
+	// keys repaired after them.
 	RowCount int64 `json:"row_count"`
+	Counted  bool  `json:"counted,omitempty"`
 	Compared int64 `json:"compared,omitempty"`
 	Repaired int64 `json:"repaired,omitempty"`
 
@@ -130,7 +132,7 @@ func (r *Record) NeedsHold() bool {
 // transaction that inserts an entry and deletes it again writes no tombstone, although it
 // has deleted the row that the entry was imported for.
 func (r *Record) ForgetSnapshot() {
-	r.SnapshotTS, r.Leftovers = 0, true
+	r.SnapshotTS, r.Counted, r.Leftovers = 0, false, true
 }
 
 // OwnedLike says that the record is in the hands that it is in in another version of it:
