@@ -15,12 +15,13 @@ import (
 // CompareResult is what a comparison of a table's rows with its indexes found.
 type CompareResult struct {
 	// Rows is the number of rows, Entries that of the entries of each index, in the
-	// order of the task; they are not known if it is Unchanged.
+	// order of the task; they are not known if only changes were compared.
 	Rows    int64
 	Entries []int64
-	// Unchanged says that nothing was compared, because nothing has changed since the
-	// indexes were verified.
-	Unchanged bool
+	// OnlyChanges says that only what has changed since the indexes were verified was
+	// compared. Changes is how many keys of rows and entries these were, if they were read.
+	OnlyChanges bool
+	Changes     int64
 	// Differences lists keys that the rows and an index do not agree on, by index
 	// and key. There are more if More says so.
 	Differences []Difference
@@ -65,8 +66,9 @@ func Compare(ctx context.Context, opts Options, task Task) (CompareResult, error
 }
 
 // CompareSince is Compare of indexes that a build has verified at a timestamp, having counted
-// the rows (see Result.Counted); 0 is never. If the store can tell that no version of a row or
-// an entry has come since, then rows and indexes are what they were, and equal: nothing is read.
+// the rows (see Result.Counted); 0 is never. If the store can tell what has changed since, and
+// that is little, it is compared first: if rows and entries have changed alike they are equal,
+// and nothing else is read.
 func CompareSince(ctx context.Context, opts Options, task Task, verifiedTS uint64) (CompareResult, error) {
 	opts.EnsureDefaults()
 	x, err := newExecution(opts, task)
@@ -129,11 +131,11 @@ func (c *comparison) run(ctx context.Context) (err error) {
 		return fmt.Errorf("backfill: compare: %w", err)
 	}
 	defer func() { err = errs.Also(err, c.snap.Close()) }()
-	if c.result.Unchanged, err = c.unchanged(ctx); err != nil || c.result.Unchanged {
-		return err
-	}
 	if err := c.plan(ctx); err != nil {
 		return fmt.Errorf("backfill: compare: %w", err)
+	}
+	if c.result.OnlyChanges, err = c.compareChanges(ctx); err != nil || c.result.OnlyChanges {
+		return err
 	}
 	c.progress.begin(0, 0, totalWeight(c.rows))
 	shared, err := c.sumUpShared(ctx)
@@ -195,7 +197,7 @@ func (c *comparison) plan(ctx context.Context) (err error) {
 	if c.rows, err = c.planRows(ctx); err != nil {
 		return err
 	}
-	atLeast := 1 + tasksPerWorker*c.opts.MaxWorkers/len(c.physicals)
+	atLeast := c.partsOfEach()
 	if len(c.rows) < atLeast*len(c.physicals) {
 		var finer []task
 		for _, t := range c.rows {
@@ -219,6 +221,9 @@ func (c *comparison) plan(ctx context.Context) (err error) {
 	}
 	return nil
 }
+
+// partsOfEach is how many parts each physical table and index has at least.
+func (c *comparison) partsOfEach() int { return 1 + tasksPerWorker*c.opts.MaxWorkers/len(c.physicals) }
 
 // countBeside has the scan count what it reads, unless the store counts itself, so that a large
 // table is read from disk once. What the scan was not given is counted as before.

@@ -44,7 +44,7 @@ func TestCompareFindsNothingInWhatIsRight(t *testing.T) {
 		idx.Unique, second.Unique = false, false
 		_, err := Run(f.ctx, f.options(), f.spec(idx, second))
 		require.NoError(t, err)
-		f.mutate(r, idx, 200)
+		f.mutate(r, 200, idx)
 		res := f.compare(idx)
 		require.True(t, res.Clean(), describe(table, idx, kinds))
 		require.EqualValues(t, len(f.rows), res.Rows)

@@ -235,19 +235,27 @@ func (c *rowCount) step(ctx context.Context) (more bool, err error) {
 func (x *execution) planCounts(snap kv.Snapshot, n int) ([]kv.KeyRange, error) {
 	var parts []kv.KeyRange
 	for _, id := range x.physicals {
-		r := recordRange(id)
-		bounds, err := keyBounds(snap, r)
+		some, err := cutWhole(snap, recordRange(id), n)
 		if err != nil {
 			return nil, err
 		}
-		start := r.Start
-		for _, cut := range interpolate(bounds, n) {
-			parts = append(parts, kv.KeyRange{Start: start, End: cut})
-			start = cut
-		}
-		parts = append(parts, kv.KeyRange{Start: start, End: r.End})
+		parts = append(parts, some...)
 	}
 	return parts, nil
+}
+
+// cutWhole cuts all of r into at most n parts, by the keys that it has.
+func cutWhole(snap kv.Snapshot, r kv.KeyRange, n int) (parts []kv.KeyRange, err error) {
+	bounds, err := keyBounds(snap, r)
+	if err != nil {
+		return nil, err
+	}
+	start := r.Start
+	for _, cut := range interpolate(bounds, n) {
+		parts = append(parts, kv.KeyRange{Start: start, End: cut})
+		start = cut
+	}
+	return append(parts, kv.KeyRange{Start: start, End: r.End}), nil
 }
 
 // storeCounts cuts the table's records where the store cuts them, for a store that counts

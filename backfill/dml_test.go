@@ -26,14 +26,14 @@ func TestConcurrentWritesShadowTheBuild(t *testing.T) {
 	// The first writes come before the build, the others while it runs.
 	done := make(chan struct{})
 	var wg sync.WaitGroup
-	f.mutate(r, idx, 300)
+	f.mutate(r, 300, idx)
 	wg.Go(func() {
 		for {
 			select {
 			case <-done:
 				return
 			default:
-				f.mutate(r, idx, 20)
+				f.mutate(r, 20, idx)
 			}
 		}
 	})
@@ -50,7 +50,8 @@ func TestConcurrentWritesShadowTheBuild(t *testing.T) {
 	f.requireIndex(idx, spec.TS, "at S")
 }
 
-func (f *fixture) mutate(r *rand.Rand, idx *model.IndexInfo, n int) {
+// mutate inserts, updates and deletes n rows in one transaction that maintains indexes.
+func (f *fixture) mutate(r *rand.Rand, n int, indexes ...*model.IndexInfo) {
 	var c changes
 	for range n {
 		switch r.IntN(3) {
@@ -58,10 +59,10 @@ func (f *fixture) mutate(r *rand.Rand, idx *model.IndexInfo, n int) {
 			f.next++
 			values := randomRow(r, f.table, f.kinds)
 			h := rowHandle(f.t, f.table, values, f.next+1<<20)
-			f.putRow(&c, idx, fixtureRow{h, values})
+			f.putRow(&c, indexes, fixtureRow{h, values})
 		case 1:
 			for _, row := range f.rows {
-				f.deleteRow(&c, idx, row)
+				f.deleteRow(&c, indexes, row)
 				break
 			}
 		case 2:
@@ -72,7 +73,7 @@ func (f *fixture) mutate(r *rand.Rand, idx *model.IndexInfo, n int) {
 						values[i] = row.values[i]
 					}
 				}
-				f.putRow(&c, idx, fixtureRow{row.handle, values})
+				f.putRow(&c, indexes, fixtureRow{row.handle, values})
 				break
 			}
 		}
@@ -80,22 +81,26 @@ func (f *fixture) mutate(r *rand.Rand, idx *model.IndexInfo, n int) {
 	f.commit(c)
 }
 
-func (f *fixture) putRow(c *changes, idx *model.IndexInfo, row fixtureRow) {
+func (f *fixture) putRow(c *changes, indexes []*model.IndexInfo, row fixtureRow) {
 	key := f.recordKey(row)
 	if old, ok := f.rows[key]; ok {
-		f.deleteRow(c, idx, old)
+		f.deleteRow(c, indexes, old)
 	}
 	c.put([]byte(key), f.encodeRow(row.values))
-	k, v, _ := libraryEntry(f.t, f.table, idx, row.values, row.handle)
-	c.put(k, v)
+	for _, idx := range indexes {
+		k, v, _ := libraryEntry(f.t, f.table, idx, row.values, row.handle)
+		c.put(k, v)
+	}
 	f.rows[key] = row
 }
 
-func (f *fixture) deleteRow(c *changes, idx *model.IndexInfo, row fixtureRow) {
+func (f *fixture) deleteRow(c *changes, indexes []*model.IndexInfo, row fixtureRow) {
 	key := f.recordKey(row)
 	c.delete([]byte(key))
-	k, _, _ := libraryEntry(f.t, f.table, idx, row.values, row.handle)
-	c.delete(k)
+	for _, idx := range indexes {
+		k, _, _ := libraryEntry(f.t, f.table, idx, row.values, row.handle)
+		c.delete(k)
+	}
 	delete(f.rows, key)
 }
 

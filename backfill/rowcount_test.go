@@ -171,9 +171,9 @@ func TestComparedRowsAreCountedOnce(t *testing.T) {
 	f.requireCountedOnce(store, func() CompareResult { return f.compareWith(opts, 0, idx) })
 }
 
-// TestRowsAreCountedForTheComparison: a comparison that finds nothing changed since the build reads
-// nothing, so that the build has counted the rows. If something has changed it counts them itself,
-// where it has just read them.
+// TestRowsAreCountedForTheComparison: a comparison of what has changed since the build does not read
+// the other rows, so that the build has counted them. One of everything counts them itself, where it
+// has just read them.
 func TestRowsAreCountedForTheComparison(t *testing.T) {
 	table, kinds := plainTable()
 	f := newFixture(t, table, kinds)
@@ -194,9 +194,7 @@ func TestRowsAreCountedForTheComparison(t *testing.T) {
 	})
 	require.True(t, built.Counted)
 
-	f.overwriteOne(recordRange(table.ID), nil)
-	f.overwriteOne(indexRange(table.ID, idx.ID), nil)
-	f.requireCountedOnce(store, func() CompareResult { return f.compareWith(opts, spec.TS, idx) })
+	f.requireCountedOnce(store, func() CompareResult { return f.compareWith(opts, 0, idx) })
 }
 
 // requireCountedOnce fails if there are records that compare, which finds nothing, does not have

@@ -14,6 +14,7 @@ import (
 	"fastddl/event"
 	"fastddl/ingest"
 	"fastddl/ingest/governor"
+	"fastddl/internal/invariants"
 )
 
 // Backfiller makes the entries of new indexes and compares indexes with rows. It
@@ -145,6 +146,10 @@ func (b *IndexBackfiller) Compare(ctx context.Context, t CompareTask) (backfill.
 	opts := b.opts
 	opts.TempDir, opts.Settings, opts.Crew = t.TempDir, t.Settings, t.Crew
 	result, err := backfill.CompareSince(ctx, opts, t.Task, t.VerifiedTS)
+	if invariants.Enabled && err == nil && result.OnlyChanges {
+		all, err := backfill.Compare(ctx, opts, t.Task)
+		invariants.Check(err != nil || all.Clean(), "job %d: changes of indexes and rows agree, but they differ: %+v", t.JobID, all.Differences)
+	}
 	return result, b.buildError(ctx, t.Task, err)
 }
 

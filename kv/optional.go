@@ -61,12 +61,13 @@ type VersionedSnapshot interface {
 	Version(ctx context.Context, key []byte) (uint64, error)
 }
 
-// ChangeFinder is a store that can tell that nothing has changed for some time, without
-// reading what has not.
+// ChangeFinder is a store that can tell what has changed for some time, without reading what
+// has not.
 type ChangeFinder interface {
-	// Changed says whether any key of the ranges has a version in (after, upTo], a deletion
-	// or one that later ones hide included; it waits for commits at or below upTo that are
-	// still in flight. It fails with ErrSnapshotTooOld if versions above after may have been
-	// collected, and if upTo is below the GC safe point.
-	Changed(ctx context.Context, ranges []KeyRange, after, upTo uint64) (bool, error)
+	// Changes calls fn with each key of r that has a version in (after, upTo], a deletion or
+	// one that later ones hide included, once and in order; a key is valid during the call. It
+	// waits for commits at or below upTo that are still in flight. It ends with the first error
+	// of fn. It fails with ErrSnapshotTooOld if versions above after may have been collected,
+	// and if upTo is below the GC safe point.
+	Changes(ctx context.Context, r KeyRange, after, upTo uint64, fn func(key []byte) error) error
 }

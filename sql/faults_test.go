@@ -95,8 +95,8 @@ type lostHold struct {
 	lose atomic.Bool
 }
 
-func (s *lostHold) Changed(ctx context.Context, ranges []fastkv.KeyRange, after, upTo uint64) (bool, error) {
-	return s.Store.(fastkv.ChangeFinder).Changed(ctx, ranges, after, upTo)
+func (s *lostHold) Changes(ctx context.Context, r fastkv.KeyRange, after, upTo uint64, fn func(key []byte) error) error {
+	return s.Store.(fastkv.ChangeFinder).Changes(ctx, r, after, upTo, fn)
 }
 
 func (s *lostHold) HoldGC(ctx context.Context, name string, ts uint64, ttl time.Duration) (fastkv.GCHold, error) {

@@ -34,9 +34,9 @@ import (
 // An import is a transaction of each entry, with S for its commit timestamp. It
 // differs from a real one in two ways. It cannot pass a lock. And unistore drops a
 // version that is older than one it has of the key; such entries are kept here for
-// readers at S, which are the build's own.
+// readers at S, which are the build's own. It does not know what has changed.
 type unistoreBuilds struct {
-	*pebblekv.Store
+	kv.Store
 	storage tidbkv.Storage
 
 	mu sync.Mutex

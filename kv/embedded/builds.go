@@ -36,12 +36,12 @@ func (b *builds) ScanColumns(ctx context.Context, req kv.ScanRequest, fn func(*k
 	return b.Store.ScanColumns(ctx, req, fn)
 }
 
-// Changed implements kv.ChangeFinder.
-func (b *builds) Changed(ctx context.Context, ranges []kv.KeyRange, after, upTo uint64) (bool, error) {
+// Changes implements kv.ChangeFinder.
+func (b *builds) Changes(ctx context.Context, r kv.KeyRange, after, upTo uint64, fn func(key []byte) error) error {
 	if err := b.engine.Barrier(ctx, upTo); err != nil {
-		return false, err
+		return err
 	}
-	return b.Store.Changed(ctx, ranges, after, upTo)
+	return b.Store.Changes(ctx, r, after, upTo, fn)
 }
 
 // Close implements kv.Store: the data are closed with the store that they belong to.

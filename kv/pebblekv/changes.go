@@ -1,6 +1,7 @@
 package pebblekv
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,52 +11,56 @@ import (
 	"fastddl/kv"
 )
 
-// Changed implements kv.ChangeFinder. Each file and block says of which time its versions
+// Changes implements kv.ChangeFinder. Each file and block says of which time its versions
 // are, so that those of other times are not read.
-func (s *Store) Changed(ctx context.Context, ranges []kv.KeyRange, after, upTo uint64) (bool, error) {
+func (s *Store) Changes(ctx context.Context, r kv.KeyRange, after, upTo uint64, fn func(key []byte) error) error {
 	if err := s.enter(ctx); err != nil {
-		return false, err
+		return err
 	}
 	defer s.gate.exit()
 	if err := s.timeline.readAt(ctx, upTo); err != nil {
-		return false, err
+		return err
 	}
 	defer s.timeline.endRead(upTo)
-	for _, r := range ranges {
-		if changed, err := s.changedIn(ctx, r, after, upTo); changed || err != nil {
-			return changed, err
-		}
+	if err := s.changesIn(ctx, r, after, upTo, fn); err != nil {
+		return err
 	}
 	// The safe point never goes back: as it is now, nothing above after was collected while
 	// the versions were looked at, or before.
 	if sp := s.timeline.currentSafePoint(); after < sp {
-		return false, fmt.Errorf("%w: versions above %d may have been collected, up to %d", kv.ErrSnapshotTooOld, after, sp)
+		return fmt.Errorf("%w: versions above %d may have been collected, up to %d", kv.ErrSnapshotTooOld, after, sp)
 	}
-	return false, nil
+	return nil
 }
 
-func (s *Store) changedIn(ctx context.Context, r kv.KeyRange, after, upTo uint64) (changed bool, err error) {
+func (s *Store) changesIn(ctx context.Context, r kv.KeyRange, after, upTo uint64, fn func(key []byte) error) (err error) {
 	if r.Empty() || after >= upTo {
-		return false, ctx.Err()
+		return ctx.Err()
 	}
 	opts := pebble.IterOptions{PointKeyFilters: versionsWithin(after+1, upTo)}
 	opts.LowerBound, opts.UpperBound = engineBounds(r)
 	it, err := s.db.NewIterWithContext(ctx, &opts)
 	if err != nil {
-		return false, fmt.Errorf("pebblekv: opening an iterator: %w", err)
+		return fmt.Errorf("pebblekv: opening an iterator: %w", err)
 	}
 	defer func() { err = errors.Join(err, it.Close()) }()
+	var last []byte // that fn was called with, if it was
+	called := false
 	for n, valid := 1, it.First(); valid; n, valid = n+1, it.Next() {
 		if n%refreshCheck == 0 && ctx.Err() != nil {
-			return false, ctx.Err()
+			return ctx.Err()
 		}
-		_, ts, err := splitVersion(it.Key())
+		key, ts, err := splitVersion(it.Key())
 		if err != nil {
-			return false, err
+			return err
 		}
-		if after < ts && ts <= upTo {
-			return true, nil
+		if ts <= after || upTo < ts || called && bytes.Equal(key, last) {
+			continue
+		}
+		last, called = append(last[:0], key...), true
+		if err := fn(key); err != nil {
+			return err
 		}
 	}
-	return false, it.Error()
+	return it.Error()
 }

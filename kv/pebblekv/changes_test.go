@@ -1,6 +1,8 @@
 package pebblekv
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -14,9 +16,9 @@ import (
 	"fastddl/kv"
 )
 
-// TestChanged compares random questions with what was written, in memtables and in files
+// TestChanges compares random questions with what was written, in memtables and in files
 // old and new, with imports and versions that later ones hide.
-func TestChanged(t *testing.T) {
+func TestChanges(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
@@ -60,42 +62,62 @@ func TestChanged(t *testing.T) {
 		}
 		for range 20 {
 			after, upTo := times[r.IntN(len(times))], times[r.IntN(len(times))]
-			var ranges []kv.KeyRange
-			var in []func(int) bool
-			for range 1 + r.IntN(3) {
-				from, to := r.IntN(keys), r.IntN(keys)
-				ranges = append(ranges, kv.KeyRange{Start: []byte(key(from)), End: []byte(key(to))})
-				in = append(in, func(n int) bool { return from <= n && n < to })
+			from, to := r.IntN(keys), r.IntN(keys)
+			want := make(map[string]bool)
+			for _, w := range all {
+				if after < w.ts && w.ts <= upTo && from <= w.key && w.key < to {
+					want[key(w.key)] = true
+				}
 			}
-			want := slices.ContainsFunc(all, func(w written) bool {
-				return after < w.ts && w.ts <= upTo && slices.ContainsFunc(in, func(f func(int) bool) bool { return f(w.key) })
-			})
-			got, err := s.Changed(t.Context(), ranges, after, upTo)
-			require.NoError(t, err)
-			require.Equal(t, want, got, "%d to %d in %v", after, upTo, ranges)
+			got := changes(t, s, key(from), key(to), after, upTo)
+			require.Equal(t, slices.Sorted(maps.Keys(want)), got, "%d to %d in [%d, %d)", after, upTo, from, to)
 		}
 	}
 }
 
-// TestChangedAfterGC: what was collected cannot be seen, so nobody says that it was not there.
-func TestChangedAfterGC(t *testing.T) {
+// changes returns the keys from a key up to another that have changed.
+func changes(t *testing.T, s *Store, from, to string, after, upTo uint64) (keys []string) {
+	t.Helper()
+	err := s.Changes(t.Context(), kv.KeyRange{Start: []byte(from), End: []byte(to)}, after, upTo, func(key []byte) error {
+		keys = append(keys, string(key))
+		return nil
+	})
+	require.NoError(t, err)
+	return keys
+}
+
+// TestChangesEndWithAnError: of who is told of them, or of their context.
+func TestChangesEndWithAnError(t *testing.T) {
+	s := gcStore(t)
+	before := put(t, s, "a", "1")
+	put(t, s, "b", "1")
+	after := put(t, s, "c", "1")
+	all := kv.KeyRange{Start: []byte("a"), End: []byte("z")}
+	calls := 0
+	failed := errors.New("enough")
+	err := s.Changes(t.Context(), all, before, after, func([]byte) error { calls++; return failed })
+	require.ErrorIs(t, err, failed)
+	require.Equal(t, 1, calls)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, s.Changes(ctx, all, before, after, func([]byte) error { return nil }), context.Canceled)
+}
+
+// TestChangesAfterGC: what was collected cannot be seen, so nobody says that it was not there.
+func TestChangesAfterGC(t *testing.T) {
 	s := gcStore(t)
 	before := put(t, s, "a", "1")
 	put(t, s, "b", "1")
 	gone := put(t, s, "b", "")
-	all := []kv.KeyRange{{Start: []byte("b"), End: []byte("c")}}
-	changed, err := s.Changed(t.Context(), all, before, gone)
-	require.NoError(t, err)
-	require.True(t, changed)
+	require.Equal(t, []string{"b"}, changes(t, s, "b", "c", before, gone))
 
 	sp := runGC(t, s)
 	require.GreaterOrEqual(t, sp, gone)
 	require.Len(t, rawVersions(t, s), 1, "nothing is left of b")
 	now, err := s.CurrentTS(t.Context())
 	require.NoError(t, err)
-	_, err = s.Changed(t.Context(), all, before, now)
+	err = s.Changes(t.Context(), kv.KeyRange{Start: []byte("b"), End: []byte("c")}, before, now, func([]byte) error { return nil })
 	require.ErrorIs(t, err, kv.ErrSnapshotTooOld)
-	changed, err = s.Changed(t.Context(), all, sp, now)
-	require.NoError(t, err)
-	require.False(t, changed)
+	require.Empty(t, changes(t, s, "b", "c", sp, now))
 }

@@ -1,0 +1,205 @@
+package backfill
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/cespare/xxhash/v2"
+
+	"fastddl/ingest"
+	"fastddl/internal/errs"
+	"fastddl/internal/parallel"
+	"fastddl/kv"
+)
+
+// A comparison of indexes that were equal to the rows once. An index that holds at one time
+// what the rows give holds it at a later one, too, if what has come and gone in between is the
+// same on both sides. A key without a version since has the value that it had, so only keys
+// with one are read, at both times. Like Compare it compares sums of hashes, so the order in
+// which keys are met does not matter, and nothing is kept.
+
+const (
+	// changeBatch is how many changed keys are read between two looks at whether to go on.
+	changeBatch = 64
+	// minChanges are read in any case, and one more for each bytesPerChange of the table. The
+	// time of a key is that of 6 rows in memory; on a disk that of a block at the most.
+	minChanges, bytesPerChange = 1000, 4 << 10
+)
+
+// errUnsure says that everything has to be compared to know.
+var errUnsure = errors.New("cannot tell from the changes")
+
+// compareChanges says that rows and indexes are equal, because they were when they were verified
+// and what has changed since agrees. Otherwise, and whenever it cannot be sure, everything is to
+// be compared.
+func (c *comparison) compareChanges(ctx context.Context) (equal bool, err error) {
+	finder, ok := c.opts.Store.(kv.ChangeFinder)
+	if !ok || c.verifiedTS == 0 {
+		return false, nil
+	}
+	before, err := c.opts.Store.Snapshot(ctx, c.verifiedTS)
+	if err == nil {
+		defer func() { err = errs.Also(err, before.Close()) }()
+		equal, err = c.changesAgree(ctx, finder, before)
+	}
+	if errors.Is(err, kv.ErrSnapshotTooOld) || errors.Is(err, errUnsure) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("backfill: compare: %w", err)
+	}
+	return equal, nil
+}
+
+func (c *comparison) changesAgree(ctx context.Context, finder kv.ChangeFinder, before kv.Snapshot) (bool, error) {
+	ranges, err := c.cutAll()
+	if err != nil {
+		return false, err
+	}
+	all := netChanges{c: c, finder: finder, before: before, net: make([]bucket, len(c.task.Indexes))}
+	all.left = max(minChanges, int64(totalWeight(c.rows)/bytesPerChange))
+	err = c.execute(ctx, ingest.ShareOptions{ReadOnly: true}, func(ctx context.Context) error {
+		c.enter(stageCompare, nil)
+		return parallel.Do(ctx, len(ranges), c.share.Workers, func(ctx context.Context, i int) error { return all.read(ctx, ranges[i]) })
+	})
+	if err != nil {
+		return false, err
+	}
+	c.result.Changes = all.n
+	for _, net := range all.net {
+		if net != (bucket{}) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// rowsOrIndex is a part of the table's records, or of an index.
+type rowsOrIndex struct {
+	kv.KeyRange
+	index int // in the task; -1 for records
+}
+
+// cutAll cuts records and indexes into parts. They cover all keys, those that are gone included.
+func (c *comparison) cutAll() (parts []rowsOrIndex, err error) {
+	add := func(r kv.KeyRange, index int) error {
+		some, err := cutWhole(c.snap, r, c.partsOfEach())
+		for _, part := range some {
+			parts = append(parts, rowsOrIndex{part, index})
+		}
+		return err
+	}
+	for _, id := range c.physicals {
+		if err := add(recordRange(id), -1); err != nil {
+			return nil, err
+		}
+	}
+	for k, idx := range c.task.Indexes {
+		for _, id := range indexIDs(c.task.Table, idx, c.physicals) {
+			if err := add(indexRange(id, idx.ID), k); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return parts, nil
+}
+
+// netChanges are those of rows and indexes since they were verified.
+type netChanges struct {
+	c      *comparison
+	finder kv.ChangeFinder
+	before kv.Snapshot // when they were verified
+
+	mu   sync.Mutex
+	n    int64    // keys that were read
+	left int64    // that may still be
+	net  []bucket // by index: what rows give now and did not, less what they gave; less the same of the index
+}
+
+// read reads the changes of a part.
+func (a *netChanges) read(ctx context.Context, r rowsOrIndex) error {
+	pacer, end := a.c.startVerifying()
+	defer end()
+	p := partChanges{netChanges: a, part: r, net: make([]bucket, len(a.net))}
+	err := a.finder.Changes(ctx, r.KeyRange, a.before.TS(), a.c.task.TS, func(key []byte) error {
+		if p.n++; p.n%changeBatch == 0 {
+			if err := errors.Join(a.take(changeBatch), ctx.Err(), pacer.Pace(ctx)); err != nil {
+				return err
+			}
+		}
+		return errors.Join(p.add(ctx, a.before, key, -1), p.add(ctx, a.c.snap, key, 1))
+	})
+	if err != nil {
+		return err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.n += p.n
+	for k, net := range p.net {
+		a.net[k].entries += net.entries
+		a.net[k].hash += net.hash
+	}
+	return nil
+}
+
+// take fails if there are more changes than it is worth to read.
+func (a *netChanges) take(n int64) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.left -= n; a.left < 0 {
+		return errUnsure
+	}
+	return nil
+}
+
+// partChanges are those of a part.
+type partChanges struct {
+	*netChanges
+	part    rowsOrIndex
+	n       int64
+	net     []bucket
+	encoder *RowEncoder // nil before there is a row
+}
+
+// add adds what key has in a snapshot: sign is 1 for what is new and -1 for what was before.
+func (p *partChanges) add(ctx context.Context, snap kv.Snapshot, key []byte, sign int64) error {
+	value, err := snap.Get(ctx, key)
+	switch {
+	case errors.Is(err, kv.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case p.part.index >= 0:
+		p.net[p.part.index].add(-sign, key, value)
+		return nil
+	}
+	entries, err := p.encode(key, value)
+	if err != nil { // the rows' error, if it is one, comes with its row when all are compared
+		return fmt.Errorf("%w: %w", errUnsure, err)
+	}
+	for k, idx := range p.c.task.Indexes {
+		for _, e := range entries {
+			if e.Index == idx.ID {
+				p.net[k].add(sign, e.Key, e.Value)
+			}
+		}
+	}
+	return nil
+}
+
+func (p *partChanges) encode(key, value []byte) (_ []Entry, err error) {
+	if p.encoder == nil {
+		if p.encoder, err = NewRowEncoder(p.c.task); err != nil {
+			return nil, err
+		}
+	}
+	return p.encoder.Encode(key, value)
+}
+
+// add adds an entry so many times.
+func (b *bucket) add(times int64, key, value []byte) {
+	b.entries += times
+	b.hash += uint64(times) * hashEntry(xxhash.Sum64(key), value)
+}
