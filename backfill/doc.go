@@ -19,6 +19,8 @@
 // [Compare] takes nobody's word: it reads rows and entries at T and says which keys
 // of an index the rows do not give, or give more than once. What is found is
 // repaired by the caller, with the entries of single rows from a [RowEncoder].
+// [CompareSince] first compares what has changed since a build has verified the indexes,
+// in a store that is a kv.ChangeFinder.
 //
 // A partitioned table is built a few partitions at a time, so that memory does not
 // depend on their number. Multi-valued and global indexes are encoded by TiDB's
@@ -43,9 +45,9 @@
 //     as read back through the store equal those of the entries encoded from the
 //     rows, and the number of rows that were scanned is that of the record keys at
 //     S, which are counted by a reading of their own. Compare counts those at its
-//     timestamp: a build that is Compared leaves that to it, unless the store may tell
-//     that nothing has changed since. A store that is a
-//     kv.Checksummer reads and sums up itself, with its own function.
+//     timestamp: a build that is Compared leaves that to it, unless the store can tell
+//     what has changed since. A store that is a kv.Checksummer reads and sums up itself,
+//     with its own function.
 //   - When Run returns, with or without an error, no file of it is left.
 //   - Entries equal TiDB's, byte for byte; package equality compares them over all
 //     kinds of indexes, types and collations.

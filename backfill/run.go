@@ -46,8 +46,8 @@ func Run(ctx context.Context, opts Options, spec Spec) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	_, unchanged := opts.Store.(kv.ChangeFinder) // may save the comparison
-	b.counts, b.leftovers = unchanged || !spec.Compared, spec.Compared && spec.Leftovers
+	_, onlyChanges := opts.Store.(kv.ChangeFinder) // may be compared, not all rows
+	b.counts, b.leftovers = onlyChanges || !spec.Compared, spec.Compared && spec.Leftovers
 	err = ended(ctx, b.run(ctx))
 	b.meter.fill(&b.result)
 	b.result.Rows, b.result.Counted = b.progress.done(), err == nil && b.counts

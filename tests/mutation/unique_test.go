@@ -174,8 +174,8 @@ var uniqueness = []mutation{
 	{
 		invariant: "I6", breaks: "rows that the scan has lost are not missed where nothing was written",
 		file:   "backfill/run.go",
-		old:    "b.counts, b.leftovers = unchanged || !spec.Compared,",
-		new:    "b.counts, b.leftovers = !unchanged && !spec.Compared,",
+		old:    "b.counts, b.leftovers = onlyChanges || !spec.Compared,",
+		new:    "b.counts, b.leftovers = !onlyChanges && !spec.Compared,",
 		caught: "backfill.TestRowsLostByTheBuildsScanAreMissed",
 		shows:  `compared, but only where something has changed`,
 	},
