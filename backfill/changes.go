@@ -23,10 +23,18 @@ import (
 const (
 	// changeBatch is how many changed keys are read between two looks at whether to go on.
 	changeBatch = 64
-	// minChanges are read in any case, and one more for each bytesPerChange of the table. The
-	// time of a key is that of 6 rows in memory; on a disk that of a block at the most.
-	minChanges, bytesPerChange = 1000, 4 << 10
+	// minChanges are read in any case, and one for each rowsPerChange of the table. The time of
+	// a key is that of 6 rows in memory; on a disk that of a block at the most.
+	minChanges, rowsPerChange = 1000, 16
 )
+
+// Verified is a time at which every entry of the indexes was found to be what the rows
+// give, and none too many, and the rows were counted. The zero value is never.
+type Verified struct {
+	TS uint64
+	// Rows is how many rows there were.
+	Rows int64
+}
 
 // errUnsure says that everything has to be compared to know.
 var errUnsure = errors.New("cannot tell from the changes")
@@ -36,10 +44,10 @@ var errUnsure = errors.New("cannot tell from the changes")
 // be compared.
 func (c *comparison) compareChanges(ctx context.Context) (equal bool, err error) {
 	finder, ok := c.opts.Store.(kv.ChangeFinder)
-	if !ok || c.verifiedTS == 0 {
+	if !ok || c.verified.TS == 0 {
 		return false, nil
 	}
-	before, err := c.opts.Store.Snapshot(ctx, c.verifiedTS)
+	before, err := c.opts.Store.Snapshot(ctx, c.verified.TS)
 	if err == nil {
 		defer func() { err = errs.Also(err, before.Close()) }()
 		equal, err = c.changesAgree(ctx, finder, before)
@@ -59,7 +67,7 @@ func (c *comparison) changesAgree(ctx context.Context, finder kv.ChangeFinder, b
 		return false, err
 	}
 	all := netChanges{c: c, finder: finder, before: before, net: make([]bucket, len(c.task.Indexes))}
-	all.left = max(minChanges, int64(totalWeight(c.rows)/bytesPerChange))
+	all.left = max(minChanges, c.verified.Rows/rowsPerChange)
 	err = c.execute(ctx, ingest.ShareOptions{ReadOnly: true}, func(ctx context.Context) error {
 		c.enter(stageCompare, nil)
 		return parallel.Do(ctx, len(ranges), c.share.Workers, func(ctx context.Context, i int) error { return all.read(ctx, ranges[i]) })

@@ -62,20 +62,20 @@ type Claim struct {
 // returned. It obeys ctx within a second, keeps nothing, and may simply be called
 // again. A row with a NULL in a primary key is a *NullError.
 func Compare(ctx context.Context, opts Options, task Task) (CompareResult, error) {
-	return CompareSince(ctx, opts, task, 0)
+	return CompareSince(ctx, opts, task, Verified{})
 }
 
-// CompareSince is Compare of indexes that a build has verified at a timestamp, having counted
-// the rows (see Result.Counted); 0 is never. If the store can tell what has changed since, and
-// that is little, it is compared first: if rows and entries have changed alike they are equal,
-// and nothing else is read.
-func CompareSince(ctx context.Context, opts Options, task Task, verifiedTS uint64) (CompareResult, error) {
+// CompareSince is Compare of indexes that a build has verified, having counted the rows (see
+// Result.Counted). If the store can tell what has changed since, and that is little, it is
+// compared first: if rows and entries have changed alike they are equal, and nothing else is
+// read.
+func CompareSince(ctx context.Context, opts Options, task Task, verified Verified) (CompareResult, error) {
 	opts.EnsureDefaults()
 	x, err := newExecution(opts, task)
 	if err := errors.Join(invalid("options", opts.problems()), err); err != nil {
 		return CompareResult{}, err
 	}
-	c := &comparison{execution: x, verifiedTS: verifiedTS, result: CompareResult{Entries: make([]int64, len(task.Indexes))}}
+	c := &comparison{execution: x, verified: verified, result: CompareResult{Entries: make([]int64, len(task.Indexes))}}
 	if err := ended(ctx, c.run(ctx)); err != nil {
 		return CompareResult{}, err
 	}
@@ -90,7 +90,7 @@ const stageCompare = "compare"
 // taken away. Buckets that are not zero then are looked at key by key.
 type comparison struct {
 	*execution
-	verifiedTS uint64 // 0 if never
+	verified Verified
 
 	snap    kv.Snapshot
 	rows    []task
@@ -131,11 +131,11 @@ func (c *comparison) run(ctx context.Context) (err error) {
 		return fmt.Errorf("backfill: compare: %w", err)
 	}
 	defer func() { err = errs.Also(err, c.snap.Close()) }()
-	if err := c.plan(ctx); err != nil {
-		return fmt.Errorf("backfill: compare: %w", err)
-	}
 	if c.result.OnlyChanges, err = c.compareChanges(ctx); err != nil || c.result.OnlyChanges {
 		return err
+	}
+	if err := c.plan(ctx); err != nil {
+		return fmt.Errorf("backfill: compare: %w", err)
 	}
 	c.progress.begin(0, 0, totalWeight(c.rows))
 	shared, err := c.sumUpShared(ctx)
@@ -205,8 +205,10 @@ func (c *comparison) plan(ctx context.Context) (err error) {
 		}
 		c.rows = finer
 	}
-	if c.counts, err = c.planCounts(c.snap, atLeast); err != nil {
-		return err
+	if _, ok := c.opts.Store.(kv.Checksummer); ok || c.opts.Crew != nil {
+		if c.counts, err = c.planCounts(c.snap, atLeast); err != nil {
+			return err
+		}
 	}
 	for k, idx := range c.task.Indexes {
 		for _, id := range indexIDs(c.task.Table, idx, c.physicals) {
@@ -235,8 +237,9 @@ func (c *comparison) countBeside() {
 	for i, t := range c.rows {
 		rows[i] = t.KeyRange
 	}
-	if left, once := without(c.counts, rows); once {
-		c.counts, c.beside = left, true
+	all := c.recordRanges()
+	if c.counts, c.beside = without(all, rows); !c.beside {
+		c.counts = all
 	}
 }
 

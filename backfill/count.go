@@ -112,24 +112,38 @@ func (b *build) planCount(ctx context.Context, rows int64) (c *rowCount, err err
 	if c.planned {
 		return c, nil
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	left, once := without(b.recordRanges(), c.beside)
+	if once && len(left) == 0 {
+		c.planned = true
+		return c, nil
+	}
+	var parts []kv.KeyRange
 	if _, ok := b.opts.Store.(kv.Checksummer); ok {
-		c.parts, err = b.storeCounts(ctx)
+		parts, err = b.storeCounts(ctx)
 	} else {
 		n := max(tasksPerWorker*b.opts.MaxWorkers, int(rows/countTaskRows/int64(len(b.physicals))))
-		c.parts, err = b.planCounts(c.snap, n)
+		parts, err = b.planCounts(c.snap, n)
 	}
 	if err != nil {
 		return nil, err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	left, once := without(c.parts, c.beside)
-	if !once { // what was counted twice is not known to be counted
+	if left, once = without(parts, c.beside); !once { // what was counted twice is not known to be counted
 		c.keys.Store(0)
-		left = c.parts
+		left = parts
 	}
 	c.parts, c.planned = left, true
 	return c, nil
+}
+
+// recordRanges are those of all physical tables.
+func (x *execution) recordRanges() []kv.KeyRange {
+	ranges := make([]kv.KeyRange, len(x.physicals))
+	for i, id := range x.physicals {
+		ranges[i] = recordRange(id)
+	}
+	return ranges
 }
 
 // without returns what of ranges lies in none of done, in key order. It reports false if some of
@@ -246,6 +260,9 @@ func (x *execution) planCounts(snap kv.Snapshot, n int) ([]kv.KeyRange, error) {
 
 // cutWhole cuts all of r into at most n parts, by the keys that it has.
 func cutWhole(snap kv.Snapshot, r kv.KeyRange, n int) (parts []kv.KeyRange, err error) {
+	if n == 1 {
+		return []kv.KeyRange{r}, nil
+	}
 	bounds, err := keyBounds(snap, r)
 	if err != nil {
 		return nil, err

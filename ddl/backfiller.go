@@ -50,11 +50,10 @@ type BackfillTask struct {
 // CompareTask is one comparison.
 type CompareTask struct {
 	backfill.Task
-	// VerifiedTS is when the indexes were found to be equal to the rows, which were counted; 0
-	// is never.
-	VerifiedTS uint64
-	TempDir    string
-	Settings   *ingest.LiveSettings
+	// Verified is when the indexes were found to be equal to the rows, which were counted.
+	Verified backfill.Verified
+	TempDir  string
+	Settings *ingest.LiveSettings
 	// Crew divides the comparison among nodes; nil does not.
 	Crew backfill.Crew
 }
@@ -145,7 +144,7 @@ func (b *IndexBackfiller) ComparePart(ctx context.Context, t PartTask) (backfill
 func (b *IndexBackfiller) Compare(ctx context.Context, t CompareTask) (backfill.CompareResult, error) {
 	opts := b.opts
 	opts.TempDir, opts.Settings, opts.Crew = t.TempDir, t.Settings, t.Crew
-	result, err := backfill.CompareSince(ctx, opts, t.Task, t.VerifiedTS)
+	result, err := backfill.CompareSince(ctx, opts, t.Task, t.Verified)
 	if invariants.Enabled && err == nil && result.OnlyChanges {
 		all, err := backfill.Compare(ctx, opts, t.Task)
 		invariants.Check(err != nil || all.Clean(), "job %d: changes of indexes and rows agree, but they differ: %+v", t.JobID, all.Differences)

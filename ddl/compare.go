@@ -81,7 +81,7 @@ func (t *task) compareOnce(ctx context.Context, r *job.Record) (clean bool, repa
 		return false, 0, err
 	}
 	result, err := t.d.opts.Backfiller.Compare(charged(ctx, r), CompareTask{
-		Task: task, VerifiedTS: verifiedTS(r), TempDir: t.d.opts.TempDir, Settings: &t.live, Crew: t.crew(r),
+		Task: task, Verified: verified(r), TempDir: t.d.opts.TempDir, Settings: &t.live, Crew: t.crew(r),
 	})
 	if err != nil {
 		return false, 0, err
@@ -93,14 +93,14 @@ func (t *task) compareOnce(ctx context.Context, r *job.Record) (clean bool, repa
 	return false, repaired, err
 }
 
-// verifiedTS is when the job's indexes were equal to the rows, as far as the build has seen, and
-// it has counted the rows; 0 if never. Where entries of an older S may be left it has let more
-// entries than rows pass.
-func verifiedTS(r *job.Record) uint64 {
+// verified is when the job's indexes were equal to the rows, as far as the build has seen, and
+// it has counted the rows. Where entries of an older S may be left it has let more entries than
+// rows pass.
+func verified(r *job.Record) backfill.Verified {
 	if r.Leftovers || !r.Counted {
-		return 0
+		return backfill.Verified{}
 	}
-	return r.SnapshotTS
+	return backfill.Verified{TS: r.SnapshotTS, Rows: r.RowCount}
 }
 
 // repairAll repairs the keys in which an index differs from the rows. If rows have
