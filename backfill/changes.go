@@ -84,31 +84,22 @@ func (c *comparison) changesAgree(ctx context.Context, finder kv.ChangeFinder, b
 	return true, nil
 }
 
-// rowsOrIndex is a part of the table's records, or of an index.
-type rowsOrIndex struct {
-	kv.KeyRange
-	index int // in the task; -1 for records
-}
+// ofRecords is the index of a part of the table's records.
+const ofRecords = -1
 
 // cutAll cuts records and indexes into parts. They cover all keys, those that are gone included.
-func (c *comparison) cutAll() (parts []rowsOrIndex, err error) {
-	add := func(r kv.KeyRange, index int) error {
-		some, err := cutWhole(c.snap, r, c.partsOfEach())
-		for _, part := range some {
-			parts = append(parts, rowsOrIndex{part, index})
-		}
-		return err
+func (c *comparison) cutAll() (parts []entryRange, err error) {
+	whole := c.indexRanges()
+	for _, r := range c.recordRanges() {
+		whole = append(whole, entryRange{r, ofRecords})
 	}
-	for _, id := range c.physicals {
-		if err := add(recordRange(id), -1); err != nil {
+	for _, w := range whole {
+		some, err := cutWhole(c.snap, w.KeyRange, c.partsOfEach())
+		if err != nil {
 			return nil, err
 		}
-	}
-	for k, idx := range c.task.Indexes {
-		for _, id := range indexIDs(c.task.Table, idx, c.physicals) {
-			if err := add(indexRange(id, idx.ID), k); err != nil {
-				return nil, err
-			}
+		for _, part := range some {
+			parts = append(parts, entryRange{part, w.index})
 		}
 	}
 	return parts, nil
@@ -127,7 +118,7 @@ type netChanges struct {
 }
 
 // read reads the changes of a part.
-func (a *netChanges) read(ctx context.Context, r rowsOrIndex) error {
+func (a *netChanges) read(ctx context.Context, r entryRange) error {
 	pacer, end := a.c.startVerifying()
 	defer end()
 	p := partChanges{netChanges: a, part: r, net: make([]bucket, len(a.net))}
@@ -146,8 +137,7 @@ func (a *netChanges) read(ctx context.Context, r rowsOrIndex) error {
 	defer a.mu.Unlock()
 	a.n += p.n
 	for k, net := range p.net {
-		a.net[k].entries += net.entries
-		a.net[k].hash += net.hash
+		a.net[k].merge(net)
 	}
 	return nil
 }
@@ -165,7 +155,7 @@ func (a *netChanges) take(n int64) error {
 // partChanges are those of a part.
 type partChanges struct {
 	*netChanges
-	part    rowsOrIndex
+	part    entryRange
 	n       int64
 	net     []bucket
 	encoder *RowEncoder // nil before there is a row
@@ -179,8 +169,8 @@ func (p *partChanges) add(ctx context.Context, snap kv.Snapshot, key []byte, sig
 		return nil
 	case err != nil:
 		return err
-	case p.part.index >= 0:
-		p.net[p.part.index].add(-sign, key, value)
+	case p.part.index != ofRecords:
+		p.net[p.part.index].add(-sign, hashEntry(xxhash.Sum64(key), value))
 		return nil
 	}
 	entries, err := p.encode(key, value)
@@ -190,7 +180,7 @@ func (p *partChanges) add(ctx context.Context, snap kv.Snapshot, key []byte, sig
 	for k, idx := range p.c.task.Indexes {
 		for _, e := range entries {
 			if e.Index == idx.ID {
-				p.net[k].add(sign, e.Key, e.Value)
+				p.net[k].add(sign, hashEntry(xxhash.Sum64(e.Key), e.Value))
 			}
 		}
 	}
@@ -204,10 +194,4 @@ func (p *partChanges) encode(key, value []byte) (_ []Entry, err error) {
 		}
 	}
 	return p.encoder.Encode(key, value)
-}
-
-// add adds an entry so many times.
-func (b *bucket) add(times int64, key, value []byte) {
-	b.entries += times
-	b.hash += uint64(times) * hashEntry(xxhash.Sum64(key), value)
 }

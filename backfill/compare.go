@@ -106,7 +106,17 @@ type comparison struct {
 // entryRange is a part of an index.
 type entryRange struct {
 	kv.KeyRange
-	index int
+	index int // in the task
+}
+
+// indexRanges are those of all indexes.
+func (x *execution) indexRanges() (ranges []entryRange) {
+	for k, idx := range x.task.Indexes {
+		for _, id := range indexIDs(x.task.Table, idx, x.physicals) {
+			ranges = append(ranges, entryRange{indexRange(id, idx.ID), k})
+		}
+	}
+	return ranges
 }
 
 // entrySink takes the entries of the k-th index that rows give and that the index
@@ -205,20 +215,18 @@ func (c *comparison) plan(ctx context.Context) (err error) {
 		}
 		c.rows = finer
 	}
-	if _, ok := c.opts.Store.(kv.Checksummer); ok || c.opts.Crew != nil {
+	if c.storeSums() || c.opts.Crew != nil {
 		if c.counts, err = c.planCounts(c.snap, atLeast); err != nil {
 			return err
 		}
 	}
-	for k, idx := range c.task.Indexes {
-		for _, id := range indexIDs(c.task.Table, idx, c.physicals) {
-			tasks, err := planRange(ctx, c.opts.Store, c.snap, indexRange(id, idx.ID), verifyTaskBytes, atLeast)
-			if err != nil {
-				return err
-			}
-			for _, t := range tasks {
-				c.entries = append(c.entries, entryRange{t.KeyRange, k})
-			}
+	for _, r := range c.indexRanges() {
+		tasks, err := planRange(ctx, c.opts.Store, c.snap, r.KeyRange, verifyTaskBytes, atLeast)
+		if err != nil {
+			return err
+		}
+		for _, t := range tasks {
+			c.entries = append(c.entries, entryRange{t.KeyRange, r.index})
 		}
 	}
 	return nil
@@ -230,7 +238,7 @@ func (c *comparison) partsOfEach() int { return 1 + tasksPerWorker*c.opts.MaxWor
 // countBeside has the scan count what it reads, unless the store counts itself, so that a large
 // table is read from disk once. What the scan was not given is counted as before.
 func (c *comparison) countBeside() {
-	if _, ok := c.opts.Store.(kv.Checksummer); ok {
+	if c.storeSums() {
 		return
 	}
 	rows := make([]kv.KeyRange, len(c.rows))

@@ -60,7 +60,7 @@ func (b *build) openCount(ctx context.Context) error {
 // countBeside has the scan count what it reads, if the rows are to be counted and the store
 // does not do that itself.
 func (b *build) countBeside(ctx context.Context) error {
-	if _, ok := b.opts.Store.(kv.Checksummer); ok || !b.counts {
+	if b.storeSums() || !b.counts {
 		return nil
 	}
 	return b.openCount(ctx)
@@ -120,7 +120,7 @@ func (b *build) planCount(ctx context.Context, rows int64) (c *rowCount, err err
 		return c, nil
 	}
 	var parts []kv.KeyRange
-	if _, ok := b.opts.Store.(kv.Checksummer); ok {
+	if b.storeSums() {
 		parts, err = b.storeCounts(ctx)
 	} else {
 		n := max(tasksPerWorker*b.opts.MaxWorkers, int(rows/countTaskRows/int64(len(b.physicals))))
@@ -135,6 +135,12 @@ func (b *build) planCount(ctx context.Context, rows int64) (c *rowCount, err err
 	}
 	c.parts, c.planned = left, true
 	return c, nil
+}
+
+// storeSums says that the store sums up and counts itself.
+func (x *execution) storeSums() bool {
+	_, ok := x.opts.Store.(kv.Checksummer)
+	return ok
 }
 
 // recordRanges are those of all physical tables.
@@ -248,8 +254,8 @@ func (c *rowCount) step(ctx context.Context) (more bool, err error) {
 // They cover everything, whatever the store takes for its ranges.
 func (x *execution) planCounts(snap kv.Snapshot, n int) ([]kv.KeyRange, error) {
 	var parts []kv.KeyRange
-	for _, id := range x.physicals {
-		some, err := cutWhole(snap, recordRange(id), n)
+	for _, r := range x.recordRanges() {
+		some, err := cutWhole(snap, r, n)
 		if err != nil {
 			return nil, err
 		}
@@ -279,8 +285,8 @@ func cutWhole(snap kv.Snapshot, r kv.KeyRange, n int) (parts []kv.KeyRange, err 
 // them itself. No key is read for it, and they cover everything all the same.
 func (x *execution) storeCounts(ctx context.Context) ([]kv.KeyRange, error) {
 	var parts []kv.KeyRange
-	for _, id := range x.physicals {
-		some, err := storeRanges(ctx, x.opts.Store, recordRange(id))
+	for _, r := range x.recordRanges() {
+		some, err := storeRanges(ctx, x.opts.Store, r)
 		if err != nil {
 			return nil, err
 		}

@@ -14,7 +14,7 @@ const checksumEntries = 10_000
 // keepCuts keeps keys at which the entries of a target can be cut into parts of about the
 // same size, by a sample of them. Many targets need no cuts.
 func (b *build) keepCuts(prefix []byte, sample [][]byte) {
-	if _, ok := b.opts.Store.(kv.Checksummer); !ok || len(sample) == 0 || len(b.task.Indexes)*len(b.physicals) >= storeRequests {
+	if !b.storeSums() || len(sample) == 0 || len(b.task.Indexes)*len(b.physicals) >= storeRequests {
 		return
 	}
 	sorted := slices.SortedFunc(slices.Values(sample), bytes.Compare)

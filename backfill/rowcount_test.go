@@ -2,7 +2,6 @@ package backfill
 
 import (
 	"context"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -76,9 +75,7 @@ func TestRowsAreCountedWhereTheyWereScanned(t *testing.T) {
 	require.Greater(t, len(store.atImport), 1)
 	left, _ := without([]kv.KeyRange{rows}, store.atImport)
 	require.Empty(t, left, "rows that are counted after the scan")
-	left, once := without([]kv.KeyRange{recordRange(table.ID)}, store.ranges)
-	require.True(t, once)
-	require.Empty(t, left)
+	f.requireOnce(store.ranges)
 }
 
 // TestResumedBuildCountsEverything: nobody remembers what was counted before a crash.
@@ -106,17 +103,13 @@ func TestResumedBuildCountsEverything(t *testing.T) {
 	result, err := Run(f.ctx, opts, spec)
 	require.NoError(t, err)
 	require.EqualValues(t, 5000, result.Rows)
-	left, once := without([]kv.KeyRange{recordRange(table.ID)}, store.ranges)
-	require.True(t, once)
-	require.Empty(t, left)
+	f.requireOnce(store.ranges)
 }
 
 // TestEveryRowIsCounted: whatever was counted beside the scan, and be it twice, the count is that of all
 // rows. A range that no scan has ever been given is found by that.
 func TestEveryRowIsCounted(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	rng := rand.New(rand.NewPCG(seed, 0))
+	rng := newRand(t)
 	table, kinds := plainTable()
 	f := newFixture(t, table, kinds)
 	f.load(500)
@@ -206,7 +199,13 @@ func (f *fixture) requireCountedOnce(store *countingStore, compare func() Compar
 	store.mu.Unlock()
 	result := compare()
 	require.True(f.t, result.Clean())
-	left, once := without([]kv.KeyRange{recordRange(f.table.ID)}, store.ranges)
+	f.requireOnce(store.ranges)
+}
+
+// requireOnce fails if there are records in none of ranges, or in two.
+func (f *fixture) requireOnce(ranges []kv.KeyRange) {
+	f.t.Helper()
+	left, once := without([]kv.KeyRange{recordRange(f.table.ID)}, ranges)
 	require.True(f.t, once)
 	require.Empty(f.t, left)
 }

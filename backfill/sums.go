@@ -47,6 +47,18 @@ type bucket struct {
 	hash    uint64
 }
 
+// add adds an entry so many times, whose hash is hashEntry's.
+func (b *bucket) add(times int64, hash uint64) {
+	b.entries += times
+	b.hash += uint64(times) * hash
+}
+
+// merge adds what another bucket has.
+func (b *bucket) merge(o bucket) {
+	b.entries += o.entries
+	b.hash += o.hash
+}
+
 // sums are buckets of all indexes. Each goroutine adds to an accumulator of its
 // own.
 type sums struct {
@@ -106,9 +118,7 @@ func (s *sums) add(data []byte, entries []int64) error {
 	for k := range a.buckets {
 		a.inIndex[k] += entries[k]
 		for i := range a.buckets[k] {
-			b := &a.buckets[k][i]
-			b.entries += int64(binary.LittleEndian.Uint64(data))
-			b.hash += binary.LittleEndian.Uint64(data[8:])
+			a.buckets[k][i].merge(bucket{int64(binary.LittleEndian.Uint64(data)), binary.LittleEndian.Uint64(data[8:])})
 			data = data[bucketBytes:]
 		}
 	}
@@ -118,8 +128,7 @@ func (s *sums) add(data []byte, entries []int64) error {
 // sum is the i-th bucket of the k-th index.
 func (s *sums) sum(k int, i uint64) (sum bucket) {
 	for _, a := range s.idle {
-		sum.entries += a.buckets[k][i].entries
-		sum.hash += a.buckets[k][i].hash
+		sum.merge(a.buckets[k][i])
 	}
 	return sum
 }
@@ -150,16 +159,12 @@ func (s *sums) newAccumulator() *accumulator {
 }
 
 func (a *accumulator) fromRow(k int, keyHash uint64, e rowEntry) {
-	b := &a.buckets[k][keyHash>>a.s.shift]
-	b.entries++
-	b.hash += hashEntry(keyHash, e.kv[e.klen:])
+	a.buckets[k][keyHash>>a.s.shift].add(1, hashEntry(keyHash, e.kv[e.klen:]))
 }
 
 func (a *accumulator) fromIndex(k int, keyHash uint64, _, value []byte) {
 	a.inIndex[k]++
-	b := &a.buckets[k][keyHash>>a.s.shift]
-	b.entries--
-	b.hash -= hashEntry(keyHash, value)
+	a.buckets[k][keyHash>>a.s.shift].add(-1, hashEntry(keyHash, value))
 }
 
 // entries is how many entries the k-th index has.

@@ -152,11 +152,8 @@ func (v *verifier) parallel() int {
 // unverified is the state in which nothing has been read.
 func (b *build) unverified() *checkpointVerify {
 	state := &checkpointVerify{Totals: make([]ingest.Totals, len(b.task.Indexes))}
-	for i, idx := range b.task.Indexes {
-		for _, id := range indexIDs(b.task.Table, idx, b.physicals) {
-			r := indexRange(id, idx.ID)
-			state.Remaining = append(state.Remaining, checkpointRange{Index: i, Start: r.Start, End: r.End})
-		}
+	for _, r := range b.indexRanges() {
+		state.Remaining = append(state.Remaining, checkpointRange{Index: r.index, Start: r.Start, End: r.End})
 	}
 	return state
 }
