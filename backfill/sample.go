@@ -17,6 +17,8 @@ const (
 	// reading that many.
 	samplePlaces = 32
 	sampleRows   = 50
+	// longPlaces is at how many places side by side rows are read that may be long.
+	longPlaces = 4
 )
 
 // partition shows the job keys from all over the group, so that it cuts the key
@@ -36,11 +38,15 @@ func (b *build) partition(ctx context.Context, job *ingest.Job, g *group, tasks 
 		if err := b.sample(ctx, ranges[0], g, &found[0]); err != nil {
 			return err
 		}
-		if found[0].rows < sampleRows {
-			return nil // these were all
+		if found[0].all {
+			return nil
 		}
 	}
-	err := parallel.Do(ctx, len(ranges)-first, func() int { return samplePlaces }, func(ctx context.Context, i int) error {
+	places := samplePlaces
+	if req := b.projection.request(ranges[0], b.task.TS, sampleRows); req.LongRows() {
+		places = longPlaces
+	}
+	err := parallel.Do(ctx, len(ranges)-first, func() int { return places }, func(ctx context.Context, i int) error {
 		return b.sample(ctx, ranges[first+i], g, &found[first+i])
 	})
 	if err != nil {
@@ -57,10 +63,10 @@ func (b *build) partition(ctx context.Context, job *ingest.Job, g *group, tasks 
 	return nil
 }
 
-// sampled is what was found at one place: the number of rows, and the keys of their entries
-// by target.
+// sampled is what was found at one place: the keys of the rows' entries by target, and
+// whether these rows are all that there are.
 type sampled struct {
-	rows int
+	all  bool
 	keys [][][]byte
 }
 
@@ -80,7 +86,7 @@ func sampledRanges(tasks []task) []kv.KeyRange {
 	return ranges
 }
 
-// sample finds the keys of the first rows of r.
+// sample finds the keys of the first rows of r, fewer than sampleRows if they are long.
 func (b *build) sample(ctx context.Context, r kv.KeyRange, g *group, found *sampled) error {
 	enc, err := newEncoders(b.projection)
 	if err != nil {
@@ -89,8 +95,8 @@ func (b *build) sample(ctx context.Context, r kv.KeyRange, g *group, found *samp
 	found.keys = make([][][]byte, len(g.targets))
 	physicalID := task{KeyRange: r}.physicalID()
 	req := b.projection.request(r, b.task.TS, sampleRows)
+	rows, read := 0, 0
 	err = b.opts.Store.ScanColumns(ctx, req, func(batch *kv.RowBatch) error {
-		found.rows = batch.NumRows()
 		if err := enc.bind(batch, physicalID); err != nil {
 			return err
 		}
@@ -104,8 +110,14 @@ func (b *build) sample(ctx context.Context, r kv.KeyRange, g *group, found *samp
 				return err
 			}
 		}
-		return errInterrupted
+		rows += batch.NumRows()
+		read += batch.Bytes
+		if rows >= sampleRows || read >= kv.MaxBatchBytes {
+			return errInterrupted
+		}
+		return nil
 	})
+	found.all = err == nil
 	if err != nil && !errors.Is(err, errInterrupted) {
 		return fmt.Errorf("backfill: sample keys: %w", err)
 	}

@@ -3,6 +3,7 @@ package kv
 import (
 	"time"
 
+	"github.com/pingcap/tidb/pkg/parser/mysql"
 	"github.com/pingcap/tidb/pkg/types"
 	"github.com/pingcap/tidb/pkg/util/chunk"
 	"github.com/pingcap/tidb/pkg/util/rowcodec"
@@ -31,8 +32,34 @@ type ScanRequest struct {
 	HandleCols []HandleColumn
 	// Loc is the time zone TIMESTAMP values are converted to; nil is UTC.
 	Loc *time.Location
-	// BatchRows is the target number of rows of a batch; 0 is 1024.
+	// BatchRows is the target number of rows of a batch; 0 is 1024. A batch of long rows
+	// has fewer, see MaxBatchBytes.
 	BatchRows int
+}
+
+// MaxBatchBytes is how many bytes of rows are read for one batch before it is handed out,
+// however few rows they are: a batch is memory that no quota knows, and time in which
+// the caller cannot look around. The row that reaches it belongs to the batch.
+const MaxBatchBytes = 4 << 20
+
+// MinBatchRows is how many rows a store may read at a time all the same, where it cannot
+// know before how long they are.
+const MinBatchRows = 16
+
+// LongRows says that what the request reads of a row may be long: of most rows of most
+// tables it is not, and then they need not be read by few at a time.
+func (r *ScanRequest) LongRows() bool {
+	const long = 4 << 10 // bytes
+	total := 0
+	for _, c := range r.Columns {
+		switch tp := c.Ft.GetType(); {
+		case types.IsTypeBlob(tp), tp == mysql.TypeJSON, tp == mysql.TypeTiDBVectorFloat32:
+			return true
+		case types.IsString(tp):
+			total += max(c.Ft.GetFlen(), 0)
+		}
+	}
+	return total > long
 }
 
 // HandleColumn is a column of a common handle.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	tkv "github.com/pingcap/tidb/pkg/kv"
@@ -54,6 +55,7 @@ func fieldType(col int64) *types.FieldType {
 	case mysql.TypeVarchar:
 		ft.SetCharset("utf8mb4")
 		ft.SetCollate("utf8mb4_bin")
+		ft.SetFlen(16383) // the longest that a column may be
 		if col == colKey { // the row does not repeat what the handle says
 			ft.SetCharset("binary")
 			ft.SetCollate("binary")
@@ -319,6 +321,31 @@ func testScanBatches(e *env) {
 		}
 		require.ErrorIs(e, err, enough)
 	}
+	require.Len(e, handles, rows)
+	require.True(e, slices.IsSorted(handles))
+}
+
+// testScanLongRows scans rows of a megabyte each: no batch holds much more than
+// kv.MaxBatchBytes of them, or than kv.MinBatchRows rows, however many are asked for.
+func testScanLongRows(e *env) {
+	s := newScanTable(e, false)
+	const rows, length = 40, 1 << 20
+	for i := int64(1); i <= rows; i++ {
+		value, err := tablecodec.EncodeRow(time.UTC, []types.Datum{types.NewStringDatum(strings.Repeat("x", length))}, []int64{colStr}, nil, nil, nil,
+			&rowcodec.Encoder{Enable: true})
+		require.NoError(e, err)
+		s.putKeys(map[string]string{string(s.recordKey(i)): string(value)})
+	}
+	var handles []int64
+	require.NoError(e, s.store.ScanColumns(e.ctx(), s.request(s.now(), colStr), func(b *kv.RowBatch) error {
+		held := 0
+		for i := range b.NumRows() {
+			held += len(b.Rows.GetRow(i).GetBytes(0))
+		}
+		require.Less(e, held, max(kv.MaxBatchBytes, kv.MinBatchRows*length)+length)
+		handles = append(handles, b.IntHandles...)
+		return nil
+	}))
 	require.Len(e, handles, rows)
 	require.True(e, slices.IsSorted(handles))
 }

@@ -89,6 +89,7 @@ func Run(t *testing.T, h Harness) {
 		{"Scan/ShortHandle", testScanShortHandle},
 		{"Scan/Versions", testScanVersions},
 		{"Scan/Batches", testScanBatches},
+		{"Scan/LongRows", testScanLongRows},
 		{"Scan/Stops", testScanStops},
 		{"Scan/OldRowFormat", testScanOldRows},
 		{"Load/Signals", testLoadSignals},

@@ -119,6 +119,11 @@ func (d *rowDecoder) finish(lastKey []byte) *kv.RowBatch {
 	return &d.batch
 }
 
+// full says that the batch is to be handed out.
+func (d *rowDecoder) full() bool {
+	return d.rows == d.capacity || d.batch.Bytes >= kv.MaxBatchBytes
+}
+
 // add decodes one row.
 func (d *rowDecoder) add(key, value []byte) error {
 	if err := d.addHandle(key); err != nil {

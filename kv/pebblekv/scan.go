@@ -48,7 +48,7 @@ func scanBatch(it *forwardIter, dec *rowDecoder, fn func(*kv.RowBatch) error) er
 		if err := dec.add(it.key, it.value); err != nil {
 			return err
 		}
-		if dec.rows == dec.capacity {
+		if dec.full() {
 			if err := fn(dec.finish(it.key)); err != nil {
 				return err
 			}

@@ -14,10 +14,11 @@ import (
 
 const (
 	defaultBatchRows = 1024
-	// firstPageRows is what is asked for before it is known how long rows are.
+	// firstPageRows is what is asked for before it is known how long rows are, unless they
+	// may be long.
 	firstPageRows = 128
 	// minPageRows and maxPageRows bound the rows of a page.
-	minPageRows, maxPageRows = 16, 50_000
+	minPageRows, maxPageRows = kv.MinBatchRows, 50_000
 )
 
 // ScanColumns implements kv.Store.
@@ -97,9 +98,13 @@ func (s *Store) newPages(l *rowLayout, rows int) (*pages, error) {
 	if err != nil {
 		return nil, err
 	}
+	first := firstPageRows
+	if l.req.LongRows() {
+		first = minPageRows
+	}
 	return &pages{
 		store: s, layout: l, dag: dag, dec: newPageDecoder(l.fields),
-		rest: l.req.Range, pageRows: min(rows, firstPageRows),
+		rest: l.req.Range, pageRows: min(rows, first),
 	}, nil
 }
 
