@@ -55,7 +55,7 @@ func fieldType(col int64) *types.FieldType {
 	case mysql.TypeVarchar:
 		ft.SetCharset("utf8mb4")
 		ft.SetCollate("utf8mb4_bin")
-		ft.SetFlen(16383) // the longest that a column may be
+		ft.SetFlen(16383)  // the longest that a column may be
 		if col == colKey { // the row does not repeat what the handle says
 			ft.SetCharset("binary")
 			ft.SetCollate("binary")
