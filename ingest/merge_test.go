@@ -3,6 +3,7 @@ package ingest
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -357,4 +358,25 @@ func BenchmarkRun(b *testing.B) {
 		}
 		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/entry")
 	})
+}
+
+// TestRunBlocksOfLikeKeys: keys that have almost all of their bytes in common make blocks
+// that are not decoded to many times what a cursor may hold.
+func TestRunBlocksOfLikeKeys(t *testing.T) {
+	like := bytes.Repeat([]byte("x"), 3000)
+	var pairs []pair
+	raw := int64(0)
+	for i := range 2000 {
+		p := pair{key: binary.BigEndian.AppendUint32(slices.Clone(like), uint32(i)), value: []byte{}}
+		pairs, raw = append(pairs, p), raw+int64(len(p.key))
+	}
+	r := makeRun(t, pairs)
+	require.LessOrEqual(t, r.bytes, runSizeBound(len(pairs), raw))
+	var out records
+	c := r.cursor(keyRange{})
+	for n := 0; n < len(pairs); n += out.len() {
+		require.NoError(t, c.next(&out))
+		require.NotZero(t, out.len())
+		require.Less(t, len(out.data), maxRunBlockRaw+len(pairs[0].key))
+	}
 }

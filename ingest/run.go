@@ -24,6 +24,10 @@ import (
 const (
 	runBlockBytes  = 32 << 10
 	runHeaderBytes = 12
+	// maxRunBlockRaw bounds what a block is decoded to, which whoever merges holds of each
+	// run: keys that have almost all of their bytes in common would come to hundreds of times
+	// the block's size.
+	maxRunBlockRaw = 128 << 10
 	// runRecordSlack bounds by how many bytes a record is longer in a run than
 	// its key and value.
 	runRecordSlack = 3 * binary.MaxVarintLen32
@@ -72,6 +76,7 @@ func (r *run) remove() error {
 type runWriter struct {
 	run  run
 	body []byte // header space and the block being filled
+	raw  int    // bytes of the keys and values in it, whole
 	last []byte
 }
 
@@ -100,7 +105,8 @@ func (w *runWriter) add(key, value []byte) error {
 	w.last = append(w.last[:0], key...)
 	w.run.count++
 	w.run.raw += int64(len(key) + len(value))
-	if len(w.body) >= runBlockBytes {
+	w.raw += len(key) + len(value)
+	if len(w.body) >= runBlockBytes || w.raw >= maxRunBlockRaw {
 		return w.flush()
 	}
 	return nil
@@ -120,7 +126,7 @@ func (w *runWriter) flush() error {
 		offset: w.run.bytes, size: uint32(len(w.body)), keyEnd: uint32(len(w.run.keys)),
 	})
 	w.run.bytes += int64(len(w.body))
-	w.body = w.body[:runHeaderBytes]
+	w.body, w.raw = w.body[:runHeaderBytes], 0
 	return nil
 }
 
@@ -141,7 +147,7 @@ func (w *runWriter) abort() error { return w.run.remove() }
 // many bytes in total.
 func runSizeBound(count int, raw int64) int64 {
 	body := raw + int64(count)*runRecordSlack
-	return body + (body/runBlockBytes+2)*runHeaderBytes
+	return body + (body/runBlockBytes+raw/maxRunBlockRaw+2)*runHeaderBytes
 }
 
 // cursor returns a cursor over the keys in r.
