@@ -125,6 +125,23 @@ func (c *checkpoint) encode() ([]byte, error) {
 	return b, nil
 }
 
+// maxCheckpointBytes keeps a checkpoint below what TiDB stores in one value
+// (txn-entry-size-limit, 6 MiB by default).
+const maxCheckpointBytes = 4 << 20
+
+// encodeWithin leaves out how far the entries have been read back if that makes the
+// checkpoint longer than limit: one range for each index and partition. Then they are all
+// read again after a restart, instead of failing a build that is right.
+func (c *checkpoint) encodeWithin(limit int) ([]byte, error) {
+	data, err := c.encode()
+	if err != nil || len(data) <= limit || c.Verify == nil {
+		return data, err
+	}
+	short := *c
+	short.Verify = nil
+	return short.encode()
+}
+
 func (c *checkpoint) tasks() []task { return decodeTasks(c.Remaining) }
 
 func decodeTasks(stored []checkpointTask) []task {

@@ -90,11 +90,11 @@ func (b *build) ingestGroup(ctx context.Context, cp *checkpoint, g *group, tasks
 
 // setLeft sets what is left, in key order, as few tasks as can be.
 func (b *build) setLeft(cp *checkpoint, tasks, others []task) {
-	if b.parts == nil { // otherwise each part has tasks of its own
-		tasks = mergeTasks(tasks)
-	}
 	left := slices.Concat(tasks, others)
 	sortTasks(left)
+	if b.parts == nil { // otherwise each part has tasks of its own
+		left = mergeTasks(left)
+	}
 	cp.setTasks(left)
 }
 
@@ -133,7 +133,7 @@ func (b *build) save(ctx context.Context, cp *checkpoint) error {
 	if b.parts != nil {
 		return b.parts.save(ctx)
 	}
-	data, err := cp.encode()
+	data, err := cp.encodeWithin(maxCheckpointBytes)
 	if err != nil {
 		return err
 	}

@@ -8,10 +8,13 @@ import (
 	"testing"
 	"time"
 
+	tidbkv "github.com/pingcap/tidb/pkg/kv"
 	"github.com/pingcap/tidb/pkg/meta/model"
+	"github.com/pingcap/tidb/pkg/tablecodec"
 	"github.com/stretchr/testify/require"
 
 	"fastddl/ingest"
+	"fastddl/kv"
 )
 
 // partitioned is a partitioned table in a store of its own, with a fixture for
@@ -192,4 +195,38 @@ func TestNullInPrimaryKey(t *testing.T) {
 	_, err = Compare(f.ctx, f.options(), f.task(pk))
 	require.ErrorAs(t, err, &null)
 	f.requireNoTempFiles()
+}
+
+// TestCheckpointOfManyPartitions: what is left of partitions that were not begun is one task
+// each, and how far entries were read back is left out where it would not fit.
+func TestCheckpointOfManyPartitions(t *testing.T) {
+	tasks := func(id int64) (tasks []task) {
+		rest := recordRange(id)
+		for handle := range tidbkv.IntHandle(20) {
+			end := tidbkv.Key(tablecodec.EncodeRowKeyWithHandle(id, 100*handle))
+			tasks = append(tasks, task{kv.KeyRange{Start: rest.Start, End: end}, 1})
+			rest.Start = end
+		}
+		return append(tasks, task{rest, 1})
+	}
+	var others []task
+	for id := range int64(50) {
+		others = append(others, tasks(1000+id)...)
+	}
+	cp := checkpoint{TS: 5, Indexes: []checkpointIndex{{ID: 9}}}
+	new(build).setLeft(&cp, tasks(999), others)
+	require.Len(t, cp.Remaining, 51)
+
+	cp.Verify = &checkpointVerify{Totals: make([]ingest.Totals, 1)}
+	for id := range int64(1000) {
+		cp.Verify.Remaining = append(cp.Verify.Remaining, checkpointRange{Start: recordRange(id).Start, End: recordRange(id).End})
+	}
+	data, err := cp.encodeWithin(1 << 20)
+	require.NoError(t, err)
+	require.Contains(t, string(data), "verify")
+	data, err = cp.encodeWithin(20_000)
+	require.NoError(t, err)
+	require.LessOrEqual(t, len(data), 20_000)
+	require.NotContains(t, string(data), "verify")
+	require.NotNil(t, cp.Verify)
 }

@@ -43,6 +43,7 @@ func (p *progress) begin(rows int64, done, total float64) {
 	defer p.mu.Unlock()
 	p.rows, p.imported, p.weight, p.total = rows, rows, done, total
 	p.lastRows, p.lastTime = rows, time.Now()
+	p.fraction = 0 // of a build that is begun again
 }
 
 // extend adds weight to all there is, of which some was done before.
