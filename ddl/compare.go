@@ -26,9 +26,10 @@ import (
 )
 
 const (
-	// maxComparisons bounds the comparisons of one attempt: the second is clean
-	// unless a repair has failed, because no new defect arises after the drain but on
-	// keys that have one.
+	// maxComparisons bounds the comparisons of one attempt that bring it no nearer to its
+	// end. One that finds more differences than it lists is followed by others until all are
+	// listed; the next is clean unless a repair has failed, because no new defect arises after
+	// the drain but on keys that have one.
 	maxComparisons = 100
 	// maxRepairTries bounds the tries of one key in one round. A key that somebody
 	// has locked all the time is left to the next round.
@@ -43,11 +44,15 @@ func (t *task) compare(ctx context.Context, r *job.Record, to job.Step) (outcome
 	var repaired, rounds int64
 	t.emit(event.StageChanged{Job: event.Job{ID: t.id}, Stage: stageCompare})
 	err := t.watched(ctx, func(ctx context.Context) error {
-		for rounds = 1; rounds <= maxComparisons; rounds++ {
-			clean, n, err := t.compareOnce(ctx, r)
+		for idle := 0; idle < maxComparisons; {
+			rounds++
+			result, n, err := t.compareOnce(ctx, r)
 			repaired += n
-			if err != nil || clean {
+			if err != nil || result.Clean() {
 				return err
+			}
+			if !result.More || n == 0 {
+				idle++
 			}
 		}
 		return job.Permanent(fmt.Errorf("the index was not equal to the rows after %d comparisons", maxComparisons))
@@ -63,34 +68,31 @@ func (t *task) compare(ctx context.Context, r *job.Record, to job.Step) (outcome
 }
 
 // compareOnce compares once, at a new timestamp, and repairs what it finds.
-func (t *task) compareOnce(ctx context.Context, r *job.Record) (clean bool, repaired int64, err error) {
+func (t *task) compareOnce(ctx context.Context, r *job.Record) (result backfill.CompareResult, repaired int64, err error) {
 	ts, err := t.d.opts.Builds.CurrentTS(ctx)
 	if err != nil {
-		return false, 0, fmt.Errorf("take timestamp: %w", err)
+		return result, 0, fmt.Errorf("take timestamp: %w", err)
 	}
 	assertComparable(r, ts)
 	// No import can come any more, so the hold moves from S to here. On a cluster that
 	// is a promise of others too, so it stays where it is as long as it can.
 	if !t.keepsS(r) || t.keeper.Load() == nil {
 		if err := t.holdAt(ctx, ts); err != nil {
-			return false, 0, err
+			return result, 0, err
 		}
 	}
 	task, err := t.d.buildTask(ctx, r, ts)
 	if err != nil {
-		return false, 0, err
+		return result, 0, err
 	}
-	result, err := t.d.opts.Backfiller.Compare(charged(ctx, r), CompareTask{
+	result, err = t.d.opts.Backfiller.Compare(charged(ctx, r), CompareTask{
 		Task: task, Verified: verified(r), TempDir: t.d.opts.TempDir, Settings: &t.live, Crew: t.crew(r),
 	})
-	if err != nil {
-		return false, 0, err
-	}
-	if result.Clean() {
-		return true, 0, nil
+	if err != nil || result.Clean() {
+		return result, 0, err
 	}
 	repaired, err = t.repairAll(ctx, r, task, result.Differences)
-	return false, repaired, err
+	return result, repaired, err
 }
 
 // verified is when the job's indexes were equal to the rows, as far as the build has seen, and

@@ -11,8 +11,10 @@ import (
 	"github.com/pingcap/tidb/pkg/tablecodec"
 	"github.com/stretchr/testify/require"
 
+	"fastddl/backfill"
 	"fastddl/ddl"
 	"fastddl/kv"
+	"fastddl/sql"
 )
 
 // holes makes the next build of a unique index on t (a, b) lack the entries of rows
@@ -124,4 +126,34 @@ func (e *env) entries(c *client, table string) (keys []string) {
 	require.NoError(e.t, it.Close())
 	require.NoError(e.t, snapshot.Close())
 	return keys
+}
+
+// oneByOne is a backfiller whose comparisons list one difference each.
+type oneByOne struct{ ddl.Backfiller }
+
+func (o *oneByOne) Compare(ctx context.Context, t ddl.CompareTask) (backfill.CompareResult, error) {
+	result, err := o.Backfiller.Compare(ctx, t)
+	if len(result.Differences) > 1 {
+		result.Differences, result.More = result.Differences[:1], true
+	}
+	return result, err
+}
+
+// TestManyDifferences: an index in which more keys differ than so many comparisons list, as
+// after an UPDATE of all values of a large table, is repaired all the same.
+func TestManyDifferences(t *testing.T) {
+	e := newEnv(t, func(opts *sql.Options) {
+		opts.Backfiller = &oneByOne{ddl.NewBackfiller(backfill.Options{Store: opts.Builds, Globals: opts.Globals, Bus: opts.Bus})}
+	})
+	c := e.client()
+	c.run("CREATE TABLE t (a INT PRIMARY KEY, b INT)")
+	var holes []int
+	for i := 1; i <= 130; i++ {
+		c.run("INSERT INTO t VALUES (%d, %d)", i, i)
+		holes = append(holes, i)
+	}
+	e.holes(func() {}, func() {}, holes...)
+	c.run("ALTER TABLE t ADD UNIQUE INDEX u (b)")
+	c.check("t")
+	require.Equal(t, "130", c.lastJob("repaired_keys"))
 }
