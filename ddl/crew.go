@@ -214,10 +214,8 @@ func (t *task) reopenLost(ctx context.Context, parts []crew.Part) error {
 	if len(lost) == 0 {
 		return nil
 	}
-	if store, ok := t.d.opts.Builds.(kv.Fencer); ok {
-		if err := t.fenceOnce(ctx, store, t.shown.Load()); err != nil {
-			return err
-		}
+	if done, err := t.fenceHolders(ctx, lost); err != nil || !done {
+		return err
 	}
 	return t.inLockedTxn(ctx, func(x *txn) error {
 		for _, p := range lost {
@@ -229,12 +227,37 @@ func (t *task) reopenLost(ctx context.Context, parts []crew.Part) error {
 				continue
 			}
 			t.d.opts.Logger.Info("a part of an index build has lost its node", zap.Int64("job", t.id), zap.Int64("part", p.Number), zap.String("from", p.Holder))
-			if err := x.setPart(t.id, now.Released(crew.Open)); err != nil {
+			if err := x.setPart(t.id, now.Abandoned()); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
+}
+
+// fenceHolders makes sure that no import of nodes that have lost their parts comes late,
+// unless it is too early for that: each fence doubles the index's regions, which PD merges
+// again after an hour, and a node that dies of what it builds comes back and claims again.
+func (t *task) fenceHolders(ctx context.Context, lost []crew.Part) (done bool, err error) {
+	store, ok := t.d.opts.Builds.(kv.Fencer)
+	r := t.shown.Load()
+	if !ok || !r.Importing() || !slices.ContainsFunc(lost, func(p crew.Part) bool { return !slices.Contains(t.fenced, p) }) {
+		return true, nil
+	}
+	pause, ok := crew.FencePause(t.fences)
+	if !ok {
+		return false, job.Permanent(fmt.Errorf("nodes that build the index have been lost %d times, the last was %s", t.fences+1, nodeOf(lost[0].Holder)))
+	}
+	now := time.Now()
+	if t.fences > 0 && now.Sub(t.fencedAt) < pause {
+		return false, nil
+	}
+	if err := t.fenceOnce(ctx, store, r); err != nil {
+		return false, err
+	}
+	t.fences++
+	t.fencedAt = now
+	return true, nil
 }
 
 // recall makes sure that no node builds a part of the job, or will, until its parts are

@@ -10,6 +10,7 @@ import (
 	"github.com/pingcap/tidb/pkg/tablecodec"
 	"go.uber.org/zap"
 
+	"fastddl/ddl/crew"
 	"fastddl/ddl/job"
 	"fastddl/kv"
 )
@@ -125,15 +126,29 @@ func (t *task) giveUp() {
 }
 
 // fence makes sure, where the store can, that no import of an earlier owner of the job
-// comes late. Nothing is done for the job before that.
+// comes late. Nothing is done for the job before that but to hold garbage collection, which
+// the hold of that owner does not do for ever, and to take requests: a store may take long.
 func (t *task) fence(ctx context.Context) error {
 	store, ok := t.d.opts.Builds.(kv.Fencer)
 	r := t.machine.Record()
-	if !ok || r.Epoch == 0 || !r.MayHaveImported() {
+	if !ok || r.Epoch == 0 || !r.Importing() {
 		return nil
 	}
+	if err := t.holdAt(ctx, r.SnapshotTS); err != nil { // resumeHold sees to it
+		t.d.opts.Logger.Info("an index build that was taken over does not hold garbage collection yet", zap.Int64("job", t.id), zap.Error(err))
+	}
 	for attempt := int64(1); ; attempt++ {
-		err := t.fenceOnce(ctx, store, r)
+		err := t.whileAnswering(ctx, func(ctx context.Context) error {
+			gone, err := t.goneHolders(ctx)
+			if err != nil {
+				return err
+			}
+			if err := t.fenceOnce(ctx, store, r); err != nil {
+				return err
+			}
+			t.fenced = gone
+			return nil
+		})
 		if err == nil {
 			return nil
 		}
@@ -142,6 +157,38 @@ func (t *task) fence(ctx context.Context) error {
 		}
 		if err := t.retryLater(ctx, "fence off late imports", attempt, err); err != nil {
 			return err
+		}
+	}
+}
+
+// goneHolders returns the parts whose holders are no members any more, as of before the call
+// of a fence.
+func (t *task) goneHolders(ctx context.Context) ([]crew.Part, error) {
+	if !mayHaveParts(t.shown.Load()) {
+		return nil, nil
+	}
+	parts, err := t.d.loadParts(ctx, t.id)
+	if err != nil {
+		return nil, err
+	}
+	members, err := t.d.opts.Cluster.Members(ctx)
+	if err != nil {
+		return nil, nil // they are fenced off when they are looked for
+	}
+	return crew.Lost(rules(parts), members), nil
+}
+
+// whileAnswering runs fn, which must not look at the record, and complies with requests
+// meanwhile.
+func (t *task) whileAnswering(ctx context.Context, fn func(context.Context) error) error {
+	result := make(chan error, 1)
+	go func() { result <- t.d.contained("what a job begins with", func() error { return fn(ctx) }) }()
+	for {
+		select {
+		case err := <-result:
+			return err
+		case m := <-t.inbox:
+			m.answer <- t.comply(ctx, m)
 		}
 	}
 }

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"go.uber.org/zap"
 
 	"fastddl/config"
+	"fastddl/ddl/crew"
 	"fastddl/ddl/job"
 	"fastddl/event"
 	"fastddl/ingest"
@@ -40,6 +42,12 @@ type task struct {
 	// partsOut says that other nodes may build parts of the job. It belongs to the action
 	// that is under way.
 	partsOut bool
+	// fenced are the parts whose holders were gone when the last owner was fenced off, and are
+	// so too. fences is how often holders of parts were fenced off here, and fencedAt when last.
+	// They belong to the action that is under way.
+	fenced   []crew.Part
+	fences   int
+	fencedAt time.Time
 	// looks is how often the job took another S because duplicates had gone.
 	looks int
 	// left are the requests that the last owner has left; they belong to the goroutine.

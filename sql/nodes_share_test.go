@@ -342,6 +342,7 @@ func TestOwnerOfSharedBuildIsLost(t *testing.T) {
 	}
 	before := holds()
 	require.Len(t, before, 2)
+	fences := n.fencedRanges()
 	letIn := n.nodes[0].shutOut()
 	n.nodes[0].forget().notice()
 	require.Eventually(t, func() bool {
@@ -352,6 +353,7 @@ func TestOwnerOfSharedBuildIsLost(t *testing.T) {
 	require.NoError(t, wait(t, result))
 	require.Positive(t, n.nodes[1].parts())
 	require.Positive(t, n.nodes[2].parts())
+	require.Equal(t, fences+1, n.fencedRanges(), "the part of the owner that is gone needs no fence of its own")
 	letIn()
 	n.requireBuilt(c, "t")
 }

@@ -2,6 +2,7 @@ package crew
 
 import (
 	"slices"
+	"time"
 )
 
 // State is what has become of a part.
@@ -51,6 +52,14 @@ func (p *Part) Claimed(member string) Part {
 func (p *Part) Released(to State) Part {
 	after := *p
 	after.State = to
+	return after
+}
+
+// Abandoned returns the part as a holder leaves it that is no member any more. It may have
+// died of what it has built.
+func (p *Part) Abandoned() Part {
+	after := p.Released(Open)
+	after.Failures++
 	return after
 }
 
@@ -127,6 +136,23 @@ func Holders(parts []Part) []string {
 // Lost returns the parts whose holders are not among the members.
 func Lost(parts []Part, members map[string]bool) []Part {
 	return slices.DeleteFunc(slices.Clone(parts), func(p Part) bool { return p.State != Held || members[p.Holder] })
+}
+
+const (
+	// maxFences is how often nodes may be lost that build parts of a job.
+	maxFences = 12
+	// minFencePause and maxFencePause bound the time between two fences.
+	minFencePause, maxFencePause = 2 * time.Second, 10 * time.Minute
+)
+
+// FencePause is how long the parts of a node that is lost stay with it after so many fences
+// for other ones, if it is worth going on at all. A fence doubles the regions of an index for
+// about an hour, and a node that dies of what it builds comes back and claims again.
+func FencePause(fences int) (pause time.Duration, ok bool) {
+	if fences >= maxFences {
+		return 0, false
+	}
+	return min(maxFencePause, minFencePause<<fences), true
 }
 
 // AllDone says that there is nothing left to build.

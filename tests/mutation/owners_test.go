@@ -70,8 +70,8 @@ var owners = []mutation{
 	{
 		invariant: "I8", breaks: "imports of the owner before are not fenced off",
 		file:   "ddl/owner.go",
-		old:    "if !ok || r.Epoch == 0 || !r.MayHaveImported() {",
-		new:    "if !ok || r.Epoch >= 0 || !r.MayHaveImported() {",
+		old:    "if !ok || r.Epoch == 0 || !r.Importing() {",
+		new:    "if !ok || r.Epoch >= 0 || !r.Importing() {",
 		caught: "sql.TestLateBuild",
 		shows:  `before its first action`,
 	},
