@@ -29,7 +29,7 @@ var _ tikv.Client = (*client)(nil)
 // to SQL servers, for the tables about the cluster, go over the network.
 func (c *client) SendRequest(ctx context.Context, addr string, req *tikvrpc.Request, timeout time.Duration) (resp *tikvrpc.Response, err error) {
 	if err := ctx.Err(); err != nil {
-		return nil, err
+		return nil, finalError{err}
 	}
 	if c.closed.Load() {
 		return nil, context.Canceled
@@ -46,10 +46,24 @@ func (c *client) SendRequest(ctx context.Context, addr string, req *tikvrpc.Requ
 	}()
 	answer, err := c.service.dispatch(ctx, req)
 	if err != nil {
-		return nil, err
+		return nil, finalError{err}
 	}
 	return &tikvrpc.Response{Resp: answer}, nil
 }
+
+// finalError is an error instead of an answer. client-go takes any error whose cause is not context.Canceled for a sign that
+// the store is gone: it dials the store's address, which is a name here, and when nobody answers it refuses all requests of
+// all sessions from then on. With that cause it gives up this request only, and still takes a commit's outcome for unknown;
+// errors.Is finds what it was.
+type finalError struct{ why error }
+
+func (e finalError) Error() string { return e.why.Error() }
+
+// Cause implements the interface that github.com/pkg/errors looks for.
+func (e finalError) Cause() error { return context.Canceled }
+
+// Unwrap implements errors.Unwrap.
+func (e finalError) Unwrap() error { return e.why }
 
 // Close implements tikv.Client. Requests that are under way go on.
 func (c *client) Close() error {
@@ -157,7 +171,7 @@ func panicked(req *tikvrpc.Request, p any) (*tikvrpc.Response, error) {
 		answer = &kvrpcpb.CheckTxnStatusResponse{Error: keyErr}
 	default:
 		// Nobody knows how far it got: the error is the answer.
-		return nil, errors.New("embedded: " + message)
+		return nil, finalError{errors.New("embedded: " + message)}
 	}
 	return &tikvrpc.Response{Resp: answer}, nil
 }

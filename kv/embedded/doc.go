@@ -12,7 +12,7 @@
 //
 // # Errors
 //
-// A request that failed for good is answered with a key error, which ends the client's transaction. An error instead of an
-// answer makes client-go ask again, and in the end report that the outcome of a commit is unknown. So there is one only if
-// that is true, if the caller has gone away or if the store is closed; also a panic is answered with a key error.
+// A request that failed for good is answered with a key error, which ends the client's transaction; also a panic is. There is
+// an error instead of an answer only if the outcome is unknown, if the caller has gone away or has no time left, or if the
+// store is closed. Then client-go gives up: whatever made it ask again would make it look whether the store lives.
 package embedded

@@ -14,7 +14,9 @@ import (
 	"github.com/pingcap/kvproto/pkg/kvrpcpb"
 	"github.com/pingcap/kvproto/pkg/metapb"
 	tidbkv "github.com/pingcap/tidb/pkg/kv"
+	pkgerrors "github.com/pkg/errors"
 	"github.com/stretchr/testify/require"
+	tikvkv "github.com/tikv/client-go/v2/kv"
 	"github.com/tikv/client-go/v2/tikv"
 	"github.com/tikv/client-go/v2/tikvrpc"
 	pd "github.com/tikv/pd/client"
@@ -83,6 +85,44 @@ func TestClosed(t *testing.T) {
 	require.NoError(t, client.Close())
 	_, err = client.SendRequest(t.Context(), "", tikvrpc.NewRequest(tikvrpc.CmdGet, &kvrpcpb.GetRequest{Key: []byte("a")}), time.Second)
 	require.ErrorIs(t, err, context.Canceled)
+}
+
+// TestNoTimeLeft: a request whose caller has no time left, or that fails without an answer, is given up. client-go must not
+// take it for the sign of a store that is gone, since it refuses all requests of all sessions then.
+func TestNoTimeLeft(t *testing.T) {
+	s := openMem(t, vfs.NewMem())
+	set(t, s, "a", "1")
+	late, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
+	defer cancel()
+	get := tikvrpc.NewRequest(tikvrpc.CmdGet, &kvrpcpb.GetRequest{Key: []byte("a")})
+	_, err := s.Client().SendRequest(late, "", get, time.Second)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.Equal(t, context.Canceled, pkgerrors.Cause(err))
+	_, err = s.Client().SendRequest(t.Context(), "", tikvrpc.NewRequest(tikvrpc.CmdRawGet, &kvrpcpb.RawGetRequest{}), time.Second)
+	require.ErrorIs(t, err, errUnsupported)
+	require.Equal(t, context.Canceled, pkgerrors.Cause(err))
+
+	holder, err := s.Storage().Begin()
+	require.NoError(t, err)
+	defer func() { require.NoError(t, holder.Rollback()) }()
+	ts, err := s.Builds().CurrentTS(t.Context())
+	require.NoError(t, err)
+	holder.SetOption(tidbkv.Pessimistic, true)
+	require.NoError(t, holder.LockKeys(t.Context(), tikvkv.NewLockCtx(ts, tikvkv.LockAlwaysWait, time.Now()), tidbkv.Key("a")))
+	waiter, err := s.Storage().Begin()
+	require.NoError(t, err)
+	defer func() { require.NoError(t, waiter.Rollback()) }()
+	waiter.SetOption(tidbkv.Pessimistic, true)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	require.Error(t, waiter.LockKeys(ctx, tikvkv.NewLockCtx(waiter.StartTS(), tikvkv.LockAlwaysWait, time.Now()), tidbkv.Key("a")))
+	ver, err := s.Storage().CurrentVersion("global")
+	require.NoError(t, err)
+	for range 100 { // the store would be dialed beside them
+		_, err = s.Storage().GetSnapshot(ver).Get(t.Context(), tidbkv.Key("a"))
+		require.NoError(t, err)
+		time.Sleep(time.Millisecond)
+	}
 }
 
 // TestBadRequests sends what no client sends: each gets an answer, and the store goes on.
