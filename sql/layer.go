@@ -121,9 +121,12 @@ func Open(ctx context.Context, opts Options) (_ *Layer, err error) {
 	if err := l.awaitStats(ctx); err != nil {
 		return nil, err
 	}
-	release()
 	l.local = newLocalSessions()
 	l.dom.InfoSyncer().SetSessionManager(l.local)
+	if storage, ok := opts.Storage.(readerKeeper); ok {
+		storage.KeepReadable(l.dom.InfoSyncer().GetMinStartTS)
+	}
+	release()
 	if opts.Builds == nil {
 		return l, nil
 	}
@@ -150,6 +153,12 @@ func Open(ctx context.Context, opts Options) (_ *Layer, err error) {
 // loads its statistics; see package kv/embedded.
 type gcDelayer interface {
 	DelayGCWorker() (release func())
+}
+
+// readerKeeper is a storage whose garbage collection has to be told what is being read: TiDB
+// tells etcd, twice a minute, if there is one.
+type readerKeeper interface {
+	KeepReadable(oldest func() uint64)
 }
 
 // awaitStats waits until TiDB has loaded its statistics, if it does that; TiDB's server

@@ -29,6 +29,7 @@ type storage struct {
 	copStore *copr.Store
 	cache    tidbkv.MemManager
 	codec    tikv.Codec
+	safe     safePointKV
 
 	mu        sync.Mutex // guards what follows
 	gcWorker  *gcworker.GCWorker
@@ -47,7 +48,8 @@ func newStorage(s *Store) (*storage, error) {
 	codecPD := tikv.NewCodecPDClient(tikv.ModeTxn, s.pd)
 	codec := codecPD.GetCodec()
 	uuid := fmt.Sprintf("embedded-%s", s.pebble.ID())
-	kvStore, err := tikv.NewKVStore(uuid, codecPD, newSafePointKV(s.pebble), &codecClient{Client: s.Client(), codec: codec})
+	safe := newSafePointKV(s.pebble)
+	kvStore, err := tikv.NewKVStore(uuid, codecPD, safe, &codecClient{Client: s.Client(), codec: codec})
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +59,7 @@ func newStorage(s *Store) (*storage, error) {
 		_ = kvStore.Close()
 		return nil, err
 	}
-	return &storage{KVStore: kvStore, store: s, copStore: copStore, cache: tidbkv.NewCacheDB(), codec: codec}, nil
+	return &storage{KVStore: kvStore, store: s, copStore: copStore, cache: tidbkv.NewCacheDB(), codec: codec, safe: safe}, nil
 }
 
 // codecClient decodes the keys in region errors, as client-go's network client does.
@@ -158,6 +160,10 @@ func (s *storage) DelayGCWorker() (release func()) {
 		s.runGCWorker()
 	}
 }
+
+// KeepReadable makes TiDB's garbage collection keep what a reader at oldest() needs: the start of the oldest transaction,
+// statement or cursor of the SQL layer's sessions, 0 if it is not known yet.
+func (s *storage) KeepReadable(oldest func() uint64) { s.safe.oldest.Store(&oldest) }
 
 // StartGCWorker implements tidbkv.EtcdBackend. TiDB calls it when it has bootstrapped.
 func (s *storage) StartGCWorker() error {
