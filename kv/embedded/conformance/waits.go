@@ -87,6 +87,11 @@ func testWaitTimeout(t *testing.T, c *cluster) {
 	resp := c.lock(start, start, waitFor(100), "k")
 	require.GreaterOrEqual(t, time.Since(began), 90*time.Millisecond)
 	require.Equal(t, holder, resp.Errors[0].GetLocked().GetLockVersion())
+
+	// Who does not wait is not told for how long the lock has been there: client-go would ask again at once.
+	resp = c.lock(start, start, waitFor(-1), "k")
+	require.Equal(t, holder, resp.Errors[0].GetLocked().GetLockVersion())
+	require.Zero(t, resp.Errors[0].GetLocked().GetDurationToLastUpdateMs())
 }
 
 func testWaitReleasedByRollback(t *testing.T, c *cluster) {

@@ -51,9 +51,11 @@ func (d *detector) waiting(startTS uint64) bool {
 	return len(d.waits[startTS]) > 0
 }
 
-// edge is one step of a chain of waiting transactions.
+// edge is one step of a chain of waiting transactions. The waiter's key is as of the look: it goes on to other ones, but not
+// before the detector has forgotten it.
 type edge struct {
 	w      *waiter
+	key    []byte
 	holder uint64
 }
 
@@ -65,7 +67,7 @@ func (d *detector) detect(w *waiter, table *table) []edge {
 	if holder == 0 || holder == w.txn.startTS {
 		return nil
 	}
-	return d.search([]edge{{w, holder}}, w.txn.startTS, table, map[uint64]bool{})
+	return d.search([]edge{{w, w.key, holder}}, w.txn.startTS, table, map[uint64]bool{})
 }
 
 // givesWay says whether a waiting optimistic transaction is the one that gives way in a circle: the youngest of them.
@@ -93,7 +95,7 @@ func (d *detector) search(path []edge, target uint64, table *table, seen map[uin
 		if holder == 0 || holder == at || w.kind == waitOptimistic && path[0].w.kind != waitOptimistic {
 			continue
 		}
-		if found := d.search(append(slices.Clip(path), edge{w, holder}), target, table, seen); found != nil {
+		if found := d.search(append(slices.Clip(path), edge{w, w.key, holder}), target, table, seen); found != nil {
 			return found
 		}
 	}
@@ -108,7 +110,7 @@ func (d *detector) entries(table *table) []*deadlockpb.WaitForEntry {
 	for _, list := range d.waits {
 		for _, w := range list {
 			if holder := table.holder(w.key); holder != 0 {
-				out = append(out, edge{w, holder}.entry())
+				out = append(out, edge{w, w.key, holder}.entry())
 			}
 		}
 	}
@@ -119,8 +121,8 @@ func (e edge) entry() *deadlockpb.WaitForEntry {
 	return &deadlockpb.WaitForEntry{
 		Txn:              e.w.txn.startTS,
 		WaitForTxn:       e.holder,
-		KeyHash:          farm.Fingerprint64(e.w.key),
-		Key:              slices.Clone(e.w.key),
+		KeyHash:          farm.Fingerprint64(e.key),
+		Key:              slices.Clone(e.key),
 		ResourceGroupTag: slices.Clone(e.w.tag),
 		WaitTime:         uint64(time.Since(e.w.since).Milliseconds()),
 	}
@@ -137,9 +139,9 @@ func deadlockError(circle []edge) *kvrpcpb.KeyError {
 	chain = append(chain, own.entry())
 	return &kvrpcpb.KeyError{Deadlock: &kvrpcpb.Deadlock{
 		LockTs:          own.holder,
-		LockKey:         slices.Clone(own.w.key),
-		DeadlockKeyHash: farm.Fingerprint64(last.w.key),
-		DeadlockKey:     slices.Clone(last.w.key),
+		LockKey:         slices.Clone(own.key),
+		DeadlockKeyHash: farm.Fingerprint64(last.key),
+		DeadlockKey:     slices.Clone(last.key),
 		WaitChain:       chain,
 	}}
 }

@@ -218,6 +218,16 @@ func (a *acquisition) lockAll() *kvrpcpb.KeyError {
 
 // wait waits until the key in the way may be free.
 func (a *acquisition) wait(ctx context.Context, o *obstacle) (*kvrpcpb.KeyError, error) {
+	keyErr, err := a.waitFor(ctx, o)
+	if locked := keyErr.GetLocked(); locked != nil && a.req.WaitTimeout < 0 {
+		// How long the lock has been there is for who has waited for it. client-go asks again at once if that is
+		// not long, before it looks whether its statement may wait any more.
+		locked.DurationToLastUpdateMs = 0
+	}
+	return keyErr, err
+}
+
+func (a *acquisition) waitFor(ctx context.Context, o *obstacle) (*kvrpcpb.KeyError, error) {
 	if a.deadline.IsZero() {
 		a.deadline = time.Now().Add(a.patience())
 	}
@@ -242,12 +252,17 @@ func (a *acquisition) wait(ctx context.Context, o *obstacle) (*kvrpcpb.KeyError,
 	if !e.table.join(w, o.key) {
 		return nil, nil
 	}
+	granted := false
 	e.detector.add(w)
-	granted, keyErr, err := a.park(ctx, o)
-	e.detector.remove(w)
-	if !granted {
-		e.table.quit(w)
-	}
+	defer func() {
+		e.detector.remove(w)
+		if !granted {
+			e.table.quit(w)
+		}
+	}()
+	var keyErr *kvrpcpb.KeyError
+	var err error
+	granted, keyErr, err = a.park(ctx, o)
 	return keyErr, err
 }
 
