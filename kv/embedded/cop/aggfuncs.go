@@ -19,7 +19,7 @@ import (
 //
 // The planner sends arguments of any type: what a function does not take as it is must be cast here.
 func newAggregator(env *evalEnv, pb *tipb.Expr, fields []*types.FieldType, col int) (aggregator, []*types.FieldType, error) {
-	args, err := expression.PBToExprs(env.expr, pb.Children, fields)
+	args, err := env.buildExprs(pb.Children, fields)
 	if err != nil {
 		return nil, nil, err
 	}

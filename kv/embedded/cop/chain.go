@@ -93,14 +93,14 @@ func buildChain(env *evalEnv, scan *node, list []*tipb.Executor) (*node, error) 
 func buildExecutor(env *evalEnv, pb *tipb.Executor, fields []*types.FieldType) (executor, []*types.FieldType, error) {
 	switch pb.Tp {
 	case tipb.ExecType_TypeSelection:
-		conds, err := expression.PBToExprs(env.expr, pb.Selection.Conditions, fields)
+		conds, err := env.buildExprs(pb.Selection.Conditions, fields)
 		if err != nil {
 			return nil, nil, err
 		}
 		out := env.newChunk(fields, smallBatch)
 		return &selection{env: env, conditions: conds, iter: chunk.NewIterator4Chunk(out), out: out}, fields, nil
 	case tipb.ExecType_TypeProjection:
-		exprs, err := expression.PBToExprs(env.expr, pb.Projection.Exprs, fields)
+		exprs, err := env.buildExprs(pb.Projection.Exprs, fields)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -129,7 +129,7 @@ func buildTopN(env *evalEnv, pb *tipb.TopN, fields []*types.FieldType) (*topN, e
 	desc := make([]bool, len(pb.OrderBy))
 	for i, item := range pb.OrderBy {
 		var err error
-		if exprs[i], err = expression.PBToExpr(env.expr, item.Expr, fields); err != nil {
+		if exprs[i], err = env.buildExpr(item.Expr, fields); err != nil {
 			return nil, err
 		}
 		desc[i] = item.Desc
@@ -151,7 +151,7 @@ func partitionKeys(env *evalEnv, items []*tipb.ByItem, fields []*types.FieldType
 	exprs := make([]expression.Expression, len(items))
 	for i, item := range items {
 		var err error
-		if exprs[i], err = expression.PBToExpr(env.expr, item.Expr, fields); err != nil {
+		if exprs[i], err = env.buildExpr(item.Expr, fields); err != nil {
 			return nil, err
 		}
 	}
@@ -171,7 +171,7 @@ func buildAggregate(env *evalEnv, pb *tipb.Aggregation, streamed bool, fields []
 	}
 	var groupBy *keyEncoder
 	if len(pb.GroupBy) > 0 {
-		exprs, err := expression.PBToExprs(env.expr, pb.GroupBy, fields)
+		exprs, err := env.buildExprs(pb.GroupBy, fields)
 		if err != nil {
 			return nil, nil, err
 		}
