@@ -45,7 +45,7 @@ func (t *task) do(ctx context.Context, act job.Action, to job.Step) (outcome, er
 	r := t.shown.Load()
 	switch act {
 	case job.ActAwaitTurn:
-		return outcome{}, t.awaitTurn(ctx, r)
+		return outcome{}, t.waiting(ctx, func(ctx context.Context) error { return t.awaitTurn(ctx, r) })
 	case job.ActAwaitVersion:
 		return outcome{}, t.awaitVersion(ctx, r)
 	case job.ActRepublish, job.ActChangeSchema:
@@ -316,6 +316,9 @@ func (t *task) backfill(ctx context.Context, r *job.Record, to job.Step) (outcom
 			return err
 		})
 	})
+	if errors.Is(err, kv.ErrSnapshotTooOld) {
+		return outcome{}, errHoldLost // whatever the hold says
+	}
 	if err != nil {
 		return t.secondLook(ctx, task, err)
 	}
@@ -371,12 +374,22 @@ func zoneError(err error) error {
 // watched runs fn, and ends it if somebody takes the job, or its row in TiDB's queue,
 // where the progress is shown meanwhile.
 func (t *task) watched(ctx context.Context, fn func(ctx context.Context) error) error {
+	return t.watchedBy(ctx, t.showProgress, fn)
+}
+
+// waiting is watched for what makes no progress.
+func (t *task) waiting(ctx context.Context, fn func(ctx context.Context) error) error {
+	return t.watchedBy(ctx, func(x *txn) (intact bool, err error) { return x.rowIntact(t.shown.Load()) }, fn)
+}
+
+// watchedBy runs fn, and look now and then, which says whether the job's row is as it was.
+func (t *task) watchedBy(ctx context.Context, look func(x *txn) (intact bool, err error), fn func(ctx context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	watching := make(chan struct{})
 	go func() {
 		defer close(watching)
-		_ = t.d.contained("the watch of the queue", func() error { t.watchRow(ctx, cancel); return nil })
+		_ = t.d.contained("the watch of the queue", func() error { t.watchRow(ctx, cancel, look); return nil })
 	}()
 	err := fn(ctx)
 	cause := context.Cause(ctx)
@@ -393,16 +406,22 @@ func (t *task) watched(ctx context.Context, fn func(ctx context.Context) error) 
 	return err
 }
 
-func (t *task) watchRow(ctx context.Context, cancel context.CancelCauseFunc) {
+// showProgress writes how far the job is into its row.
+func (t *task) showProgress(x *txn) (intact bool, err error) {
+	r := *t.shown.Load()
+	r.RowCount = max(r.RowCount, t.view.rows())
+	if intact, err = x.rowIntact(&r); err != nil || !intact {
+		return intact, err
+	}
+	return true, x.updateRow(&r, t.ownSettings())
+}
+
+func (t *task) watchRow(ctx context.Context, cancel context.CancelCauseFunc, look func(x *txn) (intact bool, err error)) {
 	for sleep.For(ctx, watchInterval) {
-		r := *t.shown.Load()
-		r.RowCount = max(r.RowCount, t.view.rows())
 		intact := true
 		err := t.inOwnTxn(ctx, func(x *txn) (err error) {
-			if intact, err = x.rowIntact(&r); err != nil || !intact {
-				return err
-			}
-			return x.updateRow(&r, t.ownSettings())
+			intact, err = look(x)
+			return err
 		})
 		switch {
 		case errors.Is(err, errLost):
@@ -423,8 +442,10 @@ func (t *task) park(ctx context.Context, r *job.Record) (outcome, error) {
 			return nil
 		})
 	}
-	<-ctx.Done()
-	return outcome{}, context.Cause(ctx)
+	return outcome{}, t.waiting(ctx, func(ctx context.Context) error {
+		<-ctx.Done()
+		return context.Cause(ctx)
+	})
 }
 
 // finish cleans up after the job and moves it to the history.

@@ -102,7 +102,7 @@ func (l *duplicateLister) list(g *ingest.DuplicateGroup) (job.Duplicate, error) 
 	}
 	d := job.Duplicate{Index: idx.Name.O, Entry: entry, Rows: g.Rows}
 	for _, r := range rows {
-		text, err := l.handleText(tablecodec.DecodeTableID(g.Key), r.handle)
+		text, err := l.handleText(recordKey(g.Key, r.handle), r.handle)
 		if err != nil {
 			return job.Duplicate{}, err
 		}
@@ -129,15 +129,14 @@ func (l *duplicateLister) entryText(idx *model.IndexInfo, key, value []byte) (st
 	return strings.Join(texts, "-"), nil
 }
 
-// handleText names a row by its clustered primary key, or by its hidden row ID.
-func (l *duplicateLister) handleText(physicalID int64, handle tidbkv.Handle) (string, error) {
+// handleText names the row with a key by its clustered primary key, or by its hidden row ID.
+func (l *duplicateLister) handleText(key tidbkv.Key, handle tidbkv.Handle) (string, error) {
 	if handle.IsInt() {
 		if pk := l.table.GetPkColInfo(); pk != nil && mysql.HasUnsignedFlag(pk.GetFlag()) {
 			return strconv.FormatUint(uint64(handle.IntValue()), 10), nil
 		}
 		return strconv.FormatInt(handle.IntValue(), 10), nil
 	}
-	key := tablecodec.EncodeRowKeyWithHandle(physicalID, handle)
 	value, err := l.get(key)
 	if err != nil {
 		return "", fmt.Errorf("read a duplicate row: %w", err)

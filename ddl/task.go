@@ -177,7 +177,10 @@ func (t *task) perform(ctx context.Context, act job.Action, to job.Step) error {
 			cancel(errHoldLost)
 			o := because(errHoldLost, <-result)
 			t.stopKeeper()
-			return t.conclude(ctx, act, to, o)
+			if err := t.conclude(ctx, act, to, o); err != nil || o.err != nil {
+				return err
+			}
+			return t.beginAgain(ctx, errHoldLost) // the action was over already
 		case m := <-t.inbox:
 			if m.alter != nil {
 				m.answer <- t.alter(ctx, m)

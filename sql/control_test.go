@@ -368,3 +368,28 @@ func TestEngine(t *testing.T) {
 	c.run("SET GLOBAL tidb_enable_metadata_lock = ON")
 	c.check("t")
 }
+
+// TestQueueRowOfAPausedJob: a job that waits, for a request or for its turn, sees too that its
+// row was taken. A tidb-server shows it as paused, and may be asked to resume or cancel it.
+func TestQueueRowOfAPausedJob(t *testing.T) {
+	e := newEnv(t)
+	c := e.client()
+	table(c, 100)
+	arrived, leave := e.blockAt(ddl.HookPoint{When: "before", Action: "change-schema", Step: "drained"})
+	result := e.start("ALTER TABLE t ADD UNIQUE INDEX u (b)")
+	reach(t, arrived)
+	id := e.DDL().Unfinished()[0].ID
+	paused := e.start(fmt.Sprintf("ADMIN PAUSE DDL JOBS %d", id))
+	close(leave)
+	require.NoError(t, wait(t, paused))
+	require.Eventually(t, func() bool {
+		jobs := e.DDL().Unfinished()
+		return len(jobs) == 1 && jobs[0].State == "paused"
+	}, time.Minute, 5*time.Millisecond)
+	behind := e.start("ALTER TABLE t ADD INDEX i (b)")
+	require.Eventually(t, func() bool { return len(e.DDL().Unfinished()) == 2 }, time.Minute, 5*time.Millisecond)
+	c.run("DELETE FROM mysql.tidb_ddl_job")
+	require.Equal(t, 8214, errorCode(wait(t, result)))
+	require.Equal(t, 8214, errorCode(wait(t, behind)))
+	e.leavesNothing(c, "t")
+}

@@ -165,3 +165,13 @@ func TestUniqueDuplicateInOneOfSeveral(t *testing.T) {
 		require.NotContains(t, c.one("SHOW CREATE TABLE t"), "`i`")
 	})
 }
+
+// TestDuplicatesOfAGlobalIndex: the rows of a global index are named by their clustered keys,
+// which lie in partitions.
+func TestDuplicatesOfAGlobalIndex(t *testing.T) {
+	c := newEnv(t).client()
+	c.run("CREATE TABLE t (p VARCHAR(20) COLLATE utf8mb4_general_ci, a INT, b INT, PRIMARY KEY (p, b) CLUSTERED) PARTITION BY HASH (b) PARTITIONS 3")
+	c.run("INSERT INTO t VALUES ('Äbc', 1, 1), ('xyz', 1, 2)")
+	c.fails(1062, "ALTER TABLE t ADD UNIQUE INDEX u (a) GLOBAL")
+	require.Equal(t, "Äbc-1, xyz-2", c.one("SELECT row_handles FROM mysql.fastddl_ddl_duplicates"))
+}
