@@ -11,6 +11,7 @@ import (
 	"github.com/pingcap/tidb/pkg/meta/model"
 	"github.com/pingcap/tidb/pkg/util/dbterror"
 	"github.com/tikv/client-go/v2/util"
+	"go.uber.org/zap"
 
 	"fastddl/backfill"
 	"fastddl/config"
@@ -32,6 +33,9 @@ const (
 	// watchInterval is how often a working job looks at its row in TiDB's queue, and
 	// shows its progress there.
 	watchInterval = 2 * time.Second
+	// fileTries is how often a job fails to remove its files before it ends without that, which
+	// is what its statement and other DDL on the table wait for.
+	fileTries = 10
 )
 
 // do executes an action. It runs beside the goroutine that owns the machine, and
@@ -211,11 +215,17 @@ func (t *task) changeSchema(ctx context.Context, r *job.Record, to job.Step) (ou
 			return job.Permanent(infoschema.ErrTableNotExists.GenWithStackByArgs(after.DB, after.Table))
 		}
 		if to != r.Step {
+			if to == job.StepDeleteOnly {
+				if table.Name.L != after.Table { // a job ahead has renamed it; others are kept off the old name
+					return job.Permanent(infoschema.ErrTableNotExists.GenWithStackByArgs(after.DB, after.Table))
+				}
+				after.Compare = after.Compare || table.TTLInfo != nil // as of now
+			}
 			before := statesOf(table)
 			if after.RollingBack() {
 				t.assertNoImport(after)
 			}
-			referred := t.d.opts.Domain.InfoSchema().GetTableReferredForeignKeys(r.DB, r.Table)
+			referred := t.d.opts.Domain.InfoSchema().GetTableReferredForeignKeys(r.DB, table.Name.L)
 			if err := applySchema(x, after, subject{TableInfo: table, referred: referred}); err != nil {
 				return err
 			}
@@ -451,7 +461,10 @@ func (t *task) park(ctx context.Context, r *job.Record) (outcome, error) {
 // finish cleans up after the job and moves it to the history.
 func (t *task) finish(ctx context.Context, r *job.Record, to job.Step) (outcome, error) {
 	if err := t.d.removeFiles(t.id); err != nil {
-		return outcome{}, err
+		if r.ErrorCount < fileTries {
+			return outcome{}, err
+		}
+		t.d.opts.Logger.Warn("the files of an index build that has ended stay until the next start", zap.Int64("job", t.id), zap.Error(err))
 	}
 	if err := t.dropHold(ctx, r); err != nil {
 		return outcome{}, err

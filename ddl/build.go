@@ -16,6 +16,7 @@ import (
 
 	"fastddl/ddl/job"
 	"fastddl/event"
+	"fastddl/internal/sleep"
 )
 
 // Request is a statement that adds indexes to one table.
@@ -124,12 +125,18 @@ func (d *DDL) closing(elsewhere <-chan time.Time) <-chan struct{} {
 }
 
 // cancelKilled cancels the job of a statement that was killed, if it still can be, and
-// notes that it is.
+// notes that it is. An error that has nothing to do with the job is no answer.
 func (d *DDL) cancelKilled(t *task, cancelled *atomic.Bool) {
-	err := d.contained("the cancelling of a killed statement", func() error { return d.Cancel(d.ctx, t.id) })
-	cancelled.Store(err == nil)
-	if err != nil {
+	for {
+		err := d.contained("the cancelling of a killed statement", func() error { return d.Cancel(d.ctx, t.id) })
+		cancelled.Store(err == nil)
+		if err == nil {
+			return
+		}
 		d.opts.Logger.Info("the index build of a killed statement goes on", zap.Int64("job", t.id), zap.Error(err))
+		if job.FindTerror(err) != nil || !sleep.For(d.ctx, undoPatience) {
+			return
+		}
 	}
 }
 

@@ -144,7 +144,7 @@ func beginChanges(after *job.Record, s subject) error {
 		}
 	}
 	for _, id := range dropped {
-		if err := checkNotNeeded(s, model.FindIndexInfoByID(s.Indices, id), dropped); err != nil {
+		if err := checkNotNeeded(s, model.FindIndexInfoByID(s.Indices, id), dropped, after.IndexIDs); err != nil {
 			return err
 		}
 	}
@@ -168,6 +168,12 @@ func rehearse(after *job.Record, table *model.TableInfo) error {
 	}
 	for _, state := range []model.SchemaState{model.StateDeleteOnly, model.StateDeleteReorganization, model.StateNone} {
 		if err := dropChanges(after, table, state); err != nil {
+			return err
+		}
+	}
+	if after.DropsIndexes() {
+		// Another index may have become the primary key; TiDB looks when it drops one, not with a column.
+		if err := checkPrimaryVisible(table); err != nil {
 			return err
 		}
 	}

@@ -270,7 +270,22 @@ type setDefault struct {
 	model.SetDefaultValueArgs
 }
 
-func (*setDefault) begin(s subject, c *job.Change) error { return unchangedColumn(s.TableInfo, c) }
+func (d *setDefault) begin(s subject, c *job.Change) error {
+	if err := unchangedColumn(s.TableInfo, c); err != nil {
+		return err
+	}
+	// What the statement's sql_mode lets pass is refused by TiDB's job all the same
+	// (updateColumnDefaultValue in pkg/ddl/column.go).
+	switch tp := d.Col.GetType(); {
+	case d.Col.DefaultValue == nil:
+		return nil
+	case types.IsTypeBlob(tp) && d.Col.DefaultValue == "":
+		return dbterror.ErrInvalidDefaultValue.GenWithStackByArgs(d.Col.Name)
+	case types.IsTypeBlob(tp), tp == mysql.TypeJSON, tp == mysql.TypeTiDBVectorFloat32:
+		return dbterror.ErrBlobCantHaveDefault.GenWithStackByArgs(d.Col.Name.O)
+	}
+	return nil
+}
 
 func (d *setDefault) publish(table *model.TableInfo, c *job.Change) error {
 	col := model.FindColumnInfoByID(table.Columns, c.ColumnID)

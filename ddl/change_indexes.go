@@ -37,9 +37,10 @@ func (d *dropIndex) begin(s subject, c *job.Change) error {
 }
 
 // checkNotNeeded fails if a foreign key needs the index, because no other index
-// serves it that stays. It is checkIndexNeededInForeignKey in pkg/ddl/foreign_key.go,
-// which does not mind what else the statement drops.
-func checkNotNeeded(s subject, idx *model.IndexInfo, dropped []int64) error {
+// serves it that stays, or is added in its stead: those are public in the version in which
+// the others leave. It is checkIndexNeededInForeignKey in pkg/ddl/foreign_key.go, which does
+// not mind what else the statement drops.
+func checkNotNeeded(s subject, idx *model.IndexInfo, dropped, added []int64) error {
 	if !variable.EnableForeignKey.Load() {
 		return nil
 	}
@@ -53,7 +54,8 @@ func checkNotNeeded(s subject, idx *model.IndexInfo, dropped []int64) error {
 			}
 		}
 		return !slices.ContainsFunc(s.Indices, func(other *model.IndexInfo) bool {
-			return other.State == model.StatePublic && !slices.Contains(dropped, other.ID) && model.IsIndexPrefixCovered(s.TableInfo, other, cols...)
+			stays := other.State == model.StatePublic && !slices.Contains(dropped, other.ID) || slices.Contains(added, other.ID)
+			return stays && model.IsIndexPrefixCovered(s.TableInfo, other, cols...)
 		})
 	}
 	for _, fk := range s.ForeignKeys {

@@ -61,7 +61,7 @@ func (e *executor) collect(
 	for _, p := range parts {
 		mixed = mixed || p.alter != nil
 	}
-	if mixed && (sctx.GetSessionVars().EnableRowLevelChecksum || variable.EnableRowLevelChecksum.Load()) {
+	if len(parts) > 1 && (sctx.GetSessionVars().EnableRowLevelChecksum || variable.EnableRowLevelChecksum.Load()) {
 		return nil, leftToTiDB("") // which refuses it
 	}
 	stmtCtx := sctx.GetSessionVars().StmtCtx

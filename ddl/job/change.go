@@ -2,6 +2,7 @@ package job
 
 import (
 	"encoding/json"
+	"slices"
 
 	"github.com/pingcap/tidb/pkg/meta/model"
 )
@@ -44,6 +45,13 @@ func (r *Record) drops() bool {
 		}
 	}
 	return false
+}
+
+// DropsIndexes says that the statement drops indexes by name.
+func (r *Record) DropsIndexes() bool {
+	return slices.ContainsFunc(r.Changes, func(c Change) bool {
+		return c.Type == model.ActionDropIndex || c.Type == model.ActionDropPrimaryKey
+	})
 }
 
 // DropState is the schema state of what the statement drops.
