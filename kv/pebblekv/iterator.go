@@ -36,7 +36,8 @@ type cursor struct {
 	bounds pebble.IterOptions
 	it     *pebble.Iterator
 	opened time.Time
-	steps  int
+	steps  int // over keys that are not shown
+	shown  int
 
 	// key is a copy, because finding the next key needs it when the engine
 	// iterator has moved on already.
@@ -111,8 +112,8 @@ func (c *cursor) fail(err error) error {
 
 // stale says that it is time to replace the engine iterator.
 func (c *cursor) stale() bool {
-	c.steps++
-	return c.steps%refreshCheck == 0 && time.Since(c.opened) > maxEngineIterAge
+	c.shown++
+	return c.shown%refreshCheck == 0 && time.Since(c.opened) > maxEngineIterAge
 }
 
 // passed counts a key that is not shown, and says whether to go on.

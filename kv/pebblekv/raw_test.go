@@ -236,7 +236,7 @@ func TestIteratorsRefresh(t *testing.T) {
 			} else {
 				c = &it.(*reverseIter).cursor
 			}
-			c.opened, c.steps = time.Time{}, refreshCheck-1
+			c.opened, c.shown = time.Time{}, refreshCheck-1
 			require.NoError(t, it.Next())
 			require.False(t, c.opened.IsZero(), "not refreshed")
 		}

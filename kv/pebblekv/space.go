@@ -152,8 +152,8 @@ func (m *spaceMonitor) admit(class writeClass, size int) error {
 	if m.ample(size) {
 		return nil
 	}
-	if m.blocked.Load() > 0 {
-		return &kv.DiskFullError{Free: m.estimate(), Needed: m.limits.full}
+	if err := m.starved(); err != nil {
+		return err
 	}
 	maxAge := spaceMaxAge
 	if m.current() < kv.SpaceFull {
@@ -170,6 +170,15 @@ func (m *spaceMonitor) admit(class writeClass, size int) error {
 	default:
 		return &kv.DiskFullError{Free: m.estimate(), Needed: m.needed(size)}
 	}
+}
+
+// starved fails if writes of the engine wait for space. What comes later does not wait with
+// them.
+func (m *spaceMonitor) starved() error {
+	if m.blocked.Load() == 0 {
+		return nil
+	}
+	return &kv.DiskFullError{Free: m.estimate(), Needed: m.limits.full}
 }
 
 // measure looks at the disk, unless the last look is less than maxAge ago, gives up or

@@ -111,6 +111,7 @@ func (s *Store) start() error {
 		return err
 	}
 	s.timeline = newTimeline(bound, safePoint, s.persistTSBound)
+	s.timeline.refused = s.space.starved
 	if s.holds, err = s.loadHolds(); err != nil {
 		return err
 	}

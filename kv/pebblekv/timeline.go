@@ -36,13 +36,14 @@ type timeline struct {
 	// persistBound makes a bound durable that no timestamp reaches before the
 	// next one is durable.
 	persistBound func(bound uint64) error
-
-	extendMu sync.Mutex // held while the bound is being extended
+	// refused says why nobody is to wait for a bound that is being made durable: the disk is
+	// full, and it may stay so. nil refuses nobody.
+	refused func() error
 
 	mu        sync.Mutex
-	last      uint64 // the newest timestamp handed out
-	bound     uint64 // timestamps stay below it
-	extending bool   // a background extension is under way
+	last      uint64     // the newest timestamp handed out
+	bound     uint64     // timestamps stay below it
+	extending *extension // the one under way, nil if there is none
 	inflight  []*pendingCommit
 	readers   map[uint64]int // timestamps being read, with the number of readers
 	safePoint uint64
@@ -83,54 +84,70 @@ func (t *timeline) take(fn func(ts uint64)) (uint64, error) {
 		if ts < t.bound {
 			t.last = ts
 			fn(ts)
-			t.prefetchBound()
+			const half = uint64(tsWindow/time.Millisecond/2) << logicalBits
+			if t.bound-t.last <= half { // so that nobody has to wait for it
+				t.extend()
+			}
 			t.check()
 			t.mu.Unlock()
 			return ts, nil
 		}
+		e := t.extend()
 		t.mu.Unlock()
-		if err := t.extendBound(ts); err != nil {
+		if err := t.await(e); err != nil {
 			return 0, err
 		}
 	}
 }
 
-// prefetchBound starts an extension when the window is half used, so that
-// nobody has to wait for it. The caller holds mu.
-func (t *timeline) prefetchBound() {
-	const half = uint64(tsWindow/time.Millisecond/2) << logicalBits
-	if t.bound-t.last > half || t.extending {
-		return
-	}
-	t.extending = true
-	bound := t.bound
-	go func() {
-		// An error is met again by whoever needs the bound to be extended.
-		_ = t.extendBound(bound)
-		t.mu.Lock()
-		t.extending = false
-		t.mu.Unlock()
-	}()
+// extension moves the bound, for everybody who needs that.
+type extension struct {
+	done chan struct{}
+	err  error // set before done is closed
 }
 
-// extendBound makes sure that the bound lies above ts.
-func (t *timeline) extendBound(ts uint64) error {
-	t.extendMu.Lock()
-	defer t.extendMu.Unlock()
-	t.mu.Lock()
-	bound, last := t.bound, t.last
-	t.mu.Unlock()
-	if ts < bound {
-		return nil
+// extend returns the extension that is under way, and begins one if there is none. The
+// caller holds mu.
+func (t *timeline) extend() *extension {
+	if t.extending != nil {
+		return t.extending
 	}
-	bound = max(last, ts, timestampOf(t.now())) + uint64(tsWindow/time.Millisecond)<<logicalBits
-	if err := t.persistBound(bound); err != nil {
-		return fmt.Errorf("pebblekv: extending the timestamp window: %w", err)
+	e := &extension{done: make(chan struct{})}
+	t.extending = e
+	bound := max(t.last, t.bound, timestampOf(t.now())) + uint64(tsWindow/time.Millisecond)<<logicalBits
+	go func() {
+		defer close(e.done)
+		err := t.persistBound(bound)
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.extending = nil
+		if err != nil {
+			// It is met again by whoever needs the bound to be extended.
+			e.err = fmt.Errorf("pebblekv: extending the timestamp window: %w", err)
+			return
+		}
+		t.bound = bound
+	}()
+	return e
+}
+
+// refusedInterval is how often who waits for an extension asks whether to go on.
+const refusedInterval = 50 * time.Millisecond
+
+// await waits for an extension, unless that is refused meanwhile.
+func (t *timeline) await(e *extension) error {
+	for {
+		select {
+		case <-e.done:
+			return e.err
+		case <-time.After(refusedInterval):
+		}
+		if t.refused != nil {
+			if err := t.refused(); err != nil {
+				return err
+			}
+		}
 	}
-	t.mu.Lock()
-	t.bound = bound
-	t.mu.Unlock()
-	return nil
 }
 
 // beginCommit takes a commit timestamp, registers the commit as in flight, and tells

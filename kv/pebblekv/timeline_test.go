@@ -6,7 +6,9 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -127,7 +129,7 @@ func TestTimelineClock(t *testing.T) {
 		require.Eventually(t, func() bool { // a background extension ends
 			tl.mu.Lock()
 			defer tl.mu.Unlock()
-			return !tl.extending
+			return tl.extending == nil
 		}, soon, time.Millisecond)
 	}
 	require.True(t, slices.IsSorted(bounds))
@@ -155,6 +157,48 @@ func TestTimelineBound(t *testing.T) {
 	again, err := tl.current()
 	require.NoError(t, err)
 	require.Greater(t, again, ts)
+}
+
+// TestTimelineWhenFull: nobody waits for a bound that a full disk does not take, however often
+// it was tried, and all goes on when it does.
+func TestTimelineWhenFull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tl, _ := testTimeline(0)
+		space := make(chan struct{})
+		full := errors.New("full")
+		var refused atomic.Bool
+		tl.persistBound = func(uint64) error {
+			<-space
+			return nil
+		}
+		tl.refused = func() error {
+			if refused.Load() {
+				return full
+			}
+			return nil
+		}
+		waiting := make(chan error, 1)
+		go func() {
+			_, err := tl.current()
+			waiting <- err
+		}()
+		synctest.Wait()
+		select {
+		case err := <-waiting:
+			require.Fail(t, "does not wait", "%v", err)
+		default:
+		}
+		refused.Store(true)
+		require.ErrorIs(t, <-waiting, full)
+		for range 3 {
+			_, err := tl.beginCommit(nil)
+			require.ErrorIs(t, err, full)
+		}
+		refused.Store(false)
+		close(space)
+		_, err := tl.current()
+		require.NoError(t, err)
+	})
 }
 
 // TestTimelineContinues starts where an earlier life may have ended.
