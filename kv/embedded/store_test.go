@@ -14,7 +14,6 @@ import (
 	"github.com/pingcap/kvproto/pkg/kvrpcpb"
 	"github.com/pingcap/kvproto/pkg/metapb"
 	tidbkv "github.com/pingcap/tidb/pkg/kv"
-	pkgerrors "github.com/pkg/errors"
 	"github.com/stretchr/testify/require"
 	tikvkv "github.com/tikv/client-go/v2/kv"
 	"github.com/tikv/client-go/v2/tikv"
@@ -97,10 +96,10 @@ func TestNoTimeLeft(t *testing.T) {
 	get := tikvrpc.NewRequest(tikvrpc.CmdGet, &kvrpcpb.GetRequest{Key: []byte("a")})
 	_, err := s.Client().SendRequest(late, "", get, time.Second)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.Equal(t, context.Canceled, pkgerrors.Cause(err))
+	require.Equal(t, context.Canceled, causeOf(t, err))
 	_, err = s.Client().SendRequest(t.Context(), "", tikvrpc.NewRequest(tikvrpc.CmdRawGet, &kvrpcpb.RawGetRequest{}), time.Second)
 	require.ErrorIs(t, err, errUnsupported)
-	require.Equal(t, context.Canceled, pkgerrors.Cause(err))
+	require.Equal(t, context.Canceled, causeOf(t, err))
 
 	holder, err := s.Storage().Begin()
 	require.NoError(t, err)
@@ -123,6 +122,14 @@ func TestNoTimeLeft(t *testing.T) {
 		require.NoError(t, err)
 		time.Sleep(time.Millisecond)
 	}
+}
+
+// causeOf is what client-go finds at the bottom of an error.
+func causeOf(t *testing.T, err error) error {
+	t.Helper()
+	var c interface{ Cause() error }
+	require.ErrorAs(t, err, &c)
+	return c.Cause()
 }
 
 // TestBadRequests sends what no client sends: each gets an answer, and the store goes on.

@@ -78,6 +78,39 @@ func TestDamagedTable(t *testing.T) {
 	}
 }
 
+// TestGarbageBehindDamage: what lies before and behind a damaged table is collected, in each run.
+func TestGarbageBehindDamage(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "db")
+	s := open(t, dir, Options{})
+	var b []string
+	for i := range 60 {
+		b = append(b, fmt.Sprintf("b%03d", i))
+	}
+	require.NoError(t, writeKeys(t.Context(), s, 5000, b...))
+	require.NoError(t, s.db.Flush())
+	for _, keys := range [][]string{{"a"}, {"d"}} { // a file each
+		for range 3 {
+			require.NoError(t, writeKeys(t.Context(), s, 100, keys...))
+		}
+		require.NoError(t, s.db.Flush())
+	}
+	require.NoError(t, s.Close())
+	flipBit(t, largestTable(t, dir, len(b)), 100)
+	s = open(t, dir, Options{GCLifeTime: func() time.Duration { return -time.Hour }})
+	versions := func(key string) int {
+		v, err := s.Versions(t.Context(), []byte(key))
+		require.NoError(t, err)
+		return len(v)
+	}
+	require.Equal(t, 3, versions("d"))
+	ts, err := s.CurrentTS(t.Context())
+	require.NoError(t, err)
+	_, err = s.CollectGarbage(t.Context(), ts)
+	require.True(t, pebble.IsCorruptionError(err), "%v", err)
+	require.Equal(t, 1, versions("a"))
+	require.Equal(t, 1, versions("d"))
+}
+
 // largestTable is the path of the largest table, or of the one with a single key.
 func largestTable(t *testing.T, dir string, keys int) string {
 	t.Helper()

@@ -1,6 +1,7 @@
 package pebblekv
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -118,13 +119,23 @@ type gcRun struct {
 	versions int    // deleted
 }
 
-// collectAll walks over the key space in slices with rests in between.
-func (g *gcRun) collectAll(ctx context.Context) error {
+// collectAll walks over the key space in slices with rests in between. What is damaged is
+// left out, and its error returned when everything else was collected: the next run looks at
+// all of it again.
+func (g *gcRun) collectAll(ctx context.Context) (err error) {
 	pos := []byte{}
+	var damage error
 	for {
+		g.key = appendBare(g.key[:0], pos)
 		next, err := g.collectSlice(ctx, pos)
+		if pebble.IsCorruptionError(err) {
+			if damage == nil {
+				damage = err
+			}
+			next, err = g.pastDamage(pos)
+		}
 		if err != nil || next == nil {
-			return err
+			return errors.Join(err, damage)
 		}
 		pos = next
 		select {
@@ -133,6 +144,19 @@ func (g *gcRun) collectAll(ctx context.Context) error {
 		case <-time.After(gcSlice):
 		}
 	}
+}
+
+// pastDamage returns where to go on after damage that was met from pos on: with the next file
+// behind the key that was looked at last. If that is the damaged one, the one behind it is next.
+func (g *gcRun) pastDamage(pos []byte) (next []byte, err error) {
+	if reached := userKey(g.key); bytes.Compare(reached, pos) > 0 {
+		pos = reached
+	}
+	cuts, err := g.store.fileBoundaries(kv.KeyRange{Start: pos})
+	if err != nil || len(cuts) == 0 {
+		return nil, err
+	}
+	return cuts[0], nil
 }
 
 // collectSlice works from pos on for about gcSlice. It returns where to go on,
@@ -163,6 +187,9 @@ func (g *gcRun) collectSlice(ctx context.Context, pos []byte) (next []byte, err 
 		if err == nil && found {
 			all.SeekGE(g.key)
 			next, err = g.collectRun(all, deadline)
+		}
+		if pebble.IsCorruptionError(err) {
+			return nil, errors.Join(err, g.flush()) // what was deleted before it is garbage all the same
 		}
 		if err != nil {
 			if g.batch != nil {
