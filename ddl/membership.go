@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"fastddl/internal/parallel"
+	"fastddl/internal/sleep"
 )
 
 // join makes the node a member of the cluster, for the first time, and keeps it one.
@@ -24,6 +25,9 @@ func (d *DDL) join(ctx context.Context) error {
 				return
 			}
 			d.opts.Logger.Warn("no index builds run here until this node is a member of the cluster again", zap.Error(err))
+			if !d.awaitStore() {
+				return
+			}
 			m, err := d.opts.Cluster.Join(d.ctx)
 			if err != nil {
 				return // the component is closed
@@ -35,6 +39,19 @@ func (d *DDL) join(ctx context.Context) error {
 	return nil
 }
 
+// awaitStore waits until the node can read what jobs there are: a member that cannot would
+// only keep them from others. It returns false if the component is closed.
+func (d *DDL) awaitStore() bool {
+	for {
+		if _, err := d.loadJobs(d.ctx); err == nil {
+			return true
+		}
+		if !sleep.For(d.ctx, lookInterval) {
+			return false
+		}
+	}
+}
+
 // serve takes over what nobody else does, until the tenure ends. When it returns, none
 // of the tenure's jobs runs here any more, and others may have them.
 func (d *DDL) serve(in *tenure) error {
@@ -42,11 +59,9 @@ func (d *DDL) serve(in *tenure) error {
 	watched := make(chan struct{})
 	go func() { // beside what follows, which may wait for a store that does not answer
 		defer close(watched)
-		select {
-		case <-in.member.Gone():
-		case <-stop:
+		if err := in.watch(stop); err != nil {
+			d.opts.Logger.Warn("this node leaves its index builds to others", zap.String("member", in.name()), zap.Error(err))
 		}
-		in.end()
 	}()
 	defer func() {
 		d.mu.Lock()
@@ -121,6 +136,7 @@ func (d *DDL) adopt(in *tenure) error {
 	if err != nil {
 		return err
 	}
+	in.heard()
 	var members map[string]bool
 	for _, j := range jobs {
 		if d.lookup(j.record.ID) != nil {

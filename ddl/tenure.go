@@ -2,7 +2,9 @@ package ddl
 
 import (
 	"context"
+	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"fastddl/ddl/job"
@@ -31,6 +33,8 @@ type tenure struct {
 	end context.CancelFunc
 	// hands build parts of jobs in it.
 	hands sync.WaitGroup
+	// read is when the node has last read what jobs there are.
+	read atomic.Pointer[time.Time]
 	// idle are the jobs of the node that nothing runs here, for whoever looks for jobs.
 	idle map[int64]idleJob
 }
@@ -52,6 +56,46 @@ func (in *tenure) abandoned(r *job.Record) bool {
 	}
 	in.idle[r.ID] = idleJob{r.Revision, time.Now()}
 	return false
+}
+
+// storePatience is for how long a member does not hear of the store before it leaves. Its lease
+// is etcd's, which may answer while the store that has the jobs does not.
+const storePatience = 30 * time.Second
+
+// errDeaf is why a member leaves.
+var errDeaf = errors.New("ddl: the store has not answered for too long")
+
+// heard says that the store has answered.
+func (in *tenure) heard() {
+	now := time.Now()
+	in.read.Store(&now)
+}
+
+// watch ends the tenure when the node is no member any more, when stop is closed, or when the
+// store does not answer, with errDeaf: then the node leaves at once, whatever waits for the
+// store, so that others need not wait for the node.
+func (in *tenure) watch(stop <-chan struct{}) (err error) {
+	defer in.end()
+	tick := time.NewTicker(lookInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-in.member.Gone():
+			return nil
+		case <-stop:
+			return nil
+		case <-tick.C:
+		}
+		if time.Since(*in.read.Load()) < storePatience {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(in.ctx), leaveTimeout)
+		defer cancel()
+		if err := in.member.Leave(ctx); err != nil {
+			return errors.Join(errDeaf, err)
+		}
+		return errDeaf
+	}
 }
 
 // name is what the records of the tenure's jobs name as their owner.
@@ -78,6 +122,7 @@ func (in *tenure) permit() error {
 func (d *DDL) begin(m member.Member) *tenure {
 	ctx, end := context.WithCancel(d.ctx)
 	in := &tenure{member: m, ctx: ctx, end: end, idle: make(map[int64]idleJob)}
+	in.heard()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.tenure = in
