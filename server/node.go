@@ -7,10 +7,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/pingcap/tidb/pkg/domain"
 	tidbserver "github.com/pingcap/tidb/pkg/server"
+	"github.com/pingcap/tidb/pkg/sessionctx/variable"
 	"github.com/pingcap/tidb/pkg/store/helper"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
@@ -156,6 +158,9 @@ func (n *Node) openSQL(ctx context.Context, budget memory.Budget, log *zap.Logge
 		n.resources = ingest.NewResources(n.globals, 0)
 		n.resources.LimitMemory(budget.Sorting)
 		n.resources.Govern(ingest.NewLoadSampler(n.store.builds, n.foreground), n.foreground)
+	}
+	if n.cfg.Store == config.StorePebble { // a cluster's variables are no matter of one node
+		variable.SetSysVar(variable.TiDBMemQuotaQuery, strconv.FormatInt(budget.StatementQuota(), 10))
 	}
 	if n.layer, err = sql.Open(ctx, sql.Options{
 		Storage: n.store.storage, Builds: n.store.builds, Node: n.store.node, Globals: n.globals, Bus: n.bus, Resources: n.resources,

@@ -3,17 +3,21 @@ package sql
 import (
 	"context"
 	"crypto/tls"
+	"strings"
 
 	"github.com/pingcap/tidb/pkg/expression"
 	"github.com/pingcap/tidb/pkg/extension"
 	"github.com/pingcap/tidb/pkg/parser/ast"
+	"github.com/pingcap/tidb/pkg/parser/mysql"
 	plannercore "github.com/pingcap/tidb/pkg/planner/core"
 	"github.com/pingcap/tidb/pkg/server"
 	sessiontypes "github.com/pingcap/tidb/pkg/session/types"
+	"github.com/pingcap/tidb/pkg/util/dbterror"
 	"github.com/pingcap/tidb/pkg/util/sqlexec"
 	"go.uber.org/zap"
 
 	"fastddl/internal/errs"
+	"fastddl/kv"
 )
 
 // driver wraps the sessions of pkg/server's clients.
@@ -48,15 +52,33 @@ func (s *clientSession) ExecuteStmt(ctx context.Context, stmt ast.StmtNode) (sql
 		return s.executeAdmin(ctx, stmt, admin)
 	}
 	if !isForeground(what) {
-		return s.Session.ExecuteStmt(ctx, stmt)
+		rows, err := s.Session.ExecuteStmt(ctx, stmt)
+		return rows, numbered(err)
 	}
 	end := s.layer.opts.Foreground.Begin()
 	rows, err := s.Session.ExecuteStmt(ctx, stmt)
+	err = numbered(err)
 	if rows == nil || err != nil {
 		end()
 		return rows, err
 	}
 	return &measuredRows{RecordSet: rows, end: end}, nil
+}
+
+// errDiskFull is MySQL's number for a write that has no room.
+var errDiskFull = dbterror.ClassServer.NewStdErr(mysql.ErrDiskFull, mysql.Message("%s", nil))
+
+// numbered gives the embedded store's refusal of a write, which TiDB knows as a text only, its
+// number.
+func numbered(err error) error {
+	if err == nil {
+		return nil
+	}
+	text := err.Error()
+	if at := strings.Index(text, kv.ErrDiskFull.Error()); at >= 0 {
+		return errDiskFull.FastGenByArgs(strings.TrimPrefix(text[at:], "kv: "))
+	}
+	return err
 }
 
 // ExecutePreparedStmt implements session.Session.

@@ -41,11 +41,13 @@ type Verdict struct {
 	Why string
 }
 
-// ParseUsers reads a list of users, separated by commas.
+// ParseUsers reads a list of users, separated by commas. They may be quoted and have a host, as
+// in GRANT; whatever the host, the user of that name is meant.
 func ParseUsers(list string) []string {
 	var users []string
 	for user := range strings.SplitSeq(list, ",") {
-		if user = strings.TrimSpace(user); user != "" {
+		user, _, _ = strings.Cut(user, "@")
+		if user = strings.Trim(user, " \t'\"`"); user != "" {
 			users = append(users, user)
 		}
 	}

@@ -51,4 +51,5 @@ func TestBlockerPolicy(t *testing.T) {
 		require.Equal(t, test.want, got, test.name)
 	}
 	require.Empty(t, ParseUsers(""))
+	require.Equal(t, []string{"a", "b", "c", "d", "e"}, ParseUsers("a@%, 'b'@'localhost',`c`, \"d\"@10.0.0.1 ,'e',''@'%'"))
 }
