@@ -326,6 +326,12 @@ func (t *task) backfill(ctx context.Context, r *job.Record, to job.Step) (outcom
 			return err
 		})
 	})
+	if errors.Is(err, syscall.ENOSPC) {
+		t.tempFull++
+		t.d.opts.Logger.Warn("an index build has found no room and waits", zap.Int64("job", t.id), zap.Error(err))
+		return outcome{}, errNoSpace
+	}
+	t.tempFull = 0
 	if errors.Is(err, kv.ErrSnapshotTooOld) {
 		return outcome{}, errHoldLost // whatever the hold says
 	}

@@ -13,8 +13,12 @@ import (
 // spaceInterval is how often a build looks at the room on the store's disk.
 const spaceInterval = 200 * time.Millisecond
 
-// errNoSpace ends a build that would fill the disk. It goes on from its checkpoint
-// when there is room again, which is no error of the job's.
+// A build that has found no room in the temp folder waits for minTempPause, then for twice as
+// long each time, up to maxTempPause: what it has scanned since its checkpoint is scanned again.
+const minTempPause, maxTempPause = time.Second, time.Minute
+
+// errNoSpace ends a build that would fill the disk, or that has found the temp folder's full. It
+// goes on from its checkpoint when there is room again, which is no error of the job's.
 var errNoSpace = errors.New("ddl: the store's disk is nearly full")
 
 // space returns the room on the store's disk, if the store knows.
@@ -27,9 +31,17 @@ func (t *task) space() (free uint64, low bool) {
 	return free, state >= kv.SpaceLow
 }
 
-// awaitSpace waits until there is room on the store's disk for an index build.
+// awaitSpace waits until there is room on the store's disk for an index build, and for a
+// while if there was none in the temp folder.
 func (t *task) awaitSpace(ctx context.Context) error {
 	defer t.view.setWait("")
+	if t.tempFull > 0 {
+		pause := min(maxTempPause, minTempPause<<min(t.tempFull-1, 10))
+		t.view.setWait(fmt.Sprintf("disk space: the temp folder's disk is full, next attempt after %s", pause))
+		if !sleep.For(ctx, pause) {
+			return context.Cause(ctx)
+		}
+	}
 	for {
 		free, low := t.space()
 		if !low {

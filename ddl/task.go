@@ -48,6 +48,9 @@ type task struct {
 	fenced   []crew.Part
 	fences   int
 	fencedAt time.Time
+	// tempFull is how often in a row a build has found no room in the temp folder. It belongs to
+	// the action that is under way.
+	tempFull int
 	// looks is how often the job took another S because duplicates had gone.
 	looks int
 	// left are the requests that the last owner has left; they belong to the goroutine.
