@@ -11,6 +11,7 @@ import (
 	"github.com/pingcap/tidb/pkg/parser/ast"
 	"github.com/pingcap/tidb/pkg/sessionctx"
 	"github.com/pingcap/tidb/pkg/sessionctx/variable"
+	"github.com/pingcap/tidb/pkg/util/dbterror"
 	"github.com/pingcap/tidb/pkg/util/dbterror/exeerrors"
 	"go.uber.org/zap"
 
@@ -134,7 +135,8 @@ func (d *DDL) cancelKilled(t *task, cancelled *atomic.Bool) {
 			return
 		}
 		d.opts.Logger.Info("the index build of a killed statement goes on", zap.Int64("job", t.id), zap.Error(err))
-		if job.FindTerror(err) != nil || !sleep.For(d.ctx, undoPatience) {
+		final := dbterror.ErrCancelFinishedDDLJob.Equal(err) || dbterror.ErrCannotCancelDDLJob.Equal(err) || dbterror.ErrDDLJobNotFound.Equal(err)
+		if final || !sleep.For(d.ctx, undoPatience) {
 			return
 		}
 	}

@@ -279,7 +279,9 @@ func (d *setDefault) begin(s subject, c *job.Change) error {
 	switch tp := d.Col.GetType(); {
 	case d.Col.DefaultValue == nil:
 		return nil
-	case types.IsTypeBlob(tp) && d.Col.DefaultValue == "":
+	case d.Col.DefaultValue == "" && (tp == mysql.TypeTinyBlob || tp == mysql.TypeMediumBlob):
+		return nil
+	case d.Col.DefaultValue == "" && types.IsTypeBlob(tp):
 		return dbterror.ErrInvalidDefaultValue.GenWithStackByArgs(d.Col.Name)
 	case types.IsTypeBlob(tp), tp == mysql.TypeJSON, tp == mysql.TypeTiDBVectorFloat32:
 		return dbterror.ErrBlobCantHaveDefault.GenWithStackByArgs(d.Col.Name.O)

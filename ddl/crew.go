@@ -158,7 +158,7 @@ func (c *jobCrew) await(ctx context.Context, w backfill.SharedWork) ([]part, err
 		}
 		if time.Since(looked) >= membersInterval {
 			looked = time.Now()
-			if err := c.t.reopenLost(ctx, all); err != nil {
+			if err := c.t.reopenLost(ctx, all, true); err != nil {
 				return nil, err
 			}
 		}
@@ -200,8 +200,8 @@ func (c *jobCrew) report(parts []part, w backfill.SharedWork) {
 
 // reopenLost opens the parts whose holders are no members any more, after the store
 // refuses what they may still send. The parts were read before the call: a holder that is
-// no member now has been one.
-func (t *task) reopenLost(ctx context.Context, parts []crew.Part) error {
+// no member now has been one. again says that others are to build them.
+func (t *task) reopenLost(ctx context.Context, parts []crew.Part, again bool) error {
 	if len(crew.Holders(parts)) == 0 {
 		return nil
 	}
@@ -214,7 +214,7 @@ func (t *task) reopenLost(ctx context.Context, parts []crew.Part) error {
 	if len(lost) == 0 {
 		return nil
 	}
-	if done, err := t.fenceHolders(ctx, lost); err != nil || !done {
+	if done, err := t.fenceHolders(ctx, lost, again); err != nil || !done {
 		return err
 	}
 	return t.inLockedTxn(ctx, func(x *txn) error {
@@ -227,7 +227,7 @@ func (t *task) reopenLost(ctx context.Context, parts []crew.Part) error {
 				continue
 			}
 			t.d.opts.Logger.Info("a part of an index build has lost its node", zap.Int64("job", t.id), zap.Int64("part", p.Number), zap.String("from", p.Holder))
-			if err := x.setPart(t.id, now.Abandoned()); err != nil {
+			if err := x.setPart(t.id, now.Released(crew.Open)); err != nil {
 				return err
 			}
 		}
@@ -235,22 +235,25 @@ func (t *task) reopenLost(ctx context.Context, parts []crew.Part) error {
 	})
 }
 
-// fenceHolders makes sure that no import of nodes that have lost their parts comes late,
-// unless it is too early for that: each fence doubles the index's regions, which PD merges
-// again after an hour, and a node that dies of what it builds comes back and claims again.
-func (t *task) fenceHolders(ctx context.Context, lost []crew.Part) (done bool, err error) {
+// fenceHolders makes sure that no import of nodes that have lost their parts comes late. If
+// others are to build those it may be too early for that: each fence doubles the index's
+// regions, which PD merges again after an hour, and a node that dies of what it builds comes
+// back and claims again.
+func (t *task) fenceHolders(ctx context.Context, lost []crew.Part, again bool) (done bool, err error) {
 	store, ok := t.d.opts.Builds.(kv.Fencer)
 	r := t.shown.Load()
 	if !ok || !r.Importing() || !slices.ContainsFunc(lost, func(p crew.Part) bool { return !slices.Contains(t.fenced, p) }) {
 		return true, nil
 	}
-	pause, ok := crew.FencePause(t.fences)
-	if !ok {
-		return false, job.Permanent(fmt.Errorf("nodes that build the index have been lost %d times, the last was %s", t.fences+1, nodeOf(lost[0].Holder)))
-	}
 	now := time.Now()
-	if t.fences > 0 && now.Sub(t.fencedAt) < pause {
-		return false, nil
+	if again {
+		pause, ok := crew.FencePause(t.fences)
+		if !ok {
+			return false, job.Permanent(fmt.Errorf("nodes that build the index have been lost %d times, the last was %s", t.fences+1, nodeOf(lost[0].Holder)))
+		}
+		if t.fences > 0 && now.Sub(t.fencedAt) < pause {
+			return false, nil
+		}
 	}
 	if err := t.fenceOnce(ctx, store, r); err != nil {
 		return false, err
@@ -298,7 +301,7 @@ func (t *task) recall(ctx context.Context) error {
 		t.view.setWait(fmt.Sprintf("%s, to end what it builds", nodeOf(holders[0])))
 		if time.Since(looked) >= membersInterval {
 			looked = time.Now()
-			if err := t.reopenLost(ctx, all); err != nil {
+			if err := t.reopenLost(ctx, all, false); err != nil {
 				return err
 			}
 		}

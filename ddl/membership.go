@@ -111,7 +111,11 @@ func (d *DDL) look(in *tenure) error {
 	}
 	return parallel.Do(in.ctx, 2, func() int { return 2 }, func(_ context.Context, i int) error {
 		if i == 0 {
-			warn("index builds that need a hand", d.help(in))
+			err := d.help(in)
+			if err == nil {
+				in.heard()
+			}
+			warn("index builds that need a hand", err)
 			return nil
 		}
 		warn("index builds that nobody runs", d.adopt(in))
@@ -148,6 +152,7 @@ func (d *DDL) adopt(in *tenure) error {
 				if err := d.takeOver(in, j); err != nil {
 					return err
 				}
+				in.heard()
 			}
 			continue
 		}
@@ -163,6 +168,7 @@ func (d *DDL) adopt(in *tenure) error {
 		if err := d.takeOver(in, j); err != nil {
 			return err
 		}
+		in.heard()
 	}
 	return nil
 }

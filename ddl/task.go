@@ -136,13 +136,13 @@ func (t *task) run(ctx context.Context) {
 
 // loop returns when the job has ended, with nil, or cannot go on.
 func (t *task) loop(ctx context.Context) error {
+	t.answerLeft(ctx) // what follows may take long
 	if err := t.fence(ctx); err != nil {
 		return err
 	}
 	if err := t.resumeHold(ctx); err != nil {
 		return err
 	}
-	t.answerLeft(ctx)
 	for !t.machine.Record().Ended() {
 		before := t.shown.Load()
 		act, to := t.machine.Next()

@@ -380,6 +380,7 @@ func TestQueueRowOfAPausedJob(t *testing.T) {
 	reach(t, arrived)
 	id := e.DDL().Unfinished()[0].ID
 	paused := e.start(fmt.Sprintf("ADMIN PAUSE DDL JOBS %d", id))
+	asked(t, has(paused))
 	close(leave)
 	require.NoError(t, wait(t, paused))
 	require.Eventually(t, func() bool {

@@ -244,6 +244,7 @@ func TestRefusedAsByTiDB(t *testing.T) {
 	}{
 		{"(a INT NOT NULL, b INT NOT NULL, c INT, UNIQUE u1 (a), UNIQUE u2 (b) INVISIBLE)", "DROP INDEX u1, ADD INDEX k (c)", 3522},
 		{"(a INT, b TEXT, j JSON)", "ALTER COLUMN b SET DEFAULT '', ADD INDEX k (a)", 1067},
+		{"(a INT, b TINYTEXT, j JSON)", "ALTER COLUMN b SET DEFAULT '', ADD INDEX k (a)", 0},
 		{"(a INT, b TEXT, j JSON)", "ALTER COLUMN j SET DEFAULT '', ADD INDEX k (a)", 1101},
 		{"(a INT, b INT, c INT, INDEX k1 (a), INDEX k2 (a, b), FOREIGN KEY (a) REFERENCES parent (id))", "DROP INDEX k1, DROP INDEX k2, ADD INDEX k3 (a, c)", 0},
 		{"(a INT, b INT, c INT, INDEX k1 (a), FOREIGN KEY (a) REFERENCES parent (id))", "DROP INDEX k1, ADD INDEX k3 (b)", 1553},

@@ -55,14 +55,6 @@ func (p *Part) Released(to State) Part {
 	return after
 }
 
-// Abandoned returns the part as a holder leaves it that is no member any more. It may have
-// died of what it has built.
-func (p *Part) Abandoned() Part {
-	after := p.Released(Open)
-	after.Failures++
-	return after
-}
-
 // Claimant is a member that looks for a part.
 type Claimant struct {
 	Member string

@@ -241,13 +241,8 @@ func (h *history) finish() {
 	require.Fail(h.t, "not everything is built", "%+v", h.parts)
 }
 
-// TestAbandoned: what a node has left that was lost counts as a failure, so that the next one
-// builds it alone, and lost nodes are replaced more and more slowly, and not for ever.
-func TestAbandoned(t *testing.T) {
-	p := Part{Number: 3, State: Held, Wanted: true, Holder: "a", Epoch: 2, Failures: 1}
-	after := p.Abandoned()
-	require.Equal(t, Part{Number: 3, State: Open, Wanted: true, Holder: "a", Epoch: 2, Failures: 2}, after)
-
+// TestFencePause: lost nodes are replaced more and more slowly, and not for ever.
+func TestFencePause(t *testing.T) {
 	last := time.Duration(0)
 	for fences := range maxFences {
 		pause, ok := FencePause(fences)

@@ -54,7 +54,7 @@ func (c *client) SendRequest(ctx context.Context, addr string, req *tikvrpc.Requ
 // finalError is an error instead of an answer. client-go takes any error whose cause is not context.Canceled for a sign that
 // the store is gone: it dials the store's address, which is a name here, and when nobody answers it refuses all requests of
 // all sessions from then on. With that cause it gives up this request only, and still takes a commit's outcome for unknown;
-// errors.Is finds what it was.
+// errors.Is finds what it was. (Of resolves that client-go makes one of several it makes the error itself.)
 type finalError struct{ why error }
 
 func (e finalError) Error() string { return e.why.Error() }
