@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/pingcap/tidb/pkg/errno"
+	"github.com/pingcap/tidb/pkg/expression"
 	"github.com/pingcap/tidb/pkg/extension"
 	"github.com/pingcap/tidb/pkg/parser/ast"
 	"github.com/pingcap/tidb/pkg/parser/mysql"
@@ -37,6 +38,8 @@ type fileGuard struct {
 	folder string
 	// noImport refuses IMPORT INTO from files, which works on TiKV only.
 	noImport bool
+	// peers are those that have logged in.
+	peers loggedIn
 }
 
 func newFileGuard(driver tidbserver.IDriver, folder string, noImport bool) (*fileGuard, error) {
@@ -157,8 +160,41 @@ type guardedSession struct {
 	guard *fileGuard
 }
 
+// errNobody refuses what comes over a connection on which nobody is logged in.
+var errNobody = dbterror.ClassServer.NewStdErr(errno.ErrAccessDenied, mysql.Message("Access denied: no user is logged in on this connection", nil))
+
+// checkUser refuses statements of a session without a user. TiDB makes a new session for
+// COM_CHANGE_USER and COM_RESET_CONNECTION and keeps it when the user is refused (pkg/server/conn.go,
+// handleChangeUser), and a session without a user may do everything there (pkg/privilege/privileges,
+// RequestVerification). MySQL ends the connection.
+func (s *guardedSession) checkUser() error {
+	if s.GetSessionVars().User == nil {
+		return errNobody.GenWithStackByArgs()
+	}
+	return nil
+}
+
+// FieldList implements sessiontypes.Session.
+func (s *guardedSession) FieldList(table string) ([]*resolve.ResultField, error) {
+	if err := s.checkUser(); err != nil {
+		return nil, err
+	}
+	return s.Session.FieldList(table)
+}
+
+// ExecutePreparedStmt implements sessiontypes.Session.
+func (s *guardedSession) ExecutePreparedStmt(ctx context.Context, id uint32, params []expression.Expression) (sqlexec.RecordSet, error) {
+	if err := s.checkUser(); err != nil {
+		return nil, err
+	}
+	return s.Session.ExecutePreparedStmt(ctx, id, params)
+}
+
 // ExecuteStmt implements sessiontypes.Session.
 func (s *guardedSession) ExecuteStmt(ctx context.Context, stmt ast.StmtNode) (sqlexec.RecordSet, error) {
+	if err := s.checkUser(); err != nil {
+		return nil, err
+	}
 	if err := s.guard.check(stmt); err != nil {
 		return nil, err
 	}
@@ -171,6 +207,9 @@ func (s *guardedSession) ExecuteStmt(ctx context.Context, stmt ast.StmtNode) (sq
 
 // PrepareStmt implements sessiontypes.Session.
 func (s *guardedSession) PrepareStmt(sql string) (uint32, int, []*resolve.ResultField, error) {
+	if err := s.checkUser(); err != nil {
+		return 0, 0, nil, err
+	}
 	id, params, fields, err := s.Session.PrepareStmt(sql)
 	if err == nil {
 		err = s.checkPrepared(id)

@@ -54,7 +54,7 @@ type Node struct {
 	// resources are what index builds share; nil if they are TiDB's.
 	resources *ingest.Resources
 	layer     *sql.Layer
-	driver    tidbserver.IDriver
+	driver    *fileGuard
 	parts     closers
 }
 
@@ -160,7 +160,11 @@ func (n *Node) openSQL(ctx context.Context, budget memory.Budget, log *zap.Logge
 		n.resources.Govern(ingest.NewLoadSampler(n.store.builds, n.foreground), n.foreground)
 	}
 	if n.cfg.Store == config.StorePebble { // a cluster's variables are no matter of one node
-		variable.SetSysVar(variable.TiDBMemQuotaQuery, strconv.FormatInt(budget.StatementQuota(), 10))
+		quota := budget.StatementQuota()
+		variable.SetSysVar(variable.TiDBMemQuotaQuery, strconv.FormatInt(quota, 10))
+		// A session that uses less is not ended, however much all use together.
+		least := min(quota/4, variable.DefTiDBServerMemoryLimitSessMinSize)
+		variable.SetSysVar(variable.TiDBServerMemoryLimitSessMinSize, strconv.FormatInt(least, 10))
 	}
 	if n.layer, err = sql.Open(ctx, sql.Options{
 		Storage: n.store.storage, Builds: n.store.builds, Node: n.store.node, Globals: n.globals, Bus: n.bus, Resources: n.resources,

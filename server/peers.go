@@ -2,10 +2,12 @@ package server
 
 import (
 	"context"
+	"maps"
 	"net"
 	"net/netip"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/pingcap/tidb/pkg/parser/mysql"
@@ -39,6 +41,8 @@ type peerWatch struct {
 	kill    func(connID uint64)
 	log     *zap.Logger
 
+	// peers are those that have logged in; nil knows only what sessions tells.
+	peers *loggedIn
 	// strangers are the peers that have not logged in, with the time when they were
 	// seen first.
 	strangers map[netip.AddrPort]time.Time
@@ -69,6 +73,7 @@ func (w *peerWatch) run(ctx context.Context) {
 
 // step looks once.
 func (w *peerWatch) step(now time.Time) {
+	listed := time.Now()
 	// The sockets first: a session whose socket is seen here was opened before the
 	// list of sessions is made, or has not logged in yet.
 	sockets, reset, err := w.sockets()
@@ -95,7 +100,7 @@ func (w *peerWatch) step(now time.Time) {
 		}
 	}
 	for peer, s := range sockets {
-		if known[peer] {
+		if known[peer] || w.peers.has(peer) {
 			continue
 		}
 		since, seen := w.strangers[peer]
@@ -110,6 +115,43 @@ func (w *peerWatch) step(now time.Time) {
 		s.shutDown()
 	}
 	w.strangers = strangers
+	w.peers.forget(listed, func(peer netip.AddrPort) bool { return sockets[peer] != nil })
+}
+
+// loggedIn are the peers that have logged in, with the time of that. A session that
+// COM_RESET_CONNECTION has made anew does not tell which client it belongs to.
+type loggedIn struct {
+	mu    sync.Mutex
+	peers map[netip.AddrPort]time.Time
+}
+
+func (l *loggedIn) add(peer netip.AddrPort) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.peers == nil {
+		l.peers = make(map[netip.AddrPort]time.Time)
+	}
+	l.peers[peer] = time.Now()
+}
+
+func (l *loggedIn) has(peer netip.AddrPort) bool {
+	if l == nil {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, ok := l.peers[peer]
+	return ok
+}
+
+// forget forgets the peers that have logged in before a time and are not there any more.
+func (l *loggedIn) forget(before time.Time, there func(netip.AddrPort) bool) {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	maps.DeleteFunc(l.peers, func(peer netip.AddrPort, since time.Time) bool { return since.Before(before) && !there(peer) })
 }
 
 // peerOf is the address that a session's client has.
@@ -148,6 +190,11 @@ func mayRunDDL(query string) bool {
 func (s *guardedSession) SetPort(port string) {
 	s.Session.SetPort(port)
 	s.SetProcessInfo("", time.Now(), mysql.ComSleep, 0)
+	if info := s.ShowProcess(); info != nil {
+		if peer, ok := peerOf(info); ok {
+			s.guard.peers.add(peer)
+		}
+	}
 }
 
 // watchPeers starts the watch over clients at a listener's address.
@@ -161,6 +208,7 @@ func (s *Server) watchPeers(proxied bool) {
 		sockets:  func() (map[netip.AddrPort]socket, int, error) { return clientSockets(port) },
 		kill:     func(id uint64) { s.tidb.Kill(id, false, false, false) },
 		log:      s.log.Logger,
+		peers:    &s.node.driver.peers,
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})

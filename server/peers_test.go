@@ -156,3 +156,98 @@ func TestLostClientsEndTheirStatements(t *testing.T) {
 	<-done
 	require.Eventually(t, func() bool { return sessions() == 1 }, time.Minute, 10*time.Millisecond)
 }
+
+// TestPeersThatHaveLoggedIn: whoever has logged in is no stranger while its socket is there, though a
+// session that was reset does not tell whose it is.
+func TestPeersThatHaveLoggedIn(t *testing.T) {
+	begin := time.Now()
+	peer := netip.MustParseAddrPort("10.0.0.1:5")
+	socketOf := &fakeSocket{}
+	sockets := map[netip.AddrPort]socket{peer: socketOf}
+	w := &peerWatch{
+		sessions: func() map[uint64]*util.ProcessInfo { return nil },
+		sockets:  func() (map[netip.AddrPort]socket, int, error) { return sockets, 0, nil },
+		log:      zap.NewNop(), peers: new(loggedIn),
+	}
+	w.peers.add(peer)
+	w.step(begin)
+	w.step(begin.Add(2 * loginTimeout))
+	require.False(t, socketOf.down)
+	delete(sockets, peer)
+	w.step(begin.Add(3 * loginTimeout))
+	require.False(t, w.peers.has(peer))
+	sockets[peer] = socketOf // another client of that address
+	w.step(begin.Add(4 * loginTimeout))
+	w.step(begin.Add(5 * loginTimeout))
+	require.True(t, socketOf.down)
+}
+
+// command sends a command of the protocol and returns the first packet of the answer.
+func command(t *testing.T, conn net.Conn, payload ...byte) []byte {
+	t.Helper()
+	require.NoError(t, conn.SetDeadline(time.Now().Add(time.Minute)))
+	_, err := conn.Write(append([]byte{byte(len(payload)), byte(len(payload) >> 8), 0, 0}, payload...))
+	require.NoError(t, err)
+	header := make([]byte, 4)
+	_, err = io.ReadFull(conn, header)
+	require.NoError(t, err)
+	answer := make([]byte, int(header[0])|int(header[1])<<8)
+	_, err = io.ReadFull(conn, answer)
+	require.NoError(t, err)
+	return answer
+}
+
+// rawClient logs a user in and returns the socket, on which the driver does nothing by itself.
+func rawClient(t *testing.T, s *Server, user string) net.Conn {
+	t.Helper()
+	var socket net.Conn
+	cfg := clientConfig(s)
+	cfg.User = user
+	cfg.DialFunc = func(_ context.Context, network, addr string) (_ net.Conn, err error) {
+		socket, err = net.Dial(network, addr)
+		return socket, err
+	}
+	connector, err := driver.NewConnector(cfg)
+	require.NoError(t, err)
+	conn, err := connector.Connect(t.Context())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	return socket
+}
+
+// TestNobodyMayDoNothing: a connection on which another user was refused has no user, and no rights.
+// TiDB keeps it, with a session that may do everything.
+func TestNobodyMayDoNothing(t *testing.T) {
+	s := start(t, testConfig(t.TempDir()))
+	db := connect(t, s)
+	exec(t, db, "CREATE USER u", "GRANT SELECT ON test.* TO u")
+	conn := rawClient(t, s, "u")
+	denied := func(answer []byte) {
+		t.Helper()
+		require.Equal(t, []byte{0xff, 0x15, 0x04}, answer[:3], "%q", answer) // 1045
+	}
+	change := append([]byte{mysql.ComChangeUser}, "nobody\x00"...)
+	change = append(append(change, 20), make([]byte, 20)...)
+	change = append(change, "test\x00\x21\x00mysql_native_password\x00"...)
+	denied(command(t, conn, change...))
+	for _, query := range []string{"CREATE USER evil", "GRANT ALL ON *.* TO u", "SELECT * FROM mysql.user", "SET GLOBAL max_connections = 5", "PREPARE p FROM 'SELECT 1'", "DO 1"} {
+		denied(command(t, conn, append([]byte{mysql.ComQuery}, query...)...))
+	}
+	denied(command(t, conn, append([]byte{mysql.ComStmtPrepare}, "SELECT * FROM mysql.user"...)...))
+	denied(command(t, conn, append([]byte{mysql.ComFieldList}, "t\x00"...)...))
+	denied(command(t, conn, append([]byte{mysql.ComInitDB}, "mysql"...)...))
+	var n int
+	require.NoError(t, db.QueryRow("SELECT COUNT(*) FROM mysql.user WHERE user = 'evil'").Scan(&n))
+	require.Zero(t, n)
+}
+
+// TestResetConnection: a session that was reset goes on, and its client stays known.
+func TestResetConnection(t *testing.T) {
+	s := start(t, testConfig(t.TempDir()))
+	conn := rawClient(t, s, "root")
+	peer := netip.MustParseAddrPort(conn.LocalAddr().String())
+	require.True(t, s.node.driver.peers.has(peer))
+	require.Zero(t, command(t, conn, mysql.ComResetConnection)[0])
+	require.Zero(t, command(t, conn, append([]byte{mysql.ComQuery}, "DO 1"...)...)[0])
+	require.True(t, s.node.driver.peers.has(peer))
+}

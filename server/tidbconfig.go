@@ -2,6 +2,8 @@ package server
 
 import (
 	"net"
+	"strconv"
+	"strings"
 	"syscall"
 
 	tidb "github.com/pingcap/tidb/pkg/config"
@@ -34,7 +36,8 @@ func Version() string { return mysqlVersion + "-TiDB-" + releaseVersion }
 // ports.
 func tidbConfig(cfg config.Config, version string, port, statusPort int) (*tidb.Config, error) {
 	t := tidb.NewConfig()
-	t.Host, t.Port, t.Socket, t.AdvertiseAddress = cfg.Host, uint(port), cfg.Socket, cfg.AdvertiseAddress
+	t.Host, t.Port, t.AdvertiseAddress = cfg.Host, uint(port), cfg.AdvertiseAddress
+	t.Socket = strings.Replace(cfg.Socket, "{Port}", strconv.Itoa(port), 1) // as TiDB's own main program
 	t.Store, t.Path = cfg.Store, cfg.Path
 	t.ServerVersion, t.TiDBReleaseVersion = Version(), releaseVersion
 	t.VersionComment = "fastddl " + version + ", TiDB Server (Apache License 2.0) " + releaseVersion + ", MySQL 8.0 compatible"

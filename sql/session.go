@@ -56,12 +56,17 @@ func (s *clientSession) ExecuteStmt(ctx context.Context, stmt ast.StmtNode) (sql
 		return rows, numbered(err)
 	}
 	end := s.layer.opts.Foreground.Begin()
+	handed := false
+	defer func() { // also after a panic: a KILL in the middle of a commit is one
+		if !handed {
+			end()
+		}
+	}()
 	rows, err := s.Session.ExecuteStmt(ctx, stmt)
-	err = numbered(err)
 	if rows == nil || err != nil {
-		end()
-		return rows, err
+		return rows, numbered(err)
 	}
+	handed = true
 	return &measuredRows{RecordSet: rows, end: end}, nil
 }
 

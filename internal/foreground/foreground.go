@@ -18,10 +18,13 @@ const (
 type Meter struct {
 	running atomic.Int64 // written with mu held
 
-	mu      sync.Mutex
+	mu sync.Mutex
+	// base is a little before the meter was used first. Slots are counted from there, by a clock that
+	// nobody sets.
+	base    time.Time
 	changed time.Time // when running was added up to
-	// sums are the statements' times of the last slots, by number of slot since the
-	// epoch; newest is the last of them.
+	// sums are the statements' times of the last slots, by number of slot since base;
+	// newest is the last of them.
 	sums   [slots + 1]time.Duration
 	newest int64
 }
@@ -69,24 +72,30 @@ func (m *Meter) change(now time.Time, by int64) {
 
 // advance adds up to now what runs, slot by slot.
 func (m *Meter) advance(now time.Time) {
+	if m.base.IsZero() {
+		m.base = now.Add(-2 * Window) // before whatever is looked back to
+	}
 	at := m.changed
 	if earliest := now.Add(-Window); at.Before(earliest) {
 		at = earliest
 	}
 	for at.Before(now) {
-		number := at.UnixNano() / int64(slot)
-		next := time.Unix(0, (number+1)*int64(slot))
+		number := m.number(at)
+		next := m.base.Add(time.Duration(number+1) * slot)
 		if next.After(now) {
 			next = now
 		}
 		*m.slot(number) += time.Duration(m.running.Load()) * next.Sub(at)
 		at = next
 	}
-	m.slot(now.UnixNano() / int64(slot))
+	m.slot(m.number(now))
 	if now.After(m.changed) {
 		m.changed = now
 	}
 }
+
+// number is that of the slot that t lies in.
+func (m *Meter) number(t time.Time) int64 { return int64(max(0, t.Sub(m.base)) / slot) }
 
 // slot returns the sum of a slot, and clears those between it and the newest.
 func (m *Meter) slot(number int64) *time.Duration {

@@ -33,3 +33,13 @@ func TestNilMeterMeasuresNothing(t *testing.T) {
 	m.Begin()()
 	require.Zero(t, m.Recent(time.Now()))
 }
+
+// TestSlotsAreCountedFromTheFirstUse: by the clock of the wall, which somebody sets, they would have
+// to be walked one by one from one time to another.
+func TestSlotsAreCountedFromTheFirstUse(t *testing.T) {
+	m := new(Meter)
+	m.Begin()()
+	require.Less(t, m.newest, int64(1000))
+	m.Begin()()
+	require.Less(t, m.newest, int64(1000))
+}
