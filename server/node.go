@@ -224,7 +224,15 @@ func (n *Node) stopJobs() error {
 }
 
 // healthy is nil while the store can execute statements.
-func (n *Node) healthy() error { return n.store.healthy() }
+func (n *Node) healthy() error {
+	if err := n.store.healthy(); err != nil {
+		return err
+	}
+	if n.cfg.Store == config.StoreTiKV && n.layer.Domain().IsLostConnectionToPD() { // then TiDB takes no clients
+		return errors.New("the connection to PD is lost")
+	}
+	return nil
+}
 
 func (n *Node) collectors() []prometheus.Collector {
 	c := append(slices.Clone(n.store.collectors), newRunningJobs(func() int { return len(n.UnfinishedJobs()) }))

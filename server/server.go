@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	tidb "github.com/pingcap/tidb/pkg/config"
 	"github.com/pingcap/tidb/pkg/plugin"
+	"github.com/pingcap/tidb/pkg/privilege/privileges"
 	tidbserver "github.com/pingcap/tidb/pkg/server"
 	"github.com/pingcap/tidb/pkg/util/topsql"
 	"github.com/prometheus/client_golang/prometheus"
@@ -138,9 +140,31 @@ func (s *Server) newServer() error {
 		return fmt.Errorf("security: %w", err) // it reads the certificates
 	}
 	s.tidb = srv
+	if err := s.loadTokenKeys(&tidb.GetGlobalConfig().Security); err != nil {
+		return err
+	}
 	s.node.serve(srv)
 	topsql.SetupTopSQL(srv)
 	s.parts.add(func() error { topsql.Close(); return nil })
+	return nil
+}
+
+// loadTokenKeys reads the keys of tidb_auth_token again and again. TiDB does so where it opens its
+// own status port.
+func (s *Server) loadTokenKeys(cfg *tidb.Security) error {
+	if cfg.AuthTokenJWKS == "" {
+		return nil
+	}
+	interval, err := time.ParseDuration(cfg.AuthTokenRefreshInterval)
+	if err != nil || interval <= 0 {
+		return fmt.Errorf("tidb.security.auth-token-refresh-interval: %q is not a duration such as \"1h\"", cfg.AuthTokenRefreshInterval)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var readers sync.WaitGroup
+	s.parts.add(func() error { cancel(); return nil })
+	if err := privileges.GlobalJWKS.LoadJWKS4AuthToken(ctx, &readers, cfg.AuthTokenJWKS, interval); err != nil {
+		s.log.Error("cannot load the keys of tidb_auth_token; they are tried again", zap.String("path", cfg.AuthTokenJWKS), zap.Error(err))
+	}
 	return nil
 }
 
