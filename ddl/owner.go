@@ -12,6 +12,7 @@ import (
 
 	"fastddl/ddl/crew"
 	"fastddl/ddl/job"
+	"fastddl/internal/sleep"
 	"fastddl/kv"
 )
 
@@ -136,6 +137,17 @@ func (t *task) fence(ctx context.Context) error {
 	}
 	if err := t.holdAt(ctx, r.SnapshotTS); err != nil { // resumeHold sees to it
 		t.d.opts.Logger.Info("an index build that was taken over does not hold garbage collection yet", zap.Int64("job", t.id), zap.Error(err))
+	}
+	if pause := crew.TakeoverPause(r.Epoch); pause > 0 {
+		t.view.setWait(fmt.Sprintf("%s: its owners have been lost %d times", pause, r.Epoch))
+		err := t.whileAnswering(ctx, func(ctx context.Context) error {
+			sleep.For(ctx, pause)
+			return nil
+		})
+		t.view.setWait("")
+		if err != nil {
+			return err
+		}
 	}
 	for attempt := int64(1); ; attempt++ {
 		err := t.whileAnswering(ctx, func(ctx context.Context) error {

@@ -147,6 +147,23 @@ func FencePause(fences int) (pause time.Duration, ok bool) {
 	return min(maxFencePause, minFencePause<<fences), true
 }
 
+// calmTakeovers is how often a job changes hands without a suspicion: all nodes of a cluster are
+// restarted one after the other.
+const calmTakeovers = 4
+
+// TakeoverPause is how long who has taken a job over for the n-th time, in the middle of its
+// import, waits before it fences off the owner before: owners may die of what they build, too.
+func TakeoverPause(n int64) time.Duration {
+	if n <= calmTakeovers {
+		return 0
+	}
+	pause, ok := FencePause(int(min(n-calmTakeovers, maxFences)))
+	if !ok {
+		return maxFencePause
+	}
+	return pause
+}
+
 // AllDone says that there is nothing left to build.
 func AllDone(parts []Part) bool {
 	return !slices.ContainsFunc(parts, func(p Part) bool { return p.State != Done })

@@ -254,4 +254,13 @@ func TestFencePause(t *testing.T) {
 	require.Equal(t, maxFencePause, last)
 	_, ok := FencePause(maxFences)
 	require.False(t, ok)
+
+	require.Zero(t, TakeoverPause(1))
+	require.Zero(t, TakeoverPause(calmTakeovers))
+	last = 0
+	for n := int64(calmTakeovers + 1); n < 100; n++ {
+		require.GreaterOrEqual(t, TakeoverPause(n), max(last, minFencePause))
+		last = TakeoverPause(n)
+	}
+	require.Equal(t, maxFencePause, last, "it goes on: somebody may mend what kills the owners")
 }
