@@ -136,7 +136,8 @@ func (t *task) run(ctx context.Context) {
 
 // loop returns when the job has ended, with nil, or cannot go on.
 func (t *task) loop(ctx context.Context) error {
-	t.answerLeft(ctx) // what follows may take long
+	// First, since what follows may take long.
+	t.answerLeft(ctx)
 	if err := t.fence(ctx); err != nil {
 		return err
 	}
