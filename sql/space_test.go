@@ -44,27 +44,16 @@ func (f *filling) Backfill(ctx context.Context, t ddl.BackfillTask) (backfill.Re
 	return f.Backfiller.Backfill(ctx, t)
 }
 
-// fullTemp is a backfiller whose first builds find no room in the temp folder.
-type fullTemp struct {
-	ddl.Backfiller
-	begun atomic.Int32
-}
-
-func (f *fullTemp) Backfill(ctx context.Context, t ddl.BackfillTask) (backfill.Result, error) {
-	if f.begun.Add(1) <= 2 {
-		return backfill.Result{}, fmt.Errorf("ingest: write run: %w", &os.PathError{Op: "write", Path: "run", Err: syscall.ENOSPC})
-	}
-	return f.Backfiller.Backfill(ctx, t)
-}
-
 // A build that finds the temp folder's disk full waits, with a reason, and that is no error
 // of the job's: it would be undone for it after a while.
 func TestBuildWaitsForTheTempFolder(t *testing.T) {
-	f := &fullTemp{}
-	e := newEnv(t, func(o *sql.Options) {
-		f.Backfiller = ddl.NewBackfiller(backfill.Options{Store: o.Builds, Globals: o.Globals, Bus: o.Bus})
-		o.Backfiller = f
-	})
+	var begun atomic.Int32
+	e := newEnv(t, withFaults(&faulty{backfill: func() error {
+		if begun.Add(1) <= 2 {
+			return fmt.Errorf("ingest: write run: %w", &os.PathError{Op: "write", Path: "run", Err: syscall.ENOSPC})
+		}
+		return nil
+	}}))
 	c := e.client()
 	c.run("SET GLOBAL tidb_ddl_error_count_limit = 0")
 	c.run("CREATE TABLE t (id INT PRIMARY KEY, k INT)")
@@ -75,7 +64,7 @@ func TestBuildWaitsForTheTempFolder(t *testing.T) {
 		return err == nil && len(jobs) > 0 && strings.HasPrefix(jobs[0].WaitReason, "disk space: the temp folder's disk is full")
 	}, time.Minute, 5*time.Millisecond)
 	require.NoError(t, wait(t, done))
-	require.Equal(t, int32(3), f.begun.Load())
+	require.Equal(t, int32(3), begun.Load())
 	require.Equal(t, "0", c.lastJob("error_count"))
 	c.check("t")
 }
