@@ -70,11 +70,17 @@ func (d *detector) detect(w *waiter, table *table) []edge {
 	return d.search([]edge{{w, w.key, holder}}, w.txn.startTS, table, map[uint64]bool{})
 }
 
-// givesWay says whether a waiting optimistic transaction is the one that gives way in a circle: the youngest of them.
+// givesWay says whether a prewrite that waits is the one that gives way in a circle. A statement in it that waits for a
+// lock is told instead, as it can be repeated alone; otherwise it is the youngest of the prewrites. Optimistic ones give way
+// to pessimistic ones.
 func (d *detector) givesWay(w *waiter, table *table) bool {
 	circle := d.detect(w, table)
 	for _, e := range circle {
-		if e.w.kind == waitOptimistic && e.w.txn.startTS > w.txn.startTS {
+		if e.w.kind == waitToLock && w.kind != waitOptimistic {
+			table.recheck(e.key) // it began to wait before the circle was closed
+			return false
+		}
+		if e.w.kind == w.kind && e.w.txn.startTS > w.txn.startTS {
 			return false
 		}
 	}

@@ -323,6 +323,65 @@ func TestOptimisticGivesWay(t *testing.T) {
 	require.Empty(t, (<-first).Errors)
 }
 
+// lazily commits a pessimistic transaction's first step: a key that it has locked, and one that it looks at only now.
+func (f *fixture) lazily(start uint64, locked, lazy string) (*kvrpcpb.PrewriteResponse, error) {
+	return f.Prewrite(f.t.Context(), &kvrpcpb.PrewriteRequest{
+		Mutations:    []*kvrpcpb.Mutation{putOf(locked, "1"), {Op: kvrpcpb.Op_Insert, Key: []byte(lazy), Value: []byte("1")}},
+		PrimaryLock:  []byte(locked),
+		StartVersion: start,
+		ForUpdateTs:  start,
+		LockTtl:      1e6,
+		PessimisticActions: []kvrpcpb.PrewriteRequest_PessimisticAction{
+			kvrpcpb.PrewriteRequest_DO_PESSIMISTIC_CHECK, kvrpcpb.PrewriteRequest_DO_CONSTRAINT_CHECK,
+		},
+	})
+}
+
+// TestLazyCommitsGiveWay checks that of two pessimistic transactions which commit, and each of which has locked what the
+// other checks lazily, the younger one fails soon, and the other goes on.
+func TestLazyCommitsGiveWay(t *testing.T) {
+	f := newFixture(t, vfs.NewMem(), Options{MaxLockWait: time.Minute})
+	older, younger := f.ts(), f.ts()
+	for start, key := range map[uint64]string{older: "a", younger: "b"} {
+		resp, err := f.lock(start, key)
+		require.NoError(t, err)
+		require.Empty(t, resp.Errors)
+	}
+	first := make(chan *kvrpcpb.PrewriteResponse, 1)
+	go func() {
+		resp, _ := f.lazily(older, "a", "b")
+		first <- resp
+	}()
+	resp, err := f.lazily(younger, "b", "a")
+	require.NoError(t, err)
+	require.Equal(t, kvrpcpb.WriteConflict_LazyUniquenessCheck, resp.Errors[0].GetConflict().GetReason())
+	f.unlock(younger, "b")
+	require.Empty(t, (<-first).Errors)
+}
+
+// TestLazyCommitFindsTheDeadlock checks that a statement which waits for a lock is told of the deadlock that a lazily
+// checked commit closes.
+func TestLazyCommitFindsTheDeadlock(t *testing.T) {
+	f := newFixture(t, vfs.NewMem(), Options{MaxLockWait: time.Minute})
+	committer, locker := f.ts(), f.ts()
+	for start, key := range map[uint64]string{committer: "a", locker: "b"} {
+		resp, err := f.lock(start, key)
+		require.NoError(t, err)
+		require.Empty(t, resp.Errors)
+	}
+	told := make(chan *kvrpcpb.PessimisticLockResponse, 1)
+	go func() {
+		resp, _ := f.lock(locker, "a")
+		f.unlock(locker, "b")
+		told <- resp
+	}()
+	require.Eventually(t, func() bool { return len(f.LockWaits()) > 0 }, time.Minute, time.Millisecond)
+	resp, err := f.lazily(committer, "a", "b")
+	require.NoError(t, err)
+	require.Empty(t, resp.Errors)
+	require.NotNil(t, (<-told).Errors[0].GetDeadlock())
+}
+
 func TestLockRecords(t *testing.T) {
 	var r lockRecords
 	for ts := uint64(1); ts <= 10*maxLockRecords; ts++ {

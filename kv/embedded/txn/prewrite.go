@@ -65,21 +65,21 @@ func (e *Engine) Prewrite(ctx context.Context, req *kvrpcpb.PrewriteRequest) (*k
 	}
 }
 
-// awaitHolder waits until the lock in the way is gone, as long as the request has time. An optimistic transaction in a
-// deadlock gives way with a conflict.
+// awaitHolder waits until the lock in the way is gone, as long as the request has time. In a deadlock it may have to give
+// way, with a conflict.
 func (p *prewrite) awaitHolder(ctx context.Context) (*kvrpcpb.KeyError, error) {
 	w := newWaiter(p.txn, bytes.Clone(p.req.Context.GetResourceGroupTag()))
 	w.key, w.kind = bytes.Clone(p.holderKey), waitOptimistic
+	reason := kvrpcpb.WriteConflict_Optimistic
 	if p.pessimistic {
-		w.kind = waitToPrewrite
+		w.kind, reason = waitToPrewrite, kvrpcpb.WriteConflict_LazyUniquenessCheck
 	}
 	e := p.engine
 	e.detector.add(w)
 	defer e.detector.remove(w)
 	for time.Now().Before(p.deadline) {
-		if w.kind == waitOptimistic && e.detector.givesWay(w, e.table) {
-			start := p.holder.startTS
-			return conflict(kvrpcpb.WriteConflict_Optimistic, p.txn.startTS, start, w.key, p.primary), nil
+		if e.detector.givesWay(w, e.table) {
+			return conflict(reason, p.txn.startTS, p.holder.startTS, w.key, p.primary), nil
 		}
 		if err := p.holder.awaitWithin(ctx, holderPoll); err != nil {
 			return nil, err
