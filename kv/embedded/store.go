@@ -125,6 +125,7 @@ func (s *Store) Close() error {
 	if !s.closed.CompareAndSwap(false, true) {
 		return nil
 	}
+	s.pebble.StopWaiting()
 	s.StopGRPC()
 	err := s.storage.shutDown()
 	s.stop()

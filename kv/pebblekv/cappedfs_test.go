@@ -123,6 +123,9 @@ func (c *cappedFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File
 func (c *cappedFS) OpenReadWrite(name string, category vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.noFiles {
+		return nil, &os.PathError{Op: "open", Path: name, Err: syscall.EMFILE}
+	}
 	f, err := c.MemFS.OpenReadWrite(name, category, opts...)
 	if err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -205,6 +206,45 @@ func TestCloseOnFullDisk(t *testing.T) {
 	require.Error(t, within(t, "closing", s.Close))
 	require.Error(t, within(t, "what was in flight", func() error { return <-inFlight }))
 	fs.clear()
+	requireReadable(t, openCapped(t, fs, nil), true, "a")
+}
+
+// TestClosingFillsTheDisk: that the disk is full shows at the last write of all.
+func TestClosingFillsTheDisk(t *testing.T) {
+	fs := newCappedFS(fullDiskBytes)
+	s, err := Open("db", cappedOptions(fs, nil))
+	require.NoError(t, err)
+	require.NoError(t, writeKeys(t.Context(), s, 1000, "a"))
+	fs.fillForGood(0)
+	require.Zero(t, s.space.blocked.Load())
+	require.ErrorIs(t, within(t, "closing", s.Close), syscall.ENOSPC)
+	fs.clear()
+	requireReadable(t, openCapped(t, fs, nil), true, "a")
+}
+
+// TestCloseWhileALogCannotBegin: the engine cannot be refused the next log, and is left as it is. It ends when there is
+// space.
+func TestCloseWhileALogCannotBegin(t *testing.T) {
+	fs := newCappedFS(fullDiskBytes)
+	s, err := Open("db", cappedOptions(fs, nil))
+	require.NoError(t, err)
+	require.NoError(t, writeKeys(t.Context(), s, 1000, "a"))
+	fs.setNoFiles(true)
+	rotated := make(chan error, 1)
+	go func() {
+		_, err := s.db.AsyncFlush()
+		rotated <- err
+	}()
+	require.Eventually(t, func() bool { return s.space.blocked.Load() > 0 }, soon, time.Millisecond)
+	require.ErrorIs(t, within(t, "closing", s.Close), kv.ErrDiskFull)
+	_, err = Open("db", cappedOptions(fs, nil))
+	require.Error(t, err, "the folder is still in use")
+	fs.setNoFiles(false)
+	require.NoError(t, within(t, "changing the log", func() error { return <-rotated }))
+	require.Eventually(t, func() bool {
+		s, err := Open("db", cappedOptions(fs, nil))
+		return err == nil && s.Close() == nil
+	}, soon, time.Millisecond)
 	requireReadable(t, openCapped(t, fs, nil), true, "a")
 }
 

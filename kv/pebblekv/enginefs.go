@@ -43,6 +43,9 @@ type engineFS struct {
 
 	ending chan struct{} // closed by end
 	once   sync.Once
+	// stuck is closed when, after end, something waits for space that the engine cannot be refused.
+	stuck     chan struct{}
+	stuckOnce sync.Once
 
 	// opening is true until the engine is open. Until then check looks at what is
 	// being read.
@@ -59,11 +62,13 @@ type engineFS struct {
 func newEngineFS(fsys vfs.FS, space *spaceMonitor, check *logCheck, o Options) *engineFS {
 	return &engineFS{
 		FS: fsys, space: space, check: check, log: o.Logger, relaxed: o.DisableSync,
-		ending: make(chan struct{}), starved: make(chan struct{}), failures: make(map[vfs.DiskWriteCategory]int),
+		ending: make(chan struct{}), stuck: make(chan struct{}), starved: make(chan struct{}),
+		failures: make(map[vfs.DiskWriteCategory]int),
 	}
 }
 
-// end lets everything that waits for space fail, now and from now on.
+// end lets everything that waits for space fail, now and from now on, but for what ends the process if it fails: a log
+// that cannot begin, and the manifest. Those go on waiting.
 func (e *engineFS) end() { e.once.Do(func() { close(e.ending) }) }
 
 // exhausted says whether err is about something that may come back by itself.
@@ -114,7 +119,7 @@ func (e *engineFS) create(name string, category vfs.DiskWriteCategory, create fu
 		e.rest(category)
 	}
 	var f vfs.File
-	err := e.withRoom(name, category, func() (err error) {
+	err := e.withRoom(name, category, category == categoryLog, func() (err error) {
 		f, err = create()
 		return err
 	})
@@ -133,8 +138,8 @@ func (e *engineFS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
 
 func (e *engineFS) Unwrap() vfs.FS { return e.FS }
 
-// withRoom does op, and again as long as it fails for want of space.
-func (e *engineFS) withRoom(name string, category vfs.DiskWriteCategory, op func() error) error {
+// withRoom does op, and again as long as it fails for want of space. begins says that op is the first of a log.
+func (e *engineFS) withRoom(name string, category vfs.DiskWriteCategory, begins bool, op func() error) error {
 	err := op()
 	if !exhausted(err) {
 		return err
@@ -148,12 +153,11 @@ func (e *engineFS) withRoom(name string, category vfs.DiskWriteCategory, op func
 		e.failed(category)
 		return err
 	}
-	return e.persist(name, err, op)
+	return e.persist(name, err, begins || category == categoryManifest, op)
 }
 
-// persist does op until it does not fail for want of space any more, or the store is
-// closed.
-func (e *engineFS) persist(name string, err error, op func() error) error {
+// persist does op until it does not fail for want of space any more, or, unless it is vital, the store is closed.
+func (e *engineFS) persist(name string, err error, vital bool, op func() error) error {
 	e.space.blocked.Add(1)
 	defer e.space.blocked.Add(-1)
 	began := time.Now()
@@ -161,7 +165,11 @@ func (e *engineFS) persist(name string, err error, op func() error) error {
 	for wait := firstRetry; exhausted(err); wait = min(2*wait, lastRetry) {
 		e.starve()
 		if !e.sleep(wait) {
-			return err
+			if !vital {
+				return err
+			}
+			e.stuckOnce.Do(func() { close(e.stuck) })
+			time.Sleep(wait)
 		}
 		err = op()
 	}
@@ -237,7 +245,7 @@ func (f *engineFile) Write(p []byte) (int, error) {
 	if !exhausted(err) {
 		return done, err
 	}
-	err = f.fs.withRoom(f.name, f.category, func() error {
+	err = f.fs.withRoom(f.name, f.category, false, func() error {
 		n, err := f.File.Write(p[done:])
 		done += n
 		f.fs.space.wrote(n)

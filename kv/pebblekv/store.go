@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"go.uber.org/zap"
 
+	"fastddl/internal/errs"
 	"fastddl/kv"
 )
 
@@ -153,28 +154,40 @@ func (s *Store) Damaged() error { return s.health.damaged() }
 // Close implements kv.Store. It waits for running operations and open
 // iterators; open transactions and snapshots fail afterwards. If some are still
 // open after half a minute it gives up with an error and leaves the store to
-// the end of the process, which it survives like any crash.
+// the end of the process, which it survives like any crash. Nothing waits for space
+// any more; if the engine cannot end without, it is left as it is, the folder locked,
+// with a kv.DiskFullError.
 func (s *Store) Close() error {
 	s.stop()
+	s.StopWaiting()
+	closed := make(chan error, 1)
+	go func() { closed <- s.close() }()
+	select {
+	case err := <-closed:
+		return err
+	case <-s.engFS.stuck:
+		return fmt.Errorf("pebblekv: closing: %w", &kv.DiskFullError{Free: s.space.estimate(), Needed: s.space.limits.full})
+	}
+}
+
+// StopWaiting lets writes that wait for space on a full disk fail, now and from now on. It is for those who have to wait
+// for such writes before they close the store.
+func (s *Store) StopWaiting() { s.engFS.end() }
+
+func (s *Store) close() (err error) {
+	defer errs.Contain(&err)
 	s.background.Wait()
 	starved := s.space.blocked.Load() > 0
-	if starved {
-		// Nobody waits any more for space that may not come.
-		s.engFS.end()
-	}
 	if first, err := s.gate.close(closeTimeout); !first || err != nil {
 		return err
 	}
 	if s.health.wedged.Load() {
 		// The engine may hold its locks for ever; what is durable is.
-		s.engFS.end()
 		return errors.Join(s.health.failed(), s.lock.Close())
 	}
-	var err error
 	if !starved {
 		err = s.saveFinalBound()
 	}
-	s.engFS.end()
 	return errors.Join(err, s.db.Close(), s.lock.Close())
 }
 
