@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tikv/client-go/v2/oracle"
 	"go.uber.org/zap"
 
 	"fastddl/config"
@@ -281,7 +282,13 @@ func (t *task) tellState(before *job.Record) {
 	if before.ShownState() == now.ShownState() {
 		return
 	}
-	e := event.JobStateChanged{Job: event.Job{ID: t.id}, From: before.ShownState().String(), To: now.ShownState().String()}
+	e := event.JobStateChanged{
+		Job: event.Job{ID: t.id}, Schema: now.DB, Table: now.Table, Rows: now.RowCount,
+		From: before.ShownState().String(), To: now.ShownState().String(),
+	}
+	if now.Ended() && now.StartTS != 0 {
+		e.Took = oracle.GetTimeFromTS(now.EndTS).Sub(oracle.GetTimeFromTS(now.StartTS))
+	}
 	if now.Error != nil {
 		e.Err = now.Error
 	}

@@ -75,15 +75,23 @@ func (e JobQueued) String() string {
 // rollingback, cancelling, paused, synced, cancelled, rollback done).
 type JobStateChanged struct {
 	Job
-	From, To string
-	Err      error
+	Schema, Table string
+	From, To      string
+	Err           error
+	// Rows is how many rows the job has read so far. Took is how long it was under way, 0 before it has ended.
+	Rows int64
+	Took time.Duration
 }
 
 func (e JobStateChanged) String() string {
-	if e.Err != nil {
-		return fmt.Sprintf("job %d %s -> %s: %v", e.ID, e.From, e.To, e.Err)
+	s := fmt.Sprintf("job %d on %s.%s %s -> %s", e.ID, e.Schema, e.Table, e.From, e.To)
+	if e.Took > 0 {
+		s += fmt.Sprintf(" after %s and %d rows", e.Took.Round(time.Millisecond), e.Rows)
 	}
-	return fmt.Sprintf("job %d %s -> %s", e.ID, e.From, e.To)
+	if e.Err != nil {
+		s += fmt.Sprintf(": %v", e.Err)
+	}
+	return s
 }
 
 // SchemaStateChanged: an index or column of the job reached a schema state

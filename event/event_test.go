@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -43,6 +44,13 @@ func TestBusIsConcurrent(t *testing.T) {
 	}
 	wg.Wait()
 	require.GreaterOrEqual(t, seen.Load(), int64(8*200))
+}
+
+func TestTheEndOfAJobSaysWhatItDid(t *testing.T) {
+	e := event.JobStateChanged{Job: event.Job{ID: 7}, Schema: "s", Table: "t", From: "running", To: "synced", Rows: 9, Took: time.Second}
+	require.Equal(t, "job 7 on s.t running -> synced after 1s and 9 rows", e.String())
+	e.To, e.Took = "paused", 0
+	require.Equal(t, "job 7 on s.t running -> paused", e.String())
 }
 
 // An event is one line, and does not repeat a statement of any length.
