@@ -195,6 +195,13 @@ func TestSettingsOfTiDB(t *testing.T) {
 	_, err = apply(map[string]any{"status": map[string]any{"metrics-addr": "push:9091"}, "opentracing": map[string]any{"enable": true}})
 	require.ErrorContains(t, err, "tidb.status.metrics-addr: metrics are not pushed")
 	require.ErrorContains(t, err, "tidb.opentracing.enable: traces are not sent")
+	for setting, value := range map[string]any{"cors": "*", "tidb-edition": "X", "disaggregated-tiflash": true} {
+		_, err = apply(map[string]any{setting: value})
+		require.ErrorContains(t, err, "tidb."+setting+": ")
+	}
+	_, err = apply(map[string]any{"log": map[string]any{"timeout": 3, "file": map[string]any{"compression": "gzip"}}})
+	require.ErrorContains(t, err, "tidb.log.timeout: ")
+	require.ErrorContains(t, err, "tidb.log.file.compression: ")
 }
 
 func TestValidateSamePort(t *testing.T) {

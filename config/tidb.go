@@ -85,15 +85,31 @@ func (c *Config) applyTiDB(dst *tidb.Config, p *problems) {
 	if dst.Performance.TxnEntrySizeLimit > largestEntry {
 		p.add("tidb.performance.txn-entry-size-limit %d is more than %d", dst.Performance.TxnEntrySizeLimit, largestEntry)
 	}
-	if dst.Status.MetricsAddr != "" {
-		p.add("tidb.status.metrics-addr: metrics are not pushed; have Prometheus read them from /metrics")
-	}
-	if dst.OpenTracing.Enable {
-		p.add("tidb.opentracing.enable: traces are not sent; use the statement TRACE")
-	}
+	refuseAbsent(dst, p)
 	for _, key := range md.Keys() {
 		if own, ok := ownKeys[key.String()]; ok {
 			p.add("%s", fmt.Sprintf("tidb.%s is set by %s", key, own))
+		}
+	}
+}
+
+// refuseAbsent refuses settings for which nothing is built in, so that nobody relies on them.
+func refuseAbsent(t *tidb.Config, p *problems) {
+	for _, absent := range []struct {
+		set  bool
+		name string
+		why  string
+	}{
+		{t.Status.MetricsAddr != "", "status.metrics-addr", "metrics are not pushed; have Prometheus read them from /metrics"},
+		{t.OpenTracing.Enable, "opentracing.enable", "traces are not sent; use the statement TRACE"},
+		{t.Cors != "", "cors", "the status server allows no other origins"},
+		{t.Log.Timeout != 0, "log.timeout", "a log that hangs does not end the server"},
+		{t.Log.File.Compression != "", "log.file.compression", "log files are not compressed"},
+		{t.TiDBEdition != tidb.NewConfig().TiDBEdition, "tidb-edition", "the edition is part of version-comment"},
+		{t.DisaggregatedTiFlash, "disaggregated-tiflash", "TiFlash nodes are not looked up elsewhere than in PD"},
+	} {
+		if absent.set {
+			p.add("tidb.%s: %s", absent.name, absent.why)
 		}
 	}
 }
