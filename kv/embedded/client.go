@@ -54,7 +54,7 @@ func (c *client) SendRequest(ctx context.Context, addr string, req *tikvrpc.Requ
 // finalError is an error instead of an answer. client-go takes any error whose cause is not context.Canceled for a sign that
 // the store is gone: it dials the store's address, which is a name here, and when nobody answers it refuses all requests of
 // all sessions from then on. With that cause it gives up this request only, and still takes a commit's outcome for unknown;
-// errors.Is finds what it was. (Of resolves that client-go makes one of several it makes the error itself.)
+// errors.Is finds what it was.
 type finalError struct{ why error }
 
 func (e finalError) Error() string { return e.why.Error() }
@@ -64,6 +64,18 @@ func (e finalError) Cause() error { return context.Canceled }
 
 // Unwrap implements errors.Unwrap.
 func (e finalError) Unwrap() error { return e.why }
+
+// finalClient makes the errors of a client final, but for those of other SQL servers.
+type finalClient struct{ tikv.Client }
+
+// SendRequest implements tikv.Client.
+func (c finalClient) SendRequest(ctx context.Context, addr string, req *tikvrpc.Request, timeout time.Duration) (*tikvrpc.Response, error) {
+	resp, err := c.Client.SendRequest(ctx, addr, req, timeout)
+	if err != nil && req.StoreTp != tikvrpc.TiDB {
+		return nil, finalError{err}
+	}
+	return resp, err
+}
 
 // Close implements tikv.Client. Requests that are under way go on.
 func (c *client) Close() error {

@@ -53,6 +53,8 @@ func newStorage(s *Store) (*storage, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Before anybody takes the client: client-go's own layers around ours make errors too.
+	kvStore.SetTiKVClient(finalClient{kvStore.GetTiKVClient()})
 	// Responses of the coprocessor are not cached: they would be validated against a data version that only TiKV has.
 	copStore, err := copr.NewStore(kvStore, &config.CoprocessorCache{})
 	if err != nil {

@@ -132,6 +132,26 @@ func causeOf(t *testing.T, err error) error {
 	return c.Cause()
 }
 
+// TestNoTimeLeftForAResolve: client-go makes one of several requests to resolve a region's locks, and an error of its own
+// for who does not wait for it.
+func TestNoTimeLeftForAResolve(t *testing.T) {
+	s := openMem(t, vfs.NewMem())
+	set(t, s, "a", "1")
+	client := s.storage.GetTiKVClient()
+	late, cancel := context.WithTimeout(t.Context(), 0)
+	defer cancel()
+	failed := 0
+	for i := range 100 { // the answer may be there at once
+		req := tikvrpc.NewRequest(tikvrpc.CmdResolveLock, &kvrpcpb.ResolveLockRequest{StartVersion: uint64(i + 1)})
+		if _, err := client.SendRequest(late, "", req, time.Second); err != nil {
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.Equal(t, context.Canceled, causeOf(t, err))
+			failed++
+		}
+	}
+	require.NotZero(t, failed)
+}
+
 // TestBadRequests sends what no client sends: each gets an answer, and the store goes on.
 func TestBadRequests(t *testing.T) {
 	s := openMem(t, vfs.NewMem())
