@@ -450,7 +450,7 @@ func (b *bank) settle() {
 		}
 		return b.engine.Locks() == 0
 	}, time.Minute, 20*time.Millisecond)
-	require.Empty(b.t, b.engine.active.all())
+	require.Empty(b.t, slices.Collect(b.engine.active.all()))
 	require.Empty(b.t, b.engine.LockWaits())
 	for i := range b.engine.registry.shards {
 		require.Empty(b.t, b.engine.registry.shards[i].live)

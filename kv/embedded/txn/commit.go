@@ -135,7 +135,7 @@ func (e *Engine) commitAt(ctx context.Context, startTS, commitTS uint64, keys []
 			if o.committed() {
 				return nil, nil
 			}
-			return e.commitMissing(ctx, startTS, commitTS, keys[0])
+			return e.commitMissing(ctx, startTS, commitTS, keys[0], o.ended)
 		}
 		keyErr, begun := t.beginCommit(commitTS, keys)
 		if keyErr != nil {
@@ -152,8 +152,9 @@ func (e *Engine) commitAt(ctx context.Context, startTS, commitTS uint64, keys []
 
 // commitMissing answers for a transaction that holds no locks and is not known to have committed. If it may have, before
 // the store was opened or so long ago that it was forgotten, its version of a key tells: nobody else has its timestamp.
-// Without one nobody knows, as the key may have been locked only, and the client must not be told that it failed.
-func (e *Engine) commitMissing(ctx context.Context, startTS, commitTS uint64, key []byte) (*kvrpcpb.KeyError, error) {
+// Without one nobody knows, as the key may have been locked only, and the client must not be told that it failed, unless
+// the transaction is known to be rolled back.
+func (e *Engine) commitMissing(ctx context.Context, startTS, commitTS uint64, key []byte, rolledBack bool) (*kvrpcpb.KeyError, error) {
 	if startTS > e.since && !e.registry.mayHaveForgotten(startTS) {
 		return txnLockNotFound(startTS, commitTS, key), nil
 	}
@@ -164,6 +165,9 @@ func (e *Engine) commitMissing(ctx context.Context, startTS, commitTS uint64, ke
 	v, err := lookup.At(key, commitTS)
 	if err = errors.Join(err, lookup.Close()); err == nil && v.TS == commitTS {
 		return nil, nil
+	}
+	if err == nil && rolledBack {
+		return txnLockNotFound(startTS, commitTS, key), nil
 	}
 	return nil, errors.Join(fmt.Errorf("%w: transaction %d was forgotten", kv.ErrResultUndetermined, startTS), err)
 }

@@ -101,7 +101,8 @@ func (d *detector) search(path []edge, target uint64, table *table, seen map[uin
 		if holder == 0 || holder == at || w.kind == waitOptimistic && path[0].w.kind != waitOptimistic {
 			continue
 		}
-		if found := d.search(append(slices.Clip(path), edge{w, w.key, holder}), target, table, seen); found != nil {
+		// What an earlier branch has put there is not needed any more.
+		if found := d.search(append(path, edge{w, w.key, holder}), target, table, seen); found != nil {
 			return found
 		}
 	}

@@ -12,7 +12,9 @@
 //
 // Keys are spread over stripes by hash. A stripe has a latch, held by a request from checking its keys until it has
 // locked them or changed its mind, and a mutex over its table of locks, held for moments only. Requests latch stripes in
-// ascending order, so they cannot wait for each other in a circle. Releasing a lock needs no latch.
+// ascending order, so they cannot wait for each other in a circle. Releasing a lock needs no latch. A one-phase commit
+// holds its latches until its batch is in the engine, which may take long where the disk does: who waits for a latch for
+// too long is told that the server is busy.
 //
 // The order of locking is: latches, transaction.mu, stripe.mu; and detector.mu before stripe.mu.
 //

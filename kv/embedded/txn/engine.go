@@ -92,7 +92,7 @@ func (e *Engine) Locks() int { return int(e.table.keys.Load()) }
 // Barrier returns when nobody can commit at or below ts any more and everybody who has is visible and durable: what is
 // prewritten will commit above ts, what is committing is waited for.
 func (e *Engine) Barrier(ctx context.Context, ts uint64) error {
-	for _, t := range e.active.all() {
+	for t := range e.active.all() {
 		if err := t.letRead(ctx, ts); err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -73,6 +74,12 @@ func (f *fixture) lock(start uint64, key string) (*kvrpcpb.PessimisticLockRespon
 		ForUpdateTs:  start,
 		LockTtl:      1e6,
 	})
+}
+
+func (f *fixture) mustLock(key string) *kvrpcpb.PessimisticLockResponse {
+	resp, err := f.lock(f.ts(), key)
+	require.NoError(f.t, err)
+	return resp
 }
 
 func (f *fixture) unlock(start uint64, keys ...string) {
@@ -224,7 +231,7 @@ func TestTakenBack(t *testing.T) {
 	require.Contains(t, resp.Errors[0].Abort, "reserved")
 	require.Equal(t, 1, f.Locks())
 	require.True(t, f.table.get([]byte("a")).pessimistic())
-	require.Empty(t, f.active.all())
+	require.Empty(t, slices.Collect(f.active.all()))
 	f.unlock(start, "a")
 	require.Zero(t, f.Locks())
 }
@@ -380,6 +387,60 @@ func TestLazyCommitFindsTheDeadlock(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, resp.Errors)
 	require.NotNil(t, (<-told).Errors[0].GetDeadlock())
+}
+
+// TestLatchesAreNotWaitedForForEver: commits that the disk keeps from reaching the engine hold the latches of many keys.
+// Requests for other keys that fall on those are told to come again.
+func TestLatchesAreNotWaitedForForEver(t *testing.T) {
+	fs, shut, open := gateFS()
+	f := newFixture(t, fs, Options{MaxLockWait: 50 * time.Millisecond})
+	f.set("x", "old")
+	shut()
+	var commits sync.WaitGroup
+	for i := range 40 {
+		commits.Go(func() {
+			var muts []*kvrpcpb.Mutation
+			for j := range 100 {
+				muts = append(muts, putOf(fmt.Sprintf("w%d-%d", i, j), strings.Repeat("v", 1000)))
+			}
+			_, _ = f.prewrite(f.ts(), true, muts...)
+		})
+	}
+	var locks, busy int
+	require.Eventually(t, func() bool { // until a commit waits in the engine
+		key := fmt.Sprintf("other%d", locks)
+		locks++
+		start := f.ts()
+		resp, err := f.lock(start, key)
+		require.NoError(t, err)
+		if resp.RegionError.GetServerIsBusy() != nil {
+			pre, err := f.prewrite(start, true, putOf(key, "1"))
+			require.NoError(t, err)
+			require.NotNil(t, pre.RegionError.GetServerIsBusy())
+			busy++
+		}
+		return busy > 0
+	}, time.Minute, time.Microsecond)
+	open()
+	commits.Wait()
+	require.Empty(t, f.mustLock("last").Errors)
+}
+
+// TestARollbackThatIsKnownIsNoDoubt: a transaction is rolled back while it is away, and many others commit.
+func TestARollbackThatIsKnownIsNoDoubt(t *testing.T) {
+	f := newFixture(t, vfs.NewMem(), Options{})
+	start := f.ts()
+	_, err := f.prewrite(start, false, putOf("a", "v"))
+	require.NoError(t, err)
+	commitTS := f.ts()
+	_, err = f.BatchRollback(t.Context(), &kvrpcpb.BatchRollbackRequest{StartVersion: start, Keys: [][]byte{[]byte("a")}})
+	require.NoError(t, err)
+	for ts := start + 1; !f.registry.mayHaveForgotten(start); ts++ {
+		f.registry.end(&transaction{startTS: ts}, outcome{ended: true, commitTS: ts + 1})
+	}
+	resp, err := f.Commit(t.Context(), &kvrpcpb.CommitRequest{StartVersion: start, CommitVersion: commitTS, Keys: [][]byte{[]byte("a")}})
+	require.NoError(t, err)
+	require.NotNil(t, resp.Error)
 }
 
 func TestLockRecords(t *testing.T) {

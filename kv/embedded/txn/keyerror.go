@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/pingcap/kvproto/pkg/errorpb"
 	"github.com/pingcap/kvproto/pkg/kvrpcpb"
 )
 
@@ -18,6 +19,15 @@ func abortError(format string, args ...any) *kvrpcpb.KeyError {
 
 func retryableError(format string, args ...any) *kvrpcpb.KeyError {
 	return &kvrpcpb.KeyError{Retryable: fmt.Sprintf(format, args...)}
+}
+
+// errLatched says that a key is at work for longer than a request waits.
+var errLatched = errors.New("txn: the latch of a key is held")
+
+// serverIsBusy tells the client to come again after a pause, in which it looks whether its statement was killed.
+func serverIsBusy() *errorpb.Error {
+	const reason = "another request for one of the keys waits for the disk"
+	return &errorpb.Error{Message: reason, ServerIsBusy: &errorpb.ServerIsBusy{Reason: reason}}
 }
 
 // conflict reports a version, or a lock, that was committed at conflictTS. Versions do not tell when their transactions

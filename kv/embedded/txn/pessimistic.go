@@ -17,9 +17,10 @@ const grantedTTL = 3000
 // PessimisticLock locks keys for a pessimistic transaction, all or none, waiting for who holds them.
 func (e *Engine) PessimisticLock(ctx context.Context, req *kvrpcpb.PessimisticLockRequest) (*kvrpcpb.PessimisticLockResponse, error) {
 	a := &acquisition{
-		engine: e,
-		req:    req,
-		force:  req.WakeUpMode == kvrpcpb.PessimisticLockWakeUpMode_WakeUpModeForceLock,
+		engine:  e,
+		req:     req,
+		primary: bytes.Clone(req.PrimaryLock),
+		force:   req.WakeUpMode == kvrpcpb.PessimisticLockWakeUpMode_WakeUpModeForceLock,
 	}
 	if keyErr := a.validate(); keyErr != nil {
 		return a.failed(keyErr), nil
@@ -31,6 +32,9 @@ func (e *Engine) PessimisticLock(ctx context.Context, req *kvrpcpb.PessimisticLo
 	defer e.registry.leave(t)
 	a.txn = t
 	keyErr, err := a.run(ctx)
+	if errors.Is(err, errLatched) {
+		return &kvrpcpb.PessimisticLockResponse{RegionError: serverIsBusy()}, nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -45,8 +49,10 @@ type acquisition struct {
 	engine *Engine
 	req    *kvrpcpb.PessimisticLockRequest
 	txn    *transaction
-	force  bool // lock in spite of a newer version, and say so (fair locking)
-	waiter *waiter
+	// primary is a copy of the request's primary key.
+	primary []byte
+	force   bool // lock in spite of a newer version, and say so (fair locking)
+	waiter  *waiter
 	// deadline is when waiting ends; zero before the first wait.
 	deadline time.Time
 	results  []lockResult
@@ -104,7 +110,10 @@ type obstacle struct {
 // try locks all keys, or none of them: it returns what is in the way, or an error for the client.
 func (a *acquisition) try(ctx context.Context) (*obstacle, *kvrpcpb.KeyError, error) {
 	muts := a.req.Mutations
-	held := a.engine.table.latch(len(muts), func(i int) []byte { return muts[i].Key })
+	held, ok := a.engine.table.latch(ctx, a.engine.opts.MaxLockWait, len(muts), func(i int) []byte { return muts[i].Key })
+	if !ok {
+		return nil, nil, errLatched
+	}
 	defer held.release()
 	for _, m := range muts {
 		if l, holder := a.engine.table.blocker(m.Key, a.txn.startTS, a.waiter); holder != nil {
@@ -178,7 +187,7 @@ func (a *acquisition) newLock(key []byte, forUpdateTS uint64, own *lock) *lock {
 		txn:         a.txn,
 		key:         bytes.Clone(key),
 		op:          kvrpcpb.Op_PessimisticLock,
-		primary:     bytes.Clone(a.req.PrimaryLock),
+		primary:     a.primary,
 		ttl:         a.req.LockTtl,
 		forUpdateTS: forUpdateTS,
 		updated:     time.Now(),

@@ -11,8 +11,12 @@ import (
 	"fastddl/kv/pebblekv"
 )
 
-// holderPoll is how often a prewrite that waits for a lock looks whether it is in a deadlock, or the lock was given up.
-const holderPoll = 10 * time.Millisecond
+// A prewrite that waits for a lock looks again and again whether it is in a deadlock, or the lock was given up: first after
+// holderPoll, and then after twice the time each, up to lastHolderPoll.
+const (
+	holderPoll     = 10 * time.Millisecond
+	lastHolderPoll = 100 * time.Millisecond
+)
 
 // Prewrite checks the writes of a transaction and locks their keys, all those of the request or none. With TryOnePc it
 // commits them as well, if it can; otherwise the client goes on with a commit. Async commit is declined: the answer's
@@ -77,11 +81,11 @@ func (p *prewrite) awaitHolder(ctx context.Context) (*kvrpcpb.KeyError, error) {
 	e := p.engine
 	e.detector.add(w)
 	defer e.detector.remove(w)
-	for time.Now().Before(p.deadline) {
+	for poll := holderPoll; time.Now().Before(p.deadline); poll = min(2*poll, lastHolderPoll) {
 		if e.detector.givesWay(w, e.table) {
 			return conflict(reason, p.txn.startTS, p.holder.startTS, w.key, p.primary), nil
 		}
-		if err := p.holder.awaitWithin(ctx, holderPoll); err != nil {
+		if err := p.holder.awaitWithin(ctx, poll); err != nil {
 			return nil, err
 		}
 		if l := e.table.get(w.key); l == nil || l.txn != p.holder {
@@ -181,7 +185,12 @@ func (p *prewrite) selfRolledBack() *kvrpcpb.KeyError {
 // an answer.
 func (p *prewrite) try(ctx context.Context) (_ *kvrpcpb.PrewriteResponse, wait *transaction, err error) {
 	muts := p.req.Mutations
-	held := p.engine.table.latch(len(muts), func(i int) []byte { return muts[i].Key })
+	p.holder = nil
+	held, ok := p.engine.table.latch(ctx, p.engine.opts.MaxLockWait, len(muts), func(i int) []byte { return muts[i].Key })
+	if !ok {
+		// Nothing was written, which an error would leave in doubt.
+		return &kvrpcpb.PrewriteResponse{RegionError: serverIsBusy()}, nil, nil
+	}
 	latched := true
 	defer func() {
 		if latched {
@@ -215,7 +224,7 @@ func (p *prewrite) try(ctx context.Context) (_ *kvrpcpb.PrewriteResponse, wait *
 
 // checkAll checks the mutations in order. Locks of other transactions are all reported, other errors at once.
 func (p *prewrite) checkAll(ctx context.Context) (keyErrs []*kvrpcpb.KeyError, wait *transaction, err error) {
-	p.locks, p.holder = make([]*lock, 0, len(p.req.Mutations)), nil
+	p.locks = make([]*lock, 0, len(p.req.Mutations))
 	constraints := p.constraints()
 	// All locks are looked at before the first version, as the versions are those of one moment: who commits while the
 	// keys are checked releases its locks without a latch, and would be found by neither.

@@ -201,7 +201,7 @@ func (s *Snapshot) prepareRange(ctx context.Context, r kv.KeyRange) (uint64, err
 	if s.latest {
 		ts = s.engine.store.LastTS()
 	}
-	for _, t := range s.engine.active.all() {
+	for t := range s.engine.active.all() {
 		if t.startTS > ts || !t.overlaps(r) {
 			continue
 		}

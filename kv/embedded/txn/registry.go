@@ -67,10 +67,10 @@ func newRegistry() *registry {
 	return r
 }
 
-// shard spreads timestamps by all their bits, as the lowest ones are mostly zero.
-func (r *registry) shard(startTS uint64) *registryShard {
-	return &r.shards[(startTS*0x9E3779B97F4A7C15)>>58]
-}
+// spread hashes a timestamp to a number below numShards: by all its bits, as the lowest ones are mostly zero.
+func spread(ts uint64) uint64 { return (ts * 0x9E3779B97F4A7C15) >> 58 }
+
+func (r *registry) shard(startTS uint64) *registryShard { return &r.shards[spread(startTS)] }
 
 func (sh *registryShard) outcome(startTS uint64) outcome {
 	if ts, ok := sh.commits.get(startTS); ok {
@@ -118,6 +118,22 @@ func (r *registry) find(startTS uint64) (*transaction, outcome) {
 		return t, outcome{}
 	}
 	return nil, sh.outcome(startTS)
+}
+
+// holding returns the transactions that began at or before ts and may hold locks, in no order.
+func (r *registry) holding(ts uint64) []*transaction {
+	var found []*transaction
+	for i := range r.shards {
+		sh := &r.shards[i]
+		sh.mu.Lock()
+		for startTS, t := range sh.live {
+			if startTS <= ts {
+				found = append(found, t)
+			}
+		}
+		sh.mu.Unlock()
+	}
+	return found
 }
 
 // mayHaveForgotten says whether a transaction that is not known may have committed.

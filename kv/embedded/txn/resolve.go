@@ -62,6 +62,19 @@ func (t *transaction) prewrittenKeys() [][]byte {
 	return keys
 }
 
+// locksIn returns the transaction's locks in a range, in no order.
+func (t *transaction) locksIn(r kv.KeyRange) []*lock {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var found []*lock
+	for _, l := range t.locks {
+		if r.Contains(l.key) {
+			found = append(found, l)
+		}
+	}
+	return found
+}
+
 // ScanLock lists the locks in a range, in the order of keys, of transactions that began at or before a timestamp.
 // Transactions that are committing are waited for.
 func (e *Engine) ScanLock(ctx context.Context, req *kvrpcpb.ScanLockRequest) (*kvrpcpb.ScanLockResponse, error) {
@@ -70,11 +83,9 @@ func (e *Engine) ScanLock(ctx context.Context, req *kvrpcpb.ScanLockRequest) (*k
 		r.End = req.EndKey
 	}
 	var found []*lock
-	e.table.each(func(l *lock) {
-		if l.txn.startTS <= req.MaxVersion && r.Contains(l.key) {
-			found = append(found, l)
-		}
-	})
+	for _, t := range e.registry.holding(req.MaxVersion) {
+		found = append(found, t.locksIn(r)...)
+	}
 	slices.SortFunc(found, func(a, b *lock) int {
 		return cmp.Or(bytes.Compare(a.key, b.key), cmp.Compare(a.txn.startTS, b.txn.startTS))
 	})

@@ -2,6 +2,7 @@ package txn
 
 import (
 	"bytes"
+	"context"
 	"hash/maphash"
 	"slices"
 	"sync"
@@ -23,7 +24,7 @@ type table struct {
 
 // stripe is the part of the table for the keys with one hash.
 type stripe struct {
-	latch sync.Mutex
+	latch chan struct{} // full while the latch is held
 
 	mu      sync.RWMutex // guards what follows
 	locked  atomic.Int32 // len(keys), for readers that find nothing
@@ -62,6 +63,7 @@ func (l *lock) hidesFromReaders() bool { return l.op == kvrpcpb.Op_Put || l.op =
 func newTable(since uint64) *table {
 	t := &table{seed: maphash.MakeSeed()}
 	for i := range t.stripes {
+		t.stripes[i].latch = make(chan struct{}, 1)
 		t.stripes[i].records.forgotten = since
 	}
 	return t
@@ -79,23 +81,42 @@ type latches struct {
 	held  []uint16
 }
 
-// latch takes the latches of n keys.
-func (t *table) latch(n int, key func(i int) []byte) latches {
+// latch takes the latches of n keys. It fails if one of them is held by another for longer than patience, as by a commit
+// that the disk keeps waiting, or ctx ends.
+func (t *table) latch(ctx context.Context, patience time.Duration, n int, key func(i int) []byte) (latches, bool) {
 	held := make([]uint16, n)
 	for i := range held {
 		held[i] = t.stripeIndex(key(i))
 	}
 	slices.Sort(held)
 	held = slices.Compact(held)
-	for _, i := range held {
-		t.stripes[i].latch.Lock()
+	var timeout <-chan time.Time
+	for n, i := range held {
+		select {
+		case t.stripes[i].latch <- struct{}{}:
+			continue
+		default:
+		}
+		if timeout == nil {
+			timer := time.NewTimer(patience)
+			defer timer.Stop()
+			timeout = timer.C
+		}
+		select {
+		case t.stripes[i].latch <- struct{}{}:
+			continue
+		case <-timeout:
+		case <-ctx.Done():
+		}
+		latches{table: t, held: held[:n]}.release()
+		return latches{}, false
 	}
-	return latches{table: t, held: held}
+	return latches{table: t, held: held}, true
 }
 
 func (l latches) release() {
 	for _, i := range l.held {
-		l.table.stripes[i].latch.Unlock()
+		<-l.table.stripes[i].latch
 	}
 }
 
@@ -219,23 +240,6 @@ func (t *table) lockedAfter(key []byte, ts uint64) uint64 {
 	st.mu.RLock()
 	defer st.mu.RUnlock()
 	return st.records.after(key, ts)
-}
-
-// each calls fn for all locks, in no order. fn must not call the table.
-func (t *table) each(fn func(l *lock)) {
-	for i := range t.stripes {
-		st := &t.stripes[i]
-		if st.locked.Load() == 0 {
-			continue
-		}
-		st.mu.RLock()
-		for _, ks := range st.keys {
-			if ks.lock != nil {
-				fn(ks.lock)
-			}
-		}
-		st.mu.RUnlock()
-	}
 }
 
 // info describes a lock to a client. The transaction's mu is not held.

@@ -3,6 +3,7 @@ package txn
 import (
 	"bytes"
 	"context"
+	"iter"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -226,41 +227,65 @@ func (t *transaction) lowestCommitTS() uint64 {
 }
 
 // activeSet is the set of transactions that have prewritten or are committing. Readers of ranges walk through it without
-// locking.
-type activeSet struct {
+// locking. It is in shards, as each change copies one: with thousands of committers, copying the whole was most of the work.
+type activeSet struct{ shards [activeShards]activeShard }
+
+const activeShards = 16
+
+type activeShard struct {
 	mu   sync.Mutex
 	list atomic.Pointer[[]*transaction]
 }
 
-// all returns the set as it is now.
-func (s *activeSet) all() []*transaction {
-	if p := s.list.Load(); p != nil {
+// all yields the set: who is in it all the while, and maybe who comes or goes.
+func (s *activeSet) all() iter.Seq[*transaction] {
+	return func(yield func(*transaction) bool) {
+		for i := range s.shards {
+			for _, t := range s.shards[i].all() {
+				if !yield(t) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func (s *activeSet) shard(t *transaction) *activeShard {
+	return &s.shards[spread(t.startTS)%activeShards]
+}
+
+func (s *activeSet) add(t *transaction) { s.shard(t).add(t) }
+
+func (s *activeSet) remove(t *transaction) { s.shard(t).remove(t) }
+
+func (sh *activeShard) all() []*transaction {
+	if p := sh.list.Load(); p != nil {
 		return *p
 	}
 	return nil
 }
 
-func (s *activeSet) add(t *transaction) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	old := s.all()
+func (sh *activeShard) add(t *transaction) {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	old := sh.all()
 	if slices.Contains(old, t) {
 		return
 	}
 	list := append(make([]*transaction, 0, len(old)+1), old...)
 	list = append(list, t)
-	s.list.Store(&list)
+	sh.list.Store(&list)
 }
 
-func (s *activeSet) remove(t *transaction) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	old := s.all()
+func (sh *activeShard) remove(t *transaction) {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	old := sh.all()
 	i := slices.Index(old, t)
 	if i < 0 {
 		return
 	}
 	list := append(make([]*transaction, 0, len(old)-1), old[:i]...)
 	list = append(list, old[i+1:]...)
-	s.list.Store(&list)
+	sh.list.Store(&list)
 }
