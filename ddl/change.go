@@ -44,6 +44,8 @@ type change interface {
 type subject struct {
 	*model.TableInfo
 	referred []*model.ReferredFKInfo
+	// own are the indexes that the job itself has added.
+	own []int64
 }
 
 // plainChange is a change that needs no states of its own.
@@ -93,6 +95,7 @@ func NewChange(table *model.TableInfo, sub *model.SubJob) (job.Change, error) {
 	switch a := sub.JobArgs.(type) {
 	case *model.ModifyColumnArgs:
 		c.Was = model.FindColumnInfo(table.Columns, a.OldColumnName.L)
+		c.Users = usersOf(table, a.OldColumnName.L)
 	case *model.SetDefaultValueArgs:
 		c.Was = model.FindColumnInfo(table.Columns, a.Col.Name.L)
 	}
@@ -130,6 +133,7 @@ func beginChanges(after *job.Record, s subject) error {
 	if !after.Mixed() {
 		return nil
 	}
+	s.own = after.IndexIDs
 	err := eachChange(after, func(ch change, c *job.Change) error {
 		c.ColumnID, c.IndexIDs = 0, nil
 		return ch.begin(s, c)

@@ -2,6 +2,7 @@ package ddl
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -207,15 +208,61 @@ type modifyColumn struct {
 }
 
 // begin refuses a new name where there are foreign keys, which would have to be changed with
-// it: such statements are left to TiDB, so a job that was before this one has added them.
+// it: such statements are left to TiDB, so a job that was before this one has added them. It
+// also refuses a new type where others use the column than the statement was checked with:
+// entries may be wrong for the new collation, or not allowed with the new type.
 func (m *modifyColumn) begin(s subject, c *job.Change) error {
 	if err := unchangedColumn(s.TableInfo, c); err != nil {
 		return err
+	}
+	if m.changesValues(c.Was) && hasNewUsers(s, c) {
+		return domain.ErrInfoSchemaChanged.GenWithStackByArgs()
 	}
 	if m.Column.Name.L != c.Was.Name.L && len(s.ForeignKeys)+len(s.referred) > 0 {
 		return domain.ErrInfoSchemaChanged.GenWithStackByArgs()
 	}
 	return nil
+}
+
+// changesValues says that values of the column may compare, be stored or be computed in another
+// way than those of was.
+func (m *modifyColumn) changesValues(was *model.ColumnInfo) bool {
+	before, after := was.FieldType.Clone(), m.Column.FieldType.Clone()
+	before.SetFlag(before.GetFlag() & mysql.UnsignedFlag)
+	after.SetFlag(after.GetFlag() & mysql.UnsignedFlag)
+	return !reflect.DeepEqual(before, after) || was.GeneratedExprString != m.Column.GeneratedExprString
+}
+
+// usersOf returns who uses a column.
+func usersOf(table *model.TableInfo, column string) job.Users {
+	var users job.Users
+	for _, idx := range table.Indices {
+		if idx.FindColumnByName(column) != nil {
+			users.Indexes = append(users.Indexes, idx.ID)
+		}
+	}
+	for _, col := range table.Columns {
+		if _, ok := col.Dependences[column]; ok {
+			users.Columns = append(users.Columns, col.ID)
+		}
+	}
+	return users
+}
+
+// hasNewUsers says that somebody uses the column whom the statement has not found. The job's
+// own indexes, and their hidden columns, are no news.
+func hasNewUsers(s subject, c *job.Change) bool {
+	indexes, columns := append(slices.Clone(c.Users.Indexes), s.own...), slices.Clone(c.Users.Columns)
+	for _, id := range s.own {
+		for _, ic := range model.FindIndexInfoByID(s.Indices, id).Columns {
+			columns = append(columns, s.Columns[ic.Offset].ID)
+		}
+	}
+	isNew := func(known []int64) func(id int64) bool {
+		return func(id int64) bool { return !slices.Contains(known, id) }
+	}
+	now := usersOf(s.TableInfo, c.Was.Name.L)
+	return slices.ContainsFunc(now.Indexes, isNew(indexes)) || slices.ContainsFunc(now.Columns, isNew(columns))
 }
 
 // unchangedColumn fails if the column is not what the statement has found: a job that
@@ -225,7 +272,8 @@ func unchangedColumn(table *model.TableInfo, c *job.Change) error {
 		return domain.ErrInfoSchemaChanged.GenWithStackByArgs()
 	}
 	col := model.FindColumnInfoByID(table.Columns, c.Was.ID)
-	if col == nil || col.Name.L != c.Was.Name.L || !reflect.DeepEqual(col.FieldType, c.Was.FieldType) {
+	if col == nil || col.Name.L != c.Was.Name.L || !reflect.DeepEqual(col.FieldType, c.Was.FieldType) ||
+		col.GeneratedExprString != c.Was.GeneratedExprString {
 		return domain.ErrInfoSchemaChanged.GenWithStackByArgs()
 	}
 	c.ColumnID = col.ID

@@ -320,6 +320,65 @@ func TestMixedForeignKeyInTurn(t *testing.T) {
 	c.run("INSERT INTO child VALUES (1, 1)")
 }
 
+// A column that is given another type, while an index or a generated column that uses it was
+// added by a job before: what the statement was checked with does not hold any more.
+func TestMixedOverNewUsersInTurn(t *testing.T) {
+	e := newEnv(t)
+	c := e.client()
+	for _, test := range []struct {
+		second, change string
+		code           int
+	}{
+		{"ADD INDEX xa (x, a)", "MODIFY COLUMN a VARCHAR(20) COLLATE utf8mb4_bin", 8028},
+		{"ADD INDEX xa (x, a)", "MODIFY COLUMN a TEXT", 8028},
+		{"ADD INDEX xg (x, g)", "MODIFY COLUMN g INT AS (b * 3)", 8028},
+		{"ADD COLUMN h INT AS (a = 'AB'), ADD INDEX xx (x)", "MODIFY COLUMN a VARCHAR(20) COLLATE utf8mb4_bin", 8028},
+		{"ADD INDEX xh ((LOWER(a)))", "MODIFY COLUMN a VARCHAR(40)", 8028},
+		{"ADD INDEX xa (x, a)", "MODIFY COLUMN a VARCHAR(20) COLLATE utf8mb4_general_ci NOT NULL DEFAULT 'x' COMMENT 'y'", 0},
+		{"ADD INDEX xa (x, a)", "RENAME COLUMN a TO aa", 0},
+		{"ADD INDEX xx (x)", "MODIFY COLUMN a VARCHAR(40) COLLATE utf8mb4_general_ci", 0},
+	} {
+		c.run("DROP TABLE IF EXISTS t")
+		c.run("CREATE TABLE t (id INT PRIMARY KEY, x INT, a VARCHAR(20) COLLATE utf8mb4_general_ci NOT NULL, b INT, d INT, g INT AS (b * 2), INDEX old (a, d))")
+		if test.code != 0 {
+			c.run("DROP INDEX old ON t") // some of them would be refused for it at once
+		}
+		c.run("INSERT INTO t (id, x, a, b, d) VALUES (1, 1, 'aB', 1, 1), (2, 1, 'Ab', 2, 2), (3, 1, 'zz', 3, 3)")
+		arrived, leave := make(chan struct{}), make(chan struct{})
+		var built atomic.Int64
+		e.setHook(func(_ context.Context, p ddl.HookPoint) error {
+			if p.When == "before" && p.Action == "backfill" && built.Add(1) == 1 {
+				close(arrived)
+				<-leave
+			}
+			return nil
+		})
+		free := sync.OnceFunc(func() { close(leave) })
+		defer free()
+		queued := func(n int) {
+			t.Helper()
+			require.Eventually(t, func() bool { return len(e.DDL().Unfinished()) == n }, time.Minute, time.Millisecond, test.change)
+		}
+		first := e.start("ALTER TABLE t ADD INDEX i1 (d)")
+		reach(t, arrived)
+		second := e.start("ALTER TABLE t " + test.second)
+		queued(2)
+		third := e.start("ALTER TABLE t ADD INDEX ib (b), " + test.change)
+		queued(3)
+		free()
+		require.NoError(t, wait(t, first))
+		require.NoError(t, wait(t, second))
+		after := wait(t, third)
+		if test.code == 0 {
+			require.NoError(t, after, test.change)
+		} else {
+			require.Equal(t, test.code, errorCode(after), "%s, %s: %v", test.second, test.change, after)
+		}
+		e.setHook(nil)
+		c.check("t")
+	}
+}
+
 // Two statements on one table are executed in turn. The later one is checked again
 // when it begins.
 func TestMixedInTurn(t *testing.T) {

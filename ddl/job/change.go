@@ -16,6 +16,8 @@ type Change struct {
 	Args json.RawMessage  `json:"args"`
 	// Was is the column to be changed, as the statement has found it.
 	Was *model.ColumnInfo `json:"was,omitempty"`
+	// Users are who uses the column, as the statement has found them.
+	Users Users `json:"users,omitzero"`
 
 	// ColumnID and IndexIDs are what it is about, from StepDeleteOnly on. They are
 	// empty if the change has nothing to do.
@@ -23,6 +25,12 @@ type Change struct {
 	IndexIDs []int64 `json:"index_ids,omitempty"`
 	// Global says that an index to be dropped is one over all partitions.
 	Global bool `json:"global,omitempty"`
+}
+
+// Users are the indexes that have a column and the generated columns that depend on it, by their IDs.
+type Users struct {
+	Indexes []int64 `json:"indexes,omitempty"`
+	Columns []int64 `json:"columns,omitempty"`
 }
 
 // Drops says that the change takes something away.
