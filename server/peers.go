@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"maps"
 	"net"
 	"net/netip"
 	"strconv"
@@ -87,7 +86,9 @@ func (w *peerWatch) step(now time.Time) {
 	for id, info := range sessions {
 		peer, ok := peerOf(info)
 		if !ok {
-			continue
+			if peer, ok = w.peers.of(id); !ok {
+				continue
+			}
 		}
 		known[peer] = true
 		s := sockets[peer]
@@ -118,20 +119,60 @@ func (w *peerWatch) step(now time.Time) {
 	w.peers.forget(listed, func(peer netip.AddrPort) bool { return sockets[peer] != nil })
 }
 
-// loggedIn are the peers that have logged in, with the time of that. A session that
-// COM_RESET_CONNECTION has made anew does not tell which client it belongs to.
+// loggedIn are the peers that have logged in. A session that COM_RESET_CONNECTION has
+// made anew does not tell which client it belongs to, but has the connection's ID still.
 type loggedIn struct {
 	mu    sync.Mutex
-	peers map[netip.AddrPort]time.Time
+	peers map[netip.AddrPort]login
+	conns map[uint64]netip.AddrPort
+	// unwatched says that nobody would forget them.
+	unwatched bool
 }
 
-func (l *loggedIn) add(peer netip.AddrPort) {
+// login is when a peer has logged in, and on which connection.
+type login struct {
+	at   time.Time
+	conn uint64
+}
+
+func (l *loggedIn) add(peer netip.AddrPort, conn uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.peers == nil {
-		l.peers = make(map[netip.AddrPort]time.Time)
+	if l.unwatched {
+		return
 	}
-	l.peers[peer] = time.Now()
+	if l.peers == nil {
+		l.peers, l.conns = make(map[netip.AddrPort]login), make(map[uint64]netip.AddrPort)
+	}
+	l.remove(peer)
+	l.peers[peer] = login{time.Now(), conn}
+	l.conns[conn] = peer
+}
+
+// remove forgets a peer. The caller holds mu.
+func (l *loggedIn) remove(peer netip.AddrPort) {
+	if conn := l.peers[peer].conn; l.conns[conn] == peer {
+		delete(l.conns, conn)
+	}
+	delete(l.peers, peer)
+}
+
+// of is the peer of a connection.
+func (l *loggedIn) of(conn uint64) (netip.AddrPort, bool) {
+	if l == nil {
+		return netip.AddrPort{}, false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	peer, ok := l.conns[conn]
+	return peer, ok
+}
+
+// leaveUnwatched forgets all peers, those to come as well.
+func (l *loggedIn) leaveUnwatched() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.peers, l.conns, l.unwatched = nil, nil, true
 }
 
 func (l *loggedIn) has(peer netip.AddrPort) bool {
@@ -151,7 +192,11 @@ func (l *loggedIn) forget(before time.Time, there func(netip.AddrPort) bool) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	maps.DeleteFunc(l.peers, func(peer netip.AddrPort, since time.Time) bool { return since.Before(before) && !there(peer) })
+	for peer, login := range l.peers {
+		if login.at.Before(before) && !there(peer) {
+			l.remove(peer)
+		}
+	}
 }
 
 // peerOf is the address that a session's client has.
@@ -192,17 +237,20 @@ func (s *guardedSession) SetPort(port string) {
 	s.SetProcessInfo("", time.Now(), mysql.ComSleep, 0)
 	if info := s.ShowProcess(); info != nil {
 		if peer, ok := peerOf(info); ok {
-			s.guard.peers.add(peer)
+			s.guard.peers.add(peer, info.ID)
 		}
 	}
 }
 
 // watchPeers starts the watch over clients at a listener's address.
 func (s *Server) watchPeers(proxied bool) {
-	if proxied {
-		return // what a session has for an address is that of a client behind the proxy
-	}
 	port := uint16(s.addr.(*net.TCPAddr).Port)
+	if _, _, err := clientSockets(port); err != nil || proxied {
+		// What a session has for an address behind a proxy is that of the proxy's client.
+		s.log.Debug("clients are not watched", zap.Bool("proxied", proxied), zap.Error(err))
+		s.node.driver.peers.leaveUnwatched()
+		return
+	}
 	w := &peerWatch{
 		sessions: s.tidb.ShowProcessList,
 		sockets:  func() (map[netip.AddrPort]socket, int, error) { return clientSockets(port) },

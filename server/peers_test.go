@@ -169,17 +169,42 @@ func TestPeersThatHaveLoggedIn(t *testing.T) {
 		sockets:  func() (map[netip.AddrPort]socket, int, error) { return sockets, 0, nil },
 		log:      zap.NewNop(), peers: new(loggedIn),
 	}
-	w.peers.add(peer)
+	w.peers.add(peer, 7)
 	w.step(begin)
 	w.step(begin.Add(2 * loginTimeout))
 	require.False(t, socketOf.down)
 	delete(sockets, peer)
 	w.step(begin.Add(3 * loginTimeout))
 	require.False(t, w.peers.has(peer))
+	_, known := w.peers.of(7)
+	require.False(t, known)
 	sockets[peer] = socketOf // another client of that address
 	w.step(begin.Add(4 * loginTimeout))
 	w.step(begin.Add(5 * loginTimeout))
 	require.True(t, socketOf.down)
+}
+
+// TestResetClientsAreLostToo: the session that a reset has left does not tell its client's port.
+func TestResetClientsAreLostToo(t *testing.T) {
+	begin := time.Now()
+	peer := netip.MustParseAddrPort("10.0.0.1:5")
+	var killed []uint64
+	w := &peerWatch{
+		sessions: func() map[uint64]*util.ProcessInfo {
+			return map[uint64]*util.ProcessInfo{7: {ID: 7, Host: "10.0.0.1", Info: "SELECT 1", Command: mysql.ComQuery, Time: begin}}
+		},
+		sockets: func() (map[netip.AddrPort]socket, int, error) {
+			return map[netip.AddrPort]socket{peer: &fakeSocket{gone: true}}, 0, nil
+		},
+		kill: func(id uint64) { killed = append(killed, id) },
+		log:  zap.NewNop(), peers: new(loggedIn),
+	}
+	w.peers.add(peer, 7)
+	w.step(begin.Add(longStatement))
+	require.Equal(t, []uint64{7}, killed)
+	w.peers.leaveUnwatched()
+	w.peers.add(peer, 8)
+	require.False(t, w.peers.has(peer))
 }
 
 // command sends a command of the protocol and returns the first packet of the answer.
@@ -250,4 +275,12 @@ func TestResetConnection(t *testing.T) {
 	require.Zero(t, command(t, conn, mysql.ComResetConnection)[0])
 	require.Zero(t, command(t, conn, append([]byte{mysql.ComQuery}, "DO 1"...)...)[0])
 	require.True(t, s.node.driver.peers.has(peer))
+	sessions := s.tidb.ShowProcessList()
+	require.Len(t, sessions, 1)
+	for id, info := range sessions {
+		require.Empty(t, info.Port)
+		of, known := s.node.driver.peers.of(id)
+		require.True(t, known, "the reset has kept the connection's ID")
+		require.Equal(t, peer, of)
+	}
 }
