@@ -3,6 +3,8 @@ package ddl
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -169,10 +171,25 @@ func (b *IndexBackfiller) buildError(ctx context.Context, t backfill.Task, err e
 		}
 		defer end()
 		return &duplicatesAtS{job.Permanent(duplicateEntries(t.Table, locationOr(t.Location), get, dup.Groups)), dup.Groups}
-	case errors.As(err, &mismatch), errors.As(err, &lost):
+	case errors.As(err, &mismatch):
+		return job.Permanent(explainMismatch(t, mismatch, err))
+	case errors.As(err, &lost):
 		return job.Permanent(err) // it has been rebuilt once already
 	case errors.As(err, &null), errors.Is(err, backfill.ErrUnsupported), isDataError(err):
 		return job.Permanent(err)
+	}
+	return err
+}
+
+// explainMismatch tells what is wrong if it is most likely not the store: TiDB evaluates a generated
+// column that is not stored by the settings of whoever writes the row. If they give it different values, one
+// row has two entries, whoever builds the index.
+func explainMismatch(t backfill.Task, mismatch *backfill.MismatchError, err error) error {
+	for _, idx := range t.Indexes {
+		generated := slices.ContainsFunc(idx.Columns, func(ic *model.IndexColumn) bool { return t.Table.Columns[ic.Offset].IsVirtualGenerated() })
+		if idx.Name.O == mismatch.Index && generated && mismatch.Got.Entries > mismatch.Want.Entries {
+			return fmt.Errorf("%w; rows were written by sessions whose time_zone or sql_mode gives its generated column another value than this statement's", err)
+		}
 	}
 	return err
 }

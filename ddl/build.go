@@ -69,7 +69,6 @@ func (d *DDL) Build(ctx context.Context, sctx sessionctx.Context, req Request) e
 	vars := sctx.GetSessionVars()
 	// From here on the schema may have changed, whatever comes.
 	vars.StmtCtx.IsDDLJobInQueue = true
-	vars.LastDDLInfo.Query = req.Query
 	tick := time.NewTicker(killInterval)
 	defer tick.Stop()
 	killed := false
@@ -81,9 +80,11 @@ func (d *DDL) Build(ctx context.Context, sctx sessionctx.Context, req Request) e
 				done, elsewhere = nil, time.Tick(elsewhereInterval)
 				continue
 			}
+			noteLast(vars, req.Query)
 			return killedError(killed, t.err)
 		case <-elsewhere:
 			if ended, err := d.endElsewhere(ctx, t.id); ended {
+				noteLast(vars, req.Query)
 				return killedError(killed, err)
 			}
 		case <-d.closing(elsewhere):
@@ -106,6 +107,11 @@ func (d *DDL) Build(ctx context.Context, sctx sessionctx.Context, req Request) e
 		killed, patience = true, time.After(undoPatience)
 		go d.cancelKilled(t, cancelled)
 	}
+}
+
+// noteLast sets what @@tidb_last_ddl_info shows. The sequence number is TiDB's count of its own jobs, which ours are not in.
+func noteLast(vars *variable.SessionVars, query string) {
+	vars.LastDDLInfo.Query, vars.LastDDLInfo.SeqNum = query, 0
 }
 
 // killedError is the error of a statement whose job has ended with err.

@@ -307,3 +307,28 @@ func TestTablesThatTakeNoIndexes(t *testing.T) {
 	require.Equal(t, "0", c.one("SELECT COUNT(*) FROM mysql.fastddl_ddl_jobs"))
 	require.Equal(t, model.TempTableGlobal, e.meta("everybodys").TempTableType)
 }
+
+// An index on a generated column whose values depend on the session's time zone cannot be right while sessions of
+// different zones write. The error says so.
+func TestGeneratedColumnsOfTwoTimeZones(t *testing.T) {
+	e := newEnv(t)
+	c, w := e.client(), e.client()
+	w.run("SET time_zone = '+10:00'")
+	c.run("SET time_zone = '+00:00'")
+	c.run("CREATE TABLE t (id INT PRIMARY KEY, ts TIMESTAMP, d VARCHAR(30) AS (DATE_FORMAT(ts, '%Y-%m-%d %H')) VIRTUAL)")
+	c.run("INSERT INTO t (id, ts) VALUES (1, '2026-01-01 20:00:00')")
+	e.before("take-snapshot", "", func() { w.run("INSERT INTO t (id, ts) VALUES (2, '2026-01-02 20:00:00')") })
+	_, err := c.try("ALTER TABLE t ADD INDEX di (d)")
+	require.ErrorContains(t, err, "sessions whose time_zone or sql_mode gives its generated column another value")
+	e.setHook(nil)
+	c.check("t")
+}
+
+// @@tidb_last_ddl_info names the statement once it has ended, with no number of TiDB's.
+func TestLastDDLInfo(t *testing.T) {
+	c := newEnv(t).client()
+	c.run("CREATE TABLE t (id INT PRIMARY KEY, a INT)")
+	require.NotContains(t, c.one("SELECT @@tidb_last_ddl_info"), `"seq_num":0`)
+	c.run("ALTER TABLE t ADD INDEX (a)")
+	require.Equal(t, `{"query":"ALTER TABLE t ADD INDEX (a)","seq_num":0}`, c.one("SELECT @@tidb_last_ddl_info"))
+}
