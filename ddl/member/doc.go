@@ -12,6 +12,7 @@
 //     when the request that renewed it was sent, by the monotonic clock and a tenth less;
 //     for etcd from when that arrived. So it ends here first, whatever happens to requests
 //     and answers, and also if the process is stopped meanwhile: who asks reads the clock.
+//     A renewal counts if the key is read beside it, which takes a quorum of etcd.
 //   - What is told to others may be lost. Nothing depends on it but speed.
 //
 // A clock that stands still while the machine sleeps or is moved breaks the second; what is

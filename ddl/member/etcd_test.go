@@ -29,6 +29,7 @@ type etcd struct {
 	mu       sync.Mutex
 	delay    time.Duration
 	cut      bool
+	stale    bool // renewals are answered by one that has lost its quorum, and reads are not
 	leases   map[clientv3.LeaseID]time.Time
 	keys     map[string]clientv3.LeaseID
 	watchers []chan clientv3.WatchResponse
@@ -99,6 +100,9 @@ func (e *etcd) Grant(ctx context.Context, seconds int64) (*clientv3.LeaseGrantRe
 
 func (e *etcd) KeepAliveOnce(ctx context.Context, id clientv3.LeaseID) (*clientv3.LeaseKeepAliveResponse, error) {
 	resp := &clientv3.LeaseKeepAliveResponse{ID: id, TTL: int64(ttl / time.Second)}
+	if e.isStale() {
+		return resp, nil
+	}
 	return resp, e.request(ctx, func() error {
 		if _, ok := e.leases[id]; !ok {
 			return rpctypes.ErrLeaseNotFound
@@ -136,6 +140,10 @@ func (e *etcd) Put(ctx context.Context, key, _ string, opts ...clientv3.OpOption
 func (e *etcd) Get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
 	op := clientv3.OpGet(key, opts...)
 	resp := &clientv3.GetResponse{Header: &etcdserverpb.ResponseHeader{}}
+	if e.isStale() {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
 	return resp, e.request(ctx, func() error {
 		for k := range e.keys {
 			if k == key || !op.IsCountOnly() && strings.HasPrefix(k, key) {
@@ -169,6 +177,18 @@ func (e *etcd) setCut(cut bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.cut = cut
+}
+
+func (e *etcd) setStale(stale bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.stale = stale
+}
+
+func (e *etcd) isStale() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.stale
 }
 
 // look is what etcd knows now.
@@ -300,6 +320,25 @@ func TestRemovedKey(t *testing.T) {
 		time.Sleep(ttl / 3)
 		require.False(t, m.Alive())
 		<-m.Gone()
+		leave(t, c, m)
+	})
+}
+
+// A leader of etcd that has lost its quorum answers renewals from memory, while the others have
+// ended the lease. It cannot answer reads, so the node does not believe it.
+func TestStaleLeader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEtcd()
+		c, m := join(t, e, "a:1")
+		time.Sleep(3*ttl + 777*time.Millisecond)
+		require.True(t, m.Alive())
+		e.setStale(true)
+		for m.Alive() {
+			require.True(t, e.look(m.Name()), "it believes to be a member, and is none")
+			time.Sleep(time.Millisecond)
+		}
+		<-m.Gone()
+		e.setStale(false)
 		leave(t, c, m)
 	})
 }

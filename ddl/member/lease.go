@@ -118,26 +118,30 @@ func (l *lease) keep() error {
 	}
 }
 
-// renew renews the lease once.
+// renew renews the lease once. A leader of etcd that has lost its quorum may still answer
+// renewals, from memory, while the others end the lease. It cannot answer a read, so the renewal
+// counts only if a read that was sent no earlier finds the key.
 func (l *lease) renew() error {
 	sent := l.opts.Now()
 	ctx, cancel := context.WithTimeout(l.ctx, min(l.left(), l.opts.TTL/3))
 	defer cancel()
+	found := make(chan error, 1)
+	go func() { found <- l.checkKey(ctx) }()
 	resp, err := l.opts.Client.KeepAliveOnce(ctx, l.id)
-	if err != nil {
+	if err == nil && resp.TTL <= 0 {
+		err = rpctypes.ErrLeaseNotFound
+	}
+	if err = errors.Join(err, <-found); err != nil {
 		return err
 	}
-	if resp.TTL <= 0 {
-		return rpctypes.ErrLeaseNotFound
-	}
 	l.renewed(sent, resp.TTL)
-	return l.checkKey()
+	return nil
 }
 
-// checkKey fails with errRemoved if somebody has removed the key alone.
-func (l *lease) checkKey() error {
-	ctx, cancel := context.WithTimeout(l.ctx, l.opts.TTL/3)
-	defer cancel()
+// checkKey fails with errRemoved if the key is not there: somebody has removed it alone, or the
+// lease has ended.
+func (l *lease) checkKey(ctx context.Context) (err error) {
+	defer errs.Contain(&err)
 	found, err := l.opts.Client.Get(ctx, l.key, clientv3.WithCountOnly())
 	if err == nil && found.Count == 0 {
 		return errRemoved
