@@ -57,6 +57,7 @@ func (t *task) startReporter(ctx context.Context) (stop func()) {
 
 func (t *task) reportLoop(ctx context.Context) {
 	var last JobInfo
+	var reported bool
 	for sleep.For(ctx, reportInterval) {
 		info := t.info(time.Now())
 		if info.Ended() || reflect.DeepEqual(info, last) {
@@ -68,7 +69,8 @@ func (t *task) reportLoop(ctx context.Context) {
 			if err != nil || stored == nil || !stored.OwnedLike(t.shown.Load()) {
 				return err
 			}
-			if len(info.Blockers)+len(last.Blockers) > 0 {
+			// The first report takes away what the last owner, or process, has left.
+			if !reported || len(info.Blockers)+len(last.Blockers) > 0 {
 				if err := x.reportBlockers(info); err != nil {
 					return err
 				}
@@ -76,7 +78,7 @@ func (t *task) reportLoop(ctx context.Context) {
 			return x.report(info)
 		})
 		if err == nil {
-			last = info
+			last, reported = info, true
 		}
 	}
 }

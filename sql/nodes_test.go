@@ -161,6 +161,28 @@ func (n *nodes) leavesNothingOf(c *client) {
 	n.leavesNothing(c, "t")
 }
 
+// What the last owner has shown of transactions that the job waits for goes when another one
+// reports: it may wait for none.
+func TestBlockersOfTheLastOwner(t *testing.T) {
+	n := newNodes(t)
+	c := n.client()
+	table(c, 100)
+	letIn := n.first.shutOut()
+	arrived, leave := n.blockAt(ddl.HookPoint{When: "before", Action: "backfill"})
+	defer close(leave)
+	result := n.start(addUnique)
+	reach(t, arrived)
+	c.run("INSERT INTO mysql.fastddl_ddl_blockers (job_id, number, user_name) SELECT job_id, 1, 'app' FROM mysql.fastddl_ddl_record")
+	taken, goOn := n.stopOther()
+	defer goOn()
+	n.first.forget().notice()
+	reach(t, taken)
+	require.Eventually(t, func() bool { return len(c.run("SELECT * FROM mysql.fastddl_ddl_blockers")) == 0 }, time.Minute, 10*time.Millisecond)
+	goOn()
+	require.NoError(t, wait(t, result))
+	letIn()
+}
+
 // A statement that comes while the node is no member is built by another one.
 func TestQueuedElsewhere(t *testing.T) {
 	n := newNodes(t)
