@@ -205,6 +205,8 @@ func (t *task) whileAnswering(ctx context.Context, fn func(context.Context) erro
 	}
 }
 
+// fenceOnce has the store refuse late imports into the job's indexes. All ranges go to it in one
+// call: those of the partitions of a table may lie in few regions.
 func (t *task) fenceOnce(ctx context.Context, store kv.Fencer, r *job.Record) error {
 	var table *model.TableInfo
 	err := t.d.inTxn(ctx, func(x *txn) (err error) {
@@ -218,14 +220,13 @@ func (t *task) fenceOnce(ctx context.Context, store kv.Fencer, r *job.Record) er
 	if table != nil {
 		physical = append(physical, partitionIDs(table)...)
 	}
+	ranges := make([]kv.KeyRange, 0, len(physical)*len(r.IndexIDs))
 	for _, id := range physical {
 		for _, index := range r.IndexIDs {
-			if err := store.Fence(ctx, kv.PrefixRange(tablecodec.EncodeTableIndexPrefix(id, index))); err != nil {
-				return fmt.Errorf("fence index %d: %w", index, err)
-			}
+			ranges = append(ranges, kv.PrefixRange(tablecodec.EncodeTableIndexPrefix(id, index)))
 		}
 	}
-	return nil
+	return store.Fence(ctx, ranges...)
 }
 
 // keepsS says that garbage collection is held at S until the indexes are public, or

@@ -37,12 +37,12 @@ func UpdateCRC(crc uint64, data []byte) uint64 { return crc64.Update(crc, crcTab
 // Fencer is a store that takes imports from several processes and can shut a late one
 // out.
 type Fencer interface {
-	// Fence makes sure that no import of units in r that was sent before the call, by
+	// Fence makes sure that no import of units in the ranges that was sent before the call, by
 	// whatever process, takes effect after it has returned: it has either happened, or
 	// fails in such a way that its sender asks CheckPermit before it sends it again.
 	// Imports that are sent later are not affected. It changes no data and may be
 	// repeated.
-	Fence(ctx context.Context, r KeyRange) error
+	Fence(ctx context.Context, ranges ...KeyRange) error
 }
 
 // VersionedIterator is an Iterator of a store that can tell versions.

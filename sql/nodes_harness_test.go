@@ -185,10 +185,10 @@ type fences struct {
 }
 
 // Fence implements kv.Fencer.
-func (f *fences) Fence(_ context.Context, r kv.KeyRange) error {
+func (f *fences) Fence(_ context.Context, ranges ...kv.KeyRange) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.ranges = append(f.ranges, r)
+	f.ranges = append(f.ranges, ranges...)
 	return nil
 }
 

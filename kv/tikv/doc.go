@@ -17,8 +17,8 @@
 //     client-go's rule, as those of statements are.
 //   - A hold exists when HoldGC returns: PD answers a hold that comes too late with a
 //     safe point above it.
-//   - [Store.Fence] returns when every region of the range, as TiKV itself has had it
-//     since the call, has been split: its epoch has changed. No cache is trusted for it.
+//   - [Store.Fence] returns when every region of the ranges, as TiKV itself has had it
+//     since the call, has been split, once: its epoch has changed. No cache is trusted for it.
 //     That leaves twice the regions, which PD merges again in time.
 //
 // # What TiKV does not tell

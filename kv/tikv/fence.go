@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"slices"
 	"time"
 
 	"github.com/pingcap/kvproto/pkg/kvrpcpb"
@@ -22,25 +23,39 @@ const (
 	fenceBackoff = 120_000
 )
 
-// Fence implements kv.Fencer: it splits each region of r, whereby its epoch changes. TiKV
+// Fence implements kv.Fencer: it splits each region of the ranges, whereby its epoch changes. TiKV
 // refuses what was written or is to be imported under an epoch that has passed.
 //
 // What is split is what TiKV itself takes for the region: a request with an epoch that
-// is not the region's is refused, and the region is looked up anew.
-func (s *Store) Fence(ctx context.Context, r kv.KeyRange) error {
+// is not the region's is refused, and the region is looked up anew. One split changes the epoch
+// of both halves, so whatever was sent to any key of the region as it was is refused, and what
+// else of the ranges lies in it needs no split of its own: an index has a range in each partition,
+// and many of them lie in one region.
+func (s *Store) Fence(ctx context.Context, ranges ...kv.KeyRange) error {
 	if err := s.enter(ctx); err != nil {
 		return err
 	}
 	defer s.exit()
-	for !r.Empty() {
-		end, err := s.fenceRegion(ctx, r)
-		if err != nil {
-			return failed(ctx, fmt.Sprintf("fence %s", r), err)
+	ranges = slices.Clone(ranges)
+	slices.SortFunc(ranges, func(a, b kv.KeyRange) int { return bytes.Compare(a.Start, b.Start) })
+	var fenced []byte // what lies below, of ranges that are still to come, is done
+	for _, r := range ranges {
+		for {
+			if bytes.Compare(r.Start, fenced) < 0 {
+				r.Start = fenced
+			}
+			if r.Empty() {
+				break
+			}
+			end, err := s.fenceRegion(ctx, r)
+			if err != nil {
+				return failed(ctx, fmt.Sprintf("fence %s", r), err)
+			}
+			if len(end) == 0 { // it was the last one
+				return nil
+			}
+			fenced = end
 		}
-		if len(end) == 0 { // it was the last one
-			return nil
-		}
-		r.Start = end
 	}
 	return nil
 }

@@ -71,6 +71,35 @@ func TestFence(t *testing.T) {
 	require.NoError(t, s.Fence(t.Context(), kv.KeyRange{Start: []byte("y"), End: []byte("y")}), "nothing")
 }
 
+// TestFenceOnce: ranges that lie in one region take one split together, in whatever order they
+// come; what lies in others is split, too.
+func TestFenceOnce(t *testing.T) {
+	s := openNew(t)
+	s.splitAt(t, "a", "m", "n", "z")
+	var ranges []kv.KeyRange
+	for i := range 100 {
+		ranges = append(ranges, kv.KeyRange{Start: fmt.Appendf(nil, "k%02d", 99-i), End: fmt.Appendf(nil, "k%02d", 100-i)})
+	}
+	before := s.regionsNow(t, kv.KeyRange{})
+	require.NoError(t, s.Fence(t.Context(), ranges...))
+	require.Equal(t, len(before)+1, len(s.regionsNow(t, kv.KeyRange{})))
+
+	before = s.regionsNow(t, kv.KeyRange{})
+	require.NoError(t, s.Fence(t.Context(),
+		kv.KeyRange{Start: []byte("o"), End: []byte("p")}, kv.KeyRange{Start: []byte("q")}, kv.KeyRange{Start: []byte("l"), End: []byte("o")}))
+	after := s.regionsNow(t, kv.KeyRange{})
+	require.Equal(t, len(before)+4, len(after), "those that hold l, m, n and z")
+	for _, region := range before {
+		_, start, _ := decodeKey(region.StartKey)
+		for _, now := range after {
+			if now.Id == region.Id {
+				require.Equal(t, bytes.Compare(start, []byte("k")) >= 0, now.RegionEpoch.Version > region.RegionEpoch.Version, "%v", region)
+			}
+		}
+	}
+	require.NoError(t, s.Fence(t.Context()), "nothing")
+}
+
 func decodeKey(encoded []byte) (rest, key []byte, err error) {
 	if len(encoded) == 0 {
 		return nil, nil, nil
