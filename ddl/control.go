@@ -99,18 +99,28 @@ func (d *DDL) Alter(ctx context.Context, id int64, a Alteration) error {
 // notRunning has TiDB's words, and no number of its own either.
 func notRunning(id int64) error { return fmt.Errorf("ddl job %d is not running", id) }
 
-// alter changes the settings; the goroutine of the job calls it.
+// alter changes the settings; the goroutine of the job calls it. After an error they are what the
+// store says: only the answer may have been lost.
 func (t *task) alter(ctx context.Context, m message) error {
-	s := t.ownSettings()
+	before := t.ownSettings()
+	s := before
 	m.alter.applyTo(&s)
-	if err := t.saveSettings(ctx, s, m.alongside); err != nil {
-		return err
+	err := t.saveSettings(ctx, s, m.alongside)
+	if err != nil {
+		stored, readErr := t.storedSettings(ctx)
+		if readErr != nil {
+			return errors.Join(err, readErr)
+		}
+		if stored == s && s != before {
+			err = nil
+		}
+		s = stored
 	}
 	t.settingsMu.Lock()
 	t.settings = s
 	t.settingsMu.Unlock()
 	t.live.Set(liveSettings(s))
-	return nil
+	return err
 }
 
 // liveSettings are a job's settings as its build takes them.

@@ -198,6 +198,16 @@ func (t *task) saveSettings(ctx context.Context, s job.Settings, also func(x *tx
 	})
 }
 
+// storedSettings returns the job's settings as its row says.
+func (t *task) storedSettings(ctx context.Context) (s job.Settings, err error) {
+	err = t.d.inTxn(ctx, func(x *txn) error {
+		r, stored, err := x.readRecord(t.id)
+		s = stored
+		return t.owned(r, stored, err)
+	})
+	return s, err
+}
+
 // saveCheckpoint makes the progress of a build durable.
 func (t *task) saveCheckpoint(ctx context.Context, data []byte) error {
 	return t.inOwnTxn(ctx, func(x *txn) error {

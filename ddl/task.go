@@ -352,18 +352,23 @@ func (t *task) comply(ctx context.Context, m message) error {
 	return t.accept(ctx, m)
 }
 
-// accept makes a request durable.
+// accept makes a request durable. It is granted, too, if only the answer to its commit was lost.
 func (t *task) accept(ctx context.Context, m message) error {
 	r := t.machine.Record()
 	if err := r.CheckRequest(m.request); err != nil {
 		return err // the action has changed what can be asked
 	}
 	after := r.WithRequest(m.request)
-	if err := t.writeRecord(context.WithoutCancel(ctx), after, m.alongside); err != nil {
-		return errors.Join(err, t.settle(ctx))
+	err := t.writeRecord(context.WithoutCancel(ctx), after, m.alongside)
+	if err == nil {
+		t.reached(after)
+		return nil
 	}
-	t.reached(after)
-	return nil
+	err = errors.Join(err, t.settle(ctx))
+	if now := t.machine.Record(); now.Revision == after.Revision && now.Request == after.Request {
+		return nil
+	}
+	return err
 }
 
 // send asks the job for something and waits for the answer.
