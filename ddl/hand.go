@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"go.uber.org/zap"
@@ -272,6 +273,12 @@ func (h *hand) build(held *holding) error {
 	case cause != nil: // it was halted, or this node leaves
 	case job.IsPermanent(err):
 		first.to, first.result, first.err = crew.Failed, failureOf(err), err
+	case errors.Is(err, syscall.ENOSPC): // nothing is wrong with the job; this node rests
+		h.d.opts.Logger.Warn("parts of an index build have found no room here and are given back", zap.Int64("job", h.jobID), zap.Error(err))
+		for i := range back {
+			back[i].err = err
+		}
+		h.d.noteFailure(h.jobID, first.Number, minTempPause)
 	default: // the first one's failure: it is built alone then
 		first.Failures++
 		for i := range back {

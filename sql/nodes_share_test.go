@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -454,6 +455,30 @@ func TestPartsThatFail(t *testing.T) {
 	require.ErrorContains(t, wait(t, n.start(addUnique)), "for ever")
 	c.run("SET GLOBAL tidb_ddl_error_count_limit = DEFAULT")
 	n.leavesNothing(c, "t")
+}
+
+// A node whose temp folder is full gives its parts back and rests, which is no error of the
+// job's: it would be undone for it after a while.
+func TestPartsWaitForRoom(t *testing.T) {
+	n := newCrew(t, 2)
+	c := n.client()
+	table(c, 300)
+	c.run("SET GLOBAL tidb_ddl_error_count_limit = 0")
+	defer c.run("SET GLOBAL tidb_ddl_error_count_limit = DEFAULT")
+	var full atomic.Int64
+	for _, node := range n.nodes {
+		hook := func(context.Context, ddl.PartsTask) error {
+			if full.Add(1) <= 4 {
+				return fmt.Errorf("ingest: write run: %w", &os.PathError{Op: "write", Path: "run", Err: syscall.ENOSPC})
+			}
+			return nil
+		}
+		node.part.Store(&hook)
+	}
+	require.NoError(t, wait(t, n.start(addUnique)))
+	require.Greater(t, full.Load(), int64(4))
+	require.Equal(t, "0", c.lastJob("error_count"))
+	n.requireBuilt(c, "t")
 }
 
 // Which nodes build, and how many, is what TiDB's variables say when the statement comes.
