@@ -271,7 +271,7 @@ func (h *hand) build(held *holding) error {
 			back[i].to, back[i].result = crew.Done, results[i]
 		}
 	case cause != nil: // it was halted, or this node leaves
-	case job.IsPermanent(err):
+	case errors.Is(err, kv.ErrSnapshotTooOld), job.IsPermanent(err):
 		first.to, first.result, first.err = crew.Failed, failureOf(err), err
 	case errors.Is(err, syscall.ENOSPC): // nothing is wrong with the job; this node rests
 		h.d.opts.Logger.Warn("parts of an index build have found no room here and are given back", zap.Int64("job", h.jobID), zap.Error(err))

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -16,6 +17,7 @@ import (
 	"fastddl/ddl/crew"
 	"fastddl/ddl/job"
 	"fastddl/ingest"
+	"fastddl/kv"
 )
 
 // The parts of index builds that several nodes share. What decides is the first line of
@@ -198,15 +200,22 @@ type partFailure struct {
 	Error      *terror.Error            `json:"error"`
 	Duplicates []job.Duplicate          `json:"duplicates,omitempty"`
 	Groups     []*ingest.DuplicateGroup `json:"groups,omitempty"`
+	// TooOld says that the snapshot is lost. The index can be built at another one.
+	TooOld bool `json:"too_old,omitempty"`
 }
 
-// failureOf describes err, which is permanent.
+// failureOf describes err, which is permanent, or says that the snapshot is lost.
 func failureOf(err error) partFailure {
-	return partFailure{Error: job.ErrorOf(err), Duplicates: job.DuplicatesOf(err), Groups: groupsOf(err)}
+	return partFailure{
+		Error: job.ErrorOf(err), Duplicates: job.DuplicatesOf(err), Groups: groupsOf(err), TooOld: errors.Is(err, kv.ErrSnapshotTooOld),
+	}
 }
 
 // err is the error that the failure was made of, as far as others look at it.
 func (f *partFailure) err() error {
+	if f.TooOld {
+		return fmt.Errorf("%w: %s", kv.ErrSnapshotTooOld, f.Error.GetMsg())
+	}
 	if len(f.Groups) == 0 {
 		return job.Permanent(f.Error)
 	}

@@ -481,6 +481,30 @@ func TestPartsWaitForRoom(t *testing.T) {
 	n.requireBuilt(c, "t")
 }
 
+// A node that finds S collected has the job take another one, as the job's owner does.
+func TestPartsOfALostSnapshot(t *testing.T) {
+	n := newCrew(t, 2)
+	c := n.client()
+	table(c, 300)
+	c.run("SET GLOBAL tidb_ddl_error_count_limit = 0")
+	defer c.run("SET GLOBAL tidb_ddl_error_count_limit = DEFAULT")
+	var first atomic.Uint64
+	for _, node := range n.nodes {
+		hook := func(_ context.Context, p ddl.PartsTask) error {
+			if first.CompareAndSwap(0, p.Task.TS) {
+				return fmt.Errorf("scan: %w", kv.ErrSnapshotTooOld)
+			}
+			return nil
+		}
+		node.part.Store(&hook)
+	}
+	require.NoError(t, wait(t, n.start(addUnique)))
+	require.NotZero(t, first.Load())
+	require.NotEqual(t, fmt.Sprint(first.Load()), c.lastJob("snapshot_ts"))
+	require.Equal(t, "0", c.lastJob("error_count"))
+	n.requireBuilt(c, "t")
+}
+
 // Which nodes build, and how many, is what TiDB's variables say when the statement comes.
 func TestWhichNodesHelp(t *testing.T) {
 	n := newCrew(t, 3)
