@@ -104,7 +104,10 @@ func judge(at stage, err error) verdict {
 	return judgeStatus(at, err)
 }
 
-// judgeRegion judges an error that has a type.
+// ingestConflict is what TiKV says, without a type, of files that it is taking at the moment.
+const ingestConflict = "ingest file conflict"
+
+// judgeRegion judges an error of TiKV's: most have a type.
 func judgeRegion(at stage, e *errorpb.Error, err error) verdict {
 	again := writeAgain
 	if at == ingesting {
@@ -121,6 +124,10 @@ func judgeRegion(at stage, e *errorpb.Error, err error) verdict {
 		// The region is about to change, or its leader to be ready. What was written is
 		// of use if it has not changed: the epoch tells.
 		return verdict{next: again, err: err}
+	case at == ingesting && strings.Contains(e.Message, ingestConflict):
+		// It is still taking the files, as it was told before. They must not be sent anew for
+		// that: it says so again, or that they are gone, when it has taken them.
+		return verdict{next: ingestAgain, busy: true, err: err}
 	case e.StaleCommand != nil:
 		// The files are not there: imported already, or lost.
 		return verdict{next: writeAgain, err: err}

@@ -11,6 +11,7 @@
 //     size and the checksum that the answer to Write told.
 //   - A file is imported once. Importing it again says that it does not exist, as TiKV says
 //     of what is imported already as well as of what is lost.
+//   - Files that are being imported are not imported beside that: "ingest file conflict".
 //   - While imports are suspended, and while a test orders it, an import is refused as
 //     ServerIsBusy, with the time to wait.
 //

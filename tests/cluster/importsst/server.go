@@ -24,22 +24,30 @@ type Server struct {
 	pd     pd.Client
 	client tikv.Client
 
+	// applying is the import that changes the store.
+	applying sync.Mutex
+
 	mu        sync.Mutex
-	files     map[string]*file // by UUID
+	files     map[string]*file // by what nameOf says
+	taking    map[string]bool  // those that are being imported
 	mode      import_sstpb.SwitchMode
 	suspended time.Time // until then imports are refused
 	imported  int
 }
 
-// file is what was written and is to be imported.
+// file is what was written and is to be imported. That of long values has no units: they come
+// with the entries.
 type file struct {
 	meta  *import_sstpb.SSTMeta
 	units []kv.ImportUnit
 }
 
+// nameOf is what a file has for itself: those of one stream have one UUID.
+func nameOf(meta *import_sstpb.SSTMeta) string { return string(meta.Uuid) + meta.CfName }
+
 // New returns a service that imports into a store.
 func New(store *embedded.Store) *Server {
-	return &Server{data: store.Builds(), pd: store.PDClient(), client: store.Client(), files: make(map[string]*file)}
+	return &Server{data: store.Builds(), pd: store.PDClient(), client: store.Client(), files: make(map[string]*file), taking: make(map[string]bool)}
 }
 
 // Imported is the number of files that were imported.
@@ -93,46 +101,86 @@ func (s *Server) Ingest(ctx context.Context, req *import_sstpb.IngestRequest) (*
 }
 
 // MultiIngest implements import_sstpb.ImportSSTServer. Without files it says whether there
-// is anything in the way.
+// is anything in the way. Files that are being imported at the moment are refused.
 func (s *Server) MultiIngest(ctx context.Context, req *import_sstpb.MultiIngestRequest) (*import_sstpb.IngestResponse, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if left := time.Until(s.suspended); left > 0 {
-		return refused(&errorpb.Error{Message: "imports are suspended", ServerIsBusy: &errorpb.ServerIsBusy{
-			Reason: "imports are suspended", BackoffMs: uint64(left.Milliseconds()) + 1,
-		}}), nil
+	if err := s.take(req.Ssts); err != nil {
+		return refused(err), nil
 	}
+	defer s.letGo(req.Ssts)
 	if len(req.Ssts) == 0 {
 		return &import_sstpb.IngestResponse{}, nil
 	}
+	s.applying.Lock()
+	defer s.applying.Unlock()
 	region, regionErr := s.route(ctx, req.Context)
 	if regionErr != nil {
 		return refused(regionErr), nil
 	}
-	var units []kv.ImportUnit
-	for _, meta := range req.Ssts {
-		f := s.files[string(meta.Uuid)]
-		if f == nil {
-			return refused(&errorpb.Error{
-				Message: fmt.Sprintf("the file %x does not exist", meta.Uuid), StaleCommand: &errorpb.StaleCommand{},
-			}), nil
-		}
-		if regionErr := f.belongs(region); regionErr != nil {
-			return refused(regionErr), nil
-		}
-		if regionErr := f.corrupted(meta); regionErr != nil {
-			return refused(regionErr), nil
-		}
-		units = append(units, f.units...)
+	units, regionErr := s.unitsOf(region, req.Ssts)
+	if regionErr != nil {
+		return refused(regionErr), nil
 	}
 	if err := s.data.Import(ctx, units); err != nil {
 		return refused(&errorpb.Error{Message: err.Error()}), nil
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, meta := range req.Ssts {
-		delete(s.files, string(meta.Uuid))
+		delete(s.files, nameOf(meta))
 	}
 	s.imported += len(req.Ssts)
 	return &import_sstpb.IngestResponse{}, nil
+}
+
+// take begins the import of files, if there is nothing in the way.
+func (s *Server) take(metas []*import_sstpb.SSTMeta) *errorpb.Error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if left := time.Until(s.suspended); left > 0 {
+		return &errorpb.Error{Message: "imports are suspended", ServerIsBusy: &errorpb.ServerIsBusy{
+			Reason: "imports are suspended", BackoffMs: uint64(left.Milliseconds()) + 1,
+		}}
+	}
+	for _, meta := range metas {
+		if s.taking[nameOf(meta)] {
+			return &errorpb.Error{Message: "ingest file conflict"}
+		}
+	}
+	for _, meta := range metas {
+		s.taking[nameOf(meta)] = true
+	}
+	return nil
+}
+
+// letGo ends the import of files.
+func (s *Server) letGo(metas []*import_sstpb.SSTMeta) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, meta := range metas {
+		delete(s.taking, nameOf(meta))
+	}
+}
+
+// unitsOf returns what files of a region hold.
+func (s *Server) unitsOf(region *metapb.Region, metas []*import_sstpb.SSTMeta) (units []kv.ImportUnit, _ *errorpb.Error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, meta := range metas {
+		f := s.files[nameOf(meta)]
+		if f == nil {
+			return nil, &errorpb.Error{
+				Message: fmt.Sprintf("the file %x does not exist", meta.Uuid), StaleCommand: &errorpb.StaleCommand{},
+			}
+		}
+		if regionErr := f.belongs(region); regionErr != nil {
+			return nil, regionErr
+		}
+		if regionErr := f.corrupted(meta); regionErr != nil {
+			return nil, regionErr
+		}
+		units = append(units, f.units...)
+	}
+	return units, nil
 }
 
 func refused(err *errorpb.Error) *import_sstpb.IngestResponse {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/google/uuid"
@@ -25,8 +26,9 @@ import (
 // fixture is a service on the network over an empty store with one region.
 type fixture struct {
 	import_sstpb.ImportSSTClient
-	t     *testing.T
-	store *embedded.Store
+	t      *testing.T
+	store  *embedded.Store
+	server *Server
 }
 
 func start(t *testing.T) fixture {
@@ -36,7 +38,8 @@ func start(t *testing.T) fixture {
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	server := grpc.NewServer()
-	import_sstpb.RegisterImportSSTServer(server, New(store))
+	service := New(store)
+	import_sstpb.RegisterImportSSTServer(server, service)
 	go func() { _ = server.Serve(lis) }() // until it is stopped
 	conn, err := grpc.NewClient(lis.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	require.NoError(t, err)
@@ -45,7 +48,7 @@ func start(t *testing.T) fixture {
 		server.Stop()
 		require.NoError(t, store.Close())
 	})
-	return fixture{import_sstpb.NewImportSSTClient(conn), t, store}
+	return fixture{import_sstpb.NewImportSSTClient(conn), t, store, service}
 }
 
 func (f fixture) ts() uint64 {
@@ -220,6 +223,27 @@ func TestFilesAreThemselves(t *testing.T) {
 	require.Contains(t, f.ingest(r, &other).GetMessage(), "FileCorrupted")
 	require.Empty(t, f.keys(f.ts()))
 	require.Nil(t, f.ingest(r, written...))
+	require.Equal(t, []string{"a", "b"}, f.keys(at))
+}
+
+// TestConflict: files that are being imported are refused, whatever comes of that.
+func TestConflict(t *testing.T) {
+	f := start(t)
+	at := f.ts()
+	r := f.region("k")
+	written := f.write(metaOf(meta(r, "a", "b")), batch(at, "a", "b")).Metas
+	f.server.applying.Lock()
+	first := make(chan *errorpb.Error, 1)
+	go func() { first <- f.ingest(r, written...) }()
+	require.Eventually(t, func() bool {
+		f.server.mu.Lock()
+		defer f.server.mu.Unlock()
+		return len(f.server.taking) == 1
+	}, time.Minute, time.Millisecond)
+	require.Equal(t, "ingest file conflict", f.ingest(r, written...).GetMessage())
+	f.server.applying.Unlock()
+	require.Nil(t, <-first)
+	require.NotNil(t, f.ingest(r, written...).GetStaleCommand())
 	require.Equal(t, []string{"a", "b"}, f.keys(at))
 }
 

@@ -40,7 +40,7 @@ func (s *Server) Write(stream import_sstpb.ImportSST_WriteServer) error {
 	if len(f.units) > 0 {
 		resp.Metas = []*import_sstpb.SSTMeta{f.meta}
 		s.mu.Lock()
-		s.files[string(f.meta.Uuid)] = f
+		s.files[nameOf(f.meta)] = f
 		s.mu.Unlock()
 	}
 	return stream.SendAndClose(resp)
@@ -98,7 +98,7 @@ func (s *Server) checkMeta(ctx context.Context, meta *import_sstpb.SSTMeta) erro
 func (s *Server) exists(uuid []byte) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.files[string(uuid)] != nil
+	return s.files[string(uuid)+writeCF] != nil
 }
 
 // checkEpoch compares the epoch that a client knows with that of the region.
