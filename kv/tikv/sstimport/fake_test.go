@@ -22,6 +22,8 @@ import (
 	pd "github.com/tikv/pd/client"
 	pdhttp "github.com/tikv/pd/client/http"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // cluster is PD and some stores of TiKV, as far as imports see them: regions with three
@@ -359,7 +361,7 @@ func (s *fakeStore) Write(stream import_sstpb.ImportSST_WriteServer) error {
 	text := s.checkMeta(f.meta)
 	s.c.mu.Unlock()
 	if text != "" {
-		return stream.SendAndClose(&import_sstpb.WriteResponse{Error: &import_sstpb.Error{Message: text}})
+		return status.Error(codes.Unknown, text) // as TiKV
 	}
 	for {
 		req, err := stream.Recv()
@@ -410,6 +412,8 @@ func (s *fakeStore) answer(stream import_sstpb.ImportSST_WriteServer, f *fault) 
 		return stream.Context().Err()
 	case f.err != nil:
 		return f.err
+	case f.region == nil:
+		return status.Error(codes.Unknown, f.text) // as TiKV
 	}
 	return stream.SendAndClose(&import_sstpb.WriteResponse{Error: &import_sstpb.Error{Message: f.text, StoreError: f.region}})
 }

@@ -4,13 +4,16 @@
 // been told of every mistake:
 //
 //   - A file belongs to a region with an epoch. Write refuses an epoch that is behind the
-//     region (RequestTooOld) or ahead of it (RequestTooNew); an import that finds the
+//     region (RequestTooOld) or ahead of it (RequestTooNew), and tells it as all that is
+//     wrong with a file, by the text of a status; an import that finds the
 //     region changed since fails with EpochNotMatch and the regions of now.
 //   - Keys increase strictly, lie in the range that was announced, and that lies in the region.
 //   - The commit timestamp is not 0. No two files have one UUID. What is imported has the
 //     size and the checksum that the answer to Write told.
 //   - A file is imported once. Importing it again says that it does not exist, as TiKV says
 //     of what is imported already as well as of what is lost.
+//   - Values of more than 255 bytes are in a file of their own. The file of entries holds them
+//     here, too: nothing can be seen of one without the other.
 //   - Files that are being imported are not imported beside that: "ingest file conflict".
 //   - While imports are suspended, and while a test orders it, an import is refused as
 //     ServerIsBusy, with the time to wait.

@@ -3,6 +3,7 @@ package importsst
 import (
 	"context"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,7 +17,9 @@ import (
 	"github.com/tikv/client-go/v2/util/codec"
 	pd "github.com/tikv/pd/client"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 
 	"fastddl/kv"
 	"fastddl/kv/embedded"
@@ -93,6 +96,21 @@ func metaOf(m *import_sstpb.SSTMeta) *import_sstpb.WriteRequest {
 // write sends a file.
 func (f fixture) write(requests ...*import_sstpb.WriteRequest) *import_sstpb.WriteResponse {
 	f.t.Helper()
+	resp, err := f.tryWrite(requests...)
+	require.NoError(f.t, err)
+	return resp
+}
+
+// refuses sends a file that is not taken, and returns why.
+func (f fixture) refuses(requests ...*import_sstpb.WriteRequest) string {
+	f.t.Helper()
+	_, err := f.tryWrite(requests...)
+	require.Equal(f.t, codes.Unknown, status.Code(err))
+	return status.Convert(err).Message()
+}
+
+func (f fixture) tryWrite(requests ...*import_sstpb.WriteRequest) (*import_sstpb.WriteResponse, error) {
+	f.t.Helper()
 	stream, err := f.Write(f.t.Context())
 	require.NoError(f.t, err)
 	for _, r := range requests {
@@ -100,9 +118,7 @@ func (f fixture) write(requests ...*import_sstpb.WriteRequest) *import_sstpb.Wri
 			break // the answer says why
 		}
 	}
-	resp, err := stream.CloseAndRecv()
-	require.NoError(f.t, err)
-	return resp
+	return stream.CloseAndRecv()
 }
 
 // ingest imports files into a region, and returns what is wrong.
@@ -160,6 +176,24 @@ func TestImport(t *testing.T) {
 	require.Empty(t, empty.Metas)
 }
 
+// TestLongValues: values of more than 255 bytes are in a file of their own.
+func TestLongValues(t *testing.T) {
+	f := start(t)
+	at := f.ts()
+	r := f.region("k")
+	long := "b" + strings.Repeat("x", 255) // its key is its value
+	written := f.write(metaOf(meta(r, "a", "c")), batch(at, "a", long, "c")).Metas
+	require.Len(t, written, 2)
+	require.Equal(t, written[0].Uuid, written[1].Uuid)
+	require.Equal(t, []string{"default", "write"}, []string{written[0].CfName, written[1].CfName})
+	require.Equal(t, []uint64{1, 3}, []uint64{written[0].TotalKvs, written[1].TotalKvs})
+	require.Nil(t, f.ingest(r, written[0]))
+	require.Empty(t, f.keys(at))
+	require.NotNil(t, f.ingest(r, written[0]).GetStaleCommand())
+	require.Nil(t, f.ingest(r, written[1]))
+	require.Equal(t, []string{"a", long, "c"}, f.keys(at))
+}
+
 // TestVersions: each batch is at its own commit timestamp.
 func TestVersions(t *testing.T) {
 	f := start(t)
@@ -202,9 +236,7 @@ func TestWriteRefuses(t *testing.T) {
 		"deletion":         {"not supported", []*import_sstpb.WriteRequest{right, deletion}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			resp := f.write(c.requests...)
-			require.Contains(t, resp.GetError().GetMessage(), c.want)
-			require.Empty(t, resp.Metas)
+			require.Contains(t, f.refuses(c.requests...), c.want)
 		})
 	}
 	require.Empty(t, f.keys(f.ts()))
@@ -217,7 +249,7 @@ func TestFilesAreThemselves(t *testing.T) {
 	r := f.region("k")
 	m := meta(r, "a", "b")
 	written := f.write(metaOf(m), batch(at, "a", "b")).Metas
-	require.Contains(t, f.write(metaOf(m), batch(at, "a", "b")).GetError().GetMessage(), "FileExists")
+	require.Contains(t, f.refuses(metaOf(m), batch(at, "a", "b")), "FileExists")
 	other := *written[0]
 	other.Crc32++
 	require.Contains(t, f.ingest(r, &other).GetMessage(), "FileCorrupted")

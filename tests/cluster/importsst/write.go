@@ -12,6 +12,8 @@ import (
 	"github.com/pingcap/kvproto/pkg/import_sstpb"
 	"github.com/pingcap/kvproto/pkg/metapb"
 	"github.com/tikv/client-go/v2/util/codec"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"fastddl/kv"
 )
@@ -21,33 +23,41 @@ const (
 	importDir = "importsst"
 	// uuidBytes is the length of a file's name.
 	uuidBytes = 16
-	// writeCF is the column family of small values; there are no others here.
-	writeCF = "write"
+	// writeCF is the column family of entries and short values, valuesCF that of values of more
+	// than shortBytes.
+	writeCF, valuesCF = "write", "default"
+	shortBytes        = 255
 )
 
-// Write implements import_sstpb.ImportSSTServer. What is wrong with the data is told in
-// the answer, as TiKV does.
+// Write implements import_sstpb.ImportSSTServer. What is wrong with the data ends the stream with
+// a status of no kind, whose text is TiKV's error as its debugger prints it.
 func (s *Server) Write(stream import_sstpb.ImportSST_WriteServer) error {
 	ctx := stream.Context()
-	f, err := s.receive(ctx, stream)
+	files, err := s.receive(ctx, stream)
 	if err != nil {
 		if ctx.Err() != nil {
 			return err
 		}
-		return stream.SendAndClose(&import_sstpb.WriteResponse{Error: &import_sstpb.Error{Message: err.Error()}})
+		return status.Error(codes.Unknown, err.Error())
 	}
 	resp := &import_sstpb.WriteResponse{}
-	if len(f.units) > 0 {
-		resp.Metas = []*import_sstpb.SSTMeta{f.meta}
-		s.mu.Lock()
+	s.mu.Lock()
+	for _, f := range files {
+		resp.Metas = append(resp.Metas, f.meta)
 		s.files[nameOf(f.meta)] = f
-		s.mu.Unlock()
 	}
+	s.mu.Unlock()
 	return stream.SendAndClose(resp)
 }
 
-// receive reads a file from a stream.
-func (s *Server) receive(ctx context.Context, stream import_sstpb.ImportSST_WriteServer) (*file, error) {
+// wrong is an error of TiKV's with a text.
+func wrong(kind, format string, args ...any) error {
+	return fmt.Errorf("%s(%q)", kind, fmt.Sprintf(format, args...))
+}
+
+// receive reads the files of a stream: none if it has no pairs, one, or that of long values and
+// that of entries.
+func (s *Server) receive(ctx context.Context, stream import_sstpb.ImportSST_WriteServer) ([]*file, error) {
 	first, err := stream.Recv()
 	if err != nil {
 		return nil, err
@@ -56,13 +66,13 @@ func (s *Server) receive(ctx context.Context, stream import_sstpb.ImportSST_Writ
 	if err := s.checkMeta(ctx, meta); err != nil {
 		return nil, err
 	}
-	w := &fileWriter{data: s.data, file: &file{meta: meta}}
+	w := newFileWriter(s.data, meta)
 	for {
 		req, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
 			err = w.finish(ctx)
 			if err == nil {
-				return w.file, nil
+				return w.files(), nil
 			}
 		}
 		if err == nil {
@@ -78,18 +88,18 @@ func (s *Server) receive(ctx context.Context, stream import_sstpb.ImportSST_Writ
 func (s *Server) checkMeta(ctx context.Context, meta *import_sstpb.SSTMeta) error {
 	switch {
 	case meta == nil:
-		return errors.New("InvalidChunk: the first message has no meta")
+		return errors.New("InvalidChunk")
 	case len(meta.Uuid) != uuidBytes:
-		return fmt.Errorf("BadFormat: the UUID has %d bytes", len(meta.Uuid))
+		return wrong("BadFormat", "the UUID has %d bytes", len(meta.Uuid))
 	case s.exists(meta.Uuid):
-		return fmt.Errorf("FileExists: %x", meta.Uuid)
+		return wrong("FileExists", "%x", meta.Uuid)
 	}
 	r, err := s.pd.GetRegionByID(ctx, meta.RegionId)
 	if err != nil {
 		return err
 	}
 	if r == nil {
-		return fmt.Errorf("RequestTooOld: region %d is not found, please rescan region later", meta.RegionId)
+		return wrong("RequestTooOld", "region %d is not found, please rescan region later", meta.RegionId)
 	}
 	return checkEpoch(r.Meta, meta.RegionEpoch)
 }
@@ -108,29 +118,57 @@ func checkEpoch(r *metapb.Region, epoch *metapb.RegionEpoch) error {
 	case sameEpoch(local, epoch):
 		return nil
 	case local.Version < epoch.GetVersion() || local.ConfVer < epoch.GetConfVer():
-		return fmt.Errorf("RequestTooNew: request region %d is ahead of local region, local epoch %s, request epoch %s, please retry write later",
+		return wrong("RequestTooNew", "request region %d is ahead of local region, local epoch %s, request epoch %s, please retry write later",
 			r.Id, local, epoch)
 	}
-	return fmt.Errorf("RequestTooOld: request region %d is staler than local region, local epoch %s, request epoch %s, please rescan region later",
+	return wrong("RequestTooOld", "request region %d is staler than local region, local epoch %s, request epoch %s, please rescan region later",
 		r.Id, local, epoch)
 }
 
-// fileWriter writes the units of a file: one for each run of one commit timestamp.
+// fileWriter writes the units of a file: one for each run of one commit timestamp. It says what a
+// file of long values would hold, too, which are in the units.
 type fileWriter struct {
 	data    kv.Store
 	file    *file
+	values  *import_sstpb.SSTMeta
 	current kv.ImportWriter
 	version uint64
 	last    []byte
 }
 
+func newFileWriter(data kv.Store, meta *import_sstpb.SSTMeta) *fileWriter {
+	entries, values := *meta, *meta
+	entries.CfName, values.CfName = writeCF, valuesCF
+	return &fileWriter{data: data, file: &file{meta: &entries}, values: &values}
+}
+
+// files returns what was written.
+func (w *fileWriter) files() []*file {
+	var files []*file
+	if w.values.TotalKvs > 0 {
+		w.values.Length = w.values.TotalBytes
+		files = append(files, &file{meta: w.values})
+	}
+	if len(w.file.units) > 0 {
+		files = append(files, w.file)
+	}
+	return files
+}
+
+// count adds a pair to what a file says of itself.
+func count(meta *import_sstpb.SSTMeta, pair *import_sstpb.Pair) {
+	meta.Crc32 = crc32.Update(crc32.Update(meta.Crc32, crc32.IEEETable, pair.Key), crc32.IEEETable, pair.Value)
+	meta.TotalKvs++
+	meta.TotalBytes += uint64(len(pair.Key) + len(pair.Value))
+}
+
 // add writes a batch.
 func (w *fileWriter) add(ctx context.Context, batch *import_sstpb.WriteBatch) error {
 	if batch == nil {
-		return errors.New("InvalidChunk: a message has no batch")
+		return errors.New("InvalidChunk")
 	}
 	if batch.CommitTs == 0 {
-		return errors.New("BadFormat: the commit timestamp is 0")
+		return wrong("BadFormat", "the commit timestamp is 0")
 	}
 	for _, pair := range batch.Pairs {
 		if err := w.check(pair); err != nil {
@@ -144,9 +182,10 @@ func (w *fileWriter) add(ctx context.Context, batch *import_sstpb.WriteBatch) er
 		if err := w.current.Add(pair.Key, pair.Value); err != nil {
 			return err
 		}
-		w.file.meta.Crc32 = crc32.Update(crc32.Update(w.file.meta.Crc32, crc32.IEEETable, pair.Key), crc32.IEEETable, pair.Value)
-		w.file.meta.TotalKvs++
-		w.file.meta.TotalBytes += uint64(len(pair.Key) + len(pair.Value))
+		count(w.file.meta, pair)
+		if len(pair.Value) > shortBytes {
+			count(w.values, pair)
+		}
 	}
 	return nil
 }
@@ -190,7 +229,6 @@ func (w *fileWriter) finish(ctx context.Context) error {
 		return err
 	}
 	w.file.units = append(w.file.units, unit)
-	w.file.meta.CfName = writeCF
 	w.file.meta.Length += unit.Size()
 	return nil
 }

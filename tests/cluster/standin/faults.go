@@ -163,7 +163,12 @@ func (f *Faults) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServ
 		return handler(srv, &faultyBatches{ServerStream: stream, faults: f})
 	case "Write":
 		if fault := f.take("Write"); fault != nil {
-			return handler(srv, &faultyFile{ServerStream: stream, fault: fault})
+			file := &faultyFile{ServerStream: stream, fault: fault}
+			err := handler(srv, file)
+			if file.end != nil {
+				return file.end
+			}
+			return err
 		}
 	}
 	return handler(srv, stream)

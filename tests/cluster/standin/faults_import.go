@@ -1,12 +1,13 @@
 package standin
 
 import (
-	"errors"
+	"fmt"
 
 	"github.com/pingcap/kvproto/pkg/errorpb"
-	"github.com/pingcap/kvproto/pkg/import_sstpb"
 	"github.com/pingcap/kvproto/pkg/kvrpcpb"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // StaleCommand says that a file is not there, imported or lost.
@@ -39,8 +40,20 @@ func DiskFull(*kvrpcpb.Context) *errorpb.Error {
 	return &errorpb.Error{Message: "disk full", DiskFull: &errorpb.DiskFull{StoreId: []uint64{1}}}
 }
 
-// errAnswered ends the receiving of a request that a fault has answered.
-var errAnswered = errors.New("answered by a fault")
+// writeStatus is what TiKV ends the stream of a file with where it answers other requests with an
+// error that has a type: the text of its own error.
+func writeStatus(e *errorpb.Error) error {
+	kind := "RequestTooOld" // the region is not what it was
+	switch {
+	case e.ServerIsBusy != nil:
+		kind = "ResourceNotEnough"
+	case e.DiskFull != nil:
+		return status.Error(codes.Unknown, "DiskSpaceNotEnough")
+	case e.ReadIndexNotReady != nil, e.ProposalInMergingMode != nil:
+		kind = "RequestTooNew"
+	}
+	return status.Error(codes.Unknown, fmt.Sprintf("%s(%q)", kind, e.Message))
+}
 
 // faultyFile is a stream that sends a file, and goes wrong somewhere.
 type faultyFile struct {
@@ -48,7 +61,7 @@ type faultyFile struct {
 	fault    *Fault
 	received int
 	happened bool
-	end      error // errBroken or errAnswered, if that has happened
+	end      error // what the stream ends with, if that has happened
 }
 
 // RecvMsg implements grpc.ServerStream: the fault happens after some messages, or at the
@@ -72,13 +85,10 @@ func (s *faultyFile) SendMsg(m any) error {
 	if s.fault.Late && !s.happened {
 		s.happen()
 	}
-	switch {
-	case s.end == nil:
-		return s.ServerStream.SendMsg(m)
-	case errors.Is(s.end, errAnswered):
-		return nil
+	if s.end != nil {
+		return s.end
 	}
-	return s.end
+	return s.ServerStream.SendMsg(m)
 }
 
 func (s *faultyFile) happen() {
@@ -90,11 +100,6 @@ func (s *faultyFile) happen() {
 	case pause(s.Context(), s.fault.Delay) != nil, s.fault.Break:
 		s.end = errBroken
 	case s.fault.Region != nil:
-		s.end = errAnswered
-		regionErr := s.fault.Region(nil)
-		answer := &import_sstpb.WriteResponse{Error: &import_sstpb.Error{Message: regionErr.Message, StoreError: regionErr}}
-		if err := s.ServerStream.SendMsg(answer); err != nil {
-			s.end = err
-		}
+		s.end = writeStatus(s.fault.Region(nil))
 	}
 }
