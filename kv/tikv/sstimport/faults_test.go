@@ -3,6 +3,8 @@ package sstimport
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/pingcap/kvproto/pkg/errorpb"
 	"github.com/pingcap/kvproto/pkg/import_sstpb"
+	"github.com/pingcap/kvproto/pkg/metapb"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -253,6 +256,33 @@ func TestStoreMoves(t *testing.T) {
 	require.NoError(t, f.im.Import(t.Context(), []kv.ImportUnit{f.unit(0, 100, 100)}))
 	require.True(t, moved)
 	f.requireDone()
+}
+
+// TestStoreThatDoesNotAnswer: it is connected to anew though its address is what it was, and not
+// all the time.
+func TestStoreThatDoesNotAnswer(t *testing.T) {
+	opts := Options{PD: newCluster(t)}
+	opts.EnsureDefaults()
+	s := newStores(&opts)
+	now := time.Unix(1000, 0)
+	s.now = func() time.Time { return now }
+	st := s.of([]*metapb.Peer{{StoreId: 1}})[0]
+	defer func() { require.NoError(t, s.close()) }()
+	// drops says whether the connection is dropped after an error.
+	drops := func(why error) bool {
+		t.Helper()
+		_, err := s.client(t.Context(), st)
+		require.NoError(t, err)
+		require.NoError(t, s.recheck(t.Context(), st, &storeError{st, &metapb.Region{}, why}))
+		return st.conn == nil
+	}
+	require.False(t, drops(unavailable))
+	require.True(t, drops(fmt.Errorf("%w: %w", errStalled, io.EOF)))
+	require.False(t, drops(errStalled), "it was dropped just now")
+	now = now.Add(dropInterval - 1)
+	require.False(t, drops(errStalled))
+	now = now.Add(1)
+	require.True(t, drops(status.Error(codes.DeadlineExceeded, "too late")))
 }
 
 // TestLeaseIsAsked: before each request that changes something, and never before the

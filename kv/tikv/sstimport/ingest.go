@@ -141,7 +141,7 @@ func (j *job) prepare(ctx context.Context, v verdict, pause time.Duration) error
 		return ctx.Err()
 	}
 	if v.next == locateAgain && st != nil {
-		if err := j.im.stores.recheck(ctx, st.store); err != nil && ctx.Err() == nil {
+		if err := j.im.stores.recheck(ctx, st.store, v.err); err != nil && ctx.Err() == nil {
 			j.im.log.Warn("address of a store", zap.Error(err)) // the next attempt asks again
 		}
 	}

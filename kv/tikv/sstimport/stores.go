@@ -13,6 +13,8 @@ import (
 	"github.com/pingcap/kvproto/pkg/metapb"
 	pd "github.com/tikv/pd/client"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"fastddl/internal/sleep"
 )
@@ -27,20 +29,26 @@ type store struct {
 	addr       string
 	conn       *grpc.ClientConn // nil if there is none
 
-	mu    sync.Mutex
-	until time.Time // the store is left alone until then
+	mu      sync.Mutex
+	until   time.Time // the store is left alone until then
+	dropped time.Time // when it was last connected to anew because it did not answer
 }
+
+// dropInterval is how often a store that does not answer is connected to anew, at its address of
+// before. That ends all that is on its way to it.
+const dropInterval = time.Minute
 
 // stores are the stores that were needed so far.
 type stores struct {
 	opts *Options
+	now  func() time.Time
 
 	mu   sync.Mutex
 	byID map[uint64]*store
 }
 
 func newStores(opts *Options) *stores {
-	return &stores{opts: opts, byID: make(map[uint64]*store)}
+	return &stores{opts: opts, now: time.Now, byID: make(map[uint64]*store)}
 }
 
 // of returns the stores of peers, in the order of their identities, each once.
@@ -119,8 +127,12 @@ func (s *stores) address(ctx context.Context, id uint64) (string, error) {
 	return meta.Address, nil
 }
 
-// recheck drops the connection to a store that did not answer if it has moved.
-func (s *stores) recheck(ctx context.Context, st *store) error {
+// recheck drops the connection to a store that has failed if it has moved. PD need not say so: the
+// name of a pod stays when its IP changes, and packets to the old one may be lost without a word.
+func (s *stores) recheck(ctx context.Context, st *store, why error) error {
+	if unanswered(why) && st.mayDrop(s.now()) {
+		return st.disconnect()
+	}
 	addr, err := s.address(ctx, st.id)
 	if err != nil {
 		return err
@@ -132,6 +144,22 @@ func (s *stores) recheck(ctx context.Context, st *store) error {
 		return st.disconnect()
 	}
 	return nil
+}
+
+// unanswered says that a request has ended because nothing was heard of the store.
+func unanswered(err error) bool {
+	return errors.Is(err, errStalled) || errors.Is(err, context.DeadlineExceeded) || status.Code(err) == codes.DeadlineExceeded
+}
+
+// mayDrop says whether the connection to a store that does not answer may be dropped now.
+func (st *store) mayDrop(now time.Time) bool {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if now.Sub(st.dropped) < dropInterval {
+		return false
+	}
+	st.dropped = now
+	return true
 }
 
 // leave has the store left alone for d from now.
