@@ -10,7 +10,7 @@
 //
 //   - A scan holds a few pages in memory, whatever the rows and the regions are like: it
 //     asks for one region at a time, a page at a time, and measures how many rows make a
-//     page.
+//     page. Where rows may be long it does not rely on that: the next ones may be longer.
 //   - A timestamp that nobody has handed out yet is not read at: TiKV would let a
 //     transaction commit below it later.
 //   - A timestamp below the GC safe point is refused before and after each read, by

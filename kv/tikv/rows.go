@@ -189,13 +189,15 @@ type batcher struct {
 	rows  *chunk.Chunk // with all columns of the layout
 	shown *chunk.Chunk // its wanted columns
 	want  int
+	long  bool // rows may be long, and differ
 	batch kv.RowBatch
-	bytes float64
+	bytes float64 // of the rows, as they came
+	held  int     // of their columns here, if rows may be long
 	fn    func(*kv.RowBatch) error
 }
 
 func newBatcher(l *rowLayout, rows int, fn func(*kv.RowBatch) error) *batcher {
-	b := &batcher{rowLayout: l, rows: chunk.NewChunkWithCapacity(l.fields, rows), want: rows, fn: fn}
+	b := &batcher{rowLayout: l, rows: chunk.NewChunkWithCapacity(l.fields, rows), want: rows, long: l.req.LongRows(), fn: fn}
 	wanted := make([]int, len(l.req.Columns))
 	for i := range wanted {
 		wanted[i] = i
@@ -209,11 +211,11 @@ func newBatcher(l *rowLayout, rows int, fn func(*kv.RowBatch) error) *batcher {
 func (b *batcher) add(ctx context.Context, p *page) error {
 	for _, c := range p.chunks {
 		for at := 0; at < c.NumRows(); {
-			n := min(c.NumRows()-at, b.want-b.rows.NumRows())
+			n := b.fitting(c, at)
 			b.rows.Append(c, at, at+n)
 			b.bytes += float64(n) * p.rowBytes
 			at += n
-			if b.rows.NumRows() >= b.want {
+			if b.rows.NumRows() >= b.want || b.held >= kv.MaxBatchBytes {
 				if err := b.flush(ctx); err != nil {
 					return err
 				}
@@ -221,6 +223,25 @@ func (b *batcher) add(ctx context.Context, p *page) error {
 		}
 	}
 	return b.flush(ctx)
+}
+
+// fitting is how many rows of c from one on the batch has room for, one at the least. Only rows
+// that may be long are looked at: of others a batch is small.
+func (b *batcher) fitting(c *chunk.Chunk, at int) int {
+	most := min(c.NumRows()-at, b.want-b.rows.NumRows())
+	if !b.long {
+		return most
+	}
+	for n := range most {
+		row := c.GetRow(at + n)
+		for k := range b.fields {
+			b.held += len(row.GetRaw(k))
+		}
+		if b.held >= kv.MaxBatchBytes {
+			return n + 1
+		}
+	}
+	return most
 }
 
 // flush hands out what there is.
@@ -251,7 +272,7 @@ func (b *batcher) flush(ctx context.Context) error {
 		return err
 	}
 	b.rows.Reset()
-	b.bytes = 0
+	b.bytes, b.held = 0, 0
 	return nil
 }
 

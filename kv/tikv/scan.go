@@ -19,6 +19,10 @@ const (
 	firstPageRows = 128
 	// minPageRows and maxPageRows bound the rows of a page.
 	minPageRows, maxPageRows = kv.MinBatchRows, 50_000
+	// Rows that may be long may be so from any row on, whatever those before were like. So a page
+	// of such has maxLongPageRows at the most, and longPageGrowth times as many as the one before.
+	// TiKV ends a page with a batch, of 32 rows, then of 64 and of 128.
+	maxLongPageRows, longPageGrowth = 32 + 64 + 128, 4
 )
 
 // ScanColumns implements kv.Store.
@@ -188,10 +192,18 @@ func (p *pages) decode(data []byte) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	right := min(max(int(float64(p.store.opts.PageBytes)/out.rowBytes), minPageRows), maxPageRows)
 	p.close()
-	p.pageRows, p.rest.Start = right, left.Start
+	p.pageRows, p.rest.Start = p.nextRows(out), left.Start
 	return out, nil
+}
+
+// nextRows is how many rows the page after one that was full has.
+func (p *pages) nextRows(last *page) int {
+	most := maxPageRows
+	if p.layout.req.LongRows() {
+		most = min(maxLongPageRows, longPageGrowth*p.pageRows)
+	}
+	return min(max(int(float64(p.store.opts.PageBytes)/last.rowBytes), minPageRows), most)
 }
 
 // close ends the request that is under way. Its error has no meaning any more.

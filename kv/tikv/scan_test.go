@@ -28,12 +28,18 @@ func records(id int64) kv.KeyRange { return kv.PrefixRange(tablecodec.GenTableRe
 // given length.
 func (s *testStore) importRows(t *testing.T, n, length int) {
 	t.Helper()
+	s.importRowsOf(t, n, func(int) int { return length })
+}
+
+// importRowsOf is importRows for texts of different lengths.
+func (s *testStore) importRowsOf(t *testing.T, n int, length func(i int) int) {
+	t.Helper()
 	version, err := s.CurrentTS(t.Context())
 	require.NoError(t, err)
 	w, err := s.NewImportWriter(t.Context(), kv.ImportOptions{Dir: "rows", Version: version})
 	require.NoError(t, err)
-	text := types.NewStringDatum(strings.Repeat("x", length))
 	for i := range n {
+		text := types.NewStringDatum(strings.Repeat("x", length(i)))
 		row, err := tablecodec.EncodeRow(time.UTC, []types.Datum{types.NewIntDatum(int64(i)), text}, []int64{1, 2}, nil, nil, nil,
 			&rowcodec.Encoder{Enable: true})
 		require.NoError(t, err)
@@ -113,6 +119,39 @@ func TestScanOfLongRows(t *testing.T) {
 		require.Equal(t, requestSource, req.RequestSource)
 		require.Equal(t, "batch", req.ResourceGroupName)
 		require.True(t, req.NotFillCache)
+	}
+}
+
+// TestScanOfRowsThatGrow: rows of a table may be short for a while and then long. Neither a page nor
+// a batch is made for the short ones only.
+func TestScanOfRowsThatGrow(t *testing.T) {
+	const short, long, length = 100, 600, 64 << 10
+	s := openNew(t)
+	s.importRowsOf(t, short+long, func(i int) int {
+		if i < short {
+			return 10
+		}
+		return length
+	})
+	req := s.request(t, 2)
+	req.Columns[0].Ft = types.NewFieldType(mysql.TypeBlob)
+	s.log.take()
+	n := 0
+	require.NoError(t, s.ScanColumns(t.Context(), req, func(b *kv.RowBatch) error {
+		held := 0
+		for i := range b.NumRows() {
+			held += len(b.Rows.GetRow(i).GetBytes(0))
+			require.EqualValues(t, n, b.IntHandles[i])
+			n++
+		}
+		require.LessOrEqual(t, held, kv.MaxBatchBytes+length)
+		return nil
+	}))
+	require.Equal(t, short+long, n)
+	s.log.mu.Lock()
+	defer s.log.mu.Unlock()
+	for i, size := range s.log.answers {
+		require.LessOrEqual(t, size, 2*maxLongPageRows*length, "page %d: it ends with a batch of rows", i)
 	}
 }
 
