@@ -484,7 +484,8 @@ func (t *task) finish(ctx context.Context, r *job.Record, to job.Step) (outcome,
 		if err := x.archiveRow(after, t.ownSettings(), table); err != nil {
 			return err
 		}
-		return x.reportEnd(after)
+		t.d.unreported(x.reportEnd(after))
+		return nil
 	})
 	if err == nil {
 		t.d.versions.forget(ctx, r, t.d.opts.Logger)

@@ -169,6 +169,7 @@ func (d *DDL) queue(ctx context.Context, sctx sessionctx.Context, req Request) (
 	for _, arg := range req.Indexes {
 		r.Compare = r.Compare || arg.Unique
 	}
+	d.unreported(d.makeReportTables(ctx)) // somebody may have dropped them
 	var in *tenure
 	err := d.inTxn(ctx, func(t *txn) error {
 		if err := t.refuseFlashback(); err != nil {
@@ -188,7 +189,8 @@ func (d *DDL) queue(ctx context.Context, sctx sessionctx.Context, req Request) (
 		if err := t.insertRecord(r, req.Settings); err != nil {
 			return err
 		}
-		return t.report(jobInfo(r))
+		d.unreported(t.report(jobInfo(r)))
+		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("queue the index build: %w", err)

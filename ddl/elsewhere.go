@@ -63,9 +63,7 @@ func (d *DDL) AllUnfinished(ctx context.Context) ([]JobInfo, error) {
 		}
 		info := jobInfo(j.record)
 		info.Settings = j.settings
-		if err := d.fillElsewhere(ctx, &info); err != nil {
-			return nil, err
-		}
+		d.unreported(d.fillElsewhere(ctx, &info))
 		out = append(out, info)
 	}
 	return out, nil

@@ -10,8 +10,8 @@ import (
 )
 
 // Our own tables. They lie in schema mysql, so that nobody drops them by accident
-// and only those who may read it see the statements in them. The first two are
-// ours alone; the others are for people, see report.go.
+// and only those who may read it see the statements in them. These are ours alone;
+// others are for people, see report.go.
 var ownTables = []string{
 	`CREATE TABLE IF NOT EXISTS mysql.fastddl_ddl_record (
 		job_id BIGINT NOT NULL PRIMARY KEY CLUSTERED,
@@ -21,9 +21,6 @@ var ownTables = []string{
 	`CREATE TABLE IF NOT EXISTS mysql.fastddl_ddl_record_history (
 		job_id BIGINT NOT NULL PRIMARY KEY CLUSTERED,
 		record LONGBLOB NOT NULL)`,
-	createJobsTable,
-	createDuplicatesTable,
-	createBlockersTable,
 }
 
 // historyLimit is the number of jobs that stay in our history.
@@ -31,6 +28,10 @@ const historyLimit = 1024
 
 // prepareTables makes our tables and shortens the history.
 func (d *DDL) prepareTables(ctx context.Context) error {
+	if err := d.makeReportTables(ctx); err != nil {
+		return err
+	}
+	d.unreported(d.widenReportTables(ctx))
 	statements := append(slices.Clone(ownTables), `DELETE FROM mysql.fastddl_ddl_blockers`) // nobody waits yet
 	if d.clustered() {
 		statements = append(slices.Clone(ownTables), createPartsTable, createRequestsTable, forgetOldRequests, forgetTakenVersions)

@@ -2,43 +2,132 @@ package ddl
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 	"time"
+
+	pmodel "github.com/pingcap/tidb/pkg/parser/model"
+	"github.com/pingcap/tidb/pkg/parser/mysql"
+	"go.uber.org/zap"
 
 	"fastddl/ddl/job"
 	"fastddl/internal/sleep"
 )
 
-// Tables for people. TiDB's own tables have no room for what they tell:
-// fastddl_ddl_jobs has a row for each job of ours, and is brought up to date every
-// reportInterval, as is fastddl_ddl_blockers, the transactions that jobs wait for;
-// fastddl_ddl_duplicates has the rows with equal values that a unique index was not
-// built for.
-const (
-	createJobsTable = `CREATE TABLE IF NOT EXISTS mysql.fastddl_ddl_jobs (
-		job_id BIGINT NOT NULL PRIMARY KEY CLUSTERED,
-		db_name VARCHAR(64), table_name VARCHAR(64), job_type VARCHAR(64), schema_state VARCHAR(64), state VARCHAR(64),
-		step VARCHAR(32), stage VARCHAR(32), wait_reason VARCHAR(1024),
-		row_count BIGINT, percent DOUBLE, rows_per_second DOUBLE, eta_seconds DOUBLE,
-		threads BIGINT, workers BIGINT, memory_bytes BIGINT, temp_bytes BIGINT, max_write_speed BIGINT, write_speed BIGINT,
-		priority VARCHAR(32), snapshot_ts BIGINT UNSIGNED, comparisons BIGINT, repaired_keys BIGINT,
-		create_time TIMESTAMP(6) NULL, start_time TIMESTAMP(6) NULL, end_time TIMESTAMP(6) NULL,
-		error_count BIGINT, error TEXT, query LONGTEXT)`
-	createDuplicatesTable = `CREATE TABLE IF NOT EXISTS mysql.fastddl_ddl_duplicates (
-		job_id BIGINT NOT NULL, number BIGINT NOT NULL,
-		db_name VARCHAR(64), table_name VARCHAR(64), index_name VARCHAR(64),
-		entry LONGTEXT, row_count BIGINT, row_handles LONGTEXT,
-		PRIMARY KEY (job_id, number) CLUSTERED)`
-	createBlockersTable = `CREATE TABLE IF NOT EXISTS mysql.fastddl_ddl_blockers (
-		job_id BIGINT NOT NULL, number BIGINT NOT NULL,
-		conn_id BIGINT UNSIGNED, user_name VARCHAR(64), db_name VARCHAR(64), start_time TIMESTAMP(6) NULL,
-		age_seconds DOUBLE, idle_seconds DOUBLE, written_keys BIGINT UNSIGNED, verdict VARCHAR(256), statement LONGTEXT,
-		PRIMARY KEY (job_id, number) CLUSTERED)`
+// reportTable is a table for people, who may add columns to it or drop it: statements name
+// its columns, and that one fails keeps no job from going on.
+type reportTable struct {
+	name string
+	// columns are their definitions, each of which begins with the name. One that a later
+	// release adds comes last, and may be NULL: earlier releases leave it out.
+	columns []string
+	key     string
+}
 
+// TiDB's own tables have no room for what these tell: fastddl_ddl_jobs has a row for each
+// job of ours, and is brought up to date every reportInterval, as is fastddl_ddl_blockers,
+// the transactions that jobs wait for; fastddl_ddl_duplicates has the rows with equal values
+// that a unique index was not built for.
+var (
+	jobsTable = reportTable{
+		name: "fastddl_ddl_jobs", key: "job_id",
+		columns: []string{
+			"job_id BIGINT NOT NULL",
+			"db_name VARCHAR(64)", "table_name VARCHAR(64)", "job_type VARCHAR(64)", "schema_state VARCHAR(64)", "state VARCHAR(64)",
+			"step VARCHAR(32)", "stage VARCHAR(32)", "wait_reason VARCHAR(1024)",
+			"row_count BIGINT", "percent DOUBLE", "rows_per_second DOUBLE", "eta_seconds DOUBLE",
+			"threads BIGINT", "workers BIGINT", "memory_bytes BIGINT", "temp_bytes BIGINT", "max_write_speed BIGINT", "write_speed BIGINT",
+			"priority VARCHAR(32)", "snapshot_ts BIGINT UNSIGNED", "comparisons BIGINT", "repaired_keys BIGINT",
+			"create_time TIMESTAMP(6) NULL", "start_time TIMESTAMP(6) NULL", "end_time TIMESTAMP(6) NULL",
+			"error_count BIGINT", "error TEXT", "query LONGTEXT",
+		},
+	}
+	duplicatesTable = reportTable{
+		name: "fastddl_ddl_duplicates", key: "job_id, number",
+		columns: []string{
+			"job_id BIGINT NOT NULL", "number BIGINT NOT NULL",
+			"db_name VARCHAR(64)", "table_name VARCHAR(64)", "index_name VARCHAR(64)",
+			"entry LONGTEXT", "row_count BIGINT", "row_handles LONGTEXT",
+		},
+	}
+	blockersTable = reportTable{
+		name: "fastddl_ddl_blockers", key: "job_id, number",
+		columns: []string{
+			"job_id BIGINT NOT NULL", "number BIGINT NOT NULL",
+			"conn_id BIGINT UNSIGNED", "user_name VARCHAR(64)", "db_name VARCHAR(64)", "start_time TIMESTAMP(6) NULL",
+			"age_seconds DOUBLE", "idle_seconds DOUBLE", "written_keys BIGINT UNSIGNED", "verdict VARCHAR(256)", "statement LONGTEXT",
+		},
+	}
+	reportTables = []*reportTable{&jobsTable, &duplicatesTable, &blockersTable}
+)
+
+const (
 	reportInterval = time.Second
 	maxWaitReason  = 1024
 )
+
+func (r *reportTable) create() string {
+	return fmt.Sprintf("CREATE TABLE IF NOT EXISTS mysql.%s (%s, PRIMARY KEY (%s) CLUSTERED)", r.name, strings.Join(r.columns, ", "), r.key)
+}
+
+// replace writes a row with values for all columns, in their order.
+func (r *reportTable) replace() string {
+	names, marks := make([]string, len(r.columns)), make([]string, len(r.columns))
+	for i, definition := range r.columns {
+		names[i], marks[i] = columnName(definition), "%?"
+	}
+	return fmt.Sprintf("REPLACE INTO mysql.%s (%s) VALUES (%s)", r.name, strings.Join(names, ", "), strings.Join(marks, ", "))
+}
+
+// columnName is the name that a definition begins with.
+func columnName(definition string) string {
+	name, _, _ := strings.Cut(definition, " ")
+	return name
+}
+
+// makeReportTables makes those that are not there. That is seen without asking the store.
+func (d *DDL) makeReportTables(ctx context.Context) error {
+	for _, r := range reportTables {
+		if d.opts.Domain.InfoSchema().TableExists(mysqlSchema, pmodel.NewCIStr(r.name)) {
+			continue
+		}
+		if _, err := d.query(ctx, r.create()); err != nil {
+			return fmt.Errorf("create mysql.%s: %w", r.name, err)
+		}
+	}
+	return nil
+}
+
+// widenReportTables adds the columns that an earlier release did not know.
+func (d *DDL) widenReportTables(ctx context.Context) error {
+	for _, r := range reportTables {
+		table, err := d.opts.Domain.InfoSchema().TableByName(ctx, mysqlSchema, pmodel.NewCIStr(r.name))
+		if err != nil {
+			return err
+		}
+		for _, definition := range r.columns {
+			if table.Meta().FindPublicColumnByName(columnName(definition)) != nil {
+				continue
+			}
+			if _, err := d.query(ctx, "ALTER TABLE mysql."+r.name+" ADD COLUMN IF NOT EXISTS "+definition); err != nil {
+				return fmt.Errorf("add a column to mysql.%s: %w", r.name, err)
+			}
+		}
+	}
+	return nil
+}
+
+var mysqlSchema = pmodel.NewCIStr(mysql.SystemDB)
+
+// unreported logs that tables for people cannot be used; what they were to show goes
+// on.
+func (d *DDL) unreported(err error) {
+	if err != nil {
+		d.opts.Logger.Warn("what shows index builds cannot be written or read; they go on", zap.Error(err))
+	}
+}
 
 // startReporter brings the job's row up to date until the returned function is
 // called.
@@ -64,20 +153,22 @@ func (t *task) reportLoop(ctx context.Context) {
 			continue
 		}
 		// A report that fails is made up for by the next.
+		var failed error
 		err := t.d.inTxn(ctx, func(x *txn) error {
 			stored, _, err := x.readRecord(t.id)
 			if err != nil || stored == nil || !stored.OwnedLike(t.shown.Load()) {
 				return err
 			}
+			var problems []error
 			// The first report takes away what the last owner, or process, has left.
 			if !reported || len(info.Blockers)+len(last.Blockers) > 0 {
-				if err := x.reportBlockers(info); err != nil {
-					return err
-				}
+				problems = append(problems, x.reportBlockers(info))
 			}
-			return x.report(info)
+			// One is shown without the other.
+			failed = errors.Join(append(problems, x.report(info))...)
+			return nil
 		})
-		if err == nil {
+		if errors.Join(err, failed) == nil {
 			last, reported = info, true
 		}
 	}
@@ -105,8 +196,7 @@ func (t *txn) report(j JobInfo) error {
 		timeOrNull(j.CreateTime, loc), timeOrNull(j.StartTime, loc), timeOrNull(j.EndTime, loc),
 		j.ErrorCount, orNull(j.Error), j.Query,
 	}
-	marks := strings.TrimSuffix(strings.Repeat("%?, ", len(values)), ", ")
-	return t.exec(`REPLACE INTO mysql.fastddl_ddl_jobs VALUES (`+marks+`)`, values...)
+	return t.exec(jobsTable.replace(), values...)
 }
 
 // reportBlockers writes the rows of the transactions that the job waits for.
@@ -115,9 +205,24 @@ func (t *txn) reportBlockers(j JobInfo) error {
 		return err
 	}
 	for i, b := range j.Blockers {
-		if err := t.exec(`INSERT INTO mysql.fastddl_ddl_blockers VALUES (%?, %?, %?, %?, %?, %?, %?, %?, %?, %?, %?)`,
+		if err := t.exec(blockersTable.replace(),
 			j.ID, i+1, b.ConnID, b.User, orNull(b.DB), timeOrNull(b.Started, t.se.GetSessionVars().Location()),
 			b.Age.Seconds(), b.Idle.Seconds(), b.Keys, b.Why, orNull(strings.ToValidUTF8(b.SQL, "?"))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reportDuplicates writes the rows that a unique index was not built for.
+func (t *txn) reportDuplicates(r *job.Record) error {
+	for i, dup := range r.Duplicates {
+		handles := strings.Join(dup.Handles, ", ")
+		if int(dup.Rows) > len(dup.Handles) {
+			handles += ", ..."
+		}
+		if err := t.exec(duplicatesTable.replace(),
+			r.ID, i+1, r.DB, r.Table, dup.Index, strings.ToValidUTF8(dup.Entry, "?"), dup.Rows, strings.ToValidUTF8(handles, "?")); err != nil {
 			return err
 		}
 	}
@@ -127,21 +232,8 @@ func (t *txn) reportBlockers(j JobInfo) error {
 // reportEnd writes the last row of a job, and its duplicates. It waits for nobody any
 // more.
 func (t *txn) reportEnd(r *job.Record) error {
-	for i, dup := range r.Duplicates {
-		handles := strings.Join(dup.Handles, ", ")
-		if int(dup.Rows) > len(dup.Handles) {
-			handles += ", ..."
-		}
-		if err := t.exec(`REPLACE INTO mysql.fastddl_ddl_duplicates VALUES (%?, %?, %?, %?, %?, %?, %?, %?)`,
-			r.ID, i+1, r.DB, r.Table, dup.Index, strings.ToValidUTF8(dup.Entry, "?"), dup.Rows, strings.ToValidUTF8(handles, "?")); err != nil {
-			return err
-		}
-	}
 	info := jobInfo(r)
-	if err := t.reportBlockers(info); err != nil {
-		return err
-	}
-	return t.report(info)
+	return errors.Join(t.reportDuplicates(r), t.reportBlockers(info), t.report(info))
 }
 
 // orNull is NULL for a zero value.

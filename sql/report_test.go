@@ -1,0 +1,74 @@
+package sql_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// reportTables are the tables in which jobs are shown.
+var reportTables = []string{"fastddl_ddl_jobs", "fastddl_ddl_blockers", "fastddl_ddl_duplicates"}
+
+// buildsAreReported adds an index and one that cannot be, and looks for both in the tables.
+func buildsAreReported(c *client) {
+	c.t.Helper()
+	c.run("ALTER TABLE t ADD INDEX i (b)")
+	require.Equal(c.t, "synced public 100", c.lastJob("state, schema_state, percent"))
+	c.run("ALTER TABLE t DROP INDEX i")
+	c.fails(1062, "ALTER TABLE t ADD UNIQUE INDEX u (b)")
+	require.Equal(c.t, "rollback done none", c.lastJob("state, schema_state"))
+	require.Equal(c.t, "7 2", c.one(`SELECT entry, row_count FROM mysql.fastddl_ddl_duplicates
+		WHERE job_id = (SELECT MAX(job_id) FROM mysql.fastddl_ddl_jobs)`))
+}
+
+// TestReportTablesMayHaveOtherColumns: somebody adds some, or an older release has made the
+// table with fewer.
+func TestReportTablesMayHaveOtherColumns(t *testing.T) {
+	dir := t.TempDir()
+	e := open(t, dir)
+	c := e.client()
+	c.run("CREATE TABLE t (a INT PRIMARY KEY, b INT)")
+	c.run("INSERT INTO t VALUES (1, 7), (2, 7)")
+	for _, table := range reportTables {
+		c.run("ALTER TABLE mysql.%s ADD COLUMN note VARCHAR(10) FIRST", table)
+	}
+	buildsAreReported(c)
+	c.run("ALTER TABLE mysql.fastddl_ddl_jobs DROP COLUMN percent")
+	c.run("ALTER TABLE mysql.fastddl_ddl_duplicates DROP COLUMN row_count")
+	c.run("ALTER TABLE mysql.fastddl_ddl_blockers DROP COLUMN verdict")
+	// What cannot be reported is built all the same.
+	c.run("ALTER TABLE t ADD INDEX i (b)")
+	c.check("t")
+	c.run("ALTER TABLE t DROP INDEX i")
+	c.Close()
+	e.close()
+
+	e = open(t, dir)
+	defer e.close()
+	c = e.client()
+	defer c.Close()
+	buildsAreReported(c)
+	require.Empty(t, c.run("SELECT verdict FROM mysql.fastddl_ddl_blockers"))
+}
+
+// TestReportTablesThatAreGone: they come back with the next statement, and what is being built is
+// built without.
+func TestReportTablesThatAreGone(t *testing.T) {
+	e := newEnv(t)
+	c, other := e.client(), e.client()
+	c.run("CREATE TABLE t (a INT PRIMARY KEY, b INT)")
+	c.run("INSERT INTO t VALUES (1, 7), (2, 7)")
+	drop := func() {
+		for _, table := range reportTables {
+			other.run("DROP TABLE mysql.%s", table)
+		}
+	}
+	drop()
+	buildsAreReported(c)
+	e.before("finish", "", drop)
+	c.run("ALTER TABLE t ADD INDEX i (b)")
+	c.check("t")
+	e.setHook(nil)
+	c.run("ALTER TABLE t DROP INDEX i")
+	buildsAreReported(c)
+}
