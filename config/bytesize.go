@@ -28,24 +28,37 @@ func (b *ByteSize) UnmarshalTOML(v any) error {
 
 // Set parses text; it implements pflag.Value together with String and Type.
 func (b *ByteSize) Set(s string) error {
-	n, err := units.RAMInBytes(s)
+	n, err := parseSize(s)
 	if err != nil {
-		return fmt.Errorf("%q is not a size: %w", s, err)
+		return err
 	}
 	return b.set(s, n)
 }
 
-// set takes n, which text stands for. A product that does not fit into an int64
-// has become its smallest or its largest value.
 func (b *ByteSize) set(text string, n int64) error {
-	if n == math.MinInt64 || n > maxByteSize {
-		return fmt.Errorf("size %s is larger than %s", text, ByteSize(maxByteSize))
+	if n > maxByteSize {
+		return fmt.Errorf("size %s %w", text, errTooLarge)
 	}
 	if n < 0 {
 		return fmt.Errorf("size %s is negative", text)
 	}
 	*b = ByteSize(n)
 	return nil
+}
+
+var errTooLarge = fmt.Errorf("is larger than %s", ByteSize(maxByteSize))
+
+// parseSize reads a number of bytes with or without a unit.
+func parseSize(text string) (int64, error) {
+	n, err := units.RAMInBytes(text)
+	if err != nil {
+		return 0, fmt.Errorf("%q is not a size: %w", text, err)
+	}
+	// A product that does not fit into an int64 has become its smallest or its largest value.
+	if n == math.MinInt64 || n > maxByteSize {
+		return 0, fmt.Errorf("size %s %w", text, errTooLarge)
+	}
+	return n, nil
 }
 
 // String prints the size with a binary unit.

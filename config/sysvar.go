@@ -1,14 +1,13 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/docker/go-units"
 )
 
 // VarKind is the kind of value a system variable takes.
@@ -151,6 +150,13 @@ func (e *ErrWrongValue) Error() string {
 	return fmt.Sprintf("Variable '%s' can't be set to the value of '%s'", e.Name, e.Value)
 }
 
+// ErrWrongType says that a number is no whole one (MySQL error 1232).
+type ErrWrongType struct{ Name string }
+
+func (e *ErrWrongType) Error() string {
+	return fmt.Sprintf("Incorrect argument type to variable '%s'", e.Name)
+}
+
 // Normalize checks a value and returns its canonical text: ON or OFF, a
 // decimal integer, a Go duration, one of Values, or the text without the space
 // around it. Numbers outside the range are clamped.
@@ -182,12 +188,12 @@ func (v *SysVar) Normalize(value string) (canonical string, clamped bool, err er
 		c := min(max(d, lo), hi)
 		return c.String(), c != d, nil
 	default:
-		n, err := v.parseInt(value)
+		n, clamped, err := v.parseInt(value)
 		if err != nil {
 			return "", false, err
 		}
 		c := min(max(n, v.Min), v.Max)
-		return strconv.FormatInt(c, 10), c != n, nil
+		return strconv.FormatInt(c, 10), clamped || c != n, nil
 	}
 }
 
@@ -201,17 +207,28 @@ func (v *SysVar) enumValue(text string) (canonical string, ok bool) {
 	return "", false
 }
 
-func (v *SysVar) parseInt(value string) (int64, error) {
-	n, err := strconv.ParseInt(value, 10, 64)
-	if err == nil {
-		return n, nil
+// parseInt reads a whole number. One that is too large for any variable, or too small, is
+// clamped.
+func (v *SysVar) parseInt(value string) (n int64, clamped bool, err error) {
+	n, err = strconv.ParseInt(value, 10, 64)
+	switch {
+	case err == nil:
+		return n, false, nil
+	case errors.Is(err, strconv.ErrRange):
+		return n, true, nil
+	}
+	if _, err := strconv.ParseFloat(value, 64); err == nil {
+		return 0, false, &ErrWrongType{v.Name}
 	}
 	if v.Kind == KindByteSize {
-		if n, err := units.RAMInBytes(value); err == nil {
-			return n, nil
+		switch n, err := parseSize(value); {
+		case errors.Is(err, errTooLarge):
+			return math.MaxInt64, true, nil
+		case err == nil:
+			return n, false, nil
 		}
 	}
-	return 0, &ErrWrongValue{v.Name, value}
+	return 0, false, &ErrWrongValue{v.Name, value}
 }
 
 // Globals holds the current values of all global system variables. All methods

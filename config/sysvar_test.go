@@ -1,6 +1,8 @@
 package config
 
 import (
+	"math"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -41,6 +43,11 @@ func TestValuesAreNormalized(t *testing.T) {
 		{DiskQuota, "64MiB", "67108864", false},
 		{DiskQuota, "1", "16777216", true},
 		{DiskQuota, "a lot", "", false},
+		{MemoryQuota, "99999999TiB", strconv.Itoa(1 << 50), true},
+		{MemoryQuota, "99999999999999999999", strconv.Itoa(1 << 50), true},
+		{MemoryQuota, "-99999999999999999999", "0", true},
+		{MemoryQuota, "1.5GiB", "1610612736", false},
+		{BlockerSparedKeys, "99999999999999999999", strconv.Itoa(math.MaxInt64), true},
 		{ReorgMaxWriteSpeed, "1GiB", "1073741824", false},
 		{ReorgMaxWriteSpeed, "-1", "0", true},
 		{ReorgWorkerCount, " 8 ", "8", false},
@@ -62,6 +69,19 @@ func TestValuesAreNormalized(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, tc.want, got, "%s = %q", tc.name, tc.value)
 		require.Equal(t, tc.clamped, clamped, "%s = %q", tc.name, tc.value)
+	}
+}
+
+// TestNumbersAreWhole: a fraction is refused, as by TiDB for a variable that is an integer.
+func TestNumbersAreWhole(t *testing.T) {
+	for _, name := range []string{MemoryQuota, BlockerSparedKeys} {
+		for _, value := range []string{"1.5", "1e3", "-0.5"} {
+			v, _ := LookupSysVar(name)
+			_, _, err := v.Normalize(value)
+			var wrong *ErrWrongType
+			require.ErrorAs(t, err, &wrong, "%s = %q", name, value)
+			require.Equal(t, name, wrong.Name)
+		}
 	}
 }
 

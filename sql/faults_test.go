@@ -284,6 +284,7 @@ func TestVariables(t *testing.T) {
 	}
 	c.fails(1231, "SET GLOBAL %s = 'x'", config.DDLEngine)
 	c.fails(1231, "SET GLOBAL %s = 'x'", config.IdleBlockerTimeout)
+	c.fails(1232, "SET GLOBAL %s = 1.5", config.MemoryQuota)
 	c.fails(1229, "SET SESSION %s = 'ON'", config.Governor)
 	require.True(t, strings.Contains(c.one("SHOW GLOBAL VARIABLES LIKE '%s'", config.DDLEngine), config.EngineFastddl))
 }

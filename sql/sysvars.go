@@ -2,6 +2,7 @@ package sql
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"strings"
 	"sync"
@@ -77,6 +78,10 @@ func ownVariable(v *config.SysVar) *variable.SysVar {
 		Scope: variable.ScopeGlobal, Name: v.Name, Value: v.Default, Type: variable.TypeStr,
 		Validation: func(vars *variable.SessionVars, _, original string, _ variable.ScopeFlag) (string, error) {
 			value, clamped, err := v.Normalize(original)
+			var fraction *config.ErrWrongType
+			if errors.As(err, &fraction) {
+				return "", variable.ErrWrongTypeForVar.GenWithStackByArgs(v.Name)
+			}
 			if err != nil {
 				return "", variable.ErrWrongValueForVar.GenWithStackByArgs(v.Name, original)
 			}
