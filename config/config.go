@@ -14,8 +14,8 @@ const (
 
 // Config is what an operator can set of a server when it starts. It is the
 // image of the TOML file; where TiDB has the same setting, the key has the same
-// name. Start from [Default]: some defaults (ports, booleans) cannot be told
-// from a value that was set to zero.
+// name. Start from [Default]: it has the defaults of numbers and booleans, whose
+// zero is a value of its own.
 type Config struct {
 	// Host is the address the MySQL listener binds to; default 127.0.0.1.
 	Host string `toml:"host"`
@@ -45,7 +45,8 @@ type Config struct {
 	// that the process may have, 16384 at the most.
 	MaxConnections int `toml:"max-connections"`
 	// ShutdownTimeout is how long statements and transactions may run on after
-	// the server was told to stop, before they are ended; default 10s.
+	// the server was told to stop, before they are ended; 0 ends them at once.
+	// Default 10s.
 	ShutdownTimeout Duration `toml:"shutdown-timeout"`
 
 	Log      Log      `toml:"log"`
@@ -148,22 +149,21 @@ const (
 // for the settings that EnsureDefaults derives from others.
 func Default() Config {
 	return Config{
-		Port:   defaultPort,
-		Log:    Log{SlowThreshold: defaultSlowThreshold},
-		Status: Status{ReportStatus: true, StatusPort: defaultStatusPort},
-		Pebble: Pebble{Sync: true},
+		Port:            defaultPort,
+		ShutdownTimeout: defaultShutdownTimeout,
+		Log:             Log{SlowThreshold: defaultSlowThreshold, File: LogFile{MaxSize: defaultLogMaxSizeMiB}},
+		Status:          Status{ReportStatus: true, StatusPort: defaultStatusPort},
+		Pebble:          Pebble{Sync: true},
 	}
 }
 
-// EnsureDefaults fills in the settings that are empty and have a default.
+// EnsureDefaults fills in the texts that are empty and have a default.
 func (c *Config) EnsureDefaults() {
 	setDefault(&c.Host, defaultHost)
 	setDefault(&c.AdvertiseAddress, c.Host)
 	setDefault(&c.Store, StorePebble)
-	setDefault(&c.ShutdownTimeout, defaultShutdownTimeout)
 	setDefault(&c.Log.Level, "info")
 	setDefault(&c.Log.Format, "text")
-	setDefault(&c.Log.File.MaxSize, defaultLogMaxSizeMiB)
 	setDefault(&c.Log.SlowQueryFile, c.slowQueryFile())
 	setDefault(&c.Status.StatusHost, c.Host)
 	if strings.EqualFold(c.Security.SecureFilePriv, "NULL") {
@@ -185,9 +185,8 @@ func (c *Config) slowQueryFile() string {
 	return slowLogName
 }
 
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
+func setDefault(field *string, value string) {
+	if *field == "" {
 		*field = value
 	}
 }

@@ -38,6 +38,20 @@ func TestDefaultsAreValidOncePathIsSet(t *testing.T) {
 	require.Equal(t, "/var/log/slow.log", c.Log.SlowQueryFile)
 }
 
+// TestZeroIsNotUnset: a setting that was given as 0 is not replaced by its default.
+func TestZeroIsNotUnset(t *testing.T) {
+	c, err := Load(writeFile(t, "path = '/data'\nshutdown-timeout = '0s'"))
+	require.NoError(t, err)
+	c.EnsureDefaults()
+	require.NoError(t, c.Validate())
+	require.Zero(t, c.ShutdownTimeout)
+
+	c, err = Load(writeFile(t, "path = '/data'\n[log.file]\nmax-size = 0"))
+	require.NoError(t, err)
+	c.EnsureDefaults()
+	require.ErrorContains(t, c.Validate(), "log.file.max-size 0 is less than 1")
+}
+
 func TestLoadReadsEverySetting(t *testing.T) {
 	c, err := Load(writeFile(t, `
 host = "0.0.0.0"
@@ -134,11 +148,13 @@ func TestValidateListsEveryProblem(t *testing.T) {
 }
 
 func TestValidateStore(t *testing.T) {
-	c := Config{Store: "rocks", Path: "/data"}
+	c := Default()
+	c.Store, c.Path = "rocks", "/data"
 	c.EnsureDefaults()
 	require.ErrorContains(t, c.Validate(), `store "rocks" is not one of pebble, tikv`)
 
-	c = Config{Store: StoreTiKV, Path: "pd:2379"}
+	c = Default()
+	c.Store, c.Path = StoreTiKV, "pd:2379"
 	c.EnsureDefaults()
 	require.EqualError(t, c.Validate(), `configuration: temp-dir is not set: store "tikv" has no folder that it could be in`)
 	c.TempDir = "/tmp/x"
@@ -146,7 +162,8 @@ func TestValidateStore(t *testing.T) {
 }
 
 func TestValidateMemory(t *testing.T) {
-	c := Config{Path: "/data", MemoryLimit: 1 << 30, Pebble: Pebble{CacheSize: 600 << 20}}
+	c := Default()
+	c.Path, c.MemoryLimit, c.Pebble.CacheSize = "/data", 1<<30, 600<<20
 	c.EnsureDefaults()
 	require.ErrorContains(t, c.Validate(), "pebble.cache-size 600MiB is more than half of the memory of 1GiB")
 	c.MemoryLimit = 100 << 20
@@ -157,7 +174,8 @@ func TestValidateMemory(t *testing.T) {
 
 func TestSettingsOfTiDB(t *testing.T) {
 	apply := func(section map[string]any) (*tidb.Config, error) {
-		c := Config{Path: "/data", TiDB: section}
+		c := Default()
+		c.Path, c.TiDB = "/data", section
 		c.EnsureDefaults()
 		dst := tidb.NewConfig()
 		return dst, errors.Join(c.Validate(), c.ApplyTiDB(dst))

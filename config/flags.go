@@ -47,8 +47,7 @@ func BindFlags(set *pflag.FlagSet) *Flags {
 	f.apply["log-file"] = func(d, s *Config) { d.Log.File.Filename = s.Log.File.Filename }
 	set.StringVar(&v.Security.SecureFilePriv, "secure-file-priv", "", "`FOLDER` in which statements may read and write files of the server (default: nowhere)")
 	f.apply["secure-file-priv"] = func(d, s *Config) { d.Security.SecureFilePriv = s.Security.SecureFilePriv }
-	v.ShutdownTimeout = defaultShutdownTimeout
-	set.Var(&v.ShutdownTimeout, "shutdown-timeout", "how long statements may run on after the signal to stop")
+	set.Var(&v.ShutdownTimeout, "shutdown-timeout", "how long statements may run on after the signal to stop; 0s ends them at once")
 	f.apply["shutdown-timeout"] = func(d, s *Config) { d.ShutdownTimeout = s.ShutdownTimeout }
 	return f
 }

@@ -76,8 +76,11 @@ func (l *Log) validate(p *problems) {
 	if l.SlowThreshold < 0 {
 		p.add("log.slow-threshold %d is negative", l.SlowThreshold)
 	}
-	if l.File.MaxSize < 0 || l.File.MaxDays < 0 || l.File.MaxBackups < 0 {
-		p.add("log.file: max-size, max-days and max-backups must not be negative")
+	if l.File.MaxSize < 1 {
+		p.add("log.file.max-size %d is less than 1", l.File.MaxSize)
+	}
+	if l.File.MaxDays < 0 || l.File.MaxBackups < 0 {
+		p.add("log.file: max-days and max-backups must not be negative")
 	}
 }
 
