@@ -9,6 +9,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -29,7 +30,7 @@ const (
 	indexName = "bench"
 )
 
-// Options say what is measured.
+// Options say what is measured. Start from [Default]: a number that is 0 is taken for 0.
 type Options struct {
 	// Rows is the size of the table; default 2,000,000.
 	Rows int
@@ -66,44 +67,19 @@ type Options struct {
 	Progress func(line string)
 }
 
-// EnsureDefaults fills in what is not set.
-func (o *Options) EnsureDefaults() {
-	if o.Rows == 0 {
-		o.Rows = 2_000_000
-	}
-	if len(o.Columns) == 0 {
-		o.Columns = []string{"k"}
-	}
-	if o.Workers == 0 {
-		o.Workers = runtime.GOMAXPROCS(0)
-	}
-	if o.Runs == 0 {
-		o.Runs = 3
-	}
-	if o.Engine == "" {
-		o.Engine = config.EngineFastddl
+// Default returns the options of a benchmark that was told nothing.
+func Default() Options {
+	o := Options{
+		Rows: 2_000_000, Columns: []string{"k"}, Workers: min(runtime.GOMAXPROCS(0), int(bounds(config.ReorgWorkerCount).Max)), Runs: 3,
+		Engine: config.EngineFastddl, Seed: 1,
 	}
 	o.Target.EnsureDefaults()
-	if o.Seed == 0 {
-		o.Seed = 1
-	}
-	if o.Progress == nil {
-		o.Progress = func(string) {}
-	}
+	return o
 }
 
 // Validate lists every problem of the options at once.
 func (o *Options) Validate() error {
-	var errs []error
-	if o.Rows < 1 {
-		errs = append(errs, fmt.Errorf("rows %d: at least one is needed", o.Rows))
-	}
-	if o.Workers < 1 {
-		errs = append(errs, fmt.Errorf("workers %d: at least one is needed", o.Workers))
-	}
-	if o.Runs < 1 {
-		errs = append(errs, fmt.Errorf("runs %d: at least one is needed", o.Runs))
-	}
+	errs := []error{o.validateNumbers()}
 	if o.Engine != config.EngineFastddl && o.Engine != config.EngineTiDB {
 		errs = append(errs, fmt.Errorf("engine %q is neither %s nor %s", o.Engine, config.EngineFastddl, config.EngineTiDB))
 	}
@@ -118,11 +94,42 @@ func (o *Options) Validate() error {
 	return errors.Join(errs...)
 }
 
+func (o *Options) validateNumbers() error {
+	var errs []error
+	if o.Rows < 1 {
+		errs = append(errs, fmt.Errorf("rows %d: at least one is needed", o.Rows))
+	}
+	if len(o.Columns) == 0 {
+		errs = append(errs, errors.New("columns: at least one is needed"))
+	} else if slices.ContainsFunc(o.Columns, func(part string) bool { return strings.TrimSpace(part) == "" }) {
+		errs = append(errs, fmt.Errorf("columns: %q has an empty part", strings.Join(o.Columns, ",")))
+	}
+	// The variables would be clamped, and something else be measured than was asked for.
+	if v := bounds(config.ReorgWorkerCount); int64(o.Workers) < v.Min || int64(o.Workers) > v.Max {
+		errs = append(errs, fmt.Errorf("workers %d is not between %d and %d", o.Workers, v.Min, v.Max))
+	}
+	if o.Runs < 1 {
+		errs = append(errs, fmt.Errorf("runs %d: at least one is needed", o.Runs))
+	}
+	if v := bounds(config.DiskQuota); o.DiskQuota != 0 && (int64(o.DiskQuota) < v.Min || int64(o.DiskQuota) > v.Max) {
+		errs = append(errs, fmt.Errorf("disk-quota %s is not between %s and %s", o.DiskQuota, config.ByteSize(v.Min), config.ByteSize(v.Max)))
+	}
+	return errors.Join(errs...)
+}
+
+// bounds is the definition of a variable, which is there.
+func bounds(name string) *config.SysVar {
+	v, _ := config.LookupSysVar(name)
+	return v
+}
+
 // AddIndex loads a table and measures ADD INDEX on it.
 func AddIndex(ctx context.Context, opts Options) (_ *Result, err error) {
-	opts.EnsureDefaults()
 	if err := opts.Validate(); err != nil {
 		return nil, err
+	}
+	if opts.Progress == nil {
+		opts.Progress = func(string) {}
 	}
 	dir, err := os.MkdirTemp("", "fastddl-bench-")
 	if err != nil {

@@ -16,7 +16,9 @@ func TestMemoryAndDiskBudget(t *testing.T) {
 		t.Skip("takes a minute and most of two processors: set FASTDDL_LONG=1, as make test-long does")
 	}
 	const limit, quota = 512 << 20, 64 << 20
-	r, err := bench.AddIndex(t.Context(), bench.Options{Rows: 10_000_000, Runs: 2, MemoryLimit: limit, DiskQuota: quota})
+	opts := bench.Default()
+	opts.Rows, opts.Runs, opts.MemoryLimit, opts.DiskQuota = 10_000_000, 2, limit, quota
+	r, err := bench.AddIndex(t.Context(), opts)
 	require.NoError(t, err)
 	for _, run := range r.Runs {
 		t.Logf("%.1f s, %d MiB of memory, %d MiB of temp files, %d times imported", run.Seconds, run.PeakRSSBytes>>20, run.PeakTempBytes>>20, run.Backfill.Flushes)

@@ -16,7 +16,8 @@ import (
 	"fastddl/trial"
 )
 
-// Options say how big the demonstration is and where it is shown.
+// Options say how big the demonstration is and where it is shown. Start from [Default]: a
+// number that is 0 is taken for 0.
 type Options struct {
 	// Rows is the size of the table; default 2,000,000.
 	Rows int
@@ -33,7 +34,7 @@ type Options struct {
 	// Dir is the folder in which the temporary one is made; default is the
 	// system's.
 	Dir string
-	// Out receives what is shown.
+	// Out receives what is shown; nil drops it.
 	Out io.Writer
 	// Terminal says that Out can show a moving progress bar.
 	Terminal bool
@@ -41,21 +42,11 @@ type Options struct {
 	Log *server.Log
 }
 
-// EnsureDefaults fills in what is not set.
-func (o *Options) EnsureDefaults() {
-	if o.Rows == 0 {
-		o.Rows = 2_000_000
-	}
-	if o.Threads == 0 {
-		o.Threads = 4
-	}
-	if o.Phase == 0 {
-		o.Phase = 10 * time.Second
-	}
+// Default returns the options of a demonstration that was told nothing.
+func Default() Options {
+	o := Options{Rows: 2_000_000, Threads: 4, Phase: 10 * time.Second}
 	o.Target.EnsureDefaults()
-	if o.Out == nil {
-		o.Out = io.Discard
-	}
+	return o
 }
 
 // Validate lists every problem of the options at once.
@@ -70,8 +61,8 @@ func (o *Options) Validate() error {
 	if o.Rate < 0 {
 		errs = append(errs, fmt.Errorf("rate %g is negative", o.Rate))
 	}
-	if o.Phase < 0 {
-		errs = append(errs, fmt.Errorf("phase %s is negative", o.Phase))
+	if o.Phase <= 0 {
+		errs = append(errs, fmt.Errorf("phase %s: some time is needed", o.Phase))
 	}
 	return errors.Join(append(errs, o.Target.Validate())...)
 }
@@ -87,9 +78,11 @@ const (
 
 // Run shows the demonstration and returns an error if anything was wrong.
 func Run(ctx context.Context, opts Options) (err error) {
-	opts.EnsureDefaults()
 	if err := opts.Validate(); err != nil {
 		return err
+	}
+	if opts.Out == nil {
+		opts.Out = io.Discard
 	}
 	dir, err := os.MkdirTemp(opts.Dir, "fastddl-demo-")
 	if err != nil {

@@ -64,8 +64,7 @@ func TestRowsLookLikeSysbench(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	var o Options
-	o.EnsureDefaults()
+	o := Default()
 	require.NoError(t, o.Validate())
 	o = Options{Rows: 1, Threads: -1, Rate: -1, Phase: -1}
 	err := o.Validate()

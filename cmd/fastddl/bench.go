@@ -16,6 +16,8 @@ func newBenchCommand() *cobra.Command {
 		Use:   "bench",
 		Short: "Measure; figures as JSON on standard output",
 		Args:  cobra.NoArgs,
+		// A command that does nothing takes any argument for a request for help.
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newBenchAddIndexCommand())
 	return cmd
@@ -23,11 +25,10 @@ func newBenchCommand() *cobra.Command {
 
 func newBenchAddIndexCommand() *cobra.Command {
 	var (
-		opts     bench.Options
+		opts     = bench.Default()
 		logLevel string
 		fast     string
 	)
-	opts.EnsureDefaults()
 	cmd := &cobra.Command{
 		Use:     "addindex",
 		Short:   "Measure ADD INDEX on a table of its own, and the floor of the machine",

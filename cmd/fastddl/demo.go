@@ -14,8 +14,7 @@ import (
 )
 
 func newDemoCommand() *cobra.Command {
-	var opts demo.Options
-	opts.EnsureDefaults()
+	opts := demo.Default()
 	var logLevel string
 	cmd := &cobra.Command{
 		Use:   "demo",

@@ -24,6 +24,18 @@ func TestBadInvocationsEndWithOneLine(t *testing.T) {
 		"too much memory":  {[]string{"server", "--path", "x", "--memory-limit", "900PiB"}, "more than the"},
 		"no such engine":   {[]string{"bench", "addindex", "--engine", "x"}, `engine "x" is neither`},
 		"demo too small":   {[]string{"demo", "--rows", "1"}, "at least 1000"},
+		"demo of nothing": {
+			[]string{"demo", "--rows", "0", "--threads", "0", "--phase", "0s"},
+			"rows 0: at least 1000 are needed; threads 0: at least one is needed; phase 0s: ",
+		},
+		"unknown benchmark": {[]string{"bench", "foo"}, `unknown command "foo" for "fastddl bench"`},
+		"benchmark of nothing": {
+			[]string{"bench", "addindex", "--rows", "0", "--runs", "0", "--workers", "0", "--columns", ""},
+			"rows 0: at least one is needed; columns: at least one is needed; workers 0 is not between 1 and 256; runs 0: at least one is needed",
+		},
+		"empty key part":    {[]string{"bench", "addindex", "--columns", "k,,c"}, `columns: "k,,c" has an empty part`},
+		"too many workers":  {[]string{"bench", "addindex", "--workers", "99999"}, "workers 99999 is not between 1 and 256"},
+		"too small a quota": {[]string{"bench", "addindex", "--disk-quota", "1KB"}, "disk-quota 1KiB is not between 16MiB and 1PiB"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var stdout, stderr bytes.Buffer
