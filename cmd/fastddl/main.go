@@ -8,7 +8,9 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 )
@@ -28,10 +30,10 @@ func run(args []string, stdout, stderr io.Writer) int {
 	// A write to a client, or to whoever reads the output, that is gone fails with
 	// EPIPE. Neither must end the process.
 	signal.Ignore(syscall.SIGPIPE)
-	ctx, stop := signal.NotifyContext(context.Background(), endSignals()...)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, endSignals()...)
+	ctx, stop := contextOfSignals(signals, func() <-chan time.Time { return time.After(sameSignal) }, func() { signal.Stop(signals) })
 	defer stop()
-	// The first signal asks for an orderly end, a second one ends at once.
-	context.AfterFunc(ctx, stop)
 
 	root := newRootCommand()
 	root.SetArgs(args)
@@ -46,6 +48,38 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	fmt.Fprintln(stderr, "fastddl:", oneLine(err))
 	return 1
+}
+
+// sameSignal is the time within which a second signal is the first one once more: GNU timeout
+// signals the process and then its group.
+const sameSignal = time.Second
+
+// contextOfSignals returns a context that ends with the first signal, which asks for an
+// orderly end. From sameSignal later on, which the channel of after tells, a second one ends
+// the process at once: release gives the signals back. stop does that too.
+func contextOfSignals(signals <-chan os.Signal, after func() <-chan time.Time, release func()) (ctx context.Context, stop func()) {
+	ctx, end := context.WithCancel(context.Background())
+	quit := make(chan struct{})
+	go func() {
+		defer release()
+		defer end()
+		select {
+		case <-signals:
+			end()
+		case <-quit:
+			return
+		}
+		for over := after(); ; {
+			select {
+			case <-signals: // the first once more
+			case <-over:
+				return
+			case <-quit:
+				return
+			}
+		}
+	}()
+	return ctx, sync.OnceFunc(func() { close(quit) })
 }
 
 // endSignals are the signals that ask for an orderly end, as with TiDB.

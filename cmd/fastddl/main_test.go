@@ -2,8 +2,11 @@ package main
 
 import (
 	"bytes"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -51,4 +54,44 @@ func TestVersion(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	require.Zero(t, run([]string{"version"}, &stdout, &stderr))
 	require.Equal(t, "fastddl unknown (unknown)\n", stdout.String())
+}
+
+// TestHelpTellsADefaultOnce: in words, or as a value.
+func TestHelpTellsADefaultOnce(t *testing.T) {
+	for _, args := range [][]string{{"server"}, {"bench", "addindex"}, {"demo"}} {
+		var stdout, stderr bytes.Buffer
+		require.Zero(t, run(append(args, "--help"), &stdout, &stderr))
+		for line := range strings.Lines(stdout.String()) {
+			require.LessOrEqual(t, strings.Count(line, "(default"), 1, line)
+		}
+	}
+}
+
+// TestASignalThatComesTwiceIsOne: GNU timeout signals the process and then its group.
+func TestASignalThatComesTwiceIsOne(t *testing.T) {
+	signals, over, released := make(chan os.Signal), make(chan time.Time), make(chan struct{})
+	ctx, stop := contextOfSignals(signals, func() <-chan time.Time { return over }, func() { close(released) })
+	defer stop()
+	require.NoError(t, ctx.Err())
+	signals <- syscall.SIGTERM
+	<-ctx.Done()
+	for range 3 {
+		signals <- syscall.SIGTERM // somebody takes it, and it does nothing
+	}
+	select {
+	case <-released:
+		require.Fail(t, "the next one would end the process")
+	default:
+	}
+	over <- time.Time{}
+	<-released
+}
+
+// TestNoSignal: a command that ends by itself gives the signals back.
+func TestNoSignal(t *testing.T) {
+	released := make(chan struct{})
+	ctx, stop := contextOfSignals(nil, nil, func() { close(released) })
+	stop()
+	<-ctx.Done()
+	<-released
 }

@@ -14,8 +14,10 @@ import (
 func newServerCommand() *cobra.Command {
 	var flags *config.Flags
 	cmd := &cobra.Command{
-		Use:     "server",
-		Short:   "Serve MySQL clients until SIGTERM or SIGINT",
+		Use:   "server",
+		Short: "Serve MySQL clients until SIGTERM, SIGINT, SIGHUP or SIGQUIT",
+		Long: "Serve MySQL clients until SIGTERM, SIGINT, SIGHUP or SIGQUIT. A second signal, a second or more later, ends the process at once. " +
+			"SIGUSR1 writes the stacks of all goroutines to standard error.",
 		Example: "  fastddl server --path ./data\n  mysql -h 127.0.0.1 -P 4000 -u root test",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
