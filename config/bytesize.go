@@ -61,8 +61,14 @@ func parseSize(text string) (int64, error) {
 	return n, nil
 }
 
-// String prints the size with a binary unit.
-func (b ByteSize) String() string { return units.BytesSize(float64(b)) }
+// String prints the size with a binary unit. Zero has none: the help text takes "0" for a
+// default that need not be told.
+func (b ByteSize) String() string {
+	if b == 0 {
+		return "0"
+	}
+	return units.BytesSize(float64(b))
+}
 
 // Type names the kind of value in the help text.
 func (b ByteSize) Type() string { return "size" }
