@@ -141,6 +141,9 @@ func checkEngineFiles(fsys vfs.FS, path string, m marker, allowDamagedLog bool) 
 		return fmt.Errorf("pebblekv: reading %s: %w", path, err)
 	}
 	if name := missingLog(fsys, path, names); name != "" && !allowDamagedLog {
+		if len(missing) == 0 {
+			return fmt.Errorf("%w: %s lacks %s, the newest log; commits would be lost: restore it, or the folder from a backup; "+openWithout, kv.ErrDamaged, path, name)
+		}
 		missing = append(missing, name)
 	}
 	if len(missing) > 0 {

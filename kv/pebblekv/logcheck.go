@@ -21,6 +21,8 @@ const (
 	// damagedLogs is the folder for copies of logs that were opened although they are
 	// damaged.
 	damagedLogs = "damaged-logs"
+	// openWithout names the setting of the server that is Options.AllowDamagedLog.
+	openWithout = "pebble.allow-damaged-log = true in the configuration file opens the store without them"
 	// lastLogFile has the number of the newest log.
 	lastLogFile = "LAST-LOG"
 )
@@ -127,8 +129,7 @@ func (c *logCheck) check(name string, number uint64, isLog bool) (end int64, err
 		c.log.Error("commits are lost: the log is damaged", fields...)
 	default:
 		return 0, fmt.Errorf("%w: log %s is damaged at offset %d, with %d intact records behind that: "+
-			"commits that were acknowledged would be lost; to open the store without them, allow a damaged log",
-			kv.ErrDamaged, name, s.end, s.records)
+			"commits that were acknowledged would be lost; "+openWithout, kv.ErrDamaged, name, s.end, s.records)
 	}
 	c.cut = true
 	return s.end, c.keep(name)

@@ -95,7 +95,7 @@ func TestDamagedLog(t *testing.T) {
 		}
 		require.ErrorIs(t, err, kv.ErrDamaged)
 		require.ErrorContains(t, err, damaged)
-		require.ErrorContains(t, err, "allow")
+		require.ErrorContains(t, err, "pebble.allow-damaged-log = true", "what the operator can set")
 		for path, was := range before {
 			if strings.HasSuffix(path, logSuffix) || strings.HasSuffix(path, ".sst") {
 				now, err := os.ReadFile(path)
@@ -246,6 +246,7 @@ func TestMissingLog(t *testing.T) {
 	_, err := Open(dir, Options{})
 	require.ErrorIs(t, err, kv.ErrDamaged)
 	require.ErrorContains(t, err, filepath.Base(log))
+	require.ErrorContains(t, err, "pebble.allow-damaged-log = true")
 	s := open(t, dir, Options{AllowDamagedLog: true})
 	require.Zero(t, requirePrefix(t, s))
 }
