@@ -165,12 +165,13 @@ func (c *Client) BatchScanRegions(_ context.Context, ranges []pd.KeyRange, limit
 	return c.regionList(found), nil
 }
 
+// storeMeta describes the store. It has no status port: with an address TiDB would look for
+// one, in the network.
 func (c *Client) storeMeta() *metapb.Store {
 	return &metapb.Store{
 		Id:             StoreID,
 		Address:        c.address,
 		PeerAddress:    c.address,
-		StatusAddress:  c.address,
 		State:          metapb.StoreState_Up,
 		NodeState:      metapb.NodeState_Serving,
 		Version:        c.version,
