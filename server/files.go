@@ -18,6 +18,7 @@ import (
 	"github.com/pingcap/tidb/pkg/planner/core/resolve"
 	tidbserver "github.com/pingcap/tidb/pkg/server"
 	sessiontypes "github.com/pingcap/tidb/pkg/session/types"
+	"github.com/pingcap/tidb/pkg/sessionctx/variable"
 	"github.com/pingcap/tidb/pkg/util/dbterror"
 	"github.com/pingcap/tidb/pkg/util/sqlexec"
 )
@@ -26,9 +27,13 @@ import (
 var errSecureFilePriv = dbterror.ClassServer.NewStdErr(errno.ErrOptionPreventsStatement,
 	mysql.Message("The MySQL server is running with the --secure-file-priv option so it cannot execute this statement", nil))
 
-// errNoImport refuses what TiDB does by way of TiKV's and PD's own protocols.
-var errNoImport = dbterror.ClassServer.NewStdErr(errno.ErrNotSupportedYet,
-	mysql.Message("IMPORT INTO is not supported on the embedded store: use LOAD DATA LOCAL INFILE", nil))
+// What TiDB does by way of TiKV's and PD's own protocols is refused on the embedded store.
+var (
+	errNoImport = dbterror.ClassServer.NewStdErr(errno.ErrNotSupportedYet,
+		mysql.Message("IMPORT INTO is not supported on the embedded store: use LOAD DATA LOCAL INFILE", nil))
+	errNoBackup = dbterror.ClassServer.NewStdErr(errno.ErrNotSupportedYet,
+		mysql.Message("%s is not supported on the embedded store: copy its folder, or dump it and load the dump", nil))
+)
 
 // fileGuard makes the sessions of a driver keep to one folder of the server's
 // machine. TiDB itself lets everybody with the privilege FILE write anywhere.
@@ -36,14 +41,14 @@ type fileGuard struct {
 	tidbserver.IDriver
 	// folder is secure-file-priv, without symbolic links; empty allows no file.
 	folder string
-	// noImport refuses IMPORT INTO from files, which works on TiKV only.
-	noImport bool
+	// embedded refuses what works on TiKV only.
+	embedded bool
 	// peers are those that have logged in.
 	peers loggedIn
 }
 
-func newFileGuard(driver tidbserver.IDriver, folder string, noImport bool) (*fileGuard, error) {
-	g := &fileGuard{IDriver: driver, noImport: noImport}
+func newFileGuard(driver tidbserver.IDriver, folder string, embedded bool) (*fileGuard, error) {
+	g := &fileGuard{IDriver: driver, embedded: embedded}
 	if folder == "" {
 		return g, nil
 	}
@@ -53,6 +58,16 @@ func newFileGuard(driver tidbserver.IDriver, folder string, noImport bool) (*fil
 	}
 	g.folder, err = filepath.EvalSymlinks(absolute)
 	return g, err
+}
+
+// registerSecureFilePriv makes secure-file-priv a variable that can be read, as in MySQL:
+// NULL closes all files.
+func registerSecureFilePriv(folder string) {
+	value := "NULL"
+	if folder != "" {
+		value = filepath.Clean(folder) + string(filepath.Separator)
+	}
+	variable.RegisterSysVar(&variable.SysVar{Scope: variable.ScopeNone, Name: "secure_file_priv", Value: value})
 }
 
 // OpenCtx implements tidbserver.IDriver.
@@ -94,13 +109,19 @@ func resolveFile(name string) (string, error) {
 	return filepath.Join(folder, filepath.Base(absolute)), err
 }
 
-// check returns an error if stmt uses a file that it may not.
+// check returns an error if stmt is none that the store can do, or uses a file that it may
+// not.
 func (g *fileGuard) check(stmt ast.StmtNode) error {
+	if g.embedded {
+		switch s := stmt.(type) {
+		case *ast.ImportIntoStmt:
+			return errNoImport.GenWithStackByArgs()
+		case *ast.BRIEStmt:
+			return errNoBackup.GenWithStackByArgs(s.Kind.String())
+		}
+	}
 	if file := serverFile(stmt); file != "" && !g.allows(file) {
 		return errSecureFilePriv.GenWithStackByArgs()
-	}
-	if _, ok := stmt.(*ast.ImportIntoStmt); ok && g.noImport {
-		return errNoImport.GenWithStackByArgs()
 	}
 	return nil
 }

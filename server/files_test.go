@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/go-sql-driver/mysql"
+	"github.com/pingcap/tidb/pkg/parser"
 	"github.com/stretchr/testify/require"
 )
 
@@ -64,10 +65,7 @@ func TestSecureFilePriv(t *testing.T) {
 		"SELECT 1 UNION SELECT 2 INTO OUTFILE '" + file + "'",
 		"EXPLAIN ANALYZE SELECT * FROM t INTO OUTFILE '" + file + "'",
 		"PREPARE p FROM 'SELECT 1 INTO OUTFILE ''" + file + "'''",
-		"IMPORT INTO t FROM '" + file + "'",
-		"IMPORT INTO t FROM 'file://" + file + "'",
 		"LOAD DATA INFILE '" + file + "' INTO TABLE t",
-		"BACKUP DATABASE * TO 'local://" + file + "'",
 	} {
 		_, err := db.Exec(query)
 		refused(err, query)
@@ -77,9 +75,51 @@ func TestSecureFilePriv(t *testing.T) {
 	_, err = db.Prepare("SELECT * FROM t INTO OUTFILE '" + file + "'")
 	refused(err, "COM_STMT_PREPARE")
 
+	// What the store cannot do is not a matter of files.
+	for _, query := range []string{
+		"IMPORT INTO t FROM '" + file + "'",
+		"IMPORT INTO t FROM 's3://bucket/file'",
+		"IMPORT INTO t FROM 'file://" + file + "'",
+		"BACKUP DATABASE * TO 'local://" + file + "'",
+		"RESTORE DATABASE * FROM 'local://" + file + "'",
+		"BACKUP DATABASE * TO 's3://bucket/file'",
+	} {
+		_, err := db.Exec(query)
+		var sqlErr *mysql.MySQLError
+		require.ErrorAs(t, err, &sqlErr, query)
+		require.EqualValues(t, 1235, sqlErr.Number, query)
+		require.NoFileExists(t, file)
+	}
+	var folder string
+	require.NoError(t, db.QueryRow("SELECT @@secure_file_priv").Scan(&folder))
+	require.Equal(t, cfg.Security.SecureFilePriv+"/", folder)
+	require.Error(t, func() error { _, err := db.Exec("SET GLOBAL secure_file_priv = '/'"); return err }())
+
 	inside := filepath.Join(cfg.Security.SecureFilePriv, "out")
 	exec(t, db, "SELECT * FROM t INTO OUTFILE '"+inside+"'")
 	text, err := os.ReadFile(inside)
 	require.NoError(t, err)
 	require.Equal(t, "1\n", string(text))
+}
+
+// TestNoSecureFolder: the variable says that files are closed, as MySQL's does.
+func TestNoSecureFolder(t *testing.T) {
+	db := connect(t, start(t, testConfig(t.TempDir())))
+	var name, folder string
+	require.NoError(t, db.QueryRow("SHOW VARIABLES LIKE 'secure_file_priv'").Scan(&name, &folder))
+	require.Equal(t, "NULL", folder)
+}
+
+// TestFilesOfACluster: what TiKV can do is a matter of files.
+func TestFilesOfACluster(t *testing.T) {
+	cluster, err := newFileGuard(nil, "", false)
+	require.NoError(t, err)
+	for query, want := range map[string]error{
+		"IMPORT INTO t FROM '/file'": errSecureFilePriv, "BACKUP DATABASE * TO 'local:///file'": errSecureFilePriv,
+		"IMPORT INTO t FROM 's3://bucket/file'": nil, "BACKUP DATABASE * TO 's3://bucket/file'": nil,
+	} {
+		stmt, err := parser.New().ParseOneStmt(query, "", "")
+		require.NoError(t, err)
+		require.ErrorIs(t, cluster.check(stmt), want, query)
+	}
 }

@@ -166,6 +166,7 @@ func (n *Node) openSQL(ctx context.Context, budget memory.Budget, log *zap.Logge
 		least := min(quota/4, variable.DefTiDBServerMemoryLimitSessMinSize)
 		variable.SetSysVar(variable.TiDBServerMemoryLimitSessMinSize, strconv.FormatInt(least, 10))
 	}
+	registerSecureFilePriv(n.cfg.Security.SecureFilePriv)
 	if n.layer, err = sql.Open(ctx, sql.Options{
 		Storage: n.store.storage, Builds: n.store.builds, Node: n.store.node, Globals: n.globals, Bus: n.bus, Resources: n.resources,
 		Foreground: n.foreground, TempDir: n.tempDir, Logger: log,
