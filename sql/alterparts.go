@@ -77,7 +77,10 @@ func partsOf(specs []*ast.AlterTableSpec) ([]part, error) {
 			continue
 		case ast.AlterTableAddColumns, ast.AlterTableDropColumn,
 			ast.AlterTableModifyColumn, ast.AlterTableChangeColumn, ast.AlterTableRenameColumn, ast.AlterTableAlterColumn,
-			ast.AlterTableDropIndex, ast.AlterTableDropPrimaryKey, ast.AlterTableRenameIndex, ast.AlterTableIndexInvisible:
+			ast.AlterTableDropIndex, ast.AlterTableDropPrimaryKey, ast.AlterTableRenameIndex, ast.AlterTableIndexInvisible,
+			// These change nothing in TiDB.
+			ast.AlterTableDisableKeys, ast.AlterTableEnableKeys, ast.AlterTableWithValidation, ast.AlterTableWithoutValidation,
+			ast.AlterTableOrderByColumns:
 		case ast.AlterTableOption:
 			for _, option := range spec.Options {
 				switch option.Tp {
@@ -94,16 +97,51 @@ func partsOf(specs []*ast.AlterTableSpec) ([]part, error) {
 	return parts, nil
 }
 
-// kindOf names what we leave to TiDB most.
+// kindOf names what we leave to TiDB.
 func kindOf(tp ast.AlterTableType) string {
-	switch tp {
-	case ast.AlterTableAddPartitions, ast.AlterTableDropPartition, ast.AlterTableTruncatePartition, ast.AlterTableReorganizePartition,
-		ast.AlterTablePartition, ast.AlterTableRemovePartitioning, ast.AlterTableExchangePartition:
-		return "partitions"
-	case ast.AlterTableDropForeignKey:
-		return "DROP FOREIGN KEY"
-	case ast.AlterTableRenameTable:
-		return "RENAME"
+	if name, ok := kinds[tp]; ok {
+		return name
 	}
-	return fmt.Sprintf("kind %d of ALTER TABLE", tp)
+	return fmt.Sprintf("kind %d of ALTER TABLE", tp) // of a later TiDB
+}
+
+var kinds = map[ast.AlterTableType]string{
+	ast.AlterTableDropForeignKey:             "DROP FOREIGN KEY",
+	ast.AlterTableRenameTable:                "RENAME",
+	ast.AlterTableWriteable:                  "READ ONLY, READ WRITE",
+	ast.AlterTableForce:                      "FORCE",
+	ast.AlterTableAddPartitions:              "ADD PARTITION",
+	ast.AlterTableAddLastPartition:           "LAST PARTITION",
+	ast.AlterTablePartitionAttributes:        "PARTITION ATTRIBUTES",
+	ast.AlterTablePartitionOptions:           "PARTITION options",
+	ast.AlterTableCoalescePartitions:         "COALESCE PARTITION",
+	ast.AlterTableDropPartition:              "DROP PARTITION",
+	ast.AlterTableDropFirstPartition:         "FIRST PARTITION",
+	ast.AlterTableTruncatePartition:          "TRUNCATE PARTITION",
+	ast.AlterTablePartition:                  "PARTITION BY",
+	ast.AlterTableRemovePartitioning:         "REMOVE PARTITIONING",
+	ast.AlterTableRebuildPartition:           "REBUILD PARTITION",
+	ast.AlterTableReorganizePartition:        "REORGANIZE PARTITION",
+	ast.AlterTableReorganizeFirstPartition:   "MERGE FIRST PARTITION",
+	ast.AlterTableReorganizeLastPartition:    "SPLIT LAST PARTITION",
+	ast.AlterTableCheckPartitions:            "CHECK PARTITION",
+	ast.AlterTableExchangePartition:          "EXCHANGE PARTITION",
+	ast.AlterTableOptimizePartition:          "OPTIMIZE PARTITION",
+	ast.AlterTableRepairPartition:            "REPAIR PARTITION",
+	ast.AlterTableImportPartitionTablespace:  "IMPORT PARTITION TABLESPACE",
+	ast.AlterTableDiscardPartitionTablespace: "DISCARD PARTITION TABLESPACE",
+	ast.AlterTableImportTablespace:           "IMPORT TABLESPACE",
+	ast.AlterTableDiscardTablespace:          "DISCARD TABLESPACE",
+	ast.AlterTableSecondaryLoad:              "SECONDARY_LOAD",
+	ast.AlterTableSecondaryUnload:            "SECONDARY_UNLOAD",
+	ast.AlterTableAlterCheck:                 "ALTER CHECK",
+	ast.AlterTableDropCheck:                  "DROP CHECK",
+	ast.AlterTableSetTiFlashReplica:          "SET TIFLASH REPLICA",
+	ast.AlterTableAddStatistics:              "ADD STATS_EXTENDED",
+	ast.AlterTableDropStatistics:             "DROP STATS_EXTENDED",
+	ast.AlterTableStatsOptions:               "STATS_OPTIONS",
+	ast.AlterTableAttributes:                 "ATTRIBUTES",
+	ast.AlterTableCache:                      "CACHE",
+	ast.AlterTableNoCache:                    "NOCACHE",
+	ast.AlterTableRemoveTTL:                  "REMOVE TTL",
 }

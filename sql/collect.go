@@ -31,6 +31,7 @@ type tidbAlterer interface {
 	RenameIndex(sessionctx.Context, ast.Ident, *ast.AlterTableSpec) error
 	AlterIndexVisibility(sessionctx.Context, ast.Ident, pmodel.CIStr, ast.IndexVisibility) error
 	AlterTableComment(sessionctx.Context, ast.Ident, *ast.AlterTableSpec) error
+	OrderByColumns(sessionctx.Context, ast.Ident) error
 }
 
 // collector collects the parts of one statement.
@@ -189,6 +190,16 @@ func (c *collector) alterOne(ctx context.Context, spec *ast.AlterTableSpec) erro
 				return err
 			}
 		}
+		return nil
+	case ast.AlterTableOrderByColumns:
+		return c.tidb.OrderByColumns(c.sctx, c.ident())
+	case ast.AlterTableDisableKeys, ast.AlterTableEnableKeys:
+		return nil
+	case ast.AlterTableWithValidation:
+		c.sctx.GetSessionVars().StmtCtx.AppendWarning(dbterror.ErrUnsupportedAlterTableWithValidation)
+		return nil
+	case ast.AlterTableWithoutValidation:
+		c.sctx.GetSessionVars().StmtCtx.AppendWarning(dbterror.ErrUnsupportedAlterTableWithoutValidation)
 		return nil
 	}
 	return leftToTiDB(kindOf(spec.Tp))
