@@ -178,7 +178,18 @@ func comments(info *ddl.JobInfo) string {
 		parts = append(parts, "ETA "+info.Remaining.Round(time.Second).String())
 	}
 	if info.WaitReason != "" {
-		parts = append(parts, "waits for "+info.WaitReason)
+		parts = append(parts, waiting(info.WaitReason))
 	}
 	return strings.Join(parts, ", ")
+}
+
+// waiting makes a comment of a wait reason, which names what the job waits for or says what
+// it does.
+func waiting(reason string) string {
+	for _, does := range []string{"paused", "throttled: ", "giving way ", "waiting for "} {
+		if strings.HasPrefix(reason, does) {
+			return reason
+		}
+	}
+	return "waits for " + reason
 }

@@ -1,0 +1,25 @@
+package sql
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fastddl/ddl"
+)
+
+// TestCommentsSayWhatAJobWaitsFor: some reasons name that, others say what the job does.
+func TestCommentsSayWhatAJobWaitsFor(t *testing.T) {
+	for reason, want := range map[string]string{
+		"metadata lock, held by 1 transaction": "ingest, waits for metadata lock, held by 1 transaction",
+		"job 7, which is before it":            "ingest, waits for job 7, which is before it",
+		"next attempt after error: x":          "ingest, waits for next attempt after error: x",
+		"paused":                               "ingest, paused",
+		"throttled: the node's limit":          "ingest, throttled: the node's limit",
+		"giving way to foreground: statements": "ingest, giving way to foreground: statements",
+		"waiting for memory: x":                "ingest, waiting for memory: x",
+		"":                                     "ingest",
+	} {
+		require.Equal(t, want, comments(&ddl.JobInfo{WaitReason: reason}))
+	}
+}
