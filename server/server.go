@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -180,9 +181,18 @@ func (s *Server) run() error {
 	}()
 	s.parts.add(s.stop)
 	if err := awaitListener(s.addr.String(), s.ended); err != nil {
-		return fmt.Errorf("port: %w", err)
+		return fmt.Errorf("%s: %w", listenerSetting(err, tidb.GetGlobalConfig().Socket), err)
 	}
 	return nil
+}
+
+// listenerSetting is the setting at fault if TiDB's listeners do not start. The port was free a
+// moment ago; errors of the socket name its file.
+func listenerSetting(err error, socket string) string {
+	if socket != "" && strings.Contains(err.Error(), socket) {
+		return "socket"
+	}
+	return "port"
 }
 
 // relistenInterval is the time between attempts to open a listener again.

@@ -110,7 +110,8 @@ func TestFailedStartsCloseWhatTheyOpened(t *testing.T) {
 		"temp-dir":    {func(c *config.Config) { c.TempDir = filepath.Join(file, "x") }, "temp-dir: "},
 		"certificate": {func(c *config.Config) { c.Security = config.Security{SSLCert: file, SSLKey: file} }, "security: "},
 		"duration":    {func(c *config.Config) { c.TiDB = map[string]any{"lease": "soon"} }, `tidb.lease: "soon" is not a duration`},
-		"socket":      {func(c *config.Config) { c.Socket = filepath.Join(file, "s") }, "the listener did not start"},
+		"socket":      {func(c *config.Config) { c.Socket = filepath.Join(file, "s") }, "socket: the listener did not start"},
+		"no socket":   {func(c *config.Config) { c.Socket = file }, "socket: the listener did not start"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := testConfig(dir)
