@@ -125,7 +125,11 @@ func (d *demo) run(ctx context.Context) error {
 	if d.Rate > 0 {
 		pace = fmt.Sprintf("%g transactions/s at most", d.Rate)
 	}
-	d.say("load: %d threads of sysbench's oltp_read_write, %s", d.Threads, pace)
+	threads := "1 thread"
+	if d.Threads > 1 {
+		threads = fmt.Sprintf("%d threads", d.Threads)
+	}
+	d.say("load: %s of sysbench's oltp_read_write, %s", threads, pace)
 	if !sleep.For(ctx, d.Phase) {
 		return context.Cause(ctx)
 	}
