@@ -138,5 +138,6 @@ func (h *hand) show(x *txn, held *holding, p *heldPart, first bool) error {
 	}
 	return x.exec(`UPDATE mysql.fastddl_build_parts SET stage = %?, wait_reason = %?, row_count = %?, imported_rows = %?, percent = %?,
 		rows_per_second = %?, workers = %?, updated = NOW(6) WHERE job_id = %? AND part = %?`,
-		orNull(stage), orNull(shortened(now.Wait, maxWaitReason)), rows, imported, percent, speed, now.Workers, h.jobID, p.Number)
+		orNull(stage), orNull(shortened(now.Wait, maxWaitReason)), rows, imported,
+		shortNumber(percent, 2), shortNumber(speed, 1), now.Workers, h.jobID, p.Number)
 }

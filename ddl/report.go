@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"reflect"
 	"strings"
 	"time"
@@ -178,7 +179,7 @@ func (t *task) reportLoop(ctx context.Context) {
 func (t *txn) report(j JobInfo) error {
 	var eta, threads, workers, memory, temp, speed any
 	if j.HasRemaining {
-		eta = j.Remaining.Seconds()
+		eta = shortNumber(j.Remaining.Seconds(), 1)
 	}
 	if b := j.Building; b != nil {
 		threads, workers, memory, temp, speed = b.Threads, b.Workers, b.MemoryBytes, b.TempBytes, b.WriteSpeed
@@ -190,7 +191,7 @@ func (t *txn) report(j JobInfo) error {
 	loc := t.se.GetSessionVars().Location()
 	values := []any{
 		j.ID, j.DB, j.Table, j.Type, j.SchemaState, j.State, j.Step, orNull(j.Stage), orNull(wait),
-		j.RowCount, j.Percent, j.RowsPerSecond, eta,
+		j.RowCount, shortNumber(j.Percent, 2), shortNumber(j.RowsPerSecond, 1), eta,
 		threads, workers, memory, temp, j.Settings.MaxWriteSpeed, speed,
 		orNull(j.Priority), orNull(j.Snapshot), j.Compared, j.Repaired,
 		timeOrNull(j.CreateTime, loc), timeOrNull(j.StartTime, loc), timeOrNull(j.EndTime, loc),
@@ -207,7 +208,7 @@ func (t *txn) reportBlockers(j JobInfo) error {
 	for i, b := range j.Blockers {
 		if err := t.exec(blockersTable.replace(),
 			j.ID, i+1, b.ConnID, b.User, orNull(b.DB), timeOrNull(b.Started, t.se.GetSessionVars().Location()),
-			b.Age.Seconds(), b.Idle.Seconds(), b.Keys, b.Why, orNull(strings.ToValidUTF8(b.SQL, "?"))); err != nil {
+			shortNumber(b.Age.Seconds(), 3), shortNumber(b.Idle.Seconds(), 3), b.Keys, b.Why, orNull(strings.ToValidUTF8(b.SQL, "?"))); err != nil {
 			return err
 		}
 	}
@@ -234,6 +235,14 @@ func (t *txn) reportDuplicates(r *job.Record) error {
 func (t *txn) reportEnd(r *job.Record) error {
 	info := jobInfo(r)
 	return errors.Join(t.reportDuplicates(r), t.reportBlockers(info), t.report(info))
+}
+
+// shortNumber cuts a number after some decimal digits. It is never above the number, except for
+// what a binary fraction lacks of its decimal one.
+func shortNumber(v float64, digits int) float64 {
+	const fraction = 1e-6 // far below the digits that are left out
+	scale := math.Pow10(digits)
+	return math.Floor(v*scale+fraction) / scale
 }
 
 // orNull is NULL for a zero value.
