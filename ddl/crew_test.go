@@ -1,0 +1,44 @@
+package ddl
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"fastddl/ddl/crew"
+	"fastddl/ddl/job"
+	"fastddl/ddl/member"
+	"fastddl/kv"
+)
+
+// fencingStore is a store that could fence.
+type fencingStore struct{ kv.Store }
+
+func (fencingStore) Fence(context.Context, ...kv.KeyRange) error { return nil }
+
+// emptyCluster is one of which everybody has gone.
+type emptyCluster struct{ member.Cluster }
+
+func (emptyCluster) Members(context.Context) (map[string]bool, error) { return nil, nil }
+
+// A job is undone when the nodes that build its parts have been lost too often. Undoing it has to
+// fence them off all the same, once more, or it would wait for their parts for ever.
+func TestLastFence(t *testing.T) {
+	stopped := errors.New("stopped before the fence")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(stopped)
+	task := &task{d: &DDL{opts: Options{Builds: fencingStore{}, Cluster: emptyCluster{}, Logger: zap.NewNop()}}, id: 7, fences: 12}
+	task.shown.Store(&job.Record{ID: 7, Step: job.StepSnapshot})
+	parts := []crew.Part{{State: crew.Held, Wanted: true, Holder: "gone/1", Epoch: 1}}
+
+	err := task.reopenLost(ctx, parts, true)
+	require.True(t, job.IsPermanent(err))
+	require.ErrorContains(t, err, "lost 13 times, the last was gone")
+
+	err = task.reopenLost(ctx, parts, false)
+	require.ErrorIs(t, err, stopped, "it goes as far as the fence")
+	require.False(t, job.IsPermanent(err))
+}
