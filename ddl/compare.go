@@ -116,9 +116,11 @@ func (t *task) repairAll(ctx context.Context, r *job.Record, task backfill.Task,
 	var repaired int64
 	for i := range differences {
 		for try := 1; ; try++ {
-			err := p.repair(ctx, &differences[i])
+			wrote, err := p.repair(ctx, &differences[i])
 			if err == nil {
-				repaired++
+				if wrote {
+					repaired++
+				}
 				break
 			}
 			if ctx.Err() != nil {
@@ -154,12 +156,13 @@ type repairer struct {
 	duplicates []*ingest.DuplicateGroup
 }
 
-// repair makes one key what the rows say. It locks the job's row, then the rows
+// repair makes one key what the rows say, and says whether it has written it. It locks the
+// job's row, then the rows
 // concerned, then the key without waiting for it: a writer that holds the key may
 // want one of the rows next. If it cannot have all locks it has changed nothing.
-func (p *repairer) repair(ctx context.Context, diff *backfill.Difference) error {
+func (p *repairer) repair(ctx context.Context, diff *backfill.Difference) (wrote bool, err error) {
 	ctx = internal(ctx)
-	return p.t.d.withSession(func(se *sess.Session) (err error) {
+	err = p.t.d.withSession(func(se *sess.Session) (err error) {
 		if err := se.BeginPessimistic(ctx); err != nil {
 			return fmt.Errorf("begin: %w", err)
 		}
@@ -175,11 +178,12 @@ func (p *repairer) repair(ctx context.Context, diff *backfill.Difference) error 
 		if err != nil {
 			return err
 		}
-		if err := p.settleKey(ctx, se.GetStore(), txn, diff); err != nil {
+		if wrote, err = p.settleKey(ctx, se.GetStore(), txn, diff); err != nil {
 			return err
 		}
 		return se.Commit(ctx)
 	})
+	return wrote, err
 }
 
 // fence makes the repair fail if the job is not ours any more, and keeps it ours
@@ -201,40 +205,40 @@ func (p *repairer) fence(ctx context.Context, se *sess.Session) error {
 	return nil
 }
 
-// settleKey locks what the key depends on, and writes what the rows say into txn. A
-// key that was written since the comparison is left to the next one.
-func (p *repairer) settleKey(ctx context.Context, store tidbkv.Storage, txn tidbkv.Transaction, diff *backfill.Difference) error {
+// settleKey locks what the key depends on, and writes what the rows say into txn, if
+// that is not there. A key that was written since the comparison is left to the next one.
+func (p *repairer) settleKey(ctx context.Context, store tidbkv.Storage, txn tidbkv.Transaction, diff *backfill.Difference) (wrote bool, err error) {
 	rowKeys, err := p.rowsConcerned(diff)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if err := lockKeys(ctx, store, txn, rowLockWait, rowKeys...); err != nil {
-		return err
+		return false, err
 	}
 	if err := lockKeys(ctx, store, txn, tikvkv.LockNoWait, diff.Key); err != nil {
-		return err
+		return false, err
 	}
 	version, err := store.CurrentVersion(oracle.GlobalTxnScope)
 	if err != nil {
-		return err
+		return false, err
 	}
 	snapshot := store.GetSnapshot(version)
 	actual, err := getOrNil(ctx, snapshot, diff.Key)
 	if err != nil {
-		return err
+		return false, err
 	}
 	claims := ingest.NewDuplicateGroup(diff.Index, diff.Key)
 	for _, key := range rowKeys {
 		row, err := getOrNil(ctx, snapshot, key)
 		if err != nil {
-			return err
+			return false, err
 		}
 		if row == nil {
 			continue
 		}
 		values, err := entriesAt(p.encoder, key, row, diff.Index, diff.Key)
 		if err != nil {
-			return err
+			return false, err
 		}
 		for _, value := range values {
 			claims.Add(value)
@@ -248,11 +252,11 @@ func (p *repairer) settleKey(ctx context.Context, store tidbkv.Storage, txn tidb
 		// Somebody has written the key since the comparison. Its entry may be that of a row
 		// that is not locked here; the next comparison tells.
 	case len(claims.Values) == 0 && actual != nil:
-		return txn.Delete(diff.Key)
+		return true, txn.Delete(diff.Key)
 	case len(claims.Values) == 1 && !bytes.Equal(actual, claims.Values[0]):
-		return txn.Set(diff.Key, claims.Values[0])
+		return true, txn.Set(diff.Key, claims.Values[0])
 	}
-	return nil
+	return false, nil
 }
 
 // rowsConcerned returns the keys of the rows that claim the key, or that the entry

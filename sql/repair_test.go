@@ -157,3 +157,34 @@ func TestManyDifferences(t *testing.T) {
 	c.check("t")
 	require.Equal(t, "130", c.lastJob("repaired_keys"))
 }
+
+// mistaken is a backfiller whose comparisons list a difference that is none, and say that there are
+// more, for a thousand times.
+type mistaken struct {
+	ddl.Backfiller
+	compared int
+}
+
+func (m *mistaken) Compare(ctx context.Context, t ddl.CompareTask) (backfill.CompareResult, error) {
+	result, err := m.Backfiller.Compare(ctx, t)
+	if m.compared++; m.compared <= 1000 {
+		key := tablecodec.EncodeIndexSeekKey(t.Table.ID, t.Indexes[0].ID, []byte("none"))
+		result.Differences, result.More = []backfill.Difference{{Index: t.Indexes[0].ID, Key: key}}, true
+	}
+	return result, err
+}
+
+// TestDifferencesThatAreNone: a comparison whose differences the repair does not find is not
+// repeated for ever.
+func TestDifferencesThatAreNone(t *testing.T) {
+	m := &mistaken{}
+	e := newEnv(t, func(opts *sql.Options) {
+		m.Backfiller = ddl.NewBackfiller(backfill.Options{Store: opts.Builds, Globals: opts.Globals, Bus: opts.Bus})
+		opts.Backfiller = m
+	})
+	c := e.client()
+	table(c, 10)
+	_, err := c.try(addUnique)
+	require.ErrorContains(t, err, "the index was not equal to the rows after 100 comparisons")
+	e.leavesNothing(c, "t")
+}

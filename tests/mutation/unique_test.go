@@ -46,7 +46,7 @@ var uniqueness = []mutation{
 	{
 		invariant: "I6", breaks: "a repair does not lock the rows",
 		file:   "ddl/compare.go",
-		old:    "if err := lockKeys(ctx, store, txn, rowLockWait, rowKeys...); err != nil {\n\t\treturn err\n\t}\n",
+		old:    "if err := lockKeys(ctx, store, txn, rowLockWait, rowKeys...); err != nil {\n\t\treturn false, err\n\t}\n",
 		new:    "",
 		caught: "sql.TestRepairLocksRows",
 		shows:  `repaired while somebody has its row locked`,
@@ -55,7 +55,7 @@ var uniqueness = []mutation{
 		invariant: "I6", breaks: "of two rows with one value the first has the entry",
 		file:   "ddl/compare.go",
 		old:    "claims.Rows = max(diff.Rows, int64(len(claims.Values)))\n\t\tp.duplicates = append(p.duplicates, claims)\n",
-		new:    "return txn.Set(diff.Key, claims.Values[0])\n",
+		new:    "return true, txn.Set(diff.Key, claims.Values[0])\n",
 		caught: "sql.TestUniqueDuplicateDuringBuild",
 		shows:  `expected: 1062`,
 	},
