@@ -156,10 +156,10 @@ type repairer struct {
 	duplicates []*ingest.DuplicateGroup
 }
 
-// repair makes one key what the rows say, and says whether it has written it. It locks the
-// job's row, then the rows
-// concerned, then the key without waiting for it: a writer that holds the key may
-// want one of the rows next. If it cannot have all locks it has changed nothing.
+// repair makes one key what the rows say, and says whether it has written it. It locks
+// the job's row, then the rows concerned, then the key without waiting for it: a writer
+// that holds the key may want one of the rows next. If it cannot have all locks it has
+// changed nothing.
 func (p *repairer) repair(ctx context.Context, diff *backfill.Difference) (wrote bool, err error) {
 	ctx = internal(ctx)
 	err = p.t.d.withSession(func(se *sess.Session) (err error) {
