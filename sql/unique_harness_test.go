@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -282,12 +283,13 @@ func (g *ground) leavesNothingOf(t *testing.T) {
 // (FASTDDL_LONG). Otherwise it plays each case on the first shape in one of the main
 // modes, and, on the embedded store, on one other shape in one mode.
 func (g *ground) matrix(t *testing.T, modes []mode, cases func(m mode) []uniqueCase) {
+	chosen := g.choose(t, modes, cases)
 	for i, s := range shapes {
 		t.Run(s.name, func(t *testing.T) {
-			for j, m := range modes {
+			for _, m := range modes {
 				t.Run(m.name, func(t *testing.T) {
-					for k, c := range cases(m) {
-						if s.noKey && c.needsKey || !g.selected(i, j, k, len(modes)) {
+					for _, c := range cases(m) {
+						if s.noKey && c.needsKey || !inFull() && !chosen[choice{i, m.name, c.name}] {
 							continue
 						}
 						t.Run(c.name, func(t *testing.T) { g.play(t, s, m, c) })
@@ -298,14 +300,59 @@ func (g *ground) matrix(t *testing.T, modes []mode, cases func(m mode) []uniqueC
 	}
 }
 
-// selected says whether the i-th shape is played in the j-th of so many modes with
-// the k-th case.
-func (g *ground) selected(i, j, k, modes int) bool {
-	switch {
-	case os.Getenv("FASTDDL_LONG") != "":
-		return true
-	case i == 0 && j < len(mainModes):
-		return j == k%len(mainModes)
+// inFull says that a test takes its time.
+func inFull() bool { return os.Getenv("FASTDDL_LONG") != "" }
+
+// choice is a case on one shape in one mode.
+type choice struct {
+	shape      int
+	mode, name string
+}
+
+// choose says what a short matrix plays. Modes differ in the cases that they have, so
+// each case has its turn among the modes that have it.
+func (g *ground) choose(t *testing.T, modes []mode, cases func(m mode) []uniqueCase) map[choice]bool {
+	t.Helper()
+	chosen, played := make(map[choice]bool), make(map[string]bool)
+	all := inModes(modes, cases)
+	for k, c := range all {
+		// The main modes come first.
+		first := choice{0, c.modes[k%min(len(c.modes), len(mainModes))], c.name}
+		chosen[first], played[c.name] = true, true
+		if g.name != "embedded" || testing.Short() {
+			continue
+		}
+		i := 1 + k%(len(shapes)-1)
+		for shapes[i].noKey && c.needsKey {
+			i = 1 + i%(len(shapes)-1)
+		}
+		chosen[choice{i, c.modes[(i+k)%len(c.modes)], c.name}] = true
 	}
-	return g.name == "embedded" && !testing.Short() && i == 1+k%(len(shapes)-1) && j == (i+k)%modes
+	for _, m := range modes {
+		for _, c := range cases(m) {
+			require.True(t, played[c.name], "%s is never played", c.name)
+		}
+	}
+	return chosen
+}
+
+// caseInModes is the name of a case and of the modes that have it.
+type caseInModes struct {
+	uniqueCase
+	modes []string
+}
+
+// inModes returns the cases of all modes, each once.
+func inModes(modes []mode, cases func(m mode) []uniqueCase) (all []caseInModes) {
+	for _, m := range modes {
+		for _, c := range cases(m) {
+			i := slices.IndexFunc(all, func(o caseInModes) bool { return o.name == c.name })
+			if i < 0 {
+				i = len(all)
+				all = append(all, caseInModes{uniqueCase: c})
+			}
+			all[i].modes = append(all[i].modes, m.name)
+		}
+	}
+	return all
 }
