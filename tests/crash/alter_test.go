@@ -99,8 +99,7 @@ func (a *alterer) alter(ctx context.Context, db *sql.DB, conn *connection) error
 	}
 	for _, x := range alt.adds {
 		if x.unique {
-			// What drops an index too is left to TiDB.
-			a.holders.addIndex(x, engine == "tidb" || len(alt.drops) > 0)
+			a.holders.addIndex(x, engine == "tidb")
 		}
 	}
 	for _, setting := range []string{
