@@ -145,12 +145,18 @@ func (b *bank) check(ctx context.Context, db *sql.DB) error {
 	if err != nil {
 		return err
 	}
-	return each(ctx, tx, "SELECT id, balance FROM account", func(row []string) error {
-		if fmt.Sprint(want[row[0]]) != row[1] {
-			return wrongf("account %s has %s, want %d by the ledger", row[0], row[1], want[row[0]])
+	err = each(ctx, tx, "SELECT id, balance FROM account", func(row []string) error {
+		balance, known := want[row[0]]
+		if !known || fmt.Sprint(balance) != row[1] {
+			return wrongf("account %s has %s, want %d by the ledger", row[0], row[1], balance)
 		}
+		delete(want, row[0])
 		return nil
 	})
+	if err == nil && len(want) > 0 {
+		return wrongf("accounts are lost: %v", want)
+	}
+	return err
 }
 
 // checkAfterRestart verifies that no acknowledged transfer is lost, and both
