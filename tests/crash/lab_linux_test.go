@@ -215,5 +215,24 @@ func withOwnMounts(t *testing.T) (done bool) {
 		t.Log(strings.TrimSuffix(line, "\n"))
 	}
 	require.NoError(t, err)
+	if reason, skipped := skipReason(t.Name(), string(out)); skipped {
+		t.Skip(reason)
+	}
 	return true
+}
+
+// skipReason says whether the output of a verbose test shows that it was skipped, and why.
+func skipReason(name, out string) (reason string, skipped bool) {
+	before, _, skipped := strings.Cut(out, "--- SKIP: "+name+" ")
+	lines := strings.Split(strings.TrimSpace(before), "\n")
+	return strings.TrimSpace(lines[len(lines)-1]), skipped
+}
+
+// What a process of this test's own skips is not passed.
+func TestSkippedWithOwnMounts(t *testing.T) {
+	reason, skipped := skipReason("TestX", "=== RUN   TestX\n    lab_linux_test.go:41: not here\n--- SKIP: TestX (0.00s)\nPASS\n")
+	require.True(t, skipped)
+	require.Equal(t, "lab_linux_test.go:41: not here", reason)
+	_, skipped = skipReason("TestX", "=== RUN   TestX\n--- PASS: TestX (0.00s)\nPASS\n")
+	require.False(t, skipped)
 }
