@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
 
 	"fastddl/internal/servertest"
@@ -102,6 +103,9 @@ func (n *nemesis) harm(ctx context.Context, rng *rand.Rand) error {
 			end()
 			return nil
 		case n.Exited() && (k == readErrors || k == writeErrors || k == noFiles):
+			if err := k.ends(n.Wait(), n.Stderr.String()); err != nil {
+				return err
+			}
 			return errExited // the trouble goes on
 		case n.Exited():
 			return fmt.Errorf("%s: the server has ended: %w", k, errors.Join(err, os.ErrProcessDone))
@@ -207,6 +211,30 @@ func TestTroublesExplain(t *testing.T) {
 	require.ErrorIs(t, r.gone(begun, lost), errTroubled)
 	wrong := wrongf("rows are lost")
 	require.Equal(t, wrong, r.gone(begun, wrong), "no trouble explains a wrong result")
+	for _, number := range inconsistencies {
+		require.ErrorAs(t, r.gone(begun, &mysql.MySQLError{Number: number}), new(wrongResult))
+	}
+	require.ErrorIs(t, r.gone(begun, &mysql.MySQLError{Number: 9005}), errTroubled)
 	r.ending.Store(true)
 	require.ErrorIs(t, r.gone(begun, lost), errNodeGone)
+}
+
+// Nor does it explain every end of the server.
+func TestTroublesEndTheServer(t *testing.T) {
+	const manifest = `[2026/01/01 00:00:00.000 +00:00] [FATAL] [health.go:129] ["MANIFEST sync failed: input/output error"]` + "\n"
+	require.NoError(t, writeErrors.ends(1, manifest))
+	require.NoError(t, writeErrors.ends(2, "panic: fatal: MANIFEST dirsync failed: input/output error\n\ngoroutine 1 [running]:\n"))
+	require.NoError(t, noFiles.ends(2, "panic: open 000007.sst: too many open files\n"))
+	require.NoError(t, readErrors.ends(1, manifest))
+	for _, k := range []kind{readErrors, writeErrors, noFiles} {
+		for _, log := range []string{
+			"panic: runtime error: index out of range [1] with length 1\n", manifest + "fatal error: concurrent map writes\n",
+			"panic: invariant violated: 1 is not 2: input/output error: too many open files\n",
+		} {
+			require.Error(t, k.ends(2, log), log)
+		}
+		require.Error(t, k.ends(0, ""))
+		require.Error(t, k.ends(-1, manifest), "by a signal")
+	}
+	require.Error(t, readErrors.ends(2, "panic: input/output error\n"))
 }

@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
@@ -61,6 +63,32 @@ func (k kind) explains(err error) bool {
 	}
 	return false
 }
+
+// panicked finds what a process says when it does not end in its own way.
+var panicked = regexp.MustCompile(`(?m)^(?:panic|fatal error): .*`)
+
+// ends says what is wrong with the end of a server, by its exit code and its log, that this
+// kind of trouble may have. Pebble gives up by a log line and exit code 1, or panics, when it
+// does not know what is on disk: then it names the error that the test has caused.
+func (k kind) ends(code int, log string) error {
+	what := panicked.FindString(log)
+	caused := syscall.EIO.Error()
+	if k == noFiles {
+		caused = syscall.EMFILE.Error()
+	}
+	switch {
+	case strings.Contains(log, violated):
+		return wrongf("%s: the server has ended by an assertion", k)
+	case what != "" && (k == readErrors || !strings.Contains(what, caused)):
+		return wrongf("%s: the server has ended by a panic: %s", k, what)
+	case what == "" && code != 1:
+		return wrongf("%s: the server has ended with exit code %d", k, code)
+	}
+	return nil
+}
+
+// violated is what a failed assertion says (package invariants).
+const violated = "invariant violated"
 
 // isDisconnected says that the server, or its end, has closed the connection.
 func isDisconnected(err error) bool {
@@ -119,6 +147,10 @@ func (ts *troubles) tally() tally {
 	return t
 }
 
+// inconsistencies are the errors by which TiDB says that rows and indexes differ: an
+// assertion has failed at a commit, or a statement or ADMIN CHECK TABLE has seen it.
+var inconsistencies = []uint16{8141, 8223}
+
 // gone returns errNodeGone for an error that the end of the server explains, and
 // errTroubled for one that something that was done to it since a time explains. A
 // wrong result is explained by nothing.
@@ -126,6 +158,8 @@ func (r *run) gone(since time.Time, err error) error {
 	switch {
 	case err == nil || errors.As(err, new(wrongResult)):
 		return err
+	case slices.Contains(inconsistencies, errorNumber(err)):
+		return wrongResult{err}
 	case r.ending.Load():
 		return errNodeGone
 	case r.troubles.explain(since, err):
