@@ -111,6 +111,14 @@ var isolation = []mutation{
 		shows:  `TxnLockNotFound`,
 	},
 	{
+		invariant: "isolation", breaks: "a commit from before the store was opened is not known by its version",
+		file:   "kv/embedded/txn/commit.go",
+		old:    "v.TS == commitTS {",
+		new:    "v.TS == commitTS && startTS == 0 {",
+		caught: "kv/embedded/histories.TestCommitThatWasForgottenIsNotDenied",
+		shows:  `was forgotten`,
+	},
+	{
 		invariant: "isolation", breaks: "readers do not push prewritten transactions",
 		file:   "kv/embedded/txn/transaction.go",
 		old:    "t.minCommitTS = max(t.minCommitTS, ts+1)\n\tcase",
