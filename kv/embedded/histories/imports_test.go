@@ -103,7 +103,7 @@ func (w *imports) build(ctx context.Context, rng *rand.Rand) {
 	}
 	w.count("build", Committed, nil)
 	for range mirrorLooks {
-		w.compare(ctx, index, rng)
+		w.compare(index, rng)
 	}
 }
 
@@ -151,26 +151,32 @@ func (w *imports) importEntries(ctx context.Context, store kv.Store, index int, 
 }
 
 // compare compares rows and entries at a fresh timestamp.
-func (w *imports) compare(ctx context.Context, index int, rng *rand.Rand) {
-	tx, err := w.client(rng).Begin()
+func (w *imports) compare(index int, rng *rand.Rand) {
+	ts, rows, entries, err := w.look(index, rng)
 	if err != nil {
+		w.count("comparison", Aborted, err)
 		return
 	}
-	defer func() { _ = tx.Rollback() }()
-	rows, err := w.contents(tx, rowKey(0), rowKey(mirrorRows), "row/%d")
-	if err != nil {
-		return
-	}
-	entries, err := w.contents(tx, entryKey(index, 0), entryKey(index, mirrorRows), fmt.Sprintf("entry/%06d/%%d", index))
-	if err != nil {
-		return
-	}
+	w.count("comparison", Committed, nil)
 	w.looks.Add(1)
 	if !maps.Equal(rows, entries) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.wrong = append(w.wrong, fmt.Sprintf("at %d the rows are %v, the entries %d are %v", tx.StartTS(), rows, index, entries))
+		w.wrong = append(w.wrong, fmt.Sprintf("at %d the rows are %v, the entries %d are %v", ts, rows, index, entries))
 	}
+}
+
+// look reads rows and entries at a fresh timestamp.
+func (w *imports) look(index int, rng *rand.Rand) (ts uint64, rows, entries map[int]int, err error) {
+	tx, err := w.client(rng).Begin()
+	if err != nil {
+		return 0, nil, nil, err
+	}
+	defer func() { _ = tx.Rollback() }()
+	if rows, err = w.contents(tx, rowKey(0), rowKey(mirrorRows), "row/%d"); err == nil {
+		entries, err = w.contents(tx, entryKey(index, 0), entryKey(index, mirrorRows), fmt.Sprintf("entry/%06d/%%d", index))
+	}
+	return tx.StartTS(), rows, entries, err
 }
 
 func (w *imports) contents(tx *transaction.KVTxn, from, to []byte, format string) (map[int]int, error) {

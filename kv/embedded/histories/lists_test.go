@@ -456,7 +456,7 @@ func (a *listTxn) readOnce(ctx context.Context) {
 	a.readAt(ctx, math.MaxUint64, 0, a.anyKey())
 }
 
-// readThePast reads lists as they were up to a second ago.
+// readThePast reads lists as they were, not so long ago that they may have been collected.
 func (a *listTxn) readThePast(ctx context.Context) {
 	a.rec = a.lists.rec.Begin("past")
 	ts, err := a.cl.CurrentTimestamp("global")
@@ -464,7 +464,7 @@ func (a *listTxn) readThePast(ctx context.Context) {
 		a.rec.Outcome, a.rec.Ended = Aborted, a.lists.rec.Now()
 		return
 	}
-	ts -= uint64(a.rng.IntN(1000)) << 18
+	ts -= uint64(a.rng.Int64N(max(a.lists.gcAge.Milliseconds(), 1))) << 18
 	a.rec.Begun, a.rec.Start = 0, ts
 	a.readAt(ctx, ts, ts, a.anyKey(), a.anyKey())
 }

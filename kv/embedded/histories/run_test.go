@@ -57,6 +57,8 @@ type run struct {
 	// retired are clients that have died.
 	retired []*client
 	deaths  int
+	// gcAge is how old garbage has to be: a quarter of the history, which would have none otherwise.
+	gcAge time.Duration
 
 	mu     sync.Mutex
 	counts map[string]int
@@ -91,7 +93,7 @@ const sessionPatience = 5 * time.Second
 
 // history runs a workload for some time and checks what was seen.
 func history(t *testing.T, seed uint64, s setting, make_ func(*run) workload, length time.Duration) (*run, Report) {
-	r := &run{setting: s, t: t, counts: make(map[string]int), errors: make(map[string]int)}
+	r := &run{setting: s, t: t, gcAge: length / 4, counts: make(map[string]int), errors: make(map[string]int)}
 	r.cluster = newCluster(t, seed, s.remote)
 	r.cluster.life.fs.delay.Store(int64(s.syncDelay))
 	r.faults.Store(&s.faults)
@@ -151,15 +153,15 @@ func (r *run) disturb(ctx context.Context, rng *rand.Rand) {
 	}
 }
 
-// gcAge is how old garbage has to be.
-const gcAge = 1500 * time.Millisecond
-
 func (r *run) collectGarbage(ctx context.Context) {
 	ts, err := r.cluster.timestamp(ctx)
 	if err == nil {
-		_, err = r.cluster.now().store.PDClient().UpdateGCSafePoint(ctx, ts-uint64(gcAge.Milliseconds())<<18)
+		_, err = r.cluster.now().store.PDClient().UpdateGCSafePoint(ctx, ts-uint64(r.gcAge.Milliseconds())<<18)
 	}
-	if err != nil && ctx.Err() == nil {
+	switch {
+	case err == nil:
+		r.count("garbage collection", Committed, nil)
+	case ctx.Err() == nil:
 		r.count("garbage collection", Aborted, err)
 	}
 }
@@ -243,10 +245,14 @@ func TestHistories(t *testing.T) {
 					s.faults, s.deaths, s.remote = faults{}, false, false
 				}
 				sums := totals{counts: make(map[string]int)}
-				for deadline := time.Now().Add(share); ; {
+				for deadline, late := time.Now().Add(share), false; ; {
 					length := min(time.Until(deadline), longest)
-					if length <= 0 {
+					if length <= 0 && sums.reads > 0 {
 						break
+					}
+					if length <= 0 { // a slow machine gets another one
+						require.False(t, late, "nothing was read: %s", sums.String())
+						late, length = true, 4*longest
 					}
 					seed++
 					r, report := history(t, seed, s.setting, w.make, length)

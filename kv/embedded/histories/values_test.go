@@ -164,53 +164,63 @@ func (w *forks) put(ctx context.Context, key []byte, rng *rand.Rand) {
 	w.count("write", outcome, err)
 }
 
-// read reads a group at one timestamp, in one of several ways.
+// read reads a group at one timestamp.
 func (w *forks) read(ctx context.Context, group int, rng *rand.Rand) {
-	tx, err := w.client(rng).Begin()
+	seen, err := w.look(ctx, group, rng)
 	if err != nil {
+		w.count("reading", Aborted, err)
 		return
 	}
+	w.count("reading", Committed, nil)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.readings[group] = append(w.readings[group], seen)
+}
+
+// look says which keys of a group are there, in one of several ways.
+func (w *forks) look(ctx context.Context, group int, rng *rand.Rand) (seen map[int]bool, err error) {
+	tx, err := w.client(rng).Begin()
+	if err != nil {
+		return nil, err
+	}
 	defer func() { _ = tx.Rollback() }()
-	seen := make(map[int]bool)
+	seen = make(map[int]bool)
 	var keys [][]byte
 	for i := range groupKeys {
 		keys = append(keys, forkKey(group, i))
+	}
+	see := func(key []byte) {
+		seen[slices.IndexFunc(keys, func(k []byte) bool { return string(k) == string(key) })] = true
 	}
 	switch rng.IntN(3) {
 	case 0:
 		for _, i := range rng.Perm(groupKeys) {
 			if _, err = tx.Get(ctx, keys[i]); err == nil {
-				seen[i] = true
+				see(keys[i])
 			} else if !tikverr.IsErrNotFound(err) {
-				return
+				return nil, err
 			}
 		}
+		return seen, nil
 	case 1:
 		found, err := batchGet(ctx, tx.BatchGet, keys)
-		if err != nil {
-			return
+		for key := range found {
+			see([]byte(key))
 		}
-		for i, key := range keys {
-			if _, ok := found[string(key)]; ok {
-				seen[i] = true
-			}
-		}
-	default:
-		it, err := tx.Iter(keys[0], forkKey(group+1, 0))
-		if err != nil {
-			return
-		}
-		defer it.Close()
-		for it.Valid() {
-			seen[slices.IndexFunc(keys, func(key []byte) bool { return string(key) == string(it.Key()) })] = true
-			if it.Next() != nil {
-				return
-			}
+		return seen, err
+	}
+	it, err := tx.Iter(keys[0], forkKey(group+1, 0))
+	if err != nil {
+		return nil, err
+	}
+	defer it.Close()
+	for it.Valid() {
+		see(it.Key())
+		if err := it.Next(); err != nil {
+			return nil, err
 		}
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.readings[group] = append(w.readings[group], seen)
+	return seen, nil
 }
 
 // finish implements workload.
