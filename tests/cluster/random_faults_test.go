@@ -85,10 +85,23 @@ func (r *random) any(rng *rand.Rand) *server { return pick(rng, r.servers...) }
 // ours is any of the servers that build indexes.
 func (r *random) ours(rng *rand.Rand) *server { return pick(rng, r.servers[:nodesOfOurs]...) }
 
+// allRun fails if one of our servers has ended by itself. Nobody is ended while it is called.
+func (r *random) allRun() error {
+	for _, s := range r.servers[:nodesOfOurs] {
+		if s.ours.Exited() {
+			return wrongf("%s has ended by itself", s.name)
+		}
+	}
+	return nil
+}
+
 // disturb does things to servers, one after the other, until the time is up; when it
 // returns all of them are well.
-func (r *random) disturb(ctx context.Context, rng *rand.Rand, until time.Time) {
+func (r *random) disturb(ctx context.Context, rng *rand.Rand, until time.Time) error {
 	for pause(ctx, rng, 4*time.Second) && time.Now().Before(until) {
+		if err := r.allRun(); err != nil {
+			return err
+		}
 		s := r.ours(rng)
 		if oneIn(rng, 2) {
 			s = r.owner(ctx, s)
@@ -98,6 +111,7 @@ func (r *random) disturb(ctx context.Context, rng *rand.Rand, until time.Time) {
 		}
 		r.disturbServer(ctx, rng, s)
 	}
+	return nil
 }
 
 // Longer than the lease of an owner of jobs, which lasts ten seconds.
@@ -253,6 +267,8 @@ func (r *random) excuse(s *server, since time.Time, err error) error {
 	if code != 0 && !noPD && !slices.Contains(excusable, code) && !errors.As(err, new(lostError)) {
 		return err
 	}
+	// Where the store is what failed, too, a connection may be lost: TiDB closes it when the
+	// result of a commit is not known (pkg/server/conn.go, ErrResultUndetermined).
 	if s.disturbedSince(since) || r.store.disturbedSince(since) {
 		return nil
 	}

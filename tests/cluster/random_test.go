@@ -130,9 +130,9 @@ func randomSeed(t *testing.T, seed uint64, length time.Duration) *counts {
 	if r.standIn != nil {
 		part(r.disturbStore)
 	}
-	r.disturb(ctx, rng, time.Now().Add(length))
+	disturbed := r.disturb(ctx, rng, time.Now().Add(length))
 	r.ending.Store(true)
-	require.NoError(t, g.Wait(), "seed %d; %s", seed, &r.counts)
+	require.NoError(t, errors.Join(disturbed, g.Wait(), r.allRun()), "seed %d; %s", seed, &r.counts)
 	settling := time.Now()
 	ctx, cancel = context.WithTimeout(t.Context(), randomDeadline)
 	defer cancel()
