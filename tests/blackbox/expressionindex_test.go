@@ -66,7 +66,7 @@ func TestExpressionIndexesBesideWrites(t *testing.T) {
 		stop()
 		require.NoError(t, group.Wait())
 		require.Positive(t, written.Load())
-		mustExec(t, db, "ADMIN CHECK TABLE people")
+		checkTable(t, db, "people")
 	}
 	build("ALTER TABLE people ADD COLUMN decade INT AS (year DIV 10 * 10) VIRTUAL",
 		"ALTER TABLE people ADD INDEX lo ((LOWER(name))), ADD INDEX decade (decade)",
@@ -101,7 +101,7 @@ func TestExpressionIndexesBesideWrites(t *testing.T) {
 	mustExec(t, db, "UPDATE people SET name = 'changed again' WHERE id < 5")
 	mustExec(t, db, "SET GLOBAL tidb_ddl_reorg_max_write_speed = 0")
 	waitForJobs(t, db)
-	mustExec(t, db, "ADMIN CHECK TABLE people")
+	checkTable(t, db, "people")
 	changed := "SELECT COUNT(*) FROM people WHERE UPPER(name) = 'CHANGED AGAIN'"
 	require.Contains(t, explain(t, db, changed), "index:up(")
 	require.Equal(t, "4", value(t, db, changed))
@@ -121,7 +121,7 @@ func TestLoadDataComputesGeneratedColumns(t *testing.T) {
 	mustExec(t, db, "LOAD DATA LOCAL INFILE '"+in+"' REPLACE INTO TABLE g (id, name, @twice) SET a = @twice * 2")
 	require.Equal(t, [][]string{{"2", "Bob", "40", "80", "41"}}, queryAll(t, db, "SELECT * FROM g WHERE LOWER(name) = 'bob'"))
 	require.Equal(t, "1", value(t, db, "SELECT id FROM g WHERE v = 40"))
-	mustExec(t, db, "ADMIN CHECK TABLE g")
+	checkTable(t, db, "g")
 	mustExec(t, db, "SELECT * FROM g INTO OUTFILE '"+out+"'")
 	written, err := os.ReadFile(out)
 	require.NoError(t, err)

@@ -43,7 +43,7 @@ func TestFormats(t *testing.T) {
 			require.Equal(t, []string{"PRIMARY", "ab", "b"}, indexNames(t, db, "big"))
 			require.Equal(t, [][]string{{"884"}}, queryAll(t, db, "SELECT COUNT(*) FROM big USE INDEX (ab)"))
 			for _, table := range []string{"t", "p", "big"} {
-				mustExec(t, db, "ADMIN CHECK TABLE "+table)
+				checkTable(t, db, table)
 			}
 
 			reader := n.openAs("reader", "secret", "test")

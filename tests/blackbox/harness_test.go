@@ -121,6 +121,21 @@ func mustExec(t *testing.T, db *sql.DB, query string, args ...any) {
 	require.NoError(t, err, "%s", query)
 }
 
+// checkTable has TiDB compare a table with its indexes, in both its ways: the fast one does
+// not look at what entries say of expressions.
+func checkTable(t *testing.T, db *sql.DB, table string) {
+	t.Helper()
+	conn, err := db.Conn(t.Context())
+	require.NoError(t, err)
+	defer conn.Close()
+	for _, fast := range []string{"OFF", "ON"} { // it ends as it was
+		for _, statement := range []string{"SET tidb_enable_fast_table_check = " + fast, "ADMIN CHECK TABLE " + table} {
+			_, err := conn.ExecContext(t.Context(), statement)
+			require.NoError(t, err, "%s, fast check %s", statement, fast)
+		}
+	}
+}
+
 // querier is a *sql.DB, *sql.Conn or *sql.Tx.
 type querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)

@@ -149,7 +149,7 @@ func (ts *troubles) tally() tally {
 
 // inconsistencies are the errors by which TiDB says that rows and indexes differ: an
 // assertion has failed at a commit, or a statement or ADMIN CHECK TABLE has seen it.
-var inconsistencies = []uint16{8141, 8223}
+var inconsistencies = []uint16{8133, 8134, 8141, 8223}
 
 // gone returns errNodeGone for an error that the end of the server explains, and
 // errTroubled for one that something that was done to it since a time explains. A
