@@ -140,6 +140,14 @@ var uniqueness = []mutation{
 		shows:  `Duplicate entry`,
 	},
 	{
+		invariant: "I6", breaks: "S is taken again as often as there are duplicates at it",
+		file:   "ddl/secondlook.go",
+		old:    "t.looks >= maxSecondLooks {",
+		new:    "t.looks < 0 {",
+		caught: "sql.TestUniqueDuplicatesAtEachS",
+		shows:  `An error is expected but got nil`,
+	},
+	{
 		invariant: "I6", breaks: "entries that an older S has left fail the job",
 		file:   "ddl/job/record.go",
 		old:    "r.SnapshotTS, r.Counted, r.Leftovers = 0, false, true",
