@@ -52,6 +52,7 @@ type crewNode struct {
 	built  int // parts, in so many builds
 	builds int
 	sums   int                  // parts that it has compared
+	sumsAt map[uint64]int       // the same by their timestamps
 	live   *ingest.LiveSettings // of the part that it has claimed last
 	// leave lets it go on where it was stopped.
 	leave func()
@@ -121,6 +122,10 @@ func (b *crewBackfiller) ComparePart(ctx context.Context, t ddl.PartTask) (backf
 	if err == nil {
 		b.node.mu.Lock()
 		b.node.sums++
+		if b.node.sumsAt == nil {
+			b.node.sumsAt = make(map[uint64]int)
+		}
+		b.node.sumsAt[t.TS]++
 		b.node.mu.Unlock()
 	}
 	return result, err
@@ -194,6 +199,18 @@ func (c *crewNode) compared() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.sums
+}
+
+// comparedAfter is how many parts the node has compared at timestamps after ts.
+func (c *crewNode) comparedAfter(ts uint64) (parts int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for at, n := range c.sumsAt {
+		if at > ts {
+			parts += n
+		}
+	}
+	return parts
 }
 
 // everybodys is what all nodes have done together; each must have done some of it.
