@@ -95,22 +95,6 @@ func TestUniqueDrain(t *testing.T) {
 	require.Equal(t, 1062, errorCode(wait(t, result)))
 }
 
-// A transaction that is idle for too long is ended.
-func TestIdleBlocker(t *testing.T) {
-	e := newEnv(t)
-	c := e.client()
-	c.run("CREATE TABLE t (a INT PRIMARY KEY, b INT)")
-	idle := e.client()
-	idle.run("BEGIN; INSERT INTO t VALUES (1, 1)")
-	result := e.start("ALTER TABLE t ADD INDEX i (b)")
-	require.Eventually(t, func() bool {
-		jobs := e.DDL().Unfinished()
-		return len(jobs) == 1 && strings.Contains(jobs[0].WaitReason, "connection")
-	}, time.Minute, 10*time.Millisecond)
-	idle.run("COMMIT")
-	require.NoError(t, wait(t, result))
-}
-
 // writers change tables in every way that can hurt a unique index, until stopped.
 type writers struct {
 	wg      sync.WaitGroup
