@@ -1,8 +1,6 @@
 package cop
 
 import (
-	"strings"
-
 	"github.com/pingcap/tidb/pkg/expression"
 	"github.com/pingcap/tidb/pkg/expression/exprstatic"
 	"github.com/pingcap/tidb/pkg/parser/charset"
@@ -16,29 +14,41 @@ import (
 // buildExpr makes an expression of what a request has of it. TiDB's library encodes expressions for TiKV and decodes them only
 // in its own test store, so that what it loses on the way is put right before; see restore.
 func (env *evalEnv) buildExpr(pb *tipb.Expr, fields []*types.FieldType) (expression.Expression, error) {
-	if err := env.restore(pb); err != nil {
+	exprs, err := env.buildExprs([]*tipb.Expr{pb}, fields)
+	if err != nil {
 		return nil, err
 	}
-	return expression.PBToExpr(env.expr, pb, fields)
+	return exprs[0], nil
 }
 
 // buildExprs is buildExpr for several expressions.
 func (env *evalEnv) buildExprs(pbs []*tipb.Expr, fields []*types.FieldType) ([]expression.Expression, error) {
+	var own typedConstants
+	defer own.giveBack()
 	for _, pb := range pbs {
 		if err := env.restore(pb); err != nil {
 			return nil, err
 		}
+		if err := own.take(pb, len(fields)); err != nil {
+			return nil, err
+		}
 	}
-	return expression.PBToExprs(env.expr, pbs, fields)
+	exprs, err := expression.PBToExprs(env.expr, pbs, own.columnsAfter(fields))
+	if err != nil {
+		return nil, err
+	}
+	for i, e := range exprs {
+		exprs[i] = own.substitute(e, len(fields))
+	}
+	return exprs, nil
 }
 
-// restore gives an expression back what encoding or decoding it loses (pkg/expression/expr_to_pb.go, distsql_builtin.go):
+// restore gives an expression back what encoding or decoding it loses (pkg/expression/expr_to_pb.go, distsql_builtin.go), but for
+// the types of constants (typedConstants):
 //
 //   - A function's type is sent with the collation in which it compares its arguments. A binary string, as of BINARY v, would
 //     be grouped and ordered by the connection's.
 //   - UnaryNotJSON cannot be decoded. It says whether its argument equals the JSON number 0.
-//   - The type of a NULL is not decoded, and the type of DATE_ADD and DATE_SUB is inferred from their first argument. With a
-//     NULL there they are one.
 //   - sql_mode is not sent. NO_UNSIGNED_SUBTRACTION shows in the type of a difference.
 func (env *evalEnv) restore(pb *tipb.Expr) error {
 	for _, child := range pb.Children {
@@ -58,11 +68,6 @@ func (env *evalEnv) restore(pb *tipb.Expr) error {
 	case tipb.ScalarFuncSig_MinusInt:
 		if !isUnsigned(pb) && (isUnsigned(pb.Children[0]) || isUnsigned(pb.Children[1])) {
 			env.subtractSigned()
-		}
-	}
-	if len(pb.Children) > 0 && pb.Children[0].Tp == tipb.ExprType_Null {
-		if name := pb.Sig.String(); strings.HasPrefix(name, "AddDate") || strings.HasPrefix(name, "SubDate") {
-			*pb = *pb.Children[0]
 		}
 	}
 	return nil

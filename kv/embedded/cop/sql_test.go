@@ -2,6 +2,7 @@ package cop
 
 import (
 	"context"
+	"errors"
 	"os"
 	"testing"
 
@@ -51,7 +52,7 @@ func (s *sqlSession) try(sql string) ([][]string, error) {
 	var rows [][]string
 	for _, rs := range sets {
 		got, err := session.ResultSetToStringSlice(ctx, s.se, rs)
-		if err != nil {
+		if err := errors.Join(err, rs.Close()); err != nil {
 			return nil, err
 		}
 		rows = append(rows, got...)
