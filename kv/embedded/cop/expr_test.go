@@ -19,8 +19,8 @@ func TestPushedAsAtTheRoot(t *testing.T) {
 	s := newSQLSession(t)
 	s.exec("SET NAMES utf8mb4 COLLATE utf8mb4_general_ci")
 	s.exec("CREATE TABLE w (id INT PRIMARY KEY, v VARCHAR(10), j JSON, a INT, d DATETIME, u INT UNSIGNED," +
-		" tm TIME(2), f FLOAT, b BIT(8), b64 BIT(64), bi VARBINARY(5))")
-	s.exec("INSERT INTO w VALUES (1,'a','1',1,'2020-01-01',1,'10:11:12.25',0.1,65,18446744073709551615,x'41')," +
+		" tm TIME(2), f FLOAT, b BIT(8), b64 BIT(64), bi VARBINARY(5), e ENUM('x', 'y') DEFAULT 'y')")
+	s.exec("INSERT INTO w (id,v,j,a,d,u,tm,f,b,b64,bi) VALUES (1,'a','1',1,'2020-01-01',1,'10:11:12.25',0.1,65,18446744073709551615,x'41')," +
 		" (2,'a ','0',2,'2021-01-01',2,'10:11:12.5',2.3,66,1,x'ff'), (3,'A',NULL,3,NULL,3,NULL,NULL,NULL,NULL,NULL)," +
 		" (4,'B','[]',NULL,'2020-01-01',4,'-00:00:00.75',1e10,0,9,'1'), (5,'b','0.0',5,'2022-02-02',5,'0:0:1',-0.1,1,0,'')," +
 		" (6,'C','false',6,'2020-01-01',0,'0:0:1',0,1,65,'a')")
@@ -61,8 +61,12 @@ var pushedConstants = []string{
 	"SELECT id FROM %s w WHERE DATE_ADD(TIME'10:11:12.25', INTERVAL a SECOND) = '10:11:13.25'",
 	"SELECT DATE_ADD(TIME'10:11:12.25', INTERVAL a DAY) = 0 AS x, COUNT(*) FROM %s w GROUP BY x ORDER BY x",
 	"SELECT BIT_OR((SELECT b FROM w WHERE id = 2)), SUM((SELECT b FROM w WHERE id = 1)), MAX((SELECT f FROM w WHERE id = 1)) FROM %s w",
+	"SELECT BIT_XOR((SELECT e FROM w WHERE id = 1)), SUM((SELECT e FROM w WHERE id = 1)), MAX((SELECT e FROM w WHERE id = 1)) FROM %s w",
+	"SELECT COUNT(*), u FROM %s w GROUP BY (SELECT e FROM w WHERE id = 1), u ORDER BY u",
 	"SELECT id FROM %s w WHERE a + (SELECT b FROM w WHERE id = 1) = 66",
 	"SELECT SUM(DISTINCT CAST(1.5 AS FLOAT)), COUNT(DISTINCT CAST(NULL AS DECIMAL(5,0))) FROM %s w",
+	"SELECT SUM(x'41'), AVG(b'101'), BIT_OR(x'41'), MAX(x'41'), SUM(_binary'1'), SUM(BINARY '1'), SUM(''), SUM(x'') FROM %s w",
+	"SELECT SUM(IF(a > 2, x'41', b'1')), SUM(IFNULL(a, x'41')), COUNT(IF(a > 2, x'41', v) = 'A') FROM %s w",
 	"SELECT COUNT(DISTINCT CAST(NULL AS DECIMAL(5,0))) FROM %s w",
 	"SELECT SUM(DISTINCT CAST(1.5 AS FLOAT)) FROM %s w",
 	"SELECT o.id, (SELECT /*+ NO_DECORRELATE() */ COUNT(*) FROM %s w WHERE o.tm + w.a > 101113.2) FROM w o ORDER BY o.id",

@@ -79,10 +79,15 @@ func newView(env *evalEnv, exprs []expression.Expression) *view {
 	return &view{exprs: newColumns(env, exprs), chk: chunk.NewEmptyChunk(exprTypes(env, exprs))}
 }
 
-// refs returns expressions that name the view's columns.
+// refs returns expressions that name the view's columns. A constant is itself: the number behind one that is also a string (an
+// ENUM, a literal in hex digits) may not be in its column.
 func (v *view) refs(env *evalEnv) []expression.Expression {
 	refs := make([]expression.Expression, len(v.exprs.exprs))
 	for i, e := range v.exprs.exprs {
+		if _, ok := e.(*expression.Constant); ok {
+			refs[i] = e
+			continue
+		}
 		refs[i] = &expression.Column{Index: i, RetType: e.GetType(env.eval)}
 	}
 	return refs
