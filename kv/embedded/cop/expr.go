@@ -47,7 +47,7 @@ func (env *evalEnv) buildExprs(pbs []*tipb.Expr, fields []*types.FieldType) ([]e
 // the types of constants (typedConstants):
 //
 //   - A function's type is sent with the collation in which it compares its arguments. A binary string, as of BINARY v, would
-//     be grouped and ordered by the connection's.
+//     be grouped and ordered by the connection's, and a text made of numbers, as of IFNULL(time, bit), would be binary data.
 //   - UnaryNotJSON cannot be decoded. It says whether its argument equals the JSON number 0.
 //   - sql_mode is not sent. NO_UNSIGNED_SUBTRACTION shows in the type of a difference.
 func (env *evalEnv) restore(pb *tipb.Expr) error {
@@ -59,8 +59,8 @@ func (env *evalEnv) restore(pb *tipb.Expr) error {
 	if pb.Tp != tipb.ExprType_ScalarFunc {
 		return nil
 	}
-	if ft := pb.FieldType; ft != nil && types.IsString(byte(ft.Tp)) && ft.Charset == charset.CharsetBin {
-		ft.Collate = collate.CollationToProto(charset.CollationBin)
+	if ft := pb.FieldType; ft != nil && types.IsString(byte(ft.Tp)) {
+		restoreCollation(ft)
 	}
 	switch pb.Sig {
 	case tipb.ScalarFuncSig_UnaryNotJSON:
@@ -71,6 +71,17 @@ func (env *evalEnv) restore(pb *tipb.Expr) error {
 		}
 	}
 	return nil
+}
+
+// restoreCollation makes the collation of a string binary if the string is, and only then.
+func restoreCollation(ft *tipb.FieldType) {
+	if ft.Charset == charset.CharsetBin {
+		ft.Collate = collate.CollationToProto(charset.CollationBin)
+	} else if collate.ProtoToCollation(ft.Collate) == charset.CollationBin {
+		if text, err := charset.GetDefaultCollation(ft.Charset); err == nil {
+			ft.Collate = collate.CollationToProto(text)
+		}
+	}
 }
 
 func isUnsigned(pb *tipb.Expr) bool {

@@ -42,6 +42,9 @@ var pushedFunctions = []string{
 	"SELECT (NOT j) AS x, COUNT(*) FROM %s w GROUP BY x ORDER BY x",
 	"SELECT id FROM %s w WHERE IFNULL(NOT j, 1) = 1 ORDER BY id",
 	"SELECT id FROM %s w ORDER BY NOT j, id LIMIT 4",
+	"SELECT MAX(JSON_ARRAY(IFNULL(d, b))), MIN(JSON_ARRAY(IF(a, d, b64))), MIN(id) FROM %s w",
+	"SELECT JSON_TYPE(JSON_EXTRACT(JSON_ARRAY(COALESCE(d, b)), '$[0]')) AS x, COUNT(*) FROM %s w GROUP BY x ORDER BY x",
+	"SELECT IFNULL(d, b) AS x, COUNT(*) FROM %s w GROUP BY x ORDER BY x",
 	"SELECT id FROM %s w WHERE u - 2 < 0 ORDER BY id",
 	"SELECT SUM(u - 3) FROM %s w",
 }
