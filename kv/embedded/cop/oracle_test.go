@@ -94,7 +94,11 @@ func (c *oracleClient) dag(ctx context.Context, addr string, req *tikvrpc.Reques
 	c.mu.Lock()
 	mode := c.mode
 	c.mu.Unlock()
-	if mode != compareAnswers || r.region != nil || mine.Locked != nil {
+	if r.region != nil || mine.Locked != nil {
+		return r.answer(mine), nil
+	}
+	if mode != compareAnswers {
+		c.countExecutors(cop)
 		return r.answer(mine), nil
 	}
 	whole := *cop
@@ -130,6 +134,14 @@ func (c *oracleClient) check(ctx context.Context, r *rpcReader, req *coprocessor
 		panic(err)
 	}
 	c.note(compareDAG(ctx, r, req, dag, mine, theirs))
+	c.countExecutors(req)
+}
+
+func (c *oracleClient) countExecutors(req *coprocessor.Request) {
+	dag := &tipb.DAGRequest{}
+	if err := dag.Unmarshal(req.Data); err != nil {
+		panic(err)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, e := range dag.Executors {
