@@ -481,11 +481,9 @@ func (t *task) finish(ctx context.Context, r *job.Record, to job.Step) (outcome,
 		if err != nil {
 			return err
 		}
-		if err := x.archiveRow(after, t.ownSettings(), table); err != nil {
-			return err
-		}
+		// Before the history, which is written past SQL: a statement that fails takes what was written so with it.
 		t.d.unreported(x.reportEnd(after))
-		return nil
+		return x.archiveRow(after, t.ownSettings(), table)
 	})
 	if err == nil {
 		t.d.versions.forget(ctx, r, t.d.opts.Logger)

@@ -72,3 +72,17 @@ func TestReportTablesThatAreGone(t *testing.T) {
 	c.run("ALTER TABLE t DROP INDEX i")
 	buildsAreReported(c)
 }
+
+// TestReportsThatFailKeepTheHistory: a report that fails when it is executed, not before, takes nothing of the job's end
+// with it.
+func TestReportsThatFailKeepTheHistory(t *testing.T) {
+	e := newEnv(t)
+	c := e.client()
+	c.run("CREATE TABLE t (a INT PRIMARY KEY, b INT)")
+	c.run("CREATE TABLE parent (id BIGINT PRIMARY KEY)")
+	c.run("INSERT INTO t VALUES (1, 7), (2, 7)")
+	c.run("ALTER TABLE mysql.fastddl_ddl_duplicates ADD CONSTRAINT fk FOREIGN KEY (job_id) REFERENCES test.parent (id)")
+	c.fails(1062, "ALTER TABLE t ADD UNIQUE INDEX u (b)")
+	require.Empty(t, c.run("SELECT * FROM mysql.fastddl_ddl_duplicates"))
+	require.Contains(t, c.run("ADMIN SHOW DDL JOBS 1")[0], "rollback done")
+}
