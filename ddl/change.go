@@ -95,7 +95,8 @@ func NewChange(table *model.TableInfo, sub *model.SubJob) (job.Change, error) {
 	switch a := sub.JobArgs.(type) {
 	case *model.ModifyColumnArgs:
 		c.Was = model.FindColumnInfo(table.Columns, a.OldColumnName.L)
-		c.Users = usersOf(table, a.OldColumnName.L)
+		users := usersOf(table, a.OldColumnName.L)
+		c.Users = &users
 	case *model.SetDefaultValueArgs:
 		c.Was = model.FindColumnInfo(table.Columns, a.Col.Name.L)
 	}

@@ -252,6 +252,9 @@ func usersOf(table *model.TableInfo, column string) job.Users {
 // hasNewUsers says that somebody uses the column whom the statement has not found. The job's
 // own indexes, and their hidden columns, are no news.
 func hasNewUsers(s subject, c *job.Change) bool {
+	if c.Users == nil {
+		return false
+	}
 	indexes, columns := append(slices.Clone(c.Users.Indexes), s.own...), slices.Clone(c.Users.Columns)
 	for _, id := range s.own {
 		for _, ic := range model.FindIndexInfoByID(s.Indices, id).Columns {

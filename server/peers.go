@@ -116,7 +116,8 @@ func (w *peerWatch) step(now time.Time) {
 		s.shutDown()
 	}
 	w.strangers = strangers
-	w.peers.forget(listed, func(peer netip.AddrPort) bool { return sockets[peer] != nil })
+	// A session whose socket was reset is still to be ended, when its statement has run for long enough.
+	w.peers.forget(listed, func(peer netip.AddrPort) bool { return sockets[peer] != nil || known[peer] })
 }
 
 // loggedIn are the peers that have logged in. A session that COM_RESET_CONNECTION has
@@ -245,9 +246,8 @@ func (s *guardedSession) SetPort(port string) {
 // watchPeers starts the watch over clients at a listener's address.
 func (s *Server) watchPeers(proxied bool) {
 	port := uint16(s.addr.(*net.TCPAddr).Port)
-	if _, _, err := clientSockets(port); err != nil || proxied {
+	if proxied || !socketsAreSeen {
 		// What a session has for an address behind a proxy is that of the proxy's client.
-		s.log.Debug("clients are not watched", zap.Bool("proxied", proxied), zap.Error(err))
 		s.node.driver.peers.leaveUnwatched()
 		return
 	}

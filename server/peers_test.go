@@ -193,13 +193,13 @@ func TestResetClientsAreLostToo(t *testing.T) {
 		sessions: func() map[uint64]*util.ProcessInfo {
 			return map[uint64]*util.ProcessInfo{7: {ID: 7, Host: "10.0.0.1", Info: "SELECT 1", Command: mysql.ComQuery, Time: begin}}
 		},
-		sockets: func() (map[netip.AddrPort]socket, int, error) {
-			return map[netip.AddrPort]socket{peer: &fakeSocket{gone: true}}, 0, nil
-		},
-		kill: func(id uint64) { killed = append(killed, id) },
-		log:  zap.NewNop(), peers: new(loggedIn),
+		sockets: func() (map[netip.AddrPort]socket, int, error) { return nil, 1, nil }, // it was reset
+		kill:    func(id uint64) { killed = append(killed, id) },
+		log:     zap.NewNop(), peers: new(loggedIn),
 	}
 	w.peers.add(peer, 7)
+	w.step(begin.Add(longStatement / 2))
+	require.Empty(t, killed)
 	w.step(begin.Add(longStatement))
 	require.Equal(t, []uint64{7}, killed)
 	w.peers.leaveUnwatched()

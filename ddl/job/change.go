@@ -16,8 +16,8 @@ type Change struct {
 	Args json.RawMessage  `json:"args"`
 	// Was is the column to be changed, as the statement has found it.
 	Was *model.ColumnInfo `json:"was,omitempty"`
-	// Users are who uses the column, as the statement has found them.
-	Users Users `json:"users,omitzero"`
+	// Users are who uses the column, as the statement has found them; nil if an earlier release has not noted them.
+	Users *Users `json:"users,omitempty"`
 
 	// ColumnID and IndexIDs are what it is about, from StepDeleteOnly on. They are
 	// empty if the change has nothing to do.
