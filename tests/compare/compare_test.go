@@ -204,7 +204,9 @@ func (c *comparison) everywhere(statement string) {
 // outcome is what a client sees of a statement. Which of a row's errors is
 // reported depends on the order of evaluation, so that messages may differ.
 type outcome struct {
-	code     terror.ErrCode
+	code terror.ErrCode
+	// class is what the message of an error without a code begins with.
+	class    string
 	affected uint64
 	rows     []string
 }
@@ -259,6 +261,16 @@ func (c *comparison) run(who int, statement string, ordered bool) {
 	}
 }
 
+// classOf is the message of an error up to the first thing that may be of one store only: a
+// number, a name or its cause.
+func classOf(err error) string {
+	message := errors.Cause(err).Error()
+	if i := strings.IndexAny(message, "0123456789:'`\""); i >= 0 {
+		message = message[:i]
+	}
+	return strings.TrimSpace(message)
+}
+
 func execute(tk *testkit.TestKit, statement string, ordered bool) (out outcome) {
 	rs, err := tk.ExecWithContext(context.Background(), statement)
 	if err == nil && rs != nil {
@@ -276,6 +288,8 @@ func execute(tk *testkit.TestKit, statement string, ordered bool) (out outcome) 
 		out.rows, out.code = nil, -1
 		if e, ok := errors.Cause(err).(*terror.Error); ok {
 			out.code = terror.ErrCode(e.Code())
+		} else {
+			out.class = classOf(err)
 		}
 		if ofValues[out.code] {
 			out.code = errno.ErrDataOutOfRange
