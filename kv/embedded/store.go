@@ -125,12 +125,20 @@ func (s *Store) Close() error {
 	if !s.closed.CompareAndSwap(false, true) {
 		return nil
 	}
-	s.pebble.StopWaiting()
+	stuck := s.pebble.StopWaiting()
 	s.StopGRPC()
 	err := s.storage.shutDown()
 	s.stop()
-	s.background.Wait()
-	s.pd.Stop()
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		s.background.Wait()
+		s.pd.Stop()
+	}()
+	select {
+	case <-stopped:
+	case <-stuck: // they may wait for the disk, which ends with the process
+	}
 	if closeErr := s.pebble.Close(); closeErr != nil {
 		err = errors.Join(err, fmt.Errorf("embedded: closing: %w", closeErr))
 	}

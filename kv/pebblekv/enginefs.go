@@ -67,8 +67,8 @@ func newEngineFS(fsys vfs.FS, space *spaceMonitor, check *logCheck, o Options) *
 	}
 }
 
-// end lets everything that waits for space fail, now and from now on, but for what ends the process if it fails: a log
-// that cannot begin, and the manifest. Those go on waiting.
+// end lets everything that waits for space fail, now and from now on, but for what ends the process if it fails: the
+// manifest and the log, of which the engine closes the old one before it begins the next. Those go on waiting.
 func (e *engineFS) end() { e.once.Do(func() { close(e.ending) }) }
 
 // exhausted says whether err is about something that may come back by itself.
@@ -119,7 +119,7 @@ func (e *engineFS) create(name string, category vfs.DiskWriteCategory, create fu
 		e.rest(category)
 	}
 	var f vfs.File
-	err := e.withRoom(name, category, category == categoryLog, func() (err error) {
+	err := e.withRoom(name, category, func() (err error) {
 		f, err = create()
 		return err
 	})
@@ -138,8 +138,8 @@ func (e *engineFS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
 
 func (e *engineFS) Unwrap() vfs.FS { return e.FS }
 
-// withRoom does op, and again as long as it fails for want of space. begins says that op is the first of a log.
-func (e *engineFS) withRoom(name string, category vfs.DiskWriteCategory, begins bool, op func() error) error {
+// withRoom does op, and again as long as it fails for want of space.
+func (e *engineFS) withRoom(name string, category vfs.DiskWriteCategory, op func() error) error {
 	err := op()
 	if !exhausted(err) {
 		return err
@@ -153,7 +153,7 @@ func (e *engineFS) withRoom(name string, category vfs.DiskWriteCategory, begins 
 		e.failed(category)
 		return err
 	}
-	return e.persist(name, err, begins || category == categoryManifest, op)
+	return e.persist(name, err, category == categoryLog || category == categoryManifest, op)
 }
 
 // persist does op until it does not fail for want of space any more, or, unless it is vital, the store is closed.
@@ -245,7 +245,7 @@ func (f *engineFile) Write(p []byte) (int, error) {
 	if !exhausted(err) {
 		return done, err
 	}
-	err = f.fs.withRoom(f.name, f.category, false, func() error {
+	err = f.fs.withRoom(f.name, f.category, func() error {
 		n, err := f.File.Write(p[done:])
 		done += n
 		f.fs.space.wrote(n)

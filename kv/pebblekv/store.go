@@ -159,20 +159,24 @@ func (s *Store) Damaged() error { return s.health.damaged() }
 // with a kv.DiskFullError.
 func (s *Store) Close() error {
 	s.stop()
-	s.StopWaiting()
+	stuck := s.StopWaiting()
 	closed := make(chan error, 1)
 	go func() { closed <- s.close() }()
 	select {
 	case err := <-closed:
 		return err
-	case <-s.engFS.stuck:
+	case <-stuck:
 		return fmt.Errorf("pebblekv: closing: %w", &kv.DiskFullError{Free: s.space.estimate(), Needed: s.space.limits.full})
 	}
 }
 
-// StopWaiting lets writes that wait for space on a full disk fail, now and from now on. It is for those who have to wait
-// for such writes before they close the store.
-func (s *Store) StopWaiting() { s.engFS.end() }
+// StopWaiting lets what waits for space on a full disk fail, now and from now on, but for the log and the manifest: stuck is
+// closed if one of them waits, for what nobody should wait any more. It is for those who have to wait for writes before they
+// close the store.
+func (s *Store) StopWaiting() (stuck <-chan struct{}) {
+	s.engFS.end()
+	return s.engFS.stuck
+}
 
 func (s *Store) close() (err error) {
 	defer errs.Contain(&err)
