@@ -46,8 +46,8 @@ var batches = []mutation{
 	{
 		invariant: "one batch", breaks: "a transaction prewrites that was rolled back before it held anything",
 		file:   "kv/embedded/txn/registry.go",
-		old:    "sh.rollbacks.add(startTS, 0)",
-		new:    "_ = sh.rollbacks",
+		old:    "sh.rollbacks.add(startTS, mark)",
+		new:    "_ = mark",
 		caught: "kv/embedded/txn.TestLateRequestsOfRolledBackTransactions",
 		shows:  `a transaction that was rolled back is prewritten`,
 	},

@@ -135,7 +135,7 @@ func (e *Engine) commitAt(ctx context.Context, startTS, commitTS uint64, keys []
 			if o.committed() {
 				return nil, nil
 			}
-			return e.commitMissing(ctx, startTS, commitTS, keys[0], o.ended)
+			return e.commitMissing(ctx, startTS, commitTS, keys[0], o.ended && !o.unsure)
 		}
 		keyErr, begun := t.beginCommit(commitTS, keys)
 		if keyErr != nil {

@@ -80,11 +80,15 @@ func New(store *pebblekv.Store, opts Options) (*Engine, error) {
 		store:    store,
 		log:      opts.Logger,
 		table:    newTable(since),
-		registry: newRegistry(),
+		registry: newRegistry(since),
 		detector: newDetector(),
 		since:    since,
 	}, nil
 }
+
+// latchPatience is how long a request waits for latches. It is long, since a client that is told that the server is busy
+// pauses for seconds before it asks again, whatever its own limits are; being killed is the only one that it looks at.
+func (e *Engine) latchPatience() time.Duration { return 10 * e.opts.MaxLockWait }
 
 // Locks is the number of keys that are locked or waited for.
 func (e *Engine) Locks() int { return int(e.table.keys.Load()) }

@@ -393,7 +393,7 @@ func TestLazyCommitFindsTheDeadlock(t *testing.T) {
 // Requests for other keys that fall on those are told to come again.
 func TestLatchesAreNotWaitedForForEver(t *testing.T) {
 	fs, shut, open := gateFS()
-	f := newFixture(t, fs, Options{MaxLockWait: 50 * time.Millisecond})
+	f := newFixture(t, fs, Options{MaxLockWait: 5 * time.Millisecond})
 	f.set("x", "old")
 	shut()
 	var commits sync.WaitGroup
@@ -435,12 +435,18 @@ func TestARollbackThatIsKnownIsNoDoubt(t *testing.T) {
 	commitTS := f.ts()
 	_, err = f.BatchRollback(t.Context(), &kvrpcpb.BatchRollbackRequest{StartVersion: start, Keys: [][]byte{[]byte("a")}})
 	require.NoError(t, err)
-	for ts := start + 1; !f.registry.mayHaveForgotten(start); ts++ {
+	for ts := start + 1; !f.registry.mayHaveForgotten(start) || !f.registry.mayHaveForgotten(start-1); ts++ {
 		f.registry.end(&transaction{startTS: ts}, outcome{ended: true, commitTS: ts + 1})
 	}
 	resp, err := f.Commit(t.Context(), &kvrpcpb.CommitRequest{StartVersion: start, CommitVersion: commitTS, Keys: [][]byte{[]byte("a")}})
 	require.NoError(t, err)
 	require.NotNil(t, resp.Error)
+
+	// One that may have committed before is not known to be rolled back, though nothing of it can commit any more.
+	_, err = f.BatchRollback(t.Context(), &kvrpcpb.BatchRollbackRequest{StartVersion: start - 1, Keys: [][]byte{[]byte("b")}})
+	require.NoError(t, err)
+	_, err = f.Commit(t.Context(), &kvrpcpb.CommitRequest{StartVersion: start - 1, CommitVersion: commitTS, Keys: [][]byte{[]byte("b")}})
+	require.ErrorIs(t, err, kv.ErrResultUndetermined)
 }
 
 func TestLockRecords(t *testing.T) {
@@ -474,7 +480,7 @@ func TestLockRecords(t *testing.T) {
 }
 
 func TestRegistryIsBounded(t *testing.T) {
-	r := newRegistry()
+	r := newRegistry(0)
 	const limit = 8
 	for i := range r.shards {
 		r.shards[i].commits.limit, r.shards[i].rollbacks.limit = limit, limit

@@ -110,7 +110,7 @@ type obstacle struct {
 // try locks all keys, or none of them: it returns what is in the way, or an error for the client.
 func (a *acquisition) try(ctx context.Context) (*obstacle, *kvrpcpb.KeyError, error) {
 	muts := a.req.Mutations
-	held, ok := a.engine.table.latch(ctx, a.engine.opts.MaxLockWait, len(muts), func(i int) []byte { return muts[i].Key })
+	held, ok := a.engine.table.latch(ctx, a.engine.latchPatience(), len(muts), func(i int) []byte { return muts[i].Key })
 	if !ok {
 		return nil, nil, errLatched
 	}

@@ -186,7 +186,7 @@ func (p *prewrite) selfRolledBack() *kvrpcpb.KeyError {
 func (p *prewrite) try(ctx context.Context) (_ *kvrpcpb.PrewriteResponse, wait *transaction, err error) {
 	muts := p.req.Mutations
 	p.holder = nil
-	held, ok := p.engine.table.latch(ctx, p.engine.opts.MaxLockWait, len(muts), func(i int) []byte { return muts[i].Key })
+	held, ok := p.engine.table.latch(ctx, p.engine.latchPatience(), len(muts), func(i int) []byte { return muts[i].Key })
 	if !ok {
 		// Nothing was written, which an error would leave in doubt.
 		return &kvrpcpb.PrewriteResponse{RegionError: serverIsBusy()}, nil, nil

@@ -14,14 +14,20 @@ const (
 type outcome struct {
 	ended    bool
 	commitTS uint64 // 0: it was rolled back
+	// unsure says that it cannot lock anything any more, but may have committed so long ago that nobody remembers.
+	unsure bool
 }
 
 func (o outcome) committed() bool { return o.ended && o.commitTS != 0 }
 
 // registry knows all transactions that hold locks, and how the last ones ended.
 type registry struct {
+	since  uint64 // of transactions that began before nothing is known
 	shards [numShards]registryShard
 }
+
+// unsureMark is what is noted of a transaction that was to be rolled back and may have committed before.
+const unsureMark = 1
 
 type registryShard struct {
 	mu        sync.Mutex
@@ -56,8 +62,8 @@ func (g *generations) get(startTS uint64) (uint64, bool) {
 	return ts, ok
 }
 
-func newRegistry() *registry {
-	r := &registry{}
+func newRegistry(since uint64) *registry {
+	r := &registry{since: since}
 	for i := range r.shards {
 		sh := &r.shards[i]
 		sh.live = make(map[uint64]*transaction)
@@ -76,8 +82,8 @@ func (sh *registryShard) outcome(startTS uint64) outcome {
 	if ts, ok := sh.commits.get(startTS); ok {
 		return outcome{ended: true, commitTS: ts}
 	}
-	_, ok := sh.rollbacks.get(startTS)
-	return outcome{ended: ok}
+	mark, ok := sh.rollbacks.get(startTS)
+	return outcome{ended: ok, unsure: mark == unsureMark}
 }
 
 // enter returns the transaction of startTS for a request that may lock keys, made if there is none, or how it ended.
@@ -155,7 +161,11 @@ func (r *registry) rollbackUnknown(startTS uint64) (*transaction, outcome) {
 	}
 	o := sh.outcome(startTS)
 	if !o.ended {
-		sh.rollbacks.add(startTS, 0)
+		mark := uint64(0)
+		if startTS <= max(r.since, sh.commits.newest.forgotten) {
+			mark = unsureMark
+		}
+		sh.rollbacks.add(startTS, mark)
 	}
 	return nil, o
 }
