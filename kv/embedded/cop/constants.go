@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/pingcap/tidb/pkg/expression"
-	"github.com/pingcap/tidb/pkg/parser/charset"
 	"github.com/pingcap/tidb/pkg/parser/mysql"
 	"github.com/pingcap/tidb/pkg/types"
 	"github.com/pingcap/tidb/pkg/util/codec"
@@ -89,11 +88,6 @@ func decodeConstant(pb *tipb.Expr) (d types.Datum, ok bool, err error) {
 	case tipb.ExprType_Null:
 	case tipb.ExprType_Bytes:
 		d.SetBytes(pb.Val)
-	case tipb.ExprType_String:
-		if !isNumberLiteral(pb) {
-			return d, false, nil
-		}
-		d.SetBinaryLiteral(pb.Val)
 	case tipb.ExprType_MysqlBit:
 		d.SetMysqlBit(pb.Val)
 	case tipb.ExprType_Float32, tipb.ExprType_Float64:
@@ -119,11 +113,4 @@ func decodeConstant(pb *tipb.Expr) (d types.Datum, ok bool, err error) {
 		return d, false, nil
 	}
 	return d, true, nil
-}
-
-// isNumberLiteral says whether a string was written as x'41' or b'101'. It is a number where one is wanted. Nothing but its type
-// tells, which no other strings have (types.DefaultTypeForValue).
-func isNumberLiteral(pb *tipb.Expr) bool {
-	ft := pb.FieldType
-	return byte(ft.Tp) == mysql.TypeVarString && ft.Decimal == 0 && ft.Charset == charset.CharsetBin && int(ft.Flen) == 3*len(pb.Val)
 }
