@@ -235,7 +235,6 @@ func applyVariables(t *tidb.Config) {
 		variable.VersionComment:                        t.VersionComment,
 		variable.TiDBForcePriority:                     mysql.Priority2Str[priority],
 		variable.TiDBOptDistinctAggPushDown:            onOff(t.Performance.DistinctAggPushDown),
-		variable.TiDBOptProjectionPushDown:             onOff(t.Performance.ProjectionPushDown),
 		variable.TiDBEnforceMPPExecution:               onOff(t.Performance.EnforceMPP),
 		variable.TiDBConstraintCheckInPlacePessimistic: onOff(t.PessimisticTxn.ConstraintCheckInPlacePessimistic),
 		variable.TiDBIsolationReadEngines:              strings.Join(t.IsolationRead.Engines, ","),
