@@ -23,6 +23,8 @@ const (
 	// longStatement is how long a statement has to run until its client is looked
 	// for.
 	longStatement = time.Second
+	// unseenLimit is how many looks in a row have to fail for the watch to end.
+	unseenLimit = 60
 )
 
 // peerWatch does what TiDB does not: it ends connections that do not log in, which
@@ -42,6 +44,8 @@ type peerWatch struct {
 
 	// peers are those that have logged in; nil knows only what sessions tells.
 	peers *loggedIn
+	// unseen counts the looks in a row that have failed.
+	unseen int
 	// strangers are the peers that have not logged in, with the time when they were
 	// seen first.
 	strangers map[netip.AddrPort]time.Time
@@ -78,8 +82,17 @@ func (w *peerWatch) step(now time.Time) {
 	sockets, reset, err := w.sockets()
 	if err != nil {
 		w.log.Debug("the sockets of clients cannot be seen", zap.Error(err))
+		w.unseen++
+		if w.unseen == unseenLimit && w.peers != nil {
+			w.log.Warn("the sockets of clients cannot be seen: clients that are lost are not noticed any more", zap.Error(err))
+			w.peers.leaveUnwatched()
+		}
 		return
 	}
+	if w.unseen >= unseenLimit {
+		return // who has logged in is not known any more
+	}
+	w.unseen = 0
 	sessions := w.sessions()
 	strangers := make(map[netip.AddrPort]time.Time)
 	known := make(map[netip.AddrPort]bool, len(sessions))
@@ -264,6 +277,7 @@ func (s *Server) watchPeers(proxied bool) {
 		defer close(done)
 		defer func() {
 			if r := recover(); r != nil {
+				w.peers.leaveUnwatched()
 				w.log.Error("the watch over clients has ended", zap.Any("panic", r), zap.Stack("stack"))
 			}
 		}()

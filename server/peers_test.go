@@ -202,9 +202,14 @@ func TestResetClientsAreLostToo(t *testing.T) {
 	require.Empty(t, killed)
 	w.step(begin.Add(longStatement))
 	require.Equal(t, []uint64{7}, killed)
-	w.peers.leaveUnwatched()
+	w.sockets = func() (map[netip.AddrPort]socket, int, error) { return nil, 0, errors.New("no sockets") }
+	for range unseenLimit - 1 {
+		w.step(begin)
+	}
+	require.True(t, w.peers.has(peer))
+	w.step(begin)
 	w.peers.add(peer, 8)
-	require.False(t, w.peers.has(peer))
+	require.False(t, w.peers.has(peer), "nobody would forget it")
 }
 
 // command sends a command of the protocol and returns the first packet of the answer.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -166,6 +167,11 @@ func (s *Store) Close() error {
 	case err := <-closed:
 		return err
 	case <-stuck:
+	}
+	select { // it may have gone on
+	case err := <-closed:
+		return err
+	case <-time.After(stuckPatience):
 		return fmt.Errorf("pebblekv: closing: %w", &kv.DiskFullError{Free: s.space.estimate(), Needed: s.space.limits.full})
 	}
 }
@@ -177,6 +183,9 @@ func (s *Store) StopWaiting() (stuck <-chan struct{}) {
 	s.engFS.end()
 	return s.engFS.stuck
 }
+
+// stuckPatience is how long Close waits for an engine that has waited for space since the closing began.
+const stuckPatience = time.Second
 
 func (s *Store) close() (err error) {
 	defer errs.Contain(&err)
