@@ -389,41 +389,28 @@ func TestLazyCommitFindsTheDeadlock(t *testing.T) {
 	require.NotNil(t, (<-told).Errors[0].GetDeadlock())
 }
 
-// TestLatchesAreNotWaitedForForEver: commits that the disk keeps from reaching the engine hold the latches of many keys.
-// Requests for other keys that fall on those are told to come again.
+// TestLatchesAreNotWaitedForForEver: a commit that the disk keeps from reaching the engine holds the latches of its keys.
+// Requests for keys that fall on those are told to come again, and change nothing.
 func TestLatchesAreNotWaitedForForEver(t *testing.T) {
-	fs, shut, open := gateFS()
-	f := newFixture(t, fs, Options{MaxLockWait: 5 * time.Millisecond})
-	f.set("x", "old")
-	shut()
-	var commits sync.WaitGroup
-	for i := range 40 {
-		commits.Go(func() {
-			var muts []*kvrpcpb.Mutation
-			for j := range 100 {
-				muts = append(muts, putOf(fmt.Sprintf("w%d-%d", i, j), strings.Repeat("v", 1000)))
-			}
-			_, _ = f.prewrite(f.ts(), true, muts...)
-		})
-	}
-	var locks, busy int
-	require.Eventually(t, func() bool { // until a commit waits in the engine
-		key := fmt.Sprintf("other%d", locks)
-		locks++
-		start := f.ts()
-		resp, err := f.lock(start, key)
-		require.NoError(t, err)
-		if resp.RegionError.GetServerIsBusy() != nil {
-			pre, err := f.prewrite(start, true, putOf(key, "1"))
-			require.NoError(t, err)
-			require.NotNil(t, pre.RegionError.GetServerIsBusy())
-			busy++
-		}
-		return busy > 0
-	}, time.Minute, time.Microsecond)
-	open()
-	commits.Wait()
-	require.Empty(t, f.mustLock("last").Errors)
+	f := newFixture(t, vfs.NewMem(), Options{MaxLockWait: time.Millisecond})
+	held, ok := f.table.latch(t.Context(), time.Minute, 1, func(int) []byte { return []byte("a") })
+	require.True(t, ok)
+	start := f.ts()
+	locked, err := f.lock(start, "a")
+	require.NoError(t, err)
+	require.NotNil(t, locked.RegionError.GetServerIsBusy())
+	prewritten, err := f.prewrite(start, true, putOf("b", "1"), putOf("a", "1"))
+	require.NoError(t, err)
+	require.NotNil(t, prewritten.RegionError.GetServerIsBusy())
+	ended, end := context.WithCancel(t.Context())
+	end()
+	_, ok = f.table.latch(ended, time.Hour, 1, func(int) []byte { return []byte("a") })
+	require.False(t, ok)
+	require.Zero(t, f.Locks())
+	_, ok = f.table.latch(t.Context(), time.Minute, 1, func(int) []byte { return []byte("b") })
+	require.True(t, ok, "what was latched before was given back")
+	held.release()
+	require.Empty(t, f.mustLock("a").Errors)
 }
 
 // TestARollbackThatIsKnownIsNoDoubt: a transaction is rolled back while it is away, and many others commit.
