@@ -155,10 +155,8 @@ func (r *Record) MayHaveImported() bool { return r.SnapshotTS != 0 && !r.Ended()
 
 // Importing says that an owner of the job may have imports under way, which may come late if
 // it is gone. A job goes on from StepSnapshot, forward or backward, only when all of its own
-// have ended, and is paused only then.
-func (r *Record) Importing() bool {
-	return r.Step == StepSnapshot && r.State != model.JobStatePaused
-}
+// have ended.
+func (r *Record) Importing() bool { return r.Step == StepSnapshot && !r.Ended() }
 
 // ShownState is the state to show: a request shows before it has its effect. A
 // job that has not begun has nothing to stop, so it is paused at once.
