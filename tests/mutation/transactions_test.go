@@ -105,7 +105,7 @@ var isolation = []mutation{
 	{
 		invariant: "isolation", breaks: "a commit from before the store was opened is denied",
 		file:   "kv/embedded/txn/commit.go",
-		old:    "if startTS > e.since && !e.registry.mayHaveForgotten(startTS) {",
+		old:    "if !e.registry.mayHaveForgotten(startTS) {",
 		new:    "if startTS > 0 {",
 		caught: "kv/embedded/histories.TestCommitThatWasForgottenIsNotDenied",
 		shows:  `TxnLockNotFound`,

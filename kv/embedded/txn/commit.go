@@ -155,7 +155,7 @@ func (e *Engine) commitAt(ctx context.Context, startTS, commitTS uint64, keys []
 // Without one nobody knows, as the key may have been locked only, and the client must not be told that it failed, unless
 // the transaction is known to be rolled back.
 func (e *Engine) commitMissing(ctx context.Context, startTS, commitTS uint64, key []byte, rolledBack bool) (*kvrpcpb.KeyError, error) {
-	if startTS > e.since && !e.registry.mayHaveForgotten(startTS) {
+	if !e.registry.mayHaveForgotten(startTS) {
 		return txnLockNotFound(startTS, commitTS, key), nil
 	}
 	lookup, err := e.store.NewLookup(ctx)

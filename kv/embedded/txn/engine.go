@@ -65,7 +65,6 @@ type Engine struct {
 	registry *registry
 	active   activeSet
 	detector detector
-	since    uint64 // when the store was opened: how transactions ended that began before is not known
 }
 
 // New makes the transaction layer of a store. Nobody else may commit to the store.
@@ -82,7 +81,6 @@ func New(store *pebblekv.Store, opts Options) (*Engine, error) {
 		table:    newTable(since),
 		registry: newRegistry(since),
 		detector: newDetector(),
-		since:    since,
 	}, nil
 }
 

@@ -142,12 +142,18 @@ func (r *registry) holding(ts uint64) []*transaction {
 	return found
 }
 
-// mayHaveForgotten says whether a transaction that is not known may have committed.
+// mayHaveForgotten says whether a transaction that is not known may have committed, before the store was opened or so long
+// ago that it was forgotten.
 func (r *registry) mayHaveForgotten(startTS uint64) bool {
 	sh := r.shard(startTS)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	return startTS <= sh.commits.newest.forgotten
+	return r.forgotten(sh, startTS)
+}
+
+// forgotten is mayHaveForgotten for who holds the shard's mu.
+func (r *registry) forgotten(sh *registryShard, startTS uint64) bool {
+	return startTS <= max(r.since, sh.commits.newest.forgotten)
 }
 
 // rollbackUnknown makes sure that a transaction which holds nothing cannot lock anything any more. It returns the
@@ -162,7 +168,7 @@ func (r *registry) rollbackUnknown(startTS uint64) (*transaction, outcome) {
 	o := sh.outcome(startTS)
 	if !o.ended {
 		mark := uint64(0)
-		if startTS <= max(r.since, sh.commits.newest.forgotten) {
+		if r.forgotten(sh, startTS) {
 			mark = unsureMark
 		}
 		sh.rollbacks.add(startTS, mark)
