@@ -29,6 +29,21 @@ func openCapped(t *testing.T, fs *cappedFS, log *zap.Logger) *Store {
 	return open(t, "db", cappedOptions(fs, log))
 }
 
+// openWhenLeft opens a store whose folder is in use until the engine of before, which waits for the disk, has ended.
+func openWhenLeft(t *testing.T, fs *cappedFS) (s *Store) {
+	t.Helper()
+	require.Eventually(t, func() (opened bool) {
+		var err error
+		if s, err = Open("db", cappedOptions(fs, nil)); err != nil {
+			require.ErrorIs(t, err, kv.ErrLocked)
+			return false
+		}
+		return true
+	}, soon, 10*time.Millisecond, "the store cannot be opened any more")
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
 func cappedOptions(fs *cappedFS, log *zap.Logger) Options {
 	return Options{
 		FS: fs, MemTableBytes: 512 << 10, Logger: log,
@@ -213,11 +228,7 @@ func TestCloseOnFullDisk(t *testing.T) {
 	fs.clear()
 	require.NoError(t, within(t, "what was in flight", func() error { return <-inFlight }))
 	require.NoError(t, within(t, "changing the log", func() error { return <-rotated }))
-	require.Eventually(t, func() bool {
-		s, err := Open("db", cappedOptions(fs, nil))
-		return err == nil && s.Close() == nil
-	}, soon, time.Millisecond)
-	requireReadable(t, openCapped(t, fs, nil), true, "a")
+	requireReadable(t, openWhenLeft(t, fs), true, "a")
 }
 
 // TestClosingFillsTheDisk: that the disk is full shows at the last write of all.
@@ -230,11 +241,7 @@ func TestClosingFillsTheDisk(t *testing.T) {
 	require.Zero(t, s.space.blocked.Load())
 	require.ErrorIs(t, within(t, "closing", s.Close), kv.ErrDiskFull)
 	fs.clear()
-	require.Eventually(t, func() bool {
-		s, err := Open("db", cappedOptions(fs, nil))
-		return err == nil && s.Close() == nil
-	}, soon, time.Millisecond)
-	requireReadable(t, openCapped(t, fs, nil), true, "a")
+	requireReadable(t, openWhenLeft(t, fs), true, "a")
 }
 
 // TestCloseWhileALogCannotBegin: the engine cannot be refused the next log, and is left as it is. It ends when there is
@@ -256,11 +263,7 @@ func TestCloseWhileALogCannotBegin(t *testing.T) {
 	require.Error(t, err, "the folder is still in use")
 	fs.setNoFiles(false)
 	require.NoError(t, within(t, "changing the log", func() error { return <-rotated }))
-	require.Eventually(t, func() bool {
-		s, err := Open("db", cappedOptions(fs, nil))
-		return err == nil && s.Close() == nil
-	}, soon, time.Millisecond)
-	requireReadable(t, openCapped(t, fs, nil), true, "a")
+	requireReadable(t, openWhenLeft(t, fs), true, "a")
 }
 
 // TestFlushOnFullDisk: a flush that finds no space is tried again now and then, without
@@ -385,16 +388,7 @@ func TestOpenOnFullDisk(t *testing.T) {
 	})
 	require.ErrorIs(t, err, kv.ErrDiskFull)
 	fs.clear()
-	require.Eventually(t, func() bool {
-		s, err = Open("db", cappedOptions(fs, nil))
-		if err != nil {
-			require.ErrorIs(t, err, kv.ErrLocked)
-			return false
-		}
-		t.Cleanup(func() { _ = s.Close() })
-		return true
-	}, soon, 10*time.Millisecond, "the store cannot be opened any more")
-	requireReadable(t, s, true, keys...)
+	requireReadable(t, openWhenLeft(t, fs), true, keys...)
 }
 
 // TestNoFileDescriptors: a log that cannot be made for want of file descriptors is made
