@@ -344,17 +344,7 @@ func TestMixedOverNewUsersInTurn(t *testing.T) {
 			c.run("DROP INDEX old ON t") // some of them would be refused for it at once
 		}
 		c.run("INSERT INTO t (id, x, a, b, d) VALUES (1, 1, 'aB', 1, 1), (2, 1, 'Ab', 2, 2), (3, 1, 'zz', 3, 3)")
-		arrived, leave := make(chan struct{}), make(chan struct{})
-		var built atomic.Int64
-		e.setHook(func(_ context.Context, p ddl.HookPoint) error {
-			if p.When == "before" && p.Action == "backfill" && built.Add(1) == 1 {
-				close(arrived)
-				<-leave
-			}
-			return nil
-		})
-		free := sync.OnceFunc(func() { close(leave) })
-		defer free()
+		arrived, leave := e.blockAt(ddl.HookPoint{When: "before", Action: "backfill"})
 		queued := func(n int) {
 			t.Helper()
 			require.Eventually(t, func() bool { return len(e.DDL().Unfinished()) == n }, time.Minute, time.Millisecond, test.change)
@@ -365,7 +355,7 @@ func TestMixedOverNewUsersInTurn(t *testing.T) {
 		queued(2)
 		third := e.start("ALTER TABLE t ADD INDEX ib (b), " + test.change)
 		queued(3)
-		free()
+		close(leave)
 		require.NoError(t, wait(t, first))
 		require.NoError(t, wait(t, second))
 		after := wait(t, third)
