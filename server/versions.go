@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"strconv"
 	"strings"
 	"time"
 
@@ -19,49 +18,25 @@ import (
 	"github.com/pingcap/tidb/pkg/util/etcd"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+
+	"fastddl/internal/release"
 )
 
 // What a cluster must be. PD, TiKV and SQL servers of one cluster usually have one version.
 // From the oldest on, TiDB can pause DDL jobs, which is how index builds keep it off their
 // tables; the newest is the one that the SQL layer is built from, but for patches.
 var (
-	oldestVersion = version{7, 5}
-	newestVersion = version{8, 5}
+	oldestVersion = release.Version{Major: 7, Minor: 5}
+	newestVersion = release.Version{Major: 8, Minor: 5}
 )
 
 // checkTimeout bounds what is asked of a cluster at the start.
 const checkTimeout = 30 * time.Second
 
-// version is that of a part of a cluster, without its patch level.
-type version struct{ major, minor int }
-
-func (v version) String() string { return fmt.Sprintf("v%d.%d", v.major, v.minor) }
-
-func (v version) less(o version) bool {
-	return v.major < o.major || v.major == o.major && v.minor < o.minor
-}
-
-var versionText = regexp.MustCompile(`^v?(\d+)\.(\d+)\.\d+`)
-
 // doubtfulTiKV are releases of TiKV that take files without holding writes up, by which the
 // sequence number of RocksDB can go back (tikv/tikv#19891): TiDB's fast reorganisation meets
 // that as well. Later builds of some say the same version.
 var doubtfulTiKV = regexp.MustCompile(`^v?8\.5\.[3-7]\b`)
-
-// parseVersion reads what the parts of a cluster say of themselves: "v8.5.3", "8.5.3",
-// "8.0.11-TiDB-v8.5.3-alpha".
-func parseVersion(text string) (v version, ok bool) {
-	if _, release, ok := strings.Cut(text, "-TiDB-"); ok {
-		text = release
-	}
-	m := versionText.FindStringSubmatch(text)
-	if m == nil {
-		return version{}, false
-	}
-	v.major, _ = strconv.Atoi(m[1])
-	v.minor, _ = strconv.Atoi(m[2])
-	return v, true
-}
 
 // part is a process of a cluster.
 type part struct {
@@ -74,14 +49,14 @@ type part struct {
 func checkVersions(parts []part, log *zap.Logger) error {
 	var problems []error
 	for _, p := range parts {
-		v, ok := parseVersion(p.version)
+		v, ok := release.Parse(p.version)
 		switch {
 		case !ok:
 			log.Warn("a part of the cluster does not say which version it is of", zap.String("part", p.kind), zap.String("address", p.addr),
 				zap.String("version", p.version))
-		case v.less(oldestVersion):
+		case v.Less(oldestVersion):
 			problems = append(problems, fmt.Errorf("%s %s is of version %s: %s or later is needed", p.kind, p.addr, p.version, oldestVersion))
-		case p.kind == kindSQL && newestVersion.less(v):
+		case p.kind == kindSQL && newestVersion.Less(v):
 			problems = append(problems, fmt.Errorf("%s %s is of version %s: the cluster's metadata may be newer than this server, which is of %s",
 				p.kind, p.addr, p.version, newestVersion))
 		case p.kind == kindTiKV && doubtfulTiKV.MatchString(p.version):

@@ -9,22 +9,8 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"fastddl/config"
+	"fastddl/internal/release"
 )
-
-func TestParseVersion(t *testing.T) {
-	for text, want := range map[string]version{
-		"v8.5.3": {8, 5}, "8.5.3": {8, 5}, "v7.5.0-alpha-12-gabcdef": {7, 5}, "8.0.11-TiDB-v8.5.4": {8, 5}, "5.7.25-TiDB-v6.5.11": {6, 5},
-		"8.0.11-TiDB-v8.4.0-this-is-a-placeholder": {8, 4},
-	} {
-		v, ok := parseVersion(text)
-		require.True(t, ok, text)
-		require.Equal(t, want, v, text)
-	}
-	for _, text := range []string{"", "None", "nightly", "v8", "8.0.11-TiDB-None"} {
-		_, ok := parseVersion(text)
-		require.False(t, ok, text)
-	}
-}
 
 // Everything that is wrong with a cluster is said at once: what was found, where, and what
 // is needed.
@@ -39,7 +25,7 @@ func TestCheckVersions(t *testing.T) {
 	require.EqualError(t, err, "TiKV 10.0.0.5:20160 is of version 6.5.9: v7.5 or later is needed\n"+
 		"PD at path is of version v7.1.5: v7.5 or later is needed\n"+
 		"SQL server 10.0.0.6:4000 is of version 8.0.11-TiDB-v9.0.0: the cluster's metadata may be newer than this server, which is of v8.5")
-	v, ok := parseVersion(Version())
+	v, ok := release.Parse(Version())
 	require.True(t, ok)
 	require.Equal(t, newestVersion, v, "the SQL layer has another version: correct newestVersion")
 }

@@ -1,3 +1,3 @@
-// Package errs joins errors without hiding the first one, and makes errors of
-// panics.
+// Package errs joins errors without hiding the first one, makes errors of panics,
+// and recognises those of full disks.
 package errs

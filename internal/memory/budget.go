@@ -51,6 +51,10 @@ func (b Budget) ServerLimit() int64 { return b.Heap / 100 * serverPercent }
 // the server's limit is met.
 func (b Budget) StatementQuota() int64 { return min(maxStatement, b.ServerLimit()/2) }
 
+// Locks is what the locks of transactions in the embedded store may hold, in bytes: it is
+// beside what statements are charged with.
+func (b Budget) Locks() int64 { return b.Heap / 4 }
+
 // Divide divides limit bytes; 0 is three quarters of the machine's memory. See the
 // package's documentation for why each part is as large as it is.
 func Divide(limit int64) Budget {
