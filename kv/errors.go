@@ -36,6 +36,10 @@ var (
 	ErrStoreFailed = errors.New("store has failed")
 	// ErrDiskFull is what a DiskFullError is.
 	ErrDiskFull = errors.New("kv: disk is full")
+	// ErrTxnTooLarge is what a TxnTooLargeError is.
+	ErrTxnTooLarge = errors.New("kv: transaction is too large")
+	// ErrTooManyLocks is what a TooManyLocksError is.
+	ErrTooManyLocks = errors.New("kv: too many locks")
 )
 
 // DiskFullError reports that a write was refused because the store's disk is nearly
@@ -45,11 +49,44 @@ type DiskFullError struct {
 	// Free is what the disk had left, in bytes, and Needed what it must have for
 	// such a write.
 	Free, Needed uint64
+	// Stuck says that deletions are refused too: what was reserved for them is used up, or
+	// the store waits for space itself.
+	Stuck bool
 }
 
 func (e *DiskFullError) Error() string {
+	if e.Stuck {
+		return fmt.Sprintf("%v: %d MiB are free; deletions have to wait, too", ErrDiskFull, e.Free>>20)
+	}
 	return fmt.Sprintf("%v: %d MiB are free, writes need %d MiB; deletions go on", ErrDiskFull, e.Free>>20, e.Needed>>20)
 }
 
 // Is makes every DiskFullError an ErrDiskFull.
 func (e *DiskFullError) Is(target error) bool { return target == ErrDiskFull }
+
+// TxnTooLargeError reports that a transaction writes more than the store takes in one. Nothing of it was applied.
+type TxnTooLargeError struct {
+	// Size is what the keys and values need, in bytes, as far as they are known; Limit is the most that it may be.
+	Size, Limit int
+}
+
+func (e *TxnTooLargeError) Error() string {
+	return fmt.Sprintf("%v: it has %d bytes or more, the limit is %d", ErrTxnTooLarge, e.Size, e.Limit)
+}
+
+// Is makes every TxnTooLargeError an ErrTxnTooLarge.
+func (e *TxnTooLargeError) Is(target error) bool { return target == ErrTxnTooLarge }
+
+// TooManyLocksError reports that a transaction was refused locks, because all locks together would hold more memory than
+// they may. It has those that it had before.
+type TooManyLocksError struct {
+	// Limit is what they may hold, in bytes.
+	Limit int64
+}
+
+func (e *TooManyLocksError) Error() string {
+	return fmt.Sprintf("%v: those of all transactions may hold %d MiB of memory", ErrTooManyLocks, e.Limit>>20)
+}
+
+// Is makes every TooManyLocksError an ErrTooManyLocks.
+func (e *TooManyLocksError) Is(target error) bool { return target == ErrTooManyLocks }

@@ -38,3 +38,7 @@ type SpaceReporter interface {
 	// It reads a few numbers that are kept up to date: as cheap as can be.
 	Space() (free, reserve uint64, state SpaceState)
 }
+
+// KeepFree is what index builds leave free on a disk of so many bytes: more than what makes a
+// store on it that is a SpaceReporter say SpaceLow.
+func KeepFree(total uint64) uint64 { return min(1<<30, total/5) }

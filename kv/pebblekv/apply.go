@@ -2,14 +2,23 @@ package pebblekv
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
 	"fastddl/kv"
+)
+
+const (
+	// maxBatch is the size of a batch at the most, in bytes: the engine panics at 4 GiB.
+	maxBatch = math.MaxUint32 - 1
+	// writeOverhead is what a write takes in a batch beside its key and its value, at the most.
+	writeOverhead = 1 + 2*binary.MaxVarintLen32 + versionOverhead
 )
 
 // ErrCommitTSTooLarge is returned by Apply when the timestamp it took lies above
@@ -87,9 +96,6 @@ func (s *Store) apply(writes Writes, opts ApplyOptions) (*Applied, error) {
 		s.timeline.finishCommit(a.pending, nil)
 		return nil, err
 	}
-	if a.batch.Empty() {
-		return a, nil
-	}
 	if err := s.applyBatch(a.batch, true); err != nil {
 		err = fmt.Errorf("%w: %w", kv.ErrResultUndetermined, err)
 		s.timeline.finishCommit(a.pending, err)
@@ -104,6 +110,9 @@ func (s *Store) versionBatch(writes Writes, ts uint64, sizeHint int) (*pebble.Ba
 	for key, value := range writes {
 		if err := checkUserKey(key); err != nil {
 			return nil, errors.Join(err, batch.Close())
+		}
+		if size := batch.Len() + writeOverhead + len(key) + len(value); size > s.maxBatch {
+			return nil, errors.Join(&kv.TxnTooLargeError{Size: size, Limit: s.maxBatch}, batch.Close())
 		}
 		op := batch.SetDeferred(len(key)+versionOverhead, len(value))
 		putVersion(op.Key, key, ts)
@@ -120,12 +129,7 @@ func (s *Store) versionBatch(writes Writes, ts uint64, sizeHint int) (*pebble.Ba
 func (a *Applied) Wait() error {
 	s := a.store
 	defer s.gate.exit()
-	var err error
-	if a.batch.Empty() {
-		err = a.batch.Close()
-	} else {
-		err = s.awaitSync(a.batch)
-	}
+	err := s.awaitSync(a.batch)
 	if err != nil {
 		err = fmt.Errorf("%w: %w", kv.ErrResultUndetermined, err)
 	}

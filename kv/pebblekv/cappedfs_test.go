@@ -28,7 +28,15 @@ type cappedFS struct {
 	creates map[vfs.DiskWriteCategory]int
 	// noFiles lets creating files fail for want of descriptors.
 	noFiles bool
+	// onTable is asked before a table is created, if it is set.
+	onTable func(vfs.DiskWriteCategory) error
 }
+
+// errNoSpace is what a full disk says.
+var errNoSpace = &os.PathError{Op: "write", Path: "file", Err: syscall.ENOSPC}
+
+// errNoFiles is what a process that has no file descriptors left is told.
+var errNoFiles = &os.PathError{Op: "open", Path: "file", Err: syscall.EMFILE}
 
 // diskNode is what a file occupies.
 type diskNode struct {
@@ -84,6 +92,13 @@ func (c *cappedFS) clear() {
 	c.greedy, c.others = false, 0
 }
 
+// grow makes the disk larger.
+func (c *cappedFS) grow(by uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.total += by
+}
+
 func (c *cappedFS) created(category vfs.DiskWriteCategory) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -96,6 +111,18 @@ func (c *cappedFS) setNoFiles(no bool) {
 	c.noFiles = no
 }
 
+// beforeTables sets what is asked before a table is created: its error is that of creating it.
+func (c *cappedFS) beforeTables(ask func(vfs.DiskWriteCategory) error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.onTable = ask
+}
+
+// failTables lets tables that are begun from now on fail with err, or no more.
+func (c *cappedFS) failTables(err error) {
+	c.beforeTables(func(vfs.DiskWriteCategory) error { return err })
+}
+
 func (c *cappedFS) GetDiskUsage(string) (vfs.DiskUsage, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -105,10 +132,18 @@ func (c *cappedFS) GetDiskUsage(string) (vfs.DiskUsage, error) {
 
 func (c *cappedFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.creates[category]++
+	ask := c.onTable
+	c.mu.Unlock()
+	if ask != nil && isTable(category) {
+		if err := ask(category); err != nil {
+			return nil, err
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.noFiles {
-		return nil, &os.PathError{Op: "open", Path: name, Err: syscall.EMFILE}
+		return nil, errNoFiles
 	}
 	f, err := c.MemFS.Create(name, category)
 	if err != nil {
@@ -124,7 +159,7 @@ func (c *cappedFS) OpenReadWrite(name string, category vfs.DiskWriteCategory, op
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.noFiles {
-		return nil, &os.PathError{Op: "open", Path: name, Err: syscall.EMFILE}
+		return nil, errNoFiles
 	}
 	f, err := c.MemFS.OpenReadWrite(name, category, opts...)
 	if err != nil {
@@ -211,7 +246,7 @@ func (f *cappedFile) Write(p []byte) (int, error) {
 	f.pos += uint64(n)
 	f.node.size = max(f.node.size, f.pos)
 	if err == nil && short {
-		err = &os.PathError{Op: "write", Path: "file", Err: syscall.ENOSPC}
+		err = errNoSpace
 	}
 	return n, err
 }

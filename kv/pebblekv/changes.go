@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/cockroachdb/pebble/v2"
-
 	"fastddl/kv"
 )
 
@@ -37,30 +35,30 @@ func (s *Store) changesIn(ctx context.Context, r kv.KeyRange, after, upTo uint64
 	if r.Empty() || after >= upTo {
 		return ctx.Err()
 	}
-	opts := pebble.IterOptions{PointKeyFilters: versionsWithin(after+1, upTo)}
-	opts.LowerBound, opts.UpperBound = engineBounds(r)
-	it, err := s.db.NewIterWithContext(ctx, &opts)
-	if err != nil {
+	var i forwardIter
+	i.bounds.PointKeyFilters = versionsWithin(after+1, upTo)
+	if err := i.open(ctx, view{s, upTo}, r); err != nil {
 		return fmt.Errorf("pebblekv: opening an iterator: %w", err)
 	}
-	defer func() { err = errors.Join(err, it.Close()) }()
-	var last []byte // that fn was called with, if it was
-	called := false
-	for n, valid := 1, it.First(); valid; n, valid = n+1, it.Next() {
-		if n%refreshCheck == 0 && ctx.Err() != nil {
-			return ctx.Err()
+	defer func() { err = errors.Join(err, i.Close()) }()
+	i.it.First()
+	for i.it.Valid() {
+		if moved, err := i.step(); err != nil {
+			return err
+		} else if moved {
+			continue
 		}
-		key, ts, err := splitVersion(it.Key())
+		key, ts, err := splitVersion(i.it.Key())
 		if err != nil {
 			return err
 		}
-		if ts <= after || upTo < ts || called && bytes.Equal(key, last) {
-			continue
+		if after < ts && ts <= upTo && !(i.valid && bytes.Equal(key, i.key)) {
+			i.key, i.valid = append(i.key[:0], key...), true
+			if err := fn(key); err != nil {
+				return err
+			}
 		}
-		last, called = append(last[:0], key...), true
-		if err := fn(key); err != nil {
-			return err
-		}
+		i.it.Next()
 	}
-	return it.Error()
+	return i.it.Error()
 }

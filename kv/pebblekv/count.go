@@ -23,8 +23,10 @@ func count(ctx context.Context, v view, r kv.KeyRange) (n int64, err error) {
 	// the next key.
 	i.it.First()
 	for i.it.Valid() {
-		if err := i.passed(); err != nil {
+		if moved, err := i.step(); err != nil {
 			return 0, err
+		} else if moved {
+			continue
 		}
 		key, ts, err := splitVersion(i.it.Key())
 		if err != nil {

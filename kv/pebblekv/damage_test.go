@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -69,7 +70,7 @@ func TestDamagedTable(t *testing.T) {
 			require.Less(t, logs.FilterLevelExact(zap.ErrorLevel).Len(), 30)
 			requireReadable(t, s, true, "a", "c", "new0")
 
-			// Deleting what is damaged is the way out.
+			// What is damaged can be deleted.
 			require.NoError(t, s.DeleteRange(t.Context(), kv.PrefixRange([]byte("b"))))
 			requireReadable(t, s, false, b[keys-1])
 			s = reopen(t, s).(*Store)
@@ -184,4 +185,123 @@ func TestDamagedRecords(t *testing.T) {
 		require.NoError(t, s.Close())
 	}
 	require.True(t, failed, "the records lie in none of the tables")
+}
+
+// TestEngineIteratorsAreClosedOnce: the engine uses the memory of closed ones again, so a second time would close somebody
+// else's. That is so where an iterator meets damage when its engine iterator is replaced, and whenever it is closed twice.
+func TestEngineIteratorsAreClosedOnce(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "db")
+	s := open(t, dir, Options{})
+	require.NoError(t, writeKeys(t.Context(), s, 2*blockSize, "a"))
+	for i := range 2 * stepsBeforeSeek { // so many that what lies before is not looked at with the key
+		put(t, s, "b", fmt.Sprint(i))
+	}
+	put(t, s, "c", "1", "d", "1")
+	require.NoError(t, s.db.Flush())
+	require.NoError(t, s.Close())
+	flipBit(t, largestTable(t, dir, 0), 100) // in the block of a
+	s = open(t, dir, Options{GCRunInterval: func() time.Duration { return 0 }})
+	snap := snapshotNow(t, s)
+	defer snap.Close()
+	users := func() int {
+		s.gate.mu.Lock()
+		defer s.gate.mu.Unlock()
+		return s.gate.inside
+	}
+	before := users()
+
+	it, err := newReverseIter(t.Context(), view{s, snap.TS()}, kv.KeyRange{})
+	require.NoError(t, err)
+	for string(it.Key()) != "b" {
+		require.NoError(t, it.Next())
+	}
+	it.opened, it.steps = time.Time{}, refreshCheck-1
+	require.True(t, pebble.IsCorruptionError(it.Next()))
+	require.False(t, it.Valid())
+
+	lookup, err := s.NewLookup(t.Context())
+	require.NoError(t, err)
+	others := make([]kv.Iterator, 10)
+	open := func() {
+		for i := range others {
+			others[i], err = snap.Iter(kv.PrefixRange([]byte("c")))
+			require.NoError(t, err)
+		}
+	}
+	open()
+	for range 2 {
+		_ = it.Close()
+		require.Equal(t, before+1+len(others), users())
+	}
+	for _, other := range others {
+		require.NoError(t, other.Next())
+		require.False(t, other.Valid())
+		require.NoError(t, other.Close())
+	}
+	v, err := lookup.Newest([]byte("c"))
+	require.NoError(t, err)
+	require.True(t, v.Live())
+	require.NoError(t, lookup.Close())
+	open()
+	require.NoError(t, lookup.Close())
+	require.Equal(t, before+len(others), users())
+	for _, other := range others {
+		require.NoError(t, other.Next())
+		require.NoError(t, other.Close())
+	}
+	require.Equal(t, before, users())
+}
+
+// TestImportBesideDamage: an import may cut a table in two. Where the block before or behind the cut is damaged, that is all
+// that cannot be read afterwards, as before.
+func TestImportBesideDamage(t *testing.T) {
+	const keys = 60
+	readable := func(s *Store) (intact string) {
+		snap := snapshotNow(t, s)
+		defer func() { require.NoError(t, snap.Close()) }()
+		for i := range keys {
+			mark := "+"
+			if _, err := snap.Get(t.Context(), fmt.Appendf(nil, "b%03d", i)); err != nil {
+				require.True(t, pebble.IsCorruptionError(err), "b%03d is lost: %v", i, err)
+				mark = "!"
+			}
+			intact += mark
+		}
+		return intact
+	}
+	for _, behind := range []bool{true, false} {
+		dir := filepath.Join(t.TempDir(), "db")
+		s := open(t, dir, Options{})
+		var b []string
+		for i := range keys {
+			b = append(b, fmt.Sprintf("b%03d", i))
+		}
+		require.NoError(t, writeKeys(t.Context(), s, 5000, b...))
+		require.NoError(t, s.db.Flush())
+		require.NoError(t, s.db.Compact(t.Context(), appendBare(nil, []byte("a")), appendBare(nil, []byte("c")), false))
+		require.NoError(t, s.Close())
+		flipBit(t, largestTable(t, dir, keys), 100_000)
+		damaged := readable(open(t, copyOpenStore(t, dir), Options{})) // of another store: this one is not to know
+		at := strings.Index(damaged, "!") - 1
+		if behind {
+			at = strings.LastIndex(damaged, "!")
+		}
+		s = open(t, dir, Options{GCRunInterval: func() time.Duration { return 0 }})
+		ts, err := s.CurrentTS(t.Context())
+		require.NoError(t, err)
+		w, err := s.NewImportWriter(t.Context(), kv.ImportOptions{Dir: t.TempDir(), Version: ts})
+		require.NoError(t, err)
+		require.NoError(t, w.Add([]byte(b[at]+"x"), []byte("1")))
+		unit, err := w.Finish(t.Context())
+		require.NoError(t, err)
+		// The engine looks whether it would cover anything, and may meet the damage.
+		err = s.Import(t.Context(), []kv.ImportUnit{unit})
+		require.True(t, err == nil || pebble.IsCorruptionError(err), "%v", err)
+		require.Equal(t, damaged, readable(s))
+		if err == nil {
+			requireReadable(t, s, true, b[at]+"x")
+		}
+		require.ErrorIs(t, s.Damaged(), kv.ErrDamaged)
+		require.NoError(t, unit.Discard())
+	}
 }

@@ -17,6 +17,8 @@ import (
 
 const (
 	lockFile = "LOCK"
+	// lostAndFound is a folder that file systems have in their root.
+	lostAndFound = "lost+found"
 	// tmpSuffix is added to the name of a file that is being written.
 	tmpSuffix = ".tmp"
 	// dirMode is for the store's folders: nobody else reads what is in them.
@@ -104,6 +106,14 @@ func checkFolder(fsys vfs.FS, path string) error {
 			return err
 		case lockFile, markerFile + tmpSuffix:
 			// Left by an Open that ended before it wrote the marker.
+		case lostAndFound:
+			info, err := fsys.Stat(filepath.Join(path, name))
+			if err != nil {
+				return fmt.Errorf("pebblekv: reading %s: %w", path, err)
+			}
+			if !info.IsDir() {
+				foreign = append(foreign, name)
+			}
 		default:
 			foreign = append(foreign, name)
 		}

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -80,6 +80,7 @@ func TestFullDisk(t *testing.T) {
 	require.ErrorAs(t, refused, &full)
 	require.ErrorIs(t, refused, kv.ErrDiskFull)
 	require.Less(t, full.Free, full.Needed)
+	require.ErrorContains(t, refused, "deletions go on")
 	require.NotErrorIs(t, refused, kv.ErrResultUndetermined)
 	require.ErrorIs(t, s.Healthy(), kv.ErrDiskFull)
 	_, reserve, state := s.Space()
@@ -133,6 +134,8 @@ func TestFullDisk(t *testing.T) {
 	requireReadable(t, s, true, acked[len(half):]...)
 	requireReadable(t, s, false, half...)
 
+	// Where a compaction finds no room a store gives up closing after a second, before a slow machine has closed it.
+	fs.grow(fullDiskBytes)
 	s = reopen(t, s).(*Store)
 	requireReadable(t, s, true, append(acked[len(half):], "again", "meta")...)
 }
@@ -189,7 +192,9 @@ func TestReserveIsUsedUp(t *testing.T) {
 	go func() { inFlight <- s.applyDurably(batchOf(s, "b")) }()
 	require.Eventually(t, func() bool { return s.space.blocked.Load() > 0 }, soon, time.Millisecond)
 	for _, size := range []int{1000, 0} {
-		require.ErrorIs(t, within(t, "writing", func() error { return writeKeys(t.Context(), s, size, "c") }), kv.ErrDiskFull)
+		refused := within(t, "writing", func() error { return writeKeys(t.Context(), s, size, "c") })
+		require.ErrorIs(t, refused, kv.ErrDiskFull)
+		require.ErrorContains(t, refused, "deletions have to wait")
 	}
 	require.ErrorIs(t, s.Healthy(), kv.ErrDiskFull)
 	snap, err := s.Snapshot(t.Context(), ts)
@@ -258,7 +263,7 @@ func TestCloseWhileALogCannotBegin(t *testing.T) {
 		rotated <- err
 	}()
 	require.Eventually(t, func() bool { return s.space.blocked.Load() > 0 }, soon, time.Millisecond)
-	require.ErrorIs(t, within(t, "closing", s.Close), kv.ErrDiskFull)
+	requireNoFiles(t, within(t, "closing", s.Close))
 	_, err = Open("db", cappedOptions(fs, nil))
 	require.Error(t, err, "the folder is still in use")
 	fs.setNoFiles(false)
@@ -392,23 +397,54 @@ func TestOpenOnFullDisk(t *testing.T) {
 }
 
 // TestNoFileDescriptors: a log that cannot be made for want of file descriptors is made
-// when there are some.
+// when there are some. Nobody is told that the disk is full, and the reserve is kept.
 func TestNoFileDescriptors(t *testing.T) {
+	core, logs := observer.New(zap.ErrorLevel)
+	fs := newCappedFS(fullDiskBytes)
+	s := openCapped(t, fs, zap.New(core))
+	require.NoError(t, writeKeys(t.Context(), s, 1000, "a"))
+	require.Eventually(t, func() bool { _, reserve, _ := s.Space(); return reserve > 0 }, soon, time.Millisecond)
+	fs.setNoFiles(true)
+	done := make(chan error, 1)
+	go func() { done <- s.db.Flush() }() // takes a new log first
+	require.Eventually(t, func() bool { return s.space.blocked.Load() > 0 }, soon, time.Millisecond)
+	requireNoFiles(t, s.Healthy())
+	for _, size := range []int{1000, 0} {
+		requireNoFiles(t, within(t, "writing", func() error { return writeKeys(t.Context(), s, size, "c") }))
+	}
+	_, reserve, state := s.Space()
+	require.NotZero(t, reserve)
+	require.Equal(t, kv.SpaceOK, state)
+	require.Empty(t, done)
+	require.Zero(t, logs.FilterMessageSnippet("disk").Len())
+	require.NotZero(t, logs.FilterMessageSnippet("file descriptors").Len())
+	fs.setNoFiles(false)
+	require.NoError(t, within(t, "the flush", func() error { return <-done }))
+	require.Eventually(t, func() bool { return s.Healthy() == nil }, soon, time.Millisecond)
+	require.NoError(t, writeKeys(t.Context(), s, 1000, "b"))
+	requireReadable(t, s, true, "a", "b")
+}
+
+// requireNoFiles checks that an error is about file descriptors.
+func requireNoFiles(t *testing.T, err error) {
+	t.Helper()
+	require.ErrorIs(t, err, syscall.EMFILE)
+	require.NotErrorIs(t, err, kv.ErrDiskFull)
+	require.NotErrorIs(t, err, kv.ErrResultUndetermined)
+	require.NotContains(t, err.Error(), "full")
+}
+
+// TestOpenWithoutFileDescriptors: nor when the log cannot be recovered.
+func TestOpenWithoutFileDescriptors(t *testing.T) {
 	fs := newCappedFS(fullDiskBytes)
 	s := openCapped(t, fs, nil)
 	require.NoError(t, writeKeys(t.Context(), s, 1000, "a"))
-	fs.setNoFiles(true)
-	var flushed atomic.Bool
-	done := make(chan error, 1)
-	go func() {
-		err := s.db.Flush() // takes a new log first
-		flushed.Store(true)
-		done <- err
-	}()
-	time.Sleep(20 * time.Millisecond)
-	require.False(t, flushed.Load())
-	fs.setNoFiles(false)
-	require.NoError(t, within(t, "the flush", func() error { return <-done }))
-	require.NoError(t, writeKeys(t.Context(), s, 1000, "b"))
-	requireReadable(t, s, true, "a", "b")
+	require.NoError(t, s.Close())
+	fs.failTables(errNoFiles)
+	requireNoFiles(t, within(t, "opening", func() error {
+		_, err := Open("db", cappedOptions(fs, nil))
+		return err
+	}))
+	fs.failTables(nil)
+	requireReadable(t, openWhenLeft(t, fs), true, "a")
 }

@@ -49,9 +49,9 @@
 // the first such commit on cannot be read; what was acknowledged can. Nobody
 // waits for ever. The next Open recovers. Only where Pebble itself cannot go on
 // (a failed write of its manifest for other reasons than a full disk) it ends the
-// process, through the logger's Fatal. Errors of background flushes are logged, those
-// that repeat themselves now and then; while they stall writes, commits fail with them
-// instead of queueing up.
+// process, through the logger's Fatal. Errors of flushes and compactions are logged,
+// those that repeat themselves now and then; while they stall writes, commits fail with
+// them instead of queueing up.
 //
 // # Disk space
 //
@@ -62,7 +62,8 @@
 // the manifest are repeated until there is space, since Pebble would give up either for
 // good; flushes and compactions fail and are repeated with pauses. So everything
 // goes on by itself once there is space. What was in flight when even the reserve was
-// used up waits for that; what comes later is told at once.
+// used up waits for that; what comes later is told at once. Where it is file descriptors
+// that the engine lacks it waits in the same way, but the reserve is kept.
 //
 // # Damage
 //
@@ -72,8 +73,11 @@
 // them. See [logCheck]. A damaged block of a table is an error for those who read it. The
 // store's own records lie in files of their own, so that a table's damage does not
 // keep it from being opened. A compaction that fails is followed by a pause, see
-// [scheduler]. Undetected is: damage to the last few writes of a log or the last of a
-// manifest, and the loss of a log that is not the newest.
+// [scheduler]. One of a damaged table of level 0 goes on failing when what the table holds
+// is deleted, since the engine lets tables go by themselves only below the level that the
+// deletion lies in. An import does not cut a table in two once damage was met. Undetected
+// is: damage to the last few writes of a log or the last of a manifest, and the loss of a
+// log that is not the newest.
 //
 // # Imports
 //
@@ -111,8 +115,8 @@
 //
 // # Scans
 //
-// Snapshots are timestamps, not Pebble snapshots, and long-lived iterators
-// replace their Pebble iterator now and then, so that neither keeps memtables
-// or obsolete files alive. ScanColumns decodes rows from Pebble's block
+// Snapshots are timestamps, not Pebble snapshots, and walks over keys, shown or
+// not, replace their Pebble iterator every few seconds, so that neither keeps
+// memtables or obsolete files alive. An iterator that nobody moves keeps its own. ScanColumns decodes rows from Pebble's block
 // straight into a chunk that is used again for each batch.
 package pebblekv

@@ -17,6 +17,9 @@ const (
 	firstRetry     = 50 * time.Millisecond
 	lastRetry      = time.Second
 	lastTableRetry = 10 * time.Second
+	// endedTableRetry is what lastTableRetry is when the store is being closed: whoever
+	// closes it waits for the table to fail.
+	endedTableRetry = stuckPatience / 2
 	// openRetries is how often a write may fail for want of space before Open gives
 	// up.
 	openRetries = 4
@@ -30,7 +33,8 @@ const (
 //     then until there is space. The engine would give up the log for good, or end the
 //     process.
 //   - a flush or a compaction fails, so that the engine removes what it has written so
-//     far, and the next one begins after a pause. The engine would try again at once.
+//     far, and the next one begins after a pause. The engine would try again at once,
+//     and so it would after any other error.
 //
 // While a log or manifest write waits, spaceMonitor.blocked is not 0, and no write is
 // admitted.
@@ -68,17 +72,22 @@ func newEngineFS(fsys vfs.FS, space *spaceMonitor, check *logCheck, o Options) *
 }
 
 // end lets everything that waits for space fail, now and from now on, but for what ends the process if it fails: the
-// manifest and the log, of which the engine closes the old one before it begins the next. Those go on waiting.
+// manifest and the log, of which the engine closes the old one before it begins the next. Those go on waiting, as do
+// writes that find no room in memory before a table is written.
 func (e *engineFS) end() { e.once.Do(func() { close(e.ending) }) }
 
+// stick tells who closes the store that the engine may wait for space for ever.
+func (e *engineFS) stick() { e.stuckOnce.Do(func() { close(e.stuck) }) }
+
 // exhausted says whether err is about something that may come back by itself.
-func exhausted(err error) bool {
-	for _, no := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EMFILE, syscall.ENFILE} {
-		if errors.Is(err, no) {
-			return true
-		}
-	}
-	return false
+func exhausted(err error) bool { return noSpace(err) || noFiles(err) }
+
+func noSpace(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}
+
+func noFiles(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
 // Categories of the engine's files. Those of no category are markers and options.
@@ -124,6 +133,7 @@ func (e *engineFS) create(name string, category vfs.DiskWriteCategory, create fu
 		return err
 	})
 	if err != nil {
+		e.failed(category, err)
 		return nil, err
 	}
 	return &engineFile{File: f, fs: e, name: name, category: category}, nil
@@ -138,54 +148,58 @@ func (e *engineFS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
 
 func (e *engineFS) Unwrap() vfs.FS { return e.FS }
 
-// withRoom does op, and again as long as it fails for want of space.
+// withRoom does op, and again as long as it fails for want of space or file descriptors. Tables fail in the end.
 func (e *engineFS) withRoom(name string, category vfs.DiskWriteCategory, op func() error) error {
 	err := op()
-	if !exhausted(err) {
-		return err
+	if noSpace(err) && e.space.giveUp() {
+		err = op()
 	}
-	if e.space.giveUp() {
-		if err = op(); !exhausted(err) {
-			return err
-		}
-	}
-	if isTable(category) {
-		e.failed(category)
+	if !exhausted(err) || isTable(category) {
 		return err
 	}
 	return e.persist(name, err, category == categoryLog || category == categoryManifest, op)
 }
 
-// persist does op until it does not fail for want of space any more, or, unless it is vital, the store is closed.
+// persist does op until it does not fail like that any more, or, unless it is vital, the store is closed.
 func (e *engineFS) persist(name string, err error, vital bool, op func() error) error {
+	e.space.lacks(err) // before anybody can ask for it
 	e.space.blocked.Add(1)
 	defer e.space.blocked.Add(-1)
 	began := time.Now()
-	e.log.Error("the disk is full: the store waits for space", zap.String("file", name), zap.Error(err))
+	message := "the disk is full: the store waits for space"
+	if noFiles(err) {
+		message = "the store waits for file descriptors"
+	}
+	e.log.Error(message, zap.String("file", name), zap.Error(err))
 	for wait := firstRetry; exhausted(err); wait = min(2*wait, lastRetry) {
+		e.space.lacks(err)
 		e.starve()
 		if !e.sleep(wait) {
 			if !vital {
 				return err
 			}
-			e.stuckOnce.Do(func() { close(e.stuck) })
+			e.stick()
 			time.Sleep(wait)
 		}
 		err = op()
 	}
-	e.log.Info("the store has stopped waiting for space", zap.String("file", name),
+	e.log.Info("the store has stopped waiting", zap.String("file", name),
 		zap.Duration("waited", time.Since(began)), zap.Error(err))
 	return err
 }
 
 // rest pauses before a table is begun if the ones before it have failed, unless there is
-// more room meanwhile.
+// more room meanwhile. The engine tries again also while the store is being closed.
 func (e *engineFS) rest(category vfs.DiskWriteCategory) {
 	e.mu.Lock()
 	n := e.failures[category]
 	e.mu.Unlock()
-	if n > 0 {
-		e.sleep(min(firstRetry<<min(n, 16), lastTableRetry))
+	if n == 0 {
+		return
+	}
+	pause := firstRetry << min(n, 16)
+	if !e.sleep(min(pause, lastTableRetry)) {
+		time.Sleep(min(pause, endedTableRetry))
 	}
 }
 
@@ -202,15 +216,27 @@ func (e *engineFS) sleep(d time.Duration) bool {
 	return true
 }
 
-// failed counts a table that there was no room for.
-func (e *engineFS) failed(category vfs.DiskWriteCategory) {
+// failed counts a table that could not be written.
+func (e *engineFS) failed(category vfs.DiskWriteCategory, err error) {
+	if !isTable(category) {
+		return
+	}
 	e.mu.Lock()
 	e.failures[category]++
 	e.mu.Unlock()
+	if !exhausted(err) {
+		return
+	}
+	e.space.lacks(err)
 	e.starve()
+	select {
+	case <-e.ending:
+		e.stick() // somebody may wait for the table
+	default:
+	}
 }
 
-// finished notes that there was room for a table.
+// finished notes that a table was written.
 func (e *engineFS) finished(category vfs.DiskWriteCategory) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -235,24 +261,31 @@ type engineFile struct {
 	fs       *engineFS
 	name     string
 	category vfs.DiskWriteCategory
-	short    bool // a write has failed for want of space
+	failed   bool // something could not be written
+}
+
+// noted counts the file as failed if err says so, and returns err.
+func (f *engineFile) noted(err error) error {
+	if err != nil && !f.failed {
+		f.failed = true
+		f.fs.failed(f.category, err)
+	}
+	return err
 }
 
 // Write goes on after the bytes that a write has managed before the disk was full.
 func (f *engineFile) Write(p []byte) (int, error) {
 	done, err := f.File.Write(p)
 	f.fs.space.wrote(done)
-	if !exhausted(err) {
-		return done, err
+	if exhausted(err) {
+		err = f.fs.withRoom(f.name, f.category, func() error {
+			n, err := f.File.Write(p[done:])
+			done += n
+			f.fs.space.wrote(n)
+			return err
+		})
 	}
-	err = f.fs.withRoom(f.name, f.category, func() error {
-		n, err := f.File.Write(p[done:])
-		done += n
-		f.fs.space.wrote(n)
-		return err
-	})
-	f.short = f.short || exhausted(err)
-	return done, err
+	return done, f.noted(err)
 }
 
 // Preallocate is an optimisation that does harm where space is short.
@@ -268,20 +301,22 @@ func (f *engineFile) Sync() error {
 	if f.fs.relaxed && f.category == categoryLog {
 		return nil
 	}
-	return f.File.Sync()
+	return f.noted(f.File.Sync())
 }
 
 func (f *engineFile) SyncData() error {
 	if f.fs.relaxed && f.category == categoryLog {
 		return nil
 	}
-	return f.File.SyncData()
+	return f.noted(f.File.SyncData())
 }
 
 func (f *engineFile) Close() error {
-	err := f.File.Close()
-	if err == nil && !f.short && isTable(f.category) {
+	if err := f.noted(f.File.Close()); err != nil {
+		return err
+	}
+	if !f.failed && isTable(f.category) {
 		f.fs.finished(f.category)
 	}
-	return err
+	return nil
 }

@@ -81,7 +81,7 @@ func FuzzRows(f *testing.F) {
 	f.Add([]byte("00000000"), []byte{}, false)
 	f.Add([]byte("00000000"), []byte{128, 0, 3, 0, 0, 0, 1, 2}, false)
 	f.Fuzz(func(t *testing.T, handle, value []byte, common bool) {
-		req := kv.ScanRequest{Columns: fuzzColumns(), CommonHandle: common, Loc: time.UTC}
+		req := kv.ScanRequest{Columns: fuzzColumns(), CommonHandle: common}
 		if common {
 			req.Columns[0].IsPKHandle, req.HandleColIDs = false, []int64{2}
 		}

@@ -8,7 +8,7 @@ import (
 	"fastddl/kv"
 )
 
-// closeTimeout is how long Close waits for operations and iterators.
+// closeTimeout is how long Close waits for operations, iterators and work in the background.
 const closeTimeout = 30 * time.Second
 
 // gate counts running operations so that Close can wait for them. Entering is
@@ -61,6 +61,6 @@ func (g *gate) close(timeout time.Duration) (first bool, err error) {
 	case <-time.After(timeout):
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		return true, fmt.Errorf("pebblekv: closing: %d operations or iterators are still open", g.inside)
+		return true, fmt.Errorf("pebblekv: closing: %d operations, iterators or jobs in the background are still open", g.inside)
 	}
 }

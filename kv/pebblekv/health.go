@@ -3,6 +3,7 @@ package pebblekv
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,15 +22,27 @@ type health struct {
 	quiet logLimiter
 	// failure is the first error after which no commit is taken any more.
 	failure atomic.Pointer[error]
-	// background is the error of the last flush, nil once one succeeded.
-	background atomic.Pointer[error]
-	// damage is the first damage to a file that a read has met.
-	damage atomic.Pointer[error]
+	// flush is the error of the last flush, and compaction that of the last compaction: nil
+	// once one has succeeded.
+	flush, compaction atomic.Pointer[error]
+	// damage are the damaged files that were met and are still there, in the order in which
+	// they were met, guarded by damageMu.
+	damageMu sync.Mutex
+	damage   []damagedFile
+	// met says that damage was met since the store was opened. Tables are not cut in two any more then: it does not
+	// become false again, since the engine asks twice for an import, and takes it badly if it may only the second time.
+	met atomic.Bool
 	// stalls counts the write stalls that are on: 0 or 1 per cause.
 	stalls atomic.Int32
 	// wedged says that the engine panicked inside its commit pipeline and may
 	// hold locks for ever.
 	wedged atomic.Bool
+}
+
+// damagedFile is a file with what a read has met there first.
+type damagedFile struct {
+	path string
+	err  error
 }
 
 // fail makes err the reason every later write is refused with.
@@ -47,44 +60,68 @@ func (h *health) failed() error {
 	return nil
 }
 
-// writable says whether a write would be accepted and could make progress.
-func (h *health) writable() error {
-	if err := h.failed(); err != nil {
-		return err
-	}
-	if p := h.background.Load(); p != nil && h.stalled() {
-		return fmt.Errorf("pebblekv: writes are stalled because the store cannot flush: %w", *p)
-	}
-	return nil
-}
-
 func (h *health) stalled() bool { return h.stalls.Load() > 0 }
 
-// damaged returns the first damage that was met, if any.
-func (h *health) damaged() error {
-	if p := h.damage.Load(); p != nil {
-		return fmt.Errorf("%w: %w", kv.ErrDamaged, *p)
+// emptyFlush is what the engine calls the error of a flush that had nothing to write. It is none.
+const emptyFlush = "pebble: empty table"
+
+// flushed is told how each flush has ended.
+func (h *health) flushed(err error) {
+	if err == nil || err.Error() == emptyFlush {
+		h.flush.Store(nil)
+		return
 	}
-	return nil
+	h.flush.Store(&err)
+}
+
+// compacted is told how each compaction has ended.
+func (h *health) compacted(err error) {
+	switch {
+	case err == nil:
+		h.compaction.Store(nil)
+	case !errors.Is(err, pebble.ErrCancelledCompaction):
+		h.compaction.Store(&err)
+	}
+}
+
+// damaged returns the first damage that was met in a file that is still there, if any.
+func (h *health) damaged() error {
+	h.damageMu.Lock()
+	defer h.damageMu.Unlock()
+	if len(h.damage) == 0 {
+		return nil
+	}
+	first := h.damage[0]
+	return fmt.Errorf("%w: file %s: %w", kv.ErrDamaged, first.path, first.err)
+}
+
+// metDamage notes damage to a file, if it is the first there.
+func (h *health) metDamage(path string, err error) {
+	h.met.Store(true)
+	h.damageMu.Lock()
+	defer h.damageMu.Unlock()
+	if !slices.ContainsFunc(h.damage, func(f damagedFile) bool { return f.path == path }) {
+		h.damage = append(h.damage, damagedFile{path, err})
+	}
+}
+
+// forgetDamage is told that a file is gone.
+func (h *health) forgetDamage(path string) {
+	h.damageMu.Lock()
+	defer h.damageMu.Unlock()
+	h.damage = slices.DeleteFunc(h.damage, func(f damagedFile) bool { return f.path == path })
 }
 
 // listener connects the engine's events.
 func (h *health) listener() pebble.EventListener {
 	return pebble.EventListener{
+		// Of flushes, compactions, and whatever else goes on by itself, such as statistics of tables.
 		BackgroundError: func(err error) {
-			if errors.Is(err, pebble.ErrCancelledCompaction) {
-				return
-			}
-			h.background.Store(&err)
 			if n, ok := h.quiet.allow("background error"); ok {
 				h.log.Error("background error of the storage engine", zap.Error(err), zap.Int("similarBefore", n))
 			}
 		},
-		FlushEnd: func(info pebble.FlushInfo) {
-			if info.Err == nil {
-				h.background.Store(nil)
-			}
-		},
+		FlushEnd: func(info pebble.FlushInfo) { h.flushed(info.Err) },
 		WriteStallBegin: func(info pebble.WriteStallBeginInfo) {
 			h.stalls.Add(1)
 			if n, ok := h.quiet.allow("stall begins"); ok {
@@ -100,11 +137,15 @@ func (h *health) listener() pebble.EventListener {
 		// Whoever reads the damaged part gets an error; everything else goes on, and
 		// the engine leaves the part alone for a while when it compacts.
 		DataCorruption: func(info pebble.DataCorruptionInfo) {
-			err := fmt.Errorf("file %s: %w", info.Path, info.Details)
-			h.damage.CompareAndSwap(nil, &err)
+			h.metDamage(info.Path, info.Details)
 			if n, ok := h.quiet.allow("corruption " + info.Path); ok {
 				h.log.Error("a file of the store is damaged", zap.String("file", info.Path),
 					zap.Stringer("keys", info.Bounds), zap.Error(info.Details), zap.Int("similarBefore", n))
+			}
+		},
+		TableDeleted: func(info pebble.TableDeleteInfo) {
+			if info.Err == nil {
+				h.forgetDamage(info.Path)
 			}
 		},
 	}

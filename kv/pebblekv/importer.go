@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/objstorage/objstorageprovider"
 	"github.com/cockroachdb/pebble/v2/sstable"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -202,6 +203,10 @@ func (u *importUnit) bringHome() error {
 		return fmt.Errorf("pebblekv: importing %s: %w", u.path, err)
 	}
 	if err := vfs.Copy(fsys, u.path, home); err != nil {
+		if noSpace(err) {
+			space := u.store.space
+			err = fmt.Errorf("%w: %w", &kv.DiskFullError{Free: space.estimate(), Needed: space.limits.full + u.size}, err)
+		}
 		return errors.Join(fmt.Errorf("pebblekv: copying %s into the store: %w", u.path, err), removeIfExists(fsys, home))
 	}
 	away := u.path
@@ -249,11 +254,42 @@ func (s *Store) Import(ctx context.Context, units []kv.ImportUnit) error {
 		return fmt.Errorf("pebblekv: importing at %d: %w", oldest, err)
 	}
 	defer s.timeline.endRead(oldest)
+	if err := s.lookBeside(ctx, fresh); err != nil {
+		return fmt.Errorf("pebblekv: reading what lies beside an import: %w", err)
+	}
 	if err := s.db.Ingest(ctx, paths); err != nil {
 		return fmt.Errorf("pebblekv: importing %d units: %w", len(fresh), err)
 	}
 	for _, u := range fresh {
 		u.consumed = true
+	}
+	return nil
+}
+
+// lookBeside reads what lies before and behind each unit. Where an import cuts a table in two the engine does the same, but
+// takes a block that it cannot read for one that is not there, and lets go of the whole half. Damage that is met here keeps
+// the engine from cutting tables (see health.met); after any other error nothing is imported. What is read here is in the
+// cache when the engine reads it.
+func (s *Store) lookBeside(ctx context.Context, units []*importUnit) error {
+	it, err := s.db.NewIterWithContext(ctx, nil)
+	if err != nil {
+		return err
+	}
+	failed := func() bool {
+		err = it.Error()
+		return err != nil && !pebble.IsCorruptionError(err)
+	}
+	defer func() { _ = it.Close() }() // which repeats the last error
+	for _, u := range units {
+		// Up to the first entry that is met: who looks for one that shows may have to go far.
+		first := appendVersion(nil, u.keys.Start, u.version)
+		if it.SeekLTWithLimit(first, first); failed() {
+			return err
+		}
+		last := appendVersion(nil, u.keys.End[:len(u.keys.End)-1], u.version)
+		if it.SeekGEWithLimit(last, last); failed() {
+			return err
+		}
 	}
 	return nil
 }

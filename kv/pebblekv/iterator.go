@@ -3,6 +3,7 @@ package pebblekv
 import (
 	"bytes"
 	"context"
+	"errors"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -34,10 +35,10 @@ type cursor struct {
 	ctx    context.Context
 	view   view
 	bounds pebble.IterOptions
+	inside bool // the store, until Close
 	it     *pebble.Iterator
 	opened time.Time
-	steps  int // over keys that are not shown
-	shown  int
+	steps  int
 
 	// key is a copy, because finding the next key needs it when the engine
 	// iterator has moved on already.
@@ -56,28 +57,42 @@ func (c *cursor) skipped(key []byte, ts uint64) {
 	c.skippedTS, c.skippedKey = ts, append(c.skippedKey[:0], key...)
 }
 
-// open enters the store and opens the engine iterator. ctx ends a walk over keys
+// open enters the store and opens the engine iterator. ctx ends a walk, also one over keys
 // that are not shown, of which there may be millions between two that are.
 func (c *cursor) open(ctx context.Context, v view, r kv.KeyRange) error {
 	if err := v.store.gate.enter(); err != nil {
 		return err
 	}
-	c.ctx, c.view = ctx, v
+	c.ctx, c.view, c.inside = ctx, v, true
 	c.bounds.LowerBound, c.bounds.UpperBound = engineBounds(r)
 	if err := c.reopen(); err != nil {
-		v.store.gate.exit()
-		return err
+		return errors.Join(err, c.Close())
 	}
 	return nil
 }
 
+// reopen replaces the engine iterator.
 func (c *cursor) reopen() error {
+	if err := c.closeEngine(); err != nil {
+		return err
+	}
 	it, err := c.view.store.db.NewIter(&c.bounds)
 	if err != nil {
 		return err
 	}
 	c.it, c.opened = it, time.Now()
 	return nil
+}
+
+// closeEngine closes the engine iterator, but not again: the engine hands its memory to the
+// next one that is opened.
+func (c *cursor) closeEngine() error {
+	it := c.it
+	if it == nil {
+		return nil
+	}
+	c.it = nil
+	return it.Close()
 }
 
 // Valid implements kv.Iterator.
@@ -92,16 +107,15 @@ func (c *cursor) Value() []byte { return c.value }
 // TS implements kv.Iterator.
 func (c *cursor) TS() uint64 { return c.ts }
 
-// Close implements kv.Iterator.
+// Close implements kv.Iterator. Closing twice does nothing.
 func (c *cursor) Close() error {
 	c.valid = false
-	if c.it == nil {
+	if !c.inside {
 		return nil
 	}
-	err := c.it.Close()
-	c.it = nil
-	c.view.store.gate.exit()
-	return err
+	c.inside = false
+	defer c.view.store.gate.exit()
+	return c.closeEngine()
 }
 
 // fail ends the iteration with an error.
@@ -110,19 +124,14 @@ func (c *cursor) fail(err error) error {
 	return err
 }
 
-// stale says that it is time to replace the engine iterator.
-func (c *cursor) stale() bool {
-	c.shown++
-	return c.shown%refreshCheck == 0 && time.Since(c.opened) > maxEngineIterAge
-}
-
-// passed counts a key that is not shown, and says whether to go on.
-func (c *cursor) passed() error {
+// step counts a key that is met, shown or not. It says from time to time whether the walk is
+// to go on, and whether the engine iterator is to be replaced.
+func (c *cursor) step() (stale bool, err error) {
 	c.steps++
-	if c.steps%refreshCheck == 0 {
-		return c.ctx.Err()
+	if c.steps%refreshCheck != 0 {
+		return false, nil
 	}
-	return nil
+	return time.Since(c.opened) > maxEngineIterAge, c.ctx.Err()
 }
 
 // forwardIter iterates in ascending order.
@@ -149,30 +158,34 @@ func (i *forwardIter) Next() error {
 	if !i.valid {
 		return nil
 	}
-	if i.stale() {
-		return i.refresh()
-	}
 	i.it.Next()
 	return i.settle(true)
 }
 
-// refresh goes on behind the current key with a fresh engine iterator.
-func (i *forwardIter) refresh() error {
-	i.bounds.LowerBound = appendBare(nil, kv.NextKey(i.key))
-	if err := i.it.Close(); err != nil {
-		return i.fail(err)
+// step is called where the engine iterator stands on a version. If it had to be replaced, it
+// may have moved: on to another key, or behind the last one, if the version was collected.
+func (i *forwardIter) step() (moved bool, err error) {
+	stale, err := i.cursor.step()
+	if err != nil || !stale {
+		return false, err
 	}
+	i.seek = append(i.seek[:0], i.it.Key()...)
 	if err := i.reopen(); err != nil {
-		return i.fail(err)
+		return false, err
 	}
-	i.it.First()
-	return i.settle(false)
+	i.it.SeekGE(i.seek)
+	return true, nil
 }
 
 // settle finds the first live key from the engine iterator's position on. With
 // skipCurrent the position may still be on an older version of i.key.
 func (i *forwardIter) settle(skipCurrent bool) error {
 	for i.it.Valid() {
+		if moved, err := i.step(); err != nil {
+			return i.fail(err)
+		} else if moved {
+			continue
+		}
 		key, ts, err := splitVersion(i.it.Key())
 		if err != nil {
 			return i.fail(err)
@@ -187,9 +200,6 @@ func (i *forwardIter) settle(skipCurrent bool) error {
 		if ts > i.view.ts {
 			i.skipped(key, ts)
 			i.skipNewer(key)
-			if err := i.passed(); err != nil {
-				return i.fail(err)
-			}
 			continue
 		}
 		value, err := i.it.ValueAndErr()
@@ -198,9 +208,6 @@ func (i *forwardIter) settle(skipCurrent bool) error {
 		}
 		if len(value) == 0 {
 			i.it.NextPrefix()
-			if err := i.passed(); err != nil {
-				return i.fail(err)
-			}
 			continue
 		}
 		i.key = append(i.key[:0], key...)
@@ -257,16 +264,6 @@ func (i *reverseIter) Next() error {
 	if !i.valid {
 		return nil
 	}
-	if i.stale() {
-		i.bounds.UpperBound = appendBare(nil, i.key)
-		if err := i.it.Close(); err != nil {
-			return i.fail(err)
-		}
-		if err := i.reopen(); err != nil {
-			return i.fail(err)
-		}
-		i.it.Last()
-	}
 	return i.settle()
 }
 
@@ -278,6 +275,15 @@ func (i *reverseIter) settle() error {
 			return i.fail(err)
 		}
 		i.key = append(i.key[:0], key...)
+		if stale, err := i.step(); err != nil {
+			return i.fail(err)
+		} else if stale {
+			if err := i.reopen(); err != nil {
+				return i.fail(err)
+			}
+			i.it.SeekLT(appendBare(i.seek[:0], kv.NextKey(i.key)))
+			continue
+		}
 		found, err := i.newestVisible()
 		if err != nil {
 			return i.fail(err)
@@ -285,9 +291,6 @@ func (i *reverseIter) settle() error {
 		if found {
 			i.valid = true
 			return nil
-		}
-		if err := i.passed(); err != nil {
-			return i.fail(err)
 		}
 	}
 	return i.fail(i.it.Error())

@@ -30,9 +30,11 @@ const (
 // space.
 var errReservedKey = errors.New("pebblekv: keys that begin with 0xff are reserved")
 
+func reserved(key []byte) bool { return len(key) > 0 && key[0] == reservedByte }
+
 // checkUserKey refuses keys in the store's own part of the key space.
 func checkUserKey(key []byte) error {
-	if len(key) > 0 && key[0] == reservedByte {
+	if reserved(key) {
 		return fmt.Errorf("%w: %x", errReservedKey, key)
 	}
 	return nil
@@ -43,9 +45,10 @@ func appendBare(dst, key []byte) []byte {
 	return append(append(dst, key...), 0)
 }
 
-// appendVersion appends the engine key of key's version at ts, which is not 0.
+// appendVersion appends the engine key of key's version at ts. At 0 that is a key behind all versions, where
+// cockroachkvs.AppendTimestamp appends the bare key before them.
 func appendVersion(dst, key []byte, ts uint64) []byte {
-	return cockroachkvs.AppendTimestamp(appendBare(dst, key), ts, 0)
+	return append(binary.BigEndian.AppendUint64(appendBare(dst, key), ts), tsSuffixLen)
 }
 
 // putVersion encodes what appendVersion does into dst, which has exactly the
@@ -82,11 +85,16 @@ func sameUserKey(engineKey, bare []byte) bool {
 	return len(engineKey) == len(bare)+tsSuffixLen && bytes.HasPrefix(engineKey, bare)
 }
 
-// engineBounds are the bounds of r's versions, confined to the user key space.
+// engineBounds are the bounds of r's versions, confined to the user key space. Unless r is empty lower is not above upper,
+// and the same where r lies behind all user keys.
 func engineBounds(r kv.KeyRange) (lower, upper []byte) {
-	lower = appendBare(make([]byte, 0, len(r.Start)+1), r.Start)
-	if r.End == nil || (len(r.End) > 0 && r.End[0] == reservedByte) {
-		return lower, []byte{reservedByte, 0}
+	end := []byte{reservedByte, 0}
+	lower = end
+	if !reserved(r.Start) {
+		lower = appendBare(make([]byte, 0, len(r.Start)+1), r.Start)
+	}
+	if r.End == nil || reserved(r.End) {
+		return lower, end
 	}
 	return lower, appendBare(make([]byte, 0, len(r.End)+1), r.End)
 }

@@ -86,7 +86,7 @@ func (m *loadMeter) commits() (p99, mean time.Duration, perSecond float64) {
 	total, took := 0, time.Duration(0)
 	for i := range m.slots {
 		slot := &m.slots[i]
-		if now.Unix()-slot.second >= loadSlots {
+		if age := now.Unix() - slot.second; age < 0 || age >= loadSlots { // below 0 the clock was set back
 			continue
 		}
 		total += slot.count

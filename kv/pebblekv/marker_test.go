@@ -179,3 +179,21 @@ func requirePrivate(t *testing.T, dir string, folderToo bool) {
 		require.Zero(t, info.Mode().Perm()&0o077, "%s has mode %s", path, info.Mode())
 	}
 }
+
+// TestFilesVanishWhileMadePrivate: others may work in the folder for temporary files meanwhile.
+func TestFilesVanishWhileMadePrivate(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "file"), "x")
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "folder"), 0o755))
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, entries, 2)
+	for _, entry := range entries {
+		path := filepath.Join(dir, entry.Name())
+		require.NoError(t, os.Remove(path))
+		require.NoError(t, privateFolder(dir).visit(path, entry, nil))
+		_, err := os.ReadDir(path)
+		require.Error(t, err)
+		require.NoError(t, privateFolder(dir).visit(path, entry, err))
+	}
+}

@@ -66,11 +66,15 @@ func (s *Store) newLookup(ctx context.Context, opts *pebble.IterOptions) (*Looku
 	return &Lookup{store: s, it: it}, nil
 }
 
-// Close ends the lookup.
+// Close ends the lookup. Closing twice does nothing.
 func (l *Lookup) Close() error {
-	err := l.it.Close()
-	l.store.gate.exit()
-	return err
+	it := l.it
+	if it == nil {
+		return nil
+	}
+	l.it = nil
+	defer l.store.gate.exit()
+	return it.Close()
 }
 
 // Newest returns the newest version of key. The value is valid until the next

@@ -139,6 +139,7 @@ func TestApplyLimits(t *testing.T) {
 	v, err := s.Versions(t.Context(), []byte("a"))
 	require.NoError(t, err)
 	require.Empty(t, v)
+	require.NotZero(t, apply(t, s, ApplyOptions{}, nil), "a commit that writes nothing")
 	ts, err := s.CurrentTS(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, s.AwaitCommits(t.Context(), ts), "nothing is left in flight")
@@ -314,5 +315,71 @@ func TestScannerOverDeletedKeysStops(t *testing.T) {
 		require.ErrorIs(t, sc.Next(), context.Canceled)
 		require.False(t, sc.Valid())
 		require.NoError(t, sc.Close())
+	}
+}
+
+// TestReadsAtZero: there is nothing at timestamp 0, before which there is none, and nobody looks for it without an end. Once
+// garbage was collected it is too old, as any other.
+func TestReadsAtZero(t *testing.T) {
+	s := gcStore(t)
+	for i := range 2 * stepsBeforeSeek {
+		put(t, s, "a", fmt.Sprint(i), "b", fmt.Sprint(i))
+	}
+	all := kv.KeyRange{}
+	reads := map[string]func() (int, error){
+		"get": func() (int, error) {
+			snap, err := s.Snapshot(t.Context(), 0)
+			if err != nil {
+				return 0, err
+			}
+			_, err = snap.Get(t.Context(), []byte("a"))
+			if errors.Is(err, kv.ErrNotExist) {
+				return 0, snap.Close()
+			}
+			return 1, errors.Join(err, snap.Close())
+		},
+		"count": func() (int, error) {
+			snap, err := s.Snapshot(t.Context(), 0)
+			if err != nil {
+				return 0, err
+			}
+			n, err := snap.Count(t.Context(), all)
+			return int(n), errors.Join(err, snap.Close())
+		},
+		"lookup": func() (int, error) {
+			l, err := s.NewLookup(t.Context())
+			if err != nil {
+				return 0, err
+			}
+			v, err := l.At([]byte("a"), 0)
+			return int(v.TS), errors.Join(err, l.Close())
+		},
+	}
+	for _, reverse := range []bool{false, true} {
+		reads[fmt.Sprint("scan, reverse ", reverse)] = func() (n int, err error) {
+			sc, err := s.NewScanner(t.Context(), all, 0, reverse)
+			if err != nil {
+				return 0, err
+			}
+			for ; sc.Valid() && err == nil; n++ {
+				err = sc.Next()
+			}
+			return n, errors.Join(err, sc.Close())
+		}
+	}
+	for _, flushed := range []bool{false, true} {
+		if flushed {
+			require.NoError(t, s.db.Flush())
+		}
+		for name, read := range reads {
+			var n int
+			require.NoError(t, within(t, name, func() (err error) { n, err = read(); return err }), name)
+			require.Zero(t, n, name)
+		}
+	}
+	runGC(t, s)
+	for name, read := range reads {
+		_, err := read()
+		require.ErrorIs(t, err, kv.ErrSnapshotTooOld, name)
 	}
 }

@@ -61,6 +61,17 @@ func TestOpenNotAStore(t *testing.T) {
 			require.NoError(t, os.Mkdir(path, 0o755))
 			write(t, filepath.Join(path, "thesis.txt"), "x")
 		}, "", kv.ErrNotAStore},
+		{"a file of that name", func(t *testing.T, path string) {
+			require.NoError(t, os.Mkdir(path, 0o755))
+			write(t, filepath.Join(path, lostAndFound), "x")
+		}, "", kv.ErrNotAStore},
+		{"files in the root of a file system", func(t *testing.T, path string) {
+			require.NoError(t, os.MkdirAll(filepath.Join(path, lostAndFound), 0o700))
+			write(t, filepath.Join(path, "thesis.txt"), "x")
+		}, "", kv.ErrNotAStore},
+		{"root of a new file system", func(t *testing.T, path string) {
+			require.NoError(t, os.MkdirAll(filepath.Join(path, lostAndFound), 0o700))
+		}, "", nil},
 		{"newer format", func(t *testing.T, path string) {
 			require.NoError(t, os.Mkdir(path, 0o755))
 			write(t, filepath.Join(path, markerFile), "fastddl pebblekv format 9\n")

@@ -89,9 +89,8 @@ func (s *Store) awaitEngine() (*pebble.DB, error) {
 		return o.db, nil
 	case <-s.engFS.starved:
 		go s.abandon(opened)
-		usage, err := s.fs.GetDiskUsage(s.dir)
-		full := &kv.DiskFullError{Free: usage.AvailBytes, Needed: s.space.limits.full}
-		return nil, errors.Join(fmt.Errorf("recovering the log: %w", full), err)
+		s.space.measure(0)
+		return nil, fmt.Errorf("recovering the log: %w", s.space.lack())
 	}
 }
 

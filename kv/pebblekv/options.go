@@ -115,6 +115,7 @@ func engineOptions(o Options, h *health) *pebble.Options {
 	listener.CompactionEnd = func(info pebble.CompactionInfo) {
 		compactions.end(info)
 		scheduler.ended(info.Err)
+		h.compacted(info.Err)
 	}
 	eo := &pebble.Options{
 		FormatMajorVersion: pebble.FormatNewest,
@@ -148,8 +149,8 @@ func engineOptions(o Options, h *health) *pebble.Options {
 	eo.Experimental.CompactionScheduler = scheduler
 	// An import between the keys of a file cuts it in two, without rewriting it,
 	// and takes its place in the bottom level. It would lie above it otherwise, to
-	// be rewritten by a compaction.
-	eo.Experimental.IngestSplit = func() bool { return true }
+	// be rewritten by a compaction. Beside damage, half of a file would get lost.
+	eo.Experimental.IngestSplit = func() bool { return !h.met.Load() }
 	// Scans of whole tables would otherwise set off compactions of data that
 	// nobody writes to.
 	eo.Experimental.ReadSamplingMultiplier = -1

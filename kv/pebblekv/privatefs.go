@@ -1,6 +1,7 @@
 package pebblekv
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -55,25 +56,54 @@ func makePrivate(dir string) error {
 	if err != nil {
 		return fmt.Errorf("pebblekv: making %s private: %w", dir, err)
 	}
-	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		mode := fs.FileMode(fileMode)
-		switch {
-		case entry.IsDir():
-			mode = dirMode
-		case !entry.Type().IsRegular():
-			return nil
-		}
-		info, err := entry.Info()
-		if err != nil || info.Mode().Perm() == mode {
-			return err
-		}
-		return os.Chmod(path, mode)
-	})
-	if err != nil {
+	if err := filepath.WalkDir(root, privateFolder(root).visit); err != nil {
 		return fmt.Errorf("pebblekv: making %s private: %w", dir, err)
 	}
 	return nil
+}
+
+// privateFolder is a store's folder that is being made private.
+type privateFolder string
+
+// visit makes a file or a folder in it private. Nothing has to be done for what has gone meanwhile: servers may
+// share the folder for temporary files. What belongs to somebody else is left alone, unless it is a file of the
+// store: nobody but the folder's owner gets at it.
+func (p privateFolder) visit(path string, entry fs.DirEntry, err error) error {
+	if err == nil {
+		err = chmodPrivate(path, entry)
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case !errors.Is(err, fs.ErrPermission) || p.own(path, entry):
+		return err
+	case entry.IsDir():
+		return fs.SkipDir
+	}
+	return nil
+}
+
+// own says whether a path is that of a folder that the store has files in, or of a file there.
+func (p privateFolder) own(path string, entry fs.DirEntry) bool {
+	folder := path
+	if entry != nil && !entry.IsDir() {
+		folder = filepath.Dir(path)
+	}
+	inside, err := filepath.Rel(string(p), folder)
+	return err == nil && (inside == "." || inside == importDir || inside == damagedLogs)
+}
+
+func chmodPrivate(path string, entry fs.DirEntry) error {
+	mode := fs.FileMode(fileMode)
+	switch {
+	case entry.IsDir():
+		mode = dirMode
+	case !entry.Type().IsRegular():
+		return nil
+	}
+	info, err := entry.Info()
+	if err != nil || info.Mode().Perm() == mode {
+		return err
+	}
+	return os.Chmod(path, mode)
 }

@@ -2,9 +2,11 @@ package pebblekv
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -110,7 +112,7 @@ func TestKeys(t *testing.T) {
 		for i := range key {
 			key[i] = []byte{0, 1, 9, 10, 0xfe}[rnd.IntN(5)]
 		}
-		return key, 1 + rnd.Uint64N(3)
+		return key, rnd.Uint64N(4)
 	}
 	for range 5000 {
 		k1, t1 := random()
@@ -236,13 +238,87 @@ func TestIteratorsRefresh(t *testing.T) {
 			} else {
 				c = &it.(*reverseIter).cursor
 			}
-			c.opened, c.shown = time.Time{}, refreshCheck-1
+			c.opened, c.steps = time.Time{}, refreshCheck-1
 			require.NoError(t, it.Next())
-			require.False(t, c.opened.IsZero(), "not refreshed")
+			require.False(t, it.Valid() && c.opened.IsZero(), "not refreshed")
 		}
 		require.NoError(t, it.Close())
 		require.ElementsMatch(t, want, got)
 	}
+}
+
+// TestWalksLetFilesGo: whoever walks for long over keys, shown or not, does not keep the files alive that were compacted since.
+func TestWalksLetFilesGo(t *testing.T) {
+	const keys = 6 * refreshCheck
+	walks := map[string]func(ctx context.Context, s *Store, ts uint64) error{
+		"count": func(ctx context.Context, s *Store, ts uint64) error {
+			n, err := count(ctx, view{s, ts}, kv.KeyRange{})
+			require.Equal(t, int64(2), n)
+			return err
+		},
+		"changes": func(ctx context.Context, s *Store, ts uint64) error {
+			n := 0
+			err := s.Changes(ctx, kv.KeyRange{}, ts-1, ts, func([]byte) error { n++; return nil })
+			require.Equal(t, keys+1, n)
+			return err
+		},
+	}
+	for _, reverse := range []bool{false, true} {
+		walks[fmt.Sprintf("scan, reverse=%v", reverse)] = func(ctx context.Context, s *Store, ts uint64) error {
+			sc, err := s.NewScanner(ctx, kv.KeyRange{}, ts, reverse)
+			if err != nil {
+				return err
+			}
+			n := 0
+			for ; sc.Valid() && err == nil; n++ {
+				err = sc.Next()
+			}
+			require.Equal(t, 2, n)
+			return errors.Join(err, sc.Close())
+		}
+	}
+	for name, walk := range walks {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := inMemory(t)
+				put(t, s, "a", "1")
+				pairs := map[string]string{"z": "1"}
+				for i := range keys {
+					pairs[fmt.Sprintf("k%06d", i)] = ""
+				}
+				ts, err := commit(t.Context(), s, pairs)
+				require.NoError(t, err)
+				require.NoError(t, s.db.Flush())
+				calls, kept, left := 0, int64(0), int64(0)
+				ctx := askedContext{t.Context(), func() {
+					if calls++; calls <= 2 { // the first may be before the walk
+						_, err := commit(t.Context(), s, map[string]string{"newer": "1"})
+						require.NoError(t, err)
+						require.NoError(t, s.db.Flush())
+						require.NoError(t, s.db.Compact(t.Context(), appendBare(nil, []byte("a")), appendBare(nil, []byte("zz")), false))
+					}
+					left = s.db.Metrics().Table.ZombieCount
+					kept = max(kept, left)
+					time.Sleep(maxEngineIterAge + 1)
+				}}
+				require.NoError(t, walk(ctx, s, ts))
+				require.Greater(t, calls, 4)
+				require.Less(t, left, kept)
+				require.NoError(t, s.Close())
+			})
+		})
+	}
+}
+
+// askedContext calls asked whenever it is asked whether it has ended.
+type askedContext struct {
+	context.Context
+	asked func()
+}
+
+func (c askedContext) Err() error {
+	c.asked()
+	return c.Context.Err()
 }
 
 func TestLoadMeter(t *testing.T) {
@@ -272,9 +348,53 @@ func TestLoadMeter(t *testing.T) {
 	p99, _, rate = m.commits()
 	require.Zero(t, p99, "old commits are forgotten")
 	require.Zero(t, rate)
+	m.observe(time.Hour)
+	now = now.Add(-time.Hour)
+	p99, _, rate = m.commits()
+	require.Zero(t, p99, "those before the clock was set back are not of the last seconds")
+	require.Zero(t, rate)
 	for d := time.Duration(0); d < time.Hour; d = d*5/4 + time.Microsecond {
 		b := bucketOf(d)
 		require.GreaterOrEqual(t, bucketLimit(b), d.Truncate(time.Microsecond))
 		require.LessOrEqual(t, float64(bucketLimit(b)), 1.26*float64(d)+float64(time.Microsecond))
 	}
+}
+
+// TestRangesBehindTheUserKeys hold nothing, and nothing goes wrong with them.
+func TestRangesBehindTheUserKeys(t *testing.T) {
+	s := inMemory(t)
+	before := put(t, s, "a", "1")
+	require.NoError(t, s.SaveMeta(t.Context(), "\xff", []byte("own")))
+	require.NoError(t, s.db.Flush())
+	now, err := s.CurrentTS(t.Context())
+	require.NoError(t, err)
+	snap := snapshotNow(t, s)
+	for _, r := range []kv.KeyRange{
+		{Start: []byte{0xff}}, {Start: []byte{0xff, 0}}, {Start: []byte{0xff, 0xff}},
+		{Start: []byte{0xff}, End: []byte{0xff, 0xff}}, {Start: []byte{0xff, 'a'}, End: []byte{0xff, 'b'}},
+		{Start: []byte{0xff, 0xff}, End: []byte{0xff, 0xff, 0xff}},
+	} {
+		lower, upper := engineBounds(r)
+		require.LessOrEqual(t, s.engOpts.Comparer.Compare(lower, upper), 0)
+		pieces, err := s.Ranges(t.Context(), r)
+		require.NoError(t, err)
+		require.Equal(t, []kv.SizedRange{{KeyRange: r}}, pieces)
+		n, err := snap.Count(t.Context(), r)
+		require.NoError(t, err)
+		require.Zero(t, n)
+		for _, iter := range []func(kv.KeyRange) (kv.Iterator, error){snap.Iter, snap.IterReverse} {
+			it, err := iter(r)
+			require.NoError(t, err)
+			require.False(t, it.Valid())
+			require.NoError(t, it.Close())
+		}
+		require.NoError(t, s.Changes(t.Context(), r, before-1, now, func(key []byte) error { return fmt.Errorf("%x", key) }))
+		require.NoError(t, s.DeleteRange(t.Context(), r))
+	}
+	require.NoError(t, snap.Close())
+	s = reopen(t, s).(*Store)
+	requireReadable(t, s, true, "a")
+	v, err := s.LoadMeta(t.Context(), "\xff")
+	require.NoError(t, err)
+	require.Equal(t, "own", string(v))
 }

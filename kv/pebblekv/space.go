@@ -79,6 +79,9 @@ type spaceMonitor struct {
 	// blocked counts the writes of the engine that wait for space, after the reserve
 	// was given up.
 	blocked atomic.Int32
+	// lacked is the last error that a write of the engine had for want of something, nil if there
+	// was none yet.
+	lacked atomic.Pointer[error]
 
 	mu         sync.Mutex // one measurement at a time
 	measuredAt time.Time
@@ -160,16 +163,15 @@ func (m *spaceMonitor) admit(class writeClass, size int) error {
 		maxAge = 0 // nothing is refused by an estimate
 	}
 	m.measure(maxAge)
-	switch state := m.current(); {
-	case class == ownWrite || m.ample(size):
+	state := m.current()
+	if class == ownWrite || m.ample(size) || class == essentialWrite && state < kv.SpaceExhausted {
 		return nil
-	case class == essentialWrite && state < kv.SpaceExhausted:
-		return nil
-	case class == essentialWrite:
-		return &kv.DiskFullError{Free: m.estimate(), Needed: m.limits.last}
-	default:
-		return &kv.DiskFullError{Free: m.estimate(), Needed: m.needed(size)}
 	}
+	needed := m.needed(size)
+	if class == essentialWrite {
+		needed = m.limits.last
+	}
+	return &kv.DiskFullError{Free: m.estimate(), Needed: needed, Stuck: state == kv.SpaceExhausted}
 }
 
 // starved fails if writes of the engine wait for space. What comes later does not wait with
@@ -178,7 +180,26 @@ func (m *spaceMonitor) starved() error {
 	if m.blocked.Load() == 0 {
 		return nil
 	}
-	return &kv.DiskFullError{Free: m.estimate(), Needed: m.limits.full}
+	return m.lack()
+}
+
+// lacks notes an error of the engine that is for want of something.
+func (m *spaceMonitor) lacks(err error) { m.lacked.Store(&err) }
+
+// lack is the error where the engine does not get on for want of what it lacked last.
+func (m *spaceMonitor) lack() error {
+	if p := m.lacked.Load(); p != nil {
+		return m.lackOf(*p)
+	}
+	return m.lackOf(nil)
+}
+
+// lackOf is the error where the engine does not get on because of err.
+func (m *spaceMonitor) lackOf(err error) error {
+	if noFiles(err) {
+		return fmt.Errorf("pebblekv: there are no file descriptors, and writes wait for some: %w", err)
+	}
+	return &kv.DiskFullError{Free: m.estimate(), Needed: m.limits.full, Stuck: true}
 }
 
 // measure looks at the disk, unless the last look is less than maxAge ago, gives up or
@@ -287,11 +308,31 @@ func (s *Store) admit(class writeClass, size int) error {
 
 // writable refuses writes that could not end, because the engine does not get on.
 func (s *Store) writable(class writeClass) error {
-	if err := s.health.writable(); err != nil {
+	if err := s.health.failed(); err != nil {
 		return err
 	}
+	if err := s.stalledBy(); exhausted(err) {
+		return s.space.lackOf(err)
+	} else if err != nil {
+		return fmt.Errorf("pebblekv: writes are stalled because the store cannot flush or compact: %w", err)
+	}
 	if damage := s.health.damaged(); damage != nil && class == ordinaryWrite && s.engineSignals().L0Sublevels >= l0DamagedSubs {
-		return fmt.Errorf("pebblekv: too much is waiting to be compacted, because of damage; delete what is damaged: %w", damage)
+		return fmt.Errorf("pebblekv: too much is waiting to be compacted, because of damage; drop what is damaged, or load a dump into a new store: %w", damage)
+	}
+	return nil
+}
+
+// stalledBy is the error that writes wait for to go away, nil if they get on: that of a
+// flush, or, where L0 is at its limit, of a compaction.
+func (s *Store) stalledBy() error {
+	if !s.health.stalled() {
+		return nil
+	}
+	if err := s.health.flush.Load(); err != nil {
+		return *err
+	}
+	if err := s.health.compaction.Load(); err != nil && s.engineSignals().L0Sublevels >= l0StopSubs {
+		return *err
 	}
 	return nil
 }

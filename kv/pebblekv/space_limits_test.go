@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"fastddl/kv"
 )
 
 func TestLogLimiter(t *testing.T) {
@@ -35,6 +37,7 @@ func TestSpaceLimits(t *testing.T) {
 		require.LessOrEqual(t, l.last, l.reserve)
 		require.LessOrEqual(t, l.reserve, l.full)
 		require.LessOrEqual(t, l.full, l.low)
+		require.LessOrEqual(t, backAbove(l.low), kv.KeepFree(total), "index builds stop by themselves before they are stopped")
 		require.LessOrEqual(t, l.low+l.reserve, total/4, "most of the disk is for data")
 	}
 	require.Equal(t, uint64(4*64<<20+32<<20), limitsOf(1<<40, 64<<20).full, "what is in memory can be flushed")

@@ -1,11 +1,11 @@
 package pebblekv
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
-	"sync"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -29,6 +29,9 @@ type Store struct {
 	db      *pebble.DB
 	space   *spaceMonitor
 
+	// maxBatch is maxBatch, but in tests.
+	maxBatch int
+
 	gate     gate
 	health   *health
 	timeline *timeline
@@ -36,8 +39,7 @@ type Store struct {
 	gc       collector
 	load     *loadMeter
 
-	stop       context.CancelFunc
-	background sync.WaitGroup
+	stop context.CancelFunc // ends the work in the background
 }
 
 var _ kv.Store = (*Store)(nil)
@@ -56,6 +58,8 @@ func Open(path string, opts Options) (*Store, error) {
 		dir:  path,
 		log:  opts.Logger,
 		load: newLoadMeter(),
+
+		maxBatch: maxBatch,
 	}
 	if s.fs == nil {
 		s.fs = privateFS{vfs.Default}
@@ -113,14 +117,24 @@ func (s *Store) start() error {
 		return err
 	}
 	s.timeline = newTimeline(bound, safePoint, s.persistTSBound)
-	s.timeline.refused = s.space.starved
+	s.timeline.refused = func() error { return errors.Join(s.writable(ownWrite), s.space.starved()) }
 	if s.holds, err = s.loadHolds(); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	s.stop = cancel
-	s.background.Go(func() { s.collectPeriodically(ctx) })
-	s.background.Go(func() { s.space.watch(ctx) })
+	return errors.Join(s.goInside(func() { s.collectPeriodically(ctx) }), s.goInside(func() { s.space.watch(ctx) }))
+}
+
+// goInside does work in the background, for which Close waits as for an operation.
+func (s *Store) goInside(work func()) error {
+	if err := s.gate.enter(); err != nil {
+		return err
+	}
+	go func() {
+		defer s.gate.exit()
+		work()
+	}()
 	return nil
 }
 
@@ -147,17 +161,17 @@ func (s *Store) Healthy() error {
 	return s.admit(ordinaryWrite, 0)
 }
 
-// Damaged returns the first damage to the store's files that a read or a compaction
-// has met since the store was opened, a kv.ErrDamaged, or nil. Reads of the damaged part
-// fail; everything else goes on.
+// Damaged returns the first damage that a read or a compaction has met since the store
+// was opened, in a file that is still there: a kv.ErrDamaged, or nil. Reads of the damaged
+// part fail; everything else goes on.
 func (s *Store) Damaged() error { return s.health.damaged() }
 
-// Close implements kv.Store. It waits for running operations and open
-// iterators; open transactions and snapshots fail afterwards. If some are still
+// Close implements kv.Store. It waits for running operations, open iterators and
+// work in the background; open transactions and snapshots fail afterwards. If some are still
 // open after half a minute it gives up with an error and leaves the store to
 // the end of the process, which it survives like any crash. Nothing waits for space
-// any more; if the engine cannot end without, it is left as it is, the folder locked,
-// with a kv.DiskFullError.
+// or file descriptors any more; if the engine cannot end without, it is left as it is,
+// the folder locked, with an error that says what it lacks.
 func (s *Store) Close() error {
 	s.stop()
 	stuck := s.StopWaiting()
@@ -172,13 +186,13 @@ func (s *Store) Close() error {
 	case err := <-closed:
 		return err
 	case <-time.After(stuckPatience):
-		return fmt.Errorf("pebblekv: closing: %w", &kv.DiskFullError{Free: s.space.estimate(), Needed: s.space.limits.full})
+		return fmt.Errorf("pebblekv: closing: %w", s.space.lack())
 	}
 }
 
-// StopWaiting lets what waits for space on a full disk fail, now and from now on, but for the log and the manifest: stuck is
-// closed if one of them waits, for what nobody should wait any more. It is for those who have to wait for writes before they
-// close the store.
+// StopWaiting lets what waits for space on a full disk fail, now and from now on, but for the log, the manifest, and writes
+// that wait for memory until a table is written: stuck is closed if there is no space for one of these, for what nobody
+// should wait any more. It is for those who have to wait for writes before they close the store.
 func (s *Store) StopWaiting() (stuck <-chan struct{}) {
 	s.engFS.end()
 	return s.engFS.stuck
@@ -189,7 +203,6 @@ const stuckPatience = time.Second
 
 func (s *Store) close() (err error) {
 	defer errs.Contain(&err)
-	s.background.Wait()
 	starved := s.space.blocked.Load() > 0
 	if first, err := s.gate.close(closeTimeout); !first || err != nil {
 		return err
@@ -232,14 +245,14 @@ func (s *Store) enter(ctx context.Context) error {
 
 // DeleteRange implements kv.Store.
 func (s *Store) DeleteRange(ctx context.Context, r kv.KeyRange) error {
-	if r.Empty() {
+	lower, upper := engineBounds(r)
+	if bytes.Compare(lower, upper) >= 0 {
 		return nil
 	}
 	if err := s.enter(ctx); err != nil {
 		return err
 	}
 	defer s.gate.exit()
-	lower, upper := engineBounds(r)
 	return s.writeRecord(essentialWrite, func(b *pebble.Batch) error { return b.DeleteRange(lower, upper, nil) })
 }
 

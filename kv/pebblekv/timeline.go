@@ -36,8 +36,8 @@ type timeline struct {
 	// persistBound makes a bound durable that no timestamp reaches before the
 	// next one is durable.
 	persistBound func(bound uint64) error
-	// refused says why nobody is to wait for a bound that is being made durable: the disk is
-	// full, and it may stay so. nil refuses nobody.
+	// refused says why nobody is to wait for a bound that is being made durable: the store does not get
+	// on with writes, and it may stay so. nil refuses nobody.
 	refused func() error
 
 	mu        sync.Mutex
