@@ -53,13 +53,7 @@ func openStore(ctx context.Context, cfg config.Config, port int, budget memory.B
 }
 
 func openEmbedded(cfg config.Config, budget memory.Budget, log *zap.Logger) (*store, error) {
-	s, err := embedded.Open(cfg.Path, embedded.Options{Logger: log, Pebble: pebblekv.Options{
-		DisableSync:     !cfg.Pebble.Sync,
-		CacheBytes:      cmp.Or(int64(cfg.Pebble.CacheSize), budget.BlockCache),
-		MemTableBytes:   budget.MemTable,
-		AllowDamagedLog: cfg.Pebble.AllowDamagedLog,
-		Logger:          log.Named("pebble"),
-	}})
+	s, err := embedded.Open(cfg.Path, embeddedOptions(cfg, budget, tidb.GetGlobalConfig().Performance.TxnTotalSizeLimit, log))
 	if err != nil {
 		return nil, fmt.Errorf("path: %w", err)
 	}
@@ -67,6 +61,27 @@ func openEmbedded(cfg config.Config, budget memory.Budget, log *zap.Logger) (*st
 		storage: s.Storage(), builds: s.Builds(), id: s.ID(), healthy: s.Healthy,
 		collectors: []prometheus.Collector{newStoreCollector(s.Builds())}, close: s.Close,
 	}, nil
+}
+
+// embeddedOptions are those of the embedded store under a limit of TiDB's for the size of transactions. TiDB keeps to it by
+// itself, so that the store only has to let pass what TiDB does. TiDB's default is none, and the store's own bounds it then.
+func embeddedOptions(cfg config.Config, budget memory.Budget, txnTotalSizeLimit uint64, log *zap.Logger) embedded.Options {
+	opts := embedded.Options{
+		Pebble: pebblekv.Options{
+			DisableSync:     !cfg.Pebble.Sync,
+			CacheBytes:      cmp.Or(int64(cfg.Pebble.CacheSize), budget.BlockCache),
+			MemTableBytes:   budget.MemTable,
+			AllowDamagedLog: cfg.Pebble.AllowDamagedLog,
+			Logger:          log.Named("pebble"),
+		},
+		Logger: log,
+	}
+	opts.Txn.LockMemory = budget.Locks()
+	opts.EnsureDefaults()
+	if txnTotalSizeLimit != tidb.DefTxnTotalSizeLimit {
+		opts.Txn.TxnSizeLimit = max(opts.Txn.TxnSizeLimit, int(txnTotalSizeLimit))
+	}
+	return opts
 }
 
 // openCluster connects to TiKV and PD by TiDB's own driver, which tries again for

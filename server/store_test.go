@@ -3,9 +3,12 @@ package server
 import (
 	"testing"
 
+	tidb "github.com/pingcap/tidb/pkg/config"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
 
 	"fastddl/config"
+	"fastddl/internal/memory"
 )
 
 // TestAdvertised: servers of a cluster of several machines must have addresses of their
@@ -32,4 +35,20 @@ func TestAdvertised(t *testing.T) {
 			require.NoError(t, err, "%+v", c)
 		}
 	}
+}
+
+// TestLockMemoryOfTheStore: locks have a part of the memory.
+func TestLockMemoryOfTheStore(t *testing.T) {
+	budget := memory.Divide(2 << 30)
+	require.Equal(t, budget.Locks(), embeddedOptions(config.Config{}, budget, 0, zap.NewNop()).Txn.LockMemory)
+}
+
+// TestTxnSizeLimitOfTheStore: the store takes the transactions that txn-total-size-limit allows.
+func TestTxnSizeLimitOfTheStore(t *testing.T) {
+	limit := func(configured uint64) int {
+		return embeddedOptions(config.Config{}, memory.Divide(0), configured, zap.NewNop()).Txn.TxnSizeLimit
+	}
+	require.Equal(t, 1<<30, limit(tidb.DefTxnTotalSizeLimit), "TiDB has no limit then")
+	require.Equal(t, 1<<30, limit(10<<20), "TiDB keeps to it")
+	require.Equal(t, 3<<30, limit(3<<30))
 }

@@ -88,7 +88,7 @@ func (s *Store) start() (err error) {
 	s.service = &service{store: s.pebble, engine: engine, regions: regions, pd: s.pd, log: s.log}
 	s.builds = &builds{Store: s.pebble, engine: engine}
 	if s.storage, err = newStorage(s); err != nil {
-		s.pd.Stop()
+		<-s.pd.Stop()
 		return err
 	}
 	// Regions are not stored. Without this the first statements after a start would find one region.
@@ -125,22 +125,16 @@ func (s *Store) Close() error {
 	if !s.closed.CompareAndSwap(false, true) {
 		return nil
 	}
-	stuck := s.pebble.StopWaiting()
+	s.pebble.StopWaiting()
 	s.StopGRPC()
 	err := s.storage.shutDown()
 	s.stop()
-	stopped := make(chan struct{})
-	go func() {
-		defer close(stopped)
-		s.background.Wait()
-		s.pd.Stop()
-	}()
-	select {
-	case <-stopped:
-	case <-stuck: // they may wait for the disk, which ends with the process
-	}
+	stopped := s.pd.Stop()
+	// The data wait for what uses them, though not for ever, which is what the work in the background waits for.
 	if closeErr := s.pebble.Close(); closeErr != nil {
-		err = errors.Join(err, fmt.Errorf("embedded: closing: %w", closeErr))
+		return errors.Join(err, fmt.Errorf("embedded: closing: %w", closeErr))
 	}
+	s.background.Wait()
+	<-stopped
 	return err
 }

@@ -30,6 +30,7 @@ var statusCases = []testCase{
 	{"status/missing_pessimistic", testStatusMissingPessimistic},
 	{"status/push", testStatusPush},
 	{"status/not_the_primary", testStatusNotPrimary},
+	{"status/not_the_primary_and_pessimistic", testStatusNotPrimaryPessimistic},
 	{"status/heartbeat", testHeartbeat},
 	{"status/secondaries", testSecondaries},
 }
@@ -209,6 +210,37 @@ func testStatusNotPrimary(t *testing.T, c *cluster) {
 	c.mustPrewrite(start, put("p", "1"), put("s", "1"))
 	resp := c.status("s", start, nil)
 	require.Equal(t, "p", string(resp.Error.GetPrimaryMismatch().GetLockInfo().GetPrimaryLock()))
+}
+
+// Whoever has met a prewritten lock that names a key asks for that key, which has only a pessimistic lock that names another
+// one. To them the primary lock is missing.
+func testStatusNotPrimaryPessimistic(t *testing.T, c *cluster) {
+	start := c.ts()
+	c.mustLock(start, start, "p", "s")
+	resp := c.status("s", start, func(r *kvrpcpb.CheckTxnStatusRequest) { r.ResolvingPessimisticLock = true })
+	require.Equal(t, "p", string(resp.Error.GetPrimaryMismatch().GetLockInfo().GetPrimaryLock()))
+
+	later := start + (2*lockTTL)<<18
+	resp = c.status("s", start, func(r *kvrpcpb.CheckTxnStatusRequest) { r.CurrentTs = later })
+	require.Equal(t, start, resp.Error.GetTxnNotFound().GetStartTs(), "nobody has asked to roll it back")
+	require.Contains(t, byKey(c.locks(c.ts())), "p")
+	require.Empty(t, c.prewrite(start, pessimistic(start), put("p", "1")).Errors)
+	c.mustCommit(start, c.ts(), "p")
+
+	start = c.ts()
+	c.mustLock(start, start, "p", "s")
+	resp = c.status("s", start, func(r *kvrpcpb.CheckTxnStatusRequest) { r.RollbackIfNotExist = true })
+	require.Nil(t, resp.Error)
+	require.Equal(t, kvrpcpb.Action_LockNotExistRollback, resp.Action)
+	require.NotContains(t, byKey(c.locks(c.ts())), "s")
+}
+
+func byKey(locks []*kvrpcpb.LockInfo) map[string]*kvrpcpb.LockInfo {
+	found := make(map[string]*kvrpcpb.LockInfo)
+	for _, l := range locks {
+		found[string(l.Key)] = l
+	}
+	return found
 }
 
 func testHeartbeat(t *testing.T, c *cluster) {

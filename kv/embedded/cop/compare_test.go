@@ -221,8 +221,11 @@ func decodeAll(ctx context.Context, r *rpcReader, req *coprocessor.Request, dag 
 	}
 }
 
-// remaining returns what is left of the ranges after the consumed part.
+// remaining returns what is left of the ranges after the consumed part: nothing if it is nil.
 func remaining(ranges []*coprocessor.KeyRange, consumed *coprocessor.KeyRange, desc bool) []*coprocessor.KeyRange {
+	if consumed == nil {
+		return nil
+	}
 	var left []*coprocessor.KeyRange
 	for _, r := range ranges {
 		start, end := string(r.Start), string(r.End)

@@ -13,6 +13,7 @@ import (
 	"github.com/pingcap/kvproto/pkg/errorpb"
 	"github.com/pingcap/tidb/pkg/errno"
 	tidbkv "github.com/pingcap/tidb/pkg/kv"
+	"github.com/pingcap/tidb/pkg/meta/model"
 	"github.com/pingcap/tidb/pkg/tablecodec"
 	"github.com/pingcap/tipb/go-tipb"
 	"github.com/stretchr/testify/require"
@@ -150,6 +151,34 @@ func TestLimitReadsNoMoreThanItNeeds(t *testing.T) {
 }
 
 // TestPartitions limits the rows of each value of the index.
+// TestNothingIsLeft: a page after which there is nothing to read has no range to go on from. With one, clients ask again.
+func TestNothingIsLeft(t *testing.T) {
+	for name, tc := range map[string]struct {
+		rows     int
+		executor *tipb.Executor
+		left     bool
+	}{
+		"limit in the first batch":   {5000, limitTo(3), false},
+		"limit in a later batch":     {5000, limitTo(140), false},
+		"limit is all rows":          {100, limitTo(100), false},
+		"limit of each group":        {5000, limitTo(3, &tipb.ByItem{Expr: columnRef(0)}), true},
+		"condition":                  {5000, where(columnRef(0)), true},
+		"condition, to the end":      {100, where(columnRef(0)), false},
+		"aggregation":                {5000, countBy(columnRef(1)), false},
+		"limit that was not reached": {100, limitTo(200), false},
+	} {
+		f := newFixture(t, tc.rows).then(tc.executor)
+		if tc.executor.Aggregation != nil {
+			f.dag.OutputOffsets = []uint32{0, 1}
+		}
+		req := f.request()
+		req.PagingSize = 150
+		resp := Handle(context.Background(), f.reader, req)
+		f.answer(resp)
+		require.Equal(t, tc.left, resp.Range != nil, name)
+	}
+}
+
 func TestPartitions(t *testing.T) {
 	by := &tipb.ByItem{Expr: &tipb.Expr{Tp: tipb.ExprType_ColumnRef, Val: columnRef(0).Val, FieldType: bigint()}}
 	byID := &tipb.ByItem{Expr: &tipb.Expr{Tp: tipb.ExprType_ColumnRef, Val: columnRef(1).Val, FieldType: bigint()}, Desc: true}
@@ -269,6 +298,34 @@ func TestWarnings(t *testing.T) {
 	}
 	f.dag.Flags = 0
 	require.EqualValues(t, errno.ErrTruncatedWrongValue, f.run().Error.Code)
+}
+
+// TestDivisionByZero is a warning or an error, or nothing in DML without ERROR_FOR_DIVISION_BY_ZERO.
+func TestDivisionByZero(t *testing.T) {
+	const (
+		warning  = model.FlagDividedByZeroAsWarning
+		truncate = model.FlagTruncateAsWarning
+	)
+	for _, tc := range []struct {
+		name     string
+		flags    uint64
+		warnings uint64
+		code     int32
+	}{
+		{"SELECT", model.FlagInSelectStmt | truncate | warning, 10, 0},
+		{"strict UPDATE", model.FlagInUpdateOrDeleteStmt, 0, errno.ErrDivisionByZero},
+		{"strict INSERT", model.FlagInInsertStmt, 0, errno.ErrDivisionByZero},
+		{"strict UPDATE without ERROR_FOR_DIVISION_BY_ZERO", model.FlagInUpdateOrDeleteStmt | warning, 0, 0},
+		{"strict INSERT without ERROR_FOR_DIVISION_BY_ZERO", model.FlagInInsertStmt | warning, 0, 0},
+		{"UPDATE IGNORE", model.FlagInUpdateOrDeleteStmt | truncate | warning, 10, 0},
+		{"another statement", warning, 10, 0},
+	} {
+		f := newFixture(t, 100).then(where(call(tipb.ScalarFuncSig_ModIntSignedSigned, columnRef(0), columnRef(1))))
+		f.dag.Flags = tc.flags
+		answer := f.run()
+		require.Equal(t, tc.code, answer.GetError().GetCode(), tc.name)
+		require.Equal(t, tc.warnings, uint64(answer.GetWarningCount()), tc.name)
+	}
 }
 
 func TestLocks(t *testing.T) {

@@ -91,7 +91,12 @@ func typeFlagsOf(flags uint64) types.Flags {
 		WithAllowNegativeToUnsigned(flags&model.FlagInInsertStmt == 0)
 }
 
-// errorLevels returns which errors are only warnings, from the flags of a request.
+// errorLevels returns which errors are only warnings, or nothing, from the flags of a request.
+//
+// A division by zero that sql_mode has DML ignore is sent as a warning, as TiDB has no flag for it. In strict mode
+// truncation is an error then, which it is not where TiDB means a warning. In other modes, and with IGNORE, the flags do not
+// tell the two apart, and it stays a warning. (TiKV, which is not told the mode, ignores every division by zero in DML;
+// unistore warns wherever it does not fail.)
 func errorLevels(flags uint64, typeFlags types.Flags) errctx.LevelMap {
 	var levels errctx.LevelMap // the zero value of a level is "error"
 	switch {
@@ -100,7 +105,12 @@ func errorLevels(flags uint64, typeFlags types.Flags) errctx.LevelMap {
 	case typeFlags.TruncateAsWarning():
 		levels[errctx.ErrGroupTruncate] = errctx.LevelWarn
 	}
-	if flags&model.FlagDividedByZeroAsWarning != 0 {
+	dml := flags&(model.FlagInInsertStmt|model.FlagInUpdateOrDeleteStmt) != 0
+	switch {
+	case flags&model.FlagDividedByZeroAsWarning == 0:
+	case dml && !typeFlags.TruncateAsWarning():
+		levels[errctx.ErrGroupDividedByZero] = errctx.LevelIgnore
+	default:
 		levels[errctx.ErrGroupDividedByZero] = errctx.LevelWarn
 	}
 	return levels

@@ -34,7 +34,7 @@ type scan struct {
 
 	keys, bytes uint64
 	pending     uint64 // bytes of the pairs in the batch
-	stoppedAt   []byte // the last key that was read if the chain wanted no more, nil if the ranges were read to the end
+	stoppedAt   []byte // the last key that was read if the page was full then, nil if there is nothing left to read
 }
 
 // bound keeps the scan from reading much more than a limit above it, or a page, has use for.
@@ -113,7 +113,10 @@ func (s *scan) pair(ctx context.Context, key, value []byte) (more bool, err erro
 	if err != nil {
 		return false, err
 	}
-	if !more || s.full() {
+	if !more {
+		return false, nil
+	}
+	if s.full() {
 		s.stoppedAt = append([]byte(nil), key...)
 		return false, nil
 	}
@@ -126,14 +129,15 @@ func (s *scan) pair(ctx context.Context, key, value []byte) (more bool, err erro
 }
 
 // consumed returns the part of the key space that is dealt with, which is what a client that reads page by page goes on
-// from.
+// from. It is nil if the client need not go on: the ranges were read to the end, or the chain wants no more.
 func (s *scan) consumed(ranges []*coprocessor.KeyRange) *coprocessor.KeyRange {
+	if s.stoppedAt == nil {
+		return nil
+	}
 	done := &coprocessor.KeyRange{Start: ranges[0].Start, End: ranges[len(ranges)-1].End}
-	switch {
-	case s.stoppedAt == nil:
-	case s.desc:
+	if s.desc {
 		done.Start = s.stoppedAt
-	default:
+	} else {
 		done.End = successor(s.stoppedAt)
 	}
 	return done

@@ -33,11 +33,11 @@ type safePoints struct {
 	current uint64
 	wanted  chan uint64 // holds the newest safe point that is still to be collected up to
 	cancel  context.CancelFunc
-	done    sync.WaitGroup
+	stopped chan struct{} // closed when nothing is collected any more
 }
 
 func (s *safePoints) load(ctx context.Context, store *pebblekv.Store, log *zap.Logger) error {
-	s.store, s.log, s.wanted = store, log, make(chan uint64, 1)
+	s.store, s.log, s.wanted, s.stopped = store, log, make(chan uint64, 1), make(chan struct{})
 	raw, err := store.LoadMeta(ctx, recordGCSafePoint)
 	if err != nil {
 		return err
@@ -47,13 +47,8 @@ func (s *safePoints) load(ctx context.Context, store *pebblekv.Store, log *zap.L
 	}
 	run, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
-	s.done.Go(func() { s.collect(run) })
+	go s.collect(run)
 	return nil
-}
-
-func (s *safePoints) stop() {
-	s.cancel()
-	s.done.Wait()
 }
 
 // advance moves the safe point, never back, and sets off garbage collection. It returns where it is.
@@ -77,6 +72,7 @@ func (s *safePoints) advance(ctx context.Context, ts uint64) (uint64, error) {
 
 // collect collects garbage whenever the safe point has moved.
 func (s *safePoints) collect(ctx context.Context) {
+	defer close(s.stopped)
 	for {
 		select {
 		case <-ctx.Done():

@@ -74,8 +74,11 @@ func NewClient(ctx context.Context, store *pebblekv.Store, regions *Regions, opt
 	return c, nil
 }
 
-// Stop ends the work in the background.
-func (c *Client) Stop() { c.gc.stop() }
+// Stop ends the work in the background. The channel is closed when it has ended, for which it may have to wait for the store.
+func (c *Client) Stop() (stopped <-chan struct{}) {
+	c.gc.cancel()
+	return c.gc.stopped
+}
 
 // loadClusterID returns the ID of the store, made up the first time.
 func loadClusterID(ctx context.Context, store *pebblekv.Store) (uint64, error) {

@@ -26,7 +26,7 @@ func openPD(t *testing.T, fs vfs.FS) (*Client, *pebblekv.Store) {
 
 func closePD(t *testing.T, c *Client, store *pebblekv.Store) {
 	t.Helper()
-	c.Stop()
+	<-c.Stop()
 	require.NoError(t, store.Close())
 }
 

@@ -16,17 +16,18 @@ func (l *lock) checkReplaces(previous *lock) {
 }
 
 // check asserts what holds for a key that is locked or waited for. The stripe is held.
-func (ks *keyState) check(key []byte) {
+func (ks keyState) check(key string) {
 	if !invariants.Enabled {
 		return
 	}
-	invariants.Check(slices.IsSortedFunc(ks.queue, func(a, b *waiter) int { return cmp.Compare(a.txn.startTS, b.txn.startTS) }),
+	waiters, granted := ks.waiters(), ks.granted()
+	invariants.Check(slices.IsSortedFunc(waiters, func(a, b *waiter) int { return cmp.Compare(a.txn.startTS, b.txn.startTS) }),
 		"waiters of key %x are not in order", key)
-	for _, w := range ks.queue {
-		invariants.Check(string(w.key) == string(key), "transaction %d waits for key %x in the queue of key %x", w.txn.startTS, w.key, key)
-		invariants.Check(w != ks.granted, "transaction %d waits for key %x, which it was granted", w.txn.startTS, key)
+	for _, w := range waiters {
+		invariants.Check(string(w.key) == key, "transaction %d waits for key %x in the queue of key %x", w.txn.startTS, w.key, key)
+		invariants.Check(w != granted, "transaction %d waits for key %x, which it was granted", w.txn.startTS, key)
 	}
-	invariants.Check(len(ks.queue) == 0 || ks.lock != nil || ks.granted != nil, "nobody has key %x, and %d wait for it", key, len(ks.queue))
+	invariants.Check(len(waiters) == 0 || ks.lock != nil || granted != nil, "nobody has key %x, and %d wait for it", key, len(waiters))
 }
 
 // checkCommitted asserts that a transaction has committed after it began and after every reader that it was promised to

@@ -17,8 +17,8 @@ func TestAssertions(t *testing.T) {
 	table := newTable(0)
 	first, second := newTransaction(nil, 10), newTransaction(nil, 20)
 	key := []byte("k")
-	require.Nil(t, table.put(&lock{txn: first, key: key, op: kvrpcpb.Op_PessimisticLock}))
-	require.NotNil(t, table.put(&lock{txn: first, key: key, op: kvrpcpb.Op_Put}), "its own lock")
+	require.Nil(t, table.put(&lock{terms: &terms{txn: first}, key: key, op: kvrpcpb.Op_PessimisticLock}))
+	require.NotNil(t, table.put(&lock{terms: &terms{txn: first}, key: key, op: kvrpcpb.Op_Put}), "its own lock")
 
 	second.state, second.minCommitTS = stateCommitting, 30
 	require.NotPanics(t, func() { second.checkCommitted(30) })
@@ -30,13 +30,14 @@ func TestAssertions(t *testing.T) {
 	require.Panics(t, func() { second.checkCommitted(40) })
 
 	w := &waiter{txn: second, key: key}
-	require.Panics(t, func() { (&keyState{queue: []*waiter{w}}).check(key) }, "nobody has the key")
-	held := &lock{txn: first, key: key}
-	require.NotPanics(t, func() { (&keyState{lock: held, queue: []*waiter{w}}).check(key) })
-	require.Panics(t, func() { (&keyState{lock: held, queue: []*waiter{w, {txn: first, key: key}}}).check(key) }, "out of order")
-	require.Panics(t, func() { (&keyState{granted: w, queue: []*waiter{w}}).check(key) })
-	require.Panics(t, func() { (&keyState{lock: held, queue: []*waiter{w}}).check([]byte("other")) })
+	waiting := func(granted *waiter, waiters ...*waiter) *queue { return &queue{waiters: waiters, granted: granted} }
+	require.Panics(t, func() { keyState{queue: waiting(nil, w)}.check("k") }, "nobody has the key")
+	held := &lock{terms: &terms{txn: first}, key: key}
+	require.NotPanics(t, func() { keyState{lock: held, queue: waiting(nil, w)}.check("k") })
+	require.Panics(t, func() { keyState{lock: held, queue: waiting(nil, w, &waiter{txn: first, key: key})}.check("k") }, "out of order")
+	require.Panics(t, func() { keyState{queue: waiting(w, w)}.check("k") })
+	require.Panics(t, func() { keyState{lock: held, queue: waiting(nil, w)}.check("other") })
 	require.PanicsWithValue(t, invariants.Violation("invariant violated: transaction 20 locks key 6b, which transaction 10 holds"), func() {
-		table.put(&lock{txn: second, key: key, op: kvrpcpb.Op_Put})
+		table.put(&lock{terms: &terms{txn: second}, key: key, op: kvrpcpb.Op_Put})
 	})
 }

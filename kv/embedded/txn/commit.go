@@ -41,18 +41,25 @@ func (p *prewrite) commitNow(ctx context.Context, unlatch func()) (*kvrpcpb.Prew
 	case err == nil:
 		return &kvrpcpb.PrewriteResponse{OnePcCommitTs: ts}, nil, nil
 	case isUndetermined(err):
+		p.stay()
 		return nil, nil, err
 	case errors.Is(err, pebblekv.ErrCommitTSTooLarge):
 		// As if it had been prewritten only: the client commits in a second phase.
-		p.keepValues()
-		t.mu.Lock()
-		t.bytes += p.size()
-		t.mu.Unlock()
+		p.stay()
 		t.reopen()
 		return &kvrpcpb.PrewriteResponse{}, nil, nil
 	}
 	p.takeBack(replaced, blocks)
 	return failedPrewrite(abortError("commit failed: %v", err)), nil, nil
+}
+
+// stay lets locks that were put for a one-phase commit stay when the request, which has their values, is the caller's again.
+func (p *prewrite) stay() {
+	t := p.txn
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p.keepValues()
+	t.bytes += p.size()
 }
 
 // takeBack undoes putLocks.
@@ -62,7 +69,7 @@ func (p *prewrite) takeBack(replaced []*lock, blocks int) {
 	t.blocks = t.blocks[:blocks]
 	for i, l := range p.locks {
 		if replaced[i] != nil {
-			t.locks[string(l.key)] = replaced[i]
+			t.locks[replaced[i].name()] = replaced[i]
 			p.engine.table.put(replaced[i])
 			continue
 		}

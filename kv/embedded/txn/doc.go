@@ -55,6 +55,12 @@
 // the oldest when there are too many: transactions that began before the newest one forgotten conflict on that stripe,
 // as do transactions that began before the store was opened.
 //
+// # Memory
+//
+// A lock of a row holds some two hundred bytes, and no statement is charged with them. All locks together have a bound
+// (Options.LockMemory). Above it transactions that hold many get no more; those with few, and one-phase commits, whose locks
+// are gone in a moment, go on.
+//
 // # Outcomes
 //
 // How a transaction ended is remembered for the last several hundred thousand ones (registry), so that repeated requests

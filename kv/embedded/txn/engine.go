@@ -14,8 +14,11 @@ import (
 )
 
 const (
-	defaultLockWait = time.Second
-	defaultTxnBytes = 1 << 30
+	defaultLockWait   = time.Second
+	defaultTxnBytes   = 1 << 30
+	defaultLockMemory = 1 << 30
+	// fewLocks is how many locks a transaction may have whatever the others hold.
+	fewLocks = 256
 )
 
 // Options configures an Engine. The zero value is ready for use.
@@ -25,6 +28,9 @@ type Options struct {
 	MaxLockWait time.Duration
 	// TxnSizeLimit bounds the bytes that one transaction may have prewritten; 0 is 1 GiB.
 	TxnSizeLimit int
+	// LockMemory bounds the memory, in bytes, that locks hold beside the values of what is prewritten; 0 is 1 GiB. Above
+	// it transactions with many locks get no more of them.
+	LockMemory int64
 	// Logger receives messages; nil discards them.
 	Logger *zap.Logger
 }
@@ -36,6 +42,9 @@ func (o *Options) EnsureDefaults() {
 	}
 	if o.TxnSizeLimit == 0 {
 		o.TxnSizeLimit = defaultTxnBytes
+	}
+	if o.LockMemory == 0 {
+		o.LockMemory = defaultLockMemory
 	}
 	if o.Logger == nil {
 		o.Logger = zap.NewNop()
@@ -50,6 +59,9 @@ func (o *Options) Validate() error {
 	}
 	if o.TxnSizeLimit < 0 {
 		errs = append(errs, fmt.Errorf("txn: the transaction size limit %d is negative", o.TxnSizeLimit))
+	}
+	if o.LockMemory < 0 {
+		errs = append(errs, fmt.Errorf("txn: the memory for locks %d is negative", o.LockMemory))
 	}
 	return errors.Join(errs...)
 }
@@ -90,6 +102,28 @@ func (e *Engine) latchPatience() time.Duration { return 10 * e.opts.MaxLockWait 
 
 // Locks is the number of keys that are locked or waited for.
 func (e *Engine) Locks() int { return int(e.table.keys.Load()) }
+
+// hasRoom says whether a transaction may have these locks, too. One with few always may: who has locked many rows keeps
+// nobody else from working, TiDB's own transactions among them. Requests that come at once may exceed the bound by what each
+// of them locks. The transaction's mu is held.
+func (e *Engine) hasRoom(t *transaction, locks []*lock) bool {
+	if len(t.locks)+len(locks) <= fewLocks {
+		return true
+	}
+	count, size := len(t.locks), e.table.bytes.Load()
+	for _, l := range locks {
+		if t.locks[string(l.key)] == nil {
+			count++
+			size += memory(len(l.key))
+		}
+	}
+	return size <= e.opts.LockMemory || count <= max(fewLocks, len(t.locks))
+}
+
+// tooManyLocks tells the client by the text alone, which is what TiDB gets to see of an abort.
+func (e *Engine) tooManyLocks() *kvrpcpb.KeyError {
+	return abortError("%v", &kv.TooManyLocksError{Limit: e.opts.LockMemory})
+}
 
 // Barrier returns when nobody can commit at or below ts any more and everybody who has is visible and durable: what is
 // prewritten will commit above ts, what is committing is waited for.

@@ -244,10 +244,10 @@ func TestTxnSizeLimit(t *testing.T) {
 	require.Empty(t, resp.Errors)
 	resp, err = f.prewrite(start, false, putOf("b", strings.Repeat("x", 60)))
 	require.NoError(t, err)
-	require.Contains(t, resp.Errors[0].Abort, "too large")
+	require.Contains(t, resp.Errors[0].Abort, kv.ErrTxnTooLarge.Error())
 	resp, err = f.prewrite(start, false, putOf("c", strings.Repeat("x", 200)))
 	require.NoError(t, err)
-	require.Contains(t, resp.Errors[0].Abort, "too large")
+	require.Contains(t, resp.Errors[0].Abort, kv.ErrTxnTooLarge.Error())
 }
 
 // TestDeadlockByHandOver checks that a circle is found which closes because a key changes hands.
@@ -422,7 +422,8 @@ func TestARollbackThatIsKnownIsNoDoubt(t *testing.T) {
 	commitTS := f.ts()
 	_, err = f.BatchRollback(t.Context(), &kvrpcpb.BatchRollbackRequest{StartVersion: start, Keys: [][]byte{[]byte("a")}})
 	require.NoError(t, err)
-	for ts := start + 1; !f.registry.mayHaveForgotten(start) || !f.registry.mayHaveForgotten(start-1); ts++ {
+	forgotten := func(ts uint64) bool { return f.registry.mayHaveForgotten(ts) }
+	for ts := start + 1; !forgotten(start) || !forgotten(start-1) || !forgotten(start-2); ts++ {
 		f.registry.end(&transaction{startTS: ts}, outcome{ended: true, commitTS: ts + 1})
 	}
 	resp, err := f.Commit(t.Context(), &kvrpcpb.CommitRequest{StartVersion: start, CommitVersion: commitTS, Keys: [][]byte{[]byte("a")}})
@@ -433,6 +434,17 @@ func TestARollbackThatIsKnownIsNoDoubt(t *testing.T) {
 	_, err = f.BatchRollback(t.Context(), &kvrpcpb.BatchRollbackRequest{StartVersion: start - 1, Keys: [][]byte{[]byte("b")}})
 	require.NoError(t, err)
 	_, err = f.Commit(t.Context(), &kvrpcpb.CommitRequest{StartVersion: start - 1, CommitVersion: commitTS, Keys: [][]byte{[]byte("b")}})
+	require.ErrorIs(t, err, kv.ErrResultUndetermined)
+
+	// Nor if a late request of it has taken a lock meanwhile.
+	_, err = f.PessimisticLock(t.Context(), &kvrpcpb.PessimisticLockRequest{
+		StartVersion: start - 2, ForUpdateTs: f.ts(), PrimaryLock: []byte("c"), LockTtl: 3000,
+		Mutations: []*kvrpcpb.Mutation{{Op: kvrpcpb.Op_PessimisticLock, Key: []byte("c")}},
+	})
+	require.NoError(t, err)
+	_, err = f.BatchRollback(t.Context(), &kvrpcpb.BatchRollbackRequest{StartVersion: start - 2, Keys: [][]byte{[]byte("c")}})
+	require.NoError(t, err)
+	_, err = f.Commit(t.Context(), &kvrpcpb.CommitRequest{StartVersion: start - 2, CommitVersion: commitTS, Keys: [][]byte{[]byte("c")}})
 	require.ErrorIs(t, err, kv.ErrResultUndetermined)
 }
 
@@ -505,8 +517,10 @@ func TestBeforeThisLife(t *testing.T) {
 }
 
 func TestEngineOptions(t *testing.T) {
-	_, err := New(nil, Options{MaxLockWait: -1})
-	require.Error(t, err)
+	for _, opts := range []Options{{MaxLockWait: -1}, {TxnSizeLimit: -1}, {LockMemory: -1}} {
+		_, err := New(nil, opts)
+		require.Error(t, err)
+	}
 }
 
 // BenchmarkOnePhase measures small transactions, synced to a file system in memory, on several goroutines.

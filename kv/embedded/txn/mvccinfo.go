@@ -49,7 +49,13 @@ func (e *Engine) MvccByStartTS(ctx context.Context, startTS uint64) (key []byte,
 	return key, info, err
 }
 
+// mvcc describes a lock, nil if it is gone: then its value may be the memory of whoever has made the request.
 func (l *lock) mvcc() *kvrpcpb.MvccLock {
+	l.txn.mu.Lock()
+	defer l.txn.mu.Unlock()
+	if l.txn.locks[string(l.key)] != l {
+		return nil
+	}
 	return &kvrpcpb.MvccLock{
 		Type:        l.op,
 		StartTs:     l.txn.startTS,

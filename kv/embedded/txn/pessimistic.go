@@ -55,6 +55,7 @@ type acquisition struct {
 	waiter  *waiter
 	// deadline is when waiting ends; zero before the first wait.
 	deadline time.Time
+	terms    *terms // of its locks
 	results  []lockResult
 }
 
@@ -134,6 +135,13 @@ func (a *acquisition) try(ctx context.Context) (*obstacle, *kvrpcpb.KeyError, er
 
 func (a *acquisition) examineAll(lookup *pebblekv.Lookup) (*kvrpcpb.KeyError, error) {
 	a.results = make([]lockResult, len(a.req.Mutations))
+	a.terms = &terms{
+		txn:         a.txn,
+		primary:     a.primary,
+		ttl:         a.req.LockTtl,
+		forUpdateTS: a.req.ForUpdateTs,
+		updated:     time.Now(),
+	}
 	for i, m := range a.req.Mutations {
 		keyErr, err := a.examine(lookup, m, &a.results[i])
 		if keyErr != nil || err != nil {
@@ -183,43 +191,43 @@ func (a *acquisition) examine(lookup *pebblekv.Lookup, m *kvrpcpb.Mutation, r *l
 }
 
 func (a *acquisition) newLock(key []byte, forUpdateTS uint64, own *lock) *lock {
-	l := &lock{
-		txn:         a.txn,
-		key:         bytes.Clone(key),
-		op:          kvrpcpb.Op_PessimisticLock,
-		primary:     a.primary,
-		ttl:         a.req.LockTtl,
-		forUpdateTS: forUpdateTS,
-		updated:     time.Now(),
-	}
+	ttl := a.req.LockTtl
 	if own != nil {
-		l.ttl = max(l.ttl, own.ttl)
+		key, ttl = own.key, max(ttl, own.ttl)
+	} else {
+		key = bytes.Clone(key)
 	}
-	return l
+	return &lock{terms: a.terms.with(ttl, forUpdateTS), key: key, op: kvrpcpb.Op_PessimisticLock}
 }
 
 // lockAll puts the locks. The keys' latches are held.
 func (a *acquisition) lockAll() *kvrpcpb.KeyError {
+	locks := make([]*lock, 0, len(a.results))
+	for _, r := range a.results {
+		if r.lock != nil {
+			locks = append(locks, r.lock)
+		}
+	}
 	t := a.txn
 	t.mu.Lock()
 	if t.state != stateOpen {
 		t.mu.Unlock()
 		return pessimisticLockRolledBack(t.startTS, a.req.Mutations[0].Key)
 	}
+	if !a.engine.hasRoom(t, locks) {
+		t.mu.Unlock()
+		return a.engine.tooManyLocks()
+	}
 	t.minCommitTS = max(t.minCommitTS, a.req.MinCommitTs)
-	for _, r := range a.results {
-		if r.lock != nil {
-			t.locks[string(r.lock.key)] = r.lock
-			a.engine.table.put(r.lock)
-		}
+	for _, l := range locks {
+		t.locks[l.name()] = l
+		a.engine.table.put(l)
 	}
 	t.mu.Unlock()
 	if a.engine.detector.waiting(t.startTS) {
 		// Who waits for these keys now waits for a transaction that waits itself.
-		for _, r := range a.results {
-			if r.lock != nil {
-				a.engine.table.recheck(r.lock.key)
-			}
+		for _, l := range locks {
+			a.engine.table.recheck(l.key)
 		}
 	}
 	return nil
@@ -316,14 +324,12 @@ func (a *acquisition) waitTimedOut(o *obstacle) *kvrpcpb.KeyError {
 	}
 	// The holder has been granted the key and is about to lock it. A fresh lock tells the client to come again.
 	now := time.Now()
-	return lockedError(&lock{
+	return lockedError(&lock{key: o.key, op: kvrpcpb.Op_PessimisticLock, terms: &terms{
 		txn:     o.holder,
-		key:     o.key,
-		op:      kvrpcpb.Op_PessimisticLock,
 		primary: o.key,
 		ttl:     uint64(now.UnixMilli()-physical(o.holder.startTS)) + grantedTTL,
 		updated: now,
-	})
+	}})
 }
 
 func (a *acquisition) failed(keyErr *kvrpcpb.KeyError) *kvrpcpb.PessimisticLockResponse {

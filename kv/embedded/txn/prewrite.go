@@ -8,6 +8,7 @@ import (
 
 	"github.com/pingcap/kvproto/pkg/kvrpcpb"
 
+	"fastddl/kv"
 	"fastddl/kv/pebblekv"
 )
 
@@ -120,6 +121,7 @@ type prewrite struct {
 	recent *pebblekv.Lookup // sees only what is newer than the transaction's start
 	full   *pebblekv.Lookup
 	locks  []*lock // to be put
+	terms  *terms  // of locks
 
 	holder    *transaction // who has locked one of the keys, if somebody has
 	holderKey []byte       // that key
@@ -150,7 +152,7 @@ func (p *prewrite) validate() *kvrpcpb.KeyError {
 		size += len(m.Key) + len(m.Value)
 	}
 	if size > p.engine.opts.TxnSizeLimit {
-		return abortError("transaction of %d bytes is too large, the limit is %d", size, p.engine.opts.TxnSizeLimit)
+		return p.tooLarge(size)
 	}
 	for _, c := range p.req.ForUpdateTsConstraints {
 		if int(c.Index) >= len(p.req.Mutations) {
@@ -158,6 +160,11 @@ func (p *prewrite) validate() *kvrpcpb.KeyError {
 		}
 	}
 	return nil
+}
+
+// tooLarge tells the client by the text alone, which is what TiDB gets to see of an abort.
+func (p *prewrite) tooLarge(size int) *kvrpcpb.KeyError {
+	return abortError("%v", &kv.TxnTooLargeError{Size: size, Limit: p.engine.opts.TxnSizeLimit})
 }
 
 // repeated answers a request of a transaction that has ended.
@@ -225,6 +232,14 @@ func (p *prewrite) try(ctx context.Context) (_ *kvrpcpb.PrewriteResponse, wait *
 // checkAll checks the mutations in order. Locks of other transactions are all reported, other errors at once.
 func (p *prewrite) checkAll(ctx context.Context) (keyErrs []*kvrpcpb.KeyError, wait *transaction, err error) {
 	p.locks = make([]*lock, 0, len(p.req.Mutations))
+	p.terms = &terms{
+		txn:         p.txn,
+		primary:     p.primary,
+		ttl:         p.req.LockTtl,
+		forUpdateTS: p.req.ForUpdateTs,
+		txnSize:     p.req.TxnSize,
+		updated:     time.Now(),
+	}
 	constraints := p.constraints()
 	// All locks are looked at before the first version, as the versions are those of one moment: who commits while the
 	// keys are checked releases its locks without a latch, and would be found by neither.
@@ -324,8 +339,10 @@ func (p *prewrite) lockAll() (*kvrpcpb.PrewriteResponse, *transaction, error) {
 	}
 	size := p.size()
 	if t.bytes+size > p.engine.opts.TxnSizeLimit {
-		return failedPrewrite(abortError("transaction of more than %d bytes is too large, the limit is %d",
-			t.bytes+size, p.engine.opts.TxnSizeLimit)), nil, nil
+		return failedPrewrite(p.tooLarge(t.bytes + size)), nil, nil
+	}
+	if !Essential(p.req.Context) && !p.engine.hasRoom(t, p.locks) {
+		return failedPrewrite(p.engine.tooManyLocks()), nil, nil
 	}
 	t.bytes += size
 	p.putLocks()
@@ -351,7 +368,7 @@ func (p *prewrite) putLocks() (replaced []*lock) {
 	replaced = make([]*lock, len(p.locks))
 	for i, l := range p.locks {
 		replaced[i] = p.engine.table.put(l)
-		t.locks[string(l.key)] = l
+		t.locks[l.name()] = l
 		if l.hidesFromReaders() {
 			block = append(block, l.key)
 		}
@@ -383,22 +400,14 @@ func (p *prewrite) newLock(m *kvrpcpb.Mutation, replaced *lock) *lock {
 	if op == kvrpcpb.Op_Insert {
 		op = kvrpcpb.Op_Put
 	}
-	l := &lock{
-		txn:         p.txn,
-		key:         bytes.Clone(m.Key),
-		op:          op,
-		value:       m.Value,
-		primary:     p.primary,
-		ttl:         p.req.LockTtl,
-		forUpdateTS: p.req.ForUpdateTs,
-		txnSize:     p.req.TxnSize,
-		updated:     time.Now(),
-	}
-	if op != kvrpcpb.Op_Put {
-		l.value = nil
+	l := &lock{terms: p.terms, op: op}
+	if op == kvrpcpb.Op_Put {
+		l.value = m.Value
 	}
 	if replaced != nil {
-		l.ttl = max(l.ttl, replaced.ttl)
+		l.key, l.terms = replaced.key, p.terms.with(max(p.terms.ttl, replaced.ttl), p.terms.forUpdateTS)
+	} else {
+		l.key = bytes.Clone(m.Key)
 	}
 	return l
 }

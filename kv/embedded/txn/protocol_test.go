@@ -37,6 +37,14 @@ func prewriteOf(start uint64, pairs ...string) *kvrpcpb.PrewriteRequest {
 	return req
 }
 
+// write commits pairs in one phase, and returns the timestamp.
+func (b *bank) write(pairs ...string) (commitTS uint64) {
+	b.t.Helper()
+	req := prewriteOf(b.ts(), pairs...)
+	req.TryOnePc = true
+	return b.prewritten(req).OnePcCommitTs
+}
+
 // prewritten sends a prewrite that must succeed.
 func (b *bank) prewritten(req *kvrpcpb.PrewriteRequest) *kvrpcpb.PrewriteResponse {
 	b.t.Helper()
@@ -186,9 +194,7 @@ func TestLateRequestsOfRolledBackTransactions(t *testing.T) {
 func TestMissingLocksAreAmendedWithCare(t *testing.T) {
 	b := openProtocol(t, vfs.NewMem())
 	start := b.ts()
-	other := prewriteOf(b.ts(), "changed", "1")
-	other.TryOnePc = true
-	b.prewritten(other)
+	b.write("changed", "1")
 	for key, want := range map[string]bool{"changed": false, "left": true} {
 		req := prewriteOf(start, key, "2")
 		req.ForUpdateTs = start

@@ -86,6 +86,15 @@ func (sh *registryShard) outcome(startTS uint64) outcome {
 	return outcome{ended: ok, unsure: mark == unsureMark}
 }
 
+// rolledBack notes that a transaction was rolled back; unsure says that it may have committed before.
+func (sh *registryShard) rolledBack(startTS uint64, unsure bool) {
+	mark := uint64(0)
+	if unsure {
+		mark = unsureMark
+	}
+	sh.rollbacks.add(startTS, mark)
+}
+
 // enter returns the transaction of startTS for a request that may lock keys, made if there is none, or how it ended.
 // leave must follow if it is returned.
 func (r *registry) enter(e *Engine, startTS uint64) (*transaction, outcome) {
@@ -98,6 +107,7 @@ func (r *registry) enter(e *Engine, startTS uint64) (*transaction, outcome) {
 			return nil, o
 		}
 		t = newTransaction(e, startTS)
+		t.unsure = r.forgotten(sh, startTS)
 		sh.live[startTS] = t
 	}
 	t.users++
@@ -167,11 +177,7 @@ func (r *registry) rollbackUnknown(startTS uint64) (*transaction, outcome) {
 	}
 	o := sh.outcome(startTS)
 	if !o.ended {
-		mark := uint64(0)
-		if r.forgotten(sh, startTS) {
-			mark = unsureMark
-		}
-		sh.rollbacks.add(startTS, mark)
+		sh.rolledBack(startTS, r.forgotten(sh, startTS))
 	}
 	return nil, o
 }
@@ -184,7 +190,7 @@ func (r *registry) end(t *transaction, o outcome) {
 	if o.commitTS != 0 {
 		sh.commits.add(t.startTS, o.commitTS)
 	} else {
-		sh.rollbacks.add(t.startTS, 0)
+		sh.rolledBack(t.startTS, t.unsure)
 	}
 	if sh.live[t.startTS] == t {
 		delete(sh.live, t.startTS)

@@ -39,10 +39,11 @@ func (e *Engine) HeartBeat(_ context.Context, req *kvrpcpb.TxnHeartBeatRequest) 
 		t.minCommitTS = max(t.minCommitTS, req.MinCommitTs)
 	}
 	if t.state == stateOpen && l.ttl < req.AdviseLockTtl {
-		extended := *l
-		extended.ttl, extended.updated = req.AdviseLockTtl, time.Now()
+		extended, until := *l, *l.terms
+		until.ttl, until.updated = req.AdviseLockTtl, time.Now()
+		extended.terms = &until
 		l = &extended
-		t.locks[string(l.key)] = l
+		t.locks[l.name()] = l
 		e.table.put(l)
 	}
 	return &kvrpcpb.TxnHeartBeatResponse{LockTtl: l.ttl}, nil
@@ -77,7 +78,7 @@ func (e *Engine) CheckTxnStatus(ctx context.Context, req *kvrpcpb.CheckTxnStatus
 // stillCommitting answers for a transaction whose commit the disk keeps waiting: it is alive, whatever its lock's time.
 func stillCommitting(l *lock, now uint64) *kvrpcpb.CheckTxnStatusResponse {
 	alive := *l
-	alive.ttl = max(l.ttl, uint64(max(0, physical(now)-physical(l.txn.startTS)))+grantedTTL)
+	alive.terms = l.with(max(l.ttl, uint64(max(0, physical(now)-physical(l.txn.startTS)))+grantedTTL), l.forUpdateTS)
 	return &kvrpcpb.CheckTxnStatusResponse{LockTtl: alive.ttl, LockInfo: alive.info()}
 }
 
@@ -109,14 +110,14 @@ func (e *Engine) checkLocked(ctx context.Context, req *kvrpcpb.CheckTxnStatusReq
 				Error: &kvrpcpb.KeyError{PrimaryMismatch: &kvrpcpb.PrimaryMismatch{LockInfo: l.info()}},
 			}, nil
 		}
-		// A prewritten lock names a primary that is merely a pessimistic lock with another primary: it cannot commit.
-		return e.expire(ctx, req, l, kvrpcpb.Action_TTLExpireRollback)
+		// A prewritten lock names a primary that is merely a pessimistic lock with another primary: its own is missing.
+		return e.checkMissing(ctx, req, outcome{})
 	}
 	if expired(l, req.CurrentTs) {
 		if req.ResolvingPessimisticLock && l.pessimistic() {
 			return e.expireLock(ctx, l)
 		}
-		return e.expire(ctx, req, l, kvrpcpb.Action_TTLExpireRollback)
+		return e.expire(ctx, req, l)
 	}
 	resp := &kvrpcpb.CheckTxnStatusResponse{LockTtl: l.ttl}
 	if !l.pessimistic() {
@@ -142,7 +143,7 @@ func (t *transaction) push(ts uint64) bool {
 }
 
 // expire rolls back the transaction of an expired lock.
-func (e *Engine) expire(ctx context.Context, req *kvrpcpb.CheckTxnStatusRequest, l *lock, action kvrpcpb.Action) (*kvrpcpb.CheckTxnStatusResponse, error) {
+func (e *Engine) expire(ctx context.Context, req *kvrpcpb.CheckTxnStatusRequest, l *lock) (*kvrpcpb.CheckTxnStatusResponse, error) {
 	info := l.info()
 	o, err := e.rollback(ctx, req.LockTs)
 	if err != nil {
@@ -151,7 +152,7 @@ func (e *Engine) expire(ctx context.Context, req *kvrpcpb.CheckTxnStatusRequest,
 	if o.committed() {
 		return &kvrpcpb.CheckTxnStatusResponse{CommitVersion: o.commitTS}, nil
 	}
-	return &kvrpcpb.CheckTxnStatusResponse{Action: action, LockInfo: info}, nil
+	return &kvrpcpb.CheckTxnStatusResponse{Action: kvrpcpb.Action_TTLExpireRollback, LockInfo: info}, nil
 }
 
 // expireLock gives up one expired pessimistic lock and leaves the rest of its transaction alone.

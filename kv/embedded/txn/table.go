@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"github.com/pingcap/kvproto/pkg/kvrpcpb"
 )
@@ -18,9 +19,18 @@ const numStripes = 4096
 type table struct {
 	seed    maphash.Seed
 	stripes [numStripes]stripe
-	// keys is the number of keys that are locked or waited for.
-	keys atomic.Int64
+	// keys is the number of keys that are locked or waited for, bytes what they hold of the memory.
+	keys, bytes atomic.Int64
 }
+
+// lockOverhead is about what a lock holds of the memory beside its key and its value, by BenchmarkLockMemory.
+const lockOverhead = 200
+
+// fewKeys is how many keys a stripe may have had whose map is kept when it is empty.
+const fewKeys = 8
+
+// memory is what the lock of a key holds of it.
+func memory(key int) int64 { return lockOverhead + int64(key) }
 
 // stripe is the part of the table for the keys with one hash.
 type stripe struct {
@@ -28,31 +38,72 @@ type stripe struct {
 
 	mu      sync.RWMutex // guards what follows
 	locked  atomic.Int32 // len(keys), for readers that find nothing
-	keys    map[string]*keyState
+	keys    map[string]keyState
+	most    int // that keys has had
 	records lockRecords
 }
 
 // keyState is a key that is locked or waited for.
 type keyState struct {
 	lock  *lock
-	queue []*waiter // in order of start timestamps
+	queue *queue // nil if nobody waits
+}
+
+// queue are those who wait for one key.
+type queue struct {
+	waiters []*waiter // in order of start timestamps
 	// granted is the waiter that was woken and has the next try, if any.
 	granted *waiter
 }
 
-// lock is one transaction's lock of one key. A lock is replaced, never changed.
+func (ks keyState) granted() *waiter {
+	if ks.queue == nil {
+		return nil
+	}
+	return ks.queue.granted
+}
+
+func (ks keyState) waiters() []*waiter {
+	if ks.queue == nil {
+		return nil
+	}
+	return ks.queue.waiters
+}
+
+// lock is one transaction's lock of one key. A lock is replaced, never changed. There may be many millions: what they have
+// in common is in their terms, and maps have their keys by name.
 type lock struct {
-	txn *transaction
+	*terms
 	key []byte
 	// op is Op_PessimisticLock, or what the prewritten transaction does with the key: Op_Put, Op_Del or Op_Lock.
-	op          kvrpcpb.Op
-	value       []byte
+	op kvrpcpb.Op
+	// value is the memory of the request while it commits in one phase. Others look at it under the transaction's mu, as long
+	// as the transaction has the lock.
+	value []byte
+}
+
+// terms are what the locks of one request have in common. They are never changed.
+type terms struct {
+	txn         *transaction
 	primary     []byte
 	ttl         uint64 // milliseconds after the start timestamp
 	forUpdateTS uint64
 	txnSize     uint64
 	updated     time.Time
 }
+
+// with returns the terms with another time to live and timestamp: the same ones, if those are theirs.
+func (t *terms) with(ttl, forUpdateTS uint64) *terms {
+	if ttl == t.ttl && forUpdateTS == t.forUpdateTS {
+		return t
+	}
+	changed := *t
+	changed.ttl, changed.forUpdateTS = ttl, forUpdateTS
+	return &changed
+}
+
+// name is the key for maps, which have the lock's bytes then and no copy.
+func (l *lock) name() string { return unsafe.String(unsafe.SliceData(l.key), len(l.key)) }
 
 func (l *lock) pessimistic() bool { return l.op == kvrpcpb.Op_PessimisticLock }
 
@@ -128,10 +179,7 @@ func (t *table) get(key []byte) *lock {
 	}
 	st.mu.RLock()
 	defer st.mu.RUnlock()
-	if ks := st.keys[string(key)]; ks != nil {
-		return ks.lock
-	}
-	return nil
+	return st.keys[string(key)].lock
 }
 
 // blocking is get for readers: it returns only locks of prewritten or committing transactions.
@@ -154,13 +202,13 @@ func (t *table) blocker(key []byte, startTS uint64, w *waiter) (l *lock, holder 
 	return st.keys[string(key)].blocker(startTS, w)
 }
 
-func (ks *keyState) blocker(startTS uint64, w *waiter) (*lock, *transaction) {
+func (ks keyState) blocker(startTS uint64, w *waiter) (*lock, *transaction) {
+	g := ks.granted()
 	switch {
-	case ks == nil:
 	case ks.lock != nil && ks.lock.txn.startTS != startTS:
 		return ks.lock, ks.lock.txn
-	case ks.lock == nil && ks.granted != nil && ks.granted != w && ks.granted.txn.startTS != startTS:
-		return nil, ks.granted.txn
+	case ks.lock == nil && g != nil && g != w && g.txn.startTS != startTS:
+		return nil, g.txn
 	}
 	return nil, nil
 }
@@ -178,26 +226,32 @@ func (t *table) put(l *lock) (previous *lock) {
 	st := t.stripe(l.key)
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	ks := st.state(t, l.key)
+	ks := st.keys[string(l.key)]
 	previous, ks.lock = ks.lock, l
+	t.set(st, l.name(), ks)
 	l.checkReplaces(previous)
-	ks.check(l.key)
 	return previous
 }
 
-// state returns the state of a key, made if there is none. The caller holds mu.
-func (st *stripe) state(t *table, key []byte) *keyState {
-	ks := st.keys[string(key)]
-	if ks == nil {
-		if st.keys == nil {
-			st.keys = make(map[string]*keyState)
-		}
-		ks = &keyState{}
-		st.keys[string(key)] = ks
-		st.locked.Store(int32(len(st.keys)))
-		t.keys.Add(1)
+// set changes the state of a key, and keeps the string. The caller holds mu.
+func (t *table) set(st *stripe, key string, ks keyState) {
+	ks.check(key)
+	before := len(st.keys)
+	if st.keys == nil {
+		st.keys = make(map[string]keyState)
 	}
-	return ks
+	st.keys[key] = ks
+	if len(st.keys) > before {
+		st.most = max(st.most, len(st.keys))
+		t.count(st, 1, key)
+	}
+}
+
+// count notes that a stripe has a key more, or less. The caller holds mu.
+func (t *table) count(st *stripe, n int64, key string) {
+	st.locked.Store(int32(len(st.keys)))
+	t.keys.Add(n)
+	t.bytes.Add(n * memory(len(key)))
 }
 
 // remove unlocks a key if l is its lock, and wakes who is next. A commitTS says that the transaction committed the key
@@ -207,31 +261,38 @@ func (t *table) remove(l *lock, commitTS uint64) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	ks := st.keys[string(l.key)]
-	if ks == nil || ks.lock != l {
+	if ks.lock != l {
 		return
 	}
 	if commitTS != 0 {
 		st.records.add(l.key, commitTS)
 	}
 	ks.lock = nil
-	t.tidy(st, l.key, ks)
+	t.tidy(st, l.name(), ks)
 }
 
-// tidy grants a key that nobody holds to its next waiter, and forgets it if there is none. The caller holds mu.
-func (t *table) tidy(st *stripe, key []byte, ks *keyState) {
-	if ks.lock != nil || ks.granted != nil {
+// tidy changes the state of a key. One that nobody holds is granted to its next waiter, and forgotten if there is none. The
+// caller holds mu.
+func (t *table) tidy(st *stripe, key string, ks keyState) {
+	if q := ks.queue; q != nil {
+		if ks.lock == nil && q.granted == nil && len(q.waiters) > 0 {
+			q.granted = q.waiters[0]
+			q.waiters = slices.Delete(q.waiters, 0, 1)
+			q.granted.wake(wakeGranted)
+		}
+		if q.granted == nil && len(q.waiters) == 0 {
+			ks.queue = nil
+		}
+	}
+	if ks == (keyState{}) {
+		delete(st.keys, key)
+		if len(st.keys) == 0 && st.most > fewKeys {
+			st.keys, st.most = nil, 0 // a map does not shrink
+		}
+		t.count(st, -1, key)
 		return
 	}
-	if len(ks.queue) > 0 {
-		ks.granted = ks.queue[0]
-		ks.queue = slices.Delete(ks.queue, 0, 1)
-		ks.granted.wake(wakeGranted)
-		ks.check(key)
-		return
-	}
-	delete(st.keys, string(key))
-	st.locked.Store(int32(len(st.keys)))
-	t.keys.Add(-1)
+	t.set(st, key, ks)
 }
 
 // lockedAfter returns when a key was locked without being written by a commit after ts, or 0.

@@ -36,6 +36,8 @@ type transaction struct {
 	engine  *Engine
 	startTS uint64
 	users   int // requests at work on it; guarded by its registry shard
+	// unsure says that a transaction of this timestamp may have committed before, and been forgotten. Set once.
+	unsure bool
 
 	// essential says that the client wants its writes to go on where the disk is nearly full (kvrpcpb.DiskFullOpt), as
 	// those of DROP and of DDL jobs do. Guarded by mu.

@@ -65,14 +65,17 @@ func (t *table) join(w *waiter, key []byte) bool {
 		return false
 	}
 	w.key = key
-	i, _ := slices.BinarySearchFunc(ks.queue, w, func(a, b *waiter) int {
+	if ks.queue == nil {
+		ks.queue = &queue{}
+	}
+	i, _ := slices.BinarySearchFunc(ks.queue.waiters, w, func(a, b *waiter) int {
 		if a.txn.startTS <= b.txn.startTS {
 			return -1
 		}
 		return 1
 	})
-	ks.queue = slices.Insert(ks.queue, i, w)
-	ks.check(key)
+	ks.queue.waiters = slices.Insert(ks.queue.waiters, i, w)
+	t.set(st, string(key), ks)
 	return true
 }
 
@@ -86,14 +89,13 @@ func (t *table) quit(w *waiter) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	ks := st.keys[string(w.key)]
-	if ks == nil {
-		return
-	}
-	if ks.granted == w {
-		ks.granted = nil
-		t.tidy(st, w.key, ks)
-	} else if i := slices.Index(ks.queue, w); i >= 0 {
-		ks.queue = slices.Delete(ks.queue, i, i+1)
+	if q := ks.queue; q != nil {
+		if q.granted == w {
+			q.granted = nil
+		} else if i := slices.Index(q.waiters, w); i >= 0 {
+			q.waiters = slices.Delete(q.waiters, i, i+1)
+		}
+		t.tidy(st, string(w.key), ks)
 	}
 	select { // nothing is left over for the next key
 	case <-w.ch:
@@ -107,9 +109,7 @@ func (t *table) recheck(key []byte) {
 	st := t.stripe(key)
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if ks := st.keys[string(key)]; ks != nil {
-		for _, w := range ks.queue {
-			w.wake(wakeRecheck)
-		}
+	for _, w := range st.keys[string(key)].waiters() {
+		w.wake(wakeRecheck)
 	}
 }
