@@ -135,17 +135,33 @@ func (im *Importer) Flush(ctx context.Context) error {
 	return nil
 }
 
+// An import that has found no room is tried again after minRoomPause, then after twice as long
+// each time, up to maxRoomPause: what a cluster was sent before it said so may stay there.
+const minRoomPause, maxRoomPause = time.Second, time.Minute
+
+// importWithRetry imports, and waits for room in the store as long as it takes: what was sorted
+// need not be read anew then.
 func (im *Importer) importWithRetry(ctx context.Context, units []kv.ImportUnit) error {
-	for attempt := 1; ; attempt++ {
+	attempt, roomPause := 1, minRoomPause
+	defer im.opts.NoRoom(nil)
+	for {
 		if err := errors.Join(im.opts.BeforeImport(ctx), ctx.Err(), kv.CheckPermit(ctx)); err != nil {
 			return err
 		}
 		err := im.importOnce(ctx, units)
-		if err == nil || !Retryable(err) || attempt >= im.opts.MaxAttempts {
+		full := errors.Is(err, kv.ErrDiskFull)
+		if err == nil || !full && (!Retryable(err) || attempt >= im.opts.MaxAttempts) {
 			return err
 		}
 		im.opts.Bus.Emit(event.Retry{Job: event.Job{ID: im.opts.JobID}, Op: "import", Attempt: attempt, Err: err})
-		if !sleep.For(ctx, im.opts.Backoff(attempt)) {
+		pause := im.opts.Backoff(attempt)
+		if full {
+			im.opts.NoRoom(err)
+			pause, roomPause = roomPause, min(2*roomPause, maxRoomPause)
+		} else {
+			attempt++
+		}
+		if !sleep.For(ctx, pause) {
 			return errors.Join(ctx.Err(), err)
 		}
 	}
@@ -192,7 +208,7 @@ func (im *Importer) Close() error {
 }
 
 // Retryable reports whether an import that failed with err may succeed when it
-// is simply tried again. A missing file never comes back, a closed store does
+// is simply tried again. A full disk has to be made room on, a missing file never comes back, a closed store does
 // not open again, a caller that gave up does not want it, and after a panic nobody
 // knows what is left.
 func Retryable(err error) bool {
@@ -202,7 +218,7 @@ func Retryable(err error) bool {
 	}
 	for _, final := range []error{
 		context.Canceled, context.DeadlineExceeded,
-		kv.ErrClosed, kv.ErrSnapshotTooOld,
+		kv.ErrDiskFull, kv.ErrClosed, kv.ErrSnapshotTooOld,
 		os.ErrNotExist, os.ErrPermission,
 	} {
 		if errors.Is(err, final) {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -261,6 +262,61 @@ func TestLostPermitEndsTheRetries(t *testing.T) {
 	require.ErrorIs(t, im.Flush(kv.WithPermit(f.ctx, func() error { return lost })), lost)
 	require.NoError(t, im.Close())
 	require.Equal(t, 1, f.store.imports)
+	require.Zero(t, f.files(t))
+}
+
+// fullStore has no room for a number of imports.
+type fullStore struct {
+	*store
+	full  int
+	asked []time.Time
+}
+
+func (s *fullStore) Import(context.Context, []kv.ImportUnit) error {
+	s.asked = append(s.asked, time.Now())
+	if len(s.asked) <= s.full {
+		return fmt.Errorf("%w: store %d", kv.ErrDiskFull, len(s.asked))
+	}
+	return nil
+}
+
+// TestFullDiskIsWaitedFor: as long as it takes, with the files where they are, and ever less often:
+// an attempt may leave something in the store.
+func TestFullDiskIsWaitedFor(t *testing.T) {
+	f := newFixture(t)
+	full := &fullStore{store: f.store, full: 20}
+	var reasons []string
+	f.opts.Store, f.opts.MaxAttempts = full, 1
+	f.opts.NoRoom = func(why error) { reasons = append(reasons, fmt.Sprint(why)) }
+	im, err := lightning.NewImporter(f.opts)
+	require.NoError(t, err)
+	require.NoError(t, write(f.ctx, im, 0, 100))
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		require.NoError(t, im.Flush(t.Context()))
+		require.Len(t, full.asked, 21)
+		for i, want := range []int{0, 1, 3, 7, 15, 31, 63, 123, 183} {
+			require.Equal(t, time.Duration(want)*time.Second, full.asked[i].Sub(began))
+		}
+	})
+	require.Equal(t, "kv: disk is full: store 1", reasons[0])
+	require.Equal(t, "<nil>", reasons[20], "it is over")
+	require.Len(t, reasons, 21)
+	require.NoError(t, im.Close())
+}
+
+func TestCancelWhileTheDiskIsFull(t *testing.T) {
+	f := newFixture(t)
+	ctx, cancel := context.WithCancel(f.ctx)
+	reason := errors.New("nobody waits")
+	f.opts.NoRoom = func(why error) { reason = why; cancel() }
+	f.store.fail = func(int) error { return kv.ErrDiskFull }
+	im, err := lightning.NewImporter(f.opts)
+	require.NoError(t, err)
+	require.NoError(t, write(f.ctx, im, 0, 100))
+	require.ErrorIs(t, im.Flush(ctx), context.Canceled)
+	require.NoError(t, reason)
+	require.NoError(t, im.Close())
 	require.Zero(t, f.files(t))
 }
 

@@ -56,7 +56,11 @@ type Options struct {
 	// BeforeImport is called before each import, which it may hold back; nil does
 	// not.
 	BeforeImport func(ctx context.Context) error
-	// MaxAttempts is how often an import is tried; 0 is 6.
+	// NoRoom is called with the error of a store that has no room for the files, after each
+	// attempt, and with nil when that is over; nil is not told.
+	NoRoom func(why error)
+	// MaxAttempts is how often an import is tried; 0 is 6. Attempts that have found no room
+	// are not counted: that is waited for.
 	MaxAttempts int
 	// Backoff is the pause after the given failed attempt, counted from 1; nil
 	// doubles from 50 ms to 2 s.
@@ -85,6 +89,9 @@ func (o *Options) EnsureDefaults() {
 	}
 	if o.BeforeImport == nil {
 		o.BeforeImport = func(context.Context) error { return nil }
+	}
+	if o.NoRoom == nil {
+		o.NoRoom = func(error) {}
 	}
 	if o.MaxAttempts == 0 {
 		o.MaxAttempts = defaultMaxAttempts

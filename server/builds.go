@@ -35,7 +35,8 @@ func openBuilds(ctx context.Context, storage tidbkv.Storage, globals *config.Glo
 		return nil, fmt.Errorf("path: a %T is no TiKV cluster", storage)
 	}
 	importer, err := sstimport.New(sstimport.Options{
-		PD: cluster.GetPDClient(), Codec: cluster.GetCodec(), Splitter: cluster, Labels: cluster.GetPDHTTPClient(),
+		PD: cluster.GetPDClient(), Codec: cluster.GetCodec(), Splitter: cluster,
+		Labels: cluster.GetPDHTTPClient(), Rooms: cluster.GetPDHTTPClient(),
 		WriteSpeed:    func() int64 { return globals.Int(config.ReorgMaxWriteSpeed) },
 		SplitBytes:    splitBytes(ctx, cluster.GetPDClient(), log),
 		RequestSource: kvtikv.RequestSource(), Logger: log.Named("import"),

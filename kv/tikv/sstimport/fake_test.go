@@ -36,6 +36,7 @@ type cluster struct {
 	regions    []*pd.Region // in key order
 	stores     map[uint64]*fakeStore
 	data       map[string]map[uint64]string // values by key and version
+	values     map[versioned]bool           // long ones that were taken, before their entries or after
 	now        int64
 	nextID     uint64
 	violations []string
@@ -92,10 +93,12 @@ type fakeStore struct {
 	id         uint64
 	addr       string
 	server     *grpc.Server
-	files      map[string]*fakeFile
-	open, most int // uploads at a time
+	files      map[string]*fakeFile // by what nameOf says
+	open, most int                  // uploads at a time
 }
 
+// fakeFile is a file of entries, or one of long values, which are with their entries as well:
+// that says what they must find when they are taken.
 type fakeFile struct {
 	meta  *import_sstpb.SSTMeta
 	pairs []versioned
@@ -111,7 +114,7 @@ func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	c := &cluster{
 		t: t, now: 1000, nextID: 100, stores: make(map[uint64]*fakeStore),
-		data: make(map[string]map[uint64]string), rules: make(map[string]*pdhttp.LabelRule),
+		data: make(map[string]map[uint64]string), values: make(map[versioned]bool), rules: make(map[string]*pdhttp.LabelRule),
 	}
 	peers := []*metapb.Peer{{Id: 11, StoreId: 1}, {Id: 12, StoreId: 2}, {Id: 13, StoreId: 3}}
 	c.regions = []*pd.Region{{
@@ -379,15 +382,50 @@ func (s *fakeStore) Write(stream import_sstpb.ImportSST_WriteServer) error {
 		s.c.mu.Unlock()
 	}
 	fault := s.c.happens(callClose, s.id, f.meta.RegionId)
+	resp := &import_sstpb.WriteResponse{}
 	if fault == nil || fault.late {
 		s.c.mu.Lock()
-		s.files[string(f.meta.Uuid)] = f
+		for _, file := range f.families() {
+			s.files[nameOf(file.meta)] = file
+			resp.Metas = append(resp.Metas, file.meta)
+		}
 		s.c.mu.Unlock()
 	}
 	if fault != nil && (!fault.late || fault.region != nil || fault.err != nil) {
 		return s.answer(stream, fault)
 	}
-	return stream.SendAndClose(&import_sstpb.WriteResponse{Metas: []*import_sstpb.SSTMeta{f.meta}})
+	return stream.SendAndClose(resp)
+}
+
+const (
+	// entriesFamily is TiKV's column family of entries, which hold short values.
+	entriesFamily = "write"
+	// shortBytes is how long a short value is at the most.
+	shortBytes = 255
+)
+
+// nameOf is what a file has for itself: those of one stream have one UUID.
+func nameOf(meta *import_sstpb.SSTMeta) string { return string(meta.Uuid) + meta.CfName }
+
+// families returns the files that TiKV makes of what it is sent in one stream: that of long
+// values, if there are, and that of entries.
+func (f *fakeFile) families() []*fakeFile {
+	family := func(name string) *fakeFile {
+		meta := *f.meta
+		meta.CfName = name
+		return &fakeFile{meta: &meta}
+	}
+	values, entries := family(valuesFamily), family(entriesFamily)
+	entries.pairs, entries.bytes = f.pairs, f.bytes
+	for _, p := range f.pairs {
+		if len(p.value) > shortBytes {
+			values.pairs = append(values.pairs, p)
+		}
+	}
+	if len(values.pairs) == 0 {
+		return []*fakeFile{entries}
+	}
+	return []*fakeFile{values, entries}
 }
 
 func (s *fakeStore) uploads(n int) {
@@ -420,7 +458,7 @@ func (s *fakeStore) answer(stream import_sstpb.ImportSST_WriteServer, f *fault) 
 
 // checkMeta says what TiKV says of a file that it does not take.
 func (s *fakeStore) checkMeta(meta *import_sstpb.SSTMeta) string {
-	if s.files[string(meta.Uuid)] != nil || len(meta.Uuid) != 16 {
+	if s.files[string(meta.Uuid)+entriesFamily] != nil || len(meta.Uuid) != 16 {
 		s.c.violation("the identity %x is not a new one", meta.Uuid)
 	}
 	r := s.c.byID(meta.RegionId)
@@ -501,7 +539,7 @@ func (s *fakeStore) ingest(req *import_sstpb.MultiIngestRequest) *errorpb.Error 
 		return &errorpb.Error{Message: "epoch not match", EpochNotMatch: &errorpb.EpochNotMatch{}}
 	}
 	for _, meta := range req.Ssts {
-		f := s.files[string(meta.Uuid)]
+		f := s.files[nameOf(meta)]
 		switch {
 		case f == nil:
 			return &errorpb.Error{Message: "file does not exist", StaleCommand: &errorpb.StaleCommand{}}
@@ -510,14 +548,21 @@ func (s *fakeStore) ingest(req *import_sstpb.MultiIngestRequest) *errorpb.Error 
 		}
 		for _, p := range r.Meta.Peers {
 			peer := s.c.stores[p.StoreId]
-			if other := peer.files[string(meta.Uuid)]; other == nil || !slices.Equal(other.pairs, f.pairs) {
+			if other := peer.files[nameOf(meta)]; other == nil || !slices.Equal(other.pairs, f.pairs) {
 				s.c.violation("store %d is to take a file that it does not have", p.StoreId)
 			}
-			delete(peer.files, string(meta.Uuid))
+			delete(peer.files, nameOf(meta))
 		}
 		for _, p := range f.pairs {
 			if !rangeOf(r).Contains([]byte(p.key)) {
 				s.c.violation("key %q is imported into another region", p.key)
+			}
+			if meta.CfName == valuesFamily {
+				s.c.values[p] = true
+				continue
+			}
+			if len(p.value) > shortBytes && !s.c.values[p] {
+				s.c.violation("key %q is there before its value", p.key)
 			}
 			versions := s.c.data[p.key]
 			if versions == nil {

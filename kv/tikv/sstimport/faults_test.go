@@ -7,14 +7,17 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/pingcap/kvproto/pkg/errorpb"
 	"github.com/pingcap/kvproto/pkg/import_sstpb"
 	"github.com/pingcap/kvproto/pkg/metapb"
 	"github.com/stretchr/testify/require"
+	pdhttp "github.com/tikv/pd/client/http"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -118,6 +121,73 @@ func TestFinalErrors(t *testing.T) {
 	}
 }
 
+// rooms answers for PD's HTTP API how much room stores have.
+type rooms struct {
+	mu    sync.Mutex
+	info  map[uint64]pdhttp.StoreInfo
+	err   error
+	asked int
+}
+
+func (r *rooms) GetStore(_ context.Context, id uint64) (*pdhttp.StoreInfo, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.asked++
+	info := r.info[id]
+	return &info, r.err
+}
+
+func (r *rooms) set(id uint64, version, available string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.info[id] = pdhttp.StoreInfo{
+		Store: pdhttp.MetaStore{Version: version}, Status: pdhttp.StoreStatus{Capacity: "1TiB", Available: available},
+	}
+}
+
+// TestRoom: TiKV before 8.0 takes files until its disk is full, so nothing is sent to a region
+// with such a store that has little room.
+func TestRoom(t *testing.T) {
+	r := &rooms{info: make(map[uint64]pdhttp.StoreInfo)}
+	var seconds atomic.Int64
+	f := start(t, func(o *Options) { o.Rooms = r })
+	f.im.stores.now = func() time.Time { return time.Unix(seconds.Load(), 0) }
+	from := 0
+	imports := func() error {
+		t.Helper()
+		from += 10
+		return f.im.Import(t.Context(), []kv.ImportUnit{f.unit(from, from+10, 10)})
+	}
+	for id := range uint64(2) {
+		r.set(1+id, "v7.5.7", "103GiB")
+	}
+	require.NoError(t, imports(), "nothing is known of one store")
+	require.NoError(t, imports())
+	require.Equal(t, 3, r.asked, "an answer holds for a while")
+
+	seconds.Add(10)
+	r.set(3, "7.5.7", "102GiB")
+	writes := f.count(callWrite)
+	err := imports()
+	require.ErrorIs(t, err, kv.ErrDiskFull)
+	require.ErrorContains(t, err, "store 3")
+	require.ErrorContains(t, err, "102GiB of 1TiB")
+	require.Equal(t, writes, f.count(callWrite), "nothing was sent")
+	require.Equal(t, 6, r.asked)
+
+	seconds.Add(10)
+	r.set(3, "8.0.0", "1GiB")
+	require.NoError(t, imports(), "it looks itself")
+	seconds.Add(10)
+	asked := r.asked
+	require.NoError(t, imports())
+	require.Equal(t, asked+2, r.asked, "it is not asked for any more")
+
+	seconds.Add(10)
+	r.err = unavailable
+	require.NoError(t, imports(), "PD does not say")
+}
+
 func TestGivesUp(t *testing.T) {
 	t.Run("after many attempts", func(t *testing.T) {
 		f := start(t, func(o *Options) { o.MaxAttempts = 4 })
@@ -151,6 +221,49 @@ func TestGivesUp(t *testing.T) {
 		require.ErrorContains(t, err, "too many files")
 		require.Greater(t, f.count(callIngest), 1, "a busy store is not an attempt")
 		require.Equal(t, 3, f.count(callWrite), "what was written is used")
+	})
+	t.Run("but not for the time that files take", func(t *testing.T) {
+		f := start(t, nil)
+		var hours atomic.Int64
+		f.im.stores.now = func() time.Time { return time.Unix(0, 0).Add(time.Duration(hours.Load()) * time.Hour) }
+		f.setFault(func(c call) *fault {
+			// One store's only: those of others may be answered when the attempt has ended.
+			if c.kind == callClose && c.store == 1 && hours.Load() < 10 {
+				hours.Add(1)
+				return &fault{err: unavailable}
+			}
+			return nil
+		})
+		require.NoError(t, f.im.Import(t.Context(), []kv.ImportUnit{f.unit(0, 10, 10)}))
+		f.requireDone()
+	})
+	t.Run("nor while others send", func(t *testing.T) {
+		f := start(t, nil)
+		u := f.unit(0, 10, 10)
+		synctest.Test(t, func(t *testing.T) {
+			lost := errors.New("it may send now")
+			f.im.opts.Lease = func(context.Context) error { return lost }
+			src, err := openSource(t.Context(), []*unit{u.(*unit)})
+			require.NoError(t, err)
+			defer func() { require.NoError(t, src.close()) }()
+			_, others, err := acquire(t.Context(), f.im.stores.of(f.regions[0].Meta.Peers[:1]), defaultStoreStreams)
+			require.NoError(t, err)
+
+			j := &job{im: f.im, src: src, left: u.Range(), most: 1}
+			_, err = j.patience.failed(time.Now(), verdict{next: writeAgain, err: unavailable}, f.im.limits())
+			require.NoError(t, err)
+			ended := make(chan error)
+			go func() {
+				_, err := j.step(t.Context())
+				ended <- err
+			}()
+			synctest.Wait()
+			time.Sleep(time.Hour)
+			others()
+			require.ErrorIs(t, <-ended, lost)
+			_, err = j.patience.failed(time.Now(), verdict{next: writeAgain, err: unavailable}, f.im.limits())
+			require.NoError(t, err)
+		})
 	})
 	t.Run("when it is cancelled", func(t *testing.T) {
 		f := start(t, func(o *Options) { o.Backoff = func(int) time.Duration { return time.Hour } })
@@ -397,6 +510,22 @@ func TestPanicIsAnError(t *testing.T) {
 	err := f.im.Import(t.Context(), []kv.ImportUnit{f.unit(0, 10, 10)})
 	require.ErrorContains(t, err, "panic: in the lease")
 	require.Equal(t, 1, f.files())
+}
+
+// TestBusyBetweenValuesAndEntries: what was taken is not given to the leader again, nor sent anew,
+// however long the rest has to wait.
+func TestBusyBetweenValuesAndEntries(t *testing.T) {
+	f := start(t, func(o *Options) { o.MaxAttempts = 3 })
+	f.setFault(func(c call) *fault {
+		if c.kind == callIngest && 2 <= c.nth && c.nth <= 10 {
+			return &fault{region: &errorpb.Error{Message: "too many files", ServerIsBusy: &errorpb.ServerIsBusy{}}}
+		}
+		return nil
+	})
+	require.NoError(t, f.im.Import(t.Context(), []kv.ImportUnit{f.unit(0, 100, shortBytes+1)}))
+	f.requireDone()
+	require.Equal(t, 3, f.count(callWrite), "one stream to each store")
+	require.Equal(t, 11, f.count(callIngest), "the values, and the entries until they are taken")
 }
 
 // Values that are in a file of their own are there before the entries that they belong to.

@@ -173,7 +173,7 @@ func (im *Importer) insist(ctx context.Context, ask func() error) error {
 		if err == nil || ctx.Err() != nil {
 			return errors.Join(err, ctx.Err())
 		}
-		pause, err := p.failed(time.Now(), judge(locating, err), im.limits())
+		pause, err := p.failed(im.stores.now(), judge(locating, err), im.limits())
 		if err != nil {
 			return err
 		}

@@ -46,7 +46,7 @@ func (im *Importer) importRange(ctx context.Context, src *source, r kv.KeyRange,
 			return ctx.Err()
 		}
 		v := judge(j.at, err)
-		pause, err := j.patience.failed(time.Now(), v, im.limits())
+		pause, err := j.patience.failed(im.stores.now(), v, im.limits())
 		if err != nil {
 			return err
 		}
@@ -66,19 +66,23 @@ func (j *job) step(ctx context.Context) (done bool, err error) {
 		}
 	}
 	here := j.left.Intersect(rangeOf(j.region))
-	streams, release, err := acquire(ctx, j.im.stores.of(j.region.Meta.Peers), j.streams(here))
+	list := j.im.stores.of(j.region.Meta.Peers)
+	if err := rest(ctx, list); err != nil {
+		return false, err
+	}
+	began := j.im.stores.now()
+	streams, release, err := acquire(ctx, list, j.streams(here))
 	if err != nil {
 		return false, err
 	}
 	defer release()
 	if j.files == nil {
-		j.at = writing
-		if err := j.im.lease(ctx); err != nil {
-			return false, err
-		}
-		if j.files, err = j.im.write(ctx, j.region, j.src, here, streams); err != nil {
-			return false, err
-		}
+		err = j.send(ctx, here, list, streams)
+	}
+	// That is a matter of what there is to be sent and of the speed, whatever the errors.
+	j.patience.excuse(j.im.stores.now().Sub(began))
+	if err != nil {
+		return false, err
 	}
 	if j.files == nil { // there are no pairs
 		return j.advance(here.End), nil
@@ -93,6 +97,21 @@ func (j *job) step(ctx context.Context) (done bool, err error) {
 		return j.advance(j.files.next), nil
 	}
 	return j.advance(here.End), nil
+}
+
+// send sends what is here to the region's stores, if they have room.
+func (j *job) send(ctx context.Context, here kv.KeyRange, list []*store, streams int) (err error) {
+	j.at = writing
+	for _, st := range list {
+		if err := j.im.stores.checkRoom(ctx, st); err != nil {
+			return &storeError{st, j.region.Meta, err}
+		}
+	}
+	if err := j.im.lease(ctx); err != nil {
+		return err
+	}
+	j.files, err = j.im.write(ctx, j.region, j.src, here, streams)
+	return err
 }
 
 // streams is how many files it is worth sending side by side of what is here: one if that
@@ -148,7 +167,8 @@ func (j *job) prepare(ctx context.Context, v verdict, pause time.Duration) error
 	return ctx.Err()
 }
 
-// ingest tells the leader to take the files, if no peer has too much to do.
+// ingest tells the leader to take the files that it has not taken yet, if no peer has too much
+// to do.
 func (j *job) ingest(ctx context.Context) error {
 	meta, leader := j.region.Meta, j.im.stores.leader(j.region)
 	// All peers take the files, but only the leader looks whether it can, when it is told to.
@@ -176,6 +196,8 @@ func (j *job) ingest(ctx context.Context) error {
 		if regionErr != nil {
 			return &storeError{leader, meta, regionError{regionErr}}
 		}
+		// Of what is taken the leader would say that it does not exist, if it was told again.
+		j.files.metas = slices.DeleteFunc(j.files.metas, func(m *import_sstpb.SSTMeta) bool { return slices.Contains(files, m) })
 	}
 	return nil
 }

@@ -52,6 +52,11 @@ type Labels interface {
 	PatchRegionLabelRules(ctx context.Context, patch *pdhttp.LabelRulePatch) error
 }
 
+// Rooms tells how much room stores have. PD's HTTP client does.
+type Rooms interface {
+	GetStore(ctx context.Context, id uint64) (*pdhttp.StoreInfo, error)
+}
+
 // Options configures an Importer.
 type Options struct {
 	// PD finds regions and stores, and tells the time.
@@ -63,6 +68,9 @@ type Options struct {
 	// Labels is used to keep PD from moving the regions that are imported into; nil lets
 	// it move them, which costs repeated work only.
 	Labels Labels
+	// Rooms is asked for the stores that take files until their disk is full, which are those
+	// of TiKV before 8.0; nil is not.
+	Rooms Rooms
 	// Dial connects to a store, by host:port; nil is Dial, with the settings of TiDB's driver.
 	Dial func(ctx context.Context, addr string) (*grpc.ClientConn, error)
 	// Lease says, by nil, that the caller may still import. It is asked before each
@@ -93,7 +101,8 @@ type Options struct {
 	// region. Answers that a store is busy are not counted. 0 is 30.
 	MaxAttempts int
 	// GiveUpAfter is how long a region is tried, while nothing is imported into it,
-	// whatever the errors; 0 is 15 minutes.
+	// whatever the errors, without the time that its files are sent or wait to be; 0 is
+	// 15 minutes.
 	GiveUpAfter time.Duration
 	// Backoff is the pause after the given error in a row, counted from 1; nil doubles
 	// from 50 ms to 5 s.

@@ -92,7 +92,7 @@ func judge(at stage, err error) verdict {
 		write  writeError
 	)
 	switch {
-	case errors.As(err, &lease), errors.As(err, &source), errors.Is(err, kv.ErrClosed):
+	case errors.As(err, &lease), errors.As(err, &source), errors.Is(err, kv.ErrClosed), errors.Is(err, kv.ErrDiskFull):
 		return verdict{next: giveUp, err: err}
 	case errors.As(err, &region):
 		return judgeRegion(at, region.pb, err)
@@ -182,6 +182,7 @@ type patience struct {
 	failures int // all
 	counted  int // without answers that a store is busy
 	since    time.Time
+	excused  time.Duration // of the time since then
 	first    error
 }
 
@@ -207,13 +208,13 @@ func (p *patience) failed(now time.Time, v verdict, l limits) (pause time.Durati
 		return 0, v.err
 	}
 	if p.failures == 0 {
-		p.since, p.first = now, v.err
+		p.since, p.excused, p.first = now, 0, v.err
 	}
 	p.failures++
 	if !v.busy {
 		p.counted++
 	}
-	if spent := now.Sub(p.since); p.counted >= l.attempts || spent >= l.total {
+	if spent := now.Sub(p.since) - p.excused; p.counted >= l.attempts || spent >= l.total {
 		return 0, p.giveUp(spent, v.err)
 	}
 	pause = l.backoff(p.failures)
@@ -230,6 +231,9 @@ func (p *patience) giveUp(spent time.Duration, last error) error {
 	}
 	return fmt.Errorf("sstimport: gave up after %d errors in %s: %w, and at last: %w", p.failures, spent.Round(time.Millisecond), p.first, last)
 }
+
+// excuse leaves a time out of that which is bounded.
+func (p *patience) excuse(d time.Duration) { p.excused += d }
 
 // progress forgets what has failed.
 func (p *patience) progress() { *p = patience{} }

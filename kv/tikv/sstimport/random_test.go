@@ -98,7 +98,7 @@ func TestRandomFaults(t *testing.T) {
 		ok := t.Run(fmt.Sprint(round), func(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(seed, uint64(round)))
 			f := start(t, func(o *Options) {
-				o.SplitBytes, o.CallTimeout, o.MaxAttempts = 50_000, 200*time.Millisecond, 1000
+				o.SplitBytes, o.CallTimeout, o.MaxAttempts = 100_000, 200*time.Millisecond, 1000
 				if rnd.IntN(2) == 0 {
 					o.Splitter = nil
 				}
@@ -110,7 +110,7 @@ func TestRandomFaults(t *testing.T) {
 			var units []kv.ImportUnit
 			for at := rnd.IntN(100); at < keys; at += rnd.IntN(200) {
 				n := 1 + rnd.IntN(800)
-				units = append(units, f.unit(at, min(at+n, keys), 1+rnd.IntN(200)))
+				units = append(units, f.unit(at, min(at+n, keys), 1+rnd.IntN(2*shortBytes)))
 				at += n
 			}
 			rnd.Shuffle(len(units), func(i, j int) { units[i], units[j] = units[j], units[i] })

@@ -24,6 +24,7 @@ type store struct {
 	id      uint64
 	streams chan struct{} // one for each file that is written to it
 	speed   throttle
+	room    room
 
 	connecting sync.Mutex
 	addr       string
@@ -40,8 +41,9 @@ const dropInterval = time.Minute
 
 // stores are the stores that were needed so far.
 type stores struct {
-	opts *Options
-	now  func() time.Time
+	opts      *Options
+	now       func() time.Time
+	warnRooms sync.Once
 
 	mu   sync.Mutex
 	byID map[uint64]*store
@@ -193,17 +195,22 @@ func (st *store) disconnect() error {
 	return nil
 }
 
-// acquire waits until none of the stores is left alone, and takes a stream of each, and up
-// to most where those are free. They are taken in the order of the list, which is the same
-// for all, and of more than one none is waited for, so that waiting ends.
-func acquire(ctx context.Context, list []*store, most int) (streams int, release func(), err error) {
+// rest waits until none of the stores is left alone.
+func rest(ctx context.Context, list []*store) error {
 	for _, st := range list {
 		for d := st.leftAlone(time.Now()); d > 0; d = st.leftAlone(time.Now()) {
 			if !sleep.For(ctx, d) {
-				return 0, nil, ctx.Err()
+				return ctx.Err()
 			}
 		}
 	}
+	return nil
+}
+
+// acquire takes a stream of each store, and up to most where those are free. They are taken in
+// the order of the list, which is the same for all, and of more than one none is waited for, so
+// that waiting ends.
+func acquire(ctx context.Context, list []*store, most int) (streams int, release func(), err error) {
 	for i, st := range list {
 		select {
 		case st.streams <- struct{}{}:

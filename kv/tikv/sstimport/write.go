@@ -52,9 +52,9 @@ func asStoreError(err error) *storeError {
 
 // written is what was sent to all peers of a region, in one file or several.
 type written struct {
-	metas []*import_sstpb.SSTMeta
-	pairs map[int]int64 // of each unit, by its number
-	next  []byte        // where what is left of the range begins; nil if nothing is
+	metas []*import_sstpb.SSTMeta // those that are not taken yet
+	pairs map[int]int64           // of each unit, by its number
+	next  []byte                  // where what is left of the range begins; nil if nothing is
 }
 
 // upload is a file on its way to the peers of a region.
