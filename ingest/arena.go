@@ -9,6 +9,10 @@ import (
 const (
 	// maxBlocks is how many blocks positions of 32 bits can address.
 	maxBlocks = 1 << (32 - blockShift)
+	// maxWorkerMemory is how much a worker may hold before it has to spill, however much
+	// memory there is: all of it may lie in one arena, and the batch of rows that goes beyond
+	// it has as many blocks left.
+	maxWorkerMemory = maxBlocks / 2 * blockSize
 	// MaxEntrySize is the greatest size of key and value of one entry in bytes.
 	MaxEntrySize = 256 << 10
 )

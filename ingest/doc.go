@@ -26,8 +26,9 @@
 //     anything is sorted, written or merged, so that comparing them with what
 //     the store gives back covers all of it.
 //   - Temp bytes are acquired from [Resources] before they are written, the runs
-//     and the final files each from a part of the quota of their own; so a flush
-//     can always proceed, however full the other part is.
+//     and the final files each from a part of the quota of their own, or of the room
+//     that the disk has if that is less; so a flush can always proceed, however full
+//     the other part is.
 //   - The temp folder holds one folder per job, which Open empties and Close
 //     removes.
 //

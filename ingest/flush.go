@@ -37,16 +37,18 @@ func (j *Job) flush(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	j.measureRoom()
 	im, err := lightning.NewImporter(lightning.Options{
 		Store: j.opts.Store, Dir: dir, Version: j.opts.Version, Overlaps: j.overlaps(),
 		JobID: j.opts.ID, Bus: j.opts.Bus,
 		TargetFileBytes: j.opts.TargetFileBytes,
-		Quota:           j.share, Limiter: limiter{j}, BeforeImport: j.share.BeforeImport,
+		Quota:           j.share, Limiter: limiter{j}, BeforeImport: j.share.BeforeImport, NoRoom: j.share.setNoRoom,
 	})
 	if err != nil {
 		return err
 	}
 	defer func() {
+		j.share.refused(err)
 		j.mu.Lock()
 		j.stats = addStats(j.stats, im.Stats())
 		j.mu.Unlock()

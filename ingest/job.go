@@ -56,7 +56,8 @@ type JobOptions struct {
 	// TargetFileBytes is the size at which final files are cut; 0 is 64 MiB.
 	TargetFileBytes uint64
 	// MaxRuns is the number of runs of one index at which the job wants to be
-	// flushed; 0 is 128. Merging holds one buffer for each.
+	// flushed; 0 is 128. Merging holds one buffer for each. All runs of a job are open
+	// files: those of all indexes are bounded by its share of maxRunFiles.
 	MaxRuns int
 	// FS is the file system of TempDir; nil is the operating system's.
 	FS vfs.FS
@@ -119,11 +120,13 @@ type Job struct {
 	// flushed what it has written of it.
 	flushing, flushed atomic.Int64
 
-	mu      sync.Mutex
-	workers int   // in use
-	memory  int64 // of the buckets
-	costs   stage.Costs
-	stats   lightning.Stats
+	mu        sync.Mutex
+	workers   int   // in use
+	memory    int64 // of the buckets and of the runs
+	runs      int
+	runMemory int64 // of memory
+	costs     stage.Costs
+	stats     lightning.Stats
 }
 
 // jobIndex is what a job holds of one index between two flushes.
@@ -246,13 +249,13 @@ func (j *Job) Close() error {
 func (j *Job) dir() (string, error) { return j.path, j.makeDir() }
 
 // workerMemory is how many bytes each worker may hold: its part of what those
-// that have finished left over.
+// that have finished left over, and no more than an arena has room for.
 func (j *Job) workerMemory() int64 {
 	least := max(int64(len(j.indexes))*workerIndexMemory, j.partitions()*2*blockSize)
 	limit := j.share.memoryLimit()
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return max(least, (limit-j.memory)/int64(max(1, j.workers)))
+	return min(max(least, (limit-j.memory)/int64(max(1, j.workers))), maxWorkerMemory)
 }
 
 // FlushProgress is how much of the flush that is going on is done, 0 to 1.
@@ -264,11 +267,21 @@ func (j *Job) FlushProgress() float64 {
 	return min(1, float64(j.flushed.Load())/float64(total))
 }
 
+// runMemoryPart is the part of the job's memory that its runs may take. They take hardly any
+// of it, but where keys are long and alike: a few bytes are left of each in a run then, and
+// the separators of its blocks are long.
+const runMemoryPart = 4
+
 func (j *Job) addRun(i int, r *run) {
+	j.share.useMemory(r.memory())
+	mostMemory, mostRuns := j.share.memoryLimit()/runMemoryPart, j.share.runFiles()
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.indexes[i].runs = append(j.indexes[i].runs, r)
-	if len(j.indexes[i].runs) >= j.opts.MaxRuns {
+	j.runs++
+	j.memory += r.memory()
+	j.runMemory += r.memory()
+	if len(j.indexes[i].runs) >= j.opts.MaxRuns || j.runs >= mostRuns || j.runMemory >= mostMemory {
 		j.needsFlush.Store(true)
 	}
 }
@@ -313,7 +326,7 @@ func (j *Job) drop() error {
 		idx.runs = nil
 	}
 	j.share.useMemory(-j.memory)
-	j.memory = 0
+	j.memory, j.runMemory, j.runs = 0, 0, 0
 	j.needsFlush.Store(false)
 	return errors.Join(errs...)
 }

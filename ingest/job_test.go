@@ -3,11 +3,14 @@ package ingest
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"sync"
 	"testing"
 
@@ -67,6 +70,40 @@ func (f *jobFixture) requireClean(t *testing.T) {
 	u := f.all.Usage()
 	require.Zero(t, u.MemoryBytes)
 	require.Zero(t, u.TempBytes)
+}
+
+// fullOnce is a store that has no room the first time, and notes what the job waits for then.
+type fullOnce struct {
+	kv.Store
+	all   *Resources
+	waits []string
+}
+
+func (s *fullOnce) Import(ctx context.Context, units []kv.ImportUnit) error {
+	s.waits = append(s.waits, s.all.Held(3).Wait)
+	if len(s.waits) == 1 {
+		return fmt.Errorf("%w: store 1", kv.ErrDiskFull)
+	}
+	return s.Store.Import(ctx, units)
+}
+
+// TestFullStoreIsWaitedFor: what was sorted is imported when there is room.
+func TestFullStoreIsWaitedFor(t *testing.T) {
+	f := newJobFixture(t, Index{ID: 1, Prefix: []byte("a/")})
+	full := &fullOnce{Store: f.store, all: f.all}
+	f.opts.Store = full
+	job, err := Open(f.opts)
+	require.NoError(t, err)
+	w := job.NewWorker(nil)
+	key := intKey(1, 0)
+	require.NoError(t, w.Append(0, append(key, 'v'), len(key)))
+	w.Finish()
+	require.NoError(t, job.Flush(f.ctx))
+	require.Equal(t, []string{"", "disk space: kv: disk is full: store 1"}, full.waits)
+	require.Empty(t, f.all.Held(3).Wait)
+	require.Len(t, f.read(t, "a/"), 1)
+	require.NoError(t, job.Close())
+	f.requireClean(t)
 }
 
 // TestJobSortsAndImports lets several workers append to two indexes, with
@@ -299,4 +336,81 @@ func TestOlderEntriesAreNoDuplicates(t *testing.T) {
 	require.NoError(t, add("b2")) // at the second, before a checkpoint
 	f.opts.Indexes[0].Imported = true
 	require.NoError(t, add("a3"), "the value was handed on between the snapshots")
+}
+
+// However much memory there is, what a worker may hold leaves half of an arena's positions for
+// the batch with which it goes beyond: all of it may lie in one partition.
+func TestAWorkersMemoryFitsAnArena(t *testing.T) {
+	f := newJobFixture(t, Index{ID: 1, Prefix: []byte("a/")})
+	set(t, f.globals, config.MemoryQuota, strconv.Itoa(64<<30))
+	job, err := Open(f.opts)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, job.Close()) }()
+	w := job.NewWorker(nil)
+	defer w.Discard()
+	require.Greater(t, f.opts.Share.memoryLimit(), int64(maxBlocks*blockSize))
+	require.EqualValues(t, maxWorkerMemory, job.workerMemory())
+}
+
+// The indexes of runs are on the job's account. They may be larger than the runs, if keys are
+// long and alike, and have the job flushed then.
+func TestRunIndexesAreAccounted(t *testing.T) {
+	f := newJobFixture(t, Index{ID: 1, Prefix: []byte("a/")})
+	set(t, f.globals, config.MemoryQuota, "16000000")
+	job, err := Open(f.opts)
+	require.NoError(t, err)
+	w := job.NewWorker(nil)
+	held := func() int64 {
+		w.account()
+		return f.all.Usage().MemoryBytes - w.memory
+	}
+	require.Zero(t, held())
+	like := bytes.Repeat([]byte("x"), 3000)
+	for spills := 0; !job.NeedsFlush(); spills++ {
+		require.Less(t, held(), int64(8_000_000))
+		for k := range 4000 {
+			key := binary.BigEndian.AppendUint32(slices.Clone(like), uint32(spills*4000+k))
+			require.NoError(t, w.Append(0, append(key, 'v'), len(key)))
+		}
+		_, err := w.EndBatch(f.ctx)
+		require.NoError(t, err)
+		require.Greater(t, held(), int64(spills+1)*100_000)
+	}
+	w.Finish()
+	require.NoError(t, job.Flush(f.ctx))
+	require.NoError(t, job.Close())
+	f.requireClean(t)
+}
+
+// A job of many indexes is flushed before its runs, which are open files, are too many.
+func TestRunFilesAreBounded(t *testing.T) {
+	indexes := make([]Index, 40)
+	for i := range indexes {
+		indexes[i] = Index{ID: int64(i + 1), Prefix: fmt.Appendf(nil, "%02d/", i)}
+	}
+	f := newJobFixture(t, indexes...)
+	other := join(t, f.all, ShareOptions{JobID: 4})
+	defer other.Leave()
+	set(t, f.globals, config.MemoryQuota, "1")
+	job, err := Open(f.opts)
+	require.NoError(t, err)
+	w := job.NewWorker(nil)
+	value := bytes.Repeat([]byte("v"), 3000)
+	for !job.NeedsFlush() {
+		for i := range indexes {
+			for k := range 400 {
+				require.NoError(t, w.Append(i, append(intKey(uint64(k), 0), value...), 17))
+			}
+		}
+		_, err := w.EndBatch(f.ctx)
+		require.NoError(t, err)
+	}
+	runs := 0
+	for i := range job.indexes {
+		runs += len(job.indexes[i].runs)
+	}
+	require.Positive(t, runs)
+	require.LessOrEqual(t, runs, maxRunFiles/2+len(indexes))
+	w.Discard()
+	require.NoError(t, job.Close())
 }

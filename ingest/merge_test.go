@@ -380,3 +380,66 @@ func TestRunBlocksOfLikeKeys(t *testing.T) {
 		require.Less(t, len(out.data), maxRunBlockRaw+len(pairs[0].key))
 	}
 }
+
+// TestRunIndexIsShort: of a run's index a few bytes of each block are in memory, however long
+// the keys are, and any range is still found by it.
+func TestRunIndexIsShort(t *testing.T) {
+	r := newRand(t)
+	var pairs []pair
+	for range 3000 {
+		key := make([]byte, 500)
+		for i := range key {
+			key[i] = byte(r.IntN(256))
+		}
+		pairs = append(pairs, pair{key, []byte{'0'}})
+	}
+	slices.SortFunc(pairs, func(a, b pair) int { return bytes.Compare(a.key, b.key) })
+	run := makeRun(t, pairs)
+	require.Greater(t, len(run.blocks), 20)
+	require.Less(t, run.memory(), int64(3*500+32*len(run.blocks)))
+}
+
+// TestRunRanges: a cursor finds the keys of any range, wherever in a block it begins and ends.
+func TestRunRanges(t *testing.T) {
+	r := newRand(t)
+	for name, shape := range keyShapes {
+		var pairs []pair
+		for i := range 3000 {
+			pairs = append(pairs, pair{shape(r, i), []byte{'0'}})
+		}
+		slices.SortFunc(pairs, func(a, b pair) int { return bytes.Compare(a.key, b.key) })
+		run := makeRun(t, pairs)
+		bound := func() []byte {
+			switch r.IntN(4) {
+			case 0:
+				return nil
+			case 1:
+				return run.separator(r.IntN(len(run.blocks)))
+			case 2:
+				key := pairs[r.IntN(len(pairs))].key
+				return key[:r.IntN(len(key)+1)]
+			default:
+				return pairs[r.IntN(len(pairs))].key
+			}
+		}
+		for range 100 {
+			kr := keyRange{bound(), bound()}
+			var want, got int
+			for _, p := range pairs {
+				if bytes.Compare(p.key, kr.start) >= 0 && (kr.end == nil || bytes.Compare(p.key, kr.end) < 0) {
+					want++
+				}
+			}
+			c := run.cursor(kr)
+			var batch records
+			for {
+				require.NoError(t, c.next(&batch))
+				if batch.len() == 0 {
+					break
+				}
+				got += batch.len()
+			}
+			require.Equal(t, want, got, "%s: from %x to %x", name, kr.start, kr.end)
+		}
+	}
+}

@@ -81,7 +81,7 @@ func (idx *jobIndex) partitionBytes() []int64 {
 	for _, r := range idx.runs {
 		each := idx.spec.rawBytes(r.raw, r.count) / int64(len(r.blocks))
 		for b := range r.blocks {
-			sizes[idx.splitters.find(r.firstKey(b))] += each
+			sizes[idx.splitters.find(r.separator(b))] += each
 		}
 	}
 	return sizes
@@ -120,7 +120,7 @@ func (b *bounds) addParts(parts []part) {
 	}
 }
 
-func (b *bounds) addRun(r *run) { b.add(r.firstKey(0), r.last) }
+func (b *bounds) addRun(r *run) { b.add(r.separator(0), r.last) }
 
 func (b *bounds) add(least, greatest []byte) {
 	if !b.any || bytes.Compare(least, b.least) < 0 {

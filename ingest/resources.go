@@ -40,7 +40,8 @@ type Resources struct {
 	memory   usage
 	runs     usage
 	files    usage
-	temp     usage         // runs and files
+	temp     usage // runs and files
+	room     room
 	released chan struct{} // closed when file bytes are released, then replaced
 }
 
@@ -70,7 +71,7 @@ func NewResources(globals *config.Globals, cores int) *Resources {
 	}
 	r := &Resources{
 		globals: globals, cores: int64(cores), sorting: memory.Divide(0).Sorting,
-		reserved: func() {}, released: make(chan struct{}),
+		reserved: func() {}, released: make(chan struct{}), room: room{measured: math.MaxInt64},
 	}
 	r.writes.limit = func() int64 { return globals.Int(config.ReorgMaxWriteSpeed) }
 	r.governance.globals = globals
@@ -119,6 +120,10 @@ const (
 	indexMemory = 4 << 20
 	// workerIndexMemory is the least memory that a worker has for each index.
 	workerIndexMemory = 1 << 20
+
+	// maxRunFiles is how many runs, which are open files, there are at one time, over all
+	// jobs. A job goes beyond by one for each worker and index, and while others have joined.
+	maxRunFiles = 1024
 )
 
 func (r *Resources) memoryQuota() int64 {
@@ -128,9 +133,14 @@ func (r *Resources) memoryQuota() int64 {
 	return r.sorting
 }
 
-// pool is the given part of the disk quota, for all jobs together.
-func (r *Resources) pool(percent int64) int64 {
-	return r.globals.Int(config.DiskQuota) / 100 * percent
+// runsPool and filesPool are the parts of the disk quota, or of the room there is, for all jobs
+// together. The caller holds mu.
+func (r *Resources) runsPool() int64 { return r.pool(runsPercent, runsRoomPercent) }
+
+func (r *Resources) filesPool() int64 { return r.pool(filesPercent, filesRoomPercent) }
+
+func (r *Resources) pool(quotaPercent, roomPercent int64) int64 {
+	return min(r.globals.Int(config.DiskQuota)/100*quotaPercent, r.room.bytes()/100*roomPercent)
 }
 
 // Join gives a job its share, which it must leave. It waits until there is
@@ -226,10 +236,11 @@ func (r *Resources) divideLocked() (changed []func()) {
 		return divide(total, claims)
 	}
 	memory := parts(r.memoryQuota()/100*arenasPercent, sorting, func(s *Share) (int64, int64) { return s.leastMemory(), math.MaxInt64 })
-	runs := parts(r.pool(runsPercent), sorting, func(*Share) (int64, int64) { return 0, math.MaxInt64 })
-	files := parts(r.pool(filesPercent), sorting, func(*Share) (int64, int64) { return 0, math.MaxInt64 })
+	runs := parts(r.runsPool(), sorting, func(*Share) (int64, int64) { return 0, math.MaxInt64 })
+	files := parts(r.filesPool(), sorting, func(*Share) (int64, int64) { return 0, math.MaxInt64 })
+	runFiles := parts(maxRunFiles, sorting, func(*Share) (int64, int64) { return 1, maxRunFiles })
 	for i, s := range sorting {
-		s.memoryPart, s.runsPart, s.filesPart = memory[i], runs[i], files[i]
+		s.memoryPart, s.runsPart, s.filesPart, s.runFilesPart = memory[i], runs[i], files[i], runFiles[i]
 	}
 	set := func(s *Share, workers int64) {
 		if s.workers != int(workers) && s.onWorkers != nil {

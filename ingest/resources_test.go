@@ -2,15 +2,20 @@ package ingest
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"sync"
+	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
 	"fastddl/config"
+	"fastddl/kv"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -250,6 +255,63 @@ func TestRunsAndFilesHaveTheirOwnPart(t *testing.T) {
 	s.Leave()
 	require.Zero(t, r.Usage().TempBytes)
 	require.EqualValues(t, 95_000_000, r.Usage().PeakTempBytes)
+}
+
+// TestJobsKeepToTheRoom: however large the quota is, runs and files fit the disk, with those that
+// are there already.
+func TestJobsKeepToTheRoom(t *testing.T) {
+	r := NewResources(config.NewGlobals(), 2)
+	s := join(t, r, ShareOptions{})
+	free := func(n uint64) { r.measured(vfs.DiskUsage{AvailBytes: kv.KeepFree(1<<40) + n, TotalBytes: 1 << 40}) }
+	free(100_000_000)
+	require.False(t, s.tryAcquireRuns(30_000_001))
+	require.True(t, s.tryAcquireRuns(30_000_000))
+	free(70_000_000)
+	require.False(t, s.runsExceeded())
+	require.False(t, s.tryAcquireRuns(1))
+	require.False(t, s.TryAcquire(45_000_001))
+	require.True(t, s.TryAcquire(45_000_000))
+	s.Release(45_000_000)
+
+	free(20_000_000)
+	require.True(t, s.runsExceeded(), "others have taken the rest")
+	s.releaseRuns(30_000_000)
+	require.False(t, s.tryAcquireRuns(16_000_000))
+	r.measured(vfs.DiskUsage{TotalBytes: 1 << 40})
+	require.True(t, s.tryAcquireRuns(minRoom/100*30), "nothing is there, which writing will tell")
+	free(1 << 40)
+	require.True(t, s.tryAcquireRuns(40<<30))
+	require.False(t, s.tryAcquireRuns(10<<30), "the quota")
+	s.Leave()
+}
+
+// TestRefusalIsRemembered: jobs keep to what they had when the disk was full, for a while.
+func TestRefusalIsRemembered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := NewResources(config.NewGlobals(), 2)
+		full := fmt.Errorf("write: %w", syscall.ENOSPC)
+		s := join(t, r, ShareOptions{})
+		require.True(t, s.tryAcquireRuns(10_000_000))
+		require.True(t, s.refused(full))
+		require.True(t, s.tryAcquireRuns(30_000_000), "it was not full of theirs")
+		require.True(t, s.TryAcquire(30_000_000))
+		require.False(t, s.refused(nil))
+		require.False(t, s.refused(syscall.EMFILE))
+		require.False(t, s.runsExceeded())
+		require.True(t, s.refused(full))
+		require.True(t, s.runsExceeded())
+		s.Leave()
+
+		s = join(t, r, ShareOptions{})
+		require.False(t, s.tryAcquireRuns(21_000_001))
+		require.True(t, s.tryAcquireRuns(21_000_000))
+		require.True(t, s.refused(syscall.EDQUOT))
+		require.True(t, s.runsExceeded(), "there was even less")
+		time.Sleep(refusalAge)
+		r.rebalance()
+		require.True(t, s.tryAcquireRuns(1<<30), "somebody may have made room")
+		s.Leave()
+	})
 }
 
 func TestAJobWithoutFilesMayAlwaysBeginOne(t *testing.T) {

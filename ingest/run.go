@@ -1,11 +1,14 @@
 package ingest
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sort"
+	"unsafe"
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -36,31 +39,39 @@ const (
 // errCorruptRun says that a run file does not hold what was written to it.
 var errCorruptRun = errors.New("ingest: temporary run file is corrupt")
 
-// run is a sorted run in the temp folder, with the first key of each block.
+// run is a sorted run in the temp folder, with a key that separates each block from the
+// one before.
 type run struct {
-	path   string
-	fs     vfs.FS
-	file   vfs.File
-	blocks []runBlock
-	keys   []byte // first keys of the blocks, back to back
-	last   []byte // greatest key
-	bytes  int64  // file size
-	count  int
-	raw    int64 // bytes of keys and values
+	path       string
+	fs         vfs.FS
+	file       vfs.File
+	blocks     []runBlock
+	separators []byte // of the blocks, back to back
+	last       []byte // greatest key
+	bytes      int64  // file size
+	count      int
+	raw        int64 // bytes of keys and values
 }
 
 type runBlock struct {
-	offset int64
-	size   uint32 // with header
-	keyEnd uint32 // end of the first key in keys
+	offset       int64
+	size         uint32 // with header
+	separatorEnd uint32 // in separators
 }
 
-func (r *run) firstKey(i int) []byte {
+// separator returns a key that the i-th block begins at or after, and that no key of the
+// blocks before is greater than. That of the first block is the least key of the run.
+func (r *run) separator(i int) []byte {
 	start := uint32(0)
 	if i > 0 {
-		start = r.blocks[i-1].keyEnd
+		start = r.blocks[i-1].separatorEnd
 	}
-	return r.keys[start:r.blocks[i].keyEnd]
+	return r.separators[start:r.blocks[i].separatorEnd]
+}
+
+// memory is how many bytes of memory the run takes while it is not read.
+func (r *run) memory() int64 {
+	return int64(cap(r.blocks))*int64(unsafe.Sizeof(runBlock{})) + int64(cap(r.separators)+cap(r.last))
 }
 
 // remove closes and removes the file, if it is still there.
@@ -93,7 +104,7 @@ func newRunWriter(fs vfs.FS, path string) (*runWriter, error) {
 func (w *runWriter) add(key, value []byte) error {
 	shared := 0
 	if len(w.body) == runHeaderBytes {
-		w.run.keys = append(w.run.keys, key...)
+		w.separate(key)
 	} else {
 		shared = commonPrefix(w.last, key)
 	}
@@ -112,6 +123,14 @@ func (w *runWriter) add(key, value []byte) error {
 	return nil
 }
 
+// separate keeps of the first key of a block what tells it from the key before.
+func (w *runWriter) separate(key []byte) {
+	if len(w.run.blocks) > 0 {
+		key = key[:min(len(key), commonPrefix(w.last, key)+1)]
+	}
+	w.run.separators = append(w.run.separators, key...)
+}
+
 func (w *runWriter) flush() error {
 	if len(w.body) == runHeaderBytes {
 		return nil
@@ -123,7 +142,7 @@ func (w *runWriter) flush() error {
 		return fmt.Errorf("ingest: write run: %w", err)
 	}
 	w.run.blocks = append(w.run.blocks, runBlock{
-		offset: w.run.bytes, size: uint32(len(w.body)), keyEnd: uint32(len(w.run.keys)),
+		offset: w.run.bytes, size: uint32(len(w.body)), separatorEnd: uint32(len(w.run.separators)),
 	})
 	w.run.bytes += int64(len(w.body))
 	w.body, w.raw = w.body[:runHeaderBytes], 0
@@ -137,7 +156,7 @@ func (w *runWriter) finish() (*run, error) {
 		return nil, errors.Join(err, w.abort())
 	}
 	r := w.run
-	r.last = w.last
+	r.blocks, r.separators, r.last = slices.Clone(r.blocks), bytes.Clone(r.separators), w.last
 	return &r, nil
 }
 
@@ -154,9 +173,9 @@ func runSizeBound(count int, raw int64) int64 {
 func (r *run) cursor(kr keyRange) cursor {
 	first := 0
 	if kr.start != nil {
-		// The block before the first one that begins at or after start may hold it.
+		// The block before the first one whose separator is not less than start may hold it.
 		first = max(0, sort.Search(len(r.blocks), func(i int) bool {
-			return string(r.firstKey(i)) >= string(kr.start)
+			return string(r.separator(i)) >= string(kr.start)
 		})-1)
 	}
 	return &runCursor{run: r, block: first, keys: kr, seeking: kr.start != nil}
@@ -174,7 +193,7 @@ type runCursor struct {
 func (c *runCursor) next(out *records) error {
 	out.reset()
 	for out.len() == 0 && c.block < len(c.run.blocks) {
-		if c.keys.end != nil && string(c.run.firstKey(c.block)) >= string(c.keys.end) {
+		if c.keys.end != nil && string(c.run.separator(c.block)) >= string(c.keys.end) {
 			c.block = len(c.run.blocks)
 			break
 		}

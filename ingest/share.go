@@ -37,19 +37,21 @@ type Share struct {
 
 	// The following is guarded by the mutex of the resources.
 
-	begun      bool
-	workers    int
-	onWorkers  func()
-	memoryPart int64
-	runsPart   int64
-	filesPart  int64
-	throttled  bool // for so long that its cores are for others
+	begun        bool
+	workers      int
+	onWorkers    func()
+	memoryPart   int64
+	runsPart     int64
+	filesPart    int64
+	runFilesPart int64
+	throttled    bool // for so long that its cores are for others
 
 	memory   usage
 	temp     usage
 	runs     int64
 	files    int64
-	diskWait int // calls that wait for disk
+	diskWait int   // calls that wait for disk
+	noRoom   error // why the store takes no files; nil if it does
 }
 
 // Held is what a job has and what it waits for.
@@ -82,6 +84,8 @@ func (r *Resources) Held(jobID int64) Held {
 	switch {
 	case !s.begun:
 		h.Wait = "waiting for memory: " + config.MemoryQuota
+	case s.noRoom != nil:
+		h.Wait = "disk space: " + s.noRoom.Error()
 	case s.diskWait > 0:
 		h.Wait = "waiting for disk: " + config.DiskQuota
 	case throttled:
@@ -208,7 +212,7 @@ func (r *Resources) anyWaitingLocked() bool {
 func (s *Share) tryAcquireRuns(n int64) bool {
 	s.r.mu.Lock()
 	defer s.r.mu.Unlock()
-	if s.runs+n > s.runsPart || s.r.runs.now+n > s.r.pool(runsPercent) {
+	if s.runs+n > s.runsPart || s.r.runs.now+n > s.r.runsPool() {
 		return false
 	}
 	s.addRunsLocked(n)
@@ -228,6 +232,13 @@ func (s *Share) addRunsLocked(n int64) {
 	s.r.temp.add(n)
 }
 
+// runFiles is how many runs the job may have.
+func (s *Share) runFiles() int {
+	s.r.mu.Lock()
+	defer s.r.mu.Unlock()
+	return int(s.runFilesPart)
+}
+
 // runsExceeded reports whether the job holds more run bytes than its share has
 // become, because other jobs have joined or the quota was lowered.
 func (s *Share) runsExceeded() bool {
@@ -241,7 +252,7 @@ func (s *Share) runsExceeded() bool {
 func (s *Share) TryAcquire(n int64) bool {
 	s.r.mu.Lock()
 	defer s.r.mu.Unlock()
-	pool, part := s.r.pool(filesPercent), s.filesPart
+	pool, part := s.r.filesPool(), s.filesPart
 	if s.files > 0 {
 		pool = pool / 100 * (100 - newcomersPercent)
 	} else {
@@ -277,6 +288,13 @@ func (s *Share) waitForDisk(n int) {
 	s.r.mu.Lock()
 	defer s.r.mu.Unlock()
 	s.diskWait += n
+}
+
+// setNoRoom says why the store takes no files, or by nil that it does.
+func (s *Share) setNoRoom(why error) {
+	s.r.mu.Lock()
+	defer s.r.mu.Unlock()
+	s.noRoom = why
 }
 
 // Overdraw implements lightning.Quota.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"fastddl/event"
 	"fastddl/internal/stage"
 	"fastddl/kv"
 )
@@ -171,10 +172,16 @@ func (w *Worker) spillIndex(ctx context.Context, i int) (ok bool, err error) {
 	if len(parts) == 0 {
 		return true, nil
 	}
+	w.job.measureRoom()
 	if !w.job.share.tryAcquireRuns(bound) {
 		return false, nil
 	}
 	r, err := w.writeRun(ctx, i, parts)
+	if w.job.share.refused(err) {
+		w.job.opts.Bus.Emit(event.Retry{Job: event.Job{ID: w.job.opts.ID}, Op: "write of a run", Attempt: 1, Err: err})
+		w.job.share.releaseRuns(bound)
+		return false, nil
+	}
 	if err != nil {
 		w.job.share.releaseRuns(bound)
 		return false, err
