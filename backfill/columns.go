@@ -29,10 +29,8 @@ type projection struct {
 	layout   []*model.ColumnInfo // of a batch; the first len(columns) are scanned
 	position map[int64]int       // of a column ID in layout
 
-	exprs evaluation
-	// loc is the time zone that TIMESTAMPs of a batch are in: UTC, as they are
-	// stored, unless expressions are computed from them.
-	loc *time.Location
+	exprs evaluation     // of the virtual columns
+	zone  *time.Location // that they are computed in; TIMESTAMPs of a batch are in UTC, as they are stored
 }
 
 // newProjection returns the columns that the entries of the task's indexes
@@ -41,18 +39,19 @@ func newProjection(t *Task) (*projection, error) {
 	if err := Supported(t.Table, t.Indexes); err != nil {
 		return nil, err
 	}
-	p := &projection{table: t.Table, indexes: t.Indexes, position: make(map[int64]int), loc: time.UTC}
+	p := &projection{table: t.Table, indexes: t.Indexes, position: make(map[int64]int), zone: t.Location}
 	p.handles, p.handleCols = handleColumns(t.Table), commonHandle(t.Table)
 	scanned, virtual, err := neededColumns(t.Table, t.Indexes)
 	if err != nil {
 		return nil, err
 	}
-	if len(virtual) > 0 && t.Location != nil {
-		p.loc = t.Location
+	if p.zone == nil {
+		p.zone = time.UTC
 	}
-	p.exprs = newEvaluation(t.SQLMode, p.loc)
+	p.exprs = newEvaluation(t.SQLMode, p.zone, t.Functions)
+	stored := newEvaluation(t.SQLMode, time.UTC, t.Functions)
 	for _, col := range scanned {
-		if err := p.scan(col); err != nil {
+		if err := p.scan(col, stored); err != nil {
 			return nil, err
 		}
 	}
@@ -110,9 +109,9 @@ func neededColumns(t *model.TableInfo, indexes []*model.IndexInfo) (scanned, vir
 	return scanned, virtual, nil
 }
 
-// scan adds a column that is read.
-func (p *projection) scan(col *model.ColumnInfo) error {
-	def, err := table.GetColOriginDefaultValueWithoutStrictSQLMode(p.exprs.ctx, col)
+// scan adds a column that is read, with its default value in stored.
+func (p *projection) scan(col *model.ColumnInfo, stored evaluation) error {
+	def, err := table.GetColOriginDefaultValueWithoutStrictSQLMode(stored.ctx, col)
 	if err != nil {
 		return fmt.Errorf("backfill: default value of column %s: %w", col.Name.O, err)
 	}
@@ -141,7 +140,6 @@ func (p *projection) request(r kv.KeyRange, ts uint64, batchRows int) kv.ScanReq
 		HandleColIDs: p.handles,
 		CommonHandle: p.table.IsCommonHandle,
 		HandleCols:   p.handleCols,
-		Loc:          p.loc,
 		BatchRows:    batchRows,
 	}
 }

@@ -336,20 +336,22 @@ func TestCompareReportsProgress(t *testing.T) {
 }
 
 // TestRowEncoderEncodesAsTheLibrary: a single row has the entries that a build
-// gives it.
+// gives it, also if the library makes them.
 func TestRowEncoderEncodesAsTheLibrary(t *testing.T) {
 	r := newRand(t)
 	for range rounds(60) {
 		table, idx, kinds := randomTable(r)
 		f := newFixture(t, table, kinds)
 		f.insert(r, 20)
-		enc, err := NewRowEncoder(f.task(idx))
-		require.NoError(t, err)
-		for key, row := range f.rows {
-			entries, err := enc.Encode([]byte(key), f.encodeRow(row.values))
+		for _, encoder := range []func(Task) (*RowEncoder, error){NewRowEncoder, newLibraryRowEncoder} {
+			enc, err := encoder(f.task(idx))
 			require.NoError(t, err)
-			wantKey, wantValue, _ := libraryEntry(t, table, idx, slices.Clone(row.values), row.handle)
-			require.Equal(t, []Entry{{idx.ID, wantKey, wantValue}}, entries, describe(table, idx, kinds))
+			for key, row := range f.rows {
+				entries, err := enc.Encode([]byte(key), f.encodeRow(row.values))
+				require.NoError(t, err)
+				wantKey, wantValue, _ := libraryEntry(t, table, idx, slices.Clone(row.values), row.handle)
+				require.Equal(t, []Entry{{idx.ID, wantKey, wantValue}}, entries, describe(table, idx, kinds))
+			}
 		}
 	}
 }

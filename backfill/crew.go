@@ -57,7 +57,7 @@ func (b *build) buildShared(ctx context.Context, cp *checkpoint) (shared bool, e
 		var results []PartResult
 		results, shared, err = b.opts.Crew.Build(ctx, SharedWork{
 			TS: b.task.TS, Round: round, Bytes: totalWeight(tasks), Progress: b.progress.set,
-			Cut: func(n int) []Part { return sampling(cutParts(tasks, n), sampledRanges(tasks)) },
+			Cut: func(n int) []Part { return sampling(cutParts(tasks, n), sampledRanges(tasks, samplePlaces)) },
 		})
 		if err != nil || !shared {
 			return err

@@ -47,7 +47,9 @@
 //     S, which are counted by a reading of their own. Compare counts those at its
 //     timestamp: a build that is Compared leaves that to it, unless the store can tell
 //     what has changed since. A store that is a kv.Checksummer reads and sums up itself,
-//     with its own function.
+//     with its own function. Then the entries of some rows are looked up, as TiDB's
+//     package tables makes them of rows as they are stored: a scan or an encoder that does
+//     the same wrong to many rows is not seen by sums.
 //   - When Run returns, with or without an error, no file of it is left.
 //   - Entries equal TiDB's, byte for byte; package equality compares them over all
 //     kinds of indexes, types and collations.

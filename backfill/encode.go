@@ -83,7 +83,7 @@ func newIndexEncoder(index *model.IndexInfo, p *projection) (*indexEncoder, erro
 		if !ok {
 			return nil, fmt.Errorf("backfill: column %s of index %s is not scanned", info.Name.O, index.Name.O)
 		}
-		e.keys = append(e.keys, newKeyColumn(ic, info, position, p.loc))
+		e.keys = append(e.keys, newKeyColumn(ic, info, position))
 	}
 	e.value = newValueEncoder(p, index, e.keys)
 	if index.MVIndex || global(p.table, index) {

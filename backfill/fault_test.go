@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pingcap/tidb/pkg/tablecodec"
 	"github.com/stretchr/testify/require"
 
 	"fastddl/config"
@@ -66,8 +67,8 @@ type faultySnapshot struct {
 
 func (s *faultySnapshot) Iter(r kv.KeyRange) (kv.Iterator, error) {
 	it, err := s.Snapshot.Iter(r)
-	if err != nil {
-		return nil, err
+	if err != nil || tablecodec.IsRecordKey(r.Start) {
+		return it, err
 	}
 	return &faultyIterator{it.(kv.VersionedIterator), s.s}, nil
 }

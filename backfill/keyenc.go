@@ -60,17 +60,13 @@ type keyColumn struct {
 	position int // in the batch
 	column   *chunk.Column
 	bytewise bool // a prefix length counts bytes, not characters
-	loc      *time.Location
 }
 
 // newKeyColumn returns the encoder of an index column that is found at a position
-// of batches in which TIMESTAMPs are in loc.
-func newKeyColumn(ic *model.IndexColumn, info *model.ColumnInfo, position int, loc *time.Location) keyColumn {
-	c := keyColumn{index: ic, info: info, position: position, kind: keyKindOf(info), loc: loc}
+// of batches.
+func newKeyColumn(ic *model.IndexColumn, info *model.ColumnInfo, position int) keyColumn {
+	c := keyColumn{index: ic, info: info, position: position, kind: keyKindOf(info)}
 	c.bytewise = info.GetCharset() == charset.CharsetBin || info.GetCharset() == charset.CharsetASCII
-	if info.GetType() == mysql.TypeTimestamp && loc != time.UTC {
-		c.kind = keyLibrary // has to be converted
-	}
 	return c
 }
 
@@ -153,7 +149,7 @@ func (c *keyColumn) append(b []byte, rows *chunk.Chunk, i int) ([]byte, error) {
 	}
 	var d types.Datum
 	c.datum(rows, i, &d)
-	return codec.EncodeKey(c.loc, b, d)
+	return codec.EncodeKey(time.UTC, b, d)
 }
 
 // datum sets d to the indexed value of row i, cut to the prefix length.

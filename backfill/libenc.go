@@ -2,6 +2,7 @@ package backfill
 
 import (
 	"bytes"
+	"time"
 
 	"github.com/pingcap/tidb/pkg/errctx"
 	tkv "github.com/pingcap/tidb/pkg/kv"
@@ -56,7 +57,9 @@ func (e *libraryEncoder) encode(i int, keys []keyColumn, emit emitter) error {
 		if e.index.Primary && c.column.IsNull(i) {
 			return &NullError{Column: c.info.Name.O}
 		}
-		row.DatumWithBuffer(c.position, &c.info.FieldType, &e.values[k])
+		// Not into the last row's datum: a NULL there keeps the string of the value before, and the
+		// library counts its trailing spaces.
+		e.values[k] = row.GetDatum(c.position, &c.info.FieldType)
 	}
 	handle, err := e.handle(i)
 	if err != nil {
@@ -69,7 +72,7 @@ func (e *libraryEncoder) encode(i int, keys []keyColumn, emit emitter) error {
 	if len(e.restored) > 0 {
 		restored = tables.TryGetHandleRestoredDataWrapper(e.p.table, nil, e.row, e.index)
 	}
-	it := e.entries.GenIndexKVIter(e.errs, e.p.loc, e.values, handle, restored)
+	it := e.entries.GenIndexKVIter(e.errs, time.UTC, e.values, handle, restored)
 	for it.Valid() {
 		if e.key, e.value, _, err = it.Next(e.key, e.value); err != nil {
 			return err

@@ -35,6 +35,8 @@ type Task struct {
 	// are evaluated under them, as TiDB's own backfill does; a nil Location is UTC.
 	SQLMode  mysql.SQLMode
 	Location *time.Location
+	// Functions are those of the statement, too; nil is TiDB's defaults.
+	Functions *config.FunctionSettings
 }
 
 // Spec says what to build.

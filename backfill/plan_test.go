@@ -132,7 +132,7 @@ func TestSampledRanges(t *testing.T) {
 		for i := range n {
 			tasks = append(tasks, task{kv.KeyRange{Start: parseKey(t, fmt.Sprint(1000*i)), End: parseKey(t, fmt.Sprint(1000*i+1000))}, 1})
 		}
-		ranges := sampledRanges(tasks)
+		ranges := sampledRanges(tasks, samplePlaces)
 		require.LessOrEqual(t, len(ranges), samplePlaces)
 		require.Greater(t, len(ranges), samplePlaces/2-1)
 		for i := 1; i < len(ranges); i++ {
@@ -199,16 +199,28 @@ func TestQueueLosesNothing(t *testing.T) {
 		}
 		start(3)
 		for range 50 {
-			start(q.setLimit(1 + r.IntN(8)))
+			q.setLimit(1+r.IntN(8), start)
 			time.Sleep(time.Duration(r.IntN(50)) * time.Microsecond)
 		}
 		wg.Wait()
 		require.Empty(t, q.remaining())
-		require.Zero(t, q.setLimit(20), "nobody is started when all is done")
+		q.setLimit(20, func(int) { t.Error("somebody is started when all is done") })
 		for i, n := range done {
 			require.Equal(t, 1, n, "row %d", i)
 		}
 	}
+}
+
+// TestWorkersAreStartedBeforeOthersEnd: whoever waits for the workers may go on when the last of
+// them has ended, and none begins then.
+func TestWorkersAreStartedBeforeOthersEnd(t *testing.T) {
+	q := newQueue([]task{{}}, 1)
+	started := 0
+	q.setLimit(3, func(n int) {
+		started += n
+		require.False(t, q.mu.TryLock(), "a worker may end")
+	})
+	require.Equal(t, 2, started)
 }
 
 func TestQueueStops(t *testing.T) {

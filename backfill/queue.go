@@ -43,19 +43,21 @@ func newQueue(tasks []task, limit int) *queue {
 	return q
 }
 
-// setLimit changes how many workers there may be and returns how many more
-// should be started, which it counts as alive.
-func (q *queue) setLimit(n int) (start int) {
+// setLimit changes how many workers there may be. It has more of them started, which it counts
+// as alive, if there is something left for them: before any of those that are can end, so that
+// whoever waits for all of them waits for these too.
+func (q *queue) setLimit(n int, start func(workers int)) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.limit = n
 	q.changed.Broadcast()
 	if q.stopped || q.workers == 0 || q.exhausted(q.idle) {
-		return 0 // there is nothing left for them
+		return
 	}
-	start = max(0, n-q.workers)
-	q.workers += start
-	return start
+	if more := n - q.workers; more > 0 {
+		q.workers += more
+		start(more)
+	}
 }
 
 // take hands out a task, waiting while there is none but others still work and

@@ -2,6 +2,7 @@ package backfill
 
 import (
 	"fmt"
+	"time"
 
 	tkv "github.com/pingcap/tidb/pkg/kv"
 	"github.com/pingcap/tidb/pkg/tablecodec"
@@ -23,6 +24,19 @@ type RowEncoder struct {
 	p      *projection
 	enc    *encoders
 	fields map[int64]*types.FieldType
+}
+
+// newLibraryRowEncoder returns an encoder that leaves the entries of all indexes to TiDB's package
+// tables.
+func newLibraryRowEncoder(task Task) (*RowEncoder, error) {
+	r, err := NewRowEncoder(task)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range r.enc.indexes {
+		e.library = newLibraryEncoder(r.p, e.index)
+	}
+	return r, nil
 }
 
 // NewRowEncoder returns an encoder of entries of the task's indexes. Its TS is not
@@ -74,11 +88,11 @@ func (r *RowEncoder) Encode(recordKey, value []byte) ([]Entry, error) {
 
 // decode returns a batch of one row.
 func (r *RowEncoder) decode(handle tkv.Handle, value []byte) (*kv.RowBatch, error) {
-	row, err := tablecodec.DecodeRowToDatumMap(value, r.fields, r.p.loc)
+	row, err := tablecodec.DecodeRowToDatumMap(value, r.fields, time.UTC)
 	if err != nil {
 		return nil, err
 	}
-	if row, err = tablecodec.DecodeHandleToDatumMap(handle, r.p.handles, r.fields, r.p.loc, row); err != nil {
+	if row, err = tablecodec.DecodeHandleToDatumMap(handle, r.p.handles, r.fields, time.UTC, row); err != nil {
 		return nil, err
 	}
 	types := make([]*types.FieldType, len(r.p.columns))

@@ -39,7 +39,7 @@ func newBuild(opts Options, spec Spec) (*build, error) {
 // On error, or when ctx ends, which it obeys within a second, what was imported
 // stays: either Run is called again, or the caller deletes the index ranges. It
 // fails with ErrUnsupported, *ingest.DuplicateError, *NullError,
-// *MismatchError, *RowCountError, an error of TiDB's from evaluating an expression, or one of the
+// *MismatchError, *RowCountError, *EntryError, an error of TiDB's from evaluating an expression, or one of the
 // store.
 func Run(ctx context.Context, opts Options, spec Spec) (Result, error) {
 	b, err := newBuild(opts, spec)
@@ -85,7 +85,8 @@ func (b *build) run(ctx context.Context) error {
 func isWrong(err error) bool {
 	var mismatch *MismatchError
 	var lost *RowCountError
-	return errors.As(err, &mismatch) || errors.As(err, &lost)
+	var entry *EntryError
+	return errors.As(err, &mismatch) || errors.As(err, &lost) || errors.As(err, &entry)
 }
 
 // beginAgain records that everything is built a second time. Importing the same

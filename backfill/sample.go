@@ -29,7 +29,7 @@ func (b *build) partition(ctx context.Context, job *ingest.Job, g *group, tasks 
 	ranges := b.parts.sampled(g)
 	whole := len(ranges) == 0
 	if whole {
-		ranges = sampledRanges(tasks)
+		ranges = sampledRanges(tasks, samplePlaces)
 	}
 	found := make([]sampled, len(ranges))
 	first := 0
@@ -71,10 +71,10 @@ type sampled struct {
 }
 
 // sampledRanges returns ranges at whose beginning rows are to be sampled, at most
-// samplePlaces.
-func sampledRanges(tasks []task) []kv.KeyRange {
-	each := max(1, samplePlaces/len(tasks))
-	step := (len(tasks) + samplePlaces - 1) / samplePlaces
+// places.
+func sampledRanges(tasks []task, places int) []kv.KeyRange {
+	each := max(1, places/len(tasks))
+	step := (len(tasks) + places - 1) / places
 	var ranges []kv.KeyRange
 	for i := 0; i < len(tasks); i += step {
 		for _, t := range splitTask(tasks[i], each) {

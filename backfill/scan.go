@@ -58,7 +58,7 @@ func (b *build) scanRound(ctx context.Context, job *ingest.Job, g *group, tasks 
 		})
 	}
 	spawn(limit)
-	defer b.share.OnWorkers(func() { spawn(q.setLimit(b.share.Workers())) })()
+	defer b.share.OnWorkers(func() { q.setLimit(b.share.Workers(), spawn) })()
 
 	if err := workers.Wait(); err != nil {
 		return nil, nil, err
@@ -98,6 +98,11 @@ type scanner struct {
 }
 
 func (b *build) runScanner(ctx context.Context, q *queue, job *ingest.Job, g *group) (err error) {
+	defer func() {
+		if err != nil {
+			q.stop() // what it holds it does not give back
+		}
+	}()
 	defer errs.Contain(&err)
 	background.Thread()
 	clock := stage.Start(stage.Idle)
@@ -106,7 +111,6 @@ func (b *build) runScanner(ctx context.Context, q *queue, job *ingest.Job, g *gr
 	s := &scanner{b: b, q: q, clock: clock, out: job.NewWorker(clock), pacer: b.share.NewPacer(clock), group: g}
 	if err := s.run(ctx); err != nil {
 		s.out.Discard()
-		q.stop()
 		return err
 	}
 	s.out.Finish()

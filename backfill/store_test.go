@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	tkv "github.com/pingcap/tidb/pkg/kv"
 	"github.com/pingcap/tidb/pkg/meta/model"
 	"github.com/pingcap/tidb/pkg/parser/mysql"
@@ -42,7 +43,12 @@ type fixtureRow struct {
 }
 
 func newFixture(t testing.TB, table *model.TableInfo, kinds []columnType) *fixture {
-	store, err := pebblekv.Open(filepath.Join(t.TempDir(), "db"), pebblekv.Options{DisableSync: true, CacheBytes: 64 << 20})
+	return newFixtureOn(t, nil, table, kinds)
+}
+
+// newFixtureOn is newFixture with a store on a file system; nil is the operating system's.
+func newFixtureOn(t testing.TB, fs vfs.FS, table *model.TableInfo, kinds []columnType) *fixture {
+	store, err := pebblekv.Open(filepath.Join(t.TempDir(), "db"), pebblekv.Options{DisableSync: true, CacheBytes: 64 << 20, FS: fs})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
 	return &fixture{

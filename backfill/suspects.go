@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	tkv "github.com/pingcap/tidb/pkg/kv"
 	"github.com/pingcap/tidb/pkg/tablecodec"
@@ -15,30 +16,45 @@ const (
 	maxDifferences = 10_000
 	// maxClaims is how many rows that claim a key are named.
 	maxClaims = 10
+	// maxSuspectBytes is how many bytes of entries are looked at one by one. There are
+	// fewer than maxSuspects of them if they are long.
+	maxSuspectBytes = 64 << 20
+	// suspectOverhead is about how many bytes a key takes beside what it is made of, and
+	// each of its claims.
+	suspectOverhead = 200
 )
 
-// bitset is a set of bucket numbers.
+// bitset is a set of bucket numbers. It may be read while it is changed.
 type bitset []uint64
 
-func (b bitset) set(i uint64)      { b[i/64] |= 1 << (i % 64) }
-func (b bitset) has(i uint64) bool { return b[i/64]&(1<<(i%64)) != 0 }
+func (b bitset) set(i uint64)      { atomic.OrUint64(&b[i/64], 1<<(i%64)) }
+func (b bitset) clear(i uint64)    { atomic.AndUint64(&b[i/64], ^(1 << (i % 64))) }
+func (b bitset) has(i uint64) bool { return atomic.LoadUint64(&b[i/64])&(1<<(i%64)) != 0 }
 
-// suspects is an entrySink that keeps the entries of some buckets. It may be used
-// concurrently.
+// suspects is an entrySink that keeps the entries of some buckets: all of them, or none. If
+// they are too long for that it lets go of buckets on the way. It may be used concurrently.
 type suspects struct {
 	shift   int
 	buckets []bitset // by index
 	of      *comparison
 
-	mu   sync.Mutex
-	keys []map[string]*Difference // by index and key
+	mu    sync.Mutex
+	keys  []map[string]*suspect // by index and key
+	bytes int64                 // about what keys takes
+	fewer bool                  // it has let go of buckets
+}
+
+// suspect is what is known of a key, which may turn out to be no difference.
+type suspect struct {
+	Difference
+	bucket uint64
 }
 
 func newSuspects(s *sums) *suspects {
 	l := &suspects{shift: s.shift}
 	for range s.indexes {
 		l.buckets = append(l.buckets, make(bitset, 1<<(64-s.shift)/64))
-		l.keys = append(l.keys, make(map[string]*Difference))
+		l.keys = append(l.keys, make(map[string]*suspect))
 	}
 	return l
 }
@@ -50,27 +66,71 @@ func (l *suspects) fromRow(k int, keyHash uint64, e rowEntry) {
 	task := &l.of.task
 	idx := task.Indexes[k]
 	key := append(indexPrefix(indexIDs(task.Table, idx, []int64{e.physicalID})[0], idx.ID), e.kv[:e.klen]...)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.at(k, key).claim(Claim{RecordKey: e.recordKey(), Value: bytes.Clone(e.kv[e.klen:])})
+	l.change(k, keyHash, key, func(d *Difference) {
+		d.claim(Claim{RecordKey: e.recordKey(), Value: bytes.Clone(e.kv[e.klen:])})
+	})
 }
 
 func (l *suspects) fromIndex(k int, keyHash uint64, key, value []byte) {
 	if !l.buckets[k].has(keyHash >> l.shift) {
 		return
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.at(k, key).Actual = bytes.Clone(value)
+	l.change(k, keyHash, key, func(d *Difference) { d.Actual = bytes.Clone(value) })
 }
 
-func (l *suspects) at(k int, key []byte) *Difference {
+// change changes what is known of a key, unless its bucket is not looked at any more.
+func (l *suspects) change(k int, keyHash uint64, key []byte, fn func(d *Difference)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	i := keyHash >> l.shift
+	if !l.buckets[k].has(i) {
+		return
+	}
 	d := l.keys[k][string(key)]
 	if d == nil {
-		d = &Difference{Index: l.of.task.Indexes[k].ID, Key: bytes.Clone(key)}
+		d = &suspect{Difference: Difference{Index: l.of.task.Indexes[k].ID, Key: bytes.Clone(key)}, bucket: i}
 		l.keys[k][string(key)] = d
+	} else {
+		l.bytes -= d.bytes()
 	}
-	return d
+	fn(&d.Difference)
+	l.bytes += d.bytes()
+	for l.bytes > maxSuspectBytes && l.shed() {
+	}
+}
+
+// shed lets go of every second bucket that has keys, with its keys. It leaves one: that has
+// a difference, and without one there would be none to return. The caller holds mu.
+func (l *suspects) shed() bool {
+	n := 0
+	for k, keys := range l.keys {
+		held := make(map[uint64]bool)
+		for _, d := range keys {
+			held[d.bucket] = true
+		}
+		for i := range held {
+			if n++; n%2 == 0 {
+				l.buckets[k].clear(i)
+			}
+		}
+		for key, d := range keys {
+			if !l.buckets[k].has(d.bucket) {
+				l.bytes -= d.bytes()
+				delete(keys, key)
+			}
+		}
+	}
+	l.fewer = l.fewer || n > 1
+	return n > 1
+}
+
+// bytes is about what it takes: the key is held twice.
+func (d *suspect) bytes() int64 {
+	n := suspectOverhead + 2*len(d.Key) + len(d.Actual)
+	for _, c := range d.Claims {
+		n += suspectOverhead + len(c.RecordKey) + len(c.Value)
+	}
+	return int64(n)
 }
 
 // claim adds a row.
@@ -102,7 +162,7 @@ func (l *suspects) differences() (list []Difference, more bool) {
 		first := len(list)
 		for _, d := range keys {
 			if d.differs() {
-				list = append(list, *d)
+				list = append(list, d.Difference)
 			}
 		}
 		slices.SortFunc(list[first:], func(a, b Difference) int {
@@ -112,5 +172,5 @@ func (l *suspects) differences() (list []Difference, more bool) {
 	if len(list) > maxDifferences {
 		return list[:maxDifferences], true
 	}
-	return list, false
+	return list, l.fewer
 }

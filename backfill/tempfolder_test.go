@@ -3,7 +3,10 @@ package backfill
 import (
 	"context"
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -11,69 +14,142 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
 
+	"fastddl/config"
 	"fastddl/ingest"
+	"fastddl/kv"
 )
 
-// fullFS has no space for the n-th write of a run and those after it, while full.
-type fullFS struct {
+// smallDisk has room for so many bytes in a folder, and may tell how many are left.
+type smallDisk struct {
 	vfs.FS
-	writes atomic.Int64
-	from   int64
-	full   atomic.Bool
+	dir   string
+	room  atomic.Int64
+	tells bool
+
+	mu   sync.Mutex // one write at a time
+	most int64      // that was used
 }
 
-func (f *fullFS) OpenReadWrite(name string, category vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
-	file, err := f.FS.OpenReadWrite(name, category, opts...)
-	if err != nil {
-		return nil, err
+// used is what the files in the folder occupy.
+func (d *smallDisk) used() (n int64) {
+	_ = filepath.WalkDir(d.dir, func(_ string, entry os.DirEntry, err error) error {
+		if err == nil && entry.Type().IsRegular() {
+			if info, err := entry.Info(); err == nil {
+				n += info.Size()
+			}
+		}
+		return nil // whatever is removed meanwhile
+	})
+	return n
+}
+
+func (d *smallDisk) GetDiskUsage(path string) (vfs.DiskUsage, error) {
+	if !d.tells || !strings.HasPrefix(path, d.dir) {
+		return vfs.DiskUsage{}, vfs.ErrUnsupported
 	}
-	return &fullFile{file, f}, nil
+	used, room := d.used(), d.room.Load()
+	return vfs.DiskUsage{TotalBytes: uint64(room), UsedBytes: uint64(used), AvailBytes: uint64(room - used)}, nil
 }
 
-type fullFile struct {
+func (d *smallDisk) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	file, err := d.FS.Create(name, category)
+	return d.file(name, file), err
+}
+
+func (d *smallDisk) OpenReadWrite(name string, category vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
+	file, err := d.FS.OpenReadWrite(name, category, opts...)
+	return d.file(name, file), err
+}
+
+func (d *smallDisk) file(name string, file vfs.File) vfs.File {
+	if file == nil || !strings.HasPrefix(name, d.dir) {
+		return file
+	}
+	return &smallFile{file, d}
+}
+
+type smallFile struct {
 	vfs.File
-	fs *fullFS
+	disk *smallDisk
 }
 
-func (f *fullFile) Write(p []byte) (int, error) {
-	if f.fs.writes.Add(1) >= f.fs.from && f.fs.full.Load() {
-		n, _ := f.File.Write(p[:len(p)/2])
-		return n, &os.PathError{Op: "write", Path: "run", Err: syscall.ENOSPC}
+// Write writes as much as there is room for.
+func (f *smallFile) Write(p []byte) (int, error) {
+	f.disk.mu.Lock()
+	defer f.disk.mu.Unlock()
+	used, room := f.disk.used(), f.disk.room.Load()
+	f.disk.most = max(f.disk.most, min(room, used+int64(len(p))))
+	if left := room - used; left < int64(len(p)) {
+		n, _ := f.File.Write(p[:max(0, left)])
+		return n, &os.PathError{Op: "write", Path: "file", Err: syscall.ENOSPC}
 	}
 	return f.File.Write(p)
 }
 
-// TestTempDiskFull: a build whose runs find no space fails with that error and
-// leaves nothing; once there is space, it goes on from its checkpoint.
-func TestTempDiskFull(t *testing.T) {
+// onSmallDisk is a table with more to sort than a temp folder has room for, and a build of an index of it.
+func onSmallDisk(t *testing.T, room int64, tells bool) (disk *smallDisk, build func() error) {
 	table, kinds := plainTable()
-	f := newFixture(t, table, kinds)
-	f.load(40_000)
-	idx := indexOn(9, false, 2)
-	spec := f.spec(idx)
-	for _, from := range []int64{1, 20, 60} {
-		fs := &fullFS{FS: vfs.Default, from: from}
-		fs.full.Store(true)
-		opts := f.options()
-		opts.Globals, opts.FS = smallMemory(t), fs
-		opts.Resources = ingest.NewResources(opts.Globals, 0)
-		opts.SaveCheckpoint = func(_ context.Context, data []byte) error {
-			spec.Checkpoint = slices.Clone(data)
-			return nil
-		}
+	disk = &smallDisk{FS: vfs.Default, dir: filepath.Join(t.TempDir(), "tmp"), tells: tells}
+	disk.room.Store(room)
+	f := newFixtureOn(t, disk, table, kinds)
+	f.temp = disk.dir
+	f.load(smallDiskRows)
+	idx := indexOn(9, false, 2, 3, 2, 3, 2, 3) // its entries are long
+	spec, opts := f.spec(idx), f.options()
+	opts.Globals, opts.FS = config.NewGlobals(), disk
+	set(t, opts.Globals, config.MemoryQuota, "4MiB")
+	opts.Resources = ingest.NewResources(opts.Globals, 0)
+	opts.SaveCheckpoint = func(_ context.Context, data []byte) error {
+		spec.Checkpoint = slices.Clone(data)
+		return nil
+	}
+	return disk, func() error {
 		_, err := Run(f.ctx, opts, spec)
-		require.ErrorIs(t, err, syscall.ENOSPC)
 		f.requireNoTempFiles()
 		require.Equal(t, ingest.Usage{}, nothingInUse(opts.Resources))
-
-		fs.full.Store(false)
-		_, err = Run(f.ctx, opts, spec)
-		require.NoError(t, err)
-		f.requireLoaded(40_000, spec.TS, idx)
-		f.requireNoTempFiles()
-		f.dropIndex(idx)
-		spec.Checkpoint = nil
+		if err == nil {
+			f.requireLoaded(smallDiskRows, spec.TS, idx)
+		}
+		return err
 	}
+}
+
+const smallDiskRows = 50_000
+
+// TestTempFolderSmallerThanTheQuota: a build whose temp folder has less room than the quota
+// allows imports what it has before that is full, and leaves some of it to others.
+func TestTempFolderSmallerThanTheQuota(t *testing.T) {
+	const room = 24 << 20
+	disk, build := onSmallDisk(t, room, true)
+	require.NoError(t, build())
+	require.LessOrEqual(t, disk.most, room-int64(kv.KeepFree(room)))
+}
+
+// TestTempFolderThatDoesNotTellItsRoom: a build that finds out by an error how much room its
+// temp folder has keeps to that when it goes on.
+func TestTempFolderThatDoesNotTellItsRoom(t *testing.T) {
+	_, build := onSmallDisk(t, 24<<20, false)
+	err := build()
+	for range 3 {
+		if err == nil {
+			break
+		}
+		require.ErrorIs(t, err, syscall.ENOSPC)
+		err = build()
+	}
+	require.NoError(t, err)
+}
+
+// TestTempDiskFull: a build that finds hardly any space fails with that error and leaves
+// nothing; once there is space, it goes on from its checkpoint.
+func TestTempDiskFull(t *testing.T) {
+	disk, build := onSmallDisk(t, 0, true)
+	for _, room := range []int64{0, 20_000, 100_000} {
+		disk.room.Store(room)
+		require.ErrorIs(t, build(), syscall.ENOSPC)
+	}
+	disk.room.Store(64 << 20)
+	require.NoError(t, build())
 }
 
 // nothingInUse is what is in use, without how much it was.

@@ -42,7 +42,10 @@ func newOnTikv(f *fixture) *onTikv {
 		pairs[key] = string(f.encodeRow(row.values))
 	}
 	on.put(pairs, on.now())
-	on.store, err = tikv.Open(data.Storage(), tikv.Options{Importer: directImporter{data.Builds()}})
+	on.store, err = tikv.Open(data.Storage(), tikv.Options{
+		Importer:  directImporter{data.Builds()},
+		PageBytes: 4 << 10, // so that scans read ahead
+	})
 	require.NoError(f.t, err)
 	f.t.Cleanup(func() { require.NoError(f.t, on.store.Close()) })
 	return on

@@ -39,7 +39,6 @@ type valueEncoder struct {
 
 	datums []types.Datum
 	row    rowcodec.Encoder
-	loc    *time.Location // of TIMESTAMPs in batches
 }
 
 // restoredColumn is one column of the restored data.
@@ -55,7 +54,7 @@ type restoredColumn struct {
 
 func newValueEncoder(p *projection, index *model.IndexInfo, keys []keyColumn) valueEncoder {
 	table := p.table
-	e := valueEncoder{commonHandle: table.IsCommonHandle, row: rowcodec.Encoder{Enable: true}, loc: p.loc}
+	e := valueEncoder{commonHandle: table.IsCommonHandle, row: rowcodec.Encoder{Enable: true}}
 	needs := func(k keyColumn) bool { return types.ColumnNeedRestoredData(k.index, table.Columns) }
 	if !table.IsCommonHandle {
 		if slices.ContainsFunc(keys, needs) {
@@ -181,7 +180,7 @@ func (e *valueEncoder) appendColumns(b []byte, batch *kv.RowBatch, i int) ([]byt
 			c.countSpaces(d)
 		}
 	}
-	return e.row.Encode(e.loc, e.restoredIDs, e.datums, nil, b)
+	return e.row.Encode(time.UTC, e.restoredIDs, e.datums, nil, b)
 }
 
 // countSpaces replaces a string by the number of its trailing spaces, and NULL

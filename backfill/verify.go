@@ -60,6 +60,7 @@ const (
 // for what cp says was read before, and compares them with those that were built;
 // and it counts the table's rows by their keys, since what the scan has lost is
 // missing on both sides of that comparison. A store that can sums up and counts itself.
+// At last it looks the entries of some rows up, as TiDB makes them.
 // Rows that will be compared with the indexes later are counted then, and entries that an
 // older snapshot has left are found then.
 func (b *build) verify(ctx context.Context, cp *checkpoint) (err error) {
@@ -86,10 +87,14 @@ func (b *build) verify(ctx context.Context, cp *checkpoint) (err error) {
 			return &RowCountError{Table: b.task.Table.Name.O, Scanned: cp.Rows, Keys: keys}
 		}
 	}
+	differ := make([]bool, len(got))
 	for i, want := range cp.wanted() {
-		if got[i] != want && !b.takesLeftovers(i, want, got[i]) {
+		if differ[i] = got[i] != want; differ[i] && !b.takesLeftovers(i, want, got[i]) {
 			return &MismatchError{Index: b.task.Indexes[i].Name.O, Want: want, Got: got[i]}
 		}
+	}
+	if err := b.spotCheck(ctx, snap, differ); err != nil {
+		return fmt.Errorf("backfill: verify: %w", err)
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/pingcap/tidb/pkg/util/chunk"
 	contextutil "github.com/pingcap/tidb/pkg/util/context"
 
+	"fastddl/config"
 	"fastddl/kv"
 )
 
@@ -21,10 +22,12 @@ import (
 // and may be shared.
 type evaluation struct{ ctx *exprstatic.ExprContext }
 
-// newEvaluation returns the context of a reorganization under an SQL mode and in
-// a time zone. What is an error and what is not is as in TiDB's own (ddl/reorg.go,
-// newReorgExprCtxWithReorgMeta), so that its entries and ours are the same.
-func newEvaluation(mode mysql.SQLMode, loc *time.Location) evaluation {
+// newEvaluation returns the context of a reorganization under an SQL mode, in a time zone, with
+// the settings of functions, if any. What is an error and what is not is as in TiDB's own
+// (ddl/reorg.go, newReorgExprCtxWithReorgMeta), so that its entries and ours are the same. The
+// settings of functions are not: TiDB's evaluates with the defaults, and entries then differ from
+// what DML writes where all sessions have other ones.
+func newEvaluation(mode mysql.SQLMode, loc *time.Location, functions *config.FunctionSettings) evaluation {
 	strict := mode.HasStrictMode()
 	flags := types.StrictFlags.
 		WithTruncateAsWarning(!strict).
@@ -46,7 +49,15 @@ func newEvaluation(mode mysql.SQLMode, loc *time.Location) evaluation {
 		exprstatic.WithWarnHandler(contextutil.IgnoreWarn),
 	)
 	cache := contextutil.NewPlanCacheTracker(contextutil.IgnoreWarn)
-	return evaluation{exprstatic.NewExprContext(exprstatic.WithEvalCtx(eval), exprstatic.WithPlanCacheTracker(&cache))}
+	ctx := exprstatic.NewExprContext(exprstatic.WithEvalCtx(eval), exprstatic.WithPlanCacheTracker(&cache))
+	if functions != nil {
+		eval = eval.Apply(
+			exprstatic.WithDivPrecisionIncrement(functions.DivPrecisionIncrement),
+			exprstatic.WithDefaultWeekFormatMode(functions.DefaultWeekFormat),
+		)
+		ctx = ctx.Apply(exprstatic.WithEvalCtx(eval), exprstatic.WithBlockEncryptionMode(functions.BlockEncryptionMode))
+	}
+	return evaluation{ctx}
 }
 
 // virtualColumns computes the virtual columns of a projection for batches of rows.
@@ -57,6 +68,8 @@ type virtualColumns struct {
 	offsets []int                // positions of the virtual ones
 	results []*types.FieldType   // their types
 	fields  []*types.FieldType   // of the layout
+	zoned   []int                // positions of scanned TIMESTAMPs that expressions are computed from
+	times   []int                // positions of virtual TIMESTAMPs
 	batch   kv.RowBatch
 }
 
@@ -76,6 +89,9 @@ func newVirtualColumns(p *projection) (*virtualColumns, error) {
 			v.results = append(v.results, &col.FieldType)
 		}
 	}
+	if p.zone != time.UTC {
+		v.findTimes()
+	}
 	var err error
 	v.columns, _, err = expression.ColumnInfos2ColumnsAndNames(p.exprs.ctx, pmodel.CIStr{}, p.table.Name, p.layout, p.table)
 	if err != nil {
@@ -84,12 +100,41 @@ func newVirtualColumns(p *projection) (*virtualColumns, error) {
 	return v, nil
 }
 
+// findTimes finds the TIMESTAMPs that are converted.
+func (v *virtualColumns) findTimes() {
+	used := make(map[string]bool)
+	for _, i := range v.offsets {
+		for name := range v.p.layout[i].Dependences {
+			used[name] = true
+		}
+	}
+	for i, col := range v.p.layout {
+		switch {
+		case col.GetType() != mysql.TypeTimestamp:
+		case i >= len(v.p.columns):
+			v.times = append(v.times, i)
+		case used[col.Name.L]:
+			v.zoned = append(v.zoned, i)
+		}
+	}
+}
+
 // extend returns b with the virtual columns behind those that were scanned, good
 // until the next call.
+//
+// Expressions see TIMESTAMPs in the statement's zone, as DML gives them to its own. What is
+// indexed are the scanned ones, not these turned back: of a time that clocks show twice the
+// instant is lost. Where an expression gives such a time, it becomes the instant that DML takes.
 func (v *virtualColumns) extend(b *kv.RowBatch) (*kv.RowBatch, error) {
 	rows := chunk.NewEmptyChunk(v.fields)
 	for i := range v.p.columns {
 		rows.SetCol(i, b.Rows.Column(i))
+	}
+	for _, i := range v.zoned {
+		rows.SetCol(i, b.Rows.Column(i).CopyConstruct(nil))
+		if err := v.convert(rows, i, time.UTC, v.p.zone); err != nil {
+			return nil, err
+		}
 	}
 	if len(v.p.columns) == 0 { // a chunk has as many rows as its first column
 		for range b.NumRows() {
@@ -100,9 +145,32 @@ func (v *virtualColumns) extend(b *kv.RowBatch) (*kv.RowBatch, error) {
 	if err != nil {
 		return nil, v.fail(err)
 	}
+	for _, i := range v.zoned {
+		rows.SetCol(i, b.Rows.Column(i))
+	}
+	for _, i := range v.times {
+		if err := v.convert(rows, i, v.p.zone, time.UTC); err != nil {
+			return nil, err
+		}
+	}
 	v.batch = *b
 	v.batch.Rows = rows
 	return &v.batch, nil
+}
+
+// convert turns the times of a column from one zone into another.
+func (v *virtualColumns) convert(rows *chunk.Chunk, i int, from, to *time.Location) error {
+	col := rows.Column(i)
+	times := col.Times()
+	for row := range times {
+		if col.IsNull(row) {
+			continue
+		}
+		if err := times[row].ConvertTimeZone(from, to); err != nil {
+			return fmt.Errorf("backfill: column %s of table %s: %w", v.p.layout[i].Name.O, v.p.table.Name.O, err)
+		}
+	}
+	return nil
 }
 
 // fail says which index an expression has no value for, as TiDB does.

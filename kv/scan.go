@@ -1,8 +1,6 @@
 package kv
 
 import (
-	"time"
-
 	"github.com/pingcap/tidb/pkg/parser/mysql"
 	"github.com/pingcap/tidb/pkg/types"
 	"github.com/pingcap/tidb/pkg/util/chunk"
@@ -17,7 +15,7 @@ type ScanRequest struct {
 	// knows that it is recent.
 	TS uint64
 	// Columns are the wanted columns; a column that is the integer handle has
-	// IsPKHandle set.
+	// IsPKHandle set. TIMESTAMPs come in UTC, as they are stored.
 	Columns []rowcodec.ColInfo
 	// Defaults holds, for each column, the value of rows that were written
 	// before the column existed.
@@ -30,8 +28,6 @@ type ScanRequest struct {
 	// HandleCols are the columns with those IDs, if handles are common: a store that
 	// hands out columns, not keys, makes the handles of them.
 	HandleCols []HandleColumn
-	// Loc is the time zone TIMESTAMP values are converted to; nil is UTC.
-	Loc *time.Location
 	// BatchRows is the target number of rows of a batch; 0 is 1024. A batch of long rows
 	// has fewer, see MaxBatchBytes.
 	BatchRows int

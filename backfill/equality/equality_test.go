@@ -315,6 +315,12 @@ func (tbl *table) requireEqual(db *tidb, r *rand.Rand, n int) {
 	for i, def := range tbl.indexes {
 		db.exec("alter table t add " + strings.ReplaceAll(def, "@", fmt.Sprint("i", i)))
 	}
+	requireBuiltEqual(db, strings.Join(tbl.columns, ", ")+"; "+strings.Join(tbl.indexes, ", "))
+}
+
+// requireBuiltEqual builds the indexes that table t has in TiDB from its rows, and compares.
+func requireBuiltEqual(db *tidb, what string) {
+	db.t.Helper()
 	info := db.table("t")
 	c := newCopied(db.t)
 	c.put(db.pairs(info, true))
@@ -324,7 +330,6 @@ func (tbl *table) requireEqual(db *tidb, r *rand.Rand, n int) {
 	require.EqualValues(db.t, len(db.pairs(info, true)), res.Rows)
 	want := db.pairs(info, false)
 	require.NotEmpty(db.t, want)
-	what := strings.Join(tbl.columns, ", ") + "; " + strings.Join(tbl.indexes, ", ")
 	requireSame(db.t, want, c.entries(info, task.TS), what)
 	require.EqualValues(db.t, len(want), res.Entries, what)
 

@@ -183,3 +183,34 @@ func TestColumnsAddedLater(t *testing.T) {
 		})
 	}
 }
+
+// TestRepeatedHour: two instants that the clocks of the statement's zone show alike are two in an index on a TIMESTAMP,
+// also where expressions are computed in that zone beside it. The entries are those of DML.
+func TestRepeatedHour(t *testing.T) {
+	db := newTiDB(t)
+	db.exec("set time_zone = 'UTC'")
+	for name, key := range map[string]string{
+		"int handle": "primary key (id)", "common handle": "primary key (ts, ci, id) clustered", "hidden row id": "primary key (id) nonclustered",
+	} {
+		t.Run(name, func(t *testing.T) {
+			db.t = t
+			db.exec("drop table if exists t")
+			db.exec("create table t (id int not null, ts timestamp(3) not null, ci varchar(20) collate utf8mb4_general_ci not null, j json, " + key +
+				", unique u (ts, id), unique g (ts, ci) global, index r (ci, ts), index l ((lower(ci))), index j (ts, (cast(j as signed array)))" +
+				") partition by hash (id) partitions 2")
+			db.exec("insert into t values (1, '2024-10-27 00:30:00', 'A', '[1, 2]'), (2, '2024-10-27 01:30:00', 'A', '[1, 2]'), (3, '2024-10-27 02:30:00.125', 'A', '[3]')")
+			db.exec("alter table t add column late timestamp not null default '2024-10-27 01:45:00'")
+			db.exec("alter table t add index late (late)")
+			requireBuiltEqual(db, key)
+		})
+	}
+}
+
+// TestTimesOfExpressions: a TIMESTAMP that an expression gives is the instant that DML of the statement's zone makes of it.
+func TestTimesOfExpressions(t *testing.T) {
+	db := newTiDB(t)
+	db.exec("create table t (id int primary key, ts timestamp null, same timestamp as (ts), later timestamp as (same + interval 1 hour), " +
+		"clock datetime as (later), unique u (ts), index s (same, id), index l (later, ts), index c (clock), index h ((hour(later))))")
+	db.exec("insert into t (id, ts) values (1, '2024-10-27 01:30:00'), (2, '2024-10-27 02:30:00'), (3, '2024-10-27 03:30:00'), (4, '2024-03-31 01:15:00'), (5, '2024-03-31 03:15:00'), (6, null)")
+	requireBuiltEqual(db, "timestamps of expressions")
+}

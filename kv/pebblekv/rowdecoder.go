@@ -77,16 +77,13 @@ func (d *rowDecoder) isIntHandle(col rowcodec.ColInfo) bool {
 		(col.IsPKHandle || len(d.req.HandleColIDs) == 1 && col.ID == d.req.HandleColIDs[0])
 }
 
-// location is nil when no conversion is needed, which is cheaper than one from
-// UTC to UTC. Columns read from handles are always converted.
+// location is nil where it may be, for no conversion is cheaper than one from UTC to UTC.
+// Columns read from handles are always converted.
 func (d *rowDecoder) location() *time.Location {
-	if d.req.Loc == nil || d.req.Loc == time.UTC {
-		if d.handle == nil {
-			return nil
-		}
-		return time.UTC
+	if d.handle == nil {
+		return nil
 	}
-	return d.req.Loc
+	return time.UTC
 }
 
 // appendDefault appends the value that value column i has in rows without it.
@@ -219,14 +216,10 @@ func (h *keyHandle) EncodedCol(i int) []byte {
 type oldRowDecoder struct {
 	fields map[int64]*types.FieldType
 	row    map[int64]types.Datum
-	loc    *time.Location
 }
 
 func newOldRowDecoder(req kv.ScanRequest) *oldRowDecoder {
-	o := &oldRowDecoder{fields: make(map[int64]*types.FieldType), row: make(map[int64]types.Datum), loc: req.Loc}
-	if o.loc == nil {
-		o.loc = time.UTC
-	}
+	o := &oldRowDecoder{fields: make(map[int64]*types.FieldType), row: make(map[int64]types.Datum)}
 	for _, col := range req.Columns {
 		o.fields[col.ID] = col.Ft
 	}
@@ -239,7 +232,7 @@ func (d *rowDecoder) addOldRow(value []byte) error {
 	}
 	o := d.old
 	clear(o.row)
-	if _, err := tablecodec.DecodeRowWithMap(value, o.fields, o.loc, o.row); err != nil {
+	if _, err := tablecodec.DecodeRowWithMap(value, o.fields, time.UTC, o.row); err != nil {
 		return err
 	}
 	if d.handle != nil {
@@ -247,7 +240,7 @@ func (d *rowDecoder) addOldRow(value []byte) error {
 		if err != nil {
 			return err
 		}
-		if _, err := tablecodec.DecodeHandleToDatumMap(handle, d.req.HandleColIDs, o.fields, o.loc, o.row); err != nil {
+		if _, err := tablecodec.DecodeHandleToDatumMap(handle, d.req.HandleColIDs, o.fields, time.UTC, o.row); err != nil {
 			return err
 		}
 	}

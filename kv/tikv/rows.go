@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/pingcap/tidb/pkg/meta/model"
-	"github.com/pingcap/tidb/pkg/parser/mysql"
 	"github.com/pingcap/tidb/pkg/tablecodec"
 	"github.com/pingcap/tidb/pkg/types"
 	"github.com/pingcap/tidb/pkg/util"
@@ -21,17 +20,15 @@ import (
 
 // rowLayout is what a scan asks the coprocessor for: the wanted columns and then what is
 // missing of the handle. The coprocessor hands out columns, not keys, so that common
-// handles are encoded anew, as TiDB does; their columns come in UTC, because not every
-// time of another zone can be turned back.
+// handles are encoded anew, as TiDB does. It does not change: pages are read ahead with it while
+// rows are handed out.
 type rowLayout struct {
 	req     kv.ScanRequest
 	tableID int64
 	fields  []*types.FieldType
 	columns []*tipb.ColumnInfo
 	handle  []int // where the handle's columns are, in its order
-	zoned   []int // wanted columns whose times are to be converted
 	prefix  []byte
-	datums  []types.Datum
 }
 
 func newRowLayout(req kv.ScanRequest) (*rowLayout, error) {
@@ -65,14 +62,11 @@ func (l *rowLayout) addWanted() error {
 		c := columnOf(col.ID, col.Ft)
 		if len(l.req.Defaults) > 0 && !l.req.Defaults[i].IsNull() {
 			var err error
-			if c.DefaultVal, err = tablecodec.EncodeValue(l.location(), nil, l.req.Defaults[i]); err != nil {
+			if c.DefaultVal, err = tablecodec.EncodeValue(time.UTC, nil, l.req.Defaults[i]); err != nil {
 				return fmt.Errorf("tikv: default of column %d: %w", col.ID, err)
 			}
 		}
 		l.columns, l.fields = append(l.columns, c), append(l.fields, col.Ft)
-		if col.Ft.GetType() == mysql.TypeTimestamp && l.location() != time.UTC {
-			l.zoned = append(l.zoned, i)
-		}
 	}
 	return nil
 }
@@ -105,18 +99,10 @@ func (l *rowLayout) addHandle() {
 		}
 		l.handle = append(l.handle, at)
 	}
-	l.datums = make([]types.Datum, len(l.handle))
 }
 
 func columnOf(id int64, ft *types.FieldType) *tipb.ColumnInfo {
 	return util.ColumnToProto(&model.ColumnInfo{ID: id, FieldType: *ft}, false, false)
-}
-
-func (l *rowLayout) location() *time.Location {
-	if l.req.Loc == nil {
-		return time.UTC
-	}
-	return l.req.Loc
 }
 
 // dag is the request.
@@ -133,24 +119,34 @@ func (l *rowLayout) dag() ([]byte, error) {
 	return dagOf(len(l.columns), &tipb.Executor{Tp: tipb.ExecType_TypeTableScan, TblScan: scan})
 }
 
+// keyEncoder makes keys of rows, for one goroutine.
+type keyEncoder struct {
+	*rowLayout
+	datums []types.Datum // of one common handle
+}
+
+func newKeyEncoder(l *rowLayout) *keyEncoder {
+	return &keyEncoder{rowLayout: l, datums: make([]types.Datum, len(l.handle))}
+}
+
 // appendHandle appends the encoded handle of row i of c to buf.
-func (l *rowLayout) appendHandle(buf []byte, c *chunk.Chunk, i int) ([]byte, error) {
-	if !l.req.CommonHandle {
-		return codec.EncodeInt(buf, c.Column(l.handle[0]).GetInt64(i)), nil
+func (e *keyEncoder) appendHandle(buf []byte, c *chunk.Chunk, i int) ([]byte, error) {
+	if !e.req.CommonHandle {
+		return codec.EncodeInt(buf, c.Column(e.handle[0]).GetInt64(i)), nil
 	}
 	row := c.GetRow(i)
-	for k, at := range l.handle {
-		col := l.req.HandleCols[k]
-		l.datums[k] = row.GetDatum(at, col.Ft)
-		if l.datums[k].IsNull() {
+	for k, at := range e.handle {
+		col := e.req.HandleCols[k]
+		e.datums[k] = row.GetDatum(at, col.Ft)
+		if e.datums[k].IsNull() {
 			return nil, errors.New("tikv: a column of a row's handle is NULL")
 		}
 		if col.PrefixLen > 0 {
-			tablecodec.TruncateIndexValue(&l.datums[k], &model.IndexColumn{Length: col.PrefixLen}, &model.ColumnInfo{FieldType: *col.Ft})
+			tablecodec.TruncateIndexValue(&e.datums[k], &model.IndexColumn{Length: col.PrefixLen}, &model.ColumnInfo{FieldType: *col.Ft})
 		}
 	}
 	start := len(buf)
-	buf, err := codec.EncodeKey(time.UTC, buf, l.datums...)
+	buf, err := codec.EncodeKey(time.UTC, buf, e.datums...)
 	for err == nil && len(buf)-start < minHandle {
 		buf = append(buf, 0)
 	}
@@ -162,30 +158,13 @@ func (l *rowLayout) appendHandle(buf []byte, c *chunk.Chunk, i int) ([]byte, err
 const minHandle = 9
 
 // appendKey appends the record key of row i of c to buf.
-func (l *rowLayout) appendKey(buf []byte, c *chunk.Chunk, i int) ([]byte, error) {
-	return l.appendHandle(append(buf, l.prefix...), c, i)
-}
-
-// convert turns the times of a batch into the scan's zone.
-func (l *rowLayout) convert(c *chunk.Chunk) error {
-	for _, at := range l.zoned {
-		col := c.Column(at)
-		times := col.Times()
-		for i := range times {
-			if col.IsNull(i) || times[i].IsZero() {
-				continue
-			}
-			if err := times[i].ConvertTimeZone(time.UTC, l.location()); err != nil {
-				return fmt.Errorf("tikv: time zone of column %d: %w", l.req.Columns[at].ID, err)
-			}
-		}
-	}
-	return nil
+func (e *keyEncoder) appendKey(buf []byte, c *chunk.Chunk, i int) ([]byte, error) {
+	return e.appendHandle(append(buf, e.prefix...), c, i)
 }
 
 // batcher makes batches of pages.
 type batcher struct {
-	*rowLayout
+	*keyEncoder
 	rows  *chunk.Chunk // with all columns of the layout
 	shown *chunk.Chunk // its wanted columns
 	want  int
@@ -197,7 +176,7 @@ type batcher struct {
 }
 
 func newBatcher(l *rowLayout, rows int, fn func(*kv.RowBatch) error) *batcher {
-	b := &batcher{rowLayout: l, rows: chunk.NewChunkWithCapacity(l.fields, rows), want: rows, long: l.req.LongRows(), fn: fn}
+	b := &batcher{keyEncoder: newKeyEncoder(l), rows: chunk.NewChunkWithCapacity(l.fields, rows), want: rows, long: l.req.LongRows(), fn: fn}
 	wanted := make([]int, len(l.req.Columns))
 	for i := range wanted {
 		wanted[i] = i
@@ -261,9 +240,6 @@ func (b *batcher) flush(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := b.convert(b.rows); err != nil {
-		return err
-	}
 	out.LastKey, out.Rows, out.Bytes = key, b.shown, int(b.bytes)+1
 	if len(b.req.Columns) == 0 {
 		b.shown.SetNumVirtualRows(n)
@@ -294,8 +270,8 @@ func (b *batcher) handles(n int) (err error) {
 }
 
 // after is the range behind the last row of c.
-func (l *rowLayout) after(r kv.KeyRange, c *chunk.Chunk) (kv.KeyRange, error) {
-	key, err := l.appendKey(nil, c, c.NumRows()-1)
+func (e *keyEncoder) after(r kv.KeyRange, c *chunk.Chunk) (kv.KeyRange, error) {
+	key, err := e.appendKey(nil, c, c.NumRows()-1)
 	if err != nil {
 		return r, err
 	}

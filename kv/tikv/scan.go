@@ -85,10 +85,10 @@ type page struct {
 
 // pages reads a scan's range page by page, region by region.
 type pages struct {
-	store  *Store
-	layout *rowLayout
-	dag    []byte
-	dec    *pageDecoder
+	store *Store
+	keys  *keyEncoder
+	dag   []byte
+	dec   *pageDecoder
 
 	rest     kv.KeyRange // behind the region that is being read
 	piece    kv.KeyRange // what is left of that region, when it was asked for
@@ -107,7 +107,7 @@ func (s *Store) newPages(l *rowLayout, rows int) (*pages, error) {
 		first = minPageRows
 	}
 	return &pages{
-		store: s, layout: l, dag: dag, dec: newPageDecoder(l.fields),
+		store: s, keys: newKeyEncoder(l), dag: dag, dec: newPageDecoder(l.fields),
 		rest: l.req.Range, pageRows: min(rows, first),
 	}, nil
 }
@@ -142,7 +142,7 @@ func (p *pages) next(ctx context.Context) (*page, error) {
 }
 
 func (p *pages) failed(ctx context.Context, err error) error {
-	return failed(ctx, fmt.Sprintf("scan %s", p.layout.req.Range), err)
+	return failed(ctx, fmt.Sprintf("scan %s", p.keys.req.Range), err)
 }
 
 // open asks for what is left of one region, or of what the cache takes for one.
@@ -156,7 +156,7 @@ func (p *pages) open(ctx context.Context) error {
 		p.piece.End = loc.EndKey
 	}
 	p.rest.Start = p.piece.End
-	req := copRequest(ctx, tidbkv.ReqTypeDAG, p.dag, p.layout.req.TS, p.piece)
+	req := copRequest(ctx, tidbkv.ReqTypeDAG, p.dag, p.keys.req.TS, p.piece)
 	req.Paging.Enable = true
 	req.Paging.MinPagingSize, req.Paging.MaxPagingSize = uint64(p.pageRows), uint64(p.pageRows)
 	p.resp = p.store.send(ctx, req)
@@ -188,7 +188,7 @@ func (p *pages) decode(data []byte) (*page, error) {
 		return out, nil // the end of the region
 	}
 	// TiDB's client makes pages longer and longer. So each is a request of its own.
-	left, err := p.layout.after(p.piece, last)
+	left, err := p.keys.after(p.piece, last)
 	if err != nil {
 		return nil, err
 	}
@@ -200,7 +200,7 @@ func (p *pages) decode(data []byte) (*page, error) {
 // nextRows is how many rows the page after one that was full has.
 func (p *pages) nextRows(last *page) int {
 	most := maxPageRows
-	if p.layout.req.LongRows() {
+	if p.keys.req.LongRows() {
 		most = min(maxLongPageRows, longPageGrowth*p.pageRows)
 	}
 	return min(max(int(float64(p.store.opts.PageBytes)/last.rowBytes), minPageRows), most)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	tidbkv "github.com/pingcap/tidb/pkg/kv"
 	"github.com/pingcap/tidb/pkg/parser/mysql"
 	"github.com/pingcap/tidb/pkg/tablecodec"
@@ -257,23 +258,20 @@ func TestChecksum(t *testing.T) {
 	require.Error(t, err, "a timestamp of the future")
 }
 
-// TestTimesOfHandles: a time that a zone has twice, when clocks are turned back, is the
-// same in the handle whichever zone the scan is in.
+// TestTimesOfHandles: a TIMESTAMP of a handle comes in UTC, and makes the handle again.
 func TestTimesOfHandles(t *testing.T) {
-	berlin, err := time.LoadLocation("Europe/Berlin")
-	require.NoError(t, err)
 	s := openNew(t)
 	ft := types.NewFieldType(mysql.TypeTimestamp)
 	pairs := make(map[string]string)
 	var want []string
-	for _, hour := range []int{0, 1, 2} { // 02:30, 02:30 again, 03:30 in Berlin
+	for _, hour := range []int{0, 1, 2} {
 		at := types.NewTime(types.FromGoTime(time.Date(2024, 10, 27, hour, 30, 0, 0, time.UTC)), mysql.TypeTimestamp, 0)
 		handle, err := codec.EncodeKey(time.UTC, nil, types.NewTimeDatum(at))
 		require.NoError(t, err)
 		row, err := tablecodec.EncodeRow(time.UTC, nil, nil, nil, nil, nil, &rowcodec.Encoder{Enable: true})
 		require.NoError(t, err)
 		pairs[string(tablecodec.EncodeRowKey(testTable, handle))] = string(row)
-		want = append(want, fmt.Sprintf("%x %s", handle, map[int]string{0: "02", 1: "02", 2: "03"}[hour]))
+		want = append(want, fmt.Sprintf("%x %02d", handle, hour))
 	}
 	version, err := s.CurrentTS(t.Context())
 	require.NoError(t, err)
@@ -281,11 +279,41 @@ func TestTimesOfHandles(t *testing.T) {
 	req := s.request(t)
 	req.CommonHandle, req.HandleColIDs, req.HandleCols = true, []int64{5}, []kv.HandleColumn{{Ft: ft}}
 	req.Columns = []rowcodec.ColInfo{{ID: 5, Ft: ft}}
-	req.Loc = berlin
 	var got []string
 	require.NoError(t, s.ScanColumns(t.Context(), req, func(b *kv.RowBatch) error {
 		for i := range b.NumRows() {
 			got = append(got, fmt.Sprintf("%x %02d", b.CommonHandle(i), b.Rows.GetRow(i).GetTime(0).Hour()))
+		}
+		return nil
+	}))
+	require.Equal(t, want, got)
+}
+
+// TestHandlesWhilePagesAreRead: common handles are made right while those of later pages are, for
+// these are read ahead.
+func TestHandlesWhilePagesAreRead(t *testing.T) {
+	s := open(t, vfs.NewMem(), Options{PageBytes: 1})
+	ft := types.NewFieldType(mysql.TypeLonglong)
+	pairs := make(map[string]string)
+	var want []string
+	for i := range 3000 {
+		handle, err := codec.EncodeKey(time.UTC, nil, types.NewIntDatum(int64(i)), types.NewIntDatum(int64(-i)))
+		require.NoError(t, err)
+		row, err := tablecodec.EncodeRow(time.UTC, nil, nil, nil, nil, nil, &rowcodec.Encoder{Enable: true})
+		require.NoError(t, err)
+		pairs[string(tablecodec.EncodeRowKey(testTable, handle))] = string(row)
+		want = append(want, string(handle))
+	}
+	version, err := s.CurrentTS(t.Context())
+	require.NoError(t, err)
+	importPairs(t, s, version, pairs)
+	req := s.request(t)
+	req.CommonHandle, req.HandleColIDs, req.HandleCols = true, []int64{5, 6}, []kv.HandleColumn{{Ft: ft}, {Ft: ft}}
+	req.BatchRows = 32
+	var got []string
+	require.NoError(t, s.ScanColumns(t.Context(), req, func(b *kv.RowBatch) error {
+		for i := range b.NumRows() {
+			got = append(got, string(b.CommonHandle(i)))
 		}
 		return nil
 	}))
