@@ -17,6 +17,7 @@ import (
 	"fastddl/config"
 	"fastddl/ddl/job"
 	"fastddl/event"
+	"fastddl/internal/errs"
 	"fastddl/internal/sleep"
 	"fastddl/kv"
 )
@@ -86,7 +87,7 @@ func (t *task) write(ctx context.Context, to job.Step, change func(x *txn, after
 	var after *job.Record
 	err := t.d.inTxn(ctx, func(x *txn) error {
 		after = t.machine.Prepare(to)
-		if after.StartTS == 0 {
+		if after.StartTS == 0 && to != job.StepQueued {
 			after.StartTS = x.ts
 		}
 		if to == job.StepFinished {
@@ -326,7 +327,7 @@ func (t *task) backfill(ctx context.Context, r *job.Record, to job.Step) (outcom
 			return err
 		})
 	})
-	if errors.Is(err, syscall.ENOSPC) {
+	if errs.NoSpace(err) {
 		t.tempFull++
 		t.d.opts.Logger.Warn("an index build has found no room and waits", zap.Int64("job", t.id), zap.Error(err))
 		return outcome{}, errNoSpace
@@ -365,7 +366,10 @@ func (d *DDL) buildTask(ctx context.Context, r *job.Record, ts uint64) (backfill
 	if len(indexes) != len(r.IndexIDs) {
 		return backfill.Task{}, job.Permanent(fmt.Errorf("table %s has lost an index that was being built", table.Name.O))
 	}
-	return backfill.Task{JobID: r.ID, Table: table, Indexes: indexes, TS: ts, SQLMode: r.SQLMode, Location: loc}, nil
+	return backfill.Task{
+		JobID: r.ID, Table: table, Indexes: indexes, TS: ts,
+		SQLMode: r.SQLMode, Location: loc, Functions: r.Functions,
+	}, nil
 }
 
 // charged returns a context in which the stores' work is on the account of the job's

@@ -161,6 +161,7 @@ func (b *IndexBackfiller) buildError(ctx context.Context, t backfill.Task, err e
 	}
 	var mismatch *backfill.MismatchError
 	var lost *backfill.RowCountError
+	var entry *backfill.EntryError
 	var dup *ingest.DuplicateError
 	var null *backfill.NullError
 	switch {
@@ -173,7 +174,7 @@ func (b *IndexBackfiller) buildError(ctx context.Context, t backfill.Task, err e
 		return &duplicatesAtS{job.Permanent(duplicateEntries(t.Table, locationOr(t.Location), get, dup.Groups)), dup.Groups}
 	case errors.As(err, &mismatch):
 		return job.Permanent(explainMismatch(t, mismatch, err))
-	case errors.As(err, &lost):
+	case errors.As(err, &lost), errors.As(err, &entry):
 		return job.Permanent(err) // it has been rebuilt once already
 	case errors.As(err, &null), errors.Is(err, backfill.ErrUnsupported), isDataError(err):
 		return job.Permanent(err)

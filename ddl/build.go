@@ -15,6 +15,7 @@ import (
 	"github.com/pingcap/tidb/pkg/util/dbterror/exeerrors"
 	"go.uber.org/zap"
 
+	"fastddl/config"
 	"fastddl/ddl/job"
 	"fastddl/event"
 	"fastddl/internal/sleep"
@@ -151,10 +152,16 @@ func (d *DDL) cancelKilled(t *task, cancelled *atomic.Bool) {
 // queue makes a job of a request and starts it.
 func (d *DDL) queue(ctx context.Context, sctx sessionctx.Context, req Request) (*task, error) {
 	charset, collation := sctx.GetSessionVars().GetCharsetInfo()
+	exprs := sctx.GetExprCtx()
 	r := &job.Record{
 		Type: req.Type, State: model.JobStateQueueing,
 		DBID: req.Schema.ID, TableID: req.Table.ID, DB: lower(req.Schema.Name.L), Table: lower(req.Table.Name.L),
 		Query: req.Query, SQLMode: req.Meta.SQLMode, Location: req.Meta.Location, Charset: charset, Collate: collation,
+		Functions: &config.FunctionSettings{
+			DivPrecisionIncrement: exprs.GetEvalCtx().GetDivPrecisionIncrement(),
+			DefaultWeekFormat:     exprs.GetEvalCtx().GetDefaultWeekFormatMode(),
+			BlockEncryptionMode:   exprs.GetBlockEncryptionMode(),
+		},
 		ResourceGroup: req.Meta.ResourceGroupName,
 		Indexes:       req.Indexes, Changes: req.Changes, IndexesAt: req.IndexesAt,
 		// Expired rows are deleted by internal sessions.

@@ -21,10 +21,13 @@ func (d *DDL) Owns(ctx context.Context, id int64) (bool, error) {
 	return r != nil, err
 }
 
-// OwnsEnded says that a job is ours and has ended.
-func (d *DDL) OwnsEnded(ctx context.Context, id int64) (bool, error) {
+// Ended returns a job of ours that has ended; ok is false if there is none.
+func (d *DDL) Ended(ctx context.Context, id int64) (info JobInfo, ok bool, err error) {
 	r, err := d.ended(ctx, id)
-	return r != nil, err
+	if err != nil || r == nil {
+		return JobInfo{}, false, err
+	}
+	return jobInfo(r), true, nil
 }
 
 func (d *DDL) lookup(id int64) *task {

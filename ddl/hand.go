@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"syscall"
 	"time"
 
 	"go.uber.org/zap"
@@ -18,6 +17,7 @@ import (
 	"fastddl/event"
 	"fastddl/ingest"
 	"fastddl/internal/background"
+	"fastddl/internal/errs"
 	"fastddl/internal/sleep"
 	"fastddl/kv"
 )
@@ -273,7 +273,7 @@ func (h *hand) build(held *holding) error {
 	case cause != nil: // it was halted, or this node leaves
 	case errors.Is(err, kv.ErrSnapshotTooOld), job.IsPermanent(err):
 		first.to, first.result, first.err = crew.Failed, failureOf(err), err
-	case errors.Is(err, syscall.ENOSPC): // nothing is wrong with the job; this node rests
+	case errs.NoSpace(err): // nothing is wrong with the job; this node rests
 		h.d.opts.Logger.Warn("parts of an index build have found no room here and are given back", zap.Int64("job", h.jobID), zap.Error(err))
 		for i := range back {
 			back[i].err = err

@@ -138,16 +138,8 @@ func (t *task) fence(ctx context.Context) error {
 	if err := t.holdAt(ctx, r.SnapshotTS); err != nil { // resumeHold sees to it
 		t.d.opts.Logger.Info("an index build that was taken over does not hold garbage collection yet", zap.Int64("job", t.id), zap.Error(err))
 	}
-	if pause := crew.TakeoverPause(r.Epoch); pause > 0 {
-		t.view.setWait(fmt.Sprintf("%s: its owners have been lost %d times", pause, r.Epoch))
-		err := t.whileAnswering(ctx, func(ctx context.Context) error {
-			sleep.For(ctx, pause)
-			return nil
-		})
-		t.view.setWait("")
-		if err != nil {
-			return err
-		}
+	if err := t.pauseTakeover(ctx); err != nil {
+		return err
 	}
 	for attempt := int64(1); ; attempt++ {
 		err := t.whileAnswering(ctx, func(ctx context.Context) error {
@@ -160,7 +152,7 @@ func (t *task) fence(ctx context.Context) error {
 			}
 			t.fenced = gone
 			return nil
-		})
+		}, func() {})
 		if err == nil {
 			return nil
 		}
@@ -171,6 +163,44 @@ func (t *task) fence(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// pauseTakeover waits for a while if the job has changed hands often: owners may die of what they
+// build. To undo it is no danger, nor to stop it, so nothing waits for that, and a job whose row is
+// taken will be undone.
+func (t *task) pauseTakeover(ctx context.Context) error {
+	builds := func() bool {
+		r := t.machine.Record()
+		return r.Request == job.RequestNone && !r.RollingBack()
+	}
+	epoch := t.machine.Record().Epoch
+	pause := crew.TakeoverPause(epoch)
+	if pause == 0 || !builds() {
+		return nil
+	}
+	t.view.setWait(fmt.Sprintf("%s: it has changed hands %d times, and owners may die of what they build", pause, epoch))
+	defer t.view.setWait("")
+	resting, end := context.WithCancel(ctx)
+	defer end()
+	err := t.whileAnswering(resting, func(ctx context.Context) error {
+		return t.waiting(ctx, func(ctx context.Context) error {
+			if !sleep.For(ctx, pause) {
+				return context.Cause(ctx)
+			}
+			return nil
+		})
+	}, func() {
+		if !builds() {
+			end()
+		}
+	})
+	switch {
+	case ctx.Err() != nil:
+		return errStopped
+	case resting.Err() != nil || job.IsPermanent(err):
+		return nil // the job sees by itself that its row is taken
+	}
+	return err
 }
 
 // goneHolders returns the parts whose holders are no members any more, as of before the call
@@ -191,8 +221,8 @@ func (t *task) goneHolders(ctx context.Context) ([]crew.Part, error) {
 }
 
 // whileAnswering runs fn, which must not look at the record, and complies with requests
-// meanwhile.
-func (t *task) whileAnswering(ctx context.Context, fn func(context.Context) error) error {
+// meanwhile, after each of which it calls then.
+func (t *task) whileAnswering(ctx context.Context, fn func(context.Context) error, then func()) error {
 	result := make(chan error, 1)
 	go func() { result <- t.d.contained("what a job begins with", func() error { return fn(ctx) }) }()
 	for {
@@ -201,6 +231,7 @@ func (t *task) whileAnswering(ctx context.Context, fn func(context.Context) erro
 			return err
 		case m := <-t.inbox:
 			m.answer <- t.comply(ctx, m)
+			then()
 		}
 	}
 }

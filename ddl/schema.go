@@ -10,6 +10,7 @@ import (
 	"github.com/pingcap/tidb/pkg/meta"
 	"github.com/pingcap/tidb/pkg/meta/model"
 	"github.com/pingcap/tidb/pkg/parser/mysql"
+	"github.com/pingcap/tidb/pkg/sessionctx/variable"
 
 	"fastddl/ddl/job"
 )
@@ -220,9 +221,26 @@ func (t *txn) ownerIsBusy() (bool, error) {
 	return false, err
 }
 
+// errUnlocked ends a build whose schema versions nobody can be waited for with.
+var errUnlocked = errors.New("tidb_enable_metadata_lock was switched OFF when the index build had begun; the statement can be run again")
+
+// requireLock says, as a permanent error, that the metadata lock is off. It was on when the
+// statement was taken, and TiDB refuses to switch it while its queue has a job; but it looks
+// at the queue before it switches. What is undone or public goes on by TiDB's older protocol.
+func requireLock(r *job.Record) error {
+	if variable.EnableMDL.Load() || r.RollingBack() || !r.Step.Revertible() {
+		return nil
+	}
+	return job.Permanent(errUnlocked)
+}
+
 // awaitVersion waits until every server, and every transaction that uses the
-// table, has the record's schema version.
+// table, has the record's schema version. Without the metadata lock TiDB waits for servers
+// only, so that it is looked for on both sides of the wait.
 func (d *DDL) awaitVersion(ctx context.Context, r *job.Record) error {
+	if err := requireLock(r); err != nil {
+		return err
+	}
 	syncer := d.versions.syncer
 	if err := syncer.OwnerUpdateGlobalVersion(ctx, r.SchemaVersion); err != nil {
 		return fmt.Errorf("announce schema version %d: %w", r.SchemaVersion, err)
@@ -233,7 +251,7 @@ func (d *DDL) awaitVersion(ctx context.Context, r *job.Record) error {
 		}
 		return fmt.Errorf("wait for schema version %d: %w", r.SchemaVersion, err)
 	}
-	return nil
+	return requireLock(r)
 }
 
 // forgetVersion ends the servers' looking for transactions of versions older than the

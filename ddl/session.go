@@ -37,6 +37,12 @@ func internal(ctx context.Context) context.Context {
 
 // withSession runs fn with an internal session.
 func (d *DDL) withSession(fn func(se *sess.Session) error) error {
+	return d.WithSystemSession(func(sctx sessionctx.Context) error { return fn(sess.NewSession(sctx)) })
+}
+
+// WithSystemSession runs fn with an internal session of TiDB's. Nobody else gets a session
+// in which fn has failed.
+func (d *DDL) WithSystemSession(fn func(sctx sessionctx.Context) error) error {
 	pool := d.opts.Domain.SysSessionPool()
 	resource, err := pool.Get()
 	if err != nil {
@@ -54,7 +60,7 @@ func (d *DDL) withSession(fn func(se *sess.Session) error) error {
 	if !ok {
 		return fmt.Errorf("the session pool holds a %T", resource)
 	}
-	err = fn(sess.NewSession(sctx))
+	err = fn(sctx)
 	good = err == nil
 	return err
 }

@@ -191,6 +191,10 @@ func (t *txn) archiveRow(r *job.Record, s job.Settings, table *model.TableInfo) 
 	} else {
 		j.FillFinishedArgs(finishedArgs(r, table))
 	}
+	// TiDB may have ended the row as that of a job which it does not know, and keeps in the table what comes first.
+	if err := t.exec(`DELETE FROM mysql.tidb_ddl_history WHERE job_id = %?`, j.ID); err != nil {
+		return err
+	}
 	return tidbddl.AddHistoryDDLJob(t.ctx, t.se, t.meta, j, true)
 }
 

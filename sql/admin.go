@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	tidbddl "github.com/pingcap/tidb/pkg/ddl"
@@ -96,32 +97,40 @@ func (s *clientSession) command(
 	own func(ctx context.Context, id int64) error,
 	tidb func(ctx context.Context, sctx sessionctx.Context, ids []int64) ([]error, error),
 ) (sqlexec.RecordSet, error) {
-	var others []int64
-	ours := make(map[int64]bool, len(admin.JobIDs))
-	for _, id := range admin.JobIDs {
-		var err error
-		if ours[id], err = s.layer.ddl.Owns(ctx, id); err != nil {
+	var ours, others []int64
+	for i, id := range admin.JobIDs {
+		if slices.Contains(admin.JobIDs[:i], id) {
+			continue // who names a job twice means it once
+		}
+		owned, err := s.layer.ddl.Owns(ctx, id)
+		if err != nil {
 			return nil, err
 		}
-		if !ours[id] {
+		if owned {
+			ours = append(ours, id)
+		} else {
 			others = append(others, id)
 		}
 	}
-	if len(others) == len(admin.JobIDs) {
+	if len(ours) == 0 {
 		return s.Session.ExecuteStmt(ctx, stmt)
 	}
 	if _, err := s.plan(ctx, admin); err != nil {
 		return nil, err
 	}
 	results := make(map[int64]error, len(admin.JobIDs))
-	for _, id := range admin.JobIDs {
-		if ours[id] {
-			results[id] = own(ctx, id)
+	for _, id := range ours {
+		results[id] = own(ctx, id)
+		if results[id] != nil && ctx.Err() != nil {
+			return nil, ctx.Err() // it was killed
 		}
 	}
 	if len(others) > 0 {
-		errs, err := s.layer.withSystemSession(func(sctx sessionctx.Context) ([]error, error) { return tidb(ctx, sctx, others) })
-		if err != nil {
+		var errs []error
+		if err := s.layer.ddl.WithSystemSession(func(sctx sessionctx.Context) (err error) {
+			errs, err = tidb(ctx, sctx, others)
+			return err
+		}); err != nil {
 			return nil, err
 		}
 		for i, id := range others {
@@ -206,27 +215,6 @@ func intOption(option *plannercore.AlterDDLJobOpt) (*int, error) {
 	}
 	n := int(constant.Value.GetInt64())
 	return &n, nil
-}
-
-// withSystemSession runs fn with an internal session.
-func (l *Layer) withSystemSession(fn func(sctx sessionctx.Context) ([]error, error)) ([]error, error) {
-	pool := l.dom.SysSessionPool()
-	resource, err := pool.Get()
-	if err != nil {
-		return nil, fmt.Errorf("get a session: %w", err)
-	}
-	sctx, ok := resource.(sessionctx.Context)
-	if !ok {
-		pool.Destroy(resource)
-		return nil, fmt.Errorf("the session pool holds a %T", resource)
-	}
-	errs, err := fn(sctx)
-	if err != nil {
-		pool.Destroy(resource)
-	} else {
-		pool.Put(resource)
-	}
-	return errs, err
 }
 
 // textField is a column of a result.

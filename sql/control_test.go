@@ -13,11 +13,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pingcap/tidb/pkg/meta/model"
+	"github.com/pingcap/tidb/pkg/sessionctx"
 	"github.com/pingcap/tidb/pkg/util/sqlexec"
 	"github.com/stretchr/testify/require"
 
 	"fastddl/config"
 	"fastddl/ddl"
+	"fastddl/ddl/job"
 )
 
 // steps are the places of a job, in order, at which tests stop it.
@@ -201,7 +204,8 @@ func TestPauseResume(t *testing.T) {
 	defer e.close()
 	c = e.client()
 	require.Contains(t, c.one("ADMIN SHOW DDL JOBS 1 WHERE job_id = "+id), " paused ")
-	require.Equal(t, id+" successful", c.one("ADMIN RESUME DDL JOBS "+id))
+	// Who names a job twice means it once.
+	require.Equal(t, []string{id + " successful", id + " successful"}, c.run("ADMIN RESUME DDL JOBS "+id+", "+id))
 	require.Eventually(t, func() bool {
 		return c.one("SELECT state FROM mysql.fastddl_ddl_jobs WHERE job_id = "+id) == "synced"
 	}, time.Minute, 10*time.Millisecond)
@@ -268,12 +272,7 @@ func TestQueueRow(t *testing.T) {
 		row := c.one("SELECT job_id, type, processing FROM mysql.tidb_ddl_job")
 		require.True(t, strings.HasSuffix(row, " 250 0"), row)
 		if take == "CANCEL" {
-			// As another server would that knows nothing of us.
-			id := strings.Fields(row)[0]
-			_, err := c.Session.(interface {
-				ExecuteInternal(context.Context, string, ...any) (sqlexec.RecordSet, error)
-			}).ExecuteInternal(asServer(), "ADMIN CANCEL DDL JOBS "+id)
-			require.NoError(t, err)
+			c.cancelAsTiDB(strings.Fields(row)[0])
 			require.Eventually(t, func() bool { return len(c.run("SELECT * FROM mysql.tidb_ddl_job")) == 0 }, time.Minute, 10*time.Millisecond)
 		} else {
 			c.run(take)
@@ -281,6 +280,38 @@ func TestQueueRow(t *testing.T) {
 		close(leave)
 		require.Equal(t, 8214, errorCode(wait(t, result)))
 		e.leavesNothing(c, "t")
+	}
+}
+
+// cancelAsTiDB cancels a job as another server would that knows nothing of us.
+func (c *client) cancelAsTiDB(id string) {
+	c.t.Helper()
+	_, err := c.Session.(interface {
+		ExecuteInternal(context.Context, string, ...any) (sqlexec.RecordSet, error)
+	}).ExecuteInternal(asServer(), "ADMIN CANCEL DDL JOBS "+id)
+	require.NoError(c.t, err)
+}
+
+// TestHistoryOfAJobWhoseRowWasTaken: TiDB's history says what became of the job, and not what TiDB has made of the row.
+// BR looks there for indexes that it has to bring back after a restore.
+func TestHistoryOfAJobWhoseRowWasTaken(t *testing.T) {
+	e := newEnv(t)
+	c := e.client()
+	for _, at := range []ddl.HookPoint{{When: "after", Action: "change-schema", Step: "public"}, {When: "before", Action: "finish"}} {
+		table(c, 10)
+		arrived, leave := e.blockAt(at)
+		result := e.start("ALTER TABLE t ADD INDEX i (b)")
+		reach(t, arrived)
+		id := c.one("SELECT job_id FROM mysql.tidb_ddl_job")
+		c.cancelAsTiDB(id)
+		require.Eventually(t, func() bool { return len(c.run("SELECT * FROM mysql.tidb_ddl_job")) == 0 }, time.Minute, 10*time.Millisecond)
+		close(leave)
+		require.NoError(t, wait(t, result))
+		require.Equal(t, id+" add index synced", c.one("SELECT job_id, job_type, state FROM information_schema.ddl_jobs WHERE table_name = 't' AND job_id >= "+id))
+		var stored model.Job
+		require.NoError(t, stored.Decode([]byte(c.one("SELECT job_meta FROM mysql.tidb_ddl_history WHERE job_id >= "+id))))
+		require.Equal(t, model.JobStateSynced, stored.State)
+		require.Equal(t, model.ActionAddIndex, stored.Type)
 	}
 }
 
@@ -298,10 +329,7 @@ func TestQueueRowTakenDuringTheWait(t *testing.T) {
 		return len(jobs) == 1 && strings.Contains(jobs[0].WaitReason, "held by 1 transaction")
 	}, time.Minute, 5*time.Millisecond)
 	row := c.one("SELECT job_id FROM mysql.tidb_ddl_job")
-	_, err := c.Session.(interface {
-		ExecuteInternal(context.Context, string, ...any) (sqlexec.RecordSet, error)
-	}).ExecuteInternal(asServer(), "ADMIN CANCEL DDL JOBS "+row)
-	require.NoError(t, err)
+	c.cancelAsTiDB(row)
 	require.Eventually(t, func() bool { // nothing else says that TiDB's worker waits
 		var stacks strings.Builder
 		_ = pprof.Lookup("goroutine").WriteTo(&stacks, 1)
@@ -367,6 +395,71 @@ func TestEngine(t *testing.T) {
 	require.Equal(t, "2", built())
 	c.run("SET GLOBAL tidb_enable_metadata_lock = ON")
 	c.check("t")
+}
+
+// TestWarningsAreGivenOnce: what we have warned of before a statement was left to TiDB, TiDB warns of.
+func TestWarningsAreGivenOnce(t *testing.T) {
+	e := newEnv(t)
+	c := e.client()
+	table(c, 10)
+	c.run("ALTER TABLE t WITH VALIDATION, ADD INDEX i (c), MODIFY COLUMN b VARCHAR(20)")
+	warnings := c.run("SHOW WARNINGS")
+	require.Len(t, warnings, 2, warnings)
+	all := strings.Join(warnings, "\n")
+	require.Contains(t, all, "ALTER TABLE WITH VALIDATION is currently unsupported")
+	require.Contains(t, all, "the index is built by TiDB's own way: the statement changes values of column b")
+}
+
+// TestSettingsOfTheSession: a job has the settings in which its session differs from the global ones.
+func TestSettingsOfTheSession(t *testing.T) {
+	e := newEnv(t)
+	c := e.client()
+	table(c, 10)
+	for _, test := range []struct {
+		set  string
+		want job.Settings
+	}{
+		{"SET tidb_ddl_reorg_priority = 'PRIORITY_LOW'", job.Settings{}},
+		{"SET tidb_ddl_reorg_priority = 'PRIORITY_NORMAL'", job.Settings{Priority: config.PriorityNormal}},
+		{"SET tidb_ddl_reorg_priority = 'PRIORITY_HIGH'", job.Settings{Priority: config.PriorityHigh}},
+		{"SET tidb_ddl_reorg_worker_cnt = 3, tidb_ddl_reorg_batch_size = 64", job.Settings{Threads: 3, BatchSize: 64}},
+		{"SET tidb_ddl_reorg_worker_cnt = @@GLOBAL.tidb_ddl_reorg_worker_cnt, tidb_ddl_reorg_batch_size = @@GLOBAL.tidb_ddl_reorg_batch_size", job.Settings{}},
+	} {
+		var got job.Settings
+		e.before("finish", "", func() { got = e.DDL().Unfinished()[0].Settings })
+		other := e.client()
+		other.run(test.set)
+		other.run("ALTER TABLE t ADD INDEX i (b)")
+		require.Equal(t, test.want, got, test.set)
+		c.run("ALTER TABLE t DROP INDEX i")
+	}
+}
+
+// TestBrokenSessions: a session of the pool in which something has failed, or panicked, is nobody's any more. The pool
+// hands its sessions out in turn.
+func TestBrokenSessions(t *testing.T) {
+	e := newEnv(t)
+	broken := make(map[sessionctx.Context]bool)
+	failure := errors.New("broken")
+	require.ErrorIs(t, e.DDL().WithSystemSession(func(sctx sessionctx.Context) error {
+		broken[sctx] = true
+		return failure
+	}), failure)
+	require.PanicsWithValue(t, "broken", func() {
+		_ = e.DDL().WithSystemSession(func(sctx sessionctx.Context) error {
+			broken[sctx] = true
+			panic("broken")
+		})
+	})
+	seen := make(map[sessionctx.Context]bool)
+	for range 1000 {
+		require.NoError(t, e.DDL().WithSystemSession(func(sctx sessionctx.Context) error {
+			require.False(t, broken[sctx])
+			seen[sctx] = true
+			return nil
+		}))
+	}
+	require.Less(t, len(seen), 500, "the others are used again")
 }
 
 // TestQueueRowOfAPausedJob: a job that waits, for a request or for its turn, sees too that its

@@ -22,6 +22,7 @@ import (
 	"fastddl/ddl"
 	"fastddl/event"
 	"fastddl/kv/embedded"
+	"fastddl/kv/embedded/txn"
 	"fastddl/kv/pebblekv"
 	"fastddl/sql"
 )
@@ -58,9 +59,15 @@ type env struct {
 // open opens the store in dir, which may be new. Changes are made to the options.
 func open(t *testing.T, dir string, changes ...func(o *sql.Options)) *env {
 	t.Helper()
+	return openLimited(t, dir, txn.Options{}, changes...)
+}
+
+// openLimited opens the store with options for its transactions.
+func openLimited(t *testing.T, dir string, limits txn.Options, changes ...func(o *sql.Options)) *env {
+	t.Helper()
 	e := &env{t: t, dir: dir, bus: new(event.Bus)}
 	var err error
-	e.store, err = embedded.Open(dir+"/store", embedded.Options{Pebble: pebblekv.Options{DisableSync: true}})
+	e.store, err = embedded.Open(dir+"/store", embedded.Options{Pebble: pebblekv.Options{DisableSync: true}, Txn: limits})
 	require.NoError(t, err)
 	opts := sql.Options{
 		Storage: e.store.Storage(), Builds: e.store.Builds(), TempDir: dir + "/tmp", Bus: e.bus, Hook: e.callHook, Globals: config.NewGlobals(),

@@ -324,6 +324,42 @@ func TestGeneratedColumnsOfTwoTimeZones(t *testing.T) {
 	c.check("t")
 }
 
+// Two instants that the clocks of the statement's zone show alike are two values of an index on a TIMESTAMP, also beside
+// an expression that is computed in that zone.
+func TestRepeatedHourBesideExpressions(t *testing.T) {
+	c := newEnv(t).client()
+	c.run("SET time_zone = 'UTC'")
+	c.run("CREATE TABLE t (id INT PRIMARY KEY, ts TIMESTAMP, name VARCHAR(20))")
+	c.run("INSERT INTO t VALUES (1, '2024-11-03 05:30:00', 'a'), (2, '2024-11-03 06:30:00', 'b')")
+	c.run("SET time_zone = 'America/New_York'")
+	c.run("ALTER TABLE t ADD INDEX i (ts), ADD INDEX j ((LOWER(name)))")
+	c.run("ALTER TABLE t ADD UNIQUE INDEX u (ts), ADD INDEX k ((UPPER(name)), ts)")
+	c.run("SET time_zone = 'UTC'")
+	for _, index := range []string{"i", "u", "k"} {
+		require.Equal(t, []string{"1 2024-11-03 05:30:00", "2 2024-11-03 06:30:00"}, c.run("SELECT id, ts FROM t USE INDEX (%s) WHERE ts > '2024-01-01' ORDER BY id", index))
+	}
+	c.check("t")
+}
+
+// Generated columns are evaluated by the variables of the statement's session, as DML evaluates them by its own.
+func TestGeneratedColumnsBySettingsOfFunctions(t *testing.T) {
+	c := newEnv(t).client()
+	c.run("SET div_precision_increment = 10, default_week_format = 1, block_encryption_mode = 'aes-256-ecb', tidb_enable_fast_table_check = OFF")
+	c.run(`CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT, d DATE,
+		q DECIMAL(40,20) AS (a / b) VIRTUAL, w INT AS (WEEK(d)) VIRTUAL)`)
+	c.run("INSERT INTO t (id, a, b, d) VALUES (1, 1, 100001, '2026-01-01'), (2, 1, 100002, '2023-01-01')")
+	c.run("ALTER TABLE t ADD UNIQUE INDEX qi (q), ADD INDEX wi (w)")
+	c.run("ADMIN CHECK TABLE t")
+	c.run("DELETE FROM t WHERE id = 1")
+	c.run("ADMIN CHECK TABLE t")
+
+	// ADMIN CHECK TABLE cannot evaluate these.
+	c.run("CREATE TABLE secrets (id INT PRIMARY KEY, e VARBINARY(64) AS (AES_ENCRYPT(id, 'k')) VIRTUAL)")
+	c.run("INSERT INTO secrets (id) VALUES (1)")
+	c.run("ALTER TABLE secrets ADD INDEX ei (e)")
+	require.Equal(t, "1", c.one("SELECT COUNT(*) FROM secrets USE INDEX (ei) WHERE e = AES_ENCRYPT(1, 'k')"))
+}
+
 // @@tidb_last_ddl_info names the statement once it has ended, with no number of TiDB's.
 func TestLastDDLInfo(t *testing.T) {
 	c := newEnv(t).client()

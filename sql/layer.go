@@ -186,7 +186,7 @@ func (l *Layer) findCluster() (member.Cluster, error) {
 		return l.opts.Cluster, nil
 	}
 	var err error
-	if l.cluster, err = member.Open(member.Options{Client: etcd, Node: l.opts.Node, Logger: l.opts.Logger}); err != nil {
+	if l.cluster, err = member.Open(member.Options{Client: member.NewClient(etcd), Node: l.opts.Node, Logger: l.opts.Logger}); err != nil {
 		return nil, err
 	}
 	return l.cluster, nil

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/pingcap/tidb/pkg/meta/model"
-	"github.com/pingcap/tidb/pkg/util/sqlexec"
 	"github.com/stretchr/testify/require"
 
 	"fastddl/ddl"
@@ -190,11 +189,7 @@ func TestMixedQueueRow(t *testing.T) {
 		reach(t, arrived)
 		row := c.one("SELECT job_id, type FROM mysql.tidb_ddl_job")
 		require.True(t, strings.HasSuffix(row, " 251"), row)
-		// As another server would that knows nothing of us.
-		_, err := c.Session.(interface {
-			ExecuteInternal(context.Context, string, ...any) (sqlexec.RecordSet, error)
-		}).ExecuteInternal(asServer(), "ADMIN CANCEL DDL JOBS "+strings.Fields(row)[0])
-		require.NoError(t, err)
+		c.cancelAsTiDB(strings.Fields(row)[0])
 		require.Eventually(t, func() bool { return len(c.run("SELECT * FROM mysql.tidb_ddl_job")) == 0 }, time.Minute, 10*time.Millisecond)
 		close(leave)
 		require.NoError(t, wait(t, result))

@@ -192,6 +192,13 @@ func (f *fences) Fence(_ context.Context, ranges ...kv.KeyRange) error {
 	return nil
 }
 
+// forget begins to count anew.
+func (f *fences) forget() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.ranges = nil
+}
+
 func (f *fences) count() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

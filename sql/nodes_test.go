@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pingcap/tidb/pkg/meta/model"
 	"github.com/stretchr/testify/require"
 
 	"fastddl/backfill"
@@ -181,6 +182,83 @@ func TestBlockersOfTheLastOwner(t *testing.T) {
 	goOn()
 	require.NoError(t, wait(t, result))
 	letIn()
+}
+
+// takenOften has a job that is in the middle of its import taken over by the second node, as if it
+// had changed hands forty times before, after a change of its record in the store. The first node,
+// which would take it back, stays out until the end of c's test.
+func (n *nodes) takenOften(c *client, change string) (result <-chan error, id int64) {
+	c.t.Helper()
+	table(c, 100)
+	n.joined(c.t)
+	c.t.Cleanup(n.first.shutOut())
+	arrived, leave := n.blockAt(ddl.HookPoint{When: "before", Action: "backfill"})
+	result = n.start(addUnique)
+	reach(c.t, arrived)
+	id = n.DDL().Unfinished()[0].ID
+	c.run("UPDATE mysql.fastddl_ddl_record SET record = JSON_SET(CAST(CONVERT(record USING utf8mb4) AS JSON), '$.epoch', 40" + change + ")")
+	n.first.forget().notice()
+	close(leave)
+	return result, id
+}
+
+// Who has taken over a job that many have had pauses before it goes on, as is shown; but not to
+// undo it, nor to stop it.
+func TestTakeoverPauses(t *testing.T) {
+	n := newNodes(t)
+	c := n.client()
+	pauses := func(t *testing.T) {
+		t.Helper()
+		require.Eventually(t, func() bool {
+			jobs := n.other.Unfinished()
+			return len(jobs) == 1 && strings.Contains(jobs[0].WaitReason, "changed hands 41 times")
+		}, time.Minute, time.Millisecond)
+		require.Zero(t, n.fences.count())
+	}
+	t.Run("cancelled", func(t *testing.T) {
+		result, id := n.takenOften(c.of(t), "")
+		pauses(t)
+		threads := 3
+		require.NoError(t, n.other.Alter(t.Context(), id, ddl.Alteration{Threads: &threads}))
+		pauses(t) // still
+		require.NoError(t, n.other.Cancel(t.Context(), id))
+		require.Equal(t, 8214, errorCode(wait(t, result)))
+		require.Equal(t, 1, n.fences.count(), "it is undone behind a fence")
+	})
+	n.fences.forget()
+	t.Run("paused", func(t *testing.T) {
+		result, id := n.takenOften(c.of(t), "")
+		pauses(t)
+		require.NoError(t, n.other.Pause(t.Context(), id))
+		require.Eventually(t, func() bool { return n.other.Unfinished()[0].State == "paused" }, time.Minute, time.Millisecond)
+		require.Equal(t, 1, n.fences.count(), "nothing of the last owner comes late into a paused job")
+		require.NoError(t, n.other.Resume(t.Context(), id))
+		require.NoError(t, wait(t, result))
+	})
+	n.fences.forget()
+	t.Run("its row is taken", func(t *testing.T) {
+		result, id := n.takenOften(c.of(t), "")
+		pauses(t)
+		c.run("DELETE FROM mysql.tidb_ddl_job WHERE job_id = %d", id)
+		require.Equal(t, 8214, errorCode(wait(t, result)))
+	})
+	t.Run("cancelled before", func(t *testing.T) {
+		result, _ := n.takenOften(c.of(t), ", '$.request', 'cancel'")
+		require.Equal(t, 8214, errorCode(wait(t, result)))
+	})
+	n.leavesNothing(c, "t")
+}
+
+// A job that is paused has no import under way, so there is nothing to pause for or to fence off.
+func TestTakeoverOfAPausedJob(t *testing.T) {
+	n := newNodes(t)
+	c := n.client()
+	result, id := n.takenOften(c, fmt.Sprintf(", '$.request', 'pause', '$.state', %d", model.JobStatePaused))
+	require.Eventually(t, func() bool { return len(n.other.Unfinished()) == 1 }, time.Minute, time.Millisecond)
+	require.NoError(t, n.other.Resume(t.Context(), id))
+	require.NoError(t, wait(t, result))
+	require.Zero(t, n.fences.count())
+	c.check("t")
 }
 
 // A statement that comes while the node is no member is built by another one.

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pingcap/tidb/pkg/sessionctx/variable"
 	"github.com/stretchr/testify/require"
 	"github.com/tikv/client-go/v2/tikvrpc"
 	"github.com/tikv/client-go/v2/tikvrpc/interceptor"
@@ -57,6 +58,37 @@ func TestStepsWaitForTransactions(t *testing.T) {
 			writer.run("COMMIT")
 			require.NoError(t, wait(t, result))
 			require.False(t, early.Load(), "the job did not wait for a transaction of the state before")
+			c.check("t")
+		})
+	}
+}
+
+// A build whose metadata lock is switched off after all ends: TiDB's wait for a schema version
+// is then for servers, and not for transactions. TiDB refuses to switch it while its queue has
+// a job, but may have looked at the queue before.
+func TestMetadataLockIsSwitchedOff(t *testing.T) {
+	e := newEnv(t)
+	c := e.client()
+	t.Cleanup(func() { variable.EnableMDL.Store(true) })
+	for _, step := range []string{"delete-only", "write-only", "write-reorg"} {
+		t.Run(step, func(t *testing.T) {
+			c := c.of(t)
+			variable.EnableMDL.Store(true)
+			table(c, 10)
+			var built atomic.Bool
+			e.setHook(func(_ context.Context, p ddl.HookPoint) error {
+				if p.When == "before" && p.Action == "change-schema" && p.Step == step {
+					variable.EnableMDL.Store(false)
+				}
+				if p.Action == "backfill" {
+					built.Store(true)
+				}
+				return nil
+			})
+			result := e.start("ALTER TABLE t ADD INDEX i (b)")
+			require.ErrorContains(t, wait(t, result), "tidb_enable_metadata_lock was switched OFF")
+			require.False(t, built.Load(), "it was built all the same")
+			require.NotContains(t, c.one("SHOW CREATE TABLE t"), "KEY `i`")
 			c.check("t")
 		})
 	}

@@ -2,10 +2,13 @@ package sql_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/pingcap/tidb/pkg/meta/model"
+	"github.com/pingcap/tidb/pkg/util/sqlexec"
 	"github.com/stretchr/testify/require"
 
 	"fastddl/ddl"
@@ -55,6 +58,59 @@ func TestQueue(t *testing.T) {
 		require.Contains(t, shown, want)
 	}
 	require.NotContains(t, shown, "`i2`")
+}
+
+// A job that is paused in line has not begun, and nobody is told that it has.
+func TestPausedInLine(t *testing.T) {
+	e := newEnv(t)
+	c := e.client()
+	table(c, 10)
+	arrived, leave := e.blockAt(ddl.HookPoint{When: "before", Action: "backfill"})
+	first := e.start("ALTER TABLE t ADD INDEX i1 (b)")
+	reach(t, arrived)
+	second := e.start("ALTER TABLE t ADD INDEX i2 (b)")
+	require.Eventually(t, func() bool { return len(e.DDL().Unfinished()) == 2 }, time.Minute, 5*time.Millisecond)
+	id := e.DDL().Unfinished()[1].ID
+	started := func() string {
+		return c.one("SELECT start_time IS NOT NULL FROM information_schema.ddl_jobs WHERE job_id = %d", id)
+	}
+	require.NoError(t, e.DDL().Pause(t.Context(), id))
+	require.Eventually(t, func() bool { // the pause is durable
+		return strings.Contains(c.one("SELECT CONVERT(record USING utf8mb4) FROM mysql.fastddl_ddl_record WHERE job_id = %d", id), fmt.Sprintf(`"state":%d,`, model.JobStatePaused))
+	}, time.Minute, 5*time.Millisecond)
+	require.Equal(t, "0", started())
+	require.Zero(t, e.DDL().Unfinished()[1].StartTime)
+	require.NoError(t, e.DDL().Resume(t.Context(), id))
+	close(leave)
+	require.NoError(t, wait(t, first))
+	require.NoError(t, wait(t, second))
+	require.Equal(t, "1", started())
+}
+
+// TestShowDDLJobsOfAJobThatEnds: TiDB reads its queue first. A job that ends after that is shown as it has ended.
+func TestShowDDLJobsOfAJobThatEnds(t *testing.T) {
+	e := newEnv(t)
+	c := e.client()
+	table(c, 10)
+	arrived, leave := e.blockAt(ddl.HookPoint{When: "before", Action: "backfill"})
+	result := e.start("ALTER TABLE t ADD INDEX i (b)")
+	reach(t, arrived)
+	shown, err := c.Execute(t.Context(), "ADMIN SHOW DDL JOBS 1")
+	require.NoError(t, err)
+	close(leave)
+	require.NoError(t, wait(t, result))
+	require.Eventually(t, func() bool { return len(e.DDL().Unfinished()) == 0 }, time.Minute, time.Millisecond)
+	rows, err := sqlexec.DrainRecordSet(t.Context(), shown[0], 1024)
+	require.NoError(t, err)
+	require.NoError(t, shown[0].Close())
+	at := make(map[string]int)
+	for i, f := range shown[0].Fields() {
+		at[strings.ToLower(f.ColumnAsName.O)] = i
+	}
+	require.Equal(t, "synced", rows[0].GetString(at["state"]))
+	require.Equal(t, "public", rows[0].GetString(at["schema_state"]))
+	require.EqualValues(t, 10, rows[0].GetInt64(at["row_count"]))
+	require.Equal(t, c.one("SELECT end_time FROM information_schema.ddl_jobs WHERE job_id = %d", rows[0].GetInt64(at["job_id"])), rows[0].GetTime(at["end_time"]).String())
 }
 
 // Garbage collection is held at S from before the import until the job has ended.

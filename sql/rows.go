@@ -9,6 +9,7 @@ import (
 	"github.com/pingcap/tidb/pkg/expression"
 	"github.com/pingcap/tidb/pkg/meta/model"
 	pmodel "github.com/pingcap/tidb/pkg/parser/model"
+	"github.com/pingcap/tidb/pkg/parser/mysql"
 	"github.com/pingcap/tidb/pkg/planner/core/resolve"
 	"github.com/pingcap/tidb/pkg/types"
 	"github.com/pingcap/tidb/pkg/util/chunk"
@@ -109,21 +110,24 @@ func (r *jobRows) show(ctx context.Context, req *chunk.Chunk) error {
 	for _, info := range unfinished {
 		jobs[info.RowID] = info
 	}
-	if len(jobs) == 0 {
-		return nil
-	}
 	fields := fieldTypes(r.Fields())
 	was := req.CopyConstruct()
 	req.Reset()
 	for i := range was.NumRows() {
 		row := was.GetRow(i)
 		info, ours := jobs[row.GetInt64(at)]
+		if state, ok := columns["state"]; ok && !ours && row.GetString(state) == model.JobStatePaused.String() {
+			// TiDB has read its queue before; the job may have ended since.
+			if info, ours, err = r.ddl.Ended(ctx, row.GetInt64(at)); err != nil {
+				return err
+			}
+		}
 		if !ours {
 			req.AppendRow(row)
 			continue
 		}
 		values := row.GetDatumRow(fields)
-		for name, value := range shownOf(&info) {
+		for name, value := range r.shownOf(&info) {
 			if c, ok := columns[name]; ok {
 				values[c] = types.NewDatum(value)
 			}
@@ -152,11 +156,16 @@ func (r *jobRows) keepShown(req *chunk.Chunk) error {
 }
 
 // shownOf is what ADMIN SHOW DDL JOBS shows of a job, by column.
-func shownOf(info *ddl.JobInfo) map[string]any {
-	return map[string]any{
-		"job_id": info.ID, "job_type": info.Type, "schema_state": info.SchemaState,
-		"row_count": info.RowCount, "state": info.State, "comments": comments(info),
+func (r *jobRows) shownOf(info *ddl.JobInfo) map[string]any {
+	shown := map[string]any{
+		"job_id": info.ID, "job_type": info.Type, "schema_state": info.SchemaState, "row_count": info.RowCount, "state": info.State,
 	}
+	if info.Ended() {
+		shown["end_time"] = types.NewTime(types.FromGoTime(info.EndTime.In(r.evalCtx.Location())), mysql.TypeDatetime, types.MaxFsp)
+	} else {
+		shown["comments"] = comments(info)
+	}
+	return shown
 }
 
 // comments says in words what a running job does.

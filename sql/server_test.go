@@ -3,19 +3,25 @@ package sql_test
 import (
 	"context"
 	gosql "database/sql"
+	"errors"
 	"fmt"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	_ "github.com/go-sql-driver/mysql"
 	tidbconfig "github.com/pingcap/tidb/pkg/config"
 	"github.com/pingcap/tidb/pkg/server"
+	"github.com/pingcap/tidb/pkg/tablecodec"
 	"github.com/stretchr/testify/require"
+	"github.com/tikv/client-go/v2/tikv"
+	"github.com/tikv/client-go/v2/tikvrpc"
 
 	"fastddl/config"
 	"fastddl/ddl"
+	"fastddl/sql"
 )
 
 // serve runs TiDB's server on the layer until the test ends, and returns connections
@@ -155,4 +161,100 @@ func TestOverTheWire(t *testing.T) {
 	require.Equal(t, "JOB_ID", strings.ToUpper(columns[0]))
 	require.NoError(t, rows.Close())
 	exec("ADMIN CHECK TABLE t")
+}
+
+// held is a client of the store that keeps the coprocessor requests to one table until their context ends.
+type held struct {
+	tikv.Client
+	table   atomic.Int64
+	arrived chan struct{}
+}
+
+// SendRequest implements tikv.Client.
+func (h *held) SendRequest(ctx context.Context, addr string, req *tikvrpc.Request, timeout time.Duration) (*tikvrpc.Response, error) {
+	if req.Type == tikvrpc.CmdCop && tablecodec.DecodeTableID(req.Cop().Ranges[0].Start) == h.table.Load() {
+		h.arrived <- struct{}{}
+		<-ctx.Done()
+	}
+	return h.Client.SendRequest(ctx, addr, req, timeout)
+}
+
+// A statement that is ended while the store works for it says why, also if it writes, or comes prepared.
+func TestKilledInARequest(t *testing.T) {
+	h := &held{arrived: make(chan struct{}, 1)}
+	e := newEnv(t, func(o *sql.Options) {
+		storage := o.Storage.(interface {
+			GetTiKVClient() tikv.Client
+			SetTiKVClient(tikv.Client)
+		})
+		h.Client = storage.GetTiKVClient()
+		storage.SetTiKVClient(h)
+	})
+	db := e.serve()
+	db.SetMaxOpenConns(1)
+	ctx := t.Context()
+	_, err := db.ExecContext(ctx, "CREATE TABLE t (a INT PRIMARY KEY, b INT); INSERT INTO t VALUES (1, 1); CREATE TABLE copy LIKE t")
+	require.NoError(t, err)
+	var id uint64
+	require.NoError(t, db.QueryRowContext(ctx, "SELECT tidb_table_id FROM information_schema.tables WHERE table_name = 't'").Scan(&id))
+	h.table.Store(int64(id))
+	require.NoError(t, db.QueryRowContext(ctx, "SELECT CONNECTION_ID()").Scan(&id))
+	for _, tc := range []struct {
+		query string
+		args  []any
+		late  bool // its time is over
+		code  string
+	}{
+		{"SELECT b FROM t", nil, false, "1317"},
+		{"SELECT b FROM t", nil, true, "3024"},
+		{"SELECT b FROM t WHERE b > ?", []any{0}, false, "1317"},
+		{"SELECT b FROM t WHERE b > ?", []any{0}, true, "3024"},
+		{"INSERT INTO copy SELECT * FROM t", nil, false, "1317"},
+	} {
+		result := make(chan error, 1)
+		go func() {
+			rows, err := db.QueryContext(ctx, tc.query, tc.args...)
+			if err == nil {
+				for rows.Next() { // reading is all that is asked
+				}
+				err = errors.Join(rows.Err(), rows.Close())
+			}
+			result <- err
+		}()
+		reach(t, h.arrived)
+		e.Domain().InfoSyncer().GetSessionManager().Kill(id, true, tc.late, false)
+		require.ErrorContains(t, wait(t, result), tc.code, "%s, late: %t", tc.query, tc.late)
+	}
+}
+
+// An ADMIN statement that is killed while it waits for the job says so, as any other.
+func TestKilledAdmin(t *testing.T) {
+	e := newEnv(t)
+	db := e.serve()
+	ctx := t.Context()
+	_, err := db.ExecContext(ctx, "CREATE TABLE t (a INT PRIMARY KEY, b INT)")
+	require.NoError(t, err)
+	arrived, leave := e.blockAt(ddl.HookPoint{When: "before", Action: "backfill"})
+	built := make(chan error, 1)
+	go func() {
+		_, err := db.ExecContext(ctx, "ALTER TABLE t ADD INDEX i (b)")
+		built <- err
+	}()
+	reach(t, arrived)
+	admin, err := db.Conn(ctx)
+	require.NoError(t, err)
+	var conn uint64
+	require.NoError(t, admin.QueryRowContext(ctx, "SELECT CONNECTION_ID()").Scan(&conn))
+	result := make(chan error, 1)
+	go func() {
+		var id, said string
+		err := admin.QueryRowContext(ctx, fmt.Sprintf("ADMIN PAUSE DDL JOBS %d", e.DDL().Unfinished()[0].ID)).Scan(&id, &said)
+		result <- errors.Join(err, errors.New(said))
+	}()
+	asked(t, has(result))
+	e.Domain().InfoSyncer().GetSessionManager().Kill(conn, true, false, false)
+	require.ErrorContains(t, wait(t, result), "1317")
+	close(leave)
+	require.NoError(t, wait(t, built))
+	require.NoError(t, admin.Close())
 }

@@ -5,17 +5,22 @@ import (
 	"crypto/tls"
 	"strings"
 
+	"github.com/pingcap/tidb/pkg/errno"
 	"github.com/pingcap/tidb/pkg/expression"
 	"github.com/pingcap/tidb/pkg/extension"
 	"github.com/pingcap/tidb/pkg/parser/ast"
 	"github.com/pingcap/tidb/pkg/parser/mysql"
+	"github.com/pingcap/tidb/pkg/parser/terror"
 	plannercore "github.com/pingcap/tidb/pkg/planner/core"
 	"github.com/pingcap/tidb/pkg/server"
 	sessiontypes "github.com/pingcap/tidb/pkg/session/types"
+	"github.com/pingcap/tidb/pkg/util/chunk"
 	"github.com/pingcap/tidb/pkg/util/dbterror"
+	"github.com/pingcap/tidb/pkg/util/dbterror/exeerrors"
 	"github.com/pingcap/tidb/pkg/util/sqlexec"
 	"go.uber.org/zap"
 
+	"fastddl/ddl/job"
 	"fastddl/internal/errs"
 	"fastddl/kv"
 )
@@ -47,41 +52,70 @@ type clientSession struct {
 
 // ExecuteStmt implements session.Session.
 func (s *clientSession) ExecuteStmt(ctx context.Context, stmt ast.StmtNode) (sqlexec.RecordSet, error) {
-	what := s.prepared(stmt)
-	if admin, ok := what.(*ast.AdminStmt); ok {
-		return s.executeAdmin(ctx, stmt, admin)
-	}
-	if !isForeground(what) {
-		rows, err := s.Session.ExecuteStmt(ctx, stmt)
-		return rows, numbered(err)
-	}
-	end := s.layer.opts.Foreground.Begin()
-	handed := false
-	defer func() { // also after a panic: a KILL in the middle of a commit is one
-		if !handed {
-			end()
-		}
-	}()
-	rows, err := s.Session.ExecuteStmt(ctx, stmt)
+	killer := &s.GetSessionVars().SQLKiller
+	rows, end, err := s.execute(ctx, stmt)
 	if rows == nil || err != nil {
-		return rows, numbered(err)
+		return rows, numbered(err, func() error {
+			if err := killer.HandleSignal(); err != nil || ctx.Err() == nil {
+				return err
+			}
+			// Only a KILL ends the context. TiDB forgets its signal when a statement without rows ends.
+			return exeerrors.ErrQueryInterrupted.FastGenByArgs()
+		})
 	}
-	handed = true
-	return &measuredRows{RecordSet: rows, end: end}, nil
+	return &clientRows{RecordSet: rows, killed: killer.HandleSignal, end: end}, nil
 }
 
-// errDiskFull is MySQL's number for a write that has no room.
-var errDiskFull = dbterror.ClassServer.NewStdErr(mysql.ErrDiskFull, mysql.Message("%s", nil))
+// execute executes a statement; end ends its measurement, if it returns rows and is measured.
+func (s *clientSession) execute(ctx context.Context, stmt ast.StmtNode) (rows sqlexec.RecordSet, end func(), err error) {
+	what := s.prepared(stmt)
+	if admin, ok := what.(*ast.AdminStmt); ok {
+		rows, err = s.executeAdmin(ctx, stmt, admin)
+		return rows, nil, err
+	}
+	if isForeground(what) {
+		end = s.layer.opts.Foreground.Begin()
+		defer func() { // also after a panic: a KILL in the middle of a commit is one
+			if rows == nil || err != nil {
+				end()
+			}
+		}()
+	}
+	rows, err = s.Session.ExecuteStmt(ctx, stmt)
+	return rows, end, err
+}
 
-// numbered gives the embedded store's refusal of a write, which TiDB knows as a text only, its
-// number.
-func numbered(err error) error {
+// refusals are what the embedded store refuses, as TiDB gets to see it, and the numbers that users know it by: a write that
+// has no room, and locks that have none, by MySQL's, a transaction that is too large by TiDB's.
+var refusals = []struct {
+	text string
+	as   *terror.Error
+}{
+	{kv.ErrDiskFull.Error(), dbterror.ClassServer.NewStdErr(mysql.ErrDiskFull, mysql.Message("%s", nil))},
+	{kv.ErrTooManyLocks.Error(), dbterror.ClassServer.NewStdErr(mysql.ErrLockTableFull, mysql.Message("%s", nil))},
+	{kv.ErrTxnTooLarge.Error(), dbterror.ClassKV.NewStdErr(errno.ErrTxnTooLarge, mysql.Message("%s", nil))},
+}
+
+// numbered gives an error its number that TiDB knows as a text only: a refusal of the embedded store, and the end of a
+// request whose statement was killed (pingcap/tidb#68097), which killed returns as an error. Errors that have one may
+// quote what reads like a refusal: a value, a name.
+func numbered(err error, killed func() error) error {
 	if err == nil {
 		return nil
 	}
+	if te := job.FindTerror(err); te != nil && terror.ToSQLError(te).Code != mysql.ErrUnknown {
+		return err
+	}
 	text := err.Error()
-	if at := strings.Index(text, kv.ErrDiskFull.Error()); at >= 0 {
-		return errDiskFull.FastGenByArgs(strings.TrimPrefix(text[at:], "kv: "))
+	if strings.Contains(text, context.Canceled.Error()) && job.FindTerror(err) == nil {
+		if why := killed(); why != nil {
+			return why
+		}
+	}
+	for _, r := range refusals {
+		if at := strings.Index(text, r.text); at >= 0 {
+			return r.as.FastGenByArgs(strings.TrimPrefix(text[at:], "kv: "))
+		}
 	}
 	return err
 }
@@ -145,31 +179,44 @@ func isForeground(stmt ast.StmtNode) bool {
 	return !isDDL
 }
 
-// measuredRows are rows whose statement runs until they are closed.
-type measuredRows struct {
+// clientRows are the rows of a client's statement. Part of it runs when they are fetched, and when they are closed: it may
+// commit only then. Its errors have their numbers here, too.
+type clientRows struct {
 	sqlexec.RecordSet
+	// killed says that the session's statement was killed.
+	killed func() error
+	// end ends the statement's measurement when the rows are closed; nil if it is not measured, or not any more.
 	end func()
 }
 
+// Next implements sqlexec.RecordSet.
+func (r *clientRows) Next(ctx context.Context, req *chunk.Chunk) error {
+	return numbered(r.RecordSet.Next(ctx, req), r.killed)
+}
+
 // Close implements sqlexec.RecordSet.
-func (r *measuredRows) Close() error {
+func (r *clientRows) Close() error {
+	r.endMeasurement()
+	return numbered(r.RecordSet.Close(), r.killed)
+}
+
+func (r *clientRows) endMeasurement() {
 	if r.end != nil {
 		r.end()
 		r.end = nil
 	}
-	return r.RecordSet.Close()
 }
 
 // Finish is called by the server before Close, where it is there.
-func (r *measuredRows) Finish() error {
+func (r *clientRows) Finish() error {
 	if rows, ok := r.RecordSet.(interface{ Finish() error }); ok {
-		return rows.Finish()
+		return numbered(rows.Finish(), r.killed)
 	}
 	return nil
 }
 
 // OnFetchReturned is called by the server after each fetch of a cursor.
-func (r *measuredRows) OnFetchReturned() {
+func (r *clientRows) OnFetchReturned() {
 	if rows, ok := r.RecordSet.(interface{ OnFetchReturned() }); ok {
 		rows.OnFetchReturned()
 	}
@@ -177,17 +224,19 @@ func (r *measuredRows) OnFetchReturned() {
 
 // TryDetach implements sqlexec.DetachableRecordSet. Rows that are fetched later do
 // not count as a running statement.
-func (r *measuredRows) TryDetach() (sqlexec.RecordSet, bool, error) {
+func (r *clientRows) TryDetach() (sqlexec.RecordSet, bool, error) {
 	rows, ok := r.RecordSet.(sqlexec.DetachableRecordSet)
 	if !ok {
 		return nil, false, nil
 	}
 	detached, ok, err := rows.TryDetach()
-	if ok && r.end != nil {
-		r.end()
-		r.end = nil
+	if ok {
+		r.endMeasurement()
 	}
-	return detached, ok, err
+	if !ok || err != nil {
+		return nil, ok, numbered(err, r.killed)
+	}
+	return &clientRows{RecordSet: detached, killed: r.killed}, true, nil
 }
 
 // Execute implements session.Session: it runs all statements of a text.

@@ -49,8 +49,11 @@ func (f *filling) Backfill(ctx context.Context, t ddl.BackfillTask) (backfill.Re
 func TestBuildWaitsForTheTempFolder(t *testing.T) {
 	var begun atomic.Int32
 	e := newEnv(t, withFaults(&faulty{backfill: func() error {
-		if begun.Add(1) <= 2 {
+		switch begun.Add(1) {
+		case 1:
 			return fmt.Errorf("ingest: write run: %w", &os.PathError{Op: "write", Path: "run", Err: syscall.ENOSPC})
+		case 2: // the disk has room, but not for this user
+			return fmt.Errorf("ingest: write run: %w", &os.PathError{Op: "write", Path: "run", Err: syscall.EDQUOT})
 		}
 		return nil
 	}}))

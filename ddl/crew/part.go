@@ -157,11 +157,7 @@ func TakeoverPause(n int64) time.Duration {
 	if n <= calmTakeovers {
 		return 0
 	}
-	pause, ok := FencePause(int(min(n-calmTakeovers, maxFences)))
-	if !ok {
-		return maxFencePause
-	}
-	return pause
+	return min(maxFencePause, minFencePause<<min(n-calmTakeovers, maxFences))
 }
 
 // AllDone says that there is nothing left to build.

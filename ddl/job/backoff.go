@@ -10,9 +10,5 @@ const (
 // Backoff is how long to wait after the n-th failure, n from 1: it doubles from
 // 20 ms up to 5 s.
 func Backoff(n int64) time.Duration {
-	d := minBackoff
-	for ; n > 1 && d < maxBackoff; n-- {
-		d *= 2
-	}
-	return min(d, maxBackoff)
+	return min(maxBackoff, minBackoff<<min(max(n-1, 0), 10))
 }

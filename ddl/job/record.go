@@ -4,6 +4,8 @@ import (
 	"github.com/pingcap/tidb/pkg/meta/model"
 	"github.com/pingcap/tidb/pkg/parser/mysql"
 	"github.com/pingcap/tidb/pkg/parser/terror"
+
+	"fastddl/config"
 )
 
 // Record is the durable record of a job: one statement that adds indexes to one
@@ -43,6 +45,8 @@ type Record struct {
 	// and duplicates shown.
 	SQLMode  mysql.SQLMode           `json:"sql_mode"`
 	Location *model.TimeZoneLocation `json:"location"`
+	// Functions are the session's, too; nil is TiDB's defaults, as in records of earlier versions.
+	Functions *config.FunctionSettings `json:"functions,omitempty"`
 	// ResourceGroup is the session's, which pays for the build's requests.
 	ResourceGroup string `json:"resource_group,omitempty"`
 	// Charset and Collate are the session's connection's.
@@ -155,8 +159,10 @@ func (r *Record) MayHaveImported() bool { return r.SnapshotTS != 0 && !r.Ended()
 
 // Importing says that an owner of the job may have imports under way, which may come late if
 // it is gone. A job goes on from StepSnapshot, forward or backward, only when all of its own
-// have ended.
-func (r *Record) Importing() bool { return r.Step == StepSnapshot && !r.Ended() }
+// have ended, and is paused only then.
+func (r *Record) Importing() bool {
+	return r.Step == StepSnapshot && r.State != model.JobStatePaused
+}
 
 // ShownState is the state to show: a request shows before it has its effect. A
 // job that has not begun has nothing to stop, so it is paused at once.

@@ -6,20 +6,12 @@ import (
 	"strings"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 )
 
-// Client is what is needed of etcd's client.
-type Client interface {
-	clientv3.KV
-	clientv3.Lease
-	clientv3.Watcher
-}
-
 // Options configures the membership of a node.
 type Options struct {
-	// Client is etcd's, which stays open.
+	// Client is NewClient of etcd's.
 	Client Client
 	// Node is the name of this node, for people: its address.
 	Node string

@@ -1,0 +1,64 @@
+package sql
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/pingcap/tidb/pkg/errno"
+	tidbkv "github.com/pingcap/tidb/pkg/kv"
+	"github.com/pingcap/tidb/pkg/parser/mysql"
+	"github.com/pingcap/tidb/pkg/parser/terror"
+	"github.com/pingcap/tidb/pkg/util/dbterror/exeerrors"
+	"github.com/pingcap/tidb/pkg/util/sqlkiller"
+	"github.com/stretchr/testify/require"
+
+	"fastddl/ddl/job"
+	"fastddl/kv"
+)
+
+// TestRefusalsHaveTheirNumbers: what the store refuses fails with the number that users know, whatever TiDB and
+// client-go have made of the store's answer.
+func TestRefusalsHaveTheirNumbers(t *testing.T) {
+	killer := new(sqlkiller.SQLKiller)
+	err := numbered(errors.New("tikv aborts txn: "+(&kv.DiskFullError{Free: 18 << 20, Needed: 37 << 20}).Error()), killer.HandleSignal)
+	te := job.FindTerror(err)
+	require.NotNil(t, te)
+	shown := terror.ToSQLError(te)
+	require.EqualValues(t, mysql.ErrDiskFull, shown.Code)
+	require.Equal(t, "disk is full: 18 MiB are free, writes need 37 MiB; deletions go on", shown.Message)
+
+	err = numbered(errors.New("tikv aborts txn: "+(&kv.TxnTooLargeError{Size: 120, Limit: 100}).Error()), killer.HandleSignal)
+	te = job.FindTerror(err)
+	require.NotNil(t, te)
+	require.True(t, tidbkv.ErrTxnTooLarge.Equal(err), "to TiDB it is its own")
+	shown = terror.ToSQLError(te)
+	require.EqualValues(t, errno.ErrTxnTooLarge, shown.Code)
+	require.Equal(t, "transaction is too large: it has 120 bytes or more, the limit is 100", shown.Message)
+
+	err = numbered(errors.New("tikv aborts txn: "+(&kv.TooManyLocksError{Limit: 5 << 20}).Error()), killer.HandleSignal)
+	te = job.FindTerror(err)
+	require.NotNil(t, te)
+	shown = terror.ToSQLError(te)
+	require.EqualValues(t, mysql.ErrLockTableFull, shown.Code)
+	require.Equal(t, "too many locks: those of all transactions may hold 5 MiB of memory", shown.Message)
+
+	other := errors.New("something else")
+	require.Equal(t, other, numbered(other, killer.HandleSignal))
+	require.NoError(t, numbered(nil, killer.HandleSignal))
+}
+
+// TestKilledHasItsNumber: a request that ended because its statement was killed says so. Where TiDB knows better what
+// has happened, or nobody has killed the statement, the error is what it was.
+func TestKilledHasItsNumber(t *testing.T) {
+	cancelled := fmt.Errorf("rpc error: %w", context.Canceled)
+	killer := new(sqlkiller.SQLKiller)
+	require.Equal(t, cancelled, numbered(cancelled, killer.HandleSignal))
+	killer.SendKillSignal(sqlkiller.MaxExecTimeExceeded)
+	require.ErrorIs(t, numbered(cancelled, killer.HandleSignal), exeerrors.ErrMaxExecTimeExceeded)
+	undetermined := terror.ErrResultUndetermined.FastGen("%v", cancelled)
+	require.Equal(t, undetermined, numbered(undetermined, killer.HandleSignal))
+	other := errors.New("something else")
+	require.Equal(t, other, numbered(other, killer.HandleSignal))
+}
