@@ -9,9 +9,10 @@ import (
 	"strings"
 )
 
-// randomTable is a table (id, u, a, s, d, e).
+// randomTable is a table (id, u, a, s, d, e, k).
 type randomTable struct {
 	name, definition string
+	split            string // where its records are split, if their keys have values of columns
 	partitioned      bool
 	ballast          int // rows that nobody changes; their ids are below idStride
 }
@@ -19,8 +20,18 @@ type randomTable struct {
 func newRandomTable(rng *rand.Rand, name string, partitioned bool) *randomTable {
 	t := &randomTable{name: name, partitioned: partitioned, ballast: pick(rng, 0, 300, 2000, 4000)}
 	collation := pick(rng, "utf8mb4_bin", "utf8mb4_general_ci", "utf8mb4_0900_ai_ci")
-	t.definition = fmt.Sprintf("id BIGINT NOT NULL, u BIGINT, a INT NOT NULL, s VARCHAR(24) COLLATE %s NOT NULL, d INT NOT NULL, e INT, PRIMARY KEY (id) %s",
-		collation, pick(rng, "CLUSTERED", "CLUSTERED", "NONCLUSTERED"))
+	t.definition = fmt.Sprintf("id BIGINT NOT NULL, u BIGINT, a INT NOT NULL, s VARCHAR(24) COLLATE %s NOT NULL, d INT NOT NULL, e INT, "+
+		"k VARCHAR(8) COLLATE %[1]s NOT NULL DEFAULT 'Kk ', PRIMARY KEY (id", collation)
+	switch key := pick(rng, "", "", ", k", ", k(1)", "nonclustered"); key {
+	case "":
+		t.definition += ") CLUSTERED"
+		t.split = "(0) AND (8000)"
+	case "nonclustered":
+		t.definition += ") NONCLUSTERED"
+	default: // handles of several columns
+		t.definition += key + ") CLUSTERED"
+		t.split = "(0, '') AND (8000, '')"
+	}
 	return t
 }
 
@@ -59,8 +70,8 @@ func (t *randomTable) fill(db *sql.DB) error {
 		statements = append(statements, fmt.Sprintf("INSERT INTO %s (%s) VALUES %s", t.name, rowColumns, strings.Join(batch, ", ")))
 	}
 	statements = append(statements, fmt.Sprintf("UPDATE %s SET e = 7 WHERE id IN (1, 2)", t.name))
-	if strings.HasSuffix(t.definition, " CLUSTERED") {
-		statements = append(statements, fmt.Sprintf("SPLIT TABLE %s BETWEEN (0) AND (8000) REGIONS 4", t.name))
+	if t.split != "" {
+		statements = append(statements, fmt.Sprintf("SPLIT TABLE %s BETWEEN %s REGIONS 4", t.name, t.split))
 	}
 	for _, s := range statements {
 		if _, err := db.Exec(s); err != nil {

@@ -225,11 +225,12 @@ func TestTroublesEndTheServer(t *testing.T) {
 	require.NoError(t, writeErrors.ends(1, manifest))
 	require.NoError(t, writeErrors.ends(2, "panic: fatal: MANIFEST dirsync failed: input/output error\n\ngoroutine 1 [running]:\n"))
 	require.NoError(t, noFiles.ends(2, "panic: open 000007.sst: too many open files\n"))
+	require.NoError(t, writeErrors.ends(2, "panic: syscall.Errno(5)\n\tfatal error: sync: unlock of unlocked mutex\n"))
 	require.NoError(t, readErrors.ends(1, manifest))
 	for _, k := range []kind{readErrors, writeErrors, noFiles} {
 		for _, log := range []string{
 			"panic: runtime error: index out of range [1] with length 1\n", manifest + "fatal error: concurrent map writes\n",
-			"panic: invariant violated: 1 is not 2: input/output error: too many open files\n",
+			"panic: syscall.Errno(28)\n", "panic: invariant violated: 1 is not 2: input/output error: too many open files\n",
 		} {
 			require.Error(t, k.ends(2, log), log)
 		}

@@ -165,8 +165,8 @@ var verification = []mutation{
 	{
 		invariant: "verification", breaks: "a second difference is not reported",
 		file:   "backfill/verify.go",
-		old:    "if got[i] != want && !b.takesLeftovers(i, want, got[i]) {",
-		new:    "if got[i] != want && !cp.Rebuilt {",
+		old:    "differ[i] && !b.takesLeftovers(i, want, got[i]) {",
+		new:    "differ[i] && !cp.Rebuilt {",
 		caught: "backfill.TestDamageIsRepairedOnceAndThenReported",
 		shows:  `MismatchError`,
 	},
@@ -185,5 +185,21 @@ var verification = []mutation{
 		new:    "keys < cp.Rows {",
 		caught: "backfill.TestRowsLostByTheBuildsScanAreMissed",
 		shows:  `RowCountError`,
+	},
+	{
+		invariant: "verification", breaks: "no entry is looked up by its row",
+		file:   "backfill/verify.go",
+		old:    "err := b.spotCheck(ctx, snap, differ); err != nil",
+		new:    "err := ctx.Err(); err != nil",
+		caught: "backfill.TestSpotCheck",
+		shows:  `EntryError`,
+	},
+	{
+		invariant: "verification", breaks: "of all the table only the first rows are looked at",
+		file:   "backfill/spotcheck.go",
+		old:    "sampledRanges(tasks, spotPlaces)",
+		new:    "sampledRanges(tasks[:1], 1)",
+		caught: "backfill.TestSpotCheck",
+		shows:  `EntryError`,
 	},
 }
