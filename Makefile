@@ -24,9 +24,11 @@ BINARY_PKGS := ./tests/blackbox ./tests/crash ./tests/fuzz ./tests/tidbsuite
 CHECKED := -tags invariants
 
 # Runs go test, prints its ok and FAIL lines as they come, and closes with the
-# lists of failed and of skipped tests with their reasons. A package has half an hour, so
-# that a test is not ended for a slow machine: what hangs is ended by its own deadline.
-GOTEST := $(TOOL) gotestsum --format standard-quiet -- -timeout 30m
+# lists of failed and of skipped tests with their reasons, then with the failed ones
+# without logs. A package has half an hour, so that a test is not ended for a slow
+# machine: what hangs is ended by its own deadline.
+GOTEST := $(TOOL) gotestsum --format standard-quiet --jsonfile $(CURDIR)/bin/tests.json \
+	--post-run-command $(CURDIR)/.ci/failures -- -timeout 30m
 
 # Modules of tests and benchmarks that need more than the server is built from.
 TEST_MODULES := $(patsubst %/go.mod,%,$(wildcard tests/*/go.mod benchmarks/go.mod))
