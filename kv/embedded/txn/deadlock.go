@@ -12,7 +12,8 @@ import (
 
 // detector knows which transactions wait for which keys. Whom they wait for is looked up when it is asked, because keys
 // change hands. Every waiter asks after it has joined a queue, and again when the key has got a holder that waits itself;
-// so the last one to close a circle finds it.
+// so the last one to close a circle finds it. Who finds one gives way, and is forgotten in the same moment: one of a circle
+// is enough, also where several look at once.
 type detector struct {
 	mu sync.Mutex
 	// waits are the waiters of each transaction, which may have several requests under way.
@@ -32,6 +33,11 @@ func (d *detector) add(w *waiter) {
 func (d *detector) remove(w *waiter) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.forget(w)
+}
+
+// forget is remove, also of a waiter that is not there any more. The caller holds mu.
+func (d *detector) forget(w *waiter) {
 	id := w.txn.startTS
 	list := d.waits[id]
 	if i := slices.Index(list, w); i >= 0 {
@@ -59,10 +65,20 @@ type edge struct {
 	holder uint64
 }
 
-// detect returns the circle of waiting transactions that w is part of, beginning with w, nil if there is none.
+// detect returns the circle of waiting transactions that w is part of, beginning with w, nil if there is none. If there is
+// one w is forgotten, and must not wait any more.
 func (d *detector) detect(w *waiter, table *table) []edge {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	circle := d.circle(w, table)
+	if circle != nil {
+		d.forget(w)
+	}
+	return circle
+}
+
+// circle is detect without the consequence. The caller holds mu.
+func (d *detector) circle(w *waiter, table *table) []edge {
 	holder := table.holder(w.key)
 	if holder == 0 || holder == w.txn.startTS {
 		return nil
@@ -72,9 +88,11 @@ func (d *detector) detect(w *waiter, table *table) []edge {
 
 // givesWay says whether a prewrite that waits is the one that gives way in a circle. A statement in it that waits for a
 // lock is told instead, as it can be repeated alone; otherwise it is the youngest of the prewrites. Optimistic ones give way
-// to pessimistic ones.
+// to pessimistic ones. If it gives way w is forgotten.
 func (d *detector) givesWay(w *waiter, table *table) bool {
-	circle := d.detect(w, table)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	circle := d.circle(w, table)
 	for _, e := range circle {
 		if e.w.kind == waitToLock && w.kind != waitOptimistic {
 			table.recheck(e.key) // it began to wait before the circle was closed
@@ -83,6 +101,9 @@ func (d *detector) givesWay(w *waiter, table *table) bool {
 		if e.w.kind == w.kind && e.w.txn.startTS > w.txn.startTS {
 			return false
 		}
+	}
+	if circle != nil {
+		d.forget(w)
 	}
 	return circle != nil
 }

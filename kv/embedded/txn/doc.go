@@ -48,7 +48,7 @@
 // other lock waits for a while before the client is told; a lock request that was woken tries again by itself instead of
 // sending the client away; and a transaction is rolled back, or committed, as a whole.
 //
-// Pessimistic transactions in a deadlock are told so (detector). Optimistic ones can get into each other's way as well,
+// Of the pessimistic transactions in a deadlock one is told so (detector). Optimistic ones can get into each other's way as well,
 // when they prewrite in several requests: then the youngest of them gives way with a conflict.
 //
 // A commit of a key that is locked but not written leaves no version. The stripe remembers it (lockRecords), and forgets
