@@ -154,7 +154,7 @@ func (d *DDL) queue(ctx context.Context, sctx sessionctx.Context, req Request) (
 	charset, collation := sctx.GetSessionVars().GetCharsetInfo()
 	exprs := sctx.GetExprCtx()
 	r := &job.Record{
-		Type: req.Type, State: model.JobStateQueueing,
+		Protocol: job.Protocol, Type: req.Type, State: model.JobStateQueueing,
 		DBID: req.Schema.ID, TableID: req.Table.ID, DB: lower(req.Schema.Name.L), Table: lower(req.Table.Name.L),
 		Query: req.Query, SQLMode: req.Meta.SQLMode, Location: req.Meta.Location, Charset: charset, Collate: collation,
 		Functions: &config.FunctionSettings{

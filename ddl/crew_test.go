@@ -42,3 +42,11 @@ func TestLastFence(t *testing.T) {
 	require.ErrorIs(t, err, stopped, "it goes as far as the fence")
 	require.False(t, job.IsPermanent(err))
 }
+
+// A node does not build parts whose meaning it may not know.
+func TestPartsOfLaterVersions(t *testing.T) {
+	h := &hand{d: &DDL{}, in: &tenure{}}
+	require.True(t, h.eligible(&job.Record{Protocol: job.Protocol}))
+	require.True(t, h.eligible(&job.Record{}), "of before there was a protocol")
+	require.False(t, h.eligible(&job.Record{Protocol: job.Protocol + 1}))
+}

@@ -57,6 +57,8 @@ type DDL struct {
 	hands map[int64]bool
 	// trouble is what it has failed to build.
 	trouble crew.Trouble
+	// unknown are the jobs of later versions that it has told of.
+	unknown map[int64]bool
 	// tenure is the one that the node is in, nil if it is in none.
 	tenure *tenure
 	// tasks are the jobs that have not ended, in order of ID.
@@ -72,7 +74,7 @@ func New(opts Options) (*DDL, error) {
 	}
 	d := &DDL{
 		opts: opts, nudge: make(chan struct{}), partsNudge: make(chan struct{}),
-		hands: make(map[int64]bool),
+		hands: make(map[int64]bool), unknown: make(map[int64]bool),
 	}
 	d.ctx, d.cancel = context.WithCancelCause(context.Background())
 	return d, nil
@@ -108,6 +110,9 @@ func (d *DDL) Start(ctx context.Context) error {
 	}
 	in := d.begin(nil)
 	for _, j := range jobs {
+		if !d.knows(j.record) {
+			continue
+		}
 		if err := d.launch(newTask(d, in, job.ResumeMachine(j.record), j.settings)); err != nil {
 			return err
 		}

@@ -43,6 +43,8 @@
 //     holder and epoch unchanged. A job does nothing that parts depend on, such as undoing
 //     what they import or taking another S, before nobody holds one: members have given
 //     theirs back, and for others the store refuses what was sent before.
+//   - A job is run, and its parts are built, by versions that know all that its record may
+//     say (job.Protocol). Others leave it alone.
 //   - A job that has been queued ends: done, or cancelled, or rolled back. A crash
 //     only delays it; it goes on from its last durable step and checkpoint.
 //   - Each step's schema, the job's record and its row in TiDB's queue are written

@@ -233,7 +233,7 @@ func (p *heldPart) read(x *txn, jobID int64) error {
 // eligible says that this node may build parts of a job. Its owner always may: otherwise a
 // job whose scope has lost its last node would wait for ever.
 func (h *hand) eligible(r *job.Record) bool {
-	return r.Owner == h.in.name() || r.Nodes.Scope == h.d.opts.Scope()
+	return r.Known() && (r.Owner == h.in.name() || r.Nodes.Scope == h.d.opts.Scope())
 }
 
 // wantsParts says that a job is at the point where parts at a snapshot are built, or

@@ -19,6 +19,9 @@ import (
 // takeOver makes a job that nobody runs the node's own, if nobody else was quicker, and
 // goes on with it.
 func (d *DDL) takeOver(in *tenure, found storedJob) error {
+	if !d.knows(found.record) {
+		return nil
+	}
 	after := found.record.TakenBy(in.name())
 	err := d.inTxn(in.ctx, func(x *txn) error {
 		stored, settings, err := x.readRecord(after.ID)
@@ -56,6 +59,21 @@ func (d *DDL) takeOver(in *tenure, found storedJob) error {
 		return err
 	}
 	return nil
+}
+
+// knows says that the node can go on with a job. If it cannot it says so once.
+func (d *DDL) knows(r *job.Record) bool {
+	if r.Known() {
+		return true
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.unknown[r.ID] {
+		d.unknown[r.ID] = true
+		d.opts.Logger.Warn("an index build was begun by a later version and waits for one", zap.Int64("job", r.ID), zap.String("table", r.DB+"."+r.Table),
+			zap.Int("protocol", r.Protocol), zap.Int("known", job.Protocol))
+	}
+	return false
 }
 
 // inOwnTxn is inTxn for what only the job's owner may write; it fails with errLost if

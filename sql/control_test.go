@@ -237,6 +237,33 @@ func TestRestart(t *testing.T) {
 	e.close()
 }
 
+// A process of an earlier version leaves a job where it is, and everything else works.
+func TestRestartAsAnEarlierVersion(t *testing.T) {
+	dir := t.TempDir()
+	e := open(t, dir)
+	c := e.client()
+	table(c, 100)
+	e.dieAt(t, "ALTER TABLE t ADD UNIQUE INDEX u (b)", ddl.HookPoint{When: "before", Action: "backfill"})
+	c.setProtocol(job.Protocol + 1)
+	e.close()
+
+	e = open(t, dir)
+	c = e.client()
+	require.Empty(t, e.DDL().Unfinished())
+	c.run("CREATE TABLE other (a INT)")
+	c.run("ALTER TABLE other ADD INDEX a (a)")
+	c.run("INSERT INTO t VALUES (1000, 7000, '')")
+	c.setProtocol(job.Protocol)
+	e.close()
+
+	e = open(t, dir)
+	defer e.close()
+	c = e.client()
+	c.awaitNoJob()
+	c.check("t")
+	require.Contains(t, c.one("SHOW CREATE TABLE t"), "UNIQUE KEY `u`")
+}
+
 // KILL QUERY of the session that waits cancels the job.
 func TestKill(t *testing.T) {
 	e := newEnv(t)

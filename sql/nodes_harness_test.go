@@ -15,6 +15,7 @@ import (
 	"github.com/pingcap/tidb/pkg/meta"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"fastddl/ddl"
 	"fastddl/ddl/member"
@@ -174,7 +175,9 @@ type nodes struct {
 	other *ddl.DDL
 	// otherHook is called by the second node.
 	otherHook atomic.Pointer[func(ctx context.Context, p ddl.HookPoint) error]
-	fences    *fences
+	// otherWarned are the second node's warnings.
+	otherWarned *observer.ObservedLogs
+	fences      *fences
 }
 
 // fences is a store that counts the ranges that were fenced.
@@ -213,9 +216,11 @@ func newNodes(t *testing.T, changes ...func(o *sql.Options)) *nodes {
 		n.fences = &fences{Store: o.Builds}
 		o.Cluster, o.Builds = n.first, n.fences
 	}}, changes...)...)
+	core, warned := observer.New(zap.WarnLevel)
+	n.otherWarned = warned
 	var err error
 	n.other, err = ddl.New(ddl.Options{
-		Storage: n.store.Storage(), Domain: n.Domain(), Builds: n.fences, Globals: n.globals, Bus: new(event.Bus), Logger: zap.NewNop(),
+		Storage: n.store.Storage(), Domain: n.Domain(), Builds: n.fences, Globals: n.globals, Bus: new(event.Bus), Logger: zap.New(core),
 		TempDir: n.dir + "/tmp2", Cluster: n.second,
 		Hook: func(ctx context.Context, p ddl.HookPoint) error {
 			if hook := n.otherHook.Load(); hook != nil {

@@ -13,6 +13,7 @@ import (
 
 	"fastddl/backfill"
 	"fastddl/ddl"
+	"fastddl/ddl/job"
 	"fastddl/kv"
 	"fastddl/sql"
 )
@@ -475,6 +476,37 @@ func TestAbandonedJob(t *testing.T) {
 		'$.revision', JSON_EXTRACT(CAST(CONVERT(record USING utf8mb4) AS JSON), '$.revision') + 1)`)
 	close(leave)
 	require.NoError(t, wait(t, result))
+	c.awaitNoJob()
+	c.check("t")
+}
+
+// setProtocol makes the only job one of another version.
+func (c *client) setProtocol(protocol int) {
+	c.t.Helper()
+	c.run(fmt.Sprintf(`UPDATE mysql.fastddl_ddl_record SET record = JSON_SET(CAST(CONVERT(record USING utf8mb4) AS JSON), '$.protocol', %d)`, protocol))
+}
+
+// A job of a later version waits for a node that knows what its record says: this one would
+// write it without that.
+func TestJobsOfLaterVersions(t *testing.T) {
+	n := newNodes(t)
+	c := n.client()
+	table(c, 100)
+	n.joined(t)
+	letIn := n.first.shutOut()
+	defer letIn()
+	arrived, leave := n.blockAt(ddl.HookPoint{When: "before", Action: "backfill"})
+	defer close(leave)
+	result := n.start(addUnique)
+	reach(t, arrived)
+	c.setProtocol(job.Protocol + 1)
+	n.first.forget().notice()
+	const message = "an index build was begun by a later version and waits for one"
+	require.Eventually(t, func() bool { return n.otherWarned.FilterMessage(message).Len() > 0 }, time.Minute, time.Millisecond)
+	require.Contains(t, c.one("SELECT CONVERT(record USING utf8mb4) FROM mysql.fastddl_ddl_record"), `"owner": "first/`)
+	c.setProtocol(job.Protocol)
+	require.NoError(t, wait(t, result))
+	require.Equal(t, 1, n.otherWarned.FilterMessage(message).Len(), "it says so each second")
 	c.awaitNoJob()
 	c.check("t")
 }

@@ -8,10 +8,17 @@ import (
 	"fastddl/config"
 )
 
+// Protocol is the version of what is written down of jobs and their parts, and of how their entries are
+// made. It grows with every change by which a node that does not know it would go on with a job wrongly: it
+// drops fields of the record that it does not know.
+const Protocol = 1
+
 // Record is the durable record of a job: one statement that adds indexes to one
 // table.
 type Record struct {
 	ID int64 `json:"id"`
+	// Protocol is that of the node which has queued the job; 0 in records of before there was one.
+	Protocol int `json:"protocol,omitempty"`
 	// RowID is the ID of the row that stands for the job in TiDB's queue: the job's
 	// own, until somebody takes the row.
 	RowID int64 `json:"row_id"`
@@ -118,6 +125,9 @@ const (
 	RequestCancel Request = "cancel"
 	RequestPause  Request = "pause"
 )
+
+// Known says that this version knows all that the record may say.
+func (r *Record) Known() bool { return r.Protocol <= Protocol }
 
 // Ended says that the job is history.
 func (r *Record) Ended() bool { return r.Step == StepFinished }
