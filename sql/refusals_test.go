@@ -22,14 +22,14 @@ import (
 // client-go have made of the store's answer.
 func TestRefusalsHaveTheirNumbers(t *testing.T) {
 	killer := new(sqlkiller.SQLKiller)
-	err := numbered(errors.New("tikv aborts txn: "+(&kv.DiskFullError{Free: 18 << 20, Needed: 37 << 20}).Error()), killer.HandleSignal)
+	err := numbered(t.Context(), errors.New("tikv aborts txn: "+(&kv.DiskFullError{Free: 18 << 20, Needed: 37 << 20}).Error()), killer)
 	te := job.FindTerror(err)
 	require.NotNil(t, te)
 	shown := terror.ToSQLError(te)
 	require.EqualValues(t, mysql.ErrDiskFull, shown.Code)
 	require.Equal(t, "disk is full: 18 MiB are free, writes need 37 MiB; deletions go on", shown.Message)
 
-	err = numbered(errors.New("tikv aborts txn: "+(&kv.TxnTooLargeError{Size: 120, Limit: 100}).Error()), killer.HandleSignal)
+	err = numbered(t.Context(), errors.New("tikv aborts txn: "+(&kv.TxnTooLargeError{Size: 120, Limit: 100}).Error()), killer)
 	te = job.FindTerror(err)
 	require.NotNil(t, te)
 	require.True(t, tidbkv.ErrTxnTooLarge.Equal(err), "to TiDB it is its own")
@@ -37,7 +37,7 @@ func TestRefusalsHaveTheirNumbers(t *testing.T) {
 	require.EqualValues(t, errno.ErrTxnTooLarge, shown.Code)
 	require.Equal(t, "transaction is too large: it has 120 bytes or more, the limit is 100", shown.Message)
 
-	err = numbered(errors.New("tikv aborts txn: "+(&kv.TooManyLocksError{Limit: 5 << 20}).Error()), killer.HandleSignal)
+	err = numbered(t.Context(), errors.New("tikv aborts txn: "+(&kv.TooManyLocksError{Limit: 5 << 20}).Error()), killer)
 	te = job.FindTerror(err)
 	require.NotNil(t, te)
 	shown = terror.ToSQLError(te)
@@ -45,8 +45,8 @@ func TestRefusalsHaveTheirNumbers(t *testing.T) {
 	require.Equal(t, "too many locks: those of all transactions may hold 5 MiB of memory", shown.Message)
 
 	other := errors.New("something else")
-	require.Equal(t, other, numbered(other, killer.HandleSignal))
-	require.NoError(t, numbered(nil, killer.HandleSignal))
+	require.Equal(t, other, numbered(t.Context(), other, killer))
+	require.NoError(t, numbered(t.Context(), nil, killer))
 }
 
 // TestKilledHasItsNumber: a request that ended because its statement was killed says so. Where TiDB knows better what
@@ -54,11 +54,11 @@ func TestRefusalsHaveTheirNumbers(t *testing.T) {
 func TestKilledHasItsNumber(t *testing.T) {
 	cancelled := fmt.Errorf("rpc error: %w", context.Canceled)
 	killer := new(sqlkiller.SQLKiller)
-	require.Equal(t, cancelled, numbered(cancelled, killer.HandleSignal))
+	require.Equal(t, cancelled, numbered(t.Context(), cancelled, killer))
 	killer.SendKillSignal(sqlkiller.MaxExecTimeExceeded)
-	require.ErrorIs(t, numbered(cancelled, killer.HandleSignal), exeerrors.ErrMaxExecTimeExceeded)
+	require.ErrorIs(t, numbered(t.Context(), cancelled, killer), exeerrors.ErrMaxExecTimeExceeded)
 	undetermined := terror.ErrResultUndetermined.FastGen("%v", cancelled)
-	require.Equal(t, undetermined, numbered(undetermined, killer.HandleSignal))
+	require.Equal(t, undetermined, numbered(t.Context(), undetermined, killer))
 	other := errors.New("something else")
-	require.Equal(t, other, numbered(other, killer.HandleSignal))
+	require.Equal(t, other, numbered(t.Context(), other, killer))
 }

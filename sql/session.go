@@ -3,6 +3,7 @@ package sql
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"strings"
 
 	"github.com/pingcap/tidb/pkg/errno"
@@ -14,10 +15,13 @@ import (
 	plannercore "github.com/pingcap/tidb/pkg/planner/core"
 	"github.com/pingcap/tidb/pkg/server"
 	sessiontypes "github.com/pingcap/tidb/pkg/session/types"
+	storeerr "github.com/pingcap/tidb/pkg/store/driver/error"
 	"github.com/pingcap/tidb/pkg/util/chunk"
 	"github.com/pingcap/tidb/pkg/util/dbterror"
 	"github.com/pingcap/tidb/pkg/util/dbterror/exeerrors"
 	"github.com/pingcap/tidb/pkg/util/sqlexec"
+	"github.com/pingcap/tidb/pkg/util/sqlkiller"
+	tikverr "github.com/tikv/client-go/v2/error"
 	"go.uber.org/zap"
 
 	"fastddl/ddl/job"
@@ -52,18 +56,12 @@ type clientSession struct {
 
 // ExecuteStmt implements session.Session.
 func (s *clientSession) ExecuteStmt(ctx context.Context, stmt ast.StmtNode) (sqlexec.RecordSet, error) {
-	killer := &s.GetSessionVars().SQLKiller
 	rows, end, err := s.execute(ctx, stmt)
+	killer := &s.GetSessionVars().SQLKiller
 	if rows == nil || err != nil {
-		return rows, numbered(err, func() error {
-			if err := killer.HandleSignal(); err != nil || ctx.Err() == nil {
-				return err
-			}
-			// Only a KILL ends the context. TiDB forgets its signal when a statement without rows ends.
-			return exeerrors.ErrQueryInterrupted.FastGenByArgs()
-		})
+		return rows, numbered(ctx, err, killer)
 	}
-	return &clientRows{RecordSet: rows, killed: killer.HandleSignal, end: end}, nil
+	return &clientRows{RecordSet: rows, killer: killer, end: end}, nil
 }
 
 // execute executes a statement; end ends its measurement, if it returns rows and is measured.
@@ -96,20 +94,28 @@ var refusals = []struct {
 	{kv.ErrTxnTooLarge.Error(), dbterror.ClassKV.NewStdErr(errno.ErrTxnTooLarge, mysql.Message("%s", nil))},
 }
 
-// numbered gives an error its number that TiDB knows as a text only: a refusal of the embedded store, and the end of a
-// request whose statement was killed (pingcap/tidb#68097), which killed returns as an error. Errors that have one may
-// quote what reads like a refusal: a value, a name.
-func numbered(err error, killed func() error) error {
+// numbered gives an error of a statement its number that TiDB knows as a text only: a refusal of the embedded store, the end of
+// a request whose statement was killed (pingcap/tidb#68097), and that of a wait for locks between two attempts
+// (repeatable_read.go:263 of package isolation). Errors that have one may quote what reads like one of these: a value, a name.
+func numbered(ctx context.Context, err error, killer *sqlkiller.SQLKiller) error {
 	if err == nil {
 		return nil
 	}
-	if te := job.FindTerror(err); te != nil && terror.ToSQLError(te).Code != mysql.ErrUnknown {
+	known := job.FindTerror(err)
+	if known != nil && terror.ToSQLError(known).Code != mysql.ErrUnknown {
 		return err
 	}
 	text := err.Error()
-	if strings.Contains(text, context.Canceled.Error()) && job.FindTerror(err) == nil {
-		if why := killed(); why != nil {
-			return why
+	if known == nil {
+		switch {
+		case strings.Contains(text, context.Canceled.Error()):
+			if why := killed(ctx, killer); why != nil {
+				return why
+			}
+		case strings.HasPrefix(text, interrupted):
+			return exeerrors.ErrQueryInterrupted.FastGenByArgs()
+		case errors.Is(err, tikverr.ErrLockWaitTimeout):
+			return storeerr.ErrLockWaitTimeout.FastGenByArgs()
 		}
 	}
 	for _, r := range refusals {
@@ -118,6 +124,18 @@ func numbered(err error, killed func() error) error {
 		}
 	}
 	return err
+}
+
+// interrupted is what client-go makes of the end of a commit by a KILL.
+var interrupted = exeerrors.ErrQueryInterrupted.FastGenByArgs().Error()
+
+// killed returns why a statement that runs was ended, nil if it was not. Only a KILL, or a limit of time, ends its context. TiDB
+// forgets its signal before the error is told.
+func killed(ctx context.Context, killer *sqlkiller.SQLKiller) error {
+	if err := killer.HandleSignal(); err != nil || ctx.Err() == nil {
+		return err
+	}
+	return exeerrors.ErrQueryInterrupted.FastGenByArgs()
 }
 
 // ExecutePreparedStmt implements session.Session.
@@ -183,21 +201,21 @@ func isForeground(stmt ast.StmtNode) bool {
 // commit only then. Its errors have their numbers here, too.
 type clientRows struct {
 	sqlexec.RecordSet
-	// killed says that the session's statement was killed.
-	killed func() error
+	// killer knows whether the session's statement was killed.
+	killer *sqlkiller.SQLKiller
 	// end ends the statement's measurement when the rows are closed; nil if it is not measured, or not any more.
 	end func()
 }
 
 // Next implements sqlexec.RecordSet.
 func (r *clientRows) Next(ctx context.Context, req *chunk.Chunk) error {
-	return numbered(r.RecordSet.Next(ctx, req), r.killed)
+	return numbered(ctx, r.RecordSet.Next(ctx, req), r.killer)
 }
 
 // Close implements sqlexec.RecordSet.
 func (r *clientRows) Close() error {
 	r.endMeasurement()
-	return numbered(r.RecordSet.Close(), r.killed)
+	return numbered(context.Background(), r.RecordSet.Close(), r.killer)
 }
 
 func (r *clientRows) endMeasurement() {
@@ -210,7 +228,7 @@ func (r *clientRows) endMeasurement() {
 // Finish is called by the server before Close, where it is there.
 func (r *clientRows) Finish() error {
 	if rows, ok := r.RecordSet.(interface{ Finish() error }); ok {
-		return numbered(rows.Finish(), r.killed)
+		return numbered(context.Background(), rows.Finish(), r.killer)
 	}
 	return nil
 }
@@ -234,9 +252,9 @@ func (r *clientRows) TryDetach() (sqlexec.RecordSet, bool, error) {
 		r.endMeasurement()
 	}
 	if !ok || err != nil {
-		return nil, ok, numbered(err, r.killed)
+		return nil, ok, numbered(context.Background(), err, r.killer)
 	}
-	return &clientRows{RecordSet: detached, killed: r.killed}, true, nil
+	return &clientRows{RecordSet: detached, killer: r.killer}, true, nil
 }
 
 // Execute implements session.Session: it runs all statements of a text.

@@ -14,6 +14,7 @@ import (
 	"github.com/pingcap/tidb/pkg/util/sqlexec"
 	"github.com/pingcap/tidb/pkg/util/sqlkiller"
 	"github.com/stretchr/testify/require"
+	tikverr "github.com/tikv/client-go/v2/error"
 
 	"fastddl/ddl/job"
 	"fastddl/kv"
@@ -46,7 +47,7 @@ func TestErrorsOfRowsHaveTheirNumbers(t *testing.T) {
 	}
 	broken := &brokenRows{err: full}
 	ended := 0
-	rows := &clientRows{RecordSet: broken, killed: new(sqlkiller.SQLKiller).HandleSignal, end: func() { ended++ }}
+	rows := &clientRows{RecordSet: broken, killer: new(sqlkiller.SQLKiller), end: func() { ended++ }}
 	detached, ok, err := rows.TryDetach()
 	require.NoError(t, err)
 	require.True(t, ok)
@@ -66,8 +67,37 @@ func TestOtherErrorsKeepTheirNumbers(t *testing.T) {
 	killer := new(sqlkiller.SQLKiller)
 	for _, refusal := range []error{kv.ErrDiskFull, kv.ErrTooManyLocks, kv.ErrTxnTooLarge} {
 		duplicate := fmt.Errorf("insert: %w", tidbkv.ErrKeyExists.FastGenByArgs(refusal.Error(), "t.k"))
-		require.Equal(t, duplicate, numbered(duplicate, killer.HandleSignal))
+		require.Equal(t, duplicate, numbered(t.Context(), duplicate, killer))
 		unnumbered := dbterror.ClassDDL.Synthesize(terror.CodeUnknown, "tikv aborts txn: "+refusal.Error())
-		require.NotEqual(t, unnumbered, numbered(unnumbered, killer.HandleSignal), "as TiDB's DDL jobs keep it")
+		require.NotEqual(t, unnumbered, numbered(t.Context(), unnumbered, killer), "as TiDB's DDL jobs keep it")
+	}
+}
+
+// TestEndsOfStatementsHaveTheirNumbers: where TiDB, or its client of the store, has only a text for what ended a statement.
+func TestEndsOfStatementsHaveTheirNumbers(t *testing.T) {
+	killer := new(sqlkiller.SQLKiller)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, tc := range []struct {
+		ctx  context.Context
+		err  error
+		want uint16 // 0: as it was
+	}{
+		{ended, fmt.Errorf("read: %w", context.Canceled), mysql.ErrQueryInterrupted}, // the signal is forgotten
+		{t.Context(), fmt.Errorf("read: %w", context.Canceled), 0},
+		{t.Context(), errors.New("[executor:1317]Query execution was interrupted"), mysql.ErrQueryInterrupted},
+		{t.Context(), fmt.Errorf("lock: %w", tikverr.ErrLockWaitTimeout), mysql.ErrLockWaitTimeout},
+		{ended, tidbkv.ErrKeyExists.FastGenByArgs("context canceled", "t.k"), mysql.ErrDupEntry},
+	} {
+		rows := &clientRows{RecordSet: &brokenRows{err: tc.err}, killer: killer}
+		for _, err := range []error{numbered(tc.ctx, tc.err, killer), rows.Next(tc.ctx, nil)} {
+			if tc.want == 0 {
+				require.Equal(t, tc.err, err)
+				continue
+			}
+			te := job.FindTerror(err)
+			require.NotNil(t, te, "%v", err)
+			require.Equal(t, tc.want, terror.ToSQLError(te).Code)
+		}
 	}
 }
