@@ -44,6 +44,9 @@ func (t *task) compare(ctx context.Context, r *job.Record, to job.Step) (outcome
 	var repaired, rounds int64
 	t.emit(event.StageChanged{Job: event.Job{ID: t.id}, Stage: stageCompare})
 	err := t.watched(ctx, func(ctx context.Context) error {
+		if err := t.settleLocks(ctx, r); err != nil {
+			return err
+		}
 		for idle := 0; idle < maxComparisons; {
 			rounds++
 			result, n, err := t.compareOnce(ctx, r)
@@ -65,6 +68,38 @@ func (t *task) compare(ctx context.Context, r *job.Record, to job.Step) (outcome
 		after.Repaired += repaired
 		return nil
 	})
+}
+
+// settleLocks makes records of what is left of locks of keys that somebody has locked before the
+// import and not written. Such a record can hide what was imported: a comparison sees that, but not what
+// is hidden later. Their transactions have ended with the drain, though a client that dies right after
+// the commit leaves its locks. Once is enough: who locks a key now finds what was imported. TiDB's DML
+// locks no keys of other indexes than unique ones.
+func (t *task) settleLocks(ctx context.Context, r *job.Record) error {
+	store, ok := t.d.opts.Builds.(kv.LockSettler)
+	if !ok {
+		return nil
+	}
+	ts, err := t.d.opts.Builds.CurrentTS(ctx)
+	if err != nil {
+		return fmt.Errorf("take timestamp: %w", err)
+	}
+	task, err := t.d.buildTask(ctx, r, ts)
+	if err != nil {
+		return err
+	}
+	var unique []int64
+	for _, idx := range task.Indexes {
+		if idx.Unique {
+			unique = append(unique, idx.ID)
+		}
+	}
+	if len(unique) == 0 {
+		return nil
+	}
+	t.view.setWait("transactions that are being committed")
+	defer t.view.setWait("")
+	return store.SettleLocks(ctx, ts, indexRanges(r.TableID, task.Table, unique)...)
 }
 
 // compareOnce compares once, at a new timestamp, and repairs what it finds.

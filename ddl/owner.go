@@ -265,17 +265,22 @@ func (t *task) fenceOnce(ctx context.Context, store kv.Fencer, r *job.Record) er
 	if err != nil {
 		return err
 	}
-	physical := []int64{r.TableID} // a global index is the table's
+	return store.Fence(ctx, indexRanges(r.TableID, table, r.IndexIDs)...)
+}
+
+// indexRanges are all keys of indexes. The table is nil if it is gone.
+func indexRanges(tableID int64, table *model.TableInfo, indexIDs []int64) []kv.KeyRange {
+	physical := []int64{tableID} // a global index is the table's
 	if table != nil {
 		physical = append(physical, partitionIDs(table)...)
 	}
-	ranges := make([]kv.KeyRange, 0, len(physical)*len(r.IndexIDs))
+	ranges := make([]kv.KeyRange, 0, len(physical)*len(indexIDs))
 	for _, id := range physical {
-		for _, index := range r.IndexIDs {
+		for _, index := range indexIDs {
 			ranges = append(ranges, kv.PrefixRange(tablecodec.EncodeTableIndexPrefix(id, index)))
 		}
 	}
-	return store.Fence(ctx, ranges...)
+	return ranges
 }
 
 // keepsS says that garbage collection is held at S until the indexes are public, or

@@ -45,6 +45,17 @@ type Fencer interface {
 	Fence(ctx context.Context, ranges ...KeyRange) error
 }
 
+// LockSettler is a store in which a transaction that has locked a key and not written it may leave
+// its lock behind, where no reader sees it, and whose record, once it is written, can hide what was
+// imported below it: it says of the key what was so when it was locked.
+type LockSettler interface {
+	// SettleLocks returns when no key of the ranges is prewritten as merely locked any more, by a
+	// transaction that began at or before a timestamp that was handed out: a snapshot at a later
+	// one is of the records that are left instead. It ends transactions whose clients are gone,
+	// and waits for others.
+	SettleLocks(ctx context.Context, before uint64, ranges ...KeyRange) error
+}
+
 // VersionedIterator is an Iterator of a store that can tell versions.
 type VersionedIterator interface {
 	Iterator

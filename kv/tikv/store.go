@@ -15,6 +15,7 @@ import (
 	"github.com/tikv/client-go/v2/oracle"
 	"github.com/tikv/client-go/v2/tikv"
 	"github.com/tikv/client-go/v2/tikvrpc"
+	"github.com/tikv/client-go/v2/txnkv/txnlock"
 	pd "github.com/tikv/pd/client"
 	pdhttp "github.com/tikv/pd/client/http"
 
@@ -28,6 +29,7 @@ type cluster interface {
 	GetPDClient() pd.Client
 	GetPDHTTPClient() pdhttp.Client
 	GetRegionCache() *tikv.RegionCache
+	GetLockResolver() *txnlock.LockResolver
 	GetTimestampWithRetry(bo *tikv.Backoffer, scope string) (uint64, error)
 	SendReq(bo *tikv.Backoffer, req *tikvrpc.Request, region tikv.RegionVerID, timeout time.Duration) (*tikvrpc.Response, error)
 	CheckVisibility(ts uint64) error
@@ -55,6 +57,7 @@ var (
 	_ kv.Store       = (*Store)(nil)
 	_ kv.Checksummer = (*Store)(nil)
 	_ kv.Fencer      = (*Store)(nil)
+	_ kv.LockSettler = (*Store)(nil)
 )
 
 // Open returns the cluster behind storage as index builds see it. The storage must be one

@@ -203,4 +203,20 @@ var uniqueness = []mutation{
 		caught: "sql.TestLostHoldLeavesEntries",
 		shows:  `Error Trace:.*faults_test.go`,
 	},
+	{
+		invariant: "I6", breaks: "the comparison does not make left locks show before",
+		file:   "ddl/compare.go",
+		old:    "return store.SettleLocks(ctx, ts, indexRanges(r.TableID, task.Table, unique)...)",
+		new:    "_ = store\n\treturn nil",
+		caught: "sql.TestLocksAreSettledBeforeTheComparison",
+		shows:  `data inconsistency in table`,
+	},
+	{
+		invariant: "I6", breaks: "locks of transactions that are being committed are not waited for",
+		file:   "kv/tikv/locks.go",
+		old:    "sleep.For(ctx, min(time.Duration(wait)",
+		new:    "if wait > 0 {\n\t\t\treturn next, nil\n\t\t}\n\t\tsleep.For(ctx, min(time.Duration(wait)",
+		caught: "kv/tikv.TestSettleLocksAwaitsCommits",
+		shows:  `it did not wait`,
+	},
 }

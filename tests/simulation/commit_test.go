@@ -12,6 +12,7 @@ func (w *world) prewrite(t *txn) failure {
 		if e.op == opNone {
 			continue
 		}
+		s.settle(e.key)
 		lock := t.lockOn(e.key)
 		mine := lock != nil
 		if mine && lock.exists && e.presume && e.late && (e.key < handles || e.assert == assertAbsent) {
@@ -79,12 +80,21 @@ func (w *world) applyCommit(t *txn) {
 	}
 	for _, l := range t.locked {
 		if e := t.find(l.key); e == nil || e.op == opNone {
-			s.put(l.key, version{ts: t.commit, lock: true, hides: l.absent && w.cfg.hiding})
+			record := version{ts: t.commit, lock: true, hides: l.absent && w.cfg.hiding}
+			if w.cfg.hiding && t.lags() {
+				s.late[l.key] = record
+			} else {
+				s.put(l.key, record)
+			}
 		}
 	}
 	w.commits++
 	w.release(t)
 }
+
+// lags says that the client dies when it has committed the first key, so that locks of others
+// stay, which only readers of what it has written make somebody end.
+func (t *txn) lags() bool { return !t.onePhase && t.id%4 == 0 }
 
 // release ends a transaction and gives its locks back.
 func (w *world) release(t *txn) {

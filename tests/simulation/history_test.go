@@ -262,6 +262,7 @@ func (w *world) endRound(c *choice, round int) {
 
 // lookBack checks everything at the end.
 func (w *world) lookBack() {
+	w.store.settleUpTo(w.store.clock)
 	w.checkPublished(w.store.clock)
 	if w.violation != nil {
 		return

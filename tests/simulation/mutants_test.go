@@ -64,6 +64,7 @@ const (
 	entriesTrusted
 	collectedTrusted
 	leftoversTrusted
+	locksNotSettled
 	// I7
 	entriesForgotten
 	undoNotAwaited
@@ -232,6 +233,7 @@ var mutations = []mutation{
 		leftoversTrusted, "I6", "nothing is compared where entries of an older S may be", "promise: ", true,
 		[]eventKind{evTick, evCollect},
 	},
+	{locksNotSettled, "I6", "rows and index are compared while locks of transactions that have committed are left", "promise: ", true, nil},
 
 	{entriesForgotten, "I7", "nobody is told to delete the entries of an index that was undone", "I7: index", false, nil},
 	{undoNotAwaited, "I7", "a job ends while transactions still write its indexes", "I7: the job ends", false, nil},

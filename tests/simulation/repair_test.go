@@ -71,6 +71,9 @@ func (b *builder) compare() (*job.Record, bool, error) {
 	case takingT:
 		if p.rounds++; p.rounds == 1 {
 			p.duplicates = p.duplicates[:0]
+			if !w.broken(locksNotSettled) {
+				w.store.settleUpTo(w.store.clock)
+			}
 		}
 		p.t = w.store.now()
 		if w.broken(comparedAtS) {

@@ -35,7 +35,10 @@ type store struct {
 	clock    timestamp
 	versions [maxKeys][]version
 	// locks are the transactions that have keys locked or prewritten.
-	locks     [maxKeys]*txn
+	locks [maxKeys]*txn
+	// late are LOCK records of transactions that have committed, and that are still locks: no
+	// reader sees those, so they stay until somebody ends them.
+	late      [maxKeys]version
 	safePoint timestamp
 	holds     []hold
 	ranges    []deleteRange
@@ -48,6 +51,7 @@ func (s *store) reset() {
 		s.versions[i] = s.versions[i][:0]
 	}
 	clear(s.locks[:])
+	clear(s.late[:])
 	s.clock, s.safePoint, s.ticks = 0, 0, 0
 	s.holds, s.ranges = s.holds[:0], s.ranges[:0]
 }
@@ -122,6 +126,23 @@ func (s *store) put(k key, v version) {
 	s.versions[k] = list
 }
 
+// settle makes a LOCK record of a lock that was left.
+func (s *store) settle(k key) {
+	if v := s.late[k]; v.lock {
+		s.put(k, v)
+		s.late[k] = version{}
+	}
+}
+
+// settleUpTo does that to all of transactions that committed at or below a timestamp.
+func (s *store) settleUpTo(at timestamp) {
+	for k := range s.late {
+		if s.late[k].ts <= at {
+			s.settle(key(k))
+		}
+	}
+}
+
 // holdAt takes the hold of a name in place of the one it had. It fails below the safe
 // point.
 func (s *store) holdAt(name int, ts timestamp, ttl int) bool {
@@ -168,6 +189,7 @@ func (s *store) held(target timestamp) timestamp {
 
 // collect removes what no snapshot from the safe point on sees.
 func (s *store) collect(w *world) {
+	s.settleUpTo(s.safePoint) // TiDB ends all older locks first
 	for k := range s.versions {
 		s.collectKey(w, key(k))
 	}

@@ -192,6 +192,7 @@ func (w *world) read(t *txn, k key) (value int16, can bool) {
 func (w *world) lockAll(t *txn) failure {
 	s := &w.store
 	for _, k := range t.wants {
+		s.settle(k)
 		e := t.find(k)
 		checks := e != nil && e.presume
 		if l := t.lockOn(k); l != nil {
@@ -225,6 +226,7 @@ func (w *world) lockKey(t *txn, k key) {
 		return
 	}
 	s := &w.store
+	s.settle(k)
 	s.locks[k] = t
 	list := s.versions[k]
 	absent := len(list) == 0 || list[len(list)-1].lock && list[len(list)-1].hides

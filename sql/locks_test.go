@@ -1,0 +1,126 @@
+package sql_test
+
+import (
+	"bytes"
+	"context"
+	"strconv"
+	"sync"
+	"testing"
+
+	"github.com/pingcap/tidb/pkg/tablecodec"
+	"github.com/stretchr/testify/require"
+
+	"fastddl/ddl"
+	"fastddl/kv"
+	"fastddl/sql"
+)
+
+// lateLocks is a store with a lock of each index entry of a table, as TiKV has one if the client of the
+// transaction that had locked the key died when it had committed. When it is settled it hides the entry,
+// which this store does by deleting it.
+type lateLocks struct {
+	kv.Store
+	e *env
+	// left says that the locks are there.
+	mu    sync.Mutex
+	left  bool
+	asked [][]kv.KeyRange
+}
+
+// SettleLocks implements kv.LockSettler.
+func (s *lateLocks) SettleLocks(ctx context.Context, _ uint64, ranges ...kv.KeyRange) error {
+	s.mu.Lock()
+	s.asked = append(s.asked, ranges)
+	s.mu.Unlock()
+	return s.settle(ctx, ranges)
+}
+
+// settle makes records of the locks in ranges.
+func (s *lateLocks) settle(ctx context.Context, ranges []kv.KeyRange) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.left {
+		return nil
+	}
+	s.left = false
+	txn, err := s.e.store.Storage().Begin()
+	if err != nil {
+		return err
+	}
+	ts, err := s.CurrentTS(ctx)
+	if err != nil {
+		return err
+	}
+	snapshot, err := s.Snapshot(ctx, ts)
+	if err != nil {
+		return err
+	}
+	defer snapshot.Close()
+	for _, r := range ranges {
+		iter, err := snapshot.Iter(r)
+		if err != nil {
+			return err
+		}
+		for ; iter.Valid(); err = iter.Next() {
+			if err := txn.Delete(bytes.Clone(iter.Key())); err != nil {
+				return err
+			}
+		}
+		if err := iter.Close(); err != nil {
+			return err
+		}
+	}
+	return txn.Commit(ctx)
+}
+
+// newLateLocks opens a store whose locks are left after the import, and settled at the latest when
+// the index is public.
+func newLateLocks(t *testing.T) (*env, *lateLocks) {
+	locks := &lateLocks{}
+	e := newEnv(t, func(o *sql.Options) {
+		locks.Store = o.Builds
+		o.Builds = locks
+	})
+	locks.e = e
+	return e, locks
+}
+
+// An entry that is hidden after the import by a lock that the comparison does not see is put back,
+// because such locks are made to show before: of unique indexes, in each partition, and of no others.
+func TestLocksAreSettledBeforeTheComparison(t *testing.T) {
+	e, locks := newLateLocks(t)
+	c := e.client()
+	c.run("CREATE TABLE t (a INT PRIMARY KEY, b INT, c INT) PARTITION BY HASH (a) PARTITIONS 3")
+	c.run("INSERT INTO t VALUES (1,1,1),(2,2,2),(3,3,3),(4,4,4)")
+	var entries []kv.KeyRange
+	for _, id := range c.run("SELECT tidb_partition_id FROM information_schema.partitions WHERE table_name = 't'") {
+		n, err := strconv.ParseInt(id, 10, 64)
+		require.NoError(t, err)
+		entries = append(entries, kv.PrefixRange(tablecodec.GenTableIndexPrefix(n)))
+	}
+	e.setHook(func(ctx context.Context, p ddl.HookPoint) error {
+		switch {
+		case p.When == "before" && p.Action == "change-schema" && p.Step == "drained":
+			locks.left = true
+		case p.When == "after" && p.Action == "change-schema" && p.Step == "public":
+			return locks.settle(ctx, entries)
+		}
+		return nil
+	})
+	c.run("ALTER TABLE t ADD UNIQUE INDEX u (b, a), ADD INDEX i (c)")
+	c.check("t")
+	require.Equal(t, "4", c.lastJob("repaired_keys"))
+	require.Len(t, locks.asked, 1, "once")
+	require.Len(t, locks.asked[0], 4, "of the unique index, in the table and in its partitions")
+}
+
+// Nobody is asked for indexes that are not unique: their keys are never locked.
+func TestLocksOfPlainIndexesAreNotSettled(t *testing.T) {
+	e, locks := newLateLocks(t)
+	c := e.client()
+	c.run("CREATE TABLE t (a INT PRIMARY KEY, b INT)")
+	c.run("INSERT INTO t VALUES (1,1),(2,2)")
+	c.run("ALTER TABLE t ADD INDEX i (b)")
+	c.check("t")
+	require.Empty(t, locks.asked)
+}
