@@ -3,6 +3,8 @@ package kv
 import (
 	"context"
 	"hash/crc64"
+
+	"github.com/pingcap/tidb/pkg/meta/model"
 )
 
 // Checksummer is a store that sums up the pairs of a range where they are, so that
@@ -54,6 +56,15 @@ type LockSettler interface {
 	// one is of the records that are left instead. It ends transactions whose clients are gone,
 	// and waits for others.
 	SettleLocks(ctx context.Context, before uint64, ranges ...KeyRange) error
+}
+
+// ShadowFinder is a store in which the record of a lock can hide an older value from readers until
+// garbage collection removes the record: see LockSettler.
+type ShadowFinder interface {
+	// Shadowed calls fn with each key of r that has a value at ts which snapshots at ts do not see
+	// all the same. r is a part of an index, and column the first of its columns. A key is valid
+	// during the call. It ends with the first error of fn, and fails like Snapshot.
+	Shadowed(ctx context.Context, r KeyRange, ts uint64, column *model.ColumnInfo, fn func(key []byte) error) error
 }
 
 // VersionedIterator is an Iterator of a store that can tell versions.

@@ -6,8 +6,13 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"time"
 
+	"github.com/pingcap/tidb/pkg/meta/model"
+	pmodel "github.com/pingcap/tidb/pkg/parser/model"
 	"github.com/pingcap/tidb/pkg/tablecodec"
+	"github.com/pingcap/tidb/pkg/types"
+	"github.com/pingcap/tidb/pkg/util/codec"
 	"github.com/stretchr/testify/require"
 
 	"fastddl/ddl"
@@ -61,8 +66,11 @@ func (s *lateLocks) settle(ctx context.Context, ranges []kv.KeyRange) error {
 		if err != nil {
 			return err
 		}
-		for ; iter.Valid(); err = iter.Next() {
+		for iter.Valid() {
 			if err := txn.Delete(bytes.Clone(iter.Key())); err != nil {
+				return err
+			}
+			if err := iter.Next(); err != nil {
 				return err
 			}
 		}
@@ -123,4 +131,74 @@ func TestLocksOfPlainIndexesAreNotSettled(t *testing.T) {
 	c.run("ALTER TABLE t ADD INDEX i (b)")
 	c.check("t")
 	require.Empty(t, locks.asked)
+}
+
+// shadows is a store with an entry of no row that readers do not see, until what hides it is collected.
+type shadows struct {
+	kv.Store
+	mu sync.Mutex
+	// key has the entry while it is not empty.
+	key   []byte
+	asked int
+}
+
+// Shadowed implements kv.ShadowFinder.
+func (s *shadows) Shadowed(ctx context.Context, r kv.KeyRange, ts uint64, column *model.ColumnInfo, fn func(key []byte) error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked++
+	if len(s.key) == 0 || !r.Contains(s.key) || column.Name.L != "b" {
+		return nil
+	}
+	// A tombstone over it is newer than what is hidden: nobody sees that again.
+	deleted := false
+	err := s.Store.(kv.ChangeFinder).Changes(ctx, kv.KeyRange{Start: s.key, End: kv.NextKey(s.key)}, 0, ts, func([]byte) error {
+		deleted = true
+		return nil
+	})
+	if err != nil || deleted {
+		return err
+	}
+	return fn(s.key)
+}
+
+// collect makes the entry seen, if no tombstone has been written over it.
+func (s *shadows) collect(ctx context.Context, e *env, ts uint64) error {
+	return s.Shadowed(ctx, kv.KeyRange{Start: s.key, End: kv.NextKey(s.key)}, ts, &model.ColumnInfo{Name: pmodel.NewCIStr("b")}, func(key []byte) error {
+		txn, err := e.store.Storage().Begin()
+		if err != nil {
+			return err
+		}
+		if err := txn.Set(key, []byte{0, 0, 0, 0, 0, 0, 0, 9}); err != nil {
+			return err
+		}
+		return txn.Commit(ctx)
+	})
+}
+
+// An entry of no row that readers do not see at T, but will when what hides it has been collected, is
+// deleted before the index is published.
+func TestShadowedEntriesAreDeleted(t *testing.T) {
+	hidden := &shadows{}
+	e := newEnv(t, func(o *sql.Options) {
+		hidden.Store = o.Builds
+		o.Builds = hidden
+	})
+	c := e.client()
+	c.run("CREATE TABLE t (a INT PRIMARY KEY, b INT, c INT)")
+	c.run("INSERT INTO t VALUES (1,1,1),(2,2,2)")
+	id, err := strconv.ParseInt(c.one("SELECT tidb_table_id FROM information_schema.tables WHERE table_name = 't'"), 10, 64)
+	require.NoError(t, err)
+	e.before("compare", "", func() {
+		key, err := codec.EncodeKey(time.UTC, tablecodec.EncodeTableIndexPrefix(id, 1), types.NewIntDatum(7))
+		require.NoError(t, err)
+		hidden.key = key
+	})
+	c.run("ALTER TABLE t ADD UNIQUE INDEX u (b), ADD INDEX i (c)")
+	ts, err := hidden.CurrentTS(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, hidden.collect(t.Context(), e, ts))
+	c.check("t")
+	require.Equal(t, "1", c.lastJob("repaired_keys"))
+	require.Equal(t, 3, hidden.asked, "for the unique index, until there is none, and by the test")
 }

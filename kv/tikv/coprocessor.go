@@ -108,16 +108,21 @@ func dagOf(n int, executors ...*tipb.Executor) ([]byte, error) {
 
 // countDAG counts rows by their keys.
 func countDAG(tableID int64) ([]byte, error) {
-	longlong := &tipb.FieldType{Tp: int32(mysql.TypeLonglong), Flag: uint32(mysql.NotNullFlag), Flen: mysql.MaxIntWidth}
-	one := &tipb.Expr{Tp: tipb.ExprType_Int64, Val: codec.EncodeInt(nil, 1), FieldType: longlong}
 	return dagOf(1,
 		// Without any other column TiKV does not look at values.
 		&tipb.Executor{Tp: tipb.ExecType_TypeTableScan, TblScan: &tipb.TableScan{
 			TableId: tableID, Columns: []*tipb.ColumnInfo{hiddenHandle()},
 		}},
-		&tipb.Executor{Tp: tipb.ExecType_TypeAggregation, Aggregation: &tipb.Aggregation{
-			AggFunc: []*tipb.Expr{{Tp: tipb.ExprType_Count, Children: []*tipb.Expr{one}, FieldType: longlong}},
-		}})
+		countExecutor())
+}
+
+// countExecutor counts what comes to it.
+func countExecutor() *tipb.Executor {
+	longlong := &tipb.FieldType{Tp: int32(mysql.TypeLonglong), Flag: uint32(mysql.NotNullFlag), Flen: mysql.MaxIntWidth}
+	one := &tipb.Expr{Tp: tipb.ExprType_Int64, Val: codec.EncodeInt(nil, 1), FieldType: longlong}
+	return &tipb.Executor{Tp: tipb.ExecType_TypeAggregation, Aggregation: &tipb.Aggregation{
+		AggFunc: []*tipb.Expr{{Tp: tipb.ExprType_Count, Children: []*tipb.Expr{one}, FieldType: longlong}},
+	}}
 }
 
 // count returns the number of keys that a snapshot at ts has in r.

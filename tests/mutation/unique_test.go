@@ -219,4 +219,20 @@ var uniqueness = []mutation{
 		caught: "kv/tikv.TestSettleLocksAwaitsCommits",
 		shows:  `it did not wait`,
 	},
+	{
+		invariant: "I6", breaks: "entries that are hidden stay",
+		file:   "ddl/compare.go",
+		old:    "err = t.addShadowed(ctx, r, task, &result)",
+		new:    "_ = t.addShadowed",
+		caught: "sql.TestShadowedEntriesAreDeleted",
+		shows:  `ADMIN CHECK TABLE t`,
+	},
+	{
+		invariant: "I6", breaks: "entries are counted in one direction only",
+		file:   "kv/tikv/shadowed.go",
+		old:    "Columns: []*tipb.ColumnInfo{pb}, Desc: backward,",
+		new:    "Columns: []*tipb.ColumnInfo{pb}, Desc: false,",
+		caught: "kv/tikv.TestShadowed",
+		shows:  `Error Trace:.*shadowed_test.go`,
+	},
 }

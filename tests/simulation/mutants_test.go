@@ -65,6 +65,7 @@ const (
 	collectedTrusted
 	leftoversTrusted
 	locksNotSettled
+	shadowsLeft
 	// I7
 	entriesForgotten
 	undoNotAwaited
@@ -234,6 +235,7 @@ var mutations = []mutation{
 		[]eventKind{evTick, evCollect},
 	},
 	{locksNotSettled, "I6", "rows and index are compared while locks of transactions that have committed are left", "promise: ", true, nil},
+	{shadowsLeft, "I6", "an entry that no row gives stays because a LOCK record hides it", "promise: ", true, nil},
 
 	{entriesForgotten, "I7", "nobody is told to delete the entries of an index that was undone", "I7: index", false, nil},
 	{undoNotAwaited, "I7", "a job ends while transactions still write its indexes", "I7: the job ends", false, nil},

@@ -78,6 +78,17 @@ func (s *store) get(k key, at timestamp) int16 {
 	return 0
 }
 
+// shadowed says that a key has a value at a snapshot, but for a LOCK record that hides it.
+func (s *store) shadowed(k key, at timestamp) bool {
+	newest := int16(0)
+	for _, v := range s.versions[k] {
+		if v.ts <= at && !v.lock {
+			newest = v.value
+		}
+	}
+	return newest != 0 && s.get(k, at) == 0
+}
+
 // exactly returns the value of a key's version at a timestamp, 0 if there is none.
 func (s *store) exactly(k key, at timestamp) int16 {
 	for _, v := range s.versions[k] {
@@ -226,11 +237,6 @@ func (s *store) collectKey(w *world, k key) {
 			}
 			kept = append(kept, v)
 		case i == base && v.value != 0:
-			kept = append(kept, v)
-		case i > base && v.hides:
-			// TiKV removes it, and what it hid is seen again. If that comes between the look of a
-			// transaction and the comparison at T, the comparison does not see what the transaction
-			// has not seen. The hold would have to stay at S until the publication.
 			kept = append(kept, v)
 		}
 	}

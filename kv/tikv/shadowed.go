@@ -1,0 +1,143 @@
+package tikv
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	tidbkv "github.com/pingcap/tidb/pkg/kv"
+	"github.com/pingcap/tidb/pkg/meta/model"
+	"github.com/pingcap/tidb/pkg/tablecodec"
+	"github.com/pingcap/tidb/pkg/util"
+	"github.com/pingcap/tipb/go-tipb"
+
+	"fastddl/kv"
+)
+
+// shadowConcurrency is how many regions count their entries at a time.
+const shadowConcurrency = 4
+
+// Shadowed implements kv.ShadowFinder. Readers that go forward believe what a LOCK record says of older versions
+// (last_change in src/storage/mvcc/reader/scanner/forward.rs), those that go backward do not look at it (backward.rs
+// beside it). So TiKV counts in both directions, and only a region of which the numbers differ is read: an entry
+// that a row has is seen both ways.
+func (s *Store) Shadowed(ctx context.Context, r kv.KeyRange, ts uint64, column *model.ColumnInfo, fn func(key []byte) error) error {
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer s.exit()
+	if err := s.readable(ctx, ts); err != nil {
+		return err
+	}
+	what := fmt.Sprintf("hidden entries of %s", r)
+	hides, err := s.hides(ctx, r, ts, column)
+	if err != nil || !hides {
+		return failed(ctx, what, err)
+	}
+	regions, err := s.regions(ctx, r)
+	if err != nil {
+		return failed(ctx, what, err)
+	}
+	for _, p := range cut(r, regions) {
+		hides, err := s.hides(ctx, p.KeyRange, ts, column)
+		if err == nil && hides {
+			err = s.shadowedIn(ctx, p.KeyRange, ts, fn)
+		}
+		if err != nil {
+			return failed(ctx, what, err)
+		}
+	}
+	return nil
+}
+
+// hides says that a range of an index has entries that readers miss.
+func (s *Store) hides(ctx context.Context, r kv.KeyRange, ts uint64, column *model.ColumnInfo) (bool, error) {
+	if r.Empty() {
+		return false, ctx.Err()
+	}
+	forward, err := s.countEntries(ctx, r, ts, column, false)
+	if err != nil {
+		return false, err
+	}
+	backward, err := s.countEntries(ctx, r, ts, column, true)
+	return forward != backward, err
+}
+
+// countEntries counts entries of an index.
+func (s *Store) countEntries(ctx context.Context, r kv.KeyRange, ts uint64, column *model.ColumnInfo, backward bool) (n int64, err error) {
+	tableID, indexID, isRecord, err := tablecodec.DecodeKeyHead(r.Start)
+	if err != nil || isRecord {
+		return 0, errors.Join(fmt.Errorf("%x is no key of an index", r.Start), err)
+	}
+	pb := util.ColumnToProto(column, true, false)
+	// TiKV does not decode a column that nobody asks for the value of, but one there has to be.
+	data, err := dagOf(1,
+		&tipb.Executor{Tp: tipb.ExecType_TypeIndexScan, IdxScan: &tipb.IndexScan{
+			TableId: tableID, IndexId: indexID, Columns: []*tipb.ColumnInfo{pb}, Desc: backward,
+		}},
+		countExecutor())
+	if err != nil {
+		return 0, err
+	}
+	req := copRequest(ctx, tidbkv.ReqTypeDAG, data, ts, r)
+	req.Desc, req.KeepOrder, req.Concurrency = backward, false, shadowConcurrency
+	err = s.answers(ctx, req, func(data []byte) error {
+		part, err := countOf(data)
+		n += part
+		return err
+	})
+	return n, err
+}
+
+// shadowedIn reads a range in both directions, a batch at a time.
+func (s *Store) shadowedIn(ctx context.Context, r kv.KeyRange, ts uint64, fn func(key []byte) error) (err error) {
+	snap, err := s.Snapshot(ctx, ts)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, snap.Close()) }()
+	backward, err := snap.IterReverse(r)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, backward.Close()) }()
+	for end := r.End; backward.Valid(); {
+		var keys [][]byte
+		for ; backward.Valid() && len(keys) < iterBatch; err = backward.Next() {
+			keys = append(keys, bytes.Clone(backward.Key()))
+		}
+		if err != nil {
+			return err
+		}
+		start := keys[len(keys)-1]
+		seen, err := keysIn(snap, kv.KeyRange{Start: start, End: end})
+		if err != nil {
+			return err
+		}
+		for _, key := range keys {
+			if seen[string(key)] {
+				continue
+			}
+			if err := fn(key); err != nil {
+				return err
+			}
+		}
+		end = start
+	}
+	return nil
+}
+
+// keysIn returns the keys that a snapshot sees in a range.
+func keysIn(snap kv.Snapshot, r kv.KeyRange) (keys map[string]bool, err error) {
+	iter, err := snap.Iter(r)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, iter.Close()) }()
+	keys = make(map[string]bool)
+	for ; iter.Valid(); err = iter.Next() {
+		keys[string(iter.Key())] = true
+	}
+	return keys, err
+}

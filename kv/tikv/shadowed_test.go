@@ -1,0 +1,141 @@
+package tikv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/pingcap/kvproto/pkg/coprocessor"
+	"github.com/pingcap/kvproto/pkg/kvrpcpb"
+	"github.com/pingcap/tidb/pkg/meta/model"
+	"github.com/pingcap/tidb/pkg/parser/mysql"
+	"github.com/pingcap/tidb/pkg/tablecodec"
+	"github.com/pingcap/tidb/pkg/types"
+	tidbcodec "github.com/pingcap/tidb/pkg/util/codec"
+	"github.com/pingcap/tipb/go-tipb"
+	"github.com/stretchr/testify/require"
+	"github.com/tikv/client-go/v2/tikv"
+	"github.com/tikv/client-go/v2/tikvrpc"
+
+	"fastddl/kv"
+)
+
+// shadowClient hides keys from readers that go forward, as LOCK records do in TiKV that say that the key did
+// not exist when it was locked; those that go backward see them.
+type shadowClient struct {
+	tikv.Client
+	hidden  []string // in order
+	scanned int      // pairs that were sent
+}
+
+// SendRequest implements tikv.Client.
+func (c *shadowClient) SendRequest(ctx context.Context, addr string, req *tikvrpc.Request, timeout time.Duration) (*tikvrpc.Response, error) {
+	if r, ok := req.Req.(*coprocessor.Request); ok {
+		forward, err := goesForward(r)
+		if err != nil {
+			return nil, err
+		}
+		if forward {
+			around := *r
+			around.Ranges = c.around(r.Ranges)
+			copied := *req
+			copied.Req = &around
+			req = &copied
+		}
+	}
+	r, ok := req.Req.(*kvrpcpb.ScanRequest)
+	if !ok {
+		return c.Client.SendRequest(ctx, addr, req, timeout)
+	}
+	limit := int(r.Limit)
+	r.Limit += uint32(len(c.hidden)) // a short answer is the end of the region
+	resp, err := c.Client.SendRequest(ctx, addr, req, timeout)
+	if r.Limit = uint32(limit); err != nil {
+		return resp, err
+	}
+	answer := resp.Resp.(*kvrpcpb.ScanResponse)
+	if !r.Reverse {
+		answer.Pairs = slices.DeleteFunc(answer.Pairs, func(p *kvrpcpb.KvPair) bool { return slices.Contains(c.hidden, string(p.Key)) })
+	}
+	answer.Pairs = answer.Pairs[:min(limit, len(answer.Pairs))]
+	c.scanned += len(answer.Pairs)
+	return resp, nil
+}
+
+func goesForward(r *coprocessor.Request) (bool, error) {
+	var dag tipb.DAGRequest
+	if err := dag.Unmarshal(r.Data); err != nil {
+		return false, err
+	}
+	return !dag.Executors[0].IdxScan.Desc, nil
+}
+
+// around cuts hidden keys out of ranges.
+func (c *shadowClient) around(ranges []*coprocessor.KeyRange) (out []*coprocessor.KeyRange) {
+	for _, r := range ranges {
+		start := r.Start
+		for _, k := range c.hidden {
+			if k >= string(start) && k < string(r.End) {
+				out = append(out, &coprocessor.KeyRange{Start: start, End: []byte(k)})
+				start = kv.NextKey([]byte(k))
+			}
+		}
+		out = append(out, &coprocessor.KeyRange{Start: start, End: r.End})
+	}
+	return out
+}
+
+// TestShadowed: entries that readers miss are found, in whatever region, and only regions that have some
+// are read.
+func TestShadowed(t *testing.T) {
+	s := openNew(t)
+	store := s.data.Storage().(interface {
+		GetTiKVClient() tikv.Client
+		SetTiKVClient(client tikv.Client)
+	})
+	client := &shadowClient{Client: store.GetTiKVClient()}
+	store.SetTiKVClient(client)
+	const entries, index = 5000, 3
+	column := &model.ColumnInfo{ID: 1, FieldType: *types.NewFieldTypeWithCollation(mysql.TypeVarchar, mysql.DefaultCollationName, types.UnspecifiedLength)}
+	prefix := tablecodec.EncodeTableIndexPrefix(testTable, index)
+	version, err := s.CurrentTS(t.Context())
+	require.NoError(t, err)
+	w, err := s.NewImportWriter(t.Context(), kv.ImportOptions{Dir: "entries", Version: version})
+	require.NoError(t, err)
+	keys := make([]string, entries)
+	for i := range keys {
+		key, err := tidbcodec.EncodeKey(time.UTC, slices.Clone([]byte(prefix)), types.NewStringDatum(fmt.Sprintf("%04d", i)))
+		require.NoError(t, err)
+		keys[i] = string(key)
+		require.NoError(t, w.Add(key, make([]byte, 8)))
+	}
+	u, err := w.Finish(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, s.Import(t.Context(), []kv.ImportUnit{u}))
+	s.splitAt(t, keys[1], keys[1000], keys[4000])
+	ts, err := s.CurrentTS(t.Context())
+	require.NoError(t, err)
+	r := kv.PrefixRange(prefix)
+	shadowed := func() (found []string) {
+		require.NoError(t, s.Shadowed(t.Context(), r, ts, column, func(key []byte) error {
+			found = append(found, string(key))
+			return nil
+		}))
+		slices.Sort(found)
+		return found
+	}
+	require.Empty(t, shadowed())
+	require.Zero(t, client.scanned, "only numbers are sent")
+
+	client.hidden = []string{keys[0], keys[4000], keys[4321], keys[4999]}
+	require.Equal(t, client.hidden, shadowed())
+	require.Less(t, client.scanned, 2100, "one region is read twice, and that of one entry")
+
+	failure := errors.New("failure")
+	require.ErrorIs(t, s.Shadowed(t.Context(), r, ts, column, func([]byte) error { return failure }), failure)
+	require.ErrorContains(t, s.Shadowed(t.Context(), records(testTable), ts, column, nil), "no key of an index")
+	require.ErrorContains(t, s.Shadowed(t.Context(), r, ts+1<<40, column, nil), "future")
+}
