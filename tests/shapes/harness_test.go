@@ -210,10 +210,11 @@ func (e *env) entries(info *model.TableInfo, indexes []*model.IndexInfo, shift i
 		for n, id := range ids {
 			prefix := tablecodec.EncodeTableIndexPrefix(id, idx.ID+shift)
 			for k, v := range e.read(ts, prefix) {
+				k = k[len(prefix):]
 				if idx.Global {
 					k, v = neutral(k, ids), neutral(v, ids)
 				}
-				all[fmt.Sprintf("%d/%d/%x", idx.ID, n, k[len(prefix):])] = fmt.Sprintf("%x", v)
+				all[fmt.Sprintf("%d/%d/%x", idx.ID, n, k)] = fmt.Sprintf("%x", v)
 			}
 		}
 	}
@@ -223,19 +224,19 @@ func (e *env) entries(info *model.TableInfo, indexes []*model.IndexInfo, shift i
 // neutral replaces the IDs of partitions, which entries of global indexes have.
 func neutral(s string, ids []int64) string {
 	for n, id := range ids {
-		s = strings.ReplaceAll(s, string(tidbcodec.EncodeInt(nil, id)), fmt.Sprintf("(part%03d)", n))
+		s = strings.ReplaceAll(s, string(tidbcodec.EncodeInt(nil, id)), fmt.Sprintf("part%04d", n))
 	}
 	return s
 }
 
-// copyRows gives a table the rows of another one of the same definition.
+// copyRows gives a table the rows and entries of another one of the same definition.
 func (e *env) copyRows(from, to *model.TableInfo) {
 	ids := physicalIDs(to)
 	pairs := make(map[string]string)
 	for n, id := range physicalIDs(from) {
-		prefix := tablecodec.GenTableRecordPrefix(id)
+		prefix := tablecodec.EncodeTablePrefix(id)
 		for k, v := range e.read(e.now(), prefix) {
-			pairs[string(tablecodec.GenTableRecordPrefix(ids[n]))+k[len(prefix):]] = v
+			pairs[string(tablecodec.EncodeTablePrefix(ids[n]))+k[len(prefix):]] = v
 		}
 	}
 	e.write(pairs, nil)

@@ -167,7 +167,8 @@ func (c *column) defaults(r *rand.Rand) {
 		return
 	}
 	for range 3 {
-		if v := c.values(r); v != "NULL" && !strings.HasPrefix(v, "json") {
+		// TiDB cannot read defaults back that are not UTF-8.
+		if v := c.values(r); v != "NULL" && !strings.HasPrefix(v, "json") && !strings.HasPrefix(v, "x'") {
 			c.attributes += " default " + v
 			return
 		}
@@ -254,7 +255,8 @@ func (t *randomTable) addKey() {
 func (t *randomTable) setKey(key []*column, parts []string, kind string) {
 	for _, c := range key {
 		if !c.notNull {
-			c.notNull, c.attributes = true, strings.Replace(c.attributes, "null", "", 1)+" not null"
+			// What TiDB makes of a NULL that is ignored is not always the zero of the type: partitions are chosen by it.
+			c.notNull, c.attributes, c.values = true, strings.Replace(c.attributes, "null", "", 1)+" not null", notNull(c.values)
 		}
 	}
 	t.key, t.keyParts = key, parts

@@ -29,6 +29,17 @@ func orNull(r *rand.Rand, v values) values {
 	}
 }
 
+// notNull leaves NULLs out.
+func notNull(v values) values {
+	return func(r *rand.Rand) string {
+		for {
+			if literal := v(r); literal != "NULL" {
+				return literal
+			}
+		}
+	}
+}
+
 // integers are of a width, with its ends.
 func integers(bits int, unsigned bool) values {
 	return func(r *rand.Rand) string {
