@@ -53,6 +53,7 @@ type randomTable struct {
 	partOn   *column
 	names    int
 	repeated bool // timestamps of hours that clocks repeat
+	byRows   bool // the entries are compared with what the rows give, not with TiDB's build
 }
 
 var collations = []string{
