@@ -15,6 +15,8 @@ import (
 	tidbkv "github.com/pingcap/tidb/pkg/kv"
 	"github.com/pingcap/tidb/pkg/meta/model"
 	"github.com/pingcap/tidb/pkg/tablecodec"
+	"github.com/pingcap/tidb/pkg/types"
+	"github.com/pingcap/tidb/pkg/util/rowcodec"
 	"github.com/pingcap/tipb/go-tipb"
 	"github.com/stretchr/testify/require"
 )
@@ -432,4 +434,20 @@ func TestSupports(t *testing.T) {
 	require.False(t, Supports(tidbkv.ReqTypeSelect, int64(tipb.ExprType_RowNumber)))
 	require.False(t, Supports(tidbkv.ReqTypeSelect, int64(tipb.ExprType_GroupConcat)))
 	require.False(t, Supports(42, 0))
+}
+
+// TestHandleIsTheKeys: MODIFY COLUMN rewrites rows with all their columns, in the types of these. Of the handle only the key
+// is read, whatever type is asked for, in both formats of rows.
+func TestHandleIsTheKeys(t *testing.T) {
+	const id = 3019922805 // of an INT UNSIGNED, of which the row has four bytes
+	values := []types.Datum{types.NewUintDatum(id), types.NewIntDatum(5), types.NewStringDatum("v")}
+	for name, enc := range map[string]*rowcodec.Encoder{"new": {Enable: true}, "old": {}} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, 0)
+			row, err := tablecodec.EncodeRow(time.UTC, values, []int64{1, 2, 3}, nil, nil, rowcodec.NoChecksum{}, enc)
+			require.NoError(t, err)
+			f.reader.put(tablecodec.EncodeRowKeyWithHandle(fixtureTable, tidbkv.IntHandle(id)), row)
+			require.Equal(t, []string{"3019922805|5|v|"}, f.rows(f.run()))
+		})
+	}
 }

@@ -21,6 +21,7 @@ type rowDecoder struct {
 	cols    []*tipb.ColumnInfo
 	fields  []*types.FieldType
 	loc     *time.Location
+	ids     []int64 // of the columns; that of an integer handle is ExtraHandleID, whatever the table calls it
 	handles []int64 // IDs of the columns that the key holds
 	decoder *rowcodec.ChunkDecoder
 
@@ -74,18 +75,20 @@ func newRowDecoder(cols []*tipb.ColumnInfo, primary []int64, loc *time.Location)
 	if !d.common {
 		d.handles = []int64{model.ExtraHandleID}
 	}
+	infos := columnInfos(cols, d.fields)
 	for i, col := range cols {
 		switch {
 		case col.PkHandle && !d.common:
-			d.handles[0] = col.ColumnId
+			// The handle is the key's, as in TiKV. A row that MODIFY COLUMN has rewritten repeats it as a value of the
+			// column's type, which need not be the one that is asked for.
+			infos[i].ID = model.ExtraHandleID
 		case col.ColumnId == model.ExtraPhysTblID:
 			d.physicalIdx = i
 		}
+		d.ids = append(d.ids, infos[i].ID)
+		d.needHandle = d.needHandle || slices.Contains(d.handles, infos[i].ID)
 	}
-	for _, col := range cols {
-		d.needHandle = d.needHandle || slices.Contains(d.handles, col.ColumnId)
-	}
-	d.decoder = rowcodec.NewChunkDecoder(columnInfos(cols, d.fields), d.handles, d.appendAbsent, loc)
+	d.decoder = rowcodec.NewChunkDecoder(infos, d.handles, d.appendAbsent, loc)
 	return d
 }
 
@@ -149,14 +152,14 @@ func (d *rowDecoder) decodeOld(value []byte, handle tidbkv.Handle, batch *chunk.
 		return fmt.Errorf("row in the old format: %w", err)
 	}
 	dec := codec.NewDecoder(batch, d.loc)
-	for i, col := range d.cols {
+	for i, id := range d.ids {
 		if d.raw[i] != nil {
 			if _, err := dec.DecodeOne(d.raw[i], i, d.fields[i]); err != nil {
 				return err
 			}
 			continue
 		}
-		if k := slices.Index(d.handles, col.ColumnId); k >= 0 {
+		if k := slices.Index(d.handles, id); k >= 0 {
 			if handle.IsInt() {
 				batch.AppendInt64(i, handle.IntValue())
 			} else if _, err := dec.DecodeOne(handle.EncodedCol(k), i, d.fields[i]); err != nil {
@@ -175,8 +178,8 @@ func (d *rowDecoder) decodeOld(value []byte, handle tidbkv.Handle, batch *chunk.
 func (d *rowDecoder) splitOld(value []byte) error {
 	if d.offsets == nil {
 		d.offsets = make(map[int64]int, len(d.cols))
-		for i, col := range d.cols {
-			d.offsets[col.ColumnId] = i
+		for i, id := range d.ids {
+			d.offsets[id] = i
 		}
 		d.raw = make([][]byte, len(d.cols))
 	}
