@@ -8,7 +8,10 @@ import (
 	"github.com/pingcap/tidb/pkg/parser/mysql"
 	"github.com/pingcap/tidb/pkg/table"
 	"github.com/pingcap/tidb/pkg/table/tables"
+	"github.com/pingcap/tidb/pkg/tablecodec"
 	"github.com/pingcap/tidb/pkg/types"
+	"github.com/pingcap/tidb/pkg/util/chunk"
+	"github.com/pingcap/tidb/pkg/util/codec"
 	"github.com/pingcap/tidb/pkg/util/rowcodec"
 
 	"fastddl/kv"
@@ -115,6 +118,9 @@ func (p *projection) scan(col *model.ColumnInfo, stored evaluation) error {
 	if err != nil {
 		return fmt.Errorf("backfill: default value of column %s: %w", col.Name.O, err)
 	}
+	if def, err = asStored(def, &col.FieldType); err != nil {
+		return fmt.Errorf("backfill: default value of column %s: %w", col.Name.O, err)
+	}
 	p.place(col)
 	p.columns = append(p.columns, rowcodec.ColInfo{
 		ID:         col.ID,
@@ -123,6 +129,23 @@ func (p *projection) scan(col *model.ColumnInfo, stored evaluation) error {
 	})
 	p.defaults = append(p.defaults, def)
 	return nil
+}
+
+// asStored returns a default as it is read where a row has it, or where a coprocessor fills it in: TiDB's zeros lack
+// the digits of a fraction, or the bytes of a BIT, which expressions over the column see.
+func asStored(def types.Datum, ft *types.FieldType) (types.Datum, error) {
+	if def.IsNull() {
+		return def, nil
+	}
+	encoded, err := tablecodec.EncodeValue(time.UTC, nil, def)
+	if err != nil {
+		return def, err
+	}
+	chk := chunk.NewChunkWithCapacity([]*types.FieldType{ft}, 1)
+	if _, err := codec.NewDecoder(chk, time.UTC).DecodeOne(encoded, 0, ft); err != nil {
+		return def, err
+	}
+	return chk.GetRow(0).GetDatum(0, ft), nil
 }
 
 func (p *projection) place(col *model.ColumnInfo) {
