@@ -86,17 +86,21 @@ func (l *duplicateLister) list(g *ingest.DuplicateGroup) (job.Duplicate, error) 
 	if idx == nil {
 		return job.Duplicate{}, fmt.Errorf("duplicate entry in index %d, which table %s has not", g.IndexID, l.table.Name.O)
 	}
-	type row struct{ handle tidbkv.Handle }
+	type row struct {
+		handle tidbkv.Handle
+		value  []byte
+	}
 	rows := make([]row, len(g.Values))
 	for i, v := range g.Values {
 		h, err := tablecodec.DecodeHandleInIndexValue(v)
 		if err != nil {
 			return job.Duplicate{}, fmt.Errorf("decode index value %x: %w", v, err)
 		}
-		rows[i].handle = h
+		rows[i] = row{h, v}
 	}
 	slices.SortFunc(rows, func(a, b row) int { return a.handle.Compare(b.handle) })
-	entry, err := l.entryText(idx, g.Key, g.Values[0])
+	// Values that a collation takes for equal need not be the same. The first row's is shown, as by TiDB.
+	entry, err := l.entryText(idx, g.Key, rows[0].value)
 	if err != nil {
 		return job.Duplicate{}, err
 	}

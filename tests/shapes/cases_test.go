@@ -37,6 +37,17 @@ func TestShapesThatWereWrong(t *testing.T) {
 				"add index i4 ((hex(b))), add index i5 ((cast(y as char(40)))), add index i6 (d, n, s, m, b, y, e)",
 			byRows: true,
 		},
+		{
+			// Error 1062 shows the value of the first of the rows.
+			name:  "duplicates that a collation takes for equal",
+			table: []string{"create table t (id int primary key, c varchar(10) collate utf8mb4_general_ci)", "insert into t values (1, 'b '), (2, 'B')"},
+			index: "add unique index i0 (c)",
+		},
+		{
+			name:  "duplicates in several partitions",
+			table: []string{"create table t (id int, c varchar(10) collate utf8mb4_general_ci) partition by hash (id) partitions 3", "insert into t values (2, ' '), (1, '  '), (0, 'x')"},
+			index: "add unique index i0 (c) global",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p.t = t
