@@ -7,7 +7,7 @@ import (
 
 // TestShapesThatWereWrong are cases that TestRandomShapes has found, of ours and of TiDB's.
 func TestShapesThatWereWrong(t *testing.T) {
-	p := newRounds(t)
+	p := newRounds(t, true)
 	for _, c := range []struct {
 		name  string
 		table []string // makes the table and its rows
