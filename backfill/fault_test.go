@@ -14,6 +14,7 @@ import (
 	"fastddl/config"
 	"fastddl/event"
 	"fastddl/ingest"
+	"fastddl/internal/errs"
 	"fastddl/kv"
 )
 
@@ -351,6 +352,27 @@ func TestRebuildingSurvivesACrash(t *testing.T) {
 	_, err = Run(f.ctx, opts, spec)
 	require.ErrorContains(t, err, "after rebuilding once")
 	require.Equal(t, count, store.rows.Load())
+}
+
+// TestScannerPanics: what a worker held that panicked is given back like that of one that
+// failed, or other jobs would have to do without it. The job asserts that at its end.
+func TestScannerPanics(t *testing.T) {
+	table, kinds := plainTable()
+	f := newFixture(t, table, kinds)
+	f.insert(newRand(t), 2000)
+	opts := f.options()
+	opts.BatchRows = 64
+	opts.Store = &faultyStore{Store: f.store, onScan: func(n int64) error {
+		if n == 5 {
+			panic("injected panic")
+		}
+		return nil
+	}}
+	_, err := Run(f.ctx, opts, f.spec(indexOn(9, false, 1)))
+	var panicked *errs.PanicError
+	require.ErrorAs(t, err, &panicked)
+	require.Equal(t, "injected panic", panicked.Value)
+	f.requireNoTempFiles()
 }
 
 // TestCheckpointIntervalIsFollowed lowers the time between checkpoints while a

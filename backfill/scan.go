@@ -109,10 +109,12 @@ func (b *build) runScanner(ctx context.Context, q *queue, job *ingest.Job, g *gr
 	defer func() { b.addCosts(clock.Stop()) }()
 
 	s := &scanner{b: b, q: q, clock: clock, out: job.NewWorker(clock), pacer: b.share.NewPacer(clock), group: g}
+	discard := s.out.Discard
+	defer func() { discard() }() // also after a panic
 	if err := s.run(ctx); err != nil {
-		s.out.Discard()
 		return err
 	}
+	discard = func() {}
 	s.out.Finish()
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"fastddl/event"
 	"fastddl/internal/background"
+	"fastddl/internal/invariants"
 	"fastddl/internal/stage"
 	"fastddl/kv"
 	"fastddl/lightning"
@@ -237,6 +238,10 @@ func (j *Job) Stats() Stats {
 // Close drops everything that was not flushed and removes the job's folder.
 // Workers and flushes have ended before.
 func (j *Job) Close() error {
+	j.mu.Lock()
+	workers := j.workers
+	j.mu.Unlock()
+	invariants.Check(workers == 0, "a job is closed with %d workers that hold blocks", workers)
 	errs := []error{j.drop(), blocks.close()}
 	if err := j.opts.FS.RemoveAll(j.path); err != nil {
 		errs = append(errs, fmt.Errorf("ingest: remove temp folder of job: %w", err))
