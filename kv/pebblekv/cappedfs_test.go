@@ -30,6 +30,8 @@ type cappedFS struct {
 	noFiles bool
 	// onTable is asked before a table is created, if it is set.
 	onTable func(vfs.DiskWriteCategory) error
+	// writes counts the writes to files; the disk is full for good at the number fullAt, if it is not 0.
+	writes, fullAt int
 }
 
 // errNoSpace is what a full disk says.
@@ -237,6 +239,9 @@ type cappedFile struct {
 func (f *cappedFile) Write(p []byte) (int, error) {
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
+	if f.fs.writes++; f.fs.writes == f.fs.fullAt {
+		f.fs.greedy, f.fs.spared = true, 0
+	}
 	room := f.fs.left() + max(f.node.size, f.node.allocated) - min(f.pos, max(f.node.size, f.node.allocated))
 	short := uint64(len(p)) > room
 	if short {

@@ -396,6 +396,34 @@ func TestOpenOnFullDisk(t *testing.T) {
 	requireReadable(t, openWhenLeft(t, fs), true, keys...)
 }
 
+// TestNewStoreOnFullDisk: wherever in the making of a store the disk gets full, Open says so,
+// and can be repeated when there is space.
+func TestNewStoreOnFullDisk(t *testing.T) {
+	whole := newCappedFS(fullDiskBytes)
+	require.NoError(t, openCapped(t, whole, nil).Close())
+	for n := 1; n <= whole.writes; n++ {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			t.Parallel() // they wait for a second each
+			fs := newCappedFS(fullDiskBytes)
+			fs.fullAt = n
+			err := within(t, "opening", func() error {
+				s, err := Open("db", cappedOptions(fs, nil))
+				if err == nil { // it was full at the end only
+					_ = s.Close()
+				}
+				return err
+			})
+			if err != nil {
+				require.True(t, errors.Is(err, kv.ErrDiskFull) || noSpace(err), "%v", err)
+			}
+			fs.clear()
+			s := openWhenLeft(t, fs)
+			require.NoError(t, writeKeys(t.Context(), s, 1000, "a"))
+			requireReadable(t, s, true, "a")
+		})
+	}
+}
+
 // TestNoFileDescriptors: a log that cannot be made for want of file descriptors is made
 // when there are some. Nobody is told that the disk is full, and the reserve is kept.
 func TestNoFileDescriptors(t *testing.T) {

@@ -24,26 +24,35 @@ func (s *Store) openEngine() error {
 	s.engOpts.FS = s.engFS
 	s.engOpts.Lock = s.lock
 	s.engOpts.EventListener.WALCreated = func(info pebble.WALCreateInfo) { s.noteLog(info) }
-	db, err := s.awaitEngine()
+	return s.awaitEngine()
+}
+
+// makeEngine opens the engine and sees to it that a new one is complete. It returns the marker
+// that the folder has then.
+func (s *Store) makeEngine() (db *pebble.DB, m marker, err error) {
+	m = s.marker
+	db, err = pebble.Open(s.dir, s.engOpts)
 	if err != nil {
-		return fmt.Errorf("pebblekv: opening %s: %w", s.dir, err)
+		if pebble.IsCorruptionError(err) || errors.Is(err, fs.ErrNotExist) {
+			err = fmt.Errorf("%w: %w", kv.ErrDamaged, err)
+		}
+		return nil, m, fmt.Errorf("pebblekv: opening %s: %w", s.dir, err)
 	}
-	s.db = db
-	if !s.marker.ready {
+	if !m.ready {
 		// The engine begins the first log before it has set the store's version, in an
 		// older format that does not tell damage from the end.
-		if err := s.db.Flush(); err != nil {
-			return errors.Join(fmt.Errorf("pebblekv: making %s: %w", s.dir, err), s.db.Close(), s.lock.Close())
+		if err := db.Flush(); err != nil {
+			return nil, m, errors.Join(fmt.Errorf("pebblekv: making %s: %w", s.dir, err), db.Close())
 		}
 	}
 	// From now on there is something to lose.
-	if m := (marker{id: s.marker.id, ready: true, relaxed: s.opts.DisableSync}); m != s.marker {
-		if err := writeMarker(s.fs, s.dir, m); err != nil {
-			return errors.Join(err, s.db.Close(), s.lock.Close())
+	if ready := (marker{id: m.id, ready: true, relaxed: s.opts.DisableSync}); ready != m {
+		if err := writeMarker(s.fs, s.dir, ready); err != nil {
+			return nil, m, errors.Join(err, db.Close())
 		}
-		s.marker = m
+		m = ready
 	}
-	return nil
+	return db, m, nil
 }
 
 // noteLog is told of each new log.
@@ -57,40 +66,43 @@ func (s *Store) noteLog(info pebble.WALCreateInfo) {
 }
 
 type openedEngine struct {
-	db  *pebble.DB
-	err error
+	db     *pebble.DB
+	marker marker
+	err    error
 }
 
-// awaitEngine opens the engine, or gives up when there is no space to recover the log
-// in: the engine itself would try for ever. What it has begun then ends in the
-// background, as soon as there is space; until then the folder stays locked.
-func (s *Store) awaitEngine() (*pebble.DB, error) {
+// awaitEngine opens the engine, or gives up when there is no space for that: the engine
+// itself would try for ever. What it has begun then ends in the background, as soon as
+// there is space; until then the folder stays locked.
+func (s *Store) awaitEngine() error {
 	opened := make(chan openedEngine, 1)
 	s.engFS.opening.Store(true)
 	go func() {
 		var o openedEngine
 		defer func() {
 			if r := recover(); r != nil {
-				o.err = fmt.Errorf("storage engine: %v", r)
+				o.err = fmt.Errorf("pebblekv: opening %s: storage engine: %v", s.dir, r)
 			}
 			opened <- o
 		}()
-		o.db, o.err = pebble.Open(s.dir, s.engOpts)
+		o.db, o.marker, o.err = s.makeEngine()
 	}()
 	select {
 	case o := <-opened:
 		s.engFS.opening.Store(false)
 		if o.err != nil {
-			if pebble.IsCorruptionError(o.err) || errors.Is(o.err, fs.ErrNotExist) {
-				o.err = fmt.Errorf("%w: %w", kv.ErrDamaged, o.err)
-			}
-			return nil, errors.Join(o.err, s.lock.Close())
+			return errors.Join(o.err, s.lock.Close())
 		}
-		return o.db, nil
+		s.db, s.marker = o.db, o.marker
+		return nil
 	case <-s.engFS.starved:
 		go s.abandon(opened)
 		s.space.measure(0)
-		return nil, fmt.Errorf("recovering the log: %w", s.space.lack())
+		doing := "recovering the log"
+		if !s.marker.ready {
+			doing = "making the store"
+		}
+		return fmt.Errorf("pebblekv: opening %s: %s: %w", s.dir, doing, s.space.lack())
 	}
 }
 
