@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+	"go.uber.org/zap"
 
+	"fastddl/internal/errs"
 	"fastddl/kv"
 )
 
@@ -74,12 +76,19 @@ func (s *Store) Apply(ctx context.Context, writes Writes, opts ApplyOptions) (*A
 	return a, nil
 }
 
-func (s *Store) apply(writes Writes, opts ApplyOptions) (*Applied, error) {
+// apply contains panics of the caller's functions: the commit would be in flight for ever.
+func (s *Store) apply(writes Writes, opts ApplyOptions) (a *Applied, err error) {
+	defer func() {
+		var panicked *errs.PanicError
+		if errors.As(err, &panicked) {
+			s.log.Error("a commit has panicked and is not written", zap.Any("panic", panicked.Value), zap.ByteString("stack", panicked.Stack))
+		}
+	}()
+	defer errs.Contain(&err)
 	if err := s.admitApply(writes, opts); err != nil {
 		return nil, err
 	}
-	a := &Applied{store: s, start: time.Now()}
-	var err error
+	a = &Applied{store: s, start: time.Now()}
 	if opts.TS != 0 {
 		a.pending, err = s.timeline.beginCommitAt(opts.TS)
 	} else {
@@ -92,7 +101,7 @@ func (s *Store) apply(writes Writes, opts ApplyOptions) (*Applied, error) {
 		s.timeline.finishCommit(a.pending, nil)
 		return nil, fmt.Errorf("%w: %d is above %d", ErrCommitTSTooLarge, a.pending.ts, opts.MaxTS)
 	}
-	if a.batch, err = s.versionBatch(writes, a.pending.ts, opts.SizeHint); err != nil {
+	if err := a.encode(writes, opts.SizeHint); err != nil {
 		s.timeline.finishCommit(a.pending, nil)
 		return nil, err
 	}
@@ -102,6 +111,13 @@ func (s *Store) apply(writes Writes, opts ApplyOptions) (*Applied, error) {
 		return nil, err
 	}
 	return a, nil
+}
+
+// encode makes the batch of the commit.
+func (a *Applied) encode(writes Writes, sizeHint int) (err error) {
+	defer errs.Contain(&err)
+	a.batch, err = a.store.versionBatch(writes, a.pending.ts, sizeHint)
+	return err
 }
 
 // versionBatch encodes writes as versions at ts.

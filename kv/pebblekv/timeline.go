@@ -79,25 +79,32 @@ func (t *timeline) current() (uint64, error) { return t.take(func(uint64) {}) }
 // can take a later one.
 func (t *timeline) take(fn func(ts uint64)) (uint64, error) {
 	for {
-		t.mu.Lock()
-		ts := max(t.last+1, timestampOf(t.now()))
-		if ts < t.bound {
-			t.last = ts
-			fn(ts)
-			const half = uint64(tsWindow/time.Millisecond/2) << logicalBits
-			if t.bound-t.last <= half { // so that nobody has to wait for it
-				t.extend()
-			}
-			t.check()
-			t.mu.Unlock()
+		ts, e := t.tryTake(fn)
+		if e == nil {
 			return ts, nil
 		}
-		e := t.extend()
-		t.mu.Unlock()
 		if err := t.await(e); err != nil {
 			return 0, err
 		}
 	}
+}
+
+// tryTake is take, or returns the extension that has to be waited for first.
+func (t *timeline) tryTake(fn func(ts uint64)) (uint64, *extension) {
+	t.mu.Lock()
+	defer t.mu.Unlock() // also if fn panics
+	ts := max(t.last+1, timestampOf(t.now()))
+	if ts >= t.bound {
+		return 0, t.extend()
+	}
+	t.last = ts
+	fn(ts)
+	const half = uint64(tsWindow/time.Millisecond/2) << logicalBits
+	if t.bound-t.last <= half { // so that nobody has to wait for it
+		t.extend()
+	}
+	t.check()
+	return ts, nil
 }
 
 // extension moves the bound, for everybody who needs that.
@@ -154,6 +161,12 @@ func (t *timeline) await(e *extension) error {
 // announce, if there is one, the timestamp before anybody can be handed a later one.
 func (t *timeline) beginCommit(announce func(ts uint64)) (*pendingCommit, error) {
 	p := &pendingCommit{settled: make(chan struct{})}
+	begun := false
+	defer func() {
+		if !begun { // announce has panicked
+			t.finishCommit(p, nil)
+		}
+	}()
 	_, err := t.take(func(ts uint64) {
 		p.ts = ts
 		t.insertInflight(p)
@@ -161,6 +174,7 @@ func (t *timeline) beginCommit(announce func(ts uint64)) (*pendingCommit, error)
 			announce(ts)
 		}
 	})
+	begun = true
 	if err != nil {
 		return nil, err
 	}

@@ -57,6 +57,25 @@ func TestEssentialTransactionsCommitOnAFullDisk(t *testing.T) {
 	}
 }
 
+// A commit that panics has failed like any other: the transaction is open again, and can be rolled back.
+func TestCommitPanics(t *testing.T) {
+	b := openProtocol(t, vfs.NewMem())
+	start := b.ts()
+	b.prewritten(prewriteOf(start, "k", "1"))
+	txn, _ := b.engine.registry.find(start)
+	txn.mu.Lock()
+	txn.addBlock(keyBlock{[]byte("without a lock")})
+	txn.mu.Unlock()
+	require.NotPanics(t, func() {
+		require.Contains(t, b.commitKey(start, b.ts(), "k").GetAbort(), "panic")
+	})
+	_, err := b.engine.BatchRollback(t.Context(), &kvrpcpb.BatchRollbackRequest{StartVersion: start, Keys: [][]byte{[]byte("k")}})
+	require.NoError(t, err)
+	v, err := b.engine.Snapshot(b.ts(), nil).Get(t.Context(), []byte("k"))
+	require.NoError(t, err)
+	require.Empty(t, v)
+}
+
 // A heartbeat says above which timestamp its transaction will commit, and the store sees to it.
 func TestHeartbeatRaisesTheCommitTimestamp(t *testing.T) {
 	b := openProtocol(t, vfs.NewMem())
