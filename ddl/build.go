@@ -106,7 +106,7 @@ func (d *DDL) Build(ctx context.Context, sctx sessionctx.Context, req Request) e
 			return ErrClosed
 		}
 		killed, patience = true, time.After(undoPatience)
-		go d.cancelKilled(t, cancelled)
+		d.inside(func() { d.cancelKilled(t, cancelled) })
 	}
 }
 

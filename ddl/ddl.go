@@ -167,6 +167,17 @@ func (d *DDL) launch(t *task) error {
 	return nil
 }
 
+// inside runs fn on a goroutine that Close waits for; it does not if the component is closed.
+func (d *DDL) inside(fn func()) (begun bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return false
+	}
+	d.workers.Go(fn)
+	return true
+}
+
 // left takes a job off whose goroutine ends.
 func (d *DDL) left(t *task) {
 	d.mu.Lock()

@@ -195,12 +195,15 @@ func (d *DDL) answerRequests(in *tenure) error {
 		return t != nil && t.tenure == in
 	})
 	for _, q := range found {
-		go func() { // a job that is busy does not hold up others; it ends with the job
+		begun := d.inside(func() { // a job that is busy does not hold up others; it ends with the job
 			defer d.release(q)
 			if t := d.lookup(q.jobID); t != nil && t.tenure == in {
 				t.answer(in.ctx, q, t.send)
 			}
-		}()
+		})
+		if !begun {
+			d.release(q)
+		}
 	}
 	return err
 }

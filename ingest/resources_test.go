@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -182,6 +183,28 @@ func TestSlowJobLeavesRoom(t *testing.T) {
 	require.LessOrEqual(t, r.Usage().MemoryBytes, int64(200_000_000))
 	require.LessOrEqual(t, r.Usage().TempBytes, int64(100_000_000))
 	slow.Leave()
+}
+
+// TestOnWorkersEnds: a call that is under way has ended when nobody wants to be told any more.
+func TestOnWorkersEnds(t *testing.T) {
+	g := config.NewGlobals()
+	set(t, g, config.ReorgWorkerCount, "16")
+	r := NewResources(g, 8)
+	one := join(t, r, ShareOptions{})
+	defer one.Leave()
+	calls, entered := 0, make(chan struct{})
+	var ended atomic.Bool
+	cancel := one.OnWorkers(func() {
+		if calls++; calls == 2 {
+			close(entered)
+			time.Sleep(50 * time.Millisecond) // in which cancel would return if it did not wait
+			ended.Store(true)
+		}
+	})
+	go func() { join(t, r, ShareOptions{}).Leave() }()
+	<-entered
+	cancel()
+	require.True(t, ended.Load())
 }
 
 func TestWorkersAreDivided(t *testing.T) {

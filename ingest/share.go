@@ -155,7 +155,7 @@ func (s *Share) Workers() int {
 }
 
 // OnWorkers calls fn at once and after each change of Workers, one call at a
-// time, until cancel is called.
+// time, until cancel is called, which waits for a call that is under way.
 func (s *Share) OnWorkers(fn func()) (cancel func()) {
 	set := func(fn func()) {
 		s.r.mu.Lock()
@@ -166,7 +166,11 @@ func (s *Share) OnWorkers(fn func()) (cancel func()) {
 	defer s.r.notifying.Unlock()
 	set(fn)
 	fn()
-	return func() { set(nil) }
+	return func() {
+		s.r.notifying.Lock()
+		defer s.r.notifying.Unlock()
+		set(nil)
+	}
 }
 
 // batchesAtATime is how many batches of tidb_ddl_reorg_batch_size a worker reads

@@ -463,6 +463,27 @@ func TestKillElsewhere(t *testing.T) {
 	n.leavesNothing(c, "t")
 }
 
+// A statement does not wait for a job that somebody has deleted by hand, whichever node had it.
+func TestDeletedByHand(t *testing.T) {
+	n := newNodes(t)
+	c := n.client()
+	table(c, 100)
+	letIn := n.first.shutOut()
+	defer letIn()
+	arrived, leave := n.blockAt(ddl.HookPoint{When: "before", Action: "backfill"})
+	defer close(leave)
+	result := n.start(addUnique)
+	reach(t, arrived)
+	otherArrived, otherLeave := n.stopOther()
+	n.first.forget().notice()
+	reach(t, otherArrived)
+	n.idle(t)
+	c.run("DELETE FROM mysql.fastddl_ddl_record")
+	c.run("DELETE FROM mysql.tidb_ddl_job")
+	require.ErrorContains(t, wait(t, result), "deleted")
+	otherLeave()
+}
+
 // A job that is a node's own without anything there that runs it goes on.
 func TestAbandonedJob(t *testing.T) {
 	n := newNodes(t)
