@@ -52,28 +52,31 @@ func (s *Store) ScanColumns(ctx context.Context, req kv.ScanRequest, fn func(*kv
 		return err
 	}
 	out := newBatcher(layout, rows, fn)
+	var ahead *readAhead
+	defer func() { // also if fn panics
+		cancel()
+		if ahead == nil {
+			pages.close()
+		} else if readErr := ahead.wait(); err == nil {
+			err = readErr
+		}
+	}()
 	// The first page is read before the second one is asked for: who samples a table
 	// wants no more.
 	p, err := pages.next(ctx)
-	if err == nil && p != nil {
-		err = out.add(ctx, p)
-	}
 	if err != nil || p == nil {
-		pages.close()
 		return err
 	}
-	ahead := pages.readAhead(ctx)
+	if err := out.add(ctx, p); err != nil {
+		return err
+	}
+	ahead = pages.readAhead(ctx)
 	for p := range ahead.pages {
-		if err = out.add(ctx, p); err != nil {
-			break
+		if err := out.add(ctx, p); err != nil {
+			return err
 		}
 	}
-	cancel()
-	readErr := ahead.wait()
-	if err != nil {
-		return err
-	}
-	return readErr
+	return nil
 }
 
 // page is a part of the rows.

@@ -320,6 +320,28 @@ func TestHandlesWhilePagesAreRead(t *testing.T) {
 	require.Equal(t, want, got)
 }
 
+// TestScanPanics: when the function that takes the rows panics, at the first page or a later one, no request
+// is left open and nothing reads on.
+func TestScanPanics(t *testing.T) {
+	s := openNew(t)
+	s.importRows(t, 2000, 10_000)
+	for last := range 5 {
+		batches := 0
+		require.Panics(t, func() {
+			_ = s.ScanColumns(t.Context(), s.request(t, 2), func(*kv.RowBatch) error {
+				if batches++; batches > last {
+					panic("injected")
+				}
+				return nil
+			})
+		})
+		s.log.mu.Lock()
+		open := s.log.open
+		s.log.mu.Unlock()
+		require.Zero(t, open, "after %d batches", last)
+	}
+}
+
 // TestBadScans: what cannot be asked for is refused.
 func TestBadScans(t *testing.T) {
 	s := openNew(t)

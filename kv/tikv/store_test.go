@@ -34,10 +34,18 @@ func importPairs(t *testing.T, s *testStore, version uint64, pairs map[string]st
 func TestBehindTheSafePoint(t *testing.T) {
 	s := openNew(t)
 	ctx := t.Context()
+	written, err := s.CurrentTS(ctx)
+	require.NoError(t, err)
+	importPairs(t, s, written, map[string]string{"a": "1", "b": "1", "c": "1", "d": "1"})
 	old, err := s.CurrentTS(ctx)
 	require.NoError(t, err)
 	snap, err := s.Snapshot(ctx, old)
 	require.NoError(t, err)
+	left, err := s.Snapshot(ctx, old)
+	require.NoError(t, err)
+	it, err := left.Iter(kv.KeyRange{})
+	require.NoError(t, err)
+	require.NoError(t, left.Close())
 	held, err := s.HoldGC(ctx, "fastddl-job-1", old, time.Minute)
 	require.NoError(t, err)
 
@@ -76,6 +84,11 @@ func TestBehindTheSafePoint(t *testing.T) {
 	require.ErrorIs(t, err, kv.ErrSnapshotTooOld)
 	_, err = snap.Iter(kv.KeyRange{})
 	require.ErrorIs(t, err, kv.ErrSnapshotTooOld)
+	for err = nil; it.Valid() && err == nil; { // it has some in hand
+		err = it.Next()
+	}
+	require.ErrorIs(t, err, kv.ErrSnapshotTooOld, "an iterator that has outlived its snapshot")
+	require.NoError(t, it.Close())
 	req := s.request(t, 1)
 	req.TS = old
 	require.ErrorIs(t, s.ScanColumns(ctx, req, func(*kv.RowBatch) error { return nil }), kv.ErrSnapshotTooOld)

@@ -15,6 +15,7 @@ import (
 type traffic struct {
 	mu       sync.Mutex
 	requests []*tidbkv.Request
+	open     int // requests that nobody has closed
 	answers  []int // bytes of each
 }
 
@@ -44,6 +45,7 @@ func (c *countingClient) Send(ctx context.Context, req *tidbkv.Request, vars any
 	}
 	c.log.mu.Lock()
 	c.log.requests = append(c.log.requests, req)
+	c.log.open++
 	c.log.mu.Unlock()
 	return &countingResponse{c.Client.Send(ctx, req, vars, option), c.log}
 }
@@ -56,6 +58,13 @@ func (r failedResponse) Close() error                                      { ret
 type countingResponse struct {
 	tidbkv.Response
 	log *traffic
+}
+
+func (r *countingResponse) Close() error {
+	r.log.mu.Lock()
+	defer r.log.mu.Unlock()
+	r.log.open--
+	return r.Response.Close()
 }
 
 func (r *countingResponse) Next(ctx context.Context) (tidbkv.ResultSubset, error) {
