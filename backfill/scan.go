@@ -221,7 +221,12 @@ func (s *scanner) encode(ctx context.Context, batch *kv.RowBatch, physicalID int
 	}
 	for k, enc := range s.enc.indexes {
 		target := s.targets[k]
-		err := enc.encode(func(_ int, kv []byte, klen int) error { return s.out.Append(target, kv, klen) })
+		err := enc.encode(func(_ int, kv []byte, klen int) error {
+			if err := s.out.Append(target, kv, klen); err != nil {
+				return err
+			}
+			return s.out.MakeRoom(ctx)
+		})
 		if err != nil {
 			return false, err
 		}

@@ -159,6 +159,22 @@ func nothingInUse(r *ingest.Resources) ingest.Usage {
 	return u
 }
 
+// TestBatchLargerThanTheMemory: a batch of rows that give many times as many bytes of entries is no matter of
+// memory.
+func TestBatchLargerThanTheMemory(t *testing.T) {
+	table, kinds := plainTable()
+	f := newFixture(t, table, kinds)
+	f.load(40_000)
+	idx := indexOn(9, false, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3)
+	opts := f.options()
+	opts.Globals, opts.MaxWorkers, opts.BatchRows = smallMemory(t), 1, 40_000
+	opts.Resources = ingest.NewResources(opts.Globals, 0)
+	res, err := Run(f.ctx, opts, f.spec(idx))
+	require.NoError(t, err)
+	t.Logf("%d bytes of memory", res.PeakMemoryBytes)
+	require.Less(t, res.PeakMemoryBytes, int64(8<<20))
+}
+
 // TestTempFolderRemoved: a temp folder that is removed in the middle of a build is
 // an error or does not matter, and never makes an index that is wrong.
 func TestTempFolderRemoved(t *testing.T) {

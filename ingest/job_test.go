@@ -266,6 +266,28 @@ func TestOpenRemovesWhatACrashLeft(t *testing.T) {
 	f.requireClean(t)
 }
 
+// TestMakeRoom: a batch of any size keeps to the worker's memory.
+func TestMakeRoom(t *testing.T) {
+	f := newJobFixture(t, Index{ID: 1, Prefix: []byte("a/")})
+	set(t, f.globals, config.MemoryQuota, "1")
+	job, err := Open(f.opts)
+	require.NoError(t, err)
+	w := job.NewWorker(nil)
+	const n = 50_000
+	value := bytes.Repeat([]byte("v"), 1000)
+	for i := range n {
+		require.NoError(t, w.Append(0, append(intKey(uint64(i), 0), value...), 18))
+		require.NoError(t, w.MakeRoom(f.ctx))
+	}
+	w.Finish()
+	require.Less(t, f.all.Usage().PeakMemoryBytes, int64(n*1000/4))
+	require.NoError(t, job.Flush(f.ctx))
+	require.Len(t, f.read(t, "a/"), n)
+	require.EqualValues(t, n, job.Totals(0).Entries)
+	require.NoError(t, job.Close())
+	f.requireClean(t)
+}
+
 func TestATempFolderThatVanishesIsAnError(t *testing.T) {
 	f := newJobFixture(t, Index{ID: 1, Prefix: []byte("a/")})
 	set(t, f.globals, config.MemoryQuota, "1")

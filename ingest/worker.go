@@ -57,6 +57,7 @@ type Worker struct {
 
 	indexes []workerIndex
 	memory  int64 // bytes accounted to the job's share
+	grown   int64 // bytes that the arenas have grown by since it was last looked whether they are full
 }
 
 // workerIndex is what a worker holds of one index.
@@ -90,9 +91,12 @@ func (j *Job) NewWorker(clock *stage.Clock) *Worker {
 // prefix, and the value, back to back in pair. It copies pair.
 func (w *Worker) Append(i int, pair []byte, klen int) error {
 	idx := &w.indexes[i]
-	if err := idx.partitions[idx.splitters.find(pair[:klen])].append(pair, klen); err != nil {
+	a := &idx.partitions[idx.splitters.find(pair[:klen])]
+	before := a.reserved
+	if err := a.append(pair, klen); err != nil {
 		return err
 	}
+	w.grown += a.reserved - before
 	if w.job.storeSums {
 		idx.totals.addForStore(idx.prefixCRC, pair)
 	} else {
@@ -101,10 +105,25 @@ func (w *Worker) Append(i int, pair []byte, klen int) error {
 	return nil
 }
 
+// lookAfter is how many bytes a worker's arenas may grow by within a batch before it looks whether they are full.
+const lookAfter = 1 << 20
+
+// MakeRoom is called between two entries, and spills when the worker's memory is full: a row has as many entries as an array
+// of its has elements, which may be a hundred times as long as what was read of it. Where the disk has no room for them
+// they stay where they are, for EndBatch to tell.
+func (w *Worker) MakeRoom(ctx context.Context) error {
+	if w.grown < lookAfter {
+		return nil
+	}
+	_, err := w.EndBatch(ctx)
+	return err
+}
+
 // EndBatch is called between two batches of rows. It spills when the worker's
 // memory is full, and reports with full that the job's share of the disk is used
 // up, so that the caller has to bring all workers to a stop and Flush the job.
 func (w *Worker) EndBatch(ctx context.Context) (full bool, err error) {
+	w.grown = 0
 	w.account()
 	if w.memory < w.job.workerMemory() {
 		return w.job.NeedsFlush(), nil
