@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"slices"
 	"sync"
@@ -141,6 +142,14 @@ func (r *Resources) filesPool() int64 { return r.pool(filesPercent, filesRoomPer
 
 func (r *Resources) pool(quotaPercent, roomPercent int64) int64 {
 	return min(r.globals.Int(config.DiskQuota)/100*quotaPercent, r.room.bytes()/100*roomPercent)
+}
+
+// diskLimitLocked says what bounds the files of jobs: the disk quota, or the room on the disk if that is less.
+func (r *Resources) diskLimitLocked() string {
+	if room := r.room.bytes(); room/100*filesRoomPercent < r.globals.Int(config.DiskQuota)/100*filesPercent {
+		return fmt.Sprintf("the temp folder's disk has room for %d MiB of index builds", room>>20)
+	}
+	return config.DiskQuota
 }
 
 // Join gives a job its share, which it must leave. It waits until there is

@@ -365,11 +365,12 @@ func TestAcquireWaitsForRelease(t *testing.T) {
 	defer cancel()
 	require.ErrorIs(t, two.Acquire(ctx, 1_000_000), context.DeadlineExceeded)
 
+	limit := "tidb_ddl_disk_quota"
 	acquired := func(then func()) {
 		t.Helper()
 		var wg sync.WaitGroup
 		wg.Go(func() { require.NoError(t, two.Acquire(context.Background(), 1_000_000)) })
-		require.Eventually(t, func() bool { return r.Held(2).Wait == "waiting for disk: tidb_ddl_disk_quota" }, time.Minute, time.Millisecond)
+		require.Eventually(t, func() bool { return r.Held(2).Wait == "waiting for disk: "+limit }, time.Minute, time.Millisecond)
 		then()
 		wg.Wait()
 		require.Empty(t, r.Held(2).Wait)
@@ -378,6 +379,17 @@ func TestAcquireWaitsForRelease(t *testing.T) {
 	acquired(func() { set(t, g, config.DiskQuota, "40000000") })
 	set(t, g, config.DiskQuota, "20000000")
 	acquired(func() { one.Release(4_000_000) })
+
+	// A user who is told of the quota would raise it in vain.
+	one.Overdraw(2_000_000)
+	set(t, g, config.DiskQuota, "40000000")
+	disk := vfs.DiskUsage{TotalBytes: 1 << 30}
+	r.measured(disk)
+	limit = "the temp folder's disk has room for 16 MiB of index builds"
+	acquired(func() {
+		disk.AvailBytes = 1 << 30
+		r.measured(disk)
+	})
 	one.Leave()
 	two.Leave()
 }

@@ -87,7 +87,7 @@ func (r *Resources) Held(jobID int64) Held {
 	case s.noRoom != nil:
 		h.Wait = "disk space: " + s.noRoom.Error()
 	case s.diskWait > 0:
-		h.Wait = "waiting for disk: " + config.DiskQuota
+		h.Wait = "waiting for disk: " + r.diskLimitLocked()
 	case throttled:
 		h.Wait = "throttled: " + limit
 	default:
