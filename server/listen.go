@@ -6,12 +6,16 @@ import (
 	"io"
 	"net"
 	"strconv"
+	"syscall"
 	"time"
 )
 
-// listen binds a TCP port; 0 is a free one.
-func listen(setting, host string, port int) (net.Listener, error) {
+// listen binds a TCP port; 0 is a free one. The settings are those of the host and the port.
+func listen(hostSetting, setting, host string, port int) (net.Listener, error) {
 	l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+	if errors.Is(err, syscall.EADDRNOTAVAIL) || errors.As(err, new(*net.DNSError)) { // not of this machine
+		setting = hostSetting
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", setting, err)
 	}

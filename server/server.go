@@ -88,7 +88,7 @@ func Start(ctx context.Context, opts Options) (_ *Server, err error) {
 
 	// Both ports are taken before the store is touched. TiDB takes a port by itself:
 	// this one is given back just before.
-	listener, err := listen("port", cfg.Host, cfg.Port)
+	listener, err := listen("host", "port", cfg.Host, cfg.Port)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +96,7 @@ func Start(ctx context.Context, opts Options) (_ *Server, err error) {
 	defer func() { _ = listener.Close() }() // it is closed already, unless an error came first
 	var statusListener net.Listener
 	if cfg.Status.ReportStatus {
-		if statusListener, err = listen("status-port", cfg.Status.StatusHost, cfg.Status.StatusPort); err != nil {
+		if statusListener, err = listen("status-host", "status-port", cfg.Status.StatusHost, cfg.Status.StatusPort); err != nil {
 			return nil, err
 		}
 		s.parts.add(func() error { return ignoreClosed(statusListener.Close()) })

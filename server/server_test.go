@@ -106,6 +106,9 @@ func TestFailedStartsCloseWhatTheyOpened(t *testing.T) {
 	}{
 		"port":        {func(c *config.Config) { c.Port = port }, "port: listen"},
 		"status port": {func(c *config.Config) { c.Status.StatusPort = port }, "status-port: listen"},
+		"host":        {func(c *config.Config) { c.Host = "192.0.2.1" }, "host: listen"}, // of no machine
+		"no host":     {func(c *config.Config) { c.Host = "no host" }, "host: listen"},
+		"status host": {func(c *config.Config) { c.Status.StatusHost = "192.0.2.1" }, "status-host: listen"},
 		"path":        {func(c *config.Config) { c.Path = file }, "path: "},
 		"temp-dir":    {func(c *config.Config) { c.TempDir = filepath.Join(file, "x") }, "temp-dir: "},
 		"certificate": {func(c *config.Config) { c.Security = config.Security{SSLCert: file, SSLKey: file} }, "security: "},

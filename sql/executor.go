@@ -18,6 +18,7 @@ import (
 	"fastddl/config"
 	"fastddl/ddl"
 	"fastddl/ddl/job"
+	"fastddl/internal/errs"
 )
 
 // executor is TiDB's DDL executor, but for statements that add indexes.
@@ -75,8 +76,11 @@ func (l leftToTiDB) Error() string { return "the index is built by TiDB's own wa
 
 // take executes a statement by fn. It reports false if that is left to TiDB: then
 // fn has done nothing, and the statement's warnings are what they were, but for a
-// note that says why.
+// note that says why. It asks for none where the session leaves all builds to TiDB.
 func take(sctx sessionctx.Context, fn func() error) (done bool, err error) {
+	if engine, ok := sctx.GetSessionVars().GetSystemVar(config.DDLEngine); ok && engine == config.EngineTiDB {
+		return false, nil
+	}
 	stmtCtx := sctx.GetSessionVars().StmtCtx
 	warnings := int(stmtCtx.WarningCount())
 	err = fn()
@@ -94,9 +98,6 @@ func take(sctx sessionctx.Context, fn func() error) (done bool, err error) {
 // build executes the parts of a statement, if they are for us to execute.
 func (e *executor) build(ctx context.Context, sctx sessionctx.Context, name *ast.TableName, parts []part) error {
 	vars := sctx.GetSessionVars()
-	if engine, ok := vars.GetSystemVar(config.DDLEngine); ok && engine == config.EngineTiDB {
-		return leftToTiDB("")
-	}
 	dbInfo, table, ok := e.find(ctx, name)
 	if !ok {
 		return leftToTiDB("")
@@ -141,7 +142,7 @@ func clientError(err error) error {
 	if te := job.FindTerror(err); te != nil {
 		return te
 	}
-	return err
+	return errs.OneLine(err)
 }
 
 // find returns a table that we can add indexes to. What it does not return, among

@@ -47,6 +47,7 @@ func TestRefusalsHaveTheirNumbers(t *testing.T) {
 	other := errors.New("something else")
 	require.Equal(t, other, numbered(t.Context(), other, killer))
 	require.NoError(t, numbered(t.Context(), nil, killer))
+	require.EqualError(t, numbered(t.Context(), errors.Join(other, errors.New("more")), killer), other.Error()+"; more", "clients are shown one line")
 }
 
 // TestKilledHasItsNumber: a request that ended because its statement was killed says so. Where TiDB knows better what

@@ -123,7 +123,10 @@ func numbered(ctx context.Context, err error, killer *sqlkiller.SQLKiller) error
 			return r.as.FastGenByArgs(strings.TrimPrefix(text[at:], "kv: "))
 		}
 	}
-	return err
+	if job.FindTerror(err) != nil {
+		return err // which is TiDB's to show
+	}
+	return errs.OneLine(err)
 }
 
 // interrupted is what client-go makes of the end of a commit by a KILL.

@@ -7,12 +7,13 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"fastddl/internal/errs"
 )
 
 // Set by the linker, see the Makefile.
@@ -46,7 +47,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
 		err = errors.New("interrupted")
 	}
-	fmt.Fprintln(stderr, "fastddl:", oneLine(err))
+	fmt.Fprintln(stderr, "fastddl:", errs.OneLine(err))
 	return 1
 }
 
@@ -91,22 +92,22 @@ func endSignals() []os.Signal {
 	return signals
 }
 
-// oneLine joins the lines of an error made of several.
-func oneLine(err error) string {
-	return strings.ReplaceAll(err.Error(), "\n", "; ")
-}
-
 func newRootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "fastddl",
 		Short:         "A TiDB server that builds indexes online, fast and unnoticed",
 		SilenceErrors: true,
 		SilenceUsage:  true,
+		Version:       version,
 	}
+	root.SetVersionTemplate(versionLine())
+	root.Flags().BoolP("version", "V", false, "print the build's version") // as tidb-server has it
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(newServerCommand(), newDemoCommand(), newBenchCommand(), newVersionCommand())
 	return root
 }
+
+func versionLine() string { return fmt.Sprintf("fastddl %s (%s)\n", version, gitHash) }
 
 func newVersionCommand() *cobra.Command {
 	return &cobra.Command{
@@ -114,7 +115,7 @@ func newVersionCommand() *cobra.Command {
 		Short: "Print the build's version",
 		Args:  cobra.NoArgs,
 		Run: func(cmd *cobra.Command, _ []string) {
-			fmt.Fprintf(cmd.OutOrStdout(), "fastddl %s (%s)\n", version, gitHash)
+			fmt.Fprint(cmd.OutOrStdout(), versionLine())
 		},
 	}
 }

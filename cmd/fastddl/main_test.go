@@ -51,9 +51,11 @@ func TestBadInvocationsEndWithOneLine(t *testing.T) {
 }
 
 func TestVersion(t *testing.T) {
-	var stdout, stderr bytes.Buffer
-	require.Zero(t, run([]string{"version"}, &stdout, &stderr))
-	require.Equal(t, "fastddl unknown (unknown)\n", stdout.String())
+	for _, arg := range []string{"version", "--version", "-V"} {
+		var stdout, stderr bytes.Buffer
+		require.Zero(t, run([]string{arg}, &stdout, &stderr), stderr.String())
+		require.Equal(t, "fastddl unknown (unknown)\n", stdout.String())
+	}
 }
 
 // TestHelpTellsADefaultOnce: in words, or as a value.

@@ -8,6 +8,8 @@ import (
 	"github.com/pingcap/tidb/pkg/meta/model"
 	"github.com/pingcap/tidb/pkg/parser/terror"
 	"github.com/pingcap/tidb/pkg/util/dbterror"
+
+	"fastddl/internal/errs"
 )
 
 // Action is what a job needs to have done next.
@@ -264,7 +266,7 @@ func ErrorOf(err error) *terror.Error {
 	if te := FindTerror(err); te != nil {
 		return te
 	}
-	return dbterror.ClassDDL.Synthesize(terror.CodeUnknown, err.Error())
+	return dbterror.ClassDDL.Synthesize(terror.CodeUnknown, errs.OneLine(err).Error())
 }
 
 // FindTerror returns the error with a MySQL number that err wraps, in the way of

@@ -222,6 +222,10 @@ func TestErrors(t *testing.T) {
 	require.Equal(t, "twice", m.Record().Error.GetMsg())
 
 	m = NewMachine(&Record{ID: 1})
+	require.False(t, m.Failed(Permanent(errors.Join(errors.New("one"), errors.New("two"))), 100))
+	require.Equal(t, "one; two", m.Record().Error.GetMsg(), "clients are shown one line")
+
+	m = NewMachine(&Record{ID: 1})
 	dup := &DuplicateError{Err: dbterror.ErrDupKeyName.FastGenByArgs("x"), Duplicates: []Duplicate{{Index: "i", Rows: 2}}}
 	require.False(t, m.Failed(Permanent(dup), 100))
 	require.True(t, dbterror.ErrDupKeyName.Equal(m.Record().Error))

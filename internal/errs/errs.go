@@ -1,6 +1,9 @@
 package errs
 
-import "errors"
+import (
+	"errors"
+	"strings"
+)
 
 // Also returns err together with what went wrong besides, in closing or
 // clean-up. Unlike errors.Join it returns err itself where nothing did, so that
@@ -15,3 +18,18 @@ func Also(err error, besides ...error) error {
 	}
 	return errors.Join(err, more)
 }
+
+// OneLine returns err itself, or, if it is made of several, one that says the same in one line.
+func OneLine(err error) error {
+	if err == nil || !strings.Contains(err.Error(), "\n") {
+		return err
+	}
+	return oneLine{err}
+}
+
+type oneLine struct{ error }
+
+func (e oneLine) Error() string { return strings.ReplaceAll(e.error.Error(), "\n", "; ") }
+
+// Unwrap implements errors.Unwrap.
+func (e oneLine) Unwrap() error { return e.error }

@@ -15,7 +15,7 @@ import (
 type traffic struct {
 	mu       sync.Mutex
 	requests []*tidbkv.Request
-	open     int // requests that nobody has closed
+	open     int   // requests that nobody has closed
 	answers  []int // bytes of each
 }
 
