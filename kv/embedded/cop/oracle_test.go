@@ -3,6 +3,7 @@ package cop
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -147,6 +148,14 @@ func (c *oracleClient) countExecutors(req *coprocessor.Request) {
 	for _, e := range dag.Executors {
 		c.executors[e.Tp]++
 	}
+}
+
+// counts returns how many requests were compared and which executors they had. Requests of a statement that has
+// ended may still be under way.
+func (c *oracleClient) counts() (requests int, executors map[tipb.ExecType]int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.requests, maps.Clone(c.executors)
 }
 
 // take returns the differences since the last call.
