@@ -23,8 +23,9 @@ import (
 )
 
 const (
-	// turnInterval is how often a job that waits for one of TiDB's looks again.
-	turnInterval = 100 * time.Millisecond
+	// turnInterval is how often a job that waits for one of TiDB's looks again at first. The longer
+	// it has waited the less often it does, up to maxTurnInterval.
+	turnInterval, maxTurnInterval = 100 * time.Millisecond, time.Second
 	// olderWait is how long the import waits for transactions that began before S. It is a
 	// courtesy: optimistic ones that are left may fail with error 9007.
 	olderWait = 5 * time.Second
@@ -141,15 +142,23 @@ func (t *task) writeRecord(ctx context.Context, after *job.Record, also func(x *
 // awaitTurn waits until no earlier job has the table.
 func (t *task) awaitTurn(ctx context.Context, r *job.Record) error {
 	defer t.view.setWait("")
+	began := time.Now()
 	for {
-		nudged := t.d.nudged()
 		ahead, err := t.d.jobAhead(ctx, r)
 		if err != nil || ahead == 0 {
 			return err
 		}
 		t.view.setWait(fmt.Sprintf("job %d, which is before it", ahead))
-		if !sleep.Unless(ctx, turnInterval, nudged) {
-			return context.Cause(ctx)
+		// Many may wait, and the queue be long: it is read whole only when that one is gone.
+		for there := true; there; {
+			nudged := t.d.nudged()
+			if there, err = t.d.isQueued(ctx, ahead); err != nil {
+				return err
+			}
+			pause := min(max(turnInterval, time.Since(began)/10), maxTurnInterval)
+			if there && !sleep.Unless(ctx, pause, nudged) {
+				return context.Cause(ctx)
+			}
 		}
 	}
 }

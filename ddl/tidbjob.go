@@ -257,5 +257,11 @@ func (d *DDL) jobAhead(ctx context.Context, r *job.Record) (ahead int64, err err
 	return ahead, err
 }
 
+// isQueued says that a job is in TiDB's queue.
+func (d *DDL) isQueued(ctx context.Context, id int64) (bool, error) {
+	rows, err := d.query(ctx, `SELECT 1 FROM mysql.tidb_ddl_job WHERE job_id = %?`, id)
+	return len(rows) > 0, err
+}
+
 // lower is the form of a name in TiDB's queue.
 func lower(name string) string { return strings.ToLower(name) }

@@ -271,4 +271,6 @@ func TestAhead(t *testing.T) {
 		require.Equal(t, test.waits, ahead == 3, "%v then %v", test.earlier, test.mine)
 		require.Zero(t, Ahead(queue, 2, test.mine))
 	}
+	require.EqualValues(t, 4, Ahead([]Queued{{ID: 1, Involving: on("d", "t")}, {ID: 4, Involving: on("d", "t")}, {ID: 5, Involving: on("d", "t")}}, 5, on("d", "t")),
+		"all that wait would look at once when the first is gone")
 }

@@ -9,17 +9,17 @@ type Queued struct {
 	Involving []model.InvolvingSchemaInfo
 }
 
-// Ahead returns the first of the jobs that the one of the given ID has to wait
+// Ahead returns the last of the jobs that the one of the given ID has to wait
 // for: one with a lower ID that involves what it involves. It is 0 if there is
 // none. The rules are those of TiDB's scheduler, by which TiDB's own jobs wait for
-// ours.
-func Ahead(queue []Queued, id int64, involving []model.InvolvingSchemaInfo) int64 {
+// ours. Of many that wait for the same table each then waits for another one.
+func Ahead(queue []Queued, id int64, involving []model.InvolvingSchemaInfo) (ahead int64) {
 	for _, q := range queue {
-		if q.ID < id && conflict(q.Involving, involving) {
-			return q.ID
+		if ahead < q.ID && q.ID < id && conflict(q.Involving, involving) {
+			ahead = q.ID
 		}
 	}
-	return 0
+	return ahead
 }
 
 func conflict(a, b []model.InvolvingSchemaInfo) bool {
