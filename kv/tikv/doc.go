@@ -13,6 +13,8 @@
 //     page. Where rows may be long it does not rely on that: the next ones may be longer.
 //   - A timestamp that nobody has handed out yet is not read at: TiKV would let a
 //     transaction commit below it later.
+//   - No transaction commits at a timestamp that CurrentTS returns: entries may be imported
+//     at it.
 //   - A timestamp below the GC safe point is refused before and after each read, by
 //     client-go's rule, as those of statements are.
 //   - A hold exists when HoldGC returns: PD answers a hold that comes too late with a

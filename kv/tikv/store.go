@@ -114,13 +114,59 @@ func (s *Store) Close() error {
 	return s.opts.Importer.Close()
 }
 
-// CurrentTS implements kv.Store.
+const (
+	// askedTimestamps is how many timestamps are asked for side by side, so that PD hands out
+	// some of them one after the other.
+	askedTimestamps = 8
+	// maxTimestampTries bounds how often that is tried: others may always come between.
+	maxTimestampTries = 32
+)
+
+// CurrentTS implements kv.Store. No transaction commits at the timestamp, so entries can be imported
+// at it. A transaction with async commit, or in one phase, takes one more than a timestamp that itself
+// or a reader has (latestTS+1 in txnkv/transaction/2pc.go of client-go, the maximum's next() in
+// async_commit_timestamps of TiKV's prewrite.rs), which is often the very one that PD hands out next. An
+// import at that one would replace the record of the transaction at its keys. Whoever asks a primary
+// key for the transaction then learns that it was rolled back, and does so with the locks that it has
+// left elsewhere. So the timestamp before this one was handed out to this call too, and nobody else has it.
 func (s *Store) CurrentTS(ctx context.Context) (uint64, error) {
 	if err := s.enter(ctx); err != nil {
 		return 0, err
 	}
 	defer s.exit()
-	return s.currentTS(ctx)
+	bo := backoffer(ctx)
+	for tries := 0; ; {
+		ts, alone, err := s.askTS(ctx)
+		if err != nil {
+			if err := bo.Backoff(tikv.BoPDRPC(), err); err != nil {
+				return 0, failed(ctx, "timestamp", err)
+			}
+			continue
+		}
+		if tries++; alone || tries == maxTimestampTries {
+			s.sawTS(ts)
+			return ts, nil
+		}
+	}
+}
+
+// askTS returns a timestamp, and says whether the one before is nobody else's.
+func (s *Store) askTS(ctx context.Context) (ts uint64, alone bool, err error) {
+	var futures [askedTimestamps]oracle.Future
+	for i := range futures {
+		futures[i] = s.cluster.GetOracle().GetTimestampAsync(ctx, &oracle.Option{TxnScope: oracle.GlobalTxnScope})
+	}
+	var before uint64
+	for _, f := range futures { // each is to be waited for
+		now, waitErr := f.Wait()
+		switch {
+		case waitErr != nil:
+			err = errors.Join(err, waitErr)
+		case !alone:
+			ts, alone, before = now, now == before+1, now
+		}
+	}
+	return ts, alone, err
 }
 
 func (s *Store) currentTS(ctx context.Context) (uint64, error) {
@@ -128,10 +174,15 @@ func (s *Store) currentTS(ctx context.Context) (uint64, error) {
 	if err != nil {
 		return 0, failed(ctx, "timestamp", err)
 	}
+	s.sawTS(ts)
+	return ts, nil
+}
+
+// sawTS notes that a timestamp was handed out.
+func (s *Store) sawTS(ts uint64) {
 	for old := s.seen.Load(); old < ts && !s.seen.CompareAndSwap(old, ts); {
 		old = s.seen.Load()
 	}
-	return ts, nil
 }
 
 // readable makes sure that a snapshot at ts exists: it is not of the future, and garbage

@@ -21,6 +21,14 @@ var past = []mutation{
 		shows:  `differs from its table: 0 entries`,
 	},
 	{
+		invariant: "I3", breaks: "a transaction may commit at S",
+		file:   "kv/tikv/store.go",
+		old:    "now == before+1, now",
+		new:    "now > before, now",
+		caught: "kv/tikv.TestNobodyCommitsAtTheTimestamp",
+		shows:  `the one before may be the start of a transaction`,
+	},
+	{
 		invariant: "I3", breaks: "the store writes imports at the time of the import",
 		file:   "kv/pebblekv/importer.go",
 		old:    "suffix:  appendVersion(nil, nil, opts.Version),",

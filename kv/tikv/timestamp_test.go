@@ -1,0 +1,97 @@
+package tikv
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/tikv/client-go/v2/oracle"
+	"github.com/tikv/client-go/v2/tikv"
+)
+
+// sharedOracle hands timestamps out to the driver and to others, in turn.
+type sharedOracle struct {
+	oracle.Oracle
+	now    uint64
+	apart  int // of the first so many none follows another one
+	ours   map[uint64]bool
+	errors int // of the first so many requests
+}
+
+func newSharedOracle(apart int) *sharedOracle {
+	return &sharedOracle{now: 1000, apart: apart, ours: make(map[uint64]bool)}
+}
+
+func (o *sharedOracle) next() (uint64, error) {
+	if o.errors > 0 {
+		o.errors--
+		return 0, errors.New("PD is away")
+	}
+	if len(o.ours) < o.apart {
+		o.now++ // somebody else's
+	}
+	o.now++
+	o.ours[o.now] = true
+	return o.now, nil
+}
+
+type handedOut struct {
+	ts  uint64
+	err error
+}
+
+func (h handedOut) Wait() (uint64, error) { return h.ts, h.err }
+
+func (o *sharedOracle) GetTimestampAsync(context.Context, *oracle.Option) oracle.Future {
+	ts, err := o.next()
+	return handedOut{ts, err}
+}
+
+// sharedStorage has the timestamps of an oracle.
+type sharedStorage struct {
+	*storage
+	oracle *sharedOracle
+}
+
+func (s *sharedStorage) GetOracle() oracle.Oracle { return s.oracle }
+
+func (s *sharedStorage) GetTimestampWithRetry(*tikv.Backoffer, string) (uint64, error) {
+	return s.oracle.next()
+}
+
+// TestNobodyCommitsAtTheTimestamp: transactions commit at one more than a timestamp that somebody has.
+// So the one before that which entries are imported at is nobody else's.
+func TestNobodyCommitsAtTheTimestamp(t *testing.T) {
+	for name, o := range map[string]*sharedOracle{
+		"at once":             newSharedOracle(1),
+		"after some":          newSharedOracle(3),
+		"after some tries":    newSharedOracle(2*askedTimestamps + 3),
+		"at the next request": newSharedOracle(askedTimestamps),
+		"after an error":      {now: 1000, apart: 1, ours: make(map[uint64]bool), errors: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := openNew(t)
+			s.cluster = &sharedStorage{s.cluster.(*storage), o}
+			for range 3 {
+				ts, err := s.CurrentTS(t.Context())
+				require.NoError(t, err)
+				require.True(t, o.ours[ts])
+				require.True(t, o.ours[ts-1], "the one before may be the start of a transaction")
+				delete(o.ours, ts) // this one is not secret any more
+				require.Equal(t, ts, s.seen.Load())
+			}
+		})
+	}
+}
+
+// TestTimestampsNeverAdjacent: there is one all the same.
+func TestTimestampsNeverAdjacent(t *testing.T) {
+	s := openNew(t)
+	o := newSharedOracle(1 << 30)
+	s.cluster = &sharedStorage{s.cluster.(*storage), o}
+	ts, err := s.CurrentTS(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, o.now, ts)
+	require.Len(t, o.ours, maxTimestampTries*askedTimestamps)
+}
