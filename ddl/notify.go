@@ -2,12 +2,15 @@ package ddl
 
 import (
 	"context"
+	"encoding/hex"
 	"fmt"
+	"slices"
 
 	tidbddl "github.com/pingcap/tidb/pkg/ddl"
 	"github.com/pingcap/tidb/pkg/ddl/notifier"
 	sess "github.com/pingcap/tidb/pkg/ddl/session"
 	"github.com/pingcap/tidb/pkg/meta/model"
+	"github.com/pingcap/tidb/pkg/tablecodec"
 	"github.com/tikv/client-go/v2/oracle"
 
 	"fastddl/ddl/job"
@@ -51,6 +54,37 @@ func (t *txn) deleteEntries(r *job.Record, table *model.TableInfo) error {
 	j.ID, j.Type, j.State = r.ID, addedType(r), model.JobStateRollbackDone
 	j.FillFinishedArgs(finishedArgs(r, table))
 	return t.deleteRanges(j)
+}
+
+// condemned are the IDs of indexes whose entries garbage collection is still to delete, or to delete once
+// more after a day, where the table's would be stored. The table counts its indexes, so none of its own
+// gets an ID of before; but EXCHANGE PARTITION swaps the IDs that entries are stored under and not the
+// counters (onExchangeTablePartition in pkg/ddl/partition.go), and nobody else looks.
+func (t *txn) condemned(table *model.TableInfo) (map[int64]bool, error) {
+	physical := append(partitionIDs(table), table.ID)
+	slices.Sort(physical)
+	from := hex.EncodeToString(tablecodec.EncodeTablePrefix(physical[0]))
+	to := hex.EncodeToString(tablecodec.EncodeTablePrefix(physical[len(physical)-1] + 1))
+	rows, err := t.query(`SELECT start_key FROM mysql.gc_delete_range WHERE start_key >= %? AND start_key < %?
+		UNION ALL SELECT start_key FROM mysql.gc_delete_range_done WHERE start_key >= %? AND start_key < %?`, from, to, from, to)
+	if err != nil {
+		return nil, fmt.Errorf("read delete ranges: %w", err)
+	}
+	ids := make(map[int64]bool)
+	for _, row := range rows {
+		start, err := hex.DecodeString(row.GetString(0))
+		if err != nil {
+			return nil, fmt.Errorf("decode a delete range: %w", err)
+		}
+		tableID, indexID, isRecord, err := tablecodec.DecodeKeyHead(start)
+		if err != nil || isRecord {
+			continue // it is of a table, not of an index
+		}
+		if _, ours := slices.BinarySearch(physical, tableID); ours {
+			ids[indexID] = true
+		}
+	}
+	return ids, nil
 }
 
 // deleteRanges has the ranges deleted that a job of TiDB's leaves behind.

@@ -24,7 +24,11 @@ func applySchema(t *txn, after *job.Record, s subject) error {
 	table := s.TableInfo
 	switch after.Step {
 	case job.StepDeleteOnly:
-		if err := addIndexes(after, table); err != nil {
+		condemned, err := t.condemned(table)
+		if err != nil {
+			return err
+		}
+		if err := addIndexes(after, table, condemned); err != nil {
 			return job.Permanent(err)
 		}
 		return job.Permanent(beginChanges(after, s))
@@ -66,13 +70,16 @@ func indexesOf(r *job.Record, table *model.TableInfo) []*model.IndexInfo {
 }
 
 // addIndexes adds the job's indexes in state delete-only, and the hidden columns
-// of expressions.
-func addIndexes(after *job.Record, table *model.TableInfo) error {
+// of expressions. None gets an ID that is condemned.
+func addIndexes(after *job.Record, table *model.TableInfo, condemned map[int64]bool) error {
 	if table.TableCacheStatusType != model.TableCacheStatusDisable {
 		return errCached
 	}
 	after.IndexIDs = nil
 	for _, arg := range after.Indexes {
+		for condemned[table.MaxIndexID+1] {
+			table.MaxIndexID++
+		}
 		idx, err := AddIndex(table, arg)
 		if err != nil {
 			return err

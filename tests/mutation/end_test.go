@@ -107,6 +107,14 @@ var ends = []mutation{
 		caught: "sql.TestMixedDeletesWhatItDropped",
 		shows:  `expected: "9"`,
 	},
+	{
+		invariant: "I7", breaks: "an index gets the ID of one whose entries are still to be deleted",
+		file:   "ddl/schema.go",
+		old:    "\t\tfor condemned[table.MaxIndexID+1] {\n\t\t\ttable.MaxIndexID++\n\t\t}\n",
+		new:    "",
+		caught: "sql.TestIndexOfAnExchangedPartition",
+		shows:  `data inconsistency in table`,
+	},
 }
 
 var builders = []mutation{
