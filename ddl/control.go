@@ -14,11 +14,15 @@ import (
 // Owns says that a job that has not ended is ours, whichever node runs it. The ID may
 // be that of the job or of its row in TiDB's queue.
 func (d *DDL) Owns(ctx context.Context, id int64) (bool, error) {
-	if d.lookup(id) != nil || !d.clustered() {
-		return d.lookup(id) != nil, nil
+	if d.lookup(id) != nil {
+		return true, nil
 	}
 	r, err := d.recordOf(ctx, id)
-	return r != nil, err
+	if r == nil || err != nil {
+		return false, err
+	}
+	// Nothing runs a job here that has stopped because of a fault: TiDB may take its row, and the next start undoes it.
+	return d.clustered() || !r.Known(), nil
 }
 
 // Ended returns a job of ours that has ended; ok is false if there is none.

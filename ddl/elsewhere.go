@@ -61,11 +61,8 @@ func (d *DDL) endElsewhere(ctx context.Context, id int64) (ended bool, err error
 }
 
 // AllUnfinished returns the jobs of all nodes that have not ended, in order of ID. Of
-// those that other nodes run it knows what these write down every second.
+// those that this node does not run it knows what was written down every second.
 func (d *DDL) AllUnfinished(ctx context.Context) ([]JobInfo, error) {
-	if !d.clustered() {
-		return d.Unfinished(), nil
-	}
 	jobs, err := d.loadJobs(ctx)
 	if err != nil {
 		return nil, err
@@ -81,6 +78,9 @@ func (d *DDL) AllUnfinished(ctx context.Context) ([]JobInfo, error) {
 		info := jobInfo(j.record)
 		info.Settings = j.settings
 		d.unreported(d.fillElsewhere(ctx, &info))
+		if !d.clustered() && !j.record.Known() {
+			info.WaitReason = "a later version, which has begun it"
+		}
 		out = append(out, info)
 	}
 	return out, nil

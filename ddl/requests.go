@@ -53,6 +53,9 @@ type remoteAnswer struct {
 // errUnanswered says that a request was taken back.
 var errUnanswered = errors.New("the node that runs the job does not answer; the request was taken back")
 
+// errLaterVersion says that there is nobody to ask.
+var errLaterVersion = errors.New("the index build was begun by a later version, which alone can go on with it or undo it")
+
 // deliver sends a message to a job, wherever it runs. It fails with errGone if the job
 // has ended.
 func (d *DDL) deliver(ctx context.Context, id int64, m message) error {
@@ -63,14 +66,13 @@ func (d *DDL) deliver(ctx context.Context, id int64, m message) error {
 			return err
 		}
 	}
-	if !d.clustered() {
-		return errGone
-	}
 	r, err := d.recordOf(ctx, id)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
-	}
-	if r == nil {
+	case r != nil && !r.Known() && !d.clustered():
+		return errLaterVersion
+	case r == nil || !d.clustered():
 		return errGone
 	}
 	return d.deliverElsewhere(ctx, r.ID, remoteRequest{Request: m.request, Alter: m.alter})

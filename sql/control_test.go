@@ -250,6 +250,14 @@ func TestRestartAsAnEarlierVersion(t *testing.T) {
 	e = open(t, dir)
 	c = e.client()
 	require.Empty(t, e.DDL().Unfinished())
+	id := c.one("SELECT job_id FROM mysql.fastddl_ddl_record")
+	queued := c.one("SELECT job_meta FROM mysql.tidb_ddl_job WHERE job_id = " + id)
+	for _, command := range []string{"CANCEL", "PAUSE", "RESUME"} { // TiDB would take the row, which nobody would undo the job for
+		require.Contains(t, c.one("ADMIN "+command+" DDL JOBS "+id), "a later version", command)
+	}
+	require.Contains(t, c.fails(1105, "ADMIN ALTER DDL JOBS "+id+" THREAD = 1"), "a later version")
+	require.Equal(t, queued, c.one("SELECT job_meta FROM mysql.tidb_ddl_job WHERE job_id = "+id))
+	require.Contains(t, c.one("ADMIN SHOW DDL JOBS WHERE state != 'synced' AND state != 'done'"), "waits for a later version")
 	c.run("CREATE TABLE other (a INT)")
 	c.run("ALTER TABLE other ADD INDEX a (a)")
 	c.run("INSERT INTO t VALUES (1000, 7000, '')")
