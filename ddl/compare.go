@@ -148,18 +148,17 @@ func (t *task) addShadowed(ctx context.Context, r *job.Record, task backfill.Tas
 			continue
 		}
 		column := task.Table.Columns[idx.Columns[0].Offset]
-		for _, keys := range indexRanges(r.TableID, task.Table, []int64{idx.ID}) {
-			err := store.Shadowed(charged(ctx, r), keys, task.TS, column, func(key []byte) error {
-				if len(result.Differences) == maxShadowed {
-					result.More = true
-					return nil
-				}
-				result.Differences = append(result.Differences, backfill.Difference{Index: idx.ID, Key: bytes.Clone(key)})
+		ranges := indexRanges(r.TableID, task.Table, []int64{idx.ID})
+		err := store.Shadowed(charged(ctx, r), ranges, task.TS, column, func(key []byte) error {
+			if len(result.Differences) == maxShadowed {
+				result.More = true
 				return nil
-			})
-			if err != nil {
-				return err
 			}
+			result.Differences = append(result.Differences, backfill.Difference{Index: idx.ID, Key: bytes.Clone(key)})
+			return nil
+		})
+		if err != nil {
+			return err
 		}
 	}
 	return nil

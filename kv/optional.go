@@ -61,10 +61,11 @@ type LockSettler interface {
 // ShadowFinder is a store in which the record of a lock can hide an older value from readers until
 // garbage collection removes the record: see LockSettler.
 type ShadowFinder interface {
-	// Shadowed calls fn with each key of r that has a value at ts which snapshots at ts do not see
-	// all the same. r is a part of an index, and column the first of its columns. A key is valid
-	// during the call. It ends with the first error of fn, and fails like Snapshot.
-	Shadowed(ctx context.Context, r KeyRange, ts uint64, column *model.ColumnInfo, fn func(key []byte) error) error
+	// Shadowed calls fn with each key of the ranges that has a value at ts which snapshots at ts do
+	// not see all the same. The ranges are parts of one index, in whatever partitions, and column is
+	// the first of its columns. A key is valid during the call. It ends with the first error of fn,
+	// and fails like Snapshot.
+	Shadowed(ctx context.Context, ranges []KeyRange, ts uint64, column *model.ColumnInfo, fn func(key []byte) error) error
 }
 
 // VersionedIterator is an Iterator of a store that can tell versions.

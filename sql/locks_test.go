@@ -3,6 +3,7 @@ package sql_test
 import (
 	"bytes"
 	"context"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -143,11 +144,11 @@ type shadows struct {
 }
 
 // Shadowed implements kv.ShadowFinder.
-func (s *shadows) Shadowed(ctx context.Context, r kv.KeyRange, ts uint64, column *model.ColumnInfo, fn func(key []byte) error) error {
+func (s *shadows) Shadowed(ctx context.Context, ranges []kv.KeyRange, ts uint64, column *model.ColumnInfo, fn func(key []byte) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked++
-	if len(s.key) == 0 || !r.Contains(s.key) || column.Name.L != "b" {
+	if len(s.key) == 0 || !slices.ContainsFunc(ranges, func(r kv.KeyRange) bool { return r.Contains(s.key) }) || column.Name.L != "b" {
 		return nil
 	}
 	// A tombstone over it is newer than what is hidden: nobody sees that again.
@@ -164,7 +165,7 @@ func (s *shadows) Shadowed(ctx context.Context, r kv.KeyRange, ts uint64, column
 
 // collect makes the entry seen, if no tombstone has been written over it.
 func (s *shadows) collect(ctx context.Context, e *env, ts uint64) error {
-	return s.Shadowed(ctx, kv.KeyRange{Start: s.key, End: kv.NextKey(s.key)}, ts, &model.ColumnInfo{Name: pmodel.NewCIStr("b")}, func(key []byte) error {
+	return s.Shadowed(ctx, []kv.KeyRange{{Start: s.key, End: kv.NextKey(s.key)}}, ts, &model.ColumnInfo{Name: pmodel.NewCIStr("b")}, func(key []byte) error {
 		txn, err := e.store.Storage().Begin()
 		if err != nil {
 			return err

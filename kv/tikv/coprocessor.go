@@ -18,16 +18,20 @@ import (
 // lastKey is after every key of TiDB's. Requests to the coprocessor name their end.
 var lastKey = bytes.Repeat([]byte{0xff}, 32)
 
-// copRequest is a request of type tp over a range.
-func copRequest(ctx context.Context, tp int64, data []byte, ts uint64, r kv.KeyRange) *tidbkv.Request {
-	if r.End == nil {
-		r.End = lastKey
+// copRequest is a request of type tp over ranges, which are in order.
+func copRequest(ctx context.Context, tp int64, data []byte, ts uint64, ranges ...kv.KeyRange) *tidbkv.Request {
+	keys := make([]tidbkv.KeyRange, 0, len(ranges))
+	for _, r := range ranges {
+		if r.End == nil {
+			r.End = lastKey
+		}
+		keys = append(keys, noPoints(r)...)
 	}
 	return &tidbkv.Request{
 		Tp:                tp,
 		StartTs:           ts,
 		Data:              data,
-		KeyRanges:         tidbkv.NewNonPartitionedKeyRanges(noPoints(r)),
+		KeyRanges:         tidbkv.NewNonPartitionedKeyRanges(keys),
 		Concurrency:       1, // the caller has as many workers as it should
 		KeepOrder:         true,
 		IsolationLevel:    tidbkv.SI,

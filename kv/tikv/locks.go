@@ -12,6 +12,7 @@ import (
 	"github.com/tikv/client-go/v2/tikvrpc"
 	"github.com/tikv/client-go/v2/txnkv/txnlock"
 
+	"fastddl/internal/parallel"
 	"fastddl/internal/sleep"
 	"fastddl/kv"
 )
@@ -23,6 +24,8 @@ const (
 	scanLockTimeout = time.Minute
 	// maxLockWait bounds the time between two looks at the lock of a transaction that lives.
 	maxLockWait = 100 * time.Millisecond
+	// settleConcurrency is how many ranges are looked at at a time.
+	settleConcurrency = 8
 )
 
 // SettleLocks implements kv.LockSettler. Readers pass locks of type Lock, and pessimistic ones, whatever
@@ -35,8 +38,8 @@ func (s *Store) SettleLocks(ctx context.Context, before uint64, ranges ...kv.Key
 		return err
 	}
 	defer s.exit()
-	for _, r := range ranges {
-		for !r.Empty() {
+	return parallel.Do(ctx, len(ranges), func() int { return settleConcurrency }, func(ctx context.Context, i int) error {
+		for r := ranges[i]; !r.Empty(); {
 			next, err := s.settleSome(ctx, before, r)
 			if err != nil {
 				return failed(ctx, fmt.Sprintf("settle locks in %s", r), err)
@@ -46,8 +49,8 @@ func (s *Store) SettleLocks(ctx context.Context, before uint64, ranges ...kv.Key
 			}
 			r.Start = next
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // settleSome settles the locks at the beginning of r, and returns where it has ended.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -29,6 +30,9 @@ type lockClient struct {
 	scans int
 	// prewriting is the number of answers that name a lock that is in memory only.
 	prewriting int
+	// second, if it is set, holds the first request for locks up until there is another one.
+	second chan struct{}
+	begun  atomic.Int32
 }
 
 func lockClientOf(t *testing.T, s *testStore) *lockClient {
@@ -44,6 +48,16 @@ func lockClientOf(t *testing.T, s *testStore) *lockClient {
 
 // SendRequest implements tikv.Client.
 func (c *lockClient) SendRequest(ctx context.Context, addr string, req *tikvrpc.Request, timeout time.Duration) (*tikvrpc.Response, error) {
+	if req.Type == tikvrpc.CmdScanLock && c.second != nil {
+		if c.begun.Add(1) == 2 {
+			close(c.second)
+		}
+		select {
+		case <-c.second:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
 	resp, err := c.Client.SendRequest(ctx, addr, req, timeout)
 	if err != nil {
 		return resp, err
@@ -170,6 +184,25 @@ func TestSettleLocks(t *testing.T) {
 	require.NoError(t, s.settle(t, kv.KeyRange{Start: []byte("ka"), End: []byte("kb")}, kv.KeyRange{Start: []byte("b"), End: []byte("b")}))
 	require.Equal(t, before+1, client.listed(), "one request, and none for nothing")
 	require.NoError(t, s.settle(t, kv.KeyRange{Start: []byte("y")}), "to the end of the key space")
+}
+
+// TestSettleLocksOfManyRanges: the ranges of the partitions of a table do not wait for each other.
+func TestSettleLocksOfManyRanges(t *testing.T) {
+	s := openNew(t)
+	client := lockClientOf(t, s)
+	var ranges []kv.KeyRange
+	for i := range 20 {
+		key := fmt.Sprintf("k%02d", i)
+		s.prewritten(t, 1, kvrpcpb.Op_Lock, key)
+		ranges = append(ranges, kv.PrefixRange([]byte(key)))
+	}
+	ts, err := s.CurrentTS(t.Context())
+	require.NoError(t, err)
+	client.second = make(chan struct{})
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	require.NoError(t, s.SettleLocks(ctx, ts, ranges...))
+	require.Empty(t, s.left(t, inside))
 }
 
 // TestSettleLocksAwaitsCommits: a transaction that lives is not ended; it is waited for.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	tidbkv "github.com/pingcap/tidb/pkg/kv"
 	"github.com/pingcap/tidb/pkg/meta/model"
@@ -21,8 +22,9 @@ const shadowConcurrency = 4
 // Shadowed implements kv.ShadowFinder. Readers that go forward believe what a LOCK record says of older versions
 // (last_change in src/storage/mvcc/reader/scanner/forward.rs), those that go backward do not look at it (backward.rs
 // beside it). So TiKV counts in both directions, and only a region of which the numbers differ is read: an entry
-// that a row has is seen both ways.
-func (s *Store) Shadowed(ctx context.Context, r kv.KeyRange, ts uint64, column *model.ColumnInfo, fn func(key []byte) error) error {
+// that a row has is seen both ways. All ranges are counted together, since those of the partitions of a table may
+// lie in few regions.
+func (s *Store) Shadowed(ctx context.Context, ranges []kv.KeyRange, ts uint64, column *model.ColumnInfo, fn func(key []byte) error) error {
 	if err := s.enter(ctx); err != nil {
 		return err
 	}
@@ -30,48 +32,66 @@ func (s *Store) Shadowed(ctx context.Context, r kv.KeyRange, ts uint64, column *
 	if err := s.readable(ctx, ts); err != nil {
 		return err
 	}
-	what := fmt.Sprintf("hidden entries of %s", r)
-	hides, err := s.hides(ctx, r, ts, column)
+	ranges = slices.DeleteFunc(slices.Clone(ranges), kv.KeyRange.Empty)
+	slices.SortFunc(ranges, func(a, b kv.KeyRange) int { return bytes.Compare(a.Start, b.Start) })
+	hides, err := s.hides(ctx, ranges, ts, column)
 	if err != nil || !hides {
-		return failed(ctx, what, err)
+		return failed(ctx, "hidden entries", err)
 	}
-	regions, err := s.regions(ctx, r)
-	if err != nil {
-		return failed(ctx, what, err)
-	}
-	for _, p := range cut(r, regions) {
-		hides, err := s.hides(ctx, p.KeyRange, ts, column)
-		if err == nil && hides {
-			err = s.shadowedIn(ctx, p.KeyRange, ts, fn)
-		}
-		if err != nil {
-			return failed(ctx, what, err)
+	for _, r := range ranges {
+		if err := s.shadowedOf(ctx, r, ts, column, fn); err != nil {
+			return failed(ctx, fmt.Sprintf("hidden entries of %s", r), err)
 		}
 	}
 	return nil
 }
 
-// hides says that a range of an index has entries that readers miss.
-func (s *Store) hides(ctx context.Context, r kv.KeyRange, ts uint64, column *model.ColumnInfo) (bool, error) {
-	if r.Empty() {
+// shadowedOf is Shadowed for one of the ranges.
+func (s *Store) shadowedOf(ctx context.Context, r kv.KeyRange, ts uint64, column *model.ColumnInfo, fn func(key []byte) error) error {
+	hides, err := s.hides(ctx, []kv.KeyRange{r}, ts, column)
+	if err != nil || !hides {
+		return err
+	}
+	regions, err := s.regions(ctx, r)
+	if err != nil {
+		return err
+	}
+	for _, p := range cut(r, regions) {
+		hides, err := s.hides(ctx, []kv.KeyRange{p.KeyRange}, ts, column)
+		if err != nil {
+			return err
+		}
+		if !hides {
+			continue
+		}
+		if err := s.shadowedIn(ctx, p.KeyRange, ts, fn); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hides says that ranges of an index, which are in order, have entries that readers miss.
+func (s *Store) hides(ctx context.Context, ranges []kv.KeyRange, ts uint64, column *model.ColumnInfo) (bool, error) {
+	if len(ranges) == 0 {
 		return false, ctx.Err()
 	}
-	forward, err := s.countEntries(ctx, r, ts, column, false)
+	forward, err := s.countEntries(ctx, ranges, ts, column, false)
 	if err != nil {
 		return false, err
 	}
-	backward, err := s.countEntries(ctx, r, ts, column, true)
+	backward, err := s.countEntries(ctx, ranges, ts, column, true)
 	return forward != backward, err
 }
 
 // countEntries counts entries of an index.
-func (s *Store) countEntries(ctx context.Context, r kv.KeyRange, ts uint64, column *model.ColumnInfo, backward bool) (n int64, err error) {
-	tableID, indexID, isRecord, err := tablecodec.DecodeKeyHead(r.Start)
+func (s *Store) countEntries(ctx context.Context, ranges []kv.KeyRange, ts uint64, column *model.ColumnInfo, backward bool) (n int64, err error) {
+	tableID, indexID, isRecord, err := tablecodec.DecodeKeyHead(ranges[0].Start)
 	if err != nil || isRecord {
-		return 0, errors.Join(fmt.Errorf("%x is no key of an index", r.Start), err)
+		return 0, errors.Join(fmt.Errorf("%x is no key of an index", ranges[0].Start), err)
 	}
 	pb := util.ColumnToProto(column, true, false)
-	// TiKV does not decode a column that nobody asks for the value of, but one there has to be.
+	// TiKV does not decode a column that nobody asks for the value of, but one there has to be. It looks at no IDs.
 	data, err := dagOf(1,
 		&tipb.Executor{Tp: tipb.ExecType_TypeIndexScan, IdxScan: &tipb.IndexScan{
 			TableId: tableID, IndexId: indexID, Columns: []*tipb.ColumnInfo{pb}, Desc: backward,
@@ -80,7 +100,7 @@ func (s *Store) countEntries(ctx context.Context, r kv.KeyRange, ts uint64, colu
 	if err != nil {
 		return 0, err
 	}
-	req := copRequest(ctx, tidbkv.ReqTypeDAG, data, ts, r)
+	req := copRequest(ctx, tidbkv.ReqTypeDAG, data, ts, ranges...)
 	req.Desc, req.KeepOrder, req.Concurrency = backward, false, shadowConcurrency
 	err = s.answers(ctx, req, func(data []byte) error {
 		part, err := countOf(data)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -27,13 +28,18 @@ import (
 // not exist when it was locked; those that go backward see them.
 type shadowClient struct {
 	tikv.Client
+	mu      sync.Mutex
 	hidden  []string // in order
 	scanned int      // pairs that were sent
+	counts  int      // requests to the coprocessor
 }
 
 // SendRequest implements tikv.Client.
 func (c *shadowClient) SendRequest(ctx context.Context, addr string, req *tikvrpc.Request, timeout time.Duration) (*tikvrpc.Response, error) {
 	if r, ok := req.Req.(*coprocessor.Request); ok {
+		c.mu.Lock()
+		c.counts++
+		c.mu.Unlock()
 		forward, err := goesForward(r)
 		if err != nil {
 			return nil, err
@@ -119,8 +125,13 @@ func TestShadowed(t *testing.T) {
 	ts, err := s.CurrentTS(t.Context())
 	require.NoError(t, err)
 	r := kv.PrefixRange(prefix)
+	ranges := []kv.KeyRange{{Start: []byte(keys[3000]), End: r.End}, r} // in any order
+	ranges[1].End = ranges[0].Start
+	for i := range int64(50) { // partitions without entries
+		ranges = append(ranges, kv.PrefixRange(tablecodec.EncodeTableIndexPrefix(testTable+1+i, index)))
+	}
 	shadowed := func() (found []string) {
-		require.NoError(t, s.Shadowed(t.Context(), r, ts, column, func(key []byte) error {
+		require.NoError(t, s.Shadowed(t.Context(), ranges, ts, column, func(key []byte) error {
 			found = append(found, string(key))
 			return nil
 		}))
@@ -129,13 +140,15 @@ func TestShadowed(t *testing.T) {
 	}
 	require.Empty(t, shadowed())
 	require.Zero(t, client.scanned, "only numbers are sent")
+	require.LessOrEqual(t, client.counts, 12, "not one for each partition")
 
 	client.hidden = []string{keys[0], keys[4000], keys[4321], keys[4999]}
 	require.Equal(t, client.hidden, shadowed())
 	require.Less(t, client.scanned, 2100, "one region is read twice, and that of one entry")
 
 	failure := errors.New("failure")
-	require.ErrorIs(t, s.Shadowed(t.Context(), r, ts, column, func([]byte) error { return failure }), failure)
-	require.ErrorContains(t, s.Shadowed(t.Context(), records(testTable), ts, column, nil), "no key of an index")
-	require.ErrorContains(t, s.Shadowed(t.Context(), r, ts+1<<40, column, nil), "future")
+	require.ErrorIs(t, s.Shadowed(t.Context(), ranges, ts, column, func([]byte) error { return failure }), failure)
+	require.ErrorContains(t, s.Shadowed(t.Context(), []kv.KeyRange{records(testTable)}, ts, column, nil), "no key of an index")
+	require.ErrorContains(t, s.Shadowed(t.Context(), ranges, ts+1<<40, column, nil), "future")
+	require.NoError(t, s.Shadowed(t.Context(), nil, ts, column, nil))
 }
