@@ -78,7 +78,7 @@ func (d *DDL) AllUnfinished(ctx context.Context) ([]JobInfo, error) {
 		info := jobInfo(j.record)
 		info.Settings = j.settings
 		d.unreported(d.fillElsewhere(ctx, &info))
-		if !d.clustered() && !j.record.Known() {
+		if d.leftToLater(ctx, j.record) {
 			info.WaitReason = "a later version, which has begun it"
 		}
 		out = append(out, info)

@@ -76,6 +76,16 @@ func (d *DDL) knows(r *job.Record) bool {
 	return false
 }
 
+// leftToLater says that a job waits for a later version to take it over. Where nobody says who is a
+// member of the cluster it is taken to be run.
+func (d *DDL) leftToLater(ctx context.Context, r *job.Record) bool {
+	if r.Known() || !d.clustered() {
+		return !r.Known()
+	}
+	members, err := d.opts.Cluster.Members(ctx)
+	return err == nil && !members[r.Owner]
+}
+
 // inOwnTxn is inTxn for what only the job's owner may write; it fails with errLost if
 // that is somebody else by now. What fn writes is the job's record or its row in TiDB's
 // queue, which whoever takes the job over writes too, or what does no harm if it comes

@@ -70,7 +70,7 @@ func (d *DDL) deliver(ctx context.Context, id int64, m message) error {
 	switch {
 	case err != nil:
 		return err
-	case r != nil && !r.Known() && !d.clustered():
+	case r != nil && d.leftToLater(ctx, r):
 		return errLaterVersion
 	case r == nil || !d.clustered():
 		return errGone

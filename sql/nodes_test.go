@@ -525,6 +525,13 @@ func TestJobsOfLaterVersions(t *testing.T) {
 	const message = "an index build was begun by a later version and waits for one"
 	require.Eventually(t, func() bool { return n.otherWarned.FilterMessage(message).Len() > 0 }, time.Minute, time.Millisecond)
 	require.Contains(t, c.one("SELECT CONVERT(record USING utf8mb4) FROM mysql.fastddl_ddl_record"), `"owner": "first/`)
+	jobs, err := n.other.AllUnfinished(t.Context())
+	require.NoError(t, err)
+	require.Len(t, jobs, 1)
+	require.Contains(t, jobs[0].WaitReason, "a later version")
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // less than a request waits for its answer
+	defer cancel()
+	require.ErrorContains(t, n.other.Cancel(ctx, jobs[0].ID), "a later version", "there is nobody to ask")
 	c.setProtocol(job.Protocol)
 	require.NoError(t, wait(t, result))
 	require.Equal(t, 1, n.otherWarned.FilterMessage(message).Len(), "it says so each second")
