@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"strings"
+	"sync"
 
 	"github.com/pingcap/tidb/pkg/errno"
 	"github.com/pingcap/tidb/pkg/expression"
@@ -208,6 +209,21 @@ type clientRows struct {
 	killer *sqlkiller.SQLKiller
 	// end ends the statement's measurement when the rows are closed; nil if it is not measured, or not any more.
 	end func()
+
+	// finishing is held while the rows are finished, and finished says that they have been: a KILL does it from another goroutine.
+	finishing sync.Mutex
+	finished  bool
+}
+
+// NewChunk implements sqlexec.RecordSet. TiDB excludes a KILL for Next and Close only (resultset.go:65), and panics here when
+// that was faster (adapter.go:193 of package executor). Whoever calls Next with an empty chunk then is told of the KILL.
+func (r *clientRows) NewChunk(alloc chunk.Allocator) *chunk.Chunk {
+	r.finishing.Lock()
+	defer r.finishing.Unlock()
+	if r.finished {
+		return chunk.NewEmptyChunk(nil)
+	}
+	return r.RecordSet.NewChunk(alloc)
 }
 
 // Next implements sqlexec.RecordSet.
@@ -230,6 +246,9 @@ func (r *clientRows) endMeasurement() {
 
 // Finish is called by the server before Close, where it is there.
 func (r *clientRows) Finish() error {
+	r.finishing.Lock()
+	defer r.finishing.Unlock()
+	r.finished = true
 	if rows, ok := r.RecordSet.(interface{ Finish() error }); ok {
 		return numbered(context.Background(), rows.Finish(), r.killer)
 	}

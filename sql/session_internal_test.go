@@ -11,6 +11,7 @@ import (
 	"github.com/pingcap/tidb/pkg/parser/terror"
 	"github.com/pingcap/tidb/pkg/util/chunk"
 	"github.com/pingcap/tidb/pkg/util/dbterror"
+	"github.com/pingcap/tidb/pkg/util/dbterror/exeerrors"
 	"github.com/pingcap/tidb/pkg/util/sqlexec"
 	"github.com/pingcap/tidb/pkg/util/sqlkiller"
 	"github.com/stretchr/testify/require"
@@ -100,4 +101,37 @@ func TestEndsOfStatementsHaveTheirNumbers(t *testing.T) {
 			require.Equal(t, tc.want, terror.ToSQLError(te).Code)
 		}
 	}
+}
+
+// finishedRows are like TiDB's: they have no executor any more when they are finished.
+type finishedRows struct {
+	sqlexec.RecordSet
+	executor *int
+	killer   *sqlkiller.SQLKiller
+}
+
+func (r *finishedRows) NewChunk(chunk.Allocator) *chunk.Chunk {
+	return chunk.NewChunkWithCapacity(nil, *r.executor)
+}
+
+func (r *finishedRows) Next(context.Context, *chunk.Chunk) error { return r.killer.HandleSignal() }
+
+func (r *finishedRows) Finish() error {
+	r.executor = nil
+	return nil
+}
+
+// TestRowsFinishedByAKillBeforeTheyAreRead: a KILL finishes the rows of a statement from another goroutine, also before the
+// session has asked for its first chunk. The statement ends with 1317, not with a panic.
+func TestRowsFinishedByAKillBeforeTheyAreRead(t *testing.T) {
+	killer := new(sqlkiller.SQLKiller)
+	size := 1
+	rows := &clientRows{RecordSet: &finishedRows{executor: &size, killer: killer}, killer: killer}
+	require.NotNil(t, rows.NewChunk(nil))
+	killer.SendKillSignal(sqlkiller.QueryInterrupted)
+	require.NoError(t, rows.Finish())
+	var req *chunk.Chunk
+	require.NotPanics(t, func() { req = rows.NewChunk(nil) })
+	require.NotNil(t, req)
+	require.ErrorIs(t, rows.Next(t.Context(), req), exeerrors.ErrQueryInterrupted)
 }
