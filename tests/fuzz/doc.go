@@ -6,7 +6,11 @@
 // stays bounded, and a well-behaved client on a connection of its own notices
 // nothing; the offender may get an error or lose its connection.
 //
+// TestRandomTransactions sends well-meant statements, of many clients that want the
+// same rows. There each error needs an explanation.
+//
 // A run is named by its seed, which is printed; what a seed does not fix is how
 // the connections interleave. FASTDDL_FUZZ_TIME is how long each of the random
-// tests runs, ten seconds by default, and FASTDDL_FUZZ_SEED repeats one.
+// tests runs, ten seconds by default (the transactions twice as long), and
+// FASTDDL_FUZZ_SEED repeats one.
 package fuzz

@@ -8,19 +8,23 @@ import (
 // examples are statements with the same kind of end, the first of each message.
 type examples struct {
 	kind string
+	// most is how many messages are kept.
+	most int
 
 	mu    sync.Mutex
 	count int
 	first map[string]string
 }
 
-func newExamples(kind string) *examples { return &examples{kind: kind, first: make(map[string]string)} }
+func newExamples(kind string) *examples {
+	return &examples{kind: kind, most: shown, first: make(map[string]string)}
+}
 
 func (e *examples) add(message, statement string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.count++
-	if _, known := e.first[message]; !known && len(e.first) < shown {
+	if _, known := e.first[message]; !known && len(e.first) < e.most {
 		e.first[message] = statement
 	}
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"io"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"strconv"
 	"strings"
@@ -74,9 +76,10 @@ type target struct {
 }
 
 // startTarget starts a server with so much memory, and the client that watches it.
-func startTarget(t *testing.T, memory string) *target {
+func startTarget(t *testing.T, memory string, flags ...string) *target {
 	t.Helper()
-	tg := &target{Node: servertest.Start(t, program, t.TempDir(), "--memory-limit", memory), t: t, ended: make(chan struct{})}
+	flags = append([]string{"--memory-limit", memory}, flags...)
+	tg := &target{Node: servertest.Start(t, program, t.TempDir(), flags...), t: t, ended: make(chan struct{})}
 	conn := tg.connect("")
 	for _, query := range []string{"CREATE DATABASE health", "CREATE TABLE health.h (id BIGINT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(20), KEY v (v))"} {
 		_, err := conn.ExecContext(context.Background(), query)
@@ -230,4 +233,46 @@ func residentMemory(pid int) int64 {
 		}
 	}
 	return total
+}
+
+// resume resumes the jobs that are paused.
+func (tg *target) resume(conn *sql.Conn) {
+	ctx := context.Background()
+	rows, err := conn.QueryContext(ctx, "SELECT job_id FROM information_schema.ddl_jobs WHERE state = 'paused'")
+	if err != nil {
+		return // the next look will tell
+	}
+	defer rows.Close()
+	var ids []int64
+	for rows.Next() {
+		var id int64
+		if rows.Scan(&id) == nil {
+			ids = append(ids, id)
+		}
+	}
+	if rows.Err() != nil || rows.Close() != nil {
+		return
+	}
+	for _, id := range ids {
+		_, _ = conn.ExecContext(ctx, fmt.Sprintf("ADMIN RESUME DDL JOBS %d", id)) // it may run by now
+	}
+}
+
+// goroutines writes the stacks of the server to a file and returns its name.
+func (tg *target) goroutines() string {
+	client := http.Client{Timeout: patience}
+	response, err := client.Get("http://" + tg.Status + "/debug/pprof/goroutine?debug=2")
+	if err != nil {
+		return err.Error()
+	}
+	defer response.Body.Close()
+	file, err := os.CreateTemp("", "fastddl-fuzz-goroutines-*.txt")
+	if err != nil {
+		return err.Error()
+	}
+	defer file.Close()
+	if _, err := io.Copy(file, response.Body); err != nil {
+		return err.Error()
+	}
+	return file.Name()
 }

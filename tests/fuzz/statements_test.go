@@ -5,10 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -204,48 +201,6 @@ func (r *statementRun) guard() {
 			}
 		}
 	}
-}
-
-// resume resumes the jobs that are paused.
-func (r *statementRun) resume(conn *sql.Conn) {
-	ctx := context.Background()
-	rows, err := conn.QueryContext(ctx, "SELECT job_id FROM information_schema.ddl_jobs WHERE state = 'paused'")
-	if err != nil {
-		return // the next look will tell
-	}
-	defer rows.Close()
-	var ids []int64
-	for rows.Next() {
-		var id int64
-		if rows.Scan(&id) == nil {
-			ids = append(ids, id)
-		}
-	}
-	if rows.Err() != nil || rows.Close() != nil {
-		return
-	}
-	for _, id := range ids {
-		_, _ = conn.ExecContext(ctx, fmt.Sprintf("ADMIN RESUME DDL JOBS %d", id)) // it may run by now
-	}
-}
-
-// goroutines writes the stacks of the server to a file and returns its name.
-func (r *statementRun) goroutines() string {
-	client := http.Client{Timeout: patience}
-	response, err := client.Get("http://" + r.Status + "/debug/pprof/goroutine?debug=2")
-	if err != nil {
-		return err.Error()
-	}
-	defer response.Body.Close()
-	file, err := os.CreateTemp("", "fastddl-fuzz-goroutines-*.txt")
-	if err != nil {
-		return err.Error()
-	}
-	defer file.Close()
-	if _, err := io.Copy(file, response.Body); err != nil {
-		return err.Error()
-	}
-	return file.Name()
 }
 
 // tidy resumes jobs that were paused, and keeps the tables small and in place.
