@@ -304,6 +304,8 @@ type contender struct {
 	// impatient sessions wait a second for a lock; lazy ones check what is unique
 	// when a pessimistic transaction commits.
 	impatient, lazy bool
+	// settings are what the session has set.
+	settings []string
 	// txn is the mode of the transaction, began the number of its first statement.
 	txn   mode
 	began int64
@@ -345,7 +347,7 @@ func (c *contender) connect() error {
 	if err != nil {
 		return err
 	}
-	c.lazy, c.impatient = false, c.rng.IntN(2) == 0
+	c.lazy, c.impatient, c.settings = false, c.rng.IntN(2) == 0, nil
 	wait := 3600
 	if c.impatient {
 		wait = 1
@@ -380,7 +382,7 @@ func (c *contender) set() {
 	if !c.do("SET", "SET "+setting) && c.conn != nil {
 		c.leave()
 	}
-	c.lazy = lazy
+	c.lazy, c.settings = lazy, append(c.settings, setting)
 }
 
 func (c *contender) leave() {
@@ -569,7 +571,7 @@ func (c *contender) read(kind, statement string, dest ...any) bool {
 	}
 	why := explain(s, e)
 	if why == "" {
-		c.run.t.Errorf("%s: %v (%+v), connection %d, after\n%s", statement, e, s, c.killed.connection, strings.Join(c.before, "\n"))
+		c.run.t.Errorf("%s: %v (%+v), connection %d with %s, after\n%s", statement, e, s, c.killed.connection, c.settings, strings.Join(c.before, "\n"))
 	}
 	c.run.errors.add(explained(kind, why, e), fmt.Sprintf("%s: %s", e.Message, statement))
 	if slices.Contains(aborting, e.Number) {
