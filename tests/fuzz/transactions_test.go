@@ -302,8 +302,8 @@ type contender struct {
 	before  []string
 
 	// impatient sessions wait a second for a lock; lazy ones check what is unique
-	// when a pessimistic transaction commits.
-	impatient, lazy bool
+	// when a pessimistic transaction commits; committed ones are READ COMMITTED.
+	impatient, lazy, committed bool
 	// settings are what the session has set.
 	settings []string
 	// txn is the mode of the transaction, began the number of its first statement.
@@ -347,7 +347,7 @@ func (c *contender) connect() error {
 	if err != nil {
 		return err
 	}
-	c.lazy, c.impatient, c.settings = false, c.rng.IntN(2) == 0, nil
+	c.lazy, c.committed, c.impatient, c.settings = false, false, c.rng.IntN(2) == 0, nil
 	wait := 3600
 	if c.impatient {
 		wait = 1
@@ -367,7 +367,7 @@ func (c *contender) connect() error {
 
 // set changes how the session's next transactions are done.
 func (c *contender) set() {
-	lazy := c.lazy
+	lazy, committed := c.lazy, c.committed
 	setting := pick(c.rng, []string{
 		"SESSION transaction_isolation = 'READ-COMMITTED'", "SESSION transaction_isolation = 'REPEATABLE-READ'",
 		"tidb_enable_async_commit = 1, tidb_enable_1pc = 1", "tidb_enable_async_commit = 0, tidb_enable_1pc = 0",
@@ -377,12 +377,15 @@ func (c *contender) set() {
 	if value, ok := strings.CutPrefix(setting, "tidb_constraint_check_in_place_pessimistic = "); ok {
 		lazy = value == "0"
 	}
+	if value, ok := strings.CutPrefix(setting, "SESSION transaction_isolation = "); ok {
+		committed = value == "'READ-COMMITTED'"
+	}
 	c.begin(autocommit)
 	// If it fails nobody knows what holds; a new session does.
 	if !c.do("SET", "SET "+setting) && c.conn != nil {
 		c.leave()
 	}
-	c.lazy, c.settings = lazy, append(c.settings, setting)
+	c.lazy, c.committed, c.settings = lazy, committed, append(c.settings, setting)
 }
 
 func (c *contender) leave() {
@@ -556,7 +559,7 @@ func (c *contender) read(kind, statement string, dest ...any) bool {
 	}
 	c.run.failed.Add(1)
 	s := situation{
-		kind: kind, txn: c.txn, lazy: c.lazy, impatient: c.impatient,
+		kind: kind, txn: c.txn, lazy: c.lazy, committed: c.committed, impatient: c.impatient,
 		killed: c.killed.since(number), killedBefore: c.killed.since(c.began), failed: c.failed, savepoint: c.savepoint >= 0,
 	}
 	c.failed = true
