@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"fastddl/internal/errs"
+	"fastddl/internal/invariants"
 	"fastddl/kv"
 )
 
@@ -76,11 +77,15 @@ func (s *Store) Apply(ctx context.Context, writes Writes, opts ApplyOptions) (*A
 	return a, nil
 }
 
-// apply contains panics of the caller's functions: the commit would be in flight for ever.
+// apply contains panics of the caller's functions: the commit would be in flight for ever. Assertions that do
+// not hold go on, as the client would try again.
 func (s *Store) apply(writes Writes, opts ApplyOptions) (a *Applied, err error) {
 	defer func() {
 		var panicked *errs.PanicError
 		if errors.As(err, &panicked) {
+			if violation, ok := panicked.Value.(invariants.Violation); ok {
+				panic(violation)
+			}
 			s.log.Error("a commit has panicked and is not written", zap.Any("panic", panicked.Value), zap.ByteString("stack", panicked.Stack))
 		}
 	}()

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fastddl/internal/errs"
+	"fastddl/internal/invariants"
 	"fastddl/kv"
 )
 
@@ -60,4 +61,13 @@ func TestApplyPanics(t *testing.T) {
 			require.Equal(t, 2, inside, "only the work in the background is under way")
 		})
 	}
+}
+
+// TestAssertionsOfACommitGoOn: who tries a commit again must not hide one that does not hold.
+func TestAssertionsOfACommitGoOn(t *testing.T) {
+	s := openCapped(t, newCappedFS(fullDiskBytes), nil)
+	violation := invariants.Violation("injected")
+	require.PanicsWithValue(t, violation, func() {
+		_, _ = s.apply(func(func(key, value []byte) bool) { panic(violation) }, ApplyOptions{})
+	})
 }
