@@ -1,0 +1,94 @@
+package ddl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"fastddl/ddl/job"
+	"fastddl/internal/sleep"
+)
+
+const (
+	// turnInterval is how often a job that waits for one of TiDB's looks again at first. The longer
+	// it has waited the less often it does, up to maxTurnInterval.
+	turnInterval, maxTurnInterval = 100 * time.Millisecond, time.Second
+	// olderWait is how long the import waits for transactions that began before S. It is a
+	// courtesy: optimistic ones that are left may fail with error 9007.
+	olderWait = 5 * time.Second
+	// olderInterval is how often they are looked at, at first. It doubles up to
+	// maxOlderInterval.
+	olderInterval, maxOlderInterval = time.Millisecond, 50 * time.Millisecond
+)
+
+// awaitTurn waits until no earlier job has the table.
+func (t *task) awaitTurn(ctx context.Context, r *job.Record) error {
+	defer t.view.setWait("")
+	began := time.Now()
+	for {
+		ahead, err := t.d.jobAhead(ctx, r)
+		if err != nil || ahead == 0 {
+			return err
+		}
+		t.view.setWait(fmt.Sprintf("job %d, which is before it", ahead))
+		// Many may wait, and the queue be long: it is read whole only when that one is gone.
+		for there := true; there; {
+			nudged := t.d.nudged()
+			if there, err = t.d.isQueued(ctx, ahead); err != nil {
+				return err
+			}
+			pause := min(max(turnInterval, time.Since(began)/10), maxTurnInterval)
+			if there && !sleep.Unless(ctx, pause, nudged) {
+				return context.Cause(ctx)
+			}
+		}
+	}
+}
+
+// awaitVersion waits until nobody uses a schema version before the record's.
+func (t *task) awaitVersion(ctx context.Context, r *job.Record) error {
+	if err := t.showingBlockers(ctx, r, func(ctx context.Context) error { return t.d.awaitVersion(ctx, r) }); err != nil {
+		return err
+	}
+	return t.forgetVersion(context.WithoutCancel(ctx), r)
+}
+
+// awaitOlder waits for transactions that began before S and use the table, though not for
+// ever. Those that lock do not mind that version S comes under their keys; an optimistic one
+// would fail for a conflict that nobody has caused. What it does not see, internal sessions
+// and transactions that use the table only later, is not waited for.
+func (t *task) awaitOlder(ctx context.Context, r *job.Record) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, olderWait, errOlderLeft)
+	defer cancel()
+	err := t.showingBlockers(ctx, r, func(ctx context.Context) error {
+		for pause := olderInterval; t.d.hasOlder(ctx, r.TableID, r.SnapshotTS); pause = min(2*pause, maxOlderInterval) {
+			if !sleep.For(ctx, pause) {
+				return context.Cause(ctx)
+			}
+		}
+		return nil
+	})
+	if errors.Is(context.Cause(ctx), errOlderLeft) {
+		return nil
+	}
+	return err
+}
+
+// errOlderLeft ends the wait before the import.
+var errOlderLeft = errors.New("ddl: waited long enough for transactions that began before the snapshot")
+
+// showingBlockers runs a wait and shows for whom it is meanwhile.
+func (t *task) showingBlockers(ctx context.Context, r *job.Record, wait func(context.Context) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	watching := make(chan struct{})
+	go func() {
+		defer close(watching)
+		_ = t.d.contained("the watch of blockers", func() error { t.watchBlockers(ctx, r); return nil })
+	}()
+	defer func() {
+		cancel()
+		<-watching
+	}()
+	return wait(ctx)
+}
