@@ -185,8 +185,8 @@ var builders = []mutation{
 	{
 		invariant: "I8", breaks: "a later job goes first",
 		file:   "ddl/job/queue.go",
-		old:    "if q.ID < id && conflict",
-		new:    "if q.ID > id && conflict",
+		old:    "q.ID < id && conflict",
+		new:    "q.ID > id && conflict",
 		caught: "tests/simulation.TestFirstHistories",
 		shows:  `BROKEN: I8: builder \d+ changes the table while it is the turn`,
 	},
