@@ -169,7 +169,7 @@ func (m *mistaken) Compare(ctx context.Context, t ddl.CompareTask) (backfill.Com
 	result, err := m.Backfiller.Compare(ctx, t)
 	if m.compared++; m.compared <= 1000 {
 		key := tablecodec.EncodeIndexSeekKey(t.Table.ID, t.Indexes[0].ID, []byte("none"))
-		result.Differences, result.More = []backfill.Difference{{Index: t.Indexes[0].ID, Key: key}}, true
+		result.Differences, result.More = []backfill.Difference{{Index: t.Indexes[0].ID, Key: key, Rows: 1}}, true
 	}
 	return result, err
 }

@@ -36,7 +36,7 @@ func TestUniqueValues(t *testing.T) {
 		{"prefix and case", "a INT PRIMARY KEY, b VARCHAR(10) COLLATE utf8mb4_unicode_ci", "(1, 'ABx'), (2, 'ACx')", "(b(2))",
 			[]string{"INSERT INTO t VALUES (3, 'äB')"}, []string{"AB"}},
 		{"case", "a INT PRIMARY KEY, b VARCHAR(10) COLLATE utf8mb4_general_ci", "(1, 'a'), (2, 'b')", "(b)",
-			[]string{"INSERT INTO t VALUES (3, 'A')"}, []string{"A"}},
+			[]string{"INSERT INTO t VALUES (3, 'A')"}, []string{"a"}},
 		{"case, binary collation", "a INT PRIMARY KEY, b VARCHAR(10) COLLATE utf8mb4_bin", "(1, 'a'), (2, 'b')", "(b)",
 			[]string{"INSERT INTO t VALUES (3, 'A')"}, nil},
 		{"trailing space", "a INT PRIMARY KEY, b VARCHAR(10) COLLATE utf8mb4_bin", "(1, 'a'), (2, 'b')", "(b)",
