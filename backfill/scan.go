@@ -109,12 +109,16 @@ func (b *build) runScanner(ctx context.Context, q *queue, job *ingest.Job, g *gr
 	defer func() { b.addCosts(clock.Stop()) }()
 
 	s := &scanner{b: b, q: q, clock: clock, out: job.NewWorker(clock), pacer: b.share.NewPacer(clock), group: g}
-	discard := s.out.Discard
-	defer func() { discard() }() // also after a panic
+	finished := false
+	defer func() {
+		if !finished { // also after a panic
+			s.out.Discard()
+		}
+	}()
 	if err := s.run(ctx); err != nil {
 		return err
 	}
-	discard = func() {}
+	finished = true
 	s.out.Finish()
 	return nil
 }

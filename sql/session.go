@@ -124,7 +124,7 @@ func numbered(ctx context.Context, err error, killer *sqlkiller.SQLKiller) error
 			return r.as.FastGenByArgs(strings.TrimPrefix(text[at:], "kv: "))
 		}
 	}
-	if job.FindTerror(err) != nil {
+	if known != nil {
 		return err // which is TiDB's to show
 	}
 	return errs.OneLine(err)

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"fastddl/internal/errs"
 	"fastddl/kv"
 )
 
@@ -414,7 +415,7 @@ func TestNewStoreOnFullDisk(t *testing.T) {
 				return err
 			})
 			if err != nil {
-				require.True(t, errors.Is(err, kv.ErrDiskFull) || noSpace(err), "%v", err)
+				require.True(t, errors.Is(err, kv.ErrDiskFull) || errs.NoSpace(err), "%v", err)
 			}
 			fs.clear()
 			s := openWhenLeft(t, fs)

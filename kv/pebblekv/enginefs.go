@@ -9,6 +9,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"go.uber.org/zap"
+
+	"fastddl/internal/errs"
 )
 
 const (
@@ -80,11 +82,7 @@ func (e *engineFS) end() { e.once.Do(func() { close(e.ending) }) }
 func (e *engineFS) stick() { e.stuckOnce.Do(func() { close(e.stuck) }) }
 
 // exhausted says whether err is about something that may come back by itself.
-func exhausted(err error) bool { return noSpace(err) || noFiles(err) }
-
-func noSpace(err error) bool {
-	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
-}
+func exhausted(err error) bool { return errs.NoSpace(err) || noFiles(err) }
 
 func noFiles(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
@@ -151,7 +149,7 @@ func (e *engineFS) Unwrap() vfs.FS { return e.FS }
 // withRoom does op, and again as long as it fails for want of space or file descriptors. Tables fail in the end.
 func (e *engineFS) withRoom(name string, category vfs.DiskWriteCategory, op func() error) error {
 	err := op()
-	if noSpace(err) && e.space.giveUp() {
+	if errs.NoSpace(err) && e.space.giveUp() {
 		err = op()
 	}
 	if !exhausted(err) || isTable(category) {

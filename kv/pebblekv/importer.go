@@ -15,6 +15,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/sstable"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"fastddl/internal/errs"
 	"fastddl/kv"
 )
 
@@ -203,7 +204,7 @@ func (u *importUnit) bringHome() error {
 		return fmt.Errorf("pebblekv: importing %s: %w", u.path, err)
 	}
 	if err := vfs.Copy(fsys, u.path, home); err != nil {
-		if noSpace(err) {
+		if errs.NoSpace(err) {
 			space := u.store.space
 			err = fmt.Errorf("%w: %w", &kv.DiskFullError{Free: space.estimate(), Needed: space.limits.full + u.size}, err)
 		}
