@@ -37,7 +37,7 @@ func awaitListener(addr string, ended <-chan error) error {
 	for {
 		conn, err := net.DialTimeout("tcp", addr, time.Until(deadline))
 		if err == nil {
-			return errors.Join(readGreeting(conn, deadline), conn.Close())
+			return awaitGreeting(conn, deadline, ended)
 		}
 		select {
 		case err := <-ended:
@@ -47,6 +47,20 @@ func awaitListener(addr string, ended <-chan error) error {
 		if time.Now().After(deadline) {
 			return fmt.Errorf("%w: %w", errNotListening, err)
 		}
+	}
+}
+
+// awaitGreeting reads what a server says first, and closes the connection. A server that
+// ends because a second listener of it cannot start leaves the first one open, with
+// nobody who accepts: what arrives on ended is what tells.
+func awaitGreeting(conn net.Conn, deadline time.Time, ended <-chan error) error {
+	greeted := make(chan error, 1)
+	go func() { greeted <- readGreeting(conn, deadline) }()
+	select {
+	case err := <-greeted:
+		return errors.Join(err, conn.Close())
+	case err := <-ended:
+		return errors.Join(errNotListening, err, conn.Close()) // which ends the reading
 	}
 }
 
