@@ -297,12 +297,17 @@ func (x *execution) storeCounts(ctx context.Context) ([]kv.KeyRange, error) {
 
 // storeRanges cuts r where the store cuts it.
 func storeRanges(ctx context.Context, store kv.Store, r kv.KeyRange) ([]kv.KeyRange, error) {
-	ranges, err := store.Ranges(ctx, r)
+	pieces, err := store.Ranges(ctx, r)
 	if err != nil {
 		return nil, err
 	}
+	return cutPieces(r, pieces)
+}
+
+// cutPieces cuts what r consists of into what one request may concern.
+func cutPieces(r kv.KeyRange, pieces []kv.SizedRange) ([]kv.KeyRange, error) {
 	var tasks []task
-	for _, piece := range ranges {
+	for _, piece := range pieces {
 		n := int(min(maxPieces, 1+piece.Bytes/storeRequestBytes))
 		tasks = append(tasks, splitTask(task{piece.KeyRange, float64(piece.Bytes)}, n)...)
 	}

@@ -133,7 +133,11 @@ func (v *verifier) run(ctx context.Context) ([]ingest.Totals, error) {
 	if err := v.plan(ctx); err != nil {
 		return nil, err
 	}
-	err := parallel.Do(ctx, v.counts+len(v.ranges), v.parallel, func(ctx context.Context, i int) error {
+	workers := v.b.share.Workers
+	if v.sums != nil {
+		workers = v.b.storeParallel
+	}
+	err := parallel.Do(ctx, v.counts+len(v.ranges), workers, func(ctx context.Context, i int) error {
 		if i < v.counts {
 			_, err := v.b.count.step(ctx)
 			return err
@@ -146,13 +150,8 @@ func (v *verifier) run(ctx context.Context) ([]ingest.Totals, error) {
 	return v.cp.Verify.Totals, nil
 }
 
-// parallel is how many ranges are read at one time.
-func (v *verifier) parallel() int {
-	if v.sums == nil {
-		return v.b.share.Workers()
-	}
-	return max(v.b.share.Workers(), storeRequests)
-}
+// storeParallel is how many requests are under way at stores that count and sum up themselves.
+func (x *execution) storeParallel() int { return max(x.share.Workers(), storeRequests) }
 
 // unverified is the state in which nothing has been read.
 func (b *build) unverified() *checkpointVerify {

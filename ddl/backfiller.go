@@ -151,6 +151,9 @@ func (b *IndexBackfiller) Compare(ctx context.Context, t CompareTask) (backfill.
 		all, err := backfill.Compare(ctx, opts, t.Task)
 		invariants.Check(err != nil || all.Clean(), "job %d: changes of indexes and rows agree, but they differ: %+v", t.JobID, all.Differences)
 	}
+	if err == nil && result.Clean() {
+		result.Differences, result.More, err = backfill.Shadowed(ctx, opts, t.Task)
+	}
 	return result, b.buildError(ctx, t.Task, err)
 }
 

@@ -34,8 +34,6 @@ const (
 	// maxRepairTries bounds the tries of one key in one round. A key that somebody
 	// has locked all the time is left to the next round.
 	maxRepairTries = 20
-	// maxShadowed bounds the hidden entries that one comparison lists.
-	maxShadowed = 1000
 	// rowLockWait is how long a repair waits for the lock of a row, in milliseconds.
 	rowLockWait = 1000
 )
@@ -125,43 +123,11 @@ func (t *task) compareOnce(ctx context.Context, r *job.Record) (result backfill.
 	result, err = t.d.opts.Backfiller.Compare(charged(ctx, r), CompareTask{
 		Task: task, Verified: verified(r), TempDir: t.d.opts.TempDir, Settings: &t.live, Crew: t.crew(r),
 	})
-	if err == nil && result.Clean() {
-		err = t.addShadowed(ctx, r, task, &result)
-	}
 	if err != nil || result.Clean() {
 		return result, 0, err
 	}
 	repaired, err = t.repairAll(ctx, r, task, result.Differences)
 	return result, repaired, err
-}
-
-// addShadowed adds to a clean comparison the keys whose entries a snapshot at T does not see although
-// they are there: it misses nothing, because no row has them, but they are seen again when garbage
-// collection has removed the record that hides them. They are differences without rows and entry.
-func (t *task) addShadowed(ctx context.Context, r *job.Record, task backfill.Task, result *backfill.CompareResult) error {
-	store, ok := t.d.opts.Builds.(kv.ShadowFinder)
-	if !ok {
-		return nil
-	}
-	for _, idx := range task.Indexes {
-		if !idx.Unique {
-			continue
-		}
-		column := task.Table.Columns[idx.Columns[0].Offset]
-		ranges := indexRanges(r.TableID, task.Table, []int64{idx.ID})
-		err := store.Shadowed(charged(ctx, r), ranges, task.TS, column, func(key []byte) error {
-			if len(result.Differences) == maxShadowed {
-				result.More = true
-				return nil
-			}
-			result.Differences = append(result.Differences, backfill.Difference{Index: idx.ID, Key: bytes.Clone(key)})
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // verified is when the job's indexes were equal to the rows, as far as the build has seen, and

@@ -16,9 +16,6 @@ import (
 	"fastddl/kv"
 )
 
-// shadowConcurrency is how many regions count their entries at a time.
-const shadowConcurrency = 4
-
 // Shadowed implements kv.ShadowFinder. Readers that go forward believe what a LOCK record says of older versions
 // (last_change in src/storage/mvcc/reader/scanner/forward.rs), those that go backward do not look at it (backward.rs
 // beside it). So TiKV counts in both directions, and only a region of which the numbers differ is read: an entry
@@ -101,7 +98,7 @@ func (s *Store) countEntries(ctx context.Context, ranges []kv.KeyRange, ts uint6
 		return 0, err
 	}
 	req := copRequest(ctx, tidbkv.ReqTypeDAG, data, ts, ranges...)
-	req.Desc, req.KeepOrder, req.Concurrency = backward, false, shadowConcurrency
+	req.Desc = backward
 	err = s.answers(ctx, req, func(data []byte) error {
 		part, err := countOf(data)
 		n += part

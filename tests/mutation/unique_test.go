@@ -221,9 +221,9 @@ var uniqueness = []mutation{
 	},
 	{
 		invariant: "I6", breaks: "entries that are hidden stay",
-		file:   "ddl/compare.go",
-		old:    "err = t.addShadowed(ctx, r, task, &result)",
-		new:    "_ = t.addShadowed",
+		file:   "ddl/backfiller.go",
+		old:    "result.Differences, result.More, err = backfill.Shadowed(ctx, opts, t.Task)",
+		new:    "_ = backfill.Shadowed",
 		caught: "sql.TestShadowedEntriesAreDeleted",
 		shows:  `ADMIN CHECK TABLE t`,
 	},

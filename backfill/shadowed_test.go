@@ -1,0 +1,127 @@
+package backfill
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/pingcap/tidb/pkg/meta/model"
+	"github.com/pingcap/tidb/pkg/tablecodec"
+	"github.com/stretchr/testify/require"
+
+	"fastddl/kv"
+)
+
+// shadowStore is a store in which readers miss some keys. One table's index lies in several regions.
+type shadowStore struct {
+	kv.Store
+	cutTable int64
+	hidden   [][]byte
+	err      error
+
+	mu      sync.Mutex
+	asked   [][]kv.KeyRange
+	columns []int64
+}
+
+func (s *shadowStore) Ranges(_ context.Context, r kv.KeyRange) ([]kv.SizedRange, error) {
+	if tablecodec.DecodeTableID(r.Start) != s.cutTable {
+		return []kv.SizedRange{{KeyRange: r, Bytes: smallBytes}}, nil // of the whole region
+	}
+	middle := append(slices.Clone(r.Start), 0x80)
+	return []kv.SizedRange{
+		{KeyRange: kv.KeyRange{Start: r.Start, End: middle}, Bytes: storeRequestBytes},
+		{KeyRange: kv.KeyRange{Start: middle, End: r.End}, Bytes: storeRequestBytes / 2},
+	}, nil
+}
+
+func (s *shadowStore) Shadowed(_ context.Context, ranges []kv.KeyRange, _ uint64, column *model.ColumnInfo, fn func(key []byte) error) error {
+	s.mu.Lock()
+	s.asked = append(s.asked, ranges)
+	s.columns = append(s.columns, column.ID)
+	s.mu.Unlock()
+	for _, k := range s.hidden {
+		if !slices.ContainsFunc(ranges, func(r kv.KeyRange) bool { return r.Contains(k) }) {
+			continue
+		}
+		key := bytes.Clone(k)
+		if err := fn(key); err != nil {
+			return err
+		}
+		clear(key)
+	}
+	return s.err
+}
+
+// TestShadowed: all parts of unique indexes are looked at, those of small partitions together.
+func TestShadowed(t *testing.T) {
+	const partitions = 40
+	p := newPartitioned(t, newRand(t), partitions, 0)
+	cutTable := p.table.ID + 7
+	plain, unique, global := indexOn(9, false, 1), indexOn(10, true, 2, 0), indexOn(11, true, 1)
+	global.Global = true
+	store := &shadowStore{Store: p.store, cutTable: cutTable}
+	hidden := []Difference{
+		{Index: 10, Key: append(tablecodec.EncodeTableIndexPrefix(p.table.ID+3, 10), 1)},
+		{Index: 10, Key: append(tablecodec.EncodeTableIndexPrefix(cutTable, 10), 0x7f)},
+		{Index: 10, Key: append(tablecodec.EncodeTableIndexPrefix(cutTable, 10), 0xf0)},
+	}
+	hidden = append([]Difference{{Index: 11, Key: append(tablecodec.EncodeTableIndexPrefix(p.table.ID, 11), 2)}}, hidden...)
+	for _, d := range hidden {
+		store.hidden = append(store.hidden, d.Key)
+	}
+	store.hidden = append(store.hidden, append(tablecodec.EncodeTableIndexPrefix(p.table.ID+3, 9), 1))
+	opts := p.options()
+	opts.Store = store
+	task := p.task(plain, unique, global)
+
+	found, more, err := Shadowed(t.Context(), opts, task)
+	require.NoError(t, err)
+	require.False(t, more)
+	require.Equal(t, hidden, found)
+
+	covered := make(map[int64]int)
+	for i, ranges := range store.asked {
+		require.LessOrEqual(t, len(ranges), smallRanges)
+		index := p.indexOf(ranges[0].Start)
+		require.Equal(t, task.Table.Columns[map[int64]int{10: 2, 11: 1}[index]].ID, store.columns[i], "the first of the index's columns")
+		covered[index] += len(ranges)
+	}
+	require.Equal(t, map[int64]int{10: partitions + 2, 11: 1}, covered)
+	require.Len(t, store.asked, 3+3+1, "39 small ones, one in two regions of which one is cut, and that of all partitions")
+
+	store.err = errors.New("failure")
+	_, _, err = Shadowed(t.Context(), opts, task)
+	require.ErrorIs(t, err, store.err)
+	opts.Store = p.store
+	found, more, err = Shadowed(t.Context(), opts, task)
+	require.NoError(t, err, "of a store that hides nothing")
+	require.False(t, more)
+	require.Empty(t, found)
+}
+
+func (p *partitioned) indexOf(key []byte) int64 {
+	_, index, isRecord, err := tablecodec.DecodeKeyHead(key)
+	require.NoError(p.t, err)
+	require.False(p.t, isRecord)
+	return index
+}
+
+// TestManyShadowedKeys: the list is bounded.
+func TestManyShadowedKeys(t *testing.T) {
+	table, kinds := plainTable()
+	f := newFixture(t, table, kinds)
+	store := &shadowStore{Store: f.store}
+	for i := range maxDifferences + 1 {
+		store.hidden = append(store.hidden, append(tablecodec.EncodeTableIndexPrefix(f.table.ID, 10), byte(i>>8), byte(i)))
+	}
+	opts := f.options()
+	opts.Store = store
+	found, more, err := Shadowed(t.Context(), opts, f.task(indexOn(10, true, 2)))
+	require.NoError(t, err)
+	require.True(t, more)
+	require.Len(t, found, maxDifferences)
+}
