@@ -27,9 +27,9 @@ const (
 // Shadowed returns the keys of unique indexes whose entries a snapshot at task.TS does not see
 // although they are there, by index and key, and says that there are more. A comparison misses
 // nothing, because no row has them, but they are seen again when garbage collection has removed
-// the record that hides them: they are differences without rows and without an entry. It paces
-// itself and obeys ctx as Compare does.
-func Shadowed(ctx context.Context, opts Options, task Task) (found []Difference, more bool, err error) {
+// the record that hides them: they are differences without rows and without an entry. What the
+// snapshot sees are so many entries of each index. It paces itself and obeys ctx as Compare does.
+func Shadowed(ctx context.Context, opts Options, task Task, entries []int64) (found []Difference, more bool, err error) {
 	finder, ok := opts.Store.(kv.ShadowFinder)
 	if !ok {
 		return nil, false, nil
@@ -39,8 +39,8 @@ func Shadowed(ctx context.Context, opts Options, task Task) (found []Difference,
 	if err := errors.Join(invalid("options", opts.problems()), err); err != nil {
 		return nil, false, err
 	}
-	s := shadows{execution: x, finder: finder}
-	if err := ended(ctx, s.run(ctx)); err != nil {
+	s := shadows{execution: x, finder: finder, all: make([]atomic.Int64, len(task.Indexes))}
+	if err := ended(ctx, s.run(ctx, entries)); err != nil {
 		return nil, false, fmt.Errorf("backfill: hidden entries: %w", err)
 	}
 	return s.found, s.more, nil
@@ -50,7 +50,7 @@ func Shadowed(ctx context.Context, opts Options, task Task) (found []Difference,
 type shadows struct {
 	*execution
 	finder kv.ShadowFinder
-	done   atomic.Int64
+	all    []atomic.Int64 // entries of each index
 
 	mu    sync.Mutex
 	found []Difference
@@ -59,18 +59,21 @@ type shadows struct {
 
 // shadowedPart is a part of a unique index that is looked at at one time.
 type shadowedPart struct {
-	index  *model.IndexInfo
+	index  int // in the task
 	ranges []kv.KeyRange
 }
 
-func (s *shadows) run(ctx context.Context) error {
+func (s *shadows) run(ctx context.Context, entries []int64) error {
 	parts, err := s.plan(ctx)
 	if err != nil || len(parts) == 0 {
 		return err
 	}
 	return s.execute(ctx, ingest.ShareOptions{ReadOnly: true}, func(ctx context.Context) error {
-		s.enter(stageCompare, func() float64 { return float64(s.done.Load()) / float64(len(parts)) })
-		err := parallel.Do(ctx, len(parts), s.storeParallel, func(ctx context.Context, i int) error { return s.look(ctx, parts[i]) })
+		if err := s.each(ctx, parts, s.count); err != nil {
+			return err
+		}
+		parts = slices.DeleteFunc(parts, func(p shadowedPart) bool { return s.all[p.index].Load() == entries[p.index] })
+		err := s.each(ctx, parts, s.find)
 		slices.SortFunc(s.found, func(a, b Difference) int { return bytes.Compare(a.Key, b.Key) })
 		return err
 	})
@@ -79,7 +82,7 @@ func (s *shadows) run(ctx context.Context) error {
 // plan cuts unique indexes where the store cuts them. What it does not cut lies in one region, maybe
 // with others.
 func (s *shadows) plan(ctx context.Context) (parts []shadowedPart, err error) {
-	for _, idx := range s.task.Indexes {
+	for k, idx := range s.task.Indexes {
 		if !idx.Unique {
 			continue
 		}
@@ -99,25 +102,41 @@ func (s *shadows) plan(ctx context.Context) (parts []shadowedPart, err error) {
 				return nil, err
 			}
 			for _, r := range cut {
-				parts = append(parts, shadowedPart{idx, []kv.KeyRange{r}})
+				parts = append(parts, shadowedPart{k, []kv.KeyRange{r}})
 			}
 		}
 		for together := range slices.Chunk(small, smallRanges) {
-			parts = append(parts, shadowedPart{idx, together})
+			parts = append(parts, shadowedPart{k, together})
 		}
 	}
 	return parts, nil
 }
 
-// look looks at a part.
-func (s *shadows) look(ctx context.Context, p shadowedPart) error {
-	pacer, end := s.startVerifying()
-	defer end()
-	defer s.done.Add(1)
-	if err := pacer.Pace(ctx); err != nil {
-		return err
+// each calls fn for parts, as a stage of its own.
+func (s *shadows) each(ctx context.Context, parts []shadowedPart, fn func(ctx context.Context, p shadowedPart, column *model.ColumnInfo) error) error {
+	if len(parts) == 0 {
+		return nil
 	}
-	column := s.task.Table.Columns[p.index.Columns[0].Offset]
+	done := new(atomic.Int64)
+	s.enter(stageCompare, func() float64 { return float64(done.Load()) / float64(len(parts)) })
+	return parallel.Do(ctx, len(parts), s.storeParallel, func(ctx context.Context, i int) error {
+		pacer, end := s.startVerifying()
+		defer end()
+		defer done.Add(1)
+		if err := pacer.Pace(ctx); err != nil {
+			return err
+		}
+		return fn(ctx, parts[i], s.task.Table.Columns[s.task.Indexes[parts[i].index].Columns[0].Offset])
+	})
+}
+
+func (s *shadows) count(ctx context.Context, p shadowedPart, column *model.ColumnInfo) error {
+	n, err := s.finder.CountAll(ctx, p.ranges, s.task.TS, column)
+	s.all[p.index].Add(n)
+	return err
+}
+
+func (s *shadows) find(ctx context.Context, p shadowedPart, column *model.ColumnInfo) error {
 	return s.finder.Shadowed(ctx, p.ranges, s.task.TS, column, func(key []byte) error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -125,7 +144,7 @@ func (s *shadows) look(ctx context.Context, p shadowedPart) error {
 			s.more = true
 			return nil
 		}
-		s.found = append(s.found, Difference{Index: p.index.ID, Key: bytes.Clone(key)})
+		s.found = append(s.found, Difference{Index: s.task.Indexes[p.index].ID, Key: bytes.Clone(key)})
 		return nil
 	})
 }

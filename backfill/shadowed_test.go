@@ -22,9 +22,9 @@ type shadowStore struct {
 	hidden   [][]byte
 	err      error
 
-	mu      sync.Mutex
-	asked   [][]kv.KeyRange
-	columns []int64
+	mu             sync.Mutex
+	counted, asked [][]kv.KeyRange
+	columns        []int64
 }
 
 func (s *shadowStore) Ranges(_ context.Context, r kv.KeyRange) ([]kv.SizedRange, error) {
@@ -38,11 +38,29 @@ func (s *shadowStore) Ranges(_ context.Context, r kv.KeyRange) ([]kv.SizedRange,
 	}, nil
 }
 
+// CountAll implements kv.ShadowFinder: there is one entry that readers see in each range.
+func (s *shadowStore) CountAll(_ context.Context, ranges []kv.KeyRange, _ uint64, column *model.ColumnInfo) (int64, error) {
+	s.mu.Lock()
+	s.counted = append(s.counted, ranges)
+	s.columns = append(s.columns, column.ID)
+	s.mu.Unlock()
+	n := len(ranges)
+	for _, k := range s.hidden {
+		if slices.ContainsFunc(ranges, func(r kv.KeyRange) bool { return r.Contains(k) }) {
+			n++
+		}
+	}
+	return int64(n), s.err
+}
+
+// Shadowed implements kv.ShadowFinder.
 func (s *shadowStore) Shadowed(_ context.Context, ranges []kv.KeyRange, _ uint64, column *model.ColumnInfo, fn func(key []byte) error) error {
 	s.mu.Lock()
 	s.asked = append(s.asked, ranges)
-	s.columns = append(s.columns, column.ID)
 	s.mu.Unlock()
+	if column.Offset != 2 && column.Offset != 1 {
+		return errors.New("not a column of an index")
+	}
 	for _, k := range s.hidden {
 		if !slices.ContainsFunc(ranges, func(r kv.KeyRange) bool { return r.Contains(k) }) {
 			continue
@@ -61,43 +79,45 @@ func TestShadowed(t *testing.T) {
 	const partitions = 40
 	p := newPartitioned(t, newRand(t), partitions, 0)
 	cutTable := p.table.ID + 7
-	plain, unique, global := indexOn(9, false, 1), indexOn(10, true, 2, 0), indexOn(11, true, 1)
+	plain, unique, global, clean := indexOn(9, false, 1), indexOn(10, true, 2, 0), indexOn(11, true, 1), indexOn(12, true, 1, 2)
 	global.Global = true
 	store := &shadowStore{Store: p.store, cutTable: cutTable}
 	hidden := []Difference{
+		{Index: 11, Key: append(tablecodec.EncodeTableIndexPrefix(p.table.ID, 11), 2)},
 		{Index: 10, Key: append(tablecodec.EncodeTableIndexPrefix(p.table.ID+3, 10), 1)},
 		{Index: 10, Key: append(tablecodec.EncodeTableIndexPrefix(cutTable, 10), 0x7f)},
 		{Index: 10, Key: append(tablecodec.EncodeTableIndexPrefix(cutTable, 10), 0xf0)},
 	}
-	hidden = append([]Difference{{Index: 11, Key: append(tablecodec.EncodeTableIndexPrefix(p.table.ID, 11), 2)}}, hidden...)
 	for _, d := range hidden {
 		store.hidden = append(store.hidden, d.Key)
 	}
 	store.hidden = append(store.hidden, append(tablecodec.EncodeTableIndexPrefix(p.table.ID+3, 9), 1))
 	opts := p.options()
 	opts.Store = store
-	task := p.task(plain, unique, global)
+	task := p.task(plain, unique, global, clean)
+	seen := []int64{0, partitions + 2, 1, partitions + 2}
 
-	found, more, err := Shadowed(t.Context(), opts, task)
+	found, more, err := Shadowed(t.Context(), opts, task, seen)
 	require.NoError(t, err)
 	require.False(t, more)
 	require.Equal(t, hidden, found)
 
 	covered := make(map[int64]int)
-	for i, ranges := range store.asked {
+	for i, ranges := range store.counted {
 		require.LessOrEqual(t, len(ranges), smallRanges)
 		index := p.indexOf(ranges[0].Start)
-		require.Equal(t, task.Table.Columns[map[int64]int{10: 2, 11: 1}[index]].ID, store.columns[i], "the first of the index's columns")
+		require.Equal(t, task.Table.Columns[map[int64]int{10: 2, 11: 1, 12: 1}[index]].ID, store.columns[i], "the first of the index's columns")
 		covered[index] += len(ranges)
 	}
-	require.Equal(t, map[int64]int{10: partitions + 2, 11: 1}, covered)
-	require.Len(t, store.asked, 3+3+1, "39 small ones, one in two regions of which one is cut, and that of all partitions")
+	require.Equal(t, map[int64]int{10: partitions + 2, 11: 1, 12: partitions + 2}, covered)
+	require.Len(t, store.counted, 6+1+6, "39 small ones, one in two regions of which one is cut, and that of all partitions")
+	require.Len(t, store.asked, 6+1, "not of the index that has what readers see")
 
 	store.err = errors.New("failure")
-	_, _, err = Shadowed(t.Context(), opts, task)
+	_, _, err = Shadowed(t.Context(), opts, task, seen)
 	require.ErrorIs(t, err, store.err)
 	opts.Store = p.store
-	found, more, err = Shadowed(t.Context(), opts, task)
+	found, more, err = Shadowed(t.Context(), opts, task, seen)
 	require.NoError(t, err, "of a store that hides nothing")
 	require.False(t, more)
 	require.Empty(t, found)
@@ -120,7 +140,7 @@ func TestManyShadowedKeys(t *testing.T) {
 	}
 	opts := f.options()
 	opts.Store = store
-	found, more, err := Shadowed(t.Context(), opts, f.task(indexOn(10, true, 2)))
+	found, more, err := Shadowed(t.Context(), opts, f.task(indexOn(10, true, 2)), []int64{1})
 	require.NoError(t, err)
 	require.True(t, more)
 	require.Len(t, found, maxDifferences)

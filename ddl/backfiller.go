@@ -152,7 +152,7 @@ func (b *IndexBackfiller) Compare(ctx context.Context, t CompareTask) (backfill.
 		invariants.Check(err != nil || all.Clean(), "job %d: changes of indexes and rows agree, but they differ: %+v", t.JobID, all.Differences)
 	}
 	if err == nil && result.Clean() {
-		result.Differences, result.More, err = backfill.Shadowed(ctx, opts, t.Task)
+		result.Differences, result.More, err = backfill.Shadowed(ctx, opts, t.Task, result.Entries)
 	}
 	return result, b.buildError(ctx, t.Task, err)
 }

@@ -61,9 +61,12 @@ type LockSettler interface {
 // ShadowFinder is a store in which the record of a lock can hide an older value from readers until
 // garbage collection removes the record: see LockSettler.
 type ShadowFinder interface {
-	// Shadowed calls fn with each key of the ranges that has a value at ts which snapshots at ts do
-	// not see all the same. The ranges are parts of one index, in whatever partitions, and column is
-	// the first of its columns. A key is valid during the call. It ends with the first error of fn,
+	// CountAll returns how many keys of the ranges have a value at ts, those included that snapshots
+	// at ts do not see. The ranges are parts of one index, in whatever partitions, and column is the
+	// first of its columns. It fails like Snapshot.
+	CountAll(ctx context.Context, ranges []KeyRange, ts uint64, column *model.ColumnInfo) (int64, error)
+	// Shadowed calls fn with each key of such ranges that has a value at ts which snapshots at ts do
+	// not see all the same. A key is valid during the call. It ends with the first error of fn,
 	// and fails like Snapshot.
 	Shadowed(ctx context.Context, ranges []KeyRange, ts uint64, column *model.ColumnInfo, fn func(key []byte) error) error
 }

@@ -16,11 +16,34 @@ import (
 	"fastddl/kv"
 )
 
-// Shadowed implements kv.ShadowFinder. Readers that go forward believe what a LOCK record says of older versions
+// CountAll implements kv.ShadowFinder. Readers that go forward believe what a LOCK record says of older versions
 // (last_change in src/storage/mvcc/reader/scanner/forward.rs), those that go backward do not look at it (backward.rs
-// beside it). So TiKV counts in both directions, and only a region of which the numbers differ is read: an entry
-// that a row has is seen both ways. All ranges are counted together, since those of the partitions of a table may
-// lie in few regions.
+// beside it). So TiKV counts backward.
+func (s *Store) CountAll(ctx context.Context, ranges []kv.KeyRange, ts uint64, column *model.ColumnInfo) (n int64, err error) {
+	if err := s.enter(ctx); err != nil {
+		return 0, err
+	}
+	defer s.exit()
+	if err := s.readable(ctx, ts); err != nil {
+		return 0, err
+	}
+	if ranges = inOrder(ranges); len(ranges) == 0 {
+		return 0, ctx.Err()
+	}
+	n, err = s.countEntries(ctx, ranges, ts, column, true)
+	return n, failed(ctx, "entries", err)
+}
+
+// inOrder returns what is not empty of ranges, in key order.
+func inOrder(ranges []kv.KeyRange) []kv.KeyRange {
+	ranges = slices.DeleteFunc(slices.Clone(ranges), kv.KeyRange.Empty)
+	slices.SortFunc(ranges, func(a, b kv.KeyRange) int { return bytes.Compare(a.Start, b.Start) })
+	return ranges
+}
+
+// Shadowed implements kv.ShadowFinder. TiKV counts in both directions, and only a region of which the numbers
+// differ is read: an entry that a row has is seen both ways. All ranges are counted together, since those of the
+// partitions of a table may lie in few regions.
 func (s *Store) Shadowed(ctx context.Context, ranges []kv.KeyRange, ts uint64, column *model.ColumnInfo, fn func(key []byte) error) error {
 	if err := s.enter(ctx); err != nil {
 		return err
@@ -29,8 +52,7 @@ func (s *Store) Shadowed(ctx context.Context, ranges []kv.KeyRange, ts uint64, c
 	if err := s.readable(ctx, ts); err != nil {
 		return err
 	}
-	ranges = slices.DeleteFunc(slices.Clone(ranges), kv.KeyRange.Empty)
-	slices.SortFunc(ranges, func(a, b kv.KeyRange) int { return bytes.Compare(a.Start, b.Start) })
+	ranges = inOrder(ranges)
 	hides, err := s.hides(ctx, ranges, ts, column)
 	if err != nil || !hides {
 		return failed(ctx, "hidden entries", err)

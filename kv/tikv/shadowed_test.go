@@ -138,12 +138,21 @@ func TestShadowed(t *testing.T) {
 		slices.Sort(found)
 		return found
 	}
+	all := func() int64 {
+		n, err := s.CountAll(t.Context(), ranges, ts, column)
+		require.NoError(t, err)
+		return n
+	}
+	require.EqualValues(t, entries, all())
+	require.LessOrEqual(t, client.counts, 6, "not one for each partition")
+	client.counts = 0
 	require.Empty(t, shadowed())
 	require.Zero(t, client.scanned, "only numbers are sent")
 	require.LessOrEqual(t, client.counts, 12, "not one for each partition")
 
 	client.hidden = []string{keys[0], keys[4000], keys[4321], keys[4999]}
 	require.Equal(t, client.hidden, shadowed())
+	require.EqualValues(t, entries, all(), "those included that readers miss")
 	require.Less(t, client.scanned, 2100, "one region is read twice, and that of one entry")
 
 	failure := errors.New("failure")
@@ -151,4 +160,9 @@ func TestShadowed(t *testing.T) {
 	require.ErrorContains(t, s.Shadowed(t.Context(), []kv.KeyRange{records(testTable)}, ts, column, nil), "no key of an index")
 	require.ErrorContains(t, s.Shadowed(t.Context(), ranges, ts+1<<40, column, nil), "future")
 	require.NoError(t, s.Shadowed(t.Context(), nil, ts, column, nil))
+	_, err = s.CountAll(t.Context(), ranges, ts+1<<40, column)
+	require.ErrorContains(t, err, "future")
+	n, err := s.CountAll(t.Context(), nil, ts, column)
+	require.NoError(t, err)
+	require.Zero(t, n)
 }

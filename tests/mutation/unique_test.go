@@ -222,7 +222,7 @@ var uniqueness = []mutation{
 	{
 		invariant: "I6", breaks: "entries that are hidden stay",
 		file:   "ddl/backfiller.go",
-		old:    "result.Differences, result.More, err = backfill.Shadowed(ctx, opts, t.Task)",
+		old:    "result.Differences, result.More, err = backfill.Shadowed(ctx, opts, t.Task, result.Entries)",
 		new:    "_ = backfill.Shadowed",
 		caught: "sql.TestShadowedEntriesAreDeleted",
 		shows:  `ADMIN CHECK TABLE t`,
