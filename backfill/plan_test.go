@@ -168,7 +168,7 @@ func TestQueueLosesNothing(t *testing.T) {
 				if !ok {
 					return
 				}
-				at, end := decodeHandle(t, c.rest.Start), decodeHandle(t, c.rest.End)
+				at, end := decodeHandle(t, c.task.Start), decodeHandle(t, c.task.End)
 				for batch := 0; ; batch++ {
 					if at >= end {
 						q.release(c)
@@ -229,9 +229,6 @@ func TestQueueStops(t *testing.T) {
 	c, ok := q.take(context.Background())
 	require.True(t, ok)
 	require.Equal(t, []task{whole}, q.remaining(), "what a worker has is not done")
-	rest := task{kv.KeyRange{Start: encodeHandle(4), End: encodeHandle(10)}, 6}
-	q.keep(c, rest)
-	require.Equal(t, []task{rest}, q.remaining())
 
 	waiting := make(chan bool)
 	go func() {
@@ -241,6 +238,7 @@ func TestQueueStops(t *testing.T) {
 	q.stop()
 	require.False(t, <-waiting)
 	require.Equal(t, yield, q.judge())
+	rest := task{kv.KeyRange{Start: encodeHandle(4), End: encodeHandle(10)}, 6}
 	q.release(c, rest)
 	_, ok = q.take(context.Background())
 	require.False(t, ok)

@@ -23,8 +23,8 @@ type queue struct {
 	stopped bool            // no more tasks are handed out
 }
 
-// claim is what a worker has left of a task.
-type claim struct{ rest task }
+// claim is a task that a worker has.
+type claim struct{ task task }
 
 // wakeAtEnd wakes whoever waits when ctx ends, until it is called off.
 func (q *queue) wakeAtEnd(ctx context.Context) (callOff func()) {
@@ -151,13 +151,6 @@ func (q *queue) judge() verdict {
 	}
 }
 
-// keep records what a worker has left of its task.
-func (q *queue) keep(c *claim, rest task) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	c.rest = rest
-}
-
 // release ends a claim and gives back what was not done of it.
 func (q *queue) release(c *claim, rest ...task) {
 	q.mu.Lock()
@@ -189,7 +182,7 @@ func (q *queue) remaining() []task {
 	defer q.mu.Unlock()
 	left := slices.Clone(q.tasks)
 	for c := range q.held {
-		left = append(left, c.rest)
+		left = append(left, c.task)
 	}
 	sortTasks(left)
 	return left

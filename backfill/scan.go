@@ -142,7 +142,7 @@ func (s *scanner) run(ctx context.Context) (err error) {
 // scanTask scans a task, or as much of it as the queue lets it.
 func (s *scanner) scanTask(ctx context.Context, c *claim) error {
 	begin, rows := time.Now(), int64(0)
-	rest, decision, err := s.scanRange(ctx, c.rest, &rows)
+	rest, decision, err := s.scanRange(ctx, c.task, &rows)
 	switch {
 	case err != nil:
 		return err

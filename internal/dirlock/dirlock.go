@@ -72,10 +72,6 @@ func SubFolder(parent, id string) (*Lock, error) {
 // Dir is the locked folder.
 func (l *Lock) Dir() string { return l.dir }
 
-// Holds says whether name, in the folder, is the lock's own file, which has to stay
-// when the folder is emptied.
-func Holds(name string) bool { return name == lockFile }
-
 // Release gives the folder back. The files in it stay.
 func (l *Lock) Release() error {
 	if err := l.file.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
