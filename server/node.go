@@ -182,7 +182,7 @@ func (n *Node) openSQL(ctx context.Context, budget memory.Budget, log *zap.Logge
 func (n *Node) serve(srv *tidbserver.Server) {
 	dom := n.layer.Domain()
 	srv.SetDomain(dom)
-	dom.InfoSyncer().SetSessionManager(srv)
+	dom.InfoSyncer().SetSessionManager(n.layer.SessionManager(srv))
 	go dom.ExpensiveQueryHandle().SetSessionManager(srv).Run()
 	go dom.MemoryUsageAlarmHandle().SetSessionManager(srv).Run()
 	go dom.ServerMemoryLimitHandle().SetSessionManager(srv).Run()

@@ -86,6 +86,7 @@ type Layer struct {
 	// cluster is what was opened of the cluster; nil if there is none.
 	cluster *member.Etcd
 	local   *localSessions
+	clients *clients
 
 	closing sync.Once
 	closed  error
@@ -102,7 +103,7 @@ func Open(ctx context.Context, opts Options) (_ *Layer, err error) {
 	}
 	registerVariables()
 	follow(opts.Globals)
-	l := &Layer{opts: opts}
+	l := &Layer{opts: opts, clients: newClients()}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, l.Close())
@@ -121,7 +122,7 @@ func Open(ctx context.Context, opts Options) (_ *Layer, err error) {
 	if err := l.awaitStats(ctx); err != nil {
 		return nil, err
 	}
-	l.local = newLocalSessions()
+	l.local = newLocalSessions(l.clients)
 	l.dom.InfoSyncer().SetSessionManager(l.local)
 	if storage, ok := opts.Storage.(readerKeeper); ok {
 		storage.KeepReadable(l.dom.InfoSyncer().GetMinStartTS)

@@ -20,14 +20,16 @@ import (
 // It is TiDB's session manager until pkg/server's takes its place; through it the
 // metadata lock sees the sessions.
 type localSessions struct {
+	clients *clients
+
 	mu       sync.Mutex
 	next     uint64
 	open     map[uint64]sessiontypes.Session
 	internal map[any]struct{}
 }
 
-func newLocalSessions() *localSessions {
-	return &localSessions{open: make(map[uint64]sessiontypes.Session), internal: make(map[any]struct{})}
+func newLocalSessions(clients *clients) *localSessions {
+	return &localSessions{clients: clients, open: make(map[uint64]sessiontypes.Session), internal: make(map[any]struct{})}
 }
 
 // errServed says that a server has the sessions.
@@ -47,18 +49,19 @@ func (l *Layer) OpenSession() (sessiontypes.Session, error) {
 		se.Close()
 		return nil, errors.New("open session: there is no user root")
 	}
-	s := &localSession{clientSession: clientSession{Session: se, layer: l}}
+	s := &localSession{l.newClient(se)}
 	l.local.add(s)
 	se.SetSessionManager(l.local)
 	return s, nil
 }
 
 // localSession is one of localSessions.
-type localSession struct{ clientSession }
+type localSession struct{ *clientSession }
 
 // Close implements session.Session.
 func (s *localSession) Close() {
 	s.layer.local.remove(s.GetSessionVars().ConnectionID)
+	s.layer.clients.remove(s.clientSession)
 	s.Session.Close()
 }
 
@@ -193,12 +196,9 @@ func (m *localSessions) GetInternalSessionStartTSList() []uint64 {
 	return out
 }
 
-// CheckOldRunningTxn implements util.SessionManager: it takes off the jobs that a
-// session still has a table of under an older version.
+// CheckOldRunningTxn implements util.SessionManager.
 func (m *localSessions) CheckOldRunningTxn(job2ver map[int64]int64, job2ids map[int64]string) {
-	for _, s := range m.sessions() {
-		session.RemoveLockDDLJobs(s, job2ver, job2ids, false)
-	}
+	m.clients.takeOff(job2ver, job2ids)
 }
 
 // GetConAttrs implements util.SessionManager.

@@ -42,7 +42,7 @@ func (e *env) listen() (port int) {
 	s, err := server.NewServer(&cfg, e.Driver())
 	require.NoError(e.t, err)
 	s.SetDomain(e.Domain())
-	e.Domain().InfoSyncer().SetSessionManager(s)
+	e.Domain().InfoSyncer().SetSessionManager(e.SessionManager(s))
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(e.Domain()) }()
 	e.t.Cleanup(func() {

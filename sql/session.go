@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/pingcap/tidb/pkg/errno"
 	"github.com/pingcap/tidb/pkg/expression"
@@ -44,7 +45,7 @@ func (d *driver) OpenCtx(
 	if err != nil {
 		return nil, err
 	}
-	c.Session = &clientSession{Session: c.Session, layer: d.layer}
+	c.Session = d.layer.newClient(c.Session)
 	return c, nil
 }
 
@@ -53,6 +54,16 @@ func (d *driver) OpenCtx(
 type clientSession struct {
 	sessiontypes.Session
 	layer *Layer
+	// batches is the schema version that a statement which may be cut into batches has begun
+	// with, or an older one; 0 if there is none.
+	batches atomic.Int64
+}
+
+// newClient makes a session one of the layer's clients, until it is closed.
+func (l *Layer) newClient(se sessiontypes.Session) *clientSession {
+	s := &clientSession{Session: se, layer: l}
+	l.clients.add(s)
+	return s
 }
 
 // ExecuteStmt implements session.Session.
@@ -73,7 +84,7 @@ func (s *clientSession) execute(ctx context.Context, stmt ast.StmtNode) (rows sq
 		return rows, nil, err
 	}
 	if isForeground(what) {
-		end = s.layer.opts.Foreground.Begin()
+		end = s.begin(what)
 		defer func() { // also after a panic: a KILL in the middle of a commit is one
 			if rows == nil || err != nil {
 				end()
@@ -82,6 +93,19 @@ func (s *clientSession) execute(ctx context.Context, stmt ast.StmtNode) (rows sq
 	}
 	rows, err = s.Session.ExecuteStmt(ctx, stmt)
 	return rows, end, err
+}
+
+// begin begins a statement of the foreground, until end is called.
+func (s *clientSession) begin(stmt ast.StmtNode) (end func()) {
+	measured := s.layer.opts.Foreground.Begin()
+	if !s.mayBatch(stmt) {
+		return measured
+	}
+	s.batches.Store(s.layer.dom.InfoSchema().SchemaMetaVersion())
+	return func() {
+		s.batches.Store(0)
+		measured()
+	}
 }
 
 // refusals are what the embedded store refuses, as TiDB gets to see it, and the numbers that users know it by: a write that
@@ -157,6 +181,7 @@ func (s *clientSession) ExecutePreparedStmt(ctx context.Context, id uint32, para
 // transaction (pingcap/tidb#63956), which ends the process: so it is taken back first, and
 // one that comes this very moment is contained.
 func (s *clientSession) Close() {
+	defer s.layer.clients.remove(s)
 	for range 2 { // what is closed already is left alone
 		s.GetSessionVars().SQLKiller.Reset()
 		err := s.tryClose()

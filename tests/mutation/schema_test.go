@@ -36,6 +36,22 @@ var twoVersions = []mutation{
 		shows:  `the job did not wait for a transaction of the state before`,
 	},
 	{
+		invariant: "I1", breaks: "a session that runs something as internal SQL is not asked",
+		file:   "sql/clients.go",
+		old:    "m.SessionManager.CheckOldRunningTxn(job2ver, job2ids)\n\tm.clients.takeOff(job2ver, job2ids)",
+		new:    "m.SessionManager.CheckOldRunningTxn(job2ver, job2ids)",
+		caught: "sql.TestStatementsOutsideTheMetadataLock/transaction that traces",
+		shows:  `Should be empty, but was map\[1:`,
+	},
+	{
+		invariant: "I1", breaks: "a statement in batches is not waited for",
+		file:   "sql/clients.go",
+		old:    "return began < version",
+		new:    "return began < 0",
+		caught: "sql.TestStatementsOutsideTheMetadataLock/insert in batches",
+		shows:  `Should be empty, but was map\[1:`,
+	},
+	{
 		invariant: "I1", breaks: "an index begins write-only",
 		file:   "ddl/job/step.go",
 		old:    "case StepQueued:\n\t\treturn StepDeleteOnly",

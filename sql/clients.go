@@ -1,0 +1,100 @@
+package sql
+
+import (
+	"maps"
+	"sync"
+
+	"github.com/pingcap/tidb/pkg/parser/ast"
+	"github.com/pingcap/tidb/pkg/sessionctx/variable"
+	tidbutil "github.com/pingcap/tidb/pkg/util"
+)
+
+// clients are the open sessions of clients. They are asked for the metadata lock here, beside TiDB's session manager
+// (RemoveLockDDLJobs in pkg/session/session.go), which leaves out two:
+//
+//   - a session that executes something as internal SQL at the moment: as TRACE does with its statement
+//     (pkg/executor/trace.go), and SHOW TABLE STATUS with a query of its own;
+//   - a statement that TiDB cuts into batches (tidb_enable_batch_dml): behind the first commit its transaction is
+//     another one that has used no table so far, and it goes on with the schema that it has begun with
+//     (doBatchInsert in pkg/executor/insert_common.go, doBatchDelete in delete.go).
+//
+// A server reports a schema version when nobody uses an older one. Without these it would do so too early, and rows
+// that are written after S would have no entries.
+type clients struct {
+	mu   sync.Mutex
+	open map[*clientSession]struct{}
+}
+
+func newClients() *clients { return &clients{open: make(map[*clientSession]struct{})} }
+
+func (c *clients) add(s *clientSession) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.open[s] = struct{}{}
+}
+
+func (c *clients) remove(s *clientSession) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.open, s)
+}
+
+// takeOff takes off the jobs whose tables a session uses under an older version than theirs.
+func (c *clients) takeOff(job2ver map[int64]int64, job2ids map[int64]string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for s := range c.open {
+		s.takeOff(job2ver, job2ids)
+	}
+}
+
+// takeOff takes off the jobs whose tables the session uses under an older version than theirs. Of a
+// statement in batches nobody says which tables it uses.
+func (s *clientSession) takeOff(job2ver map[int64]int64, job2ids map[int64]string) {
+	if began := s.batches.Load(); began > 0 {
+		maps.DeleteFunc(job2ver, func(_, version int64) bool { return began < version })
+	}
+	vars := s.GetSessionVars()
+	vars.TxnCtxMu.Lock()
+	defer vars.TxnCtxMu.Unlock()
+	if vars.TxnCtx == nil {
+		return
+	}
+	vars.GetRelatedTableForMDL().Range(func(table, used any) bool {
+		maps.DeleteFunc(job2ver, func(job, version int64) bool {
+			_, concerns := tidbutil.Str2Int64Map(job2ids[job])[table.(int64)]
+			return concerns && used.(int64) < version
+		})
+		return true
+	})
+}
+
+// mayBatch says that TiDB may cut a statement into batches.
+func (s *clientSession) mayBatch(stmt ast.StmtNode) bool {
+	vars := s.GetSessionVars()
+	if !variable.EnableBatchDML.Load() || vars.DMLBatchSize <= 0 || !vars.BatchInsert && !vars.BatchDelete {
+		return false
+	}
+	switch stmt.(type) {
+	case *ast.InsertStmt, *ast.DeleteStmt, *ast.ExplainStmt, *ast.TraceStmt:
+		return true
+	}
+	return false
+}
+
+// SessionManager returns TiDB's session manager of a server on this layer, which asks all of the layer's
+// clients for the metadata lock.
+func (l *Layer) SessionManager(of tidbutil.SessionManager) tidbutil.SessionManager {
+	return &sessionManager{of, l.clients}
+}
+
+type sessionManager struct {
+	tidbutil.SessionManager
+	clients *clients
+}
+
+// CheckOldRunningTxn implements util.SessionManager.
+func (m *sessionManager) CheckOldRunningTxn(job2ver map[int64]int64, job2ids map[int64]string) {
+	m.SessionManager.CheckOldRunningTxn(job2ver, job2ids)
+	m.clients.takeOff(job2ver, job2ids)
+}

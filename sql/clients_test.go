@@ -1,0 +1,98 @@
+package sql_test
+
+import (
+	"context"
+	"database/sql/driver"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fastddl/ddl"
+)
+
+// untilOpen blocks a statement until the lock 'gate' is free. That it does can be seen by another lock. TiDB does not
+// evaluate the functions while it plans the statement.
+const (
+	arrives   = "GET_LOCK(CONCAT('arrived', LEFT(RAND(), 0)), 0)"
+	untilOpen = "GET_LOCK(CONCAT('gate', LEFT(RAND(), 0)), 600)"
+)
+
+// Statements that use a table under an older schema without TiDB's metadata lock knowing, since they run as internal
+// SQL or in batches, are waited for like all others.
+func TestStatementsOutsideTheMetadataLock(t *testing.T) {
+	e := newEnv(t)
+	c, gate, builder := e.client(), e.client(), e.client()
+	c.run("SET GLOBAL tidb_enable_batch_dml = ON")
+	t.Cleanup(func() { c.run("SET GLOBAL tidb_enable_batch_dml = OFF") })
+	db := e.serve()
+	const (
+		rows      = "t VALUES (1000, 1, ''), (1001, " + arrives + ", " + untilOpen + ")"
+		inBatches = "SET tidb_batch_insert = ON, tidb_batch_delete = ON, tidb_dml_batch_size = 1"
+		deleted   = "a < 100 AND IF(a = 60, " + arrives + " + " + untilOpen + ", 1) > 0"
+		smallest  = ", tidb_max_chunk_size = 32, tidb_init_chunk_size = 1, tidb_executor_concurrency = 1"
+	)
+	for name, test := range map[string]struct{ before, statement, after string }{
+		"transaction that traces":    {"BEGIN; INSERT INTO t VALUES (1000, 1, '')", "TRACE SELECT " + arrives + ", " + untilOpen, "COMMIT"},
+		"traced insert":              {"DO 0", "TRACE INSERT INTO " + rows, "DO 0"},
+		"insert in batches":          {inBatches, "INSERT INTO " + rows, "DO 0"},
+		"replace in batches":         {inBatches, "REPLACE INTO " + rows, "DO 0"},
+		"delete in batches":          {inBatches + smallest, "DELETE FROM t WHERE " + deleted, "DO 0"},
+		"batches that are explained": {inBatches, "EXPLAIN ANALYZE INSERT INTO " + rows, "DO 0"},
+		"batches that are prepared":  {inBatches + `; PREPARE p FROM "INSERT INTO ` + rows + `"`, "EXECUTE p", "DO 0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := c.of(t)
+			table(c, 200)
+			require.Equal(t, "1", gate.of(t).one("SELECT GET_LOCK('gate', 60)"))
+			writer, err := db.Conn(context.Background())
+			require.NoError(t, err)
+			exec := func(query string) error {
+				_, err := writer.ExecContext(context.Background(), query)
+				return err
+			}
+			require.NoError(t, exec(test.before))
+			id := c.one("SELECT tidb_table_id FROM information_schema.tables WHERE table_schema = 'test' AND table_name = 't'")
+			// told are the jobs that the server would tell that nobody uses the table under an older version.
+			told := func() map[int64]int64 {
+				jobs := map[int64]int64{1: e.Domain().InfoSchema().SchemaMetaVersion() + 1}
+				e.Domain().InfoSyncer().GetSessionManager().CheckOldRunningTxn(jobs, map[int64]string{1: id})
+				return jobs
+			}
+			written := make(chan error, 1)
+			go func() { written <- exec(test.statement) }()
+			require.Eventually(t, func() bool {
+				return len(written) > 0 || c.one("SELECT IS_FREE_LOCK('arrived')") == "0"
+			}, time.Minute, time.Millisecond)
+			require.Empty(t, written)
+			require.Empty(t, told())
+
+			var ended, early atomic.Bool
+			e.setHook(func(_ context.Context, p ddl.HookPoint) error {
+				if matches(p, ddl.HookPoint{When: "before", Action: "change-schema", Step: "write-only"}) && !ended.Load() {
+					early.Store(true)
+				}
+				return nil
+			})
+			built := make(chan error, 1)
+			go func() {
+				_, err := builder.try("ALTER TABLE t ADD INDEX i (b)")
+				built <- err
+			}()
+			require.Eventually(t, func() bool {
+				jobs := e.DDL().Unfinished()
+				return early.Load() || len(jobs) == 1 && jobs[0].WaitReason != ""
+			}, time.Minute, time.Millisecond)
+			ended.Store(true)
+			gate.of(t).run("SELECT RELEASE_LOCK('gate')")
+			require.NoError(t, wait(t, written))
+			require.NoError(t, exec(test.after))
+			require.NoError(t, wait(t, built))
+			require.False(t, early.Load(), "the job did not wait")
+			c.check("t")
+			require.ErrorIs(t, writer.Raw(func(any) error { return driver.ErrBadConn }), driver.ErrBadConn) // which closes it
+			require.Eventually(t, func() bool { return len(told()) == 1 }, time.Minute, time.Millisecond)
+		})
+	}
+}
