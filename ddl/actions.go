@@ -48,7 +48,7 @@ func (t *task) do(ctx context.Context, act job.Action, to job.Step) (outcome, er
 	case job.ActRepublish, job.ActChangeSchema:
 		return t.changeSchema(ctx, r, to)
 	case job.ActTakeSnapshot:
-		return t.takeSnapshot(ctx, to)
+		return t.takeSnapshot(ctx, r, to)
 	case job.ActAwaitOlder:
 		return outcome{}, t.awaitOlder(ctx, r)
 	case job.ActBackfill:
@@ -167,7 +167,10 @@ func (t *task) changeSchema(ctx context.Context, r *job.Record, to job.Step) (ou
 
 // takeSnapshot takes S. Garbage collection is held at it before it is recorded, so
 // a recorded S is always held; a hold without a record is replaced.
-func (t *task) takeSnapshot(ctx context.Context, to job.Step) (outcome, error) {
+func (t *task) takeSnapshot(ctx context.Context, r *job.Record, to job.Step) (outcome, error) {
+	if err := t.awaitImports(ctx, r); err != nil {
+		return outcome{}, err
+	}
 	ts, err := t.d.opts.Builds.CurrentTS(ctx)
 	if err != nil {
 		return outcome{}, fmt.Errorf("take snapshot: %w", err)

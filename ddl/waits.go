@@ -54,6 +54,41 @@ func (t *task) awaitVersion(ctx context.Context, r *job.Record) error {
 	return t.forgetVersion(context.WithoutCancel(ctx), r)
 }
 
+// activeImport is an import of TiDB's into a table that has not ended; the states are those of pkg/executor/importer/job.go.
+const activeImport = `SELECT id FROM mysql.tidb_import_jobs WHERE status IN ('pending', 'running') AND table_id = %? LIMIT 1`
+
+// awaitImports waits until no IMPORT INTO is under way into the job's table. It does not use the table as far as the
+// metadata lock knows (skipLockMDL in pkg/planner/core/preprocess.go), and makes its files by the schema that it has begun
+// with: rows that it brought in after S would have no entries. What it brings in before S is scanned.
+func (t *task) awaitImports(ctx context.Context, r *job.Record) error {
+	id, err := t.d.importInto(ctx, r.TableID)
+	if err != nil || id == 0 {
+		return err
+	}
+	defer t.view.setWait("")
+	return t.waiting(ctx, func(ctx context.Context) error {
+		for ; id != 0 && err == nil; id, err = t.d.importInto(ctx, r.TableID) {
+			t.view.setWait(fmt.Sprintf("IMPORT INTO the table, import job %d", id))
+			if !sleep.For(ctx, maxTurnInterval) {
+				return context.Cause(ctx)
+			}
+		}
+		return err
+	})
+}
+
+// importInto returns the ID of an import into a table, 0 if there is none.
+func (d *DDL) importInto(ctx context.Context, tableID int64) (id int64, err error) {
+	rows, err := d.query(ctx, activeImport, tableID)
+	if err != nil {
+		return 0, fmt.Errorf("look for imports into the table: %w", err)
+	}
+	if len(rows) > 0 {
+		id = rows[0].GetInt64(0)
+	}
+	return id, nil
+}
+
 // awaitOlder waits for transactions that began before S and use the table, though not for
 // ever. Those that lock do not mind that version S comes under their keys; an optimistic one
 // would fail for a conflict that nobody has caused. What it does not see, internal sessions

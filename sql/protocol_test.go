@@ -94,6 +94,42 @@ func TestMetadataLockIsSwitchedOff(t *testing.T) {
 	}
 }
 
+// S is not taken while IMPORT INTO brings rows in, which the metadata lock does not know of. The job can be cancelled
+// meanwhile.
+func TestSnapshotWaitsForImportInto(t *testing.T) {
+	e := newEnv(t)
+	c := e.client()
+	for _, cancelled := range []bool{false, true} {
+		table(c, 10)
+		c.run(`INSERT INTO mysql.tidb_import_jobs (id, table_schema, table_name, table_id, created_by, parameters, source_file_size, status, step)
+			SELECT 7, table_schema, table_name, tidb_table_id, '', '', 0, 'running', 'importing' FROM information_schema.tables
+			WHERE table_schema = 'test' AND table_name = 't'`)
+		var ended, early atomic.Bool
+		e.setHook(func(_ context.Context, p ddl.HookPoint) error {
+			if p.When == "after" && p.Action == "take-snapshot" && !ended.Load() {
+				early.Store(true)
+			}
+			return nil
+		})
+		result := e.start("ALTER TABLE t ADD INDEX i (b)")
+		require.Eventually(t, func() bool {
+			jobs := e.DDL().Unfinished()
+			return early.Load() || len(jobs) == 1 && jobs[0].WaitReason == "IMPORT INTO the table, import job 7"
+		}, time.Minute, 5*time.Millisecond)
+		require.False(t, early.Load(), "S was taken beside the import")
+		if cancelled {
+			c.run("ADMIN CANCEL DDL JOBS " + c.lastJob("job_id"))
+			require.Equal(t, 8214, errorCode(wait(t, result)))
+		} else {
+			ended.Store(true)
+			c.run("UPDATE mysql.tidb_import_jobs SET status = 'finished'")
+			require.NoError(t, wait(t, result))
+		}
+		c.run("DELETE FROM mysql.tidb_import_jobs")
+		c.check("t")
+	}
+}
+
 // An import waits for a transaction that began before S, but not for ever: then an
 // optimistic one has a conflict.
 func TestImportWaitsForOlderTransactions(t *testing.T) {

@@ -127,6 +127,14 @@ var twoVersions = []mutation{
 
 var snapshots = []mutation{
 	{
+		invariant: "I2", breaks: "imports of TiDB into the table are not waited for",
+		file:   "ddl/actions.go",
+		old:    "if err := t.awaitImports(ctx, r); err != nil {",
+		new:    "if err := ctx.Err(); err != nil {",
+		caught: "sql.TestSnapshotWaitsForImportInto",
+		shows:  `S was taken beside the import`,
+	},
+	{
 		invariant: "I2", breaks: "S is taken before write-reorg is waited for",
 		file:   "ddl/job/step.go",
 		old:    "case StepSnapshot, StepBackfilled, StepCompared:\n\t\treturn false",
