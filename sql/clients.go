@@ -1,9 +1,12 @@
 package sql
 
 import (
+	"context"
 	"maps"
+	"slices"
 	"sync"
 
+	"github.com/pingcap/tidb/pkg/meta/model"
 	"github.com/pingcap/tidb/pkg/parser/ast"
 	"github.com/pingcap/tidb/pkg/sessionctx/variable"
 	tidbutil "github.com/pingcap/tidb/pkg/util"
@@ -20,12 +23,30 @@ import (
 //
 // A server reports a schema version when nobody uses an older one. Without these it would do so too early, and rows
 // that are written after S would have no entries.
+//
+// TiDB's internal sessions are not asked at all. Those of TTL delete rows of clients' tables, and what they have not done to the
+// index is found by the comparison with the rows, if it was done before that. So they are asked, too, while such a table has an index
+// that is write-reorg.
 type clients struct {
-	mu   sync.Mutex
-	open map[*clientSession]struct{}
+	// expires says that internal sessions may delete rows of a table, and are to be asked.
+	expires func(tableID int64) bool
+
+	mu       sync.Mutex
+	open     map[*clientSession]struct{}
+	internal map[any]struct{}
 }
 
-func newClients() *clients { return &clients{open: make(map[*clientSession]struct{})} }
+func newClients(expires func(tableID int64) bool) *clients {
+	return &clients{expires: expires, open: make(map[*clientSession]struct{}), internal: make(map[any]struct{})}
+}
+
+// expires says that a table has rows that expire, and an index that becomes public next.
+func (l *Layer) expires(tableID int64) bool {
+	table, ok := l.dom.InfoSchema().TableByID(context.Background(), tableID)
+	return ok && table.Meta().TTLInfo != nil && slices.ContainsFunc(table.Meta().Indices, func(idx *model.IndexInfo) bool {
+		return idx.State == model.StateWriteReorganization
+	})
+}
 
 func (c *clients) add(s *clientSession) {
 	c.mu.Lock()
@@ -39,22 +60,38 @@ func (c *clients) remove(s *clientSession) {
 	delete(c.open, s)
 }
 
-// takeOff takes off the jobs whose tables a session uses under an older version than theirs.
+func (c *clients) addInternal(se any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.internal[se] = struct{}{}
+}
+
+func (c *clients) removeInternal(se any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.internal, se)
+}
+
+// takeOff takes off the jobs whose tables a session uses under an older version than theirs. Of a
+// statement in batches nobody says which tables it uses.
 func (c *clients) takeOff(job2ver map[int64]int64, job2ids map[int64]string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for s := range c.open {
-		s.takeOff(job2ver, job2ids)
+		if began := s.batches.Load(); began > 0 {
+			maps.DeleteFunc(job2ver, func(_, version int64) bool { return began < version })
+		}
+		takeOff(s.GetSessionVars(), job2ver, job2ids, func(int64) bool { return true })
+	}
+	for se := range c.internal {
+		if s, ok := se.(interface{ GetSessionVars() *variable.SessionVars }); ok {
+			takeOff(s.GetSessionVars(), job2ver, job2ids, c.expires)
+		}
 	}
 }
 
-// takeOff takes off the jobs whose tables the session uses under an older version than theirs. Of a
-// statement in batches nobody says which tables it uses.
-func (s *clientSession) takeOff(job2ver map[int64]int64, job2ids map[int64]string) {
-	if began := s.batches.Load(); began > 0 {
-		maps.DeleteFunc(job2ver, func(_, version int64) bool { return began < version })
-	}
-	vars := s.GetSessionVars()
+// takeOff takes off the jobs whose tables a session uses under an older version than theirs, if it is asked for them.
+func takeOff(vars *variable.SessionVars, job2ver map[int64]int64, job2ids map[int64]string, asked func(tableID int64) bool) {
 	vars.TxnCtxMu.Lock()
 	defer vars.TxnCtxMu.Unlock()
 	if vars.TxnCtx == nil {
@@ -63,7 +100,7 @@ func (s *clientSession) takeOff(job2ver map[int64]int64, job2ids map[int64]strin
 	vars.GetRelatedTableForMDL().Range(func(table, used any) bool {
 		maps.DeleteFunc(job2ver, func(job, version int64) bool {
 			_, concerns := tidbutil.Str2Int64Map(job2ids[job])[table.(int64)]
-			return concerns && used.(int64) < version
+			return concerns && used.(int64) < version && asked(table.(int64))
 		})
 		return true
 	})
@@ -97,4 +134,16 @@ type sessionManager struct {
 func (m *sessionManager) CheckOldRunningTxn(job2ver map[int64]int64, job2ids map[int64]string) {
 	m.SessionManager.CheckOldRunningTxn(job2ver, job2ids)
 	m.clients.takeOff(job2ver, job2ids)
+}
+
+// StoreInternalSession implements util.SessionManager.
+func (m *sessionManager) StoreInternalSession(se any) {
+	m.SessionManager.StoreInternalSession(se)
+	m.clients.addInternal(se)
+}
+
+// DeleteInternalSession implements util.SessionManager.
+func (m *sessionManager) DeleteInternalSession(se any) {
+	m.SessionManager.DeleteInternalSession(se)
+	m.clients.removeInternal(se)
 }

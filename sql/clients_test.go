@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pingcap/tidb/pkg/sessionctx"
 	"github.com/stretchr/testify/require"
 
 	"fastddl/ddl"
@@ -53,20 +54,13 @@ func TestStatementsOutsideTheMetadataLock(t *testing.T) {
 				return err
 			}
 			require.NoError(t, exec(test.before))
-			id := c.one("SELECT tidb_table_id FROM information_schema.tables WHERE table_schema = 'test' AND table_name = 't'")
-			// told are the jobs that the server would tell that nobody uses the table under an older version.
-			told := func() map[int64]int64 {
-				jobs := map[int64]int64{1: e.Domain().InfoSchema().SchemaMetaVersion() + 1}
-				e.Domain().InfoSyncer().GetSessionManager().CheckOldRunningTxn(jobs, map[int64]string{1: id})
-				return jobs
-			}
 			written := make(chan error, 1)
 			go func() { written <- exec(test.statement) }()
 			require.Eventually(t, func() bool {
 				return len(written) > 0 || c.one("SELECT IS_FREE_LOCK('arrived')") == "0"
 			}, time.Minute, time.Millisecond)
 			require.Empty(t, written)
-			require.Empty(t, told())
+			require.Empty(t, e.told(c, "t"))
 
 			var ended, early atomic.Bool
 			e.setHook(func(_ context.Context, p ddl.HookPoint) error {
@@ -92,7 +86,49 @@ func TestStatementsOutsideTheMetadataLock(t *testing.T) {
 			require.False(t, early.Load(), "the job did not wait")
 			c.check("t")
 			require.ErrorIs(t, writer.Raw(func(any) error { return driver.ErrBadConn }), driver.ErrBadConn) // which closes it
-			require.Eventually(t, func() bool { return len(told()) == 1 }, time.Minute, time.Millisecond)
+			require.Eventually(t, func() bool { return len(e.told(c, "t")) == 1 }, time.Minute, time.Millisecond)
 		})
 	}
+}
+
+// A deletion of expired rows, which TiDB does in an internal session, is waited for before S and before the comparison
+// with the rows: what it does after that nobody would look at.
+func TestDeletionOfExpiredRowsIsWaitedFor(t *testing.T) {
+	e := newEnv(t)
+	c := e.client()
+	c.run("CREATE TABLE t (a INT PRIMARY KEY, b INT, at DATETIME) TTL = at + INTERVAL 1 DAY TTL_ENABLE = 'OFF'")
+	c.run("INSERT INTO t VALUES (1, 10, '2020-01-01'), (2, 20, NOW())")
+	deleter, err := e.Domain().SysSessionPool().Get()
+	require.NoError(t, err)
+	exec := func(query string) {
+		_, err := deleter.(sessionctx.Context).GetSQLExecutor().ExecuteInternal(asServer(), query)
+		require.NoError(t, err)
+	}
+	exec("BEGIN OPTIMISTIC")
+	exec("DELETE FROM test.t WHERE a = 1")
+	require.Len(t, e.told(c, "t"), 1)
+	var ended, early atomic.Bool
+	e.setHook(func(_ context.Context, p ddl.HookPoint) error {
+		if matches(p, ddl.HookPoint{When: "before", Action: "take-snapshot"}) && !ended.Load() {
+			early.Store(true)
+		}
+		return nil
+	})
+	result := e.start("ALTER TABLE t ADD INDEX i (b)")
+	require.Eventually(t, func() bool { return early.Load() || len(e.told(c, "t")) == 0 }, time.Minute, time.Millisecond)
+	ended.Store(true)
+	exec("COMMIT")
+	e.Domain().SysSessionPool().Put(deleter)
+	require.NoError(t, wait(t, result))
+	require.False(t, early.Load(), "the job did not wait for an internal session")
+	c.check("t")
+}
+
+// told are the jobs of which the server would tell that nobody uses a table under an older version: one, or none.
+func (e *env) told(c *client, table string) map[int64]int64 {
+	e.t.Helper()
+	id := c.one("SELECT tidb_table_id FROM information_schema.tables WHERE table_schema = 'test' AND table_name = '%s'", table)
+	jobs := map[int64]int64{1: e.Domain().InfoSchema().SchemaMetaVersion() + 1}
+	e.Domain().InfoSyncer().GetSessionManager().CheckOldRunningTxn(jobs, map[int64]string{1: id})
+	return jobs
 }

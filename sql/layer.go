@@ -103,7 +103,8 @@ func Open(ctx context.Context, opts Options) (_ *Layer, err error) {
 	}
 	registerVariables()
 	follow(opts.Globals)
-	l := &Layer{opts: opts, clients: newClients()}
+	l := &Layer{opts: opts}
+	l.clients = newClients(l.expires)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, l.Close())

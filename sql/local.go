@@ -161,6 +161,7 @@ func (*localSessions) ServerID() uint64 { return 0 }
 
 // StoreInternalSession implements util.SessionManager.
 func (m *localSessions) StoreInternalSession(se any) {
+	m.clients.addInternal(se)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.internal[se] = struct{}{}
@@ -168,6 +169,7 @@ func (m *localSessions) StoreInternalSession(se any) {
 
 // DeleteInternalSession implements util.SessionManager.
 func (m *localSessions) DeleteInternalSession(se any) {
+	m.clients.removeInternal(se)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.internal, se)

@@ -52,6 +52,14 @@ var twoVersions = []mutation{
 		shows:  `Should be empty, but was map\[1:`,
 	},
 	{
+		invariant: "I1", breaks: "deletions of expired rows are not asked",
+		file:   "sql/clients.go",
+		old:    "takeOff(s.GetSessionVars(), job2ver, job2ids, c.expires)",
+		new:    "takeOff(s.GetSessionVars(), job2ver, job2ids, func(int64) bool { return false })",
+		caught: "sql.TestDeletionOfExpiredRowsIsWaitedFor",
+		shows:  `the job did not wait for an internal session`,
+	},
+	{
 		invariant: "I1", breaks: "an index begins write-only",
 		file:   "ddl/job/step.go",
 		old:    "case StepQueued:\n\t\treturn StepDeleteOnly",
