@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -156,13 +157,15 @@ func (s *Store) askTS(ctx context.Context) (ts uint64, alone bool, err error) {
 	for i := range futures {
 		futures[i] = s.cluster.GetOracle().GetTimestampAsync(ctx, &oracle.Option{TxnScope: oracle.GlobalTxnScope})
 	}
-	var before uint64
-	for _, f := range futures { // each is to be waited for
+	// Sessions of low resolution (tidb_low_resolution_tso) read at the highest that was waited for, so the last comes first.
+	var got [askedTimestamps]uint64
+	for i, f := range slices.Backward(futures[:]) { // each is to be waited for
 		now, waitErr := f.Wait()
-		switch {
-		case waitErr != nil:
-			err = errors.Join(err, waitErr)
-		case !alone:
+		got[i], err = now, errors.Join(err, waitErr)
+	}
+	var before uint64
+	for _, now := range got {
+		if !alone {
 			ts, alone, before = now, now == before+1, now
 		}
 	}

@@ -17,10 +17,14 @@ type sharedOracle struct {
 	apart  int // of the first so many none follows another one
 	ours   map[uint64]bool
 	errors int // of the first so many requests
+
+	// last is the highest that was waited for: what sessions of low resolution read at.
+	last uint64
+	read map[uint64]bool
 }
 
 func newSharedOracle(apart int) *sharedOracle {
-	return &sharedOracle{now: 1000, apart: apart, ours: make(map[uint64]bool)}
+	return &sharedOracle{now: 1000, apart: apart, ours: make(map[uint64]bool), read: make(map[uint64]bool)}
 }
 
 func (o *sharedOracle) next() (uint64, error) {
@@ -37,15 +41,20 @@ func (o *sharedOracle) next() (uint64, error) {
 }
 
 type handedOut struct {
-	ts  uint64
-	err error
+	oracle *sharedOracle
+	ts     uint64
+	err    error
 }
 
-func (h handedOut) Wait() (uint64, error) { return h.ts, h.err }
+func (h handedOut) Wait() (uint64, error) {
+	h.oracle.last = max(h.oracle.last, h.ts)
+	h.oracle.read[h.oracle.last] = true
+	return h.ts, h.err
+}
 
 func (o *sharedOracle) GetTimestampAsync(context.Context, *oracle.Option) oracle.Future {
 	ts, err := o.next()
-	return handedOut{ts, err}
+	return handedOut{o, ts, err}
 }
 
 // sharedStorage has the timestamps of an oracle.
@@ -68,16 +77,20 @@ func TestNobodyCommitsAtTheTimestamp(t *testing.T) {
 		"after some":          newSharedOracle(3),
 		"after some tries":    newSharedOracle(2*askedTimestamps + 3),
 		"at the next request": newSharedOracle(askedTimestamps),
-		"after an error":      {now: 1000, apart: 1, ours: make(map[uint64]bool), errors: 1},
+		"after an error":      newSharedOracle(1),
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := openNew(t)
 			s.cluster = &sharedStorage{s.cluster.(*storage), o}
+			if name == "after an error" {
+				o.errors = 1
+			}
 			for range 3 {
 				ts, err := s.CurrentTS(t.Context())
 				require.NoError(t, err)
 				require.True(t, o.ours[ts])
 				require.True(t, o.ours[ts-1], "the one before may be the start of a transaction")
+				require.False(t, o.read[ts-1], "a session of low resolution may read at the one before")
 				delete(o.ours, ts) // this one is not secret any more
 				require.Equal(t, ts, s.seen.Load())
 			}

@@ -29,6 +29,14 @@ var past = []mutation{
 		shows:  `the one before may be the start of a transaction`,
 	},
 	{
+		invariant: "I3", breaks: "a session of low resolution may read at the timestamp before S",
+		file:   "kv/tikv/store.go",
+		old:    "slices.Backward(futures[:])",
+		new:    "slices.All(futures[:])",
+		caught: "kv/tikv.TestNobodyCommitsAtTheTimestamp",
+		shows:  `a session of low resolution may read at the one before`,
+	},
+	{
 		invariant: "I3", breaks: "the store writes imports at the time of the import",
 		file:   "kv/pebblekv/importer.go",
 		old:    "suffix:  appendVersion(nil, nil, opts.Version),",
