@@ -12,7 +12,7 @@ import (
 	tidbutil "github.com/pingcap/tidb/pkg/util"
 )
 
-// clients are the open sessions of clients. They are asked for the metadata lock here, beside TiDB's session manager
+// clients are the open sessions of clients. They are asked for the metadata lock here and not by TiDB's session manager
 // (RemoveLockDDLJobs in pkg/session/session.go), which leaves out two:
 //
 //   - a session that executes something as internal SQL at the moment: as TRACE does with its statement
@@ -119,8 +119,8 @@ func (s *clientSession) mayBatch(stmt ast.StmtNode) bool {
 	return false
 }
 
-// SessionManager returns TiDB's session manager of a server on this layer, which asks all of the layer's
-// clients for the metadata lock.
+// SessionManager returns the session manager of a server whose sessions the layer's driver makes. It asks the layer's clients for the
+// metadata lock.
 func (l *Layer) SessionManager(of tidbutil.SessionManager) tidbutil.SessionManager {
 	return &sessionManager{of, l.clients}
 }
@@ -130,9 +130,8 @@ type sessionManager struct {
 	clients *clients
 }
 
-// CheckOldRunningTxn implements util.SessionManager.
+// CheckOldRunningTxn implements util.SessionManager. All sessions of the server are the layer's clients.
 func (m *sessionManager) CheckOldRunningTxn(job2ver map[int64]int64, job2ids map[int64]string) {
-	m.SessionManager.CheckOldRunningTxn(job2ver, job2ids)
 	m.clients.takeOff(job2ver, job2ids)
 }
 

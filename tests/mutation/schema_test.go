@@ -38,8 +38,8 @@ var twoVersions = []mutation{
 	{
 		invariant: "I1", breaks: "a session that runs something as internal SQL is not asked",
 		file:   "sql/clients.go",
-		old:    "m.SessionManager.CheckOldRunningTxn(job2ver, job2ids)\n\tm.clients.takeOff(job2ver, job2ids)",
-		new:    "m.SessionManager.CheckOldRunningTxn(job2ver, job2ids)",
+		old:    "if vars.TxnCtx == nil {",
+		new:    "if vars.TxnCtx == nil || vars.InRestrictedSQL {",
 		caught: "sql.TestStatementsOutsideTheMetadataLock/transaction that traces",
 		shows:  `Should be empty, but was map\[1:`,
 	},
