@@ -73,8 +73,15 @@ func checkNotNeeded(s subject, idx *model.IndexInfo, dropped, added []int64) err
 
 func (*dropIndex) follow(*model.TableInfo, *job.Change, model.SchemaState) {}
 
+// publish also puts the index behind those that stay: TiDB has foreign keys go by the first index that serves them, in
+// whatever state that is (FindIndexByColumns in pkg/meta/model/index.go).
 func (*dropIndex) publish(table *model.TableInfo, c *job.Change) error {
 	setIndexStates(table, c.IndexIDs, model.StateWriteOnly)
+	goes := func(idx *model.IndexInfo) bool { return slices.Contains(c.IndexIDs, idx.ID) }
+	table.Indices = slices.Concat(
+		slices.DeleteFunc(slices.Clone(table.Indices), goes),
+		slices.DeleteFunc(slices.Clone(table.Indices), func(idx *model.IndexInfo) bool { return !goes(idx) }),
+	)
 	return nil
 }
 
