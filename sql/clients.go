@@ -8,6 +8,7 @@ import (
 
 	"github.com/pingcap/tidb/pkg/meta/model"
 	"github.com/pingcap/tidb/pkg/parser/ast"
+	pmodel "github.com/pingcap/tidb/pkg/parser/model"
 	"github.com/pingcap/tidb/pkg/sessionctx/variable"
 	tidbutil "github.com/pingcap/tidb/pkg/util"
 )
@@ -20,6 +21,9 @@ import (
 //   - a statement that TiDB cuts into batches (tidb_enable_batch_dml): behind the first commit its transaction is
 //     another one that has used no table so far, and it goes on with the schema that it has begun with
 //     (doBatchInsert in pkg/executor/insert_common.go, doBatchDelete in delete.go).
+//
+// IMPORT INTO ... FROM SELECT is outside the metadata lock by design (skipLockMDL in pkg/planner/core/preprocess.go), and
+// no job of TiDB's, which a build could wait for.
 //
 // A server reports a schema version when nobody uses an older one. Without these it would do so too early, and rows
 // that are written after S would have no entries.
@@ -72,14 +76,13 @@ func (c *clients) removeInternal(se any) {
 	delete(c.internal, se)
 }
 
-// takeOff takes off the jobs whose tables a session uses under an older version than theirs. Of a
-// statement in batches nobody says which tables it uses.
+// takeOff takes off the jobs whose tables a session uses under an older version than theirs.
 func (c *clients) takeOff(job2ver map[int64]int64, job2ids map[int64]string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for s := range c.open {
-		if began := s.batches.Load(); began > 0 {
-			maps.DeleteFunc(job2ver, func(_, version int64) bool { return began < version })
+		if o := s.outside.Load(); o != nil {
+			maps.DeleteFunc(job2ver, func(job, version int64) bool { return o.version < version && o.uses(job2ids[job]) })
 		}
 		takeOff(s.GetSessionVars(), job2ver, job2ids, func(int64) bool { return true })
 	}
@@ -106,17 +109,42 @@ func takeOff(vars *variable.SessionVars, job2ver map[int64]int64, job2ids map[in
 	})
 }
 
-// mayBatch says that TiDB may cut a statement into batches.
-func (s *clientSession) mayBatch(stmt ast.StmtNode) bool {
-	vars := s.GetSessionVars()
-	if !variable.EnableBatchDML.Load() || vars.DMLBatchSize <= 0 || !vars.BatchInsert && !vars.BatchDelete {
-		return false
-	}
-	switch stmt.(type) {
+// outside is a statement that uses a table without the metadata lock knowing.
+type outside struct {
+	// version is the schema version that it has begun with, or an older one.
+	version int64
+	table   int64 // 0 if nobody says which
+}
+
+// uses says that the statement may use one of the tables, which are listed as in mysql.tidb_mdl_info.
+func (o *outside) uses(tables string) bool {
+	_, listed := tidbutil.Str2Int64Map(tables)[o.table]
+	return listed || o.table == 0
+}
+
+// outsideOf returns what a statement that begins is outside the metadata lock; nil if it is inside.
+func (s *clientSession) outsideOf(stmt ast.StmtNode) *outside {
+	vars, schema := s.GetSessionVars(), s.layer.dom.InfoSchema()
+	o := &outside{version: schema.SchemaMetaVersion()}
+	switch x := stmt.(type) {
 	case *ast.InsertStmt, *ast.DeleteStmt, *ast.ExplainStmt, *ast.TraceStmt:
-		return true
+		if variable.EnableBatchDML.Load() && vars.DMLBatchSize > 0 && (vars.BatchInsert || vars.BatchDelete) {
+			return o
+		}
+	case *ast.ImportIntoStmt:
+		if x.Select == nil {
+			return nil
+		}
+		db := x.Table.Schema
+		if db.L == "" {
+			db = pmodel.NewCIStr(vars.CurrentDB)
+		}
+		if table, err := schema.TableByName(context.Background(), db, x.Table.Name); err == nil {
+			o.table = table.Meta().ID
+			return o
+		}
 	}
-	return false
+	return nil
 }
 
 // SessionManager returns the session manager of a server whose sessions the layer's driver makes. It asks the layer's clients for the

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fastddl/ddl"
+	"fastddl/sql"
 )
 
 // untilOpen blocks a statement until the lock 'gate' is free. That it does can be seen by another lock. TiDB does not
@@ -88,6 +89,24 @@ func TestStatementsOutsideTheMetadataLock(t *testing.T) {
 			require.ErrorIs(t, writer.Raw(func(any) error { return driver.ErrBadConn }), driver.ErrBadConn) // which closes it
 			require.Eventually(t, func() bool { return len(e.told(c, "t")) == 1 }, time.Minute, time.Millisecond)
 		})
+	}
+}
+
+// IMPORT INTO ... FROM SELECT, which the embedded store refuses, would be waited for on its table.
+func TestImportFromSelectIsWaitedFor(t *testing.T) {
+	e := newEnv(t)
+	c, importer := e.client(), e.client()
+	c.run("CREATE TABLE s (a INT PRIMARY KEY); CREATE TABLE t LIKE s")
+	for query, waits := range map[string]bool{
+		"IMPORT INTO t FROM SELECT * FROM s": true, "IMPORT INTO test.t FROM SELECT * FROM s": true, "IMPORT INTO t FROM '/a.csv'": false,
+	} {
+		stmts, err := importer.Parse(t.Context(), query)
+		require.NoError(t, err)
+		end := sql.BeginStatement(importer.Session, stmts[0])
+		require.Equal(t, waits, len(e.told(c, "t")) == 0, query)
+		require.Len(t, e.told(c, "s"), 1, query)
+		end()
+		require.Len(t, e.told(c, "t"), 1, query)
 	}
 }
 

@@ -54,9 +54,8 @@ func (d *driver) OpenCtx(
 type clientSession struct {
 	sessiontypes.Session
 	layer *Layer
-	// batches is the schema version that a statement which may be cut into batches has begun
-	// with, or an older one; 0 if there is none.
-	batches atomic.Int64
+	// outside is the statement that runs, if it is outside the metadata lock.
+	outside atomic.Pointer[outside]
 }
 
 // newClient makes a session one of the layer's clients, until it is closed.
@@ -98,12 +97,13 @@ func (s *clientSession) execute(ctx context.Context, stmt ast.StmtNode) (rows sq
 // begin begins a statement of the foreground, until end is called.
 func (s *clientSession) begin(stmt ast.StmtNode) (end func()) {
 	measured := s.layer.opts.Foreground.Begin()
-	if !s.mayBatch(stmt) {
+	o := s.outsideOf(stmt)
+	if o == nil {
 		return measured
 	}
-	s.batches.Store(s.layer.dom.InfoSchema().SchemaMetaVersion())
+	s.outside.Store(o)
 	return func() {
-		s.batches.Store(0)
+		s.outside.Store(nil)
 		measured()
 	}
 }
