@@ -124,12 +124,11 @@ func (o *outside) uses(tables string) bool {
 
 // outsideOf returns what a statement that begins is outside the metadata lock; nil if it is inside.
 func (s *clientSession) outsideOf(stmt ast.StmtNode) *outside {
-	vars, schema := s.GetSessionVars(), s.layer.dom.InfoSchema()
-	o := &outside{version: schema.SchemaMetaVersion()}
+	vars := s.GetSessionVars()
 	switch x := stmt.(type) {
 	case *ast.InsertStmt, *ast.DeleteStmt, *ast.ExplainStmt, *ast.TraceStmt:
 		if variable.EnableBatchDML.Load() && vars.DMLBatchSize > 0 && (vars.BatchInsert || vars.BatchDelete) {
-			return o
+			return &outside{version: s.layer.dom.InfoSchema().SchemaMetaVersion()}
 		}
 	case *ast.ImportIntoStmt:
 		if x.Select == nil {
@@ -139,9 +138,9 @@ func (s *clientSession) outsideOf(stmt ast.StmtNode) *outside {
 		if db.L == "" {
 			db = pmodel.NewCIStr(vars.CurrentDB)
 		}
+		schema := s.layer.dom.InfoSchema()
 		if table, err := schema.TableByName(context.Background(), db, x.Table.Name); err == nil {
-			o.table = table.Meta().ID
-			return o
+			return &outside{version: schema.SchemaMetaVersion(), table: table.Meta().ID}
 		}
 	}
 	return nil
