@@ -1,0 +1,241 @@
+package fuzz
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// alter changes the definitions of tables.
+func (c *schemaClient) alter() {
+	for c.going() {
+		if engine := pick(c.rng, []string{"fastddl", "fastddl", "fastddl", "fastddl", "fastddl", "tidb"}); engine != c.engine {
+			c.must("SET fastddl_ddl_engine = " + engine)
+			c.engine = engine
+		}
+		t := pick(c.rng, c.run.tables)
+		switch n := c.rng.IntN(20); {
+		case n < 9:
+			c.ddl("add", t, "ALTER TABLE "+t.name+" "+strings.Join(c.indexes(t), ", "))
+		case n < 12:
+			c.ddl("drop", t, fmt.Sprintf("ALTER TABLE %s DROP INDEX %s", t.name, c.index()))
+		case n < 15:
+			c.mixed(t)
+		case n < 19:
+			c.partitions(t)
+		default:
+			c.ddl("truncate", t, "TRUNCATE TABLE "+t.name)
+			c.do("autocommit", "INSERT IGNORE INTO "+t.name+t.columns()+" VALUES "+c.rows(t, 200))
+		}
+	}
+}
+
+func (c *schemaClient) index() string { return fmt.Sprintf("i%d", c.rng.IntN(8)) }
+
+// indexes are the parts of a statement that adds some.
+func (c *schemaClient) indexes(t *changingTable) []string {
+	var parts []string
+	for range pick(c.rng, []int{1, 1, 1, 2, 3}) {
+		name := c.index()
+		if slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(p, name+" ") }) {
+			continue
+		}
+		parts = append(parts, "ADD "+c.definition(t, name))
+	}
+	return parts
+}
+
+// definition is that of an index.
+func (c *schemaClient) definition(t *changingTable, name string) string {
+	plain := []string{
+		"k", "u, s(10)", "s", "t, d", "v", "w", "at DESC, k", "(k * 2)", "(LOWER(s))", "b(20)", "s(3), k", "x", "x, v", "d", "(CAST(j->'$.a' AS UNSIGNED ARRAY))",
+		"k, (CAST(j->'$.a' AS UNSIGNED ARRAY))", "(CAST(j->'$.n' AS SIGNED))", "(CAST(d AS CHAR(20)))", "w(5), t(2)", "k, u, s, t, d, at",
+	}
+	if c.rng.IntN(3) > 0 {
+		return "INDEX " + name + " (" + pick(c.rng, plain) + ")" + pick(c.rng, []string{"", "", "", " INVISIBLE", " COMMENT 'c'"})
+	}
+	unique := pick(c.rng, []string{"u", "u", "id", "v, id", "s, id", "(CAST(j->'$.a' AS UNSIGNED ARRAY)), id", "u, k", "u, s", "(u + 1)", "u, x", "k"})
+	def := "UNIQUE INDEX " + name + " (" + unique + ")"
+	if t.on == "" {
+		return def
+	}
+	// With a global one on an expression TiDB's REORGANIZE PARTITION breaks the table (TestReorganizedGlobalIndexes).
+	if c.rng.IntN(2) == 0 && !strings.Contains(unique, "(") {
+		return def + " GLOBAL"
+	}
+	if !slices.Contains(strings.Split(unique, ", "), t.on) {
+		def = "UNIQUE INDEX " + name + " (" + unique + ", " + t.on + ")"
+	}
+	return def
+}
+
+// mixed does several things at once, which watchDefinitions looks for: a column and an index of one number
+// come and go together.
+func (c *schemaClient) mixed(t *changingTable) {
+	n := c.run.names.Add(1)
+	column := fmt.Sprintf("m%d ", n) + pick(c.rng, []string{
+		"INT DEFAULT 5", "VARCHAR(10) NOT NULL DEFAULT 'x'", "INT", "DATETIME(3) NOT NULL DEFAULT CURRENT_TIMESTAMP(3)", "BIGINT AS (k + 1) VIRTUAL", "DECIMAL(10,2) NOT NULL DEFAULT 1.5", "JSON", "TIMESTAMP NULL",
+	}) + pick(c.rng, []string{"", "", " FIRST", " AFTER k"})
+	parts := []string{"ADD COLUMN " + column, "ADD " + c.definition(t, fmt.Sprintf("m%d", n))}
+	if c.rng.IntN(2) == 0 {
+		parts[0], parts[1] = parts[1], parts[0]
+	}
+	if c.rng.IntN(3) == 0 {
+		parts = append(parts, pick(c.rng, []string{"ADD INDEX " + c.index() + " (k)", "COMMENT = 'c'", "ALTER COLUMN z SET DEFAULT 7", "MODIFY COLUMN z INT COMMENT 'c'", "MODIFY COLUMN z BIGINT"}))
+	}
+	if !c.ddl("mixed", t, "ALTER TABLE "+t.name+" "+strings.Join(parts, ", ")) {
+		return
+	}
+	if c.rng.IntN(2) == 0 {
+		c.ddl("add", t, fmt.Sprintf("ALTER TABLE %s ADD INDEX n%d (m%d)", t.name, n, n))
+		c.ddl("drop", t, fmt.Sprintf("ALTER TABLE %s DROP INDEX n%d", t.name, n))
+	}
+	drop := []string{fmt.Sprintf("DROP COLUMN m%d", n), fmt.Sprintf("DROP INDEX m%d", n)}
+	if c.rng.IntN(2) == 0 {
+		drop = append(drop, "ADD "+c.definition(t, c.index()))
+	}
+	for range 4 { // it may be cancelled
+		if c.ddl("mixed drop", t, "ALTER TABLE "+t.name+" "+strings.Join(drop, ", ")) {
+			return
+		}
+		drop = drop[:2]
+	}
+}
+
+// partitions changes partitions.
+func (c *schemaClient) partitions(t *changingTable) {
+	alter := "ALTER TABLE " + t.name + " "
+	n := c.run.names.Add(1)
+	switch t.method {
+	case byRange:
+		c.rangePartitions(t, n)
+	case byHash, byKey:
+		c.ddl("partition", t, alter+pick(c.rng, []string{"ADD PARTITION PARTITIONS 1", "COALESCE PARTITION 1", "TRUNCATE PARTITION p0",
+			fmt.Sprintf("PARTITION BY %s (%s) PARTITIONS %d", map[partitioning]string{byHash: "HASH", byKey: "KEY"}[t.method], t.on, 2+c.rng.IntN(4))}))
+	case byList:
+		c.ddl("partition", t, alter+pick(c.rng, []string{
+			"TRUNCATE PARTITION p1", fmt.Sprintf("REORGANIZE PARTITION p0 INTO (PARTITION p0 VALUES IN (0, 1, 2, 3, 4), PARTITION s%d VALUES IN (5, 6, 7, 8, 9))", n),
+			"DROP PARTITION p1", fmt.Sprintf("REORGANIZE PARTITION pd INTO (PARTITION p%d VALUES IN (%d), PARTITION pd DEFAULT)", n, 18+c.rng.IntN(keys-18)),
+		}))
+	case unpartitioned:
+		c.ddl("drop", t, alter+"DROP INDEX "+c.index())
+	}
+}
+
+func (c *schemaClient) rangePartitions(t *changingTable, n int64) {
+	alter := "ALTER TABLE " + t.name + " "
+	switch c.rng.IntN(6) {
+	case 0:
+		c.ddl("partition", t, alter+fmt.Sprintf("TRUNCATE PARTITION p%d", c.rng.IntN(3)))
+	case 1:
+		if c.ddl("partition", t, alter+"DROP PARTITION p3") {
+			c.ddl("partition", t, alter+"ADD PARTITION (PARTITION p3 VALUES LESS THAN (100))")
+		}
+	case 2:
+		c.ddl("partition", t, alter+"ADD PARTITION (PARTITION p3 VALUES LESS THAN (100))")
+	case 3:
+		// The last ones: what follows others is missing in global indexes (TestReorganizedGlobalIndexes).
+		c.ddl("partition", t, alter+fmt.Sprintf("REORGANIZE PARTITION p2, p3 INTO (PARTITION p2 VALUES LESS THAN (%d), PARTITION p3 VALUES LESS THAN (100))", 55+c.rng.IntN(40)))
+	default:
+		c.exchange(t, n)
+	}
+}
+
+// exchange swaps a partition with a table of the same definition, which has changed meanwhile.
+func (c *schemaClient) exchange(t *changingTable, n int64) {
+	other := fmt.Sprintf("e%d", n)
+	if !c.ddl("exchange", t, fmt.Sprintf("CREATE TABLE %s LIKE %s", other, t.name)) {
+		return
+	}
+	table := &changingTable{name: other}
+	if c.ddl("exchange", table, "ALTER TABLE "+other+" REMOVE PARTITIONING") {
+		for range 30 {
+			row := strings.Replace(c.rows(t, 1), ", ", fmt.Sprintf(", %d + 0 * ", c.rng.IntN(25)), 1)
+			c.do("exchange", "INSERT IGNORE INTO "+other+t.columns()+" VALUES "+row)
+		}
+		for range c.rng.IntN(3) {
+			if name := c.index(); c.rng.IntN(2) == 0 {
+				c.ddl("drop", table, fmt.Sprintf("ALTER TABLE %s DROP INDEX %s", other, name))
+			} else if c.ddl("add", table, "ALTER TABLE "+other+" ADD "+c.definition(table, name)) && c.rng.IntN(2) == 0 {
+				c.ddl("drop", table, fmt.Sprintf("ALTER TABLE %s DROP INDEX %s", other, name))
+			}
+		}
+		for range 2 {
+			c.ddl("exchange", t, fmt.Sprintf("ALTER TABLE %s EXCHANGE PARTITION p0 WITH TABLE %s", t.name, other)+pick(c.rng, []string{"", " WITHOUT VALIDATION"}))
+			if c.rng.IntN(2) == 0 {
+				c.ddl("add", table, "ALTER TABLE "+other+" ADD "+c.definition(table, c.index()))
+			}
+		}
+		c.check(other)
+	}
+	c.ddl("exchange", table, "DROP TABLE IF EXISTS "+other)
+}
+
+// ddl does a statement that changes a definition, has TiDB check the table, and says
+// whether it succeeded.
+func (c *schemaClient) ddl(kind string, t *changingTable, statement string) bool {
+	_, err := c.query(statement)
+	c.run.alters.Add(1)
+	if err != nil {
+		c.run.altersFailed.Add(1)
+		if !c.explained(kind, err) {
+			c.failf("%s (engine %s): %v", statement, c.engine, err)
+		}
+	}
+	if kind != "exchange" {
+		c.check(t.name)
+	}
+	return err == nil
+}
+
+// explained says whether something explains an error of a kind of statement.
+func (c *schemaClient) explained(kind string, err error) bool {
+	var e *mysql.MySQLError
+	if !errors.As(err, &e) {
+		return false
+	}
+	for _, x := range schemaErrors {
+		if x.number == e.Number && strings.Contains(e.Message, x.text) && slices.ContainsFunc(x.kinds, func(k string) bool { return strings.Contains(kind, k) }) {
+			c.run.errors.add(explained(kind, x.why, e), e.Message)
+			return true
+		}
+	}
+	return false
+}
+
+var (
+	anyAlter = []string{"add", "drop", "mixed", "partition", "exchange", "truncate"}
+	anyWrite = []string{"autocommit", "PESSIMISTIC", "OPTIMISTIC"}
+)
+
+// schemaErrors are the errors that clients have to expect.
+var schemaErrors = []struct {
+	number uint16
+	text   string
+	kinds  []string
+	why    string
+}{
+	{1061, "", anyAlter, "an index of the name is there"},
+	{1091, "", anyAlter, "there is no index or column of the name"},
+	{1062, "", anyAlter, "rows have equal values"},
+	{8214, "", anyAlter, "the job was cancelled"},
+	{1062, "", anyWrite, "a value that another row has"},
+	{1213, "", anyWrite, "a deadlock"},
+	{9007, "", []string{"OPTIMISTIC"}, "a conflict"},
+	{8028, "", anyAlter, "the table was truncated by a statement before it in line"},
+	{1176, "", []string{"ADMIN CHECK"}, "an index was dropped meanwhile: the fast check names it in its own statements"},
+	{1495, "", []string{"partition"}, "the values of the partition have another one already"},
+	{1507, "", []string{"partition"}, "the partition was dropped"},
+	{1508, "", []string{"partition"}, "it is the last partition"},
+	{1731, "global index", []string{"exchange"}, "a table with a global index exchanges no partition"},
+	{1735, "", []string{"partition"}, "the partition was dropped"},
+	{1736, "", []string{"exchange"}, "one of the tables was changed"},
+	{3152, "", anyAlter, "an index on a column that is JSON"},
+	{1517, "", anyAlter, "a partition of the name is there"},
+	{1105, "is not running", []string{"request"}, "a job that has not begun"},
+	{1105, "unsupported DDL operation", []string{"request"}, "a job that has nothing to be altered"},
+	{1526, "", anyWrite, "there is no partition for the value"},
+}
