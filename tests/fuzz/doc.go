@@ -8,7 +8,8 @@
 //
 // TestRandomTransactions sends well-meant statements, of many clients that want the
 // same rows; TestRandomSchemas those that change tables of all kinds, their partitions and
-// the jobs that do so. There each error needs an explanation.
+// the jobs that do so; TestRandomClients all of the binary protocol. There each error needs
+// an explanation.
 //
 // A run is named by its seed, which is printed; what a seed does not fix is how
 // the connections interleave. FASTDDL_FUZZ_TIME is how long each of the random

@@ -230,6 +230,7 @@ var schemaErrors = []struct {
 	{1495, "", []string{"partition"}, "the values of the partition have another one already"},
 	{1507, "", []string{"partition"}, "the partition was dropped"},
 	{1508, "", []string{"partition"}, "it is the last partition"},
+	{8200, "must reorganize all partitions", []string{"partition"}, "partitions came or went by a statement before it in line"},
 	{1731, "global index", []string{"exchange"}, "a table with a global index exchanges no partition"},
 	{1735, "", []string{"partition"}, "the partition was dropped"},
 	{1736, "", []string{"exchange"}, "one of the tables was changed"},
