@@ -17,7 +17,9 @@ func (c *schemaClient) alter() {
 			c.engine = engine
 		}
 		t := pick(c.rng, c.run.tables)
-		switch n := c.rng.IntN(20); {
+		switch n := c.rng.IntN(24); {
+		case n >= 20:
+			c.reshape(t)
 		case n < 9:
 			c.ddl("add", t, "ALTER TABLE "+t.name+" "+strings.Join(c.indexes(t), ", "))
 		case n < 12:
@@ -103,6 +105,60 @@ func (c *schemaClient) mixed(t *changingTable) {
 		}
 		drop = drop[:2]
 	}
+}
+
+// reshape changes a table in other ways.
+func (c *schemaClient) reshape(t *changingTable) {
+	alter := "ALTER TABLE " + t.name + " "
+	a, b := c.index(), c.index()
+	switch c.rng.IntN(12) {
+	case 0:
+		c.ddl("rename", t, alter+fmt.Sprintf("RENAME INDEX %s TO %s", a, b))
+	case 1:
+		c.ddl("rename", t, alter+fmt.Sprintf("ALTER INDEX %s %s", a, pick(c.rng, []string{"VISIBLE", "INVISIBLE"})))
+	case 2:
+		c.ddl("modify", t, alter+"MODIFY COLUMN z "+pick(c.rng, []string{"INT", "BIGINT", "VARCHAR(20)", "DECIMAL(20,4)", "TINYINT"}))
+	case 3:
+		c.ddl("modify", t, alter+"MODIFY COLUMN z "+pick(c.rng, []string{"INT", "BIGINT"})+", ADD INDEX "+a+" (k)")
+	case 4:
+		c.ddl("add", t, fmt.Sprintf("CREATE INDEX IF NOT EXISTS %s ON %s (z, k)", a, t.name))
+	case 5:
+		c.ddl("drop", t, fmt.Sprintf("DROP INDEX IF EXISTS %s ON %s", a, t.name))
+	case 6:
+		if c.ddl("rename", &changingTable{name: t.name + "_away"}, "RENAME TABLE "+t.name+" TO "+t.name+"_away") {
+			c.ddl("add", &changingTable{name: t.name + "_away"}, "ALTER TABLE "+t.name+"_away ADD INDEX "+a+" (z)")
+			c.again("rename", t, "RENAME TABLE "+t.name+"_away TO "+t.name)
+		}
+	case 7:
+		if c.ddl("truncate", &changingTable{name: c.run.tables[0].name}, "DROP TABLE "+t.name) {
+			c.again("truncate", t, "FLASHBACK TABLE "+t.name)
+		}
+	case 8:
+		n := c.run.names.Add(1)
+		other := &changingTable{name: fmt.Sprintf("c%d", n)}
+		if c.ddl("exchange", other, "CREATE TABLE "+other.name+" LIKE "+t.name) {
+			c.do("autocommit", "INSERT IGNORE INTO "+other.name+t.columns()+" SELECT "+strings.Trim(t.columns(), " ()")+" FROM "+t.name)
+			c.ddl("add", other, "ALTER TABLE "+other.name+" "+strings.Join(c.indexes(other), ", "))
+			c.again("truncate", c.run.tables[0], "DROP TABLE IF EXISTS "+other.name)
+		}
+	case 9:
+		c.ddl("modify", t, alter+pick(c.rng, []string{"CHANGE COLUMN z zz INT", "CHANGE COLUMN zz z INT", "RENAME COLUMN z TO zz", "RENAME COLUMN zz TO z"}))
+	case 10:
+		c.ddl("modify", t, alter+"RENAME COLUMN z TO zz, ADD INDEX "+a+" (d)")
+		c.ddl("modify", t, alter+"ADD INDEX "+b+" (d), RENAME COLUMN zz TO z")
+	default:
+		c.ddl("modify", t, alter+pick(c.rng, []string{"ORDER BY k", "COMMENT = 'x'", "TTL = `at` + INTERVAL 100 YEAR TTL_ENABLE = 'OFF'", "REMOVE TTL", "SHARD_ROW_ID_BITS = 2", "AUTO_INCREMENT = 100000", "ROW_FORMAT = DYNAMIC"}))
+	}
+}
+
+// again does a statement that may be cancelled until it is done.
+func (c *schemaClient) again(kind string, t *changingTable, statement string) {
+	for range 10 {
+		if c.ddl(kind, t, statement) || c.run.t.Failed() {
+			return
+		}
+	}
+	c.failf("%s: is cancelled again and again", statement)
 }
 
 // partitions changes partitions.
@@ -207,7 +263,7 @@ func (c *schemaClient) explained(kind string, err error) bool {
 }
 
 var (
-	anyAlter = []string{"add", "drop", "mixed", "partition", "exchange", "truncate"}
+	anyAlter = []string{"add", "drop", "mixed", "partition", "exchange", "truncate", "rename", "modify"}
 	anyWrite = []string{"autocommit", "PESSIMISTIC", "OPTIMISTIC"}
 )
 
@@ -226,6 +282,10 @@ var schemaErrors = []struct {
 	{1213, "", anyWrite, "a deadlock"},
 	{9007, "", []string{"OPTIMISTIC"}, "a conflict"},
 	{8028, "", anyAlter, "the table was truncated by a statement before it in line"},
+	{1146, "", append(append([]string{"ADMIN CHECK", "exchange"}, anyAlter...), anyWrite...), "the table has another name for a moment, or is dropped"},
+	{1054, "", []string{"modify", "mixed", "add"}, "the column has another name"},
+	{1072, "", []string{"modify", "mixed", "add"}, "the column has another name"},
+	{1176, "", []string{"rename"}, "there is no index of the name"},
 	{1176, "", []string{"ADMIN CHECK"}, "an index was dropped meanwhile: the fast check names it in its own statements"},
 	{1495, "", []string{"partition"}, "the values of the partition have another one already"},
 	{1507, "", []string{"partition"}, "the partition was dropped"},
