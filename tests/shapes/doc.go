@@ -7,4 +7,6 @@
 // by package backfill, with small batches: from the embedded store's scan and through the
 // driver for TiKV, over several regions. At last DML deletes and inserts the rows in the
 // table that has the index.
+//
+// TestRandomAlters compares statements that add an index and do more.
 package shapes
