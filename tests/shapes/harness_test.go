@@ -221,10 +221,11 @@ func (e *env) entries(info *model.TableInfo, indexes []*model.IndexInfo, shift i
 	return all
 }
 
-// neutral replaces the IDs of partitions, which entries of global indexes have.
+// neutral replaces the IDs of partitions, which entries of global indexes have behind a flag. Without it
+// a column's value may be the same.
 func neutral(s string, ids []int64) string {
 	for n, id := range ids {
-		s = strings.ReplaceAll(s, string(tidbcodec.EncodeInt(nil, id)), fmt.Sprintf("part%04d", n))
+		s = strings.ReplaceAll(s, string(tidbcodec.EncodeInt([]byte{tablecodec.PartitionIDFlag}, id)), fmt.Sprintf("~part%04d", n))
 	}
 	return s
 }
