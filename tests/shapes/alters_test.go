@@ -4,12 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/pingcap/tidb/pkg/meta/model"
 	pmodel "github.com/pingcap/tidb/pkg/parser/model"
@@ -18,7 +15,7 @@ import (
 
 const (
 	// alterSlice are the rounds of TestRandomAlters in go test, and altersOfTable the statements on each of their tables.
-	alterSlice    = 15
+	alterSlice    = 30
 	altersOfTable = 6
 )
 
@@ -26,28 +23,8 @@ const (
 // definition and rows, one after the other: the errors, the definitions, the rows and the entries have to be the same.
 // It plays rounds as TestRandomShapes does.
 func TestRandomAlters(t *testing.T) {
-	total, first, rounds := time.Duration(0), uint64(1), uint64(alterSlice)
-	if os.Getenv("FASTDDL_LONG") != "" {
-		total = long
-	}
-	if text := os.Getenv("FASTDDL_SHAPES_TIME"); text != "" {
-		var err error
-		total, err = time.ParseDuration(text)
-		require.NoError(t, err, "FASTDDL_SHAPES_TIME")
-	}
-	if total > 0 {
-		first = uint64(time.Now().UnixNano())
-	}
-	if text := os.Getenv("FASTDDL_SHAPES_SEED"); text != "" {
-		seed, err := strconv.ParseUint(text, 10, 64)
-		require.NoError(t, err, "FASTDDL_SHAPES_SEED")
-		total, first, rounds = 0, seed, 1
-	}
 	p := newRounds(t, true)
-	began := time.Now()
-	for seed := first; seed < first+rounds || time.Since(began) < total; seed++ {
-		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) { p.playAlters(t, seed) })
-	}
+	each(t, 1, alterSlice, p.playAlters)
 	t.Logf("%s", p)
 }
 
@@ -202,6 +179,18 @@ func firstDifference(want, got string) string {
 	return fmt.Sprintf("%d lines, want %d", len(b), len(a))
 }
 
+// depended says that something keeps a column from being dropped or changed.
+func depended(info *model.TableInfo, name string) bool {
+	for _, col := range info.Columns {
+		if _, ok := col.Dependences[strings.ToLower(name)]; ok {
+			return true
+		}
+	}
+	return slices.ContainsFunc(info.Indices, func(idx *model.IndexInfo) bool {
+		return (len(idx.Columns) > 1 || idx.Primary) && slices.ContainsFunc(idx.Columns, func(c *model.IndexColumn) bool { return c.Name.L == strings.ToLower(name) })
+	})
+}
+
 // alter is a statement that adds an index and does more.
 func (d *round) alter(t *randomTable) string {
 	r := d.r
@@ -258,7 +247,10 @@ func (d *round) alter(t *randomTable) string {
 		if notNull := col.GetFlag()&1 != 0; notNull {
 			def += " not null"
 		}
-		return def + pick(r, []string{"", "", " comment 'changed'", " default null"})
+		if chance(r, 4) {
+			def += " comment 'changed'"
+		}
+		return def
 	}
 	key := func() string {
 		var parts []string
@@ -282,24 +274,40 @@ func (d *round) alter(t *randomTable) string {
 	if info.GetPartitionInfo() != nil {
 		global = " global"
 	}
+	unnamed := false
 	addIndex := func() string {
 		switch r.IntN(12) {
 		case 0:
+			if info.PKIsHandle || info.IsCommonHandle || info.GetPrimaryKey() != nil {
+				return "add index " + new() + " " + key()
+			}
 			return "add primary key " + key() + " nonclustered" + global
 		case 1, 2, 3:
 			return "add unique index " + new() + " " + key() + global
 		case 4:
-			return "add index " + key()
+			if !unnamed { // TiDB refuses a second one of its name, fastddl gives it another one
+				unnamed = true
+				return "add index " + key()
+			}
 		case 5:
-			return "add index " + index() + " " + key()
+			if chance(r, 3) { // it is there, mostly
+				return "add index " + index() + " " + key()
+			}
 		}
 		return "add index " + new() + " " + key() + pick(r, []string{"", "", " invisible", " comment 'c'"})
 	}
 	specs := []string{addIndex()}
-	for range 1 + r.IntN(4) {
+	for range 1 + r.IntN(3) {
 		name := column()
 		spec := ""
-		switch r.IntN(20) {
+		what := r.IntN(20)
+		for n := 0; n < len(columns) && what >= 5 && what <= 11 && !chance(r, 10) && (find(name).IsGenerated() || depended(info, name)); n++ {
+			name = column()
+		}
+		if what >= 12 && what <= 15 && len(info.Indices) == 0 {
+			what = 0
+		}
+		switch what {
 		case 0, 1, 2:
 			c := t.newColumn()
 			c.defaults(r)

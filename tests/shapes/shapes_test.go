@@ -38,10 +38,21 @@ func TestRandomShapes(t *testing.T) { random(t, true) }
 func TestRandomShapesOfOldCollations(t *testing.T) { random(t, false) }
 
 func random(t *testing.T, newCollations bool) {
+	first := uint64(1)
+	if !newCollations {
+		first += slice
+	}
+	p := newRounds(t, newCollations)
+	each(t, first, slice, p.play)
+	t.Logf("%s", p)
+}
+
+// each plays so many rounds from the first one on, or new ones, or the one that the environment asks for.
+func each(t *testing.T, first, rounds uint64, play func(*testing.T, uint64)) {
 	if text := os.Getenv("FASTDDL_SHAPES_SEED"); text != "" {
 		seed, err := strconv.ParseUint(text, 10, 64)
 		require.NoError(t, err, "FASTDDL_SHAPES_SEED")
-		newRounds(t, newCollations).play(t, seed)
+		play(t, seed)
 		return
 	}
 	var total time.Duration
@@ -53,18 +64,13 @@ func random(t *testing.T, newCollations bool) {
 		total, err = time.ParseDuration(text)
 		require.NoError(t, err, "FASTDDL_SHAPES_TIME")
 	}
-	rounds := newRounds(t, newCollations)
-	began, first := time.Now(), uint64(1)
-	switch {
-	case total > 0:
+	began := time.Now()
+	if total > 0 {
 		first = uint64(began.UnixNano())
-	case !newCollations:
-		first += slice
 	}
-	for seed := first; seed < first+slice || time.Since(began) < total; seed++ {
-		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) { rounds.play(t, seed) })
+	for seed := first; seed < first+rounds || time.Since(began) < total; seed++ {
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) { play(t, seed) })
 	}
-	t.Logf("%s", rounds)
 }
 
 // rounds are played one after the other in one server.
