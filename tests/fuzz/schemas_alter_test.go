@@ -287,6 +287,7 @@ var schemaErrors = []struct {
 	{1072, "", []string{"modify", "mixed", "add"}, "the column has another name"},
 	{1176, "", []string{"rename"}, "there is no index of the name"},
 	{1176, "", []string{"ADMIN CHECK"}, "an index was dropped meanwhile: the fast check names it in its own statements"},
+	{1493, "", []string{"partition"}, "the last partition goes as far"},
 	{1495, "", []string{"partition"}, "the values of the partition have another one already"},
 	{1507, "", []string{"partition"}, "the partition was dropped"},
 	{1508, "", []string{"partition"}, "it is the last partition"},
