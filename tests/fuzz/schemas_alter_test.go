@@ -282,6 +282,8 @@ var schemaErrors = []struct {
 	{1213, "", anyWrite, "a deadlock"},
 	{9007, "", []string{"OPTIMISTIC"}, "a conflict"},
 	{8028, "", anyAlter, "the table was truncated by a statement before it in line"},
+	{1050, "already exists", []string{"PESSIMISTIC", "OPTIMISTIC"},
+		"a statement of the transaction before it met the table while it was dropped: TiDB forgets the table's metadata lock then, but not the table (pkg/planner/core/preprocess.go:1887)"},
 	{1051, "", []string{"truncate"}, "the table has another name for a moment, or is dropped"},
 	{1146, "", append(append([]string{"ADMIN CHECK", "exchange"}, anyAlter...), anyWrite...), "the table has another name for a moment, or is dropped"},
 	{1054, "", []string{"modify", "mixed", "add"}, "the column has another name"},
