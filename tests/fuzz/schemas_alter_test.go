@@ -135,7 +135,7 @@ func (c *schemaClient) reshape(t *changingTable) {
 		}
 	case 8:
 		n := c.run.names.Add(1)
-		other := &changingTable{name: fmt.Sprintf("c%d", n)}
+		other := &changingTable{name: fmt.Sprintf("c%d", n), on: t.on}
 		if c.ddl("exchange", other, "CREATE TABLE "+other.name+" LIKE "+t.name) {
 			c.do("autocommit", "INSERT IGNORE INTO "+other.name+t.columns()+" SELECT "+strings.Trim(t.columns(), " ()")+" FROM "+t.name)
 			c.ddl("add", other, "ALTER TABLE "+other.name+" "+strings.Join(c.indexes(other), ", "))
@@ -147,7 +147,7 @@ func (c *schemaClient) reshape(t *changingTable) {
 		c.ddl("modify", t, alter+"RENAME COLUMN z TO zz, ADD INDEX "+a+" (d)")
 		c.ddl("modify", t, alter+"ADD INDEX "+b+" (d), RENAME COLUMN zz TO z")
 	default:
-		c.ddl("modify", t, alter+pick(c.rng, []string{"ORDER BY k", "COMMENT = 'x'", "TTL = `at` + INTERVAL 100 YEAR TTL_ENABLE = 'OFF'", "REMOVE TTL", "SHARD_ROW_ID_BITS = 2", "AUTO_INCREMENT = 100000", "ROW_FORMAT = DYNAMIC"}))
+		c.ddl("modify", t, alter+pick(c.rng, []string{"ORDER BY k", "COMMENT = 'x'", "TTL = `at` + INTERVAL 100 YEAR TTL_ENABLE = 'OFF'", "REMOVE TTL", "AUTO_INCREMENT = 100000", "ROW_FORMAT = DYNAMIC"}))
 	}
 }
 
@@ -281,6 +281,7 @@ var schemaErrors = []struct {
 	{1062, "", anyWrite, "a value that another row has"},
 	{1213, "", anyWrite, "a deadlock"},
 	{9007, "", []string{"OPTIMISTIC"}, "a conflict"},
+	{8028, "public column", anyWrite, "a column has another type since the transaction began (pkg/planner/core/preprocess.go:1982)"},
 	{8028, "", anyAlter, "the table was truncated by a statement before it in line"},
 	{1050, "already exists", []string{"PESSIMISTIC", "OPTIMISTIC"},
 		"a statement of the transaction before it met the table while it was dropped: TiDB forgets the table's metadata lock then, but not the table (pkg/planner/core/preprocess.go:1887)"},
@@ -294,7 +295,7 @@ var schemaErrors = []struct {
 	{1495, "", []string{"partition"}, "the values of the partition have another one already"},
 	{1507, "", []string{"partition"}, "the partition was dropped"},
 	{1508, "", []string{"partition"}, "it is the last partition"},
-	{8200, "table is partition table", []string{"modify"}, "values of partitioned tables are not changed"},
+	{8200, "table is partition table", []string{"modify", "mixed"}, "values of partitioned tables are not changed"},
 	{8200, "must reorganize all partitions", []string{"partition"}, "partitions came or went by a statement before it in line"},
 	{1731, "global index", []string{"exchange"}, "a table with a global index exchanges no partition"},
 	{1735, "", []string{"partition"}, "the partition was dropped"},
