@@ -302,6 +302,7 @@ var schemaErrors = []struct {
 	{1736, "", []string{"exchange"}, "one of the tables was changed"},
 	{3152, "", anyAlter, "an index on a column that is JSON"},
 	{1517, "", anyAlter, "a partition of the name is there"},
+	{1105, "invalid encoded key", []string{"partition", "exchange"}, "a unique multi-valued index that TiDB builds anew beside writers (pingcap/tidb#69660)"},
 	{1105, "is not running", []string{"request"}, "a job that has not begun"},
 	{1105, "unsupported DDL operation", []string{"request"}, "a job that has nothing to be altered"},
 	{1526, "", anyWrite, "there is no partition for the value"},

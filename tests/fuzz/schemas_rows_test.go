@@ -107,7 +107,9 @@ func (c *schemaClient) dml(mode string, t *changingTable) {
 }
 
 func (c *schemaClient) where() string {
-	switch c.rng.IntN(8) {
+	// Nothing looks for elements of documents: where the statistics of a multi-valued index were not loaded in time and its table has not changed since
+	// they were made, TiDB's planner panics (pkg/planner/cardinality/row_count_index.go:422), and the connection ends.
+	switch c.rng.IntN(7) {
 	case 0:
 		return fmt.Sprintf("k = %d", c.rng.IntN(keys))
 	case 1:
@@ -117,10 +119,8 @@ func (c *schemaClient) where() string {
 	case 3:
 		return "t LIKE '" + c.word() + "%'"
 	case 4:
-		return fmt.Sprintf("%d MEMBER OF (j->'$.a')", c.rng.IntN(100*firstRows))
-	case 5:
 		return fmt.Sprintf("v > %d", c.rng.IntN(4*keys))
-	case 6:
+	case 5:
 		return fmt.Sprintf("x = '%.2s'", c.word())
 	default:
 		return fmt.Sprintf("id < %d", c.rng.IntN(4*firstRows))
