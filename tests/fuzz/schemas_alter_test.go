@@ -302,6 +302,8 @@ var schemaErrors = []struct {
 	{1736, "", []string{"exchange"}, "one of the tables was changed"},
 	{3152, "", anyAlter, "an index on a column that is JSON"},
 	{1517, "", anyAlter, "a partition of the name is there"},
+	{1105, "rollback DDL job error count exceed the limit", anyAlter,
+		"a DROP that is cancelled in line, of what a statement before it has dropped: TiDB looks for it 512 times (pkg/ddl/rollingback.go:701)"},
 	{1105, "invalid encoded key", []string{"partition", "exchange"}, "a unique multi-valued index that TiDB builds anew beside writers (pingcap/tidb#69660)"},
 	{1105, "is not running", []string{"request"}, "a job that has not begun"},
 	{1105, "unsupported DDL operation", []string{"request"}, "a job that has nothing to be altered"},
