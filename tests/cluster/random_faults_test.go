@@ -262,7 +262,7 @@ func (r *random) excuse(s *server, since time.Time, err error) error {
 	}
 	code := codeOf(err)
 	// TiDB hands on as it is what PD's client says of a broken stream of timestamps.
-	noPD := code == 1105 && (strings.HasSuffix(err.Error(), ": context canceled") ||
+	noPD := code == 1105 && (strings.HasSuffix(err.Error(), " context canceled") ||
 		slices.ContainsFunc([]string{"rpc error: code = ", "TSO stream", "[PD:"}, func(of string) bool { return strings.Contains(err.Error(), of) }))
 	if code != 0 && !noPD && !slices.Contains(excusable, code) && !errors.As(err, new(lostError)) {
 		return err
