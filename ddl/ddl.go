@@ -105,6 +105,7 @@ func (d *DDL) Start(ctx context.Context) error {
 		return err
 	}
 	d.unsubscribe = d.opts.Bus.Subscribe(d.onEvent)
+	d.inside(func() { _ = d.contained("the number of cores", func() error { d.keepCores(); return nil }) })
 	if d.clustered() {
 		return d.join(ctx)
 	}

@@ -13,6 +13,7 @@ var procs struct {
 	mu       sync.Mutex
 	cores    int // when nothing is reserved
 	reserved int
+	changes  uint64 // how often reserved has changed
 }
 
 // Cores is the number of processors there are without those reserved.
@@ -23,6 +24,14 @@ func Cores() int {
 		return runtime.GOMAXPROCS(0)
 	}
 	return procs.cores
+}
+
+// ReservedSince says whether processors are reserved, or have been at some time since it returned
+// since. The first since is 0.
+func ReservedSince(since uint64) (now uint64, reserved bool) {
+	procs.mu.Lock()
+	defer procs.mu.Unlock()
+	return procs.changes, procs.reserved > 0 || procs.changes != since
 }
 
 // Reserve adds n processors to the scheduler, for n threads of background
@@ -39,6 +48,7 @@ func change(n int) {
 		procs.cores = runtime.GOMAXPROCS(0)
 	}
 	procs.reserved += n
+	procs.changes++
 	runtime.GOMAXPROCS(procs.cores + procs.reserved)
 }
 

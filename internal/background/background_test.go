@@ -24,6 +24,23 @@ func TestReserveAddsProcessorsAndGivesThemBack(t *testing.T) {
 	require.Equal(t, cores, runtime.GOMAXPROCS(0))
 }
 
+// TestReservedSince: a reservation is seen while it lasts, and once when it is over.
+func TestReservedSince(t *testing.T) {
+	start, _ := background.ReservedSince(0)
+	_, reserved := background.ReservedSince(start)
+	require.False(t, reserved)
+	release := background.Reserve(1)
+	for range 2 {
+		start, reserved = background.ReservedSince(start)
+		require.True(t, reserved)
+	}
+	release()
+	start, reserved = background.ReservedSince(start)
+	require.True(t, reserved)
+	_, reserved = background.ReservedSince(start)
+	require.False(t, reserved)
+}
+
 // TestLowPriorityEndsWithTheGoroutine: no other goroutine may ever run on a
 // thread whose priority was lowered.
 func TestLowPriorityEndsWithTheGoroutine(t *testing.T) {
