@@ -159,6 +159,12 @@ func (c *comparison) run(ctx context.Context) (err error) {
 	}
 	return c.execute(ctx, ingest.ShareOptions{ReadOnly: true}, func(ctx context.Context) error {
 		if !shared {
+			if c.storeSums() {
+				if equal, err := c.storeSumsAgree(ctx); err != nil || equal {
+					return err
+				}
+				c.progress.begin(0, 0, totalWeight(c.rows))
+			}
 			c.countBeside()
 			c.sums = newSums(len(c.task.Indexes), totalWeight(c.rows), maxBuckets)
 			if err := c.read(ctx, true, c.sums.accumulator); err != nil {
@@ -172,12 +178,20 @@ func (c *comparison) run(ctx context.Context) (err error) {
 	})
 }
 
-// count takes over how much there was of everything. Every record must have been scanned.
-func (c *comparison) count() error {
+// checkCount takes over how many rows there were. Every record must have been scanned.
+func (c *comparison) checkCount() error {
 	if scanned, keys := c.scanned.Load(), c.keys.Load(); scanned != keys {
 		return &RowCountError{Table: c.task.Table.Name.O, Scanned: scanned, Keys: keys}
 	}
 	c.result.Rows = c.scanned.Load()
+	return nil
+}
+
+// count takes over how much there was of everything.
+func (c *comparison) count() error {
+	if err := c.checkCount(); err != nil {
+		return err
+	}
 	for k := range c.result.Entries {
 		c.result.Entries[k] = c.sums.entries(k)
 	}
@@ -272,15 +286,13 @@ func (c *comparison) read(ctx context.Context, first bool, open func() (sink ent
 	done := new(atomic.Int64)
 	c.enter(stageCompare, func() float64 { return float64(done.Load()) / float64(max(1, n)) })
 	return parallel.Do(ctx, n, c.share.Workers, func(ctx context.Context, i int) error {
-		pacer, end := c.startVerifying()
-		defer end()
 		defer done.Add(1)
 		if i < len(counts) {
-			n, err := c.countKeys(ctx, c.snap, counts[i], pacer)
-			c.keys.Add(n)
-			return err
+			return c.countPart(ctx, counts[i])
 		}
 		i -= len(counts)
+		pacer, end := c.startVerifying()
+		defer end()
 		sink, release := open()
 		defer release()
 		if i < len(c.rows) {
@@ -288,6 +300,15 @@ func (c *comparison) read(ctx context.Context, first bool, open func() (sink ent
 		}
 		return c.readEntries(ctx, c.entries[i-len(c.rows)], pacer, sink)
 	})
+}
+
+// countPart counts the records in r.
+func (c *comparison) countPart(ctx context.Context, r kv.KeyRange) error {
+	pacer, end := c.startVerifying()
+	defer end()
+	n, err := c.countKeys(ctx, c.snap, r, pacer)
+	c.keys.Add(n)
+	return err
 }
 
 // readEntries hands out the entries of a part of an index.

@@ -341,3 +341,81 @@ func TestUniqueOnTikv(t *testing.T) {
 	var dup *ingest.DuplicateError
 	require.True(t, errors.As(err, &dup), "%v", err)
 }
+
+// readingStore counts what comparisons read of indexes entry by entry.
+type readingStore struct {
+	*tikv.Store
+	iters, sums atomic.Int64
+}
+
+func (s *readingStore) Snapshot(ctx context.Context, ts uint64) (kv.Snapshot, error) {
+	snap, err := s.Store.Snapshot(ctx, ts)
+	return &readingSnapshot{snap, s}, err
+}
+
+func (s *readingStore) Checksum(ctx context.Context, r kv.KeyRange, ts uint64) (kv.Checksum, error) {
+	s.sums.Add(1)
+	return s.Store.Checksum(ctx, r, ts)
+}
+
+type readingSnapshot struct {
+	kv.Snapshot
+	store *readingStore
+}
+
+func (s *readingSnapshot) Iter(r kv.KeyRange) (kv.Iterator, error) {
+	iter, err := s.Snapshot.Iter(r)
+	return &readingIterator{iter, s.store}, err
+}
+
+type readingIterator struct {
+	kv.Iterator
+	store *readingStore
+}
+
+func (i *readingIterator) Next() error {
+	if tablecodec.IsIndexKey(i.Key()) {
+		i.store.iters.Add(1)
+	}
+	return i.Iterator.Next()
+}
+
+// TestCompareBySumsOfTheStore: indexes that are equal to their rows are not read entry by entry if the
+// store sums them up; those of partitions and over all of them too. Whatever differs is found.
+func TestCompareBySumsOfTheStore(t *testing.T) {
+	r := newRand(t)
+	table, kinds := plainTable()
+	f := newFixture(t, table, kinds)
+	f.insert(r, 700)
+	on := newOnTikv(f)
+	on.cut(4)
+	store := &readingStore{Store: on.store}
+	opts := on.options()
+	opts.Store = store
+	plain, unique := indexOn(9, false, 1), indexOn(10, true, 0, 2)
+	_, err := Run(f.ctx, opts, on.spec(plain, unique))
+	require.NoError(t, err)
+	compare := func() CompareResult {
+		store.iters.Store(0)
+		store.sums.Store(0)
+		found, err := Compare(f.ctx, opts, on.spec(plain, unique).Task)
+		require.NoError(t, err)
+		return found
+	}
+	found := compare()
+	require.True(t, found.Clean())
+	require.EqualValues(t, len(f.rows), found.Rows)
+	require.Equal(t, []int64{found.Rows, found.Rows}, found.Entries)
+	require.Zero(t, store.iters.Load(), "entries were read")
+	require.Positive(t, store.sums.Load())
+
+	keys := slices.Sorted(maps.Keys(f.wantEntries(unique)))
+	value := on.entries(unique, on.now())[keys[5]]
+	for i, pairs := range []map[string]string{{keys[5]: value + "x"}, {keys[5]: value, keys[5] + "x": value}} {
+		on.put(pairs, on.now())
+		found := compare()
+		require.Len(t, found.Differences, 1, "%d", i)
+		require.EqualValues(t, len(f.rows), found.Rows, "rows are counted once")
+		require.Positive(t, store.iters.Load(), "%d", i)
+	}
+}

@@ -278,12 +278,17 @@ func (v *verifier) totals(ctx context.Context, r kv.KeyRange) (ingest.Totals, er
 	if v.sums == nil {
 		return v.b.readTotals(ctx, v.snap, r)
 	}
-	pacer, end := v.b.startVerifying()
+	return v.b.storeTotals(ctx, v.sums, r)
+}
+
+// storeTotals has the store sum up the entries in r.
+func (x *execution) storeTotals(ctx context.Context, sums kv.Checksummer, r kv.KeyRange) (ingest.Totals, error) {
+	pacer, end := x.startVerifying()
 	defer end()
 	if err := pacer.Pace(ctx); err != nil {
 		return ingest.Totals{}, err
 	}
-	sum, err := v.sums.Checksum(ctx, r, v.b.task.TS)
+	sum, err := sums.Checksum(ctx, r, x.task.TS)
 	return ingest.Totals{Entries: sum.Pairs, Bytes: sum.Bytes - sum.Pairs*int64(indexPrefixLen), CRC: sum.CRC}, err
 }
 

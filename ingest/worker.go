@@ -41,8 +41,8 @@ func (t *Totals) AddEntry(kv []byte, klen int) {
 	t.Checksum += xxhash.Sum64(kv) ^ (uint64(klen) * 0x9e3779b97f4a7c15)
 }
 
-// addForStore is AddEntry for a kv.Checksummer; prefixCRC is the CRC of the index prefix.
-func (t *Totals) addForStore(prefixCRC uint64, pair []byte) {
+// AddForStore is AddEntry for a kv.Checksummer; prefixCRC is the CRC of the index prefix.
+func (t *Totals) AddForStore(prefixCRC uint64, pair []byte) {
 	t.Entries++
 	t.Bytes += int64(len(pair))
 	t.CRC ^= kv.UpdateCRC(prefixCRC, pair)
@@ -98,7 +98,7 @@ func (w *Worker) Append(i int, pair []byte, klen int) error {
 	}
 	w.grown += a.reserved - before
 	if w.job.storeSums {
-		idx.totals.addForStore(idx.prefixCRC, pair)
+		idx.totals.AddForStore(idx.prefixCRC, pair)
 	} else {
 		idx.totals.AddEntry(pair, klen)
 	}

@@ -1,0 +1,124 @@
+package backfill
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"fastddl/ingest"
+	"fastddl/internal/parallel"
+	"fastddl/kv"
+)
+
+// A comparison with indexes in a store that sums its entries up itself. If the sums of what the
+// rows give are those of the store, rows and indexes are equal, and no entry has to come here.
+
+// storeSumsAgree says that the store's sums of all indexes are those of what the rows give. Every
+// record must have been scanned. If it says no, nothing is known of the comparison.
+func (c *comparison) storeSumsAgree(ctx context.Context) (bool, error) {
+	entries, err := c.storeEntries(ctx)
+	if err != nil {
+		return false, err
+	}
+	s := storeSums{c: c, sums: c.opts.Store.(kv.Checksummer), given: make([]ingest.Totals, len(c.task.Indexes)), stored: make([]ingest.Totals, len(c.task.Indexes))}
+	n := len(c.counts) + len(entries) + len(c.rows)
+	done := new(atomic.Int64)
+	c.enter(stageCompare, func() float64 { return float64(done.Load()) / float64(max(1, n)) })
+	// The workers read rows; who asks the store for sums does nothing but wait.
+	parts := []func(context.Context) error{
+		func(ctx context.Context) error {
+			return parallel.Do(ctx, len(c.rows), c.share.Workers, func(ctx context.Context, i int) error {
+				defer done.Add(1)
+				return s.addRows(ctx, c.rows[i])
+			})
+		},
+		func(ctx context.Context) error {
+			return parallel.Do(ctx, len(c.counts)+len(entries), c.storeParallel, func(ctx context.Context, i int) error {
+				defer done.Add(1)
+				if i < len(c.counts) {
+					return c.countPart(ctx, c.counts[i])
+				}
+				return s.addStored(ctx, entries[i-len(c.counts)])
+			})
+		},
+	}
+	err = parallel.Do(ctx, len(parts), func() int { return len(parts) }, func(ctx context.Context, i int) error { return parts[i](ctx) })
+	if err != nil {
+		return false, err
+	}
+	if err := c.checkCount(); err != nil {
+		return false, err
+	}
+	for k, given := range s.given {
+		if given != s.stored[k] {
+			c.scanned.Store(0)
+			c.keys.Store(0)
+			return false, nil
+		}
+		c.result.Entries[k] = given.Entries
+	}
+	return true, nil
+}
+
+// storeEntries cuts all indexes where the store cuts them.
+func (c *comparison) storeEntries(ctx context.Context) (parts []entryRange, err error) {
+	for _, r := range c.indexRanges() {
+		ranges, err := storeRanges(ctx, c.opts.Store, r.KeyRange)
+		if err != nil {
+			return nil, err
+		}
+		for _, part := range ranges {
+			parts = append(parts, entryRange{part, r.index})
+		}
+	}
+	return parts, nil
+}
+
+// storeSums are those of a comparison, by index.
+type storeSums struct {
+	c    *comparison
+	sums kv.Checksummer
+
+	mu            sync.Mutex
+	given, stored []ingest.Totals
+}
+
+// addStored adds what the store has of an index.
+func (s *storeSums) addStored(ctx context.Context, r entryRange) error {
+	totals, err := s.c.storeTotals(ctx, s.sums, r.KeyRange)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stored[r.index].Add(totals)
+	return err
+}
+
+// addRows adds what some rows give.
+func (s *storeSums) addRows(ctx context.Context, t task) error {
+	pacer, end := s.c.startVerifying()
+	defer end()
+	sink := rowTotals{of: make([]ingest.Totals, len(s.given))}
+	id := t.physicalID()
+	for _, idx := range s.c.task.Indexes {
+		sink.prefixCRC = append(sink.prefixCRC, kv.UpdateCRC(0, indexPrefix(indexIDs(s.c.task.Table, idx, []int64{id})[0], idx.ID)))
+	}
+	if err := s.c.readRows(ctx, t, pacer, &sink, true); err != nil {
+		return fmt.Errorf("backfill: compare: %w", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for k, totals := range sink.of {
+		s.given[k].Add(totals)
+	}
+	return nil
+}
+
+// rowTotals adds entries of rows of one physical table up as the store does.
+type rowTotals struct {
+	prefixCRC []uint64 // by index
+	of        []ingest.Totals
+}
+
+func (t *rowTotals) fromRow(k int, _ uint64, e rowEntry) { t.of[k].AddForStore(t.prefixCRC[k], e.kv) }
+
+func (*rowTotals) fromIndex(int, uint64, []byte, []byte) {}
