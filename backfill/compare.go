@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"github.com/pingcap/tidb/pkg/meta/model"
+
 	"fastddl/ingest"
 	"fastddl/internal/errs"
 	"fastddl/internal/parallel"
@@ -84,6 +86,18 @@ func CompareSince(ctx context.Context, opts Options, task Task, verified Verifie
 
 // stageCompare is the name of the stage in events.
 const stageCompare = "compare"
+
+// enterCompare reports the stage, with n parts; done says that one more is done.
+func (x *execution) enterCompare(n int) (done func()) {
+	count := new(atomic.Int64)
+	x.enter(stageCompare, func() float64 { return float64(count.Load()) / float64(max(1, n)) })
+	return func() { count.Add(1) }
+}
+
+// prefixOf is that of the keys which rows of a physical table have in an index.
+func (x *execution) prefixOf(idx *model.IndexInfo, physicalID int64) []byte {
+	return indexPrefix(indexIDs(x.task.Table, idx, []int64{physicalID})[0], idx.ID)
+}
 
 // comparison is one run of Compare. First everything is summed up, in buckets of
 // keys with the same hash: what the rows give is added, what the indexes have is
@@ -283,10 +297,9 @@ func (c *comparison) read(ctx context.Context, first bool, open func() (sink ent
 		counts = nil
 	}
 	n := len(c.rows) + len(c.entries) + len(counts)
-	done := new(atomic.Int64)
-	c.enter(stageCompare, func() float64 { return float64(done.Load()) / float64(max(1, n)) })
+	done := c.enterCompare(n)
 	return parallel.Do(ctx, n, c.share.Workers, func(ctx context.Context, i int) error {
-		defer done.Add(1)
+		defer done()
 		if i < len(counts) {
 			return c.countPart(ctx, counts[i])
 		}
@@ -353,7 +366,7 @@ func (c *comparison) readRows(ctx context.Context, t task, pacer *ingest.Pacer, 
 	e := rowEntry{physicalID: t.physicalID()}
 	seeds := make([]uint64, len(c.task.Indexes))
 	for k, idx := range c.task.Indexes {
-		seeds[k] = prefixSeed(indexPrefix(indexIDs(c.task.Table, idx, []int64{e.physicalID})[0], idx.ID))
+		seeds[k] = prefixSeed(c.prefixOf(idx, e.physicalID))
 	}
 	req := c.projection.request(t.KeyRange, c.task.TS, c.batchRows())
 	credited, trailing := 0.0, trailingCount{count: c.countScanned, start: t.Start}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"sync/atomic"
 
 	"fastddl/ingest"
 	"fastddl/internal/parallel"
@@ -22,28 +21,23 @@ func (c *comparison) storeSumsAgree(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	s := storeSums{c: c, sums: c.opts.Store.(kv.Checksummer), given: make([]ingest.Totals, len(c.task.Indexes)), stored: make([]ingest.Totals, len(c.task.Indexes))}
-	n := len(c.counts) + len(entries) + len(c.rows)
-	done := new(atomic.Int64)
-	c.enter(stageCompare, func() float64 { return float64(done.Load()) / float64(max(1, n)) })
+	done := c.enterCompare(len(c.rows) + len(c.counts) + len(entries))
 	// The workers read rows; who asks the store for sums does nothing but wait.
-	parts := []func(context.Context) error{
-		func(ctx context.Context) error {
+	err = parallel.Do(ctx, 2, func() int { return 2 }, func(ctx context.Context, i int) error {
+		if i == 0 {
 			return parallel.Do(ctx, len(c.rows), c.share.Workers, func(ctx context.Context, i int) error {
-				defer done.Add(1)
+				defer done()
 				return s.addRows(ctx, c.rows[i])
 			})
-		},
-		func(ctx context.Context) error {
-			return parallel.Do(ctx, len(c.counts)+len(entries), c.storeParallel, func(ctx context.Context, i int) error {
-				defer done.Add(1)
-				if i < len(c.counts) {
-					return c.countPart(ctx, c.counts[i])
-				}
-				return s.addStored(ctx, entries[i-len(c.counts)])
-			})
-		},
-	}
-	err = parallel.Do(ctx, len(parts), func() int { return len(parts) }, func(ctx context.Context, i int) error { return parts[i](ctx) })
+		}
+		return parallel.Do(ctx, len(c.counts)+len(entries), c.storeParallel, func(ctx context.Context, i int) error {
+			defer done()
+			if i < len(c.counts) {
+				return c.countPart(ctx, c.counts[i])
+			}
+			return s.addStored(ctx, entries[i-len(c.counts)])
+		})
+	})
 	if err != nil {
 		return false, err
 	}
@@ -98,9 +92,8 @@ func (s *storeSums) addRows(ctx context.Context, t task) error {
 	pacer, end := s.c.startVerifying()
 	defer end()
 	sink := rowTotals{of: make([]ingest.Totals, len(s.given))}
-	id := t.physicalID()
 	for _, idx := range s.c.task.Indexes {
-		sink.prefixCRC = append(sink.prefixCRC, kv.UpdateCRC(0, indexPrefix(indexIDs(s.c.task.Table, idx, []int64{id})[0], idx.ID)))
+		sink.prefixCRC = append(sink.prefixCRC, kv.UpdateCRC(0, s.c.prefixOf(idx, t.physicalID())))
 	}
 	if err := s.c.readRows(ctx, t, pacer, &sink, true); err != nil {
 		return fmt.Errorf("backfill: compare: %w", err)

@@ -117,12 +117,11 @@ func (s *shadows) each(ctx context.Context, parts []shadowedPart, fn func(ctx co
 	if len(parts) == 0 {
 		return nil
 	}
-	done := new(atomic.Int64)
-	s.enter(stageCompare, func() float64 { return float64(done.Load()) / float64(len(parts)) })
+	done := s.enterCompare(len(parts))
 	return parallel.Do(ctx, len(parts), s.storeParallel, func(ctx context.Context, i int) error {
 		pacer, end := s.startVerifying()
 		defer end()
-		defer done.Add(1)
+		defer done()
 		if err := pacer.Pace(ctx); err != nil {
 			return err
 		}
