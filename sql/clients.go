@@ -9,6 +9,7 @@ import (
 	"github.com/pingcap/tidb/pkg/meta/model"
 	"github.com/pingcap/tidb/pkg/parser/ast"
 	pmodel "github.com/pingcap/tidb/pkg/parser/model"
+	"github.com/pingcap/tidb/pkg/session/txninfo"
 	"github.com/pingcap/tidb/pkg/sessionctx/variable"
 	tidbutil "github.com/pingcap/tidb/pkg/util"
 )
@@ -74,6 +75,27 @@ func (c *clients) removeInternal(se any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.internal, se)
+}
+
+func (c *clients) hasInternal(se any) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, ok := c.internal[se]
+	return ok
+}
+
+// internalStartTS are the start timestamps of the internal sessions' transactions.
+func (c *clients) internalStartTS() (out []uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for se := range c.internal {
+		if s, ok := se.(interface{ TxnInfo() *txninfo.TxnInfo }); ok {
+			if info := s.TxnInfo(); info != nil {
+				out = append(out, info.StartTS)
+			}
+		}
+	}
+	return out
 }
 
 // takeOff takes off the jobs whose tables a session uses under an older version than theirs.

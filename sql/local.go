@@ -22,14 +22,13 @@ import (
 type localSessions struct {
 	clients *clients
 
-	mu       sync.Mutex
-	next     uint64
-	open     map[uint64]sessiontypes.Session
-	internal map[any]struct{}
+	mu   sync.Mutex
+	next uint64
+	open map[uint64]sessiontypes.Session
 }
 
 func newLocalSessions(clients *clients) *localSessions {
-	return &localSessions{clients: clients, open: make(map[uint64]sessiontypes.Session), internal: make(map[any]struct{})}
+	return &localSessions{clients: clients, open: make(map[uint64]sessiontypes.Session)}
 }
 
 // errServed says that a server has the sessions.
@@ -160,43 +159,16 @@ func (*localSessions) UpdateTLSConfig(*tls.Config) {}
 func (*localSessions) ServerID() uint64 { return 0 }
 
 // StoreInternalSession implements util.SessionManager.
-func (m *localSessions) StoreInternalSession(se any) {
-	m.clients.addInternal(se)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.internal[se] = struct{}{}
-}
+func (m *localSessions) StoreInternalSession(se any) { m.clients.addInternal(se) }
 
 // DeleteInternalSession implements util.SessionManager.
-func (m *localSessions) DeleteInternalSession(se any) {
-	m.clients.removeInternal(se)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.internal, se)
-}
+func (m *localSessions) DeleteInternalSession(se any) { m.clients.removeInternal(se) }
 
 // ContainsInternalSession implements util.SessionManager.
-func (m *localSessions) ContainsInternalSession(se any) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	_, ok := m.internal[se]
-	return ok
-}
+func (m *localSessions) ContainsInternalSession(se any) bool { return m.clients.hasInternal(se) }
 
 // GetInternalSessionStartTSList implements util.SessionManager.
-func (m *localSessions) GetInternalSessionStartTSList() []uint64 {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	var out []uint64
-	for se := range m.internal {
-		if s, ok := se.(interface{ TxnInfo() *txninfo.TxnInfo }); ok {
-			if info := s.TxnInfo(); info != nil {
-				out = append(out, info.StartTS)
-			}
-		}
-	}
-	return out
-}
+func (m *localSessions) GetInternalSessionStartTSList() []uint64 { return m.clients.internalStartTS() }
 
 // CheckOldRunningTxn implements util.SessionManager.
 func (m *localSessions) CheckOldRunningTxn(job2ver map[int64]int64, job2ids map[int64]string) {
