@@ -47,7 +47,8 @@
 //     S, which are counted by a reading of their own. Compare counts those at its
 //     timestamp: a build that is Compared leaves that to it, unless the store can tell
 //     what has changed since. A store that is a kv.Checksummer reads and sums up itself,
-//     with its own function. Then the entries of some rows are looked up, as TiDB's
+//     with its own function; if such a build is Compared, the sums are left to the comparison,
+//     too, and asked for only if that finds a difference (Spec.Differed). Then the entries of some rows are looked up, as TiDB's
 //     package tables makes them of rows as they are stored: a scan or an encoder that does
 //     the same wrong to many rows is not seen by sums.
 //   - When Run returns, with or without an error, no file of it is left.

@@ -47,8 +47,12 @@ type Spec struct {
 	Checkpoint []byte
 	// Compared says that CompareSince will compare rows and entries before anybody uses the
 	// indexes. Where it cannot but read everything anew and count the rows by their keys, the
-	// build need not.
+	// build need not. Where the store sums up itself, the comparison's sums stand for those of
+	// the build, too; see Result.Deferred.
 	Compared bool
+	// Differed says that a comparison has found a difference after a build that was Deferred:
+	// its entries are to be verified.
+	Differed bool
 	// Leftovers says that the indexes may have entries of a build at an older snapshot that
 	// no row has any more. If the build is Compared it accepts them: Compare names them.
 	Leftovers bool

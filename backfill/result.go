@@ -15,6 +15,11 @@ type Result struct {
 	Entries int64 `json:"entries"`
 	// Counted says that the rows were counted by their keys.
 	Counted bool `json:"counted"`
+	// Deferred says that the entries at the build's timestamp were not summed up: if a
+	// comparison finds them equal to the rows, nothing is wrong with them. If it does not, Run
+	// is to be called again, with the last checkpoint and Spec.Differed, before anything is
+	// repaired.
+	Deferred bool `json:"deferred"`
 	// Workers is the number of workers at the end.
 	Workers int `json:"workers"`
 	// Files and IngestedBytes were imported, in Flushes rounds.

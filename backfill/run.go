@@ -20,6 +20,7 @@ type build struct {
 	result       Result
 	parts        *parts    // that it builds; nil if it builds the whole table
 	counts       bool      // the rows are counted by their keys
+	defers       bool      // the entries need not be summed up
 	leftovers    bool      // unique indexes may have entries of an older snapshot
 	count        *rowCount // nil before that is planned
 	cuts         [][]byte  // in the indexes, see keepCuts
@@ -48,6 +49,7 @@ func Run(ctx context.Context, opts Options, spec Spec) (Result, error) {
 	}
 	_, onlyChanges := opts.Store.(kv.ChangeFinder) // may be compared, not all rows
 	b.counts, b.leftovers = onlyChanges || !spec.Compared, spec.Compared && spec.Leftovers
+	b.defers = !b.counts && b.storeSums() && !spec.Differed && !b.leftovers
 	err = ended(ctx, b.run(ctx))
 	b.meter.fill(&b.result)
 	b.result.Rows, b.result.Counted = b.progress.done(), err == nil && b.counts

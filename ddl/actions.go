@@ -253,7 +253,7 @@ func (t *task) backfill(ctx context.Context, r *job.Record, to job.Step) (outcom
 	err = t.watched(kv.WithPermit(charged(ctx, r), t.tenure.permit), func(ctx context.Context) error {
 		return t.whileSpace(ctx, func(ctx context.Context) (err error) {
 			result, err = t.d.opts.Backfiller.Backfill(ctx, BackfillTask{
-				Spec:    backfill.Spec{Task: task, Checkpoint: checkpoint, Compared: r.Compare, Leftovers: r.Leftovers},
+				Spec:    backfill.Spec{Task: task, Checkpoint: checkpoint, Compared: r.Compare, Differed: r.Differed, Leftovers: r.Leftovers},
 				TempDir: t.d.opts.TempDir, Settings: &t.live, SaveCheckpoint: t.saveCheckpoint, Crew: t.crew(r),
 			})
 			return err
@@ -272,7 +272,7 @@ func (t *task) backfill(ctx context.Context, r *job.Record, to job.Step) (outcom
 		return t.secondLook(ctx, task, err)
 	}
 	return t.write(ctx, to, func(_ *txn, after *job.Record) error {
-		after.RowCount, after.Counted = result.Rows, result.Counted
+		after.RowCount, after.Counted, after.Deferred = result.Rows, result.Counted, result.Deferred
 		return nil
 	})
 }

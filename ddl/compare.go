@@ -42,6 +42,7 @@ const (
 // comparison is clean.
 func (t *task) compare(ctx context.Context, r *job.Record, to job.Step) (outcome, error) {
 	var repaired, rounds int64
+	differs := false
 	t.emit(event.StageChanged{Job: event.Job{ID: t.id}, Stage: stageCompare})
 	err := t.watched(ctx, func(ctx context.Context) error {
 		if err := t.settleLocks(ctx, r); err != nil {
@@ -54,6 +55,9 @@ func (t *task) compare(ctx context.Context, r *job.Record, to job.Step) (outcome
 			if err != nil || result.Clean() {
 				return err
 			}
+			if differs = r.Deferred; differs {
+				return nil
+			}
 			if !result.More || n == 0 {
 				idle++
 			}
@@ -63,9 +67,33 @@ func (t *task) compare(ctx context.Context, r *job.Record, to job.Step) (outcome
 	if err != nil {
 		return outcome{}, err
 	}
+	if differs {
+		return t.verifyBuild(ctx, r)
+	}
 	return t.write(ctx, to, func(_ *txn, after *job.Record) error {
 		after.Compared += rounds
 		after.Repaired += repaired
+		return nil
+	})
+}
+
+// verifyBuild sends a job back to its S, whose entries nobody has summed up, because a comparison
+// has found a difference. DML makes some that are right to repair; what a build has done
+// wrong is built again, not repaired key by key.
+func (t *task) verifyBuild(ctx context.Context, r *job.Record) (outcome, error) {
+	if err := t.recall(ctx); err != nil {
+		return outcome{}, err
+	}
+	err := t.holdAt(ctx, r.SnapshotTS)
+	if errors.Is(err, errHoldLost) {
+		return t.forgetSnapshot(ctx)
+	}
+	if err != nil {
+		return outcome{}, err
+	}
+	return t.write(ctx, job.StepSnapshot, func(_ *txn, after *job.Record) error {
+		after.VerifyBuild()
+		after.Compared++
 		return nil
 	})
 }
@@ -123,7 +151,7 @@ func (t *task) compareOnce(ctx context.Context, r *job.Record) (result backfill.
 	result, err = t.d.opts.Backfiller.Compare(charged(ctx, r), CompareTask{
 		Task: task, Verified: verified(r), TempDir: t.d.opts.TempDir, Settings: &t.live, Crew: t.crew(r),
 	})
-	if err != nil || result.Clean() {
+	if err != nil || result.Clean() || r.Deferred {
 		return result, 0, err
 	}
 	repaired, err = t.repairAll(ctx, r, task, result.Differences)

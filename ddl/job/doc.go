@@ -27,7 +27,8 @@
 // everybody has reached it, or "drained", which changes nothing, proves that the
 // transactions which were open before have ended. Every version makes all sessions plan
 // their statements again, so there are as few as can be. A job that has to take another S
-// goes back to "write-reorg".
+// goes back to "write-reorg". One whose comparison has found a difference, and whose entries nobody
+// has summed up at S yet, goes back to "snapshot" once.
 //
 // # Invariants
 //

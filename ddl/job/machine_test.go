@@ -21,7 +21,11 @@ type world struct {
 	publics int
 	// snapshots counts S; calmAt is the one that older transactions were waited for at.
 	snapshots, calmAt uint64
-	actions           []Action
+	// defers: the entries at S are summed up only if differs says that a comparison, the first,
+	// finds a difference. importedAt is the version at the last import.
+	defers, differs bool
+	importedAt      int64
+	actions         []Action
 }
 
 func newWorld(t *testing.T, unique bool) *world {
@@ -55,6 +59,10 @@ func (w *world) step() (Action, Step) {
 		after.State = model.JobStatePaused
 		w.m.Reached(after)
 	default:
+		back := act == ActCompare && before.Deferred && w.differs
+		if back {
+			to = StepSnapshot
+		}
 		after := w.m.Prepare(to)
 		switch act {
 		case ActChangeSchema, ActRepublish:
@@ -69,8 +77,14 @@ func (w *world) step() (Action, Step) {
 		case ActBackfill:
 			require.NotZero(w.t, before.SnapshotTS)
 			require.Equal(w.t, before.SnapshotTS, w.calmAt, "imported without a wait for older transactions")
+			after.Deferred = w.defers && before.Compare && !before.Differed
+			w.importedAt = w.version
 		case ActCompare:
 			require.Equal(w.t, w.version, w.synced, "compared before the drain has ended")
+			require.Greater(w.t, w.version, w.importedAt, "I6: compared without a drain after the import")
+			if back {
+				after.VerifyBuild()
+			}
 		}
 		w.m.Reached(after)
 	}
@@ -125,6 +139,19 @@ func TestSteps(t *testing.T) {
 	require.Equal(t, []Action{ActBackfill, ActChangeSchema, ActAwaitVersion, ActCompare, ActChangeSchema, ActAwaitVersion, ActFinish}, w.actions[9:])
 }
 
+// TestVerifyBuild: a job whose comparison finds a difference goes back to the build that it has not
+// verified, once, and drains again.
+func TestVerifyBuild(t *testing.T) {
+	w := newWorld(t, true)
+	w.defers, w.differs = true, true
+	w.run()
+	require.Equal(t, []Action{
+		ActBackfill, ActChangeSchema, ActAwaitVersion, ActCompare,
+		ActBackfill, ActChangeSchema, ActAwaitVersion, ActCompare, ActChangeSchema, ActAwaitVersion, ActFinish,
+	}, w.actions[9:])
+	require.True(t, w.m.Record().Differed)
+}
+
 // TestAnotherSnapshot: a job whose S is lost takes another one, and waits for those that are
 // older than that.
 func TestAnotherSnapshot(t *testing.T) {
@@ -163,6 +190,7 @@ func TestRandomHistories(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	for range 3000 {
 		w := newWorld(t, rng.IntN(2) == 0)
+		w.defers, w.differs = rng.IntN(2) == 0, rng.IntN(2) == 0
 		asked := false
 		for range 200 {
 			r := w.m.Record()

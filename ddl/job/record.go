@@ -84,6 +84,12 @@ type Record struct {
 	// be left which no row has any more.
 	Leftovers bool `json:"leftovers,omitempty"`
 
+	// Deferred says that the entries at S were not summed up: the comparison does that for them
+	// at its own timestamp. Differed says that it has found a difference, so that they are to be
+	// verified at S before anything is repaired.
+	Deferred bool `json:"deferred,omitempty"`
+	Differed bool `json:"differed,omitempty"`
+
 	// RowCount is the number of rows that were read; Counted says that they were counted by
 	// their keys as well. Compared and Repaired count the comparisons of unique indexes and the
 	// keys repaired after them.
@@ -147,6 +153,13 @@ func (r *Record) NeedsHold() bool {
 // has deleted the row that the entry was imported for.
 func (r *Record) ForgetSnapshot() {
 	r.SnapshotTS, r.Counted, r.Leftovers = 0, false, true
+	r.Deferred, r.Differed = false, false
+}
+
+// VerifyBuild makes a job whose comparison has found a difference go back to what it has
+// imported at S, which was not summed up. It may be built again, so the job drains again.
+func (r *Record) VerifyBuild() {
+	r.Deferred, r.Differed = false, true
 }
 
 // OwnedLike says that the record is in the hands that it is in in another version of it:

@@ -30,7 +30,7 @@ var uniqueness = []mutation{
 	{
 		invariant: "I6", breaks: "the comparison is skipped",
 		file:   "ddl/compare.go",
-		old:    "if err != nil || result.Clean() {\n\t\treturn result, 0, err",
+		old:    "if err != nil || result.Clean() || r.Deferred {\n\t\treturn result, 0, err",
 		new:    "if err != nil || len(result.Entries) > 0 {\n\t\treturn backfill.CompareResult{}, 0, err",
 		caught: "sql.TestUniqueRepair/transient duplicate",
 		shows:  `data inconsistency in table`,
@@ -186,6 +186,22 @@ var uniqueness = []mutation{
 		new:    "b.counts, b.leftovers = !onlyChanges && !spec.Compared,",
 		caught: "backfill.TestRowsLostByTheBuildsScanAreMissed",
 		shows:  `compared, but only where something has changed`,
+	},
+	{
+		invariant: "I6", breaks: "what a build has lost is repaired key by key",
+		file:   "ddl/compare.go",
+		old:    "if err != nil || result.Clean() || r.Deferred {",
+		new:    "if r.Deferred = false; err != nil || result.Clean() {",
+		caught: "sql.TestBuildIsVerifiedByTheComparison",
+		shows:  `Error Trace:.*deferred_test.go`,
+	},
+	{
+		invariant: "I6", breaks: "a build that rows show to be wrong is left to the comparison",
+		file:   "backfill/verify.go",
+		old:    "if b.result.Deferred = err == nil; b.result.Deferred {",
+		new:    "if b.result.Deferred = true; b.result.Deferred {",
+		caught: "backfill.TestSpotCheckHasTheBuildVerified",
+		shows:  `Error Trace:.*deferred_test.go`,
 	},
 	{
 		invariant: "I6", breaks: "versions that may have been collected are taken for none",

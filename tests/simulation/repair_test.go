@@ -23,6 +23,7 @@ const (
 	lockingKey
 	deciding
 	committing
+	goingBack
 	recordingComparison
 )
 
@@ -96,6 +97,8 @@ func (b *builder) compare() (*job.Record, bool, error) {
 		b.phase = comparing
 	case comparing:
 		return b.compareOnce()
+	case goingBack:
+		return b.verifyBuild()
 	case recordingComparison:
 		after, done, err := b.write(b.to, func(after *job.Record) error {
 			after.Compared += int64(p.rounds)
@@ -149,6 +152,8 @@ func (b *builder) compareOnce() (*job.Record, bool, error) {
 	switch {
 	case len(p.differences) == 0 || w.broken(differencesIgnored):
 		b.phase = recordingComparison
+	case b.m.Record().Deferred:
+		b.phase = goingBack
 	case p.rounds == maxComparisons:
 		return b.endCompare(job.Permanent(errUnequal))
 	default:
@@ -159,11 +164,34 @@ func (b *builder) compareOnce() (*job.Record, bool, error) {
 	return nil, false, nil
 }
 
+// verifyBuild goes back to S, if that is held still: a comparison has found a difference, and
+// nobody has verified what was imported.
+func (b *builder) verifyBuild() (*job.Record, bool, error) {
+	w := b.w
+	to := job.StepSnapshot
+	if b.after == nil && !b.holdAt(timestamp(b.m.Record().SnapshotTS)) {
+		to = job.StepWriteReorg
+	}
+	after, done, err := b.write(to, func(after *job.Record) error {
+		after.Compared += int64(b.cmp.rounds)
+		if after.VerifyBuild(); after.Step == job.StepWriteReorg {
+			after.ForgetSnapshot()
+			w.checkpoint = checkpoint{}
+		}
+		return nil
+	})
+	if done {
+		w.verifiedLate++
+		b.cmp.rounds = 0
+	}
+	return after, done, err
+}
+
 // unchanged says that rows and indexes are as they were verified at S.
 func (b *builder) unchanged() bool {
 	w, r := b.w, b.m.Record()
 	s, t := timestamp(r.SnapshotTS), b.cmp.t
-	if r.Leftovers && !w.broken(leftoversTrusted) || s < w.store.safePoint && !w.broken(collectedTrusted) {
+	if r.Deferred || r.Leftovers && !w.broken(leftoversTrusted) || s < w.store.safePoint && !w.broken(collectedTrusted) {
 		return false
 	}
 	if w.store.changed(0, handles, s, t) {

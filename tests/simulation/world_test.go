@@ -74,14 +74,14 @@ type world struct {
 
 // totals are counts for the report of a search.
 type totals struct {
-	commits, imports, comparisons, unchanged, repairs, reads, deaths int
-	ends                                                             [3]int
+	commits, imports, comparisons, unchanged, verifiedLate, repairs, reads, deaths int
+	ends                                                                           [3]int
 }
 
 func (t *totals) String() string {
-	return fmt.Sprintf("%d transactions, %d imports, %d comparisons (%d of them of what has not changed), %d keys repaired, %d reads by an index, %d builders died; "+
+	return fmt.Sprintf("%d transactions, %d imports, %d comparisons (%d of them of what has not changed, after %d the build was verified), %d keys repaired, %d reads by an index, %d builders died; "+
 		"%d jobs published, %d failed with 1062, %d were cancelled or failed otherwise",
-		t.commits, t.imports, t.comparisons, t.unchanged, t.repairs, t.reads, t.deaths, t.ends[endPublished], t.ends[endDuplicate], t.ends[endUndone])
+		t.commits, t.imports, t.comparisons, t.unchanged, t.verifiedLate, t.repairs, t.reads, t.deaths, t.ends[endPublished], t.ends[endDuplicate], t.ends[endUndone])
 }
 
 // The ways in which a job ends.
@@ -108,6 +108,7 @@ func (t *totals) add(o *totals) {
 	t.reads += o.reads
 	t.comparisons += o.comparisons
 	t.unchanged += o.unchanged
+	t.verifiedLate += o.verifiedLate
 	t.deaths += o.deaths
 	for i := range t.ends {
 		t.ends[i] += o.ends[i]
