@@ -443,6 +443,13 @@ func TestUniqueOverLockRecords(t *testing.T) {
 	db := n.open()
 	db.exec("CREATE TABLE u (id INT PRIMARY KEY, k INT, v INT)",
 		fmt.Sprintf("INSERT INTO u WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < %d) SELECT n, n * 7, 0 FROM r", rows))
+	pd, err := c.Open()
+	require.NoError(t, err)
+	// One for all builds: TiDB's driver gives all who open a cluster the same storage.
+	var store *kvtikv.Store
+	if keyspace := strings.Contains(pd.Addr, "?"); !keyspace {
+		store = openDriver(t, openStorageAt(t, pd.Addr))
+	}
 	for build := range builds {
 		ctx, stop := context.WithCancel(t.Context())
 		var running sync.WaitGroup
@@ -461,7 +468,9 @@ func TestUniqueOverLockRecords(t *testing.T) {
 		t.Logf("build %d: %v, %s", build, time.Since(began), db.lastJob("CONCAT(repaired_keys, ' repaired in ', comparisons, ' comparisons')"))
 		require.Equal(t, fmt.Sprint(rows), db.value("SELECT COUNT(*) FROM u IGNORE INDEX (k)"))
 		checkUnique(t, db)
-		requireNothingHidden(t, c, db)
+		if store != nil {
+			requireNothingHidden(t, store, db)
+		}
 		db.exec("ALTER TABLE u DROP INDEX k")
 	}
 }
@@ -539,14 +548,8 @@ func checkUnique(t *testing.T, db client) {
 }
 
 // requireNothingHidden fails if there are entries that come to light when garbage is collected.
-func requireNothingHidden(t *testing.T, c cluster, db client) {
+func requireNothingHidden(t *testing.T, store *kvtikv.Store, db client) {
 	t.Helper()
-	pd, err := c.Open()
-	require.NoError(t, err)
-	if strings.Contains(pd.Addr, "?") {
-		return // a keyspace
-	}
-	store := openDriver(t, openStorageAt(t, pd.Addr))
 	number := func(query string) int64 {
 		n, err := strconv.ParseInt(db.value(query), 10, 64)
 		require.NoError(t, err)
