@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/pingcap/tidb/pkg/meta/model"
+	"github.com/pingcap/tidb/pkg/table/tables"
 
 	"fastddl/ingest"
 	"fastddl/internal/parallel"
@@ -113,7 +114,7 @@ func (s *shadows) plan(ctx context.Context) (parts []shadowedPart, err error) {
 }
 
 // each calls fn for parts, as a stage of its own.
-func (s *shadows) each(ctx context.Context, parts []shadowedPart, fn func(ctx context.Context, p shadowedPart, column *model.ColumnInfo) error) error {
+func (s *shadows) each(ctx context.Context, parts []shadowedPart, fn func(ctx context.Context, p shadowedPart, columns kv.EntryColumns) error) error {
 	if len(parts) == 0 {
 		return nil
 	}
@@ -125,18 +126,31 @@ func (s *shadows) each(ctx context.Context, parts []shadowedPart, fn func(ctx co
 		if err := pacer.Pace(ctx); err != nil {
 			return err
 		}
-		return fn(ctx, parts[i], s.task.Table.Columns[s.task.Indexes[parts[i].index].Columns[0].Offset])
+		return fn(ctx, parts[i], entryColumns(s.task.Table, s.task.Indexes[parts[i].index]))
 	})
 }
 
-func (s *shadows) count(ctx context.Context, p shadowedPart, column *model.ColumnInfo) error {
-	n, err := s.finder.CountAll(ctx, p.ranges, s.task.TS, column)
+// entryColumns are what the entries of an index are made of.
+func entryColumns(table *model.TableInfo, idx *model.IndexInfo) (c kv.EntryColumns) {
+	for _, col := range idx.Columns {
+		c.Index = append(c.Index, table.Columns[col.Offset])
+	}
+	if table.IsCommonHandle {
+		for _, col := range tables.FindPrimaryIndex(table).Columns {
+			c.Handle = append(c.Handle, table.Columns[col.Offset])
+		}
+	}
+	return c
+}
+
+func (s *shadows) count(ctx context.Context, p shadowedPart, columns kv.EntryColumns) error {
+	n, err := s.finder.CountAll(ctx, p.ranges, s.task.TS, columns)
 	s.all[p.index].Add(n)
 	return err
 }
 
-func (s *shadows) find(ctx context.Context, p shadowedPart, column *model.ColumnInfo) error {
-	return s.finder.Shadowed(ctx, p.ranges, s.task.TS, column, func(key []byte) error {
+func (s *shadows) find(ctx context.Context, p shadowedPart, columns kv.EntryColumns) error {
+	return s.finder.Shadowed(ctx, p.ranges, s.task.TS, columns, func(key []byte) error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if len(s.found) == maxDifferences {

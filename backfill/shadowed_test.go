@@ -8,7 +8,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/pingcap/tidb/pkg/meta/model"
 	"github.com/pingcap/tidb/pkg/tablecodec"
 	"github.com/stretchr/testify/require"
 
@@ -39,10 +38,10 @@ func (s *shadowStore) Ranges(_ context.Context, r kv.KeyRange) ([]kv.SizedRange,
 }
 
 // CountAll implements kv.ShadowFinder: there is one entry that readers see in each range.
-func (s *shadowStore) CountAll(_ context.Context, ranges []kv.KeyRange, _ uint64, column *model.ColumnInfo) (int64, error) {
+func (s *shadowStore) CountAll(_ context.Context, ranges []kv.KeyRange, _ uint64, columns kv.EntryColumns) (int64, error) {
 	s.mu.Lock()
 	s.counted = append(s.counted, ranges)
-	s.columns = append(s.columns, column.ID)
+	s.columns = append(s.columns, columns.Index[0].ID)
 	s.mu.Unlock()
 	n := len(ranges)
 	for _, k := range s.hidden {
@@ -54,11 +53,11 @@ func (s *shadowStore) CountAll(_ context.Context, ranges []kv.KeyRange, _ uint64
 }
 
 // Shadowed implements kv.ShadowFinder.
-func (s *shadowStore) Shadowed(_ context.Context, ranges []kv.KeyRange, _ uint64, column *model.ColumnInfo, fn func(key []byte) error) error {
+func (s *shadowStore) Shadowed(_ context.Context, ranges []kv.KeyRange, _ uint64, columns kv.EntryColumns, fn func(key []byte) error) error {
 	s.mu.Lock()
 	s.asked = append(s.asked, ranges)
 	s.mu.Unlock()
-	if column.Offset != 2 && column.Offset != 1 {
+	if column := columns.Index[0]; column.Offset != 2 && column.Offset != 1 {
 		return errors.New("not a column of an index")
 	}
 	for _, k := range s.hidden {

@@ -62,13 +62,19 @@ type LockSettler interface {
 // garbage collection removes the record: see LockSettler.
 type ShadowFinder interface {
 	// CountAll returns how many keys of the ranges have a value at ts, those included that snapshots
-	// at ts do not see. The ranges are parts of one index, in whatever partitions, and column is the
-	// first of its columns. It fails like Snapshot.
-	CountAll(ctx context.Context, ranges []KeyRange, ts uint64, column *model.ColumnInfo) (int64, error)
+	// at ts do not see. The ranges are parts of one index, in whatever partitions. It fails like Snapshot.
+	CountAll(ctx context.Context, ranges []KeyRange, ts uint64, columns EntryColumns) (int64, error)
 	// Shadowed calls fn with each key of such ranges that has a value at ts which snapshots at ts do
 	// not see all the same. A key is valid during the call. It ends with the first error of fn,
 	// and fails like Snapshot.
-	Shadowed(ctx context.Context, ranges []KeyRange, ts uint64, column *model.ColumnInfo, fn func(key []byte) error) error
+	Shadowed(ctx context.Context, ranges []KeyRange, ts uint64, columns EntryColumns, fn func(key []byte) error) error
+}
+
+// EntryColumns are what the entries of an index are made of.
+type EntryColumns struct {
+	// Index is the index's columns, Handle those of the table's primary key if the handles of its
+	// rows consist of them, none if they are integers.
+	Index, Handle []*model.ColumnInfo
 }
 
 // VersionedIterator is an Iterator of a store that can tell versions.

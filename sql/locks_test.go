@@ -145,7 +145,7 @@ type shadows struct {
 }
 
 // CountAll implements kv.ShadowFinder.
-func (s *shadows) CountAll(ctx context.Context, ranges []kv.KeyRange, ts uint64, column *model.ColumnInfo) (n int64, err error) {
+func (s *shadows) CountAll(ctx context.Context, ranges []kv.KeyRange, ts uint64, columns kv.EntryColumns) (n int64, err error) {
 	snap, err := s.Snapshot(ctx, ts)
 	if err != nil {
 		return 0, err
@@ -158,7 +158,7 @@ func (s *shadows) CountAll(ctx context.Context, ranges []kv.KeyRange, ts uint64,
 		}
 		n += part
 	}
-	err = s.find(ctx, ranges, ts, column, func([]byte) error {
+	err = s.find(ctx, ranges, ts, columns, func([]byte) error {
 		n++
 		return nil
 	})
@@ -169,15 +169,15 @@ func (s *shadows) CountAll(ctx context.Context, ranges []kv.KeyRange, ts uint64,
 }
 
 // Shadowed implements kv.ShadowFinder.
-func (s *shadows) Shadowed(ctx context.Context, ranges []kv.KeyRange, ts uint64, column *model.ColumnInfo, fn func(key []byte) error) error {
+func (s *shadows) Shadowed(ctx context.Context, ranges []kv.KeyRange, ts uint64, columns kv.EntryColumns, fn func(key []byte) error) error {
 	s.mu.Lock()
 	s.asked++
 	s.mu.Unlock()
-	return s.find(ctx, ranges, ts, column, fn)
+	return s.find(ctx, ranges, ts, columns, fn)
 }
 
-func (s *shadows) find(ctx context.Context, ranges []kv.KeyRange, ts uint64, column *model.ColumnInfo, fn func(key []byte) error) error {
-	if len(s.key) == 0 || !slices.ContainsFunc(ranges, func(r kv.KeyRange) bool { return r.Contains(s.key) }) || column.Name.L != "b" {
+func (s *shadows) find(ctx context.Context, ranges []kv.KeyRange, ts uint64, columns kv.EntryColumns, fn func(key []byte) error) error {
+	if len(s.key) == 0 || !slices.ContainsFunc(ranges, func(r kv.KeyRange) bool { return r.Contains(s.key) }) || columns.Index[0].Name.L != "b" {
 		return nil
 	}
 	// A tombstone over it is newer than what is hidden: nobody sees that again.
@@ -194,7 +194,7 @@ func (s *shadows) find(ctx context.Context, ranges []kv.KeyRange, ts uint64, col
 
 // collect makes the entry seen, if no tombstone has been written over it.
 func (s *shadows) collect(ctx context.Context, e *env, ts uint64) error {
-	return s.find(ctx, []kv.KeyRange{{Start: s.key, End: kv.NextKey(s.key)}}, ts, &model.ColumnInfo{Name: pmodel.NewCIStr("b")}, func(key []byte) error {
+	return s.find(ctx, []kv.KeyRange{{Start: s.key, End: kv.NextKey(s.key)}}, ts, kv.EntryColumns{Index: []*model.ColumnInfo{{Name: pmodel.NewCIStr("b")}}}, func(key []byte) error {
 		txn, err := e.store.Storage().Begin()
 		if err != nil {
 			return err

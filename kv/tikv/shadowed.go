@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	tidbkv "github.com/pingcap/tidb/pkg/kv"
-	"github.com/pingcap/tidb/pkg/meta/model"
 	"github.com/pingcap/tidb/pkg/tablecodec"
 	"github.com/pingcap/tidb/pkg/util"
 	"github.com/pingcap/tipb/go-tipb"
@@ -19,7 +18,7 @@ import (
 // CountAll implements kv.ShadowFinder. Readers that go forward believe what a LOCK record says of older versions
 // (last_change in src/storage/mvcc/reader/scanner/forward.rs), those that go backward do not look at it (backward.rs
 // beside it). So TiKV counts backward.
-func (s *Store) CountAll(ctx context.Context, ranges []kv.KeyRange, ts uint64, column *model.ColumnInfo) (n int64, err error) {
+func (s *Store) CountAll(ctx context.Context, ranges []kv.KeyRange, ts uint64, columns kv.EntryColumns) (n int64, err error) {
 	if err := s.enter(ctx); err != nil {
 		return 0, err
 	}
@@ -30,7 +29,7 @@ func (s *Store) CountAll(ctx context.Context, ranges []kv.KeyRange, ts uint64, c
 	if ranges = inOrder(ranges); len(ranges) == 0 {
 		return 0, ctx.Err()
 	}
-	n, err = s.countEntries(ctx, ranges, ts, column, true)
+	n, err = s.countEntries(ctx, ranges, ts, columns, true)
 	return n, failed(ctx, "entries", err)
 }
 
@@ -44,7 +43,7 @@ func inOrder(ranges []kv.KeyRange) []kv.KeyRange {
 // Shadowed implements kv.ShadowFinder. TiKV counts in both directions, and only a region of which the numbers
 // differ is read: an entry that a row has is seen both ways. All ranges are counted together, since those of the
 // partitions of a table may lie in few regions.
-func (s *Store) Shadowed(ctx context.Context, ranges []kv.KeyRange, ts uint64, column *model.ColumnInfo, fn func(key []byte) error) error {
+func (s *Store) Shadowed(ctx context.Context, ranges []kv.KeyRange, ts uint64, columns kv.EntryColumns, fn func(key []byte) error) error {
 	if err := s.enter(ctx); err != nil {
 		return err
 	}
@@ -53,12 +52,12 @@ func (s *Store) Shadowed(ctx context.Context, ranges []kv.KeyRange, ts uint64, c
 		return err
 	}
 	ranges = inOrder(ranges)
-	hides, err := s.hides(ctx, ranges, ts, column)
+	hides, err := s.hides(ctx, ranges, ts, columns)
 	if err != nil || !hides {
 		return failed(ctx, "hidden entries", err)
 	}
 	for _, r := range ranges {
-		if err := s.shadowedOf(ctx, r, ts, column, fn); err != nil {
+		if err := s.shadowedOf(ctx, r, ts, columns, fn); err != nil {
 			return failed(ctx, fmt.Sprintf("hidden entries of %s", r), err)
 		}
 	}
@@ -66,8 +65,8 @@ func (s *Store) Shadowed(ctx context.Context, ranges []kv.KeyRange, ts uint64, c
 }
 
 // shadowedOf is Shadowed for one of the ranges.
-func (s *Store) shadowedOf(ctx context.Context, r kv.KeyRange, ts uint64, column *model.ColumnInfo, fn func(key []byte) error) error {
-	hides, err := s.hides(ctx, []kv.KeyRange{r}, ts, column)
+func (s *Store) shadowedOf(ctx context.Context, r kv.KeyRange, ts uint64, columns kv.EntryColumns, fn func(key []byte) error) error {
+	hides, err := s.hides(ctx, []kv.KeyRange{r}, ts, columns)
 	if err != nil || !hides {
 		return err
 	}
@@ -76,7 +75,7 @@ func (s *Store) shadowedOf(ctx context.Context, r kv.KeyRange, ts uint64, column
 		return err
 	}
 	for _, p := range cut(r, regions) {
-		hides, err := s.hides(ctx, []kv.KeyRange{p.KeyRange}, ts, column)
+		hides, err := s.hides(ctx, []kv.KeyRange{p.KeyRange}, ts, columns)
 		if err != nil {
 			return err
 		}
@@ -91,31 +90,37 @@ func (s *Store) shadowedOf(ctx context.Context, r kv.KeyRange, ts uint64, column
 }
 
 // hides says that ranges of an index, which are in order, have entries that readers miss.
-func (s *Store) hides(ctx context.Context, ranges []kv.KeyRange, ts uint64, column *model.ColumnInfo) (bool, error) {
+func (s *Store) hides(ctx context.Context, ranges []kv.KeyRange, ts uint64, columns kv.EntryColumns) (bool, error) {
 	if len(ranges) == 0 {
 		return false, ctx.Err()
 	}
-	forward, err := s.countEntries(ctx, ranges, ts, column, false)
+	forward, err := s.countEntries(ctx, ranges, ts, columns, false)
 	if err != nil {
 		return false, err
 	}
-	backward, err := s.countEntries(ctx, ranges, ts, column, true)
+	backward, err := s.countEntries(ctx, ranges, ts, columns, true)
 	return forward != backward, err
 }
 
 // countEntries counts entries of an index.
-func (s *Store) countEntries(ctx context.Context, ranges []kv.KeyRange, ts uint64, column *model.ColumnInfo, backward bool) (n int64, err error) {
+func (s *Store) countEntries(ctx context.Context, ranges []kv.KeyRange, ts uint64, columns kv.EntryColumns, backward bool) (n int64, err error) {
 	tableID, indexID, isRecord, err := tablecodec.DecodeKeyHead(ranges[0].Start)
 	if err != nil || isRecord {
 		return 0, errors.Join(fmt.Errorf("%x is no key of an index", ranges[0].Start), err)
 	}
-	pb := util.ColumnToProto(column, true, false)
-	// TiKV does not decode a column that nobody asks for the value of, but one there has to be. It looks at no IDs.
-	data, err := dagOf(1,
-		&tipb.Executor{Tp: tipb.ExecType_TypeIndexScan, IdxScan: &tipb.IndexScan{
-			TableId: tableID, IndexId: indexID, Columns: []*tipb.ColumnInfo{pb}, Desc: backward,
-		}},
-		countExecutor())
+	scan := &tipb.IndexScan{TableId: tableID, IndexId: indexID, Desc: backward}
+	if len(columns.Handle) == 0 {
+		// TiKV does not decode a column that nobody asks for the value of, but one there has to be.
+		scan.Columns = util.ColumnsToProto(columns.Index[:1], false, true, false)
+	} else {
+		// If the handle in an entry has columns TiKV insists on being asked for them, behind those of the index
+		// (build_operations in components/tidb_query_executors/src/index_scan_executor.rs).
+		scan.Columns = util.ColumnsToProto(slices.Concat(columns.Index, columns.Handle), false, true, false)
+		for _, col := range columns.Handle {
+			scan.PrimaryColumnIds = append(scan.PrimaryColumnIds, col.ID)
+		}
+	}
+	data, err := dagOf(1, &tipb.Executor{Tp: tipb.ExecType_TypeIndexScan, IdxScan: scan}, countExecutor())
 	if err != nil {
 		return 0, err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pingcap/kvproto/pkg/coprocessor"
 	"github.com/pingcap/kvproto/pkg/kvrpcpb"
+	tidbkv "github.com/pingcap/tidb/pkg/kv"
 	"github.com/pingcap/tidb/pkg/meta/model"
 	"github.com/pingcap/tidb/pkg/parser/mysql"
 	"github.com/pingcap/tidb/pkg/tablecodec"
@@ -105,7 +106,7 @@ func TestShadowed(t *testing.T) {
 	client := &shadowClient{Client: store.GetTiKVClient()}
 	store.SetTiKVClient(client)
 	const entries, index = 5000, 3
-	column := &model.ColumnInfo{ID: 1, FieldType: *types.NewFieldTypeWithCollation(mysql.TypeVarchar, mysql.DefaultCollationName, types.UnspecifiedLength)}
+	columns := kv.EntryColumns{Index: []*model.ColumnInfo{{ID: 1, FieldType: *types.NewFieldTypeWithCollation(mysql.TypeVarchar, mysql.DefaultCollationName, types.UnspecifiedLength)}}}
 	prefix := tablecodec.EncodeTableIndexPrefix(testTable, index)
 	version, err := s.CurrentTS(t.Context())
 	require.NoError(t, err)
@@ -131,7 +132,7 @@ func TestShadowed(t *testing.T) {
 		ranges = append(ranges, kv.PrefixRange(tablecodec.EncodeTableIndexPrefix(testTable+1+i, index)))
 	}
 	shadowed := func() (found []string) {
-		require.NoError(t, s.Shadowed(t.Context(), ranges, ts, column, func(key []byte) error {
+		require.NoError(t, s.Shadowed(t.Context(), ranges, ts, columns, func(key []byte) error {
 			found = append(found, string(key))
 			return nil
 		}))
@@ -139,7 +140,7 @@ func TestShadowed(t *testing.T) {
 		return found
 	}
 	all := func() int64 {
-		n, err := s.CountAll(t.Context(), ranges, ts, column)
+		n, err := s.CountAll(t.Context(), ranges, ts, columns)
 		require.NoError(t, err)
 		return n
 	}
@@ -156,13 +157,63 @@ func TestShadowed(t *testing.T) {
 	require.Less(t, client.scanned, 2100, "one region is read twice, and that of one entry")
 
 	failure := errors.New("failure")
-	require.ErrorIs(t, s.Shadowed(t.Context(), ranges, ts, column, func([]byte) error { return failure }), failure)
-	require.ErrorContains(t, s.Shadowed(t.Context(), []kv.KeyRange{records(testTable)}, ts, column, nil), "no key of an index")
-	require.ErrorContains(t, s.Shadowed(t.Context(), ranges, ts+1<<40, column, nil), "future")
-	require.NoError(t, s.Shadowed(t.Context(), nil, ts, column, nil))
-	_, err = s.CountAll(t.Context(), ranges, ts+1<<40, column)
+	require.ErrorIs(t, s.Shadowed(t.Context(), ranges, ts, columns, func([]byte) error { return failure }), failure)
+	require.ErrorContains(t, s.Shadowed(t.Context(), []kv.KeyRange{records(testTable)}, ts, columns, nil), "no key of an index")
+	require.ErrorContains(t, s.Shadowed(t.Context(), ranges, ts+1<<40, columns, nil), "future")
+	require.NoError(t, s.Shadowed(t.Context(), nil, ts, columns, nil))
+	_, err = s.CountAll(t.Context(), ranges, ts+1<<40, columns)
 	require.ErrorContains(t, err, "future")
-	n, err := s.CountAll(t.Context(), nil, ts, column)
+	n, err := s.CountAll(t.Context(), nil, ts, columns)
 	require.NoError(t, err)
 	require.Zero(t, n)
+}
+
+// TestCountOverClusteredKeys: entries are counted whose handles consist of columns, in the value or behind the index's columns in
+// the key.
+func TestCountOverClusteredKeys(t *testing.T) {
+	s := openNew(t)
+	const index = 3
+	column := func(id int64, tp byte) *model.ColumnInfo {
+		return &model.ColumnInfo{ID: id, FieldType: *types.NewFieldType(tp)}
+	}
+	columns := kv.EntryColumns{
+		Index:  []*model.ColumnInfo{column(1, mysql.TypeLonglong), column(2, mysql.TypeDouble)},
+		Handle: []*model.ColumnInfo{column(3, mysql.TypeDouble), column(4, mysql.TypeLonglong)},
+	}
+	table := &model.TableInfo{IsCommonHandle: true, CommonHandleVersion: 1}
+	prefix := tablecodec.EncodeTableIndexPrefix(testTable, index)
+	version, err := s.CurrentTS(t.Context())
+	require.NoError(t, err)
+	w, err := s.NewImportWriter(t.Context(), kv.ImportOptions{Dir: "entries", Version: version})
+	require.NoError(t, err)
+	for i, values := range [][]types.Datum{
+		{types.NewDatum(nil), types.NewFloat64Datum(1)}, // many rows may have it
+		{types.NewIntDatum(1), types.NewFloat64Datum(2)}, {types.NewIntDatum(2), types.NewFloat64Datum(1)},
+	} {
+		encoded, err := tidbcodec.EncodeKey(time.UTC, nil, types.NewFloat64Datum(float64(i)), types.NewIntDatum(7))
+		require.NoError(t, err)
+		handle, err := tidbkv.NewCommonHandle(encoded)
+		require.NoError(t, err)
+		key, err := tidbcodec.EncodeKey(time.UTC, slices.Clone([]byte(prefix)), values...)
+		require.NoError(t, err)
+		distinct := !values[0].IsNull()
+		if !distinct {
+			key = append(key, encoded...)
+		}
+		value, err := tablecodec.GenIndexValuePortal(time.UTC, table, &model.IndexInfo{Unique: true}, false, distinct, false, values, handle, 0, nil, nil)
+		require.NoError(t, err)
+		require.NoError(t, w.Add(key, value))
+	}
+	u, err := w.Finish(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, s.Import(t.Context(), []kv.ImportUnit{u}))
+	ts, err := s.CurrentTS(t.Context())
+	require.NoError(t, err)
+	n, err := s.CountAll(t.Context(), []kv.KeyRange{kv.PrefixRange(prefix)}, ts, columns)
+	require.NoError(t, err)
+	require.EqualValues(t, 3, n)
+
+	columns.Handle = nil
+	_, err = s.CountAll(t.Context(), []kv.KeyRange{kv.PrefixRange(prefix)}, ts, columns)
+	require.ErrorContains(t, err, "handle of several columns")
 }

@@ -51,7 +51,7 @@ type recordsIndex struct {
 	storage tikvStorage
 	store   *kvtikv.Store
 	table   int64
-	column  *model.ColumnInfo
+	columns kv.EntryColumns
 }
 
 const recordsIndexID = 1
@@ -65,7 +65,7 @@ func openRecordsIndex(t *testing.T) *recordsIndex {
 	x := &recordsIndex{t: t, storage: storage, store: openDriver(t, storage)}
 	// Another run of the tests has other keys.
 	x.table = 1<<40 + int64(x.now()>>18&(1<<30-1))
-	x.column = &model.ColumnInfo{ID: 1, FieldType: *types.NewFieldType(mysql.TypeLonglong)}
+	x.columns.Index = []*model.ColumnInfo{{ID: 1, FieldType: *types.NewFieldType(mysql.TypeLonglong)}}
 	return x
 }
 
@@ -155,7 +155,7 @@ func (x *recordsIndex) seen(ts uint64, key tidbkv.Key) (get, forward, backward b
 // shadowed are the keys that the driver finds hidden.
 func (x *recordsIndex) shadowed(ts uint64) (keys []string) {
 	x.t.Helper()
-	require.NoError(x.t, x.store.Shadowed(x.t.Context(), []kv.KeyRange{x.entries()}, ts, x.column, func(key []byte) error {
+	require.NoError(x.t, x.store.Shadowed(x.t.Context(), []kv.KeyRange{x.entries()}, ts, x.columns, func(key []byte) error {
 		keys = append(keys, string(key))
 		return nil
 	}))
@@ -253,7 +253,7 @@ func TestLockRecordsHideEntries(t *testing.T) {
 	slices.Sort(hidden)
 	require.NotEmpty(t, hidden)
 	require.Equal(t, hidden, x.shadowed(ts))
-	all, err := x.store.CountAll(t.Context(), []kv.KeyRange{x.entries()}, ts, x.column)
+	all, err := x.store.CountAll(t.Context(), []kv.KeyRange{x.entries()}, ts, x.columns)
 	require.NoError(t, err)
 	require.EqualValues(t, len(keys), all, "those included that are hidden")
 	sum, err := x.store.Checksum(t.Context(), x.entries(), ts)
@@ -560,8 +560,8 @@ func requireNothingHidden(t *testing.T, store *kvtikv.Store, db client) {
 		number("SELECT index_id FROM information_schema.tidb_indexes WHERE table_schema = DATABASE() AND table_name = 'u' AND key_name = 'k'")))
 	ts, err := store.CurrentTS(t.Context())
 	require.NoError(t, err)
-	column := &model.ColumnInfo{ID: 2, FieldType: *types.NewFieldType(mysql.TypeLong)}
-	require.NoError(t, store.Shadowed(t.Context(), []kv.KeyRange{r}, ts, column, func(key []byte) error {
+	columns := kv.EntryColumns{Index: []*model.ColumnInfo{{ID: 2, FieldType: *types.NewFieldType(mysql.TypeLong)}}}
+	require.NoError(t, store.Shadowed(t.Context(), []kv.KeyRange{r}, ts, columns, func(key []byte) error {
 		return fmt.Errorf("%x is hidden", key)
 	}))
 }

@@ -254,9 +254,17 @@ var uniqueness = []mutation{
 	{
 		invariant: "I6", breaks: "entries are counted in one direction only",
 		file:   "kv/tikv/shadowed.go",
-		old:    "Columns: []*tipb.ColumnInfo{pb}, Desc: backward,",
-		new:    "Columns: []*tipb.ColumnInfo{pb}, Desc: false,",
+		old:    "IndexId: indexID, Desc: backward}",
+		new:    "IndexId: indexID, Desc: false}",
 		caught: "kv/tikv.TestShadowed",
 		shows:  `Error Trace:.*shadowed_test.go`,
+	},
+	{
+		invariant: "I6", breaks: "the store is not told that handles have columns",
+		file:   "kv/tikv/shadowed.go",
+		old:    "if len(columns.Handle) == 0 {",
+		new:    "if true {",
+		caught: "kv/tikv.TestCountOverClusteredKeys",
+		shows:  `handle of several columns`,
 	},
 }

@@ -27,7 +27,8 @@ type indexDecoder struct {
 	fields      []*types.FieldType
 	loc         *time.Location
 	indexCols   int
-	handleCols  int // wanted columns of the handle, 0 if none
+	handleCols  int  // wanted columns of the handle, 0 if none
+	common      bool // whether that is a clustered key of one column or several
 	status      tablecodec.HandleStatus
 	physicalIdx int // as in rowDecoder
 
@@ -54,7 +55,7 @@ func newIndexDecoder(pb *tipb.IndexScan, loc *time.Location) (*indexDecoder, err
 	last := pb.Columns[n-1]
 	switch {
 	case len(pb.PrimaryColumnIds) > 0:
-		d.handleCols = len(pb.PrimaryColumnIds)
+		d.handleCols, d.common = len(pb.PrimaryColumnIds), true
 	case last.PkHandle:
 		d.handleCols = 1
 		if mysql.HasUnsignedFlag(uint(last.Flag)) {
@@ -101,6 +102,9 @@ func (d *indexDecoder) decodeEntry(key, value []byte) (partition []byte, err err
 		return nil, d.decodePlain(key, value)
 	}
 	segs := tablecodec.SplitIndexValue(value)
+	if segs.CommonHandle != nil && !d.common {
+		return nil, errors.New("the entry has a handle of several columns, which nobody asks for") // as TiKV
+	}
 	clustered := value[0] <= 1 && value[1] == tablecodec.IndexVersionFlag
 	if clustered && segs.RestoredValues != nil {
 		return segs.PartitionID, d.decodeGeneral(key, value)
