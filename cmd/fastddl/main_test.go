@@ -21,7 +21,7 @@ func TestBadInvocationsEndWithOneLine(t *testing.T) {
 		"several problems": {[]string{"server", "-P", "-1", "-L", "loud"}, "port -1 is not a port; log.level"},
 		"unknown flag":     {[]string{"server", "--prt", "1"}, "unknown flag: --prt"},
 		"no such file":     {[]string{"server", "--config", "/no/such.toml"}, "/no/such.toml"},
-		"unknown command":  {[]string{"serve"}, "unknown command"},
+		"unknown command":  {[]string{"serve"}, "fastddl: unknown command \"serve\" for \"fastddl\"; Did you mean this?; server\n"},
 		"argument":         {[]string{"server", "now"}, "unknown command"},
 		"no unit":          {[]string{"server", "--path", "x", "--shutdown-timeout", "10"}, "is not a duration"},
 		"too much memory":  {[]string{"server", "--path", "x", "--memory-limit", "900PiB"}, "more than the"},

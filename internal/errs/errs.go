@@ -29,7 +29,15 @@ func OneLine(err error) error {
 
 type oneLine struct{ error }
 
-func (e oneLine) Error() string { return strings.ReplaceAll(e.error.Error(), "\n", "; ") }
+func (e oneLine) Error() string {
+	var parts []string
+	for line := range strings.Lines(e.error.Error()) {
+		if part := strings.TrimSpace(line); part != "" {
+			parts = append(parts, part)
+		}
+	}
+	return strings.Join(parts, "; ")
+}
 
 // Unwrap implements errors.Unwrap.
 func (e oneLine) Unwrap() error { return e.error }
