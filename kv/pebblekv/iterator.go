@@ -137,8 +137,8 @@ func (c *cursor) step() (stale bool, err error) {
 // forwardIter iterates in ascending order.
 type forwardIter struct{ cursor }
 
-func newForwardIter(ctx context.Context, v view, r kv.KeyRange) (*forwardIter, error) {
-	i := &forwardIter{}
+func newForwardIter(ctx context.Context, v view, r kv.KeyRange, filters ...pebble.BlockPropertyFilter) (*forwardIter, error) {
+	i := &forwardIter{cursor: cursor{bounds: pebble.IterOptions{PointKeyFilters: filters}}}
 	if r.Empty() {
 		return i, nil
 	}
@@ -243,8 +243,8 @@ type reverseIter struct {
 	valueBuf []byte
 }
 
-func newReverseIter(ctx context.Context, v view, r kv.KeyRange) (*reverseIter, error) {
-	i := &reverseIter{}
+func newReverseIter(ctx context.Context, v view, r kv.KeyRange, filters ...pebble.BlockPropertyFilter) (*reverseIter, error) {
+	i := &reverseIter{cursor: cursor{bounds: pebble.IterOptions{PointKeyFilters: filters}}}
 	if r.Empty() {
 		return i, nil
 	}
@@ -311,7 +311,7 @@ func (i *reverseIter) newestVisible() (found bool, err error) {
 		if ts > i.view.ts {
 			// All that is left of this key is newer still.
 			i.skipped(key, ts)
-			i.it.SeekLT(appendBare(i.seek[:0], i.key))
+			i.leaveKey()
 			return found, nil
 		}
 		if step == stepsBeforeSeek {
@@ -346,10 +346,21 @@ func (i *reverseIter) seekVisible() (found bool, err error) {
 		}
 		if bytes.Equal(key, i.key) {
 			i.skipped(key, ts)
-			i.it.SeekLT(appendBare(i.seek[:0], i.key))
+			i.leaveKey()
 		}
 	}
 	return found, nil
+}
+
+// leaveKey moves from a version of i.key to the key before.
+func (i *reverseIter) leaveKey() {
+	i.seek = appendBare(i.seek[:0], i.key)
+	for range stepsBeforeSeek {
+		if !i.it.Prev() || !sameUserKey(i.it.Key(), i.seek) {
+			return
+		}
+	}
+	i.it.SeekLT(i.seek)
 }
 
 // keepValue copies the value at the engine iterator's position, which is of the

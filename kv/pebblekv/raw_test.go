@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -397,4 +398,35 @@ func TestRangesBehindTheUserKeys(t *testing.T) {
 	v, err := s.LoadMeta(t.Context(), "\xff")
 	require.NoError(t, err)
 	require.Equal(t, "own", string(v))
+}
+
+// TestFindingTheLastKeyBehindNewerOnes: a table that grows at its end while an index is built has
+// many keys there that the build's snapshot does not see, and the last one that it sees is asked for
+// more than once.
+func TestFindingTheLastKeyBehindNewerOnes(t *testing.T) {
+	const newer = 2000
+	s := inMemory(t)
+	snap, err := s.Snapshot(t.Context(), apply(t, s, ApplyOptions{}, map[string]string{"a": "1"}))
+	require.NoError(t, err)
+	defer snap.Close()
+	require.NoError(t, s.db.Flush())
+	for i := range newer / 100 {
+		var pairs []string
+		for j := range 100 {
+			pairs = append(pairs, fmt.Sprintf("b%04d", 100*i+j), strings.Repeat("2", 300))
+		}
+		put(t, s, pairs...)
+	}
+	stats := func() pebble.IteratorStats {
+		it, err := snap.IterReverse(kv.KeyRange{})
+		require.NoError(t, err)
+		defer it.Close()
+		require.True(t, it.Valid())
+		require.Equal(t, "a", string(it.Key()))
+		return it.(*reverseIter).it.Stats()
+	}
+	require.Less(t, stats().ReverseSeekCount[pebble.InterfaceCall], 10, "a seek for each key")
+
+	require.NoError(t, s.db.Flush())
+	require.Less(t, stats().ReverseStepCount[pebble.InternalIterCall], newer/4, "files that have nothing to see are read")
 }

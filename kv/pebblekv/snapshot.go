@@ -3,6 +3,7 @@ package pebblekv
 import (
 	"context"
 	"errors"
+	"math"
 	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -47,12 +48,14 @@ func (v view) get(ctx context.Context, key []byte) (value []byte, err error) {
 	return append(make([]byte, 0, len(raw)), raw...), nil
 }
 
-// iter iterates over the live keys of a range.
+// iter iterates over the live keys of a range. Blocks in which everything is newer than the view are
+// not read: at the end of a table that grows there, and is read at an old timestamp, there may be many.
 func (v view) iter(r kv.KeyRange, reverse bool) (kv.Iterator, error) {
+	seen := versionsWithin(0, min(v.ts, math.MaxUint64-1))
 	if reverse {
-		return newReverseIter(context.Background(), v, r)
+		return newReverseIter(context.Background(), v, r, seen...)
 	}
-	return newForwardIter(context.Background(), v, r)
+	return newForwardIter(context.Background(), v, r, seen...)
 }
 
 // snapshot implements kv.Snapshot.
