@@ -77,7 +77,13 @@ func (s *clientSession) ExecuteStmt(ctx context.Context, stmt ast.StmtNode) (sql
 
 // execute executes a statement; end ends its measurement, if it returns rows and is measured.
 func (s *clientSession) execute(ctx context.Context, stmt ast.StmtNode) (rows sqlexec.RecordSet, end func(), err error) {
-	what := s.prepared(stmt)
+	what := stmt
+	if p := s.prepared(stmt); p != nil {
+		what = p.PreparedAst.Stmt
+		if err := s.findTables(ctx, p); err != nil {
+			return nil, nil, err
+		}
+	}
 	if admin, ok := what.(*ast.AdminStmt); ok {
 		rows, err = s.executeAdmin(ctx, stmt, admin)
 		return rows, nil, err
@@ -198,25 +204,25 @@ func (s *clientSession) tryClose() (err error) {
 	return nil
 }
 
-// prepared returns what a statement executes: the prepared one of EXECUTE.
-func (s *clientSession) prepared(stmt ast.StmtNode) ast.StmtNode {
+// prepared returns the prepared statement that EXECUTE executes; nil for other statements.
+func (s *clientSession) prepared(stmt ast.StmtNode) *plannercore.PlanCacheStmt {
 	execute, ok := stmt.(*ast.ExecuteStmt)
 	if !ok {
-		return stmt
+		return nil
 	}
 	found := execute.PrepStmt
 	if found == nil {
 		vars := s.GetSessionVars()
 		id, ok := vars.PreparedStmtNameToID[execute.Name]
 		if !ok {
-			return stmt
+			return nil
 		}
 		found = vars.PreparedStmts[id]
 	}
 	if p, ok := found.(*plannercore.PlanCacheStmt); ok && p.PreparedAst != nil {
-		return p.PreparedAst.Stmt
+		return p
 	}
-	return stmt
+	return nil
 }
 
 // isForeground says that index builds give way to a statement: not to those that

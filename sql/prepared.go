@@ -1,0 +1,74 @@
+package sql
+
+import (
+	"context"
+	"fmt"
+
+	tidbexec "github.com/pingcap/tidb/pkg/executor"
+	"github.com/pingcap/tidb/pkg/parser/ast"
+	plannercore "github.com/pingcap/tidb/pkg/planner/core"
+	"github.com/pingcap/tidb/pkg/sessionctx/variable"
+	"github.com/pingcap/tidb/pkg/sessiontxn"
+)
+
+// TiDB tells the metadata lock of the tables of a prepared statement by a list that it has made when the statement was prepared
+// (planCachePreprocess in pkg/planner/core/plan_cache.go). The list is empty if the session was reading the past just then, or
+// the metadata lock was off (tryLockMDLAndUpdateSchemaIfNecessary in preprocess.go), and stays so: the statement can be executed
+// in a transaction that the lock does not know of. So the list is made again before the statement writes.
+
+// noTables marks a statement whose list is empty rightly: no table has this ID. Temporary tables are not locked.
+const noTables = 0
+
+// findTables lists the tables of a prepared statement again, if it writes and has none.
+func (s *clientSession) findTables(ctx context.Context, p *plannercore.PlanCacheStmt) error {
+	if len(p.RelateVersion) > 0 || !writes(p.PreparedAst.Stmt) || !s.locksTables() {
+		return nil
+	}
+	fresh, err := s.prepareAgain(ctx, p)
+	if err != nil {
+		if !s.GetSessionVars().InTxn() {
+			s.RollbackTxn(ctx)
+		}
+		return fmt.Errorf("prepare again: %w", err)
+	}
+	fresh.StmtDB = p.StmtDB
+	*p = *fresh
+	if len(p.RelateVersion) == 0 {
+		p.RelateVersion[noTables] = 0
+	}
+	return nil
+}
+
+// prepareAgain prepares a statement as TiDB does for a client (session.PrepareStmt, PrepareExec.Next).
+func (s *clientSession) prepareAgain(ctx context.Context, p *plannercore.PlanCacheStmt) (*plannercore.PlanCacheStmt, error) {
+	stmt := p.PreparedAst.Stmt
+	if err := s.PrepareTxnCtx(ctx); err != nil {
+		return nil, err
+	}
+	if err := tidbexec.ResetContextOfStmt(s.Session, stmt); err != nil {
+		return nil, err
+	}
+	txn := sessiontxn.GetTxnManager(s.Session)
+	if err := txn.OnStmtStart(ctx, stmt); err != nil {
+		return nil, err
+	}
+	fresh, _, _, err := plannercore.GeneratePlanCacheStmtWithAST(ctx, s.Session, true, p.StmtText, stmt, txn.GetTxnInfoSchema())
+	return fresh, err
+}
+
+// locksTables says that a statement that is prepared now would have a list of its tables.
+func (s *clientSession) locksTables() bool {
+	vars := s.GetSessionVars()
+	return variable.EnableMDL.Load() && vars.SnapshotInfoschema == nil && (!vars.InTxn() || vars.TxnCtx.EnableMDL && !vars.TxnCtx.IsStaleness)
+}
+
+// writes says that a statement changes rows of tables.
+func writes(stmt ast.StmtNode) bool {
+	switch x := stmt.(type) {
+	case *ast.InsertStmt, *ast.UpdateStmt, *ast.DeleteStmt:
+		return true
+	case *ast.ExplainStmt:
+		return x.Analyze && writes(x.Stmt)
+	}
+	return false
+}

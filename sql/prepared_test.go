@@ -1,0 +1,70 @@
+package sql_test
+
+import (
+	"testing"
+
+	"github.com/pingcap/tidb/pkg/expression"
+	"github.com/pingcap/tidb/pkg/sessionctx/variable"
+	"github.com/stretchr/testify/require"
+)
+
+// The metadata lock knows the tables that a prepared statement writes, also if TiDB has not listed them when it was prepared.
+func TestPreparedStatementsAreInsideTheMetadataLock(t *testing.T) {
+	e := newEnv(t)
+	c := e.client()
+	t.Cleanup(func() { variable.EnableMDL.Store(true) })
+	for name, when := range map[string]struct{ before, after func(w *client) }{
+		"plain":    {func(*client) {}, func(*client) {}},
+		"snapshot": {func(w *client) { w.run("SET tidb_snapshot = NOW(6)") }, func(w *client) { w.run("SET tidb_snapshot = ''") }},
+		"stale transaction": {
+			func(w *client) { w.run("START TRANSACTION READ ONLY AS OF TIMESTAMP NOW(6)") }, func(w *client) { w.run("COMMIT") },
+		},
+		"no metadata lock": {func(*client) { variable.EnableMDL.Store(false) }, func(*client) { variable.EnableMDL.Store(true) }},
+	} {
+		for _, text := range []string{
+			"INSERT INTO t VALUES (1000, 1, '')", "INSERT INTO t SELECT a + 1000, b, c FROM t", "REPLACE INTO t VALUES (1, 1, '')",
+			"INSERT INTO t VALUES (1, 1, '') ON DUPLICATE KEY UPDATE b = 1000", "UPDATE t SET b = 1000 WHERE a = 1", "UPDATE t SET b = 1000 WHERE b > 7",
+			"DELETE FROM t WHERE a = 1", "DELETE FROM t WHERE b = 14", "EXPLAIN ANALYZE INSERT INTO t VALUES (1000, 1, '')",
+		} {
+			t.Run(name+" "+text, func(t *testing.T) {
+				c, w := c.of(t), e.client().of(t)
+				table(c, 10)
+				c.run("CREATE DATABASE IF NOT EXISTS other")
+				when.before(w)
+				w.run(`PREPARE p FROM "` + text + `"`)
+				id, _, _, err := w.PrepareStmt(text)
+				require.NoError(t, err)
+				when.after(w)
+				w.run("USE other")
+				for _, execute := range []func(){
+					func() { w.run("EXECUTE p") }, func() { w.run("EXECUTE p") },
+					func() {
+						rows, err := w.ExecutePreparedStmt(t.Context(), id, []expression.Expression(nil))
+						require.NoError(t, err)
+						if rows != nil {
+							require.NoError(t, rows.Close())
+						}
+					},
+				} {
+					w.run("BEGIN")
+					execute()
+					require.Empty(t, e.told(c, "t"), "a job would not wait for the transaction")
+					w.run("ROLLBACK")
+					require.Len(t, e.told(c, "t"), 1)
+				}
+				w.run("EXECUTE p")
+				require.Len(t, e.told(c, "t"), 1)
+				c.check("t")
+			})
+		}
+	}
+}
+
+// Temporary tables are not locked, and statements that use them only are prepared once.
+func TestPreparedStatementsOfTemporaryTables(t *testing.T) {
+	w := newEnv(t).client()
+	w.run("CREATE TEMPORARY TABLE p (a INT PRIMARY KEY, b INT)")
+	w.run("PREPARE p FROM 'INSERT INTO p VALUES (?, ?)'")
+	w.run("SET @a = 1, @b = 2; EXECUTE p USING @a, @b; SET @a = 2; EXECUTE p USING @a, @b")
+	require.Equal(t, []string{"1 2", "2 2"}, w.run("SELECT * FROM p"))
+}
