@@ -62,6 +62,18 @@ func (s *clientSession) locksTables() bool {
 	return variable.EnableMDL.Load() && vars.SnapshotInfoschema == nil && (!vars.InTxn() || vars.TxnCtx.EnableMDL && !vars.TxnCtx.IsStaleness)
 }
 
+// withoutCache keeps the plan of a statement out of the cache of statements that are not prepared, until end is called, if the statement
+// writes and the cache would have no list of its tables: a plan of such a list would be used again in a transaction that has another
+// definition of its tables. INSERT takes the definition from the plan.
+func (s *clientSession) withoutCache(stmt ast.StmtNode) (end func()) {
+	vars := s.GetSessionVars()
+	if !vars.EnableNonPreparedPlanCacheForDML || !writes(stmt) || s.locksTables() {
+		return func() {}
+	}
+	vars.EnableNonPreparedPlanCacheForDML = false
+	return func() { vars.EnableNonPreparedPlanCacheForDML = true }
+}
+
 // writes says that a statement changes rows of tables.
 func writes(stmt ast.StmtNode) bool {
 	switch x := stmt.(type) {

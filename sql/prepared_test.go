@@ -1,11 +1,14 @@
 package sql_test
 
 import (
+	"context"
 	"testing"
 
 	"github.com/pingcap/tidb/pkg/expression"
 	"github.com/pingcap/tidb/pkg/sessionctx/variable"
 	"github.com/stretchr/testify/require"
+
+	"fastddl/ddl"
 )
 
 // The metadata lock knows the tables that a prepared statement writes, also if TiDB has not listed them when it was prepared.
@@ -57,6 +60,49 @@ func TestPreparedStatementsAreInsideTheMetadataLock(t *testing.T) {
 				c.check("t")
 			})
 		}
+	}
+}
+
+// A plan that TiDB keeps is not used in a transaction that has another definition of the table, also if the statement was first
+// executed when there was no metadata lock.
+func TestPlansAreKeptWithTheirTables(t *testing.T) {
+	e := newEnv(t)
+	c, w := e.client(), e.client()
+	t.Cleanup(func() { variable.EnableMDL.Store(true) })
+	w.run("SET tidb_enable_non_prepared_plan_cache = ON, tidb_enable_non_prepared_plan_cache_for_dml = ON")
+	for name, first := range map[string]func(){
+		"no metadata lock": func() {
+			variable.EnableMDL.Store(false)
+			w.run("INSERT INTO t VALUES (1000, 1, '')")
+			variable.EnableMDL.Store(true)
+		},
+		"snapshot": func() {
+			w.run("SET tidb_snapshot = NOW(6)")
+			_, err := w.try("INSERT INTO t VALUES (1000, 1, '')")
+			require.Error(t, err)
+			w.run("SET tidb_snapshot = ''")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, w := c.of(t), w.of(t)
+			table(c, 10)
+			first()
+			w.run("BEGIN; INSERT INTO t VALUES (1001, 1, ''); COMMIT")
+			w.run("BEGIN")
+			e.setHook(func(_ context.Context, p ddl.HookPoint) error {
+				switch {
+				case matches(p, hooks[beforeS]):
+					w.run("INSERT INTO t VALUES (1002, 2, '')")
+				case matches(p, hooks[afterS]):
+					w.run("COMMIT")
+				}
+				return nil
+			})
+			c.run("ALTER TABLE t ADD INDEX i (b)")
+			e.setHook(nil)
+			c.check("t")
+			require.Equal(t, "1002", c.one("SELECT a FROM t USE INDEX (i) WHERE b = 2"))
+		})
 	}
 }
 

@@ -56,6 +56,8 @@ type clientSession struct {
 	layer *Layer
 	// outside is the statement that runs, if it is outside the metadata lock.
 	outside atomic.Pointer[outside]
+	// parsedIn is the transaction in which the text that is executed was parsed, by its start; 0 if there was none.
+	parsedIn uint64
 }
 
 // newClient makes a session one of the layer's clients, until it is closed.
@@ -84,6 +86,7 @@ func (s *clientSession) execute(ctx context.Context, stmt ast.StmtNode) (rows sq
 			return nil, nil, err
 		}
 	}
+	defer s.withoutCache(what)()
 	if admin, ok := what.(*ast.AdminStmt); ok {
 		rows, err = s.executeAdmin(ctx, stmt, admin)
 		return rows, nil, err
