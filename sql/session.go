@@ -87,6 +87,7 @@ func (s *clientSession) execute(ctx context.Context, stmt ast.StmtNode) (rows sq
 		}
 	}
 	defer s.withoutCache(what)()
+	defer s.checkInPlace(what)()
 	if admin, ok := what.(*ast.AdminStmt); ok {
 		rows, err = s.executeAdmin(ctx, stmt, admin)
 		return rows, nil, err

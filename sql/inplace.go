@@ -1,0 +1,51 @@
+package sql
+
+import (
+	"context"
+	"slices"
+
+	"github.com/pingcap/tidb/pkg/meta/model"
+	"github.com/pingcap/tidb/pkg/parser/ast"
+	pmodel "github.com/pingcap/tidb/pkg/parser/model"
+)
+
+// A statement that gives a value of a unique index to a new row, and then takes it from the row that had it, as INSERT ... ON DUPLICATE
+// KEY UPDATE and REPLACE of several rows may, does not delete the entry of that row if its transaction is optimistic: TiDB takes the
+// tombstone, which replaces the new row's entry in the transaction's memory, for one of what the transaction itself has inserted
+// (initKeysAndMutations in client-go's txnkv/transaction/2pc.go). While the index is built, and the entry not imported yet, nobody
+// refuses that. Then the import brings an entry of a row that has another value, and until it is repaired another such statement
+// would update that row. TiDB does delete the entry if it has looked for one when it has inserted the row, instead of leaving that to
+// the commit; what it looks for it has read before, so that costs nothing.
+
+// checkInPlace has TiDB look for the entries when such a statement inserts rows, until end is called, while a unique index is built.
+// Longer transactions are left alone: that their duplicates are refused when they are committed is worth more.
+func (s *clientSession) checkInPlace(stmt ast.StmtNode) (end func()) {
+	vars := s.GetSessionVars()
+	insert, ok := stmt.(*ast.InsertStmt)
+	if !ok || !insert.IsReplace && len(insert.OnDuplicate) == 0 || vars.InTxn() || !vars.IsAutocommit() ||
+		vars.ConstraintCheckInPlace || vars.BulkDMLEnabled || !s.buildsUnique(insert.Table) {
+		return func() {}
+	}
+	vars.ConstraintCheckInPlace = true
+	return func() { vars.ConstraintCheckInPlace = false }
+}
+
+// buildsUnique says that a table has a unique index that is not public.
+func (s *clientSession) buildsUnique(refs *ast.TableRefsClause) bool {
+	source, ok := refs.TableRefs.Left.(*ast.TableSource)
+	if !ok {
+		return false
+	}
+	name, ok := source.Source.(*ast.TableName)
+	if !ok {
+		return false
+	}
+	db := name.Schema
+	if db.L == "" {
+		db = pmodel.NewCIStr(s.GetSessionVars().CurrentDB)
+	}
+	table, err := s.layer.dom.InfoSchema().TableByName(context.Background(), db, name.Name)
+	return err == nil && slices.ContainsFunc(table.Meta().Indices, func(idx *model.IndexInfo) bool {
+		return idx.Unique && idx.State != model.StatePublic
+	})
+}
