@@ -264,7 +264,7 @@ func (r *random) awaitJobs(ctx context.Context) error {
 				return "", err
 			}
 		}
-		rows, err := texts(ctx, s.db, "SELECT job_id FROM mysql.tidb_ddl_job")
+		rows, err := texts(ctx, s.db, "SELECT job_id FROM mysql.tidb_ddl_job WHERE "+notOthers)
 		if err != nil || len(jobs)+len(rows) == 0 {
 			return "", err
 		}

@@ -39,7 +39,8 @@ type build struct {
 func (a *alterer) work(ctx context.Context, rng *rand.Rand) error {
 	defer a.run.altering.Add(-1)
 	a.rng = rng
-	for !a.run.ending.Load() {
+	// Where servers take long to come back no build may be done before the end.
+	for !a.run.ending.Load() || a.run.counts.unique.Load() == 0 {
 		var err error
 		if len(a.present) > 4 || len(a.present) > 0 && oneIn(a.rng, 4) {
 			err = a.drop(ctx)
@@ -79,6 +80,9 @@ func (a *alterer) add(ctx context.Context) error {
 		b.told, b.done = true, true
 		a.present = append(a.present, names...)
 		a.run.counts.builds.Add(1)
+		if strings.Contains(b.query, "ADD UNIQUE INDEX") {
+			a.run.counts.unique.Add(1)
+		}
 		return a.run.published(ctx, a.rng, a.t)
 	case code == 1062 && bad:
 		b.told = true
@@ -207,7 +211,8 @@ func (c *cancels) asked(query string) bool {
 // them until nobody waits for one any more.
 func (r *random) control(ctx context.Context, rng *rand.Rand) error {
 	for !r.ending.Load() || r.altering.Load() > 0 {
-		if !pause(ctx, rng, 600*time.Millisecond) {
+		// A tenth of the commands cancel a job: where builds are slow none would be left.
+		if !pause(ctx, rng, max(600*time.Millisecond, r.pace)) {
 			return ctx.Err()
 		}
 		s, began := r.ours(rng), time.Now()

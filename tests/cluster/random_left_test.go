@@ -16,20 +16,25 @@ import (
 	"fastddl/kv"
 )
 
+// notOthers is of rows of mysql.tidb_ddl_job and others that have a job_id: a live cluster has jobs of other databases.
+const notOthers = "job_id NOT IN (SELECT job_id FROM mysql.tidb_ddl_job " +
+	"WHERE JSON_UNQUOTE(JSON_EXTRACT(CONVERT(job_meta USING utf8mb4), '$.schema_name')) <> DATABASE())"
+
 // nothingIsLeft verifies that jobs that have ended have left nothing behind: in TiDB's
 // tables and ours, in the nodes' folders, with PD, and in the store.
 func (r *random) nothingIsLeft(ctx context.Context) error {
 	db := r.servers[0].db
 	err := until(ctx, func() (string, error) {
-		tables := []string{"fastddl_ddl_record", "fastddl_ddl_blockers", "fastddl_build_parts", "tidb_ddl_job",
+		tables := []string{"fastddl_ddl_record WHERE TRUE", "fastddl_ddl_blockers WHERE TRUE", "fastddl_build_parts WHERE TRUE",
+			"tidb_ddl_job WHERE TRUE",
 			// TiDB leaves rows of its own jobs there when their owner is killed. Those of rows that
 			// it has taken from us stay for some minutes.
 			"tidb_mdl_info JOIN mysql.fastddl_ddl_record_history h USING (job_id) WHERE INSTR(CONVERT(h.record USING utf8mb4), 'taken_rows') = 0"}
 		if r.counts.kills.Load()+r.counts.restarts.Load() == 0 { // requests of the dead stay for ten minutes
-			tables = append(tables, "fastddl_ddl_requests")
+			tables = append(tables, "fastddl_ddl_requests WHERE TRUE")
 		}
 		for _, table := range tables {
-			rows, err := texts(ctx, db, "SELECT * FROM mysql."+table)
+			rows, err := texts(ctx, db, "SELECT * FROM mysql."+table+" AND "+notOthers)
 			if err != nil {
 				return "", err
 			}

@@ -80,6 +80,9 @@ type random struct {
 	// distributed says that TiDB's tasks are on, and TiDB's own builds are left out.
 	distributed bool
 	cancels     cancels
+	// pace is how long a server takes to start, and a build that nobody disturbs, on this store
+	// and this machine.
+	pace time.Duration
 	// ending says that the time is up; altering is how many alterers have not ended.
 	ending   atomic.Bool
 	altering atomic.Int64
@@ -99,7 +102,9 @@ func randomSeed(t *testing.T, seed uint64, length time.Duration) *counts {
 		r.builds = openDriver(t, openStorageAt(t, live))
 	}
 	for range nodesOfOurs {
+		starting := time.Now()
 		n := startNode(t, c)
+		r.pace = time.Since(starting) // the first one may have bootstrapped the cluster
 		r.servers = append(r.servers, &server{name: n.Addr, db: n.open().DB, pd: n.pd, ours: n})
 	}
 	plain := startTiDB(t, c, r.servers[0].ours.database)
@@ -109,7 +114,8 @@ func randomSeed(t *testing.T, seed uint64, length time.Duration) *counts {
 	}
 	r.servers = append(r.servers, r.plain)
 	require.NoError(t, r.create(t, rng))
-	t.Logf("ready after %s", time.Since(began).Round(time.Millisecond))
+	require.NoError(t, r.measure())
+	t.Logf("ready after %s; to start and to build takes %s", time.Since(began).Round(time.Millisecond), r.pace.Round(time.Millisecond))
 
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -177,6 +183,17 @@ func (r *random) create(t *testing.T, rng *rand.Rand) error {
 	return nil
 }
 
+// measure has an index built while nobody disturbs.
+func (r *random) measure() error {
+	db, began := r.servers[0].db, time.Now()
+	if _, err := db.Exec("ALTER TABLE other ADD UNIQUE INDEX pace (id, v)"); err != nil {
+		return err
+	}
+	r.pace += time.Since(began)
+	_, err := db.Exec("ALTER TABLE other DROP INDEX pace")
+	return err
+}
+
 // pause waits for a random time, at most for most; it returns false if ctx has ended.
 func pause(ctx context.Context, rng *rand.Rand, most time.Duration) bool {
 	select {
@@ -194,7 +211,7 @@ func oneIn(rng *rand.Rand, n int) bool { return rng.IntN(n) == 0 }
 // counts are what has happened.
 type counts struct {
 	commits, conflicts, doubts                   atomic.Int64
-	builds, failures, cancelled, lost            atomic.Int64
+	builds, unique, failures, cancelled, lost    atomic.Int64
 	dropped, tidb                                atomic.Int64
 	pauses, resumes, cancels, alterations        atomic.Int64
 	kills, restarts, stops, etcd, pd, storeFault atomic.Int64
@@ -211,7 +228,7 @@ type count struct {
 func (c *counts) fields() []count {
 	return []count{
 		{"commits", &c.commits}, {"conflicts", &c.conflicts}, {"in doubt", &c.doubts},
-		{"builds done", &c.builds}, {"refused as not unique", &c.failures}, {"cancelled", &c.cancelled}, {"whose client was lost", &c.lost},
+		{"builds done", &c.builds}, {"unique ones among them", &c.unique}, {"refused as not unique", &c.failures}, {"cancelled", &c.cancelled}, {"whose client was lost", &c.lost},
 		{"owners gone", &c.takeovers}, {"indexes dropped", &c.dropped}, {"DDL of TiDB's", &c.tidb},
 		{"pauses", &c.pauses}, {"resumes", &c.resumes}, {"cancels", &c.cancels}, {"alterations", &c.alterations},
 		{"kills", &c.kills}, {"restarts", &c.restarts}, {"stops", &c.stops}, {"cut off from etcd", &c.etcd}, {"cut off from PD", &c.pd},
