@@ -8,6 +8,9 @@ import (
 
 	sess "github.com/pingcap/tidb/pkg/ddl/session"
 	"github.com/pingcap/tidb/pkg/domain/infosync"
+	"github.com/pingcap/tidb/pkg/parser"
+	"github.com/pingcap/tidb/pkg/parser/ast"
+	pmodel "github.com/pingcap/tidb/pkg/parser/model"
 	"github.com/pingcap/tidb/pkg/parser/mysql"
 	"github.com/pingcap/tidb/pkg/util"
 	"github.com/tikv/client-go/v2/oracle"
@@ -88,6 +91,39 @@ func (d *DDL) blockersElsewhere(ctx context.Context, tableID int64, before time.
 		found = append(found, b)
 	}
 	return found, nil
+}
+
+// runningImports are statements that may be IMPORT INTO.
+const runningImports = `SELECT instance, db, info FROM information_schema.cluster_processlist
+	WHERE command = 'Query' AND UPPER(info) LIKE '%IMPORT%INTO%SELECT%'`
+
+// importsElsewhere names a server on which a statement IMPORT INTO ... FROM SELECT brings rows into a table. There is no job
+// for it, and the metadata lock does not know of it: fastddl nodes ask their own sessions, a plain tidb-server does not. A server
+// that does not answer is left out.
+func (d *DDL) importsElsewhere(ctx context.Context, tableID int64) (what string, err error) {
+	rows, err := d.query(ctx, runningImports)
+	if err != nil {
+		return "", fmt.Errorf("look for imports into the table on other servers: %w", err)
+	}
+	for _, row := range rows {
+		statement, err := parser.New().ParseOneStmt(textAt(row, 2), "", "")
+		if err != nil {
+			continue // it is another one, which is shown without its end
+		}
+		into, ok := statement.(*ast.ImportIntoStmt)
+		if !ok || into.Select == nil {
+			continue
+		}
+		db := into.Table.Schema
+		if db.L == "" {
+			db = pmodel.NewCIStr(textAt(row, 1))
+		}
+		table, err := d.opts.Domain.InfoSchema().TableByName(ctx, db, into.Table.Name)
+		if err == nil && table.Meta().ID == tableID {
+			return "a statement on " + textAt(row, 0), nil
+		}
+	}
+	return "", nil
 }
 
 // olderElsewhere are the transactions that use a table and began before a snapshot.

@@ -61,14 +61,14 @@ const activeImport = `SELECT id FROM mysql.tidb_import_jobs WHERE status IN ('pe
 // metadata lock knows (skipLockMDL in pkg/planner/core/preprocess.go), and makes its files by the schema that it has begun
 // with: rows that it brought in after S would have no entries. What it brings in before S is scanned.
 func (t *task) awaitImports(ctx context.Context, r *job.Record) error {
-	id, err := t.d.importInto(ctx, r.TableID)
-	if err != nil || id == 0 {
+	what, err := t.d.importInto(ctx, r.TableID)
+	if err != nil || what == "" {
 		return err
 	}
 	defer t.view.setWait("")
 	return t.waiting(ctx, func(ctx context.Context) error {
-		for ; id != 0 && err == nil; id, err = t.d.importInto(ctx, r.TableID) {
-			t.view.setWait(fmt.Sprintf("IMPORT INTO the table, import job %d", id))
+		for ; what != "" && err == nil; what, err = t.d.importInto(ctx, r.TableID) {
+			t.view.setWait("IMPORT INTO the table, " + what)
 			if !sleep.For(ctx, maxTurnInterval) {
 				return context.Cause(ctx)
 			}
@@ -77,16 +77,19 @@ func (t *task) awaitImports(ctx context.Context, r *job.Record) error {
 	})
 }
 
-// importInto returns the ID of an import into a table, 0 if there is none.
-func (d *DDL) importInto(ctx context.Context, tableID int64) (id int64, err error) {
+// importInto says what imports into a table, if something does.
+func (d *DDL) importInto(ctx context.Context, tableID int64) (what string, err error) {
 	rows, err := d.query(ctx, activeImport, tableID)
 	if err != nil {
-		return 0, fmt.Errorf("look for imports into the table: %w", err)
+		return "", fmt.Errorf("look for imports into the table: %w", err)
 	}
 	if len(rows) > 0 {
-		id = rows[0].GetInt64(0)
+		return fmt.Sprintf("import job %d", rows[0].GetInt64(0)), nil
 	}
-	return id, nil
+	if !d.clustered() {
+		return "", nil
+	}
+	return d.importsElsewhere(ctx, tableID)
 }
 
 // awaitOlder waits for transactions that began before S and use the table, though not for
