@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -30,11 +31,11 @@ func TestUniqueOverClusteredKeys(t *testing.T) {
 		db.exec(fmt.Sprintf("CREATE TABLE %s (%s)%s", name, columns, partitions))
 		db.exec(fmt.Sprintf("INSERT INTO %s (id, u, v, k, b, d) WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 500) "+
 			"SELECT n, -n, IF(n %% 5 = 0, NULL, n), CONCAT('Key ', n, IF(n %% 3 = 0, '  ', '')), CONCAT(n, IF(n %% 7 = 0, '  ', 'b')), n / 2 FROM r", name))
-		for _, index := range []string{"(u)", "(v)", "(k)", "(k, v)", "(b)", "(v, b)", "(b(4), k)", "(d)", "(d, k(8), u)", "((v + 1))", "(id DESC, k)"} {
-			db.exec(fmt.Sprintf("ALTER TABLE %s ADD UNIQUE INDEX i %s%s", name, index, global), "ADMIN CHECK TABLE "+name)
-			require.Equal(t, "synced", db.lastJob("state"), "%s of %s", index, table)
-			require.Equal(t, "0", db.lastJob("error_count"), "%s of %s", index, table)
-			db.exec(fmt.Sprintf("ALTER TABLE %s DROP INDEX i", name))
+		var add []string
+		for k, index := range []string{"(u)", "(v)", "(k)", "(k, v)", "(b)", "(v, b)", "(b(4), k)", "(d)", "(d, k(8), u)", "((v + 1))", "(id DESC, k)"} {
+			add = append(add, fmt.Sprintf("ADD UNIQUE INDEX i%d %s%s", k, index, global))
 		}
+		db.exec(fmt.Sprintf("ALTER TABLE %s %s", name, strings.Join(add, ", ")), "ADMIN CHECK TABLE "+name)
+		require.Equal(t, "synced", db.lastJob("state"), table)
 	}
 }
