@@ -5,13 +5,16 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
+	"github.com/pingcap/tidb/pkg/infoschema"
 	"github.com/pingcap/tidb/pkg/meta/model"
 	"github.com/pingcap/tidb/pkg/parser/ast"
 	pmodel "github.com/pingcap/tidb/pkg/parser/model"
 	"github.com/pingcap/tidb/pkg/session/txninfo"
 	"github.com/pingcap/tidb/pkg/sessionctx/variable"
 	tidbutil "github.com/pingcap/tidb/pkg/util"
+	tikvconfig "github.com/tikv/client-go/v2/config"
 )
 
 // clients are the open sessions of clients. They are asked for the metadata lock here and not by TiDB's session manager
@@ -39,10 +42,31 @@ type clients struct {
 	mu       sync.Mutex
 	open     map[*clientSession]struct{}
 	internal map[any]struct{}
+	late     []late
+	// now is the clock.
+	now func() time.Time
 }
 
 func newClients(expires func(tableID int64) bool) *clients {
-	return &clients{expires: expires, open: make(map[*clientSession]struct{}), internal: make(map[any]struct{})}
+	return &clients{expires: expires, open: make(map[*clientSession]struct{}), internal: make(map[any]struct{}), now: time.Now}
+}
+
+// late is a transaction whose client does not know what has become of it, a KILL has ended its COMMIT, say. Its requests may be on
+// their way to the stores, and one that commits with its prewrite (in one phase, or by async commit) does so when that arrives, while
+// its session is as free as if it had ended. The stores refuse it when the time is over that it has given them
+// (calculateMaxCommitTS in client-go's txnkv/transaction/2pc.go).
+type late struct {
+	// version is the schema version that it has begun with. Which tables it has used TiDB has forgotten.
+	version int64
+	until   time.Time
+}
+
+// mayCommit says that a transaction that began with a schema version may still commit, although its session thinks that it has ended.
+func (c *clients) mayCommit(version int64) {
+	window := tikvconfig.GetGlobalConfig().TiKVClient.AsyncCommit
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.late = append(c.late, late{version, c.now().Add(window.SafeWindow + window.AllowedClockDrift)})
 }
 
 // expires says that a table has rows that expire, and an index that becomes public next.
@@ -102,6 +126,10 @@ func (c *clients) internalStartTS() (out []uint64) {
 func (c *clients) takeOff(job2ver map[int64]int64, job2ids map[int64]string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.late = slices.DeleteFunc(c.late, func(l late) bool { return c.now().After(l.until) })
+	for _, l := range c.late {
+		maps.DeleteFunc(job2ver, func(_, version int64) bool { return l.version < version })
+	}
 	for s := range c.open {
 		if o := s.outside.Load(); o != nil {
 			maps.DeleteFunc(job2ver, func(job, version int64) bool { return o.version < version && o.uses(job2ids[job]) })
@@ -129,6 +157,14 @@ func takeOff(vars *variable.SessionVars, job2ver map[int64]int64, job2ids map[in
 		})
 		return true
 	})
+}
+
+// schemaVersion is the schema version that the session's transaction began with.
+func (s *clientSession) schemaVersion() int64 {
+	if schema, ok := s.GetSessionVars().TxnCtx.InfoSchema.(infoschema.InfoSchema); ok {
+		return schema.SchemaMetaVersion()
+	}
+	return 0
 }
 
 // outside is a statement that uses a table without the metadata lock knowing.

@@ -7,8 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pingcap/tidb/pkg/parser/terror"
 	"github.com/pingcap/tidb/pkg/sessionctx"
 	"github.com/stretchr/testify/require"
+	"github.com/tikv/client-go/v2/tikvrpc"
+	"github.com/tikv/client-go/v2/tikvrpc/interceptor"
 
 	"fastddl/ddl"
 	"fastddl/sql"
@@ -90,6 +93,36 @@ func TestStatementsOutsideTheMetadataLock(t *testing.T) {
 			require.Eventually(t, func() bool { return len(e.told(c, "t")) == 1 }, time.Minute, time.Millisecond)
 		})
 	}
+}
+
+// A transaction that may still commit when its client has given it up is waited for until the store would refuse it.
+func TestCommitOfUnknownOutcomeIsWaitedFor(t *testing.T) {
+	e := newEnv(t)
+	c, w := e.client(), e.client()
+	table(c, 10)
+	now := time.Now()
+	e.SetClock(func() time.Time { return now })
+	var deliver func()
+	unknown := interceptor.NewRPCInterceptor("unknown", func(next interceptor.RPCInterceptorFunc) interceptor.RPCInterceptorFunc {
+		return func(target string, req *tikvrpc.Request) (*tikvrpc.Response, error) {
+			if req.Type != tikvrpc.CmdPrewrite {
+				return next(target, req)
+			}
+			deliver = func() { _, _ = next(target, req) } // whether it is refused is the store's
+			return nil, context.Canceled
+		}
+	})
+	w.run("SET tidb_enable_1pc = ON")
+	w.run("BEGIN; INSERT INTO t VALUES (1000, 1000, '')")
+	require.Empty(t, e.told(c, "t"))
+	_, err := w.Execute(interceptor.WithRPCInterceptor(context.Background(), unknown), "COMMIT")
+	require.True(t, terror.ErrResultUndetermined.Equal(err), "%v", err)
+	require.NotNil(t, deliver)
+	require.Empty(t, e.told(c, "t"), "a job would go on, and its row come behind S without an entry")
+	deliver()
+	require.Equal(t, "1000", c.one("SELECT a FROM t WHERE b = 1000"), "it has committed")
+	now = now.Add(time.Minute)
+	require.Len(t, e.told(c, "t"), 1)
 }
 
 // IMPORT INTO ... FROM SELECT, which the embedded store refuses, would be waited for on its table.

@@ -1,6 +1,8 @@
 package sql
 
 import (
+	"time"
+
 	"github.com/pingcap/tidb/pkg/parser/ast"
 	sessiontypes "github.com/pingcap/tidb/pkg/session/types"
 )
@@ -8,4 +10,11 @@ import (
 // BeginStatement begins a statement of a session that OpenSession has returned, and does not execute it.
 func BeginStatement(se sessiontypes.Session, stmt ast.StmtNode) (end func()) {
 	return se.(*localSession).begin(stmt)
+}
+
+// SetClock sets the clock by which transactions are over whose clients do not know their end.
+func (l *Layer) SetClock(now func() time.Time) {
+	l.clients.mu.Lock()
+	defer l.clients.mu.Unlock()
+	l.clients.now = now
 }

@@ -70,6 +70,9 @@ func (l *Layer) newClient(se sessiontypes.Session) *clientSession {
 // ExecuteStmt implements session.Session.
 func (s *clientSession) ExecuteStmt(ctx context.Context, stmt ast.StmtNode) (sqlexec.RecordSet, error) {
 	rows, end, err := s.execute(ctx, stmt)
+	if terror.ErrResultUndetermined.Equal(err) {
+		s.layer.clients.mayCommit(s.schemaVersion())
+	}
 	killer := &s.GetSessionVars().SQLKiller
 	if rows == nil || err != nil {
 		return rows, numbered(ctx, err, killer)

@@ -48,7 +48,7 @@ var twoVersions = []mutation{
 		file:   "sql/prepared.go",
 		old:    "if len(p.RelateVersion) > 0 ||",
 		new:    "if len(p.RelateVersion) >= 0 ||",
-		caught: "sql.TestPreparedStatementsAreInsideTheMetadataLock/snapshot",
+		caught: "sql.TestPreparedStatementsAreInsideTheMetadataLock",
 		shows:  `a job would not wait for the transaction`,
 	},
 	{
@@ -66,6 +66,14 @@ var twoVersions = []mutation{
 		new:    "now == 0 && s.parsedIn == 0",
 		caught: "sql.TestPlansEndWithTheirTransaction",
 		shows:  `index out of range`,
+	},
+	{
+		invariant: "I1", breaks: "a commit whose outcome is unknown is over",
+		file:   "sql/clients.go",
+		old:    "maps.DeleteFunc(job2ver, func(_, version int64) bool { return l.version < version })",
+		new:    "_ = l.version",
+		caught: "sql.TestCommitOfUnknownOutcomeIsWaitedFor",
+		shows:  `a job would go on`,
 	},
 	{
 		invariant: "I1", breaks: "a statement in batches is not waited for",
