@@ -361,12 +361,14 @@ func (s *Server) Shutdown(ctx context.Context) error {
 }
 
 // stop ends the listeners and the sessions: jobs stop where they are and go on at
-// the next start, statements and transactions may end within the configured time.
+// the next start, statements and transactions may end within the configured time; then
+// requests for statistics are given up, which killing a session does not end.
 func (s *Server) stop() error {
 	s.tidb.Close()
 	err := s.node.stopJobs()
 	s.tidb.DrainClients(time.Duration(s.opts.Config.ShutdownTimeout), cancelGrace)
 	s.tidb.KillSysProcesses()
+	s.node.store.endAnalyses()
 	plugin.Shutdown(context.Background())
 	return err
 }

@@ -274,3 +274,12 @@ func TestTooManyConnections(t *testing.T) {
 	require.ErrorAs(t, err, &refused)
 	require.EqualValues(t, 1040, refused.Number)
 }
+
+// TestShutdownEndsAnalyses: a server that stops waits for no statistics.
+func TestShutdownEndsAnalyses(t *testing.T) {
+	s := start(t, testConfig(t.TempDir()))
+	end, ended := s.node.store.endAnalyses, false
+	s.node.store.endAnalyses = func() { ended = true; end() }
+	require.NoError(t, s.Shutdown(t.Context()))
+	require.True(t, ended)
+}

@@ -38,7 +38,9 @@ type store struct {
 	// healthy says why statements cannot be executed, if so.
 	healthy    func() error
 	collectors []prometheus.Collector
-	close      func() error
+	// endAnalyses gives up the requests that make statistics.
+	endAnalyses func()
+	close       func() error
 }
 
 // openStore opens the store that the configuration names.
@@ -59,7 +61,7 @@ func openEmbedded(cfg config.Config, budget memory.Budget, log *zap.Logger) (*st
 	}
 	return &store{
 		storage: s.Storage(), builds: s.Builds(), id: s.ID(), healthy: s.Healthy,
-		collectors: []prometheus.Collector{newStoreCollector(s.Builds())}, close: s.Close,
+		collectors: []prometheus.Collector{newStoreCollector(s.Builds())}, endAnalyses: s.EndAnalyses, close: s.Close,
 	}, nil
 }
 
@@ -121,7 +123,7 @@ func openCluster(ctx context.Context, cfg config.Config, port int, globals *conf
 	}
 	return &store{
 		storage: r.storage, builds: builds, id: cfg.Store + "-" + strconv.Itoa(port), node: nodeName(cfg, port),
-		healthy: func() error { return nil }, close: func() error { return errors.Join(builds.Close(), r.storage.Close()) },
+		healthy: func() error { return nil }, endAnalyses: func() {}, close: func() error { return errors.Join(builds.Close(), r.storage.Close()) },
 	}, nil
 }
 

@@ -24,6 +24,17 @@ type service struct {
 	regions *placement.Regions
 	pd      *placement.Client
 	log     *zap.Logger
+
+	// analyses ends with endAnalyses, and statistics are made no longer then.
+	analyses    context.Context
+	endAnalyses context.CancelFunc
+}
+
+// analyzing returns ctx for a request that makes statistics, and what ends it.
+func (s *service) analyzing(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(s.analyses, cancel)
+	return ctx, func() { stop(); cancel() }
 }
 
 // route checks that a request's context names a region as it is, and that the keys are in it.

@@ -7,6 +7,7 @@ import (
 	"github.com/pingcap/kvproto/pkg/coprocessor"
 	"github.com/pingcap/kvproto/pkg/errorpb"
 	"github.com/pingcap/kvproto/pkg/kvrpcpb"
+	tidbkv "github.com/pingcap/tidb/pkg/kv"
 
 	"fastddl/kv/embedded/cop"
 )
@@ -111,6 +112,11 @@ func (s *service) coprocessor(ctx context.Context, req *coprocessor.Request) *co
 	}
 	if regionErr != nil {
 		return &coprocessor.Response{RegionError: regionErr}
+	}
+	if req.Tp == tidbkv.ReqTypeAnalyze {
+		var end func()
+		ctx, end = s.analyzing(ctx)
+		defer end()
 	}
 	return cop.Handle(ctx, s.engine.Snapshot(req.StartTs, req.Context), req)
 }

@@ -117,6 +117,26 @@ func TestSQL(t *testing.T) {
 	s.close()
 }
 
+// TestEndAnalyses: who stops the server waits for no request that makes statistics, which TiDB does not end by itself.
+func TestEndAnalyses(t *testing.T) {
+	s := openSQL(t, t.TempDir(), nil)
+	defer s.close()
+	se := s.session()
+	defer se.Close()
+	mustQuery(t, se, "create table test.t (a int primary key, b int, key (b))")
+	mustQuery(t, se, "insert into test.t values (1, 10), (2, 20)")
+	mustQuery(t, se, "analyze table test.t")
+	running, end := s.service.analyzing(t.Context())
+	defer end()
+	require.NoError(t, running.Err())
+
+	s.EndAnalyses()
+	<-running.Done()
+	_, err := query(se, "analyze table test.t")
+	require.ErrorContains(t, err, "context canceled")
+	require.Equal(t, [][]string{{"2"}}, mustQuery(t, se, "select count(*) from test.t use index (b)"))
+}
+
 // TestSQLManyGroups asks for more groups and more first rows than a batch of the coprocessor
 // has, in one region.
 func TestSQLManyGroups(t *testing.T) {

@@ -86,6 +86,7 @@ func (s *Store) start() (err error) {
 		return err
 	}
 	s.service = &service{store: s.pebble, engine: engine, regions: regions, pd: s.pd, log: s.log}
+	s.service.analyses, s.service.endAnalyses = context.WithCancel(ctx)
 	s.builds = &builds{Store: s.pebble, engine: engine}
 	if s.storage, err = newStorage(s); err != nil {
 		<-s.pd.Stop()
@@ -119,6 +120,10 @@ func (s *Store) ID() string { return s.pebble.ID() }
 // Healthy says why the store takes no writes at the moment, if so, or what of it is damaged.
 func (s *Store) Healthy() error { return errors.Join(s.pebble.Healthy(), s.pebble.Damaged()) }
 
+// EndAnalyses gives up the requests that make statistics, and those to come. One of them reads a whole region, and whoever
+// closes TiDB's domain waits for it: TiDB does not end it with its statement.
+func (s *Store) EndAnalyses() { s.service.endAnalyses() }
+
 // Close closes the storage and waits for running requests. Transactions that have not committed are gone. Closing twice
 // does nothing.
 func (s *Store) Close() error {
@@ -126,6 +131,7 @@ func (s *Store) Close() error {
 		return nil
 	}
 	s.pebble.StopWaiting()
+	s.EndAnalyses()
 	s.StopGRPC()
 	err := s.storage.shutDown()
 	s.stop()
