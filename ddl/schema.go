@@ -9,6 +9,7 @@ import (
 	tidbddl "github.com/pingcap/tidb/pkg/ddl"
 	"github.com/pingcap/tidb/pkg/meta"
 	"github.com/pingcap/tidb/pkg/meta/model"
+	pmodel "github.com/pingcap/tidb/pkg/parser/model"
 	"github.com/pingcap/tidb/pkg/parser/mysql"
 	"github.com/pingcap/tidb/pkg/sessionctx/variable"
 
@@ -31,7 +32,11 @@ func applySchema(t *txn, after *job.Record, s subject) error {
 		if err := addIndexes(after, table, condemned); err != nil {
 			return job.Permanent(err)
 		}
-		return job.Permanent(beginChanges(after, s))
+		if err := beginChanges(after, s); err != nil {
+			return job.Permanent(err)
+		}
+		nameIndexes(after, table)
+		return nil
 	case job.StepWriteOnly, job.StepWriteReorg, job.StepUndoDeleteOnly:
 		for _, idx := range indexesOf(after, table) {
 			idx.State = after.SchemaState()
@@ -39,6 +44,7 @@ func applySchema(t *txn, after *job.Record, s subject) error {
 				preventNulls(table, idx)
 			}
 		}
+		nameIndexes(after, table)
 		return followChanges(after, table, after.SchemaState())
 	case job.StepPublic:
 		return publishIndexes(t, after, table)
@@ -67,6 +73,33 @@ func indexesOf(r *job.Record, table *model.TableInfo) []*model.IndexInfo {
 		}
 	}
 	return indexes
+}
+
+// buildingMark ends the name by which TiDB looks an index up while it is not public. No
+// name that a statement gives has this character.
+//
+// A transaction that first uses a table when it has changed since the transaction began
+// takes the newest definition, with those indexes as write-reorg that it does not know
+// (tryLockMDLAndUpdateSchemaIfNecessary in pkg/planner/core/preprocess.go). It knows them by
+// name and ID, whatever their state was. So one that began during the build would read
+// through the index at its beginning, when there were no entries yet.
+const buildingMark = "\x00"
+
+// nameIndexes gives the job's indexes the names that TiDB looks them up by: their own when
+// they are public, and others before.
+func nameIndexes(r *job.Record, table *model.TableInfo) {
+	for _, idx := range indexesOf(r, table) {
+		idx.Name = pmodel.NewCIStr(idx.Name.O)
+		if idx.State != model.StatePublic {
+			idx.Name.L += buildingMark
+		}
+	}
+}
+
+// BeingBuilt returns the index of a name, in lower case, that is being built in the table; nil if
+// there is none. TiDB does not find it.
+func BeingBuilt(table *model.TableInfo, name string) *model.IndexInfo {
+	return table.FindIndexByName(name + buildingMark)
 }
 
 // addIndexes adds the job's indexes in state delete-only, and the hidden columns
@@ -143,6 +176,7 @@ func publishIndexes(t *txn, after *job.Record, table *model.TableInfo) error {
 		}
 		idx.State = model.StatePublic
 	}
+	nameIndexes(after, table)
 	if err := publishChanges(after, table); err != nil {
 		return job.Permanent(err)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/pingcap/tidb/pkg/parser/ast"
 	pmodel "github.com/pingcap/tidb/pkg/parser/model"
+	"github.com/pingcap/tidb/pkg/parser/mysql"
 )
 
 // part is one part of a statement: an index that it adds, or something else that an
@@ -60,6 +61,22 @@ func addedIndex(c *ast.Constraint) *indexSpec {
 		return nil
 	}
 	return index
+}
+
+// takenAway returns the names of the indexes that an ALTER TABLE drops or renames.
+func takenAway(specs []*ast.AlterTableSpec) []pmodel.CIStr {
+	var names []pmodel.CIStr
+	for _, spec := range specs {
+		switch spec.Tp {
+		case ast.AlterTableDropIndex:
+			names = append(names, pmodel.NewCIStr(spec.Name))
+		case ast.AlterTableDropPrimaryKey:
+			names = append(names, pmodel.NewCIStr(mysql.PrimaryKeyName))
+		case ast.AlterTableRenameIndex:
+			names = append(names, spec.FromKey)
+		}
+	}
+	return names
 }
 
 // partsOf returns the parts of an ALTER TABLE that adds indexes, or says what we

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/pingcap/tidb/pkg/infoschema"
 	"github.com/pingcap/tidb/pkg/meta/model"
 	"github.com/pingcap/tidb/pkg/parser/ast"
 	pmodel "github.com/pingcap/tidb/pkg/parser/model"
@@ -105,11 +106,17 @@ func (c *collector) addIndex(spec indexSpec) error {
 			return nil // it exists, and the statement says that this is no error
 		}
 		index := c.collected.AddIndexes[len(c.collected.AddIndexes)-1]
-		if !c.taken[index.L] {
+		named := base == "" && spec.name != ""
+		built := ddl.BeingBuilt(c.table, index.L) != nil
+		if built && (named || spec.primary) {
+			*c.collected = before
+			return c.beingBuilt(spec, index)
+		}
+		if !c.taken[index.L] && !built {
 			c.taken[index.L] = true
 			return nil
 		}
-		if base == "" && spec.name != "" {
+		if named {
 			return dbterror.ErrOperateSameIndex.GenWithStackByArgs(index.L)
 		}
 		if base == "" {
@@ -118,6 +125,21 @@ func (c *collector) addIndex(spec indexSpec) error {
 		*c.collected = before
 		spec.name = fmt.Sprintf("%s_%d", base, n)
 	}
+}
+
+// beingBuilt is what TiDB says of an index that is there, but not public yet: it does not
+// find those that we build (pkg/ddl/executor.go, checkIndexNameAndColumns and CreatePrimaryKey).
+func (c *collector) beingBuilt(spec indexSpec, name pmodel.CIStr) error {
+	if spec.primary {
+		return infoschema.ErrMultiplePriKey
+	}
+	err := dbterror.ErrDupKeyName.GenWithStack("index already exist %s; a background job is trying to add the same index, "+
+		"please check by `ADMIN SHOW DDL JOBS`", name)
+	if spec.ifNotExists {
+		c.sctx.GetSessionVars().StmtCtx.AppendNote(err)
+		return nil
+	}
+	return err
 }
 
 func (c *collector) check(spec *indexSpec) error {

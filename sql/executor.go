@@ -3,12 +3,15 @@ package sql
 import (
 	"context"
 	"errors"
+	"slices"
+	"time"
 
 	pingcaperrors "github.com/pingcap/errors"
 	tidbddl "github.com/pingcap/tidb/pkg/ddl"
 	tidbkv "github.com/pingcap/tidb/pkg/kv"
 	"github.com/pingcap/tidb/pkg/meta/model"
 	"github.com/pingcap/tidb/pkg/parser/ast"
+	pmodel "github.com/pingcap/tidb/pkg/parser/model"
 	"github.com/pingcap/tidb/pkg/sessionctx"
 	"github.com/pingcap/tidb/pkg/sessionctx/variable"
 	tidbutil "github.com/pingcap/tidb/pkg/util"
@@ -19,7 +22,11 @@ import (
 	"fastddl/ddl"
 	"fastddl/ddl/job"
 	"fastddl/internal/errs"
+	"fastddl/internal/sleep"
 )
+
+// builtInterval is how often a statement looks whether an index has been built.
+const builtInterval = 50 * time.Millisecond
 
 // executor is TiDB's DDL executor, but for statements that add indexes.
 type executor struct {
@@ -45,9 +52,20 @@ func (e *executor) CreateIndex(sctx sessionctx.Context, stmt *ast.CreateIndexStm
 	return e.Executor.CreateIndex(sctx, stmt)
 }
 
+// DropIndex implements ddl.Executor.
+func (e *executor) DropIndex(sctx sessionctx.Context, stmt *ast.DropIndexStmt) error {
+	if err := e.awaitBuilt(context.Background(), sctx, stmt.Table, pmodel.NewCIStr(stmt.IndexName)); err != nil {
+		return err
+	}
+	return e.Executor.DropIndex(sctx, stmt)
+}
+
 // AlterTable implements ddl.Executor. Statements that add no indexes are TiDB's, and
 // those that do more than can be done together with an index build.
 func (e *executor) AlterTable(ctx context.Context, sctx sessionctx.Context, stmt *ast.AlterTableStmt) error {
+	if err := e.awaitBuilt(ctx, sctx, stmt.Table, takenAway(stmt.Specs)...); err != nil {
+		return err
+	}
 	done, err := take(sctx, func() error {
 		if !addsIndexes(stmt.Specs) {
 			return leftToTiDB("")
@@ -66,6 +84,25 @@ func (e *executor) AlterTable(ctx context.Context, sctx sessionctx.Context, stmt
 		return err
 	}
 	return e.Executor.AlterTable(ctx, sctx, stmt)
+}
+
+// awaitBuilt waits until none of the indexes is being built. A statement that drops or
+// renames one waits in line until it is there; but TiDB does not find it before (ddl.BeingBuilt),
+// and would say at once that there is no such index.
+func (e *executor) awaitBuilt(ctx context.Context, sctx sessionctx.Context, name *ast.TableName, indexes ...pmodel.CIStr) error {
+	built := func() bool {
+		_, table, ok := e.find(ctx, name)
+		return !ok || !slices.ContainsFunc(indexes, func(index pmodel.CIStr) bool { return ddl.BeingBuilt(table, index.L) != nil })
+	}
+	for !built() {
+		if err := sctx.GetSessionVars().SQLKiller.HandleSignal(); err != nil {
+			return err
+		}
+		if !sleep.For(ctx, builtInterval) {
+			return context.Cause(ctx)
+		}
+	}
+	return nil
 }
 
 // leftToTiDB is the error of a statement that TiDB is to execute. It says why, if

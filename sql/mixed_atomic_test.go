@@ -95,7 +95,11 @@ func TestMixedStates(t *testing.T) {
 			if col := model.FindColumnInfo(info.Columns, column); col != nil {
 				return col.State.String()
 			}
-			if idx := info.FindIndexByName(index); idx != nil {
+			idx := info.FindIndexByName(index)
+			if idx == nil {
+				idx = ddl.BeingBuilt(info, index)
+			}
+			if idx != nil {
 				return idx.State.String()
 			}
 			return "none"

@@ -1,0 +1,99 @@
+package sql_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fastddl/ddl"
+)
+
+// A transaction that began while the index was built, and uses the table first when the
+// index is public, reads as of its beginning. That may be before S, when the index had no
+// entries; so it does not read through the index, as one that began before the build.
+func TestTransactionsOfTheBuildDoNotReadThroughTheIndex(t *testing.T) {
+	e := newEnv(t)
+	c := e.client()
+	for _, index := range []struct{ add, where string }{
+		{"INDEX i (b)", "b = 7"},
+		{"UNIQUE INDEX i (b)", "b = 7"},
+		{"INDEX i ((b + 1))", "b + 1 = 8"},
+		{"INDEX i (b), ADD COLUMN d INT, DROP INDEX kc", "b = 7"},
+	} {
+		for _, at := range []place{inDeleteOnly, inWriteOnly, beforeS, afterS, compared} {
+			t.Run(index.add+" "+string(at), func(t *testing.T) {
+				c, old, writer := c.of(t), e.client().of(t), e.client().of(t)
+				defer func() {
+					_, _ = old.try("ROLLBACK")
+					_, _ = writer.try("ROLLBACK")
+				}()
+				table(c, 10)
+				c.run("ALTER TABLE t ADD INDEX kc (c)")
+				e.setHook(func(_ context.Context, p ddl.HookPoint) error {
+					if matches(p, hooks[at]) {
+						old.run("START TRANSACTION WITH CONSISTENT SNAPSHOT")
+						writer.run("BEGIN OPTIMISTIC")
+					}
+					return nil
+				})
+				c.run("ALTER TABLE t ADD " + index.add)
+				e.setHook(nil)
+				query := "SELECT a FROM t WHERE " + index.where
+				uses := func(c *client) bool { return strings.Contains(strings.Join(c.run("EXPLAIN "+query), " "), "index:i(") }
+				require.True(t, uses(c))
+				require.Equal(t, []string{"1"}, old.run(query))
+				require.False(t, uses(old))
+				old.fails(1176, "SELECT a FROM t USE INDEX (i)")
+				old.run("PREPARE p FROM '" + query + "'")
+				require.Equal(t, []string{"1"}, old.run("EXECUTE p"))
+				old.run("COMMIT")
+				require.True(t, uses(old), "the next transaction knows the index")
+				require.Equal(t, []string{"1"}, old.run("EXECUTE p"))
+
+				writer.run("UPDATE t SET c = 'x' WHERE " + index.where)
+				writer.run("COMMIT")
+				require.Equal(t, "x", c.one("SELECT c FROM t WHERE a = 1"))
+				c.check("t")
+			})
+		}
+	}
+}
+
+// While an index is built TiDB does not find it by its name. Statements that name it meet
+// what they would meet if it did.
+func TestStatementsThatNameAnIndexThatIsBeingBuilt(t *testing.T) {
+	e := newEnv(t)
+	c := e.client()
+	build := func(add string) (leave chan struct{}, result <-chan error) {
+		arrived, leave := e.blockAt(hooks[beforeImport])
+		result = e.start("ALTER TABLE t " + add)
+		reach(t, arrived)
+		return leave, result
+	}
+	c.run("DROP TABLE IF EXISTS t; CREATE TABLE t (a INT, b INT NOT NULL); INSERT INTO t VALUES (1, 2)")
+	leave, result := build("ADD INDEX B (b), ADD PRIMARY KEY (b) NONCLUSTERED")
+	require.Contains(t, c.fails(1061, "CREATE INDEX b ON t (b)"), "background job")
+	require.Contains(t, c.fails(1061, "ALTER TABLE t ADD UNIQUE b (b), ADD COLUMN d INT"), "background job")
+	c.fails(1068, "ALTER TABLE t ADD PRIMARY KEY (b) NONCLUSTERED")
+	c.run("CREATE INDEX IF NOT EXISTS b ON t (b)")
+	require.Contains(t, c.one("SHOW WARNINGS"), "background job")
+	c.fails(1176, "ALTER TABLE t ALTER INDEX b INVISIBLE")
+	var waiting []<-chan error
+	for _, statement := range []string{
+		"ALTER TABLE t ADD INDEX (b)", "DROP INDEX b ON t", "ALTER TABLE t DROP PRIMARY KEY", "ALTER TABLE t DROP INDEX IF EXISTS nope, ADD INDEX k (a)",
+	} {
+		waiting = append(waiting, e.start(statement))
+	}
+	for _, w := range waiting {
+		require.Empty(t, w)
+	}
+	close(leave)
+	require.NoError(t, wait(t, result))
+	for _, w := range waiting {
+		require.NoError(t, wait(t, w))
+	}
+	require.Equal(t, []string{"b_2", "k"}, c.run("SELECT key_name FROM information_schema.tidb_indexes WHERE table_name = 't' ORDER BY 1"))
+	c.check("t")
+}
