@@ -110,6 +110,20 @@ func (d *DDL) Build(ctx context.Context, sctx sessionctx.Context, req Request) e
 	}
 }
 
+// Await waits until done says that what a statement waits for has come. It ends with KILL,
+// and with the component.
+func (d *DDL) Await(vars *variable.SessionVars, done func() bool) error {
+	for !done() {
+		if err := vars.SQLKiller.HandleSignal(); err != nil {
+			return err
+		}
+		if !sleep.For(d.ctx, killInterval) {
+			return ErrClosed
+		}
+	}
+	return nil
+}
+
 // noteLast sets what @@tidb_last_ddl_info shows. The sequence number is TiDB's count of its own jobs, which ours are not in.
 func noteLast(vars *variable.SessionVars, query string) {
 	vars.LastDDLInfo.Query, vars.LastDDLInfo.SeqNum = query, 0

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	pingcaperrors "github.com/pingcap/errors"
 	tidbddl "github.com/pingcap/tidb/pkg/ddl"
@@ -22,11 +21,7 @@ import (
 	"fastddl/ddl"
 	"fastddl/ddl/job"
 	"fastddl/internal/errs"
-	"fastddl/internal/sleep"
 )
-
-// builtInterval is how often a statement looks whether an index has been built.
-const builtInterval = 50 * time.Millisecond
 
 // executor is TiDB's DDL executor, but for statements that add indexes.
 type executor struct {
@@ -90,19 +85,13 @@ func (e *executor) AlterTable(ctx context.Context, sctx sessionctx.Context, stmt
 // renames one waits in line until it is there; but TiDB does not find it before (ddl.BeingBuilt),
 // and would say at once that there is no such index.
 func (e *executor) awaitBuilt(ctx context.Context, sctx sessionctx.Context, name *ast.TableName, indexes ...pmodel.CIStr) error {
-	built := func() bool {
+	if len(indexes) == 0 {
+		return nil
+	}
+	return clientError(e.layer.ddl.Await(sctx.GetSessionVars(), func() bool {
 		_, table, ok := e.find(ctx, name)
 		return !ok || !slices.ContainsFunc(indexes, func(index pmodel.CIStr) bool { return ddl.BeingBuilt(table, index.L) != nil })
-	}
-	for !built() {
-		if err := sctx.GetSessionVars().SQLKiller.HandleSignal(); err != nil {
-			return err
-		}
-		if !sleep.For(ctx, builtInterval) {
-			return context.Cause(ctx)
-		}
-	}
-	return nil
+	}))
 }
 
 // leftToTiDB is the error of a statement that TiDB is to execute. It says why, if

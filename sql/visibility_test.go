@@ -3,8 +3,11 @@ package sql_test
 import (
 	"context"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
+	"github.com/pingcap/tidb/pkg/util/sqlkiller"
 	"github.com/stretchr/testify/require"
 
 	"fastddl/ddl"
@@ -96,4 +99,38 @@ func TestStatementsThatNameAnIndexThatIsBeingBuilt(t *testing.T) {
 	}
 	require.Equal(t, []string{"b_2", "k"}, c.run("SELECT key_name FROM information_schema.tidb_indexes WHERE table_name = 't' ORDER BY 1"))
 	c.check("t")
+}
+
+// A statement that waits for an index to be built ends with KILL and with the server.
+func TestWaitForAnIndexThatIsBeingBuiltEnds(t *testing.T) {
+	e := open(t, t.TempDir())
+	c := e.client()
+	table(c, 10)
+	arrived, leave := e.blockAt(hooks[beforeImport])
+	building := e.start("ALTER TABLE t ADD INDEX i (b)")
+	reach(t, arrived)
+	killed := make(chan error, 1)
+	go func() {
+		_, err := c.try("ALTER TABLE t RENAME INDEX i TO k")
+		killed <- err
+	}()
+	require.Eventually(t, func() bool {
+		c.GetSessionVars().SQLKiller.SendKillSignal(sqlkiller.QueryInterrupted)
+		return len(killed) > 0
+	}, time.Minute, 10*time.Millisecond)
+	require.Equal(t, 1317, errorCode(<-killed))
+
+	waiting, closed, vars := make(chan struct{}), make(chan error, 1), e.client().GetSessionVars()
+	go func() {
+		var once sync.Once
+		closed <- e.DDL().Await(vars, func() bool {
+			once.Do(func() { close(waiting) })
+			return false
+		})
+	}()
+	reach(t, waiting)
+	close(leave)
+	e.close()
+	require.ErrorIs(t, wait(t, closed), ddl.ErrClosed)
+	_ = wait(t, building)
 }
