@@ -94,6 +94,25 @@ func (e *executor) awaitBuilt(ctx context.Context, sctx sessionctx.Context, name
 	}))
 }
 
+// CreateTable implements ddl.Executor. CREATE TABLE ... LIKE waits in line behind the index builds of the
+// other table, but TiDB copies the definition of that before: with the hidden columns of an expression
+// index that is being built, and without the index (BuildTableInfoWithLike in pkg/ddl/create_table.go).
+// Nobody could remove them. So it waits here for such indexes.
+func (e *executor) CreateTable(sctx sessionctx.Context, stmt *ast.CreateTableStmt) error {
+	if stmt.ReferTable != nil {
+		err := e.layer.ddl.Await(sctx.GetSessionVars(), func() bool {
+			_, table, ok := e.find(context.Background(), stmt.ReferTable)
+			return !ok || !slices.ContainsFunc(table.Indices, func(idx *model.IndexInfo) bool {
+				return idx.State != model.StatePublic && slices.ContainsFunc(idx.Columns, func(ic *model.IndexColumn) bool { return table.Columns[ic.Offset].Hidden })
+			})
+		})
+		if err != nil {
+			return clientError(err)
+		}
+	}
+	return e.Executor.CreateTable(sctx, stmt)
+}
+
 // leftToTiDB is the error of a statement that TiDB is to execute. It says why, if
 // that does not go without saying.
 type leftToTiDB string

@@ -134,3 +134,36 @@ func TestWaitForAnIndexThatIsBeingBuiltEnds(t *testing.T) {
 	require.ErrorIs(t, wait(t, closed), ddl.ErrClosed)
 	_ = wait(t, building)
 }
+
+// A table that is made like one that gets an expression index meanwhile has the index, or
+// nothing of it: no hidden column that keeps it from having such an index, and its columns.
+func TestTableLikeOneThatGetsAnExpressionIndex(t *testing.T) {
+	for _, undone := range []bool{true, false} {
+		e := newEnv(t)
+		c := e.client()
+		table(c, 10)
+		arrived, leave := e.blockAt(hooks[beforeImport])
+		index := "i ((b + 1))"
+		if undone {
+			index = "i ((b DIV 20))" // not unique
+		}
+		building := e.start("ALTER TABLE t ADD UNIQUE INDEX " + index)
+		reach(t, arrived)
+		like := e.start("CREATE TABLE t2 LIKE t")
+		for range 300 { // it waits, and is not in the queue meanwhile
+			if c.one("SELECT COUNT(*) FROM mysql.tidb_ddl_job") != "1" {
+				break
+			}
+		}
+		close(leave)
+		require.Equal(t, undone, wait(t, building) != nil)
+		require.NoError(t, wait(t, like))
+		require.Equal(t, strings.ReplaceAll(c.one("SHOW CREATE TABLE t2"), "t2", "t"), c.one("SHOW CREATE TABLE t"))
+		if undone {
+			c.run("ALTER TABLE t2 ADD INDEX " + index)
+		}
+		c.run("INSERT INTO t2 VALUES (1, 2, '')")
+		c.run("ALTER TABLE t2 DROP INDEX i")
+		c.run("ALTER TABLE t2 DROP COLUMN b")
+	}
+}
