@@ -61,11 +61,14 @@ const activeImport = `SELECT id FROM mysql.tidb_import_jobs WHERE status IN ('pe
 // metadata lock knows (skipLockMDL in pkg/planner/core/preprocess.go), and makes its files by the schema that it has begun
 // with: rows that it brought in after S would have no entries. What it brings in before S is scanned.
 func (t *task) awaitImports(ctx context.Context, r *job.Record) error {
+	defer t.view.setWait("")
+	if t.d.clustered() {
+		t.view.setWait("other servers to say what they import") // one that hangs may take a minute
+	}
 	what, err := t.d.importInto(ctx, r.TableID)
 	if err != nil || what == "" {
 		return err
 	}
-	defer t.view.setWait("")
 	return t.waiting(ctx, func(ctx context.Context) error {
 		for ; what != "" && err == nil; what, err = t.d.importInto(ctx, r.TableID) {
 			t.view.setWait("IMPORT INTO the table, " + what)
