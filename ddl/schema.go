@@ -85,12 +85,16 @@ func indexesOf(r *job.Record, table *model.TableInfo) []*model.IndexInfo {
 // through the index at its beginning, when there were no entries yet.
 const buildingMark = "\x00"
 
+// markProtocol is the first one whose jobs have marked names. A node of an earlier version may go
+// on with an earlier job, and would publish what is marked.
+const markProtocol = 2
+
 // nameIndexes gives the job's indexes the names that TiDB looks them up by: their own when
 // they are public, and others before.
 func nameIndexes(r *job.Record, table *model.TableInfo) {
 	for _, idx := range indexesOf(r, table) {
 		idx.Name = pmodel.NewCIStr(idx.Name.O)
-		if idx.State != model.StatePublic {
+		if idx.State != model.StatePublic && r.Protocol >= markProtocol {
 			idx.Name.L += buildingMark
 		}
 	}
