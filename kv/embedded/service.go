@@ -34,6 +34,9 @@ type service struct {
 func (s *service) analyzing(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(s.analyses, cancel)
+	if s.analyses.Err() != nil { // AfterFunc ends it a moment later
+		cancel()
+	}
 	return ctx, func() { stop(); cancel() }
 }
 
