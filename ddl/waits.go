@@ -63,7 +63,7 @@ const activeImport = `SELECT id FROM mysql.tidb_import_jobs WHERE status IN ('pe
 func (t *task) awaitImports(ctx context.Context, r *job.Record) error {
 	defer t.view.setWait("")
 	if t.d.clustered() {
-		t.view.setWait("other servers to say what they import") // one that hangs may take a minute
+		t.view.setWait("other servers to say what they import") // one may hang
 	}
 	what, err := t.d.importInto(ctx, r.TableID)
 	if err != nil || what == "" {
