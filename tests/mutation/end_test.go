@@ -123,6 +123,14 @@ var ends = []mutation{
 		caught: "sql.TestTableLikeOneThatGetsAnExpressionIndex",
 		shows:  `Duplicate column name '_V\$_i_0'`,
 	},
+	{
+		invariant: "I7", breaks: "a table is brought back as it was while an index was built",
+		file:   "sql/recover.go",
+		old:    "began = max(queued, job.RealStartTS)",
+		new:    "began = max(queued, job.StartTS)",
+		caught: "sql.TestRecoverWhatWasDroppedDuringABuild",
+		shows:  `Duplicate column name '_V\$_i_0'`,
+	},
 }
 
 var builders = []mutation{
