@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 
 	tidbddl "github.com/pingcap/tidb/pkg/ddl"
 	"github.com/pingcap/tidb/pkg/meta"
@@ -104,6 +106,11 @@ func nameIndexes(r *job.Record, table *model.TableInfo) {
 // there is none. TiDB does not find it.
 func BeingBuilt(table *model.TableInfo, name string) *model.IndexInfo {
 	return table.FindIndexByName(name + buildingMark)
+}
+
+// BuildsIndexes says that the table has indexes that TiDB does not find because they are being built.
+func BuildsIndexes(table *model.TableInfo) bool {
+	return slices.ContainsFunc(table.Indices, func(idx *model.IndexInfo) bool { return strings.HasSuffix(idx.Name.L, buildingMark) })
 }
 
 // addIndexes adds the job's indexes in state delete-only, and the hidden columns

@@ -61,6 +61,9 @@ func (e *executor) AlterTable(ctx context.Context, sctx sessionctx.Context, stmt
 	if err := e.awaitBuilt(ctx, sctx, stmt.Table, takenAway(stmt.Specs)...); err != nil {
 		return err
 	}
+	if err := e.awaitExchange(ctx, sctx, stmt); err != nil {
+		return err
+	}
 	done, err := take(sctx, func() error {
 		if !addsIndexes(stmt.Specs) {
 			return leftToTiDB("")
@@ -88,10 +91,33 @@ func (e *executor) awaitBuilt(ctx context.Context, sctx sessionctx.Context, name
 	if len(indexes) == 0 {
 		return nil
 	}
+	return e.awaitTable(ctx, sctx, name, func(table *model.TableInfo) bool {
+		return slices.ContainsFunc(indexes, func(index pmodel.CIStr) bool { return ddl.BeingBuilt(table, index.L) != nil })
+	})
+}
+
+// awaitTable waits until a table is not busy any more.
+func (e *executor) awaitTable(ctx context.Context, sctx sessionctx.Context, name *ast.TableName, busy func(table *model.TableInfo) bool) error {
 	return clientError(e.layer.ddl.Await(sctx.GetSessionVars(), func() bool {
 		_, table, ok := e.find(ctx, name)
-		return !ok || !slices.ContainsFunc(indexes, func(index pmodel.CIStr) bool { return ddl.BeingBuilt(table, index.L) != nil })
+		return !ok || !busy(table)
 	}))
+}
+
+// awaitExchange waits until no index of two tables is being built, one of which an ALTER TABLE exchanges with a partition of
+// the other. TiDB compares their indexes by name before the statement waits in line.
+func (e *executor) awaitExchange(ctx context.Context, sctx sessionctx.Context, stmt *ast.AlterTableStmt) error {
+	for _, spec := range stmt.Specs {
+		if spec.Tp != ast.AlterTableExchangePartition {
+			continue
+		}
+		for _, name := range []*ast.TableName{stmt.Table, spec.NewTable} {
+			if err := e.awaitTable(ctx, sctx, name, ddl.BuildsIndexes); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // CreateTable implements ddl.Executor. CREATE TABLE ... LIKE waits in line behind the index builds of the
@@ -100,14 +126,13 @@ func (e *executor) awaitBuilt(ctx context.Context, sctx sessionctx.Context, name
 // Nobody could remove them. So it waits here for such indexes.
 func (e *executor) CreateTable(sctx sessionctx.Context, stmt *ast.CreateTableStmt) error {
 	if stmt.ReferTable != nil {
-		err := e.layer.ddl.Await(sctx.GetSessionVars(), func() bool {
-			_, table, ok := e.find(context.Background(), stmt.ReferTable)
-			return !ok || !slices.ContainsFunc(table.Indices, func(idx *model.IndexInfo) bool {
+		err := e.awaitTable(context.Background(), sctx, stmt.ReferTable, func(table *model.TableInfo) bool {
+			return slices.ContainsFunc(table.Indices, func(idx *model.IndexInfo) bool {
 				return idx.State != model.StatePublic && slices.ContainsFunc(idx.Columns, func(ic *model.IndexColumn) bool { return table.Columns[ic.Offset].Hidden })
 			})
 		})
 		if err != nil {
-			return clientError(err)
+			return err
 		}
 	}
 	return e.Executor.CreateTable(sctx, stmt)

@@ -167,3 +167,29 @@ func TestTableLikeOneThatGetsAnExpressionIndex(t *testing.T) {
 		c.run("ALTER TABLE t2 DROP COLUMN b")
 	}
 }
+
+// A partition is exchanged with a table that gets the index which the other has just then.
+func TestExchangeWithATableThatGetsAnIndex(t *testing.T) {
+	e := newEnv(t)
+	c := e.client()
+	for _, built := range []string{"p", "n"} {
+		c.run("DROP TABLE IF EXISTS p, n; CREATE TABLE n (a INT PRIMARY KEY, b INT); INSERT INTO n VALUES (1, 1), (2, 2)")
+		c.run("CREATE TABLE p (a INT PRIMARY KEY, b INT) PARTITION BY RANGE (a) (PARTITION p0 VALUES LESS THAN (10)); INSERT INTO p VALUES (3, 3)")
+		c.run("ALTER TABLE %s ADD INDEX i (b)", map[string]string{"p": "n", "n": "p"}[built])
+		arrived, leave := e.blockAt(hooks[beforeImport])
+		building := e.start("ALTER TABLE " + built + " ADD INDEX i (b)")
+		reach(t, arrived)
+		exchanging := e.start("ALTER TABLE p EXCHANGE PARTITION p0 WITH TABLE n")
+		for range 300 { // it waits, and is not in the queue meanwhile
+			if len(exchanging) > 0 || c.one("SELECT COUNT(*) FROM mysql.tidb_ddl_job") != "1" {
+				break
+			}
+		}
+		close(leave)
+		require.NoError(t, wait(t, building))
+		require.NoError(t, wait(t, exchanging), built)
+		require.Equal(t, []string{"1", "2"}, c.run("SELECT a FROM p USE INDEX (i) WHERE b < 10"))
+		c.check("p")
+		c.check("n")
+	}
+}
