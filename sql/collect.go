@@ -93,26 +93,32 @@ func (e *executor) collect(
 // statement has either, as in MySQL.
 func (c *collector) addIndex(spec indexSpec) error {
 	before := *c.collected
+	named, name := spec.name != "", pmodel.NewCIStr(spec.name)
+	if spec.primary {
+		named, name = true, pmodel.NewCIStr(mysql.PrimaryKeyName)
+	}
+	if named && ddl.BeingBuilt(c.table, name.L) != nil {
+		return c.beingBuilt(spec, name)
+	}
 	base := ""
 	for n := 2; ; n++ {
 		if err := c.check(&spec); err != nil {
-			if base != "" && dbterror.ErrDupKeyName.Equal(err) {
-				spec.name = fmt.Sprintf("%s_%d", base, n)
-				continue
+			// TiDB takes the name of an expression index that is being built, whose hidden columns are there.
+			taken := infoschema.ErrColumnExists.Equal(err) && !named && ddl.BuildsIndexes(c.table)
+			if base == "" && taken {
+				base = anonymous(spec.parts)
+			} else if base == "" || !taken && !dbterror.ErrDupKeyName.Equal(err) {
+				return err
 			}
-			return err
+			*c.collected = before
+			spec.name = fmt.Sprintf("%s_%d", base, n)
+			continue
 		}
 		if len(c.collected.AddIndexes) == len(before.AddIndexes) {
 			return nil // it exists, and the statement says that this is no error
 		}
 		index := c.collected.AddIndexes[len(c.collected.AddIndexes)-1]
-		named := base == "" && spec.name != ""
-		built := ddl.BeingBuilt(c.table, index.L) != nil
-		if built && (named || spec.primary) {
-			*c.collected = before
-			return c.beingBuilt(spec, index)
-		}
-		if !c.taken[index.L] && !built {
+		if !c.taken[index.L] && ddl.BeingBuilt(c.table, index.L) == nil {
 			c.taken[index.L] = true
 			return nil
 		}
@@ -125,6 +131,14 @@ func (c *collector) addIndex(spec indexSpec) error {
 		*c.collected = before
 		spec.name = fmt.Sprintf("%s_%d", base, n)
 	}
+}
+
+// anonymous is what the name of an index that has none begins with (checkIndexNameAndColumns in pkg/ddl/executor.go).
+func anonymous(parts []*ast.IndexPartSpecification) string {
+	if parts[0].Column != nil {
+		return parts[0].Column.Name.O
+	}
+	return "expression_index"
 }
 
 // beingBuilt is what TiDB says of an index that is there, but not public yet: it does not

@@ -76,16 +76,19 @@ func TestStatementsThatNameAnIndexThatIsBeingBuilt(t *testing.T) {
 		return leave, result
 	}
 	c.run("DROP TABLE IF EXISTS t; CREATE TABLE t (a INT, b INT NOT NULL); INSERT INTO t VALUES (1, 2)")
-	leave, result := build("ADD INDEX B (b), ADD PRIMARY KEY (b) NONCLUSTERED")
+	leave, result := build("ADD INDEX B (b), ADD INDEX e ((b + 1)), ADD INDEX ((b + 3)), ADD PRIMARY KEY (b) NONCLUSTERED")
 	require.Contains(t, c.fails(1061, "CREATE INDEX b ON t (b)"), "background job")
 	require.Contains(t, c.fails(1061, "ALTER TABLE t ADD UNIQUE b (b), ADD COLUMN d INT"), "background job")
 	c.fails(1068, "ALTER TABLE t ADD PRIMARY KEY (b) NONCLUSTERED")
 	c.run("CREATE INDEX IF NOT EXISTS b ON t (b)")
 	require.Contains(t, c.one("SHOW WARNINGS"), "background job")
+	require.Contains(t, c.fails(1061, "CREATE INDEX e ON t ((b + 2))"), "background job")
+	c.run("ALTER TABLE t ADD INDEX IF NOT EXISTS E ((b + 1))")
+	require.Contains(t, c.one("SHOW WARNINGS"), "background job")
 	c.fails(1176, "ALTER TABLE t ALTER INDEX b INVISIBLE")
 	var waiting []<-chan error
 	for _, statement := range []string{
-		"ALTER TABLE t ADD INDEX (b)", "DROP INDEX b ON t", "ALTER TABLE t DROP PRIMARY KEY", "ALTER TABLE t DROP INDEX IF EXISTS nope, ADD INDEX k (a)",
+		"ALTER TABLE t ADD INDEX (b), ADD INDEX ((b + 4)), ADD INDEX ((b + 5))", "DROP INDEX b ON t", "ALTER TABLE t DROP PRIMARY KEY", "ALTER TABLE t DROP INDEX IF EXISTS nope, ADD INDEX k (a)",
 	} {
 		waiting = append(waiting, e.start(statement))
 	}
@@ -97,7 +100,7 @@ func TestStatementsThatNameAnIndexThatIsBeingBuilt(t *testing.T) {
 	for _, w := range waiting {
 		require.NoError(t, wait(t, w))
 	}
-	require.Equal(t, []string{"b_2", "k"}, c.run("SELECT key_name FROM information_schema.tidb_indexes WHERE table_name = 't' ORDER BY 1"))
+	require.Equal(t, []string{"b_2", "e", "expression_index", "expression_index_2", "expression_index_3", "k"}, c.run("SELECT key_name FROM information_schema.tidb_indexes WHERE table_name = 't' ORDER BY 1"))
 	c.check("t")
 }
 
