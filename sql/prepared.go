@@ -29,7 +29,7 @@ func (s *clientSession) findTables(ctx context.Context, p *plannercore.PlanCache
 		if !s.GetSessionVars().InTxn() {
 			s.RollbackTxn(ctx)
 		}
-		return fmt.Errorf("prepare again: %w", err)
+		return clientError(fmt.Errorf("prepare again: %w", err))
 	}
 	fresh.StmtDB = p.StmtDB
 	*p = *fresh

@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"github.com/go-sql-driver/mysql"
 	"github.com/pingcap/tidb/pkg/expression"
 	"github.com/pingcap/tidb/pkg/sessionctx/variable"
 	"github.com/stretchr/testify/require"
@@ -104,6 +105,35 @@ func TestPlansAreKeptWithTheirTables(t *testing.T) {
 			require.Equal(t, "1002", c.one("SELECT a FROM t USE INDEX (i) WHERE b = 2"))
 		})
 	}
+}
+
+// A client is told by its number why a statement cannot be prepared again, and goes on as after any other error.
+func TestErrorsOfPreparingAgainHaveNumbers(t *testing.T) {
+	e := newEnv(t)
+	c := e.client()
+	table(c, 10)
+	w, err := e.serve().Conn(t.Context())
+	require.NoError(t, err)
+	fails := func(text string) {
+		_, err := w.ExecContext(t.Context(), text)
+		var told *mysql.MySQLError
+		require.ErrorAs(t, err, &told)
+		require.EqualValues(t, 1146, told.Number, told.Message)
+		require.Equal(t, "Table 'test.t' doesn't exist", told.Message)
+	}
+	exec(t, w, "SET tidb_snapshot = NOW(6)")
+	exec(t, w, "PREPARE p FROM 'UPDATE t SET b = 1000 WHERE a = 1'")
+	exec(t, w, "SET tidb_snapshot = ''")
+	c.run("ALTER TABLE t RENAME TO s")
+	fails("EXECUTE p")
+	exec(t, w, "BEGIN")
+	exec(t, w, "INSERT INTO s VALUES (1000, 1, '')")
+	fails("EXECUTE p")
+	exec(t, w, "COMMIT")
+	require.Equal(t, "1", c.one("SELECT COUNT(*) FROM s WHERE a = 1000"))
+	c.run("ALTER TABLE s RENAME TO t")
+	exec(t, w, "EXECUTE p")
+	require.Equal(t, "1000", c.one("SELECT b FROM t WHERE a = 1"))
 }
 
 // Temporary tables are not locked, and statements that use them only are prepared once.
