@@ -17,17 +17,37 @@ import (
 // would update that row. TiDB does delete the entry if it has looked for one when it has inserted the row, instead of leaving that to
 // the commit; what it looks for it has read before, so that costs nothing.
 
-// checkInPlace has TiDB look for the entries when such a statement inserts rows, until end is called, while a unique index is built.
-// Longer transactions are left alone: that their duplicates are refused when they are committed is worth more.
-func (s *clientSession) checkInPlace(stmt ast.StmtNode) (end func()) {
+// checkInPlace has TiDB look for the entries when rows are inserted, until end is called.
+func (s *clientSession) checkInPlace() (end func()) {
 	vars := s.GetSessionVars()
-	insert, ok := stmt.(*ast.InsertStmt)
-	if !ok || !insert.IsReplace && len(insert.OnDuplicate) == 0 || vars.InTxn() || !vars.IsAutocommit() ||
-		vars.ConstraintCheckInPlace || vars.BulkDMLEnabled || !s.buildsUnique(insert.Table) {
-		return func() {}
-	}
 	vars.ConstraintCheckInPlace = true
 	return func() { vars.ConstraintCheckInPlace = false }
+}
+
+// checksInPlace says that it is to look for them: such a statement inserts rows while a unique index is built.
+// Longer transactions are left alone: that their duplicates are refused when they are committed is worth more.
+func (s *clientSession) checksInPlace(stmt ast.StmtNode) bool {
+	vars := s.GetSessionVars()
+	upsert := upsertOf(stmt)
+	return upsert != nil && !vars.InTxn() && vars.IsAutocommit() && !vars.ConstraintCheckInPlace && !vars.BulkDMLEnabled &&
+		s.buildsUnique(upsert.Table)
+}
+
+// upsertOf returns the statement of rows that may take values from others that a statement executes, nil if it executes none.
+func upsertOf(stmt ast.StmtNode) *ast.InsertStmt {
+	switch x := stmt.(type) {
+	case *ast.InsertStmt:
+		if x.IsReplace || len(x.OnDuplicate) > 0 {
+			return x
+		}
+	case *ast.ExplainStmt:
+		if x.Analyze {
+			return upsertOf(x.Stmt)
+		}
+	case *ast.TraceStmt: // executes it when its rows are fetched
+		return upsertOf(x.Stmt)
+	}
+	return nil
 }
 
 // buildsUnique says that a table has a unique index that is not public.

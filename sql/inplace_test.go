@@ -18,6 +18,8 @@ func TestUpsertLeavesRowsOfOtherValuesAlone(t *testing.T) {
 		"two statements": "BEGIN PESSIMISTIC; INSERT INTO t VALUES (100, 7, 'other'); UPDATE t SET b = 7000 WHERE a = 1; COMMIT",
 		"prepared":       `SET @x = 'other'; PREPARE p FROM "REPLACE INTO t VALUES (100, 7, ?), (1, 7000, 'c1')"; EXECUTE p USING @x`,
 		"upsert":         "INSERT INTO t VALUES (100, 7, 'other'), (1, 7000, 'c1') ON DUPLICATE KEY UPDATE b = VALUES(b)",
+		"explained":      "EXPLAIN ANALYZE REPLACE INTO t VALUES (100, 7, 'other'), (1, 7000, 'c1')",
+		"traced":         "TRACE REPLACE INTO t VALUES (100, 7, 'other'), (1, 7000, 'c1')",
 		"replace":        "REPLACE INTO t VALUES (100, 7, 'other'), (1, 7000, 'c1')",
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -90,7 +90,6 @@ func (s *clientSession) execute(ctx context.Context, stmt ast.StmtNode) (rows sq
 		}
 	}
 	defer s.withoutCache(what)()
-	defer s.checkInPlace(what)()
 	if admin, ok := what.(*ast.AdminStmt); ok {
 		rows, err = s.executeAdmin(ctx, stmt, admin)
 		return rows, nil, err
@@ -109,16 +108,19 @@ func (s *clientSession) execute(ctx context.Context, stmt ast.StmtNode) (rows sq
 
 // begin begins a statement of the foreground, until end is called.
 func (s *clientSession) begin(stmt ast.StmtNode) (end func()) {
-	measured := s.layer.opts.Foreground.Begin()
-	o := s.outsideOf(stmt)
-	if o == nil {
-		return measured
+	end = s.layer.opts.Foreground.Begin()
+	if o := s.outsideOf(stmt); o != nil {
+		s.outside.Store(o)
+		end = both(end, func() { s.outside.Store(nil) })
 	}
-	s.outside.Store(o)
-	return func() {
-		s.outside.Store(nil)
-		measured()
+	if s.checksInPlace(stmt) {
+		end = both(end, s.checkInPlace())
 	}
+	return end
+}
+
+func both(first, then func()) func() {
+	return func() { first(); then() }
 }
 
 // refusals are what the embedded store refuses, as TiDB gets to see it, and the numbers that users know it by: a write that
