@@ -20,7 +20,10 @@ func TestUpsertLeavesRowsOfOtherValuesAlone(t *testing.T) {
 		"upsert":         "INSERT INTO t VALUES (100, 7, 'other'), (1, 7000, 'c1') ON DUPLICATE KEY UPDATE b = VALUES(b)",
 		"explained":      "EXPLAIN ANALYZE REPLACE INTO t VALUES (100, 7, 'other'), (1, 7000, 'c1')",
 		"traced":         "TRACE REPLACE INTO t VALUES (100, 7, 'other'), (1, 7000, 'c1')",
-		"replace":        "REPLACE INTO t VALUES (100, 7, 'other'), (1, 7000, 'c1')",
+		"hinted":         "REPLACE /*+ SET_VAR(tidb_constraint_check_in_place = ON) */ INTO t VALUES (100, 7, 'other'), (1, 7000, 'c1')",
+		"after a hint": "SELECT /*+ SET_VAR(tidb_constraint_check_in_place = ON) */ 1;" +
+			"REPLACE INTO t VALUES (100, 7, 'other'), (1, 7000, 'c1')",
+		"replace": "REPLACE INTO t VALUES (100, 7, 'other'), (1, 7000, 'c1')",
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := c.of(t)
@@ -31,6 +34,7 @@ func TestUpsertLeavesRowsOfOtherValuesAlone(t *testing.T) {
 				switch {
 				case matches(p, hooks[beforeImport]):
 					writer.run(move)
+					require.Equal(t, "0", writer.one("SELECT @@tidb_constraint_check_in_place"))
 				case matches(p, hooks[afterImport]):
 					_, err := upsert.try("INSERT INTO t VALUES (200, 7, 'new') ON DUPLICATE KEY UPDATE c = 'updated'")
 					require.NoError(t, err)

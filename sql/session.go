@@ -89,6 +89,7 @@ func (s *clientSession) execute(ctx context.Context, stmt ast.StmtNode) (rows sq
 			return nil, nil, err
 		}
 	}
+	s.endHints()
 	defer s.withoutCache(what)()
 	if admin, ok := what.(*ast.AdminStmt); ok {
 		rows, err = s.executeAdmin(ctx, stmt, admin)
@@ -104,6 +105,18 @@ func (s *clientSession) execute(ctx context.Context, stmt ast.StmtNode) (rows sq
 	}
 	rows, err = s.Session.ExecuteStmt(ctx, stmt)
 	return rows, end, err
+}
+
+// endHints sets the variables back that hints of the statement before have set. TiDB does so when it begins the next one (ResetContextOfStmt in
+// pkg/executor/select.go), which would undo what is set for that here.
+func (s *clientSession) endHints() {
+	vars := s.GetSessionVars()
+	for name, value := range vars.StmtCtx.SetVarHintRestore {
+		if err := vars.SetSystemVar(name, value); err != nil {
+			s.layer.opts.Logger.Warn("a variable keeps the value of a hint", zap.String("variable", name), zap.String("instead-of", value), zap.Error(err))
+		}
+	}
+	vars.StmtCtx.SetVarHintRestore = nil
 }
 
 // begin begins a statement of the foreground, until end is called.
