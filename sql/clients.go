@@ -134,7 +134,10 @@ func (c *clients) takeOff(job2ver map[int64]int64, job2ids map[int64]string) {
 		if o := s.outside.Load(); o != nil {
 			maps.DeleteFunc(job2ver, func(job, version int64) bool { return o.version < version && o.uses(job2ids[job]) })
 		}
-		takeOff(s.GetSessionVars(), job2ver, job2ids, func(int64) bool { return true })
+		ends := s.ends.Load()
+		if !takeOff(s.GetSessionVars(), job2ver, job2ids, func(int64) bool { return true }) && ends != 0 {
+			maps.DeleteFunc(job2ver, func(_, version int64) bool { return ends < version })
+		}
 	}
 	for se := range c.internal {
 		if s, ok := se.(interface{ GetSessionVars() *variable.SessionVars }); ok {
@@ -143,20 +146,38 @@ func (c *clients) takeOff(job2ver map[int64]int64, job2ids map[int64]string) {
 	}
 }
 
-// takeOff takes off the jobs whose tables a session uses under an older version than theirs, if it is asked for them.
-func takeOff(vars *variable.SessionVars, job2ver map[int64]int64, job2ids map[int64]string, asked func(tableID int64) bool) {
+// takeOff takes off the jobs whose tables a session uses under an older version than theirs, if it is asked for them. It says
+// whether the session uses tables.
+func takeOff(vars *variable.SessionVars, job2ver map[int64]int64, job2ids map[int64]string, asked func(tableID int64) bool) (busy bool) {
 	vars.TxnCtxMu.Lock()
 	defer vars.TxnCtxMu.Unlock()
 	if vars.TxnCtx == nil {
-		return
+		return false
 	}
 	vars.GetRelatedTableForMDL().Range(func(table, used any) bool {
+		busy = true
 		maps.DeleteFunc(job2ver, func(job, version int64) bool {
 			_, concerns := tidbutil.Str2Int64Map(job2ids[job])[table.(int64)]
 			return concerns && used.(int64) < version && asked(table.(int64))
 		})
 		return true
 	})
+	return busy
+}
+
+// mayEnd says that a statement may commit what it, or its transaction, has written. When TiDB has forgotten the tables of that, it is not
+// known at once whether it may still commit (mayCommit).
+func (s *clientSession) mayEnd(stmt ast.StmtNode) bool {
+	_, commit := stmt.(*ast.CommitStmt)
+	return commit || writes(stmt) && !s.GetSessionVars().InTxn()
+}
+
+// beganWith is the schema version that the transaction began with, or begins with now at the earliest.
+func (s *clientSession) beganWith() int64 {
+	if s.GetSessionVars().InTxn() {
+		return s.schemaVersion()
+	}
+	return s.layer.dom.InfoSchema().SchemaMetaVersion()
 }
 
 // schemaVersion is the schema version that the session's transaction began with.

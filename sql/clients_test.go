@@ -7,8 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pingcap/tidb/pkg/parser/ast"
 	"github.com/pingcap/tidb/pkg/parser/terror"
+	sessiontypes "github.com/pingcap/tidb/pkg/session/types"
 	"github.com/pingcap/tidb/pkg/sessionctx"
+	"github.com/pingcap/tidb/pkg/util/sqlexec"
 	"github.com/stretchr/testify/require"
 	"github.com/tikv/client-go/v2/tikvrpc"
 	"github.com/tikv/client-go/v2/tikvrpc/interceptor"
@@ -123,6 +126,55 @@ func TestCommitOfUnknownOutcomeIsWaitedFor(t *testing.T) {
 	require.Equal(t, "1000", c.one("SELECT a FROM t WHERE b = 1000"), "it has committed")
 	now = now.Add(time.Minute)
 	require.Len(t, e.told(c, "t"), 1)
+}
+
+// brokenCommit is a session whose COMMIT forgets its tables, as TiDB's does, and then does not know what becomes of it.
+type brokenCommit struct {
+	sessiontypes.Session
+	forgotten func()
+	panics    bool
+}
+
+func (s *brokenCommit) ExecuteStmt(ctx context.Context, stmt ast.StmtNode) (sqlexec.RecordSet, error) {
+	if _, ok := stmt.(*ast.CommitStmt); !ok {
+		return s.Session.ExecuteStmt(ctx, stmt)
+	}
+	s.GetSessionVars().TxnCtx.Cleanup()
+	s.forgotten()
+	if s.panics {
+		panic("killed")
+	}
+	return nil, terror.ErrResultUndetermined
+}
+
+// A COMMIT of unknown outcome is waited for also between the moment when TiDB forgets its tables and the one when it says that it does not
+// know, and if a KILL ends it with a panic.
+func TestCommitOfUnknownOutcomeIsWaitedForAtOnce(t *testing.T) {
+	for _, panics := range []bool{false, true} {
+		e := newEnv(t)
+		c, w := e.client(), e.client()
+		table(c, 10)
+		now := time.Now()
+		e.SetClock(func() time.Time { return now })
+		forgotten := false
+		sql.Replace(w.Session, func(s sessiontypes.Session) sessiontypes.Session {
+			return &brokenCommit{s, func() {
+				forgotten = true
+				require.Empty(t, e.told(c, "t"))
+			}, panics}
+		})
+		w.run("BEGIN; INSERT INTO t VALUES (1000, 1000, '')")
+		if panics {
+			require.Panics(t, func() { _, _ = w.try("COMMIT") })
+		} else {
+			_, err := w.try("COMMIT")
+			require.True(t, terror.ErrResultUndetermined.Equal(err), "%v", err)
+		}
+		require.True(t, forgotten)
+		require.Empty(t, e.told(c, "t"))
+		now = now.Add(time.Minute)
+		require.Len(t, e.told(c, "t"), 1)
+	}
 }
 
 // IMPORT INTO ... FROM SELECT, which the embedded store refuses, would be waited for on its table.

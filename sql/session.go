@@ -56,6 +56,8 @@ type clientSession struct {
 	layer *Layer
 	// outside is the statement that runs, if it is outside the metadata lock.
 	outside atomic.Pointer[outside]
+	// ends is the schema version of the transaction that the statement that runs may commit, 0 if there is none.
+	ends atomic.Int64
 	// parsedIn is the transaction in which the text that is executed was parsed, by its start; 0 if there was none.
 	parsedIn uint64
 }
@@ -70,9 +72,6 @@ func (l *Layer) newClient(se sessiontypes.Session) *clientSession {
 // ExecuteStmt implements session.Session.
 func (s *clientSession) ExecuteStmt(ctx context.Context, stmt ast.StmtNode) (sqlexec.RecordSet, error) {
 	rows, end, err := s.execute(ctx, stmt)
-	if terror.ErrResultUndetermined.Equal(err) {
-		s.layer.clients.mayCommit(s.schemaVersion())
-	}
 	killer := &s.GetSessionVars().SQLKiller
 	if rows == nil || err != nil {
 		return rows, numbered(ctx, err, killer)
@@ -91,19 +90,30 @@ func (s *clientSession) execute(ctx context.Context, stmt ast.StmtNode) (rows sq
 	}
 	s.endHints()
 	defer s.withoutCache(what)()
+	panics := true // a KILL in the middle of a commit does so
+	defer func() {
+		if terror.ErrResultUndetermined.Equal(err) || panics && s.ends.Load() != 0 {
+			s.layer.clients.mayCommit(s.schemaVersion())
+		}
+		s.ends.Store(0)
+	}()
+	if s.mayEnd(what) {
+		s.ends.Store(s.beganWith())
+	}
 	if admin, ok := what.(*ast.AdminStmt); ok {
 		rows, err = s.executeAdmin(ctx, stmt, admin)
 		return rows, nil, err
 	}
 	if isForeground(what) {
 		end = s.begin(what)
-		defer func() { // also after a panic: a KILL in the middle of a commit is one
+		defer func() { // also after a panic
 			if rows == nil || err != nil {
 				end()
 			}
 		}()
 	}
 	rows, err = s.Session.ExecuteStmt(ctx, stmt)
+	panics = false
 	return rows, end, err
 }
 
