@@ -76,6 +76,22 @@ var twoVersions = []mutation{
 		shows:  `a job would go on`,
 	},
 	{
+		invariant: "I1", breaks: "a commit is over when TiDB has forgotten its tables",
+		file:   "sql/clients.go",
+		old:    "return ends < version",
+		new:    "return false",
+		caught: "sql.TestCommitOfUnknownOutcomeIsWaitedForAtOnce",
+		shows:  `Should be empty`,
+	},
+	{
+		invariant: "I1", breaks: "a commit that panics is over",
+		file:   "sql/session.go",
+		old:    "panics && s.ends.Load() != 0",
+		new:    "panics && false",
+		caught: "sql.TestCommitOfUnknownOutcomeIsWaitedForAtOnce",
+		shows:  `Should be empty`,
+	},
+	{
 		invariant: "I1", breaks: "a statement in batches is not waited for",
 		file:   "sql/clients.go",
 		old:    "return listed || o.table == 0",

@@ -12,6 +12,14 @@ var uniqueness = []mutation{
 		shows:  `1 7000 updated`,
 	},
 	{
+		invariant: "I6", breaks: "a hint of the statement before undoes the check in place",
+		file:   "sql/session.go",
+		old:    "\ts.endHints()\n",
+		new:    "",
+		caught: "sql.TestUpsertLeavesRowsOfOtherValuesAlone",
+		shows:  `1 7000 updated`,
+	},
+	{
 		invariant: "I6", breaks: "the drain is omitted",
 		file:   "ddl/job/step.go",
 		old:    "return StepDrained\n",
