@@ -174,13 +174,21 @@ func handleColumns(t *model.TableInfo) []int64 {
 		return []int64{t.GetPkColInfo().ID}
 	case t.IsCommonHandle:
 		var ids []int64
-		for _, ic := range tables.FindPrimaryIndex(t).Columns {
-			ids = append(ids, t.Columns[ic.Offset].ID)
+		for _, col := range columnsOf(t, tables.FindPrimaryIndex(t)) {
+			ids = append(ids, col.ID)
 		}
 		return ids
 	default:
 		return nil
 	}
+}
+
+// columnsOf returns the columns of an index.
+func columnsOf(t *model.TableInfo, idx *model.IndexInfo) (cols []*model.ColumnInfo) {
+	for _, ic := range idx.Columns {
+		cols = append(cols, t.Columns[ic.Offset])
+	}
+	return cols
 }
 
 // commonHandle returns the columns of a clustered primary key that is not an integer.

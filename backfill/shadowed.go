@@ -132,13 +132,9 @@ func (s *shadows) each(ctx context.Context, parts []shadowedPart, fn func(ctx co
 
 // entryColumns are what the entries of an index are made of.
 func entryColumns(table *model.TableInfo, idx *model.IndexInfo) (c kv.EntryColumns) {
-	for _, col := range idx.Columns {
-		c.Index = append(c.Index, table.Columns[col.Offset])
-	}
+	c.Index = columnsOf(table, idx)
 	if table.IsCommonHandle {
-		for _, col := range tables.FindPrimaryIndex(table).Columns {
-			c.Handle = append(c.Handle, table.Columns[col.Offset])
-		}
+		c.Handle = columnsOf(table, tables.FindPrimaryIndex(table))
 	}
 	return c
 }
