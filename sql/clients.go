@@ -126,9 +126,13 @@ func (c *clients) internalStartTS() (out []uint64) {
 func (c *clients) takeOff(job2ver map[int64]int64, job2ids map[int64]string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	// Which tables a transaction that ends has used TiDB has forgotten.
+	takeOffAll := func(used int64) {
+		maps.DeleteFunc(job2ver, func(_, version int64) bool { return used < version })
+	}
 	c.late = slices.DeleteFunc(c.late, func(l late) bool { return c.now().After(l.until) })
 	for _, l := range c.late {
-		maps.DeleteFunc(job2ver, func(_, version int64) bool { return l.version < version })
+		takeOffAll(l.version)
 	}
 	for s := range c.open {
 		if o := s.outside.Load(); o != nil {
@@ -136,7 +140,7 @@ func (c *clients) takeOff(job2ver map[int64]int64, job2ids map[int64]string) {
 		}
 		ends := s.ends.Load()
 		if !takeOff(s.GetSessionVars(), job2ver, job2ids, func(int64) bool { return true }) && ends != 0 {
-			maps.DeleteFunc(job2ver, func(_, version int64) bool { return ends < version })
+			takeOffAll(ends)
 		}
 	}
 	for se := range c.internal {
@@ -213,16 +217,25 @@ func (s *clientSession) outsideOf(stmt ast.StmtNode) *outside {
 		if x.Select == nil {
 			return nil
 		}
-		db := x.Table.Schema
-		if db.L == "" {
-			db = pmodel.NewCIStr(vars.CurrentDB)
-		}
 		schema := s.layer.dom.InfoSchema()
-		if table, err := schema.TableByName(context.Background(), db, x.Table.Name); err == nil {
-			return &outside{version: schema.SchemaMetaVersion(), table: table.Meta().ID}
+		if table := s.tableNamed(schema, x.Table); table != nil {
+			return &outside{version: schema.SchemaMetaVersion(), table: table.ID}
 		}
 	}
 	return nil
+}
+
+// tableNamed returns the table of a name in a statement, nil if there is none.
+func (s *clientSession) tableNamed(schema infoschema.InfoSchema, name *ast.TableName) *model.TableInfo {
+	db := name.Schema
+	if db.L == "" {
+		db = pmodel.NewCIStr(s.GetSessionVars().CurrentDB)
+	}
+	table, err := schema.TableByName(context.Background(), db, name.Name)
+	if err != nil {
+		return nil
+	}
+	return table.Meta()
 }
 
 // SessionManager returns the session manager of a server whose sessions the layer's driver makes. It asks the layer's clients for the

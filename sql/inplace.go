@@ -1,12 +1,10 @@
 package sql
 
 import (
-	"context"
 	"slices"
 
 	"github.com/pingcap/tidb/pkg/meta/model"
 	"github.com/pingcap/tidb/pkg/parser/ast"
-	pmodel "github.com/pingcap/tidb/pkg/parser/model"
 )
 
 // A statement that gives a value of a unique index to a new row, and then takes it from the row that had it, as INSERT ... ON DUPLICATE
@@ -60,12 +58,8 @@ func (s *clientSession) buildsUnique(refs *ast.TableRefsClause) bool {
 	if !ok {
 		return false
 	}
-	db := name.Schema
-	if db.L == "" {
-		db = pmodel.NewCIStr(s.GetSessionVars().CurrentDB)
-	}
-	table, err := s.layer.dom.InfoSchema().TableByName(context.Background(), db, name.Name)
-	return err == nil && slices.ContainsFunc(table.Meta().Indices, func(idx *model.IndexInfo) bool {
+	table := s.tableNamed(s.layer.dom.InfoSchema(), name)
+	return table != nil && slices.ContainsFunc(table.Indices, func(idx *model.IndexInfo) bool {
 		return idx.Unique && idx.State != model.StatePublic
 	})
 }

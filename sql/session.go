@@ -90,15 +90,15 @@ func (s *clientSession) execute(ctx context.Context, stmt ast.StmtNode) (rows sq
 	}
 	s.endHints()
 	defer s.withoutCache(what)()
-	panics := true // a KILL in the middle of a commit does so
 	defer func() {
-		if terror.ErrResultUndetermined.Equal(err) || panics && s.ends.Load() != 0 {
+		if terror.ErrResultUndetermined.Equal(err) {
 			s.layer.clients.mayCommit(s.schemaVersion())
 		}
 		s.ends.Store(0)
 	}()
 	if s.mayEnd(what) {
 		s.ends.Store(s.beganWith())
+		err = terror.ErrResultUndetermined // if a KILL ends the commit with a panic
 	}
 	if admin, ok := what.(*ast.AdminStmt); ok {
 		rows, err = s.executeAdmin(ctx, stmt, admin)
@@ -113,7 +113,6 @@ func (s *clientSession) execute(ctx context.Context, stmt ast.StmtNode) (rows sq
 		}()
 	}
 	rows, err = s.Session.ExecuteStmt(ctx, stmt)
-	panics = false
 	return rows, end, err
 }
 
