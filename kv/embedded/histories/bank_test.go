@@ -52,7 +52,7 @@ func (b *bank) transact(ctx context.Context, _ int, rng *rand.Rand) {
 	}
 	if _, err := tx.Get(ctx, []byte("bank/open")); err != nil {
 		if b.open(ctx, tx) == nil {
-			_, _, _ = commit(ctx, tx)
+			_, _, _ = b.commit(ctx, tx)
 		}
 		return
 	}
@@ -71,7 +71,7 @@ func (b *bank) transact(ctx context.Context, _ int, rng *rand.Rand) {
 		b.count(name, Aborted, err)
 		return
 	}
-	outcome, _, err := commit(ctx, tx)
+	outcome, _, err := b.commit(ctx, tx)
 	b.count(name, outcome, err)
 }
 

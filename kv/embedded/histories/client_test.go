@@ -108,14 +108,17 @@ func (l *link) SendRequest(ctx context.Context, _ string, req *tikvrpc.Request, 
 	if lose {
 		return nil, errLost
 	}
+	at := l.c.now()
 	if repeat {
 		again := copyOf(req)
 		l.repeats.Go(func() {
 			time.Sleep(later)
-			_, _ = l.deliver(context.WithoutCancel(ctx), again, timeout)
+			_, _ = l.deliver(context.WithoutCancel(ctx), l.c.now(), again, timeout)
 		})
 	}
-	resp, err := l.deliver(ctx, req, timeout)
+	// Not to a later store than the copy: the client would not know that the one before may have had its request, which
+	// it does if it has sent it twice.
+	resp, err := l.deliver(ctx, at, req, timeout)
 	if l.dead.Load() {
 		return nil, context.Canceled
 	}
@@ -125,9 +128,8 @@ func (l *link) SendRequest(ctx context.Context, _ string, req *tikvrpc.Request, 
 	return resp, err
 }
 
-// deliver brings a request to the store that is there, and its answer back if the store is still there.
-func (l *link) deliver(ctx context.Context, req *tikvrpc.Request, timeout time.Duration) (*tikvrpc.Response, error) {
-	at := l.c.now()
+// deliver brings a request to the store that was there when it was sent, and its answer back if the store is still there.
+func (l *link) deliver(ctx context.Context, at *life, req *tikvrpc.Request, timeout time.Duration) (*tikvrpc.Response, error) {
 	resp, err := l.send(ctx, at, req, timeout)
 	if !l.c.alive(at) {
 		return nil, errLost

@@ -58,7 +58,7 @@ func (w *imports) transact(ctx context.Context, session int, rng *rand.Rand) {
 		_ = tx.Rollback()
 		return
 	}
-	outcome, _, err := commit(ctx, tx)
+	outcome, _, err := w.commit(ctx, tx)
 	w.count("write", outcome, err)
 }
 

@@ -105,7 +105,7 @@ func (w *registers) write(ctx context.Context, cl *client, key string, value int
 	tx.SetEnable1PC(rng.IntN(2) == 0)
 	outcome := Aborted
 	if err = tx.Set([]byte(key), encodeInt(value)); err == nil {
-		outcome, _, err = commit(ctx, tx)
+		outcome, _, err = w.commit(ctx, tx)
 	}
 	w.count(name, outcome, err)
 	return outcome
@@ -159,7 +159,7 @@ func (w *forks) put(ctx context.Context, key []byte, rng *rand.Rand) {
 	tx.SetEnable1PC(rng.IntN(2) == 0)
 	outcome := Aborted
 	if err = tx.Set(key, []byte{1}); err == nil {
-		outcome, _, err = commit(ctx, tx)
+		outcome, _, err = w.commit(ctx, tx)
 	}
 	w.count("write", outcome, err)
 }
