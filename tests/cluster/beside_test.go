@@ -2,6 +2,8 @@ package cluster
 
 import (
 	"context"
+	"database/sql"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -78,6 +80,41 @@ func TestSmoothUpgrade(t *testing.T) {
 		require.Len(t, db.rows("SHOW INDEX FROM t WHERE key_name IN ('v', 's')"), 2)
 	}
 	b.nothingIsLeft()
+}
+
+// TestChangefeed: TiCDC takes statements from jobs of TiDB's own types, so that index builds are left to TiDB while there
+// is a changefeed, a paused one too, and the statement says so.
+func TestChangefeed(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, nil)
+	pd, err := c.Open()
+	require.NoError(t, err)
+	etcd := etcdOf(t, pd)
+	db := startNode(t, c).open()
+	fill(db, "t", 100)
+	jobs := "SELECT COUNT(*) FROM mysql.fastddl_ddl_jobs"
+	for i, state := range []string{"", "normal", "stopped", "failed", "finished"} {
+		const key = "/tidb/cdc/default/default/changefeed/info/orders"
+		if state != "" {
+			_, err := etcd.Put(t.Context(), key, `{"state":"`+state+`","start-ts":1}`)
+			require.NoError(t, err)
+		}
+		ours := state == "" || state == "finished"
+		before, conn := db.value(jobs), db.session()
+		must(t, conn, fmt.Sprintf("ALTER TABLE t ADD COLUMN c%d INT DEFAULT 7, ADD INDEX i%d (v)", i, i))
+		require.Equal(t, ours, db.value(jobs) != before, state)
+		var level, note string
+		var code int
+		err := conn.QueryRowContext(t.Context(), "SHOW WARNINGS").Scan(&level, &code, &note)
+		if ours {
+			require.ErrorIs(t, err, sql.ErrNoRows)
+			continue
+		}
+		require.NoError(t, err)
+		require.Equal(t, "the index is built by TiDB's own way: TiCDC takes statements from TiDB only: "+
+			"found CDC changefeed(s): cluster/namespace: default/default changefeed(s): [orders]", note, state)
+	}
+	db.exec("ADMIN CHECK TABLE t")
 }
 
 // TestTiFlashReplica: a table with a replica in TiFlash gets its indexes in TiKV, and keeps
