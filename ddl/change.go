@@ -3,6 +3,7 @@ package ddl
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	"github.com/pingcap/tidb/pkg/config"
@@ -142,6 +143,7 @@ func beginChanges(after *job.Record, s subject) error {
 	if err != nil {
 		return err
 	}
+	numberColumns(after, s.TableInfo)
 	var dropped []int64
 	for i := range after.Changes {
 		if after.Changes[i].Drops() {
@@ -157,6 +159,37 @@ func beginChanges(after *job.Record, s subject) error {
 		return dbterror.ErrTooManyFields
 	}
 	return rehearse(after, s.TableInfo)
+}
+
+// numberColumns gives what the statement adds the IDs that TiDB would give it: the hidden columns of
+// indexes come where the indexes are among the changes. Rows hold values by these IDs, and an incremental
+// restore of BR brings them into a table that TiDB has changed by the same statement.
+func numberColumns(after *job.Record, table *model.TableInfo) {
+	added := func(changes []job.Change) (ids []*int64) {
+		for i := range changes {
+			if c := &changes[i]; c.Type == model.ActionAddColumn && c.ColumnID != 0 {
+				ids = append(ids, &c.ColumnID)
+			}
+		}
+		return ids
+	}
+	order := added(after.Changes[:after.IndexesAt])
+	for _, idx := range indexesOf(after, table) {
+		for _, ic := range idx.Columns {
+			if col := table.Columns[ic.Offset]; col.Hidden {
+				order = append(order, &col.ID)
+			}
+		}
+	}
+	order = append(order, added(after.Changes[after.IndexesAt:])...)
+	ids, columns := make([]int64, len(order)), make([]*model.ColumnInfo, len(order))
+	for i, id := range order {
+		ids[i], columns[i] = *id, model.FindColumnInfoByID(table.Columns, *id)
+	}
+	slices.Sort(ids)
+	for i, id := range ids {
+		*order[i], columns[i].ID = id, id
+	}
 }
 
 // rehearse finds out whether all that is to come can be done to the table.
