@@ -22,6 +22,10 @@ type Checksum struct {
 	Bytes int64
 	// CRC is the exclusive or of the CRC-64 (ECMA) of each key followed by its value.
 	CRC uint64
+	// Records is how many records were met where the pairs are: versions of whatever kind, newer ones
+	// and those that others hide included, or more. If there are as many as pairs, each key of the range has one
+	// record and a snapshot sees it. 0 if the store does not tell.
+	Records int64
 }
 
 // Add adds o, the sum of other pairs.
@@ -29,6 +33,7 @@ func (c *Checksum) Add(o Checksum) {
 	c.Pairs += o.Pairs
 	c.Bytes += o.Bytes
 	c.CRC ^= o.CRC
+	c.Records += o.Records
 }
 
 var crcTable = crc64.MakeTable(crc64.ECMA)
@@ -102,4 +107,12 @@ type ChangeFinder interface {
 	// of fn. It fails with ErrSnapshotTooOld if versions above after may have been collected,
 	// and if upTo is below the GC safe point.
 	Changes(ctx context.Context, r KeyRange, after, upTo uint64, fn func(key []byte) error) error
+}
+
+// UnchangedCounter is a store that can tell while it counts keys that none of them has changed for some time.
+type UnchangedCounter interface {
+	// CountUnchanged counts the keys of r that a snapshot at since has. unchanged says that one at upTo,
+	// which was handed out, has the same keys with the same values. If it does not, they may have all the same, and n
+	// means nothing. The caller holds versions at since from garbage collection. It fails like Snapshot.
+	CountUnchanged(ctx context.Context, r KeyRange, since, upTo uint64) (n int64, unchanged bool, err error)
 }

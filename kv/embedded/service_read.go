@@ -9,6 +9,7 @@ import (
 	"github.com/pingcap/kvproto/pkg/kvrpcpb"
 	tidbkv "github.com/pingcap/tidb/pkg/kv"
 
+	"fastddl/kv"
 	"fastddl/kv/embedded/cop"
 )
 
@@ -118,7 +119,23 @@ func (s *service) coprocessor(ctx context.Context, req *coprocessor.Request) *co
 		ctx, end = s.analyzing(ctx)
 		defer end()
 	}
-	return cop.Handle(ctx, s.engine.Snapshot(req.StartTs, req.Context), req)
+	resp := cop.Handle(ctx, s.engine.Snapshot(req.StartTs, req.Context), req)
+	// TiDB asks whether it may keep an answer, too, and fills the cache of blocks. It keeps none without a version of the
+	// data, and there is none here.
+	if req.Tp == tidbkv.ReqTypeDAG && req.IsCacheEnabled && req.Context.GetNotFillCache() {
+		resp.CanBeCached = s.unchanged(ctx, req)
+	}
+	return resp
+}
+
+// unchanged says that what a request has read has no newer versions and is not locked.
+func (s *service) unchanged(ctx context.Context, req *coprocessor.Request) bool {
+	for _, r := range req.Ranges {
+		if changed, err := s.engine.ChangedSince(ctx, kv.KeyRange{Start: r.Start, End: r.End}, req.StartTs); err != nil || changed {
+			return false
+		}
+	}
+	return true
 }
 
 // taskReader checks where a task is routed to and gives it a reader.

@@ -8,6 +8,7 @@ import (
 
 	tidbkv "github.com/pingcap/tidb/pkg/kv"
 	"github.com/pingcap/tidb/pkg/parser/mysql"
+	"github.com/pingcap/tidb/pkg/store/copr"
 	"github.com/pingcap/tidb/pkg/tablecodec"
 	"github.com/pingcap/tidb/pkg/util/codec"
 	"github.com/pingcap/tipb/go-tipb"
@@ -24,6 +25,10 @@ func copRequest(ctx context.Context, tp int64, data []byte, ts uint64, ranges ..
 	for _, r := range ranges {
 		if r.End == nil {
 			r.End = lastKey
+		}
+		if tp == tidbkv.ReqTypeChecksum { // no range is a point to it (src/coprocessor/checksum.rs)
+			keys = append(keys, tidbkv.KeyRange{StartKey: r.Start, EndKey: r.End})
+			continue
 		}
 		keys = append(keys, noPoints(r)...)
 	}
@@ -57,7 +62,7 @@ func noPoints(r kv.KeyRange) []tidbkv.KeyRange {
 // send sends a request. One that concerns one region is answered by and by, as the
 // response is asked for more; others are read ahead.
 func (s *Store) send(ctx context.Context, req *tidbkv.Request) tidbkv.Response {
-	option := &tidbkv.ClientSendOption{}
+	option := &tidbkv.ClientSendOption{EnableCollectExecutionInfo: req.Tp == tidbkv.ReqTypeChecksum}
 	option.TryCopLiteWorker = newLike(option.TryCopLiteWorker) // allows it
 	return s.cluster.GetClient().Send(ctx, req, s.vars, option)
 }
@@ -66,7 +71,7 @@ func (s *Store) send(ctx context.Context, req *tidbkv.Request) tidbkv.Response {
 func newLike[T any](*T) *T { return new(T) }
 
 // answers sends a request and hands out the answer of each region.
-func (s *Store) answers(ctx context.Context, req *tidbkv.Request, fn func(data []byte) error) (err error) {
+func (s *Store) answers(ctx context.Context, req *tidbkv.Request, fn func(part tidbkv.ResultSubset) error) (err error) {
 	resp := s.send(ctx, req)
 	defer func() {
 		if closeErr := resp.Close(); err == nil {
@@ -78,7 +83,7 @@ func (s *Store) answers(ctx context.Context, req *tidbkv.Request, fn func(data [
 		if err != nil || part == nil {
 			return err
 		}
-		if err := fn(part.GetData()); err != nil {
+		if err := fn(part); err != nil {
 			return err
 		}
 	}
@@ -142,8 +147,8 @@ func (s *Store) count(ctx context.Context, r kv.KeyRange, ts uint64) (n int64, e
 	if err != nil {
 		return 0, err
 	}
-	err = s.answers(ctx, copRequest(ctx, tidbkv.ReqTypeDAG, data, ts, r), func(data []byte) error {
-		part, err := countOf(data)
+	err = s.answers(ctx, copRequest(ctx, tidbkv.ReqTypeDAG, data, ts, r), func(answer tidbkv.ResultSubset) error {
+		part, err := countOf(answer.GetData())
 		n += part
 		return err
 	})
@@ -207,13 +212,27 @@ func (s *Store) checksum(ctx context.Context, r kv.KeyRange, ts uint64) (sum kv.
 	if err != nil {
 		return sum, err
 	}
-	err = s.answers(ctx, copRequest(ctx, tidbkv.ReqTypeChecksum, data, ts, r), func(data []byte) error {
+	err = s.answers(ctx, copRequest(ctx, tidbkv.ReqTypeChecksum, data, ts, r), func(answer tidbkv.ResultSubset) error {
 		var part tipb.ChecksumResponse
-		if err := part.Unmarshal(data); err != nil {
+		if err := part.Unmarshal(answer.GetData()); err != nil {
 			return fmt.Errorf("answer of the coprocessor: %w", err)
 		}
-		sum.Add(kv.Checksum{Pairs: int64(part.TotalKvs), Bytes: int64(part.TotalBytes), CRC: part.Checksum})
+		pairs := int64(part.TotalKvs)
+		sum.Add(kv.Checksum{Pairs: pairs, Bytes: int64(part.TotalBytes), CRC: part.Checksum, Records: recordsOf(answer, pairs)})
 		return nil
 	})
 	return sum, failed(ctx, fmt.Sprintf("checksum %s", r), err)
+}
+
+// recordsOf is how many records TiKV has met to find so many pairs in one range: more than these if it
+// does not say so. What it calls versions are the steps of its cursor: one to the first record of the range, then one from
+// each record to the next, or a seek over several of them, two at the least for a key that has more than one
+// (move_write_cursor_to_next_user_key in src/storage/mvcc/reader/scanner/forward.rs).
+func recordsOf(answer tidbkv.ResultSubset, pairs int64) int64 {
+	if detailed, ok := answer.(interface{ GetCopRuntimeStats() *copr.CopRuntimeStats }); ok {
+		if stats := detailed.GetCopRuntimeStats(); stats != nil && stats.ScanDetail.ProcessedKeys == pairs && stats.ScanDetail.TotalKeys > pairs {
+			return stats.ScanDetail.TotalKeys - 1
+		}
+	}
+	return pairs + 1
 }

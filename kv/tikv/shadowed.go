@@ -126,8 +126,8 @@ func (s *Store) countEntries(ctx context.Context, ranges []kv.KeyRange, ts uint6
 	}
 	req := copRequest(ctx, tidbkv.ReqTypeDAG, data, ts, ranges...)
 	req.Desc = backward
-	err = s.answers(ctx, req, func(data []byte) error {
-		part, err := countOf(data)
+	err = s.answers(ctx, req, func(answer tidbkv.ResultSubset) error {
+		part, err := countOf(answer.GetData())
 		n += part
 		return err
 	})

@@ -55,11 +55,12 @@ type Store struct {
 }
 
 var (
-	_ kv.Store        = (*Store)(nil)
-	_ kv.Checksummer  = (*Store)(nil)
-	_ kv.Fencer       = (*Store)(nil)
-	_ kv.LockSettler  = (*Store)(nil)
-	_ kv.ShadowFinder = (*Store)(nil)
+	_ kv.Store            = (*Store)(nil)
+	_ kv.Checksummer      = (*Store)(nil)
+	_ kv.Fencer           = (*Store)(nil)
+	_ kv.LockSettler      = (*Store)(nil)
+	_ kv.ShadowFinder     = (*Store)(nil)
+	_ kv.UnchangedCounter = (*Store)(nil)
 )
 
 // Open returns the cluster behind storage as index builds see it. The storage must be one

@@ -94,6 +94,8 @@ func TestBehindTheSafePoint(t *testing.T) {
 	require.ErrorIs(t, s.ScanColumns(ctx, req, func(*kv.RowBatch) error { return nil }), kv.ErrSnapshotTooOld)
 	_, err = s.Checksum(ctx, kv.KeyRange{}, old)
 	require.ErrorIs(t, err, kv.ErrSnapshotTooOld)
+	_, _, err = s.CountUnchanged(ctx, req.Range, old, now)
+	require.ErrorIs(t, err, kv.ErrSnapshotTooOld)
 	require.NoError(t, snap.Close())
 }
 

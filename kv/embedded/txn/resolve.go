@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
+	"math"
 	"slices"
 
 	deadlockpb "github.com/pingcap/kvproto/pkg/deadlock"
@@ -105,6 +107,24 @@ func (e *Engine) ScanLock(ctx context.Context, req *kvrpcpb.ScanLockRequest) (*k
 	}
 	return resp, nil
 }
+
+// ChangedSince says that a key of a range has a version above a timestamp, or is locked.
+func (e *Engine) ChangedSince(ctx context.Context, r kv.KeyRange, ts uint64) (changed bool, err error) {
+	// Locks are removed only when what was committed is there to see.
+	for _, t := range e.registry.holding(math.MaxUint64) {
+		if len(t.locksIn(r)) > 0 {
+			return true, nil
+		}
+	}
+	err = e.store.Changes(ctx, r, ts, e.store.LastTS(), func([]byte) error { return errChanged })
+	if errors.Is(err, errChanged) {
+		return true, nil
+	}
+	return false, err
+}
+
+// errChanged ends the search for a change.
+var errChanged = errors.New("a key has changed")
 
 // LockWaits lists who waits for whom.
 func (e *Engine) LockWaits() []*deadlockpb.WaitForEntry { return e.detector.entries(e.table) }

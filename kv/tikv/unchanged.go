@@ -1,0 +1,108 @@
+package tikv
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/pingcap/kvproto/pkg/coprocessor"
+	"github.com/pingcap/kvproto/pkg/kvrpcpb"
+	tidbkv "github.com/pingcap/tidb/pkg/kv"
+	"github.com/pingcap/tidb/pkg/tablecodec"
+	"github.com/tikv/client-go/v2/tikv"
+	"github.com/tikv/client-go/v2/tikvrpc"
+
+	"fastddl/kv"
+)
+
+// CountUnchanged implements kv.UnchangedCounter, of records. TiKV says of an answer whether TiDB may keep it and give
+// it again at later timestamps, which is not so if there is a lock in the range, or a version newer than the request's
+// timestamp (met_newer_ts_data in src/storage/mvcc/reader/scanner/forward.rs). That is as of the moment at which it
+// reads. Before, it is asked for the locks at or below upTo, so that whoever prewrites from then on commits above upTo: in
+// one phase, or by async commit, because the request raises the store's max_ts (scan_lock in src/storage/mod.rs), as becoming
+// the leader of a region does; otherwise because its commit timestamp is taken after that.
+func (s *Store) CountUnchanged(ctx context.Context, r kv.KeyRange, since, upTo uint64) (n int64, unchanged bool, err error) {
+	if err := s.enter(ctx); err != nil {
+		return 0, false, err
+	}
+	defer s.exit()
+	if err := s.readable(ctx, since); err != nil {
+		return 0, false, err
+	}
+	if r.Empty() {
+		return 0, true, ctx.Err()
+	}
+	if !isRecords(r) {
+		return 0, false, fmt.Errorf("tikv: %s are not records of one table", r)
+	}
+	data, err := countDAG(tablecodec.DecodeTableID(r.Start))
+	if err != nil {
+		return 0, false, err
+	}
+	for rest := r; !rest.Empty(); {
+		part, next, unchanged, err := s.countUnchanged(ctx, data, rest, since, upTo)
+		if err != nil || !unchanged {
+			return 0, false, failed(ctx, fmt.Sprintf("count %s", r), err)
+		}
+		n += part
+		rest.Start = next
+	}
+	return n, true, failed(ctx, fmt.Sprintf("count %s", r), s.cluster.CheckVisibility(since))
+}
+
+// countUnchanged is CountUnchanged for the part of r that lies in the region of its start, which ends at next.
+func (s *Store) countUnchanged(ctx context.Context, data []byte, r kv.KeyRange, since, upTo uint64) (n int64, next []byte, unchanged bool, err error) {
+	bo := backoffer(ctx)
+	for {
+		locks, next, err := s.scanLocks(bo, upTo, r)
+		if err != nil || len(locks) > 0 {
+			return 0, nil, false, err
+		}
+		region, err := s.cluster.GetRegionCache().LocateKey(bo, r.Start)
+		if err != nil {
+			return 0, nil, false, err
+		}
+		if len(region.EndKey) > 0 && bytes.Compare(region.EndKey, next) < 0 {
+			next = region.EndKey
+		}
+		answer, err := s.countNewer(bo, region.Region, data, kv.KeyRange{Start: r.Start, End: next}, since, resourceGroup(ctx))
+		switch {
+		case err != nil:
+			return 0, nil, false, err
+		case answer.RegionError != nil:
+			if err := bo.Backoff(tikv.BoRegionMiss(), errors.New(answer.RegionError.String())); err != nil {
+				return 0, nil, false, err
+			}
+			continue
+		case answer.OtherError != "":
+			return 0, nil, false, fmt.Errorf("region %d: %s", region.Region.GetID(), answer.OtherError)
+		case answer.Locked != nil || !answer.CanBeCached:
+			return 0, nil, false, nil
+		}
+		n, err := countOf(answer.Data)
+		return n, next, err == nil, err
+	}
+}
+
+// countNewer sends a request to count the records of r, which lies in a region, and to look for newer versions and
+// locks. TiDB's client does not show what TiKV says of these.
+func (s *Store) countNewer(bo *tikv.Backoffer, region tikv.RegionVerID, data []byte, r kv.KeyRange, ts uint64, group string) (*coprocessor.Response, error) {
+	cop := &coprocessor.Request{Tp: tidbkv.ReqTypeDAG, StartTs: ts, Data: data, IsCacheEnabled: true}
+	for _, r := range noPoints(r) {
+		cop.Ranges = append(cop.Ranges, &coprocessor.KeyRange{Start: r.StartKey, End: r.EndKey})
+	}
+	req := tikvrpc.NewRequest(tikvrpc.CmdCop, cop, kvrpcpb.Context{
+		Priority: kvrpcpb.CommandPri_Low, NotFillCache: true, RequestSource: RequestSource(),
+		ResourceControlContext: &kvrpcpb.ResourceControlContext{ResourceGroupName: group},
+	})
+	resp, err := s.cluster.SendReq(bo, req, region, tikv.ReadTimeoutMedium)
+	if err != nil {
+		return nil, err
+	}
+	answer, ok := resp.Resp.(*coprocessor.Response)
+	if !ok {
+		return nil, fmt.Errorf("answer %v of region %d", resp.Resp, region.GetID())
+	}
+	return answer, nil
+}
