@@ -105,7 +105,7 @@ func TestCompareSinceManyChanges(t *testing.T) {
 	f.insert(r, 1) // all may have gone
 	before := f.ts()
 	f.overwriteOne(recordRange(table.ID), []byte("no row"))
-	_, err = CompareSince(f.ctx, f.options(), f.task(idx), Verified{TS: before})
+	_, err = CompareSince(f.ctx, f.options(), f.task(idx), Verified{TS: before}, Built{})
 	require.Error(t, err)
 	require.NotErrorIs(t, err, errUnsure)
 }
@@ -134,7 +134,7 @@ func (f *fixture) compareSince(verified Verified, indexes ...*model.IndexInfo) C
 
 func (f *fixture) compareWith(opts Options, verified Verified, indexes ...*model.IndexInfo) CompareResult {
 	f.t.Helper()
-	res, err := CompareSince(f.ctx, opts, f.task(indexes...), verified)
+	res, err := CompareSince(f.ctx, opts, f.task(indexes...), verified, Built{})
 	require.NoError(f.t, err)
 	return res
 }

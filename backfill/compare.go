@@ -20,6 +20,11 @@ type CompareResult struct {
 	// order of the task; they are not known if only changes were compared.
 	Rows    int64
 	Entries []int64
+	// Records is how many records the store has met where the entries of each index are, as in
+	// kv.Checksum; nil if it was not asked.
+	Records []int64
+	// Unchanged says that rows were not read, because none has changed since the build.
+	Unchanged bool
 	// OnlyChanges says that only what has changed since the indexes were verified was
 	// compared. Changes is how many keys of rows and entries these were, if they were read.
 	OnlyChanges bool
@@ -64,20 +69,21 @@ type Claim struct {
 // returned. It obeys ctx within a second, keeps nothing, and may simply be called
 // again. A row with a NULL in a primary key is a *NullError.
 func Compare(ctx context.Context, opts Options, task Task) (CompareResult, error) {
-	return CompareSince(ctx, opts, task, Verified{})
+	return CompareSince(ctx, opts, task, Verified{}, Built{})
 }
 
 // CompareSince is Compare of indexes that a build has verified, having counted the rows (see
 // Result.Counted). If the store can tell what has changed since, and that is little, it is
 // compared first: if rows and entries have changed alike they are equal, and nothing else is
-// read.
-func CompareSince(ctx context.Context, opts Options, task Task, verified Verified) (CompareResult, error) {
+// read. Or it is Compare of indexes that a build has made without verifying them (see Result.Deferred). If the
+// store can tell that no row has changed since, none is read anew.
+func CompareSince(ctx context.Context, opts Options, task Task, verified Verified, built Built) (CompareResult, error) {
 	opts.EnsureDefaults()
 	x, err := newExecution(opts, task)
 	if err := errors.Join(invalid("options", opts.problems()), err); err != nil {
 		return CompareResult{}, err
 	}
-	c := &comparison{execution: x, verified: verified, result: CompareResult{Entries: make([]int64, len(task.Indexes))}}
+	c := &comparison{execution: x, verified: verified, built: built, result: CompareResult{Entries: make([]int64, len(task.Indexes))}}
 	if err := ended(ctx, c.run(ctx)); err != nil {
 		return CompareResult{}, err
 	}
@@ -105,6 +111,7 @@ func (x *execution) prefixOf(idx *model.IndexInfo, physicalID int64) []byte {
 type comparison struct {
 	*execution
 	verified Verified
+	built    Built
 
 	snap    kv.Snapshot
 	rows    []task
@@ -156,6 +163,9 @@ func (c *comparison) run(ctx context.Context) (err error) {
 	}
 	defer func() { err = errs.Also(err, c.snap.Close()) }()
 	if c.result.OnlyChanges, err = c.compareChanges(ctx); err != nil || c.result.OnlyChanges {
+		return err
+	}
+	if c.result.Unchanged, err = c.compareUnchanged(ctx); err != nil || c.result.Unchanged {
 		return err
 	}
 	if err := c.plan(ctx); err != nil {

@@ -3,6 +3,7 @@ package backfill
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"fastddl/ingest"
@@ -20,7 +21,7 @@ func (c *comparison) storeSumsAgree(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	s := storeSums{c: c, sums: c.opts.Store.(kv.Checksummer), given: make([]ingest.Totals, len(c.task.Indexes)), stored: make([]ingest.Totals, len(c.task.Indexes))}
+	s := c.newStoreSums()
 	done := c.enterCompare(len(c.rows) + len(c.counts) + len(entries))
 	// The workers read rows; who asks the store for sums does nothing but wait.
 	err = parallel.Do(ctx, 2, func() int { return 2 }, func(ctx context.Context, i int) error {
@@ -44,13 +45,10 @@ func (c *comparison) storeSumsAgree(ctx context.Context) (bool, error) {
 	if err := c.checkCount(); err != nil {
 		return false, err
 	}
-	for k, given := range s.given {
-		if given != s.stored[k] {
-			c.scanned.Store(0)
-			c.keys.Store(0)
-			return false, nil
-		}
-		c.result.Entries[k] = given.Entries
+	if !s.equal(s.given) {
+		c.scanned.Store(0)
+		c.keys.Store(0)
+		return false, nil
 	}
 	return true, nil
 }
@@ -76,14 +74,36 @@ type storeSums struct {
 
 	mu            sync.Mutex
 	given, stored []ingest.Totals
+	records       []int64
+}
+
+func (c *comparison) newStoreSums() *storeSums {
+	n := len(c.task.Indexes)
+	return &storeSums{
+		c: c, sums: c.opts.Store.(kv.Checksummer),
+		given: make([]ingest.Totals, n), stored: make([]ingest.Totals, n), records: make([]int64, n),
+	}
+}
+
+// equal says that the store has what the rows give, and takes over how much that is.
+func (s *storeSums) equal(given []ingest.Totals) bool {
+	if !slices.Equal(given, s.stored) {
+		return false
+	}
+	for k, totals := range given {
+		s.c.result.Entries[k] = totals.Entries
+	}
+	s.c.result.Records = s.records
+	return true
 }
 
 // addStored adds what the store has of an index.
 func (s *storeSums) addStored(ctx context.Context, r entryRange) error {
-	totals, err := s.c.storeTotals(ctx, s.sums, r.KeyRange)
+	totals, records, err := s.c.storeSum(ctx, s.sums, r.KeyRange)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stored[r.index].Add(totals)
+	s.records[r.index] += records
 	return err
 }
 

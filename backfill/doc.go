@@ -20,7 +20,8 @@
 // of an index the rows do not give, or give more than once. What is found is
 // repaired by the caller, with the entries of single rows from a [RowEncoder].
 // [CompareSince] first compares what has changed since a build has verified the indexes,
-// in a store that is a kv.ChangeFinder.
+// in a store that is a kv.ChangeFinder. In one that is a kv.UnchangedCounter it does not read rows again that nobody
+// has written since they were built.
 //
 // A partitioned table is built a few partitions at a time, so that memory does not
 // depend on their number. Multi-valued and global indexes are encoded by TiDB's

@@ -20,6 +20,8 @@ type Result struct {
 	// is to be called again, with the last checkpoint and Spec.Differed, before anything is
 	// repaired.
 	Deferred bool `json:"deferred"`
+	// Given are the totals of the entries that the rows give, by index, if the build is Deferred.
+	Given []ingest.Totals `json:"given,omitempty"`
 	// Workers is the number of workers at the end.
 	Workers int `json:"workers"`
 	// Files and IngestedBytes were imported, in Flushes rounds.

@@ -29,8 +29,9 @@ const (
 // although they are there, by index and key, and says that there are more. A comparison misses
 // nothing, because no row has them, but they are seen again when garbage collection has removed
 // the record that hides them: they are differences without rows and without an entry. What the
-// snapshot sees are so many entries of each index. It paces itself and obeys ctx as Compare does.
-func Shadowed(ctx context.Context, opts Options, task Task, entries []int64) (found []Difference, more bool, err error) {
+// snapshot sees are so many entries of each index, as the comparison has found. Where the store has met no other records then,
+// nothing can be hidden. It paces itself and obeys ctx as Compare does.
+func Shadowed(ctx context.Context, opts Options, task Task, seen CompareResult) (found []Difference, more bool, err error) {
 	finder, ok := opts.Store.(kv.ShadowFinder)
 	if !ok {
 		return nil, false, nil
@@ -41,7 +42,7 @@ func Shadowed(ctx context.Context, opts Options, task Task, entries []int64) (fo
 		return nil, false, err
 	}
 	s := shadows{execution: x, finder: finder, all: make([]atomic.Int64, len(task.Indexes))}
-	if err := ended(ctx, s.run(ctx, entries)); err != nil {
+	if err := ended(ctx, s.run(ctx, seen)); err != nil {
 		return nil, false, fmt.Errorf("backfill: hidden entries: %w", err)
 	}
 	return s.found, s.more, nil
@@ -64,8 +65,8 @@ type shadowedPart struct {
 	ranges []kv.KeyRange
 }
 
-func (s *shadows) run(ctx context.Context, entries []int64) error {
-	parts, err := s.plan(ctx)
+func (s *shadows) run(ctx context.Context, seen CompareResult) error {
+	parts, err := s.plan(ctx, func(k int) bool { return seen.Records != nil && seen.Records[k] == seen.Entries[k] })
 	if err != nil || len(parts) == 0 {
 		return err
 	}
@@ -73,7 +74,7 @@ func (s *shadows) run(ctx context.Context, entries []int64) error {
 		if err := s.each(ctx, parts, s.count); err != nil {
 			return err
 		}
-		parts = slices.DeleteFunc(parts, func(p shadowedPart) bool { return s.all[p.index].Load() == entries[p.index] })
+		parts = slices.DeleteFunc(parts, func(p shadowedPart) bool { return s.all[p.index].Load() == seen.Entries[p.index] })
 		err := s.each(ctx, parts, s.find)
 		slices.SortFunc(s.found, func(a, b Difference) int { return bytes.Compare(a.Key, b.Key) })
 		return err
@@ -81,10 +82,10 @@ func (s *shadows) run(ctx context.Context, entries []int64) error {
 }
 
 // plan cuts unique indexes where the store cuts them. What it does not cut lies in one region, maybe
-// with others.
-func (s *shadows) plan(ctx context.Context) (parts []shadowedPart, err error) {
+// with others. An index that is bare has no records that could hide anything.
+func (s *shadows) plan(ctx context.Context, bare func(k int) bool) (parts []shadowedPart, err error) {
 	for k, idx := range s.task.Indexes {
-		if !idx.Unique {
+		if !idx.Unique || bare(k) {
 			continue
 		}
 		var small []kv.KeyRange

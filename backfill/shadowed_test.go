@@ -96,7 +96,7 @@ func TestShadowed(t *testing.T) {
 	task := p.task(plain, unique, global, clean)
 	seen := []int64{0, partitions + 2, 1, partitions + 2}
 
-	found, more, err := Shadowed(t.Context(), opts, task, seen)
+	found, more, err := Shadowed(t.Context(), opts, task, CompareResult{Entries: seen})
 	require.NoError(t, err)
 	require.False(t, more)
 	require.Equal(t, hidden, found)
@@ -112,11 +112,20 @@ func TestShadowed(t *testing.T) {
 	require.Len(t, store.counted, 6+1+6, "39 small ones, one in two regions of which one is cut, and that of all partitions")
 	require.Len(t, store.asked, 6+1, "not of the index that has what readers see")
 
+	// Where the comparison has met no records but those of the entries, nobody is asked.
+	store.counted = nil
+	found, _, err = Shadowed(t.Context(), opts, task, CompareResult{Entries: seen, Records: []int64{0, partitions + 3, 1, partitions + 2}})
+	require.NoError(t, err)
+	require.Equal(t, hidden[1:], found)
+	for _, ranges := range store.counted {
+		require.EqualValues(t, 10, p.indexOf(ranges[0].Start))
+	}
+
 	store.err = errors.New("failure")
-	_, _, err = Shadowed(t.Context(), opts, task, seen)
+	_, _, err = Shadowed(t.Context(), opts, task, CompareResult{Entries: seen})
 	require.ErrorIs(t, err, store.err)
 	opts.Store = p.store
-	found, more, err = Shadowed(t.Context(), opts, task, seen)
+	found, more, err = Shadowed(t.Context(), opts, task, CompareResult{Entries: seen})
 	require.NoError(t, err, "of a store that hides nothing")
 	require.False(t, more)
 	require.Empty(t, found)
@@ -139,7 +148,7 @@ func TestManyShadowedKeys(t *testing.T) {
 	}
 	opts := f.options()
 	opts.Store = store
-	found, more, err := Shadowed(t.Context(), opts, f.task(indexOn(10, true, 2)), []int64{1})
+	found, more, err := Shadowed(t.Context(), opts, f.task(indexOn(10, true, 2)), CompareResult{Entries: []int64{1}})
 	require.NoError(t, err)
 	require.True(t, more)
 	require.Len(t, found, maxDifferences)

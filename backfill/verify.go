@@ -76,6 +76,7 @@ func (b *build) verify(ctx context.Context, cp *checkpoint) (err error) {
 	if b.defers {
 		err := b.spotCheck(ctx, snap, make([]bool, len(b.task.Indexes)))
 		if b.result.Deferred = err == nil; b.result.Deferred {
+			b.result.Given = cp.wanted()
 			return nil
 		}
 		if !errors.As(err, new(*EntryError)) {
@@ -294,13 +295,19 @@ func (v *verifier) totals(ctx context.Context, r kv.KeyRange) (ingest.Totals, er
 
 // storeTotals has the store sum up the entries in r.
 func (x *execution) storeTotals(ctx context.Context, sums kv.Checksummer, r kv.KeyRange) (ingest.Totals, error) {
+	totals, _, err := x.storeSum(ctx, sums, r)
+	return totals, err
+}
+
+// storeSum is storeTotals, with the records that the store has met.
+func (x *execution) storeSum(ctx context.Context, sums kv.Checksummer, r kv.KeyRange) (totals ingest.Totals, records int64, err error) {
 	pacer, end := x.startVerifying()
 	defer end()
 	if err := pacer.Pace(ctx); err != nil {
-		return ingest.Totals{}, err
+		return totals, 0, err
 	}
 	sum, err := sums.Checksum(ctx, r, x.task.TS)
-	return ingest.Totals{Entries: sum.Pairs, Bytes: sum.Bytes - sum.Pairs*int64(indexPrefixLen), CRC: sum.CRC}, err
+	return ingest.Totals{Entries: sum.Pairs, Bytes: sum.Bytes - sum.Pairs*int64(indexPrefixLen), CRC: sum.CRC}, sum.Records, err
 }
 
 // readTotals reads the entries in r. The totals leave the prefix of their keys

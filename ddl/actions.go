@@ -273,6 +273,7 @@ func (t *task) backfill(ctx context.Context, r *job.Record, to job.Step) (outcom
 	}
 	return t.write(ctx, to, func(_ *txn, after *job.Record) error {
 		after.RowCount, after.Counted, after.Deferred = result.Rows, result.Counted, result.Deferred
+		after.Given = result.Given
 		return nil
 	})
 }

@@ -54,6 +54,8 @@ type CompareTask struct {
 	backfill.Task
 	// Verified is when the indexes were found to be equal to the rows, which were counted.
 	Verified backfill.Verified
+	// Built is what the rows gave when the indexes were built without being verified.
+	Built    backfill.Built
 	TempDir  string
 	Settings *ingest.LiveSettings
 	// Crew divides the comparison among nodes; nil does not.
@@ -146,13 +148,13 @@ func (b *IndexBackfiller) ComparePart(ctx context.Context, t PartTask) (backfill
 func (b *IndexBackfiller) Compare(ctx context.Context, t CompareTask) (backfill.CompareResult, error) {
 	opts := b.opts
 	opts.TempDir, opts.Settings, opts.Crew = t.TempDir, t.Settings, t.Crew
-	result, err := backfill.CompareSince(ctx, opts, t.Task, t.Verified)
-	if invariants.Enabled && err == nil && result.OnlyChanges {
+	result, err := backfill.CompareSince(ctx, opts, t.Task, t.Verified, t.Built)
+	if invariants.Enabled && err == nil && (result.OnlyChanges || result.Unchanged) {
 		all, err := backfill.Compare(ctx, opts, t.Task)
-		invariants.Check(err != nil || all.Clean(), "job %d: changes of indexes and rows agree, but they differ: %+v", t.JobID, all.Differences)
+		invariants.Check(err != nil || all.Clean(), "job %d: what has changed of indexes and rows agrees, but they differ: %+v", t.JobID, all.Differences)
 	}
 	if err == nil && result.Clean() {
-		result.Differences, result.More, err = backfill.Shadowed(ctx, opts, t.Task, result.Entries)
+		result.Differences, result.More, err = backfill.Shadowed(ctx, opts, t.Task, result)
 	}
 	return result, b.buildError(ctx, t.Task, err)
 }

@@ -149,7 +149,7 @@ func (t *task) compareOnce(ctx context.Context, r *job.Record) (result backfill.
 		return result, 0, err
 	}
 	result, err = t.d.opts.Backfiller.Compare(charged(ctx, r), CompareTask{
-		Task: task, Verified: verified(r), TempDir: t.d.opts.TempDir, Settings: &t.live, Crew: t.crew(r),
+		Task: task, Verified: verified(r), Built: built(r), TempDir: t.d.opts.TempDir, Settings: &t.live, Crew: t.crew(r),
 	})
 	if err != nil || result.Clean() || r.Deferred {
 		return result, 0, err
@@ -166,6 +166,14 @@ func verified(r *job.Record) backfill.Verified {
 		return backfill.Verified{}
 	}
 	return backfill.Verified{TS: r.SnapshotTS, Rows: r.RowCount}
+}
+
+// built is what the job's indexes were built from, if nobody has verified them yet.
+func built(r *job.Record) backfill.Built {
+	if !r.Deferred || len(r.Given) != len(r.IndexIDs) {
+		return backfill.Built{}
+	}
+	return backfill.Built{TS: r.SnapshotTS, Rows: r.RowCount, Given: r.Given}
 }
 
 // repairAll repairs the keys in which an index differs from the rows. If rows have

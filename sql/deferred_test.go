@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"fastddl/backfill"
 	"fastddl/ddl"
 	fastkv "fastddl/kv"
 	"fastddl/sql"
@@ -48,6 +49,25 @@ func (s *summingBuilds) Checksum(ctx context.Context, r fastkv.KeyRange, ts uint
 		}
 	}
 	return sum, nil
+}
+
+// CountUnchanged implements kv.UnchangedCounter.
+func (s *summingBuilds) CountUnchanged(ctx context.Context, r fastkv.KeyRange, since, upTo uint64) (n int64, unchanged bool, err error) {
+	changed := errors.New("changed")
+	err = s.Store.(fastkv.ChangeFinder).Changes(ctx, r, since, upTo, func([]byte) error { return changed })
+	if errors.Is(err, changed) {
+		return 0, false, nil
+	}
+	if err != nil {
+		return 0, false, err
+	}
+	snap, err := s.Snapshot(ctx, since)
+	if err != nil {
+		return 0, false, err
+	}
+	defer snap.Close()
+	n, err = snap.Count(ctx, r)
+	return n, true, err
 }
 
 // summedAt says whether anything was summed up at ts, and whether something was at other times.
@@ -157,4 +177,69 @@ func TestRestartBeforeTheBuildIsVerified(t *testing.T) {
 	atS, _ := s.summedAt(ts)
 	require.True(t, atS)
 	c.check("t")
+}
+
+// Rows that nobody writes after S are not read at T, also if the process dies in between; if somebody has written any, all are.
+func TestUnchangedRowsAreNotReadAgain(t *testing.T) {
+	o, s, dir := &overtaken{}, new(summingBuilds), t.TempDir()
+	begin := func() *env {
+		return open(t, dir, func(opts *sql.Options) {
+			s.Store = opts.Builds
+			opts.Builds = s
+			o.Backfiller = ddl.NewBackfiller(backfill.Options{Store: s, Globals: opts.Globals, Bus: opts.Bus})
+			opts.Backfiller = o
+		})
+	}
+	e := begin()
+	defer func() { e.close() }()
+	c, writer := e.client(), e.client()
+	writer.run("CREATE TABLE other (a INT PRIMARY KEY, b INT)")
+	died := errors.New("died")
+	for _, test := range []struct {
+		name, action, write string
+		dies                bool
+		unchanged           bool
+	}{
+		{"nothing", "", "", false, true},
+		{"before S", "take-snapshot", "UPDATE t SET b = -1 WHERE a = 1", false, true},
+		{"another table", "backfill", "INSERT INTO other VALUES (1, 1)", false, true},
+		{"a row before the import", "backfill", "UPDATE t SET b = -1 WHERE a = 1", false, false},
+		{"a column that has no index", "backfill", "UPDATE t SET c = 'x' WHERE a = 1", false, false},
+		{"a row that comes and goes", "backfill", "INSERT INTO t VALUES (1000, 1000, ''); DELETE FROM t WHERE a = 1000", false, false},
+		{"a row after the import", "compare", "DELETE FROM t WHERE a = 1", false, false},
+		{"a death", "", "", true, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c.run("DROP TABLE IF EXISTS t")
+			c.run("CREATE TABLE t (a INT PRIMARY KEY, b INT, c VARCHAR(10))")
+			c.run("INSERT INTO t VALUES (1,1,''),(2,2,''),(3,3,'')")
+			var unchanged []bool
+			o.after = func(result backfill.CompareResult) {
+				require.True(t, result.Clean())
+				unchanged = append(unchanged, result.Unchanged)
+			}
+			if test.write != "" {
+				e.before(test.action, "", func() { writer.run(test.write) })
+			}
+			if test.dies {
+				e.setHook(func(_ context.Context, p ddl.HookPoint) error {
+					if p.When == "before" && p.Action == "compare" {
+						return died
+					}
+					return nil
+				})
+				require.ErrorIs(t, wait(t, e.start("ALTER TABLE t ADD UNIQUE INDEX u (b)")), died)
+				o.after = func(result backfill.CompareResult) { unchanged = append(unchanged, result.Unchanged) }
+				e.close()
+				e = begin()
+				c = e.client()
+				c.awaitNoJob()
+			} else {
+				c.run("ALTER TABLE t ADD UNIQUE INDEX u (b)")
+				e.setHook(nil)
+			}
+			require.Equal(t, []bool{test.unchanged}, unchanged)
+			c.check("t")
+		})
+	}
 }

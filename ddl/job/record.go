@@ -6,6 +6,7 @@ import (
 	"github.com/pingcap/tidb/pkg/parser/terror"
 
 	"fastddl/config"
+	"fastddl/ingest"
 )
 
 // Protocol is the version of what is written down of jobs and their parts, and of how their entries are
@@ -89,6 +90,9 @@ type Record struct {
 	// verified at S before anything is repaired.
 	Deferred bool `json:"deferred,omitempty"`
 	Differed bool `json:"differed,omitempty"`
+	// Given are the totals of the entries that the rows gave at S, by index, if the job is Deferred. A node that drops
+	// them has the rows read anew.
+	Given []ingest.Totals `json:"given,omitempty"`
 
 	// RowCount is the number of rows that were read; Counted says that they were counted by
 	// their keys as well. Compared and Repaired count the comparisons of unique indexes and the
@@ -153,13 +157,13 @@ func (r *Record) NeedsHold() bool {
 // has deleted the row that the entry was imported for.
 func (r *Record) ForgetSnapshot() {
 	r.SnapshotTS, r.Counted, r.Leftovers = 0, false, true
-	r.Deferred, r.Differed = false, false
+	r.Deferred, r.Differed, r.Given = false, false, nil
 }
 
 // VerifyBuild makes a job whose comparison has found a difference go back to what it has
 // imported at S, which was not summed up. It may be built again, so the job drains again.
 func (r *Record) VerifyBuild() {
-	r.Deferred, r.Differed = false, true
+	r.Deferred, r.Differed, r.Given = false, true, nil
 }
 
 // OwnedLike says that the record is in the hands that it is in in another version of it:
