@@ -102,8 +102,9 @@ func TestSilentConnectionsAreEnded(t *testing.T) {
 
 	idle, busy := n.terminal(), n.terminal()
 	idle.exec("SET SESSION wait_timeout = 1")
-	busy.exec("SET SESSION wait_timeout = 3") // in which the next statement must come
-	done := busy.start("SELECT SLEEP(6)")
+	// The next statement must come in time. All this takes no longer than who does not log in is waited for.
+	busy.exec("SET SESSION wait_timeout = 8")
+	done := busy.start("SELECT SLEEP(10)")
 	requireGone(t, n.db(), idle.id)
 	require.Error(t, idle.try("SELECT 1"))
 	require.NoError(t, requireEnds(t, done), "a statement is not idle")

@@ -158,13 +158,13 @@ func TestKill(t *testing.T) {
 	done := make(chan error, 1)
 	go func() {
 		var slept int
-		done <- db.QueryRow("SELECT SLEEP(60) FROM t").Scan(&slept)
+		done <- db.QueryRow("SELECT SLEEP(1000) FROM t").Scan(&slept)
 	}()
 	var id string
 	require.Eventually(t, func() bool {
 		for _, row := range queryAll(t, db, processList) {
 			for _, cell := range row {
-				if cell == "SELECT SLEEP(60) FROM t" {
+				if cell == "SELECT SLEEP(1000) FROM t" {
 					id = row[0]
 				}
 			}
@@ -172,7 +172,7 @@ func TestKill(t *testing.T) {
 		return id != ""
 	}, startTimeout, pollInterval)
 	mustExec(t, db, "KILL QUERY "+id)
-	requireCode(t, <-done, 1317, "70100", "Query execution was interrupted")
+	requireCode(t, requireEnds(t, done), 1317, "70100", "Query execution was interrupted")
 }
 
 func TestGlobalVariablesArePersisted(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -136,15 +137,22 @@ func TestStatusServer(t *testing.T) {
 }
 
 func TestSIGTERMLetsAStatementFinish(t *testing.T) {
-	n := startNode(t, t.TempDir())
+	n := startNode(t, t.TempDir(), "--shutdown-timeout", "5m")
 	db := n.db()
 	mustExec(t, db, "CREATE TABLE s (id INT PRIMARY KEY)")
-	sleeper := n.terminal()
-	done := sleeper.start("SELECT SLEEP(4)")
-	running(t, db, sleeper.id)
-	require.Zero(t, n.terminate())
-	require.NoError(t, <-done, "the client got its answer")
-	require.Error(t, db.Ping())
+	mustExec(t, db, "INSERT INTO s VALUES (1)")
+	holder, waiting := n.terminal(), n.terminal()
+	holder.exec("BEGIN")
+	holder.exec("DELETE FROM s")
+	waiting.exec("SET innodb_lock_wait_timeout = 3600")
+	done := waiting.start("UPDATE s SET id = 2 WHERE id = 1 AND SLEEP(0) = 0")
+	running(t, db, waiting.id)
+	require.NoError(t, n.cmd.Process.Signal(syscall.SIGTERM))
+	require.Eventually(t, func() bool { return db.Ping() != nil }, patience, pollInterval, "nobody is let in any more")
+	requireWaits(t, done)
+	holder.exec("ROLLBACK")
+	require.NoError(t, requireEnds(t, done), "the client got its answer")
+	require.Zero(t, n.wait())
 }
 
 func TestSIGTERMKillsWhatTakesTooLong(t *testing.T) {

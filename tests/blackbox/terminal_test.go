@@ -104,7 +104,7 @@ func (c *terminal) reset() {
 // patience is how long something may take that happens at once where the machine is
 // not busy. What a test sees end by it would otherwise go on for longer than that, or
 // for ever: nothing here depends on how fast something is.
-const patience = time.Minute
+const patience = 5 * time.Minute
 
 // requireEnds returns the result of a statement that must end.
 func requireEnds(t *testing.T, done <-chan error) error {
