@@ -65,7 +65,7 @@ func TestStatementsOutsideTheMetadataLock(t *testing.T) {
 			go func() { written <- exec(test.statement) }()
 			require.Eventually(t, func() bool {
 				return len(written) > 0 || c.one("SELECT IS_FREE_LOCK('arrived')") == "0"
-			}, time.Minute, time.Millisecond)
+			}, patience, time.Millisecond)
 			require.Empty(t, written)
 			require.Empty(t, e.told(c, "t"))
 
@@ -84,7 +84,7 @@ func TestStatementsOutsideTheMetadataLock(t *testing.T) {
 			require.Eventually(t, func() bool {
 				jobs := e.DDL().Unfinished()
 				return early.Load() || len(jobs) == 1 && jobs[0].WaitReason != ""
-			}, time.Minute, time.Millisecond)
+			}, patience, time.Millisecond)
 			ended.Store(true)
 			gate.of(t).run("SELECT RELEASE_LOCK('gate')")
 			require.NoError(t, wait(t, written))
@@ -93,7 +93,7 @@ func TestStatementsOutsideTheMetadataLock(t *testing.T) {
 			require.False(t, early.Load(), "the job did not wait")
 			c.check("t")
 			require.ErrorIs(t, writer.Raw(func(any) error { return driver.ErrBadConn }), driver.ErrBadConn) // which closes it
-			require.Eventually(t, func() bool { return len(e.told(c, "t")) == 1 }, time.Minute, time.Millisecond)
+			require.Eventually(t, func() bool { return len(e.told(c, "t")) == 1 }, patience, time.Millisecond)
 		})
 	}
 }
@@ -219,7 +219,7 @@ func TestDeletionOfExpiredRowsIsWaitedFor(t *testing.T) {
 		return nil
 	})
 	result := e.start("ALTER TABLE t ADD INDEX i (b)")
-	require.Eventually(t, func() bool { return early.Load() || len(e.told(c, "t")) == 0 }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return early.Load() || len(e.told(c, "t")) == 0 }, patience, time.Millisecond)
 	ended.Store(true)
 	exec("COMMIT")
 	e.Domain().SysSessionPool().Put(deleter)

@@ -31,7 +31,7 @@ func TestDistributedTasksKnowTheCores(t *testing.T) {
 		}
 		require.Eventually(t, func() bool {
 			return c.one("SELECT cpu_count FROM mysql.dist_framework_meta") == fmt.Sprint(cores)
-		}, 5*time.Minute, 20*time.Millisecond)
+		}, patience, 20*time.Millisecond)
 		release()
 	}
 }

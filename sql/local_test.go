@@ -34,7 +34,7 @@ func TestLocalSessionsAreKilled(t *testing.T) {
 			default:
 				return false
 			}
-		}, time.Minute, time.Millisecond)
+		}, patience, time.Millisecond)
 		require.Equal(t, test.code, errorCode(err), "%v", err)
 	}
 }

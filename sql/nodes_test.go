@@ -179,7 +179,7 @@ func TestBlockersOfTheLastOwner(t *testing.T) {
 	defer goOn()
 	n.first.forget().notice()
 	reach(t, taken)
-	require.Eventually(t, func() bool { return len(c.run("SELECT * FROM mysql.fastddl_ddl_blockers")) == 0 }, time.Minute, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return len(c.run("SELECT * FROM mysql.fastddl_ddl_blockers")) == 0 }, patience, 10*time.Millisecond)
 	goOn()
 	require.NoError(t, wait(t, result))
 	letIn()
@@ -213,7 +213,7 @@ func TestTakeoverPauses(t *testing.T) {
 		require.Eventually(t, func() bool {
 			jobs := n.other.Unfinished()
 			return len(jobs) == 1 && strings.Contains(jobs[0].WaitReason, "changed hands 41 times")
-		}, time.Minute, time.Millisecond)
+		}, patience, time.Millisecond)
 		require.Zero(t, n.fences.count())
 	}
 	t.Run("cancelled", func(t *testing.T) {
@@ -231,7 +231,7 @@ func TestTakeoverPauses(t *testing.T) {
 		result, id := n.takenOften(c.of(t), "")
 		pauses(t)
 		require.NoError(t, n.other.Pause(t.Context(), id))
-		require.Eventually(t, func() bool { return n.other.Unfinished()[0].State == "paused" }, time.Minute, time.Millisecond)
+		require.Eventually(t, func() bool { return n.other.Unfinished()[0].State == "paused" }, patience, time.Millisecond)
 		require.Equal(t, 1, n.fences.count(), "nothing of the last owner comes late into a paused job")
 		require.NoError(t, n.other.Resume(t.Context(), id))
 		require.NoError(t, wait(t, result))
@@ -255,7 +255,7 @@ func TestTakeoverOfAPausedJob(t *testing.T) {
 	n := newNodes(t)
 	c := n.client()
 	result, id := n.takenOften(c, fmt.Sprintf(", '$.request', 'pause', '$.state', %d", model.JobStatePaused))
-	require.Eventually(t, func() bool { return len(n.other.Unfinished()) == 1 }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return len(n.other.Unfinished()) == 1 }, patience, time.Millisecond)
 	require.NoError(t, n.other.Resume(t.Context(), id))
 	require.NoError(t, wait(t, result))
 	require.Zero(t, n.fences.count())
@@ -296,7 +296,7 @@ func TestRequestsToOtherNodes(t *testing.T) {
 			return true
 		}
 		return false
-	}, time.Minute, time.Millisecond)
+	}, patience, time.Millisecond)
 	ours, err := b.Owns(ctx, id)
 	require.NoError(t, err)
 	require.True(t, ours)
@@ -313,13 +313,13 @@ func TestRequestsToOtherNodes(t *testing.T) {
 	threads := 3
 	require.NoError(t, b.Alter(ctx, id, ddl.Alteration{Threads: &threads}))
 	// The answer comes with the transaction; the node shows it a moment later.
-	require.Eventually(t, func() bool { return n.DDL().Unfinished()[0].Settings.Threads == 3 }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return n.DDL().Unfinished()[0].Settings.Threads == 3 }, patience, time.Millisecond)
 	var jobs []ddl.JobInfo
 	require.Eventually(t, func() bool {
 		jobs, err = b.AllUnfinished(ctx)
 		require.NoError(t, err)
 		return jobs[0].State == "paused"
-	}, time.Minute, time.Millisecond)
+	}, patience, time.Millisecond)
 	require.Equal(t, 3, jobs[0].Settings.Threads)
 	require.Equal(t, "first", jobs[0].Node)
 	require.NoError(t, b.Resume(ctx, id))
@@ -349,7 +349,7 @@ func TestRequestOutlivesTheOwner(t *testing.T) {
 	require.NoError(t, err)
 	cancelled := make(chan error, 1)
 	go func() { cancelled <- n.other.Cancel(context.Background(), jobs[0].ID) }()
-	require.Eventually(t, func() bool { return len(c.run("SELECT * FROM mysql.fastddl_ddl_requests")) == 1 }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return len(c.run("SELECT * FROM mysql.fastddl_ddl_requests")) == 1 }, patience, time.Millisecond)
 	first := make(chan string, 1)
 	hook := func(_ context.Context, p ddl.HookPoint) error {
 		select {
@@ -415,10 +415,10 @@ func TestRequestToALateOwner(t *testing.T) {
 	threads := 3
 	altered := make(chan error, 1)
 	go func() { altered <- n.DDL().Alter(ctx, id, ddl.Alteration{Threads: &threads}) }()
-	require.Eventually(t, func() bool { return len(c.run("SELECT * FROM mysql.fastddl_ddl_requests")) == 1 }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return len(c.run("SELECT * FROM mysql.fastddl_ddl_requests")) == 1 }, patience, time.Millisecond)
 	leave()
 	require.NoError(t, wait(t, altered))
-	require.Eventually(t, func() bool { return n.other.Unfinished()[0].Settings.Threads == 3 }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return n.other.Unfinished()[0].Settings.Threads == 3 }, patience, time.Millisecond)
 	late.notice()
 	require.NoError(t, n.other.Cancel(ctx, id))
 	holder.run("COMMIT")
@@ -431,7 +431,7 @@ func TestRequestToALateOwner(t *testing.T) {
 func (n *nodes) kill(c, victim *client) {
 	n.t.Helper()
 	n.Domain().InfoSyncer().GetSessionManager().Kill(victim.GetSessionVars().ConnectionID, true, false, false)
-	require.Eventually(n.t, func() bool { return len(c.run("SELECT * FROM mysql.fastddl_ddl_requests")) == 1 }, time.Minute, time.Millisecond,
+	require.Eventually(n.t, func() bool { return len(c.run("SELECT * FROM mysql.fastddl_ddl_requests")) == 1 }, patience, time.Millisecond,
 		"the other node is asked to cancel")
 }
 
@@ -523,7 +523,7 @@ func TestJobsOfLaterVersions(t *testing.T) {
 	c.setProtocol(job.Protocol + 1)
 	n.first.forget().notice()
 	const message = "an index build was begun by a later version and waits for one"
-	require.Eventually(t, func() bool { return n.otherWarned.FilterMessage(message).Len() > 0 }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return n.otherWarned.FilterMessage(message).Len() > 0 }, patience, time.Millisecond)
 	require.Contains(t, c.one("SELECT CONVERT(record USING utf8mb4) FROM mysql.fastddl_ddl_record"), `"owner": "first/`)
 	jobs, err := n.other.AllUnfinished(t.Context())
 	require.NoError(t, err)

@@ -53,7 +53,7 @@ func TestStepsWaitForTransactions(t *testing.T) {
 			require.Eventually(t, func() bool {
 				jobs := e.DDL().Unfinished()
 				return early.Load() || len(jobs) == 1 && strings.Contains(jobs[0].WaitReason, "held by 1 transaction")
-			}, time.Minute, 5*time.Millisecond)
+			}, patience, 5*time.Millisecond)
 			ended.Store(true)
 			writer.run("COMMIT")
 			require.NoError(t, wait(t, result))
@@ -115,7 +115,7 @@ func TestSnapshotWaitsForImportInto(t *testing.T) {
 		require.Eventually(t, func() bool {
 			jobs := e.DDL().Unfinished()
 			return early.Load() || len(jobs) == 1 && jobs[0].WaitReason == "IMPORT INTO the table, import job 7"
-		}, time.Minute, 5*time.Millisecond)
+		}, patience, 5*time.Millisecond)
 		require.False(t, early.Load(), "S was taken beside the import")
 		if cancelled {
 			c.run("ADMIN CANCEL DDL JOBS " + c.lastJob("job_id"))
@@ -157,7 +157,7 @@ func TestImportWaitsForOlderTransactions(t *testing.T) {
 		require.Eventually(t, func() bool {
 			jobs := e.DDL().Unfinished()
 			return len(imported) > 0 || len(jobs) == 1 && jobs[0].Step == "snapshot" && strings.Contains(jobs[0].WaitReason, "held by 1 transaction")
-		}, time.Minute, 5*time.Millisecond)
+		}, patience, 5*time.Millisecond)
 		code := 9007
 		if patient {
 			code = 0
@@ -307,7 +307,7 @@ func (b *endless) Backfill(ctx context.Context, _ ddl.BackfillTask) (backfill.Re
 	case <-ctx.Done():
 		b.told.Store(true)
 		return backfill.Result{}, context.Cause(ctx)
-	case <-time.After(5 * time.Minute): // longer than the test waits
+	case <-time.After(2 * patience): // longer than the test waits
 		return backfill.Result{}, nil
 	}
 }
@@ -371,7 +371,7 @@ func TestUncheckedTombstoneIsBeforeS(t *testing.T) {
 		jobs := e.DDL().Unfinished()
 		return len(jobs) == 1 && jobs[0].Step == step && strings.Contains(jobs[0].WaitReason, "held by 1 transaction")
 	}
-	require.Eventually(t, func() bool { return held("write-only") }, time.Minute, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return held("write-only") }, patience, 5*time.Millisecond)
 	deletes.run("BEGIN OPTIMISTIC; INSERT INTO t VALUES (100, 7, 'x'); DELETE FROM t WHERE a = 100")
 	go func() {
 		_, err := deletes.Execute(interceptor.WithRPCInterceptor(context.Background(), late), "COMMIT")
@@ -379,7 +379,7 @@ func TestUncheckedTombstoneIsBeforeS(t *testing.T) {
 	}()
 	<-prewritten
 	inserts.run("COMMIT")
-	require.Eventually(t, func() bool { return tooEarly.Load() || held("write-reorg") }, time.Minute, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return tooEarly.Load() || held("write-reorg") }, patience, 5*time.Millisecond)
 	require.False(t, tooEarly.Load(), "S is taken beside a transaction that was open in delete-only")
 	commit()
 	require.NoError(t, wait(t, result))

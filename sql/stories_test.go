@@ -190,7 +190,7 @@ func TestStoryCancelDoesNotWaitForWhatIsSlow(t *testing.T) {
 	require.Eventually(t, func() bool {
 		jobs := e.DDL().Unfinished()
 		return len(jobs) == 1 && jobs[0].Step == "snapshot"
-	}, time.Minute, time.Millisecond)
+	}, patience, time.Millisecond)
 	// At its speed it would take minutes more.
 	c.run("ADMIN CANCEL DDL JOBS %s", c.one("SELECT MAX(job_id) FROM mysql.fastddl_ddl_record"))
 	require.Equal(t, 8214, errorCode(wait(t, result)))
@@ -203,12 +203,12 @@ func TestStoryCancelDoesNotWaitForWhatIsSlow(t *testing.T) {
 	require.Eventually(t, func() bool {
 		jobs := e.DDL().Unfinished()
 		return len(jobs) == 1 && strings.Contains(jobs[0].WaitReason, "held by 1 transaction")
-	}, time.Minute, time.Millisecond)
+	}, patience, time.Millisecond)
 	id := c.one("SELECT MAX(job_id) FROM mysql.fastddl_ddl_record")
 	require.Equal(t, id+" successful", c.one("ADMIN CANCEL DDL JOBS "+id))
 	require.Eventually(t, func() bool {
 		return strings.Contains(c.one("ADMIN SHOW DDL JOBS 1 WHERE job_id = "+id), "held by 1 transaction") || len(result) > 0
-	}, time.Minute, time.Millisecond, "nobody is told who is waited for")
+	}, patience, time.Millisecond, "nobody is told who is waited for")
 	open.run("COMMIT")
 	require.Equal(t, 8214, errorCode(wait(t, result)))
 	e.leavesNothing(c, "t")

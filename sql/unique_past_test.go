@@ -77,7 +77,7 @@ func TestUniqueTransactionsFromBeforeS(t *testing.T) {
 	require.Eventually(t, func() bool {
 		jobs := e.DDL().Unfinished()
 		return len(result) > 0 || len(jobs) == 1 && jobs[0].Step == "drained" && strings.Contains(jobs[0].WaitReason, "held by")
-	}, time.Minute, 10*time.Millisecond)
+	}, patience, 10*time.Millisecond)
 	require.Empty(t, result)
 	require.Empty(t, failures)
 	for _, o := range opened {
@@ -126,7 +126,7 @@ func TestUniqueRetriedPrewrites(t *testing.T) {
 			require.Eventually(t, func() bool {
 				jobs := e.DDL().Unfinished()
 				return len(result) > 0 || len(jobs) == 1 && jobs[0].Step == "drained" && strings.Contains(jobs[0].WaitReason, "held by")
-			}, time.Minute, 10*time.Millisecond)
+			}, patience, 10*time.Millisecond)
 			require.Empty(t, failures)
 			for i, w := range opened {
 				require.NoError(t, w.commitTwice(), moves[i])
