@@ -178,14 +178,14 @@ func (n *Node) openSQL(ctx context.Context, budget memory.Budget, log *zap.Logge
 	return err
 }
 
-// serve makes the sessions of srv known to what looks after them.
-func (n *Node) serve(srv *tidbserver.Server) {
+// serve makes the sessions of srv, which are those of clients, known to what looks after them.
+func (n *Node) serve(srv *tidbserver.Server, clients *clientList) {
 	dom := n.layer.Domain()
 	srv.SetDomain(dom)
-	dom.InfoSyncer().SetSessionManager(n.layer.SessionManager(srv))
-	go dom.ExpensiveQueryHandle().SetSessionManager(srv).Run()
-	go dom.MemoryUsageAlarmHandle().SetSessionManager(srv).Run()
-	go dom.ServerMemoryLimitHandle().SetSessionManager(srv).Run()
+	dom.InfoSyncer().SetSessionManager(n.layer.SessionManager(clients))
+	go dom.ExpensiveQueryHandle().SetSessionManager(clients).Run()
+	go dom.MemoryUsageAlarmHandle().SetSessionManager(clients).Run()
+	go dom.ServerMemoryLimitHandle().SetSessionManager(clients).Run()
 }
 
 // Domain is TiDB's schema, statistics and background work.

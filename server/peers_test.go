@@ -114,7 +114,7 @@ func TestClientSockets(t *testing.T) {
 
 	require.NoError(t, client.(*net.TCPConn).SetLinger(0))
 	require.NoError(t, client.Close())
-	require.Eventually(t, s.peerGone, time.Minute, time.Millisecond)
+	require.Eventually(t, s.peerGone, patience, time.Millisecond)
 	sockets, reset, err = clientSockets(uint16(portOf(l)))
 	require.NoError(t, err)
 	require.Empty(t, sockets)
@@ -144,17 +144,17 @@ func TestLostClientsEndTheirStatements(t *testing.T) {
 		require.NoError(t, db.QueryRow("SELECT COUNT(*) FROM information_schema.processlist").Scan(&n))
 		return n
 	}
-	require.Eventually(t, func() bool { return sessions() == 2 }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return sessions() == 2 }, patience, time.Millisecond)
 
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		_, _ = conn.ExecContext(context.Background(), "SELECT SLEEP(1000)") // its connection breaks
 	}()
-	require.Eventually(t, func() bool { return executing(t, db, "SELECT SLEEP(1000)") }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return executing(t, db, "SELECT SLEEP(1000)") }, patience, time.Millisecond)
 	require.NoError(t, socket.Close())
 	<-done
-	require.Eventually(t, func() bool { return sessions() == 1 }, time.Minute, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return sessions() == 1 }, patience, 10*time.Millisecond)
 }
 
 // TestPeersThatHaveLoggedIn: whoever has logged in is no stranger while its socket is there, though a
@@ -215,7 +215,7 @@ func TestResetClientsAreLostToo(t *testing.T) {
 // command sends a command of the protocol and returns the first packet of the answer.
 func command(t *testing.T, conn net.Conn, payload ...byte) []byte {
 	t.Helper()
-	require.NoError(t, conn.SetDeadline(time.Now().Add(time.Minute)))
+	require.NoError(t, conn.SetDeadline(time.Now().Add(patience)))
 	_, err := conn.Write(append([]byte{byte(len(payload)), byte(len(payload) >> 8), 0, 0}, payload...))
 	require.NoError(t, err)
 	header := make([]byte, 4)

@@ -61,6 +61,8 @@ type Server struct {
 	started time.Time
 	ready   atomic.Bool
 	tidb    *tidbserver.Server
+	// clients is tidb for those who look at its clients.
+	clients *clientList
 	// ended receives the error of TiDB's server when its listeners have ended, and that
 	// of the store when it has failed.
 	ended  chan error
@@ -144,7 +146,8 @@ func (s *Server) newServer() error {
 	if err := s.loadTokenKeys(&tidb.GetGlobalConfig().Security); err != nil {
 		return err
 	}
-	s.node.serve(srv)
+	s.clients = &clientList{SessionManager: srv}
+	s.node.serve(srv, s.clients)
 	topsql.SetupTopSQL(srv)
 	s.parts.add(func() error { topsql.Close(); return nil })
 	return nil
@@ -366,7 +369,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 func (s *Server) stop() error {
 	s.tidb.Close()
 	err := s.node.stopJobs()
-	s.tidb.DrainClients(time.Duration(s.opts.Config.ShutdownTimeout), cancelGrace)
+	s.clients.end(time.Duration(s.opts.Config.ShutdownTimeout), func(rest time.Duration) { s.tidb.DrainClients(rest, cancelGrace) })
 	s.tidb.KillSysProcesses()
 	s.node.store.endAnalyses()
 	plugin.Shutdown(context.Background())

@@ -80,7 +80,7 @@ func TestSlowLogHasSlowStatementsWithoutPasswords(t *testing.T) {
 	require.Eventually(t, func() bool {
 		text, _ = os.ReadFile(filepath.Join(cfg.Path, "slow.log"))
 		return strings.Contains(string(text), "SLEEP(0.01)")
-	}, time.Minute, 10*time.Millisecond)
+	}, patience, 10*time.Millisecond)
 	require.NotContains(t, string(text), "topsecret")
 	info, err := os.Stat(filepath.Join(cfg.Path, "slow.log"))
 	require.NoError(t, err)
@@ -147,13 +147,13 @@ func TestShutdownLetsStatementsAnswer(t *testing.T) {
 		_, err := db.Exec(waits)
 		answer <- err
 	}()
-	require.Eventually(t, func() bool { return executing(t, db, waits) }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return executing(t, db, waits) }, patience, time.Millisecond)
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
 		shutdown(t, s)
 	}()
-	require.Eventually(t, func() bool { return !s.ready.Load() }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return !s.ready.Load() }, patience, time.Millisecond)
 	require.Empty(t, answer)
 	require.NoError(t, tx.Commit())
 	require.NoError(t, <-answer)
@@ -175,11 +175,11 @@ func TestShutdownIsBounded(t *testing.T) {
 		var slept sql.NullInt64
 		answer <- db.QueryRow("SELECT SLEEP(1000)").Scan(&slept)
 	}()
-	require.Eventually(t, func() bool { return executing(t, db, "SELECT SLEEP(1000)") }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return executing(t, db, "SELECT SLEEP(1000)") }, patience, time.Millisecond)
 	shutdown(t, s)
 	select {
 	case <-answer:
-	case <-time.After(time.Minute):
+	case <-time.After(patience):
 		require.Fail(t, "the statement goes on")
 	}
 	require.Error(t, tx.Commit())
@@ -202,7 +202,7 @@ func startWithBuild(t *testing.T, cfg config.Config) (*Server, <-chan error) {
 		_, err := db.Exec("ALTER TABLE t ADD UNIQUE INDEX a (a)")
 		altered <- err
 	}()
-	require.Eventually(t, func() bool { return buildWaits(t, db) }, time.Minute, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return buildWaits(t, db) }, patience, 10*time.Millisecond)
 	return s, altered
 }
 
@@ -221,7 +221,7 @@ func TestBuildsGoOnAfterAShutdown(t *testing.T) {
 	require.Eventually(t, func() bool {
 		_, err := db.Exec("ADMIN CHECK INDEX t a")
 		return err == nil
-	}, time.Minute, 10*time.Millisecond)
+	}, patience, 10*time.Millisecond)
 	var rows int
 	require.NoError(t, db.QueryRow("SELECT COUNT(*) FROM t").Scan(&rows))
 	require.Equal(t, 2, rows)
