@@ -13,8 +13,18 @@ LDFLAGS  := -X main.version=$(VERSION) -X main.gitHash=$(GIT_HASH)
 # detector, with TiDB's own assertions switched on (its build tag intest), which
 # its test kit asks for. The pointer check is off: client-go's buffer of a
 # transaction does arithmetic on pointers that it does not allow.
-RACE_PKGS  := ./kv/... ./ddl/... ./backfill ./ingest/... ./lightning/... ./event/... ./config/... ./internal/...
+RACE_PKGS  := ./kv/... ./ddl/... ./backfill ./ingest/... ./lightning/... ./event/... ./config/... ./internal/... ./server
 RACE_FLAGS := -race -short -tags intest,invariants -gcflags=all=-d=checkptr=0 -skip Unistore
+
+# Of the SQL layer the tests in which most happens at a time: builds under writers, ends
+# of statements and sessions, prepared statements, unique indexes. All of its tests
+# would take an hour.
+RACE_SQL   := ^Test(BlockersAreShownAndEnded|BuildUnderWriters|CommitOfUnknownOutcomeIsWaitedFor|Kill|KilledInARequest|$\
+PauseResume|PlansAreKeptWithTheirTables|Queue|SharedBuildUnderWriters|StatementsOutsideTheMetadataLock|UniqueDrain|$\
+WaitForAnIndexThatIsBeingBuiltEnds)$$
+
+# Races of TiDB's and of its libraries' are not told of.
+RACE_ENV   := GORACE=suppressions=$(CURDIR)/.ci/race-suppressions
 
 # Tests that run the binary. They know its code from outside only, so that go test
 # would take an old result for a new one.
@@ -25,10 +35,11 @@ CHECKED := -tags invariants
 
 # Runs go test, prints its ok and FAIL lines as they come, and closes with the
 # lists of failed and of skipped tests with their reasons, then with the failed ones
-# without logs. A package has half an hour, so that a test is not ended for a slow
-# machine: what hangs is ended by its own deadline.
+# without logs. A package has an hour, so that a test is not ended for a slow machine:
+# what hangs is ended by its own deadline, and beside thirty programs on two cores
+# tests/blackbox takes more than a quarter, sql longer.
 GOTEST := $(TOOL) gotestsum --format standard-quiet --jsonfile $(CURDIR)/bin/tests.json \
-	--post-run-command $(CURDIR)/.ci/failures -- -timeout 30m
+	--post-run-command $(CURDIR)/.ci/failures -- -timeout 1h
 
 # Modules of tests and benchmarks that need more than the server is built from.
 TEST_MODULES := $(patsubst %/go.mod,%,$(wildcard tests/*/go.mod benchmarks/go.mod))
@@ -61,7 +72,8 @@ test: build build-checked lint ## everything a change must pass; sql takes longe
 	FASTDDL_BIN=$(CURDIR)/bin/fastddl-checked $(GOTEST) -count=1 $(BINARY_PKGS)
 	set -e; for m in $(TEST_MODULES); do (cd $$m && FASTDDL_BIN=$(CURDIR)/bin/fastddl $(GOTEST) -count=1 ./...); done
 	$(GOTEST) -tags intest,invariants ./tests/compare
-	$(GOTEST) $(RACE_FLAGS) $(RACE_PKGS)
+	$(RACE_ENV) $(GOTEST) $(RACE_FLAGS) $(RACE_PKGS)
+	$(RACE_ENV) $(GOTEST) $(RACE_FLAGS) -run '$(RACE_SQL)' ./sql
 
 .PHONY: test-long
 test-long: build build-checked ## randomised tests for half an hour each, 100,000 statements compared with unistore, TiDB's own tests, sysbench at full size
@@ -75,7 +87,8 @@ mutations: ## breaks the code in ways that a test has to notice, one by one
 
 .PHONY: race
 race: ## the packages whose goroutines share state, at full length under the race detector
-	$(GOTEST) $(RACE_FLAGS) -short=false -count=1 $(RACE_PKGS)
+	$(RACE_ENV) $(GOTEST) $(RACE_FLAGS) -short=false -count=1 $(RACE_PKGS)
+	$(RACE_ENV) $(GOTEST) $(RACE_FLAGS) -short=false -count=1 -run '$(RACE_SQL)' ./sql
 
 .PHONY: bench
 bench: build ## Go benchmarks, then ADD INDEX from end to end
