@@ -151,10 +151,12 @@ func Open(ctx context.Context, opts Options) (_ *Layer, err error) {
 	return l, nil
 }
 
-// gcDelayer is a storage that can keep TiDB's garbage collection from starting while TiDB
-// loads its statistics; see package kv/embedded.
+// gcDelayer is a storage that can keep TiDB's garbage collection from running while TiDB
+// loads its statistics, and when its domain is closed; see package kv/embedded.
 type gcDelayer interface {
 	DelayGCWorker() (release func())
+	// StopGCWorker ends it, before the domain is closed.
+	StopGCWorker()
 }
 
 // readerKeeper is a storage whose garbage collection has to be told what is being read: TiDB
@@ -222,6 +224,9 @@ func (l *Layer) Close() error {
 		l.closed = l.StopBuilds()
 		if l.cluster != nil {
 			l.closed = errors.Join(l.closed, l.cluster.Close())
+		}
+		if storage, ok := l.opts.Storage.(gcDelayer); ok {
+			storage.StopGCWorker()
 		}
 		if l.dom != nil {
 			l.dom.Close()

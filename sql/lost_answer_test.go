@@ -31,6 +31,7 @@ type wholeStorage interface {
 	tidbkv.EtcdBackend
 	tidbkv.StorageWithPD
 	DelayGCWorker() (release func())
+	StopGCWorker()
 	KeepReadable(oldest func() uint64)
 }
 

@@ -44,3 +44,27 @@ func TestClosedBeforeGarbageCollection(t *testing.T) {
 	release()
 	require.False(t, s.Storage().(*storage).gcRuns)
 }
+
+// TestGarbageCollectionEndsBeforeTheDomain: a step of the GC worker that opens a session when TiDB's domain is closed ends
+// there. It would open a domain, with TiDB's list of domains locked, and again and again when the store is closed.
+func TestGarbageCollectionEndsBeforeTheDomain(t *testing.T) {
+	s, err := Open("db", Options{Pebble: pebblekv.Options{FS: vfs.NewMem()}})
+	require.NoError(t, err)
+	d, err := session.BootstrapSession(s.Storage())
+	require.NoError(t, err)
+	closing := s.Storage().(*storage)
+	closing.StopGCWorker()
+	d.Close()
+	made := make(chan bool, 1)
+	go func() {
+		opened := false
+		defer func() { made <- opened }()
+		se, err := session.CreateSession(&gcStorage{closing})
+		opened = true
+		if err == nil {
+			se.Close()
+		}
+	}()
+	require.False(t, <-made, "it has opened a domain")
+	require.NoError(t, s.Close())
+}

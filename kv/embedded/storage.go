@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	deadlockpb "github.com/pingcap/kvproto/pkg/deadlock"
@@ -36,6 +38,9 @@ type storage struct {
 	gcDelayed bool
 	gcRuns    bool
 	closed    bool
+
+	// gcStopped says that the GC worker makes no sessions any more.
+	gcStopped atomic.Bool
 }
 
 var (
@@ -169,7 +174,7 @@ func (s *storage) KeepReadable(oldest func() uint64) { s.safe.oldest.Store(&olde
 
 // StartGCWorker implements tidbkv.EtcdBackend. TiDB calls it when it has bootstrapped.
 func (s *storage) StartGCWorker() error {
-	worker, err := gcworker.NewGCWorker(s, s.GetPDClient())
+	worker, err := gcworker.NewGCWorker(&gcStorage{s}, s.GetPDClient())
 	if err != nil {
 		return derr.ToTiDBErr(err)
 	}
@@ -182,9 +187,34 @@ func (s *storage) StartGCWorker() error {
 	return nil
 }
 
+// StopGCWorker ends TiDB's garbage collection. It is to be called before TiDB's domain is closed: the worker is not
+// waited for by anybody, and each of its steps opens a session. Without a domain that opens another one, on a store
+// that is about to be closed, again and again, and holds TiDB's list of domains meanwhile: nobody opens or closes one
+// in this process any more.
+func (s *storage) StopGCWorker() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.gcStopped.Store(true)
+	if s.gcRuns {
+		s.gcWorker.Close()
+	}
+}
+
+// gcStorage is the storage as the GC worker has it.
+type gcStorage struct{ *storage }
+
+// UUID implements tidbkv.Storage. A session that is opened asks for it with the list of domains locked: if the worker is to
+// end, its goroutine ends there.
+func (s *gcStorage) UUID() string {
+	if s.gcStopped.Load() {
+		runtime.Goexit()
+	}
+	return s.storage.UUID()
+}
+
 // runGCWorker lets the worker run, if there is one and it may. The caller holds mu.
 func (s *storage) runGCWorker() {
-	if s.gcWorker == nil || s.gcRuns || s.gcDelayed || s.closed {
+	if s.gcWorker == nil || s.gcRuns || s.gcDelayed || s.gcStopped.Load() || s.closed {
 		return
 	}
 	s.gcWorker.Start()
@@ -201,6 +231,7 @@ func (s *storage) shutDown() error {
 		return nil
 	}
 	s.closed = true
+	s.gcStopped.Store(true)
 	if s.gcRuns {
 		s.gcWorker.Close()
 	}
