@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pingcap/kvproto/pkg/kvrpcpb"
 	"github.com/pingcap/tidb/pkg/infoschema"
 	"github.com/pingcap/tidb/pkg/meta/model"
 	"github.com/pingcap/tidb/pkg/parser/ast"
@@ -15,6 +16,8 @@ import (
 	"github.com/pingcap/tidb/pkg/sessionctx/variable"
 	tidbutil "github.com/pingcap/tidb/pkg/util"
 	tikvconfig "github.com/tikv/client-go/v2/config"
+	"github.com/tikv/client-go/v2/tikvrpc"
+	"github.com/tikv/client-go/v2/tikvrpc/interceptor"
 )
 
 // clients are the open sessions of clients. They are asked for the metadata lock here and not by TiDB's session manager
@@ -54,14 +57,15 @@ func newClients(expires func(tableID int64) bool) *clients {
 // late is a transaction whose client does not know what has become of it, a KILL has ended its COMMIT, say. Its requests may be on
 // their way to the stores, and one that commits with its prewrite (in one phase, or by async commit) does so when that arrives, while
 // its session is as free as if it had ended. The stores refuse it when the time is over that it has given them
-// (calculateMaxCommitTS in client-go's txnkv/transaction/2pc.go).
+// (calculateMaxCommitTS in client-go's txnkv/transaction/2pc.go). In two phases nothing commits behind S that is not seen at S: whoever
+// reads a row at S meets its lock, and moves the commit behind S.
 type late struct {
 	// version is the schema version that it has begun with. Which tables it has used TiDB has forgotten.
 	version int64
 	until   time.Time
 }
 
-// mayCommit says that a transaction that began with a schema version may still commit, although its session thinks that it has ended.
+// mayCommit says that a transaction that began with a schema version may still commit when its session thinks that it has ended.
 func (c *clients) mayCommit(version int64) {
 	window := tikvconfig.GetGlobalConfig().TiKVClient.AsyncCommit
 	c.mu.Lock()
@@ -126,22 +130,15 @@ func (c *clients) internalStartTS() (out []uint64) {
 func (c *clients) takeOff(job2ver map[int64]int64, job2ids map[int64]string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	// Which tables a transaction that ends has used TiDB has forgotten.
-	takeOffAll := func(used int64) {
-		maps.DeleteFunc(job2ver, func(_, version int64) bool { return used < version })
-	}
 	c.late = slices.DeleteFunc(c.late, func(l late) bool { return c.now().After(l.until) })
 	for _, l := range c.late {
-		takeOffAll(l.version)
+		maps.DeleteFunc(job2ver, func(_, version int64) bool { return l.version < version })
 	}
 	for s := range c.open {
 		if o := s.outside.Load(); o != nil {
 			maps.DeleteFunc(job2ver, func(job, version int64) bool { return o.version < version && o.uses(job2ids[job]) })
 		}
-		ends := s.ends.Load()
-		if !takeOff(s.GetSessionVars(), job2ver, job2ids, func(int64) bool { return true }) && ends != 0 {
-			takeOffAll(ends)
-		}
+		takeOff(s.GetSessionVars(), job2ver, job2ids, func(int64) bool { return true })
 	}
 	for se := range c.internal {
 		if s, ok := se.(interface{ GetSessionVars() *variable.SessionVars }); ok {
@@ -150,30 +147,67 @@ func (c *clients) takeOff(job2ver map[int64]int64, job2ids map[int64]string) {
 	}
 }
 
-// takeOff takes off the jobs whose tables a session uses under an older version than theirs, if it is asked for them. It says
-// whether the session uses tables.
-func takeOff(vars *variable.SessionVars, job2ver map[int64]int64, job2ids map[int64]string, asked func(tableID int64) bool) (busy bool) {
+// takeOff takes off the jobs whose tables a session uses under an older version than theirs, if it is asked for them.
+func takeOff(vars *variable.SessionVars, job2ver map[int64]int64, job2ids map[int64]string, asked func(tableID int64) bool) {
 	vars.TxnCtxMu.Lock()
 	defer vars.TxnCtxMu.Unlock()
 	if vars.TxnCtx == nil {
-		return false
+		return
 	}
 	vars.GetRelatedTableForMDL().Range(func(table, used any) bool {
-		busy = true
 		maps.DeleteFunc(job2ver, func(job, version int64) bool {
 			_, concerns := tidbutil.Str2Int64Map(job2ids[job])[table.(int64)]
 			return concerns && used.(int64) < version && asked(table.(int64))
 		})
 		return true
 	})
-	return busy
 }
 
-// mayEnd says that a statement may commit what it, or its transaction, has written. When TiDB has forgotten the tables of that, it is not
-// known at once whether it may still commit (mayCommit).
-func (s *clientSession) mayEnd(stmt ast.StmtNode) bool {
-	_, commit := stmt.(*ast.CommitStmt)
-	return commit || writes(stmt) && !s.GetSessionVars().InTxn()
+// commitsOf watches the commits of a statement that may commit what it, or its transaction, has written; nil for others. The statement need
+// not know of its commit's end: TRACE keeps the error to itself. So what counts is that the store does not answer.
+func (s *clientSession) commitsOf(stmt ast.StmtNode) interceptor.RPCInterceptor {
+	if p := s.prepared(stmt); p != nil {
+		stmt = p.PreparedAst.Stmt
+	}
+	switch stmt.(type) {
+	case *ast.SelectStmt, *ast.SetOprStmt, *ast.ShowStmt, *ast.RollbackStmt:
+		return nil
+	case *ast.InsertStmt, *ast.UpdateStmt, *ast.DeleteStmt:
+		if s.GetSessionVars().InTxn() {
+			return nil
+		}
+	}
+	version := s.beganWith()
+	return interceptor.NewRPCInterceptor("fastddl-commits", func(next interceptor.RPCInterceptorFunc) interceptor.RPCInterceptorFunc {
+		return func(target string, req *tikvrpc.Request) (resp *tikvrpc.Response, err error) {
+			if commitsItself(req) {
+				answered := false
+				defer func() { // also after a panic
+					if !answered {
+						s.layer.clients.mayCommit(version)
+					}
+				}()
+				resp, err = next(target, req)
+				answered = err == nil
+				return resp, err
+			}
+			return next(target, req)
+		}
+	})
+}
+
+// commitsItself says that a request commits when it is executed, without another one.
+func commitsItself(req *tikvrpc.Request) bool {
+	prewrite, ok := req.Req.(*kvrpcpb.PrewriteRequest)
+	return ok && (prewrite.TryOnePc || prewrite.UseAsyncCommit)
+}
+
+// watched is the context of what commits are watched of.
+func watched(ctx context.Context, commits interceptor.RPCInterceptor) context.Context {
+	if commits == nil {
+		return ctx
+	}
+	return interceptor.WithRPCInterceptor(ctx, commits)
 }
 
 // beganWith is the schema version that the transaction began with, or begins with now at the earliest.

@@ -3,16 +3,17 @@ package sql_test
 import (
 	"context"
 	"database/sql/driver"
+	"fmt"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/pingcap/tidb/pkg/parser/ast"
 	"github.com/pingcap/tidb/pkg/parser/terror"
-	sessiontypes "github.com/pingcap/tidb/pkg/session/types"
 	"github.com/pingcap/tidb/pkg/sessionctx"
-	"github.com/pingcap/tidb/pkg/util/sqlexec"
+	"github.com/pingcap/tidb/pkg/tablecodec"
 	"github.com/stretchr/testify/require"
+	"github.com/tikv/client-go/v2/tikv"
 	"github.com/tikv/client-go/v2/tikvrpc"
 	"github.com/tikv/client-go/v2/tikvrpc/interceptor"
 
@@ -98,82 +99,90 @@ func TestStatementsOutsideTheMetadataLock(t *testing.T) {
 	}
 }
 
-// A transaction that may still commit when its client has given it up is waited for until the store would refuse it.
+// unanswering is a client of the store that leaves a prewrite without an answer, and delivers it later.
+type unanswering struct {
+	tikv.Client
+	// table is that of whose rows the next prewrite is left so.
+	table   atomic.Int64
+	panics  bool
+	deliver func()
+}
+
+// SendRequest implements tikv.Client.
+func (u *unanswering) SendRequest(ctx context.Context, addr string, req *tikvrpc.Request, timeout time.Duration) (*tikvrpc.Response, error) {
+	id := u.table.Load()
+	if id == 0 || req.Type != tikvrpc.CmdPrewrite || tablecodec.DecodeTableID(req.Prewrite().Mutations[0].Key) != id || !u.table.CompareAndSwap(id, 0) {
+		return u.Client.SendRequest(ctx, addr, req, timeout)
+	}
+	send := func(string, *tikvrpc.Request) (*tikvrpc.Response, error) {
+		u.deliver = func() { _, _ = u.Client.SendRequest(context.WithoutCancel(ctx), addr, req, timeout) } // whether it is refused is the store's
+		if u.panics {
+			panic("killed")
+		}
+		return nil, context.Canceled
+	}
+	// What client-go has around the client that it was given does this.
+	if watch := interceptor.GetRPCInterceptorFromCtx(ctx); watch != nil {
+		send = watch.Wrap(send)
+	}
+	return send(addr, req)
+}
+
+// A transaction that may still commit when its client has given it up is waited for until the store would refuse it, whatever statement
+// commits it, and whether or not that says so.
 func TestCommitOfUnknownOutcomeIsWaitedFor(t *testing.T) {
-	e := newEnv(t)
-	c, w := e.client(), e.client()
-	table(c, 10)
-	now := time.Now()
-	e.SetClock(func() time.Time { return now })
-	var deliver func()
-	unknown := interceptor.NewRPCInterceptor("unknown", func(next interceptor.RPCInterceptorFunc) interceptor.RPCInterceptorFunc {
-		return func(target string, req *tikvrpc.Request) (*tikvrpc.Response, error) {
-			if req.Type != tikvrpc.CmdPrewrite {
-				return next(target, req)
-			}
-			deliver = func() { _, _ = next(target, req) } // whether it is refused is the store's
-			return nil, context.Canceled
-		}
-	})
-	w.run("SET tidb_enable_1pc = ON")
-	w.run("BEGIN; INSERT INTO t VALUES (1000, 1000, '')")
-	require.Empty(t, e.told(c, "t"))
-	_, err := w.Execute(interceptor.WithRPCInterceptor(context.Background(), unknown), "COMMIT")
-	require.True(t, terror.ErrResultUndetermined.Equal(err), "%v", err)
-	require.NotNil(t, deliver)
-	require.Empty(t, e.told(c, "t"), "a job would go on, and its row come behind S without an entry")
-	deliver()
-	require.Equal(t, "1000", c.one("SELECT a FROM t WHERE b = 1000"), "it has committed")
-	now = now.Add(time.Minute)
-	require.Len(t, e.told(c, "t"), 1)
-}
-
-// brokenCommit is a session whose COMMIT forgets its tables, as TiDB's does, and then does not know what becomes of it.
-type brokenCommit struct {
-	sessiontypes.Session
-	forgotten func()
-	panics    bool
-}
-
-func (s *brokenCommit) ExecuteStmt(ctx context.Context, stmt ast.StmtNode) (sqlexec.RecordSet, error) {
-	if _, ok := stmt.(*ast.CommitStmt); !ok {
-		return s.Session.ExecuteStmt(ctx, stmt)
-	}
-	s.GetSessionVars().TxnCtx.Cleanup()
-	s.forgotten()
-	if s.panics {
-		panic("killed")
-	}
-	return nil, terror.ErrResultUndetermined
-}
-
-// A COMMIT of unknown outcome is waited for also between the moment when TiDB forgets its tables and the one when it says that it does not
-// know, and if a KILL ends it with a panic.
-func TestCommitOfUnknownOutcomeIsWaitedForAtOnce(t *testing.T) {
-	for _, panics := range []bool{false, true} {
-		e := newEnv(t)
-		c, w := e.client(), e.client()
-		table(c, 10)
-		now := time.Now()
-		e.SetClock(func() time.Time { return now })
-		forgotten := false
-		sql.Replace(w.Session, func(s sessiontypes.Session) sessiontypes.Session {
-			return &brokenCommit{s, func() {
-				forgotten = true
-				require.Empty(t, e.told(c, "t"))
-			}, panics}
+	u := new(unanswering)
+	e := newEnv(t, func(o *sql.Options) {
+		storage := o.Storage.(interface {
+			GetTiKVClient() tikv.Client
+			SetTiKVClient(tikv.Client)
 		})
-		w.run("BEGIN; INSERT INTO t VALUES (1000, 1000, '')")
-		if panics {
-			require.Panics(t, func() { _, _ = w.try("COMMIT") })
-		} else {
-			_, err := w.try("COMMIT")
-			require.True(t, terror.ErrResultUndetermined.Equal(err), "%v", err)
-		}
-		require.True(t, forgotten)
-		require.Empty(t, e.told(c, "t"))
-		now = now.Add(time.Minute)
-		require.Len(t, e.told(c, "t"), 1)
+		u.Client = storage.GetTiKVClient()
+		storage.SetTiKVClient(u)
+	})
+	c := e.client()
+	const row = "INSERT INTO t VALUES (1000, 1000, '')"
+	for name, test := range map[string]struct {
+		before, statement string
+		// says that the client is told.
+		says bool
+	}{
+		"commit":        {"BEGIN; " + row, "COMMIT", true},
+		"prepared":      {"BEGIN; " + row + "; PREPARE p FROM 'COMMIT'", "EXECUTE p", true},
+		"begin":         {"BEGIN; " + row, "BEGIN", true},
+		"set":           {"SET autocommit = 0; " + row, "SET autocommit = 1", true},
+		"create":        {"BEGIN; " + row, "CREATE TABLE other (a INT)", true},
+		"insert":        {"DO 0", row, true},
+		"explained":     {"DO 0", "EXPLAIN ANALYZE " + row, true},
+		"traced":        {"DO 0", "TRACE " + row, false},
+		"traced commit": {"BEGIN; " + row, "TRACE COMMIT", false},
+		"panic":         {"BEGIN; " + row, "COMMIT", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := c.of(t)
+			table(c, 10)
+			c.run("DROP TABLE IF EXISTS other")
+			w := e.client().of(t)
+			t.Cleanup(func() { w.run("ROLLBACK") })
+			w.run("SET tidb_enable_1pc = ON")
+			w.run(test.before)
+			now := time.Now()
+			e.SetClock(func() time.Time { return now })
+			u.panics, u.deliver = name == "panic", nil
+			u.table.Store(e.tableID(c, "t"))
+			func() {
+				defer func() { require.Equal(t, name == "panic", recover() != nil) }()
+				_, err := w.try(test.statement)
+				require.Equal(t, test.says, terror.ErrResultUndetermined.Equal(err), "%v", err)
+			}()
+			require.NotNil(t, u.deliver)
+			require.Empty(t, e.told(c, "t"), "a job would go on, and its row come behind S without an entry")
+			u.deliver()
+			require.Equal(t, "1000", c.one("SELECT a FROM t WHERE b = 1000"), "it has committed")
+			e.SetClock(func() time.Time { return now.Add(time.Minute) })
+			w.run("ROLLBACK")
+			require.Len(t, e.told(c, "t"), 1)
+		})
 	}
 }
 
@@ -231,8 +240,15 @@ func TestDeletionOfExpiredRowsIsWaitedFor(t *testing.T) {
 // told are the jobs of which the server would tell that nobody uses a table under an older version: one, or none.
 func (e *env) told(c *client, table string) map[int64]int64 {
 	e.t.Helper()
-	id := c.one("SELECT tidb_table_id FROM information_schema.tables WHERE table_schema = 'test' AND table_name = '%s'", table)
 	jobs := map[int64]int64{1: e.Domain().InfoSchema().SchemaMetaVersion() + 1}
-	e.Domain().InfoSyncer().GetSessionManager().CheckOldRunningTxn(jobs, map[int64]string{1: id})
+	e.Domain().InfoSyncer().GetSessionManager().CheckOldRunningTxn(jobs, map[int64]string{1: fmt.Sprint(e.tableID(c, table))})
 	return jobs
+}
+
+// tableID is the ID of a table in database test.
+func (e *env) tableID(c *client, table string) int64 {
+	e.t.Helper()
+	id, err := strconv.ParseInt(c.one("SELECT tidb_table_id FROM information_schema.tables WHERE table_schema = 'test' AND table_name = '%s'", table), 10, 64)
+	require.NoError(e.t, err)
+	return id
 }

@@ -18,9 +18,3 @@ func (l *Layer) SetClock(now func() time.Time) {
 	defer l.clients.mu.Unlock()
 	l.clients.now = now
 }
-
-// Replace replaces TiDB's session below one of OpenSession.
-func Replace(se sessiontypes.Session, by func(sessiontypes.Session) sessiontypes.Session) {
-	s := se.(*localSession).clientSession
-	s.Session = by(s.Session)
-}

@@ -24,6 +24,7 @@ import (
 	"github.com/pingcap/tidb/pkg/util/sqlexec"
 	"github.com/pingcap/tidb/pkg/util/sqlkiller"
 	tikverr "github.com/tikv/client-go/v2/error"
+	"github.com/tikv/client-go/v2/tikvrpc/interceptor"
 	"go.uber.org/zap"
 
 	"fastddl/ddl/job"
@@ -56,8 +57,6 @@ type clientSession struct {
 	layer *Layer
 	// outside is the statement that runs, if it is outside the metadata lock.
 	outside atomic.Pointer[outside]
-	// ends is the schema version of the transaction that the statement that runs may commit, 0 if there is none.
-	ends atomic.Int64
 	// parsedIn is the transaction in which the text that is executed was parsed, by its start; 0 if there was none.
 	parsedIn uint64
 }
@@ -71,12 +70,13 @@ func (l *Layer) newClient(se sessiontypes.Session) *clientSession {
 
 // ExecuteStmt implements session.Session.
 func (s *clientSession) ExecuteStmt(ctx context.Context, stmt ast.StmtNode) (sqlexec.RecordSet, error) {
-	rows, end, err := s.execute(ctx, stmt)
+	commits := s.commitsOf(stmt)
+	rows, end, err := s.execute(watched(ctx, commits), stmt)
 	killer := &s.GetSessionVars().SQLKiller
 	if rows == nil || err != nil {
 		return rows, numbered(ctx, err, killer)
 	}
-	return &clientRows{RecordSet: rows, killer: killer, end: end}, nil
+	return &clientRows{RecordSet: rows, killer: killer, end: end, commits: commits}, nil
 }
 
 // execute executes a statement; end ends its measurement, if it returns rows and is measured.
@@ -90,16 +90,6 @@ func (s *clientSession) execute(ctx context.Context, stmt ast.StmtNode) (rows sq
 	}
 	s.endHints()
 	defer s.withoutCache(what)()
-	defer func() {
-		if terror.ErrResultUndetermined.Equal(err) {
-			s.layer.clients.mayCommit(s.schemaVersion())
-		}
-		s.ends.Store(0)
-	}()
-	if s.mayEnd(what) {
-		s.ends.Store(s.beganWith())
-		err = terror.ErrResultUndetermined // if a KILL ends the commit with a panic
-	}
 	if admin, ok := what.(*ast.AdminStmt); ok {
 		rows, err = s.executeAdmin(ctx, stmt, admin)
 		return rows, nil, err
@@ -271,6 +261,8 @@ type clientRows struct {
 	killer *sqlkiller.SQLKiller
 	// end ends the statement's measurement when the rows are closed; nil if it is not measured, or not any more.
 	end func()
+	// commits watches what the statement commits while its rows are fetched, as TRACE does; nil if it commits nothing.
+	commits interceptor.RPCInterceptor
 
 	// finishing is held while the rows are finished, and finished says that they have been: a KILL does it from another goroutine.
 	finishing sync.Mutex
@@ -290,7 +282,7 @@ func (r *clientRows) NewChunk(alloc chunk.Allocator) *chunk.Chunk {
 
 // Next implements sqlexec.RecordSet.
 func (r *clientRows) Next(ctx context.Context, req *chunk.Chunk) error {
-	return numbered(ctx, r.RecordSet.Next(ctx, req), r.killer)
+	return numbered(ctx, r.RecordSet.Next(watched(ctx, r.commits), req), r.killer)
 }
 
 // Close implements sqlexec.RecordSet.
