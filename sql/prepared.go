@@ -74,6 +74,26 @@ func (s *clientSession) withoutCache(stmt ast.StmtNode) (end func()) {
 	return func() { vars.EnableNonPreparedPlanCacheForDML = true }
 }
 
+// withoutSharing keeps a statement from plans of other sessions, until end is called, if it reads as of the beginning of its transaction.
+// The cache of plans that sessions share (tidb_enable_instance_plan_cache) tells plans apart by the schema with which their transactions
+// began, and by the definitions of the tables, but not by what the transaction may read (NewPlanCacheKey in
+// pkg/planner/core/plan_cache_utils.go): at READ COMMITTED, an index that has become public since; in an optimistic transaction, none that
+// had no entries when it began.
+func (s *clientSession) withoutSharing(stmt ast.StmtNode) (end func()) {
+	vars := s.GetSessionVars()
+	if !variable.EnableInstancePlanCache.Load() || !vars.InTxn() || vars.TxnCtx.IsPessimistic {
+		return func() {}
+	}
+	switch stmt.(type) {
+	case *ast.SelectStmt, *ast.SetOprStmt, *ast.InsertStmt, *ast.UpdateStmt, *ast.DeleteStmt, *ast.ExplainStmt, *ast.TraceStmt:
+	default: // it may set these variables
+		return func() {}
+	}
+	prepared, others := vars.EnablePreparedPlanCache, vars.EnableNonPreparedPlanCache
+	vars.EnablePreparedPlanCache, vars.EnableNonPreparedPlanCache = false, false
+	return func() { vars.EnablePreparedPlanCache, vars.EnableNonPreparedPlanCache = prepared, others }
+}
+
 // writes says that a statement changes rows of tables.
 func writes(stmt ast.StmtNode) bool {
 	switch x := stmt.(type) {

@@ -144,3 +144,53 @@ func TestPreparedStatementsOfTemporaryTables(t *testing.T) {
 	w.run("SET @a = 1, @b = 2; EXECUTE p USING @a, @b; SET @a = 2; EXECUTE p USING @a, @b")
 	require.Equal(t, []string{"1 2", "2 2"}, w.run("SELECT * FROM p"))
 }
+
+// A plan that reads through an index is not executed by a transaction that began before the index had entries, also if another session
+// has made it, whose transaction reads what is newest.
+func TestPlansAreNotTakenFromOthersByTransactionsOfThePast(t *testing.T) {
+	e := newEnv(t)
+	c := e.client()
+	c.run("SET GLOBAL tidb_enable_instance_plan_cache = ON")
+	t.Cleanup(func() { c.run("SET GLOBAL tidb_enable_instance_plan_cache = OFF") })
+	c.run("CREATE TABLE elsewhere (a INT)")
+	const (
+		update = "UPDATE t SET w = w + 1 WHERE v = "
+		others = "; SET tidb_enable_non_prepared_plan_cache = ON, tidb_enable_non_prepared_plan_cache_for_dml = ON"
+	)
+	for name, test := range map[string]struct {
+		before, statement string
+		found             []string
+		w                 string
+	}{
+		"prepared":            {"PREPARE p FROM '" + update + "?'; SET @v = 20", "EXECUTE p USING @v", nil, "1"},
+		"text":                {"DO 0" + others, update + "20", nil, "1"},
+		"prepared that reads": {"PREPARE p FROM 'SELECT id FROM t WHERE v = ?'; SET @v = 20", "EXECUTE p USING @v", []string{"2"}, "0"},
+		"text that reads":     {"DO 0" + others, "SELECT id FROM t WHERE v = 20", []string{"2"}, "0"},
+		"prepared that locks": {"PREPARE p FROM 'SELECT id FROM t WHERE v = ? FOR UPDATE'; SET @v = 20", "EXECUTE p USING @v", []string{"2"}, "0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := c.of(t)
+			c.run("DROP TABLE IF EXISTS t; CREATE TABLE t (id INT PRIMARY KEY, v INT, w INT); INSERT INTO t VALUES (1, 10, 0), (2, 20, 0), (3, 30, 0)")
+			newest, past := e.client().of(t), e.client().of(t)
+			for _, s := range []*client{newest, past} {
+				t.Cleanup(func() { s.run("ROLLBACK") })
+				s.run("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
+				s.run(test.before)
+			}
+			newest.run("BEGIN PESSIMISTIC; SELECT * FROM elsewhere")
+			past.run("BEGIN OPTIMISTIC; SELECT * FROM elsewhere")
+			c.run("ALTER TABLE t ADD INDEX iv (v)")
+			newest.run(test.statement)
+			newest.run("ROLLBACK")
+			require.Equal(t, test.found, past.run(test.statement))
+			past.run("COMMIT")
+			require.Equal(t, test.w, c.one("SELECT w FROM t WHERE id = 2"))
+			c.check("t")
+			for range 2 {
+				past.run("ROLLBACK; BEGIN PESSIMISTIC")
+				past.run(test.statement)
+			}
+			require.Equal(t, "1", past.one("SELECT @@last_plan_from_cache"), "it takes plans again")
+		})
+	}
+}

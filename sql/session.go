@@ -90,6 +90,7 @@ func (s *clientSession) execute(ctx context.Context, stmt ast.StmtNode) (rows sq
 	}
 	s.endHints()
 	defer s.withoutCache(what)()
+	defer s.withoutSharing(what)()
 	if admin, ok := what.(*ast.AdminStmt); ok {
 		rows, err = s.executeAdmin(ctx, stmt, admin)
 		return rows, nil, err

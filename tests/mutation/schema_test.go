@@ -306,6 +306,14 @@ var visibility = []mutation{
 		shows:  `actual  : \[\]string\(nil\)`,
 	},
 	{
+		invariant: "I5", breaks: "a transaction takes a plan of another one, which reads what is newest",
+		file:   "sql/prepared.go",
+		old:    "\tvars.EnablePreparedPlanCache, vars.EnableNonPreparedPlanCache = false, false\n",
+		new:    "",
+		caught: "sql.TestPlansAreNotTakenFromOthersByTransactionsOfThePast",
+		shows:  `Not equal`,
+	},
+	{
 		invariant: "I5", breaks: "an index is undone after its publication",
 		file:   "ddl/job/step.go",
 		old:    "case StepPublic, StepUndoDeleteOnly, StepUndone, StepFinished:",
