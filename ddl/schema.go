@@ -198,8 +198,13 @@ func publishIndexes(t *txn, after *job.Record, table *model.TableInfo) error {
 }
 
 // removeIndexes takes the job's indexes out of the table and gives their entries
-// to garbage collection.
+// to garbage collection. No other index gets their IDs, also if FLASHBACK CLUSTER has taken
+// the table's counter back: it waits for jobs in TiDB's queue, but not for one whose row was
+// just taken.
 func removeIndexes(t *txn, after *job.Record, table *model.TableInfo) error {
+	for _, id := range after.IndexIDs {
+		table.MaxIndexID = max(table.MaxIndexID, id)
+	}
 	for _, idx := range indexesOf(after, table) {
 		if idx.Primary {
 			for _, ic := range idx.Columns {
