@@ -176,9 +176,14 @@ func TestCommitOfUnknownOutcomeIsWaitedFor(t *testing.T) {
 				require.Equal(t, test.says, terror.ErrResultUndetermined.Equal(err), "%v", err)
 			}()
 			require.NotNil(t, u.deliver)
+			if u.panics {
+				w.run("ROLLBACK") // TiDB forgets the tables when the connection ends
+			}
 			require.Empty(t, e.told(c, "t"), "a job would go on, and its row come behind S without an entry")
-			u.deliver()
-			require.Equal(t, "1000", c.one("SELECT a FROM t WHERE b = 1000"), "it has committed")
+			if !u.panics { // what has been rolled back is refused
+				u.deliver()
+				require.Equal(t, "1000", c.one("SELECT a FROM t WHERE b = 1000"), "it has committed")
+			}
 			e.SetClock(func() time.Time { return now.Add(time.Minute) })
 			w.run("ROLLBACK")
 			require.Len(t, e.told(c, "t"), 1)
