@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -12,7 +11,6 @@ import (
 	"github.com/pingcap/tidb/pkg/parser/ast"
 	"github.com/pingcap/tidb/pkg/sessionctx"
 	"github.com/pingcap/tidb/pkg/sessionctx/variable"
-	"github.com/pingcap/tidb/pkg/util/cdcutil"
 	"github.com/pingcap/tidb/pkg/util/dbterror"
 	"github.com/pingcap/tidb/pkg/util/dbterror/exeerrors"
 	"go.uber.org/zap"
@@ -263,28 +261,5 @@ func (d *DDL) Unready(ctx context.Context) (reason string, err error) {
 	if reason != "" || err != nil {
 		return reason, err
 	}
-	return d.replicated(ctx)
-}
-
-// changefeedsTimeout is how long etcd has to answer what changefeeds there are.
-const changefeedsTimeout = 10 * time.Second
-
-// replicated says which changefeeds take statements from the cluster; it is empty if there is none. TiCDC knows a
-// statement by the job of TiDB's that has executed it, and would leave one of ours out: the index, and all columns that
-// the same statement adds, with their values.
-func (d *DDL) replicated(ctx context.Context) (reason string, err error) {
-	etcd := d.opts.Domain.GetEtcdClient()
-	if etcd == nil {
-		return "", nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, changefeedsTimeout)
-	defer cancel()
-	found, err := cdcutil.GetRunningChangefeeds(ctx, etcd)
-	if err != nil {
-		return "", fmt.Errorf("look for changefeeds of TiCDC: %w", err)
-	}
-	if found.Empty() {
-		return "", nil
-	}
-	return "TiCDC takes statements from TiDB only: " + strings.TrimSuffix(found.MessageToUser(), ", "), nil
+	return d.replicated(ctx), nil
 }
