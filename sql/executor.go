@@ -243,6 +243,7 @@ func (e *executor) request(
 		Shared: variable.EnableDistTask.Load(), MaxNodes: maxNodes(sctx.GetSessionVars()),
 	}
 	req.Query, _ = sctx.Value(sessionctx.QueryString).(string)
+	indexes := 0 // but for a primary key
 	for _, sub := range collected.SubJobs {
 		switch sub.Type {
 		case model.ActionAddIndex, model.ActionAddPrimaryKey:
@@ -250,8 +251,13 @@ func (e *executor) request(
 			if !ok {
 				return ddl.Request{}, dbterror.ErrGeneralUnsupportedDDL.GenWithStackByArgs(sub.Type.String())
 			}
+			if sub.Type == model.ActionAddIndex {
+				indexes++
+			}
+			if sub.Type == model.ActionAddIndex || len(req.Indexes) == 0 {
+				req.IndexesAt = len(req.Changes)
+			}
 			req.Indexes = append(req.Indexes, args.IndexArgs...)
-			req.IndexesAt = len(req.Changes)
 		default:
 			change, err := ddl.NewChange(table, sub)
 			if err != nil {
@@ -265,7 +271,7 @@ func (e *executor) request(
 		return ddl.Request{}, leftToTiDB("") // those that it adds are there already
 	case len(req.Changes) > 0:
 		req.Type = model.ActionMultiSchemaChange
-		if len(req.Indexes) > 1 {
+		if indexes > 1 {
 			req.IndexesAt = len(req.Changes) // as TiDB does when it puts several into one sub-job
 		}
 	case len(req.Indexes) == 1 && req.Indexes[0].IsPK:
