@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	"fastddl/ingest"
@@ -23,8 +24,8 @@ type Built struct {
 // were scanned by the build, none of them has changed since, and the sums of the indexes are those of what the build has
 // made of the rows. If it says no, nothing is known.
 //
-// The first part of the rows is counted alone: while a table is in use that is likely to have changed, and nothing else is
-// counted then.
+// The last part of the rows is counted alone, and then the others from the end: while a table is in use its newest rows
+// are the likeliest to have changed, and nothing else is counted then.
 func (c *comparison) compareUnchanged(ctx context.Context) (bool, error) {
 	counter, ok := c.opts.Store.(kv.UnchangedCounter)
 	if !ok || !c.storeSums() || c.built.TS == 0 {
@@ -34,6 +35,7 @@ func (c *comparison) compareUnchanged(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("backfill: compare: %w", err)
 	}
+	slices.Reverse(counts)
 	entries, err := c.storeEntries(ctx)
 	if err != nil {
 		return false, fmt.Errorf("backfill: compare: %w", err)

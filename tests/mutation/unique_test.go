@@ -284,7 +284,7 @@ var uniqueness = []mutation{
 		shows:  `Messages:\s+a row`,
 	},
 	{
-		invariant: "I6", breaks: "only the first part of the rows is looked at",
+		invariant: "I6", breaks: "only the part of the rows that is counted first is looked at",
 		file:   "backfill/compareunchanged.go",
 		old:    "if err == nil && !unchanged {",
 		new:    "if err == nil && !unchanged && i == 0 {",
