@@ -13,10 +13,11 @@ import (
 // drainInterval is how often a server that stops looks whether its clients' statements have ended.
 const drainInterval = 10 * time.Millisecond
 
-// clientList is the session manager of TiDB's server for what looks at the clients all the time. When TiDB ends those
-// that are idle, it takes them out of the map of its clients under the lock of those who read it
+// clientList is the session manager of TiDB's server for what looks at the clients all the time, and for other nodes.
+// When TiDB ends those that are idle, it takes them out of the map of its clients under the lock of those who read it
 // (KillAllConnections in pkg/server/server.go), and a map that is changed while somebody reads it ends the process.
-// So nobody looks then.
+// So they do not look then. A client's own statement, SHOW PROCESSLIST for one, has TiDB's server and may; it had
+// begun after all others had ended.
 type clientList struct {
 	util.SessionManager
 	mu sync.RWMutex // held exclusively while clients are taken out

@@ -225,7 +225,7 @@ func (s *Server) serve() error {
 // startStatus serves the status port.
 func (s *Server) startStatus(listener net.Listener, gatherer prometheus.Gatherer) error {
 	cfg := s.opts.Config
-	rpc := tidbserver.NewRPCServer(tidb.GetGlobalConfig(), s.node.Domain(), s.tidb)
+	rpc := tidbserver.NewRPCServer(tidb.GetGlobalConfig(), s.node.Domain(), s.clients)
 	if cfg.Store == config.StoreTiKV {
 		leave, err := joinCluster(rpc, s.node.store.storage)
 		if err != nil {

@@ -70,7 +70,13 @@ func (c *clients) mayCommit(version int64) {
 	window := tikvconfig.GetGlobalConfig().TiKVClient.AsyncCommit
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.forgetLate()
 	c.late = append(c.late, late{version, c.now().Add(window.SafeWindow + window.AllowedClockDrift)})
+}
+
+// forgetLate forgets those that the stores refuse by now. The caller holds mu.
+func (c *clients) forgetLate() {
+	c.late = slices.DeleteFunc(c.late, func(l late) bool { return c.now().After(l.until) })
 }
 
 // expires says that a table has rows that expire, and an index that becomes public next.
@@ -130,7 +136,7 @@ func (c *clients) internalStartTS() (out []uint64) {
 func (c *clients) takeOff(job2ver map[int64]int64, job2ids map[int64]string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.late = slices.DeleteFunc(c.late, func(l late) bool { return c.now().After(l.until) })
+	c.forgetLate()
 	for _, l := range c.late {
 		maps.DeleteFunc(job2ver, func(_, version int64) bool { return l.version < version })
 	}
