@@ -85,9 +85,10 @@ func TestConflictsWithCommitsDuringThePrewrite(t *testing.T) {
 		require.Empty(t, r.prewrite(start, put(last, "small")).Errors)
 		var both sync.WaitGroup
 		var large *kvrpcpb.PrewriteResponse
+		moment := time.Duration(rng.Int64N(int64(took))) // any of the checks
 		begun := time.Now()
 		both.Go(func() { large, took = r.prewrite(first, muts...), time.Since(begun) })
-		time.Sleep(time.Duration(rng.Int64N(int64(took)))) // any moment of the checks
+		time.Sleep(moment)
 		require.Nil(t, r.commit(start, r.ts(), last).Error)
 		both.Wait()
 		require.NotEmpty(t, large.Errors, "a transaction that began before a commit has locked its key after it")
