@@ -9,6 +9,7 @@ import (
 	"os"
 	"strconv"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -98,6 +99,8 @@ type run struct {
 	// start starts the server, and harm, if not nil, does things to it until it ends.
 	start func() *servertest.Node
 	harm  func(ctx context.Context, rng *rand.Rand) error
+	// mayEnd says that the server may have ended so because of what was done to it.
+	mayEnd func(code int, log string) bool
 	// exits is how often the server ended by itself, because of what was done to it.
 	exits int
 }
@@ -238,9 +241,16 @@ func (r *run) life(ctx context.Context) error {
 	if isClosed(exited) {
 		return g.Wait()
 	}
-	code := r.node.Terminate()
+	if err := r.node.Cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	code := r.node.Wait()
 	if err := g.Wait(); err != nil || code == 0 {
 		return err
+	}
+	if r.mayEnd != nil && r.mayEnd(code, r.node.Stderr.String()) {
+		r.exits++
+		return nil
 	}
 	return fmt.Errorf("the server ended with exit code %d", code)
 }

@@ -66,17 +66,22 @@ func (k kind) explains(err error) bool {
 // panicked finds what a process says when it does not end in its own way.
 var panicked = regexp.MustCompile(`(?m)^(?:panic|fatal error): .*`)
 
+// cutShort finds a panic with an error of a file that the process did not live to print.
+var cutShort = regexp.MustCompile(`(?m)^panic: \(\*fs\.PathError\) 0x[0-9a-f]+\n\s*fatal error: sync: unlock of unlocked mutex$`)
+
 // ends says what is wrong with the end of a server, by its exit code and its log, that this
 // kind of trouble may have. Pebble gives up by a log line and exit code 1, or panics, when it
 // does not know what is on disk: then it names the error that the test has caused, by its number
-// if unlocking what is not locked ends the process in the middle of the panic.
+// or not at all, by an address, if unlocking what is not locked ends the process in the middle of the panic; then the
+// log has it.
 func (k kind) ends(code int, log string) error {
 	what := panicked.FindString(log)
 	caused := syscall.EIO
 	if k == noFiles {
 		caused = syscall.EMFILE
 	}
-	named := strings.Contains(what, caused.Error()) || what == fmt.Sprintf("panic: syscall.Errno(%d)", caused)
+	named := strings.Contains(what, caused.Error()) || what == fmt.Sprintf("panic: syscall.Errno(%d)", caused) ||
+		cutShort.MatchString(log) && strings.Contains(log, caused.Error())
 	switch {
 	case strings.Contains(log, violated):
 		return wrongf("%s: the server has ended by an assertion", k)
