@@ -112,6 +112,8 @@ type comparison struct {
 	*execution
 	verified Verified
 	built    Built
+	// stored are the indexes as the store cuts them, once it has been asked.
+	stored []entryRange
 
 	snap    kv.Snapshot
 	rows    []task

@@ -53,8 +53,13 @@ func (c *comparison) storeSumsAgree(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// storeEntries cuts all indexes where the store cuts them.
-func (c *comparison) storeEntries(ctx context.Context) (parts []entryRange, err error) {
+// storeEntries cuts all indexes where the store cuts them. It asks the store once: a comparison that has found rows to
+// have changed needs them again.
+func (c *comparison) storeEntries(ctx context.Context) ([]entryRange, error) {
+	if c.stored != nil {
+		return c.stored, nil
+	}
+	var parts []entryRange
 	for _, r := range c.indexRanges() {
 		ranges, err := storeRanges(ctx, c.opts.Store, r.KeyRange)
 		if err != nil {
@@ -64,6 +69,7 @@ func (c *comparison) storeEntries(ctx context.Context) (parts []entryRange, err 
 			parts = append(parts, entryRange{part, r.index})
 		}
 	}
+	c.stored = parts
 	return parts, nil
 }
 
