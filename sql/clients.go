@@ -186,18 +186,18 @@ func (s *clientSession) commitsOf(stmt ast.StmtNode) interceptor.RPCInterceptor 
 	version := s.beganWith()
 	return interceptor.NewRPCInterceptor("fastddl-commits", func(next interceptor.RPCInterceptorFunc) interceptor.RPCInterceptorFunc {
 		return func(target string, req *tikvrpc.Request) (resp *tikvrpc.Response, err error) {
-			if commitsItself(req) {
-				answered := false
-				defer func() { // also after a panic
-					if !answered {
-						s.layer.clients.mayCommit(version)
-					}
-				}()
-				resp, err = next(target, req)
-				answered = err == nil
-				return resp, err
+			if !commitsItself(req) {
+				return next(target, req)
 			}
-			return next(target, req)
+			answered := false
+			defer func() { // also after a panic
+				if !answered {
+					s.layer.clients.mayCommit(version)
+				}
+			}()
+			resp, err = next(target, req)
+			answered = err == nil
+			return resp, err
 		}
 	})
 }
