@@ -188,7 +188,7 @@ func (s *scanner) scanRange(ctx context.Context, t task, rows *int64) (rest task
 		} else if err := s.pacer.Pace(ctx); err != nil {
 			return err
 		}
-		if decision = s.q.judge(); decision == share && batches < batchesBeforeShare {
+		if decision = s.q.judge(); decision == share && (batches < batchesBeforeShare || !worthSharing(t, batch)) {
 			decision = proceed
 		}
 		s.clock.Enter(stage.Scan)
@@ -207,6 +207,13 @@ func (s *scanner) scanRange(ctx context.Context, t task, rows *int64) (rest task
 	}
 	s.b.progress.add(0, t.weight-credited)
 	return task{}, proceed, trailing.until(ctx, t.End)
+}
+
+// worthSharing says whether behind what the store has read ahead there is more of t than that, which is
+// read again if t is shared.
+func worthSharing(t task, batch *kv.RowBatch) bool {
+	ahead := position(t.KeyRange, batch.ReadTo)
+	return 1-ahead > ahead-position(t.KeyRange, batch.LastKey)
 }
 
 // count counts what was scanned by keys, if the build does that beside the scan.

@@ -79,6 +79,9 @@ type RowBatch struct {
 	// LastKey is the record key of the batch's last row: a scan resumes at
 	// NextKey(LastKey).
 	LastKey []byte
+	// ReadTo is the key before which the store has read all rows that it will hand out. If it is nil, or
+	// not behind LastKey, the store has read none ahead.
+	ReadTo []byte
 	// Bytes is the size of the keys and values read for this batch.
 	Bytes int
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/pingcap/tidb/pkg/meta/model"
@@ -173,10 +174,15 @@ type batcher struct {
 	bytes float64 // of the rows, as they came
 	held  int     // of their columns here, if rows may be long
 	fn    func(*kv.RowBatch) error
+
+	reached *atomic.Pointer[[]byte] // of the pages
 }
 
-func newBatcher(l *rowLayout, rows int, fn func(*kv.RowBatch) error) *batcher {
-	b := &batcher{keyEncoder: newKeyEncoder(l), rows: chunk.NewChunkWithCapacity(l.fields, rows), want: rows, long: l.req.LongRows(), fn: fn}
+func newBatcher(l *rowLayout, rows int, reached *atomic.Pointer[[]byte], fn func(*kv.RowBatch) error) *batcher {
+	b := &batcher{
+		keyEncoder: newKeyEncoder(l), rows: chunk.NewChunkWithCapacity(l.fields, rows), want: rows, long: l.req.LongRows(),
+		fn: fn, reached: reached,
+	}
 	wanted := make([]int, len(l.req.Columns))
 	for i := range wanted {
 		wanted[i] = i
@@ -241,6 +247,7 @@ func (b *batcher) flush(ctx context.Context) error {
 		return err
 	}
 	out.LastKey, out.Rows, out.Bytes = key, b.shown, int(b.bytes)+1
+	out.ReadTo = *b.reached.Load() // by the page that has these rows, at the least
 	if len(b.req.Columns) == 0 {
 		b.shown.SetNumVirtualRows(n)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"sync/atomic"
 
 	tidbkv "github.com/pingcap/tidb/pkg/kv"
 	"github.com/pingcap/tidb/pkg/util/chunk"
@@ -51,7 +52,7 @@ func (s *Store) ScanColumns(ctx context.Context, req kv.ScanRequest, fn func(*kv
 	if err != nil {
 		return err
 	}
-	out := newBatcher(layout, rows, fn)
+	out := newBatcher(layout, rows, &pages.reached, fn)
 	var ahead *readAhead
 	defer func() { // also if fn panics
 		cancel()
@@ -97,6 +98,7 @@ type pages struct {
 	piece    kv.KeyRange // what is left of that region, when it was asked for
 	resp     tidbkv.Response
 	pageRows int
+	reached  atomic.Pointer[[]byte] // before which all rows are in pages; its bytes do not change
 }
 
 // newPages returns all pages of a scan, of which the first has about rows rows.
@@ -131,6 +133,7 @@ func (p *pages) next(ctx context.Context) (*page, error) {
 			return nil, p.failed(ctx, err)
 		}
 		if part == nil {
+			p.reach(p.piece.End)
 			p.close()
 			continue
 		}
@@ -187,18 +190,22 @@ func (p *pages) decode(data []byte) (*page, error) {
 		return out, nil
 	}
 	out.rowBytes = float64(len(data)) / float64(out.rows)
-	if out.rows < p.pageRows {
-		return out, nil // the end of the region
-	}
-	// TiDB's client makes pages longer and longer. So each is a request of its own.
 	left, err := p.keys.after(p.piece, last)
 	if err != nil {
 		return nil, err
 	}
+	p.reach(left.Start)
+	if out.rows < p.pageRows {
+		return out, nil // the end of the region
+	}
+	// TiDB's client makes pages longer and longer. So each is a request of its own.
 	p.close()
 	p.pageRows, p.rest.Start = p.nextRows(out), left.Start
 	return out, nil
 }
+
+// reach notes that all rows before key are in pages.
+func (p *pages) reach(key []byte) { p.reached.Store(&key) }
 
 // nextRows is how many rows the page after one that was full has.
 func (p *pages) nextRows(last *page) int {

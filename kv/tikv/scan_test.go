@@ -1,6 +1,7 @@
 package tikv
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strings"
@@ -89,6 +90,28 @@ func TestScanMovesTheWantedColumns(t *testing.T) {
 	t.Logf("%d bytes of %d rows in %d answers: %.2f for each", bytes, rows, answers, float64(bytes)/rows)
 	require.Less(t, float64(bytes)/rows, 16*1.05, "eight bytes each, and what goes with a page")
 	require.Less(t, answers, 12, "pages are about a mebibyte")
+}
+
+// TestScanSaysWhatIsReadAhead: a batch tells up to where its page goes, or those behind it that have come.
+func TestScanSaysWhatIsReadAhead(t *testing.T) {
+	const rows = 10_000
+	s := openNew(t)
+	s.importRows(t, rows, 10)
+	s.splitAt(t, string(tablecodec.EncodeRowKeyWithHandle(testTable, tidbkv.IntHandle(rows/3))))
+	req := s.request(t, 1)
+	req.BatchRows = 100
+	read, ahead := req.Range.Start, 0
+	require.NoError(t, s.ScanColumns(t.Context(), req, func(b *kv.RowBatch) error {
+		next := kv.NextKey(b.LastKey)
+		require.GreaterOrEqual(t, bytes.Compare(b.ReadTo, next), 0, "not before the batch's own rows")
+		require.GreaterOrEqual(t, bytes.Compare(b.ReadTo, read), 0, "it does not go back")
+		require.LessOrEqual(t, bytes.Compare(b.ReadTo, req.Range.End), 0)
+		if read = bytes.Clone(b.ReadTo); !bytes.Equal(read, next) {
+			ahead++
+		}
+		return nil
+	}))
+	require.Greater(t, ahead, rows/req.BatchRows/2, "pages have many batches")
 }
 
 // TestScanOfLongRows: a page is as long as it should be, from the second request on, and
