@@ -234,6 +234,7 @@ func TestTroublesEndTheServer(t *testing.T) {
 	require.NoError(t, writeErrors.ends(2, "panic: syscall.Errno(5)\n\tfatal error: sync: unlock of unlocked mutex\n"))
 	const short = "panic: (*fs.PathError) 0x3e89278f5860\n\tfatal error: sync: unlock of unlocked mutex\n"
 	require.NoError(t, writeErrors.ends(2, `["background error"] [error="creating object 000060: input/output error"]`+"\n"+short))
+	require.NoError(t, writeErrors.ends(2, short+"\ngoroutine 3022 [running]:\n"+rotating+"0x34da0ea3af08)\n"))
 	require.NoError(t, readErrors.ends(1, manifest))
 	for _, k := range []kind{readErrors, writeErrors, noFiles} {
 		for _, log := range []string{

@@ -69,11 +69,14 @@ var panicked = regexp.MustCompile(`(?m)^(?:panic|fatal error): .*`)
 // cutShort finds a panic with an error of a file that the process did not live to print.
 var cutShort = regexp.MustCompile(`(?m)^panic: \(\*fs\.PathError\) 0x[0-9a-f]+\n\s*fatal error: sync: unlock of unlocked mutex$`)
 
+// rotating is in the trace of a process that could not create its next log.
+const rotating = "github.com/cockroachdb/pebble/v2.(*DB).rotateWAL("
+
 // ends says what is wrong with the end of a server, by its exit code and its log, that this
 // kind of trouble may have. Pebble gives up by a log line and exit code 1, or panics, when it
 // does not know what is on disk: then it names the error that the test has caused, by its number
 // or not at all, by an address, if unlocking what is not locked ends the process in the middle of the panic; then the
-// log has it.
+// log has it, unless the process had no time for that either.
 func (k kind) ends(code int, log string) error {
 	what := panicked.FindString(log)
 	caused := syscall.EIO
@@ -81,7 +84,7 @@ func (k kind) ends(code int, log string) error {
 		caused = syscall.EMFILE
 	}
 	named := strings.Contains(what, caused.Error()) || what == fmt.Sprintf("panic: syscall.Errno(%d)", caused) ||
-		cutShort.MatchString(log) && strings.Contains(log, caused.Error())
+		cutShort.MatchString(log) && (strings.Contains(log, caused.Error()) || strings.Contains(log, rotating))
 	switch {
 	case strings.Contains(log, violated):
 		return wrongf("%s: the server has ended by an assertion", k)
