@@ -174,9 +174,12 @@ func (c *comparison) run(ctx context.Context) (err error) {
 		return fmt.Errorf("backfill: compare: %w", err)
 	}
 	c.progress.begin(0, 0, totalWeight(c.rows))
-	shared, err := c.sumUpShared(ctx)
+	shared, equal, err := c.sumUpShared(ctx)
 	if err != nil {
 		return fmt.Errorf("backfill: compare: %w", err)
+	}
+	if equal {
+		return nil
 	}
 	if shared {
 		if suspects, _ := c.sums.suspects(); suspects == nil {

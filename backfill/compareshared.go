@@ -12,23 +12,64 @@ import (
 )
 
 // A comparison that several nodes share: each sums up some of the rows and some of the
-// entries, and the sums are added. What differs is looked at by the one who asks.
+// entries, and the sums are added. What differs is looked at by the one who asks. If the store sums its
+// entries up itself, no entry has to go anywhere as long as nothing differs.
 
-// sumUpShared has the crew sum up, if it takes the comparison.
-func (c *comparison) sumUpShared(ctx context.Context) (shared bool, err error) {
+// sumUpShared has the crew sum up, if it takes the comparison. If it says equal, nothing differs, and how much there
+// is of everything is taken over.
+func (c *comparison) sumUpShared(ctx context.Context) (shared, equal bool, err error) {
 	if c.opts.Crew == nil {
-		return false, nil
+		return false, false, nil
 	}
+	if c.storeSums() && c.opts.Crew.SumsInStore() {
+		if shared, equal, err = c.sharedSumsAgree(ctx); err != nil || !shared || equal {
+			return shared, equal, err
+		}
+		c.progress.begin(0, 0, totalWeight(c.rows))
+	}
+	var total *sums // of the last cut
+	results, shared, err := c.divide(ctx, func(n int) []Part {
+		total = newSums(len(c.task.Indexes), totalWeight(c.rows), min(maxSharedBuckets, maxSharedSums/n))
+		return c.cut(n, comparePart{Buckets: total.buckets()}, c.entries)
+	})
+	if err != nil || !shared {
+		return shared, false, err
+	}
+	for _, r := range results {
+		if err := total.add(r.Compared.Sums, r.Compared.Entries); err != nil {
+			return true, false, err
+		}
+	}
+	c.sums = total
+	return true, false, nil
+}
+
+// sharedSumsAgree has the crew find out what storeSumsAgree does, if it takes the comparison.
+func (c *comparison) sharedSumsAgree(ctx context.Context) (shared, equal bool, err error) {
+	entries, err := c.storeEntries(ctx)
+	if err != nil {
+		return false, false, err
+	}
+	results, shared, err := c.divide(ctx, func(n int) []Part { return c.cut(n, comparePart{Stored: true}, entries) })
+	if err != nil || !shared {
+		return shared, false, err
+	}
+	s := c.newStoreSums()
+	for _, r := range results {
+		if err := s.addPart(r); err != nil {
+			return true, false, err
+		}
+	}
+	equal, err = s.agree()
+	return true, equal, err
+}
+
+// divide has the crew compare parts, if it does, and adds up their rows and records.
+func (c *comparison) divide(ctx context.Context, cut func(n int) []Part) (results []PartResult, shared bool, err error) {
 	err = c.reporting(ctx, func(ctx context.Context) error {
 		c.enter(stageCompare, nil)
-		var total *sums // of the last cut
-		var results []PartResult
 		results, shared, err = c.opts.Crew.Build(ctx, SharedWork{
-			TS: c.task.TS, Compare: true, Bytes: totalWeight(c.rows), Progress: c.progress.set,
-			Cut: func(n int) []Part {
-				total = newSums(len(c.task.Indexes), totalWeight(c.rows), min(maxSharedBuckets, maxSharedSums/n))
-				return c.cut(n, total.buckets())
-			},
+			TS: c.task.TS, Compare: true, Bytes: totalWeight(c.rows), Progress: c.progress.set, Cut: cut,
 		})
 		if err != nil || !shared {
 			return err
@@ -37,33 +78,45 @@ func (c *comparison) sumUpShared(ctx context.Context) (shared bool, err error) {
 			if r.Compared == nil {
 				return errors.New("a part of the comparison was not compared")
 			}
-			if err := total.add(r.Compared.Sums, r.Compared.Entries); err != nil {
-				return err
-			}
 			c.scanned.Add(r.Rows)
 			c.keys.Add(r.Compared.Keys)
 		}
-		c.sums = total
 		return nil
 	})
-	return shared, err
+	return results, shared, err
 }
 
-// cut cuts all that is to be read into at most n parts.
-func (c *comparison) cut(n, buckets int) []Part {
+// addPart adds what a part has come to.
+func (s *storeSums) addPart(r PartResult) error {
+	n := len(s.given)
+	if len(r.Totals) != n || len(r.Compared.Stored) != n || len(r.Compared.Records) != n {
+		return fmt.Errorf("a part of the comparison has totals of %d, %d and %d indexes, not %d",
+			len(r.Totals), len(r.Compared.Stored), len(r.Compared.Records), n)
+	}
+	for k := range n {
+		s.given[k].Add(r.Totals[k])
+		s.stored[k].Add(r.Compared.Stored[k])
+		s.records[k] += r.Compared.Records[k]
+	}
+	return nil
+}
+
+// cut cuts all that is to be read into at most n parts like the one given.
+func (c *comparison) cut(n int, like comparePart, entries []entryRange) []Part {
 	parts := cutParts(c.rows, n)
 	if len(parts) == 0 {
 		parts = []Part{{}}
 	}
 	for i := range parts {
-		parts[i].Compare = &comparePart{Buckets: buckets}
+		part := like
+		parts[i].Compare = &part
 	}
 	counts := fewerRanges(c.counts, n*maxPartRanges)
 	for i, r := range counts {
 		p := parts[i*len(parts)/len(counts)].Compare
 		p.Counts = append(p.Counts, checkpointRange{Start: r.Start, End: r.End})
 	}
-	entries := fewerEntries(c.entries, n*maxPartRanges)
+	entries = fewerEntries(entries, n*maxPartRanges)
 	for i, r := range entries {
 		p := parts[i*len(parts)/len(entries)].Compare
 		p.Entries = append(p.Entries, checkpointRange{Index: r.index, Start: r.Start, End: r.End})
@@ -88,9 +141,22 @@ func ComparePart(ctx context.Context, opts Options, spec PartSpec) (result PartR
 	}
 	defer func() { err = errs.Also(err, c.snap.Close()) }()
 	c.progress.begin(0, 0, totalWeight(c.rows))
-	err = c.execute(ctx, ingest.ShareOptions{ReadOnly: true}, func(ctx context.Context) error { return c.read(ctx, true, c.sums.accumulator) })
+	var stored *storeSums
+	err = c.execute(ctx, ingest.ShareOptions{ReadOnly: true}, func(ctx context.Context) error {
+		if spec.Part.Compare.Stored {
+			stored = c.newStoreSums()
+			return stored.addAll(ctx, c.entries)
+		}
+		return c.read(ctx, true, c.sums.accumulator)
+	})
 	if err != nil {
 		return PartResult{}, fmt.Errorf("backfill: compare: %w", err)
+	}
+	if stored != nil {
+		return PartResult{
+			Rows: c.scanned.Load(), Totals: stored.given,
+			Compared: &comparedPart{Keys: c.keys.Load(), Stored: stored.stored, Records: stored.records},
+		}, nil
 	}
 	compared := &comparedPart{Keys: c.keys.Load(), Sums: c.sums.encode()}
 	for k := range spec.Indexes {
@@ -101,10 +167,13 @@ func ComparePart(ctx context.Context, opts Options, spec PartSpec) (result PartR
 
 // take makes a part what there is to be read.
 func (c *comparison) take(p Part) error {
-	if !p.Compares() || p.Compare.Buckets < 2 || bits.OnesCount(uint(p.Compare.Buckets)) != 1 {
+	switch {
+	case p.Compares() && p.Compare.Stored && c.storeSums():
+	case p.Compares() && !p.Compare.Stored && p.Compare.Buckets >= 2 && bits.OnesCount(uint(p.Compare.Buckets)) == 1:
+		c.sums = sumsOf(len(c.task.Indexes), uint64(p.Compare.Buckets))
+	default:
 		return fmt.Errorf("backfill: compare: not a part of a comparison for job %d", c.task.JobID)
 	}
-	c.sums = sumsOf(len(c.task.Indexes), uint64(p.Compare.Buckets))
 	c.rows = decodeTasks(p.Tasks)
 	if !tasksIn(c.task.Table, c.rows) {
 		return fmt.Errorf("backfill: compare: a part of job %d is not of table %s", c.task.JobID, c.task.Table.Name.O)

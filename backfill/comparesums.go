@@ -22,35 +22,10 @@ func (c *comparison) storeSumsAgree(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	s := c.newStoreSums()
-	done := c.enterCompare(len(c.rows) + len(c.counts) + len(entries))
-	// The workers read rows; who asks the store for sums does nothing but wait.
-	err = parallel.Do(ctx, 2, func() int { return 2 }, func(ctx context.Context, i int) error {
-		if i == 0 {
-			return parallel.Do(ctx, len(c.rows), c.share.Workers, func(ctx context.Context, i int) error {
-				defer done()
-				return s.addRows(ctx, c.rows[i])
-			})
-		}
-		return parallel.Do(ctx, len(c.counts)+len(entries), c.storeParallel, func(ctx context.Context, i int) error {
-			defer done()
-			if i < len(c.counts) {
-				return c.countPart(ctx, c.counts[i])
-			}
-			return s.addStored(ctx, entries[i-len(c.counts)])
-		})
-	})
-	if err != nil {
+	if err := s.addAll(ctx, entries); err != nil {
 		return false, err
 	}
-	if err := c.checkCount(); err != nil {
-		return false, err
-	}
-	if !s.equal(s.given) {
-		c.scanned.Store(0)
-		c.keys.Store(0)
-		return false, nil
-	}
-	return true, nil
+	return s.agree()
 }
 
 // storeEntries cuts all indexes where the store cuts them. It asks the store once: a comparison that has found rows to
@@ -89,6 +64,41 @@ func (c *comparison) newStoreSums() *storeSums {
 		c: c, sums: c.opts.Store.(kv.Checksummer),
 		given: make([]ingest.Totals, n), stored: make([]ingest.Totals, n), records: make([]int64, n),
 	}
+}
+
+// addAll adds what the rows of the comparison give and what the store has of entries, and counts the records.
+func (s *storeSums) addAll(ctx context.Context, entries []entryRange) error {
+	c := s.c
+	done := c.enterCompare(len(c.rows) + len(c.counts) + len(entries))
+	// The workers read rows; who asks the store for sums does nothing but wait.
+	return parallel.Do(ctx, 2, func() int { return 2 }, func(ctx context.Context, i int) error {
+		if i == 0 {
+			return parallel.Do(ctx, len(c.rows), c.share.Workers, func(ctx context.Context, i int) error {
+				defer done()
+				return s.addRows(ctx, c.rows[i])
+			})
+		}
+		return parallel.Do(ctx, len(c.counts)+len(entries), c.storeParallel, func(ctx context.Context, i int) error {
+			defer done()
+			if i < len(c.counts) {
+				return c.countPart(ctx, c.counts[i])
+			}
+			return s.addStored(ctx, entries[i-len(c.counts)])
+		})
+	})
+}
+
+// agree is storeSumsAgree when everything is added.
+func (s *storeSums) agree() (bool, error) {
+	if err := s.c.checkCount(); err != nil {
+		return false, err
+	}
+	if !s.equal(s.given) {
+		s.c.scanned.Store(0)
+		s.c.keys.Store(0)
+		return false, nil
+	}
+	return true, nil
 }
 
 // equal says that the store has what the rows give, and takes over how much that is.

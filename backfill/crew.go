@@ -21,6 +21,9 @@ type Crew interface {
 	// divided; then it has done nothing. When it returns an error parts may still be
 	// under way: who has made the crew stops them.
 	Build(ctx context.Context, w SharedWork) (results []PartResult, shared bool, err error)
+	// SumsInStore says that whoever takes parts of a comparison knows those of which the store sums the
+	// entries up.
+	SumsInStore() bool
 }
 
 // SharedWork is what there is to do for a crew.

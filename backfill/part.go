@@ -19,9 +19,11 @@ type Part struct {
 func (p *Part) Compares() bool { return p.Compare != nil }
 
 // comparePart is what there is of a part of a comparison beside rows: entries to be summed
-// up, in a number of buckets for each index, and records to be counted by their keys.
+// up, in a number of buckets for each index, or by the store if Stored says so, and records to be counted by
+// their keys.
 type comparePart struct {
-	Buckets int               `json:"buckets"`
+	Buckets int               `json:"buckets,omitempty"`
+	Stored  bool              `json:"stored,omitempty"`
 	Entries []checkpointRange `json:"entries"`
 	Counts  []checkpointRange `json:"counts"`
 }
@@ -31,18 +33,20 @@ type PartResult struct {
 	// Rows were scanned.
 	Rows int64 `json:"rows"`
 	// Totals are those of the entries that are durable, by position in the task's
-	// indexes.
+	// indexes; those of what the rows give if the store has summed up a part of a comparison.
 	Totals []ingest.Totals `json:"totals,omitempty"`
 	// Compared is what a part of a comparison has come to.
 	Compared *comparedPart `json:"compared,omitempty"`
 }
 
 // comparedPart has the records that were counted, the entries of each index, and the sums
-// as sums.encode makes them.
+// as sums.encode makes them; or what the store has of each index, and the records it has met.
 type comparedPart struct {
-	Keys    int64   `json:"keys"`
-	Entries []int64 `json:"entries"`
-	Sums    []byte  `json:"sums"`
+	Keys    int64           `json:"keys"`
+	Entries []int64         `json:"entries,omitempty"`
+	Sums    []byte          `json:"sums,omitempty"`
+	Stored  []ingest.Totals `json:"stored,omitempty"`
+	Records []int64         `json:"records,omitempty"`
 }
 
 // PartSpec says which part is to be compared.

@@ -25,6 +25,8 @@ type testCrew struct {
 	parts  []int // by round
 	// change, if it is set, is made to the result of a part.
 	change func(i int, r *PartResult)
+	// early says that the nodes know no parts which the store sums up.
+	early bool
 
 	mu   sync.Mutex
 	rows int64
@@ -61,6 +63,8 @@ func (c *testCrew) Build(ctx context.Context, w SharedWork) ([]PartResult, bool,
 	}
 	return results, true, workers.Wait()
 }
+
+func (c *testCrew) SumsInStore() bool { return !c.early }
 
 // runPart builds one part alone.
 func runPart(ctx context.Context, opts Options, task Task, p HeldPart) (PartResult, error) {
@@ -288,7 +292,10 @@ func TestForeignPart(t *testing.T) {
 	compared := Part{Tasks: []checkpointTask{{Start: r.Start, End: r.End}}, Compare: &comparePart{Buckets: 4}}
 	_, err = ComparePart(f.ctx, f.options(), PartSpec{Task: spec.Task, Part: compared})
 	require.ErrorContains(t, err, "is not of table")
-	for _, wrong := range []Part{{}, {Compare: &comparePart{Buckets: 3}}, {Compare: &comparePart{Buckets: 4, Entries: []checkpointRange{{Index: 1}}}}} {
+	for _, wrong := range []Part{
+		{}, {Compare: &comparePart{Buckets: 3}}, {Compare: &comparePart{Stored: true}}, // this store adds nothing up
+		{Compare: &comparePart{Buckets: 4, Entries: []checkpointRange{{Index: 1}}}},
+	} {
 		_, err = ComparePart(f.ctx, f.options(), PartSpec{Task: spec.Task, Part: wrong})
 		require.ErrorContains(t, err, "part of ")
 	}
@@ -346,7 +353,7 @@ func TestLargePartsFitIntoRows(t *testing.T) {
 			c.rows[i].End, c.counts[i].End = key("r", i), key("r", i)
 		}
 	}
-	parts := c.cut(n, minBuckets)
+	parts := c.cut(n, comparePart{Buckets: minBuckets}, c.entries)
 	require.Len(t, parts, n)
 	var rows []task
 	var counts []kv.KeyRange

@@ -46,6 +46,8 @@ func newTeam(t *testing.T, opts Options, task Task, r *rand.Rand) *team {
 	return c
 }
 
+func (*team) SumsInStore() bool { return true }
+
 func (c *team) Build(ctx context.Context, w SharedWork) ([]PartResult, bool, error) {
 	c.parts = w.Cut(c.n)
 	c.checkpoints, c.results = make([][]byte, len(c.parts)), make([]PartResult, len(c.parts))

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"sync/atomic"
@@ -381,8 +382,15 @@ func (i *readingIterator) Next() error {
 }
 
 // TestCompareBySumsOfTheStore: indexes that are equal to their rows are not read entry by entry if the
-// store sums them up; those of partitions and over all of them too. Whatever differs is found.
+// store sums them up; those of partitions and over all of them too, by one node or by several. Whatever
+// differs is found.
 func TestCompareBySumsOfTheStore(t *testing.T) {
+	for _, parts := range []int{0, 1, 5} {
+		t.Run(fmt.Sprintf("%d parts", parts), func(t *testing.T) { compareBySumsOfTheStore(t, parts) })
+	}
+}
+
+func compareBySumsOfTheStore(t *testing.T, parts int) {
 	r := newRand(t)
 	table, kinds := plainTable()
 	f := newFixture(t, table, kinds)
@@ -395,27 +403,91 @@ func TestCompareBySumsOfTheStore(t *testing.T) {
 	plain, unique := indexOn(9, false, 1), indexOn(10, true, 0, 2)
 	_, err := Run(f.ctx, opts, on.spec(plain, unique))
 	require.NoError(t, err)
-	compare := func() CompareResult {
+	compare := func() (CompareResult, *testCrew) {
 		store.iters.Store(0)
 		store.sums.Store(0)
-		found, err := Compare(f.ctx, opts, on.spec(plain, unique).Task)
+		task := on.spec(plain, unique).Task
+		opts, crew := f.shared(parts, task, store)
+		found, err := Compare(f.ctx, opts, task)
 		require.NoError(t, err)
-		return found
+		return found, crew
 	}
-	found := compare()
+	found, crew := compare()
 	require.True(t, found.Clean())
 	require.EqualValues(t, len(f.rows), found.Rows)
 	require.Equal(t, []int64{found.Rows, found.Rows}, found.Entries)
+	require.Len(t, found.Records, 2, "they say whether something hides entries")
 	require.Zero(t, store.iters.Load(), "entries were read")
 	require.Positive(t, store.sums.Load())
+	require.Len(t, crew.parts, min(1, parts))
 
 	keys := slices.Sorted(maps.Keys(f.wantEntries(unique)))
 	value := on.entries(unique, on.now())[keys[5]]
 	for i, pairs := range []map[string]string{{keys[5]: value + "x"}, {keys[5]: value, keys[5] + "x": value}} {
 		on.put(pairs, on.now())
-		found := compare()
+		found, crew := compare()
 		require.Len(t, found.Differences, 1, "%d", i)
 		require.EqualValues(t, len(f.rows), found.Rows, "rows are counted once")
 		require.Positive(t, store.iters.Load(), "%d", i)
+		require.Len(t, crew.parts, 2*min(1, parts))
 	}
+}
+
+// TestSharedSumsOfTheStore: what one of the parts loses is missed by the one who adds them up, and nodes that
+// do not know such parts get others.
+func TestSharedSumsOfTheStore(t *testing.T) {
+	table, kinds := plainTable()
+	f := newFixture(t, table, kinds)
+	f.insert(newRand(t), 700)
+	on := newOnTikv(f)
+	on.cut(4)
+	idx := indexOn(9, true, 0)
+	_, err := Run(f.ctx, on.options(), on.spec(idx))
+	require.NoError(t, err)
+	compare := func(change func(r *PartResult)) (CompareResult, *testCrew, error) {
+		task := on.spec(idx).Task
+		opts, crew := f.shared(3, task, on.store)
+		crew.change = func(i int, r *PartResult) {
+			if i == 1 {
+				change(r)
+			}
+		}
+		found, err := Compare(f.ctx, opts, task)
+		return found, crew, err
+	}
+	_, _, err = compare(func(r *PartResult) { r.Rows-- })
+	require.ErrorAs(t, err, new(*RowCountError))
+	_, _, err = compare(func(r *PartResult) { r.Compared.Keys-- })
+	require.ErrorAs(t, err, new(*RowCountError))
+	for name, change := range map[string]func(r *PartResult){
+		"no comparison": func(r *PartResult) { r.Compared = nil },
+		"no totals":     func(r *PartResult) { r.Totals = nil },
+		"no sums":       func(r *PartResult) { r.Compared.Stored = nil },
+		"no records":    func(r *PartResult) { r.Compared.Records = nil },
+	} {
+		_, _, err = compare(change)
+		require.ErrorContains(t, err, "a part of the comparison", name)
+	}
+	for name, change := range map[string]func(r *PartResult){
+		"given":  func(r *PartResult) { r.Totals[0].CRC ^= 1 },
+		"stored": func(r *PartResult) { r.Compared.Stored[0].Entries-- },
+	} {
+		found, crew, err := compare(func(r *PartResult) {
+			if r.Compared.Stored != nil { // the second time there are buckets
+				change(r)
+			}
+		})
+		require.NoError(t, err, name)
+		require.True(t, found.Clean(), name)
+		require.Len(t, crew.parts, 2, "%s: then it is looked for", name)
+	}
+
+	task := on.spec(idx).Task
+	opts, crew := f.shared(3, task, on.store)
+	crew.early = true
+	crew.change = func(_ int, r *PartResult) { require.NotEmpty(t, r.Compared.Sums) }
+	found, err := Compare(f.ctx, opts, task)
+	require.NoError(t, err)
+	require.True(t, found.Clean())
+	require.Len(t, crew.parts, 1)
 }

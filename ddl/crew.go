@@ -56,6 +56,13 @@ func (c *jobCrew) Build(ctx context.Context, w backfill.SharedWork) (results []b
 	return results, true, err
 }
 
+// sumsProtocol is the first one whose nodes know parts of a comparison of which the store sums the entries up. A
+// job that was queued by an earlier one may have nodes of that.
+const sumsProtocol = 3
+
+// SumsInStore implements backfill.Crew.
+func (c *jobCrew) SumsInStore() bool { return c.record.Protocol >= sumsProtocol }
+
 // begin makes the parts known to all nodes, those of an earlier attempt if there are any.
 func (c *jobCrew) begin(ctx context.Context, w backfill.SharedWork) (shared bool, err error) {
 	defer func() {

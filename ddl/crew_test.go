@@ -50,3 +50,11 @@ func TestPartsOfLaterVersions(t *testing.T) {
 	require.True(t, h.eligible(&job.Record{}), "of before there was a protocol")
 	require.False(t, h.eligible(&job.Record{Protocol: job.Protocol + 1}))
 }
+
+// A job that a node of an earlier version has queued may have such nodes compare parts of it.
+func TestEarlierNodesGetPartsThatTheyKnow(t *testing.T) {
+	for protocol, sums := range map[int]bool{0: false, 2: false, job.Protocol: true} {
+		c := &jobCrew{record: &job.Record{Protocol: protocol}}
+		require.Equal(t, sums, c.SumsInStore(), "protocol %d", protocol)
+	}
+}

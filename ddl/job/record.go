@@ -12,7 +12,7 @@ import (
 // Protocol is the version of what is written down of jobs and their parts, and of how their entries are
 // made. It grows with every change by which a node that does not know it would go on with a job wrongly: it
 // drops fields of the record that it does not know.
-const Protocol = 2
+const Protocol = 3
 
 // Record is the durable record of a job: one statement that adds indexes to one
 // table.
