@@ -417,9 +417,13 @@ func (c *contender) transaction() {
 	for range 1 + c.rng.IntN(5) {
 		switch c.rng.IntN(8) {
 		case 0:
-			if c.do("SAVEPOINT", "SAVEPOINT s") {
-				c.savepoint = len(c.increments)
+			if !c.do("SAVEPOINT", "SAVEPOINT s") { // a KILL may come when there is one
+				if c.conn != nil {
+					c.rollback()
+				}
+				return
 			}
+			c.savepoint = len(c.increments)
 		case 1:
 			if c.do("ROLLBACK TO", "ROLLBACK TO SAVEPOINT s") {
 				c.increments = c.increments[:c.savepoint]
