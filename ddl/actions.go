@@ -188,7 +188,7 @@ func (t *task) takeSnapshot(ctx context.Context, r *job.Record, to job.Step) (ou
 // has passed S meanwhile, another S is taken.
 func (t *task) resumeHold(ctx context.Context) error {
 	r := t.machine.Record()
-	if !r.NeedsHold() && !t.keepsS(r) {
+	if !t.needsHold(r) && !t.keepsS(r) {
 		return nil
 	}
 	for attempt := int64(1); ; attempt++ {
@@ -213,7 +213,7 @@ func (t *task) beginAgain(ctx context.Context, why error) error {
 		if err := t.settle(ctx); err != nil {
 			return err
 		}
-		if r := t.machine.Record(); !r.NeedsHold() || r.RollingBack() {
+		if r := t.machine.Record(); !t.needsHold(r) || r.RollingBack() {
 			return nil
 		}
 		t.emit(event.Retry{Job: event.Job{ID: t.id}, Op: "snapshot", Attempt: int(attempt), Err: why})

@@ -12,7 +12,7 @@ import (
 // The assertions of this package. They are about what the steps of a job rest on, and
 // say it a second time, in other words than the code that takes the steps.
 
-// nextSteps are the steps that may follow each. From snapshot, and drained, to write-reorg another
+// nextSteps are the steps that may follow each. From snapshot, backfilled and drained to write-reorg another
 // S is taken; from drained to snapshot the build is verified.
 var nextSteps = map[job.Step][]job.Step{
 	job.StepQueued:         {job.StepDeleteOnly, job.StepFinished},
@@ -20,7 +20,7 @@ var nextSteps = map[job.Step][]job.Step{
 	job.StepWriteOnly:      {job.StepWriteReorg, job.StepUndoDeleteOnly},
 	job.StepWriteReorg:     {job.StepSnapshot, job.StepUndoDeleteOnly},
 	job.StepSnapshot:       {job.StepBackfilled, job.StepWriteReorg, job.StepUndoDeleteOnly},
-	job.StepBackfilled:     {job.StepDrained, job.StepPublic, job.StepUndoDeleteOnly},
+	job.StepBackfilled:     {job.StepDrained, job.StepPublic, job.StepWriteReorg, job.StepUndoDeleteOnly},
 	job.StepDrained:        {job.StepCompared, job.StepSnapshot, job.StepWriteReorg, job.StepUndoDeleteOnly},
 	job.StepCompared:       {job.StepPublic, job.StepUndoDeleteOnly},
 	job.StepPublic:         {job.StepDropDeleteOnly, job.StepFinished},

@@ -152,10 +152,23 @@ func (t *task) compareOnce(ctx context.Context, r *job.Record) (result backfill.
 		Task: task, Verified: verified(r), Built: built(r), TempDir: t.d.opts.TempDir, Settings: &t.live, Crew: t.crew(r),
 	})
 	if err != nil || result.Clean() || r.Deferred {
-		return result, 0, err
+		return result, 0, errors.Join(err, t.checkHeld(ctx, r))
 	}
 	repaired, err = t.repairAll(ctx, r, task, result.Differences)
 	return result, repaired, err
+}
+
+// checkHeld fails with errHoldLost if garbage collection has passed an S that a comparison needs. That shows here
+// before the keeper of the hold knows of it, if this process has stood still.
+func (t *task) checkHeld(ctx context.Context, r *job.Record) error {
+	if !t.needsHold(r) {
+		return nil
+	}
+	safe, err := t.d.opts.Builds.GCSafePoint(ctx)
+	if err == nil && safe > r.SnapshotTS {
+		return errHoldLost
+	}
+	return err
 }
 
 // verified is when the job's indexes were equal to the rows, as far as the build has seen, and

@@ -293,6 +293,10 @@ func indexRanges(tableID int64, table *model.TableInfo, indexIDs []int64) []kv.K
 	return ranges
 }
 
+// needsHold says that the job cannot go on with its S if garbage collection has passed it. Only stores of
+// clusters have records that hide others.
+func (t *task) needsHold(r *job.Record) bool { return r.NeedsHold(t.d.clustered()) }
+
 // keepsS says that garbage collection is held at S until the indexes are public, or
 // nothing of them is left: on a cluster it is the word of others that no import at S can
 // come any more.

@@ -3,6 +3,7 @@ package sql_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -55,4 +56,71 @@ func TestLostHoldIsRecorded(t *testing.T) {
 	require.Equal(t, "synced", c.lastJob("state"))
 	require.NotEqual(t, first, c.lastJob("snapshot_ts"))
 	c.check("t")
+}
+
+// passingStore says once that garbage collection has gone on as far as it can.
+type passingStore struct {
+	*fences
+	passed atomic.Bool
+}
+
+func (s *passingStore) GCSafePoint(ctx context.Context) (uint64, error) {
+	if s.passed.Swap(false) {
+		return s.CurrentTS(ctx)
+	}
+	return s.fences.GCSafePoint(ctx)
+}
+
+// On TiKV garbage collection removes LOCK records, whatever they hide. If it has passed S before the comparison is over, that does not
+// see what a transaction hides that has believed one of them (a finding of the simulation): the job takes
+// another S. It notices whether or not anybody has told it that its hold is lost.
+func TestHoldLostBeforeTheComparison(t *testing.T) {
+	t.Run("during it", func(t *testing.T) {
+		var s *passingStore
+		f := &faulty{}
+		n := newNodes(t, func(o *sql.Options) {
+			s = &passingStore{fences: o.Builds.(*fences)}
+			o.Builds = s
+		}, withFaults(f))
+		c := n.client()
+		table(c, 50)
+		var first uint64
+		f.compare = func() error {
+			if first == 0 {
+				first = n.DDL().Unfinished()[0].Snapshot
+				s.passed.Store(true)
+			}
+			return nil
+		}
+		c.run(addUnique)
+		require.NotZero(t, first)
+		require.NotEqual(t, fmt.Sprint(first), c.lastJob("snapshot_ts"))
+		c.check("t")
+	})
+	for _, at := range []ddl.HookPoint{
+		{When: "before", Action: "change-schema", Step: "drained"}, {When: "before", Action: "compare", Step: "compared"},
+	} {
+		t.Run("before "+at.Step, func(t *testing.T) {
+			var s *lostHold
+			n := newNodes(t, func(o *sql.Options) {
+				held := o.Builds.(*fences)
+				s = &lostHold{Store: held.Store}
+				held.Store = s
+			})
+			c := n.client()
+			table(c, 50)
+			arrived, leave := n.blockAt(at)
+			result := n.start(addUnique)
+			reach(t, arrived)
+			first := n.DDL().Unfinished()[0].Snapshot
+			s.lose.Store(true)
+			letIn := n.first.shutOut()
+			defer letIn()
+			n.first.forget().notice() // the other node takes it over
+			close(leave)
+			require.NoError(t, wait(t, result))
+			require.NotEqual(t, fmt.Sprint(first), c.lastJob("snapshot_ts"))
+			c.check("t")
+		})
+	}
 }

@@ -145,10 +145,18 @@ func (r *Record) Ended() bool { return r.Step == StepFinished }
 // RollingBack says that the job is being undone.
 func (r *Record) RollingBack() bool { return r.State == model.JobStateRollingback }
 
-// NeedsHold says that an import at S may still come, so that garbage collection has to
-// be held at it.
-func (r *Record) NeedsHold() bool {
-	return r.SnapshotTS != 0 && r.Step == StepSnapshot
+// NeedsHold says that garbage collection has to be held at S: an import at S may still come or, in a
+// store whose LOCK records hide what is older than they are, a comparison is to see what they hide. If such
+// a record were collected before, it would not see what a transaction that has believed the record, and goes on
+// to hide the entry, has not seen.
+func (r *Record) NeedsHold(hiding bool) bool {
+	switch r.Step {
+	case StepSnapshot:
+		return r.SnapshotTS != 0
+	case StepBackfilled, StepDrained:
+		return r.SnapshotTS != 0 && hiding && r.Compare
+	}
+	return false
 }
 
 // ForgetSnapshot makes the job take another S. What was imported at this one stays. Nearly

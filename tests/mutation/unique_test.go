@@ -260,6 +260,22 @@ var uniqueness = []mutation{
 		shows:  `should have 1 item`,
 	},
 	{
+		invariant: "I6", breaks: "a comparison goes on at another time when garbage collection has passed S",
+		file:   "ddl/job/record.go",
+		old:    "return r.SnapshotTS != 0 && hiding && r.Compare",
+		new:    "return r.SnapshotTS != 0 && hiding && r.Ended()",
+		caught: "sql.TestHoldLostBeforeTheComparison",
+		shows:  `lost_hold_test.go`,
+	},
+	{
+		invariant: "I6", breaks: "a comparison does not look whether garbage collection has passed S meanwhile",
+		file:   "ddl/compare.go",
+		old:    "if err == nil && safe > r.SnapshotTS {",
+		new:    "if err == nil && safe > r.SnapshotTS && r.Ended() {",
+		caught: "sql.TestHoldLostBeforeTheComparison",
+		shows:  `lost_hold_test.go`,
+	},
+	{
 		invariant: "I6", breaks: "what the store has in a part of a shared comparison is taken from what the rows give",
 		file:   "backfill/compareshared.go",
 		old:    "s.stored[k].Add(r.Compared.Stored[k])",

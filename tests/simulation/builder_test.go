@@ -86,7 +86,7 @@ func (w *world) builderEvent(b *builder, c *choice) {
 	if !b.begun {
 		b.begun = true
 		r := b.m.Record()
-		if r.NeedsHold() && !b.holdAt(timestamp(r.SnapshotTS)) && !w.broken(lostHoldIgnored) {
+		if b.needsHold(r) && !b.holdAt(timestamp(r.SnapshotTS)) && !w.broken(lostHoldIgnored) {
 			b.beginAgain()
 		}
 		return
@@ -220,6 +220,11 @@ func (b *builder) settle() bool {
 	return true
 }
 
+// needsHold says that the job cannot go on with its S if garbage collection has passed it.
+func (b *builder) needsHold(r *job.Record) bool {
+	return r.NeedsHold(b.w.cfg.hiding)
+}
+
 // beginAgain goes back to before S, which is not held any more.
 func (b *builder) beginAgain() {
 	w := b.w
@@ -228,7 +233,7 @@ func (b *builder) beginAgain() {
 		return
 	}
 	r := b.m.Record()
-	if !r.NeedsHold() || r.RollingBack() {
+	if !b.needsHold(r) || r.RollingBack() {
 		return
 	}
 	after, _, err := b.writeAtOnce(job.StepWriteReorg, func(after *job.Record) error {

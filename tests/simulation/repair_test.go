@@ -149,7 +149,10 @@ func (b *builder) compareOnce() (*job.Record, bool, error) {
 		}
 	}
 	w.trace("builder %d compares at %d: %d differences", b.id, p.t, len(p.differences))
+	r := b.m.Record()
 	switch {
+	case len(p.differences) == 0 && b.needsHold(r) && w.store.safePoint > timestamp(r.SnapshotTS):
+		return b.endCompare(errHoldLost)
 	case len(p.differences) == 0 || w.broken(differencesIgnored):
 		b.phase = recordingComparison
 	case b.m.Record().Deferred:
