@@ -40,10 +40,10 @@ func (a *addColumn) begin(s subject, c *job.Change) error {
 	return nil
 }
 
-func (*addColumn) follow(table *model.TableInfo, c *job.Change, state model.SchemaState) {
+func (a *addColumn) follow(table *model.TableInfo, c *job.Change, state model.SchemaState) {
 	col := model.FindColumnInfoByID(table.Columns, c.ColumnID)
-	if col == nil {
-		return
+	if col == nil || col.Name.L != a.Col.Name.L || col.State == model.StatePublic {
+		return // FLASHBACK CLUSTER has taken the column away, as it does indexes, and another may have got its ID
 	}
 	col.State = state
 	if state == model.StateNone {

@@ -59,8 +59,9 @@ func (t *txn) deleteEntries(r *job.Record, table *model.TableInfo) error {
 // condemned are the IDs of indexes whose entries garbage collection is still to delete, or to delete once
 // more after a day, where the table's would be stored. The table counts its indexes, so none of its own
 // gets an ID of before; but EXCHANGE PARTITION swaps the IDs that entries are stored under and not the
-// counters (onExchangeTablePartition in pkg/ddl/partition.go), and nobody else looks.
-func (t *txn) condemned(table *model.TableInfo) (map[int64]bool, error) {
+// counters (onExchangeTablePartition in pkg/ddl/partition.go), and nobody else looks. And FLASHBACK CLUSTER
+// takes the counter back: those of a job that is still to be undone are condemned as well.
+func (t *txn) condemned(r *job.Record, table *model.TableInfo) (map[int64]bool, error) {
 	physical := append(partitionIDs(table), table.ID)
 	slices.Sort(physical)
 	from := hex.EncodeToString(tablecodec.EncodeTablePrefix(physical[0]))
@@ -82,6 +83,17 @@ func (t *txn) condemned(table *model.TableInfo) (map[int64]bool, error) {
 		}
 		if _, ours := slices.BinarySearch(physical, tableID); ours {
 			ids[indexID] = true
+		}
+	}
+	jobs, err := t.loadJobs()
+	if err != nil {
+		return nil, err
+	}
+	for _, other := range jobs {
+		if other.record.TableID == table.ID && other.record.ID != r.ID {
+			for _, id := range other.record.IndexIDs {
+				ids[id] = true
+			}
 		}
 	}
 	return ids, nil

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/pingcap/tidb/pkg/util/chunk"
+
 	"fastddl/ddl/job"
 )
 
@@ -145,13 +147,29 @@ type storedJob struct {
 	settings job.Settings
 }
 
+// selectJobs reads the jobs that have not ended, in order of ID.
+const selectJobs = `SELECT record, settings FROM mysql.fastddl_ddl_record ORDER BY job_id`
+
 // loadJobs returns the jobs that have not ended, in order of ID.
 func (d *DDL) loadJobs(ctx context.Context) ([]storedJob, error) {
-	rows, err := d.query(ctx, `SELECT record, settings FROM mysql.fastddl_ddl_record ORDER BY job_id`)
+	rows, err := d.query(ctx, selectJobs)
 	if err != nil {
 		return nil, err
 	}
-	jobs := make([]storedJob, len(rows))
+	return decodeJobs(rows)
+}
+
+// loadJobs returns the jobs as of the transaction.
+func (t *txn) loadJobs() ([]storedJob, error) {
+	rows, err := t.query(selectJobs)
+	if err != nil {
+		return nil, err
+	}
+	return decodeJobs(rows)
+}
+
+func decodeJobs(rows []chunk.Row) (jobs []storedJob, err error) {
+	jobs = make([]storedJob, len(rows))
 	for i, row := range rows {
 		if jobs[i].record, jobs[i].settings, err = decodeRecord(row.GetBytes(0), row.GetBytes(1)); err != nil {
 			return nil, err

@@ -27,7 +27,7 @@ func applySchema(t *txn, after *job.Record, s subject) error {
 	table := s.TableInfo
 	switch after.Step {
 	case job.StepDeleteOnly:
-		condemned, err := t.condemned(table)
+		condemned, err := t.condemned(after, table)
 		if err != nil {
 			return err
 		}
@@ -40,6 +40,9 @@ func applySchema(t *txn, after *job.Record, s subject) error {
 		nameIndexes(after, table)
 		return nil
 	case job.StepWriteOnly, job.StepWriteReorg, job.StepUndoDeleteOnly:
+		if after.Step == job.StepUndoDeleteOnly {
+			keepNumbers(after, table)
+		}
 		for _, idx := range indexesOf(after, table) {
 			idx.State = after.SchemaState()
 			if after.Step == job.StepWriteOnly {
@@ -66,15 +69,23 @@ func applySchema(t *txn, after *job.Record, s subject) error {
 	return nil
 }
 
-// indexesOf returns the job's indexes that the table has.
+// indexesOf returns the job's indexes that the table has. While the job is undone an index that has the ID of one of them
+// may be another: when somebody has taken the job's row, FLASHBACK CLUSTER may have taken the table's counter back, and
+// TiDB have added an index.
 func indexesOf(r *job.Record, table *model.TableInfo) []*model.IndexInfo {
 	var indexes []*model.IndexInfo
-	for _, id := range r.IndexIDs {
-		if idx := model.FindIndexInfoByID(table.Indices, id); idx != nil {
+	for i, id := range r.IndexIDs {
+		if idx := model.FindIndexInfoByID(table.Indices, id); idx != nil && (!r.RollingBack() || builds(r, i, idx)) {
 			indexes = append(indexes, idx)
 		}
 	}
 	return indexes
+}
+
+// builds says that an index with the ID of the record's i-th, which is not public yet, is that one.
+func builds(r *job.Record, i int, idx *model.IndexInfo) bool {
+	return idx.Name.O == r.Indexes[i].IndexName.O && idx.State != model.StatePublic &&
+		(r.Protocol < markProtocol || strings.HasSuffix(idx.Name.L, buildingMark))
 }
 
 // buildingMark ends the name by which TiDB looks an index up while it is not public. No
@@ -197,14 +208,22 @@ func publishIndexes(t *txn, after *job.Record, table *model.TableInfo) error {
 	return publishAddIndexEvent(t, after, table, indexes)
 }
 
-// removeIndexes takes the job's indexes out of the table and gives their entries
-// to garbage collection. No other index gets their IDs, also if FLASHBACK CLUSTER has taken
+// keepNumbers lets no other index or column get the IDs of the job's, also if FLASHBACK CLUSTER has taken
 // the table's counter back: it waits for jobs in TiDB's queue, but not for one whose row was
 // just taken.
-func removeIndexes(t *txn, after *job.Record, table *model.TableInfo) error {
-	for _, id := range after.IndexIDs {
+func keepNumbers(r *job.Record, table *model.TableInfo) {
+	for _, id := range r.IndexIDs {
 		table.MaxIndexID = max(table.MaxIndexID, id)
 	}
+	for i := range r.Changes {
+		table.MaxColumnID = max(table.MaxColumnID, r.Changes[i].ColumnID)
+	}
+}
+
+// removeIndexes takes the job's indexes out of the table and gives their entries
+// to garbage collection, but for those under the ID of another index.
+func removeIndexes(t *txn, after *job.Record, table *model.TableInfo) error {
+	keepNumbers(after, table)
 	for _, idx := range indexesOf(after, table) {
 		if idx.Primary {
 			for _, ic := range idx.Columns {
@@ -214,7 +233,17 @@ func removeIndexes(t *txn, after *job.Record, table *model.TableInfo) error {
 		tidbddl.RemoveDependentHiddenColumns(table, idx)
 		removeIndex(table, idx.ID)
 	}
-	return t.deleteEntries(after, table)
+	gone := *after
+	gone.Indexes, gone.IndexIDs = nil, nil
+	for i, id := range after.IndexIDs {
+		if model.FindIndexInfoByID(table.Indices, id) == nil {
+			gone.Indexes, gone.IndexIDs = append(gone.Indexes, after.Indexes[i]), append(gone.IndexIDs, id)
+		}
+	}
+	if len(gone.IndexIDs) == 0 {
+		return nil
+	}
+	return t.deleteEntries(&gone, table)
 }
 
 // publishVersion writes the table under the next schema version, and asks all servers to tell when nobody uses an older one.

@@ -2,6 +2,7 @@ package sql_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -11,24 +12,24 @@ import (
 	pmodel "github.com/pingcap/tidb/pkg/parser/model"
 	"github.com/stretchr/testify/require"
 
+	"fastddl/config"
 	"fastddl/ddl"
 )
 
-// FLASHBACK CLUSTER, which waits behind a build, begins when a plain server has cancelled that, before its node knows. It takes
-// the definition of the table back, and with it the number of the last index. What the build has imported is deleted under its
-// number all the same, so that no other index may get that.
-func TestIndexThatWasFlashedBackKeepsItsNumber(t *testing.T) {
-	e := newEnv(t)
-	c := e.client()
-	table(c, 10)
+// flashBack has jobs meet what FLASHBACK CLUSTER does, which waits behind a build and begins when a plain server has cancelled
+// that, before its node knows: it takes the definition of table t back to what it is now, and with it the numbers of the last index
+// and column. Then it calls fn.
+func (e *env) flashBack(c *client, at ddl.HookPoint, fn func()) {
+	e.t.Helper()
 	before, err := e.Domain().InfoSchema().TableByName(context.Background(), pmodel.NewCIStr("test"), pmodel.NewCIStr("t"))
-	require.NoError(t, err)
+	require.NoError(e.t, err)
+	var begun atomic.Bool
 	e.setHook(func(_ context.Context, p ddl.HookPoint) error {
-		if !matches(p, hooks[afterImport]) {
+		if !matches(p, at) || begun.Swap(true) {
 			return nil
 		}
 		c.run("DELETE FROM mysql.tidb_ddl_job")
-		return tidbkv.RunInNewTxn(asServer(), e.store.Storage(), true, func(_ context.Context, txn tidbkv.Transaction) error {
+		err := tidbkv.RunInNewTxn(asServer(), e.store.Storage(), true, func(_ context.Context, txn tidbkv.Transaction) error {
 			m := meta.NewMutator(txn)
 			info := before.Meta().Clone()
 			version, err := m.GenSchemaVersion()
@@ -40,13 +41,79 @@ func TestIndexThatWasFlashedBackKeepsItsNumber(t *testing.T) {
 			}
 			return m.SetSchemaDiff(&model.SchemaDiff{Version: version, Type: model.ActionAddIndex, SchemaID: info.DBID, TableID: info.ID})
 		})
+		if err == nil {
+			err = e.Domain().Reload()
+		}
+		if err == nil {
+			fn()
+		}
+		return err
 	})
+}
+
+// What a build has imported is deleted under the number of its index, also if the table was flashed back, so that no other
+// index may get that.
+func TestIndexThatWasFlashedBackKeepsItsNumber(t *testing.T) {
+	e := newEnv(t)
+	c := e.client()
+	table(c, 10)
+	e.flashBack(c, hooks[afterImport], func() {})
 	require.Equal(t, 8214, errorCode(wait(t, e.start("ALTER TABLE t ADD UNIQUE INDEX u (b)"))))
 	e.setHook(nil)
-	require.Eventually(t, func() bool { return len(e.DDL().Unfinished()) == 0 }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return len(e.DDL().Unfinished()) == 0 }, patience, time.Millisecond)
 	require.NotEmpty(t, c.run("SELECT * FROM mysql.gc_delete_range"))
 	c.run("SET fastddl_ddl_engine = tidb")
 	c.run("ALTER TABLE t ADD UNIQUE INDEX u (b)")
+	e.collect(c)
+	c.check("t")
+	require.Equal(t, "10", c.one("SELECT COUNT(b) FROM t USE INDEX (u)"))
+}
+
+// Whoever adds indexes and columns before the build that was flashed back is undone, with whatever names, keeps them.
+func TestUndoneAfterAFlashbackBesideOthers(t *testing.T) {
+	e := newEnv(t)
+	c := e.client()
+	for _, engine := range []string{config.EngineTiDB, config.EngineFastddl} {
+		for _, name := range []string{"u", "v"} {
+			t.Run(engine+" "+name, func(t *testing.T) {
+				c := c.of(t)
+				c.run("DROP TABLE IF EXISTS t; DELETE FROM mysql.gc_delete_range; SET fastddl_ddl_engine = " + engine)
+				table(c, 10)
+				e.flashBack(c, hooks[afterImport], func() {
+					c.run("ALTER TABLE t ADD COLUMN %s INT DEFAULT 7", name)
+					c.run("ALTER TABLE t ADD UNIQUE INDEX %s (b)", name)
+				})
+				require.Equal(t, 8214, errorCode(wait(t, e.start("ALTER TABLE t ADD UNIQUE INDEX u (b), ADD COLUMN u INT DEFAULT 8"))))
+				e.setHook(nil)
+				require.Eventually(t, func() bool { return len(e.DDL().Unfinished()) == 0 }, patience, time.Millisecond)
+				e.collect(c)
+				c.check("t")
+				require.Equal(t, "10 70", c.one("SELECT COUNT(b), SUM(%[1]s) FROM t USE INDEX (%[1]s)", name))
+				c.run("ALTER TABLE t ADD COLUMN w INT, ADD INDEX w (b)")
+				c.check("t")
+			})
+		}
+	}
+}
+
+// The same statement may be on its way again by then.
+func TestUndoneAfterAFlashbackBesideTheSameStatement(t *testing.T) {
+	e := newEnv(t)
+	c := e.client()
+	table(c, 10)
+	const statement = "ALTER TABLE t ADD UNIQUE INDEX u (b)"
+	var again <-chan error
+	var leave chan struct{}
+	e.flashBack(c, hooks[afterImport], func() {
+		var arrived chan struct{}
+		arrived, leave = e.blockAt(hooks[beforeImport])
+		again = e.start(statement)
+		reach(t, arrived)
+	})
+	require.Equal(t, 8214, errorCode(wait(t, e.start(statement))))
+	close(leave)
+	require.NoError(t, wait(t, again))
+	e.setHook(nil)
 	e.collect(c)
 	c.check("t")
 	require.Equal(t, "10", c.one("SELECT COUNT(b) FROM t USE INDEX (u)"))

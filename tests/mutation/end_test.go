@@ -116,6 +116,22 @@ var ends = []mutation{
 		shows:  `data inconsistency in table: t, index: u|8223`,
 	},
 	{
+		invariant: "I7", breaks: "undoing takes an index for its own by its ID alone",
+		file:   "ddl/schema.go",
+		old:    "idx != nil && (!r.RollingBack() || builds(r, i, idx))",
+		new:    "idx != nil && (i >= 0 || builds(r, i, idx))",
+		caught: "sql.TestUndoneAfterAFlashbackBesideOthers",
+		shows:  `Key '.' doesn't exist in table 't'|job .* is public, and becomes`,
+	},
+	{
+		invariant: "I7", breaks: "an index gets the ID of one that is still to be undone",
+		file:   "ddl/notify.go",
+		old:    "other.record.TableID == table.ID && other.record.ID != r.ID",
+		new:    "other.record.TableID == 0 && other.record.ID != r.ID",
+		caught: "sql.TestUndoneAfterAFlashbackBesideTheSameStatement",
+		shows:  `has lost an index that was being built`,
+	},
+	{
 		invariant: "I7", breaks: "an index gets the ID of one whose entries are still to be deleted",
 		file:   "ddl/schema.go",
 		old:    "\t\tfor condemned[table.MaxIndexID+1] {\n\t\t\ttable.MaxIndexID++\n\t\t}\n",
