@@ -6,7 +6,7 @@ var ends = []mutation{
 	{
 		invariant: "I7", breaks: "nobody is told to delete the entries of an index that was undone",
 		file:   "ddl/schema.go",
-		old:    "return t.deleteEntries(after, table)",
+		old:    "return t.deleteEntries(&gone, table)",
 		new:    "return nil",
 		caught: "sql.TestNothingIsLeftOfAFailedJob",
 		shows:  `nobody deletes the entries`,
