@@ -44,8 +44,24 @@ func (d *DDL) lookup(id int64) *task {
 }
 
 // Cancel makes a job stop and undo what it has done. It returns when that is
-// certain to happen, not when it has happened.
-func (d *DDL) Cancel(ctx context.Context, id int64) error { return d.ask(ctx, id, job.RequestCancel) }
+// certain to happen, not when it has happened. A job that is being undone already, for
+// whatever reason, need not be asked, as in TiDB.
+func (d *DDL) Cancel(ctx context.Context, id int64) error {
+	err := d.ask(ctx, id, job.RequestCancel)
+	if dbterror.ErrCannotCancelDDLJob.Equal(err) && d.undone(ctx, id) {
+		return nil
+	}
+	return err
+}
+
+// undone says that a job is being undone, as far as can be told.
+func (d *DDL) undone(ctx context.Context, id int64) bool {
+	if t := d.lookup(id); t != nil {
+		return t.shown.Load().RollingBack()
+	}
+	r, err := d.recordOf(ctx, id)
+	return err == nil && r != nil && r.RollingBack()
+}
 
 // Pause makes a job stop where it is. It goes on after Resume, also if the process
 // has been restarted meanwhile.

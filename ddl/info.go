@@ -128,9 +128,9 @@ func (t *task) info(now time.Time) JobInfo {
 	case info.WaitReason == "":
 		info.WaitReason = held.Wait
 	}
-	// Nobody knows how long a job waits for what it does not have.
+	// Nobody knows how long a job waits for what it does not have. Meanwhile it reads nothing.
 	if info.WaitReason != "" && held.Workers == 0 {
-		info.HasRemaining = false
+		info.HasRemaining, info.RowsPerSecond = false, 0
 	}
 	return info
 }

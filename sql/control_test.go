@@ -21,6 +21,7 @@ import (
 	"fastddl/config"
 	"fastddl/ddl"
 	"fastddl/ddl/job"
+	"fastddl/event"
 )
 
 // steps are the places of a job, in order, at which tests stop it.
@@ -175,6 +176,31 @@ func TestCancel(t *testing.T) {
 	}
 }
 
+// Who cancels a job that is being undone already is not told that it cannot be cancelled.
+func TestCancelTwice(t *testing.T) {
+	e := newEnv(t)
+	c := e.client()
+	table(c, 100)
+	writer := e.client()
+	e.before("change-schema", "write-only", func() { writer.run("BEGIN; INSERT INTO t VALUES (1000, 1000, '')") })
+	result := e.start("ALTER TABLE t ADD INDEX i (b)")
+	state := func(want string) func() bool {
+		return func() bool {
+			jobs := e.DDL().Unfinished()
+			return len(jobs) == 1 && jobs[0].State == want && strings.Contains(jobs[0].WaitReason, "held by 1 transaction")
+		}
+	}
+	require.Eventually(t, state("running"), patience, 5*time.Millisecond)
+	id := c.one("SELECT job_id FROM mysql.tidb_ddl_job")
+	require.Equal(t, id+" successful", c.one("ADMIN CANCEL DDL JOBS "+id))
+	require.Eventually(t, state("rollingback"), patience, 5*time.Millisecond)
+	require.Equal(t, id+" successful", c.one("ADMIN CANCEL DDL JOBS "+id))
+	require.Contains(t, c.one("ADMIN PAUSE DDL JOBS "+id), "rollingback")
+	writer.run("COMMIT")
+	require.Equal(t, 8214, errorCode(wait(t, result)))
+	e.leavesNothing(c, "t")
+}
+
 // A paused job stays where it is, also over a restart, and goes on.
 func TestPauseResume(t *testing.T) {
 	dir := t.TempDir()
@@ -212,6 +238,35 @@ func TestPauseResume(t *testing.T) {
 	c.check("t")
 	require.Eventually(t, func() bool { return strings.Contains(c.one("SHOW CREATE TABLE t"), "`d`") }, patience, 50*time.Millisecond)
 	require.Contains(t, c.one("ADMIN RESUME DDL JOBS "+id), "error")
+}
+
+// A job that is paused while it scans does not show the rate that it had.
+func TestPausedJobsHaveNoRate(t *testing.T) {
+	e := newEnv(t)
+	c := e.client()
+	table(c, 100)
+	arrived, leave := e.blockAt(ddl.HookPoint{When: "before", Action: "backfill"})
+	result := e.start("ALTER TABLE t ADD INDEX i (b)")
+	reach(t, arrived)
+	id := e.DDL().Unfinished()[0].ID
+	// A rate is measured when its stage ends, however short it was.
+	j := event.Job{ID: id}
+	for i, stage := range []string{"scan", "merge", "scan"} {
+		e.bus.Emit(event.StageChanged{Job: j, Stage: stage})
+		e.bus.Emit(event.Progress{Job: j, Stage: stage, RowsDone: int64(i) * 50, RowsTotal: 100})
+	}
+	require.Positive(t, e.DDL().Unfinished()[0].RowsPerSecond)
+	require.True(t, e.DDL().Unfinished()[0].HasRemaining)
+
+	paused := e.start(fmt.Sprintf("ADMIN PAUSE DDL JOBS %d", id))
+	asked(t, has(paused))
+	close(leave)
+	require.NoError(t, wait(t, paused))
+	require.Eventually(t, func() bool { return e.DDL().Unfinished()[0].State == "paused" }, patience, 5*time.Millisecond)
+	require.False(t, e.DDL().Unfinished()[0].HasRemaining)
+	require.Zero(t, e.DDL().Unfinished()[0].RowsPerSecond)
+	c.run(fmt.Sprintf("ADMIN RESUME DDL JOBS %d", id))
+	require.NoError(t, wait(t, result))
 }
 
 // A process that dies at any place of a job goes on with it after a restart.
