@@ -39,14 +39,15 @@ type Report struct {
 // part is a part of the work that each row takes.
 type part struct {
 	done int64
-	// rate is the number of rows per second, once it is measured.
-	rate     float64
-	measured bool
-	// samples are what was done at times, the oldest at the end of the window; none
-	// while the part is not worked on. It is measured for the last time when its
-	// stage has ended, at until.
-	samples []sample
-	until   time.Time
+	// rate is the number of rows per second lately, pace that over a longer time, once
+	// they are measured.
+	rate, pace float64
+	measured   bool
+	// samples are what was done at times since began, the oldest at the end of the longer
+	// window; none while the part is not worked on. It is measured for the last time when
+	// its stage has ended, at until.
+	samples      []sample
+	began, until time.Time
 }
 
 type sample struct {
@@ -73,6 +74,10 @@ const (
 	// over which it is measured.
 	rateWindow    = 5 * time.Second
 	leastInterval = 50 * time.Millisecond
+	// longestWindow bounds the time that the remaining time is estimated by, which is half
+	// of that since the stage has begun. Over a short time a build that stands still, because
+	// its workers all write what they have sorted, say, seems to last for ever.
+	longestWindow = time.Minute
 	// farOff and farOffBy say when the remaining time was wrong by far: it is
 	// farOff times what was shown, and farOffBy more.
 	farOff   = 1.5
@@ -87,7 +92,7 @@ func (p *Progress) SetStage(now time.Time, stage string) {
 	p.parts[stageParts[p.stage]].until = now
 	p.stage = stage
 	part := &p.parts[stageParts[stage]]
-	part.samples, part.until = []sample{{now, part.done}}, time.Time{}
+	part.samples, part.began, part.until = []sample{{now, part.done}}, now, time.Time{}
 }
 
 // Set takes a report. One that is late, of another stage, is not looked at.
@@ -128,20 +133,30 @@ func (p *part) measure(now time.Time) {
 		return
 	}
 	if p.done < p.samples[n-1].done { // it begins again at its last checkpoint
-		p.samples = []sample{{now, p.done}}
+		p.samples, p.began = []sample{{now, p.done}}, now
 		return
 	}
 	if now.Sub(p.samples[n-1].time) < leastInterval && p.until.IsZero() {
 		return
 	}
 	p.samples = append(p.samples, sample{now, p.done})
-	for now.Sub(p.samples[1].time) >= rateWindow {
+	window := min(max(now.Sub(p.began)/2, rateWindow), longestWindow)
+	for now.Sub(p.samples[1].time) >= window {
 		p.samples = p.samples[1:]
 	}
-	first := p.samples[0]
-	if rows := p.done - first.done; rows > 0 || p.measured {
-		p.rate, p.measured = float64(rows)/max(now.Sub(first.time), time.Millisecond).Seconds(), true
+	lately := 0
+	for now.Sub(p.samples[lately+1].time) >= rateWindow {
+		lately++
 	}
+	if rows := p.done - p.samples[0].done; rows > 0 || p.measured {
+		p.rate, p.pace, p.measured = p.perSecond(lately, now), p.perSecond(0, now), true
+	}
+}
+
+// perSecond is the number of rows per second since a sample.
+func (p *part) perSecond(i int, now time.Time) float64 {
+	since := p.samples[i]
+	return float64(p.done-since.done) / max(now.Sub(since.time), time.Millisecond).Seconds()
 }
 
 func (p *Progress) updatePercent() {
@@ -152,14 +167,14 @@ func (p *Progress) updatePercent() {
 	p.percent = max(p.percent, sum)
 }
 
-// updateRemaining estimates the remaining time: each part at its own rate, or, if
+// updateRemaining estimates the remaining time: each part at its own pace, or, if
 // that is not known yet, at the one that the first which is known suggests.
 // There is no estimate while nothing gets on.
 func (p *Progress) updateRemaining(now time.Time) {
 	var perWeight float64 // seconds for each row and unit of weight
 	for i, part := range p.parts {
-		if part.rate > 0 && weights[i] > 0 {
-			perWeight = 1 / part.rate / weights[i]
+		if part.pace > 0 && weights[i] > 0 {
+			perWeight = 1 / part.pace / weights[i]
 			break
 		}
 	}
@@ -171,7 +186,7 @@ func (p *Progress) updateRemaining(now time.Time) {
 		case !part.measured && perWeight > 0:
 			seconds += rows * perWeight * weights[i]
 		default:
-			seconds += rows / part.rate // perhaps endless
+			seconds += rows / part.pace // perhaps endless
 		}
 	}
 	if p.known = seconds < maxRemaining.Seconds(); !p.known {

@@ -168,3 +168,24 @@ func TestProgressAfterPause(t *testing.T) {
 	require.InDelta(t, 100_000, run.p.RowsPerSecond(), 1000)
 	run.requireRemaining(t, 7+10*55.0/45, 0.5)
 }
+
+// A build that stands still for a while, because all its workers write what they have
+// sorted, say, will not take for ever, nor forty times as long.
+func TestProgressDuringAStall(t *testing.T) {
+	run := newProgressRun(20_000_000)
+	run.scan(time.Minute, 100_000)
+	run.pass(16*time.Second, func(time.Duration) {})
+	require.Zero(t, run.p.RowsPerSecond())
+	const remaining = 140 + 200*55.0/45
+	run.requireRemaining(t, 1.5*remaining, 0.5*remaining) // not for ever
+}
+
+// What has become slow for good is slow, however fast it was for how long.
+func TestProgressAfterALongFastBegin(t *testing.T) {
+	run := newProgressRun(200_000_000)
+	run.scan(20*time.Minute, 100_000)
+	run.pass(70*time.Second, func(dt time.Duration) { run.r.Rows += int64(10_000 * dt.Seconds()) })
+	require.InDelta(t, 10_000, run.p.RowsPerSecond(), 100)
+	const remaining = 7930 + 20_000*55.0/45
+	run.requireRemaining(t, 0.85*remaining, 0.2*remaining) // it grows when it was wrong by far
+}
