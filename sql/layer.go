@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	tidbddl "github.com/pingcap/tidb/pkg/ddl"
 	"github.com/pingcap/tidb/pkg/domain"
@@ -217,6 +218,38 @@ func (l *Layer) StopBuilds() error {
 	return l.ddl.Close()
 }
 
+// killInterval is how often what TiDB does by itself is killed again.
+const killInterval = 20 * time.Millisecond
+
+// endAutoAnalyze ends the analysis that TiDB makes by itself, and waits for it. Domain.Close
+// waits too late: it has closed the pool of goroutines for statistics by then, which drops what
+// it is handed (Close in pkg/statistics/handle/handle.go), and an analysis that goes on to the
+// next partition waits for that for ever.
+func (l *Layer) endAutoAnalyze() {
+	l.dom.StopAutoAnalyze()
+	stats := l.dom.StatsHandle()
+	if stats == nil {
+		return
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		stats.StatsAnalyze.Close()
+	}()
+	tick := time.NewTicker(killInterval)
+	defer tick.Stop()
+	for tracker := l.dom.SysProcTracker(); ; {
+		for id := range tracker.GetSysProcessList() { // perhaps one that has just begun
+			tracker.KillSysProcess(id)
+		}
+		select {
+		case <-ended:
+			return
+		case <-tick.C:
+		}
+	}
+}
+
 // Close stops the index builds where they are, and then TiDB's background work.
 // Clients must have gone. The storage stays open.
 func (l *Layer) Close() error {
@@ -229,6 +262,7 @@ func (l *Layer) Close() error {
 			storage.StopGCWorker()
 		}
 		if l.dom != nil {
+			l.endAutoAnalyze()
 			l.dom.Close()
 		}
 		tidbddl.CloseOwnerManager()
