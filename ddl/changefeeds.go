@@ -23,22 +23,32 @@ func (d *DDL) replicated(ctx context.Context) (reason string) {
 	if etcd == nil {
 		return ""
 	}
+	names, err := changefeeds(ctx, etcd)
+	switch {
+	case err != nil:
+		return fmt.Sprintf("it is not known whether TiCDC takes statements from the cluster: %v", err)
+	case len(names) > 0:
+		return "TiCDC takes statements from TiDB only, for the changefeeds " + strings.Join(names, ", ")
+	}
+	return ""
+}
+
+// changefeeds returns the names of the changefeeds of a cluster. The client's keys lie below the keyspace, if there is one
+// (SetEtcdCliByNamespace of TiDB). Those of TiCDC do not: it names the keyspace where others name a namespace of their own, so
+// that those of all of them are taken.
+func changefeeds(ctx context.Context, client *clientv3.Client) (names []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, changefeedsTimeout)
 	defer cancel()
-	found, err := etcd.Get(ctx, cdcutil.CDCPrefix, clientv3.WithPrefix())
+	found, err := clientv3.NewKV(client).Get(ctx, cdcutil.CDCPrefix, clientv3.WithPrefix())
 	if err != nil {
-		return fmt.Sprintf("it is not known whether TiCDC takes statements from the cluster: %v", err)
+		return nil, err
 	}
-	var names []string
 	for _, pair := range found.Kvs {
 		if name := changefeedOf(string(pair.Key), pair.Value); name != "" {
 			names = append(names, name)
 		}
 	}
-	if len(names) == 0 {
-		return ""
-	}
-	return "TiCDC takes statements from TiDB only, for the changefeeds " + strings.Join(names, ", ")
+	return names, nil
 }
 
 // changefeedOf is the name of the changefeed that is described under a key of etcd; empty if there is none, or if it has
