@@ -66,7 +66,8 @@ var startOnce = sync.OnceValue(func() error {
 	executor.Start()
 	resourcemanager.InstanceResourceManager.Start()
 	copr.GlobalMPPFailedStoreProber.Run()
-	return errors.Join(metricsutil.RegisterMetrics(), extension.Setup())
+	// RegisterMetrics would ask PD for the keyspace, to label metrics with it, and give up where opening the store goes on.
+	return errors.Join(metricsutil.RegisterMetricsForBR(nil, ""), extension.Setup())
 })
 
 // startProcess makes t TiDB's configuration and starts the services of the

@@ -92,9 +92,6 @@ func openCluster(ctx context.Context, cfg config.Config, port int, globals *conf
 	if err := checkAdvertised(cfg); err != nil {
 		return nil, err
 	}
-	if err := checkKeyspace(cfg, tidb.GetGlobalConfig().KeyspaceName); err != nil {
-		return nil, err
-	}
 	log.Info("connecting to the cluster", zap.String("pd", cfg.Path))
 	type result struct {
 		storage tidbkv.Storage
@@ -139,7 +136,10 @@ func checkAdvertised(cfg config.Config) error {
 	if !isOwn(cfg.AdvertiseAddress) {
 		return nil
 	}
-	servers, _, _ := strings.Cut(cfg.Path, "?")
+	servers, _, err := splitPath(cfg.Path)
+	if err != nil {
+		return err
+	}
 	for _, addr := range strings.Split(servers, ",") {
 		host, _, err := net.SplitHostPort(addr)
 		if err != nil {
@@ -153,19 +153,14 @@ func checkAdvertised(cfg config.Config) error {
 	return nil
 }
 
-// checkKeyspace refuses a keyspace that is named beside the path: the path is what the
-// driver goes by.
-func checkKeyspace(cfg config.Config, setting string) error {
-	_, query, _ := strings.Cut(cfg.Path, "?")
+// splitPath takes the path of a cluster apart: the servers of PD, and the keyspace if one is named.
+func splitPath(path string) (servers, keyspace string, err error) {
+	servers, query, _ := strings.Cut(path, "?")
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return fmt.Errorf("path: %w", err)
+		return "", "", fmt.Errorf("path: %w", err)
 	}
-	if named := values.Get("keyspaceName"); setting != "" && setting != named {
-		return fmt.Errorf("tidb.keyspace-name is %q and path names %q: name the keyspace in path, as in pd1:2379?keyspaceName=%s",
-			setting, named, setting)
-	}
-	return nil
+	return servers, values.Get("keyspaceName"), nil
 }
 
 // isOwn reports whether a host is, to each machine, itself.

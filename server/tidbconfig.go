@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"net"
 	"strconv"
 	"strings"
@@ -66,7 +67,28 @@ func tidbConfig(cfg config.Config, version string, port, statusPort int) (*tidb.
 	if err := cfg.ApplyTiDB(t); err != nil {
 		return nil, err
 	}
+	if err := setKeyspace(cfg, t); err != nil {
+		return nil, err
+	}
 	return t, nil
+}
+
+// setKeyspace tells TiDB of the keyspace that the path names. The driver takes it from the path; TiDB's own imports, of indexes
+// and of IMPORT INTO, want it in the setting, and only servers in the path: they would fail, or write beside the keyspace.
+func setKeyspace(cfg config.Config, t *tidb.Config) error {
+	if cfg.Store != config.StoreTiKV {
+		return nil
+	}
+	servers, keyspace, err := splitPath(cfg.Path)
+	if err != nil {
+		return err
+	}
+	if setting := t.KeyspaceName; setting != "" && setting != keyspace {
+		return fmt.Errorf("tidb.keyspace-name is %q and path names %q: name the keyspace in path, as in pd1:2379?keyspaceName=%s",
+			setting, keyspace, setting)
+	}
+	t.Path, t.KeyspaceName = servers, keyspace
+	return nil
 }
 
 func logFile(f config.LogFile) logutil.FileLogConfig {

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/pingcap/kvproto/pkg/metapb"
+	tidb "github.com/pingcap/tidb/pkg/config"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
@@ -44,12 +45,44 @@ func TestTiFlashIsNoTiKV(t *testing.T) {
 	require.False(t, isTiFlash(&metapb.Store{Labels: []*metapb.StoreLabel{{Key: "engine", Value: "tikv"}}}))
 }
 
+// keyspaceConfig is TiDB's configuration with a keyspace in the path and in the setting.
+func keyspaceConfig(store, path, setting string) (*tidb.Config, error) {
+	cfg := config.Default()
+	cfg.Store, cfg.Path = store, path
+	if setting != "" {
+		cfg.TiDB = map[string]any{"keyspace-name": setting}
+	}
+	return tidbConfig(cfg, "v1", 4000, 10080)
+}
+
 func TestKeyspace(t *testing.T) {
-	require.NoError(t, checkKeyspace(config.Config{Path: "pd1:2379,pd2:2379"}, ""))
-	require.NoError(t, checkKeyspace(config.Config{Path: "pd1:2379?keyspaceName=k"}, ""))
-	require.NoError(t, checkKeyspace(config.Config{Path: "pd1:2379?keyspaceName=k"}, "k"))
-	require.ErrorContains(t, checkKeyspace(config.Config{Path: "pd1:2379?keyspaceName=k"}, "other"), `tidb.keyspace-name is "other" and path names "k"`)
-	require.ErrorContains(t, checkKeyspace(config.Config{Path: "pd1:2379"}, "k"), "pd1:2379?keyspaceName=k")
+	_, err := keyspaceConfig(config.StoreTiKV, "pd1:2379?keyspaceName=k", "k")
+	require.NoError(t, err)
+	_, err = keyspaceConfig(config.StoreTiKV, "pd1:2379?keyspaceName=k", "other")
+	require.ErrorContains(t, err, `tidb.keyspace-name is "other" and path names "k"`)
+	_, err = keyspaceConfig(config.StoreTiKV, "pd1:2379", "k")
+	require.ErrorContains(t, err, "pd1:2379?keyspaceName=k")
+	_, err = keyspaceConfig(config.StoreTiKV, "pd1:2379?keyspaceName=%k", "")
+	require.ErrorContains(t, err, "path: ")
+}
+
+// TestTiDBKnowsTheKeyspace: TiDB's own imports, of indexes and of IMPORT INTO, go by its configuration, and would write
+// beside the keyspace (pkg/ddl/ingest/config.go, pkg/executor/importer/table_import.go).
+func TestTiDBKnowsTheKeyspace(t *testing.T) {
+	for path, want := range map[string][2]string{
+		"pd1:2379,pd2:2379":                              {"pd1:2379,pd2:2379", ""},
+		"pd1:2379,pd2:2379?keyspaceName=orders":          {"pd1:2379,pd2:2379", "orders"},
+		"pd1:2379?disableGC=true&keyspaceName=o%20rders": {"pd1:2379", "o rders"},
+	} {
+		got, err := keyspaceConfig(config.StoreTiKV, path, "")
+		require.NoError(t, err)
+		require.Equal(t, want, [2]string{got.Path, got.KeyspaceName}, path)
+	}
+	const folder = "/data/what?keyspaceName=orders"
+	got, err := keyspaceConfig(config.StorePebble, folder, "")
+	require.NoError(t, err)
+	require.Equal(t, folder, got.Path)
+	require.Empty(t, got.KeyspaceName)
 }
 
 func TestNodeName(t *testing.T) {
