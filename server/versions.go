@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pingcap/kvproto/pkg/keyspacepb"
 	"github.com/pingcap/kvproto/pkg/metapb"
 	tidbddl "github.com/pingcap/tidb/pkg/ddl"
 	"github.com/pingcap/tidb/pkg/domain/infosync"
@@ -81,6 +82,9 @@ func checkCluster(ctx context.Context, storage tidbkv.Storage, log *zap.Logger) 
 	if !ok {
 		return fmt.Errorf("path: a %T is no TiKV cluster", storage)
 	}
+	if err := checkKeyspace(cluster.GetCodec().GetKeyspaceMeta()); err != nil {
+		return err
+	}
 	pdVersion, err := cluster.GetPDHTTPClient().GetPDVersion(ctx)
 	if err != nil {
 		return fmt.Errorf("path: ask PD for its version: %w", err)
@@ -103,6 +107,14 @@ func checkCluster(ctx context.Context, storage tidbkv.Storage, log *zap.Logger) 
 		return fmt.Errorf("path: this cluster is not one for index builds:\n%w", err)
 	}
 	return nil
+}
+
+// checkKeyspace refuses a keyspace that is not in use: its data may be being deleted. The driver takes any that there is.
+func checkKeyspace(meta *keyspacepb.KeyspaceMeta) error {
+	if meta == nil || meta.State == keyspacepb.KeyspaceState_ENABLED {
+		return nil
+	}
+	return fmt.Errorf("path: keyspace %q is not enabled: PD says %s", meta.Name, meta.State)
 }
 
 // isTiFlash says that a store holds copies by columns, which index builds do not meet.

@@ -65,10 +65,17 @@ func run(m *testing.M) int {
 // complain of is printed if the test has failed.
 func startCluster(t testing.TB, serve *tls.Config) *standin.Cluster {
 	t.Helper()
+	return startStandIn(t, standin.Options{TLS: serve})
+}
+
+// startStandIn is startCluster with other options.
+func startStandIn(t testing.TB, opts standin.Options) *standin.Cluster {
+	t.Helper()
 	needsStandIn(t, "it orders faults of the stand-in, or needs a cluster of its own")
 	out := &servertest.Buffer{}
 	core := zapcore.NewCore(zapcore.NewConsoleEncoder(zap.NewDevelopmentEncoderConfig()), zapcore.AddSync(out), zapcore.WarnLevel)
-	c, err := standin.Start(standin.Options{Dir: t.TempDir(), TLS: serve, Logger: zap.New(core)})
+	opts.Dir, opts.Logger = t.TempDir(), zap.New(core)
+	c, err := standin.Start(opts)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		require.NoError(t, c.Close())

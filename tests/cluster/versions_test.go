@@ -3,6 +3,7 @@ package cluster
 import (
 	"testing"
 
+	"github.com/pingcap/kvproto/pkg/keyspacepb"
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -55,6 +56,29 @@ func TestNoKeyspace(t *testing.T) {
 	log := refused(t, "--path", pd.Addr+"?keyspaceName=nowhere")
 	require.Contains(t, log, "fastddl: path: ")
 	require.Contains(t, log, "nowhere")
+}
+
+// TestKeyspaceThatIsNotEnabled: PD's client takes any keyspace that there is, also one that is being deleted.
+func TestKeyspaceThatIsNotEnabled(t *testing.T) {
+	t.Parallel()
+	var metas []*keyspacepb.KeyspaceMeta
+	for state, name := range keyspacepb.KeyspaceState_name {
+		metas = append(metas, &keyspacepb.KeyspaceMeta{Id: uint32(state) + 1, Name: "k" + name, State: keyspacepb.KeyspaceState(state)})
+	}
+	pd, err := startStandIn(t, standin.Options{Keyspaces: metas}).Open()
+	require.NoError(t, err)
+	cli := etcdOf(t, pd)
+	for _, meta := range metas {
+		if meta.State == keyspacepb.KeyspaceState_ENABLED {
+			continue
+		}
+		log := refused(t, "--path", pd.Addr+"?keyspaceName="+meta.Name)
+		require.Contains(t, log, `fastddl: path: keyspace "`+meta.Name+`" is not enabled: PD says `+meta.State.String())
+		require.NotContains(t, log, "bootstrap")
+	}
+	left, err := cli.Get(t.Context(), "/keyspaces/", clientv3.WithPrefix())
+	require.NoError(t, err)
+	require.Empty(t, left.Kvs)
 }
 
 // TestOtherKeyspace: a server does not wait for a DDL owner that is another keyspace's.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/pingcap/kvproto/pkg/keyspacepb"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
 
@@ -28,6 +29,9 @@ type Options struct {
 	// TLS, if set, is what PD and TiKV are served with. It must leave the protocol of the
 	// application to the clients (no NextProtos): HTTP is served in its first version.
 	TLS *tls.Config
+	// Keyspaces are what PD knows of keyspaces beside the default one. There is nothing in them, and
+	// TiKV does not serve them.
+	Keyspaces []*keyspacepb.KeyspaceMeta
 	// Logger receives messages of the store, of etcd and of PD; nil discards them.
 	Logger *zap.Logger
 }

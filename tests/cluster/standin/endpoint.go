@@ -50,7 +50,7 @@ func (c *Cluster) openEndpoint() (*Endpoint, error) {
 	server := v3rpc.Server(c.etcd.Server, nil, e.unary(self), grpc.ChainStreamInterceptor(e.stream))
 	pd := c.store.PDClient()
 	pdpb.RegisterPDServer(server, &pdService{client: pd, self: self, store: c.tikv.Addr, tso: &c.tso})
-	keyspacepb.RegisterKeyspaceServer(server, &keyspaces{client: pd})
+	keyspacepb.RegisterKeyspaceServer(server, &keyspaces{client: pd, more: c.opts.Keyspaces})
 	meta_storagepb.RegisterMetaStorageServer(server, &metaStorage{client: pd})
 	rmpb.RegisterResourceManagerServer(server, &resourceManager{client: pd})
 	e.serve(lis, addr, server, c.http.handler(self))
