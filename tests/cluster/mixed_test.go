@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -47,10 +48,11 @@ func startTiDB(t *testing.T, c cluster, database string) *plainServer {
 	pd, err := c.Open()
 	require.NoError(t, err)
 	dir, host, port, statusPort := t.TempDir(), host(t), freePort(t), freePort(t)
+	servers, keyspace, _ := strings.Cut(pd.Addr, "?keyspaceName=")
 	p := &plainServer{
 		addr: net.JoinHostPort(host, port), status: net.JoinHostPort(host, statusPort), pd: pd, log: &servertest.Buffer{}, dir: dir,
 		args: []string{
-			"-store", "tikv", "-path", pd.Addr, "-host", host, "-P", port, "-advertise-address", host,
+			"-store", "tikv", "-path", servers, "-keyspace-name", keyspace, "-host", host, "-P", port, "-advertise-address", host,
 			"-status-host", host, "-status", statusPort, "-socket", filepath.Join(dir, "s"), "-temp-dir", filepath.Join(dir, "tmp"),
 			"-log-slow-query", filepath.Join(dir, "slow.log"),
 		},

@@ -5,9 +5,10 @@ set -euo pipefail
 
 usage() {
 	cat <<'USAGE'
-usage: tests/cluster/run.sh PD_ADDR[,PD_ADDR...] [FLAGS OF go test]
+usage: tests/cluster/run.sh PD_ADDR[,PD_ADDR...][?keyspaceName=NAME] [FLAGS OF go test]
 
   PD_ADDR           host:port of a PD of the cluster
+  NAME              a keyspace to work in, of which alone there are SQL servers
   FASTDDL_BIN       the fastddl to test (default: it is built)
   FASTDDL_BENCH_ROWS  rows of the benchmark's table (default 200000; 0: no benchmark)
   FASTDDL_CLUSTER_TIME  how long the randomised test takes, such as 15m (default 40s)
@@ -38,7 +39,7 @@ export GOFLAGS=-buildvcs=false
 
 # The first PD that answers will do; the servers find the others.
 version=
-IFS=, read -ra servers <<<"$pd"
+IFS=, read -ra servers <<<"${pd%%\?*}"
 for server in "${servers[@]}"; do
 	if version=$(curl --silent --show-error --fail --max-time 10 "http://$server/pd/api/v1/version"); then
 		break
