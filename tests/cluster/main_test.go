@@ -111,7 +111,7 @@ func startNode(t testing.TB, c cluster, settings ...string) *node {
 	// It keeps its ports when it is started again: by them the others know that it is
 	// the same node, and do not wait until the leases of its former life have run out.
 	temp := filepath.Join(dir, "tmp")
-	n := &node{t: t, pd: pd, path: pd.Addr, database: "test", temp: temp, args: []string{
+	n := &node{t: t, pd: pd, path: pd.Path(), database: "test", temp: temp, args: []string{
 		"--store", "tikv", "--temp-dir", temp, "--config", file, "--host", host(t), "--advertise-address", host(t),
 		"--port", freePort(t), "--status-port", freePort(t),
 	}}

@@ -48,7 +48,7 @@ func startTiDB(t *testing.T, c cluster, database string) *plainServer {
 	pd, err := c.Open()
 	require.NoError(t, err)
 	dir, host, port, statusPort := t.TempDir(), host(t), freePort(t), freePort(t)
-	servers, keyspace, _ := strings.Cut(pd.Addr, "?keyspaceName=")
+	servers, keyspace, _ := strings.Cut(pd.Path(), "?keyspaceName=")
 	p := &plainServer{
 		addr: net.JoinHostPort(host, port), status: net.JoinHostPort(host, statusPort), pd: pd, log: &servertest.Buffer{}, dir: dir,
 		args: []string{

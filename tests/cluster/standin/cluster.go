@@ -30,8 +30,10 @@ type Options struct {
 	// application to the clients (no NextProtos): HTTP is served in its first version.
 	TLS *tls.Config
 	// Keyspaces are what PD knows of keyspaces beside the default one. There is nothing in them, and
-	// TiKV does not serve them.
+	// TiKV does not serve them, but the first one if Keyspace is set.
 	Keyspaces []*keyspacepb.KeyspaceMeta
+	// Keyspace has all SQL servers work in the first keyspace. The store holds its keys without what tells it.
+	Keyspace bool
 	// Logger receives messages of the store, of etcd and of PD; nil discards them.
 	Logger *zap.Logger
 }
@@ -45,6 +47,8 @@ type Cluster struct {
 	http   *httpAPI
 	tso    timestamps
 	faults *Faults
+	// keyspace is the one of all SQL servers; nil if that is none.
+	keyspace *keyspace
 
 	mu        sync.Mutex
 	endpoints []*Endpoint
@@ -66,7 +70,10 @@ func Start(opts Options) (_ *Cluster, err error) {
 	}); err != nil {
 		return nil, err
 	}
-	if c.tikv, err = serveStore(c.store, c.faults, opts); err != nil {
+	if opts.Keyspace {
+		c.keyspace = newKeyspace(opts.Keyspaces[0])
+	}
+	if c.tikv, err = serveStore(c.store, c.faults, c.keyspace, opts); err != nil {
 		return nil, err
 	}
 	c.tso.client = c.store.PDClient()

@@ -16,7 +16,7 @@
 // schedules nothing; placement rules, labels and limits are kept and handed back (labels
 // for as long as they are to live), without effect. Regions have no heartbeats, so that
 // statistics of regions and stores are empty.
-// Keyspaces, TiFlash, change feeds and log backup are not there. PD does not refuse
+// There is one keyspace, or none. TiFlash, change feeds and log backup are not there. PD does not refuse
 // requests that are meant for another cluster. The configuration of the resource
 // controller is not kept, so that clients take their defaults. It holds its data in
 // memory, without a log, so that the store does not outlive the test.

@@ -18,8 +18,17 @@ import (
 // uses it, it is the only one.
 type Endpoint struct {
 	port
-	all  gate // every connection
-	etcd gate // etcd's services
+	all      gate // every connection
+	etcd     gate // etcd's services
+	keyspace string
+}
+
+// Path is the address as the path of a SQL server, which names its keyspace.
+func (e *Endpoint) Path() string {
+	if e.keyspace == "" {
+		return e.Addr
+	}
+	return e.Addr + "?keyspaceName=" + e.keyspace
 }
 
 // Cut loses everything that is sent in either direction, until Heal.
@@ -38,6 +47,9 @@ func (e *Endpoint) Heal() {
 // openEndpoint serves PD on one more port.
 func (c *Cluster) openEndpoint() (*Endpoint, error) {
 	e := &Endpoint{}
+	if c.keyspace != nil {
+		e.keyspace = c.opts.Keyspaces[0].Name
+	}
 	lis, addr, err := listen(c.opts, func(l net.Listener) net.Listener { return gatedListener{l, &e.all} })
 	if err != nil {
 		return nil, err
@@ -47,7 +59,7 @@ func (c *Cluster) openEndpoint() (*Endpoint, error) {
 		scheme = "https"
 	}
 	self := &pdpb.Member{Name: "pd", MemberId: uint64(c.etcd.Server.ID()), ClientUrls: []string{scheme + "://" + addr}}
-	server := v3rpc.Server(c.etcd.Server, nil, e.unary(self), grpc.ChainStreamInterceptor(e.stream))
+	server := v3rpc.Server(c.etcd.Server, nil, e.unary(self), grpc.ChainUnaryInterceptor(c.keyspace.unary), grpc.ChainStreamInterceptor(e.stream, c.keyspace.stream))
 	pd := c.store.PDClient()
 	pdpb.RegisterPDServer(server, &pdService{client: pd, self: self, store: c.tikv.Addr, tso: &c.tso})
 	keyspacepb.RegisterKeyspaceServer(server, &keyspaces{client: pd, more: c.opts.Keyspaces})

@@ -30,7 +30,7 @@ type storeServer struct {
 	sent    meter
 }
 
-func serveStore(store *embedded.Store, faults *Faults, opts Options) (*storeServer, error) {
+func serveStore(store *embedded.Store, faults *Faults, keyspace *keyspace, opts Options) (*storeServer, error) {
 	lis, addr, err := listen(opts, nil)
 	if err != nil {
 		return nil, err
@@ -40,8 +40,8 @@ func serveStore(store *embedded.Store, faults *Faults, opts Options) (*storeServ
 		grpc.StatsHandler(&s.sent),
 		grpc.MaxRecvMsgSize(math.MaxInt32),
 		grpc.MaxSendMsgSize(math.MaxInt32),
-		grpc.ChainUnaryInterceptor(contain(opts.Logger), faults.unary),
-		grpc.ChainStreamInterceptor(faults.stream),
+		grpc.ChainUnaryInterceptor(contain(opts.Logger), keyspace.unary, faults.unary),
+		grpc.ChainStreamInterceptor(keyspace.stream, faults.stream),
 	)
 	store.RegisterGRPC(server)
 	import_sstpb.RegisterImportSSTServer(server, s.imports)
