@@ -19,7 +19,7 @@ func command(t *testing.T, c *standin.Cluster, args ...string) *exec.Cmd {
 	t.Helper()
 	pd, err := c.Open()
 	require.NoError(t, err)
-	cmd := exec.Command(binary, append(args, "--store", "tikv", "--path", pd.Addr)...)
+	cmd := exec.Command(binary, append(args, "--store", "tikv", "--path", pd.Path())...)
 	cmd.Dir = t.TempDir()
 	cmd.Env = append(cmd.Environ(), "TMPDIR="+t.TempDir())
 	return cmd

@@ -50,12 +50,17 @@ func openStorage(t *testing.T, c *standin.Cluster) clusterStorage {
 	t.Helper()
 	pd, err := c.Open()
 	require.NoError(t, err)
-	return openStorageAt(t, pd.Addr)
+	return openStorageAt(t, pd.Path())
 }
 
-func openStorageAt(t *testing.T, pd string) clusterStorage {
+// openStorageAt opens a cluster by the path that SQL servers have.
+func openStorageAt(t *testing.T, path string) clusterStorage {
 	t.Helper()
-	storage, err := driver.TiKVDriver{}.Open("tikv://" + pd + "?disableGC=true")
+	options := "?"
+	if strings.Contains(path, "?") { // it names a keyspace
+		options = "&"
+	}
+	storage, err := driver.TiKVDriver{}.Open("tikv://" + path + options + "disableGC=true")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, storage.Close()) })
 	return storage.(clusterStorage)

@@ -12,8 +12,7 @@ import (
 // startKeyspace starts a cluster whose SQL servers work in a keyspace.
 func startKeyspace(t testing.TB) *standin.Cluster {
 	t.Helper()
-	meta := &keyspacepb.KeyspaceMeta{Id: 7, Name: "orders", State: keyspacepb.KeyspaceState_ENABLED}
-	return startStandIn(t, standin.Options{Keyspaces: []*keyspacepb.KeyspaceMeta{meta}, Keyspace: true})
+	return startStandIn(t, standin.Options{Keyspaces: []*keyspacepb.KeyspaceMeta{orders}, Keyspace: true})
 }
 
 // TestKeyspace: builds of all kinds in a keyspace, by nodes that share one, and by one that takes another's over; what a

@@ -77,6 +77,9 @@ func TestTwoNodes(t *testing.T) {
 		eventually(t, "it is known everywhere", func() bool { return b.value("SELECT @@global.tidb_ddl_reorg_batch_size") == "123" })
 	})
 	t.Run("auto increment", func(t *testing.T) {
+		if keyspace := strings.Contains(first.path, "?"); keyspace {
+			t.Skip("TiDB looks elsewhere in the etcd of PD for who has the values than where that is written")
+		}
 		a, b := a.in(t), b.in(t)
 		// Values come from one node, over the network, so that they follow each other.
 		a.exec("CREATE TABLE ids (id INT PRIMARY KEY AUTO_INCREMENT, v INT) AUTO_ID_CACHE 1")

@@ -447,8 +447,8 @@ func TestUniqueOverLockRecords(t *testing.T) {
 	require.NoError(t, err)
 	// One for all builds: TiDB's driver gives all who open a cluster the same storage.
 	var store *kvtikv.Store
-	if keyspace := strings.Contains(pd.Addr, "?"); !keyspace {
-		store = openDriver(t, openStorageAt(t, pd.Addr))
+	if keyspace := strings.Contains(pd.Path(), "?"); !keyspace {
+		store = openDriver(t, openStorageAt(t, pd.Path()))
 	}
 	for build := range builds {
 		ctx, stop := context.WithCancel(t.Context())
