@@ -26,4 +26,12 @@ var entries = []mutation{
 		caught: "tests/shapes.TestShapesThatWereWrong/duplicates that a collation takes for equal",
 		shows:  `Duplicate entry 'B'`,
 	},
+	{
+		invariant: "entries", breaks: "TiDB's own imports write beside the keyspace",
+		file:   "server/tidbconfig.go",
+		old:    "t.Path, t.KeyspaceName = servers, keyspace",
+		new:    "t.Path = servers",
+		caught: "server.TestTiDBKnowsTheKeyspace",
+		shows:  `"orders"`,
+	},
 }
