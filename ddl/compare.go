@@ -151,8 +151,11 @@ func (t *task) compareOnce(ctx context.Context, r *job.Record) (result backfill.
 	result, err = t.d.opts.Backfiller.Compare(charged(ctx, r), CompareTask{
 		Task: task, Verified: verified(r), Built: built(r), TempDir: t.d.opts.TempDir, Settings: &t.live, Crew: t.crew(r),
 	})
-	if err != nil || result.Clean() || r.Deferred {
-		return result, 0, errors.Join(err, t.checkHeld(ctx, r))
+	if err != nil || r.Deferred && !result.Clean() {
+		return result, 0, err
+	}
+	if result.Clean() {
+		return result, 0, t.checkHeld(ctx, r)
 	}
 	repaired, err = t.repairAll(ctx, r, task, result.Differences)
 	return result, repaired, err
@@ -165,10 +168,13 @@ func (t *task) checkHeld(ctx context.Context, r *job.Record) error {
 		return nil
 	}
 	safe, err := t.d.opts.Builds.GCSafePoint(ctx)
-	if err == nil && safe > r.SnapshotTS {
+	if err != nil {
+		return fmt.Errorf("look at the safe point: %w", err)
+	}
+	if safe > r.SnapshotTS {
 		return errHoldLost
 	}
-	return err
+	return nil
 }
 
 // verified is when the job's indexes were equal to the rows, as far as the build has seen, and

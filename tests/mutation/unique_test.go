@@ -46,7 +46,7 @@ var uniqueness = []mutation{
 	{
 		invariant: "I6", breaks: "the comparison is skipped",
 		file:   "ddl/compare.go",
-		old:    "if err != nil || result.Clean() || r.Deferred {\n\t\treturn result, 0, err",
+		old:    "if err != nil || r.Deferred && !result.Clean() {\n\t\treturn result, 0, err",
 		new:    "if err != nil || len(result.Entries) > 0 {\n\t\treturn backfill.CompareResult{}, 0, err",
 		caught: "sql.TestUniqueRepair/transient duplicate",
 		shows:  `data inconsistency in table`,
@@ -206,8 +206,8 @@ var uniqueness = []mutation{
 	{
 		invariant: "I6", breaks: "what a build has lost is repaired key by key",
 		file:   "ddl/compare.go",
-		old:    "if err != nil || result.Clean() || r.Deferred {",
-		new:    "if r.Deferred = false; err != nil || result.Clean() {",
+		old:    "if err != nil || r.Deferred && !result.Clean() {",
+		new:    "if err != nil || r.Deferred && r.RollingBack() {",
 		caught: "sql.TestBuildIsVerifiedByTheComparison",
 		shows:  `Error Trace:.*deferred_test.go`,
 	},
@@ -270,8 +270,8 @@ var uniqueness = []mutation{
 	{
 		invariant: "I6", breaks: "a comparison does not look whether garbage collection has passed S meanwhile",
 		file:   "ddl/compare.go",
-		old:    "if err == nil && safe > r.SnapshotTS {",
-		new:    "if err == nil && safe > r.SnapshotTS && r.Ended() {",
+		old:    "if safe > r.SnapshotTS {",
+		new:    "if safe > r.SnapshotTS && r.Ended() {",
 		caught: "sql.TestHoldLostBeforeTheComparison",
 		shows:  `lost_hold_test.go`,
 	},
