@@ -153,9 +153,15 @@ func checkAdvertised(cfg config.Config) error {
 	return nil
 }
 
-// splitPath takes the path of a cluster apart: the servers of PD, and the keyspace if one is named.
+// splitPath takes the path of a cluster apart: the servers of PD, and the keyspace if one is named. A folder, as
+// the embedded store has one, is none.
 func splitPath(path string) (servers, keyspace string, err error) {
 	servers, query, _ := strings.Cut(path, "?")
+	for _, addr := range strings.Split(servers, ",") {
+		if addr == "" || strings.Contains(addr, "/") {
+			return "", "", fmt.Errorf("path: %q is not the address of a PD, as pd1:2379 is", addr)
+		}
+	}
 	values, err := url.ParseQuery(query)
 	if err != nil {
 		return "", "", fmt.Errorf("path: %w", err)

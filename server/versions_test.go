@@ -64,6 +64,10 @@ func TestKeyspace(t *testing.T) {
 	require.ErrorContains(t, err, "pd1:2379?keyspaceName=k")
 	_, err = keyspaceConfig(config.StoreTiKV, "pd1:2379?keyspaceName=%k", "")
 	require.ErrorContains(t, err, "path: ")
+	for _, path := range []string{"./data", "/var/lib/fastddl", "http://pd1:2379", "pd1:2379,", ""} {
+		_, err = keyspaceConfig(config.StoreTiKV, path, "")
+		require.ErrorContains(t, err, "is not the address of a PD", path)
+	}
 }
 
 // TestTiDBKnowsTheKeyspace: TiDB's own imports, of indexes and of IMPORT INTO, go by its configuration, and would write
