@@ -137,15 +137,14 @@ func (t *task) changeSchema(ctx context.Context, r *job.Record, to job.Step) (ou
 		if err != nil {
 			return err
 		}
-		goesOn := after.RollingBack() || !r.Step.Revertible()
-		if table == nil && goesOn {
+		if table == nil && (after.RollingBack() || !r.Step.Revertible()) {
 			if table, err = x.followTable(after); err != nil {
 				return err
 			}
-		}
-		if table == nil && goesOn {
-			after.SchemaVersion = 0 // there is nothing left to undo or to drop, and nobody to wait for
-			return nil
+			if table == nil {
+				after.SchemaVersion = 0 // there is nothing left to undo or to drop, and nobody to wait for
+				return nil
+			}
 		}
 		if table == nil {
 			return job.Permanent(infoschema.ErrTableNotExists.GenWithStackByArgs(after.DB, after.Table))
