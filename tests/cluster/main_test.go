@@ -30,6 +30,9 @@ const patience = 3 * time.Minute
 // keyspaces, fail then.
 var inKeyspace = os.Getenv("FASTDDL_STANDIN_KEYSPACE") != ""
 
+// namesKeyspace says that the path of a SQL server has a keyspace behind the servers of PD.
+func namesKeyspace(path string) bool { return strings.Contains(path, "?") }
+
 // orders is their keyspace.
 var orders = &keyspacepb.KeyspaceMeta{Id: 7, Name: "orders", State: keyspacepb.KeyspaceState_ENABLED}
 

@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -447,7 +446,7 @@ func TestUniqueOverLockRecords(t *testing.T) {
 	require.NoError(t, err)
 	// One for all builds: TiDB's driver gives all who open a cluster the same storage.
 	var store *kvtikv.Store
-	if keyspace := strings.Contains(pd.Path(), "?"); !keyspace {
+	if !namesKeyspace(pd.Path()) {
 		store = openDriver(t, openStorageAt(t, pd.Path()))
 	}
 	for build := range builds {

@@ -45,7 +45,7 @@ func TestStatusPort(t *testing.T) {
 	if live != "" { // where there are other servers
 		parts["/info"], parts["/info/all"] = `"is_owner"`, `"servers_num"`
 	}
-	if keyspace := strings.Contains(n.path, "?"); keyspace {
+	if namesKeyspace(n.path) {
 		delete(parts, "/mvcc/key/DB/t/1") // client-go asks for another key (EncodeRequest in internal/apicodec/codec_v2.go)
 	}
 	for path, part := range parts {
