@@ -23,9 +23,8 @@ type situation struct {
 	txn  mode
 	// lazy, committed and impatient: see contender.
 	lazy, committed, impatient bool
-	// killed says that a KILL may have hit the statement, killedBefore that one may
-	// have hit any of its transaction.
-	killed, killedBefore bool
+	// killed says that a KILL may have hit the statement.
+	killed bool
 	// failed says that a statement before it in its transaction has failed, savepoint
 	// that there is one.
 	failed, savepoint bool
@@ -85,8 +84,8 @@ var expectedErrors = []expectedError{
 	{1305, "SAVEPOINT", func(s situation) bool { return s.is("ROLLBACK TO") && !s.savepoint }, "no savepoint was set"},
 	{1317, "", situation.hit, "a KILL"},
 	{3572, "", func(s situation) bool { return s.is("NOWAIT") && s.txn == pessimistic }, "a row that is locked"},
-	{8022, "PessimisticLockNotFound", func(s situation) bool { return s.txn == pessimistic && s.is("COMMIT") && (s.killedBefore || s.failed) },
-		"client-go rolls back the locks of a statement that has failed in the background, also if the next one has taken them again"},
+	{8022, "PessimisticLockNotFound", func(s situation) bool { return s.txn == pessimistic && s.is("COMMIT") },
+		"client-go rolls back the locks of a statement that has failed, or was tried again after a conflict, in the background, also if the next one has taken them again"},
 	{8133, "", func(s situation) bool { return s.unverified() && !s.is("COMMIT") },
 		"the transaction reads the entry that it has written itself, over a row that it does not see"},
 	{8133, "", func(s situation) bool { return s.txn == pessimistic && s.committed && s.locks() },

@@ -311,9 +311,8 @@ type contender struct {
 	impatient, lazy, committed bool
 	// settings are what the session has set.
 	settings []string
-	// txn is the mode of the transaction, began the number of its first statement.
-	txn   mode
-	began int64
+	// txn is the mode of the transaction.
+	txn mode
 	// aborted says that an error has ended the transaction, failed that a statement of
 	// it has failed, transferred that it has changed accounts.
 	aborted, failed, transferred bool
@@ -400,7 +399,7 @@ func (c *contender) leave() {
 }
 
 func (c *contender) begin(m mode) {
-	c.txn, c.began = m, c.killed.number+1
+	c.txn = m
 	c.aborted, c.failed, c.transferred, c.increments, c.savepoint = false, false, false, nil, -1
 }
 
@@ -574,7 +573,7 @@ func (c *contender) read(kind, statement string, dest ...any) bool {
 	c.run.failed.Add(1)
 	s := situation{
 		kind: kind, txn: c.txn, lazy: c.lazy, committed: c.committed, impatient: c.impatient,
-		killed: c.killed.since(number), killedBefore: c.killed.since(c.began), failed: c.failed, savepoint: c.savepoint >= 0,
+		killed: c.killed.since(number), failed: c.failed, savepoint: c.savepoint >= 0,
 	}
 	c.failed = true
 	var e *mysql.MySQLError
