@@ -8,9 +8,6 @@ import (
 
 	sess "github.com/pingcap/tidb/pkg/ddl/session"
 	"github.com/pingcap/tidb/pkg/domain/infosync"
-	"github.com/pingcap/tidb/pkg/parser"
-	"github.com/pingcap/tidb/pkg/parser/ast"
-	pmodel "github.com/pingcap/tidb/pkg/parser/model"
 	"github.com/pingcap/tidb/pkg/parser/mysql"
 	"github.com/pingcap/tidb/pkg/util"
 	"github.com/tikv/client-go/v2/oracle"
@@ -95,15 +92,15 @@ func (d *DDL) blockersElsewhere(ctx context.Context, tableID int64, before time.
 
 // runningImports are statements that may be IMPORT INTO.
 const runningImports = `SELECT instance, db, info FROM information_schema.cluster_processlist
-	WHERE command = 'Query' AND UPPER(info) LIKE '%IMPORT%INTO%SELECT%'`
+	WHERE command = 'Query' AND UPPER(info) LIKE '%IMPORT%INTO%'`
 
 // importsLook bounds the look at the statements of other servers. TiDB asks a server that does not answer for
 // most of a minute.
 const importsLook = 5 * time.Second
 
-// importsElsewhere names a server on which a statement IMPORT INTO ... FROM SELECT brings rows into a table. There is no job
-// for it, and the metadata lock does not know of it: fastddl nodes ask their own sessions, a plain tidb-server does not. If a server
-// does not answer for importsLook none of them is known.
+// importsElsewhere names a server on which a statement IMPORT INTO brings rows into a table. FROM SELECT there is no job
+// for it, and from files not yet, and the metadata lock does not know of it. If a server does not answer for importsLook none of
+// them is known.
 func (d *DDL) importsElsewhere(ctx context.Context, tableID int64) (what string, err error) {
 	if servers, err := infosync.GetAllServerInfo(ctx); err == nil && len(servers) < 2 {
 		return "", nil
@@ -119,20 +116,7 @@ func (d *DDL) importsElsewhere(ctx context.Context, tableID int64) (what string,
 		return "", fmt.Errorf("look for imports into the table on other servers: %w", err)
 	}
 	for _, row := range rows {
-		statement, err := parser.New().ParseOneStmt(textAt(row, 2), "", "")
-		if err != nil {
-			continue // it is another one, which is shown without its end
-		}
-		into, ok := statement.(*ast.ImportIntoStmt)
-		if !ok || into.Select == nil {
-			continue
-		}
-		db := into.Table.Schema
-		if db.L == "" {
-			db = pmodel.NewCIStr(textAt(row, 1))
-		}
-		table, err := d.opts.Domain.InfoSchema().TableByName(ctx, db, into.Table.Name)
-		if err == nil && table.Meta().ID == tableID {
+		if d.importsInto(ctx, tableID, textAt(row, 1), textAt(row, 2)) {
 			return "a statement on " + textAt(row, 0), nil
 		}
 	}

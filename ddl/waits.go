@@ -4,7 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
+
+	"github.com/pingcap/tidb/pkg/parser"
+	"github.com/pingcap/tidb/pkg/parser/ast"
+	pmodel "github.com/pingcap/tidb/pkg/parser/model"
+	"github.com/pingcap/tidb/pkg/parser/mysql"
 
 	"fastddl/ddl/job"
 	"fastddl/internal/sleep"
@@ -80,8 +86,13 @@ func (t *task) awaitImports(ctx context.Context, r *job.Record) error {
 	})
 }
 
-// importInto says what imports into a table, if something does.
+// importInto says what imports into a table, if something does. Statements are looked for before jobs: a statement has made
+// its plan, by the schema of then, long before there is a job of it, when it has listed its files.
 func (d *DDL) importInto(ctx context.Context, tableID int64) (what string, err error) {
+	what, err = d.importStatement(ctx, tableID)
+	if what != "" || err != nil {
+		return what, err
+	}
 	rows, err := d.query(ctx, activeImport, tableID)
 	if err != nil {
 		return "", fmt.Errorf("look for imports into the table: %w", err)
@@ -89,10 +100,43 @@ func (d *DDL) importInto(ctx context.Context, tableID int64) (what string, err e
 	if len(rows) > 0 {
 		return fmt.Sprintf("import job %d", rows[0].GetInt64(0)), nil
 	}
+	return "", nil
+}
+
+// importStatement names a statement that imports into a table, if there is one.
+func (d *DDL) importStatement(ctx context.Context, tableID int64) (what string, err error) {
+	if sm := d.opts.Domain.InfoSyncer().GetSessionManager(); sm != nil {
+		for _, p := range sm.ShowProcessList() {
+			if p.Command != mysql.ComSleep && d.importsInto(ctx, tableID, p.DB, p.Info) {
+				return fmt.Sprintf("a statement of connection %d", p.ID), nil
+			}
+		}
+	}
 	if !d.clustered() {
 		return "", nil
 	}
 	return d.importsElsewhere(ctx, tableID)
+}
+
+// importsInto says that a statement is IMPORT INTO a table; db is the database that it is executed in.
+func (d *DDL) importsInto(ctx context.Context, tableID int64, db, text string) bool {
+	if !strings.Contains(strings.ToUpper(text), "IMPORT") {
+		return false
+	}
+	statement, err := parser.New().ParseOneStmt(text, "", "")
+	if err != nil {
+		return false // it is another one, which is shown without its end
+	}
+	into, ok := statement.(*ast.ImportIntoStmt)
+	if !ok {
+		return false
+	}
+	schema := into.Table.Schema
+	if schema.L == "" {
+		schema = pmodel.NewCIStr(db)
+	}
+	table, err := d.opts.Domain.InfoSchema().TableByName(ctx, schema, into.Table.Name)
+	return err == nil && table.Meta().ID == tableID
 }
 
 // awaitOlder waits for transactions that began before S and use the table, though not for

@@ -2,6 +2,7 @@ package sql_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"strings"
 	"sync"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pingcap/tidb/pkg/parser/mysql"
 	"github.com/pingcap/tidb/pkg/sessionctx/variable"
 	"github.com/stretchr/testify/require"
 	"github.com/tikv/client-go/v2/tikvrpc"
@@ -127,6 +129,47 @@ func TestSnapshotWaitsForImportInto(t *testing.T) {
 		}
 		c.run("DELETE FROM mysql.tidb_import_jobs")
 		c.check("t")
+	}
+}
+
+// Nor is S taken while a statement IMPORT INTO has made its plan, and there is no job of it yet: it lists its files first. It
+// may have ended when there is one.
+func TestSnapshotWaitsForStatementsThatImport(t *testing.T) {
+	e := newEnv(t)
+	c, importer := e.client(), e.client()
+	table(c, 10)
+	c.run("CREATE TABLE other (a INT PRIMARY KEY, b INT)")
+	var ended, early atomic.Bool
+	e.setHook(func(_ context.Context, p ddl.HookPoint) error {
+		if p.When == "after" && p.Action == "take-snapshot" && !ended.Load() {
+			early.Store(true)
+		}
+		return nil
+	})
+	waits := func(what string) {
+		t.Helper()
+		require.Eventually(t, func() bool {
+			jobs := e.DDL().Unfinished()
+			return early.Load() || len(jobs) == 1 && jobs[0].WaitReason == "IMPORT INTO the table, "+what
+		}, patience, 5*time.Millisecond)
+		require.False(t, early.Load(), "S was taken beside the import")
+	}
+	importer.SetProcessInfo("IMPORT INTO t FROM '/rows*.csv' WITH detached", time.Now(), mysql.ComQuery, 0)
+	result := e.start("ALTER TABLE t ADD INDEX i (b)")
+	waits(fmt.Sprintf("a statement of connection %d", importer.GetSessionVars().ConnectionID))
+	c.run(`INSERT INTO mysql.tidb_import_jobs (id, table_schema, table_name, table_id, created_by, parameters, source_file_size, status, step)
+		VALUES (7, 'test', 't', %d, '', '', 0, 'pending', '')`, e.tableID(c, "t"))
+	importer.SetProcessInfo("", time.Now(), mysql.ComSleep, 0)
+	waits("import job 7")
+	ended.Store(true)
+	c.run("UPDATE mysql.tidb_import_jobs SET status = 'finished'")
+	require.NoError(t, wait(t, result))
+	c.check("t")
+
+	for _, other := range []string{"IMPORT INTO other FROM '/rows*.csv'", "SELECT 'IMPORT INTO t'", "IMPORT INTO"} {
+		importer.SetProcessInfo(other, time.Now(), mysql.ComQuery, 0)
+		c.run("ALTER TABLE t ADD INDEX k (b)")
+		c.run("ALTER TABLE t DROP INDEX k")
 	}
 }
 

@@ -199,6 +199,14 @@ var snapshots = []mutation{
 		shows:  `S was taken beside the import`,
 	},
 	{
+		invariant: "I2", breaks: "statements that are about to import into the table are not waited for",
+		file:   "ddl/waits.go",
+		old:    "what, err = d.importStatement(ctx, tableID)",
+		new:    "err = ctx.Err()",
+		caught: "sql.TestSnapshotWaitsForStatementsThatImport",
+		shows:  `S was taken beside the import`,
+	},
+	{
 		invariant: "I2", breaks: "S is taken before write-reorg is waited for",
 		file:   "ddl/job/step.go",
 		old:    "case StepSnapshot, StepBackfilled, StepCompared:\n\t\treturn false",
