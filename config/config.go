@@ -111,7 +111,8 @@ type Security struct {
 	SSLCert string `toml:"ssl-cert"`
 	SSLKey  string `toml:"ssl-key"`
 	// SSLCA is a PEM file of authorities; client certificates, if given, must
-	// be signed by one of them.
+	// be signed by one of them. Clients must give one if secure transport was
+	// required when the files were read: that is TiDB's rule.
 	SSLCA string `toml:"ssl-ca"`
 	// RequireSecureTransport refuses clients without TLS.
 	RequireSecureTransport bool `toml:"require-secure-transport"`

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"math"
@@ -101,12 +103,27 @@ func (s *Security) validate(p *problems) {
 			p.add("security.secure-file-priv: %s is not a folder", s.SecureFilePriv)
 		}
 	}
-	for _, f := range []string{s.SSLCert, s.SSLKey, s.SSLCA} {
-		if f == "" {
-			continue
+	s.validateCertificates(p)
+}
+
+// validateCertificates reads the files of certificates. TiDB's server would do so too, but when the
+// store is open and maybe new, without a word of which file it is, and it takes an ssl-ca without
+// authorities for none.
+func (s *Security) validateCertificates(p *problems) {
+	if s.SSLCert != "" && s.SSLKey != "" {
+		if _, err := tls.LoadX509KeyPair(s.SSLCert, s.SSLKey); err != nil {
+			p.add("security: ssl-cert %s, ssl-key %s: %v", s.SSLCert, s.SSLKey, err)
 		}
-		if _, err := os.Stat(f); err != nil {
+	} else if file := s.SSLCert + s.SSLKey; file != "" {
+		if _, err := os.Stat(file); err != nil {
 			p.add("security: %v", err)
+		}
+	}
+	if s.SSLCA != "" {
+		if authorities, err := os.ReadFile(s.SSLCA); err != nil {
+			p.add("security: ssl-ca: %v", err)
+		} else if !x509.NewCertPool().AppendCertsFromPEM(authorities) {
+			p.add("security: ssl-ca %s has no certificate of an authority", s.SSLCA)
 		}
 	}
 }

@@ -143,6 +143,9 @@ func (s *Server) newServer() error {
 		return fmt.Errorf("security: %w", err) // it reads the certificates
 	}
 	s.tidb = srv
+	if err := warnOfCertificates(s.log.Logger, s.opts.Config.Security, time.Now()); err != nil {
+		return err
+	}
 	if err := s.loadTokenKeys(&tidb.GetGlobalConfig().Security); err != nil {
 		return err
 	}
