@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/pingcap/tidb/pkg/domain"
 	"github.com/pingcap/tidb/pkg/infoschema"
 	"github.com/pingcap/tidb/pkg/meta/model"
 	"github.com/pingcap/tidb/pkg/util/dbterror"
@@ -164,10 +165,26 @@ func (t *task) changeSchema(ctx context.Context, r *job.Record, to job.Step) (ou
 			if err := applySchema(x, after, subject{TableInfo: table, referred: referred}); err != nil {
 				return err
 			}
+			if to == job.StepDeleteOnly {
+				if err := t.stillSupported(after, table); err != nil {
+					return err
+				}
+			}
 			assertStates(after, before, statesOf(table))
 		}
 		return t.d.publishVersion(x, after, table)
 	})
+}
+
+// stillSupported fails if a job that was ahead has made a table of it whose indexes cannot be built: one that TiDB has
+// given up in the middle leaves the partitions being changed. When the statement is executed again, it is left to TiDB.
+func (t *task) stillSupported(r *job.Record, table *model.TableInfo) error {
+	err := t.d.opts.Backfiller.Supported(table, indexesOf(r, table))
+	if err == nil {
+		return nil
+	}
+	t.d.opts.Logger.Warn("an index cannot be built after what a job ahead has done", zap.Int64("job", t.id), zap.Error(err))
+	return job.Permanent(domain.ErrInfoSchemaChanged.GenWithStackByArgs())
 }
 
 // takeSnapshot takes S. Garbage collection is held at it before it is recorded, so
