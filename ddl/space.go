@@ -21,14 +21,19 @@ const minTempPause, maxTempPause = time.Second, time.Minute
 // goes on from its checkpoint when there is room again, which is no error of the job's.
 var errNoSpace = errors.New("ddl: the store's disk is nearly full")
 
-// space returns the room on the store's disk, if the store knows.
-func (t *task) space() (free uint64, low bool) {
+// lowSpace says what is free on the store's disk, and what a build needs, if that is less. It is
+// empty if there is room, or the store does not know.
+func (t *task) lowSpace() string {
 	reporter, ok := t.d.opts.Builds.(kv.SpaceReporter)
 	if !ok {
-		return 0, false
+		return ""
 	}
 	free, _, state := reporter.Space()
-	return free, state >= kv.SpaceLow
+	if state < kv.SpaceLow {
+		return ""
+	}
+	needed := reporter.SpaceForBuilds()
+	return fmt.Sprintf("%d MiB are free on the store's disk, builds need %d MiB", free>>20, (needed+1<<20-1)>>20)
 }
 
 // awaitSpace waits until there is room on the store's disk for an index build, and for a
@@ -43,11 +48,11 @@ func (t *task) awaitSpace(ctx context.Context) error {
 		}
 	}
 	for {
-		free, low := t.space()
-		if !low {
+		low := t.lowSpace()
+		if low == "" {
 			return nil
 		}
-		t.view.setWait(fmt.Sprintf("disk space: %d MiB are free on the store's disk", free>>20))
+		t.view.setWait("disk space: " + low)
 		if !sleep.For(ctx, spaceInterval) {
 			return context.Cause(ctx)
 		}
@@ -62,7 +67,7 @@ func (t *task) whileSpace(ctx context.Context, fn func(ctx context.Context) erro
 		defer close(watching)
 		_ = t.d.contained("the watch of the disk", func() error {
 			for sleep.For(ctx, spaceInterval) {
-				if _, low := t.space(); low {
+				if t.lowSpace() != "" {
 					cancel(errNoSpace)
 				}
 			}

@@ -37,6 +37,9 @@ type SpaceReporter interface {
 	// bytes set aside for deletions and for the store itself, and what both allow.
 	// It reads a few numbers that are kept up to date: as cheap as can be.
 	Space() (free, reserve uint64, state SpaceState)
+	// SpaceForBuilds returns how many bytes have to be free for what waits because of
+	// SpaceLow to go on.
+	SpaceForBuilds() uint64
 }
 
 // KeepFree is what index builds leave free on a disk of so many bytes: more than what makes a

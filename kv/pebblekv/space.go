@@ -297,6 +297,9 @@ func (s *Store) Space() (free, reserve uint64, state kv.SpaceState) {
 	return s.space.estimate(), s.space.reserved.Load(), s.space.current()
 }
 
+// SpaceForBuilds implements kv.SpaceReporter.
+func (s *Store) SpaceForBuilds() uint64 { return backAbove(s.space.limits.low) }
+
 // admit says whether a write of a class, and of size bytes of keys and values, may
 // begin.
 func (s *Store) admit(class writeClass, size int) error {

@@ -31,6 +31,15 @@ func TestLogLimiter(t *testing.T) {
 	require.LessOrEqual(t, len(l.kinds), logKinds)
 }
 
+// TestSpaceForBuilds: what waits for space is told how much lets it go on, and not less.
+func TestSpaceForBuilds(t *testing.T) {
+	s := &Store{space: &spaceMonitor{limits: limitsOf(1<<30, 8<<20)}}
+	s.space.reserved.Store(1)
+	s.space.state.Store(int32(kv.SpaceLow))
+	require.Equal(t, kv.SpaceLow, s.space.stateOf(s.SpaceForBuilds()-1))
+	require.Equal(t, kv.SpaceOK, s.space.stateOf(s.SpaceForBuilds()))
+}
+
 func TestSpaceLimits(t *testing.T) {
 	for _, total := range []uint64{0, 1 << 20, 64 << 20, 1 << 30, 100 << 30, 10 << 40} {
 		l := limitsOf(total, 64<<20)
