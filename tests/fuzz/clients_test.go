@@ -267,7 +267,9 @@ func (c *binaryClient) work(until time.Time) {
 			c.leave() // the quota is small
 			continue
 		}
-		interrupted := errors.As(err, &e) && (e.number == 1317 || e.number == 1105 && strings.Contains(e.message, "1317"))
+		// KILL ends the reading of a file by its deadline (pkg/server/server.go:967).
+		interrupted := errors.As(err, &e) && (e.number == 1317 || e.number == 1105 && strings.Contains(e.message, "1317") ||
+			e.number == 8160 && strings.Contains(e.message, "i/o timeout"))
 		if killed := c.leave(); !killed || !interrupted && !lost(err) {
 			c.run.t.Errorf("killed: %t: %v, after\n%s", killed, err, strings.Join(c.done, "\n"))
 		}
