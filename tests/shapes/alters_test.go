@@ -96,6 +96,11 @@ func (d *round) compareAlters(statement string) bool {
 	}
 	for _, statement := range []string{"update t set " + first + " = " + first, "delete from t where crc32(" + first + ") % 9 = 0"} {
 		theirs, ours := d.theirs.try(statement), d.ours.try(statement)
+		if ours == nil && d.ours.check() == nil && strings.HasPrefix(message(theirs), "8141 ") {
+			// Of a row from before ADD COLUMN it knows the zero default without its fractions of a second, and has another entry than DML.
+			d.causes["TiDB's index is wrong"]++
+			return false
+		}
 		if (theirs == nil) != (ours == nil) {
 			d.failf("DML", "%s\nTiDB: %q\nours: %q", statement, message(theirs), message(ours))
 		}
