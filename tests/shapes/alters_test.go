@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -52,6 +53,8 @@ func (p *rounds) playAlters(t *testing.T, seed uint64) {
 	}
 }
 
+var invisible = regexp.MustCompile(`"is_invisible": (true|false)`)
+
 // compareAlters has both execute a statement, and says whether to go on.
 func (d *round) compareAlters(statement string) bool {
 	before := d.definition(d.ours)
@@ -81,6 +84,11 @@ func (d *round) compareAlters(statement string) bool {
 		d.byTiDB++
 	}
 	if want, got := d.definition(d.theirs), d.definition(d.ours); want != got {
+		if strings.Contains(statement, "alter index ") && invisible.ReplaceAllString(want, "") == invisible.ReplaceAllString(got, "") {
+			// TiDB takes an index named c5_2 for one that takes the place of c5 (setIndexVisibility in pkg/ddl/index.go:579).
+			d.causes["TiDB hides another index, too"]++
+			return false
+		}
 		d.failf("definitions differ", "%s", firstDifference(want, got))
 	}
 	first := d.ours.table().Columns[0].Name.O
