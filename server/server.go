@@ -143,9 +143,7 @@ func (s *Server) newServer() error {
 		return fmt.Errorf("security: %w", err) // it reads the certificates
 	}
 	s.tidb = srv
-	if err := warnOfCertificates(s.log.Logger, s.opts.Config.Security, time.Now()); err != nil {
-		return err
-	}
+	warnOfCertificates(s.log.Logger, srv.GetTLSConfig(), s.opts.Config.Security, time.Now())
 	if err := s.loadTokenKeys(&tidb.GetGlobalConfig().Security); err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/go-sql-driver/mysql"
+	"github.com/pingcap/tidb/pkg/util"
 	tidbtls "github.com/pingcap/tidb/pkg/util/tls"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
@@ -114,7 +115,9 @@ func TestWarnOfCertificates(t *testing.T) {
 			tidbtls.RequireSecureTransport.Store(tc.required)
 			defer tidbtls.RequireSecureTransport.Store(false)
 			core, logged := observer.New(zap.WarnLevel)
-			require.NoError(t, warnOfCertificates(zap.New(core), sec, time.Now().Add(tc.after)))
+			read, _, err := util.LoadTLSCertificates(sec.SSLCA, sec.SSLKey, sec.SSLCert, false, 0)
+			require.NoError(t, err)
+			warnOfCertificates(zap.New(core), read, sec, time.Now().Add(tc.after))
 			require.Len(t, logged.All(), len(tc.wants))
 			for i, want := range tc.wants {
 				require.Contains(t, logged.All()[i].Message, want)
