@@ -29,26 +29,40 @@ func (e *env) flashBack(c *client, at ddl.HookPoint, fn func()) {
 			return nil
 		}
 		c.run("DELETE FROM mysql.tidb_ddl_job")
-		err := tidbkv.RunInNewTxn(asServer(), e.store.Storage(), true, func(_ context.Context, txn tidbkv.Transaction) error {
-			m := meta.NewMutator(txn)
-			info := before.Meta().Clone()
-			version, err := m.GenSchemaVersion()
-			if err != nil {
-				return err
-			}
-			if err := m.UpdateTable(info.DBID, info); err != nil {
-				return err
-			}
-			return m.SetSchemaDiff(&model.SchemaDiff{Version: version, Type: model.ActionAddIndex, SchemaID: info.DBID, TableID: info.ID})
-		})
-		if err == nil {
-			err = e.Domain().Reload()
-		}
+		err := e.writeTable(model.ActionAddIndex, func(*model.TableInfo) *model.TableInfo { return before.Meta().Clone() })
 		if err == nil {
 			fn()
 		}
 		return err
 	})
+}
+
+// writeTable replaces the definition of table t behind the back of all jobs, as a statement of a type would.
+func (e *env) writeTable(statement model.ActionType, change func(now *model.TableInfo) *model.TableInfo) error {
+	found, err := e.Domain().InfoSchema().TableByName(context.Background(), pmodel.NewCIStr("test"), pmodel.NewCIStr("t"))
+	if err != nil {
+		return err
+	}
+	err = tidbkv.RunInNewTxn(asServer(), e.store.Storage(), true, func(_ context.Context, txn tidbkv.Transaction) error {
+		m := meta.NewMutator(txn)
+		info, err := m.GetTable(found.Meta().DBID, found.Meta().ID)
+		if err != nil {
+			return err
+		}
+		info = change(info)
+		version, err := m.GenSchemaVersion()
+		if err != nil {
+			return err
+		}
+		if err := m.UpdateTable(info.DBID, info); err != nil {
+			return err
+		}
+		return m.SetSchemaDiff(&model.SchemaDiff{Version: version, Type: statement, SchemaID: info.DBID, TableID: info.ID})
+	})
+	if err != nil {
+		return err
+	}
+	return e.Domain().Reload()
 }
 
 // What a build has imported is deleted under the number of its index, also if the table was flashed back, so that no other

@@ -5,10 +5,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	tidbkv "github.com/pingcap/tidb/pkg/kv"
-	"github.com/pingcap/tidb/pkg/meta"
 	"github.com/pingcap/tidb/pkg/meta/model"
-	pmodel "github.com/pingcap/tidb/pkg/parser/model"
 	"github.com/stretchr/testify/require"
 
 	"fastddl/ddl"
@@ -22,25 +19,10 @@ func TestPartitionsThatAreLeftHalfChanged(t *testing.T) {
 	c := e.client()
 	c.run("CREATE TABLE t (a INT PRIMARY KEY, b INT) PARTITION BY HASH (a) PARTITIONS 2; INSERT INTO t VALUES (1, 10), (2, 20)")
 	leave := func(state model.SchemaState) {
-		found, err := e.Domain().InfoSchema().TableByName(context.Background(), pmodel.NewCIStr("test"), pmodel.NewCIStr("t"))
-		require.NoError(t, err)
-		require.NoError(t, tidbkv.RunInNewTxn(asServer(), e.store.Storage(), true, func(_ context.Context, txn tidbkv.Transaction) error {
-			m := meta.NewMutator(txn)
-			info, err := m.GetTable(found.Meta().DBID, found.Meta().ID)
-			if err != nil {
-				return err
-			}
-			info.Partition.DDLState = state
-			version, err := m.GenSchemaVersion()
-			if err != nil {
-				return err
-			}
-			if err := m.UpdateTable(info.DBID, info); err != nil {
-				return err
-			}
-			return m.SetSchemaDiff(&model.SchemaDiff{Version: version, Type: model.ActionTruncateTablePartition, SchemaID: info.DBID, TableID: info.ID})
+		require.NoError(t, e.writeTable(model.ActionTruncateTablePartition, func(now *model.TableInfo) *model.TableInfo {
+			now.Partition.DDLState = state
+			return now
 		}))
-		require.NoError(t, e.Domain().Reload())
 	}
 	var left, begun atomic.Bool
 	e.setHook(func(_ context.Context, p ddl.HookPoint) error {
