@@ -20,15 +20,12 @@ func TestReadCommittedRemembersAbsentRows(t *testing.T) {
 	db := node.Open("test")
 	conn, err := db.Conn(ctx)
 	require.NoError(t, err)
-	for _, query := range []string{
+	execAll(t, conn,
 		"CREATE TABLE p (id INT PRIMARY KEY, u INT, UNIQUE KEY u (u))",
 		"SET SESSION transaction_isolation = 'READ-COMMITTED'",
 		"BEGIN PESSIMISTIC",
 		"SELECT * FROM p WHERE id = 23 FOR UPDATE",
-	} {
-		_, err := conn.ExecContext(ctx, query)
-		require.NoError(t, err, query)
-	}
+	)
 	_, err = db.Exec("INSERT INTO p VALUES (23, 19)")
 	require.NoError(t, err)
 	_, err = conn.ExecContext(ctx, "SELECT * FROM p WHERE u IN (25, 19) FOR UPDATE")

@@ -82,9 +82,8 @@ type clientRun struct {
 func (r *clientRun) prepare() {
 	conn := r.connect("")
 	defer conn.Close()
-	ctx := context.Background()
-	for _, query := range []string{
-		"CREATE DATABASE " + database, "USE " + database, "SET GLOBAL local_infile = ON", "CREATE USER other", "GRANT ALL ON *.* TO other",
+	execAll(r.t, conn,
+		"CREATE DATABASE "+database, "USE "+database, "SET GLOBAL local_infile = ON", "CREATE USER other", "GRANT ALL ON *.* TO other",
 		`CREATE TABLE big (id INT PRIMARY KEY, a INT, s VARCHAR(200), d DATETIME(6), n DECIMAL(20,5), f DOUBLE, g FLOAT, b BLOB, j JSON, e ENUM('x','y','z'), m SET('a','b'), t TIME(3), y YEAR,
 			bits BIT(11), u BIGINT UNSIGNED, ts TIMESTAMP NULL, v BIGINT AS (a * 2) VIRTUAL)`,
 		"CREATE TABLE account (id INT PRIMARY KEY, balance INT NOT NULL)",
@@ -96,10 +95,7 @@ func (r *clientRun) prepare() {
 			SELECT i, i %% %d, REPEAT(CHAR(97 + i %% 26), i %% 190), IF(i %% 7 = 0, NULL, '2020-01-01' + INTERVAL i * 1000003 MICROSECOND), i / 7, SQRT(i), i / 3, IF(i %% 5 = 0, NULL, UNHEX(MD5(i))),
 				JSON_OBJECT('i', i), ELT(1 + i %% 3, 'x', 'y', 'z'), ELT(1 + i %% 3, '', 'a', 'a,b'), SEC_TO_TIME(i * 7 - 5000), 1970 + i %% 50, i %% 2048, 18446744073709551615 - i, '2021-01-01' + INTERVAL i HOUR FROM c`, bigRows-1, groups),
 		fmt.Sprintf("INSERT INTO account WITH RECURSIVE c (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM c WHERE i < 999) SELECT i, %d FROM c", balance),
-	} {
-		_, err := conn.ExecContext(ctx, query)
-		require.NoError(r.t, err, query)
-	}
+	)
 	d, err := newDialogue(r.Addr)
 	require.NoError(r.t, err)
 	defer d.Close()

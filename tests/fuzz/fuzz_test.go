@@ -75,16 +75,24 @@ type target struct {
 	memory  atomic.Int64
 }
 
+// execAll does statements that never fail, on a connection or on any of a pool.
+func execAll(t *testing.T, on interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+}, queries ...string) {
+	t.Helper()
+	for _, query := range queries {
+		_, err := on.ExecContext(context.Background(), query)
+		require.NoError(t, err, query)
+	}
+}
+
 // startTarget starts a server with so much memory, and the client that watches it.
 func startTarget(t *testing.T, memory string, flags ...string) *target {
 	t.Helper()
 	flags = append([]string{"--memory-limit", memory}, flags...)
 	tg := &target{Node: servertest.Start(t, program, t.TempDir(), flags...), t: t, ended: make(chan struct{})}
 	conn := tg.connect("")
-	for _, query := range []string{"CREATE DATABASE health", "CREATE TABLE health.h (id BIGINT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(20), KEY v (v))"} {
-		_, err := conn.ExecContext(context.Background(), query)
-		require.NoError(t, err)
-	}
+	execAll(t, conn, "CREATE DATABASE health", "CREATE TABLE health.h (id BIGINT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(20), KEY v (v))")
 	tg.watching.Go(func() { tg.behave(conn) })
 	tg.watching.Go(tg.weigh)
 	return tg

@@ -21,17 +21,14 @@ func TestLazyChecksAndUpdateIgnore(t *testing.T) {
 	conn, err := db.Conn(ctx)
 	require.NoError(t, err)
 	defer conn.Close()
-	for _, query := range []string{
+	execAll(t, conn,
 		"CREATE TABLE p (id INT PRIMARY KEY, u INT, UNIQUE KEY u (u))",
 		"INSERT INTO p VALUES (3, 30), (4, 1)",
 		"SET tidb_constraint_check_in_place_pessimistic = OFF",
 		"BEGIN PESSIMISTIC",
 		"UPDATE p SET u = 2 WHERE id = 3",
 		"UPDATE IGNORE p SET u = 1 WHERE id = 3",
-	} {
-		_, err := conn.ExecContext(ctx, query)
-		require.NoError(t, err, query)
-	}
+	)
 	_, err = db.Exec("INSERT INTO p VALUES (24, 2)")
 	require.NoError(t, err)
 	_, err = conn.ExecContext(ctx, "COMMIT")

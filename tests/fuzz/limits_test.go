@@ -65,14 +65,11 @@ func TestMemoryBombs(t *testing.T) {
 	tg := startTarget(t, smallMemory)
 	ctx := context.Background()
 	setUp := tg.connect("")
-	for _, query := range []string{
-		"CREATE DATABASE " + database, "CREATE TABLE fuzz.bomb (id INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(20))",
+	execAll(t, setUp,
+		"CREATE DATABASE "+database, "CREATE TABLE fuzz.bomb (id INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(20))",
 		"INSERT INTO fuzz.bomb (v) WITH RECURSIVE d (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM d WHERE i < 300) SELECT i FROM d",
 		fmt.Sprintf("SET GLOBAL tidb_mem_quota_query = %d", smallQuota), "SET GLOBAL group_concat_max_len = 1000000000",
-	} {
-		_, err := setUp.ExecContext(ctx, query)
-		require.NoError(t, err, query)
-	}
+	)
 	require.NoError(t, setUp.Close())
 	for name, query := range fatal {
 		t.Run(name, func(t *testing.T) { t.Skipf("TiDB makes results of any size at once and ends: %s", query) })
@@ -114,16 +111,12 @@ var endless = map[string]string{
 // max_execution_time, and its connection lives on.
 func TestLongStatementsEnd(t *testing.T) {
 	tg := startTarget(t, memoryLimit)
-	ctx := context.Background()
 	killer := tg.connect("")
-	for _, query := range []string{
-		"CREATE DATABASE " + database, "CREATE TABLE fuzz.e (id INT PRIMARY KEY AUTO_INCREMENT, v INT)",
+	execAll(t, killer,
+		"CREATE DATABASE "+database, "CREATE TABLE fuzz.e (id INT PRIMARY KEY AUTO_INCREMENT, v INT)",
 		"INSERT INTO fuzz.e (v) WITH RECURSIVE d (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM d WHERE i < 500) SELECT i FROM d",
 		"SET GLOBAL cte_max_recursion_depth = 4294967295",
-	} {
-		_, err := killer.ExecContext(ctx, query)
-		require.NoError(t, err, query)
-	}
+	)
 	for name, query := range endless {
 		t.Run(name+"/KILL QUERY", func(t *testing.T) { requireKilled(t, tg, killer, query) })
 		t.Run(name+"/max_execution_time", func(t *testing.T) { requireTimedOut(t, tg, query) })
@@ -136,10 +129,7 @@ func TestLongStatementsEnd(t *testing.T) {
 		t.Run(name+"/KILL QUERY", func(t *testing.T) {
 			holder := tg.connect("health")
 			defer holder.Close()
-			for _, query := range []string{"BEGIN", "SELECT * FROM h WHERE id = 1 FOR UPDATE"} {
-				_, err := holder.ExecContext(ctx, query)
-				require.NoError(t, err)
-			}
+			execAll(t, holder, "BEGIN", "SELECT * FROM h WHERE id = 1 FOR UPDATE")
 			requireKilled(t, tg, killer, query)
 		})
 	}

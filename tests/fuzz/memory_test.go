@@ -29,15 +29,12 @@ func TestMemoryBesideBuilds(t *testing.T) {
 	rng := newRand(t)
 	r := &memoryRun{target: startTarget(t, smallMemory, "--log-level", "error"), explained: newExamples("explained errors")}
 	setUp := r.connect("")
-	for _, query := range []string{
-		"CREATE DATABASE " + database, "USE " + database, "SET cte_max_recursion_depth = 1000000", "SET GLOBAL group_concat_max_len = 1000000000",
+	execAll(t, setUp,
+		"CREATE DATABASE "+database, "USE "+database, "SET cte_max_recursion_depth = 1000000", "SET GLOBAL group_concat_max_len = 1000000000",
 		"CREATE TABLE rows_of (id INT PRIMARY KEY, k INT, s VARCHAR(300), j JSON)", "CREATE TABLE copies (id BIGINT PRIMARY KEY AUTO_RANDOM, k INT, s VARCHAR(300))", "CREATE TABLE bomb (id INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(20))",
 		"INSERT INTO bomb (v) WITH RECURSIVE d (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM d WHERE i < 300) SELECT i FROM d",
 		"INSERT INTO rows_of WITH RECURSIVE d (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM d WHERE i < 5000) SELECT i, i % 1000, CONCAT(MD5(i), REPEAT('x', 200)), JSON_ARRAY(i, i + 1, i + 2) FROM d",
-	} {
-		_, err := setUp.ExecContext(context.Background(), query)
-		require.NoError(t, err, query)
-	}
+	)
 	for n := 5000; n < hungryRows; n += 5000 {
 		_, err := setUp.ExecContext(context.Background(), fmt.Sprintf("INSERT INTO rows_of SELECT id + %d, k, CONCAT(MD5(id + %d), REPEAT('x', 200)), JSON_ARRAY(id, k, id + k) FROM rows_of WHERE id <= 5000", n, n))
 		require.NoError(t, err)

@@ -1,7 +1,6 @@
 package fuzz
 
 import (
-	"context"
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
@@ -20,13 +19,10 @@ func TestMalformedPackets(t *testing.T) {
 	rng := newRand(t)
 	tg := startTarget(t, memoryLimit)
 	setUp := tg.connect("")
-	for _, query := range []string{
-		"CREATE DATABASE " + database, "CREATE TABLE fuzz.p (id INT PRIMARY KEY AUTO_INCREMENT, s VARCHAR(100), d DATETIME(6), n DECIMAL(20,5), b BLOB)",
+	execAll(t, setUp,
+		"CREATE DATABASE "+database, "CREATE TABLE fuzz.p (id INT PRIMARY KEY AUTO_INCREMENT, s VARCHAR(100), d DATETIME(6), n DECIMAL(20,5), b BLOB)",
 		"INSERT INTO fuzz.p (s) VALUES ('a'), ('b')",
-	} {
-		_, err := setUp.ExecContext(context.Background(), query)
-		require.NoError(t, err)
-	}
+	)
 	require.NoError(t, setUp.Close())
 	attacks := []func(*attacker){
 		(*attacker).beforeLogin, (*attacker).badHandshake, (*attacker).headers, (*attacker).commands,

@@ -18,12 +18,9 @@ import (
 func TestReorganizedGlobalIndexes(t *testing.T) {
 	db := servertest.Start(t, program, t.TempDir()).Open("test")
 	db.SetMaxOpenConns(1) // one session
-	for _, query := range []string{
+	execAll(t, db,
 		"SET GLOBAL fastddl_ddl_engine = tidb", "SET GLOBAL tidb_enable_dist_task = OFF", "SET GLOBAL tidb_ddl_enable_fast_reorg = OFF",
-	} {
-		_, err := db.Exec(query)
-		require.NoError(t, err, query)
-	}
+	)
 	for _, c := range []struct {
 		name, index string
 		// message is the error of reading the table; without one a row is not found by the index.
@@ -36,17 +33,14 @@ func TestReorganizedGlobalIndexes(t *testing.T) {
 		{"hidden columns are removed", "(u + 1), k", "index out of range"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			for _, query := range []string{
+			execAll(t, db,
 				"DROP TABLE IF EXISTS t",
 				"CREATE TABLE t (u INT, k INT) PARTITION BY RANGE (k) (PARTITION p0 VALUES LESS THAN (10), PARTITION p1 VALUES LESS THAN (20), PARTITION p2 VALUES LESS THAN (30))",
 				"INSERT INTO t VALUES (1, 1), (2, 11), (3, 21)",
-				"ALTER TABLE t ADD UNIQUE INDEX g (" + c.index + ") GLOBAL",
+				"ALTER TABLE t ADD UNIQUE INDEX g ("+c.index+") GLOBAL",
 				"ADMIN CHECK TABLE t",
 				"ALTER TABLE t REORGANIZE PARTITION p1 INTO (PARTITION p1 VALUES LESS THAN (15), PARTITION p3 VALUES LESS THAN (20))",
-			} {
-				_, err := db.Exec(query)
-				require.NoError(t, err, query)
-			}
+			)
 			var rows int
 			err := db.QueryRow("SELECT COUNT(*) FROM t USE INDEX (g)").Scan(&rows)
 			if c.message != "" {
@@ -77,16 +71,13 @@ func TestDroppedPartitionsAndGlobalIndexes(t *testing.T) {
 	node := servertest.Start(t, program, t.TempDir())
 	builder := node.Open("test")
 	builder.SetMaxOpenConns(1) // one session
-	for _, query := range []string{
+	execAll(t, builder,
 		"CREATE TABLE t (u INT, k INT) PARTITION BY RANGE (k) (PARTITION p0 VALUES LESS THAN (10), PARTITION p1 VALUES LESS THAN (20))",
 		"INSERT INTO t VALUES (1, 1), (2, 11)",
 		"SET fastddl_ddl_engine = tidb",
 		"ALTER TABLE t ADD UNIQUE INDEX g (u) GLOBAL",
 		"ANALYZE TABLE t", // the fast check looks at no global index without statistics
-	} {
-		_, err := builder.Exec(query)
-		require.NoError(t, err, query)
-	}
+	)
 	db := node.Open("test")
 	read := func() *sql.Tx {
 		tx, err := db.Begin()

@@ -78,7 +78,7 @@ func TestRandomSchemas(t *testing.T) {
 		r.writes.Load(), r.writesFailed.Load(), r.alters.Load(), r.altersFailed.Load(), r.checks.Load(), r.definitions.Load(), r.jobs.Load(), r.readings.Load(), r.requests.Load())
 	r.errors.print(t)
 	if t.Failed() {
-		t.Logf("what was done to tables and jobs:\n%s", strings.Join(r.journal.lines, "\n"))
+		t.Logf("what was done to tables and jobs:\n%s", r.journal.String())
 	}
 	require.Positive(t, r.checks.Load())
 	r.target.stop()
@@ -99,18 +99,6 @@ type schemaRun struct {
 	drops, dropsEnded atomic.Int64
 
 	writes, writesFailed, alters, altersFailed, checks, definitions, jobs, readings, requests atomic.Int64
-}
-
-// journal is a list of what was done, in the order of the ends.
-type journal struct {
-	mu    sync.Mutex
-	lines []string
-}
-
-func (j *journal) add(began time.Time, client, statement string, err error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.lines = append(j.lines, fmt.Sprintf("%s to %s %s: %s (%v)", began.Format("05.000"), time.Now().Format("05.000"), client, statement, err))
 }
 
 // changingTable is a table whose definition changes.

@@ -37,7 +37,7 @@ func TestRandomTransactions(t *testing.T) {
 	rng := newRand(t)
 	// Each failed statement is a warning of several lines.
 	r := &transactionRun{target: startTarget(t, memoryLimit, "--log-level", "error"), stop: make(chan struct{}), errors: newExamples("explained errors")}
-	r.errors.most = 1000
+	r.errors.most, r.journal.most = 1000, 4000
 	r.prepare()
 	child := func() *rand.Rand { return rand.New(rand.NewPCG(rng.Uint64(), rng.Uint64())) }
 	for range contenders {
@@ -86,7 +86,7 @@ type transactionRun struct {
 	contenders []*contender
 	errors     *examples
 	// journal is what the contenders have done lately.
-	journal recent
+	journal journal
 
 	statements, failed, transactions, kills, lost, alters, altered, controlled, checks atomic.Int64
 	// acknowledged are the increments of each counter that were acknowledged,
@@ -111,10 +111,7 @@ func (r *transactionRun) prepare() {
 	for i := range counters {
 		queries = append(queries, fmt.Sprintf("INSERT INTO counter VALUES (%d, 0)", i))
 	}
-	for _, query := range queries {
-		_, err := conn.ExecContext(context.Background(), query)
-		require.NoError(r.t, err, query)
-	}
+	execAll(r.t, conn, queries...)
 }
 
 // stopped waits for a while and says whether the run has ended.
@@ -564,7 +561,7 @@ func (c *contender) read(kind, statement string, dest ...any) bool {
 	c.current.Store(&running{text: statement, began: began, before: slices.Clone(c.before)})
 	err := execute(c.conn, statement, dest)
 	c.current.Store(nil)
-	c.run.journal.add(began, c.killed.connection, statement, err)
+	c.run.journal.add(began, fmt.Sprintf("connection %d", c.killed.connection), statement, err)
 	c.run.statements.Add(1)
 	c.before = append(c.before[max(0, len(c.before)-history+1):], fmt.Sprintf("%s (%v)", statement, err))
 	if err == nil {
