@@ -95,6 +95,7 @@ func (b *build) sample(ctx context.Context, r kv.KeyRange, g *group, found *samp
 	found.keys = make([][][]byte, len(g.targets))
 	physicalID := task{KeyRange: r}.physicalID()
 	req := b.projection.request(r, b.task.TS, sampleRows)
+	req.Sample = true
 	rows, read := 0, 0
 	err = b.opts.Store.ScanColumns(ctx, req, func(batch *kv.RowBatch) error {
 		if err := enc.bind(batch, physicalID); err != nil {

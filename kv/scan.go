@@ -31,6 +31,8 @@ type ScanRequest struct {
 	// BatchRows is the target number of rows of a batch; 0 is 1024. A batch of long rows
 	// has fewer, see MaxBatchBytes.
 	BatchRows int
+	// Sample says that the first rows are wanted and no more: nothing is to be read ahead.
+	Sample bool
 }
 
 // MaxBatchBytes is how many bytes of rows are read for one batch before it is handed out,
@@ -79,7 +81,7 @@ type RowBatch struct {
 	// LastKey is the record key of the batch's last row: a scan resumes at
 	// NextKey(LastKey).
 	LastKey []byte
-	// ReadTo is the key before which the store has read all rows that it will hand out. If it is nil, or
+	// ReadTo is the key before which the store has read, or asked for, all rows that it will hand out. If it is nil, or
 	// not behind LastKey, the store has read none ahead.
 	ReadTo []byte
 	// Bytes is the size of the keys and values read for this batch.

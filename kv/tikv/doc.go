@@ -9,8 +9,9 @@
 // # Invariants
 //
 //   - A scan holds a few pages in memory, whatever the rows and the regions are like: it
-//     asks for one region at a time, a page at a time, and measures how many rows make a
-//     page. Where rows may be long it does not rely on that: the next ones may be longer.
+//     asks for a page at a time, of up to four strips of the range side by side, and measures how many rows make a
+//     page and how far that goes. Where rows may be long it does not rely on that: the next ones may be longer.
+//   - Strips follow one another without a gap, whatever was measured, and their rows are handed out in order.
 //   - A timestamp that nobody has handed out yet is not read at: TiKV would let a
 //     transaction commit below it later.
 //   - No transaction commits at a timestamp that CurrentTS returns: entries may be imported

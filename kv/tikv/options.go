@@ -28,15 +28,15 @@ type Options struct {
 	// Importer takes the imports, and is closed with the store. Without one the store is
 	// for reading.
 	Importer Importer
-	// PageBytes is about how much a scan asks for at a time; 0 is 1 MiB. A scan holds
-	// four pages at most.
+	// PageBytes is about how much a scan asks for by one request, if it is known what a page may have at the most,
+	// and a quarter of it otherwise; 0 is 4 MiB. A scan holds some five pages.
 	PageBytes int
 	// Logger receives messages; nil discards them.
 	Logger *zap.Logger
 }
 
 // defaultPageBytes makes a request worth its round trip.
-const defaultPageBytes = 1 << 20
+const defaultPageBytes = 4 << 20
 
 // EnsureDefaults fills in what was left zero.
 func (o *Options) EnsureDefaults() {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/pingcap/tidb/pkg/meta/model"
@@ -175,13 +174,13 @@ type batcher struct {
 	held  int     // of their columns here, if rows may be long
 	fn    func(*kv.RowBatch) error
 
-	reached *atomic.Pointer[[]byte] // of the pages
+	state *scanState
 }
 
-func newBatcher(l *rowLayout, rows int, reached *atomic.Pointer[[]byte], fn func(*kv.RowBatch) error) *batcher {
+func newBatcher(l *rowLayout, rows int, state *scanState, fn func(*kv.RowBatch) error) *batcher {
 	b := &batcher{
 		keyEncoder: newKeyEncoder(l), rows: chunk.NewChunkWithCapacity(l.fields, rows), want: rows, long: l.req.LongRows(),
-		fn: fn, reached: reached,
+		fn: fn, state: state,
 	}
 	wanted := make([]int, len(l.req.Columns))
 	for i := range wanted {
@@ -247,7 +246,7 @@ func (b *batcher) flush(ctx context.Context) error {
 		return err
 	}
 	out.LastKey, out.Rows, out.Bytes = key, b.shown, int(b.bytes)+1
-	out.ReadTo = *b.reached.Load() // by the page that has these rows, at the least
+	out.ReadTo = b.state.readTo() // by the page that has these rows, at the least
 	if len(b.req.Columns) == 0 {
 		b.shown.SetNumVirtualRows(n)
 	}

@@ -4,12 +4,11 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"sync/atomic"
+	"slices"
 
 	tidbkv "github.com/pingcap/tidb/pkg/kv"
 	"github.com/pingcap/tidb/pkg/util/chunk"
 
-	"fastddl/internal/errs"
 	"fastddl/kv"
 )
 
@@ -21,9 +20,10 @@ const (
 	// minPageRows and maxPageRows bound the rows of a page.
 	minPageRows, maxPageRows = kv.MinBatchRows, 50_000
 	// Rows that may be long may be so from any row on, whatever those before were like. So a page
-	// of such has maxLongPageRows at the most, and longPageGrowth times as many as the one before.
+	// of such has longPageGrowth times as many as the one before at the most, and no more than maxLongPageRows
+	// unless these are less than maxLongPageBytes whatever they are like.
 	// TiKV ends a page with a batch, of 32 rows, then of 64 and of 128.
-	maxLongPageRows, longPageGrowth = 32 + 64 + 128, 4
+	maxLongPageRows, maxLongPageBytes, longPageGrowth = 32 + 64 + 128, 32 << 20, 4
 )
 
 // ScanColumns implements kv.Store.
@@ -48,36 +48,53 @@ func (s *Store) ScanColumns(ctx context.Context, req kv.ScanRequest, fn func(*kv
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	pages, err := s.newPages(layout, rows)
+	dag, err := layout.dag()
 	if err != nil {
 		return err
 	}
-	out := newBatcher(layout, rows, &pages.reached, fn)
-	var ahead *readAhead
+	state := newScanState(layout, dag, rows, s.opts.PageBytes)
+	out := newBatcher(layout, rows, state, fn)
+	rest := req.Range
+	if !s.hints.give(state) {
+		if rest, err = s.scanFirst(ctx, state, out); err != nil {
+			return err
+		}
+	}
+	ahead := &readAhead{store: s, state: state, rest: rest}
 	defer func() { // also if fn panics
 		cancel()
-		if ahead == nil {
-			pages.close()
-		} else if readErr := ahead.wait(); err == nil {
-			err = readErr
-		}
+		ahead.running.Wait()
+		s.hints.take(state)
 	}()
-	// The first page is read before the second one is asked for: who samples a table
-	// wants no more.
-	p, err := pages.next(ctx)
-	if err != nil || p == nil {
-		return err
-	}
-	if err := out.add(ctx, p); err != nil {
-		return err
-	}
-	ahead = pages.readAhead(ctx)
-	for p := range ahead.pages {
+	for {
+		p, err := ahead.next(ctx)
+		if err != nil || p == nil {
+			return err
+		}
 		if err := out.add(ctx, p); err != nil {
 			return err
 		}
 	}
-	return nil
+}
+
+// scanFirst hands out the rows of the first page, before any other is asked for, or those of all pages, one by one,
+// if it is for a sample. It returns what is left.
+func (s *Store) scanFirst(ctx context.Context, state *scanState, out *batcher) (rest kv.KeyRange, err error) {
+	first := s.newPages(state, state.layout.req.Range)
+	defer first.close()
+	another := first.more
+	if state.layout.req.Sample {
+		another = first.next
+	}
+	p, err := first.next(ctx)
+	for p != nil && err == nil {
+		state.met(kv.KeyRange{Start: p.first, End: p.next}, p.rows)
+		s.hints.take(state)
+		if err = out.add(ctx, p); err == nil {
+			p, err = another(ctx)
+		}
+	}
+	return first.left(), err
 }
 
 // page is a part of the rows.
@@ -85,36 +102,34 @@ type page struct {
 	chunks   []*chunk.Chunk
 	rows     int
 	rowBytes float64 // of a row, on the way
+	first    []byte  // key of its first row
+	next     []byte  // what follows the key of its last row
 }
 
-// pages reads a scan's range page by page, region by region.
+// pages reads a range page by page, region by region.
 type pages struct {
 	store *Store
+	state *scanState
 	keys  *keyEncoder
-	dag   []byte
 	dec   *pageDecoder
 
 	rest     kv.KeyRange // behind the region that is being read
-	piece    kv.KeyRange // what is left of that region, when it was asked for
+	piece    kv.KeyRange // what is left of that region; without a start if none is being read
 	resp     tidbkv.Response
-	pageRows int
-	reached  atomic.Pointer[[]byte] // before which all rows are in pages; its bytes do not change
+	pageRows int // of the request that is under way
 }
 
-// newPages returns all pages of a scan, of which the first has about rows rows.
-func (s *Store) newPages(l *rowLayout, rows int) (*pages, error) {
-	dag, err := l.dag()
-	if err != nil {
-		return nil, err
+// newPages returns the pages of a range.
+func (s *Store) newPages(state *scanState, r kv.KeyRange) *pages {
+	return &pages{store: s, state: state, keys: newKeyEncoder(state.layout), dec: newPageDecoder(state.layout.fields), rest: r}
+}
+
+// left is what no page has had yet.
+func (p *pages) left() kv.KeyRange {
+	if p.piece.Start != nil {
+		return kv.KeyRange{Start: p.piece.Start, End: p.rest.End}
 	}
-	first := firstPageRows
-	if l.req.LongRows() {
-		first = minPageRows
-	}
-	return &pages{
-		store: s, keys: newKeyEncoder(l), dag: dag, dec: newPageDecoder(l.fields),
-		rest: l.req.Range, pageRows: min(rows, first),
-	}, nil
+	return p.rest
 }
 
 // next returns the next page, nil if there is none.
@@ -128,14 +143,25 @@ func (p *pages) next(ctx context.Context) (*page, error) {
 				return nil, p.failed(ctx, err)
 			}
 		}
+		if out, err := p.more(ctx); out != nil || err != nil {
+			return out, err
+		}
+	}
+}
+
+// more returns the next page of the request that is under way, nil if that has ended or there is
+// none.
+func (p *pages) more(ctx context.Context) (*page, error) {
+	for p.resp != nil {
 		part, err := p.resp.Next(ctx)
 		if err != nil {
 			return nil, p.failed(ctx, err)
 		}
 		if part == nil {
-			p.reach(p.piece.End)
+			p.state.reach(p.piece.End)
 			p.close()
-			continue
+			p.piece = kv.KeyRange{}
+			break
 		}
 		out, err := p.decode(part.GetData())
 		if err != nil {
@@ -145,6 +171,7 @@ func (p *pages) next(ctx context.Context) (*page, error) {
 			return out, nil
 		}
 	}
+	return nil, nil
 }
 
 func (p *pages) failed(ctx context.Context, err error) error {
@@ -162,7 +189,8 @@ func (p *pages) open(ctx context.Context) error {
 		p.piece.End = loc.EndKey
 	}
 	p.rest.Start = p.piece.End
-	req := copRequest(ctx, tidbkv.ReqTypeDAG, p.dag, p.keys.req.TS, p.piece)
+	p.pageRows = p.state.pageRows()
+	req := copRequest(ctx, tidbkv.ReqTypeDAG, p.state.dag, p.keys.req.TS, p.piece)
 	req.Paging.Enable = true
 	req.Paging.MinPagingSize, req.Paging.MaxPagingSize = uint64(p.pageRows), uint64(p.pageRows)
 	p.resp = p.store.send(ctx, req)
@@ -179,41 +207,34 @@ func (p *pages) decode(data []byte) (*page, error) {
 	if out.chunks, err = p.dec.decode(resp); err != nil {
 		return nil, err
 	}
-	var last *chunk.Chunk
+	out.chunks = slices.DeleteFunc(out.chunks, func(c *chunk.Chunk) bool { return c.NumRows() == 0 })
 	for _, c := range out.chunks {
-		if c.NumRows() > 0 {
-			last = c
-			out.rows += c.NumRows()
-		}
+		out.rows += c.NumRows()
 	}
 	if out.rows == 0 {
 		return out, nil
 	}
 	out.rowBytes = float64(len(data)) / float64(out.rows)
-	left, err := p.keys.after(p.piece, last)
+	if out.first, err = p.keys.appendKey(nil, out.chunks[0], 0); err != nil {
+		return nil, err
+	}
+	left, err := p.keys.after(p.piece, out.chunks[len(out.chunks)-1])
 	if err != nil {
 		return nil, err
 	}
-	p.reach(left.Start)
+	out.next = left.Start
+	p.state.reach(out.next)
+	p.piece = left
+	if 2*out.rows >= p.pageRows || len(data) > p.state.pageBytes { // few rows say little of others
+		p.state.size(p.pageRows, out.rowBytes)
+	}
 	if out.rows < p.pageRows {
-		return out, nil // the end of the region
+		return out, nil // the end of the region, or of the strip
 	}
 	// TiDB's client makes pages longer and longer. So each is a request of its own.
 	p.close()
-	p.pageRows, p.rest.Start = p.nextRows(out), left.Start
+	p.rest.Start, p.piece = left.Start, kv.KeyRange{}
 	return out, nil
-}
-
-// reach notes that all rows before key are in pages.
-func (p *pages) reach(key []byte) { p.reached.Store(&key) }
-
-// nextRows is how many rows the page after one that was full has.
-func (p *pages) nextRows(last *page) int {
-	most := maxPageRows
-	if p.keys.req.LongRows() {
-		most = min(maxLongPageRows, longPageGrowth*p.pageRows)
-	}
-	return min(max(int(float64(p.store.opts.PageBytes)/last.rowBytes), minPageRows), most)
 }
 
 // close ends the request that is under way. Its error has no meaning any more.
@@ -222,43 +243,4 @@ func (p *pages) close() {
 		_ = p.resp.Close()
 		p.resp = nil
 	}
-}
-
-// readAhead is a goroutine that reads pages.
-type readAhead struct {
-	pages chan *page
-	err   error // set before pages is closed
-}
-
-// readAhead reads the rest, two pages ahead of who takes them, until ctx ends.
-func (p *pages) readAhead(ctx context.Context) *readAhead {
-	a := &readAhead{pages: make(chan *page, 1)}
-	go func() {
-		defer close(a.pages)
-		a.err = p.readInto(ctx, a.pages)
-	}()
-	return a
-}
-
-func (p *pages) readInto(ctx context.Context, out chan<- *page) (err error) {
-	defer errs.Contain(&err)
-	defer p.close()
-	for {
-		next, err := p.next(ctx)
-		if err != nil || next == nil {
-			return err
-		}
-		select {
-		case out <- next:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-// wait returns when the goroutine has ended, with what ended it.
-func (a *readAhead) wait() error {
-	for range a.pages { // what nobody has taken
-	}
-	return a.err
 }

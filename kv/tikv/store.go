@@ -43,6 +43,7 @@ type Store struct {
 	opts    Options
 	holds   holds
 	load    loadMeter
+	hints   scanHints
 	vars    *tikvcfg.Variables
 
 	// seen is a timestamp that was handed out: nobody can commit at or below it any

@@ -17,6 +17,8 @@ type traffic struct {
 	requests []*tidbkv.Request
 	open     int   // requests that nobody has closed
 	answers  []int // bytes of each
+	// asked, if it is not nil, is called before each answer is asked for.
+	asked func(ctx context.Context)
 }
 
 // take returns the number of answers and of their bytes since the last call.
@@ -68,6 +70,9 @@ func (r *countingResponse) Close() error {
 }
 
 func (r *countingResponse) Next(ctx context.Context) (tidbkv.ResultSubset, error) {
+	if r.log.asked != nil {
+		r.log.asked(ctx)
+	}
 	part, err := r.Response.Next(ctx)
 	if part != nil {
 		r.log.mu.Lock()

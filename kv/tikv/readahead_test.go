@@ -1,0 +1,293 @@
+package tikv
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	tidbkv "github.com/pingcap/tidb/pkg/kv"
+	"github.com/pingcap/tidb/pkg/parser/mysql"
+	"github.com/pingcap/tidb/pkg/tablecodec"
+	"github.com/pingcap/tidb/pkg/types"
+	"github.com/pingcap/tidb/pkg/util/codec"
+	"github.com/pingcap/tidb/pkg/util/rowcodec"
+	"github.com/stretchr/testify/require"
+
+	"fastddl/kv"
+)
+
+// spreads are ways in which handles may lie.
+var spreads = map[string]func(r *rand.Rand, i int) types.Datum{
+	"dense":    func(_ *rand.Rand, i int) types.Datum { return types.NewIntDatum(int64(i)) },
+	"negative": func(r *rand.Rand, i int) types.Datum { return types.NewIntDatum(int64(i)*3 - 4000) },
+	"gaps":     func(r *rand.Rand, i int) types.Datum { return types.NewIntDatum(int64(i) + int64(i/100)*1_000_000) },
+	"clumps":   func(r *rand.Rand, i int) types.Datum { return types.NewIntDatum(r.Int64N(8)<<50 + r.Int64N(5000)) },
+	"anywhere": func(r *rand.Rand, _ int) types.Datum { return types.NewIntDatum(int64(r.Uint64())) },
+	"growing":  func(_ *rand.Rand, i int) types.Datum { return types.NewIntDatum(int64(i) * int64(i) * int64(i)) },
+	"ends": func(r *rand.Rand, i int) types.Datum {
+		return types.NewIntDatum([]int64{math.MinInt64, math.MaxInt64 - 3000}[r.IntN(2)] + int64(i))
+	},
+	"text": func(r *rand.Rand, i int) types.Datum { return types.NewStringDatum(fmt.Sprintf("%x", r.Uint64())) },
+	"long text": func(_ *rand.Rand, i int) types.Datum {
+		return types.NewStringDatum(strings.Repeat("c", 40) + fmt.Sprint(i))
+	},
+	"short": func(r *rand.Rand, _ int) types.Datum {
+		return types.NewStringDatum("ab"[:r.IntN(3)] + fmt.Sprint(r.IntN(900)))
+	},
+}
+
+// TestStripsGiveAllRows: whatever the scan takes for a page, and however regions lie, all rows of a range come, once
+// and in order, in a first scan and in one that has heard of that.
+func TestStripsGiveAllRows(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	for name, handle := range spreads {
+		first := handle(r, 0)
+		common := first.Kind() == types.KindString
+		t.Run(name, func(t *testing.T) {
+			for _, ints := range []bool{true, false} {
+				if common && ints {
+					continue
+				}
+				for range 3 {
+					requireAllRows(t, r, handle, ints)
+				}
+			}
+		})
+	}
+}
+
+func requireAllRows(t *testing.T, r *rand.Rand, handle func(r *rand.Rand, i int) types.Datum, ints bool) {
+	s := open(t, vfs.NewMem(), Options{PageBytes: []int{1, 600, 3000}[r.IntN(3)]})
+	pairs := make(map[string]string)
+	row, err := tablecodec.EncodeRow(time.UTC, []types.Datum{types.NewIntDatum(7)}, []int64{1}, nil, nil, nil, &rowcodec.Encoder{Enable: true})
+	require.NoError(t, err)
+	ft := types.NewFieldType(mysql.TypeLonglong)
+	for i := range r.IntN(3000) {
+		d := handle(r, i)
+		key := []byte(tablecodec.EncodeRowKeyWithHandle(testTable, tidbkv.IntHandle(d.GetInt64())))
+		if !ints {
+			if d.Kind() == types.KindString {
+				ft = types.NewFieldType(mysql.TypeVarchar)
+				ft.SetCharset("binary")
+				ft.SetCollate("binary")
+			}
+			h, err := codec.EncodeKey(time.UTC, nil, d)
+			require.NoError(t, err)
+			for len(h) < minHandle {
+				h = append(h, 0)
+			}
+			key = tablecodec.EncodeRowKey(testTable, h)
+		}
+		pairs[string(key)] = string(row)
+	}
+	version, err := s.CurrentTS(t.Context())
+	require.NoError(t, err)
+	if len(pairs) > 0 {
+		importPairs(t, s, version, pairs)
+	}
+	keys := make([]string, 0, len(pairs))
+	for k := range pairs {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	for range r.IntN(5) {
+		if len(keys) > 0 {
+			s.splitAt(t, keys[r.IntN(len(keys))])
+		}
+	}
+	req := s.request(t, 1)
+	req.BatchRows = 16 + r.IntN(300)
+	if !ints {
+		req.CommonHandle, req.HandleColIDs, req.HandleCols = true, []int64{5}, []kv.HandleColumn{{Ft: ft}}
+	}
+	for range 3 {
+		if len(keys) > 1 && r.IntN(2) == 0 {
+			a, b := r.IntN(len(keys)), r.IntN(len(keys))
+			req.Range = kv.KeyRange{Start: []byte(keys[min(a, b)]), End: []byte(keys[max(a, b)])}
+		}
+		var want, got []string
+		for _, k := range keys {
+			if req.Range.Contains([]byte(k)) {
+				want = append(want, k)
+			}
+		}
+		var read []byte
+		require.NoError(t, s.ScanColumns(t.Context(), req, func(b *kv.RowBatch) error {
+			for i := range b.NumRows() {
+				if ints {
+					got = append(got, string(tablecodec.EncodeRowKeyWithHandle(testTable, tidbkv.IntHandle(b.IntHandles[i]))))
+				} else {
+					got = append(got, string(tablecodec.EncodeRowKey(testTable, b.CommonHandle(i))))
+				}
+			}
+			require.Equal(t, got[len(got)-1], string(b.LastKey))
+			require.Positive(t, bytes.Compare(b.ReadTo, b.LastKey))
+			require.GreaterOrEqual(t, bytes.Compare(b.ReadTo, read), 0)
+			read = bytes.Clone(b.ReadTo)
+			return nil
+		}))
+		require.Equal(t, len(want), len(got))
+		require.Equal(t, want, got)
+	}
+}
+
+// gate counts who asks for answers at one time, and holds them up, from the second answer on, until so many do.
+type gate struct {
+	mu           sync.Mutex
+	answers      int
+	asking, peak int
+	until        int
+	open         chan struct{}
+}
+
+func (g *gate) asked(ctx context.Context) {
+	g.mu.Lock()
+	if g.answers++; g.answers == 1 {
+		g.mu.Unlock()
+		return
+	}
+	g.asking++
+	if g.peak = max(g.peak, g.asking); g.peak == g.until {
+		g.until = 0
+		close(g.open)
+	}
+	g.mu.Unlock()
+	select {
+	case <-g.open:
+	case <-ctx.Done():
+	}
+	g.mu.Lock()
+	g.asking--
+	g.mu.Unlock()
+}
+
+// TestStripsAreReadSideBySide: a scan has as many requests under way as it may, when it knows how rows lie: fewer where
+// a page may hold much.
+func TestStripsAreReadSideBySide(t *testing.T) {
+	for _, c := range []struct {
+		tp   byte
+		want int
+	}{{mysql.TypeLonglong, maxStrips}, {mysql.TypeLongBlob, minStrips}} {
+		s := open(t, vfs.NewMem(), Options{PageBytes: 3000})
+		s.importRows(t, 5000, 10)
+		g := &gate{until: c.want, open: make(chan struct{})}
+		s.log.asked = g.asked
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		col, n := int64(1), 0
+		if c.tp == mysql.TypeLongBlob {
+			col = 2
+		}
+		req := s.request(t, col)
+		req.Columns[0].Ft = types.NewFieldType(c.tp)
+		require.NoError(t, s.ScanColumns(ctx, req, func(b *kv.RowBatch) error {
+			n += b.NumRows()
+			return nil
+		}))
+		require.Equal(t, 5000, n)
+		require.Equal(t, c.want, g.peak)
+	}
+}
+
+// TestPagesFitTheirRows: a page has about what it should, from the third round of strips on, and is made for rows as
+// they are there.
+func TestPagesFitTheirRows(t *testing.T) {
+	const pageBytes = 64 << 10
+	for _, c := range []struct {
+		name     string
+		flen     int
+		lengths  func(i int) int
+		pages    int // of their size, at the least
+		tooLarge int
+	}{
+		{"long", 8000, func(int) int { return 2000 }, 10_000 * 2000 / pageBytes, 0},
+		{"longer and longer", 1000, func(i int) int { return 10 + i/10 }, 10_000 * 510 / pageBytes, 2*maxStrips + 1},
+		{"suddenly longer", 1000, func(i int) int { return 10 + i/5000*990 }, 5000 * 1010 / pageBytes, 2*maxStrips + 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := open(t, vfs.NewMem(), Options{PageBytes: pageBytes})
+			s.importRowsOf(t, 10_000, c.lengths)
+			req := s.request(t, 2)
+			req.Columns[0].Ft.SetFlen(c.flen)
+			s.log.take()
+			n := 0
+			require.NoError(t, s.ScanColumns(t.Context(), req, func(b *kv.RowBatch) error {
+				n += b.NumRows()
+				return nil
+			}))
+			require.Equal(t, 10_000, n)
+			tooLarge := 0
+			for _, size := range s.log.answers {
+				if size > 3*pageBytes { // TiKV ends a page with a batch of rows
+					tooLarge++
+				}
+			}
+			require.LessOrEqual(t, tooLarge, c.tooLarge)
+			answers, _ := s.log.take()
+			require.LessOrEqual(t, answers, 2*c.pages+30)
+		})
+	}
+}
+
+// TestSamplesAreNotReadAhead: a sample costs its pages and no more, also where others have found out how rows lie.
+func TestSamplesAreNotReadAhead(t *testing.T) {
+	s := open(t, vfs.NewMem(), Options{PageBytes: 1})
+	s.importRows(t, 5000, 10)
+	req := s.request(t, 1)
+	enough := errors.New("enough")
+	for _, pages := range []int{1, 3} {
+		require.NoError(t, s.ScanColumns(t.Context(), req, func(*kv.RowBatch) error { return nil }))
+		sample := req
+		sample.Sample, sample.BatchRows = true, 16
+		sample.Range.Start = tablecodec.EncodeRowKeyWithHandle(testTable, tidbkv.IntHandle(1000))
+		s.log.take()
+		batches := 0
+		require.ErrorIs(t, s.ScanColumns(t.Context(), sample, func(*kv.RowBatch) error {
+			if batches++; batches == pages {
+				return enough
+			}
+			return nil
+		}), enough)
+		answers, _ := s.log.take()
+		require.LessOrEqual(t, answers, pages)
+	}
+}
+
+// TestMostBytes: what values of a type may take.
+func TestMostBytes(t *testing.T) {
+	text := func(tp byte, flen int, cs string) *types.FieldType {
+		ft := types.NewFieldType(tp)
+		ft.SetFlen(flen)
+		ft.SetCharset(cs)
+		return ft
+	}
+	enum := types.NewFieldType(mysql.TypeEnum)
+	enum.SetElems([]string{"a", strings.Repeat("b", 500)})
+	for _, c := range []struct {
+		ft          *types.FieldType
+		least, most int
+	}{
+		{types.NewFieldType(mysql.TypeLonglong), 16, 100},
+		{text(mysql.TypeVarchar, 100, "utf8mb4"), 400, 600},
+		{text(mysql.TypeVarchar, 100, "binary"), 100, 200},
+		{text(mysql.TypeLongBlob, math.MaxUint32, "binary"), maxRowBytes, math.MaxInt},
+		{text(mysql.TypeVarchar, types.UnspecifiedLength, "utf8mb4"), maxRowBytes, math.MaxInt},
+		{types.NewFieldType(mysql.TypeJSON), maxRowBytes, math.MaxInt},
+		{enum, 500, 1000},
+	} {
+		n := mostBytes(c.ft)
+		require.GreaterOrEqual(t, n, c.least, "%s", c.ft)
+		require.LessOrEqual(t, n, c.most, "%s", c.ft)
+	}
+}
