@@ -234,8 +234,11 @@ func (c *rowCount) finish() (left int, err error) {
 		err = <-c.done
 		c.stop = nil
 	}
-	return max(0, len(c.parts)-int(c.taken.Load())), err
+	return c.left(), err
 }
+
+// left is how many parts nobody has taken yet.
+func (c *rowCount) left() int { return max(0, len(c.parts)-int(c.taken.Load())) }
 
 // step counts the next part, if there is one.
 func (c *rowCount) step(ctx context.Context) (more bool, err error) {

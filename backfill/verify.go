@@ -156,6 +156,9 @@ func (v *verifier) run(ctx context.Context) ([]ingest.Totals, error) {
 		}
 		return v.read(ctx, i-v.counts)
 	})
+	if err == nil && v.b.counts {
+		_, err = v.b.count.finish()
+	}
 	if err != nil {
 		return nil, errs.Also(err, v.saveLast(ctx))
 	}
@@ -193,6 +196,10 @@ func (v *verifier) plan(ctx context.Context) error {
 	count, err := v.b.planCount(ctx, v.cp.Rows)
 	if err != nil {
 		return err
+	}
+	if v.sums != nil { // who waits for stores keeps nobody from a core: it may go on beside the others
+		v.counts = count.left()
+		return nil
 	}
 	v.counts, err = count.finish()
 	return err
