@@ -13,7 +13,10 @@ import (
 	"fastddl/tests/cluster/standin"
 )
 
-var benchRows = flag.Int("bench.rows", 200_000, "of the table that BenchmarkAddIndex builds indexes on")
+var (
+	benchRows    = flag.Int("bench.rows", 200_000, "of the table that BenchmarkAddIndex builds indexes on")
+	benchLatency = flag.Duration("bench.latency", 0, "of each answer of the stores to a read or an import")
+)
 
 // builder is a way to build an index, as the variables that choose it.
 type builder struct {
@@ -41,6 +44,9 @@ func BenchmarkAddIndex(b *testing.B) {
 	for _, w := range ways { // each once, before it counts: caches, and tables that the first job makes
 		w.build(b, c, db, conn)
 		w.seconds, w.sent, w.files = nil, nil, nil
+	}
+	if *benchLatency > 0 {
+		c.Faults().Inject(standin.Fault{Commands: []string{"Coprocessor", "MultiIngest"}, Latency: *benchLatency})
 	}
 	for b.Loop() {
 		for _, w := range ways {
