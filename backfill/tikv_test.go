@@ -193,6 +193,17 @@ type damagingStore struct {
 	pairs   atomic.Int64
 }
 
+// dropBatch has the scan lose a batch, but none of the first rows, which are looked up.
+func (s *damagingStore) dropBatch() {
+	rows, dropped := 0, false
+	s.dropRow = func(b *kv.RowBatch) bool {
+		drop := !dropped && rows >= spotRows
+		dropped = dropped || drop
+		rows += b.NumRows()
+		return drop
+	}
+}
+
 func (s *damagingStore) NewImportWriter(ctx context.Context, opts kv.ImportOptions) (kv.ImportWriter, error) {
 	w, err := s.Store.NewImportWriter(ctx, opts)
 	return &damagingWriter{w, s}, err
