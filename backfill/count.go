@@ -29,7 +29,7 @@ func (e *RowCountError) Error() string {
 // so that it is counted by whoever has scanned it: a large table is read from disk once. What
 // is left when all rows are scanned is what nobody says to have scanned in this run. One goroutine
 // begins with that, in the time in which merging and importing wait for the disk, and
-// verification does the rest with all workers.
+// verification does the rest with all workers, beside that goroutine where the store counts itself.
 type rowCount struct {
 	b       *build
 	snap    kv.Snapshot

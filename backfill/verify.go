@@ -125,7 +125,7 @@ type verifier struct {
 	snap   kv.Snapshot
 	sums   kv.Checksummer // nil if entries are to be read
 	ranges []verifyRange  // in order of index and key
-	counts int            // parts of the table whose records are still to be counted
+	counts int            // parts of the table whose records nobody had begun to count
 
 	mu     sync.Mutex // guards the fields below and the done of ranges
 	cp     *checkpoint

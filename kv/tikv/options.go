@@ -29,7 +29,7 @@ type Options struct {
 	// for reading.
 	Importer Importer
 	// PageBytes is about how much a scan asks for by one request, if it is known what a page may have at the most,
-	// and a quarter of it otherwise; 0 is 4 MiB. A scan holds some five pages.
+	// and a quarter of it otherwise; 0 is 4 MiB. A scan holds four or five pages as a rule, and nine at the most.
 	PageBytes int
 	// Logger receives messages; nil discards them.
 	Logger *zap.Logger

@@ -19,13 +19,13 @@ const (
 	// maxStrips is how many requests of one scan are under way at a time. A worker encodes a page in
 	// a quarter of the time in which TiKV makes one; and a store that is busy or far away answers late.
 	maxStrips = 4
-	// maxAheadBytes bounds what the pages of a scan could hold together if all of their rows were as
-	// long as they may be. There are minStrips requests at the least.
+	// maxAheadBytes bounds what the pages that are asked for could have together if all of their rows were as
+	// long as they may be, for requests that know what that is. There are minStrips at the least.
 	maxAheadBytes = 256 << 20
 	minStrips     = 2
-	// stripFill is how much of a page a strip is to be. Rows do not lie evenly: one more than a page
-	// costs another request.
-	stripFill = 0.9
+	// stripFill is how much of a page a strip is to be, and stripExcess how much more than that it reads by itself:
+	// another request costs less than to cut again what is left.
+	stripFill, stripExcess = 0.9, 1
 	// maxRowBytes is what a row has at the most: TiDB writes no longer ones by default.
 	maxRowBytes = 6 << 20
 )
@@ -35,33 +35,32 @@ const (
 type scanState struct {
 	layout *rowLayout
 	dag    []byte // the request
-	// rowBytes is what a row may have at the most, pageBytes what a page is to have, and mostRows how many rows it
-	// may have.
-	rowBytes, pageBytes, mostRows int
+	// rowBytes is what a row may have at the most, pageBytes what a page is to have, and firstRows and mostRows how many
+	// rows the first one is to have and any may have.
+	rowBytes, pageBytes, firstRows, mostRows int
 
-	mu      sync.Mutex
-	rows    int     // of the next page
-	spread  float64 // how far rows lie apart, as keyNumber counts; 0 if that is not known
-	empty   bool    // there were none lately
-	reached []byte  // before which all rows have been asked for
+	mu     sync.Mutex
+	rows   int     // of the next page
+	spread float64 // how far rows lie apart, as keyNumber counts; 0 if that is not known
+	empty  bool    // there were none lately
 }
 
 // newScanState is that of a scan whose batches have so many rows.
 func newScanState(l *rowLayout, dag []byte, batchRows, pageBytes int) *scanState {
-	first := firstPageRows
-	if l.req.LongRows() {
-		first = minPageRows
-	}
-	s := &scanState{layout: l, dag: dag, pageBytes: pageBytes, mostRows: maxPageRows, rows: min(batchRows, first), reached: l.req.Range.Start}
+	s := &scanState{layout: l, dag: dag, pageBytes: pageBytes}
 	for _, ft := range l.fields {
 		s.rowBytes += mostBytes(ft)
 	}
 	s.rowBytes = min(s.rowBytes, maxRowBytes)
+	s.firstRows, s.mostRows = firstPageRows, min(maxPageRows, maxAheadBytes/maxStrips/s.rowBytes)
 	if l.req.LongRows() {
+		s.firstRows = minPageRows
 		if s.mostRows = maxLongPageBytes / s.rowBytes; s.mostRows < maxLongPageRows {
 			s.mostRows, s.pageBytes = maxLongPageRows, pageBytes/4 // a page may have many times that
 		}
 	}
+	s.firstRows = min(batchRows, s.firstRows)
+	s.rows = s.firstRows
 	return s
 }
 
@@ -87,6 +86,9 @@ func mostBytes(ft *types.FieldType) int {
 func (s *scanState) pageRows() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.layout.req.Sample {
+		return min(s.rows, s.firstRows)
+	}
 	return s.rows
 }
 
@@ -101,59 +103,58 @@ func (s *scanState) size(rows int, rowBytes float64) {
 	s.rows = min(max(int(float64(s.pageBytes)/rowBytes), minPageRows), most)
 }
 
-// reach notes that all rows before key have been asked for.
-func (s *scanState) reach(key []byte) {
+// saw notes that so many rows lie in a range.
+func (s *scanState) saw(r kv.KeyRange, rows int) {
+	extent, _ := new(big.Float).SetInt(new(big.Int).Sub(s.keyNumber(r.End), s.keyNumber(r.Start))).Float64()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if bytes.Compare(key, s.reached) > 0 {
-		s.reached = key
+	if s.empty = rows == 0; !s.empty {
+		s.spread = max(0, extent) / float64(rows) // 0 if the keys differ only further behind
 	}
 }
 
-// readTo is the key before which all rows have been asked for.
-func (s *scanState) readTo() []byte {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.reached
-}
-
-// met notes how rows lie: so many from the first one's key to behind the last one's.
-func (s *scanState) met(r kv.KeyRange, rows int) {
-	var extent float64
-	if rows > 1 {
-		extent, _ = new(big.Float).SetInt(new(big.Int).Sub(s.keyNumber(r.End), s.keyNumber(r.Start))).Float64()
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.empty = rows == 0
-	if rows > 1 {
-		s.spread = extent / float64(rows) // 0 if the keys differ only further behind
-	}
-}
-
-// strips is how many requests there may be at a time.
-func (s *scanState) strips() int {
+// mayAsk is how many requests there may be at a time.
+func (s *scanState) mayAsk() int {
 	return max(minStrips, min(maxStrips, maxAheadBytes/(s.pageRows()*s.rowBytes)))
 }
 
-// cut returns the part of r, from its start on, that has somewhat less rows than a page, and r if that
-// is all or nothing tells where the next row is. It reports false if it is not known how far rows lie apart.
-func (s *scanState) cut(r kv.KeyRange) (strip kv.KeyRange, ok bool) {
+// cutting is what of a range is to be read by one request.
+type cutting int
+
+const (
+	everything cutting = iota // nothing tells how far rows lie apart
+	region                    // what of it lies in one region
+	onePage                   // its beginning
+)
+
+// cut cuts r, which lies in one region, behind somewhat less rows than a page.
+func (s *scanState) cut(r kv.KeyRange) (strip kv.KeyRange, how cutting) {
 	s.mu.Lock()
 	extent, empty := s.spread*float64(s.rows)*stripFill, s.empty
 	s.mu.Unlock()
-	if extent < 1 || empty {
-		return r, empty
+	switch {
+	case empty: // nothing tells where the next row is
+		return r, region
+	case extent < 1:
+		return r, everything
 	}
 	at, _ := big.NewFloat(extent).Int(nil)
 	at.Add(at, s.keyNumber(r.Start))
 	if at.BitLen() <= 8*s.window() {
 		end := append(bytes.Clone(s.layout.prefix), at.FillBytes(make([]byte, s.window()))...)
 		if bytes.Compare(end, r.End) < 0 {
-			return kv.KeyRange{Start: r.Start, End: end}, bytes.Compare(end, r.Start) > 0
+			return kv.KeyRange{Start: r.Start, End: end}, onePage
 		}
 	}
-	return r, true
+	return r, region
+}
+
+// exceeds says that r has more rows than a strip goes on to read.
+func (s *scanState) exceeds(r kv.KeyRange) bool {
+	extent, _ := new(big.Float).SetInt(new(big.Int).Sub(s.keyNumber(r.End), s.keyNumber(r.Start))).Float64()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.spread > 0 && extent > s.spread*float64(s.rows)*stripExcess
 }
 
 // keyNumber is where in its table a record key lies, as a number.
@@ -201,42 +202,45 @@ type scanHint struct {
 // maxHints bounds the requests that are remembered.
 const maxHints = 256
 
-// take remembers what a scan has found out.
-func (h *scanHints) take(s *scanState) {
+// remember keeps what a scan has found out, if it is something.
+func (h *scanHints) remember(s *scanState) {
 	s.mu.Lock()
 	hint := scanHint{s.rows, s.spread}
 	s.mu.Unlock()
+	if hint.spread == 0 {
+		return
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.found == nil || len(h.found) >= maxHints {
+	key := s.hintKey()
+	if _, known := h.found[key]; !known && len(h.found) >= maxHints || h.found == nil {
 		h.found = make(map[hintKey]scanHint)
 	}
-	h.found[s.hintKey()] = hint
+	h.found[key] = hint
 }
 
-// give tells a scan what others have found out. It reports false if there is nothing, or
-// nothing that tells where the first row is, or rows may be far longer than those: the scan begins with a page of a few
-// rows then.
-func (h *scanHints) give(s *scanState) bool {
-	req := &s.layout.req
-	if req.Sample || len(req.Range.Start) <= len(s.layout.prefix) {
+// recall tells a scan what others have found out. It reports false if there is nothing, or
+// nothing that tells where the first row is: the scan begins with a page of a few rows then. Rows may be longer here, so a
+// page is no larger at first than maxLongPageBytes whatever they are like.
+func (h *scanHints) recall(s *scanState) bool {
+	if s.layout.req.Sample || len(s.layout.req.Range.Start) <= len(s.layout.prefix) {
 		return false
 	}
 	h.mu.Lock()
 	hint, ok := h.found[s.hintKey()]
 	h.mu.Unlock()
-	if !ok || hint.spread == 0 || req.LongRows() && hint.rows*s.rowBytes > maxLongPageBytes {
+	if !ok {
 		return false
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.rows, s.spread = hint.rows, hint.spread
+	s.rows, s.spread = min(hint.rows, max(s.rows, maxLongPageBytes/s.rowBytes)), hint.spread
 	return true
 }
 
 // readAhead reads a range by several requests at a time, of strips that follow one another, and
 // hands the pages out in order. Each strip has read two pages at the most that nobody has taken, and
-// one if it is as long as it should be.
+// one if it is as long as it should be. It is not safe for concurrent use.
 type readAhead struct {
 	store   *Store
 	state   *scanState
@@ -247,8 +251,14 @@ type readAhead struct {
 
 // strip is a part of the range, and the goroutine that reads it.
 type strip struct {
+	keys  kv.KeyRange
+	how   cutting
+	then  []byte // before which nobody else reads what follows the strip
 	pages chan *page
 	err   error // set before pages is closed
+
+	// read is before what the strip has not read, once that is known to be more than a page. The state's mu guards it.
+	read []byte
 }
 
 // next returns the next page, nil if there is none.
@@ -268,65 +278,123 @@ func (a *readAhead) next(ctx context.Context) (*page, error) {
 			return nil, first.err
 		}
 		a.strips = a.strips[1:]
+		if err := a.readOn(ctx, kv.KeyRange{Start: a.end(first), End: first.then}); err != nil {
+			return nil, err
+		}
 	}
 }
 
 // fill begins as many strips as there may be.
 func (a *readAhead) fill(ctx context.Context) error {
-	for len(a.strips) < a.state.strips() && !a.rest.Empty() {
-		r, err := a.nextStrip(ctx)
+	for len(a.strips) < a.state.mayAsk() && !a.rest.Empty() {
+		s, err := a.begin(ctx, a.rest)
 		if err != nil {
 			return err
 		}
-		pages := a.store.newPages(a.state, r)
-		s := &strip{pages: make(chan *page, 1)}
-		a.strips, a.rest.Start = append(a.strips, s), r.End
-		a.running.Go(func() {
-			defer close(s.pages)
-			s.err = s.read(ctx, pages)
-		})
+		a.strips, a.rest.Start = append(a.strips, s), s.keys.End
 	}
 	return nil
 }
 
-// nextStrip is about a page of one region, or everything if nothing tells what a page is.
-func (a *readAhead) nextStrip(ctx context.Context) (kv.KeyRange, error) {
-	loc, err := a.store.cluster.GetRegionCache().LocateKey(backoffer(ctx), a.rest.Start)
-	if err != nil {
-		return a.rest, failed(ctx, "region", err)
+// readOn begins strips of what the first one has left, before all others.
+func (a *readAhead) readOn(ctx context.Context, left kv.KeyRange) error {
+	var first []*strip
+	for !left.Empty() && (len(first) == 0 || len(first)+len(a.strips) < a.state.mayAsk()) {
+		s, err := a.begin(ctx, left)
+		if err != nil {
+			return err
+		}
+		first, left.Start = append(first, s), s.keys.End
 	}
-	here := a.rest
+	if len(first) > 0 {
+		first[len(first)-1].then = left.End
+		a.strips = append(first, a.strips...)
+	}
+	return nil
+}
+
+// begin begins a strip at the beginning of r: about a page of one region, or everything if nothing tells what a page is.
+func (a *readAhead) begin(ctx context.Context, r kv.KeyRange) (*strip, error) {
+	loc, err := a.store.cluster.GetRegionCache().LocateKey(backoffer(ctx), r.Start)
+	if err != nil {
+		return nil, failed(ctx, "region", err)
+	}
+	here := r
 	if len(loc.EndKey) > 0 && bytes.Compare(loc.EndKey, here.End) < 0 {
 		here.End = loc.EndKey
 	}
-	r, ok := a.state.cut(here)
-	if !ok {
-		return a.rest, nil
+	s := &strip{pages: make(chan *page, 1)}
+	if s.keys, s.how = a.state.cut(here); s.how == everything {
+		s.keys = r
 	}
-	a.state.reach(r.End)
-	return r, nil
+	s.then = s.keys.End
+	pages := a.store.newPages(a.state, s.keys)
+	a.running.Go(func() {
+		defer close(s.pages)
+		s.err = s.readAll(ctx, pages)
+	})
+	return s, nil
 }
 
-// read reads the strip, and tells how its rows lie.
-func (s *strip) read(ctx context.Context, pages *pages) (err error) {
+// end is where what a strip reads ends, as far as that is known.
+func (a *readAhead) end(s *strip) []byte {
+	a.state.mu.Lock()
+	defer a.state.mu.Unlock()
+	if s.read != nil {
+		return s.read
+	}
+	return s.keys.End
+}
+
+// readTo is the key before which all rows are read or asked for.
+func (a *readAhead) readTo() (key []byte) {
+	for _, s := range a.strips {
+		if key = a.end(s); bytes.Compare(key, s.then) < 0 {
+			break
+		}
+	}
+	return key
+}
+
+// readAll reads the strip, and tells how its rows lie. It ends early if there are many more of them than it was cut for.
+func (s *strip) readAll(ctx context.Context, pages *pages) (err error) {
 	defer errs.Contain(&err)
 	defer pages.close()
-	for met := false; ; met = true {
+	state := pages.state
+	for number := 0; ; number++ {
 		p, err := pages.next(ctx)
 		if err != nil {
 			return err
 		}
 		if p == nil {
-			if !met {
-				pages.state.met(kv.KeyRange{}, 0)
+			if number == 0 && s.how == onePage {
+				state.saw(s.keys, 0)
 			}
+			s.setRead(state, s.keys.End)
 			return nil
 		}
-		pages.state.met(kv.KeyRange{Start: p.first, End: p.next}, p.rows)
+		left := kv.KeyRange{Start: s.keys.End, End: s.keys.End}
+		switch {
+		case p.full:
+			left.Start = p.next
+			state.saw(kv.KeyRange{Start: p.first, End: p.next}, p.rows)
+		case number == 0 && s.how == onePage:
+			state.saw(s.keys, p.rows)
+		}
+		s.setRead(state, left.Start)
 		select {
 		case s.pages <- p:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
+		if !left.Empty() && state.exceeds(left) {
+			return nil
+		}
 	}
+}
+
+func (s *strip) setRead(state *scanState, key []byte) {
+	state.mu.Lock()
+	defer state.mu.Unlock()
+	s.read = key
 }

@@ -122,21 +122,31 @@ func requireAllRows(t *testing.T, r *rand.Rand, handle func(r *rand.Rand, i int)
 				want = append(want, k)
 			}
 		}
-		var read []byte
-		require.NoError(t, s.ScanColumns(t.Context(), req, func(b *kv.RowBatch) error {
-			for i := range b.NumRows() {
-				if ints {
-					got = append(got, string(tablecodec.EncodeRowKeyWithHandle(testTable, tidbkv.IntHandle(b.IntHandles[i]))))
-				} else {
-					got = append(got, string(tablecodec.EncodeRowKey(testTable, b.CommonHandle(i))))
+		interrupted := errors.New("interrupted")
+		for err := interrupted; err != nil; {
+			err = s.ScanColumns(t.Context(), req, func(b *kv.RowBatch) error {
+				for i := range b.NumRows() {
+					if ints {
+						got = append(got, string(tablecodec.EncodeRowKeyWithHandle(testTable, tidbkv.IntHandle(b.IntHandles[i]))))
+					} else {
+						got = append(got, string(tablecodec.EncodeRowKey(testTable, b.CommonHandle(i))))
+					}
 				}
+				require.Equal(t, got[len(got)-1], string(b.LastKey))
+				require.Positive(t, bytes.Compare(b.ReadTo, b.LastKey))
+				switch r.IntN(30) {
+				case 0:
+					req.Range.Start = kv.NextKey(b.LastKey)
+					return interrupted
+				case 1:
+					s.splitAt(t, keys[r.IntN(len(keys))])
+				}
+				return nil
+			})
+			if err != nil {
+				require.ErrorIs(t, err, interrupted)
 			}
-			require.Equal(t, got[len(got)-1], string(b.LastKey))
-			require.Positive(t, bytes.Compare(b.ReadTo, b.LastKey))
-			require.GreaterOrEqual(t, bytes.Compare(b.ReadTo, read), 0)
-			read = bytes.Clone(b.ReadTo)
-			return nil
-		}))
+		}
 		require.Equal(t, len(want), len(got))
 		require.Equal(t, want, got)
 	}
@@ -198,6 +208,95 @@ func TestStripsAreReadSideBySide(t *testing.T) {
 		require.Equal(t, 5000, n)
 		require.Equal(t, c.want, g.peak)
 	}
+}
+
+// importAt imports rows with handles in increasing order, column 1 an integer.
+func (s *testStore) importAt(t *testing.T, handles []int64) {
+	t.Helper()
+	row, err := tablecodec.EncodeRow(time.UTC, []types.Datum{types.NewIntDatum(7)}, []int64{1}, nil, nil, nil, &rowcodec.Encoder{Enable: true})
+	require.NoError(t, err)
+	pairs := make(map[string]string)
+	for _, h := range handles {
+		pairs[string(tablecodec.EncodeRowKeyWithHandle(testTable, tidbkv.IntHandle(h)))] = string(row)
+	}
+	version, err := s.CurrentTS(t.Context())
+	require.NoError(t, err)
+	importPairs(t, s, version, pairs)
+}
+
+// stepped are so many handles that lie so far apart, from one on.
+func stepped(from, step int64, n int) (handles []int64) {
+	for i := range int64(n) {
+		handles = append(handles, from+i*step)
+	}
+	return handles
+}
+
+func handleKey(h int64) []byte {
+	return tablecodec.EncodeRowKeyWithHandle(testTable, tidbkv.IntHandle(h))
+}
+
+// TestStripsThatAreTooWideAreCutAgain: where rows lie closer than it seemed, there are several requests again after
+// one page, and the rest is not taken for what is asked for.
+func TestStripsThatAreTooWideAreCutAgain(t *testing.T) {
+	const dense, from = 6000, 1 << 40
+	s := open(t, vfs.NewMem(), Options{PageBytes: 3000})
+	s.importAt(t, append(stepped(0, 1_000_000, 2000), stepped(from, 1, dense)...))
+	req := s.request(t, 1)
+	sparse := req
+	sparse.Range.End = handleKey(from)
+	require.NoError(t, s.ScanColumns(t.Context(), sparse, func(*kv.RowBatch) error { return nil }))
+
+	g := &gate{until: maxStrips, open: make(chan struct{})}
+	s.log.asked = g.asked
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	req.Range.Start = handleKey(from)
+	n := 0
+	require.NoError(t, s.ScanColumns(ctx, req, func(b *kv.RowBatch) error {
+		n += b.NumRows()
+		if beyond := handleKey(from + int64(n) + 2*maxStrips*3000/16); n < dense/4 {
+			require.Negative(t, bytes.Compare(b.ReadTo, beyond), "%d rows", n)
+		}
+		return nil
+	}))
+	require.Equal(t, dense, n)
+	require.Equal(t, maxStrips, g.peak)
+}
+
+// TestStripsThatAreTooNarrowGrow: also where one row lies in each.
+func TestStripsThatAreTooNarrowGrow(t *testing.T) {
+	const dense, rows, pageRows = 500, 3000, 180
+	for _, step := range append([]int64{2, pageRows / 2, 2 * pageRows, 1_000_000}, stepped(stripFill*pageRows-4, 1, 9)...) {
+		s := open(t, vfs.NewMem(), Options{PageBytes: 3000})
+		s.importAt(t, append(stepped(0, 1, dense), stepped(dense, step, rows)...))
+		s.log.take()
+		n := 0
+		require.NoError(t, s.ScanColumns(t.Context(), s.request(t, 1), func(b *kv.RowBatch) error {
+			n += b.NumRows()
+			return nil
+		}))
+		require.Equal(t, dense+rows, n)
+		s.log.mu.Lock()
+		require.Less(t, len(s.log.requests), 80, "rows %d apart", step)
+		s.log.mu.Unlock()
+	}
+}
+
+// TestHintsOfShortRows: rows of another range may be longer than those that a hint is of.
+func TestHintsOfShortRows(t *testing.T) {
+	const rows = 6000
+	s := openNew(t)
+	s.importRowsOf(t, 2*rows, func(i int) int { return 10 + i/rows*3000 })
+	req := s.request(t, 2)
+	req.Columns[0].Ft.SetFlen(4000)
+	for _, r := range []kv.KeyRange{{Start: req.Range.Start, End: handleKey(rows)}, {Start: handleKey(rows), End: req.Range.End}} {
+		req.Range = r
+		require.NoError(t, s.ScanColumns(t.Context(), req, func(*kv.RowBatch) error { return nil }))
+	}
+	s.log.mu.Lock()
+	defer s.log.mu.Unlock()
+	require.Less(t, slices.Max(s.log.answers), maxLongPageBytes/3)
 }
 
 // TestPagesFitTheirRows: a page has about what it should, from the third round of strips on, and is made for rows as
@@ -262,6 +361,26 @@ func TestSamplesAreNotReadAhead(t *testing.T) {
 		answers, _ := s.log.take()
 		require.LessOrEqual(t, answers, pages)
 	}
+}
+
+// TestSamplesOverABorder: a sample that goes on in another region costs no more there.
+func TestSamplesOverABorder(t *testing.T) {
+	s := openNew(t)
+	s.importRows(t, 20_000, 10)
+	s.splitAt(t, string(handleKey(1030)))
+	req := s.request(t, 1)
+	req.Sample, req.BatchRows, req.Range.Start = true, 50, handleKey(1000)
+	s.log.take()
+	enough := errors.New("enough")
+	n := 0
+	require.ErrorIs(t, s.ScanColumns(t.Context(), req, func(b *kv.RowBatch) error {
+		if n += b.NumRows(); n >= 50 {
+			return enough
+		}
+		return nil
+	}), enough)
+	_, sent := s.log.take()
+	require.Less(t, sent, 10_000)
 }
 
 // TestMostBytes: what values of a type may take.

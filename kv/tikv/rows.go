@@ -174,13 +174,13 @@ type batcher struct {
 	held  int     // of their columns here, if rows may be long
 	fn    func(*kv.RowBatch) error
 
-	state *scanState
+	readTo func() []byte // of the pages
 }
 
-func newBatcher(l *rowLayout, rows int, state *scanState, fn func(*kv.RowBatch) error) *batcher {
+func newBatcher(l *rowLayout, rows int, fn func(*kv.RowBatch) error) *batcher {
 	b := &batcher{
 		keyEncoder: newKeyEncoder(l), rows: chunk.NewChunkWithCapacity(l.fields, rows), want: rows, long: l.req.LongRows(),
-		fn: fn, state: state,
+		fn: fn,
 	}
 	wanted := make([]int, len(l.req.Columns))
 	for i := range wanted {
@@ -246,7 +246,7 @@ func (b *batcher) flush(ctx context.Context) error {
 		return err
 	}
 	out.LastKey, out.Rows, out.Bytes = key, b.shown, int(b.bytes)+1
-	out.ReadTo = b.state.readTo() // by the page that has these rows, at the least
+	out.ReadTo = b.readTo() // by the page that has these rows, at the least
 	if len(b.req.Columns) == 0 {
 		b.shown.SetNumVirtualRows(n)
 	}

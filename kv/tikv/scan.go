@@ -53,18 +53,19 @@ func (s *Store) ScanColumns(ctx context.Context, req kv.ScanRequest, fn func(*kv
 		return err
 	}
 	state := newScanState(layout, dag, rows, s.opts.PageBytes)
-	out := newBatcher(layout, rows, state, fn)
+	out := newBatcher(layout, rows, fn)
 	rest := req.Range
-	if !s.hints.give(state) {
+	if !s.hints.recall(state) {
 		if rest, err = s.scanFirst(ctx, state, out); err != nil {
 			return err
 		}
 	}
 	ahead := &readAhead{store: s, state: state, rest: rest}
+	out.readTo = ahead.readTo
 	defer func() { // also if fn panics
 		cancel()
 		ahead.running.Wait()
-		s.hints.take(state)
+		s.hints.remember(state)
 	}()
 	for {
 		p, err := ahead.next(ctx)
@@ -88,8 +89,11 @@ func (s *Store) scanFirst(ctx context.Context, state *scanState, out *batcher) (
 	}
 	p, err := first.next(ctx)
 	for p != nil && err == nil {
-		state.met(kv.KeyRange{Start: p.first, End: p.next}, p.rows)
-		s.hints.take(state)
+		if p.rows > 1 {
+			state.saw(kv.KeyRange{Start: p.first, End: p.next}, p.rows)
+		}
+		out.readTo = func() []byte { return p.next }
+		s.hints.remember(state)
 		if err = out.add(ctx, p); err == nil {
 			p, err = another(ctx)
 		}
@@ -104,6 +108,7 @@ type page struct {
 	rowBytes float64 // of a row, on the way
 	first    []byte  // key of its first row
 	next     []byte  // what follows the key of its last row
+	full     bool    // it has as many rows as were asked for, so there may be more
 }
 
 // pages reads a range page by page, region by region.
@@ -158,7 +163,6 @@ func (p *pages) more(ctx context.Context) (*page, error) {
 			return nil, p.failed(ctx, err)
 		}
 		if part == nil {
-			p.state.reach(p.piece.End)
 			p.close()
 			p.piece = kv.KeyRange{}
 			break
@@ -223,12 +227,11 @@ func (p *pages) decode(data []byte) (*page, error) {
 		return nil, err
 	}
 	out.next = left.Start
-	p.state.reach(out.next)
 	p.piece = left
 	if 2*out.rows >= p.pageRows || len(data) > p.state.pageBytes { // few rows say little of others
 		p.state.size(p.pageRows, out.rowBytes)
 	}
-	if out.rows < p.pageRows {
+	if out.full = out.rows >= p.pageRows; !out.full {
 		return out, nil // the end of the region, or of the strip
 	}
 	// TiDB's client makes pages longer and longer. So each is a request of its own.

@@ -92,7 +92,7 @@ func TestScanMovesTheWantedColumns(t *testing.T) {
 	require.Less(t, answers, 12, "pages have tens of thousands of rows")
 }
 
-// TestScanSaysWhatIsReadAhead: a batch tells up to where its page goes, or those behind it that have come.
+// TestScanSaysWhatIsReadAhead: a batch tells up to where its page goes, or those behind it that are asked for.
 func TestScanSaysWhatIsReadAhead(t *testing.T) {
 	const rows = 10_000
 	s := openNew(t)
@@ -100,13 +100,12 @@ func TestScanSaysWhatIsReadAhead(t *testing.T) {
 	s.splitAt(t, string(tablecodec.EncodeRowKeyWithHandle(testTable, tidbkv.IntHandle(rows/3))))
 	req := s.request(t, 1)
 	req.BatchRows = 100
-	read, ahead := req.Range.Start, 0
+	ahead := 0
 	require.NoError(t, s.ScanColumns(t.Context(), req, func(b *kv.RowBatch) error {
 		next := kv.NextKey(b.LastKey)
 		require.GreaterOrEqual(t, bytes.Compare(b.ReadTo, next), 0, "not before the batch's own rows")
-		require.GreaterOrEqual(t, bytes.Compare(b.ReadTo, read), 0, "it does not go back")
 		require.LessOrEqual(t, bytes.Compare(b.ReadTo, req.Range.End), 0)
-		if read = bytes.Clone(b.ReadTo); !bytes.Equal(read, next) {
+		if !bytes.Equal(b.ReadTo, next) {
 			ahead++
 		}
 		return nil
@@ -115,7 +114,7 @@ func TestScanSaysWhatIsReadAhead(t *testing.T) {
 }
 
 // TestScanOfLongRows: a page is as long as it should be, from the second request on, and
-// its rows are handed out before the next but two is asked for.
+// few are asked for before its rows are handed out.
 func TestScanOfLongRows(t *testing.T) {
 	const rows, length = 2000, 10_000
 	s := openNew(t)
@@ -128,7 +127,7 @@ func TestScanOfLongRows(t *testing.T) {
 		batches++
 		s.log.mu.Lock()
 		defer s.log.mu.Unlock()
-		require.LessOrEqual(t, len(s.log.answers), batches+3)
+		require.LessOrEqual(t, len(s.log.answers), batches+2*maxStrips+1)
 		return nil
 	}))
 	require.Equal(t, rows, n)
