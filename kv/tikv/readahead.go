@@ -23,9 +23,9 @@ const (
 	// long as they may be, for requests that know what that is. There are minStrips at the least.
 	maxAheadBytes = 256 << 20
 	minStrips     = 2
-	// stripFill is how much of a page a strip is to be, and stripExcess how much more than that it reads by itself:
-	// another request costs less than to cut again what is left.
-	stripFill, stripExcess = 0.9, 1
+	// stripFill is how much of a page a strip is to be. Rows do not lie evenly: one more than a page
+	// costs another request.
+	stripFill = 0.9
 	// maxRowBytes is what a row has at the most: TiDB writes no longer ones by default.
 	maxRowBytes = 6 << 20
 )
@@ -105,7 +105,7 @@ func (s *scanState) size(rows int, rowBytes float64) {
 
 // saw notes that so many rows lie in a range.
 func (s *scanState) saw(r kv.KeyRange, rows int) {
-	extent, _ := new(big.Float).SetInt(new(big.Int).Sub(s.keyNumber(r.End), s.keyNumber(r.Start))).Float64()
+	extent := s.extent(r)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.empty = rows == 0; !s.empty {
@@ -149,12 +149,18 @@ func (s *scanState) cut(r kv.KeyRange) (strip kv.KeyRange, how cutting) {
 	return r, region
 }
 
-// exceeds says that r has more rows than a strip goes on to read.
+// exceeds says that r has more rows than a page: a strip reads no more than that beyond what it was cut for.
 func (s *scanState) exceeds(r kv.KeyRange) bool {
-	extent, _ := new(big.Float).SetInt(new(big.Int).Sub(s.keyNumber(r.End), s.keyNumber(r.Start))).Float64()
+	extent := s.extent(r)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.spread > 0 && extent > s.spread*float64(s.rows)*stripExcess
+	return s.spread > 0 && extent > s.spread*float64(s.rows)
+}
+
+// extent is how far the ends of r lie apart, as keyNumber counts.
+func (s *scanState) extent(r kv.KeyRange) float64 {
+	n, _ := new(big.Float).SetInt(new(big.Int).Sub(s.keyNumber(r.End), s.keyNumber(r.Start))).Float64()
+	return n
 }
 
 // keyNumber is where in its table a record key lies, as a number.
@@ -315,13 +321,9 @@ func (a *readAhead) readOn(ctx context.Context, left kv.KeyRange) error {
 
 // begin begins a strip at the beginning of r: about a page of one region, or everything if nothing tells what a page is.
 func (a *readAhead) begin(ctx context.Context, r kv.KeyRange) (*strip, error) {
-	loc, err := a.store.cluster.GetRegionCache().LocateKey(backoffer(ctx), r.Start)
+	here, err := a.store.inFirstRegion(ctx, r)
 	if err != nil {
 		return nil, failed(ctx, "region", err)
-	}
-	here := r
-	if len(loc.EndKey) > 0 && bytes.Compare(loc.EndKey, here.End) < 0 {
-		here.End = loc.EndKey
 	}
 	s := &strip{pages: make(chan *page, 1)}
 	if s.keys, s.how = a.state.cut(here); s.how == everything {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -69,13 +70,11 @@ func TestStripsGiveAllRows(t *testing.T) {
 
 func requireAllRows(t *testing.T, r *rand.Rand, handle func(r *rand.Rand, i int) types.Datum, ints bool) {
 	s := open(t, vfs.NewMem(), Options{PageBytes: []int{1, 600, 3000}[r.IntN(3)]})
-	pairs := make(map[string]string)
-	row, err := tablecodec.EncodeRow(time.UTC, []types.Datum{types.NewIntDatum(7)}, []int64{1}, nil, nil, nil, &rowcodec.Encoder{Enable: true})
-	require.NoError(t, err)
+	stored := make(map[string]bool)
 	ft := types.NewFieldType(mysql.TypeLonglong)
 	for i := range r.IntN(3000) {
 		d := handle(r, i)
-		key := []byte(tablecodec.EncodeRowKeyWithHandle(testTable, tidbkv.IntHandle(d.GetInt64())))
+		key := handleKey(d.GetInt64())
 		if !ints {
 			if d.Kind() == types.KindString {
 				ft = types.NewFieldType(mysql.TypeVarchar)
@@ -89,18 +88,10 @@ func requireAllRows(t *testing.T, r *rand.Rand, handle func(r *rand.Rand, i int)
 			}
 			key = tablecodec.EncodeRowKey(testTable, h)
 		}
-		pairs[string(key)] = string(row)
+		stored[string(key)] = true
 	}
-	version, err := s.CurrentTS(t.Context())
-	require.NoError(t, err)
-	if len(pairs) > 0 {
-		importPairs(t, s, version, pairs)
-	}
-	keys := make([]string, 0, len(pairs))
-	for k := range pairs {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
+	keys := slices.Sorted(maps.Keys(stored))
+	s.importKeys(t, keys)
 	for range r.IntN(5) {
 		if len(keys) > 0 {
 			s.splitAt(t, keys[r.IntN(len(keys))])
@@ -127,7 +118,7 @@ func requireAllRows(t *testing.T, r *rand.Rand, handle func(r *rand.Rand, i int)
 			err = s.ScanColumns(t.Context(), req, func(b *kv.RowBatch) error {
 				for i := range b.NumRows() {
 					if ints {
-						got = append(got, string(tablecodec.EncodeRowKeyWithHandle(testTable, tidbkv.IntHandle(b.IntHandles[i]))))
+						got = append(got, string(handleKey(b.IntHandles[i])))
 					} else {
 						got = append(got, string(tablecodec.EncodeRowKey(testTable, b.CommonHandle(i))))
 					}
@@ -161,6 +152,13 @@ type gate struct {
 	open         chan struct{}
 }
 
+// newGate makes the coprocessor's answers pass a gate.
+func newGate(s *testStore, until int) *gate {
+	g := &gate{until: until, open: make(chan struct{})}
+	s.log.asked = g.asked
+	return g
+}
+
 func (g *gate) asked(ctx context.Context) {
 	g.mu.Lock()
 	if g.answers++; g.answers == 1 {
@@ -191,37 +189,54 @@ func TestStripsAreReadSideBySide(t *testing.T) {
 	}{{mysql.TypeLonglong, maxStrips}, {mysql.TypeLongBlob, minStrips}} {
 		s := open(t, vfs.NewMem(), Options{PageBytes: 3000})
 		s.importRows(t, 5000, 10)
-		g := &gate{until: c.want, open: make(chan struct{})}
-		s.log.asked = g.asked
+		g := newGate(s, c.want)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		col, n := int64(1), 0
+		col := int64(1)
 		if c.tp == mysql.TypeLongBlob {
 			col = 2
 		}
 		req := s.request(t, col)
 		req.Columns[0].Ft = types.NewFieldType(c.tp)
-		require.NoError(t, s.ScanColumns(ctx, req, func(b *kv.RowBatch) error {
-			n += b.NumRows()
-			return nil
-		}))
-		require.Equal(t, 5000, n)
+		require.Equal(t, 5000, s.scanned(ctx, t, req))
 		require.Equal(t, c.want, g.peak)
 	}
 }
 
-// importAt imports rows with handles in increasing order, column 1 an integer.
-func (s *testStore) importAt(t *testing.T, handles []int64) {
+// importKeys imports rows with the given keys, column 1 an integer.
+func (s *testStore) importKeys(t *testing.T, keys []string) {
 	t.Helper()
 	row, err := tablecodec.EncodeRow(time.UTC, []types.Datum{types.NewIntDatum(7)}, []int64{1}, nil, nil, nil, &rowcodec.Encoder{Enable: true})
 	require.NoError(t, err)
 	pairs := make(map[string]string)
-	for _, h := range handles {
-		pairs[string(tablecodec.EncodeRowKeyWithHandle(testTable, tidbkv.IntHandle(h)))] = string(row)
+	for _, k := range keys {
+		pairs[k] = string(row)
 	}
 	version, err := s.CurrentTS(t.Context())
 	require.NoError(t, err)
-	importPairs(t, s, version, pairs)
+	if len(pairs) > 0 {
+		importPairs(t, s, version, pairs)
+	}
+}
+
+// importAt is importKeys for integer handles.
+func (s *testStore) importAt(t *testing.T, handles []int64) {
+	t.Helper()
+	var keys []string
+	for _, h := range handles {
+		keys = append(keys, string(handleKey(h)))
+	}
+	s.importKeys(t, keys)
+}
+
+// scanned scans and returns the number of rows.
+func (s *testStore) scanned(ctx context.Context, t *testing.T, req kv.ScanRequest) (n int) {
+	t.Helper()
+	require.NoError(t, s.ScanColumns(ctx, req, func(b *kv.RowBatch) error {
+		n += b.NumRows()
+		return nil
+	}))
+	return n
 }
 
 // stepped are so many handles that lie so far apart, from one on.
@@ -247,8 +262,7 @@ func TestStripsThatAreTooWideAreCutAgain(t *testing.T) {
 	sparse.Range.End = handleKey(from)
 	require.NoError(t, s.ScanColumns(t.Context(), sparse, func(*kv.RowBatch) error { return nil }))
 
-	g := &gate{until: maxStrips, open: make(chan struct{})}
-	s.log.asked = g.asked
+	g := newGate(s, maxStrips)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	req.Range.Start = handleKey(from)
@@ -271,12 +285,7 @@ func TestStripsThatAreTooNarrowGrow(t *testing.T) {
 		s := open(t, vfs.NewMem(), Options{PageBytes: 3000})
 		s.importAt(t, append(stepped(0, 1, dense), stepped(dense, step, rows)...))
 		s.log.take()
-		n := 0
-		require.NoError(t, s.ScanColumns(t.Context(), s.request(t, 1), func(b *kv.RowBatch) error {
-			n += b.NumRows()
-			return nil
-		}))
-		require.Equal(t, dense+rows, n)
+		require.Equal(t, dense+rows, s.scanned(t.Context(), t, s.request(t, 1)))
 		s.log.mu.Lock()
 		require.Less(t, len(s.log.requests), 80, "rows %d apart", step)
 		s.log.mu.Unlock()
@@ -320,12 +329,7 @@ func TestPagesFitTheirRows(t *testing.T) {
 			req := s.request(t, 2)
 			req.Columns[0].Ft.SetFlen(c.flen)
 			s.log.take()
-			n := 0
-			require.NoError(t, s.ScanColumns(t.Context(), req, func(b *kv.RowBatch) error {
-				n += b.NumRows()
-				return nil
-			}))
-			require.Equal(t, 10_000, n)
+			require.Equal(t, 10_000, s.scanned(t.Context(), t, req))
 			tooLarge := 0
 			for _, size := range s.log.answers {
 				if size > 3*pageBytes { // TiKV ends a page with a batch of rows
@@ -349,7 +353,7 @@ func TestSamplesAreNotReadAhead(t *testing.T) {
 		require.NoError(t, s.ScanColumns(t.Context(), req, func(*kv.RowBatch) error { return nil }))
 		sample := req
 		sample.Sample, sample.BatchRows = true, 16
-		sample.Range.Start = tablecodec.EncodeRowKeyWithHandle(testTable, tidbkv.IntHandle(1000))
+		sample.Range.Start = handleKey(1000)
 		s.log.take()
 		batches := 0
 		require.ErrorIs(t, s.ScanColumns(t.Context(), sample, func(*kv.RowBatch) error {

@@ -182,15 +182,19 @@ func (p *pages) failed(ctx context.Context, err error) error {
 	return failed(ctx, fmt.Sprintf("scan %s", p.keys.req.Range), err)
 }
 
-// open asks for what is left of one region, or of what the cache takes for one.
-func (p *pages) open(ctx context.Context) error {
-	loc, err := p.store.cluster.GetRegionCache().LocateKey(backoffer(ctx), p.rest.Start)
-	if err != nil {
-		return err
+// inFirstRegion returns the part of r that lies in the region of its start, as the cache has it.
+func (s *Store) inFirstRegion(ctx context.Context, r kv.KeyRange) (kv.KeyRange, error) {
+	loc, err := s.cluster.GetRegionCache().LocateKey(backoffer(ctx), r.Start)
+	if err == nil && len(loc.EndKey) > 0 && bytes.Compare(loc.EndKey, r.End) < 0 {
+		r.End = loc.EndKey
 	}
-	p.piece = p.rest
-	if len(loc.EndKey) > 0 && bytes.Compare(loc.EndKey, p.piece.End) < 0 {
-		p.piece.End = loc.EndKey
+	return r, err
+}
+
+// open asks for what is left of one region, or of what the cache takes for one.
+func (p *pages) open(ctx context.Context) (err error) {
+	if p.piece, err = p.store.inFirstRegion(ctx, p.rest); err != nil {
+		return err
 	}
 	p.rest.Start = p.piece.End
 	p.pageRows = p.state.pageRows()

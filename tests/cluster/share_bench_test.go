@@ -49,7 +49,6 @@ func BenchmarkSharedBuild(b *testing.B) {
 	nodes := sharing(b, c, 3)
 	nodes[0].setGlobal("fastddl_ddl_part_size", fmt.Sprint(*sharePart)) // the stand-in does not tell how large regions are
 	nodes[0].setGlobal("cte_max_recursion_depth", "10000")
-	nodes[0].setGlobal("tidb_ddl_enable_fast_reorg", "ON")
 	db := nodes[0].open()
 	longRows(db, *shareRows)
 	conn := db.session()
