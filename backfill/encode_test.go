@@ -20,6 +20,7 @@ import (
 	"github.com/pingcap/tidb/pkg/util/collate"
 	"github.com/stretchr/testify/require"
 
+	"fastddl/internal/randtest"
 	"fastddl/kv"
 )
 
@@ -27,9 +28,7 @@ func init() { collate.SetNewCollationEnabledForTest(true) }
 
 // newRand returns a generator whose seed is printed.
 func newRand(t testing.TB) *rand.Rand {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	return rand.New(rand.NewPCG(seed, 0))
+	return randtest.Rand(t)
 }
 
 // rounds is how often a randomised test repeats: less often when tests are to be

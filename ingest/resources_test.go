@@ -3,7 +3,6 @@ package ingest
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -16,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"fastddl/config"
+	"fastddl/internal/randtest"
 	"fastddl/kv"
 )
 
@@ -64,9 +64,7 @@ func TestDivide(t *testing.T) {
 // TestWeightsDivide: whatever the claims, all of the total is given away within
 // the bounds, and of those between their bounds each has its weight's part.
 func TestWeightsDivide(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	rng := rand.New(rand.NewPCG(seed, 1))
+	rng := randtest.Rand(t)
 	for range 3000 {
 		total := rng.Int64N(1 << (1 + rng.IntN(40)))
 		claims := make([]claim, 1+rng.IntN(60))

@@ -7,16 +7,15 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"fastddl/internal/randtest"
 )
 
 // newRand returns a generator whose seed is printed.
 func newRand(t testing.TB) *rand.Rand {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	return rand.New(rand.NewPCG(seed, 0))
+	return randtest.Rand(t)
 }
 
 // keyShapes are generators of keys that stress different parts of the sort.

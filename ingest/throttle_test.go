@@ -14,6 +14,7 @@ import (
 
 	"fastddl/config"
 	"fastddl/event"
+	"fastddl/internal/randtest"
 )
 
 func TestThrottleHoldsTheSpeedAndFollowsTheVariable(t *testing.T) {
@@ -125,8 +126,7 @@ func writers(t *testing.T, shares []*Share, workers int, d time.Duration) []int6
 // part of its weight, however many workers write for it; one with a ceiling of
 // its own keeps to that, and what it leaves is divided between the others.
 func TestWriteSpeedIsDividedByWeight(t *testing.T) {
-	seed := uint64(time.Now().UnixNano()) // in the bubble it is always the same time
-	t.Logf("seed %d", seed)
+	seed := randtest.Seed(t)
 	synctest.Test(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		g := config.NewGlobals()

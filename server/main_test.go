@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fastddl/config"
+	"fastddl/internal/servertest"
 )
 
 // testLog is the log of the process; what is below errors would drown the tests.
@@ -34,6 +35,11 @@ func runTests(m *testing.M) int {
 		return 1
 	}
 	defer testLog.Close()
+	defer func() {
+		if err := bootstrapped.Remove(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+	}()
 	before := listing()
 	code := m.Run()
 	if after := listing(); after != before {
@@ -63,9 +69,21 @@ func testConfig(dir string) config.Config {
 	return cfg
 }
 
-// start starts a server that ends with the test.
+// bootstrapped is the folder of a server that was started once.
+var bootstrapped servertest.Template
+
+// start starts a server that ends with the test, on a bootstrapped store if its folder is empty.
 func start(t *testing.T, cfg config.Config) *Server {
 	t.Helper()
+	if entries, err := os.ReadDir(cfg.Path); err == nil && len(entries) == 0 {
+		require.NoError(t, bootstrapped.CopyTo(cfg.Path, func(dir string) error {
+			s, err := Start(t.Context(), Options{Config: testConfig(dir), Log: testLog, Version: "test"})
+			if err != nil {
+				return err
+			}
+			return s.Shutdown(context.Background())
+		}))
+	}
 	require.NoError(t, cfg.Validate())
 	s, err := Start(t.Context(), Options{Config: cfg, Log: testLog, Version: "test"})
 	require.NoError(t, err)

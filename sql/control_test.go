@@ -225,6 +225,7 @@ func TestPauseResume(t *testing.T) {
 	require.NoError(t, e.Layer.Close())
 	require.ErrorIs(t, <-result, ddl.ErrClosed)
 	require.NoError(t, e.store.Close())
+	openLayers.Add(-1)
 
 	e = open(t, dir)
 	defer e.close()

@@ -2,11 +2,13 @@ package sql_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"runtime/pprof"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,6 +23,7 @@ import (
 	"fastddl/config"
 	"fastddl/ddl"
 	"fastddl/event"
+	"fastddl/internal/servertest"
 	"fastddl/kv/embedded"
 	"fastddl/kv/embedded/txn"
 	"fastddl/kv/pebblekv"
@@ -40,7 +43,37 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	session.SetSchemaLease(500 * time.Millisecond)
-	os.Exit(m.Run())
+	code := m.Run()
+	if err := bootstrapped.Remove(); err != nil {
+		panic(err)
+	}
+	os.Exit(code)
+}
+
+// bootstrapped is a store with TiDB's system tables and ours, and openLayers counts the layers that are open. Copies of
+// bootstrapped have one UUID, by which TiDB finds the domain of a store: one may be open at a time.
+var (
+	bootstrapped servertest.Template
+	openLayers   atomic.Int32
+)
+
+// newStore puts a bootstrapped store into dir if there is none and no other store is open.
+func newStore(t *testing.T, dir string) {
+	t.Helper()
+	if _, err := os.Stat(dir + "/store"); err == nil || openLayers.Load() > 0 {
+		return
+	}
+	require.NoError(t, bootstrapped.CopyTo(dir+"/store", func(template string) error {
+		store, err := embedded.Open(template, embedded.Options{Pebble: pebblekv.Options{DisableSync: true}})
+		if err != nil {
+			return err
+		}
+		layer, err := sql.Open(context.Background(), sql.Options{Storage: store.Storage(), Builds: store.Builds(), TempDir: dir + "/tmp"})
+		if err != nil {
+			return errors.Join(err, store.Close())
+		}
+		return errors.Join(layer.Close(), store.Close())
+	}))
 }
 
 // env is a SQL layer on an embedded store.
@@ -70,6 +103,8 @@ func open(t *testing.T, dir string, changes ...func(o *sql.Options)) *env {
 func openLimited(t *testing.T, dir string, limits txn.Options, changes ...func(o *sql.Options)) *env {
 	t.Helper()
 	e := &env{t: t, dir: dir, bus: new(event.Bus)}
+	newStore(t, dir)
+	openLayers.Add(1)
 	var err error
 	e.store, err = embedded.Open(dir+"/store", embedded.Options{Pebble: pebblekv.Options{DisableSync: true}, Txn: limits})
 	require.NoError(t, err)
@@ -96,6 +131,7 @@ func newEnv(t *testing.T, changes ...func(o *sql.Options)) *env {
 func (e *env) close() {
 	require.NoError(e.t, e.Layer.Close())
 	require.NoError(e.t, e.store.Close())
+	openLayers.Add(-1)
 }
 
 func (e *env) callHook(ctx context.Context, p ddl.HookPoint) error {

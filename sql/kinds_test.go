@@ -8,7 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	tidbkv "github.com/pingcap/tidb/pkg/kv"
 	"github.com/pingcap/tidb/pkg/meta/model"
@@ -17,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fastddl/config"
+	"fastddl/internal/randtest"
 )
 
 // tableKind is a kind of table with indexes to be added. In statements %[1]d is the
@@ -211,8 +211,7 @@ func (e *env) indexEntries(table, index string) map[string]string {
 // Every kind of index on every kind of table that we build, we build while the table
 // is written to, and as TiDB does: entry by entry, byte by byte.
 func TestKindsLikeTiDB(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	seed := randtest.Seed(t)
 	e := newEnv(t)
 	setup := e.client()
 	setup.run("SET GLOBAL tidb_enable_dist_task = OFF")

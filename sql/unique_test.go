@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fastddl/ddl"
+	"fastddl/internal/randtest"
 )
 
 // What transactions do to a unique index between S and the import leaves entries
@@ -190,8 +191,7 @@ func TestBuildUnderWriters(t *testing.T) {
 	if testing.Short() {
 		rounds = 2
 	}
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	seed := randtest.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 99))
 	e := newEnv(t)
 	c := e.client()
@@ -224,8 +224,7 @@ func TestBuildUnderWriters(t *testing.T) {
 // A job that dies at any step while writers go on, and is taken up again under
 // writers, ends with indexes that are right.
 func TestRestartUnderWriters(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	seed := randtest.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 5))
 	dir := t.TempDir()
 	e := open(t, dir)

@@ -25,15 +25,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fastddl/backfill"
+	"fastddl/internal/randtest"
 	"fastddl/kv"
 	"fastddl/kv/pebblekv"
 )
 
 // newRand returns a generator whose seed is printed.
 func newRand(t testing.TB) *rand.Rand {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	return rand.New(rand.NewPCG(seed, 0))
+	return randtest.Rand(t)
 }
 
 // tidb is a session of TiDB's SQL layer in this process, on its own embedded store.

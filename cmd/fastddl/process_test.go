@@ -32,14 +32,20 @@ func TestMain(m *testing.M) {
 	if err := os.Setenv(runMain, "1"); err != nil {
 		panic(err)
 	}
-	os.Exit(m.Run())
+	os.Exit(servertest.Run(m))
 }
 
 func startNode(t *testing.T, args ...string) *servertest.Node {
 	t.Helper()
+	return servertest.Start(t, self(t), t.TempDir(), args...)
+}
+
+// self is the path of this program.
+func self(t *testing.T) string {
+	t.Helper()
 	binary, err := os.Executable()
 	require.NoError(t, err)
-	return servertest.Start(t, binary, t.TempDir(), args...)
+	return binary
 }
 
 // lossyClient connects by a socket that the test holds.
@@ -97,11 +103,9 @@ func TestReadersOfTheLogThatGoAwayDoNotEndTheServer(t *testing.T) {
 	require.NoError(t, n.Cmd.Process.Signal(syscall.SIGPIPE))
 	require.NoError(t, n.Open("test").Ping())
 
-	binary, err := os.Executable()
-	require.NoError(t, err)
 	r, w, err := os.Pipe()
 	require.NoError(t, err)
-	cmd := exec.Command(binary, "server", "--path", t.TempDir(), "-P", "0", "--report-status=false", "--log-level", "info")
+	cmd := exec.Command(self(t), "server", "--path", t.TempDir(), "-P", "0", "--report-status=false", "--log-level", "info")
 	stdout, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	cmd.Stderr = w
@@ -123,7 +127,7 @@ func TestServersShareATempFolder(t *testing.T) {
 	temp := t.TempDir()
 	var foreign string
 	for range 2 {
-		n := startNode(t, "--temp-dir", temp)
+		n := servertest.StartAsIs(t, self(t), t.TempDir(), "--temp-dir", temp) // copies of one store have one name
 		db := n.Open("test")
 		for _, q := range []string{
 			"CREATE TABLE t (id INT PRIMARY KEY, a INT)", "INSERT INTO t VALUES (1, 1), (2, 2)",

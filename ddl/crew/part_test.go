@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"fastddl/internal/randtest"
 )
 
 func TestChoose(t *testing.T) {
@@ -85,13 +85,7 @@ type history struct {
 // whose imports are taken, a late one writes nothing, nobody builds after a halt, and in
 // the end everything is built.
 func TestRandomHistories(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	if text := os.Getenv("FASTDDL_SEED"); text != "" {
-		var err error
-		seed, err = strconv.ParseUint(text, 10, 64)
-		require.NoError(t, err)
-	}
-	t.Logf("FASTDDL_SEED=%d", seed)
+	seed := randtest.Seed(t)
 	together := 0
 	for i := range 2000 {
 		h := newHistory(t, rand.New(rand.NewPCG(seed, uint64(i))))

@@ -2,12 +2,12 @@ package job
 
 import (
 	"errors"
-	"math/rand/v2"
 	"testing"
-	"time"
 
 	"github.com/pingcap/tidb/pkg/meta/model"
 	"github.com/stretchr/testify/require"
+
+	"fastddl/internal/randtest"
 )
 
 // newMixedWorld is the world of a job that drops something, too.
@@ -60,9 +60,7 @@ func TestNoDropSteps(t *testing.T) {
 // Whatever fails, is asked or dies, and whenever: what is dropped is gone if the
 // indexes are public, and is untouched if they are not.
 func TestRandomDrops(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	rng := rand.New(rand.NewPCG(seed, 2))
+	rng := randtest.Rand(t)
 	done := make(map[model.JobState]int)
 	for range 2000 {
 		w := newMixedWorld(t, rng.IntN(2) == 0)

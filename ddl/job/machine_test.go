@@ -2,13 +2,13 @@ package job
 
 import (
 	"errors"
-	"math/rand/v2"
 	"testing"
-	"time"
 
 	"github.com/pingcap/tidb/pkg/meta/model"
 	"github.com/pingcap/tidb/pkg/util/dbterror"
 	"github.com/stretchr/testify/require"
+
+	"fastddl/internal/randtest"
 )
 
 // world executes what a machine decides, and checks the invariants.
@@ -185,9 +185,7 @@ func TestSnapshotOfWriteOnly(t *testing.T) {
 // Whatever fails, is asked or dies, and whenever: the job ends, and it is public or
 // has left nothing.
 func TestRandomHistories(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	rng := rand.New(rand.NewPCG(seed, 1))
+	rng := randtest.Rand(t)
 	for range 3000 {
 		w := newWorld(t, rng.IntN(2) == 0)
 		w.defers, w.differs = rng.IntN(2) == 0, rng.IntN(2) == 0

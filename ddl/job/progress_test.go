@@ -1,19 +1,18 @@
 package job
 
 import (
-	"math/rand/v2"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"fastddl/internal/randtest"
 )
 
 // Whatever a backfill reports, rows and percent do not go back, and the
 // remaining time grows only when it was wrong by far.
 func TestProgressIsMonotonic(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	rng := rand.New(rand.NewPCG(seed, 1))
+	rng := randtest.Rand(t)
 	stages := []string{"scan", "merge", "verify"}
 	for range 200 {
 		var p Progress

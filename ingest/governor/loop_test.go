@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"fastddl/internal/randtest"
 )
 
 // machine is a simple model of a machine with builds and a foreground, in
@@ -116,8 +118,7 @@ func TestGivesWayWithinASecond(t *testing.T) {
 
 // TestFloorOfProgress: whatever is observed, a build goes on.
 func TestFloorOfProgress(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	seed := randtest.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	var c Controller
 	now := time.Unix(0, 0)
@@ -166,8 +167,7 @@ func TestSettles(t *testing.T) {
 // TestNoiseDoesNotMoveMuch: signals that vary by half move the share around a
 // mean that is as it is without noise.
 func TestNoiseDoesNotMoveMuch(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	seed := randtest.Seed(t)
 	means := make(map[float64]float64)
 	for _, noise := range []float64{0, 0.5} {
 		m := newMachine(seed)

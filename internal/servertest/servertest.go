@@ -37,8 +37,21 @@ func Main(m *testing.M, binary *string) int {
 	}
 	defer cleanup()
 	*binary = path
+	return Run(m)
+}
+
+// Run runs the tests of a package that knows its binary, and returns their exit code.
+func Run(m *testing.M) int {
+	defer func() {
+		if err := bootstrapped.Remove(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+	}()
 	return m.Run()
 }
+
+// bootstrapped is the folder of a server that has been started and stopped.
+var bootstrapped Template
 
 // build returns the path of the binary, which cleanup removes: the one that
 // FASTDDL_BIN names, or one built for the occasion.
@@ -95,8 +108,29 @@ type Node struct {
 
 // Start starts a server on free ports over the store in dir and waits until it
 // accepts statements. It is killed at the end of the test, and its log printed
-// if the test has failed.
+// if the test has failed. An empty folder gets a copy of a bootstrapped store.
 func Start(t testing.TB, binary, dir string, args ...string) *Node {
+	t.Helper()
+	Bootstrap(t, binary, dir)
+	return StartAsIs(t, binary, dir, args...)
+}
+
+// Bootstrap copies into dir, if it is an empty folder, a store that binary has bootstrapped.
+func Bootstrap(t testing.TB, binary, dir string) {
+	t.Helper()
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
+		return
+	}
+	require.NoError(t, bootstrapped.CopyTo(dir, func(template string) error {
+		if code := StartAsIs(t, binary, template).Terminate(); code != 0 {
+			return fmt.Errorf("the server that bootstraps a store ended with code %d", code)
+		}
+		return nil
+	}))
+}
+
+// StartAsIs is Start for a test of what the server makes of the folder: an empty one is bootstrapped.
+func StartAsIs(t testing.TB, binary, dir string, args ...string) *Node {
 	t.Helper()
 	for range 3 {
 		n, err := start(t, binary, dir, args)

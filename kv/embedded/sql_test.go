@@ -15,6 +15,7 @@ import (
 	sessiontypes "github.com/pingcap/tidb/pkg/session/types"
 	"github.com/stretchr/testify/require"
 
+	"fastddl/internal/randtest"
 	"fastddl/kv/pebblekv"
 )
 
@@ -283,8 +284,7 @@ func (b *sqlBank) check(se sessiontypes.Session) {
 
 // TestSQLBank runs transfers, takes the store away under them as a crash would, and looks at what is left.
 func TestSQLBank(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	seed := randtest.Seed(t)
 	mem := vfs.NewCrashableMem()
 	b := &sqlBank{sqlStore: openSQL(t, "db", mem), acked: make(map[int]bool)}
 	se := b.session()

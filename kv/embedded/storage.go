@@ -11,6 +11,7 @@ import (
 
 	deadlockpb "github.com/pingcap/kvproto/pkg/deadlock"
 	tidbkv "github.com/pingcap/tidb/pkg/kv"
+	"github.com/pingcap/tidb/pkg/sessionctx/variable"
 	"github.com/pingcap/tidb/pkg/store/copr"
 	derr "github.com/pingcap/tidb/pkg/store/driver/error"
 	txn_driver "github.com/pingcap/tidb/pkg/store/driver/txn"
@@ -180,10 +181,12 @@ func (s *storage) StartGCWorker() error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.gcWorker == nil {
-		s.gcWorker = worker
-		s.runGCWorker()
+	if s.gcWorker != nil {
+		variable.UnregisterStatistics(worker)
+		return nil
 	}
+	s.gcWorker = worker
+	s.runGCWorker()
 	return nil
 }
 
@@ -194,9 +197,18 @@ func (s *storage) StartGCWorker() error {
 func (s *storage) StopGCWorker() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.endGCWorker()
+}
+
+// endGCWorker stops the worker, if there is one, and takes it out of TiDB's list of what has statistics to show, which
+// would keep the storage and TiDB's domain in memory for ever. The caller holds mu.
+func (s *storage) endGCWorker() {
 	s.gcStopped.Store(true)
 	if s.gcRuns {
 		s.gcWorker.Close()
+	}
+	if s.gcWorker != nil {
+		variable.UnregisterStatistics(s.gcWorker)
 	}
 }
 
@@ -231,10 +243,7 @@ func (s *storage) shutDown() error {
 		return nil
 	}
 	s.closed = true
-	s.gcStopped.Store(true)
-	if s.gcRuns {
-		s.gcWorker.Close()
-	}
+	s.endGCWorker()
 	s.copStore.Close()
 	return derr.ToTiDBErr(s.KVStore.Close())
 }

@@ -5,23 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
 
+	"fastddl/internal/randtest"
 	"fastddl/kv"
 )
 
 // TestChanges compares random questions with what was written, in memtables and in files
 // old and new, with imports and versions that later ones hide.
 func TestChanges(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	r := rand.New(rand.NewPCG(seed, 0))
+	r := randtest.Rand(t)
 	s := open(t, "db", Options{FS: vfs.NewMem()})
 	key := func(n int) string { return fmt.Sprintf("k%03d", n) }
 	const keys = 300

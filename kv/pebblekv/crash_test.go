@@ -18,6 +18,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/stretchr/testify/require"
 
+	"fastddl/internal/randtest"
 	"fastddl/kv"
 	"fastddl/kv/kvtest"
 )
@@ -74,9 +75,7 @@ func (w *crashWriter) load(ctx context.Context, s *Store, n int64) error {
 // random moments under load: all that was acknowledged is there, whole, and
 // what was not is there whole or not at all.
 func TestCrash(t *testing.T) {
-	seed := time.Now().UnixNano()
-	t.Logf("seed %d", seed)
-	rnd := rand.New(rand.NewPCG(uint64(seed), 0))
+	rnd := randtest.Rand(t)
 	mem := kvtest.NewCrashableFS()
 	s := open(t, "a/db", Options{FS: mem})
 	// The clock is set back by the crash.

@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
 
+	"fastddl/internal/randtest"
 	"fastddl/kv"
 )
 
@@ -312,8 +313,7 @@ func TestGCModel(t *testing.T) {
 }
 
 func runGCModel(t *testing.T, keys int) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	seed := randtest.Seed(t)
 	m := &gcModel{t: t, s: gcStore(t), rnd: rand.New(rand.NewPCG(seed, 0)), keys: keys}
 	for range 60 {
 		for range 1 + m.rnd.IntN(5) {

@@ -12,13 +12,13 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"fastddl/internal/randtest"
 	"fastddl/kv"
 )
 
@@ -71,9 +71,7 @@ func requirePrefix(t *testing.T, s *Store) int {
 // TestDamagedLog flips a bit somewhere in the log: the store is not opened as if the
 // commits behind it had never been, unless that is asked for.
 func TestDamagedLog(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	rnd := rand.New(rand.NewPCG(seed, 0))
+	rnd := randtest.Rand(t)
 	dir, log := loggedStore(t, Options{})
 	content, err := os.ReadFile(log)
 	require.NoError(t, err)

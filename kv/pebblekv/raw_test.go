@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -15,6 +14,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
 
+	"fastddl/internal/randtest"
 	"fastddl/kv"
 )
 
@@ -104,9 +104,7 @@ func TestTombstonesAreAlwaysWritten(t *testing.T) {
 // TestKeys round-trips engine keys and checks that they sort as (key, newest
 // version first).
 func TestKeys(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	rnd := rand.New(rand.NewPCG(seed, 0))
+	rnd := randtest.Rand(t)
 	cmp := cockroachkvs.Comparer.Compare
 	random := func() (key []byte, ts uint64) {
 		key = make([]byte, rnd.IntN(4))

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"fastddl/internal/randtest"
 	"fastddl/kv"
 )
 
@@ -67,8 +68,7 @@ func TestTimelineOutOfOrder(t *testing.T) {
 // TestTimelineModel runs random commits and readers: nobody reads at a commit in
 // flight.
 func TestTimelineModel(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	seed := randtest.Seed(t)
 	tl, _ := testTimeline(0)
 	var wg sync.WaitGroup
 	for w := range 4 {

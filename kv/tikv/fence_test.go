@@ -3,16 +3,15 @@ package tikv
 import (
 	"bytes"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/pingcap/kvproto/pkg/metapb"
 	"github.com/stretchr/testify/require"
 	"github.com/tikv/client-go/v2/util/codec"
 	pd "github.com/tikv/pd/client"
 
+	"fastddl/internal/randtest"
 	"fastddl/kv"
 )
 
@@ -109,9 +108,7 @@ func decodeKey(encoded []byte) (rest, key []byte, err error) {
 
 // TestSplitKey: a region can be split again and again, down to a region of one key.
 func TestSplitKey(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	rnd := rand.New(rand.NewPCG(seed, 0))
+	rnd := randtest.Rand(t)
 	key := func() []byte {
 		k := make([]byte, rnd.IntN(4))
 		for i := range k {

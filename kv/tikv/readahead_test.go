@@ -23,6 +23,7 @@ import (
 	"github.com/pingcap/tidb/pkg/util/rowcodec"
 	"github.com/stretchr/testify/require"
 
+	"fastddl/internal/randtest"
 	"fastddl/kv"
 )
 
@@ -49,9 +50,7 @@ var spreads = map[string]func(r *rand.Rand, i int) types.Datum{
 // TestStripsGiveAllRows: whatever the scan takes for a page, and however regions lie, all rows of a range come, once
 // and in order, in a first scan and in one that has heard of that.
 func TestStripsGiveAllRows(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	r := rand.New(rand.NewPCG(seed, 0))
+	r := randtest.Rand(t)
 	for name, handle := range spreads {
 		first := handle(r, 0)
 		common := first.Kind() == types.KindString

@@ -14,14 +14,14 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"fastddl/internal/randtest"
 )
 
 // crashSeed seeds the random moments of the crashes; it is printed.
 func crashSeed(t *testing.T) *rand.Rand {
 	t.Helper()
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	return rand.New(rand.NewPCG(seed, seed))
+	return randtest.Rand(t)
 }
 
 const (

@@ -7,9 +7,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"fastddl/internal/servertest"
@@ -39,38 +37,17 @@ type node struct {
 // gets a copy of a store in which TiDB has made its system tables.
 func startNode(t *testing.T, dir string, args ...string) *node {
 	t.Helper()
-	if entries, err := os.ReadDir(dir); err == nil && len(entries) == 0 {
-		require.NoError(t, os.CopyFS(dir, os.DirFS(bootstrapped(t))))
-		require.NoError(t, os.Chmod(dir, 0o700))
-	}
-	return startNodeAsIs(t, dir, args...)
+	return newNode(t, servertest.Start(t, binary, dir, args...))
 }
 
-// startNodeAsIs is startNode for a test of what is in the folder.
+// startNodeAsIs is startNode for a test of what the server makes of the folder.
 func startNodeAsIs(t *testing.T, dir string, args ...string) *node {
 	t.Helper()
-	n := servertest.Start(t, binary, dir, args...)
+	return newNode(t, servertest.StartAsIs(t, binary, dir, args...))
+}
+
+func newNode(t *testing.T, n *servertest.Node) *node {
 	return &node{Node: n, t: t, cmd: n.Cmd, stderr: n.Stderr, addr: n.Addr, status: n.Status}
-}
-
-// template is the folder that bootstrapped fills once, of the whole run.
-var template struct {
-	sync.Once
-	dir string
-}
-
-// bootstrapped returns the folder of a store that has been started and stopped.
-func bootstrapped(t *testing.T) string {
-	t.Helper()
-	template.Do(func() {
-		dir := filepath.Join(scratch, "template")
-		require.NoError(t, os.Mkdir(dir, 0o700))
-		n := startNodeAsIs(t, dir)
-		require.Zero(t, n.terminate())
-		template.dir = dir
-	})
-	require.NotEmpty(t, template.dir, "the first start of a server failed")
-	return template.dir
 }
 
 // kill ends the process as a crash would.

@@ -2,12 +2,13 @@ package blackbox
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"fastddl/internal/randtest"
 )
 
 // A process that is killed while it executes a statement that does more than adding
@@ -20,9 +21,7 @@ func TestKillsDuringMixedAlter(t *testing.T) {
 	}
 	const statement = `ALTER TABLE t ADD UNIQUE INDEX u (k, id), DROP INDEX ik, DROP COLUMN c, ADD COLUMN n INT NOT NULL DEFAULT 5 AFTER id,
 			RENAME INDEX other TO another, COMMENT = 'new'`
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	rng := rand.New(rand.NewPCG(seed, 0))
+	rng := randtest.Rand(t)
 	dir := t.TempDir()
 	n := startNode(t, dir)
 	prepare := func() (was string) {

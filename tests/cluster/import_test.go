@@ -20,13 +20,13 @@ import (
 	"github.com/tikv/client-go/v2/util/codec"
 	pdhttp "github.com/tikv/pd/client/http"
 
+	"fastddl/internal/randtest"
 	"fastddl/kv"
 	"fastddl/kv/tikv/sstimport"
 	"fastddl/tests/cluster/standin"
 )
 
 var (
-	importSeed   = flag.Uint64("import.seed", 0, "of the random imports; 0 takes one from the clock")
 	importRounds = flag.Int("import.rounds", 20, "how many random imports there are")
 )
 
@@ -192,11 +192,7 @@ func TestImportFaults(t *testing.T) {
 // TestRandomImports: units are imported under random faults, while regions are split at
 // random. Afterwards there is exactly what they held.
 func TestRandomImports(t *testing.T) {
-	seed := *importSeed
-	if seed == 0 {
-		seed = uint64(time.Now().UnixNano())
-	}
-	t.Logf("seed %d", seed)
+	seed := randtest.Seed(t)
 	c := startCluster(t, nil)
 	hits := 0
 	var splits atomic.Int64

@@ -9,11 +9,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/pingcap/kvproto/pkg/keyspacepb"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
@@ -72,21 +74,52 @@ func run(m *testing.M) int {
 	return servertest.Main(m, &binary)
 }
 
-// startCluster starts an empty cluster, which ends with the test. What it has to
-// complain of is printed if the test has failed.
+// startCluster starts a cluster that a node has bootstrapped, which ends with the test. Its
+// log is printed if the test has failed.
 func startCluster(t testing.TB, serve *tls.Config) *standin.Cluster {
 	t.Helper()
-	opts := standin.Options{TLS: serve}
+	if inKeyspace {
+		return startEmptyCluster(t)
+	}
+	needsStandIn(t, standInOnly)
+	bootstrapped.Do(func() {
+		fs := vfs.NewCrashableMem()
+		dir := filepath.Join(scratch, "bootstrap")
+		require.NoError(t, os.Mkdir(dir, 0o700))
+		c, err := standin.Start(standin.Options{Dir: dir, FS: fs})
+		require.NoError(t, err)
+		require.Zero(t, startNode(t, c).Terminate())
+		require.NoError(t, c.Close())
+		bootstrapped.fs = fs
+	})
+	require.NotNil(t, bootstrapped.fs, "the cluster was not bootstrapped")
+	all := vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(0, 0))}
+	return startStandIn(t, standin.Options{TLS: serve, FS: bootstrapped.fs.CrashClone(all)})
+}
+
+// bootstrapped has the data of a cluster in which a node was started and stopped. Each test gets a copy.
+var bootstrapped struct {
+	sync.Once
+	fs *vfs.MemFS
+}
+
+// startEmptyCluster starts a cluster without data.
+func startEmptyCluster(t testing.TB) *standin.Cluster {
+	t.Helper()
+	opts := standin.Options{}
 	if inKeyspace {
 		opts.Keyspaces, opts.Keyspace = []*keyspacepb.KeyspaceMeta{orders}, true
 	}
 	return startStandIn(t, opts)
 }
 
-// startStandIn is startCluster with other options.
+// standInOnly is why tests with a cluster of their own are skipped on a live one.
+const standInOnly = "it orders faults of the stand-in, or needs a cluster of its own"
+
+// startStandIn starts a stand-in that ends with the test.
 func startStandIn(t testing.TB, opts standin.Options) *standin.Cluster {
 	t.Helper()
-	needsStandIn(t, "it orders faults of the stand-in, or needs a cluster of its own")
+	needsStandIn(t, standInOnly)
 	out := &servertest.Buffer{}
 	core := zapcore.NewCore(zapcore.NewConsoleEncoder(zap.NewDevelopmentEncoderConfig()), zapcore.AddSync(out), zapcore.WarnLevel)
 	opts.Dir, opts.Logger = t.TempDir(), zap.New(core)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
+	"fastddl/internal/randtest"
 	"fastddl/kv"
 	"fastddl/tests/cluster/standin"
 )
@@ -21,7 +21,7 @@ import (
 const (
 	// randomSlice is how long TestRandom takes in go test, randomLong under FASTDDL_LONG;
 	// a seed has seedTime of either.
-	randomSlice, randomLong, seedTime = 40 * time.Second, 15 * time.Minute, 2 * time.Minute
+	randomSlice, randomLong, seedTime = 14 * time.Second, 15 * time.Minute, 2 * time.Minute
 	// randomDeadline is for anything that a client waits for: it hangs if it takes longer.
 	randomDeadline = 10 * time.Minute
 	// nodesOfOurs is how many nodes build indexes; there is a plain tidb-server beside.
@@ -30,36 +30,27 @@ const (
 
 // TestRandom has clients of three nodes and a plain tidb-server change rows, indexes and
 // tables at random, while servers are killed, stopped and cut off, and the store fails; until
-// the time is up (FASTDDL_CLUSTER_TIME), with another cluster for each seed.
-// FASTDDL_CLUSTER_SEED repeats one: its choices, not what comes first of what is done at
+// the time is up (FASTDDL_TIME), with another cluster for each seed.
+// FASTDDL_SEED repeats one: its choices, not what comes first of what is done at
 // once. On a live cluster the store is left alone, and nobody is cut off; if somebody else
 // disturbs stores or PD meanwhile, FASTDDL_CLUSTER_DISTURBED=1 excuses what comes of it.
 func TestRandom(t *testing.T) {
 	t.Parallel()
-	total := randomSlice
-	if os.Getenv("FASTDDL_LONG") != "" {
-		total = randomLong
-	}
-	if text := os.Getenv("FASTDDL_CLUSTER_TIME"); text != "" {
-		var err error
-		total, err = time.ParseDuration(text)
-		require.NoError(t, err, "FASTDDL_CLUSTER_TIME")
-	}
-	if text := os.Getenv("FASTDDL_CLUSTER_SEED"); text != "" {
-		seed, err := strconv.ParseUint(text, 10, 64)
-		require.NoError(t, err, "FASTDDL_CLUSTER_SEED")
+	total := randtest.Time(t, randomSlice, randomLong)
+	if seed, ok := randtest.Fixed(t); ok {
 		randomSeed(t, seed, min(total, seedTime))
 		return
 	}
 	var all counts
-	for began, seed := time.Now(), uint64(time.Now().UnixNano()); ; seed++ {
+	for began, seed := time.Now(), rand.Uint64(); ; seed++ {
 		left := total - time.Since(began)
 		if left <= 0 {
 			break
 		}
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) { all.add(randomSeed(t, seed, min(left, seedTime))) })
 		if t.Failed() {
-			t.Fatalf("FASTDDL_CLUSTER_SEED=%d repeats the choices", seed)
+			randtest.Print(t, seed)
+			t.FailNow()
 		}
 	}
 	t.Logf("together: %s", &all)

@@ -23,7 +23,7 @@ func etcdOf(t *testing.T, pd *standin.Endpoint) *clientv3.Client {
 // newer than itself. It says which, and leaves nothing behind.
 func TestOldServer(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, nil)
+	c := startEmptyCluster(t)
 	pd, err := c.Open()
 	require.NoError(t, err)
 	cli := etcdOf(t, pd)
@@ -50,7 +50,7 @@ func TestOldServer(t *testing.T) {
 // TestNoKeyspace: a keyspace that the cluster does not have ends the start with its name.
 func TestNoKeyspace(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, nil)
+	c := startEmptyCluster(t)
 	pd, err := c.Open()
 	require.NoError(t, err)
 	log := refused(t, "--path", pd.Addr+"?keyspaceName=nowhere")
@@ -84,7 +84,7 @@ func TestKeyspaceThatIsNotEnabled(t *testing.T) {
 // TestOtherKeyspace: a server does not wait for a DDL owner that is another keyspace's.
 func TestOtherKeyspace(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, nil)
+	c := startEmptyCluster(t)
 	pd, err := c.Open()
 	require.NoError(t, err)
 	cli := etcdOf(t, pd)

@@ -1,5 +1,3 @@
-//go:build intest
-
 package compare
 
 import (
@@ -21,6 +19,7 @@ import (
 	"github.com/pingcap/tidb/pkg/testkit"
 	"github.com/stretchr/testify/require"
 
+	"fastddl/internal/randtest"
 	"fastddl/kv/embedded"
 )
 
@@ -57,13 +56,11 @@ func openEmbedded(t *testing.T) tidbkv.Storage {
 	return store.Storage()
 }
 
-// TestEmbeddedAnswersLikeUnistore is repeated by FASTDDL_COMPARE_SEED.
 func TestEmbeddedAnswersLikeUnistore(t *testing.T) {
 	unistore := testkit.CreateMockStore(t) // sets leases for tests, so it comes first
 	ours := openEmbedded(t)
-	seed := number(t, "FASTDDL_COMPARE_SEED", uint64(time.Now().UnixNano()))
 	total := number(t, "FASTDDL_COMPARE_STATEMENTS", defaultStatements)
-	c := newComparison(t, seed, ours, unistore)
+	c := newComparison(t, ours, unistore)
 	start := time.Now()
 	for c.statements < total && !t.Failed() {
 		large := c.schemas%largeEvery == 1
@@ -73,8 +70,8 @@ func TestEmbeddedAnswersLikeUnistore(t *testing.T) {
 		}
 		c.schema(min(statements, total-c.statements), large)
 	}
-	t.Logf("%d statements in %s, %d of them failed alike and %d past a LIMIT; FASTDDL_COMPARE_SEED=%d repeats them",
-		c.statements, time.Since(start).Round(time.Second), c.failed, c.pastLimit, seed)
+	t.Logf("%d statements in %s, %d of them failed alike and %d past a LIMIT",
+		c.statements, time.Since(start).Round(time.Second), c.failed, c.pastLimit)
 	require.Greater(t, c.statements-c.failed, total/2, "most statements are valid")
 	require.LessOrEqual(t, c.pastLimit, total/1000, "only a query whose bad row lies past its LIMIT may differ")
 }
@@ -88,7 +85,6 @@ type side struct {
 type comparison struct {
 	t          *testing.T
 	rng        *rand.Rand
-	seed       uint64
 	sides      []*side
 	statements uint64
 	failed     uint64
@@ -99,15 +95,15 @@ type comparison struct {
 	history []string
 }
 
-func newComparison(t *testing.T, seed uint64, ours, unistore tidbkv.Storage) *comparison {
-	c := &comparison{t: t, rng: rand.New(rand.NewPCG(seed, 1)), seed: seed}
+func newComparison(t *testing.T, ours, unistore tidbkv.Storage) *comparison {
+	c := &comparison{t: t, rng: randtest.Rand(t)}
 	for _, s := range []struct {
 		name  string
 		store tidbkv.Storage
 	}{{"embedded", ours}, {"unistore", unistore}} {
 		kits := &side{name: s.name}
 		for i := range kits.sessions {
-			kits.sessions[i] = testkit.NewTestKit(t, s.store)
+			kits.sessions[i] = testkit.NewTestKitWithSession(t, s.store, testkit.NewSession(t, s.store))
 			kits.sessions[i].MustExec("use test")
 			kits.sessions[i].MustExec("set innodb_lock_wait_timeout = 1")
 			kits.sessions[i].MustExec("set time_zone = '+00:00'")
@@ -195,7 +191,7 @@ func (c *comparison) everywhere(statement string) {
 	for _, s := range c.sides {
 		for _, tk := range s.sessions {
 			if out := execute(tk, statement, false); out.code != 0 {
-				c.t.Errorf("FASTDDL_COMPARE_SEED=%d: %s: %s: error %d", c.seed, s.name, statement, out.code)
+				c.t.Errorf("%s: %s: error %d", s.name, statement, out.code)
 			}
 		}
 	}
@@ -256,7 +252,7 @@ func (c *comparison) run(who int, statement string, ordered bool) {
 		return
 	}
 	if fmt.Sprint(outcomes[0]) != fmt.Sprint(outcomes[1]) {
-		c.t.Errorf("FASTDDL_COMPARE_SEED=%d: statement %d differs:\n%s\n%s: %s\n%s: %s\nbefore it:\n%s", c.seed, c.statements, statement,
+		c.t.Errorf("statement %d differs:\n%s\n%s: %s\n%s: %s\nbefore it:\n%s", c.statements, statement,
 			c.sides[0].name, outcomes[0].brief(outcomes[1]), c.sides[1].name, outcomes[1].brief(outcomes[0]), strings.Join(c.history, "\n"))
 	}
 }

@@ -1,5 +1,3 @@
-//go:build intest
-
 package compare
 
 import (

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"strconv"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -16,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
+	"fastddl/internal/randtest"
 	"fastddl/internal/servertest"
 )
 
@@ -25,7 +25,8 @@ var binary string
 func TestMain(m *testing.M) { os.Exit(servertest.Main(m, &binary)) }
 
 const (
-	defaultTime = 40 * time.Second
+	// slice is how long a search goes on in make test.
+	slice = 14 * time.Second
 	// kills is how often the process of one seed dies at most, minSeeds how many
 	// seeds a long run has, however slow the machine.
 	kills    = 8
@@ -35,28 +36,21 @@ const (
 )
 
 // TestKillsUnderRandomLoad runs random statements beside random schema changes
-// and kills the server, until the time is up (FASTDDL_CRASH_TIME), with another
-// schema for each seed. FASTDDL_CRASH_SEED repeats one.
+// and kills the server, until the time is up (FASTDDL_TIME), with another
+// schema for each seed. FASTDDL_SEED repeats one.
 func TestKillsUnderRandomLoad(t *testing.T) { forSeeds(t, oneSeed) }
 
 // forSeeds calls fn with one seed after the other until the time is up, or with the
 // one that is to be repeated.
 func forSeeds(t *testing.T, fn func(t *testing.T, seed uint64, until time.Time) tally) {
 	t.Helper()
-	if text := os.Getenv("FASTDDL_CRASH_SEED"); text != "" {
-		seed, err := strconv.ParseUint(text, 10, 64)
-		require.NoError(t, err)
+	if seed, ok := randtest.Fixed(t); ok {
 		fn(t, seed, time.Time{})
 		return
 	}
-	total, least := defaultTime, 1
-	if text := os.Getenv("FASTDDL_CRASH_TIME"); text != "" {
-		var err error
-		total, err = time.ParseDuration(text)
-		require.NoError(t, err)
-		if total > 2*defaultTime {
-			least = minSeeds
-		}
+	total, least := randtest.Time(t, slice, 30*time.Minute), 1
+	if total > minSeeds*slice {
+		least = minSeeds
 	}
 	start := time.Now()
 	n := 0
@@ -68,7 +62,7 @@ func forSeeds(t *testing.T, fn func(t *testing.T, seed uint64, until time.Time) 
 			until = start.Add(total)
 		}
 		if !t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) { sum = sum.add(fn(t, seed, until)) }) {
-			t.Fatalf("FASTDDL_CRASH_SEED=%d repeats the seed that failed, the %d.", seed, n)
+			t.FailNow()
 		}
 	}
 	t.Logf("in %s: %s", time.Since(start).Round(time.Second), sum)
@@ -119,7 +113,7 @@ func newRun(seed uint64, dir string) *run {
 
 func (r *run) search(t *testing.T, seed uint64, until time.Time) tally {
 	t.Helper()
-	t.Logf("seed %d", seed)
+	randtest.Print(t, seed)
 	r.node = r.start()
 	require.NoError(t, r.create(t, r.node.Open("test")))
 	for range 1 + r.rng.IntN(r.maxLives) {

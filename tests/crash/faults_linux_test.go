@@ -36,8 +36,7 @@ const (
 
 // TestFaultsUnderRandomLoad is TestKillsUnderRandomLoad with more that goes wrong: the
 // clock jumps, the disk is full, reads and writes of files fail, file descriptors run
-// out, the temp folder is lost, connections are killed. FASTDDL_CRASH_TIME and
-// FASTDDL_CRASH_SEED are as there.
+// out, the temp folder is lost, connections are killed.
 func TestFaultsUnderRandomLoad(t *testing.T) {
 	if withOwnMounts(t) {
 		return

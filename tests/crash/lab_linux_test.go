@@ -105,6 +105,7 @@ func (l *lab) folder(t *testing.T) string {
 // start starts a server under supervision, with its clock taken.
 func (l *lab) start(t *testing.T, dir string) *patient {
 	t.Helper()
+	servertest.Bootstrap(t, binary, dir)
 	type supervision struct {
 		*supervisor
 		err error

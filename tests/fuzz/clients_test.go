@@ -20,6 +20,8 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
+
+	"fastddl/internal/randtest"
 )
 
 const (
@@ -36,7 +38,7 @@ const (
 // cursors hand out is compared byte for byte with what was read before. Nothing fails, and no connection is lost,
 // but for a KILL. TiDB's races with a KILL are many and rare, so statements are killed in long runs only.
 func TestRandomClients(t *testing.T) {
-	rng := newRand(t)
+	rng := randtest.Rand(t)
 	r := &clientRun{target: startTarget(t, memoryLimit, "--log-level", "error")}
 	r.prepare()
 	child := func() *rand.Rand { return rand.New(rand.NewPCG(rng.Uint64(), rng.Uint64())) }

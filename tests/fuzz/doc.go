@@ -12,7 +12,6 @@
 // an explanation.
 //
 // A run is named by its seed, which is printed; what a seed does not fix is how
-// the connections interleave. FASTDDL_FUZZ_TIME is how long each of the random
-// tests runs, ten seconds by default (the transactions twice as long), and
-// FASTDDL_FUZZ_SEED repeats one.
+// the connections interleave. FASTDDL_TIME is how long each of the random tests runs
+// (the transactions twice as long), and FASTDDL_SEED repeats one.
 package fuzz

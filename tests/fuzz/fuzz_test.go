@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"os"
 	"strconv"
@@ -18,6 +17,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
 
+	"fastddl/internal/randtest"
 	"fastddl/internal/servertest"
 )
 
@@ -27,7 +27,6 @@ var program string
 func TestMain(m *testing.M) { os.Exit(servertest.Main(m, &program)) }
 
 const (
-	defaultTime = 10 * time.Second
 	// patience is how long anything may take on a busy machine before it counts
 	// as hanging.
 	patience = 3 * time.Minute
@@ -40,26 +39,7 @@ const (
 // runTime is how long a random test runs.
 func runTime(t *testing.T) time.Duration {
 	t.Helper()
-	text := os.Getenv("FASTDDL_FUZZ_TIME")
-	if text == "" {
-		return defaultTime
-	}
-	d, err := time.ParseDuration(text)
-	require.NoError(t, err)
-	return d
-}
-
-// newRand returns the randomness of a test and prints its seed.
-func newRand(t *testing.T) *rand.Rand {
-	t.Helper()
-	seed := uint64(time.Now().UnixNano())
-	if text := os.Getenv("FASTDDL_FUZZ_SEED"); text != "" {
-		var err error
-		seed, err = strconv.ParseUint(text, 10, 64)
-		require.NoError(t, err)
-	}
-	t.Logf("FASTDDL_FUZZ_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 0))
+	return randtest.Time(t, 4*time.Second, 10*time.Minute)
 }
 
 // target is a server under attack, with a client that must not notice.

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"fastddl/internal/randtest"
 )
 
 // bigResult is more than what the buffers between server and client hold.
@@ -20,7 +22,7 @@ const bigResult = "WITH RECURSIVE d (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM
 // server must neither end with them (a write to a closed socket raises SIGPIPE)
 // nor wait for them.
 func TestClientsThatGoAway(t *testing.T) {
-	rng := newRand(t)
+	rng := randtest.Rand(t)
 	tg := startTarget(t, memoryLimit)
 	setUp := tg.connect("")
 	_, err := setUp.ExecContext(context.Background(), "CREATE DATABASE "+database)

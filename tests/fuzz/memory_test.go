@@ -13,6 +13,8 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
+
+	"fastddl/internal/randtest"
 )
 
 const (
@@ -26,7 +28,7 @@ const (
 // transactions under quotas of all sizes, while indexes are built. Statements may be refused or ended for it; no
 // connection is lost, no build fails, and the server goes on.
 func TestMemoryBesideBuilds(t *testing.T) {
-	rng := newRand(t)
+	rng := randtest.Rand(t)
 	r := &memoryRun{target: startTarget(t, smallMemory, "--log-level", "error"), explained: newExamples("explained errors")}
 	setUp := r.connect("")
 	execAll(t, setUp,

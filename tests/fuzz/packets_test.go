@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"fastddl/internal/randtest"
 )
 
 // attackers is the number of connections at a time that send garbage.
@@ -16,7 +18,7 @@ const attackers = 8
 
 // TestMalformedPackets sends what is not the protocol, at each point of it.
 func TestMalformedPackets(t *testing.T) {
-	rng := newRand(t)
+	rng := randtest.Rand(t)
 	tg := startTarget(t, memoryLimit)
 	setUp := tg.connect("")
 	execAll(t, setUp,

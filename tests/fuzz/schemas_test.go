@@ -15,6 +15,8 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
+
+	"fastddl/internal/randtest"
 )
 
 const (
@@ -32,9 +34,9 @@ const (
 // resume and alter jobs, and others read whatever tells of jobs and tables. Errors need an
 // explanation, progress never goes back, a statement is done as a whole or not at all, TiDB
 // finds the indexes to be as their tables, and in the end no job is left.
-// It runs for twice FASTDDL_FUZZ_TIME.
+// It runs twice as long as the others.
 func TestRandomSchemas(t *testing.T) {
-	rng := newRand(t)
+	rng := randtest.Rand(t)
 	r := &schemaRun{target: startTarget(t, memoryLimit, "--log-level", "error"), stop: make(chan struct{}), errors: newExamples("explained errors")}
 	r.errors.most = 1000
 	r.prepare(rng)

@@ -15,6 +15,8 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
+
+	"fastddl/internal/randtest"
 )
 
 const (
@@ -50,7 +52,7 @@ var inconsistent = []uint16{8003, 8133, 8134, 8138, 8139, 8140, 8141, 8223}
 
 // TestRandomStatements sends random statements over several connections.
 func TestRandomStatements(t *testing.T) {
-	rng := newRand(t)
+	rng := randtest.Rand(t)
 	tg := startTarget(t, memoryLimit)
 	r := &statementRun{target: tg, stop: make(chan struct{})}
 	r.lost, r.contained, r.inconsistent = newExamples("lost connections"), newExamples("contained panics"), newExamples("inconsistent indexes")

@@ -15,6 +15,8 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
+
+	"fastddl/internal/randtest"
 )
 
 const (
@@ -32,9 +34,9 @@ const (
 // cancelled, and statements are killed. Each error needs an explanation
 // (expected_test.go), connections are lost by KILLs only, money neither comes
 // nor goes, what was acknowledged counts, and TiDB finds the indexes to be as their
-// tables in both of its ways. It runs for twice FASTDDL_FUZZ_TIME.
+// tables in both of its ways. It runs twice as long as the others.
 func TestRandomTransactions(t *testing.T) {
-	rng := newRand(t)
+	rng := randtest.Rand(t)
 	// Each failed statement is a warning of several lines.
 	r := &transactionRun{target: startTarget(t, memoryLimit, "--log-level", "error"), stop: make(chan struct{}), errors: newExamples("explained errors")}
 	r.errors.most, r.journal.most = 1000, 4000

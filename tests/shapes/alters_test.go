@@ -12,6 +12,8 @@ import (
 	"github.com/pingcap/tidb/pkg/meta/model"
 	pmodel "github.com/pingcap/tidb/pkg/parser/model"
 	"github.com/stretchr/testify/require"
+
+	"fastddl/internal/randtest"
 )
 
 const (
@@ -35,7 +37,7 @@ func (p *rounds) playAlters(t *testing.T, seed uint64) {
 	d := &round{rounds: p, r: rand.New(rand.NewPCG(seed, 2))}
 	defer func() {
 		if t.Failed() {
-			t.Logf("FASTDDL_SHAPES_SEED=%d repeats it", seed)
+			randtest.Print(t, seed)
 		}
 	}()
 	d.reset()

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fastddl/backfill"
+	"fastddl/internal/randtest"
 	"fastddl/kv"
 )
 
@@ -30,7 +30,7 @@ const (
 )
 
 // TestRandomShapes plays rounds, those of before in go test, and new ones until the time is up under
-// FASTDDL_LONG, or for FASTDDL_SHAPES_TIME. FASTDDL_SHAPES_SEED repeats one.
+// FASTDDL_LONG, or for FASTDDL_TIME. FASTDDL_SEED repeats one.
 func TestRandomShapes(t *testing.T) { random(t, true) }
 
 // TestRandomShapesOfOldCollations is TestRandomShapes in a cluster that was set up without
@@ -49,21 +49,11 @@ func random(t *testing.T, newCollations bool) {
 
 // each plays so many rounds from the first one on, or new ones, or the one that the environment asks for.
 func each(t *testing.T, first, rounds uint64, play func(*testing.T, uint64)) {
-	if text := os.Getenv("FASTDDL_SHAPES_SEED"); text != "" {
-		seed, err := strconv.ParseUint(text, 10, 64)
-		require.NoError(t, err, "FASTDDL_SHAPES_SEED")
+	if seed, ok := randtest.Fixed(t); ok {
 		play(t, seed)
 		return
 	}
-	var total time.Duration
-	if os.Getenv("FASTDDL_LONG") != "" {
-		total = long
-	}
-	if text := os.Getenv("FASTDDL_SHAPES_TIME"); text != "" {
-		var err error
-		total, err = time.ParseDuration(text)
-		require.NoError(t, err, "FASTDDL_SHAPES_TIME")
-	}
+	total := randtest.Time(t, 0, long)
 	began := time.Now()
 	if total > 0 {
 		first = uint64(began.UnixNano())
@@ -129,7 +119,7 @@ func (p *rounds) play(t *testing.T, seed uint64) {
 	d := &round{rounds: p, r: rand.New(rand.NewPCG(seed, 1))}
 	defer func() {
 		if t.Failed() {
-			t.Logf("FASTDDL_SHAPES_SEED=%d repeats it", seed)
+			randtest.Print(t, seed)
 		}
 	}()
 	d.reset()

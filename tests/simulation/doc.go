@@ -25,6 +25,6 @@
 // Every mutation of the list breaks the protocol in one place, in the model or in a machine
 // wrapped around the product's, and has to be found.
 //
-// FASTDDL_SIM_TIME says how long the search goes on, FASTDDL_SIM_SEED repeats one history
+// FASTDDL_TIME says how long the search goes on, FASTDDL_SEED repeats one history
 // and prints it.
 package simulation

@@ -1,49 +1,29 @@
 package simulation
 
 import (
-	"os"
+	"math/rand/v2"
 	"runtime"
 	"runtime/debug"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"fastddl/internal/randtest"
 )
 
-const (
-	defaultTime = 3 * time.Second
-	longTime    = 30 * time.Minute
-)
-
-// searchTime is how long the search goes on.
-func searchTime(t *testing.T) time.Duration {
-	text := os.Getenv("FASTDDL_SIM_TIME")
-	switch {
-	case text != "":
-		d, err := time.ParseDuration(text)
-		require.NoError(t, err)
-		return d
-	case os.Getenv("FASTDDL_LONG") != "":
-		return longTime
-	}
-	return defaultTime
-}
-
-// TestHistories runs random histories until the time is up (FASTDDL_SIM_TIME). It shrinks and
-// prints the first that breaks something. FASTDDL_SIM_SEED repeats one and prints it.
+// TestHistories runs random histories until the time is up (FASTDDL_TIME). It shrinks and
+// prints the first that breaks something. FASTDDL_SEED repeats one and prints it.
 func TestHistories(t *testing.T) {
-	if text := os.Getenv("FASTDDL_SIM_SEED"); text != "" {
-		seed, err := strconv.ParseUint(text, 10, 64)
-		require.NoError(t, err)
+	if seed, ok := randtest.Fixed(t); ok {
 		printSeed(t, seed)
 		return
 	}
-	s := search{t: t, first: uint64(time.Now().UnixNano()), failed: make(map[uint64]bool)}
+	s := search{t: t, first: rand.Uint64(), failed: make(map[uint64]bool)}
 	start := time.Now()
-	until := start.Add(searchTime(t))
+	until := start.Add(randtest.Time(t, 2*time.Second, 30*time.Minute))
 	var workers sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		workers.Go(func() { s.work(until) })
@@ -54,7 +34,8 @@ func TestHistories(t *testing.T) {
 	t.Log(&s.sum)
 	for seed := range s.failed {
 		printSeed(t, seed)
-		t.Fatalf("FASTDDL_SIM_SEED=%d repeats it", seed)
+		randtest.Print(t, seed)
+		t.FailNow()
 	}
 }
 

@@ -124,7 +124,7 @@ func runFiles(t *testing.T, dir, config string, names []string, collations strin
 	}
 	file := filepath.Join(t.TempDir(), "fastddl.toml")
 	require.NoError(t, os.WriteFile(file, []byte(config), 0o600))
-	n := servertest.Start(t, binary, t.TempDir(), "--config", file, "--secure-file-priv", "/")
+	n := servertest.StartAsIs(t, binary, t.TempDir(), "--config", file, "--secure-file-priv", "/")
 	statements, differences := 0, 0
 	for _, name := range names {
 		t.Run(name, func(t *testing.T) {

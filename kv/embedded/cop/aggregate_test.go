@@ -4,7 +4,6 @@ import (
 	"math/big"
 	"math/rand"
 	"testing"
-	"time"
 
 	"github.com/pingcap/tidb/pkg/expression"
 	"github.com/pingcap/tidb/pkg/parser/mysql"
@@ -12,13 +11,13 @@ import (
 	"github.com/pingcap/tidb/pkg/util/chunk"
 	"github.com/pingcap/tipb/go-tipb"
 	"github.com/stretchr/testify/require"
+
+	"fastddl/internal/randtest"
 )
 
 // TestSumOfIntegers adds up integers whose sum needs more than 64 bits.
 func TestSumOfIntegers(t *testing.T) {
-	seed := time.Now().UnixNano()
-	t.Logf("seed %d", seed)
-	rnd := rand.New(rand.NewSource(seed))
+	rnd := rand.New(rand.NewSource(int64(randtest.Seed(t))))
 	env, err := newEvalEnv(&tipb.DAGRequest{})
 	require.NoError(t, err)
 	for _, unsigned := range []bool{false, true} {

@@ -6,18 +6,18 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/pingcap/kvproto/pkg/coprocessor"
 	"github.com/pingcap/tipb/go-tipb"
 	"github.com/stretchr/testify/require"
+
+	"fastddl/internal/randtest"
 )
 
 // TestAnalyzeAgainstUnistore analyzes tables of all kinds, in both versions of the statistics, and compares each answer with
 // unistore's as far as it does not depend on chance.
 func TestAnalyzeAgainstUnistore(t *testing.T) {
-	seed := time.Now().UnixNano()
-	t.Logf("seed %d", seed)
+	seed := int64(randtest.Seed(t))
 	g := &generator{rnd: rand.New(rand.NewSource(seed))}
 	s := newSQLSession(t)
 	s.exec("set tidb_enable_global_index = on")

@@ -19,6 +19,8 @@ import (
 	"github.com/pingcap/tidb/pkg/util/rowcodec"
 	"github.com/pingcap/tipb/go-tipb"
 	"github.com/stretchr/testify/require"
+
+	"fastddl/internal/randtest"
 )
 
 func TestScans(t *testing.T) {
@@ -59,9 +61,7 @@ func TestPointRanges(t *testing.T) {
 
 // TestPages reads the whole table page by page, in both directions and with all kinds of executors.
 func TestPages(t *testing.T) {
-	seed := time.Now().UnixNano()
-	t.Logf("seed %d", seed)
-	rnd := rand.New(rand.NewSource(seed))
+	rnd := rand.New(rand.NewSource(int64(randtest.Seed(t))))
 	for range 200 {
 		f := newFixture(t, rnd.Intn(400))
 		if rnd.Intn(2) == 0 {
@@ -385,9 +385,7 @@ func TestReadErrorIsNoAnswer(t *testing.T) {
 
 // TestNonsense sends requests that no client sends.
 func TestNonsense(t *testing.T) {
-	seed := time.Now().UnixNano()
-	t.Logf("seed %d", seed)
-	rnd := rand.New(rand.NewSource(seed))
+	rnd := rand.New(rand.NewSource(int64(randtest.Seed(t))))
 	f := newFixture(t, 10).then(where(call(tipb.ScalarFuncSig_LTInt, columnRef(0), integer(50)))).then(countBy(columnRef(1)))
 	good := f.request()
 	for range 3000 {

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"fastddl/internal/randtest"
 )
 
 // differentialTable is a table of one kind with the names of its indexes.
@@ -74,8 +76,7 @@ func (s *sqlSession) createTable(g *generator, table differentialTable, rows int
 // TestAgainstUnistore runs random statements over tables of all kinds. It compares each answer to a request with that of
 // unistore's coprocessor, and the rows of the statement with those that TiDB finds with unistore's coprocessor.
 func TestAgainstUnistore(t *testing.T) {
-	seed := time.Now().UnixNano()
-	t.Logf("seed %d", seed)
+	seed := int64(randtest.Seed(t))
 	g := &generator{rnd: rand.New(rand.NewSource(seed))}
 	s := newSQLSession(t)
 	s.exec("set time_zone = '+03:30'")

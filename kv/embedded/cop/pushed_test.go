@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand"
-	"os"
 	"regexp"
 	"runtime/debug"
 	"strconv"
@@ -15,12 +14,14 @@ import (
 	"github.com/pingcap/tidb/pkg/util/collate"
 	"github.com/pingcap/tipb/go-tipb"
 	"github.com/stretchr/testify/require"
+
+	"fastddl/internal/randtest"
 )
 
 // TestRandomlyPushedAsAtTheRoot compares random statements whose expressions are pushed down with the same ones over rows that
 // were read before, as TestPushedAsAtTheRoot does: conditions, projections, sort keys, arguments of aggregates and items of
-// GROUP BY, of mixed types, with columns of an outer query and evaluated subqueries, which are constants here. It takes a few
-// seconds, five minutes with FASTDDL_LONG, or what FASTDDL_COP_TIME says; FASTDDL_COP_SEED repeats its choices.
+// GROUP BY, of mixed types, with columns of an outer query and evaluated subqueries, which are constants here. It takes two
+// seconds, five minutes with FASTDDL_LONG.
 //
 // What may differ, and is not compared or not generated:
 //
@@ -43,9 +44,8 @@ import (
 //     decide which one is used.
 //   - What goes by the settings that are not sent (docs/compatibility.md): the session has their defaults.
 func TestRandomlyPushedAsAtTheRoot(t *testing.T) {
-	seed, slice := pushedSeed(t), pushedTime(t)
-	t.Logf("FASTDDL_COP_SEED=%d", seed)
-	g := &pushedGenerator{generator: generator{rnd: rand.New(rand.NewSource(seed))}}
+	slice := randtest.Time(t, 2*time.Second, 5*time.Minute)
+	g := &pushedGenerator{generator: generator{rnd: rand.New(rand.NewSource(int64(randtest.Seed(t))))}}
 	s := newSQLSession(t)
 	s.createPushedTable(g)
 	deadline := time.Now().Add(slice)
@@ -74,28 +74,6 @@ func TestRandomlyPushedAsAtTheRoot(t *testing.T) {
 		require.NotZero(t, executors[tp], tp)
 	}
 	require.LessOrEqual(t, failed, n/2)
-}
-
-func pushedSeed(t *testing.T) int64 {
-	text := os.Getenv("FASTDDL_COP_SEED")
-	if text == "" {
-		return time.Now().UnixNano()
-	}
-	seed, err := strconv.ParseInt(text, 10, 64)
-	require.NoError(t, err, "FASTDDL_COP_SEED")
-	return seed
-}
-
-func pushedTime(t *testing.T) time.Duration {
-	if text := os.Getenv("FASTDDL_COP_TIME"); text != "" {
-		d, err := time.ParseDuration(text)
-		require.NoError(t, err, "FASTDDL_COP_TIME")
-		return d
-	}
-	if os.Getenv("FASTDDL_LONG") != "" {
-		return 5 * time.Minute
-	}
-	return 5 * time.Second
 }
 
 // columnsForPushing are types that columnsOfAllTypes does not have.

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"fastddl/internal/randtest"
 )
 
 // tx is a committed transaction from begun to ended.
@@ -323,7 +325,7 @@ func (m *model) get(key string, at uint64) (list []int, ts uint64) {
 // TestRandomHistories: what a model of the isolation does is never refused, and of what it does without conflict checks
 // or with readings of another time hardly anything passes.
 func TestRandomHistories(t *testing.T) {
-	seed := seedOf(t)
+	seed := randtest.Seed(t)
 	for name, wrong := range map[string]struct{ conflicts, views bool }{
 		"snapshot isolation": {}, "no conflict checks": {conflicts: true}, "views that move": {views: true},
 	} {

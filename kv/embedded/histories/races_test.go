@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -18,6 +17,7 @@ import (
 	"github.com/tikv/client-go/v2/tikv"
 	"github.com/tikv/client-go/v2/tikvrpc"
 
+	"fastddl/internal/randtest"
 	"fastddl/kv/embedded"
 	"fastddl/kv/kvtest"
 	"fastddl/kv/pebblekv"
@@ -72,7 +72,7 @@ func (r *requests) commit(start, commit uint64, key string) *kvrpcpb.CommitRespo
 func TestConflictsWithCommitsDuringThePrewrite(t *testing.T) {
 	r := openStore(t, vfs.NewMem())
 	const keys = 20_000 // enough that the prewrite is interrupted on a single core, too
-	rng := rand.New(rand.NewPCG(seedOf(t), 0))
+	rng := randtest.Rand(t)
 	took := 10 * time.Millisecond // by the last prewrite
 	for round := range 60 {
 		first, last := r.ts(), fmt.Sprintf("k%d/z", round)

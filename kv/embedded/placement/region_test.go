@@ -4,15 +4,14 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"testing"
-	"time"
 
 	"github.com/pingcap/kvproto/pkg/kvrpcpb"
 	"github.com/pingcap/kvproto/pkg/metapb"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"fastddl/internal/randtest"
 	"fastddl/kv"
 )
 
@@ -42,9 +41,7 @@ func checkRegions(t *testing.T, rs *Regions, seen map[string]string) {
 }
 
 func TestRegionsRandomly(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	rnd := rand.New(rand.NewPCG(seed, 0))
+	rnd := randtest.Rand(t)
 	rs := NewRegions(1)
 	seen := make(map[string]string)
 	key := func() []byte { return fmt.Appendf(nil, "%02d", rnd.IntN(30)) }

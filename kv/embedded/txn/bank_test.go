@@ -16,6 +16,7 @@ import (
 	"github.com/pingcap/kvproto/pkg/kvrpcpb"
 	"github.com/stretchr/testify/require"
 
+	"fastddl/internal/randtest"
 	"fastddl/kv/pebblekv"
 )
 
@@ -459,8 +460,7 @@ func (b *bank) settle() {
 }
 
 func TestBank(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	seed := randtest.Seed(t)
 	b := openBank(t, vfs.NewMem())
 	b.fill()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
@@ -475,8 +475,7 @@ func TestBank(t *testing.T) {
 // TestBankCrash takes the store away under load, as a crash would, and looks at what is left: everything acknowledged,
 // nothing by halves, no lock.
 func TestBankCrash(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	seed := randtest.Seed(t)
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	mem := vfs.NewCrashableMem()
 	b := openBank(t, mem)

@@ -12,12 +12,12 @@ import (
 	"github.com/pingcap/kvproto/pkg/errorpb"
 	"github.com/stretchr/testify/require"
 
+	"fastddl/internal/randtest"
 	"fastddl/kv"
 )
 
 var (
-	seedFlag = flag.Uint64("seed", 0, "of the random tests; 0 takes one from the clock")
-	rounds   = flag.Int("rounds", 30, "how many clusters a random test uses")
+	rounds = flag.Int("rounds", 30, "how many clusters a random test uses")
 )
 
 // chaos makes a random choice of faults, until there have been enough, and of changes of
@@ -88,11 +88,7 @@ func (c *chaos) happens(this call) *fault {
 // TestRandomFaults: units are imported under random faults and changes of the regions.
 // Afterwards exactly their pairs are there, and nothing is left.
 func TestRandomFaults(t *testing.T) {
-	seed := *seedFlag
-	if seed == 0 {
-		seed = uint64(time.Now().UnixNano())
-	}
-	t.Logf("seed %d", seed)
+	seed := randtest.Seed(t)
 	hits := 0
 	for round := range *rounds {
 		ok := t.Run(fmt.Sprint(round), func(t *testing.T) {

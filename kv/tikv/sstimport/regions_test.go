@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"fastddl/internal/randtest"
 	"fastddl/kv"
 )
 
@@ -38,8 +38,7 @@ func TestSplitKeys(t *testing.T) {
 	require.Equal(t, "c", keys(splitKeys([]byte("a"), samples(50, 50, 50, 50), target)), "there is nothing before")
 	require.Equal(t, "bc", keys(splitKeys([]byte("a"), samples(150, 150, 1), target)), "no finer than the samples")
 
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	seed := randtest.Seed(t)
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	for range 1000 {
 		var list []sample
@@ -69,9 +68,7 @@ func TestSplitKeys(t *testing.T) {
 // TestSource: what a cursor shows, where the last key is and what samples there are, in
 // random units and ranges, as a sorted list of pairs has it.
 func TestSource(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	rnd := rand.New(rand.NewPCG(seed, 0))
+	rnd := randtest.Rand(t)
 	f := start(t, nil)
 	var units []*unit
 	var keys []string

@@ -34,6 +34,8 @@ type Options struct {
 	Keyspaces []*keyspacepb.KeyspaceMeta
 	// Keyspace has all SQL servers work in the first keyspace. The store holds its keys without what tells it.
 	Keyspace bool
+	// FS holds the store; nil begins with an empty one in memory.
+	FS vfs.FS
 	// Logger receives messages of the store, of etcd and of PD; nil discards them.
 	Logger *zap.Logger
 }
@@ -54,10 +56,13 @@ type Cluster struct {
 	endpoints []*Endpoint
 }
 
-// Start starts an empty cluster.
+// Start starts a cluster, an empty one without FS.
 func Start(opts Options) (_ *Cluster, err error) {
 	if opts.Logger == nil {
 		opts.Logger = zap.NewNop()
+	}
+	if opts.FS == nil {
+		opts.FS = vfs.NewMem()
 	}
 	c := &Cluster{opts: opts, faults: &Faults{}}
 	defer func() {
@@ -66,7 +71,7 @@ func Start(opts Options) (_ *Cluster, err error) {
 		}
 	}()
 	if c.store, err = embedded.Open("store", embedded.Options{
-		Pebble: pebblekv.Options{FS: vfs.NewMem(), DisableSync: true}, Logger: opts.Logger,
+		Pebble: pebblekv.Options{FS: opts.FS, DisableSync: true}, Logger: opts.Logger,
 	}); err != nil {
 		return nil, err
 	}
