@@ -9,12 +9,25 @@ VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo unk
 GIT_HASH := $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 LDFLAGS  := -X main.version=$(VERSION) -X main.gitHash=$(GIT_HASH)
 
-# Packages in which goroutines share state; they run once more under the race
-# detector, with TiDB's own assertions switched on (its build tag intest), which
-# its test kit asks for. The pointer check is off: client-go's buffer of a
-# transaction does arithmetic on pointers that it does not allow.
-RACE_PKGS  := ./kv/... ./ddl/... ./backfill ./ingest/... ./lightning/... ./event/... ./config/... ./internal/...
-RACE_FLAGS := -race -short -tags intest,invariants -gcflags=all=-d=checkptr=0 -skip Unistore
+# Assertions, ours and Pebble's, are on in tests; see internal/invariants.
+CHECKED := -tags invariants
+
+# Packages in which goroutines share state run under the race detector only, with TiDB's own
+# assertions switched on (its build tag intest), which its test kit asks for. The pointer
+# check is off: client-go's buffer of a transaction does arithmetic on pointers that it does
+# not allow.
+RACE_PKGS  := ./kv/... ./ddl/... ./backfill ./ingest/... ./lightning/... ./event/... ./config/... \
+	$$(go list ./internal/... | grep -v internal/lint)
+RACE_FLAGS := -race -short -tags intest,invariants -gcflags=all=-d=checkptr=0
+
+# Tests of those packages that run without it: one goroutine at a time works through much
+# data, or the work is unistore's, which has races of its own.
+SEQUENTIAL := Unistore|^Test(RegionsAfterAStart|FullDisk|ConformanceOnDisk|LargeTransaction|ImportBesideDamage|$\
+CompareOfWholeIndexMissing|TempDiskFull|TempFolder(Removed|SmallerThanTheQuota|ThatDoesNotTellItsRoom)|RunUnderDiskQuota|RunInManyRuns|SpotCheck|$\
+BatchLargerThanTheMemory|LargePartsFitIntoRows|PartitionsResume|DuplicatesAreListedInOrder|RunFilesAreBounded|RunIndexesAreAccounted|$\
+QuotaTooSmallForOneFile|Source|FilesSideBySide|EstimatedSize|OverlappingFilesAreFew|RandomlyPushedAsAtTheRoot|PushedAsAtTheRoot|PagesOfGroups|$\
+AdminChecksum|AnswersOutliveTheirChunks|SQL(ManyGroups|BulkDML|DivisionByZero))$$
+SEQUENTIAL_PKGS := ./backfill ./ingest ./lightning ./kv/pebblekv ./kv/embedded ./kv/embedded/cop ./kv/tikv/sstimport
 
 # Of the SQL layer the tests in which most happens at a time: builds under writers, ends
 # of statements and sessions, prepared statements, unique indexes. All of its tests
@@ -25,22 +38,22 @@ PauseResume|PlansAreKeptWithTheirTables|Queue|SharedBuildUnderWriters|Statements
 WaitForAnIndexThatIsBeingBuiltEnds)$$
 
 # Races of TiDB's and of its libraries' are not told of.
-RACE_ENV   := GORACE=suppressions=$(CURDIR)/.ci/race-suppressions
+RACE_ENV   := export GORACE=suppressions=$(CURDIR)/.ci/race-suppressions;
 
-# Tests that run the binary. They know its code from outside only, so that go test
-# would take an old result for a new one.
-BINARY_PKGS := ./tests/blackbox ./tests/crash ./tests/fuzz ./tests/tidbsuite
+# Tests that run the binary.
+BINARY_PKGS := ./tests/blackbox ./tests/tidbsuite ./tests/fuzz ./tests/crash
 
-# Assertions, ours and Pebble's, are on in tests; see internal/invariants.
-CHECKED := -tags invariants
-
-# Runs go test, prints its ok and FAIL lines as they come, and closes with the
-# lists of failed and of skipped tests with their reasons, then with the failed ones
-# without logs. A package has an hour, so that a test is not ended for a slow machine:
-# what hangs is ended by its own deadline, and beside thirty programs on two cores
-# tests/blackbox takes more than a quarter, sql longer.
-GOTEST := $(TOOL) gotestsum --format standard-quiet --jsonfile $(CURDIR)/bin/tests.json \
-	--post-run-command $(CURDIR)/.ci/failures -- -timeout 1h
+# $(call gotest,NAME,FLAGS,PACKAGES[,PREFIX]) runs go test, prints its ok and FAIL lines as they come and
+# a summary at the end. bin/tests-NAME.json gets all output and bin/tests-NAME.cmd the command
+# without packages, for cmd/testreport. A package has an hour, so that a test is not
+# ended for a slow machine: what hangs is ended by its own deadline.
+define gotest
+$(file >$(CURDIR)/bin/tests-$(1).cmd,FASTDDL_BIN=$(CHECKED_BIN) go test -count=1 $(2))FASTDDL_BIN=$(CHECKED_BIN) \
+	$(4) $(TOOL) gotestsum --format standard-quiet --hide-summary=failed,output,errors \
+		--jsonfile $(CURDIR)/bin/tests-$(1).json -- -timeout 1h -vet=off $(2) $(3)
+endef
+CHECKED_BIN := $(CURDIR)/bin/fastddl-checked
+$(shell mkdir -p $(CURDIR)/bin)
 
 # Modules of tests and benchmarks that need more than the server is built from.
 TEST_MODULES := $(patsubst %/go.mod,%,$(wildcard tests/*/go.mod benchmarks/go.mod))
@@ -62,34 +75,53 @@ demo: build ## shows an index being built under load
 
 .PHONY: lint
 lint: ## go vet, staticcheck, gofmt and the house rules
-	go vet ./...
-	$(TOOL) staticcheck ./...
+	go vet $(CHECKED) ./...
+	$(TOOL) staticcheck $(CHECKED) ./...
 	go test -count=1 ./internal/lint
 	cd benchmarks && go vet ./... && $(TOOL) staticcheck ./...
 
 .PHONY: test
-test: build build-checked lint ## everything a change must pass; sql takes longest, so it begins
-	$(GOTEST) $(CHECKED) ./sql $$(go list ./... | grep -vxF "$$(go list ./sql $(BINARY_PKGS))")
-	FASTDDL_BIN=$(CURDIR)/bin/fastddl-checked $(GOTEST) -count=1 $(BINARY_PKGS)
-	set -e; for m in $(TEST_MODULES); do (cd $$m && FASTDDL_BIN=$(CURDIR)/bin/fastddl $(GOTEST) -count=1 ./...); done
-	$(GOTEST) -tags intest,invariants ./tests/compare
-	$(GOTEST) $(RACE_FLAGS) $(RACE_PKGS)
+test: build-checked lint ## everything a change must pass
+	@rm -f bin/tests-*
+	@$(MAKE) --no-print-directory -k -j3 test-plain test-race test-modules test-sequential; status=$$?; \
+		go run ./cmd/testreport bin/tests-*.json; exit $$status
+
+# The stages of test. What takes longest begins first. What takes the processors most has
+# a low priority: the threads of index builds give themselves one, so that those in the
+# other stages would hardly run.
+.PHONY: test-plain test-race test-sequential test-modules
+test-plain:
+	$(call gotest,plain,-p 2 $(CHECKED),./sql $(BINARY_PKGS) $$(go list ./... | grep -vxF "$$(go list ./sql ./internal/lint $(BINARY_PKGS) $(RACE_PKGS))"))
+test-race:
+	$(call gotest,race,-p 2 $(RACE_FLAGS) -skip '$(SEQUENTIAL)',$(RACE_PKGS),nice -n 10)
+test-sequential:
+	$(call gotest,sequential,$(CHECKED) -run '$(SEQUENTIAL)',$(SEQUENTIAL_PKGS),nice -n 10)
+test-modules: $(TEST_MODULES:%=test-module-%)
+
+.PHONY: $(TEST_MODULES:%=test-module-%)
+$(TEST_MODULES:%=test-module-%): test-module-%:
+	cd $* && $(call gotest,$(subst /,-,$*),$(CHECKED) -count=1,./...)
+
+.PHONY: check
+check: ## what a change must pass before a commit
+	@.ci/check
 
 .PHONY: test-long
-test-long: build build-checked ## randomised tests for half an hour each, 100,000 statements compared with unistore, TiDB's own tests, sysbench at full size
-	FASTDDL_BIN=$(CURDIR)/bin/fastddl-checked FASTDDL_LONG=1 FASTDDL_CRASH_TIME=30m FASTDDL_FUZZ_TIME=10m $(GOTEST) $(CHECKED) -count=1 -timeout 6h ./...
-	set -e; for m in $(TEST_MODULES); do (cd $$m && FASTDDL_BIN=$(CURDIR)/bin/fastddl-checked FASTDDL_LONG=1 $(GOTEST) -count=1 -timeout 2h ./...); done
-	FASTDDL_COMPARE_STATEMENTS=100000 $(GOTEST) -count=1 -timeout 2h -tags intest,invariants ./tests/compare
+test-long: export FASTDDL_LONG := 1
+test-long: build-checked ## randomised tests for half an hour each, 100,000 statements compared with unistore, TiDB's own tests, sysbench at full size
+	$(call gotest,long,$(CHECKED) -count=1 -timeout 12h,./...)
+	set -e; for m in $(TEST_MODULES); do $(MAKE) --no-print-directory test-module-$$m; done
+	go run ./cmd/testreport bin/tests-*.json
 
 .PHONY: mutations
 mutations: ## breaks the code in ways that a test has to notice, one by one
-	FASTDDL_LONG=1 $(GOTEST) -count=1 -timeout 2h ./tests/mutation
+	FASTDDL_LONG=1 $(call gotest,mutations,-count=1 -timeout 2h,./tests/mutation)
 
 .PHONY: race
 race: ## the packages whose goroutines share state, at full length under the race detector
-	$(GOTEST) $(RACE_FLAGS) -short=false -count=1 $(RACE_PKGS)
-	$(RACE_ENV) $(GOTEST) $(RACE_FLAGS) -short=false -count=1 -run '$(RACE_SQL)' ./sql
-	$(RACE_ENV) $(GOTEST) $(RACE_FLAGS) -short=false -count=1 ./server
+	$(call gotest,race-long,$(RACE_FLAGS) -short=false -count=1 -skip Unistore,$(RACE_PKGS))
+	$(RACE_ENV) $(call gotest,race-sql,$(RACE_FLAGS) -short=false -count=1 -run '$(RACE_SQL)',./sql)
+	$(RACE_ENV) $(call gotest,race-server,$(RACE_FLAGS) -short=false -count=1,./server)
 
 .PHONY: bench
 bench: build ## Go benchmarks, then ADD INDEX from end to end

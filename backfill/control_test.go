@@ -167,7 +167,7 @@ func TestProgressNeverGoesBack(t *testing.T) {
 	opts := f.options()
 	opts.Bus = &event.Bus{}
 	opts.Store = &faultyStore{Store: f.store, onScan: func(int64) error { time.Sleep(5 * time.Millisecond); return nil }}
-	opts.BatchRows = 256
+	opts.BatchRows, opts.MaxWorkers = 256, 2 // it takes longer than from one report to the next
 	var seen []event.Progress
 	opts.Bus.Subscribe(func(e event.Event) {
 		if p, ok := e.(event.Progress); ok {

@@ -23,7 +23,7 @@ func newDeferring(t *testing.T, damage func(s *damagingStore)) *deferring {
 	f.insert(newRand(t), 2000)
 	d := &deferring{onTikv: newOnTikv(f)}
 	d.cut(4)
-	damaging := &damagingStore{Store: d.onTikv.store}
+	damaging := &damagingStore{Store: d.onTikv.store, on: d.onTikv}
 	damage(damaging)
 	d.store = &summingStore{Store: damaging, Checksummer: damaging}
 	d.opts = d.options()
@@ -84,7 +84,7 @@ func (d *deferring) dropEntries(spec Spec) {
 
 // TestDifferenceHasTheBuildVerified: what a build has lost is found by the comparison, and built again.
 func TestDifferenceHasTheBuildVerified(t *testing.T) {
-	d := newDeferring(t, func(s *damagingStore) { s.skip = func(n int64, _ []byte) bool { return n == 777 } })
+	d := newDeferring(t, func(s *damagingStore) { s.loseEntry(indexOn(9, true, 0)) })
 	built, err := Run(d.ctx, d.opts, d.spec)
 	require.NoError(t, err)
 	require.True(t, built.Deferred)

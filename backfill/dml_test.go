@@ -19,7 +19,11 @@ func TestConcurrentWritesShadowTheBuild(t *testing.T) {
 	table, idx, kinds := randomTable(r)
 	idx.Unique = false
 	f := newFixture(t, table, kinds)
-	f.insert(r, 4000)
+	rows := 4000
+	if testing.Short() {
+		rows = 1000
+	}
+	f.insert(r, rows)
 	spec := f.spec(idx)
 	atS := cloneRows(f.rows)
 

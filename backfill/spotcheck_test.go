@@ -72,7 +72,9 @@ func TestSpotCheck(t *testing.T) {
 		opts := p.options()
 		opts.Store = &skewedStore{p.store, func(table int64, b *kv.RowBatch) {
 			if table == p.parts[full].table.ID {
-				skewValues(b, math.MinInt64)
+				for i := range b.IntHandles { // values may be NULL in all rows that are looked up
+					b.IntHandles[i]++
+				}
 			}
 		}}
 		_, err := Run(p.ctx, opts, p.spec(idx))

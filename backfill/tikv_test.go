@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	tidbkv "github.com/pingcap/tidb/pkg/kv"
 	"github.com/pingcap/tidb/pkg/meta/model"
 	"github.com/pingcap/tidb/pkg/tablecodec"
 	"github.com/pingcap/tidb/pkg/types"
@@ -30,6 +31,8 @@ type onTikv struct {
 	*fixture
 	data  *embedded.Store
 	store *tikv.Store
+	// spotted are the keys of the rows that a build's spot check looks up: the first ones of each region.
+	spotted map[string]bool
 }
 
 // newOnTikv copies the rows of f.
@@ -70,9 +73,14 @@ func (on *onTikv) put(pairs map[string]string, version uint64) {
 // cut makes n regions of the table's records, and of its indexes.
 func (on *onTikv) cut(n int) {
 	keys := [][]byte{tablecodec.GenTableIndexPrefix(on.table.ID), recordRange(on.table.ID).Start}
-	for i, key := range slices.Sorted(maps.Keys(on.rows)) {
+	on.spotted = make(map[string]bool)
+	rows := slices.Sorted(maps.Keys(on.rows))
+	for i, key := range rows {
 		if i%max(1, len(on.rows)/n) == 0 {
 			keys = append(keys, []byte(key))
+			for _, row := range rows[i:min(i+spotRows, len(rows))] {
+				on.spotted[row] = true
+			}
 		}
 	}
 	for i, key := range keys {
@@ -187,21 +195,35 @@ func TestCompareOnTikv(t *testing.T) {
 // damagingStore is a cluster of which something goes wrong.
 type damagingStore struct {
 	*tikv.Store
+	on      *onTikv
 	skip    func(n int64, key []byte) bool // the n-th pair that is imported
 	change  func(n int64, value []byte) []byte
 	dropRow func(b *kv.RowBatch) bool
 	pairs   atomic.Int64
 }
 
-// dropBatch has the scan lose a batch, but none of the first rows, which are looked up.
+// dropBatch has the scan lose a batch, but none of the rows that the spot check looks up.
 func (s *damagingStore) dropBatch() {
-	rows, dropped := 0, false
+	dropped := false
 	s.dropRow = func(b *kv.RowBatch) bool {
-		drop := !dropped && rows >= spotRows
-		dropped = dropped || drop
-		rows += b.NumRows()
-		return drop
+		if dropped || slices.ContainsFunc(b.IntHandles, func(h int64) bool {
+			return s.on.spotted[string(tablecodec.EncodeRowKeyWithHandle(s.on.table.ID, tidbkv.IntHandle(h)))]
+		}) {
+			return false
+		}
+		dropped = true
+		return true
 	}
+}
+
+// loseEntry has the first import lose an entry of idx, but none of a row that the spot check looks up.
+func (s *damagingStore) loseEntry(idx *model.IndexInfo) {
+	rows := slices.Sorted(maps.Keys(s.on.rows))
+	i := slices.IndexFunc(rows, func(key string) bool { return !s.on.spotted[key] })
+	row := s.on.rows[rows[i]]
+	lost, _, _ := libraryEntry(s.on.t, s.on.table, idx, row.values, row.handle)
+	var once atomic.Bool
+	s.skip = func(_ int64, key []byte) bool { return bytes.Equal(key, lost) && once.CompareAndSwap(false, true) }
 }
 
 func (s *damagingStore) NewImportWriter(ctx context.Context, opts kv.ImportOptions) (kv.ImportWriter, error) {
@@ -243,7 +265,7 @@ func TestVerificationOnTikv(t *testing.T) {
 		f.insert(newRand(t), 2000)
 		on := newOnTikv(f)
 		on.cut(4)
-		return on, &damagingStore{Store: on.store}
+		return on, &damagingStore{Store: on.store, on: on}
 	}
 	idx, wide := indexOn(9, false, 1), indexOn(10, false, 2, 3)
 	for name, damage := range map[string]func(s *damagingStore){

@@ -30,7 +30,7 @@ func builtOnTikv(t *testing.T, damage func(s *damagingStore)) (*onTikv, *countin
 	f.insert(newRand(t), 2000)
 	on := newOnTikv(f)
 	on.cut(4)
-	store := &countingScans{damagingStore: &damagingStore{Store: on.store}}
+	store := &countingScans{damagingStore: &damagingStore{Store: on.store, on: on}}
 	damage(store.damagingStore)
 	opts := on.options()
 	opts.Store, opts.MaxWorkers, opts.BatchRows = store, 1, 32
@@ -107,7 +107,7 @@ func TestChangedRowsAreReadAgain(t *testing.T) {
 func TestDamagedBuildsAreNotTakenForUnchanged(t *testing.T) {
 	for name, damage := range map[string]func(s *damagingStore){
 		"a row":    (*damagingStore).dropBatch,
-		"an entry": func(s *damagingStore) { s.skip = func(n int64, _ []byte) bool { return n == 777 } },
+		"an entry": func(s *damagingStore) { s.loseEntry(indexOn(9, true, 0)) },
 	} {
 		on, store, task, b := builtOnTikv(t, damage)
 		store.dropRow = nil

@@ -85,7 +85,13 @@ func start(t *testing.T, cfg config.Config) *Server {
 		}))
 	}
 	require.NoError(t, cfg.Validate())
-	s, err := Start(t.Context(), Options{Config: cfg, Log: testLog, Version: "test"})
+	var s *Server
+	var err error
+	for range 3 { // another process may get a port between its choice and its use
+		if s, err = Start(t.Context(), Options{Config: cfg, Log: testLog, Version: "test"}); err == nil || !strings.Contains(err.Error(), "address already in use") {
+			break
+		}
+	}
 	require.NoError(t, err)
 	t.Cleanup(func() { shutdown(t, s) })
 	return s

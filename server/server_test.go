@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"database/sql"
 	"net"
 	"os"
@@ -187,7 +188,7 @@ func TestShutdownIsBounded(t *testing.T) {
 
 // startWithBuild starts a server with an ALTER TABLE t ADD UNIQUE INDEX a that waits for an
 // open transaction, until the server is shut down; its error is sent then.
-func startWithBuild(t *testing.T, cfg config.Config) (*Server, <-chan error) {
+func startWithBuild(t *testing.T, cfg config.Config) (*Server, <-chan error, *sql.Tx) {
 	t.Helper()
 	s := start(t, cfg)
 	db := connect(t, s)
@@ -203,18 +204,21 @@ func startWithBuild(t *testing.T, cfg config.Config) (*Server, <-chan error) {
 		altered <- err
 	}()
 	require.Eventually(t, func() bool { return buildWaits(t, db) }, patience, 10*time.Millisecond)
-	return s, altered
+	return s, altered, tx
 }
 
 // TestBuildsGoOnAfterAShutdown: a shutdown does not wait for the transaction that a
 // build waits for, and the statement says so; the index comes after the restart.
 func TestBuildsGoOnAfterAShutdown(t *testing.T) {
 	cfg := testConfig(t.TempDir())
-	cfg.ShutdownTimeout = config.Duration(time.Second)
-	s, altered := startWithBuild(t, cfg)
-	shutdown(t, s)
+	s, altered, tx := startWithBuild(t, cfg)
+	shut := make(chan error, 1)
+	go func() { shut <- s.Shutdown(context.Background()) }()
+	err := <-altered // while the transaction is open
+	require.NoError(t, tx.Rollback())
+	require.NoError(t, <-shut)
 	var stopped *mysql.MySQLError
-	require.ErrorAs(t, <-altered, &stopped)
+	require.ErrorAs(t, err, &stopped)
 	require.EqualValues(t, 1053, stopped.Number)
 
 	db := connect(t, start(t, cfg))

@@ -83,7 +83,7 @@ func TestStatusPortOfAServer(t *testing.T) {
 func TestRunningJobsAfterARestart(t *testing.T) {
 	cfg := testConfig(t.TempDir())
 	cfg.ShutdownTimeout = config.Duration(time.Second)
-	s, altered := startWithBuild(t, cfg)
+	s, altered, _ := startWithBuild(t, cfg)
 	db := connect(t, s)
 	running := func(s *Server) string {
 		_, body := get(t, s.StatusAddr(), "/metrics")

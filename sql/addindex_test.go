@@ -5,11 +5,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"fastddl/internal/randtest"
 )
 
 // Indexes of all kinds on tables of all kinds are built by us, and TiDB finds them
 // equal to the rows.
 func TestAddIndexKinds(t *testing.T) {
+	randtest.SkipShort(t)
 	e := newEnv(t)
 	c := e.client()
 	for _, test := range []struct{ name, create, rows, add string }{

@@ -11,11 +11,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fastddl/config"
+	"fastddl/internal/randtest"
 )
 
 // Transactions that a job waits for are shown, and those that the policy does not
 // bear are ended: idle ones first, and not those of spared users or with much work.
 func TestBlockersAreShownAndEnded(t *testing.T) {
+	randtest.SkipShort(t)
 	e := newEnv(t)
 	ctx := context.Background()
 	port := e.listen()

@@ -13,24 +13,27 @@ import (
 	"github.com/pingcap/tidb/pkg/sessionctx"
 	"github.com/pingcap/tidb/pkg/tablecodec"
 	"github.com/stretchr/testify/require"
+	tikvconfig "github.com/tikv/client-go/v2/config"
 	"github.com/tikv/client-go/v2/tikv"
 	"github.com/tikv/client-go/v2/tikvrpc"
 	"github.com/tikv/client-go/v2/tikvrpc/interceptor"
 
 	"fastddl/ddl"
+	"fastddl/internal/randtest"
 	"fastddl/sql"
 )
 
 // untilOpen blocks a statement until the lock 'gate' is free. That it does can be seen by another lock. TiDB does not
 // evaluate the functions while it plans the statement.
 const (
-	arrives   = "GET_LOCK(CONCAT('arrived', LEFT(RAND(), 0)), 0)"
+	arrives   = "GET_LOCK(CONCAT('arrived', LEFT(RAND(), 0)), 600)"
 	untilOpen = "GET_LOCK(CONCAT('gate', LEFT(RAND(), 0)), 600)"
 )
 
 // Statements that use a table under an older schema without TiDB's metadata lock knowing, since they run as internal
 // SQL or in batches, are waited for like all others.
 func TestStatementsOutsideTheMetadataLock(t *testing.T) {
+	randtest.SkipShort(t)
 	e := newEnv(t)
 	c, gate, builder := e.client(), e.client(), e.client()
 	c.run("SET GLOBAL tidb_enable_batch_dml = ON")
@@ -131,7 +134,10 @@ func (u *unanswering) SendRequest(ctx context.Context, addr string, req *tikvrpc
 // A transaction that may still commit when its client has given it up is waited for until the store would refuse it, whatever statement
 // commits it, and whether or not that says so.
 func TestCommitOfUnknownOutcomeIsWaitedFor(t *testing.T) {
+	randtest.SkipShort(t)
 	u := new(unanswering)
+	// The store must take the prewrite that it gets late, however slow the machine is.
+	t.Cleanup(tikvconfig.UpdateGlobal(func(c *tikvconfig.Config) { c.TiKVClient.AsyncCommit.SafeWindow = 50 * time.Second }))
 	e := newEnv(t, func(o *sql.Options) {
 		storage := o.Storage.(interface {
 			GetTiKVClient() tikv.Client

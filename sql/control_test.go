@@ -22,6 +22,7 @@ import (
 	"fastddl/ddl"
 	"fastddl/ddl/job"
 	"fastddl/event"
+	"fastddl/internal/randtest"
 )
 
 // steps are the places of a job, in order, at which tests stop it.
@@ -272,6 +273,7 @@ func TestPausedJobsHaveNoRate(t *testing.T) {
 
 // A process that dies at any place of a job goes on with it after a restart.
 func TestRestart(t *testing.T) {
+	randtest.SkipShort(t)
 	dir := t.TempDir()
 	e := open(t, dir)
 	for _, at := range steps {
@@ -386,6 +388,7 @@ func (c *client) cancelAsTiDB(id string) {
 // TestHistoryOfAJobWhoseRowWasTaken: TiDB's history says what became of the job, and not what TiDB has made of the row.
 // BR looks there for indexes that it has to bring back after a restore.
 func TestHistoryOfAJobWhoseRowWasTaken(t *testing.T) {
+	randtest.SkipShort(t)
 	e := newEnv(t)
 	c := e.client()
 	for _, at := range []ddl.HookPoint{{When: "after", Action: "change-schema", Step: "public"}, {When: "before", Action: "finish"}} {
@@ -459,6 +462,7 @@ func TestAlterJob(t *testing.T) {
 // The engine is the session's choice, and what we cannot build is TiDB's, with a
 // note.
 func TestEngine(t *testing.T) {
+	randtest.SkipShort(t)
 	e := newEnv(t)
 	c := e.client()
 	table(c, 10)
@@ -556,6 +560,7 @@ func TestBrokenSessions(t *testing.T) {
 // TestQueueRowOfAPausedJob: a job that waits, for a request or for its turn, sees too that its
 // row was taken. A tidb-server shows it as paused, and may be asked to resume or cancel it.
 func TestQueueRowOfAPausedJob(t *testing.T) {
+	randtest.SkipShort(t)
 	e := newEnv(t)
 	c := e.client()
 	table(c, 100)

@@ -11,11 +11,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fastddl/internal/background"
+	"fastddl/internal/randtest"
 )
 
 // TiDB's distributed tasks take GOMAXPROCS for the number of a node's cores. What they write down while
 // processors are reserved for a build is put right, or a task that is submitted next waits for ever.
 func TestDistributedTasksKnowTheCores(t *testing.T) {
+	randtest.SkipShort(t)
 	c := newEnv(t).client()
 	manager, err := storage.GetTaskManager()
 	require.NoError(t, err)

@@ -11,6 +11,7 @@ import (
 
 	"fastddl/backfill"
 	"fastddl/ddl"
+	"fastddl/internal/randtest"
 	fastkv "fastddl/kv"
 	"fastddl/sql"
 )
@@ -181,6 +182,7 @@ func TestRestartBeforeTheBuildIsVerified(t *testing.T) {
 
 // Rows that nobody writes after S are not read at T, also if the process dies in between; if somebody has written any, all are.
 func TestUnchangedRowsAreNotReadAgain(t *testing.T) {
+	randtest.SkipShort(t)
 	o, s, dir := &overtaken{}, new(summingBuilds), t.TempDir()
 	begin := func() *env {
 		return open(t, dir, func(opts *sql.Options) {

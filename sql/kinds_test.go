@@ -211,6 +211,7 @@ func (e *env) indexEntries(table, index string) map[string]string {
 // Every kind of index on every kind of table that we build, we build while the table
 // is written to, and as TiDB does: entry by entry, byte by byte.
 func TestKindsLikeTiDB(t *testing.T) {
+	randtest.SkipShort(t)
 	seed := randtest.Seed(t)
 	e := newEnv(t)
 	setup := e.client()

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fastddl/ddl"
+	"fastddl/internal/randtest"
 )
 
 // mixedSteps are the places of a job that drops something, too.
@@ -41,6 +42,7 @@ func (c *client) mixed() string {
 // A statement that does more than adding indexes can be cancelled until it is
 // visible, and then nothing of it has happened.
 func TestMixedCancel(t *testing.T) {
+	randtest.SkipShort(t)
 	e := newEnv(t)
 	c := e.client()
 	for _, at := range mixedSteps {
@@ -138,6 +140,7 @@ func (e *env) answer(query string) <-chan string {
 // A process that dies at any place of it goes on after a restart: until then all or
 // nothing of the statement is visible, and in the end all is.
 func TestMixedRestart(t *testing.T) {
+	randtest.SkipShort(t)
 	dir := t.TempDir()
 	e := open(t, dir)
 	c := e.client()
@@ -184,6 +187,7 @@ func TestMixedDeletesWhatItDropped(t *testing.T) {
 // A job that is public cannot be undone. Whoever takes its row in TiDB's queue then
 // does not keep it from going on.
 func TestMixedQueueRow(t *testing.T) {
+	randtest.SkipShort(t)
 	e := newEnv(t)
 	c := e.client()
 	for _, at := range []string{"drop-delete-only", "drop-delete-reorg", "dropped"} {
@@ -206,6 +210,7 @@ func TestMixedQueueRow(t *testing.T) {
 // Whoever looks sees all of a statement or nothing, and rows that are written
 // meanwhile are right in all indexes.
 func TestMixedUnderWriters(t *testing.T) {
+	randtest.SkipShort(t)
 	e := newEnv(t)
 	c := e.client()
 	seen := make(map[string]bool)
@@ -322,6 +327,7 @@ func TestMixedForeignKeyInTurn(t *testing.T) {
 // A column that is given another type, while an index or a generated column that uses it was
 // added by a job before: what the statement was checked with does not hold any more.
 func TestMixedOverNewUsersInTurn(t *testing.T) {
+	randtest.SkipShort(t)
 	e := newEnv(t)
 	c := e.client()
 	for _, test := range []struct {
@@ -371,6 +377,7 @@ func TestMixedOverNewUsersInTurn(t *testing.T) {
 // Two statements on one table are executed in turn. The later one is checked again
 // when it begins.
 func TestMixedInTurn(t *testing.T) {
+	randtest.SkipShort(t)
 	e := newEnv(t)
 	c := e.client()
 	for _, test := range []struct {

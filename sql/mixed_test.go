@@ -12,6 +12,7 @@ import (
 
 	"fastddl/config"
 	"fastddl/ddl"
+	"fastddl/internal/randtest"
 )
 
 // mixedTable is the table of statements that do more than adding indexes. Those that
@@ -98,6 +99,7 @@ func (e *env) definition(name string) string {
 // A statement that does more than adding indexes leaves the very table that TiDB
 // leaves, and shows as the job that TiDB shows.
 func TestMixedLikeTiDB(t *testing.T) {
+	randtest.SkipShort(t)
 	e := newEnv(t)
 	c := e.client()
 	c.run("SET GLOBAL tidb_enable_dist_task = OFF")
@@ -211,6 +213,7 @@ func TestMixedErrors(t *testing.T) {
 
 // What cannot be done together with a build is TiDB's, with a note.
 func TestMixedLeftToTiDB(t *testing.T) {
+	randtest.SkipShort(t)
 	e := newEnv(t)
 	c := e.client()
 	c.run("SET GLOBAL tidb_enable_dist_task = OFF")

@@ -10,11 +10,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fastddl/ddl"
+	"fastddl/internal/randtest"
 )
 
 // When a plain server has cancelled a build, TiDB's queue goes on with what was behind it, before the build's node knows. What
 // that does to the table does not keep the build from being undone.
 func TestUndoneBehindWhatHasMovedTheTable(t *testing.T) {
+	randtest.SkipShort(t)
 	e := newEnv(t)
 	c := e.client()
 	c.run("INSERT INTO mysql.tidb VALUES ('tikv_gc_safe_point', '20200101-00:00:00 +0000', '') ON DUPLICATE KEY UPDATE variable_value = variable_value")

@@ -17,6 +17,7 @@ import (
 
 	"fastddl/ddl"
 	"fastddl/ingest"
+	"fastddl/internal/randtest"
 	"fastddl/kv"
 )
 
@@ -55,6 +56,7 @@ func TestNodesBuildAgain(t *testing.T) {
 // A node that is gone in the middle of a part loses it to others, which fence it off first
 // and go on; what it does late changes nothing, and when it is back it helps again.
 func TestHelperIsLost(t *testing.T) {
+	randtest.SkipShort(t)
 	n := newCrew(t, 3)
 	c := n.client()
 	table(c, 1000)
@@ -87,6 +89,7 @@ func TestHelperIsLost(t *testing.T) {
 
 // A node that is gone loses all parts that it builds together.
 func TestHelperLosesItsParts(t *testing.T) {
+	randtest.SkipShort(t)
 	n := newCrew(t, 2)
 	c := n.client()
 	table(c, 1000)
@@ -165,6 +168,7 @@ func TestCancelBesideAClaimWhoseAnswerIsLost(t *testing.T) {
 // However often a node looks whether its parts are its own still, it does not take one that
 // it has just claimed for lost.
 func TestLooksBesideClaims(t *testing.T) {
+	randtest.SkipShort(t)
 	n := newCrew(t, 2)
 	c := n.client()
 	table(c, 1000)
@@ -302,6 +306,7 @@ func TestFilesOfALostPart(t *testing.T) {
 // Whoever is asked, no node builds any more when a pause, or a cancellation, has had its
 // effect, and all go on after it.
 func TestControlOfSharedBuilds(t *testing.T) {
+	randtest.SkipShort(t)
 	n := newCrew(t, 3)
 	c := n.client()
 	table(c, 1000)
@@ -460,6 +465,7 @@ func TestPartsThatFail(t *testing.T) {
 // A node whose temp folder is full gives its parts back and rests, which is no error of the
 // job's: it would be undone for it after a while.
 func TestPartsWaitForRoom(t *testing.T) {
+	randtest.SkipShort(t)
 	n := newCrew(t, 2)
 	c := n.client()
 	table(c, 300)
@@ -507,6 +513,7 @@ func TestPartsOfALostSnapshot(t *testing.T) {
 
 // Which nodes build, and how many, is what TiDB's variables say when the statement comes.
 func TestWhichNodesHelp(t *testing.T) {
+	randtest.SkipShort(t)
 	n := newCrew(t, 3)
 	c := n.client()
 	table(c, 1000)
@@ -568,6 +575,7 @@ func TestWhichNodesHelp(t *testing.T) {
 
 // Partitions, several indexes and a mixed statement are divided like a plain table.
 func TestSharedBuildOfPartitions(t *testing.T) {
+	randtest.SkipShort(t)
 	n := newCrew(t, 3)
 	c := n.client()
 	c.run("CREATE TABLE p (a INT PRIMARY KEY, b INT, c VARCHAR(20)) PARTITION BY HASH (a) PARTITIONS 5")
@@ -661,6 +669,7 @@ func TestSharedComparisonIsInterrupted(t *testing.T) {
 
 // Who takes a job over compares anew, at a timestamp of its own.
 func TestOwnerOfSharedComparisonIsLost(t *testing.T) {
+	randtest.SkipShort(t)
 	n := newCrew(t, 3)
 	c := n.client()
 	table(c, 1000)

@@ -14,6 +14,7 @@ import (
 	"fastddl/backfill"
 	"fastddl/ddl"
 	"fastddl/ddl/job"
+	"fastddl/internal/randtest"
 	"fastddl/kv"
 	"fastddl/sql"
 )
@@ -23,6 +24,7 @@ const addUnique = "ALTER TABLE t ADD UNIQUE INDEX u (b)"
 // A job whose node has gone is another's, wherever it was; the session that waits for it
 // gets its result.
 func TestJobsAreTakenOver(t *testing.T) {
+	randtest.SkipShort(t)
 	n := newNodes(t)
 	c := n.client()
 	for _, at := range steps {
@@ -51,6 +53,7 @@ func TestJobsAreTakenOver(t *testing.T) {
 // A node that does not know that its job is another's changes nothing of it, wherever it
 // has been stopped, and goes on as one of the cluster.
 func TestLateOwnerTouchesNothing(t *testing.T) {
+	randtest.SkipShort(t)
 	n := newNodes(t)
 	c := n.client()
 	for _, at := range steps {
@@ -206,6 +209,7 @@ func (n *nodes) takenOften(c *client, change string) (result <-chan error, id in
 // Who has taken over a job that many have had pauses before it goes on, as is shown; but not to
 // undo it, nor to stop it.
 func TestTakeoverPauses(t *testing.T) {
+	randtest.SkipShort(t)
 	n := newNodes(t)
 	c := n.client()
 	pauses := func(t *testing.T) {
@@ -371,6 +375,7 @@ func TestRequestOutlivesTheOwner(t *testing.T) {
 
 // A request is granted once, however often the owner looks for requests meanwhile.
 func TestRequestsAreGrantedOnce(t *testing.T) {
+	randtest.SkipShort(t)
 	n := newNodes(t)
 	c := n.client()
 	table(c, 100)
@@ -486,6 +491,7 @@ func TestDeletedByHand(t *testing.T) {
 
 // A job that is a node's own without anything there that runs it goes on.
 func TestAbandonedJob(t *testing.T) {
+	randtest.SkipShort(t)
 	n := newNodes(t)
 	c := n.client()
 	table(c, 100)
@@ -667,6 +673,7 @@ func TestLateRepair(t *testing.T) {
 
 // Of several nodes that see a job without an owner one takes it over.
 func TestOneTakesOver(t *testing.T) {
+	randtest.SkipShort(t)
 	n := newNodes(t)
 	third, err := ddl.New(ddl.Options{
 		Storage: n.store.Storage(), Domain: n.Domain(), Builds: n.fences, Globals: n.globals, TempDir: n.dir + "/tmp3", Cluster: n.of.node("third"),

@@ -6,10 +6,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"fastddl/internal/randtest"
 )
 
 // Of a text with several statements, what comes after the end of a transaction is not executed by a plan that was made in it.
 func TestPlansEndWithTheirTransaction(t *testing.T) {
+	randtest.SkipShort(t)
 	e := newEnv(t)
 	c := e.client()
 	db := e.serve()

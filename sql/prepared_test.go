@@ -10,10 +10,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fastddl/ddl"
+	"fastddl/internal/randtest"
 )
 
 // The metadata lock knows the tables that a prepared statement writes, also if TiDB has not listed them when it was prepared.
 func TestPreparedStatementsAreInsideTheMetadataLock(t *testing.T) {
+	randtest.SkipShort(t)
 	e := newEnv(t)
 	c := e.client()
 	t.Cleanup(func() { variable.EnableMDL.Store(true) })

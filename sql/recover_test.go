@@ -8,11 +8,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fastddl/ddl"
+	"fastddl/internal/randtest"
 )
 
 // A table, or a database, that is dropped while an index is built, or before a build in the queue begins, is dropped
 // when that has ended. What brings it back brings back what was dropped: with the index.
 func TestRecoverWhatWasDroppedDuringABuild(t *testing.T) {
+	randtest.SkipShort(t)
 	e := newEnv(t)
 	c := e.client()
 	c.run("INSERT INTO mysql.tidb VALUES ('tikv_gc_safe_point', '20200101-00:00:00 +0000', '') ON DUPLICATE KEY UPDATE variable_value = variable_value")

@@ -8,12 +8,15 @@ import (
 	"github.com/pingcap/tidb/br/pkg/restore/ingestrec"
 	"github.com/pingcap/tidb/pkg/meta/model"
 	"github.com/stretchr/testify/require"
+
+	"fastddl/internal/randtest"
 )
 
 // TestPointInTimeRecoveryBringsIndexesBack: a log backup does not see what is imported, so
 // that BR adds such indexes again after a restore. It finds them in the history of DDL
 // jobs, by code that is used here as it is.
 func TestPointInTimeRecoveryBringsIndexesBack(t *testing.T) {
+	randtest.SkipShort(t)
 	e := newEnv(t)
 	c := e.client()
 	for _, test := range []struct {

@@ -14,6 +14,7 @@ import (
 
 	"fastddl/backfill"
 	"fastddl/ddl"
+	"fastddl/internal/randtest"
 	"fastddl/kv"
 	"fastddl/sql"
 )
@@ -49,6 +50,7 @@ func (f *filling) Backfill(ctx context.Context, t ddl.BackfillTask) (backfill.Re
 // A build that finds the temp folder's disk full waits, with a reason, and that is no error
 // of the job's: it would be undone for it after a while.
 func TestBuildWaitsForTheTempFolder(t *testing.T) {
+	randtest.SkipShort(t)
 	var begun atomic.Int32
 	e := newEnv(t, withFaults(&faulty{backfill: func() error {
 		switch begun.Add(1) {

@@ -8,6 +8,7 @@ import (
 
 	"fastddl/backfill"
 	"fastddl/ddl"
+	"fastddl/internal/randtest"
 	"fastddl/sql"
 )
 
@@ -50,6 +51,7 @@ var duplicatesBeforeImport = []uniqueCase{
 
 // A duplicate fails the job wherever it comes from, and all are listed.
 func TestUniqueDuplicatesPastTheIndex(t *testing.T) {
+	randtest.SkipShort(t)
 	grounds(t, func(t *testing.T, g *ground) {
 		g.matrix(t, allModes, func(m mode) (cases []uniqueCase) {
 			for _, c := range duplicatesBeforeImport {
@@ -66,6 +68,7 @@ func TestUniqueDuplicatesPastTheIndex(t *testing.T) {
 // A duplicate that was there before, or is written in any state before the import, and
 // one that is refused since.
 func TestUniqueDuplicatesAtEveryPlace(t *testing.T) {
+	randtest.SkipShort(t)
 	double := func(at place) act { return inTxn(at, insert(100, "[=1]")) }
 	gone := func(at place) act { return inTxn(at, remove(100)) }
 	refused := func(at place) act { return do(at, insert(100, "[=1]")).fails(1062) }
@@ -116,6 +119,7 @@ func (b *afterComparing) Compare(ctx context.Context, t ddl.CompareTask) (backfi
 // A duplicate at T is looked at again under locks: one that has gone meanwhile does
 // not fail the job, one that has moved does.
 func TestUniqueDuplicateGoneBeforeItsRepair(t *testing.T) {
+	randtest.SkipShort(t)
 	b := &afterComparing{}
 	e := newEnv(t, func(o *sql.Options) {
 		withFaults(&faulty{})(o)

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"fastddl/internal/randtest"
 )
 
 // move is what writers may do to the values of a unique column: at the end no two
@@ -119,6 +121,7 @@ func casesAt(at place, in mode) (cases []uniqueCase) {
 // Moves that leave no two rows with one value do not fail a job, and the index is
 // what the rows say: on every kind of table, with every kind of transaction.
 func TestUniqueLegalMoves(t *testing.T) {
+	randtest.SkipShort(t)
 	grounds(t, func(t *testing.T, g *ground) {
 		g.matrix(t, allModes, func(m mode) []uniqueCase { return casesAt(beforeImport, m) })
 	})
@@ -127,6 +130,7 @@ func TestUniqueLegalMoves(t *testing.T) {
 // The same at every other place of a job. The short form plays each move at every fourth
 // place where it can be made, in one mode, on the embedded store.
 func TestUniqueLegalMovesAtEveryPlace(t *testing.T) {
+	randtest.SkipShort(t)
 	places := []place{inDeleteOnly, inWriteOnly, beforeS, afterS, afterImport, drained, compared, published}
 	chosen, played := make(map[placed]bool), make(map[string]bool)
 	for i, at := range places {

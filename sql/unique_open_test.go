@@ -3,6 +3,8 @@ package sql_test
 import (
 	"slices"
 	"testing"
+
+	"fastddl/internal/randtest"
 )
 
 // opened is what a transaction does before the import that ends only while the job
@@ -108,6 +110,7 @@ func openCases(m mode) (cases []uniqueCase) {
 // Keys are imported while transactions that have written or locked them, or looked
 // for them, are open.
 func TestUniqueTransactionsOverTheImport(t *testing.T) {
+	randtest.SkipShort(t)
 	grounds(t, func(t *testing.T, g *ground) {
 		g.matrix(t, txnModes, func(m mode) []uniqueCase {
 			switch {
@@ -124,6 +127,7 @@ func TestUniqueTransactionsOverTheImport(t *testing.T) {
 // A pessimistic transaction that leaves its checks to the end does not lock what it
 // inserts, and is checked when it is committed.
 func TestUniqueChecksAtTheEnd(t *testing.T) {
+	randtest.SkipShort(t)
 	cases := []uniqueCase{
 		{name: "insertion", acts: []act{opened(insert(100, "[=1]")), closing("COMMIT").fails(1062)}},
 		{name: "update", acts: []act{opened(update(2, "[=1]")), closing("COMMIT").fails(1062)}},

@@ -9,6 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/tikv/client-go/v2/tikvrpc"
 	"github.com/tikv/client-go/v2/tikvrpc/interceptor"
+
+	"fastddl/internal/randtest"
 )
 
 // commitTwice commits with prewrites that reach the store twice, as they do when the
@@ -34,6 +36,7 @@ func (c *client) commitTwice() error {
 // imported at S is no conflict. Optimistic ones may be refused. Either way the indexes
 // are right.
 func TestUniqueTransactionsFromBeforeS(t *testing.T) {
+	randtest.SkipShort(t)
 	if testing.Short() {
 		t.Skip("waits for the courtesy to transactions from before S to end")
 	}

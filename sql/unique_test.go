@@ -187,6 +187,7 @@ func statements(rng *rand.Rand) string {
 // Unique and other indexes are built while writers do their worst, with imports
 // that come late; each is then what the rows say, with the writers on and stopped.
 func TestBuildUnderWriters(t *testing.T) {
+	randtest.SkipShort(t)
 	rounds := 6
 	if testing.Short() {
 		rounds = 2
@@ -224,6 +225,7 @@ func TestBuildUnderWriters(t *testing.T) {
 // A job that dies at any step while writers go on, and is taken up again under
 // writers, ends with indexes that are right.
 func TestRestartUnderWriters(t *testing.T) {
+	randtest.SkipShort(t)
 	seed := randtest.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 5))
 	dir := t.TempDir()

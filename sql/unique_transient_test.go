@@ -7,12 +7,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fastddl/ddl"
+	"fastddl/internal/randtest"
 )
 
 // A duplicate that the rows have at S and not any more when the index is compared with
 // them does not fail the job: the rows may have changed since S (docs/correctness.md,
 // I6, step 1).
 func TestUniqueDuplicatesGoneSinceS(t *testing.T) {
+	randtest.SkipShort(t)
 	insert := func(at place) act { return inTxn(at, "INSERT INTO t (a, b) VALUES ('100', [=1])") }
 	remove := func(at place) act { return inTxn(at, "DELETE FROM t WHERE a = '100'") }
 	cases := []uniqueCase{

@@ -4,11 +4,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"fastddl/internal/randtest"
 )
 
 // What makes two rows have one value is the index's business: collation, prefix, NULL,
 // the elements of an array. DML comes between S and the import.
 func TestUniqueValues(t *testing.T) {
+	randtest.SkipShort(t)
 	tests := []struct {
 		name, columns, rows, index string
 		dml                        []string

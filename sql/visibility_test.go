@@ -11,12 +11,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fastddl/ddl"
+	"fastddl/internal/randtest"
 )
 
 // A transaction that began while the index was built, and uses the table first when the
 // index is public, reads as of its beginning. That may be before S, when the index had no
 // entries; so it does not read through the index, as one that began before the build.
 func TestTransactionsOfTheBuildDoNotReadThroughTheIndex(t *testing.T) {
+	randtest.SkipShort(t)
 	e := newEnv(t)
 	c := e.client()
 	for _, index := range []struct{ add, where string }{
@@ -67,6 +69,7 @@ func TestTransactionsOfTheBuildDoNotReadThroughTheIndex(t *testing.T) {
 // While an index is built TiDB does not find it by its name. Statements that name it meet
 // what they would meet if it did.
 func TestStatementsThatNameAnIndexThatIsBeingBuilt(t *testing.T) {
+	randtest.SkipShort(t)
 	e := newEnv(t)
 	c := e.client()
 	build := func(add string) (leave chan struct{}, result <-chan error) {
@@ -141,6 +144,7 @@ func TestWaitForAnIndexThatIsBeingBuiltEnds(t *testing.T) {
 // A table that is made like one that gets an expression index meanwhile has the index, or
 // nothing of it: no hidden column that keeps it from having such an index, and its columns.
 func TestTableLikeOneThatGetsAnExpressionIndex(t *testing.T) {
+	randtest.SkipShort(t)
 	for _, undone := range []bool{true, false} {
 		e := newEnv(t)
 		c := e.client()

@@ -3,6 +3,8 @@ package equality
 import (
 	"fmt"
 	"testing"
+
+	"fastddl/internal/randtest"
 )
 
 // keys are the kinds of primary keys.
@@ -28,6 +30,7 @@ func base() table {
 }
 
 func TestKeysAndColumns(t *testing.T) {
+	randtest.SkipShort(t)
 	db, r := newTiDB(t), newRand(t)
 	for name, key := range keys {
 		t.Run(name, func(t *testing.T) {
@@ -44,6 +47,7 @@ func TestKeysAndColumns(t *testing.T) {
 }
 
 func TestEveryTypeAndCollation(t *testing.T) {
+	randtest.SkipShort(t)
 	db, r := newTiDB(t), newRand(t)
 	binary := word("abc 0", 12)
 	types := []struct {
@@ -98,6 +102,7 @@ func TestEveryTypeAndCollation(t *testing.T) {
 }
 
 func TestExpressions(t *testing.T) {
+	randtest.SkipShort(t)
 	db, r := newTiDB(t), newRand(t)
 	for name, key := range keys {
 		t.Run(name, func(t *testing.T) {
@@ -119,6 +124,7 @@ func TestExpressions(t *testing.T) {
 }
 
 func TestMultiValued(t *testing.T) {
+	randtest.SkipShort(t)
 	db, r := newTiDB(t), newRand(t)
 	for name, key := range keys {
 		t.Run(name, func(t *testing.T) {
@@ -138,6 +144,7 @@ func TestMultiValued(t *testing.T) {
 }
 
 func TestPartitions(t *testing.T) {
+	randtest.SkipShort(t)
 	db, r := newTiDB(t), newRand(t)
 	for name, key := range map[string]string{
 		"int handle": "primary key (id)", "common handle": "primary key (ci, id) clustered", "hidden row id": "primary key (id) nonclustered", "no key": "",
@@ -166,6 +173,7 @@ func TestPartitions(t *testing.T) {
 // TestColumnsAddedLater: rows that were written before a column existed have its
 // first default, also where an expression or a time zone is between.
 func TestColumnsAddedLater(t *testing.T) {
+	randtest.SkipShort(t)
 	db, r := newTiDB(t), newRand(t)
 	for name, key := range keys {
 		t.Run(name, func(t *testing.T) {

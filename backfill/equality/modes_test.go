@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fastddl/backfill"
+	"fastddl/internal/randtest"
 )
 
 // code is the number of TiDB's error in err, 0 if there is none.
@@ -25,6 +26,7 @@ func code(err error) uint16 {
 // TestSQLModes: what an expression makes of values that do not suit it, an error
 // or something else, depends on the SQL mode as it does in TiDB.
 func TestSQLModes(t *testing.T) {
+	randtest.SkipShort(t)
 	db := newTiDB(t)
 	for _, tc := range []struct{ column, index, rows string }{
 		{"v int as (100 div n)", "index i (v)", "(1, 0, 'a', null), (2, 3, 'b', null)"},

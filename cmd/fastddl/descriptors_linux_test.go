@@ -8,11 +8,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"fastddl/internal/randtest"
 )
 
 // TestServerOutlivesALackOfFileDescriptors: connections that say nothing take all of
 // them. Who is connected goes on, and when they are there again others can connect.
 func TestServerOutlivesALackOfFileDescriptors(t *testing.T) {
+	randtest.SkipShort(t)
 	n := startNode(t, "--log-level", "error")
 	db := n.Open("test")
 	db.SetMaxOpenConns(1)

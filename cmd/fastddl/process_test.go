@@ -17,6 +17,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
 
+	"fastddl/internal/randtest"
 	"fastddl/internal/servertest"
 )
 
@@ -69,6 +70,7 @@ func lossyClient(t *testing.T, n *servertest.Node) (*sql.DB, func() net.Conn) {
 // TestClientsThatGoAwayDoNotEndTheServer: one that does not log in, one that reads a
 // large result, one of the status port.
 func TestClientsThatGoAwayDoNotEndTheServer(t *testing.T) {
+	randtest.SkipShort(t)
 	n := startNode(t)
 	for range 3 {
 		conn, err := net.Dial("tcp", n.Addr)

@@ -36,6 +36,8 @@ func TestUsageTellsForegroundFromBackground(t *testing.T) {
 			}
 			spin(&stop)
 		}()
+		// Threads of a test before may still be about to end.
+		require.Eventually(t, func() bool { return low || m.Sample().Background.Run == 0 }, 5*time.Minute, 20*time.Millisecond)
 		var ran background.Usage
 		require.Eventually(t, func() bool {
 			u := m.Sample()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -36,27 +37,29 @@ func TestDoesEverythingOnceWithinTheLimit(t *testing.T) {
 }
 
 func TestFollowsTheLimit(t *testing.T) {
-	var limit, running atomic.Int32
-	limit.Store(1)
-	err := parallel.Do(context.Background(), 60, func() int { return int(limit.Load()) }, func(_ context.Context, i int) error {
-		running.Add(1)
-		defer running.Add(-1)
-		switch i {
-		case 10:
-			limit.Store(8)
-		case 40:
-			limit.Store(1)
-		}
-		time.Sleep(2 * time.Millisecond)
-		if i < 10 || i > 55 {
-			require.EqualValues(t, 1, running.Load(), "item %d", i)
-		}
-		if i == 25 {
-			require.Greater(t, running.Load(), int32(1))
-		}
-		return nil
+	synctest.Test(t, func(t *testing.T) {
+		var limit, running atomic.Int32
+		limit.Store(1)
+		err := parallel.Do(t.Context(), 60, func() int { return int(limit.Load()) }, func(_ context.Context, i int) error {
+			running.Add(1)
+			defer running.Add(-1)
+			switch i {
+			case 10:
+				limit.Store(8)
+			case 25:
+				synctest.Wait() // the others are in their items
+				require.Greater(t, running.Load(), int32(1))
+			case 40:
+				limit.Store(1)
+			}
+			time.Sleep(2 * time.Millisecond)
+			if i < 10 || i > 55 {
+				require.EqualValues(t, 1, running.Load(), "item %d", i)
+			}
+			return nil
+		})
+		require.NoError(t, err)
 	})
-	require.NoError(t, err)
 }
 
 func TestFirstErrorEndsIt(t *testing.T) {

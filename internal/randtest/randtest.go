@@ -1,9 +1,3 @@
-// Package randtest gives randomised tests their seeds and their time.
-//
-//   - FASTDDL_SEED=n fixes the seed of the tests that run. Each test prints its own; go test
-//     -run with it repeats what the test drew. How goroutines interleave no seed fixes.
-//   - FASTDDL_TIME=d is how long a search goes on. By default it is a slice of some seconds,
-//     and FASTDDL_LONG=1 (make test-long) takes the long time that each search names.
 package randtest
 
 import (
@@ -22,6 +16,14 @@ const (
 
 // Long reports whether tests are to take all the time they want: make test-long.
 func Long() bool { return os.Getenv("FASTDDL_LONG") != "" }
+
+// SkipShort skips a test that takes seconds when tests are to be short: make check.
+func SkipShort(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("takes seconds: not one of the short tests")
+	}
+}
 
 // Time returns how long a search goes on: slice, long if Long, or what the environment says.
 func Time(t testing.TB, slice, long time.Duration) time.Duration {

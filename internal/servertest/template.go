@@ -20,10 +20,10 @@ type Template struct {
 // empty folder; if that fails, CopyTo returns its error then and ever after.
 func (t *Template) CopyTo(dir string, fill func(dir string) error) error {
 	t.fill.Do(func() {
-		t.err = errors.New("filling the template did not return")
 		if t.dir, t.err = os.MkdirTemp("", "fastddl-template-"); t.err != nil {
 			return
 		}
+		t.err = errors.New("the template was not filled") // if fill ends its test
 		t.err = fill(t.dir)
 	})
 	if t.err != nil {

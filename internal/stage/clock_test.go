@@ -17,7 +17,7 @@ func TestClockChargesTheStageItIsIn(t *testing.T) {
 	c := stage.Start(stage.Scan)
 	// On a busy machine much of the time may be somebody else's: the number of rounds is
 	// what takes the processor.
-	for n, begin := 0, time.Now(); n < 1_000_000 || time.Since(begin) < 30*time.Millisecond; n++ {
+	for n, begin := 0, time.Now(); n < 50_000_000 || time.Since(begin) < 30*time.Millisecond; n++ {
 	}
 	require.Equal(t, stage.Scan, c.Enter(stage.Idle))
 	time.Sleep(30 * time.Millisecond)

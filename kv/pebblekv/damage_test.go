@@ -175,6 +175,9 @@ func TestDamagedRecords(t *testing.T) {
 	failed := false
 	for _, name := range tables {
 		at := copyOpenStore(t, dir)
+		if _, err := os.Stat(filepath.Join(at, filepath.Base(name))); errors.Is(err, os.ErrNotExist) {
+			continue // the store does not need it any more
+		}
 		flipBit(t, filepath.Join(at, filepath.Base(name)), 20)
 		s, err := Open(at, Options{})
 		if err != nil {

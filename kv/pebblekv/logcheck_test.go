@@ -33,8 +33,7 @@ func loggedStore(t *testing.T, opts Options) (dir, log string) {
 	for i := range loggedKeys {
 		require.NoError(t, writeKeys(t.Context(), s, 500+i*7, fmt.Sprintf("k%04d", i)))
 	}
-	dir = filepath.Join(t.TempDir(), "db")
-	require.NoError(t, os.CopyFS(dir, os.DirFS(live)))
+	dir = copyOpenStore(t, live)
 	logs, err := filepath.Glob(filepath.Join(dir, "*.log"))
 	require.NoError(t, err)
 	require.NotEmpty(t, logs)
@@ -228,8 +227,7 @@ func TestDamagedRelaxedLog(t *testing.T) {
 	for i := range loggedKeys {
 		require.NoError(t, writeKeys(t.Context(), s, 500, fmt.Sprintf("l%04d", i)))
 	}
-	again := filepath.Join(t.TempDir(), "db")
-	require.NoError(t, os.CopyFS(again, os.DirFS(dir)))
+	again := copyOpenStore(t, dir)
 	logFiles, err := filepath.Glob(filepath.Join(again, "*.log"))
 	require.NoError(t, err)
 	flipBit(t, logFiles[len(logFiles)-1], 30<<10)

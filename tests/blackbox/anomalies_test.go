@@ -9,6 +9,8 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
+
+	"fastddl/internal/randtest"
 )
 
 // mode is how the sessions of a test run their transactions.
@@ -345,6 +347,7 @@ var anomalies = []struct {
 // TestAnomalies runs each anomaly that TiDB promises to exclude with the interleaving that would show it, for all that
 // can be told apart: optimistic and pessimistic transactions, READ COMMITTED, commits in one phase and in two.
 func TestAnomalies(t *testing.T) {
+	randtest.SkipShort(t)
 	n := startNode(t, t.TempDir())
 	for _, phases := range []string{"ON", "OFF"} {
 		for _, a := range anomalies {

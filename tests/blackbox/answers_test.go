@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"fastddl/internal/randtest"
 )
 
 // answer is a question to the SQL layer whose right answer is MySQL's. It is
@@ -279,6 +281,7 @@ func (a answer) ask(t *testing.T, n *node, name string, prepare func(conn *sql.D
 
 // TestAnswers asks for what MySQL answers, with and without the index.
 func TestAnswers(t *testing.T) {
+	randtest.SkipShort(t)
 	n := startNode(t, t.TempDir())
 	for i, a := range answers {
 		t.Run(a.name, func(t *testing.T) {

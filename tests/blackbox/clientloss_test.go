@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"fastddl/internal/randtest"
 )
 
 // slowTable makes a table whose index takes minutes to build, until speedUp.
@@ -35,6 +37,7 @@ func requireCleanEnd(t *testing.T, n *node, db *sql.DB) {
 }
 
 func TestKillQueryCancelsTheJob(t *testing.T) {
+	randtest.SkipShort(t)
 	for name, prepare := range map[string]func(t *testing.T, n *node, db *sql.DB) (release func()){
 		"while it backfills": func(t *testing.T, _ *node, db *sql.DB) func() {
 			slowTable(t, db)
@@ -127,6 +130,7 @@ func TestInterruptOfTheMySQLClientCancelsTheJob(t *testing.T) {
 
 // A client that is lost is nobody's wish to cancel: the job goes on to its end.
 func TestJobOutlivesItsClient(t *testing.T) {
+	randtest.SkipShort(t)
 	t.Run("tcp reset", func(t *testing.T) {
 		n := startNode(t, t.TempDir())
 		db := n.db()
@@ -163,6 +167,7 @@ func requireJobGoesOn(t *testing.T, n *node, db *sql.DB) {
 }
 
 func TestShutdownWithAJobWhoseClientIsLost(t *testing.T) {
+	randtest.SkipShort(t)
 	dir := t.TempDir()
 	n := startNode(t, dir)
 	db := n.db()
@@ -185,6 +190,7 @@ func TestShutdownWithAJobWhoseClientIsLost(t *testing.T) {
 // The lock of a client that is lost is free at once, also if the server is in
 // the middle of a statement of it.
 func TestLostClientFreesItsLocks(t *testing.T) {
+	randtest.SkipShort(t)
 	for name, statement := range map[string]string{
 		"idle": "", "sleeping": "SELECT SLEEP(1000)", "sleeping over rows": "SELECT SLEEP(1000), id FROM t",
 	} {

@@ -10,9 +10,12 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"fastddl/internal/randtest"
 )
 
 func TestDemo(t *testing.T) {
+	randtest.SkipShort(t)
 	dir := t.TempDir()
 	out, err := exec.Command(binary, "demo", "--rows", "5000", "--phase", "1s", "--dir", dir).CombinedOutput()
 	require.NoError(t, err, "%s", out)
@@ -28,6 +31,7 @@ func TestDemo(t *testing.T) {
 }
 
 func TestDemoInterrupted(t *testing.T) {
+	randtest.SkipShort(t)
 	for _, after := range []string{"server on", "load:"} {
 		dir := t.TempDir()
 		cmd := exec.Command(binary, "demo", "--rows", "50000", "--phase", "20s", "--dir", dir)
@@ -45,6 +49,7 @@ func TestDemoInterrupted(t *testing.T) {
 
 // TestDemoWithoutReader is `fastddl demo | head -1`.
 func TestDemoWithoutReader(t *testing.T) {
+	randtest.SkipShort(t)
 	dir := t.TempDir()
 	cmd := exec.Command(binary, "demo", "--rows", "5000", "--phase", "1s", "--dir", dir)
 	stdout, err := cmd.StdoutPipe()
@@ -66,6 +71,7 @@ func requireEmptyDir(t *testing.T, dir string) {
 }
 
 func TestBenchAddIndex(t *testing.T) {
+	randtest.SkipShort(t)
 	for _, fast := range []string{"on", "off"} {
 		cmd := exec.Command(binary, "bench", "addindex", "--rows", "20000", "--runs", "2", "--columns", "k,c(10)", "--fast-reorg", fast)
 		var stdout, stderr bytes.Buffer
@@ -109,6 +115,7 @@ func TestBenchAddIndex(t *testing.T) {
 }
 
 func TestSIGTERMDuringAddIndex(t *testing.T) {
+	randtest.SkipShort(t)
 	dir := t.TempDir()
 	n := startNode(t, dir)
 	db := n.db()

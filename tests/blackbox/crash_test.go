@@ -119,6 +119,7 @@ func (b *bank) check(t *testing.T, db *sql.DB) {
 }
 
 func TestKillUnderWritesLosesNothing(t *testing.T) {
+	randtest.SkipShort(t)
 	rng := crashSeed(t)
 	dir := t.TempDir()
 	n := startNode(t, dir)
@@ -140,6 +141,7 @@ func TestKillUnderWritesLosesNothing(t *testing.T) {
 }
 
 func TestKillDuringAddIndex(t *testing.T) {
+	randtest.SkipShort(t)
 	rng := crashSeed(t)
 	const rows = 60_000
 	dir := t.TempDir()

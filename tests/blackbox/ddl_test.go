@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"fastddl/internal/randtest"
 )
 
 // fill inserts rows 1..n of a table (id INT PRIMARY KEY, k INT, c CHAR(60)).
@@ -130,6 +132,7 @@ func TestOtherSchemaChanges(t *testing.T) {
 }
 
 func TestAddIndexUnderLoad(t *testing.T) {
+	randtest.SkipShort(t)
 	const rows = 20_000
 	db := startNode(t, t.TempDir()).db()
 	fill(t, db, "u", rows)
@@ -205,6 +208,7 @@ func mixedTransaction(ctx context.Context, db *sql.DB, rng *rand.Rand, rows int)
 }
 
 func TestCancelLeavesNoTrace(t *testing.T) {
+	randtest.SkipShort(t)
 	db := startNode(t, t.TempDir()).db()
 	fill(t, db, "c", 30_000)
 	mustExec(t, db, "SET GLOBAL tidb_ddl_reorg_max_write_speed = 8192")

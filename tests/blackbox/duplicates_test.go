@@ -10,6 +10,8 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
+
+	"fastddl/internal/randtest"
 )
 
 // listed are the duplicates of the newest job that has any, as "entry | rows |
@@ -49,6 +51,7 @@ func fillRows(t *testing.T, db *sql.DB, table string, n int, row func(id int) st
 // What a DBA does about a 1062: look at the list, delete by the handles listed,
 // and add the index.
 func TestListedDuplicatesCanBeDeleted(t *testing.T) {
+	randtest.SkipShort(t)
 	const rows = 2000
 	n := startNode(t, t.TempDir())
 	db, other := n.db(), n.db()
@@ -169,6 +172,7 @@ func TestAtMost100DuplicatesAreListed(t *testing.T) {
 
 // Duplicates that DML brings in while the index is built.
 func TestDuplicatesOfDMLAreListed(t *testing.T) {
+	randtest.SkipShort(t)
 	const rows = 20_000
 	db := startNode(t, t.TempDir()).db()
 	mustExec(t, db, "CREATE TABLE t (id INT PRIMARY KEY, v INT)")

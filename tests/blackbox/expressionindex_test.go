@@ -12,6 +12,8 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
+
+	"fastddl/internal/randtest"
 )
 
 // writeNames changes names, some to and from upper case, until ctx ends, and
@@ -40,6 +42,7 @@ func writeNames(ctx context.Context, db *sql.DB, worker, rows int) (n int, err e
 // Indexes on expressions are built beside writes, over a kill of the server, and
 // find what a filter on the same expression asks for.
 func TestExpressionIndexesBesideWrites(t *testing.T) {
+	randtest.SkipShort(t)
 	const rows = 20_000
 	dir := t.TempDir()
 	n := startNode(t, dir)

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"fastddl/internal/randtest"
 )
 
 // metric returns the line of a metric without labels.
@@ -28,6 +30,7 @@ func (n *node) metric(name string) string {
 }
 
 func TestIdleBlockersAreEnded(t *testing.T) {
+	randtest.SkipShort(t)
 	n := startNode(t, t.TempDir())
 	db := n.db()
 	require.Equal(t, "0s", value(t, db, "SELECT @@fastddl_mdl_idle_blocker_timeout"))
@@ -58,6 +61,17 @@ func TestIdleBlockersAreEnded(t *testing.T) {
 }
 
 func TestIdlePolicySparesSessionsAtWork(t *testing.T) {
+	randtest.SkipShort(t)
+	for range 5 {
+		if idlePolicySparesSessionsAtWork(t) {
+			return
+		}
+	}
+	require.FailNow(t, "this machine pauses for seconds")
+}
+
+// idlePolicySparesSessionsAtWork returns false if the test itself has paused for too long.
+func idlePolicySparesSessionsAtWork(t *testing.T) bool {
 	n := startNode(t, t.TempDir())
 	db := n.db()
 	fill(t, db, "t", 200)
@@ -75,9 +89,15 @@ func TestIdlePolicySparesSessionsAtWork(t *testing.T) {
 	running(t, db, sleeper.id)
 	alter := n.terminal().start("ALTER TABLE t ADD INDEX k (k)")
 	updates := 0
-	for began := time.Now(); time.Since(began) < 7*time.Second; updates++ { // it never pauses for as long
+	last := time.Now()
+	for began := last; time.Since(began) < 7*time.Second; updates++ { // it never pauses for as long
 		time.Sleep(200 * time.Millisecond)
-		worker.exec("UPDATE t SET k = -2 WHERE id = ?", 10+updates%20)
+		err := worker.try("UPDATE t SET k = -2 WHERE id = ?", 10+updates%20)
+		if time.Since(last) > 4*time.Second {
+			return false
+		}
+		require.NoError(t, err)
+		last = time.Now()
 	}
 	require.Len(t, blockers(t, db), 2)
 	requireWaits(t, alter)
@@ -89,6 +109,7 @@ func TestIdlePolicySparesSessionsAtWork(t *testing.T) {
 	require.Equal(t, fmt.Sprint(2+min(updates, 20)), value(t, db, "SELECT COUNT(*) FROM t WHERE k < 0"))
 	mustExec(t, db, "ADMIN CHECK TABLE t")
 	require.Equal(t, "0", n.metric("fastddl_ddl_idle_blockers_ended_total"))
+	return true
 }
 
 func TestIdleTimeoutIsAVariable(t *testing.T) {

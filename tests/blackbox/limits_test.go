@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"fastddl/internal/randtest"
 )
 
 // abort ends a connection by a TCP reset.
@@ -95,6 +97,7 @@ func TestConnectionLimit(t *testing.T) {
 }
 
 func TestSilentConnectionsAreEnded(t *testing.T) {
+	randtest.SkipShort(t)
 	n := startNode(t, t.TempDir())
 	stranger, err := net.Dial("tcp", n.addr)
 	require.NoError(t, err)
@@ -131,6 +134,7 @@ func TestMaxExecutionTime(t *testing.T) {
 // A statement that asks for more memory than it may have is ended, and not the
 // server.
 func TestMemoryOfStatements(t *testing.T) {
+	randtest.SkipShort(t)
 	n := startNode(t, t.TempDir())
 	fill(t, n.db(), "t", 700)
 	c := n.terminal()
@@ -175,6 +179,7 @@ func TestDebugDoorsAreForThisMachine(t *testing.T) {
 
 // What the server writes is its user's: rows and password hashes are in it.
 func TestDataIsReadableByItsUserOnly(t *testing.T) {
+	randtest.SkipShort(t)
 	dir := filepath.Join(t.TempDir(), "data")
 	n := startNodeAsIs(t, dir)
 	fill(t, n.db(), "t", 1000)

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"fastddl/internal/randtest"
 )
 
 // blocker is a row of mysql.tidb_mdl_view.
@@ -135,6 +137,7 @@ func requireNobodyQueues(t *testing.T, n *node) {
 }
 
 func TestWaitingAlterGoesOnWhenTheWriterEnds(t *testing.T) {
+	randtest.SkipShort(t)
 	for name, end := range map[string]func(n *node, writer *terminal){
 		"rollback":   func(_ *node, w *terminal) { w.exec("ROLLBACK") },
 		"kill":       func(n *node, w *terminal) { mustExec(n.t, n.db(), "KILL "+w.id) },
@@ -199,6 +202,7 @@ func killQueryOfAWriter(t *testing.T) (done bool) {
 }
 
 func TestControlOfAWaitingJob(t *testing.T) {
+	randtest.SkipShort(t)
 	jobState := func(t *testing.T, db *sql.DB, id string) string {
 		for _, job := range jobs(t, db) {
 			if job["JOB_ID"] == id {

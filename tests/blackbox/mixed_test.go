@@ -15,6 +15,7 @@ import (
 // an index: whenever somebody can look again, all of the statement has happened or
 // nothing, and in the end all if it had been queued.
 func TestKillsDuringMixedAlter(t *testing.T) {
+	randtest.SkipShort(t)
 	kills := 5
 	if os.Getenv("FASTDDL_LONG") != "" {
 		kills = 60

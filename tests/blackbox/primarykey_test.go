@@ -6,11 +6,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"fastddl/internal/randtest"
 )
 
 // A table gets a primary key while it is in use: NULLs are refused from the
 // first, the server is killed in the middle, and the key is there afterwards.
 func TestAddPrimaryKeyOverAKill(t *testing.T) {
+	randtest.SkipShort(t)
 	const rows = 20_000
 	dir := t.TempDir()
 	n := startNode(t, dir)

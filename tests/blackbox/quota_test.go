@@ -10,12 +10,15 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"fastddl/internal/randtest"
 )
 
 // TestKillAfterDiskQuota: a build reaches its disk quota, imports what it has,
 // goes on, and is killed. It continues behind what was imported, and leaves
 // nothing in the temp folder.
 func TestKillAfterDiskQuota(t *testing.T) {
+	randtest.SkipShort(t)
 	rng := crashSeed(t)
 	const rows = 40_000
 	dir := t.TempDir()

@@ -11,7 +11,7 @@ usage: tests/cluster/run.sh PD_ADDR[,PD_ADDR...][?keyspaceName=NAME] [FLAGS OF g
   NAME              a keyspace to work in, of which alone there are SQL servers
   FASTDDL_BIN       the fastddl to test (default: it is built)
   FASTDDL_BENCH_ROWS  rows of the benchmark's table (default 200000; 0: no benchmark)
-  FASTDDL_CLUSTER_TIME  how long the randomised test takes, such as 15m (default 40s)
+  FASTDDL_TIME      how long the randomised test takes, such as 15m (default 14s)
   FASTDDL_CLUSTER_DISTURBED  1 if stores or PD are killed, moved or filled up meanwhile
   FASTDDL_EMPTY_CLUSTER  PD of another cluster, which has nothing in it: for the tests that
                     write keys past the tables (default: over a stand-in, if at all)

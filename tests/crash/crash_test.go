@@ -38,7 +38,10 @@ const (
 // TestKillsUnderRandomLoad runs random statements beside random schema changes
 // and kills the server, until the time is up (FASTDDL_TIME), with another
 // schema for each seed. FASTDDL_SEED repeats one.
-func TestKillsUnderRandomLoad(t *testing.T) { forSeeds(t, oneSeed) }
+func TestKillsUnderRandomLoad(t *testing.T) {
+	randtest.SkipShort(t)
+	forSeeds(t, oneSeed)
+}
 
 // forSeeds calls fn with one seed after the other until the time is up, or with the
 // one that is to be repeated.

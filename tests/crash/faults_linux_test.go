@@ -16,6 +16,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
 
+	"fastddl/internal/randtest"
 	"fastddl/internal/servertest"
 	"fastddl/internal/sleep"
 )
@@ -38,6 +39,7 @@ const (
 // clock jumps, the disk is full, reads and writes of files fail, file descriptors run
 // out, the temp folder is lost, connections are killed.
 func TestFaultsUnderRandomLoad(t *testing.T) {
+	randtest.SkipShort(t)
 	if withOwnMounts(t) {
 		return
 	}

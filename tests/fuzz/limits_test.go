@@ -10,6 +10,8 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
+
+	"fastddl/internal/randtest"
 )
 
 const (
@@ -62,6 +64,7 @@ func texts(n int) string { return text60 + strings.Repeat(", "+text60, n-1) }
 // TestMemoryBombs: a statement that wants all memory gets an error, or an answer
 // all the same; the server goes on, within its limit.
 func TestMemoryBombs(t *testing.T) {
+	randtest.SkipShort(t)
 	tg := startTarget(t, smallMemory)
 	ctx := context.Background()
 	setUp := tg.connect("")
@@ -110,6 +113,7 @@ var endless = map[string]string{
 // TestLongStatementsEnd: what takes too long can be ended, by KILL QUERY and by
 // max_execution_time, and its connection lives on.
 func TestLongStatementsEnd(t *testing.T) {
+	randtest.SkipShort(t)
 	tg := startTarget(t, memoryLimit)
 	killer := tg.connect("")
 	execAll(t, killer,

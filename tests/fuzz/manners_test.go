@@ -22,6 +22,7 @@ const bigResult = "WITH RECURSIVE d (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM
 // server must neither end with them (a write to a closed socket raises SIGPIPE)
 // nor wait for them.
 func TestClientsThatGoAway(t *testing.T) {
+	randtest.SkipShort(t)
 	rng := randtest.Rand(t)
 	tg := startTarget(t, memoryLimit)
 	setUp := tg.connect("")

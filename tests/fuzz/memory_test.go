@@ -28,6 +28,7 @@ const (
 // transactions under quotas of all sizes, while indexes are built. Statements may be refused or ended for it; no
 // connection is lost, no build fails, and the server goes on.
 func TestMemoryBesideBuilds(t *testing.T) {
+	randtest.SkipShort(t)
 	rng := randtest.Rand(t)
 	r := &memoryRun{target: startTarget(t, smallMemory, "--log-level", "error"), explained: newExamples("explained errors")}
 	setUp := r.connect("")

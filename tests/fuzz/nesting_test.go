@@ -7,6 +7,8 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
+
+	"fastddl/internal/randtest"
 )
 
 // deep are forms that nest or chain as deep as one likes.
@@ -39,6 +41,7 @@ var deep = map[string]func(n int) string{
 // TestDeepNesting: a statement may be refused for its depth, but must not end the
 // process by the size of a stack.
 func TestDeepNesting(t *testing.T) {
+	randtest.SkipShort(t)
 	tg := startTarget(t, memoryLimit)
 	t.Run("200000 tables", func(t *testing.T) {
 		t.Skip("TiDB's planner recurses over nested tables until Go's limit of a stack, 1 GB, and ends the process")

@@ -18,6 +18,7 @@ const attackers = 8
 
 // TestMalformedPackets sends what is not the protocol, at each point of it.
 func TestMalformedPackets(t *testing.T) {
+	randtest.SkipShort(t)
 	rng := randtest.Rand(t)
 	tg := startTarget(t, memoryLimit)
 	setUp := tg.connect("")

@@ -36,6 +36,7 @@ const (
 // finds the indexes to be as their tables, and in the end no job is left.
 // It runs twice as long as the others.
 func TestRandomSchemas(t *testing.T) {
+	randtest.SkipShort(t)
 	rng := randtest.Rand(t)
 	r := &schemaRun{target: startTarget(t, memoryLimit, "--log-level", "error"), stop: make(chan struct{}), errors: newExamples("explained errors")}
 	r.errors.most = 1000

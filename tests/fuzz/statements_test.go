@@ -52,6 +52,7 @@ var inconsistent = []uint16{8003, 8133, 8134, 8138, 8139, 8140, 8141, 8223}
 
 // TestRandomStatements sends random statements over several connections.
 func TestRandomStatements(t *testing.T) {
+	randtest.SkipShort(t)
 	rng := randtest.Rand(t)
 	tg := startTarget(t, memoryLimit)
 	r := &statementRun{target: tg, stop: make(chan struct{})}

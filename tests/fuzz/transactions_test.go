@@ -36,6 +36,7 @@ const (
 // nor goes, what was acknowledged counts, and TiDB finds the indexes to be as their
 // tables in both of its ways. It runs twice as long as the others.
 func TestRandomTransactions(t *testing.T) {
+	randtest.SkipShort(t)
 	rng := randtest.Rand(t)
 	// Each failed statement is a warning of several lines.
 	r := &transactionRun{target: startTarget(t, memoryLimit, "--log-level", "error"), stop: make(chan struct{}), errors: newExamples("explained errors")}

@@ -54,6 +54,9 @@ func each(t *testing.T, first, rounds uint64, play func(*testing.T, uint64)) {
 		return
 	}
 	total := randtest.Time(t, 0, long)
+	if testing.Short() {
+		rounds = min(rounds, 3)
+	}
 	began := time.Now()
 	if total > 0 {
 		first = uint64(began.UnixNano())

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"fastddl/internal/randtest"
 )
 
 const (
@@ -19,6 +21,7 @@ const (
 // TestMutationsAreFound breaks the protocol in one place after the other. Each mutation is
 // found, and the finding names the invariant or says that the promise is broken.
 func TestMutationsAreFound(t *testing.T) {
+	randtest.SkipShort(t)
 	count := make(map[string]int)
 	for _, m := range mutations {
 		count[m.invariant]++

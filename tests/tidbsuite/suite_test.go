@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"fastddl/internal/randtest"
 	"fastddl/internal/servertest"
 )
 
@@ -54,8 +55,12 @@ var always = []string{
 	"executor/partition/write", "table/partition", "collation*",
 }
 
-// later are those of them that take a minute together.
-var later = []string{"ddl/column_type_change", "ddl/db_partition", "ddl/modify_column"}
+// short are those that run when tests are to be short.
+var short = []string{"ddl/index_modify", "ddl/primary_key_handle", "clustered_index", "globalindex/ddl", "collation_pointget"}
+
+// later are those of them that take two minutes together. The last compares the times of several statements, so that it
+// wants a machine that does not pause.
+var later = []string{"ddl/column_type_change", "ddl/db_partition", "ddl/modify_column", "ddl/db_integration", "ddl/default_as_expression"}
 
 // TestSuite runs TiDB's tests in their order: show and infoschema count the databases and come first.
 func TestSuite(t *testing.T) {
@@ -102,7 +107,10 @@ func selected(name string) bool {
 	if own := os.Getenv("FASTDDL_SUITE"); own != "" {
 		return matches(strings.Split(own, ","), name)
 	}
-	return os.Getenv("FASTDDL_LONG") != "" || matches(always, name) && !matches(later, name)
+	if testing.Short() {
+		return matches(short, name)
+	}
+	return randtest.Long() || matches(always, name) && !matches(later, name)
 }
 
 func matches(patterns []string, name string) bool {

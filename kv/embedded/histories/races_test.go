@@ -74,7 +74,11 @@ func TestConflictsWithCommitsDuringThePrewrite(t *testing.T) {
 	const keys = 20_000 // enough that the prewrite is interrupted on a single core, too
 	rng := randtest.Rand(t)
 	took := 10 * time.Millisecond // by the last prewrite
-	for round := range 60 {
+	rounds := 60
+	if testing.Short() {
+		rounds = 12
+	}
+	for round := range rounds {
 		first, last := r.ts(), fmt.Sprintf("k%d/z", round)
 		muts := make([]*kvrpcpb.Mutation, 0, keys+1)
 		for i := range keys {
@@ -221,15 +225,17 @@ func TestUnansweredRequestEndsItsStream(t *testing.T) {
 	c := newCluster(t, 0, true)
 	client := tikv.NewRPCClient(tikv.WithCodec(tikv.NewCodecPDClient(tikv.ModeTxn, c.life.store.PDClient()).GetCodec()))
 	t.Cleanup(func() { require.NoError(t, client.Close()) })
-	// Sooner than the client gives up a connection on which nothing comes, after 40 seconds.
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
+	ctx := t.Context()
 	const patience = 10 * time.Minute // of the client, which must not be what ends it
 	send := func(kind tikvrpc.CmdType, req any) error {
 		_, err := client.SendRequest(ctx, c.life.address, tikvrpc.NewRequest(kind, req), patience)
 		return err
 	}
 	require.NoError(t, send(tikvrpc.CmdGet, &kvrpcpb.GetRequest{Key: []byte("k"), Version: math.MaxUint64}))
+	// Sooner than the client gives up a connection on which nothing comes, after 40 seconds.
+	var cancel context.CancelFunc
+	ctx, cancel = context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
 	require.Error(t, send(tikvrpc.CmdCommit, &kvrpcpb.CommitRequest{StartVersion: 1, CommitVersion: 2, Keys: [][]byte{[]byte("k")}}))
 	require.NoError(t, ctx.Err(), "the request was left without an answer")
 	ctx = t.Context()

@@ -183,6 +183,9 @@ func (x *transfer) lock(ctx context.Context, key []byte) (value []byte, ok bool)
 		if err != nil {
 			return nil, false
 		}
+		if resp.RegionError != nil {
+			continue // it was busy, and has done nothing
+		}
 		if len(resp.Errors) == 0 {
 			x.locked = append(x.locked, key)
 			if !force {
@@ -255,6 +258,9 @@ func (x *transfer) prewrite(ctx context.Context, muts []*kvrpcpb.Mutation, one b
 		resp, err := x.engine.Prewrite(ctx, req)
 		if err != nil {
 			return 0, false
+		}
+		if resp.RegionError != nil {
+			continue // it was busy, and has done nothing
 		}
 		if len(resp.Errors) == 0 {
 			return resp.OnePcCommitTs, true

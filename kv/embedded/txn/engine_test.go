@@ -395,11 +395,15 @@ func TestLatchesAreNotWaitedForForEver(t *testing.T) {
 	f := newFixture(t, vfs.NewMem(), Options{MaxLockWait: time.Millisecond})
 	held, ok := f.table.latch(t.Context(), time.Minute, 1, func(int) []byte { return []byte("a") })
 	require.True(t, ok)
+	other := "b" // a key with another latch
+	for n := 0; f.table.stripe([]byte(other)) == f.table.stripe([]byte("a")); n++ {
+		other = fmt.Sprint("b", n)
+	}
 	start := f.ts()
 	locked, err := f.lock(start, "a")
 	require.NoError(t, err)
 	require.NotNil(t, locked.RegionError.GetServerIsBusy())
-	prewritten, err := f.prewrite(start, true, putOf("b", "1"), putOf("a", "1"))
+	prewritten, err := f.prewrite(start, true, putOf(other, "1"), putOf("a", "1"))
 	require.NoError(t, err)
 	require.NotNil(t, prewritten.RegionError.GetServerIsBusy())
 	ended, end := context.WithCancel(t.Context())
@@ -407,7 +411,7 @@ func TestLatchesAreNotWaitedForForEver(t *testing.T) {
 	_, ok = f.table.latch(ended, time.Hour, 1, func(int) []byte { return []byte("a") })
 	require.False(t, ok)
 	require.Zero(t, f.Locks())
-	_, ok = f.table.latch(t.Context(), time.Minute, 1, func(int) []byte { return []byte("b") })
+	_, ok = f.table.latch(t.Context(), time.Minute, 1, func(int) []byte { return []byte(other) })
 	require.True(t, ok, "what was latched before was given back")
 	held.release()
 	require.Empty(t, f.mustLock("a").Errors)

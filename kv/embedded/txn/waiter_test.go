@@ -12,7 +12,7 @@ import (
 
 // A waiter that was woken and cannot lock the key after all hands it on to the next one.
 func TestWaiterThatFailsHandsTheKeyOn(t *testing.T) {
-	f := newFixture(t, vfs.NewMem(), Options{MaxLockWait: 20 * time.Second})
+	f := newFixture(t, vfs.NewMem(), Options{MaxLockWait: time.Minute})
 	holder := f.ts()
 	resp, err := f.lock(holder, "k")
 	require.NoError(t, err)
