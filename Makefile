@@ -43,13 +43,13 @@ RACE_ENV   := export GORACE=suppressions=$(CURDIR)/.ci/race-suppressions;
 # Tests that run the binary.
 BINARY_PKGS := ./tests/blackbox ./tests/tidbsuite ./tests/fuzz ./tests/crash
 
-# $(call gotest,NAME,FLAGS,PACKAGES[,PREFIX]) runs go test, prints its ok and FAIL lines as they come and
+# $(call gotest,NAME,FLAGS,PACKAGES) runs go test, prints its ok and FAIL lines as they come and
 # a summary at the end. bin/tests-NAME.json gets all output and bin/tests-NAME.cmd the command
 # without packages, for cmd/testreport. A package has an hour, so that a test is not
 # ended for a slow machine: what hangs is ended by its own deadline.
 define gotest
 $(file >$(CURDIR)/bin/tests-$(1).cmd,FASTDDL_BIN=$(CHECKED_BIN) go test -count=1 $(2))FASTDDL_BIN=$(CHECKED_BIN) \
-	$(4) $(TOOL) gotestsum --format standard-quiet --hide-summary=failed,output,errors \
+	$(TOOL) gotestsum --format standard-quiet --hide-summary=failed,output,errors \
 		--jsonfile $(CURDIR)/bin/tests-$(1).json -- -timeout 1h -vet=off $(2) $(3)
 endef
 CHECKED_BIN := $(CURDIR)/bin/fastddl-checked
@@ -86,16 +86,14 @@ test: build-checked lint ## everything a change must pass
 	@$(MAKE) --no-print-directory -k -j3 test-plain test-race test-modules test-sequential; status=$$?; \
 		go run ./cmd/testreport bin/tests-*.json; exit $$status
 
-# The stages of test. What takes longest begins first. What takes the processors most has
-# a low priority: the threads of index builds give themselves one, so that those in the
-# other stages would hardly run.
+# The stages of test. What takes longest begins first.
 .PHONY: test-plain test-race test-sequential test-modules
 test-plain:
 	$(call gotest,plain,-p 2 $(CHECKED),./sql $(BINARY_PKGS) $$(go list ./... | grep -vxF "$$(go list ./sql ./internal/lint $(BINARY_PKGS) $(RACE_PKGS))"))
 test-race:
-	$(call gotest,race,-p 2 $(RACE_FLAGS) -skip '$(SEQUENTIAL)',$(RACE_PKGS),nice -n 10)
+	$(call gotest,race,-p 2 $(RACE_FLAGS) -skip '$(SEQUENTIAL)',$(RACE_PKGS))
 test-sequential:
-	$(call gotest,sequential,$(CHECKED) -run '$(SEQUENTIAL)',$(SEQUENTIAL_PKGS),nice -n 10)
+	$(call gotest,sequential,$(CHECKED) -run '$(SEQUENTIAL)',$(SEQUENTIAL_PKGS))
 test-modules: $(TEST_MODULES:%=test-module-%)
 
 .PHONY: $(TEST_MODULES:%=test-module-%)

@@ -2,25 +2,20 @@ package server
 
 import (
 	"cmp"
-	"context"
 	"crypto/tls"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 
 	"github.com/pingcap/tidb/pkg/errno"
-	"github.com/pingcap/tidb/pkg/expression"
 	"github.com/pingcap/tidb/pkg/extension"
 	"github.com/pingcap/tidb/pkg/parser/ast"
 	"github.com/pingcap/tidb/pkg/parser/mysql"
-	plannercore "github.com/pingcap/tidb/pkg/planner/core"
-	"github.com/pingcap/tidb/pkg/planner/core/resolve"
 	tidbserver "github.com/pingcap/tidb/pkg/server"
-	sessiontypes "github.com/pingcap/tidb/pkg/session/types"
 	"github.com/pingcap/tidb/pkg/sessionctx/variable"
 	"github.com/pingcap/tidb/pkg/util/dbterror"
-	"github.com/pingcap/tidb/pkg/util/sqlexec"
 )
 
 // errSecureFilePriv is MySQL's error for a file outside of secure-file-priv.
@@ -45,6 +40,8 @@ type fileGuard struct {
 	embedded bool
 	// peers are those that have logged in.
 	peers loggedIn
+	// kill ends a client's connection; nil while there is no server.
+	kill atomic.Pointer[func(connID uint64)]
 }
 
 func newFileGuard(driver tidbserver.IDriver, folder string, embedded bool) (*fileGuard, error) {
@@ -109,45 +106,54 @@ func resolveFile(name string) (string, error) {
 	return filepath.Join(folder, filepath.Base(absolute)), err
 }
 
-// check returns an error if stmt is none that the store can do, or uses a file that it may
-// not.
-func (g *fileGuard) check(stmt ast.StmtNode) error {
+// visit calls fn for a statement and all that stands inside of it, until fn returns an error: EXPLAIN, TRACE, PLAN REPLAYER,
+// BATCH, INSERT ... SELECT, UNION and the like hold other statements.
+func visit(stmt ast.Node, fn func(ast.Node) error) error {
+	v := visitor{fn: fn}
+	stmt.Accept(&v)
+	return v.err
+}
+
+type visitor struct {
+	fn  func(ast.Node) error
+	err error
+}
+
+// Enter implements ast.Visitor.
+func (v *visitor) Enter(n ast.Node) (ast.Node, bool) {
+	if v.err == nil {
+		v.err = v.fn(n)
+	}
+	return n, v.err != nil
+}
+
+// Leave implements ast.Visitor.
+func (v *visitor) Leave(n ast.Node) (ast.Node, bool) { return n, v.err == nil }
+
+// checkNode returns an error if the node itself is a statement that the store cannot do, or uses a file of the server's machine
+// that it may not.
+func (g *fileGuard) checkNode(n ast.Node) error {
 	if g.embedded {
-		switch s := stmt.(type) {
+		switch s := n.(type) {
 		case *ast.ImportIntoStmt:
 			return errNoImport.GenWithStackByArgs()
 		case *ast.BRIEStmt:
 			return errNoBackup.GenWithStackByArgs(s.Kind.String())
 		}
 	}
-	if file := serverFile(stmt); file != "" && !g.allows(file) {
+	if file := serverFile(n); file != "" && !g.allows(file) {
 		return errSecureFilePriv.GenWithStackByArgs()
 	}
 	return nil
 }
 
-// serverFile is the file of the server's machine that a statement reads or
-// writes, "" for none.
-func serverFile(node ast.Node) string {
-	switch s := node.(type) {
+// serverFile is the file of the server's machine that the node itself reads or writes, "" for none.
+func serverFile(n ast.Node) string {
+	switch s := n.(type) {
 	case *ast.SelectStmt:
 		if s.SelectIntoOpt != nil {
 			return s.SelectIntoOpt.FileName
 		}
-	case *ast.SetOprStmt:
-		for _, selected := range s.SelectList.Selects {
-			if file := serverFile(selected); file != "" {
-				return file
-			}
-		}
-	case *ast.InsertStmt:
-		if s.Select != nil {
-			return serverFile(s.Select)
-		}
-	case *ast.ExplainStmt:
-		return serverFile(s.Stmt)
-	case *ast.TraceStmt:
-		return serverFile(s.Stmt)
 	case *ast.ImportIntoStmt:
 		return localPath(s.Path)
 	case *ast.BRIEStmt:
@@ -172,81 +178,4 @@ func localPath(location string) string {
 		return cmp.Or(u.Path, location)
 	}
 	return ""
-}
-
-// guardedSession is a session whose statements are checked, prepared ones when
-// they are prepared.
-type guardedSession struct {
-	sessiontypes.Session
-	guard *fileGuard
-}
-
-// errNobody refuses what comes over a connection on which nobody is logged in.
-var errNobody = dbterror.ClassServer.NewStdErr(errno.ErrAccessDenied, mysql.Message("Access denied: no user is logged in on this connection", nil))
-
-// checkUser refuses statements of a session without a user. TiDB makes a new session for
-// COM_CHANGE_USER and COM_RESET_CONNECTION and keeps it when the user is refused (pkg/server/conn.go,
-// handleChangeUser), and a session without a user may do everything there (pkg/privilege/privileges,
-// RequestVerification). MySQL ends the connection.
-func (s *guardedSession) checkUser() error {
-	if s.GetSessionVars().User == nil {
-		return errNobody.GenWithStackByArgs()
-	}
-	return nil
-}
-
-// FieldList implements sessiontypes.Session.
-func (s *guardedSession) FieldList(table string) ([]*resolve.ResultField, error) {
-	if err := s.checkUser(); err != nil {
-		return nil, err
-	}
-	return s.Session.FieldList(table)
-}
-
-// ExecutePreparedStmt implements sessiontypes.Session.
-func (s *guardedSession) ExecutePreparedStmt(ctx context.Context, id uint32, params []expression.Expression) (sqlexec.RecordSet, error) {
-	if err := s.checkUser(); err != nil {
-		return nil, err
-	}
-	return s.Session.ExecutePreparedStmt(ctx, id, params)
-}
-
-// ExecuteStmt implements sessiontypes.Session.
-func (s *guardedSession) ExecuteStmt(ctx context.Context, stmt ast.StmtNode) (sqlexec.RecordSet, error) {
-	if err := s.checkUser(); err != nil {
-		return nil, err
-	}
-	if err := s.guard.check(stmt); err != nil {
-		return nil, err
-	}
-	rows, err := s.Session.ExecuteStmt(ctx, stmt)
-	if prepare, ok := stmt.(*ast.PrepareStmt); ok && err == nil {
-		err = s.checkPrepared(s.GetSessionVars().PreparedStmtNameToID[prepare.Name])
-	}
-	return rows, err
-}
-
-// PrepareStmt implements sessiontypes.Session.
-func (s *guardedSession) PrepareStmt(sql string) (uint32, int, []*resolve.ResultField, error) {
-	if err := s.checkUser(); err != nil {
-		return 0, 0, nil, err
-	}
-	id, params, fields, err := s.Session.PrepareStmt(sql)
-	if err == nil {
-		err = s.checkPrepared(id)
-	}
-	return id, params, fields, err
-}
-
-// checkPrepared drops the prepared statement id if it uses a file that it may not.
-func (s *guardedSession) checkPrepared(id uint32) error {
-	found, ok := s.GetSessionVars().PreparedStmts[id].(*plannercore.PlanCacheStmt)
-	if !ok || found.PreparedAst == nil {
-		return nil
-	}
-	err := s.guard.check(found.PreparedAst.Stmt)
-	if err != nil {
-		_ = s.DropPreparedStmt(id) // it is there
-	}
-	return err
 }

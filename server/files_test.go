@@ -66,6 +66,9 @@ func TestSecureFilePriv(t *testing.T) {
 		"EXPLAIN ANALYZE SELECT * FROM t INTO OUTFILE '" + file + "'",
 		"PREPARE p FROM 'SELECT 1 INTO OUTFILE ''" + file + "'''",
 		"LOAD DATA INFILE '" + file + "' INTO TABLE t",
+		"PLAN REPLAYER DUMP EXPLAIN SELECT * FROM t INTO OUTFILE '" + file + "'",
+		"PLAN REPLAYER DUMP EXPLAIN ANALYZE SELECT * FROM t INTO OUTFILE '" + file + "'",
+		"TRACE SELECT * FROM t INTO OUTFILE '" + file + "'",
 	} {
 		_, err := db.Exec(query)
 		refused(err, query)
@@ -79,6 +82,9 @@ func TestSecureFilePriv(t *testing.T) {
 	for _, query := range []string{
 		"IMPORT INTO t FROM '" + file + "'",
 		"IMPORT INTO t FROM 's3://bucket/file'",
+		"EXPLAIN IMPORT INTO t FROM 's3://bucket/file'",
+		"EXPLAIN ANALYZE IMPORT INTO t FROM 's3://bucket/file'",
+		"EXPLAIN ANALYZE IMPORT INTO t FROM SELECT * FROM t",
 		"IMPORT INTO t FROM 'file://" + file + "'",
 		"BACKUP DATABASE * TO 'local://" + file + "'",
 		"RESTORE DATABASE * FROM 'local://" + file + "'",
@@ -120,6 +126,6 @@ func TestFilesOfACluster(t *testing.T) {
 	} {
 		stmt, err := parser.New().ParseOneStmt(query, "", "")
 		require.NoError(t, err)
-		require.ErrorIs(t, cluster.check(stmt), want, query)
+		require.ErrorIs(t, visit(stmt, cluster.checkNode), want, query)
 	}
 }

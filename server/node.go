@@ -182,6 +182,8 @@ func (n *Node) openSQL(ctx context.Context, budget memory.Budget, log *zap.Logge
 func (n *Node) serve(srv *tidbserver.Server, clients *clientList) {
 	dom := n.layer.Domain()
 	srv.SetDomain(dom)
+	kill := func(connID uint64) { clients.Kill(connID, false, false, false) }
+	n.driver.kill.Store(&kill)
 	dom.InfoSyncer().SetSessionManager(n.layer.SessionManager(clients))
 	go dom.ExpensiveQueryHandle().SetSessionManager(clients).Run()
 	go dom.MemoryUsageAlarmHandle().SetSessionManager(clients).Run()

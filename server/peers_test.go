@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"os"
 	"runtime"
 	"testing"
 	"time"
@@ -245,30 +246,60 @@ func rawClient(t *testing.T, s *Server, user string) net.Conn {
 	return socket
 }
 
-// TestNobodyMayDoNothing: a connection on which another user was refused has no user, and no rights.
+// TestConnectionWithoutUserEnds: a connection on which another user was refused has no user. It can do nothing, and ends.
 // TiDB keeps it, with a session that may do everything.
-func TestNobodyMayDoNothing(t *testing.T) {
+func TestConnectionWithoutUserEnds(t *testing.T) {
 	s := start(t, testConfig(t.TempDir()))
 	db := connect(t, s)
-	exec(t, db, "CREATE USER u", "GRANT SELECT ON test.* TO u")
-	conn := rawClient(t, s, "u")
-	denied := func(answer []byte) {
-		t.Helper()
-		require.Equal(t, []byte{0xff, 0x15, 0x04}, answer[:3], "%q", answer) // 1045
-	}
+	exec(t, db, "CREATE USER u", "GRANT SELECT ON test.* TO u", "CREATE DATABASE app",
+		"CREATE TABLE app.secrets (card VARCHAR(20), PRIMARY KEY (card))", "INSERT INTO app.secrets VALUES ('4111')")
 	change := append([]byte{mysql.ComChangeUser}, "nobody\x00"...)
 	change = append(append(change, 20), make([]byte, 20)...)
 	change = append(change, "test\x00\x21\x00mysql_native_password\x00"...)
-	denied(command(t, conn, change...))
-	for _, query := range []string{"CREATE USER evil", "GRANT ALL ON *.* TO u", "SELECT * FROM mysql.user", "SET GLOBAL max_connections = 5", "PREPARE p FROM 'SELECT 1'", "DO 1"} {
-		denied(command(t, conn, append([]byte{mysql.ComQuery}, query...)...))
+	after := [][]byte{
+		append([]byte{mysql.ComStmtPrepare}, "SELECT * FROM mysql.user"...), append([]byte{mysql.ComFieldList}, "t\x00"...),
+		append([]byte{mysql.ComInitDB}, "mysql"...), {mysql.ComResetConnection},
 	}
-	denied(command(t, conn, append([]byte{mysql.ComStmtPrepare}, "SELECT * FROM mysql.user"...)...))
-	denied(command(t, conn, append([]byte{mysql.ComFieldList}, "t\x00"...)...))
-	denied(command(t, conn, append([]byte{mysql.ComInitDB}, "mysql"...)...))
+	for _, query := range []string{
+		"CREATE USER evil", "GRANT ALL ON *.* TO u", "SELECT * FROM mysql.user", "SET GLOBAL max_connections = 5", "PREPARE p FROM 'SELECT 1'", "DO 1",
+		"BATCH ON app.secrets.card LIMIT 1 DRY RUN DELETE FROM app.secrets", "DO 1; DO 2",
+	} {
+		after = append(after, append([]byte{mysql.ComQuery}, query...))
+	}
+	for _, packet := range after {
+		conn := rawClient(t, s, "u")
+		require.Equal(t, []byte{0xff, 0x15, 0x04}, command(t, conn, change...)[:3]) // 1045
+		// What is sent before the end is refused; the end itself is no answer.
+		answers := answersUntilEnd(t, conn, packet)
+		for _, answer := range answers {
+			require.Equal(t, byte(0xff), answer[0], "%q: %q", packet, answers)
+			require.NotContains(t, string(answer), "4111")
+		}
+	}
 	var n int
 	require.NoError(t, db.QueryRow("SELECT COUNT(*) FROM mysql.user WHERE user = 'evil'").Scan(&n))
 	require.Zero(t, n)
+}
+
+// answersUntilEnd sends a command and returns the packets that the server sends until it ends the connection.
+func answersUntilEnd(t *testing.T, conn net.Conn, payload []byte) (answers [][]byte) {
+	t.Helper()
+	require.NoError(t, conn.SetDeadline(time.Now().Add(patience)))
+	if _, err := conn.Write(append([]byte{byte(len(payload)), byte(len(payload) >> 8), 0, 0}, payload...)); err != nil {
+		return nil // it has ended
+	}
+	for {
+		header := make([]byte, 4)
+		if _, err := io.ReadFull(conn, header); err != nil {
+			require.NotErrorIs(t, err, os.ErrDeadlineExceeded, "the connection does not end")
+			return answers
+		}
+		answer := make([]byte, int(header[0])|int(header[1])<<8)
+		if _, err := io.ReadFull(conn, answer); err != nil {
+			return answers
+		}
+		answers = append(answers, answer)
+	}
 }
 
 // TestResetConnection: a session that was reset goes on, and its client stays known.
