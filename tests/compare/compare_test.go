@@ -24,8 +24,8 @@ import (
 )
 
 const (
-	// defaultStatements is a slice; FASTDDL_COMPARE_STATEMENTS asks for more.
-	defaultStatements = 2000
+	// defaultStatements is a slice, longStatements what FASTDDL_LONG runs; FASTDDL_COMPARE_STATEMENTS asks for more.
+	defaultStatements, longStatements = 2000, 100_000
 	// perSchema is how many statements two tables live for, and perLarge two large ones, which every largeEvery-th are.
 	perSchema  = 500
 	perLarge   = 250
@@ -60,6 +60,9 @@ func TestEmbeddedAnswersLikeUnistore(t *testing.T) {
 	unistore := testkit.CreateMockStore(t) // sets leases for tests, so it comes first
 	ours := openEmbedded(t)
 	total := number(t, "FASTDDL_COMPARE_STATEMENTS", defaultStatements)
+	if randtest.Long() {
+		total = max(total, longStatements)
+	}
 	c := newComparison(t, ours, unistore)
 	start := time.Now()
 	if testing.Short() {

@@ -217,7 +217,11 @@ var settings = []struct {
 // TestHistories runs all workloads in all surroundings, and no history shows an anomaly.
 func TestHistories(t *testing.T) {
 	seed := randtest.Seed(t)
-	total := randtest.Time(t, 4*time.Second, 30*time.Minute)
+	slice := 12 * time.Second
+	if testing.Short() {
+		slice = 6 * time.Second
+	}
+	total := randtest.Time(t, slice, 30*time.Minute)
 	share := total / time.Duration(len(workloads)*len(settings))
 	const longest = 5 * time.Second
 	for _, w := range workloads {
