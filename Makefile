@@ -52,6 +52,8 @@ $(file >$(CURDIR)/bin/tests-$(1).cmd,FASTDDL_BIN=$(CHECKED_BIN) go test -count=1
 	$(TOOL) gotestsum --format standard-quiet --hide-summary=failed,output,errors \
 		--jsonfile $(CURDIR)/bin/tests-$(1).json -- -timeout 1h -vet=off $(2) $(3)
 endef
+# $(call report,NAME) ends a command that has run tests: it says what failed, and keeps the exit status.
+report = status=$$?; go run ./cmd/testreport bin/tests-$(1).json; exit $$status
 CHECKED_BIN := $(CURDIR)/bin/fastddl-checked
 $(shell mkdir -p $(CURDIR)/bin)
 
@@ -83,8 +85,7 @@ lint: ## go vet, staticcheck, gofmt and the house rules
 .PHONY: test
 test: build-checked lint ## everything a change must pass
 	@rm -f bin/tests-*
-	@$(MAKE) --no-print-directory -k -j3 test-plain test-race test-modules test-sequential; status=$$?; \
-		go run ./cmd/testreport bin/tests-*.json; exit $$status
+	@$(MAKE) --no-print-directory -k -j3 test-plain test-race test-modules test-sequential; $(call report,*)
 
 # The stages of test. What takes longest begins first.
 .PHONY: test-plain test-race test-sequential test-modules
@@ -107,19 +108,19 @@ check: ## what a change must pass before a commit
 .PHONY: test-long
 test-long: export FASTDDL_LONG := 1
 test-long: build-checked ## randomised tests for half an hour each, 100,000 statements compared with unistore, TiDB's own tests, sysbench at full size
-	$(call gotest,long,$(CHECKED) -count=1 -timeout 12h,./...)
-	set -e; for m in $(TEST_MODULES); do $(MAKE) --no-print-directory test-module-$$m; done
-	go run ./cmd/testreport bin/tests-*.json
+	@rm -f bin/tests-*
+	$(call gotest,long,$(CHECKED) -count=1 -timeout 12h,./...); $(call report,long)
+	@$(MAKE) --no-print-directory -k test-modules; $(call report,*)
 
 .PHONY: mutations
 mutations: ## breaks the code in ways that a test has to notice, one by one
-	FASTDDL_LONG=1 $(call gotest,mutations,-count=1 -timeout 2h,./tests/mutation)
+	FASTDDL_LONG=1 $(call gotest,mutations,-count=1 -timeout 2h,./tests/mutation); $(call report,mutations)
 
 .PHONY: race
 race: ## the packages whose goroutines share state, at full length under the race detector
-	$(call gotest,race-long,$(RACE_FLAGS) -short=false -count=1 -skip Unistore,$(RACE_PKGS))
-	$(RACE_ENV) $(call gotest,race-sql,$(RACE_FLAGS) -short=false -count=1 -run '$(RACE_SQL)',./sql)
-	$(RACE_ENV) $(call gotest,race-server,$(RACE_FLAGS) -short=false -count=1,./server)
+	$(call gotest,race-long,$(RACE_FLAGS) -short=false -count=1 -skip Unistore,$(RACE_PKGS)); $(call report,race-long)
+	$(RACE_ENV) $(call gotest,race-sql,$(RACE_FLAGS) -short=false -count=1 -run '$(RACE_SQL)',./sql); $(call report,race-sql)
+	$(RACE_ENV) $(call gotest,race-server,$(RACE_FLAGS) -short=false -count=1,./server); $(call report,race-server)
 
 .PHONY: bench
 bench: build ## Go benchmarks, then ADD INDEX from end to end

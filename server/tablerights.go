@@ -23,6 +23,11 @@ type tableRight struct {
 // old one's on the table that is exchanged, and looks at the first pair of RENAME TABLE only:
 // rights on one schema became rights on all.
 func rightsOfMoves(n ast.Node) (rights []tableRight, moved []*ast.TableName) {
+	switch n.(type) { // every node of every statement is looked at
+	case *ast.RenameTableStmt, *ast.AlterTableStmt:
+	default:
+		return nil, nil
+	}
 	take := func(t *ast.TableName) {
 		rights = append(rights, tableRight{t, "ALTER", mysql.AlterPriv}, tableRight{t, "DROP", mysql.DropPriv})
 		moved = append(moved, t)

@@ -9,7 +9,7 @@ import (
 )
 
 // TestMovesNeedRightsOnBothTables: rights on one schema give no table of another one, by no statement that moves tables, and
-// the system's tables are moved by nobody.
+// no user moves the system's tables.
 func TestMovesNeedRightsOnBothTables(t *testing.T) {
 	s := start(t, testConfig(t.TempDir()))
 	root := connect(t, s)
