@@ -106,30 +106,6 @@ func resolveFile(name string) (string, error) {
 	return filepath.Join(folder, filepath.Base(absolute)), err
 }
 
-// visit calls fn for a statement and all that stands inside of it, until fn returns an error: EXPLAIN, TRACE, PLAN REPLAYER,
-// BATCH, INSERT ... SELECT, UNION and the like hold other statements.
-func visit(stmt ast.Node, fn func(ast.Node) error) error {
-	v := visitor{fn: fn}
-	stmt.Accept(&v)
-	return v.err
-}
-
-type visitor struct {
-	fn  func(ast.Node) error
-	err error
-}
-
-// Enter implements ast.Visitor.
-func (v *visitor) Enter(n ast.Node) (ast.Node, bool) {
-	if v.err == nil {
-		v.err = v.fn(n)
-	}
-	return n, v.err != nil
-}
-
-// Leave implements ast.Visitor.
-func (v *visitor) Leave(n ast.Node) (ast.Node, bool) { return n, v.err == nil }
-
 // checkNode returns an error if the node itself is a statement that the store cannot do, or uses a file of the server's machine
 // that it may not.
 func (g *fileGuard) checkNode(n ast.Node) error {

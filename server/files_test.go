@@ -8,6 +8,8 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"github.com/pingcap/tidb/pkg/parser"
 	"github.com/stretchr/testify/require"
+
+	"fastddl/internal/asttree"
 )
 
 func TestFileGuardAllows(t *testing.T) {
@@ -126,6 +128,6 @@ func TestFilesOfACluster(t *testing.T) {
 	} {
 		stmt, err := parser.New().ParseOneStmt(query, "", "")
 		require.NoError(t, err)
-		require.ErrorIs(t, visit(stmt, cluster.checkNode), want, query)
+		require.ErrorIs(t, asttree.Visit(stmt, cluster.checkNode), want, query)
 	}
 }

@@ -15,6 +15,8 @@ import (
 	sessiontypes "github.com/pingcap/tidb/pkg/session/types"
 	"github.com/pingcap/tidb/pkg/util/dbterror"
 	"github.com/pingcap/tidb/pkg/util/sqlexec"
+
+	"fastddl/internal/asttree"
 )
 
 // guardedSession is the session of a client as TiDB's server has it. It declares every method by
@@ -135,7 +137,7 @@ func (s *guardedSession) GetSQLExecutor() sqlexec.SQLExecutor { return s }
 
 // check refuses a statement that the guard forbids, or its user may not execute, wherever it stands.
 func (s *guardedSession) check(stmt ast.Node) error {
-	return visit(stmt, func(n ast.Node) error {
+	return asttree.Visit(stmt, func(n ast.Node) error {
 		if err := s.guard.checkNode(n); err != nil {
 			return err
 		}

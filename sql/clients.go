@@ -245,24 +245,27 @@ func (o *outside) uses(tables string) bool {
 	return listed || o.table == 0
 }
 
-// outsideOf returns what a statement that begins is outside the metadata lock; nil if it is inside.
-func (s *clientSession) outsideOf(stmt ast.StmtNode) *outside {
-	vars := s.GetSessionVars()
-	switch x := stmt.(type) {
-	case *ast.InsertStmt, *ast.DeleteStmt, *ast.ExplainStmt, *ast.TraceStmt:
-		if variable.EnableBatchDML.Load() && vars.DMLBatchSize > 0 && (vars.BatchInsert || vars.BatchDelete) {
-			return &outside{version: s.layer.dom.InfoSchema().SchemaMetaVersion()}
+// outsideOf returns what a statement that begins is outside the metadata lock; nil if it is inside. Whether TiDB cuts a statement into
+// batches is decided by variables that hints of the statement and of its binding set. So where batches are allowed at all, each
+// statement that may be cut counts as cut.
+func (s *clientSession) outsideOf(stmt ast.StmtNode) (o *outside) {
+	s.executes(stmt, func(inner ast.StmtNode) {
+		switch x := inner.(type) {
+		case *ast.InsertStmt, *ast.DeleteStmt:
+			if variable.EnableBatchDML.Load() {
+				o = &outside{version: s.layer.dom.InfoSchema().SchemaMetaVersion()}
+			}
+		case *ast.ImportIntoStmt:
+			if x.Select == nil || o != nil {
+				return
+			}
+			schema := s.layer.dom.InfoSchema()
+			if table := s.tableNamed(schema, x.Table); table != nil {
+				o = &outside{version: schema.SchemaMetaVersion(), table: table.ID}
+			}
 		}
-	case *ast.ImportIntoStmt:
-		if x.Select == nil {
-			return nil
-		}
-		schema := s.layer.dom.InfoSchema()
-		if table := s.tableNamed(schema, x.Table); table != nil {
-			return &outside{version: schema.SchemaMetaVersion(), table: table.ID}
-		}
-	}
-	return nil
+	})
+	return o
 }
 
 // tableNamed returns the table of a name in a statement, nil if there is none.

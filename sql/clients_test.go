@@ -5,6 +5,7 @@ import (
 	"database/sql/driver"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -46,11 +47,21 @@ func TestStatementsOutsideTheMetadataLock(t *testing.T) {
 		smallest  = ", tidb_max_chunk_size = 32, tidb_init_chunk_size = 1, tidb_executor_concurrency = 1"
 	)
 	for name, test := range map[string]struct{ before, statement, after string }{
-		"transaction that traces":    {"BEGIN; INSERT INTO t VALUES (1000, 1, '')", "TRACE SELECT " + arrives + ", " + untilOpen, "COMMIT"},
-		"traced insert":              {"DO 0", "TRACE INSERT INTO " + rows, "DO 0"},
-		"insert in batches":          {inBatches, "INSERT INTO " + rows, "DO 0"},
-		"replace in batches":         {inBatches, "REPLACE INTO " + rows, "DO 0"},
-		"delete in batches":          {inBatches + smallest, "DELETE FROM t WHERE " + deleted, "DO 0"},
+		"transaction that traces": {"BEGIN; INSERT INTO t VALUES (1000, 1, '')", "TRACE SELECT " + arrives + ", " + untilOpen, "COMMIT"},
+		"traced insert":           {"DO 0", "TRACE INSERT INTO " + rows, "DO 0"},
+		"insert in batches":       {inBatches, "INSERT INTO " + rows, "DO 0"},
+		"replace in batches":      {inBatches, "REPLACE INTO " + rows, "DO 0"},
+		"delete in batches":       {inBatches + smallest, "DELETE FROM t WHERE " + deleted, "DO 0"},
+		"insert batched by hints": {"DO 0", "INSERT /*+ SET_VAR(tidb_batch_insert = 1) SET_VAR(tidb_dml_batch_size = 1) */ INTO " + rows, "DO 0"},
+		"size by hint":            {"SET tidb_batch_insert = ON, tidb_dml_batch_size = 0", "INSERT /*+ SET_VAR(tidb_dml_batch_size = 1) */ INTO " + rows, "DO 0"},
+		"delete batched by hints": {"DO 0" + strings.Replace(smallest, ",", "; SET", 1), "DELETE /*+ SET_VAR(tidb_batch_delete = 1) SET_VAR(tidb_dml_batch_size = 1) */ FROM t WHERE " +
+			deleted, "DO 0"},
+		"select that is hinted": {"SET tidb_batch_insert = ON, tidb_dml_batch_size = 0", "INSERT INTO t SELECT /*+ SET_VAR(tidb_dml_batch_size = 1) */ 1000, 1, ''" +
+			" UNION ALL SELECT 1001, " + arrives + ", " + untilOpen, "DO 0"},
+		"prepared with hints": {`PREPARE p FROM "INSERT /*+ SET_VAR(tidb_batch_insert = 1) SET_VAR(tidb_dml_batch_size = 1) */ INTO ` + rows + `"`, "EXECUTE p", "DO 0"},
+		"bound batches": {"CREATE SESSION BINDING FOR INSERT INTO t SELECT 1000 + a, " + arrives + ", " + untilOpen + " FROM t WHERE a < 2 USING" +
+			" INSERT INTO t SELECT /*+ SET_VAR(tidb_batch_insert = 1) SET_VAR(tidb_dml_batch_size = 1) */ 1000 + a, " + arrives + ", " + untilOpen + " FROM t WHERE a < 2",
+			"INSERT INTO t SELECT 1000 + a, " + arrives + ", " + untilOpen + " FROM t WHERE a < 2", "DO 0"},
 		"batches that are explained": {inBatches, "EXPLAIN ANALYZE INSERT INTO " + rows, "DO 0"},
 		"batches that are prepared":  {inBatches + `; PREPARE p FROM "INSERT INTO ` + rows + `"`, "EXECUTE p", "DO 0"},
 	} {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/pingcap/tidb/pkg/meta/model"
 	"github.com/pingcap/tidb/pkg/parser/ast"
+	"github.com/pingcap/tidb/pkg/sessionctx/variable"
 )
 
 // A statement that gives a value of a unique index to a new row, and then takes it from the row that had it, as INSERT ... ON DUPLICATE
@@ -15,37 +16,36 @@ import (
 // would update that row. TiDB does delete the entry if it has looked for one when it has inserted the row, instead of leaving that to
 // the commit; what it looks for it has read before, so that costs nothing.
 
-// checkInPlace has TiDB look for the entries when rows are inserted, until end is called.
-func (s *clientSession) checkInPlace() (end func()) {
+// checkInPlace has TiDB look for the entries when rows are inserted, until end is called, whatever hints of the statement and of its
+// binding say. In the mode tidb_dml_type = 'bulk' TiDB warns that it executes the statement as an ordinary transaction.
+func (s *clientSession) checkInPlace(upserts []*ast.InsertStmt) (end func()) {
 	vars := s.GetSessionVars()
+	before := vars.ConstraintCheckInPlace
 	vars.ConstraintCheckInPlace = true
-	return func() { vars.ConstraintCheckInPlace = false }
-}
-
-// checksInPlace says that it is to look for them: such a statement inserts rows while a unique index is built.
-// Longer transactions are left alone: that their duplicates are refused when they are committed is worth more.
-func (s *clientSession) checksInPlace(stmt ast.StmtNode) bool {
-	vars := s.GetSessionVars()
-	upsert := upsertOf(stmt)
-	return upsert != nil && !vars.InTxn() && vars.IsAutocommit() && !vars.ConstraintCheckInPlace && !vars.BulkDMLEnabled &&
-		s.buildsUnique(upsert.Table)
-}
-
-// upsertOf returns the statement of rows that may take values from others that a statement executes, nil if it executes none.
-func upsertOf(stmt ast.StmtNode) *ast.InsertStmt {
-	switch x := stmt.(type) {
-	case *ast.InsertStmt:
-		if x.IsReplace || len(x.OnDuplicate) > 0 {
-			return x
-		}
-	case *ast.ExplainStmt:
-		if x.Analyze {
-			return upsertOf(x.Stmt)
-		}
-	case *ast.TraceStmt: // executes it when its rows are fetched
-		return upsertOf(x.Stmt)
+	end = func() { vars.ConstraintCheckInPlace = before }
+	for _, upsert := range upserts {
+		end = both(end, s.withoutHintsOn(upsert, variable.TiDBConstraintCheckInPlace))
 	}
-	return nil
+	return end
+}
+
+// checksInPlace returns the statements of stmt for which TiDB is to look for them: those that insert rows while a unique index is
+// built. Longer transactions are left alone: that their duplicates are refused when they are committed is worth more.
+func (s *clientSession) checksInPlace(stmt ast.StmtNode) (upserts []*ast.InsertStmt) {
+	vars := s.GetSessionVars()
+	if vars.InTxn() {
+		return nil
+	}
+	s.executes(stmt, func(inner ast.StmtNode) {
+		insert, ok := inner.(*ast.InsertStmt)
+		if !ok || !insert.IsReplace && len(insert.OnDuplicate) == 0 || !s.buildsUnique(insert.Table) {
+			return
+		}
+		if vars.IsAutocommit() || s.hintsOn(insert, variable.AutoCommit) {
+			upserts = append(upserts, insert)
+		}
+	})
+	return upserts
 }
 
 // buildsUnique says that a table has a unique index that is not public.

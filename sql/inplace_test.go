@@ -2,6 +2,7 @@ package sql_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -23,17 +24,32 @@ func TestUpsertLeavesRowsOfOtherValuesAlone(t *testing.T) {
 		"hinted":         "REPLACE /*+ SET_VAR(tidb_constraint_check_in_place = ON) */ INTO t VALUES (100, 7, 'other'), (1, 7000, 'c1')",
 		"after a hint": "SELECT /*+ SET_VAR(tidb_constraint_check_in_place = ON) */ 1;" +
 			"REPLACE INTO t VALUES (100, 7, 'other'), (1, 7000, 'c1')",
+		"hinted off":  "REPLACE /*+ SET_VAR(tidb_constraint_check_in_place = OFF) */ INTO t VALUES (100, 7, 'other'), (1, 7000, 'c1')",
+		"select hint": "REPLACE INTO t SELECT /*+ SET_VAR(tidb_constraint_check_in_place = OFF) */ * FROM s ORDER BY a DESC",
+		"prepared with a hint": `PREPARE p FROM "REPLACE /*+ SET_VAR(tidb_constraint_check_in_place = OFF) */ INTO t VALUES (100, 7, 'other'), (1, 7000, 'c1')";` +
+			"EXECUTE p",
+		"bound": "CREATE SESSION BINDING FOR REPLACE INTO t SELECT * FROM s ORDER BY a DESC USING" +
+			" REPLACE INTO t SELECT /*+ SET_VAR(tidb_constraint_check_in_place = OFF) */ * FROM s ORDER BY a DESC\n" +
+			"REPLACE INTO t SELECT * FROM s ORDER BY a DESC",
+		"bulk":         "SET tidb_dml_type = 'bulk'; REPLACE INTO t VALUES (100, 7, 'other'), (1, 7000, 'c1')",
+		"bulk by hint": "REPLACE /*+ SET_VAR(tidb_dml_type = 'bulk') */ INTO t VALUES (100, 7, 'other'), (1, 7000, 'c1')",
+		"commits by hint": "SET autocommit = 0, tidb_txn_mode = 'optimistic';" +
+			"REPLACE /*+ SET_VAR(autocommit = ON) */ INTO t VALUES (100, 7, 'other'), (1, 7000, 'c1'); COMMIT",
 		"replace": "REPLACE INTO t VALUES (100, 7, 'other'), (1, 7000, 'c1')",
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := c.of(t)
 			table(c, 10)
+			c.run("DROP TABLE IF EXISTS s; CREATE TABLE s (a INT PRIMARY KEY, b INT, c VARCHAR(40))")
+			c.run("INSERT INTO s VALUES (1, 7000, 'c1'), (100, 7, 'other')")
 			writer, upsert := e.client().of(t), e.client().of(t)
 			var met []string
 			e.setHook(func(_ context.Context, p ddl.HookPoint) error {
 				switch {
 				case matches(p, hooks[beforeImport]):
-					writer.run(move)
+					for text := range strings.SplitSeq(move, "\n") { // a binding is made by a text of its own
+						writer.run(text)
+					}
 					require.Equal(t, "0", writer.one("SELECT @@tidb_constraint_check_in_place"))
 				case matches(p, hooks[afterImport]):
 					_, err := upsert.try("INSERT INTO t VALUES (200, 7, 'new') ON DUPLICATE KEY UPDATE c = 'updated'")

@@ -21,7 +21,7 @@ const noTables = 0
 
 // findTables lists the tables of a prepared statement again, if it writes and has none.
 func (s *clientSession) findTables(ctx context.Context, p *plannercore.PlanCacheStmt) error {
-	if len(p.RelateVersion) > 0 || !writes(p.PreparedAst.Stmt) || !s.locksTables() {
+	if len(p.RelateVersion) > 0 || !s.writes(p.PreparedAst.Stmt) || !s.locksTables() {
 		return nil
 	}
 	fresh, err := s.prepareAgain(ctx, p)
@@ -67,7 +67,7 @@ func (s *clientSession) locksTables() bool {
 // definition of its tables. INSERT takes the definition from the plan.
 func (s *clientSession) withoutCache(stmt ast.StmtNode) (end func()) {
 	vars := s.GetSessionVars()
-	if !vars.EnableNonPreparedPlanCacheForDML || !writes(stmt) || s.locksTables() {
+	if !vars.EnableNonPreparedPlanCacheForDML || !s.writes(stmt) || s.locksTables() {
 		return func() {}
 	}
 	vars.EnableNonPreparedPlanCacheForDML = false
@@ -92,15 +92,4 @@ func (s *clientSession) withoutSharing(stmt ast.StmtNode) (end func()) {
 	prepared, others := vars.EnablePreparedPlanCache, vars.EnableNonPreparedPlanCache
 	vars.EnablePreparedPlanCache, vars.EnableNonPreparedPlanCache = false, false
 	return func() { vars.EnablePreparedPlanCache, vars.EnableNonPreparedPlanCache = prepared, others }
-}
-
-// writes says that a statement changes rows of tables.
-func writes(stmt ast.StmtNode) bool {
-	switch x := stmt.(type) {
-	case *ast.InsertStmt, *ast.UpdateStmt, *ast.DeleteStmt:
-		return true
-	case *ast.ExplainStmt:
-		return x.Analyze && writes(x.Stmt)
-	}
-	return false
 }

@@ -126,8 +126,8 @@ func (s *clientSession) begin(stmt ast.StmtNode) (end func()) {
 		s.outside.Store(o)
 		end = both(end, func() { s.outside.Store(nil) })
 	}
-	if s.checksInPlace(stmt) {
-		end = both(end, s.checkInPlace())
+	if upserts := s.checksInPlace(stmt); len(upserts) > 0 {
+		end = both(end, s.checkInPlace(upserts))
 	}
 	return end
 }

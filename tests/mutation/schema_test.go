@@ -54,8 +54,8 @@ var twoVersions = []mutation{
 	{
 		invariant: "I1", breaks: "the plan of a statement is kept without its tables",
 		file:   "sql/prepared.go",
-		old:    "|| !writes(stmt) || s.locksTables() {",
-		new:    "|| !writes(stmt) || true {",
+		old:    "|| !s.writes(stmt) || s.locksTables() {",
+		new:    "|| !s.writes(stmt) || true {",
 		caught: "sql.TestPlansAreKeptWithTheirTables",
 		shows:  `data inconsistency in table: t, index: i, handle: 1002`,
 	},
@@ -97,6 +97,14 @@ var twoVersions = []mutation{
 		old:    "return listed || o.table == 0",
 		new:    "return listed",
 		caught: "sql.TestStatementsOutsideTheMetadataLock/insert in batches",
+		shows:  `Should be empty, but was map\[1:`,
+	},
+	{
+		invariant: "I1", breaks: "batches that hints ask for are not waited for",
+		file:   "sql/clients.go",
+		old:    "if variable.EnableBatchDML.Load() {",
+		new:    "if vars := s.GetSessionVars(); variable.EnableBatchDML.Load() && vars.DMLBatchSize > 0 && (vars.BatchInsert || vars.BatchDelete) {",
+		caught: "sql.TestStatementsOutsideTheMetadataLock/insert batched by hints",
 		shows:  `Should be empty, but was map\[1:`,
 	},
 	{
