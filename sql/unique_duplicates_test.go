@@ -52,7 +52,7 @@ var duplicatesBeforeImport = []uniqueCase{
 // A duplicate fails the job wherever it comes from, and all are listed.
 func TestUniqueDuplicatesPastTheIndex(t *testing.T) {
 	randtest.SkipShort(t)
-	grounds(t, func(t *testing.T, g *ground) {
+	bothGrounds(t, func(t *testing.T, g *ground) {
 		g.matrix(t, allModes, func(m mode) (cases []uniqueCase) {
 			for _, c := range duplicatesBeforeImport {
 				if c.name == "savepoint keeps the duplicate" && (m.begin == "" || m.name == pessimisticLazy.name) {
@@ -155,7 +155,7 @@ func TestUniqueDuplicateGoneBeforeItsRepair(t *testing.T) {
 
 // With several indexes in a statement, one that has duplicates fails all.
 func TestUniqueDuplicateInOneOfSeveral(t *testing.T) {
-	grounds(t, func(t *testing.T, g *ground) {
+	bothGrounds(t, func(t *testing.T, g *ground) {
 		c := g.admin
 		c.run("CREATE TABLE t (a INT PRIMARY KEY, b INT, c INT)")
 		c.run("INSERT INTO t VALUES (1,1,1),(2,2,2),(3,3,3)")

@@ -102,8 +102,13 @@ type ground struct {
 	cases   int
 }
 
-// grounds opens both stores, one after the other, and runs test on each.
-func grounds(t *testing.T, test func(t *testing.T, g *ground)) {
+// grounds runs test on the embedded store and, in the long form of the tests, on unistore.
+func grounds(t *testing.T, test func(t *testing.T, g *ground)) { runGrounds(t, inFull(), test) }
+
+// bothGrounds runs test on both stores always.
+func bothGrounds(t *testing.T, test func(t *testing.T, g *ground)) { runGrounds(t, true, test) }
+
+func runGrounds(t *testing.T, unistore bool, test func(t *testing.T, g *ground)) {
 	for _, store := range []struct {
 		name string
 		open func(t *testing.T) *env
@@ -112,6 +117,9 @@ func grounds(t *testing.T, test func(t *testing.T, g *ground)) {
 		{"unistore", newUnistoreEnv},
 	} {
 		t.Run(store.name, func(t *testing.T) {
+			if store.name == "unistore" && !unistore {
+				t.Skip("runs with FASTDDL_LONG=1")
+			}
 			g := &ground{env: store.open(t), name: store.name}
 			g.connect()
 			test(t, g)

@@ -2,13 +2,17 @@ package clients
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -46,13 +50,43 @@ func python(t *testing.T) string {
 }
 
 var pythonEnvironment = sync.OnceValues(func() (string, error) {
-	dir := filepath.Join(installed, "python")
-	if err := install("", "python3", "-m", "venv", dir); err != nil {
+	dir, err := installedOnce(pythonPackages, func(dir string) error {
+		if err := install("", "python3", "-m", "venv", dir); err != nil {
+			return err
+		}
+		return pip(pythonIn(dir), pythonPackages...)
+	})
+	return pythonIn(dir), err
+})
+
+func pythonIn(dir string) string { return filepath.Join(dir, "bin", "python") }
+
+// installedOnce returns the folder that install has filled with packages, in this run of the tests or in an earlier one. It is
+// part of what make builds, so make clean removes it.
+func installedOnce(packages []string, install func(dir string) error) (string, error) {
+	sum := sha256.Sum256([]byte(strings.Join(packages, "\n")))
+	name := hex.EncodeToString(sum[:8])
+	dir := filepath.Join(installed, name)
+	if _, err := os.Stat(dir); err == nil {
+		return dir, nil
+	}
+	if err := os.MkdirAll(installed, 0o755); err != nil {
 		return "", err
 	}
-	interpreter := filepath.Join(dir, "bin", "python")
-	return interpreter, pip(interpreter, pythonPackages...)
-})
+	unfinished, err := os.MkdirTemp(installed, name+"-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(unfinished)
+	if err := install(unfinished); err != nil {
+		return "", err
+	}
+	// Another run may have been faster.
+	if err := os.Rename(unfinished, dir); err != nil && !errors.Is(err, fs.ErrExist) && !errors.Is(err, syscall.ENOTEMPTY) {
+		return "", err
+	}
+	return dir, nil
+}
 
 func pip(interpreter string, packages ...string) error {
 	args := []string{"-m", "pip", "install", "--disable-pip-version-check", "--quiet", "--retries", "0", "--timeout", "15"}
@@ -130,15 +164,18 @@ func TestPyMySQL(t *testing.T) {
 // TestMysqlclient needs the C client library to build against.
 func TestMysqlclient(t *testing.T) {
 	interpreter := python(t)
-	if err := pip(interpreter, mysqlclient); err != nil {
+	dir, err := installedOnce([]string{mysqlclient}, func(dir string) error { return pip(interpreter, "--target", dir, mysqlclient) })
+	if err != nil {
 		t.Skip(err)
 	}
-	dbapi(t, interpreter, "MySQLdb")
+	dbapi(t, interpreter, "MySQLdb", "PYTHONPATH="+dir)
 }
 
-func dbapi(t *testing.T, interpreter, driver string) {
+func dbapi(t *testing.T, interpreter, driver string, env ...string) {
 	n := startServer(t)
-	runClient(t, command(t, interpreter, append([]string{program(t, "python", "dbapi.py"), driver}, target(t, n)...)...))
+	cmd := command(t, interpreter, append([]string{program(t, "python", "dbapi.py"), driver}, target(t, n)...)...)
+	cmd.Env = append(os.Environ(), env...)
+	runClient(t, cmd)
 	requireAlive(t, n)
 }
 
@@ -164,8 +201,10 @@ func TestConnectorJ(t *testing.T) {
 	if _, err := exec.LookPath("java"); err != nil {
 		t.Skip(err)
 	}
-	dir := t.TempDir()
-	if err := install(dir, "mvn", "-q", "-B", mavenCopy, "-Dartifact="+connectorJ, "-DoutputDirectory="+dir); err != nil {
+	dir, err := installedOnce([]string{connectorJ}, func(dir string) error {
+		return install(dir, "mvn", "-q", "-B", mavenCopy, "-Dartifact="+connectorJ, "-DoutputDirectory="+dir)
+	})
+	if err != nil {
 		t.Skip(err)
 	}
 	jars, err := filepath.Glob(filepath.Join(dir, "*.jar"))
@@ -180,11 +219,15 @@ func TestMySQL2(t *testing.T) {
 	if _, err := exec.LookPath("node"); err != nil {
 		t.Skip(err)
 	}
-	dir := t.TempDir()
-	// Without a file of its own npm would look for a project above the folder.
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "package.json"), []byte("{}"), 0o600))
-	options := []string{"install", "--no-save", "--no-audit", "--no-fund", "--prefer-offline", "--fetch-retries=0", "--fetch-timeout=15000"}
-	if err := install(dir, "npm", append(options, mysql2)...); err != nil {
+	dir, err := installedOnce([]string{mysql2}, func(dir string) error {
+		// Without a file of its own npm would look for a project above the folder.
+		if err := os.WriteFile(filepath.Join(dir, "package.json"), []byte("{}"), 0o600); err != nil {
+			return err
+		}
+		options := []string{"install", "--no-save", "--no-audit", "--no-fund", "--prefer-offline", "--fetch-retries=0", "--fetch-timeout=15000"}
+		return install(dir, "npm", append(options, mysql2)...)
+	})
+	if err != nil {
 		t.Skip(err)
 	}
 	n := startServer(t)

@@ -13,7 +13,7 @@ import (
 // binary is the program under test.
 var binary string
 
-// installed is the folder that packages of other languages are installed into.
+// installed is the folder that packages of other languages are installed into. They stay there for the next run.
 var installed string
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
@@ -25,7 +25,10 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	installed = dir
+	if installed, err = filepath.Abs(filepath.Join("..", "..", "bin", "clients")); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	if os.Getenv("FASTDDL_BIN") == "" {
 		// The server is built from its own module, with its own versions.
 		path := filepath.Join(dir, "fastddl")

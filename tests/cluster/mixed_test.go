@@ -18,13 +18,16 @@ import (
 	"fastddl/tests/cluster/standin"
 )
 
-// tidbBinary builds the plain tidb-server of the version that fastddl is built from, once;
-// FASTDDL_TIDB_BIN names one that is built already.
+// tidbBinary builds the plain tidb-server of the version that fastddl is built from, once for all runs of the tests until make
+// clean; FASTDDL_TIDB_BIN names one that is built already.
 var tidbBinary = sync.OnceValues(func() (string, error) {
 	if path := os.Getenv("FASTDDL_TIDB_BIN"); path != "" {
 		return path, nil
 	}
-	path := filepath.Join(scratch, "tidb-server")
+	path, err := filepath.Abs(filepath.Join("..", "..", "bin", "tidb-server"))
+	if err != nil {
+		return "", err
+	}
 	if out, err := exec.Command("go", "build", "-o", path, "github.com/pingcap/tidb/cmd/tidb-server").CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build tidb-server: %w\n%s", err, out)
 	}

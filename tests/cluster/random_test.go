@@ -21,7 +21,7 @@ import (
 const (
 	// randomSlice is how long TestRandom takes in go test, randomLong under FASTDDL_LONG;
 	// a seed has seedTime of either.
-	randomSlice, randomLong, seedTime = 14 * time.Second, 15 * time.Minute, 2 * time.Minute
+	randomSlice, randomLong, seedTime = 8 * time.Second, 15 * time.Minute, 2 * time.Minute
 	// randomDeadline is for anything that a client waits for: it hangs if it takes longer.
 	randomDeadline = 10 * time.Minute
 	// nodesOfOurs is how many nodes build indexes; there is a plain tidb-server beside.
