@@ -85,7 +85,19 @@ func (s *guardedSession) Parse(ctx context.Context, sql string) ([]ast.StmtNode,
 	if err := s.checkUser(); err != nil {
 		return nil, err
 	}
-	return s.Session.Parse(ctx, sql)
+	stmts, err := s.Session.Parse(ctx, sql)
+	if err != nil {
+		return nil, err
+	}
+	for _, stmt := range stmts {
+		// TiDB's connection executes BATCH by itself, and gives what it makes of it to the session only.
+		if batch, ok := stmt.(*ast.NonTransactionalDMLStmt); ok {
+			if err := s.check(batch); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return stmts, nil
 }
 
 // ExecuteStmt implements sessiontypes.Session.
@@ -139,6 +151,9 @@ func (s *guardedSession) GetSQLExecutor() sqlexec.SQLExecutor { return s }
 func (s *guardedSession) check(stmt ast.Node) error {
 	return asttree.Visit(stmt, func(n ast.Node) error {
 		if err := s.guard.checkNode(n); err != nil {
+			return err
+		}
+		if err := s.checkJobTables(n); err != nil {
 			return err
 		}
 		return s.checkMoves(n)

@@ -188,6 +188,17 @@ func TestBlockersOfTheLastOwner(t *testing.T) {
 	letIn()
 }
 
+// What a node that has died has asked of others does not stay, while what a living one asks does.
+func TestRequestsOfTheDeadAreForgotten(t *testing.T) {
+	randtest.SkipShort(t)
+	c := newNodes(t).client()
+	c.run("INSERT INTO mysql.fastddl_ddl_requests VALUES ('dead', 1, '{}', NULL, NOW() - INTERVAL 20 MINUTE), ('alive', 1, '{}', '{}', NOW())")
+	require.Eventually(t, func() bool {
+		return c.one("SELECT GROUP_CONCAT(request_id) FROM mysql.fastddl_ddl_requests") == "alive"
+	},
+		patience, 10*time.Millisecond)
+}
+
 // takenOften has a job that is in the middle of its import taken over by the second node, as if it
 // had changed hands forty times before, after a change of its record in the store. The first node,
 // which would take it back, stays out until the end of c's test.

@@ -56,7 +56,7 @@ func plainCluster(t *testing.T, tidbOwns bool) (c *standin.Cluster, first, secon
 	fill(db, "t", 2000)
 	// If the ownership was still on its way when the table was made, TiDB has left the version of
 	// that job behind: the next owner deletes rows of its own only.
-	db.exec("DELETE FROM mysql.tidb_mdl_info WHERE job_id NOT IN (SELECT job_id FROM mysql.tidb_ddl_job)")
+	plain.exec("DELETE FROM mysql.tidb_mdl_info WHERE job_id NOT IN (SELECT job_id FROM mysql.tidb_ddl_job)")
 	return c, first, second, plain
 }
 

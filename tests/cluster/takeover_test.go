@@ -145,18 +145,6 @@ func TestBuilderLosesEtcd(t *testing.T) {
 	b.nothingIsLeft()
 }
 
-// TestRequestsOfTheDeadAreForgotten: what a node that has died has asked of others does not
-// stay, while what a living one asks does.
-func TestRequestsOfTheDeadAreForgotten(t *testing.T) {
-	t.Parallel()
-	needsStandIn(t, "it writes to a table of the servers")
-	db := startNode(t, startCluster(t, nil)).open()
-	db.exec("INSERT INTO mysql.fastddl_ddl_requests VALUES ('dead', 1, '{}', NULL, NOW() - INTERVAL 20 MINUTE), ('alive', 1, '{}', '{}', NOW())")
-	eventually(t, "the old one is gone", func() bool {
-		return db.value("SELECT GROUP_CONCAT(request_id) FROM mysql.fastddl_ddl_requests") == "alive"
-	})
-}
-
 // TestRollingRestart: the nodes are stopped and started one after the other while an index
 // is built; the others go on at once.
 func TestRollingRestart(t *testing.T) {

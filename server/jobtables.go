@@ -1,0 +1,88 @@
+package server
+
+import (
+	"strings"
+
+	"github.com/pingcap/tidb/pkg/parser/ast"
+	"github.com/pingcap/tidb/pkg/parser/mysql"
+	"github.com/pingcap/tidb/pkg/util/dbterror/plannererrors"
+
+	"fastddl/internal/asttree"
+)
+
+// jobTables are the tables in schema mysql by which servers agree on jobs. What they do not expect there ends builds, or lets two
+// servers run one job, so that only servers write them; all of ours begin with ownTablePrefix.
+var jobTables = map[string]bool{
+	"tidb_ddl_job": true, "tidb_ddl_reorg": true, "tidb_ddl_history": true, "tidb_ddl_notifier": true,
+	"tidb_mdl_info": true, "tidb_mdl_view": true,
+	"tidb_global_task": true, "tidb_global_task_history": true, "dist_framework_meta": true,
+	"tidb_background_subtask": true, "tidb_background_subtask_history": true,
+	"tidb_import_jobs": true,
+}
+
+const ownTablePrefix = "fastddl_"
+
+// checkJobTables refuses a statement that changes, locks or defines one of the tables by which servers agree on jobs.
+func (s *guardedSession) checkJobTables(n ast.Node) error {
+	command, tables := changedTables(n)
+	for _, t := range tables {
+		schema := t.Schema.L
+		if schema == "" {
+			schema = strings.ToLower(s.GetSessionVars().CurrentDB)
+		}
+		if schema == mysql.SystemDB && (jobTables[t.Name.L] || strings.HasPrefix(t.Name.L, ownTablePrefix)) {
+			user := s.GetSessionVars().User
+			return plannererrors.ErrTableaccessDenied.GenWithStackByArgs(command, user.AuthUsername, user.AuthHostname, t.Name.L)
+		}
+	}
+	return nil
+}
+
+// changedTables returns the tables that a node itself may change, lock or define, and its command as MySQL's errors name it. Which
+// tables of a join an UPDATE or DELETE changes shows only when its columns are resolved: so all of them may be.
+func changedTables(n ast.Node) (command string, tables []*ast.TableName) {
+	switch s := n.(type) {
+	case *ast.InsertStmt:
+		return "INSERT", tablesIn(s.Table)
+	case *ast.UpdateStmt:
+		return "UPDATE", tablesIn(s.TableRefs)
+	case *ast.DeleteStmt:
+		return "DELETE", tablesIn(s.TableRefs)
+	case *ast.LoadDataStmt:
+		return "INSERT", []*ast.TableName{s.Table}
+	case *ast.ImportIntoStmt:
+		return "INSERT", []*ast.TableName{s.Table}
+	case *ast.LockTablesStmt:
+		for _, lock := range s.TableLocks {
+			tables = append(tables, lock.Table)
+		}
+		return "LOCK TABLES", tables
+	case *ast.AdminStmt:
+		if s.Tp == ast.AdminRecoverIndex || s.Tp == ast.AdminCleanupIndex {
+			return "ALTER", s.Tables
+		}
+	case *ast.CreateTableStmt: // it may read another one's definition
+		return "CREATE", []*ast.TableName{s.Table}
+	case *ast.CreateViewStmt:
+		return "CREATE VIEW", []*ast.TableName{s.ViewName}
+	case *ast.DropTableStmt, *ast.TruncateTableStmt:
+		return "DROP", tablesIn(s)
+	case ast.DDLNode:
+		return "ALTER", tablesIn(s)
+	}
+	return "", nil
+}
+
+// tablesIn returns the tables that a node names, but for those in its queries.
+func tablesIn(n ast.Node) (tables []*ast.TableName) {
+	asttree.Walk(n, func(n ast.Node) bool {
+		switch x := n.(type) {
+		case *ast.TableName:
+			tables = append(tables, x)
+		case *ast.SubqueryExpr, *ast.SelectStmt, *ast.SetOprStmt:
+			return false
+		}
+		return true
+	})
+	return tables
+}
