@@ -2,6 +2,7 @@ package ddl
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -10,10 +11,12 @@ import (
 	"github.com/pingcap/tidb/pkg/domain/infosync"
 	"github.com/pingcap/tidb/pkg/parser/mysql"
 	"github.com/pingcap/tidb/pkg/util"
+	"github.com/pingcap/tidb/pkg/util/chunk"
 	"github.com/tikv/client-go/v2/oracle"
 	"go.uber.org/zap"
 
 	"fastddl/ddl/job"
+	"fastddl/internal/errs"
 	"fastddl/internal/sleep"
 )
 
@@ -98,29 +101,49 @@ const runningImports = `SELECT instance, db, info FROM information_schema.cluste
 // most of a minute.
 const importsLook = 5 * time.Second
 
-// importsElsewhere names a server on which a statement IMPORT INTO brings rows into a table. FROM SELECT there is no job
-// for it, and from files not yet, and the metadata lock does not know of it. If a server does not answer for importsLook none of
-// them is known.
+// importsElsewhere says what a job waits for on other servers: a statement IMPORT INTO that brings rows into a table, or a server
+// that does not say what it executes. FROM SELECT there is no job for such a statement, and from files not yet, and the metadata lock
+// does not know of it. So a server that does not answer is waited for until it does, or until it is no server of the cluster any more.
 func (d *DDL) importsElsewhere(ctx context.Context, tableID int64) (what string, err error) {
 	if servers, err := infosync.GetAllServerInfo(ctx); err == nil && len(servers) < 2 {
 		return "", nil
 	}
 	look, cancel := context.WithTimeout(ctx, importsLook)
 	defer cancel()
-	rows, err := d.query(look, runningImports)
-	if err != nil && look.Err() != nil && ctx.Err() == nil {
-		d.opts.Logger.Warn("a server does not say what it imports; a build goes on beside it", zap.Error(err))
-		return "", nil
-	}
-	if err != nil {
+	rows, unanswered, err := d.queryServers(look, runningImports)
+	switch {
+	case ctx.Err() != nil:
+		return "", context.Cause(ctx)
+	case err != nil && look.Err() != nil:
+		unanswered = errors.New("a server does not answer")
+	case err != nil:
 		return "", fmt.Errorf("look for imports into the table on other servers: %w", err)
 	}
 	for _, row := range rows {
 		if d.importsInto(ctx, tableID, textAt(row, 1), textAt(row, 2)) {
-			return "a statement on " + textAt(row, 0), nil
+			return "IMPORT INTO the table, a statement on " + textAt(row, 0), nil
 		}
 	}
+	if unanswered != nil {
+		d.opts.Logger.Warn("a build waits for a server that does not say what it imports", zap.Error(unanswered))
+		return "other servers to say what they import: " + unanswered.Error(), nil
+	}
 	return "", nil
+}
+
+// queryServers runs a statement that asks all servers of the cluster. TiDB leaves out those that do not answer, with a warning:
+// unanswered tells of one of them.
+func (d *DDL) queryServers(ctx context.Context, query string) (rows []chunk.Row, unanswered, err error) {
+	err = d.withSession(func(se *sess.Session) error {
+		if rows, err = se.Execute(internal(ctx), query, "index_build"); err != nil {
+			return err
+		}
+		for _, warning := range se.GetSessionVars().StmtCtx.GetWarnings() {
+			unanswered = errs.OneLine(warning.Err)
+		}
+		return nil
+	})
+	return rows, unanswered, err
 }
 
 // olderElsewhere are the transactions that use a table and began before a snapshot.

@@ -13,6 +13,7 @@ import (
 	"github.com/pingcap/tidb/pkg/parser/mysql"
 
 	"fastddl/ddl/job"
+	"fastddl/internal/asttree"
 	"fastddl/internal/sleep"
 )
 
@@ -77,7 +78,7 @@ func (t *task) awaitImports(ctx context.Context, r *job.Record) error {
 	}
 	return t.waiting(ctx, func(ctx context.Context) error {
 		for ; what != "" && err == nil; what, err = t.d.importInto(ctx, r.TableID) {
-			t.view.setWait("IMPORT INTO the table, " + what)
+			t.view.setWait(what)
 			if !sleep.For(ctx, maxTurnInterval) {
 				return context.Cause(ctx)
 			}
@@ -86,7 +87,7 @@ func (t *task) awaitImports(ctx context.Context, r *job.Record) error {
 	})
 }
 
-// importInto says what imports into a table, if something does. Statements are looked for before jobs: a statement has made
+// importInto says what a job waits for before S: what imports into a table, or who may. Statements are looked for before jobs: a statement has made
 // its plan, by the schema of then, long before there is a job of it, when it has listed its files.
 func (d *DDL) importInto(ctx context.Context, tableID int64) (what string, err error) {
 	what, err = d.importStatement(ctx, tableID)
@@ -98,17 +99,17 @@ func (d *DDL) importInto(ctx context.Context, tableID int64) (what string, err e
 		return "", fmt.Errorf("look for imports into the table: %w", err)
 	}
 	if len(rows) > 0 {
-		return fmt.Sprintf("import job %d", rows[0].GetInt64(0)), nil
+		return fmt.Sprintf("IMPORT INTO the table, import job %d", rows[0].GetInt64(0)), nil
 	}
 	return "", nil
 }
 
-// importStatement names a statement that imports into a table, if there is one.
+// importStatement names a statement that imports into a table, if there is one, or a server that may execute one.
 func (d *DDL) importStatement(ctx context.Context, tableID int64) (what string, err error) {
 	if sm := d.opts.Domain.InfoSyncer().GetSessionManager(); sm != nil {
 		for _, p := range sm.ShowProcessList() {
 			if p.Command != mysql.ComSleep && d.importsInto(ctx, tableID, p.DB, p.Info) {
-				return fmt.Sprintf("a statement of connection %d", p.ID), nil
+				return fmt.Sprintf("IMPORT INTO the table, a statement of connection %d", p.ID), nil
 			}
 		}
 	}
@@ -118,25 +119,30 @@ func (d *DDL) importStatement(ctx context.Context, tableID int64) (what string, 
 	return d.importsElsewhere(ctx, tableID)
 }
 
-// importsInto says that a statement is IMPORT INTO a table; db is the database that it is executed in.
-func (d *DDL) importsInto(ctx context.Context, tableID int64, db, text string) bool {
+// importsInto says that a statement is, or may be, IMPORT INTO a table; db is the database that it is executed in. A text that cannot be
+// read, since it is shown without its end or in another SQL mode, may be.
+func (d *DDL) importsInto(ctx context.Context, tableID int64, db, text string) (found bool) {
 	if !strings.Contains(strings.ToUpper(text), "IMPORT") {
 		return false
 	}
 	statement, err := parser.New().ParseOneStmt(text, "", "")
 	if err != nil {
-		return false // it is another one, which is shown without its end
+		return true
 	}
-	into, ok := statement.(*ast.ImportIntoStmt)
-	if !ok {
+	asttree.Walk(statement, func(n ast.Node) bool { // EXPLAIN ANALYZE executes one
+		into, ok := n.(*ast.ImportIntoStmt)
+		if !ok {
+			return true
+		}
+		schema := into.Table.Schema
+		if schema.L == "" {
+			schema = pmodel.NewCIStr(db)
+		}
+		table, err := d.opts.Domain.InfoSchema().TableByName(ctx, schema, into.Table.Name)
+		found = err == nil && table.Meta().ID == tableID
 		return false
-	}
-	schema := into.Table.Schema
-	if schema.L == "" {
-		schema = pmodel.NewCIStr(db)
-	}
-	table, err := d.opts.Domain.InfoSchema().TableByName(ctx, schema, into.Table.Name)
-	return err == nil && table.Meta().ID == tableID
+	})
+	return found
 }
 
 // awaitOlder waits for transactions that began before S and use the table, though not for

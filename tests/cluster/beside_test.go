@@ -3,9 +3,12 @@ package cluster
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -13,6 +16,7 @@ import (
 	"github.com/pingcap/tidb/pkg/meta"
 	"github.com/pingcap/tidb/pkg/meta/model"
 	"github.com/stretchr/testify/require"
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // TestAdminFromTiDB: on a plain tidb-server a build of ours is a paused job: CANCEL and
@@ -200,5 +204,74 @@ func TestImportFromSelectOnTiDB(t *testing.T) {
 	a.exec("ADMIN CHECK TABLE t")
 	for _, index := range []string{"", "v"} {
 		require.Equal(t, "100", a.value("SELECT COUNT(*) FROM t USE INDEX ("+index+") WHERE v > 0"))
+	}
+}
+
+// TestServerThatDoesNotSayWhatItImports: a server that cannot be asked for its statements may execute IMPORT INTO ... FROM SELECT. A
+// build waits for it until its registration ends, whether its machine refuses the connection or says nothing.
+func TestServerThatDoesNotSayWhatItImports(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, nil)
+	pd, err := c.Open()
+	require.NoError(t, err)
+	etcd := etcdOf(t, pd)
+	n := startNode(t, c)
+	a := n.open()
+	plain := startTiDB(t, c, n.database)
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // it accepts and says nothing
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = silent.Close() })
+	closed := freePort(t)
+	_, silentPort, err := net.SplitHostPort(silent.Addr().String())
+	require.NoError(t, err)
+	fill(a, "source", 100)
+	for _, statusPort := range []string{closed, silentPort} {
+		a.exec("DROP TABLE IF EXISTS t", "CREATE TABLE t (id INT PRIMARY KEY, v INT)")
+		release := "importing beside " + statusPort // a connection keeps the lock that it has got
+		holder := a.session()
+		must(t, holder, "DO GET_LOCK('"+release+"', 0)")
+		imported := plain.later("IMPORT INTO t FROM SELECT id, v FROM source WHERE id > 1 OR GET_LOCK('" + release + "', 600)")
+		eventually(t, "the import runs", func() bool {
+			return a.value("SELECT COUNT(*) FROM information_schema.cluster_processlist WHERE info LIKE 'IMPORT INTO t FROM%'") == "1"
+		})
+		done := a.later("ALTER TABLE t ADD INDEX v (v)")
+		eventually(t, "the build waits for it", func() bool {
+			return strings.HasPrefix(a.lastJob("wait_reason"), "IMPORT INTO the table, a statement on ")
+		})
+		// The schema versions of the build are done with. A server that was registered before would have had to report them.
+		stranger := registerServer(t, etcd, statusPort)
+		must(t, holder, "DO RELEASE_LOCK('"+release+"')")
+		if err := await(t, imported); err != nil {
+			require.ErrorContains(t, err, "checksum mismatched")
+		}
+		eventually(t, "the build waits for the server", func() bool {
+			return strings.HasPrefix(a.lastJob("wait_reason"), "other servers to say what they import: ")
+		})
+		stranger()
+		require.NoError(t, await(t, done))
+		a.exec("ADMIN CHECK TABLE t")
+	}
+}
+
+// registerServer registers a SQL server that is not there, like one that is there but for its status port, until end is called.
+func registerServer(t *testing.T, etcd *clientv3.Client, statusPort string) (end func()) {
+	t.Helper()
+	const servers = "/tidb/server/info/"
+	found, err := etcd.Get(t.Context(), servers, clientv3.WithPrefix())
+	require.NoError(t, err)
+	require.NotEmpty(t, found.Kvs)
+	var info map[string]any
+	require.NoError(t, json.Unmarshal(found.Kvs[0].Value, &info))
+	port, err := strconv.Atoi(statusPort)
+	require.NoError(t, err)
+	info["ddl_id"], info["ip"], info["status_port"], info["listening_port"] = "stranger", "127.0.0.1", port, port
+	value, err := json.Marshal(info)
+	require.NoError(t, err)
+	key := servers + "stranger"
+	_, err = etcd.Put(t.Context(), key, string(value))
+	require.NoError(t, err)
+	return func() {
+		_, err := etcd.Delete(t.Context(), key)
+		require.NoError(t, err)
 	}
 }
