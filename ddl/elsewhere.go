@@ -75,6 +75,10 @@ func (d *DDL) AllUnfinished(ctx context.Context) ([]JobInfo, error) {
 			}
 			continue
 		}
+		if j.record.Unreadable != nil {
+			out = append(out, d.unreadableInfo(ctx, j.record))
+			continue
+		}
 		info := jobInfo(j.record)
 		info.Settings = j.settings
 		d.unreported(d.fillElsewhere(ctx, &info))

@@ -67,9 +67,14 @@ func (d *DDL) knows(r *job.Record) bool {
 		return true
 	}
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	if !d.unknown[r.ID] {
-		d.unknown[r.ID] = true
+	told := d.unknown[r.ID]
+	d.unknown[r.ID] = true
+	d.mu.Unlock()
+	switch {
+	case told:
+	case r.Unreadable != nil:
+		d.warnUnreadable(r)
+	default:
 		d.opts.Logger.Warn("an index build was begun by a later version and waits for one", zap.Int64("job", r.ID), zap.String("table", r.DB+"."+r.Table),
 			zap.Int("protocol", r.Protocol), zap.Int("known", job.Protocol))
 	}
@@ -79,7 +84,7 @@ func (d *DDL) knows(r *job.Record) bool {
 // leftToLater says that a job waits for a later version to take it over. Where nobody says who is a
 // member of the cluster it is taken to be run.
 func (d *DDL) leftToLater(ctx context.Context, r *job.Record) bool {
-	if r.Known() || !d.clustered() {
+	if r.Known() || r.Unreadable != nil || !d.clustered() {
 		return !r.Known()
 	}
 	members, err := d.opts.Cluster.Members(ctx)

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/pingcap/tidb/pkg/util/chunk"
+	"go.uber.org/zap"
 
 	"fastddl/ddl/job"
 )
@@ -77,7 +78,8 @@ func (t *txn) replaceRecord(r *job.Record) error {
 	if err != nil {
 		return err
 	}
-	if stored == nil || stored.Revision != r.Revision-1 || !stored.OwnedLike(r) {
+	// Nobody else takes over what cannot be read; without a cluster there is nobody else, and the record is written anew.
+	if stored == nil || stored.Unreadable == nil && stored.Revision != r.Revision-1 || !stored.OwnedLike(r) {
 		return errLost
 	}
 	return t.updateRecord(r)
@@ -111,7 +113,7 @@ func (t *txn) archiveRecord(r *job.Record) error {
 	return t.exec(`REPLACE INTO mysql.fastddl_ddl_record_history (job_id, record) VALUES (%?, %?)`, r.ID, data)
 }
 
-// readRecord returns the record of a job that has not ended, nil if there is none.
+// readRecord returns the record of a job that has not ended, nil if there is none. One that cannot be decoded is Unreadable, and nobody's.
 func (t *txn) readRecord(id int64) (*job.Record, job.Settings, error) { return t.findRecord(id, "") }
 
 // lockRecord is readRecord for a transaction that is to fail if somebody writes or locks
@@ -121,11 +123,12 @@ func (t *txn) lockRecord(id int64) (*job.Record, job.Settings, error) {
 }
 
 func (t *txn) findRecord(id int64, lock string) (*job.Record, job.Settings, error) {
-	rows, err := t.query(`SELECT record, settings FROM mysql.fastddl_ddl_record WHERE job_id = %?`+lock, id)
+	rows, err := t.query(`SELECT job_id, record, settings FROM mysql.fastddl_ddl_record WHERE job_id = %?`+lock, id)
 	if err != nil || len(rows) == 0 {
 		return nil, job.Settings{}, err
 	}
-	return decodeRecord(rows[0].GetBytes(0), rows[0].GetBytes(1))
+	j := decodeJob(rows[0])
+	return j.record, j.settings, nil
 }
 
 func decodeRecord(record, settings []byte) (*job.Record, job.Settings, error) {
@@ -141,14 +144,14 @@ func decodeRecord(record, settings []byte) (*job.Record, job.Settings, error) {
 	return r, s, nil
 }
 
-// storedJob is a job as it was found.
+// storedJob is a job as it was found; its record may be Unreadable.
 type storedJob struct {
 	record   *job.Record
 	settings job.Settings
 }
 
 // selectJobs reads the jobs that have not ended, in order of ID.
-const selectJobs = `SELECT record, settings FROM mysql.fastddl_ddl_record ORDER BY job_id`
+const selectJobs = `SELECT job_id, record, settings FROM mysql.fastddl_ddl_record ORDER BY job_id`
 
 // loadJobs returns the jobs that have not ended, in order of ID.
 func (d *DDL) loadJobs(ctx context.Context) ([]storedJob, error) {
@@ -156,7 +159,7 @@ func (d *DDL) loadJobs(ctx context.Context) ([]storedJob, error) {
 	if err != nil {
 		return nil, err
 	}
-	return decodeJobs(rows)
+	return decodeJobs(rows), nil
 }
 
 // loadJobs returns the jobs as of the transaction.
@@ -165,17 +168,15 @@ func (t *txn) loadJobs() ([]storedJob, error) {
 	if err != nil {
 		return nil, err
 	}
-	return decodeJobs(rows)
+	return decodeJobs(rows), nil
 }
 
-func decodeJobs(rows []chunk.Row) (jobs []storedJob, err error) {
-	jobs = make([]storedJob, len(rows))
+func decodeJobs(rows []chunk.Row) []storedJob {
+	jobs := make([]storedJob, len(rows))
 	for i, row := range rows {
-		if jobs[i].record, jobs[i].settings, err = decodeRecord(row.GetBytes(0), row.GetBytes(1)); err != nil {
-			return nil, err
-		}
+		jobs[i] = decodeJob(row)
 	}
-	return jobs, nil
+	return jobs
 }
 
 // loadHistory returns the jobs that have ended, newest first.
@@ -184,11 +185,14 @@ func (d *DDL) loadHistory(ctx context.Context) ([]*job.Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	records := make([]*job.Record, len(rows))
-	for i, row := range rows {
-		if records[i], _, err = decodeRecord(row.GetBytes(0), nil); err != nil {
-			return nil, err
+	records := make([]*job.Record, 0, len(rows))
+	for _, row := range rows {
+		r, _, err := decodeRecord(row.GetBytes(0), nil)
+		if err != nil { // the others are shown
+			d.opts.Logger.Warn("an index build of the history cannot be read", zap.Error(err))
+			continue
 		}
+		records = append(records, r)
 	}
 	return records, nil
 }

@@ -70,6 +70,10 @@ func (d *DDL) deliver(ctx context.Context, id int64, m message) error {
 	switch {
 	case err != nil:
 		return err
+	case r != nil && r.Unreadable != nil && m.request == job.RequestCancel && m.alter == nil:
+		return d.undoUnreadable(ctx, r.ID)
+	case r != nil && r.Unreadable != nil:
+		return errUnreadable(r)
 	case r != nil && d.leftToLater(ctx, r):
 		return errLaterVersion
 	case r == nil || !d.clustered():

@@ -336,6 +336,7 @@ func (t *task) reload(ctx context.Context) error {
 	switch mine := t.machine.Record(); {
 	case !stored.OwnedLike(mine):
 		return errLost
+	case stored.Unreadable != nil: // the next write replaces it
 	case stored.Revision == mine.Revision+1:
 		t.reached(stored)
 	case stored.Revision != mine.Revision:

@@ -18,6 +18,8 @@ const Protocol = 3
 // table.
 type Record struct {
 	ID int64 `json:"id"`
+	// Unreadable is why the stored record could not be decoded; nil if it was. Then little else is known.
+	Unreadable error `json:"-"`
 	// Protocol is that of the node which has queued the job; 0 in records of before there was one.
 	Protocol int `json:"protocol,omitempty"`
 	// RowID is the ID of the row that stands for the job in TiDB's queue: the job's
@@ -137,7 +139,7 @@ const (
 )
 
 // Known says that this version knows all that the record may say.
-func (r *Record) Known() bool { return r.Protocol <= Protocol }
+func (r *Record) Known() bool { return r.Unreadable == nil && r.Protocol <= Protocol }
 
 // Ended says that the job is history.
 func (r *Record) Ended() bool { return r.Step == StepFinished }

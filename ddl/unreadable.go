@@ -1,0 +1,151 @@
+package ddl
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/pingcap/tidb/pkg/meta/model"
+	"github.com/pingcap/tidb/pkg/parser/ast"
+	pmodel "github.com/pingcap/tidb/pkg/parser/model"
+	"github.com/pingcap/tidb/pkg/util/chunk"
+	"github.com/pingcap/tidb/pkg/util/dbterror"
+	"go.uber.org/zap"
+
+	"fastddl/ddl/job"
+)
+
+// A job whose record cannot be decoded is set aside: nothing runs it, other jobs go on, and the server starts. Its row in TiDB's queue,
+// behind which other DDL on the table waits, names the statement and the table. ADMIN CANCEL DDL JOBS undoes it by that row and by the
+// indexes of the table that are not public: no others can be there, because jobs of one table run one at a time.
+
+// unreadableJob is the job of a record that cannot be decoded.
+func unreadableJob(id int64, why error) storedJob {
+	return storedJob{record: &job.Record{ID: id, RowID: id, State: model.JobStateNone, Unreadable: why}}
+}
+
+// decodeJob returns the job of a row of selectJobs.
+func decodeJob(row chunk.Row) storedJob {
+	r, s, err := decodeRecord(row.GetBytes(1), row.GetBytes(2))
+	if err != nil {
+		return unreadableJob(row.GetInt64(0), err)
+	}
+	return storedJob{record: r, settings: s}
+}
+
+// identify completes the record of a job that cannot be read by its row in TiDB's queue, as far as that is there.
+func (t *txn) identify(r *job.Record) error {
+	rows, err := t.query(`SELECT job_meta FROM mysql.tidb_ddl_job WHERE job_id = %?`, r.RowID)
+	if err != nil || len(rows) == 0 {
+		return err
+	}
+	j := new(model.Job)
+	if err := j.Decode(rows[0].GetBytes(0)); err != nil {
+		return fmt.Errorf("decode the row of job %d in TiDB's queue: %w", r.ID, err)
+	}
+	r.Type = model.ActionAddIndex
+	if j.Type == actionFastAlter {
+		r.Type = model.ActionMultiSchemaChange
+	}
+	r.DBID, r.TableID, r.DB, r.Table, r.Query = j.SchemaID, j.TableID, j.SchemaName, j.TableName, j.Query
+	r.SQLMode, r.Charset, r.Collate, r.CreateTS, r.StartTS = j.SQLMode, j.Charset, j.Collate, j.StartTS, j.RealStartTS
+	if j.ReorgMeta != nil {
+		r.Location, r.ResourceGroup = j.ReorgMeta.Location, j.ReorgMeta.ResourceGroupName
+	}
+	return nil
+}
+
+// unreadableInfo is what is shown of a job whose record cannot be decoded.
+func (d *DDL) unreadableInfo(ctx context.Context, r *job.Record) JobInfo {
+	d.unreported(d.inTxn(ctx, func(x *txn) error { return x.identify(r) }))
+	info := jobInfo(r)
+	info.WaitReason = fmt.Sprintf("ADMIN CANCEL DDL JOBS %d: its record in mysql.fastddl_ddl_record cannot be read (%s)", r.ID, r.Unreadable)
+	return info
+}
+
+// warnUnreadable logs a job that is set aside.
+func (d *DDL) warnUnreadable(r *job.Record) {
+	info := d.unreadableInfo(d.ctx, r)
+	d.opts.Logger.Error("an index build is set aside, because its record cannot be read", zap.Int64("job", info.ID),
+		zap.String("table", info.DB+"."+info.Table), zap.String("statement", info.Query), zap.Error(r.Unreadable))
+}
+
+// errUnreadable answers requests to a job that is set aside.
+func errUnreadable(r *job.Record) error {
+	return fmt.Errorf("the record of index build %d cannot be read, so that it can only be cancelled: %w", r.ID, r.Unreadable)
+}
+
+// undoUnreadable has a job undone whose record cannot be decoded: it writes a record of what is known. Where several nodes are, the one
+// that finds it first takes it over, and has the stores refuse late imports before it removes anything.
+func (d *DDL) undoUnreadable(ctx context.Context, id int64) error {
+	now, err := d.opts.Builds.CurrentTS(ctx)
+	if err != nil {
+		return fmt.Errorf("take timestamp: %w", err)
+	}
+	var found storedJob
+	err = d.inTxn(ctx, func(x *txn) error {
+		stored, _, err := x.lockRecord(id)
+		if err != nil || stored == nil {
+			return err
+		}
+		if stored.Unreadable == nil {
+			return fmt.Errorf("job %d can be read again: %w", id, errLost)
+		}
+		found = unreadableJob(id, nil)
+		if d.clustered() {
+			found.record.Epoch = time.Now().Unix() // more owners than it can have had
+		}
+		if err := x.reconstruct(found.record, now); err != nil {
+			return err
+		}
+		// The settings may be what cannot be read.
+		if err := x.exec(`DELETE FROM mysql.fastddl_ddl_record WHERE job_id = %?`, id); err != nil {
+			return err
+		}
+		return x.insertRecord(found.record, found.settings)
+	})
+	switch {
+	case err != nil:
+		return fmt.Errorf("undo an index build whose record cannot be read: %w", err)
+	case found.record == nil:
+		return errGone
+	case d.clustered():
+		d.opts.Cluster.Notify(ctx)
+		return nil
+	}
+	d.mu.Lock()
+	in := d.tenure
+	d.mu.Unlock()
+	return d.launch(newTask(d, in, job.ResumeMachine(found.record), found.settings))
+}
+
+// reconstruct makes r, of which only the ID is known, the record of a job that is to be undone.
+func (t *txn) reconstruct(r *job.Record, now uint64) error {
+	if err := t.identify(r); err != nil {
+		return err
+	}
+	r.Protocol, r.Step, r.State = job.Protocol, job.StepQueued, model.JobStateRollingback
+	r.Error = job.ErrorOf(dbterror.ErrCancelledDDLJob.FastGenByArgs())
+	if r.TableID == 0 {
+		return nil // TiDB's queue has forgotten it, too: nothing waits behind it
+	}
+	table, err := t.readTable(r)
+	if err != nil || table == nil {
+		return err
+	}
+	for _, column := range table.Columns {
+		if column.State != model.StatePublic && !column.Hidden {
+			return fmt.Errorf("column %s of table %s.%s is not public, and nothing else tells what was to become of it", column.Name, r.DB, r.Table)
+		}
+	}
+	for _, index := range table.Indices {
+		if strings.HasSuffix(index.Name.L, buildingMark) {
+			r.Indexes = append(r.Indexes, &model.IndexArg{IndexName: pmodel.NewCIStr(index.Name.O), Unique: index.Unique, IsPK: index.Primary,
+				IndexOption: &ast.IndexOption{Global: index.Global}})
+			r.IndexIDs = append(r.IndexIDs, index.ID)
+			r.Step, r.SnapshotTS = job.StepSnapshot, now // as if imports were under way
+		}
+	}
+	return nil
+}
