@@ -11,6 +11,7 @@ import (
 	"github.com/pingcap/tidb/pkg/table/tables"
 	"github.com/pingcap/tidb/pkg/types"
 
+	"fastddl/ingest"
 	"fastddl/kv"
 )
 
@@ -31,6 +32,9 @@ type libraryEncoder struct {
 	values     []types.Datum
 	row        map[int64]types.Datum // of restored
 	key, value []byte
+	// given are the keys that the row has given a multi-valued index. TiDB makes one entry of elements that are equal,
+	// and takes 0 and -0.0, which have one key, for different.
+	given map[string]struct{}
 }
 
 func newLibraryEncoder(p *projection, index *model.IndexInfo) *libraryEncoder {
@@ -72,10 +76,18 @@ func (e *libraryEncoder) encode(i int, keys []keyColumn, emit emitter) error {
 	if len(e.restored) > 0 {
 		restored = tables.TryGetHandleRestoredDataWrapper(e.p.table, nil, e.row, e.index)
 	}
+	clear(e.given)
 	it := e.entries.GenIndexKVIter(e.errs, time.UTC, e.values, handle, restored)
 	for it.Valid() {
-		if e.key, e.value, _, err = it.Next(e.key, e.value); err != nil {
+		distinct := false
+		if e.key, e.value, distinct, err = it.Next(e.key, e.value); err != nil {
 			return err
+		}
+		if again := e.index.MVIndex && e.gives(e.key); again && distinct {
+			// DML refuses such a row.
+			return &ingest.DuplicateError{Groups: []*ingest.DuplicateGroup{ingest.NewDuplicateGroup(e.index.ID, e.key, e.value)}}
+		} else if again {
+			continue
 		}
 		// The value goes behind the key, and the prefix is left out.
 		klen := len(e.key) - indexPrefixLen
@@ -85,6 +97,17 @@ func (e *libraryEncoder) encode(i int, keys []keyColumn, emit emitter) error {
 		}
 	}
 	return nil
+}
+
+// gives notes a key of the row and reports whether the row has given it before.
+func (e *libraryEncoder) gives(key []byte) (again bool) {
+	if _, again = e.given[string(key)]; !again {
+		if e.given == nil {
+			e.given = make(map[string]struct{})
+		}
+		e.given[string(key)] = struct{}{}
+	}
+	return again
 }
 
 func (e *libraryEncoder) handle(i int) (tkv.Handle, error) {

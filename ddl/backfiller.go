@@ -168,8 +168,23 @@ func (b *IndexBackfiller) buildError(ctx context.Context, t backfill.Task, err e
 	var lost *backfill.RowCountError
 	var entry *backfill.EntryError
 	var dup *ingest.DuplicateError
+	var same *ingest.SameKeyError
 	var null *backfill.NullError
+	if errors.As(err, &dup) {
+		for _, g := range dup.Groups {
+			if !namesRow(g) { // the key does
+				same = &ingest.SameKeyError{IndexID: g.IndexID, Key: g.Key}
+			}
+		}
+	}
 	switch {
+	case same != nil, errors.As(err, &same):
+		get, end, err := getAt(ctx, b.opts.Store, t.TS)
+		if err != nil {
+			return err
+		}
+		defer end()
+		return job.Permanent(sameKey(t.Table, get, same))
 	case errors.As(err, &dup):
 		get, end, err := getAt(ctx, b.opts.Store, t.TS)
 		if err != nil {

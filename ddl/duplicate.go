@@ -110,6 +110,7 @@ func (l *duplicateLister) list(g *ingest.DuplicateGroup) (job.Duplicate, error) 
 		if err != nil {
 			return job.Duplicate{}, err
 		}
+		text += l.partitionText(r.handle)
 		d.Handles = append(d.Handles, text)
 	}
 	return d, nil
@@ -167,6 +168,15 @@ func (l *duplicateLister) handleText(key tidbkv.Key, handle tidbkv.Handle) (stri
 		texts[i] = datumText(&d, fields[id])
 	}
 	return strings.Join(texts, "-"), nil
+}
+
+// partitionText names the partition of a row that an entry of a global index names.
+func (l *duplicateLister) partitionText(handle tidbkv.Handle) string {
+	inPartition, ok := handle.(tidbkv.PartitionHandle)
+	if !ok {
+		return ""
+	}
+	return fmt.Sprintf(" in partition %s", l.table.GetPartitionInfo().GetNameByID(inPartition.PartitionID))
 }
 
 // datumText is a value as TiDB shows it in error 1062.

@@ -97,6 +97,9 @@ func (d *DDL) stillDuplicate(ctx context.Context, task backfill.Task, groups []*
 		holders := 0
 		for _, value := range g.Values {
 			has, err := hasEntry(get, encoder, g, value)
+			if dup := new(ingest.DuplicateError); errors.As(err, &dup) {
+				return true, nil // the row gives one entry twice
+			}
 			if err != nil {
 				return false, err
 			}

@@ -65,6 +65,17 @@ func (e *DuplicateError) Error() string {
 	return fmt.Sprintf("ingest: duplicate entry in unique index %d: key %x (%d duplicate keys found)", g.IndexID, g.Key, len(e.Groups))
 }
 
+// SameKeyError reports two rows that give an index, which need not be unique, one key: so its entries cannot tell them apart.
+type SameKeyError struct {
+	IndexID int64
+	// Key is the whole key.
+	Key []byte
+}
+
+func (e *SameKeyError) Error() string {
+	return fmt.Sprintf("ingest: two rows give index %d the key %x", e.IndexID, e.Key)
+}
+
 // search gathers the duplicates that the pieces of a flush meet.
 //
 // With the first of them the build has failed, so nothing more is written. What

@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -165,7 +166,7 @@ func (b *pieceBuild) write(ctx context.Context, m *merger) (done bool, err error
 			return false, err
 		}
 		b.clock.Enter(stage.Write)
-		err = writeBatch(writing, w, &batch)
+		err = b.writeBatch(writing, w, &batch)
 		if err == nil && batch.len() == 0 {
 			return true, nil
 		}
@@ -179,12 +180,16 @@ func (b *pieceBuild) write(ctx context.Context, m *merger) (done bool, err error
 }
 
 // writeBatch adds a batch to a writer and, with the empty batch, finishes it.
-func writeBatch(ctx context.Context, w *lightning.Writer, batch *records) error {
+func (b *pieceBuild) writeBatch(ctx context.Context, w *lightning.Writer, batch *records) error {
 	if batch.len() == 0 {
 		return w.Finish(ctx)
 	}
 	for i := range batch.len() {
-		if err := w.Add(ctx, batch.key(i), batch.value(i)); err != nil {
+		err := w.Add(ctx, batch.key(i), batch.value(i))
+		if errors.Is(err, kv.ErrSameKey) {
+			return &SameKeyError{IndexID: b.spec.ID, Key: bytes.Clone(batch.key(i))}
+		}
+		if err != nil {
 			return err
 		}
 	}

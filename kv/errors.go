@@ -11,6 +11,9 @@ var (
 	// ErrEmptyValue is returned for an import of an empty value: the empty value is
 	// reserved for tombstones.
 	ErrEmptyValue = errors.New("kv: value must not be empty")
+
+	// ErrSameKey is returned for an import of two pairs with one key.
+	ErrSameKey = errors.New("kv: two pairs have one key")
 	// ErrSnapshotTooOld is returned for reads at a timestamp below the GC safe
 	// point.
 	ErrSnapshotTooOld = errors.New("kv: snapshot is older than the GC safe point")

@@ -21,7 +21,7 @@ type ImportOptions struct {
 // ImportWriter writes one import unit: sorted pairs at one version.
 type ImportWriter interface {
 	// Add appends a pair. Keys must increase strictly and values must not be
-	// empty. It does not keep the slices.
+	// empty. It does not keep the slices. It fails with ErrSameKey for the last key.
 	Add(key, value []byte) error
 	// EstimatedSize is the number of bytes the unit occupies so far.
 	EstimatedSize() uint64

@@ -1,6 +1,7 @@
 package lightning
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -31,6 +32,7 @@ type Writer struct {
 	file     kv.ImportWriter // nil between two files
 	pairs    int64           // in file
 	acquired int64           // quota held for file
+	last     []byte          // the last key of the file before
 	unpolled int             // bytes added since the last poll
 }
 
@@ -41,9 +43,12 @@ func (im *Importer) NewWriter(rangeReadsOnly bool) *Writer {
 	return &Writer{im: im, rangeReadsOnly: rangeReadsOnly}
 }
 
-// Add appends a pair. It does not keep the slices.
+// Add appends a pair. It does not keep the slices. It fails with kv.ErrSameKey for the last key.
 func (w *Writer) Add(ctx context.Context, key, value []byte) error {
 	if w.file == nil {
+		if w.last != nil && bytes.Equal(key, w.last) {
+			return fmt.Errorf("lightning: add pair: %w: %x", kv.ErrSameKey, key)
+		}
 		if err := w.open(ctx); err != nil {
 			return err
 		}
@@ -54,7 +59,7 @@ func (w *Writer) Add(ctx context.Context, key, value []byte) error {
 	w.pairs++
 	w.unpolled += len(key) + len(value)
 	if w.unpolled >= pollBytes {
-		return w.poll(ctx)
+		return w.poll(ctx, key)
 	}
 	return nil
 }
@@ -102,9 +107,9 @@ func (w *Writer) open(ctx context.Context) error {
 	return nil
 }
 
-// poll obeys the limits: it waits for the write speed, cuts the file at its
-// target size, and acquires more quota or cuts the file early.
-func (w *Writer) poll(ctx context.Context) error {
+// poll obeys the limits, behind the pair with the given key: it waits for the write
+// speed, cuts the file at its target size, and acquires more quota or cuts the file early.
+func (w *Writer) poll(ctx context.Context, key []byte) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -115,15 +120,21 @@ func (w *Writer) poll(ctx context.Context) error {
 	}
 	size := w.file.EstimatedSize()
 	if size >= w.im.opts.TargetFileBytes {
-		return w.cut(ctx)
+		return w.cutBehind(ctx, key)
 	}
 	for int64(size)+w.pairs*bytesPerPairSlack+fileSlack > w.acquired {
 		if !w.im.opts.Quota.TryAcquire(acquireBytes) {
-			return w.cut(ctx)
+			return w.cutBehind(ctx, key)
 		}
 		w.acquired += acquireBytes
 	}
 	return nil
+}
+
+// cutBehind finishes the current file, whose last key is given.
+func (w *Writer) cutBehind(ctx context.Context, key []byte) error {
+	w.last = append(w.last[:0], key...)
+	return w.cut(ctx)
 }
 
 // cut finishes the current file.

@@ -95,7 +95,9 @@ func (w *importWriter) Add(key, value []byte) error {
 			return err
 		}
 		w.first = bytes.Clone(key)
-	} else if bytes.Compare(key, w.lastKey()) <= 0 {
+	} else if c := bytes.Compare(key, w.lastKey()); c == 0 {
+		return fmt.Errorf("%w: %w: %x", errImportOrder, kv.ErrSameKey, key)
+	} else if c < 0 {
 		return fmt.Errorf("%w: %x after %x", errImportOrder, key, w.lastKey())
 	}
 	w.key = append(append(w.key[:0], key...), w.suffix...)

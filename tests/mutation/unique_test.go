@@ -28,14 +28,6 @@ var uniqueness = []mutation{
 		shows:  `1 7000 updated`,
 	},
 	{
-		invariant: "I6", breaks: "a binding switches the check in place off",
-		file:   "sql/hints.go",
-		old:    "\t\tvars.UsePlanBaselines = false\n",
-		new:    "",
-		caught: "sql.TestUpsertLeavesRowsOfOtherValuesAlone/bound",
-		shows:  `1 7000 updated`,
-	},
-	{
 		invariant: "I6", breaks: "the drain is omitted",
 		file:   "ddl/job/step.go",
 		old:    "return StepDrained\n",

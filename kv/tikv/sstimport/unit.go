@@ -105,7 +105,9 @@ func (w *writer) Add(key, value []byte) error {
 		return kv.ErrEmptyValue
 	case len(key) > w.im.opts.MaxKeyBytes || len(key)+len(value) > w.im.opts.MaxEntryBytes:
 		return fmt.Errorf("%w: the key has %d bytes, the value %d", errTooLarge, len(key), len(value))
-	case w.count > 0 && bytes.Compare(key, w.last) <= 0:
+	case w.count > 0 && bytes.Equal(key, w.last):
+		return fmt.Errorf("%w: %w: %x", errOrder, kv.ErrSameKey, key)
+	case w.count > 0 && bytes.Compare(key, w.last) < 0:
 		return fmt.Errorf("%w: %x after %x", errOrder, key, w.last)
 	}
 	if err := w.sst.Set(key, value); err != nil {
