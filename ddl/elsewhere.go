@@ -3,6 +3,7 @@ package ddl
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -52,7 +53,7 @@ func (d *DDL) endElsewhere(ctx context.Context, id int64) (ended bool, err error
 	}
 	r, _, err := decodeRecord(record.GetBytes(0), nil)
 	if err != nil {
-		return false, nil
+		return true, fmt.Errorf("job %d has ended, and its result cannot be read: %w", id, err)
 	}
 	if r.Error != nil {
 		return true, r.Error

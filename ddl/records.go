@@ -136,10 +136,8 @@ func decodeRecord(record, settings []byte) (*job.Record, job.Settings, error) {
 	if err := json.Unmarshal(record, r); err != nil {
 		return nil, s, fmt.Errorf("decode record: %w", err)
 	}
-	if settings != nil {
-		if err := json.Unmarshal(settings, &s); err != nil {
-			return nil, s, fmt.Errorf("decode settings: %w", err)
-		}
+	if settings != nil && json.Unmarshal(settings, &s) != nil {
+		s = job.Settings{} // those of the global variables
 	}
 	return r, s, nil
 }

@@ -2,6 +2,7 @@ package ddl
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -18,47 +19,59 @@ import (
 
 // A job whose record cannot be decoded is set aside: nothing runs it, other jobs go on, and the server starts. Its row in TiDB's queue,
 // behind which other DDL on the table waits, names the statement and the table. ADMIN CANCEL DDL JOBS undoes it by that row and by the
-// indexes of the table that are not public: no others can be there, because jobs of one table run one at a time.
+// indexes of the table that are being built: there are no others, because jobs of one table run one at a time. What this does not tell for
+// certain is not undone.
 
-// unreadableJob is the job of a record that cannot be decoded.
-func unreadableJob(id int64, why error) storedJob {
-	return storedJob{record: &job.Record{ID: id, RowID: id, State: model.JobStateNone, Unreadable: why}}
+// unreadableJob is the job of a record that cannot be decoded. Who runs it, and by which protocol, is known if it is JSON at least.
+func unreadableJob(id int64, data []byte, why error) storedJob {
+	r := &job.Record{ID: id, RowID: id, State: model.JobStateNone, Unreadable: why}
+	var owned struct {
+		Protocol int    `json:"protocol"`
+		Owner    string `json:"owner"`
+		Epoch    int64  `json:"epoch"`
+	}
+	if json.Unmarshal(data, &owned) == nil {
+		r.Protocol, r.Owner, r.Epoch = owned.Protocol, owned.Owner, owned.Epoch
+	}
+	return storedJob{record: r}
 }
 
 // decodeJob returns the job of a row of selectJobs.
 func decodeJob(row chunk.Row) storedJob {
 	r, s, err := decodeRecord(row.GetBytes(1), row.GetBytes(2))
 	if err != nil {
-		return unreadableJob(row.GetInt64(0), err)
+		return unreadableJob(row.GetInt64(0), row.GetBytes(1), err)
 	}
 	return storedJob{record: r, settings: s}
 }
 
-// identify completes the record of a job that cannot be read by its row in TiDB's queue, as far as that is there.
-func (t *txn) identify(r *job.Record) error {
-	rows, err := t.query(`SELECT job_meta FROM mysql.tidb_ddl_job WHERE job_id = %?`, r.RowID)
+// identify completes the record of a job that cannot be read by its row in TiDB's queue or, if somebody has taken that, in TiDB's history.
+// It returns nil if there is neither.
+func (t *txn) identify(r *job.Record) (*model.Job, error) {
+	rows, err := t.query(`SELECT job_meta FROM mysql.tidb_ddl_job WHERE job_id = %? UNION ALL SELECT job_meta FROM mysql.tidb_ddl_history WHERE job_id = %?`,
+		r.RowID, r.RowID)
 	if err != nil || len(rows) == 0 {
-		return err
+		return nil, err
 	}
 	j := new(model.Job)
 	if err := j.Decode(rows[0].GetBytes(0)); err != nil {
-		return fmt.Errorf("decode the row of job %d in TiDB's queue: %w", r.ID, err)
+		return nil, fmt.Errorf("decode the row of job %d in TiDB's queue: %w", r.ID, err)
 	}
-	r.Type = model.ActionAddIndex
-	if j.Type == actionFastAlter {
-		r.Type = model.ActionMultiSchemaChange
-	}
+	r.Type = model.ActionAddIndex // what else it does is not known
 	r.DBID, r.TableID, r.DB, r.Table, r.Query = j.SchemaID, j.TableID, j.SchemaName, j.TableName, j.Query
 	r.SQLMode, r.Charset, r.Collate, r.CreateTS, r.StartTS = j.SQLMode, j.Charset, j.Collate, j.StartTS, j.RealStartTS
 	if j.ReorgMeta != nil {
 		r.Location, r.ResourceGroup = j.ReorgMeta.Location, j.ReorgMeta.ResourceGroupName
 	}
-	return nil
+	return j, nil
 }
 
 // unreadableInfo is what is shown of a job whose record cannot be decoded.
 func (d *DDL) unreadableInfo(ctx context.Context, r *job.Record) JobInfo {
-	d.unreported(d.inTxn(ctx, func(x *txn) error { return x.identify(r) }))
+	d.unreported(d.inTxn(ctx, func(x *txn) error {
+		_, err := x.identify(r)
+		return err
+	}))
 	info := jobInfo(r)
 	info.WaitReason = fmt.Sprintf("ADMIN CANCEL DDL JOBS %d: its record in mysql.fastddl_ddl_record cannot be read (%s)", r.ID, r.Unreadable)
 	return info
@@ -83,27 +96,33 @@ func (d *DDL) undoUnreadable(ctx context.Context, id int64) error {
 	if err != nil {
 		return fmt.Errorf("take timestamp: %w", err)
 	}
+	var members map[string]bool
+	if d.clustered() {
+		if members, err = d.opts.Cluster.Members(ctx); err != nil {
+			return fmt.Errorf("look whether somebody runs job %d: %w", id, err)
+		}
+	}
 	var found storedJob
 	err = d.inTxn(ctx, func(x *txn) error {
 		stored, _, err := x.lockRecord(id)
-		if err != nil || stored == nil {
+		switch {
+		case err != nil || stored == nil:
 			return err
-		}
-		if stored.Unreadable == nil {
+		case stored.Unreadable == nil:
 			return fmt.Errorf("job %d can be read again: %w", id, errLost)
+		case stored.Protocol > job.Protocol:
+			return errLaterVersion
+		case members[stored.Owner]:
+			return fmt.Errorf("%s runs job %d: end it first", nodeOf(stored.Owner), id)
 		}
-		found = unreadableJob(id, nil)
+		found = unreadableJob(id, nil, nil)
 		if d.clustered() {
 			found.record.Epoch = time.Now().Unix() // more owners than it can have had
 		}
-		if err := x.reconstruct(found.record, now); err != nil {
+		if err := x.reconstruct(found.record, d.clustered(), now); err != nil {
 			return err
 		}
-		// The settings may be what cannot be read.
-		if err := x.exec(`DELETE FROM mysql.fastddl_ddl_record WHERE job_id = %?`, id); err != nil {
-			return err
-		}
-		return x.insertRecord(found.record, found.settings)
+		return x.updateRecord(found.record)
 	})
 	switch {
 	case err != nil:
@@ -120,32 +139,56 @@ func (d *DDL) undoUnreadable(ctx context.Context, id int64) error {
 	return d.launch(newTask(d, in, job.ResumeMachine(found.record), found.settings))
 }
 
-// reconstruct makes r, of which only the ID is known, the record of a job that is to be undone.
-func (t *txn) reconstruct(r *job.Record, now uint64) error {
-	if err := t.identify(r); err != nil {
+// reconstruct makes r, of which only the ID is known, the record of a job that is to be undone. It fails if it cannot be told for certain
+// what the job has done.
+func (t *txn) reconstruct(r *job.Record, clustered bool, now uint64) error {
+	j, err := t.identify(r)
+	if err != nil {
 		return err
+	}
+	if j == nil {
+		return fmt.Errorf("job %d is neither in TiDB's queue nor in its history: nothing tells which table it is of", r.ID)
 	}
 	r.Protocol, r.Step, r.State = job.Protocol, job.StepQueued, model.JobStateRollingback
 	r.Error = job.ErrorOf(dbterror.ErrCancelledDDLJob.FastGenByArgs())
-	if r.TableID == 0 {
-		return nil // TiDB's queue has forgotten it, too: nothing waits behind it
-	}
 	table, err := t.readTable(r)
 	if err != nil || table == nil {
 		return err
 	}
+	unclear := func(what, name string) error {
+		return fmt.Errorf("%s %s of table %s.%s is not public, and nothing else tells what was to become of it", what, name, r.DB, r.Table)
+	}
 	for _, column := range table.Columns {
 		if column.State != model.StatePublic && !column.Hidden {
-			return fmt.Errorf("column %s of table %s.%s is not public, and nothing else tells what was to become of it", column.Name, r.DB, r.Table)
+			return unclear("column", column.Name.O)
 		}
 	}
 	for _, index := range table.Indices {
-		if strings.HasSuffix(index.Name.L, buildingMark) {
-			r.Indexes = append(r.Indexes, &model.IndexArg{IndexName: pmodel.NewCIStr(index.Name.O), Unique: index.Unique, IsPK: index.Primary,
-				IndexOption: &ast.IndexOption{Global: index.Global}})
+		switch {
+		case index.State == model.StatePublic:
+		case !strings.HasSuffix(index.Name.L, buildingMark):
+			return unclear("index", index.Name.O)
+		default:
+			r.Indexes = append(r.Indexes, &model.IndexArg{
+				IndexName: pmodel.NewCIStr(index.Name.O), Unique: index.Unique, IsPK: index.Primary, IndexOption: &ast.IndexOption{Global: index.Global},
+			})
 			r.IndexIDs = append(r.IndexIDs, index.ID)
 			r.Step, r.SnapshotTS = job.StepSnapshot, now // as if imports were under way
 		}
 	}
+	if len(r.IndexIDs) == 0 && j.SchemaState == model.StatePublic { // there is nothing left to do
+		r.Step, r.State, r.Error = job.StepPublic, model.JobStateRunning, nil
+	}
+	if !clustered {
+		return nil
+	}
+	parts, err := t.query(`SELECT 1 FROM mysql.fastddl_build_parts WHERE job_id = %? LIMIT 1`, r.ID)
+	if err != nil || len(parts) == 0 {
+		return err
+	}
+	if len(r.IndexIDs) == 0 {
+		return t.deleteParts(r.ID)
+	}
+	r.Nodes = job.Nodes{Shared: true, Max: 1} // their holders are waited for
 	return nil
 }

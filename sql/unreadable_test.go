@@ -22,20 +22,20 @@ func TestDamagedRecordOfARunningJob(t *testing.T) {
 	require.Equal(t, "synced", c.lastJob("state"))
 }
 
-// A job whose record, or settings, cannot be decoded when the server starts is set aside. The server starts, other tables get indexes, it is
+// A job whose record cannot be decoded when the server starts is set aside. The server starts, other tables get indexes, it is
 // shown with its table and its statement, and it can be cancelled, wherever it was.
 func TestJobsThatCannotBeReadAreSetAside(t *testing.T) {
 	dir := t.TempDir()
 	e := open(t, dir)
 	for at, damage := range map[ddl.HookPoint]string{
 		hooks[inWriteOnly]:  damageRecord,
-		hooks[beforeImport]: "UPDATE mysql.fastddl_ddl_record SET settings = 'garbage'",
+		hooks[beforeImport]: "UPDATE mysql.fastddl_ddl_record SET record = JSON_SET(CAST(CONVERT(record USING utf8mb4) AS JSON), '$.step', 5)",
 		hooks[drained]:      "UPDATE mysql.fastddl_ddl_record SET record = ''",
 	} {
 		c := e.client()
 		table(c, 100)
 		c.run("DROP TABLE IF EXISTS other; CREATE TABLE other (a INT PRIMARY KEY, b INT)")
-		const statement = "ALTER TABLE t ADD UNIQUE INDEX u (b), ADD INDEX i ((a + b))"
+		const statement = "ALTER TABLE t ADD UNIQUE INDEX u (b), ADD INDEX i ((a + b)), COMMENT = 'x'"
 		e.dieAt(t, statement, at)
 		c.run(damage)
 		e.close()
@@ -56,9 +56,47 @@ func TestJobsThatCannotBeReadAreSetAside(t *testing.T) {
 		require.Contains(t, c.one("ADMIN CANCEL DDL JOBS "+id), "successful")
 		c.awaitNoJob(at)
 		e.leavesNothing(c, "t")
+		require.Regexp(t, " (cancelled|rollback done) ", c.one("ADMIN SHOW DDL JOBS 30 WHERE job_id = %s", id))
 		c.run(statement)
 		c.check("t")
 	}
+	e.close()
+}
+
+// A statement that drops something as well is not undone when that has begun; nothing is when nothing tells of which table it is.
+func TestWhatIsUnclearIsNotUndone(t *testing.T) {
+	dir := t.TempDir()
+	e := open(t, dir)
+	c := e.client()
+	table(c, 100)
+	c.run("ALTER TABLE t ADD INDEX gone (c)")
+	e.dieAt(t, "ALTER TABLE t ADD INDEX u (b), DROP INDEX gone", ddl.HookPoint{When: "before", Action: "change-schema", Step: "drop-delete-reorg"})
+	c.run(damageRecord)
+	e.close()
+	e = open(t, dir)
+	c = e.client()
+	id := c.one("SELECT job_id FROM mysql.fastddl_ddl_record")
+	require.Contains(t, c.one("ADMIN CANCEL DDL JOBS "+id), "index gone of table test.t is not public")
+	require.Contains(t, c.one("ADMIN SHOW DDL JOBS 1 WHERE job_id = "+id), "test")
+	c.run("DELETE FROM mysql.tidb_ddl_job")
+	require.Contains(t, c.one("ADMIN CANCEL DDL JOBS "+id), "nothing tells which table")
+	e.close()
+}
+
+// Settings that cannot be decoded are those of the global variables.
+func TestDamagedSettings(t *testing.T) {
+	dir := t.TempDir()
+	e := open(t, dir)
+	c := e.client()
+	table(c, 100)
+	e.dieAt(t, addUnique, hooks[beforeImport])
+	c.run("UPDATE mysql.fastddl_ddl_record SET settings = 'garbage'")
+	e.close()
+	e = open(t, dir)
+	c = e.client()
+	c.awaitNoJob()
+	require.Equal(t, "synced", c.lastJob("state"))
+	c.check("t")
 	e.close()
 }
 
