@@ -103,14 +103,29 @@ const importsLook = 5 * time.Second
 
 // importsElsewhere says what a job waits for on other servers: a statement IMPORT INTO that brings rows into a table, or a server
 // that does not say what it executes. FROM SELECT there is no job for such a statement, and from files not yet, and the metadata lock
-// does not know of it. So a server that does not answer is waited for until it does, or until it is no server of the cluster any more.
+// does not know of it. So a server that does not answer is waited for until it does, or until it is no server of the cluster any more. One
+// without a status port can never be asked, and is left out.
 func (d *DDL) importsElsewhere(ctx context.Context, tableID int64) (what string, err error) {
-	if servers, err := infosync.GetAllServerInfo(ctx); err == nil && len(servers) < 2 {
+	servers, err := infosync.GetAllServerInfo(ctx)
+	if err != nil {
+		return "", fmt.Errorf("list the servers: %w", err)
+	}
+	if len(servers) < 2 {
 		return "", nil
+	}
+	mute := 0 // without a status port, by which they are asked
+	for _, server := range servers {
+		if server.StatusPort == 0 {
+			mute++
+		}
 	}
 	look, cancel := context.WithTimeout(ctx, importsLook)
 	defer cancel()
-	rows, unanswered, err := d.queryServers(look, runningImports)
+	rows, silent, err := d.queryServers(look, runningImports)
+	var unanswered error
+	if len(silent) > mute {
+		unanswered = silent[0]
+	}
 	switch {
 	case ctx.Err() != nil:
 		return "", context.Cause(ctx)
@@ -131,19 +146,18 @@ func (d *DDL) importsElsewhere(ctx context.Context, tableID int64) (what string,
 	return "", nil
 }
 
-// queryServers runs a statement that asks all servers of the cluster. TiDB leaves out those that do not answer, with a warning:
-// unanswered tells of one of them.
-func (d *DDL) queryServers(ctx context.Context, query string) (rows []chunk.Row, unanswered, err error) {
+// queryServers runs a statement that asks all servers of the cluster. TiDB leaves out those that do not answer, with a warning for each.
+func (d *DDL) queryServers(ctx context.Context, query string) (rows []chunk.Row, silent []error, err error) {
 	err = d.withSession(func(se *sess.Session) error {
 		if rows, err = se.Execute(internal(ctx), query, "index_build"); err != nil {
 			return err
 		}
 		for _, warning := range se.GetSessionVars().StmtCtx.GetWarnings() {
-			unanswered = errs.OneLine(warning.Err)
+			silent = append(silent, errs.OneLine(warning.Err))
 		}
 		return nil
 	})
-	return rows, unanswered, err
+	return rows, silent, err
 }
 
 // olderElsewhere are the transactions that use a table and began before a snapshot.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -119,15 +120,23 @@ func (d *DDL) importStatement(ctx context.Context, tableID int64) (what string, 
 	return d.importsElsewhere(ctx, tableID)
 }
 
+// unreadImport is the beginning of a text that may be IMPORT INTO, or execute it, behind comments.
+var unreadImport = regexp.MustCompile(`(?is)^\s*(/\*.*?\*/\s*|(--|#)[^\n]*\n\s*)*(import\b|(explain|desc|describe|trace|plan)\b.*\bimport\s+into\b)`)
+
 // importsInto says that a statement is, or may be, IMPORT INTO a table; db is the database that it is executed in. A text that cannot be
-// read, since it is shown without its end or in another SQL mode, may be.
+// parsed, since it is shown without its end, may be if it begins like one.
 func (d *DDL) importsInto(ctx context.Context, tableID int64, db, text string) (found bool) {
 	if !strings.Contains(strings.ToUpper(text), "IMPORT") {
 		return false
 	}
-	statement, err := parser.New().ParseOneStmt(text, "", "")
+	p := parser.New()
+	statement, err := p.ParseOneStmt(text, "", "")
 	if err != nil {
-		return true
+		p.SetSQLMode(mysql.ModeANSIQuotes)
+		statement, err = p.ParseOneStmt(text, "", "")
+	}
+	if err != nil {
+		return unreadImport.MatchString(text)
 	}
 	asttree.Walk(statement, func(n ast.Node) bool { // EXPLAIN ANALYZE executes one
 		into, ok := n.(*ast.ImportIntoStmt)

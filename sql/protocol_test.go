@@ -168,9 +168,23 @@ func TestSnapshotWaitsForStatementsThatImport(t *testing.T) {
 	require.NoError(t, wait(t, result))
 	c.check("t")
 
-	for _, other := range []string{"IMPORT INTO other FROM '/rows*.csv'", "SELECT 'IMPORT INTO t'", "IMPORT INTO"} {
+	for _, other := range []string{
+		"IMPORT INTO other FROM '/rows*.csv'", "SELECT 'IMPORT INTO t'", `ALTER TABLE "imports" ADD INDEX into_ (b)`, `SELECT * FROM import_log JOIN "into`,
+		"EXPLAIN ANALYZE IMPORT INTO other FROM SELECT 1",
+	} {
 		importer.SetProcessInfo(other, time.Now(), mysql.ComQuery, 0)
 		c.run("ALTER TABLE t ADD INDEX k (b)")
+		c.run("ALTER TABLE t DROP INDEX k")
+	}
+	// A text that is shown without its end may be of any table.
+	for _, unread := range []string{"IMPORT INTO t FROM '", "/* nightly */ import into", `explain analyze import into "t" from select`, "EXPLAIN ANALYZE IMPORT INTO t FROM SELECT 1"} {
+		ended.Store(false)
+		importer.SetProcessInfo(unread, time.Now(), mysql.ComQuery, 0)
+		result := e.start("ALTER TABLE t ADD INDEX k (b)")
+		waits(fmt.Sprintf("a statement of connection %d", importer.GetSessionVars().ConnectionID))
+		ended.Store(true)
+		importer.SetProcessInfo("", time.Now(), mysql.ComSleep, 0)
+		require.NoError(t, wait(t, result))
 		c.run("ALTER TABLE t DROP INDEX k")
 	}
 }
