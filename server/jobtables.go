@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/pingcap/tidb/pkg/parser/ast"
+	"github.com/pingcap/tidb/pkg/parser/model"
 	"github.com/pingcap/tidb/pkg/parser/mysql"
 	"github.com/pingcap/tidb/pkg/util/dbterror/plannererrors"
 
@@ -54,15 +55,28 @@ func changedTables(n ast.Node) (command string, tables []*ast.TableName) {
 		return "INSERT", []*ast.TableName{s.Table}
 	case *ast.LockTablesStmt:
 		for _, lock := range s.TableLocks {
-			tables = append(tables, lock.Table)
+			if lock.Type != model.TableLockRead { // which a dump takes, and which has no effect by default
+				tables = append(tables, lock.Table)
+			}
 		}
 		return "LOCK TABLES", tables
 	case *ast.AdminStmt:
 		if s.Tp == ast.AdminRecoverIndex || s.Tp == ast.AdminCleanupIndex {
 			return "ALTER", s.Tables
 		}
-	case *ast.CreateTableStmt: // it may read another one's definition
-		return "CREATE", []*ast.TableName{s.Table}
+	case *ast.SelectStmt:
+		if s.LockInfo != nil && s.LockInfo.LockType != ast.SelectLockNone && s.From != nil {
+			return "SELECT with locking clause", tablesIn(s.From)
+		}
+	case *ast.CreateTableStmt: // it may read the definition of another one, but not refer to its rows
+		tables = []*ast.TableName{s.Table}
+		for _, column := range s.Cols {
+			tables = append(tables, tablesIn(column)...)
+		}
+		for _, constraint := range s.Constraints {
+			tables = append(tables, tablesIn(constraint)...)
+		}
+		return "CREATE", tables
 	case *ast.CreateViewStmt:
 		return "CREATE VIEW", []*ast.TableName{s.ViewName}
 	case *ast.DropTableStmt, *ast.TruncateTableStmt:
