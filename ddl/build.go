@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	pingcaperrors "github.com/pingcap/errors"
 	"github.com/pingcap/tidb/pkg/meta/model"
 	"github.com/pingcap/tidb/pkg/parser/ast"
 	"github.com/pingcap/tidb/pkg/sessionctx"
@@ -54,7 +55,8 @@ const killInterval = 20 * time.Millisecond
 
 // Build queues the request and waits until the job has ended; its error is the
 // job's, whichever node has ended it. If the session's statement is killed the job is
-// cancelled. If the server shuts down the job goes on after the next start, or on
+// cancelled; if its indexes are public by then Build succeeds at once, with a note that
+// the job does the rest. If the server shuts down the job goes on after the next start, or on
 // another node.
 //
 // KILL ends ctx as well as telling the session; only the session is listened to, since the
@@ -81,12 +83,10 @@ func (d *DDL) Build(ctx context.Context, sctx sessionctx.Context, req Request) e
 				done, elsewhere = nil, time.Tick(elsewhereInterval)
 				continue
 			}
-			noteLast(vars, req.Query)
-			return killedError(killed, t.err)
+			return endStatement(vars, req.Query, killed, t.err)
 		case <-elsewhere:
 			if ended, err := d.endElsewhere(ctx, t.id); ended {
-				noteLast(vars, req.Query)
-				return killedError(killed, err)
+				return endStatement(vars, req.Query, killed, err)
 			}
 		case <-d.closing(elsewhere):
 			return ErrClosed
@@ -94,6 +94,9 @@ func (d *DDL) Build(ctx context.Context, sctx sessionctx.Context, req Request) e
 			if t.shown.Load().RollingBack() || elsewhere != nil && cancelled.Load() {
 				// Undoing it may have to wait for other transactions; who has killed it need not.
 				return exeerrors.ErrQueryInterrupted
+			}
+			if d.published(ctx, t, elsewhere != nil) {
+				return endPublished(vars, req.Query, t.id)
 			}
 			patience = time.After(undoPatience)
 			continue
@@ -104,6 +107,9 @@ func (d *DDL) Build(ctx context.Context, sctx sessionctx.Context, req Request) e
 		}
 		if atomic.LoadInt32(&vars.ConnectionStatus) == variable.ConnStatusShutdown {
 			return ErrClosed
+		}
+		if d.published(ctx, t, elsewhere != nil) {
+			return endPublished(vars, req.Query, t.id)
 		}
 		killed, patience = true, time.After(undoPatience)
 		d.inside(func() { d.cancelKilled(t, cancelled) })
@@ -129,12 +135,38 @@ func noteLast(vars *variable.SessionVars, query string) {
 	vars.LastDDLInfo.Query, vars.LastDDLInfo.SeqNum = query, 0
 }
 
-// killedError is the error of a statement whose job has ended with err.
-func killedError(killed bool, err error) error {
-	if killed && err != nil && !errors.Is(err, ErrClosed) {
+// endStatement ends a statement whose job has ended with err.
+func endStatement(vars *variable.SessionVars, query string, killed bool, err error) error {
+	noteLast(vars, query)
+	if !killed || errors.Is(err, ErrClosed) {
+		return err
+	}
+	if err != nil {
 		return exeerrors.ErrQueryInterrupted
 	}
-	return err
+	vars.SQLKiller.Reset() // it has come too late
+	return nil
+}
+
+// endPublished ends a statement that was killed when its indexes were public.
+func endPublished(vars *variable.SessionVars, query string, id int64) error {
+	noteLast(vars, query)
+	vars.SQLKiller.Reset()
+	vars.StmtCtx.AppendNote(pingcaperrors.NewNoStackErrorf("the indexes are there; job %d does the rest of the statement", id))
+	return nil
+}
+
+// published says that a job's indexes are public, as far as that can be found out.
+func (d *DDL) published(ctx context.Context, t *task, elsewhere bool) bool {
+	r := t.shown.Load()
+	if elsewhere {
+		stored, err := d.recordOf(ctx, t.id)
+		if err != nil || stored == nil || stored.Unreadable != nil {
+			return false
+		}
+		r = stored
+	}
+	return r.SchemaState() == model.StatePublic
 }
 
 // closing returns a channel that is closed with the component, for a session whose job
