@@ -111,7 +111,7 @@ func (c *collector) addIndex(spec indexSpec) error {
 				return err
 			}
 			*c.collected = before
-			spec.name = fmt.Sprintf("%s_%d", base, n)
+			spec.name = numberedName(base, n)
 			continue
 		}
 		if len(c.collected.AddIndexes) == len(before.AddIndexes) {
@@ -126,11 +126,19 @@ func (c *collector) addIndex(spec indexSpec) error {
 			return dbterror.ErrOperateSameIndex.GenWithStackByArgs(index.L)
 		}
 		if base == "" {
-			base = index.O
+			base = anonymous(spec.parts)
 		}
 		*c.collected = before
-		spec.name = fmt.Sprintf("%s_%d", base, n)
+		spec.name = numberedName(base, n)
 	}
+}
+
+// numberedName is the n-th name of an index that is called by a column. MySQL cuts the column's name to make room for the number
+// (make_unique_key_name in its sql/sql_table.cc).
+func numberedName(base string, n int) string {
+	suffix := fmt.Sprintf("_%d", n)
+	name := []rune(base)
+	return string(name[:min(len(name), mysql.MaxIndexIdentifierLen-len(suffix))]) + suffix
 }
 
 // anonymous is what the name of an index that has none begins with (checkIndexNameAndColumns in pkg/ddl/executor.go).

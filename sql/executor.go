@@ -35,6 +35,11 @@ func (e *executor) CreateIndex(sctx sessionctx.Context, stmt *ast.CreateIndexStm
 		keyType: stmt.KeyType, name: stmt.IndexName, parts: stmt.IndexPartSpecifications,
 		option: stmt.IndexOption, ifNotExists: stmt.IfNotExists,
 	}
+	if stmt.IfNotExists {
+		if err := e.awaitDecided(context.Background(), sctx, stmt.Table, pmodel.NewCIStr(stmt.IndexName)); err != nil {
+			return err
+		}
+	}
 	done, err := take(sctx, func() error {
 		if !index.ours() {
 			return leftToTiDB("")
@@ -62,6 +67,9 @@ func (e *executor) AlterTable(ctx context.Context, sctx sessionctx.Context, stmt
 		return err
 	}
 	if err := e.awaitExchange(ctx, sctx, stmt); err != nil {
+		return err
+	}
+	if err := e.awaitDecided(ctx, sctx, stmt.Table, addedIfNotThere(stmt.Specs)...); err != nil {
 		return err
 	}
 	done, err := take(sctx, func() error {
@@ -94,6 +102,30 @@ func (e *executor) awaitBuilt(ctx context.Context, sctx sessionctx.Context, name
 	return e.awaitTable(ctx, sctx, name, func(table *model.TableInfo) bool {
 		return slices.ContainsFunc(indexes, func(index pmodel.CIStr) bool { return ddl.BeingBuilt(table, index.L) != nil })
 	})
+}
+
+// awaitDecided waits until each of the indexes is there or is not. IF NOT EXISTS says that a statement has nothing to do; an index that is
+// being built may still fail.
+func (e *executor) awaitDecided(ctx context.Context, sctx sessionctx.Context, name *ast.TableName, indexes ...pmodel.CIStr) error {
+	if len(indexes) == 0 {
+		return nil
+	}
+	return e.awaitTable(ctx, sctx, name, func(table *model.TableInfo) bool {
+		return slices.ContainsFunc(indexes, func(index pmodel.CIStr) bool {
+			idx := table.FindIndexByName(index.L) // of TiDB's builds
+			return ddl.BeingBuilt(table, index.L) != nil || idx != nil && idx.State != model.StatePublic
+		})
+	})
+}
+
+// addedIfNotThere are the indexes that an ALTER TABLE adds IF NOT EXISTS.
+func addedIfNotThere(specs []*ast.AlterTableSpec) (indexes []pmodel.CIStr) {
+	for _, spec := range specs {
+		if spec.Tp == ast.AlterTableAddConstraint && spec.Constraint.IfNotExists && spec.Constraint.Name != "" {
+			indexes = append(indexes, pmodel.NewCIStr(spec.Constraint.Name))
+		}
+	}
+	return indexes
 }
 
 // awaitTable waits until a table is not busy any more.
