@@ -1,9 +1,12 @@
 package main
 
 import (
+	"strings"
+
 	"context"
 	"errors"
 	"fmt"
+	"go.uber.org/zap"
 
 	"github.com/spf13/cobra"
 
@@ -43,6 +46,15 @@ func serve(cmd *cobra.Command, cfg config.Config) error {
 	srv, err := server.Start(cmd.Context(), server.Options{Config: cfg, Log: log, Version: version, GitHash: gitHash})
 	if err != nil {
 		return err
+	}
+	open, err := srv.OpenAccounts(cmd.Context())
+	if err != nil {
+		log.Warn("cannot tell whether accounts have no password", zap.Error(err))
+	}
+	if len(open) > 0 {
+		fmt.Fprintf(cmd.ErrOrStderr(), "WARNING: whoever reaches %s can log in as %s without a password. ALTER USER ... IDENTIFIED BY '...', or listen on --host 127.0.0.1\n",
+			srv.Addr(), strings.Join(open, ", "))
+		log.Warn("accounts have no password, and other machines reach this server", zap.Strings("accounts", open), zap.Stringer("address", srv.Addr()))
 	}
 	// Scripts that asked for a free port read it here.
 	fmt.Fprintf(cmd.OutOrStdout(), "listening on %s\n", srv.Addr())
