@@ -148,7 +148,7 @@ var refusals = []struct {
 }
 
 // numbered gives an error of a statement its number that TiDB knows as a text only: a refusal of the embedded store, the end of
-// a request whose statement was killed (pingcap/tidb#68097), and that of a wait for locks between two attempts
+// a request whose statement was killed (pingcap/tidb#68097), a limit of memory that a goroutine of a join has panicked with, and that of a wait for locks between two attempts
 // (repeatable_read.go:263 of package isolation). Errors that have one may quote what reads like one of these: a value, a name.
 func numbered(ctx context.Context, err error, killer *sqlkiller.SQLKiller) error {
 	if err == nil {
@@ -169,6 +169,11 @@ func numbered(ctx context.Context, err error, killer *sqlkiller.SQLKiller) error
 			return exeerrors.ErrQueryInterrupted.FastGenByArgs()
 		case errors.Is(err, tikverr.ErrLockWaitTimeout):
 			return storeerr.ErrLockWaitTimeout.FastGenByArgs()
+		}
+		for _, limit := range []*terror.Error{exeerrors.ErrMemoryExceedForQuery, exeerrors.ErrMemoryExceedForInstance} {
+			if strings.HasPrefix(text, "["+string(limit.RFCCode())+"]") {
+				return limit.FastGenByArgs(killer.ConnID.Load())
+			}
 		}
 	}
 	for _, r := range refusals {

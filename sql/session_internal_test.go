@@ -46,6 +46,11 @@ func TestErrorsOfRowsHaveTheirNumbers(t *testing.T) {
 		require.NotNil(t, te, "%v", err)
 		return terror.ToSQLError(te).Code
 	}
+	for text, want := range map[string]uint16{
+		exeerrors.ErrMemoryExceedForQuery.FastGenByArgs(uint64(7)).Error(): 8175, exeerrors.ErrMemoryExceedForInstance.FastGenByArgs(uint64(7)).Error(): 8176,
+	} { // by TestMemoryBesideBuilds with FASTDDL_SEED=12248661070906592759
+		require.EqualValues(t, want, number(numbered(t.Context(), errors.New(text), new(sqlkiller.SQLKiller))), text)
+	}
 	broken := &brokenRows{err: full}
 	ended := 0
 	rows := &clientRows{RecordSet: broken, killer: new(sqlkiller.SQLKiller), end: func() { ended++ }}
