@@ -152,8 +152,11 @@ func (t *txn) reconstruct(r *job.Record, clustered bool, now uint64) error {
 	r.Protocol, r.Step, r.State = job.Protocol, job.StepQueued, model.JobStateRollingback
 	r.Error = job.ErrorOf(dbterror.ErrCancelledDDLJob.FastGenByArgs())
 	table, err := t.readTable(r)
-	if err != nil || table == nil {
+	if err != nil {
 		return err
+	}
+	if table == nil {
+		table = &model.TableInfo{} // which took its indexes along
 	}
 	unclear := func(what, name string) error {
 		return fmt.Errorf("%s %s of table %s.%s is not public, and nothing else tells what was to become of it", what, name, r.DB, r.Table)
@@ -169,15 +172,20 @@ func (t *txn) reconstruct(r *job.Record, clustered bool, now uint64) error {
 		case !strings.HasSuffix(index.Name.L, buildingMark):
 			return unclear("index", index.Name.O)
 		default:
-			r.Indexes = append(r.Indexes, &model.IndexArg{
-				IndexName: pmodel.NewCIStr(index.Name.O), Unique: index.Unique, IsPK: index.Primary, IndexOption: &ast.IndexOption{Global: index.Global},
-			})
-			r.IndexIDs = append(r.IndexIDs, index.ID)
+			add(r, index)
 			r.Step, r.SnapshotTS = job.StepSnapshot, now // as if imports were under way
 		}
 	}
-	if len(r.IndexIDs) == 0 && j.SchemaState == model.StatePublic { // there is nothing left to do
-		r.Step, r.State, r.Error = job.StepPublic, model.JobStateRunning, nil
+	if len(r.IndexIDs) == 0 && j.SchemaState == model.StatePublic {
+		// There is nothing left to do. Which of the indexes are the job's is not known; whoever restores the table to a point in
+		// time adds those again that the history lists.
+		for _, index := range table.Indices {
+			if index.Primary {
+				return fmt.Errorf("nothing tells whether the primary key of table %s.%s is the job's", r.DB, r.Table)
+			}
+			add(r, index)
+		}
+		r.Step, r.State, r.Error, r.SnapshotTS = job.StepPublic, model.JobStateRunning, nil, j.SnapshotVer
 	}
 	if !clustered {
 		return nil
@@ -186,9 +194,17 @@ func (t *txn) reconstruct(r *job.Record, clustered bool, now uint64) error {
 	if err != nil || len(parts) == 0 {
 		return err
 	}
-	if len(r.IndexIDs) == 0 {
+	if r.Step != job.StepSnapshot {
 		return t.deleteParts(r.ID)
 	}
 	r.Nodes = job.Nodes{Shared: true, Max: 1} // their holders are waited for
 	return nil
+}
+
+// add makes an index of the table one of the job's.
+func add(r *job.Record, index *model.IndexInfo) {
+	r.Indexes = append(r.Indexes, &model.IndexArg{
+		IndexName: pmodel.NewCIStr(index.Name.O), Unique: index.Unique, IsPK: index.Primary, IndexOption: &ast.IndexOption{Global: index.Global},
+	})
+	r.IndexIDs = append(r.IndexIDs, index.ID)
 }
