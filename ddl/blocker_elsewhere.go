@@ -98,8 +98,11 @@ const runningImports = `SELECT instance, db, info FROM information_schema.cluste
 	WHERE command = 'Query' AND UPPER(info) LIKE '%IMPORT%INTO%'`
 
 // importsLook bounds the look at the statements of other servers. TiDB asks a server that does not answer for
-// most of a minute.
-const importsLook = 5 * time.Second
+// most of a minute, mutePatience: where one cannot be asked the look lasts until TiDB leaves that out.
+const (
+	importsLook  = 5 * time.Second
+	mutePatience = time.Minute
+)
 
 // importsElsewhere says what a job waits for on other servers: a statement IMPORT INTO that brings rows into a table, or a server
 // that does not say what it executes. FROM SELECT there is no job for such a statement, and from files not yet, and the metadata lock
@@ -119,7 +122,11 @@ func (d *DDL) importsElsewhere(ctx context.Context, tableID int64) (what string,
 			mute++
 		}
 	}
-	look, cancel := context.WithTimeout(ctx, importsLook)
+	patience := importsLook
+	if mute > 0 {
+		patience = mutePatience
+	}
+	look, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	rows, silent, err := d.queryServers(look, runningImports)
 	var unanswered error
