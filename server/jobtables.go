@@ -55,7 +55,7 @@ func changedTables(n ast.Node) (command string, tables []*ast.TableName) {
 		return "INSERT", []*ast.TableName{s.Table}
 	case *ast.LockTablesStmt:
 		for _, lock := range s.TableLocks {
-			if lock.Type != model.TableLockRead { // which a dump takes, and which has no effect by default
+			if lock.Type != model.TableLockRead && lock.Type != model.TableLockReadLocal { // which dumps take, and which have no effect by default
 				tables = append(tables, lock.Table)
 			}
 		}
@@ -66,7 +66,7 @@ func changedTables(n ast.Node) (command string, tables []*ast.TableName) {
 		}
 	case *ast.SelectStmt:
 		if s.LockInfo != nil && s.LockInfo.LockType != ast.SelectLockNone && s.From != nil {
-			return "SELECT with locking clause", tablesIn(s.From)
+			return "SELECT with locking clause", lockedTables(s)
 		}
 	case *ast.CreateTableStmt: // it may read the definition of another one, but not refer to its rows
 		tables = []*ast.TableName{s.Table}
@@ -85,6 +85,29 @@ func changedTables(n ast.Node) (command string, tables []*ast.TableName) {
 		return "ALTER", tablesIn(s)
 	}
 	return "", nil
+}
+
+// lockedTables returns the tables that SELECT ... FOR UPDATE or FOR SHARE locks: those that OF names, maybe by their aliases, or all.
+func lockedTables(s *ast.SelectStmt) (tables []*ast.TableName) {
+	if len(s.LockInfo.Tables) == 0 {
+		return tablesIn(s.From)
+	}
+	aliases := make(map[string]*ast.TableName)
+	asttree.Walk(s.From, func(n ast.Node) bool {
+		if source, ok := n.(*ast.TableSource); ok {
+			if table, ok := source.Source.(*ast.TableName); ok && source.AsName.L != "" {
+				aliases[source.AsName.L] = table
+			}
+		}
+		return true
+	})
+	for _, of := range s.LockInfo.Tables {
+		if table := aliases[of.Name.L]; table != nil && of.Schema.L == "" {
+			of = table
+		}
+		tables = append(tables, of)
+	}
+	return tables
 }
 
 // tablesIn returns the tables that a node names, but for those in its queries.

@@ -32,7 +32,7 @@ func TestJobTablesAreWrittenByServersOnly(t *testing.T) {
 			"TRUNCATE TABLE %s", "DROP TABLE %s", "DROP TABLE IF EXISTS mine.none, %s", "DROP VIEW %s",
 			"ALTER TABLE %s ADD COLUMN x INT", "ALTER TABLE %s ADD INDEX x (job_id)", "CREATE INDEX x ON %s (job_id)", "DROP INDEX x ON %s",
 			"RENAME TABLE %s TO mine.x", "RENAME TABLE mine.t TO %s", "ALTER TABLE mine.t RENAME TO %s", "CREATE TABLE %s (a INT)", "CREATE VIEW %s AS SELECT 1",
-			"ALTER TABLE mine.t ADD FOREIGN KEY (job_id) REFERENCES %s (job_id)", "LOCK TABLES %s WRITE", "SELECT * FROM %s FOR UPDATE", "SELECT * FROM mine.t JOIN %s AS x FOR SHARE",
+			"ALTER TABLE mine.t ADD FOREIGN KEY (job_id) REFERENCES %s (job_id)", "LOCK TABLES %s WRITE", "SELECT * FROM %s FOR UPDATE", "SELECT * FROM mine.t, %s AS x FOR UPDATE OF x", "SELECT * FROM mine.t JOIN %s AS x FOR SHARE",
 			"INSERT INTO mine.t SELECT job_id FROM %s FOR UPDATE", "CREATE TABLE mine.child (a BIGINT, FOREIGN KEY (a) REFERENCES %s (job_id))", "FLASHBACK TABLE %s", "RECOVER TABLE %s",
 			"ADMIN RECOVER INDEX %s x", "ADMIN CLEANUP INDEX %s x",
 		} {
@@ -47,7 +47,8 @@ func TestJobTablesAreWrittenByServersOnly(t *testing.T) {
 	}
 	_, err = root.Exec("CREATE TABLE mysql.fastddl_new (a INT)")
 	require.ErrorContains(t, err, "1142")
-	exec(t, root, "LOCK TABLES mysql.fastddl_ddl_jobs READ", "UNLOCK TABLES", "CREATE TABLE mine.copy LIKE mysql.fastddl_ddl_jobs", "INSERT INTO mine.t SELECT job_id FROM mysql.fastddl_ddl_jobs",
+	exec(t, root, "LOCK TABLES mysql.fastddl_ddl_jobs READ /*!32311 LOCAL */", "UNLOCK TABLES", "LOCK TABLES mysql.fastddl_ddl_jobs READ", "UNLOCK TABLES",
+		"SELECT * FROM mine.t, mysql.fastddl_ddl_jobs AS x FOR UPDATE OF mine.t", "CREATE TABLE mine.copy LIKE mysql.fastddl_ddl_jobs", "INSERT INTO mine.t SELECT job_id FROM mysql.fastddl_ddl_jobs",
 		"UPDATE mine.t SET job_id = 1 WHERE job_id IN (SELECT job_id FROM mysql.tidb_ddl_job)", "CREATE VIEW mine.v AS SELECT job_id FROM mysql.fastddl_ddl_jobs",
 		"DELETE FROM mine.t WHERE EXISTS (SELECT 1 FROM mysql.fastddl_ddl_jobs)", "CREATE TABLE mine.fastddl_ddl_record (a INT)", "DROP TABLE mine.fastddl_ddl_record")
 }
