@@ -111,7 +111,7 @@ func (c *collector) addIndex(spec indexSpec) error {
 				return err
 			}
 			*c.collected = before
-			spec.name = numberedName(base, n)
+			spec.name, spec.ifNotExists = numberedName(base, n), false
 			continue
 		}
 		if len(c.collected.AddIndexes) == len(before.AddIndexes) {
@@ -129,7 +129,7 @@ func (c *collector) addIndex(spec indexSpec) error {
 			base = anonymous(spec.parts)
 		}
 		*c.collected = before
-		spec.name = numberedName(base, n)
+		spec.name, spec.ifNotExists = numberedName(base, n), false
 	}
 }
 

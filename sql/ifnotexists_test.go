@@ -58,4 +58,7 @@ func TestNamesOfIndexesWithoutOne(t *testing.T) {
 	names := c.run("SELECT DISTINCT key_name FROM information_schema.tidb_indexes WHERE table_name = 't' ORDER BY key_name")
 	require.Subset(t, names, []string{"a", "a_2", "a_3", "b", "b_2", longest})
 	require.Len(t, names, 8)
+	c.run("ALTER TABLE t ADD INDEX IF NOT EXISTS (a, b), ADD INDEX IF NOT EXISTS (a, b)")
+	names = c.run("SELECT DISTINCT key_name FROM information_schema.tidb_indexes WHERE table_name = 't' ORDER BY key_name")
+	require.Subset(t, names, []string{"a_4", "a_5"})
 }
