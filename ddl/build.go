@@ -138,19 +138,19 @@ func noteLast(vars *variable.SessionVars, query string) {
 // endStatement ends a statement whose job has ended with err.
 func endStatement(vars *variable.SessionVars, query string, killed bool, err error) error {
 	noteLast(vars, query)
-	if !killed || errors.Is(err, ErrClosed) {
-		return err
-	}
-	if err != nil {
+	switch {
+	case err == nil:
+		vars.SQLKiller.Reset() // what has come has come too late
+	case killed && !errors.Is(err, ErrClosed):
 		return exeerrors.ErrQueryInterrupted
 	}
-	vars.SQLKiller.Reset() // it has come too late
-	return nil
+	return err
 }
 
 // endPublished ends a statement that was killed when its indexes were public.
 func endPublished(vars *variable.SessionVars, query string, id int64) error {
 	noteLast(vars, query)
+	time.Sleep(killInterval) // TiDB's KILL signals first, and then ends what the connection waits for
 	vars.SQLKiller.Reset()
 	vars.StmtCtx.AppendNote(pingcaperrors.NewNoStackErrorf("the indexes are there; job %d does the rest of the statement", id))
 	return nil
