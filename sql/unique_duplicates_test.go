@@ -177,5 +177,5 @@ func TestDuplicatesOfAGlobalIndex(t *testing.T) {
 	c.run("CREATE TABLE t (p VARCHAR(20) COLLATE utf8mb4_general_ci, a INT, b INT, PRIMARY KEY (p, b) CLUSTERED) PARTITION BY HASH (b) PARTITIONS 3")
 	c.run("INSERT INTO t VALUES ('Äbc', 1, 1), ('xyz', 1, 2)")
 	c.fails(1062, "ALTER TABLE t ADD UNIQUE INDEX u (a) GLOBAL")
-	require.Equal(t, "Äbc-1, xyz-2", c.one("SELECT row_handles FROM mysql.fastddl_ddl_duplicates"))
+	require.Equal(t, "Äbc-1 in partition p1, xyz-2 in partition p2", c.one("SELECT row_handles FROM mysql.fastddl_ddl_duplicates"))
 }
