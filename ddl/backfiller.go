@@ -168,17 +168,10 @@ func (b *IndexBackfiller) buildError(ctx context.Context, t backfill.Task, err e
 	var lost *backfill.RowCountError
 	var entry *backfill.EntryError
 	var dup *ingest.DuplicateError
-	var same *ingest.SameKeyError
 	var null *backfill.NullError
-	if errors.As(err, &dup) {
-		for _, g := range dup.Groups {
-			if !namesRow(g) { // the key does
-				same = &ingest.SameKeyError{IndexID: g.IndexID, Key: g.Key}
-			}
-		}
-	}
+	same := sameKeyOf(err)
 	switch {
-	case same != nil, errors.As(err, &same):
+	case same != nil:
 		get, end, err := getAt(ctx, b.opts.Store, t.TS)
 		if err != nil {
 			return err

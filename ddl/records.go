@@ -78,7 +78,7 @@ func (t *txn) replaceRecord(r *job.Record) error {
 	if err != nil {
 		return err
 	}
-	// Nobody else takes over what cannot be read; without a cluster there is nobody else, and the record is written anew.
+	// No other node takes over an Unreadable record, so its owner replaces it.
 	if stored == nil || stored.Unreadable == nil && stored.Revision != r.Revision-1 || !stored.OwnedLike(r) {
 		return errLost
 	}
@@ -113,7 +113,7 @@ func (t *txn) archiveRecord(r *job.Record) error {
 	return t.exec(`REPLACE INTO mysql.fastddl_ddl_record_history (job_id, record) VALUES (%?, %?)`, r.ID, data)
 }
 
-// readRecord returns the record of a job that has not ended, nil if there is none. One that cannot be decoded is Unreadable, and nobody's.
+// readRecord returns the record of a job that has not ended, nil if there is none. One that cannot be decoded is Unreadable.
 func (t *txn) readRecord(id int64) (*job.Record, job.Settings, error) { return t.findRecord(id, "") }
 
 // lockRecord is readRecord for a transaction that is to fail if somebody writes or locks

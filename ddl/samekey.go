@@ -12,6 +12,24 @@ import (
 	"fastddl/ingest"
 )
 
+// sameKeyOf returns the error of two rows that give an index one key although that names them; nil if err is none.
+func sameKeyOf(err error) *ingest.SameKeyError {
+	var same *ingest.SameKeyError
+	if errors.As(err, &same) {
+		return same
+	}
+	var dup *ingest.DuplicateError
+	if !errors.As(err, &dup) {
+		return nil
+	}
+	for _, g := range dup.Groups {
+		if !namesRow(g) { // the key does
+			return &ingest.SameKeyError{IndexID: g.IndexID, Key: g.Key}
+		}
+	}
+	return nil
+}
+
 // namesRow says that the values of the entries of a group name their rows. Those of an entry with a NULL do not: its key does.
 func namesRow(g *ingest.DuplicateGroup) bool {
 	for _, value := range g.Values {

@@ -6,7 +6,6 @@ import (
 	"github.com/pingcap/tidb/pkg/parser/ast"
 	"github.com/pingcap/tidb/pkg/parser/model"
 	"github.com/pingcap/tidb/pkg/parser/mysql"
-	"github.com/pingcap/tidb/pkg/util/dbterror/plannererrors"
 
 	"fastddl/internal/asttree"
 )
@@ -27,13 +26,9 @@ const ownTablePrefix = "fastddl_"
 func (s *guardedSession) checkJobTables(n ast.Node) error {
 	command, tables := changedTables(n)
 	for _, t := range tables {
-		schema := t.Schema.L
-		if schema == "" {
-			schema = strings.ToLower(s.GetSessionVars().CurrentDB)
-		}
+		schema := s.schemaOf(t)
 		if schema == mysql.SystemDB && (jobTables[t.Name.L] || strings.HasPrefix(t.Name.L, ownTablePrefix)) {
-			user := s.GetSessionVars().User
-			return plannererrors.ErrTableaccessDenied.GenWithStackByArgs(command, user.AuthUsername, user.AuthHostname, t.Name.L)
+			return s.denied(command, t)
 		}
 	}
 	return nil

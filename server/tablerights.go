@@ -65,26 +65,31 @@ func (s *guardedSession) checkMoves(n ast.Node) error {
 	if len(moved) == 0 {
 		return nil
 	}
-	vars := s.GetSessionVars()
-	denied := func(right string, t *ast.TableName) error {
-		return plannererrors.ErrTableaccessDenied.GenWithStackByArgs(right, vars.User.AuthUsername, vars.User.AuthHostname, t.Name.L)
-	}
-	schema := func(t *ast.TableName) string {
-		if t.Schema.L == "" {
-			return strings.ToLower(vars.CurrentDB)
-		}
-		return t.Schema.L
-	}
 	for _, t := range moved {
-		if util.IsMemOrSysDB(schema(t)) {
-			return denied("ALTER", t)
+		if util.IsMemOrSysDB(s.schemaOf(t)) {
+			return s.denied("ALTER", t)
 		}
 	}
+	vars := s.GetSessionVars()
 	manager := privilege.GetPrivilegeManager(s.Session)
 	for _, r := range rights {
-		if db := schema(r.table); db != "" && manager != nil && !manager.RequestVerification(vars.ActiveRoles, db, r.table.Name.L, "", r.privilege) {
-			return denied(r.name, r.table)
+		if db := s.schemaOf(r.table); db != "" && manager != nil && !manager.RequestVerification(vars.ActiveRoles, db, r.table.Name.L, "", r.privilege) {
+			return s.denied(r.name, r.table)
 		}
 	}
 	return nil
+}
+
+// schemaOf is the schema of a table that a statement names, in lower case; "" if the session has none.
+func (s *guardedSession) schemaOf(t *ast.TableName) string {
+	if t.Schema.L == "" {
+		return strings.ToLower(s.GetSessionVars().CurrentDB)
+	}
+	return t.Schema.L
+}
+
+// denied is the error of a command that the session's user may not execute on a table.
+func (s *guardedSession) denied(command string, t *ast.TableName) error {
+	user := s.GetSessionVars().User
+	return plannererrors.ErrTableaccessDenied.GenWithStackByArgs(command, user.AuthUsername, user.AuthHostname, t.Name.L)
 }

@@ -48,7 +48,7 @@ func TestIfNotExistsWaitsForTheIndex(t *testing.T) {
 	}
 }
 
-// Indexes without a name are numbered as in MySQL, whatever indexes the table and the statement have.
+// Indexes without a name are numbered as in MySQL: no other index of the table, or of the statement, has the name.
 func TestNamesOfIndexesWithoutOne(t *testing.T) {
 	c := newEnv(t).client()
 	const longest = "column_123456789_123456789_123456789_123456789_123456789_1234567"

@@ -16,8 +16,8 @@ import (
 // would update that row. TiDB does delete the entry if it has looked for one when it has inserted the row, instead of leaving that to
 // the commit; what it looks for it has read before, so that costs nothing.
 
-// checkInPlace has TiDB look for the entries when rows are inserted, until end is called, whatever hints of the statement and of its
-// binding say. In the mode tidb_dml_type = 'bulk' TiDB warns that it executes the statement as an ordinary transaction.
+// checkInPlace has TiDB look for the entries when rows are inserted, until end is called, also against hints of the statement and of its
+// binding. In the mode tidb_dml_type = 'bulk' TiDB warns that it executes the statement as an ordinary transaction.
 func (s *clientSession) checkInPlace(upserts []*ast.InsertStmt) (end func()) {
 	vars := s.GetSessionVars()
 	before := vars.ConstraintCheckInPlace

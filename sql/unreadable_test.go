@@ -11,6 +11,16 @@ import (
 
 const damageRecord = "UPDATE mysql.fastddl_ddl_record SET record = 'garbage'"
 
+// reopenDamaged executes a statement whose job stops at a place, damages what is stored of the job, and opens the layer in dir again.
+func (e *env) reopenDamaged(t *testing.T, dir, statement string, at ddl.HookPoint, damage string) (*env, *client) {
+	t.Helper()
+	e.dieAt(t, statement, at)
+	e.client().run(damage)
+	e.close()
+	again := open(t, dir)
+	return again, again.client()
+}
+
 // A record that is damaged while its job runs is written anew by the next step.
 func TestDamagedRecordOfARunningJob(t *testing.T) {
 	e := newEnv(t)
@@ -36,12 +46,7 @@ func TestJobsThatCannotBeReadAreSetAside(t *testing.T) {
 		table(c, 100)
 		c.run("DROP TABLE IF EXISTS other; CREATE TABLE other (a INT PRIMARY KEY, b INT)")
 		const statement = "ALTER TABLE t ADD UNIQUE INDEX u (b), ADD INDEX i ((a + b)), COMMENT = 'x'"
-		e.dieAt(t, statement, at)
-		c.run(damage)
-		e.close()
-
-		e = open(t, dir)
-		c = e.client()
+		e, c = e.reopenDamaged(t, dir, statement, at, damage)
 		id := c.one("SELECT job_id FROM mysql.fastddl_ddl_record")
 		c.run("ALTER TABLE other ADD INDEX b (b)")
 		jobs, err := e.DDL().AllUnfinished(t.Context())
@@ -70,11 +75,8 @@ func TestWhatIsUnclearIsNotUndone(t *testing.T) {
 	c := e.client()
 	table(c, 100)
 	c.run("ALTER TABLE t ADD INDEX gone (c)")
-	e.dieAt(t, "ALTER TABLE t ADD INDEX u (b), DROP INDEX gone", ddl.HookPoint{When: "before", Action: "change-schema", Step: "drop-delete-reorg"})
-	c.run(damageRecord)
-	e.close()
-	e = open(t, dir)
-	c = e.client()
+	e, c = e.reopenDamaged(t, dir, "ALTER TABLE t ADD INDEX u (b), DROP INDEX gone",
+		ddl.HookPoint{When: "before", Action: "change-schema", Step: "drop-delete-reorg"}, damageRecord)
 	id := c.one("SELECT job_id FROM mysql.fastddl_ddl_record")
 	require.Contains(t, c.one("ADMIN CANCEL DDL JOBS "+id), "index gone of table test.t is not public")
 	require.Contains(t, c.one("ADMIN SHOW DDL JOBS 1 WHERE job_id = "+id), "test")
@@ -89,11 +91,7 @@ func TestDamagedSettings(t *testing.T) {
 	e := open(t, dir)
 	c := e.client()
 	table(c, 100)
-	e.dieAt(t, addUnique, hooks[beforeImport])
-	c.run("UPDATE mysql.fastddl_ddl_record SET settings = 'garbage'")
-	e.close()
-	e = open(t, dir)
-	c = e.client()
+	e, c = e.reopenDamaged(t, dir, addUnique, hooks[beforeImport], "UPDATE mysql.fastddl_ddl_record SET settings = 'garbage'")
 	c.awaitNoJob()
 	require.Equal(t, "synced", c.lastJob("state"))
 	c.check("t")

@@ -61,7 +61,7 @@ var edge = []mutation{
 	},
 	{
 		invariant: "entries", breaks: "two rows with one key are tried again",
-		file:   "ddl/backfiller.go",
+		file:   "ddl/samekey.go",
 		old:    "if !namesRow(g) { // the key does",
 		new:    "if false {",
 		caught: "sql.TestRowsWithOneRowID",
