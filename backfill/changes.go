@@ -36,8 +36,56 @@ type Verified struct {
 	Rows int64
 }
 
-// errUnsure says that everything has to be compared to know.
-var errUnsure = errors.New("cannot tell from the changes")
+var (
+	// errUnsure says that everything has to be compared to know.
+	errUnsure = errors.New("cannot tell from the changes")
+	// ErrManyChanges says that more keys have changed than may be read.
+	ErrManyChanges = errors.New("backfill: more keys have changed than may be read")
+)
+
+// ChangesAgree says whether the rows of a table and the entries of its indexes have changed alike
+// after since and up to task.TS: an index that held at since what the rows gave holds it at task.TS,
+// too, if they have. No is also the answer where a row's entries cannot be made. n is how many keys were
+// read. It fails with ErrManyChanges if these are more than limit, which is 0 for none, and with
+// kv.ErrSnapshotTooOld if versions after since may have been collected. opts.Store has to be a
+// kv.ChangeFinder.
+func ChangesAgree(ctx context.Context, opts Options, task Task, since uint64, limit int64) (agree bool, n int64, err error) {
+	opts.EnsureDefaults()
+	x, err := newExecution(opts, task)
+	if err := errors.Join(invalid("options", opts.problems()), err); err != nil {
+		return false, 0, err
+	}
+	finder, ok := opts.Store.(kv.ChangeFinder)
+	if !ok {
+		return false, 0, errors.New("backfill: the store cannot tell what has changed")
+	}
+	c := &comparison{execution: x}
+	err = c.atBoth(ctx, since, func(before kv.Snapshot) (err error) {
+		agree, err = c.changesAgree(ctx, finder, before, limit)
+		return err
+	})
+	if errors.Is(err, errUnsure) {
+		return false, c.result.Changes, nil
+	}
+	if err := ended(ctx, err); err != nil {
+		return false, c.result.Changes, fmt.Errorf("backfill: changes: %w", err)
+	}
+	return agree, c.result.Changes, nil
+}
+
+// atBoth calls fn with the snapshot at since; c.snap is the one at the task's timestamp meanwhile.
+func (c *comparison) atBoth(ctx context.Context, since uint64, fn func(before kv.Snapshot) error) (err error) {
+	if c.snap, err = c.opts.Store.Snapshot(ctx, c.task.TS); err != nil {
+		return err
+	}
+	defer func() { err = errs.Also(err, c.snap.Close()) }()
+	before, err := c.opts.Store.Snapshot(ctx, since)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errs.Also(err, before.Close()) }()
+	return fn(before)
+}
 
 // compareChanges says that rows and indexes are equal, because they were when they were verified
 // and what has changed since agrees. Otherwise, and whenever it cannot be sure, everything is to
@@ -50,9 +98,9 @@ func (c *comparison) compareChanges(ctx context.Context) (equal bool, err error)
 	before, err := c.opts.Store.Snapshot(ctx, c.verified.TS)
 	if err == nil {
 		defer func() { err = errs.Also(err, before.Close()) }()
-		equal, err = c.changesAgree(ctx, finder, before)
+		equal, err = c.changesAgree(ctx, finder, before, max(minChanges, c.verified.Rows/rowsPerChange))
 	}
-	if errors.Is(err, kv.ErrSnapshotTooOld) || errors.Is(err, errUnsure) {
+	if errors.Is(err, kv.ErrSnapshotTooOld) || errors.Is(err, errUnsure) || errors.Is(err, ErrManyChanges) {
 		return false, nil
 	}
 	if err != nil {
@@ -61,21 +109,21 @@ func (c *comparison) compareChanges(ctx context.Context) (equal bool, err error)
 	return equal, nil
 }
 
-func (c *comparison) changesAgree(ctx context.Context, finder kv.ChangeFinder, before kv.Snapshot) (bool, error) {
+// changesAgree reads the keys that have changed since before, limit of them at the most, or all if it is 0.
+func (c *comparison) changesAgree(ctx context.Context, finder kv.ChangeFinder, before kv.Snapshot, limit int64) (bool, error) {
 	ranges, err := c.cutAll()
 	if err != nil {
 		return false, err
 	}
-	all := netChanges{c: c, finder: finder, before: before, net: make([]bucket, len(c.task.Indexes))}
-	all.left = max(minChanges, c.verified.Rows/rowsPerChange)
+	all := netChanges{c: c, finder: finder, before: before, net: make([]bucket, len(c.task.Indexes)), limit: limit}
 	err = c.execute(ctx, ingest.ShareOptions{ReadOnly: true}, func(ctx context.Context) error {
 		c.enter(stageCompare, nil)
 		return parallel.Do(ctx, len(ranges), c.share.Workers, func(ctx context.Context, i int) error { return all.read(ctx, ranges[i]) })
 	})
+	c.result.Changes = all.n
 	if err != nil {
 		return false, err
 	}
-	c.result.Changes = all.n
 	for _, net := range all.net {
 		if net != (bucket{}) {
 			return false, nil
@@ -111,10 +159,10 @@ type netChanges struct {
 	finder kv.ChangeFinder
 	before kv.Snapshot // when they were verified
 
-	mu   sync.Mutex
-	n    int64    // keys that were read
-	left int64    // that may still be
-	net  []bucket // by index: what rows give now and did not, less what they gave; less the same of the index
+	mu    sync.Mutex
+	n     int64    // keys that were read
+	limit int64    // of them; 0 for none
+	net   []bucket // by index: what rows give now and did not, less what they gave; less the same of the index
 }
 
 // read reads the changes of a part.
@@ -122,9 +170,10 @@ func (a *netChanges) read(ctx context.Context, r entryRange) error {
 	pacer, end := a.c.startVerifying()
 	defer end()
 	p := partChanges{netChanges: a, part: r, net: make([]bucket, len(a.net))}
+	defer func() { a.addKeys(p.n % changeBatch) }()
 	err := a.finder.Changes(ctx, r.KeyRange, a.before.TS(), a.c.task.TS, func(key []byte) error {
 		if p.n++; p.n%changeBatch == 0 {
-			if err := errors.Join(a.take(changeBatch), ctx.Err(), pacer.Pace(ctx)); err != nil {
+			if err := errors.Join(a.addKeys(changeBatch), ctx.Err(), pacer.Pace(ctx)); err != nil {
 				return err
 			}
 		}
@@ -135,19 +184,18 @@ func (a *netChanges) read(ctx context.Context, r entryRange) error {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.n += p.n
 	for k, net := range p.net {
 		a.net[k].merge(net)
 	}
 	return nil
 }
 
-// take fails if there are more changes than it is worth to read.
-func (a *netChanges) take(n int64) error {
+// addKeys counts keys that were read, and fails if there are more than it is worth to read.
+func (a *netChanges) addKeys(n int64) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.left -= n; a.left < 0 {
-		return errUnsure
+	if a.n += n; a.limit > 0 && a.n > a.limit {
+		return ErrManyChanges
 	}
 	return nil
 }

@@ -101,6 +101,13 @@ func TestCompareSinceManyChanges(t *testing.T) {
 	got := f.compareSince(Verified{TS: spec.TS}, idx)
 	require.False(t, got.OnlyChanges)
 	require.True(t, got.Clean())
+	agree, n, err := ChangesAgree(f.ctx, f.options(), f.task(idx), spec.TS, 0)
+	require.NoError(t, err)
+	require.True(t, agree)
+	require.Greater(t, n, int64(minChanges))
+	_, n, err = ChangesAgree(f.ctx, f.options(), f.task(idx), spec.TS, minChanges)
+	require.ErrorIs(t, err, ErrManyChanges)
+	require.LessOrEqual(t, n, int64(2*minChanges))
 
 	f.insert(r, 1) // all may have gone
 	before := f.ts()
@@ -108,6 +115,9 @@ func TestCompareSinceManyChanges(t *testing.T) {
 	_, err = CompareSince(f.ctx, f.options(), f.task(idx), Verified{TS: before}, Built{})
 	require.Error(t, err)
 	require.NotErrorIs(t, err, errUnsure)
+	agree, _, err = ChangesAgree(f.ctx, f.options(), f.task(idx), before, 0)
+	require.NoError(t, err)
+	require.False(t, agree)
 }
 
 // TestCompareSinceUnseenChanges: a value that came and went leaves the index without an

@@ -51,7 +51,15 @@ func (t *task) do(ctx context.Context, act job.Action, to job.Step) (outcome, er
 	case job.ActTakeSnapshot:
 		return t.takeSnapshot(ctx, r, to)
 	case job.ActAwaitOlder:
-		return outcome{}, t.awaitOlder(ctx, r)
+		if err := t.awaitOlder(ctx, r); err != nil {
+			return outcome{}, err
+		}
+		ts, err := t.d.opts.Builds.CurrentTS(ctx)
+		if err != nil {
+			return outcome{}, fmt.Errorf("take timestamp: %w", err)
+		}
+		t.settledTS = ts
+		return outcome{}, nil
 	case job.ActBackfill:
 		return t.backfill(ctx, r, to)
 	case job.ActCompare:
@@ -272,12 +280,16 @@ func (t *task) backfill(ctx context.Context, r *job.Record, to job.Step) (outcom
 	t.imports.Add(1)
 	defer t.imports.Add(-1)
 	var result backfill.Result
+	var missed bool
 	err = t.watched(kv.WithPermit(charged(ctx, r), t.tenure.permit), func(ctx context.Context) error {
 		return t.whileSpace(ctx, func(ctx context.Context) (err error) {
 			result, err = t.d.opts.Backfiller.Backfill(ctx, BackfillTask{
 				Spec:    backfill.Spec{Task: task, Checkpoint: checkpoint, Compared: r.Compare, Differed: r.Differed, Leftovers: r.Leftovers},
 				TempDir: t.d.opts.TempDir, Settings: &t.live, SaveCheckpoint: t.saveCheckpoint, Crew: t.crew(r),
 			})
+			if err == nil {
+				missed, err = t.missedWriters(ctx, r, result.Rows)
+			}
 			return err
 		})
 	})
@@ -296,6 +308,7 @@ func (t *task) backfill(ctx context.Context, r *job.Record, to job.Step) (outcom
 	return t.write(ctx, to, func(_ *txn, after *job.Record) error {
 		after.RowCount, after.Counted, after.Deferred = result.Rows, result.Counted, result.Deferred
 		after.Given = result.Given
+		after.Compare = after.Compare || missed
 		return nil
 	})
 }

@@ -32,6 +32,8 @@ type Backfiller interface {
 	BackfillParts(ctx context.Context, t PartsTask) ([]backfill.PartResult, error)
 	// Compare tells what of the indexes is not as the rows at a snapshot want it.
 	Compare(ctx context.Context, t CompareTask) (backfill.CompareResult, error)
+	// ChangesAgree says whether rows and indexes have changed alike since a snapshot.
+	ChangesAgree(ctx context.Context, t ChangesTask) (bool, error)
 	// ComparePart sums up a part of a comparison.
 	ComparePart(ctx context.Context, t PartTask) (backfill.PartResult, error)
 	// Held is what the build of a job has and waits for; zero if there is none.
@@ -60,6 +62,17 @@ type CompareTask struct {
 	Settings *ingest.LiveSettings
 	// Crew divides the comparison among nodes; nil does not.
 	Crew backfill.Crew
+}
+
+// ChangesTask is a comparison of what has changed.
+type ChangesTask struct {
+	backfill.Task
+	// Since is when rows and indexes were equal.
+	Since uint64
+	// Limit is how many keys may have changed; 0 for any number.
+	Limit    int64
+	TempDir  string
+	Settings *ingest.LiveSettings
 }
 
 // PartsTask is the build of parts by one node.
@@ -157,6 +170,14 @@ func (b *IndexBackfiller) Compare(ctx context.Context, t CompareTask) (backfill.
 		result.Differences, result.More, err = backfill.Shadowed(ctx, opts, t.Task, result)
 	}
 	return result, b.buildError(ctx, t.Task, err)
+}
+
+// ChangesAgree implements Backfiller.
+func (b *IndexBackfiller) ChangesAgree(ctx context.Context, t ChangesTask) (bool, error) {
+	opts := b.opts
+	opts.TempDir, opts.Settings = t.TempDir, t.Settings
+	agree, _, err := backfill.ChangesAgree(ctx, opts, t.Task, t.Since, t.Limit)
+	return agree, err
 }
 
 // buildError marks what no further attempt can cure: what is wrong with the rows.

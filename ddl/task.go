@@ -52,6 +52,9 @@ type task struct {
 	// tempFull is how often in a row a build has found no room in the temp folder. It belongs to
 	// the action that is under way.
 	tempFull int
+	// settledTS is a time at which the transactions that were open at S had ended, or had been waited
+	// for long enough; 0 before.
+	settledTS uint64
 	// looks is how often the job took another S because duplicates had gone.
 	looks int
 	// left are the requests that the last owner has left; they belong to the goroutine.
