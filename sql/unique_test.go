@@ -224,6 +224,7 @@ func TestBuildUnderWriters(t *testing.T) {
 		c.check(table)
 		// An index that is built alone is not compared with the rows before it is public.
 		c.run("CREATE INDEX alone ON %s (v)", table)
+		require.Equal(t, "0", c.lastJob("comparisons"), "a writer was missed")
 		c.check(table)
 		c.run("DROP INDEX alone ON %s", table)
 		t.Logf("round %d: %s rows, %s comparisons, %s keys repaired; %d statements", round, c.lastJob("row_count"), c.lastJob("comparisons"),
