@@ -88,7 +88,7 @@ func (w *kindWriter) statement() (kind, query string) {
 	a, b, v := w.rng.IntN(kindRows), w.rng.IntN(kindRows), w.rng.IntN(1000)
 	table := []string{"k", "h"}[w.rng.IntN(2)]
 	begin := []string{"BEGIN PESSIMISTIC", "BEGIN OPTIMISTIC"}[w.rng.IntN(2)]
-	switch w.rng.IntN(17) {
+	switch w.rng.IntN(18) {
 	case 0:
 		return "insert", fmt.Sprintf("INSERT %s IGNORE INTO %s VALUES (%d, %d, 1), (%d, %d, 2), (%d, %[3]d, 3)", w.hint(), table, a, v, b, v+1, a+kindRows)
 	case 1:
@@ -122,7 +122,13 @@ func (w *kindWriter) statement() (kind, query string) {
 		return "cascade of deletes", fmt.Sprintf("%s; DELETE FROM p WHERE id = %d; INSERT IGNORE INTO p VALUES (%[2]d, %d); COMMIT", begin, a, v)
 	case 14:
 		return "children", fmt.Sprintf("INSERT IGNORE INTO p VALUES (%d, 1); REPLACE INTO c VALUES (%d, %[1]d, %d); REPLACE INTO n VALUES (%[2]d, %[1]d, %[3]d)", a, b, v)
-	case 15:
+	case 15: // that goes on over several schema versions
+		rows := make([]string, 400)
+		for i := range rows {
+			rows[i] = fmt.Sprintf("(%d, %d, %d)", 10_000+w.rng.IntN(1_000_000), w.rng.IntN(1000), v%10)
+		}
+		return "insert in many batches", fmt.Sprintf("INSERT /*+ SET_VAR(tidb_batch_insert = 1) SET_VAR(tidb_dml_batch_size = 1) */ IGNORE INTO %s VALUES %s", table, strings.Join(rows, ", "))
+	case 16:
 		return "elements", fmt.Sprintf("UPDATE d SET j = JSON_ARRAY_APPEND(j, '$', %d), v = v + 1 WHERE id = %d", w.rng.IntN(5000), w.rng.IntN(kindDocs))
 	}
 	return "document", fmt.Sprintf("%s; DELETE FROM d WHERE id = %d; %s; COMMIT", begin, w.rng.IntN(kindDocs), w.document(w.rng.IntN(kindDocs)))
