@@ -125,6 +125,9 @@ const (
 	maxTimestampTries = 32
 )
 
+// errNoTimestamp says that no timestamp was handed out right behind another one of ours.
+var errNoTimestamp = fmt.Errorf("tikv: others take timestamps between all of ours, after %d tries", maxTimestampTries)
+
 // CurrentTS implements kv.Store. No transaction commits at the timestamp, so entries can be imported
 // at it. A transaction with async commit, or in one phase, takes one more than a timestamp that itself
 // or a reader has (latestTS+1 in txnkv/transaction/2pc.go of client-go, the maximum's next() in
@@ -132,6 +135,8 @@ const (
 // import at that one would replace the record of the transaction at its keys. Whoever asks a primary
 // key for the transaction then learns that it was rolled back, and does so with the locks that it has
 // left elsewhere. So the timestamp before this one was handed out to this call too, and nobody else has it.
+//
+// It fails if others take timestamps so fast that none is alone.
 func (s *Store) CurrentTS(ctx context.Context) (uint64, error) {
 	if err := s.enter(ctx); err != nil {
 		return 0, err
@@ -146,9 +151,12 @@ func (s *Store) CurrentTS(ctx context.Context) (uint64, error) {
 			}
 			continue
 		}
-		if tries++; alone || tries == maxTimestampTries {
+		if alone {
 			s.sawTS(ts)
 			return ts, nil
+		}
+		if tries++; tries == maxTimestampTries {
+			return 0, errNoTimestamp
 		}
 	}
 }
