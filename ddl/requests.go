@@ -102,10 +102,8 @@ func (d *DDL) deliverElsewhere(ctx context.Context, id int64, r remoteRequest) e
 		if err != nil {
 			d.opts.Logger.Info("cannot look for an answer", zap.Int64("job", id), zap.Error(err))
 		}
-		gone := false
-		if stored, err := d.recordOf(ctx, id); err == nil && stored == nil {
-			gone = true
-		}
+		rows, err := d.query(ctx, `SELECT 1 FROM mysql.fastddl_ddl_record WHERE job_id = %?`, id)
+		gone := err == nil && len(rows) == 0
 		if gone || time.Since(began) > answerTimeout || !sleep.For(ctx, answerInterval) || d.ctx.Err() != nil {
 			return d.takeBack(ctx, name, gone)
 		}
