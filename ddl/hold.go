@@ -94,8 +94,6 @@ type keeper struct {
 	hold kv.GCHold
 	stop context.CancelFunc
 	done chan struct{}
-	// lost is closed when the hold could not be kept.
-	lost chan struct{}
 }
 
 // holdAt makes garbage collection keep what a snapshot at ts needs, in place of what
@@ -110,13 +108,14 @@ func (t *task) holdAt(ctx context.Context, ts uint64) error {
 	}
 	t.stopKeeper()
 	keepCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
-	k := &keeper{hold: hold, stop: stop, done: make(chan struct{}), lost: make(chan struct{})}
+	k := &keeper{hold: hold, stop: stop, done: make(chan struct{})}
 	t.keeper.Store(k)
 	go t.keep(keepCtx, k)
 	return nil
 }
 
-// keep renews a hold until ctx ends.
+// keep renews a hold until ctx ends. When the hold is lost it sends the keeper to t.lost: the task receives that
+// also if it has taken the hold in the action that is under way.
 func (t *task) keep(ctx context.Context, k *keeper) {
 	defer close(k.done)
 	err := t.d.contained("renewal of the GC hold", func() error {
@@ -144,16 +143,11 @@ func (t *task) keep(ctx context.Context, k *keeper) {
 		}
 	})
 	if err != nil {
-		close(k.lost)
+		select {
+		case t.lost <- k:
+		case <-ctx.Done():
+		}
 	}
-}
-
-// holdLost returns a channel that is closed when the job's hold is lost.
-func (t *task) holdLost() <-chan struct{} {
-	if k := t.keeper.Load(); k != nil {
-		return k.lost
-	}
-	return nil
 }
 
 // stopKeeper ends the renewal; the hold stays until it expires.

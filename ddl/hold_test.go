@@ -18,6 +18,7 @@ import (
 type countingStore struct {
 	kv.Store
 	renewed, released atomic.Int64
+	gone              bool // what is held
 }
 
 type countingHold struct {
@@ -33,6 +34,9 @@ func (h *countingHold) TS() uint64 { return h.ts }
 
 func (h *countingHold) Renew(context.Context, time.Duration) error {
 	h.renewed.Add(1)
+	if h.gone {
+		return kv.ErrSnapshotTooOld
+	}
 	return nil
 }
 
@@ -54,6 +58,19 @@ func TestHoldIsRenewed(t *testing.T) {
 	time.Sleep(30 * time.Millisecond)
 	require.Equal(t, after, store.renewed.Load(), "renewed by nobody")
 	require.Zero(t, store.released.Load())
+}
+
+// A task receives a hold that could not be kept, also if it began to wait before the hold was taken.
+func TestLossOfAHoldIsReceived(t *testing.T) {
+	store := &countingStore{gone: true}
+	task := newTask(&DDL{opts: Options{Builds: store, Bus: new(event.Bus), Logger: zap.NewNop(), HoldTTL: 30 * time.Millisecond}},
+		&tenure{}, job.NewMachine(&job.Record{ID: 7}), job.Settings{})
+	received := make(chan *keeper)
+	go func() { received <- <-task.lost }()
+	require.NoError(t, task.holdAt(t.Context(), 1))
+	require.Same(t, task.keeper.Load(), <-received)
+	require.NoError(t, task.holdAt(t.Context(), 2)) // nobody receives the loss of this one
+	task.stopKeeper()
 }
 
 // Each owner of a job has a hold of its own, which is known as the job's.

@@ -231,9 +231,13 @@ func (t *task) storedSettings(ctx context.Context) (s job.Settings, err error) {
 
 // saveCheckpoint makes the progress of a build durable.
 func (t *task) saveCheckpoint(ctx context.Context, data []byte) error {
-	return t.inOwnTxn(ctx, func(x *txn) error {
+	err := t.inOwnTxn(ctx, func(x *txn) error {
 		return x.exec(`UPDATE mysql.fastddl_ddl_record SET checkpoint = %? WHERE job_id = %?`, data, t.id)
 	})
+	if err == nil {
+		t.progressed.Store(true)
+	}
+	return err
 }
 
 // loadCheckpoint returns what was saved last, nil if nothing was.

@@ -30,8 +30,9 @@ type task struct {
 	machine *job.Machine
 	// shown is the record as of the last change, for others to read.
 	shown atomic.Pointer[job.Record]
-	// keeper is the hold on garbage collection, if there is one.
+	// keeper is the hold on garbage collection, if there is one. lost receives it when it could not be kept.
 	keeper atomic.Pointer[keeper]
+	lost   chan *keeper
 
 	// settings are the durable ones, live what the build follows of them.
 	settingsMu sync.Mutex
@@ -55,6 +56,8 @@ type task struct {
 	// settledTS is a time at which the transactions that were open at S had ended, or had been waited
 	// for long enough; 0 before.
 	settledTS uint64
+	// progressed says that a checkpoint was saved since the last failure.
+	progressed atomic.Bool
 	// looks is how often the job took another S because duplicates had gone.
 	looks int
 	// left are the requests that the last owner has left; they belong to the goroutine.
@@ -94,7 +97,7 @@ var (
 )
 
 func newTask(d *DDL, in *tenure, m *job.Machine, s job.Settings) *task {
-	t := &task{d: d, id: m.Record().ID, tenure: in, machine: m, settings: s, inbox: make(chan message), done: make(chan struct{})}
+	t := &task{d: d, id: m.Record().ID, tenure: in, machine: m, settings: s, lost: make(chan *keeper), inbox: make(chan message), done: make(chan struct{})}
 	t.partsOut = d.clustered() && mayHaveParts(m.Record())
 	t.live.Set(liveSettings(s))
 	t.show()
@@ -181,7 +184,10 @@ func (t *task) perform(ctx context.Context, act job.Action, to job.Step) error {
 		select {
 		case o := <-result:
 			return t.conclude(ctx, act, to, o)
-		case <-t.holdLost():
+		case k := <-t.lost:
+			if k != t.keeper.Load() {
+				continue // the action holds at another timestamp now
+			}
 			cancel(errHoldLost)
 			o := because(errHoldLost, <-result)
 			t.stopKeeper()
@@ -245,6 +251,9 @@ func (t *task) conclude(ctx context.Context, act job.Action, to job.Step, o outc
 	}
 	if err := t.tenure.permit(); err != nil {
 		return err
+	}
+	if t.progressed.Swap(false) {
+		t.machine.Progressed()
 	}
 	retry := t.machine.Failed(o.err, t.d.opts.Globals.Int(config.ErrorCountLimit))
 	if retry {

@@ -55,6 +55,8 @@ type Machine struct {
 	waited, resumed bool
 	// calm: transactions that began before S have ended, or were waited for long enough.
 	calm bool
+	// failures is how often in a row it has failed without progress.
+	failures int64
 	// backoff is the time to wait before the next attempt.
 	backoff time.Duration
 }
@@ -149,8 +151,14 @@ func (m *Machine) Reached(after *Record) {
 	if after.SnapshotTS != m.record.SnapshotTS {
 		m.calm = false
 	}
+	if after.Step != m.record.Step {
+		m.Progressed()
+	}
 	m.record = after
 }
+
+// Progressed tells the machine that what is under way has come further: failures before do not count any more.
+func (m *Machine) Progressed() { m.failures = 0 }
 
 // HasTurn tells the machine that ActAwaitTurn was done.
 func (m *Machine) HasTurn() { m.turn = true }
@@ -167,17 +175,18 @@ func (m *Machine) Slept() { m.backoff = 0 }
 // BackoffTime is how long ActSleep lasts.
 func (m *Machine) BackoffTime() time.Duration { return m.backoff }
 
-// Failed tells the machine that an action failed. limit is how many failures a
-// job survives. It returns whether the action will be tried again; otherwise the
+// Failed tells the machine that an action failed. limit is how many failures in a row,
+// without progress between them, a job survives. It returns whether the action will be tried again; otherwise the
 // job is undone. What cannot be undone any more is tried again for ever.
 func (m *Machine) Failed(err error, limit int64) (retry bool) {
 	r := m.record
 	r.ErrorCount++
-	if r.Step.Revertible() && !r.RollingBack() && (IsPermanent(err) || r.ErrorCount > limit) {
+	m.failures++
+	if r.Step.Revertible() && !r.RollingBack() && (IsPermanent(err) || m.failures > limit) {
 		m.RollBack(err)
 		return false
 	}
-	m.backoff = Backoff(r.ErrorCount)
+	m.backoff = Backoff(m.failures)
 	return true
 }
 

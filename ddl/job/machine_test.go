@@ -248,6 +248,17 @@ func TestErrors(t *testing.T) {
 	require.Equal(t, "twice", m.Record().Error.GetMsg())
 
 	m = NewMachine(&Record{ID: 1})
+	for n := range 5 { // days apart, and each time it has come further
+		require.True(t, m.Failed(errors.New("now and then"), 1))
+		require.Equal(t, Backoff(1), m.BackoffTime())
+		require.Equal(t, int64(n+1), m.Record().ErrorCount)
+		m.Progressed()
+	}
+	require.True(t, m.Failed(errors.New("once"), 1))
+	m.Reached(m.Prepare(StepDeleteOnly))
+	require.True(t, m.Failed(errors.New("once at the next step"), 1))
+
+	m = NewMachine(&Record{ID: 1})
 	require.False(t, m.Failed(Permanent(errors.Join(errors.New("one"), errors.New("two"))), 100))
 	require.Equal(t, "one; two", m.Record().Error.GetMsg(), "clients are shown one line")
 
