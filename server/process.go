@@ -160,7 +160,7 @@ func applySettings(t *tidb.Config) error {
 	applyVariables(t)
 	applyLimits(t)
 
-	mysql.ServerVersion, mysql.TiDBReleaseVersion = t.ServerVersion, t.TiDBReleaseVersion
+	mysql.ServerVersion, mysql.TiDBReleaseVersion = versionOf(t), t.TiDBReleaseVersion
 	parsertypes.TiDBStrictIntegerDisplayWidth = t.DeprecateIntegerDisplayWidth
 	statistics.RatioOfPseudoEstimate.Store(t.Performance.PseudoEstimateRatio)
 	plannercore.AllowCartesianProduct.Store(t.Performance.CrossJoin)
@@ -232,7 +232,7 @@ func applyVariables(t *tidb.Config) {
 
 	onOff := variable.BoolToOnOff
 	values := map[string]string{
-		variable.Version:                               t.ServerVersion,
+		variable.Version:                               versionOf(t),
 		variable.VersionComment:                        t.VersionComment,
 		variable.TiDBForcePriority:                     mysql.Priority2Str[priority],
 		variable.TiDBOptDistinctAggPushDown:            onOff(t.Performance.DistinctAggPushDown),

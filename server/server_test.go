@@ -23,6 +23,9 @@ func TestServerKeepsDataAndStopsCleanly(t *testing.T) {
 	exec(t, db, "CREATE TABLE t (id INT PRIMARY KEY, a INT)", "INSERT INTO t VALUES (1, 10), (2, 20)", "ALTER TABLE t ADD INDEX a (a)", "ADMIN CHECK TABLE t")
 	var version, comment string
 	require.NoError(t, db.QueryRow("SELECT VERSION(), @@version_comment").Scan(&version, &comment))
+	var ofServer string // as tools parse it: that of TiDB, as beside TiKV's and PD's
+	require.NoError(t, db.QueryRow("SELECT version FROM information_schema.cluster_info WHERE type = 'tidb'").Scan(&ofServer))
+	require.Equal(t, strings.TrimPrefix(releaseVersion, "v"), ofServer)
 	require.Equal(t, Version(), version)
 	require.True(t, strings.HasPrefix(comment, "fastddl test, TiDB Server"), comment)
 	require.Equal(t, 1, s.Status().Connections)

@@ -30,8 +30,17 @@ const (
 	maxConnections = 16384
 )
 
-// Version is what SELECT VERSION() answers.
+// Version is what SELECT VERSION() answers, unless [tidb] sets server-version.
 func Version() string { return mysqlVersion + "-TiDB-" + releaseVersion }
+
+// versionOf is what a server of a configuration calls itself. The configuration is left without a server-version of
+// ours: with one TiDB takes all servers' versions in information_schema.cluster_info as they are, instead of that of TiDB.
+func versionOf(t *tidb.Config) string {
+	if t.ServerVersion != "" {
+		return t.ServerVersion
+	}
+	return Version()
+}
 
 // tidbConfig is TiDB's configuration for a server whose listeners have the given
 // ports.
@@ -40,7 +49,7 @@ func tidbConfig(cfg config.Config, version string, port, statusPort int) (*tidb.
 	t.Host, t.Port, t.AdvertiseAddress = cfg.Host, uint(port), cfg.AdvertiseAddress
 	t.Socket = strings.Replace(cfg.Socket, "{Port}", strconv.Itoa(port), 1) // as TiDB's own main program
 	t.Store, t.Path = cfg.Store, cfg.Path
-	t.ServerVersion, t.TiDBReleaseVersion = Version(), releaseVersion
+	t.TiDBReleaseVersion = releaseVersion
 	t.VersionComment = "fastddl " + version + ", TiDB Server (Apache License 2.0) " + releaseVersion + ", MySQL 8.0 compatible"
 
 	// A region of the embedded store is cut when it has grown, not for each table:
