@@ -56,7 +56,9 @@ var errLost = errors.New("ddl: the job's record was changed by somebody else")
 func tidbJob(r *job.Record, s job.Settings) *model.Job {
 	j := &model.Job{
 		ID: r.RowID, Type: rowType(r), SchemaID: r.DBID, TableID: r.TableID, SchemaName: r.DB, TableName: r.Table,
-		State: model.JobStatePaused, AdminOperator: model.AdminCommandByEndUser,
+		// Paused by somebody whom TiDB does not know: RESUME of a plain server, which would cancel the job, is refused, and
+		// so is that of a smooth upgrade (resumePausedJob in pkg/ddl/ddl.go).
+		State: model.JobStatePaused, AdminOperator: model.AdminCommandByNotKnown,
 		SchemaState: r.SchemaState(), RowCount: r.RowCount, ErrorCount: r.ErrorCount, SnapshotVer: r.SnapshotTS,
 		StartTS: r.CreateTS, RealStartTS: r.StartTS, Query: r.Query, BinlogInfo: new(model.HistoryInfo),
 		Version: model.GetJobVerInUse(), SQLMode: r.SQLMode, Charset: r.Charset, Collate: r.Collate,

@@ -385,6 +385,26 @@ func (c *client) cancelAsTiDB(id string) {
 	require.NoError(c.t, err)
 }
 
+// RESUME of another server that knows nothing of us, which shows the build as paused, is refused: TiDB would cancel it.
+func TestPlainServersDoNotResumeBuilds(t *testing.T) {
+	e := newEnv(t)
+	c := e.client()
+	table(c, 10)
+	arrived, leave := e.blockAt(ddl.HookPoint{When: "before", Action: "backfill"})
+	result := e.start("ALTER TABLE t ADD INDEX i (b)")
+	reach(t, arrived)
+	rs, err := c.Session.(interface {
+		ExecuteInternal(context.Context, string, ...any) (sqlexec.RecordSet, error)
+	}).ExecuteInternal(asServer(), "ADMIN RESUME DDL JOBS "+c.one("SELECT job_id FROM mysql.tidb_ddl_job"))
+	require.NoError(t, err)
+	rows, err := sqlexec.DrainRecordSet(asServer(), rs, 1)
+	require.NoError(t, err)
+	require.Contains(t, rows[0].GetString(1), "[ddl:8261]")
+	close(leave)
+	require.NoError(t, wait(t, result))
+	c.check("t")
+}
+
 // TestHistoryOfAJobWhoseRowWasTaken: TiDB's history says what became of the job, and not what TiDB has made of the row.
 // BR looks there for indexes that it has to bring back after a restore.
 func TestHistoryOfAJobWhoseRowWasTaken(t *testing.T) {

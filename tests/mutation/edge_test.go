@@ -52,6 +52,14 @@ var edge = []mutation{
 		shows:  `sql.TestJobsThatCannotBeReadAreSetAside|unreadable_test.go`,
 	},
 	{
+		invariant: "edge", breaks: "RESUME of a plain server cancels a build",
+		file:   "ddl/tidbjob.go",
+		old:    "model.AdminCommandByNotKnown",
+		new:    "model.AdminCommandByEndUser",
+		caught: "sql.TestPlainServersDoNotResumeBuilds",
+		shows:  `successful`,
+	},
+	{
 		invariant: "entries", breaks: "elements with one key are two entries",
 		file:   "backfill/libenc.go",
 		old:    "\t\t} else if again {\n",
