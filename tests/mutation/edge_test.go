@@ -67,4 +67,28 @@ var edge = []mutation{
 		caught: "sql.TestRowsWithOneRowID",
 		shows:  `.`,
 	},
+	{
+		invariant: "edge", breaks: "the MySQL port is anybody's while the store opens",
+		file:   "server/reserve_linux.go",
+		old:    "if err := r.setReuse(0); err != nil {",
+		new:    "if err := r.setReuse(1); err != nil {",
+		caught: "server.TestAReservedPortRefusesClientsAndListeners",
+		shows:  `An error is expected|in chain but got nil`,
+	},
+	{
+		invariant: "edge", breaks: "the store is closed under a page that reads it",
+		file:   "server/status.go",
+		old:    "s.visits.Add(1)\n\t\tdefer s.visits.Done()\n",
+		new:    "",
+		caught: "server.TestTheStoreIsNotClosedUnderAPageThatReadsIt",
+		shows:  `context canceled`,
+	},
+	{
+		invariant: "edge", breaks: "a server whose clients are refused their writes is healthy",
+		file:   "kv/embedded/store.go",
+		old:    "full = s.pebble.Refused()",
+		new:    "full = nil",
+		caught: "kv/embedded.TestHealthKnowsAFullDisk",
+		shows:  `disk is full`,
+	},
 }
