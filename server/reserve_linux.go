@@ -8,6 +8,8 @@ import (
 	"os"
 	"strconv"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // reservation keeps a TCP address from others while the server opens. The socket is bound and does not listen: the system
@@ -53,11 +55,10 @@ func (r *reservation) bind(fd int, address string) error {
 	if err != nil {
 		return err
 	}
-	if r.fd, err = syscall.Dup(fd); err != nil {
+	if r.fd, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0); err != nil {
 		r.fd = -1
-		return os.NewSyscallError("dup", err)
+		return os.NewSyscallError("fcntl", err)
 	}
-	syscall.CloseOnExec(r.fd)
 	if err := syscall.Bind(r.fd, to); err != nil {
 		return os.NewSyscallError("bind", err)
 	}
