@@ -70,12 +70,19 @@ func TestStoreMetrics(t *testing.T) {
 	require.Equal(t, 3.0, values["fastddl_store_l0_sublevels"])
 	require.Equal(t, 0.5, values["fastddl_store_commit_p99_seconds"])
 	require.Equal(t, 1.0, values["fastddl_store_write_stalled"])
+	require.Equal(t, 10.0, values["fastddl_store_size_bytes"])
+	require.Equal(t, 20.0, values["fastddl_store_disk_free_bytes"])
+	require.Equal(t, 30.0, values["fastddl_store_disk_total_bytes"])
 }
 
 type loadedStore struct{ kv.Store }
 
 func (loadedStore) LoadSignals() kv.LoadSignals {
 	return kv.LoadSignals{L0Sublevels: 3, CommitP99: 500 * time.Millisecond, WriteStalled: true}
+}
+
+func (loadedStore) Sizes() (kv.Sizes, error) {
+	return kv.Sizes{Store: 10, DiskFree: 20, DiskTotal: 30}, nil
 }
 
 func TestGovernorMetrics(t *testing.T) {

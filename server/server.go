@@ -127,8 +127,9 @@ func Start(ctx context.Context, opts Options) (_ *Server, err error) {
 
 // open opens the node, and TiDB's server over it. The status port, if there is one, says meanwhile what is going on.
 func (s *Server) open(ctx context.Context, port int, statusListener net.Listener) (err error) {
-	metrics := newMetrics()
-	listeners := []event.Listener{logEvents(s.log.Logger), metrics.observe}
+	metrics, jobs := newMetrics(), newJobMetrics(time.Now)
+	metrics.registry.MustRegister(jobs)
+	listeners := []event.Listener{logEvents(s.log.Logger), metrics.observe, jobs.observe}
 	if s.opts.Events != nil {
 		listeners = append(listeners, s.opts.Events)
 	}
@@ -139,7 +140,8 @@ func (s *Server) open(ctx context.Context, port int, statusListener net.Listener
 		return err
 	}
 	if statusListener != nil {
-		if err := s.startStatus(statusListener, prometheus.Gatherers{prometheus.DefaultGatherer, metrics.registry}); err != nil {
+		// In this order: ours bring TiDB's, which are in the other registry, up to date.
+		if err := s.startStatus(statusListener, prometheus.Gatherers{metrics.registry, prometheus.DefaultGatherer}); err != nil {
 			return errors.Join(err, s.node.Close())
 		}
 	}
@@ -148,6 +150,8 @@ func (s *Server) open(ctx context.Context, port int, statusListener net.Listener
 		return err
 	}
 	metrics.registry.MustRegister(s.node.collectors()...)
+	jobs.follow(s.node.UnfinishedJobs)
+	s.parts.add(jobs.close)
 	if err := s.newServer(); err != nil {
 		return err
 	}

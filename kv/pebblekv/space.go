@@ -325,6 +325,24 @@ func (s *Store) Refused() error {
 	return r.err
 }
 
+// Sizes implements kv.SizeReporter.
+func (s *Store) Sizes() (kv.Sizes, error) {
+	if err := s.gate.enter(); err != nil {
+		return kv.Sizes{}, err
+	}
+	defer s.gate.exit()
+	sizes := kv.Sizes{Store: s.db.Metrics().DiskSpaceUsage()}
+	if !s.space.enabled() {
+		return sizes, nil
+	}
+	usage, err := s.fs.GetDiskUsage(s.dir)
+	if err != nil {
+		return sizes, fmt.Errorf("pebblekv: the disk of %s: %w", s.dir, err)
+	}
+	sizes.DiskFree, sizes.DiskTotal = usage.AvailBytes, usage.TotalBytes
+	return sizes, nil
+}
+
 // SpaceForBuilds implements kv.SpaceReporter.
 func (s *Store) SpaceForBuilds() uint64 { return backAbove(s.space.limits.low) }
 

@@ -91,4 +91,28 @@ var edge = []mutation{
 		caught: "kv/embedded.TestHealthKnowsAFullDisk",
 		shows:  `disk is full`,
 	},
+	{
+		invariant: "edge", breaks: "a build that waits for long leaves no line",
+		file:   "ddl/waitlog.go",
+		old:    "\tw.emit(w.told)\n",
+		new:    "",
+		caught: "ddl.TestLongWaitsAreToldOnceAndAtTheirEnd",
+		shows:  `has waited 5s`,
+	},
+	{
+		invariant: "edge", breaks: "nobody learns who has cancelled a build",
+		file:   "sql/admin.go",
+		old:    "tell: func(id int64, err error) { s.tellCommand(admin, []int64{id}, err) }}",
+		new:    "tell: func(int64, error) {}}",
+		caught: "sql.TestCommandsOnJobsAreToldWithTheirUser",
+		shows:  `should have 1 item`,
+	},
+	{
+		invariant: "edge", breaks: "builds that have ended stay in TiDB's metrics",
+		file:   "server/jobmetrics.go",
+		old:    "tidbmetrics.BackfillProgressGauge.DeleteLabelValues(label)",
+		new:    "_ = label",
+		caught: "server.TestTiDBsMetricsAreFed",
+		shows:  `Should be empty`,
+	},
 }
