@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -350,7 +351,8 @@ func TestALongWaitIsSeen(t *testing.T) {
 	require.Eventually(t, logged("for: metadata lock, held by 1 transaction: connection "+holder.id), patience, pollInterval)
 	id := value(t, db, "SELECT job_id FROM mysql.tidb_ddl_job")
 	mustExec(t, db, "ADMIN ALTER DDL JOBS "+id+" THREAD = 3")
-	require.Regexp(t, "job "+id+` was asked by root@127.0.0.1, connection \d+: .*ADMIN ALTER DDL JOBS `+id+" THREAD = 3.*: done", n.Stderr.String())
+	asked := regexp.MustCompile("job " + id + ` was asked by root@127.0.0.1, connection \d+: .*ADMIN ALTER DDL JOBS ` + id + " THREAD = 3.*: done")
+	require.Eventually(t, func() bool { return asked.MatchString(n.Stderr.String()) }, patience, pollInterval)
 	shown := metricsOf(t, n)
 	require.Contains(t, shown, `fastddl_ddl_job_wait_seconds{db="test",job="`+id+`",reason="metadata lock",table="w"} `)
 	require.Contains(t, shown, `fastddl_ddl_job_percent{db="test",job="`+id+`",table="w"} `)

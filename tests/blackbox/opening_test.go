@@ -109,24 +109,24 @@ func TestClientsDuringTheStartAreRefusedOrGreeted(t *testing.T) {
 	s := startOpening(t, "--path", dir)
 	greeted := make(chan error, 1)
 	go func() { greeted <- firstPacket(s.addr) }()
-	code, body := s.health(t, "/health")
-	require.Equal(t, http.StatusServiceUnavailable, code)
-	require.Contains(t, body, "not ready: ")
-	require.Eventually(t, func() bool {
-		code, _ := s.health(t, "/health")
-		return code == http.StatusOK
-	}, patience, time.Millisecond)
+	deadline := time.Now().Add(patience)
+	for code, body := s.health(t, "/health"); code != http.StatusOK; code, body = s.health(t, "/health") {
+		require.Equal(t, http.StatusServiceUnavailable, code)
+		require.Contains(t, body, "not ready: ")
+		require.True(t, time.Now().Before(deadline), body)
+		time.Sleep(time.Millisecond)
+	}
 	select {
 	case err := <-greeted:
 		require.NoError(t, err)
 	case <-time.After(patience):
 		require.FailNow(t, "nothing listens")
 	}
+	s.terminate(t)
+	require.Zero(t, s.cmd.ProcessState.ExitCode())
 	for _, stage := range []string{"opening the store", "replaying the log", "bootstrapping the SQL layer", "loading the statistics", "loading the index builds", "accepting clients"} {
 		require.Contains(t, s.stderr.String(), "opening: "+stage)
 	}
-	s.terminate(t)
-	require.Zero(t, s.cmd.ProcessState.ExitCode())
 }
 
 // TestAStartThatTakesLongSaysWhy: here the cluster does not answer.
