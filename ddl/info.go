@@ -3,6 +3,7 @@ package ddl
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/pingcap/tidb/pkg/meta/model"
@@ -21,6 +22,8 @@ type JobInfo struct {
 	// DB and Table are names in lower case, SchemaID and TableID their IDs.
 	DB, Table         string
 	SchemaID, TableID int64
+	// Indexes are the names of the indexes that are built, with + between them.
+	Indexes string
 	// Type, SchemaState and State are named as TiDB names them.
 	Type, SchemaState, State string
 	Query                    string
@@ -40,6 +43,8 @@ type JobInfo struct {
 	// Step is the durable step, Stage what the job does in it, WaitReason what it
 	// waits for.
 	Step, Stage, WaitReason string
+	// WaitSince is when the wait began, zero if the job waits for nothing.
+	WaitSince time.Time
 	// Blockers are the transactions that it waits for, in the order in which they are
 	// ended if they are.
 	Blockers []Blocker
@@ -124,10 +129,11 @@ func (t *task) info(now time.Time) JobInfo {
 	t.view.fill(&info, r.Step, now)
 	switch {
 	case r.ShownState() == model.JobStatePaused:
-		info.WaitReason = "paused"
+		info.WaitReason = waitPaused
 	case info.WaitReason == "":
 		info.WaitReason = held.Wait
 	}
+	info.WaitSince = t.view.waitSince(info.WaitReason, now)
 	// Nobody knows how long a job waits for what it does not have. Meanwhile it reads nothing.
 	if info.WaitReason != "" && held.Workers == 0 {
 		info.HasRemaining, info.RowsPerSecond = false, 0
@@ -137,7 +143,7 @@ func (t *task) info(now time.Time) JobInfo {
 
 func jobInfo(r *job.Record) JobInfo {
 	info := JobInfo{
-		ID: r.ID, RowID: r.RowID, DB: r.DB, Table: r.Table, SchemaID: r.DBID, TableID: r.TableID,
+		ID: r.ID, RowID: r.RowID, DB: r.DB, Table: r.Table, SchemaID: r.DBID, TableID: r.TableID, Indexes: indexNames(r),
 		Type: r.Type.String(), SchemaState: r.SchemaState().String(), State: r.ShownState().String(), Query: r.Query,
 		CreateTime: timeOf(r.CreateTS), StartTime: timeOf(r.StartTS), EndTime: timeOf(r.EndTS),
 		RowCount: r.RowCount, Step: string(r.Step), Snapshot: r.SnapshotTS, Compared: r.Compared, Repaired: r.Repaired,
@@ -150,6 +156,15 @@ func jobInfo(r *job.Record) JobInfo {
 		info.Percent = 100
 	}
 	return info
+}
+
+// indexNames are the names of the indexes that a job builds, as TiDB's metrics have them.
+func indexNames(r *job.Record) string {
+	names := make([]string, len(r.Indexes))
+	for i, index := range r.Indexes {
+		names[i] = index.IndexName.O
+	}
+	return strings.Join(names, "+")
 }
 
 func timeOf(ts uint64) time.Time {

@@ -148,8 +148,12 @@ func (t *task) startReporter(ctx context.Context) (stop func()) {
 func (t *task) reportLoop(ctx context.Context) {
 	var last JobInfo
 	var reported bool
+	waits := waitWatch{emit: t.emit}
+	defer func() { waits.look(time.Now(), JobInfo{}) }() // a wait ends with its job
 	for sleep.For(ctx, reportInterval) {
-		info := t.info(time.Now())
+		now := time.Now()
+		info := t.info(now)
+		waits.look(now, info)
 		if info.Ended() || reflect.DeepEqual(info, last) {
 			continue
 		}

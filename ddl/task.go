@@ -295,7 +295,7 @@ func (t *task) tellState(before *job.Record) {
 		return
 	}
 	e := event.JobStateChanged{
-		Job: event.Job{ID: t.id}, Schema: now.DB, Table: now.Table, Rows: now.RowCount,
+		Job: event.Job{ID: t.id}, Schema: now.DB, Table: now.Table, Indexes: indexNames(now), Rows: now.RowCount,
 		From: before.ShownState().String(), To: now.ShownState().String(),
 	}
 	if now.Ended() && now.StartTS != 0 {

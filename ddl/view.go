@@ -19,6 +19,8 @@ type view struct {
 	// wait is what the job waits for, failure what it has failed with last.
 	wait    string
 	failure string
+	// since is when the wait began that lasts, zero if there is none.
+	since time.Time
 	// blockers are the transactions that it waits for.
 	blockers []Blocker
 }
@@ -26,21 +28,47 @@ type view struct {
 func (v *view) setWait(reason string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	v.waits(reason, time.Now())
+}
+
+// waits sets what the job waits for. A wait lasts as long as there is a reason, whichever. The caller holds mu.
+func (v *view) waits(reason string, now time.Time) {
 	v.wait = reason
+	v.lasts(reason, now)
+}
+
+func (v *view) lasts(reason string, now time.Time) {
+	switch {
+	case reason == "":
+		v.since = time.Time{}
+	case v.since.IsZero():
+		v.since = now
+	}
+}
+
+// waitSince is when a job began to wait that waits for a reason now, which may be one that the view does not know.
+func (v *view) waitSince(reason string, now time.Time) time.Time {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.wait == "" {
+		v.lasts(reason, now)
+	}
+	return v.since
 }
 
 // setBlockers says which transactions the job waits for, and so in words.
 func (v *view) setBlockers(reason string, blockers []Blocker) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.wait, v.blockers = reason, blockers
+	v.waits(reason, time.Now())
+	v.blockers = blockers
 }
 
 // setRetry says that the job waits for its next attempt.
 func (v *view) setRetry() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.wait = "next attempt after error: " + v.failure
+	v.waits("next attempt after error: "+v.failure, time.Now())
 }
 
 // rows is the number of rows read so far.

@@ -76,8 +76,10 @@ func (e JobQueued) String() string {
 type JobStateChanged struct {
 	Job
 	Schema, Table string
-	From, To      string
-	Err           error
+	// Indexes are the names of the indexes that are built, with + between them.
+	Indexes  string
+	From, To string
+	Err      error
 	// Rows is how many rows the job has read so far. Took is how long it was under way, 0 before it has ended.
 	Rows int64
 	Took time.Duration
@@ -117,6 +119,52 @@ type LockWait struct {
 
 func (e LockWait) String() string {
 	return fmt.Sprintf("job %d has waited %s for the metadata lock, held by %v", e.ID, e.Waited.Round(time.Millisecond), e.Blockers)
+}
+
+// Waiting: the job has waited long enough for something that people may want to look
+// at it. It comes once in a wait, however its reason changes.
+type Waiting struct {
+	Job
+	Schema, Table string
+	Reason        string
+	Waited        time.Duration
+	// ForResources says that the job waits for what it shares with others, and not for somebody.
+	ForResources bool
+}
+
+func (e Waiting) String() string {
+	return fmt.Sprintf("job %d on %s.%s has waited %s for: %s", e.ID, e.Schema, e.Table, e.Waited.Round(time.Millisecond), e.Reason)
+}
+
+// WaitEnded: a wait that [Waiting] has told of is over, or its job is.
+type WaitEnded struct {
+	Job
+	Schema, Table string
+	Reason        string
+	Waited        time.Duration
+}
+
+func (e WaitEnded) String() string {
+	return fmt.Sprintf("job %d on %s.%s waits no more, after %s, for: %s", e.ID, e.Schema, e.Table, e.Waited.Round(time.Millisecond), e.Reason)
+}
+
+// Command: a user has asked something of the job, one of several perhaps, by a statement.
+type Command struct {
+	Job
+	// User is as user@host.
+	User      string
+	ConnID    uint64
+	Statement string
+	// Err is why the job does not do it; nil if it does.
+	Err error
+}
+
+func (e Command) String() string {
+	outcome := "done"
+	if e.Err != nil {
+		outcome = e.Err.Error()
+	}
+	return fmt.Sprintf("job %d was asked by %s, connection %d: %.*q: %s", e.ID, e.User, e.ConnID, maxShownSQL, e.Statement, outcome)
 }
 
 // IdleBlockerEnded: the session of a transaction that the job waited for was

@@ -45,3 +45,17 @@ type SpaceReporter interface {
 // KeepFree is what index builds leave free on a disk of so many bytes: more than what makes a
 // store on it that is a SpaceReporter say SpaceLow.
 func KeepFree(total uint64) uint64 { return min(1<<30, total/5) }
+
+// Sizes are those of a store and of its disk, in bytes.
+type Sizes struct {
+	// Store is what the store's files take, garbage that is still to be collected included.
+	Store uint64
+	// DiskFree and DiskTotal are those of its disk; zero where the file system does not tell.
+	DiskFree, DiskTotal uint64
+}
+
+// SizeReporter is a store that knows its sizes.
+type SizeReporter interface {
+	// Sizes asks the store and its disk.
+	Sizes() (Sizes, error)
+}

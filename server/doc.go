@@ -13,16 +13,26 @@
 // must fail for a port in use leaves the data alone. Every error names the
 // setting that is to blame; what had been opened is closed again.
 //
+// The MySQL port is bound, and does not listen before TiDB's server does: until
+// statements can be executed connections are refused, as those to a MySQL or TiDB
+// that has not started. A connection that is accepted and waits looks like a server
+// that is up, and could not be handed to TiDB's listener. The status port answers from
+// the first moment: /health and everything else with 503, what the start is doing, and
+// for how long. The log has the same when a stage begins, and every five seconds.
+//
 // # Stop
 //
 // [Server.Shutdown] loses nothing that was acknowledged and cancels no index build:
 //
-//  1. /health turns to 503 and the listener closes: nobody new comes in.
-//  2. Index builds stop at a checkpoint, and go on at the next start. Sessions that
+//  1. /health turns to 503, and stays so until the process ends. New clients are let in
+//     for graceful-wait-before-shutdown: 0 by default, as TiDB's.
+//  2. The listener closes: nobody new comes in.
+//  3. Index builds stop at a checkpoint, and go on at the next start. Sessions that
 //     wait for one get an error.
-//  3. Statements and transactions may end within the configured time, and their
+//  4. Statements and transactions may end within the configured time, and their
 //     clients get the answer; then all connections are closed.
-//  4. The SQL layer and the store close.
+//  5. The status port shows nothing more of the store. The SQL layer and the store
+//     close, and the status port at last.
 //
 // Each step is bounded. If one is not done in time, the error says so; the process
 // may end nevertheless, since commits are durable when they are acknowledged.

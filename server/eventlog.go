@@ -1,8 +1,6 @@
 package server
 
 import (
-	"time"
-
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
@@ -18,10 +16,6 @@ func logEvents(log *zap.Logger) event.Listener {
 	}
 }
 
-// longLockWait is how long a job has to wait for the metadata lock before that
-// is logged above debug.
-const longLockWait = time.Second
-
 // eventLevel keeps what happens a few times in a job at info and what happens
 // for each range or batch at debug.
 func eventLevel(e event.Event) zapcore.Level {
@@ -30,15 +24,17 @@ func eventLevel(e event.Event) zapcore.Level {
 		if e.Err != nil {
 			return zapcore.WarnLevel
 		}
-	case event.LockWait:
-		// Transactions end within milliseconds; who does not is worth a line.
-		if e.Waited < longLockWait {
-			return zapcore.DebugLevel
+	case event.Waiting:
+		if !e.ForResources {
+			return zapcore.WarnLevel // somebody is waited for
 		}
-		return zapcore.WarnLevel
+	case event.Command:
+		if e.Err != nil {
+			return zapcore.WarnLevel
+		}
 	case event.Retry, event.IdleBlockerEnded:
 		return zapcore.WarnLevel
-	case event.Progress, event.RangeDone, event.Throttled, event.Ingested:
+	case event.Progress, event.RangeDone, event.Throttled, event.Ingested, event.LockWait:
 		return zapcore.DebugLevel
 	}
 	return zapcore.InfoLevel

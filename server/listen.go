@@ -10,16 +10,30 @@ import (
 	"time"
 )
 
-// listen binds a TCP port; 0 is a free one. The settings are those of the host and the port.
+// listen binds a TCP port and listens; 0 is a free one. The settings are those of the host and the port.
 func listen(hostSetting, setting, host string, port int) (net.Listener, error) {
 	l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+	if err != nil {
+		return nil, blameSetting(hostSetting, setting, err)
+	}
+	return l, nil
+}
+
+// reservePort keeps a TCP port for a listener to come; 0 is a free one. The settings are those of the host and the port.
+func reservePort(hostSetting, setting, host string, port int) (*reservation, error) {
+	r, err := reserve(host, port)
+	if err != nil {
+		return nil, blameSetting(hostSetting, setting, err)
+	}
+	return r, nil
+}
+
+// blameSetting names the setting at fault where an address cannot be taken.
+func blameSetting(hostSetting, setting string, err error) error {
 	if errors.Is(err, syscall.EADDRNOTAVAIL) || errors.As(err, new(*net.DNSError)) { // not of this machine
 		setting = hostSetting
 	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", setting, err)
-	}
-	return l, nil
+	return fmt.Errorf("%s: %w", setting, err)
 }
 
 // errNotListening says that a server ended before it could be reached.

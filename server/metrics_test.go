@@ -70,12 +70,19 @@ func TestStoreMetrics(t *testing.T) {
 	require.Equal(t, 3.0, values["fastddl_store_l0_sublevels"])
 	require.Equal(t, 0.5, values["fastddl_store_commit_p99_seconds"])
 	require.Equal(t, 1.0, values["fastddl_store_write_stalled"])
+	require.Equal(t, 10.0, values["fastddl_store_size_bytes"])
+	require.Equal(t, 20.0, values["fastddl_store_disk_free_bytes"])
+	require.Equal(t, 30.0, values["fastddl_store_disk_total_bytes"])
 }
 
 type loadedStore struct{ kv.Store }
 
 func (loadedStore) LoadSignals() kv.LoadSignals {
 	return kv.LoadSignals{L0Sublevels: 3, CommitP99: 500 * time.Millisecond, WriteStalled: true}
+}
+
+func (loadedStore) Sizes() (kv.Sizes, error) {
+	return kv.Sizes{Store: 10, DiskFree: 20, DiskTotal: 30}, nil
 }
 
 func TestGovernorMetrics(t *testing.T) {
@@ -104,7 +111,11 @@ func TestEveryEventIsLogged(t *testing.T) {
 		{event.JobStateChanged{Job: job, Err: errors.New("x")}, zapcore.WarnLevel},
 		{event.SchemaStateChanged{Job: job}, zapcore.InfoLevel},
 		{event.LockWait{Job: job}, zapcore.DebugLevel},
-		{event.LockWait{Job: job, Waited: 2 * time.Second}, zapcore.WarnLevel},
+		{event.Waiting{Job: job, Waited: 5 * time.Second}, zapcore.WarnLevel},
+		{event.Waiting{Job: job, Waited: 5 * time.Second, ForResources: true}, zapcore.InfoLevel},
+		{event.WaitEnded{Job: job}, zapcore.InfoLevel},
+		{event.Command{Job: job}, zapcore.InfoLevel},
+		{event.Command{Job: job, Err: errors.New("x")}, zapcore.WarnLevel},
 		{event.Retry{Job: job}, zapcore.WarnLevel},
 		{event.Progress{Job: job}, zapcore.DebugLevel},
 		{event.RangeDone{Job: job}, zapcore.DebugLevel},

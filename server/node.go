@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	tidb "github.com/pingcap/tidb/pkg/config"
 	"github.com/pingcap/tidb/pkg/domain"
 	tidbserver "github.com/pingcap/tidb/pkg/server"
 	"github.com/pingcap/tidb/pkg/sessionctx/variable"
@@ -40,11 +41,14 @@ type NodeOptions struct {
 	Listeners []event.Listener
 	// Port and StatusPort are those of the listeners.
 	Port, StatusPort int
+	// Stage, if set, receives what the node is doing while it opens.
+	Stage func(string)
 }
 
 // Node is everything below the listeners: a store, TiDB's SQL layer over it, and
 // the index builds.
 type Node struct {
+	opts       NodeOptions
 	cfg        config.Config
 	globals    *config.Globals
 	bus        *event.Bus
@@ -56,6 +60,8 @@ type Node struct {
 	layer     *sql.Layer
 	driver    *fileGuard
 	parts     closers
+	// stuck says that the node is opening still, and cannot be closed.
+	stuck bool
 }
 
 // openGrace is left to the SQL layer to open after the process was told to end. It
@@ -65,27 +71,21 @@ const openGrace = 10 * time.Second
 // errStuckOpen says that the SQL layer did not open when the process was to end.
 var errStuckOpen = errors.New("the store does not answer")
 
-// OpenNode opens the store, which is made if it does not exist, and the SQL layer,
-// and goes on with the jobs that were running. On error nothing stays open, unless
-// ctx has ended, which is for a process that is to end: then a store that does not
-// answer is left as it is.
-func OpenNode(ctx context.Context, opts NodeOptions) (_ *Node, err error) {
+// newNode sets the process up for a node, whose Close undoes that. On error nothing stays.
+func newNode(opts NodeOptions) (_ *Node, err error) {
+	if opts.Stage == nil {
+		opts.Stage = func(string) {}
+	}
 	cfg := opts.Config
-	n := &Node{cfg: cfg, globals: config.NewGlobals(), bus: &event.Bus{}, foreground: new(foreground.Meter)}
+	n := &Node{opts: opts, cfg: cfg, globals: config.NewGlobals(), bus: &event.Bus{}, foreground: new(foreground.Meter)}
 	for _, l := range opts.Listeners {
 		n.bus.Subscribe(l)
 	}
-	defer func() {
-		if err != nil && !errors.Is(err, errStuckOpen) {
-			err = errors.Join(err, n.parts.close())
-		}
-	}()
 	t, err := tidbConfig(cfg, opts.Version, opts.Port, opts.StatusPort)
 	if err != nil {
 		return nil, err
 	}
-	budget := memory.Divide(int64(cfg.MemoryLimit))
-	stopProcess, err := startProcess(t, opts.GitHash, budget)
+	stopProcess, err := startProcess(t, opts.GitHash, memory.Divide(int64(cfg.MemoryLimit)))
 	if err != nil {
 		return nil, err
 	}
@@ -94,20 +94,28 @@ func OpenNode(ctx context.Context, opts NodeOptions) (_ *Node, err error) {
 		n.parts.add(requireTLS())
 	}
 	n.parts.add(opts.Log.followMaxDays())
-	if n.store, err = openStore(ctx, cfg, opts.Port, budget, n.globals, opts.Log.Logger); err != nil {
-		return nil, err
+	return n, nil
+}
+
+// open opens the store, which is made if it does not exist, and the SQL layer,
+// and goes on with the jobs that were running. On error the node is to be closed. If
+// ctx has ended, which is for a process that is to end, a store that does not
+// answer is left as it is.
+func (n *Node) open(ctx context.Context) (err error) {
+	defer func() { n.stuck = errors.Is(err, errStuckOpen) }()
+	cfg, log := n.cfg, n.opts.Log
+	budget := memory.Divide(int64(cfg.MemoryLimit))
+	if n.store, err = openStore(ctx, cfg, n.opts, budget, n.globals); err != nil {
+		return err
 	}
 	n.parts.add(n.store.close)
 	if err = n.openTempDir(cfg.TempDir); err != nil {
-		return nil, err
+		return err
 	}
-	if err = opts.Log.openStatementLogs(cfg.Log, t.Log.GeneralLogFile); err != nil {
-		return nil, err
+	if err = log.openStatementLogs(cfg.Log, tidb.GetGlobalConfig().Log.GeneralLogFile); err != nil {
+		return err
 	}
-	if err = n.awaitSQL(ctx, budget, opts.Log.Logger); err != nil {
-		return nil, err
-	}
-	return n, nil
+	return n.awaitSQL(ctx, budget, log.Logger)
 }
 
 // awaitSQL opens the SQL layer. It does not give up half way because ctx ends, but
@@ -169,7 +177,7 @@ func (n *Node) openSQL(ctx context.Context, budget memory.Budget, log *zap.Logge
 	registerSecureFilePriv(n.cfg.Security.SecureFilePriv)
 	if n.layer, err = sql.Open(ctx, sql.Options{
 		Storage: n.store.storage, Builds: n.store.builds, Node: n.store.node, Globals: n.globals, Bus: n.bus, Resources: n.resources,
-		Foreground: n.foreground, TempDir: n.tempDir, Logger: log,
+		Foreground: n.foreground, TempDir: n.tempDir, Logger: log, Stage: n.opts.Stage,
 	}); err != nil {
 		return fmt.Errorf("open the SQL layer: %w", err)
 	}
@@ -249,4 +257,9 @@ func (n *Node) collectors() []prometheus.Collector {
 func (n *Node) helperStorage() helper.Storage { return n.store.storage.(helper.Storage) }
 
 // Close closes everything. No statement may be running.
-func (n *Node) Close() error { return n.parts.close() }
+func (n *Node) Close() error {
+	if n.stuck {
+		return nil
+	}
+	return n.parts.close()
+}

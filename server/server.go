@@ -59,8 +59,10 @@ type Server struct {
 	log     *Log
 	addr    net.Addr
 	started time.Time
-	ready   atomic.Bool
-	tidb    *tidbserver.Server
+	opening *opening
+	// ready says that statements are accepted, and draining that the server is to end.
+	ready, draining atomic.Bool
+	tidb            *tidbserver.Server
 	// clients is tidb for those who look at its clients.
 	clients *clientList
 	// ended receives the error of TiDB's server when its listeners have ended, and that
@@ -81,21 +83,20 @@ func Start(ctx context.Context, opts Options) (_ *Server, err error) {
 		return nil, err
 	}
 	cfg := opts.Config
-	s := &Server{opts: opts, log: opts.Log, ended: make(chan error, 2), statusScheme: "http"}
+	s := &Server{opts: opts, log: opts.Log, ended: make(chan error, 2), statusScheme: "http", opening: newOpening(opts.Log.Logger, time.Now)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.parts.close())
 		}
 	}()
 
-	// Both ports are taken before the store is touched. TiDB takes a port by itself:
-	// this one is given back just before.
-	listener, err := listen("host", "port", cfg.Host, cfg.Port)
+	// Both ports are taken before the store is touched. TiDB takes a port by itself, and shares this one then.
+	port, err := reservePort("host", "port", cfg.Host, cfg.Port)
 	if err != nil {
 		return nil, err
 	}
-	s.addr = listener.Addr()
-	defer func() { _ = listener.Close() }() // it is closed already, unless an error came first
+	defer port.release()
+	s.addr = port.addr
 	var statusListener net.Listener
 	if cfg.Status.ReportStatus {
 		if statusListener, err = listen("status-host", "status-port", cfg.Status.StatusHost, cfg.Status.StatusPort); err != nil {
@@ -103,37 +104,58 @@ func Start(ctx context.Context, opts Options) (_ *Server, err error) {
 		}
 		s.parts.add(func() error { return ignoreClosed(statusListener.Close()) })
 	}
-	metrics := newMetrics()
-	listeners := []event.Listener{logEvents(s.log.Logger), metrics.observe}
-	if opts.Events != nil {
-		listeners = append(listeners, opts.Events)
-	}
-	if s.node, err = OpenNode(ctx, NodeOptions{
-		Config: cfg, Log: s.log, Version: opts.Version, GitHash: opts.GitHash, Listeners: listeners,
-		Port: portOf(listener), StatusPort: portOf(statusListener),
-	}); err != nil {
+	s.log.Info("server is starting", zap.Stringer("address", s.addr), zap.String("status", addressOf(statusListener)),
+		zap.String("store", cfg.Store), zap.String("path", cfg.Path), zap.String("version", opts.Version))
+	ticker := time.NewTicker(openingInterval)
+	defer ticker.Stop()
+	defer s.opening.report(ticker.C)()
+	if err := s.open(ctx, port.addr.Port, statusListener); err != nil {
 		return nil, err
 	}
-	s.parts.add(s.node.Close)
-	metrics.registry.MustRegister(s.node.collectors()...)
-	if err = s.newServer(); err != nil {
-		return nil, err
-	}
-	if statusListener != nil {
-		if err = s.startStatus(statusListener, prometheus.Gatherers{prometheus.DefaultGatherer, metrics.registry}); err != nil {
-			return nil, err
-		}
-	}
-	if err = errors.Join(listener.Close(), s.run()); err != nil {
+	s.opening.enter("accepting clients")
+	if err = errors.Join(port.share(), s.run()); err != nil {
 		return nil, err
 	}
 	s.watchPeers(tidb.GetGlobalConfig().ProxyProtocol.Networks != "")
 	s.watchStore()
 	s.started = time.Now()
 	s.ready.Store(true)
-	s.log.Info("server is ready", zap.Stringer("address", s.addr), zap.String("store", cfg.Store),
-		zap.String("path", cfg.Path), zap.String("version", opts.Version))
+	s.log.Info("server is ready", zap.Stringer("address", s.addr), zap.String("store", cfg.Store), zap.String("path", cfg.Path),
+		zap.String("version", opts.Version), zap.Duration("sinceStart", time.Since(s.opening.began)))
 	return s, nil
+}
+
+// open opens the node, and TiDB's server over it. The status port, if there is one, says meanwhile what is going on.
+func (s *Server) open(ctx context.Context, port int, statusListener net.Listener) (err error) {
+	metrics, jobs := newMetrics(), newJobMetrics(time.Now)
+	metrics.registry.MustRegister(jobs)
+	listeners := []event.Listener{logEvents(s.log.Logger), metrics.observe, jobs.observe}
+	if s.opts.Events != nil {
+		listeners = append(listeners, s.opts.Events)
+	}
+	if s.node, err = newNode(NodeOptions{
+		Config: s.opts.Config, Log: s.log, Version: s.opts.Version, GitHash: s.opts.GitHash, Listeners: listeners,
+		Port: port, StatusPort: portOf(statusListener), Stage: s.opening.enter,
+	}); err != nil {
+		return err
+	}
+	if statusListener != nil {
+		// In this order: ours bring TiDB's, which are in the other registry, up to date.
+		if err := s.startStatus(statusListener, prometheus.Gatherers{metrics.registry, prometheus.DefaultGatherer}); err != nil {
+			return errors.Join(err, s.node.Close())
+		}
+	}
+	s.parts.add(s.node.Close)
+	if err := s.node.open(ctx); err != nil {
+		return err
+	}
+	metrics.registry.MustRegister(s.node.collectors()...)
+	jobs.follow(s.node.UnfinishedJobs)
+	s.parts.add(jobs.close)
+	if err := s.newServer(); err != nil {
+		return err
+	}
+	return s.showStore()
 }
 
 // newServer makes TiDB's server over the node, without its listeners.
@@ -223,8 +245,26 @@ func (s *Server) serve() error {
 	}
 }
 
-// startStatus serves the status port.
+// startStatus serves the status port, without what needs the store.
 func (s *Server) startStatus(listener net.Listener, gatherer prometheus.Gatherer) error {
+	cfg := s.opts.Config
+	secured, err := s.secureStatus(listener)
+	if err != nil {
+		return err
+	}
+	s.status = startStatusServer(statusOptions{
+		listener: secured, gatherer: gatherer, health: s.Health, log: s.log.Logger,
+		localOnly: cfg.Store == config.StorePebble && !cfg.Status.EnableDebug,
+	})
+	s.parts.add(func() error { return withCutGrace(s.status.close) })
+	return nil
+}
+
+// showStore serves on the status port what needs the store, too.
+func (s *Server) showStore() error {
+	if s.status == nil {
+		return nil
+	}
 	cfg := s.opts.Config
 	rpc := tidbserver.NewRPCServer(tidb.GetGlobalConfig(), s.node.Domain(), s.clients)
 	if cfg.Store == config.StoreTiKV {
@@ -234,26 +274,18 @@ func (s *Server) startStatus(listener net.Listener, gatherer prometheus.Gatherer
 		}
 		s.parts.add(leave)
 	}
-	secured, err := s.secureStatus(listener)
-	if err != nil {
-		return err
-	}
-	s.status = startStatusServer(statusOptions{
-		listener:  secured,
-		gatherer:  gatherer,
-		health:    s.Health,
-		status:    s.Status,
-		debug:     debugRoutes(cfg, s.node.helperStorage(), s.node.Domain()),
-		grpc:      rpc,
-		localOnly: cfg.Store == config.StorePebble && !cfg.Status.EnableDebug,
-		log:       s.log.Logger,
+	s.status.open(storePages{
+		status: s.Status, debug: debugRoutes(cfg, s.node.helperStorage(), s.node.Domain()), grpc: rpc,
 	})
-	s.parts.add(func() error {
-		ctx, cancel := context.WithTimeout(context.Background(), cutGrace)
-		defer cancel()
-		return s.status.close(ctx)
-	})
+	s.parts.add(func() error { return withCutGrace(s.status.retire) })
 	return nil
+}
+
+// withCutGrace leaves scrapes that run their time to end.
+func withCutGrace(end func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), cutGrace)
+	defer cancel()
+	return end(ctx)
 }
 
 // secureStatus puts the TLS of the cluster, if it is set, over the status port: the
@@ -268,7 +300,8 @@ func (s *Server) secureStatus(listener net.Listener) (net.Listener, error) {
 		return listener, nil
 	}
 	s.statusScheme = "https"
-	return tls.NewListener(listener, s.tidb.SetCNChecker(config)), nil
+	requireCommonName(config, tidb.GetGlobalConfig().Security.ClusterVerifyCN)
+	return tls.NewListener(listener, config), nil
 }
 
 // Addr is the address of the MySQL listener, with the real port.
@@ -279,7 +312,7 @@ func (s *Server) StatusAddr() net.Addr {
 	if s.status == nil {
 		return nil
 	}
-	return s.status.listener.Addr()
+	return s.status.opts.listener.Addr()
 }
 
 // StatusURL is the URL of the HTTP status server, empty if it is off.
@@ -308,12 +341,18 @@ func (s *Server) Status() Status {
 	}
 }
 
-var errNotReady = errors.New("not ready")
+var (
+	errNotReady = errors.New("not ready")
+	errDraining = errors.New("draining: the server is stopping")
+)
 
 // Health is nil while statements are accepted and the store can execute them.
 func (s *Server) Health() error {
+	if s.draining.Load() {
+		return errDraining
+	}
 	if !s.ready.Load() {
-		return errNotReady
+		return s.opening.reason()
 	}
 	return s.node.healthy()
 }
@@ -335,7 +374,9 @@ var errSlowShutdown = errors.New("the server did not stop in time; what it has a
 // Shutdown stops the server; see the package comment for the order. It takes the
 // configured time for statements to end, and some seconds more at the most.
 func (s *Server) Shutdown(ctx context.Context) error {
-	s.log.Info("server is stopping", zap.Int("connections", s.tidb.ConnectionCount()))
+	s.draining.Store(true)
+	s.log.Info("server is stopping", zap.Int("connections", s.tidb.ConnectionCount()),
+		zap.Duration("clientsAreLetInFor", time.Duration(tidb.GetGlobalConfig().GracefulWaitBeforeShutdown)*time.Second))
 	s.ready.Store(false)
 	done := make(chan error, 1)
 	go func() {

@@ -31,7 +31,7 @@ func TestServerKeepsDataAndStopsCleanly(t *testing.T) {
 	require.Equal(t, 1, s.Status().Connections)
 	require.NoError(t, s.Health())
 	shutdown(t, s)
-	require.ErrorIs(t, s.Health(), errNotReady)
+	require.ErrorIs(t, s.Health(), errDraining)
 	_, err := net.Dial("tcp", s.Addr().String())
 	require.Error(t, err)
 

@@ -31,49 +31,48 @@ type Status struct {
 
 // statusServer serves metrics, health and TiDB's HTTP API, and on the same port
 // the gRPC service through which the servers of a cluster, this one included, read
-// each other's memory tables.
+// each other's memory tables. It listens from the first moment of a start to the last
+// of a stop: what needs the store is there between [statusServer.open] and
+// [statusServer.retire].
 type statusServer struct {
-	http     *http.Server
-	grpc     *grpc.Server
-	listener net.Listener
-	mux      cmux.CMux
-	log      *zap.Logger
-	running  sync.WaitGroup
+	opts    statusOptions
+	http    *http.Server
+	mux     cmux.CMux
+	rest    *ownEnd
+	grpc    *grpc.Server // nil before open
+	running sync.WaitGroup
+
+	mu     sync.Mutex
+	pages  http.Handler
+	opened bool
+	visits sync.WaitGroup // of pages that need the store; added to under mu while these are open
 }
 
-// statusOptions say what a status server shows.
+// statusOptions say what a status server shows at any time.
 type statusOptions struct {
 	listener net.Listener
 	gatherer prometheus.Gatherer
 	// health is nil while statements are accepted and can be executed, else it
 	// says why not.
 	health func() error
-	status func() Status
-	// debug adds profiles and TiDB's HTTP API to the routes; nil adds nothing.
-	debug func(*mux.Router)
-	grpc  *grpc.Server
 	// localOnly refuses gRPC from other machines.
 	localOnly bool
 	log       *zap.Logger
 }
 
+// storePages is what a status server shows of an open store.
+type storePages struct {
+	status func() Status
+	// debug adds profiles and TiDB's HTTP API to the routes; nil adds nothing.
+	debug func(*mux.Router)
+	grpc  *grpc.Server
+}
+
+// startStatusServer answers /health and /metrics.
 func startStatusServer(opts statusOptions) *statusServer {
-	s := &statusServer{grpc: opts.grpc, listener: opts.listener, mux: cmux.New(opts.listener), log: opts.log}
-	router := mux.NewRouter()
-	errorLog := zap.NewStdLog(opts.log)
-	router.Handle("/metrics", promhttp.HandlerFor(opts.gatherer, promhttp.HandlerOpts{ErrorLog: errorLog}))
-	router.HandleFunc("/health", func(w http.ResponseWriter, _ *http.Request) { serveHealth(w, opts.health()) })
-	router.HandleFunc("/status", func(w http.ResponseWriter, _ *http.Request) {
-		if err := opts.health(); err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError) // as TiDB does
-			return
-		}
-		s.writeJSON(w, opts.status())
-	})
-	if opts.debug != nil {
-		opts.debug(router)
-	}
-	s.http = &http.Server{Handler: router, ReadHeaderTimeout: 10 * time.Second, ErrorLog: errorLog}
+	s := &statusServer{opts: opts, mux: cmux.New(opts.listener)}
+	s.pages = s.closedPages(opts.gatherer)
+	s.http = &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second, ErrorLog: zap.NewStdLog(s.opts.log)}
 
 	// Without a limit a connection that says nothing would be kept for ever.
 	s.mux.SetReadTimeout(10 * time.Second)
@@ -82,10 +81,88 @@ func startStatusServer(opts statusOptions) *statusServer {
 	if opts.localOnly {
 		rest = localListener{rest}
 	}
+	s.rest = newOwnEnd(rest) // who comes before open waits
 	s.serve("HTTP", func() error { return s.http.Serve(httpListener) })
-	s.serve("gRPC", func() error { return s.grpc.Serve(rest) })
+	s.serve("gRPC connections", s.rest.pump)
 	s.serve("status", s.mux.Serve)
 	return s
+}
+
+// ServeHTTP implements http.Handler.
+func (s *statusServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	pages := s.pages
+	if s.opened {
+		s.visits.Add(1)
+		defer s.visits.Done()
+	}
+	s.mu.Unlock()
+	pages.ServeHTTP(w, r)
+}
+
+// closedPages are those of a store that is not open: why not, and the metrics, if there is a gatherer.
+func (s *statusServer) closedPages(gatherer prometheus.Gatherer) http.Handler {
+	router := mux.NewRouter()
+	router.HandleFunc("/health", s.serveHealth)
+	if gatherer != nil {
+		router.Handle("/metrics", s.metricsPage(gatherer))
+	}
+	closed := func(w http.ResponseWriter, _ *http.Request) {
+		err := s.opts.health()
+		if err == nil {
+			err = errNotReady
+		}
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+	}
+	router.PathPrefix("/").HandlerFunc(closed)
+	return router
+}
+
+func (s *statusServer) metricsPage(gatherer prometheus.Gatherer) http.Handler {
+	return promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{ErrorLog: zap.NewStdLog(s.opts.log)})
+}
+
+// open shows what needs the store.
+func (s *statusServer) open(p storePages) {
+	router := mux.NewRouter()
+	router.Handle("/metrics", s.metricsPage(s.opts.gatherer))
+	router.HandleFunc("/health", s.serveHealth)
+	router.HandleFunc("/status", func(w http.ResponseWriter, _ *http.Request) {
+		if err := s.opts.health(); err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError) // as TiDB does
+			return
+		}
+		s.writeJSON(w, p.status())
+	})
+	if p.debug != nil {
+		p.debug(router)
+	}
+	s.grpc = p.grpc
+	s.serve("gRPC", func() error { return p.grpc.Serve(s.rest) })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pages, s.opened = router, true
+}
+
+// retire shows nothing more that needs the store, and waits until ctx ends for those who look at that. /health goes on.
+func (s *statusServer) retire(ctx context.Context) error {
+	s.mu.Lock()
+	s.pages, s.opened = s.closedPages(nil), false
+	s.mu.Unlock()
+	if s.grpc != nil {
+		s.grpc.Stop()
+	}
+	left := make(chan struct{})
+	go func() {
+		defer close(left)
+		s.visits.Wait()
+	}()
+	select {
+	case <-left:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("stop status server: %w", context.Cause(ctx))
+	}
 }
 
 // serve runs one of the loops of the server until it is closed.
@@ -95,14 +172,14 @@ func (s *statusServer) serve(name string, run func() error) {
 		defer s.running.Done()
 		err := run()
 		if err != nil && !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) && !errors.Is(err, cmux.ErrServerClosed) {
-			s.log.Error("status server stopped", zap.String("part", name), zap.Error(err))
+			s.opts.log.Error("status server stopped", zap.String("part", name), zap.Error(err))
 		}
 	}()
 }
 
 // serveHealth answers 200 while statements are accepted, else 503 and why.
-func serveHealth(w http.ResponseWriter, err error) {
-	if err != nil {
+func (s *statusServer) serveHealth(w http.ResponseWriter, _ *http.Request) {
+	if err := s.opts.health(); err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
@@ -112,7 +189,7 @@ func serveHealth(w http.ResponseWriter, err error) {
 func (s *statusServer) writeJSON(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	if err := json.NewEncoder(w).Encode(v); err != nil {
-		s.log.Debug("status not sent", zap.Error(err))
+		s.opts.log.Debug("status not sent", zap.Error(err))
 	}
 }
 
@@ -122,13 +199,59 @@ func (s *statusServer) close(ctx context.Context) error {
 	if err != nil {
 		err = errors.Join(fmt.Errorf("stop status server: %w", err), s.http.Close())
 	}
-	s.grpc.Stop()
+	if s.grpc != nil {
+		s.grpc.Stop()
+	}
 	s.mux.Close()
-	if closeErr := s.listener.Close(); !errors.Is(closeErr, net.ErrClosed) {
+	_ = s.rest.Close() // never fails
+	if closeErr := s.opts.listener.Close(); !errors.Is(closeErr, net.ErrClosed) {
 		err = errors.Join(err, closeErr)
 	}
 	s.running.Wait()
 	return err
+}
+
+// ownEnd is a listener that can be closed without the port that it shares with others, which cmux would close.
+type ownEnd struct {
+	net.Listener
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func newOwnEnd(l net.Listener) *ownEnd {
+	return &ownEnd{Listener: l, conns: make(chan net.Conn), closed: make(chan struct{})}
+}
+
+// pump accepts connections until the port is closed; those that come after Close end at once.
+func (e *ownEnd) pump() error {
+	for {
+		conn, err := e.Listener.Accept()
+		if err != nil {
+			return errors.Join(err, e.Close())
+		}
+		select {
+		case e.conns <- conn:
+		case <-e.closed:
+			_ = conn.Close() // nothing was said on it
+		}
+	}
+}
+
+// Accept implements net.Listener.
+func (e *ownEnd) Accept() (net.Conn, error) {
+	select {
+	case conn := <-e.conns:
+		return conn, nil
+	case <-e.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close implements net.Listener.
+func (e *ownEnd) Close() error {
+	e.once.Do(func() { close(e.closed) })
+	return nil
 }
 
 // localListener refuses connections from other machines.

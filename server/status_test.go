@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorilla/mux"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
@@ -30,14 +32,31 @@ func get(t *testing.T, addr net.Addr, path string) (int, string) {
 	return resp.StatusCode, string(body)
 }
 
+// TestStatusServer: the port answers before the store is open, and after it is closed, and says why there is nothing to see.
 func TestStatusServer(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	health := errors.New("the disk is full")
+	health := errors.New("not ready: replaying the log")
 	s := startStatusServer(statusOptions{
-		listener: l, gatherer: prometheus.NewRegistry(), log: zap.NewNop(), grpc: grpc.NewServer(),
+		listener: l, gatherer: prometheus.NewRegistry(), log: zap.NewNop(),
 		health: func() error { return health },
+	})
+	requireClosed := func(reason string) {
+		t.Helper()
+		for _, path := range []string{"/health", "/status", "/schema"} {
+			code, body := get(t, l.Addr(), path)
+			require.Equal(t, http.StatusServiceUnavailable, code, path)
+			require.Contains(t, body, reason, path)
+		}
+	}
+	requireClosed("replaying the log")
+	code, _ := get(t, l.Addr(), "/metrics")
+	require.Equal(t, http.StatusOK, code)
+
+	health = errors.New("the disk is full")
+	s.open(storePages{
 		status: func() Status { return Status{Connections: 2, Version: "8.0", Store: "pebble"} },
+		grpc:   grpc.NewServer(),
 	})
 	code, body := get(t, l.Addr(), "/health")
 	require.Equal(t, http.StatusServiceUnavailable, code)
@@ -56,9 +75,47 @@ func TestStatusServer(t *testing.T) {
 	code, _ = get(t, l.Addr(), "/debug/pprof/goroutine?debug=1")
 	require.Equal(t, http.StatusNotFound, code)
 
+	health = errDraining
+	require.NoError(t, s.retire(t.Context()))
+	requireClosed("draining")
+
 	require.NoError(t, s.close(t.Context()))
 	_, err = http.Get("http://" + l.Addr().String() + "/health")
 	require.Error(t, err)
+}
+
+// TestTheStoreIsNotClosedUnderAPageThatReadsIt: who looks at the store has it until the page is written.
+func TestTheStoreIsNotClosedUnderAPageThatReadsIt(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	s := startStatusServer(statusOptions{
+		listener: l, gatherer: prometheus.NewRegistry(), log: zap.NewNop(), health: func() error { return errDraining },
+	})
+	reads, end := make(chan struct{}), make(chan struct{})
+	s.open(storePages{grpc: grpc.NewServer(), debug: func(r *mux.Router) {
+		r.HandleFunc("/read", func(http.ResponseWriter, *http.Request) {
+			close(reads)
+			<-end
+		})
+	}})
+	visited := make(chan error, 1)
+	go func() {
+		resp, err := http.Get("http://" + l.Addr().String() + "/read")
+		if err == nil {
+			err = resp.Body.Close()
+		}
+		visited <- err
+	}()
+	<-reads
+	impatient, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, s.retire(impatient), context.Canceled)
+	code, _ := get(t, l.Addr(), "/health")
+	require.Equal(t, http.StatusServiceUnavailable, code, "it answers meanwhile")
+	close(end)
+	require.NoError(t, s.retire(t.Context()))
+	require.NoError(t, <-visited)
+	require.NoError(t, s.close(t.Context()))
 }
 
 // TestStatusPortOfAServer: our figures and TiDB's are in one place.

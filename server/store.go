@@ -44,18 +44,22 @@ type store struct {
 }
 
 // openStore opens the store that the configuration names.
-func openStore(ctx context.Context, cfg config.Config, port int, budget memory.Budget, globals *config.Globals, log *zap.Logger) (*store, error) {
+func openStore(ctx context.Context, cfg config.Config, node NodeOptions, budget memory.Budget, globals *config.Globals) (*store, error) {
+	log := node.Log.Logger
 	switch cfg.Store {
 	case config.StorePebble:
-		return openEmbedded(cfg, budget, log)
+		return openEmbedded(cfg, budget, log, node.Stage)
 	case config.StoreTiKV:
-		return openCluster(ctx, cfg, port, globals, log)
+		node.Stage("connecting to the cluster of " + cfg.Path)
+		return openCluster(ctx, cfg, node.Port, globals, log)
 	}
 	return nil, fmt.Errorf("store %q is not known", cfg.Store)
 }
 
-func openEmbedded(cfg config.Config, budget memory.Budget, log *zap.Logger) (*store, error) {
-	s, err := embedded.Open(cfg.Path, embeddedOptions(cfg, budget, tidb.GetGlobalConfig().Performance.TxnTotalSizeLimit, log))
+func openEmbedded(cfg config.Config, budget memory.Budget, log *zap.Logger, stage func(string)) (*store, error) {
+	opts := embeddedOptions(cfg, budget, tidb.GetGlobalConfig().Performance.TxnTotalSizeLimit, log)
+	opts.Pebble.Stage = stage
+	s, err := embedded.Open(cfg.Path, opts)
 	if err != nil {
 		return nil, fmt.Errorf("path: %w", err)
 	}
@@ -92,7 +96,6 @@ func openCluster(ctx context.Context, cfg config.Config, port int, globals *conf
 	if err := checkAdvertised(cfg); err != nil {
 		return nil, err
 	}
-	log.Info("connecting to the cluster", zap.String("pd", cfg.Path))
 	type result struct {
 		storage tidbkv.Storage
 		err     error

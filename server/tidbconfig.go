@@ -122,3 +122,11 @@ func portOf(l net.Listener) int {
 	}
 	return l.Addr().(*net.TCPAddr).Port
 }
+
+// addressOf is the address of a listener, empty without one.
+func addressOf(l net.Listener) string {
+	if l == nil {
+		return ""
+	}
+	return l.Addr().String()
+}

@@ -26,19 +26,44 @@ import (
 // executeAdmin executes an ADMIN statement; stmt is what the client sent, admin or
 // EXECUTE of it. Statements that are not about our jobs are TiDB's.
 func (s *clientSession) executeAdmin(ctx context.Context, stmt ast.StmtNode, admin *ast.AdminStmt) (sqlexec.RecordSet, error) {
-	if s.layer.ddl == nil {
-		return s.Session.ExecuteStmt(ctx, stmt)
-	}
 	switch admin.Tp {
 	case ast.AdminShowDDLJobs:
-		return s.showJobs(ctx, stmt, admin)
-	case ast.AdminCancelDDLJobs:
-		return s.command(ctx, stmt, admin, s.layer.ddl.Cancel, tidbddl.CancelJobs)
-	case ast.AdminPauseDDLJobs:
-		return s.command(ctx, stmt, admin, s.layer.ddl.Pause, tidbddl.PauseJobs)
-	case ast.AdminResumeDDLJobs:
-		return s.command(ctx, stmt, admin, s.layer.ddl.Resume, tidbddl.ResumeJobs)
+		if s.layer.ddl != nil {
+			return s.showJobs(ctx, stmt, admin)
+		}
+	case ast.AdminCancelDDLJobs, ast.AdminPauseDDLJobs, ast.AdminResumeDDLJobs:
+		rows, err := s.commandJobs(ctx, stmt, admin)
+		if rows == nil || err != nil {
+			s.tellCommand(admin, admin.JobIDs, err)
+			return nil, err
+		}
+		return &commandAnswer{RecordSet: rows, tell: func(id int64, err error) { s.tellCommand(admin, []int64{id}, err) }}, nil
 	case ast.AdminAlterDDLJob:
+		rows, err := s.alterJob(ctx, stmt, admin)
+		s.tellCommand(admin, []int64{admin.JobNumber}, err)
+		return rows, err
+	}
+	return s.Session.ExecuteStmt(ctx, stmt)
+}
+
+// commandJobs executes ADMIN CANCEL, PAUSE or RESUME DDL JOBS.
+func (s *clientSession) commandJobs(ctx context.Context, stmt ast.StmtNode, admin *ast.AdminStmt) (sqlexec.RecordSet, error) {
+	own := s.layer.ddl
+	switch {
+	case own == nil:
+		return s.Session.ExecuteStmt(ctx, stmt)
+	case admin.Tp == ast.AdminCancelDDLJobs:
+		return s.command(ctx, stmt, admin, own.Cancel, tidbddl.CancelJobs)
+	case admin.Tp == ast.AdminPauseDDLJobs:
+		return s.command(ctx, stmt, admin, own.Pause, tidbddl.PauseJobs)
+	default:
+		return s.command(ctx, stmt, admin, own.Resume, tidbddl.ResumeJobs)
+	}
+}
+
+// alterJob executes ADMIN ALTER DDL JOBS.
+func (s *clientSession) alterJob(ctx context.Context, stmt ast.StmtNode, admin *ast.AdminStmt) (sqlexec.RecordSet, error) {
+	if s.layer.ddl != nil {
 		switch ours, err := s.layer.ddl.Owns(ctx, admin.JobNumber); {
 		case err != nil:
 			return nil, err
@@ -146,9 +171,9 @@ func (s *clientSession) command(
 func commandRows(ids []int64, results map[int64]error) sqlexec.RecordSet {
 	rows := &memoryRows{fields: []*resolve.ResultField{textField("JOB_ID", 64), textField("RESULT", 128)}}
 	for _, id := range ids {
-		text := "successful"
+		text := commandSuccess
 		if err := results[id]; err != nil {
-			text = fmt.Sprintf("error: %v", err)
+			text = commandFailure + err.Error()
 		}
 		rows.rows = append(rows.rows, types.MakeDatums(strconv.FormatInt(id, 10), text))
 	}

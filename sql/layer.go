@@ -46,6 +46,8 @@ type Options struct {
 	TempDir string
 	// Logger receives what is ours of the log; nil drops it.
 	Logger *zap.Logger
+	// Stage receives what Open is doing; nil drops it.
+	Stage func(string)
 	// Backfiller and Hook are those of ddl.Options.
 	Backfiller ddl.Backfiller
 	Hook       func(ctx context.Context, p ddl.HookPoint) error
@@ -61,6 +63,9 @@ func (o *Options) EnsureDefaults() {
 	}
 	if o.Logger == nil {
 		o.Logger = zap.NewNop()
+	}
+	if o.Stage == nil {
+		o.Stage = func(string) {}
 	}
 }
 
@@ -111,6 +116,7 @@ func Open(ctx context.Context, opts Options) (_ *Layer, err error) {
 			err = errors.Join(err, l.Close())
 		}
 	}()
+	opts.Stage("bootstrapping the SQL layer")
 	if err := tidbddl.StartOwnerManager(ctx, opts.Storage); err != nil {
 		return nil, fmt.Errorf("start the DDL owner: %w", err)
 	}
@@ -121,6 +127,7 @@ func Open(ctx context.Context, opts Options) (_ *Layer, err error) {
 	if l.dom, err = session.BootstrapSession(opts.Storage); err != nil {
 		return nil, fmt.Errorf("bootstrap: %w", err)
 	}
+	opts.Stage("loading the statistics")
 	if err := l.awaitStats(ctx); err != nil {
 		return nil, err
 	}
@@ -133,6 +140,7 @@ func Open(ctx context.Context, opts Options) (_ *Layer, err error) {
 	if opts.Builds == nil {
 		return l, nil
 	}
+	opts.Stage("loading the index builds")
 	others, err := l.findCluster()
 	if err != nil {
 		return nil, err

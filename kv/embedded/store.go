@@ -92,6 +92,7 @@ func (s *Store) start() (err error) {
 		<-s.pd.Stop()
 		return err
 	}
+	s.opts.Pebble.Stage("dividing the data into regions")
 	// Regions are not stored. Without this the first statements after a start would find one region.
 	if err := regions.BalanceOnce(ctx, s.pebble); err != nil {
 		s.log.Warn("regions could not be balanced", zap.Error(err))
@@ -117,8 +118,14 @@ func (s *Store) Builds() kv.Store { return s.builds }
 // ID is the store's own name, made up when it was created.
 func (s *Store) ID() string { return s.pebble.ID() }
 
-// Healthy says why the store takes no writes at the moment, if so, or what of it is damaged.
-func (s *Store) Healthy() error { return errors.Join(s.pebble.Healthy(), s.pebble.Damaged()) }
+// Healthy says why the store takes no writes at the moment, if so, or has refused one for want of space, or what of it is damaged.
+func (s *Store) Healthy() error {
+	full := s.pebble.Healthy()
+	if full == nil {
+		full = s.pebble.Refused()
+	}
+	return errors.Join(full, s.pebble.Damaged())
+}
 
 // EndAnalyses gives up the requests that make statistics, and those to come. One of them reads a whole region, and whoever
 // closes TiDB's domain waits for it: TiDB does not end it with its statement.

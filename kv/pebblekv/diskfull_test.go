@@ -53,6 +53,34 @@ func cappedOptions(fs *cappedFS, log *zap.Logger) Options {
 	}
 }
 
+// TestARefusalIsRemembered: clients whose writes are refused see a full disk, also where smaller writes still fit.
+func TestARefusalIsRemembered(t *testing.T) {
+	fs := newCappedFS(fullDiskBytes)
+	s := openCapped(t, fs, nil)
+	now := time.Now()
+	m := &spaceMonitor{
+		fs: fs, dir: s.dir, log: zap.NewNop(), now: func() time.Time { return now }, limits: s.space.limits, improved: make(chan struct{}),
+	}
+	watched := &Store{space: m, health: s.health}
+	fs.fill(m.limits.full + m.limits.full/2)
+	require.NoError(t, m.admit(ordinaryWrite, 1), "a small one fits")
+	require.NoError(t, watched.Refused())
+	require.ErrorIs(t, m.admit(ordinaryWrite, int(m.limits.full)), kv.ErrDiskFull)
+	require.NoError(t, m.admit(ordinaryWrite, 1))
+	require.ErrorIs(t, watched.Refused(), kv.ErrDiskFull)
+	now = now.Add(refusalLasts - 1)
+	require.ErrorIs(t, watched.Refused(), kv.ErrDiskFull)
+	now = now.Add(1)
+	require.NoError(t, watched.Refused(), "whoever wrote it has given up")
+
+	require.ErrorIs(t, m.admit(ordinaryWrite, int(m.limits.full)), kv.ErrDiskFull)
+	fs.clear()
+	m.measure(0)
+	require.NoError(t, watched.Refused(), "there is room again")
+	require.ErrorIs(t, m.admit(ordinaryWrite, fullDiskBytes), kv.ErrDiskFull)
+	require.NoError(t, watched.Refused(), "a write that no disk has room for says nothing of this one")
+}
+
 // TestFullDisk fills the disk with the store's own data: writes are refused before it is
 // full, and everything but them goes on, until the space that deletions give back is
 // enough.

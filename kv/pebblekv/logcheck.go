@@ -39,6 +39,9 @@ type logCheck struct {
 	// of the machine may have left holes, which are no damage.
 	relaxed bool
 	newest  uint64 // the number of the newest log
+	// logs is how many logs there are, and opened how many the engine has begun to read, for stage.
+	logs, opened int
+	stage        func(string)
 	// cut says that a log was cut at a damage: what came after it is left out, since it
 	// would be history with a hole.
 	cut bool
@@ -52,6 +55,7 @@ func newLogCheck(fsys vfs.FS, dir string, m marker, o Options) (*logCheck, error
 	}
 	return &logCheck{
 		fs: fsys, dir: dir, log: o.Logger, allowed: o.AllowDamagedLog, relaxed: m.relaxed, newest: newestLog(names),
+		logs: countLogs(names), stage: o.Stage,
 	}, nil
 }
 
@@ -63,6 +67,15 @@ func newestLog(names []string) uint64 {
 		}
 	}
 	return newest
+}
+
+func countLogs(names []string) (n int) {
+	for _, name := range names {
+		if _, ok := logNumber(name); ok {
+			n++
+		}
+	}
+	return n
 }
 
 func logNumber(name string) (uint64, bool) {
@@ -83,6 +96,10 @@ func (c *logCheck) open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
 	number, isLog := logNumber(name)
 	if !isLog && !strings.HasPrefix(filepath.Base(name), manifestPrefix) {
 		return f, nil
+	}
+	if isLog {
+		c.opened++
+		c.stage(fmt.Sprintf("replaying the log %s, %d of %d", filepath.Base(name), c.opened, max(c.opened, c.logs)))
 	}
 	end, err := c.check(name, number, isLog)
 	if err != nil {

@@ -196,7 +196,7 @@ func TestOlderLogIsDamaged(t *testing.T) {
 	fsys := vfs.Default
 	number, ok := logNumber(log)
 	require.True(t, ok)
-	check := &logCheck{fs: fsys, dir: dir, log: zap.NewNop(), newest: number}
+	check := &logCheck{fs: fsys, dir: dir, log: zap.NewNop(), newest: number, stage: func(string) {}}
 	end, err := check.check(log, number, true)
 	require.NoError(t, err)
 	require.EqualValues(t, uncut, end)

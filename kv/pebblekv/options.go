@@ -69,6 +69,8 @@ type Options struct {
 	// that leaves the engine's state on disk unknown its Fatal is called, which
 	// ends the process: the next Open recovers.
 	Logger *zap.Logger
+	// Stage receives what Open is doing; nil drops it.
+	Stage func(string)
 }
 
 // EnsureDefaults fills in what is unset.
@@ -91,6 +93,9 @@ func (o *Options) EnsureDefaults() {
 	}
 	if o.Logger == nil {
 		o.Logger = zap.NewNop()
+	}
+	if o.Stage == nil {
+		o.Stage = func(string) {}
 	}
 }
 

@@ -22,6 +22,8 @@ const (
 	fullSpaceInterval = 200 * time.Millisecond
 	// spaceMaxAge is how old a measurement may be to go on refusing writes by.
 	spaceMaxAge = 10 * time.Millisecond
+	// refusalLasts is how long a store whose space is low counts as full after it has refused a write.
+	refusalLasts = time.Minute
 
 	// maxReserve is the size of the reserve on a disk that has room enough.
 	maxReserve = 64 << 20
@@ -83,9 +85,18 @@ type spaceMonitor struct {
 	// was none yet.
 	lacked atomic.Pointer[error]
 
+	// refusal is the last refusal of data that have come while space was low, nil once there was more.
+	refusal atomic.Pointer[refusal]
+
 	mu         sync.Mutex // one measurement at a time
 	measuredAt time.Time
 	improved   chan struct{} // closed, and replaced, when there is more room
+}
+
+// refusal is a write that was refused for want of space.
+type refusal struct {
+	at  time.Time
+	err *kv.DiskFullError
 }
 
 // newSpaceMonitor looks at the disk of the store in dir. What an earlier life kept in
@@ -171,7 +182,11 @@ func (m *spaceMonitor) admit(class writeClass, size int) error {
 	if class == essentialWrite {
 		needed = m.limits.last
 	}
-	return &kv.DiskFullError{Free: m.estimate(), Needed: needed, Stuck: state == kv.SpaceExhausted}
+	refused := &kv.DiskFullError{Free: m.estimate(), Needed: needed, Stuck: state == kv.SpaceExhausted}
+	if class == ordinaryWrite && size > 0 && state >= kv.SpaceLow {
+		m.refusal.Store(&refusal{m.now(), refused})
+	}
+	return refused
 }
 
 // starved fails if writes of the engine wait for space. What comes later does not wait with
@@ -275,6 +290,9 @@ func (m *spaceMonitor) become(state kv.SpaceState, free uint64) {
 		zap.Stringer("was", was), zap.Stringer("is", state), zap.Uint64("freeMiB", free>>20),
 		zap.Uint64("reserveMiB", m.reserved.Load()>>20), zap.Uint64("writesNeedMiB", m.limits.full>>20),
 	}
+	if state < kv.SpaceLow {
+		m.refusal.Store(nil)
+	}
 	if state < was {
 		close(m.improved)
 		m.improved = make(chan struct{})
@@ -295,6 +313,34 @@ func (m *spaceMonitor) improves() <-chan struct{} {
 // such as one in memory, it returns zeros, and SpaceOK.
 func (s *Store) Space() (free, reserve uint64, state kv.SpaceState) {
 	return s.space.estimate(), s.space.reserved.Load(), s.space.current()
+}
+
+// Refused returns the refusal of a write for want of space in the last minute, if there was one and there is no more room since.
+// A small write may still be taken where a larger one is refused.
+func (s *Store) Refused() error {
+	r := s.space.refusal.Load()
+	if r == nil || s.space.now().Sub(r.at) >= refusalLasts {
+		return nil
+	}
+	return r.err
+}
+
+// Sizes implements kv.SizeReporter.
+func (s *Store) Sizes() (kv.Sizes, error) {
+	if err := s.gate.enter(); err != nil {
+		return kv.Sizes{}, err
+	}
+	defer s.gate.exit()
+	sizes := kv.Sizes{Store: s.db.Metrics().DiskSpaceUsage()}
+	if !s.space.enabled() {
+		return sizes, nil
+	}
+	usage, err := s.fs.GetDiskUsage(s.dir)
+	if err != nil {
+		return sizes, fmt.Errorf("pebblekv: the disk of %s: %w", s.dir, err)
+	}
+	sizes.DiskFree, sizes.DiskTotal = usage.AvailBytes, usage.TotalBytes
+	return sizes, nil
 }
 
 // SpaceForBuilds implements kv.SpaceReporter.

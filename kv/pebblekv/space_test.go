@@ -89,3 +89,22 @@ func TestDeletedRangesGiveSpaceBack(t *testing.T) {
 		})
 	}
 }
+
+// TestSizes: what a store takes and what its disk has are asked, not remembered.
+func TestSizes(t *testing.T) {
+	fs := newCappedFS(fullDiskBytes)
+	s := openCapped(t, fs, nil)
+	before, err := s.Sizes()
+	require.NoError(t, err)
+	require.Equal(t, uint64(fullDiskBytes), before.DiskTotal)
+	require.NoError(t, writeKeys(t.Context(), s, 100<<10, "a", "b"))
+	require.NoError(t, s.db.Flush())
+	fs.fill(20 << 20)
+	after, err := s.Sizes()
+	require.NoError(t, err)
+	require.Greater(t, after.Store, before.Store)
+	require.LessOrEqual(t, after.DiskFree, uint64(20<<20))
+	require.NoError(t, s.Close())
+	_, err = s.Sizes()
+	require.Error(t, err)
+}

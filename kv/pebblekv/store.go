@@ -69,6 +69,7 @@ func Open(path string, opts Options) (*Store, error) {
 		}
 		s.dir = abs
 	}
+	opts.Stage("opening the store")
 	lock, m, err := openDir(s.fs, s.dir, opts.AllowDamagedLog)
 	if err != nil {
 		return nil, err
@@ -80,6 +81,7 @@ func Open(path string, opts Options) (*Store, error) {
 	if err := s.openEngine(); err != nil {
 		return nil, err
 	}
+	opts.Stage("reading the store's records")
 	if err := s.start(); err != nil {
 		if pebble.IsCorruptionError(err) {
 			err = fmt.Errorf("%w: its own records cannot be read: %w", kv.ErrDamaged, err)

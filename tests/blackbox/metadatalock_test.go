@@ -4,6 +4,9 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -329,4 +332,52 @@ func TestOldSnapshotBehindTheIndex(t *testing.T) {
 	}
 	require.Equal(t, before, got)
 	old.exec("COMMIT")
+}
+
+// TestALongWaitIsSeen: who looks for the reason of a migration that hangs finds it in the log, with the connection, and in the
+// metrics, TiDB's own among them; and in the log who has done what about it.
+func TestALongWaitIsSeen(t *testing.T) {
+	n := startNode(t, t.TempDir())
+	db := n.db()
+	mustExec(t, db, "CREATE TABLE w (id INT PRIMARY KEY, a INT)")
+	mustExec(t, db, "INSERT INTO w VALUES (1, 1)")
+	holder := n.terminal()
+	holder.exec("BEGIN")
+	holder.exec("UPDATE w SET a = 2")
+	altered := n.terminal().start("ALTER TABLE w ADD INDEX a (a)")
+	logged := func(text string) func() bool {
+		return func() bool { return strings.Contains(n.Stderr.String(), text) }
+	}
+	require.Eventually(t, logged("for: metadata lock, held by 1 transaction: connection "+holder.id), patience, pollInterval)
+	id := value(t, db, "SELECT job_id FROM mysql.tidb_ddl_job")
+	mustExec(t, db, "ADMIN ALTER DDL JOBS "+id+" THREAD = 3")
+	asked := regexp.MustCompile("job " + id + ` was asked by root@127.0.0.1, connection \d+: .*ADMIN ALTER DDL JOBS ` + id + " THREAD = 3.*: done")
+	require.Eventually(t, func() bool { return asked.MatchString(n.Stderr.String()) }, patience, pollInterval)
+	shown := metricsOf(t, n)
+	require.Contains(t, shown, `fastddl_ddl_job_wait_seconds{db="test",job="`+id+`",reason="metadata lock",table="w"} `)
+	require.Contains(t, shown, `fastddl_ddl_job_percent{db="test",job="`+id+`",table="w"} `)
+	require.Contains(t, shown, `tidb_ddl_running_job_count{type="reorg"} 1`)
+	require.Contains(t, shown, `tidb_ddl_backfill_percentage_progress{type="add_index-test-w-a"} `)
+	require.Contains(t, shown, `fastddl_store_disk_free_bytes `)
+
+	holder.exec("COMMIT")
+	require.NoError(t, requireEnds(t, altered))
+	require.Eventually(t, logged("waits no more, after "), patience, pollInterval)
+	require.Eventually(t, func() bool { return !strings.Contains(metricsOf(t, n), "fastddl_ddl_job_percent{") }, patience, pollInterval)
+	shown = metricsOf(t, n)
+	require.Contains(t, shown, `tidb_ddl_running_job_count{type="reorg"} 0`)
+	require.Contains(t, shown, `tidb_ddl_add_index_total{type="add_idx_rate-test-w-a"} 1`)
+	require.NotContains(t, shown, "fastddl_ddl_job_wait_seconds{")
+	require.NotContains(t, shown, "add_index-test-w-a")
+}
+
+// metricsOf is what Prometheus reads of a node.
+func metricsOf(t *testing.T, n *node) string {
+	t.Helper()
+	resp, err := http.Get("http://" + n.status + "/metrics")
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	return string(body)
 }

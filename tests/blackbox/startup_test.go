@@ -150,9 +150,33 @@ func TestSIGTERMLetsAStatementFinish(t *testing.T) {
 	require.NoError(t, n.cmd.Process.Signal(syscall.SIGTERM))
 	require.Eventually(t, func() bool { return db.Ping() != nil }, patience, pollInterval, "nobody is let in any more")
 	requireWaits(t, done)
+	requireDraining(t, n)
 	holder.exec("ROLLBACK")
 	require.NoError(t, requireEnds(t, done), "the client got its answer")
 	require.Zero(t, n.wait())
+}
+
+// requireDraining checks that the status port says that the server is to end.
+func requireDraining(t *testing.T, n *node) {
+	t.Helper()
+	resp, err := http.Get("http://" + n.status + "/health")
+	require.NoError(t, err, "it answers as long as there is something to wait for")
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusServiceUnavailable, resp.StatusCode)
+	require.Contains(t, string(body), "draining")
+}
+
+// TestSIGTERMTellsLoadBalancersFirst: clients are still let in while those who send them here may not know yet.
+func TestSIGTERMTellsLoadBalancersFirst(t *testing.T) {
+	config := filepath.Join(t.TempDir(), "fastddl.toml")
+	require.NoError(t, os.WriteFile(config, []byte("[tidb]\ngraceful-wait-before-shutdown = 3600\n"), 0o600))
+	n := startNode(t, t.TempDir(), "--config", config)
+	require.NoError(t, n.cmd.Process.Signal(syscall.SIGTERM))
+	require.Eventually(t, func() bool { return strings.Contains(n.Stderr.String(), "server is stopping") }, patience, pollInterval)
+	requireDraining(t, n)
+	require.Equal(t, "1", value(t, n.db(), "SELECT 1"), "a new connection works")
 }
 
 func TestSIGTERMKillsWhatTakesTooLong(t *testing.T) {

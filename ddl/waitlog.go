@@ -1,0 +1,40 @@
+package ddl
+
+import (
+	"time"
+
+	"fastddl/event"
+)
+
+const (
+	// longWait is how long a job has to wait for something before that is worth a line of the log.
+	longWait = 5 * time.Second
+	// waitPaused is the reason of a job that somebody has paused, which has a line of its own.
+	waitPaused = "paused"
+)
+
+// waitWatch tells of the long waits of a job: once, and again when they end.
+type waitWatch struct {
+	emit func(event.Event)
+	// told is the wait that it has told of, and since when that lasts; zero if there is none.
+	told  event.Waiting
+	since time.Time
+}
+
+// look looks at the job.
+func (w *waitWatch) look(now time.Time, info JobInfo) {
+	if !w.since.IsZero() && !info.WaitSince.Equal(w.since) {
+		w.emit(event.WaitEnded{Job: w.told.Job, Schema: w.told.Schema, Table: w.told.Table, Reason: w.told.Reason, Waited: now.Sub(w.since)})
+		w.since = time.Time{}
+	}
+	waited := now.Sub(info.WaitSince)
+	if info.WaitSince.IsZero() || info.WaitReason == waitPaused || waited < longWait || !w.since.IsZero() {
+		return
+	}
+	held := info.Building != nil && info.WaitReason == info.Building.Wait
+	w.told = event.Waiting{
+		Job: event.Job{ID: info.ID}, Schema: info.DB, Table: info.Table, Reason: info.WaitReason, Waited: waited, ForResources: held,
+	}
+	w.since = info.WaitSince
+	w.emit(w.told)
+}
