@@ -36,7 +36,7 @@ func eventLevel(e event.Event) zapcore.Level {
 			return zapcore.DebugLevel
 		}
 		return zapcore.WarnLevel
-	case event.Retry, event.IdleBlockerEnded:
+	case event.Retry, event.IdleBlockerEnded, event.CheckpointDropped:
 		return zapcore.WarnLevel
 	case event.Progress, event.RangeDone, event.Throttled, event.Ingested:
 		return zapcore.DebugLevel

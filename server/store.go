@@ -47,17 +47,20 @@ type store struct {
 func openStore(ctx context.Context, cfg config.Config, port int, budget memory.Budget, globals *config.Globals, log *zap.Logger) (*store, error) {
 	switch cfg.Store {
 	case config.StorePebble:
-		return openEmbedded(cfg, budget, log)
+		return openEmbedded(ctx, cfg, budget, log)
 	case config.StoreTiKV:
 		return openCluster(ctx, cfg, port, globals, log)
 	}
 	return nil, fmt.Errorf("store %q is not known", cfg.Store)
 }
 
-func openEmbedded(cfg config.Config, budget memory.Budget, log *zap.Logger) (*store, error) {
+func openEmbedded(ctx context.Context, cfg config.Config, budget memory.Budget, log *zap.Logger) (*store, error) {
 	s, err := embedded.Open(cfg.Path, embeddedOptions(cfg, budget, tidb.GetGlobalConfig().Performance.TxnTotalSizeLimit, log))
 	if err != nil {
 		return nil, fmt.Errorf("path: %w", err)
+	}
+	if err := checkBootstrap(ctx, s.Storage(), cfg.Path); err != nil {
+		return nil, errors.Join(fmt.Errorf("path: %w", err), s.Close())
 	}
 	return &store{
 		storage: s.Storage(), builds: s.Builds(), id: s.ID(), healthy: s.Healthy,
