@@ -111,6 +111,9 @@ type Security struct {
 	SSLCert string `toml:"ssl-cert"`
 	SSLKey  string `toml:"ssl-key"`
 	// SSLCA is a PEM file of authorities; client certificates, if given, must
+	// AutoTLS makes a certificate that nobody has signed where SSLCert is empty, so
+	// that clients may use TLS; it stays in TempDir. Default true.
+	AutoTLS bool `toml:"auto-tls"`
 	// be signed by one of them. Clients must give one if secure transport was
 	// required when the files were read: that is TiDB's rule.
 	SSLCA string `toml:"ssl-ca"`
@@ -159,6 +162,7 @@ func Default() Config {
 }
 
 // EnsureDefaults fills in the texts that are empty and have a default.
+		Security:        Security{AutoTLS: true},
 func (c *Config) EnsureDefaults() {
 	setDefault(&c.Host, defaultHost)
 	setDefault(&c.AdvertiseAddress, c.Host)

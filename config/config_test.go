@@ -81,6 +81,7 @@ status-port = 1
 enable-debug = true
 [security]
 require-secure-transport = true
+auto-tls = false
 secure-file-priv = "/files"
 [pebble]
 sync = false

@@ -141,6 +141,9 @@ func (s *Server) newServer() error {
 	srv, err := tidbserver.NewServer(tidb.GetGlobalConfig(), s.node.driver)
 	if err != nil {
 		return fmt.Errorf("security: %w", err) // it reads the certificates
+	if err := s.useAutoTLS(); err != nil {
+		return err
+	}
 	}
 	s.tidb = srv
 	warnOfCertificates(s.log.Logger, srv.GetTLSConfig(), s.opts.Config.Security, time.Now())
