@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -70,7 +71,9 @@ type Server struct {
 	status *statusServer // nil if switched off
 	// statusScheme is that of the URLs of the status server.
 	statusScheme string
-	parts        closers
+	// statusAuthorities have signed the certificates of the cluster's servers; nil without TLS on the status port.
+	statusAuthorities *x509.CertPool
+	parts             closers
 }
 
 // Start starts a node and returns when it accepts statements. An error names
@@ -138,12 +141,12 @@ func Start(ctx context.Context, opts Options) (_ *Server, err error) {
 
 // newServer makes TiDB's server over the node, without its listeners.
 func (s *Server) newServer() error {
-	srv, err := tidbserver.NewServer(tidb.GetGlobalConfig(), s.node.driver)
-	if err != nil {
-		return fmt.Errorf("security: %w", err) // it reads the certificates
 	if err := s.useAutoTLS(); err != nil {
 		return err
 	}
+	srv, err := tidbserver.NewServer(tidb.GetGlobalConfig(), s.node.driver)
+	if err != nil {
+		return fmt.Errorf("security: %w", err) // it reads the certificates
 	}
 	s.tidb = srv
 	warnOfCertificates(s.log.Logger, srv.GetTLSConfig(), s.opts.Config.Security, time.Now())
@@ -247,6 +250,7 @@ func (s *Server) startStatus(listener net.Listener, gatherer prometheus.Gatherer
 		health:    s.Health,
 		status:    s.Status,
 		debug:     debugRoutes(cfg, s.node.helperStorage(), s.node.Domain()),
+		guard:     s.statusGuard(),
 		grpc:      rpc,
 		localOnly: cfg.Store == config.StorePebble && !cfg.Status.EnableDebug,
 		log:       s.log.Logger,
@@ -271,6 +275,7 @@ func (s *Server) secureStatus(listener net.Listener) (net.Listener, error) {
 		return listener, nil
 	}
 	s.statusScheme = "https"
+	config.ClientAuth, s.statusAuthorities = tls.RequestClientCert, config.ClientCAs // for statusGuard
 	return tls.NewListener(listener, s.tidb.SetCNChecker(config)), nil
 }
 

@@ -51,6 +51,8 @@ type statusOptions struct {
 	status func() Status
 	// debug adds profiles and TiDB's HTTP API to the routes; nil adds nothing.
 	debug func(*mux.Router)
+	// guard stands before the routes.
+	guard *statusGuard
 	grpc  *grpc.Server
 	// localOnly refuses gRPC from other machines.
 	localOnly bool
@@ -73,7 +75,8 @@ func startStatusServer(opts statusOptions) *statusServer {
 	if opts.debug != nil {
 		opts.debug(router)
 	}
-	s.http = &http.Server{Handler: router, ReadHeaderTimeout: 10 * time.Second, ErrorLog: errorLog}
+	opts.guard.next = router
+	s.http = &http.Server{Handler: opts.guard, ReadHeaderTimeout: 10 * time.Second, ErrorLog: errorLog, ConnContext: withConn}
 
 	// Without a limit a connection that says nothing would be kept for ever.
 	s.mux.SetReadTimeout(10 * time.Second)

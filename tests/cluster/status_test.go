@@ -10,10 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// get returns what the status port answers.
+// get returns what the status port answers to root, who has no password.
 func (n *node) get(ctx context.Context, path string) string {
 	n.t.Helper()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+n.Status+path, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://root:@"+n.Status+path, nil)
 	require.NoError(n.t, err)
 	resp, err := http.DefaultClient.Do(req)
 	require.NoError(n.t, err)
