@@ -112,7 +112,8 @@ type Status struct {
 // reach through the server.
 type Security struct {
 	// AutoTLS makes a certificate that nobody has signed where SSLCert is empty, so
-	// that clients may use TLS; it stays in TempDir. Default true.
+	// that clients may use TLS; it stays in the folder tls of Path, of TempDir
+	// beside a cluster. Default true.
 	AutoTLS bool `toml:"auto-tls"`
 	// SSLCert and SSLKey are PEM files; both or none. With them, clients may
 	// use TLS.

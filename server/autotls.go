@@ -18,6 +18,8 @@ import (
 
 	tidb "github.com/pingcap/tidb/pkg/config"
 	"go.uber.org/zap"
+
+	"fastddl/config"
 )
 
 const (
@@ -33,8 +35,7 @@ func (s *Server) useAutoTLS() error {
 	if security.SSLCert != "" || !security.AutoTLS {
 		return nil
 	}
-	dir := filepath.Join(filepath.Dir(s.node.TempDir()), "tls")
-	cert, key, err := ensureCertificate(dir, s.opts.Config.Host, s.opts.Config.AdvertiseAddress, time.Now())
+	cert, key, err := ensureCertificate(s.autoTLSDir(), s.opts.Config.Host, s.opts.Config.AdvertiseAddress, time.Now())
 	if err != nil {
 		if security.RequireSecureTransport {
 			return fmt.Errorf("security.auto-tls: %w", err)
@@ -44,6 +45,15 @@ func (s *Server) useAutoTLS() error {
 	}
 	tidb.UpdateGlobal(func(t *tidb.Config) { t.Security.SSLCert, t.Security.SSLKey = cert, key })
 	return nil
+}
+
+// autoTLSDir is the folder of the certificate: the embedded store's, as MySQL's is in its folder of data. Beside a cluster a server
+// has no other folder than that for temporary files.
+func (s *Server) autoTLSDir() string {
+	if cfg := s.opts.Config; cfg.Store == config.StorePebble {
+		return filepath.Join(cfg.Path, "tls")
+	}
+	return filepath.Join(filepath.Dir(s.node.TempDir()), "tls")
 }
 
 // ensureCertificate returns the files of a certificate in dir, and makes them if they are not there, damaged, or valid for too short a

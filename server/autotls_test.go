@@ -41,6 +41,7 @@ func TestAutoTLS(t *testing.T) {
 		require.NotEmpty(t, cipher)
 	}
 	file := certificateOf(t, root)
+	require.Equal(t, filepath.Join(cfg.Path, "tls", "server-cert.pem"), file)
 	first, err := os.ReadFile(file)
 	require.NoError(t, err)
 	shutdown(t, s)
