@@ -7,12 +7,18 @@ import (
 
 	"github.com/pingcap/tidb/pkg/meta/model"
 
+	"fastddl/event"
 	"fastddl/ingest"
 	"fastddl/kv"
 )
 
+// checkpointFormat is the version of checkpoints. It grows with every change by which a build that does not know it
+// would go on wrongly. Checkpoints of before there was one have format 1, in which they say nothing.
+const checkpointFormat = 1
+
 // checkpoint is the durable progress of a build. It is kept with the job.
 type checkpoint struct {
+	Format int `json:"format,omitempty"`
 	// TS and Indexes say which build it belongs to.
 	TS      uint64            `json:"ts"`
 	Indexes []checkpointIndex `json:"indexes"`
@@ -56,15 +62,32 @@ type checkpointTask struct {
 	Weight float64 `json:"weight"`
 }
 
+// resume returns the checkpoint in data, or nil if there is none or it belongs to another build. One that cannot be
+// read is dropped, which costs work and nothing else: what has been imported is imported again at the same version.
+func (b *build) resume(data []byte) *checkpoint {
+	c, err := decodeCheckpoint(data, &b.task)
+	if err != nil {
+		b.opts.Bus.Emit(event.CheckpointDropped{Job: b.job(), Err: err})
+	}
+	return c
+}
+
 // decodeCheckpoint returns the checkpoint in data, or nil if there is none or
 // it belongs to another build.
 func decodeCheckpoint(data []byte, spec *Task) (*checkpoint, error) {
 	if len(data) == 0 {
 		return nil, nil
 	}
+	var version struct {
+		Format int `json:"format"`
+	}
+	if err := json.Unmarshal(data, &version); err == nil && version.Format > checkpointFormat {
+		return nil, fmt.Errorf("backfill: a later version of fastddl has written the checkpoint of job %d: it has format %d, this version reads up to %d",
+			spec.JobID, version.Format, checkpointFormat)
+	}
 	var c checkpoint
 	if err := json.Unmarshal(data, &c); err != nil {
-		return nil, fmt.Errorf("backfill: checkpoint of job %d: %w", spec.JobID, err)
+		return nil, fmt.Errorf("backfill: the checkpoint of job %d is damaged: %w", spec.JobID, err)
 	}
 	if c.TS != spec.TS || len(c.Indexes) != len(spec.Indexes) {
 		return nil, nil

@@ -82,10 +82,7 @@ func (b *build) addPart(p HeldPart) (*checkpoint, error) {
 	if len(tasks) == 0 || !tasksIn(b.task.Table, tasks) {
 		return nil, fmt.Errorf("backfill: a part of job %d is not of table %s", b.task.JobID, b.task.Table.Name.O)
 	}
-	cp, err := decodeCheckpoint(p.Checkpoint, &b.task)
-	if err != nil {
-		return nil, err
-	}
+	cp := b.resume(p.Checkpoint)
 	if cp == nil {
 		cp = b.newCheckpoint(tasks)
 	}

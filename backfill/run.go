@@ -57,11 +57,9 @@ func Run(ctx context.Context, opts Options, spec Spec) (Result, error) {
 }
 
 func (b *build) run(ctx context.Context) error {
-	cp, err := decodeCheckpoint(b.checkpointed, &b.task)
-	if err != nil {
-		return err
-	}
+	cp := b.resume(b.checkpointed)
 	if cp == nil {
+		var err error
 		if cp, err = b.firstCheckpoint(ctx); err != nil {
 			return err
 		}
@@ -147,7 +145,7 @@ func (b *build) firstCheckpoint(ctx context.Context) (*checkpoint, error) {
 
 // newCheckpoint is the checkpoint of a build of which nothing is done.
 func (b *build) newCheckpoint(tasks []task) *checkpoint {
-	cp := &checkpoint{TS: b.task.TS, Weight: totalWeight(tasks)}
+	cp := &checkpoint{Format: checkpointFormat, TS: b.task.TS, Weight: totalWeight(tasks)}
 	for _, idx := range b.task.Indexes {
 		cp.Indexes = append(cp.Indexes, checkpointIndex{ID: idx.ID})
 	}

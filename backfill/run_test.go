@@ -210,11 +210,6 @@ func TestBadInputIsRefused(t *testing.T) {
 	_, err = Run(f.ctx, f.options(), f.spec(vector))
 	require.ErrorIs(t, err, ErrUnsupported)
 
-	spec := f.spec(idx)
-	spec.Checkpoint = []byte("{")
-	_, err = Run(f.ctx, f.options(), spec)
-	require.ErrorContains(t, err, "checkpoint of job 77")
-
 	opts := f.options()
 	opts.TempDir = "/dev/null/temp"
 	f.put(1, 1)

@@ -42,6 +42,8 @@ func TestValidateCertificates(t *testing.T) {
 		security Security
 		wants    []string // none: it is right
 	}{
+		"required":          {Security{RequireSecureTransport: true, AutoTLS: true}, nil},
+		"none":              {Security{RequireSecureTransport: true}, []string{"require-secure-transport needs ssl-cert and ssl-key, or auto-tls"}},
 		"right":             {Security{SSLCert: cert, SSLKey: key, SSLCA: cert}, nil},
 		"key of another":    {Security{SSLCert: cert, SSLKey: otherKey}, []string{cert, otherKey, "does not match"}},
 		"swapped":           {Security{SSLCert: key, SSLKey: cert}, []string{cert, key, "switched"}},

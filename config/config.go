@@ -97,15 +97,24 @@ type Status struct {
 	StatusHost string `toml:"status-host"`
 	// StatusPort is its port; 0 takes a free one. Default 10080.
 	StatusPort int `toml:"status-port"`
-	// EnableDebug serves profiles and what else tells of the inside, or changes
-	// it, to everybody who reaches StatusHost. Without it they are served only if
-	// StatusHost is a loopback address.
+	// EnableDebug serves profiles and TiDB's HTTP API, which shows rows and changes
+	// settings, without a login. Without it they need an account of the database
+	// that has SUPER and SELECT on *.*, by HTTP Basic authentication over TLS or
+	// from this machine. Of the embedded store it also serves gRPC to other machines.
 	EnableDebug bool `toml:"enable-debug"`
+	// AllowedHosts are names by which clients may call the HTTP server, beside
+	// addresses, localhost, the machine's own name and those that Host, StatusHost
+	// and AdvertiseAddress say.
+	AllowedHosts []string `toml:"allowed-hosts"`
 }
 
 // Security holds the certificates of the MySQL listener, and what clients may
 // reach through the server.
 type Security struct {
+	// AutoTLS makes a certificate that nobody has signed where SSLCert is empty, so
+	// that clients may use TLS; it stays in the folder tls of Path, of TempDir
+	// beside a cluster. Default true.
+	AutoTLS bool `toml:"auto-tls"`
 	// SSLCert and SSLKey are PEM files; both or none. With them, clients may
 	// use TLS.
 	SSLCert string `toml:"ssl-cert"`
@@ -154,6 +163,7 @@ func Default() Config {
 		ShutdownTimeout: defaultShutdownTimeout,
 		Log:             Log{SlowThreshold: defaultSlowThreshold, File: LogFile{MaxSize: defaultLogMaxSizeMiB}},
 		Status:          Status{ReportStatus: true, StatusPort: defaultStatusPort},
+		Security:        Security{AutoTLS: true},
 		Pebble:          Pebble{Sync: true},
 	}
 }

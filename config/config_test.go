@@ -79,7 +79,9 @@ report-status = false
 status-host = "::1"
 status-port = 1
 enable-debug = true
+allowed-hosts = ["db1.example"]
 [security]
+auto-tls = false
 require-secure-transport = true
 secure-file-priv = "/files"
 [pebble]
@@ -95,7 +97,7 @@ stats-lease = "9s"
 		Host: "0.0.0.0", Path: "/data", TempDir: "/fast", ShutdownTimeout: Duration(30 * time.Second),
 		Socket: "/run/s.sock", AdvertiseAddress: "10.0.0.1", Store: StoreTiKV, MemoryLimit: 1 << 30, MaxConnections: 99,
 		Log:      Log{Level: "warn", Format: "json", SlowQueryFile: "slow", File: LogFile{"x.log", 5, 2, 3}},
-		Status:   Status{StatusHost: "::1", StatusPort: 1, EnableDebug: true},
+		Status:   Status{StatusHost: "::1", StatusPort: 1, EnableDebug: true, AllowedHosts: []string{"db1.example"}},
 		Security: Security{RequireSecureTransport: true, SecureFilePriv: "/files"},
 		Pebble:   Pebble{CacheSize: 64 << 20},
 		TiDB:     map[string]any{"token-limit": int64(7), "performance": map[string]any{"stats-lease": "9s"}},

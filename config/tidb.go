@@ -22,6 +22,7 @@ var ownKeys = map[string]string{
 	"log.file.max-days": "log.file.max-days", "log.file.max-backups": "log.file.max-backups",
 	"status.report-status": "status.report-status", "status.status-host": "status.status-host",
 	"status.status-port": "status.status-port",
+	"security.auto-tls":  "security.auto-tls",
 	"security.ssl-ca":    "security.ssl-ca", "security.ssl-cert": "security.ssl-cert", "security.ssl-key": "security.ssl-key",
 	"performance.server-memory-quota": "memory-limit", "performance.max-memory": "memory-limit",
 }

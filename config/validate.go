@@ -93,8 +93,8 @@ func (s *Security) validate(p *problems) {
 	if s.SSLCert == "" && s.SSLCA != "" {
 		p.add("security: ssl-ca needs ssl-cert and ssl-key")
 	}
-	if s.SSLCert == "" && s.RequireSecureTransport {
-		p.add("security: require-secure-transport needs ssl-cert and ssl-key")
+	if s.SSLCert == "" && !s.AutoTLS && s.RequireSecureTransport {
+		p.add("security: require-secure-transport needs ssl-cert and ssl-key, or auto-tls")
 	}
 	if s.SecureFilePriv != "" {
 		if info, err := os.Stat(s.SecureFilePriv); err != nil {

@@ -81,10 +81,13 @@ func (d *DDL) AllUnfinished(ctx context.Context) ([]JobInfo, error) {
 			continue
 		}
 		info := jobInfo(j.record)
+		if j.record.Later() {
+			info = d.laterInfo(ctx, j.record)
+		}
 		info.Settings = j.settings
 		d.unreported(d.fillElsewhere(ctx, &info))
 		if d.leftToLater(ctx, j.record) {
-			info.WaitReason = "a later version, which has begun it"
+			info.WaitReason = "a later version of fastddl, which has begun it: " + formats(j.record)
 		}
 		out = append(out, info)
 	}

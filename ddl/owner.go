@@ -75,20 +75,9 @@ func (d *DDL) knows(r *job.Record) bool {
 	case r.Unreadable != nil:
 		d.warnUnreadable(r)
 	default:
-		d.opts.Logger.Warn("an index build was begun by a later version and waits for one", zap.Int64("job", r.ID), zap.String("table", r.DB+"."+r.Table),
-			zap.Int("protocol", r.Protocol), zap.Int("known", job.Protocol))
+		d.warnLater(r)
 	}
 	return false
-}
-
-// leftToLater says that a job waits for a later version to take it over. Where nobody says who is a
-// member of the cluster it is taken to be run.
-func (d *DDL) leftToLater(ctx context.Context, r *job.Record) bool {
-	if r.Known() || r.Unreadable != nil || !d.clustered() {
-		return !r.Known()
-	}
-	members, err := d.opts.Cluster.Members(ctx)
-	return err == nil && !members[r.Owner]
 }
 
 // inOwnTxn is inTxn for what only the job's owner may write; it fails with errLost if

@@ -1,6 +1,7 @@
 package ddl
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -53,9 +54,6 @@ type remoteAnswer struct {
 // errUnanswered says that a request was taken back.
 var errUnanswered = errors.New("the node that runs the job does not answer; the request was taken back")
 
-// errLaterVersion says that there is nobody to ask.
-var errLaterVersion = errors.New("the index build was begun by a later version, which alone can go on with it or undo it")
-
 // deliver sends a message to a job, wherever it runs. It fails with errGone if the job
 // has ended.
 func (d *DDL) deliver(ctx context.Context, id int64, m message) error {
@@ -75,7 +73,7 @@ func (d *DDL) deliver(ctx context.Context, id int64, m message) error {
 	case r != nil && r.Unreadable != nil:
 		return errUnreadable(r)
 	case r != nil && d.leftToLater(ctx, r):
-		return errLaterVersion
+		return laterError(r)
 	case r == nil || !d.clustered():
 		return errGone
 	}
@@ -157,11 +155,28 @@ func (d *DDL) takeAnswer(ctx context.Context, name string, last bool) (answered 
 	return true, nil
 }
 
+// decode reads a request. It fails if the request asks for what this version does not know, which is not to be granted
+// in part: a node of a later version may have sent it.
+func (r *remoteRequest) decode(data []byte) error {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	err := d.Decode(r)
+	if err == nil && !r.Request.Known() {
+		err = fmt.Errorf("request %q", r.Request)
+	}
+	if err != nil {
+		return fmt.Errorf("the node that runs the job does not know the request, which may be of a later version: %w", err)
+	}
+	return nil
+}
+
 // foundRequest is a request of another node that this one answers, and nobody else on it.
 type foundRequest struct {
 	name  string
 	jobID int64
 	remoteRequest
+	// unknown is why the request cannot be granted, whatever the job does.
+	unknown error
 }
 
 // findRequests claims the requests that nobody answers, for jobs of which want is true. The
@@ -176,9 +191,7 @@ func (d *DDL) findRequests(in *tenure, want func(jobID int64) bool) (found []fou
 		if !want(q.jobID) {
 			continue
 		}
-		if err := json.Unmarshal(row.GetBytes(2), &q.remoteRequest); err != nil {
-			return found, fmt.Errorf("decode request: %w", err)
-		}
+		q.unknown = q.decode(row.GetBytes(2))
 		if _, busy := d.answering.LoadOrStore(q.name, true); !busy {
 			found = append(found, q)
 		}
@@ -230,7 +243,10 @@ func (t *task) answer(ctx context.Context, q foundRequest, do func(context.Conte
 	}
 	err := t.d.contained("the answer to a request", func() error {
 		granted := func(x *txn) error { return write(x, remoteAnswer{}) }
-		err := do(ctx, message{request: q.Request, alter: q.Alter, also: granted})
+		err := q.unknown
+		if err == nil {
+			err = do(ctx, message{request: q.Request, alter: q.Alter, also: granted})
+		}
 		if err == nil || errors.Is(err, errNotAsked) || errors.Is(err, errGone) || ctx.Err() != nil {
 			return nil // it is answered, or there is nobody here to answer it any more
 		}

@@ -22,7 +22,8 @@ import (
 // indexes of the table that are being built: there are no others, because jobs of one table run one at a time. What this does not tell for
 // certain is not undone.
 
-// unreadableJob is the job of a record that cannot be decoded. Who runs it, and by which protocol, is known if it is JSON at least.
+// unreadableJob is the job of a record that cannot be decoded. Who runs it, and by which protocol, is known if it is JSON at least. The
+// record of a later version is not Unreadable: it is not damaged, and that version reads it.
 func unreadableJob(id int64, data []byte, why error) storedJob {
 	r := &job.Record{ID: id, RowID: id, State: model.JobStateNone, Unreadable: why}
 	var owned struct {
@@ -32,6 +33,9 @@ func unreadableJob(id int64, data []byte, why error) storedJob {
 	}
 	if json.Unmarshal(data, &owned) == nil {
 		r.Protocol, r.Owner, r.Epoch = owned.Protocol, owned.Owner, owned.Epoch
+	}
+	if r.Later() {
+		r.Unreadable = nil
 	}
 	return storedJob{record: r}
 }
@@ -66,13 +70,18 @@ func (t *txn) identify(r *job.Record) (*model.Job, error) {
 	return j, nil
 }
 
-// unreadableInfo is what is shown of a job whose record cannot be decoded.
-func (d *DDL) unreadableInfo(ctx context.Context, r *job.Record) JobInfo {
+// identified is what is shown of a job that its row in TiDB's queue identifies.
+func (d *DDL) identified(ctx context.Context, r *job.Record) JobInfo {
 	d.unreported(d.inTxn(ctx, func(x *txn) error {
 		_, err := x.identify(r)
 		return err
 	}))
-	info := jobInfo(r)
+	return jobInfo(r)
+}
+
+// unreadableInfo is what is shown of a job whose record cannot be decoded.
+func (d *DDL) unreadableInfo(ctx context.Context, r *job.Record) JobInfo {
+	info := d.identified(ctx, r)
 	info.WaitReason = fmt.Sprintf("ADMIN CANCEL DDL JOBS %d: its record in mysql.fastddl_ddl_record cannot be read (%s)", r.ID, r.Unreadable)
 	return info
 }
@@ -108,10 +117,10 @@ func (d *DDL) undoUnreadable(ctx context.Context, id int64) error {
 		switch {
 		case err != nil || stored == nil:
 			return err
+		case stored.Later():
+			return laterError(stored)
 		case stored.Unreadable == nil:
 			return fmt.Errorf("job %d can be read again: %w", id, errLost)
-		case stored.Protocol > job.Protocol:
-			return errLaterVersion
 		case members[stored.Owner]:
 			return fmt.Errorf("%s runs job %d: end it first", nodeOf(stored.Owner), id)
 		}

@@ -247,6 +247,16 @@ func (e Throttled) String() string {
 	return fmt.Sprintf("job %d throttled for %s: %s", e.ID, e.For.Round(time.Millisecond), e.Reason)
 }
 
+// CheckpointDropped: the stored progress of a build cannot be read, so that the build begins again.
+type CheckpointDropped struct {
+	Job
+	Err error
+}
+
+func (e CheckpointDropped) String() string {
+	return fmt.Sprintf("job %d begins its build again, what it has stored of its progress cannot be read: %v", e.ID, e.Err)
+}
+
 // Retry: an operation failed and is tried again.
 type Retry struct {
 	Job

@@ -49,7 +49,6 @@
 // Every typed event of the DDL components arrives at one listener that writes
 // the log and one that feeds the metrics; components do neither themselves. The
 // log is one, TiDB's and ours, in TiDB's format; the status port shows TiDB's
-// metrics and ours together. Its debugging pages and TiDB's HTTP API, which ask
-// nobody for a password, are there on loopback addresses only, unless
-// status.enable-debug says otherwise.
+// metrics and ours together. All its requests pass one guard (statusGuard), before
+// TiDB's handlers, which ask nobody for a password.
 package server

@@ -32,7 +32,7 @@ func eventLevel(e event.Event) zapcore.Level {
 		if e.Err != nil {
 			return zapcore.WarnLevel
 		}
-	case event.Retry, event.IdleBlockerEnded:
+	case event.Retry, event.IdleBlockerEnded, event.CheckpointDropped:
 		return zapcore.WarnLevel
 	case event.Progress, event.RangeDone, event.Throttled, event.Ingested, event.LockWait:
 		return zapcore.DebugLevel

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -72,7 +73,9 @@ type Server struct {
 	status *statusServer // nil if switched off
 	// statusScheme is that of the URLs of the status server.
 	statusScheme string
-	parts        closers
+	// statusAuthorities have signed the certificates of the cluster's servers; nil without TLS on the status port.
+	statusAuthorities *x509.CertPool
+	parts             closers
 }
 
 // Start starts a node and returns when it accepts statements. An error names
@@ -160,6 +163,9 @@ func (s *Server) open(ctx context.Context, port int, statusListener net.Listener
 
 // newServer makes TiDB's server over the node, without its listeners.
 func (s *Server) newServer() error {
+	if err := s.useAutoTLS(); err != nil {
+		return err
+	}
 	srv, err := tidbserver.NewServer(tidb.GetGlobalConfig(), s.node.driver)
 	if err != nil {
 		return fmt.Errorf("security: %w", err) // it reads the certificates
@@ -275,7 +281,7 @@ func (s *Server) showStore() error {
 		s.parts.add(leave)
 	}
 	s.status.open(storePages{
-		status: s.Status, debug: debugRoutes(cfg, s.node.helperStorage(), s.node.Domain()), grpc: rpc,
+		status: s.Status, debug: debugRoutes(cfg, s.node.helperStorage(), s.node.Domain()), guard: s.statusGuard(), grpc: rpc,
 	})
 	s.parts.add(func() error { return withCutGrace(s.status.retire) })
 	return nil
@@ -300,6 +306,7 @@ func (s *Server) secureStatus(listener net.Listener) (net.Listener, error) {
 		return listener, nil
 	}
 	s.statusScheme = "https"
+	config.ClientAuth, s.statusAuthorities = tls.RequestClientCert, config.ClientCAs // for statusGuard
 	requireCommonName(config, tidb.GetGlobalConfig().Security.ClusterVerifyCN)
 	return tls.NewListener(listener, config), nil
 }

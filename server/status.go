@@ -65,6 +65,8 @@ type storePages struct {
 	status func() Status
 	// debug adds profiles and TiDB's HTTP API to the routes; nil adds nothing.
 	debug func(*mux.Router)
+	// guard stands before all of them.
+	guard *statusGuard
 	grpc  *grpc.Server
 }
 
@@ -72,7 +74,7 @@ type storePages struct {
 func startStatusServer(opts statusOptions) *statusServer {
 	s := &statusServer{opts: opts, mux: cmux.New(opts.listener)}
 	s.pages = s.closedPages(opts.gatherer)
-	s.http = &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second, ErrorLog: zap.NewStdLog(s.opts.log)}
+	s.http = &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second, ErrorLog: zap.NewStdLog(s.opts.log), ConnContext: withConn}
 
 	// Without a limit a connection that says nothing would be kept for ever.
 	s.mux.SetReadTimeout(10 * time.Second)
@@ -137,11 +139,12 @@ func (s *statusServer) open(p storePages) {
 	if p.debug != nil {
 		p.debug(router)
 	}
+	p.guard.next = router
 	s.grpc = p.grpc
 	s.serve("gRPC", func() error { return p.grpc.Serve(s.rest) })
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.pages, s.opened = router, true
+	s.pages, s.opened = p.guard, true
 }
 
 // retire shows nothing more that needs the store, and waits until ctx ends for those who look at that. /health goes on.

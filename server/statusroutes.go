@@ -1,7 +1,6 @@
 package server
 
 import (
-	"net"
 	"net/http"
 	"net/http/pprof"
 
@@ -9,6 +8,7 @@ import (
 	"github.com/pingcap/fn"
 	tidb "github.com/pingcap/tidb/pkg/config"
 	"github.com/pingcap/tidb/pkg/domain"
+	"github.com/pingcap/tidb/pkg/domain/infosync"
 	tidbkv "github.com/pingcap/tidb/pkg/kv"
 	"github.com/pingcap/tidb/pkg/server/handler"
 	"github.com/pingcap/tidb/pkg/server/handler/extractorhandler"
@@ -21,15 +21,11 @@ import (
 )
 
 // debugRoutes returns what adds profiles and TiDB's HTTP API to a status server.
-// Nothing of it asks who is calling: it is nil unless the configuration or the
-// address of the listener leaves it to those who may.
+// Nothing of it asks who is calling: statusGuard does.
 func debugRoutes(cfg config.Config, storage helper.Storage, dom *domain.Domain) func(*mux.Router) {
-	if !cfg.Status.EnableDebug && !isLoopback(cfg.Status.StatusHost) {
-		return nil
-	}
 	return func(r *mux.Router) {
 		addProfiles(r)
-		addStatistics(r, dom)
+		addStatistics(r, dom, cfg.Store == config.StoreTiKV)
 		tool := handler.NewTikvHandlerTool(storage)
 		addSchema(r, tool)
 		addVersions(r, tool)
@@ -37,15 +33,6 @@ func debugRoutes(cfg config.Config, storage helper.Storage, dom *domain.Domain) 
 			addRegions(r, tool)
 		}
 	}
-}
-
-// isLoopback reports whether only this machine can reach a listener at host.
-func isLoopback(host string) bool {
-	if host == "localhost" {
-		return true
-	}
-	ip := net.ParseIP(host)
-	return ip != nil && ip.IsLoopback()
 }
 
 func addProfiles(r *mux.Router) {
@@ -56,14 +43,20 @@ func addProfiles(r *mux.Router) {
 	r.PathPrefix("/debug/pprof/").HandlerFunc(pprof.Index)
 }
 
-func addStatistics(r *mux.Router, dom *domain.Domain) {
+// addStatistics adds statistics and dumps. Only a cluster has other servers that may have a dump: TiDB dereferences nil where it looks
+// for them beside an embedded store.
+func addStatistics(r *mux.Router, dom *domain.Domain, clustered bool) {
 	t := tidb.GetGlobalConfig()
+	var others *infosync.InfoSyncer
+	if clustered {
+		others = dom.InfoSyncer()
+	}
 	r.Handle("/stats/dump/{db}/{table}", optimizor.NewStatsHandler(dom))
 	r.Handle("/stats/dump/{db}/{table}/{snapshot}", optimizor.NewStatsHistoryHandler(dom))
 	r.Handle("/stats/priority-queue", optimizor.NewStatsPriorityQueueHandler(dom))
 	r.Handle("/plan_replayer/dump/{filename}", optimizor.NewPlanReplayerHandler(
-		dom.InfoSchema(), dom.StatsHandle(), dom.InfoSyncer(), t.AdvertiseAddress, t.Status.StatusPort))
-	r.Handle("/optimize_trace/dump/{filename}", optimizor.NewOptimizeTraceHandler(dom.InfoSyncer(), t.AdvertiseAddress, t.Status.StatusPort))
+		dom.InfoSchema(), dom.StatsHandle(), others, t.AdvertiseAddress, t.Status.StatusPort))
+	r.Handle("/optimize_trace/dump/{filename}", optimizor.NewOptimizeTraceHandler(others, t.AdvertiseAddress, t.Status.StatusPort))
 	r.Handle("/extract_task/dump", extractorhandler.NewExtractTaskServeHandler(dom.GetExtractHandle()))
 }
 

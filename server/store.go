@@ -48,7 +48,7 @@ func openStore(ctx context.Context, cfg config.Config, node NodeOptions, budget 
 	log := node.Log.Logger
 	switch cfg.Store {
 	case config.StorePebble:
-		return openEmbedded(cfg, budget, log, node.Stage)
+		return openEmbedded(ctx, cfg, budget, log, node.Stage)
 	case config.StoreTiKV:
 		node.Stage("connecting to the cluster of " + cfg.Path)
 		return openCluster(ctx, cfg, node.Port, globals, log)
@@ -56,12 +56,15 @@ func openStore(ctx context.Context, cfg config.Config, node NodeOptions, budget 
 	return nil, fmt.Errorf("store %q is not known", cfg.Store)
 }
 
-func openEmbedded(cfg config.Config, budget memory.Budget, log *zap.Logger, stage func(string)) (*store, error) {
+func openEmbedded(ctx context.Context, cfg config.Config, budget memory.Budget, log *zap.Logger, stage func(string)) (*store, error) {
 	opts := embeddedOptions(cfg, budget, tidb.GetGlobalConfig().Performance.TxnTotalSizeLimit, log)
 	opts.Pebble.Stage = stage
 	s, err := embedded.Open(cfg.Path, opts)
 	if err != nil {
 		return nil, fmt.Errorf("path: %w", err)
+	}
+	if err := checkBootstrap(ctx, s.Storage(), cfg.Path); err != nil {
+		return nil, errors.Join(fmt.Errorf("path: %w", err), s.Close())
 	}
 	return &store{
 		storage: s.Storage(), builds: s.Builds(), id: s.ID(), healthy: s.Healthy,

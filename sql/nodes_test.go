@@ -556,6 +556,33 @@ func TestJobsOfLaterVersions(t *testing.T) {
 	c.check("t")
 }
 
+// A request that the job's node does not know in full, such as one of a later version, is refused and not granted in part; others are
+// answered beside it.
+func TestRequestsThatAreNotKnownAreRefused(t *testing.T) {
+	n := newNodes(t)
+	c := n.client()
+	table(c, 100)
+	arrived, leave := n.blockAt(ddl.HookPoint{When: "before", Action: "backfill"})
+	result := n.start(addUnique)
+	reach(t, arrived)
+	const settings = "SELECT CONVERT(settings USING utf8mb4) FROM mysql.fastddl_ddl_record"
+	before := c.one(settings)
+	for name, request := range map[string]string{"field": `{"alter": {"threads": 2, "window": "night"}}`, "request": `{"request": "rewind"}`, "text": "garbage"} {
+		c.run(`INSERT INTO mysql.fastddl_ddl_requests (request_id, job_id, request, created) SELECT '%s', job_id, '%s', NOW(6) FROM mysql.fastddl_ddl_record`,
+			name, request)
+	}
+	require.Eventually(t, func() bool {
+		return c.one("SELECT COUNT(answer) FROM mysql.fastddl_ddl_requests") == "3"
+	}, patience, time.Millisecond)
+	for _, answer := range c.run("SELECT CONVERT(answer USING utf8mb4) FROM mysql.fastddl_ddl_requests") {
+		require.Contains(t, answer, "does not know the request")
+	}
+	require.Equal(t, before, c.one(settings))
+	close(leave)
+	require.NoError(t, wait(t, result))
+	c.check("t")
+}
+
 // A KILL that comes too late for the job, which another node has, ends the statement: its index is there, and the job does
 // the rest.
 func TestKillElsewhereAfterPublication(t *testing.T) {

@@ -10,8 +10,10 @@ import (
 )
 
 // Protocol is the version of what is written down of jobs and their parts, and of how their entries are
-// made. It grows with every change by which a node that does not know it would go on with a job wrongly: it
-// drops fields of the record that it does not know.
+// made: the format of their records, settings, parts and results. It grows with every change by which a node
+// that does not know it would go on with a job wrongly. A field of which that is not so may be added without:
+// a node that does not know the field ignores it, and drops it with its next write. Checkpoints have a format
+// of their own.
 const Protocol = 3
 
 // Record is the durable record of a job: one statement that adds indexes to one
@@ -138,8 +140,14 @@ const (
 	RequestPause  Request = "pause"
 )
 
+// Known says that this version knows the request.
+func (r Request) Known() bool { return r == RequestNone || r == RequestCancel || r == RequestPause }
+
 // Known says that this version knows all that the record may say.
-func (r *Record) Known() bool { return r.Unreadable == nil && r.Protocol <= Protocol }
+func (r *Record) Known() bool { return r.Unreadable == nil && !r.Later() }
+
+// Later says that a later version has written the record.
+func (r *Record) Later() bool { return r.Protocol > Protocol }
 
 // Ended says that the job is history.
 func (r *Record) Ended() bool { return r.Step == StepFinished }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -102,8 +103,10 @@ func checkFolder(fsys vfs.FS, path string) error {
 	for _, name := range names {
 		switch name {
 		case markerFile:
-			_, err := readMarker(fsys, path)
-			return err
+			if _, err := readMarker(fsys, path); err != nil {
+				return err
+			}
+			return checkEngineFormat(fsys, path)
 		case lockFile, markerFile + tmpSuffix:
 			// Left by an Open that ended before it wrote the marker.
 		case lostAndFound:
@@ -121,6 +124,23 @@ func checkFolder(fsys vfs.FS, path string) error {
 	if len(foreign) > 0 {
 		return fmt.Errorf("%w: %s is not empty (it holds %s) and has no %s file",
 			kv.ErrNotAStore, path, foreign[0], markerFile)
+	}
+	return nil
+}
+
+// checkEngineFormat refuses the files of a later engine before anything of them is touched. Each engine takes files of
+// earlier ones over to its own format when it opens them.
+func checkEngineFormat(fsys vfs.FS, path string) error {
+	value, err := atomicfs.ReadMarker(fsys, path, "format-version")
+	if err != nil {
+		return fmt.Errorf("pebblekv: reading %s: %w", path, err)
+	}
+	format, err := strconv.Atoi(value)
+	if err != nil {
+		return nil // there is none yet, or the engine says what it is
+	}
+	if newest := int(pebble.FormatNewest); format > newest {
+		return laterFormat(path, "engine's format", format, newest)
 	}
 	return nil
 }

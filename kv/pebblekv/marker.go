@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -20,9 +21,11 @@ const (
 	markerFile = "FASTDDL-STORE"
 	// markerTitle begins the marker; the format's number follows.
 	markerTitle = "fastddl pebblekv format "
-	// storeFormat is the format that this version reads and writes. Format 1 is
-	// that of the SQL layer before TiDB's.
-	storeFormat = "2"
+	// storeFormat is the format that this version reads and writes: of the folder, of the store's own
+	// records and of those that package kv/embedded keeps in it. It grows with every change by which a
+	// version that does not know it would read something wrongly. Format 1 is that of the SQL layer
+	// before TiDB's. The engine's files have a format of their own, see checkEngineFormat.
+	storeFormat = 2
 	// idBytes is the length of a store's id before it is written in hex.
 	idBytes = 16
 )
@@ -56,23 +59,27 @@ func (m marker) encode() []byte {
 	if m.relaxed {
 		log = "relaxed"
 	}
-	return fmt.Appendf(nil, "%s%s\nid %s\nstate %s\nlog %s\n", markerTitle, storeFormat, m.id, state, log)
+	return fmt.Appendf(nil, "%s%d\nid %s\nstate %s\nlog %s\n", markerTitle, storeFormat, m.id, state, log)
 }
 
 // decodeMarker takes the content of the marker file name apart. Stores of another
 // format are refused.
 func decodeMarker(name, content string) (marker, error) {
 	title, rest, _ := strings.Cut(content, "\n")
-	format, ok := strings.CutPrefix(title, markerTitle)
+	text, ok := strings.CutPrefix(title, markerTitle)
+	format, err := strconv.Atoi(text)
+	known := ok && err == nil
 	switch {
-	case ok && format == storeFormat:
-	case ok && format == "1", !ok && strings.HasPrefix(title, "fastddl"):
+	case known && format == storeFormat:
+	case known && format == 1, !ok && strings.HasPrefix(title, "fastddl"):
 		return marker{}, fmt.Errorf("%w: %s was written by an earlier version of fastddl (format 1), "+
 			"before its SQL layer was TiDB's: dump it with that version, and load the dump into a new store",
 			kv.ErrFormat, filepath.Dir(name))
+	case known && format > storeFormat:
+		return marker{}, laterFormat(filepath.Dir(name), "format", format, storeFormat)
 	case ok:
-		return marker{}, fmt.Errorf("%w: %s has format %q, this version knows format %s: open it with the version that wrote it, or a newer one",
-			kv.ErrFormat, filepath.Dir(name), format, storeFormat)
+		return marker{}, fmt.Errorf("%w: %s has format %q, this version reads %d: open it with the version that wrote it",
+			kv.ErrFormat, filepath.Dir(name), text, storeFormat)
 	default:
 		return marker{}, fmt.Errorf("%w: unknown content %q in %s", kv.ErrNotAStore, title, name)
 	}
@@ -86,6 +93,12 @@ func decodeMarker(name, content string) (marker, error) {
 		return marker{}, fmt.Errorf("%w: %s is damaged: %q", kv.ErrNotAStore, name, content)
 	}
 	return m, nil
+}
+
+// laterFormat refuses a store of a later version.
+func laterFormat(path, what string, found, known int) error {
+	return fmt.Errorf("%w: %s was written by a later version of fastddl: %s %d, this version reads up to %d: open it with that version",
+		kv.ErrFormat, path, what, found, known)
 }
 
 // readMarker reads the marker of the store in path.

@@ -28,6 +28,39 @@ func TestOpenFormat1(t *testing.T) {
 	require.Equal(t, before, contents(t, dir))
 }
 
+// A store of a later version is refused in words, and nothing of it is touched: one of a later format, and one whose
+// engine is later.
+func TestOpenLaterFormats(t *testing.T) {
+	for words, make := range map[string]func(t *testing.T, dir string){
+		"later version of fastddl: format 3, this version reads up to 2": func(t *testing.T, dir string) {
+			name := filepath.Join(dir, markerFile)
+			content, err := os.ReadFile(name)
+			require.NoError(t, err)
+			require.NoError(t, os.WriteFile(name, []byte(strings.Replace(string(content), "format 2", "format 3", 1)), 0o600))
+		},
+		"later version of fastddl: engine's format 999, this version reads up to": func(t *testing.T, dir string) {
+			names, err := filepath.Glob(filepath.Join(dir, "marker.format-version.*"))
+			require.NoError(t, err)
+			require.Len(t, names, 1)
+			require.NoError(t, os.Rename(names[0], filepath.Join(dir, "marker.format-version.000999.999")))
+		},
+	} {
+		t.Run(words, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "db")
+			s := open(t, dir, Options{})
+			put(t, s, "a", "1")
+			require.NoError(t, s.Close())
+			make(t, dir)
+			before := contents(t, dir)
+			_, err := Open(dir, Options{})
+			require.ErrorIs(t, err, kv.ErrFormat)
+			require.ErrorContains(t, err, words)
+			require.ErrorContains(t, err, "open it with that version")
+			require.Equal(t, before, contents(t, dir))
+		})
+	}
+}
+
 // contents reads all files below a folder.
 func contents(t *testing.T, dir string) map[string]string {
 	t.Helper()
@@ -58,7 +91,8 @@ func TestMarkerDecode(t *testing.T) {
 	}{
 		{"of the earlier SQL layer", "fastddl pebblekv format 1\n", kv.ErrFormat, "dump it with that version"},
 		{"without a format", "fastddl store\n", kv.ErrFormat, "dump it with that version"},
-		{"newer", strings.Replace(good, "format 2", "format 3", 1), kv.ErrFormat, `format "3"`},
+		{"newer", strings.Replace(good, "format 2", "format 3", 1), kv.ErrFormat, "later version of fastddl: format 3"},
+		{"of a format without a number", strings.Replace(good, "format 2", "format x", 1), kv.ErrFormat, `format "x"`},
 		{"somebody else's", "hello\n", kv.ErrNotAStore, `"hello"`},
 		{"empty", "", kv.ErrNotAStore, "unknown content"},
 		{"without an id", "fastddl pebblekv format 2\nstate ready\n", kv.ErrNotAStore, "damaged"},

@@ -118,6 +118,10 @@ func TestBesideTiDB(t *testing.T) {
 	theirs, addr, status := plain.client, plain.addr, plain.status
 	require.Len(t, ours.rows("SELECT * FROM information_schema.cluster_info WHERE type = 'tidb' AND instance IN (?, ?)", n.Addr, addr), 2)
 	require.Len(t, theirs.rows("SELECT DISTINCT instance FROM information_schema.cluster_processlist WHERE instance IN (?, ?)", n.Status, status), 2)
+	for _, reader := range []client{ours, theirs} {
+		require.Len(t, reader.rows("SELECT DISTINCT instance FROM information_schema.cluster_config WHERE type = 'tidb' AND instance IN (?, ?)", n.Addr, addr), 2)
+		require.Empty(t, reader.rows("SHOW WARNINGS"), "the settings of both are read over HTTP")
+	}
 
 	theirs.exec("CREATE TABLE t (id INT PRIMARY KEY, v INT)", "INSERT INTO t VALUES (1, 1), (2, 2)")
 	changes := func() {

@@ -4,17 +4,19 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
-// get returns what the status port answers.
+// get returns what the status port answers to root.
 func (n *node) get(ctx context.Context, path string) string {
 	n.t.Helper()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+n.Status+path, nil)
 	require.NoError(n.t, err)
+	req.SetBasicAuth("root", os.Getenv("MYSQL_PWD"))
 	resp, err := http.DefaultClient.Do(req)
 	require.NoError(n.t, err)
 	defer func() { _ = resp.Body.Close() }()

@@ -73,6 +73,17 @@ func TestTLS(t *testing.T) {
 	b.exec("ALTER TABLE t ADD INDEX v (v)", "ADMIN CHECK TABLE t")
 	require.Len(t, a.rows("SELECT DISTINCT instance FROM information_schema.cluster_processlist"), 2)
 	require.Empty(t, a.rows("SHOW WARNINGS"), "the nodes reach each other")
+	require.Len(t, a.rows("SELECT DISTINCT instance FROM information_schema.cluster_config WHERE type = 'tidb'"), 2)
+	require.Empty(t, a.rows("SHOW WARNINGS"), "the nodes read each other's settings")
+	pair, err := tls.LoadX509KeyPair(cert, key)
+	require.NoError(t, err)
+	for want, shown := range map[int][]tls.Certificate{http.StatusOK: {pair}, http.StatusUnauthorized: nil} {
+		client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, Certificates: shown}}}
+		resp, err := client.Get("https://" + n.Status + "/settings")
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, want, resp.StatusCode, "a certificate of the cluster does for a login")
+	}
 
 	resp, err := http.Get("http://" + n.Status + "/status")
 	if err == nil {

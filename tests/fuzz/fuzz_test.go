@@ -249,7 +249,7 @@ func (tg *target) resume(conn *sql.Conn) {
 // goroutines writes the stacks of the server to a file and returns its name.
 func (tg *target) goroutines() string {
 	client := http.Client{Timeout: patience}
-	response, err := client.Get("http://" + tg.Status + "/debug/pprof/goroutine?debug=2")
+	response, err := client.Get("http://root:@" + tg.Status + "/debug/pprof/goroutine?debug=2")
 	if err != nil {
 		return err.Error()
 	}

@@ -96,7 +96,7 @@ func TestDroppedPartitionsAndGlobalIndexes(t *testing.T) {
 	}()
 	// loaded reports whether the server has loaded a state of the table: its job shows it earlier.
 	loaded := func(state string) bool {
-		r, err := http.Get("http://" + node.Status + "/schema/test/t")
+		r, err := http.Get("http://root:@" + node.Status + "/schema/test/t")
 		if err != nil {
 			return false
 		}

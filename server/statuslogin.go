@@ -1,0 +1,88 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+
+	"github.com/pingcap/tidb/pkg/parser/auth"
+	"github.com/pingcap/tidb/pkg/parser/mysql"
+	"github.com/pingcap/tidb/pkg/privilege"
+	"github.com/pingcap/tidb/pkg/session"
+)
+
+// errStatusPlugin refuses accounts of which a name and a password are not what they log in with.
+var errStatusPlugin = errors.New("the account does not log in with a password")
+
+// statusLogin checks the account of a request to the status port as a client's would be: the password, the machine that it comes
+// from, the TLS that the account requires, locks and expiry.
+func (n *Node) statusLogin(_ context.Context, caller net.Addr, state *tls.ConnectionState, user, password string) error {
+	host, _, err := net.SplitHostPort(caller.String())
+	if err != nil {
+		return fmt.Errorf("address of the client: %w", err)
+	}
+	se, err := session.CreateSession(n.store.storage)
+	if err != nil {
+		return fmt.Errorf("open session: %w", err)
+	}
+	defer se.Close()
+	se.SetTLSState(state)
+	identity, err := se.MatchIdentity(user, host)
+	if err != nil {
+		return fmt.Errorf("there is no account for %s@%s: %w", user, host, err)
+	}
+	plugin, err := se.AuthPluginForUser(identity)
+	if err != nil {
+		return fmt.Errorf("how %s@%s logs in: %w", identity.Username, identity.Hostname, err)
+	}
+	salt := make([]byte, 20)
+	if _, err := rand.Read(salt); err != nil {
+		return fmt.Errorf("make a salt: %w", err)
+	}
+	proof, err := statusProof(plugin, password, salt)
+	if err != nil {
+		return err
+	}
+	if err := se.Auth(&auth.UserIdentity{Username: user, Hostname: host, AuthPlugin: plugin}, proof, salt, nil); err != nil {
+		return err
+	}
+	vars, manager := se.GetSessionVars(), privilege.GetPrivilegeManager(se)
+	if se.InSandBoxMode() || vars.User == nil || manager == nil {
+		return errStatusRights
+	}
+	for _, right := range []mysql.PrivilegeType{mysql.SuperPriv, mysql.SelectPriv} {
+		if !manager.RequestVerification(vars.ActiveRoles, "", "", "", right) {
+			return errStatusRights
+		}
+	}
+	return nil
+}
+
+// statusProof is what TiDB's session takes for a password, by the account's plugin (pkg/privilege/privileges, ConnectionVerification).
+// Plugins that want something else are refused, with an empty password too: auth_socket takes none for right.
+func statusProof(plugin, password string, salt []byte) ([]byte, error) {
+	switch plugin {
+	case "", mysql.AuthNativePassword:
+		return scramble(password, salt), nil
+	case mysql.AuthCachingSha2Password, mysql.AuthTiDBSM3Password:
+		return []byte(password), nil
+	}
+	return nil, fmt.Errorf("%w: %s", errStatusPlugin, plugin)
+}
+
+// scramble is the answer of mysql_native_password to a salt, empty for an empty password.
+func scramble(password string, salt []byte) []byte {
+	if password == "" {
+		return nil
+	}
+	stage := auth.Sha1Hash([]byte(password))
+	mask := auth.Sha1Hash(append(bytes.Clone(salt), auth.Sha1Hash(stage)...))
+	for i := range stage {
+		stage[i] ^= mask[i]
+	}
+	return stage
+}
