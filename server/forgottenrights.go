@@ -1,0 +1,117 @@
+package server
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/pingcap/tidb/pkg/parser/ast"
+	"github.com/pingcap/tidb/pkg/parser/mysql"
+
+	"fastddl/internal/asttree"
+)
+
+// forgottenRights returns what a statement needs by MySQL's manual, or as TiDB asks for what is alike, and TiDB does not ask for:
+// TestRightsOfEveryStatement has them all.
+func (s *guardedSession) forgottenRights(n ast.Node) []right {
+	switch x := n.(type) {
+	case *ast.AlterTableStmt:
+		return forgottenOfAlter(x)
+	case *ast.UpdateStmt:
+		return s.forgottenOfUpdate(x)
+	case *ast.AlterUserStmt: // of the own account anybody may change the password, and no more
+		more := len(x.AuthTokenOrTLSOptions)+len(x.ResourceOptions)+len(x.PasswordOrLockOptions) > 0 || x.CommentOrAttributeOption != nil || x.ResourceGroupNameOption != nil
+		if more && !s.hasRight(right{schema: mysql.SystemDB, privilege: mysql.UpdatePriv}) {
+			return []right{{name: "CREATE USER", privilege: mysql.CreateUserPriv}}
+		}
+	case *ast.CreateViewStmt:
+		if x.OrReplace { // the view that is there goes
+			return onTables([]*ast.TableName{x.ViewName}, dropRight)
+		}
+	case *ast.FlashBackDatabaseStmt:
+		if x.NewName != "" {
+			return []right{{name: "CREATE", privilege: mysql.CreatePriv, schema: strings.ToLower(x.NewName)}}
+		}
+	case *ast.DropStatsStmt: // as ANALYZE
+		return onTables(x.Tables, selectRight, insertRight)
+	case *ast.LoadStatsStmt: // of the table that the file of the client names
+		return []right{selectRight, insertRight}
+	case *ast.PlanReplayerStmt:
+		return forgottenOfPlanReplayer(x)
+	case *ast.AdminStmt, *ast.CreateBindingStmt, *ast.DropBindingStmt, *ast.SetBindingStmt, *ast.CancelDistributionJobStmt:
+		return []right{superRight}
+	case *ast.AlterRangeStmt:
+		return []right{{name: "SUPER or PLACEMENT_ADMIN", dynamic: "PLACEMENT_ADMIN"}}
+	case *ast.SplitRegionStmt:
+		return onTables([]*ast.TableName{x.Table}, alterRight)
+	case *ast.DistributeTableStmt:
+		return onTables([]*ast.TableName{x.Table}, alterRight)
+	case *ast.ShowStmt:
+		switch x.Tp {
+		case ast.ShowRegions, ast.ShowDistributions: // they begin and end with values of rows
+			return onTables([]*ast.TableName{x.Table}, selectRight)
+		case ast.ShowDistributionJobs: // of all tables
+			return []right{superRight}
+		}
+	}
+	return nil
+}
+
+// forgottenOfAlter returns what ALTER TABLE needs for what it does to partitions and foreign keys.
+func forgottenOfAlter(s *ast.AlterTableStmt) (rights []right) {
+	for _, spec := range s.Specs {
+		switch spec.Tp {
+		case ast.AlterTableTruncatePartition, ast.AlterTableDropFirstPartition:
+			rights = append(rights, onTables([]*ast.TableName{s.Table}, dropRight)...)
+		case ast.AlterTableAddColumns: // TiDB takes ADD COLUMN (..., FOREIGN KEY ...) apart when it has asked
+			for _, constraint := range spec.NewConstraints {
+				if constraint.Refer != nil {
+					rights = append(rights, onTables([]*ast.TableName{constraint.Refer.Table}, referencesRight)...)
+				}
+			}
+		}
+	}
+	return rights
+}
+
+// forgottenOfUpdate returns UPDATE on the tables of a join that share a name, or an alias, and may be changed. TiDB asks for it on the
+// last table of the name, not looking at its schema (tblDbMap of buildUpdateLists in pkg/planner/core/logical_plan_builder.go).
+func (s *guardedSession) forgottenOfUpdate(stmt *ast.UpdateStmt) (rights []right) {
+	sources := make(map[string][]*ast.TableName)
+	asttree.Walk(stmt.TableRefs, func(n ast.Node) bool {
+		source, ok := n.(*ast.TableSource)
+		if !ok {
+			return true
+		}
+		if t, ok := source.Source.(*ast.TableName); ok {
+			name := cmp.Or(source.AsName.L, t.Name.L)
+			sources[name] = append(sources[name], t)
+		}
+		return false
+	})
+	for name, same := range sources {
+		if len(same) < 2 {
+			continue
+		}
+		for _, t := range same {
+			changed := slices.ContainsFunc(stmt.List, func(a *ast.Assignment) bool {
+				return (a.Column.Table.L == "" || a.Column.Table.L == name) && (a.Column.Schema.L == "" || a.Column.Schema.L == s.schemaOf(t))
+			})
+			if changed {
+				rights = append(rights, onTables([]*ast.TableName{t}, updateRight)...)
+			}
+		}
+	}
+	return rights
+}
+
+// forgottenOfPlanReplayer returns what PLAN REPLAYER needs beside the rights of the statement that it explains.
+func forgottenOfPlanReplayer(s *ast.PlanReplayerStmt) []right {
+	switch {
+	case s.Load: // it loads statistics
+		return []right{selectRight, insertRight}
+	case s.Capture, s.Remove: // of everybody's statements
+		return []right{superRight}
+	}
+	return nil
+}
