@@ -12,22 +12,45 @@ import (
 )
 
 // forgottenRights returns what a statement needs by MySQL's manual, or as TiDB asks for what is alike, and TiDB does not ask for:
-// TestRightsOfEveryStatement has them all.
-func (s *guardedSession) forgottenRights(n ast.Node) []right {
+// TestRightsOfEveryStatement has them all. Of a table that has the name of a local temporary one it asks for none at all
+// (needCheckTmpTablePriv in pkg/planner/core/optimizer.go), also where the statement is about the other one.
+func (s *guardedSession) forgottenRights(n ast.Node) (rights []right) {
 	switch x := n.(type) {
 	case *ast.AlterTableStmt:
 		return forgottenOfAlter(x)
 	case *ast.UpdateStmt:
 		return s.forgottenOfUpdate(x)
+	case *ast.CreateTableStmt:
+		return referenced(x.Table, x.Constraints)
 	case *ast.AlterUserStmt: // of the own account anybody may change the password, and no more
 		more := len(x.AuthTokenOrTLSOptions)+len(x.ResourceOptions)+len(x.PasswordOrLockOptions) > 0 || x.CommentOrAttributeOption != nil || x.ResourceGroupNameOption != nil
 		if more && !s.hasRight(right{schema: mysql.SystemDB, privilege: mysql.UpdatePriv}) {
 			return []right{{name: "CREATE USER", privilege: mysql.CreateUserPriv}}
 		}
 	case *ast.CreateViewStmt:
+		rights := onTables([]*ast.TableName{x.ViewName}, right{name: "CREATE VIEW", privilege: mysql.CreateViewPriv})
 		if x.OrReplace { // the view that is there goes
-			return onTables([]*ast.TableName{x.ViewName}, dropRight)
+			rights = append(rights, onTables([]*ast.TableName{x.ViewName}, dropRight)...)
 		}
+		return rights
+	case *ast.CreateSequenceStmt:
+		return onTables([]*ast.TableName{x.Name}, createRight)
+	case *ast.AlterSequenceStmt:
+		return onTables([]*ast.TableName{x.Name}, alterRight)
+	case *ast.RecoverTableStmt:
+		if x.Table != nil {
+			return onTables([]*ast.TableName{x.Table}, createRight, dropRight)
+		}
+	case *ast.FlashBackTableStmt:
+		return onTables([]*ast.TableName{x.Table}, createRight, dropRight)
+	case *ast.LockTablesStmt:
+		for _, lock := range x.TableLocks {
+			rights = append(rights, onTables([]*ast.TableName{lock.Table}, right{name: "LOCK TABLES", privilege: mysql.LockTablesPriv}, selectRight)...)
+		}
+	case *ast.LockStatsStmt:
+		return onTables(x.Tables, selectRight, insertRight)
+	case *ast.UnlockStatsStmt:
+		return onTables(x.Tables, selectRight, insertRight)
 	case *ast.FlashBackDatabaseStmt:
 		if x.NewName != "" {
 			return []right{{name: "CREATE", privilege: mysql.CreatePriv, schema: strings.ToLower(x.NewName)}}
@@ -47,12 +70,21 @@ func (s *guardedSession) forgottenRights(n ast.Node) []right {
 	case *ast.DistributeTableStmt:
 		return onTables([]*ast.TableName{x.Table}, alterRight)
 	case *ast.ShowStmt:
-		switch x.Tp {
-		case ast.ShowRegions, ast.ShowDistributions: // they begin and end with values of rows
-			return onTables([]*ast.TableName{x.Table}, selectRight)
-		case ast.ShowDistributionJobs: // of all tables
-			return []right{superRight}
-		}
+		return forgottenOfShow(x)
+	}
+	return rights
+}
+
+// forgottenOfShow returns what SHOW needs.
+func forgottenOfShow(s *ast.ShowStmt) []right {
+	table := []*ast.TableName{s.Table}
+	switch s.Tp {
+	case ast.ShowRegions, ast.ShowDistributions, ast.ShowTableNextRowId: // regions begin and end with values of rows
+		return onTables(table, selectRight)
+	case ast.ShowCreateView:
+		return onTables(table, selectRight, right{name: "SHOW VIEW", privilege: mysql.ShowViewPriv})
+	case ast.ShowDistributionJobs: // of all tables
+		return []right{superRight}
 	}
 	return nil
 }
@@ -63,13 +95,26 @@ func forgottenOfAlter(s *ast.AlterTableStmt) (rights []right) {
 		switch spec.Tp {
 		case ast.AlterTableTruncatePartition, ast.AlterTableDropFirstPartition:
 			rights = append(rights, onTables([]*ast.TableName{s.Table}, dropRight)...)
+		case ast.AlterTableAddConstraint:
+			rights = append(rights, referenced(s.Table, []*ast.Constraint{spec.Constraint})...)
 		case ast.AlterTableAddColumns: // TiDB takes ADD COLUMN (..., FOREIGN KEY ...) apart when it has asked
-			for _, constraint := range spec.NewConstraints {
-				if constraint.Refer != nil {
-					rights = append(rights, onTables([]*ast.TableName{constraint.Refer.Table}, referencesRight)...)
-				}
-			}
+			rights = append(rights, referenced(s.Table, spec.NewConstraints)...)
 		}
+	}
+	return rights
+}
+
+// referenced returns REFERENCES on the tables that foreign keys of a table refer to, in its schema if they have none.
+func referenced(table *ast.TableName, constraints []*ast.Constraint) (rights []right) {
+	for _, constraint := range constraints {
+		if constraint.Refer == nil || constraint.Refer.Table == nil {
+			continue
+		}
+		parent := *constraint.Refer.Table
+		if parent.Schema.L == "" {
+			parent.Schema = table.Schema
+		}
+		rights = append(rights, onTables([]*ast.TableName{&parent}, referencesRight)...)
 	}
 	return rights
 }
@@ -105,13 +150,17 @@ func (s *guardedSession) forgottenOfUpdate(stmt *ast.UpdateStmt) (rights []right
 	return rights
 }
 
-// forgottenOfPlanReplayer returns what PLAN REPLAYER needs beside the rights of the statement that it explains.
+// forgottenOfPlanReplayer returns what PLAN REPLAYER needs: it dumps the statistics, which have values, of the tables.
 func forgottenOfPlanReplayer(s *ast.PlanReplayerStmt) []right {
 	switch {
 	case s.Load: // it loads statistics
 		return []right{selectRight, insertRight}
 	case s.Capture, s.Remove: // of everybody's statements
 		return []right{superRight}
+	case s.Stmt != nil:
+		v := queriedTables{depth: 1}
+		s.Stmt.Accept(&v)
+		return onTables(v.tables, selectRight)
 	}
 	return nil
 }

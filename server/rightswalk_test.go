@@ -314,10 +314,13 @@ func isOfKind(t testing.TB, text, name string, want kind) (found bool) {
 // allElsewhere are the rights of the user who tries the system schemas.
 var allElsewhere = []string{"ALL a1", "ALL b1"}
 
+// temporaryOnly are the rights of the user who makes temporary tables.
+var temporaryOnly = []string{"CREATE TEMPORARY TABLES b1", "ALL a1"}
+
 // TestRightsOfEveryStatement: every statement that TiDB's parser knows needs the rights that the table of the walk gives, and no
 // fewer. A kind of statement that the table does not have fails the test, so that none of a newer TiDB passes unseen.
 func TestRightsOfEveryStatement(t *testing.T) {
-	rights := [][]string{allElsewhere}
+	rights := [][]string{allElsewhere, temporaryOnly}
 	for _, rows := range walkRows {
 		for _, r := range rows {
 			rights = slices.AppendSeq(append(rights, r.asked()), maps.Values(r.tooFew()))
@@ -340,6 +343,7 @@ func TestRightsOfEveryStatement(t *testing.T) {
 		assert.True(t, known, "TiDB's parser has no %s", name)
 	}
 	w.systemSchemas()
+	w.temporaryTables()
 }
 
 // systemTables are tables of schemas that are TiDB's own.
@@ -365,6 +369,36 @@ func (w *rightsWalk) systemSchemas() {
 				}
 				assert.Error(w, u.denied(w, text), "%s is executed", text)
 			}
+		}
+	}
+}
+
+// besideTemporary are the kinds of statements that are about tables, views and sequences also where a temporary table has their name.
+var besideTemporary = []string{
+	"AlterSequenceStmt", "CreateSequenceStmt", "CreateViewStmt", "CreateTableStmt", "AlterTableAddConstraint", "AlterTableAddColumns", "RecoverTableStmt", "FlashBackTableStmt", "LockTablesStmt", "LockStatsStmt", "UnlockStatsStmt",
+	"DropStatsStmt", "SplitRegionStmt", "RenameTableStmt", "DropSequenceStmt", "ShowRegions", "ShowCreateView", "ShowTableNextRowId", "PlanReplayerStmt", "RecommendIndexStmt",
+}
+
+// aboutTemporary are words of errors of statements that find the temporary table, and do not work on one.
+var aboutTemporary = []string{"for local temporary table", "unsupported on temporary tables", "refers to a temporary table"}
+
+// temporaryTables executes statements over temporary tables of the names that they have, as a user who may make these only.
+func (w *rightsWalk) temporaryTables() {
+	u := w.user(temporaryOnly)
+	for _, name := range besideTemporary {
+		for _, r := range walkRows[name] {
+			if !strings.Contains(r.needs, " b1") || r.needs == temporaryOnly[0] {
+				continue
+			}
+			for _, table := range []string{"t", "s", "v", "n", "p"} {
+				exec(w.T, u.db, "CREATE TEMPORARY TABLE IF NOT EXISTS b1."+table+" (a INT PRIMARY KEY, b INT, c DATETIME, KEY ib (b))")
+			}
+			rows, err := u.db.Query(r.sql)
+			if err == nil {
+				err = rows.Close()
+			}
+			refuses := err != nil && slices.ContainsFunc(aboutTemporary, func(words string) bool { return strings.Contains(err.Error(), words) })
+			assert.True(w, refuses || isDenied(err), "%s\n  is not denied to who has a temporary table of that name: %v", r.sql, err)
 		}
 	}
 }
