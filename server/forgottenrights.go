@@ -7,6 +7,7 @@ import (
 
 	"github.com/pingcap/tidb/pkg/parser/ast"
 	"github.com/pingcap/tidb/pkg/parser/mysql"
+	"github.com/pingcap/tidb/pkg/privilege"
 
 	"fastddl/internal/asttree"
 )
@@ -25,7 +26,11 @@ func (s *guardedSession) forgottenRights(n ast.Node) (rights []right) {
 	case *ast.AlterUserStmt: // of the own account anybody may change the password, and no more
 		more := len(x.AuthTokenOrTLSOptions)+len(x.ResourceOptions)+len(x.PasswordOrLockOptions) > 0 || x.CommentOrAttributeOption != nil || x.ResourceGroupNameOption != nil
 		if more && !s.hasRight(right{schema: mysql.SystemDB, privilege: mysql.UpdatePriv}) {
-			return []right{{name: "CREATE USER", privilege: mysql.CreateUserPriv}}
+			return []right{createUserRight}
+		}
+	case *ast.GrantStmt:
+		if len(x.AuthTokenOrTLSOptions) > 0 || s.makesAccounts(x) {
+			return []right{createUserRight}
 		}
 	case *ast.CreateViewStmt:
 		rights := onTables([]*ast.TableName{x.ViewName}, right{name: "CREATE VIEW", privilege: mysql.CreateViewPriv})
@@ -75,6 +80,18 @@ func (s *guardedSession) forgottenRights(n ast.Node) (rights []right) {
 	return rights
 }
 
+// makesAccounts reports whether GRANT makes accounts, which the session's sql_mode decides.
+func (s *guardedSession) makesAccounts(stmt *ast.GrantStmt) bool {
+	manager := privilege.GetPrivilegeManager(s.Session)
+	if manager == nil || s.GetSessionVars().SQLMode.HasNoAutoCreateUserMode() {
+		return false
+	}
+	return slices.ContainsFunc(stmt.Users, func(spec *ast.UserSpec) bool {
+		name, host, ok := manager.MatchIdentity(spec.User.Username, spec.User.Hostname, true)
+		return !spec.User.CurrentUser && (!ok || name != spec.User.Username || host != spec.User.Hostname)
+	})
+}
+
 // forgottenOfShow returns what SHOW needs.
 func forgottenOfShow(s *ast.ShowStmt) []right {
 	table := []*ast.TableName{s.Table}
@@ -107,7 +124,7 @@ func forgottenOfAlter(s *ast.AlterTableStmt) (rights []right) {
 // referenced returns REFERENCES on the tables that foreign keys of a table refer to, in its schema if they have none.
 func referenced(table *ast.TableName, constraints []*ast.Constraint) (rights []right) {
 	for _, constraint := range constraints {
-		if constraint.Refer == nil || constraint.Refer.Table == nil {
+		if constraint == nil || constraint.Refer == nil || constraint.Refer.Table == nil {
 			continue
 		}
 		parent := *constraint.Refer.Table

@@ -149,8 +149,7 @@ func (u *walkUser) compile(t testing.TB, text string) error {
 
 // denied returns the error by which the user may not execute a statement, which has been executed if there is none.
 func (u *walkUser) denied(t testing.TB, text string) error {
-	err := u.compile(t, text)
-	if isDenied(err) {
+	if err := u.compile(t, text); isDenied(err) {
 		return err
 	}
 	rows, err := u.db.Query(text)
@@ -344,6 +343,11 @@ func TestRightsOfEveryStatement(t *testing.T) {
 	}
 	w.systemSchemas()
 	w.temporaryTables()
+
+	// GRANT makes accounts where the session wants it, for who may make them.
+	u := w.user([]string{"GRANT OPTION b1", "SELECT b1"})
+	exec(t, u.db, "SET sql_mode = ''", "GRANT SELECT ON b1.* TO other")
+	require.True(t, isDenied(u.denied(t, "GRANT SELECT ON b1.* TO made IDENTIFIED BY 'x'")))
 }
 
 // systemTables are tables of schemas that are TiDB's own.

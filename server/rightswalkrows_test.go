@@ -323,9 +323,11 @@ var walkRows = map[string][]statementRights{
 	"AlterUserStmt": slices.Concat(
 		need("CREATE USER", "ALTER USER other IDENTIFIED BY 'x'", "ALTER USER CURRENT_USER() REQUIRE NONE", "ALTER USER CURRENT_USER() ACCOUNT UNLOCK", "ALTER USER CURRENT_USER() RESOURCE GROUP rg"),
 		need("", "ALTER USER CURRENT_USER() IDENTIFIED BY 'x'")),
-	"DropUserStmt":       need("CREATE USER", "DROP USER other", "DROP ROLE r"),
-	"RenameUserStmt":     need("CREATE USER", "RENAME USER other TO n"),
-	"GrantStmt":          need("GRANT OPTION b1, SELECT b1", "GRANT SELECT ON b1.* TO other"),
+	"DropUserStmt":   need("CREATE USER", "DROP USER other", "DROP ROLE r"),
+	"RenameUserStmt": need("CREATE USER", "RENAME USER other TO n"),
+	"GrantStmt": slices.Concat(
+		need("GRANT OPTION b1, SELECT b1", "GRANT SELECT ON b1.* TO other"),
+		need("GRANT OPTION b1, SELECT b1, CREATE USER", "GRANT SELECT ON b1.* TO other REQUIRE X509")),
 	"RevokeStmt":         need("GRANT OPTION b1, SELECT b1", "REVOKE SELECT ON b1.* FROM other"),
 	"GrantRoleStmt":      need("ROLE_ADMIN", "GRANT r TO other"),
 	"RevokeRoleStmt":     need("ROLE_ADMIN", "REVOKE r FROM other"),

@@ -21,6 +21,7 @@ type right struct {
 
 var (
 	alterRight      = right{name: "ALTER", privilege: mysql.AlterPriv}
+	createUserRight = right{name: "CREATE USER", privilege: mysql.CreateUserPriv}
 	createRight     = right{name: "CREATE", privilege: mysql.CreatePriv}
 	dropRight       = right{name: "DROP", privilege: mysql.DropPriv}
 	insertRight     = right{name: "INSERT", privilege: mysql.InsertPriv}
