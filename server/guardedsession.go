@@ -2,9 +2,11 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/pingcap/tidb/pkg/errno"
+	"github.com/pingcap/tidb/pkg/executor"
 	"github.com/pingcap/tidb/pkg/expression"
 	"github.com/pingcap/tidb/pkg/parser/ast"
 	"github.com/pingcap/tidb/pkg/parser/auth"
@@ -21,8 +23,8 @@ import (
 
 // guardedSession is the session of a client as TiDB's server has it. It declares every method by
 // which SQL, a statement or the name of a table enters, and lets nothing pass that has no user or
-// that the guard refuses: TestGuardedSession fails for a method that TiDB adds. Prepared
-// statements are checked when they are prepared.
+// that the guard refuses: TestGuardedSession fails for a method that TiDB adds. What it prepares
+// is checked before, because TiDB plans and evaluates then.
 type guardedSession struct {
 	sessiontypes.Session
 	guard *fileGuard
@@ -108,11 +110,7 @@ func (s *guardedSession) ExecuteStmt(ctx context.Context, stmt ast.StmtNode) (sq
 	if err := s.check(stmt); err != nil {
 		return nil, err
 	}
-	rows, err := s.Session.ExecuteStmt(ctx, stmt)
-	if prepare, ok := stmt.(*ast.PrepareStmt); ok && err == nil {
-		err = s.checkPrepared(s.GetSessionVars().PreparedStmtNameToID[prepare.Name])
-	}
-	return rows, err
+	return s.Session.ExecuteStmt(ctx, stmt)
 }
 
 // Execute implements sessiontypes.Session. BATCH reads by it.
@@ -149,15 +147,30 @@ func (s *guardedSession) GetSQLExecutor() sqlexec.SQLExecutor { return s }
 
 // check refuses a statement that the guard forbids, or its user may not execute, wherever it stands.
 func (s *guardedSession) check(stmt ast.Node) error {
-	return asttree.Visit(stmt, func(n ast.Node) error {
+	queries := false
+	err := asttree.Visit(stmt, func(n ast.Node) error {
+		queries = queries || readsInside(n)
+		if _, ok := n.(ast.StmtNode); !ok { // of which there are thousands in a long INSERT
+			return nil
+		}
 		if err := s.guard.checkNode(n); err != nil {
 			return err
 		}
 		if err := s.checkJobTables(n); err != nil {
 			return err
 		}
+		if err := s.checkRights(s.forgottenRights(n)); err != nil {
+			return err
+		}
+		if err := s.checkTexts(n); err != nil {
+			return err
+		}
 		return s.checkMoves(n)
 	})
+	if err == nil && queries {
+		err = s.checkQueries(stmt)
+	}
+	return err
 }
 
 // PrepareStmt implements sessiontypes.Session.
@@ -165,11 +178,10 @@ func (s *guardedSession) PrepareStmt(sql string) (uint32, int, []*resolve.Result
 	if err := s.checkUser(); err != nil {
 		return 0, 0, nil, err
 	}
-	id, params, fields, err := s.Session.PrepareStmt(sql)
-	if err == nil {
-		err = s.checkPrepared(id)
+	if err := s.checkText(sql); err != nil {
+		return 0, 0, nil, err
 	}
-	return id, params, fields, err
+	return s.Session.PrepareStmt(sql)
 }
 
 // ExecutePreparedStmt implements sessiontypes.Session.
@@ -177,18 +189,32 @@ func (s *guardedSession) ExecutePreparedStmt(ctx context.Context, id uint32, par
 	if err := s.checkUser(); err != nil {
 		return nil, err
 	}
+	if err := s.checkPrepared(&ast.ExecuteStmt{PrepStmt: s.GetSessionVars().PreparedStmts[id]}); err != nil {
+		return nil, err
+	}
 	return s.Session.ExecutePreparedStmt(ctx, id, params)
 }
 
-// checkPrepared drops the prepared statement id if it uses a file that it may not.
-func (s *guardedSession) checkPrepared(id uint32) error {
-	found, ok := s.GetSessionVars().PreparedStmts[id].(*plannercore.PlanCacheStmt)
+// checkPrepared refuses to execute a prepared statement with queries inside of it over tables that its user may read no more.
+func (s *guardedSession) checkPrepared(stmt *ast.ExecuteStmt) error {
+	prepared := stmt.PrepStmt // as plannercore.GetPreparedStmt, which changes the statement
+	if prepared == nil {
+		vars := s.GetSessionVars()
+		prepared = vars.PreparedStmts[vars.PreparedStmtNameToID[stmt.Name]]
+	}
+	found, ok := prepared.(*plannercore.PlanCacheStmt)
 	if !ok || found.PreparedAst == nil {
 		return nil
 	}
-	err := s.check(found.PreparedAst.Stmt)
-	if err != nil {
-		_ = s.DropPreparedStmt(id) // it is there
+	return s.checkQueries(found.PreparedAst.Stmt)
+}
+
+// Value implements sessionctx.Context. PLAN REPLAYER LOAD leaves a session for TiDB's connection, by which it executes what the
+// client's file has: it is this one.
+func (s *guardedSession) Value(key fmt.Stringer) any {
+	value := s.Session.Value(key)
+	if load, ok := value.(*executor.PlanReplayerLoadInfo); ok {
+		load.Ctx = s
 	}
-	return err
+	return value
 }
