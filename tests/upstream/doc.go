@@ -12,5 +12,7 @@
 // Comments and formatting do not count. TiKV and PD are not in the module cache: their
 // rows have a hash of @ and the version that was read.
 //
-// A comment or a document that names a file of theirs needs a row that names both.
+// A comment or a document that names a file of theirs needs a row that names both. What is
+// wrong in these modules, and how we deal with it, is in docs/upstream-bugs.md; another
+// test checks that its reproductions and files exist.
 package upstream
