@@ -14,5 +14,6 @@
 //
 // A comment or a document that names a file of theirs needs a row that names both. What is
 // wrong in these modules, and how we deal with it, is in docs/upstream-bugs.md; another
-// test checks that its reproductions and files exist.
+// test checks that its reproductions and files exist. docs/upgrading-tidb.md says when to
+// look here.
 package upstream
