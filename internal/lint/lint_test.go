@@ -35,7 +35,7 @@ var layers = map[string]int{
 	"server": 9,
 	"trial":  10,
 	"demo":   11, "bench": 11,
-	"cmd/fastddl": 12, "cmd/testreport": 0, "tests/blackbox": 12, "tests/crash": 12, "tests/mutation": 12, "tests/fuzz": 12, "tests/compare": 12, "tests/shapes": 12, "tests/simulation": 12, "tests/tidbsuite": 12,
+	"cmd/fastddl": 12, "cmd/testreport": 0, "tests/blackbox": 12, "tests/crash": 12, "tests/mutation": 12, "tests/fuzz": 12, "tests/compare": 12, "tests/shapes": 12, "tests/simulation": 12, "tests/tidbsuite": 12, "tests/upstream": 12,
 }
 
 // bannedImports are import paths, with everything below them, that no file may
