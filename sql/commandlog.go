@@ -13,7 +13,7 @@ import (
 	"fastddl/event"
 )
 
-// How TiDB says in the rows of ADMIN CANCEL, PAUSE and RESUME what has become of each job (CommandDDLJobsExec in pkg/executor/admin.go).
+// How TiDB says in the rows of ADMIN CANCEL, PAUSE and RESUME what has become of each job (CommandDDLJobsExec in pkg/executor/operate_ddl_jobs.go).
 const (
 	commandSuccess = "successful"
 	commandFailure = "error: "
