@@ -137,7 +137,7 @@ func (t *task) startReporter(ctx context.Context) (stop func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = t.d.contained("the reporter of a job", func() error { t.reportLoop(ctx); return nil })
+		t.reportLoop(ctx)
 	}()
 	return func() {
 		cancel()
@@ -149,29 +149,32 @@ func (t *task) reportLoop(ctx context.Context) {
 	var last JobInfo
 	var reported bool
 	for sleep.For(ctx, reportInterval) {
-		info := t.info(time.Now())
-		if info.Ended() || reflect.DeepEqual(info, last) {
-			continue
-		}
-		// A report that fails is made up for by the next.
-		var failed error
-		err := t.d.inTxn(ctx, func(x *txn) error {
-			stored, _, err := x.readRecord(t.id)
-			if err != nil || stored == nil || !stored.OwnedLike(t.shown.Load()) {
-				return err
+		// A report that fails, or panics, is made up for by the next.
+		_ = t.d.contained("the report of a job", func() error {
+			info := t.info(time.Now())
+			if info.Ended() || reflect.DeepEqual(info, last) {
+				return nil
 			}
-			var problems []error
-			// The first report takes away what the last owner, or process, has left.
-			if !reported || len(info.Blockers)+len(last.Blockers) > 0 {
-				problems = append(problems, x.reportBlockers(info))
+			var failed error
+			err := t.d.inTxn(ctx, func(x *txn) error {
+				stored, _, err := x.readRecord(t.id)
+				if err != nil || stored == nil || !stored.OwnedLike(t.shown.Load()) {
+					return err
+				}
+				var problems []error
+				// The first report takes away what the last owner, or process, has left.
+				if !reported || len(info.Blockers)+len(last.Blockers) > 0 {
+					problems = append(problems, x.reportBlockers(info))
+				}
+				// One is shown without the other.
+				failed = errors.Join(append(problems, x.report(info))...)
+				return nil
+			})
+			if err = errors.Join(err, failed); err == nil {
+				last, reported = info, true
 			}
-			// One is shown without the other.
-			failed = errors.Join(append(problems, x.report(info))...)
-			return nil
+			return err
 		})
-		if errors.Join(err, failed) == nil {
-			last, reported = info, true
-		}
 	}
 }
 
