@@ -156,6 +156,9 @@ func (s *guardedSession) check(stmt ast.Node) error {
 		if err := s.checkJobTables(n); err != nil {
 			return err
 		}
+		if err := s.checkValueTables(n); err != nil {
+			return err
+		}
 		return s.checkMoves(n)
 	})
 }
