@@ -28,17 +28,18 @@ func verdictOf(ctx context.Context, store kv.Store, t backfill.Task, err error) 
 		return nil, false
 	}
 	l := rowLister{table: t.Table, loc: locationOr(t.Location)}
-	get, end, unlisted := getAt(ctx, store, t.TS)
+	get, end, closed := getAt(ctx, store, t.TS)
 	switch {
-	case errors.Is(unlisted, kv.ErrSnapshotTooOld): // the rows are looked at again, at another one
-		return unlisted, true
-	case unlisted != nil:
-		l.get = func([]byte) ([]byte, error) { return nil, unlisted }
+	case errors.Is(closed, kv.ErrSnapshotTooOld): // the rows are looked at again, at another one
+		return closed, true
+	case closed != nil:
+		l.get = func([]byte) ([]byte, error) { return nil, closed }
 	default:
 		l.get = get
 		defer func() { _ = end() }() // all was read
 	}
 	var v *job.RowsError
+	var unlisted error
 	var groups []*ingest.DuplicateGroup
 	switch {
 	case same != nil:
