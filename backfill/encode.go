@@ -1,12 +1,14 @@
 package backfill
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/pingcap/tidb/pkg/meta/model"
 	"github.com/pingcap/tidb/pkg/util/codec"
 	"github.com/pingcap/tidb/pkg/util/dbterror"
 
+	"fastddl/ingest"
 	"fastddl/kv"
 )
 
@@ -44,10 +46,10 @@ func newEncoders(p *projection) (*encoders, error) {
 }
 
 // bind makes the encoders read from b, whose rows are of the given physical
-// table. It fails if an expression has no value for one of the rows.
+// table. It fails with a *RowError if an expression has no value for one of them.
 func (e *encoders) bind(b *kv.RowBatch, physicalID int64) (err error) {
 	if e.virtual != nil {
-		if b, err = e.virtual.extend(b); err != nil {
+		if b, err = e.virtual.extend(b, physicalID); err != nil {
 			return err
 		}
 	}
@@ -67,8 +69,9 @@ type indexEncoder struct {
 	// package tables; nil for the others.
 	library *libraryEncoder
 
-	batch *kv.RowBatch
-	buf   []byte
+	batch      *kv.RowBatch
+	physicalID int64
+	buf        []byte
 }
 
 // emitter takes the entry of row i: the key without the index prefix, klen bytes
@@ -94,7 +97,7 @@ func newIndexEncoder(index *model.IndexInfo, p *projection) (*indexEncoder, erro
 
 // bind makes the encoder read from b.
 func (e *indexEncoder) bind(b *kv.RowBatch, physicalID int64) {
-	e.batch = b
+	e.batch, e.physicalID = b, physicalID
 	for i := range e.keys {
 		e.keys[i].bind(b.Rows)
 	}
@@ -104,7 +107,7 @@ func (e *indexEncoder) bind(b *kv.RowBatch, physicalID int64) {
 }
 
 // encode emits the entries of all rows: one for each, but in a multi-valued index
-// any number. In a primary key a NULL is a *NullError.
+// any number. Rows that have none are a *RowError; in a primary key a NULL is a *NullError in it.
 func (e *indexEncoder) encode(emit emitter) error {
 	if e.library != nil {
 		return e.encodeByLibrary(emit)
@@ -112,7 +115,7 @@ func (e *indexEncoder) encode(emit emitter) error {
 	for i := range e.batch.NumRows() {
 		kv, klen, err := e.entry(i)
 		if err != nil {
-			return e.fail(i, err)
+			return e.rowError(i, err)
 		}
 		if err := emit(i, kv, klen); err != nil {
 			return err
@@ -123,9 +126,20 @@ func (e *indexEncoder) encode(emit emitter) error {
 
 // encodeByLibrary is encode for the rare kinds.
 func (e *indexEncoder) encodeByLibrary(emit emitter) error {
+	var emitted error
+	keep := func(i int, kv []byte, klen int) error {
+		emitted = emit(i, kv, klen)
+		return emitted
+	}
 	for i := range e.batch.NumRows() {
-		if err := e.library.encode(i, e.keys, emit); err != nil {
-			return e.fail(i, err)
+		err := e.library.encode(i, e.keys, keep)
+		switch {
+		case emitted != nil: // nothing is wrong with the row
+			return emitted
+		case errors.As(err, new(*ingest.DuplicateError)):
+			return err
+		case err != nil:
+			return e.rowError(i, err)
 		}
 	}
 	return nil
@@ -164,14 +178,4 @@ func (e *indexEncoder) appendHandle(b []byte, i int) []byte {
 		return append(b, e.batch.CommonHandle(i)...)
 	}
 	return codec.EncodeInt(append(b, codec.IntHandleFlag), e.batch.IntHandles[i])
-}
-
-func (e *indexEncoder) fail(i int, err error) error {
-	handle := "?"
-	if e.value.commonHandle {
-		handle = fmt.Sprintf("%x", e.batch.CommonHandle(i))
-	} else {
-		handle = fmt.Sprint(e.batch.IntHandles[i])
-	}
-	return fmt.Errorf("backfill: encode entry of index %s for row %s: %w", e.index.Name.O, handle, err)
 }

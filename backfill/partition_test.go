@@ -185,12 +185,22 @@ func TestNullInPrimaryKey(t *testing.T) {
 	f := newFixture(t, table, kinds)
 	f.put(1, 5)
 	f.put(2, nil)
+	f.put(3, 6)
+	f.put(4, nil)
 	pk := indexOn(9, true, 1)
 	pk.Primary = true
 	_, err := Run(f.ctx, f.options(), f.spec(pk))
 	var null *NullError
 	require.ErrorAs(t, err, &null)
-	require.ErrorContains(t, err, "for row 2")
+	require.ErrorContains(t, err, "row 2 has no entry")
+	var bad *RowError
+	require.ErrorAs(t, err, &bad)
+	require.Len(t, bad.Rows, 2, "the rows of the batch without an entry")
+	for i, handle := range []int64{2, 4} {
+		require.Equal(t, tablecodec.EncodeRowKeyWithHandle(table.ID, tidbkv.IntHandle(handle)), tidbkv.Key(bad.Rows[i].Key))
+		require.Equal(t, table.Columns[1], bad.Rows[i].Column)
+		require.Equal(t, pk, bad.Rows[i].Index)
+	}
 	require.ErrorContains(t, null.Unwrap(), "1138")
 	_, err = Compare(f.ctx, f.options(), f.task(pk))
 	require.ErrorAs(t, err, &null)

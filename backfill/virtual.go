@@ -120,12 +120,12 @@ func (v *virtualColumns) findTimes() {
 }
 
 // extend returns b with the virtual columns behind those that were scanned, good
-// until the next call.
+// until the next call. It fails with a *RowError if an expression has no value for a row.
 //
 // Expressions see TIMESTAMPs in the statement's zone, as DML gives them to its own. What is
 // indexed are the scanned ones, not these turned back: of a time that clocks show twice the
 // instant is lost. Where an expression gives such a time, it becomes the instant that DML takes.
-func (v *virtualColumns) extend(b *kv.RowBatch) (*kv.RowBatch, error) {
+func (v *virtualColumns) extend(b *kv.RowBatch, physicalID int64) (*kv.RowBatch, error) {
 	rows := chunk.NewEmptyChunk(v.fields)
 	for i := range v.p.columns {
 		rows.SetCol(i, b.Rows.Column(i))
@@ -142,16 +142,16 @@ func (v *virtualColumns) extend(b *kv.RowBatch) (*kv.RowBatch, error) {
 		}
 	}
 	err := table.FillVirtualColumnValue(v.results, v.offsets, v.columns, v.p.layout, v.p.exprs.ctx, rows)
+	for _, i := range v.times {
+		if err == nil {
+			err = v.convert(rows, i, v.p.zone, time.UTC)
+		}
+	}
 	if err != nil {
-		return nil, v.fail(err)
+		return nil, v.rowError(b, rows, physicalID, err)
 	}
 	for _, i := range v.zoned {
 		rows.SetCol(i, b.Rows.Column(i))
-	}
-	for _, i := range v.times {
-		if err := v.convert(rows, i, v.p.zone, time.UTC); err != nil {
-			return nil, err
-		}
 	}
 	v.batch = *b
 	v.batch.Rows = rows
@@ -171,17 +171,4 @@ func (v *virtualColumns) convert(rows *chunk.Chunk, i int, from, to *time.Locati
 		}
 	}
 	return nil
-}
-
-// fail says which index an expression has no value for, as TiDB does.
-func (v *virtualColumns) fail(err error) error {
-	if expression.ErrInvalidJSONForFuncIndex.Equal(err) {
-		for _, idx := range v.p.indexes {
-			if idx.MVIndex {
-				err = expression.ErrInvalidJSONForFuncIndex.FastGenByArgs(idx.Name.O)
-				break
-			}
-		}
-	}
-	return fmt.Errorf("backfill: virtual columns of table %s: %w", v.p.table.Name.O, err)
 }

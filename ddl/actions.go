@@ -454,11 +454,12 @@ func (t *task) finish(ctx context.Context, r *job.Record, to job.Step) (outcome,
 			return err
 		}
 		// Before the history, which is written past SQL: a statement that fails takes what was written so with it.
-		t.d.unreported(x.reportEnd(after))
+		t.d.reportEnd(x, after)
 		return x.archiveRow(after, t.ownSettings(), table)
 	})
 	if err == nil {
 		t.d.versions.forget(ctx, r, t.d.opts.Logger)
+		t.d.keepHistoryShort(ctx)
 	}
 	return o, err
 }

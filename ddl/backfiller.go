@@ -188,29 +188,15 @@ func (b *IndexBackfiller) buildError(ctx context.Context, t backfill.Task, err e
 	var mismatch *backfill.MismatchError
 	var lost *backfill.RowCountError
 	var entry *backfill.EntryError
-	var dup *ingest.DuplicateError
-	var null *backfill.NullError
-	same := sameKeyOf(err)
+	if verdict, ok := verdictOf(ctx, b.opts.Store, t, err); ok {
+		return verdict
+	}
 	switch {
-	case same != nil:
-		get, end, err := getAt(ctx, b.opts.Store, t.TS)
-		if err != nil {
-			return err
-		}
-		defer end()
-		return job.Permanent(sameKey(t.Table, get, same))
-	case errors.As(err, &dup):
-		get, end, err := getAt(ctx, b.opts.Store, t.TS)
-		if err != nil {
-			return err
-		}
-		defer end()
-		return &duplicatesAtS{job.Permanent(duplicateEntries(t.Table, locationOr(t.Location), get, dup.Groups)), dup.Groups}
 	case errors.As(err, &mismatch):
 		return job.Permanent(explainMismatch(t, mismatch, err))
 	case errors.As(err, &lost), errors.As(err, &entry):
 		return job.Permanent(err) // it has been rebuilt once already
-	case errors.As(err, &null), errors.Is(err, backfill.ErrUnsupported), isDataError(err):
+	case errors.Is(err, backfill.ErrUnsupported), isDataError(err):
 		return job.Permanent(err)
 	}
 	return err

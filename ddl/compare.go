@@ -217,6 +217,9 @@ func (t *task) repairAll(ctx context.Context, r *job.Record, task backfill.Task,
 				return repaired, context.Cause(ctx)
 			}
 			if !isLockConflict(err) {
+				if verdict, ok := verdictOf(ctx, t.d.opts.Builds, task, err); ok {
+					err = verdict
+				}
 				return repaired, err
 			}
 			if try == maxRepairTries {
@@ -228,12 +231,8 @@ func (t *task) repairAll(ctx context.Context, r *job.Record, task backfill.Task,
 	if len(p.duplicates) == 0 {
 		return repaired, nil
 	}
-	get, end, err := getAt(ctx, t.d.opts.Builds, task.TS)
-	if err != nil {
-		return repaired, err
-	}
-	defer end()
-	return repaired, job.Permanent(duplicateEntries(task.Table, locationOr(task.Location), get, p.duplicates))
+	verdict, _ := verdictOf(ctx, t.d.opts.Builds, task, &ingest.DuplicateError{Groups: p.duplicates})
+	return repaired, verdict
 }
 
 // repairer repairs keys of unique indexes under locks.

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/pingcap/tidb/pkg/errno"
 	"github.com/pingcap/tidb/pkg/util/dbterror"
@@ -45,6 +46,8 @@ type DDL struct {
 
 	// versions is set by Start.
 	versions *versions
+	// ends counts the jobs that have ended here.
+	ends atomic.Int64
 	// answering are the requests of other nodes that are being answered, by name.
 	answering sync.Map
 
@@ -84,6 +87,9 @@ func New(opts Options) (*DDL, error) {
 // process left behind, and goes on with its jobs; on a cluster also with those that
 // other nodes have left.
 func (d *DDL) Start(ctx context.Context) error {
+	if err := d.serveReaders(); err != nil {
+		return err
+	}
 	if err := d.prepareTables(ctx); err != nil {
 		return err
 	}
@@ -129,6 +135,7 @@ func (d *DDL) Close() error {
 	d.mu.Unlock()
 	d.cancel(ErrClosed)
 	d.workers.Wait()
+	d.dismissReaders()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.unsubscribe != nil {

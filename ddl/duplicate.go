@@ -22,37 +22,42 @@ import (
 	"fastddl/kv"
 )
 
-// maxDuplicatesText bounds the text of the values and handles that are listed in
-// a job's record, in bytes.
-const maxDuplicatesText = 64 << 10
+const (
+	// maxRowsText bounds the text of the values and handles that are listed in a job's record, in bytes.
+	maxRowsText = 64 << 10
+	// maxShownValue bounds that of one value.
+	maxShownValue = 1 << 10
+)
 
-// duplicateEntries is the error (1062) of a job with rows that have the same
-// values in a unique index. It names the first of the groups, and lists as many as
-// a job's record holds. TIMESTAMPs are shown as the clocks of loc show them; get
-// reads a key at the snapshot that the groups were found at.
-func duplicateEntries(table *model.TableInfo, loc *time.Location, get getter, groups []*ingest.DuplicateGroup) error {
-	l := duplicateLister{table, loc, get}
-	var list []job.Duplicate
+// duplicates returns the error (1062) of a job with rows that have the same values in a unique index. It names the first of
+// the groups, and lists as many as a job's record holds. unlisted is why it lists less than that.
+func (l *rowLister) duplicates(groups []*ingest.DuplicateGroup) (v *job.RowsError, unlisted error) {
+	v = new(job.RowsError)
 	size := 0
 	for _, g := range groups {
-		d, err := l.list(g)
-		if err != nil {
-			return err
+		var d job.Duplicate
+		if unlisted = listing(func() (err error) { d, err = l.list(g); return err }); unlisted != nil {
+			break
 		}
 		size += len(d.Entry)
 		for _, h := range d.Handles {
 			size += len(h)
 		}
-		if size > maxDuplicatesText && len(list) > 0 {
+		if size > maxRowsText && len(v.Duplicates) > 0 {
 			break
 		}
-		list = append(list, d)
+		v.Duplicates = append(v.Duplicates, d)
 	}
-	first := &list[0]
-	return &job.DuplicateError{
-		Err:        tidbkv.ErrKeyExists.FastGenByArgs(first.Entry, table.Name.O+"."+first.Index),
-		Duplicates: list,
+	entry, index := "?", "?"
+	if len(v.Duplicates) > 0 {
+		entry, index = v.Duplicates[0].Entry, v.Duplicates[0].Index
+	} else if idx := model.FindIndexInfoByID(l.table.Indices, groups[0].IndexID); idx != nil {
+		index = idx.Name.O
 	}
+	key := l.table.Name.O + "." + index
+	v.Err = tidbkv.ErrKeyExists.FastGenByArgs(entry, key)
+	v.Shown = tidbkv.ErrKeyExists.FastGenByArgs("?", key)
+	return v, unlisted
 }
 
 // getter reads a key of a snapshot; it returns nil for one that does not exist.
@@ -74,14 +79,15 @@ func getAt(ctx context.Context, store kv.Store, ts uint64) (getter, func() error
 	return get, snapshot.Close, nil
 }
 
-// duplicateLister names duplicates.
-type duplicateLister struct {
+// rowLister names rows, and says what they have. TIMESTAMPs are shown as the clocks of loc show them; get reads a key at the snapshot
+// that the rows were found at.
+type rowLister struct {
 	table *model.TableInfo
 	loc   *time.Location
 	get   getter
 }
 
-func (l *duplicateLister) list(g *ingest.DuplicateGroup) (job.Duplicate, error) {
+func (l *rowLister) list(g *ingest.DuplicateGroup) (job.Duplicate, error) {
 	idx := model.FindIndexInfoByID(l.table.Indices, g.IndexID)
 	if idx == nil {
 		return job.Duplicate{}, fmt.Errorf("duplicate entry in index %d, which table %s has not", g.IndexID, l.table.Name.O)
@@ -104,20 +110,27 @@ func (l *duplicateLister) list(g *ingest.DuplicateGroup) (job.Duplicate, error) 
 	if err != nil {
 		return job.Duplicate{}, err
 	}
-	d := job.Duplicate{Index: idx.Name.O, Entry: entry, Rows: g.Rows}
+	d := job.Duplicate{Index: idx.Name.O, Columns: l.columnTexts(idx), Entry: entry, Rows: g.Rows}
 	for _, r := range rows {
-		text, err := l.handleText(recordKey(g.Key, r.handle), r.handle)
+		key := recordKey(g.Key, r.handle)
+		text, err := l.handleText(key, r.handle)
 		if err != nil {
 			return job.Duplicate{}, err
 		}
-		text += l.partitionText(r.handle)
+		partition := l.partition(tablecodec.DecodeTableID(key))
+		if _, global := r.handle.(tidbkv.PartitionHandle); global {
+			text += inPartition(partition)
+		}
 		d.Handles = append(d.Handles, text)
+		if partition != "" {
+			d.Partitions = append(d.Partitions, partition)
+		}
 	}
 	return d, nil
 }
 
 // entryText is the entry's values as MySQL's error 1062 prints them.
-func (l *duplicateLister) entryText(idx *model.IndexInfo, key, value []byte) (string, error) {
+func (l *rowLister) entryText(idx *model.IndexInfo, key, value []byte) (string, error) {
 	columns := tables.BuildRowcodecColInfoForIndexColumns(idx, l.table)
 	encoded, err := tablecodec.DecodeIndexKV(key, value, len(idx.Columns), tablecodec.HandleNotNeeded, columns)
 	if err != nil {
@@ -135,49 +148,89 @@ func (l *duplicateLister) entryText(idx *model.IndexInfo, key, value []byte) (st
 }
 
 // handleText names the row with a key by its clustered primary key, or by its hidden row ID.
-func (l *duplicateLister) handleText(key tidbkv.Key, handle tidbkv.Handle) (string, error) {
+func (l *rowLister) handleText(key tidbkv.Key, handle tidbkv.Handle) (string, error) {
 	if handle.IsInt() {
 		if pk := l.table.GetPkColInfo(); pk != nil && mysql.HasUnsignedFlag(pk.GetFlag()) {
 			return strconv.FormatUint(uint64(handle.IntValue()), 10), nil
 		}
 		return strconv.FormatInt(handle.IntValue(), 10), nil
 	}
+	columns := make([]*model.ColumnInfo, 0, 1)
+	for _, ic := range tables.FindPrimaryIndex(l.table).Columns {
+		columns = append(columns, l.table.Columns[ic.Offset])
+	}
+	texts, err := l.values(key, handle, columns)
+	if err != nil {
+		return "", err
+	}
+	return joined(texts), nil
+}
+
+// values are those of some columns, none of which is virtual, of the row with a key; nil for a NULL.
+func (l *rowLister) values(key tidbkv.Key, handle tidbkv.Handle, columns []*model.ColumnInfo) ([]*string, error) {
 	value, err := l.get(key)
 	if err != nil {
-		return "", fmt.Errorf("read a duplicate row: %w", err)
+		return nil, fmt.Errorf("read a row: %w", err)
+	}
+	fields := make(map[int64]*types.FieldType)
+	for _, col := range columns {
+		fields[col.ID] = &col.FieldType
 	}
 	var ids []int64
-	fields := make(map[int64]*types.FieldType)
-	for _, ic := range tables.FindPrimaryIndex(l.table).Columns {
-		col := l.table.Columns[ic.Offset]
-		ids = append(ids, col.ID)
-		fields[col.ID] = &col.FieldType
+	switch {
+	case l.table.PKIsHandle:
+		pk := l.table.GetPkColInfo()
+		ids, fields[pk.ID] = []int64{pk.ID}, &pk.FieldType
+	case l.table.IsCommonHandle:
+		for _, ic := range tables.FindPrimaryIndex(l.table).Columns {
+			col := l.table.Columns[ic.Offset]
+			ids, fields[col.ID] = append(ids, col.ID), &col.FieldType
+		}
 	}
 	row := make(map[int64]types.Datum)
 	if value != nil {
 		if row, err = tablecodec.DecodeRowToDatumMap(value, fields, l.loc); err != nil {
-			return "", fmt.Errorf("decode row %x: %w", key, err)
+			return nil, fmt.Errorf("decode row %x: %w", key, err)
 		}
 	}
 	if row, err = tablecodec.DecodeHandleToDatumMap(handle, ids, fields, l.loc, row); err != nil {
-		return "", fmt.Errorf("decode row key %x: %w", key, err)
+		return nil, fmt.Errorf("decode row key %x: %w", key, err)
 	}
-	texts := make([]string, len(ids))
-	for i, id := range ids {
-		d := row[id]
-		texts[i] = datumText(&d, fields[id])
+	texts := make([]*string, len(columns))
+	for i, col := range columns {
+		d, stored := row[col.ID]
+		if !stored && value != nil { // the row is older than the column
+			d = types.NewDatum(col.GetOriginDefaultValue())
+		}
+		if !d.IsNull() {
+			text := datumText(&d, &col.FieldType)
+			texts[i] = &text
+		}
 	}
-	return strings.Join(texts, "-"), nil
+	return texts, nil
 }
 
-// partitionText names the partition of a row that an entry of a global index names.
-func (l *duplicateLister) partitionText(handle tidbkv.Handle) string {
-	inPartition, ok := handle.(tidbkv.PartitionHandle)
-	if !ok {
-		return ""
+// joined are values as MySQL's error 1062 prints those of several columns.
+func joined(texts []*string) string {
+	out := make([]string, len(texts))
+	for i, text := range texts {
+		if out[i] = "NULL"; text != nil {
+			out[i] = *text
+		}
 	}
-	return fmt.Sprintf(" in partition %s", l.table.GetPartitionInfo().GetNameByID(inPartition.PartitionID))
+	return strings.Join(out, "-")
 }
+
+// partition is the name of the partition with a physical ID; "" if the table has none.
+func (l *rowLister) partition(physicalID int64) string {
+	if partitions := l.table.GetPartitionInfo(); partitions != nil {
+		return partitions.GetNameByID(physicalID)
+	}
+	return ""
+}
+
+// inPartition is what a list of duplicates says of a row's partition.
+func inPartition(name string) string { return " in partition " + name }
 
 // datumText is a value as TiDB shows it in error 1062.
 func datumText(d *types.Datum, ft *types.FieldType) string {

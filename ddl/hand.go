@@ -420,7 +420,7 @@ func (h *hand) putBack(x *txn, held *holding, p returned, result any, first bool
 	}
 	var text any
 	if p.err != nil {
-		text = shortened(p.err.Error(), maxPartError)
+		text = shortened(job.TextForAll(p.err), maxPartError)
 	}
 	return x.exec(`UPDATE mysql.fastddl_build_parts SET result = %?, error = %?, row_count = %?, imported_rows = %?, percent = %?
 		WHERE job_id = %? AND part = %?`, result, text, rows, imported, percent, h.jobID, p.Number)

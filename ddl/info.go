@@ -59,7 +59,7 @@ type JobInfo struct {
 	Priority string
 	// Node runs the job, if it is one of several.
 	Node string
-	// ErrorCount is how often the job has failed, Error what it was undone for.
+	// ErrorCount is how often the job has failed, Error what it was undone for, without values of rows.
 	ErrorCount int64
 	Error      string
 	// Duplicates are the rows with equal values that a new unique index has failed
@@ -149,8 +149,8 @@ func jobInfo(r *job.Record) JobInfo {
 		RowCount: r.RowCount, Step: string(r.Step), Snapshot: r.SnapshotTS, Compared: r.Compared, Repaired: r.Repaired,
 		ErrorCount: r.ErrorCount, Duplicates: r.Duplicates, Node: nodeOf(r.Owner),
 	}
-	if r.Error != nil {
-		info.Error = r.Error.GetMsg()
+	if e := r.ErrorForAll(); e != nil {
+		info.Error = e.GetMsg()
 	}
 	if r.State == model.JobStateSynced {
 		info.Percent = 100

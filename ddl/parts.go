@@ -197,8 +197,11 @@ func (d *DDL) partResults(ctx context.Context, jobID int64, w backfill.SharedWor
 
 // partFailure is the error of a part that cannot be built, as its row holds it.
 type partFailure struct {
-	Error      *terror.Error            `json:"error"`
+	Error *terror.Error `json:"error"`
+	// Shown, Duplicates and Rows are those of a verdict on the rows.
+	Shown      *terror.Error            `json:"shown,omitempty"`
 	Duplicates []job.Duplicate          `json:"duplicates,omitempty"`
+	Rows       []job.BadRow             `json:"rows,omitempty"`
 	Groups     []*ingest.DuplicateGroup `json:"groups,omitempty"`
 	// TooOld says that the snapshot is lost. The index can be built at another one.
 	TooOld bool `json:"too_old,omitempty"`
@@ -206,9 +209,15 @@ type partFailure struct {
 
 // failureOf describes err, which is permanent, or says that the snapshot is lost.
 func failureOf(err error) partFailure {
-	return partFailure{
-		Error: job.ErrorOf(err), Duplicates: job.DuplicatesOf(err), Groups: groupsOf(err), TooOld: errors.Is(err, kv.ErrSnapshotTooOld),
+	f := partFailure{Error: job.ErrorOf(err), Groups: groupsOf(err), TooOld: errors.Is(err, kv.ErrSnapshotTooOld)}
+	var rows *job.RowsError
+	if errors.As(err, &rows) {
+		f.Duplicates, f.Rows = rows.Duplicates, rows.Rows
+		if rows.Shown != nil {
+			f.Shown = job.ErrorOf(rows.Shown)
+		}
 	}
+	return f
 }
 
 // err is the error that the failure was made of, as far as others look at it.
@@ -216,10 +225,18 @@ func (f *partFailure) err() error {
 	if f.TooOld {
 		return fmt.Errorf("%w: %s", kv.ErrSnapshotTooOld, f.Error.GetMsg())
 	}
-	if len(f.Groups) == 0 {
-		return job.Permanent(f.Error)
+	var err error = f.Error
+	if f.Shown != nil || len(f.Duplicates)+len(f.Rows) > 0 {
+		rows := &job.RowsError{Err: err, Duplicates: f.Duplicates, Rows: f.Rows}
+		if f.Shown != nil {
+			rows.Shown = f.Shown
+		}
+		err = rows
 	}
-	return &duplicatesAtS{job.Permanent(&job.DuplicateError{Err: f.Error, Duplicates: f.Duplicates}), f.Groups}
+	if err = job.Permanent(err); len(f.Groups) > 0 {
+		err = &duplicatesAtS{err, f.Groups}
+	}
+	return err
 }
 
 // partError returns the error of a part that has failed.

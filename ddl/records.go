@@ -26,8 +26,12 @@ var ownTables = []string{
 		record LONGBLOB NOT NULL)`,
 }
 
-// historyLimit is the number of jobs that stay in our history.
-const historyLimit = 1024
+const (
+	// historyLimit is the number of jobs that stay in our history when it is cut: at the start, and when
+	// historySlack more have ended.
+	historyLimit = 1024
+	historySlack = 8
+)
 
 // prepareTables makes our tables and shortens the history.
 func (d *DDL) prepareTables(ctx context.Context) error {
@@ -44,18 +48,30 @@ func (d *DDL) prepareTables(ctx context.Context) error {
 			return fmt.Errorf("create system table: %w", err)
 		}
 	}
+	return d.shortenHistory(ctx)
+}
+
+// shortenHistory takes the oldest jobs out of the history, and what the tables for people say of them.
+func (d *DDL) shortenHistory(ctx context.Context) error {
 	rows, err := d.query(ctx, `SELECT job_id FROM mysql.fastddl_ddl_record_history ORDER BY job_id DESC LIMIT %?, 1`, historyLimit)
 	if err != nil || len(rows) == 0 {
 		return err
 	}
 	oldest := rows[0].GetInt64(0)
-	for _, table := range []string{"fastddl_ddl_record_history", "fastddl_ddl_jobs", "fastddl_ddl_duplicates"} {
+	for _, table := range []string{"fastddl_ddl_record_history", jobsTable.name, duplicatesTable.name, errorRowsTable.name} {
 		if _, err := d.query(ctx, `DELETE FROM mysql.%n WHERE job_id <= %? AND job_id NOT IN (SELECT job_id FROM mysql.fastddl_ddl_record)`,
 			table, oldest); err != nil {
 			return fmt.Errorf("shorten mysql.%s: %w", table, err)
 		}
 	}
 	return nil
+}
+
+// keepHistoryShort is called when a job has ended.
+func (d *DDL) keepHistoryShort(ctx context.Context) {
+	if d.ends.Add(1)%historySlack == 0 {
+		d.unreported(d.contained("the cut of the history", func() error { return d.shortenHistory(ctx) }))
+	}
 }
 
 // insertRecord writes the record of a new job.

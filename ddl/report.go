@@ -29,8 +29,8 @@ type reportTable struct {
 
 // TiDB's own tables have no room for what these tell: fastddl_ddl_jobs has a row for each
 // job of ours, and is brought up to date every reportInterval, as is fastddl_ddl_blockers,
-// the transactions that jobs wait for; fastddl_ddl_duplicates has the rows with equal values
-// that a unique index was not built for.
+// the transactions that jobs wait for; fastddl_ddl_error_rows has the rows that indexes were not
+// built for, which errorsView shows, and fastddl_ddl_duplicates those with equal values by value.
 var (
 	jobsTable = reportTable{
 		name: "fastddl_ddl_jobs", key: "job_id",
@@ -53,6 +53,16 @@ var (
 			"entry LONGTEXT", "row_count BIGINT", "row_handles LONGTEXT",
 		},
 	}
+	errorRowsTable = reportTable{
+		name: "fastddl_ddl_error_rows", key: "job_id, number",
+		columns: []string{
+			"job_id BIGINT NOT NULL", "number BIGINT NOT NULL",
+			"db_name VARCHAR(64)", "table_name VARCHAR(64)", "index_name VARCHAR(64)",
+			"error_code BIGINT", "message LONGTEXT", "shown_message LONGTEXT",
+			"column_name LONGTEXT", "partition_name VARCHAR(64)", "row_handle LONGTEXT", "value LONGTEXT", "row_count BIGINT",
+			"time TIMESTAMP(6) NULL",
+		},
+	}
 	blockersTable = reportTable{
 		name: "fastddl_ddl_blockers", key: "job_id, number",
 		columns: []string{
@@ -61,7 +71,7 @@ var (
 			"age_seconds DOUBLE", "idle_seconds DOUBLE", "written_keys BIGINT UNSIGNED", "verdict VARCHAR(256)", "statement LONGTEXT",
 		},
 	}
-	reportTables = []*reportTable{&jobsTable, &duplicatesTable, &blockersTable}
+	reportTables = []*reportTable{&jobsTable, &duplicatesTable, &errorRowsTable, &blockersTable}
 )
 
 const (
@@ -74,12 +84,19 @@ func (r *reportTable) create() string {
 }
 
 // replace writes a row with values for all columns, in their order.
-func (r *reportTable) replace() string {
+func (r *reportTable) replace() string { return r.replaceRows(1) }
+
+// replaceRows is replace for several rows.
+func (r *reportTable) replaceRows(n int) string {
 	names, marks := make([]string, len(r.columns)), make([]string, len(r.columns))
 	for i, definition := range r.columns {
 		names[i], marks[i] = columnName(definition), "%?"
 	}
-	return fmt.Sprintf("REPLACE INTO mysql.%s (%s) VALUES (%s)", r.name, strings.Join(names, ", "), strings.Join(marks, ", "))
+	rows := make([]string, n)
+	for i := range rows {
+		rows[i] = "(" + strings.Join(marks, ", ") + ")"
+	}
+	return fmt.Sprintf("REPLACE INTO mysql.%s (%s) VALUES %s", r.name, strings.Join(names, ", "), strings.Join(rows, ", "))
 }
 
 // columnName is the name that a definition begins with.
@@ -98,7 +115,7 @@ func (d *DDL) makeReportTables(ctx context.Context) error {
 			return fmt.Errorf("create mysql.%s: %w", r.name, err)
 		}
 	}
-	return nil
+	return d.makeErrorsView(ctx)
 }
 
 // widenReportTables adds the columns that an earlier release did not know.
@@ -137,7 +154,7 @@ func (t *task) startReporter(ctx context.Context) (stop func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = t.d.contained("the reporter of a job", func() error { t.reportLoop(ctx); return nil })
+		t.reportLoop(ctx)
 	}()
 	return func() {
 		cancel()
@@ -151,31 +168,34 @@ func (t *task) reportLoop(ctx context.Context) {
 	waits := waitWatch{emit: t.emit}
 	defer func() { waits.look(time.Now(), JobInfo{}) }() // a wait ends with its job
 	for sleep.For(ctx, reportInterval) {
-		now := time.Now()
-		info := t.info(now)
-		waits.look(now, info)
-		if info.Ended() || reflect.DeepEqual(info, last) {
-			continue
-		}
-		// A report that fails is made up for by the next.
-		var failed error
-		err := t.d.inTxn(ctx, func(x *txn) error {
-			stored, _, err := x.readRecord(t.id)
-			if err != nil || stored == nil || !stored.OwnedLike(t.shown.Load()) {
-				return err
+		// A report that fails, or panics, is made up for by the next.
+		_ = t.d.contained("the report of a job", func() error {
+			now := time.Now()
+			info := t.info(now)
+			waits.look(now, info)
+			if info.Ended() || reflect.DeepEqual(info, last) {
+				return nil
 			}
-			var problems []error
-			// The first report takes away what the last owner, or process, has left.
-			if !reported || len(info.Blockers)+len(last.Blockers) > 0 {
-				problems = append(problems, x.reportBlockers(info))
+			var failed error
+			err := t.d.inTxn(ctx, func(x *txn) error {
+				stored, _, err := x.readRecord(t.id)
+				if err != nil || stored == nil || !stored.OwnedLike(t.shown.Load()) {
+					return err
+				}
+				var problems []error
+				// The first report takes away what the last owner, or process, has left.
+				if !reported || len(info.Blockers)+len(last.Blockers) > 0 {
+					problems = append(problems, x.reportBlockers(info))
+				}
+				// One is shown without the other.
+				failed = errors.Join(append(problems, x.report(info))...)
+				return nil
+			})
+			if err = errors.Join(err, failed); err == nil {
+				last, reported = info, true
 			}
-			// One is shown without the other.
-			failed = errors.Join(append(problems, x.report(info))...)
-			return nil
+			return err
 		})
-		if errors.Join(err, failed) == nil {
-			last, reported = info, true
-		}
 	}
 }
 
@@ -234,11 +254,16 @@ func (t *txn) reportDuplicates(r *job.Record) error {
 	return nil
 }
 
-// reportEnd writes the last row of a job, and its duplicates. It waits for nobody any
-// more.
+// reportEnd reports the end of a job. What goes wrong with that keeps no job from ending.
+func (d *DDL) reportEnd(x *txn, r *job.Record) {
+	d.unreported(d.contained("the report of a job's end", func() error { return x.reportEnd(r) }))
+}
+
+// reportEnd writes the last row of a job, and the rows that it has failed for. It waits for nobody
+// any more.
 func (t *txn) reportEnd(r *job.Record) error {
 	info := jobInfo(r)
-	return errors.Join(t.reportDuplicates(r), t.reportBlockers(info), t.report(info))
+	return errors.Join(t.reportDuplicates(r), t.reportErrorRows(r), t.reportBlockers(info), t.report(info))
 }
 
 // shortNumber cuts a number after some decimal digits. It is never above the number, except for

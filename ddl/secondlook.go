@@ -45,6 +45,9 @@ func (t *task) secondLook(ctx context.Context, task backfill.Task, err error) (o
 		return outcome{}, err
 	}
 	still, lookErr := t.d.stillDuplicate(ctx, task, dup.groups)
+	if errors.As(lookErr, new(*backfill.RowError)) { // one of the rows has no entry by now; the others are at fault as before
+		return outcome{}, err
+	}
 	if lookErr != nil {
 		return outcome{}, fmt.Errorf("look at duplicates again: %w", lookErr)
 	}

@@ -178,7 +178,7 @@ func (t *txn) archiveRow(r *job.Record, s job.Settings, table *model.TableInfo) 
 		return err
 	}
 	j := tidbJob(r, s)
-	j.ID, j.Type, j.State, j.Error, j.AdminOperator = r.ID, r.Type, r.State, r.Error, 0
+	j.ID, j.Type, j.State, j.Error, j.AdminOperator = r.ID, r.Type, r.State, r.ErrorForAll(), 0
 	if table != nil {
 		j.BinlogInfo.AddTableInfo(r.SchemaVersion, table)
 	}

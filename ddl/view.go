@@ -115,6 +115,6 @@ func (d *DDL) onEvent(e event.Event) {
 			v.progress.SetStage(time.Now(), e.Stage)
 		}
 	case event.Retry:
-		v.failure = e.Err.Error()
+		v.failure = job.TextForAll(e.Err)
 	}
 }

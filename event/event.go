@@ -4,6 +4,11 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/pingcap/log"
+	"go.uber.org/zap"
+
+	"fastddl/internal/invariants"
 )
 
 // Event is something that happened in a DDL job. Its String is one line for
@@ -51,8 +56,25 @@ func (b *Bus) Emit(e Event) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	for _, l := range b.listeners {
-		l(e)
+		tell(l, e)
 	}
+}
+
+// tell hands an event to a listener. Listeners show what a build does: a panic in one is no error of the
+// build.
+func tell(l Listener, e Event) {
+	defer func() {
+		p := recover()
+		if p == nil {
+			return
+		}
+		if violation, ok := p.(invariants.Violation); ok {
+			panic(violation)
+		}
+		log.Error("panic in a listener to index builds", zap.Int64("job", e.JobID()), zap.String("event", fmt.Sprintf("%T", e)),
+			zap.Any("panic", p), zap.Stack("stack"))
+	}()
+	l(e)
 }
 
 // Job names the job an event belongs to; it is embedded in every event.

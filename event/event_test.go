@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fastddl/event"
+	"fastddl/internal/invariants"
 )
 
 func TestBusHandsEventsToAllListeners(t *testing.T) {
@@ -27,6 +28,20 @@ func TestBusHandsEventsToAllListeners(t *testing.T) {
 
 	var none *event.Bus
 	none.Emit(first)
+}
+
+// TestPanicInAListenerIsNotTheEmitters: who builds an index goes on, and other listeners hear of the event.
+func TestPanicInAListenerIsNotTheEmitters(t *testing.T) {
+	var bus event.Bus
+	heard := 0
+	for range 4 {
+		bus.Subscribe(func(event.Event) { heard++ })
+		bus.Subscribe(func(event.Event) { panic("a listener") })
+	}
+	require.NotPanics(t, func() { bus.Emit(event.RangeDone{Job: event.Job{ID: 1}}) })
+	require.Equal(t, 4, heard)
+	bus.Subscribe(func(event.Event) { panic(invariants.Violation("an assertion")) })
+	require.Panics(t, func() { bus.Emit(event.RangeDone{}) })
 }
 
 func TestBusIsConcurrent(t *testing.T) {

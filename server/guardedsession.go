@@ -150,6 +150,9 @@ func (s *guardedSession) check(stmt ast.Node) error {
 	queries := false
 	err := asttree.Visit(stmt, func(n ast.Node) error {
 		queries = queries || readsInside(n)
+		if t, ok := n.(*ast.TableName); ok {
+			return s.checkValueTable(t)
+		}
 		if _, ok := n.(ast.StmtNode); !ok { // of which there are thousands in a long INSERT
 			return nil
 		}

@@ -421,7 +421,24 @@ func TestDuplicatesInPartsOfTwoNodes(t *testing.T) {
 	leave()
 	require.Equal(t, 1062, errorCode(wait(t, result)))
 	require.Equal(t, "2 3, 4", c.one("SELECT row_count, row_handles FROM mysql.fastddl_ddl_duplicates ORDER BY job_id DESC LIMIT 1"))
-	require.Contains(t, c.lastJob("error"), "Duplicate entry '-1' for key 't.u'")
+	require.Contains(t, c.lastJob("error"), "Duplicate entry '?' for key 't.u'")
+	n.leavesNothing(c, "t")
+}
+
+// A value that an index cannot take names its row, whichever node meets it.
+func TestValuesInPartsOfTwoNodes(t *testing.T) {
+	n := newCrew(t, 2)
+	c := n.client()
+	table(c, 1000)
+	for _, a := range []int{3, 100} { // in the first and the second part, which different nodes claim
+		result, leave := n.startStopped(fmt.Sprintf("ALTER TABLE t ADD INDEX i ((7 DIV (b - %d)))", a*7))
+		leave()
+		err := wait(t, result)
+		require.Equal(t, 1365, errorCode(err))
+		require.ErrorContains(t, err, pointer)
+		require.Equal(t, []string{fmt.Sprintf("i 1365 %d %d", a, a*7)}, c.errorRows("index_name, error_code, row_handle, value"))
+		n.requireNothingLeft(c)
+	}
 	n.leavesNothing(c, "t")
 }
 

@@ -7,7 +7,7 @@ import (
 )
 
 // reportTables are the tables in which jobs are shown.
-var reportTables = []string{"fastddl_ddl_jobs", "fastddl_ddl_blockers", "fastddl_ddl_duplicates"}
+var reportTables = []string{"fastddl_ddl_jobs", "fastddl_ddl_blockers", "fastddl_ddl_duplicates", "fastddl_ddl_error_rows"}
 
 // buildsAreReported adds an index and one that cannot be, and looks for both in the tables.
 func buildsAreReported(c *client) {
@@ -85,4 +85,28 @@ func TestReportsThatFailKeepTheHistory(t *testing.T) {
 	c.fails(1062, "ALTER TABLE t ADD UNIQUE INDEX u (b)")
 	require.Empty(t, c.run("SELECT * FROM mysql.fastddl_ddl_duplicates"))
 	require.Contains(t, c.run("ADMIN SHOW DDL JOBS 1")[0], "rollback done")
+}
+
+// TestHistoryStaysShort: what has ended is cut while the server runs, not at the next start only.
+func TestHistoryStaysShort(t *testing.T) {
+	c := newEnv(t).client()
+	c.run("CREATE TABLE t (a INT PRIMARY KEY, b INT)")
+	c.run("INSERT INTO t VALUES (1, 7), (2, 7)")
+	c.run("SET cte_max_recursion_depth = 10000")
+	old := "(WITH RECURSIVE n AS (SELECT -1100 AS i UNION ALL SELECT i + 1 FROM n WHERE i < -1) SELECT i%s FROM n)"
+	c.run("INSERT INTO mysql.fastddl_ddl_record_history (job_id, record) "+old, ", '{}'")
+	tables := []string{"fastddl_ddl_record_history", "fastddl_ddl_jobs"}
+	c.run("INSERT INTO mysql.fastddl_ddl_jobs (job_id) "+old, "")
+	for _, table := range []string{"fastddl_ddl_duplicates", "fastddl_ddl_error_rows"} {
+		tables = append(tables, table)
+		c.run("INSERT INTO mysql."+table+" (job_id, number) "+old, ", 1")
+	}
+	const ends = 8 // after so many it is cut
+	for range ends {
+		c.fails(1062, "ALTER TABLE t ADD UNIQUE INDEX u (b)")
+	}
+	for _, table := range tables {
+		require.Equal(t, "1024", c.one("SELECT COUNT(DISTINCT job_id) FROM mysql.%s", table), table)
+	}
+	require.Equal(t, "16", c.one("SELECT COUNT(*) FROM mysql.fastddl_ddl_errors WHERE job_id > 0"), "the newest stay")
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pingcap/tidb/pkg/parser/mysql"
 	"github.com/pingcap/tidb/pkg/parser/terror"
+	"github.com/pingcap/tidb/pkg/tablecodec"
 	"github.com/stretchr/testify/require"
 
 	"fastddl/backfill"
@@ -80,8 +81,37 @@ func TestSQLModes(t *testing.T) {
 				if theirs == nil {
 					require.NoError(t, ours)
 					requireSame(t, db.pairs(info, false), c.entries(info, task.TS), tc.column)
+					return
 				}
+				var bad *backfill.RowError
+				require.ErrorAs(t, ours, &bad)
+				db.requireBad(bad, tc.index, theirs)
 			})
 		}
+	}
+}
+
+// requireBad checks that the rows of t that an index was refused for are those: TiDB refuses each of them alone,
+// and takes the others.
+func (db *tidb) requireBad(bad *backfill.RowError, index string, theirs error) {
+	db.t.Helper()
+	refused := make(map[int64]bool)
+	for _, row := range bad.Rows {
+		_, handle, err := tablecodec.DecodeRecordKey(row.Key)
+		require.NoError(db.t, err)
+		require.Equal(db.t, "i", row.Index.Name.L)
+		require.NotNil(db.t, row.Column)
+		refused[handle.IntValue()] = true
+	}
+	for id := int64(1); id <= 3; id++ {
+		db.exec("create table one like t")
+		db.exec(fmt.Sprintf("insert ignore into one (id, n, s, j) select id, n, s, j from t where id = %d", id))
+		_, err := db.session.Execute(context.Background(), "alter table one add "+index)
+		if refused[id] {
+			require.Equal(db.t, code(theirs), code(err), "row %d: %v", id, err)
+		} else {
+			require.NoError(db.t, err, "row %d", id)
+		}
+		db.exec("drop table one")
 	}
 }

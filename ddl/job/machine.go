@@ -197,7 +197,8 @@ func (m *Machine) RollBack(err error) {
 		return
 	}
 	r.State = model.JobStateRollingback
-	r.Error, r.Duplicates = ErrorOf(err), DuplicatesOf(err)
+	r.Error = ErrorOf(err)
+	r.rowsOf(err)
 	m.backoff = 0
 }
 
@@ -248,27 +249,6 @@ func Permanent(err error) error {
 
 // IsPermanent says that trying again is no use.
 func IsPermanent(err error) bool { return errors.As(err, new(permanentError)) }
-
-// DuplicateError is the error of a job that has found duplicates: it makes Err,
-// a 1062, the job's error and puts the list into the record.
-type DuplicateError struct {
-	Err        error
-	Duplicates []Duplicate
-}
-
-func (e *DuplicateError) Error() string { return e.Err.Error() }
-
-// Unwrap implements errors.Unwrap.
-func (e *DuplicateError) Unwrap() error { return e.Err }
-
-// DuplicatesOf returns the duplicates that err tells of.
-func DuplicatesOf(err error) []Duplicate {
-	var dup *DuplicateError
-	if errors.As(err, &dup) {
-		return dup.Duplicates
-	}
-	return nil
-}
 
 // ErrorOf makes a job's error of err.
 func ErrorOf(err error) *terror.Error {

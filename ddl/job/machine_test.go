@@ -263,7 +263,7 @@ func TestErrors(t *testing.T) {
 	require.Equal(t, "one; two", m.Record().Error.GetMsg(), "clients are shown one line")
 
 	m = NewMachine(&Record{ID: 1})
-	dup := &DuplicateError{Err: dbterror.ErrDupKeyName.FastGenByArgs("x"), Duplicates: []Duplicate{{Index: "i", Rows: 2}}}
+	dup := &RowsError{Err: dbterror.ErrDupKeyName.FastGenByArgs("x"), Duplicates: []Duplicate{{Index: "i", Rows: 2}}}
 	require.False(t, m.Failed(Permanent(dup), 100))
 	require.True(t, dbterror.ErrDupKeyName.Equal(m.Record().Error))
 	require.Len(t, m.Record().Duplicates, 1)

@@ -109,8 +109,11 @@ type Record struct {
 	// ErrorCount is the number of failures, Error what the job is undone for.
 	ErrorCount int64         `json:"error_count"`
 	Error      *terror.Error `json:"error,omitempty"`
-	// Duplicates are listed if they are the error.
+	// ShownError is Error without values of rows, for all who have not executed the statement; nil if Error has none.
+	ShownError *terror.Error `json:"shown_error,omitempty"`
+	// Duplicates and BadRows are the rows that are at fault, if some are.
 	Duplicates []Duplicate `json:"duplicates,omitempty"`
+	BadRows    []BadRow    `json:"bad_rows,omitempty"`
 
 	// CreateTS is when the job was queued, StartTS when it began to run, EndTS
 	// when it ended; 0 if it has not.
@@ -223,18 +226,4 @@ func (r *Record) ShownState() model.JobState {
 		return model.JobStatePausing
 	}
 	return r.State
-}
-
-// Duplicate is two or more rows with the same values in a unique index that a
-// job was to add.
-type Duplicate struct {
-	// Index is the index's name.
-	Index string `json:"index"`
-	// Entry is the value as error 1062 prints it.
-	Entry string `json:"entry"`
-	// Rows is the number of rows that were found to have it.
-	Rows int64 `json:"rows"`
-	// Handles name the first of the rows: by the values of the clustered primary
-	// key, or by the hidden row ID of a table without.
-	Handles []string `json:"handles"`
 }

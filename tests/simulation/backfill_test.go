@@ -40,7 +40,7 @@ type indexEntry struct {
 func duplicate(index int, k key) error {
 	from, _ := indexKeys(index)
 	value := strconv.Itoa(int(k - from))
-	return job.Permanent(&job.DuplicateError{
+	return job.Permanent(&job.RowsError{
 		Err:        kv.ErrKeyExists.FastGenByArgs(value, "t.i"),
 		Duplicates: []job.Duplicate{{Index: strconv.Itoa(index), Entry: value, Rows: 2}},
 	})

@@ -1,0 +1,169 @@
+package ddl
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/pingcap/tidb/pkg/meta/model"
+	pmodel "github.com/pingcap/tidb/pkg/parser/model"
+	"github.com/pingcap/tidb/pkg/parser/mysql"
+	"github.com/pingcap/tidb/pkg/parser/terror"
+	"github.com/pingcap/tidb/pkg/tablecodec"
+	"github.com/pingcap/tidb/pkg/types"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	tidbkv "github.com/pingcap/tidb/pkg/kv"
+
+	"fastddl/backfill"
+	"fastddl/ddl/job"
+	"fastddl/ingest"
+	"fastddl/internal/invariants"
+	"fastddl/kv"
+)
+
+// brokenStore has snapshots that cannot be opened or read.
+type brokenStore struct {
+	kv.Store
+	open error
+	read func() error
+}
+
+func (s *brokenStore) Snapshot(context.Context, uint64) (kv.Snapshot, error) {
+	return &brokenSnapshot{read: s.read}, s.open
+}
+
+type brokenSnapshot struct {
+	kv.Snapshot
+	read func() error
+}
+
+func (s *brokenSnapshot) Get(context.Context, []byte) ([]byte, error) { return nil, s.read() }
+func (s *brokenSnapshot) Close() error                                { return nil }
+
+// verdictTask is a table with a clustered key of text, and errors of its rows.
+func verdictTask() (backfill.Task, []error) {
+	column := func(id int64, name string, tp byte) *model.ColumnInfo {
+		return &model.ColumnInfo{ID: id, Offset: int(id - 1), Name: pmodel.NewCIStr(name), FieldType: *types.NewFieldType(tp), State: model.StatePublic}
+	}
+	table := &model.TableInfo{ID: 7, Name: pmodel.NewCIStr("t"), IsCommonHandle: true, CommonHandleVersion: 1, Columns: []*model.ColumnInfo{
+		column(1, "a", mysql.TypeLonglong), column(2, "b", mysql.TypeLonglong),
+	}}
+	on := func(id int64, name string, primary bool) *model.IndexInfo {
+		return &model.IndexInfo{ID: id, Name: pmodel.NewCIStr(name), Primary: primary, Unique: true, State: model.StatePublic, Columns: []*model.IndexColumn{
+			{Name: pmodel.NewCIStr("a"), Offset: 0, Length: types.UnspecifiedLength},
+		}}
+	}
+	table.Indices = []*model.IndexInfo{on(1, "PRIMARY", true), on(2, "u", false)}
+	dup := &ingest.DuplicateError{Groups: []*ingest.DuplicateGroup{ingest.NewDuplicateGroup(2, tablecodec.EncodeIndexSeekKey(7, 2, []byte{1}), []byte{0}, []byte{1})}}
+	bad := &backfill.RowError{Rows: []backfill.BadRow{{
+		Index: table.Indices[1], Column: table.Columns[0], Key: tablecodec.EncodeRowKey(7, []byte{3, 128, 0, 0, 0, 0, 0, 0, 5}),
+		Err: types.ErrTruncatedWrongVal.GenWithStackByArgs("DOUBLE", "secret"),
+	}}}
+	same := &ingest.SameKeyError{IndexID: 2, Key: tablecodec.EncodeIndexSeekKey(7, 2, []byte{1})}
+	return backfill.Task{JobID: 11, Table: table, Indexes: table.Indices[1:], TS: 5}, []error{dup, bad, same}
+}
+
+// TestVerdictsStandWithoutTheirRows: that the rows cannot be listed, because something panics or the store cannot be read, changes neither
+// the number of the error nor that it is final, and is said.
+func TestVerdictsStandWithoutTheirRows(t *testing.T) {
+	task, found := verdictTask()
+	for name, store := range map[string]*brokenStore{
+		"unreadable": {read: func() error { return errors.New("the store is away") }},
+		"panic":      {read: func() error { panic("a lister") }},
+		"closed":     {open: errors.New("no snapshot"), read: func() error { return nil }},
+	} {
+		for i, code := range []uint16{1062, 1292, 1105} {
+			err, isVerdict := verdictOf(t.Context(), store, task, fmt.Errorf("backfill: %w", found[i]))
+			require.True(t, isVerdict)
+			require.True(t, job.IsPermanent(err), "%s: %v", name, err)
+			require.Equal(t, code, terror.ToSQLError(job.ErrorOf(err)).Code, "%s: %v", name, err)
+			require.ErrorContains(t, err, "could", "%s: %v", name, err)
+			require.ErrorContains(t, err, "see the log", "%s: %v", name, err)
+			require.NotContains(t, job.TextForAll(err), "secret", name)
+		}
+	}
+	require.Panics(t, func() {
+		verdictOf(t.Context(), &brokenStore{read: func() error { panic(invariants.Violation("an assertion")) }}, task, found[1])
+	})
+}
+
+// TestWhatIsNoVerdict: a lost snapshot, or a build that is interrupted while it lists rows, begins again.
+func TestWhatIsNoVerdict(t *testing.T) {
+	task, found := verdictTask()
+	store := &brokenStore{open: fmt.Errorf("open: %w", kv.ErrSnapshotTooOld)}
+	for _, e := range found {
+		err, isVerdict := verdictOf(t.Context(), store, task, e)
+		require.True(t, isVerdict)
+		require.ErrorIs(t, err, kv.ErrSnapshotTooOld)
+		require.False(t, job.IsPermanent(err))
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errInterrupted)
+	err, _ := verdictOf(ctx, &brokenStore{read: func() error { return ctx.Err() }}, task, found[1])
+	require.ErrorIs(t, err, errInterrupted)
+	require.False(t, job.IsPermanent(err))
+	_, isVerdict := verdictOf(t.Context(), store, task, errors.New("the store is away"))
+	require.False(t, isVerdict)
+}
+
+// TestVerdictsOfParts: what a node has found in a part of a build is the job's error with all that it says.
+func TestVerdictsOfParts(t *testing.T) {
+	value := "secret"
+	bad := job.BadRow{
+		Index: "i", Column: "c", Partition: "p0", Handle: "5", Value: &value,
+		Error: job.ErrorOf(types.ErrTruncatedWrongVal.GenWithStackByArgs("DOUBLE", value)),
+	}
+	bad.Shown = job.WithoutValues(bad.Error)
+	for _, rows := range []*job.RowsError{
+		{Err: bad.Error, Shown: bad.Shown, Rows: []job.BadRow{bad}},
+		{Err: tidbkv.ErrKeyExists.FastGenByArgs("v", "t.u"), Duplicates: []job.Duplicate{{Index: "u", Entry: "v", Rows: 2, Handles: []string{"1", "2"}}}},
+	} {
+		data, err := json.Marshal(failureOf(job.Permanent(rows)))
+		require.NoError(t, err)
+		err = partError(part{outcome: data})
+		require.True(t, job.IsPermanent(err))
+		var got *job.RowsError
+		require.ErrorAs(t, err, &got)
+		require.Equal(t, job.ErrorOf(rows).GetMsg(), job.ErrorOf(got).GetMsg())
+		require.Equal(t, terror.ToSQLError(job.ErrorOf(rows)), terror.ToSQLError(job.ErrorOf(got)))
+		require.Equal(t, rows.Duplicates, got.Duplicates)
+		require.Len(t, got.Rows, len(rows.Rows))
+		if rows.Shown != nil {
+			require.Equal(t, "Truncated incorrect ? value: '?'", job.ErrorOf(got.Shown).GetMsg())
+			require.Equal(t, value, *got.Rows[0].Value)
+			require.Equal(t, bad.Error.GetMsg(), got.Rows[0].Error.GetMsg())
+		}
+	}
+	data, err := json.Marshal(failureOf(fmt.Errorf("read: %w", kv.ErrSnapshotTooOld)))
+	require.NoError(t, err)
+	require.ErrorIs(t, partError(part{outcome: data}), kv.ErrSnapshotTooOld)
+}
+
+// TestPanicInAReportIsNotTheJobs: a job whose end cannot be reported ends all the same.
+func TestPanicInAReportIsNotTheJobs(t *testing.T) {
+	d := &DDL{opts: Options{Logger: zap.NewNop()}}
+	require.NotPanics(t, func() { d.reportEnd(&txn{}, &job.Record{Duplicates: []job.Duplicate{{Handles: []string{"1"}}}}) })
+}
+
+// TestLongListsAreCut: a record takes some rows of long values.
+func TestLongListsAreCut(t *testing.T) {
+	task, found := verdictTask()
+	long := found[1].(*backfill.RowError)
+	one := long.Rows[0]
+	one.Err = types.ErrTruncatedWrongVal.FastGen("%s", strings.Repeat("x", 20<<10))
+	long.Rows = nil
+	for range backfill.MaxBadRows {
+		long.Rows = append(long.Rows, one)
+	}
+	l := rowLister{table: task.Table, loc: locationOr(nil), get: func([]byte) ([]byte, error) { return nil, nil }}
+	v, unlisted := l.badRows(long)
+	require.NoError(t, unlisted)
+	require.Less(t, len(v.Rows), 10)
+	require.NotEmpty(t, v.Rows)
+	require.Equal(t, "5", v.Rows[0].Handle)
+}
