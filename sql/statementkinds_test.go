@@ -1,6 +1,7 @@
 package sql_test
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -144,12 +145,21 @@ func (w *kindWriter) load(table string) string {
 	return fmt.Sprintf("LOAD DATA LOCAL INFILE 'rows' %s INTO TABLE %s FIELDS TERMINATED BY ','", []string{"REPLACE", "IGNORE", ""}[w.rng.IntN(3)], table)
 }
 
-// serve gives the writer's files to a client's session, as a connection does.
+// serve gives the writer's files to a client's session as a connection does: once. When TiDB tries LOAD DATA again after a conflict
+// it asks for the file again, and the client does not send it (docs/compatibility.md).
 func (w *kindWriter) serve(c *client) {
 	c.SetValue(executor.LoadDataReaderBuilderKey, executor.LoadDataReaderBuilder(func(string) (io.ReadCloser, error) {
-		return io.NopCloser(strings.NewReader(w.file)), nil
+		if w.file == "" {
+			return nil, errSent
+		}
+		r := io.NopCloser(strings.NewReader(w.file))
+		w.file = ""
+		return r, nil
 	}))
 }
+
+// errSent ends LOAD DATA that TiDB tries again.
+var errSent = errors.New("the client has sent the file")
 
 // kindErrors are what such statements fail with beside others: those of usual, foreign keys without a parent, and
 // a text or a result past a limit.
@@ -184,7 +194,7 @@ func TestBuildUnderAllKindsOfStatements(t *testing.T) {
 				_, err := cl.try("%s", query)
 				if code := errorCode(err); err == nil {
 					succeeded.Store(kind, true)
-				} else if !usual[code] && !kindErrors[code] {
+				} else if !usual[code] && !kindErrors[code] && !strings.Contains(err.Error(), errSent.Error()) {
 					unusual.LoadOrStore(fmt.Sprintf("%s: %d", kind, code), fmt.Sprintf("%.500s: %.300s", err.Error(), query))
 				}
 				_, _ = cl.try("ROLLBACK")
