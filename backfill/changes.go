@@ -170,7 +170,6 @@ func (a *netChanges) read(ctx context.Context, r entryRange) error {
 	pacer, end := a.c.startVerifying()
 	defer end()
 	p := partChanges{netChanges: a, part: r, net: make([]bucket, len(a.net))}
-	defer func() { a.addKeys(p.n % changeBatch) }()
 	err := a.finder.Changes(ctx, r.KeyRange, a.before.TS(), a.c.task.TS, func(key []byte) error {
 		if p.n++; p.n%changeBatch == 0 {
 			if err := errors.Join(a.addKeys(changeBatch), ctx.Err(), pacer.Pace(ctx)); err != nil {
@@ -179,7 +178,7 @@ func (a *netChanges) read(ctx context.Context, r entryRange) error {
 		}
 		return errors.Join(p.add(ctx, a.before, key, -1), p.add(ctx, a.c.snap, key, 1))
 	})
-	if err != nil {
+	if err := errors.Join(err, a.addKeys(p.n%changeBatch)); err != nil {
 		return err
 	}
 	a.mu.Lock()

@@ -111,7 +111,7 @@ type Status struct {
 // Security holds the certificates of the MySQL listener, and what clients may
 // reach through the server.
 type Security struct {
-	// AutoTLS makes a certificate that nobody has signed where SSLCert is empty, so
+	// AutoTLS makes a certificate of its own, signed by no authority, where SSLCert is empty, so
 	// that clients may use TLS; it stays in the folder tls of Path, of TempDir
 	// beside a cluster. Default true.
 	AutoTLS bool `toml:"auto-tls"`

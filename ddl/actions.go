@@ -439,7 +439,7 @@ func (t *task) park(ctx context.Context, r *job.Record) (outcome, error) {
 // finish cleans up after the job and moves it to the history.
 func (t *task) finish(ctx context.Context, r *job.Record, to job.Step) (outcome, error) {
 	if err := t.d.removeFiles(t.id); err != nil {
-		if r.ErrorCount < fileTries {
+		if t.machine.Failures() < fileTries {
 			return outcome{}, err
 		}
 		t.d.opts.Logger.Warn("the files of an index build that has ended stay until the next start", zap.Int64("job", t.id), zap.Error(err))

@@ -194,10 +194,12 @@ func (b *IndexBackfiller) buildError(ctx context.Context, t backfill.Task, err e
 	switch {
 	case errors.As(err, &mismatch):
 		return job.Permanent(explainMismatch(t, mismatch, err))
-	case errors.As(err, &lost), errors.As(err, &entry):
-		return job.Permanent(err) // it has been rebuilt once already
-	case errors.Is(err, backfill.ErrUnsupported), isDataError(err):
+	case errors.As(err, &entry): // it has been rebuilt once already
+		return job.Permanent(&job.RowsError{Err: err, Shown: fmt.Errorf("backfill: index %s differs from its table", entry.Index)})
+	case errors.As(err, &lost), errors.Is(err, backfill.ErrUnsupported):
 		return job.Permanent(err)
+	case isDataError(err):
+		return job.Permanent(&job.RowsError{Err: err, Shown: job.WithoutValues(job.ErrorOf(err))})
 	}
 	return err
 }
@@ -209,10 +211,20 @@ func explainMismatch(t backfill.Task, mismatch *backfill.MismatchError, err erro
 	for _, idx := range t.Indexes {
 		generated := slices.ContainsFunc(idx.Columns, func(ic *model.IndexColumn) bool { return t.Table.Columns[ic.Offset].IsVirtualGenerated() })
 		if idx.Name.O == mismatch.Index && generated && mismatch.Got.Entries > mismatch.Want.Entries {
-			return fmt.Errorf("%w; rows were written by sessions whose time_zone or sql_mode gives its generated column another value than this statement's", err)
+			return fmt.Errorf("%w%s", err, otherSettings)
 		}
 	}
 	return err
+}
+
+// otherSettings explains differences of an index on a generated column that is not stored.
+const otherSettings = "; rows were written by sessions whose time_zone or sql_mode gives its generated column another value than this statement's"
+
+// hasVirtual says that an index of a task is on a generated column that is not stored.
+func hasVirtual(t backfill.Task) bool {
+	return slices.ContainsFunc(t.Indexes, func(idx *model.IndexInfo) bool {
+		return slices.ContainsFunc(idx.Columns, func(ic *model.IndexColumn) bool { return t.Table.Columns[ic.Offset].IsVirtualGenerated() })
+	})
 }
 
 // isDataError says that err is TiDB's error of evaluating a row's values: one of a

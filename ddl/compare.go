@@ -62,7 +62,11 @@ func (t *task) compare(ctx context.Context, r *job.Record, to job.Step) (outcome
 				idle++
 			}
 		}
-		return job.Permanent(fmt.Errorf("the index was not equal to the rows after %d comparisons", maxComparisons))
+		err := fmt.Errorf("the index was not equal to the rows after %d comparisons", maxComparisons)
+		if task, taskErr := t.d.buildTask(ctx, r, r.SnapshotTS); taskErr == nil && hasVirtual(task) {
+			err = fmt.Errorf("%w%s", err, otherSettings)
+		}
+		return job.Permanent(err)
 	})
 	if err != nil {
 		return outcome{}, err

@@ -14,7 +14,7 @@ import (
 )
 
 // errorsView is where people look for the rows that a job was undone for. It shows values of rows, and what names them by a
-// clustered key, only to who may SELECT from their table; the server lets nobody else read the table that it is over.
+// clustered key, only to who may SELECT from their table; the server lets others not read the table that it is over.
 const errorsView = "fastddl_ddl_errors"
 
 // errorsColumns are the view's, and what they are over the table.

@@ -69,7 +69,7 @@ func TestLossOfAHoldIsReceived(t *testing.T) {
 	go func() { received <- <-task.lost }()
 	require.NoError(t, task.holdAt(t.Context(), 1))
 	require.Same(t, task.keeper.Load(), <-received)
-	require.NoError(t, task.holdAt(t.Context(), 2)) // nobody receives the loss of this one
+	require.NoError(t, task.holdAt(t.Context(), 2)) // the loss of this one is not received
 	task.stopKeeper()
 }
 

@@ -13,7 +13,7 @@ import (
 // A job whose record a later version has written is set aside, too: that version alone can go on with it or undo it. What its record
 // says that can be decoded is shown; the rest is its row's in TiDB's queue.
 
-// errLaterVersion says that there is nobody to ask.
+// errLaterVersion says that no node can be asked.
 var errLaterVersion = errors.New("a later version of fastddl, which alone can go on with the index build or undo it")
 
 // formats says in words that a later version has written a record.
@@ -21,7 +21,7 @@ func formats(r *job.Record) string {
 	return fmt.Sprintf("its record has format %d, this version reads up to %d", r.Protocol, job.Protocol)
 }
 
-// laterError answers requests to a job of a later version that nobody runs.
+// laterError answers requests to a job of a later version that no node runs.
 func laterError(r *job.Record) error {
 	return fmt.Errorf("index build %d waits for %w: %s", r.ID, errLaterVersion, formats(r))
 }

@@ -228,8 +228,11 @@ func (f *partFailure) err() error {
 	var err error = f.Error
 	if f.Shown != nil || len(f.Duplicates)+len(f.Rows) > 0 {
 		rows := &job.RowsError{Err: err, Duplicates: f.Duplicates, Rows: f.Rows}
-		if f.Shown != nil {
+		switch {
+		case f.Shown != nil:
 			rows.Shown = f.Shown
+		case len(f.Duplicates) > 0: // a node of an earlier version has found them
+			rows.Shown = job.WithoutValues(f.Error)
 		}
 		err = rows
 	}

@@ -175,7 +175,7 @@ type foundRequest struct {
 	name  string
 	jobID int64
 	remoteRequest
-	// unknown is why the request cannot be granted, whatever the job does.
+	// unknown is why the request cannot be granted to any job.
 	unknown error
 }
 

@@ -23,6 +23,8 @@ type view struct {
 	since time.Time
 	// blockers are the transactions that it waits for.
 	blockers []Blocker
+	// paused says that the wait is a pause.
+	paused bool
 }
 
 func (v *view) setWait(reason string) {
@@ -51,6 +53,9 @@ func (v *view) waitSince(reason string, now time.Time) time.Time {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.wait == "" {
+		if paused := reason == waitPaused; paused != v.paused { // a pause is a wait of its own
+			v.paused, v.since = paused, time.Time{}
+		}
 		v.lasts(reason, now)
 	}
 	return v.since

@@ -26,7 +26,7 @@
 //
 //  1. /health turns to 503, and stays so until the process ends. New clients are let in
 //     for graceful-wait-before-shutdown: 0 by default, as TiDB's.
-//  2. The listener closes: nobody new comes in.
+//  2. The listener closes: no new client is let in.
 //  3. Index builds stop at a checkpoint, and go on at the next start. Sessions that
 //     wait for one get an error.
 //  4. Statements and transactions may end within the configured time, and their
@@ -50,5 +50,5 @@
 // the log and one that feeds the metrics; components do neither themselves. The
 // log is one, TiDB's and ours, in TiDB's format; the status port shows TiDB's
 // metrics and ours together. All its requests pass one guard (statusGuard), before
-// TiDB's handlers, which ask nobody for a password.
+// TiDB's handlers, which ask for no password.
 package server

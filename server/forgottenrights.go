@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/pingcap/tidb/pkg/parser/ast"
+	pmodel "github.com/pingcap/tidb/pkg/parser/model"
 	"github.com/pingcap/tidb/pkg/parser/mysql"
 	"github.com/pingcap/tidb/pkg/privilege"
 
@@ -47,7 +48,13 @@ func (s *guardedSession) forgottenRights(n ast.Node) (rights []right) {
 			return onTables([]*ast.TableName{x.Table}, createRight, dropRight)
 		}
 	case *ast.FlashBackTableStmt:
-		return onTables([]*ast.TableName{x.Table}, createRight, dropRight)
+		rights := onTables([]*ast.TableName{x.Table}, createRight, dropRight)
+		if x.NewName != "" {
+			named := *x.Table
+			named.Name = pmodel.NewCIStr(x.NewName)
+			rights = append(rights, onTables([]*ast.TableName{&named}, createRight)...)
+		}
+		return rights
 	case *ast.LockTablesStmt:
 		for _, lock := range x.TableLocks {
 			rights = append(rights, onTables([]*ast.TableName{lock.Table}, right{name: "LOCK TABLES", privilege: mysql.LockTablesPriv}, selectRight)...)
@@ -66,7 +73,13 @@ func (s *guardedSession) forgottenRights(n ast.Node) (rights []right) {
 		return []right{selectRight, insertRight}
 	case *ast.PlanReplayerStmt:
 		return forgottenOfPlanReplayer(x)
-	case *ast.AdminStmt, *ast.CreateBindingStmt, *ast.DropBindingStmt, *ast.SetBindingStmt, *ast.CancelDistributionJobStmt:
+	case *ast.AdminStmt:
+		switch x.Tp {
+		case ast.AdminCancelDDLJobs, ast.AdminPauseDDLJobs, ast.AdminResumeDDLJobs, ast.AdminAlterDDLJob:
+			return nil // TiDB asks for it, and the log has who was refused
+		}
+		return []right{superRight}
+	case *ast.CreateBindingStmt, *ast.DropBindingStmt, *ast.SetBindingStmt, *ast.CancelDistributionJobStmt:
 		return []right{superRight}
 	case *ast.AlterRangeStmt:
 		return []right{{name: "SUPER or PLACEMENT_ADMIN", dynamic: "PLACEMENT_ADMIN"}}
@@ -168,15 +181,15 @@ func (s *guardedSession) forgottenOfUpdate(stmt *ast.UpdateStmt) (rights []right
 }
 
 // forgottenOfPlanReplayer returns what PLAN REPLAYER needs: it dumps the statistics, which have values, of the tables.
-func forgottenOfPlanReplayer(s *ast.PlanReplayerStmt) []right {
+func forgottenOfPlanReplayer(stmt *ast.PlanReplayerStmt) []right {
 	switch {
-	case s.Load: // it loads statistics
+	case stmt.Load: // it loads statistics
 		return []right{selectRight, insertRight}
-	case s.Capture, s.Remove: // of everybody's statements
+	case stmt.Capture, stmt.Remove: // of everybody's statements
 		return []right{superRight}
-	case s.Stmt != nil:
+	case stmt.Stmt != nil:
 		v := queriedTables{depth: 1}
-		s.Stmt.Accept(&v)
+		stmt.Stmt.Accept(&v)
 		return onTables(v.tables, selectRight)
 	}
 	return nil

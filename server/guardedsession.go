@@ -198,7 +198,7 @@ func (s *guardedSession) ExecutePreparedStmt(ctx context.Context, id uint32, par
 	return s.Session.ExecutePreparedStmt(ctx, id, params)
 }
 
-// checkPrepared refuses to execute a prepared statement with queries inside of it over tables that its user may read no more.
+// checkPrepared refuses to execute a prepared statement that its user may not execute any more.
 func (s *guardedSession) checkPrepared(stmt *ast.ExecuteStmt) error {
 	prepared := stmt.PrepStmt // as plannercore.GetPreparedStmt, which changes the statement
 	if prepared == nil {
@@ -209,7 +209,7 @@ func (s *guardedSession) checkPrepared(stmt *ast.ExecuteStmt) error {
 	if !ok || found.PreparedAst == nil {
 		return nil
 	}
-	return s.checkQueries(found.PreparedAst.Stmt)
+	return s.check(found.PreparedAst.Stmt)
 }
 
 // Value implements sessionctx.Context. PLAN REPLAYER LOAD leaves a session for TiDB's connection, by which it executes what the

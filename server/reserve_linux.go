@@ -49,7 +49,7 @@ func reserve(host string, port int) (*reservation, error) {
 }
 
 // bind takes a copy of the descriptor and binds it. SO_REUSEADDR is set, so that connections of an earlier process
-// that linger are no obstacle; without it from then on nobody else can bind the address.
+// that linger are no obstacle; without it from then on no other process can bind the address.
 func (r *reservation) bind(fd int, address string) error {
 	to, err := sockaddr(fd, address)
 	if err != nil {
@@ -80,7 +80,7 @@ func (r *reservation) bind(fd int, address string) error {
 	return nil
 }
 
-// share lets a listener of this process have the address, too. No time passes in which it is nobody's.
+// share lets a listener of this process have the address, too. At no time can another process take it.
 func (r *reservation) share() error { return r.setReuse(1) }
 
 func (r *reservation) setReuse(on int) error {

@@ -84,12 +84,16 @@ func (g *statusGuard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		http.Error(w, "internal error: see the log of the server", http.StatusInternalServerError)
 	}()
+	open := openRoutes[r.URL.Path] && (r.Method == http.MethodGet || r.Method == http.MethodHead)
+	if open { // also by names that this server does not know: those of load balancers, and Prometheus'
+		g.next.ServeHTTP(answer, r)
+		return
+	}
 	if err := g.checkCaller(r); err != nil {
 		http.Error(w, err.Error(), http.StatusForbidden)
 		return
 	}
-	open := openRoutes[r.URL.Path] && (r.Method == http.MethodGet || r.Method == http.MethodHead)
-	if open || g.open || g.peer != nil && g.peer(r) || g.loggedIn(answer, r) {
+	if g.open || g.peer != nil && g.peer(r) || g.loggedIn(answer, r) {
 		g.next.ServeHTTP(answer, r)
 	}
 }

@@ -52,11 +52,19 @@ func guarded(t *testing.T, change func(c *config.Config)) *statusGuard {
 	return g
 }
 
-// Requests that a page of another site has made are refused, whatever the route: by a name that does not name this server, or from
-// another origin. So are those with a name that is not known, in words.
+// Requests that a page of another site has made are refused: by a name that does not name this server, or from
+// another origin. So are those with a name that is not known, in words. Probes are answered by any name.
 func TestStatusPortRefusesPagesOfOtherSites(t *testing.T) {
 	g := guarded(t, func(c *config.Config) { c.Status.AllowedHosts = []string{"status.example."} })
-	for _, path := range []string{"/health", "/metrics", "/settings"} {
+	for _, path := range []string{"/health", "/status", "/metrics", "/info"} {
+		r := httptest.NewRequest(http.MethodGet, path, nil)
+		r.Host = "balancer.example"
+		require.Equal(t, 200, ask(g, "127.0.0.1", r).Code, path)
+		r = httptest.NewRequest(http.MethodPost, path, nil)
+		r.Host = "balancer.example"
+		require.Equal(t, 403, ask(g, "127.0.0.1", r).Code, path)
+	}
+	for _, path := range []string{"/config", "/settings"} {
 		for host, want := range map[string]int{
 			"127.0.0.1:10080": 200, "10.0.0.1": 200, "[::1]:10080": 200, "[fe80::1]": 200, "localhost:10080": 200, "LOCALHOST": 200, "": 200,
 			"db1.example:10080": 200, "db1.EXAMPLE.": 200, "status.example": 200,

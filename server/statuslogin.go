@@ -18,9 +18,18 @@ import (
 // errStatusPlugin refuses accounts of which a name and a password are not what they log in with.
 var errStatusPlugin = errors.New("the account does not log in with a password")
 
+// statusLogins bounds how many are checked at a time.
+var statusLogins = make(chan struct{}, 4)
+
 // statusLogin checks the account of a request to the status port as a client's would be: the password, the machine that it comes
 // from, the TLS that the account requires, locks and expiry.
-func (n *Node) statusLogin(_ context.Context, caller net.Addr, state *tls.ConnectionState, user, password string) error {
+func (n *Node) statusLogin(ctx context.Context, caller net.Addr, state *tls.ConnectionState, user, password string) error {
+	select { // each makes a session and hashes a password
+	case statusLogins <- struct{}{}:
+		defer func() { <-statusLogins }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 	host, _, err := net.SplitHostPort(caller.String())
 	if err != nil {
 		return fmt.Errorf("address of the client: %w", err)

@@ -89,12 +89,13 @@ func (p *statusPeers) addresses(ctx context.Context) map[netip.Addr]bool {
 	if time.Since(p.at) < peersFor {
 		return p.known
 	}
-	ctx, cancel := context.WithTimeout(ctx, peersTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), peersTimeout) // the answer is for other callers, too
 	defer cancel()
 	servers, err := p.servers(ctx)
 	if err != nil {
-		p.log.Warn("the other servers are not known, and their requests to the status port are refused", zap.Error(err))
-		return nil
+		p.log.Warn("the other servers cannot be asked for: requests to the status port are answered to those that were known", zap.Error(err))
+		p.at = time.Now()
+		return p.known
 	}
 	known := make(map[netip.Addr]bool, len(servers))
 	for _, name := range servers {

@@ -160,6 +160,9 @@ func (m *Machine) Reached(after *Record) {
 // Progressed tells the machine that what is under way has come further: failures before do not count any more.
 func (m *Machine) Progressed() { m.failures = 0 }
 
+// Failures is how often in a row the job has failed without progress.
+func (m *Machine) Failures() int64 { return m.failures }
+
 // HasTurn tells the machine that ActAwaitTurn was done.
 func (m *Machine) HasTurn() { m.turn = true }
 

@@ -30,8 +30,8 @@ var ends = []mutation{
 	{
 		invariant: "I7", breaks: "the files stay",
 		file:   "ddl/actions.go",
-		old:    "if err := t.d.removeFiles(t.id); err != nil {\n\t\tif r.ErrorCount < fileTries {",
-		new:    "if err := error(nil); err != nil {\n\t\tif r.ErrorCount < fileTries {",
+		old:    "if err := t.d.removeFiles(t.id); err != nil {\n\t\tif t.machine.Failures() < fileTries {",
+		new:    "if err := error(nil); err != nil {\n\t\tif t.machine.Failures() < fileTries {",
 		caught: "sql.TestNothingIsLeftOfAFailedJob",
 		shows:  `Should be empty`,
 	},
