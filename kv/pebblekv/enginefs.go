@@ -260,6 +260,9 @@ type engineFile struct {
 	name     string
 	category vfs.DiskWriteCategory
 	failed   bool // something could not be written
+
+	// Of a log: how much was written, and preallocated, and what the engine has asked for.
+	offset, allocated, wanted int64
 }
 
 // noted counts the file as failed if err says so, and returns err.
@@ -273,7 +276,9 @@ func (f *engineFile) noted(err error) error {
 
 // Write goes on after the bytes that a write has managed before the disk was full.
 func (f *engineFile) Write(p []byte) (int, error) {
+	f.preallocate(int64(len(p)))
 	done, err := f.File.Write(p)
+	defer func() { f.offset += int64(done) }()
 	f.fs.space.wrote(done)
 	if exhausted(err) {
 		err = f.fs.withRoom(f.name, f.category, func() error {
@@ -284,14 +289,6 @@ func (f *engineFile) Write(p []byte) (int, error) {
 		})
 	}
 	return done, f.noted(err)
-}
-
-// Preallocate is an optimisation that does harm where space is short.
-func (f *engineFile) Preallocate(offset, length int64) error {
-	if m := f.fs.space; m.enabled() && m.estimate() < m.limits.low+uint64(length) {
-		return nil
-	}
-	return f.File.Preallocate(offset, length)
 }
 
 // Sync is not repeated when it fails: what was not synced may be gone then.
