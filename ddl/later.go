@@ -41,8 +41,8 @@ func (d *DDL) warnLater(r *job.Record) {
 		zap.String("table", info.DB+"."+info.Table), zap.String("statement", info.Query), zap.String("why", formats(r)))
 }
 
-// leftToLater says that a job waits for a later version to take it over. Where nobody says who is a
-// member of the cluster it is taken to be run.
+// leftToLater says that a job waits for a later version to take it over. Where the members of the
+// cluster are not known it is taken to be run.
 func (d *DDL) leftToLater(ctx context.Context, r *job.Record) bool {
 	if !r.Later() || !d.clustered() {
 		return r.Later()

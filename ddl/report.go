@@ -259,8 +259,8 @@ func (d *DDL) reportEnd(x *txn, r *job.Record) {
 	d.unreported(d.contained("the report of a job's end", func() error { return x.reportEnd(r) }))
 }
 
-// reportEnd writes the last row of a job, and the rows that it has failed for. It waits for nobody
-// any more.
+// reportEnd writes the last row of a job, and the rows that it has failed for. It waits for no
+// transaction any more.
 func (t *txn) reportEnd(r *job.Record) error {
 	info := jobInfo(r)
 	return errors.Join(t.reportDuplicates(r), t.reportErrorRows(r), t.reportBlockers(info), t.report(info))

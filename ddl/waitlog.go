@@ -16,7 +16,7 @@ const (
 // waitWatch tells of the long waits of a job: once, and again when they end.
 type waitWatch struct {
 	emit func(event.Event)
-	// told is the wait that it has told of, and since when that lasts; zero if there is none.
+	// told is the wait that was logged, and since when that lasts; zero if there is none.
 	told  event.Waiting
 	since time.Time
 }

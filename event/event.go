@@ -158,7 +158,7 @@ func (e Waiting) String() string {
 	return fmt.Sprintf("job %d on %s.%s has waited %s for: %s", e.ID, e.Schema, e.Table, e.Waited.Round(time.Millisecond), e.Reason)
 }
 
-// WaitEnded: a wait that [Waiting] has told of is over, or its job is.
+// WaitEnded: a wait that was [Waiting] is over, or its job is.
 type WaitEnded struct {
 	Job
 	Schema, Table string
