@@ -199,6 +199,9 @@ func (b *IndexBackfiller) buildError(ctx context.Context, t backfill.Task, err e
 	case errors.As(err, &lost), errors.Is(err, backfill.ErrUnsupported):
 		return job.Permanent(err)
 	case isDataError(err):
+		if errors.As(err, new(*job.RowsError)) { // of a part, with its rows
+			return job.Permanent(err)
+		}
 		return job.Permanent(&job.RowsError{Err: err, Shown: job.WithoutValues(job.ErrorOf(err))})
 	}
 	return err

@@ -147,7 +147,7 @@ func (t *task) judge(ctx context.Context, found []blocker, remembered map[string
 func (t *task) watchBlockers(ctx context.Context, r *job.Record) {
 	start := time.Now()
 	told := false
-	remembered, ended := make(map[string]string), make(map[uint64]bool)
+	remembered, ended, idle := make(map[string]string), make(map[uint64]bool), make(idleSpells)
 	defer t.view.setBlockers("", nil)
 	next := time.NewTimer(firstBlockerLook)
 	defer next.Stop()
@@ -171,7 +171,13 @@ func (t *task) watchBlockers(ctx context.Context, r *job.Record) {
 			continue
 		}
 		now := time.Now()
-		judged := t.judge(ctx, append(blockers(sm, r.TableID, start, now), others...), remembered)
+		all := append(blockers(sm, r.TableID, start, now), others...)
+		for i := range all {
+			if !all[i].elsewhere || fresh {
+				idle.correct(&all[i], now)
+			}
+		}
+		judged := t.judge(ctx, all, remembered)
 		t.view.setBlockers(blockersText(judged), judged)
 		if !told {
 			told = true

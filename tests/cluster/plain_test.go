@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"net/http"
+	"os"
 	"syscall"
 	"testing"
 	"time"
@@ -30,7 +31,10 @@ func makeOwner(t *testing.T, wanted sqlServer, others ...sqlServer) {
 			if !s.ownsDDL() {
 				continue
 			}
-			resp, err := http.Post("http://"+s.status+"/ddl/owner/resign", "", nil)
+			req, err := http.NewRequest(http.MethodPost, "http://"+s.status+"/ddl/owner/resign", nil)
+			require.NoError(t, err)
+			req.SetBasicAuth("root", os.Getenv("MYSQL_PWD")) // fastddl nodes ask who is calling
+			resp, err := http.DefaultClient.Do(req)
 			require.NoError(t, err)
 			require.NoError(t, resp.Body.Close())
 		}

@@ -67,6 +67,8 @@ func (r *random) filesLeft() (left string, err error) {
 			switch {
 			case errors.Is(err, fs.ErrNotExist):
 				return nil
+			case d != nil && d.IsDir() && d.Name() == "tls": // the certificate of auto-tls
+				return fs.SkipDir
 			case err != nil || d.IsDir() || strings.HasSuffix(strings.ToUpper(d.Name()), "LOCK"):
 				return err
 			}

@@ -101,7 +101,7 @@ func TestTLS(t *testing.T) {
 	require.NoError(t, err)
 	_, log, _ := launch(t, "--path", pd.Addr)
 	eventually(t, "it says what is wrong", func() bool { return strings.Contains(log.String(), "failed to get cluster id") })
-	require.Contains(t, refused(t, "--path", pd.Addr, "--config", badTLS(t, key)), "path: ")
+	require.Contains(t, refused(t, "--path", pd.Addr, "--config", badTLS(t, key)), "tidb.security: ")
 }
 
 // badTLS is a configuration whose certificate is no certificate.
