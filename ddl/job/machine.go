@@ -55,14 +55,17 @@ type Machine struct {
 	waited, resumed bool
 	// calm: transactions that began before S have ended, or were waited for long enough.
 	calm bool
-	// failures is how often in a row it has failed without progress.
+	// failures is how often in a row it has failed without progress, furthest the latest step that it has reached.
 	failures int64
+	furthest int
 	// backoff is the time to wait before the next attempt.
 	backoff time.Duration
 }
 
 // NewMachine returns the machine of a new job.
-func NewMachine(r *Record) *Machine { return &Machine{record: r} }
+func NewMachine(r *Record) *Machine {
+	return &Machine{record: r, furthest: slices.Index(stepOrder, r.Step)}
+}
 
 // ResumeMachine returns the machine of a job that was loaded again.
 func ResumeMachine(r *Record) *Machine {
@@ -70,7 +73,9 @@ func ResumeMachine(r *Record) *Machine {
 		r.Step = StepWriteOnly
 		r.ForgetSnapshot()
 	}
-	return &Machine{record: r, turn: r.Step != StepQueued, resumed: r.SchemaVersion != 0}
+	m := NewMachine(r)
+	m.turn, m.resumed = r.Step != StepQueued, r.SchemaVersion != 0
+	return m
 }
 
 // Record is the record as of the last action that was done.
@@ -151,7 +156,8 @@ func (m *Machine) Reached(after *Record) {
 	if after.SnapshotTS != m.record.SnapshotTS {
 		m.calm = false
 	}
-	if after.Step != m.record.Step {
+	if n := slices.Index(stepOrder, after.Step); n > m.furthest { // a job that goes back to take another S has not come further
+		m.furthest = n
 		m.Progressed()
 	}
 	m.record = after

@@ -258,6 +258,12 @@ func TestErrors(t *testing.T) {
 	m.Reached(m.Prepare(StepDeleteOnly))
 	require.True(t, m.Failed(errors.New("once at the next step"), 1))
 
+	m = NewMachine(&Record{ID: 1, Step: StepSnapshot})
+	require.True(t, m.Failed(errors.New("S was lost"), 1))
+	m.Reached(m.Prepare(StepWriteReorg))
+	m.Reached(m.Prepare(StepSnapshot)) // where it has been before
+	require.False(t, m.Failed(errors.New("S was lost"), 1))
+
 	m = NewMachine(&Record{ID: 1})
 	require.False(t, m.Failed(Permanent(errors.Join(errors.New("one"), errors.New("two"))), 100))
 	require.Equal(t, "one; two", m.Record().Error.GetMsg(), "clients are shown one line")

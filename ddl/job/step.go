@@ -44,6 +44,12 @@ const (
 	stepQuiet Step = "quiet"
 )
 
+// stepOrder are the steps in the order in which a job takes them, those of undoing last.
+var stepOrder = []Step{
+	StepQueued, StepDeleteOnly, StepWriteOnly, StepWriteReorg, StepSnapshot, StepBackfilled, StepDrained, StepCompared, StepPublic,
+	StepDropDeleteOnly, StepDropReorg, StepDropped, StepUndoDeleteOnly, StepUndone, StepFinished,
+}
+
 // forward returns the step after the record's.
 func (r *Record) forward() Step {
 	switch r.Step {

@@ -142,8 +142,8 @@ var twoVersions = []mutation{
 	{
 		invariant: "I1", breaks: "a job that was loaded again believes that it has waited",
 		file:   "ddl/job/machine.go",
-		old:    "turn: r.Step != StepQueued, resumed: r.SchemaVersion != 0}",
-		new:    "turn: r.Step != StepQueued, waited: r.SchemaVersion != 0}",
+		old:    "m.turn, m.resumed = r.Step != StepQueued, r.SchemaVersion != 0",
+		new:    "m.turn, m.waited = r.Step != StepQueued, r.SchemaVersion != 0",
 		caught: "tests/simulation.TestFirstHistories",
 		shows:  `BROKEN: (I1: txn|I7: the job ends while)`,
 	},
