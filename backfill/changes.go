@@ -60,10 +60,11 @@ func ChangesAgree(ctx context.Context, opts Options, task Task, since uint64, li
 		return false, 0, errors.New("backfill: the store cannot tell what has changed")
 	}
 	c := &comparison{execution: x}
-	err = c.atBoth(ctx, since, func(before kv.Snapshot) (err error) {
-		agree, err = c.changesAgree(ctx, finder, before, limit)
-		return err
-	})
+	if c.snap, err = opts.Store.Snapshot(ctx, task.TS); err != nil {
+		return false, 0, fmt.Errorf("backfill: changes: %w", ended(ctx, err))
+	}
+	defer func() { err = errs.Also(err, c.snap.Close()) }()
+	agree, err = c.changedAlike(ctx, finder, since, limit)
 	if errors.Is(err, errUnsure) {
 		return false, c.result.Changes, nil
 	}
@@ -73,18 +74,14 @@ func ChangesAgree(ctx context.Context, opts Options, task Task, since uint64, li
 	return agree, c.result.Changes, nil
 }
 
-// atBoth calls fn with the snapshot at since; c.snap is the one at the task's timestamp meanwhile.
-func (c *comparison) atBoth(ctx context.Context, since uint64, fn func(before kv.Snapshot) error) (err error) {
-	if c.snap, err = c.opts.Store.Snapshot(ctx, c.task.TS); err != nil {
-		return err
-	}
-	defer func() { err = errs.Also(err, c.snap.Close()) }()
+// changedAlike is changesAgree since a timestamp.
+func (c *comparison) changedAlike(ctx context.Context, finder kv.ChangeFinder, since uint64, limit int64) (equal bool, err error) {
 	before, err := c.opts.Store.Snapshot(ctx, since)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer func() { err = errs.Also(err, before.Close()) }()
-	return fn(before)
+	return c.changesAgree(ctx, finder, before, limit)
 }
 
 // compareChanges says that rows and indexes are equal, because they were when they were verified
@@ -95,11 +92,7 @@ func (c *comparison) compareChanges(ctx context.Context) (equal bool, err error)
 	if !ok || c.verified.TS == 0 {
 		return false, nil
 	}
-	before, err := c.opts.Store.Snapshot(ctx, c.verified.TS)
-	if err == nil {
-		defer func() { err = errs.Also(err, before.Close()) }()
-		equal, err = c.changesAgree(ctx, finder, before, max(minChanges, c.verified.Rows/rowsPerChange))
-	}
+	equal, err = c.changedAlike(ctx, finder, c.verified.TS, max(minChanges, c.verified.Rows/rowsPerChange))
 	if errors.Is(err, kv.ErrSnapshotTooOld) || errors.Is(err, errUnsure) || errors.Is(err, ErrManyChanges) {
 		return false, nil
 	}

@@ -212,8 +212,7 @@ func (b *IndexBackfiller) buildError(ctx context.Context, t backfill.Task, err e
 // row has two entries, whoever builds the index.
 func explainMismatch(t backfill.Task, mismatch *backfill.MismatchError, err error) error {
 	for _, idx := range t.Indexes {
-		generated := slices.ContainsFunc(idx.Columns, func(ic *model.IndexColumn) bool { return t.Table.Columns[ic.Offset].IsVirtualGenerated() })
-		if idx.Name.O == mismatch.Index && generated && mismatch.Got.Entries > mismatch.Want.Entries {
+		if idx.Name.O == mismatch.Index && isOnVirtual(t.Table, idx) && mismatch.Got.Entries > mismatch.Want.Entries {
 			return fmt.Errorf("%w%s", err, otherSettings)
 		}
 	}
@@ -223,11 +222,14 @@ func explainMismatch(t backfill.Task, mismatch *backfill.MismatchError, err erro
 // otherSettings explains differences of an index on a generated column that is not stored.
 const otherSettings = "; rows were written by sessions whose time_zone or sql_mode gives its generated column another value than this statement's"
 
-// hasVirtual says that an index of a task is on a generated column that is not stored.
+// isOnVirtual says that an index is on a generated column that is not stored.
+func isOnVirtual(table *model.TableInfo, idx *model.IndexInfo) bool {
+	return slices.ContainsFunc(idx.Columns, func(ic *model.IndexColumn) bool { return table.Columns[ic.Offset].IsVirtualGenerated() })
+}
+
+// hasVirtual says that an index of a task is on such a column.
 func hasVirtual(t backfill.Task) bool {
-	return slices.ContainsFunc(t.Indexes, func(idx *model.IndexInfo) bool {
-		return slices.ContainsFunc(idx.Columns, func(ic *model.IndexColumn) bool { return t.Table.Columns[ic.Offset].IsVirtualGenerated() })
-	})
+	return slices.ContainsFunc(t.Indexes, func(idx *model.IndexInfo) bool { return isOnVirtual(t.Table, idx) })
 }
 
 // isDataError says that err is TiDB's error of evaluating a row's values: one of a

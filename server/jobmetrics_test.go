@@ -79,7 +79,7 @@ fastddl_ddl_job_wait_seconds{db="shop",job="7",reason="metadata lock",table="ord
 	require.Zero(t, testutil.CollectAndCount(f))
 }
 
-// TestTheNumberOfSeriesIsBounded, whatever the number of jobs and tables.
+// TestTheNumberOfSeriesIsBounded: many jobs on many tables have no more series than that.
 func TestTheNumberOfSeriesIsBounded(t *testing.T) {
 	f := newJobMetricsFixture(t)
 	for i := range 3 * maxJobSeries {

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAReservedPortRefusesClientsAndListeners: until it is shared, and then there is no moment in which it is nobody's.
+// TestAReservedPortRefusesClientsAndListeners: until it is shared, and from then on no other process can take it.
 func TestAReservedPortRefusesClientsAndListeners(t *testing.T) {
 	for _, host := range []string{"127.0.0.1", "localhost", "0.0.0.0", "", "::1", "::"} {
 		t.Run(host, func(t *testing.T) {
@@ -47,7 +47,7 @@ func TestAReservedPortRefusesClientsAndListeners(t *testing.T) {
 	}
 }
 
-// TestALingeringConnectionIsNoObstacle: a server that is started again takes its port, whatever is left of its connections.
+// TestALingeringConnectionIsNoObstacle: a server that is started again takes its port although connections of the one before linger.
 func TestALingeringConnectionIsNoObstacle(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

@@ -379,10 +379,17 @@ func TestQueueRow(t *testing.T) {
 // cancelAsTiDB cancels a job as another server would that knows nothing of us.
 func (c *client) cancelAsTiDB(id string) {
 	c.t.Helper()
-	_, err := c.Session.(interface {
+	c.asTiDB("ADMIN CANCEL DDL JOBS " + id)
+}
+
+// asTiDB executes a statement as another server would that knows nothing of us.
+func (c *client) asTiDB(query string) sqlexec.RecordSet {
+	c.t.Helper()
+	rs, err := c.Session.(interface {
 		ExecuteInternal(context.Context, string, ...any) (sqlexec.RecordSet, error)
-	}).ExecuteInternal(asServer(), "ADMIN CANCEL DDL JOBS "+id)
+	}).ExecuteInternal(asServer(), query)
 	require.NoError(c.t, err)
+	return rs
 }
 
 // RESUME of another server that knows nothing of us, which shows the build as paused, is refused: TiDB would cancel it.
@@ -393,11 +400,7 @@ func TestPlainServersDoNotResumeBuilds(t *testing.T) {
 	arrived, leave := e.blockAt(ddl.HookPoint{When: "before", Action: "backfill"})
 	result := e.start("ALTER TABLE t ADD INDEX i (b)")
 	reach(t, arrived)
-	rs, err := c.Session.(interface {
-		ExecuteInternal(context.Context, string, ...any) (sqlexec.RecordSet, error)
-	}).ExecuteInternal(asServer(), "ADMIN RESUME DDL JOBS "+c.one("SELECT job_id FROM mysql.tidb_ddl_job"))
-	require.NoError(t, err)
-	rows, err := sqlexec.DrainRecordSet(asServer(), rs, 1)
+	rows, err := sqlexec.DrainRecordSet(asServer(), c.asTiDB("ADMIN RESUME DDL JOBS "+c.one("SELECT job_id FROM mysql.tidb_ddl_job")), 1)
 	require.NoError(t, err)
 	require.Contains(t, rows[0].GetString(1), "[ddl:8261]")
 	close(leave)
