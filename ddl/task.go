@@ -104,11 +104,8 @@ func newTask(d *DDL, in *tenure, m *job.Machine, s job.Settings) *task {
 	return t
 }
 
-// show publishes a copy of the record: the machine changes its own.
-func (t *task) show() {
-	r := *t.machine.Record()
-	t.shown.Store(&r)
-}
+// show publishes the record, which does not change any more.
+func (t *task) show() { t.shown.Store(t.machine.Record()) }
 
 func (t *task) ownSettings() job.Settings {
 	t.settingsMu.Lock()

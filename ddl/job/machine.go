@@ -43,11 +43,13 @@ const (
 	ActPark Action = "park"
 )
 
-// Machine decides what a job does next. It works on a record that its owner
-// keeps durable; what it holds beside the record is lost with the process and
-// need not be known after a restart.
+// Machine decides what a job does next: events and the record in, actions and the
+// next record out. It never changes a record: a decision that shows in one, such as
+// that the job is undone, is a new record, which the owner makes durable. What the
+// machine holds beside the record is lost with the process and need not be known
+// after a restart.
 type Machine struct {
-	record *Record
+	record *Record // never changed, only replaced
 	// turn: no earlier job has the table.
 	turn bool
 	// waited: nobody uses a version before the record's. resumed: it is not known whether
@@ -70,23 +72,33 @@ func NewMachine(r *Record) *Machine {
 // ResumeMachine returns the machine of a job that was loaded again.
 func ResumeMachine(r *Record) *Machine {
 	if r.Step == stepQuiet { // its S may be one of write-only
-		r.Step = StepWriteOnly
-		r.ForgetSnapshot()
+		after := *r
+		after.Step = StepWriteOnly
+		after.ForgetSnapshot()
+		r = &after
 	}
 	m := NewMachine(r)
 	m.turn, m.resumed = r.Step != StepQueued, r.SchemaVersion != 0
 	return m
 }
 
-// Record is the record as of the last action that was done.
+// Record is the record as of the last action or decision. Neither the machine nor its
+// owner changes it.
 func (m *Machine) Record() *Record { return m.record }
+
+// decide replaces the record by a copy that change has changed.
+func (m *Machine) decide(change func(after *Record)) {
+	after := *m.record
+	change(&after)
+	m.record = &after
+}
 
 // Next returns the action to do, and the step the job is at when it is done.
 func (m *Machine) Next() (Action, Step) {
-	r := m.record
-	if r.Request == RequestCancel && r.Step.Revertible() && !r.RollingBack() {
+	if r := m.record; r.Request == RequestCancel && r.Step.Revertible() && !r.RollingBack() {
 		m.RollBack(dbterror.ErrCancelledDDLJob.FastGenByArgs())
 	}
+	r := m.record
 	if r.Request == RequestPause && r.Step.Revertible() && !r.RollingBack() {
 		return ActPark, r.Step
 	}
@@ -188,10 +200,9 @@ func (m *Machine) BackoffTime() time.Duration { return m.backoff }
 // without progress between them, a job survives. It returns whether the action will be tried again; otherwise the
 // job is undone. What cannot be undone any more is tried again for ever.
 func (m *Machine) Failed(err error, limit int64) (retry bool) {
-	r := m.record
-	r.ErrorCount++
+	m.decide(func(after *Record) { after.ErrorCount++ })
 	m.failures++
-	if r.Step.Revertible() && !r.RollingBack() && (IsPermanent(err) || m.failures > limit) {
+	if r := m.record; r.Step.Revertible() && !r.RollingBack() && (IsPermanent(err) || m.failures > limit) {
 		m.RollBack(err)
 		return false
 	}
@@ -201,13 +212,14 @@ func (m *Machine) Failed(err error, limit int64) (retry bool) {
 
 // RollBack makes the job be undone for a reason.
 func (m *Machine) RollBack(err error) {
-	r := m.record
-	if r.RollingBack() || !r.Step.Revertible() {
+	if m.record.RollingBack() || !m.record.Step.Revertible() {
 		return
 	}
-	r.State = model.JobStateRollingback
-	r.Error = ErrorOf(err)
-	r.rowsOf(err)
+	m.decide(func(after *Record) {
+		after.State = model.JobStateRollingback
+		after.Error = ErrorOf(err)
+		after.rowsOf(err)
+	})
 	m.backoff = 0
 }
 

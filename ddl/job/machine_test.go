@@ -26,10 +26,21 @@ type world struct {
 	defers, differs bool
 	importedAt      int64
 	actions         []Action
+	given           map[*Record]Record // the last record that the machine had, as it was then
 }
 
 func newWorld(t *testing.T, unique bool) *world {
-	return &world{t: t, m: NewMachine(&Record{ID: 1, RowID: 1, State: model.JobStateQueueing, Compare: unique})}
+	return &world{t: t, m: NewMachine(&Record{ID: 1, RowID: 1, State: model.JobStateQueueing, Compare: unique}), given: map[*Record]Record{}}
+}
+
+// requireRecordsKept checks that the machine has changed none of the records that it was given or has returned.
+func (w *world) requireRecordsKept() {
+	w.t.Helper()
+	for r, was := range w.given {
+		require.Equal(w.t, was, *r, "the machine has changed a record")
+	}
+	clear(w.given)
+	w.given[w.m.Record()] = *w.m.Record()
 }
 
 // states are the schema states next to each other.
@@ -39,6 +50,8 @@ var states = map[model.SchemaState]int{
 
 // step executes the next action and returns it.
 func (w *world) step() (Action, Step) {
+	w.requireRecordsKept()
+	defer w.requireRecordsKept()
 	act, to := w.m.Next()
 	w.actions = append(w.actions, act)
 	before := w.m.Record()

@@ -78,8 +78,8 @@ var ends = []mutation{
 	{
 		invariant: "I7", breaks: "a cancel is obeyed in the queue only",
 		file:   "ddl/job/machine.go",
-		old:    "if r.Request == RequestCancel && r.Step.Revertible() &&",
-		new:    "if r.Request == RequestCancel && r.Step == StepQueued &&",
+		old:    "if r := m.record; r.Request == RequestCancel && r.Step.Revertible() &&",
+		new:    "if r := m.record; r.Request == RequestCancel && r.Step == StepQueued &&",
 		caught: "tests/simulation.TestFirstHistories",
 		shows:  `BROKEN: I7: a cancel was accepted`,
 	},
