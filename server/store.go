@@ -86,6 +86,7 @@ func embeddedOptions(cfg config.Config, budget memory.Budget, txnTotalSizeLimit 
 		Logger: log,
 	}
 	opts.Txn.LockMemory = budget.Locks()
+	opts.AnswerMemory = budget.Answers()
 	opts.EnsureDefaults()
 	if txnTotalSizeLimit != tidb.DefTxnTotalSizeLimit {
 		opts.Txn.TxnSizeLimit = max(opts.Txn.TxnSizeLimit, int(txnTotalSizeLimit))

@@ -269,6 +269,8 @@ type clientRows struct {
 	end func()
 	// commits watches what the statement commits while its rows are fetched, as TRACE does; nil if it commits nothing.
 	commits interceptor.RPCInterceptor
+	// demand is how many rows are asked for at a time.
+	demand demand
 
 	// finishing is held while the rows are finished, and finished says that they have been: a KILL does it from another goroutine.
 	finishing sync.Mutex
@@ -288,7 +290,12 @@ func (r *clientRows) NewChunk(alloc chunk.Allocator) *chunk.Chunk {
 
 // Next implements sqlexec.RecordSet.
 func (r *clientRows) Next(ctx context.Context, req *chunk.Chunk) error {
-	return numbered(ctx, r.RecordSet.Next(watched(ctx, r.commits), req), r.killer)
+	r.demand.ask(req)
+	if err := r.RecordSet.Next(watched(ctx, r.commits), req); err != nil {
+		return numbered(ctx, err, r.killer)
+	}
+	r.demand.got(req)
+	return nil
 }
 
 // Close implements sqlexec.RecordSet.

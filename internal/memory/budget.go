@@ -40,6 +40,8 @@ const (
 	serverPercent = 80
 	// maxStatement is the largest quota of a statement, TiDB's own default.
 	maxStatement = 1 << 30
+	// maxAnswers is as much as a hundred readers have in flight.
+	maxAnswers = 1 << 30
 )
 
 // ServerLimit is for tidb_server_memory_limit, in bytes: above it the statement that has
@@ -54,6 +56,9 @@ func (b Budget) StatementQuota() int64 { return min(maxStatement, b.ServerLimit(
 // Locks is what the locks of transactions in the embedded store may hold, in bytes: it is
 // beside what statements are charged with.
 func (b Budget) Locks() int64 { return b.Heap / 4 }
+
+// Answers is what the answers of the embedded store may hold, in bytes, that statements are not charged with yet.
+func (b Budget) Answers() int64 { return min(maxAnswers, b.Heap/8) }
 
 // Divide divides limit bytes; 0 is three quarters of the machine's memory. See the
 // package's documentation for why each part is as large as it is.

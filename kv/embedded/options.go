@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"errors"
+	"fmt"
 
 	"go.uber.org/zap"
 
@@ -15,6 +16,9 @@ type Options struct {
 	Pebble pebblekv.Options
 	// Txn configures the transaction layer.
 	Txn txn.Options
+	// AnswerMemory bounds, in bytes, the answers of the coprocessor that the SQL layer has not taken yet; 0 is 256 MiB.
+	// Each request of the SQL layer may have one page of a sixteenth of that, at most of 4 MiB, beyond it.
+	AnswerMemory int64
 	// Logger receives messages; nil discards them.
 	Logger *zap.Logger
 }
@@ -30,9 +34,18 @@ func (o *Options) EnsureDefaults() {
 	if o.Txn.Logger == nil {
 		o.Txn.Logger = o.Logger
 	}
+	if o.AnswerMemory == 0 {
+		o.AnswerMemory = defaultAnswerMemory
+	}
 	o.Pebble.EnsureDefaults()
 	o.Txn.EnsureDefaults()
 }
 
 // Validate lists everything that is wrong with the options.
-func (o *Options) Validate() error { return errors.Join(o.Pebble.Validate(), o.Txn.Validate()) }
+func (o *Options) Validate() error {
+	var err error
+	if o.AnswerMemory < 0 {
+		err = fmt.Errorf("embedded: the memory for answers %d is negative", o.AnswerMemory)
+	}
+	return errors.Join(err, o.Pebble.Validate(), o.Txn.Validate())
+}

@@ -23,6 +23,7 @@ type service struct {
 	engine  *txn.Engine
 	regions *placement.Regions
 	pd      *placement.Client
+	answers *answers
 	log     *zap.Logger
 
 	// analyses ends with endAnalyses, and statistics are made no longer then.

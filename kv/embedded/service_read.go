@@ -99,14 +99,42 @@ func (s *service) KvScan(ctx context.Context, req *kvrpcpb.ScanRequest) (*kvrpcp
 
 // Coprocessor implements tikvpb.TikvServer, with the tasks for other regions that came along.
 func (s *service) Coprocessor(ctx context.Context, req *coprocessor.Request) (*coprocessor.Response, error) {
-	resp := s.coprocessor(ctx, req)
+	resp, err := s.page(ctx, req)
+	if err != nil {
+		return nil, err
+	}
 	if len(req.Tasks) > 0 && resp.RegionError == nil {
 		resp.BatchResponses = cop.HandleBatch(ctx, req, s.taskReader(req))
 	}
 	return resp, ctx.Err()
 }
 
-func (s *service) coprocessor(ctx context.Context, req *coprocessor.Request) *coprocessor.Response {
+// page answers a request when there is room for its answer.
+func (s *service) page(ctx context.Context, req *coprocessor.Request) (*coprocessor.Response, error) {
+	limit := cop.Page{Bytes: uint64(s.answers.page)}
+	r := readingOf(ctx)
+	if r == nil {
+		return s.coprocessor(ctx, req, limit), nil
+	}
+	if r.resumable {
+		limit.Rest = r.left
+	}
+	var at []byte
+	if len(req.Ranges) > 0 {
+		at = req.Ranges[0].Start
+	}
+	p, err := r.begin(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	size := 0
+	defer func() { p.end(int64(size)) }() // also if it panics
+	resp := s.coprocessor(ctx, req, limit)
+	size = len(resp.Data)
+	return resp, nil
+}
+
+func (s *service) coprocessor(ctx context.Context, req *coprocessor.Request, page cop.Page) *coprocessor.Response {
 	region, regionErr := s.regions.Check(req.Context)
 	for i := 0; i < len(req.Ranges) && regionErr == nil; i++ {
 		regionErr = region.Contains(req.Ranges[i].Start)
@@ -119,7 +147,7 @@ func (s *service) coprocessor(ctx context.Context, req *coprocessor.Request) *co
 		ctx, end = s.analyzing(ctx)
 		defer end()
 	}
-	resp := cop.Handle(ctx, s.engine.Snapshot(req.StartTs, req.Context), req)
+	resp := cop.HandlePage(ctx, s.engine.Snapshot(req.StartTs, req.Context), req, page)
 	// TiDB asks whether it may keep an answer, too, and fills the cache of blocks. It keeps none without a version of the
 	// data, and there is none here.
 	if req.Tp == tidbkv.ReqTypeDAG && req.IsCacheEnabled && req.Context.GetNotFillCache() {

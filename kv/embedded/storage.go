@@ -21,8 +21,6 @@ import (
 	"github.com/tikv/client-go/v2/tikv"
 	"github.com/tikv/client-go/v2/tikvrpc"
 	"github.com/tikv/client-go/v2/txnkv/transaction"
-
-	"fastddl/kv/embedded/cop"
 )
 
 // storage is TiDB's storage: a client-go store over the clients of this process, and the coprocessor client on top.
@@ -119,14 +117,8 @@ func (s *storage) CurrentVersion(scope string) (tidbkv.Version, error) {
 }
 
 // GetClient implements tidbkv.Storage.
-func (s *storage) GetClient() tidbkv.Client { return copClient{s.copStore.GetClient()} }
-
-// copClient offers the coprocessor what it can do.
-type copClient struct{ tidbkv.Client }
-
-// IsRequestTypeSupported implements tidbkv.Client.
-func (copClient) IsRequestTypeSupported(reqType, subType int64) bool {
-	return cop.Supports(reqType, subType)
+func (s *storage) GetClient() tidbkv.Client {
+	return copClient{Client: s.copStore.GetClient(), answers: s.store.service.answers}
 }
 
 // GetMPPClient implements tidbkv.Storage.

@@ -85,7 +85,7 @@ func (s *Store) start() (err error) {
 	if err != nil {
 		return err
 	}
-	s.service = &service{store: s.pebble, engine: engine, regions: regions, pd: s.pd, log: s.log}
+	s.service = &service{store: s.pebble, engine: engine, regions: regions, pd: s.pd, answers: newAnswers(s.opts.AnswerMemory), log: s.log}
 	s.service.analyses, s.service.endAnalyses = context.WithCancel(ctx)
 	s.builds = &builds{Store: s.pebble, engine: engine}
 	if s.storage, err = newStorage(s); err != nil {

@@ -18,7 +18,7 @@ import (
 
 // handleAnalyze answers an ANALYZE request with statistics of the request's ranges. The statistics themselves are made by
 // TiDB's package, which also merges them.
-func handleAnalyze(ctx context.Context, r Reader, req *coprocessor.Request) *coprocessor.Response {
+func handleAnalyze(ctx context.Context, r Reader, req *coprocessor.Request, page Page) *coprocessor.Response {
 	begin := time.Now()
 	pb := &tipb.AnalyzeReq{}
 	if err := pb.Unmarshal(req.Data); err != nil {
@@ -32,6 +32,9 @@ func handleAnalyze(ctx context.Context, r Reader, req *coprocessor.Request) *cop
 	}
 	a := &analysis{ctx: ctx, sc: sc, req: pb, ranges: req.Ranges, reader: &countingReader{Reader: r}}
 	a.rows = &rowSource{ctx: ctx, reader: a.reader, ranges: ranges}
+	if page.Rest != nil {
+		a.page = page.bytes()
+	}
 	answer, err := a.run()
 	if err != nil {
 		return failed(err)
@@ -42,6 +45,9 @@ func handleAnalyze(ctx context.Context, r Reader, req *coprocessor.Request) *cop
 	}
 	resp := &coprocessor.Response{Data: data}
 	setDetails(resp, time.Since(begin), a.reader.keys, a.reader.bytes)
+	if a.rows.full && len(a.rows.ranges) > 0 {
+		page.Rest(a.rows.rest())
+	}
 	return resp
 }
 
@@ -53,6 +59,7 @@ type analysis struct {
 	ranges []*coprocessor.KeyRange
 	reader *countingReader
 	rows   *rowSource
+	page   uint64 // bytes of samples after which the answer ends, 0 if it has no end
 }
 
 // marshaler is an answer of any kind.
@@ -197,9 +204,19 @@ func (a *analysis) fullSampling() (*tipb.AnalyzeColumnsResp, error) {
 		SampleRate:      col.GetSampleRate(),
 		MaxFMSketchSize: int(col.SketchSize),
 	}
+	// Samples can be merged in any order, and so a page of them be an answer of its own.
+	a.rows.most = a.page
+	if rate := col.GetSampleRate(); rate > 0 && rate < 1 {
+		a.rows.most = uint64(float64(a.page) / rate)
+	}
 	collector, err := builder.Collect()
 	if err != nil {
 		return nil, err
+	}
+	if !a.rows.mayCompute() {
+		if err := cutSamples(a.sc, col.ColumnsInfo, collector.Base().Samples); err != nil {
+			return nil, err
+		}
 	}
 	return &tipb.AnalyzeColumnsResp{RowCollector: collector.Base().ToProto()}, nil
 }

@@ -3,7 +3,9 @@ package cop
 import (
 	"context"
 	"fmt"
+	"slices"
 
+	"github.com/pingcap/kvproto/pkg/coprocessor"
 	"github.com/pingcap/tidb/pkg/meta/model"
 	"github.com/pingcap/tidb/pkg/parser/charset"
 	"github.com/pingcap/tidb/pkg/parser/mysql"
@@ -21,6 +23,10 @@ type rowSource struct {
 	ctx    context.Context // of the request; the builders pass none
 	reader Reader
 	ranges []scanRange // what is still to be read
+	most   uint64      // bytes after which no more rows are handed out, 0 if there is no such number
+	full   bool        // says that there were as many
+	bytes  uint64      // of the rows that were handed out
+	count  int         // of these rows
 
 	sc      *stmtctx.StatementContext
 	onKey   func(key []byte) error
@@ -32,6 +38,7 @@ type rowSource struct {
 func (s *rowSource) init(sc *stmtctx.StatementContext, req *tipb.AnalyzeColumnsReq, onKey func(key []byte) error) {
 	s.sc, s.onKey = sc, onKey
 	s.decoder = newRowDecoder(req.ColumnsInfo, req.PrimaryColumnIds, sc.TimeZone())
+	s.decoder.absent = make([]int, len(req.ColumnsInfo))
 	s.row = chunk.NewChunkWithCapacity(s.decoder.fields, 1)
 	s.fields = make([]*resolve.ResultField, len(req.ColumnsInfo))
 	for i := range s.fields {
@@ -64,14 +71,18 @@ func (s *rowSource) Next(_ context.Context, out *chunk.Chunk) error {
 	if err := s.ctx.Err(); err != nil {
 		return storageErrorf("coprocessor request given up: %w", err)
 	}
-	for len(s.ranges) > 0 && out.NumRows() < maxBatch {
+	if s.full = s.most > 0 && s.bytes >= s.most; s.full {
+		return nil
+	}
+	before := s.bytes
+	for len(s.ranges) > 0 && out.NumRows() < maxBatch && s.bytes-before < maxBatchBytes {
 		r := &s.ranges[0]
 		full := false
 		err := s.reader.Scan(s.ctx, r.start, r.end, false, func(key, value []byte) (bool, error) {
 			if err := s.add(key, value, out); err != nil {
 				return false, fmt.Errorf("row of key %x: %w", key, err)
 			}
-			if full = out.NumRows() >= maxBatch; full {
+			if full = out.NumRows() >= maxBatch || s.bytes-before >= maxBatchBytes; full {
 				r.start = successor(key)
 			}
 			return !full, nil
@@ -97,6 +108,7 @@ func (s *rowSource) add(key, value []byte, out *chunk.Chunk) error {
 	if err := s.decoder.decode(key, value, s.row); err != nil {
 		return err
 	}
+	s.count++
 	row := s.row.GetRow(0)
 	for i, ft := range s.decoder.fields {
 		d := row.GetDatum(i, ft)
@@ -109,8 +121,22 @@ func (s *rowSource) add(key, value []byte, out *chunk.Chunk) error {
 			return err
 		}
 		out.AppendBytes(i, encoded)
+		s.bytes += uint64(len(encoded))
 	}
 	return nil
+}
+
+// mayCompute says that the SQL layer may compute a column from others: rows never hold a virtual one. They do not hold NULL
+// either, mostly, nor the default of a column that was added later.
+func (s *rowSource) mayCompute() bool { return slices.Contains(s.decoder.absent, s.count) }
+
+// rest returns the ranges that are still to be read.
+func (s *rowSource) rest() []*coprocessor.KeyRange {
+	left := make([]*coprocessor.KeyRange, len(s.ranges))
+	for i, r := range s.ranges {
+		left[i] = &coprocessor.KeyRange{Start: r.start, End: r.end}
+	}
+	return left
 }
 
 // countingReader counts what is read.

@@ -190,7 +190,7 @@ func describe(dag *tipb.DAGRequest) string {
 // decodeAll returns the rows of an answer as text, and of the pages after it if r is given.
 func decodeAll(ctx context.Context, r *rpcReader, req *coprocessor.Request, dag *tipb.DAGRequest,
 	resp *coprocessor.Response) ([][]types.Datum, *tipb.Error) {
-	run, err := newDAGRun(nil, req, dag)
+	run, err := newDAGRun(nil, req, dag, Page{})
 	if err != nil {
 		panic(err)
 	}

@@ -12,13 +12,13 @@ import (
 )
 
 // handleDAG answers a DAG request.
-func handleDAG(ctx context.Context, r Reader, req *coprocessor.Request) *coprocessor.Response {
+func handleDAG(ctx context.Context, r Reader, req *coprocessor.Request, page Page) *coprocessor.Response {
 	begin := time.Now()
 	dag := &tipb.DAGRequest{}
 	if err := dag.Unmarshal(req.Data); err != nil {
 		return failed(fmt.Errorf("DAG request: %w", err))
 	}
-	run, err := newDAGRun(r, req, dag)
+	run, err := newDAGRun(r, req, dag, page)
 	if err != nil {
 		return failed(err)
 	}
@@ -28,6 +28,9 @@ func handleDAG(ctx context.Context, r Reader, req *coprocessor.Request) *coproce
 		return failed(err)
 	}
 	resp := run.respond(err, time.Since(begin))
+	if err == nil && req.PagingSize == 0 && run.scan.stoppedAt != nil {
+		page.Rest(run.scan.rest())
+	}
 	run.env.recycle(run.scan.keys, run.scan.bytes)
 	return resp
 }
@@ -42,7 +45,7 @@ type dagRun struct {
 	took time.Duration // of reading and executing
 }
 
-func newDAGRun(r Reader, req *coprocessor.Request, dag *tipb.DAGRequest) (*dagRun, error) {
+func newDAGRun(r Reader, req *coprocessor.Request, dag *tipb.DAGRequest, page Page) (*dagRun, error) {
 	env, err := newEvalEnv(dag)
 	if err != nil {
 		return nil, err
@@ -71,7 +74,13 @@ func newDAGRun(r Reader, req *coprocessor.Request, dag *tipb.DAGRequest) (*dagRu
 	if err != nil {
 		return nil, err
 	}
-	top.sink, source.full = out.push, out.full
+	top.sink = out.push
+	most := page.limit(req)
+	// It is the scan that stops where a page is full, between two batches: what has been read goes through the chain to its
+	// end, since it is not read again. An aggregation that was told to stop would lose groups.
+	source.full = func() bool {
+		return out.full() || most > 0 && out.bytes+source.node.held() >= most
+	}
 	for n := source.node; n != nil; n = n.next {
 		n.measure = dag.GetCollectExecutionSummaries()
 	}

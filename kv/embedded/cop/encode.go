@@ -18,6 +18,7 @@ type sink struct {
 	page    uint64 // rows after which the scan is to stop, 0 if there is no such number
 
 	rows   uint64
+	bytes  uint64 // of the chunks
 	chunks []tipb.Chunk
 	env    *evalEnv
 	codec  *chunk.Codec  // for chunk encoding
@@ -54,9 +55,7 @@ func newSink(env *evalEnv, req *tipb.DAGRequest, fields []*types.FieldType, page
 	return s, nil
 }
 
-// full says that there are enough rows for a page. It is the scan that stops then, between two
-// batches: what has been read goes through the chain to its end, since it is not read again. An
-// aggregation that was told to stop would lose groups.
+// full says that there are enough rows for a page.
 func (s *sink) full() bool { return s.page > 0 && s.rows >= s.page }
 
 // push is the emitFunc of the last executor. It takes all that there is.
@@ -78,6 +77,7 @@ func (s *sink) finish() {
 
 func (s *sink) add(data []byte) {
 	s.chunks = append(s.chunks, tipb.Chunk{RowsData: data})
+	s.bytes += uint64(len(data))
 }
 
 // encodeColumns encodes the batch column by column, together with its neighbours if it is small; the first is often the only
@@ -90,7 +90,7 @@ func (s *sink) encodeColumns(batch *chunk.Chunk) error {
 		s.add(*s.env.buffer)
 		return nil
 	}
-	if n >= firstBatch {
+	if n >= firstBatch || dataSize(batch, s.fields) >= largeBatch {
 		s.finish()
 		s.add(s.codec.Encode(batch))
 		return nil
@@ -103,6 +103,25 @@ func (s *sink) encodeColumns(batch *chunk.Chunk) error {
 		s.finish()
 	}
 	return nil
+}
+
+// largeBatch is the size of values, in bytes, from which on a batch is encoded alone.
+const largeBatch = 64 << 10
+
+// dataSize is the size of a batch's values.
+func dataSize(batch *chunk.Chunk, fields []*types.FieldType) (bytes int) {
+	n := batch.NumRows()
+	for k, ft := range fields {
+		if size := chunk.GetFixedLen(ft); size != chunk.VarElemLen {
+			bytes += n * size
+			continue
+		}
+		col := batch.Column(k)
+		for i := range n {
+			bytes += len(col.GetRaw(i))
+		}
+	}
+	return bytes
 }
 
 // appendColumns appends what chunk.Codec encodes, which makes a buffer of its own for each chunk.

@@ -14,7 +14,7 @@ const (
 	smallBatch    = 32
 	firstBatch    = 256
 	maxBatch      = 1024
-	maxBatchBytes = 4 << 20
+	maxBatchBytes = 1 << 20
 )
 
 // emitFunc hands a batch to the executor above. It returns false if no more rows are wanted.
@@ -26,6 +26,12 @@ type executor interface {
 	push(batch *chunk.Chunk, emit emitFunc) (more bool, err error)
 	// finish is called once, after the last batch.
 	finish(emit emitFunc) error
+}
+
+// holder is an executor that may hold much of what was pushed until it is finished.
+type holder interface {
+	// held is how many bytes it holds.
+	held() uint64
 }
 
 // node is an executor's place in the chain, with the figures for its execution summary. The scan is the chain's first node
@@ -60,6 +66,16 @@ func (n *node) forward(batch *chunk.Chunk) (bool, error) {
 		return n.sink(batch)
 	}
 	return n.next.exec.push(batch, n.next.emit)
+}
+
+// held is how many bytes the executors above n hold.
+func (n *node) held() (bytes uint64) {
+	for up := n.next; up != nil; up = up.next {
+		if h, ok := up.exec.(holder); ok {
+			bytes += h.held()
+		}
+	}
+	return bytes
 }
 
 // finish lets every node above n emit what it still holds, from the lowest to the highest.

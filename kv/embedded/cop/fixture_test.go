@@ -104,7 +104,7 @@ func (f *fixture) answer(resp *coprocessor.Response) *tipb.SelectResponse {
 func (f *fixture) rows(answer *tipb.SelectResponse) []string {
 	f.t.Helper()
 	require.Nil(f.t, answer.Error)
-	run, err := newDAGRun(nil, f.request(), f.dag)
+	run, err := newDAGRun(nil, f.request(), f.dag, Page{})
 	require.NoError(f.t, err)
 	var rows []string
 	for _, row := range decodeRows(run, 0, answer) {

@@ -11,11 +11,11 @@ import (
 	"go.uber.org/zap"
 )
 
-// Handle answers one coprocessor request over the snapshot that r reads. It never returns nil: what goes wrong is in the
+// HandlePage answers one coprocessor request over the snapshot that r reads. It never returns nil: what goes wrong is in the
 // response as TiKV puts it there. A request that ctx ends early answers OtherError.
 //
 // The request's region, and the tasks that came with it (see HandleBatch), are the caller's.
-func Handle(ctx context.Context, r Reader, req *coprocessor.Request) (resp *coprocessor.Response) {
+func HandlePage(ctx context.Context, r Reader, req *coprocessor.Request, page Page) (resp *coprocessor.Response) {
 	defer func() {
 		if p := recover(); p != nil {
 			log.Error("coprocessor request panicked", zap.Int64("type", req.GetTp()), zap.Any("panic", p), zap.Stack("stack"))
@@ -24,9 +24,9 @@ func Handle(ctx context.Context, r Reader, req *coprocessor.Request) (resp *copr
 	}()
 	switch req.GetTp() {
 	case tidbkv.ReqTypeDAG:
-		return handleDAG(ctx, r, req)
+		return handleDAG(ctx, r, req, page)
 	case tidbkv.ReqTypeAnalyze:
-		return handleAnalyze(ctx, r, req)
+		return handleAnalyze(ctx, r, req, page)
 	case tidbkv.ReqTypeChecksum:
 		return handleChecksum(ctx, r, req)
 	}

@@ -1,9 +1,11 @@
 package cop
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/pingcap/kvproto/pkg/coprocessor"
 	"github.com/pingcap/tidb/pkg/util/chunk"
@@ -35,6 +37,7 @@ type scan struct {
 	keys, bytes uint64
 	pending     uint64 // bytes of the pairs in the batch
 	stoppedAt   []byte // the last key that was read if the page was full then, nil if there is nothing left to read
+	stoppedIn   int    // the range of that key
 }
 
 // bound keeps the scan from reading much more than a limit above it, or a page, has use for.
@@ -58,6 +61,7 @@ func (s *scan) bound(list []*tipb.Executor, page uint64) {
 func (s *scan) run(ctx context.Context) error {
 	for i := range s.ranges {
 		before := s.keys
+		s.stoppedIn = i
 		more, err := s.readRange(ctx, &s.ranges[i])
 		if s.counts != nil {
 			s.counts[i] = int64(s.keys - before)
@@ -141,6 +145,27 @@ func (s *scan) consumed(ranges []*coprocessor.KeyRange) *coprocessor.KeyRange {
 		done.End = successor(s.stoppedAt)
 	}
 	return done
+}
+
+// rest returns what of the ranges is left to be read, in their order in the request.
+func (s *scan) rest() []*coprocessor.KeyRange {
+	var left []*coprocessor.KeyRange
+	for i, r := range s.ranges[s.stoppedIn:] {
+		switch {
+		case i > 0:
+		case s.desc:
+			r.end = s.stoppedAt
+		default:
+			r.start = successor(s.stoppedAt)
+		}
+		if bytes.Compare(r.start, r.end) < 0 && (i > 0 || !r.point) {
+			left = append(left, &coprocessor.KeyRange{Start: r.start, End: r.end})
+		}
+	}
+	if s.desc {
+		slices.Reverse(left)
+	}
+	return left
 }
 
 // chainError marks an error of the chain on its way through Reader.Scan, to tell it from the reader's own.

@@ -32,6 +32,7 @@ type rowDecoder struct {
 	tableID     int64
 	physicalIdx int // where the ID of the table or partition goes, -1 if it is not wanted
 
+	absent  []int         // rows without the column, by column; nil if nobody asked
 	offsets map[int64]int // column ID to offset, for rows in the old format; made when the first is met
 	raw     [][]byte
 }
@@ -141,6 +142,9 @@ func (d *rowDecoder) appendAbsent(i int, batch *chunk.Chunk) error {
 	if i == d.physicalIdx {
 		batch.AppendInt64(i, d.tableID)
 		return nil
+	}
+	if d.absent != nil {
+		d.absent[i]++
 	}
 	return appendDefault(batch, i, d.cols[i], d.fields[i], d.loc)
 }

@@ -22,6 +22,7 @@ type topN struct {
 	width int          // columns of the input
 	view  *chunk.Chunk // the current batch with the computed order items beside it
 	store *chunk.Chunk // rows like those of view: the kept ones and those that they replaced
+	bytes uint64       // of the rows in store
 	rows  []int        // heap of the kept rows' places in store, the last in the order on top
 	out   *chunk.Chunk
 
@@ -96,29 +97,41 @@ func (t *topN) pushPartitioned(batch *chunk.Chunk, emit emitFunc) (bool, error) 
 // offer keeps the row if it is among the first.
 func (t *topN) offer(row chunk.Row) {
 	if len(t.rows) < t.limit {
-		t.store.AppendRow(row)
+		t.keep(row)
 		heap.Push((*topNHeap)(t), t.store.NumRows()-1)
 		return
 	}
 	if t.compare(row, t.store.GetRow(t.rows[0])) >= 0 {
 		return
 	}
-	t.store.AppendRow(row)
+	t.keep(row)
 	t.rows[0] = t.store.NumRows() - 1
 	heap.Fix((*topNHeap)(t), 0)
-	if t.store.NumRows() >= 2*t.limit+maxBatch {
+	n := t.store.NumRows()
+	if n >= 2*t.limit+maxBatch || t.bytes >= maxBatchBytes && n >= 2*t.limit {
 		t.compact()
 	}
 }
 
+// keep appends a row to the store.
+func (t *topN) keep(row chunk.Row) {
+	t.store.AppendRow(row)
+	for i := range row.Len() {
+		t.bytes += uint64(len(row.GetRaw(i)))
+	}
+}
+
+// held implements holder.
+func (t *topN) held() uint64 { return t.bytes }
+
 // compact drops the replaced rows from the store.
 func (t *topN) compact() {
-	kept := t.store.CloneEmpty(len(t.rows))
+	all := t.store
+	t.store, t.bytes = all.CloneEmpty(len(t.rows)), 0
 	for i, at := range t.rows {
-		kept.AppendRow(t.store.GetRow(at))
+		t.keep(all.GetRow(at))
 		t.rows[i] = i
 	}
-	t.store = kept
 }
 
 func (t *topN) compare(a, b chunk.Row) int {
@@ -161,6 +174,7 @@ func (t *topN) flush(emit emitFunc) (more bool, err error) {
 	}
 	t.rows = t.rows[:0]
 	t.store.Reset()
+	t.bytes = 0
 	return more, nil
 }
 

@@ -1,0 +1,192 @@
+package embedded
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"sync"
+
+	"fastddl/kv/embedded/cop"
+)
+
+const (
+	// defaultAnswerMemory bounds the answers in flight where no bound is given.
+	defaultAnswerMemory = 256 << 20
+	// pagesInFlight is how many pages there is room for at the least.
+	pagesInFlight = 16
+)
+
+// errStreamEnded is the error of a request whose answer the SQL layer does not want any more.
+var errStreamEnded = errors.New("embedded: the request's stream has ended")
+
+// answers bounds the memory of the coprocessor's answers that the SQL layer has not taken yet. A request begins when there
+// is room for its page. It need not wait for that while the SQL layer waits for its stream: each stream goes on, a page at a
+// time, whatever else is in flight, which may be what the same statement has read ahead of other tables.
+type answers struct {
+	limit int64 // bytes in flight
+	page  int64 // bytes of a page, but for its last row
+
+	mu       sync.Mutex
+	inFlight int64 // bytes of all streams
+	waiting  []*page
+}
+
+// stream is a request of the SQL layer, which a number of requests to regions answer. The mutex of answers guards what
+// changes.
+type stream struct {
+	answers *answers
+	ordered bool // the SQL layer takes the pages in the order of their keys,
+	desc    bool // from the last
+
+	held   int64 // bytes of its pages that are being read, or were not taken yet
+	ready  int   // pages that were not taken yet
+	urgent int   // pages that are being read because the SQL layer waits
+	taking bool  // the SQL layer waits for a page
+	ended  bool  // nobody takes anything any more
+}
+
+// page is one answer that is to be read.
+type page struct {
+	stream *stream
+	at     []byte        // where it begins
+	begun  chan struct{} // closed when it may be read
+	urgent bool
+}
+
+func newAnswers(limit int64) *answers {
+	return &answers{limit: limit, page: min(limit/pagesInFlight+1, cop.DefaultPageBytes)}
+}
+
+// begin waits until a page that begins at key at may be read. The page has to be ended.
+func (s *stream) begin(ctx context.Context, at []byte) (*page, error) {
+	a, p := s.answers, s.queue(at)
+	select {
+	case <-p.begun:
+	case <-ctx.Done():
+		a.mu.Lock()
+		waits := a.forget(p)
+		a.mu.Unlock()
+		if waits {
+			return nil, ctx.Err()
+		}
+		<-p.begun // just now
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if s.ended {
+		return nil, errStreamEnded
+	}
+	return p, nil
+}
+
+// queue lets a page wait, or begin at once.
+func (s *stream) queue(at []byte) *page {
+	p := &page{stream: s, at: at, begun: make(chan struct{})}
+	s.answers.mu.Lock()
+	defer s.answers.mu.Unlock()
+	s.answers.waiting = append(s.answers.waiting, p)
+	s.answers.admit()
+	return p
+}
+
+// forget says whether the page was still waiting, and ends that. The caller holds mu.
+func (a *answers) forget(p *page) bool {
+	for i, w := range a.waiting {
+		if w == p {
+			a.waiting = append(a.waiting[:i], a.waiting[i+1:]...)
+			return true
+		}
+	}
+	return false
+}
+
+// admit lets pages begin in the order in which they came, as far as there is room, and those that are waited for. The caller
+// holds mu.
+func (a *answers) admit() {
+	for i := 0; i < len(a.waiting); {
+		p := a.waiting[i]
+		s := p.stream
+		switch {
+		case s.ended:
+		case a.inFlight+a.page <= a.limit:
+			a.hold(s, a.page)
+		case a.first(p):
+			a.hold(s, a.page)
+			p.urgent = true
+			s.urgent++
+		default:
+			i++
+			continue
+		}
+		a.waiting = append(a.waiting[:i], a.waiting[i+1:]...)
+		close(p.begun)
+	}
+}
+
+// first says that the SQL layer waits for a stream of which no page is on the way, and of those that wait to begin this
+// would be taken first.
+func (a *answers) first(p *page) bool {
+	s := p.stream
+	if !s.taking || s.urgent > 0 || !s.ordered && s.ready > 0 {
+		return false
+	}
+	for _, other := range a.waiting {
+		if s.ordered && other.stream == s && (bytes.Compare(other.at, p.at) < 0) != s.desc && !bytes.Equal(other.at, p.at) {
+			return false
+		}
+	}
+	return true
+}
+
+// hold counts bytes of a stream. The caller holds mu.
+func (a *answers) hold(s *stream, n int64) {
+	s.held += n
+	a.inFlight += n
+}
+
+// end says that a page was read and has size bytes: 0 if it could not be read.
+func (p *page) end(size int64) {
+	s, a := p.stream, p.stream.answers
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if p.urgent {
+		s.urgent--
+	}
+	if s.ended {
+		return
+	}
+	a.hold(s, size-a.page)
+	if size > 0 {
+		s.ready++
+	}
+	a.admit()
+}
+
+// take says that the SQL layer waits for a page.
+func (s *stream) take() {
+	s.answers.mu.Lock()
+	defer s.answers.mu.Unlock()
+	s.taking = true
+	s.answers.admit()
+}
+
+// took says that it has a page of size bytes: 0 if there is none, or an empty one.
+func (s *stream) took(size int64) {
+	s.answers.mu.Lock()
+	defer s.answers.mu.Unlock()
+	s.taking = false
+	if size > 0 && !s.ended {
+		s.ready--
+		s.answers.hold(s, -min(size, s.held))
+		s.answers.admit()
+	}
+}
+
+// end gives back what the stream holds.
+func (s *stream) end() {
+	s.answers.mu.Lock()
+	defer s.answers.mu.Unlock()
+	s.answers.hold(s, -s.held)
+	s.ended = true
+	s.answers.admit()
+}

@@ -1,0 +1,54 @@
+package mutation
+
+// Mutations of the bounds of the store's answers.
+
+var answers = []mutation{
+	{
+		invariant: "answers", breaks: "a page ends by its rows only",
+		file:   "kv/embedded/cop/dag.go",
+		old:    "return out.full() || most > 0 && out.bytes+source.node.held() >= most",
+		new:    "return out.full() || most > 1<<60",
+		caught: "kv/embedded/cop.TestPagesEndByTheirBytes",
+		shows:  `is not less than or equal to`,
+	},
+	{
+		invariant: "answers", breaks: "a page of ranges that come again forgets them",
+		file:   "kv/embedded/cop/scan.go",
+		old:    "if bytes.Compare(r.start, r.end) < 0 && (i > 0 || !r.point) {",
+		new:    "if bytes.Compare(r.start, s.stoppedAt) > 0 {",
+		caught: "kv/embedded/cop.TestRestsOfPages",
+		shows:  `Not equal`,
+	},
+	{
+		invariant: "answers", breaks: "samples are cut that a column may be computed from",
+		file:   "kv/embedded/cop/analyze.go",
+		old:    "if !a.rows.mayCompute() {",
+		new:    "if true {",
+		caught: "kv/embedded/cop.TestLongSamplesAreCut",
+		shows:  `should have 102400 item`,
+	},
+	{
+		invariant: "answers", breaks: "there is always room for a page",
+		file:   "kv/embedded/answers.go",
+		old:    "case a.inFlight+a.page <= a.limit:",
+		new:    "case a.inFlight >= 0:",
+		caught: "kv/embedded.TestAnswersInFlightAreBounded",
+		shows:  `there is no room for a page`,
+	},
+	{
+		invariant: "answers", breaks: "a stream that is waited for needs room for its page",
+		file:   "kv/embedded/answers.go",
+		old:    "case a.first(p):",
+		new:    "case p == nil:",
+		caught: "kv/embedded.TestStreamsThatAreWaitedForGoOn",
+		shows:  `Not equal`,
+	},
+	{
+		invariant: "answers", breaks: "what was taken stays in flight",
+		file:   "kv/embedded/answers.go",
+		old:    "s.answers.hold(s, -min(size, s.held))",
+		new:    "_ = size",
+		caught: "kv/embedded.TestAnswersInFlightAreBounded",
+		shows:  `one was taken|Should be true`,
+	},
+}
