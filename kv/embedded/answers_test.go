@@ -174,30 +174,3 @@ func TestJoinsGoOnAtTheLimit(t *testing.T) {
 	defer s.service.answers.mu.Unlock()
 	require.Empty(t, s.service.answers.waiting)
 }
-
-// TestStatementsGiveTheirAnswersBack: however they end.
-func TestStatementsGiveTheirAnswersBack(t *testing.T) {
-	s := openSQL(t, "db", vfs.NewMem())
-	defer s.close()
-	se := s.session()
-	defer se.Close()
-	mustQuery(t, se, "create table test.t (a int primary key, b int, key b (b))")
-	mustQuery(t, se, "insert into test.t values (1, 1), (2, 2), (3, 3), (4, 4)")
-	mustQuery(t, se, "split table test.t by (2), (3), (4)")
-	for _, statement := range []string{
-		"select * from test.t", "select * from test.t order by a desc limit 2", "select * from test.t use index (b) where b > 1",
-		"select * from test.t limit 1", "analyze table test.t", "admin check table test.t", "admin checksum table test.t",
-	} {
-		mustQuery(t, se, statement)
-	}
-	sets, err := se.Execute(t.Context(), "select * from test.t")
-	require.NoError(t, err)
-	require.NoError(t, sets[0].Close(), "nobody has read it")
-	_, err = query(se, "select a + 9223372036854775807 from test.t where a + 9223372036854775807 > 0")
-	require.Error(t, err)
-	require.Eventually(t, func() bool { // TiDB's own statements in the background read, too
-		s.service.answers.mu.Lock()
-		defer s.service.answers.mu.Unlock()
-		return s.service.answers.inFlight == 0
-	}, time.Minute, time.Millisecond)
-}
