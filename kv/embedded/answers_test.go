@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	tidbkv "github.com/pingcap/tidb/pkg/kv"
 	"github.com/pingcap/tidb/pkg/session"
+	"github.com/pingcap/tidb/pkg/store/copr"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
@@ -173,4 +175,76 @@ func TestJoinsGoOnAtTheLimit(t *testing.T) {
 	s.service.answers.mu.Lock()
 	defer s.service.answers.mu.Unlock()
 	require.Empty(t, s.service.answers.waiting)
+}
+
+// pages is a response of TiDB's client that hands out what it is given, and an error then.
+type pages struct {
+	tidbkv.Response
+	copr.CopInfo
+	left [][]byte
+	err  error
+}
+
+func (p *pages) Next(context.Context) (tidbkv.ResultSubset, error) {
+	if len(p.left) == 0 {
+		return nil, p.err
+	}
+	data := p.left[0]
+	p.left = p.left[1:]
+	return subset{data: data}, nil
+}
+
+func (p *pages) Close() error { return nil }
+
+type subset struct {
+	tidbkv.ResultSubset
+	data []byte
+}
+
+func (s subset) GetData() []byte { return s.data }
+
+// pagesClient is a client whose response has pages that were read, as it is sent, and one more than is handed out.
+type pagesClient struct {
+	tidbkv.Client
+	err error
+}
+
+func (c pagesClient) Send(ctx context.Context, _ *tidbkv.Request, _ any, _ *tidbkv.ClientSendOption) tidbkv.Response {
+	r := requestsOf(ctx)
+	for range 3 {
+		r.queue(nil).end(10)
+	}
+	return &pages{left: [][]byte{make([]byte, 10), make([]byte, 10)}, err: c.err}
+}
+
+// TestReadingsGiveTheirAnswersBack: however they end, also if TiDB never closes them.
+func TestReadingsGiveTheirAnswersBack(t *testing.T) {
+	for name, end := range map[string]func(r tidbkv.Response, cancel func()){
+		"closed":    func(r tidbkv.Response, _ func()) { _ = r.Close() },
+		"cancelled": func(_ tidbkv.Response, cancel func()) { cancel() },
+		"read": func(r tidbkv.Response, _ func()) {
+			for {
+				if result, _ := r.Next(context.Background()); result == nil {
+					return
+				}
+			}
+		},
+	} {
+		for _, err := range []error{nil, context.DeadlineExceeded} {
+			a := newAnswers(1 << 20)
+			ctx, cancel := context.WithCancel(t.Context())
+			r := copClient{Client: pagesClient{err: err}, answers: a}.Send(ctx, &tidbkv.Request{StoreType: tidbkv.TiKV}, nil, nil)
+			_, failed := r.Next(ctx)
+			require.NoError(t, failed)
+			held := func() int64 {
+				a.mu.Lock()
+				defer a.mu.Unlock()
+				return a.inFlight
+			}
+			require.EqualValues(t, 20, held(), name)
+			end(r, cancel)
+			require.Eventually(t, func() bool { return held() == 0 }, time.Minute, time.Millisecond, "%s, %v", name, err)
+			cancel()
+		}
+	}
 }

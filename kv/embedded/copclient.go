@@ -33,17 +33,19 @@ func (c copClient) Send(ctx context.Context, req *tidbkv.Request, vars any, opti
 	if req.StoreType != tidbkv.TiKV {
 		return c.Client.Send(ctx, req, vars, option)
 	}
-	r := &reading{stream: stream{answers: c.answers, ordered: req.KeepOrder, desc: req.Desc}}
+	r := &reading{requests: &requests{stream: stream{answers: c.answers, ordered: req.KeepOrder, desc: req.Desc}}}
 	r.resumable = !enablePaging(req) && resumable(req)
-	ctx = context.WithValue(ctx, readingKey{}, r)
-	r.response = c.Client.Send(ctx, req, vars, option)
+	req.StoreBatchSize = 0 // tasks in a batch save round trips that there are none of, and their answers would not be counted
+	inner := context.WithValue(ctx, requestsKey{}, r.requests)
+	r.response = c.Client.Send(inner, req, vars, option)
 	if _, ok := r.response.(copr.CopInfo); !ok { // an error
 		return r.response
 	}
+	r.forget = context.AfterFunc(ctx, r.requests.end)
 	r.resume = func(ranges []tidbkv.KeyRange) tidbkv.Response {
 		rest := *req
 		rest.KeyRanges = tidbkv.NewNonPartitionedKeyRanges(ranges)
-		return c.Client.Send(ctx, &rest, vars, option)
+		return c.Client.Send(inner, &rest, vars, option)
 	}
 	return r
 }
@@ -57,8 +59,7 @@ func enablePaging(req *tidbkv.Request) bool {
 	if !req.Paging.Enable {
 		req.Paging.Enable, req.Paging.MinPagingSize, req.Paging.MaxPagingSize = true, anyRows, anyRows
 	}
-	req.LimitSize = 0      // TiDB does not page for a small limit,
-	req.StoreBatchSize = 0 // nor tasks in a batch, which saves round trips that there are none of
+	req.LimitSize = 0 // TiDB does not page for a small limit
 	return true
 }
 
@@ -80,29 +81,37 @@ func resumable(req *tidbkv.Request) bool {
 	return req.Tp == tidbkv.ReqTypeAnalyze || req.Tp == tidbkv.ReqTypeDAG && !req.KeepOrder
 }
 
-// reading is TiDB's response to a request. The requests to regions that it makes find it in their context.
-type reading struct {
+// requests are those to regions that answer a request of TiDB. Each finds them in its context.
+type requests struct {
 	stream
-	// resumable says that requests may leave a rest, which is sent by resume.
-	resumable bool
-	resume    func(ranges []tidbkv.KeyRange) tidbkv.Response
+	resumable bool // requests may leave a rest
 
-	mu       sync.Mutex // guards what follows
+	mu   sync.Mutex // guards rest
+	rest []tidbkv.KeyRange
+}
+
+// reading is TiDB's response to a request. What it holds is given back when it is read to its end, fails or is closed, and
+// when the context of the request ends: TiDB does not close all of its responses.
+type reading struct {
+	*requests
+	resume func(ranges []tidbkv.KeyRange) tidbkv.Response // sends the rest
+	forget func() bool                                    // ends the wait for the end of the context
+
+	guard    sync.Mutex // guards what follows
 	response tidbkv.Response
-	rest     []tidbkv.KeyRange
 	closed   bool
 }
 
-type readingKey struct{}
+type requestsKey struct{}
 
-// readingOf returns what the request with ctx is part of, nil if it is not from TiDB.
-func readingOf(ctx context.Context) *reading {
-	r, _ := ctx.Value(readingKey{}).(*reading)
+// requestsOf returns what the request with ctx is part of, nil if it is not from TiDB.
+func requestsOf(ctx context.Context) *requests {
+	r, _ := ctx.Value(requestsKey{}).(*requests)
 	return r
 }
 
 // left takes what a page has left to be read.
-func (r *reading) left(ranges []*coprocessor.KeyRange) {
+func (r *requests) left(ranges []*coprocessor.KeyRange) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, kr := range ranges {
@@ -112,27 +121,33 @@ func (r *reading) left(ranges []*coprocessor.KeyRange) {
 
 // current is the response that pages come from.
 func (r *reading) current() tidbkv.Response {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.guard.Lock()
+	defer r.guard.Unlock()
 	return r.response
 }
 
 // Next implements tidbkv.Response.
-func (r *reading) Next(ctx context.Context) (tidbkv.ResultSubset, error) {
+func (r *reading) Next(ctx context.Context) (result tidbkv.ResultSubset, err error) {
+	defer func() {
+		if result == nil { // there is no more, or an error or a panic instead
+			r.finish()
+		}
+	}()
 	for {
-		result, err := r.next(ctx)
+		result, err = r.next(ctx)
 		if result != nil || err != nil {
 			return result, err
 		}
-		more, err := r.goOn()
-		if err != nil {
+		if more, err := r.goOn(); err != nil || !more {
 			return nil, err
 		}
-		if !more {
-			r.end()
-			return nil, nil
-		}
 	}
+}
+
+// finish gives back what is held.
+func (r *reading) finish() {
+	r.end()
+	r.forget()
 }
 
 func (r *reading) next(ctx context.Context) (result tidbkv.ResultSubset, err error) {
@@ -150,23 +165,23 @@ func (r *reading) next(ctx context.Context) (result tidbkv.ResultSubset, err err
 // goOn sends what was left. It says whether that was anything.
 func (r *reading) goOn() (bool, error) {
 	r.mu.Lock()
-	before, rest := r.response, r.rest
+	rest := r.rest
 	r.rest = nil
 	r.mu.Unlock()
 	if len(rest) == 0 {
 		return false, nil
 	}
-	if err := before.Close(); err != nil {
+	if err := r.current().Close(); err != nil {
 		return false, err
 	}
 	slices.SortStableFunc(rest, func(a, b tidbkv.KeyRange) int { return bytes.Compare(a.StartKey, b.StartKey) })
 	next := r.resume(rest)
-	r.mu.Lock()
+	r.guard.Lock()
 	closed := r.closed
 	if !closed {
 		r.response = next
 	}
-	r.mu.Unlock()
+	r.guard.Unlock()
 	if closed {
 		return false, next.Close()
 	}
@@ -175,11 +190,11 @@ func (r *reading) goOn() (bool, error) {
 
 // Close implements tidbkv.Response.
 func (r *reading) Close() error {
-	r.end()
-	r.mu.Lock()
+	r.finish()
+	r.guard.Lock()
 	r.closed = true
 	response := r.response
-	r.mu.Unlock()
+	r.guard.Unlock()
 	return response.Close()
 }
 

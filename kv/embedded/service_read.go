@@ -112,7 +112,7 @@ func (s *service) Coprocessor(ctx context.Context, req *coprocessor.Request) (*c
 // page answers a request when there is room for its answer.
 func (s *service) page(ctx context.Context, req *coprocessor.Request) (*coprocessor.Response, error) {
 	limit := cop.Page{Bytes: uint64(s.answers.page)}
-	r := readingOf(ctx)
+	r := requestsOf(ctx)
 	if r == nil {
 		return s.coprocessor(ctx, req, limit), nil
 	}
@@ -130,6 +130,9 @@ func (s *service) page(ctx context.Context, req *coprocessor.Request) (*coproces
 	size := 0
 	defer func() { p.end(int64(size)) }() // also if it panics
 	resp := s.coprocessor(ctx, req, limit)
+	if err := ctx.Err(); err != nil {
+		return nil, err // the answer would be dropped, and never be taken
+	}
 	size = len(resp.Data)
 	return resp, nil
 }
