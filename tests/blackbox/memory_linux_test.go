@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"fastddl/internal/randtest"
 )
 
 // memoryLimit is the limit of servers whose peak is looked at.
@@ -49,14 +47,6 @@ func (n *node) requireWithin(what string, limit int64, do func()) {
 	peak := n.peak()
 	n.t.Logf("%s: %v, %d MiB at the peak, %d before", what, time.Since(began).Round(time.Millisecond), peak>>20, before>>20)
 	require.LessOrEqual(n.t, peak, limit, what)
-}
-
-// longOr is a size for long tests, or one for short ones.
-func longOr(long, short int) int {
-	if longTests() {
-		return long
-	}
-	return short
 }
 
 // fillLong makes a table of n values of size bytes that do not compress.
@@ -102,10 +92,12 @@ func readAll(t *testing.T, db *sql.DB, query string) (rows, bytes int) {
 
 // TestLongValuesAreReadWithinTheMemoryLimit: TiDB itself holds what it looks up by an index, of 40 rows here.
 func TestLongValuesAreReadWithinTheMemoryLimit(t *testing.T) {
-	randtest.SkipShort(t)
+	if !longTests() {
+		t.Skip("takes long")
+	}
 	n := startNode(t, t.TempDir(), "--memory-limit", "1GiB")
 	db := n.db()
-	rows := longOr(300, 60)
+	const rows = 300
 	fillLong(t, db, "t", rows, 1<<20)
 	for _, query := range []string{
 		"SELECT * FROM t",
@@ -126,11 +118,13 @@ func TestLongValuesAreReadWithinTheMemoryLimit(t *testing.T) {
 
 // TestAnalyzeOfLongValuesWithinTheMemoryLimit: its samples hold the values whole.
 func TestAnalyzeOfLongValuesWithinTheMemoryLimit(t *testing.T) {
-	randtest.SkipShort(t)
+	if !longTests() {
+		t.Skip("takes long")
+	}
 	n := startNode(t, t.TempDir(), "--memory-limit", "1GiB")
 	db := n.db()
 	mustExec(t, db, "SET GLOBAL tidb_enable_auto_analyze = OFF")
-	fillLong(t, db, "t", longOr(160, 40), 1<<20)
+	fillLong(t, db, "t", 160, 1<<20)
 	for _, statement := range []string{"ANALYZE TABLE t", "ANALYZE TABLE t ALL COLUMNS", "ANALYZE TABLE t INDEX v"} {
 		n.requireWithin(statement, memoryLimit, func() { mustExec(t, db, statement) })
 	}
@@ -157,16 +151,18 @@ func fillDocuments(t *testing.T, db *sql.DB, table string, n, elements int) {
 
 // TestCheckOfDocumentsWithinTheMemoryLimit: TiDB fetches a document for each of its entries.
 func TestCheckOfDocumentsWithinTheMemoryLimit(t *testing.T) {
-	randtest.SkipShort(t)
+	if !longTests() {
+		t.Skip("takes long")
+	}
 	n := startNode(t, t.TempDir(), "--memory-limit", "1GiB")
 	db := n.db()
-	fillDocuments(t, db, "t", longOr(30, 5), longOr(2000, 500))
+	fillDocuments(t, db, "t", 30, 2000)
 	n.requireWithin("ADMIN CHECK TABLE", memoryLimit, func() { mustExec(t, db, "ADMIN CHECK TABLE t") })
-	fillDocuments(t, db, "large", 4, longOr(100_000, 2_000))
+	fillDocuments(t, db, "large", 4, 100_000)
 	n.requireWithin("ADMIN CHECK TABLE of large documents, killed", memoryLimit, func() {
 		checking := n.terminal()
 		done := checking.start("ADMIN CHECK TABLE large")
-		time.Sleep(time.Duration(longOr(30, 2)) * time.Second)
+		time.Sleep(30 * time.Second)
 		mustExec(t, db, "KILL QUERY "+checking.id)
 		if err := requireEnds(t, done); err != nil {
 			require.ErrorContains(t, err, "1317")
