@@ -140,7 +140,10 @@ func (c *storeCollector) Collect(ch chan<- prometheus.Metric) {
 	values := []float64{float64(s.L0Sublevels), float64(s.CompactionDebtBytes), s.CommitP99.Seconds(), s.CommitsPerSecond, stalled}
 	if sizes, ok := c.store.(kv.SizeReporter); ok {
 		if s, err := sizes.Sizes(); err == nil { // a figure that is missing shows that, better than a zero
-			values = append(values, float64(s.Store), float64(s.DiskFree), float64(s.DiskTotal))
+			values = append(values, float64(s.Store))
+			if s.DiskTotal > 0 { // the store looks at its disk
+				values = append(values, float64(s.DiskFree), float64(s.DiskTotal))
+			}
 		}
 	}
 	for i, v := range values {

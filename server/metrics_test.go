@@ -73,7 +73,17 @@ func TestStoreMetrics(t *testing.T) {
 	require.Equal(t, 10.0, values["fastddl_store_size_bytes"])
 	require.Equal(t, 20.0, values["fastddl_store_disk_free_bytes"])
 	require.Equal(t, 30.0, values["fastddl_store_disk_total_bytes"])
+
+	m = newMetrics()
+	m.registry.MustRegister(newStoreCollector(storeOfUnknownDisk{}))
+	values = gather(t, m.registry)
+	require.Equal(t, 10.0, values["fastddl_store_size_bytes"])
+	require.NotContains(t, values, "fastddl_store_disk_free_bytes", "an unknown disk is not a full one")
 }
+
+type storeOfUnknownDisk struct{ loadedStore }
+
+func (storeOfUnknownDisk) Sizes() (kv.Sizes, error) { return kv.Sizes{Store: 10}, nil }
 
 type loadedStore struct{ kv.Store }
 
