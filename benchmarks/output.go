@@ -20,7 +20,7 @@ func (o *output) bind(f *pflag.FlagSet, json string) {
 }
 
 func (o *output) bindReport(f *pflag.FlagSet) {
-	f.StringVar(&o.document, "doc", "docs/performance.md", "`DOCUMENT` of which a section is replaced; empty: none")
+	f.StringVar(&o.document, "doc", "docs/performance-peers.md", "`DOCUMENT` of which a section is replaced; empty: none")
 	f.StringVar(&o.plots, "plots", "docs/performance", "`FOLDER` of the plots; empty: none, and no document")
 }
 

@@ -19,7 +19,7 @@ import (
 
 // The tests in this file are failures that users of other systems have reported, made
 // into what must not happen here. The list of all of them, with the tests elsewhere, is
-// in docs/correctness-tests.md.
+// in docs/failures-elsewhere.md.
 
 // script has statements run at places of the next job.
 func (e *env) script(t *testing.T, c *client, at map[place][]string) {

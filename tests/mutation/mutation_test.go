@@ -21,15 +21,14 @@ import (
 )
 
 const (
-	root     = "../.."
-	document = "docs/correctness-tests.md"
+	root = "../.."
 	// testTimeout bounds the run of a test that a mutation may have made hang.
 	testTimeout = 2 * time.Minute
 )
 
 // mutation is a change of the code that breaks an invariant.
 type mutation struct {
-	// invariant is what breaks, as the document names it.
+	// invariant is what breaks, and the heading in the document.
 	invariant string
 	// breaks says what the code does wrong with the change.
 	breaks string
@@ -71,7 +70,7 @@ func (m mutation) source() (string, error) {
 // row is the mutation's line in the document.
 func (m mutation) row() string {
 	folder, names, _ := m.target()
-	return fmt.Sprintf("| %s | %s | `%s.%s` |", m.invariant, m.breaks, path.Base(folder), names)
+	return fmt.Sprintf("| %s | `%s.%s` |", m.breaks, path.Base(folder), names)
 }
 
 // TestMutationsFitTheCode keeps the list true to the code.
@@ -87,6 +86,13 @@ func TestMutationsFitTheCode(t *testing.T) {
 		require.NoError(t, err, m.breaks)
 		folder, _, function := m.target()
 		require.True(t, hasTest(t, folder, function), "%s has no %s", folder, function)
+	}
+	for _, g := range guards {
+		for _, test := range strings.Fields(g.tests) {
+			if folder, function, _ := strings.Cut(test, "."); strings.Contains(folder, "/") {
+				require.True(t, hasTest(t, folder, function), "%s has no %s", folder, function)
+			}
+		}
 	}
 	for i := 1; i <= 8; i++ {
 		require.GreaterOrEqual(t, count[fmt.Sprintf("I%d", i)], 3, "I%d", i)
@@ -108,30 +114,82 @@ func hasTest(t *testing.T, folder, function string) bool {
 	return false
 }
 
-// tableHead begins the list of mutations in the document.
-const tableHead = "| invariant | mutation | caught by |\n|---|---|---|\n"
+// written says of a document where it comes from. What lies between such marks is a table that
+// a program writes.
+const (
+	written = "\nWritten by `FASTDDL_ACCEPT=1 go test -vet=off ./tests/mutation -run DocumentLists` from the lists in `tests/mutation`: change these, not this page.\n"
+	begin   = "\n<!-- mutations:begin -->\n"
+	end     = "\n<!-- mutations:end -->\n"
+)
 
-// TestDocumentListsTheMutations keeps the document true to the list; FASTDDL_ACCEPT=1 writes it anew.
-func TestDocumentListsTheMutations(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(root, document))
-	require.NoError(t, err)
-	before, listed, found := strings.Cut(string(text), tableHead)
-	require.True(t, found, "%s has no list of mutations", document)
-	listed, after, more := strings.Cut(listed, "\n\n")
-	var want []string
-	for _, m := range mutations() {
-		want = append(want, m.row())
-	}
-	if os.Getenv("FASTDDL_ACCEPT") != "" {
-		listed = strings.Join(want, "\n")
-		if !more {
-			after = ""
-		} else {
-			after = "\n" + after
+const mutationsHead = "# Tests and mutations by invariant\n" + written + `
+The invariants are those of [correctness.md](correctness.md); what follows I8 are parts of the product. A mutation is a change of the code that breaks an invariant,
+and the test beside it fails for that. "make mutations" makes them, one at a time, and checks that the right test fails for the right reason: a test that passes
+over broken code guards nothing.
+`
+
+// mutationsPage lists by invariant the tests that guard it, and its mutations.
+func mutationsPage() string {
+	var order []string
+	tests, rows := make(map[string]string), make(map[string]string)
+	add := func(to map[string]string, invariant, line string) {
+		if tests[invariant]+rows[invariant] == "" {
+			order = append(order, invariant)
 		}
-		require.NoError(t, os.WriteFile(filepath.Join(root, document), []byte(before+tableHead+listed+"\n"+after), 0o644))
+		to[invariant] += line + "\n"
 	}
-	require.Equal(t, strings.Join(want, "\n"), strings.TrimSpace(listed), "the list in %s is not this package's", document)
+	for _, m := range mutations() {
+		add(rows, m.invariant, m.row())
+	}
+	for _, g := range guards {
+		add(tests, g.invariant, g.row())
+	}
+	var b strings.Builder
+	b.WriteString(mutationsHead + begin)
+	for _, invariant := range order {
+		b.WriteString("\n## " + invariant + "\n")
+		if tests[invariant] != "" {
+			b.WriteString("\n| what is guarded | tests |\n|---|---|\n" + tests[invariant])
+		}
+		if rows[invariant] != "" {
+			b.WriteString("\n| mutation | caught by |\n|---|---|\n" + rows[invariant])
+		}
+	}
+	b.WriteString(end)
+	return b.String()
+}
+
+const failuresHead = "# Failures of other systems that are tests here\n" + written + `
+What users of other systems have met when they built indexes online, and the tests that show that it does not happen here. The second column says where it was
+reported: a repository with the number of its issue or pull request, or MySQL's bug list.
+`
+
+func failuresPage() string {
+	var b strings.Builder
+	b.WriteString(failuresHead + begin)
+	kind := ""
+	for _, f := range failures {
+		if f.kind != kind {
+			kind = f.kind
+			b.WriteString("\n## " + kind + "\n\n| what happened | where | our test |\n|---|---|---|\n")
+		}
+		b.WriteString(f.row() + "\n")
+	}
+	b.WriteString(end)
+	return b.String()
+}
+
+// TestDocumentListsTheMutations keeps the documents true to the lists; FASTDDL_ACCEPT=1 writes them anew.
+func TestDocumentListsTheMutations(t *testing.T) {
+	for document, page := range map[string]string{"docs/mutations.md": mutationsPage(), "docs/failures-elsewhere.md": failuresPage()} {
+		file := filepath.Join(root, document)
+		if os.Getenv("FASTDDL_ACCEPT") != "" {
+			require.NoError(t, os.WriteFile(file, []byte(page), 0o644))
+		}
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		require.Equal(t, page, string(text), "%s is not what this package's lists say", document)
+	}
 }
 
 // TestMutationsAreCaught makes each change and runs the test that is to notice.
