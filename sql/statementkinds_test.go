@@ -101,7 +101,7 @@ func (w *kindWriter) statement() (kind, query string) {
 		// others have changed since.
 		return "delete", fmt.Sprintf("DELETE %s FROM %s WHERE id BETWEEN %d AND %d", w.hint(), table, a, a+5)
 	case 4:
-		// TiDB takes the wrong columns of a partitioned table that is behind another one (docs/compatibility.md).
+		// TiDB takes the wrong columns of a partitioned table that is behind another one (docs/upstream-bugs.md).
 		return "delete from two", fmt.Sprintf("DELETE x, y FROM h y JOIN k x ON x.id = y.id WHERE x.id IN (%d, %d)", a, b)
 	case 5:
 		return "update of two", fmt.Sprintf("UPDATE k x JOIN h y ON x.id = y.id SET x.v = %d, y.v = y.v + 1, y.w = x.w WHERE x.id BETWEEN %d AND %d", v, a, a+3)
@@ -146,7 +146,7 @@ func (w *kindWriter) load(table string) string {
 }
 
 // serve gives the writer's files to a client's session as a connection does: once. When TiDB tries LOAD DATA again after a conflict
-// it asks for the file again, and the client does not send it (docs/compatibility.md).
+// it asks for the file again, and the client does not send it (docs/upstream-bugs.md).
 func (w *kindWriter) serve(c *client) {
 	c.SetValue(executor.LoadDataReaderBuilderKey, executor.LoadDataReaderBuilder(func(string) (io.ReadCloser, error) {
 		if w.file == "" {
@@ -224,7 +224,7 @@ func TestBuildUnderAllKindsOfStatements(t *testing.T) {
 }
 
 // TiDB takes the wrong columns of a partitioned table that is deleted from behind another one. When this fails TiDB has mended it:
-// docs/compatibility.md and TestBuildUnderAllKindsOfStatements name it.
+// docs/upstream-bugs.md and TestBuildUnderAllKindsOfStatements name it.
 func TestDeletesFromAPartitionedTableBehindAnother(t *testing.T) {
 	e := newEnv(t)
 	c := e.client()

@@ -370,7 +370,7 @@ func (c goClient) interrupted(t *testing.T) {
 	_, err = c.db.Exec(fmt.Sprintf("KILL QUERY %d", id))
 	require.NoError(t, err)
 	requireMySQLError(t, <-done, 1317, "70100")
-	// Whether the connection lives on depends on TiDB: see docs/compatibility.md on KILL QUERY.
+	// Whether the connection lives on depends on TiDB: see docs/upstream-bugs.md on KILL QUERY.
 }
 
 // multiStatements sends several statements at once and reads their results.

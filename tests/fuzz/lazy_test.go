@@ -32,7 +32,7 @@ func TestLazyChecksAndUpdateIgnore(t *testing.T) {
 	_, err = db.Exec("INSERT INTO p VALUES (24, 2)")
 	require.NoError(t, err)
 	_, err = conn.ExecContext(ctx, "COMMIT")
-	require.NoError(t, err, "TiDB is better now: let TestRandomTransactions do it, and say so in docs/compatibility.md")
+	require.NoError(t, err, "TiDB is better now: let TestRandomTransactions do it, and say so in docs/upstream-bugs.md")
 	_, err = db.Exec("ADMIN CHECK TABLE p")
 	var e *mysql.MySQLError
 	require.ErrorAs(t, err, &e)

@@ -50,7 +50,7 @@ func TestReorganizedGlobalIndexes(t *testing.T) {
 				return
 			}
 			require.NoError(t, err)
-			require.Equal(t, 2, rows, "TiDB is better now: let TestRandomSchemas do it, and say so in docs/compatibility.md")
+			require.Equal(t, 2, rows, "TiDB is better now: let TestRandomSchemas do it, and say so in docs/upstream-bugs.md")
 			_, err = db.Exec("ADMIN CHECK TABLE t")
 			require.NoError(t, err, "the fast check is better now: say so in docs/operations.md and docs/correctness.md")
 			for _, query := range []string{"SET tidb_enable_fast_table_check = OFF", "ANALYZE TABLE t; SET tidb_enable_fast_table_check = ON"} {
@@ -115,7 +115,7 @@ func TestDroppedPartitionsAndGlobalIndexes(t *testing.T) {
 	require.Eventually(t, func() bool { return loaded(deleteReorganization) }, patience, 10*time.Millisecond)
 	var rows int
 	require.NoError(t, db.QueryRow("SELECT COUNT(*) FROM t USE INDEX (g)").Scan(&rows))
-	require.Equal(t, 2, rows, "TiDB is better now: say so to TestRandomSchemas, and in docs/compatibility.md")
+	require.Equal(t, 2, rows, "TiDB is better now: say so to TestRandomSchemas, and in docs/upstream-bugs.md")
 	_, err := db.Exec("ADMIN CHECK TABLE t")
 	require.ErrorContains(t, err, "data inconsistency in table: t, index: g")
 	require.NoError(t, reader.Rollback())

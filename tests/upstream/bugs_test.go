@@ -23,7 +23,7 @@ const bugsPage = "docs/upstream-bugs.md"
 type bug struct{ what, where, reproduction, here, upstream string }
 
 var (
-	declared = regexp.MustCompile("`([A-Za-z0-9_.]+)` in `([^`]+)`")
+	declared = regexp.MustCompile("`([A-Za-z0-9_.]+)`")
 	tested   = regexp.MustCompile("`(?:([a-z]+)\\.)?(Test[A-Z][A-Za-z0-9]*)`")
 	ourFile  = regexp.MustCompile("`([a-z][A-Za-z0-9_/.-]*\\.(?:go|md))`")
 	issue    = regexp.MustCompile(`^(like )?[a-z-]+/[a-z-]+#[0-9]+( \([a-z ]+\))?$`)
@@ -72,10 +72,13 @@ func bugProblems(bugs []bug, rows []row, tests map[string]bool, exists func(file
 			problem("%q says not where", b.what)
 		}
 		for _, m := range declared.FindAllStringSubmatch(b.where, -1) {
-			decl, file := m[1], m[2]
-			named[file+" "+decl] = true
-			if !slices.ContainsFunc(rows, func(r row) bool { return r.decl == decl && r.file == file && slices.Contains(r.ours, bugsPage) }) {
-				problem("%s in %s has no row in %s that names this page", decl, file, register)
+			decl := m[1]
+			named[decl] = true
+			switch n := countRows(rows, decl); {
+			case n == 0:
+				problem("%s has no row in %s that names this page", decl, register)
+			case n > 1:
+				problem("%s is in several files", decl)
 			}
 		}
 		for _, m := range tested.FindAllStringSubmatch(b.reproduction, -1) {
@@ -95,11 +98,21 @@ func bugProblems(bugs []bug, rows []row, tests map[string]bool, exists func(file
 		}
 	}
 	for _, r := range rows {
-		if slices.Contains(r.ours, bugsPage) && !named[r.file+" "+r.decl] {
+		if slices.Contains(r.ours, bugsPage) && !named[r.decl] {
 			problem("%s has a row that names this page, which does not name it", r)
 		}
 	}
 	return problems
+}
+
+// countRows returns how many rows of a declaration name the page of bugs.
+func countRows(rows []row, decl string) (n int) {
+	for _, r := range rows {
+		if r.decl == decl && slices.Contains(r.ours, bugsPage) {
+			n++
+		}
+	}
+	return n
 }
 
 // tests returns the tests of all modules, with the name of their package and without.
@@ -131,13 +144,14 @@ func tests(t *testing.T) map[string]bool {
 // TestProblemsOfBugsAreNamed has a page with one mistake of each kind.
 func TestProblemsOfBugsAreNamed(t *testing.T) {
 	bugs, err := parseBugs("# Bugs\n\n| bug | where | reproduction | here | upstream |\n|---|---|---|---|---|\n" +
-		"| one | `f` in `a.go` | `p.TestOne`, `TestTwo` | `sql/one.go` | pingcap/tidb#1, like tikv/client-go#2 |\n" +
-		"| two | `g` in `a.go` | `p.TestNone` | `sql/none.go` | #3 |\n| three | | | | |\n")
+		"| one | `f`, `pkg/a` | `p.TestOne`, `TestTwo` | `sql/one.go` | pingcap/tidb#1, like tikv/client-go#2 |\n" +
+		"| two | `g`, `i` | `p.TestNone` | `sql/none.go` | #3 |\n| three | | | | |\n")
 	require.NoError(t, err)
-	rows := []row{{file: "a.go", decl: "f", ours: []string{bugsPage}}, {file: "a.go", decl: "g", ours: []string{"docs/other.md"}}, {file: "a.go", decl: "h", ours: []string{bugsPage}}}
+	rows := []row{{file: "a.go", decl: "f", ours: []string{bugsPage}}, {file: "a.go", decl: "g", ours: []string{"docs/other.md"}}, {file: "a.go", decl: "h", ours: []string{bugsPage}},
+		{file: "a.go", decl: "i", ours: []string{bugsPage}}, {file: "b.go", decl: "i", ours: []string{bugsPage}}}
 	problems := bugProblems(bugs, rows, map[string]bool{"p.TestOne": true, "TestTwo": true}, func(file string) bool { return file == "sql/one.go" })
-	require.Len(t, problems, 6)
-	for i, want := range []string{"g in a.go has no row", "no test p.TestNone", "no file sql/none.go", `"#3" is no issue`, `"three" says not where`, "a.go h has a row"} {
+	require.Len(t, problems, 7)
+	for i, want := range []string{"g has no row", "i is in several files", "no test p.TestNone", "no file sql/none.go", `"#3" is no issue`, `"three" says not where`, "a.go h has a row"} {
 		require.Contains(t, problems[i], want)
 	}
 	_, err = parseBugs("| one | two |")
