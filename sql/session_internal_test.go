@@ -61,7 +61,7 @@ func TestErrorsOfRowsHaveTheirNumbers(t *testing.T) {
 	rows.OnFetchReturned()
 	require.Equal(t, 1, broken.fetches)
 	for name, rs := range map[string]sqlexec.RecordSet{"rows": rows, "detached": detached} {
-		require.EqualValues(t, mysql.ErrDiskFull, number(rs.Next(t.Context(), nil)), name)
+		require.EqualValues(t, mysql.ErrDiskFull, number(rs.Next(t.Context(), chunk.NewEmptyChunk(nil))), name)
 		require.EqualValues(t, mysql.ErrDiskFull, number(rs.(interface{ Finish() error }).Finish()), name)
 		require.EqualValues(t, mysql.ErrDiskFull, number(rs.Close()), name)
 	}
