@@ -265,7 +265,7 @@ var snapshots = []mutation{
 	{
 		invariant: "I2", breaks: "a commit that is under way is not waited for",
 		file:   "kv/embedded/txn/transaction.go",
-		old:    "if c := t.commitTS.Load(); c != 0 && c <= ts {\n\t\t\treturn endPatience, nil",
+		old:    "if c := t.commitTS.Load(); c != 0 && c <= ts {\n\t\t\treturn endTimeout, nil",
 		new:    "if c := t.commitTS.Load(); c != 0 && c <= ts {\n\t\t\treturn 0, nil",
 		caught: "kv/embedded/txn.TestReadersWaitForTheDisk",
 		shows:  `before it was durable`,

@@ -179,7 +179,7 @@ var isolation = []mutation{
 		file:   "kv/embedded/txn/read.go",
 		old:    "lowest = min(lowest, ts)",
 		new:    "lowest = ts",
-		caught: "kv/embedded/txn.TestBatchesOfTheNewestAreOfOneMoment",
+		caught: "kv/embedded/txn.TestNewestBatchesAreConsistent",
 		shows:  `what is not durable is read`,
 	},
 	{
@@ -187,7 +187,7 @@ var isolation = []mutation{
 		file:   "kv/embedded/txn/read.go",
 		old:    "lookup.NewerThan(key, times[i])",
 		new:    "lookup.NewerThan(key, math.MaxUint64)",
-		caught: "kv/embedded/txn.TestReadersAreToldOfNewerVersions",
+		caught: "kv/embedded/txn.TestReadsReportNewerVersions",
 		shows:  `batch get: it reads at a timestamp that is too old`,
 	},
 	{
@@ -243,7 +243,7 @@ var isolation = []mutation{
 		file:   "kv/embedded/txn/transaction.go",
 		old:    "if !t.refusedAt.IsZero() {",
 		new:    "if !t.refusedAt.IsZero() && ts == 0 {",
-		caught: "kv/embedded/txn.TestReadersHoldStillForARefusedCommit",
+		caught: "kv/embedded/txn.TestReadersWaitForRefusedCommit",
 		shows:  `a reader pushes what was refused just now`,
 	},
 }
