@@ -117,9 +117,9 @@ func TestDamagedLog(t *testing.T) {
 	}
 }
 
-// TestLogCutShort: a log that ends in the middle of a write, or with what was there before,
+// TestLogCutShortOpens: a log that ends in the middle of a write, or with what was there before,
 // is what a crash leaves.
-func TestLogCutShort(t *testing.T) {
+func TestLogCutShortOpens(t *testing.T) {
 	dir, log := loggedStore(t, Options{})
 	content, err := os.ReadFile(log)
 	require.NoError(t, err)
@@ -146,9 +146,9 @@ func TestLogCutShort(t *testing.T) {
 	}
 }
 
-// TestTrailerInOldData: what lies behind a write that was under way is of an older log whose
+// TestTrailerInOldDataIsIgnored: what lies behind a write that was under way is of an older log whose
 // file is used again. Bytes in it that look like the mark of a log that was closed are none.
-func TestTrailerInOldData(t *testing.T) {
+func TestTrailerInOldDataIsIgnored(t *testing.T) {
 	dir, log := loggedStore(t, Options{})
 	content, err := os.ReadFile(log)
 	require.NoError(t, err)
@@ -283,9 +283,9 @@ func TestDamagedManifest(t *testing.T) {
 
 const killedDirVar = "PEBBLEKV_TEST_KILLED_DIR"
 
-// TestKilledWithoutSync kills a process that does not sync its log: all that it has
+// TestKilledWithoutSyncLosesNothing kills a process that does not sync its log: all that it has
 // acknowledged is there. Only the machine could lose it.
-func TestKilledWithoutSync(t *testing.T) {
+func TestKilledWithoutSyncLosesNothing(t *testing.T) {
 	if dir := os.Getenv(killedDirVar); dir != "" {
 		s, err := Open(dir, Options{DisableSync: true})
 		require.NoError(t, err)
@@ -297,7 +297,7 @@ func TestKilledWithoutSync(t *testing.T) {
 		}
 	}
 	dir := filepath.Join(t.TempDir(), "db")
-	cmd := exec.Command(os.Args[0], "-test.run=^TestKilledWithoutSync$")
+	cmd := exec.Command(os.Args[0], "-test.run=^TestKilledWithoutSyncLosesNothing$")
 	cmd.Env = append(os.Environ(), killedDirVar+"="+dir)
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
