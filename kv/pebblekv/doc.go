@@ -67,10 +67,11 @@
 //
 // # Damage
 //
-// Pebble takes the first record of a log or manifest that it cannot read for the end. A
-// log ends like that after a crash; but if records behind that place show that it had
-// been synced, acknowledged commits are missing, and Open fails, unless told to do without
-// them. See [logCheck]. A damaged block of a table is an error for those who read it. The
+// Pebble takes the first record of a manifest that it cannot read for the end, and often
+// that of a log. A log ends like that after a crash; but if records behind that place
+// show that it had been synced, acknowledged commits are missing, and Open fails, unless
+// Options.AllowDamagedLog gives them up. See [logCheck], also for what Pebble finds by
+// itself. A damaged block of a table is an error for those who read it. The
 // store's own records lie in files of their own, so that a table's damage does not
 // keep it from being opened. A compaction that fails is followed by a pause, see
 // [scheduler]. One of a damaged table of level 0 goes on failing when what the table holds

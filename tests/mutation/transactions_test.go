@@ -36,6 +36,14 @@ var batches = []mutation{
 		shows:  `the ledger says|acknowledged before the crash and is lost`,
 	},
 	{
+		invariant: "one batch", breaks: "a damaged log is taken for one that ends there",
+		file:   "kv/pebblekv/logcheck.go",
+		old:    "number == c.newest && !s.lost:",
+		new:    "number == c.newest:",
+		caught: "kv/pebblekv.TestDamageThatTheEngineMisses",
+		shows:  `Expected error with "kv: store is damaged"`,
+	},
+	{
 		invariant: "one batch", breaks: "a transaction that was rolled back prewrites late",
 		file:   "kv/embedded/txn/registry.go",
 		old:    "sh.rolledBack(t.startTS, t.unsure)",
