@@ -24,7 +24,7 @@
 //     and whether or not the same transaction wrote it before. Only garbage
 //     collection removes tombstones, and only those at or below its safe point.
 //   - What a commit or Import acknowledged survives a crash (unless the driver
-//     was told to relax syncing); what failed leaves nothing.
+//     does not sync by its options); what failed leaves nothing.
 //   - An imported pair is a version like any other, at the timestamp named by
 //     the importer: newer versions shadow it, and importing the same pair at
 //     the same timestamp again changes nothing.

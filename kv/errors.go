@@ -18,7 +18,7 @@ var (
 	// point.
 	ErrSnapshotTooOld = errors.New("kv: snapshot is older than the GC safe point")
 	// ErrResultUndetermined is returned for a commit when the store failed in a way
-	// that leaves open whether it is durable. Nobody is shown its writes before that
+	// that leaves open whether it is durable. No reader sees its writes before that
 	// is known.
 	ErrResultUndetermined = errors.New("kv: result of the commit is undetermined")
 	// ErrClosed is returned by operations on a closed store.
@@ -35,7 +35,7 @@ var (
 	// its log.
 	ErrDamaged = errors.New("kv: store is damaged")
 	// ErrStoreFailed says that a store takes no writes any more until it is opened again:
-	// nobody knows what is in its log.
+	// the contents of its log are unknown.
 	ErrStoreFailed = errors.New("store has failed")
 	// ErrDiskFull is what a DiskFullError is.
 	ErrDiskFull = errors.New("kv: disk is full")

@@ -11,9 +11,9 @@ func WithPermit(ctx context.Context, permit func() error) context.Context {
 	return context.WithValue(ctx, permitKey{}, permit)
 }
 
-// CheckPermit says why an import must not be sent now; nil if it may. Whoever sends an
-// import calls it right before, each time: a process may have been stopped for a minute
-// between any two instructions. Its error is final, the import must not be tried again.
+// CheckPermit says why an import must not be sent now; nil if it may. Senders of imports
+// call it right before each request: a process may have been stopped for a minute between
+// any two instructions. Its error is final, the import must not be tried again.
 func CheckPermit(ctx context.Context) error {
 	if permit, ok := ctx.Value(permitKey{}).(func() error); ok {
 		return permit()

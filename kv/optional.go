@@ -22,9 +22,9 @@ type Checksum struct {
 	Bytes int64
 	// CRC is the exclusive or of the CRC-64 (ECMA) of each key followed by its value.
 	CRC uint64
-	// Records is how many records were met where the pairs are: versions of whatever kind, newer ones
-	// and those that others hide included, or more. If there are as many as pairs, each key of the range has one
-	// record and a snapshot sees it. 0 if the store does not tell.
+	// Records is how many records were met where the pairs are: versions of any kind, newer ones and those that
+	// others hide included, or more. If there are as many as pairs, each key of the range has one record and a
+	// snapshot sees it. 0 if the store does not report it.
 	Records int64
 }
 
@@ -45,7 +45,7 @@ func UpdateCRC(crc uint64, data []byte) uint64 { return crc64.Update(crc, crcTab
 // out.
 type Fencer interface {
 	// Fence makes sure that no import of units in the ranges that was sent before the call, by
-	// whatever process, takes effect after it has returned: it has either happened, or
+	// any process, takes effect after it has returned: it has either happened, or
 	// fails in such a way that its sender asks CheckPermit before it sends it again.
 	// Imports that are sent later are not affected. It changes no data and may be
 	// repeated.
@@ -67,7 +67,7 @@ type LockSettler interface {
 // garbage collection removes the record: see LockSettler.
 type ShadowFinder interface {
 	// CountAll returns how many keys of the ranges have a value at ts, those included that snapshots
-	// at ts do not see. The ranges are parts of one index, in whatever partitions. It fails like Snapshot.
+	// at ts do not see. The ranges are parts of one index, in any of its partitions. It fails like Snapshot.
 	CountAll(ctx context.Context, ranges []KeyRange, ts uint64, columns EntryColumns) (int64, error)
 	// Shadowed calls fn with each key of such ranges that has a value at ts which snapshots at ts do
 	// not see all the same. A key is valid during the call. It ends with the first error of fn,
@@ -82,15 +82,15 @@ type EntryColumns struct {
 	Index, Handle []*model.ColumnInfo
 }
 
-// VersionedIterator is an Iterator of a store that can tell versions.
+// VersionedIterator is an Iterator that returns the version of each entry.
 type VersionedIterator interface {
 	Iterator
 	// TS is the commit timestamp of the version that the entry is of.
 	TS() uint64
 }
 
-// VersionedSnapshot is a Snapshot of a store whose iterators do not tell versions, but
-// which tells that of a key when it is asked. That costs a request.
+// VersionedSnapshot is a Snapshot of a store whose iterators do not return versions, but
+// which can be asked for that of a key. That costs a request.
 type VersionedSnapshot interface {
 	Snapshot
 	// Version is the commit timestamp of the version that the snapshot sees of key. It
@@ -98,7 +98,7 @@ type VersionedSnapshot interface {
 	Version(ctx context.Context, key []byte) (uint64, error)
 }
 
-// ChangeFinder is a store that can tell what has changed for some time, without reading what
+// ChangeFinder is a store that finds what has changed since a timestamp without reading what
 // has not.
 type ChangeFinder interface {
 	// Changes calls fn with each key of r that has a version in (after, upTo], a deletion or
@@ -109,7 +109,7 @@ type ChangeFinder interface {
 	Changes(ctx context.Context, r KeyRange, after, upTo uint64, fn func(key []byte) error) error
 }
 
-// UnchangedCounter is a store that can tell while it counts keys that none of them has changed for some time.
+// UnchangedCounter is a store that can count keys and find out meanwhile that none of them has changed since a timestamp.
 type UnchangedCounter interface {
 	// CountUnchanged counts the keys of r that a snapshot at since has. unchanged says that one at upTo,
 	// which was handed out, has the same keys with the same values. If it does not, they may have all the same, and n

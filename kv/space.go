@@ -50,7 +50,7 @@ func KeepFree(total uint64) uint64 { return min(1<<30, total/5) }
 type Sizes struct {
 	// Store is what the store's files take, garbage that is still to be collected included.
 	Store uint64
-	// DiskFree and DiskTotal are those of its disk; zero where the file system does not tell.
+	// DiskFree and DiskTotal are those of its disk; zero where the file system does not report them.
 	DiskFree, DiskTotal uint64
 }
 

@@ -52,14 +52,14 @@ type Store interface {
 	GCHolds(ctx context.Context) (map[string]uint64, error)
 
 	// GCSafePoint returns the timestamp up to which old versions may have been
-	// collected: nobody reads below it any more, now or later. Work that takes
+	// collected: no snapshot below it exists, now or later. Work that takes
 	// away data which older snapshots may still read waits until it has passed.
 	GCSafePoint(ctx context.Context) (uint64, error)
 
 	// DeleteRange removes every version of every key in r at once, from all
-	// snapshots. The caller makes sure that nobody needs or writes them. It is
-	// durable when it returns, changes nothing outside r, conflicts with nobody,
-	// and may be repeated; the space comes back in the background. A caller that
+	// snapshots. The caller makes sure that they are neither needed nor written. It
+	// is durable when it returns, changes nothing outside r, conflicts with no
+	// writer, and may be repeated; the space comes back in the background. A caller that
 	// gives back a lot does so in pieces, as Ranges cuts them.
 	DeleteRange(ctx context.Context, r KeyRange) error
 

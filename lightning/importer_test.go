@@ -308,7 +308,7 @@ func TestFullDiskIsWaitedFor(t *testing.T) {
 func TestCancelWhileTheDiskIsFull(t *testing.T) {
 	f := newFixture(t)
 	ctx, cancel := context.WithCancel(f.ctx)
-	reason := errors.New("nobody waits")
+	reason := errors.New("the caller gave up")
 	f.opts.NoRoom = func(why error) { reason = why; cancel() }
 	f.store.fail = func(int) error { return kv.ErrDiskFull }
 	im, err := lightning.NewImporter(f.opts)
@@ -320,7 +320,7 @@ func TestCancelWhileTheDiskIsFull(t *testing.T) {
 	require.Zero(t, f.files(t))
 }
 
-func TestGivingUpLeavesNoFile(t *testing.T) {
+func TestFailedImportLeavesNoFile(t *testing.T) {
 	for name, fail := range map[string]struct {
 		err      error
 		attempts int

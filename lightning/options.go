@@ -57,7 +57,7 @@ type Options struct {
 	// not.
 	BeforeImport func(ctx context.Context) error
 	// NoRoom is called with the error of a store that has no room for the files, after each
-	// attempt, and with nil when that is over; nil is not told.
+	// attempt, and with nil when that is over; nil is not called.
 	NoRoom func(why error)
 	// MaxAttempts is how often an import is tried; 0 is 6. Attempts that have found no room
 	// are not counted: that is waited for.

@@ -9,7 +9,7 @@ import (
 )
 
 // builds is the data as an index build sees it. What it adds to the data below is the barrier: before a timestamp is
-// read, nobody may be able to commit at or below it any more.
+// read, no transaction may be able to commit at or below it any more.
 type builds struct {
 	*pebblekv.Store
 	engine *txn.Engine

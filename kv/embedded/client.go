@@ -25,7 +25,7 @@ type client struct {
 
 var _ tikv.Client = (*client)(nil)
 
-// SendRequest implements tikv.Client. There is one store, whatever the address, and no network to time out; but requests
+// SendRequest implements tikv.Client. All addresses are those of the one store, with no network to time out; but requests
 // to SQL servers, for the tables about the cluster, go over the network.
 func (c *client) SendRequest(ctx context.Context, addr string, req *tikvrpc.Request, timeout time.Duration) (resp *tikvrpc.Response, err error) {
 	if err := ctx.Err(); err != nil {
@@ -52,7 +52,7 @@ func (c *client) SendRequest(ctx context.Context, addr string, req *tikvrpc.Requ
 }
 
 // finalError is an error instead of an answer. client-go takes any error whose cause is not context.Canceled for a sign that
-// the store is gone: it dials the store's address, which is a name here, and when nobody answers it refuses all requests of
+// the store is gone: it dials the store's address, which is a name here, and without an answer it refuses all requests of
 // all sessions from then on. With that cause it gives up this request only, and still takes a commit's outcome for unknown;
 // errors.Is finds what it was.
 type finalError struct{ why error }
@@ -182,7 +182,7 @@ func panicked(req *tikvrpc.Request, p any) (*tikvrpc.Response, error) {
 	case *kvrpcpb.CheckTxnStatusRequest:
 		answer = &kvrpcpb.CheckTxnStatusResponse{Error: keyErr}
 	default:
-		// Nobody knows how far it got: the error is the answer.
+		// How far it got is unknown: the error is the answer.
 		return nil, finalError{errors.New("embedded: " + message)}
 	}
 	return &tikvrpc.Response{Resp: answer}, nil

@@ -61,7 +61,7 @@ var unistoreDiffers = map[string]string{
 	"wait/oldest_first":                                      "wakes the others after 100 ms",
 	"commit/pessimistic_lock":                                "ignores it",
 	"wait/deadlock_key":                                      "leaves the key out",
-	"wait/info":                                              "does not tell who waits",
+	"wait/info":                                              "does not list the waiters",
 	"resolve/scan_locks":                                     "leaves out transactions that began at the very timestamp",
 	"region/key_not_in_region":                               "does not check keys that are read",
 	"admin/destroy_range":                                    "does nothing",

@@ -14,5 +14,5 @@
 //
 // A request that failed for good is answered with a key error, which ends the client's transaction; also a panic is. There is
 // an error instead of an answer only if the outcome is unknown, if the caller has gone away or has no time left, or if the
-// store is closed. Then client-go gives up: whatever made it ask again would make it look whether the store lives.
+// store is closed. Then client-go gives up: an error for which it retries would make it look whether the store lives.
 package embedded

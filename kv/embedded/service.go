@@ -76,7 +76,7 @@ func checkMutations(muts []*kvrpcpb.Mutation) *kvrpcpb.KeyError {
 	return nil
 }
 
-// failure decides how a client is told of an error: by a key error, or by the error itself (see the package's comment).
+// failure decides how a client gets an error: as a key error, or as the error itself (see the package's comment).
 func failure(err error) (*kvrpcpb.KeyError, error) {
 	switch {
 	case err == nil:

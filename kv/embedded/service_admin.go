@@ -87,7 +87,7 @@ func (s *service) destroy(ctx context.Context, start, end []byte) error {
 	return nil
 }
 
-// GetStoreSafeTS implements tikvpb.TikvServer. Whatever was handed out can be read.
+// GetStoreSafeTS implements tikvpb.TikvServer. All timestamps that were handed out can be read.
 func (s *service) GetStoreSafeTS(context.Context, *kvrpcpb.StoreSafeTSRequest) (*kvrpcpb.StoreSafeTSResponse, error) {
 	return &kvrpcpb.StoreSafeTSResponse{SafeTs: s.store.LastTS()}, nil
 }

@@ -151,8 +151,8 @@ func (s *service) KvBufferBatchGet(context.Context, *kvrpcpb.BufferBatchGetReque
 	return &kvrpcpb.BufferBatchGetResponse{Error: &kvrpcpb.KeyError{Abort: pipelinedUnsupported}}, nil
 }
 
-// BroadcastTxnStatus implements tikvpb.TikvServer. It matters to large transactions' readers only, and here they need no
-// telling.
+// BroadcastTxnStatus implements tikvpb.TikvServer. It matters to large transactions' readers only, which do not need it
+// here.
 func (s *service) BroadcastTxnStatus(context.Context, *kvrpcpb.BroadcastTxnStatusRequest) (*kvrpcpb.BroadcastTxnStatusResponse, error) {
 	return &kvrpcpb.BroadcastTxnStatusResponse{}, nil
 }

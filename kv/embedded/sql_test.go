@@ -177,7 +177,7 @@ func TestSQLBulkDML(t *testing.T) {
 	mustQuery(t, se, "admin check table test.t")
 }
 
-// TestSQLDivisionByZero divides where DML reads: what comes of it depends on the mode as it does outside of the store.
+// TestSQLDivisionByZero divides where DML reads: the result depends on the mode as it does outside of the store.
 func TestSQLDivisionByZero(t *testing.T) {
 	s := openSQL(t, "db", vfs.NewMem())
 	defer s.close()

@@ -118,7 +118,7 @@ func (s *Store) Builds() kv.Store { return s.builds }
 // ID is the store's own name, made up when it was created.
 func (s *Store) ID() string { return s.pebble.ID() }
 
-// Healthy says why the store takes no writes at the moment, if so, or has refused one for want of space, or what of it is damaged.
+// Healthy says why the store takes no writes at the moment, if so, or has refused one for lack of space, or what of it is damaged.
 func (s *Store) Healthy() error {
 	full := s.pebble.Healthy()
 	if full == nil {
@@ -127,8 +127,8 @@ func (s *Store) Healthy() error {
 	return errors.Join(full, s.pebble.Damaged())
 }
 
-// EndAnalyses gives up the requests that make statistics, and those to come. One of them reads a whole region, and whoever
-// closes TiDB's domain waits for it: TiDB does not end it with its statement.
+// EndAnalyses gives up the requests that make statistics, now and from now on. One of them reads a whole region, and closing
+// TiDB's domain waits for it: TiDB does not end it with its statement.
 func (s *Store) EndAnalyses() { s.service.endAnalyses() }
 
 // Close closes the storage and waits for running requests. Transactions that have not committed are gone. Closing twice

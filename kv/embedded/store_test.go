@@ -189,7 +189,7 @@ func TestBadRequests(t *testing.T) {
 	require.Zero(t, s.service.engine.Locks())
 }
 
-// TestBuildsBarrier checks that a scan at S leaves nobody who could commit at or below S.
+// TestBuildsBarrier checks that after a scan at S no transaction can commit at or below S.
 func TestBuildsBarrier(t *testing.T) {
 	s := openMem(t, vfs.NewMem())
 	ctx := t.Context()

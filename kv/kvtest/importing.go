@@ -170,7 +170,7 @@ func testImportBadUse(e *env) {
 }
 
 // testImportConcurrent imports at a version below that of transactions which
-// write the same keys meanwhile: whatever they wrote must win.
+// write the same keys meanwhile: the transactions' values must win.
 func testImportConcurrent(e *env) {
 	const keys, workers = 400, 2
 	version := e.now()

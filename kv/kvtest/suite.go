@@ -40,7 +40,7 @@ type Capability string
 
 const (
 	// EntryVersions is kv.VersionedIterator.
-	EntryVersions Capability = "iterators tell versions"
+	EntryVersions Capability = "iterators return versions"
 	// FixedCommits is that a commit in flight keeps its timestamp, so that readers above
 	// it wait.
 	FixedCommits Capability = "commits in flight keep their timestamp"

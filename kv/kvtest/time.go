@@ -117,8 +117,8 @@ func readAt(ctx context.Context, e *env, ts uint64) ([]byte, error) {
 }
 
 // testAcknowledgedIsVisible lets a commit finish while one with a lower
-// timestamp is still on its way: whoever reads after its end sees it, even if
-// that means that the reader has to wait.
+// timestamp is still on its way: readers after its end see it, even if they have
+// to wait for that.
 func testAcknowledgedIsVisible(e *env) {
 	_, finish, err := e.start(e.ctx(), map[string]string{"b": "slow"})
 	require.NoError(e, err)

@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	// maxBatch is the size of a batch at the most, in bytes: the engine panics at 4 GiB.
+	// maxBatch bounds the size of a batch, in bytes: the engine panics at 4 GiB.
 	maxBatch = math.MaxUint32 - 1
-	// writeOverhead is what a write takes in a batch beside its key and its value, at the most.
+	// writeOverhead bounds what a write takes in a batch beside its key and its value.
 	writeOverhead = 1 + 2*binary.MaxVarintLen32 + versionOverhead
 )
 
@@ -38,8 +38,8 @@ type ApplyOptions struct {
 	TS uint64
 	// MaxTS is the largest fresh timestamp that is accepted; 0 is no limit.
 	MaxTS uint64
-	// Announce is called with a fresh timestamp before anybody can be handed a
-	// later one. It must not block nor call the store.
+	// Announce is called with a fresh timestamp before a later one is handed
+	// out. It must not block nor call the store.
 	Announce func(ts uint64)
 	// SizeHint is about the number of bytes of all keys and values.
 	SizeHint int
@@ -146,7 +146,7 @@ func (s *Store) versionBatch(writes Writes, ts uint64, sizeHint int) (*pebble.Ba
 }
 
 // Wait waits until the commit is durable. An error is kv.ErrResultUndetermined:
-// nobody knows whether it is, and the store takes no more writes.
+// then that is not known, and the store takes no more writes.
 func (a *Applied) Wait() error {
 	s := a.store
 	defer s.gate.exit()

@@ -19,14 +19,14 @@ type cappedFS struct {
 
 	mu    sync.Mutex
 	total uint64
-	// others is what somebody else occupies. A greedy somebody takes whatever gets free, at
-	// any moment, but for what is spared.
+	// others is what other programs occupy. If they are greedy they take all space that gets
+	// free, at any moment, but for what is spared.
 	others, spared uint64
 	greedy         bool
 	nodes          map[string]*diskNode
 	// creates counts the files created, by category.
 	creates map[vfs.DiskWriteCategory]int
-	// noFiles lets creating files fail for want of descriptors.
+	// noFiles lets creating files fail for lack of descriptors.
 	noFiles bool
 	// onTable is asked before a table is created, if it is set.
 	onTable func(vfs.DiskWriteCategory) error
@@ -37,7 +37,7 @@ type cappedFS struct {
 // errNoSpace is what a full disk says.
 var errNoSpace = &os.PathError{Op: "write", Path: "file", Err: syscall.ENOSPC}
 
-// errNoFiles is what a process that has no file descriptors left is told.
+// errNoFiles is the error for a process that has no file descriptors left.
 var errNoFiles = &os.PathError{Op: "open", Path: "file", Err: syscall.EMFILE}
 
 // diskNode is what a file occupies.

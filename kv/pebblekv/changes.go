@@ -9,8 +9,8 @@ import (
 	"fastddl/kv"
 )
 
-// Changes implements kv.ChangeFinder. Each file and block says of which time its versions
-// are, so that those of other times are not read.
+// Changes implements kv.ChangeFinder. Each file and block records the interval of its versions'
+// timestamps, so that those of other times are not read.
 func (s *Store) Changes(ctx context.Context, r kv.KeyRange, after, upTo uint64, fn func(key []byte) error) error {
 	if err := s.enter(ctx); err != nil {
 		return err

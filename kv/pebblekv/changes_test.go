@@ -83,7 +83,7 @@ func changes(t *testing.T, s *Store, from, to string, after, upTo uint64) (keys 
 	return keys
 }
 
-// TestChangesEndWithAnError: of who is told of them, or of their context.
+// TestChangesEndWithAnError: with that of the callback, or of the context.
 func TestChangesEndWithAnError(t *testing.T) {
 	s := gcStore(t)
 	before := put(t, s, "a", "1")
@@ -101,7 +101,7 @@ func TestChangesEndWithAnError(t *testing.T) {
 	require.ErrorIs(t, s.Changes(ctx, all, before, after, func([]byte) error { return nil }), context.Canceled)
 }
 
-// TestChangesAfterGC: what was collected cannot be seen, so nobody says that it was not there.
+// TestChangesAfterGC: what was collected cannot be seen, so Changes fails instead of missing it.
 func TestChangesAfterGC(t *testing.T) {
 	s := gcStore(t)
 	before := put(t, s, "a", "1")

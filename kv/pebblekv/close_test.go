@@ -58,7 +58,7 @@ func TestCloseWhileGCWaitsForSpace(t *testing.T) {
 	requireReadable(t, openWhenLeft(t, fs), true, "0007"+strings.Repeat("k", 5000))
 }
 
-// TestCloseWhileGCWaitsForFlush gives up in the end, whatever it is that fails.
+// TestCloseWhileGCWaitsForFlush: Close returns an error after its timeout if flushes fail for another reason than space.
 func TestCloseWhileGCWaitsForFlush(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := newCappedFS(fullDiskBytes)
@@ -72,35 +72,35 @@ func TestCloseWhileGCWaitsForFlush(t *testing.T) {
 	})
 }
 
-// TestTablesRestAfterTheEnd: nothing waits for space when the store is closed, but what is tried again all the same is not
-// tried all the time.
-func TestTablesRestAfterTheEnd(t *testing.T) {
+// TestTableRetriesPauseAfterTheEnd: nothing waits for space when the store is closed, but tables that the engine still retries
+// pause between two tries.
+func TestTableRetriesPauseAfterTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		opts := Options{FS: vfs.NewMem(), Logger: zap.NewNop()}
 		opts.EnsureDefaults()
 		space, err := newSpaceMonitor(opts.FS, "", opts)
 		require.NoError(t, err)
 		e := newEngineFS(opts.FS, space, nil, opts)
-		rests := func() time.Duration {
+		pauses := func() time.Duration {
 			began := time.Now()
-			e.rest(categoryFlush)
+			e.pauseTable(categoryFlush)
 			return time.Since(began)
 		}
-		require.Zero(t, rests())
+		require.Zero(t, pauses())
 		for range 20 {
 			e.failed(categoryFlush, errNoSpace)
 		}
-		require.Equal(t, lastTableRetry, rests())
+		require.Equal(t, lastTableRetry, pauses())
 		select {
 		case <-e.stuck:
 			require.Fail(t, "stuck before the end")
 		default:
 		}
 		e.end()
-		require.Equal(t, endedTableRetry, rests())
+		require.Equal(t, endedTableRetry, pauses())
 		e.failed(categoryFlush, errNoSpace)
 		<-e.stuck
 		e.finished(categoryFlush)
-		require.Zero(t, rests())
+		require.Zero(t, pauses())
 	})
 }

@@ -66,8 +66,8 @@ func TestCompactionsRunAtLowPriority(t *testing.T) {
 	require.Eventually(t, func() bool { return runtime.GOMAXPROCS(0) == before }, soon, time.Millisecond, "given back")
 }
 
-// TestCompactionsOfAHighL0DoNotWait: below, a statement would wait for them.
-func TestCompactionsOfAHighL0DoNotWait(t *testing.T) {
+// TestCompactionsOfHighL0DoNotWait: below, a statement would wait for them.
+func TestCompactionsOfHighL0DoNotWait(t *testing.T) {
 	table := func(from, to string) pebble.TableInfo {
 		key := func(k string) pebble.InternalKey {
 			return pebble.InternalKey{UserKey: appendBare(nil, []byte(k))}

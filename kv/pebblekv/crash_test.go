@@ -191,7 +191,7 @@ func isLog(op errorfs.Op) bool {
 }
 
 // TestLogFails breaks the write-ahead log under load: every commit from then
-// on fails, nobody waits for ever, reads of what was acknowledged go on, and
+// on fails, none waits for ever, reads of what was acknowledged go on, and
 // reopening recovers.
 func TestLogFails(t *testing.T) {
 	fsys, mem, broken := failingFS(isLog)
@@ -224,8 +224,8 @@ func TestLogFails(t *testing.T) {
 	}
 	wg.Wait()
 
-	// Other writers' commits below the last one may be undetermined: of a writer that was put
-	// aside after it had its timestamp even below the first.
+	// Other writers' commits below the last one may be undetermined: of a writer that was
+	// preempted after it had its timestamp even below the first.
 	written[0] = acked
 	n := len(written) - 1
 	for _, ts := range failed {
@@ -266,7 +266,7 @@ func TestLogFails(t *testing.T) {
 	v, err = snap.Get(t.Context(), []byte("w0"))
 	require.NoError(t, err)
 	require.NoError(t, snap.Close())
-	// The one commit whose result was undetermined may have come through.
+	// The one commit whose result was undetermined may have succeeded.
 	acks := len(written) - 1
 	require.Contains(t, []string{fmt.Sprint(acks), fmt.Sprint(acks + 1)}, string(v))
 	put(t, after, "a", "3")

@@ -22,7 +22,7 @@ const (
 	lostAndFound = "lost+found"
 	// tmpSuffix is added to the name of a file that is being written.
 	tmpSuffix = ".tmp"
-	// dirMode is for the store's folders: nobody else reads what is in them.
+	// dirMode is for the store's folders, which only their owner may read.
 	dirMode = 0o700
 )
 
@@ -191,8 +191,8 @@ func syncDir(fsys vfs.FS, path string) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// isLockConflict recognises what the file systems report when somebody else
-// holds the lock: an error number for another process, a text for this one.
+// isLockConflict recognises what the file systems report when the lock is held
+// already: an error number if by another process, a text if by this one.
 func isLockConflict(err error) bool {
 	return errors.Is(err, syscall.EAGAIN) ||
 		strings.Contains(err.Error(), "lock held by current process")

@@ -18,12 +18,11 @@ import (
 	"fastddl/kv"
 )
 
-// realDiskVar tells a process of this test binary that it has its mounts to itself.
+// realDiskVar is set for a process of this test binary that has its own mount namespace.
 const realDiskVar = "PEBBLEKV_TEST_REAL_DISK"
 
-// TestRealDiskIsFull fills a real file system: one in memory, that is small and nobody
-// else's. Only a process of its own sees it, so that it goes with that process, however
-// it ends.
+// TestRealDiskIsFull fills a real file system: a small one in memory. Only a process of
+// the test's own sees it, so that it goes with that process, however it ends.
 func TestRealDiskIsFull(t *testing.T) {
 	if os.Getenv(realDiskVar) != "" {
 		testRealDisk(t)

@@ -53,8 +53,8 @@ func cappedOptions(fs *cappedFS, log *zap.Logger) Options {
 	}
 }
 
-// TestARefusalIsRemembered: clients whose writes are refused see a full disk, also where smaller writes still fit.
-func TestARefusalIsRemembered(t *testing.T) {
+// TestRefusalIsRemembered: clients whose writes are refused see a full disk, also where smaller writes still fit.
+func TestRefusalIsRemembered(t *testing.T) {
 	fs := newCappedFS(fullDiskBytes)
 	s := openCapped(t, fs, nil)
 	now := time.Now()
@@ -71,7 +71,7 @@ func TestARefusalIsRemembered(t *testing.T) {
 	now = now.Add(refusalLasts - 1)
 	require.ErrorIs(t, watched.Refused(), kv.ErrDiskFull)
 	now = now.Add(1)
-	require.NoError(t, watched.Refused(), "whoever wrote it has given up")
+	require.NoError(t, watched.Refused(), "its writer has given up")
 
 	require.ErrorIs(t, m.admit(ordinaryWrite, int(m.limits.full)), kv.ErrDiskFull)
 	fs.clear()
@@ -206,9 +206,9 @@ func TestOthersFillTheDisk(t *testing.T) {
 	require.NoError(t, writeKeys(t.Context(), s, 1000, "c"))
 }
 
-// TestReserveIsUsedUp: somebody takes whatever gets free. Then nothing can be written;
-// but nobody waits who comes later, reads go on, and what was in flight is completed
-// as soon as there is space.
+// TestReserveIsUsedUp: another program takes all space that gets free. Then nothing can
+// be written; but later writers do not wait, reads go on, and what was in flight is
+// completed as soon as space is free.
 func TestReserveIsUsedUp(t *testing.T) {
 	fs := newCappedFS(fullDiskBytes)
 	s := openCapped(t, fs, nil)
@@ -392,7 +392,7 @@ func TestLogUsesTheReserve(t *testing.T) {
 	require.Equal(t, kv.SpaceFull, space.current())
 }
 
-// TestOpenOnFullDisk: where the log cannot be recovered for want of space, Open says so,
+// TestOpenOnFullDisk: where the log cannot be recovered for lack of space, Open says so,
 // and can be repeated when there is some.
 func TestOpenOnFullDisk(t *testing.T) {
 	fs := newCappedFS(fullDiskBytes)
@@ -453,8 +453,8 @@ func TestNewStoreOnFullDisk(t *testing.T) {
 	}
 }
 
-// TestNoFileDescriptors: a log that cannot be made for want of file descriptors is made
-// when there are some. Nobody is told that the disk is full, and the reserve is kept.
+// TestNoFileDescriptors: a log that cannot be made for lack of file descriptors is made
+// once some are free. Errors do not say that the disk is full, and the reserve is kept.
 func TestNoFileDescriptors(t *testing.T) {
 	core, logs := observer.New(zap.ErrorLevel)
 	fs := newCappedFS(fullDiskBytes)

@@ -28,7 +28,7 @@
 // timestamp that was handed out before. Commits finish in any order, because they
 // wait for the log together. A Snapshot at a timestamp waits for what is in flight
 // at or below it; nothing can appear there later, since timestamps only grow and
-// whoever commits at an earlier one has seen to it that nobody reads there.
+// the caller that commits at an earlier one has made sure that no reader is there.
 //
 // # Commits
 //
@@ -41,12 +41,12 @@
 //
 // # Failures
 //
-// Commits are acknowledged after their log record is synced. If the store was told
-// not to sync, they are after the operating system has their record, so that only a
-// crash of the machine can lose some. When syncing fails nobody knows what is in
-// the log, and asking again would not tell. The commits concerned end with
+// Commits are acknowledged after their log record is synced. With Options.DisableSync
+// they are after the operating system has their record, so that only a crash of the
+// machine can lose some. When syncing fails the contents of the log are unknown, and
+// syncing again would not reveal them. The commits concerned end with
 // kv.ErrResultUndetermined, the store takes no more writes, and timestamps from
-// the first such commit on cannot be read; what was acknowledged can. Nobody
+// the first such commit on cannot be read; what was acknowledged can. No caller
 // waits for ever. The next Open recovers. Only where Pebble itself cannot go on
 // (a failed write of its manifest for other reasons than a full disk) it ends the
 // process, through the logger's Fatal. Errors of flushes and compactions are logged,
@@ -62,15 +62,16 @@
 // the manifest are repeated until there is space, since Pebble would give up either for
 // good; flushes and compactions fail and are repeated with pauses. So everything
 // goes on by itself once there is space. What was in flight when even the reserve was
-// used up waits for that; what comes later is told at once. Where it is file descriptors
-// that the engine lacks it waits in the same way, but the reserve is kept.
+// used up waits for that; later writes fail at once. For lack of file descriptors the
+// engine waits in the same way, but the reserve is kept.
 //
 // # Damage
 //
-// Pebble takes the first record of a log or manifest that it cannot read for the end. A
-// log ends like that after a crash; but if records behind that place show that it had
-// been synced, acknowledged commits are missing, and Open fails, unless told to do without
-// them. See [logCheck]. A damaged block of a table is an error for those who read it. The
+// Pebble takes the first record of a manifest that it cannot read for the end, and often
+// that of a log. A log ends like that after a crash; but if records behind that place
+// show that it had been synced, acknowledged commits are missing, and Open fails, unless
+// Options.AllowDamagedLog gives them up. See [logCheck], also for what Pebble finds by
+// itself. A damaged block of a table is an error for those who read it. The
 // store's own records lie in files of their own, so that a table's damage does not
 // keep it from being opened. A compaction that fails is followed by a pause, see
 // [scheduler]. One of a damaged table of level 0 goes on failing when what the table holds
@@ -94,7 +95,7 @@
 // Of each key, versions older than the newest one at or below the safe point
 // are deleted, and that one too if it is a tombstone.
 //
-// That is correct whatever happens at the same time:
+// That is correct with any concurrent operation:
 //
 //   - Reads are at or above the safe point, where the newest version at or
 //     below it stands for all older ones, and a tombstone for nothing.
@@ -117,6 +118,6 @@
 //
 // Snapshots are timestamps, not Pebble snapshots, and walks over keys, shown or
 // not, replace their Pebble iterator every few seconds, so that neither keeps
-// memtables or obsolete files alive. An iterator that nobody moves keeps its own. ScanColumns decodes rows from Pebble's block
+// memtables or obsolete files alive. An iterator that is not moved keeps its own. ScanColumns decodes rows from Pebble's block
 // straight into a chunk that is used again for each batch.
 package pebblekv

@@ -19,17 +19,16 @@ const (
 	firstRetry     = 50 * time.Millisecond
 	lastRetry      = time.Second
 	lastTableRetry = 10 * time.Second
-	// endedTableRetry is what lastTableRetry is when the store is being closed: whoever
-	// closes it waits for the table to fail.
-	endedTableRetry = stuckPatience / 2
-	// openRetries is how often a write may fail for want of space before Open gives
-	// up.
+	// endedTableRetry replaces lastTableRetry when the store is being closed: Close
+	// waits for the table to fail.
+	endedTableRetry = stuckTimeout / 2
+	// openRetries is the number of writes that may fail for lack of space before Open
+	// gives up.
 	openRetries = 4
 )
 
-// engineFS is the file system that the engine works on. It keeps from the engine what
-// the engine has no good answer to: where the disk is full, or there are no file
-// descriptors,
+// engineFS is the file system that the engine works on. It hides errors that the engine
+// does not handle well: if the disk is full, or file descriptors are used up,
 //
 //   - a write to the log or the manifest is tried again, out of the reserve first, and
 //     then until there is space. The engine would give up the log for good, or end the
@@ -53,22 +52,22 @@ type engineFS struct {
 	stuck     chan struct{}
 	stuckOnce sync.Once
 
-	// opening is true until the engine is open. Until then check looks at what is
-	// being read.
+	// opening is true until the engine is open. Until then check examines the files
+	// that it reads.
 	opening atomic.Bool
 	check   *logCheck
-	// starved is closed when the engine cannot be opened for want of space.
-	starved chan struct{}
+	// noRoomToOpen is closed when the engine cannot be opened for lack of space.
+	noRoomToOpen chan struct{}
 
-	mu       sync.Mutex
-	failures map[vfs.DiskWriteCategory]int // in a row, of tables by category
-	starving int                           // failures while opening
+	mu           sync.Mutex
+	failures     map[vfs.DiskWriteCategory]int // in a row, of tables by category
+	openFailures int                           // failures while opening
 }
 
 func newEngineFS(fsys vfs.FS, space *spaceMonitor, check *logCheck, o Options) *engineFS {
 	return &engineFS{
 		FS: fsys, space: space, check: check, log: o.Logger, relaxed: o.DisableSync,
-		ending: make(chan struct{}), stuck: make(chan struct{}), starved: make(chan struct{}),
+		ending: make(chan struct{}), stuck: make(chan struct{}), noRoomToOpen: make(chan struct{}),
 		failures: make(map[vfs.DiskWriteCategory]int),
 	}
 }
@@ -78,10 +77,10 @@ func newEngineFS(fsys vfs.FS, space *spaceMonitor, check *logCheck, o Options) *
 // writes that find no room in memory before a table is written.
 func (e *engineFS) end() { e.once.Do(func() { close(e.ending) }) }
 
-// stick tells who closes the store that the engine may wait for space for ever.
-func (e *engineFS) stick() { e.stuckOnce.Do(func() { close(e.stuck) }) }
+// markStuck reports to Close that the engine may wait for space for ever.
+func (e *engineFS) markStuck() { e.stuckOnce.Do(func() { close(e.stuck) }) }
 
-// exhausted says whether err is about something that may come back by itself.
+// exhausted says whether err is about a resource that may become free again by itself.
 func exhausted(err error) bool { return errs.NoSpace(err) || noFiles(err) }
 
 func noFiles(err error) bool {
@@ -123,7 +122,7 @@ func (e *engineFS) ReuseForWrite(oldName, newName string, category vfs.DiskWrite
 
 func (e *engineFS) create(name string, category vfs.DiskWriteCategory, create func() (vfs.File, error)) (vfs.File, error) {
 	if isTable(category) {
-		e.rest(category)
+		e.pauseTable(category)
 	}
 	var f vfs.File
 	err := e.withRoom(name, category, func() (err error) {
@@ -146,7 +145,7 @@ func (e *engineFS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
 
 func (e *engineFS) Unwrap() vfs.FS { return e.FS }
 
-// withRoom does op, and again as long as it fails for want of space or file descriptors. Tables fail in the end.
+// withRoom does op, and again as long as it fails for lack of space or file descriptors. Tables fail in the end.
 func (e *engineFS) withRoom(name string, category vfs.DiskWriteCategory, op func() error) error {
 	err := op()
 	if errs.NoSpace(err) && e.space.giveUp() {
@@ -155,12 +154,12 @@ func (e *engineFS) withRoom(name string, category vfs.DiskWriteCategory, op func
 	if !exhausted(err) || isTable(category) {
 		return err
 	}
-	return e.persist(name, err, category == categoryLog || category == categoryManifest, op)
+	return e.retryUntilRoom(name, err, category == categoryLog || category == categoryManifest, op)
 }
 
-// persist does op until it does not fail like that any more, or, unless it is vital, the store is closed.
-func (e *engineFS) persist(name string, err error, vital bool, op func() error) error {
-	e.space.lacks(err) // before anybody can ask for it
+// retryUntilRoom does op until it does not fail like that any more, or, unless it is vital, the store is closed.
+func (e *engineFS) retryUntilRoom(name string, err error, vital bool, op func() error) error {
+	e.space.lacks(err) // before blocked makes readers ask for it
 	e.space.blocked.Add(1)
 	defer e.space.blocked.Add(-1)
 	began := time.Now()
@@ -171,12 +170,12 @@ func (e *engineFS) persist(name string, err error, vital bool, op func() error) 
 	e.log.Error(message, zap.String("file", name), zap.Error(err))
 	for wait := firstRetry; exhausted(err); wait = min(2*wait, lastRetry) {
 		e.space.lacks(err)
-		e.starve()
+		e.countOpenFailure()
 		if !e.sleep(wait) {
 			if !vital {
 				return err
 			}
-			e.stick()
+			e.markStuck()
 			time.Sleep(wait)
 		}
 		err = op()
@@ -186,9 +185,9 @@ func (e *engineFS) persist(name string, err error, vital bool, op func() error) 
 	return err
 }
 
-// rest pauses before a table is begun if the ones before it have failed, unless there is
-// more room meanwhile. The engine tries again also while the store is being closed.
-func (e *engineFS) rest(category vfs.DiskWriteCategory) {
+// pauseTable pauses before a table is begun if the ones before it have failed, until more
+// room is free. The engine tries again also while the store is being closed.
+func (e *engineFS) pauseTable(category vfs.DiskWriteCategory) {
 	e.mu.Lock()
 	n := e.failures[category]
 	e.mu.Unlock()
@@ -201,7 +200,7 @@ func (e *engineFS) rest(category vfs.DiskWriteCategory) {
 	}
 }
 
-// sleep waits, but not after there is more room. It says whether to go on.
+// sleep waits until d has passed or more room is free. It says whether to go on.
 func (e *engineFS) sleep(d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -226,10 +225,10 @@ func (e *engineFS) failed(category vfs.DiskWriteCategory, err error) {
 		return
 	}
 	e.space.lacks(err)
-	e.starve()
+	e.countOpenFailure()
 	select {
 	case <-e.ending:
-		e.stick() // somebody may wait for the table
+		e.markStuck() // Close may wait for the table
 	default:
 	}
 }
@@ -241,15 +240,15 @@ func (e *engineFS) finished(category vfs.DiskWriteCategory) {
 	delete(e.failures, category)
 }
 
-// starve counts a failure while the store is being opened.
-func (e *engineFS) starve() {
+// countOpenFailure counts a failure while the store is being opened.
+func (e *engineFS) countOpenFailure() {
 	if !e.opening.Load() {
 		return
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.starving++; e.starving == openRetries {
-		close(e.starved)
+	if e.openFailures++; e.openFailures == openRetries {
+		close(e.noRoomToOpen)
 	}
 }
 

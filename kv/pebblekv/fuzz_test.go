@@ -63,8 +63,8 @@ func fuzzColumns() []rowcodec.ColInfo {
 	return columns
 }
 
-// FuzzRows: whatever is found where a row should be, a scan hands out rows or fails; it
-// does not panic.
+// FuzzRows: for any bytes in place of a row a scan returns rows or an error; it does not
+// panic.
 func FuzzRows(f *testing.F) {
 	enc := rowcodec.Encoder{Enable: true}
 	values := []types.Datum{types.NewStringDatum("text"), types.NewFloat64Datum(1.5)}

@@ -41,8 +41,8 @@ func (g *gate) exit() {
 	}
 }
 
-// close lets nobody in any more and waits until everybody has left, or for
-// timeout. It reports false if the gate was closed before.
+// close refuses further operations and waits until all running ones have ended,
+// or for timeout. It reports false if the gate was closed before.
 func (g *gate) close(timeout time.Duration) (first bool, err error) {
 	g.mu.Lock()
 	if g.closed {

@@ -15,13 +15,13 @@ import (
 )
 
 const (
-	// gcSlice is how long collection works before it rests for as long.
+	// gcSlice is how long collection works before it pauses for as long.
 	gcSlice = 10 * time.Millisecond
 	// gcBatchBytes is the size at which the deletions found so far are applied.
 	gcBatchBytes = 1 << 20
-	// gcDullKeys is how many keys without a recent version are walked over before
+	// gcSeekAfterSkips is how many keys without a recent version are walked over before
 	// seeking to the next one that has one.
-	gcDullKeys = 32
+	gcSeekAfterSkips = 32
 	// gcPoll is how often a changed run interval is noticed.
 	gcPoll = 5 * time.Second
 )
@@ -119,8 +119,8 @@ type gcRun struct {
 	versions int    // deleted
 }
 
-// collectAll walks over the key space in slices with rests in between. What is damaged is
-// left out, and its error returned when everything else was collected: the next run looks at
+// collectAll walks over the key space in slices with pauses in between. It skips what is
+// damaged and returns that error when everything else was collected: the next run looks at
 // all of it again.
 func (g *gcRun) collectAll(ctx context.Context) (err error) {
 	pos := []byte{}
@@ -228,16 +228,16 @@ func (g *gcRun) isRecent(ts uint64) bool { return g.from <= ts && ts <= g.safePo
 // recent version among the last few, or until the deadline. It returns the key
 // that is next, or nil at the end.
 func (g *gcRun) collectRun(all *pebble.Iterator, deadline time.Time) ([]byte, error) {
-	for dull := 0; all.Valid(); g.keys++ {
-		if dull == gcDullKeys || g.keys%64 == 63 && time.Now().After(deadline) {
+	for skipped := 0; all.Valid(); g.keys++ {
+		if skipped == gcSeekAfterSkips || g.keys%64 == 63 && time.Now().After(deadline) {
 			return append([]byte{}, userKey(all.Key())...), nil
 		}
 		recent, err := g.collectKey(all)
 		if err != nil {
 			return nil, err
 		}
-		if dull++; recent {
-			dull = 0
+		if skipped++; recent {
+			skipped = 0
 		}
 	}
 	return nil, all.Error()
@@ -295,8 +295,8 @@ func (g *gcRun) delete(engineKey []byte) error {
 
 // flush applies the deletions found so far. They need not be synced: what is
 // lost in a crash is found again, and the log keeps their order. It closes the
-// batch, whatever comes: the engine hands closed ones out again, so a second
-// Close could be that of somebody else's.
+// batch once, also after an error: the engine reuses closed ones, so a second
+// Close could close the batch of another writer.
 func (g *gcRun) flush() (err error) {
 	b := g.batch
 	g.batch = nil

@@ -103,7 +103,7 @@ func TestGCExpiredHold(t *testing.T) {
 }
 
 // TestGCHoldRenewedLate renews a hold after its time has run out: that is an error only if
-// garbage collection has passed it meanwhile, and then one that can be told from others.
+// garbage collection has passed it meanwhile, and then kv.ErrSnapshotTooOld.
 func TestGCHoldRenewedLate(t *testing.T) {
 	s := gcStore(t)
 	now := time.Now()

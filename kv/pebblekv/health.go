@@ -29,14 +29,14 @@ type health struct {
 	// they were met, guarded by damageMu.
 	damageMu sync.Mutex
 	damage   []damagedFile
-	// met says that damage was met since the store was opened. Tables are not cut in two any more then: it does not
-	// become false again, since the engine asks twice for an import, and takes it badly if it may only the second time.
+	// met says that damage was met since the store was opened. Tables are not cut in two any more then. It does not
+	// become false again: the engine asks twice for an import, and panics if the two answers differ.
 	met atomic.Bool
 	// stalls counts the write stalls that are on: 0 or 1 per cause.
 	stalls atomic.Int32
-	// wedged says that the engine panicked inside its commit pipeline and may
-	// hold locks for ever.
-	wedged atomic.Bool
+	// poisoned says that the engine panicked inside its commit pipeline and may
+	// hold its locks for ever.
+	poisoned atomic.Bool
 }
 
 // damagedFile is a file with what a read has met there first.
@@ -65,7 +65,7 @@ func (h *health) stalled() bool { return h.stalls.Load() > 0 }
 // emptyFlush is what the engine calls the error of a flush that had nothing to write. It is none.
 const emptyFlush = "pebble: empty table"
 
-// flushed is told how each flush has ended.
+// flushed notes the result of each flush.
 func (h *health) flushed(err error) {
 	if err == nil || err.Error() == emptyFlush {
 		h.flush.Store(nil)
@@ -74,7 +74,7 @@ func (h *health) flushed(err error) {
 	h.flush.Store(&err)
 }
 
-// compacted is told how each compaction has ended.
+// compacted notes the result of each compaction.
 func (h *health) compacted(err error) {
 	switch {
 	case err == nil:
@@ -105,7 +105,7 @@ func (h *health) metDamage(path string, err error) {
 	}
 }
 
-// forgetDamage is told that a file is gone.
+// forgetDamage removes the damage of a file that is gone.
 func (h *health) forgetDamage(path string) {
 	h.damageMu.Lock()
 	defer h.damageMu.Unlock()
@@ -115,7 +115,7 @@ func (h *health) forgetDamage(path string) {
 // listener connects the engine's events.
 func (h *health) listener() pebble.EventListener {
 	return pebble.EventListener{
-		// Of flushes, compactions, and whatever else goes on by itself, such as statistics of tables.
+		// Of flushes, compactions, and other work in the background, such as statistics of tables.
 		BackgroundError: func(err error) {
 			if n, ok := h.quiet.allow("background error"); ok {
 				h.log.Error("background error of the storage engine", zap.Error(err), zap.Int("similarBefore", n))
@@ -134,8 +134,8 @@ func (h *health) listener() pebble.EventListener {
 				h.log.Info("write stall ends", zap.Int("similarBefore", n))
 			}
 		},
-		// Whoever reads the damaged part gets an error; everything else goes on, and
-		// the engine leaves the part alone for a while when it compacts.
+		// Reads of the damaged part fail; everything else goes on, and compactions
+		// leave the part alone for a while.
 		DataCorruption: func(info pebble.DataCorruptionInfo) {
 			h.metDamage(info.Path, info.Details)
 			if n, ok := h.quiet.allow("corruption " + info.Path); ok {
@@ -173,7 +173,7 @@ const (
 	// logBurst messages of a kind are logged as they come, then one each logPause.
 	logBurst = 5
 	logPause = 10 * time.Second
-	// logKinds bounds how many kinds are told apart.
+	// logKinds bounds the number of kinds.
 	logKinds = 1000
 )
 

@@ -68,7 +68,7 @@ func TestStallAfterACompactionFailed(t *testing.T) {
 	require.NoError(t, within(t, "the commit", func() error { return <-stalled }))
 }
 
-// TestStallWhileCompactionsFail: nobody is kept waiting for compactions that fail.
+// TestStallWhileCompactionsFail: writers do not wait for compactions that fail.
 func TestStallWhileCompactionsFail(t *testing.T) {
 	fs := newCappedFS(4 * fullDiskBytes)
 	s := openCapped(t, fs, nil)
@@ -95,8 +95,7 @@ func TestStallWhileFlushesFail(t *testing.T) {
 	require.Eventually(t, func() bool { return s.Healthy() == nil }, soon, time.Millisecond)
 }
 
-// TestStallForSpace: where it is space that flushes lack, that is what clients are told, and where it is file descriptors,
-// it is those.
+// TestStallForSpace: clients get the error of the resource that flushes lack: space, or file descriptors.
 func TestStallForSpace(t *testing.T) {
 	for _, lack := range []struct {
 		err     error
@@ -147,8 +146,8 @@ func TestDamageGoesWithItsFile(t *testing.T) {
 	require.NoError(t, h.damaged())
 }
 
-// TestTimestampsWhileFlushesFail: nobody waits for a bound of timestamps that waits for memory, where flushes begin to fail
-// only after it has begun to.
+// TestTimestampsWhileFlushesFail: callers do not wait for a bound of timestamps that waits for memory, if flushes begin to
+// fail only after its wait has begun.
 func TestTimestampsWhileFlushesFail(t *testing.T) {
 	fs := newCappedFS(4 * fullDiskBytes)
 	s := openCapped(t, fs, nil)

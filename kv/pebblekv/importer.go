@@ -189,35 +189,35 @@ func (u *importUnit) Discard() error {
 	return nil
 }
 
-// bringHome makes sure that the unit's file can be linked into the store: a file
-// on another file system is copied into the store's folder. The engine would copy
+// copyIntoStoreFS makes sure that the unit's file can be linked into the store: it
+// copies a file on another file system into the store's folder. The engine would copy
 // it too, but leave half of it behind when the disk is full.
-func (u *importUnit) bringHome() error {
-	home := filepath.Join(u.store.dir, importDir, filepath.Base(u.path))
-	if u.path == home {
+func (u *importUnit) copyIntoStoreFS() error {
+	target := filepath.Join(u.store.dir, importDir, filepath.Base(u.path))
+	if u.path == target {
 		return nil
 	}
 	fsys := u.store.fs
-	err := fsys.Link(u.path, home)
+	err := fsys.Link(u.path, target)
 	if err == nil {
-		return removeIfExists(fsys, home)
+		return removeIfExists(fsys, target)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("pebblekv: importing %s: %w", u.path, err)
 	}
-	if err := vfs.Copy(fsys, u.path, home); err != nil {
+	if err := vfs.Copy(fsys, u.path, target); err != nil {
 		if errs.NoSpace(err) {
 			space := u.store.space
 			err = fmt.Errorf("%w: %w", &kv.DiskFullError{Free: space.estimate(), Needed: space.limits.full + u.size}, err)
 		}
-		return errors.Join(fmt.Errorf("pebblekv: copying %s into the store: %w", u.path, err), removeIfExists(fsys, home))
+		return errors.Join(fmt.Errorf("pebblekv: copying %s into the store: %w", u.path, err), removeIfExists(fsys, target))
 	}
-	away := u.path
-	u.path = home
-	return removeIfExists(fsys, away)
+	onOtherFS := u.path
+	u.path = target
+	return removeIfExists(fsys, onOtherFS)
 }
 
-// emptyImportDir makes the folder for bringHome, without what a crash left in it.
+// emptyImportDir makes the folder for copyIntoStoreFS, without what a crash left in it.
 func (s *Store) emptyImportDir() error {
 	dir := filepath.Join(s.dir, importDir)
 	if err := s.fs.RemoveAll(dir); err != nil {
@@ -247,7 +247,7 @@ func (s *Store) Import(ctx context.Context, units []kv.ImportUnit) error {
 	oldest := fresh[0].version
 	paths := make([]string, len(fresh))
 	for i, u := range fresh {
-		if err := u.bringHome(); err != nil {
+		if err := u.copyIntoStoreFS(); err != nil {
 			return err
 		}
 		oldest = min(oldest, u.version)

@@ -28,10 +28,16 @@ const loggedKeys = 150
 // commit each, and the path of the log.
 func loggedStore(t *testing.T, opts Options) (dir, log string) {
 	t.Helper()
+	return loggedStoreOf(t, opts, func(i int) int { return 500 + i*7 })
+}
+
+// loggedStoreOf is loggedStore with values of the given sizes.
+func loggedStoreOf(t *testing.T, opts Options, size func(i int) int) (dir, log string) {
+	t.Helper()
 	live := filepath.Join(t.TempDir(), "db")
 	s := open(t, live, opts)
 	for i := range loggedKeys {
-		require.NoError(t, writeKeys(t.Context(), s, 500+i*7, fmt.Sprintf("k%04d", i)))
+		require.NoError(t, writeKeys(t.Context(), s, size(i), fmt.Sprintf("k%04d", i)))
 	}
 	dir = copyOpenStore(t, live)
 	logs, err := filepath.Glob(filepath.Join(dir, "*.log"))
@@ -117,9 +123,50 @@ func TestDamagedLog(t *testing.T) {
 	}
 }
 
-// TestLogCutShort: a log that ends in the middle of a write, or with what was there before,
+// TestDamageThatTheEngineMisses: Pebble searches for damage as well, but takes it for the end of the log in each of these
+// cases, and acknowledged commits would be gone.
+func TestDamageThatTheEngineMisses(t *testing.T) {
+	small := func(i int) int { return 500 + i*7 }
+	for name, c := range map[string]struct {
+		size   func(i int) int // of values
+		damage func(t *testing.T, log []byte) []byte
+	}{
+		// The offset of the last sync that Pebble writes into each chunk leaves out the blocks that were written whole.
+		"large commits": {func(int) int { return 64 << 10 }, func(_ *testing.T, log []byte) []byte {
+			log[len(log)/2] ^= 1
+			return log
+		}},
+		// Pebble searches only the blocks behind the damaged one.
+		"last block": {small, func(_ *testing.T, log []byte) []byte {
+			log[2*logBlock+4<<10] ^= 1
+			return log[:2*logBlock+24<<10]
+		}},
+		// Pebble takes a chunk with the next log's number for the end of a log that was closed.
+		"log number": {small, func(t *testing.T, log []byte) []byte {
+			l := &logReader{r: bytes.NewReader(log), number: binary.LittleEndian.Uint32(log[plainHeader:])}
+			require.NoError(t, l.next())
+			first, state := l.parse(0)
+			require.Equal(t, chunkGood, state)
+			binary.LittleEndian.PutUint32(log[first.size+plainHeader:], l.number+1)
+			return log
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, log := loggedStoreOf(t, Options{MemTableBytes: 64 << 20}, c.size)
+			content, err := os.ReadFile(log)
+			require.NoError(t, err)
+			content = c.damage(t, bytes.TrimRight(content, "\x00"))
+			require.NoError(t, os.WriteFile(log, append(content, make([]byte, 100<<10)...), 0o600))
+			_, err = Open(dir, Options{})
+			require.ErrorIs(t, err, kv.ErrDamaged)
+			require.ErrorContains(t, err, log)
+		})
+	}
+}
+
+// TestLogCutShortOpens: a log that ends in the middle of a write, or with what was there before,
 // is what a crash leaves.
-func TestLogCutShort(t *testing.T) {
+func TestLogCutShortOpens(t *testing.T) {
 	dir, log := loggedStore(t, Options{})
 	content, err := os.ReadFile(log)
 	require.NoError(t, err)
@@ -146,9 +193,9 @@ func TestLogCutShort(t *testing.T) {
 	}
 }
 
-// TestTrailerInOldData: what lies behind a write that was under way is of an older log whose
+// TestTrailerInOldDataIsIgnored: what lies behind a write that was under way is of an older log whose
 // file is used again. Bytes in it that look like the mark of a log that was closed are none.
-func TestTrailerInOldData(t *testing.T) {
+func TestTrailerInOldDataIsIgnored(t *testing.T) {
 	dir, log := loggedStore(t, Options{})
 	content, err := os.ReadFile(log)
 	require.NoError(t, err)
@@ -283,9 +330,9 @@ func TestDamagedManifest(t *testing.T) {
 
 const killedDirVar = "PEBBLEKV_TEST_KILLED_DIR"
 
-// TestKilledWithoutSync kills a process that does not sync its log: all that it has
+// TestKilledWithoutSyncLosesNothing kills a process that does not sync its log: all that it has
 // acknowledged is there. Only the machine could lose it.
-func TestKilledWithoutSync(t *testing.T) {
+func TestKilledWithoutSyncLosesNothing(t *testing.T) {
 	if dir := os.Getenv(killedDirVar); dir != "" {
 		s, err := Open(dir, Options{DisableSync: true})
 		require.NoError(t, err)
@@ -297,7 +344,7 @@ func TestKilledWithoutSync(t *testing.T) {
 		}
 	}
 	dir := filepath.Join(t.TempDir(), "db")
-	cmd := exec.Command(os.Args[0], "-test.run=^TestKilledWithoutSync$")
+	cmd := exec.Command(os.Args[0], "-test.run=^TestKilledWithoutSyncLosesNothing$")
 	cmd.Env = append(os.Environ(), killedDirVar+"="+dir)
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)

@@ -34,7 +34,7 @@ type logChunk struct {
 	synced      uint64 // 0 if the chunk does not say
 }
 
-// chunkState is what there is at some place of a block.
+// chunkState says what a place of a block holds.
 type chunkState int
 
 const (
@@ -47,7 +47,7 @@ const (
 	chunkBad
 )
 
-// logReader takes a log apart, or a manifest, which has no number.
+// logReader parses a log, or a manifest, which has no number.
 type logReader struct {
 	r      io.Reader
 	number uint32
@@ -75,7 +75,7 @@ func (l *logReader) next() error {
 
 func (l *logReader) offset(at int) int64 { return l.block*logBlock + int64(at) }
 
-// parse looks at the place at of the block.
+// parse parses the chunk at a place of the block.
 func (l *logReader) parse(at int) (logChunk, chunkState) {
 	b := l.buf[at:]
 	if len(b) < plainHeader {
@@ -145,7 +145,7 @@ func chunkChecksum(b []byte) uint32 {
 	return (c>>15 | c<<17) + 0xa282ead8
 }
 
-// logScan is what a log, or a manifest, looks like.
+// logScan is the result of scanning a log or a manifest.
 type logScan struct {
 	// end is where the last record that can be read ends.
 	end int64
@@ -160,8 +160,8 @@ type logScan struct {
 	lost bool
 }
 
-// scan reads the log as the engine does when it recovers it, and then goes on to find
-// out whether that is all there was.
+// scan reads the log as the engine does when it recovers it, and then searches what lies
+// behind that for signs that the log was longer.
 func (l *logReader) scan() (logScan, error) {
 	var s logScan
 	inRecord := false
@@ -197,15 +197,16 @@ func (l *logReader) scan() (logScan, error) {
 // That they are there does not mean that something is lost: parts of the last write
 // before a crash may have reached the disk in any order. Something is lost if
 //
-//   - a chunk says that more had been synced than can be read, or
+//   - a chunk says that more had been synced than can be read: the engine's own rule, or
 //   - chunks were written after two more syncs: the second began after the first chunk
-//     that is found here had been written, hence with everything before that, or
+//     that is found here had been written, hence with everything before that. This holds
+//     although the synced offset of chunks is too low, see logCheck. Or
 //   - the log was closed, which syncs it.
 //
-// An intact chunk can be told by its checksum wherever it is. The mark of a log that was
-// closed cannot: eleven bytes of a record, or of the older log whose file this was, may look
-// like it, as zeros and small numbers are frequent there. It counts where a chunk can begin,
-// and at the end of the file.
+// The checksum proves an intact chunk at any place. The mark of a log that was closed has
+// none: eleven bytes of a record, or of the older log whose file this was, may look like it,
+// as zeros and small numbers are frequent there. It counts where a chunk can begin, and at
+// the end of the file.
 func (l *logReader) scanBehind(s *logScan, at int) error {
 	bad := uint64(l.offset(at))
 	var syncs int

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// markerFile tells a store's folder from any other.
+	// markerFile marks a store's folder.
 	markerFile = "FASTDDL-STORE"
 	// markerTitle begins the marker; the format's number follows.
 	markerTitle = "fastddl pebblekv format "

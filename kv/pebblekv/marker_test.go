@@ -164,7 +164,7 @@ func TestMissingTable(t *testing.T) {
 	require.ErrorContains(t, err, strings.TrimSuffix(filepath.Base(tables[0]), ".sst"))
 }
 
-// TestFilesArePrivate: nobody else may read the store, whatever made it.
+// TestFilesArePrivate: only the owner may read files of the store, of any origin.
 func TestFilesArePrivate(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "db")
 	s := open(t, dir, Options{})

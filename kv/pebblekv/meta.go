@@ -9,7 +9,7 @@ import (
 const recordMeta = "meta/"
 
 // SaveMeta stores a small named record of the layer above, durably; a nil value
-// removes it. Records have no versions and are in nobody's way.
+// removes it. Records have no versions and no effect on readers and writers of data.
 func (s *Store) SaveMeta(ctx context.Context, name string, value []byte) error {
 	if err := s.enter(ctx); err != nil {
 		return err

@@ -318,8 +318,8 @@ func TestScannerOverDeletedKeysStops(t *testing.T) {
 	}
 }
 
-// TestReadsAtZero: there is nothing at timestamp 0, before which there is none, and nobody looks for it without an end. Once
-// garbage was collected it is too old, as any other.
+// TestReadsAtZero: reads at timestamp 0, the lowest, find nothing, and their search ends. Once garbage was collected it is
+// too old, as any other.
 func TestReadsAtZero(t *testing.T) {
 	s := gcStore(t)
 	for i := range 2 * stepsBeforeSeek {

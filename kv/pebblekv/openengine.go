@@ -40,7 +40,7 @@ func (s *Store) makeEngine() (db *pebble.DB, m marker, err error) {
 	}
 	if !m.ready {
 		// The engine begins the first log before it has set the store's version, in an
-		// older format that does not tell damage from the end.
+		// older format in which damage cannot be distinguished from the end.
 		if err := db.Flush(); err != nil {
 			return nil, m, errors.Join(fmt.Errorf("pebblekv: making %s: %w", s.dir, err), db.Close())
 		}
@@ -55,7 +55,7 @@ func (s *Store) makeEngine() (db *pebble.DB, m marker, err error) {
 	return db, m, nil
 }
 
-// noteLog is told of each new log.
+// noteLog notes the number of each new log.
 func (s *Store) noteLog(info pebble.WALCreateInfo) {
 	if info.Err != nil {
 		return
@@ -95,7 +95,7 @@ func (s *Store) awaitEngine() error {
 		}
 		s.db, s.marker = o.db, o.marker
 		return nil
-	case <-s.engFS.starved:
+	case <-s.engFS.noRoomToOpen:
 		go s.abandon(opened)
 		s.space.measure(0)
 		doing := "recovering the log"
@@ -106,7 +106,7 @@ func (s *Store) awaitEngine() error {
 	}
 }
 
-// abandon ends an Open that was given up, when it comes to its end.
+// abandon closes the engine of an Open that was given up, once it is open.
 func (s *Store) abandon(opened <-chan openedEngine) {
 	o := <-opened
 	if o.err == nil {

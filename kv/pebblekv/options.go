@@ -157,7 +157,7 @@ func engineOptions(o Options, h *health) *pebble.Options {
 	// be rewritten by a compaction. Beside damage, half of a file would get lost.
 	eo.Experimental.IngestSplit = func() bool { return !h.met.Load() }
 	// Scans of whole tables would otherwise set off compactions of data that
-	// nobody writes to.
+	// is not written to.
 	eo.Experimental.ReadSamplingMultiplier = -1
 	// File boundaries are where Ranges cuts, so the lower levels have many
 	// files rather than large ones.

@@ -55,8 +55,8 @@ func (p *preallocations) Preallocate(offset, length int64) error {
 
 func (p *preallocations) Write(b []byte) (int, error) { return len(b), nil }
 
-// TestLogsArePreallocatedAsTheyGrow: always ahead of what is written, at the most to double of it, and to no more than was
-// asked for.
+// TestLogsArePreallocatedAsTheyGrow: always ahead of what is written, up to double of it, and to no more than was
+// requested.
 func TestLogsArePreallocatedAsTheyGrow(t *testing.T) {
 	const wanted, step = 70 << 20, 100 << 10
 	under := &preallocations{}

@@ -16,7 +16,7 @@ import (
 const fileMode = 0o600
 
 // privateFS makes the files of the operating system's file system private,
-// whatever the process's umask is.
+// independently of the process's umask.
 type privateFS struct{ vfs.FS }
 
 func (p privateFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
@@ -65,9 +65,9 @@ func makePrivate(dir string) error {
 // privateFolder is a store's folder that is being made private.
 type privateFolder string
 
-// visit makes a file or a folder in it private. Nothing has to be done for what has gone meanwhile: servers may
-// share the folder for temporary files. What belongs to somebody else is left alone, unless it is a file of the
-// store: nobody but the folder's owner gets at it.
+// visit makes a file or a folder in it private. Nothing has to be done for files that are gone meanwhile: servers may
+// share the folder for temporary files. Files of another user are left alone, unless they are the store's: only the
+// folder's owner may reach those.
 func (p privateFolder) visit(path string, entry fs.DirEntry, err error) error {
 	if err == nil {
 		err = chmodPrivate(path, entry)

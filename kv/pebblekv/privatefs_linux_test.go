@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestFoldersOfOthersInAStore: a file system has a folder of root's in its root, and servers of several users may share the
+// TestForeignFoldersInStoreAreLeftAlone: a file system has a folder of root's in its root, and servers of several users may share the
 // one for temporary files. What cannot be made private there is no file of the store.
-func TestFoldersOfOthersInAStore(t *testing.T) {
+func TestForeignFoldersInStoreAreLeftAlone(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root makes files of several users")
 	}
@@ -67,7 +67,7 @@ func as(t *testing.T, user int, fn func() error) error {
 	t.Helper()
 	done := make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // for good: nobody else gets the thread
+		runtime.LockOSThread() // for good: no other goroutine gets the thread
 		if err := unix.Setfsuid(user); err != nil {
 			done <- err
 			return

@@ -246,8 +246,8 @@ func TestIteratorsRefresh(t *testing.T) {
 	}
 }
 
-// TestWalksLetFilesGo: whoever walks for long over keys, shown or not, does not keep the files alive that were compacted since.
-func TestWalksLetFilesGo(t *testing.T) {
+// TestLongWalksReleaseFiles: long walks over keys, shown or not, do not keep the files alive that were compacted since.
+func TestLongWalksReleaseFiles(t *testing.T) {
 	const keys = 6 * refreshCheck
 	walks := map[string]func(ctx context.Context, s *Store, ts uint64) error{
 		"count": func(ctx context.Context, s *Store, ts uint64) error {
@@ -398,10 +398,10 @@ func TestRangesBehindTheUserKeys(t *testing.T) {
 	require.Equal(t, "own", string(v))
 }
 
-// TestFindingTheLastKeyBehindNewerOnes: a table that grows at its end while an index is built has
+// TestLastKeyIsFoundBehindNewerVersions: a table that grows at its end while an index is built has
 // many keys there that the build's snapshot does not see, and the last one that it sees is asked for
 // more than once.
-func TestFindingTheLastKeyBehindNewerOnes(t *testing.T) {
+func TestLastKeyIsFoundBehindNewerVersions(t *testing.T) {
 	const newer = 2000
 	s := inMemory(t)
 	snap, err := s.Snapshot(t.Context(), apply(t, s, ApplyOptions{}, map[string]string{"a": "1"}))

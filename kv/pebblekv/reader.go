@@ -8,7 +8,7 @@ import (
 )
 
 // Scanner walks over the live keys of a range at one timestamp, in either
-// direction. It waits for nobody: commits at or below the timestamp that are in
+// direction. It does not wait: commits at or below the timestamp that are in
 // flight when it is opened may be missed, and the caller sees to that. It holds
 // garbage collection back until it is closed.
 type Scanner struct {

@@ -8,8 +8,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// reserveFile occupies space that the store gives up when the disk is full, because
-// somebody else has filled it: for the log, for deletions, and for starting.
+// reserveFile occupies space that the store gives up when other programs have filled
+// the disk: for the log, for deletions, and for starting.
 const reserveFile = "RESERVE"
 
 // makeReserve sets space aside. A reserve that cannot be made is tried again at one of

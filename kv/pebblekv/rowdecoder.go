@@ -137,8 +137,8 @@ func (d *rowDecoder) add(key, value []byte) error {
 	return nil
 }
 
-// decode appends the values of one row. The library reads a row that is damaged without
-// looking where it ends; what comes of that is an error, and the batch is lost.
+// decode appends the values of one row. The library reads beyond the end of a damaged row
+// and panics; that becomes an error, and the batch is lost.
 func (d *rowDecoder) decode(value []byte) (err error) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -87,7 +87,7 @@ func (s *scheduler) giveBack() {
 	s.mu.Unlock()
 }
 
-// ended is told how each compaction has ended.
+// ended notes the result of each compaction.
 func (s *scheduler) ended(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

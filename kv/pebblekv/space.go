@@ -70,19 +70,19 @@ type spaceMonitor struct {
 	dir string
 	log *zap.Logger
 	now func() time.Time
-	// limits are zero where the file system does not tell what it has left.
+	// limits are zero where the file system does not report its free space.
 	limits spaceLimits
 
-	// free is what there was at the last measurement, and written what the store has
-	// written since then.
+	// free is the free space at the last measurement, written the bytes that the store
+	// has written since then.
 	free, written atomic.Uint64
 	state         atomic.Int32
 	reserved      atomic.Uint64
 	// blocked counts the writes of the engine that wait for space, after the reserve
 	// was given up.
 	blocked atomic.Int32
-	// lacked is the last error that a write of the engine had for want of something, nil if there
-	// was none yet.
+	// lacked is the last error of a write of the engine for lack of space or file descriptors,
+	// nil if none has failed so.
 	lacked atomic.Pointer[error]
 
 	// refusal is the last refusal of data that have come while space was low, nil once there was more.
@@ -93,7 +93,7 @@ type spaceMonitor struct {
 	improved   chan struct{} // closed, and replaced, when there is more room
 }
 
-// refusal is a write that was refused for want of space.
+// refusal is a write that was refused for lack of space.
 type refusal struct {
 	at  time.Time
 	err *kv.DiskFullError
@@ -143,7 +143,7 @@ func (m *spaceMonitor) current() kv.SpaceState { return kv.SpaceState(m.state.Lo
 // wrote counts bytes that the store has written.
 func (m *spaceMonitor) wrote(n int) { m.written.Add(uint64(n)) }
 
-// estimate is what is free now, if nobody else writes and nothing was deleted.
+// estimate is the free space now, if no other program writes and nothing was deleted.
 func (m *spaceMonitor) estimate() uint64 {
 	free, written := m.free.Load(), m.written.Load()
 	return free - min(free, written)
@@ -166,7 +166,7 @@ func (m *spaceMonitor) admit(class writeClass, size int) error {
 	if m.ample(size) {
 		return nil
 	}
-	if err := m.starved(); err != nil {
+	if err := m.blockedErr(); err != nil {
 		return err
 	}
 	maxAge := spaceMaxAge
@@ -189,19 +189,19 @@ func (m *spaceMonitor) admit(class writeClass, size int) error {
 	return refused
 }
 
-// starved fails if writes of the engine wait for space. What comes later does not wait with
-// them.
-func (m *spaceMonitor) starved() error {
+// blockedErr returns an error if writes of the engine wait for space. Later writes fail with it
+// instead of waiting.
+func (m *spaceMonitor) blockedErr() error {
 	if m.blocked.Load() == 0 {
 		return nil
 	}
 	return m.lack()
 }
 
-// lacks notes an error of the engine that is for want of something.
+// lacks notes an error of the engine for lack of space or file descriptors.
 func (m *spaceMonitor) lacks(err error) { m.lacked.Store(&err) }
 
-// lack is the error where the engine does not get on for want of what it lacked last.
+// lack is the error for writes while the engine lacks what it lacked last.
 func (m *spaceMonitor) lack() error {
 	if p := m.lacked.Load(); p != nil {
 		return m.lackOf(*p)
@@ -209,7 +209,7 @@ func (m *spaceMonitor) lack() error {
 	return m.lackOf(nil)
 }
 
-// lackOf is the error where the engine does not get on because of err.
+// lackOf is the error for writes while the engine is blocked by err.
 func (m *spaceMonitor) lackOf(err error) error {
 	if noFiles(err) {
 		return fmt.Errorf("pebblekv: there are no file descriptors, and writes wait for some: %w", err)
@@ -279,7 +279,7 @@ func (m *spaceMonitor) stateOf(free uint64) kv.SpaceState {
 	}
 }
 
-// become sets the state. Those who wait for space try again when it gets better. The
+// become sets the state. Writes that wait for space try again when it gets better. The
 // caller holds mu.
 func (m *spaceMonitor) become(state kv.SpaceState, free uint64) {
 	was := kv.SpaceState(m.state.Swap(int32(state)))
@@ -309,13 +309,13 @@ func (m *spaceMonitor) improves() <-chan struct{} {
 	return m.improved
 }
 
-// Space implements kv.SpaceReporter. Of a file system that does not tell what is free,
-// such as one in memory, it returns zeros, and SpaceOK.
+// Space implements kv.SpaceReporter. Of a file system that does not report its free
+// space, such as one in memory, it returns zeros, and SpaceOK.
 func (s *Store) Space() (free, reserve uint64, state kv.SpaceState) {
 	return s.space.estimate(), s.space.reserved.Load(), s.space.current()
 }
 
-// Refused returns the refusal of a write for want of space in the last minute, if there was one and there is no more room since.
+// Refused returns the refusal of a write for lack of space in the last minute, if there was one and no room was freed since.
 // A small write may still be taken where a larger one is refused.
 func (s *Store) Refused() error {
 	r := s.space.refusal.Load()
@@ -355,7 +355,7 @@ func (s *Store) admit(class writeClass, size int) error {
 	return s.space.admit(class, size)
 }
 
-// writable refuses writes that could not end, because the engine does not get on.
+// writable refuses writes that could not end, because those of the engine are blocked.
 func (s *Store) writable(class writeClass) error {
 	if err := s.health.failed(); err != nil {
 		return err
@@ -371,8 +371,8 @@ func (s *Store) writable(class writeClass) error {
 	return nil
 }
 
-// stalledBy is the error that writes wait for to go away, nil if they get on: that of a
-// flush, or, where L0 is at its limit, of a compaction.
+// stalledBy is the error that stalls writes, nil if they are not stalled: that of a flush,
+// or, where L0 is at its limit, of a compaction.
 func (s *Store) stalledBy() error {
 	if !s.health.stalled() {
 		return nil
@@ -388,7 +388,7 @@ func (s *Store) stalledBy() error {
 
 // Admit says whether Apply would take writes of about size bytes now: it fails with a
 // kv.DiskFullError if there is no room for them, and as Healthy does if the store takes
-// none at all. Who makes promises before it applies, asks first.
+// none at all. Callers that make promises before they apply ask first.
 func (s *Store) Admit(writes Writes, size int) error {
 	if err := s.writable(ordinaryWrite); err != nil || s.space.ample(size) {
 		return err

@@ -24,14 +24,14 @@ func TestLogLimiter(t *testing.T) {
 	l.kinds["same"].last = time.Now().Add(-logPause)
 	held, ok := l.allow("same")
 	require.True(t, ok)
-	require.Equal(t, 1000-logBurst, held, "how many were held back is told")
+	require.Equal(t, 1000-logBurst, held, "the number of those held back is returned")
 	for i := range 3 * logKinds {
 		l.allow(fmt.Sprint(i))
 	}
 	require.LessOrEqual(t, len(l.kinds), logKinds)
 }
 
-// TestSpaceForBuilds: what waits for space is told how much lets it go on, and not less.
+// TestSpaceForBuilds: SpaceForBuilds returns the least free space with which builds go on.
 func TestSpaceForBuilds(t *testing.T) {
 	s := &Store{space: &spaceMonitor{limits: limitsOf(1<<30, 8<<20)}}
 	s.space.reserved.Store(1)

@@ -42,9 +42,8 @@ func fillSpace(t *testing.T, s *Store, dir, prefix string, n int) {
 	require.NoError(t, s.Import(t.Context(), []kv.ImportUnit{u}))
 }
 
-// TestDeletedRangesGiveSpaceBack: whatever way the data came in, and whether it
-// is deleted at once or in pieces, the space comes back by itself and what lies
-// beside it stays.
+// TestDeletedRangesGiveSpaceBack: for data from commits and imports, deleted at
+// once or in pieces, the space comes back by itself, and the data beside it stay.
 func TestDeletedRangesGiveSpaceBack(t *testing.T) {
 	const size = 24
 	for _, pieces := range []bool{false, true} {

@@ -119,7 +119,7 @@ func (s *Store) start() error {
 		return err
 	}
 	s.timeline = newTimeline(bound, safePoint, s.persistTSBound)
-	s.timeline.refused = func() error { return errors.Join(s.writable(ownWrite), s.space.starved()) }
+	s.timeline.refused = func() error { return errors.Join(s.writable(ownWrite), s.space.blockedErr()) }
 	if s.holds, err = s.loadHolds(); err != nil {
 		return err
 	}
@@ -187,33 +187,33 @@ func (s *Store) Close() error {
 	select { // it may have gone on
 	case err := <-closed:
 		return err
-	case <-time.After(stuckPatience):
+	case <-time.After(stuckTimeout):
 		return fmt.Errorf("pebblekv: closing: %w", s.space.lack())
 	}
 }
 
-// StopWaiting lets what waits for space on a full disk fail, now and from now on, but for the log, the manifest, and writes
-// that wait for memory until a table is written: stuck is closed if there is no space for one of these, for what nobody
-// should wait any more. It is for those who have to wait for writes before they close the store.
+// StopWaiting lets writes that wait for space on a full disk fail, now and from now on, but for the log, the manifest, and
+// writes that wait for memory until a table is written: stuck is closed if there is no space for one of these, and the caller
+// should not wait for them any more. It is for callers that have to wait for writes before they close the store.
 func (s *Store) StopWaiting() (stuck <-chan struct{}) {
 	s.engFS.end()
 	return s.engFS.stuck
 }
 
-// stuckPatience is how long Close waits for an engine that has waited for space since the closing began.
-const stuckPatience = time.Second
+// stuckTimeout is how long Close waits for an engine that has waited for space since the closing began.
+const stuckTimeout = time.Second
 
 func (s *Store) close() (err error) {
 	defer errs.Contain(&err)
-	starved := s.space.blocked.Load() > 0
+	blocked := s.space.blocked.Load() > 0
 	if first, err := s.gate.close(closeTimeout); !first || err != nil {
 		return err
 	}
-	if s.health.wedged.Load() {
+	if s.health.poisoned.Load() {
 		// The engine may hold its locks for ever; what is durable is.
 		return errors.Join(s.health.failed(), s.lock.Close())
 	}
-	if !starved {
+	if !blocked {
 		err = s.saveFinalBound()
 	}
 	return errors.Join(err, s.db.Close(), s.lock.Close())
@@ -273,7 +273,7 @@ func (s *Store) applyDurably(b *pebble.Batch) error {
 func (s *Store) applyBatch(b *pebble.Batch, sync bool) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			s.health.wedged.Store(true)
+			s.health.poisoned.Store(true)
 			err = fmt.Errorf("pebblekv: storage engine: %v", r)
 			s.health.fail(err)
 		}
@@ -291,7 +291,7 @@ func (s *Store) applyBatch(b *pebble.Batch, sync bool) (err error) {
 }
 
 // awaitSync waits until a batch applied with sync is on stable storage, and
-// closes it. After an error nobody knows what is in the log, so the store
+// closes it. After an error the contents of the log are unknown, so the store
 // takes no more writes.
 func (s *Store) awaitSync(b *pebble.Batch) error {
 	if err := b.SyncWait(); err != nil {

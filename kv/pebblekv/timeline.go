@@ -30,14 +30,14 @@ func timestampOf(t time.Time) uint64 { return uint64(max(t.UnixMilli(), 0)) << l
 //
 // All of it is under one lock, because the questions asked of it are about
 // their relation: a reader may start at ts only when no commit at or below ts
-// is in flight, and the safe point may move to ts only when nobody reads below.
+// is in flight, and the safe point may move to ts only when no reader is below.
 type timeline struct {
 	now func() time.Time
 	// persistBound makes a bound durable that no timestamp reaches before the
 	// next one is durable.
 	persistBound func(bound uint64) error
-	// refused says why nobody is to wait for a bound that is being made durable: the store does not get
-	// on with writes, and it may stay so. nil refuses nobody.
+	// refused says why callers are not to wait for a bound that is being made durable: the store's writes
+	// are blocked, and may stay so. nil lets all wait.
 	refused func() error
 
 	mu        sync.Mutex
@@ -75,8 +75,8 @@ func newTimeline(start, safePoint uint64, persistBound func(uint64) error) *time
 // current returns a fresh timestamp.
 func (t *timeline) current() (uint64, error) { return t.take(func(uint64) {}) }
 
-// take hands out the next timestamp and calls fn with it before anybody else
-// can take a later one.
+// take hands out the next timestamp and calls fn with it before a later one is
+// handed out.
 func (t *timeline) take(fn func(ts uint64)) (uint64, error) {
 	for {
 		ts, e := t.tryTake(fn)
@@ -100,14 +100,14 @@ func (t *timeline) tryTake(fn func(ts uint64)) (uint64, *extension) {
 	t.last = ts
 	fn(ts)
 	const half = uint64(tsWindow/time.Millisecond/2) << logicalBits
-	if t.bound-t.last <= half { // so that nobody has to wait for it
+	if t.bound-t.last <= half { // early, so that no caller has to wait for it
 		t.extend()
 	}
 	t.check()
 	return ts, nil
 }
 
-// extension moves the bound, for everybody who needs that.
+// extension moves the bound, for all callers that need it.
 type extension struct {
 	done chan struct{}
 	err  error // set before done is closed
@@ -129,7 +129,7 @@ func (t *timeline) extend() *extension {
 		defer t.mu.Unlock()
 		t.extending = nil
 		if err != nil {
-			// It is met again by whoever needs the bound to be extended.
+			// The next caller that needs the bound extended meets it again.
 			e.err = fmt.Errorf("pebblekv: extending the timestamp window: %w", err)
 			return
 		}
@@ -138,7 +138,7 @@ func (t *timeline) extend() *extension {
 	return e
 }
 
-// refusedInterval is how often who waits for an extension asks whether to go on.
+// refusedInterval is how often a caller that waits for an extension checks refused.
 const refusedInterval = 50 * time.Millisecond
 
 // await waits for an extension, unless that is refused meanwhile.
@@ -157,8 +157,8 @@ func (t *timeline) await(e *extension) error {
 	}
 }
 
-// beginCommit takes a commit timestamp, registers the commit as in flight, and tells
-// announce, if there is one, the timestamp before anybody can be handed a later one.
+// beginCommit takes a commit timestamp, registers the commit as in flight, and calls
+// announce, if it is not nil, with the timestamp before a later one is handed out.
 func (t *timeline) beginCommit(announce func(ts uint64)) (*pendingCommit, error) {
 	p := &pendingCommit{settled: make(chan struct{})}
 	begun := false
@@ -182,7 +182,7 @@ func (t *timeline) beginCommit(announce func(ts uint64)) (*pendingCommit, error)
 }
 
 // beginCommitAt registers a commit at a timestamp that was handed out earlier.
-// The caller makes sure that nobody has read at or above ts what the commit
+// The caller makes sure that no reader at or above ts has read what the commit
 // writes; it is refused if the safe point has reached ts.
 func (t *timeline) beginCommitAt(ts uint64) (*pendingCommit, error) {
 	p := &pendingCommit{ts: ts, settled: make(chan struct{})}
@@ -208,7 +208,7 @@ func (t *timeline) insertInflight(p *pendingCommit) {
 	t.inflight = slices.Insert(t.inflight, i, p)
 }
 
-// check asserts what the timeline rests on. The caller holds mu.
+// check asserts the timeline's invariants. The caller holds mu.
 func (t *timeline) check() {
 	if !invariants.Enabled {
 		return
@@ -284,7 +284,7 @@ func (t *timeline) readAt(ctx context.Context, ts uint64) error {
 	return nil
 }
 
-// pinRead registers a reader at ts without waiting for anybody, and fails below
+// pinRead registers a reader at ts without waiting for commits, and fails below
 // the safe point. A ts that was not handed out yet is fine: it holds nothing back.
 func (t *timeline) pinRead(ts uint64) error {
 	t.mu.Lock()

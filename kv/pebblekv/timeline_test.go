@@ -65,8 +65,8 @@ func TestTimelineOutOfOrder(t *testing.T) {
 	require.NoError(t, tl.readAt(t.Context(), c.ts))
 }
 
-// TestTimelineModel runs random commits and readers: nobody reads at a commit in
-// flight.
+// TestTimelineModel runs random commits and readers: no reader is at or above a
+// commit in flight.
 func TestTimelineModel(t *testing.T) {
 	seed := randtest.Seed(t)
 	tl, _ := testTimeline(0)
@@ -159,8 +159,8 @@ func TestTimelineBound(t *testing.T) {
 	require.Greater(t, again, ts)
 }
 
-// TestTimelineWhenFull: nobody waits for a bound that a full disk does not take, however often
-// it was tried, and all goes on when it does.
+// TestTimelineWhenFull: callers do not wait for a bound that does not fit on a full disk, after
+// any number of tries, and all goes on once it does.
 func TestTimelineWhenFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tl, _ := testTimeline(0)

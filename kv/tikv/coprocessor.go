@@ -59,8 +59,8 @@ func noPoints(r kv.KeyRange) []tidbkv.KeyRange {
 	return []tidbkv.KeyRange{{StartKey: r.Start, EndKey: next}, {StartKey: next, EndKey: r.End}}
 }
 
-// send sends a request. One that concerns one region is answered by and by, as the
-// response is asked for more; others are read ahead.
+// send sends a request. The answer of a request to one region is streamed in pages, each fetched
+// when the response is asked for it; other requests are read ahead.
 func (s *Store) send(ctx context.Context, req *tidbkv.Request) tidbkv.Response {
 	option := &tidbkv.ClientSendOption{EnableCollectExecutionInfo: req.Tp == tidbkv.ReqTypeChecksum}
 	option.TryCopLiteWorker = newLike(option.TryCopLiteWorker) // allows it
@@ -125,7 +125,7 @@ func countDAG(tableID int64) ([]byte, error) {
 		countExecutor())
 }
 
-// countExecutor counts what comes to it.
+// countExecutor counts the rows of the executor below it.
 func countExecutor() *tipb.Executor {
 	longlong := &tipb.FieldType{Tp: int32(mysql.TypeLonglong), Flag: uint32(mysql.NotNullFlag), Flen: mysql.MaxIntWidth}
 	one := &tipb.Expr{Tp: tipb.ExprType_Int64, Val: codec.EncodeInt(nil, 1), FieldType: longlong}
@@ -205,7 +205,7 @@ func (s *Store) checksum(ctx context.Context, r kv.KeyRange, ts uint64) (sum kv.
 	}
 	req := &tipb.ChecksumRequest{ScanOn: tipb.ChecksumScanOn_Index, Algorithm: tipb.ChecksumAlgorithm_Crc64_Xor}
 	if keyspace := s.cluster.GetCodec().GetKeyspace(); len(keyspace) > 0 {
-		// Otherwise TiKV sums up what tells the keyspace with each key.
+		// Otherwise TiKV includes the keyspace's prefix of each key in the sum.
 		req.Rule = &tipb.ChecksumRewriteRule{NewPrefix: keyspace}
 	}
 	data, err := req.Marshal()
@@ -226,7 +226,7 @@ func (s *Store) checksum(ctx context.Context, r kv.KeyRange, ts uint64) (sum kv.
 
 // recordsOf is how many records TiKV has met to find so many pairs in one range: more than these if it
 // does not say so. What it calls versions are the steps of its cursor: one to the first record of the range, then one from
-// each record to the next, or a seek over several of them, two at the least for a key that has more than one
+// each record to the next, or a seek over several of them, at least two for a key that has more than one
 // (move_write_cursor_to_next_user_key in src/storage/mvcc/reader/scanner/forward.rs).
 func recordsOf(answer tidbkv.ResultSubset, pairs int64) int64 {
 	if detailed, ok := answer.(interface{ GetCopRuntimeStats() *copr.CopRuntimeStats }); ok {

@@ -8,11 +8,11 @@
 //
 // # Invariants
 //
-//   - A scan holds a few pages in memory, whatever the rows and the regions are like: it
-//     asks for a page at a time, of up to four strips of the range side by side, and measures how many rows make a
-//     page and how far that goes. Where rows may be long it does not rely on that: the next ones may be longer.
-//   - Strips follow one another without a gap, whatever was measured, and their rows are handed out in order.
-//   - A timestamp that nobody has handed out yet is not read at: TiKV would let a
+//   - A scan holds a few pages in memory, for rows and regions of any kind: it requests a page at a time, of up to
+//     four subranges concurrently, and measures how many rows make a page and how much of the key space they take.
+//     Where rows may be long it does not rely on that: the next ones may be longer.
+//   - Subranges follow one another without a gap, even if the measurement is wrong, and their rows are returned in order.
+//   - A timestamp that PD has not handed out yet is not read at: TiKV would let a
 //     transaction commit below it later.
 //   - No transaction commits at a timestamp that CurrentTS returns: entries may be imported
 //     at it.
@@ -24,9 +24,9 @@
 //     since the call, has been split, once: its epoch has changed. No cache is trusted for it.
 //     That leaves twice the regions, which PD merges again in time.
 //
-// # What TiKV does not tell
+// # What TiKV does not report
 //
-// The version of an entry (kv.VersionedIterator), and the load of its engine: there is
-// no L0 and no compaction debt in the load signals. A store that is in trouble says so
-// when it is asked to import.
+// The version of an entry (kv.VersionedIterator), and the load of its engine: the load
+// signals have no L0 and no compaction debt. An overloaded store answers imports with an
+// error that says so.
 package tikv

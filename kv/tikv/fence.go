@@ -28,9 +28,9 @@ const (
 //
 // What is split is what TiKV itself takes for the region: a request with an epoch that
 // is not the region's is refused, and the region is looked up anew. One split changes the epoch
-// of both halves, so whatever was sent to any key of the region as it was is refused, and what
-// else of the ranges lies in it needs no split of its own: an index has a range in each partition,
-// and many of them lie in one region.
+// of both halves, so all requests sent to any key of the old region are refused, and the other
+// ranges in it need no split of their own: an index has a range in each partition, and many of
+// them lie in one region.
 func (s *Store) Fence(ctx context.Context, ranges ...kv.KeyRange) error {
 	if err := s.enter(ctx); err != nil {
 		return err

@@ -70,8 +70,8 @@ func TestFence(t *testing.T) {
 	require.NoError(t, s.Fence(t.Context(), kv.KeyRange{Start: []byte("y"), End: []byte("y")}), "nothing")
 }
 
-// TestFenceOnce: ranges that lie in one region take one split together, in whatever order they
-// come; what lies in others is split, too.
+// TestFenceOnce: ranges that lie in one region take one split together, in any order; what lies in
+// others is split, too.
 func TestFenceOnce(t *testing.T) {
 	s := openNew(t)
 	s.splitAt(t, "a", "m", "n", "z")

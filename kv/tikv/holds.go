@@ -12,8 +12,8 @@ import (
 	"fastddl/kv"
 )
 
-// holds are the holds on garbage collection that this process has. PD keeps them, as
-// service safe points; here is only what tells a hold from one that replaced it.
+// holds are the holds on garbage collection that this process has. PD keeps them, as service
+// safe points; this only distinguishes a hold from one that replaced it.
 type holds struct {
 	store *Store
 

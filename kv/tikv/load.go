@@ -33,8 +33,8 @@ type bucket struct {
 	count uint64
 }
 
-// loadMeter tells the commits of the last seconds from those before. It is sampled when
-// somebody asks.
+// loadMeter separates the commits of the last seconds from those before. It is sampled at
+// each call of LoadSignals.
 type loadMeter struct {
 	mu      sync.Mutex
 	samples []commits // oldest first; all but the first within loadSpan
@@ -79,7 +79,7 @@ func (l *loadMeter) sample() (now, before commits) {
 	return now, l.samples[0]
 }
 
-// LoadSignals implements kv.Store. What a cluster tells of its load is the latency of this
+// LoadSignals implements kv.Store. The signals of a cluster are the latency of this
 // server's commits, and that a store refuses imports.
 func (s *Store) LoadSignals() kv.LoadSignals {
 	if s.enter(context.Background()) != nil {

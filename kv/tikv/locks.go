@@ -28,9 +28,9 @@ const (
 	settleConcurrency = 8
 )
 
-// SettleLocks implements kv.LockSettler. Readers pass locks of type Lock, and pessimistic ones, whatever
-// their timestamp (check_ts_conflict_si in components/txn_types/src/lock.rs), so no snapshot makes anybody
-// end them. Pessimistic ones are left alone: those of a transaction that is over are never committed.
+// SettleLocks implements kv.LockSettler. Readers pass locks of type Lock, and pessimistic ones, of any
+// timestamp (check_ts_conflict_si in components/txn_types/src/lock.rs), so reading does not end them.
+// Pessimistic ones are left alone: those of a transaction that has ended are never committed.
 //
 // It is one small request for each range and region.
 func (s *Store) SettleLocks(ctx context.Context, before uint64, ranges ...kv.KeyRange) error {
@@ -70,7 +70,7 @@ func (s *Store) settleSome(ctx context.Context, before uint64, r kv.KeyRange) (n
 		if len(locks) == 0 {
 			return next, nil
 		}
-		// Nobody reads at a timestamp, so no commit has to be moved above one.
+		// This is not a read at a timestamp, so no commit has to be moved above one.
 		wait, err := s.cluster.GetLockResolver().ResolveLocks(bo, 0, locks)
 		if err != nil {
 			return nil, err

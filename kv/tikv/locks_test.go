@@ -231,8 +231,8 @@ func TestSettleLocksAwaitsCommits(t *testing.T) {
 	s.committed(t, start, "m1")
 }
 
-// TestSettleLocksLeavesOthers: nobody waits for locks of transactions that go on, of others that readers
-// see by themselves, that began later or are elsewhere, however many there are.
+// TestSettleLocksLeavesOthers: SettleLocks does not wait for any number of locks of transactions that go on, if
+// readers see them by themselves, or if they began later or are elsewhere.
 func TestSettleLocksLeavesOthers(t *testing.T) {
 	s := openNew(t)
 	s.prewritten(t, longTTL, kvrpcpb.Op_Lock, "j", "p", "q")

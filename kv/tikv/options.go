@@ -28,8 +28,8 @@ type Options struct {
 	// Importer takes the imports, and is closed with the store. Without one the store is
 	// for reading.
 	Importer Importer
-	// PageBytes is about how much a scan asks for by one request, if it is known what a page may have at the most,
-	// and a quarter of it otherwise; 0 is 4 MiB. A scan holds four or five pages as a rule, and nine at the most.
+	// PageBytes is about how much a scan requests at a time, if the rows' length is bounded, and a quarter of it
+	// otherwise; 0 is 4 MiB. A scan holds four or five pages as a rule, and never more than nine.
 	PageBytes int
 	// Logger receives messages; nil discards them.
 	Logger *zap.Logger

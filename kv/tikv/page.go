@@ -15,7 +15,7 @@ import (
 
 var countFields = []*types.FieldType{types.NewFieldType(mysql.TypeLonglong)}
 
-// hiddenHandle is the integer handle as a column, whatever the table calls it.
+// hiddenHandle is the integer handle as a column; the table's name for it does not matter.
 func hiddenHandle() *tipb.ColumnInfo {
 	c := util.ColumnToProto(model.NewExtraHandleColInfo(), false, false)
 	c.PkHandle = true

@@ -23,8 +23,8 @@ const (
 	regionMiB = 1 << 20
 )
 
-// Ranges implements kv.Store: the pieces are regions. Their sizes are what PD has been
-// told last, of the whole region; where it knows none, or does not answer, they are 0.
+// Ranges implements kv.Store: the pieces are regions. Their sizes are those last reported to
+// PD, of the whole region; where PD knows none, or does not answer, they are 0.
 func (s *Store) Ranges(ctx context.Context, r kv.KeyRange) ([]kv.SizedRange, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ type piece struct {
 	region uint64
 }
 
-// cut cuts r where regions begin. The pieces cover r, whatever the cache says.
+// cut cuts r where regions begin. The pieces cover r even if the cache is stale.
 func cut(r kv.KeyRange, regions []*tikv.KeyLocation) []piece {
 	at := piece{SizedRange: kv.SizedRange{KeyRange: r}}
 	var pieces []piece

@@ -16,17 +16,17 @@ import (
 )
 
 const (
-	// maxStrips is how many requests of one scan are under way at a time. A worker encodes a page in
-	// a quarter of the time in which TiKV makes one; and a store that is busy or far away answers late.
-	maxStrips = 4
-	// maxAheadBytes bounds what the pages that are asked for could have together if all of their rows were as
-	// long as they may be, for requests that know what that is. There are minStrips at the least.
+	// maxSubranges bounds the concurrent requests of one scan. A worker encodes a page in a quarter of
+	// the time in which TiKV makes one; and a store that is busy or far away answers late.
+	maxSubranges = 4
+	// maxAheadBytes bounds the size of all requested pages together if all of their rows were as long as they
+	// may be, for requests that know that length. A scan has at least minSubranges.
 	maxAheadBytes = 256 << 20
-	minStrips     = 2
-	// stripFill is how much of a page a strip is to be. Rows do not lie evenly: one more than a page
-	// costs another request.
-	stripFill = 0.9
-	// maxRowBytes is what a row has at the most: TiDB writes no longer ones by default.
+	minSubranges  = 2
+	// subrangeFill is the part of a page that a subrange is cut for. Rows do not lie evenly, and one more
+	// than a page costs another request.
+	subrangeFill = 0.9
+	// maxRowBytes bounds the size of a row: TiDB writes no longer ones by default.
 	maxRowBytes = 6 << 20
 )
 
@@ -35,28 +35,28 @@ const (
 type scanState struct {
 	layout *rowLayout
 	dag    []byte // the request
-	// rowBytes is what a row may have at the most, pageBytes what a page is to have, and firstRows and mostRows how many
-	// rows the first one is to have and any may have.
+	// rowBytes bounds the size of a row and pageBytes is the target size of a page. firstRows is the number of rows
+	// of the first page, mostRows the limit of any page.
 	rowBytes, pageBytes, firstRows, mostRows int
 
 	mu     sync.Mutex
 	rows   int     // of the next page
-	spread float64 // how far rows lie apart, as keyNumber counts; 0 if that is not known
-	empty  bool    // there were none lately
+	spread float64 // the distance between rows, as keyNumber counts; 0 if it is not known
+	empty  bool    // the last range had no rows
 }
 
-// newScanState is that of a scan whose batches have so many rows.
+// newScanState returns the state of a scan whose batches have batchRows rows.
 func newScanState(l *rowLayout, dag []byte, batchRows, pageBytes int) *scanState {
 	s := &scanState{layout: l, dag: dag, pageBytes: pageBytes}
 	for _, ft := range l.fields {
 		s.rowBytes += mostBytes(ft)
 	}
 	s.rowBytes = min(s.rowBytes, maxRowBytes)
-	s.firstRows, s.mostRows = firstPageRows, min(maxPageRows, maxAheadBytes/maxStrips/s.rowBytes)
+	s.firstRows, s.mostRows = firstPageRows, min(maxPageRows, maxAheadBytes/maxSubranges/s.rowBytes)
 	if l.req.LongRows() {
 		s.firstRows = minPageRows
 		if s.mostRows = maxLongPageBytes / s.rowBytes; s.mostRows < maxLongPageRows {
-			s.mostRows, s.pageBytes = maxLongPageRows, pageBytes/4 // a page may have many times that
+			s.mostRows, s.pageBytes = maxLongPageRows, pageBytes/4 // a page may be many times larger
 		}
 	}
 	s.firstRows = min(batchRows, s.firstRows)
@@ -64,9 +64,9 @@ func newScanState(l *rowLayout, dag []byte, batchRows, pageBytes int) *scanState
 	return s
 }
 
-// mostBytes is what a value of a column may have at the most.
+// mostBytes bounds the size of a column's value.
 func mostBytes(ft *types.FieldType) int {
-	const fixed = 64 // what has no length, with the bookkeeping of a column
+	const fixed = 64 // a value of a type without a length, and the bookkeeping of a column
 	switch tp := ft.GetType(); {
 	case tp == mysql.TypeJSON, tp == mysql.TypeTiDBVectorFloat32, ft.GetFlen() < 0 && (types.IsString(tp) || types.IsTypeBlob(tp)):
 		return maxRowBytes
@@ -82,7 +82,7 @@ func mostBytes(ft *types.FieldType) int {
 	return fixed
 }
 
-// pageRows is how many rows the next page is to have.
+// pageRows returns the number of rows to request for the next page.
 func (s *scanState) pageRows() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,7 +92,7 @@ func (s *scanState) pageRows() int {
 	return s.rows
 }
 
-// size sets how many rows the next page has, after one that was to have so many.
+// size sets the number of rows of the next page, after a page of up to so many.
 func (s *scanState) size(rows int, rowBytes float64) {
 	most := s.mostRows
 	if s.layout.req.LongRows() {
@@ -103,7 +103,7 @@ func (s *scanState) size(rows int, rowBytes float64) {
 	s.rows = min(max(int(float64(s.pageBytes)/rowBytes), minPageRows), most)
 }
 
-// saw notes that so many rows lie in a range.
+// saw notes the number of rows in a range.
 func (s *scanState) saw(r kv.KeyRange, rows int) {
 	extent := s.extent(r)
 	s.mu.Lock()
@@ -113,27 +113,27 @@ func (s *scanState) saw(r kv.KeyRange, rows int) {
 	}
 }
 
-// mayAsk is how many requests there may be at a time.
-func (s *scanState) mayAsk() int {
-	return max(minStrips, min(maxStrips, maxAheadBytes/(s.pageRows()*s.rowBytes)))
+// maxRequests bounds the concurrent requests: by memory, if rows may be long.
+func (s *scanState) maxRequests() int {
+	return max(minSubranges, min(maxSubranges, maxAheadBytes/(s.pageRows()*s.rowBytes)))
 }
 
-// cutting is what of a range is to be read by one request.
+// cutting is the part of a range that one request reads.
 type cutting int
 
 const (
-	everything cutting = iota // nothing tells how far rows lie apart
-	region                    // what of it lies in one region
-	onePage                   // its beginning
+	everything cutting = iota // the distance between rows is not known
+	region                    // the part in one region
+	onePage                   // the beginning
 )
 
-// cut cuts r, which lies in one region, behind somewhat less rows than a page.
-func (s *scanState) cut(r kv.KeyRange) (strip kv.KeyRange, how cutting) {
+// cut returns the beginning of r, which lies in one region, with somewhat fewer rows than a page.
+func (s *scanState) cut(r kv.KeyRange) (sub kv.KeyRange, how cutting) {
 	s.mu.Lock()
-	extent, empty := s.spread*float64(s.rows)*stripFill, s.empty
+	extent, empty := s.spread*float64(s.rows)*subrangeFill, s.empty
 	s.mu.Unlock()
 	switch {
-	case empty: // nothing tells where the next row is
+	case empty: // the next row may be anywhere
 		return r, region
 	case extent < 1:
 		return r, everything
@@ -149,7 +149,7 @@ func (s *scanState) cut(r kv.KeyRange) (strip kv.KeyRange, how cutting) {
 	return r, region
 }
 
-// exceeds says that r has more rows than a page: a strip reads no more than that beyond what it was cut for.
+// exceeds says that r has more rows than a page. A subrange reads at most a page beyond the rows it was cut for.
 func (s *scanState) exceeds(r kv.KeyRange) bool {
 	extent := s.extent(r)
 	s.mu.Lock()
@@ -157,13 +157,13 @@ func (s *scanState) exceeds(r kv.KeyRange) bool {
 	return s.spread > 0 && extent > s.spread*float64(s.rows)
 }
 
-// extent is how far the ends of r lie apart, as keyNumber counts.
+// extent returns the distance between the ends of r, as keyNumber counts.
 func (s *scanState) extent(r kv.KeyRange) float64 {
 	n, _ := new(big.Float).SetInt(new(big.Int).Sub(s.keyNumber(r.End), s.keyNumber(r.Start))).Float64()
 	return n
 }
 
-// keyNumber is where in its table a record key lies, as a number.
+// keyNumber returns the place of a record key in its table as a number.
 func (s *scanState) keyNumber(key []byte) *big.Int {
 	handle := make([]byte, s.window())
 	switch prefix := s.layout.prefix; {
@@ -177,7 +177,7 @@ func (s *scanState) keyNumber(key []byte) *big.Int {
 	return new(big.Int).SetBytes(handle)
 }
 
-// window is how many bytes of a handle count.
+// window is the number of bytes of a handle that keyNumber uses.
 func (s *scanState) window() int {
 	if s.layout.req.CommonHandle {
 		return 32
@@ -185,14 +185,14 @@ func (s *scanState) window() int {
 	return 8
 }
 
-// scanHints are what scans have found out of tables, for the next scan of the same columns. The zero
+// scanHints keep what scans have measured of tables, for the next scan of the same columns. The zero
 // value is ready.
 type scanHints struct {
 	mu    sync.Mutex
 	found map[hintKey]scanHint
 }
 
-// hintKey names what is read: of another time rows may be longer.
+// hintKey identifies a request and its snapshot: at another timestamp rows may be longer.
 type hintKey struct {
 	request string
 	ts      uint64
@@ -205,10 +205,10 @@ type scanHint struct {
 	spread float64
 }
 
-// maxHints bounds the requests that are remembered.
+// maxHints bounds the number of remembered requests.
 const maxHints = 256
 
-// remember keeps what a scan has found out, if it is something.
+// remember keeps what a scan has measured, if it has measured the distance between rows.
 func (h *scanHints) remember(s *scanState) {
 	s.mu.Lock()
 	hint := scanHint{s.rows, s.spread}
@@ -225,9 +225,9 @@ func (h *scanHints) remember(s *scanState) {
 	h.found[key] = hint
 }
 
-// recall tells a scan what others have found out. It reports false if there is nothing, or
-// nothing that tells where the first row is: the scan begins with a page of a few rows then. Rows may be longer here, so a
-// page is no larger at first than maxLongPageBytes whatever they are like.
+// recall gives a scan what others have measured. It returns false if that is missing, or if the first row may be
+// anywhere: the scan then begins with a page of a few rows. Rows may be longer here, so the first pages are bounded
+// by maxLongPageBytes for rows of any length.
 func (h *scanHints) recall(s *scanState) bool {
 	if s.layout.req.Sample || len(s.layout.req.Range.Start) <= len(s.layout.prefix) {
 		return false
@@ -244,68 +244,68 @@ func (h *scanHints) recall(s *scanState) bool {
 	return true
 }
 
-// readAhead reads a range by several requests at a time, of strips that follow one another, and
-// hands the pages out in order. Each strip has read two pages at the most that nobody has taken, and
-// one if it is as long as it should be. It is not safe for concurrent use.
+// readAhead reads a range by several concurrent requests, each of one of the subranges that the range is cut into, and
+// returns the pages in order. Each subrange holds at most two pages that the caller has not taken, and one if it is as
+// long as it was cut for. It is not safe for concurrent use.
 type readAhead struct {
-	store   *Store
-	state   *scanState
-	rest    kv.KeyRange // behind all strips
-	strips  []*strip    // in order
-	running sync.WaitGroup
+	store     *Store
+	state     *scanState
+	rest      kv.KeyRange // behind all subranges
+	subranges []*subrange // in order
+	running   sync.WaitGroup
 }
 
-// strip is a part of the range, and the goroutine that reads it.
-type strip struct {
+// subrange is a part of the range, and the goroutine that reads it.
+type subrange struct {
 	keys  kv.KeyRange
 	how   cutting
-	then  []byte // before which nobody else reads what follows the strip
+	then  []byte // no other subrange reads [keys.End, then)
 	pages chan *page
 	err   error // set before pages is closed
 
-	// read is before what the strip has not read, once that is known to be more than a page. The state's mu guards it.
+	// read is the key before which all rows are read, nil before the first page. The state's mu guards it.
 	read []byte
 }
 
-// next returns the next page, nil if there is none.
+// next returns the next page, nil at the end.
 func (a *readAhead) next(ctx context.Context) (*page, error) {
 	for {
 		if err := a.fill(ctx); err != nil {
 			return nil, err
 		}
-		if len(a.strips) == 0 {
+		if len(a.subranges) == 0 {
 			return nil, nil
 		}
-		first := a.strips[0]
+		first := a.subranges[0]
 		if p, ok := <-first.pages; ok {
 			return p, nil
 		}
 		if first.err != nil {
 			return nil, first.err
 		}
-		a.strips = a.strips[1:]
+		a.subranges = a.subranges[1:]
 		if err := a.readOn(ctx, kv.KeyRange{Start: a.end(first), End: first.then}); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// fill begins as many strips as there may be.
+// fill starts subranges up to the limit.
 func (a *readAhead) fill(ctx context.Context) error {
-	for len(a.strips) < a.state.mayAsk() && !a.rest.Empty() {
+	for len(a.subranges) < a.state.maxRequests() && !a.rest.Empty() {
 		s, err := a.begin(ctx, a.rest)
 		if err != nil {
 			return err
 		}
-		a.strips, a.rest.Start = append(a.strips, s), s.keys.End
+		a.subranges, a.rest.Start = append(a.subranges, s), s.keys.End
 	}
 	return nil
 }
 
-// readOn begins strips of what the first one has left, before all others.
+// readOn starts subranges of what the first one has left, before all others.
 func (a *readAhead) readOn(ctx context.Context, left kv.KeyRange) error {
-	var first []*strip
-	for !left.Empty() && (len(first) == 0 || len(first)+len(a.strips) < a.state.mayAsk()) {
+	var first []*subrange
+	for !left.Empty() && (len(first) == 0 || len(first)+len(a.subranges) < a.state.maxRequests()) {
 		s, err := a.begin(ctx, left)
 		if err != nil {
 			return err
@@ -314,18 +314,19 @@ func (a *readAhead) readOn(ctx context.Context, left kv.KeyRange) error {
 	}
 	if len(first) > 0 {
 		first[len(first)-1].then = left.End
-		a.strips = append(first, a.strips...)
+		a.subranges = append(first, a.subranges...)
 	}
 	return nil
 }
 
-// begin begins a strip at the beginning of r: about a page of one region, or everything if nothing tells what a page is.
-func (a *readAhead) begin(ctx context.Context, r kv.KeyRange) (*strip, error) {
+// begin starts a subrange at the beginning of r: about a page of one region, or everything if the distance between rows
+// is not known.
+func (a *readAhead) begin(ctx context.Context, r kv.KeyRange) (*subrange, error) {
 	here, err := a.store.inFirstRegion(ctx, r)
 	if err != nil {
 		return nil, failed(ctx, "region", err)
 	}
-	s := &strip{pages: make(chan *page, 1)}
+	s := &subrange{pages: make(chan *page, 1)}
 	if s.keys, s.how = a.state.cut(here); s.how == everything {
 		s.keys = r
 	}
@@ -338,8 +339,8 @@ func (a *readAhead) begin(ctx context.Context, r kv.KeyRange) (*strip, error) {
 	return s, nil
 }
 
-// end is where what a strip reads ends, as far as that is known.
-func (a *readAhead) end(s *strip) []byte {
+// end returns the key before which a subrange reads, as far as that is known.
+func (a *readAhead) end(s *subrange) []byte {
 	a.state.mu.Lock()
 	defer a.state.mu.Unlock()
 	if s.read != nil {
@@ -348,9 +349,9 @@ func (a *readAhead) end(s *strip) []byte {
 	return s.keys.End
 }
 
-// readTo is the key before which all rows are read or asked for.
+// readTo returns the key before which all rows are read or requested.
 func (a *readAhead) readTo() (key []byte) {
-	for _, s := range a.strips {
+	for _, s := range a.subranges {
 		if key = a.end(s); bytes.Compare(key, s.then) < 0 {
 			break
 		}
@@ -358,8 +359,9 @@ func (a *readAhead) readTo() (key []byte) {
 	return key
 }
 
-// readAll reads the strip, and tells how its rows lie. It ends early if there are many more of them than it was cut for.
-func (s *strip) readAll(ctx context.Context, pages *pages) (err error) {
+// readAll reads the subrange and measures the distance between rows. It ends early if the subrange has many more rows
+// than it was cut for.
+func (s *subrange) readAll(ctx context.Context, pages *pages) (err error) {
 	defer errs.Contain(&err)
 	defer pages.close()
 	state := pages.state
@@ -395,7 +397,7 @@ func (s *strip) readAll(ctx context.Context, pages *pages) (err error) {
 	}
 }
 
-func (s *strip) setRead(state *scanState, key []byte) {
+func (s *subrange) setRead(state *scanState, key []byte) {
 	state.mu.Lock()
 	defer state.mu.Unlock()
 	s.read = key

@@ -47,9 +47,9 @@ var spreads = map[string]func(r *rand.Rand, i int) types.Datum{
 	},
 }
 
-// TestStripsGiveAllRows: whatever the scan takes for a page, and however regions lie, all rows of a range come, once
-// and in order, in a first scan and in one that has heard of that.
-func TestStripsGiveAllRows(t *testing.T) {
+// TestSubrangesGiveAllRows: for pages of any size and regions of any layout a scan returns all rows of a range, once
+// and in order, without hints and with those of an earlier scan.
+func TestSubrangesGiveAllRows(t *testing.T) {
 	r := randtest.Rand(t)
 	for name, handle := range spreads {
 		first := handle(r, 0)
@@ -179,13 +179,13 @@ func (g *gate) asked(ctx context.Context) {
 	g.mu.Unlock()
 }
 
-// TestStripsAreReadSideBySide: a scan has as many requests under way as it may, when it knows how rows lie: fewer where
-// a page may hold much.
-func TestStripsAreReadSideBySide(t *testing.T) {
+// TestSubrangesAreReadConcurrently: a scan has as many concurrent requests as it may, once it has measured the distance
+// between rows: fewer where a page may hold much.
+func TestSubrangesAreReadConcurrently(t *testing.T) {
 	for _, c := range []struct {
 		tp   byte
 		want int
-	}{{mysql.TypeLonglong, maxStrips}, {mysql.TypeLongBlob, minStrips}} {
+	}{{mysql.TypeLonglong, maxSubranges}, {mysql.TypeLongBlob, minSubranges}} {
 		s := open(t, vfs.NewMem(), Options{PageBytes: 3000})
 		s.importRows(t, 5000, 10)
 		g := newGate(s, c.want)
@@ -250,9 +250,9 @@ func handleKey(h int64) []byte {
 	return tablecodec.EncodeRowKeyWithHandle(testTable, tidbkv.IntHandle(h))
 }
 
-// TestStripsThatAreTooWideAreCutAgain: where rows lie closer than it seemed, there are several requests again after
-// one page, and the rest is not taken for what is asked for.
-func TestStripsThatAreTooWideAreCutAgain(t *testing.T) {
+// TestWideSubrangesAreCutAgain: where rows lie closer than measured, the scan has several requests again after
+// one page, and ReadTo does not include the part that is cut off.
+func TestWideSubrangesAreCutAgain(t *testing.T) {
 	const dense, from = 6000, 1 << 40
 	s := open(t, vfs.NewMem(), Options{PageBytes: 3000})
 	s.importAt(t, append(stepped(0, 1_000_000, 2000), stepped(from, 1, dense)...))
@@ -261,26 +261,26 @@ func TestStripsThatAreTooWideAreCutAgain(t *testing.T) {
 	sparse.Range.End = handleKey(from)
 	require.NoError(t, s.ScanColumns(t.Context(), sparse, func(*kv.RowBatch) error { return nil }))
 
-	g := newGate(s, maxStrips)
+	g := newGate(s, maxSubranges)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	req.Range.Start = handleKey(from)
 	n := 0
 	require.NoError(t, s.ScanColumns(ctx, req, func(b *kv.RowBatch) error {
 		n += b.NumRows()
-		if beyond := handleKey(from + int64(n) + 2*maxStrips*3000/16); n < dense/4 {
+		if beyond := handleKey(from + int64(n) + 2*maxSubranges*3000/16); n < dense/4 {
 			require.Negative(t, bytes.Compare(b.ReadTo, beyond), "%d rows", n)
 		}
 		return nil
 	}))
 	require.Equal(t, dense, n)
-	require.Equal(t, maxStrips, g.peak)
+	require.Equal(t, maxSubranges, g.peak)
 }
 
-// TestStripsThatAreTooNarrowGrow: also where one row lies in each.
-func TestStripsThatAreTooNarrowGrow(t *testing.T) {
+// TestNarrowSubrangesGrow: also where one row lies in each.
+func TestNarrowSubrangesGrow(t *testing.T) {
 	const dense, rows, pageRows = 500, 3000, 180
-	for _, step := range append([]int64{2, pageRows / 2, 2 * pageRows, 1_000_000}, stepped(stripFill*pageRows-4, 1, 9)...) {
+	for _, step := range append([]int64{2, pageRows / 2, 2 * pageRows, 1_000_000}, stepped(subrangeFill*pageRows-4, 1, 9)...) {
 		s := open(t, vfs.NewMem(), Options{PageBytes: 3000})
 		s.importAt(t, append(stepped(0, 1, dense), stepped(dense, step, rows)...))
 		s.log.take()
@@ -307,20 +307,20 @@ func TestHintsOfShortRows(t *testing.T) {
 	require.Less(t, slices.Max(s.log.answers), maxLongPageBytes/3)
 }
 
-// TestPagesFitTheirRows: a page has about what it should, from the third round of strips on, and is made for rows as
-// they are there.
+// TestPagesFitTheirRows: a page has about the target size, from the third round of subranges on, for the rows of its
+// place.
 func TestPagesFitTheirRows(t *testing.T) {
 	const pageBytes = 64 << 10
 	for _, c := range []struct {
 		name     string
 		flen     int
 		lengths  func(i int) int
-		pages    int // of their size, at the least
+		pages    int // the least number of pages of the target size
 		tooLarge int
 	}{
 		{"long", 8000, func(int) int { return 2000 }, 10_000 * 2000 / pageBytes, 0},
-		{"longer and longer", 1000, func(i int) int { return 10 + i/10 }, 10_000 * 510 / pageBytes, 2*maxStrips + 1},
-		{"suddenly longer", 1000, func(i int) int { return 10 + i/5000*990 }, 5000 * 1010 / pageBytes, 2*maxStrips + 1},
+		{"longer and longer", 1000, func(i int) int { return 10 + i/10 }, 10_000 * 510 / pageBytes, 2*maxSubranges + 1},
+		{"suddenly longer", 1000, func(i int) int { return 10 + i/5000*990 }, 5000 * 1010 / pageBytes, 2*maxSubranges + 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := open(t, vfs.NewMem(), Options{PageBytes: pageBytes})
@@ -342,7 +342,7 @@ func TestPagesFitTheirRows(t *testing.T) {
 	}
 }
 
-// TestSamplesAreNotReadAhead: a sample costs its pages and no more, also where others have found out how rows lie.
+// TestSamplesAreNotReadAhead: a sample costs its pages and no more, also with hints of other scans.
 func TestSamplesAreNotReadAhead(t *testing.T) {
 	s := open(t, vfs.NewMem(), Options{PageBytes: 1})
 	s.importRows(t, 5000, 10)
@@ -366,8 +366,8 @@ func TestSamplesAreNotReadAhead(t *testing.T) {
 	}
 }
 
-// TestSamplesOverABorder: a sample that goes on in another region costs no more there.
-func TestSamplesOverABorder(t *testing.T) {
+// TestSamplesAcrossRegionsReadLittle: a sample that goes on in another region costs no more there.
+func TestSamplesAcrossRegionsReadLittle(t *testing.T) {
 	s := openNew(t)
 	s.importRows(t, 20_000, 10)
 	s.splitAt(t, string(handleKey(1030)))
@@ -386,7 +386,7 @@ func TestSamplesOverABorder(t *testing.T) {
 	require.Less(t, sent, 10_000)
 }
 
-// TestMostBytes: what values of a type may take.
+// TestMostBytes: the bound of a type's values.
 func TestMostBytes(t *testing.T) {
 	text := func(tp byte, flen int, cs string) *types.FieldType {
 		ft := types.NewFieldType(tp)

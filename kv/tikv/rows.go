@@ -209,7 +209,7 @@ func (b *batcher) add(ctx context.Context, p *page) error {
 	return b.flush(ctx)
 }
 
-// fitting is how many rows of c from one on the batch has room for, one at the least. Only rows
+// fitting is how many rows of c from one on the batch has room for, at least one. Only rows
 // that may be long are looked at: of others a batch is small.
 func (b *batcher) fitting(c *chunk.Chunk, at int) int {
 	most := min(c.NumRows()-at, b.want-b.rows.NumRows())
@@ -228,7 +228,7 @@ func (b *batcher) fitting(c *chunk.Chunk, at int) int {
 	return most
 }
 
-// flush hands out what there is.
+// flush returns the buffered rows as a batch.
 func (b *batcher) flush(ctx context.Context) error {
 	n := b.rows.NumRows()
 	if n == 0 {
@@ -246,7 +246,7 @@ func (b *batcher) flush(ctx context.Context) error {
 		return err
 	}
 	out.LastKey, out.Rows, out.Bytes = key, b.shown, int(b.bytes)+1
-	out.ReadTo = b.readTo() // by the page that has these rows, at the least
+	out.ReadTo = b.readTo() // at least by the page that has these rows
 	if len(b.req.Columns) == 0 {
 		b.shown.SetNumVirtualRows(n)
 	}

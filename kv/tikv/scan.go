@@ -19,9 +19,9 @@ const (
 	firstPageRows = 128
 	// minPageRows and maxPageRows bound the rows of a page.
 	minPageRows, maxPageRows = kv.MinBatchRows, 50_000
-	// Rows that may be long may be so from any row on, whatever those before were like. So a page
-	// of such has longPageGrowth times as many as the one before at the most, and no more than maxLongPageRows
-	// unless these are less than maxLongPageBytes whatever they are like.
+	// Where rows may be long, the next row may be long after any number of short ones. So a page of them has at
+	// most longPageGrowth times as many rows as the page before, and at most maxLongPageRows unless so many rows
+	// of any length are less than maxLongPageBytes.
 	// TiKV ends a page with a batch, of 32 rows, then of 64 and of 128.
 	maxLongPageRows, maxLongPageBytes, longPageGrowth = 32 + 64 + 128, 32 << 20, 4
 )
@@ -236,7 +236,7 @@ func (p *pages) decode(data []byte) (*page, error) {
 		p.state.size(p.pageRows, out.rowBytes)
 	}
 	if out.full = out.rows >= p.pageRows; !out.full {
-		return out, nil // the end of the region, or of the strip
+		return out, nil // the end of the region, or of the subrange
 	}
 	// TiDB's client makes pages longer and longer. So each is a request of its own.
 	p.close()

@@ -92,7 +92,7 @@ func TestScanMovesTheWantedColumns(t *testing.T) {
 	require.Less(t, answers, 12, "pages have tens of thousands of rows")
 }
 
-// TestScanSaysWhatIsReadAhead: a batch tells up to where its page goes, or those behind it that are asked for.
+// TestScanSaysWhatIsReadAhead: a batch's ReadTo is the end of its page, or of the requested pages behind it.
 func TestScanSaysWhatIsReadAhead(t *testing.T) {
 	const rows = 10_000
 	s := openNew(t)
@@ -127,7 +127,7 @@ func TestScanOfLongRows(t *testing.T) {
 		batches++
 		s.log.mu.Lock()
 		defer s.log.mu.Unlock()
-		require.LessOrEqual(t, len(s.log.answers), batches+2*maxStrips+1)
+		require.LessOrEqual(t, len(s.log.answers), batches+2*maxSubranges+1)
 		return nil
 	}))
 	require.Equal(t, rows, n)
@@ -275,7 +275,7 @@ func TestChecksum(t *testing.T) {
 	require.EqualValues(t, 1000, want.Pairs)
 	got, err := s.Checksum(t.Context(), kv.KeyRange{}, ts)
 	require.NoError(t, err)
-	require.Greater(t, got.Records, got.Pairs, "the stand-in does not tell")
+	require.Greater(t, got.Records, got.Pairs, "the stand-in does not report them")
 	got.Records = 0
 	require.Equal(t, want, got)
 	_, err = s.Checksum(t.Context(), kv.KeyRange{}, ts+1<<40)
@@ -366,8 +366,8 @@ func TestScanPanics(t *testing.T) {
 	}
 }
 
-// TestBadScans: what cannot be asked for is refused.
-func TestBadScans(t *testing.T) {
+// TestBadScansAreRefused: what cannot be asked for is refused.
+func TestBadScansAreRefused(t *testing.T) {
 	s := openNew(t)
 	good := s.request(t, 1)
 	for name, change := range map[string]func(*kv.ScanRequest){

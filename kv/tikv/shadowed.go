@@ -110,7 +110,7 @@ func (s *Store) countEntries(ctx context.Context, ranges []kv.KeyRange, ts uint6
 	}
 	scan := &tipb.IndexScan{TableId: tableID, IndexId: indexID, Desc: backward}
 	if len(columns.Handle) == 0 {
-		// TiKV does not decode a column that nobody asks for the value of, but one there has to be.
+		// TiKV does not decode a column whose value is not requested, but the request must have one.
 		scan.Columns = util.ColumnsToProto(columns.Index[:1], false, true, false)
 	} else {
 		// If the handle in an entry has columns TiKV insists on being asked for them, behind those of the index

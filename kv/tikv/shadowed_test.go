@@ -95,8 +95,7 @@ func (c *shadowClient) around(ranges []*coprocessor.KeyRange) (out []*coprocesso
 	return out
 }
 
-// TestShadowed: entries that readers miss are found, in whatever region, and only regions that have some
-// are read.
+// TestShadowed: entries that readers miss are found, in any region, and only regions that have some are read.
 func TestShadowed(t *testing.T) {
 	s := openNew(t)
 	store := s.data.Storage().(interface {

@@ -250,7 +250,7 @@ func (s *snapshot) Version(ctx context.Context, key []byte) (version uint64, err
 		return 0, err
 	}
 	defer s.store.exit()
-	// Whoever is about to commit at or below the snapshot has ended then.
+	// Transactions that were about to commit at or below the snapshot have ended then.
 	value, err := s.open().Get(ctx, key)
 	if tidbkv.IsErrNotFound(err) {
 		return 0, kv.ErrNotExist

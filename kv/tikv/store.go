@@ -46,8 +46,8 @@ type Store struct {
 	hints   scanHints
 	vars    *tikvcfg.Variables
 
-	// seen is a timestamp that was handed out: nobody can commit at or below it any
-	// more without a reader noticing.
+	// seen is a timestamp that was handed out: from then on no transaction commits at
+	// or below it without a reader noticing.
 	seen atomic.Uint64
 
 	mu     sync.RWMutex // guards closed
@@ -132,9 +132,9 @@ var errNoTimestamp = fmt.Errorf("tikv: others take timestamps between all of our
 // at it. A transaction with async commit, or in one phase, takes one more than a timestamp that itself
 // or a reader has (latestTS+1 in txnkv/transaction/2pc.go of client-go, the maximum's next() in
 // async_commit_timestamps of TiKV's prewrite.rs), which is often the very one that PD hands out next. An
-// import at that one would replace the record of the transaction at its keys. Whoever asks a primary
-// key for the transaction then learns that it was rolled back, and does so with the locks that it has
-// left elsewhere. So the timestamp before this one was handed out to this call too, and nobody else has it.
+// import at that one would replace the record of the transaction at its keys. Clients that ask a primary
+// key for the transaction would then learn that it was rolled back, and roll back the locks that it has
+// left elsewhere. So the timestamp before this one was handed out to this call too, and to no other.
 //
 // It fails if others take timestamps so fast that none is alone.
 func (s *Store) CurrentTS(ctx context.Context) (uint64, error) {
@@ -161,7 +161,7 @@ func (s *Store) CurrentTS(ctx context.Context) (uint64, error) {
 	}
 }
 
-// askTS returns a timestamp, and says whether the one before is nobody else's.
+// askTS returns a timestamp, and says whether the one before was handed out to this call too.
 func (s *Store) askTS(ctx context.Context) (ts uint64, alone bool, err error) {
 	var futures [askedTimestamps]oracle.Future
 	for i := range futures {

@@ -30,8 +30,8 @@ func importPairs(t *testing.T, s *testStore, version uint64, pairs map[string]st
 	require.NoError(t, s.Import(t.Context(), []kv.ImportUnit{u}))
 }
 
-// TestBehindTheSafePoint: reads and holds below the GC safe point are refused.
-func TestBehindTheSafePoint(t *testing.T) {
+// TestReadsBelowSafePointFail: reads and holds below the GC safe point are refused.
+func TestReadsBelowSafePointFail(t *testing.T) {
 	s := openNew(t)
 	ctx := t.Context()
 	written, err := s.CurrentTS(ctx)
@@ -114,8 +114,8 @@ func (p *strictPD) UpdateServiceGCSafePoint(_ context.Context, _ string, ttl int
 	return min(p.lowest, ts), nil
 }
 
-// TestHoldBelowOthers: PD's answer is what tells that a hold was not taken.
-func TestHoldBelowOthers(t *testing.T) {
+// TestHoldBelowOthersIsRefused: PD's answer shows that a hold was not taken.
+func TestHoldBelowOthersIsRefused(t *testing.T) {
 	s := openNew(t)
 	strict := &strictPD{Client: s.cluster.GetPDClient(), lowest: 100}
 	s.cluster.(*storage).pd = strict
@@ -175,7 +175,7 @@ func TestRangesWithoutSizes(t *testing.T) {
 	require.Error(t, err)
 }
 
-// TestVersion: the version of a key is told when it is asked for.
+// TestVersion: a snapshot returns the version of a key.
 func TestVersion(t *testing.T) {
 	s := openNew(t)
 	commit := kvtest.TiDBCommit(storageOf)
@@ -204,9 +204,9 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// TestReadingOnly: a store without an importer imports nothing, and bad options are
+// TestStoreWithoutImporter: a store without an importer imports nothing, and bad options are
 // refused.
-func TestReadingOnly(t *testing.T) {
+func TestStoreWithoutImporter(t *testing.T) {
 	s := open(t, vfs.NewMem(), Options{})
 	reader, err := Open(s.cluster, Options{})
 	require.NoError(t, err)

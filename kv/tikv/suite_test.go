@@ -20,7 +20,7 @@ func TestConformance(t *testing.T) {
 		Commit: kvtest.TiDBCommit(storageOf),
 		Start:  kvtest.TiDBStart(storageOf),
 		Lacks: map[kvtest.Capability]string{
-			kvtest.EntryVersions: "TiKV's scans return pairs without their timestamps; kv.VersionedSnapshot tells that of a key",
+			kvtest.EntryVersions: "TiKV's scans return pairs without their timestamps; kv.VersionedSnapshot returns that of a key",
 			kvtest.FixedCommits:  "a reader that meets a lock moves the transaction's commit above its own timestamp, and goes on",
 			kvtest.OwnsData:      "the storage belongs to TiDB's SQL layer, which goes on when builds have ended",
 		},

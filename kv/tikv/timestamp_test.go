@@ -69,9 +69,9 @@ func (s *sharedStorage) GetTimestampWithRetry(*tikv.Backoffer, string) (uint64, 
 	return s.oracle.next()
 }
 
-// TestNobodyCommitsAtTheTimestamp: transactions commit at one more than a timestamp that somebody has.
-// So the one before that which entries are imported at is nobody else's.
-func TestNobodyCommitsAtTheTimestamp(t *testing.T) {
+// TestNoCommitAtTheTimestamp: transactions commit at one more than a timestamp that was handed out.
+// So the timestamp before the one of an import is handed out to the import too.
+func TestNoCommitAtTheTimestamp(t *testing.T) {
 	for name, o := range map[string]*sharedOracle{
 		"at once":             newSharedOracle(1),
 		"after some":          newSharedOracle(3),

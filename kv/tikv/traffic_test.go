@@ -15,7 +15,7 @@ import (
 type traffic struct {
 	mu       sync.Mutex
 	requests []*tidbkv.Request
-	open     int   // requests that nobody has closed
+	open     int   // requests that are not closed
 	answers  []int // bytes of each
 	// asked, if it is not nil, is called before each answer is asked for.
 	asked func(ctx context.Context)

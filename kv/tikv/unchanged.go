@@ -19,9 +19,9 @@ import (
 // CountUnchanged implements kv.UnchangedCounter, of records. TiKV says of an answer whether TiDB may keep it and give
 // it again at later timestamps, which is not so if there is a lock in the range, or a version newer than the request's
 // timestamp (met_newer_ts_data in src/storage/mvcc/reader/scanner/forward.rs). That is as of the moment at which it
-// reads. Before, it is asked for the locks at or below upTo, so that whoever prewrites from then on commits above upTo: in
-// one phase, or by async commit, because the request raises the store's max_ts (scan_lock in src/storage/mod.rs), as becoming
-// the leader of a region does; otherwise because its commit timestamp is taken after that.
+// reads. Before, it is asked for the locks at or below upTo, so that transactions that prewrite from then on commit above
+// upTo: in one phase, or by async commit, because the request raises the store's max_ts (scan_lock in src/storage/mod.rs), as
+// becoming the leader of a region does; otherwise because their commit timestamp is taken after that.
 func (s *Store) CountUnchanged(ctx context.Context, r kv.KeyRange, since, upTo uint64) (n int64, unchanged bool, err error) {
 	if err := s.enter(ctx); err != nil {
 		return 0, false, err

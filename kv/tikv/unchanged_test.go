@@ -59,8 +59,8 @@ func (c *askedClient) SendRequest(ctx context.Context, addr string, req *tikvrpc
 	return resp, err
 }
 
-// TestCountUnchanged: rows are counted as of an earlier time, in all regions, and whatever somebody has written since, or
-// may still commit, shows.
+// TestCountUnchanged: rows are counted as of an earlier time, in all regions, and all writes since, and those that may
+// still commit, show.
 func TestCountUnchanged(t *testing.T) {
 	s := openNew(t)
 	row := func(h int64) string { return string(tablecodec.EncodeRowKeyWithHandle(testTable, tidbkv.IntHandle(h))) }
@@ -107,7 +107,7 @@ func TestCountUnchanged(t *testing.T) {
 	require.True(t, unchanged)
 	require.EqualValues(t, 10, n)
 
-	// In each region locks come first: from then on nobody commits at or below upTo.
+	// In each region locks come first: from then on no transaction commits at or below upTo.
 	for _, start := range []string{string(records.Start), row(3), row(6), row(8)} {
 		locks := slices.Index(client.asked, fmt.Sprintf("locks of %x up to %d", start, upTo))
 		require.GreaterOrEqual(t, locks, 0, "%x was not asked for locks", start)

@@ -25,7 +25,7 @@ var past = []mutation{
 		file:   "kv/tikv/store.go",
 		old:    "now == before+1, now",
 		new:    "now > before, now",
-		caught: "kv/tikv.TestNobodyCommitsAtTheTimestamp",
+		caught: "kv/tikv.TestNoCommitAtTheTimestamp",
 		shows:  `the one before may be the start of a transaction`,
 	},
 	{
@@ -33,7 +33,7 @@ var past = []mutation{
 		file:   "kv/tikv/store.go",
 		old:    "slices.Backward(futures[:])",
 		new:    "slices.All(futures[:])",
-		caught: "kv/tikv.TestNobodyCommitsAtTheTimestamp",
+		caught: "kv/tikv.TestNoCommitAtTheTimestamp",
 		shows:  `a session of low resolution may read at the one before`,
 	},
 	{

@@ -43,7 +43,7 @@ var guards = []guard{
 		backfill.TestResumeFromEveryCheckpoint pebblekv.TestApplyAndLookup pebblekv.TestTombstonesAreAlwaysWritten
 		txn.TestOneTransactionIsOneBatch sql.TestPlainIndexUnderWrites sql.TestBuildUnderWriters
 		sql.TestOldTransaction`},
-	{"I3", "no commit at S", "tikv.TestNobodyCommitsAtTheTimestamp"},
+	{"I3", "no commit at S", "tikv.TestNoCommitAtTheTimestamp"},
 	{"I3", "transactions that are open meanwhile", `
 		sql.TestImportWaitsForOlderTransactions sql.TestUniqueTransactionsOverTheImport
 		sql.TestUniqueTransactionsFromBeforeS sql.TestUniqueRetriedPrewrites sql.TestStoryValueWandersThroughRows
@@ -54,7 +54,7 @@ var guards = []guard{
 		pebblekv.TestGCHoldsAndTransactions pebblekv.TestGCExpiredHold pebblekv.TestGCHoldRenewedLate
 		pebblekv.TestGCImport pebblekv.TestGCModel pebblekv.TestTimelineSafePoint placement.TestGC
 		embedded.TestGCWorker`},
-	{"I4", "on a cluster", "tikv.TestBehindTheSafePoint tikv.TestHoldBelowOthers tikv.TestConformance sql.TestHoldStaysAtS"},
+	{"I4", "on a cluster", "tikv.TestReadsBelowSafePointFail tikv.TestHoldBelowOthersIsRefused tikv.TestConformance sql.TestHoldStaysAtS"},
 	{"I5", "no one reads the index early", `
 		job.TestSteps job.TestErrors sql.TestIndexIsReadFromItsPublication
 		blackbox.TestOldTransactionsDoNotReadThroughTheIndex blackbox.TestOldSnapshotBehindTheIndex`},

@@ -36,6 +36,14 @@ var batches = []mutation{
 		shows:  `the ledger says|acknowledged before the crash and is lost`,
 	},
 	{
+		invariant: "one batch", breaks: "a damaged log is taken for one that ends there",
+		file:   "kv/pebblekv/logcheck.go",
+		old:    "number == c.newest && !s.lost:",
+		new:    "number == c.newest:",
+		caught: "kv/pebblekv.TestDamageThatTheEngineMisses",
+		shows:  `Expected error with "kv: store is damaged"`,
+	},
+	{
 		invariant: "one batch", breaks: "a transaction that was rolled back prewrites late",
 		file:   "kv/embedded/txn/registry.go",
 		old:    "sh.rolledBack(t.startTS, t.unsure)",
@@ -179,7 +187,7 @@ var isolation = []mutation{
 		file:   "kv/embedded/txn/read.go",
 		old:    "lowest = min(lowest, ts)",
 		new:    "lowest = ts",
-		caught: "kv/embedded/txn.TestBatchesOfTheNewestAreOfOneMoment",
+		caught: "kv/embedded/txn.TestNewestBatchesAreConsistent",
 		shows:  `what is not durable is read`,
 	},
 	{
@@ -187,7 +195,7 @@ var isolation = []mutation{
 		file:   "kv/embedded/txn/read.go",
 		old:    "lookup.NewerThan(key, times[i])",
 		new:    "lookup.NewerThan(key, math.MaxUint64)",
-		caught: "kv/embedded/txn.TestReadersAreToldOfNewerVersions",
+		caught: "kv/embedded/txn.TestReadsReportNewerVersions",
 		shows:  `batch get: it reads at a timestamp that is too old`,
 	},
 	{
@@ -243,7 +251,7 @@ var isolation = []mutation{
 		file:   "kv/embedded/txn/transaction.go",
 		old:    "if !t.refusedAt.IsZero() {",
 		new:    "if !t.refusedAt.IsZero() && ts == 0 {",
-		caught: "kv/embedded/txn.TestReadersHoldStillForARefusedCommit",
+		caught: "kv/embedded/txn.TestReadersWaitForRefusedCommit",
 		shows:  `a reader pushes what was refused just now`,
 	},
 }

@@ -212,8 +212,8 @@ func testStatusNotPrimary(t *testing.T, c *cluster) {
 	require.Equal(t, "p", string(resp.Error.GetPrimaryMismatch().GetLockInfo().GetPrimaryLock()))
 }
 
-// Whoever has met a prewritten lock that names a key asks for that key, which has only a pessimistic lock that names another
-// one. To them the primary lock is missing.
+// A client that has met a prewritten lock that names a key asks for that key, which has only a pessimistic lock that names
+// another one. To that client the primary lock is missing.
 func testStatusNotPrimaryPessimistic(t *testing.T, c *cluster) {
 	start := c.ts()
 	c.mustLock(start, start, "p", "s")
@@ -222,7 +222,7 @@ func testStatusNotPrimaryPessimistic(t *testing.T, c *cluster) {
 
 	later := start + (2*lockTTL)<<18
 	resp = c.status("s", start, func(r *kvrpcpb.CheckTxnStatusRequest) { r.CurrentTs = later })
-	require.Equal(t, start, resp.Error.GetTxnNotFound().GetStartTs(), "nobody has asked to roll it back")
+	require.Equal(t, start, resp.Error.GetTxnNotFound().GetStartTs(), "the request did not ask to roll it back")
 	require.Contains(t, byKey(c.locks(c.ts())), "p")
 	require.Empty(t, c.prewrite(start, pessimistic(start), put("p", "1")).Errors)
 	c.mustCommit(start, c.ts(), "p")

@@ -78,7 +78,7 @@ func testPrewriteAfterCommit(t *testing.T, c *cluster) {
 	start := c.ts()
 	c.mustPrewrite(start, put("k", "1"))
 	c.mustCommit(start, c.ts(), "k")
-	// The answer may have been lost: the second copy must not lock, whatever it answers.
+	// The answer may have been lost: the second copy must not lock; its answer does not matter.
 	c.prewrite(start, nil, put("k", "1"))
 	require.Empty(t, c.locks(c.ts()))
 	require.Equal(t, "1", c.read("k", c.ts()))

@@ -19,7 +19,7 @@ var readCases = []testCase{
 	{"read/scan_reverse", testScanReverse},
 	{"read/under_a_pessimistic_lock", testReadUnderPessimisticLock},
 	{"read/under_a_lock_record", testReadUnderLockRecord},
-	{"read/a_later_transaction_is_in_nobodys_way", testReadLaterLock},
+	{"read/a_later_transaction_does_not_block", testReadLaterLock},
 	{"read/pushes_a_prewritten_transaction", testReadPushes},
 	{"read/scan_pushes_a_prewritten_transaction", testScanPushes},
 	{"read/pushed_commit_names_the_primary_key", testPushedCommitNamesPrimary},

@@ -64,8 +64,8 @@ func testSplit(t *testing.T, c *cluster) {
 	require.Equal(t, []string{"m=2"}, pairs(c.scan("g", "", c.ts(), nil)), "a scan ends with its region")
 }
 
-// testSplitsAtOnce: an answer has one region more than there are keys, whoever else splits
-// the region at the same time. TiDB's client scatters them by the keys.
+// testSplitsAtOnce: an answer has one region more than the request has keys, also if other requests
+// split the region at the same time. TiDB's client scatters them by the keys.
 func testSplitsAtOnce(t *testing.T, c *cluster) {
 	for round := range 200 {
 		rc := c.route(fmt.Appendf(nil, "%03d", round))

@@ -25,8 +25,8 @@ var waitCases = []testCase{
 	{"wait/info", testWaitInfo},
 }
 
-// patience is long enough for whatever is expected to happen, in milliseconds.
-const patience = 60_000
+// longWait is longer than any expected event takes, in milliseconds.
+const longWait = 60_000
 
 func waitFor(ms int64) func(*kvrpcpb.PessimisticLockRequest) {
 	return func(r *kvrpcpb.PessimisticLockRequest) { r.WaitTimeout = ms }
@@ -34,10 +34,10 @@ func waitFor(ms int64) func(*kvrpcpb.PessimisticLockRequest) {
 
 // lockUntil locks a key as a client does: after a time-out it asks again.
 func (c *cluster) lockUntil(start, forUpdate uint64, change func(*kvrpcpb.PessimisticLockRequest), key string) *kvrpcpb.PessimisticLockResponse {
-	deadline := time.Now().Add(patience * time.Millisecond)
+	deadline := time.Now().Add(longWait * time.Millisecond)
 	for {
 		resp := c.lock(start, forUpdate, func(r *kvrpcpb.PessimisticLockRequest) {
-			r.WaitTimeout = patience
+			r.WaitTimeout = longWait
 			if change != nil {
 				change(r)
 			}
@@ -60,8 +60,8 @@ func (c *cluster) waiters() int {
 	return len(resp.Entries)
 }
 
-// eventually waits until so many requests are waiting for locks. A store that does not tell is unistore, whose
-// goroutines show it.
+// eventually waits until so many requests are waiting for locks. Unistore does not report them; its goroutines show
+// it.
 func (c *cluster) eventually(waiters int) {
 	count := c.waiters
 	if !c.tellsWaiters() {
@@ -70,7 +70,7 @@ func (c *cluster) eventually(waiters int) {
 			return bytes.Count(stacks[:runtime.Stack(stacks, true)], []byte("lockwaiter.(*Waiter).Wait("))
 		}
 	}
-	require.Eventually(c.t, func() bool { return count() >= waiters }, patience*time.Millisecond, time.Millisecond)
+	require.Eventually(c.t, func() bool { return count() >= waiters }, longWait*time.Millisecond, time.Millisecond)
 }
 
 func (c *cluster) tellsWaiters() bool {
@@ -88,7 +88,7 @@ func testWaitTimeout(t *testing.T, c *cluster) {
 	require.GreaterOrEqual(t, time.Since(began), 90*time.Millisecond)
 	require.Equal(t, holder, resp.Errors[0].GetLocked().GetLockVersion())
 
-	// Who does not wait is not told for how long the lock has been there: client-go would ask again at once.
+	// The answer to a request that does not wait has no duration of the lock: client-go would ask again at once.
 	resp = c.lock(start, start, waitFor(-1), "k")
 	require.Equal(t, holder, resp.Errors[0].GetLocked().GetLockVersion())
 	require.Zero(t, resp.Errors[0].GetLocked().GetDurationToLastUpdateMs())
@@ -102,7 +102,7 @@ func testWaitReleasedByRollback(t *testing.T, c *cluster) {
 	c.eventually(1)
 	c.pessimisticRollback(holder, holder, "k")
 	resp := wait()
-	// Either the key is locked or the client is told to try again.
+	// Either the key is locked or the error is retryable.
 	if len(resp.Errors) > 0 {
 		require.NotNil(t, resp.Errors[0].GetConflict())
 		c.mustLock(start, c.ts(), "k")
@@ -222,7 +222,7 @@ func testWaitInfo(t *testing.T, c *cluster) {
 	start := c.ts()
 	wait := background(func() *kvrpcpb.PessimisticLockResponse { return c.lockUntil(start, start, nil, "k") })
 	var entries int
-	require.Eventually(t, func() bool { entries = c.waiters(); return entries > 0 }, patience*time.Millisecond, time.Millisecond)
+	require.Eventually(t, func() bool { entries = c.waiters(); return entries > 0 }, longWait*time.Millisecond, time.Millisecond)
 	require.Equal(t, 1, entries)
 	c.pessimisticRollback(holder, holder, "k")
 	wait()

@@ -435,7 +435,7 @@ func TestSupports(t *testing.T) {
 }
 
 // TestHandleIsTheKeys: MODIFY COLUMN rewrites rows with all their columns, in the types of these. Of the handle only the key
-// is read, whatever type is asked for, in both formats of rows.
+// is read, as any requested type, in both formats of rows.
 func TestHandleIsTheKeys(t *testing.T) {
 	const id = 3019922805 // of an INT UNSIGNED, of which the row has four bytes
 	values := []types.Datum{types.NewUintDatum(id), types.NewIntDatum(5), types.NewStringDatum("v")}

@@ -10,12 +10,12 @@
 //
 // Invariants:
 //
-//   - A batch is dense (it has no selection vector) and belongs to whoever made it: the executor above may read it, or cut it
+//   - A batch is dense (it has no selection vector) and belongs to its maker: the executor above may read it, or cut it
 //     short, until its push returns, and copies what it keeps. This is what lets the scan use one chunk for a whole request.
 //     Two columns of a batch may be one and the same.
 //   - Slices handed out by a Reader are not kept either. Warnings and errors are turned into text before the batch that
 //     they quote is reused.
-//   - An executor that wants no more rows says so by returning false; nobody calls it again but to finish.
+//   - An executor that wants no more rows says so by returning false; it is not called again but to finish.
 //   - Handle keeps nothing of a request but the memory of its chunks, keys and encoded rows, which an answer does not refer
 //     to; it may be called from any number of goroutines.
 //   - What goes wrong while evaluating (overflow, invalid data for a cast) is part of the answer, SelectResponse.Error with

@@ -95,7 +95,7 @@ func typeFlagsOf(flags uint64) types.Flags {
 //
 // A division by zero that sql_mode has DML ignore is sent as a warning, as TiDB has no flag for it. In strict mode
 // truncation is an error then, which it is not where TiDB means a warning. In other modes, and with IGNORE, the flags do not
-// tell the two apart, and it stays a warning. (TiKV, which is not told the mode, ignores every division by zero in DML;
+// distinguish the two, and it stays a warning. (TiKV does not know the mode and ignores every division by zero in DML;
 // unistore warns wherever it does not fail.)
 func errorLevels(flags uint64, typeFlags types.Flags) errctx.LevelMap {
 	var levels errctx.LevelMap // the zero value of a level is "error"

@@ -78,10 +78,10 @@ func TestSeedRequestsAreAnswered(t *testing.T) {
 	}
 }
 
-// FuzzHandle: whatever a request says, there is an answer to it, in time, and the next
-// one is answered as before.
+// FuzzHandle: any request gets an answer in time, and the next one is answered as
+// before.
 func FuzzHandle(f *testing.F) {
-	log.SetLevel(zapcore.FatalLevel) // what panics inside is told of, and contained
+	log.SetLevel(zapcore.FatalLevel) // panics inside are logged, and contained
 	reader := newFixture(f, fuzzRows).reader
 	seeds := seedRequests(f)
 	for _, req := range seeds {

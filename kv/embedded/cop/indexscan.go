@@ -103,7 +103,7 @@ func (d *indexDecoder) decodeEntry(key, value []byte) (partition []byte, err err
 	}
 	segs := tablecodec.SplitIndexValue(value)
 	if segs.CommonHandle != nil && !d.common {
-		return nil, errors.New("the entry has a handle of several columns, which nobody asks for") // as TiKV
+		return nil, errors.New("the entry has a handle of several columns, which the request does not ask for") // as TiKV
 	}
 	clustered := value[0] <= 1 && value[1] == tablecodec.IndexVersionFlag
 	if clustered && segs.RestoredValues != nil {

@@ -35,7 +35,7 @@ import (
 //   - Which of several strings that are equal MIN and MAX return.
 //   - The time of dates, if it is zero: a cast to DATE or DATETIME may leave another type in a value, which is lost on the way.
 //   - The number that an ENUM or BIT inside of IF and the like is for SUM and BIT_OR. At the root TiDB casts what is inside.
-//   - The number that x'41' or b'101' is as it stands: TiDB sends a string, as it does for a value that comes of one.
+//   - The number that x'41' or b'101' is as it stands: TiDB sends a string, as it does for a value computed from one.
 //   - Groups of quotients. They have more digits than their type shows, and TiDB rounds what it gets of a coprocessor.
 //   - The order and groups of a CASE, IF and the like of strings. If TiDB folds its condition away a column is left, and the
 //     collation of the whole is lost, as on TiKV (generator.folded).

@@ -55,5 +55,5 @@ func (e *evalEnv) recycle(pairs, bytes uint64) {
 	e.buffer = nil
 }
 
-// recycledBytes is what a request may have read at the most, in bytes, for its memory to be kept.
+// recycledBytes bounds what a request may have read, in bytes, for its memory to be kept.
 const recycledBytes = 256 << 10

@@ -12,7 +12,7 @@ type Kind string
 
 // What snapshot isolation, real time or plain sense forbid.
 const (
-	// Garbage is a value that nobody has appended.
+	// Garbage is a value that no transaction has appended.
 	Garbage Kind = "garbage read"
 	// Repeated is one append that took place twice: a request was carried out more than once.
 	Repeated Kind = "append carried out twice"
@@ -72,7 +72,7 @@ type Report struct {
 	Anomalies          []Anomaly
 }
 
-// maxAnomalies bounds a report: the first ones tell what is wrong.
+// maxAnomalies bounds a report: the first ones show what is wrong.
 const maxAnomalies = 20
 
 func (r *Report) add(kind Kind, format string, args ...any) {

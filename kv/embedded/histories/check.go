@@ -34,7 +34,7 @@ type analysis struct {
 	lists map[string][]int
 	// seen are the transactions that somebody has read from.
 	seen map[*Txn]bool
-	// unseen are the appends that nobody has read, of transactions that have committed.
+	// unseen are the appends that were not read, of transactions that have committed.
 	unseen map[string][]appended
 	views  []*view
 }

@@ -112,8 +112,8 @@ var badHistories = map[string]struct {
 	realTime bool
 	txns     []*Txn
 }{
-	"a value of nobody": {kind: Garbage, txns: []*Txn{tx(0, 1, read("x", 7))}},
-	"twice":             {kind: Repeated, txns: []*Txn{tx(0, 1, add("x", 1)), tx(2, 3, read("x", 1, 1))}},
+	"a value that was not appended": {kind: Garbage, txns: []*Txn{tx(0, 1, read("x", 7))}},
+	"twice":                         {kind: Repeated, txns: []*Txn{tx(0, 1, add("x", 1)), tx(2, 3, read("x", 1, 1))}},
 	"another order": {kind: Disorder, txns: []*Txn{
 		tx(0, 9, add("x", 1)), tx(0, 9, add("x", 2)), tx(0, 9, read("x", 1)), tx(0, 9, read("x", 2, 1)),
 	}},

@@ -38,7 +38,7 @@ type cluster struct {
 	served bool   // also over gRPC
 	seed   atomic.Uint64
 
-	// mu is held exclusively during a crash: what a store answers afterwards nobody hears.
+	// mu is held exclusively during a crash: answers of a store after it are dropped.
 	mu         sync.RWMutex
 	life       *life
 	crashes    int
@@ -139,7 +139,7 @@ func (c *cluster) now() *life {
 	return c.life
 }
 
-// alive says whether the store of a life has not crashed yet: what it has answered may be told.
+// alive says whether the store of a life has not crashed yet: then its answer may be delivered.
 func (c *cluster) alive(l *life) bool { return c.now() == l }
 
 // crash takes the store away, with part of what was not synced, and opens what is left of it.

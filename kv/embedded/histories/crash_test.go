@@ -28,8 +28,8 @@ func (l *crashAfter) SendRequest(ctx context.Context, addr string, req *tikvrpc.
 	return resp, err
 }
 
-// TestCommittedInOnePhaseBeforeACrash: a client that is not told that its transaction has committed is in doubt of it,
-// also where the keys are in two regions when it asks again.
+// TestCommittedInOnePhaseBeforeACrash: a client without an answer to its commit is in doubt of it, also where the keys are
+// in two regions when it asks again.
 func TestCommittedInOnePhaseBeforeACrash(t *testing.T) {
 	for name, split := range map[string]bool{"one region": false, "split": true} {
 		t.Run(name, func(t *testing.T) {

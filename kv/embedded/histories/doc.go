@@ -5,7 +5,7 @@
 // # Lists
 //
 // Transactions read lists and append to them. All values of a list differ, and a list is read as a whole, so the longest
-// reading of a list tells in what order its values were appended, and every reading how many of them it has seen. From
+// reading of a list shows in what order its values were appended, and every reading how many of them it has seen. From
 // that follow the dependencies between transactions:
 //
 //   - ww: the second appended right behind the first;
@@ -15,7 +15,7 @@
 //
 // Under snapshot isolation with timestamps of one clock there is no circle of these in which no two rw stand side by
 // side. Two that do are a write skew, which snapshot isolation allows; not so if the reader had locked what it read, for
-// then its rw dependency counts like ww. The circle's dependencies tell the anomaly's name (see Kind). This is the method
+// then its rw dependency counts like ww. The circle's dependencies decide the anomaly's name (see Kind). This is the method
 // of Adya and of Elle.
 //
 // # Views
@@ -28,8 +28,8 @@
 //
 // # Timestamps
 //
-// Where timestamps were recorded more is known than dependencies tell: who committed at or below a view's timestamp is
-// seen by it, and nobody else (see CheckTimes).
+// Where timestamps were recorded more is known than by dependencies: a view sees the transactions that committed at or
+// below its timestamp, and no others (see CheckTimes).
 //
 // # Other histories
 //

@@ -304,7 +304,7 @@ func (s *search) shortest(part []int) (best circle) {
 	return best
 }
 
-// weight prefers circles of few dependencies, whatever way real time takes.
+// weight prefers circles of few dependencies; those of real time count as one together.
 func (c circle) weight() int { return len(c) - c.has(realTime) + min(c.has(realTime), 1) }
 
 // circleFrom returns a shortest path from root back to it, breadth first.

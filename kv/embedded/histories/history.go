@@ -35,7 +35,7 @@ type Op struct {
 	List []int
 	// View is the timestamp that was read at; 0 is unknown.
 	View uint64
-	// Locked says that from the reading to the end of the transaction nobody else could append to the list.
+	// Locked says that from the reading to the end of the transaction no other could append to the list.
 	Locked bool
 	// Begun is when the reading began, at any rate before its timestamp was taken; Ended when it was done. Both count
 	// from the beginning of the history.

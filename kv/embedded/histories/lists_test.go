@@ -228,7 +228,7 @@ func (a *listTxn) readOwn(ctx context.Context, keys []string) error {
 }
 
 // statementSnapshot is what a statement of read committed reads: at a fresh timestamp or, to save that, at the last one
-// that was used, and told to complain if something newer is there.
+// that was used, with the option to fail if a newer version is there.
 func (a *listTxn) statementSnapshot() (*txnsnapshot.KVSnapshot, uint64) {
 	if a.rng.IntN(2) == 0 {
 		s := a.cl.GetSnapshot(a.lockTS)
@@ -423,8 +423,8 @@ func (a *listTxn) end(ctx context.Context, name string, err error) {
 	a.count(name, a.rec.Outcome, err)
 }
 
-// commitPatience is how long a client tries to learn what became of a commit. In production it is more than a minute.
-const commitPatience = 2 * time.Second
+// commitTimeout is how long a client tries to learn what became of a commit. In production it is more than a minute.
+const commitTimeout = 2 * time.Second
 
 // commit commits a transaction and says how it ended.
 func (r *run) commit(ctx context.Context, tx *transaction.KVTxn) (Outcome, uint64, error) {
@@ -433,7 +433,7 @@ func (r *run) commit(ctx context.Context, tx *transaction.KVTxn) (Outcome, uint6
 		Fallback bool   `json:"one_pc_fallback"`
 	}
 	tx.SetCommitCallback(func(text string, _ error) { _ = json.Unmarshal([]byte(text), &info) })
-	ctx, cancel := context.WithTimeout(ctx, commitPatience)
+	ctx, cancel := context.WithTimeout(ctx, commitTimeout)
 	defer cancel()
 	asked := r.cluster.now()
 	err := tx.Commit(ctx)
@@ -449,13 +449,13 @@ func (r *run) commit(ctx context.Context, tx *transaction.KVTxn) (Outcome, uint6
 	case info.Fallback && !r.cluster.alive(asked):
 		// It may have committed in one phase just before the crash. client-go does not say that it is in doubt once it
 		// has given one phase up, as it does where the keys are in several regions by then: TiKV would know of the
-		// commit. Only clients in other processes than the store's can be told so, for which it is served in tests.
+		// commit. Only clients in other processes than the store's can get that answer, for which it is served in tests.
 		return Unknown, 0, err
 	}
 	return Aborted, 0, err
 }
 
-// readOnce reads a list as a statement does that needs no snapshot: whatever is newest.
+// readOnce reads a list as a statement does that needs no snapshot: the newest version.
 func (a *listTxn) readOnce(ctx context.Context) {
 	a.rec = a.lists.rec.Begin("newest")
 	a.rec.Newest = true

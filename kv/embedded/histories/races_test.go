@@ -68,7 +68,7 @@ func (r *requests) commit(start, commit uint64, key string) *kvrpcpb.CommitRespo
 }
 
 // TestConflictsWithCommitsDuringThePrewrite: what is committed while a prewrite of many keys checks one after the other
-// is a conflict for those it has not come to.
+// is a conflict for those it has not checked yet.
 func TestConflictsWithCommitsDuringThePrewrite(t *testing.T) {
 	r := openStore(t, vfs.NewMem())
 	const keys = 20_000 // enough that the prewrite is interrupted on a single core, too
@@ -201,8 +201,8 @@ func TestNewestReadsAreNotBehindOthers(t *testing.T) {
 	readers.Wait()
 }
 
-// TestCommitThatWasForgottenIsNotDenied: a client whose commit was carried out, and whose answer a crash has lost, is not
-// told that it was not.
+// TestCommitThatWasForgottenIsNotDenied: a client whose commit was carried out, and whose answer a crash has lost, does not
+// get the answer that it failed.
 func TestCommitThatWasForgottenIsNotDenied(t *testing.T) {
 	fs := vfs.NewMem()
 	r := openStore(t, fs)
@@ -226,9 +226,9 @@ func TestUnansweredRequestEndsItsStream(t *testing.T) {
 	client := tikv.NewRPCClient(tikv.WithCodec(tikv.NewCodecPDClient(tikv.ModeTxn, c.life.store.PDClient()).GetCodec()))
 	t.Cleanup(func() { require.NoError(t, client.Close()) })
 	ctx := t.Context()
-	const patience = 10 * time.Minute // of the client, which must not be what ends it
+	const timeout = 10 * time.Minute // of the client, which must not be what ends it
 	send := func(kind tikvrpc.CmdType, req any) error {
-		_, err := client.SendRequest(ctx, c.life.address, tikvrpc.NewRequest(kind, req), patience)
+		_, err := client.SendRequest(ctx, c.life.address, tikvrpc.NewRequest(kind, req), timeout)
 		return err
 	}
 	require.NoError(t, send(tikvrpc.CmdGet, &kvrpcpb.GetRequest{Key: []byte("k"), Version: math.MaxUint64}))

@@ -14,7 +14,7 @@ type Access struct {
 	// once.
 	Value        int
 	Begun, Ended time.Duration
-	// Unknown says that nobody knows whether the write took place.
+	// Unknown says that it is not known whether the write took place.
 	Unknown bool
 }
 
@@ -32,7 +32,7 @@ type zone struct {
 func (z *zone) forward() bool { return z.firstEnd < z.lastBegin }
 
 // CheckRegister looks whether the accesses of one register are linearizable. As every value is written once, each
-// value's accesses form a zone, and the zones tell (Gibbons and Korach, 1997).
+// value's accesses form a zone, and the zones decide it (Gibbons and Korach, 1997).
 func CheckRegister(name string, accesses []Access) Report {
 	report := Report{Txns: len(accesses)}
 	zones := collectZones(accesses)

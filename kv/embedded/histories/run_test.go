@@ -87,9 +87,9 @@ func (r *run) count(name string, o Outcome, err error) {
 	}
 }
 
-// sessionPatience is how long a transaction may take before its client gives up: without answers client-go tries for
+// sessionTimeout is how long a transaction may take before its client gives up: without answers client-go tries for
 // minutes.
-const sessionPatience = 5 * time.Second
+const sessionTimeout = 5 * time.Second
 
 // history runs a workload for some time and checks what was seen.
 func history(t *testing.T, seed uint64, s setting, make_ func(*run) workload, length time.Duration) (*run, Report) {
@@ -109,7 +109,7 @@ func history(t *testing.T, seed uint64, s setting, make_ func(*run) workload, le
 		rng := rand.New(rand.NewPCG(seed, uint64(i)))
 		sessions.Go(func() {
 			for ctx.Err() == nil {
-				limited, done := context.WithTimeout(context.WithoutCancel(ctx), sessionPatience)
+				limited, done := context.WithTimeout(context.WithoutCancel(ctx), sessionTimeout)
 				w.transact(limited, i, rng)
 				done()
 			}

@@ -19,13 +19,13 @@ const (
 	mergeBelow  = 32 << 20
 	mergeAge    = time.Hour
 
-	// balanceEvery is the time between two looks at the sizes, unless a look takes long: then there is a rest of
-	// balanceRest times as long.
+	// balanceEvery is the time between two looks at the sizes, unless a look takes long: then the pause is
+	// balancePause times the look.
 	balanceEvery = 30 * time.Second
-	balanceRest  = 100
+	balancePause = 100
 )
 
-// Sizer tells how large the parts of a range are.
+// Sizer returns the sizes of the parts of a range.
 type Sizer interface {
 	Ranges(ctx context.Context, r kv.KeyRange) ([]kv.SizedRange, error)
 }
@@ -43,7 +43,7 @@ func (rs *Regions) Balance(ctx context.Context, sizes Sizer, log *zap.Logger) {
 		if err := rs.balanceSafely(ctx, sizes); err != nil && ctx.Err() == nil {
 			log.Warn("regions could not be balanced", zap.Error(err))
 		}
-		wait = max(balanceEvery, time.Since(start)*balanceRest)
+		wait = max(balanceEvery, time.Since(start)*balancePause)
 	}
 }
 

@@ -35,8 +35,8 @@ func (rs *Regions) Check(rc *kvrpcpb.Context) (*Region, *errorpb.Error) {
 	return r, nil
 }
 
-// epochNotMatch tells a client what has become of the region that it knows: what is left of it and the region after it,
-// which was split off last.
+// epochNotMatch is the error for a client that knows an old version of a region, with what is left of it and the region
+// after it, which was split off last.
 func (rs *Regions) epochNotMatch(r *Region, version uint64) *errorpb.Error {
 	current := []*metapb.Region{r.Meta()}
 	if r.Keys.End != nil {

@@ -2,7 +2,7 @@
 //
 // There is one store, so placement decides little: regions are ranges of keys with an ID and an epoch, in memory only.
 // They exist because clients route by them and split work along them. Splitting and merging moves no data, and no request
-// depends on them: a client with an old epoch is told the new regions, nothing else.
+// depends on them: a client with an old epoch gets the new regions, nothing else.
 //
 // A transaction within one region can be committed in one request, so regions are few: they are split where a client asks
 // for it, and by size.

@@ -62,7 +62,7 @@ func (s *safePoints) advance(ctx context.Context, ts uint64) (uint64, error) {
 		return 0, fmt.Errorf("placement: saving the GC safe point: %w", err)
 	}
 	s.current = ts
-	select { // replace what nobody has begun with
+	select { // replace a target whose collection has not begun
 	case <-s.wanted:
 	default:
 	}
@@ -95,7 +95,7 @@ func (s *safePoints) collectSafely(ctx context.Context, ts uint64) (err error) {
 	return err
 }
 
-// UpdateGCSafePoint implements pd.Client. The versions that nobody can see any more are deleted in the background.
+// UpdateGCSafePoint implements pd.Client. The versions that no reader can see any more are deleted in the background.
 func (c *Client) UpdateGCSafePoint(ctx context.Context, safePoint uint64) (uint64, error) {
 	return c.gc.advance(ctx, safePoint)
 }

@@ -60,7 +60,7 @@ func loadMetaStorage(ctx context.Context, store *pebblekv.Store) (*metaStorage, 
 	return m, err
 }
 
-// put stores a value, or removes the key if the value is nil, and tells the watchers.
+// put stores a value, or removes the key if the value is nil, and notifies the watchers.
 func (m *metaStorage) put(ctx context.Context, key string, value []byte) (previous []byte, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -41,7 +41,7 @@ var _ pd.Client = (*Client)(nil)
 
 // Options configure a Client.
 type Options struct {
-	// Address is the store's address as clients are told it.
+	// Address is the store's address that clients get.
 	Address string
 	// Version is the version the store reports, as "8.5.0".
 	Version string

@@ -92,7 +92,7 @@ func TestWatch(t *testing.T) {
 	require.Error(t, err)
 }
 
-// TestSlowWatcher checks that a watcher which does not keep up is cut off, and holds nobody up.
+// TestSlowWatcher checks that a watcher which does not keep up is cut off, and delays no other.
 func TestSlowWatcher(t *testing.T) {
 	c, store := openPD(t, vfs.NewMem())
 	defer closePD(t, c, store)

@@ -7,7 +7,7 @@ import (
 	"fastddl/internal/invariants"
 )
 
-// checkReplaces asserts that a key changes hands only when nobody holds it. The stripe is held.
+// checkReplaces asserts that a key changes hands only when it has no holder. The stripe is held.
 func (l *lock) checkReplaces(previous *lock) {
 	if !invariants.Enabled || previous == nil || previous.txn == l.txn {
 		return
@@ -27,7 +27,7 @@ func (ks keyState) check(key string) {
 		invariants.Check(string(w.key) == key, "transaction %d waits for key %x in the queue of key %x", w.txn.startTS, w.key, key)
 		invariants.Check(w != granted, "transaction %d waits for key %x, which it was granted", w.txn.startTS, key)
 	}
-	invariants.Check(len(waiters) == 0 || ks.lock != nil || granted != nil, "nobody has key %x, and %d wait for it", key, len(waiters))
+	invariants.Check(len(waiters) == 0 || ks.lock != nil || granted != nil, "key %x has no holder, and %d wait for it", key, len(waiters))
 }
 
 // checkCommitted asserts that a transaction has committed after it began and after every reader that it was promised to

@@ -31,7 +31,7 @@ func TestAssertions(t *testing.T) {
 
 	w := &waiter{txn: second, key: key}
 	waiting := func(granted *waiter, waiters ...*waiter) *queue { return &queue{waiters: waiters, granted: granted} }
-	require.Panics(t, func() { keyState{queue: waiting(nil, w)}.check("k") }, "nobody has the key")
+	require.Panics(t, func() { keyState{queue: waiting(nil, w)}.check("k") }, "the key has no holder")
 	held := &lock{terms: &terms{txn: first}, key: key}
 	require.NotPanics(t, func() { keyState{lock: held, queue: waiting(nil, w)}.check("k") })
 	require.Panics(t, func() { keyState{lock: held, queue: waiting(nil, w, &waiter{txn: first, key: key})}.check("k") }, "out of order")

@@ -86,7 +86,7 @@ func (c *check) amend(ctx context.Context) (*kvrpcpb.KeyError, error) {
 	return pessimisticLockNotFound(c.txn.startTS, c.m.Key, "LockMissingAmendFail"), nil
 }
 
-// skipsConflictCheck says that nobody can have changed the key, or that it does not matter.
+// skipsConflictCheck says that the key cannot have changed, or that a change does not matter.
 func (c *check) skipsConflictCheck() bool {
 	switch {
 	case !c.pessimistic:

@@ -34,7 +34,7 @@ func TestWrongAssertionsAreConflictsFirst(t *testing.T) {
 
 	start = b.ts()
 	wrong := insert(func(req *kvrpcpb.PrewriteRequest) { req.SkipConstraintCheck = true })
-	require.NotNil(t, wrong.AssertionFailed, "nobody has changed it: %v", wrong)
+	require.NotNil(t, wrong.AssertionFailed, "it is unchanged: %v", wrong)
 }
 
 // A pessimistic lock counts for a prewrite only if it is the one that the client knows, neither an older nor a newer one.
@@ -64,7 +64,7 @@ func TestConstraintsNameTheLock(t *testing.T) {
 	}
 }
 
-// Who locks in spite of a newer version decides by that version what to do, and is not told that the key must not exist.
+// A request that locks in spite of a newer version gets that version to decide by, and not the error that the key exists.
 func TestForcedLocksReportTheConflictFirst(t *testing.T) {
 	b := openProtocol(t, vfs.NewMem())
 	start := b.ts()

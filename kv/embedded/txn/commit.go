@@ -95,7 +95,7 @@ func (t *transaction) reopen() {
 // the store or it is clear that they will not be. After an error that is not undetermined the transaction is still in
 // the state of committing and nothing was written.
 func (e *Engine) commitBatch(ctx context.Context, t *transaction, opts pebblekv.ApplyOptions, applied func()) (uint64, error) {
-	// Whoever asked may go away; the commit is not to be left halfway.
+	// The caller's context may end; the commit must not be left halfway.
 	a, err := e.store.Apply(context.WithoutCancel(ctx), t.writes(), opts)
 	if applied != nil {
 		applied()
@@ -158,8 +158,8 @@ func (e *Engine) commitAt(ctx context.Context, startTS, commitTS uint64, keys []
 }
 
 // commitMissing answers for a transaction that holds no locks and is not known to have committed. If it may have, before
-// the store was opened or so long ago that it was forgotten, its version of a key tells: nobody else has its timestamp.
-// Without one nobody knows, as the key may have been locked only, and the client must not be told that it failed, unless
+// the store was opened or so long ago that it was forgotten, its version of a key proves it: its timestamp is unique.
+// Without a version that is unknown, as the key may have been locked only, and the answer must not be that it failed, unless
 // the transaction is known to be rolled back.
 func (e *Engine) commitMissing(ctx context.Context, startTS, commitTS uint64, key []byte, rolledBack bool) (*kvrpcpb.KeyError, error) {
 	if !e.registry.mayHaveForgotten(startTS) {

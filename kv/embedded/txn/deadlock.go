@@ -12,8 +12,8 @@ import (
 
 // detector knows which transactions wait for which keys. Whom they wait for is looked up when it is asked, because keys
 // change hands. Every waiter asks after it has joined a queue, and again when the key has got a holder that waits itself;
-// so the last one to close a circle finds it. Who finds one gives way, and is forgotten in the same moment: one of a circle
-// is enough, also where several look at once.
+// so the last one to close a circle finds it. The waiter that finds one is its victim, and is forgotten in the same moment:
+// one of a circle is enough, also where several look at once.
 type detector struct {
 	mu sync.Mutex
 	// waits are the waiters of each transaction, which may have several requests under way.
@@ -86,10 +86,10 @@ func (d *detector) circle(w *waiter, table *table) []edge {
 	return d.search([]edge{{w, w.key, holder}}, w.txn.startTS, table, map[uint64]bool{})
 }
 
-// givesWay says whether a prewrite that waits is the one that gives way in a circle. A statement in it that waits for a
-// lock is told instead, as it can be repeated alone; otherwise it is the youngest of the prewrites. Optimistic ones give way
-// to pessimistic ones. If it gives way w is forgotten.
-func (d *detector) givesWay(w *waiter, table *table) bool {
+// isVictim says whether a prewrite that waits is the victim of a circle. A statement in it that waits for a lock is the
+// victim instead, as it can be repeated alone; otherwise it is the youngest of the prewrites. Optimistic ones fail before
+// pessimistic ones. If w is the victim it is forgotten.
+func (d *detector) isVictim(w *waiter, table *table) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	circle := d.circle(w, table)

@@ -26,7 +26,7 @@ func TestDeadlockHasOneVictim(t *testing.T) {
 			}
 			victims := 0
 			for _, w := range waiters {
-				if kind == waitToLock && f.detector.detect(w, f.table) != nil || kind != waitToLock && f.detector.givesWay(w, f.table) {
+				if kind == waitToLock && f.detector.detect(w, f.table) != nil || kind != waitToLock && f.detector.isVictim(w, f.table) {
 					victims++
 				}
 			}

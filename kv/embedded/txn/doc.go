@@ -13,8 +13,8 @@
 // Keys are spread over stripes by hash. A stripe has a latch, held by a request from checking its keys until it has
 // locked them or changed its mind, and a mutex over its table of locks, held for moments only. Requests latch stripes in
 // ascending order, so they cannot wait for each other in a circle. Releasing a lock needs no latch. A one-phase commit
-// holds its latches until its batch is in the engine, which may take long where the disk does: who waits for a latch for
-// too long is told that the server is busy.
+// holds its latches until its batch is in the engine, which may take long where the disk does: a request that waits for a
+// latch for too long fails with the error that the server is busy.
 //
 // The order of locking is: latches, transaction.mu, stripe.mu; and detector.mu before stripe.mu.
 //
@@ -24,15 +24,15 @@
 // A reader at T looks at the locks first and opens its iterator afterwards. So for each commit at or below T:
 //
 //   - if its locks were gone, its versions were there before the iterator;
-//   - if it was committing (its timestamp is stored before anybody can be handed a later one, see
+//   - if it was committing (its timestamp is stored before a later one is handed out, see
 //     pebblekv.ApplyOptions.Announce), the reader waits for it;
 //   - if it was only prewritten, the reader raises the transaction's lowest commit timestamp above T, and it commits later
 //     than T or not at all.
 //
 // A commit that shows no timestamp yet will take one above T. Hence readers never miss a commit at or below their
-// timestamp, they never meet a lock that the client has to resolve, and nobody sees a version that is not durable.
+// timestamp, they never meet a lock that the client has to resolve, and no reader sees a version that is not durable.
 //
-// A reader of a single key that wants what is newest waits for nobody. It opens its iterator first and looks at the lock
+// A reader of a single key that wants the newest version does not wait. It opens its iterator first and looks at the lock
 // afterwards, and leaves out what is committing by then and not durable.
 //
 // Readers of single keys find locks in the stripes; readers of ranges look through the transactions that have prewritten
@@ -45,11 +45,11 @@
 //
 // Checks are TiKV's, for optimistic and pessimistic transactions, with differences that a client notices by the time it
 // takes only: a request that meets a committing transaction waits for it instead of failing; a prewrite that meets any
-// other lock waits for a while before the client is told; a lock request that was woken tries again by itself instead of
-// sending the client away; and a transaction is rolled back, or committed, as a whole.
+// other lock waits for a while before it returns the lock; a lock request that was woken tries again by itself instead of
+// returning to the client; and a transaction is rolled back, or committed, as a whole.
 //
-// Of the pessimistic transactions in a deadlock one is told so (detector). Optimistic ones can get into each other's way as well,
-// when they prewrite in several requests: then the youngest of them gives way with a conflict.
+// Of the pessimistic transactions in a deadlock one gets the error (detector). Optimistic ones can block each other as well,
+// when they prewrite in several requests: then the youngest of them fails with a conflict.
 //
 // A commit of a key that is locked but not written leaves no version. The stripe remembers it (lockRecords), and forgets
 // the oldest when there are too many: transactions that began before the newest one forgotten conflict on that stripe,

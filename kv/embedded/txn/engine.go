@@ -17,7 +17,7 @@ const (
 	defaultLockWait   = time.Second
 	defaultTxnBytes   = 1 << 30
 	defaultLockMemory = 1 << 30
-	// fewLocks is how many locks a transaction may have whatever the others hold.
+	// fewLocks is how many locks a transaction may always have, with any number held by others.
 	fewLocks = 256
 )
 
@@ -67,8 +67,8 @@ func (o *Options) Validate() error {
 }
 
 // Engine answers transactional requests over one store. Its methods may be called concurrently. Requests and their slices
-// belong to the caller again when a method has returned. A method returns an error, instead of an answer, if nobody knows
-// or will know what became of the request: the context has ended, the store is closed or has failed.
+// belong to the caller again when a method has returned. A method returns an error, instead of an answer, if the outcome of
+// the request is and will be unknown: the context has ended, the store is closed or has failed.
 type Engine struct {
 	opts     Options
 	store    *pebblekv.Store
@@ -79,7 +79,7 @@ type Engine struct {
 	detector detector
 }
 
-// New makes the transaction layer of a store. Nobody else may commit to the store.
+// New makes the transaction layer of a store. It must be the only one that commits to the store.
 func New(store *pebblekv.Store, opts Options) (*Engine, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
@@ -96,16 +96,16 @@ func New(store *pebblekv.Store, opts Options) (*Engine, error) {
 	}, nil
 }
 
-// latchPatience is how long a request waits for latches. It is long, since a client that is told that the server is busy
-// pauses for seconds before it asks again, whatever its own limits are; being killed is the only one that it looks at.
-func (e *Engine) latchPatience() time.Duration { return 10 * e.opts.MaxLockWait }
+// latchTimeout is how long a request waits for latches. It is long, since a client pauses for seconds after the error that
+// the server is busy and ignores its own limits but for being killed.
+func (e *Engine) latchTimeout() time.Duration { return 10 * e.opts.MaxLockWait }
 
 // Locks is the number of keys that are locked or waited for.
 func (e *Engine) Locks() int { return int(e.table.keys.Load()) }
 
-// hasRoom says whether a transaction may have these locks, too. One with few always may: who has locked many rows keeps
-// nobody else from working, TiDB's own transactions among them. Requests that come at once may exceed the bound by what each
-// of them locks. The transaction's mu is held.
+// hasRoom says whether a transaction may have these locks, too. One with few always may: a transaction that has locked many
+// rows does not keep others from working, TiDB's own among them. Concurrent requests may exceed the bound by what each of
+// them locks. The transaction's mu is held.
 func (e *Engine) hasRoom(t *transaction, locks []*lock) bool {
 	if len(t.locks)+len(locks) <= fewLocks {
 		return true
@@ -120,13 +120,13 @@ func (e *Engine) hasRoom(t *transaction, locks []*lock) bool {
 	return size <= e.opts.LockMemory || count <= max(fewLocks, len(t.locks))
 }
 
-// tooManyLocks tells the client by the text alone, which is what TiDB gets to see of an abort.
+// tooManyLocks names the reason in the text alone: TiDB shows nothing else of an abort.
 func (e *Engine) tooManyLocks() *kvrpcpb.KeyError {
 	return abortError("%v", &kv.TooManyLocksError{Limit: e.opts.LockMemory})
 }
 
-// Barrier returns when nobody can commit at or below ts any more and everybody who has is visible and durable: what is
-// prewritten will commit above ts, what is committing is waited for.
+// Barrier returns when no transaction can commit at or below ts any more and all that have are visible and durable: the
+// prewritten ones will commit above ts, and it waits for committing ones.
 func (e *Engine) Barrier(ctx context.Context, ts uint64) error {
 	for t := range e.active.all() {
 		if err := t.letRead(ctx, ts); err != nil {

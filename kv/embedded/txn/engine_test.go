@@ -180,7 +180,7 @@ func TestReadersAndACommitOnItsWay(t *testing.T) {
 	}
 }
 
-// TestUndetermined checks that nobody is shown a commit whose outcome is unknown.
+// TestUndetermined checks that no reader sees a commit whose outcome is unknown.
 func TestUndetermined(t *testing.T) {
 	var broken atomic.Bool
 	fs := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
@@ -215,8 +215,8 @@ func TestUndetermined(t *testing.T) {
 	require.Nil(t, f.table.get([]byte("other")))
 }
 
-// TestTakenBack checks that a one-phase commit which cannot be written leaves the locks that were there before.
-func TestTakenBack(t *testing.T) {
+// TestFailedOnePhaseCommitRestoresLocks checks that a one-phase commit which cannot be written leaves the locks that were there before.
+func TestFailedOnePhaseCommitRestoresLocks(t *testing.T) {
 	f := newFixture(t, vfs.NewMem(), Options{})
 	start := f.ts()
 	_, err := f.lock(start, "a")
@@ -278,7 +278,7 @@ func TestDeadlockByHandOver(t *testing.T) {
 	ask("mid other", mid, "other")
 	ask("last k", last, "k")
 	f.unlock(holder, "k")
-	// mid gets k, so that last waits for mid and mid for last; who of the two is told of the deadlock is left open.
+	// mid gets k, so that last waits for mid and mid for last; which of the two gets the deadlock error is left open.
 	answers := make(map[string]*kvrpcpb.PessimisticLockResponse)
 	for range 2 {
 		r := <-results
@@ -300,16 +300,16 @@ func TestDeadlockByHandOver(t *testing.T) {
 	r := <-results
 	require.NoError(t, r.err)
 	for _, e := range r.resp.Errors {
-		require.NotNil(t, e.GetDeadlock(), "both may be told")
+		require.NotNil(t, e.GetDeadlock(), "both may get it")
 	}
 	f.unlock(mid, "k", "other")
 	f.unlock(last, "k", "other")
 	require.Zero(t, f.Locks())
 }
 
-// TestOptimisticGivesWay checks that of two optimistic transactions which are in each other's way the younger one fails
+// TestOptimisticPrewriteIsTheVictim checks that of two optimistic transactions which are in each other's way the younger one fails
 // soon, and the other goes on.
-func TestOptimisticGivesWay(t *testing.T) {
+func TestOptimisticPrewriteIsTheVictim(t *testing.T) {
 	f := newFixture(t, vfs.NewMem(), Options{MaxLockWait: time.Minute})
 	older, younger := f.ts(), f.ts()
 	for start, key := range map[uint64]string{older: "a", younger: "b"} {
@@ -344,9 +344,9 @@ func (f *fixture) lazily(start uint64, locked, lazy string) (*kvrpcpb.PrewriteRe
 	})
 }
 
-// TestLazyCommitsGiveWay checks that of two pessimistic transactions which commit, and each of which has locked what the
+// TestLazyCommitIsTheVictim checks that of two pessimistic transactions which commit, and each of which has locked what the
 // other checks lazily, the younger one fails soon, and the other goes on.
-func TestLazyCommitsGiveWay(t *testing.T) {
+func TestLazyCommitIsTheVictim(t *testing.T) {
 	f := newFixture(t, vfs.NewMem(), Options{MaxLockWait: time.Minute})
 	older, younger := f.ts(), f.ts()
 	for start, key := range map[uint64]string{older: "a", younger: "b"} {
@@ -366,8 +366,8 @@ func TestLazyCommitsGiveWay(t *testing.T) {
 	require.Empty(t, (<-first).Errors)
 }
 
-// TestLazyCommitFindsTheDeadlock checks that a statement which waits for a lock is told of the deadlock that a lazily
-// checked commit closes.
+// TestLazyCommitFindsTheDeadlock checks that a statement which waits for a lock gets the error of the deadlock that a
+// lazily checked commit closes.
 func TestLazyCommitFindsTheDeadlock(t *testing.T) {
 	f := newFixture(t, vfs.NewMem(), Options{MaxLockWait: time.Minute})
 	committer, locker := f.ts(), f.ts()
@@ -376,22 +376,22 @@ func TestLazyCommitFindsTheDeadlock(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, resp.Errors)
 	}
-	told := make(chan *kvrpcpb.PessimisticLockResponse, 1)
+	answers := make(chan *kvrpcpb.PessimisticLockResponse, 1)
 	go func() {
 		resp, _ := f.lock(locker, "a")
 		f.unlock(locker, "b")
-		told <- resp
+		answers <- resp
 	}()
 	require.Eventually(t, func() bool { return len(f.LockWaits()) > 0 }, time.Minute, time.Millisecond)
 	resp, err := f.lazily(committer, "a", "b")
 	require.NoError(t, err)
 	require.Empty(t, resp.Errors)
-	require.NotNil(t, (<-told).Errors[0].GetDeadlock())
+	require.NotNil(t, (<-answers).Errors[0].GetDeadlock())
 }
 
-// TestLatchesAreNotWaitedForForEver: a commit that the disk keeps from reaching the engine holds the latches of its keys.
-// Requests for keys that fall on those are told to come again, and change nothing.
-func TestLatchesAreNotWaitedForForEver(t *testing.T) {
+// TestLatchWaitTimesOut: a commit that the disk keeps from reaching the engine holds the latches of its keys.
+// Requests for keys that fall on those fail with a retryable error, and change nothing.
+func TestLatchWaitTimesOut(t *testing.T) {
 	f := newFixture(t, vfs.NewMem(), Options{MaxLockWait: time.Millisecond})
 	held, ok := f.table.latch(t.Context(), time.Minute, 1, func(int) []byte { return []byte("a") })
 	require.True(t, ok)
@@ -417,8 +417,8 @@ func TestLatchesAreNotWaitedForForEver(t *testing.T) {
 	require.Empty(t, f.mustLock("a").Errors)
 }
 
-// TestARollbackThatIsKnownIsNoDoubt: a transaction is rolled back while it is away, and many others commit.
-func TestARollbackThatIsKnownIsNoDoubt(t *testing.T) {
+// TestKnownRollbackIsReported: a transaction is rolled back while it is away, and many others commit.
+func TestKnownRollbackIsReported(t *testing.T) {
 	f := newFixture(t, vfs.NewMem(), Options{})
 	start := f.ts()
 	_, err := f.prewrite(start, false, putOf("a", "v"))
@@ -511,9 +511,9 @@ func TestRegistryIsBounded(t *testing.T) {
 	require.False(t, o.ended, "long ago")
 }
 
-// TestBeforeThisLife checks that transactions which began before the store was opened conflict with everything, since
+// TestTransactionsFromBeforeOpenConflict checks that transactions which began before the store was opened conflict with everything, since
 // locks of that time are forgotten.
-func TestBeforeThisLife(t *testing.T) {
+func TestTransactionsFromBeforeOpenConflict(t *testing.T) {
 	f := newFixture(t, vfs.NewMem(), Options{})
 	resp, err := f.prewrite(f.table.stripes[0].records.forgotten-1, true, putOf("k", "1"))
 	require.NoError(t, err)

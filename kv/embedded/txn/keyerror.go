@@ -24,13 +24,13 @@ func retryableError(format string, args ...any) *kvrpcpb.KeyError {
 // errLatched says that a key is at work for longer than a request waits.
 var errLatched = errors.New("txn: the latch of a key is held")
 
-// serverIsBusy tells the client to come again after a pause, in which it looks whether its statement was killed.
+// serverIsBusy makes the client retry after a pause, in which it looks whether its statement was killed.
 func serverIsBusy() *errorpb.Error {
 	const reason = "another request for one of the keys waits for the disk"
 	return &errorpb.Error{Message: reason, ServerIsBusy: &errorpb.ServerIsBusy{Reason: reason}}
 }
 
-// conflict reports a version, or a lock, that was committed at conflictTS. Versions do not tell when their transactions
+// conflict reports a version, or a lock, that was committed at conflictTS. Versions do not record when their transactions
 // began, so both timestamps are the commit's.
 func conflict(reason kvrpcpb.WriteConflict_Reason, startTS, conflictTS uint64, key, primary []byte) *kvrpcpb.KeyError {
 	return &kvrpcpb.KeyError{Conflict: &kvrpcpb.WriteConflict{

@@ -7,7 +7,7 @@ import (
 	"github.com/pingcap/kvproto/pkg/kvrpcpb"
 )
 
-// MvccByKey describes all versions of a key, newest first, and its lock. Versions do not tell when their transactions
+// MvccByKey describes all versions of a key, newest first, and its lock. Versions do not record when their transactions
 // began: both timestamps are the commit's.
 func (e *Engine) MvccByKey(ctx context.Context, key []byte) (*kvrpcpb.MvccInfo, error) {
 	info := &kvrpcpb.MvccInfo{}
@@ -29,7 +29,7 @@ func (e *Engine) MvccByKey(ctx context.Context, key []byte) (*kvrpcpb.MvccInfo, 
 }
 
 // MvccByStartTS finds a key that a transaction has locked, nil if it has none. Transactions that have ended are not
-// found: their versions do not tell when they began.
+// found: their versions do not record when they began.
 func (e *Engine) MvccByStartTS(ctx context.Context, startTS uint64) (key []byte, info *kvrpcpb.MvccInfo, err error) {
 	t, _ := e.registry.find(startTS)
 	if t == nil {
@@ -49,7 +49,7 @@ func (e *Engine) MvccByStartTS(ctx context.Context, startTS uint64) (key []byte,
 	return key, info, err
 }
 
-// mvcc describes a lock, nil if it is gone: then its value may be the memory of whoever has made the request.
+// mvcc describes a lock, nil if it is gone: then its value may be the memory of the request's caller.
 func (l *lock) mvcc() *kvrpcpb.MvccLock {
 	l.txn.mu.Lock()
 	defer l.txn.mu.Unlock()

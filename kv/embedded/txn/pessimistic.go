@@ -111,7 +111,7 @@ type obstacle struct {
 // try locks all keys, or none of them: it returns what is in the way, or an error for the client.
 func (a *acquisition) try(ctx context.Context) (*obstacle, *kvrpcpb.KeyError, error) {
 	muts := a.req.Mutations
-	held, ok := a.engine.table.latch(ctx, a.engine.latchPatience(), len(muts), func(i int) []byte { return muts[i].Key })
+	held, ok := a.engine.table.latch(ctx, a.engine.latchTimeout(), len(muts), func(i int) []byte { return muts[i].Key })
 	if !ok {
 		return nil, nil, errLatched
 	}
@@ -151,7 +151,7 @@ func (a *acquisition) examineAll(lookup *pebblekv.Lookup) (*kvrpcpb.KeyError, er
 	return nil, nil
 }
 
-// examine finds out whether and how a key can be locked that nobody else has locked.
+// examine finds out whether and how a key without a lock of another transaction can be locked.
 func (a *acquisition) examine(lookup *pebblekv.Lookup, m *kvrpcpb.Mutation, r *lockResult) (*kvrpcpb.KeyError, error) {
 	own := a.txn.lockOf(m.Key)
 	if own != nil && !own.pessimistic() {
@@ -246,10 +246,11 @@ func (a *acquisition) wait(ctx context.Context, o *obstacle) (*kvrpcpb.KeyError,
 
 func (a *acquisition) waitFor(ctx context.Context, o *obstacle) (*kvrpcpb.KeyError, error) {
 	if a.deadline.IsZero() {
-		a.deadline = time.Now().Add(a.patience())
+		a.deadline = time.Now().Add(a.waitTimeout())
 	}
 	if o.holder.committing() {
-		// Also without waiting: the lock is as good as gone, unless the disk hangs.
+		// Also if the request is not to wait: the lock's removal is queued and fails only for I/O errors. It is late only
+		// if the disk hangs.
 		rest := time.Until(a.deadline)
 		if rest <= 0 {
 			return a.waitTimedOut(o), nil
@@ -257,7 +258,7 @@ func (a *acquisition) waitFor(ctx context.Context, o *obstacle) (*kvrpcpb.KeyErr
 		return nil, o.holder.awaitWithin(ctx, rest)
 	}
 	if a.req.WaitTimeout < 0 {
-		if o.lock == nil { // not locked yet by who was woken: as good as
+		if o.lock == nil { // the waiter that was woken has not locked it yet: it counts as locked
 			return a.waitTimedOut(o), nil
 		}
 		return lockedError(o.lock), nil
@@ -283,14 +284,14 @@ func (a *acquisition) waitFor(ctx context.Context, o *obstacle) (*kvrpcpb.KeyErr
 	return keyErr, err
 }
 
-// patience is how long the request may wait. One that is not to wait for a lock may wait for a commit that is on its way
+// waitTimeout is how long the request may wait. One that is not to wait for a lock may wait for a commit that is on its way
 // to the disk.
-func (a *acquisition) patience() time.Duration {
-	patience := a.engine.opts.MaxLockWait
+func (a *acquisition) waitTimeout() time.Duration {
+	timeout := a.engine.opts.MaxLockWait
 	if a.req.WaitTimeout > 0 {
-		patience = min(patience, time.Duration(a.req.WaitTimeout)*time.Millisecond)
+		timeout = min(timeout, time.Duration(a.req.WaitTimeout)*time.Millisecond)
 	}
-	return patience
+	return timeout
 }
 
 // park sleeps until the waiter is granted its key, finds itself in a deadlock or has waited for long enough.
@@ -322,7 +323,7 @@ func (a *acquisition) waitTimedOut(o *obstacle) *kvrpcpb.KeyError {
 	if o.lock != nil {
 		return lockedError(o.lock)
 	}
-	// The holder has been granted the key and is about to lock it. A fresh lock tells the client to come again.
+	// The holder has been granted the key and is about to lock it. The answer is a fresh lock, for which the client retries.
 	now := time.Now()
 	return lockedError(&lock{key: o.key, op: kvrpcpb.Op_PessimisticLock, terms: &terms{
 		txn:     o.holder,

@@ -70,8 +70,8 @@ func (e *Engine) Prewrite(ctx context.Context, req *kvrpcpb.PrewriteRequest) (*k
 	}
 }
 
-// awaitHolder waits until the lock in the way is gone, as long as the request has time. In a deadlock it may have to give
-// way, with a conflict.
+// awaitHolder waits until the lock in the way is gone, as long as the request has time. In a deadlock it may be the victim,
+// which fails with a conflict.
 func (p *prewrite) awaitHolder(ctx context.Context) (*kvrpcpb.KeyError, error) {
 	w := newWaiter(p.txn, bytes.Clone(p.req.Context.GetResourceGroupTag()))
 	w.key, w.kind = bytes.Clone(p.holderKey), waitOptimistic
@@ -83,7 +83,7 @@ func (p *prewrite) awaitHolder(ctx context.Context) (*kvrpcpb.KeyError, error) {
 	e.detector.add(w)
 	defer e.detector.remove(w)
 	for poll := holderPoll; time.Now().Before(p.deadline); poll = min(2*poll, lastHolderPoll) {
-		if e.detector.givesWay(w, e.table) {
+		if e.detector.isVictim(w, e.table) {
 			return conflict(reason, p.txn.startTS, p.holder.startTS, w.key, p.primary), nil
 		}
 		if err := p.holder.awaitWithin(ctx, poll); err != nil {
@@ -125,9 +125,9 @@ type prewrite struct {
 
 	holder    *transaction // who has locked one of the keys, if somebody has
 	holderKey []byte       // that key
-	// committing is the lock of another transaction that has to be waited for, as the client would be told of it.
+	// committing is the lock of another transaction that has to be waited for, as the answer would name it.
 	committing *kvrpcpb.KeyError
-	deadline   time.Time // when the client is told of a lock instead of waiting for it
+	deadline   time.Time // when the request returns a lock instead of waiting for it
 }
 
 func failedPrewrite(keyErrs ...*kvrpcpb.KeyError) *kvrpcpb.PrewriteResponse {
@@ -162,7 +162,7 @@ func (p *prewrite) validate() *kvrpcpb.KeyError {
 	return nil
 }
 
-// tooLarge tells the client by the text alone, which is what TiDB gets to see of an abort.
+// tooLarge names the reason in the text alone: TiDB shows nothing else of an abort.
 func (p *prewrite) tooLarge(size int) *kvrpcpb.KeyError {
 	return abortError("%v", &kv.TxnTooLargeError{Size: size, Limit: p.engine.opts.TxnSizeLimit})
 }
@@ -193,7 +193,7 @@ func (p *prewrite) selfRolledBack() *kvrpcpb.KeyError {
 func (p *prewrite) try(ctx context.Context) (_ *kvrpcpb.PrewriteResponse, wait *transaction, err error) {
 	muts := p.req.Mutations
 	p.holder = nil
-	held, ok := p.engine.table.latch(ctx, p.engine.latchPatience(), len(muts), func(i int) []byte { return muts[i].Key })
+	held, ok := p.engine.table.latch(ctx, p.engine.latchTimeout(), len(muts), func(i int) []byte { return muts[i].Key })
 	if !ok {
 		// Nothing was written, which an error would leave in doubt.
 		return &kvrpcpb.PrewriteResponse{RegionError: serverIsBusy()}, nil, nil

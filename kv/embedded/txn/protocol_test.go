@@ -127,8 +127,8 @@ func slowLog() (fs vfs.FS, slow *atomic.Bool, syncing chan struct{}, release fun
 	})
 }
 
-// A commit that is on its way to the disk is waited for by readers above it, in one phase and in two: nobody sees what
-// may be lost, and nobody misses it.
+// Readers above a commit that is on its way to the disk wait for it, in one phase and in two: no reader sees what may be
+// lost, and none misses it.
 func TestReadersWaitForTheDisk(t *testing.T) {
 	for _, phases := range []string{"one phase", "two phases"} {
 		for name, read := range reads {
@@ -190,7 +190,7 @@ func TestLateRequestsOfRolledBackTransactions(t *testing.T) {
 	}
 }
 
-// A pessimistic lock that is missing is made up for only if nobody has changed the key since the transaction began.
+// A pessimistic lock that is missing is made up for only if the key is unchanged since the transaction began.
 func TestMissingLocksAreAmendedWithCare(t *testing.T) {
 	b := openProtocol(t, vfs.NewMem())
 	start := b.ts()
@@ -243,7 +243,7 @@ func TestConflictsWithWhatWasOnlyLocked(t *testing.T) {
 
 // A client that gives up while its prewrite waits for a lock learns that nothing was
 // written: in doubt, TiDB closes the session's connection.
-func TestPrewriteThatIsGivenUpIsNoDoubt(t *testing.T) {
+func TestAbandonedPrewriteLeavesNoDoubt(t *testing.T) {
 	b := openProtocol(t, vfs.NewMem())
 	first, err := b.store.CurrentTS(t.Context())
 	require.NoError(t, err)
@@ -261,9 +261,9 @@ func TestPrewriteThatIsGivenUpIsNoDoubt(t *testing.T) {
 	require.NotNil(t, resp.Errors[0].Locked)
 }
 
-// While the disk keeps a commit waiting, who meets its lock is told of the lock in the end, so that the deadlines of the
-// client count; nobody takes the transaction for dead.
-func TestACommitThatHangsIsALock(t *testing.T) {
+// While a commit waits for the disk, requests that meet its lock return the lock in the end, so that the deadlines of the
+// client count; none takes the transaction for dead.
+func TestHangingCommitIsReportedAsLock(t *testing.T) {
 	fs, slow, syncing, release := slowLog()
 	b := openProtocol(t, fs)
 	defer release()

@@ -16,7 +16,7 @@ import (
 type Snapshot struct {
 	engine *Engine
 	ts     uint64
-	// latest says that the reader wants what is acknowledged, at whatever timestamp.
+	// latest says that the reader wants what is acknowledged, at any timestamp.
 	latest bool
 	// checkNewer makes reads fail on keys with a version above ts (TiDB's RC reads with a timestamp that may be too old).
 	checkNewer bool

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A reader who wants to know of newer versions is told of them, in whatever way it reads.
-func TestReadersAreToldOfNewerVersions(t *testing.T) {
+// A reader that checks for newer versions gets an error for them, by each way of reading.
+func TestReadsReportNewerVersions(t *testing.T) {
 	b := openProtocol(t, vfs.NewMem())
 	at := b.ts()
 	newer := b.write("k", "1")
@@ -72,7 +72,7 @@ func committing(t *testing.T, keys ...string) (b *bank, commitTS uint64, arrive 
 }
 
 // A reader of several keys that wants what is newest sees none of a commit that is not durable, wherever its keys stand.
-func TestBatchesOfTheNewestAreOfOneMoment(t *testing.T) {
+func TestNewestBatchesAreConsistent(t *testing.T) {
 	b, _, arrive := committing(t, "k", "l")
 	read := func() map[string]string {
 		got := make(map[string]string)

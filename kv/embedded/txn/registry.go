@@ -14,7 +14,7 @@ const (
 type outcome struct {
 	ended    bool
 	commitTS uint64 // 0: it was rolled back
-	// unsure says that it cannot lock anything any more, but may have committed so long ago that nobody remembers.
+	// unsure says that it cannot lock anything any more, but may have committed so long ago that it was forgotten.
 	unsure bool
 }
 
@@ -114,7 +114,7 @@ func (r *registry) enter(e *Engine, startTS uint64) (*transaction, outcome) {
 	return t, outcome{}
 }
 
-// leave ends what enter began, and forgets a transaction that nobody uses and that holds nothing.
+// leave ends what enter began, and forgets a transaction that no request uses and that holds nothing.
 func (r *registry) leave(t *transaction) {
 	sh := r.shard(t.startTS)
 	sh.mu.Lock()
@@ -182,7 +182,7 @@ func (r *registry) rollbackUnknown(startTS uint64) (*transaction, outcome) {
 	return nil, o
 }
 
-// end records how a transaction ended; nobody finds it any more.
+// end records how a transaction ended and removes it from the registry.
 func (r *registry) end(t *transaction, o outcome) {
 	sh := r.shard(t.startTS)
 	sh.mu.Lock()

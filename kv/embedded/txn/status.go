@@ -49,8 +49,8 @@ func (e *Engine) HeartBeat(_ context.Context, req *kvrpcpb.TxnHeartBeatRequest) 
 	return &kvrpcpb.TxnHeartBeatResponse{LockTtl: l.ttl}, nil
 }
 
-// CheckTxnStatus tells how a transaction stands, and rolls it back if its primary lock has expired or, if so asked, is
-// missing.
+// CheckTxnStatus returns the state of a transaction, and rolls it back if its primary lock has expired or, if the request
+// asks for that, is missing.
 func (e *Engine) CheckTxnStatus(ctx context.Context, req *kvrpcpb.CheckTxnStatusRequest) (*kvrpcpb.CheckTxnStatusResponse, error) {
 	deadline := time.Now().Add(e.opts.MaxLockWait)
 	for {
@@ -63,7 +63,7 @@ func (e *Engine) CheckTxnStatus(ctx context.Context, req *kvrpcpb.CheckTxnStatus
 			if l != nil && time.Now().After(deadline) {
 				return stillCommitting(l, req.CurrentTs), nil // the client has a deadline of its own
 			}
-			if err := t.awaitWithin(ctx, min(endPatience, e.opts.MaxLockWait)); err != nil {
+			if err := t.awaitWithin(ctx, min(endTimeout, e.opts.MaxLockWait)); err != nil {
 				return nil, err
 			}
 			continue
@@ -75,7 +75,7 @@ func (e *Engine) CheckTxnStatus(ctx context.Context, req *kvrpcpb.CheckTxnStatus
 	}
 }
 
-// stillCommitting answers for a transaction whose commit the disk keeps waiting: it is alive, whatever its lock's time.
+// stillCommitting answers for a transaction whose commit waits for the disk: it is alive even if its lock has expired.
 func stillCommitting(l *lock, now uint64) *kvrpcpb.CheckTxnStatusResponse {
 	alive := *l
 	alive.terms = l.with(max(l.ttl, uint64(max(0, physical(now)-physical(l.txn.startTS)))+grantedTTL), l.forUpdateTS)
@@ -169,7 +169,7 @@ func (e *Engine) expireLock(ctx context.Context, l *lock) (*kvrpcpb.CheckTxnStat
 	return &kvrpcpb.CheckTxnStatusResponse{Action: kvrpcpb.Action_TTLExpirePessimisticRollback, LockInfo: info}, nil
 }
 
-// CheckSecondaryLocks tells whether keys are locked by a transaction, or how it ended. If a lock is missing the
+// CheckSecondaryLocks returns the locks that a transaction has of keys, or how it ended. If a lock is missing the
 // transaction is rolled back.
 func (e *Engine) CheckSecondaryLocks(ctx context.Context, req *kvrpcpb.CheckSecondaryLocksRequest) (*kvrpcpb.CheckSecondaryLocksResponse, error) {
 	resp := &kvrpcpb.CheckSecondaryLocksResponse{}

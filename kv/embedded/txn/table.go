@@ -46,7 +46,7 @@ type stripe struct {
 // keyState is a key that is locked or waited for.
 type keyState struct {
 	lock  *lock
-	queue *queue // nil if nobody waits
+	queue *queue // nil if it has no waiters
 }
 
 // queue are those who wait for one key.
@@ -132,31 +132,31 @@ type latches struct {
 	held  []uint16
 }
 
-// latch takes the latches of n keys. It fails if one of them is held by another for longer than patience, as by a commit
+// latch takes the latches of n keys. It fails if one of them is held by another for longer than timeout, as by a commit
 // that the disk keeps waiting, or ctx ends.
-func (t *table) latch(ctx context.Context, patience time.Duration, n int, key func(i int) []byte) (latches, bool) {
+func (t *table) latch(ctx context.Context, timeout time.Duration, n int, key func(i int) []byte) (latches, bool) {
 	held := make([]uint16, n)
 	for i := range held {
 		held[i] = t.stripeIndex(key(i))
 	}
 	slices.Sort(held)
 	held = slices.Compact(held)
-	var timeout <-chan time.Time
+	var ended <-chan time.Time
 	for n, i := range held {
 		select {
 		case t.stripes[i].latch <- struct{}{}:
 			continue
 		default:
 		}
-		if timeout == nil {
-			timer := time.NewTimer(patience)
+		if ended == nil {
+			timer := time.NewTimer(timeout)
 			defer timer.Stop()
-			timeout = timer.C
+			ended = timer.C
 		}
 		select {
 		case t.stripes[i].latch <- struct{}{}:
 			continue
-		case <-timeout:
+		case <-ended:
 		case <-ctx.Done():
 		}
 		latches{table: t, held: held[:n]}.release()
@@ -190,7 +190,7 @@ func (t *table) blocking(key []byte) *lock {
 	return nil
 }
 
-// blocker returns who keeps w's transaction from locking a key: the holder of its lock, or a waiter that was woken
+// blocker returns the transaction that keeps w's from locking a key: the holder of its lock, or a waiter that was woken
 // before and has not tried yet.
 func (t *table) blocker(key []byte, startTS uint64, w *waiter) (l *lock, holder *transaction) {
 	st := t.stripe(key)
@@ -213,7 +213,7 @@ func (ks keyState) blocker(startTS uint64, w *waiter) (*lock, *transaction) {
 	return nil, nil
 }
 
-// holder returns the start timestamp of who blocks a key, 0 if nobody does.
+// holder returns the start timestamp of the transaction that blocks a key, 0 if none does.
 func (t *table) holder(key []byte) uint64 {
 	if _, txn := t.blocker(key, 0, nil); txn != nil {
 		return txn.startTS
@@ -271,7 +271,7 @@ func (t *table) remove(l *lock, commitTS uint64) {
 	t.tidy(st, l.name(), ks)
 }
 
-// tidy changes the state of a key. One that nobody holds is granted to its next waiter, and forgotten if there is none. The
+// tidy changes the state of a key. One without a holder is granted to its next waiter, and forgotten if there is none. The
 // caller holds mu.
 func (t *table) tidy(st *stripe, key string, ks keyState) {
 	if q := ks.queue; q != nil {

@@ -13,9 +13,9 @@ import (
 	"fastddl/kv/pebblekv"
 )
 
-// endPatience is how long somebody waits for a committing transaction before looking again where it stands: it may have
-// turned out that it cannot commit yet.
-const endPatience = time.Second
+// endTimeout is how long a request waits for a committing transaction before it looks at its state again: the commit may
+// have been refused meanwhile.
+const endTimeout = time.Second
 
 // pushedGrace is how long readers hold still for a transaction whose commit they have made too late once.
 const pushedGrace = 200 * time.Millisecond
@@ -43,8 +43,8 @@ type transaction struct {
 	// those of DROP and of DDL jobs do. Guarded by mu.
 	essential bool
 
-	// commitTS is 0 until the transaction is committing. A one-phase commit stores it before anybody can be handed a
-	// later timestamp.
+	// commitTS is 0 until the transaction is committing. A one-phase commit stores it before a later timestamp is handed
+	// out.
 	commitTS atomic.Uint64
 	// done is closed when the transaction has ended and its locks are released, or when its outcome is undetermined.
 	done chan struct{}
@@ -114,11 +114,11 @@ func (t *transaction) end() (o outcome, busy bool) {
 }
 
 // awaitEnd waits for a committing transaction, though not for ever. It fails if the outcome is undetermined.
-func (t *transaction) awaitEnd(ctx context.Context) error { return t.awaitWithin(ctx, endPatience) }
+func (t *transaction) awaitEnd(ctx context.Context) error { return t.awaitWithin(ctx, endTimeout) }
 
 // awaitWithin waits for the transaction's end, for a while at most. It fails if the outcome is undetermined.
-func (t *transaction) awaitWithin(ctx context.Context, patience time.Duration) error {
-	timer := time.NewTimer(patience)
+func (t *transaction) awaitWithin(ctx context.Context, timeout time.Duration) error {
+	timer := time.NewTimer(timeout)
 	defer timer.Stop()
 	select {
 	case <-t.done:
@@ -139,11 +139,11 @@ func (t *transaction) readFailure() error {
 // letRead makes sure that the transaction does not commit at or below ts any more, or has and can be seen.
 func (t *transaction) letRead(ctx context.Context, ts uint64) error {
 	for {
-		patience, err := t.pushAbove(ts)
-		if patience == 0 {
+		timeout, err := t.pushAbove(ts)
+		if timeout == 0 {
 			return err
 		}
-		timer := time.NewTimer(patience)
+		timer := time.NewTimer(timeout)
 		select {
 		case <-t.done:
 		case <-timer.C:
@@ -158,7 +158,7 @@ func (t *transaction) letRead(ctx context.Context, ts uint64) error {
 }
 
 // pushAbove lets a reader at ts go on, or returns how long it should wait for the transaction's end before it asks again.
-func (t *transaction) pushAbove(ts uint64) (patience time.Duration, err error) {
+func (t *transaction) pushAbove(ts uint64) (timeout time.Duration, err error) {
 	if t.startTS > ts {
 		return 0, nil
 	}
@@ -175,7 +175,7 @@ func (t *transaction) pushAbove(ts uint64) (patience time.Duration, err error) {
 	case stateCommitting:
 		// No timestamp yet: the one to come is above ts, which was handed out before.
 		if c := t.commitTS.Load(); c != 0 && c <= ts {
-			return endPatience, nil
+			return endTimeout, nil
 		}
 	case stateUndetermined:
 		if t.commitTS.Load() <= ts {

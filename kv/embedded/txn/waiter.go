@@ -9,7 +9,7 @@ import (
 type wakeReason uint8
 
 const (
-	wakeGranted wakeReason = iota + 1 // the key is free, and nobody else may take it before this waiter has tried
+	wakeGranted wakeReason = iota + 1 // the key is free, and no other may take it before this waiter has tried
 	wakeRecheck                       // the key has a new holder, which may wait for this waiter's transaction
 )
 
@@ -37,7 +37,7 @@ func newWaiter(t *transaction, tag []byte) *waiter {
 	return &waiter{txn: t, tag: tag, since: time.Now(), ch: make(chan wakeReason, 1)}
 }
 
-// wake tells the waiter what to do. The key's stripe is held.
+// wake wakes the waiter with a reason. The key's stripe is held.
 func (w *waiter) wake(reason wakeReason) {
 	for {
 		select {
@@ -55,7 +55,7 @@ func (w *waiter) wake(reason wakeReason) {
 	}
 }
 
-// join puts the waiter into the queue of a key, unless nobody blocks the key any more.
+// join puts the waiter into the queue of a key, unless the key is not blocked any more.
 func (t *table) join(w *waiter, key []byte) bool {
 	st := t.stripe(key)
 	st.mu.Lock()

@@ -40,25 +40,25 @@ func TestWaiterThatFailsHandsTheKeyOn(t *testing.T) {
 }
 
 // A transaction whose commit readers have made too late once is not made too late again before it had the time to come again.
-func TestReadersHoldStillForARefusedCommit(t *testing.T) {
+func TestReadersWaitForRefusedCommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		txn := newTransaction(nil, 10)
-		patience, err := txn.pushAbove(20)
+		timeout, err := txn.pushAbove(20)
 		require.NoError(t, err)
-		require.Zero(t, patience)
+		require.Zero(t, timeout)
 		txn.locks["k"] = &lock{terms: &terms{txn: txn, primary: []byte("k")}, key: []byte("k"), op: kvrpcpb.Op_Put}
 		refused, _ := txn.beginCommit(15, [][]byte{[]byte("k")})
 		require.EqualValues(t, 21, refused.GetCommitTsExpired().GetMinCommitTs())
 
 		time.Sleep(pushedGrace - time.Millisecond)
-		patience, err = txn.pushAbove(30)
+		timeout, err = txn.pushAbove(30)
 		require.NoError(t, err)
-		require.Equal(t, time.Millisecond, patience, "a reader pushes what was refused just now")
+		require.Equal(t, time.Millisecond, timeout, "a reader pushes what was refused just now")
 		require.EqualValues(t, 21, txn.lowestCommitTS())
-		time.Sleep(patience)
-		patience, err = txn.pushAbove(30)
+		time.Sleep(timeout)
+		timeout, err = txn.pushAbove(30)
 		require.NoError(t, err)
-		require.Zero(t, patience)
+		require.Zero(t, timeout)
 		require.EqualValues(t, 31, txn.lowestCommitTS())
 	})
 }

@@ -400,7 +400,7 @@ func (s *fakeStore) Write(stream import_sstpb.ImportSST_WriteServer) error {
 const (
 	// entriesFamily is TiKV's column family of entries, which hold short values.
 	entriesFamily = "write"
-	// shortBytes is how long a short value is at the most.
+	// shortBytes bounds the length of a short value.
 	shortBytes = 255
 )
 

@@ -26,9 +26,9 @@ import (
 
 var unavailable = status.Error(codes.Unavailable, "the connection was broken by a test")
 
-// TestErrorsAreOvercome: whatever goes wrong once, all pairs are imported, once every
+// TestErrorsAreRetried: after any single error all pairs are imported, once every
 // peer has them, and no more is done again than needs to be.
-func TestErrorsAreOvercome(t *testing.T) {
+func TestErrorsAreRetried(t *testing.T) {
 	region := func(e *errorpb.Error) *fault { return &fault{region: e} }
 	const files = 3 // one for each peer
 	for name, c := range map[string]struct {
@@ -188,7 +188,7 @@ func TestRoom(t *testing.T) {
 	require.NoError(t, imports(), "PD does not say")
 }
 
-func TestGivesUp(t *testing.T) {
+func TestImportGivesUp(t *testing.T) {
 	t.Run("after many attempts", func(t *testing.T) {
 		f := start(t, func(o *Options) { o.MaxAttempts = 4 })
 		f.setFault(func(c call) *fault {
@@ -250,7 +250,7 @@ func TestGivesUp(t *testing.T) {
 			require.NoError(t, err)
 
 			j := &job{im: f.im, src: src, left: u.Range(), most: 1}
-			_, err = j.patience.failed(time.Now(), verdict{next: writeAgain, err: unavailable}, f.im.limits())
+			_, err = j.budget.failed(time.Now(), decision{next: writeAgain, err: unavailable}, f.im.limits())
 			require.NoError(t, err)
 			ended := make(chan error)
 			go func() {
@@ -261,7 +261,7 @@ func TestGivesUp(t *testing.T) {
 			time.Sleep(time.Hour)
 			others()
 			require.ErrorIs(t, <-ended, lost)
-			_, err = j.patience.failed(time.Now(), verdict{next: writeAgain, err: unavailable}, f.im.limits())
+			_, err = j.budget.failed(time.Now(), decision{next: writeAgain, err: unavailable}, f.im.limits())
 			require.NoError(t, err)
 		})
 	})
@@ -279,8 +279,8 @@ func TestGivesUp(t *testing.T) {
 	})
 }
 
-// TestFollowersAreAskedSideBySide: before the leader is told to take files, and it is not
-// asked: it looks itself.
+// TestFollowersAreAskedSideBySide: before the leader is requested to ingest files. It is not
+// asked: it checks its own load.
 func TestFollowersAreAskedSideBySide(t *testing.T) {
 	f := start(t, nil)
 	arrived, both := make(chan uint64, 3), make(chan struct{})
@@ -297,7 +297,7 @@ func TestFollowersAreAskedSideBySide(t *testing.T) {
 			select {
 			case <-both:
 			case <-time.After(time.Minute):
-				f.t.Error("nobody else is asked meanwhile")
+				f.t.Error("the other follower is not asked meanwhile")
 			}
 		}}
 	})
@@ -307,8 +307,8 @@ func TestFollowersAreAskedSideBySide(t *testing.T) {
 	require.Equal(t, 2, f.count(callProbe))
 }
 
-// TestBusyStoreIsLeftAlone: also by the imports into other regions.
-func TestBusyStoreIsLeftAlone(t *testing.T) {
+// TestImportsBackOffFromBusyStore: the imports into other regions do, too.
+func TestImportsBackOffFromBusyStore(t *testing.T) {
 	f := start(t, func(o *Options) { o.Backoff = func(int) time.Duration { return time.Hour } })
 	f.split(key(5))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -457,8 +457,8 @@ func TestPermitIsTheLease(t *testing.T) {
 }
 
 // TestFence: a node sleeps between asking for its lease and sending a request. Meanwhile
-// the job is taken over, and the epochs of its regions are changed. Whatever the node
-// sends then is refused, and it asks for its lease before it sends anything again.
+// the job is taken over, and the epochs of its regions are changed. All requests that the
+// node sends then are refused, and it asks for its lease before it sends anything again.
 func TestFence(t *testing.T) {
 	lost := errors.New("somebody else owns the job")
 	for sleeps := 1; sleeps <= 3; sleeps++ {

@@ -51,7 +51,7 @@ func (im *Importer) Close() error {
 	return im.stores.close()
 }
 
-// Busy says whether a store is left alone now because it has too much to do, or is
+// Busy says whether the importer backs off from a store now because it is overloaded or
 // suspended.
 func (im *Importer) Busy() bool { return im.stores.busy(time.Now()) }
 
@@ -75,7 +75,7 @@ func (im *Importer) Import(ctx context.Context, units []kv.ImportUnit) (err erro
 		return err
 	}
 	err = im.importAll(ctx, src)
-	// Files are removed when nobody has them open.
+	// Files are removed after the source has closed them.
 	problems := []error{err, src.close()}
 	for _, u := range src.complete() {
 		problems = append(problems, u.consume())
@@ -150,7 +150,7 @@ func (im *Importer) fresh(units []kv.ImportUnit) ([]*unit, error) {
 // the same one.
 func (im *Importer) checkVersions(ctx context.Context, units []*unit) error {
 	var physical, logical int64
-	err := im.insist(ctx, func() (err error) {
+	err := im.retryPD(ctx, func() (err error) {
 		physical, logical, err = im.opts.PD.GetTS(ctx)
 		return err
 	})
@@ -166,14 +166,14 @@ func (im *Importer) checkVersions(ctx context.Context, units []*unit) error {
 	return nil
 }
 
-// insist asks PD until it answers, as patiently as a region is tried.
-func (im *Importer) insist(ctx context.Context, ask func() error) error {
-	for p := (patience{}); ; {
+// retryPD asks PD until it answers, with the retry budget of a region.
+func (im *Importer) retryPD(ctx context.Context, ask func() error) error {
+	for b := (retryBudget{}); ; {
 		err := ask()
 		if err == nil || ctx.Err() != nil {
 			return errors.Join(err, ctx.Err())
 		}
-		pause, err := p.failed(im.stores.now(), judge(locating, err), im.limits())
+		pause, err := b.failed(im.stores.now(), classifyError(locating, err), im.limits())
 		if err != nil {
 			return err
 		}

@@ -169,7 +169,7 @@ func TestPartlyImportedUnitIsKept(t *testing.T) {
 	f.requireDone()
 }
 
-func TestBadUse(t *testing.T) {
+func TestBadUseIsRefused(t *testing.T) {
 	f := start(t, nil)
 	ctx := t.Context()
 	writer := func() kv.ImportWriter {
@@ -229,7 +229,7 @@ func TestOptionsListEveryProblem(t *testing.T) {
 	}
 }
 
-func TestCancelled(t *testing.T) {
+func TestCancelledImport(t *testing.T) {
 	f := start(t, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	u := f.unit(0, 10, 1)

@@ -15,7 +15,7 @@ import (
 	"fastddl/kv"
 )
 
-// maxIngestAttempts is how often a leader is told to take the same files, if it is not busy.
+// maxIngestAttempts is how often a leader that is not busy is requested to ingest the same files.
 const maxIngestAttempts = 4
 
 // job imports what the units hold in a key range, region by region.
@@ -23,12 +23,12 @@ type job struct {
 	im   *Importer
 	src  *source
 	left kv.KeyRange // what is not imported yet
-	most int         // files that are sent to a region at one time, at the most
+	most int         // the limit of files that are sent to a region at one time
 
-	region   *pd.Region // nil if it is to be looked up
-	files    *written   // nil if they are to be sent
-	at       stage
-	patience patience
+	region *pd.Region // nil if it is to be looked up
+	files  *written   // nil if they are to be sent
+	at     stage
+	budget retryBudget
 }
 
 // importRange imports the pairs in r, at most so many files at a time.
@@ -45,12 +45,12 @@ func (im *Importer) importRange(ctx context.Context, src *source, r kv.KeyRange,
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		v := judge(j.at, err)
-		pause, err := j.patience.failed(im.stores.now(), v, im.limits())
+		d := classifyError(j.at, err)
+		pause, err := j.budget.failed(im.stores.now(), d, im.limits())
 		if err != nil {
 			return err
 		}
-		if err := j.prepare(ctx, v, pause); err != nil {
+		if err := j.prepare(ctx, d, pause); err != nil {
 			return err
 		}
 	}
@@ -67,7 +67,7 @@ func (j *job) step(ctx context.Context) (done bool, err error) {
 	}
 	here := j.left.Intersect(rangeOf(j.region))
 	list := j.im.stores.of(j.region.Meta.Peers)
-	if err := rest(ctx, list); err != nil {
+	if err := awaitBackoff(ctx, list); err != nil {
 		return false, err
 	}
 	began := j.im.stores.now()
@@ -79,8 +79,8 @@ func (j *job) step(ctx context.Context) (done bool, err error) {
 	if j.files == nil {
 		err = j.send(ctx, here, list, streams)
 	}
-	// That is a matter of what there is to be sent and of the speed, whatever the errors.
-	j.patience.excuse(j.im.stores.now().Sub(began))
+	// The time for sending depends on the amount and the speed, not on errors.
+	j.budget.exclude(j.im.stores.now().Sub(began))
 	if err != nil {
 		return false, err
 	}
@@ -92,7 +92,7 @@ func (j *job) step(ctx context.Context) (done bool, err error) {
 		return false, err
 	}
 	j.src.imported(j.files.pairs)
-	j.patience.progress()
+	j.budget.reset()
 	if j.files.next != nil {
 		return j.advance(j.files.next), nil
 	}
@@ -137,41 +137,41 @@ func (j *job) advance(key []byte) (done bool) {
 	return j.left.Empty()
 }
 
-// prepare does what an error asks for, and waits.
-func (j *job) prepare(ctx context.Context, v verdict, pause time.Duration) error {
-	st := asStoreError(v.err)
-	if n := j.patience.failures; n&(n-1) == 0 { // the first, second, fourth and so on
-		j.im.log.Warn("import into a region is repeated", zap.Stringer("at", j.at), zap.Int("failures", n), zap.Duration("pause", pause), zap.Error(v.err))
+// prepare prepares the retry after an error, and waits for its backoff.
+func (j *job) prepare(ctx context.Context, d decision, pause time.Duration) error {
+	st := asStoreError(d.err)
+	if n := j.budget.failures; n&(n-1) == 0 { // the first, second, fourth and so on
+		j.im.log.Warn("import into a region is repeated", zap.Stringer("at", j.at), zap.Int("failures", n), zap.Duration("pause", pause), zap.Error(d.err))
 	}
-	if v.next == ingestAgain && !v.busy && j.patience.counted > maxIngestAttempts {
-		v.next = locateAgain // the store may be another one by now
+	if d.next == ingestAgain && !d.busy && j.budget.counted > maxIngestAttempts {
+		d.next = locateAgain // the store may be another one by now
 	}
-	switch v.next {
+	switch d.next {
 	case locateAgain:
 		j.region, j.files = nil, nil
 	case writeAgain:
 		j.files = nil
 	}
-	if v.busy && st != nil {
-		st.store.leave(time.Now(), pause) // all that need this store wait
+	if d.busy && st != nil {
+		st.store.backOff(time.Now(), pause) // all that need this store wait
 		return nil
 	}
 	if !sleep.For(ctx, pause) {
 		return ctx.Err()
 	}
-	if v.next == locateAgain && st != nil {
-		if err := j.im.stores.recheck(ctx, st.store, v.err); err != nil && ctx.Err() == nil {
+	if d.next == locateAgain && st != nil {
+		if err := j.im.stores.recheck(ctx, st.store, d.err); err != nil && ctx.Err() == nil {
 			j.im.log.Warn("address of a store", zap.Error(err)) // the next attempt asks again
 		}
 	}
 	return ctx.Err()
 }
 
-// ingest tells the leader to take the files that it has not taken yet, if no peer has too much
-// to do.
+// ingest requests the leader to ingest the files that it has not ingested yet, if no peer is
+// overloaded.
 func (j *job) ingest(ctx context.Context) error {
 	meta, leader := j.region.Meta, j.im.stores.leader(j.region)
-	// All peers take the files, but only the leader looks whether it can, when it is told to.
+	// All peers ingest the files, but only the leader checks its own load at the request.
 	others := slices.DeleteFunc(j.im.stores.of(meta.Peers), func(st *store) bool { return st == leader })
 	err := parallel.Do(ctx, len(others), func() int { return len(others) }, func(ctx context.Context, i int) error {
 		regionErr, err := j.multiIngest(ctx, others[i], &import_sstpb.MultiIngestRequest{})
@@ -196,7 +196,7 @@ func (j *job) ingest(ctx context.Context) error {
 		if regionErr != nil {
 			return &storeError{leader, meta, regionError{regionErr}}
 		}
-		// Of what is taken the leader would say that it does not exist, if it was told again.
+		// The leader would answer another request for these files with an error: they are gone.
 		j.files.metas = slices.DeleteFunc(j.files.metas, func(m *import_sstpb.SSTMeta) bool { return slices.Contains(files, m) })
 	}
 	return nil
@@ -204,7 +204,7 @@ func (j *job) ingest(ctx context.Context) error {
 
 // inOrder returns the files that are to be taken one after the other: values of more than
 // 255 bytes are in a file of their own, and TiKV takes the files of one request in any order.
-// An entry that is there before its value would be an error to whoever reads it.
+// A reader of an entry whose value is missing would get an error.
 func inOrder(files []*import_sstpb.SSTMeta) [][]*import_sstpb.SSTMeta {
 	var values, entries []*import_sstpb.SSTMeta
 	for _, f := range files {

@@ -38,7 +38,7 @@ type Splitter interface {
 // Codec puts keys into the form that they have in TiKV. A tikv.Codec is one.
 type Codec interface {
 	GetAPIVersion() kvrpcpb.APIVersion
-	// EncodeKey adds what tells the keyspace.
+	// EncodeKey adds the keyspace's prefix.
 	EncodeKey(key []byte) []byte
 	// EncodeRegionKey encodes a key as in the range of a region.
 	EncodeRegionKey(key []byte) []byte
@@ -52,14 +52,14 @@ type Labels interface {
 	PatchRegionLabelRules(ctx context.Context, patch *pdhttp.LabelRulePatch) error
 }
 
-// Rooms tells how much room stores have. PD's HTTP client does.
+// Rooms reports how much room stores have. PD's HTTP client does.
 type Rooms interface {
 	GetStore(ctx context.Context, id uint64) (*pdhttp.StoreInfo, error)
 }
 
 // Options configures an Importer.
 type Options struct {
-	// PD finds regions and stores, and tells the time.
+	// PD finds regions and stores, and hands out timestamps.
 	PD PD
 	// Codec is that of the cluster's keyspace; nil is that of clusters without keyspaces.
 	Codec Codec
@@ -97,19 +97,19 @@ type Options struct {
 	// would take from a transaction: 0 is 8 KiB, and 8 MiB.
 	MaxKeyBytes, MaxEntryBytes int
 
-	// MaxAttempts is how many errors in a row are borne, while nothing is imported into a
-	// region. Answers that a store is busy are not counted. 0 is 30.
+	// MaxAttempts is the number of errors in a row after which the import fails, while
+	// nothing is imported into a region. Answers that a store is busy are not counted. 0 is 30.
 	MaxAttempts int
-	// GiveUpAfter is how long a region is tried, while nothing is imported into it,
-	// whatever the errors, without the time that its files are sent or wait to be; 0 is
-	// 15 minutes.
+	// GiveUpAfter is how long a region is tried after errors of any kind while nothing is
+	// imported into it, without the time that its files are sent or wait to be; 0 is 15
+	// minutes.
 	GiveUpAfter time.Duration
 	// Backoff is the pause after the given error in a row, counted from 1; nil doubles
 	// from 50 ms to 5 s.
 	Backoff func(failures int) time.Duration
 	// CallTimeout is how long a request may make no progress; 0 is a minute.
 	CallTimeout time.Duration
-	// LabelTTL is how long PD keeps a label rule that nobody renews; 0 is 2 minutes.
+	// LabelTTL is how long PD keeps a label rule that is not renewed; 0 is 2 minutes.
 	LabelTTL time.Duration
 }
 

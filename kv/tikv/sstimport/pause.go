@@ -21,7 +21,7 @@ const labelTimeout = 5 * time.Second
 const labelPrefix = "fastddl-import-"
 
 // pauseScheduling keeps PD from moving regions until release is called, or as long as this
-// process renews it. If PD cannot be told so, the import goes on without.
+// process renews it. If the request to PD fails, the import goes on without.
 func (im *Importer) pauseScheduling(ctx context.Context, regions []kv.KeyRange) (release func()) {
 	rule, err := im.labelRule(regions)
 	if err == nil {

@@ -17,7 +17,7 @@ import (
 	"fastddl/kv"
 )
 
-func TestJudge(t *testing.T) {
+func TestClassifyError(t *testing.T) {
 	answered := func(e *errorpb.Error) error {
 		return &storeError{&store{id: 1}, &metapb.Region{Id: 2}, regionError{e}}
 	}
@@ -74,80 +74,80 @@ func TestJudge(t *testing.T) {
 		"file lost":                   {writing, &sourceError{"path", os.ErrNotExist}, giveUp, -1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			v := judge(c.at, c.err)
-			require.Equal(t, c.want, v.next)
-			require.ErrorIs(t, v.err, c.err)
-			require.Equal(t, c.busy >= 0, v.busy)
-			if v.busy {
-				require.Equal(t, c.busy, v.wait)
+			d := classifyError(c.at, c.err)
+			require.Equal(t, c.want, d.next)
+			require.ErrorIs(t, d.err, c.err)
+			require.Equal(t, c.busy >= 0, d.busy)
+			if d.busy {
+				require.Equal(t, c.busy, d.wait)
 			}
 		})
 	}
-	require.ErrorIs(t, judge(ingesting, answered(&errorpb.Error{DiskFull: &errorpb.DiskFull{}})).err, kv.ErrDiskFull)
+	require.ErrorIs(t, classifyError(ingesting, answered(&errorpb.Error{DiskFull: &errorpb.DiskFull{}})).err, kv.ErrDiskFull)
 }
 
-func TestPatience(t *testing.T) {
+func TestRetryBudget(t *testing.T) {
 	l := limits{attempts: 3, total: time.Hour, backoff: exponentialBackoff}
 	now := time.Unix(0, 0)
 	first, second := errors.New("first"), errors.New("second")
-	failure := func(err error) verdict { return verdict{next: writeAgain, err: err} }
+	failure := func(err error) decision { return decision{next: writeAgain, err: err} }
 
 	t.Run("attempts", func(t *testing.T) {
-		var p patience
+		var b retryBudget
 		for _, want := range []time.Duration{50, 100} {
-			pause, err := p.failed(now, failure(first), l)
+			pause, err := b.failed(now, failure(first), l)
 			require.NoError(t, err)
 			require.Equal(t, want*time.Millisecond, pause)
 		}
-		_, err := p.failed(now, failure(second), l)
+		_, err := b.failed(now, failure(second), l)
 		require.ErrorIs(t, err, first, "what it began with")
 		require.ErrorIs(t, err, second)
 	})
 	t.Run("progress", func(t *testing.T) {
-		var p patience
+		var b retryBudget
 		for range 10 {
-			_, err := p.failed(now, failure(first), l)
+			_, err := b.failed(now, failure(first), l)
 			require.NoError(t, err)
-			p.progress()
+			b.reset()
 		}
 	})
 	t.Run("time", func(t *testing.T) {
-		var p patience
-		busy := verdict{next: ingestAgain, busy: true, err: first}
+		var b retryBudget
+		busy := decision{next: ingestAgain, busy: true, err: first}
 		for range 100 {
-			_, err := p.failed(now, busy, l)
+			_, err := b.failed(now, busy, l)
 			require.NoError(t, err, "a busy store is not counted")
 		}
-		_, err := p.failed(now.Add(time.Hour), busy, l)
+		_, err := b.failed(now.Add(time.Hour), busy, l)
 		require.ErrorIs(t, err, first)
 		require.ErrorContains(t, err, "101 errors in 1h0m0s")
 	})
 	t.Run("what a store says", func(t *testing.T) {
-		var p patience
-		pause, err := p.failed(now, verdict{next: ingestAgain, busy: true, wait: time.Second, err: first}, l)
+		var b retryBudget
+		pause, err := b.failed(now, decision{next: ingestAgain, busy: true, wait: time.Second, err: first}, l)
 		require.NoError(t, err)
 		require.Equal(t, time.Second, pause)
-		pause, err = p.failed(now, verdict{next: ingestAgain, busy: true, wait: time.Hour, err: first}, l)
+		pause, err = b.failed(now, decision{next: ingestAgain, busy: true, wait: time.Hour, err: first}, l)
 		require.NoError(t, err)
 		require.Equal(t, maxWait, pause)
 	})
 	t.Run("nothing but busy", func(t *testing.T) {
 		l := limits{attempts: 3, total: time.Hour, backoff: exponentialBackoff}
-		var busy patience
+		var busy retryBudget
 		var pauses []time.Duration
 		for range 6 {
-			pause, err := busy.failed(now, verdict{next: ingestAgain, busy: true, err: first}, l)
+			pause, err := busy.failed(now, decision{next: ingestAgain, busy: true, err: first}, l)
 			require.NoError(t, err)
 			pauses = append(pauses, pause/time.Millisecond)
 		}
 		require.Equal(t, []time.Duration{50, 100, 200, 400, 500, 500}, pauses)
-		pause, err := busy.failed(now, verdict{next: writeAgain, busy: true, err: first}, l)
+		pause, err := busy.failed(now, decision{next: writeAgain, busy: true, err: first}, l)
 		require.NoError(t, err)
 		require.Equal(t, 3200*time.Millisecond, pause, "it is to be sent files")
 	})
 	t.Run("final", func(t *testing.T) {
-		var p patience
-		_, err := p.failed(now, verdict{next: giveUp, err: first}, l)
+		var b retryBudget
+		_, err := b.failed(now, decision{next: giveUp, err: first}, l)
 		require.Equal(t, first, err)
 	})
 	require.Equal(t, 5*time.Second, exponentialBackoff(1000))

@@ -114,7 +114,7 @@ func TestRandomFaults(t *testing.T) {
 			f.setFault(c.happens)
 			require.NoError(t, f.im.Import(t.Context(), units))
 			f.requireDone()
-			c.mu.Lock() // a request that nobody waits for may come late
+			c.mu.Lock() // an abandoned request may be carried out late
 			defer c.mu.Unlock()
 			hits += 20 - c.left
 		})
@@ -151,7 +151,7 @@ func TestRandomFailures(t *testing.T) {
 	ingests := f.count(callIngest)
 	require.NoError(t, f.im.Import(t.Context(), units))
 	f.requireDone()
-	// A request of the first import that nobody waits for may come as late as here.
+	// An abandoned request of the first import may be carried out as late as here.
 	again := f.count(callIngest) - ingests
 	require.GreaterOrEqual(t, again, left)
 	require.Less(t, again, len(units), "some are not imported again")

@@ -44,7 +44,7 @@ func (im *Importer) regions(ctx context.Context, units []*unit) ([]kv.KeyRange, 
 		at := u.keys.Start
 		for at != nil && bytes.Compare(at, u.keys.End) < 0 {
 			var found []*pd.Region
-			err := im.insist(ctx, func() (err error) {
+			err := im.retryPD(ctx, func() (err error) {
 				found, err = im.opts.PD.ScanRegions(ctx, at, u.keys.End, regionsPerScan)
 				return err
 			})

@@ -26,18 +26,18 @@ const (
 
 // room is what is known of the room that a store has.
 type room struct {
-	mu    sync.Mutex
-	minds bool      // the store refuses files itself when it has little
-	asked time.Time // when PD was asked last
-	full  error     // what came of it
+	mu              sync.Mutex
+	refusesWhenFull bool      // the store refuses files itself when it has little
+	asked           time.Time // when PD was asked last
+	full            error     // what came of it
 }
 
-// firstMinding is the first version of TiKV that refuses what it is sent when its disk is
+// firstRefusing is the first version of TiKV that refuses what it is sent when its disk is
 // nearly full. Those before do so when a file is to be taken, which stays where it is then.
-var firstMinding = release.Version{Major: 8}
+var firstRefusing = release.Version{Major: 8}
 
-// checkRoom fails with kv.ErrDiskFull if a store has little room and would not say so. Where PD
-// does not tell, the store is taken to have room.
+// checkRoom fails with kv.ErrDiskFull if a store has little room and would not refuse files. If PD
+// does not report it, the store is taken to have room.
 func (s *stores) checkRoom(ctx context.Context, st *store) error {
 	if s.opts.Rooms == nil {
 		return nil
@@ -45,7 +45,7 @@ func (s *stores) checkRoom(ctx context.Context, st *store) error {
 	st.room.mu.Lock()
 	defer st.room.mu.Unlock()
 	now := s.now()
-	if st.room.minds || !st.room.asked.IsZero() && now.Sub(st.room.asked) < roomInterval {
+	if st.room.refusesWhenFull || !st.room.asked.IsZero() && now.Sub(st.room.asked) < roomInterval {
 		return st.room.full
 	}
 	asking, cancel := context.WithTimeout(ctx, roomTimeout)
@@ -62,16 +62,16 @@ func (s *stores) checkRoom(ctx context.Context, st *store) error {
 	version, known := release.Parse(info.Store.Version)
 	switch {
 	case !known: // a build for development is taken to have room
-	case version.Less(firstMinding):
+	case version.Less(firstRefusing):
 		st.room.full = shortOfRoom(info.Status)
 	default:
-		st.room.minds = true
+		st.room.refusesWhenFull = true
 	}
 	return st.room.full
 }
 
-// shortOfRoom is the error of a store with little room, nil if it has enough or if nobody knows:
-// PD has no numbers until the store has reported.
+// shortOfRoom is the error of a store with little room, nil if it has enough or if that is not
+// known: PD has no numbers until the store has reported.
 func shortOfRoom(status pdhttp.StoreStatus) error {
 	capacity, err := units.RAMInBytes(status.Capacity)
 	if err != nil || capacity <= 0 {

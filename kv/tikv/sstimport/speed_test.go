@@ -85,7 +85,7 @@ func TestStreamsPerStore(t *testing.T) {
 }
 
 // TestFilesSideBySide: what one region is to hold is sent in several files at a time, which
-// it is told to take at once; of as many regions as there may be files each is sent one.
+// one request ingests; of as many regions as files are allowed each is sent one.
 func TestFilesSideBySide(t *testing.T) {
 	const pairs, files = 9 * leastFileBytes / 1000, defaultStoreStreams
 	for _, regions := range []int{1, 2, 4} {
@@ -234,7 +234,7 @@ func TestSchedulingIsPaused(t *testing.T) {
 	}, during.Data)
 }
 
-// TestPauseEnds: whatever becomes of the import.
+// TestPauseEnds: after imports that succeed and imports that fail.
 func TestPauseEnds(t *testing.T) {
 	f := start(t, large)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -30,9 +30,9 @@ type store struct {
 	addr       string
 	conn       *grpc.ClientConn // nil if there is none
 
-	mu      sync.Mutex
-	until   time.Time // the store is left alone until then
-	dropped time.Time // when it was last connected to anew because it did not answer
+	mu           sync.Mutex
+	backoffUntil time.Time // no request is sent to the store until then
+	dropped      time.Time // when it was last connected to anew because it did not answer
 }
 
 // dropInterval is how often a store that does not answer is connected to anew, at its address of
@@ -74,12 +74,12 @@ func (s *stores) of(peers []*metapb.Peer) []*store {
 // leader returns the store of a region's leader.
 func (s *stores) leader(r *pd.Region) *store { return s.of([]*metapb.Peer{r.Leader})[0] }
 
-// busy says whether a store is being left alone.
+// busy says whether the importer backs off from a store.
 func (s *stores) busy(now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, st := range s.byID {
-		if st.leftAlone(now) > 0 {
+		if st.backoffLeft(now) > 0 {
 			return true
 		}
 	}
@@ -148,7 +148,7 @@ func (s *stores) recheck(ctx context.Context, st *store, why error) error {
 	return nil
 }
 
-// unanswered says that a request has ended because nothing was heard of the store.
+// unanswered says that a request has ended because the store did not answer.
 func unanswered(err error) bool {
 	return errors.Is(err, errStalled) || errors.Is(err, context.DeadlineExceeded) || status.Code(err) == codes.DeadlineExceeded
 }
@@ -164,20 +164,20 @@ func (st *store) mayDrop(now time.Time) bool {
 	return true
 }
 
-// leave has the store left alone for d from now.
-func (st *store) leave(now time.Time, d time.Duration) {
+// backOff keeps requests from the store for d from now.
+func (st *store) backOff(now time.Time, d time.Duration) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if until := now.Add(d); until.After(st.until) {
-		st.until = until
+	if until := now.Add(d); until.After(st.backoffUntil) {
+		st.backoffUntil = until
 	}
 }
 
-// leftAlone returns for how long the store is to be left alone still.
-func (st *store) leftAlone(now time.Time) time.Duration {
+// backoffLeft returns how much of the backoff is left.
+func (st *store) backoffLeft(now time.Time) time.Duration {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	return st.until.Sub(now)
+	return st.backoffUntil.Sub(now)
 }
 
 // disconnect drops the connection, so that the next one goes to where the store is then.
@@ -195,10 +195,10 @@ func (st *store) disconnect() error {
 	return nil
 }
 
-// rest waits until none of the stores is left alone.
-func rest(ctx context.Context, list []*store) error {
+// awaitBackoff waits until the backoff of all stores has passed.
+func awaitBackoff(ctx context.Context, list []*store) error {
 	for _, st := range list {
-		for d := st.leftAlone(time.Now()); d > 0; d = st.leftAlone(time.Now()) {
+		for d := st.backoffLeft(time.Now()); d > 0; d = st.backoffLeft(time.Now()) {
 			if !sleep.For(ctx, d) {
 				return ctx.Err()
 			}
@@ -208,8 +208,8 @@ func rest(ctx context.Context, list []*store) error {
 }
 
 // acquire takes a stream of each store, and up to most where those are free. They are taken in
-// the order of the list, which is the same for all, and of more than one none is waited for, so
-// that waiting ends.
+// the order of the list, which is the same for all callers, and only for the first stream of each
+// store the call waits, so that waiting ends.
 func acquire(ctx context.Context, list []*store, most int) (streams int, release func(), err error) {
 	for i, st := range list {
 		select {

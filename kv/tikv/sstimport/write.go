@@ -24,8 +24,7 @@ import (
 const (
 	// batchBytes is how much of keys and values one message holds.
 	batchBytes = 64 << 10
-	// leastFileBytes is what each of several files for one region weighs at the least, or
-	// somewhat less.
+	// leastFileBytes is about the least weight of each of several files for one region.
 	leastFileBytes = 4 << 20
 )
 
@@ -158,7 +157,7 @@ func (u *upload) resume(d time.Duration) {
 	}
 }
 
-// open opens a stream to each peer and tells it what will come.
+// open opens a stream to each peer and sends the file's metadata.
 func (u *upload) open(ctx context.Context, first, last []byte) error {
 	meta := u.region.Meta
 	codec := u.im.opts.Codec
@@ -281,8 +280,8 @@ func (u *upload) flush(ctx context.Context) error {
 	return nil
 }
 
-// sent returns why a message could not be sent: a stream that has ended tells it only to
-// who receives.
+// sent returns why a message could not be sent: only receiving from a stream returns the error
+// that has ended it.
 func (u *upload) sent(stream import_sstpb.ImportSST_WriteClient, err error) error {
 	if !errors.Is(err, io.EOF) {
 		return err
