@@ -78,6 +78,33 @@ func TestDocumentsNameTestsThatExist(t *testing.T) {
 	require.Positive(t, named)
 }
 
+// invariantRow is a row of the index in docs/correctness.md: a link to the section, a sentence, a test, a mutation with its place.
+var invariantRow = regexp.MustCompile("(?m)^\\| \\[[^\\]|]+\\]\\(#[^)|]+\\) \\| [^|]+ \\| `([^`|]+)` \\| \\[([^\\]|]+)\\]\\(mutations\\.md#([^)|]+)\\) \\|$")
+
+// TestIndexOfInvariantsIsTrue: the test in each row of the index catches the mutation, by the generated list.
+func TestIndexOfInvariantsIsTrue(t *testing.T) {
+	pages := make(map[string]string)
+	for _, d := range documents(t) {
+		pages[d.path] = d.text
+	}
+	_, index, _ := strings.Cut(pages["docs/correctness.md"], "| invariant |")
+	index, _, _ = strings.Cut(index, "\n\n")
+	rows := invariantRow.FindAllStringSubmatch(index, -1)
+	require.Len(t, rows, strings.Count(index, "\n|")-1, "rows of another form")
+	require.NotEmpty(t, rows)
+	for _, m := range rows {
+		test, mutation, place := m[1], m[2], m[3]
+		var caught string
+		for _, section := range strings.Split(pages["docs/mutations.md"], "\n## ")[1:] {
+			if heading, body, _ := strings.Cut(section, "\n"); slices.Contains(headings("## "+heading), place) {
+				_, caught, _ = strings.Cut(body, "| "+mutation+" |")
+				caught, _, _ = strings.Cut(caught, "\n")
+			}
+		}
+		require.Regexp(t, "`"+regexp.QuoteMeta(test)+"[`/]", caught, "docs/mutations.md#%s on %q", place, mutation)
+	}
+}
+
 // localLink is a link to a file of the project, to a heading, or both.
 var localLink = regexp.MustCompile(`\]\(([^)#:\s]*)(?:#([^)\s]*))?\)`)
 
