@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"fastddl/backfill"
+	"fastddl/bench/floor"
 )
 
 // Result is what a benchmark measured, as it is printed. Times are in seconds.
@@ -32,7 +33,7 @@ type Result struct {
 	MedianSeconds float64 `json:"median_seconds"`
 	RowsPerSecond float64 `json:"rows_per_second"`
 	// Floor is measured after the runs, on the same table.
-	Floor backfill.Floor `json:"floor"`
+	Floor floor.Floor `json:"floor"`
 	// Ratio is MedianSeconds to Floor.Seconds.
 	Ratio float64 `json:"ratio"`
 }

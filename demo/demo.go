@@ -11,9 +11,9 @@ import (
 	"strings"
 	"time"
 
+	"fastddl/bench"
 	"fastddl/internal/sleep"
 	"fastddl/server"
-	"fastddl/trial"
 )
 
 // Options say how big the demonstration is and where it is shown. Start from [Default]: a
@@ -30,7 +30,7 @@ type Options struct {
 	// default 10s.
 	Phase time.Duration
 	// Target is what it runs on; default is an embedded store of its own.
-	Target trial.Target
+	Target bench.Target
 	// Dir is the folder in which the temporary one is made; default is the
 	// system's.
 	Dir string
@@ -90,12 +90,12 @@ func Run(ctx context.Context, opts Options) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 
-	srv, err := trial.Start(ctx, trial.Options{Target: opts.Target, Dir: dir, Database: database, Conns: opts.Threads + 4, Log: opts.Log})
+	srv, err := bench.StartServer(ctx, bench.ServerOptions{Target: opts.Target, Dir: dir, Database: database, Conns: opts.Threads + 4, Log: opts.Log})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, srv.Close()) }()
-	d := &demo{Options: opts, db: srv.DB, node: srv.Node()}
+	d := &demo{Options: opts, db: srv.DB, server: srv}
 	store := "store in " + dir
 	if opts.Target.Cluster() {
 		store = "cluster of " + opts.Target.Path
@@ -108,8 +108,8 @@ func Run(ctx context.Context, opts Options) (err error) {
 type demo struct {
 	Options
 	db *sql.DB
-	// node is the server's inside, which is asked how far the build is.
-	node *server.Node
+	// server is asked how far the build is.
+	server *bench.Server
 }
 
 func (d *demo) say(format string, args ...any) { fmt.Fprintf(d.Out, format+"\n", args...) }
