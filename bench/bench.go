@@ -20,15 +20,15 @@ import (
 	"fastddl/bench/floor"
 	"fastddl/config"
 	"fastddl/internal/stage"
+	"fastddl/sbtest"
 	"fastddl/server"
 )
 
 const (
 	database  = "fastddl_bench"
-	tableName = "sbtest1"
 	indexName = "bench"
 
-	dropSQL = "ALTER TABLE " + tableName + " DROP INDEX " + indexName
+	dropSQL = "ALTER TABLE " + sbtest.Table + " DROP INDEX " + indexName
 )
 
 // Options say what is measured. Start from [Default]: a number that is 0 is taken for 0.
@@ -213,7 +213,7 @@ func (b *benchmark) prepare(ctx context.Context, r *Result) error {
 			return err
 		}
 	}
-	for _, q := range []string{"SET fastddl_ddl_engine = " + b.Engine, createSQL} {
+	for _, q := range []string{"SET fastddl_ddl_engine = " + b.Engine, sbtest.CreateSQL} {
 		if _, err := b.db.ExecContext(ctx, q); err != nil {
 			return err
 		}
@@ -223,7 +223,7 @@ func (b *benchmark) prepare(ctx context.Context, r *Result) error {
 	if err := b.refresh(ctx); err != nil {
 		return err
 	}
-	if err := load(ctx, b.server.Node().Builds(), b.table, b.Rows, b.Seed, b.tempDir); err != nil {
+	if err := load(ctx, b.server.Node().Builds(), b.table, sbtest.Generator{Rows: b.Rows, Seed: b.Seed}, b.tempDir); err != nil {
 		return err
 	}
 	r.LoadSeconds = time.Since(start).Seconds()
@@ -242,7 +242,7 @@ func (b *benchmark) measure(ctx context.Context) (Run, error) {
 		unique = "UNIQUE "
 	}
 	start, cpu := time.Now(), stage.ProcessCPU()
-	_, err = b.db.ExecContext(ctx, fmt.Sprintf("ALTER TABLE %s ADD %sINDEX %s (%s)", tableName, unique, indexName, strings.Join(b.Columns, ", ")))
+	_, err = b.db.ExecContext(ctx, fmt.Sprintf("ALTER TABLE %s ADD %sINDEX %s (%s)", sbtest.Table, unique, indexName, strings.Join(b.Columns, ", ")))
 	run := Run{Seconds: time.Since(start).Seconds(), CPUSeconds: (stage.ProcessCPU() - cpu).Seconds()}
 	seen, watchErr := stop()
 	if err := errors.Join(err, watchErr); err != nil {
@@ -256,7 +256,7 @@ func (b *benchmark) measure(ctx context.Context) (Run, error) {
 	if err := b.refresh(ctx); err != nil {
 		return Run{}, err
 	}
-	return run, b.exec(ctx, "ADMIN CHECK TABLE "+tableName)
+	return run, b.exec(ctx, "ADMIN CHECK TABLE "+sbtest.Table)
 }
 
 func (b *benchmark) exec(ctx context.Context, query string) error {
@@ -268,7 +268,7 @@ func (b *benchmark) exec(ctx context.Context, query string) error {
 
 // refresh takes the definition of the table as it is now.
 func (b *benchmark) refresh(ctx context.Context) error {
-	t, err := b.server.Node().Domain().InfoSchema().TableByName(ctx, pmodel.NewCIStr(database), pmodel.NewCIStr(tableName))
+	t, err := b.server.Node().Domain().InfoSchema().TableByName(ctx, pmodel.NewCIStr(database), pmodel.NewCIStr(sbtest.Table))
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"fastddl/bench"
 	"fastddl/internal/sleep"
+	"fastddl/sbtest"
 	"fastddl/server"
 )
 
@@ -69,11 +70,10 @@ func (o *Options) Validate() error {
 
 const (
 	database  = "fastddl_demo"
-	tableName = "sbtest1"
 	indexName = "k_1"
 
-	addIndexSQL = "ALTER TABLE " + tableName + " ADD INDEX " + indexName + " (k)"
-	lookupSQL   = "SELECT id, c FROM " + tableName + " WHERE k = 4711"
+	addIndexSQL = "ALTER TABLE " + sbtest.Table + " ADD INDEX " + indexName + " (k)"
+	lookupSQL   = "SELECT id, c FROM " + sbtest.Table + " WHERE k = 4711"
 )
 
 // Run shows the demonstration and returns an error if anything was wrong.
@@ -118,7 +118,10 @@ func (d *demo) run(ctx context.Context) error {
 	if err := d.loadTable(ctx); err != nil {
 		return fmt.Errorf("load the table: %w", err)
 	}
-	load := startWorkload(ctx, d.db, d.Threads, d.Rows, d.Rate)
+	load, err := startWorkload(ctx, d.db, d.Threads, d.Rows, d.Rate)
+	if err != nil {
+		return err
+	}
 	defer load.stop()
 
 	pace := "as fast as they are answered"
@@ -148,14 +151,15 @@ func (d *demo) run(ctx context.Context) error {
 	}
 	load.stop()
 	problems := []error{d.checkIndex(ctx), d.checkPlan(ctx)}
-	load.report(d.Out)
-	return errors.Join(append(problems, load.failure())...)
+	summaries := load.summaries()
+	report(d.Out, summaries)
+	return errors.Join(append(problems, failure(summaries, load.record.Err()))...)
 }
 
 // checkIndex compares index and rows by ADMIN CHECK TABLE.
 func (d *demo) checkIndex(ctx context.Context) error {
 	start := time.Now()
-	if _, err := d.db.ExecContext(ctx, "ADMIN CHECK TABLE "+tableName); err != nil {
+	if _, err := d.db.ExecContext(ctx, "ADMIN CHECK TABLE "+sbtest.Table); err != nil {
 		d.say("ADMIN CHECK TABLE: the index does not match the rows")
 		return fmt.Errorf("ADMIN CHECK TABLE: %w", err)
 	}
