@@ -31,7 +31,7 @@ var layers = map[string]int{
 	"kv/embedded/txn": 2, "kv/embedded/placement": 2, "kv/embedded/conformance": 2, "kv/tikv": 2, "ingest": 2,
 	"kv/embedded": 3, "ddl/job": 3, "ddl/crew": 3, "ddl/member": 3, "backfill": 3, "backfill/equality": 3,
 	"ddl": 4, "kv/embedded/histories": 4, "kv/embedded/grpcserver": 4,
-	"sql": 5, "server": 9, "bench": 10, "demo": 11,
+	"sql": 5, "sql/sqltest": 6, "server": 9, "bench": 10, "demo": 11,
 	"cmd/fastddl": 12, "cmd/testreport": 0, "tests/blackbox": 12, "tests/crash": 12, "tests/mutation": 12, "tests/fuzz": 12, "tests/compare": 12, "tests/shapes": 12, "tests/simulation": 12, "tests/tidbsuite": 12, "tests/upstream": 12,
 }
 

@@ -1,85 +1,84 @@
-package sql
+package sqltest
 
 import (
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
 
 	"github.com/pingcap/tidb/pkg/parser/auth"
-	"github.com/pingcap/tidb/pkg/session"
+	"github.com/pingcap/tidb/pkg/parser/mysql"
 	"github.com/pingcap/tidb/pkg/session/txninfo"
 	sessiontypes "github.com/pingcap/tidb/pkg/session/types"
 	"github.com/pingcap/tidb/pkg/sessionctx/variable"
 	tidbutil "github.com/pingcap/tidb/pkg/util"
 	"github.com/pingcap/tidb/pkg/util/sqlkiller"
+
+	"fastddl/sql"
 )
 
-// localSessions are the sessions that this process opens itself, without a server.
-// It is TiDB's session manager until pkg/server's takes its place; through it the
-// metadata lock sees the sessions.
-type localSessions struct {
-	clients *clients
+// Sessions are the sessions that a process opens itself, on a layer without a server.
+// It is TiDB's session manager; through it the metadata lock sees the sessions.
+type Sessions struct {
+	tidbutil.SessionManager // the layer's, for all but the sessions
+	layer                   *sql.Layer
+	next                    atomic.Uint64
 
 	mu   sync.Mutex
-	next uint64
 	open map[uint64]sessiontypes.Session
 }
 
-func newLocalSessions(clients *clients) *localSessions {
-	return &localSessions{clients: clients, open: make(map[uint64]sessiontypes.Session)}
+// NewSessions makes the layer one whose sessions Open opens.
+func NewSessions(l *sql.Layer) *Sessions {
+	domain := l.Domain().InfoSyncer()
+	m := &Sessions{SessionManager: domain.GetSessionManager(), layer: l, open: make(map[uint64]sessiontypes.Session)}
+	domain.SetSessionManager(m)
+	return m
 }
 
-// errServed says that a server has the sessions.
-var errServed = errors.New("sql: a server runs on this layer; connect to it")
-
-// OpenSession opens a session of user root in this process. It is for use without
-// a server: beside one, the metadata lock would not see it. Close ends it.
-func (l *Layer) OpenSession() (sessiontypes.Session, error) {
-	if l.dom.InfoSyncer().GetSessionManager() != tidbutil.SessionManager(l.local) {
-		return nil, errServed
-	}
-	se, err := session.CreateSession(l.opts.Storage)
+// Open opens a session of user root, as a server opens a client's. Close ends it.
+func (m *Sessions) Open() (*Session, error) {
+	id := m.next.Add(1)
+	c, err := m.layer.Driver().OpenCtx(id, 0, mysql.DefaultCollationID, "", nil, nil)
 	if err != nil {
 		return nil, fmt.Errorf("open session: %w", err)
 	}
-	if !se.AuthWithoutVerification(&auth.UserIdentity{Username: "root", Hostname: "localhost"}) {
-		se.Close()
+	if !c.Session.AuthWithoutVerification(&auth.UserIdentity{Username: "root", Hostname: "localhost"}) {
+		c.Session.Close()
 		return nil, errors.New("open session: there is no user root")
 	}
-	s := &localSession{l.newClient(se)}
-	l.local.add(s)
-	se.SetSessionManager(l.local)
+	s := &Session{c.Session, m}
+	m.add(id, s)
+	s.SetSessionManager(m)
 	return s, nil
 }
 
-// localSession is one of localSessions.
-type localSession struct{ *clientSession }
+// Session is one of Sessions: the layer's session of a client.
+type Session struct {
+	sessiontypes.Session
+	of *Sessions
+}
 
 // Close implements session.Session.
-func (s *localSession) Close() {
-	s.layer.local.remove(s.GetSessionVars().ConnectionID)
-	s.layer.clients.remove(s.clientSession)
+func (s *Session) Close() {
+	s.of.remove(s.GetSessionVars().ConnectionID)
 	s.Session.Close()
 }
 
-func (m *localSessions) add(s sessiontypes.Session) {
+func (m *Sessions) add(id uint64, s sessiontypes.Session) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.next++
-	s.SetConnectionID(m.next)
-	m.open[m.next] = s
+	m.open[id] = s
 }
 
-func (m *localSessions) remove(id uint64) {
+func (m *Sessions) remove(id uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.open, id)
 }
 
 // sessions returns the open sessions.
-func (m *localSessions) sessions() []sessiontypes.Session {
+func (m *Sessions) sessions() []sessiontypes.Session {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	out := make([]sessiontypes.Session, 0, len(m.open))
@@ -90,7 +89,7 @@ func (m *localSessions) sessions() []sessiontypes.Session {
 }
 
 // ShowProcessList implements util.SessionManager.
-func (m *localSessions) ShowProcessList() map[uint64]*tidbutil.ProcessInfo {
+func (m *Sessions) ShowProcessList() map[uint64]*tidbutil.ProcessInfo {
 	out := make(map[uint64]*tidbutil.ProcessInfo)
 	for _, s := range m.sessions() {
 		if info := s.ShowProcess(); info != nil {
@@ -101,7 +100,7 @@ func (m *localSessions) ShowProcessList() map[uint64]*tidbutil.ProcessInfo {
 }
 
 // ShowTxnList implements util.SessionManager.
-func (m *localSessions) ShowTxnList() []*txninfo.TxnInfo {
+func (m *Sessions) ShowTxnList() []*txninfo.TxnInfo {
 	var out []*txninfo.TxnInfo
 	for _, s := range m.sessions() {
 		if info := s.TxnInfo(); info != nil && info.ProcessInfo != nil {
@@ -112,7 +111,7 @@ func (m *localSessions) ShowTxnList() []*txninfo.TxnInfo {
 }
 
 // GetProcessInfo implements util.SessionManager.
-func (m *localSessions) GetProcessInfo(id uint64) (*tidbutil.ProcessInfo, bool) {
+func (m *Sessions) GetProcessInfo(id uint64) (*tidbutil.ProcessInfo, bool) {
 	m.mu.Lock()
 	s, ok := m.open[id]
 	m.mu.Unlock()
@@ -124,7 +123,7 @@ func (m *localSessions) GetProcessInfo(id uint64) (*tidbutil.ProcessInfo, bool) 
 }
 
 // Kill implements util.SessionManager. It ends the running statement.
-func (m *localSessions) Kill(id uint64, _, maxExecutionTime, runaway bool) {
+func (m *Sessions) Kill(id uint64, _, maxExecutionTime, runaway bool) {
 	m.mu.Lock()
 	s, ok := m.open[id]
 	m.mu.Unlock()
@@ -142,7 +141,7 @@ func (m *localSessions) Kill(id uint64, _, maxExecutionTime, runaway bool) {
 }
 
 // KillAllConnections implements util.SessionManager.
-func (m *localSessions) KillAllConnections() {
+func (m *Sessions) KillAllConnections() {
 	for _, s := range m.sessions() {
 		atomic.StoreInt32(&s.GetSessionVars().ConnectionStatus, variable.ConnStatusShutdown)
 		m.Kill(s.GetSessionVars().ConnectionID, false, false, false)
@@ -150,30 +149,4 @@ func (m *localSessions) KillAllConnections() {
 }
 
 // KillNonFlashbackClusterConn implements util.SessionManager.
-func (m *localSessions) KillNonFlashbackClusterConn() { m.KillAllConnections() }
-
-// UpdateTLSConfig implements util.SessionManager. Nobody connects.
-func (*localSessions) UpdateTLSConfig(*tls.Config) {}
-
-// ServerID implements util.SessionManager.
-func (*localSessions) ServerID() uint64 { return 0 }
-
-// StoreInternalSession implements util.SessionManager.
-func (m *localSessions) StoreInternalSession(se any) { m.clients.addInternal(se) }
-
-// DeleteInternalSession implements util.SessionManager.
-func (m *localSessions) DeleteInternalSession(se any) { m.clients.removeInternal(se) }
-
-// ContainsInternalSession implements util.SessionManager.
-func (m *localSessions) ContainsInternalSession(se any) bool { return m.clients.hasInternal(se) }
-
-// GetInternalSessionStartTSList implements util.SessionManager.
-func (m *localSessions) GetInternalSessionStartTSList() []uint64 { return m.clients.internalStartTS() }
-
-// CheckOldRunningTxn implements util.SessionManager.
-func (m *localSessions) CheckOldRunningTxn(job2ver map[int64]int64, job2ids map[int64]string) {
-	m.clients.takeOff(job2ver, job2ids)
-}
-
-// GetConAttrs implements util.SessionManager.
-func (*localSessions) GetConAttrs(*auth.UserIdentity) map[uint64]map[string]string { return nil }
+func (m *Sessions) KillNonFlashbackClusterConn() { m.KillAllConnections() }
