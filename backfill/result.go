@@ -1,8 +1,10 @@
 package backfill
 
 import (
+	"fmt"
 	"time"
 
+	"fastddl/event"
 	"fastddl/ingest"
 	"fastddl/internal/stage"
 )
@@ -39,6 +41,21 @@ type Result struct {
 
 	PeakMemoryBytes int64 `json:"peak_memory_bytes"`
 	PeakTempBytes   int64 `json:"peak_temp_bytes"`
+}
+
+// Finished: Run ends. Result is what it returns, also with an error.
+type Finished struct {
+	event.Job
+	Result Result
+	Err    error
+}
+
+func (e Finished) String() string {
+	s := fmt.Sprintf("job %d has built %d entries of %d rows in %.3f s", e.ID, e.Result.Entries, e.Result.Rows, e.Result.WallSeconds)
+	if e.Err != nil {
+		s += fmt.Sprintf(": %v", e.Err)
+	}
+	return s
 }
 
 // Stages is the cost of each stage of a build.

@@ -53,6 +53,7 @@ func Run(ctx context.Context, opts Options, spec Spec) (Result, error) {
 	err = ended(ctx, b.run(ctx))
 	b.meter.fill(&b.result)
 	b.result.Rows, b.result.Counted = b.progress.done(), err == nil && b.counts
+	b.opts.Bus.Emit(Finished{Job: b.job(), Result: b.result, Err: err})
 	return b.result, err
 }
 

@@ -162,27 +162,7 @@ func TestRunOnEmptyTable(t *testing.T) {
 	res, err := Run(f.ctx, f.options(), f.spec(idx))
 	require.NoError(t, err)
 	require.Zero(t, res.Entries)
-	floor, err := MeasureFloor(f.ctx, f.store, t.TempDir(), f.task(idx))
-	require.NoError(t, err)
-	require.Zero(t, floor.Rows)
 	f.requireNoTempFiles()
-}
-
-func TestMeasureFloor(t *testing.T) {
-	table, kinds := plainTable()
-	f := newFixture(t, table, kinds)
-	f.load(5000)
-	dir := t.TempDir()
-	floor, err := MeasureFloor(f.ctx, f.store, dir, f.task(indexOn(9, false, 1), indexOn(10, false, 2)))
-	require.NoError(t, err)
-	require.EqualValues(t, 5000, floor.Rows)
-	require.EqualValues(t, 10000, floor.Entries)
-	require.Positive(t, floor.ScanCPUSeconds)
-	require.Positive(t, floor.WriteCPUSeconds)
-	require.Positive(t, floor.FileBytes)
-	left, err := os.ReadDir(dir)
-	require.NoError(t, err)
-	require.Empty(t, left)
 }
 
 func TestBadInputIsRefused(t *testing.T) {

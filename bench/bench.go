@@ -17,17 +17,18 @@ import (
 	"github.com/pingcap/tidb/pkg/meta/model"
 	pmodel "github.com/pingcap/tidb/pkg/parser/model"
 
-	"fastddl/backfill"
+	"fastddl/bench/floor"
 	"fastddl/config"
 	"fastddl/internal/stage"
+	"fastddl/sbtest"
 	"fastddl/server"
-	"fastddl/trial"
 )
 
 const (
 	database  = "fastddl_bench"
-	tableName = "sbtest1"
 	indexName = "bench"
+
+	dropSQL = "ALTER TABLE " + sbtest.Table + " DROP INDEX " + indexName
 )
 
 // Options say what is measured. Start from [Default]: a number that is 0 is taken for 0.
@@ -53,7 +54,7 @@ type Options struct {
 	// (tidb_ddl_enable_fast_reorg=OFF).
 	Transactional bool
 	// Target is what it is measured on; default is an embedded store of its own.
-	Target trial.Target
+	Target Target
 	// StorePath is the folder of an embedded store, which must be empty or not exist
 	// and stays afterwards; default is a temporary one that is removed.
 	StorePath string
@@ -136,7 +137,7 @@ func AddIndex(ctx context.Context, opts Options) (_ *Result, err error) {
 		return nil, fmt.Errorf("make a temporary folder: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	srv, err := trial.Start(ctx, trial.Options{
+	srv, err := StartServer(ctx, ServerOptions{
 		Target: opts.Target, Dir: dir, StorePath: opts.StorePath, Database: database,
 		Conns:       1, // who builds is a setting of the session
 		MemoryLimit: opts.MemoryLimit, Version: opts.Version, Log: opts.Log,
@@ -153,7 +154,7 @@ func AddIndex(ctx context.Context, opts Options) (_ *Result, err error) {
 type benchmark struct {
 	Options
 	tempDir string
-	server  *trial.Server
+	server  *Server
 	db      *sql.DB
 	// table is the definition of the table with the index of the last run.
 	table *model.TableInfo
@@ -169,6 +170,11 @@ func (b *benchmark) run(ctx context.Context) (*Result, error) {
 	}
 	for i := range b.Runs {
 		b.Progress(fmt.Sprintf("run %d of %d", i+1, b.Runs))
+		if i > 0 {
+			if err := b.exec(ctx, dropSQL); err != nil {
+				return nil, err
+			}
+		}
 		run, err := b.measure(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("run %d: %w", i+1, err)
@@ -179,6 +185,9 @@ func (b *benchmark) run(ctx context.Context) (*Result, error) {
 	var err error
 	if r.Floor, err = b.measureFloor(ctx); err != nil {
 		return nil, fmt.Errorf("measure the floor: %w", err)
+	}
+	if err := b.exec(ctx, dropSQL); err != nil {
+		return nil, err
 	}
 	r.summarise()
 	return r, nil
@@ -204,7 +213,7 @@ func (b *benchmark) prepare(ctx context.Context, r *Result) error {
 			return err
 		}
 	}
-	for _, q := range []string{"SET fastddl_ddl_engine = " + b.Engine, createSQL} {
+	for _, q := range []string{"SET fastddl_ddl_engine = " + b.Engine, sbtest.CreateSQL} {
 		if _, err := b.db.ExecContext(ctx, q); err != nil {
 			return err
 		}
@@ -214,14 +223,14 @@ func (b *benchmark) prepare(ctx context.Context, r *Result) error {
 	if err := b.refresh(ctx); err != nil {
 		return err
 	}
-	if err := load(ctx, b.server.Node().Builds(), b.table, b.Rows, b.Seed, b.tempDir); err != nil {
+	if err := load(ctx, b.server.Node().Builds(), b.table, sbtest.Generator{Rows: b.Rows, Seed: b.Seed}, b.tempDir); err != nil {
 		return err
 	}
 	r.LoadSeconds = time.Since(start).Seconds()
 	return nil
 }
 
-// measure adds the index once, checks it, and drops it.
+// measure adds the index once and checks it.
 func (b *benchmark) measure(ctx context.Context) (Run, error) {
 	runtime.GC() // the last run's garbage is not this one's memory
 	stop, err := watch(b.tempDir)
@@ -233,7 +242,7 @@ func (b *benchmark) measure(ctx context.Context) (Run, error) {
 		unique = "UNIQUE "
 	}
 	start, cpu := time.Now(), stage.ProcessCPU()
-	_, err = b.db.ExecContext(ctx, fmt.Sprintf("ALTER TABLE %s ADD %sINDEX %s (%s)", tableName, unique, indexName, strings.Join(b.Columns, ", ")))
+	_, err = b.db.ExecContext(ctx, fmt.Sprintf("ALTER TABLE %s ADD %sINDEX %s (%s)", sbtest.Table, unique, indexName, strings.Join(b.Columns, ", ")))
 	run := Run{Seconds: time.Since(start).Seconds(), CPUSeconds: (stage.ProcessCPU() - cpu).Seconds()}
 	seen, watchErr := stop()
 	if err := errors.Join(err, watchErr); err != nil {
@@ -242,22 +251,24 @@ func (b *benchmark) measure(ctx context.Context) (Run, error) {
 	run.PeakRSSBytes, run.PeakTempBytes = seen.rssBytes, seen.tempBytes
 
 	if b.Engine == config.EngineFastddl {
-		run.Backfill = b.server.Node().LastBuild()
+		run.Backfill = b.server.LastBuild()
 	}
 	if err := b.refresh(ctx); err != nil {
 		return Run{}, err
 	}
-	for _, q := range []string{"ADMIN CHECK TABLE " + tableName, "ALTER TABLE " + tableName + " DROP INDEX " + indexName} {
-		if _, err := b.db.ExecContext(ctx, q); err != nil {
-			return Run{}, fmt.Errorf("%s: %w", q, err)
-		}
+	return run, b.exec(ctx, "ADMIN CHECK TABLE "+sbtest.Table)
+}
+
+func (b *benchmark) exec(ctx context.Context, query string) error {
+	if _, err := b.db.ExecContext(ctx, query); err != nil {
+		return fmt.Errorf("%s: %w", query, err)
 	}
-	return run, nil
+	return nil
 }
 
 // refresh takes the definition of the table as it is now.
 func (b *benchmark) refresh(ctx context.Context) error {
-	t, err := b.server.Node().Domain().InfoSchema().TableByName(ctx, pmodel.NewCIStr(database), pmodel.NewCIStr(tableName))
+	t, err := b.server.Node().Domain().InfoSchema().TableByName(ctx, pmodel.NewCIStr(database), pmodel.NewCIStr(sbtest.Table))
 	if err != nil {
 		return err
 	}
@@ -270,12 +281,12 @@ func (b *benchmark) refresh(ctx context.Context) error {
 const floorRuns = 3
 
 // manyRows is the size from which the floor is measured once: noise evens out, and
-// sorting the entries for it takes minutes.
+// reading the entries for it takes long.
 const manyRows = 5_000_000
 
 // measureFloor measures what the index of the last run costs at the least, with as
-// much memory as it takes.
-func (b *benchmark) measureFloor(ctx context.Context) (best backfill.Floor, err error) {
+// much memory as it takes. The index must still exist.
+func (b *benchmark) measureFloor(ctx context.Context) (best floor.Floor, err error) {
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(math.MaxInt64))
 	store := b.server.Node().Builds()
 	index := b.table.FindIndexByName(indexName)
@@ -287,12 +298,8 @@ func (b *benchmark) measureFloor(ctx context.Context) (best backfill.Floor, err 
 		runs = 1
 	}
 	for i := range runs {
-		ts, err := store.CurrentTS(ctx)
-		if err != nil {
-			return best, err
-		}
 		runtime.GC()
-		f, err := backfill.MeasureFloor(ctx, store, b.tempDir, backfill.Task{Table: b.table, Indexes: []*model.IndexInfo{index}, TS: ts})
+		f, err := floor.Measure(ctx, store, b.tempDir, b.table, index)
 		if err != nil {
 			return best, err
 		}

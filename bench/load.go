@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"math/rand/v2"
 	"runtime"
 	"time"
 
@@ -14,36 +13,25 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"fastddl/kv"
+	"fastddl/sbtest"
 )
 
-// createSQL is sysbench's table, without its secondary index.
-const createSQL = `CREATE TABLE ` + tableName + ` (
-  id INT NOT NULL AUTO_INCREMENT,
-  k INT NOT NULL DEFAULT 0,
-  c CHAR(120) NOT NULL DEFAULT '',
-  pad CHAR(60) NOT NULL DEFAULT '',
-  PRIMARY KEY (id)
-)`
+// unitBlocks is the number of the generator's blocks of one imported file, some 50 MB.
+const unitBlocks = 25
 
-// unitRows is the number of rows of one imported file, some 50 MB.
-const unitRows = 250_000
-
-// load fills the table with rows 1..rows: the keys and values that SQL would
+// load fills the table with the generator's rows: the keys and values that SQL would
 // write, as files that are imported. It takes seconds where INSERT takes
 // minutes, and leaves the store as it is after its compactions are done.
-func load(ctx context.Context, store kv.Store, info *model.TableInfo, rows int, seed uint64, tempDir string) error {
+func load(ctx context.Context, store kv.Store, info *model.TableInfo, rows sbtest.Generator, tempDir string) error {
 	version, err := store.CurrentTS(ctx)
 	if err != nil {
 		return err
 	}
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(runtime.GOMAXPROCS(0))
-	for first := 1; first <= rows; first += unitRows {
-		last := min(first+unitRows-1, rows)
-		g.Go(func() error {
-			l := loader{store: store, table: info, version: version, dir: tempDir, rows: rows}
-			return l.loadUnit(gctx, first, last, rand.New(rand.NewPCG(seed, uint64(first))))
-		})
+	l := loader{store: store, table: info, version: version, dir: tempDir, rows: rows}
+	for first := 0; first < rows.Blocks(); first += unitBlocks {
+		g.Go(func() error { return l.loadUnit(gctx, first, min(first+unitBlocks, rows.Blocks())) })
 	}
 	return g.Wait()
 }
@@ -53,11 +41,11 @@ type loader struct {
 	table   *model.TableInfo
 	version uint64
 	dir     string
-	rows    int
+	rows    sbtest.Generator
 }
 
-// loadUnit imports the rows first..last.
-func (l *loader) loadUnit(ctx context.Context, first, last int, rng *rand.Rand) (err error) {
+// loadUnit imports the rows of the blocks first to last-1.
+func (l *loader) loadUnit(ctx context.Context, first, last int) (err error) {
 	w, err := l.store.NewImportWriter(ctx, kv.ImportOptions{Dir: l.dir, Version: l.version})
 	if err != nil {
 		return err
@@ -68,13 +56,15 @@ func (l *loader) loadUnit(ctx context.Context, first, last int, rng *rand.Rand) 
 		}
 	}()
 	encoder := rowEncoder{table: l.table}
-	for id := first; id <= last; id++ {
-		key, value, err := encoder.encode(id, 1+rng.Int64N(int64(l.rows)), rng)
-		if err != nil {
-			return err
-		}
-		if err := w.Add(key, value); err != nil {
-			return err
+	for block := first; block < last; block++ {
+		for row := range l.rows.Block(block) {
+			key, value, err := encoder.encode(row)
+			if err != nil {
+				return err
+			}
+			if err := w.Add(key, value); err != nil {
+				return err
+			}
 		}
 	}
 	unit, err := w.Finish(ctx)
@@ -87,36 +77,16 @@ func (l *loader) loadUnit(ctx context.Context, first, last int, rng *rand.Rand) 
 // rowEncoder encodes rows of the table as TiDB does: the columns but the key, in
 // row format 2.
 type rowEncoder struct {
-	table  *model.TableInfo
-	row    rowcodec.Encoder
-	value  []byte
-	c, pad [119]byte
+	table *model.TableInfo
+	row   rowcodec.Encoder
+	value []byte
 }
 
-// encode returns key and value of a row with random text; both are valid until the
-// next call.
-func (e *rowEncoder) encode(id int, k int64, rng *rand.Rand) (key, value []byte, err error) {
-	fillDigits(rng, e.c[:])
-	fillDigits(rng, e.pad[:59])
+// encode returns key and value of a row; both are valid until the next call.
+func (e *rowEncoder) encode(r sbtest.Row) (key, value []byte, err error) {
 	e.row.Enable = true
 	columns := []int64{e.table.Columns[1].ID, e.table.Columns[2].ID, e.table.Columns[3].ID}
-	datums := []types.Datum{types.NewIntDatum(k), types.NewStringDatum(string(e.c[:])), types.NewStringDatum(string(e.pad[:59]))}
+	datums := []types.Datum{types.NewIntDatum(r.K), types.NewStringDatum(string(r.C)), types.NewStringDatum(string(r.Pad))}
 	e.value, err = e.row.Encode(time.UTC, columns, datums, nil, e.value[:0])
-	return tablecodec.EncodeRowKeyWithHandle(e.table.ID, tkv.IntHandle(id)), e.value, err
-}
-
-// fillDigits fills text as sysbench does: groups of eleven digits.
-func fillDigits(rng *rand.Rand, text []byte) {
-	var v uint64
-	for i := range text {
-		if i%12 == 11 {
-			text[i] = '-'
-			continue
-		}
-		if i%12 == 0 {
-			v = rng.Uint64()
-		}
-		text[i] = byte('0' + v%10)
-		v /= 10
-	}
+	return tablecodec.EncodeRowKeyWithHandle(e.table.ID, tkv.IntHandle(r.ID)), e.value, err
 }

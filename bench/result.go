@@ -3,9 +3,10 @@ package bench
 import (
 	"encoding/json"
 	"io"
-	"slices"
 
 	"fastddl/backfill"
+	"fastddl/bench/floor"
+	"fastddl/internal/stats"
 )
 
 // Result is what a benchmark measured, as it is printed. Times are in seconds.
@@ -32,7 +33,7 @@ type Result struct {
 	MedianSeconds float64 `json:"median_seconds"`
 	RowsPerSecond float64 `json:"rows_per_second"`
 	// Floor is measured after the runs, on the same table.
-	Floor backfill.Floor `json:"floor"`
+	Floor floor.Floor `json:"floor"`
 	// Ratio is MedianSeconds to Floor.Seconds.
 	Ratio float64 `json:"ratio"`
 }
@@ -64,16 +65,7 @@ func (r *Result) summarise() {
 	for i, run := range r.Runs {
 		seconds[i] = run.Seconds
 	}
-	r.MedianSeconds = median(seconds)
+	r.MedianSeconds = stats.Median(seconds)
 	r.RowsPerSecond = float64(r.Rows) / r.MedianSeconds
 	r.Ratio = r.MedianSeconds / r.Floor.Seconds
-}
-
-func median(values []float64) float64 {
-	sorted := slices.Sorted(slices.Values(values))
-	n := len(sorted)
-	if n%2 == 1 {
-		return sorted[n/2]
-	}
-	return (sorted[n/2-1] + sorted[n/2]) / 2
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/pingcap/tidb/pkg/meta/model"
@@ -97,9 +96,6 @@ type PartTask struct {
 // budget of memory, disk and write speed.
 type IndexBackfiller struct {
 	opts backfill.Options
-
-	mu   sync.Mutex
-	last backfill.Result
 }
 
 // NewBackfiller returns a backfiller of the tables in opts.Store. The options'
@@ -123,21 +119,11 @@ func (b *IndexBackfiller) Usage() ingest.Usage { return b.opts.Resources.Usage()
 // Governor is how much of the machine builds may use now.
 func (b *IndexBackfiller) Governor() governor.Decision { return b.opts.Resources.Governor() }
 
-// LastResult is what the build that ended last says of itself, for benchmarks.
-func (b *IndexBackfiller) LastResult() backfill.Result {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.last
-}
-
 // Backfill implements Backfiller.
 func (b *IndexBackfiller) Backfill(ctx context.Context, t BackfillTask) (backfill.Result, error) {
 	opts := b.opts
 	opts.TempDir, opts.SaveCheckpoint, opts.Settings, opts.Crew = t.TempDir, t.SaveCheckpoint, t.Settings, t.Crew
 	result, err := backfill.Run(ctx, opts, t.Spec)
-	b.mu.Lock()
-	b.last = result
-	b.mu.Unlock()
 	return result, b.buildError(ctx, t.Task, err)
 }
 

@@ -11,9 +11,10 @@ import (
 	"strings"
 	"time"
 
+	"fastddl/bench"
 	"fastddl/internal/sleep"
+	"fastddl/sbtest"
 	"fastddl/server"
-	"fastddl/trial"
 )
 
 // Options say how big the demonstration is and where it is shown. Start from [Default]: a
@@ -30,7 +31,7 @@ type Options struct {
 	// default 10s.
 	Phase time.Duration
 	// Target is what it runs on; default is an embedded store of its own.
-	Target trial.Target
+	Target bench.Target
 	// Dir is the folder in which the temporary one is made; default is the
 	// system's.
 	Dir string
@@ -69,11 +70,10 @@ func (o *Options) Validate() error {
 
 const (
 	database  = "fastddl_demo"
-	tableName = "sbtest1"
 	indexName = "k_1"
 
-	addIndexSQL = "ALTER TABLE " + tableName + " ADD INDEX " + indexName + " (k)"
-	lookupSQL   = "SELECT id, c FROM " + tableName + " WHERE k = 4711"
+	addIndexSQL = "ALTER TABLE " + sbtest.Table + " ADD INDEX " + indexName + " (k)"
+	lookupSQL   = "SELECT id, c FROM " + sbtest.Table + " WHERE k = 4711"
 )
 
 // Run shows the demonstration and returns an error if anything was wrong.
@@ -90,12 +90,12 @@ func Run(ctx context.Context, opts Options) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 
-	srv, err := trial.Start(ctx, trial.Options{Target: opts.Target, Dir: dir, Database: database, Conns: opts.Threads + 4, Log: opts.Log})
+	srv, err := bench.StartServer(ctx, bench.ServerOptions{Target: opts.Target, Dir: dir, Database: database, Conns: opts.Threads + 4, Log: opts.Log})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, srv.Close()) }()
-	d := &demo{Options: opts, db: srv.DB, node: srv.Node()}
+	d := &demo{Options: opts, db: srv.DB, server: srv}
 	store := "store in " + dir
 	if opts.Target.Cluster() {
 		store = "cluster of " + opts.Target.Path
@@ -108,8 +108,8 @@ func Run(ctx context.Context, opts Options) (err error) {
 type demo struct {
 	Options
 	db *sql.DB
-	// node is the server's inside, which is asked how far the build is.
-	node *server.Node
+	// server is asked how far the build is.
+	server *bench.Server
 }
 
 func (d *demo) say(format string, args ...any) { fmt.Fprintf(d.Out, format+"\n", args...) }
@@ -118,7 +118,10 @@ func (d *demo) run(ctx context.Context) error {
 	if err := d.loadTable(ctx); err != nil {
 		return fmt.Errorf("load the table: %w", err)
 	}
-	load := startWorkload(ctx, d.db, d.Threads, d.Rows, d.Rate)
+	load, err := startWorkload(ctx, d.db, d.Threads, d.Rows, d.Rate)
+	if err != nil {
+		return err
+	}
 	defer load.stop()
 
 	pace := "as fast as they are answered"
@@ -148,14 +151,15 @@ func (d *demo) run(ctx context.Context) error {
 	}
 	load.stop()
 	problems := []error{d.checkIndex(ctx), d.checkPlan(ctx)}
-	load.report(d.Out)
-	return errors.Join(append(problems, load.failure())...)
+	summaries := load.summaries()
+	report(d.Out, summaries)
+	return errors.Join(append(problems, failure(summaries, load.record.Err()))...)
 }
 
 // checkIndex compares index and rows by ADMIN CHECK TABLE.
 func (d *demo) checkIndex(ctx context.Context) error {
 	start := time.Now()
-	if _, err := d.db.ExecContext(ctx, "ADMIN CHECK TABLE "+tableName); err != nil {
+	if _, err := d.db.ExecContext(ctx, "ADMIN CHECK TABLE "+sbtest.Table); err != nil {
 		d.say("ADMIN CHECK TABLE: the index does not match the rows")
 		return fmt.Errorf("ADMIN CHECK TABLE: %w", err)
 	}

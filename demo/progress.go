@@ -41,7 +41,7 @@ func (d *demo) addIndex(ctx context.Context) (buildResult, error) {
 				return buildResult{}, err
 			}
 			show.end(true)
-			return buildResult{elapsed: elapsed, rows: d.node.LastBuild().Rows}, nil
+			return buildResult{elapsed: elapsed, rows: d.server.LastBuild().Rows}, nil
 		case <-ticker.C:
 			if job, ok := d.progress(); ok {
 				show.update(job)
@@ -62,7 +62,7 @@ type jobProgress struct {
 
 // progress is how far the index build is; false if there is none.
 func (d *demo) progress() (jobProgress, bool) {
-	jobs := d.node.UnfinishedJobs()
+	jobs := d.server.Node().UnfinishedJobs()
 	if len(jobs) == 0 {
 		return jobProgress{}, false
 	}

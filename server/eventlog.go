@@ -4,6 +4,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"fastddl/backfill"
 	"fastddl/event"
 )
 
@@ -34,7 +35,7 @@ func eventLevel(e event.Event) zapcore.Level {
 		}
 	case event.Retry, event.IdleBlockerEnded, event.CheckpointDropped:
 		return zapcore.WarnLevel
-	case event.Progress, event.RangeDone, event.Throttled, event.Ingested, event.LockWait:
+	case event.Progress, event.RangeDone, event.Throttled, event.Ingested, event.LockWait, backfill.Finished:
 		return zapcore.DebugLevel
 	}
 	return zapcore.InfoLevel

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
+	"fastddl/backfill"
 	"fastddl/event"
 	"fastddl/ingest/governor"
 	"fastddl/kv"
@@ -131,6 +132,7 @@ func TestEveryEventIsLogged(t *testing.T) {
 		{event.RangeDone{Job: job}, zapcore.DebugLevel},
 		{event.Throttled{Job: job}, zapcore.DebugLevel},
 		{event.Ingested{Job: job}, zapcore.DebugLevel},
+		{backfill.Finished{Job: job, Err: errors.New("x")}, zapcore.DebugLevel},
 	} {
 		listener(tc.event)
 		got := logs.TakeAll()

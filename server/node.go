@@ -18,7 +18,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
-	"fastddl/backfill"
 	"fastddl/config"
 	"fastddl/ddl"
 	"fastddl/event"
@@ -216,16 +215,6 @@ func (n *Node) UnfinishedJobs() []ddl.JobInfo {
 		return d.Unfinished()
 	}
 	return nil
-}
-
-// LastBuild is what the index build that ended last says of itself.
-func (n *Node) LastBuild() backfill.Result {
-	if d := n.layer.DDL(); d != nil {
-		if b, ok := d.Backfiller().(*ddl.IndexBackfiller); ok {
-			return b.LastResult()
-		}
-	}
-	return backfill.Result{}
 }
 
 // stopJobs lets no job go on; they do at the next start.

@@ -22,6 +22,7 @@ import (
 	"fastddl/ddl"
 	"fastddl/internal/randtest"
 	"fastddl/sql"
+	"fastddl/sql/sqltest"
 )
 
 // untilOpen blocks a statement until the lock 'gate' is free. That it does can be seen by another lock. TiDB does not
@@ -218,7 +219,7 @@ func TestImportFromSelectIsWaitedFor(t *testing.T) {
 	} {
 		stmts, err := importer.Parse(t.Context(), query)
 		require.NoError(t, err)
-		end := sql.BeginStatement(importer.Session, stmts[0])
+		end := sql.BeginStatement(importer.Session.(*sqltest.Session).Session, stmts[0])
 		require.Equal(t, waits, len(e.told(c, "t")) == 0, query)
 		require.Len(t, e.told(c, "s"), 1, query)
 		end()

@@ -15,5 +15,5 @@
 //     privileges too. ADMIN statements about our jobs ask TiDB for the same ones.
 //   - A statement is built by us or by TiDB, never half by each.
 //   - TiDB's metadata lock sees the sessions of this process: those of its server,
-//     or, without one, those of OpenSession.
+//     or, in a test without one, those of package sqltest.
 package sql

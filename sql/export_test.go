@@ -7,9 +7,9 @@ import (
 	sessiontypes "github.com/pingcap/tidb/pkg/session/types"
 )
 
-// BeginStatement begins a statement of a session that OpenSession has returned, and does not execute it.
+// BeginStatement begins a statement of a client's session, and does not execute it.
 func BeginStatement(se sessiontypes.Session, stmt ast.StmtNode) (end func()) {
-	return se.(*localSession).begin(stmt)
+	return se.(*clientSession).begin(stmt)
 }
 
 // SetClock sets the clock by which transactions are over whose clients do not know their end.

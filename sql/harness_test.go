@@ -28,6 +28,7 @@ import (
 	"fastddl/kv/embedded/txn"
 	"fastddl/kv/pebblekv"
 	"fastddl/sql"
+	"fastddl/sql/sqltest"
 )
 
 // patience is how long a test waits for what is bound to happen, so that it bounds only how long a test hangs. Under the
@@ -79,10 +80,11 @@ func newStore(t *testing.T, dir string) {
 // env is a SQL layer on an embedded store.
 type env struct {
 	*sql.Layer
-	t     *testing.T
-	dir   string
-	store *embedded.Store
-	bus   *event.Bus
+	sessions *sqltest.Sessions
+	t        *testing.T
+	dir      string
+	store    *embedded.Store
+	bus      *event.Bus
 	// globals are what builds follow.
 	globals *config.Globals
 	// clustered says that there may be other nodes.
@@ -117,6 +119,7 @@ func openLimited(t *testing.T, dir string, limits txn.Options, changes ...func(o
 	e.globals, e.clustered = opts.Globals, opts.Cluster != nil
 	e.Layer, err = sql.Open(context.Background(), opts)
 	require.NoError(t, err)
+	e.sessions = sqltest.NewSessions(e.Layer)
 	return e
 }
 
@@ -170,7 +173,7 @@ type client struct {
 // client opens a session in database test, which is closed when the test ends.
 func (e *env) client() *client {
 	e.t.Helper()
-	s, err := e.OpenSession()
+	s, err := e.sessions.Open()
 	require.NoError(e.t, err)
 	e.t.Cleanup(s.Close)
 	c := &client{e.t, s}

@@ -91,7 +91,6 @@ type Layer struct {
 	ddl  *ddl.DDL // nil if TiDB builds all indexes
 	// cluster is what was opened of the cluster; nil if there is none.
 	cluster *member.Etcd
-	local   *localSessions
 	clients *clients
 
 	closing sync.Once
@@ -131,8 +130,7 @@ func Open(ctx context.Context, opts Options) (_ *Layer, err error) {
 	if err := l.awaitStats(ctx); err != nil {
 		return nil, err
 	}
-	l.local = newLocalSessions(l.clients)
-	l.dom.InfoSyncer().SetSessionManager(l.local)
+	l.dom.InfoSyncer().SetSessionManager(&noServer{l.clients})
 	if storage, ok := opts.Storage.(readerKeeper); ok {
 		storage.KeepReadable(l.dom.InfoSyncer().GetMinStartTS)
 	}

@@ -25,6 +25,7 @@ import (
 	"fastddl/kv"
 	"fastddl/kv/pebblekv"
 	"fastddl/sql"
+	"fastddl/sql/sqltest"
 )
 
 // unistoreBuilds is TiDB's own mock store as index builds see a store. What it lacks
@@ -68,6 +69,7 @@ func newUnistoreEnv(t *testing.T) *env {
 		Storage: storage, Builds: builds, TempDir: e.dir + "/tmp", Bus: e.bus, Hook: e.callHook, Globals: e.globals,
 	})
 	require.NoError(t, err)
+	e.sessions = sqltest.NewSessions(e.Layer)
 	t.Cleanup(func() {
 		require.NoError(t, e.Layer.Close())
 		require.NoError(t, storage.Close())

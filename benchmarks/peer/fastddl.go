@@ -9,8 +9,7 @@ import (
 	"strings"
 	"syscall"
 
-	"fastddl/benchmarks/data"
-	"fastddl/benchmarks/load"
+	"fastddl/sbtest"
 )
 
 // fastDDL is this project's server.
@@ -83,8 +82,8 @@ const (
 	fastDDLLoadStreams = 4
 )
 
-func (f *fastDDL) Load(ctx context.Context, g data.Generator, loaded func(rows int)) error {
-	if err := f.client.exec(ctx, mysqlCreate); err != nil {
+func (f *fastDDL) Load(ctx context.Context, g sbtest.Generator, loaded func(rows int)) error {
+	if err := f.client.exec(ctx, sbtest.CreateSQL); err != nil {
 		return err
 	}
 	return loadInChunks(ctx, g, fastDDLLoadBlocks, fastDDLLoadStreams, loaded, func(ctx context.Context, rows io.Reader) error {
@@ -94,7 +93,7 @@ func (f *fastDDL) Load(ctx context.Context, g data.Generator, loaded func(rows i
 
 func (f *fastDDL) Warm(ctx context.Context) error { return f.client.warm(ctx) }
 
-func (f *fastDDL) Session(ctx context.Context) (load.Session, error) { return f.client.session(ctx) }
+func (f *fastDDL) Session(ctx context.Context) (sbtest.Session, error) { return f.client.session(ctx) }
 
 func (f *fastDDL) Stop(ctx context.Context) error {
 	if f.process == nil {
@@ -153,7 +152,7 @@ func (b builder) Prepare(ctx context.Context) error {
 }
 
 func (b builder) AddIndex(ctx context.Context, c Case) error {
-	return b.client.inSession(ctx, "SET fastddl_ddl_engine = '"+b.engine+"'", "ALTER TABLE "+data.Table+" "+c.mysqlAdd())
+	return b.client.inSession(ctx, "SET fastddl_ddl_engine = '"+b.engine+"'", "ALTER TABLE "+sbtest.Table+" "+c.mysqlAdd())
 }
 
 func (b builder) DropIndex(ctx context.Context, c Case) error {

@@ -7,14 +7,14 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"fastddl/benchmarks/data"
+	"fastddl/sbtest"
 )
 
 // loadInChunks cuts the rows into streams of so many blocks and hands each to
 // copy, on the given number of goroutines at a time. It tells how many rows are
 // there after each.
 func loadInChunks(
-	ctx context.Context, g data.Generator, blocks, parallel int, loaded func(rows int), copy func(ctx context.Context, rows io.Reader) error,
+	ctx context.Context, g sbtest.Generator, blocks, parallel int, loaded func(rows int), copy func(ctx context.Context, rows io.Reader) error,
 ) error {
 	var total atomic.Int64
 	group, ctx := errgroup.WithContext(ctx)

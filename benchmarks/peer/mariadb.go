@@ -8,8 +8,7 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"fastddl/benchmarks/data"
-	"fastddl/benchmarks/load"
+	"fastddl/sbtest"
 )
 
 // mariaDB is MariaDB's server with InnoDB.
@@ -121,8 +120,8 @@ func (m *mariaDB) Version(ctx context.Context) (string, error) {
 // order of the primary key, on one connection, which makes the densest pages.
 const mariaDBLoadBlocks = 20
 
-func (m *mariaDB) Load(ctx context.Context, g data.Generator, loaded func(rows int)) error {
-	if err := m.client.exec(ctx, mysqlCreate); err != nil {
+func (m *mariaDB) Load(ctx context.Context, g sbtest.Generator, loaded func(rows int)) error {
+	if err := m.client.exec(ctx, sbtest.CreateSQL); err != nil {
 		return err
 	}
 	err := loadInChunks(ctx, g, mariaDBLoadBlocks, 1, loaded, func(ctx context.Context, rows io.Reader) error {
@@ -131,12 +130,12 @@ func (m *mariaDB) Load(ctx context.Context, g data.Generator, loaded func(rows i
 	if err != nil {
 		return err
 	}
-	return m.client.exec(ctx, "ANALYZE TABLE "+data.Table)
+	return m.client.exec(ctx, "ANALYZE TABLE "+sbtest.Table)
 }
 
 func (m *mariaDB) Warm(ctx context.Context) error { return m.client.warm(ctx) }
 
-func (m *mariaDB) Session(ctx context.Context) (load.Session, error) { return m.client.session(ctx) }
+func (m *mariaDB) Session(ctx context.Context) (sbtest.Session, error) { return m.client.session(ctx) }
 
 func (m *mariaDB) Stop(ctx context.Context) error {
 	if m.process == nil {
@@ -172,7 +171,7 @@ func (inplace) Available() error { return nil }
 func (inplace) Prepare(context.Context) error { return nil }
 
 func (i inplace) AddIndex(ctx context.Context, c Case) error {
-	return i.client.exec(ctx, "ALTER TABLE "+data.Table+" "+c.mysqlAdd()+", ALGORITHM=INPLACE, LOCK=NONE")
+	return i.client.exec(ctx, "ALTER TABLE "+sbtest.Table+" "+c.mysqlAdd()+", ALGORITHM=INPLACE, LOCK=NONE")
 }
 
 func (i inplace) DropIndex(ctx context.Context, c Case) error {

@@ -3,7 +3,6 @@ package peer
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io"
@@ -12,21 +11,10 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
-	"fastddl/benchmarks/data"
-	"fastddl/benchmarks/load"
+	"fastddl/sbtest"
 )
 
 const database = "test"
-
-// mysqlCreate is sysbench's table without its secondary index. Keys compare as
-// bytes, as they do in PostgreSQL with the locale C.
-const mysqlCreate = `CREATE TABLE ` + data.Table + ` (
-  id INT NOT NULL,
-  k INT NOT NULL DEFAULT 0,
-  c CHAR(120) NOT NULL DEFAULT '',
-  pad CHAR(60) NOT NULL DEFAULT '',
-  PRIMARY KEY (id)
-) DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin`
 
 // mysqlClient talks to a server of MySQL's protocol.
 type mysqlClient struct {
@@ -69,7 +57,7 @@ func (c mysqlClient) value(ctx context.Context, query string) (v string, err err
 
 // warm reads every row.
 func (c mysqlClient) warm(ctx context.Context) error {
-	_, err := c.value(ctx, "SELECT COUNT(*) FROM "+data.Table+" WHERE pad = ''")
+	_, err := c.value(ctx, "SELECT COUNT(*) FROM "+sbtest.Table+" WHERE pad = ''")
 	return err
 }
 
@@ -93,17 +81,12 @@ func (c mysqlClient) loadData(ctx context.Context, rows io.Reader, before ...str
 	name := "rows" + strconv.FormatInt(readers.Add(1), 10)
 	mysql.RegisterReaderHandler(name, func() io.Reader { return rows })
 	defer mysql.DeregisterReaderHandler(name)
-	_, err = conn.ExecContext(ctx, "LOAD DATA LOCAL INFILE 'Reader::"+name+"' INTO TABLE "+data.Table+" (id, k, c, pad)")
+	_, err = conn.ExecContext(ctx, "LOAD DATA LOCAL INFILE 'Reader::"+name+"' INTO TABLE "+sbtest.Table+" (id, k, c, pad)")
 	return err
 }
 
-// Numbers of MySQL errors.
-const (
-	errCantDropKey     = 1091
-	errLockWaitTimeout = 1205
-	errDeadlock        = 1213
-	errWriteConflict   = 9007
-)
+// errCantDropKey is MySQL's error for an index that is not there.
+const errCantDropKey = 1091
 
 func mysqlNumber(err error) uint16 {
 	var e *mysql.MySQLError
@@ -131,7 +114,7 @@ func (c mysqlClient) inSession(ctx context.Context, statements ...string) (err e
 // dropIndexes drops those that are there.
 func (c mysqlClient) dropIndexes(ctx context.Context, indexes []Index) error {
 	for _, i := range indexes {
-		err := c.exec(ctx, "ALTER TABLE "+data.Table+" DROP INDEX "+i.Name)
+		err := c.exec(ctx, "ALTER TABLE "+sbtest.Table+" DROP INDEX "+i.Name)
 		if err != nil && mysqlNumber(err) != errCantDropKey {
 			return err
 		}
@@ -140,70 +123,6 @@ func (c mysqlClient) dropIndexes(ctx context.Context, indexes []Index) error {
 }
 
 // session opens a connection with all statements prepared.
-func (c mysqlClient) session(ctx context.Context) (_ load.Session, err error) {
-	conn, err := c.db.Conn(ctx)
-	if err != nil {
-		return nil, err
-	}
-	s := &mysqlSession{conn: conn}
-	for stmt := range load.Statements {
-		if !stmt.TakesArguments() {
-			continue
-		}
-		if s.prepared[stmt], err = conn.PrepareContext(ctx, stmt.Text()); err != nil {
-			return nil, errors.Join(err, s.Close())
-		}
-	}
-	return s, nil
-}
-
-type mysqlSession struct {
-	conn     *sql.Conn
-	prepared [load.Statements]*sql.Stmt // those that take arguments
-}
-
-func (s *mysqlSession) Run(ctx context.Context, stmt load.Statement, args ...any) error {
-	if !stmt.TakesArguments() {
-		_, err := s.conn.ExecContext(ctx, stmt.Text())
-		return err
-	}
-	if !stmt.ReturnsRows() {
-		_, err := s.prepared[stmt].ExecContext(ctx, args...)
-		return err
-	}
-	rows, err := s.prepared[stmt].QueryContext(ctx, args...)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	var value sql.RawBytes
-	for rows.Next() {
-		if err := rows.Scan(&value); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
-}
-
-func (s *mysqlSession) Retryable(err error) bool {
-	switch mysqlNumber(err) {
-	case errLockWaitTimeout, errDeadlock, errWriteConflict:
-		return true
-	}
-	return false
-}
-
-// Close ends the connection, so that a pool of them does not hand on one in an
-// unknown state.
-func (s *mysqlSession) Close() error {
-	for _, p := range s.prepared {
-		if p != nil {
-			_ = p.Close() // they go with the connection
-		}
-	}
-	_ = s.conn.Raw(func(any) error { return driver.ErrBadConn }) // which makes the pool drop it
-	if err := s.conn.Close(); !errors.Is(err, sql.ErrConnDone) {
-		return err
-	}
-	return nil
+func (c mysqlClient) session(ctx context.Context) (sbtest.Session, error) {
+	return sbtest.NewMySQLSession(ctx, c.db, sbtest.Prepared)
 }

@@ -3,8 +3,7 @@ package peer
 import (
 	"context"
 
-	"fastddl/benchmarks/data"
-	"fastddl/benchmarks/load"
+	"fastddl/sbtest"
 )
 
 // Server is a database server with one table. It is used by one goroutine at a
@@ -26,11 +25,11 @@ type Server interface {
 	// Version is what the running server says it is.
 	Version(ctx context.Context) (string, error)
 	// Load makes the table and fills it. It tells how many rows there are.
-	Load(ctx context.Context, g data.Generator, loaded func(rows int)) error
+	Load(ctx context.Context, g sbtest.Generator, loaded func(rows int)) error
 	// Warm reads the whole table once, so that what can be cached is.
 	Warm(ctx context.Context) error
 	// Session opens a connection for transactions.
-	Session(ctx context.Context) (load.Session, error)
+	Session(ctx context.Context) (sbtest.Session, error)
 	// Stop ends the process in order. Kill ends it at once; what the server holds
 	// may be lost. Neither does anything where no process runs.
 	Stop(ctx context.Context) error

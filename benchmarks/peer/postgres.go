@@ -12,8 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"fastddl/benchmarks/data"
-	"fastddl/benchmarks/load"
+	"fastddl/sbtest"
 )
 
 // postgres is PostgreSQL.
@@ -152,26 +151,21 @@ const postgresLoadBlocks = 20
 
 // Load leaves the table as it is in use: with its primary key, vacuumed, and
 // on disk. As many workers as there are cores may scan it, however small it is.
-func (p *postgres) Load(ctx context.Context, g data.Generator, loaded func(rows int)) error {
-	if err := p.exec(ctx, `CREATE TABLE `+data.Table+` (
-  id INT NOT NULL,
-  k INT NOT NULL DEFAULT 0,
-  c CHAR(120) NOT NULL DEFAULT '',
-  pad CHAR(60) NOT NULL DEFAULT ''
-)`); err != nil {
+func (p *postgres) Load(ctx context.Context, g sbtest.Generator, loaded func(rows int)) error {
+	if err := p.exec(ctx, "CREATE TABLE "+sbtest.Table+" ("+sbtest.Columns+")"); err != nil {
 		return err
 	}
 	err := loadInChunks(ctx, g, postgresLoadBlocks, 1, loaded, func(ctx context.Context, rows io.Reader) error {
-		_, err := p.conn.PgConn().CopyFrom(ctx, rows, "COPY "+data.Table+" (id, k, c, pad) FROM STDIN")
+		_, err := p.conn.PgConn().CopyFrom(ctx, rows, "COPY "+sbtest.Table+" (id, k, c, pad) FROM STDIN")
 		return err
 	})
 	if err != nil {
 		return err
 	}
 	return p.exec(ctx,
-		"ALTER TABLE "+data.Table+" ADD PRIMARY KEY (id)",
-		fmt.Sprintf("ALTER TABLE %s SET (parallel_workers = %d)", data.Table, p.Cores),
-		"VACUUM (FREEZE, ANALYZE) "+data.Table,
+		"ALTER TABLE "+sbtest.Table+" ADD PRIMARY KEY (id)",
+		fmt.Sprintf("ALTER TABLE %s SET (parallel_workers = %d)", sbtest.Table, p.Cores),
+		"VACUUM (FREEZE, ANALYZE) "+sbtest.Table,
 		"CHECKPOINT",
 	)
 }
@@ -184,9 +178,9 @@ func (p *postgres) Warm(ctx context.Context) error {
 		return err
 	}
 	if n == 0 {
-		return p.exec(ctx, "SELECT COUNT(*) FROM "+data.Table+" WHERE pad = ''")
+		return p.exec(ctx, "SELECT COUNT(*) FROM "+sbtest.Table+" WHERE pad = ''")
 	}
-	return p.exec(ctx, "CREATE EXTENSION IF NOT EXISTS pg_prewarm", "SELECT pg_prewarm('"+data.Table+"')")
+	return p.exec(ctx, "CREATE EXTENSION IF NOT EXISTS pg_prewarm", "SELECT pg_prewarm('"+sbtest.Table+"')")
 }
 
 func (p *postgres) Stop(ctx context.Context) error {
@@ -229,7 +223,7 @@ func (p *postgres) dropIndexes(ctx context.Context, indexes []Index) error {
 
 func (p *postgres) addIndexes(ctx context.Context, c Case, concurrently bool) error {
 	for _, i := range c.Indexes {
-		if err := p.exec(ctx, i.postgresCreate(data.Table, concurrently)); err != nil {
+		if err := p.exec(ctx, i.postgresCreate(sbtest.Table, concurrently)); err != nil {
 			return err
 		}
 	}
@@ -277,7 +271,7 @@ func (p plain) DropIndex(ctx context.Context, c Case) error {
 }
 
 // Session opens a connection, which prepares each statement when it first runs.
-func (p *postgres) Session(ctx context.Context) (load.Session, error) {
+func (p *postgres) Session(ctx context.Context) (sbtest.Session, error) {
 	conn, err := pgx.Connect(ctx, p.url)
 	if err != nil {
 		return nil, err
@@ -290,14 +284,14 @@ type postgresSession struct {
 }
 
 // numbered are the statements' texts as PostgreSQL takes them.
-var numbered = func() (texts [load.Statements]string) {
-	for s := range load.Statements {
+var numbered = func() (texts [sbtest.Statements]string) {
+	for s := range sbtest.Statements {
 		texts[s] = s.Numbered()
 	}
 	return texts
 }()
 
-func (s *postgresSession) Run(ctx context.Context, stmt load.Statement, args ...any) error {
+func (s *postgresSession) Run(ctx context.Context, stmt sbtest.Statement, args ...any) error {
 	rows, err := s.conn.Query(ctx, numbered[stmt], args...)
 	if err != nil {
 		return err

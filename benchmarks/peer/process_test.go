@@ -14,7 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"fastddl/benchmarks/data"
+	"fastddl/sbtest"
 )
 
 func startShell(t *testing.T, script string) *process {
@@ -75,7 +75,7 @@ func TestFindProgram(t *testing.T) {
 }
 
 func TestLoadInChunksCopiesEveryRowOnce(t *testing.T) {
-	g := data.Generator{Rows: 45_678, Seed: 1}
+	g := sbtest.Generator{Rows: 45_678, Seed: 1}
 	var (
 		mu   sync.Mutex
 		rows = make(map[string]bool)

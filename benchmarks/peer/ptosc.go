@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"fastddl/benchmarks/data"
+	"fastddl/sbtest"
 )
 
 // ptOSC is pt-online-schema-change of Percona Toolkit on MariaDB: it copies the
@@ -46,7 +46,7 @@ func (p ptOSC) AddIndex(ctx context.Context, c Case) error {
 	}
 	cmd := exec.CommandContext(ctx, program, "--execute", "--alter", c.mysqlAdd(),
 		"--no-version-check", "--recursion-method=none", "--no-check-replication-filters", "--no-check-unique-key-change",
-		fmt.Sprintf("h=127.0.0.1,P=%d,u=root,D=%s,t=%s,A=utf8mb4", p.port, database, data.Table))
+		fmt.Sprintf("h=127.0.0.1,P=%d,u=root,D=%s,t=%s,A=utf8mb4", p.port, database, sbtest.Table))
 	cmd.Dir = p.dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
@@ -60,12 +60,12 @@ func (p ptOSC) AddIndex(ctx context.Context, c Case) error {
 // DropIndex also takes away what a run that failed has left.
 func (p ptOSC) DropIndex(ctx context.Context, c Case) error {
 	for _, event := range []string{"ins", "upd", "del"} {
-		name := strings.Join([]string{"pt_osc", database, data.Table, event}, "_")
+		name := strings.Join([]string{"pt_osc", database, sbtest.Table, event}, "_")
 		if err := p.client.exec(ctx, "DROP TRIGGER IF EXISTS "+name); err != nil {
 			return err
 		}
 	}
-	if err := p.client.exec(ctx, "DROP TABLE IF EXISTS _"+data.Table+"_new, _"+data.Table+"_old"); err != nil {
+	if err := p.client.exec(ctx, "DROP TABLE IF EXISTS _"+sbtest.Table+"_new, _"+sbtest.Table+"_old"); err != nil {
 		return err
 	}
 	return p.client.dropIndexes(ctx, c.Indexes)

@@ -15,7 +15,7 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 
 	"fastddl/benchmarks/result"
-	"fastddl/benchmarks/stats"
+	"fastddl/internal/stats"
 )
 
 // sansSerif is the typeface that texts are measured in; families are what a

@@ -2,7 +2,7 @@ package report
 
 import (
 	"fastddl/benchmarks/result"
-	"fastddl/benchmarks/stats"
+	"fastddl/internal/stats"
 )
 
 // own is the system that the others are compared with, plainest the case that

@@ -7,7 +7,7 @@ import (
 
 	"fastddl/benchmarks/peer"
 	"fastddl/benchmarks/result"
-	"fastddl/benchmarks/stats"
+	"fastddl/internal/stats"
 )
 
 // table is a Markdown table. Columns after the first left ones are flush right.

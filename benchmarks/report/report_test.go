@@ -12,8 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"fastddl/benchmarks/load"
 	"fastddl/benchmarks/result"
+	"fastddl/sbtest"
 )
 
 func TestReplaceSection(t *testing.T) {
@@ -56,7 +56,7 @@ func peers() *result.Peers {
 	}
 	loaded := run("fastddl", "int", 1, 1)
 	loaded.Load = &result.Load{
-		Share: 0.4, PerSecond: 100, Before: load.Felt{PerSecond: 100, P99: 10}, During: load.Felt{PerSecond: 95, P99: 12, Failed: 2},
+		Share: 0.4, PerSecond: 100, Before: sbtest.LatencySummary{PerSecond: 100, P99: 10}, During: sbtest.LatencySummary{PerSecond: 95, P99: 12, Failed: 2},
 		Timeline: []int{25, 24, 26, 25, 20, 25, 25, 25}, BucketSeconds: 0.25, Adding: [][2]float64{{1, 1.5}},
 	}
 	broken := run("mariadb", "eight", 1, 0)

@@ -11,7 +11,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 
 	"fastddl/benchmarks/result"
-	"fastddl/benchmarks/stats"
+	"fastddl/internal/stats"
 )
 
 const (

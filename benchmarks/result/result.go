@@ -6,7 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"fastddl/benchmarks/load"
+	"fastddl/sbtest"
 )
 
 // Machine is where something was measured.
@@ -94,8 +94,8 @@ type Load struct {
 	Share     float64 `json:"share"`
 	PerSecond float64 `json:"per_second"`
 	// Before is before the first ADD INDEX, During is during all of them.
-	Before load.Felt `json:"before"`
-	During load.Felt `json:"during"`
+	Before sbtest.LatencySummary `json:"before"`
+	During sbtest.LatencySummary `json:"during"`
 	// Errors are some of those by which transactions failed.
 	Errors string `json:"errors,omitempty"`
 	// Timeline are the transactions that committed in each BucketSeconds; the

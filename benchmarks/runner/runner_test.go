@@ -14,11 +14,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"fastddl/benchmarks/data"
-	"fastddl/benchmarks/load"
 	"fastddl/benchmarks/peer"
 	"fastddl/benchmarks/result"
 	"fastddl/benchmarks/runner"
+	"fastddl/sbtest"
 )
 
 // diary is what servers and systems were asked to do, in order.
@@ -70,15 +69,15 @@ func (s *server) Kill() {
 		s.diary.running--
 	}
 }
-func (s *server) Load(_ context.Context, g data.Generator, loaded func(int)) error {
+func (s *server) Load(_ context.Context, g sbtest.Generator, loaded func(int)) error {
 	loaded(g.Rows)
 	return s.broken
 }
-func (s *server) Session(context.Context) (load.Session, error) { return session{s}, nil }
+func (s *server) Session(context.Context) (sbtest.Session, error) { return session{s}, nil }
 
 type session struct{ *server }
 
-func (s session) Run(ctx context.Context, _ load.Statement, _ ...any) error {
+func (s session) Run(ctx context.Context, _ sbtest.Statement, _ ...any) error {
 	time.Sleep(100 * time.Microsecond)
 	for s.blocked.Load() {
 		time.Sleep(time.Millisecond)

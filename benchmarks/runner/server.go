@@ -5,10 +5,9 @@ import (
 	"fmt"
 	"time"
 
-	"fastddl/benchmarks/data"
-	"fastddl/benchmarks/load"
 	"fastddl/benchmarks/peer"
 	"fastddl/benchmarks/usage"
+	"fastddl/sbtest"
 )
 
 const (
@@ -28,7 +27,7 @@ func (r *runner) fill(ctx context.Context, h *host) (err error) {
 		return fmt.Errorf("ask for the version: %w", err)
 	}
 	start, told := time.Now(), time.Now()
-	err = h.Load(ctx, data.Generator{Rows: h.rows, Seed: r.Seed}, func(rows int) {
+	err = h.Load(ctx, sbtest.Generator{Rows: h.rows, Seed: r.Seed}, func(rows int) {
 		if time.Since(told) > loadTell {
 			told = time.Now()
 			r.say("%s: %d of %d rows", h.Name(), rows, h.rows)
@@ -110,7 +109,7 @@ func (h *host) quickest() peer.System {
 
 // measureCapacity finds the transactions per second that the server can do.
 func (r *runner) measureCapacity(ctx context.Context, h *host) error {
-	d, err := load.Start(ctx, r.loadOptions(h, 0))
+	d, err := sbtest.Start(ctx, r.loadOptions(h, 0))
 	if err != nil {
 		return err
 	}
@@ -127,18 +126,18 @@ func (r *runner) measureCapacity(ctx context.Context, h *host) error {
 	if err := record.Err(); err != nil {
 		return fmt.Errorf("measure the capacity: %w", err)
 	}
-	felt := record.Felt(load.Interval{From: from, To: to})
-	if felt.Completed == 0 {
+	sum := record.Summary(sbtest.Interval{From: from, To: to})
+	if sum.Completed == 0 {
 		return fmt.Errorf("measure the capacity: no transaction ended in %v", r.CapacityTime)
 	}
-	h.info.Capacity = felt.PerSecond
+	h.info.Capacity = sum.PerSecond
 	r.remember(h)
-	r.say("%s: capacity %.0f transactions/s, p99 %.1f ms", h.Name(), felt.PerSecond, felt.P99)
+	r.say("%s: capacity %.0f transactions/s, p99 %.1f ms", h.Name(), sum.PerSecond, sum.P99)
 	return nil
 }
 
-func (r *runner) loadOptions(h *host, perSecond float64) load.Options {
-	return load.Options{Dial: h.Session, Threads: r.Threads, PerSecond: perSecond, Rows: h.rows, Seed: r.Seed}
+func (r *runner) loadOptions(h *host, perSecond float64) sbtest.Options {
+	return sbtest.Options{Dial: h.Session, Threads: r.Threads, PerSecond: perSecond, Rows: h.rows, Seed: r.Seed}
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"time"
 
-	"fastddl/benchmarks/load"
 	"fastddl/benchmarks/peer"
 	"fastddl/benchmarks/result"
 	"fastddl/benchmarks/usage"
+	"fastddl/sbtest"
 )
 
 const (
@@ -66,7 +66,7 @@ func (r *runner) underLoad(ctx context.Context, h *host, s peer.System, name str
 	if err := usage.WaitIdle(ctx, h.PID(), r.IdleTime); err != nil {
 		return err
 	}
-	if m.driver, err = load.Start(ctx, r.loadOptions(h, m.run.Load.PerSecond)); err != nil {
+	if m.driver, err = sbtest.Start(ctx, r.loadOptions(h, m.run.Load.PerSecond)); err != nil {
 		return err
 	}
 	err = m.measure(ctx)
@@ -84,11 +84,11 @@ type loadedRun struct {
 	*runner
 	system peer.System
 	c      peer.Case
-	driver *load.Driver
+	driver *sbtest.Driver
 	run    result.Run
 
-	before load.Interval
-	adding []load.Interval
+	before sbtest.Interval
+	adding []sbtest.Interval
 }
 
 // measure lets the load run, and adds and drops the indexes beside it. Its error
@@ -116,7 +116,7 @@ func (m *loadedRun) measure(ctx context.Context) error {
 func (m *loadedRun) addAndDrop(ctx context.Context) (time.Duration, error) {
 	limited, cancel := context.WithTimeout(ctx, m.StatementTime)
 	defer cancel()
-	adding := load.Interval{From: m.driver.Elapsed()}
+	adding := sbtest.Interval{From: m.driver.Elapsed()}
 	err := m.system.AddIndex(limited, m.c)
 	adding.To = m.driver.Elapsed()
 	took := adding.To - adding.From
@@ -148,9 +148,9 @@ func (m *loadedRun) settle(ctx context.Context) error {
 	return nil
 }
 
-func (m *loadedRun) summarise(record *load.Record, end time.Duration) {
+func (m *loadedRun) summarise(record *sbtest.Record, end time.Duration) {
 	l, s := m.run.Load, m.system.Name()
-	l.Before, l.During = record.Felt(m.before), record.Felt(m.adding...)
+	l.Before, l.During = record.Summary(m.before), record.Summary(m.adding...)
 	if err := record.Err(); err != nil {
 		l.Errors = errors.Join(errors.New("transactions failed"), err).Error()
 		m.say("%s under %.0f%%: %v", s, 100*l.Share, l.Errors)

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"fastddl/benchmarks/result"
-	"fastddl/benchmarks/stats"
+	"fastddl/internal/stats"
 )
 
 // Options say what is measured. The zero value of each field is its default.

@@ -26,15 +26,12 @@ const (
 // layers orders the packages: one may import packages of lower layers only.
 // It is the picture in docs/architecture.md.
 var layers = map[string]int{
-	"kv": 0, "event": 0, "config": 0, "ingest/governor": 0, "ingest/governor/governortest": 1,
-	"kv/pebblekv": 1, "kv/kvtest": 1, "kv/embedded/cop": 1, "kv/tikv/sstimport": 1, "lightning": 1,
+	"kv": 0, "event": 0, "config": 0, "sbtest": 0, "ingest/governor": 0, "ingest/governor/governortest": 1,
+	"kv/pebblekv": 1, "kv/kvtest": 1, "kv/embedded/cop": 1, "kv/tikv/sstimport": 1, "lightning": 1, "bench/floor": 1,
 	"kv/embedded/txn": 2, "kv/embedded/placement": 2, "kv/embedded/conformance": 2, "kv/tikv": 2, "ingest": 2,
 	"kv/embedded": 3, "ddl/job": 3, "ddl/crew": 3, "ddl/member": 3, "backfill": 3, "backfill/equality": 3,
-	"ddl": 4, "kv/embedded/histories": 4,
-	"sql":    5,
-	"server": 9,
-	"trial":  10,
-	"demo":   11, "bench": 11,
+	"ddl": 4, "kv/embedded/histories": 4, "kv/embedded/grpcserver": 4,
+	"sql": 5, "sql/sqltest": 6, "server": 9, "bench": 10, "demo": 11,
 	"cmd/fastddl": 12, "cmd/testreport": 0, "tests/blackbox": 12, "tests/crash": 12, "tests/mutation": 12, "tests/fuzz": 12, "tests/compare": 12, "tests/shapes": 12, "tests/simulation": 12, "tests/tidbsuite": 12, "tests/upstream": 12,
 }
 

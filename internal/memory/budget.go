@@ -1,10 +1,5 @@
 package memory
 
-import (
-	"os"
-	"runtime/debug"
-)
-
 const (
 	// Least is the smallest limit that a server can work with, in bytes.
 	Least = 256 << 20
@@ -75,13 +70,4 @@ func Divide(limit int64) Budget {
 	}
 	b.Heap = limit - b.BlockCache - MemTables*b.MemTable - b.Sorting
 	return b
-}
-
-// LimitHeap lets Go collect garbage more often when the heap would exceed its
-// part, unless the environment variable GOMEMLIMIT says otherwise. It is for the whole
-// process.
-func (b Budget) LimitHeap() {
-	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(b.Heap)
-	}
 }

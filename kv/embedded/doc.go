@@ -4,7 +4,7 @@
 //   - [Store.Client] answers client-go's requests, and [Store.PDClient] is PD. Nothing goes over a network.
 //   - [Store.Storage] is TiDB's kv.Storage made of the two, with everything that TiDB expects of a storage.
 //   - [Store.Builds] is the same data as an index build sees it (package fastddl/kv).
-//   - [Store.ServeGRPC] offers the requests to other processes.
+//   - Package grpcserver offers the requests to other processes, for tests.
 //
 // The work is done elsewhere: package txn has the transactions, package cop the coprocessor, package placement regions and
 // what PD does, pebblekv the data. This package checks that a request is routed right, hands it on, and puts what went

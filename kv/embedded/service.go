@@ -31,6 +31,9 @@ type service struct {
 	endAnalyses context.CancelFunc
 }
 
+// Service is the service as others see it, who serve it on a network.
+type Service = service
+
 // analyzing returns ctx for a request that makes statistics, and what ends it.
 func (s *service) analyzing(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)

@@ -39,7 +39,6 @@ type Store struct {
 	pd      *placement.Client
 	storage *storage
 	builds  *builds
-	grpc    grpcServer
 
 	stop       context.CancelFunc
 	background sync.WaitGroup
@@ -109,6 +108,9 @@ func (s *Store) Storage() tidbkv.Storage { return s.storage }
 // Client returns a client that answers client-go's requests in process.
 func (s *Store) Client() tikv.Client { return &client{service: s.service} }
 
+// Service returns what answers TiKV's requests, for package grpcserver. Nothing may use it when the store is closed.
+func (s *Store) Service() *Service { return s.service }
+
 // PDClient returns the store's PD.
 func (s *Store) PDClient() pd.Client { return s.pd }
 
@@ -139,7 +141,6 @@ func (s *Store) Close() error {
 	}
 	s.pebble.StopWaiting()
 	s.EndAnalyses()
-	s.StopGRPC()
 	err := s.storage.shutDown()
 	s.stop()
 	stopped := s.pd.Stop()

@@ -4,19 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
-	"net"
 	"testing"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/pingcap/kvproto/pkg/kvrpcpb"
-	"github.com/pingcap/kvproto/pkg/metapb"
 	tidbkv "github.com/pingcap/tidb/pkg/kv"
 	"github.com/stretchr/testify/require"
 	tikvkv "github.com/tikv/client-go/v2/kv"
-	"github.com/tikv/client-go/v2/tikv"
 	"github.com/tikv/client-go/v2/tikvrpc"
 	pd "github.com/tikv/pd/client"
 
@@ -242,79 +238,6 @@ func TestSafePointKV(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, all, 2)
 	require.Equal(t, "/p/b", string(all[1].Key))
-}
-
-// remotePD is the store's PD as another process would see it: it names the address that the store is served at.
-type remotePD struct {
-	pd.Client
-	address string
-}
-
-func (r remotePD) GetStore(ctx context.Context, id uint64) (*metapb.Store, error) {
-	st, err := r.Client.GetStore(ctx, id)
-	if err == nil {
-		st.Address = r.address
-	}
-	return st, err
-}
-
-func (r remotePD) GetAllStores(ctx context.Context, opts ...pd.GetStoreOption) ([]*metapb.Store, error) {
-	stores, err := r.Client.GetAllStores(ctx, opts...)
-	for _, st := range stores {
-		st.Address = r.address
-	}
-	return stores, err
-}
-
-// remoteStore opens a client-go store that reaches s over gRPC.
-func remoteStore(t *testing.T, s *Store) *tikv.KVStore {
-	t.Helper()
-	lis, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	served := make(chan error, 1)
-	go func() { served <- s.ServeGRPC(lis) }()
-	t.Cleanup(func() {
-		s.StopGRPC()
-		require.NoError(t, <-served)
-	})
-	codecPD := tikv.NewCodecPDClient(tikv.ModeTxn, remotePD{s.PDClient(), lis.Addr().String()})
-	remote, err := tikv.NewKVStore("remote", codecPD, newSafePointKV(s.pebble), tikv.NewRPCClient(tikv.WithCodec(codecPD.GetCodec())))
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, remote.Close()) })
-	return remote
-}
-
-// TestGRPC runs transactions of another process beside those of this one, over several regions.
-func TestGRPC(t *testing.T) {
-	s := openMem(t, vfs.NewMem())
-	remote := remoteStore(t, s)
-	ctx := t.Context()
-	set(t, s, "a", "1", "z", "1")
-	_, err := remote.SplitRegions(ctx, [][]byte{[]byte("m")}, false, nil)
-	require.NoError(t, err)
-	txn, err := remote.Begin()
-	require.NoError(t, err)
-	v, err := txn.Get(ctx, []byte("a"))
-	require.NoError(t, err)
-	require.Equal(t, "1", string(v))
-	require.NoError(t, txn.Set([]byte("a"), []byte("2")))
-	require.NoError(t, txn.Set([]byte("z"), []byte("2")))
-	require.NoError(t, txn.Commit(ctx))
-	ver, err := s.Storage().CurrentVersion("global")
-	require.NoError(t, err)
-	values, err := s.Storage().GetSnapshot(ver).BatchGet(ctx, []tidbkv.Key{tidbkv.Key("a"), tidbkv.Key("z")})
-	require.NoError(t, err)
-	require.Equal(t, map[string][]byte{"a": []byte("2"), "z": []byte("2")}, values)
-	// And the other way, with a conflict.
-	txn, err = remote.Begin()
-	require.NoError(t, err)
-	set(t, s, "a", "3")
-	require.NoError(t, txn.Set([]byte("a"), []byte("4")))
-	require.Error(t, txn.Commit(ctx))
-	it, err := remote.GetSnapshot(math.MaxUint64).Iter([]byte("a"), nil)
-	require.NoError(t, err)
-	require.Equal(t, "3", string(it.Value()))
-	require.ErrorContains(t, s.ServeGRPC(nil), "already")
 }
 
 func TestOptions(t *testing.T) {

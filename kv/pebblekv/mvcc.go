@@ -27,12 +27,6 @@ func (v Version) Live() bool { return v.Value != nil }
 // none itself.
 func (s *Store) LastTS() uint64 { return s.timeline.lastTS() }
 
-// AwaitCommits waits until no commit at or below ts is in flight any more, and
-// fails if the outcome of one of them is unknown.
-func (s *Store) AwaitCommits(ctx context.Context, ts uint64) error {
-	return s.timeline.awaitCommits(ctx, ts)
-}
-
 // Lookup reads single keys with one engine iterator. It sees the versions that
 // were there when it was opened and must be closed. It is used by one goroutine
 // at a time.

@@ -142,7 +142,7 @@ func TestApplyLimits(t *testing.T) {
 	require.NotZero(t, apply(t, s, ApplyOptions{}, nil), "a commit that writes nothing")
 	ts, err := s.CurrentTS(t.Context())
 	require.NoError(t, err)
-	require.NoError(t, s.AwaitCommits(t.Context(), ts), "nothing is left in flight")
+	require.NoError(t, s.timeline.awaitCommits(t.Context(), ts), "nothing is left in flight")
 }
 
 // TestApplyInFlight checks what a commit shows between its timestamp and its end.
@@ -156,13 +156,13 @@ func TestApplyInFlight(t *testing.T) {
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
-	require.ErrorIs(t, s.AwaitCommits(ctx, now), context.DeadlineExceeded)
-	require.NoError(t, s.AwaitCommits(t.Context(), a.TS()-1))
+	require.ErrorIs(t, s.timeline.awaitCommits(ctx, now), context.DeadlineExceeded)
+	require.NoError(t, s.timeline.awaitCommits(t.Context(), a.TS()-1))
 	sp, err := s.CollectGarbage(t.Context(), now)
 	require.NoError(t, err)
 	require.Less(t, sp, a.TS(), "the safe point does not pass a commit in flight")
 	require.NoError(t, a.Wait())
-	require.NoError(t, s.AwaitCommits(t.Context(), now))
+	require.NoError(t, s.timeline.awaitCommits(t.Context(), now))
 }
 
 func TestApplyUndetermined(t *testing.T) {
@@ -178,8 +178,8 @@ func TestApplyUndetermined(t *testing.T) {
 	_, err = s.Apply(t.Context(), writesOf(map[string]string{"a": "3"}), ApplyOptions{})
 	require.Error(t, err)
 	require.False(t, errors.Is(err, kv.ErrResultUndetermined), "what was not tried has a known result")
-	require.NoError(t, s.AwaitCommits(t.Context(), before))
-	require.ErrorIs(t, s.AwaitCommits(t.Context(), math.MaxUint64), kv.ErrResultUndetermined)
+	require.NoError(t, s.timeline.awaitCommits(t.Context(), before))
+	require.ErrorIs(t, s.timeline.awaitCommits(t.Context(), math.MaxUint64), kv.ErrResultUndetermined)
 	broken.Store(false)
 }
 

@@ -303,7 +303,8 @@ func (t *timeline) lastTS() uint64 {
 	return t.last
 }
 
-// awaitCommits waits until no commit at or below ts is in flight.
+// awaitCommits waits until no commit at or below ts is in flight, and fails if the
+// outcome of one of them is unknown.
 func (t *timeline) awaitCommits(ctx context.Context, ts uint64) error {
 	t.mu.Lock()
 	var newest *pendingCommit

@@ -96,7 +96,7 @@ func TestDemoIsInterrupted(t *testing.T) {
 	db.nothingIsLeft()
 }
 
-// TestForeignDatabase: a database that was there before is not the trial's to work in, or
+// TestForeignDatabase: a database that was there before is not the benchmark's to work in, or
 // to drop.
 func TestForeignDatabase(t *testing.T) {
 	t.Parallel()

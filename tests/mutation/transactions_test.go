@@ -176,7 +176,7 @@ var isolation = []mutation{
 	},
 	{
 		invariant: "isolation", breaks: "a stream goes on when a request could not be answered",
-		file:   "kv/embedded/grpc_batch.go",
+		file:   "kv/embedded/grpcserver/batch.go",
 		old:    "\t\tcase <-ctx.Done():\n\t\t\treturn errors.New(\"embedded: a request could not be answered\")\n",
 		new:    "",
 		caught: "kv/embedded/histories.TestUnansweredRequestEndsItsStream",

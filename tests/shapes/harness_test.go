@@ -35,6 +35,7 @@ import (
 	"fastddl/kv/pebblekv"
 	"fastddl/kv/tikv"
 	"fastddl/sql"
+	"fastddl/sql/sqltest"
 )
 
 func TestMain(m *testing.M) {
@@ -53,11 +54,12 @@ func TestMain(m *testing.M) {
 
 // env is a SQL layer on an embedded store, and the driver for TiKV over that store.
 type env struct {
-	t      testing.TB
-	layer  *sql.Layer
-	store  *embedded.Store
-	driver *tikv.Store
-	temp   string
+	t        testing.TB
+	layer    *sql.Layer
+	sessions *sqltest.Sessions
+	store    *embedded.Store
+	driver   *tikv.Store
+	temp     string
 }
 
 func newEnv(t *testing.T) *env {
@@ -67,6 +69,7 @@ func newEnv(t *testing.T) *env {
 	require.NoError(t, err)
 	e.layer, err = sql.Open(context.Background(), sql.Options{Storage: e.store.Storage(), Builds: e.store.Builds(), TempDir: e.temp})
 	require.NoError(t, err)
+	e.sessions = sqltest.NewSessions(e.layer)
 	e.driver, err = tikv.Open(e.store.Storage(), tikv.Options{Importer: directImporter{e.store.Builds()}, PageBytes: 2 << 10})
 	require.NoError(t, err)
 	t.Cleanup(func() {
@@ -94,7 +97,7 @@ type client struct {
 }
 
 func (e *env) client(db string) *client {
-	s, err := e.layer.OpenSession()
+	s, err := e.sessions.Open()
 	require.NoError(e.t, err)
 	c := &client{e, db, s}
 	c.run("create database if not exists " + db)

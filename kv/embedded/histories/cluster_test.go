@@ -14,11 +14,13 @@ import (
 	"github.com/pingcap/kvproto/pkg/metapb"
 	"github.com/stretchr/testify/require"
 	pd "github.com/tikv/pd/client"
+	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
 
 	"fastddl/kv/embedded"
+	"fastddl/kv/embedded/grpcserver"
 	"fastddl/kv/embedded/txn"
 	"fastddl/kv/kvtest"
 	"fastddl/kv/pebblekv"
@@ -29,6 +31,15 @@ type life struct {
 	store   *embedded.Store
 	fs      *slowFS
 	address string // where it is served
+	server  *grpc.Server
+}
+
+// close ends the server, if there is one, and the store.
+func (l *life) close() error {
+	if l.server != nil {
+		l.server.Stop()
+	}
+	return l.store.Close()
 }
 
 // cluster is a store that crashes, as its clients see it: they go on.
@@ -109,7 +120,7 @@ func newCluster(t *testing.T, seed uint64, served bool) *cluster {
 	t.Cleanup(func() {
 		server.Stop()
 		require.NoError(t, <-done)
-		require.NoError(t, c.life.store.Close())
+		require.NoError(t, c.life.close())
 		c.background.Wait()
 	})
 	return c
@@ -127,7 +138,8 @@ func (c *cluster) open(fs *slowFS) *life {
 		lis, err := net.Listen("tcp", "127.0.0.1:0")
 		require.NoError(c.t, err)
 		l.address = lis.Addr().String()
-		c.background.Go(func() { _ = store.ServeGRPC(lis) })
+		l.server = grpcserver.New(store, zap.NewNop())
+		c.background.Go(func() { _ = l.server.Serve(lis) })
 	}
 	return l
 }
@@ -150,7 +162,7 @@ func (c *cluster) crash(rng *rand.Rand) {
 	left := old.fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 25 * rng.IntN(5), RNG: rng})
 	c.life = c.open(&slowFS{left, old.fs.delay, old.fs.disk})
 	c.crashes++
-	c.background.Go(func() { _ = old.store.Close() })
+	c.background.Go(func() { _ = old.close() })
 }
 
 // timestamp is a fresh one.

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"fastddl/kv/embedded"
+	"fastddl/kv/embedded/grpcserver"
 	"fastddl/tests/cluster/importsst"
 )
 
@@ -43,7 +44,7 @@ func serveStore(store *embedded.Store, faults *Faults, keyspace *keyspace, opts 
 		grpc.ChainUnaryInterceptor(contain(opts.Logger), keyspace.unary, faults.unary),
 		grpc.ChainStreamInterceptor(keyspace.stream, faults.stream),
 	)
-	store.RegisterGRPC(server)
+	grpcserver.Register(server, store, opts.Logger)
 	import_sstpb.RegisterImportSSTServer(server, s.imports)
 	s.serve(lis, addr, server, http.HandlerFunc(serveConfig))
 	return s, nil

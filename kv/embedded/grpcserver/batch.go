@@ -1,4 +1,4 @@
-package embedded
+package grpcserver
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 
 // BatchCommands implements tikvpb.TikvServer: requests come in batches over one stream, and each is answered on its own,
 // in whatever order they are done.
-func (s *grpcService) BatchCommands(stream tikvpb.Tikv_BatchCommandsServer) error {
+func (s *service) BatchCommands(stream tikvpb.Tikv_BatchCommandsServer) error {
 	ctx, cancel := context.WithCancel(stream.Context())
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -59,7 +59,7 @@ func (s *grpcService) BatchCommands(stream tikvpb.Tikv_BatchCommandsServer) erro
 }
 
 // answer answers one request of a batch. What cannot be answered ends the stream, like a lost connection.
-func (s *grpcService) answer(ctx context.Context, id uint64, req *tikvpb.BatchCommandsRequest_Request, out *batchSender, fail func()) {
+func (s *service) answer(ctx context.Context, id uint64, req *tikvpb.BatchCommandsRequest_Request, out *batchSender, fail func()) {
 	resp, err := s.batchCommand(ctx, req)
 	if err == nil {
 		err = out.send(id, resp)
@@ -88,7 +88,7 @@ func (b *batchSender) send(id uint64, resp *tikvpb.BatchCommandsResponse_Respons
 }
 
 // batchCommand answers one request of a batch.
-func (s *grpcService) batchCommand(ctx context.Context, req *tikvpb.BatchCommandsRequest_Request) (
+func (s *service) batchCommand(ctx context.Context, req *tikvpb.BatchCommandsRequest_Request) (
 	_ *tikvpb.BatchCommandsResponse_Response, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -102,11 +102,11 @@ func (s *grpcService) batchCommand(ctx context.Context, req *tikvpb.BatchCommand
 			return resp, err
 		}
 	}
-	return nil, fmt.Errorf("%w: %T in a batch", errUnsupported, req.Cmd)
+	return nil, fmt.Errorf("embedded: the request is not supported by the embedded store: %T in a batch", req.Cmd)
 }
 
 // batchRead answers requests that read; nil for others.
-func (s *grpcService) batchRead(ctx context.Context, req *tikvpb.BatchCommandsRequest_Request) (*tikvpb.BatchCommandsResponse_Response, error) {
+func (s *service) batchRead(ctx context.Context, req *tikvpb.BatchCommandsRequest_Request) (*tikvpb.BatchCommandsResponse_Response, error) {
 	out := &tikvpb.BatchCommandsResponse_Response{}
 	switch c := req.Cmd.(type) {
 	case *tikvpb.BatchCommandsRequest_Request_Get:
@@ -138,7 +138,7 @@ func (s *grpcService) batchRead(ctx context.Context, req *tikvpb.BatchCommandsRe
 }
 
 // batchWrite answers requests of transactions at work; nil for others.
-func (s *grpcService) batchWrite(ctx context.Context, req *tikvpb.BatchCommandsRequest_Request) (*tikvpb.BatchCommandsResponse_Response, error) {
+func (s *service) batchWrite(ctx context.Context, req *tikvpb.BatchCommandsRequest_Request) (*tikvpb.BatchCommandsResponse_Response, error) {
 	out := &tikvpb.BatchCommandsResponse_Response{}
 	switch c := req.Cmd.(type) {
 	case *tikvpb.BatchCommandsRequest_Request_Prewrite:
@@ -174,7 +174,7 @@ func (s *grpcService) batchWrite(ctx context.Context, req *tikvpb.BatchCommandsR
 }
 
 // batchResolve answers requests about the transactions of others; nil for others.
-func (s *grpcService) batchResolve(ctx context.Context, req *tikvpb.BatchCommandsRequest_Request) (*tikvpb.BatchCommandsResponse_Response, error) {
+func (s *service) batchResolve(ctx context.Context, req *tikvpb.BatchCommandsRequest_Request) (*tikvpb.BatchCommandsResponse_Response, error) {
 	out := &tikvpb.BatchCommandsResponse_Response{}
 	switch c := req.Cmd.(type) {
 	case *tikvpb.BatchCommandsRequest_Request_CheckTxnStatus:
@@ -202,7 +202,7 @@ func (s *grpcService) batchResolve(ctx context.Context, req *tikvpb.BatchCommand
 }
 
 // batchOther answers the rest; nil for what it does not know.
-func (s *grpcService) batchOther(ctx context.Context, req *tikvpb.BatchCommandsRequest_Request) (*tikvpb.BatchCommandsResponse_Response, error) {
+func (s *service) batchOther(ctx context.Context, req *tikvpb.BatchCommandsRequest_Request) (*tikvpb.BatchCommandsResponse_Response, error) {
 	out := &tikvpb.BatchCommandsResponse_Response{}
 	switch c := req.Cmd.(type) {
 	case *tikvpb.BatchCommandsRequest_Request_GC:

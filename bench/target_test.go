@@ -1,4 +1,4 @@
-package trial
+package bench
 
 import (
 	"os"
@@ -23,7 +23,7 @@ func TestTargetConfig(t *testing.T) {
 	cfg, err := target.config(dir, "")
 	require.NoError(t, err)
 	require.Equal(t, map[string]any{"security": map[string]any{"cluster-ssl-ca": "ca.pem"}}, cfg.TiDB)
-	require.Equal(t, "pd:2379", cfg.Path, "the trial is a server of its own")
+	require.Equal(t, "pd:2379", cfg.Path, "it is a server of its own")
 	require.Zero(t, cfg.Port)
 	require.Equal(t, "me", cfg.AdvertiseAddress)
 

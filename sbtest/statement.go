@@ -1,10 +1,6 @@
-package load
+package sbtest
 
-import (
-	"strings"
-
-	"fastddl/benchmarks/data"
-)
+import "strings"
 
 // Statement is one of the statements that transactions are made of. Sessions
 // prepare each once.
@@ -29,21 +25,21 @@ const (
 	Statements
 )
 
-const ofRange = " FROM " + data.Table + " WHERE id BETWEEN ? AND ?"
+const ofRange = " FROM " + Table + " WHERE id BETWEEN ? AND ?"
 
 var texts = [Statements]string{
 	Begin:          "BEGIN",
 	Commit:         "COMMIT",
 	Rollback:       "ROLLBACK",
-	PointSelect:    "SELECT c FROM " + data.Table + " WHERE id = ?",
+	PointSelect:    "SELECT c FROM " + Table + " WHERE id = ?",
 	RangeSelect:    "SELECT c" + ofRange,
 	SumSelect:      "SELECT SUM(k)" + ofRange,
 	OrderSelect:    "SELECT c" + ofRange + " ORDER BY c",
 	DistinctSelect: "SELECT DISTINCT c" + ofRange + " ORDER BY c",
-	UpdateK:        "UPDATE " + data.Table + " SET k = k + 1 WHERE id = ?",
-	UpdateC:        "UPDATE " + data.Table + " SET c = ? WHERE id = ?",
-	Delete:         "DELETE FROM " + data.Table + " WHERE id = ?",
-	Insert:         "INSERT INTO " + data.Table + " (id, k, c, pad) VALUES (?, ?, ?, ?)",
+	UpdateK:        "UPDATE " + Table + " SET k = k + 1 WHERE id = ?",
+	UpdateC:        "UPDATE " + Table + " SET c = ? WHERE id = ?",
+	Delete:         "DELETE FROM " + Table + " WHERE id = ?",
+	Insert:         "INSERT INTO " + Table + " (id, k, c, pad) VALUES (?, ?, ?, ?)",
 }
 
 // Text is the statement's SQL, with ? for each argument.

@@ -1,4 +1,4 @@
-package trial
+package bench
 
 import (
 	"context"
@@ -7,19 +7,22 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
 
+	"fastddl/backfill"
 	"fastddl/config"
+	"fastddl/event"
 	"fastddl/server"
 )
 
-// cleanupTime bounds how long the end of a trial waits for a cluster.
+// cleanupTime bounds how long Server.Close waits for a cluster.
 const cleanupTime = time.Minute
 
-// Options say what server to start.
-type Options struct {
+// ServerOptions say what server to start.
+type ServerOptions struct {
 	Target Target
 	// Dir is an existing folder for the server's files. StorePath is the folder of an
 	// embedded store; default is one in Dir.
@@ -36,22 +39,30 @@ type Options struct {
 	Log *server.Log
 }
 
-// Server is a running server. It must be closed.
+// Server is a server on a free port of this machine: over a new embedded store, or one
+// more node of a TiKV cluster that is in use. It must be closed.
+//
+// It works in a database of its own, which must not exist before. In a cluster Close drops
+// that database and sets the global variables back that SetGlobal has changed; its error
+// says what is left. A process that is killed leaves both; a later one refuses the database.
 type Server struct {
 	*server.Server
 	// DB connects to the database.
 	DB *sql.DB
 
-	opts    Options
+	opts    ServerOptions
 	created bool
 	changed []setting
+
+	mu   sync.Mutex
+	last backfill.Result
 }
 
 // setting is a global variable and the value that it had.
 type setting struct{ name, value string }
 
-// Start starts a server and creates the database.
-func Start(ctx context.Context, opts Options) (_ *Server, err error) {
+// StartServer starts a server and creates the database.
+func StartServer(ctx context.Context, opts ServerOptions) (_ *Server, err error) {
 	if opts.StorePath == "" {
 		opts.StorePath = filepath.Join(opts.Dir, "data")
 	}
@@ -65,7 +76,7 @@ func Start(ctx context.Context, opts Options) (_ *Server, err error) {
 		return nil, err
 	}
 	s := &Server{opts: opts}
-	if s.Server, err = server.Start(ctx, server.Options{Config: cfg, Log: opts.Log, Version: opts.Version}); err != nil {
+	if s.Server, err = server.Start(ctx, server.Options{Config: cfg, Log: opts.Log, Version: opts.Version, Events: s.observe}); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -78,6 +89,22 @@ func Start(ctx context.Context, opts Options) (_ *Server, err error) {
 	}
 	s.DB, err = s.open(opts.Database, opts.Conns)
 	return s, err
+}
+
+// observe is the event listener.
+func (s *Server) observe(e event.Event) {
+	if e, ok := e.(backfill.Finished); ok {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.last = e.Result
+	}
+}
+
+// LastBuild returns the result of the index build that this server has ended last.
+func (s *Server) LastBuild() backfill.Result {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.last
 }
 
 func (s *Server) create(ctx context.Context) error {
@@ -136,7 +163,7 @@ func (s *Server) Close() error {
 	return errors.Join(append(problems, s.Shutdown(context.Background()))...)
 }
 
-// cleanUp removes from the cluster what the trial has left. Its own connections have
+// cleanUp removes from the cluster what the server has left. Its own connections have
 // ended, also if it was interrupted.
 func (s *Server) cleanUp() error {
 	ctx, cancel := context.WithTimeout(context.Background(), cleanupTime)

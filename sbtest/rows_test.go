@@ -1,4 +1,4 @@
-package data_test
+package sbtest_test
 
 import (
 	"bytes"
@@ -8,11 +8,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"fastddl/benchmarks/data"
+	"fastddl/sbtest"
 )
 
 func TestRowsDependOnSizeAndSeedOnly(t *testing.T) {
-	g := data.Generator{Rows: 25_001, Seed: 7}
+	g := sbtest.Generator{Rows: 25_001, Seed: 7}
 	require.Equal(t, 3, g.Blocks())
 	require.Equal(t, 5_001, g.BlockRows(2))
 
@@ -26,12 +26,12 @@ func TestRowsDependOnSizeAndSeedOnly(t *testing.T) {
 	}
 	require.True(t, bytes.Equal(all, parts), "blocks can be made apart from each other")
 
-	other := data.Generator{Rows: 25_001, Seed: 8}
+	other := sbtest.Generator{Rows: 25_001, Seed: 8}
 	require.NotEqual(t, other.AppendBlock(nil, 0), g.AppendBlock(nil, 0))
 }
 
 func TestRowsHaveTheShapeOfTheTable(t *testing.T) {
-	g := data.Generator{Rows: 12_345, Seed: 1}
+	g := sbtest.Generator{Rows: 12_345, Seed: 1}
 	text, err := io.ReadAll(g.Reader(0, g.Blocks()))
 	require.NoError(t, err)
 	lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")

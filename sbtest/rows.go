@@ -1,14 +1,28 @@
-package data
+package sbtest
 
 import (
 	"io"
+	"iter"
 	"math/rand/v2"
 	"strconv"
 )
 
-// Table is the name of the measured table: id INT PRIMARY KEY, k INT,
-// c CHAR(120), pad CHAR(60).
-const Table = "sbtest1"
+const (
+	// Table is the name of the table.
+	Table = "sbtest1"
+	// Columns are its columns, in SQL that all systems understand.
+	Columns = `
+  id INT NOT NULL,
+  k INT NOT NULL DEFAULT 0,
+  c CHAR(120) NOT NULL DEFAULT '',
+  pad CHAR(60) NOT NULL DEFAULT ''`
+	// CreateSQL is sysbench's table without its secondary index, for MySQL. Rows
+	// bring their IDs. Keys compare as bytes, as they do in PostgreSQL with the
+	// locale C.
+	CreateSQL = `CREATE TABLE ` + Table + ` (` + Columns + `,
+  PRIMARY KEY (id)
+) DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin`
+)
 
 // RowBytes is about what a row takes in a file, without what a system adds.
 const RowBytes = 200
@@ -38,19 +52,40 @@ func (g Generator) BlockRows(block int) int {
 	return min(blockRows, g.Rows-block*blockRows)
 }
 
+// Row is a row of the table. Its texts are valid until the next row is made.
+type Row struct {
+	ID, K  int64
+	C, Pad []byte
+}
+
+// Block returns the rows of a block, in the order of their IDs.
+func (g Generator) Block(block int) iter.Seq[Row] {
+	return func(yield func(Row) bool) {
+		rng := rand.New(rand.NewPCG(g.Seed, uint64(block)))
+		first := block*blockRows + 1
+		var r Row
+		for id := first; id < first+g.BlockRows(block); id++ {
+			r.ID, r.K = int64(id), 1+rng.Int64N(int64(g.Rows))
+			r.C = appendDigits(r.C[:0], rng, cGroups)
+			r.Pad = appendDigits(r.Pad[:0], rng, padGroups)
+			if !yield(r) {
+				return
+			}
+		}
+	}
+}
+
 // AppendBlock appends the rows of a block to dst: a line per row, ended by a
 // line feed, with columns separated by tabs. Nothing in them needs escaping.
 func (g Generator) AppendBlock(dst []byte, block int) []byte {
-	rng := rand.New(rand.NewPCG(g.Seed, uint64(block)))
-	first := block*blockRows + 1
-	for id := first; id < first+g.BlockRows(block); id++ {
-		dst = strconv.AppendInt(dst, int64(id), 10)
+	for r := range g.Block(block) {
+		dst = strconv.AppendInt(dst, r.ID, 10)
 		dst = append(dst, '\t')
-		dst = strconv.AppendInt(dst, 1+rng.Int64N(int64(g.Rows)), 10)
+		dst = strconv.AppendInt(dst, r.K, 10)
 		dst = append(dst, '\t')
-		dst = appendDigits(dst, rng, cGroups)
+		dst = append(dst, r.C...)
 		dst = append(dst, '\t')
-		dst = appendDigits(dst, rng, padGroups)
+		dst = append(dst, r.Pad...)
 		dst = append(dst, '\n')
 	}
 	return dst

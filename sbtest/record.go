@@ -1,11 +1,11 @@
-package load
+package sbtest
 
 import (
 	"errors"
 	"slices"
 	"time"
 
-	"fastddl/benchmarks/stats"
+	"fastddl/internal/stats"
 )
 
 // Outcome is how a transaction ended.
@@ -42,8 +42,8 @@ type Record struct {
 // Err joins some of the errors by which transactions failed; nil without any.
 func (r *Record) Err() error { return errors.Join(r.errs...) }
 
-// Felt is what the users of the system felt over some time.
-type Felt struct {
+// LatencySummary is what clients saw of the system in some time.
+type LatencySummary struct {
 	Seconds float64 `json:"seconds"`
 	// Completed counts transactions that committed in that time.
 	Completed int     `json:"completed"`
@@ -62,10 +62,10 @@ type Felt struct {
 	Unfinished int `json:"unfinished"`
 }
 
-// Felt sums up the given intervals, which must not overlap, as if they were one.
-func (r *Record) Felt(intervals ...Interval) Felt {
+// Summary sums up the given intervals, which must not overlap, as if they were one.
+func (r *Record) Summary(intervals ...Interval) LatencySummary {
 	var (
-		f         Felt
+		f         LatencySummary
 		latencies []time.Duration
 	)
 	for _, i := range intervals {

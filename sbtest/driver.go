@@ -1,4 +1,4 @@
-package load
+package sbtest
 
 import (
 	"context"
@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/time/rate"
 )
 
 // Options say what load to run.
@@ -19,6 +21,9 @@ type Options struct {
 	// PerSecond is the number of transactions that arrive; 0 runs a closed loop,
 	// in which each thread begins the next transaction when the last has ended.
 	PerSecond float64
+	// MaxPerSecond bounds the transactions of a closed loop, over all threads; 0 is
+	// no bound.
+	MaxPerSecond float64
 	// Rows is the size of the table.
 	Rows int
 	// Seed makes the timetable and the transactions.
@@ -37,6 +42,9 @@ func (o *Options) Validate() error {
 	if o.PerSecond < 0 {
 		errs = append(errs, fmt.Errorf("PerSecond is %v: negative", o.PerSecond))
 	}
+	if o.MaxPerSecond < 0 || o.MaxPerSecond > 0 && o.PerSecond > 0 {
+		errs = append(errs, fmt.Errorf("MaxPerSecond is %v: negative, or of a load that has a rate", o.MaxPerSecond))
+	}
 	if o.Rows < 1 {
 		errs = append(errs, fmt.Errorf("Rows is %d: at least one is needed", o.Rows))
 	}
@@ -46,7 +54,8 @@ func (o *Options) Validate() error {
 // Driver is a load that runs.
 type Driver struct {
 	opts  Options
-	table timetable // of an open load
+	table timetable     // of an open load
+	bound *rate.Limiter // of a closed one; nil without
 	start time.Time
 
 	// quit ends the arrivals, of which the last is before end; cancel ends also
@@ -79,6 +88,9 @@ func Start(ctx context.Context, opts Options) (*Driver, error) {
 	d := &Driver{opts: opts, quit: make(chan struct{}), cancel: cancel, start: time.Now()}
 	if opts.PerSecond > 0 {
 		d.table = newTimetable(opts.PerSecond, opts.Seed)
+	}
+	if opts.MaxPerSecond > 0 {
+		d.bound = rate.NewLimiter(rate.Limit(opts.MaxPerSecond), 1)
 	}
 	for i, s := range sessions {
 		t := &thread{driver: d, session: s, rng: rand.New(rand.NewPCG(opts.Seed, uint64(i)))}
@@ -159,6 +171,9 @@ func (t *thread) run(ctx context.Context) {
 // when there is no time left for it: it counts as unfinished.
 func (d *Driver) arrival(ctx context.Context) (time.Duration, bool) {
 	if d.opts.PerSecond == 0 {
+		if d.bound != nil && d.bound.Wait(ctx) != nil {
+			return 0, false
+		}
 		select {
 		case <-d.quit:
 			return 0, false

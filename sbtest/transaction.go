@@ -1,10 +1,8 @@
-package load
+package sbtest
 
 import (
 	"context"
 	"math/rand/v2"
-
-	"fastddl/benchmarks/data"
 )
 
 // Session is one connection. It is used by one goroutine at a time.
@@ -54,12 +52,12 @@ func statements(ctx context.Context, s Session, rng *rand.Rand, rows int) error 
 	if err := s.Run(ctx, UpdateK, id()); err != nil {
 		return err
 	}
-	if err := s.Run(ctx, UpdateC, data.C(rng), id()); err != nil {
+	if err := s.Run(ctx, UpdateC, C(rng), id()); err != nil {
 		return err
 	}
 	again := id()
 	if err := s.Run(ctx, Delete, again); err != nil {
 		return err
 	}
-	return s.Run(ctx, Insert, again, id(), data.C(rng), data.Pad(rng))
+	return s.Run(ctx, Insert, again, id(), C(rng), Pad(rng))
 }

@@ -1,4 +1,4 @@
-package load
+package sbtest
 
 import (
 	"testing"
@@ -9,7 +9,7 @@ import (
 
 const ms = time.Millisecond
 
-func TestFeltCountsByArrivalAndByEnd(t *testing.T) {
+func TestSummaryCountsByArrivalAndByEnd(t *testing.T) {
 	r := &Record{samples: []Sample{
 		{Arrived: 5 * ms, Ended: 15 * ms},                        // ends in the interval only
 		{Arrived: 10 * ms, Ended: 12 * ms, Retries: 2},           // in it
@@ -19,8 +19,8 @@ func TestFeltCountsByArrivalAndByEnd(t *testing.T) {
 		{Arrived: 20 * ms, Ended: 21 * ms},                       // after it
 		{Arrived: 101 * ms, Ended: 102 * ms}, {Ended: 1000 * ms}, // in the second, after all
 	}}
-	f := r.Felt(Interval{From: 10 * ms, To: 20 * ms}, Interval{From: 100 * ms, To: 110 * ms})
-	require.Equal(t, Felt{
+	f := r.Summary(Interval{From: 10 * ms, To: 20 * ms}, Interval{From: 100 * ms, To: 110 * ms})
+	require.Equal(t, LatencySummary{
 		Seconds: 0.02, Completed: 3, PerSecond: 150, Arrived: 5, P50: 2, P99: 30, Max: 30, Retries: 2, Failed: 1, Unfinished: 1,
 	}, f)
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"fastddl/benchmarks/stats"
+	"fastddl/internal/stats"
 )
 
 func TestMedian(t *testing.T) {

@@ -1,4 +1,4 @@
-package trial
+package bench
 
 import (
 	"errors"
@@ -8,10 +8,10 @@ import (
 	"fastddl/config"
 )
 
-// Target says what a trial runs on.
+// Target says what a [Server] runs on.
 type Target struct {
 	// Store is the storage driver, config.StorePebble or config.StoreTiKV; default is the
-	// first, whose store is the trial's own.
+	// first, whose store is the server's own.
 	Store string
 	// Path names the PD servers of a cluster, as in config.Config. An embedded store has
 	// none.
@@ -20,7 +20,7 @@ type Target struct {
 	// if PD runs on another machine.
 	AdvertiseAddress string
 	// ConfigFile is the configuration of the cluster's servers, as they are started with. The
-	// trial takes its section [tidb], which says how to reach the cluster: TLS, the keyspace,
+	// server takes its section [tidb], which says how to reach the cluster: TLS, the keyspace,
 	// the clients of PD and TiKV. Empty for TiDB's defaults.
 	ConfigFile string
 	// Password is that of root in the cluster.
@@ -54,7 +54,7 @@ func (t *Target) Validate() error {
 	return nil
 }
 
-// Cluster says that the store is not the trial's own.
+// Cluster says that the store is not the server's own.
 func (t *Target) Cluster() bool { return t.Store == config.StoreTiKV }
 
 // config is the configuration of a server with its files in dir; an embedded store is

@@ -1,3 +1,0 @@
-// Package stats has the few statistics that the benchmarks report. All are
-// order statistics: one slow outlier moves no median.
-package stats
