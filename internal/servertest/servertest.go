@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -66,7 +67,9 @@ func build() (binary string, cleanup func(), err error) {
 	}
 	cleanup = func() { _ = os.RemoveAll(dir) }
 	binary = filepath.Join(dir, "fastddl")
-	cmd := exec.Command("go", "build", "-o", binary, "fastddl/cmd/fastddl")
+	cmd := exec.Command("go", "build", "-o", binary, "./cmd/fastddl")
+	_, file, _, _ := runtime.Caller(0)
+	cmd.Dir = filepath.Join(filepath.Dir(file), "..", "..") // its own module with its own versions, also for tests of other modules
 	if out, err := cmd.CombinedOutput(); err != nil {
 		cleanup()
 		return "", nil, fmt.Errorf("build the binary: %w\n%s", err, out)

@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -57,20 +56,6 @@ func run(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	scratch = dir
-	if os.Getenv("FASTDDL_BIN") == "" {
-		// The server is built from its own module, with its own versions.
-		path := filepath.Join(dir, "fastddl")
-		cmd := exec.Command("go", "build", "-o", path, "./cmd/fastddl")
-		cmd.Dir = filepath.Join("..", "..")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			fmt.Fprintf(os.Stderr, "build the server: %v\n%s", err, out)
-			return 1
-		}
-		if err := os.Setenv("FASTDDL_BIN", path); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-	}
 	return servertest.Main(m, &binary)
 }
 

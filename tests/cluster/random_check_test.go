@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"fastddl/internal/servertest"
 )
 
 type querier interface {
@@ -22,27 +24,7 @@ func texts(ctx context.Context, q querier, query string, args ...any) ([][]strin
 	if err != nil {
 		return nil, err
 	}
-	defer rows.Close()
-	columns, err := rows.Columns()
-	if err != nil {
-		return nil, err
-	}
-	var out [][]string
-	for rows.Next() {
-		values, fields := make([]sql.NullString, len(columns)), make([]any, len(columns))
-		for i := range values {
-			fields[i] = &values[i]
-		}
-		if err := rows.Scan(fields...); err != nil {
-			return nil, err
-		}
-		row := make([]string, len(columns))
-		for i, v := range values {
-			row[i] = v.String
-		}
-		out = append(out, row)
-	}
-	return out, rows.Err()
+	return servertest.ReadRows(rows, "")
 }
 
 // try executes a statement, within the deadline.

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fastddl/internal/randtest"
+	"fastddl/internal/servertest"
 )
 
 const (
@@ -194,34 +195,12 @@ func (c *schemaClient) query(statement string) ([][]string, error) {
 	return rows, err
 }
 
-func (c *schemaClient) text(statement string) (all [][]string, err error) {
+func (c *schemaClient) text(statement string) ([][]string, error) {
 	rows, err := c.conn.QueryContext(context.Background(), statement)
 	if err != nil {
 		return nil, err
 	}
-	defer rows.Close()
-	columns, err := rows.Columns()
-	if err != nil {
-		return nil, err
-	}
-	for rows.Next() {
-		values := make([]sql.NullString, len(columns))
-		dest := make([]any, len(columns))
-		for i := range values {
-			dest[i] = &values[i]
-		}
-		if err := rows.Scan(dest...); err != nil {
-			return nil, err
-		}
-		row := make([]string, len(columns))
-		for i, v := range values {
-			if row[i] = v.String; !v.Valid {
-				row[i] = "NULL"
-			}
-		}
-		all = append(all, row)
-	}
-	return all, rows.Err()
+	return servertest.ReadRows(rows, "NULL")
 }
 
 // must does a statement that never fails.
