@@ -96,7 +96,7 @@ func (r *run) watch(ctx context.Context, db *sql.DB, rng *rand.Rand) error {
 			err = r.compare(ctx, db, pick(rng, r.tables...))
 		}
 		err = r.gone(since, err)
-		if err != nil && !errors.Is(err, errNodeGone) && !errors.Is(err, errTroubled) {
+		if err != nil && !errors.Is(err, errNodeGone) && !errors.Is(err, errFaultInjected) {
 			return err
 		}
 		since = begun
