@@ -30,7 +30,7 @@ func TestBusHandsEventsToAllListeners(t *testing.T) {
 	none.Emit(first)
 }
 
-// TestPanicInAListenerIsNotTheEmitters: who builds an index goes on, and other listeners hear of the event.
+// TestPanicInAListenerIsNotTheEmitters: the build goes on, and other listeners get the event.
 func TestPanicInAListenerIsNotTheEmitters(t *testing.T) {
 	var bus event.Bus
 	heard := 0

@@ -158,8 +158,8 @@ func TestLostClientsEndTheirStatements(t *testing.T) {
 	require.Eventually(t, func() bool { return sessions() == 1 }, patience, 10*time.Millisecond)
 }
 
-// TestPeersThatHaveLoggedIn: whoever has logged in is no stranger while its socket is there, though a
-// session that was reset does not tell whose it is.
+// TestPeersThatHaveLoggedIn: a client that has logged in stays authenticated while its socket is there, though a
+// session that was reset has no client's address.
 func TestPeersThatHaveLoggedIn(t *testing.T) {
 	begin := time.Now()
 	peer := netip.MustParseAddrPort("10.0.0.1:5")
@@ -185,7 +185,7 @@ func TestPeersThatHaveLoggedIn(t *testing.T) {
 	require.True(t, socketOf.down)
 }
 
-// TestResetClientsAreLostToo: the session that a reset has left does not tell its client's port.
+// TestResetClientsAreLostToo: the session that a reset has left has no client's port.
 func TestResetClientsAreLostToo(t *testing.T) {
 	begin := time.Now()
 	peer := netip.MustParseAddrPort("10.0.0.1:5")
@@ -210,7 +210,7 @@ func TestResetClientsAreLostToo(t *testing.T) {
 	require.True(t, w.peers.has(peer))
 	w.step(begin)
 	w.peers.add(peer, 8)
-	require.False(t, w.peers.has(peer), "nobody would forget it")
+	require.False(t, w.peers.has(peer), "there is no watch, which would forget it")
 }
 
 // command sends a command of the protocol and returns the first packet of the answer.

@@ -25,7 +25,7 @@ func need(needs string, statements ...string) (rows []statementRights) {
 	return rows
 }
 
-// refused returns rows of statements that fail for everybody.
+// refused returns rows of statements that fail for all users.
 func refused(why string, statements ...string) (rows []statementRights) {
 	for _, sql := range statements {
 		rows = append(rows, statementRights{sql: sql, refused: why})

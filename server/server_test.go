@@ -88,7 +88,7 @@ func TestSlowLogHasSlowStatementsWithoutPasswords(t *testing.T) {
 	require.NotContains(t, string(text), "topsecret")
 	info, err := os.Stat(filepath.Join(cfg.Path, "slow.log"))
 	require.NoError(t, err)
-	require.Zero(t, info.Mode().Perm()&0o077, "nobody else may read it")
+	require.Zero(t, info.Mode().Perm()&0o077, "no other user may read it")
 
 	var n int
 	require.NoError(t, db.QueryRow("SELECT COUNT(*) FROM information_schema.slow_query WHERE query LIKE '%SLEEP(0.01)%'").Scan(&n))
@@ -266,7 +266,7 @@ func TestTooManyConnections(t *testing.T) {
 	cfg.MaxConnections = 2
 	s := start(t, cfg)
 	db := connect(t, s)
-	// A connection counts from a moment after its client has been told that it is
+	// A connection counts from a moment after its client has read that it is
 	// there.
 	var err error
 	for range 500 {

@@ -177,7 +177,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// Who cancels a job that is being undone already is not told that it cannot be cancelled.
+// Cancelling a job that is already being undone does not fail.
 func TestCancelTwice(t *testing.T) {
 	e := newEnv(t)
 	c := e.client()
@@ -232,7 +232,7 @@ func TestPauseResume(t *testing.T) {
 	defer e.close()
 	c = e.client()
 	require.Contains(t, c.one("ADMIN SHOW DDL JOBS 1 WHERE job_id = "+id), " paused ")
-	// Who names a job twice means it once.
+	// A job that is named twice counts once.
 	require.Equal(t, []string{id + " successful", id + " successful"}, c.run("ADMIN RESUME DDL JOBS "+id+", "+id))
 	require.Eventually(t, func() bool {
 		return c.one("SELECT state FROM mysql.fastddl_ddl_jobs WHERE job_id = "+id) == "synced"
@@ -310,7 +310,7 @@ func TestRestartAsAnEarlierVersion(t *testing.T) {
 	require.Empty(t, e.DDL().Unfinished())
 	id := c.one("SELECT job_id FROM mysql.fastddl_ddl_record")
 	queued := c.one("SELECT job_meta FROM mysql.tidb_ddl_job WHERE job_id = " + id)
-	for _, command := range []string{"CANCEL", "PAUSE", "RESUME"} { // TiDB would take the row, which nobody would undo the job for
+	for _, command := range []string{"CANCEL", "PAUSE", "RESUME"} { // TiDB would take the row, and the job would not be undone
 		require.Contains(t, c.one("ADMIN "+command+" DDL JOBS "+id), "a later version", command)
 	}
 	require.Contains(t, c.fails(1105, "ADMIN ALTER DDL JOBS "+id+" THREAD = 1"), "a later version")
@@ -352,7 +352,7 @@ func TestKill(t *testing.T) {
 	e.leavesNothing(c, "t")
 }
 
-// Whoever takes the row in TiDB's queue makes the job undo itself; the table stays
+// A statement that takes the row in TiDB's queue makes the job undo itself; the table stays
 // protected.
 func TestQueueRow(t *testing.T) {
 	e := newEnv(t)
@@ -553,7 +553,7 @@ func TestSettingsOfTheSession(t *testing.T) {
 	}
 }
 
-// TestBrokenSessions: a session of the pool in which something has failed, or panicked, is nobody's any more. The pool
+// TestBrokenSessions: a session of the pool in which something has failed, or panicked, is not used again. The pool
 // hands its sessions out in turn.
 func TestBrokenSessions(t *testing.T) {
 	e := newEnv(t)

@@ -83,7 +83,7 @@ func TestIndexThatWasFlashedBackKeepsItsNumber(t *testing.T) {
 	require.Equal(t, "10", c.one("SELECT COUNT(b) FROM t USE INDEX (u)"))
 }
 
-// Whoever adds indexes and columns before the build that was flashed back is undone, with whatever names, keeps them.
+// Indexes and columns that are added before the build that was flashed back is undone stay, with any names.
 func TestUndoneAfterAFlashbackBesideOthers(t *testing.T) {
 	e := newEnv(t)
 	c := e.client()

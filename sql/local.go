@@ -152,7 +152,7 @@ func (m *localSessions) KillAllConnections() {
 // KillNonFlashbackClusterConn implements util.SessionManager.
 func (m *localSessions) KillNonFlashbackClusterConn() { m.KillAllConnections() }
 
-// UpdateTLSConfig implements util.SessionManager. Nobody connects.
+// UpdateTLSConfig implements util.SessionManager. There are no connections.
 func (*localSessions) UpdateTLSConfig(*tls.Config) {}
 
 // ServerID implements util.SessionManager.
@@ -172,7 +172,7 @@ func (m *localSessions) GetInternalSessionStartTSList() []uint64 { return m.clie
 
 // CheckOldRunningTxn implements util.SessionManager.
 func (m *localSessions) CheckOldRunningTxn(job2ver map[int64]int64, job2ids map[int64]string) {
-	m.clients.takeOff(job2ver, job2ids)
+	m.clients.excludeBlocked(job2ver, job2ids)
 }
 
 // GetConAttrs implements util.SessionManager.

@@ -18,7 +18,7 @@ import (
 	"fastddl/sql"
 )
 
-// silent is a storage that loses the answer to a commit: it has happened, and nobody knows.
+// silent is a storage that loses the answer to a commit: it has happened, and its client does not know.
 type silent struct {
 	wholeStorage
 	// loses is the table whose next commit that is.

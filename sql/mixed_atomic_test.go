@@ -184,7 +184,7 @@ func TestMixedDeletesWhatItDropped(t *testing.T) {
 	require.NotContains(t, c.one("SHOW CREATE TABLE t"), "`c`")
 }
 
-// A job that is public cannot be undone. Whoever takes its row in TiDB's queue then
+// A job that is public cannot be undone. A statement that takes its row in TiDB's queue then
 // does not keep it from going on.
 func TestMixedQueueRow(t *testing.T) {
 	randtest.SkipShort(t)
@@ -207,7 +207,7 @@ func TestMixedQueueRow(t *testing.T) {
 	}
 }
 
-// Whoever looks sees all of a statement or nothing, and rows that are written
+// A reader sees all of a statement or nothing, and rows that are written
 // meanwhile are right in all indexes.
 func TestMixedUnderWriters(t *testing.T) {
 	randtest.SkipShort(t)
@@ -376,7 +376,7 @@ func TestMixedOverNewUsersInTurn(t *testing.T) {
 
 // Two statements on one table are executed in turn. The later one is checked again
 // when it begins.
-func TestMixedInTurn(t *testing.T) {
+func TestMixedStatementsRunInTurn(t *testing.T) {
 	randtest.SkipShort(t)
 	e := newEnv(t)
 	c := e.client()

@@ -288,9 +288,9 @@ func TestRefusedAsByTiDB(t *testing.T) {
 	c.fails(8200, "ALTER TABLE t ADD INDEX x (a), ADD INDEX y (b)")
 }
 
-// TestBuildBehindARename: a build whose table has another name by the time that it is its turn
+// TestBuildOfARenamedTableIsRefused: a build whose table has another name by the time that it is its turn
 // is refused: nothing would keep other DDL off that name.
-func TestBuildBehindARename(t *testing.T) {
+func TestBuildOfARenamedTableIsRefused(t *testing.T) {
 	e := newEnv(t)
 	c := e.client()
 	table(c, 100)

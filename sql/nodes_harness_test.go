@@ -24,7 +24,7 @@ import (
 	"fastddl/sql"
 )
 
-// cluster says who of several nodes lives, as the test wants it.
+// cluster lists the nodes that are alive, as the test wants it.
 type cluster struct {
 	mu    sync.Mutex
 	next  int
@@ -235,7 +235,7 @@ func newNodes(t *testing.T, changes ...func(o *sql.Options)) *nodes {
 	return n
 }
 
-// stopAt stops the first node's job at a place, whatever happens to its context, as a
+// stopAt stops the first node's job at a place, regardless of its context, as a
 // process is stopped by a signal. The channel is closed when it has arrived there; leave
 // lets it go on, and does nothing the second time; the end of the test does it, too.
 func (n *nodes) stopAt(at ddl.HookPoint) (arrived <-chan struct{}, leave func()) {

@@ -55,7 +55,7 @@ func TestNodesBuildAgain(t *testing.T) {
 
 // A node that is gone in the middle of a part loses it to others, which fence it off first
 // and go on; what it does late changes nothing, and when it is back it helps again.
-func TestHelperIsLost(t *testing.T) {
+func TestSharedBuildSurvivesALostNode(t *testing.T) {
 	randtest.SkipShort(t)
 	n := newCrew(t, 3)
 	c := n.client()
@@ -88,7 +88,7 @@ func TestHelperIsLost(t *testing.T) {
 }
 
 // A node that is gone loses all parts that it builds together.
-func TestHelperLosesItsParts(t *testing.T) {
+func TestLostNodeLosesAllItsParts(t *testing.T) {
 	randtest.SkipShort(t)
 	n := newCrew(t, 2)
 	c := n.client()
@@ -119,7 +119,7 @@ func TestHelperLosesItsParts(t *testing.T) {
 	n.requireBuilt(c, "t")
 }
 
-// A node that has not heard that a part is its own takes it all the same: nobody else may.
+// A node that has not heard that a part is its own takes it all the same: no other node may.
 func TestClaimWhoseAnswerIsLost(t *testing.T) {
 	n := newCrew(t, 1)
 	c := n.client()
@@ -148,7 +148,7 @@ func TestClaimWhoseAnswerIsLost(t *testing.T) {
 	n.requireBuilt(c, "t")
 }
 
-// Cancelling a job waits for nobody who does not know that it holds a part.
+// Cancelling a job does not wait for a node that does not know that it holds a part.
 func TestCancelBesideAClaimWhoseAnswerIsLost(t *testing.T) {
 	n := newCrew(t, 2)
 	c := n.client()
@@ -167,7 +167,7 @@ func TestCancelBesideAClaimWhoseAnswerIsLost(t *testing.T) {
 
 // However often a node looks whether its parts are its own still, it does not take one that
 // it has just claimed for lost.
-func TestLooksBesideClaims(t *testing.T) {
+func TestClaimedPartIsNotTakenForLost(t *testing.T) {
 	randtest.SkipShort(t)
 	n := newCrew(t, 2)
 	c := n.client()
@@ -199,7 +199,7 @@ func TestLooksBesideClaims(t *testing.T) {
 // A node that has lost its lease while it holds a part, and goes on with it, writes nothing
 // for the part: neither its result, nor a checkpoint, nor that it has given it back. It is
 // not permitted to import.
-func TestLateHelperTouchesNothing(t *testing.T) {
+func TestLateNodeTouchesNothing(t *testing.T) {
 	n := newCrew(t, 2)
 	c := n.client()
 	table(c, 300)
@@ -224,23 +224,23 @@ func TestLateHelperTouchesNothing(t *testing.T) {
 		c.one("SELECT part FROM mysql.fastddl_build_parts WHERE holder LIKE 'node2/%%'")
 	late.shutOut()
 	life := late.forget()
-	life.dead.Store(true) // by the clock; nobody has woken up yet
+	life.dead.Store(true) // by the clock; no goroutine has woken up yet
 	require.Eventually(t, func() bool { return strings.HasPrefix(c.one(row), "open ") }, patience, time.Millisecond)
 	before := c.one(row)
 	close(left)
 	require.Error(t, <-saved, "imports are not permitted")
 	require.Error(t, <-saved, "the checkpoint is refused")
 	life.notice()
-	require.NoError(t, late.ddl.Close(), "it has ended whatever it did")
+	require.NoError(t, late.ddl.Close(), "it has ended all it did")
 	require.Equal(t, before, c.one(row))
 	leave()
 	require.NoError(t, wait(t, result))
 	n.requireBuilt(c, "t")
 }
 
-// A part is open again with what its holder has done when that stops in good order, and
-// nobody waits for a lease to end.
-func TestHelperLeaves(t *testing.T) {
+// A part is open again, with its checkpoint, when its holder stops in good order, and
+// no node waits for a lease to end.
+func TestLeavingNodeGivesItsPartsBack(t *testing.T) {
 	n := newCrew(t, 2)
 	c := n.client()
 	table(c, 300)
@@ -303,7 +303,7 @@ func TestFilesOfALostPart(t *testing.T) {
 	n.requireBuilt(c, "t")
 }
 
-// Whoever is asked, no node builds any more when a pause, or a cancellation, has had its
+// Regardless of the node that is asked, no node builds any more when a pause, or a cancellation, has had its
 // effect, and all go on after it.
 func TestControlOfSharedBuilds(t *testing.T) {
 	randtest.SkipShort(t)
@@ -443,7 +443,7 @@ func TestValuesInPartsOfTwoNodes(t *testing.T) {
 }
 
 // An error of the data is the job's, whichever node meets it; any other is tried again, by
-// whoever comes first.
+// the first node to reach it.
 func TestPartsThatFail(t *testing.T) {
 	n := newCrew(t, 2)
 	c := n.client()
@@ -505,7 +505,7 @@ func TestPartsWaitForRoom(t *testing.T) {
 }
 
 // A node that finds S collected has the job take another one, as the job's owner does.
-func TestPartsOfALostSnapshot(t *testing.T) {
+func TestSharedBuildTakesANewSnapshot(t *testing.T) {
 	n := newCrew(t, 2)
 	c := n.client()
 	table(c, 300)
@@ -529,7 +529,7 @@ func TestPartsOfALostSnapshot(t *testing.T) {
 }
 
 // Which nodes build, and how many, is what TiDB's variables say when the statement comes.
-func TestWhichNodesHelp(t *testing.T) {
+func TestVariablesChooseTheNodesOfABuild(t *testing.T) {
 	randtest.SkipShort(t)
 	n := newCrew(t, 3)
 	c := n.client()
@@ -643,7 +643,7 @@ func TestNodesCompareTogether(t *testing.T) {
 }
 
 // A comparison loses a node, is paused and resumed, and loses its owner: it is done in the
-// end, and what late nodes have summed up is in nobody's sum.
+// end, and what late nodes have summed up is in no sum.
 func TestSharedComparisonIsInterrupted(t *testing.T) {
 	for name, interrupt := range map[string]func(t *testing.T, n *crewNodes, c *client) (after func()){
 		"helper lost": func(t *testing.T, n *crewNodes, c *client) func() {
@@ -684,7 +684,7 @@ func TestSharedComparisonIsInterrupted(t *testing.T) {
 	}
 }
 
-// Who takes a job over compares anew, at a timestamp of its own.
+// A node that takes a job over compares anew, at a timestamp of its own.
 func TestOwnerOfSharedComparisonIsLost(t *testing.T) {
 	randtest.SkipShort(t)
 	n := newCrew(t, 3)

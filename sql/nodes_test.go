@@ -83,7 +83,7 @@ func TestLateOwnerTouchesNothing(t *testing.T) {
 	}
 }
 
-// stopping is a backfiller whose builds stop until they are let go, and tell what they are
+// stopping is a backfiller whose builds stop until they are let go, and report what they are
 // permitted then.
 type stopping struct {
 	ddl.Backfiller
@@ -112,7 +112,7 @@ func (b *stopping) Backfill(ctx context.Context, t ddl.BackfillTask) (backfill.R
 // A build of a late owner is not permitted to import once the clock says that the node is
 // no member any more, and does not overwrite the checkpoint of the next owner, which has
 // fenced off what was sent before.
-func TestLateBuild(t *testing.T) {
+func TestLateOwnerDoesNotImport(t *testing.T) {
 	b := &stopping{entered: make(chan struct{}), leave: make(chan struct{})}
 	entered, goOn := b.entered, sync.OnceFunc(func() { close(b.leave) })
 	n := newNodes(t, func(o *sql.Options) {
@@ -124,13 +124,13 @@ func TestLateBuild(t *testing.T) {
 	result := n.start(addUnique)
 	defer goOn()
 	reach(t, entered)
-	require.Zero(t, n.fences.count(), "there is nobody to be fenced off")
+	require.Zero(t, n.fences.count(), "there is no node to be fenced off")
 	arrived, leave := n.stopOther()
 	defer leave()
 	late := n.first.forget()
 	reach(t, arrived)
 	require.Equal(t, 1, n.fences.count(), "before its first action")
-	late.dead.Store(true) // by the clock; nobody has woken up yet
+	late.dead.Store(true) // by the clock; no goroutine has woken up yet
 	goOn()
 	n.idle(t)
 	require.NoError(t, b.permittedBefore)
@@ -144,7 +144,7 @@ func TestLateBuild(t *testing.T) {
 }
 
 // A node that is alone takes its own jobs back when it is a member again.
-func TestComesBack(t *testing.T) {
+func TestNodeRejoinsAfterPartition(t *testing.T) {
 	n := newNodes(t)
 	require.NoError(t, n.other.Close())
 	c := n.client()
@@ -217,9 +217,9 @@ func (n *nodes) takenOften(c *client, change string) (result <-chan error, id in
 	return result, id
 }
 
-// Who has taken over a job that many have had pauses before it goes on, as is shown; but not to
-// undo it, nor to stop it.
-func TestTakeoverPauses(t *testing.T) {
+// A node that takes over a job that many nodes have had pauses, and shows that, before it goes
+// on; but not before it undoes the job, nor before it stops it.
+func TestTakeoverOfAMuchMovedJobPauses(t *testing.T) {
 	randtest.SkipShort(t)
 	n := newNodes(t)
 	c := n.client()
@@ -278,7 +278,7 @@ func TestTakeoverOfAPausedJob(t *testing.T) {
 }
 
 // A statement that comes while the node is no member is built by another one.
-func TestQueuedElsewhere(t *testing.T) {
+func TestStatementIsBuiltByAnotherNode(t *testing.T) {
 	n := newNodes(t)
 	c := n.client()
 	table(c, 100)
@@ -351,7 +351,7 @@ func TestRequestsToOtherNodes(t *testing.T) {
 	n.leavesNothing(c, "t")
 }
 
-// A request that nobody answers is taken back with its job, or goes to the next owner.
+// A request that no node answers is taken back with its job, or goes to the next owner.
 func TestRequestOutlivesTheOwner(t *testing.T) {
 	n := newNodes(t)
 	c := n.client()
@@ -452,7 +452,7 @@ func (n *nodes) kill(c, victim *client) {
 }
 
 // A statement whose job has gone elsewhere can be killed.
-func TestKillElsewhere(t *testing.T) {
+func TestKillOfAStatementWhoseJobMoved(t *testing.T) {
 	n := newNodes(t)
 	c := n.client()
 	table(c, 100)
@@ -479,8 +479,8 @@ func TestKillElsewhere(t *testing.T) {
 	n.leavesNothing(c, "t")
 }
 
-// A statement does not wait for a job that somebody has deleted by hand, whichever node had it.
-func TestDeletedByHand(t *testing.T) {
+// A statement does not wait for a job that was deleted by hand, on any node.
+func TestStatementEndsWhenItsJobIsDeleted(t *testing.T) {
 	n := newNodes(t)
 	c := n.client()
 	table(c, 100)
@@ -501,7 +501,7 @@ func TestDeletedByHand(t *testing.T) {
 }
 
 // A job that is a node's own without anything there that runs it goes on.
-func TestAbandonedJob(t *testing.T) {
+func TestJobWithoutARunnerGoesOn(t *testing.T) {
 	randtest.SkipShort(t)
 	n := newNodes(t)
 	c := n.client()
@@ -548,7 +548,7 @@ func TestJobsOfLaterVersions(t *testing.T) {
 	require.Contains(t, jobs[0].WaitReason, "a later version")
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // less than a request waits for its answer
 	defer cancel()
-	require.ErrorContains(t, n.other.Cancel(ctx, jobs[0].ID), "a later version", "there is nobody to ask")
+	require.ErrorContains(t, n.other.Cancel(ctx, jobs[0].ID), "a later version", "there is no node to ask")
 	c.setProtocol(job.Protocol)
 	require.NoError(t, wait(t, result))
 	require.Equal(t, 1, n.otherWarned.FilterMessage(message).Len(), "it says so each second")
@@ -585,7 +585,7 @@ func TestRequestsThatAreNotKnownAreRefused(t *testing.T) {
 
 // A KILL that comes too late for the job, which another node has, ends the statement: its index is there, and the job does
 // the rest.
-func TestKillElsewhereAfterPublication(t *testing.T) {
+func TestKillAfterPublicationByAnotherNode(t *testing.T) {
 	n := newNodes(t)
 	c := n.client()
 	table(c, 100)
@@ -677,7 +677,7 @@ func TestHoldStaysAtTheFirstS(t *testing.T) {
 }
 
 // A repair of a late owner changes nothing: it locks the job's record first.
-func TestLateRepair(t *testing.T) {
+func TestLateOwnerDoesNotRepair(t *testing.T) {
 	f := &faulty{}
 	n := newNodes(t, withFaults(f))
 	c := n.client()
@@ -708,7 +708,7 @@ func TestLateRepair(t *testing.T) {
 }
 
 // Of several nodes that see a job without an owner one takes it over.
-func TestOneTakesOver(t *testing.T) {
+func TestOneNodeTakesOverAJob(t *testing.T) {
 	randtest.SkipShort(t)
 	n := newNodes(t)
 	third, err := ddl.New(ddl.Options{

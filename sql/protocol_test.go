@@ -311,7 +311,7 @@ func TestPrimaryKeyTakesNoNewNulls(t *testing.T) {
 	c.check("p")
 }
 
-// Whatever a job that failed still has when it ends goes with it, and an index ID
+// All that a job that failed still has when it ends goes with it, and an index ID
 // is not used again.
 func TestNothingIsLeftOfAFailedJob(t *testing.T) {
 	e := newEnv(t)
@@ -358,7 +358,7 @@ func TestLeftoversAreRemoved(t *testing.T) {
 	require.Equal(t, "notes.txt", entries[0].Name())
 }
 
-// A job whose record somebody else has written stops where it is.
+// A job whose record another node has written stops where it is.
 func TestRecordOfSomebodyElse(t *testing.T) {
 	e := newEnv(t)
 	c := e.client()
@@ -389,7 +389,7 @@ func (b *endless) Backfill(ctx context.Context, _ ddl.BackfillTask) (backfill.Re
 	}
 }
 
-// An import ends when somebody takes the job's row in TiDB's queue.
+// An import ends when another session takes the job's row in TiDB's queue.
 func TestTakenRowEndsTheImport(t *testing.T) {
 	randtest.SkipShort(t)
 	b := &endless{entered: make(chan struct{})}
@@ -409,7 +409,7 @@ func TestTakenRowEndsTheImport(t *testing.T) {
 }
 
 // A transaction that inserts a row and deletes it again checks that there is none, locks
-// nothing for that, and writes a tombstone of the entry. If somebody else inserts the row
+// nothing for that, and writes a tombstone of the entry. If another session inserts the row
 // under delete-only, without an entry, between the check and the commit, the tombstone is
 // that of a row: S must not come before it.
 func TestUncheckedTombstoneIsBeforeS(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 
 // Jobs on different tables run side by side; everything else on a job's table waits
 // for it, TiDB's own statements too, and runs in order afterwards.
-func TestQueue(t *testing.T) {
+func TestBuildsOfATableRunInTurn(t *testing.T) {
 	e := newEnv(t)
 	c := e.client()
 	table(c, 100)
@@ -60,8 +60,8 @@ func TestQueue(t *testing.T) {
 	require.NotContains(t, shown, "`i2`")
 }
 
-// A job that is paused in line has not begun, and nobody is told that it has.
-func TestPausedInLine(t *testing.T) {
+// A job that is paused in line has not begun, and no row or log says that it has.
+func TestPausedQueuedJobHasNotBegun(t *testing.T) {
 	e := newEnv(t)
 	c := e.client()
 	table(c, 10)

@@ -65,7 +65,7 @@ func (e *env) connect(port int, user string) *gosql.DB {
 
 // Over the wire: KILL QUERY cancels the job, a lost connection does not, an idle
 // transaction that a job waits for is ended, and ADMIN statements work prepared.
-func TestOverTheWire(t *testing.T) {
+func TestJobControlOverTheProtocol(t *testing.T) {
 	e := newEnv(t)
 	db := e.serve()
 	ctx := context.Background()

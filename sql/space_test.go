@@ -19,7 +19,7 @@ import (
 	"fastddl/sql"
 )
 
-// disk is a store with as much room as it is told to have.
+// disk is a store with as much room as the test sets.
 type disk struct {
 	kv.Store
 	state atomic.Int32

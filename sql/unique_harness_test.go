@@ -18,7 +18,7 @@ import (
 // place is where a job is stopped for DML.
 type place string
 
-// The places, in the order a job comes to them.
+// The places, in the order in which a job reaches them.
 const (
 	inDeleteOnly  place = "in delete-only"
 	inWriteOnly   place = "in write-only"

@@ -300,7 +300,7 @@ func fillStressTables(c *client) {
 	}
 }
 
-// Whoever deletes expired rows is not seen by the metadata lock, so that on such a
+// The session that deletes expired rows is not seen by the metadata lock, so that on such a
 // table every index is compared.
 func TestExpiringRows(t *testing.T) {
 	e := newEnv(t)

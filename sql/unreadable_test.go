@@ -68,8 +68,8 @@ func TestJobsThatCannotBeReadAreSetAside(t *testing.T) {
 	e.close()
 }
 
-// A statement that drops something as well is not undone when that has begun; nothing is when nothing tells of which table it is.
-func TestWhatIsUnclearIsNotUndone(t *testing.T) {
+// A statement that drops something as well is not undone when that has begun; nothing is undone when the table is unknown.
+func TestUnreadableJobOfUnknownExtentIsNotUndone(t *testing.T) {
 	dir := t.TempDir()
 	e := open(t, dir)
 	c := e.client()

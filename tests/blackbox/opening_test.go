@@ -129,9 +129,9 @@ func TestClientsDuringTheStartAreRefusedOrGreeted(t *testing.T) {
 	}
 }
 
-// TestAStartThatTakesLongSaysWhy: here the cluster does not answer.
-func TestAStartThatTakesLongSaysWhy(t *testing.T) {
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // nobody accepts
+// TestSlowStartSaysWhy: here the cluster does not answer.
+func TestSlowStartSaysWhy(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // it does not accept
 	require.NoError(t, err)
 	defer silent.Close()
 	s := startOpening(t, "--store", "tikv", "--path", silent.Addr().String(), "--temp-dir", t.TempDir())

@@ -167,11 +167,11 @@ func (n *node) openFiles(folder string) (open []string) {
 	return open
 }
 
-// Three builds of different priority divide what there is by weight, and the
-// division follows what the jobs are told and who comes and goes.
+// Three builds of different priority divide memory and workers by weight, and the
+// division follows the jobs' settings, and builds that begin and end.
 func TestPriorityDividesWhatBuildsShare(t *testing.T) {
 	randtest.SkipShort(t)
-	// So slow that nobody ends while somebody looks.
+	// So slow that no build ends during the test.
 	const speed = 105_000
 	n := startNode(t, t.TempDir())
 	db := n.db()
@@ -209,9 +209,9 @@ func TestPriorityDividesWhatBuildsShare(t *testing.T) {
 	require.NoError(t, requireEnds(t, normal))
 }
 
-// Builds that are throttled, paused or wait for a transaction hold back nobody on
-// another table; those on theirs wait for them.
-func TestSlowBuildsHoldBackNobody(t *testing.T) {
+// Builds that are throttled, paused or wait for a transaction do not delay builds on
+// other tables; those on their own table wait for them.
+func TestSlowBuildsDoNotDelayOthers(t *testing.T) {
 	randtest.SkipShort(t)
 	n := startNode(t, t.TempDir())
 	db := n.db()
@@ -269,7 +269,7 @@ func TestSlowBuildsHoldBackNobody(t *testing.T) {
 }
 
 // The remaining time of a build that is throttled is what it takes, in every
-// stage, and follows what the job is told.
+// stage, and follows the job's settings.
 func TestRemainingTimeOfAThrottledBuild(t *testing.T) {
 	randtest.SkipShort(t)
 	n := startNode(t, t.TempDir())

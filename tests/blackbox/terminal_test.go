@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// terminal is a client with one connection, like somebody at a prompt.
+// terminal is a client with one connection, like a user at a prompt.
 type terminal struct {
 	t *testing.T
 	// id is what KILL takes.

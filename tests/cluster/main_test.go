@@ -178,15 +178,15 @@ func needsImport(t testing.TB) {
 	}
 }
 
-// Ports that the system does not give to those who do not care which one they get,
-// and the last of them that a test has taken. Another run begins somewhere else.
+// Ports that the system does not give to listeners at port 0, and the last of them that a
+// test has taken. Another run begins somewhere else.
 const firstPort, ports = 12_000, 18_000
 
 var lastPort atomic.Int64
 
 func init() { lastPort.Store(rand.Int64N(ports)) }
 
-// freePort returns a port that nobody listens at, and nobody else will.
+// freePort returns a port without a listener, which no other process gets.
 func freePort(t testing.TB) string {
 	t.Helper()
 	for range 1000 {

@@ -45,7 +45,7 @@ func refused(t *testing.T, args ...string) (log string) {
 	return said.String()
 }
 
-// freeAddr is an address that nobody listens at.
+// freeAddr is an address without a listener.
 func freeAddr(t *testing.T) string {
 	t.Helper()
 	return net.JoinHostPort("127.0.0.1", freePort(t))
@@ -58,7 +58,7 @@ func eventually(t testing.TB, what string, holds func() bool) {
 }
 
 // TestNoPD: a server whose PD cannot be reached says so, by its address, tries again, and
-// ends when it is told to.
+// ends when it is asked to.
 func TestNoPD(t *testing.T) {
 	t.Parallel()
 	addr := freeAddr(t)
@@ -118,7 +118,7 @@ func TestBadPath(t *testing.T) {
 	}
 }
 
-// TestPDIsLostAtStart: a server that loses PD while it starts ends when it is told to.
+// TestPDIsLostAtStart: a server that loses PD while it starts ends when it is asked to.
 func TestPDIsLostAtStart(t *testing.T) {
 	t.Parallel()
 	needsStandIn(t, "it cuts a node off from PD")
@@ -134,7 +134,7 @@ func TestPDIsLostAtStart(t *testing.T) {
 	require.Contains(t, log.String(), "fastddl: interrupted")
 }
 
-// TestStopWithoutPD: a server that has lost PD ends when it is told to, in the time that
+// TestStopWithoutPD: a server that has lost PD ends when it is asked to, in the time that
 // it has, and says that it could not do so in good order.
 func TestStopWithoutPD(t *testing.T) {
 	t.Parallel()

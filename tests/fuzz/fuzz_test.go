@@ -30,7 +30,7 @@ const (
 	// patience is how long anything may take on a busy machine before it counts
 	// as hanging.
 	patience = 3 * time.Minute
-	// memoryLimit is what the server is told, mostMemory what it may hold while
+	// memoryLimit is the server's setting, mostMemory what it may hold while
 	// it is attacked: packets and results of single clients come on top.
 	memoryLimit = "1GiB"
 	mostMemory  = 4 << 30
@@ -197,7 +197,7 @@ func (tg *target) weigh() {
 }
 
 // residentMemory is what a process and its children hold, in bytes; 0 where the
-// system does not tell.
+// system does not show it.
 func residentMemory(pid int) int64 {
 	var total int64
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

@@ -62,7 +62,7 @@ var fatal = map[string]string{
 func texts(n int) string { return text60 + strings.Repeat(", "+text60, n-1) }
 
 // TestMemoryBombs: a statement that wants all memory gets an error, or an answer
-// all the same; the server goes on, within its limit.
+// nevertheless; the server goes on, within its limit.
 func TestMemoryBombs(t *testing.T) {
 	randtest.SkipShort(t)
 	tg := startTarget(t, smallMemory)

@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// hungry is how many clients want too much. What TiDB does not count of a statement before it ends it
-	// comes to some 700 MB each, so six of them have come to more than mostMemory.
+	// hungry is how many clients want too much. TiDB leaves some 700 MB of each statement uncounted before it
+	// ends it, so that six of them have more than mostMemory.
 	hungry     = 2
 	hungryRows = 60000
 )

@@ -32,7 +32,7 @@ const (
 
 // TestRandomSchemas has clients change rows of tables of all kinds, while others add and
 // drop indexes of all kinds, columns and partitions, exchange partitions, and pause, cancel,
-// resume and alter jobs, and others read whatever tells of jobs and tables. Errors need an
+// resume and alter jobs, and others read all views of jobs and tables. Errors need an
 // explanation, progress never goes back, a statement is done as a whole or not at all, TiDB
 // finds the indexes to be as their tables, and in the end no job is left.
 // It runs twice as long as the others.

@@ -43,7 +43,7 @@ const (
 	usual           = longPassword | connectWithDB | protocol41 | transactions | secureConn | multiStatements | multiResults | pluginAuth
 )
 
-// wire is a client that speaks the protocol by hand, and as badly as it is told.
+// wire is a client that speaks the protocol by hand, with any mistake that a test asks for.
 type wire struct {
 	net.Conn
 	sequence byte

@@ -242,8 +242,8 @@ func TestWriteRefuses(t *testing.T) {
 	require.Empty(t, f.keys(f.ts()))
 }
 
-// TestFilesAreThemselves: a UUID is used once, and a file is imported as it was announced.
-func TestFilesAreThemselves(t *testing.T) {
+// TestFileIsImportedAsAnnounced: a UUID is used once, and a file is imported as it was announced.
+func TestFileIsImportedAsAnnounced(t *testing.T) {
 	f := start(t)
 	at := f.ts()
 	r := f.region("k")
@@ -258,7 +258,7 @@ func TestFilesAreThemselves(t *testing.T) {
 	require.Equal(t, []string{"a", "b"}, f.keys(at))
 }
 
-// TestConflict: files that are being imported are refused, whatever comes of that.
+// TestConflict: files that are being imported are refused, also if that import fails.
 func TestConflict(t *testing.T) {
 	f := start(t)
 	at := f.ts()
@@ -285,7 +285,7 @@ func epoch(r *pd.Region, change int) *metapb.RegionEpoch {
 }
 
 // TestRegionChanges: a file of a region that has been split is not imported, and the
-// client is told the regions of now.
+// client gets the current regions.
 func TestRegionChanges(t *testing.T) {
 	f := start(t)
 	at := f.ts()
@@ -322,8 +322,8 @@ func TestRegionChanges(t *testing.T) {
 	require.Equal(t, []string{"a", "y"}, f.keys(at))
 }
 
-// TestSuspended: nothing is imported until the time is over or imports are resumed.
-func TestSuspended(t *testing.T) {
+// TestSuspendedImportsWait: nothing is imported until the time is over or imports are resumed.
+func TestSuspendedImportsWait(t *testing.T) {
 	f := start(t)
 	at := f.ts()
 	r := f.region("k")
