@@ -54,7 +54,7 @@ func withFaults(f *faulty) func(o *sql.Options) {
 
 // A panic in a job, and an error that no attempt can cure, undo it; one that passes
 // is survived.
-func TestFaults(t *testing.T) {
+func TestPermanentFaultsUndoTheJob(t *testing.T) {
 	f := &faulty{}
 	e := newEnv(t, withFaults(f))
 	c := e.client()

@@ -326,7 +326,7 @@ func TestMixedForeignKeyInTurn(t *testing.T) {
 
 // A column that is given another type, while an index or a generated column that uses it was
 // added by a job before: what the statement was checked with does not hold any more.
-func TestMixedOverNewUsersInTurn(t *testing.T) {
+func TestMixedIsCheckedAgainInItsTurn(t *testing.T) {
 	randtest.SkipShort(t)
 	e := newEnv(t)
 	c := e.client()

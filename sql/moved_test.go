@@ -15,7 +15,7 @@ import (
 
 // When a plain server has cancelled a build, TiDB's queue goes on with what was behind it, before the build's node knows. What
 // that does to the table does not keep the build from being undone.
-func TestUndoneBehindWhatHasMovedTheTable(t *testing.T) {
+func TestBuildIsUndoneAfterItsTableMoved(t *testing.T) {
 	randtest.SkipShort(t)
 	e := newEnv(t)
 	c := e.client()
@@ -68,7 +68,7 @@ func TestUndoneBehindWhatHasMovedTheTable(t *testing.T) {
 }
 
 // So it is with a job whose indexes are public, and which is still to take away what its statement drops.
-func TestDropsOfATableThatHasMoved(t *testing.T) {
+func TestDropsAreDoneAfterTheirTableMoved(t *testing.T) {
 	e := newEnv(t)
 	c := e.client()
 	for _, move := range []string{"TRUNCATE TABLE r.t", "RENAME TABLE r.t TO q.t"} {

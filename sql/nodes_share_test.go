@@ -38,7 +38,7 @@ func TestNodesBuildTogether(t *testing.T) {
 }
 
 // What the verification does not find right is built again, in other parts than before.
-func TestNodesBuildAgain(t *testing.T) {
+func TestNodesRebuildWhatFailedVerification(t *testing.T) {
 	n := newCrew(t, 2)
 	c := n.client()
 	table(c, 1000)
@@ -273,7 +273,7 @@ func TestNodeAloneDoesNotDivide(t *testing.T) {
 }
 
 // A node that joins while a job runs takes parts of it.
-func TestLateNodeHelps(t *testing.T) {
+func TestJoiningNodeTakesParts(t *testing.T) {
 	n := newCrew(t, 1)
 	c := n.client()
 	table(c, 1000)

@@ -189,7 +189,7 @@ func TestBlockersOfTheLastOwner(t *testing.T) {
 }
 
 // What a node that has died has asked of others does not stay, while what a living one asks does.
-func TestRequestsOfTheDeadAreForgotten(t *testing.T) {
+func TestRequestsOfDeadNodesAreForgotten(t *testing.T) {
 	randtest.SkipShort(t)
 	c := newNodes(t).client()
 	c.run("INSERT INTO mysql.fastddl_ddl_requests VALUES ('dead', 1, '{}', NULL, NOW() - INTERVAL 20 MINUTE), ('alive', 1, '{}', '{}', NOW())")

@@ -149,7 +149,7 @@ func TestPreparedStatementsOfTemporaryTables(t *testing.T) {
 
 // A plan that reads through an index is not executed by a transaction that began before the index had entries, also if another session
 // has made it, whose transaction reads what is newest.
-func TestPlansAreNotTakenFromOthersByTransactionsOfThePast(t *testing.T) {
+func TestOldTransactionsDoNotTakePlansOfNewerSchemas(t *testing.T) {
 	e := newEnv(t)
 	c := e.client()
 	c.run("SET GLOBAL tidb_enable_instance_plan_cache = ON")

@@ -359,7 +359,7 @@ func TestLeftoversAreRemoved(t *testing.T) {
 }
 
 // A job whose record another node has written stops where it is.
-func TestRecordOfSomebodyElse(t *testing.T) {
+func TestJobStopsWhenItsRecordIsTaken(t *testing.T) {
 	e := newEnv(t)
 	c := e.client()
 	table(c, 10)

@@ -64,9 +64,9 @@ func (c client) nothingIsLeft() {
 	}
 }
 
-// TestBuildsAreOurs: an index is built by us, from files that are imported, on one node as
+// TestIndexesAreBuiltFromImportedFiles: an index is built by us, from files that are imported, on one node as
 // on several, and left to TiDB if the user wants it so.
-func TestBuildsAreOurs(t *testing.T) {
+func TestIndexesAreBuiltFromImportedFiles(t *testing.T) {
 	t.Parallel()
 	c := anyCluster(t)
 	n := startNode(t, c)

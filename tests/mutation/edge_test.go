@@ -184,7 +184,7 @@ var edge = []mutation{
 		file:   "ddl/mayselect.go",
 		old:    "\"\", mysql.SelectPriv) {",
 		new:    "\"\", mysql.SelectPriv) && false {",
-		caught: "server.TestValuesOfRowsAreForWhoMaySelectThem",
+		caught: "server.TestValuesOfRowsNeedSelectOnTheTable",
 		shows:  `secret`,
 	},
 	{
@@ -192,7 +192,7 @@ var edge = []mutation{
 		file:   "server/valuetables.go",
 		old:    "s.schemaOf(t) != mysql.SystemDB {",
 		new:    "s.schemaOf(t) == mysql.SystemDB {",
-		caught: "server.TestValuesOfRowsAreForWhoMaySelectThem",
+		caught: "server.TestValuesOfRowsNeedSelectOnTheTable",
 		shows:  `secret`,
 	},
 	{
@@ -200,7 +200,7 @@ var edge = []mutation{
 		file:   "ddl/tidbjob.go",
 		old:    "r.Type, r.State, r.ErrorForAll(), 0",
 		new:    "r.Type, r.State, r.Error, 0",
-		caught: "server.TestValuesOfRowsAreForWhoMaySelectThem",
+		caught: "server.TestValuesOfRowsNeedSelectOnTheTable",
 		shows:  `tidb_ddl_history`,
 	},
 	{
@@ -240,7 +240,7 @@ var edge = []mutation{
 		file:   "event/event.go",
 		old:    "deliver(l, e)",
 		new:    "l(e)",
-		caught: "event.TestPanicInAListenerIsNotTheEmitters",
+		caught: "event.TestPanicInAListenerIsContained",
 		shows:  `a listener`,
 	},
 	{

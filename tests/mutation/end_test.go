@@ -136,7 +136,7 @@ var ends = []mutation{
 		file:   "ddl/actions.go",
 		old:    "if table, err = x.followTable(after); err != nil {",
 		new:    "if err != nil {",
-		caught: "sql.TestUndoneBehindWhatHasMovedTheTable",
+		caught: "sql.TestBuildIsUndoneAfterItsTableMoved",
 		shows:  `index already exist i`,
 	},
 	{
@@ -195,7 +195,7 @@ var builders = []mutation{
 		file:   "ddl/records.go",
 		old:    "if stored == nil || stored.Unreadable == nil && stored.Revision != r.Revision-1 || ",
 		new:    "if stored == nil || ",
-		caught: "sql.TestRecordOfSomebodyElse",
+		caught: "sql.TestJobStopsWhenItsRecordIsTaken",
 		shows:  `An error is expected but got nil`,
 	},
 	{
@@ -203,7 +203,7 @@ var builders = []mutation{
 		file:   "ddl/task.go",
 		old:    "case stored.Revision != mine.Revision:",
 		new:    "case stored.Revision < mine.Revision:",
-		caught: "sql.TestRecordOfSomebodyElse",
+		caught: "sql.TestJobStopsWhenItsRecordIsTaken",
 		shows:  `a statement did not end`,
 	},
 	{

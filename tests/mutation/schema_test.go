@@ -350,7 +350,7 @@ var visibility = []mutation{
 		file:   "sql/prepared.go",
 		old:    "\tvars.EnablePreparedPlanCache, vars.EnableNonPreparedPlanCache = false, false\n",
 		new:    "",
-		caught: "sql.TestPlansAreNotTakenFromOthersByTransactionsOfThePast",
+		caught: "sql.TestOldTransactionsDoNotTakePlansOfNewerSchemas",
 		shows:  `Not equal`,
 	},
 	{

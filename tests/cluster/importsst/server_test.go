@@ -148,7 +148,7 @@ func (f fixture) keys(ts uint64) (keys []string) {
 	return keys
 }
 
-func TestImport(t *testing.T) {
+func TestImportedFilesAreRead(t *testing.T) {
 	f := start(t)
 	before, at := f.ts(), f.ts()
 	r := f.region("k")
@@ -194,8 +194,8 @@ func TestLongValues(t *testing.T) {
 	require.Equal(t, []string{"a", long, "c"}, f.keys(at))
 }
 
-// TestVersions: each batch is at its own commit timestamp.
-func TestVersions(t *testing.T) {
+// TestBatchesHaveTheirCommitTimestamps: each batch is at its own commit timestamp.
+func TestBatchesHaveTheirCommitTimestamps(t *testing.T) {
 	f := start(t)
 	first, second := f.ts(), f.ts()
 	r := f.region("k")
@@ -258,8 +258,8 @@ func TestFileIsImportedAsAnnounced(t *testing.T) {
 	require.Equal(t, []string{"a", "b"}, f.keys(at))
 }
 
-// TestConflict: files that are being imported are refused, also if that import fails.
-func TestConflict(t *testing.T) {
+// TestFilesBeingImportedAreRefused: files that are being imported are refused, also if that import fails.
+func TestFilesBeingImportedAreRefused(t *testing.T) {
 	f := start(t)
 	at := f.ts()
 	r := f.region("k")
@@ -345,8 +345,8 @@ func TestSuspendedImportsWait(t *testing.T) {
 	require.Equal(t, []string{"a"}, f.keys(at))
 }
 
-// TestDuplicates: keys with several versions above a timestamp are found.
-func TestDuplicates(t *testing.T) {
+// TestDuplicateVersionsAreFound: keys with several versions above a timestamp are found.
+func TestDuplicateVersionsAreFound(t *testing.T) {
 	f := start(t)
 	r := f.region("k")
 	old, first, second := f.ts(), f.ts(), f.ts()

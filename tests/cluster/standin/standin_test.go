@@ -124,9 +124,9 @@ func TestPartitionedEndpointLosesItsLease(t *testing.T) {
 	}
 }
 
-// TestFaults: a fault happens as often as it was ordered, to the requests it was ordered
+// TestFaultsHappenAsOrdered: a fault happens as often as it was ordered, to the requests it was ordered
 // for, and the client gets over it.
-func TestFaults(t *testing.T) {
+func TestFaultsHappenAsOrdered(t *testing.T) {
 	c := start(t)
 	client, err := txnkv.NewClient([]string{endpoint(t, c).Addr})
 	require.NoError(t, err)
