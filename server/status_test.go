@@ -158,7 +158,7 @@ func TestRunningJobsAfterARestart(t *testing.T) {
 	s = start(t, cfg)
 	require.Equal(t, "1", running(s))
 	exec(t, connect(t, s), fmt.Sprintf("ADMIN RESUME DDL JOBS %d", id))
-	require.Eventually(t, func() bool { return running(s) == "0" }, patience, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return running(s) == "0" }, hangTimeout, 10*time.Millisecond)
 }
 
 func TestRemoteServersAreRefused(t *testing.T) {

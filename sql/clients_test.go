@@ -80,7 +80,7 @@ func TestStatementsOutsideTheMetadataLock(t *testing.T) {
 			go func() { written <- exec(test.statement) }()
 			require.Eventually(t, func() bool {
 				return len(written) > 0 || c.one("SELECT IS_FREE_LOCK('arrived')") == "0"
-			}, patience, time.Millisecond)
+			}, hangTimeout, time.Millisecond)
 			require.Empty(t, written)
 			require.Empty(t, e.reported(c, "t"))
 
@@ -99,7 +99,7 @@ func TestStatementsOutsideTheMetadataLock(t *testing.T) {
 			require.Eventually(t, func() bool {
 				jobs := e.DDL().Unfinished()
 				return early.Load() || len(jobs) == 1 && jobs[0].WaitReason != ""
-			}, patience, time.Millisecond)
+			}, hangTimeout, time.Millisecond)
 			ended.Store(true)
 			gate.of(t).run("SELECT RELEASE_LOCK('gate')")
 			require.NoError(t, wait(t, written))
@@ -108,7 +108,7 @@ func TestStatementsOutsideTheMetadataLock(t *testing.T) {
 			require.False(t, early.Load(), "the job did not wait")
 			c.check("t")
 			require.ErrorIs(t, writer.Raw(func(any) error { return driver.ErrBadConn }), driver.ErrBadConn) // which closes it
-			require.Eventually(t, func() bool { return len(e.reported(c, "t")) == 1 }, patience, time.Millisecond)
+			require.Eventually(t, func() bool { return len(e.reported(c, "t")) == 1 }, hangTimeout, time.Millisecond)
 		})
 	}
 }
@@ -250,7 +250,7 @@ func TestDeletionOfExpiredRowsIsWaitedFor(t *testing.T) {
 		return nil
 	})
 	result := e.start("ALTER TABLE t ADD INDEX i (b)")
-	require.Eventually(t, func() bool { return early.Load() || len(e.reported(c, "t")) == 0 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return early.Load() || len(e.reported(c, "t")) == 0 }, hangTimeout, time.Millisecond)
 	ended.Store(true)
 	exec("COMMIT")
 	e.Domain().SysSessionPool().Put(deleter)

@@ -102,7 +102,7 @@ func TestExecutedJobCommandIsLoggedAsSuccess(t *testing.T) {
 	require.Eventually(t, func() bool {
 		jobs := e.DDL().Unfinished()
 		return len(jobs) == 1 && strings.Contains(jobs[0].WaitReason, "held by 1 transaction")
-	}, patience, 5*time.Millisecond)
+	}, hangTimeout, 5*time.Millisecond)
 	id := c.one("SELECT job_id FROM mysql.tidb_ddl_job")
 	root := e.clientOf("root")
 	root.run("PREPARE p FROM 'ADMIN CANCEL DDL JOBS " + id + "'")

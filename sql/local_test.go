@@ -34,7 +34,7 @@ func TestLocalSessionsAreKilled(t *testing.T) {
 			default:
 				return false
 			}
-		}, patience, time.Millisecond)
+		}, hangTimeout, time.Millisecond)
 		require.Equal(t, test.code, errorCode(err), "%v", err)
 	}
 }

@@ -49,7 +49,7 @@ func TestLostHoldIsRecorded(t *testing.T) {
 	})
 	defer e.close()
 	c = e.client()
-	require.Eventually(t, func() bool { return attempts.Load() > 1 }, patience, time.Millisecond,
+	require.Eventually(t, func() bool { return attempts.Load() > 1 }, hangTimeout, time.Millisecond,
 		"the job has gone on with a snapshot it has lost")
 	c.run("ALTER TABLE mysql.fastddl_ddl_record RENAME COLUMN gone TO checkpoint")
 	c.awaitNoJob()

@@ -198,7 +198,7 @@ func TestMixedQueueRow(t *testing.T) {
 		row := c.one("SELECT job_id, type FROM mysql.tidb_ddl_job")
 		require.True(t, strings.HasSuffix(row, " 251"), row)
 		c.cancelAsTiDB(strings.Fields(row)[0])
-		require.Eventually(t, func() bool { return len(c.run("SELECT * FROM mysql.tidb_ddl_job")) == 0 }, patience, 10*time.Millisecond)
+		require.Eventually(t, func() bool { return len(c.run("SELECT * FROM mysql.tidb_ddl_job")) == 0 }, hangTimeout, 10*time.Millisecond)
 		close(leave)
 		require.NoError(t, wait(t, result))
 		require.Empty(t, c.run("SELECT * FROM mysql.tidb_ddl_job"))
@@ -297,7 +297,7 @@ func TestMixedForeignKeyInTurn(t *testing.T) {
 	reach(t, arrived)
 	queued := func(n int) {
 		t.Helper()
-		require.Eventually(t, func() bool { return c.one("SELECT COUNT(*) FROM mysql.tidb_ddl_job") == fmt.Sprint(n) }, patience, time.Millisecond)
+		require.Eventually(t, func() bool { return c.one("SELECT COUNT(*) FROM mysql.tidb_ddl_job") == fmt.Sprint(n) }, hangTimeout, time.Millisecond)
 	}
 	key := e.start("ALTER TABLE child ADD CONSTRAINT fk FOREIGN KEY (p) REFERENCES t (b)")
 	queued(2)
@@ -352,7 +352,7 @@ func TestMixedIsCheckedAgainInItsTurn(t *testing.T) {
 		arrived, leave := e.blockAt(ddl.HookPoint{When: "before", Action: "backfill"})
 		queued := func(n int) {
 			t.Helper()
-			require.Eventually(t, func() bool { return len(e.DDL().Unfinished()) == n }, patience, time.Millisecond, test.change)
+			require.Eventually(t, func() bool { return len(e.DDL().Unfinished()) == n }, hangTimeout, time.Millisecond, test.change)
 		}
 		first := e.start("ALTER TABLE t ADD INDEX i1 (d)")
 		reach(t, arrived)
@@ -410,7 +410,7 @@ func TestMixedStatementsRunInTurn(t *testing.T) {
 		first := e.start("ALTER TABLE t " + test.first)
 		reach(t, arrived)
 		second := e.start("ALTER TABLE t " + test.second)
-		require.Eventually(t, func() bool { return len(e.DDL().Unfinished()) == 2 }, patience, time.Millisecond, test.second)
+		require.Eventually(t, func() bool { return len(e.DDL().Unfinished()) == 2 }, hangTimeout, time.Millisecond, test.second)
 		close(leave)
 		require.NoError(t, wait(t, first))
 		after := wait(t, second)

@@ -55,7 +55,7 @@ func TestBuildIsUndoneAfterItsTableMoved(t *testing.T) {
 			})
 			require.ErrorContains(t, wait(t, e.start("ALTER TABLE r.t ADD UNIQUE INDEX i ((b + 1), id), ADD INDEX j (b)")), "Cancelled DDL job")
 			e.setHook(nil)
-			require.Eventually(t, func() bool { return len(e.DDL().Unfinished()) == 0 }, patience, time.Millisecond)
+			require.Eventually(t, func() bool { return len(e.DDL().Unfinished()) == 0 }, hangTimeout, time.Millisecond)
 			require.NotContains(t, c.one("SHOW CREATE TABLE "+test.table), "KEY `")
 			c.run("INSERT INTO " + test.table + " VALUES (10, 4), (11, 4)")
 			c.run("ALTER TABLE " + test.table + " ADD INDEX i ((b + 1)), ADD UNIQUE INDEX j (b, id)")

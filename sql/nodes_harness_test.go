@@ -280,7 +280,7 @@ func (n *nodes) joined(t *testing.T) {
 		n.of.mu.Lock()
 		defer n.of.mu.Unlock()
 		return n.first.life != nil
-	}, patience, time.Millisecond, "it does not join")
+	}, hangTimeout, time.Millisecond, "it does not join")
 }
 
 // deleteOnly waits until the first node's only job is delete-only, and returns its ID.
@@ -293,7 +293,7 @@ func (n *nodes) deleteOnly(t *testing.T) (id int64) {
 			return true
 		}
 		return false
-	}, patience, time.Millisecond)
+	}, hangTimeout, time.Millisecond)
 	return id
 }
 
@@ -324,5 +324,5 @@ func (n *nodes) state(c *client) string {
 // idle waits until the first node runs no job.
 func (n *nodes) idle(t *testing.T) {
 	t.Helper()
-	require.Eventually(t, func() bool { return len(n.DDL().Unfinished()) == 0 }, patience, time.Millisecond, "it has not given up")
+	require.Eventually(t, func() bool { return len(n.DDL().Unfinished()) == 0 }, hangTimeout, time.Millisecond, "it has not given up")
 }

@@ -337,6 +337,6 @@ func (n *crewNodes) requireNothingLeft(c *client) {
 		require.Eventually(c.t, func() bool {
 			entries, err := os.ReadDir(node.temp)
 			return os.IsNotExist(err) || err == nil && len(entries) == 0
-		}, patience, time.Millisecond, "files of %s are left", node.name)
+		}, hangTimeout, time.Millisecond, "files of %s are left", node.name)
 	}
 }

@@ -78,7 +78,7 @@ func TestSharedBuildSurvivesALostNode(t *testing.T) {
 	life.notice()
 	leave()
 	letIn()
-	require.Eventually(t, func() bool { return lost.alive() }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return lost.alive() }, hangTimeout, time.Millisecond)
 	c.run("ALTER TABLE t DROP INDEX u")
 	result, leave = n.startStopped("ALTER TABLE t ADD INDEX i (b)")
 	leave()
@@ -225,7 +225,7 @@ func TestLateNodeTouchesNothing(t *testing.T) {
 	late.shutOut()
 	life := late.forget()
 	life.dead.Store(true) // by the clock; no goroutine has woken up yet
-	require.Eventually(t, func() bool { return strings.HasPrefix(c.one(row), "open ") }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return strings.HasPrefix(c.one(row), "open ") }, hangTimeout, time.Millisecond)
 	before := c.one(row)
 	close(left)
 	require.Error(t, <-saved, "imports are not permitted")
@@ -266,7 +266,7 @@ func TestNodeAloneDoesNotDivide(t *testing.T) {
 	c.run("ALTER TABLE t ADD INDEX i (b)")
 	require.Zero(t, n.nodes[0].parts())
 	helper := n.join("node2")
-	require.Eventually(t, helper.alive, patience, time.Millisecond)
+	require.Eventually(t, helper.alive, hangTimeout, time.Millisecond)
 	c.run("ALTER TABLE t ADD INDEX j (b)")
 	require.Equal(t, 2, n.nodes[0].parts()+helper.parts())
 	n.requireBuilt(c, "t")
@@ -279,7 +279,7 @@ func TestJoiningNodeTakesParts(t *testing.T) {
 	table(c, 1000)
 	result, leave := n.startStopped("ALTER TABLE t ADD INDEX i (b)")
 	joined := n.join("late")
-	require.Eventually(t, func() bool { return joined.parts() == 11 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return joined.parts() == 11 }, hangTimeout, time.Millisecond)
 	leave()
 	require.NoError(t, wait(t, result))
 	require.Equal(t, 1, n.nodes[0].parts())
@@ -315,16 +315,16 @@ func TestControlOfSharedBuilds(t *testing.T) {
 	held := "SELECT COUNT(*) FROM mysql.fastddl_build_parts WHERE state = 'held'"
 	require.NoError(t, asked.Pause(t.Context(), id))
 	state := func() string { return c.one("SELECT state FROM mysql.fastddl_ddl_jobs WHERE job_id = %d", id) }
-	require.Eventually(t, func() bool { return state() == "paused" }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return state() == "paused" }, hangTimeout, time.Millisecond)
 	require.Equal(t, "0", c.one(held))
 	require.Empty(t, c.run("SELECT part FROM mysql.fastddl_build_parts WHERE wanted"))
 
 	require.NoError(t, asked.Resume(t.Context(), id))
-	require.Eventually(t, func() bool { return c.one(held) == "3" }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return c.one(held) == "3" }, hangTimeout, time.Millisecond)
 	threads := 7
 	require.NoError(t, asked.Alter(t.Context(), id, ddl.Alteration{Threads: &threads}))
 	for _, node := range n.nodes {
-		require.Eventually(t, func() bool { return node.threads() == threads }, patience, time.Millisecond, node.name)
+		require.Eventually(t, func() bool { return node.threads() == threads }, hangTimeout, time.Millisecond, node.name)
 	}
 
 	began := time.Now()
@@ -353,7 +353,7 @@ func TestOwnerOfSharedBuildIsLost(t *testing.T) {
 	n.nodes[0].forget().notice()
 	require.Eventually(t, func() bool {
 		return c.one("SELECT JSON_EXTRACT(CONVERT(record USING utf8mb4), '$.epoch') FROM mysql.fastddl_ddl_record") == "1"
-	}, patience, time.Millisecond)
+	}, hangTimeout, time.Millisecond)
 	require.Equal(t, before, holds())
 	leave()
 	require.NoError(t, wait(t, result))
@@ -396,7 +396,7 @@ func TestUndoWaitsForParts(t *testing.T) {
 	})
 	require.NoError(t, n.nodes[0].ddl.Cancel(t.Context(), n.jobID(c)))
 	waits := func() bool { return strings.HasPrefix(c.lastJob("wait_reason"), "node2, to end") }
-	require.Eventually(t, waits, patience, time.Millisecond)
+	require.Eventually(t, waits, hangTimeout, time.Millisecond)
 	close(left)
 	require.Equal(t, 8214, errorCode(wait(t, result)))
 	require.Equal(t, "0", <-undone)
@@ -569,7 +569,7 @@ func TestVariablesChooseTheNodesOfABuild(t *testing.T) {
 	result := make(chan error, 1)
 	go func() { _, err := c.try("ALTER TABLE t ADD INDEX i (b)"); result <- err }()
 	look := n.client()
-	require.Eventually(t, func() bool { return look.one(held) == "2" }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return look.one(held) == "2" }, hangTimeout, time.Millisecond)
 	for _, node := range n.nodes { // all of them look again
 		node.Notify(t.Context())
 	}
@@ -659,7 +659,7 @@ func TestSharedComparisonIsInterrupted(t *testing.T) {
 			c.run("ADMIN PAUSE DDL JOBS %d", n.jobID(c))
 			require.Eventually(t, func() bool {
 				return c.one("SELECT COUNT(*) FROM mysql.fastddl_build_parts WHERE state = 'held'") == "0"
-			}, patience, time.Millisecond)
+			}, hangTimeout, time.Millisecond)
 			c.run("ADMIN RESUME DDL JOBS %d", n.jobID(c))
 			return func() {}
 		},

@@ -182,7 +182,7 @@ func TestBlockersOfTheLastOwner(t *testing.T) {
 	defer goOn()
 	n.first.forget().notice()
 	reach(t, taken)
-	require.Eventually(t, func() bool { return len(c.run("SELECT * FROM mysql.fastddl_ddl_blockers")) == 0 }, patience, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return len(c.run("SELECT * FROM mysql.fastddl_ddl_blockers")) == 0 }, hangTimeout, 10*time.Millisecond)
 	goOn()
 	require.NoError(t, wait(t, result))
 	letIn()
@@ -196,7 +196,7 @@ func TestRequestsOfDeadNodesAreForgotten(t *testing.T) {
 	require.Eventually(t, func() bool {
 		return c.one("SELECT GROUP_CONCAT(request_id) FROM mysql.fastddl_ddl_requests") == "alive"
 	},
-		patience, 10*time.Millisecond)
+		hangTimeout, 10*time.Millisecond)
 }
 
 // takenOften has a job that is in the middle of its import taken over by the second node, as if it
@@ -228,7 +228,7 @@ func TestTakeoverOfAMuchMovedJobPauses(t *testing.T) {
 		require.Eventually(t, func() bool {
 			jobs := n.other.Unfinished()
 			return len(jobs) == 1 && strings.Contains(jobs[0].WaitReason, "changed hands 41 times")
-		}, patience, time.Millisecond)
+		}, hangTimeout, time.Millisecond)
 		require.Zero(t, n.fences.count())
 	}
 	t.Run("cancelled", func(t *testing.T) {
@@ -246,7 +246,7 @@ func TestTakeoverOfAMuchMovedJobPauses(t *testing.T) {
 		result, id := n.takenOften(c.of(t), "")
 		pauses(t)
 		require.NoError(t, n.other.Pause(t.Context(), id))
-		require.Eventually(t, func() bool { return n.other.Unfinished()[0].State == "paused" }, patience, time.Millisecond)
+		require.Eventually(t, func() bool { return n.other.Unfinished()[0].State == "paused" }, hangTimeout, time.Millisecond)
 		require.Equal(t, 1, n.fences.count(), "nothing of the last owner comes late into a paused job")
 		require.NoError(t, n.other.Resume(t.Context(), id))
 		require.NoError(t, wait(t, result))
@@ -270,7 +270,7 @@ func TestTakeoverOfAPausedJob(t *testing.T) {
 	n := newNodes(t)
 	c := n.client()
 	result, id := n.takenOften(c, fmt.Sprintf(", '$.request', 'pause', '$.state', %d", model.JobStatePaused))
-	require.Eventually(t, func() bool { return len(n.other.Unfinished()) == 1 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return len(n.other.Unfinished()) == 1 }, hangTimeout, time.Millisecond)
 	require.NoError(t, n.other.Resume(t.Context(), id))
 	require.NoError(t, wait(t, result))
 	require.Zero(t, n.fences.count())
@@ -311,7 +311,7 @@ func TestRequestsToOtherNodes(t *testing.T) {
 			return true
 		}
 		return false
-	}, patience, time.Millisecond)
+	}, hangTimeout, time.Millisecond)
 	ours, err := b.Owns(ctx, id)
 	require.NoError(t, err)
 	require.True(t, ours)
@@ -328,13 +328,13 @@ func TestRequestsToOtherNodes(t *testing.T) {
 	threads := 3
 	require.NoError(t, b.Alter(ctx, id, ddl.Alteration{Threads: &threads}))
 	// The answer comes with the transaction; the node shows it a moment later.
-	require.Eventually(t, func() bool { return n.DDL().Unfinished()[0].Settings.Threads == 3 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return n.DDL().Unfinished()[0].Settings.Threads == 3 }, hangTimeout, time.Millisecond)
 	var jobs []ddl.JobInfo
 	require.Eventually(t, func() bool {
 		jobs, err = b.AllUnfinished(ctx)
 		require.NoError(t, err)
 		return jobs[0].State == "paused"
-	}, patience, time.Millisecond)
+	}, hangTimeout, time.Millisecond)
 	require.Equal(t, 3, jobs[0].Settings.Threads)
 	require.Equal(t, "first", jobs[0].Node)
 	require.NoError(t, b.Resume(ctx, id))
@@ -364,7 +364,7 @@ func TestRequestOutlivesTheOwner(t *testing.T) {
 	require.NoError(t, err)
 	cancelled := make(chan error, 1)
 	go func() { cancelled <- n.other.Cancel(context.Background(), jobs[0].ID) }()
-	require.Eventually(t, func() bool { return len(c.run("SELECT * FROM mysql.fastddl_ddl_requests")) == 1 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return len(c.run("SELECT * FROM mysql.fastddl_ddl_requests")) == 1 }, hangTimeout, time.Millisecond)
 	first := make(chan string, 1)
 	hook := func(_ context.Context, p ddl.HookPoint) error {
 		select {
@@ -431,10 +431,10 @@ func TestRequestToALateOwner(t *testing.T) {
 	threads := 3
 	altered := make(chan error, 1)
 	go func() { altered <- n.DDL().Alter(ctx, id, ddl.Alteration{Threads: &threads}) }()
-	require.Eventually(t, func() bool { return len(c.run("SELECT * FROM mysql.fastddl_ddl_requests")) == 1 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return len(c.run("SELECT * FROM mysql.fastddl_ddl_requests")) == 1 }, hangTimeout, time.Millisecond)
 	leave()
 	require.NoError(t, wait(t, altered))
-	require.Eventually(t, func() bool { return n.other.Unfinished()[0].Settings.Threads == 3 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return n.other.Unfinished()[0].Settings.Threads == 3 }, hangTimeout, time.Millisecond)
 	late.notice()
 	require.NoError(t, n.other.Cancel(ctx, id))
 	holder.run("COMMIT")
@@ -447,7 +447,7 @@ func TestRequestToALateOwner(t *testing.T) {
 func (n *nodes) kill(c, victim *client) {
 	n.t.Helper()
 	n.Domain().InfoSyncer().GetSessionManager().Kill(victim.GetSessionVars().ConnectionID, true, false, false)
-	require.Eventually(n.t, func() bool { return len(c.run("SELECT * FROM mysql.fastddl_ddl_requests")) == 1 }, patience, time.Millisecond,
+	require.Eventually(n.t, func() bool { return len(c.run("SELECT * FROM mysql.fastddl_ddl_requests")) == 1 }, hangTimeout, time.Millisecond,
 		"the other node is asked to cancel")
 }
 
@@ -540,7 +540,7 @@ func TestJobsOfLaterVersions(t *testing.T) {
 	c.setProtocol(job.Protocol + 1)
 	n.first.forget().notice()
 	const message = "an index build was begun by a later version and waits for one"
-	require.Eventually(t, func() bool { return n.otherWarned.FilterMessage(message).Len() > 0 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return n.otherWarned.FilterMessage(message).Len() > 0 }, hangTimeout, time.Millisecond)
 	require.Contains(t, c.one("SELECT CONVERT(record USING utf8mb4) FROM mysql.fastddl_ddl_record"), `"owner": "first/`)
 	jobs, err := n.other.AllUnfinished(t.Context())
 	require.NoError(t, err)
@@ -573,7 +573,7 @@ func TestRequestsThatAreNotKnownAreRefused(t *testing.T) {
 	}
 	require.Eventually(t, func() bool {
 		return c.one("SELECT COUNT(answer) FROM mysql.fastddl_ddl_requests") == "3"
-	}, patience, time.Millisecond)
+	}, hangTimeout, time.Millisecond)
 	for _, answer := range c.run("SELECT CONVERT(answer USING utf8mb4) FROM mysql.fastddl_ddl_requests") {
 		require.Contains(t, answer, "does not know the request")
 	}

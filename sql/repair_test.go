@@ -79,7 +79,7 @@ func TestRepairLocksRows(t *testing.T) {
 	result := e.start("ALTER TABLE t ADD UNIQUE INDEX u (b)")
 	require.Eventually(t, func() bool {
 		return repaired.Load() || c.one("SELECT COUNT(*) FROM information_schema.data_lock_waits") != "0"
-	}, patience, time.Millisecond)
+	}, hangTimeout, time.Millisecond)
 	require.False(t, repaired.Load(), "a key was repaired while somebody has its row locked")
 	holder.run("COMMIT")
 	require.NoError(t, wait(t, result))

@@ -190,7 +190,7 @@ func TestCancelDoesNotWaitForSlowWork(t *testing.T) {
 	require.Eventually(t, func() bool {
 		jobs := e.DDL().Unfinished()
 		return len(jobs) == 1 && jobs[0].Step == "snapshot"
-	}, patience, time.Millisecond)
+	}, hangTimeout, time.Millisecond)
 	// At its speed it would take minutes more.
 	c.run("ADMIN CANCEL DDL JOBS %s", c.one("SELECT MAX(job_id) FROM mysql.fastddl_ddl_record"))
 	require.Equal(t, 8214, errorCode(wait(t, result)))
@@ -203,12 +203,12 @@ func TestCancelDoesNotWaitForSlowWork(t *testing.T) {
 	require.Eventually(t, func() bool {
 		jobs := e.DDL().Unfinished()
 		return len(jobs) == 1 && strings.Contains(jobs[0].WaitReason, "held by 1 transaction")
-	}, patience, time.Millisecond)
+	}, hangTimeout, time.Millisecond)
 	id := c.one("SELECT MAX(job_id) FROM mysql.fastddl_ddl_record")
 	require.Equal(t, id+" successful", c.one("ADMIN CANCEL DDL JOBS "+id))
 	require.Eventually(t, func() bool {
 		return strings.Contains(c.one("ADMIN SHOW DDL JOBS 1 WHERE job_id = "+id), "held by 1 transaction") || len(result) > 0
-	}, patience, time.Millisecond, "the job does not say what it waits for")
+	}, hangTimeout, time.Millisecond, "the job does not say what it waits for")
 	open.run("COMMIT")
 	require.Equal(t, 8214, errorCode(wait(t, result)))
 	e.leavesNothing(c, "t")

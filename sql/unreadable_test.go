@@ -109,7 +109,7 @@ func TestNodesSetJobsAsideThatCannotBeRead(t *testing.T) {
 	id := c.one("SELECT job_id FROM mysql.fastddl_ddl_record")
 	c.run(damageRecord)
 	close(leave)
-	require.Eventually(t, func() bool { return len(n.DDL().Unfinished()) == 0 }, patience, time.Millisecond, "it goes on running the job")
+	require.Eventually(t, func() bool { return len(n.DDL().Unfinished()) == 0 }, hangTimeout, time.Millisecond, "it goes on running the job")
 	jobs, err := n.DDL().AllUnfinished(t.Context())
 	require.NoError(t, err)
 	require.Len(t, jobs, 1)

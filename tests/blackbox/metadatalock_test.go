@@ -64,7 +64,7 @@ func fourTerminals(t *testing.T) (done bool) {
 		others := value(t, db, "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE COMMAND = 'Query' AND INFO NOT LIKE '%PROCESSLIST%' "+
 			"AND ID NOT IN ("+sleeper.id+", "+altering.id+")")
 		return others == "0"
-	}, patience, pollInterval, "only these two hang")
+	}, hangTimeout, pollInterval, "only these two hang")
 	requireWaits(t, sleeping)
 	requireWaits(t, alter)
 
@@ -219,7 +219,7 @@ func TestControlOfAWaitingJob(t *testing.T) {
 		writer, alter, id := alterBehindWriter(t, n)
 		db := n.db()
 		mustExec(t, db, "ADMIN CANCEL DDL JOBS "+id)
-		require.Eventually(t, func() bool { return jobState(t, db, id) != "running" }, patience, pollInterval)
+		require.Eventually(t, func() bool { return jobState(t, db, id) != "running" }, hangTimeout, pollInterval)
 		// An index that the writer maintains must not go before the writer has.
 		writer.exec("UPDATE t SET k = -2 WHERE id = 2")
 		writer.exec("COMMIT")
@@ -234,7 +234,7 @@ func TestControlOfAWaitingJob(t *testing.T) {
 		writer, alter, id := alterBehindWriter(t, n)
 		db := n.db()
 		mustExec(t, db, "ADMIN PAUSE DDL JOBS "+id)
-		require.Eventually(t, func() bool { return jobState(t, db, id) == "paused" }, patience, pollInterval)
+		require.Eventually(t, func() bool { return jobState(t, db, id) == "paused" }, hangTimeout, pollInterval)
 		writer.exec("COMMIT")
 		time.Sleep(200 * time.Millisecond)
 		requireWaits(t, alter)
@@ -255,7 +255,7 @@ func TestMetadataLockOff(t *testing.T) {
 	require.Eventually(t, func() bool {
 		list := jobs(t, db)
 		return len(list) > 0 && list[0]["TABLE_NAME"] == "t" && list[0]["SCHEMA_STATE"] != "none" && list[0]["SCHEMA_STATE"] != "public"
-	}, patience, pollInterval)
+	}, hangTimeout, pollInterval)
 	writer := n.terminal()
 	for err := errors.New("not yet"); err != nil; {
 		writer.exec("BEGIN")
@@ -348,11 +348,11 @@ func TestLongWaitIsShown(t *testing.T) {
 	logged := func(text string) func() bool {
 		return func() bool { return strings.Contains(n.Stderr.String(), text) }
 	}
-	require.Eventually(t, logged("for: metadata lock, held by 1 transaction: connection "+holder.id), patience, pollInterval)
+	require.Eventually(t, logged("for: metadata lock, held by 1 transaction: connection "+holder.id), hangTimeout, pollInterval)
 	id := value(t, db, "SELECT job_id FROM mysql.tidb_ddl_job")
 	mustExec(t, db, "ADMIN ALTER DDL JOBS "+id+" THREAD = 3")
 	asked := regexp.MustCompile("job " + id + ` was asked by root@127.0.0.1, connection \d+: .*ADMIN ALTER DDL JOBS ` + id + " THREAD = 3.*: done")
-	require.Eventually(t, func() bool { return asked.MatchString(n.Stderr.String()) }, patience, pollInterval)
+	require.Eventually(t, func() bool { return asked.MatchString(n.Stderr.String()) }, hangTimeout, pollInterval)
 	shown := metricsOf(t, n)
 	require.Contains(t, shown, `fastddl_ddl_job_wait_seconds{db="test",job="`+id+`",reason="metadata lock",table="w"} `)
 	require.Contains(t, shown, `fastddl_ddl_job_percent{db="test",job="`+id+`",table="w"} `)
@@ -362,8 +362,8 @@ func TestLongWaitIsShown(t *testing.T) {
 
 	holder.exec("COMMIT")
 	require.NoError(t, requireEnds(t, altered))
-	require.Eventually(t, logged("waits no more, after "), patience, pollInterval)
-	require.Eventually(t, func() bool { return !strings.Contains(metricsOf(t, n), "fastddl_ddl_job_percent{") }, patience, pollInterval)
+	require.Eventually(t, logged("waits no more, after "), hangTimeout, pollInterval)
+	require.Eventually(t, func() bool { return !strings.Contains(metricsOf(t, n), "fastddl_ddl_job_percent{") }, hangTimeout, pollInterval)
 	shown = metricsOf(t, n)
 	require.Contains(t, shown, `tidb_ddl_running_job_count{type="reorg"} 0`)
 	require.Contains(t, shown, `tidb_ddl_add_index_total{type="add_idx_rate-test-w-a"} 1`)

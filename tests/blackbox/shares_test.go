@@ -57,7 +57,7 @@ func eventually(t *testing.T, db *sql.DB, table, what string, cond func(share) b
 		if ok && cond(s) {
 			return s
 		}
-		require.Less(t, time.Since(start), patience, "%s: %+v", what, s)
+		require.Less(t, time.Since(start), hangTimeout, "%s: %+v", what, s)
 	}
 }
 
@@ -239,7 +239,7 @@ func TestSlowBuildsDoNotDelayOthers(t *testing.T) {
 		// 5000 rows take minutes at 1 KiB/s, and not more than one core.
 		s = shares(t, db)["throttled"]
 		return s.wait == "throttled: max_write_speed" && s.workers == 1 && s.eta.Float64 > 30
-	}, patience, pollInterval)
+	}, hangTimeout, pollInterval)
 
 	mustExec(t, db, "SET GLOBAL tidb_ddl_reorg_max_write_speed = 0")
 	free := n.addIndex("free", "PRIORITY_LOW")
@@ -251,7 +251,7 @@ func TestSlowBuildsDoNotDelayOthers(t *testing.T) {
 	require.Eventually(t, func() bool {
 		rows := queryAll(t, db, "SELECT wait_reason FROM mysql.fastddl_ddl_jobs WHERE table_name = 'throttled' AND state = 'queueing'")
 		return len(rows) == 1 && strings.Contains(rows[0][0], "job")
-	}, patience, pollInterval)
+	}, hangTimeout, pollInterval)
 	mustExec(t, db, "ADMIN ALTER DDL JOBS "+s.id+" MAX_WRITE_SPEED = 0")
 	require.NoError(t, requireEnds(t, slow))
 	require.NoError(t, requireEnds(t, behind))

@@ -24,8 +24,8 @@ import (
 	"fastddl/tests/cluster/standin"
 )
 
-// patience is how long a test waits for what takes a second or two on a quiet machine.
-const patience = 3 * time.Minute
+// hangTimeout is how long a test waits for what takes a second or two on a quiet machine.
+const hangTimeout = 3 * time.Minute
 
 // inKeyspace has SQL servers over the stand-in work in a keyspace. Tests that reach the store past them, by the API without
 // keyspaces, fail then.

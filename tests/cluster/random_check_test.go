@@ -222,7 +222,7 @@ func until(ctx context.Context, holds func() (missing string, err error)) error 
 		if err == nil && missing == "" {
 			return nil
 		}
-		if time.Since(began) > patience {
+		if time.Since(began) > hangTimeout {
 			return errors.Join(err, wrongf("%s", missing))
 		}
 		select {

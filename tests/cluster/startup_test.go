@@ -54,7 +54,7 @@ func freeAddr(t *testing.T) string {
 // eventually waits until a condition holds.
 func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	require.Eventually(t, holds, patience, 10*time.Millisecond, what)
+	require.Eventually(t, holds, hangTimeout, 10*time.Millisecond, what)
 }
 
 // TestStartWithoutPDNamesItAndRetries: a server whose PD cannot be reached says so, by its address, tries again, and

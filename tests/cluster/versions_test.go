@@ -13,7 +13,7 @@ import (
 // etcdOf is a client of the cluster's etcd.
 func etcdOf(t *testing.T, pd *standin.Endpoint) *clientv3.Client {
 	t.Helper()
-	cli, err := clientv3.New(clientv3.Config{Endpoints: []string{pd.Addr}, DialTimeout: patience})
+	cli, err := clientv3.New(clientv3.Config{Endpoints: []string{pd.Addr}, DialTimeout: hangTimeout})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = cli.Close() })
 	return cli

@@ -134,7 +134,7 @@ func (n *nemesis) awaitService(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
-		if time.Since(begun) > patience {
+		if time.Since(begun) > hangTimeout {
 			return fmt.Errorf("the server does not take writes again: %w", err)
 		}
 	}

@@ -223,7 +223,7 @@ func (c *schemaClient) going() bool { return time.Now().Before(c.run.until) && !
 func (r *schemaRun) guard(stop <-chan struct{}) {
 	for !stopped(stop, time.Second) {
 		for _, c := range r.clients {
-			if current := c.current.Load(); current != nil && time.Since(current.began) > patience {
+			if current := c.current.Load(); current != nil && time.Since(current.began) > hangTimeout {
 				r.t.Errorf("%s hangs for %s: %s\nbefore it: %s\ngoroutines: %s", c.name,
 					time.Since(current.began).Round(time.Second), current.text, strings.Join(current.before, "\n"), r.goroutines())
 				r.Kill()

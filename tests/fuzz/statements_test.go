@@ -190,7 +190,7 @@ func (r *statementRun) guard() {
 				continue
 			}
 			switch age := time.Since(current.began); {
-			case age > tooLong+patience:
+			case age > tooLong+hangTimeout:
 				r.t.Errorf("hangs for %s and cannot be killed: %.3000s\nbefore it: %.6000s\ngoroutines: %s",
 					age.Round(time.Second), current.text, strings.Join(current.before, "\n"), r.goroutines())
 				r.Kill()

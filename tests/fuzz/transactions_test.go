@@ -239,7 +239,7 @@ func (r *transactionRun) kill(rng *rand.Rand) {
 func (r *transactionRun) guard(stop <-chan struct{}) {
 	for !stopped(stop, time.Second) {
 		for _, c := range r.contenders {
-			if current := c.current.Load(); current != nil && time.Since(current.began) > patience {
+			if current := c.current.Load(); current != nil && time.Since(current.began) > hangTimeout {
 				r.t.Errorf("hangs for %s: %s\nbefore it: %s\ngoroutines: %s",
 					time.Since(current.began).Round(time.Second), current.text, strings.Join(current.before, "\n"), r.goroutines())
 				r.Kill()

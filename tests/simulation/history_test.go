@@ -204,15 +204,15 @@ func (w *world) disturb(k eventKind, c *choice) {
 	}
 }
 
-// patience is how many rounds the end may take.
-const patience = 1500
+// maxEndRounds is how many rounds the end may take.
+const maxEndRounds = 1500
 
 // letAllEnd lets transactions, jobs and TiDB's DDL end without further disturbance,
 // and checks what is left.
 func (w *world) letAllEnd() {
 	w.fault = noFault
 	c := choice(1)
-	for round := range patience {
+	for round := range maxEndRounds {
 		if w.violation != nil {
 			return
 		}
