@@ -186,7 +186,7 @@ func (n *Node) openSQL(ctx context.Context, budget memory.Budget, log *zap.Logge
 	return err
 }
 
-// serve registers the sessions of srv, which are those of clients, with the layer and with the guards of its driver.
+// serve gives the domain, its background work and the guard of connections the clients of srv.
 func (n *Node) serve(srv *tidbserver.Server, clients *clientList) {
 	dom := n.layer.Domain()
 	srv.SetDomain(dom)

@@ -72,8 +72,8 @@ func openEmbedded(ctx context.Context, cfg config.Config, budget memory.Budget, 
 	}, nil
 }
 
-// embeddedOptions are those of the embedded store under a limit of TiDB's for the size of transactions. TiDB
-// enforces it, so that the store's own limit only must not be lower. TiDB's default is none, and the store's own bounds it then.
+// embeddedOptions are those of the embedded store under a limit of TiDB's for the size of transactions. TiDB enforces it, so the
+// store's own limit must not be lower. TiDB's default is no limit; then the store's own applies.
 func embeddedOptions(cfg config.Config, budget memory.Budget, txnTotalSizeLimit uint64, log *zap.Logger) embedded.Options {
 	opts := embedded.Options{
 		Pebble: pebblekv.Options{

@@ -134,18 +134,18 @@ func TestBannedPhrases(t *testing.T) {
 // forEachName calls fn with every name of a file but those that follow a point,
 // which are of another package or declared elsewhere.
 func forEachName(f sourceFile, fn func(*ast.Ident)) {
-	ast.Inspect(f.ast, func(n ast.Node) bool {
+	var visit func(n ast.Node) bool
+	visit = func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.SelectorExpr:
-			if x, ok := n.X.(*ast.Ident); ok {
-				fn(x)
-				return false
-			}
+			ast.Inspect(n.X, visit)
+			return false
 		case *ast.Ident:
 			fn(n)
 		}
 		return true
-	})
+	}
+	ast.Inspect(f.ast, visit)
 }
 
 // TestBannedPhrasesAreFound is the test of the rule itself.
