@@ -320,7 +320,7 @@ func TestCancelWhileTheDiskIsFull(t *testing.T) {
 	require.Zero(t, f.files(t))
 }
 
-func TestGivingUpLeavesNoFile(t *testing.T) {
+func TestFailedFlushLeavesNoFile(t *testing.T) {
 	for name, fail := range map[string]struct {
 		err      error
 		attempts int
