@@ -34,10 +34,10 @@ SEQUENTIAL_PKGS := ./backfill ./ingest ./lightning ./kv/pebblekv ./kv/embedded .
 # would take an hour. They and server are not part of make test: TiDB has races of its
 # own, most of all where it ends sessions, which come now and then.
 RACE_SQL   := ^Test(BlockersAreShownAndEnded|BuildUnderWriters|CommitOfUnknownOutcomeIsWaitedFor|Kill|KilledInARequest|$\
-PauseResume|PlansAreKeptWithTheirTables|Queue|SharedBuildUnderWriters|StatementsOutsideTheMetadataLock|UniqueDrain|$\
+PauseResume|PlansAreKeptWithTheirTables|BuildsOfATableRunInTurn|SharedBuildUnderWriters|StatementsOutsideTheMetadataLock|UniqueDrain|$\
 WaitForAnIndexThatIsBeingBuiltEnds)$$
 
-# Races of TiDB's and of its libraries' are not told of.
+# Races of TiDB's and of its libraries' are not reported.
 RACE_ENV   := export GORACE=suppressions=$(CURDIR)/.ci/race-suppressions;
 
 # Tests that run the binary.

@@ -63,7 +63,7 @@ func ChangesAgree(ctx context.Context, opts Options, task Task, since uint64, li
 	if c.snap, err = opts.Store.Snapshot(ctx, task.TS); err != nil {
 		return false, 0, fmt.Errorf("backfill: changes: %w", ended(ctx, err))
 	}
-	defer func() { err = errs.Also(err, c.snap.Close()) }()
+	defer func() { err = errs.Combine(err, c.snap.Close()) }()
 	agree, err = c.changedAlike(ctx, finder, since, limit)
 	if errors.Is(err, errUnsure) {
 		return false, c.result.Changes, nil
@@ -80,7 +80,7 @@ func (c *comparison) changedAlike(ctx context.Context, finder kv.ChangeFinder, s
 	if err != nil {
 		return false, err
 	}
-	defer func() { err = errs.Also(err, before.Close()) }()
+	defer func() { err = errs.Combine(err, before.Close()) }()
 	return c.changesAgree(ctx, finder, before, limit)
 }
 

@@ -163,7 +163,7 @@ func (c *comparison) run(ctx context.Context) (err error) {
 	if c.snap, err = c.opts.Store.Snapshot(ctx, c.task.TS); err != nil {
 		return fmt.Errorf("backfill: compare: %w", err)
 	}
-	defer func() { err = errs.Also(err, c.snap.Close()) }()
+	defer func() { err = errs.Combine(err, c.snap.Close()) }()
 	if c.result.OnlyChanges, err = c.compareChanges(ctx); err != nil || c.result.OnlyChanges {
 		return err
 	}

@@ -139,7 +139,7 @@ func ComparePart(ctx context.Context, opts Options, spec PartSpec) (result PartR
 	if c.snap, err = opts.Store.Snapshot(ctx, spec.TS); err != nil {
 		return PartResult{}, ended(ctx, fmt.Errorf("backfill: compare: %w", err))
 	}
-	defer func() { err = errs.Also(err, c.snap.Close()) }()
+	defer func() { err = errs.Combine(err, c.snap.Close()) }()
 	c.progress.begin(0, 0, totalWeight(c.rows))
 	var stored *storeSums
 	err = c.execute(ctx, ingest.ShareOptions{ReadOnly: true}, func(ctx context.Context) error {

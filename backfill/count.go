@@ -204,7 +204,7 @@ func (b *build) endCount() error {
 	}
 	b.count = nil
 	_, err := c.finish()
-	return errs.Also(err, c.snap.Close())
+	return errs.Combine(err, c.snap.Close())
 }
 
 // begin counts in the background until finish is called.

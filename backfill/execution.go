@@ -79,7 +79,7 @@ func (x *execution) execute(ctx context.Context, share ingest.ShareOptions, fn f
 // reporting runs fn with progress reports.
 func (x *execution) reporting(ctx context.Context, fn func(context.Context) error) (err error) {
 	stop := x.progress.start()
-	defer func() { err = errs.Also(err, stop()) }()
+	defer func() { err = errs.Combine(err, stop()) }()
 	return ended(ctx, fn(ctx))
 }
 

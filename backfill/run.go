@@ -114,7 +114,7 @@ func (b *build) buildAndVerify(ctx context.Context, cp *checkpoint) error {
 	share := b.shareOptions()
 	share.ReadOnly = shared
 	err = b.execute(ctx, share, func(ctx context.Context) (err error) {
-		defer func() { err = errs.Also(err, b.endCount()) }()
+		defer func() { err = errs.Combine(err, b.endCount()) }()
 		if err := b.ingest(ctx, cp); err != nil {
 			return err
 		}

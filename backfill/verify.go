@@ -72,7 +72,7 @@ func (b *build) verify(ctx context.Context, cp *checkpoint) (err error) {
 	if err != nil {
 		return fmt.Errorf("backfill: verify: %w", err)
 	}
-	defer func() { err = errs.Also(err, snap.Close()) }()
+	defer func() { err = errs.Combine(err, snap.Close()) }()
 	if b.defers {
 		err := b.spotCheck(ctx, snap, make([]bool, len(b.task.Indexes)))
 		if b.result.Deferred = err == nil; b.result.Deferred {
@@ -160,7 +160,7 @@ func (v *verifier) run(ctx context.Context) ([]ingest.Totals, error) {
 		_, err = v.b.count.finish()
 	}
 	if err != nil {
-		return nil, errs.Also(err, v.saveLast(ctx))
+		return nil, errs.Combine(err, v.saveLast(ctx))
 	}
 	return v.cp.Verify.Totals, nil
 }

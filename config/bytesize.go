@@ -54,15 +54,15 @@ func parseSize(text string) (int64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("%q is not a size: %w", text, err)
 	}
-	// A product that does not fit into an int64 has become its smallest or its largest value.
+	// A product that does not fit into an int64 is its smallest or its largest value.
 	if n == math.MinInt64 || n > maxByteSize {
 		return 0, fmt.Errorf("size %s %w", text, errTooLarge)
 	}
 	return n, nil
 }
 
-// String prints the size with a binary unit. Zero has none: the help text takes "0" for a
-// default that need not be told.
+// String prints the size with a binary unit. Zero has none: the help text omits a default
+// of "0".
 func (b ByteSize) String() string {
 	if b == 0 {
 		return "0"

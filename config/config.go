@@ -37,15 +37,15 @@ type Config struct {
 	// Path. It should lie on the store's file system: finished files are then
 	// linked into the store, not copied.
 	TempDir string `toml:"temp-dir"`
-	// MemoryLimit is what the process may use of the memory, in bytes; 0 is three
-	// quarters of what there is. It is divided as internal/memory says.
+	// MemoryLimit is how much memory the process may use, in bytes; 0 is three
+	// quarters of the machine's. internal/memory divides it.
 	MemoryLimit ByteSize `toml:"memory-limit"`
 	// MaxConnections is the number of clients at a time, as long as the variable
 	// max_connections does not say otherwise; 0 is half of the file descriptors
-	// that the process may have, 16384 at the most.
+	// that the process may have, at most 16384.
 	MaxConnections int `toml:"max-connections"`
 	// ShutdownTimeout is how long statements and transactions may run on after
-	// the server was told to stop, before they are ended; 0 ends them at once.
+	// the server was asked to stop, before they are ended; 0 ends them at once.
 	// Default 10s.
 	ShutdownTimeout Duration `toml:"shutdown-timeout"`
 
@@ -127,7 +127,7 @@ type Security struct {
 	RequireSecureTransport bool `toml:"require-secure-transport"`
 	// SecureFilePriv is the folder that SELECT INTO OUTFILE and IMPORT INTO are
 	// confined to. Empty or NULL, as by default, they cannot reach files of the
-	// server at all; LOAD DATA LOCAL needs no leave.
+	// server at all; LOAD DATA LOCAL needs no permission.
 	SecureFilePriv string `toml:"secure-file-priv"`
 }
 
@@ -155,7 +155,7 @@ const (
 	slowLogName            = "slow.log"
 )
 
-// Default returns the configuration of a server that was told nothing, except
+// Default returns the configuration of a server without any setting, except
 // for the settings that EnsureDefaults derives from others.
 func Default() Config {
 	return Config{

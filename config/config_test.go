@@ -19,39 +19,6 @@ func writeFile(t *testing.T, text string) string {
 	return file
 }
 
-func TestDefaultsAreValidOncePathIsSet(t *testing.T) {
-	c := Default()
-	c.Path = "/data"
-	c.EnsureDefaults()
-	require.NoError(t, c.Validate())
-	require.Equal(t, "127.0.0.1", c.Host)
-	require.Equal(t, 4000, c.Port)
-	require.Equal(t, 10080, c.Status.StatusPort)
-	require.Equal(t, "127.0.0.1", c.Status.StatusHost)
-	require.Equal(t, filepath.Join("/data", "tmp"), c.TempDir)
-	require.True(t, c.Pebble.Sync)
-	require.True(t, c.Status.ReportStatus)
-	require.Equal(t, Duration(10*time.Second), c.ShutdownTimeout)
-	require.Equal(t, "/data/slow.log", c.Log.SlowQueryFile)
-	c.Log.File.Filename, c.Log.SlowQueryFile = "/var/log/fastddl.log", ""
-	c.EnsureDefaults()
-	require.Equal(t, "/var/log/slow.log", c.Log.SlowQueryFile)
-}
-
-// TestZeroIsNotUnset: a setting that was given as 0 is not replaced by its default.
-func TestZeroIsNotUnset(t *testing.T) {
-	c, err := Load(writeFile(t, "path = '/data'\nshutdown-timeout = '0s'"))
-	require.NoError(t, err)
-	c.EnsureDefaults()
-	require.NoError(t, c.Validate())
-	require.Zero(t, c.ShutdownTimeout)
-
-	c, err = Load(writeFile(t, "path = '/data'\n[log.file]\nmax-size = 0"))
-	require.NoError(t, err)
-	c.EnsureDefaults()
-	require.ErrorContains(t, c.Validate(), "log.file.max-size 0 is less than 1")
-}
-
 func TestLoadReadsEverySetting(t *testing.T) {
 	c, err := Load(writeFile(t, `
 host = "0.0.0.0"
@@ -102,6 +69,39 @@ stats-lease = "9s"
 		Pebble:   Pebble{CacheSize: 64 << 20},
 		TiDB:     map[string]any{"token-limit": int64(7), "performance": map[string]any{"stats-lease": "9s"}},
 	}, c)
+}
+
+func TestDefaultsAreValidOncePathIsSet(t *testing.T) {
+	c := Default()
+	c.Path = "/data"
+	c.EnsureDefaults()
+	require.NoError(t, c.Validate())
+	require.Equal(t, "127.0.0.1", c.Host)
+	require.Equal(t, 4000, c.Port)
+	require.Equal(t, 10080, c.Status.StatusPort)
+	require.Equal(t, "127.0.0.1", c.Status.StatusHost)
+	require.Equal(t, filepath.Join("/data", "tmp"), c.TempDir)
+	require.True(t, c.Pebble.Sync)
+	require.True(t, c.Status.ReportStatus)
+	require.Equal(t, Duration(10*time.Second), c.ShutdownTimeout)
+	require.Equal(t, "/data/slow.log", c.Log.SlowQueryFile)
+	c.Log.File.Filename, c.Log.SlowQueryFile = "/var/log/fastddl.log", ""
+	c.EnsureDefaults()
+	require.Equal(t, "/var/log/slow.log", c.Log.SlowQueryFile)
+}
+
+// TestZeroIsNotUnset: a setting that was given as 0 is not replaced by its default.
+func TestZeroIsNotUnset(t *testing.T) {
+	c, err := Load(writeFile(t, "path = '/data'\nshutdown-timeout = '0s'"))
+	require.NoError(t, err)
+	c.EnsureDefaults()
+	require.NoError(t, c.Validate())
+	require.Zero(t, c.ShutdownTimeout)
+
+	c, err = Load(writeFile(t, "path = '/data'\n[log.file]\nmax-size = 0"))
+	require.NoError(t, err)
+	c.EnsureDefaults()
+	require.ErrorContains(t, c.Validate(), "log.file.max-size 0 is less than 1")
 }
 
 func TestLoadRefuses(t *testing.T) {

@@ -23,7 +23,7 @@ func BindFlags(set *pflag.FlagSet) *Flags {
 	f.apply["path"] = func(d, s *Config) { d.Path = s.Path }
 	set.StringVar(&v.TempDir, "temp-dir", "", "`FOLDER` of temporary files (default PATH/"+tempDirName+"; none with --store tikv, which needs one)")
 	f.apply["temp-dir"] = func(d, s *Config) { d.TempDir = s.TempDir }
-	set.Var(&v.MemoryLimit, "memory-limit", "`SIZE` of the memory that the process may use (default: three quarters of what there is)")
+	set.Var(&v.MemoryLimit, "memory-limit", "`SIZE` of the memory that the process may use (default: three quarters of the machine's)")
 	f.apply["memory-limit"] = func(d, s *Config) { d.MemoryLimit = s.MemoryLimit }
 	set.StringVar(&v.Host, "host", defaultHost, "`ADDRESS` of the MySQL listener")
 	f.apply["host"] = func(d, s *Config) { d.Host = s.Host }

@@ -282,8 +282,8 @@ func (g *Globals) Duration(name string) time.Duration {
 	return d
 }
 
-// Set checks and stores a value, tells the listeners, and returns what was
-// stored and whether it had to be clamped into the range.
+// Set checks and stores a value, notifies the listeners, and returns the stored
+// value and whether it was clamped into the range.
 func (g *Globals) Set(name, value string) (stored string, clamped bool, err error) {
 	v, ok := LookupSysVar(name)
 	if !ok {

@@ -85,7 +85,7 @@ func TestNumbersAreWhole(t *testing.T) {
 	}
 }
 
-func TestGlobalsTellOfChanges(t *testing.T) {
+func TestGlobalsNotifyListeners(t *testing.T) {
 	g := NewGlobals()
 	var told []string
 	cancel := g.OnChange(func(name, value string) { told = append(told, name+"="+value) })

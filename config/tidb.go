@@ -94,7 +94,7 @@ func (c *Config) applyTiDB(dst *tidb.Config, p *problems) {
 	}
 }
 
-// refuseAbsent refuses settings for which nothing is built in, so that nobody relies on them.
+// refuseAbsent refuses settings for which nothing is built in, so that no operator relies on them.
 func refuseAbsent(t *tidb.Config, p *problems) {
 	for _, absent := range []struct {
 		set  bool
@@ -115,8 +115,8 @@ func refuseAbsent(t *tidb.Config, p *problems) {
 	}
 }
 
-// inPlace returns the settings with those that have moved where they are now. What is
-// there already counts.
+// inPlace returns the settings with the moved ones where they are now. A setting that is
+// already there takes precedence.
 func inPlace(settings map[string]any) map[string]any {
 	instance, _ := settings["instance"].(map[string]any)
 	instance = maps.Clone(instance)

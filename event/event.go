@@ -56,13 +56,13 @@ func (b *Bus) Emit(e Event) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	for _, l := range b.listeners {
-		tell(l, e)
+		deliver(l, e)
 	}
 }
 
-// tell hands an event to a listener. Listeners show what a build does: a panic in one is no error of the
-// build.
-func tell(l Listener, e Event) {
+// deliver calls a listener with an event. Listeners only show what a build does: a panic in one is no error
+// of the build.
+func deliver(l Listener, e Event) {
 	defer func() {
 		p := recover()
 		if p == nil {
@@ -144,13 +144,13 @@ func (e LockWait) String() string {
 }
 
 // Waiting: the job has waited long enough for something that people may want to look
-// at it. It comes once in a wait, however its reason changes.
+// at it. It is emitted once in a wait, even if its reason changes.
 type Waiting struct {
 	Job
 	Schema, Table string
 	Reason        string
 	Waited        time.Duration
-	// ForResources says that the job waits for what it shares with others, and not for somebody.
+	// ForResources says that the job waits for shared resources, and not for a transaction or another job.
 	ForResources bool
 }
 

@@ -30,8 +30,8 @@ func TestBusHandsEventsToAllListeners(t *testing.T) {
 	none.Emit(first)
 }
 
-// TestPanicInAListenerIsNotTheEmitters: who builds an index goes on, and other listeners hear of the event.
-func TestPanicInAListenerIsNotTheEmitters(t *testing.T) {
+// TestPanicInAListenerIsContained: the build goes on, and other listeners get the event.
+func TestPanicInAListenerIsContained(t *testing.T) {
 	var bus event.Bus
 	heard := 0
 	for range 4 {
@@ -61,7 +61,7 @@ func TestBusIsConcurrent(t *testing.T) {
 	require.GreaterOrEqual(t, seen.Load(), int64(8*200))
 }
 
-func TestTheEndOfAJobSaysWhatItDid(t *testing.T) {
+func TestJobEndEventSaysWhatTheJobDid(t *testing.T) {
 	e := event.JobStateChanged{Job: event.Job{ID: 7}, Schema: "s", Table: "t", From: "running", To: "synced", Rows: 9, Took: time.Second}
 	require.Equal(t, "job 7 on s.t running -> synced after 1s and 9 rows", e.String())
 	e.To, e.Took = "paused", 0

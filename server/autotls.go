@@ -103,7 +103,7 @@ func ensureCertificate(dir, host, advertised string, now time.Time) (cert, key s
 	return cert, key, nil
 }
 
-// replacePEM writes a file as a whole. Half of a pair is no pair, and is made anew.
+// replacePEM replaces a file atomically. A certificate without its key is made anew.
 func replacePEM(name, kind string, der []byte) error {
 	if err := os.WriteFile(name+".tmp", pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
 		return err

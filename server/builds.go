@@ -17,7 +17,7 @@ import (
 	"fastddl/kv/tikv/sstimport"
 )
 
-// tikvStorage is what TiDB's storage over TiKV has besides its interface.
+// tikvStorage has the methods of TiDB's storage over TiKV that are not in its interface.
 type tikvStorage interface {
 	tidbkv.Storage
 	sstimport.Splitter
@@ -26,9 +26,9 @@ type tikvStorage interface {
 	GetCodec() tikv.Codec
 }
 
-// openBuilds opens the face of a cluster for index builds. It must be closed before the
-// storage. Builds bound the speed at which they write files; here it is the speed at
-// which each store is sent them, of which hundreds of megabytes may have gathered.
+// openBuilds opens a cluster's kv.Store for index builds. It must be closed before the
+// storage. Builds bound the speed at which they write files. Here that bounds the speed at
+// which each store receives them, since hundreds of megabytes may have gathered.
 func openBuilds(ctx context.Context, storage tidbkv.Storage, globals *config.Globals, log *zap.Logger) (kv.Store, error) {
 	cluster, ok := storage.(tikvStorage)
 	if !ok {

@@ -9,8 +9,8 @@ import (
 	"fastddl/config"
 )
 
-// warnOfCertificates says of what TiDB's server has just read why clients may not come in by it; there is nothing to
-// say without TLS.
+// warnOfCertificates logs why clients may be unable to connect by the certificates that TiDB's server has just read. It
+// logs nothing without TLS.
 func warnOfCertificates(log *zap.Logger, read *tls.Config, s config.Security, now time.Time) {
 	if read == nil {
 		return

@@ -13,20 +13,19 @@ import (
 // drainInterval is how often a server that stops looks whether its clients' statements have ended.
 const drainInterval = 10 * time.Millisecond
 
-// clientList is the session manager of TiDB's server for what looks at the clients all the time, and for other nodes.
-// When TiDB ends those that are idle, it takes them out of the map of its clients under the lock of those who read it
-// (KillAllConnections in pkg/server/server.go), and a map that is changed while somebody reads it ends the process.
-// So they do not look then. A client's own statement, SHOW PROCESSLIST for one, has TiDB's server and may; it had
-// begun after all others had ended.
+// clientList is the session manager of TiDB's server for background readers of the list of clients, and for other nodes.
+// When TiDB ends idle clients, it deletes them from its map under a read lock (KillAllConnections in pkg/server/server.go),
+// and a map that is changed while it is read ends the process. So these readers wait then. A client's own statement, such as
+// SHOW PROCESSLIST, reads TiDB's server directly, and may: one that runs then began after all others had ended.
 type clientList struct {
 	util.SessionManager
 	mu sync.RWMutex // held exclusively while clients are taken out
 }
 
-// end waits up to patience until no client has a statement or a transaction, and has drain end all clients, who gets
-// what is left of the time.
-func (l *clientList) end(patience time.Duration, drain func(rest time.Duration)) {
-	deadline := time.Now().Add(patience)
+// end waits up to timeout until no client has a statement or a transaction. Then drain ends all clients, within the rest
+// of the time.
+func (l *clientList) end(timeout time.Duration, drain func(rest time.Duration)) {
+	deadline := time.Now().Add(timeout)
 	for l.busy() && time.Now().Before(deadline) {
 		time.Sleep(min(drainInterval, time.Until(deadline)))
 	}

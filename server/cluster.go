@@ -13,9 +13,9 @@ import (
 	"google.golang.org/grpc"
 )
 
-// joinCluster adds to the gRPC server of the status port what the others of a
-// cluster ask a TiDB server for: AUTO_INCREMENT values of tables with AUTO_ID_CACHE=1,
-// and where TiFlash reports to. An embedded store needs neither.
+// joinCluster adds to the gRPC server of the status port the services that a cluster
+// expects of a TiDB server: AUTO_INCREMENT values of tables with AUTO_ID_CACHE=1, and
+// TiFlash's reports. An embedded store needs neither.
 func joinCluster(g *grpc.Server, storage tidbkv.Storage) (leave func() error, err error) {
 	t := tidb.GetGlobalConfig()
 	addr := net.JoinHostPort(t.AdvertiseAddress, strconv.FormatUint(uint64(t.Status.StatusPort), 10))

@@ -41,14 +41,14 @@
 //
 // When the store's log cannot be synced nothing can be written any more, and before
 // long no transaction begins, until the store is opened again. So the server ends,
-// with the error for its exit status; who starts it again has all that was acknowledged.
+// with the error for its exit status; after a restart all that was acknowledged is there.
 // A full disk is no such failure: the server waits for space.
 //
 // # Observation
 //
-// Every typed event of the DDL components arrives at one listener that writes
-// the log and one that feeds the metrics; components do neither themselves. The
-// log is one, TiDB's and ours, in TiDB's format; the status port shows TiDB's
+// Every typed event of the DDL components reaches one listener that writes
+// the log and one that feeds the metrics; components do neither themselves. There is
+// one log for TiDB and us, in TiDB's format; the status port shows TiDB's
 // metrics and ours together. All its requests pass one guard (statusGuard), before
 // TiDB's handlers, which ask for no password.
 package server

@@ -27,7 +27,7 @@ func eventLevel(e event.Event) zapcore.Level {
 		}
 	case event.Waiting:
 		if !e.ForResources {
-			return zapcore.WarnLevel // somebody is waited for
+			return zapcore.WarnLevel // a transaction or a job is waited for
 		}
 	case event.Command:
 		if e.Err != nil {

@@ -31,7 +31,7 @@ var (
 )
 
 // fileGuard makes the sessions of a driver keep to one folder of the server's
-// machine. TiDB itself lets everybody with the privilege FILE write anywhere.
+// machine. TiDB itself lets every user with the privilege FILE write anywhere.
 type fileGuard struct {
 	tidbserver.IDriver
 	// folder is secure-file-priv, without symbolic links; empty allows no file.

@@ -24,7 +24,7 @@ func (s *guardedSession) forgottenRights(n ast.Node) (rights []right) {
 		return s.forgottenOfUpdate(x)
 	case *ast.CreateTableStmt:
 		return referenced(x.Table, x.Constraints)
-	case *ast.AlterUserStmt: // of the own account anybody may change the password, and no more
+	case *ast.AlterUserStmt: // an account may change its own password, and no more
 		more := len(x.AuthTokenOrTLSOptions)+len(x.ResourceOptions)+len(x.PasswordOrLockOptions) > 0 || x.CommentOrAttributeOption != nil || x.ResourceGroupNameOption != nil
 		if more && !s.hasRight(right{schema: mysql.SystemDB, privilege: mysql.UpdatePriv}) {
 			return []right{createUserRight}
@@ -76,7 +76,7 @@ func (s *guardedSession) forgottenRights(n ast.Node) (rights []right) {
 	case *ast.AdminStmt:
 		switch x.Tp {
 		case ast.AdminCancelDDLJobs, ast.AdminPauseDDLJobs, ast.AdminResumeDDLJobs, ast.AdminAlterDDLJob:
-			return nil // TiDB asks for it, and the log has who was refused
+			return nil // TiDB asks for it, and logs the refused user
 		}
 		return []right{superRight}
 	case *ast.CreateBindingStmt, *ast.DropBindingStmt, *ast.SetBindingStmt, *ast.CancelDistributionJobStmt:
@@ -185,7 +185,7 @@ func forgottenOfPlanReplayer(stmt *ast.PlanReplayerStmt) []right {
 	switch {
 	case stmt.Load: // it loads statistics
 		return []right{selectRight, insertRight}
-	case stmt.Capture, stmt.Remove: // of everybody's statements
+	case stmt.Capture, stmt.Remove: // of all users' statements
 		return []right{superRight}
 	case stmt.Stmt != nil:
 		v := queriedTables{depth: 1}

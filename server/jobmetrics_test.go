@@ -79,8 +79,8 @@ fastddl_ddl_job_wait_seconds{db="shop",job="7",reason="metadata lock",table="ord
 	require.Zero(t, testutil.CollectAndCount(f))
 }
 
-// TestTheNumberOfSeriesIsBounded: many jobs on many tables have no more series than that.
-func TestTheNumberOfSeriesIsBounded(t *testing.T) {
+// TestJobSeriesAreBounded: many jobs on many tables have no more series than that.
+func TestJobSeriesAreBounded(t *testing.T) {
 	f := newJobMetricsFixture(t)
 	for i := range 3 * maxJobSeries {
 		id := int64(i + 1)
@@ -110,8 +110,8 @@ func TestTheNumberOfSeriesIsBounded(t *testing.T) {
 	require.Empty(t, series(tidbmetrics.BackfillTotalCounter, "-bounded-"))
 }
 
-// TestTiDBsMetricsAreFed: its dashboards show our builds as TiDB's own, also those that end between two scrapes.
-func TestTiDBsMetricsAreFed(t *testing.T) {
+// TestTiDBMetricsShowBuilds: its dashboards show our builds as TiDB's own, also those that end between two scrapes.
+func TestTiDBMetricsShowBuilds(t *testing.T) {
 	f := newJobMetricsFixture(t)
 	running := tidbmetrics.DDLRunningJobCount.WithLabelValues(reorgPool)
 	before := testutil.ToFloat64(running)
@@ -141,7 +141,7 @@ func TestTiDBsMetricsAreFed(t *testing.T) {
 	require.Empty(t, series(tidbmetrics.BackfillTotalCounter, "-fed-"))
 }
 
-func TestReasonsOfWaitsAreFew(t *testing.T) {
+func TestWaitReasonLabelsAreFew(t *testing.T) {
 	for reason, want := range map[string]string{
 		"metadata lock, held by 2 transactions: connections 5, 6": "metadata lock",
 		"job 113, which is before it":                             "an earlier job",

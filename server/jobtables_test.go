@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestJobTablesAreWrittenByServersOnly: no statement changes, locks or defines the tables by which servers agree on jobs, whoever
-// executes it and wherever it stands. They can be read and copied.
+// TestJobTablesAreWrittenByServersOnly: no statement changes, locks or defines the tables by which servers agree on jobs, for any
+// user and at any place in a statement. They can be read and copied.
 func TestJobTablesAreWrittenByServersOnly(t *testing.T) {
 	s := start(t, testConfig(t.TempDir()))
 	root := connect(t, s)

@@ -65,8 +65,8 @@ func awaitListener(addr string, ended <-chan error) error {
 }
 
 // awaitGreeting reads what a server says first, and closes the connection. A server that
-// ends because a second listener of it cannot start leaves the first one open, with
-// nobody who accepts: what arrives on ended is what tells.
+// ends because its second listener cannot start leaves the first one open without
+// accepting: then the error arrives on ended.
 func awaitGreeting(conn net.Conn, deadline time.Time, ended <-chan error) error {
 	greeted := make(chan error, 1)
 	go func() { greeted <- readGreeting(conn, deadline) }()
@@ -78,8 +78,8 @@ func awaitGreeting(conn net.Conn, deadline time.Time, ended <-chan error) error 
 	}
 }
 
-// readGreeting reads the first packet of a server, so that it takes the end of the
-// connection for that of a client that has thought better of it.
+// readGreeting reads the first packet of a server, so that the server takes the end of
+// the connection for that of a client that has left.
 func readGreeting(conn net.Conn, deadline time.Time) error {
 	if err := conn.SetReadDeadline(deadline); err != nil {
 		return err

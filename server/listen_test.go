@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAServerThatEndsBehindAnOpenListenerHasNotStarted: the system takes connections
-// for a listener that nobody accepts from.
-func TestAServerThatEndsBehindAnOpenListenerHasNotStarted(t *testing.T) {
+// TestServerThatEndsBehindAnOpenListenerHasNotStarted: the system takes connections
+// for a listener that does not accept.
+func TestServerThatEndsBehindAnOpenListenerHasNotStarted(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer l.Close()

@@ -113,7 +113,7 @@ func logSink(file config.LogFile) (zapcore.WriteSyncer, *rotatingFile, error) {
 }
 
 // rotatingFile is a log file that begins anew when it has grown, and whose predecessors are
-// removed by their age. A nil one takes no part in anything.
+// removed by their age. The methods of a nil one do nothing.
 type rotatingFile struct {
 	limits config.LogFile
 

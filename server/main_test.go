@@ -19,9 +19,9 @@ import (
 // testLog is the log of the process; what is below errors would drown the tests.
 var testLog *Log
 
-// patience is how long a test waits for what is bound to happen, so that it bounds only how long a test hangs: machines
+// hangTimeout is how long a test waits for what is bound to happen, so that it bounds only how long a test hangs: machines
 // are busy, and the race detector takes ten times as long.
-const patience = 5 * time.Minute
+const hangTimeout = 5 * time.Minute
 
 func TestMain(m *testing.M) {
 	os.Exit(runTests(m))

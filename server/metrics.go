@@ -11,15 +11,15 @@ import (
 // namespace begins the name of every metric.
 const namespace = "fastddl"
 
-// newRegistry returns a registry with what describes the build. What describes
-// the process and TiDB is in the default one.
+// newRegistry returns a registry with the metrics of the build. Those of
+// the process and of TiDB are in the default one.
 func newRegistry() *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collectors.NewBuildInfoCollector())
 	return r
 }
 
-// metrics counts what the DDL components tell by events. It has a registry of its
+// metrics counts the events of the DDL components. It has a registry of its
 // own, so that servers that follow each other in a process do not share figures.
 type metrics struct {
 	registry *prometheus.Registry
@@ -93,8 +93,8 @@ func (m *metrics) observe(e event.Event) {
 	}
 }
 
-// newRunningJobs counts the jobs that this node runs and that have not ended: what events tell
-// does not include those of an earlier process or of another node.
+// newRunningJobs counts the jobs that this node runs and that have not ended: events
+// do not include those of an earlier process or of another node.
 func newRunningJobs(unfinished func() int) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Namespace: namespace, Subsystem: "ddl", Name: "running_jobs", Help: "Index builds of this node that are queued or running.",

@@ -40,7 +40,7 @@ type NodeOptions struct {
 	Listeners []event.Listener
 	// Port and StatusPort are those of the listeners.
 	Port, StatusPort int
-	// Stage, if set, receives what the node is doing while it opens.
+	// Stage, if set, receives the stages of opening the node.
 	Stage func(string)
 }
 
@@ -63,7 +63,7 @@ type Node struct {
 	stuck bool
 }
 
-// openGrace is left to the SQL layer to open after the process was told to end. It
+// openGrace is left to the SQL layer to open after the process was asked to end. It
 // takes a second or two, unless the store does not answer.
 const openGrace = 10 * time.Second
 
@@ -185,7 +185,7 @@ func (n *Node) openSQL(ctx context.Context, budget memory.Budget, log *zap.Logge
 	return err
 }
 
-// serve makes the sessions of srv, which are those of clients, known to what looks after them.
+// serve gives the domain, its background work and the guard of connections the clients of srv.
 func (n *Node) serve(srv *tidbserver.Server, clients *clientList) {
 	dom := n.layer.Domain()
 	srv.SetDomain(dom)
@@ -206,7 +206,7 @@ func (n *Node) Builds() kv.Store { return n.store.builds }
 // TempDir is the folder that index builds sort in.
 func (n *Node) TempDir() string { return n.tempDir }
 
-// Foreground measures the statements of clients, which builds give way to.
+// Foreground measures the statements of clients, to which builds yield.
 func (n *Node) Foreground() *foreground.Meter { return n.foreground }
 
 // UnfinishedJobs describes the index builds that have not ended.

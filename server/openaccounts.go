@@ -15,7 +15,7 @@ const openAccounts = `SELECT user, host FROM mysql.user WHERE authentication_str
 	AND plugin IN ('', 'mysql_native_password', 'caching_sha2_password', 'tidb_sm3_password')
 	AND host NOT IN ('localhost', '127.0.0.1', '::1') ORDER BY user, host`
 
-// OpenAccounts returns the accounts, as user@host, that need no password of whoever reaches the server from another machine. There are
+// OpenAccounts returns the accounts, as user@host, that may log in from another machine without a password. There are
 // none where the server listens on a loopback address.
 func (s *Server) OpenAccounts(ctx context.Context) (accounts []string, err error) {
 	if tcp, ok := s.addr.(*net.TCPAddr); ok && tcp.IP.IsLoopback() {

@@ -9,8 +9,8 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 )
 
-// TestAStartSaysWhatItIsDoing: each stage when it begins, and the one that lasts again and again.
-func TestAStartSaysWhatItIsDoing(t *testing.T) {
+// TestStartReportsItsStages: each stage when it begins, and the one that lasts again and again.
+func TestStartReportsItsStages(t *testing.T) {
 	core, logged := observer.New(zap.InfoLevel)
 	now := time.Unix(1000, 0)
 	o := newOpening(zap.New(core), func() time.Time { return now })

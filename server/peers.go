@@ -42,13 +42,13 @@ type peerWatch struct {
 	kill    func(connID uint64)
 	log     *zap.Logger
 
-	// peers are those that have logged in; nil knows only what sessions tells.
+	// peers are those that have logged in; if nil, only those that sessions lists.
 	peers *loggedIn
 	// unseen counts the looks in a row that have failed.
 	unseen int
-	// strangers are the peers that have not logged in, with the time when they were
-	// seen first.
-	strangers map[netip.AddrPort]time.Time
+	// unauthenticated are the peers that have not logged in, with the time when they were
+	// first seen.
+	unauthenticated map[netip.AddrPort]time.Time
 }
 
 // socket is the server's end of a connection of a client.
@@ -90,11 +90,11 @@ func (w *peerWatch) step(now time.Time) {
 		return
 	}
 	if w.unseen >= unseenLimit {
-		return // who has logged in is not known any more
+		return // which peers have logged in is no longer known
 	}
 	w.unseen = 0
 	sessions := w.sessions()
-	strangers := make(map[netip.AddrPort]time.Time)
+	unauthenticated := make(map[netip.AddrPort]time.Time)
 	known := make(map[netip.AddrPort]bool, len(sessions))
 	for id, info := range sessions {
 		peer, ok := peerOf(info)
@@ -117,29 +117,29 @@ func (w *peerWatch) step(now time.Time) {
 		if known[peer] || w.peers.has(peer) {
 			continue
 		}
-		since, seen := w.strangers[peer]
+		since, seen := w.unauthenticated[peer]
 		if !seen {
 			since = now
 		}
 		if now.Sub(since) < loginTimeout {
-			strangers[peer] = since
+			unauthenticated[peer] = since
 			continue
 		}
 		w.log.Info("client did not log in, its connection is ended", zap.Stringer("client", peer))
 		s.shutDown()
 	}
-	w.strangers = strangers
+	w.unauthenticated = unauthenticated
 	// A session whose socket was reset is still to be ended, when its statement has run for long enough.
 	w.peers.forget(listed, func(peer netip.AddrPort) bool { return sockets[peer] != nil || known[peer] })
 }
 
 // loggedIn are the peers that have logged in. A session that COM_RESET_CONNECTION has
-// made anew does not tell which client it belongs to, but has the connection's ID still.
+// made anew does not know its client's address, but keeps the connection's ID.
 type loggedIn struct {
 	mu    sync.Mutex
 	peers map[netip.AddrPort]login
 	conns map[uint64]netip.AddrPort
-	// unwatched says that nobody would forget them.
+	// unwatched says that there is no watch, which would forget them.
 	unwatched bool
 }
 
@@ -223,9 +223,9 @@ func peerOf(info *util.ProcessInfo) (netip.AddrPort, bool) {
 	return netip.AddrPortFrom(addr.Unmap().WithZone(""), uint16(port)), err == nil // sockets are listed without zones
 }
 
-// runsLong reports whether a session executes a statement that its client may
-// be waiting for in vain. DDL jobs outlive their clients, as in TiDB, so that
-// statements that may wait for one are not meant.
+// runsLong reports whether a session executes a statement that a lost client would
+// leave running. DDL jobs outlive their clients, as in TiDB, so statements that may
+// wait for one are left out.
 func runsLong(info *util.ProcessInfo, now time.Time) bool {
 	return info.Command != mysql.ComSleep && now.Sub(info.Time) >= longStatement && !mayRunDDL(info.Info)
 }
@@ -244,7 +244,7 @@ func mayRunDDL(query string) bool {
 // SetPort shows a session in the process list as soon as its client has logged
 // in, and not only after its first statement.
 //
-// SetPort is what TiDB's server calls then (pkg/server/conn.go,
+// TiDB's server calls it then (pkg/server/conn.go,
 // openSessionAndDoAuth).
 func (s *guardedSession) SetPort(port string) {
 	s.Session.SetPort(port)

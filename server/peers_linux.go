@@ -9,14 +9,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fdSocket is a socket by its file descriptor, which belongs to the connection
-// that TiDB has; it may be closed, and be something else, at any time.
+// fdSocket is a socket by its file descriptor. The descriptor belongs to TiDB's
+// connection: it may be closed, and reused for another file, at any time.
 type fdSocket struct {
 	fd   int
 	peer netip.AddrPort
 }
 
-// socketsAreSeen says that clientSockets can tell.
+// socketsAreSeen says that clientSockets works on this system.
 const socketsAreSeen = true
 
 // clientSockets lists the connections of the process that were accepted at a port,

@@ -7,7 +7,7 @@ import (
 	"net/netip"
 )
 
-// socketsAreSeen says that clientSockets can tell.
+// socketsAreSeen says that clientSockets works on this system.
 const socketsAreSeen = false
 
 // clientSockets is not known on this operating system.

@@ -115,7 +115,7 @@ func TestClientSockets(t *testing.T) {
 
 	require.NoError(t, client.(*net.TCPConn).SetLinger(0))
 	require.NoError(t, client.Close())
-	require.Eventually(t, s.peerGone, patience, time.Millisecond)
+	require.Eventually(t, s.peerGone, hangTimeout, time.Millisecond)
 	sockets, reset, err = clientSockets(uint16(portOf(l)))
 	require.NoError(t, err)
 	require.Empty(t, sockets)
@@ -145,21 +145,21 @@ func TestLostClientsEndTheirStatements(t *testing.T) {
 		require.NoError(t, db.QueryRow("SELECT COUNT(*) FROM information_schema.processlist").Scan(&n))
 		return n
 	}
-	require.Eventually(t, func() bool { return sessions() == 2 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return sessions() == 2 }, hangTimeout, time.Millisecond)
 
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		_, _ = conn.ExecContext(context.Background(), "SELECT SLEEP(1000)") // its connection breaks
 	}()
-	require.Eventually(t, func() bool { return executing(t, db, "SELECT SLEEP(1000)") }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return executing(t, db, "SELECT SLEEP(1000)") }, hangTimeout, time.Millisecond)
 	require.NoError(t, socket.Close())
 	<-done
-	require.Eventually(t, func() bool { return sessions() == 1 }, patience, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return sessions() == 1 }, hangTimeout, 10*time.Millisecond)
 }
 
-// TestPeersThatHaveLoggedIn: whoever has logged in is no stranger while its socket is there, though a
-// session that was reset does not tell whose it is.
+// TestPeersThatHaveLoggedIn: a client that has logged in stays authenticated while its socket is there, though a
+// session that was reset has no client's address.
 func TestPeersThatHaveLoggedIn(t *testing.T) {
 	begin := time.Now()
 	peer := netip.MustParseAddrPort("10.0.0.1:5")
@@ -185,7 +185,7 @@ func TestPeersThatHaveLoggedIn(t *testing.T) {
 	require.True(t, socketOf.down)
 }
 
-// TestResetClientsAreLostToo: the session that a reset has left does not tell its client's port.
+// TestResetClientsAreLostToo: the session that a reset has left has no client's port.
 func TestResetClientsAreLostToo(t *testing.T) {
 	begin := time.Now()
 	peer := netip.MustParseAddrPort("10.0.0.1:5")
@@ -210,13 +210,13 @@ func TestResetClientsAreLostToo(t *testing.T) {
 	require.True(t, w.peers.has(peer))
 	w.step(begin)
 	w.peers.add(peer, 8)
-	require.False(t, w.peers.has(peer), "nobody would forget it")
+	require.False(t, w.peers.has(peer), "there is no watch, which would forget it")
 }
 
 // command sends a command of the protocol and returns the first packet of the answer.
 func command(t *testing.T, conn net.Conn, payload ...byte) []byte {
 	t.Helper()
-	require.NoError(t, conn.SetDeadline(time.Now().Add(patience)))
+	require.NoError(t, conn.SetDeadline(time.Now().Add(hangTimeout)))
 	_, err := conn.Write(append([]byte{byte(len(payload)), byte(len(payload) >> 8), 0, 0}, payload...))
 	require.NoError(t, err)
 	header := make([]byte, 4)
@@ -284,7 +284,7 @@ func TestConnectionWithoutUserEnds(t *testing.T) {
 // answersUntilEnd sends a command and returns the packets that the server sends until it ends the connection.
 func answersUntilEnd(t *testing.T, conn net.Conn, payload []byte) (answers [][]byte) {
 	t.Helper()
-	require.NoError(t, conn.SetDeadline(time.Now().Add(patience)))
+	require.NoError(t, conn.SetDeadline(time.Now().Add(hangTimeout)))
 	if _, err := conn.Write(append([]byte{byte(len(payload)), byte(len(payload) >> 8), 0, 0}, payload...)); err != nil {
 		return nil // it has ended
 	}

@@ -71,7 +71,7 @@ var startOnce = sync.OnceValue(func() error {
 })
 
 // startProcess makes t TiDB's configuration and starts the services of the
-// process. On error nothing is left of it but the settings.
+// process. On error only the settings stay.
 func startProcess(t *tidb.Config, gitHash string, budget memory.Budget) (stop func() error, err error) {
 	if !running.CompareAndSwap(false, true) {
 		return nil, errSecondServer
@@ -274,8 +274,8 @@ func applyLimits(t *tidb.Config) {
 	kvcache.GlobalLRUMemUsageTracker.AttachToGlobalTracker(executor.GlobalMemoryUsageTracker)
 }
 
-// requireTLS refuses clients without TLS until it is undone, whatever the variable
-// require_secure_transport is stored as.
+// requireTLS refuses clients without TLS until it is undone, regardless of the stored
+// value of the variable require_secure_transport.
 func requireTLS() (undo func() error) {
 	before := variable.GetSysVar(variable.RequireSecureTransport)
 	pinned := *before

@@ -13,7 +13,7 @@ import (
 )
 
 // reservation keeps a TCP address from others while the server opens. The socket is bound and does not listen: the system
-// refuses who connects, as it does where MySQL or TiDB have not started yet, instead of letting them wait for a greeting.
+// refuses connections, as it does where MySQL or TiDB have not started yet, instead of letting clients wait for a greeting.
 type reservation struct {
 	addr *net.TCPAddr
 	fd   int // -1 once it is released

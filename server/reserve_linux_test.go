@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAReservedPortRefusesClientsAndListeners: until it is shared, and from then on no other process can take it.
-func TestAReservedPortRefusesClientsAndListeners(t *testing.T) {
+// TestReservedPortRefusesClientsAndListeners: until it is shared, and from then on no other process can take it.
+func TestReservedPortRefusesClientsAndListeners(t *testing.T) {
 	for _, host := range []string{"127.0.0.1", "localhost", "0.0.0.0", "", "::1", "::"} {
 		t.Run(host, func(t *testing.T) {
 			if host == "::1" {
@@ -47,8 +47,8 @@ func TestAReservedPortRefusesClientsAndListeners(t *testing.T) {
 	}
 }
 
-// TestALingeringConnectionIsNoObstacle: a server that is started again takes its port although connections of the one before linger.
-func TestALingeringConnectionIsNoObstacle(t *testing.T) {
+// TestLingeringConnectionDoesNotBlockThePort: a server that is started again takes its port although connections of the one before linger.
+func TestLingeringConnectionDoesNotBlockThePort(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	conn, err := net.Dial("tcp", l.Addr().String())
@@ -64,7 +64,7 @@ func TestALingeringConnectionIsNoObstacle(t *testing.T) {
 	r.release()
 }
 
-func TestAnAddressOfAnotherMachineIsTheHostsFault(t *testing.T) {
+func TestAddressOfAnotherMachineNamesTheHostSetting(t *testing.T) {
 	_, err := reservePort("host", "port", "203.0.113.1", 0)
 	require.ErrorContains(t, err, "host: ")
 	require.ErrorIs(t, err, syscall.EADDRNOTAVAIL)

@@ -8,7 +8,7 @@ import (
 )
 
 // reservation is an address that was free when the server began to open. Only on Linux can it be kept from others without
-// a listener; with one, those who connect would wait for a greeting, and their connections would break.
+// a listener; with one, clients that connect would wait for a greeting, and their connections would break.
 type reservation struct{ addr *net.TCPAddr }
 
 // reserve tries the address; port 0 is a free one.

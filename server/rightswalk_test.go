@@ -39,7 +39,7 @@ type statementRights struct {
 	needs string
 	// unasked are those of the needs that TiDB does not ask for and we leave so, and why says why.
 	unasked, why string
-	// refused says why the statement fails for everybody, if it does.
+	// refused says why the statement fails for all users, if it does.
 	refused string
 	// silent says why a denied statement has no error, if it has none: it changes nothing then.
 	silent string
@@ -344,7 +344,7 @@ func TestRightsOfEveryStatement(t *testing.T) {
 	w.systemSchemas()
 	w.temporaryTables()
 
-	// GRANT makes accounts where the session wants it, for who may make them.
+	// GRANT makes accounts where the session allows it, for users who may make them.
 	u := w.user([]string{"GRANT OPTION b1", "SELECT b1"})
 	exec(t, u.db, "SET sql_mode = ''", "GRANT SELECT ON b1.* TO other")
 	require.True(t, isDenied(u.denied(t, "GRANT SELECT ON b1.* TO made IDENTIFIED BY 'x'")))
@@ -407,7 +407,7 @@ func (w *rightsWalk) temporaryTables() {
 	}
 }
 
-// onInformation are the kinds of statements that everybody may execute on information_schema, which holds no rows: they read what it
+// onInformation are the kinds of statements that all users may execute on information_schema, which holds no rows: they read what it
 // shows, and that is what the user may see. What a session makes there for itself ends with it, and rights on it give nothing.
 var onInformation = []string{
 	"SelectStmt", "UpdateStmt", "UseStmt", "PlanReplayerStmt", "CreateTableStmt", "AlterTableAddColumns", "GrantStmt", "RevokeStmt", "ShowColumns", "ShowCreateDatabase", "ShowCreateTable",

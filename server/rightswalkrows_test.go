@@ -25,7 +25,7 @@ func need(needs string, statements ...string) (rows []statementRights) {
 	return rows
 }
 
-// refused returns rows of statements that fail for everybody.
+// refused returns rows of statements that fail for all users.
 func refused(why string, statements ...string) (rows []statementRights) {
 	for _, sql := range statements {
 		rows = append(rows, statementRights{sql: sql, refused: why})
@@ -118,8 +118,8 @@ var walkRows = map[string][]statementRights{
 	"RepairTableStmt":          refused("only of a server that was started to repair tables", "ADMIN REPAIR TABLE b1.t CREATE TABLE b1.t (a INT)"),
 	"OptimizeTableStmt":        refused(unsupported, "OPTIMIZE TABLE b1.t"),
 
-	// ALTER TABLE. MySQL's manual asks for CREATE and INSERT on the table, too, because it may copy it. TiDB does not, and who may
-	// ALTER a table can do no more by it.
+	// ALTER TABLE. MySQL's manual asks for CREATE and INSERT on the table, too, because it may copy it. TiDB does not, and a user who
+	// may ALTER a table can do no more by it.
 	"AlterTableOption": need("ALTER b1", "ALTER TABLE b1.t COMMENT = 'x'", "ALTER TABLE b1.t TTL = c + INTERVAL 1 DAY", "ALTER TABLE b1.t PLACEMENT POLICY = pol",
 		"ALTER TABLE b1.t AUTO_INCREMENT = 100", "ALTER TABLE b1.t CONVERT TO CHARACTER SET utf8mb4", "ALTER TABLE b1.t SHARD_ROW_ID_BITS = 4"),
 	"AlterTableAddColumns": slices.Concat(

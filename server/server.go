@@ -64,7 +64,7 @@ type Server struct {
 	// ready says that statements are accepted, and draining that the server is to end.
 	ready, draining atomic.Bool
 	tidb            *tidbserver.Server
-	// clients is tidb for those who look at its clients.
+	// clients guards the list of tidb's clients for its background readers.
 	clients *clientList
 	// ended receives the error of TiDB's server when its listeners have ended, and that
 	// of the store when it has failed.
@@ -79,7 +79,7 @@ type Server struct {
 }
 
 // Start starts a node and returns when it accepts statements. An error names
-// what is to blame in one line, and leaves nothing running. A process has one
+// its cause in one line, and leaves nothing running. A process has one
 // server at a time.
 func Start(ctx context.Context, opts Options) (_ *Server, err error) {
 	if err := opts.EnsureDefaults(); err != nil {
@@ -128,7 +128,7 @@ func Start(ctx context.Context, opts Options) (_ *Server, err error) {
 	return s, nil
 }
 
-// open opens the node, and TiDB's server over it. The status port, if there is one, says meanwhile what is going on.
+// open opens the node, and TiDB's server over it. The status port, if there is one, shows its stages meanwhile.
 func (s *Server) open(ctx context.Context, port int, statusListener net.Listener) (err error) {
 	metrics, jobs := newMetrics(), newJobMetrics(time.Now)
 	metrics.registry.MustRegister(jobs)
@@ -333,8 +333,8 @@ func (s *Server) StatusURL() string {
 // Node is what runs below the listeners.
 func (s *Server) Node() *Node { return s.node }
 
-// Ended receives an error when the server has to be shut down without having been told
-// to: it accepts no clients any more, or its store has failed for good.
+// Ended receives an error when the server must be shut down by itself: it no longer
+// accepts clients, or its store has failed permanently.
 func (s *Server) Ended() <-chan error { return s.ended }
 
 // Status describes the running server.
@@ -379,7 +379,7 @@ const (
 var errSlowShutdown = errors.New("the server did not stop in time; what it has acknowledged is durable")
 
 // Shutdown stops the server; see the package comment for the order. It takes the
-// configured time for statements to end, and some seconds more at the most.
+// configured time for statements to end, and at most some seconds more.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.draining.Store(true)
 	s.log.Info("server is stopping", zap.Int("connections", s.tidb.ConnectionCount()),

@@ -84,11 +84,11 @@ func TestSlowLogHasSlowStatementsWithoutPasswords(t *testing.T) {
 	require.Eventually(t, func() bool {
 		text, _ = os.ReadFile(filepath.Join(cfg.Path, "slow.log"))
 		return strings.Contains(string(text), "SLEEP(0.01)")
-	}, patience, 10*time.Millisecond)
+	}, hangTimeout, 10*time.Millisecond)
 	require.NotContains(t, string(text), "topsecret")
 	info, err := os.Stat(filepath.Join(cfg.Path, "slow.log"))
 	require.NoError(t, err)
-	require.Zero(t, info.Mode().Perm()&0o077, "nobody else may read it")
+	require.Zero(t, info.Mode().Perm()&0o077, "no other user may read it")
 
 	var n int
 	require.NoError(t, db.QueryRow("SELECT COUNT(*) FROM information_schema.slow_query WHERE query LIKE '%SLEEP(0.01)%'").Scan(&n))
@@ -151,13 +151,13 @@ func TestShutdownLetsStatementsAnswer(t *testing.T) {
 		_, err := db.Exec(waits)
 		answer <- err
 	}()
-	require.Eventually(t, func() bool { return executing(t, db, waits) }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return executing(t, db, waits) }, hangTimeout, time.Millisecond)
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
 		shutdown(t, s)
 	}()
-	require.Eventually(t, func() bool { return !s.ready.Load() }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return !s.ready.Load() }, hangTimeout, time.Millisecond)
 	require.Empty(t, answer)
 	require.NoError(t, tx.Commit())
 	require.NoError(t, <-answer)
@@ -179,11 +179,11 @@ func TestShutdownIsBounded(t *testing.T) {
 		var slept sql.NullInt64
 		answer <- db.QueryRow("SELECT SLEEP(1000)").Scan(&slept)
 	}()
-	require.Eventually(t, func() bool { return executing(t, db, "SELECT SLEEP(1000)") }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return executing(t, db, "SELECT SLEEP(1000)") }, hangTimeout, time.Millisecond)
 	shutdown(t, s)
 	select {
 	case <-answer:
-	case <-time.After(patience):
+	case <-time.After(hangTimeout):
 		require.Fail(t, "the statement goes on")
 	}
 	require.Error(t, tx.Commit())
@@ -206,7 +206,7 @@ func startWithBuild(t *testing.T, cfg config.Config) (*Server, <-chan error, *sq
 		_, err := db.Exec("ALTER TABLE t ADD UNIQUE INDEX a (a)")
 		altered <- err
 	}()
-	require.Eventually(t, func() bool { return buildWaits(t, db) }, patience, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return buildWaits(t, db) }, hangTimeout, 10*time.Millisecond)
 	return s, altered, tx
 }
 
@@ -228,7 +228,7 @@ func TestBuildsGoOnAfterAShutdown(t *testing.T) {
 	require.Eventually(t, func() bool {
 		_, err := db.Exec("ADMIN CHECK INDEX t a")
 		return err == nil
-	}, patience, 10*time.Millisecond)
+	}, hangTimeout, 10*time.Millisecond)
 	var rows int
 	require.NoError(t, db.QueryRow("SELECT COUNT(*) FROM t").Scan(&rows))
 	require.Equal(t, 2, rows)
@@ -266,7 +266,7 @@ func TestTooManyConnections(t *testing.T) {
 	cfg.MaxConnections = 2
 	s := start(t, cfg)
 	db := connect(t, s)
-	// A connection counts from a moment after its client has been told that it is
+	// A connection counts from a moment after its client has read that it is
 	// there.
 	var err error
 	for range 500 {

@@ -87,7 +87,7 @@ func askSplitBytes(ctx context.Context, client pd.Client) (int64, error) {
 	return 0, errors.Join(problems...)
 }
 
-// splitBytesAnswer is what a store has said.
+// splitBytesAnswer is the answer of one store.
 type splitBytesAnswer struct {
 	size int64
 	err  error

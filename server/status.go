@@ -83,7 +83,7 @@ func startStatusServer(opts statusOptions) *statusServer {
 	if opts.localOnly {
 		rest = localListener{rest}
 	}
-	s.rest = newOwnEnd(rest) // who comes before open waits
+	s.rest = newOwnEnd(rest) // requests wait until open
 	s.serve("HTTP", func() error { return s.http.Serve(httpListener) })
 	s.serve("gRPC connections", s.rest.pump)
 	s.serve("status", s.mux.Serve)
@@ -147,7 +147,7 @@ func (s *statusServer) open(p storePages) {
 	s.pages, s.opened = p.guard, true
 }
 
-// retire shows nothing more that needs the store, and waits until ctx ends for those who look at that. /health goes on.
+// retire closes the pages that need the store, and waits until ctx ends for requests that read them. /health goes on.
 func (s *statusServer) retire(ctx context.Context) error {
 	s.mu.Lock()
 	s.pages, s.opened = s.closedPages(nil), false

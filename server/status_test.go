@@ -85,8 +85,8 @@ func TestStatusServer(t *testing.T) {
 	require.Error(t, err)
 }
 
-// TestTheStoreIsNotClosedUnderAPageThatReadsIt: who looks at the store has it until the page is written.
-func TestTheStoreIsNotClosedUnderAPageThatReadsIt(t *testing.T) {
+// TestStoreStaysOpenUnderAPageThatReadsIt: a page that reads the store has it until it is written.
+func TestStoreStaysOpenUnderAPageThatReadsIt(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	s := startStatusServer(statusOptions{
@@ -158,7 +158,7 @@ func TestRunningJobsAfterARestart(t *testing.T) {
 	s = start(t, cfg)
 	require.Equal(t, "1", running(s))
 	exec(t, connect(t, s), fmt.Sprintf("ADMIN RESUME DDL JOBS %d", id))
-	require.Eventually(t, func() bool { return running(s) == "0" }, patience, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return running(s) == "0" }, hangTimeout, 10*time.Millisecond)
 }
 
 func TestRemoteServersAreRefused(t *testing.T) {

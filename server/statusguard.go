@@ -18,12 +18,13 @@ import (
 	"fastddl/config"
 )
 
-// openRoutes are the routes of the status port that need no login: they are for probes and for Prometheus, tell of no data and
+// openRoutes are the routes of the status port that need no login: they are for probes and for Prometheus, show no data and
 // change nothing. Every other route needs one, those that TiDB may add as well.
 var openRoutes = map[string]bool{"/health": true, "/status": true, "/metrics": true, "/info": true}
 
-// statusGuard stands before all routes of the status port. It answers only who has called this server by its name, no page of
-// another site, and, but for the openRoutes, only other servers of the cluster and accounts that may do everything.
+// statusGuard stands before all routes of the status port. It answers only requests that name this server as their host, and none
+// of a page of another site. Behind all but the openRoutes it answers only other servers of the cluster and accounts that may do
+// everything.
 type statusGuard struct {
 	next http.Handler
 	// hosts are the names of this server, in lower case.
@@ -32,8 +33,8 @@ type statusGuard struct {
 	open bool
 	// login checks an account; it fails with errStatusRights if the account may not use the routes.
 	login func(ctx context.Context, caller net.Addr, state *tls.ConnectionState, user, password string) error
-	// peer says that a request is another server's, which comes without an account; nil says never. Where the cluster has TLS its
-	// certificate tells.
+	// peer reports whether a request is another server's, which has no account; nil is never. Where the cluster has TLS its
+	// certificate decides.
 	peer func(r *http.Request) bool
 	log  *zap.Logger
 }
@@ -98,7 +99,7 @@ func (g *statusGuard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// checkCaller refuses requests that a browser makes for a page of somebody else: by a name of theirs that they have pointed at this
+// checkCaller refuses requests that a browser makes for a page of another site: by a name of that site which resolves to this
 // server (DNS rebinding), or from another origin.
 func (g *statusGuard) checkCaller(r *http.Request) error {
 	if !g.named(r.Host) {

@@ -142,7 +142,7 @@ func TestStatusPortNeedsALogin(t *testing.T) {
 	require.Equal(t, 403, ask(g, "10.0.0.2", request("GET", "/plan_replayer/dump/x?forward=true", "")).Code, "there are no others")
 }
 
-// Over TLS a certificate of the cluster does for a login, one of somebody else does not, and a login is taken from anywhere.
+// Over TLS a certificate of the cluster replaces a login, one of another authority does not, and a login is accepted from anywhere.
 func TestStatusPortOverTLS(t *testing.T) {
 	pair := func() tls.Certificate {
 		dir := t.TempDir()
@@ -253,7 +253,7 @@ func request(t *testing.T, s *Server, method, path, account string) (int, string
 	return resp.StatusCode, string(body)
 }
 
-// Every route that the status port has, TiDB's included, needs a login unless it is one of the four for probes, by whatever method.
+// Every route that the status port has, TiDB's included, needs a login unless it is one of the four for probes, by any method.
 func TestEveryRouteNeedsALogin(t *testing.T) {
 	s := start(t, testConfig(t.TempDir()))
 	for _, store := range []string{config.StorePebble, config.StoreTiKV} { // a cluster has more
@@ -322,7 +322,7 @@ func TestServerReadsItsOwnSettings(t *testing.T) {
 }
 
 // Dumps that are not there are not found: TiDB would dereference nil.
-func TestDumpsThatAreNotThere(t *testing.T) {
+func TestMissingDumpsAreNotFound(t *testing.T) {
 	s := start(t, testConfig(t.TempDir()))
 	for _, path := range []string{"/plan_replayer/dump/x", "/optimize_trace/dump/x", "/plan_replayer/dump/x?forward=true"} {
 		code, body := get(t, s.StatusAddr(), path)

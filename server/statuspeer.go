@@ -21,8 +21,8 @@ const (
 	peersTimeout = 3 * time.Second
 )
 
-// certified returns what says that a request is of another server of the cluster, or of a tool that has such a certificate. Its
-// intended uses are not looked at, as TiDB does not: certificates of servers may name serving alone.
+// certified returns a function that reports whether a request is of another server of the cluster, or of a tool that has such a
+// certificate. Like TiDB it does not check the certificate's intended uses: those of servers may name serving alone.
 func certified(authorities *x509.CertPool) func(r *http.Request) bool {
 	return func(r *http.Request) bool {
 		state := tlsState(r)
@@ -38,8 +38,8 @@ func certified(authorities *x509.CertPool) func(r *http.Request) bool {
 	}
 }
 
-// statusPeers know the servers of a cluster without TLS, this one included, by the addresses that they have registered, as whoever
-// asks at the same port over gRPC is believed there.
+// statusPeers know the servers of a cluster without TLS, this one included, by the addresses that they have registered: the gRPC
+// service of the same port trusts any caller.
 type statusPeers struct {
 	// servers returns the registered names or addresses.
 	servers func(ctx context.Context) ([]string, error)

@@ -21,7 +21,7 @@ import (
 )
 
 // debugRoutes returns what adds profiles and TiDB's HTTP API to a status server.
-// Nothing of it asks who is calling: statusGuard does.
+// None of its handlers checks the caller: statusGuard does.
 func debugRoutes(cfg config.Config, storage helper.Storage, dom *domain.Domain) func(*mux.Router) {
 	return func(r *mux.Router) {
 		addProfiles(r)

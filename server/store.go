@@ -28,14 +28,14 @@ import (
 // store is an opened store.
 type store struct {
 	storage tidbkv.Storage
-	// builds is the face for index builds; nil if there is none, and they are
+	// builds is the store as index builds see it; nil if there is none, and they are
 	// TiDB's.
 	builds kv.Store
-	// id tells its temporary files from those of other stores.
+	// id distinguishes its temporary files from those of other stores.
 	id string
 	// node is the name of this server among others on the store; empty if there are none.
 	node string
-	// healthy says why statements cannot be executed, if so.
+	// healthy returns why statements cannot be executed, nil if they can.
 	healthy    func() error
 	collectors []prometheus.Collector
 	// endAnalyses gives up the requests that make statistics.
@@ -72,8 +72,8 @@ func openEmbedded(ctx context.Context, cfg config.Config, budget memory.Budget, 
 	}, nil
 }
 
-// embeddedOptions are those of the embedded store under a limit of TiDB's for the size of transactions. TiDB keeps to it by
-// itself, so that the store only has to let pass what TiDB does. TiDB's default is none, and the store's own bounds it then.
+// embeddedOptions are those of the embedded store under a limit of TiDB's for the size of transactions. TiDB enforces it, so the
+// store's own limit must not be lower. TiDB's default is no limit; then the store's own applies.
 func embeddedOptions(cfg config.Config, budget memory.Budget, txnTotalSizeLimit uint64, log *zap.Logger) embedded.Options {
 	opts := embedded.Options{
 		Pebble: pebblekv.Options{
@@ -131,7 +131,7 @@ func openCluster(ctx context.Context, cfg config.Config, port int, globals *conf
 	}, nil
 }
 
-// nodeName is what the other nodes, and their users, know this one by.
+// nodeName is the name of this node for the other nodes and their users.
 func nodeName(cfg config.Config, port int) string {
 	return net.JoinHostPort(cmp.Or(cfg.AdvertiseAddress, cfg.Host), strconv.Itoa(port))
 }

@@ -14,15 +14,14 @@ import (
 )
 
 const (
-	// releaseVersion is the version of TiDB that the SQL layer is. Clients tell
+	// releaseVersion is the version of TiDB that the SQL layer is. Clients recognise
 	// TiDB by it, and so do other servers of a cluster.
 	releaseVersion = "v8.5.4"
 	// mysqlVersion is the version of MySQL that TiDB says it is.
 	mysqlVersion = "8.0.11"
 
-	// statsLease is how often statistics are looked at, bindLease how often
-	// bindings are. Who waits for a new plan does not mind the seconds, and an idle
-	// server is idle.
+	// statsLease is the interval at which statistics are reloaded, bindLease that of
+	// bindings. A new plan may wait some seconds, and an idle server stays idle.
 	statsLease = "10s"
 	bindLease  = "10s"
 
@@ -33,7 +32,7 @@ const (
 // Version is what SELECT VERSION() answers, unless [tidb] sets server-version.
 func Version() string { return mysqlVersion + "-TiDB-" + releaseVersion }
 
-// versionOf is what a server of a configuration calls itself. The configuration is left without a server-version of
+// versionOf is the version that a server of a configuration reports. The configuration is left without a server-version of
 // ours: with one TiDB takes all servers' versions in information_schema.cluster_info as they are, instead of that of TiDB.
 func versionOf(t *tidb.Config) string {
 	if t.ServerVersion != "" {
@@ -82,7 +81,7 @@ func tidbConfig(cfg config.Config, version string, port, statusPort int) (*tidb.
 	return t, nil
 }
 
-// setKeyspace tells TiDB of the keyspace that the path names. The driver takes it from the path; TiDB's own imports, of indexes
+// setKeyspace sets TiDB's keyspace to the one that the path names. The driver takes it from the path; TiDB's own imports, of indexes
 // and of IMPORT INTO, want it in the setting, and only servers in the path: they would fail, or write beside the keyspace.
 func setKeyspace(cfg config.Config, t *tidb.Config) error {
 	if cfg.Store != config.StoreTiKV {

@@ -67,7 +67,7 @@ func TestTLS(t *testing.T) {
 }
 
 // TestClientsNeedCertificates: of clients that have to come by TLS TiDB wants a certificate, too, if
-// there is an ssl-ca, from the next start on, or from ALTER INSTANCE RELOAD TLS. It is told.
+// there is an ssl-ca, from the next start on, or from ALTER INSTANCE RELOAD TLS. The log says so.
 func TestClientsNeedCertificates(t *testing.T) {
 	dir := t.TempDir()
 	cfg := testConfig(filepath.Join(dir, "data"))

@@ -7,7 +7,7 @@ import (
 )
 
 // valueTables are the tables in schema mysql in which index builds keep values of rows of any table. mysql.fastddl_ddl_errors shows
-// them to who may SELECT from the table that they come from.
+// them to users who may SELECT from the table that they come from.
 var valueTables = map[string]bool{
 	"fastddl_ddl_error_rows": true, "fastddl_ddl_duplicates": true, "fastddl_build_parts": true,
 	"fastddl_ddl_record": true, "fastddl_ddl_record_history": true,

@@ -38,9 +38,9 @@ func answer(t *testing.T, db interface {
 	return text.String(), rows.Err()
 }
 
-// TestValuesOfRowsAreForWhoMaySelectThem: the values that an index was not built for are seen by the statement's session, and by who may
-// SELECT from the table; who may only read the system's tables sees them nowhere.
-func TestValuesOfRowsAreForWhoMaySelectThem(t *testing.T) {
+// TestValuesOfRowsNeedSelectOnTheTable: the values that an index was not built for are shown to the statement's session, and to users
+// who may SELECT from the table; users who may only read the system's tables see them nowhere.
+func TestValuesOfRowsNeedSelectOnTheTable(t *testing.T) {
 	s := start(t, testConfig(t.TempDir()))
 	root := connect(t, s)
 	exec(t, root, "CREATE DATABASE shop", "CREATE DATABASE mine",

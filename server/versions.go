@@ -45,8 +45,8 @@ type part struct {
 	kind, addr, version string
 }
 
-// checkVersions fails with everything that is too old or too new. A version that cannot
-// be read, as builds for development have, is let pass; it is told of.
+// checkVersions fails with all parts that are too old or too new. A version that cannot
+// be parsed, as builds for development have, is accepted and logged.
 func checkVersions(parts []part, log *zap.Logger) error {
 	var problems []error
 	for _, p := range parts {

@@ -31,7 +31,7 @@ func TestCheckVersions(t *testing.T) {
 	require.Equal(t, newestVersion, v, "the SQL layer has another version: correct newestVersion")
 }
 
-// Stores of releases with a known fault are told of.
+// Stores of releases with a known fault are logged.
 func TestDoubtfulStores(t *testing.T) {
 	for version, want := range map[string]int{"8.5.2": 0, "8.5.3": 1, "v8.5.7": 1, "8.5.30": 0, "8.5.8": 0, "9.0.0": 0, "7.5.3": 0} {
 		core, logged := observer.New(zap.WarnLevel)

@@ -93,7 +93,7 @@ func TestAddIndexErrors(t *testing.T) {
 }
 
 // A failed unique index lists the rows with equal values.
-func TestDuplicates(t *testing.T) {
+func TestFailedUniqueIndexListsDuplicates(t *testing.T) {
 	e := newEnv(t)
 	c := e.client()
 	c.run("CREATE TABLE t (a VARCHAR(10) COLLATE utf8mb4_general_ci PRIMARY KEY CLUSTERED, b VARCHAR(10), ts TIMESTAMP)")

@@ -34,13 +34,13 @@ func (s *clientSession) executeAdmin(ctx context.Context, stmt ast.StmtNode, adm
 	case ast.AdminCancelDDLJobs, ast.AdminPauseDDLJobs, ast.AdminResumeDDLJobs:
 		rows, err := s.commandJobs(ctx, stmt, admin)
 		if rows == nil || err != nil {
-			s.tellCommand(admin, admin.JobIDs, err)
+			s.emitCommand(admin, admin.JobIDs, err)
 			return nil, err
 		}
-		return &commandAnswer{RecordSet: rows, tell: func(id int64, err error) { s.tellCommand(admin, []int64{id}, err) }}, nil
+		return &commandAnswer{RecordSet: rows, tell: func(id int64, err error) { s.emitCommand(admin, []int64{id}, err) }}, nil
 	case ast.AdminAlterDDLJob:
 		rows, err := s.alterJob(ctx, stmt, admin)
-		s.tellCommand(admin, []int64{admin.JobNumber}, err)
+		s.emitCommand(admin, []int64{admin.JobNumber}, err)
 		return rows, err
 	}
 	return s.Session.ExecuteStmt(ctx, stmt)
@@ -125,7 +125,7 @@ func (s *clientSession) command(
 	var ours, others []int64
 	for i, id := range admin.JobIDs {
 		if slices.Contains(admin.JobIDs[:i], id) {
-			continue // who names a job twice means it once
+			continue // a job that is named twice counts once
 		}
 		owned, err := s.layer.ddl.Owns(ctx, id)
 		if err != nil {

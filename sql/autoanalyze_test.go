@@ -29,8 +29,8 @@ func TestCloseDuringAutoAnalyze(t *testing.T) {
 			stats.StatsAnalyze.Close() // which makes the queue anew
 		}
 		return begun
-	}, patience, 5*time.Millisecond)
-	require.Eventually(t, func() bool { return c.one("SELECT COUNT(*) > 0 FROM mysql.analyze_jobs") == "1" }, patience, 5*time.Millisecond)
+	}, hangTimeout, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return c.one("SELECT COUNT(*) > 0 FROM mysql.analyze_jobs") == "1" }, hangTimeout, 5*time.Millisecond)
 
 	closed := make(chan struct{})
 	go func() {
@@ -39,7 +39,7 @@ func TestCloseDuringAutoAnalyze(t *testing.T) {
 	}()
 	select {
 	case <-closed:
-	case <-time.After(patience):
+	case <-time.After(hangTimeout):
 		_ = pprof.Lookup("goroutine").WriteTo(os.Stderr, 1)
 		require.Fail(t, "the layer does not close")
 	}

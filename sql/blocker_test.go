@@ -75,7 +75,7 @@ func TestBlockersAreShownAndEnded(t *testing.T) {
 				}
 			}
 			return len(got) == len(want)
-		}, patience, 10*time.Millisecond)
+		}, hangTimeout, 10*time.Millisecond)
 	}
 	// gone waits until a user has no session any more. To ask in the session itself
 	// would end its idleness.
@@ -85,7 +85,7 @@ func TestBlockersAreShownAndEnded(t *testing.T) {
 			var n int
 			require.NoError(t, db.QueryRow("SELECT COUNT(*) FROM information_schema.processlist WHERE user = ?", user).Scan(&n))
 			return n == 0
-		}, patience, 10*time.Millisecond, user)
+		}, hangTimeout, 10*time.Millisecond, user)
 	}
 
 	backup := begin("backup", "SELECT * FROM t")

@@ -32,8 +32,8 @@ import (
 // IMPORT INTO ... FROM SELECT is outside the metadata lock by design (skipLockMDL in pkg/planner/core/preprocess.go), and
 // no job of TiDB's, which a build could wait for.
 //
-// A server reports a schema version when nobody uses an older one. Without these it would do so too early, and rows
-// that are written after S would have no entries.
+// A server reports a schema version when no session uses an older one. Without these sessions it would report too early, and
+// rows that are written after S would have no entries.
 //
 // TiDB's internal sessions are not asked at all. Those of TTL delete rows of clients' tables, and what they have not done to the
 // index is found by the comparison with the rows, if it was done before that. So they are asked, too, while such a table has an index
@@ -42,10 +42,10 @@ type clients struct {
 	// expires says that internal sessions may delete rows of a table, and are to be asked.
 	expires func(tableID int64) bool
 
-	mu       sync.Mutex
-	open     map[*clientSession]struct{}
-	internal map[any]struct{}
-	late     []late
+	mu           sync.Mutex
+	open         map[*clientSession]struct{}
+	internal     map[any]struct{}
+	undetermined []undetermined
 	// now is the clock.
 	now func() time.Time
 }
@@ -54,29 +54,29 @@ func newClients(expires func(tableID int64) bool) *clients {
 	return &clients{expires: expires, open: make(map[*clientSession]struct{}), internal: make(map[any]struct{}), now: time.Now}
 }
 
-// late is a transaction whose client does not know what has become of it, a KILL has ended its COMMIT, say. Its requests may be on
-// their way to the stores, and one that commits with its prewrite (in one phase, or by async commit) does so when that arrives, while
-// its session is as free as if it had ended. The stores refuse it when the time is over that it has given them
-// (calculateMaxCommitTS in client-go's txnkv/transaction/2pc.go). In two phases nothing commits behind S that is not seen at S: whoever
-// reads a row at S meets its lock, and moves the commit behind S.
-type late struct {
-	// version is the schema version that it has begun with. Which tables it has used TiDB has forgotten.
+// undetermined is a transaction whose outcome its client does not know, because a KILL has ended its COMMIT, say. Its requests may be
+// on their way to the stores. One that commits with its prewrite (in one phase, or by async commit) does so when the prewrite arrives,
+// while TiDB counts its session as idle. The stores refuse the prewrite after its latest commit timestamp (calculateMaxCommitTS in
+// client-go's txnkv/transaction/2pc.go). In two phases nothing commits behind S that is not seen at S: a reader of a row at S meets
+// the row's lock, and moves the commit behind S.
+type undetermined struct {
+	// version is the schema version that it began with. TiDB no longer knows which tables it used.
 	version int64
 	until   time.Time
 }
 
-// mayCommit says that a transaction that began with a schema version may still commit when its session thinks that it has ended.
+// mayCommit notes that a transaction that began with a schema version may still commit although its session takes it for ended.
 func (c *clients) mayCommit(version int64) {
 	window := tikvconfig.GetGlobalConfig().TiKVClient.AsyncCommit
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.forgetLate()
-	c.late = append(c.late, late{version, c.now().Add(window.SafeWindow + window.AllowedClockDrift)})
+	c.forgetUndetermined()
+	c.undetermined = append(c.undetermined, undetermined{version, c.now().Add(window.SafeWindow + window.AllowedClockDrift)})
 }
 
-// forgetLate forgets those that the stores refuse by now. The caller holds mu.
-func (c *clients) forgetLate() {
-	c.late = slices.DeleteFunc(c.late, func(l late) bool { return c.now().After(l.until) })
+// forgetUndetermined forgets the transactions that the stores refuse by now. The caller holds mu.
+func (c *clients) forgetUndetermined() {
+	c.undetermined = slices.DeleteFunc(c.undetermined, func(u undetermined) bool { return c.now().After(u.until) })
 }
 
 // expires says that a table has rows that expire, and an index that becomes public next.
@@ -132,29 +132,29 @@ func (c *clients) internalStartTS() (out []uint64) {
 	return out
 }
 
-// takeOff takes off the jobs whose tables a session uses under an older version than theirs.
-func (c *clients) takeOff(job2ver map[int64]int64, job2ids map[int64]string) {
+// excludeBlocked deletes from job2ver the jobs whose tables a session uses under an older version than theirs.
+func (c *clients) excludeBlocked(job2ver map[int64]int64, job2ids map[int64]string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.forgetLate()
-	for _, l := range c.late {
-		maps.DeleteFunc(job2ver, func(_, version int64) bool { return l.version < version })
+	c.forgetUndetermined()
+	for _, u := range c.undetermined {
+		maps.DeleteFunc(job2ver, func(_, version int64) bool { return u.version < version })
 	}
 	for s := range c.open {
-		if o := s.outside.Load(); o != nil {
+		if o := s.outsideMDL.Load(); o != nil {
 			maps.DeleteFunc(job2ver, func(job, version int64) bool { return o.version < version && o.uses(job2ids[job]) })
 		}
-		takeOff(s.GetSessionVars(), job2ver, job2ids, func(int64) bool { return true })
+		excludeBlocked(s.GetSessionVars(), job2ver, job2ids, func(int64) bool { return true })
 	}
 	for se := range c.internal {
 		if s, ok := se.(interface{ GetSessionVars() *variable.SessionVars }); ok {
-			takeOff(s.GetSessionVars(), job2ver, job2ids, c.expires)
+			excludeBlocked(s.GetSessionVars(), job2ver, job2ids, c.expires)
 		}
 	}
 }
 
-// takeOff takes off the jobs whose tables a session uses under an older version than theirs, if it is asked for them.
-func takeOff(vars *variable.SessionVars, job2ver map[int64]int64, job2ids map[int64]string, asked func(tableID int64) bool) {
+// excludeBlocked deletes from job2ver the jobs whose tables a session uses under an older version than theirs, if asked is true of the table.
+func excludeBlocked(vars *variable.SessionVars, job2ver map[int64]int64, job2ids map[int64]string, asked func(tableID int64) bool) {
 	vars.TxnCtxMu.Lock()
 	defer vars.TxnCtxMu.Unlock()
 	if vars.TxnCtx == nil {
@@ -169,8 +169,8 @@ func takeOff(vars *variable.SessionVars, job2ver map[int64]int64, job2ids map[in
 	})
 }
 
-// commitsOf watches the commits of a statement that may commit what it, or its transaction, has written; nil for others. The statement need
-// not know of its commit's end: TRACE keeps the error to itself. So what counts is that the store does not answer.
+// commitsOf watches the commits of a statement that may commit what it, or its transaction, has written; nil for others. The error need
+// not reach the statement: TRACE keeps it to itself. So what counts is that the store does not answer.
 func (s *clientSession) commitsOf(stmt ast.StmtNode) interceptor.RPCInterceptor {
 	if p := s.prepared(stmt); p != nil {
 		stmt = p.PreparedAst.Stmt
@@ -202,13 +202,13 @@ func (s *clientSession) commitsOf(stmt ast.StmtNode) interceptor.RPCInterceptor 
 	})
 }
 
-// commitsItself says that a request commits when it is executed, without another one.
+// commitsItself reports whether a request commits when it is executed, without another one.
 func commitsItself(req *tikvrpc.Request) bool {
 	prewrite, ok := req.Req.(*kvrpcpb.PrewriteRequest)
 	return ok && (prewrite.TryOnePc || prewrite.UseAsyncCommit)
 }
 
-// watched is the context of what commits are watched of.
+// watched returns a context in which commits sees the requests.
 func watched(ctx context.Context, commits interceptor.RPCInterceptor) context.Context {
 	if commits == nil {
 		return ctx
@@ -232,28 +232,28 @@ func (s *clientSession) schemaVersion() int64 {
 	return 0
 }
 
-// outside is a statement that uses a table without the metadata lock knowing.
-type outside struct {
+// outsideMDL is a statement that uses a table outside the metadata lock.
+type outsideMDL struct {
 	// version is the schema version that it has begun with, or an older one.
 	version int64
-	table   int64 // 0 if nobody says which
+	table   int64 // 0 for any
 }
 
-// uses says that the statement may use one of the tables, which are listed as in mysql.tidb_mdl_info.
-func (o *outside) uses(tables string) bool {
+// uses reports whether the statement may use one of the tables, which are listed as in mysql.tidb_mdl_info.
+func (o *outsideMDL) uses(tables string) bool {
 	_, listed := tidbutil.Str2Int64Map(tables)[o.table]
 	return listed || o.table == 0
 }
 
-// outsideOf returns what a statement that begins is outside the metadata lock; nil if it is inside. Whether TiDB cuts a statement into
-// batches is decided by variables that hints of the statement and of its binding set. So where batches are allowed at all, each
-// statement that may be cut counts as cut.
-func (s *clientSession) outsideOf(stmt ast.StmtNode) (o *outside) {
+// outsideMDLOf returns the use of a table that the metadata lock does not see; nil if it sees all of a statement. Variables that hints
+// of the statement and of its binding set decide whether TiDB cuts it into batches. So where batches are allowed at all, each statement
+// that may be cut counts as cut.
+func (s *clientSession) outsideMDLOf(stmt ast.StmtNode) (o *outsideMDL) {
 	s.executes(stmt, func(inner ast.StmtNode) {
 		switch x := inner.(type) {
 		case *ast.InsertStmt, *ast.DeleteStmt:
 			if variable.EnableBatchDML.Load() {
-				o = &outside{version: s.layer.dom.InfoSchema().SchemaMetaVersion()}
+				o = &outsideMDL{version: s.layer.dom.InfoSchema().SchemaMetaVersion()}
 			}
 		case *ast.ImportIntoStmt:
 			if x.Select == nil || o != nil {
@@ -261,7 +261,7 @@ func (s *clientSession) outsideOf(stmt ast.StmtNode) (o *outside) {
 			}
 			schema := s.layer.dom.InfoSchema()
 			if table := s.tableNamed(schema, x.Table); table != nil {
-				o = &outside{version: schema.SchemaMetaVersion(), table: table.ID}
+				o = &outsideMDL{version: schema.SchemaMetaVersion(), table: table.ID}
 			}
 		}
 	})
@@ -294,7 +294,7 @@ type sessionManager struct {
 
 // CheckOldRunningTxn implements util.SessionManager. All sessions of the server are the layer's clients.
 func (m *sessionManager) CheckOldRunningTxn(job2ver map[int64]int64, job2ids map[int64]string) {
-	m.clients.takeOff(job2ver, job2ids)
+	m.clients.excludeBlocked(job2ver, job2ids)
 }
 
 // StoreInternalSession implements util.SessionManager.

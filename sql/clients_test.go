@@ -81,9 +81,9 @@ func TestStatementsOutsideTheMetadataLock(t *testing.T) {
 			go func() { written <- exec(test.statement) }()
 			require.Eventually(t, func() bool {
 				return len(written) > 0 || c.one("SELECT IS_FREE_LOCK('arrived')") == "0"
-			}, patience, time.Millisecond)
+			}, hangTimeout, time.Millisecond)
 			require.Empty(t, written)
-			require.Empty(t, e.told(c, "t"))
+			require.Empty(t, e.reported(c, "t"))
 
 			var ended, early atomic.Bool
 			e.setHook(func(_ context.Context, p ddl.HookPoint) error {
@@ -100,7 +100,7 @@ func TestStatementsOutsideTheMetadataLock(t *testing.T) {
 			require.Eventually(t, func() bool {
 				jobs := e.DDL().Unfinished()
 				return early.Load() || len(jobs) == 1 && jobs[0].WaitReason != ""
-			}, patience, time.Millisecond)
+			}, hangTimeout, time.Millisecond)
 			ended.Store(true)
 			gate.of(t).run("SELECT RELEASE_LOCK('gate')")
 			require.NoError(t, wait(t, written))
@@ -109,7 +109,7 @@ func TestStatementsOutsideTheMetadataLock(t *testing.T) {
 			require.False(t, early.Load(), "the job did not wait")
 			c.check("t")
 			require.ErrorIs(t, writer.Raw(func(any) error { return driver.ErrBadConn }), driver.ErrBadConn) // which closes it
-			require.Eventually(t, func() bool { return len(e.told(c, "t")) == 1 }, patience, time.Millisecond)
+			require.Eventually(t, func() bool { return len(e.reported(c, "t")) == 1 }, hangTimeout, time.Millisecond)
 		})
 	}
 }
@@ -143,8 +143,8 @@ func (u *unanswering) SendRequest(ctx context.Context, addr string, req *tikvrpc
 	return send(addr, req)
 }
 
-// A transaction that may still commit when its client has given it up is waited for until the store would refuse it, whatever statement
-// commits it, and whether or not that says so.
+// A transaction that may still commit when its client has given it up is waited for until the store would refuse it, regardless of the
+// statement that commits it, and of whether that reports it.
 func TestCommitOfUnknownOutcomeIsWaitedFor(t *testing.T) {
 	randtest.SkipShort(t)
 	u := new(unanswering)
@@ -162,7 +162,7 @@ func TestCommitOfUnknownOutcomeIsWaitedFor(t *testing.T) {
 	const row = "INSERT INTO t VALUES (1000, 1000, '')"
 	for name, test := range map[string]struct {
 		before, statement string
-		// says that the client is told.
+		// says that the client gets an answer.
 		says bool
 	}{
 		"commit":        {"BEGIN; " + row, "COMMIT", true},
@@ -197,14 +197,14 @@ func TestCommitOfUnknownOutcomeIsWaitedFor(t *testing.T) {
 			if u.panics {
 				w.run("ROLLBACK") // TiDB forgets the tables when the connection ends
 			}
-			require.Empty(t, e.told(c, "t"), "a job would go on, and its row come behind S without an entry")
+			require.Empty(t, e.reported(c, "t"), "a job would go on, and its row come behind S without an entry")
 			if !u.panics { // what has been rolled back is refused
 				u.deliver()
 				require.Equal(t, "1000", c.one("SELECT a FROM t WHERE b = 1000"), "it has committed")
 			}
 			e.SetClock(func() time.Time { return now.Add(time.Minute) })
 			w.run("ROLLBACK")
-			require.Len(t, e.told(c, "t"), 1)
+			require.Len(t, e.reported(c, "t"), 1)
 		})
 	}
 }
@@ -220,15 +220,15 @@ func TestImportFromSelectIsWaitedFor(t *testing.T) {
 		stmts, err := importer.Parse(t.Context(), query)
 		require.NoError(t, err)
 		end := sql.BeginStatement(importer.Session.(*sqltest.Session).Session, stmts[0])
-		require.Equal(t, waits, len(e.told(c, "t")) == 0, query)
-		require.Len(t, e.told(c, "s"), 1, query)
+		require.Equal(t, waits, len(e.reported(c, "t")) == 0, query)
+		require.Len(t, e.reported(c, "s"), 1, query)
 		end()
-		require.Len(t, e.told(c, "t"), 1, query)
+		require.Len(t, e.reported(c, "t"), 1, query)
 	}
 }
 
 // A deletion of expired rows, which TiDB does in an internal session, is waited for before S and before the comparison
-// with the rows: what it does after that nobody would look at.
+// with the rows: what it does after that would stay unseen.
 func TestDeletionOfExpiredRowsIsWaitedFor(t *testing.T) {
 	e := newEnv(t)
 	c := e.client()
@@ -242,7 +242,7 @@ func TestDeletionOfExpiredRowsIsWaitedFor(t *testing.T) {
 	}
 	exec("BEGIN OPTIMISTIC")
 	exec("DELETE FROM test.t WHERE a = 1")
-	require.Len(t, e.told(c, "t"), 1)
+	require.Len(t, e.reported(c, "t"), 1)
 	var ended, early atomic.Bool
 	e.setHook(func(_ context.Context, p ddl.HookPoint) error {
 		if matches(p, ddl.HookPoint{When: "before", Action: "take-snapshot"}) && !ended.Load() {
@@ -251,7 +251,7 @@ func TestDeletionOfExpiredRowsIsWaitedFor(t *testing.T) {
 		return nil
 	})
 	result := e.start("ALTER TABLE t ADD INDEX i (b)")
-	require.Eventually(t, func() bool { return early.Load() || len(e.told(c, "t")) == 0 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return early.Load() || len(e.reported(c, "t")) == 0 }, hangTimeout, time.Millisecond)
 	ended.Store(true)
 	exec("COMMIT")
 	e.Domain().SysSessionPool().Put(deleter)
@@ -260,8 +260,8 @@ func TestDeletionOfExpiredRowsIsWaitedFor(t *testing.T) {
 	c.check("t")
 }
 
-// told are the jobs of which the server would tell that nobody uses a table under an older version: one, or none.
-func (e *env) told(c *client, table string) map[int64]int64 {
+// reported are the jobs for which the server would report that no session uses a table under an older version: one, or none.
+func (e *env) reported(c *client, table string) map[int64]int64 {
 	e.t.Helper()
 	jobs := map[int64]int64{1: e.Domain().InfoSchema().SchemaMetaVersion() + 1}
 	e.Domain().InfoSyncer().GetSessionManager().CheckOldRunningTxn(jobs, map[int64]string{1: fmt.Sprint(e.tableID(c, table))})

@@ -13,14 +13,15 @@ import (
 	"fastddl/event"
 )
 
-// How TiDB says in the rows of ADMIN CANCEL, PAUSE and RESUME what has become of each job (CommandDDLJobsExec in pkg/executor/operate_ddl_jobs.go).
+// TiDB's texts in the rows of ADMIN CANCEL, PAUSE and RESUME for the result of each job (CommandDDLJobsExec in
+// pkg/executor/operate_ddl_jobs.go).
 const (
 	commandSuccess = "successful"
 	commandFailure = "error: "
 )
 
-// tellCommand tells who has asked what of jobs, and with what outcome.
-func (s *clientSession) tellCommand(admin *ast.AdminStmt, ids []int64, outcome error) {
+// emitCommand emits an event for each job of a command: its user, and the result.
+func (s *clientSession) emitCommand(admin *ast.AdminStmt, ids []int64, outcome error) {
 	vars := s.GetSessionVars()
 	user := "the server"
 	if vars.User != nil {
@@ -33,7 +34,8 @@ func (s *clientSession) tellCommand(admin *ast.AdminStmt, ids []int64, outcome e
 	}
 }
 
-// commandAnswer is the answer to a command, a row for each job, which is told while the client reads it: TiDB executes its own then.
+// commandAnswer is the answer to a command, a row for each job. Its events are emitted while the client reads it: TiDB executes its own
+// commands then.
 type commandAnswer struct {
 	sqlexec.RecordSet
 	tell func(id int64, err error)

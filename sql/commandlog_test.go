@@ -36,8 +36,8 @@ func (c *commands) take() []event.Command {
 	return all
 }
 
-// TestCommandsOnJobsAreToldWithTheirUser: each command names its job, who has given it, and what has become of it.
-func TestCommandsOnJobsAreToldWithTheirUser(t *testing.T) {
+// TestJobCommandsAreLoggedWithTheirUser: each command names its job, its user and its result.
+func TestJobCommandsAreLoggedWithTheirUser(t *testing.T) {
 	e := newEnv(t)
 	c := e.client()
 	table(c, 10)
@@ -50,7 +50,7 @@ func TestCommandsOnJobsAreToldWithTheirUser(t *testing.T) {
 	id := e.DDL().Unfinished()[0].ID
 	root := e.clientOf("root")
 
-	// one checks that a command was told of a job, and how it has ended.
+	// one checks that a command on a job was logged, and how it ended.
 	one := func(job int64, user, statement, outcome string) {
 		t.Helper()
 		got := told.take()
@@ -89,8 +89,8 @@ func TestCommandsOnJobsAreToldWithTheirUser(t *testing.T) {
 	require.Empty(t, told.take())
 }
 
-// TestACommandThatIsCarriedOutIsToldSo: a prepared one, too.
-func TestACommandThatIsCarriedOutIsToldSo(t *testing.T) {
+// TestExecutedJobCommandIsLoggedAsSuccess: a prepared one, too.
+func TestExecutedJobCommandIsLoggedAsSuccess(t *testing.T) {
 	e := newEnv(t)
 	c := e.client()
 	table(c, 10)
@@ -102,7 +102,7 @@ func TestACommandThatIsCarriedOutIsToldSo(t *testing.T) {
 	require.Eventually(t, func() bool {
 		jobs := e.DDL().Unfinished()
 		return len(jobs) == 1 && strings.Contains(jobs[0].WaitReason, "held by 1 transaction")
-	}, patience, 5*time.Millisecond)
+	}, hangTimeout, 5*time.Millisecond)
 	id := c.one("SELECT job_id FROM mysql.tidb_ddl_job")
 	root := e.clientOf("root")
 	root.run("PREPARE p FROM 'ADMIN CANCEL DDL JOBS " + id + "'")

@@ -10,7 +10,7 @@ import (
 	"fastddl/kv"
 )
 
-// collect does what TiDB's garbage collection does to ranges, without waiting for anybody.
+// collect does what TiDB's garbage collection does to ranges, without waiting for readers.
 func (e *env) collect(c *client) {
 	e.t.Helper()
 	for _, row := range c.run("SELECT start_key, end_key FROM mysql.gc_delete_range") {

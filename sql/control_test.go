@@ -70,7 +70,7 @@ func asked(t *testing.T, answered func() bool) {
 		stacks := make([]byte, 8<<20)
 		stacks = stacks[:runtime.Stack(stacks, true)]
 		return answered() || bytes.Contains(stacks, []byte("fastddl/ddl.(*task).send("))
-	}, patience, 5*time.Millisecond, "the request does not reach the job")
+	}, hangTimeout, 5*time.Millisecond, "the request does not reach the job")
 }
 
 // has says that a channel holds something.
@@ -98,7 +98,7 @@ func reach(t *testing.T, arrived <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-arrived:
-	case <-time.After(patience):
+	case <-time.After(hangTimeout):
 		require.Fail(t, "the job did not come there")
 	}
 }
@@ -106,7 +106,7 @@ func reach(t *testing.T, arrived <-chan struct{}) {
 // awaitNoJob waits until no job has a record any more.
 func (c *client) awaitNoJob(what ...any) {
 	c.t.Helper()
-	require.Eventually(c.t, func() bool { return len(c.run("SELECT * FROM mysql.fastddl_ddl_record")) == 0 }, patience, 5*time.Millisecond, what...)
+	require.Eventually(c.t, func() bool { return len(c.run("SELECT * FROM mysql.fastddl_ddl_record")) == 0 }, hangTimeout, 5*time.Millisecond, what...)
 }
 
 // leavesNothing checks that a job that did not succeed has left nothing (I7).
@@ -177,7 +177,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// Who cancels a job that is being undone already is not told that it cannot be cancelled.
+// Cancelling a job that is already being undone does not fail.
 func TestCancelTwice(t *testing.T) {
 	e := newEnv(t)
 	c := e.client()
@@ -191,10 +191,10 @@ func TestCancelTwice(t *testing.T) {
 			return len(jobs) == 1 && jobs[0].State == want && strings.Contains(jobs[0].WaitReason, "held by 1 transaction")
 		}
 	}
-	require.Eventually(t, state("running"), patience, 5*time.Millisecond)
+	require.Eventually(t, state("running"), hangTimeout, 5*time.Millisecond)
 	id := c.one("SELECT job_id FROM mysql.tidb_ddl_job")
 	require.Equal(t, id+" successful", c.one("ADMIN CANCEL DDL JOBS "+id))
-	require.Eventually(t, state("rollingback"), patience, 5*time.Millisecond)
+	require.Eventually(t, state("rollingback"), hangTimeout, 5*time.Millisecond)
 	require.Equal(t, id+" successful", c.one("ADMIN CANCEL DDL JOBS "+id))
 	require.Contains(t, c.one("ADMIN PAUSE DDL JOBS "+id), "rollingback")
 	writer.run("COMMIT")
@@ -216,11 +216,11 @@ func TestPauseResume(t *testing.T) {
 	asked(t, has(done))
 	close(leave)
 	require.NoError(t, wait(t, done))
-	require.Eventually(t, func() bool { return strings.Contains(c.one("ADMIN SHOW DDL JOBS 1 WHERE job_id = "+id), " paused ") }, patience, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(c.one("ADMIN SHOW DDL JOBS 1 WHERE job_id = "+id), " paused ") }, hangTimeout, 10*time.Millisecond)
 	require.Contains(t, c.one("ADMIN PAUSE DDL JOBS "+id), "error")
 	// Other statements on the table wait, those on others do not.
 	e.start("ALTER TABLE t ADD COLUMN d INT")
-	require.Eventually(t, func() bool { return c.one("SELECT COUNT(*) FROM mysql.tidb_ddl_job") == "2" }, patience, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return c.one("SELECT COUNT(*) FROM mysql.tidb_ddl_job") == "2" }, hangTimeout, 5*time.Millisecond)
 	c.run("CREATE TABLE other (a INT)")
 	c.run("INSERT INTO t VALUES (1000, 7000, '')")
 	require.NoError(t, e.Layer.Close())
@@ -232,13 +232,13 @@ func TestPauseResume(t *testing.T) {
 	defer e.close()
 	c = e.client()
 	require.Contains(t, c.one("ADMIN SHOW DDL JOBS 1 WHERE job_id = "+id), " paused ")
-	// Who names a job twice means it once.
+	// A job that is named twice counts once.
 	require.Equal(t, []string{id + " successful", id + " successful"}, c.run("ADMIN RESUME DDL JOBS "+id+", "+id))
 	require.Eventually(t, func() bool {
 		return c.one("SELECT state FROM mysql.fastddl_ddl_jobs WHERE job_id = "+id) == "synced"
-	}, patience, 10*time.Millisecond)
+	}, hangTimeout, 10*time.Millisecond)
 	c.check("t")
-	require.Eventually(t, func() bool { return strings.Contains(c.one("SHOW CREATE TABLE t"), "`d`") }, patience, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(c.one("SHOW CREATE TABLE t"), "`d`") }, hangTimeout, 50*time.Millisecond)
 	require.Contains(t, c.one("ADMIN RESUME DDL JOBS "+id), "error")
 }
 
@@ -264,7 +264,7 @@ func TestPausedJobsHaveNoRate(t *testing.T) {
 	asked(t, has(paused))
 	close(leave)
 	require.NoError(t, wait(t, paused))
-	require.Eventually(t, func() bool { return e.DDL().Unfinished()[0].State == "paused" }, patience, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return e.DDL().Unfinished()[0].State == "paused" }, hangTimeout, 5*time.Millisecond)
 	require.False(t, e.DDL().Unfinished()[0].HasRemaining)
 	require.Zero(t, e.DDL().Unfinished()[0].RowsPerSecond)
 	c.run(fmt.Sprintf("ADMIN RESUME DDL JOBS %d", id))
@@ -310,7 +310,7 @@ func TestRestartAsAnEarlierVersion(t *testing.T) {
 	require.Empty(t, e.DDL().Unfinished())
 	id := c.one("SELECT job_id FROM mysql.fastddl_ddl_record")
 	queued := c.one("SELECT job_meta FROM mysql.tidb_ddl_job WHERE job_id = " + id)
-	for _, command := range []string{"CANCEL", "PAUSE", "RESUME"} { // TiDB would take the row, which nobody would undo the job for
+	for _, command := range []string{"CANCEL", "PAUSE", "RESUME"} { // TiDB would take the row, and the job would not be undone
 		require.Contains(t, c.one("ADMIN "+command+" DDL JOBS "+id), "a later version", command)
 	}
 	require.Contains(t, c.fails(1105, "ADMIN ALTER DDL JOBS "+id+" THREAD = 1"), "a later version")
@@ -352,7 +352,7 @@ func TestKill(t *testing.T) {
 	e.leavesNothing(c, "t")
 }
 
-// Whoever takes the row in TiDB's queue makes the job undo itself; the table stays
+// A statement that takes the row in TiDB's queue makes the job undo itself; the table stays
 // protected.
 func TestQueueRow(t *testing.T) {
 	e := newEnv(t)
@@ -366,7 +366,7 @@ func TestQueueRow(t *testing.T) {
 		require.True(t, strings.HasSuffix(row, " 250 0"), row)
 		if take == "CANCEL" {
 			c.cancelAsTiDB(strings.Fields(row)[0])
-			require.Eventually(t, func() bool { return len(c.run("SELECT * FROM mysql.tidb_ddl_job")) == 0 }, patience, 10*time.Millisecond)
+			require.Eventually(t, func() bool { return len(c.run("SELECT * FROM mysql.tidb_ddl_job")) == 0 }, hangTimeout, 10*time.Millisecond)
 		} else {
 			c.run(take)
 		}
@@ -421,7 +421,7 @@ func TestHistoryOfAJobWhoseRowWasTaken(t *testing.T) {
 		reach(t, arrived)
 		id := c.one("SELECT job_id FROM mysql.tidb_ddl_job")
 		c.cancelAsTiDB(id)
-		require.Eventually(t, func() bool { return len(c.run("SELECT * FROM mysql.tidb_ddl_job")) == 0 }, patience, 10*time.Millisecond)
+		require.Eventually(t, func() bool { return len(c.run("SELECT * FROM mysql.tidb_ddl_job")) == 0 }, hangTimeout, 10*time.Millisecond)
 		close(leave)
 		require.NoError(t, wait(t, result))
 		require.Equal(t, id+" add index synced", c.one("SELECT job_id, job_type, state FROM information_schema.ddl_jobs WHERE table_name = 't' AND job_id >= "+id))
@@ -444,18 +444,18 @@ func TestQueueRowTakenDuringTheWait(t *testing.T) {
 	require.Eventually(t, func() bool {
 		jobs := e.DDL().Unfinished()
 		return len(jobs) == 1 && strings.Contains(jobs[0].WaitReason, "held by 1 transaction")
-	}, patience, 5*time.Millisecond)
+	}, hangTimeout, 5*time.Millisecond)
 	row := c.one("SELECT job_id FROM mysql.tidb_ddl_job")
 	c.cancelAsTiDB(row)
 	require.Eventually(t, func() bool { // nothing else says that TiDB's worker waits
 		var stacks strings.Builder
 		_ = pprof.Lookup("goroutine").WriteTo(&stacks, 1)
 		return strings.Contains(stacks.String(), "ddl.(*jobScheduler).transitOneJobStepAndWaitSync")
-	}, patience, 5*time.Millisecond)
+	}, hangTimeout, 5*time.Millisecond)
 	c.run("ADMIN CANCEL DDL JOBS " + row)
 	require.Eventually(t, func() bool {
 		return c.one("SELECT COUNT(*) FROM mysql.tidb_ddl_job WHERE job_id > "+row) == "1"
-	}, patience, 5*time.Millisecond)
+	}, hangTimeout, 5*time.Millisecond)
 	writer.run("COMMIT")
 	require.Equal(t, 8214, errorCode(wait(t, result)))
 	require.NoError(t, wait(t, e.start("ALTER TABLE t COMMENT = 'new'")))
@@ -553,7 +553,7 @@ func TestSettingsOfTheSession(t *testing.T) {
 	}
 }
 
-// TestBrokenSessions: a session of the pool in which something has failed, or panicked, is nobody's any more. The pool
+// TestBrokenSessions: a session of the pool in which something has failed, or panicked, is not used again. The pool
 // hands its sessions out in turn.
 func TestBrokenSessions(t *testing.T) {
 	e := newEnv(t)
@@ -598,9 +598,9 @@ func TestQueueRowOfAPausedJob(t *testing.T) {
 	require.Eventually(t, func() bool {
 		jobs := e.DDL().Unfinished()
 		return len(jobs) == 1 && jobs[0].State == "paused"
-	}, patience, 5*time.Millisecond)
+	}, hangTimeout, 5*time.Millisecond)
 	behind := e.start("ALTER TABLE t ADD INDEX i (b)")
-	require.Eventually(t, func() bool { return len(e.DDL().Unfinished()) == 2 }, patience, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return len(e.DDL().Unfinished()) == 2 }, hangTimeout, 5*time.Millisecond)
 	c.run("DELETE FROM mysql.tidb_ddl_job")
 	require.Equal(t, 8214, errorCode(wait(t, result)))
 	require.Equal(t, 8214, errorCode(wait(t, behind)))

@@ -33,7 +33,7 @@ func TestDistributedTasksKnowTheCores(t *testing.T) {
 		}
 		require.Eventually(t, func() bool {
 			return c.one("SELECT cpu_count FROM mysql.dist_framework_meta") == fmt.Sprint(cores)
-		}, patience, 20*time.Millisecond)
+		}, hangTimeout, 20*time.Millisecond)
 		release()
 	}
 }

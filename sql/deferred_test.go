@@ -16,7 +16,7 @@ import (
 	"fastddl/sql"
 )
 
-// summingBuilds is a store that sums entries up itself, as TiKV does, and cannot tell what has changed.
+// summingBuilds is a store that sums entries up itself, as TiKV does, and cannot list what has changed.
 // It forgets entries that lose names.
 type summingBuilds struct {
 	fastkv.Store
@@ -180,7 +180,7 @@ func TestRestartBeforeTheBuildIsVerified(t *testing.T) {
 	c.check("t")
 }
 
-// Rows that nobody writes after S are not read at T, also if the process dies in between; if somebody has written any, all are.
+// Rows that are not written after S are not read at T, also if the process dies in between; if any is written, all are read.
 func TestUnchangedRowsAreNotReadAgain(t *testing.T) {
 	randtest.SkipShort(t)
 	o, s, dir := &overtaken{}, new(summingBuilds), t.TempDir()

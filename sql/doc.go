@@ -2,8 +2,8 @@
 // index builds into it:
 //
 //   - TiDB's DDL executor is wrapped, and statements that add indexes are given to
-//     package ddl (executor.go), with what else they do (alterparts.go), checked by
-//     TiDB's own code (collect.go); what that cannot build goes to TiDB, with a note.
+//     package ddl (executor.go), with their other changes (alterparts.go), checked by
+//     TiDB's own code (collect.go); what we cannot build goes to TiDB, with a note.
 //   - The sessions of clients are wrapped, so that ADMIN statements reach our jobs
 //     (admin.go) and running statements are measured for the governor.
 //   - Our system variables are registered as TiDB's own are, and those of TiDB that

@@ -155,7 +155,7 @@ func (e *executor) awaitExchange(ctx context.Context, sctx sessionctx.Context, s
 // CreateTable implements ddl.Executor. CREATE TABLE ... LIKE waits in line behind the index builds of the
 // other table, but TiDB copies the definition of that before: with the hidden columns of an expression
 // index that is being built, and without the index (BuildTableInfoWithLike in pkg/ddl/create_table.go).
-// Nobody could remove them. So it waits here for such indexes.
+// No statement could remove them. So it waits here for such indexes.
 func (e *executor) CreateTable(sctx sessionctx.Context, stmt *ast.CreateTableStmt) error {
 	if stmt.ReferTable != nil {
 		err := e.awaitTable(context.Background(), sctx, stmt.ReferTable, func(table *model.TableInfo) bool {
@@ -247,8 +247,8 @@ func clientError(err error) error {
 	return errs.OneLine(err)
 }
 
-// find returns a table that we can add indexes to. What it does not return, among
-// others what does not exist, is for TiDB to deal with.
+// find returns a table that we can add indexes to. All others, and tables that do not
+// exist, are left to TiDB.
 func (e *executor) find(ctx context.Context, name *ast.TableName) (*model.DBInfo, *model.TableInfo, bool) {
 	schema := e.layer.dom.InfoSchema()
 	db, ok := schema.SchemaByName(name.Schema)

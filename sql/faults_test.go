@@ -21,7 +21,7 @@ import (
 	"fastddl/sql"
 )
 
-// faulty is a backfiller that fails, or panics, where it is told to.
+// faulty is a backfiller that fails, or panics, where the test asks for it.
 type faulty struct {
 	ddl.Backfiller
 	backfill, compare func() error
@@ -54,7 +54,7 @@ func withFaults(f *faulty) func(o *sql.Options) {
 
 // A panic in a job, and an error that no attempt can cure, undo it; one that passes
 // is survived.
-func TestFaults(t *testing.T) {
+func TestPermanentFaultsUndoTheJob(t *testing.T) {
 	f := &faulty{}
 	e := newEnv(t, withFaults(f))
 	c := e.client()
@@ -113,7 +113,7 @@ func losingHold(o *sql.Options) {
 	o.Builds = s
 }
 
-// A job whose snapshot was collected while nobody ran it takes another one.
+// A job whose snapshot was collected while no node ran it takes another one.
 func TestLostHold(t *testing.T) {
 	dir := t.TempDir()
 	e := open(t, dir)
@@ -174,7 +174,7 @@ func TestLostHoldLeavesEntries(t *testing.T) {
 }
 
 // A schema version must not be taken while TiDB's owner may be about to write the
-// diff of the one before; when nobody can be, it may.
+// diff of the one before; when none can be, it may.
 func TestUnwrittenDiff(t *testing.T) {
 	e := newEnv(t)
 	c := e.client()
@@ -190,7 +190,7 @@ func TestUnwrittenDiff(t *testing.T) {
 	c.run("ALTER TABLE t ADD INDEX i1 (b)")
 
 	// A job that TiDB could be running: of a table that is not there, and it is not
-	// run because TiDB's owner is told that it is.
+	// run because the test says to TiDB's owner that it is.
 	foreign := &model.Job{ID: 1, Type: model.ActionAddColumn, SchemaName: "test", TableName: "elsewhere", State: model.JobStateRunning, Version: model.JobVersion2}
 	foreign.FillArgs(&model.EmptyArgs{})
 	data, err := foreign.Encode(true)

@@ -74,7 +74,7 @@ func TestIndexThatWasFlashedBackKeepsItsNumber(t *testing.T) {
 	e.flashBack(c, hooks[afterImport], func() {})
 	require.Equal(t, 8214, errorCode(wait(t, e.start("ALTER TABLE t ADD UNIQUE INDEX u (b)"))))
 	e.setHook(nil)
-	require.Eventually(t, func() bool { return len(e.DDL().Unfinished()) == 0 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return len(e.DDL().Unfinished()) == 0 }, hangTimeout, time.Millisecond)
 	require.NotEmpty(t, c.run("SELECT * FROM mysql.gc_delete_range"))
 	c.run("SET fastddl_ddl_engine = tidb")
 	c.run("ALTER TABLE t ADD UNIQUE INDEX u (b)")
@@ -83,7 +83,7 @@ func TestIndexThatWasFlashedBackKeepsItsNumber(t *testing.T) {
 	require.Equal(t, "10", c.one("SELECT COUNT(b) FROM t USE INDEX (u)"))
 }
 
-// Whoever adds indexes and columns before the build that was flashed back is undone, with whatever names, keeps them.
+// Indexes and columns that are added before the build that was flashed back is undone stay, with any names.
 func TestUndoneAfterAFlashbackBesideOthers(t *testing.T) {
 	e := newEnv(t)
 	c := e.client()
@@ -99,7 +99,7 @@ func TestUndoneAfterAFlashbackBesideOthers(t *testing.T) {
 				})
 				require.Equal(t, 8214, errorCode(wait(t, e.start("ALTER TABLE t ADD UNIQUE INDEX u (b), ADD COLUMN u INT DEFAULT 8"))))
 				e.setHook(nil)
-				require.Eventually(t, func() bool { return len(e.DDL().Unfinished()) == 0 }, patience, time.Millisecond)
+				require.Eventually(t, func() bool { return len(e.DDL().Unfinished()) == 0 }, hangTimeout, time.Millisecond)
 				e.collect(c)
 				c.check("t")
 				require.Equal(t, "10 70", c.one("SELECT COUNT(b), SUM(%[1]s) FROM t USE INDEX (%[1]s)", name))

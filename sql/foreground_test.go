@@ -13,8 +13,8 @@ import (
 	"fastddl/sql"
 )
 
-// Index builds give way while statements run: one that is counted for ever would hold them
-// back for ever, and one that is not counted is not given way to.
+// Index builds yield while statements run: one that is counted for ever would hold them
+// back for ever, and to one that is not counted they do not yield.
 func TestStatementsAreMeasured(t *testing.T) {
 	meter := new(foreground.Meter)
 	e := newEnv(t, func(o *sql.Options) { o.Foreground = meter })
@@ -55,7 +55,7 @@ func TestStatementsAreMeasured(t *testing.T) {
 	arrived, leave := e.blockAt(ddl.HookPoint{When: "before", Action: "backfill"})
 	building := e.start("ALTER TABLE t ADD INDEX j (b)")
 	reach(t, arrived)
-	require.Zero(t, meter.Executing(), "a build does not give way to the statement that waits for it")
+	require.Zero(t, meter.Executing(), "a build does not yield to the statement that waits for it")
 	close(leave)
 	require.NoError(t, wait(t, building))
 }

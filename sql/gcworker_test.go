@@ -17,7 +17,7 @@ func TestGarbageCollectionBegins(t *testing.T) {
 	c := newEnv(t).client()
 	require.Eventually(t, func() bool {
 		return c.one("SELECT COUNT(*) FROM mysql.tidb WHERE variable_name = 'tikv_gc_leader_uuid'") == "1"
-	}, patience, 10*time.Millisecond)
+	}, hangTimeout, 10*time.Millisecond)
 }
 
 // TestGarbageCollectionSparesReaders: what an open transaction, or a statement, may read stays,

@@ -31,9 +31,9 @@ import (
 	"fastddl/sql/sqltest"
 )
 
-// patience is how long a test waits for what is bound to happen, so that it bounds only how long a test hangs. Under the
+// hangTimeout is how long a test waits for what is bound to happen, so that it bounds only how long a test hangs. Under the
 // race detector, beside fifteen others on a core, a single schema change takes half a minute.
-const patience = 5 * time.Minute
+const hangTimeout = 5 * time.Minute
 
 func TestMain(m *testing.M) {
 	cfg := *tidbconfig.GetGlobalConfig()
@@ -274,7 +274,7 @@ func wait(t *testing.T, result <-chan error) error {
 	select {
 	case err := <-result:
 		return err
-	case <-time.After(patience):
+	case <-time.After(hangTimeout):
 		_ = pprof.Lookup("goroutine").WriteTo(os.Stderr, 1)
 		require.Fail(t, "a statement did not end")
 		return nil

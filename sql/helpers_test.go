@@ -19,7 +19,7 @@ func fieldTypes(rs sqlexec.RecordSet) []*types.FieldType {
 	return out
 }
 
-// errorCode is the number that a client would be told.
+// errorCode is the error code that a client would get.
 func errorCode(err error) int {
 	te := job.FindTerror(err)
 	if te == nil {

@@ -11,7 +11,7 @@ import (
 // A statement that gives a value of a unique index to a new row, and then takes it from the row that had it, as INSERT ... ON DUPLICATE
 // KEY UPDATE and REPLACE of several rows may, does not delete the entry of that row if its transaction is optimistic: TiDB takes the
 // tombstone, which replaces the new row's entry in the transaction's memory, for one of what the transaction itself has inserted
-// (initKeysAndMutations in client-go's txnkv/transaction/2pc.go). While the index is built, and the entry not imported yet, nobody
+// (initKeysAndMutations in client-go's txnkv/transaction/2pc.go). While the index is built, and the entry is not imported yet, no check
 // refuses that. Then the import brings an entry of a row that has another value, and until it is repaired another such statement
 // would update that row. TiDB does delete the entry if it has looked for one when it has inserted the row, instead of leaving that to
 // the commit; what it looks for it has read before, so that costs nothing.

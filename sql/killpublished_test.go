@@ -61,7 +61,7 @@ func TestKillOfWhatIsLeftAfterPublication(t *testing.T) {
 	require.Eventually(t, func() bool {
 		jobs := e.DDL().Unfinished()
 		return len(jobs) == 1 && jobs[0].WaitReason != "" && c.has("u")
-	}, patience, time.Millisecond)
+	}, hangTimeout, time.Millisecond)
 	began := time.Now()
 	_, err = db.ExecContext(t.Context(), fmt.Sprintf("KILL QUERY %d", id))
 	require.NoError(t, err)

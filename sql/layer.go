@@ -44,9 +44,9 @@ type Options struct {
 	Foreground *foreground.Meter
 	// TempDir is the folder that builds sort in; needed with Builds.
 	TempDir string
-	// Logger receives what is ours of the log; nil drops it.
+	// Logger receives our part of the log; nil drops it.
 	Logger *zap.Logger
-	// Stage receives what Open is doing; nil drops it.
+	// Stage receives the stage that Open enters; nil drops it.
 	Stage func(string)
 	// Backfiller and Hook are those of ddl.Options.
 	Backfiller ddl.Backfiller
@@ -166,8 +166,8 @@ type gcDelayer interface {
 	StopGCWorker()
 }
 
-// readerKeeper is a storage whose garbage collection has to be told what is being read: TiDB
-// tells etcd, twice a minute, if there is one.
+// readerKeeper is a storage whose garbage collection must know the timestamps that are being
+// read: TiDB publishes them in etcd, twice a minute, if there is one.
 type readerKeeper interface {
 	KeepReadable(oldest func() uint64)
 }

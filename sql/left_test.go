@@ -90,7 +90,7 @@ func TestLeaveStore(t *testing.T) {
 	reach(t, arrived)
 	c.run("ADMIN PAUSE DDL JOBS " + c.one("SELECT job_id FROM mysql.fastddl_ddl_record"))
 	queued := e.start(buildQueued)
-	require.Eventually(t, func() bool { return len(c.run("SELECT job_id FROM mysql.fastddl_ddl_record")) == 2 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return len(c.run("SELECT job_id FROM mysql.fastddl_ddl_record")) == 2 }, hangTimeout, time.Millisecond)
 	running := e.start(buildRunning)
 	reach(t, arrived)
 	require.Equal(t, []string{"1", "0", "1"}, c.run("SELECT checkpoint IS NOT NULL FROM mysql.fastddl_ddl_record ORDER BY job_id"))

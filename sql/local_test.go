@@ -23,7 +23,7 @@ func TestLocalSessionsAreKilled(t *testing.T) {
 			_, err := c.try("WITH RECURSIVE n AS (SELECT 1 a UNION ALL SELECT a + 1 FROM n WHERE a < 1000000000) SELECT COUNT(*) FROM n")
 			result <- err
 		}()
-		manager.Kill(id+1000, false, false, false) // nobody has it
+		manager.Kill(id+1000, false, false, false) // no session has it
 		var err error
 		require.Eventually(t, func() bool {
 			// One that comes before the statement has begun is forgotten then.
@@ -34,7 +34,7 @@ func TestLocalSessionsAreKilled(t *testing.T) {
 			default:
 				return false
 			}
-		}, patience, time.Millisecond)
+		}, hangTimeout, time.Millisecond)
 		require.Equal(t, test.code, errorCode(err), "%v", err)
 	}
 }

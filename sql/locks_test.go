@@ -124,7 +124,7 @@ func TestLocksAreSettledBeforeTheComparison(t *testing.T) {
 	require.Len(t, locks.asked[0], 4, "of the unique index, in the table and in its partitions")
 }
 
-// Nobody is asked for indexes that are not unique: their keys are never locked.
+// Locks are not settled for indexes that are not unique: their keys are never locked.
 func TestLocksOfPlainIndexesAreNotSettled(t *testing.T) {
 	e, locks := newLateLocks(t)
 	c := e.client()
@@ -180,7 +180,7 @@ func (s *shadows) find(ctx context.Context, ranges []kv.KeyRange, ts uint64, col
 	if len(s.key) == 0 || !slices.ContainsFunc(ranges, func(r kv.KeyRange) bool { return r.Contains(s.key) }) || columns.Index[0].Name.L != "b" {
 		return nil
 	}
-	// A tombstone over it is newer than what is hidden: nobody sees that again.
+	// A tombstone over it is newer than what is hidden: that stays unseen.
 	deleted := false
 	err := s.Store.(kv.ChangeFinder).Changes(ctx, kv.KeyRange{Start: s.key, End: kv.NextKey(s.key)}, 0, ts, func([]byte) error {
 		deleted = true

@@ -18,7 +18,7 @@ import (
 	"fastddl/sql"
 )
 
-// silent is a storage that loses the answer to a commit: it has happened, and nobody knows.
+// silent is a storage that loses the answer to a commit: it has happened, and its client does not know.
 type silent struct {
 	wholeStorage
 	// loses is the table whose next commit that is.
@@ -90,12 +90,12 @@ func TestRequestWhoseAnswerIsLost(t *testing.T) {
 	require.Eventually(t, func() bool {
 		jobs := e.DDL().Unfinished()
 		return len(jobs) == 1 && jobs[0].Step == "delete-only"
-	}, patience, time.Millisecond)
+	}, hangTimeout, time.Millisecond)
 	id := e.DDL().Unfinished()[0].ID
 	s.loseNext(e)
 	require.NoError(t, e.DDL().Pause(t.Context(), id))
 	require.Zero(t, s.loses.Load(), "nothing was lost")
-	require.Eventually(t, func() bool { return e.DDL().Unfinished()[0].State == "paused" }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return e.DDL().Unfinished()[0].State == "paused" }, hangTimeout, time.Millisecond)
 
 	threads := 3
 	s.loseNext(e)

@@ -15,8 +15,8 @@ import (
 	"fastddl/sql"
 )
 
-// A job whose snapshot was collected does not go on before that is recorded: nobody
-// would notice again.
+// A job whose snapshot was collected does not go on before that is recorded: it would
+// not be noticed again.
 func TestLostHoldIsRecorded(t *testing.T) {
 	const snapshot = "SELECT JSON_EXTRACT(CAST(CONVERT(record USING utf8mb4) AS JSON), '$.snapshot_ts') FROM mysql.fastddl_ddl_record"
 	dir := t.TempDir()
@@ -49,7 +49,7 @@ func TestLostHoldIsRecorded(t *testing.T) {
 	})
 	defer e.close()
 	c = e.client()
-	require.Eventually(t, func() bool { return attempts.Load() > 1 }, patience, time.Millisecond,
+	require.Eventually(t, func() bool { return attempts.Load() > 1 }, hangTimeout, time.Millisecond,
 		"the job has gone on with a snapshot it has lost")
 	c.run("ALTER TABLE mysql.fastddl_ddl_record RENAME COLUMN gone TO checkpoint")
 	c.awaitNoJob()
@@ -71,9 +71,9 @@ func (s *passingStore) GCSafePoint(ctx context.Context) (uint64, error) {
 	return s.fences.GCSafePoint(ctx)
 }
 
-// On TiKV garbage collection removes LOCK records, whatever they hide. If it has passed S before the comparison is over, that does not
-// see what a transaction hides that has believed one of them (a finding of the simulation): the job takes
-// another S. It notices whether or not anybody has told it that its hold is lost.
+// On TiKV garbage collection removes LOCK records, regardless of what they hide. If it has passed S before the
+// comparison is over, the comparison does not see what a transaction hides that has read one of them (a finding of
+// the simulation): the job takes another S. It notices that without a message that its hold is lost.
 func TestHoldLostBeforeTheComparison(t *testing.T) {
 	t.Run("during it", func(t *testing.T) {
 		var s *passingStore

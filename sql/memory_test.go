@@ -21,5 +21,5 @@ func TestClosedLayersAreFreed(t *testing.T) {
 	require.Eventually(t, func() bool {
 		runtime.GC()
 		return freed.Load() >= closed-1
-	}, patience, 10*time.Millisecond)
+	}, hangTimeout, 10*time.Millisecond)
 }

@@ -36,7 +36,7 @@ func (w *unseenWriter) exec(queries ...string) {
 
 // A writer that goes on by a schema without the index, past the metadata lock, shows before the index is
 // published, and the index is right: rows that it has brought in have entries, and those that it has deleted have none.
-func TestMissedWriterShowsBeforeAnIndexIsPublished(t *testing.T) {
+func TestMissedWriterIsFoundBeforePublication(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		writes string

@@ -184,7 +184,7 @@ func TestMixedDeletesWhatItDropped(t *testing.T) {
 	require.NotContains(t, c.one("SHOW CREATE TABLE t"), "`c`")
 }
 
-// A job that is public cannot be undone. Whoever takes its row in TiDB's queue then
+// A job that is public cannot be undone. A statement that takes its row in TiDB's queue then
 // does not keep it from going on.
 func TestMixedQueueRow(t *testing.T) {
 	randtest.SkipShort(t)
@@ -198,7 +198,7 @@ func TestMixedQueueRow(t *testing.T) {
 		row := c.one("SELECT job_id, type FROM mysql.tidb_ddl_job")
 		require.True(t, strings.HasSuffix(row, " 251"), row)
 		c.cancelAsTiDB(strings.Fields(row)[0])
-		require.Eventually(t, func() bool { return len(c.run("SELECT * FROM mysql.tidb_ddl_job")) == 0 }, patience, 10*time.Millisecond)
+		require.Eventually(t, func() bool { return len(c.run("SELECT * FROM mysql.tidb_ddl_job")) == 0 }, hangTimeout, 10*time.Millisecond)
 		close(leave)
 		require.NoError(t, wait(t, result))
 		require.Empty(t, c.run("SELECT * FROM mysql.tidb_ddl_job"))
@@ -207,7 +207,7 @@ func TestMixedQueueRow(t *testing.T) {
 	}
 }
 
-// Whoever looks sees all of a statement or nothing, and rows that are written
+// A reader sees all of a statement or nothing, and rows that are written
 // meanwhile are right in all indexes.
 func TestMixedUnderWriters(t *testing.T) {
 	randtest.SkipShort(t)
@@ -297,7 +297,7 @@ func TestMixedForeignKeyInTurn(t *testing.T) {
 	reach(t, arrived)
 	queued := func(n int) {
 		t.Helper()
-		require.Eventually(t, func() bool { return c.one("SELECT COUNT(*) FROM mysql.tidb_ddl_job") == fmt.Sprint(n) }, patience, time.Millisecond)
+		require.Eventually(t, func() bool { return c.one("SELECT COUNT(*) FROM mysql.tidb_ddl_job") == fmt.Sprint(n) }, hangTimeout, time.Millisecond)
 	}
 	key := e.start("ALTER TABLE child ADD CONSTRAINT fk FOREIGN KEY (p) REFERENCES t (b)")
 	queued(2)
@@ -326,7 +326,7 @@ func TestMixedForeignKeyInTurn(t *testing.T) {
 
 // A column that is given another type, while an index or a generated column that uses it was
 // added by a job before: what the statement was checked with does not hold any more.
-func TestMixedOverNewUsersInTurn(t *testing.T) {
+func TestMixedIsCheckedAgainInItsTurn(t *testing.T) {
 	randtest.SkipShort(t)
 	e := newEnv(t)
 	c := e.client()
@@ -352,7 +352,7 @@ func TestMixedOverNewUsersInTurn(t *testing.T) {
 		arrived, leave := e.blockAt(ddl.HookPoint{When: "before", Action: "backfill"})
 		queued := func(n int) {
 			t.Helper()
-			require.Eventually(t, func() bool { return len(e.DDL().Unfinished()) == n }, patience, time.Millisecond, test.change)
+			require.Eventually(t, func() bool { return len(e.DDL().Unfinished()) == n }, hangTimeout, time.Millisecond, test.change)
 		}
 		first := e.start("ALTER TABLE t ADD INDEX i1 (d)")
 		reach(t, arrived)
@@ -376,7 +376,7 @@ func TestMixedOverNewUsersInTurn(t *testing.T) {
 
 // Two statements on one table are executed in turn. The later one is checked again
 // when it begins.
-func TestMixedInTurn(t *testing.T) {
+func TestMixedStatementsRunInTurn(t *testing.T) {
 	randtest.SkipShort(t)
 	e := newEnv(t)
 	c := e.client()
@@ -410,7 +410,7 @@ func TestMixedInTurn(t *testing.T) {
 		first := e.start("ALTER TABLE t " + test.first)
 		reach(t, arrived)
 		second := e.start("ALTER TABLE t " + test.second)
-		require.Eventually(t, func() bool { return len(e.DDL().Unfinished()) == 2 }, patience, time.Millisecond, test.second)
+		require.Eventually(t, func() bool { return len(e.DDL().Unfinished()) == 2 }, hangTimeout, time.Millisecond, test.second)
 		close(leave)
 		require.NoError(t, wait(t, first))
 		after := wait(t, second)

@@ -8,7 +8,7 @@ import (
 )
 
 // Foreign keys go by an index that stays while the one that they went by is being dropped: TiDB takes the first of the
-// table's that serves them, whatever state it is in.
+// table's that serves them, in any state of its.
 func TestMixedForeignKeysLeaveTheIndexThatGoes(t *testing.T) {
 	e := newEnv(t)
 	c, w := e.client(), e.client()

@@ -288,9 +288,9 @@ func TestRefusedAsByTiDB(t *testing.T) {
 	c.fails(8200, "ALTER TABLE t ADD INDEX x (a), ADD INDEX y (b)")
 }
 
-// TestBuildBehindARename: a build whose table has another name by the time that it is its turn
+// TestBuildOfARenamedTableIsRefused: a build whose table has another name by the time that it is its turn
 // is refused: nothing would keep other DDL off that name.
-func TestBuildBehindARename(t *testing.T) {
+func TestBuildOfARenamedTableIsRefused(t *testing.T) {
 	e := newEnv(t)
 	c := e.client()
 	table(c, 100)
@@ -298,9 +298,9 @@ func TestBuildBehindARename(t *testing.T) {
 	first := e.start("ALTER TABLE t ADD INDEX i (b)")
 	reach(t, arrived)
 	rename := e.start("RENAME TABLE t TO u")
-	require.Eventually(t, func() bool { return c.one("SELECT COUNT(*) FROM mysql.tidb_ddl_job") == "2" }, patience, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return c.one("SELECT COUNT(*) FROM mysql.tidb_ddl_job") == "2" }, hangTimeout, 5*time.Millisecond)
 	second := e.start("ALTER TABLE t ADD INDEX j (b)")
-	require.Eventually(t, func() bool { return len(e.DDL().Unfinished()) == 2 }, patience, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return len(e.DDL().Unfinished()) == 2 }, hangTimeout, 5*time.Millisecond)
 	close(leave)
 	require.NoError(t, wait(t, first))
 	require.NoError(t, wait(t, rename))

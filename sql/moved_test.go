@@ -15,7 +15,7 @@ import (
 
 // When a plain server has cancelled a build, TiDB's queue goes on with what was behind it, before the build's node knows. What
 // that does to the table does not keep the build from being undone.
-func TestUndoneBehindWhatHasMovedTheTable(t *testing.T) {
+func TestBuildIsUndoneAfterItsTableMoved(t *testing.T) {
 	randtest.SkipShort(t)
 	e := newEnv(t)
 	c := e.client()
@@ -55,7 +55,7 @@ func TestUndoneBehindWhatHasMovedTheTable(t *testing.T) {
 			})
 			require.ErrorContains(t, wait(t, e.start("ALTER TABLE r.t ADD UNIQUE INDEX i ((b + 1), id), ADD INDEX j (b)")), "Cancelled DDL job")
 			e.setHook(nil)
-			require.Eventually(t, func() bool { return len(e.DDL().Unfinished()) == 0 }, patience, time.Millisecond)
+			require.Eventually(t, func() bool { return len(e.DDL().Unfinished()) == 0 }, hangTimeout, time.Millisecond)
 			require.NotContains(t, c.one("SHOW CREATE TABLE "+test.table), "KEY `")
 			c.run("INSERT INTO " + test.table + " VALUES (10, 4), (11, 4)")
 			c.run("ALTER TABLE " + test.table + " ADD INDEX i ((b + 1)), ADD UNIQUE INDEX j (b, id)")
@@ -68,7 +68,7 @@ func TestUndoneBehindWhatHasMovedTheTable(t *testing.T) {
 }
 
 // So it is with a job whose indexes are public, and which is still to take away what its statement drops.
-func TestDropsOfATableThatHasMoved(t *testing.T) {
+func TestDropsAreDoneAfterTheirTableMoved(t *testing.T) {
 	e := newEnv(t)
 	c := e.client()
 	for _, move := range []string{"TRUNCATE TABLE r.t", "RENAME TABLE r.t TO q.t"} {

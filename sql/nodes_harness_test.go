@@ -24,7 +24,7 @@ import (
 	"fastddl/sql"
 )
 
-// cluster says who of several nodes lives, as the test wants it.
+// cluster lists the nodes that are alive, as the test wants it.
 type cluster struct {
 	mu    sync.Mutex
 	next  int
@@ -235,7 +235,7 @@ func newNodes(t *testing.T, changes ...func(o *sql.Options)) *nodes {
 	return n
 }
 
-// stopAt stops the first node's job at a place, whatever happens to its context, as a
+// stopAt stops the first node's job at a place, regardless of its context, as a
 // process is stopped by a signal. The channel is closed when it has arrived there; leave
 // lets it go on, and does nothing the second time; the end of the test does it, too.
 func (n *nodes) stopAt(at ddl.HookPoint) (arrived <-chan struct{}, leave func()) {
@@ -280,7 +280,7 @@ func (n *nodes) joined(t *testing.T) {
 		n.of.mu.Lock()
 		defer n.of.mu.Unlock()
 		return n.first.life != nil
-	}, patience, time.Millisecond, "it does not join")
+	}, hangTimeout, time.Millisecond, "it does not join")
 }
 
 // deleteOnly waits until the first node's only job is delete-only, and returns its ID.
@@ -293,7 +293,7 @@ func (n *nodes) deleteOnly(t *testing.T) (id int64) {
 			return true
 		}
 		return false
-	}, patience, time.Millisecond)
+	}, hangTimeout, time.Millisecond)
 	return id
 }
 
@@ -324,5 +324,5 @@ func (n *nodes) state(c *client) string {
 // idle waits until the first node runs no job.
 func (n *nodes) idle(t *testing.T) {
 	t.Helper()
-	require.Eventually(t, func() bool { return len(n.DDL().Unfinished()) == 0 }, patience, time.Millisecond, "it has not given up")
+	require.Eventually(t, func() bool { return len(n.DDL().Unfinished()) == 0 }, hangTimeout, time.Millisecond, "it has not given up")
 }

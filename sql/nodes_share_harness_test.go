@@ -224,7 +224,7 @@ func (n *crewNodes) everybodys(done func(c *crewNode) int) (total int) {
 }
 
 // gate returns what waits until its context ends or leave is called; the channel is closed
-// when somebody waits.
+// when a caller waits.
 func gate() (wait func(ctx context.Context) error, arrived <-chan struct{}, leave func()) {
 	came, left := make(chan struct{}), make(chan struct{})
 	var once sync.Once
@@ -337,6 +337,6 @@ func (n *crewNodes) requireNothingLeft(c *client) {
 		require.Eventually(c.t, func() bool {
 			entries, err := os.ReadDir(node.temp)
 			return os.IsNotExist(err) || err == nil && len(entries) == 0
-		}, patience, time.Millisecond, "files of %s are left", node.name)
+		}, hangTimeout, time.Millisecond, "files of %s are left", node.name)
 	}
 }

@@ -38,7 +38,7 @@ func TestNodesBuildTogether(t *testing.T) {
 }
 
 // What the verification does not find right is built again, in other parts than before.
-func TestNodesBuildAgain(t *testing.T) {
+func TestNodesRebuildWhatFailedVerification(t *testing.T) {
 	n := newCrew(t, 2)
 	c := n.client()
 	table(c, 1000)
@@ -55,7 +55,7 @@ func TestNodesBuildAgain(t *testing.T) {
 
 // A node that is gone in the middle of a part loses it to others, which fence it off first
 // and go on; what it does late changes nothing, and when it is back it helps again.
-func TestHelperIsLost(t *testing.T) {
+func TestSharedBuildSurvivesALostNode(t *testing.T) {
 	randtest.SkipShort(t)
 	n := newCrew(t, 3)
 	c := n.client()
@@ -78,7 +78,7 @@ func TestHelperIsLost(t *testing.T) {
 	life.notice()
 	leave()
 	letIn()
-	require.Eventually(t, func() bool { return lost.alive() }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return lost.alive() }, hangTimeout, time.Millisecond)
 	c.run("ALTER TABLE t DROP INDEX u")
 	result, leave = n.startStopped("ALTER TABLE t ADD INDEX i (b)")
 	leave()
@@ -88,7 +88,7 @@ func TestHelperIsLost(t *testing.T) {
 }
 
 // A node that is gone loses all parts that it builds together.
-func TestHelperLosesItsParts(t *testing.T) {
+func TestLostNodeLosesAllItsParts(t *testing.T) {
 	randtest.SkipShort(t)
 	n := newCrew(t, 2)
 	c := n.client()
@@ -119,7 +119,7 @@ func TestHelperLosesItsParts(t *testing.T) {
 	n.requireBuilt(c, "t")
 }
 
-// A node that has not heard that a part is its own takes it all the same: nobody else may.
+// A node that has not heard that a part is its own takes it all the same: no other node may.
 func TestClaimWhoseAnswerIsLost(t *testing.T) {
 	n := newCrew(t, 1)
 	c := n.client()
@@ -148,7 +148,7 @@ func TestClaimWhoseAnswerIsLost(t *testing.T) {
 	n.requireBuilt(c, "t")
 }
 
-// Cancelling a job waits for nobody who does not know that it holds a part.
+// Cancelling a job does not wait for a node that does not know that it holds a part.
 func TestCancelBesideAClaimWhoseAnswerIsLost(t *testing.T) {
 	n := newCrew(t, 2)
 	c := n.client()
@@ -167,7 +167,7 @@ func TestCancelBesideAClaimWhoseAnswerIsLost(t *testing.T) {
 
 // However often a node looks whether its parts are its own still, it does not take one that
 // it has just claimed for lost.
-func TestLooksBesideClaims(t *testing.T) {
+func TestClaimedPartIsNotTakenForLost(t *testing.T) {
 	randtest.SkipShort(t)
 	n := newCrew(t, 2)
 	c := n.client()
@@ -199,7 +199,7 @@ func TestLooksBesideClaims(t *testing.T) {
 // A node that has lost its lease while it holds a part, and goes on with it, writes nothing
 // for the part: neither its result, nor a checkpoint, nor that it has given it back. It is
 // not permitted to import.
-func TestLateHelperTouchesNothing(t *testing.T) {
+func TestLateNodeTouchesNothing(t *testing.T) {
 	n := newCrew(t, 2)
 	c := n.client()
 	table(c, 300)
@@ -224,23 +224,23 @@ func TestLateHelperTouchesNothing(t *testing.T) {
 		c.one("SELECT part FROM mysql.fastddl_build_parts WHERE holder LIKE 'node2/%%'")
 	late.shutOut()
 	life := late.forget()
-	life.dead.Store(true) // by the clock; nobody has woken up yet
-	require.Eventually(t, func() bool { return strings.HasPrefix(c.one(row), "open ") }, patience, time.Millisecond)
+	life.dead.Store(true) // by the clock; no goroutine has woken up yet
+	require.Eventually(t, func() bool { return strings.HasPrefix(c.one(row), "open ") }, hangTimeout, time.Millisecond)
 	before := c.one(row)
 	close(left)
 	require.Error(t, <-saved, "imports are not permitted")
 	require.Error(t, <-saved, "the checkpoint is refused")
 	life.notice()
-	require.NoError(t, late.ddl.Close(), "it has ended whatever it did")
+	require.NoError(t, late.ddl.Close(), "it has ended all it did")
 	require.Equal(t, before, c.one(row))
 	leave()
 	require.NoError(t, wait(t, result))
 	n.requireBuilt(c, "t")
 }
 
-// A part is open again with what its holder has done when that stops in good order, and
-// nobody waits for a lease to end.
-func TestHelperLeaves(t *testing.T) {
+// A part is open again, with its checkpoint, when its holder stops in good order, and
+// no node waits for a lease to end.
+func TestLeavingNodeGivesItsPartsBack(t *testing.T) {
 	n := newCrew(t, 2)
 	c := n.client()
 	table(c, 300)
@@ -266,20 +266,20 @@ func TestNodeAloneDoesNotDivide(t *testing.T) {
 	c.run("ALTER TABLE t ADD INDEX i (b)")
 	require.Zero(t, n.nodes[0].parts())
 	helper := n.join("node2")
-	require.Eventually(t, helper.alive, patience, time.Millisecond)
+	require.Eventually(t, helper.alive, hangTimeout, time.Millisecond)
 	c.run("ALTER TABLE t ADD INDEX j (b)")
 	require.Equal(t, 2, n.nodes[0].parts()+helper.parts())
 	n.requireBuilt(c, "t")
 }
 
 // A node that joins while a job runs takes parts of it.
-func TestLateNodeHelps(t *testing.T) {
+func TestJoiningNodeTakesParts(t *testing.T) {
 	n := newCrew(t, 1)
 	c := n.client()
 	table(c, 1000)
 	result, leave := n.startStopped("ALTER TABLE t ADD INDEX i (b)")
 	joined := n.join("late")
-	require.Eventually(t, func() bool { return joined.parts() == 11 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return joined.parts() == 11 }, hangTimeout, time.Millisecond)
 	leave()
 	require.NoError(t, wait(t, result))
 	require.Equal(t, 1, n.nodes[0].parts())
@@ -303,7 +303,7 @@ func TestFilesOfALostPart(t *testing.T) {
 	n.requireBuilt(c, "t")
 }
 
-// Whoever is asked, no node builds any more when a pause, or a cancellation, has had its
+// Regardless of the node that is asked, no node builds any more when a pause, or a cancellation, has had its
 // effect, and all go on after it.
 func TestControlOfSharedBuilds(t *testing.T) {
 	randtest.SkipShort(t)
@@ -315,16 +315,16 @@ func TestControlOfSharedBuilds(t *testing.T) {
 	held := "SELECT COUNT(*) FROM mysql.fastddl_build_parts WHERE state = 'held'"
 	require.NoError(t, asked.Pause(t.Context(), id))
 	state := func() string { return c.one("SELECT state FROM mysql.fastddl_ddl_jobs WHERE job_id = %d", id) }
-	require.Eventually(t, func() bool { return state() == "paused" }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return state() == "paused" }, hangTimeout, time.Millisecond)
 	require.Equal(t, "0", c.one(held))
 	require.Empty(t, c.run("SELECT part FROM mysql.fastddl_build_parts WHERE wanted"))
 
 	require.NoError(t, asked.Resume(t.Context(), id))
-	require.Eventually(t, func() bool { return c.one(held) == "3" }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return c.one(held) == "3" }, hangTimeout, time.Millisecond)
 	threads := 7
 	require.NoError(t, asked.Alter(t.Context(), id, ddl.Alteration{Threads: &threads}))
 	for _, node := range n.nodes {
-		require.Eventually(t, func() bool { return node.threads() == threads }, patience, time.Millisecond, node.name)
+		require.Eventually(t, func() bool { return node.threads() == threads }, hangTimeout, time.Millisecond, node.name)
 	}
 
 	began := time.Now()
@@ -353,7 +353,7 @@ func TestOwnerOfSharedBuildIsLost(t *testing.T) {
 	n.nodes[0].forget().notice()
 	require.Eventually(t, func() bool {
 		return c.one("SELECT JSON_EXTRACT(CONVERT(record USING utf8mb4), '$.epoch') FROM mysql.fastddl_ddl_record") == "1"
-	}, patience, time.Millisecond)
+	}, hangTimeout, time.Millisecond)
 	require.Equal(t, before, holds())
 	leave()
 	require.NoError(t, wait(t, result))
@@ -396,7 +396,7 @@ func TestUndoWaitsForParts(t *testing.T) {
 	})
 	require.NoError(t, n.nodes[0].ddl.Cancel(t.Context(), n.jobID(c)))
 	waits := func() bool { return strings.HasPrefix(c.lastJob("wait_reason"), "node2, to end") }
-	require.Eventually(t, waits, patience, time.Millisecond)
+	require.Eventually(t, waits, hangTimeout, time.Millisecond)
 	close(left)
 	require.Equal(t, 8214, errorCode(wait(t, result)))
 	require.Equal(t, "0", <-undone)
@@ -443,7 +443,7 @@ func TestValuesInPartsOfTwoNodes(t *testing.T) {
 }
 
 // An error of the data is the job's, whichever node meets it; any other is tried again, by
-// whoever comes first.
+// the first node to reach it.
 func TestPartsThatFail(t *testing.T) {
 	n := newCrew(t, 2)
 	c := n.client()
@@ -505,7 +505,7 @@ func TestPartsWaitForRoom(t *testing.T) {
 }
 
 // A node that finds S collected has the job take another one, as the job's owner does.
-func TestPartsOfALostSnapshot(t *testing.T) {
+func TestSharedBuildTakesANewSnapshot(t *testing.T) {
 	n := newCrew(t, 2)
 	c := n.client()
 	table(c, 300)
@@ -529,7 +529,7 @@ func TestPartsOfALostSnapshot(t *testing.T) {
 }
 
 // Which nodes build, and how many, is what TiDB's variables say when the statement comes.
-func TestWhichNodesHelp(t *testing.T) {
+func TestVariablesChooseTheNodesOfABuild(t *testing.T) {
 	randtest.SkipShort(t)
 	n := newCrew(t, 3)
 	c := n.client()
@@ -569,7 +569,7 @@ func TestWhichNodesHelp(t *testing.T) {
 	result := make(chan error, 1)
 	go func() { _, err := c.try("ALTER TABLE t ADD INDEX i (b)"); result <- err }()
 	look := n.client()
-	require.Eventually(t, func() bool { return look.one(held) == "2" }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return look.one(held) == "2" }, hangTimeout, time.Millisecond)
 	for _, node := range n.nodes { // all of them look again
 		node.Notify(t.Context())
 	}
@@ -643,7 +643,7 @@ func TestNodesCompareTogether(t *testing.T) {
 }
 
 // A comparison loses a node, is paused and resumed, and loses its owner: it is done in the
-// end, and what late nodes have summed up is in nobody's sum.
+// end, and what late nodes have summed up is in no sum.
 func TestSharedComparisonIsInterrupted(t *testing.T) {
 	for name, interrupt := range map[string]func(t *testing.T, n *crewNodes, c *client) (after func()){
 		"helper lost": func(t *testing.T, n *crewNodes, c *client) func() {
@@ -659,7 +659,7 @@ func TestSharedComparisonIsInterrupted(t *testing.T) {
 			c.run("ADMIN PAUSE DDL JOBS %d", n.jobID(c))
 			require.Eventually(t, func() bool {
 				return c.one("SELECT COUNT(*) FROM mysql.fastddl_build_parts WHERE state = 'held'") == "0"
-			}, patience, time.Millisecond)
+			}, hangTimeout, time.Millisecond)
 			c.run("ADMIN RESUME DDL JOBS %d", n.jobID(c))
 			return func() {}
 		},
@@ -684,7 +684,7 @@ func TestSharedComparisonIsInterrupted(t *testing.T) {
 	}
 }
 
-// Who takes a job over compares anew, at a timestamp of its own.
+// A node that takes a job over compares anew, at a timestamp of its own.
 func TestOwnerOfSharedComparisonIsLost(t *testing.T) {
 	randtest.SkipShort(t)
 	n := newCrew(t, 3)

@@ -83,7 +83,7 @@ func TestLateOwnerTouchesNothing(t *testing.T) {
 	}
 }
 
-// stopping is a backfiller whose builds stop until they are let go, and tell what they are
+// stopping is a backfiller whose builds stop until they are let go, and report what they are
 // permitted then.
 type stopping struct {
 	ddl.Backfiller
@@ -112,7 +112,7 @@ func (b *stopping) Backfill(ctx context.Context, t ddl.BackfillTask) (backfill.R
 // A build of a late owner is not permitted to import once the clock says that the node is
 // no member any more, and does not overwrite the checkpoint of the next owner, which has
 // fenced off what was sent before.
-func TestLateBuild(t *testing.T) {
+func TestLateOwnerDoesNotImport(t *testing.T) {
 	b := &stopping{entered: make(chan struct{}), leave: make(chan struct{})}
 	entered, goOn := b.entered, sync.OnceFunc(func() { close(b.leave) })
 	n := newNodes(t, func(o *sql.Options) {
@@ -124,13 +124,13 @@ func TestLateBuild(t *testing.T) {
 	result := n.start(addUnique)
 	defer goOn()
 	reach(t, entered)
-	require.Zero(t, n.fences.count(), "there is nobody to be fenced off")
+	require.Zero(t, n.fences.count(), "there is no node to be fenced off")
 	arrived, leave := n.stopOther()
 	defer leave()
 	late := n.first.forget()
 	reach(t, arrived)
 	require.Equal(t, 1, n.fences.count(), "before its first action")
-	late.dead.Store(true) // by the clock; nobody has woken up yet
+	late.dead.Store(true) // by the clock; no goroutine has woken up yet
 	goOn()
 	n.idle(t)
 	require.NoError(t, b.permittedBefore)
@@ -144,7 +144,7 @@ func TestLateBuild(t *testing.T) {
 }
 
 // A node that is alone takes its own jobs back when it is a member again.
-func TestComesBack(t *testing.T) {
+func TestNodeRejoinsAfterPartition(t *testing.T) {
 	n := newNodes(t)
 	require.NoError(t, n.other.Close())
 	c := n.client()
@@ -182,21 +182,21 @@ func TestBlockersOfTheLastOwner(t *testing.T) {
 	defer goOn()
 	n.first.forget().notice()
 	reach(t, taken)
-	require.Eventually(t, func() bool { return len(c.run("SELECT * FROM mysql.fastddl_ddl_blockers")) == 0 }, patience, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return len(c.run("SELECT * FROM mysql.fastddl_ddl_blockers")) == 0 }, hangTimeout, 10*time.Millisecond)
 	goOn()
 	require.NoError(t, wait(t, result))
 	letIn()
 }
 
 // What a node that has died has asked of others does not stay, while what a living one asks does.
-func TestRequestsOfTheDeadAreForgotten(t *testing.T) {
+func TestRequestsOfDeadNodesAreForgotten(t *testing.T) {
 	randtest.SkipShort(t)
 	c := newNodes(t).client()
 	c.run("INSERT INTO mysql.fastddl_ddl_requests VALUES ('dead', 1, '{}', NULL, NOW() - INTERVAL 20 MINUTE), ('alive', 1, '{}', '{}', NOW())")
 	require.Eventually(t, func() bool {
 		return c.one("SELECT GROUP_CONCAT(request_id) FROM mysql.fastddl_ddl_requests") == "alive"
 	},
-		patience, 10*time.Millisecond)
+		hangTimeout, 10*time.Millisecond)
 }
 
 // takenOften has a job that is in the middle of its import taken over by the second node, as if it
@@ -217,9 +217,9 @@ func (n *nodes) takenOften(c *client, change string) (result <-chan error, id in
 	return result, id
 }
 
-// Who has taken over a job that many have had pauses before it goes on, as is shown; but not to
-// undo it, nor to stop it.
-func TestTakeoverPauses(t *testing.T) {
+// A node that takes over a job that many nodes have had pauses, and shows that, before it goes
+// on; but not before it undoes the job, nor before it stops it.
+func TestTakeoverOfAMuchMovedJobPauses(t *testing.T) {
 	randtest.SkipShort(t)
 	n := newNodes(t)
 	c := n.client()
@@ -228,7 +228,7 @@ func TestTakeoverPauses(t *testing.T) {
 		require.Eventually(t, func() bool {
 			jobs := n.other.Unfinished()
 			return len(jobs) == 1 && strings.Contains(jobs[0].WaitReason, "changed hands 41 times")
-		}, patience, time.Millisecond)
+		}, hangTimeout, time.Millisecond)
 		require.Zero(t, n.fences.count())
 	}
 	t.Run("cancelled", func(t *testing.T) {
@@ -246,7 +246,7 @@ func TestTakeoverPauses(t *testing.T) {
 		result, id := n.takenOften(c.of(t), "")
 		pauses(t)
 		require.NoError(t, n.other.Pause(t.Context(), id))
-		require.Eventually(t, func() bool { return n.other.Unfinished()[0].State == "paused" }, patience, time.Millisecond)
+		require.Eventually(t, func() bool { return n.other.Unfinished()[0].State == "paused" }, hangTimeout, time.Millisecond)
 		require.Equal(t, 1, n.fences.count(), "nothing of the last owner comes late into a paused job")
 		require.NoError(t, n.other.Resume(t.Context(), id))
 		require.NoError(t, wait(t, result))
@@ -270,7 +270,7 @@ func TestTakeoverOfAPausedJob(t *testing.T) {
 	n := newNodes(t)
 	c := n.client()
 	result, id := n.takenOften(c, fmt.Sprintf(", '$.request', 'pause', '$.state', %d", model.JobStatePaused))
-	require.Eventually(t, func() bool { return len(n.other.Unfinished()) == 1 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return len(n.other.Unfinished()) == 1 }, hangTimeout, time.Millisecond)
 	require.NoError(t, n.other.Resume(t.Context(), id))
 	require.NoError(t, wait(t, result))
 	require.Zero(t, n.fences.count())
@@ -278,7 +278,7 @@ func TestTakeoverOfAPausedJob(t *testing.T) {
 }
 
 // A statement that comes while the node is no member is built by another one.
-func TestQueuedElsewhere(t *testing.T) {
+func TestStatementIsBuiltByAnotherNode(t *testing.T) {
 	n := newNodes(t)
 	c := n.client()
 	table(c, 100)
@@ -311,7 +311,7 @@ func TestRequestsToOtherNodes(t *testing.T) {
 			return true
 		}
 		return false
-	}, patience, time.Millisecond)
+	}, hangTimeout, time.Millisecond)
 	ours, err := b.Owns(ctx, id)
 	require.NoError(t, err)
 	require.True(t, ours)
@@ -328,13 +328,13 @@ func TestRequestsToOtherNodes(t *testing.T) {
 	threads := 3
 	require.NoError(t, b.Alter(ctx, id, ddl.Alteration{Threads: &threads}))
 	// The answer comes with the transaction; the node shows it a moment later.
-	require.Eventually(t, func() bool { return n.DDL().Unfinished()[0].Settings.Threads == 3 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return n.DDL().Unfinished()[0].Settings.Threads == 3 }, hangTimeout, time.Millisecond)
 	var jobs []ddl.JobInfo
 	require.Eventually(t, func() bool {
 		jobs, err = b.AllUnfinished(ctx)
 		require.NoError(t, err)
 		return jobs[0].State == "paused"
-	}, patience, time.Millisecond)
+	}, hangTimeout, time.Millisecond)
 	require.Equal(t, 3, jobs[0].Settings.Threads)
 	require.Equal(t, "first", jobs[0].Node)
 	require.NoError(t, b.Resume(ctx, id))
@@ -351,7 +351,7 @@ func TestRequestsToOtherNodes(t *testing.T) {
 	n.leavesNothing(c, "t")
 }
 
-// A request that nobody answers is taken back with its job, or goes to the next owner.
+// A request that no node answers is taken back with its job, or goes to the next owner.
 func TestRequestOutlivesTheOwner(t *testing.T) {
 	n := newNodes(t)
 	c := n.client()
@@ -364,7 +364,7 @@ func TestRequestOutlivesTheOwner(t *testing.T) {
 	require.NoError(t, err)
 	cancelled := make(chan error, 1)
 	go func() { cancelled <- n.other.Cancel(context.Background(), jobs[0].ID) }()
-	require.Eventually(t, func() bool { return len(c.run("SELECT * FROM mysql.fastddl_ddl_requests")) == 1 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return len(c.run("SELECT * FROM mysql.fastddl_ddl_requests")) == 1 }, hangTimeout, time.Millisecond)
 	first := make(chan string, 1)
 	hook := func(_ context.Context, p ddl.HookPoint) error {
 		select {
@@ -431,10 +431,10 @@ func TestRequestToALateOwner(t *testing.T) {
 	threads := 3
 	altered := make(chan error, 1)
 	go func() { altered <- n.DDL().Alter(ctx, id, ddl.Alteration{Threads: &threads}) }()
-	require.Eventually(t, func() bool { return len(c.run("SELECT * FROM mysql.fastddl_ddl_requests")) == 1 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return len(c.run("SELECT * FROM mysql.fastddl_ddl_requests")) == 1 }, hangTimeout, time.Millisecond)
 	leave()
 	require.NoError(t, wait(t, altered))
-	require.Eventually(t, func() bool { return n.other.Unfinished()[0].Settings.Threads == 3 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return n.other.Unfinished()[0].Settings.Threads == 3 }, hangTimeout, time.Millisecond)
 	late.notice()
 	require.NoError(t, n.other.Cancel(ctx, id))
 	holder.run("COMMIT")
@@ -447,12 +447,12 @@ func TestRequestToALateOwner(t *testing.T) {
 func (n *nodes) kill(c, victim *client) {
 	n.t.Helper()
 	n.Domain().InfoSyncer().GetSessionManager().Kill(victim.GetSessionVars().ConnectionID, true, false, false)
-	require.Eventually(n.t, func() bool { return len(c.run("SELECT * FROM mysql.fastddl_ddl_requests")) == 1 }, patience, time.Millisecond,
+	require.Eventually(n.t, func() bool { return len(c.run("SELECT * FROM mysql.fastddl_ddl_requests")) == 1 }, hangTimeout, time.Millisecond,
 		"the other node is asked to cancel")
 }
 
 // A statement whose job has gone elsewhere can be killed.
-func TestKillElsewhere(t *testing.T) {
+func TestKillOfAStatementWhoseJobMoved(t *testing.T) {
 	n := newNodes(t)
 	c := n.client()
 	table(c, 100)
@@ -479,8 +479,8 @@ func TestKillElsewhere(t *testing.T) {
 	n.leavesNothing(c, "t")
 }
 
-// A statement does not wait for a job that somebody has deleted by hand, whichever node had it.
-func TestDeletedByHand(t *testing.T) {
+// A statement does not wait for a job that was deleted by hand, on any node.
+func TestStatementEndsWhenItsJobIsDeleted(t *testing.T) {
 	n := newNodes(t)
 	c := n.client()
 	table(c, 100)
@@ -501,7 +501,7 @@ func TestDeletedByHand(t *testing.T) {
 }
 
 // A job that is a node's own without anything there that runs it goes on.
-func TestAbandonedJob(t *testing.T) {
+func TestJobWithoutARunnerGoesOn(t *testing.T) {
 	randtest.SkipShort(t)
 	n := newNodes(t)
 	c := n.client()
@@ -540,7 +540,7 @@ func TestJobsOfLaterVersions(t *testing.T) {
 	c.setProtocol(job.Protocol + 1)
 	n.first.forget().notice()
 	const message = "an index build was begun by a later version and waits for one"
-	require.Eventually(t, func() bool { return n.otherWarned.FilterMessage(message).Len() > 0 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return n.otherWarned.FilterMessage(message).Len() > 0 }, hangTimeout, time.Millisecond)
 	require.Contains(t, c.one("SELECT CONVERT(record USING utf8mb4) FROM mysql.fastddl_ddl_record"), `"owner": "first/`)
 	jobs, err := n.other.AllUnfinished(t.Context())
 	require.NoError(t, err)
@@ -548,7 +548,7 @@ func TestJobsOfLaterVersions(t *testing.T) {
 	require.Contains(t, jobs[0].WaitReason, "a later version")
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // less than a request waits for its answer
 	defer cancel()
-	require.ErrorContains(t, n.other.Cancel(ctx, jobs[0].ID), "a later version", "there is nobody to ask")
+	require.ErrorContains(t, n.other.Cancel(ctx, jobs[0].ID), "a later version", "there is no node to ask")
 	c.setProtocol(job.Protocol)
 	require.NoError(t, wait(t, result))
 	require.Equal(t, 1, n.otherWarned.FilterMessage(message).Len(), "it says so each second")
@@ -573,7 +573,7 @@ func TestRequestsThatAreNotKnownAreRefused(t *testing.T) {
 	}
 	require.Eventually(t, func() bool {
 		return c.one("SELECT COUNT(answer) FROM mysql.fastddl_ddl_requests") == "3"
-	}, patience, time.Millisecond)
+	}, hangTimeout, time.Millisecond)
 	for _, answer := range c.run("SELECT CONVERT(answer USING utf8mb4) FROM mysql.fastddl_ddl_requests") {
 		require.Contains(t, answer, "does not know the request")
 	}
@@ -585,7 +585,7 @@ func TestRequestsThatAreNotKnownAreRefused(t *testing.T) {
 
 // A KILL that comes too late for the job, which another node has, ends the statement: its index is there, and the job does
 // the rest.
-func TestKillElsewhereAfterPublication(t *testing.T) {
+func TestKillAfterPublicationByAnotherNode(t *testing.T) {
 	n := newNodes(t)
 	c := n.client()
 	table(c, 100)
@@ -677,7 +677,7 @@ func TestHoldStaysAtTheFirstS(t *testing.T) {
 }
 
 // A repair of a late owner changes nothing: it locks the job's record first.
-func TestLateRepair(t *testing.T) {
+func TestLateOwnerDoesNotRepair(t *testing.T) {
 	f := &faulty{}
 	n := newNodes(t, withFaults(f))
 	c := n.client()
@@ -708,7 +708,7 @@ func TestLateRepair(t *testing.T) {
 }
 
 // Of several nodes that see a job without an owner one takes it over.
-func TestOneTakesOver(t *testing.T) {
+func TestOneNodeTakesOverAJob(t *testing.T) {
 	randtest.SkipShort(t)
 	n := newNodes(t)
 	third, err := ddl.New(ddl.Options{

@@ -52,7 +52,7 @@ func (m *noServer) GetInternalSessionStartTSList() []uint64 { return m.clients.i
 
 // CheckOldRunningTxn implements util.SessionManager.
 func (m *noServer) CheckOldRunningTxn(job2ver map[int64]int64, job2ids map[int64]string) {
-	m.clients.takeOff(job2ver, job2ids)
+	m.clients.excludeBlocked(job2ver, job2ids)
 }
 
 // GetConAttrs implements util.SessionManager.

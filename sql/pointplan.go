@@ -10,7 +10,7 @@ import (
 
 // In a transaction, TiDB plans the statements of a text that find a row by its key before it executes the first of them
 // (prefetchPointPlanKeys in pkg/server/conn.go). When a statement of the text has ended the transaction, the metadata lock does
-// not keep the tables as they were planned for; but the rest is executed by those plans all the same. After a DROP COLUMN an UPDATE
+// not keep the tables as they were planned for, but the rest is still executed by those plans. After a DROP COLUMN an UPDATE
 // then writes values into other columns. So these plans are forgotten with the transaction.
 
 // Parse implements session.Session.

@@ -11,10 +11,10 @@ import (
 	"github.com/pingcap/tidb/pkg/sessiontxn"
 )
 
-// TiDB tells the metadata lock of the tables of a prepared statement by a list that it has made when the statement was prepared
+// TiDB gives the metadata lock the tables of a prepared statement from a list that it made when the statement was prepared
 // (planCachePreprocess in pkg/planner/core/plan_cache.go). The list is empty if the session was reading the past just then, or
 // the metadata lock was off (tryLockMDLAndUpdateSchemaIfNecessary in preprocess.go), and stays so: the statement can be executed
-// in a transaction that the lock does not know of. So the list is made again before the statement writes.
+// in a transaction that the lock does not see. So the list is made again before the statement writes.
 
 // noTables marks a statement whose list is empty rightly: no table has this ID. Temporary tables are not locked.
 const noTables = 0
@@ -75,7 +75,7 @@ func (s *clientSession) withoutCache(stmt ast.StmtNode) (end func()) {
 }
 
 // withoutSharing keeps a statement from plans of other sessions, until end is called, if it reads as of the beginning of its transaction.
-// The cache of plans that sessions share (tidb_enable_instance_plan_cache) tells plans apart by the schema with which their transactions
+// The cache of plans that sessions share (tidb_enable_instance_plan_cache) distinguishes plans by the schema with which their transactions
 // began, and by the definitions of the tables, but not by what the transaction may read (NewPlanCacheKey in
 // pkg/planner/core/plan_cache_utils.go): at READ COMMITTED, an index that has become public since; in an optimistic transaction, none that
 // had no entries when it began.

@@ -54,12 +54,12 @@ func TestPreparedStatementsAreInsideTheMetadataLock(t *testing.T) {
 				} {
 					w.run("BEGIN")
 					execute()
-					require.Empty(t, e.told(c, "t"), "a job would not wait for the transaction")
+					require.Empty(t, e.reported(c, "t"), "a job would not wait for the transaction")
 					w.run("ROLLBACK")
-					require.Len(t, e.told(c, "t"), 1)
+					require.Len(t, e.reported(c, "t"), 1)
 				}
 				w.run("EXECUTE p")
-				require.Len(t, e.told(c, "t"), 1)
+				require.Len(t, e.reported(c, "t"), 1)
 				c.check("t")
 			})
 		}
@@ -109,8 +109,8 @@ func TestPlansAreKeptWithTheirTables(t *testing.T) {
 	}
 }
 
-// A client is told by its number why a statement cannot be prepared again, and goes on as after any other error.
-func TestErrorsOfPreparingAgainHaveNumbers(t *testing.T) {
+// A statement that cannot be prepared again fails with the code of its cause, and the client goes on as after any other error.
+func TestErrorsOfPreparingAgainHaveCodes(t *testing.T) {
 	e := newEnv(t)
 	c := e.client()
 	table(c, 10)
@@ -149,7 +149,7 @@ func TestPreparedStatementsOfTemporaryTables(t *testing.T) {
 
 // A plan that reads through an index is not executed by a transaction that began before the index had entries, also if another session
 // has made it, whose transaction reads what is newest.
-func TestPlansAreNotTakenFromOthersByTransactionsOfThePast(t *testing.T) {
+func TestOldTransactionsDoNotTakePlansOfNewerSchemas(t *testing.T) {
 	e := newEnv(t)
 	c := e.client()
 	c.run("SET GLOBAL tidb_enable_instance_plan_cache = ON")

@@ -56,7 +56,7 @@ func TestStepsWaitForTransactions(t *testing.T) {
 			require.Eventually(t, func() bool {
 				jobs := e.DDL().Unfinished()
 				return early.Load() || len(jobs) == 1 && strings.Contains(jobs[0].WaitReason, "held by 1 transaction")
-			}, patience, 5*time.Millisecond)
+			}, hangTimeout, 5*time.Millisecond)
 			ended.Store(true)
 			writer.run("COMMIT")
 			require.NoError(t, wait(t, result))
@@ -118,7 +118,7 @@ func TestSnapshotWaitsForImportInto(t *testing.T) {
 		require.Eventually(t, func() bool {
 			jobs := e.DDL().Unfinished()
 			return early.Load() || len(jobs) == 1 && jobs[0].WaitReason == "IMPORT INTO the table, import job 7"
-		}, patience, 5*time.Millisecond)
+		}, hangTimeout, 5*time.Millisecond)
 		require.False(t, early.Load(), "S was taken beside the import")
 		if cancelled {
 			c.run("ADMIN CANCEL DDL JOBS " + c.lastJob("job_id"))
@@ -153,7 +153,7 @@ func TestSnapshotWaitsForStatementsThatImport(t *testing.T) {
 		require.Eventually(t, func() bool {
 			jobs := e.DDL().Unfinished()
 			return early.Load() || len(jobs) == 1 && jobs[0].WaitReason == "IMPORT INTO the table, "+what
-		}, patience, 5*time.Millisecond)
+		}, hangTimeout, 5*time.Millisecond)
 		require.False(t, early.Load(), "S was taken beside the import")
 	}
 	importer.SetProcessInfo("IMPORT INTO t FROM '/rows*.csv' WITH detached", time.Now(), mysql.ComQuery, 0)
@@ -195,21 +195,21 @@ func TestImportWaitsForOlderTransactions(t *testing.T) {
 	randtest.SkipShort(t)
 	e := newEnv(t)
 	c := e.client()
-	for _, patient := range []bool{true, false} {
-		if !patient && testing.Short() {
-			t.Skip("waits for the courtesy to transactions from before S to end")
+	for _, waits := range []bool{true, false} {
+		if !waits && testing.Short() {
+			t.Skip("waits for the end of the wait for transactions from before S")
 		}
-		// On a slow machine the courtesy may be over before the transaction is: once more then.
+		// On a slow machine the wait may be over before the transaction is: once more then.
 		for prompt := false; !prompt; {
-			prompt = importBesideAnOlderTransaction(t, e, c, patient)
+			prompt = importBesideAnOlderTransaction(t, e, c, waits)
 		}
 	}
 }
 
 // importBesideAnOlderTransaction commits the transaction while the import waits for it, or else when it is imported. It returns false
 // if it did not in time.
-func importBesideAnOlderTransaction(t *testing.T, e *env, c *client, patient bool) bool {
-	const courtesy = 5 * time.Second // ddl's olderWait
+func importBesideAnOlderTransaction(t *testing.T, e *env, c *client, waits bool) bool {
+	const olderWait = 5 * time.Second // as in ddl
 	table(c, 10)
 	writer := e.client()
 	var begin sync.Once
@@ -232,21 +232,21 @@ func importBesideAnOlderTransaction(t *testing.T, e *env, c *client, patient boo
 	require.Eventually(t, func() bool {
 		jobs := e.DDL().Unfinished()
 		return len(imported) > 0 || len(jobs) == 1 && jobs[0].Step == "snapshot" && strings.Contains(jobs[0].WaitReason, "held by 1 transaction")
-	}, patience, 5*time.Millisecond)
+	}, hangTimeout, 5*time.Millisecond)
 	code := 9007
-	if patient {
+	if waits {
 		code = 0
 		ended.Store(true)
 	} else {
 		require.False(t, <-imported)
 	}
 	_, err := writer.try("COMMIT")
-	prompt := !patient || time.Since(began) < courtesy
+	prompt := !waits || time.Since(began) < olderWait
 	if prompt && (code != 0 || err != nil) {
 		require.Equal(t, code, errorCode(err), "%v", err)
 	}
 	require.NoError(t, wait(t, result))
-	if patient && prompt {
+	if waits && prompt {
 		require.True(t, <-imported, "imported beside a transaction from before S")
 		require.Equal(t, "1", c.one("SELECT a FROM t USE INDEX (i) WHERE b = 1000"))
 	}
@@ -311,7 +311,7 @@ func TestPrimaryKeyTakesNoNewNulls(t *testing.T) {
 	c.check("p")
 }
 
-// Whatever a job that failed still has when it ends goes with it, and an index ID
+// All that a job that failed still has when it ends goes with it, and an index ID
 // is not used again.
 func TestNothingIsLeftOfAFailedJob(t *testing.T) {
 	e := newEnv(t)
@@ -358,8 +358,8 @@ func TestLeftoversAreRemoved(t *testing.T) {
 	require.Equal(t, "notes.txt", entries[0].Name())
 }
 
-// A job whose record somebody else has written stops where it is.
-func TestRecordOfSomebodyElse(t *testing.T) {
+// A job whose record another node has written stops where it is.
+func TestJobStopsWhenItsRecordIsTaken(t *testing.T) {
 	e := newEnv(t)
 	c := e.client()
 	table(c, 10)
@@ -384,12 +384,12 @@ func (b *endless) Backfill(ctx context.Context, _ ddl.BackfillTask) (backfill.Re
 	case <-ctx.Done():
 		b.told.Store(true)
 		return backfill.Result{}, context.Cause(ctx)
-	case <-time.After(2 * patience): // longer than the test waits
+	case <-time.After(2 * hangTimeout): // longer than the test waits
 		return backfill.Result{}, nil
 	}
 }
 
-// An import ends when somebody takes the job's row in TiDB's queue.
+// An import ends when another session takes the job's row in TiDB's queue.
 func TestTakenRowEndsTheImport(t *testing.T) {
 	randtest.SkipShort(t)
 	b := &endless{entered: make(chan struct{})}
@@ -409,7 +409,7 @@ func TestTakenRowEndsTheImport(t *testing.T) {
 }
 
 // A transaction that inserts a row and deletes it again checks that there is none, locks
-// nothing for that, and writes a tombstone of the entry. If somebody else inserts the row
+// nothing for that, and writes a tombstone of the entry. If another session inserts the row
 // under delete-only, without an entry, between the check and the commit, the tombstone is
 // that of a row: S must not come before it.
 func TestUncheckedTombstoneIsBeforeS(t *testing.T) {
@@ -449,7 +449,7 @@ func TestUncheckedTombstoneIsBeforeS(t *testing.T) {
 		jobs := e.DDL().Unfinished()
 		return len(jobs) == 1 && jobs[0].Step == step && strings.Contains(jobs[0].WaitReason, "held by 1 transaction")
 	}
-	require.Eventually(t, func() bool { return held("write-only") }, patience, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return held("write-only") }, hangTimeout, 5*time.Millisecond)
 	deletes.run("BEGIN OPTIMISTIC; INSERT INTO t VALUES (100, 7, 'x'); DELETE FROM t WHERE a = 100")
 	go func() {
 		_, err := deletes.Execute(interceptor.WithRPCInterceptor(context.Background(), late), "COMMIT")
@@ -457,7 +457,7 @@ func TestUncheckedTombstoneIsBeforeS(t *testing.T) {
 	}()
 	<-prewritten
 	inserts.run("COMMIT")
-	require.Eventually(t, func() bool { return tooEarly.Load() || held("write-reorg") }, patience, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return tooEarly.Load() || held("write-reorg") }, hangTimeout, 5*time.Millisecond)
 	require.False(t, tooEarly.Load(), "S is taken beside a transaction that was open in delete-only")
 	commit()
 	require.NoError(t, wait(t, result))

@@ -16,7 +16,7 @@ import (
 
 // Jobs on different tables run side by side; everything else on a job's table waits
 // for it, TiDB's own statements too, and runs in order afterwards.
-func TestQueue(t *testing.T) {
+func TestBuildsOfATableRunInTurn(t *testing.T) {
 	e := newEnv(t)
 	c := e.client()
 	table(c, 100)
@@ -31,13 +31,13 @@ func TestQueue(t *testing.T) {
 			return len(jobs) == n && strings.Contains(jobs[n-1].WaitReason, "which is before it")
 		}
 	}
-	require.Eventually(t, waiting(2), patience, 5*time.Millisecond)
+	require.Eventually(t, waiting(2), hangTimeout, 5*time.Millisecond)
 	tidb := e.start("ALTER TABLE t ADD COLUMN d INT")
-	require.Eventually(t, func() bool { return c.one("SELECT COUNT(*) FROM mysql.tidb_ddl_job") == "3" }, patience, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return c.one("SELECT COUNT(*) FROM mysql.tidb_ddl_job") == "3" }, hangTimeout, 5*time.Millisecond)
 	third := e.start("ALTER TABLE t ADD INDEX i3 (d)")
 	require.Equal(t, 1072, errorCode(wait(t, third)), "the column is not there yet")
 	third = e.start("ALTER TABLE t ADD INDEX i3 (c)")
-	require.Eventually(t, waiting(3), patience, 5*time.Millisecond)
+	require.Eventually(t, waiting(3), hangTimeout, 5*time.Millisecond)
 
 	c.run("ALTER TABLE other ADD UNIQUE INDEX (b)")
 	c.run("ALTER TABLE other ADD COLUMN c INT")
@@ -60,8 +60,8 @@ func TestQueue(t *testing.T) {
 	require.NotContains(t, shown, "`i2`")
 }
 
-// A job that is paused in line has not begun, and nobody is told that it has.
-func TestPausedInLine(t *testing.T) {
+// A job that is paused in line has not begun, and no row or log says that it has.
+func TestPausedQueuedJobHasNotBegun(t *testing.T) {
 	e := newEnv(t)
 	c := e.client()
 	table(c, 10)
@@ -69,7 +69,7 @@ func TestPausedInLine(t *testing.T) {
 	first := e.start("ALTER TABLE t ADD INDEX i1 (b)")
 	reach(t, arrived)
 	second := e.start("ALTER TABLE t ADD INDEX i2 (b)")
-	require.Eventually(t, func() bool { return len(e.DDL().Unfinished()) == 2 }, patience, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return len(e.DDL().Unfinished()) == 2 }, hangTimeout, 5*time.Millisecond)
 	id := e.DDL().Unfinished()[1].ID
 	started := func() string {
 		return c.one("SELECT start_time IS NOT NULL FROM information_schema.ddl_jobs WHERE job_id = %d", id)
@@ -77,7 +77,7 @@ func TestPausedInLine(t *testing.T) {
 	require.NoError(t, e.DDL().Pause(t.Context(), id))
 	require.Eventually(t, func() bool { // the pause is durable
 		return strings.Contains(c.one("SELECT CONVERT(record USING utf8mb4) FROM mysql.fastddl_ddl_record WHERE job_id = %d", id), fmt.Sprintf(`"state":%d,`, model.JobStatePaused))
-	}, patience, 5*time.Millisecond)
+	}, hangTimeout, 5*time.Millisecond)
 	require.Equal(t, "0", started())
 	require.Zero(t, e.DDL().Unfinished()[1].StartTime)
 	require.NoError(t, e.DDL().Resume(t.Context(), id))
@@ -99,7 +99,7 @@ func TestShowDDLJobsOfAJobThatEnds(t *testing.T) {
 	require.NoError(t, err)
 	close(leave)
 	require.NoError(t, wait(t, result))
-	require.Eventually(t, func() bool { return len(e.DDL().Unfinished()) == 0 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return len(e.DDL().Unfinished()) == 0 }, hangTimeout, time.Millisecond)
 	rows, err := sqlexec.DrainRecordSet(t.Context(), shown[0], 1024)
 	require.NoError(t, err)
 	require.NoError(t, shown[0].Close())

@@ -46,8 +46,8 @@ func (e *executor) RecoverSchema(sctx sessionctx.Context, info *model.RecoverSch
 	return e.Executor.RecoverSchema(sctx, info)
 }
 
-// droppedAt is when a statement that has dropped something began to be executed, and what there was then. It was put into the queue at
-// queued.
+// droppedAt returns when a statement that has dropped something began to be executed, and the metadata of that moment. It was put into
+// the queue at queued.
 func (e *executor) droppedAt(jobID int64, queued uint64) (began uint64, then meta.Reader, err error) {
 	now, err := e.layer.dom.Store().CurrentVersion(tidbkv.GlobalTxnScope)
 	if err != nil {

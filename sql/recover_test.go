@@ -43,7 +43,7 @@ func TestRecoverWhatWasDroppedDuringABuild(t *testing.T) {
 					building := e.start("ALTER TABLE r.t ADD UNIQUE INDEX " + index)
 					reach(t, arrived)
 					dropping := e.start(test.drop)
-					require.Eventually(t, func() bool { return c.one("SELECT COUNT(*) FROM mysql.tidb_ddl_job") == "2" }, patience, time.Millisecond)
+					require.Eventually(t, func() bool { return c.one("SELECT COUNT(*) FROM mysql.tidb_ddl_job") == "2" }, hangTimeout, time.Millisecond)
 					c.run("INSERT INTO r.t (b) VALUES (10)")
 					want := c.run("SELECT * FROM r.t")
 					close(leave)

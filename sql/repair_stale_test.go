@@ -25,7 +25,7 @@ func (o *overtaken) Compare(ctx context.Context, t ddl.CompareTask) (backfill.Co
 	return result, err
 }
 
-// A repair leaves a key alone that somebody has written since the comparison: its
+// A repair leaves a key alone that was written since the comparison: its
 // entry may be that of a row which the comparison has not seen.
 func TestRepairLeavesWhatWasWrittenSince(t *testing.T) {
 	o := &overtaken{}

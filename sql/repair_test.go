@@ -41,8 +41,8 @@ func (e *env) holes(before, after func(), values ...int) {
 }
 
 // The index is compared until nothing is found: a key that could not be repaired
-// because somebody has locked it is not forgotten.
-func TestComparesUntilClean(t *testing.T) {
+// because it was locked is not forgotten.
+func TestComparisonRepeatsUntilClean(t *testing.T) {
 	f := &faulty{}
 	e := newEnv(t, withFaults(f))
 	c := e.client()
@@ -79,7 +79,7 @@ func TestRepairLocksRows(t *testing.T) {
 	result := e.start("ALTER TABLE t ADD UNIQUE INDEX u (b)")
 	require.Eventually(t, func() bool {
 		return repaired.Load() || c.one("SELECT COUNT(*) FROM information_schema.data_lock_waits") != "0"
-	}, patience, time.Millisecond)
+	}, hangTimeout, time.Millisecond)
 	require.False(t, repaired.Load(), "a key was repaired while somebody has its row locked")
 	holder.run("COMMIT")
 	require.NoError(t, wait(t, result))
@@ -139,9 +139,9 @@ func (o *oneByOne) Compare(ctx context.Context, t ddl.CompareTask) (backfill.Com
 	return result, err
 }
 
-// TestManyDifferences: an index in which more keys differ than so many comparisons list, as
-// after an UPDATE of all values of a large table, is repaired all the same.
-func TestManyDifferences(t *testing.T) {
+// TestRepairOfManyDifferences: an index in which more keys differ than so many comparisons list, as
+// after an UPDATE of all values of a large table, is repaired nevertheless.
+func TestRepairOfManyDifferences(t *testing.T) {
 	e := newEnv(t, func(opts *sql.Options) {
 		opts.Backfiller = &oneByOne{ddl.NewBackfiller(backfill.Options{Store: opts.Builds, Globals: opts.Globals, Bus: opts.Bus})}
 	})
@@ -174,9 +174,9 @@ func (m *mistaken) Compare(ctx context.Context, t ddl.CompareTask) (backfill.Com
 	return result, err
 }
 
-// TestDifferencesThatAreNone: a comparison whose differences the repair does not find is not
+// TestUnconfirmedDifferencesEndTheComparison: a comparison whose differences the repair does not find is not
 // repeated for ever.
-func TestDifferencesThatAreNone(t *testing.T) {
+func TestUnconfirmedDifferencesEndTheComparison(t *testing.T) {
 	m := &mistaken{}
 	e := newEnv(t, func(opts *sql.Options) {
 		m.Backfiller = ddl.NewBackfiller(backfill.Options{Store: opts.Builds, Globals: opts.Globals, Bus: opts.Bus})

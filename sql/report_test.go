@@ -21,7 +21,7 @@ func buildsAreReported(c *client) {
 		WHERE job_id = (SELECT MAX(job_id) FROM mysql.fastddl_ddl_jobs)`))
 }
 
-// TestReportTablesMayHaveOtherColumns: somebody adds some, or an older release has made the
+// TestReportTablesMayHaveOtherColumns: a user adds some, or an older release has made the
 // table with fewer.
 func TestReportTablesMayHaveOtherColumns(t *testing.T) {
 	dir := t.TempDir()
@@ -36,7 +36,7 @@ func TestReportTablesMayHaveOtherColumns(t *testing.T) {
 	c.run("ALTER TABLE mysql.fastddl_ddl_jobs DROP COLUMN percent")
 	c.run("ALTER TABLE mysql.fastddl_ddl_duplicates DROP COLUMN row_count")
 	c.run("ALTER TABLE mysql.fastddl_ddl_blockers DROP COLUMN verdict")
-	// What cannot be reported is built all the same.
+	// A build that cannot be reported goes on.
 	c.run("ALTER TABLE t ADD INDEX i (b)")
 	c.check("t")
 	c.run("ALTER TABLE t DROP INDEX i")

@@ -59,13 +59,13 @@ func (e *env) connect(port int, user string) *gosql.DB {
 	db, err := gosql.Open("mysql", fmt.Sprintf("%s@tcp(127.0.0.1:%d)/test?multiStatements=true", user, port))
 	require.NoError(e.t, err)
 	e.t.Cleanup(func() { require.NoError(e.t, db.Close()) })
-	require.Eventually(e.t, func() bool { return db.Ping() == nil }, patience, 10*time.Millisecond)
+	require.Eventually(e.t, func() bool { return db.Ping() == nil }, hangTimeout, 10*time.Millisecond)
 	return db
 }
 
 // Over the wire: KILL QUERY cancels the job, a lost connection does not, an idle
 // transaction that a job waits for is ended, and ADMIN statements work prepared.
-func TestOverTheWire(t *testing.T) {
+func TestJobControlOverTheProtocol(t *testing.T) {
 	e := newEnv(t)
 	db := e.serve()
 	ctx := context.Background()
@@ -106,7 +106,7 @@ func TestOverTheWire(t *testing.T) {
 	require.ErrorContains(t, wait(t, result), "1317")
 	require.NoError(t, c.Close())
 	// A statement that was killed does not wait for all that is undone.
-	require.Eventually(t, func() bool { return one("SELECT COUNT(*) FROM mysql.fastddl_ddl_record") == "0" }, patience, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return one("SELECT COUNT(*) FROM mysql.fastddl_ddl_record") == "0" }, hangTimeout, 5*time.Millisecond)
 
 	arrived, leave = e.blockAt(ddl.HookPoint{When: "before", Action: "backfill"})
 	c = conn()
@@ -121,7 +121,7 @@ func TestOverTheWire(t *testing.T) {
 	id = one("SELECT MAX(job_id) FROM mysql.fastddl_ddl_record")
 	time.Sleep(50 * time.Millisecond) // in which a server that cancels would; nothing depends on it
 	close(leave)
-	require.Eventually(t, func() bool { return one(jobState, id) == "synced" }, patience, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return one(jobState, id) == "synced" }, hangTimeout, 10*time.Millisecond)
 
 	idle := conn()
 	_, err := idle.ExecContext(ctx, "BEGIN; UPDATE t SET b = b + 10 WHERE a = 1")

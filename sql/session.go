@@ -55,8 +55,8 @@ func (d *driver) OpenCtx(
 type clientSession struct {
 	sessiontypes.Session
 	layer *Layer
-	// outside is the statement that runs, if it is outside the metadata lock.
-	outside atomic.Pointer[outside]
+	// outsideMDL is the statement that runs, if it is outside the metadata lock; nil otherwise.
+	outsideMDL atomic.Pointer[outsideMDL]
 	// parsedIn is the transaction in which the text that is executed was parsed, by its start; 0 if there was none.
 	parsedIn uint64
 }
@@ -74,7 +74,7 @@ func (s *clientSession) ExecuteStmt(ctx context.Context, stmt ast.StmtNode) (sql
 	rows, end, err := s.execute(watched(ctx, commits), stmt)
 	killer := &s.GetSessionVars().SQLKiller
 	if rows == nil || err != nil {
-		return rows, numbered(ctx, err, killer)
+		return rows, withErrorCode(ctx, err, killer)
 	}
 	return &clientRows{RecordSet: rows, killer: killer, end: end, commits: commits}, nil
 }
@@ -88,7 +88,7 @@ func (s *clientSession) execute(ctx context.Context, stmt ast.StmtNode) (rows sq
 			return nil, nil, err
 		}
 	}
-	s.endHints()
+	s.restoreHintVariables()
 	defer s.withoutCache(what)()
 	defer s.withoutSharing(what)()
 	if admin, ok := what.(*ast.AdminStmt); ok {
@@ -107,9 +107,9 @@ func (s *clientSession) execute(ctx context.Context, stmt ast.StmtNode) (rows sq
 	return rows, end, err
 }
 
-// endHints sets the variables back that hints of the statement before have set. TiDB does so when it begins the next one (ResetContextOfStmt in
-// pkg/executor/select.go), which would undo what is set for that here.
-func (s *clientSession) endHints() {
+// restoreHintVariables restores the variables that hints of the previous statement have set. TiDB does so when it begins the next one
+// (ResetContextOfStmt in pkg/executor/select.go), which would undo what is set for that statement here.
+func (s *clientSession) restoreHintVariables() {
 	vars := s.GetSessionVars()
 	for name, value := range vars.StmtCtx.SetVarHintRestore {
 		if err := vars.SetSystemVar(name, value); err != nil {
@@ -122,9 +122,9 @@ func (s *clientSession) endHints() {
 // begin begins a statement of the foreground, until end is called.
 func (s *clientSession) begin(stmt ast.StmtNode) (end func()) {
 	end = s.layer.opts.Foreground.Begin()
-	if o := s.outsideOf(stmt); o != nil {
-		s.outside.Store(o)
-		end = both(end, func() { s.outside.Store(nil) })
+	if o := s.outsideMDLOf(stmt); o != nil {
+		s.outsideMDL.Store(o)
+		end = both(end, func() { s.outsideMDL.Store(nil) })
 	}
 	if upserts := s.checksInPlace(stmt); len(upserts) > 0 {
 		end = both(end, s.checkInPlace(upserts))
@@ -136,9 +136,9 @@ func both(first, then func()) func() {
 	return func() { first(); then() }
 }
 
-// refusals are what the embedded store refuses, as TiDB gets to see it, and the numbers that users know it by: a write that
-// has no room, and locks that have none, by MySQL's, a transaction that is too large by TiDB's.
-var refusals = []struct {
+// storeErrors maps the texts of errors of the embedded store, which is all that TiDB returns of them, to error codes: MySQL's for a full
+// disk and for locks that exceed their memory, TiDB's for a transaction that is too large.
+var storeErrors = []struct {
 	text string
 	as   *terror.Error
 }{
@@ -147,10 +147,11 @@ var refusals = []struct {
 	{kv.ErrTxnTooLarge.Error(), dbterror.ClassKV.NewStdErr(errno.ErrTxnTooLarge, mysql.Message("%s", nil))},
 }
 
-// numbered gives an error of a statement its number that TiDB knows as a text only: a refusal of the embedded store, the end of
-// a request whose statement was killed (pingcap/tidb#68097), a limit of memory that a goroutine of a join has panicked with, and that of a wait for locks between two attempts
-// (repeatable_read.go:263 of package isolation). Errors that have one may quote what reads like one of these: a value, a name.
-func numbered(ctx context.Context, err error, killer *sqlkiller.SQLKiller) error {
+// withErrorCode returns the error of a statement with a code where TiDB knows its text only: an error of the embedded store, the end
+// of a request whose statement was killed (pingcap/tidb#68097), a limit of memory that a goroutine of a join has panicked with, and the
+// timeout of a wait for locks between two attempts (repeatable_read.go:263 of package isolation). An error that has a code is returned
+// as it is: its text may quote a value or a name that reads like one of these.
+func withErrorCode(ctx context.Context, err error, killer *sqlkiller.SQLKiller) error {
 	if err == nil {
 		return nil
 	}
@@ -176,22 +177,22 @@ func numbered(ctx context.Context, err error, killer *sqlkiller.SQLKiller) error
 			}
 		}
 	}
-	for _, r := range refusals {
+	for _, r := range storeErrors {
 		if at := strings.Index(text, r.text); at >= 0 {
 			return r.as.FastGenByArgs(strings.TrimPrefix(text[at:], "kv: "))
 		}
 	}
 	if known != nil {
-		return err // which is TiDB's to show
+		return err // TiDB shows it
 	}
 	return errs.OneLine(err)
 }
 
-// interrupted is what client-go makes of the end of a commit by a KILL.
+// interrupted is the text of client-go's error for a commit that a KILL has ended.
 var interrupted = exeerrors.ErrQueryInterrupted.FastGenByArgs().Error()
 
-// killed returns why a statement that runs was ended, nil if it was not. Only a KILL, or a limit of time, ends its context. TiDB
-// forgets its signal before the error is told.
+// killed returns why a statement that runs was ended, nil if it was not. Only a KILL or a time limit ends its context. TiDB clears
+// its signal before the error is returned.
 func killed(ctx context.Context, killer *sqlkiller.SQLKiller) error {
 	if err := killer.HandleSignal(); err != nil || ctx.Err() == nil {
 		return err
@@ -252,20 +253,20 @@ func (s *clientSession) prepared(stmt ast.StmtNode) *plannercore.PlanCacheStmt {
 	return nil
 }
 
-// isForeground says that index builds give way to a statement: not to those that
-// only wait for one, or ask for it.
+// isForeground reports whether index builds yield to a statement: they do not yield to those
+// that only wait for a build, or ask for it.
 func isForeground(stmt ast.StmtNode) bool {
 	_, isDDL := stmt.(ast.DDLNode)
 	return !isDDL
 }
 
-// clientRows are the rows of a client's statement. Part of it runs when they are fetched, and when they are closed: it may
-// commit only then. Its errors have their numbers here, too.
+// clientRows are the rows of a client's statement. Part of the statement runs when they are fetched and when they are closed: it may
+// commit only then. Errors get their codes here, too.
 type clientRows struct {
 	sqlexec.RecordSet
 	// killer knows whether the session's statement was killed.
 	killer *sqlkiller.SQLKiller
-	// end ends the statement's measurement when the rows are closed; nil if it is not measured, or not any more.
+	// end ends the statement's measurement when the rows are closed; nil if it is not measured, or no longer.
 	end func()
 	// commits watches what the statement commits while its rows are fetched, as TRACE does; nil if it commits nothing.
 	commits interceptor.RPCInterceptor
@@ -277,8 +278,8 @@ type clientRows struct {
 	finished  bool
 }
 
-// NewChunk implements sqlexec.RecordSet. TiDB excludes a KILL for Next and Close only (resultset.go:65), and panics here when
-// that was faster (adapter.go:193 of package executor). Whoever calls Next with an empty chunk then is told of the KILL.
+// NewChunk implements sqlexec.RecordSet. TiDB excludes a KILL for Next and Close only (resultset.go:65), and panics here if
+// the KILL was faster (adapter.go:193 of package executor). Next with an empty chunk then returns ErrQueryInterrupted.
 func (r *clientRows) NewChunk(alloc chunk.Allocator) *chunk.Chunk {
 	r.finishing.Lock()
 	defer r.finishing.Unlock()
@@ -292,7 +293,7 @@ func (r *clientRows) NewChunk(alloc chunk.Allocator) *chunk.Chunk {
 func (r *clientRows) Next(ctx context.Context, req *chunk.Chunk) error {
 	r.demand.ask(req)
 	if err := r.RecordSet.Next(watched(ctx, r.commits), req); err != nil {
-		return numbered(ctx, err, r.killer)
+		return withErrorCode(ctx, err, r.killer)
 	}
 	r.demand.got(req)
 	return nil
@@ -301,7 +302,7 @@ func (r *clientRows) Next(ctx context.Context, req *chunk.Chunk) error {
 // Close implements sqlexec.RecordSet.
 func (r *clientRows) Close() error {
 	r.endMeasurement()
-	return numbered(context.Background(), r.RecordSet.Close(), r.killer)
+	return withErrorCode(context.Background(), r.RecordSet.Close(), r.killer)
 }
 
 func (r *clientRows) endMeasurement() {
@@ -317,7 +318,7 @@ func (r *clientRows) Finish() error {
 	defer r.finishing.Unlock()
 	r.finished = true
 	if rows, ok := r.RecordSet.(interface{ Finish() error }); ok {
-		return numbered(context.Background(), rows.Finish(), r.killer)
+		return withErrorCode(context.Background(), rows.Finish(), r.killer)
 	}
 	return nil
 }
@@ -341,7 +342,7 @@ func (r *clientRows) TryDetach() (sqlexec.RecordSet, bool, error) {
 		r.endMeasurement()
 	}
 	if !ok || err != nil {
-		return nil, ok, numbered(context.Background(), err, r.killer)
+		return nil, ok, withErrorCode(context.Background(), err, r.killer)
 	}
 	return &clientRows{RecordSet: detached, killer: r.killer}, true, nil
 }

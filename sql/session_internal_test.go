@@ -37,9 +37,9 @@ func (r *brokenRows) TryDetach() (sqlexec.RecordSet, bool, error) {
 	return &brokenRows{err: r.err}, true, nil
 }
 
-// TestErrorsOfRowsHaveTheirNumbers: the part of a statement that runs when its rows are fetched, or closed, fails with the
+// TestErrorsOfRowsHaveMySQLCodes: the part of a statement that runs when its rows are fetched, or closed, fails with the
 // same numbers as the rest.
-func TestErrorsOfRowsHaveTheirNumbers(t *testing.T) {
+func TestErrorsOfRowsHaveMySQLCodes(t *testing.T) {
 	full := errors.New("tikv aborts txn: " + (&kv.DiskFullError{Free: 18 << 20, Needed: 37 << 20}).Error())
 	number := func(err error) uint16 {
 		te := job.FindTerror(err)
@@ -49,7 +49,7 @@ func TestErrorsOfRowsHaveTheirNumbers(t *testing.T) {
 	for text, want := range map[string]uint16{
 		exeerrors.ErrMemoryExceedForQuery.FastGenByArgs(uint64(7)).Error(): 8175, exeerrors.ErrMemoryExceedForInstance.FastGenByArgs(uint64(7)).Error(): 8176,
 	} { // by TestMemoryBesideBuilds with FASTDDL_SEED=12248661070906592759
-		require.EqualValues(t, want, number(numbered(t.Context(), errors.New(text), new(sqlkiller.SQLKiller))), text)
+		require.EqualValues(t, want, number(withErrorCode(t.Context(), errors.New(text), new(sqlkiller.SQLKiller))), text)
 	}
 	broken := &brokenRows{err: full}
 	ended := 0
@@ -68,19 +68,19 @@ func TestErrorsOfRowsHaveTheirNumbers(t *testing.T) {
 	require.Equal(t, 1, ended)
 }
 
-// TestOtherErrorsKeepTheirNumbers: what a user has written may read like a refusal of the store.
-func TestOtherErrorsKeepTheirNumbers(t *testing.T) {
+// TestOtherErrorsKeepTheirCodes: what a user has written may read like a refusal of the store.
+func TestOtherErrorsKeepTheirCodes(t *testing.T) {
 	killer := new(sqlkiller.SQLKiller)
 	for _, refusal := range []error{kv.ErrDiskFull, kv.ErrTooManyLocks, kv.ErrTxnTooLarge} {
 		duplicate := fmt.Errorf("insert: %w", tidbkv.ErrKeyExists.FastGenByArgs(refusal.Error(), "t.k"))
-		require.Equal(t, duplicate, numbered(t.Context(), duplicate, killer))
+		require.Equal(t, duplicate, withErrorCode(t.Context(), duplicate, killer))
 		unnumbered := dbterror.ClassDDL.Synthesize(terror.CodeUnknown, "tikv aborts txn: "+refusal.Error())
-		require.NotEqual(t, unnumbered, numbered(t.Context(), unnumbered, killer), "as TiDB's DDL jobs keep it")
+		require.NotEqual(t, unnumbered, withErrorCode(t.Context(), unnumbered, killer), "as TiDB's DDL jobs keep it")
 	}
 }
 
-// TestEndsOfStatementsHaveTheirNumbers: where TiDB, or its client of the store, has only a text for what ended a statement.
-func TestEndsOfStatementsHaveTheirNumbers(t *testing.T) {
+// TestEndedStatementsHaveMySQLCodes: where TiDB, or its client of the store, has only a text for what ended a statement.
+func TestEndedStatementsHaveMySQLCodes(t *testing.T) {
 	killer := new(sqlkiller.SQLKiller)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -96,7 +96,7 @@ func TestEndsOfStatementsHaveTheirNumbers(t *testing.T) {
 		{ended, tidbkv.ErrKeyExists.FastGenByArgs("context canceled", "t.k"), mysql.ErrDupEntry},
 	} {
 		rows := &clientRows{RecordSet: &brokenRows{err: tc.err}, killer: killer}
-		for _, err := range []error{numbered(tc.ctx, tc.err, killer), rows.Next(tc.ctx, nil)} {
+		for _, err := range []error{withErrorCode(tc.ctx, tc.err, killer), rows.Next(tc.ctx, chunk.NewEmptyChunk(nil))} {
 			if tc.want == 0 {
 				require.Equal(t, tc.err, err)
 				continue

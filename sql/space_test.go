@@ -19,7 +19,7 @@ import (
 	"fastddl/sql"
 )
 
-// disk is a store with as much room as it is told to have.
+// disk is a store with as much room as the test sets.
 type disk struct {
 	kv.Store
 	state atomic.Int32
@@ -69,7 +69,7 @@ func TestBuildWaitsForTheTempFolder(t *testing.T) {
 	require.Eventually(t, func() bool {
 		jobs, err := e.DDL().Jobs(t.Context())
 		return err == nil && len(jobs) > 0 && strings.HasPrefix(jobs[0].WaitReason, "disk space: the temp folder's disk is full")
-	}, patience, 5*time.Millisecond)
+	}, hangTimeout, 5*time.Millisecond)
 	require.NoError(t, wait(t, done))
 	require.Equal(t, int32(3), begun.Load())
 	require.Equal(t, "0", c.lastJob("error_count"))
@@ -98,7 +98,7 @@ func TestBuildWaitsForSpace(t *testing.T) {
 	require.Eventually(t, func() bool {
 		jobs, err := e.DDL().Jobs(t.Context())
 		return err == nil && len(jobs) > 0 && jobs[0].WaitReason == "disk space: 5 MiB are free on the store's disk, builds need 9 MiB"
-	}, patience, 10*time.Millisecond)
+	}, hangTimeout, 10*time.Millisecond)
 	require.Equal(t, int32(1), f.begun.Load(), "it does not begin again while there is no room")
 	jobs, err := e.DDL().Jobs(t.Context())
 	require.NoError(t, err)

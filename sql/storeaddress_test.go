@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTheStoreHasNoStatusAddress: statements that would ask it say so, and ask no name server.
-func TestTheStoreHasNoStatusAddress(t *testing.T) {
+// TestEmbeddedStoreHasNoStatusAddress: statements that would ask it say so, and ask no name server.
+func TestEmbeddedStoreHasNoStatusAddress(t *testing.T) {
 	c := newEnv(t).client()
 	require.Empty(t, c.run("SHOW CONFIG WHERE type = 'tikv'"))
 	require.Contains(t, strings.Join(c.run("SHOW WARNINGS"), "\n"), "tikv node embedded does not contain status address")

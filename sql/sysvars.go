@@ -36,7 +36,7 @@ func unfollow(g *config.Globals) {
 	delete(followers.all, g)
 }
 
-// pass copies the value of a global variable to all that follow.
+// pass copies the value of a global variable to all followers.
 func pass(name, value string) error {
 	followers.Lock()
 	defer followers.Unlock()
@@ -48,8 +48,8 @@ func pass(name, value string) error {
 	return nil
 }
 
-// registerVariables makes our variables known to TiDB, and has us told of those of
-// TiDB that builds follow. TiDB calls SetGlobal when a variable is set, when it
+// registerVariables registers our variables in TiDB, and a callback for those of
+// TiDB's that builds follow. TiDB calls SetGlobal when a variable is set, when it
 // starts, and when another server has set one.
 var registerVariables = sync.OnceFunc(func() {
 	if variable.GetSysVar(config.MaxDistTaskNodes) == nil {

@@ -18,7 +18,7 @@ import (
 // place is where a job is stopped for DML.
 type place string
 
-// The places, in the order a job comes to them.
+// The places, in the order in which a job reaches them.
 const (
 	inDeleteOnly  place = "in delete-only"
 	inWriteOnly   place = "in write-only"
@@ -240,7 +240,7 @@ func (g *ground) whileDraining(t *testing.T, s shape, m mode, c uniqueCase, resu
 			require.Eventually(t, func() bool {
 				jobs := g.DDL().Unfinished()
 				return len(result) > 0 || len(jobs) == 1 && jobs[0].Step == "drained" && strings.Contains(jobs[0].WaitReason, "held by")
-			}, patience, time.Millisecond)
+			}, hangTimeout, time.Millisecond)
 			require.Empty(t, result, "the build did not wait for an open transaction")
 		}
 		require.Empty(t, g.perform(s, m, a))

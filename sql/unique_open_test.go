@@ -90,7 +90,7 @@ var openDuplicates = []uniqueCase{
 
 // openCases are the cases as they go in a mode. An optimistic transaction that does
 // not check in place does so when it is committed, and finds what was imported: it is
-// refused, whatever it has done since, as it would be by a public index.
+// refused, regardless of what it has done since, as it would be by a public index.
 func openCases(m mode) (cases []uniqueCase) {
 	lazy := !m.pessimistic() && m.name != optimisticEager.name
 	for _, c := range slices.Concat(openLegal, openDuplicates) {

@@ -38,7 +38,7 @@ func (c *client) commitTwice() error {
 func TestUniqueTransactionsFromBeforeS(t *testing.T) {
 	randtest.SkipShort(t)
 	if testing.Short() {
-		t.Skip("waits for the courtesy to transactions from before S to end")
+		t.Skip("waits for the end of the wait for transactions from before S")
 	}
 	e := newEnv(t)
 	c := e.client()
@@ -80,7 +80,7 @@ func TestUniqueTransactionsFromBeforeS(t *testing.T) {
 	require.Eventually(t, func() bool {
 		jobs := e.DDL().Unfinished()
 		return len(result) > 0 || len(jobs) == 1 && jobs[0].Step == "drained" && strings.Contains(jobs[0].WaitReason, "held by")
-	}, patience, 10*time.Millisecond)
+	}, hangTimeout, 10*time.Millisecond)
 	require.Empty(t, result)
 	require.Empty(t, failures)
 	for _, o := range opened {
@@ -129,7 +129,7 @@ func TestUniqueRetriedPrewrites(t *testing.T) {
 			require.Eventually(t, func() bool {
 				jobs := e.DDL().Unfinished()
 				return len(result) > 0 || len(jobs) == 1 && jobs[0].Step == "drained" && strings.Contains(jobs[0].WaitReason, "held by")
-			}, patience, 10*time.Millisecond)
+			}, hangTimeout, 10*time.Millisecond)
 			require.Empty(t, failures)
 			for i, w := range opened {
 				require.NoError(t, w.commitTwice(), moves[i])

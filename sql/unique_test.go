@@ -90,7 +90,7 @@ func TestUniqueDrain(t *testing.T) {
 	require.Eventually(t, func() bool {
 		jobs := e.DDL().Unfinished()
 		return len(jobs) == 1 && jobs[0].Step == "drained" && strings.Contains(jobs[0].WaitReason, "metadata lock, held by 1 transaction")
-	}, patience, 10*time.Millisecond)
+	}, hangTimeout, 10*time.Millisecond)
 	require.Contains(t, c.run("ADMIN SHOW DDL JOBS 1")[0], "held by 1 transaction")
 	writer.run("COMMIT")
 	require.Equal(t, 1062, errorCode(wait(t, result)))
@@ -300,7 +300,7 @@ func fillStressTables(c *client) {
 	}
 }
 
-// Whoever deletes expired rows is not seen by the metadata lock, so that on such a
+// The session that deletes expired rows is not seen by the metadata lock, so that on such a
 // table every index is compared.
 func TestExpiringRows(t *testing.T) {
 	e := newEnv(t)

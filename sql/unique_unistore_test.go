@@ -41,8 +41,8 @@ type unistoreBuilds struct {
 	storage tidbkv.Storage
 
 	mu sync.Mutex
-	// starts holds, for each timestamp that was handed out, one before it that nobody
-	// else has.
+	// starts holds, for each timestamp that was handed out, one before it that no client
+	// has.
 	starts map[uint64]uint64
 	// version is that of the entries to be imported.
 	version uint64
@@ -307,7 +307,7 @@ func (s *unistoreSnapshot) Count(_ context.Context, r kv.KeyRange) (n int64, err
 }
 
 // pairIterator iterates over pairs in memory. Which version they are of, unistore
-// does not tell: all count as the snapshot's.
+// does not know: all count as the snapshot's.
 type pairIterator struct {
 	pairs []pair
 	ts    uint64

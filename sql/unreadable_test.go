@@ -68,8 +68,8 @@ func TestJobsThatCannotBeReadAreSetAside(t *testing.T) {
 	e.close()
 }
 
-// A statement that drops something as well is not undone when that has begun; nothing is when nothing tells of which table it is.
-func TestWhatIsUnclearIsNotUndone(t *testing.T) {
+// A statement that drops something as well is not undone when that has begun; nothing is undone when the table is unknown.
+func TestUnreadableJobOfUnknownExtentIsNotUndone(t *testing.T) {
 	dir := t.TempDir()
 	e := open(t, dir)
 	c := e.client()
@@ -109,7 +109,7 @@ func TestNodesSetJobsAsideThatCannotBeRead(t *testing.T) {
 	id := c.one("SELECT job_id FROM mysql.fastddl_ddl_record")
 	c.run(damageRecord)
 	close(leave)
-	require.Eventually(t, func() bool { return len(n.DDL().Unfinished()) == 0 }, patience, time.Millisecond, "it goes on running the job")
+	require.Eventually(t, func() bool { return len(n.DDL().Unfinished()) == 0 }, hangTimeout, time.Millisecond, "it goes on running the job")
 	jobs, err := n.DDL().AllUnfinished(t.Context())
 	require.NoError(t, err)
 	require.Len(t, jobs, 1)

@@ -119,7 +119,7 @@ func TestWaitForAnIndexThatIsBeingBuiltEnds(t *testing.T) {
 	require.Eventually(t, func() bool {
 		c.GetSessionVars().SQLKiller.SendKillSignal(sqlkiller.QueryInterrupted)
 		return len(killed) > 0
-	}, patience, 10*time.Millisecond)
+	}, hangTimeout, 10*time.Millisecond)
 	require.Equal(t, 1317, errorCode(<-killed))
 
 	waiting, closed, vars := make(chan struct{}), make(chan error, 1), e.client().GetSessionVars()

@@ -184,7 +184,7 @@ func TestMerge(t *testing.T) {
 	require.Error(t, err)
 }
 
-func TestThousands(t *testing.T) {
+func TestThousandsAreSeparated(t *testing.T) {
 	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1,000", 2_000_000: "2,000,000", 10_000_000: "10,000,000"} {
 		require.Equal(t, want, thousands(n))
 	}

@@ -168,7 +168,7 @@ func TestBaselineRunsOnTheSmallestTableOnly(t *testing.T) {
 	require.Len(t, res.Systems, 2)
 }
 
-func TestWhatIsMissingOrBrokenStopsNothingElse(t *testing.T) {
+func TestMissingAndBrokenServersAreSkipped(t *testing.T) {
 	d := &diary{}
 	missing := &server{diary: d, name: "missing", missing: errors.New("it is not installed")}
 	broken := &server{diary: d, name: "broken", broken: errors.New("disk full")}

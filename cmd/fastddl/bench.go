@@ -64,7 +64,7 @@ func newBenchAddIndexCommand() *cobra.Command {
 	f.BoolVar(&opts.Unique, "unique", opts.Unique, "add a unique index")
 	f.IntVar(&opts.Workers, "workers", opts.Workers, "tidb_ddl_reorg_worker_cnt")
 	f.IntVar(&opts.Runs, "runs", opts.Runs, "how often the index is added and dropped")
-	f.Var(&opts.MemoryLimit, "memory-limit", "`SIZE` of the memory that the process may use (default: three quarters of what there is)")
+	f.Var(&opts.MemoryLimit, "memory-limit", "`SIZE` of the memory that the process may use (default: three quarters of the machine's)")
 	f.Var(&opts.DiskQuota, "disk-quota", "`SIZE` for tidb_ddl_disk_quota (default: the server's)")
 	f.StringVar(&opts.Engine, "engine", opts.Engine, "who builds the index (fastddl_ddl_engine): fastddl or tidb")
 	f.StringVar(&fast, "fast-reorg", "on", "how TiDB builds it (tidb_ddl_enable_fast_reorg): on or off")

@@ -46,7 +46,7 @@ func newDemoCommand() *cobra.Command {
 	return cmd
 }
 
-// watchedWriter tells when whoever reads what it writes is gone.
+// watchedWriter notes when the reader of its output has gone.
 type watchedWriter struct {
 	io.Writer
 	gone func(error)

@@ -13,7 +13,7 @@ import (
 )
 
 // TestServerOutlivesALackOfFileDescriptors: connections that say nothing take all of
-// them. Who is connected goes on, and when they are there again others can connect.
+// them. Connected clients go on, and when descriptors are free again others can connect.
 func TestServerOutlivesALackOfFileDescriptors(t *testing.T) {
 	randtest.SkipShort(t)
 	n := startNode(t, "--log-level", "error")

@@ -28,8 +28,8 @@ func main() {
 
 // run executes one command and returns the exit code.
 func run(args []string, stdout, stderr io.Writer) int {
-	// A write to a client, or to whoever reads the output, that is gone fails with
-	// EPIPE. Neither must end the process.
+	// A write to a client that has gone, or to a reader of the output that has gone,
+	// fails with EPIPE. Neither must end the process.
 	signal.Ignore(syscall.SIGPIPE)
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, endSignals()...)
@@ -56,7 +56,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 const sameSignal = time.Second
 
 // contextOfSignals returns a context that ends with the first signal, which asks for an
-// orderly end. From sameSignal later on, which the channel of after tells, a second one ends
+// orderly end. After sameSignal, when the channel of after receives, a second one ends
 // the process at once: release gives the signals back. stop does that too.
 func contextOfSignals(signals <-chan os.Signal, after func() <-chan time.Time, release func()) (ctx context.Context, stop func()) {
 	ctx, end := context.WithCancel(context.Background())

@@ -11,6 +11,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+func TestVersion(t *testing.T) {
+	for _, arg := range []string{"version", "--version", "-V"} {
+		var stdout, stderr bytes.Buffer
+		require.Zero(t, run([]string{arg}, &stdout, &stderr), stderr.String())
+		require.Equal(t, "fastddl unknown (unknown)\n", stdout.String())
+	}
+}
+
 func TestBadInvocationsEndWithOneLine(t *testing.T) {
 	for name, tc := range map[string]struct {
 		args []string
@@ -50,16 +58,8 @@ func TestBadInvocationsEndWithOneLine(t *testing.T) {
 	}
 }
 
-func TestVersion(t *testing.T) {
-	for _, arg := range []string{"version", "--version", "-V"} {
-		var stdout, stderr bytes.Buffer
-		require.Zero(t, run([]string{arg}, &stdout, &stderr), stderr.String())
-		require.Equal(t, "fastddl unknown (unknown)\n", stdout.String())
-	}
-}
-
-// TestHelpTellsADefaultOnce: in words, or as a value.
-func TestHelpTellsADefaultOnce(t *testing.T) {
+// TestHelpShowsADefaultOnce: in words, or as a value.
+func TestHelpShowsADefaultOnce(t *testing.T) {
 	for _, args := range [][]string{{"server"}, {"bench", "addindex"}, {"demo"}} {
 		var stdout, stderr bytes.Buffer
 		require.Zero(t, run(append(args, "--help"), &stdout, &stderr))
@@ -69,8 +69,8 @@ func TestHelpTellsADefaultOnce(t *testing.T) {
 	}
 }
 
-// TestASignalThatComesTwiceIsOne: GNU timeout signals the process and then its group.
-func TestASignalThatComesTwiceIsOne(t *testing.T) {
+// TestRepeatedSignalCountsOnce: GNU timeout signals the process and then its group.
+func TestRepeatedSignalCountsOnce(t *testing.T) {
 	signals, over, released := make(chan os.Signal), make(chan time.Time), make(chan struct{})
 	ctx, stop := contextOfSignals(signals, func() <-chan time.Time { return over }, func() { close(released) })
 	defer stop()
@@ -78,7 +78,7 @@ func TestASignalThatComesTwiceIsOne(t *testing.T) {
 	signals <- syscall.SIGTERM
 	<-ctx.Done()
 	for range 3 {
-		signals <- syscall.SIGTERM // somebody takes it, and it does nothing
+		signals <- syscall.SIGTERM // it is received, and does nothing
 	}
 	select {
 	case <-released:
@@ -89,8 +89,8 @@ func TestASignalThatComesTwiceIsOne(t *testing.T) {
 	<-released
 }
 
-// TestNoSignal: a command that ends by itself gives the signals back.
-func TestNoSignal(t *testing.T) {
+// TestSignalsAreReleasedAtTheEnd: a command that ends by itself gives the signals back.
+func TestSignalsAreReleasedAtTheEnd(t *testing.T) {
 	released := make(chan struct{})
 	ctx, stop := contextOfSignals(nil, nil, func() { close(released) })
 	stop()

@@ -93,7 +93,7 @@ func TestClientsThatGoAwayDoNotEndTheServer(t *testing.T) {
 		require.NoError(t, conn.(*net.TCPConn).SetLinger(0))
 		require.NoError(t, conn.Close())
 	}
-	time.Sleep(2 * time.Second) // the trace ends, and its answer finds nobody
+	time.Sleep(2 * time.Second) // the trace ends, and its answer has no reader
 	require.False(t, n.Exited())
 	require.NoError(t, n.Open("test").Ping())
 	require.Zero(t, n.Terminate())
@@ -114,7 +114,7 @@ func TestReadersOfTheLogThatGoAwayDoNotEndTheServer(t *testing.T) {
 	require.NoError(t, cmd.Start())
 	defer func() { _ = cmd.Process.Kill() }()
 	require.NoError(t, w.Close())
-	require.NoError(t, r.Close()) // nobody reads the log
+	require.NoError(t, r.Close()) // the log has no reader
 	line := make([]byte, 9)
 	_, err = io.ReadFull(stdout, line)
 	require.NoError(t, err)

@@ -18,7 +18,7 @@ func dumpStacksOnSignal(w io.Writer) (stop func()) {
 	signal.Notify(signals, syscall.SIGUSR1)
 	go func() {
 		for range signals {
-			_ = pprof.Lookup("goroutine").WriteTo(w, 2) // nobody to tell if w is gone
+			_ = pprof.Lookup("goroutine").WriteTo(w, 2) // an error means that w has gone
 		}
 	}()
 	return func() {

@@ -20,7 +20,7 @@ type event struct {
 // name is a test, or a package by itself if test is empty.
 type name struct{ pkg, test string }
 
-// record is what a run said of tests and packages.
+// record has the results and the output of a run's tests and packages.
 type record struct {
 	output map[name][]string
 	failed map[name]bool

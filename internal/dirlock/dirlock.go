@@ -18,7 +18,7 @@ const (
 	fileMode = 0o600
 )
 
-// InUseError says that a folder belongs to somebody else.
+// InUseError says that another owner holds a folder.
 type InUseError struct {
 	Dir string
 	// PID is the process that holds the lock, 0 if it could not be read.
@@ -80,7 +80,7 @@ func (l *Lock) Release() error {
 	return nil
 }
 
-// writeOwner writes the number of this process into the lock's file, for those who
+// writeOwner writes the ID of this process into the lock's file, for processes that
 // find it locked.
 func writeOwner(f *os.File) error {
 	if err := f.Truncate(0); err != nil {

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// errHeld is what the system says of a lock that somebody else holds.
+// errHeld is the system's error for a lock that is held elsewhere.
 var errHeld = unix.EWOULDBLOCK
 
 // lock takes the lock that belongs to the open file, so that a second one in this

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// errHeld is what the system says of a lock that somebody else holds.
+// errHeld is the system's error for a lock that is held elsewhere.
 var errHeld = windows.ERROR_LOCK_VIOLATION
 
 // lock locks a byte far behind the content, so that others can read that.

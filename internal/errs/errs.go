@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// Also returns err together with what went wrong besides, in closing or
-// clean-up. Unlike errors.Join it returns err itself where nothing did, so that
-// callers which look at the error's own type (TiDB's terror does) find it.
-func Also(err error, besides ...error) error {
-	more := errors.Join(besides...)
+// Combine returns err joined with secondary errors, of closing or clean-up.
+// Unlike errors.Join it returns err itself if there are none, so that callers
+// which look at the error's own type (TiDB's terror does) find it.
+func Combine(err error, secondary ...error) error {
+	more := errors.Join(secondary...)
 	if more == nil {
 		return err
 	}
@@ -19,7 +19,7 @@ func Also(err error, besides ...error) error {
 	return errors.Join(err, more)
 }
 
-// OneLine returns err itself, or, if it is made of several, one that says the same in one line.
+// OneLine returns err itself, or, if its text has several lines, an error with that text in one line.
 func OneLine(err error) error {
 	if err == nil || !strings.Contains(err.Error(), "\n") {
 		return err

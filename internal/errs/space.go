@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// NoSpace says whether err is that a disk, or somebody's part of it, is full.
+// NoSpace reports whether err says that a disk, or a quota on it, is full.
 func NoSpace(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }

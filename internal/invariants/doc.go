@@ -13,8 +13,8 @@ package invariants
 
 import "fmt"
 
-// Violation is what Check panics with. Who contains panics and tries again what has
-// failed lets it pass, or nobody would hear of it.
+// Violation is what Check panics with. Code that contains panics and retries must let it
+// pass, or it would stay unseen.
 type Violation string
 
 // Check panics with a Violation if a condition does not hold and assertions are

@@ -84,9 +84,25 @@ type sourceFile struct {
 	test bool
 	text []byte
 	ast  *ast.File
+	set  *token.FileSet
 }
 
+// line returns the line at which a node begins.
+func (f sourceFile) line(n ast.Node) int { return f.set.Position(n.Pos()).Line }
+
+// sources returns the files of the main module.
 func sources(t *testing.T) []sourceFile {
+	t.Helper()
+	return parse(t, false)
+}
+
+// allSources returns the files of all modules.
+func allSources(t *testing.T) []sourceFile {
+	t.Helper()
+	return parse(t, true)
+}
+
+func parse(t *testing.T, allModules bool) []sourceFile {
 	t.Helper()
 	var files []sourceFile
 	fset := token.NewFileSet()
@@ -99,7 +115,7 @@ func sources(t *testing.T) []sourceFile {
 			if name == "testdata" || name == "bin" || (strings.HasPrefix(name, ".") && p != root) {
 				return filepath.SkipDir
 			}
-			if _, err := os.Stat(filepath.Join(p, "go.mod")); err == nil && p != root {
+			if _, err := os.Stat(filepath.Join(p, "go.mod")); err == nil && p != root && !allModules {
 				return filepath.SkipDir // a module of its own
 			}
 			return nil
@@ -120,7 +136,7 @@ func sources(t *testing.T) []sourceFile {
 			return err
 		}
 		rel = filepath.ToSlash(rel)
-		files = append(files, sourceFile{path: rel, pkg: path.Dir(rel), test: strings.HasSuffix(rel, "_test.go"), text: text, ast: parsed})
+		files = append(files, sourceFile{path: rel, pkg: path.Dir(rel), test: strings.HasSuffix(rel, "_test.go"), text: text, ast: parsed, set: fset})
 		return nil
 	})
 	require.NoError(t, err)

@@ -8,7 +8,7 @@ const (
 	// maxMemTable is the size of a memtable where there is enough memory. Larger ones
 	// would make flushes long, and recovery after a crash.
 	maxMemTable = 64 << 20
-	// MemTables is how many memtables there are at the most before writers wait.
+	// MemTables is the largest number of memtables before writers wait.
 	MemTables = 4
 )
 
@@ -19,12 +19,12 @@ type Budget struct {
 	// BlockCache is for uncompressed blocks of the store.
 	BlockCache int64
 	// MemTable is the size of each of the store's memtables, of which there are
-	// MemTables at the most.
+	// at most MemTables.
 	MemTable int64
 	// Sorting is for the entries of index builds.
 	Sorting int64
 	// Heap is for everything that is on the Go heap: sessions, statements,
-	// transactions, schema and statistics, what compactions have in hand.
+	// transactions, schema and statistics, and data in compaction.
 	Heap int64
 }
 

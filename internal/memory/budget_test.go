@@ -8,7 +8,7 @@ import (
 	"fastddl/internal/memory"
 )
 
-func TestPartsMakeUpTheLimit(t *testing.T) {
+func TestDividedMemoryAddsUpToTheLimit(t *testing.T) {
 	for _, limit := range []int64{memory.Least, 300<<20 + 7, 512 << 20, 4 << 30, 1 << 40} {
 		b := memory.Divide(limit)
 		require.Equal(t, limit, b.Limit)
@@ -29,7 +29,7 @@ func TestPartsMakeUpTheLimit(t *testing.T) {
 	require.EqualValues(t, 288<<20, small.Heap)
 }
 
-func TestWithoutALimitItIsAShareOfTheMachine(t *testing.T) {
+func TestDefaultLimitIsAShareOfTheMachine(t *testing.T) {
 	b := memory.Divide(0)
 	require.InEpsilon(t, float64(memory.Machine())*0.75, float64(b.Limit), 0.01)
 	require.Equal(t, memory.Divide(memory.Least), memory.Divide(1), "with less nothing works")

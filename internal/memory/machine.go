@@ -11,7 +11,7 @@ import (
 	"github.com/shirou/gopsutil/v3/mem"
 )
 
-// unknownMachine is assumed of a machine that does not tell.
+// unknownMachine is assumed where the memory of the machine cannot be read.
 const unknownMachine = 4 << 30
 
 // Machine is the memory in bytes that the process can have: the machine's, or that

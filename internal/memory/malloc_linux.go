@@ -12,8 +12,8 @@ package memory
 
 // limit_arenas lets malloc have few arenas, unless the environment variable
 // MALLOC_ARENA_MAX says otherwise. The store's cache allocates blocks on one thread and
-// frees them on another; with glibc's eight arenas per processor it comes to
-// occupy several times the memory that it uses. It runs before the first thread
+// frees them on another; with glibc's eight arenas per processor it ends up
+// occupying several times the memory that it uses. It runs before the first thread
 // is made, since glibc looks at the number once.
 __attribute__((constructor)) static void limit_arenas(void) {
 #ifdef M_ARENA_MAX

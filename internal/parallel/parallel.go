@@ -10,7 +10,7 @@ import (
 )
 
 // Do calls fn for 0 to n-1, in that order, on at most limit() goroutines at a
-// time but at least on one. The limit is asked again whenever a call of fn
+// time but at least on one. The limit is read again whenever a call of fn
 // returns. The first error ends the context of all calls, and Do returns it when
 // they have returned. If ctx ends, no further call begins and Do returns its
 // error. The goroutines are started by Do and end with it; a panic in one of them

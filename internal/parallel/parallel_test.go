@@ -13,7 +13,7 @@ import (
 	"fastddl/internal/parallel"
 )
 
-func TestDoesEverythingOnceWithinTheLimit(t *testing.T) {
+func TestParallelRunsEachItemOnceWithinTheLimit(t *testing.T) {
 	for _, n := range []int{0, 1, 2, 100} {
 		for _, limit := range []int{0, 1, 3, 200} {
 			done := make([]atomic.Int32, n)
@@ -36,7 +36,7 @@ func TestDoesEverythingOnceWithinTheLimit(t *testing.T) {
 	}
 }
 
-func TestFollowsTheLimit(t *testing.T) {
+func TestParallelFollowsTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var limit, running atomic.Int32
 		limit.Store(1)
@@ -62,7 +62,7 @@ func TestFollowsTheLimit(t *testing.T) {
 	})
 }
 
-func TestFirstErrorEndsIt(t *testing.T) {
+func TestParallelCancelsOnFirstError(t *testing.T) {
 	failed := errors.New("failed")
 	var calls atomic.Int32
 	err := parallel.Do(context.Background(), 1000, func() int { return 4 }, func(ctx context.Context, i int) error {
@@ -79,7 +79,7 @@ func TestFirstErrorEndsIt(t *testing.T) {
 	require.Less(t, calls.Load(), int32(20))
 }
 
-func TestEndsWithItsContext(t *testing.T) {
+func TestParallelEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	calls := 0
 	err := parallel.Do(ctx, 10, func() int { return 1 }, func(context.Context, int) error {

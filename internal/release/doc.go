@@ -1,2 +1,2 @@
-// Package release reads and compares the releases that the parts of a cluster say they are of.
+// Package release parses and compares the releases that the parts of a cluster report.
 package release

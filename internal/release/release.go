@@ -19,7 +19,7 @@ func (v Version) Less(o Version) bool {
 
 var versionText = regexp.MustCompile(`^v?(\d+)\.(\d+)\.\d+`)
 
-// Parse reads what the parts of a cluster say of themselves: "v8.5.3", "8.5.3",
+// Parse reads the versions that the parts of a cluster report: "v8.5.3", "8.5.3",
 // "8.0.11-TiDB-v8.5.3-alpha". Builds for development may have no version.
 func Parse(text string) (v Version, ok bool) {
 	if _, release, ok := strings.Cut(text, "-TiDB-"); ok {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -20,9 +21,9 @@ import (
 )
 
 const (
-	// StartTimeout is how long a server may take until it accepts statements, and
-	// whatever else a test waits for that takes a moment: it is for a machine that is
-	// slow and busy.
+	// StartTimeout is how long a server may take until it accepts statements, and how
+	// long other short waits of tests may take: it is for a machine that is slow and
+	// busy.
 	StartTimeout = 2 * time.Minute
 	stopTimeout  = 2 * time.Minute
 )
@@ -66,7 +67,9 @@ func build() (binary string, cleanup func(), err error) {
 	}
 	cleanup = func() { _ = os.RemoveAll(dir) }
 	binary = filepath.Join(dir, "fastddl")
-	cmd := exec.Command("go", "build", "-o", binary, "fastddl/cmd/fastddl")
+	cmd := exec.Command("go", "build", "-o", binary, "./cmd/fastddl")
+	_, file, _, _ := runtime.Caller(0)
+	cmd.Dir = filepath.Join(filepath.Dir(file), "..", "..") // its own module with its own versions, also for tests of other modules
 	if out, err := cmd.CombinedOutput(); err != nil {
 		cleanup()
 		return "", nil, fmt.Errorf("build the binary: %w\n%s", err, out)
@@ -130,7 +133,7 @@ func Bootstrap(t testing.TB, binary, dir string) {
 	}))
 }
 
-// StartAsIs is Start for a test of what the server makes of the folder: an empty one is bootstrapped.
+// StartAsIs is Start without a copied store: the server itself bootstraps an empty folder.
 func StartAsIs(t testing.TB, binary, dir string, args ...string) *Node {
 	t.Helper()
 	for range 3 {

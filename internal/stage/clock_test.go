@@ -15,7 +15,7 @@ func TestClockChargesTheStageItIsIn(t *testing.T) {
 	defer runtime.UnlockOSThread()
 
 	c := stage.Start(stage.Scan)
-	// On a busy machine much of the time may be somebody else's: the number of rounds is
+	// On a busy machine much of the time may be other processes': the number of rounds is
 	// what takes the processor.
 	for n, begin := 0, time.Now(); n < 50_000_000 || time.Since(begin) < 30*time.Millisecond; n++ {
 	}

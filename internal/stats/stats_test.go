@@ -35,7 +35,7 @@ func TestQuantile(t *testing.T) {
 	require.Zero(t, stats.Quantile([]float64(nil), 0.5))
 }
 
-func TestRatio(t *testing.T) {
+func TestRatioOfZeroIsZero(t *testing.T) {
 	require.Equal(t, 0.5, stats.Ratio(1, 2))
 	require.Zero(t, stats.Ratio(1, 0))
 }

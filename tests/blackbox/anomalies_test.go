@@ -62,7 +62,7 @@ func (s *isolation) blocked(c *terminal, query string) <-chan error {
 	db := s.n.db()
 	require.Eventually(s.t, func() bool {
 		return value(s.t, db, "SELECT COUNT(*) FROM information_schema.DATA_LOCK_WAITS") != "0"
-	}, startTimeout, pollInterval, "%s waits for nobody", query)
+	}, startTimeout, pollInterval, "%s does not wait", query)
 	requireWaits(s.t, done)
 	return done
 }

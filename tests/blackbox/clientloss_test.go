@@ -80,7 +80,7 @@ func TestKillQueryCancelsTheJob(t *testing.T) {
 	}
 }
 
-// waitForRunningJob waits until a job backfills or waits for somebody.
+// waitForRunningJob waits until a job backfills or waits.
 func waitForRunningJob(t *testing.T, db *sql.DB) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -128,7 +128,7 @@ func TestInterruptOfTheMySQLClientCancelsTheJob(t *testing.T) {
 	requireCleanEnd(t, n, db)
 }
 
-// A client that is lost is nobody's wish to cancel: the job goes on to its end.
+// A client that is lost has not asked to cancel: the job goes on to its end.
 func TestJobOutlivesItsClient(t *testing.T) {
 	randtest.SkipShort(t)
 	t.Run("tcp reset", func(t *testing.T) {

@@ -158,7 +158,7 @@ func TestAlterWaitsForTransactionsOnly(t *testing.T) {
 	require.NoError(t, err)
 	done := n.terminal().start("ALTER TABLE w ADD INDEX b (k)")
 	waitForBlocker(t, db)
-	for range 20 { // nobody queues behind the waiting ALTER
+	for range 20 { // no statement queues behind the waiting ALTER
 		mustExec(t, db, "UPDATE w SET k = k + 1 WHERE id = 3")
 		require.Equal(t, "1000", value(t, db, "SELECT COUNT(*) FROM w"))
 	}

@@ -129,7 +129,7 @@ func TestKillUnderWritesLosesNothing(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		before := b.made()
 		threads := b.run(ctx, n.db(), 8)
-		require.Eventually(t, func() bool { return b.made() > before }, startTimeout, pollInterval, "nobody can write")
+		require.Eventually(t, func() bool { return b.made() > before }, startTimeout, pollInterval, "no client can write")
 		time.Sleep(time.Duration(200+rng.IntN(1000)) * time.Millisecond)
 		n.kill()
 		cancel()

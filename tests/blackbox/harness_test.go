@@ -123,27 +123,9 @@ func queryAll(t *testing.T, db querier, query string, args ...any) [][]string {
 	t.Helper()
 	rows, err := db.QueryContext(context.Background(), query, args...)
 	require.NoError(t, err, "%s", query)
-	defer rows.Close()
-	columns, err := rows.Columns()
-	require.NoError(t, err)
-	var out [][]string
-	for rows.Next() {
-		cells := make([]sql.NullString, len(columns))
-		dest := make([]any, len(columns))
-		for i := range cells {
-			dest[i] = &cells[i]
-		}
-		require.NoError(t, rows.Scan(dest...), "%s", query)
-		row := make([]string, len(cells))
-		for i, c := range cells {
-			if row[i] = "NULL"; c.Valid {
-				row[i] = c.String
-			}
-		}
-		out = append(out, row)
-	}
-	require.NoError(t, rows.Err(), "%s", query)
-	return out
+	all, err := servertest.ReadRows(rows, "NULL")
+	require.NoError(t, err, "%s", query)
+	return all
 }
 
 // value returns the only value of a result.

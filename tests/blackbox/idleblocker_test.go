@@ -105,7 +105,7 @@ func idlePolicySparesSessionsAtWork(t *testing.T) bool {
 	require.NoError(t, requireEnds(t, sleeping), "a statement is never ended for its length")
 	sleeper.exec("COMMIT")
 	require.NoError(t, requireEnds(t, alter))
-	outside.exec("COMMIT") // nobody waited for it
+	outside.exec("COMMIT") // no build waited for it
 	require.Equal(t, fmt.Sprint(2+min(updates, 20)), value(t, db, "SELECT COUNT(*) FROM t WHERE k < 0"))
 	mustExec(t, db, "ADMIN CHECK TABLE t")
 	require.Equal(t, "0", n.metric("fastddl_ddl_idle_blockers_ended_total"))

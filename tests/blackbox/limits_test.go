@@ -105,7 +105,7 @@ func TestSilentConnectionsAreEnded(t *testing.T) {
 
 	idle, busy := n.terminal(), n.terminal()
 	idle.exec("SET SESSION wait_timeout = 1")
-	// The next statement must come in time. All this takes no longer than who does not log in is waited for.
+	// The next statement must come in time. All this takes no longer than the time to log in.
 	busy.exec("SET SESSION wait_timeout = 8")
 	done := busy.start("SELECT SLEEP(10)")
 	requireGone(t, n.db(), idle.id)
@@ -155,7 +155,7 @@ func TestMemoryOfStatements(t *testing.T) {
 }
 
 // Profiles and TiDB's HTTP API need an account of the database.
-func TestDebugDoorsNeedALogin(t *testing.T) {
+func TestDebugRoutesNeedALogin(t *testing.T) {
 	n := startNode(t, t.TempDir(), "--status-host", "0.0.0.0")
 	_, port, err := net.SplitHostPort(n.status)
 	require.NoError(t, err)
@@ -189,7 +189,7 @@ func TestDataIsReadableByItsUserOnly(t *testing.T) {
 		require.NoError(t, err)
 		require.Zero(t, info.Mode().Perm()&0o077, "%s %s", info.Mode(), path)
 		if d.IsDir() && strings.HasPrefix(d.Name(), "fastddl-") {
-			return fs.SkipDir // whatever is in it
+			return fs.SkipDir // regardless of its files
 		}
 		return nil
 	}))

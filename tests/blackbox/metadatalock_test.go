@@ -41,9 +41,9 @@ func waitForBlocker(t *testing.T, db *sql.DB) blocker {
 	return found[0]
 }
 
-// The demonstration that every MySQL user knows: somebody reads, somebody else
-// alters the table, and from then on everybody hangs. Here the ALTER waits for the
-// one that reads, and nobody waits for the ALTER.
+// The demonstration that every MySQL user knows: one session reads, another one
+// alters the table, and from then on all hang. Here the ALTER waits for the
+// one that reads, and no session waits for the ALTER.
 func TestFourTerminalsWithAReader(t *testing.T) { untilSpared(t, fourTerminals) }
 
 // fourTerminals is done if KILL QUERY has left the reader its connection.
@@ -58,13 +58,13 @@ func fourTerminals(t *testing.T) (done bool) {
 	running(t, db, sleeper.id)
 	alter := altering.start("ALTER TABLE t ADD INDEX k (k)")
 	require.Equal(t, sleeper.id, waitForBlocker(t, db).session)
-	requireNobodyQueues(t, n)
+	requireNoQueue(t, n)
 	// A statement whose answer is here may be in the list a moment longer.
 	require.Eventually(t, func() bool {
 		others := value(t, db, "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE COMMAND = 'Query' AND INFO NOT LIKE '%PROCESSLIST%' "+
 			"AND ID NOT IN ("+sleeper.id+", "+altering.id+")")
 		return others == "0"
-	}, patience, pollInterval, "nobody hangs but these two")
+	}, hangTimeout, pollInterval, "only these two hang")
 	requireWaits(t, sleeping)
 	requireWaits(t, alter)
 
@@ -104,7 +104,7 @@ func TestFourTerminalsWithAWriter(t *testing.T) {
 	n := startNode(t, t.TempDir())
 	writer, alter, _ := alterBehindWriter(t, n)
 	db := n.db()
-	requireNobodyQueues(t, n)
+	requireNoQueue(t, n)
 	requireWaits(t, alter)
 	require.Len(t, blockers(t, db), 1, "the others are not waited for")
 
@@ -118,9 +118,9 @@ func TestFourTerminalsWithAWriter(t *testing.T) {
 	require.Equal(t, "5000", value(t, db, "SELECT id FROM t WHERE k = 5000"))
 }
 
-// requireNobodyQueues runs every kind of statement on the table that an ALTER
+// requireNoQueue runs every kind of statement on the table that an ALTER
 // waits for, in old and in new sessions.
-func requireNobodyQueues(t *testing.T, n *node) {
+func requireNoQueue(t *testing.T, n *node) {
 	t.Helper()
 	c := n.terminal()
 	for i := range 20 {
@@ -219,8 +219,8 @@ func TestControlOfAWaitingJob(t *testing.T) {
 		writer, alter, id := alterBehindWriter(t, n)
 		db := n.db()
 		mustExec(t, db, "ADMIN CANCEL DDL JOBS "+id)
-		require.Eventually(t, func() bool { return jobState(t, db, id) != "running" }, patience, pollInterval)
-		// What the writer was told to maintain must not go before the writer has.
+		require.Eventually(t, func() bool { return jobState(t, db, id) != "running" }, hangTimeout, pollInterval)
+		// An index that the writer maintains must not go before the writer has.
 		writer.exec("UPDATE t SET k = -2 WHERE id = 2")
 		writer.exec("COMMIT")
 		requireCode(t, requireEnds(t, alter), 8214, "HY000", "Cancelled DDL job")
@@ -234,7 +234,7 @@ func TestControlOfAWaitingJob(t *testing.T) {
 		writer, alter, id := alterBehindWriter(t, n)
 		db := n.db()
 		mustExec(t, db, "ADMIN PAUSE DDL JOBS "+id)
-		require.Eventually(t, func() bool { return jobState(t, db, id) == "paused" }, patience, pollInterval)
+		require.Eventually(t, func() bool { return jobState(t, db, id) == "paused" }, hangTimeout, pollInterval)
 		writer.exec("COMMIT")
 		time.Sleep(200 * time.Millisecond)
 		requireWaits(t, alter)
@@ -255,7 +255,7 @@ func TestMetadataLockOff(t *testing.T) {
 	require.Eventually(t, func() bool {
 		list := jobs(t, db)
 		return len(list) > 0 && list[0]["TABLE_NAME"] == "t" && list[0]["SCHEMA_STATE"] != "none" && list[0]["SCHEMA_STATE"] != "public"
-	}, patience, pollInterval)
+	}, hangTimeout, pollInterval)
 	writer := n.terminal()
 	for err := errors.New("not yet"); err != nil; {
 		writer.exec("BEGIN")
@@ -334,9 +334,9 @@ func TestOldSnapshotBehindTheIndex(t *testing.T) {
 	old.exec("COMMIT")
 }
 
-// TestALongWaitIsSeen: who looks for the reason of a migration that hangs finds it in the log, with the connection, and in the
-// metrics, TiDB's own among them; and in the log who has done what about it.
-func TestALongWaitIsSeen(t *testing.T) {
+// TestLongWaitIsShown: the reason for which a migration hangs is in the log, with the connection, and in the metrics, TiDB's own
+// among them. The log also has the commands that ended it, with their users.
+func TestLongWaitIsShown(t *testing.T) {
 	n := startNode(t, t.TempDir())
 	db := n.db()
 	mustExec(t, db, "CREATE TABLE w (id INT PRIMARY KEY, a INT)")
@@ -348,11 +348,11 @@ func TestALongWaitIsSeen(t *testing.T) {
 	logged := func(text string) func() bool {
 		return func() bool { return strings.Contains(n.Stderr.String(), text) }
 	}
-	require.Eventually(t, logged("for: metadata lock, held by 1 transaction: connection "+holder.id), patience, pollInterval)
+	require.Eventually(t, logged("for: metadata lock, held by 1 transaction: connection "+holder.id), hangTimeout, pollInterval)
 	id := value(t, db, "SELECT job_id FROM mysql.tidb_ddl_job")
 	mustExec(t, db, "ADMIN ALTER DDL JOBS "+id+" THREAD = 3")
 	asked := regexp.MustCompile("job " + id + ` was asked by root@127.0.0.1, connection \d+: .*ADMIN ALTER DDL JOBS ` + id + " THREAD = 3.*: done")
-	require.Eventually(t, func() bool { return asked.MatchString(n.Stderr.String()) }, patience, pollInterval)
+	require.Eventually(t, func() bool { return asked.MatchString(n.Stderr.String()) }, hangTimeout, pollInterval)
 	shown := metricsOf(t, n)
 	require.Contains(t, shown, `fastddl_ddl_job_wait_seconds{db="test",job="`+id+`",reason="metadata lock",table="w"} `)
 	require.Contains(t, shown, `fastddl_ddl_job_percent{db="test",job="`+id+`",table="w"} `)
@@ -362,8 +362,8 @@ func TestALongWaitIsSeen(t *testing.T) {
 
 	holder.exec("COMMIT")
 	require.NoError(t, requireEnds(t, altered))
-	require.Eventually(t, logged("waits no more, after "), patience, pollInterval)
-	require.Eventually(t, func() bool { return !strings.Contains(metricsOf(t, n), "fastddl_ddl_job_percent{") }, patience, pollInterval)
+	require.Eventually(t, logged("waits no more, after "), hangTimeout, pollInterval)
+	require.Eventually(t, func() bool { return !strings.Contains(metricsOf(t, n), "fastddl_ddl_job_percent{") }, hangTimeout, pollInterval)
 	shown = metricsOf(t, n)
 	require.Contains(t, shown, `tidb_ddl_running_job_count{type="reorg"} 0`)
 	require.Contains(t, shown, `tidb_ddl_add_index_total{type="add_idx_rate-test-w-a"} 1`)

@@ -12,7 +12,7 @@ import (
 )
 
 // A process that is killed while it executes a statement that does more than adding
-// an index: whenever somebody can look again, all of the statement has happened or
+// an index: as soon as clients can read again, all of the statement has happened or
 // nothing, and in the end all if it had been queued.
 func TestKillsDuringMixedAlter(t *testing.T) {
 	randtest.SkipShort(t)

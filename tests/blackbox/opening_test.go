@@ -52,7 +52,7 @@ func startOpening(t *testing.T, args ...string) *openingServer {
 		}
 		s.addr, s.status = found[1], found[2]
 		return true
-	}, patience, time.Millisecond)
+	}, hangTimeout, time.Millisecond)
 	return s
 }
 
@@ -62,7 +62,7 @@ func (s *openingServer) terminate(t *testing.T) {
 	require.NoError(t, s.cmd.Process.Signal(syscall.SIGTERM))
 	select {
 	case <-s.ended:
-	case <-time.After(patience):
+	case <-time.After(hangTimeout):
 		require.FailNow(t, "the server did not end")
 	}
 }
@@ -109,7 +109,7 @@ func TestClientsDuringTheStartAreRefusedOrGreeted(t *testing.T) {
 	s := startOpening(t, "--path", dir)
 	greeted := make(chan error, 1)
 	go func() { greeted <- firstPacket(s.addr) }()
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(hangTimeout)
 	for code, body := s.health(t, "/health"); code != http.StatusOK; code, body = s.health(t, "/health") {
 		require.Equal(t, http.StatusServiceUnavailable, code)
 		require.Contains(t, body, "not ready: ")
@@ -119,7 +119,7 @@ func TestClientsDuringTheStartAreRefusedOrGreeted(t *testing.T) {
 	select {
 	case err := <-greeted:
 		require.NoError(t, err)
-	case <-time.After(patience):
+	case <-time.After(hangTimeout):
 		require.FailNow(t, "nothing listens")
 	}
 	s.terminate(t)
@@ -129,21 +129,21 @@ func TestClientsDuringTheStartAreRefusedOrGreeted(t *testing.T) {
 	}
 }
 
-// TestAStartThatTakesLongSaysWhy: here the cluster does not answer.
-func TestAStartThatTakesLongSaysWhy(t *testing.T) {
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // nobody accepts
+// TestSlowStartSaysWhy: here the cluster does not answer.
+func TestSlowStartSaysWhy(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // it does not accept
 	require.NoError(t, err)
 	defer silent.Close()
 	s := startOpening(t, "--store", "tikv", "--path", silent.Addr().String(), "--temp-dir", t.TempDir())
 	require.Eventually(t, func() bool {
 		code, body := s.health(t, "/health")
 		return code == http.StatusServiceUnavailable && strings.Contains(body, "not ready: connecting to the cluster of 127.0.0.1:")
-	}, patience, pollInterval)
+	}, hangTimeout, pollInterval)
 	code, body := s.health(t, "/status")
 	require.Equal(t, http.StatusServiceUnavailable, code)
 	require.Contains(t, body, "connecting to the cluster")
 	_, err = net.Dial("tcp", s.addr)
 	require.ErrorIs(t, err, syscall.ECONNREFUSED, "who comes too early learns so at once")
-	require.Eventually(t, func() bool { return strings.Contains(s.stderr.String(), "still opening: connecting to the cluster") }, patience, pollInterval)
+	require.Eventually(t, func() bool { return strings.Contains(s.stderr.String(), "still opening: connecting to the cluster") }, hangTimeout, pollInterval)
 	s.terminate(t)
 }

@@ -63,8 +63,8 @@ func TestLockedAccountsCannotLogIn(t *testing.T) {
 	requireCode(t, n.openAs("born_locked", "secret", "").Ping(), 3118, "HY000", "Account is locked")
 }
 
-// What others do, and values of their tables in it, is not shown to those who may
-// not read the tables.
+// Jobs and statements of others, with values of their tables, are not shown to users who
+// may not read the tables.
 func TestJobsAndSessionsOfOthersAreNotShown(t *testing.T) {
 	n := startNode(t, t.TempDir())
 	root := n.db()

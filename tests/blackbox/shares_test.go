@@ -57,7 +57,7 @@ func eventually(t *testing.T, db *sql.DB, table, what string, cond func(share) b
 		if ok && cond(s) {
 			return s
 		}
-		require.Less(t, time.Since(start), patience, "%s: %+v", what, s)
+		require.Less(t, time.Since(start), hangTimeout, "%s: %+v", what, s)
 	}
 }
 
@@ -167,11 +167,11 @@ func (n *node) openFiles(folder string) (open []string) {
 	return open
 }
 
-// Three builds of different priority divide what there is by weight, and the
-// division follows what the jobs are told and who comes and goes.
+// Three builds of different priority divide memory and workers by weight, and the
+// division follows the jobs' settings, and builds that begin and end.
 func TestPriorityDividesWhatBuildsShare(t *testing.T) {
 	randtest.SkipShort(t)
-	// So slow that nobody ends while somebody looks.
+	// So slow that no build ends during the test.
 	const speed = 105_000
 	n := startNode(t, t.TempDir())
 	db := n.db()
@@ -209,9 +209,9 @@ func TestPriorityDividesWhatBuildsShare(t *testing.T) {
 	require.NoError(t, requireEnds(t, normal))
 }
 
-// Builds that are throttled, paused or wait for a transaction hold back nobody on
-// another table; those on theirs wait for them.
-func TestSlowBuildsHoldBackNobody(t *testing.T) {
+// Builds that are throttled, paused or wait for a transaction do not delay builds on
+// other tables; those on their own table wait for them.
+func TestSlowBuildsDoNotDelayOthers(t *testing.T) {
 	randtest.SkipShort(t)
 	n := startNode(t, t.TempDir())
 	db := n.db()
@@ -239,7 +239,7 @@ func TestSlowBuildsHoldBackNobody(t *testing.T) {
 		// 5000 rows take minutes at 1 KiB/s, and not more than one core.
 		s = shares(t, db)["throttled"]
 		return s.wait == "throttled: max_write_speed" && s.workers == 1 && s.eta.Float64 > 30
-	}, patience, pollInterval)
+	}, hangTimeout, pollInterval)
 
 	mustExec(t, db, "SET GLOBAL tidb_ddl_reorg_max_write_speed = 0")
 	free := n.addIndex("free", "PRIORITY_LOW")
@@ -251,7 +251,7 @@ func TestSlowBuildsHoldBackNobody(t *testing.T) {
 	require.Eventually(t, func() bool {
 		rows := queryAll(t, db, "SELECT wait_reason FROM mysql.fastddl_ddl_jobs WHERE table_name = 'throttled' AND state = 'queueing'")
 		return len(rows) == 1 && strings.Contains(rows[0][0], "job")
-	}, patience, pollInterval)
+	}, hangTimeout, pollInterval)
 	mustExec(t, db, "ADMIN ALTER DDL JOBS "+s.id+" MAX_WRITE_SPEED = 0")
 	require.NoError(t, requireEnds(t, slow))
 	require.NoError(t, requireEnds(t, behind))
@@ -269,7 +269,7 @@ func TestSlowBuildsHoldBackNobody(t *testing.T) {
 }
 
 // The remaining time of a build that is throttled is what it takes, in every
-// stage, and follows what the job is told.
+// stage, and follows the job's settings.
 func TestRemainingTimeOfAThrottledBuild(t *testing.T) {
 	randtest.SkipShort(t)
 	n := startNode(t, t.TempDir())

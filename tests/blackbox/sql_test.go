@@ -94,7 +94,7 @@ func TestTransactions(t *testing.T) {
 		_, err := tx.Exec(q)
 		require.NoError(t, err, q)
 	}
-	require.Equal(t, "0", value(t, db, "SELECT COUNT(*) FROM tx"), "nobody sees what is not committed")
+	require.Equal(t, "0", value(t, db, "SELECT COUNT(*) FROM tx"), "no other session sees what is not committed")
 	require.NoError(t, tx.Commit())
 	require.Equal(t, [][]string{{"1", "1"}, {"3", "3"}}, queryAll(t, db, "SELECT * FROM tx ORDER BY id"))
 

@@ -31,11 +31,11 @@ func requireOneLine(t *testing.T, code int, stderr, want string) {
 	require.Contains(t, said[0], want)
 }
 
-// TestStatisticsComeFirst: TiDB replaces its cache of statistics while it loads them, and a
+// TestStatisticsLoadBeforeStatements: TiDB replaces its cache of statistics while it loads them, and a
 // statement that meets that can end the process. Nothing of ours is executed before it is done.
-func TestStatisticsComeFirst(t *testing.T) {
+func TestStatisticsLoadBeforeStatements(t *testing.T) {
 	n := startNode(t, t.TempDir())
-	require.Eventually(t, func() bool { return strings.Contains(n.Stderr.String(), "mysql.fastddl_") }, patience, pollInterval)
+	require.Eventually(t, func() bool { return strings.Contains(n.Stderr.String(), "mysql.fastddl_") }, hangTimeout, pollInterval)
 	log := n.Stderr.String()
 	loaded, ours := strings.Index(log, "Init stats succeed"), strings.Index(log, "mysql.fastddl_")
 	require.Positive(t, loaded, log)
@@ -132,7 +132,7 @@ func TestStatusServer(t *testing.T) {
 		"fastddl_ddl_running_jobs 0",
 		"fastddl_store_write_stalled 0",
 	} {
-		require.Eventually(t, func() bool { return strings.Contains(get("/metrics"), want) }, patience, pollInterval, want)
+		require.Eventually(t, func() bool { return strings.Contains(get("/metrics"), want) }, hangTimeout, pollInterval, want)
 	}
 }
 
@@ -148,7 +148,7 @@ func TestSIGTERMLetsAStatementFinish(t *testing.T) {
 	done := waiting.start("UPDATE s SET id = 2 WHERE id = 1 AND SLEEP(0) = 0")
 	running(t, db, waiting.id)
 	require.NoError(t, n.cmd.Process.Signal(syscall.SIGTERM))
-	require.Eventually(t, func() bool { return db.Ping() != nil }, patience, pollInterval, "nobody is let in any more")
+	require.Eventually(t, func() bool { return db.Ping() != nil }, hangTimeout, pollInterval, "no client is let in any more")
 	requireWaits(t, done)
 	requireDraining(t, n)
 	holder.exec("ROLLBACK")
@@ -168,13 +168,13 @@ func requireDraining(t *testing.T, n *node) {
 	require.Contains(t, string(body), "draining")
 }
 
-// TestSIGTERMTellsLoadBalancersFirst: clients are still let in while those who send them here may not know yet.
-func TestSIGTERMTellsLoadBalancersFirst(t *testing.T) {
+// TestSIGTERMFailsHealthChecksFirst: clients are still accepted until load balancers have noticed.
+func TestSIGTERMFailsHealthChecksFirst(t *testing.T) {
 	config := filepath.Join(t.TempDir(), "fastddl.toml")
 	require.NoError(t, os.WriteFile(config, []byte("[tidb]\ngraceful-wait-before-shutdown = 3600\n"), 0o600))
 	n := startNode(t, t.TempDir(), "--config", config)
 	require.NoError(t, n.cmd.Process.Signal(syscall.SIGTERM))
-	require.Eventually(t, func() bool { return strings.Contains(n.Stderr.String(), "server is stopping") }, patience, pollInterval)
+	require.Eventually(t, func() bool { return strings.Contains(n.Stderr.String(), "server is stopping") }, hangTimeout, pollInterval)
 	requireDraining(t, n)
 	require.Equal(t, "1", value(t, n.db(), "SELECT 1"), "a new connection works")
 }

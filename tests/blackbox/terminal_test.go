@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// terminal is a client with one connection, like somebody at a prompt.
+// terminal is a client with one connection, like a user at a prompt.
 type terminal struct {
 	t *testing.T
 	// id is what KILL takes.
@@ -101,10 +101,10 @@ func (c *terminal) reset() {
 	require.NoError(c.t, c.tcp.Close())
 }
 
-// patience is how long something may take that happens at once where the machine is
+// hangTimeout is how long something may take that happens at once where the machine is
 // not busy. What a test sees end by it would otherwise go on for longer than that, or
 // for ever: nothing here depends on how fast something is.
-const patience = 5 * time.Minute
+const hangTimeout = 5 * time.Minute
 
 // requireEnds returns the result of a statement that must end.
 func requireEnds(t *testing.T, done <-chan error) error {
@@ -112,7 +112,7 @@ func requireEnds(t *testing.T, done <-chan error) error {
 	select {
 	case err := <-done:
 		return err
-	case <-time.After(patience):
+	case <-time.After(hangTimeout):
 		require.FailNow(t, "the statement did not end")
 		return nil
 	}

@@ -200,23 +200,7 @@ func table(t *testing.T, db *sql.DB, query string) [][]string {
 	t.Helper()
 	rows, err := db.Query(query)
 	require.NoError(t, err, "%.300s", query)
-	defer rows.Close()
-	columns, err := rows.Columns()
+	all, err := servertest.ReadRows(rows, "")
 	require.NoError(t, err)
-	var out [][]string
-	for rows.Next() {
-		cells := make([]sql.NullString, len(columns))
-		dest := make([]any, len(columns))
-		for i := range cells {
-			dest[i] = &cells[i]
-		}
-		require.NoError(t, rows.Scan(dest...))
-		row := make([]string, len(cells))
-		for i, cell := range cells {
-			row[i] = cell.String
-		}
-		out = append(out, row)
-	}
-	require.NoError(t, rows.Err())
-	return out
+	return all
 }

@@ -295,7 +295,7 @@ func (c goClient) transactions(t *testing.T) {
 		requireMySQLError(t, errA, 1213, "40001")
 		require.NoError(t, errB, "both were chosen")
 	} else {
-		require.Error(t, errB, "nobody was chosen")
+		require.Error(t, errB, "neither was chosen")
 	}
 	require.NoError(t, a.Rollback())
 

@@ -190,7 +190,7 @@ func TestImportFromSelectOnTiDB(t *testing.T) {
 	eventually(t, "the import runs", func() bool {
 		return a.value("SELECT COUNT(*) FROM information_schema.cluster_processlist WHERE info LIKE 'IMPORT INTO t FROM%'") == "1"
 	})
-	a.exec("ALTER TABLE other ADD INDEX v (v)") // waits for nobody
+	a.exec("ALTER TABLE other ADD INDEX v (v)") // does not wait
 	done := a.later("ALTER TABLE t ADD INDEX v (v)")
 	eventually(t, "the build waits for it", func() bool {
 		return a.lastJob("wait_reason") == "IMPORT INTO the table, a statement on "+plain.status
@@ -198,7 +198,7 @@ func TestImportFromSelectOnTiDB(t *testing.T) {
 	must(t, holder, "DO RELEASE_LOCK('"+release+"')")
 	if err := await(t, imported); err != nil {
 		// TiDB has made entries of an index that is not public yet, and does not count them in the store
-		// (br/pkg/checksum/executor.go). The rows are there all the same.
+		// (br/pkg/checksum/executor.go). The rows are there nevertheless.
 		require.ErrorContains(t, err, "checksum mismatched")
 	}
 	require.NoError(t, await(t, done))

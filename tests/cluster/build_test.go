@@ -64,9 +64,9 @@ func (c client) nothingIsLeft() {
 	}
 }
 
-// TestBuildsAreOurs: an index is built by us, from files that are imported, on one node as
+// TestIndexesAreBuiltFromImportedFiles: an index is built by us, from files that are imported, on one node as
 // on several, and left to TiDB if the user wants it so.
-func TestBuildsAreOurs(t *testing.T) {
+func TestIndexesAreBuiltFromImportedFiles(t *testing.T) {
 	t.Parallel()
 	c := anyCluster(t)
 	n := startNode(t, c)
@@ -126,8 +126,8 @@ func (c client) shown(id string) map[string]string {
 	return nil
 }
 
-// TestControlFromOtherNodes: jobs are shown by every node, and obey whoever of them is
-// asked, with the same words, within two seconds.
+// TestControlFromOtherNodes: every node shows the jobs, and commands work through any of
+// them, with the same messages, within two seconds.
 func TestControlFromOtherNodes(t *testing.T) {
 	t.Parallel()
 	c := anyCluster(t)

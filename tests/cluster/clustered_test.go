@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestUniqueOverClusteredKeys: unique indexes are built whatever the handles of the rows consist of, which the
-// store has to be told before it decodes an entry.
+// TestUniqueOverClusteredKeys: unique indexes are built for all kinds of handles of rows. The store needs the kind to
+// decode an entry.
 func TestUniqueOverClusteredKeys(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, anyCluster(t))

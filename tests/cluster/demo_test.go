@@ -89,7 +89,7 @@ func TestDemoIsInterrupted(t *testing.T) {
 	select {
 	case err := <-done:
 		require.Error(t, err)
-	case <-time.After(patience):
+	case <-time.After(hangTimeout):
 		require.FailNow(t, "it has not ended", out.String())
 	}
 	require.Equal(t, databases, db.rows("SHOW DATABASES"), out.String())

@@ -147,8 +147,8 @@ var importErrors = map[string]func(*kvrpcpb.Context) *errorpb.Error{
 	"splitting": standin.ReadIndexNotReady, "merging": standin.ProposalInMergingMode, "dropped": standin.ProposalDropped,
 }
 
-// TestImportFaults: whatever goes wrong with a request of an import, before or after it was
-// executed, the pairs are imported.
+// TestImportFaults: the pairs are imported although requests of an import fail, before or
+// after they were executed.
 func TestImportFaults(t *testing.T) {
 	c := startCluster(t, nil)
 	im := startImporting(t, c, nil)
@@ -294,8 +294,8 @@ func TestLateImportIsFenced(t *testing.T) {
 	next.requireImported("fenced", version, want)
 }
 
-// TestPauseOfADeadNode: PD may schedule again some time after a node has gone that
-// kept it from it, although nobody has told it.
+// TestPauseOfADeadNode: PD may schedule again some time after a node has gone that had
+// paused it, although no node has resumed it.
 func TestPauseOfADeadNode(t *testing.T) {
 	c := startCluster(t, nil)
 	const ttl = 3 * time.Second // a third of it may pass between two renewals

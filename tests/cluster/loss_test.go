@@ -94,8 +94,8 @@ func TestNodeIsCutOff(t *testing.T) {
 	require.Equal(t, "12", a.value("SELECT v FROM t USE INDEX (v)"))
 }
 
-// TestFaultsOfTheStore: whatever a store answers that the client is to try again, the
-// application does not notice.
+// TestFaultsOfTheStore: errors of a store that the client is to retry do not reach the
+// application.
 func TestFaultsOfTheStore(t *testing.T) {
 	t.Parallel()
 	needsStandIn(t, "it orders faults of the store")

@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -25,8 +24,8 @@ import (
 	"fastddl/tests/cluster/standin"
 )
 
-// patience is how long a test waits for what takes a second or two on a quiet machine.
-const patience = 3 * time.Minute
+// hangTimeout is how long a test waits for what takes a second or two on a quiet machine.
+const hangTimeout = 3 * time.Minute
 
 // inKeyspace has SQL servers over the stand-in work in a keyspace. Tests that reach the store past them, by the API without
 // keyspaces, fail then.
@@ -57,20 +56,6 @@ func run(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	scratch = dir
-	if os.Getenv("FASTDDL_BIN") == "" {
-		// The server is built from its own module, with its own versions.
-		path := filepath.Join(dir, "fastddl")
-		cmd := exec.Command("go", "build", "-o", path, "./cmd/fastddl")
-		cmd.Dir = filepath.Join("..", "..")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			fmt.Fprintf(os.Stderr, "build the server: %v\n%s", err, out)
-			return 1
-		}
-		if err := os.Setenv("FASTDDL_BIN", path); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-	}
 	return servertest.Main(m, &binary)
 }
 
@@ -193,15 +178,15 @@ func needsImport(t testing.TB) {
 	}
 }
 
-// Ports that the system does not give to those who do not care which one they get,
-// and the last of them that a test has taken. Another run begins somewhere else.
+// Ports that the system does not give to listeners at port 0, and the last of them that a
+// test has taken. Another run begins somewhere else.
 const firstPort, ports = 12_000, 18_000
 
 var lastPort atomic.Int64
 
 func init() { lastPort.Store(rand.Int64N(ports)) }
 
-// freePort returns a port that nobody listens at, and nobody else will.
+// freePort returns a port without a listener, which no other process gets.
 func freePort(t testing.TB) string {
 	t.Helper()
 	for range 1000 {

@@ -91,8 +91,8 @@ func (p *plainServer) kill() {
 	_ = p.cmd.Wait()
 }
 
-// leave ends the process for good: in good order on a live cluster, where nobody should
-// wait for it afterwards.
+// leave ends the process: in good order on a live cluster, where no other node
+// should wait for it afterwards.
 func (p *plainServer) leave() {
 	if p.cmd == nil {
 		return
@@ -107,8 +107,8 @@ func (p *plainServer) leave() {
 	p.kill()
 }
 
-// TestBesideTiDB: fastddl and a plain tidb-server are one cluster, whoever of them runs
-// the DDL.
+// TestBesideTiDB: fastddl and a plain tidb-server are one cluster, with either of them
+// running the DDL.
 func TestBesideTiDB(t *testing.T) {
 	t.Parallel()
 	c := anyCluster(t)
@@ -134,7 +134,7 @@ func TestBesideTiDB(t *testing.T) {
 		testKill(t, theirs, ours)
 	}
 	changes()
-	// When fastddl has stopped, the other runs what there is to do.
+	// When fastddl has stopped, the other runs the jobs.
 	require.Zero(t, n.Terminate())
 	theirs.exec("ALTER TABLE t ADD INDEX alone (v)", "ADMIN CHECK TABLE t")
 	n.start()

@@ -29,7 +29,7 @@ func owner(t *testing.T, nodes ...*node) (owner *node, others []*node) {
 	return owner, others
 }
 
-// lockWaits counts who waits for locks in this database.
+// lockWaits counts the sessions that wait for locks in this database.
 const lockWaits = `SELECT COUNT(*) FROM information_schema.data_lock_waits WHERE key_info LIKE CONCAT('%"', DATABASE(), '"%')`
 
 // TestTwoNodes: two nodes are one database.

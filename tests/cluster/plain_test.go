@@ -33,7 +33,7 @@ func makeOwner(t *testing.T, wanted sqlServer, others ...sqlServer) {
 			}
 			req, err := http.NewRequest(http.MethodPost, "http://"+s.status+"/ddl/owner/resign", nil)
 			require.NoError(t, err)
-			req.SetBasicAuth("root", os.Getenv("MYSQL_PWD")) // fastddl nodes ask who is calling
+			req.SetBasicAuth("root", os.Getenv("MYSQL_PWD")) // fastddl nodes need a login
 			resp, err := http.DefaultClient.Do(req)
 			require.NoError(t, err)
 			require.NoError(t, resp.Body.Close())
@@ -65,7 +65,7 @@ func plainCluster(t *testing.T, tidbOwns bool) (c *standin.Cluster, first, secon
 }
 
 // TestTakeoverBesideTiDB: a build whose node crashes goes on at the other one, and a plain
-// tidb-server is one of the cluster meanwhile, whoever of them owns TiDB's DDL.
+// tidb-server is one of the cluster meanwhile, with either of them owning TiDB's DDL.
 func TestTakeoverBesideTiDB(t *testing.T) {
 	t.Parallel()
 	for name, tidbOwns := range map[string]bool{"TiDB owns the DDL": true, "fastddl owns the DDL": false} {
@@ -90,7 +90,7 @@ func TestTakeoverBesideTiDB(t *testing.T) {
 				require.Len(t, db.rows("SHOW INDEX FROM t WHERE key_name IN ('v', 's')"), 2)
 				require.Equal(t, "2", db.value("SELECT COUNT(*) FROM t USE INDEX (v) WHERE v > 1000000"))
 			}
-			eventually(t, "the last job of TiDB's is gone, and what servers were told of it", func() bool {
+			eventually(t, "the last job of TiDB's is gone, with its messages to servers", func() bool {
 				return b.value("SELECT (SELECT COUNT(*) FROM mysql.tidb_ddl_job) + (SELECT COUNT(*) FROM mysql.tidb_mdl_info)") == "0"
 			})
 			b.nothingIsLeft()

@@ -14,7 +14,7 @@ type randomTable struct {
 	name, definition string
 	split            string // where its records are split, if their keys have values of columns
 	partitioned      bool
-	ballast          int // rows that nobody changes; their ids are below idStride
+	ballast          int // rows that no client changes; their ids are below idStride
 }
 
 func newRandomTable(rng *rand.Rand, name string, partitioned bool) *randomTable {
@@ -43,7 +43,7 @@ func (t *randomTable) create() string {
 	return statement
 }
 
-// rest is the rows that nobody changes. The first two have the same e, all others have none:
+// rest is the rows that no client changes. The first two have the same e, all others have none:
 // so there are duplicates, and nothing that is written is one.
 func (t *randomTable) rest() state {
 	rows := state{1: {id: 1, a: 1, s: "same", d: 1}, 2: {id: 2, a: 2, s: "same", d: 1}}
@@ -58,7 +58,7 @@ func (t *randomTable) rest() state {
 	return rows
 }
 
-// fill makes the table, in several regions, with the rows that nobody changes.
+// fill makes the table, in several regions, with the rows that no client changes.
 func (t *randomTable) fill(db *sql.DB) error {
 	rest := t.rest()
 	var tuples []string

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"fastddl/internal/servertest"
 )
 
 type querier interface {
@@ -22,27 +24,7 @@ func texts(ctx context.Context, q querier, query string, args ...any) ([][]strin
 	if err != nil {
 		return nil, err
 	}
-	defer rows.Close()
-	columns, err := rows.Columns()
-	if err != nil {
-		return nil, err
-	}
-	var out [][]string
-	for rows.Next() {
-		values, fields := make([]sql.NullString, len(columns)), make([]any, len(columns))
-		for i := range values {
-			fields[i] = &values[i]
-		}
-		if err := rows.Scan(fields...); err != nil {
-			return nil, err
-		}
-		row := make([]string, len(columns))
-		for i, v := range values {
-			row[i] = v.String
-		}
-		out = append(out, row)
-	}
-	return out, rows.Err()
+	return servertest.ReadRows(rows, "")
 }
 
 // try executes a statement, within the deadline.
@@ -82,7 +64,7 @@ func (r *random) watch(ctx context.Context, rng *rand.Rand) error {
 		}
 		s, began := r.any(rng), time.Now()
 		if err := r.compare(ctx, s, pick(rng, r.tables...)); err != nil && !isConflict(err) {
-			if err := r.excuse(s, began, err); err != nil {
+			if err := r.unexpected(s, began, err); err != nil {
 				return fmt.Errorf("compare at %s: %w", s.name, err)
 			}
 		}
@@ -102,9 +84,9 @@ func (r *random) published(ctx context.Context, rng *rand.Rand, t *randomTable) 
 		if err == nil {
 			return nil
 		}
-		// The check reads indexes by name, and somebody else's may be dropped meanwhile (1176).
+		// The check reads indexes by name, and that of another client may be dropped meanwhile (1176).
 		if !isConflict(err) && codeOf(err) != 1176 {
-			err = r.excuse(s, began, err)
+			err = r.unexpected(s, began, err)
 			if err != nil {
 				return fmt.Errorf("at %s: %w", s.name, err)
 			}
@@ -197,7 +179,7 @@ func indexNames(ctx context.Context, q querier, t *randomTable) ([]string, error
 	return names, err
 }
 
-// settle lets all jobs end, with nobody disturbing, and verifies what must be so then.
+// settle lets all jobs end, without disturbances, and verifies what must hold then.
 func (r *random) settle(ctx context.Context) error {
 	if err := r.awaitJobs(ctx); err != nil {
 		return err
@@ -233,14 +215,14 @@ func (r *random) settle(ctx context.Context) error {
 	return r.nothingIsLeft(ctx)
 }
 
-// until polls a condition, and says what was not so if it does not come to hold.
+// until polls a condition, and returns an error that names it if it never holds.
 func until(ctx context.Context, holds func() (missing string, err error)) error {
 	for began := time.Now(); ; {
 		missing, err := holds()
 		if err == nil && missing == "" {
 			return nil
 		}
-		if time.Since(began) > patience {
+		if time.Since(began) > hangTimeout {
 			return errors.Join(err, wrongf("%s", missing))
 		}
 		select {
@@ -251,7 +233,7 @@ func until(ctx context.Context, holds func() (missing string, err error)) error 
 	}
 }
 
-// awaitJobs has the test's jobs that were paused go on, and waits until nobody has one.
+// awaitJobs resumes the test's jobs that were paused, and waits until no server has one.
 func (r *random) awaitJobs(ctx context.Context) error {
 	return until(ctx, func() (string, error) {
 		s := r.servers[0]
@@ -285,9 +267,9 @@ func (a *alterer) verify(ctx context.Context) error {
 			return err
 		}
 		switch {
-		case b.told && b.done != (state == synced), state != "" && !isFinal(state):
-			return wrongf("%s: its client was told %v, success %v; the job is %q", b.query, b.told, b.done, state)
-		case !b.told && state == synced:
+		case b.answered && b.done != (state == synced), state != "" && !isFinal(state):
+			return wrongf("%s: its client had an answer %v, success %v; the job is %q", b.query, b.answered, b.done, state)
+		case !b.answered && state == synced:
 			for _, name := range b.names { // those that its client had no time to wait for
 				if !slices.Contains(a.maybe, name) && !slices.Contains(a.gone, name) {
 					want[name] = true

@@ -32,8 +32,8 @@ type alterer struct {
 type build struct {
 	query string
 	names []string
-	// told says that its client has got its result, done that this was success.
-	told, done bool
+	// answered says that its client has got its result, done that this was success.
+	answered, done bool
 }
 
 func (a *alterer) work(ctx context.Context, rng *rand.Rand) error {
@@ -77,7 +77,7 @@ func (a *alterer) add(ctx context.Context) error {
 	case err == nil && bad:
 		return wrongf("%s: it is unique, and rows are not", b.query)
 	case err == nil:
-		b.told, b.done = true, true
+		b.answered, b.done = true, true
 		a.present = append(a.present, names...)
 		a.run.counts.builds.Add(1)
 		if strings.Contains(b.query, "ADD UNIQUE INDEX") {
@@ -85,15 +85,15 @@ func (a *alterer) add(ctx context.Context) error {
 		}
 		return a.run.published(ctx, a.rng, a.t)
 	case code == 1062 && bad:
-		b.told = true
+		b.answered = true
 		a.run.counts.failures.Add(1)
 		return nil
 	case code == 8214 && a.run.cancels.asked(b.query):
-		b.told = true
+		b.answered = true
 		a.run.counts.cancelled.Add(1)
 		return nil
 	}
-	if err := a.run.excuse(s, began, err); err != nil {
+	if err := a.run.unexpected(s, began, err); err != nil {
 		return fmt.Errorf("%s at %s: %w", b.query, s.name, err)
 	}
 	a.run.counts.lost.Add(1)
@@ -106,7 +106,7 @@ func (a *alterer) await(ctx context.Context, b *build) error {
 		s, asked := a.run.any(a.rng), time.Now()
 		state, err := a.run.jobState(ctx, s, b.query)
 		if err != nil {
-			if err := a.run.excuse(s, asked, err); err != nil {
+			if err := a.run.unexpected(s, asked, err); err != nil {
 				return fmt.Errorf("look for %s: %w", b.query, err)
 			}
 		} else if state == "" || isFinal(state) {
@@ -137,7 +137,7 @@ func (a *alterer) drop(ctx context.Context) error {
 			err = lostError{err}
 		}
 		a.maybe = append(a.maybe, name)
-		return a.run.excuse(s, began, err)
+		return a.run.unexpected(s, began, err)
 	}
 	a.gone = append(a.gone, name)
 	a.run.counts.dropped.Add(1)
@@ -173,7 +173,7 @@ func (r *random) alterByTiDB(ctx context.Context, rng *rand.Rand) error {
 			if code := codeOf(err); code == 1091 || code == 1060 || code == 1061 { // the one before it has not happened, or has happened
 				err = lostError{err}
 			}
-			if err := r.excuse(r.plain, began, err); err != nil {
+			if err := r.unexpected(r.plain, began, err); err != nil {
 				return fmt.Errorf("%s: %w", statement, err)
 			}
 		} else {
@@ -186,7 +186,7 @@ func (r *random) alterByTiDB(ctx context.Context, rng *rand.Rand) error {
 	return nil
 }
 
-// cancels are the statements whose jobs somebody has asked to be cancelled.
+// cancels are the statements whose jobs a client has cancelled.
 type cancels struct {
 	mu      sync.Mutex
 	queries map[string]bool
@@ -208,7 +208,7 @@ func (c *cancels) asked(query string) bool {
 }
 
 // control pauses, resumes, cancels and alters jobs, through any server. In the end it resumes
-// them until nobody waits for one any more.
+// them until no client waits for one any more.
 func (r *random) control(ctx context.Context, rng *rand.Rand) error {
 	for !r.ending.Load() || r.altering.Load() > 0 {
 		// A tenth of the commands cancel a job: where builds are slow none would be left.
@@ -227,7 +227,7 @@ func (r *random) control(ctx context.Context, rng *rand.Rand) error {
 		if err == nil {
 			continue
 		}
-		if err := r.excuse(s, began, err); err != nil {
+		if err := r.unexpected(s, began, err); err != nil {
 			return fmt.Errorf("jobs at %s: %w", s.name, err)
 		}
 	}

@@ -20,8 +20,8 @@ import (
 	"fastddl/tests/cluster/standin"
 )
 
-// server is one of the SQL servers, and what is done to it. Its clients are excused what
-// is known to come of that.
+// server is one of the SQL servers, and what is done to it. Errors of its clients that
+// are known to result from that are expected.
 type server struct {
 	name         string
 	db           *sql.DB
@@ -33,8 +33,8 @@ type server struct {
 	calm         time.Time // when the last one ended
 }
 
-// aftermath is how long errors come of a disturbance that is over: leases are to be had
-// again, and schemas to be loaded.
+// aftermath is how long errors result from a disturbance that is over: until leases are
+// held again, and schemas are loaded.
 const aftermath = 20 * time.Second
 
 // disturbed notes that something is done to the server, until the function that it returns.
@@ -85,7 +85,7 @@ func (r *random) any(rng *rand.Rand) *server { return pick(rng, r.servers...) }
 // ours is any of the servers that build indexes.
 func (r *random) ours(rng *rand.Rand) *server { return pick(rng, r.servers[:nodesOfOurs]...) }
 
-// allRun fails if one of our servers has ended by itself. Nobody is ended while it is called.
+// allRun fails if one of our servers has ended by itself. The caller ends none meanwhile.
 func (r *random) allRun() error {
 	for _, s := range r.servers[:nodesOfOurs] {
 		if s.ours.Exited() {
@@ -138,14 +138,14 @@ func (r *random) disturbServer(ctx context.Context, rng *rand.Rand, s *server) {
 		}
 	}
 	faults := 20
-	if s.pd == nil { // nobody can cut it off
+	if s.pd == nil { // there is nothing to cut it off from
 		faults = 14
 	}
 	switch n := rng.IntN(faults); {
 	case n < 8:
 		r.counts.kills.Add(1)
 		s.kill()
-		if oneIn(rng, 4) { // otherwise it comes back before anybody has noticed
+		if oneIn(rng, 4) { // otherwise it comes back before any node has noticed
 			wait()
 		}
 		s.start()
@@ -255,9 +255,9 @@ func isConflict(err error) bool { return slices.Contains(conflicts, codeOf(err))
 // lostError is an error that is excused after a disturbance only.
 type lostError struct{ error }
 
-// excuse returns nil for an error that comes of what was done to a server, or to the store,
-// since a moment, and otherwise the error.
-func (r *random) excuse(s *server, since time.Time, err error) error {
+// unexpected returns an error unless it results from what was done to a server, or to the
+// store, since a moment; then nil.
+func (r *random) unexpected(s *server, since time.Time, err error) error {
 	if isWrong(err) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
@@ -279,7 +279,7 @@ func (r *random) excuse(s *server, since time.Time, err error) error {
 	return err
 }
 
-// drop closes a connection whose session is in a state that nobody knows.
+// drop closes a connection whose session is in an unknown state.
 func drop(conn *sql.Conn) {
 	_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // which it returns
 }

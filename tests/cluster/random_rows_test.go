@@ -13,7 +13,7 @@ import (
 
 const (
 	// workersOfTable is how many clients change a table. Each owns hotIDs of its rows, by
-	// ids and values of u, which begin with multiples of idStride; nobody changes the rest.
+	// ids and values of u, which begin with multiples of idStride; no client changes the rest.
 	workersOfTable, hotIDs, idStride = 4, 40, 1_000_000
 	rowColumns                       = "id, u, a, s, d"
 )
@@ -85,7 +85,7 @@ func (w *worker) transaction(ctx context.Context) error {
 	w.ran = append(w.ran[max(len(w.ran)-20, 0):], "at "+s.name)
 	conn, err := s.db.Conn(ctx)
 	if err != nil {
-		return w.run.excuse(s, began, err)
+		return w.run.unexpected(s, began, err)
 	}
 	defer conn.Close()
 	next := maps.Clone(w.rows)
@@ -150,10 +150,10 @@ func (w *worker) committed(next state) {
 }
 
 // failed ends a transaction that has met an error, or nil if it is to be rolled back. If
-// committing says that it was on its way, nobody may know what has become of it.
+// committing says that its COMMIT was sent, its outcome may be unknown.
 func (w *worker) failed(ctx context.Context, conn *sql.Conn, s *server, began time.Time, err error, next state, committing bool) error {
 	if err != nil && !isConflict(err) {
-		if err := w.run.excuse(s, began, err); err != nil {
+		if err := w.run.unexpected(s, began, err); err != nil {
 			return err
 		}
 		drop(conn)
@@ -168,13 +168,13 @@ func (w *worker) failed(ctx context.Context, conn *sql.Conn, s *server, began ti
 	}
 	if _, err := conn.ExecContext(ctx, "ROLLBACK"); err != nil {
 		drop(conn)
-		return w.run.excuse(s, began, err)
+		return w.run.unexpected(s, began, err)
 	}
 	return nil
 }
 
-// resolve finds out which of two states the rows have after a commit that nobody has
-// answered for. It writes each of the rows that the commit may have written, so that one
+// resolve finds out which of two states the rows have after a commit without an
+// answer. It writes each of the rows that the commit may have written, so that one
 // that is still on its way meets a conflict.
 func (w *worker) resolve(ctx context.Context, next state) error {
 	possible := []state{w.rows, next}
@@ -192,7 +192,7 @@ func (w *worker) resolve(ctx context.Context, next state) error {
 			return nil
 		}
 		if !isConflict(err) {
-			if err := w.run.excuse(s, began, err); err != nil {
+			if err := w.run.unexpected(s, began, err); err != nil {
 				return fmt.Errorf("resolve a commit in doubt at %s: %w", s.name, err)
 			}
 		}

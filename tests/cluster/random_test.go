@@ -31,9 +31,9 @@ const (
 // TestRandom has clients of three nodes and a plain tidb-server change rows, indexes and
 // tables at random, while servers are killed, stopped and cut off, and the store fails; until
 // the time is up (FASTDDL_TIME), with another cluster for each seed.
-// FASTDDL_SEED repeats one: its choices, not what comes first of what is done at
-// once. On a live cluster the store is left alone, and nobody is cut off; if somebody else
-// disturbs stores or PD meanwhile, FASTDDL_CLUSTER_DISTURBED=1 excuses what comes of it.
+// FASTDDL_SEED repeats one: its choices, not the order of what is done at once. On a live
+// cluster the store is left alone, and no server is cut off; if other users disturb stores
+// or PD meanwhile, FASTDDL_CLUSTER_DISTURBED=1 expects the errors that result.
 func TestRandom(t *testing.T) {
 	t.Parallel()
 	total := randtest.Time(t, randomSlice, randomLong)
@@ -71,7 +71,7 @@ type random struct {
 	// distributed says that TiDB's tasks are on, and TiDB's own builds are left out.
 	distributed bool
 	cancels     cancels
-	// pace is how long a server takes to start, and a build that nobody disturbs, on this store
+	// pace is how long a server takes to start, and a build without disturbances, on this store
 	// and this machine.
 	pace time.Duration
 	// ending says that the time is up; altering is how many alterers have not ended.
@@ -138,7 +138,7 @@ func randomSeed(t *testing.T, seed uint64, length time.Duration) *counts {
 	return &r.counts
 }
 
-// create makes the tables and those who work on them.
+// create makes the tables and their workers.
 func (r *random) create(t *testing.T, rng *rand.Rand) error {
 	r.distributed = rng.IntN(2) == 0
 	onOff := map[bool]string{true: "ON", false: "OFF"}[r.distributed]
@@ -156,7 +156,7 @@ func (r *random) create(t *testing.T, rng *rand.Rand) error {
 	t.Logf("distributed tasks are %s", onOff)
 	for i, partitioned := range []bool{false, true} {
 		tbl := newRandomTable(rng, fmt.Sprintf("t%d", i), partitioned)
-		t.Logf("%s, %d rows that nobody changes", tbl.create(), tbl.ballast)
+		t.Logf("%s, %d rows that no client changes", tbl.create(), tbl.ballast)
 		if err := tbl.fill(r.plain.db); err != nil {
 			return err
 		}
@@ -174,7 +174,7 @@ func (r *random) create(t *testing.T, rng *rand.Rand) error {
 	return nil
 }
 
-// measure has an index built while nobody disturbs.
+// measure has an index built without disturbances.
 func (r *random) measure() error {
 	db, began := r.servers[0].db, time.Now()
 	if _, err := db.Exec("ALTER TABLE other ADD UNIQUE INDEX pace (id, v)"); err != nil {

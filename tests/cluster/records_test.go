@@ -193,7 +193,7 @@ func TestLockRecordsHideEntries(t *testing.T) {
 				history{older: older, after: n, inOne: 20, hidden: hides},
 			)
 			if n > 1 {
-				// Who locks what is there already says so, or passes on what the record before says.
+				// A lock on an existing key records that, or copies it from the record before.
 				histories = append(histories, history{older: older, after: n, split: true, hidden: older == "" || n >= seekBound})
 			}
 		}
@@ -352,9 +352,9 @@ func TestLocksThatAreLeft(t *testing.T) {
 	require.Equal(t, []string{string(committed), string(async)}, x.shadowed(x.now()))
 }
 
-// TestNobodyCommitsAtS: with writers that commit in one phase and asynchronously, whose commit timestamps follow
+// TestNoTransactionCommitsAtS: with writers that commit in one phase and asynchronously, whose commit timestamps follow
 // those that others have.
-func TestNobodyCommitsAtS(t *testing.T) {
+func TestNoTransactionCommitsAtS(t *testing.T) {
 	x := openRecordsIndex(t)
 	const enough, writers = 500, 4
 	ctx, stop := context.WithCancel(t.Context())
@@ -546,7 +546,7 @@ func checkUnique(t *testing.T, db client) {
 	}
 }
 
-// requireNothingHidden fails if there are entries that come to light when garbage is collected.
+// requireNothingHidden fails if garbage collection makes entries visible.
 func requireNothingHidden(t *testing.T, store *kvtikv.Store, db client) {
 	t.Helper()
 	number := func(query string) int64 {

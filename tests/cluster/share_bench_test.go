@@ -24,7 +24,7 @@ var (
 // in 16 regions. Values of that type may be so long that a worker asks for two pages at a time and no more.
 func longRows(db client, n int) {
 	db.t.Helper()
-	const atATime = 5000 // a transaction has 100 MiB at the most
+	const atATime = 5000 // a transaction has at most 100 MiB
 	const columns = "SELECT n, REPEAT(SHA1(n), 175) FROM r"
 	db.exec("CREATE TABLE t (id INT PRIMARY KEY, c MEDIUMTEXT)", fmt.Sprintf("SPLIT TABLE t BETWEEN (0) AND (%d) REGIONS 16", max(n, 16_000)))
 	for first := 0; first < n; first += atATime {
@@ -41,13 +41,13 @@ type sharedWay struct {
 
 // BenchmarkSharedBuild builds an index by one node and by three, and by TiDB's fast
 // reorganisation on the same nodes, in turns, over stores that take their time for each page
-// of rows and each import, whoever asks: then what counts is how many ask. All nodes share
+// of rows and each import, for any node: then what counts is how many ask. All nodes share
 // this machine's cores.
 func BenchmarkSharedBuild(b *testing.B) {
 	needsImport(b)
 	c := startCluster(b, nil)
 	nodes := sharing(b, c, 3)
-	nodes[0].setGlobal("fastddl_ddl_part_size", fmt.Sprint(*sharePart)) // the stand-in does not tell how large regions are
+	nodes[0].setGlobal("fastddl_ddl_part_size", fmt.Sprint(*sharePart)) // the stand-in does not know how large regions are
 	nodes[0].setGlobal("cte_max_recursion_depth", "10000")
 	db := nodes[0].open()
 	longRows(db, *shareRows)

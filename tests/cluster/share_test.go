@@ -27,7 +27,7 @@ func sharing(t testing.TB, c cluster, count int) []*node {
 		db := n.open()
 		require.Eventually(t, func() bool {
 			return db.value("SELECT CONCAT(@@global.tidb_enable_dist_task, @@global.fastddl_ddl_part_size)") == "11"
-		}, patience, 10*time.Millisecond, "it knows the variables")
+		}, hangTimeout, 10*time.Millisecond, "it knows the variables")
 	}
 	return nodes
 }
@@ -49,7 +49,7 @@ func (c client) noParts(nodes ...*node) {
 	require.Empty(c.t, c.rows("SELECT p.part FROM mysql.fastddl_build_parts p JOIN mysql.fastddl_ddl_jobs j USING (job_id) WHERE j.db_name = DATABASE()"))
 	for _, n := range nodes {
 		temp := n.args[slices.Index(n.args, "--temp-dir")+1]
-		require.Eventually(c.t, func() bool { return len(jobFiles(temp)) == 0 }, patience, 10*time.Millisecond, "the files of %s are gone", n.Addr)
+		require.Eventually(c.t, func() bool { return len(jobFiles(temp)) == 0 }, hangTimeout, 10*time.Millisecond, "the files of %s are gone", n.Addr)
 	}
 }
 

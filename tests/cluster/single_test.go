@@ -55,7 +55,7 @@ func TestSingleNode(t *testing.T) {
 	require.Equal(t, "34", db.value("SELECT SUM(v) FROM t"))
 }
 
-// imported is how many files a stand-in has imported; a live cluster does not tell.
+// imported is how many files a stand-in has imported; a live cluster does not show it.
 func imported(c cluster) int64 {
 	if s, ok := c.(*standin.Cluster); ok {
 		return int64(s.Imports().Imported())

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// client runs statements, each within patience.
+// client runs statements, each within hangTimeout.
 type client struct {
 	*sql.DB
 	t testing.TB
@@ -42,7 +42,7 @@ func (c client) in(t testing.TB) client { return client{c.DB, t} }
 
 // try runs a statement and returns its error.
 func (c client) try(query string, args ...any) error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), hangTimeout)
 	defer cancel()
 	_, err := c.ExecContext(ctx, query, args...)
 	return err
@@ -59,7 +59,7 @@ func (c client) exec(queries ...string) {
 // rows returns an answer, each row by the names of its columns.
 func (c client) rows(query string, args ...any) []map[string]string {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), hangTimeout)
 	defer cancel()
 	rows, err := c.QueryContext(ctx, query, args...)
 	require.NoError(c.t, err, query)
@@ -109,7 +109,7 @@ func (c client) session() *sql.Conn {
 func must(t testing.TB, conn *sql.Conn, queries ...string) {
 	t.Helper()
 	for _, q := range queries {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), hangTimeout)
 		_, err := conn.ExecContext(ctx, q)
 		cancel()
 		require.NoError(t, err, q)
@@ -129,7 +129,7 @@ func await(t *testing.T, done <-chan error) error {
 	select {
 	case err := <-done:
 		return err
-	case <-time.After(patience):
+	case <-time.After(hangTimeout):
 		require.FailNow(t, "the statement has not ended")
 		return nil
 	}

@@ -45,7 +45,7 @@ func refused(t *testing.T, args ...string) (log string) {
 	return said.String()
 }
 
-// freeAddr is an address that nobody listens at.
+// freeAddr is an address without a listener.
 func freeAddr(t *testing.T) string {
 	t.Helper()
 	return net.JoinHostPort("127.0.0.1", freePort(t))
@@ -54,12 +54,12 @@ func freeAddr(t *testing.T) string {
 // eventually waits until a condition holds.
 func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	require.Eventually(t, holds, patience, 10*time.Millisecond, what)
+	require.Eventually(t, holds, hangTimeout, 10*time.Millisecond, what)
 }
 
-// TestNoPD: a server whose PD cannot be reached says so, by its address, tries again, and
-// ends when it is told to.
-func TestNoPD(t *testing.T) {
+// TestStartWithoutPDNamesItAndRetries: a server whose PD cannot be reached says so, by its address, tries again, and
+// ends when it is asked to.
+func TestStartWithoutPDNamesItAndRetries(t *testing.T) {
 	t.Parallel()
 	addr := freeAddr(t)
 	cmd, log, exited := launch(t, "--path", addr)
@@ -72,8 +72,8 @@ func TestNoPD(t *testing.T) {
 	require.Contains(t, log.String(), "fastddl: interrupted")
 }
 
-// TestPDIsSilent: a server whose PD does not answer becomes ready when it does.
-func TestPDIsSilent(t *testing.T) {
+// TestStartWaitsForASilentPD: a server whose PD does not answer becomes ready when it does.
+func TestStartWaitsForASilentPD(t *testing.T) {
 	t.Parallel()
 	needsStandIn(t, "it cuts a node off from PD")
 	c := startCluster(t, nil)
@@ -91,23 +91,23 @@ func TestPDIsSilent(t *testing.T) {
 	}
 }
 
-// TestNotPD: something that is no PD at the address is told from a cluster.
-func TestNotPD(t *testing.T) {
+// TestAddressThatIsNoPDIsNamed: something that is no PD at the address is told from a cluster.
+func TestAddressThatIsNoPDIsNamed(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, nil)
 	_, log, _ := launch(t, "--path", c.StoreAddr())
 	eventually(t, "it says what is wrong", func() bool { return strings.Contains(log.String(), "unknown service pdpb.PD") })
 }
 
-// TestNoAddress: a node that its cluster would not tell from others does not start.
-func TestNoAddress(t *testing.T) {
+// TestNodeWithoutAnAddressDoesNotStart: a node that its cluster would not tell from others does not start.
+func TestNodeWithoutAnAddressDoesNotStart(t *testing.T) {
 	t.Parallel()
 	log := refused(t, "--path", "pd.invalid:2379")
 	require.Contains(t, log, "advertise-address 127.0.0.1 does not tell this server from others")
 }
 
-// TestBadPath: an address that cannot be one ends the server at once.
-func TestBadPath(t *testing.T) {
+// TestBadPathEndsTheStart: an address that cannot be one ends the server at once.
+func TestBadPathEndsTheStart(t *testing.T) {
 	t.Parallel()
 	log := refused(t, "--path", "")
 	require.Contains(t, log, "path is not set: name the PD servers with --path")
@@ -118,7 +118,7 @@ func TestBadPath(t *testing.T) {
 	}
 }
 
-// TestPDIsLostAtStart: a server that loses PD while it starts ends when it is told to.
+// TestPDIsLostAtStart: a server that loses PD while it starts ends when it is asked to.
 func TestPDIsLostAtStart(t *testing.T) {
 	t.Parallel()
 	needsStandIn(t, "it cuts a node off from PD")
@@ -134,7 +134,7 @@ func TestPDIsLostAtStart(t *testing.T) {
 	require.Contains(t, log.String(), "fastddl: interrupted")
 }
 
-// TestStopWithoutPD: a server that has lost PD ends when it is told to, in the time that
+// TestStopWithoutPD: a server that has lost PD ends when it is asked to, in the time that
 // it has, and says that it could not do so in good order.
 func TestStopWithoutPD(t *testing.T) {
 	t.Parallel()

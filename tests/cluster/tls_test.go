@@ -57,8 +57,7 @@ func certificates(t *testing.T) (ca, cert, key string, serve *tls.Config) {
 	}
 }
 
-// TestTLS: within the cluster everybody proves who they are: PD, TiKV and the nodes to
-// each other.
+// TestTLS: within the cluster PD, TiKV and the nodes authenticate to each other.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	ca, cert, key, serve := certificates(t)

@@ -13,15 +13,15 @@ import (
 // etcdOf is a client of the cluster's etcd.
 func etcdOf(t *testing.T, pd *standin.Endpoint) *clientv3.Client {
 	t.Helper()
-	cli, err := clientv3.New(clientv3.Config{Endpoints: []string{pd.Addr}, DialTimeout: patience})
+	cli, err := clientv3.New(clientv3.Config{Endpoints: []string{pd.Addr}, DialTimeout: hangTimeout})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = cli.Close() })
 	return cli
 }
 
-// TestOldServer: a server does not join a cluster with a SQL server that is too old, or
+// TestIncompatibleServersAreRefused: a server does not join a cluster with a SQL server that is too old, or
 // newer than itself. It says which, and leaves nothing behind.
-func TestOldServer(t *testing.T) {
+func TestIncompatibleServersAreRefused(t *testing.T) {
 	t.Parallel()
 	c := startEmptyCluster(t)
 	pd, err := c.Open()
@@ -47,8 +47,8 @@ func TestOldServer(t *testing.T) {
 	startNode(t, c).open().exec("CREATE TABLE t (id INT PRIMARY KEY)")
 }
 
-// TestNoKeyspace: a keyspace that the cluster does not have ends the start with its name.
-func TestNoKeyspace(t *testing.T) {
+// TestMissingKeyspaceEndsTheStart: a keyspace that the cluster does not have ends the start with its name.
+func TestMissingKeyspaceEndsTheStart(t *testing.T) {
 	t.Parallel()
 	c := startEmptyCluster(t)
 	pd, err := c.Open()
@@ -81,8 +81,8 @@ func TestKeyspaceThatIsNotEnabled(t *testing.T) {
 	require.Empty(t, left.Kvs)
 }
 
-// TestOtherKeyspace: a server does not wait for a DDL owner that is another keyspace's.
-func TestOtherKeyspace(t *testing.T) {
+// TestOwnerOfAnotherKeyspaceEndsTheStart: a server does not wait for a DDL owner that is another keyspace's.
+func TestOwnerOfAnotherKeyspaceEndsTheStart(t *testing.T) {
 	t.Parallel()
 	c := startEmptyCluster(t)
 	pd, err := c.Open()

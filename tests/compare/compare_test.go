@@ -121,7 +121,7 @@ func newComparison(t *testing.T, ours, unistore tidbkv.Storage) *comparison {
 
 // schema makes two tables and runs n statements on them, in two sessions that
 // take turns. The second one has transactions open only while the first has
-// none, so that nobody waits for a lock.
+// none, so that neither waits for a lock.
 func (c *comparison) schema(n uint64, large bool) {
 	c.schemas++
 	a, b := newTable(c.rng, fmt.Sprintf("a%d", c.schemas), large), newTable(c.rng, fmt.Sprintf("b%d", c.schemas), large)

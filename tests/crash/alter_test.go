@@ -199,7 +199,7 @@ func (r *run) control(ctx context.Context, db *sql.DB, rng *rand.Rand) error {
 		default:
 			_, err = db.ExecContext(ctx, "SET GLOBAL "+pick(rng, variables...))
 		}
-		if err = r.gone(since, err); err != nil && !errors.Is(err, errNodeGone) && !errors.Is(err, errTroubled) {
+		if err = r.gone(since, err); err != nil && !errors.Is(err, errNodeGone) && !errors.Is(err, errFaultInjected) {
 			return fmt.Errorf("control: %w", err)
 		}
 		since = begun

@@ -112,10 +112,10 @@ func (b *bank) alter(ctx context.Context, db *sql.DB, rng *rand.Rand) error {
 			switch err = b.run.gone(since, err); {
 			case errors.Is(err, errNodeGone):
 				return nil
-			case !errors.Is(err, errTroubled):
+			case !errors.Is(err, errFaultInjected):
 				return fmt.Errorf("%s: %w", statement, err)
 			}
-			b.run.troubled.Add(1)
+			b.run.faultsNoticed.Add(1)
 			time.Sleep(5 * time.Millisecond)
 		}
 		since = begun

@@ -96,7 +96,7 @@ func (r *run) watch(ctx context.Context, db *sql.DB, rng *rand.Rand) error {
 			err = r.compare(ctx, db, pick(rng, r.tables...))
 		}
 		err = r.gone(since, err)
-		if err != nil && !errors.Is(err, errNodeGone) && !errors.Is(err, errTroubled) {
+		if err != nil && !errors.Is(err, errNodeGone) && !errors.Is(err, errFaultInjected) {
 			return err
 		}
 		since = begun
@@ -209,7 +209,7 @@ func adminCheck(ctx context.Context, db *sql.DB, table string) error {
 		}
 		for begun := time.Now(); ; {
 			_, err := conn.ExecContext(ctx, "ADMIN CHECK TABLE "+table)
-			if errorNumber(err) == 1176 && time.Since(begun) < patience {
+			if errorNumber(err) == 1176 && time.Since(begun) < hangTimeout {
 				continue
 			}
 			if err != nil {
@@ -221,8 +221,8 @@ func adminCheck(ctx context.Context, db *sql.DB, table string) error {
 	return nil
 }
 
-// patience is how long jobs may take to end when nothing holds them up.
-const patience = 5 * time.Minute
+// hangTimeout is how long jobs may take to end when nothing holds them up.
+const hangTimeout = 5 * time.Minute
 
 // awaitJobs lets all jobs end.
 func (r *run) awaitJobs(ctx context.Context, db *sql.DB) error {
@@ -237,7 +237,7 @@ func (r *run) awaitJobs(ctx context.Context, db *sql.DB) error {
 		if err != nil || len(jobs) == 0 {
 			return err
 		}
-		if time.Since(start) > patience {
+		if time.Since(start) > hangTimeout {
 			return fmt.Errorf("jobs do not end: %+v", jobs)
 		}
 	}

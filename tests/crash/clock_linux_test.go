@@ -24,7 +24,7 @@ var errNoClock = errors.New("the clock of another process can be set on linux/am
 // clock is the wall clock of another process, which runs a program built by Go. Its
 // runtime asks the kernel's shared page for the time, through a variable; that is made
 // to lead to a few instructions of ours that add an offset. The monotonic clock stays
-// as it is, as when somebody sets the time of a machine.
+// as it is, as when the time of a machine is set.
 type clock struct {
 	mem    *os.File
 	pid    int

@@ -85,17 +85,17 @@ type run struct {
 	lives    int
 	kills    int
 	compared atomic.Int64
-	// troubles are what else is done to the server, troubled how often that was noticed.
-	troubles troubles
-	troubled atomic.Int64
-	past     past
+	// faults are what else is done to the server, faultsNoticed how often that was noticed.
+	faults        faults
+	faultsNoticed atomic.Int64
+	past          past
 	// lifetime is how long a life of the server is at most, maxLives how many there are
 	// beside the last one.
 	lifetime time.Duration
 	maxLives int
-	// start starts the server, and harm, if not nil, does things to it until it ends.
-	start func() *servertest.Node
-	harm  func(ctx context.Context, rng *rand.Rand) error
+	// start starts the server, and inject, if not nil, injects faults until it ends.
+	start  func() *servertest.Node
+	inject func(ctx context.Context, rng *rand.Rand) error
 	// mayEnd says that the server may have ended so because of what was done to it.
 	mayEnd func(code int, log string) bool
 	// exits is how often the server ended by itself, because of what was done to it.
@@ -268,7 +268,7 @@ var errExited = errors.New("the server has ended by itself")
 // stop ends it and waits.
 func (r *run) beginHarm(ctx context.Context, start func(work func() error)) (exited chan struct{}, stop func()) {
 	exited = make(chan struct{})
-	if r.harm == nil {
+	if r.inject == nil {
 		return exited, func() {}
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -276,7 +276,7 @@ func (r *run) beginHarm(ctx context.Context, start func(work func() error)) (exi
 	rng := rand.New(rand.NewPCG(r.rng.Uint64(), 7))
 	start(func() error {
 		defer close(done)
-		err := r.harm(ctx, rng)
+		err := r.inject(ctx, rng)
 		if errors.Is(err, errExited) {
 			r.exits++
 			close(exited)

@@ -32,8 +32,8 @@
 //   - connections and statements are killed.
 //
 // Each kind explains some errors of statements that ran while it lasted, and no wrong
-// result. Who meets one begins again, after a look at the rows: also then they must be
-// those of the last commit, or of the one in doubt. When the trouble is over the
+// result. A worker that meets one reads the rows and begins again: also then they must be
+// those of the last commit, or of the one in doubt. When the fault is over the
 // server has to take connections and writes again, or, after an error of its log, must
 // have ended; a full disk ends it never.
 //

@@ -13,7 +13,7 @@ import (
 // A server whose log cannot be synced ends, rather than to stay as one that cannot do
 // anything, and has what it has acknowledged at the next start.
 func TestFailedLogEndsTheServer(t *testing.T) {
-	l := newLab(t)
+	l := newFaultBed(t)
 	dir := t.TempDir()
 	p := l.start(t, dir)
 	db := p.Open("test")

@@ -29,10 +29,10 @@ func init() {
 }
 
 const (
-	// harmedLife is how long a life of a server is at most that is harmed, too.
-	harmedLife = 6 * time.Second
-	// harmedKills is how often such a process of one seed dies at most.
-	harmedKills = 5
+	// faultyLife is the longest life of a server with injected faults.
+	faultyLife = 6 * time.Second
+	// faultyKills is how often such a process of one seed dies at most.
+	faultyKills = 5
 )
 
 // TestFaultsUnderRandomLoad is TestKillsUnderRandomLoad with more that goes wrong: the
@@ -43,35 +43,35 @@ func TestFaultsUnderRandomLoad(t *testing.T) {
 	if withOwnMounts(t) {
 		return
 	}
-	l := newLab(t)
+	l := newFaultBed(t)
 	if os.Getenv(ownMountsVar) != "" {
 		l.mountDisk(t)
 	}
-	forSeeds(t, func(t *testing.T, seed uint64, until time.Time) tally { return harmedSeed(t, l, seed, until) })
+	forSeeds(t, func(t *testing.T, seed uint64, until time.Time) tally { return faultySeed(t, l, seed, until) })
 }
 
-func harmedSeed(t *testing.T, l *lab, seed uint64, until time.Time) tally {
+func faultySeed(t *testing.T, l *faultBed, seed uint64, until time.Time) tally {
 	r := newRun(seed, l.folder(t))
-	r.lifetime, r.maxLives = harmedLife, harmedKills
+	r.lifetime, r.maxLives = faultyLife, faultyKills
 	n := &nemesis{run: r}
 	r.start = func() *servertest.Node {
-		n.patient = l.start(t, r.dir)
+		n.faultyServer = l.start(t, r.dir)
 		return n.Node
 	}
-	r.harm, r.mayEnd = n.harm, mayHaveEnded
+	r.inject, r.mayEnd = n.inject, mayHaveEnded
 	return r.search(t, seed, until)
 }
 
-// nemesis does things to a server that goes on running.
+// nemesis injects faults into a server that goes on running.
 type nemesis struct {
-	*patient
+	*faultyServer
 	run *run
 }
 
-// harm does one thing after the other until ctx ends, and leaves the server in good
+// inject injects one fault after the other until ctx ends, and leaves the server in good
 // order. It fails with errExited if the server has ended, where it may.
-func (n *nemesis) harm(ctx context.Context, rng *rand.Rand) error {
-	harms := map[kind]func(ctx context.Context, rng *rand.Rand) error{
+func (n *nemesis) inject(ctx context.Context, rng *rand.Rand) error {
+	injections := map[kind]func(ctx context.Context, rng *rand.Rand) error{
 		killed:      n.kill,
 		readErrors:  func(ctx context.Context, rng *rand.Rand) error { return n.failCalls(ctx, rng, failingReads) },
 		writeErrors: func(ctx context.Context, rng *rand.Rand) error { return n.failCalls(ctx, rng, failingWrites) },
@@ -79,21 +79,21 @@ func (n *nemesis) harm(ctx context.Context, rng *rand.Rand) error {
 		tempLost:    n.loseTemp,
 	}
 	if n.clock != nil {
-		harms[clockJump] = n.jump
+		injections[clockJump] = n.jump
 	}
-	if n.lab.disk != "" {
-		harms[diskFull] = n.exhaustDisk
+	if n.bed.disk != "" {
+		injections[diskFull] = n.exhaustDisk
 	}
-	// Most of the time nothing but connections is harmed, or the server would have no
+	// Most of the time only connections are killed, or the server would have no
 	// time to build anything.
-	kinds := append(slices.Sorted(maps.Keys(harms)), killed, killed)
+	kinds := append(slices.Sorted(maps.Keys(injections)), killed, killed)
 	if n.clock != nil {
 		kinds = append(kinds, clockJump)
 	}
 	for sleep.For(ctx, time.Duration(rng.IntN(800))*time.Millisecond) {
 		k := pick(rng, kinds...)
-		end := n.run.troubles.begin(k)
-		err := harms[k](ctx, rng)
+		end := n.run.faults.begin(k)
+		err := injections[k](ctx, rng)
 		if err == nil || ctx.Err() != nil {
 			err = n.awaitService(context.WithoutCancel(ctx))
 		}
@@ -107,7 +107,7 @@ func (n *nemesis) harm(ctx context.Context, rng *rand.Rand) error {
 			if err := k.ends(n.Wait(), n.Stderr.String()); err != nil {
 				return err
 			}
-			return errExited // the trouble goes on
+			return errExited // the fault goes on
 		case n.Exited():
 			return fmt.Errorf("%s: the server has ended: %w", k, errors.Join(err, os.ErrProcessDone))
 		case err != nil:
@@ -134,7 +134,7 @@ func (n *nemesis) awaitService(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
-		if time.Since(begun) > patience {
+		if time.Since(begun) > hangTimeout {
 			return fmt.Errorf("the server does not take writes again: %w", err)
 		}
 	}
@@ -202,9 +202,9 @@ func (n *nemesis) loseTemp(context.Context, *rand.Rand) error {
 	return os.RemoveAll(filepath.Join(n.dir, "tmp"))
 }
 
-// The search would not notice if it did nothing: each kind of trouble is one.
-func TestTroublesExplain(t *testing.T) {
-	var ts troubles
+// The search would not notice a fault without effect: each kind has one.
+func TestInjectedFaultsExplainErrors(t *testing.T) {
+	var ts faults
 	begun := time.Now()
 	lost := fmt.Errorf("after a while: %w", sql.ErrConnDone)
 	require.False(t, ts.explain(begun, lost))
@@ -214,20 +214,20 @@ func TestTroublesExplain(t *testing.T) {
 	require.True(t, ts.explain(begun, lost))
 	require.False(t, ts.explain(time.Now().Add(time.Nanosecond), lost), "it is over")
 	r := &run{}
-	r.troubles.begin(writeErrors)
-	require.ErrorIs(t, r.gone(begun, lost), errTroubled)
+	r.faults.begin(writeErrors)
+	require.ErrorIs(t, r.gone(begun, lost), errFaultInjected)
 	wrong := wrongf("rows are lost")
-	require.Equal(t, wrong, r.gone(begun, wrong), "no trouble explains a wrong result")
+	require.Equal(t, wrong, r.gone(begun, wrong), "no fault explains a wrong result")
 	for _, number := range inconsistencies {
 		require.ErrorAs(t, r.gone(begun, &mysql.MySQLError{Number: number}), new(wrongResult))
 	}
-	require.ErrorIs(t, r.gone(begun, &mysql.MySQLError{Number: 9005}), errTroubled)
+	require.ErrorIs(t, r.gone(begun, &mysql.MySQLError{Number: 9005}), errFaultInjected)
 	r.ending.Store(true)
 	require.ErrorIs(t, r.gone(begun, lost), errNodeGone)
 }
 
 // Nor does it explain every end of the server.
-func TestTroublesEndTheServer(t *testing.T) {
+func TestInjectedFaultsExplainServerEnds(t *testing.T) {
 	const manifest = `[2026/01/01 00:00:00.000 +00:00] [FATAL] [health.go:129] ["MANIFEST sync failed: input/output error"]` + "\n"
 	require.NoError(t, writeErrors.ends(1, manifest))
 	require.NoError(t, writeErrors.ends(2, "panic: fatal: MANIFEST dirsync failed: input/output error\n\ngoroutine 1 [running]:\n"))

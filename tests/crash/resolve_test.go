@@ -62,7 +62,7 @@ func (w *worker) resolve(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// everyWay tells in which ways other rows are read than were found: without an index, and
+// everyWay returns in which ways other rows are read than were found: without an index, and
 // through each of them. It is for people who look for the cause.
 func (w *worker) everyWay(ctx context.Context, db *sql.DB, found state) string {
 	names, err := w.t.indexes(ctx, db)

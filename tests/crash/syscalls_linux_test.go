@@ -49,7 +49,7 @@ func launch(order string) error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("give up new privileges: %w", err)
 	}
-	// Nobody would answer its calls after this test.
+	// Its calls would not be answered after this test.
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
 		return fmt.Errorf("end with the test: %w", err)
 	}
@@ -200,7 +200,7 @@ func TestSupervisor(t *testing.T) {
 	if err != nil {
 		t.Skip(err)
 	}
-	l := newLab(t)
+	l := newFaultBed(t)
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	for _, fails := range []failing{0, failingWrites, failingReads} {

@@ -55,8 +55,8 @@ func (r *run) tally() tally {
 		{"index reads compared", int(r.compared.Load())}, {"of them of the past", int(r.past.compared.Load())},
 		{"transfers", transfers}, {"conflicts of transfers", int(r.bank.conflicts.Load())}, {"ALTERs beside them", int(r.bank.alters.Load())},
 	}
-	if r.harm == nil {
+	if r.inject == nil {
 		return t
 	}
-	return append(t.add(r.troubles.tally()), count{"times that was noticed", int(r.troubled.Load())}, count{"ends of the server by it", r.exits})
+	return append(t.add(r.faults.tally()), count{"times that was noticed", int(r.faultsNoticed.Load())}, count{"ends of the server by it", r.exits})
 }

@@ -256,7 +256,7 @@ func (w *worker) duplicateAtCommit(err error, begun time.Time) error {
 	return fmt.Errorf("no row has the id: %w", err)
 }
 
-// endBegun notes that the last n versions that were begun never came to be.
+// endBegun notes that the last n versions that were begun were never committed.
 func (w *worker) endBegun(n int) {
 	for _, v := range w.begun[len(w.begun)-n:] {
 		w.holders.end(v)

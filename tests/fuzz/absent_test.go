@@ -12,7 +12,7 @@ import (
 
 // TestReadCommittedRemembersAbsentRows shows what explains 8133 in transactions at READ
 // COMMITTED: TiDB remembers that a row it was to lock by its key was absent, and does not
-// lock it (pkg/executor/point_get.go:607). Once somebody else has inserted the row, it is
+// lock it (pkg/executor/point_get.go:607). Once another transaction has inserted the row, it is
 // found by the unique index, and is not there.
 func TestReadCommittedRemembersAbsentRows(t *testing.T) {
 	node := servertest.Start(t, program, t.TempDir())

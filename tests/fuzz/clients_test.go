@@ -207,7 +207,7 @@ type binaryClient struct {
 	done, settings []string
 
 	mu     sync.Mutex
-	id     uint32 // 0 if nobody is to be killed
+	id     uint32 // 0 if there is none to be killed
 	killed bool
 }
 

@@ -84,7 +84,7 @@ func (d *dialogue) authenticated() error {
 
 // send begins an exchange with a payload of any length.
 func (d *dialogue) send(payload []byte) error {
-	if err := d.SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := d.SetDeadline(time.Now().Add(hangTimeout)); err != nil {
 		return err
 	}
 	d.sequence = 0

@@ -2,9 +2,9 @@
 // statements over everything the grammar has, packets that are none, statements
 // that would take all memory, clients that go away or stop reading.
 //
-// Whatever comes in, the process does not end, no statement runs for ever, memory
-// stays bounded, and a well-behaved client on a connection of its own notices
-// nothing; the offender may get an error or lose its connection.
+// On any input the process does not end, no statement runs for ever, memory stays
+// bounded, and a well-behaved client on a connection of its own notices nothing; the
+// offender may get an error or lose its connection.
 //
 // TestRandomTransactions sends well-meant statements, of many clients that want the
 // same rows; TestRandomSchemas those that change tables of all kinds, their partitions and

@@ -27,10 +27,10 @@ var program string
 func TestMain(m *testing.M) { os.Exit(servertest.Main(m, &program)) }
 
 const (
-	// patience is how long anything may take on a busy machine before it counts
+	// hangTimeout is how long anything may take on a busy machine before it counts
 	// as hanging.
-	patience = 3 * time.Minute
-	// memoryLimit is what the server is told, mostMemory what it may hold while
+	hangTimeout = 3 * time.Minute
+	// memoryLimit is the server's setting, mostMemory what it may hold while
 	// it is attacked: packets and results of single clients come on top.
 	memoryLimit = "1GiB"
 	mostMemory  = 4 << 30
@@ -100,7 +100,7 @@ func (tg *target) requireGone() {
 	require.Eventually(tg.t, func() bool {
 		err := db.QueryRow("SELECT COUNT(*) FROM information_schema.processlist WHERE id <> CONNECTION_ID()").Scan(&ids)
 		return err == nil && ids == 0
-	}, patience, 100*time.Millisecond, "connections are left")
+	}, hangTimeout, 100*time.Millisecond, "connections are left")
 }
 
 // connect returns one connection, which is never replaced by another.
@@ -114,7 +114,7 @@ func (tg *target) connect(database string) *sql.Conn {
 func (tg *target) dial(database string) (*sql.Conn, error) {
 	cfg := mysql.NewConfig()
 	cfg.Net, cfg.Addr, cfg.User, cfg.DBName = "tcp", tg.Addr, "root", database
-	cfg.Timeout = patience
+	cfg.Timeout = hangTimeout
 	cfg.Logger = &mysql.NopLogger{}
 	connector, err := mysql.NewConnector(cfg)
 	if err != nil {
@@ -149,7 +149,7 @@ func (tg *target) behave(conn *sql.Conn) {
 }
 
 func (tg *target) round(conn *sql.Conn) error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), hangTimeout)
 	defer cancel()
 	want := fmt.Sprintf("round %d", tg.rounds.Load())
 	res, err := conn.ExecContext(ctx, "INSERT INTO health.h (v) VALUES (?)", want)
@@ -197,7 +197,7 @@ func (tg *target) weigh() {
 }
 
 // residentMemory is what a process and its children hold, in bytes; 0 where the
-// system does not tell.
+// system does not show it.
 func residentMemory(pid int) int64 {
 	var total int64
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -248,7 +248,7 @@ func (tg *target) resume(conn *sql.Conn) {
 
 // goroutines writes the stacks of the server to a file and returns its name.
 func (tg *target) goroutines() string {
-	client := http.Client{Timeout: patience}
+	client := http.Client{Timeout: hangTimeout}
 	response, err := client.Get("http://root:@" + tg.Status + "/debug/pprof/goroutine?debug=2")
 	if err != nil {
 		return err.Error()

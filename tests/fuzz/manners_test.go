@@ -52,7 +52,7 @@ func TestHalfOpenConnections(t *testing.T) {
 	tg := startTarget(t, memoryLimit)
 	conns := make([]net.Conn, 0, many)
 	for i := range many {
-		conn, err := net.DialTimeout("tcp", tg.Addr, patience)
+		conn, err := net.DialTimeout("tcp", tg.Addr, hangTimeout)
 		require.NoError(t, err)
 		conns = append(conns, conn)
 		if i%2 == 0 {
@@ -61,7 +61,7 @@ func TestHalfOpenConnections(t *testing.T) {
 		}
 	}
 	before := tg.rounds.Load()
-	require.Eventually(t, func() bool { return tg.rounds.Load() > before+20 }, patience, 10*time.Millisecond, "others cannot work")
+	require.Eventually(t, func() bool { return tg.rounds.Load() > before+20 }, hangTimeout, 10*time.Millisecond, "others cannot work")
 	for _, conn := range conns {
 		require.NoError(t, conn.Close())
 	}

@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// hungry is how many clients want too much. What TiDB does not count of a statement before it ends it
-	// comes to some 700 MB each, so six of them have come to more than mostMemory.
+	// hungry is how many clients want too much. TiDB leaves some 700 MB of each statement uncounted before it
+	// ends it, so that six of them have more than mostMemory.
 	hungry     = 2
 	hungryRows = 60000
 )
@@ -91,7 +91,7 @@ func (r *memoryRun) eat(rng *rand.Rand, until time.Time) {
 		case 1:
 			statement = fmt.Sprintf("SET tidb_mem_quota_query = %d", pick(rng, []int{1 << 20, 8 << 20, 64 << 20, 256 << 20, 1 << 30}))
 		}
-		limited, cancel := context.WithTimeout(ctx, patience)
+		limited, cancel := context.WithTimeout(ctx, hangTimeout)
 		_, err := conn.ExecContext(limited, "SET max_execution_time = 3000, innodb_lock_wait_timeout = 2")
 		if err == nil {
 			err = drain(conn, statement)

@@ -106,13 +106,13 @@ func TestDroppedPartitionsAndGlobalIndexes(t *testing.T) {
 	}
 	const deleteOnly, writeOnly, deleteReorganization = "1", "2", "4" // model.SchemaState
 	for _, state := range []string{writeOnly, deleteOnly} {
-		require.Eventually(t, func() bool { return loaded(state) }, patience, 10*time.Millisecond, state)
+		require.Eventually(t, func() bool { return loaded(state) }, hangTimeout, 10*time.Millisecond, state)
 		next := read()
 		require.NoError(t, reader.Rollback())
 		reader = next
 	}
 	// The reader of the state before keeps the statement there.
-	require.Eventually(t, func() bool { return loaded(deleteReorganization) }, patience, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return loaded(deleteReorganization) }, hangTimeout, 10*time.Millisecond)
 	var rows int
 	require.NoError(t, db.QueryRow("SELECT COUNT(*) FROM t USE INDEX (g)").Scan(&rows))
 	require.Equal(t, 2, rows, "TiDB is better now: say so to TestRandomSchemas, and in docs/upstream-bugs.md")

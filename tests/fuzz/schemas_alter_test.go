@@ -248,9 +248,9 @@ func (c *schemaClient) ddl(kind string, t *changingTable, statement string) bool
 	return err == nil
 }
 
-// explained says whether something explains an error of a kind of statement. TiDB has more errors for
-// schemas that change than anybody has listed: one that is new, and nothing worse than a number, fails
-// long runs only, so that no change is refused for it by chance.
+// explained says whether something explains an error of a kind of statement. The list of TiDB's errors for
+// schemas that change is not complete: a new one that is only a number fails long runs only, so that no
+// change is refused for it by chance.
 func (c *schemaClient) explained(kind string, err error) bool {
 	var e *mysql.MySQLError
 	if !errors.As(err, &e) {

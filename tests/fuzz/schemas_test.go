@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fastddl/internal/randtest"
+	"fastddl/internal/servertest"
 )
 
 const (
@@ -31,7 +32,7 @@ const (
 
 // TestRandomSchemas has clients change rows of tables of all kinds, while others add and
 // drop indexes of all kinds, columns and partitions, exchange partitions, and pause, cancel,
-// resume and alter jobs, and others read whatever tells of jobs and tables. Errors need an
+// resume and alter jobs, and others read all views of jobs and tables. Errors need an
 // explanation, progress never goes back, a statement is done as a whole or not at all, TiDB
 // finds the indexes to be as their tables, and in the end no job is left.
 // It runs twice as long as the others.
@@ -194,34 +195,12 @@ func (c *schemaClient) query(statement string) ([][]string, error) {
 	return rows, err
 }
 
-func (c *schemaClient) text(statement string) (all [][]string, err error) {
+func (c *schemaClient) text(statement string) ([][]string, error) {
 	rows, err := c.conn.QueryContext(context.Background(), statement)
 	if err != nil {
 		return nil, err
 	}
-	defer rows.Close()
-	columns, err := rows.Columns()
-	if err != nil {
-		return nil, err
-	}
-	for rows.Next() {
-		values := make([]sql.NullString, len(columns))
-		dest := make([]any, len(columns))
-		for i := range values {
-			dest[i] = &values[i]
-		}
-		if err := rows.Scan(dest...); err != nil {
-			return nil, err
-		}
-		row := make([]string, len(columns))
-		for i, v := range values {
-			if row[i] = v.String; !v.Valid {
-				row[i] = "NULL"
-			}
-		}
-		all = append(all, row)
-	}
-	return all, rows.Err()
+	return servertest.ReadRows(rows, "NULL")
 }
 
 // must does a statement that never fails.
@@ -244,7 +223,7 @@ func (c *schemaClient) going() bool { return time.Now().Before(c.run.until) && !
 func (r *schemaRun) guard(stop <-chan struct{}) {
 	for !stopped(stop, time.Second) {
 		for _, c := range r.clients {
-			if current := c.current.Load(); current != nil && time.Since(current.began) > patience {
+			if current := c.current.Load(); current != nil && time.Since(current.began) > hangTimeout {
 				r.t.Errorf("%s hangs for %s: %s\nbefore it: %s\ngoroutines: %s", c.name,
 					time.Since(current.began).Round(time.Second), current.text, strings.Join(current.before, "\n"), r.goroutines())
 				r.Kill()

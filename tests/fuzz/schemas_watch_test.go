@@ -44,7 +44,7 @@ type progress struct {
 	row     []string
 }
 
-// watchJobs reads what is told of jobs. Progress is between 0 and 100 and never goes back.
+// watchJobs reads the views of jobs. Progress is between 0 and 100 and never goes back.
 func (c *schemaClient) watchJobs() {
 	seen := make(map[string]progress)
 	for !stopped(c.run.stop, time.Duration(c.rng.IntN(200))*time.Millisecond) {

@@ -22,7 +22,7 @@ import (
 const (
 	// workers is the number of connections that send random statements.
 	workers = 6
-	// mostRows keeps the tables so small that nested subqueries come to an end.
+	// mostRows keeps the tables so small that nested subqueries end.
 	mostRows = 40
 	// tooLong is when a statement is killed; it must end then.
 	tooLong = 15 * time.Second
@@ -32,7 +32,7 @@ const (
 	shown = 10
 )
 
-// excluded are functions that wait or work for as long as they are told to, or
+// excluded are functions that wait or work for as long as an argument says, or
 // reach out of the server; and, last, those that cost their connection whenever
 // they are called, so that nothing else of the statement would be tried.
 var excluded = []string{
@@ -173,7 +173,7 @@ func (r *statementRun) checkTables() {
 }
 
 // guard kills what takes too long, and gives up on what cannot be killed. It resumes the
-// jobs that a statement has paused: TiDB's wait for that whatever is killed.
+// jobs that a statement has paused: TiDB's wait for that although they are killed.
 func (r *statementRun) guard() {
 	conn := r.connect("")
 	defer conn.Close()
@@ -190,7 +190,7 @@ func (r *statementRun) guard() {
 				continue
 			}
 			switch age := time.Since(current.began); {
-			case age > tooLong+patience:
+			case age > tooLong+hangTimeout:
 				r.t.Errorf("hangs for %s and cannot be killed: %.3000s\nbefore it: %.6000s\ngoroutines: %s",
 					age.Round(time.Second), current.text, strings.Join(current.before, "\n"), r.goroutines())
 				r.Kill()

@@ -93,7 +93,7 @@ type transactionRun struct {
 
 	statements, failed, transactions, kills, lost, alters, altered, controlled, checks atomic.Int64
 	// acknowledged are the increments of each counter that were acknowledged,
-	// unknown those of which nobody knows.
+	// unknown those whose outcome is unknown.
 	acknowledged, unknown [counters]atomic.Int64
 }
 
@@ -239,7 +239,7 @@ func (r *transactionRun) kill(rng *rand.Rand) {
 func (r *transactionRun) guard(stop <-chan struct{}) {
 	for !stopped(stop, time.Second) {
 		for _, c := range r.contenders {
-			if current := c.current.Load(); current != nil && time.Since(current.began) > patience {
+			if current := c.current.Load(); current != nil && time.Since(current.began) > hangTimeout {
 				r.t.Errorf("hangs for %s: %s\nbefore it: %s\ngoroutines: %s",
 					time.Since(current.began).Round(time.Second), current.text, strings.Join(current.before, "\n"), r.goroutines())
 				r.Kill()
@@ -385,7 +385,7 @@ func (c *contender) set() {
 		committed = value == "'READ-COMMITTED'"
 	}
 	c.begin(autocommit)
-	// If it fails nobody knows what holds; a new session does.
+	// If it fails the session's state is unknown; that of a new one is known.
 	if !c.do("SET", "SET "+setting) && c.conn != nil {
 		c.leave()
 	}
@@ -459,8 +459,8 @@ func (c *contender) rollback() {
 	}
 }
 
-// finish counts the increments of a transaction that was committed, or of which
-// nobody knows.
+// finish counts the increments of a transaction that was committed, or whose outcome
+// is unknown.
 func (c *contender) finish(committed bool) {
 	for _, counter := range c.increments {
 		switch {

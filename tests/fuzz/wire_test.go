@@ -43,7 +43,7 @@ const (
 	usual           = longPassword | connectWithDB | protocol41 | transactions | secureConn | multiStatements | multiResults | pluginAuth
 )
 
-// wire is a client that speaks the protocol by hand, and as badly as it is told.
+// wire is a client that speaks the protocol by hand, with any mistake that a test asks for.
 type wire struct {
 	net.Conn
 	sequence byte
@@ -51,12 +51,12 @@ type wire struct {
 
 // dialWire connects and reads the greeting.
 func dialWire(addr string) (*wire, error) {
-	conn, err := net.DialTimeout("tcp", addr, patience)
+	conn, err := net.DialTimeout("tcp", addr, hangTimeout)
 	if err != nil {
 		return nil, err
 	}
 	w := &wire{Conn: conn}
-	if err := w.SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := w.SetDeadline(time.Now().Add(hangTimeout)); err != nil {
 		return nil, err
 	}
 	if _, err := w.read(); err != nil {

@@ -77,7 +77,7 @@ var past = []mutation{
 		shows:  `imported without a wait for older transactions`,
 	},
 	{
-		invariant: "I3", breaks: "nobody is older than S",
+		invariant: "I3", breaks: "no transaction is older than S",
 		file:   "ddl/blocker.go",
 		old:    "return info.StartTS < snapshotTS }",
 		new:    "return info.StartTS > snapshotTS }",
@@ -187,7 +187,7 @@ var verification = []mutation{
 		shows:  `MismatchError`,
 	},
 	{
-		invariant: "verification", breaks: "rows of ranges that nobody has scanned are not counted",
+		invariant: "verification", breaks: "rows of ranges that were not scanned are not counted",
 		file:   "backfill/count.go",
 		old:    "c.parts, c.planned = left, true",
 		new:    "c.parts, c.planned = left[:0], true",

@@ -136,7 +136,7 @@ var edge = []mutation{
 		file:   "server/reserve_linux.go",
 		old:    "if err := r.setReuse(0); err != nil {",
 		new:    "if err := r.setReuse(1); err != nil {",
-		caught: "server.TestAReservedPortRefusesClientsAndListeners",
+		caught: "server.TestReservedPortRefusesClientsAndListeners",
 		shows:  `An error is expected|in chain but got nil`,
 	},
 	{
@@ -144,7 +144,7 @@ var edge = []mutation{
 		file:   "server/status.go",
 		old:    "s.visits.Add(1)\n\t\tdefer s.visits.Done()\n",
 		new:    "",
-		caught: "server.TestTheStoreIsNotClosedUnderAPageThatReadsIt",
+		caught: "server.TestStoreStaysOpenUnderAPageThatReadsIt",
 		shows:  `context canceled`,
 	},
 	{
@@ -166,9 +166,9 @@ var edge = []mutation{
 	{
 		invariant: "edge", breaks: "the log does not say who has cancelled a build",
 		file:   "sql/admin.go",
-		old:    "tell: func(id int64, err error) { s.tellCommand(admin, []int64{id}, err) }}",
+		old:    "tell: func(id int64, err error) { s.emitCommand(admin, []int64{id}, err) }}",
 		new:    "tell: func(int64, error) {}}",
-		caught: "sql.TestCommandsOnJobsAreToldWithTheirUser",
+		caught: "sql.TestJobCommandsAreLoggedWithTheirUser",
 		shows:  `should have 1 item`,
 	},
 	{
@@ -176,7 +176,7 @@ var edge = []mutation{
 		file:   "server/jobmetrics.go",
 		old:    "tidbmetrics.BackfillProgressGauge.DeleteLabelValues(label)",
 		new:    "_ = label",
-		caught: "server.TestTiDBsMetricsAreFed",
+		caught: "server.TestTiDBMetricsShowBuilds",
 		shows:  `Should be empty`,
 	},
 	{
@@ -184,7 +184,7 @@ var edge = []mutation{
 		file:   "ddl/mayselect.go",
 		old:    "\"\", mysql.SelectPriv) {",
 		new:    "\"\", mysql.SelectPriv) && false {",
-		caught: "server.TestValuesOfRowsAreForWhoMaySelectThem",
+		caught: "server.TestValuesOfRowsNeedSelectOnTheTable",
 		shows:  `secret`,
 	},
 	{
@@ -192,7 +192,7 @@ var edge = []mutation{
 		file:   "server/valuetables.go",
 		old:    "s.schemaOf(t) != mysql.SystemDB {",
 		new:    "s.schemaOf(t) == mysql.SystemDB {",
-		caught: "server.TestValuesOfRowsAreForWhoMaySelectThem",
+		caught: "server.TestValuesOfRowsNeedSelectOnTheTable",
 		shows:  `secret`,
 	},
 	{
@@ -200,7 +200,7 @@ var edge = []mutation{
 		file:   "ddl/tidbjob.go",
 		old:    "r.Type, r.State, r.ErrorForAll(), 0",
 		new:    "r.Type, r.State, r.Error, 0",
-		caught: "server.TestValuesOfRowsAreForWhoMaySelectThem",
+		caught: "server.TestValuesOfRowsNeedSelectOnTheTable",
 		shows:  `tidb_ddl_history`,
 	},
 	{
@@ -238,9 +238,9 @@ var edge = []mutation{
 	{
 		invariant: "entries", breaks: "a panic in a listener to events is the build's error",
 		file:   "event/event.go",
-		old:    "tell(l, e)",
+		old:    "deliver(l, e)",
 		new:    "l(e)",
-		caught: "event.TestPanicInAListenerIsNotTheEmitters",
+		caught: "event.TestPanicInAListenerIsContained",
 		shows:  `a listener`,
 	},
 	{

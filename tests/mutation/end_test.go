@@ -4,7 +4,7 @@ package mutation
 
 var ends = []mutation{
 	{
-		invariant: "I7", breaks: "nobody is told to delete the entries of an index that was undone",
+		invariant: "I7", breaks: "the entries of an index that was undone are not handed to garbage collection",
 		file:   "ddl/schema.go",
 		old:    "return t.deleteEntries(&gone, table)",
 		new:    "return nil",
@@ -100,7 +100,7 @@ var ends = []mutation{
 		shows:  `--- FAIL: TestMixedCancel/`,
 	},
 	{
-		invariant: "I7", breaks: "nobody is told to delete the entries of what was dropped",
+		invariant: "I7", breaks: "the entries of what was dropped are not handed to garbage collection",
 		file:   "ddl/schema.go",
 		old:    "\t\treturn t.deleteDropped(after, table)",
 		new:    "\t\treturn nil",
@@ -136,7 +136,7 @@ var ends = []mutation{
 		file:   "ddl/actions.go",
 		old:    "if table, err = x.followTable(after); err != nil {",
 		new:    "if err != nil {",
-		caught: "sql.TestUndoneBehindWhatHasMovedTheTable",
+		caught: "sql.TestBuildIsUndoneAfterItsTableMoved",
 		shows:  `index already exist i`,
 	},
 	{
@@ -195,15 +195,15 @@ var builders = []mutation{
 		file:   "ddl/records.go",
 		old:    "if stored == nil || stored.Unreadable == nil && stored.Revision != r.Revision-1 || ",
 		new:    "if stored == nil || ",
-		caught: "sql.TestRecordOfSomebodyElse",
+		caught: "sql.TestJobStopsWhenItsRecordIsTaken",
 		shows:  `An error is expected but got nil`,
 	},
 	{
-		invariant: "I8", breaks: "a job goes on from the record it knows, whatever is stored",
+		invariant: "I8", breaks: "a job goes on from the record it knows, not from the stored one",
 		file:   "ddl/task.go",
 		old:    "case stored.Revision != mine.Revision:",
 		new:    "case stored.Revision < mine.Revision:",
-		caught: "sql.TestRecordOfSomebodyElse",
+		caught: "sql.TestJobStopsWhenItsRecordIsTaken",
 		shows:  `a statement did not end`,
 	},
 	{

@@ -15,7 +15,7 @@ var entries = []mutation{
 		file:   "backfill/columns.go",
 		old:    "def, err = asStored(def, &col.FieldType); err != nil",
 		new:    "_, err = asStored(def, &col.FieldType); err != nil",
-		caught: "tests/shapes.TestShapesThatWereWrong/zeros of columns added later",
+		caught: "tests/shapes.TestShapesFoundBySearch/zeros of columns added later",
 		shows:  `differs from its table`,
 	},
 	{
@@ -23,7 +23,7 @@ var entries = []mutation{
 		file:   "ddl/duplicate.go",
 		old:    "rows[0].value",
 		new:    "g.Values[0]",
-		caught: "tests/shapes.TestShapesThatWereWrong/duplicates that a collation takes for equal",
+		caught: "tests/shapes.TestShapesFoundBySearch/duplicates that a collation takes for equal",
 		shows:  `Duplicate entry 'B'`,
 	},
 	{

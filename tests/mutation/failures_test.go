@@ -43,12 +43,12 @@ var failures = []failure{
 	{
 		"False duplicates", "after a restart the entries that were imported before are duplicates of themselves",
 		"pingcap/tidb#62285, pingcap/tidb#41630",
-		"sql.TestStoryImportedTwiceIsNoDuplicate backfill.TestResumeFromEveryCheckpoint",
+		"sql.TestEntryImportedTwiceIsNoDuplicate backfill.TestResumeFromEveryCheckpoint",
 	},
 	{
 		"False duplicates", "an array's element is taken for a handle when two unique indexes are built at once: 1062, or a job that never ends",
 		"pingcap/tidb#69660",
-		"sql.TestStoryArrayAndColumnsUniqueTogether",
+		"sql.TestUniqueOverArrayAndColumnsTogether",
 	},
 	{
 		"False duplicates", "an insertion that is rolled back, or refused, beside the ALTER fails it",
@@ -78,7 +78,7 @@ var failures = []failure{
 	{
 		"Duplicates that are not found", "a duplicate that was deleted again hides the entry of its row, so that the next duplicate is accepted",
 		"pingcap/tidb#40730",
-		"sql.TestStoryDeletedDuplicateDoesNotHideItsRow",
+		"sql.TestDeletedDuplicateDoesNotHideItsRow",
 	},
 	{
 		"Lost entries", "a duplicate that comes and goes in write-only takes the entry of the other row with it",
@@ -88,12 +88,12 @@ var failures = []failure{
 	{
 		"Lost entries", "a value wanders through rows before the scan and before the import",
 		"pingcap/tidb#60339",
-		"sql.TestStoryValueWandersThroughRows",
+		"sql.TestUniqueValueMovesBetweenRows",
 	},
 	{
 		"Lost entries", "an array or document grows during the build; the entry of what stayed in it is lost",
 		"cockroachdb/cockroach#76959",
-		"sql.TestStoryArrayGrowsDuringTheBuild",
+		"sql.TestArrayGrowsDuringTheBuild",
 	},
 	{
 		"Lost entries", "an update to the value that is there already is left out, and shadowed by the merge",
@@ -108,7 +108,7 @@ var failures = []failure{
 	{
 		"Lost entries", "the job changes hands twice or more",
 		"pingcap/tidb#44619, pingcap/tidb#43997",
-		"sql.TestStoryDiesAgainAndAgain",
+		"sql.TestBuildSurvivesRepeatedCrashes",
 	},
 	{
 		"Lost entries", "servers restart one after the other under load",
@@ -138,7 +138,7 @@ var failures = []failure{
 	{
 		"Stuck jobs", "a job is cancelled before its workers run, and all DDL hangs",
 		"pingcap/tidb#8171",
-		"sql.TestCancel sql.TestQueue",
+		"sql.TestCancel sql.TestBuildsOfATableRunInTurn",
 	},
 	{
 		"Stuck jobs", "cancelling waits for a reader that does not look",
@@ -148,17 +148,17 @@ var failures = []failure{
 	{
 		"Stuck jobs", "cancelling waits for a write that is throttled",
 		"pingcap/tidb#57325",
-		"sql.TestStoryCancelDoesNotWaitForWhatIsSlow",
+		"sql.TestCancelDoesNotWaitForSlowWork",
 	},
 	{
 		"Stuck jobs", "a panic while the job is undone is met again and again",
 		"pingcap/tidb#23202",
-		"sql.TestFaults job.TestRandomHistories",
+		"sql.TestPermanentFaultsUndoTheJob job.TestRandomHistories",
 	},
 	{
 		"Stuck jobs", "the temp folder is missing, and the job, with all DDL behind it, waits for ever",
 		"pingcap/tidb#45456, pingcap/tidb#45624",
-		"sql.TestStoryTempFolderIsGone backfill.TestTempFolderRemoved",
+		"sql.TestJobFailsWhenItsTempFolderIsGone backfill.TestTempFolderRemoved",
 	},
 	{
 		"Stuck jobs", "the job never ends after a restart, or the server does not start",
@@ -168,7 +168,7 @@ var failures = []failure{
 	{
 		"Stuck jobs", "after some hundred indexes were added and dropped the next hangs",
 		"pingcap/tidb#58344",
-		"sql.TestStoryAddedAndDroppedAgainAndAgain",
+		"sql.TestIndexIsAddedAndDroppedRepeatedly",
 	},
 	{
 		"Stuck jobs", "the merge never catches up with the writers (there is none here)",
@@ -183,12 +183,12 @@ var failures = []failure{
 	{
 		"Hangs behind idle transactions", "a job that is undone waits for a transaction, and nothing says so",
 		"pingcap/tidb#53539",
-		"sql.TestStoryCancelDoesNotWaitForWhatIsSlow blackbox.TestControlOfAWaitingJob",
+		"sql.TestCancelDoesNotWaitForSlowWork blackbox.TestControlOfAWaitingJob",
 	},
 	{
 		"Left behind", "a cancelled job still holds what the next one needs",
 		"pingcap/tidb#44205, pingcap/tidb#61692",
-		"sql.TestStoryBuildAfterACancelledOne",
+		"sql.TestBuildBeginsAfterACancelledOne",
 	},
 	{
 		"Left behind", "writers of a cancelled job go on, or panic",
@@ -213,12 +213,12 @@ var failures = []failure{
 	{
 		"Wrong progress", "rows of the last partition only are counted",
 		"pingcap/tidb#43586",
-		"sql.TestStoryRowCountOfPartitions",
+		"sql.TestProgressCountsRowsOfAllPartitionsOnce",
 	},
 	{
 		"Wrong progress", "no rows are counted for the second index of a statement",
 		"pingcap/tidb#44682",
-		"sql.TestStoryRowCountOfPartitions",
+		"sql.TestProgressCountsRowsOfAllPartitionsOnce",
 	},
 	{
 		"Wrong progress", "the row count goes back after a restart, or stays 0",
@@ -228,7 +228,7 @@ var failures = []failure{
 	{
 		"The index is used too early", "a transaction at READ COMMITTED reads with the schema of its beginning what was written since",
 		"pingcap/tidb#21498",
-		"sql.TestStoryReadCommittedOverTheBuild blackbox.TestOldTransactionsDoNotReadThroughTheIndex",
+		"sql.TestReadCommittedReadsWithItsSchema blackbox.TestOldTransactionsDoNotReadThroughTheIndex",
 	},
 	{
 		"The index is used too early", "after a crash between writing a schema and announcing it the next state is written, and a server is two states behind",

@@ -20,13 +20,13 @@ func (g guard) row() string {
 // guards are in the order of the document.
 var guards = []guard{
 	{"I1", "order of steps and who is waited for", "job.TestSteps job.TestUndoing job.TestRandomHistories"},
-	{"I1", "waiting in a running server", "sql.TestStepsWaitForTransactions sql.TestUniqueDrain sql.TestQueue sql.TestOldTransaction"},
+	{"I1", "waiting in a running server", "sql.TestStepsWaitForTransactions sql.TestUniqueDrain sql.TestBuildsOfATableRunInTurn sql.TestOldTransaction"},
 	{"I1", "versions and diffs", "sql.TestUnwrittenDiff"},
 	{"I1", "statements that TiDB does not ask", `
 		sql.TestStatementsOutsideTheMetadataLock sql.TestPreparedStatementsAreInsideTheMetadataLock
 		sql.TestDeletionOfExpiredRowsIsWaitedFor`},
 	{"I1", "commits of unknown outcome", "sql.TestCommitOfUnknownOutcomeIsWaitedFor"},
-	{"I1", "writers that the metadata lock misses", "sql.TestMissedWriterShowsBeforeAnIndexIsPublished sql.TestSeenWritersCauseNoComparison"},
+	{"I1", "writers that the metadata lock misses", "sql.TestMissedWriterIsFoundBeforePublication sql.TestSeenWritersCauseNoComparison"},
 	{"I1", "plans that TiDB keeps", "sql.TestPlansAreKeptWithTheirTables sql.TestPlansEndWithTheirTransaction"},
 	{"I1", "through a client", "blackbox.TestFourTerminalsWithAReader blackbox.TestFourTerminalsWithAWriter blackbox.TestMetadataLockOff"},
 	{"I1", "columns, and what a statement drops", "job.TestDropSteps job.TestRandomDrops sql.TestMixedStates sql.TestMixedWritesWhileColumnsGo"},
@@ -46,8 +46,8 @@ var guards = []guard{
 	{"I3", "no commit at S", "tikv.TestNoCommitAtTheTimestamp"},
 	{"I3", "transactions that are open meanwhile", `
 		sql.TestImportWaitsForOlderTransactions sql.TestUniqueTransactionsOverTheImport
-		sql.TestUniqueTransactionsFromBeforeS sql.TestUniqueRetriedPrewrites sql.TestStoryValueWandersThroughRows
-		sql.TestStoryArrayGrowsDuringTheBuild`},
+		sql.TestUniqueTransactionsFromBeforeS sql.TestUniqueRetriedPrewrites sql.TestUniqueValueMovesBetweenRows
+		sql.TestArrayGrowsDuringTheBuild`},
 	{"I3", "every kind of table and index", "sql.TestKindsLikeTiDB"},
 	{"I4", "the job's part", "sql.TestGarbageCollectionIsHeld sql.TestLostHold sql.TestLostHoldIsRecorded ddl.TestHoldIsRenewed"},
 	{"I4", "the store's", `
@@ -60,15 +60,15 @@ var guards = []guard{
 		blackbox.TestOldTransactionsDoNotReadThroughTheIndex blackbox.TestOldSnapshotBehindTheIndex`},
 	{"I5", "transactions that began during the build", "sql.TestTransactionsOfTheBuildDoNotReadThroughTheIndex sql.TestStatementsThatNameAnIndexThatIsBeingBuilt"},
 	{"I5", "all of a statement at once", "sql.TestMixedUnderWriters sql.TestMixedLikeTiDB"},
-	{"I5", "READ COMMITTED", "sql.TestStoryReadCommittedOverTheBuild sql.TestPlansAreNotTakenFromOthersByTransactionsOfThePast"},
+	{"I5", "READ COMMITTED", "sql.TestReadCommittedReadsWithItsSchema sql.TestOldTransactionsDoNotTakePlansOfNewerSchemas"},
 	{"I6", "values handed on", `
 		sql.TestUniqueRepair sql.TestUniqueLegalMoves sql.TestUniqueLegalMovesAtEveryPlace
 		sql.TestUniqueTransactionsOverTheImport sql.TestUniqueChecksAtTheEnd sql.TestUniqueRetriedPrewrites
-		sql.TestStoryValueWandersThroughRows ingest.TestOlderEntriesAreNoDuplicates sql.TestLostHoldLeavesEntries
+		sql.TestUniqueValueMovesBetweenRows ingest.TestOlderEntriesAreNoDuplicates sql.TestLostHoldLeavesEntries
 		backfill.TestLeftoversAreAccepted sql.TestBuildUnderWriters sql.TestRestartUnderWriters`},
 	{"I6", "the drain", "job.TestSteps sql.TestUniqueDrain"},
 	{"I6", "comparison and repair", `
-		sql.TestComparesUntilClean sql.TestRepairLocksRows sql.TestRepairLeavesWhatWasWrittenSince
+		sql.TestComparisonRepeatsUntilClean sql.TestRepairLocksRows sql.TestRepairLeavesWhatWasWrittenSince
 		sql.TestLocksAreSettledBeforeTheComparison sql.TestHoldLostBeforeTheComparison
 		sql.TestShadowedEntriesAreDeleted backfill.TestCompareBySumsOfTheStore backfill.TestSharedSumsOfTheStore
 		backfill.TestUnchangedRowsAreNotReadAgain backfill.TestChangedRowsAreReadAgain
@@ -83,42 +83,42 @@ var guards = []guard{
 		backfill.TestCompareSinceUnseenChanges sql.TestUniqueIndexIsComparedInWhatWasWritten pebblekv.TestChanges
 		pebblekv.TestChangesAfterGC`},
 	{"I6", "duplicates", `
-		sql.TestDuplicates sql.TestUniqueDuplicatesPastTheIndex sql.TestUniqueDuplicatesAtEveryPlace
+		sql.TestFailedUniqueIndexListsDuplicates sql.TestUniqueDuplicatesPastTheIndex sql.TestUniqueDuplicatesAtEveryPlace
 		sql.TestUniqueDuplicateGoneBeforeItsRepair sql.TestUniqueDuplicateInOneOfSeveral
-		sql.TestStoryDeletedDuplicateDoesNotHideItsRow sql.TestUniqueDuplicateDuringBuild backfill.TestUniqueIndex
+		sql.TestDeletedDuplicateDoesNotHideItsRow sql.TestUniqueDuplicateDuringBuild backfill.TestUniqueIndex
 		ingest.TestDuplicatesAreFoundAcrossFlushes backfill.TestDuplicatesInDifferentParts
 		sql.TestDuplicatesInPartsOfTwoNodes blackbox.TestDuplicatesOfDMLAreListed`},
 	{"I6", "rechecks of duplicates", "sql.TestUniqueDuplicatesGoneSinceS sql.TestUniqueDuplicatesAtEachS"},
 	{"I6", "entries of the wrong row", "sql.TestUpsertLeavesRowsOfOtherValuesAlone"},
-	{"I6", "what one value is", "sql.TestUniqueValues sql.TestStoryArrayAndColumnsUniqueTogether"},
-	{"I6", "pairs that are imported twice", "sql.TestStoryImportedTwiceIsNoDuplicate"},
+	{"I6", "what one value is", "sql.TestUniqueValues sql.TestUniqueOverArrayAndColumnsTogether"},
+	{"I6", "pairs that are imported twice", "sql.TestEntryImportedTwiceIsNoDuplicate"},
 	{"I6", "NULLs", "sql.TestPrimaryKeyTakesNoNewNulls backfill.TestNullInPrimaryKey blackbox.TestAddPrimaryKeyOverAKill"},
 	{"I7", "the undoing of a job", `
 		job.TestUndoing job.TestRandomHistories sql.TestNothingIsLeftOfAFailedJob sql.TestLeftoversAreRemoved
-		sql.TestCancel sql.TestKill sql.TestFaults backfill.TestCancelLeavesNothing blackbox.TestCancelLeavesNoTrace
+		sql.TestCancel sql.TestKill sql.TestPermanentFaultsUndoTheJob backfill.TestCancelLeavesNothing blackbox.TestCancelLeavesNoTrace
 		blackbox.TestKillAfterDiskQuota`},
 	{"I7", "stuck or left behind", `
-		sql.TestStoryCancelDoesNotWaitForWhatIsSlow sql.TestStoryTempFolderIsGone sql.TestStoryBuildAfterACancelledOne
-		sql.TestStoryAddedAndDroppedAgainAndAgain`},
+		sql.TestCancelDoesNotWaitForSlowWork sql.TestJobFailsWhenItsTempFolderIsGone sql.TestBuildBeginsAfterACancelledOne
+		sql.TestIndexIsAddedAndDroppedRepeatedly`},
 	{"I7", "IDs that are used again", `
 		sql.TestIndexOfAnExchangedPartition sql.TestIndexThatWasFlashedBackKeepsItsNumber
 		sql.TestUndoneAfterAFlashbackBesideOthers sql.TestUndoneAfterAFlashbackBesideTheSameStatement`},
 	{"I7", "whole statements", "sql.TestMixedCancel sql.TestMixedRestart sql.TestMixedDeletesWhatItDropped"},
 	{"I7", "tables that are made like the job's", "sql.TestTableLikeOneThatGetsAnExpressionIndex"},
-	{"I7", "tables that get another ID or database", "sql.TestUndoneBehindWhatHasMovedTheTable sql.TestDropsOfATableThatHasMoved"},
+	{"I7", "tables that get another ID or database", "sql.TestBuildIsUndoneAfterItsTableMoved sql.TestDropsAreDoneAfterTheirTableMoved"},
 	{"I7", "tables that are brought back", "sql.TestRecoverWhatWasDroppedDuringABuild"},
 	{"I8", "the queue row, the record and the folder", `
 		sql.TestQueueRow sql.TestQueueRowTakenDuringTheWait sql.TestTakenRowEndsTheImport sql.TestRepairIsFenced
-		sql.TestRecordOfSomebodyElse pebblekv.TestOpenTwice pebblekv.TestOpenElsewhere blackbox.TestRefusesAStoreInUse`},
+		sql.TestJobStopsWhenItsRecordIsTaken pebblekv.TestOpenTwice pebblekv.TestOpenElsewhere blackbox.TestRefusesAStoreInUse`},
 	{"I8", "several nodes", `
-		sql.TestJobsAreTakenOver sql.TestLateOwnerTouchesNothing sql.TestLateBuild sql.TestLateRepair
-		sql.TestOneTakesOver sql.TestHoldStaysAtS sql.TestComesBack lightning.TestLostPermitEndsTheRetries
+		sql.TestJobsAreTakenOver sql.TestLateOwnerTouchesNothing sql.TestLateOwnerDoesNotImport sql.TestLateOwnerDoesNotRepair
+		sql.TestOneNodeTakesOverAJob sql.TestHoldStaysAtS sql.TestNodeRejoinsAfterPartition lightning.TestLostPermitEndsTheRetries
 		member.TestLeaseEndsHereFirst member.TestStoppedProcess member.TestRemovedKey`},
 	{"I8", "imports of a late owner", `
 		tikv.TestFence sstimport.TestFence sstimport.TestLeaseIsAsked sstimport.TestLostLeaseEndsTheImport
 		sstimport.TestPermitIsTheLease sstimport.TestRandomFaults sstimport.TestRandomFailures`},
 	{"I8", "divided builds", `
-		crew.TestRandomHistories sql.TestHelperIsLost sql.TestLateHelperTouchesNothing sql.TestUndoWaitsForParts
+		crew.TestRandomHistories sql.TestSharedBuildSurvivesALostNode sql.TestLateNodeTouchesNothing sql.TestUndoWaitsForParts
 		sql.TestControlOfSharedBuilds sql.TestOwnerOfSharedBuildIsLost sql.TestSharedComparisonIsInterrupted
 		sql.TestOwnerOfSharedComparisonIsLost`},
 	{"I8", "on a cluster", `
@@ -133,7 +133,7 @@ var guards = []guard{
 		blackbox.TestKillUnderWritesLosesNothing`},
 	{"all or nothing", "statements that do more than adding indexes", `
 		sql.TestMixedLikeTiDB sql.TestMixedErrors sql.TestTablesThatTakeNoIndexes sql.TestMixedLeftToTiDB
-		sql.TestMixedInTurn sql.TestMixedForeignKeyInTurn sql.TestMixedCancel sql.TestMixedRestart
+		sql.TestMixedStatementsRunInTurn sql.TestMixedForeignKeyInTurn sql.TestMixedCancel sql.TestMixedRestart
 		blackbox.TestKillsDuringMixedAlter`},
 	{"isolation", "the store", `
 		histories.TestHistories histories.TestConflictsWithCommitsDuringThePrewrite
@@ -160,6 +160,6 @@ var guards = []guard{
 	{"all of it", "the same beside faults of clock, disk, files and descriptors", "crash.TestFaultsUnderRandomLoad"},
 	{"all of it", "the assertions of the code", "ddl.TestAssertions"},
 	{"all of it", "a death at each place of a job", "sql.TestRestart"},
-	{"all of it", "deaths at one place after the other", "sql.TestStoryDiesAgainAndAgain"},
-	{"all of it", "the row count that is shown", "sql.TestStoryRowCountOfPartitions"},
+	{"all of it", "deaths at one place after the other", "sql.TestBuildSurvivesRepeatedCrashes"},
+	{"all of it", "the row count that is shown", "sql.TestProgressCountsRowsOfAllPartitionsOnce"},
 }

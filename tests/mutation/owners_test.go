@@ -4,11 +4,11 @@ package mutation
 
 var owners = []mutation{
 	{
-		invariant: "I8", breaks: "a job is taken over whoever has taken it over before",
+		invariant: "I8", breaks: "a job is taken over although another node has taken it over before",
 		file:   "ddl/owner.go",
 		old:    "if stored == nil || !stored.OwnedLike(found.record) || stored.Revision != found.record.Revision {",
 		new:    "if stored == nil {",
-		caught: "sql.TestOneTakesOver",
+		caught: "sql.TestOneNodeTakesOverAJob",
 		shows:  `each that takes it over fences`,
 	},
 	{
@@ -16,7 +16,7 @@ var owners = []mutation{
 		file:   "ddl/owner.go",
 		old:    "\t\t\tif err := t.owned(x.readRecord(t.id)); err != nil {",
 		new:    "\t\t\tif _, _, err := x.readRecord(t.id); err != nil {",
-		caught: "sql.TestLateBuild",
+		caught: "sql.TestLateOwnerDoesNotImport",
 		shows:  `An error is expected but got nil`,
 	},
 	{
@@ -24,7 +24,7 @@ var owners = []mutation{
 		file:   "ddl/owner.go",
 		old:    "return t.owned(decodeRecord(rows[0].GetBytes(0), nil))",
 		new:    "return nil",
-		caught: "sql.TestLateRepair",
+		caught: "sql.TestLateOwnerDoesNotRepair",
 		shows:  `the entry of the other row only`,
 	},
 	{
@@ -48,11 +48,11 @@ var owners = []mutation{
 		file:   "ddl/handview.go",
 		old:    "\t\tfor i, p := range parts {",
 		new:    "\t\tparts = held.all()\n\t\tfor i, p := range parts {",
-		caught: "sql.TestLooksBesideClaims",
+		caught: "sql.TestClaimedPartIsNotTakenForLost",
 		shows:  `each part is claimed once`,
 	},
 	{
-		invariant: "I8", breaks: "a claim whose answer was lost stays nobody's",
+		invariant: "I8", breaks: "a claim whose answer was lost leaves the part unclaimed",
 		file:   "ddl/crew/part.go",
 		old:    "if p.Wanted && (c.Holds == nil",
 		new:    "if !p.Wanted && (c.Holds == nil",
@@ -72,7 +72,7 @@ var owners = []mutation{
 		file:   "ddl/owner.go",
 		old:    "if !ok || r.Epoch == 0 || !r.Importing() {",
 		new:    "if !ok || r.Epoch >= 0 || !r.Importing() {",
-		caught: "sql.TestLateBuild",
+		caught: "sql.TestLateOwnerDoesNotImport",
 		shows:  `before its first action`,
 	},
 	{
@@ -80,15 +80,15 @@ var owners = []mutation{
 		file:   "ddl/job/record.go",
 		old:    "\tafter.Epoch++\n",
 		new:    "",
-		caught: "sql.TestComesBack",
+		caught: "sql.TestNodeRejoinsAfterPartition",
 		shows:  `does not contain "\\"epoch\\":1"`,
 	},
 	{
-		invariant: "I8", breaks: "a build imports whatever the clock says",
+		invariant: "I8", breaks: "a build imports without asking the clock",
 		file:   "ddl/tenure.go",
 		old:    "\tif !in.alive() {\n\t\treturn errLost\n\t}\n\treturn nil",
 		new:    "\treturn nil",
-		caught: "sql.TestLateBuild",
+		caught: "sql.TestLateOwnerDoesNotImport",
 		shows:  `An error is expected but got nil`,
 	},
 	{

@@ -12,7 +12,7 @@ var twoVersions = []mutation{
 		shows:  `the version was passed`,
 	},
 	{
-		invariant: "I1", breaks: "after the first state nobody is waited for",
+		invariant: "I1", breaks: "after the first state no transaction is waited for",
 		file:   "ddl/job/machine.go",
 		old:    "if after.SchemaVersion != m.record.SchemaVersion {",
 		new:    "if m.record.SchemaVersion == 0 {",
@@ -70,8 +70,8 @@ var twoVersions = []mutation{
 	{
 		invariant: "I1", breaks: "a commit whose outcome is unknown is over",
 		file:   "sql/clients.go",
-		old:    "return l.version < version",
-		new:    "return l.version < version && false",
+		old:    "return u.version < version",
+		new:    "return u.version < version && false",
 		caught: "sql.TestCommitOfUnknownOutcomeIsWaitedFor",
 		shows:  `a job would go on`,
 	},
@@ -110,8 +110,8 @@ var twoVersions = []mutation{
 	{
 		invariant: "I1", breaks: "deletions of expired rows are not asked",
 		file:   "sql/clients.go",
-		old:    "takeOff(s.GetSessionVars(), job2ver, job2ids, c.expires)",
-		new:    "takeOff(s.GetSessionVars(), job2ver, job2ids, func(int64) bool { return false })",
+		old:    "excludeBlocked(s.GetSessionVars(), job2ver, job2ids, c.expires)",
+		new:    "excludeBlocked(s.GetSessionVars(), job2ver, job2ids, func(int64) bool { return false })",
 		caught: "sql.TestDeletionOfExpiredRowsIsWaitedFor",
 		shows:  `the job did not wait for an internal session`,
 	},
@@ -200,7 +200,7 @@ var twoVersions = []mutation{
 		file:   "ddl/missedwriters.go",
 		old:    "case missed || err != nil:",
 		new:    "case err != nil:",
-		caught: "sql.TestMissedWriterShowsBeforeAnIndexIsPublished",
+		caught: "sql.TestMissedWriterIsFoundBeforePublication",
 		shows:  `missedwriters_test.go`,
 	},
 }
@@ -350,7 +350,7 @@ var visibility = []mutation{
 		file:   "sql/prepared.go",
 		old:    "\tvars.EnablePreparedPlanCache, vars.EnableNonPreparedPlanCache = false, false\n",
 		new:    "",
-		caught: "sql.TestPlansAreNotTakenFromOthersByTransactionsOfThePast",
+		caught: "sql.TestOldTransactionsDoNotTakePlansOfNewerSchemas",
 		shows:  `Not equal`,
 	},
 	{

@@ -72,7 +72,7 @@ var statusPort = []mutation{
 		file:   "server/statusroutes.go",
 		old:    "\tif clustered {\n",
 		new:    "\tif true {\n",
-		caught: "server.TestDumpsThatAreNotThere",
+		caught: "server.TestMissingDumpsAreNotFound",
 		shows:  `404|internal error`,
 	},
 	{

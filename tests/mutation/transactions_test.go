@@ -111,7 +111,7 @@ var batches = []mutation{
 
 var isolation = []mutation{
 	{
-		invariant: "isolation", breaks: "a prewrite looks at each lock when it comes to the key",
+		invariant: "isolation", breaks: "a prewrite looks at each lock when it reaches the key",
 		file:   "kv/embedded/txn/check.go",
 		old:    "l := c.found\n",
 		new:    "l := c.engine.table.get(c.m.Key)\n",

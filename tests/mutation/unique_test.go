@@ -14,7 +14,7 @@ var uniqueness = []mutation{
 	{
 		invariant: "I6", breaks: "a hint of the statement before undoes the check in place",
 		file:   "sql/session.go",
-		old:    "\ts.endHints()\n",
+		old:    "\ts.restoreHintVariables()\n",
 		new:    "",
 		caught: "sql.TestUpsertLeavesRowsOfOtherValuesAlone",
 		shows:  `1 7000 updated`,
@@ -64,7 +64,7 @@ var uniqueness = []mutation{
 		file:   "ddl/compare.go",
 		old:    "if err != nil || result.Clean() {\n\t\t\t\treturn err",
 		new:    "if err != nil || result.Clean() || n > 0 {\n\t\t\t\treturn err",
-		caught: "sql.TestComparesUntilClean",
+		caught: "sql.TestComparisonRepeatsUntilClean",
 		shows:  `data inconsistency in table`,
 	},
 	{

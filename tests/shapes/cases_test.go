@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestShapesThatWereWrong are cases that TestRandomShapes has found, of ours and of TiDB's.
-func TestShapesThatWereWrong(t *testing.T) {
+// TestShapesFoundBySearch are cases that TestRandomShapes has found, of ours and of TiDB's.
+func TestShapesFoundBySearch(t *testing.T) {
 	p := newRounds(t, true)
 	for _, c := range []struct {
 		name  string

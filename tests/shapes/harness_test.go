@@ -143,7 +143,7 @@ func text(row chunk.Row) string {
 // rowsPointer is what errors of our builds say in addition.
 var rowsPointer = regexp.MustCompile(` \(rows listed in mysql\.fastddl_ddl_errors, job \d+\)`)
 
-// message is what a client is told of an error.
+// message is the text of an error for a client.
 func message(err error) string {
 	if err == nil {
 		return ""

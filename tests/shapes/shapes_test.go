@@ -23,8 +23,8 @@ import (
 )
 
 const (
-	// slice are the rounds of a test in go test, always the same: what TiDB alone does wrong in a new one is
-	// no reason to stop anybody. long is how long it looks for others under FASTDDL_LONG.
+	// slice are the rounds of a test in go test, always the same: a new bug of TiDB's must not stop a
+	// change of ours. long is how long it looks for others under FASTDDL_LONG.
 	slice = 20
 	long  = 20 * time.Minute
 )
@@ -290,7 +290,7 @@ func (d *round) compare(table *randomTable, statement string) {
 	}
 	if err := d.ours.check(); err != nil {
 		// Some values of expressions TiDB's builds and its queries see differently.
-		// Which of them is told first is left open.
+		// Which of them is reported first is left open.
 		if theirs := d.theirs.check(); theirs == nil || message(theirs)[:4] != message(err)[:4] {
 			d.failf("ADMIN CHECK TABLE", "%s", message(err))
 		}

@@ -30,7 +30,7 @@ func (t *randomTable) index(name string) string {
 	keys := t.keyColumns(true)
 	if chance(r, 3) {
 		unique = "unique "
-		// Most unique indexes are over columns that tell rows apart.
+		// Most unique indexes are over columns that distinguish rows.
 		for i, c := range t.key {
 			if !chance(r, 4) && !slices.ContainsFunc(keys, func(k string) bool { return strings.HasPrefix(k+"(", c.name+"(") || strings.HasPrefix(k, c.name+" ") }) {
 				keys = append(keys, t.keyParts[i])

@@ -24,7 +24,7 @@ type column struct {
 	attributes string // behind the type
 	family     family
 	values     values // nil if it is generated
-	prefix     int    // of an index, at the most; 0 is none
+	prefix     int    // the longest of an index; 0 is none
 	must       bool   // a prefix must be given
 	notNull    bool
 	virtual    bool

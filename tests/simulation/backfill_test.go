@@ -27,7 +27,7 @@ type fill struct {
 	pending []indexEntry
 	// seen are the entries of this attempt.
 	seen [maxKeys]int16
-	// deferred: the comparison is to tell whether what was imported is right.
+	// deferred: the comparison is to check what was imported.
 	deferred bool
 }
 
@@ -170,7 +170,7 @@ func (b *builder) importSome(s timestamp, n int) (*job.Record, bool, error) {
 	}
 	for _, e := range f.pending[:min(n, len(f.pending))] {
 		at := s
-		// Of what was imported before this range, by another process perhaps, the store tells.
+		// The store shows what was imported before this range, perhaps by another process.
 		// What it has of older versions may be a row's that has lost the value since.
 		old := w.store.exactly(e.key, s)
 		if w.broken(storedTakenForImported) {

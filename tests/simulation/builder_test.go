@@ -49,7 +49,7 @@ type queueRow struct {
 }
 
 // builder runs one job in one process, as package ddl's task does. Each step is
-// what happens without anybody else in between.
+// what happens without another event in between.
 type builder struct {
 	w     *world
 	id    int
@@ -169,7 +169,7 @@ func (b *builder) stop() {
 	b.alive, b.keeper, b.after = false, false, nil
 }
 
-// conclude tells the machine how an action ended.
+// conclude passes the result of an action to the machine.
 func (b *builder) conclude(after *job.Record, err error) {
 	w := b.w
 	if after != nil {
@@ -199,8 +199,8 @@ func (b *builder) conclude(after *job.Record, err error) {
 	b.m.Failed(err, errorLimit)
 }
 
-// settle finds out what has become of a write that may have failed. It stops the builder,
-// and returns false, if somebody else has the job.
+// settle finds out whether a write that may have failed took effect. It stops the builder,
+// and returns false, if another node has the job.
 func (b *builder) settle() bool {
 	w := b.w
 	stored := w.stored

@@ -93,7 +93,7 @@ func (w *world) applyCommit(t *txn) {
 }
 
 // lags says that the client dies when it has committed the first key, so that locks of others
-// stay, which only readers of what it has written make somebody end.
+// stay, until a reader of what it has written has them ended.
 func (t *txn) lags() bool { return !t.onePhase && t.id%4 == 0 }
 
 // release ends a transaction and gives its locks back.

@@ -210,7 +210,7 @@ func (w *world) insertRow(t *txn, h int, r row, how check) failure {
 	return ok
 }
 
-// putEntry writes an entry. One that is not distinct is written whatever there is.
+// putEntry writes an entry. One that is not distinct is written without a check.
 func (w *world) putEntry(t *txn, index int, e entry, how check) failure {
 	a := assertNothing
 	if w.view(t, index) == public {
@@ -263,8 +263,7 @@ func (w *world) deleteRow(t *txn, h int, r row) failure {
 	return ok
 }
 
-// deleteEntry writes a tombstone, whoever the entry belongs to and whether or not there
-// is one.
+// deleteEntry writes a tombstone, for an entry of any row and also if there is none.
 func (w *world) deleteEntry(t *txn, index int, e entry) {
 	state := w.view(t, index)
 	if state == none || w.broken(deletionsSkipped) && state == writeReorg {

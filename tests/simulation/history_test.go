@@ -116,7 +116,7 @@ func randomHistory(seed uint64, reuse []event, more ...eventKind) history {
 	return history{cfg, events}
 }
 
-// run runs a history, lets everything come to an end, and returns what was broken.
+// run runs a history, lets everything end, and returns what was broken.
 func (w *world) run(h history) *violation {
 	w.reset(h.cfg)
 	for i, e := range h.events {
@@ -125,7 +125,7 @@ func (w *world) run(h history) *violation {
 		}
 		w.apply(e)
 	}
-	w.comeToAnEnd()
+	w.letAllEnd()
 	return w.violation
 }
 
@@ -204,15 +204,15 @@ func (w *world) disturb(k eventKind, c *choice) {
 	}
 }
 
-// patience is how many rounds the end may take.
-const patience = 1500
+// maxEndRounds is how many rounds the end may take.
+const maxEndRounds = 1500
 
-// comeToAnEnd lets transactions, jobs and TiDB's DDL end without further disturbance,
+// letAllEnd lets transactions, jobs and TiDB's DDL end without further disturbance,
 // and checks what is left.
-func (w *world) comeToAnEnd() {
+func (w *world) letAllEnd() {
 	w.fault = noFault
 	c := choice(1)
-	for round := range patience {
+	for round := range maxEndRounds {
 		if w.violation != nil {
 			return
 		}
@@ -249,7 +249,7 @@ func (w *world) endRound(c *choice, round int) {
 	}
 	for _, b := range []*builder{w.builder, w.old} {
 		if b != nil && b.alive && b.act == job.ActPark && (b == w.old || w.stored == nil || w.stored.Request != job.RequestPause) {
-			b.stop() // nobody will ask it for anything
+			b.stop() // there will be no more requests
 		}
 	}
 	w.keeperEvent(w.builder)

@@ -160,7 +160,7 @@ type mutation struct {
 	invariant, breaks string
 	// shows is how the finding begins.
 	shows string
-	// promise: users would see it, with nobody looking at the invariant.
+	// promise: users would see it, without a check of the invariant.
 	promise bool
 	// more are events that come more often than usual in its search.
 	more []eventKind
@@ -237,7 +237,7 @@ var mutations = []mutation{
 	{locksNotSettled, "I6", "rows and index are compared while locks of transactions that have committed are left", "promise: ", true, nil},
 	{shadowsLeft, "I6", "an entry that no row gives stays because a LOCK record hides it", "promise: ", true, nil},
 
-	{entriesForgotten, "I7", "nobody is told to delete the entries of an index that was undone", "I7: index", false, nil},
+	{entriesForgotten, "I7", "the entries of an index that was undone are not handed to garbage collection", "I7: index", false, nil},
 	{undoNotAwaited, "I7", "a job ends while transactions still write its indexes", "I7: the job ends", false, nil},
 	{holdStays, "I7", "the hold stays", "I7: a hold", false, nil},
 	{filesStay, "I7", "the files stay", "I7: files", false, nil},

@@ -69,5 +69,5 @@ func TestShrink(t *testing.T) {
 	got := w.run(short)
 	require.NotNil(t, got)
 	require.Equal(t, v.invariant, got.invariant)
-	require.Contains(t, w.tell(short), "BROKEN: "+v.invariant)
+	require.Contains(t, w.retell(short), "BROKEN: "+v.invariant)
 }

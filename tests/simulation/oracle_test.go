@@ -12,7 +12,7 @@ import (
 	"fastddl/ddl/job"
 )
 
-// promise stands for the promise in place of an invariant: nothing tells which one.
+// promise stands for the promise in place of an invariant: it is unknown which one.
 const promise = "promise"
 
 // violation is what a history has broken.
@@ -31,7 +31,7 @@ func (w *world) fail(invariant, format string, args ...any) {
 }
 
 // failPromise records that the promise is broken, and the invariant that the symptom
-// tells of.
+// points to.
 func (w *world) failPromise(invariant, format string, args ...any) {
 	if w.violation == nil {
 		w.violation = &violation{invariant, fmt.Sprintf(format, args...)}
@@ -74,7 +74,7 @@ func (w *world) checkStates(t *txn) {
 	}
 }
 
-// level tells states apart that differ for DML.
+// level distinguishes states that differ for DML.
 func level(s state) state {
 	if s >= writeReorg {
 		return s - 1
@@ -82,7 +82,7 @@ func level(s state) state {
 	return s
 }
 
-// checkSnapshot checks that nobody uses the table below write-reorg when S is taken.
+// checkSnapshot checks that no transaction uses the table below write-reorg when S is taken.
 func (w *world) checkSnapshot(after *job.Record) {
 	s := timestamp(after.SnapshotTS)
 	if w.firstS == 0 {
@@ -165,8 +165,8 @@ func (w *world) checkAssertion(t *txn, e *write) {
 	}
 }
 
-// conflict is told of a write conflict. An import must not be the reason for one with
-// a transaction that used the table before S.
+// conflict checks a write conflict. An import must not be its reason for a transaction
+// that used the table before S.
 func (w *world) conflict(t *txn, k key, newest timestamp) {
 	if k < handles || w.olderLeft || t.pinnedAt == 0 {
 		return
@@ -251,7 +251,7 @@ func (w *world) checkEnd(after *job.Record) {
 	}
 }
 
-// blame names the invariant that the end of a job tells of.
+// blame names the invariant that the end of a job points to.
 func (w *world) blame(message string) string {
 	switch {
 	case w.refused > 0:

@@ -26,7 +26,7 @@ func (w *world) metadata() metadata {
 	return m
 }
 
-// writeAtOnce is write without anybody else in between.
+// writeAtOnce is write without another event in between.
 func (b *builder) writeAtOnce(to job.Step, change func(after *job.Record) error) (after *job.Record, done bool, err error) {
 	for range 2 {
 		if after, done, err = b.write(to, change); done {

@@ -168,7 +168,7 @@ func (b *builder) compareOnce() (*job.Record, bool, error) {
 }
 
 // verifyBuild goes back to S, if that is held still: a comparison has found a difference, and
-// nobody has verified what was imported.
+// the import was not verified.
 func (b *builder) verifyBuild() (*job.Record, bool, error) {
 	w := b.w
 	to := job.StepSnapshot
@@ -243,7 +243,7 @@ func (b *builder) repairStep() error {
 	return nil
 }
 
-// owns says that nobody has taken the job over. A repair reads the job's owner and epoch
+// owns reports whether the node still owns the job. A repair reads the job's owner and epoch
 // under the lock that a takeover needs.
 func (b *builder) owns() bool { return b.w.builder == b || b.w.broken(repairNotFenced) }
 
@@ -340,7 +340,7 @@ func (b *builder) decide(d *difference) {
 	case count > 1 && !w.broken(firstOfTwoWins):
 		p.duplicates = append(p.duplicates, *d)
 	case actual != d.actual && !w.broken(writtenKeysRepaired):
-		// The entry may be that of a row that is not looked at. The next comparison tells.
+		// The entry may be that of a row that is not looked at. The next comparison shows that.
 	case d.shadowed:
 		p.repair.set(d.key, 0, assertNothing)
 		w.trace("builder %d deletes what is hidden of %s", b.id, describe(d.key))

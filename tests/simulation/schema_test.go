@@ -59,7 +59,7 @@ type index struct {
 type server struct {
 	id    int
 	alive bool
-	// loaded is the schema version it uses, reported the newest one up to which it has told
+	// loaded is the schema version it uses, reported the newest one up to which it has reported
 	// that no transaction on the table uses an older one.
 	loaded, reported int
 }
@@ -80,7 +80,7 @@ func (w *world) reload(sv *server) {
 	}
 }
 
-// report tells the coordinator that no client's transaction uses the table under a version
+// report reports to the coordinator that no client's transaction uses the table under a version
 // before the loaded one.
 func (w *world) report(sv *server) {
 	if sv.reported == sv.loaded {
@@ -178,7 +178,7 @@ func (w *world) ownerEvent(c *choice) {
 		o.taken = w.newest()
 		w.trace("TiDB takes version %d", o.taken)
 	case c.oneIn(8):
-		w.trace("TiDB's owner dies; nobody writes the diff of version %d", o.taken)
+		w.trace("TiDB's owner dies; the diff of version %d is not written", o.taken)
 		o.taken = 0
 	default:
 		w.schema[o.taken].diff = true

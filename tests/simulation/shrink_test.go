@@ -39,9 +39,9 @@ func (w *world) shrink(h history, found *violation) history {
 	return h
 }
 
-// tell runs a history once more and returns what happens in it, a line for each thing, with
+// retell runs a history once more and returns what happens in it, a line for each thing, with
 // the number of the event.
-func (w *world) tell(h history) string {
+func (w *world) retell(h history) string {
 	w.tracing = true
 	defer func() { w.tracing = false }()
 	v := w.run(h)

@@ -84,11 +84,11 @@ func printSeed(t *testing.T, seed uint64) {
 	h := randomHistory(seed, nil)
 	v := w.run(h)
 	if v == nil {
-		t.Logf("seed %d breaks nothing\n%s", seed, w.tell(h))
+		t.Logf("seed %d breaks nothing\n%s", seed, w.retell(h))
 		return
 	}
 	short := w.shrink(h, v)
-	t.Errorf("seed %d, %d of its %d events:\n%s", seed, len(short.events), len(h.events), w.tell(short))
+	t.Errorf("seed %d, %d of its %d events:\n%s", seed, len(short.events), len(h.events), w.retell(short))
 }
 
 // firstHistories is the number of histories that are the same in every run.
@@ -113,8 +113,8 @@ func TestFirstHistories(t *testing.T) {
 	require.Positive(t, min(sum.repairs, sum.reads, sum.ends[endPublished], sum.ends[endDuplicate], sum.ends[endUndone]))
 }
 
-// TestSeedRepeatsItsHistory: a seed repeats the very interleaving, whatever ran in the same
-// memory before.
+// TestSeedRepeatsItsHistory: a seed repeats the very interleaving, regardless of what ran in
+// the same memory before.
 func TestSeedRepeatsItsHistory(t *testing.T) {
 	var used world
 	for seed := range uint64(3000) {

@@ -37,7 +37,7 @@ type store struct {
 	// locks are the transactions that have keys locked or prewritten.
 	locks [maxKeys]*txn
 	// late are LOCK records of transactions that have committed, and that are still locks: no
-	// reader sees those, so they stay until somebody ends them.
+	// reader sees those, so they stay until a transaction ends them.
 	late      [maxKeys]version
 	safePoint timestamp
 	holds     []hold

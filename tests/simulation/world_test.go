@@ -236,7 +236,7 @@ func (w *world) restart() {
 }
 
 // collectGarbage moves the safe point up to a target, though not beyond what is held or
-// open, and removes what nobody can read any more.
+// open, and removes what can no longer be read.
 func (w *world) collectGarbage(target timestamp) {
 	if !w.broken(holdsPassed) {
 		target = w.store.held(target)

@@ -17,7 +17,7 @@ import (
 const (
 	// statementTimeout is generous: nothing here takes more than seconds.
 	statementTimeout = 5 * time.Minute
-	// maxDifferences of a file are reported; more of them tell nothing new.
+	// maxDifferences of a file are reported; more of them add nothing new.
 	maxDifferences = 5
 )
 

@@ -215,7 +215,7 @@ func TestChangedFunctionIsNamed(t *testing.T) {
 	})
 }
 
-// TestHashesOfDeclarations tells what of a declaration counts.
+// TestHashesOfDeclarations: which parts of a declaration count.
 func TestHashesOfDeclarations(t *testing.T) {
 	of := func(src, decl string) string {
 		all, err := hashes("a.go", []byte("package a\n"+src))

@@ -111,7 +111,7 @@ func (im *Importer) writeFile(ctx context.Context, region *pd.Region, src *sourc
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errs.Also(err, c.close()) }()
+	defer func() { err = errs.Combine(err, c.close()) }()
 	if c.key == nil {
 		return nil, nil
 	}

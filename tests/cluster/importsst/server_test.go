@@ -148,7 +148,7 @@ func (f fixture) keys(ts uint64) (keys []string) {
 	return keys
 }
 
-func TestImport(t *testing.T) {
+func TestImportedFilesAreRead(t *testing.T) {
 	f := start(t)
 	before, at := f.ts(), f.ts()
 	r := f.region("k")
@@ -194,8 +194,8 @@ func TestLongValues(t *testing.T) {
 	require.Equal(t, []string{"a", long, "c"}, f.keys(at))
 }
 
-// TestVersions: each batch is at its own commit timestamp.
-func TestVersions(t *testing.T) {
+// TestBatchesHaveTheirCommitTimestamps: each batch is at its own commit timestamp.
+func TestBatchesHaveTheirCommitTimestamps(t *testing.T) {
 	f := start(t)
 	first, second := f.ts(), f.ts()
 	r := f.region("k")
@@ -242,8 +242,8 @@ func TestWriteRefuses(t *testing.T) {
 	require.Empty(t, f.keys(f.ts()))
 }
 
-// TestFilesAreThemselves: a UUID is used once, and a file is imported as it was announced.
-func TestFilesAreThemselves(t *testing.T) {
+// TestFileIsImportedAsAnnounced: a UUID is used once, and a file is imported as it was announced.
+func TestFileIsImportedAsAnnounced(t *testing.T) {
 	f := start(t)
 	at := f.ts()
 	r := f.region("k")
@@ -258,8 +258,8 @@ func TestFilesAreThemselves(t *testing.T) {
 	require.Equal(t, []string{"a", "b"}, f.keys(at))
 }
 
-// TestConflict: files that are being imported are refused, whatever comes of that.
-func TestConflict(t *testing.T) {
+// TestFilesBeingImportedAreRefused: files that are being imported are refused, also if that import fails.
+func TestFilesBeingImportedAreRefused(t *testing.T) {
 	f := start(t)
 	at := f.ts()
 	r := f.region("k")
@@ -285,7 +285,7 @@ func epoch(r *pd.Region, change int) *metapb.RegionEpoch {
 }
 
 // TestRegionChanges: a file of a region that has been split is not imported, and the
-// client is told the regions of now.
+// client gets the current regions.
 func TestRegionChanges(t *testing.T) {
 	f := start(t)
 	at := f.ts()
@@ -322,8 +322,8 @@ func TestRegionChanges(t *testing.T) {
 	require.Equal(t, []string{"a", "y"}, f.keys(at))
 }
 
-// TestSuspended: nothing is imported until the time is over or imports are resumed.
-func TestSuspended(t *testing.T) {
+// TestSuspendedImportsWait: nothing is imported until the time is over or imports are resumed.
+func TestSuspendedImportsWait(t *testing.T) {
 	f := start(t)
 	at := f.ts()
 	r := f.region("k")
@@ -345,8 +345,8 @@ func TestSuspended(t *testing.T) {
 	require.Equal(t, []string{"a"}, f.keys(at))
 }
 
-// TestDuplicates: keys with several versions above a timestamp are found.
-func TestDuplicates(t *testing.T) {
+// TestDuplicateVersionsAreFound: keys with several versions above a timestamp are found.
+func TestDuplicateVersionsAreFound(t *testing.T) {
 	f := start(t)
 	r := f.region("k")
 	old, first, second := f.ts(), f.ts(), f.ts()

@@ -32,7 +32,7 @@ type Options struct {
 	// Keyspaces are what PD knows of keyspaces beside the default one. There is nothing in them, and
 	// TiKV does not serve them, but the first one if Keyspace is set.
 	Keyspaces []*keyspacepb.KeyspaceMeta
-	// Keyspace has all SQL servers work in the first keyspace. The store holds its keys without what tells it.
+	// Keyspace has all SQL servers work in the first keyspace. The store holds its keys without the keyspace's prefix.
 	Keyspace bool
 	// FS holds the store; nil begins with an empty one in memory.
 	FS vfs.FS

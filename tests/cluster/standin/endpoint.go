@@ -14,8 +14,8 @@ import (
 	"google.golang.org/grpc"
 )
 
-// Endpoint is an address of PD, which a SQL server is given as its path. To whoever
-// uses it, it is the only one.
+// Endpoint is an address of PD, which a SQL server is given as its path. Its users see
+// no other one.
 type Endpoint struct {
 	port
 	all      gate // every connection
@@ -34,7 +34,7 @@ func (e *Endpoint) Path() string {
 // Cut loses everything that is sent in either direction, until Heal.
 func (e *Endpoint) Cut() { e.all.close() }
 
-// CutEtcd holds up all requests to etcd, and what etcd has to tell, until Heal. Those
+// CutEtcd holds up all requests to etcd, and etcd's messages, until Heal. Those
 // to PD go on: a server that is cut off so loses its leases, but can read and write.
 func (e *Endpoint) CutEtcd() { e.etcd.close() }
 

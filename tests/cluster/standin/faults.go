@@ -32,7 +32,7 @@ type Fault struct {
 	// Break ends the connection's stream, with all requests on it, or the request.
 	Break bool
 	// Late has the request executed before it is answered with an error or broken, so that
-	// who has sent it does not know. Batched requests are not executed late.
+	// its sender does not know. Batched requests are not executed late.
 	Late bool
 	// After is how many messages of a stream that sends a file (Write) come through before.
 	After int
@@ -178,7 +178,7 @@ func (f *Faults) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServ
 type faultyBatches struct {
 	grpc.ServerStream
 	faults *Faults
-	mu     sync.Mutex               // of those who send
+	mu     sync.Mutex               // of the senders
 	late   map[uint64]time.Duration // latencies of requests, by their ID
 }
 
@@ -260,7 +260,7 @@ func (s *faultyBatches) SendMsg(m any) error {
 			time.AfterFunc(latency, func() {
 				s.mu.Lock()
 				defer s.mu.Unlock()
-				_ = s.ServerStream.SendMsg(m) // of a stream that has ended nobody waits for an answer
+				_ = s.ServerStream.SendMsg(m) // a stream that has ended waits for no answer
 			})
 			return nil
 		}

@@ -11,7 +11,7 @@ type gate struct {
 	shut chan struct{} // nil while open; closed when it opens again
 }
 
-// close makes whoever comes wait.
+// close makes callers of wait block.
 func (g *gate) close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -20,7 +20,7 @@ func (g *gate) close() {
 	}
 }
 
-// open lets everybody pass who waits.
+// open ends all calls of wait.
 func (g *gate) open() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -70,7 +70,7 @@ func (a *httpAPI) handler(self *pdpb.Member) http.Handler {
 	constant(pdhttp.HotWrite, object)
 	constant(pdhttp.StatsRegion, pdhttp.RegionStats{})
 	constant("/pd/api/v1/regions/replicated", "REPLICATED")
-	constant("/pd/api/v1/regions/key", pdhttp.RegionsInfo{}) // nobody has counted what is in them
+	constant("/pd/api/v1/regions/key", pdhttp.RegionsInfo{}) // their sizes are unknown
 	get(pdhttp.Stores, func(req *http.Request) any { return a.stores(req.Context()) })
 	get("/pd/api/v1/store/{id}", func(req *http.Request) any { return a.stores(req.Context()).Stores[0] })
 	get("/pd/api/v1/region/id/{id}", func(req *http.Request) any {
@@ -236,7 +236,7 @@ func (a *httpAPI) stores(ctx context.Context) pdhttp.StoresInfo {
 	return info
 }
 
-// resolved says that whatever has a timestamp can be read.
+// resolved says that reads at any timestamp are safe.
 func (a *httpAPI) resolved(ctx context.Context) any {
 	physical, logical, err := a.client.GetTS(ctx)
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// keyspace stands between clients of a keyspace and the cluster, whose keys are those of the keyspace without what tells it. It
+// keyspace stands between clients of a keyspace and the cluster, whose keys are those of the keyspace without its prefix. It
 // refuses requests of other keyspaces, and those that are not of the second version of the API.
 //
 // In it TiKV knows nothing of keyspaces but the prefix of keys. So what a client forgets to encode is refused, and what it does
@@ -113,7 +113,7 @@ func isOfRegion(message reflect.Type, field string) bool {
 func (k *keyspace) in(method string, m any) error {
 	check := k.check
 	if strings.HasPrefix(method, importService) {
-		check = checkFile // nobody looks at the contexts of requests
+		check = checkFile // the contexts of requests are not checked
 	}
 	return k.walk(reflect.ValueOf(m), func(message reflect.Type, field string, key []byte) ([]byte, error) {
 		if isOfRegion(message, field) {
@@ -147,7 +147,7 @@ func (k *keyspace) check(part any) error {
 	return nil
 }
 
-// checksum has keys summed up as TiKV does: with what tells the keyspace, unless that is to be left out.
+// checksum has keys summed up as TiKV does: with the prefix of the keyspace, unless that is to be left out.
 func (k *keyspace) checksum(req *coprocessor.Request) error {
 	sum := &tipb.ChecksumRequest{}
 	if err := sum.Unmarshal(req.Data); err != nil {

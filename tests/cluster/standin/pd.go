@@ -54,8 +54,8 @@ type timestamps struct {
 	mu     sync.Mutex
 }
 
-// next returns the last of count timestamps that follow each other, and that nobody
-// else has: the client counts back from it.
+// next returns the last of count timestamps that follow each other, and that no other
+// client has: the client counts back from it.
 func (t *timestamps) next(ctx context.Context, count int64) (*pdpb.Timestamp, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

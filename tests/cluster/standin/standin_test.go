@@ -81,8 +81,8 @@ func TestTimestamps(t *testing.T) {
 	clients.Wait()
 }
 
-// TestEndpointsApart: who is cut off loses its lease; the others notice nothing.
-func TestEndpointsApart(t *testing.T) {
+// TestPartitionedEndpointLosesItsLease: a client that is cut off loses its lease; the others notice nothing.
+func TestPartitionedEndpointLosesItsLease(t *testing.T) {
 	c := start(t)
 	connect := func(e *Endpoint) *clientv3.Client {
 		client, err := clientv3.New(clientv3.Config{Endpoints: []string{e.Addr}, DialTimeout: time.Minute})
@@ -124,9 +124,9 @@ func TestEndpointsApart(t *testing.T) {
 	}
 }
 
-// TestFaults: a fault happens as often as it was ordered, to the requests it was ordered
+// TestFaultsHappenAsOrdered: a fault happens as often as it was ordered, to the requests it was ordered
 // for, and the client gets over it.
-func TestFaults(t *testing.T) {
+func TestFaultsHappenAsOrdered(t *testing.T) {
 	c := start(t)
 	client, err := txnkv.NewClient([]string{endpoint(t, c).Addr})
 	require.NoError(t, err)

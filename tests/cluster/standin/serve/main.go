@@ -1,6 +1,6 @@
 // Command serve runs the stand-in for a TiKV cluster until it is interrupted, as a process
 // of its own, to which servers and run.sh can be pointed by hand. It is a tool for tests:
-// the data is in memory, and nobody can order faults.
+// the data is in memory, and faults cannot be ordered.
 package main
 
 import (

@@ -46,7 +46,7 @@ func (e *env) script(t *testing.T, c *client, at map[place][]string) {
 
 // A value wanders through rows before S, before the import and after it; each row is
 // deleted when the next one has it (pingcap/tidb#60339: data inconsistent).
-func TestStoryValueWandersThroughRows(t *testing.T) {
+func TestUniqueValueMovesBetweenRows(t *testing.T) {
 	e := newEnv(t)
 	c, w := e.client(), e.client()
 	c.run("CREATE TABLE t (id INT PRIMARY KEY, b INT NOT NULL DEFAULT 0)")
@@ -66,7 +66,7 @@ func TestStoryValueWandersThroughRows(t *testing.T) {
 // A value is inserted, inserted again past the index and deleted, and then inserted
 // once more when the index is complete: the last must be refused (pingcap/tidb#40730:
 // the mark of the deletion hides the entry from the check).
-func TestStoryDeletedDuplicateDoesNotHideItsRow(t *testing.T) {
+func TestDeletedDuplicateDoesNotHideItsRow(t *testing.T) {
 	e := newEnv(t)
 	c, w := e.client(), e.client()
 	c.run("CREATE TABLE t (a INT, b INT)")
@@ -97,9 +97,9 @@ func TestStoryDeletedDuplicateDoesNotHideItsRow(t *testing.T) {
 	require.Equal(t, "5 5", c.one("SELECT * FROM t FORCE INDEX (u)"))
 }
 
-// Elements come to an array that is indexed, and others stay (cockroachdb/cockroach#76959:
+// Elements are added to an array that is indexed, and others stay (cockroachdb/cockroach#76959:
 // the entry of an element that stays is lost).
-func TestStoryArrayGrowsDuringTheBuild(t *testing.T) {
+func TestArrayGrowsDuringTheBuild(t *testing.T) {
 	e := newEnv(t)
 	c, w := e.client(), e.client()
 	c.run("CREATE TABLE t (k INT PRIMARY KEY, v JSON)")
@@ -119,7 +119,7 @@ func TestStoryArrayGrowsDuringTheBuild(t *testing.T) {
 // The process dies again and again, at another place each time, before the job has
 // ended (pingcap/tidb#44619 and #43997: half of the entries are missing after the owner
 // has changed twice).
-func TestStoryDiesAgainAndAgain(t *testing.T) {
+func TestBuildSurvivesRepeatedCrashes(t *testing.T) {
 	dir := t.TempDir()
 	e := open(t, dir)
 	c := e.client()
@@ -160,9 +160,9 @@ func TestStoryDiesAgainAndAgain(t *testing.T) {
 	c.check("t")
 }
 
-// Progress counts the rows of all partitions, once, whatever the number of indexes
+// Progress counts the rows of all partitions, once, regardless of the number of indexes
 // (pingcap/tidb#43586: only the last partition's; #44682: 0 for the second index).
-func TestStoryRowCountOfPartitions(t *testing.T) {
+func TestProgressCountsRowsOfAllPartitionsOnce(t *testing.T) {
 	e := newEnv(t)
 	c := e.client()
 	c.run("CREATE TABLE t (a INT PRIMARY KEY, b INT) PARTITION BY RANGE (a) " +
@@ -179,7 +179,7 @@ func TestStoryRowCountOfPartitions(t *testing.T) {
 
 // A job is cancelled while it writes slowly, or waits for a transaction, and is gone at
 // once (pingcap/tidb#57325 and #53539: it takes as long as what it does).
-func TestStoryCancelDoesNotWaitForWhatIsSlow(t *testing.T) {
+func TestCancelDoesNotWaitForSlowWork(t *testing.T) {
 	e := newEnv(t)
 	c := e.client()
 	c.run("CREATE TABLE t (a INT PRIMARY KEY, b VARCHAR(200) CHARACTER SET ascii)")
@@ -190,7 +190,7 @@ func TestStoryCancelDoesNotWaitForWhatIsSlow(t *testing.T) {
 	require.Eventually(t, func() bool {
 		jobs := e.DDL().Unfinished()
 		return len(jobs) == 1 && jobs[0].Step == "snapshot"
-	}, patience, time.Millisecond)
+	}, hangTimeout, time.Millisecond)
 	// At its speed it would take minutes more.
 	c.run("ADMIN CANCEL DDL JOBS %s", c.one("SELECT MAX(job_id) FROM mysql.fastddl_ddl_record"))
 	require.Equal(t, 8214, errorCode(wait(t, result)))
@@ -203,12 +203,12 @@ func TestStoryCancelDoesNotWaitForWhatIsSlow(t *testing.T) {
 	require.Eventually(t, func() bool {
 		jobs := e.DDL().Unfinished()
 		return len(jobs) == 1 && strings.Contains(jobs[0].WaitReason, "held by 1 transaction")
-	}, patience, time.Millisecond)
+	}, hangTimeout, time.Millisecond)
 	id := c.one("SELECT MAX(job_id) FROM mysql.fastddl_ddl_record")
 	require.Equal(t, id+" successful", c.one("ADMIN CANCEL DDL JOBS "+id))
 	require.Eventually(t, func() bool {
 		return strings.Contains(c.one("ADMIN SHOW DDL JOBS 1 WHERE job_id = "+id), "held by 1 transaction") || len(result) > 0
-	}, patience, time.Millisecond, "nobody is told who is waited for")
+	}, hangTimeout, time.Millisecond, "the job does not say what it waits for")
 	open.run("COMMIT")
 	require.Equal(t, 8214, errorCode(wait(t, result)))
 	e.leavesNothing(c, "t")
@@ -216,7 +216,7 @@ func TestStoryCancelDoesNotWaitForWhatIsSlow(t *testing.T) {
 
 // The temp folder is gone when a job begins, or goes away while it works
 // (pingcap/tidb#45456 and #45624: the job hangs, and all DDL behind it).
-func TestStoryTempFolderIsGone(t *testing.T) {
+func TestJobFailsWhenItsTempFolderIsGone(t *testing.T) {
 	e := newEnv(t)
 	c := e.client()
 	table(c, 100)
@@ -231,7 +231,7 @@ func TestStoryTempFolderIsGone(t *testing.T) {
 
 // After a build was cancelled another one begins at once, of the same index and on
 // other tables (pingcap/tidb#61692, #44205: "already in use by another DDL job").
-func TestStoryBuildAfterACancelledOne(t *testing.T) {
+func TestBuildBeginsAfterACancelledOne(t *testing.T) {
 	e := newEnv(t)
 	c := e.client()
 	table(c, 100)
@@ -259,7 +259,7 @@ func TestStoryBuildAfterACancelledOne(t *testing.T) {
 
 // Transactions at READ COMMITTED read with the schema that they began with
 // (pingcap/tidb#21498: through an index that lacks what was written since).
-func TestStoryReadCommittedOverTheBuild(t *testing.T) {
+func TestReadCommittedReadsWithItsSchema(t *testing.T) {
 	e := newEnv(t)
 	c, w := e.client(), e.client()
 	c.run("CREATE TABLE t (id INT PRIMARY KEY, v INT)")
@@ -278,7 +278,7 @@ func TestStoryReadCommittedOverTheBuild(t *testing.T) {
 
 // The same index is added and dropped again and again (pingcap/tidb#58344: after some
 // hundred times it hangs).
-func TestStoryAddedAndDroppedAgainAndAgain(t *testing.T) {
+func TestIndexIsAddedAndDroppedRepeatedly(t *testing.T) {
 	times := 15
 	if os.Getenv("FASTDDL_LONG") != "" {
 		times = 1000
@@ -297,7 +297,7 @@ func TestStoryAddedAndDroppedAgainAndAgain(t *testing.T) {
 // A unique index on an array and one on columns are built by one statement while a row
 // is written again and again (pingcap/tidb#69660: a false 1062, or a job that never ends,
 // because an element was taken for a handle).
-func TestStoryArrayAndColumnsUniqueTogether(t *testing.T) {
+func TestUniqueOverArrayAndColumnsTogether(t *testing.T) {
 	e := newEnv(t)
 	c, w := e.client(), e.client()
 	c.run("CREATE TABLE t (id VARCHAR(10) PRIMARY KEY CLUSTERED, a INT, b INT, j JSON)")
@@ -321,7 +321,7 @@ func TestStoryArrayAndColumnsUniqueTogether(t *testing.T) {
 // What the scan hands out of the rows, and what the process has imported before it died,
 // are imported once more after a restart: an entry that is there already is none of
 // another row (pingcap/tidb#62285 and #41630: a false 1062 after a restart).
-func TestStoryImportedTwiceIsNoDuplicate(t *testing.T) {
+func TestEntryImportedTwiceIsNoDuplicate(t *testing.T) {
 	dir := t.TempDir()
 	e := open(t, dir)
 	c := e.client()

@@ -21,8 +21,8 @@ import (
 // errNodeGone ends what a worker does when the server has been killed.
 var errNodeGone = errors.New("the server is gone")
 
-// errTroubled ends a connection whose last error what was done to the server explains.
-var errTroubled = errors.New("the server was in trouble")
+// errFaultInjected ends a connection whose last error an injected fault explains.
+var errFaultInjected = errors.New("a fault was injected into the server")
 
 // wrongResult is an error that no crash, and nothing else that is done to the server,
 // explains.
@@ -30,7 +30,7 @@ type wrongResult struct{ error }
 
 func wrongf(format string, args ...any) error { return wrongResult{fmt.Errorf(format, args...)} }
 
-// A kind of trouble is something that is done to a server that goes on running.
+// A kind of fault is injected into a server that goes on running.
 type kind string
 
 const (
@@ -43,7 +43,7 @@ const (
 	tempLost    kind = "losses of the temp folder"
 )
 
-// explains says whether statements may fail with err because of this kind of trouble.
+// explains says whether statements may fail with err because of this kind of fault.
 func (k kind) explains(err error) bool {
 	number := errorNumber(err)
 	switch k {
@@ -73,7 +73,7 @@ var cutShort = regexp.MustCompile(`(?m)^panic: \(\*fs\.PathError\) 0x[0-9a-f]+\n
 const rotating = "github.com/cockroachdb/pebble/v2.(*DB).rotateWAL("
 
 // ends says what is wrong with the end of a server, by its exit code and its log, that this
-// kind of trouble may have. Pebble gives up by a log line and exit code 1, or panics, when it
+// kind of fault may have. Pebble gives up by a log line and exit code 1, or panics, when it
 // does not know what is on disk: then it names the error that the test has caused, by its number
 // or not at all, by an address, if unlocking what is not locked ends the process in the middle of the panic; then the
 // log has it, unless the process had no time for that either.
@@ -106,24 +106,24 @@ func isDisconnected(err error) bool {
 		errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &op)
 }
 
-// trouble lasts from one time to another, which is zero while it does.
-type trouble struct {
+// fault lasts from one time to another, which is zero while it does.
+type fault struct {
 	kind     kind
 	from, to time.Time
 }
 
-// troubles are all that were done to a server.
-type troubles struct {
+// faults are all that were injected into a server.
+type faults struct {
 	mu    sync.Mutex
-	all   []*trouble
+	all   []*fault
 	count map[kind]int
 }
 
-// begin notes that the server is in trouble from now on, until end is called.
-func (ts *troubles) begin(k kind) (end func()) {
+// begin notes a fault that lasts from now on, until end is called.
+func (ts *faults) begin(k kind) (end func()) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
-	t := &trouble{kind: k, from: time.Now()}
+	t := &fault{kind: k, from: time.Now()}
 	ts.all = append(ts.all, t)
 	if ts.count == nil {
 		ts.count = make(map[kind]int)
@@ -136,17 +136,17 @@ func (ts *troubles) begin(k kind) (end func()) {
 	}
 }
 
-// explain says whether any trouble since a time explains an error.
-func (ts *troubles) explain(since time.Time, err error) bool {
+// explain says whether any fault since a time explains an error.
+func (ts *faults) explain(since time.Time, err error) bool {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
-	return slices.ContainsFunc(ts.all, func(t *trouble) bool {
+	return slices.ContainsFunc(ts.all, func(t *fault) bool {
 		return (t.to.IsZero() || !t.to.Before(since)) && t.kind.explains(err)
 	})
 }
 
-// tally says how often there was which kind of trouble.
-func (ts *troubles) tally() tally {
+// tally counts the faults of each kind.
+func (ts *faults) tally() tally {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	var t tally
@@ -161,7 +161,7 @@ func (ts *troubles) tally() tally {
 var inconsistencies = []uint16{8133, 8134, 8141, 8223}
 
 // gone returns errNodeGone for an error that the end of the server explains, and
-// errTroubled for one that something that was done to it since a time explains. A
+// errFaultInjected for one that a fault since a time explains. A
 // wrong result is explained by nothing.
 func (r *run) gone(since time.Time, err error) error {
 	switch {
@@ -171,18 +171,18 @@ func (r *run) gone(since time.Time, err error) error {
 		return wrongResult{err}
 	case r.ending.Load():
 		return errNodeGone
-	case r.troubles.explain(since, err):
-		return errTroubled
+	case r.faults.explain(since, err):
+		return errFaultInjected
 	}
 	return err
 }
 
-// connection is one that somebody works with until it breaks.
+// connection is one that a worker uses until it breaks.
 type connection struct {
 	*sql.Conn
 	id int64
-	// since is when the last statement but one began: whoever is disconnected between
-	// two statements learns it from the second.
+	// since is when the last statement but one began: a client that is disconnected
+	// between two statements learns it from the second.
 	since, last time.Time
 }
 
@@ -198,7 +198,7 @@ func connect(ctx context.Context, db *sql.DB) (*connection, error) {
 // begins notes that a transaction begins.
 func (c *connection) begins() { c.since, c.last = c.last, time.Now() }
 
-// abandon closes a connection for good, and does not give it back to the pool.
+// abandon closes a connection, and does not give it back to the pool.
 func (c *connection) abandon() {
 	if c.Conn != nil {
 		_ = c.Raw(func(any) error { return driver.ErrBadConn })
@@ -217,8 +217,8 @@ func (r *run) keepWorking(ctx context.Context, db *sql.DB, fn func(c *connection
 		}
 		err = r.gone(c.since, err)
 		c.abandon()
-		if errors.Is(err, errTroubled) {
-			r.troubled.Add(1)
+		if errors.Is(err, errFaultInjected) {
+			r.faultsNoticed.Add(1)
 			err = r.recovered(ctx, db, c.id, recover)
 		}
 		if errors.Is(err, errNodeGone) {
@@ -232,7 +232,7 @@ func (r *run) keepWorking(ctx context.Context, db *sql.DB, fn func(c *connection
 }
 
 // recovered waits until a connection that broke is gone, with what it may still have
-// been doing, and calls recover, again while there is trouble.
+// been doing, and calls recover, again while a fault lasts.
 func (r *run) recovered(ctx context.Context, db *sql.DB, id int64, recover func() error) error {
 	for since := time.Now(); !r.ending.Load(); {
 		time.Sleep(5 * time.Millisecond)
@@ -244,7 +244,7 @@ func (r *run) recovered(ctx context.Context, db *sql.DB, id int64, recover func(
 				return nil
 			}
 		}
-		if err = r.gone(since, err); err != nil && !errors.Is(err, errTroubled) {
+		if err = r.gone(since, err); err != nil && !errors.Is(err, errFaultInjected) {
 			return err
 		}
 		since = begun

@@ -18,12 +18,12 @@ import (
 	"fastddl/internal/servertest"
 )
 
-// lab is where servers run that are harmed.
-type lab struct {
+// faultBed is where servers run into which faults are injected.
+type faultBed struct {
 	// socket is where the programs that are launched hand over the right to answer
 	// their calls.
 	socket *net.UnixListener
-	// disk is a small file system of the lab's own, or "" where there is none.
+	// disk is a small file system of the bed's own, or "" where there is none.
 	disk string
 }
 
@@ -31,13 +31,13 @@ type lab struct {
 // all that the search writes.
 const diskSize = 768 << 20
 
-// newLab skips the test where processes cannot be supervised.
-func newLab(t *testing.T) *lab {
+// newFaultBed skips the test where processes cannot be supervised.
+func newFaultBed(t *testing.T) *faultBed {
 	t.Helper()
 	socket, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(t.TempDir(), "socket"), Net: "unix"})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = socket.Close() })
-	l := &lab{socket: socket}
+	l := &faultBed{socket: socket}
 	if err := l.probe(t); err != nil {
 		t.Skipf("system calls cannot be supervised here: %v", err)
 	}
@@ -45,7 +45,7 @@ func newLab(t *testing.T) *lab {
 }
 
 // probe supervises a program that does nothing.
-func (l *lab) probe(t *testing.T) error {
+func (l *faultBed) probe(t *testing.T) error {
 	program, err := exec.LookPath("true")
 	if err != nil {
 		return err
@@ -66,7 +66,7 @@ func (l *lab) probe(t *testing.T) error {
 }
 
 // launcher returns the program to start in place of another, to have it supervised.
-func (l *lab) launcher(t *testing.T, program string) string {
+func (l *faultBed) launcher(t *testing.T, program string) string {
 	t.Helper()
 	self, err := os.Executable()
 	require.NoError(t, err)
@@ -74,9 +74,9 @@ func (l *lab) launcher(t *testing.T, program string) string {
 	return self
 }
 
-// mountDisk gives the lab a file system, which goes with this process: it must have its
+// mountDisk gives the bed a file system, which goes with this process: it must have its
 // mounts to itself.
-func (l *lab) mountDisk(t *testing.T) {
+func (l *faultBed) mountDisk(t *testing.T) {
 	t.Helper()
 	disk := t.TempDir()
 	require.NoError(t, unix.Mount("tmpfs", disk, "tmpfs", 0, fmt.Sprintf("size=%d", diskSize)))
@@ -84,8 +84,8 @@ func (l *lab) mountDisk(t *testing.T) {
 	l.disk = disk
 }
 
-// folder returns a new folder, on the lab's disk if it has one.
-func (l *lab) folder(t *testing.T) string {
+// folder returns a new folder, on the bed's disk if it has one.
+func (l *faultBed) folder(t *testing.T) string {
 	t.Helper()
 	if l.disk == "" {
 		return t.TempDir()
@@ -103,7 +103,7 @@ func (l *lab) folder(t *testing.T) string {
 }
 
 // start starts a server under supervision, with its clock taken.
-func (l *lab) start(t *testing.T, dir string) *patient {
+func (l *faultBed) start(t *testing.T, dir string) *faultyServer {
 	t.Helper()
 	servertest.Bootstrap(t, binary, dir)
 	type supervision struct {
@@ -115,7 +115,7 @@ func (l *lab) start(t *testing.T, dir string) *patient {
 		s, err := supervise(l.socket, 0, 1)
 		supervised <- supervision{s, err}
 	}()
-	p := &patient{Node: servertest.Start(t, l.launcher(t, binary), dir), lab: l, dir: dir}
+	p := &faultyServer{Node: servertest.Start(t, l.launcher(t, binary), dir), bed: l, dir: dir}
 	s := <-supervised
 	require.NoError(t, s.err)
 	p.calls = s.supervisor
@@ -130,10 +130,10 @@ func (l *lab) start(t *testing.T, dir string) *patient {
 	return p
 }
 
-// patient is a server that is harmed.
-type patient struct {
+// faultyServer is a server into which faults are injected.
+type faultyServer struct {
 	*servertest.Node
-	lab   *lab
+	bed   *faultBed
 	dir   string
 	calls *supervisor
 	clock *clock // nil where it cannot be had
@@ -141,15 +141,15 @@ type patient struct {
 
 // fillDisk takes all that is left of the disk at this moment, but for what the store
 // keeps in reserve.
-func (p *patient) fillDisk() error {
-	f, err := os.OpenFile(filepath.Join(p.lab.disk, "others"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+func (p *faultyServer) fillDisk() error {
+	f, err := os.OpenFile(filepath.Join(p.bed.disk, "others"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
 	for err = syscall.ENOSPC; errors.Is(err, syscall.ENOSPC); { // the store writes, too
 		var disk unix.Statfs_t
-		if err := unix.Statfs(p.lab.disk, &disk); err != nil {
+		if err := unix.Statfs(p.bed.disk, &disk); err != nil {
 			return err
 		}
 		info, statErr := f.Stat()
@@ -164,15 +164,15 @@ func (p *patient) fillDisk() error {
 	return err
 }
 
-func (p *patient) clearDisk() error {
-	if err := os.Remove(filepath.Join(p.lab.disk, "others")); !errors.Is(err, os.ErrNotExist) {
+func (p *faultyServer) clearDisk() error {
+	if err := os.Remove(filepath.Join(p.bed.disk, "others")); !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
 	return nil
 }
 
 // limitFiles lets the server have so many more file descriptors than it has.
-func (p *patient) limitFiles(more int) (undo func() error, err error) {
+func (p *faultyServer) limitFiles(more int) (undo func() error, err error) {
 	pid := p.Cmd.Process.Pid
 	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
 	if err != nil {
@@ -188,7 +188,7 @@ func (p *patient) limitFiles(more int) (undo func() error, err error) {
 	return func() error { return unix.Prlimit(pid, unix.RLIMIT_NOFILE, &old, nil) }, nil
 }
 
-// ownMountsVar tells a process of this test binary that it has its mounts to itself.
+// ownMountsVar is set in a process of this test binary that has its mounts to itself.
 const ownMountsVar = "FASTDDL_CRASH_OWN_MOUNTS"
 
 // withOwnMounts runs the test in a process that has its mounts to itself, and says
