@@ -59,7 +59,7 @@ func (im *Importer) Stats() Stats {
 }
 
 // add takes over a finished unit whose size has been acquired from the quota,
-// and imports when enough has come together or somebody waits for the quota that
+// and imports when the batch is large enough or a writer waits for the quota that
 // finished units hold.
 func (im *Importer) add(ctx context.Context, unit kv.ImportUnit) error {
 	im.mu.Lock()
@@ -168,7 +168,7 @@ func (im *Importer) importWithRetry(ctx context.Context, units []kv.ImportUnit) 
 }
 
 // importOnce imports on a goroutine of its own: the caller may be on a thread of
-// low priority, and while the store imports it holds up everybody's commits.
+// low priority, and while the store imports it delays all commits.
 func (im *Importer) importOnce(ctx context.Context, units []kv.ImportUnit) error {
 	done := make(chan error, 1)
 	go func() {

@@ -68,5 +68,5 @@ var unistoreDiffers = map[string]string{
 	"admin/safe_ts":                                          "has none",
 	"pd/service_safe_points":                                 "does not let a service go forward past another",
 	"lock/force_again":                                       "panics",
-	"status/not_the_primary_and_pessimistic":                 "reports the mismatch to everybody",
+	"status/not_the_primary_and_pessimistic":                 "reports the mismatch to all clients",
 }

@@ -69,7 +69,7 @@ func (s *service) UnsafeDestroyRange(ctx context.Context, req *kvrpcpb.UnsafeDes
 	return resp, nil
 }
 
-// destroy removes all versions of a range, in pieces so that their files go one after the other.
+// destroy removes all versions of a range, in pieces, so that their files are removed one after the other.
 func (s *service) destroy(ctx context.Context, start, end []byte) error {
 	r := kv.KeyRange{Start: start}
 	if len(end) > 0 {

@@ -44,7 +44,7 @@ const (
 	// FixedCommits is that a commit in flight keeps its timestamp, so that readers above
 	// it wait.
 	FixedCommits Capability = "commits in flight keep their timestamp"
-	// OwnsData is that closing the store closes the data to everybody.
+	// OwnsData is that closing the store closes the data to all readers.
 	OwnsData Capability = "the store owns the data"
 	// RangeSizes is that Ranges knows sizes.
 	RangeSizes Capability = "ranges have sizes"

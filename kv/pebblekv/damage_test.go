@@ -190,8 +190,8 @@ func TestDamagedRecords(t *testing.T) {
 	require.True(t, failed, "the records lie in none of the tables")
 }
 
-// TestEngineIteratorsAreClosedOnce: the engine uses the memory of closed ones again, so a second time would close somebody
-// else's. That is so where an iterator meets damage when its engine iterator is replaced, and whenever it is closed twice.
+// TestEngineIteratorsAreClosedOnce: the engine reuses the memory of closed ones, so a second Close would close that of
+// another reader. The test meets damage when an engine iterator is replaced, and closes iterators twice.
 func TestEngineIteratorsAreClosedOnce(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "db")
 	s := open(t, dir, Options{})

@@ -130,8 +130,8 @@ func TestHoldBelowOthersIsRefused(t *testing.T) {
 	require.Zero(t, strict.ttl)
 }
 
-// TestExpiredHolds: PD lists what has expired, too, until somebody renews a hold. Its own
-// clock says what has.
+// TestExpiredHolds: PD also lists expired holds, until a service renews one. They expire by
+// PD's own clock.
 func TestExpiredHolds(t *testing.T) {
 	s := openNew(t)
 	now, err := s.CurrentTS(t.Context())

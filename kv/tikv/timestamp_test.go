@@ -33,7 +33,7 @@ func (o *sharedOracle) next() (uint64, error) {
 		return 0, errors.New("PD is away")
 	}
 	if len(o.ours) < o.apart {
-		o.now++ // somebody else's
+		o.now++ // handed out to another client
 	}
 	o.now++
 	o.ours[o.now] = true

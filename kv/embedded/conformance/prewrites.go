@@ -159,7 +159,7 @@ func testPessimisticLockMissing(t *testing.T, c *cluster) {
 	c.write(put("k", "1"))
 	keyErr := refused(t, c.prewrite(start, pessimistic(start), put("k", "2")))
 	require.Contains(t, keyErr.Retryable, "PessimisticLockNotFound")
-	// Somebody else holds it.
+	// Another transaction holds it.
 	start = c.ts()
 	c.mustLock(c.ts(), c.ts(), "k")
 	require.Contains(t, refused(t, c.prewrite(start, pessimistic(start), put("k", "2"))).Retryable, "PessimisticLockNotFound")

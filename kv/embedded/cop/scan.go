@@ -32,7 +32,7 @@ type scan struct {
 	batch  *chunk.Chunk
 	limit  int     // rows after which the batch is emitted
 	most   int     // what limit grows to
-	counts []int64 // pairs per range, nil if nobody asked
+	counts []int64 // pairs per range, nil if not requested
 
 	keys, bytes uint64
 	pending     uint64 // bytes of the pairs in the batch

@@ -21,7 +21,7 @@ type rowDecoder struct {
 	cols    []*tipb.ColumnInfo
 	fields  []*types.FieldType
 	loc     *time.Location
-	ids     []int64 // of the columns; that of an integer handle is ExtraHandleID, whatever the table calls it
+	ids     []int64 // of the columns; that of an integer handle is always ExtraHandleID
 	handles []int64 // IDs of the columns that the key holds
 	decoder *rowcodec.ChunkDecoder
 

@@ -32,7 +32,7 @@ type analysis struct {
 	writers map[string]map[int]appended
 	// lists are the longest readings: the order of appends.
 	lists map[string][]int
-	// seen are the transactions that somebody has read from.
+	// seen are the transactions that others have read from.
 	seen map[*Txn]bool
 	// unseen are the appends that were not read, of transactions that have committed.
 	unseen map[string][]appended

@@ -101,7 +101,7 @@ func (c *Client) UpdateGCSafePoint(ctx context.Context, safePoint uint64) (uint6
 }
 
 // UpdateServiceGCSafePoint implements pd.Client: it holds garbage collection back for a service, and returns the lowest
-// timestamp that anybody holds, index builds included. A service that is too late gets no hold, and sees it from the
+// timestamp that is held, by index builds or services. A service that is too late gets no hold, and sees it from the
 // answer.
 func (c *Client) UpdateServiceGCSafePoint(ctx context.Context, serviceID string, ttl int64, safePoint uint64) (uint64, error) {
 	name := serviceHolds + serviceID

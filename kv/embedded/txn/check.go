@@ -18,7 +18,7 @@ type check struct {
 
 	lock   *lock        // to be put
 	holder *transaction // who has locked the key
-	// newest is the key's newest version, once somebody needed it.
+	// newest is the key's newest version, once it was looked up.
 	newest    pebblekv.Version
 	newestSet bool
 }

@@ -460,7 +460,7 @@ func TestLockRecords(t *testing.T) {
 		require.Equal(t, ts, r.after(fmt.Append(nil, ts), ts-1))
 		require.Zero(t, r.after(fmt.Append(nil, ts), ts))
 	}
-	// What was forgotten conflicts with everybody who began before.
+	// What was forgotten conflicts with all transactions that began before.
 	require.NotZero(t, r.forgotten)
 	require.Equal(t, r.forgotten, r.after([]byte("any"), 1))
 	require.Zero(t, r.after([]byte("any"), r.forgotten))

@@ -123,7 +123,7 @@ type prewrite struct {
 	locks  []*lock // to be put
 	terms  *terms  // of locks
 
-	holder    *transaction // who has locked one of the keys, if somebody has
+	holder    *transaction // another transaction that has locked one of the keys, nil if none has
 	holderKey []byte       // that key
 	// committing is the lock of another transaction that has to be waited for, as the answer would name it.
 	committing *kvrpcpb.KeyError

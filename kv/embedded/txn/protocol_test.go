@@ -84,7 +84,7 @@ var reads = map[string]func(ctx context.Context, e *Engine, ts uint64) (string, 
 	"barrier": func(ctx context.Context, e *Engine, ts uint64) (string, error) { return "", e.Barrier(ctx, ts) },
 }
 
-// A transaction that is prewritten while somebody reads at a timestamp cannot commit at or below it any more.
+// A transaction that is prewritten cannot commit at or below the timestamp of a reader any more.
 func TestReadersPushPrewrittenTransactions(t *testing.T) {
 	for name, read := range reads {
 		t.Run(name, func(t *testing.T) {
@@ -108,8 +108,8 @@ func TestReadersPushPrewrittenTransactions(t *testing.T) {
 	}
 }
 
-// slowLog is a file system on which the log is not synced while slow is set, until release is called. Syncing is sent to
-// when somebody waits for that.
+// slowLog is a file system on which the log is not synced while slow is set, until release is called. Syncing receives a
+// value for each sync that waits.
 func slowLog() (fs vfs.FS, slow *atomic.Bool, syncing chan struct{}, release func()) {
 	slow, syncing = new(atomic.Bool), make(chan struct{}, 100)
 	goOn := make(chan struct{})

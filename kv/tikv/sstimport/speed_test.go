@@ -150,7 +150,7 @@ func TestAcquire(t *testing.T) {
 	}
 	n, release := take(3)
 	require.Equal(t, 3, n)
-	list[1].streams <- struct{}{} // somebody else, who needs the second store only
+	list[1].streams <- struct{}{} // of another import, which needs the second store only
 	_, _, err := acquire(ended(t), list, 2)
 	require.ErrorIs(t, err, context.Canceled)
 	require.Len(t, list[0].streams, 3, "what was taken before the wait is given back")
