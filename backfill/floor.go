@@ -11,8 +11,8 @@ import (
 	"runtime"
 	"slices"
 
+	"fastddl/flow"
 	"fastddl/ingest"
-	"fastddl/internal/background"
 	"fastddl/internal/stage"
 	"fastddl/kv"
 )
@@ -48,7 +48,7 @@ func MeasureFloor(ctx context.Context, store kv.Store, tempDir string, task Task
 	if task.Table.GetPartitionInfo() != nil {
 		return f, fmt.Errorf("%w: floor of a partitioned table", ErrUnsupported)
 	}
-	f.Cores = background.Cores()
+	f.Cores = flow.Cores()
 	request := p.request(recordRange(task.Table.ID), task.TS, 0)
 	start := stage.ProcessCPU()
 	err = store.ScanColumns(ctx, request, func(b *kv.RowBatch) error {

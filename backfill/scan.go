@@ -9,8 +9,8 @@ import (
 
 	"fastddl/config"
 	"fastddl/event"
+	"fastddl/flow"
 	"fastddl/ingest"
-	"fastddl/internal/background"
 	"fastddl/internal/errs"
 	"fastddl/internal/stage"
 	"fastddl/kv"
@@ -104,7 +104,7 @@ func (b *build) runScanner(ctx context.Context, q *queue, job *ingest.Job, g *gr
 		}
 	}()
 	defer errs.Contain(&err)
-	background.Thread()
+	flow.BackgroundThread()
 	clock := stage.Start(stage.Idle)
 	defer func() { b.addCosts(clock.Stop()) }()
 

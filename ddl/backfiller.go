@@ -14,8 +14,8 @@ import (
 	"fastddl/backfill"
 	"fastddl/ddl/job"
 	"fastddl/event"
+	"fastddl/flow"
 	"fastddl/ingest"
-	"fastddl/ingest/governor"
 	"fastddl/internal/invariants"
 )
 
@@ -121,7 +121,7 @@ func (b *IndexBackfiller) Held(jobID int64) ingest.Held { return b.opts.Resource
 func (b *IndexBackfiller) Usage() ingest.Usage { return b.opts.Resources.Usage() }
 
 // Governor is how much of the machine builds may use now.
-func (b *IndexBackfiller) Governor() governor.Decision { return b.opts.Resources.Governor() }
+func (b *IndexBackfiller) Governor() flow.Decision { return b.opts.Resources.Governor() }
 
 // LastResult is what the build that ended last says of itself, for benchmarks.
 func (b *IndexBackfiller) LastResult() backfill.Result {

@@ -9,7 +9,7 @@ import (
 	disttaskutil "github.com/pingcap/tidb/pkg/util/disttask"
 	"go.uber.org/zap"
 
-	"fastddl/internal/background"
+	"fastddl/flow"
 	"fastddl/internal/sleep"
 )
 
@@ -25,7 +25,7 @@ func (d *DDL) keepCores() {
 	var seen uint64
 	working := true
 	for sleep.For(d.ctx, coresInterval) {
-		now, changed := background.ReservedSince(seen)
+		now, changed := flow.ReservedSince(seen)
 		if !changed {
 			continue
 		}
@@ -42,7 +42,7 @@ func (d *DDL) keepCores() {
 // tellCores writes down how many cores this node has, if more are there.
 func (d *DDL) tellCores(ctx context.Context) error {
 	const more = `UPDATE mysql.dist_framework_meta SET cpu_count = %? WHERE cpu_count > %?`
-	cores := background.Cores()
+	cores := flow.Cores()
 	if !d.clustered() { // no other node has a row
 		_, err := d.query(ctx, more, cores, cores)
 		return err

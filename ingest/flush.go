@@ -8,7 +8,7 @@ import (
 	"runtime"
 	"slices"
 
-	"fastddl/internal/background"
+	"fastddl/flow"
 	"fastddl/internal/parallel"
 	"fastddl/internal/stage"
 	"fastddl/kv"
@@ -87,7 +87,7 @@ func (j *Job) build(ctx context.Context, im *lightning.Importer, pieces []piece,
 	s := newSearch(len(pieces))
 	defer s.fail()
 	err := parallel.Do(ctx, len(pieces), j.opts.Parallel, func(ctx context.Context, i int) error {
-		background.Thread()
+		flow.BackgroundThread()
 		return j.timed(stage.Merge, func(clock *stage.Clock) error {
 			b := pieceBuild{im: im, search: s, i: i, spec: &j.indexes[pieces[i].index].spec, clock: clock, pacer: j.share.NewPacer(clock)}
 			return j.buildPiece(ctx, &b, pieces[i], stored)

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"fastddl/event"
-	"fastddl/ingest/governor"
+	"fastddl/flow"
 )
 
 const (
@@ -20,7 +20,7 @@ const (
 // tells of it from time to time. The zero value is ready to use.
 type gaveWay struct {
 	mu       sync.Mutex
-	reason   governor.Reason
+	reason   flow.Reason
 	waited   time.Duration // since reported
 	reported time.Time
 
@@ -30,7 +30,7 @@ type gaveWay struct {
 	before, current time.Duration
 }
 
-func (g *gaveWay) add(s *Share, reason governor.Reason, waited time.Duration) {
+func (g *gaveWay) add(s *Share, reason flow.Reason, waited time.Duration) {
 	if waited == 0 {
 		return
 	}
@@ -40,7 +40,7 @@ func (g *gaveWay) add(s *Share, reason governor.Reason, waited time.Duration) {
 		g.reported = now
 	}
 	g.reason, g.waited = reason, g.waited+waited
-	if reason == governor.Statements {
+	if reason == flow.Statements {
 		g.turn(now)
 		g.current += waited
 	}
@@ -85,13 +85,13 @@ func (g *gaveWay) aside(workers int) bool {
 
 // waitForForeground is what the job is shown to wait for under a decision, empty
 // if for nothing.
-func (s *Share) waitForForeground(d governor.Decision) string {
+func (s *Share) waitForForeground(d flow.Decision) string {
 	reason := d.Reason
 	if d.Share >= 1-shownPart && !d.HoldImports {
 		if !s.gaveWay.aside(s.workers) {
 			return ""
 		}
-		reason = governor.Statements
+		reason = flow.Statements
 	}
 	return "giving way to foreground: " + string(reason)
 }

@@ -8,17 +8,16 @@ import (
 
 	"fastddl/config"
 	"fastddl/event"
-	"fastddl/ingest/governor"
+	"fastddl/flow"
 	"fastddl/internal/errs"
-	"fastddl/internal/foreground"
 )
 
 // Sampler observes the machine and the foreground for the governor.
 type Sampler interface {
 	// Begin returns the signals to begin with, and Sample those since the call
 	// before.
-	Begin(now time.Time) governor.Signals
-	Sample(now time.Time) governor.Signals
+	Begin(now time.Time) flow.Signals
+	Sample(now time.Time) flow.Signals
 }
 
 // governance samples while there are jobs, and keeps what the governor has
@@ -26,15 +25,15 @@ type Sampler interface {
 type governance struct {
 	globals *config.Globals
 	// decision is nil while builds have everything.
-	decision atomic.Pointer[governor.Decision]
+	decision atomic.Pointer[flow.Decision]
 	// statements are those that workers give way to one by one, and pacers the number
 	// of workers so far.
-	statements *foreground.Meter
+	statements *flow.Meter
 	pacers     atomic.Int64
 
 	mu         sync.Mutex
 	sampler    Sampler // nil does not govern
-	controller governor.Controller
+	controller flow.Controller
 	jobs       int
 	bus        *event.Bus // of the first of them
 	end        func()     // of the sampling that is going on
@@ -43,24 +42,24 @@ type governance struct {
 // Govern lets builds give way to the foreground that s observes, and to each of
 // the statements, unless fastddl_ddl_governor is OFF. It must be called before
 // there are jobs.
-func (r *Resources) Govern(s Sampler, statements *foreground.Meter) {
+func (r *Resources) Govern(s Sampler, statements *flow.Meter) {
 	r.governance.mu.Lock()
 	defer r.governance.mu.Unlock()
 	r.governance.sampler, r.governance.statements = s, statements
 }
 
 // Governor is what builds may do now.
-func (r *Resources) Governor() governor.Decision { return r.governance.now() }
+func (r *Resources) Governor() flow.Decision { return r.governance.now() }
 
-func (g *governance) now() governor.Decision {
+func (g *governance) now() flow.Decision {
 	if d := g.decision.Load(); d != nil {
 		return *d
 	}
-	return governor.Full
+	return flow.Full
 }
 
-func (g *governance) set(d governor.Decision) {
-	if d == governor.Full {
+func (g *governance) set(d flow.Decision) {
+	if d == flow.Full {
 		g.decision.Store(nil)
 	} else {
 		g.decision.Store(&d)
@@ -91,7 +90,7 @@ func (g *governance) leave() {
 
 // start takes the first decision and has the others taken until g.end is called.
 func (g *governance) start() {
-	g.observe((*governor.Controller).Begin, g.sampler.Begin)
+	g.observe((*flow.Controller).Begin, g.sampler.Begin)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -101,12 +100,12 @@ func (g *governance) start() {
 	g.end = func() {
 		cancel()
 		<-done
-		g.set(governor.Full)
+		g.set(flow.Full)
 	}
 }
 
 func (g *governance) run(ctx context.Context) {
-	ticker := time.NewTicker(governor.Interval)
+	ticker := time.NewTicker(flow.Interval)
 	defer ticker.Stop()
 	failed := false
 	for {
@@ -127,19 +126,19 @@ func (g *governance) run(ctx context.Context) {
 // builds go on; the first time in a row is reported.
 func (g *governance) sample() (err error) {
 	defer errs.Contain(&err)
-	g.observe((*governor.Controller).Observe, g.sampler.Sample)
+	g.observe((*flow.Controller).Observe, g.sampler.Sample)
 	return nil
 }
 
 // observe takes a decision, which counts if the governor is switched on. It has
 // the controller to itself.
 func (g *governance) observe(
-	decide func(*governor.Controller, time.Time, governor.Signals) governor.Decision, sample func(time.Time) governor.Signals,
+	decide func(*flow.Controller, time.Time, flow.Signals) flow.Decision, sample func(time.Time) flow.Signals,
 ) {
 	now := time.Now()
 	decision := decide(&g.controller, now, sample(now))
 	if !g.globals.Bool(config.Governor) {
-		decision = governor.Full
+		decision = flow.Full
 	}
 	g.set(decision)
 }

@@ -13,10 +13,8 @@ import (
 
 	"fastddl/config"
 	"fastddl/event"
-	"fastddl/ingest/governor"
-	"fastddl/ingest/governor/governortest"
-	"fastddl/internal/background"
-	"fastddl/internal/foreground"
+	"fastddl/flow"
+	"fastddl/flow/flowtest"
 )
 
 // work spins on a pacer until it is ended, and counts. Each round takes a
@@ -53,7 +51,7 @@ func during(n *atomic.Int64, d time.Duration) float64 {
 
 // decided lets the governor come to its decision.
 func decided() {
-	time.Sleep(20 * governor.Interval)
+	time.Sleep(20 * flow.Interval)
 	synctest.Wait()
 }
 
@@ -64,7 +62,7 @@ func TestWorkersGiveWayAndComeBack(t *testing.T) {
 		bus.Subscribe(func(e event.Event) { told.Store(e.(event.Throttled).Reason, e.JobID()) })
 		g := config.NewGlobals()
 		r := NewResources(g, 2)
-		sampler := new(governortest.Foreground)
+		sampler := new(flowtest.Foreground)
 		r.Govern(sampler, nil)
 		s := join(t, r, ShareOptions{JobID: 7, Bus: bus})
 		left := sync.OnceFunc(s.Leave)
@@ -76,7 +74,7 @@ func TestWorkersGiveWayAndComeBack(t *testing.T) {
 		require.Empty(t, r.Held(7).Wait)
 		sampler.Hurt.Store(true)
 		decided()
-		require.LessOrEqual(t, r.Governor().Share, governor.Floor)
+		require.LessOrEqual(t, r.Governor().Share, flow.Floor)
 		beside := during(rounds, time.Second)
 		require.Less(t, beside, alone/3)
 		require.Positive(t, beside, "it goes on")
@@ -84,15 +82,15 @@ func TestWorkersGiveWayAndComeBack(t *testing.T) {
 
 		set(t, g, config.Governor, "OFF")
 		decided()
-		require.Equal(t, governor.Full, r.Governor())
+		require.Equal(t, flow.Full, r.Governor())
 		require.Greater(t, during(rounds, 300*time.Millisecond), beside*2)
 		set(t, g, config.Governor, "ON")
 		decided()
-		require.LessOrEqual(t, r.Governor().Share, governor.Floor)
+		require.LessOrEqual(t, r.Governor().Share, flow.Floor)
 
 		sampler.Hurt.Store(false)
 		decided()
-		require.Equal(t, governor.Full, r.Governor())
+		require.Equal(t, flow.Full, r.Governor())
 		require.Greater(t, during(rounds, 300*time.Millisecond), beside*2)
 		require.Empty(t, r.Held(7).Wait)
 
@@ -107,10 +105,10 @@ func TestWorkersGiveWayAndComeBack(t *testing.T) {
 func TestNothingIsSampledWithoutJobs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := NewResources(config.NewGlobals(), 2)
-		sampler := new(governortest.Foreground)
+		sampler := new(flowtest.Foreground)
 		sampler.Hurt.Store(true)
 		r.Govern(sampler, nil)
-		time.Sleep(3 * governor.Interval)
+		time.Sleep(3 * flow.Interval)
 		require.Zero(t, sampler.Samples.Load())
 
 		one, two := join(t, r, ShareOptions{JobID: 1}), join(t, r, ShareOptions{JobID: 2})
@@ -121,9 +119,9 @@ func TestNothingIsSampledWithoutJobs(t *testing.T) {
 		decided()
 		require.Greater(t, sampler.Samples.Load(), n, "the other job still runs")
 		two.Leave()
-		require.Equal(t, governor.Full, r.Governor())
+		require.Equal(t, flow.Full, r.Governor())
 		n = sampler.Samples.Load()
-		time.Sleep(3 * governor.Interval)
+		time.Sleep(3 * flow.Interval)
 		require.Equal(t, n, sampler.Samples.Load())
 	})
 }
@@ -131,7 +129,7 @@ func TestNothingIsSampledWithoutJobs(t *testing.T) {
 func TestPauseEndsWithTheJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := NewResources(config.NewGlobals(), 2)
-		sampler := new(governortest.Foreground)
+		sampler := new(flowtest.Foreground)
 		sampler.Hurt.Store(true)
 		r.Govern(sampler, nil)
 		s := join(t, r, ShareOptions{JobID: 1})
@@ -150,7 +148,7 @@ func TestPauseEndsWithTheJob(t *testing.T) {
 func TestImportsWaitForTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := NewResources(config.NewGlobals(), 2)
-		sampler := new(governortest.Foreground)
+		sampler := new(flowtest.Foreground)
 		sampler.Hurt.Store(true)
 		sampler.Stalled.Store(true)
 		r.Govern(sampler, nil)
@@ -160,7 +158,7 @@ func TestImportsWaitForTheStore(t *testing.T) {
 		start := time.Now()
 		require.NoError(t, s.BeforeImport(context.Background()))
 		require.GreaterOrEqual(t, time.Since(start), 200*time.Millisecond)
-		require.Less(t, time.Since(start), 200*time.Millisecond+2*governor.Interval)
+		require.Less(t, time.Since(start), 200*time.Millisecond+2*flow.Interval)
 
 		sampler.Stalled.Store(true)
 		decided()
@@ -178,7 +176,7 @@ func TestCeilingsHoldWhateverTheGovernorDecides(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := config.NewGlobals()
 		r := NewResources(g, 8)
-		sampler := new(governortest.Foreground)
+		sampler := new(flowtest.Foreground)
 		r.Govern(sampler, nil)
 		set(t, g, config.ReorgWorkerCount, "3")
 		set(t, g, config.ReorgMaxWriteSpeed, "1000000")
@@ -204,8 +202,8 @@ func TestWorkersGiveWayToStatements(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := config.NewGlobals()
 		r := NewResources(g, 2)
-		meter := new(foreground.Meter)
-		r.Govern(new(governortest.Foreground), meter)
+		meter := new(flow.Meter)
+		r.Govern(new(flowtest.Foreground), meter)
 		s := join(t, r, ShareOptions{JobID: 7})
 		defer s.Leave()
 		rounds, end := work(s)
@@ -213,7 +211,7 @@ func TestWorkersGiveWayToStatements(t *testing.T) {
 
 		alone := during(rounds, 300*time.Millisecond)
 		var ends []func()
-		for range background.Cores() {
+		for range flow.Cores() {
 			ends = append(ends, meter.Begin())
 		}
 		require.Less(t, during(rounds, 500*time.Millisecond), alone/2)
@@ -233,9 +231,9 @@ func TestWorkersGiveWayToStatements(t *testing.T) {
 }
 
 // panicking is a sampler that panics once it has begun.
-type panicking struct{ governortest.Foreground }
+type panicking struct{ flowtest.Foreground }
 
-func (p *panicking) Sample(time.Time) governor.Signals { panic("sampler") }
+func (p *panicking) Sample(time.Time) flow.Signals { panic("sampler") }
 
 func TestPanicOfTheSamplerIsReportedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -255,6 +253,6 @@ func TestPanicOfTheSamplerIsReportedOnce(t *testing.T) {
 		before := r.Governor()
 		s.Leave()
 		require.EqualValues(t, 1, retries.Load())
-		require.Equal(t, governor.Full, before)
+		require.Equal(t, flow.Full, before)
 	})
 }

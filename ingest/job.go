@@ -12,7 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"fastddl/event"
-	"fastddl/internal/background"
+	"fastddl/flow"
 	"fastddl/internal/invariants"
 	"fastddl/internal/stage"
 	"fastddl/kv"
@@ -67,7 +67,7 @@ type JobOptions struct {
 // EnsureDefaults fills in what was left zero.
 func (o *JobOptions) EnsureDefaults() {
 	if o.Parallel == nil {
-		o.Parallel = func() int { return background.Cores() + 1 }
+		o.Parallel = func() int { return flow.Cores() + 1 }
 	}
 	if o.MaxRuns == 0 {
 		o.MaxRuns = 128

@@ -4,9 +4,7 @@ import (
 	"runtime"
 	"time"
 
-	"fastddl/ingest/governor"
-	"fastddl/internal/background"
-	"fastddl/internal/foreground"
+	"fastddl/flow"
 	"fastddl/kv"
 )
 
@@ -14,8 +12,8 @@ import (
 // Sampler.
 type LoadSampler struct {
 	store      kv.Store
-	statements *foreground.Meter
-	usage      background.UsageMeter
+	statements *flow.Meter
+	usage      flow.UsageMeter
 
 	last       time.Time
 	commits    int64
@@ -24,13 +22,13 @@ type LoadSampler struct {
 
 // NewLoadSampler returns a sampler of a store and of the statements of a server's
 // clients.
-func NewLoadSampler(store kv.Store, statements *foreground.Meter) *LoadSampler {
+func NewLoadSampler(store kv.Store, statements *flow.Meter) *LoadSampler {
 	return &LoadSampler{store: store, statements: statements}
 }
 
 // Begin implements Sampler.
-func (l *LoadSampler) Begin(now time.Time) governor.Signals {
-	l.usage = background.UsageMeter{}
+func (l *LoadSampler) Begin(now time.Time) flow.Signals {
+	l.usage = flow.UsageMeter{}
 	s := l.Sample(now)
 	store := l.store.LoadSignals()
 	s.Commits = int64(store.CommitsPerSecond)
@@ -39,12 +37,12 @@ func (l *LoadSampler) Begin(now time.Time) governor.Signals {
 }
 
 // Sample implements Sampler.
-func (l *LoadSampler) Sample(now time.Time) governor.Signals {
+func (l *LoadSampler) Sample(now time.Time) flow.Signals {
 	store, usage := l.store.LoadSignals(), l.usage.Sample()
-	s := governor.Signals{
+	s := flow.Signals{
 		Elapsed: now.Sub(l.last), Processors: runtime.NumCPU(),
 		Statements: l.statements.Recent(now),
-		Foreground: governor.Threads(usage.Foreground), Builds: usage.Background.Run, Busy: usage.Busy,
+		Foreground: flow.Threads(usage.Foreground), Builds: usage.Background.Run, Busy: usage.Busy,
 		Commits: max(0, store.Commits-l.commits), CommitTime: max(0, store.CommitTime-l.commitTime),
 		L0Sublevels: store.L0Sublevels, CompactionDebtBytes: store.CompactionDebtBytes, WriteStalled: store.WriteStalled,
 	}

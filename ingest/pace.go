@@ -5,9 +5,7 @@ import (
 	"time"
 
 	"fastddl/config"
-	"fastddl/ingest/governor"
-	"fastddl/internal/background"
-	"fastddl/internal/foreground"
+	"fastddl/flow"
 	"fastddl/internal/sleep"
 	"fastddl/internal/stage"
 )
@@ -25,7 +23,7 @@ const (
 // must be used by the worker's goroutine only.
 type Pacer struct {
 	share *Share
-	guest foreground.Guest
+	guest flow.Guest
 	// beside is the number of statements beside which the worker goes on.
 	beside int
 	clock  *stage.Clock         // nil charges pauses to nobody
@@ -53,10 +51,10 @@ func (s *Share) NewPacer(clock *stage.Clock) *Pacer {
 func (s *Share) newWallPacer() *Pacer {
 	begin := time.Now()
 	g := &s.r.governance
-	cores := background.Cores()
+	cores := flow.Cores()
 	return &Pacer{
 		share: s,
-		guest: foreground.Guest{Meter: g.statements, Least: governor.Floor},
+		guest: flow.Guest{Meter: g.statements, Least: flow.Floor},
 		// With one statement less than there are processors, one worker goes on, with
 		// two less another.
 		beside: cores - 1 - int(g.pacers.Add(1))%cores,
@@ -101,7 +99,7 @@ func (p *Pacer) yield() {
 	}
 	waited := p.guest.Yield(beside)
 	p.paused += waited
-	p.share.gaveWay.add(p.share, governor.Statements, waited)
+	p.share.gaveWay.add(p.share, flow.Statements, waited)
 }
 
 // due is how long the worker has to pause for what it has worked.

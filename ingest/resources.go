@@ -8,7 +8,7 @@ import (
 	"sync"
 
 	"fastddl/config"
-	"fastddl/internal/background"
+	"fastddl/flow"
 	"fastddl/internal/invariants"
 	"fastddl/internal/memory"
 )
@@ -68,7 +68,7 @@ type Usage struct {
 // sorting of memory.Divide(0).
 func NewResources(globals *config.Globals, cores int) *Resources {
 	if cores == 0 {
-		cores = background.Cores()
+		cores = flow.Cores()
 	}
 	r := &Resources{
 		globals: globals, cores: int64(cores), sorting: memory.Divide(0).Sorting,
@@ -201,7 +201,7 @@ func (r *Resources) reserve(threads int) {
 	release := r.reserved
 	r.threads, r.reserved = threads, func() {}
 	if threads > 0 {
-		r.reserved = background.Reserve(threads)
+		r.reserved = flow.Reserve(threads)
 	}
 	release()
 }

@@ -26,11 +26,11 @@ const (
 // throttle is what a share knows of its writes.
 type throttle struct {
 	// turn is held by the write that waits, so that the job has one at a time,
-	// however many workers it has. pace is that of the job's own ceiling, flow its
+	// however many workers it has. pace is that of the job's own ceiling, place its
 	// place in the node's queue; both belong to the holder.
-	turn chan struct{}
-	pace pace
-	flow flow
+	turn  chan struct{}
+	pace  pace
+	place queuePlace
 
 	mu       sync.Mutex
 	waiting  int
@@ -84,7 +84,7 @@ func (s *Share) waitSlice(ctx context.Context, n int) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return s.r.writes.pass(ctx, &s.throttle.flow, s.weight(), n)
+	return s.r.writes.pass(ctx, &s.throttle.place, s.weight(), n)
 }
 
 // waitOwn waits for the job's own ceiling.

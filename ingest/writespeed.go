@@ -52,9 +52,9 @@ type writeQueue struct {
 	waiting []*write
 }
 
-// flow is what the queue remembers of a job: where its next write starts, in
+// queuePlace is what the queue remembers of a job: where its next write starts, in
 // bytes by weight.
-type flow struct{ next float64 }
+type queuePlace struct{ next float64 }
 
 // write is a write that waits in the queue.
 type write struct {
@@ -64,7 +64,7 @@ type write struct {
 
 // pass returns when some of n bytes of a job may be written, and how many. A job
 // has one call at a time.
-func (q *writeQueue) pass(ctx context.Context, f *flow, weight int64, n int) (int, error) {
+func (q *writeQueue) pass(ctx context.Context, f *queuePlace, weight int64, n int) (int, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	w := &write{start: max(q.clock, f.next), wake: make(chan struct{}, 1)}

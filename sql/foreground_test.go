@@ -9,14 +9,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fastddl/ddl"
-	"fastddl/internal/foreground"
+	"fastddl/flow"
 	"fastddl/sql"
 )
 
 // Index builds give way while statements run: one that is counted for ever would hold them
 // back for ever, and one that is not counted is not given way to.
 func TestStatementsAreMeasured(t *testing.T) {
-	meter := new(foreground.Meter)
+	meter := new(flow.Meter)
 	e := newEnv(t, func(o *sql.Options) { o.Foreground = meter })
 	c := e.client()
 	table(c, 10)

@@ -1,4 +1,4 @@
-package foreground
+package flow
 
 import "time"
 
@@ -40,7 +40,7 @@ func (g *Guest) Yield(beside int) (waited time.Duration) {
 	}
 	wait := g.Sleep
 	if wait == nil {
-		wait = sleep
+		wait = sleepThread
 	}
 	for waited < g.credit && g.Meter.Executing() > beside {
 		wait(pollInterval)

@@ -1,4 +1,4 @@
-package background
+package flow
 
 import "golang.org/x/sys/unix"
 

@@ -1,4 +1,4 @@
-package background_test
+package flow
 
 import (
 	"runtime"
@@ -6,17 +6,15 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"fastddl/internal/background"
 )
 
 func TestReserveAddsProcessorsAndGivesThemBack(t *testing.T) {
 	cores := runtime.GOMAXPROCS(0)
-	require.Equal(t, cores, background.Cores())
-	one := background.Reserve(2)
-	two := background.Reserve(3)
+	require.Equal(t, cores, Cores())
+	one := Reserve(2)
+	two := Reserve(3)
 	require.Equal(t, cores+5, runtime.GOMAXPROCS(0))
-	require.Equal(t, cores, background.Cores())
+	require.Equal(t, cores, Cores())
 	one()
 	one()
 	require.Equal(t, cores+3, runtime.GOMAXPROCS(0))
@@ -26,18 +24,18 @@ func TestReserveAddsProcessorsAndGivesThemBack(t *testing.T) {
 
 // TestReservedSince: a reservation is seen while it lasts, and once when it is over.
 func TestReservedSince(t *testing.T) {
-	start, _ := background.ReservedSince(0)
-	_, reserved := background.ReservedSince(start)
+	start, _ := ReservedSince(0)
+	_, reserved := ReservedSince(start)
 	require.False(t, reserved)
-	release := background.Reserve(1)
+	release := Reserve(1)
 	for range 2 {
-		start, reserved = background.ReservedSince(start)
+		start, reserved = ReservedSince(start)
 		require.True(t, reserved)
 	}
 	release()
-	start, reserved = background.ReservedSince(start)
+	start, reserved = ReservedSince(start)
 	require.True(t, reserved)
-	_, reserved = background.ReservedSince(start)
+	_, reserved = ReservedSince(start)
 	require.False(t, reserved)
 }
 
@@ -60,7 +58,7 @@ func TestLowPriorityEndsWithTheGoroutine(t *testing.T) {
 	for range 50 {
 		lowered := make(chan int)
 		go func() {
-			background.Thread()
+			BackgroundThread()
 			lowered <- priority()
 		}()
 		require.Less(t, <-lowered, usual)

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package background
+package flow
 
 import "time"
 

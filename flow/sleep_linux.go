@@ -1,4 +1,4 @@
-package foreground
+package flow
 
 import (
 	"time"
@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sleep keeps the calling thread.
-func sleep(d time.Duration) {
+// sleepThread keeps the calling thread.
+func sleepThread(d time.Duration) {
 	ts := unix.NsecToTimespec(int64(d))
 	_ = unix.Nanosleep(&ts, nil) // a signal may end it early
 }

@@ -1,4 +1,4 @@
-package background
+package flow
 
 import (
 	"runtime"
@@ -37,11 +37,11 @@ func ReservedSince(since uint64) (now uint64, reserved bool) {
 // Reserve adds n processors to the scheduler, for n threads of background
 // work, until release is called.
 func Reserve(n int) (release func()) {
-	change(n)
-	return sync.OnceFunc(func() { change(-n) })
+	changeReserved(n)
+	return sync.OnceFunc(func() { changeReserved(-n) })
 }
 
-func change(n int) {
+func changeReserved(n int) {
 	procs.mu.Lock()
 	defer procs.mu.Unlock()
 	if procs.reserved == 0 {
@@ -52,10 +52,10 @@ func change(n int) {
 	runtime.GOMAXPROCS(procs.cores + procs.reserved)
 }
 
-// Thread moves the calling goroutine to a thread of low priority until it ends,
+// BackgroundThread moves the calling goroutine to a thread of low priority until it ends,
 // and the thread with it. Where the operating system does not know priorities
 // of threads it only binds the goroutine to one.
-func Thread() {
+func BackgroundThread() {
 	// Never unlocked: a thread's priority cannot be raised again, so that it must
 	// not serve another goroutine. The runtime ends it instead.
 	runtime.LockOSThread()

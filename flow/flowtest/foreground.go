@@ -1,10 +1,10 @@
-package governortest
+package flowtest
 
 import (
 	"sync/atomic"
 	"time"
 
-	"fastddl/ingest/governor"
+	"fastddl/flow"
 )
 
 // Foreground says that there is a foreground that builds hurt, or that there is
@@ -17,16 +17,16 @@ type Foreground struct {
 }
 
 // Begin implements ingest.Sampler.
-func (f *Foreground) Begin(now time.Time) governor.Signals { return f.Sample(now) }
+func (f *Foreground) Begin(now time.Time) flow.Signals { return f.Sample(now) }
 
 // Sample implements ingest.Sampler.
-func (f *Foreground) Sample(time.Time) governor.Signals {
+func (f *Foreground) Sample(time.Time) flow.Signals {
 	f.Samples.Add(1)
-	s := governor.Signals{Elapsed: governor.Interval, Processors: 2, WriteStalled: f.Stalled.Load()}
+	s := flow.Signals{Elapsed: flow.Interval, Processors: 2, WriteStalled: f.Stalled.Load()}
 	if f.Hurt.Load() {
 		s.Statements = time.Second
-		s.Foreground = governor.Threads{Run: governor.Interval / 2, Wait: 4 * governor.Interval}
-		s.Builds, s.Busy = governor.Interval, 2*governor.Interval
+		s.Foreground = flow.Threads{Run: flow.Interval / 2, Wait: 4 * flow.Interval}
+		s.Builds, s.Busy = flow.Interval, 2*flow.Interval
 	}
 	return s
 }

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package background
+package flow
 
 // lowerPriority does nothing: priorities belong to processes here.
 func lowerPriority(int) {}

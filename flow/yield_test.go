@@ -1,4 +1,4 @@
-package foreground
+package flow
 
 import (
 	"testing"

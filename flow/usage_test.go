@@ -1,4 +1,4 @@
-package background_test
+package flow
 
 import (
 	"runtime"
@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"fastddl/internal/background"
 )
 
 // spin works until stop is set.
@@ -22,7 +20,7 @@ func TestUsageTellsForegroundFromBackground(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("threads are accounted for on Linux only")
 	}
-	var m background.UsageMeter
+	var m UsageMeter
 	require.Zero(t, m.Sample(), "nothing to compare with")
 	const least = time.Millisecond // on a busy machine low priority gets little
 	for _, low := range []bool{false, true} {
@@ -32,13 +30,13 @@ func TestUsageTellsForegroundFromBackground(t *testing.T) {
 		go func() {
 			defer close(done)
 			if low {
-				background.Thread()
+				BackgroundThread()
 			}
 			spin(&stop)
 		}()
 		// Threads of a test before may still be about to end.
 		require.Eventually(t, func() bool { return low || m.Sample().Background.Run == 0 }, 5*time.Minute, 20*time.Millisecond)
-		var ran background.Usage
+		var ran Usage
 		require.Eventually(t, func() bool {
 			u := m.Sample()
 			ran.Foreground.Run += u.Foreground.Run
