@@ -90,7 +90,7 @@ type scanner struct {
 	q     *queue
 	clock *stage.Clock
 	out   *ingest.Worker
-	pacer *ingest.Pacer
+	pacer *flow.Pacer
 	enc   *encoders
 
 	group   *group

@@ -43,7 +43,7 @@ func (j *Job) flush(ctx context.Context) (err error) {
 		Store: j.opts.Store, Dir: dir, Version: j.opts.Version, Overlaps: j.overlaps(),
 		JobID: j.opts.ID, Bus: j.opts.Bus,
 		TargetFileBytes: j.opts.TargetFileBytes,
-		Quota:           j.share, Limiter: limiter{j}, BeforeImport: j.share.BeforeImport, NoRoom: j.share.setNoRoom,
+		Quota:           j.share, Limiter: limiter{j}, BeforeImport: j.share.flow.AwaitImport, NoRoom: j.share.setNoRoom,
 	})
 	if err != nil {
 		return err
@@ -139,7 +139,7 @@ type pieceBuild struct {
 	i      int
 	spec   *Index
 	clock  *stage.Clock
-	pacer  *Pacer
+	pacer  *flow.Pacer
 }
 
 // write writes what m merges. Without an error it is not done when a duplicate

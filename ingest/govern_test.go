@@ -24,8 +24,7 @@ func work(s *Share) (rounds *atomic.Int64, end func()) {
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		pacer := s.newWallPacer()
-		pacer.guest.Sleep = time.Sleep
+		pacer := s.flow.NewWallPacer(time.Sleep)
 		for {
 			select {
 			case <-done:
@@ -134,7 +133,7 @@ func TestPauseEndsWithTheJob(t *testing.T) {
 		r.Govern(sampler, nil)
 		s := join(t, r, ShareOptions{JobID: 1})
 		defer s.Leave()
-		pacer := s.newWallPacer()
+		pacer := s.flow.NewWallPacer(nil)
 		require.NoError(t, pacer.Pace(context.Background()))
 		time.Sleep(time.Second) // which takes as long again to make up for, at least
 		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
@@ -156,7 +155,7 @@ func TestImportsWaitForTheStore(t *testing.T) {
 		defer s.Leave()
 		time.AfterFunc(200*time.Millisecond, func() { sampler.Stalled.Store(false) })
 		start := time.Now()
-		require.NoError(t, s.BeforeImport(context.Background()))
+		require.NoError(t, s.flow.AwaitImport(context.Background()))
 		require.GreaterOrEqual(t, time.Since(start), 200*time.Millisecond)
 		require.Less(t, time.Since(start), 200*time.Millisecond+2*flow.Interval)
 
@@ -165,7 +164,7 @@ func TestImportsWaitForTheStore(t *testing.T) {
 		require.True(t, r.Governor().HoldImports)
 		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 		defer cancel()
-		require.ErrorIs(t, s.BeforeImport(ctx), context.DeadlineExceeded)
+		require.ErrorIs(t, s.flow.AwaitImport(ctx), context.DeadlineExceeded)
 		require.NotEmpty(t, r.Held(1).Wait)
 	})
 }

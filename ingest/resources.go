@@ -26,7 +26,7 @@ type Resources struct {
 	sorting int64 // the memory quota, if the variable says none
 	writes  writeQueue
 
-	governance governance
+	governor *flow.Governor
 
 	// notifying is held while jobs are told of their parts, and taken before mu,
 	// so that what a job was told last is what it has.
@@ -75,7 +75,7 @@ func NewResources(globals *config.Globals, cores int) *Resources {
 		reserved: func() {}, released: make(chan struct{}), room: room{measured: math.MaxInt64},
 	}
 	r.writes.limit = func() int64 { return globals.Int(config.ReorgMaxWriteSpeed) }
-	r.governance.globals = globals
+	r.governor = flow.NewGovernor(func() bool { return globals.Bool(config.Governor) })
 	globals.OnChange(func(name, _ string) {
 		switch name {
 		case config.ReorgWorkerCount, config.MemoryQuota, config.DiskQuota:
@@ -88,6 +88,14 @@ func NewResources(globals *config.Globals, cores int) *Resources {
 // LimitMemory sets the memory quota in bytes for when the variable says none. It must
 // be called before there are jobs.
 func (r *Resources) LimitMemory(quota int64) { r.sorting = quota }
+
+// Govern lets builds yield to the foreground that s observes, and to each of the
+// statements, unless fastddl_ddl_governor is OFF. It must be called before there are
+// jobs.
+func (r *Resources) Govern(s flow.Sampler, statements *flow.Meter) { r.governor.Observe(s, statements) }
+
+// Governor is what builds may do now.
+func (r *Resources) Governor() flow.Decision { return r.governor.Decision() }
 
 // Usage returns what is in use now.
 func (r *Resources) Usage() Usage {
@@ -156,7 +164,8 @@ func (r *Resources) diskLimitLocked() string {
 // memory for it.
 func (r *Resources) Join(ctx context.Context, opts ShareOptions) (*Share, error) {
 	opts.Indexes = max(1, opts.Indexes)
-	s := &Share{r: r, opts: opts, admitted: make(chan struct{}), throttle: newThrottle(), endGovernance: func() {}}
+	s := &Share{r: r, opts: opts, admitted: make(chan struct{}), throttle: newThrottle()}
+	s.flow = r.governor.NewJob(flow.JobOptions{Yielded: s.yielded, SampleFailed: s.sampleFailed})
 	r.mu.Lock()
 	r.shares = append(r.shares, s)
 	r.mu.Unlock()
@@ -164,7 +173,7 @@ func (r *Resources) Join(ctx context.Context, opts ShareOptions) (*Share, error)
 	r.rebalance()
 	select {
 	case <-s.admitted:
-		s.endGovernance = r.governance.begin(opts.Bus)
+		s.flow.Begin()
 		return s, nil
 	case <-ctx.Done():
 		s.Leave()

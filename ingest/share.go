@@ -7,6 +7,8 @@ import (
 
 	"fastddl/config"
 	"fastddl/event"
+	"fastddl/flow"
+	"fastddl/internal/stage"
 )
 
 // ShareOptions describes the job that a share is for.
@@ -31,9 +33,7 @@ type Share struct {
 	opts     ShareOptions
 	admitted chan struct{} // closed when the job may begin
 	throttle *throttle
-	gaveWay  gaveWay
-
-	endGovernance func()
+	flow     *flow.Job
 
 	// The following is guarded by the mutex of the resources.
 
@@ -91,7 +91,9 @@ func (r *Resources) Held(jobID int64) Held {
 	case throttled:
 		h.Wait = "throttled: " + limit
 	default:
-		h.Wait = s.waitForForeground(r.Governor())
+		if reason := s.flow.YieldsTo(s.workers); reason != "" {
+			h.Wait = "giving way to foreground: " + string(reason)
+		}
 	}
 	return h
 }
@@ -100,8 +102,7 @@ func (r *Resources) Held(jobID int64) Held {
 func (s *Share) Leave() {
 	s.opts.Settings.follow(nil)
 	s.throttle.stop()
-	s.endGovernance()
-	s.gaveWay.report(s)
+	s.flow.End()
 	s.r.mu.Lock()
 	s.r.memory.add(-s.memory.now)
 	s.r.runs.add(-s.runs)
@@ -112,6 +113,19 @@ func (s *Share) Leave() {
 	s.r.checkLocked()
 	s.r.mu.Unlock()
 	s.r.rebalance()
+}
+
+// NewPacer returns the pacer of a worker of the job, as flow.Job.NewPacer does.
+func (s *Share) NewPacer(clock *stage.Clock) *flow.Pacer { return s.flow.NewPacer(clock) }
+
+// yielded reports for how long the job's workers have yielded to the foreground.
+func (s *Share) yielded(reason flow.Reason, waited time.Duration) {
+	s.opts.Bus.Emit(event.Throttled{Job: event.Job{ID: s.opts.JobID}, Reason: "foreground: " + string(reason), For: waited})
+}
+
+// sampleFailed reports that the foreground could not be observed.
+func (s *Share) sampleFailed(err error) {
+	s.opts.Bus.Emit(event.Retry{Op: "observe the foreground", Attempt: 1, Err: err})
 }
 
 func (s *Share) weight() int64 { return s.opts.Settings.Get().Weight }

@@ -8,7 +8,7 @@ import (
 )
 
 // Foreground says that there is a foreground that builds hurt, or that there is
-// none. It implements ingest.Sampler; the zero value is none.
+// none. It implements flow.Sampler; the zero value is none.
 type Foreground struct {
 	// Hurt says that builds hurt it, Stalled that the store's writers are stalled.
 	Hurt, Stalled atomic.Bool
@@ -16,10 +16,10 @@ type Foreground struct {
 	Samples atomic.Int64
 }
 
-// Begin implements ingest.Sampler.
+// Begin implements flow.Sampler.
 func (f *Foreground) Begin(now time.Time) flow.Signals { return f.Sample(now) }
 
-// Sample implements ingest.Sampler.
+// Sample implements flow.Sampler.
 func (f *Foreground) Sample(time.Time) flow.Signals {
 	f.Samples.Add(1)
 	s := flow.Signals{Elapsed: flow.Interval, Processors: 2, WriteStalled: f.Stalled.Load()}

@@ -1,11 +1,9 @@
-package ingest
+package flow
 
 import (
 	"context"
 	"time"
 
-	"fastddl/config"
-	"fastddl/flow"
 	"fastddl/internal/sleep"
 	"fastddl/internal/stage"
 )
@@ -15,18 +13,16 @@ const (
 	// long one lasts before the decision is looked at again.
 	leastPause   = time.Millisecond
 	longestPause = 20 * time.Millisecond
-	// maxHold is for how long files are kept from a store that is overloaded.
-	maxHold = 5 * time.Second
 )
 
-// Pacer keeps one worker to the share of the time that the governor gives it. It
+// Pacer keeps one worker to the share of the time that the decision gives it. It
 // must be used by the worker's goroutine only.
 type Pacer struct {
-	share *Share
-	guest flow.Guest
+	job  *Job
+	task Guest
 	// beside is the number of statements beside which the worker goes on.
 	beside int
-	clock  *stage.Clock         // nil charges pauses to nobody
+	clock  *stage.Clock         // nil charges pauses to nothing
 	spent  func() time.Duration // that the worker has worked or waited
 	// last is the time of the last call, if known; worked and paused are of the time
 	// that was not made up for.
@@ -37,8 +33,8 @@ type Pacer struct {
 
 // NewPacer returns the pacer of a worker that has a thread of its own; what counts
 // is its processor time, where that is known. Pauses are charged to the clock as idle; it may be nil.
-func (s *Share) NewPacer(clock *stage.Clock) *Pacer {
-	p := s.newWallPacer()
+func (j *Job) NewPacer(clock *stage.Clock) *Pacer {
+	p := j.NewWallPacer(nil)
 	p.clock = clock
 	if stage.ThreadCPU() > 0 {
 		p.spent = stage.ThreadCPU
@@ -46,18 +42,17 @@ func (s *Share) NewPacer(clock *stage.Clock) *Pacer {
 	return p
 }
 
-// newWallPacer returns the pacer of a worker without a thread of its own, of which
-// all time counts.
-func (s *Share) newWallPacer() *Pacer {
+// NewWallPacer returns the pacer of a worker without a thread of its own, of which
+// all time counts. It waits for statements by sleep; nil keeps the thread meanwhile.
+func (j *Job) NewWallPacer(sleep func(time.Duration)) *Pacer {
 	begin := time.Now()
-	g := &s.r.governance
-	cores := flow.Cores()
+	cores := Cores()
 	return &Pacer{
-		share: s,
-		guest: flow.Guest{Meter: g.statements, Least: flow.Floor},
+		job:  j,
+		task: Guest{Meter: j.governor.statements, Least: Floor, Sleep: sleep},
 		// With one statement less than there are processors, one worker goes on, with
 		// two less another.
-		beside: cores - 1 - int(g.pacers.Add(1))%cores,
+		beside: cores - 1 - int(j.governor.pacers.Add(1))%cores,
 		spent:  func() time.Duration { return time.Since(begin) },
 	}
 }
@@ -66,7 +61,7 @@ func (s *Share) newWallPacer() *Pacer {
 // and fails only if ctx ends.
 func (p *Pacer) Pace(ctx context.Context) error {
 	p.yield()
-	decision := p.share.r.governance.decision.Load()
+	decision := p.job.governor.decision.Load()
 	if decision == nil {
 		p.known, p.worked, p.paused = false, 0, 0
 		return nil
@@ -87,19 +82,19 @@ func (p *Pacer) Pace(ctx context.Context) error {
 
 // yield leaves the processors to statements that run now.
 func (p *Pacer) yield() {
-	if !p.share.r.globals.Bool(config.Governor) {
+	if !p.job.governor.enabled() {
 		return
 	}
-	beside := p.beside + p.share.r.Governor().Asleep
-	if p.guest.Meter.Executing() <= beside {
+	beside := p.beside + p.job.governor.Decision().Asleep
+	if p.task.Meter.Executing() <= beside {
 		return
 	}
 	if p.clock != nil {
 		defer p.clock.Enter(p.clock.Enter(stage.Idle))
 	}
-	waited := p.guest.Yield(beside)
+	waited := p.task.Yield(beside)
 	p.paused += waited
-	p.share.gaveWay.add(p.share, flow.Statements, waited)
+	p.job.stats.add(Statements, waited)
 }
 
 // due is how long the worker has to pause for what it has worked.
@@ -108,7 +103,7 @@ func (p *Pacer) due(share float64) time.Duration {
 }
 
 func (p *Pacer) pause(ctx context.Context) error {
-	decision := p.share.r.Governor()
+	decision := p.job.governor.Decision()
 	for due := p.due(decision.Share); due > 0; due = p.due(decision.Share) {
 		start := time.Now()
 		if !sleep.For(ctx, min(due, longestPause)) {
@@ -116,27 +111,11 @@ func (p *Pacer) pause(ctx context.Context) error {
 		}
 		took := time.Since(start)
 		p.paused += took
-		p.share.gaveWay.add(p.share, decision.Reason, took)
-		decision = p.share.r.Governor()
+		p.job.stats.add(decision.Reason, took)
+		decision = p.job.governor.Decision()
 	}
 	// What a timer came late is made up for at the next pause.
 	p.paused = min(-p.due(decision.Share), longestPause)
 	p.worked, p.last = 0, p.spent()
-	return nil
-}
-
-// BeforeImport waits while the store is so loaded that it should not get any
-// files, but not for long: builds come to an end.
-func (s *Share) BeforeImport(ctx context.Context) error {
-	for start := time.Now(); time.Since(start) < maxHold; {
-		decision := s.r.Governor()
-		if !decision.HoldImports {
-			return nil
-		}
-		if !sleep.For(ctx, longestPause) {
-			return ctx.Err()
-		}
-		s.gaveWay.add(s, decision.Reason, longestPause)
-	}
 	return nil
 }
