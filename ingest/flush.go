@@ -20,7 +20,7 @@ type limiter struct{ j *Job }
 
 // Wait implements lightning.Limiter.
 func (l limiter) Wait(ctx context.Context, n int) error {
-	return l.j.share.wait(ctx, n, func(n int) { l.j.flushed.Add(int64(n)) })
+	return l.j.share.throttle.Wait(ctx, n, func(n int) { l.j.flushed.Add(int64(n)) })
 }
 
 func (j *Job) flush(ctx context.Context) (err error) {

@@ -24,7 +24,7 @@ type Resources struct {
 	globals *config.Globals
 	cores   int64
 	sorting int64 // the memory quota, if the variable says none
-	writes  writeQueue
+	writes  *flow.WriteQueue
 
 	governor *flow.Governor
 
@@ -74,7 +74,7 @@ func NewResources(globals *config.Globals, cores int) *Resources {
 		globals: globals, cores: int64(cores), sorting: memory.Divide(0).Sorting,
 		reserved: func() {}, released: make(chan struct{}), room: room{measured: math.MaxInt64},
 	}
-	r.writes.limit = func() int64 { return globals.Int(config.ReorgMaxWriteSpeed) }
+	r.writes = flow.NewWriteQueue(func() int64 { return globals.Int(config.ReorgMaxWriteSpeed) })
 	r.governor = flow.NewGovernor(func() bool { return globals.Bool(config.Governor) })
 	globals.OnChange(func(name, _ string) {
 		switch name {
@@ -164,7 +164,8 @@ func (r *Resources) diskLimitLocked() string {
 // memory for it.
 func (r *Resources) Join(ctx context.Context, opts ShareOptions) (*Share, error) {
 	opts.Indexes = max(1, opts.Indexes)
-	s := &Share{r: r, opts: opts, admitted: make(chan struct{}), throttle: newThrottle()}
+	s := &Share{r: r, opts: opts, admitted: make(chan struct{})}
+	s.throttle = s.newThrottle()
 	s.flow = r.governor.NewJob(flow.JobOptions{Yielded: s.yielded, SampleFailed: s.sampleFailed})
 	r.mu.Lock()
 	r.shares = append(r.shares, s)

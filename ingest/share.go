@@ -32,7 +32,7 @@ type Share struct {
 	r        *Resources
 	opts     ShareOptions
 	admitted chan struct{} // closed when the job may begin
-	throttle *throttle
+	throttle *flow.Throttle
 	flow     *flow.Job
 
 	// The following is guarded by the mutex of the resources.
@@ -74,7 +74,7 @@ func (r *Resources) Held(jobID int64) Held {
 		return Held{}
 	}
 	speed, limit := s.writeSpeed()
-	throttled := s.throttle.active(time.Now())
+	throttled := s.throttle.Active(time.Now())
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	h := Held{
@@ -101,7 +101,7 @@ func (r *Resources) Held(jobID int64) Held {
 // Leave ends the share and gives back whatever the job still holds.
 func (s *Share) Leave() {
 	s.opts.Settings.follow(nil)
-	s.throttle.stop()
+	s.throttle.Stop()
 	s.flow.End()
 	s.r.mu.Lock()
 	s.r.memory.add(-s.memory.now)

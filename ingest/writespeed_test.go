@@ -14,6 +14,7 @@ import (
 
 	"fastddl/config"
 	"fastddl/event"
+	"fastddl/flow"
 	"fastddl/internal/randtest"
 )
 
@@ -41,14 +42,14 @@ func TestThrottleHoldsTheSpeedAndFollowsTheVariable(t *testing.T) {
 			limit("1000000")
 			start = time.Now()
 			require.NoError(t, s.Wait(ctx, 300_000))
-			require.InDelta(t, 300*time.Millisecond, time.Since(start), float64(2*writeSlice))
+			require.InDelta(t, 300*time.Millisecond, time.Since(start), float64(2*flow.WriteSlice))
 			require.EqualValues(t, 1_000_000, r.Held(5).WriteSpeed)
 
 			// A wait of minutes ends soon after the limit is lifted.
 			start = time.Now()
 			time.AfterFunc(50*time.Millisecond, func() { limit("0") })
 			require.NoError(t, s.Wait(ctx, 100_000_000))
-			require.LessOrEqual(t, time.Since(start), 50*time.Millisecond+2*writeSlice)
+			require.LessOrEqual(t, time.Since(start), 50*time.Millisecond+2*flow.WriteSlice)
 
 			limit("1")
 			cancelled, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
@@ -63,7 +64,7 @@ func TestThrottleHoldsTheSpeedAndFollowsTheVariable(t *testing.T) {
 			require.EqualValues(t, 5, throttled[0].JobID())
 			limit("0")
 		}
-		time.Sleep(throttleShown)
+		time.Sleep(flow.ThrottledFor)
 		require.Empty(t, r.Held(5).Wait)
 	})
 }
@@ -80,7 +81,7 @@ func TestGreatestSpeed(t *testing.T) {
 			limit(speed)
 			const bytes = 1 << 20
 			calls := 0
-			require.NoError(t, s.wait(t.Context(), bytes, func(int) { calls++ }))
+			require.NoError(t, s.throttle.Wait(t.Context(), bytes, func(int) { calls++ }))
 			require.Equal(t, 1, calls, "%s of %s", name, speed)
 			limit("0")
 		}
@@ -162,7 +163,7 @@ func TestWriteSpeedIsDividedByWeight(t *testing.T) {
 		// Who comes first may have it for itself.
 		for i, s := range settings[1:] {
 			want := (speed - ceiling) * seconds * float64(s.Weight) / float64(total)
-			require.InDelta(t, want, written[i+1], 0.15*want+float64(sliceBytes(speed)))
+			require.InDelta(t, want, written[i+1], 0.15*want+speed*flow.WriteSlice.Seconds())
 		}
 	})
 }
@@ -194,12 +195,12 @@ func testThrottledJob(t *testing.T, writers int) {
 	for range writers {
 		wg.Go(func() { _ = one.Wait(ctx, 1<<30) })
 	}
-	time.Sleep(2 * throttleReport)
+	time.Sleep(2 * flow.ReportInterval)
 	synctest.Wait()
 	require.Equal(t, 8, two.Workers())
 	require.Equal(t, 1, one.Workers())
 	slow.Set(Settings{})
-	time.Sleep(2 * throttleCalm)
+	time.Sleep(2 * flow.IdleFor)
 	synctest.Wait()
 	require.Equal(t, 4, two.Workers())
 	require.Equal(t, 4, one.Workers())
