@@ -8,39 +8,39 @@ import (
 const (
 	// Interval is how often a controller should be given signals.
 	Interval = 100 * time.Millisecond
-	// Floor is the least share: however busy the foreground is, builds come to an
-	// end. One that uses little of the machine has less of a claim to the rest: with
-	// none of it builds keep lightFloor, with busyForeground of it Floor, and in
-	// proportion between.
-	Floor          = 0.1
-	lightFloor     = 0.5
+	// MinShare is the least share: however busy the foreground is, builds end. A
+	// foreground that uses little of the machine has less of a claim to the rest: with
+	// none of it builds keep minShareLight, with the part busyForeground of it MinShare,
+	// and in proportion between.
+	MinShare       = 0.1
+	minShareLight  = 0.5
 	busyForeground = 0.2
 
-	// cautious is the least share that builds begin with beside a foreground that
-	// nothing is known of yet: they leave to it what its statements have had. What was
-	// learned is kept for memory.
-	cautious = 0.5
-	memory   = 10 * time.Minute
-	// fresh is for how long after builds the last seconds say nothing about a
+	// minInitialShare is the least share that builds begin with beside a foreground of
+	// which nothing is known yet: they leave to it what its statements have had. A share
+	// that was reached before is used instead until staleAfter.
+	minInitialShare = 0.5
+	staleAfter      = 10 * time.Minute
+	// baselineQuiet is for how long after builds the last seconds say nothing about a
 	// foreground without them.
-	fresh = 10 * time.Second
+	baselineQuiet = 10 * time.Second
 
 	// activeTime is what statements take within a second if there is a foreground.
 	// A session that only logs in and sends its ALTER is none.
 	activeTime = 10 * time.Millisecond
-	// smoothing is the time over which signals are averaged.
+	// smoothing is the time constant with which signals are averaged.
 	smoothing = 300 * time.Millisecond
 
-	// hardly is how many times the floor a share is at which builds hardly run.
-	hardly = 1.05
+	// idleFactor is how many times the least share a share is at which builds hardly run.
+	idleFactor = 1.05
 
-	// calm is the pressure up to which the share rises: by rise in each interval.
-	calm = 0.7
-	rise = 1.08
-	// In an interval with a pressure p above 1 the share falls by p^-gain, at most
-	// to the part fall of it.
-	gain = 0.5
-	fall = 0.5
+	// Below the pressure lowWater the share rises by riseFactor in each interval, above
+	// highWater it falls by pressure^-fallExponent, but at most to the part maxFall of it.
+	lowWater     = 0.7
+	highWater    = 1.0
+	riseFactor   = 1.08
+	fallExponent = 0.5
+	maxFall      = 0.5
 )
 
 // Controller turns signals into decisions. The zero value is ready to use. It is
@@ -59,18 +59,18 @@ type Controller struct {
 	observedAt time.Time
 }
 
-// Begin begins to govern, when there was nothing to govern before. The signals'
+// Begin returns the first decision after a time without builds. The signals'
 // Commits and CommitTime are those of the last seconds; the other times are not
-// looked at.
+// used.
 func (c *Controller) Begin(now time.Time, s Signals) Decision {
 	c.processors = processors{}
-	if now.Sub(c.observedAt) > fresh {
+	if now.Sub(c.observedAt) > baselineQuiet {
 		c.commits.begin(s)
 	}
 	c.share, c.reason = 1, ""
 	if active(s) {
-		c.share, c.reason = max(cautious, 1-s.Statements.Seconds()/float64(max(1, s.Processors))), Processors
-		if c.settled > 0 && now.Sub(c.settledAt) < memory {
+		c.share, c.reason = max(minInitialShare, 1-s.Statements.Seconds()/float64(max(1, s.Processors))), Processors
+		if c.settled > 0 && now.Sub(c.settledAt) < staleAfter {
 			c.share = c.settled
 		}
 		if c.share == 1 {
@@ -80,11 +80,11 @@ func (c *Controller) Begin(now time.Time, s Signals) Decision {
 	return c.decide(s)
 }
 
-// Observe takes the next signals.
+// Observe returns the next decision.
 func (c *Controller) Observe(now time.Time, s Signals) Decision {
 	c.observedAt = now
 	c.processors.observe(s)
-	c.commits.observe(s, c.share <= hardly*Floor)
+	c.commits.observe(s, c.share <= idleFactor*MinShare)
 	if !active(s) {
 		c.share, c.reason = 1, ""
 		return Full
@@ -94,7 +94,7 @@ func (c *Controller) Observe(now time.Time, s Signals) Decision {
 	switch {
 	case c.share == 1:
 		c.reason = ""
-	case pressure > 1 || c.reason == "":
+	case pressure > highWater || c.reason == "":
 		c.reason = reason
 	}
 	c.settled, c.settledAt = c.share, now
@@ -102,7 +102,7 @@ func (c *Controller) Observe(now time.Time, s Signals) Decision {
 }
 
 func (c *Controller) decide(s Signals) Decision {
-	d := Decision{Share: c.share, Reason: c.reason, Asleep: c.processors.asleep(s), HoldImports: active(s) && storePressure(s) >= holdPressure}
+	d := Decision{Share: c.share, Reason: c.reason, OffCPU: c.processors.offCPU(s), HoldImports: active(s) && storePressure(s) >= holdPressure}
 	if d.HoldImports && d.Reason == "" {
 		d.Reason = StoreLoad
 	}
@@ -115,7 +115,7 @@ func active(s Signals) bool { return s.Statements >= activeTime }
 // pressure returns the greatest pressure and what it comes from.
 func (c *Controller) pressure(s Signals) (pressure float64, reason Reason) {
 	pressure, reason = c.processors.pressure(s), Processors
-	if p := c.commits.pressure(s) * c.processors.atWork(); p > pressure {
+	if p := c.commits.pressure(s) * c.processors.weight(); p > pressure {
 		pressure, reason = p, CommitLatency
 	}
 	if p := storePressure(s); p > pressure {
@@ -128,19 +128,19 @@ func (c *Controller) pressure(s Signals) (pressure float64, reason Reason) {
 func (c *Controller) move(pressure float64, s Signals) {
 	factor := 1.0
 	switch {
-	case pressure > 1:
-		factor = max(fall, math.Pow(pressure, -gain))
-	case pressure < calm:
-		factor = rise
+	case pressure > highWater:
+		factor = max(maxFall, math.Pow(pressure, -fallExponent))
+	case pressure < lowWater:
+		factor = riseFactor
 	}
 	intervals := min(float64(s.Elapsed)/float64(Interval), maxIntervals)
-	c.share = min(1, max(c.floor(s), c.share*math.Pow(factor, intervals)))
+	c.share = min(1, max(c.minShare(s), c.share*math.Pow(factor, intervals)))
 }
 
-// floor is the least share beside the foreground that is observed.
-func (c *Controller) floor(s Signals) float64 {
+// minShare returns the least share beside the foreground that is observed.
+func (c *Controller) minShare(s Signals) float64 {
 	unused := max(0, 1-c.processors.used(s)/busyForeground)
-	return Floor + unused*(lightFloor-Floor)
+	return MinShare + unused*(minShareLight-MinShare)
 }
 
 // maxIntervals bounds what signals that come late may do at once.

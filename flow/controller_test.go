@@ -11,7 +11,7 @@ import (
 func observed(change func(*Signals)) Signals {
 	s := Signals{
 		Elapsed: Interval, Processors: 2, Statements: 500 * time.Millisecond,
-		Foreground: Threads{Run: 60 * time.Millisecond, Wait: 3 * time.Millisecond},
+		Foreground: ThreadTime{Run: 60 * time.Millisecond, Wait: 3 * time.Millisecond},
 		Builds:     100 * time.Millisecond, Busy: 180 * time.Millisecond,
 		Commits: 10, CommitTime: 10 * time.Millisecond,
 	}
@@ -62,7 +62,7 @@ func TestReasons(t *testing.T) {
 		}, ""},
 		{"a client polls", func(s *Signals) {
 			s.Statements = 20 * time.Millisecond
-			s.Foreground = Threads{Run: 200 * time.Microsecond, Wait: 200 * time.Microsecond}
+			s.Foreground = ThreadTime{Run: 200 * time.Microsecond, Wait: 200 * time.Microsecond}
 			s.Commits, s.CommitTime = 0, 0
 		}, ""},
 		{"there are no statements", func(s *Signals) {
@@ -83,7 +83,7 @@ func TestReasons(t *testing.T) {
 		{"much is to be compacted", func(s *Signals) { s.CompactionDebtBytes = 5 << 30 }, StoreLoad},
 		{"writers are stalled", func(s *Signals) { s.WriteStalled = true }, StoreLoad},
 		{"the processors are not known", func(s *Signals) {
-			s.Foreground, s.Builds, s.Busy = Threads{}, 0, 0
+			s.Foreground, s.Builds, s.Busy = ThreadTime{}, 0, 0
 			s.CommitTime = 40 * time.Millisecond
 		}, CommitLatency},
 	} {
@@ -128,7 +128,7 @@ func TestBuildsBeginCarefully(t *testing.T) {
 	require.InDelta(t, 0.5, new(Controller).Begin(now, busy).Share, 0.01)
 
 	learned := settle(c, hurt, 2*time.Second).Share
-	require.InDelta(t, Floor, learned, 0.01)
+	require.InDelta(t, MinShare, learned, 0.01)
 	require.InDelta(t, learned, c.Begin(now.Add(time.Minute), hurt).Share, 0.01, "as it was before")
 	require.Equal(t, Full, c.Begin(now.Add(time.Minute), quiet))
 	require.InDelta(t, 0.75, c.Begin(now.Add(time.Hour), hurt).Share, 0.01, "that was long ago")
@@ -143,7 +143,7 @@ func TestBuildsBeginCarefully(t *testing.T) {
 func TestGivingWayThatDoesNotHelpEnds(t *testing.T) {
 	c := full()
 	slow := observed(func(s *Signals) { s.CommitTime = 80 * time.Millisecond })
-	require.InDelta(t, Floor, settle(c, slow, time.Second).Share, 0.01)
+	require.InDelta(t, MinShare, settle(c, slow, time.Second).Share, 0.01)
 	require.Equal(t, Full, settle(c, slow, 20*time.Second))
 }
 
@@ -151,11 +151,11 @@ func TestGivingWayThatDoesNotHelpEnds(t *testing.T) {
 // builds up for long, even if each of its statements takes longer.
 func TestALightForegroundHasALightClaim(t *testing.T) {
 	shareBeside := func(run time.Duration) float64 {
-		return settle(full(), observed(func(s *Signals) { s.Foreground = Threads{Run: run, Wait: 3 * run} }), 3*time.Second).Share
+		return settle(full(), observed(func(s *Signals) { s.Foreground = ThreadTime{Run: run, Wait: 3 * run} }), 3*time.Second).Share
 	}
 	require.InDelta(t, 0.4, shareBeside(10*time.Millisecond), 0.01, "a twentieth of two processors")
 	require.InDelta(t, 0.2, shareBeside(30*time.Millisecond), 0.01)
-	require.InDelta(t, Floor, shareBeside(60*time.Millisecond), 0.01)
+	require.InDelta(t, MinShare, shareBeside(60*time.Millisecond), 0.01)
 }
 
 func TestLateSignalsDoNotOverdo(t *testing.T) {
@@ -172,16 +172,16 @@ func TestStatementsThatSleep(t *testing.T) {
 	for _, tc := range []struct {
 		name       string
 		statements time.Duration
-		foreground Threads
+		foreground ThreadTime
 		asleep     int
 	}{
-		{"a busy server", 900 * time.Millisecond, Threads{Run: 55 * time.Millisecond}, 0},
-		{"more statements than processors", 6 * time.Second, Threads{Run: 170 * time.Millisecond, Wait: 400 * time.Millisecond}, 0},
-		{"two that sleep", 2 * time.Second, Threads{Run: time.Millisecond}, 2},
-		{"two that sleep beside a busy server", 2900 * time.Millisecond, Threads{Run: 55 * time.Millisecond}, 1},
-		{"many that wait for a slow disk", 8 * time.Second, Threads{Run: 50 * time.Millisecond}, 6},
+		{"a busy server", 900 * time.Millisecond, ThreadTime{Run: 55 * time.Millisecond}, 0},
+		{"more statements than processors", 6 * time.Second, ThreadTime{Run: 170 * time.Millisecond, Wait: 400 * time.Millisecond}, 0},
+		{"two that sleep", 2 * time.Second, ThreadTime{Run: time.Millisecond}, 2},
+		{"two that sleep beside a busy server", 2900 * time.Millisecond, ThreadTime{Run: 55 * time.Millisecond}, 1},
+		{"many that wait for a slow disk", 8 * time.Second, ThreadTime{Run: 50 * time.Millisecond}, 6},
 	} {
 		d := settle(full(), observed(func(s *Signals) { s.Statements, s.Foreground = tc.statements, tc.foreground }), time.Second)
-		require.Equal(t, tc.asleep, d.Asleep, tc.name)
+		require.Equal(t, tc.asleep, d.OffCPU, tc.name)
 	}
 }

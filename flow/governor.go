@@ -25,7 +25,7 @@ type Governor struct {
 	decision atomic.Pointer[Decision]
 	// statements are those that workers yield to one by one, and pacers the number
 	// of workers so far.
-	statements *Meter
+	statements *StatementMeter
 	pacers     atomic.Int64
 
 	mu           sync.Mutex
@@ -42,7 +42,7 @@ func NewGovernor(enabled func() bool) *Governor { return &Governor{enabled: enab
 
 // Observe lets jobs yield to the foreground that s observes, and to each of the
 // statements. It must be called before there are jobs; without it they have everything.
-func (g *Governor) Observe(s Sampler, statements *Meter) {
+func (g *Governor) Observe(s Sampler, statements *StatementMeter) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.sampler, g.statements = s, statements

@@ -72,10 +72,10 @@ func (j *Job) AwaitImport(ctx context.Context) error {
 		if !decision.HoldImports {
 			return nil
 		}
-		if !sleep.For(ctx, longestPause) {
+		if !sleep.For(ctx, maxPause) {
 			return ctx.Err()
 		}
-		j.stats.add(decision.Reason, longestPause)
+		j.stats.add(decision.Reason, maxPause)
 	}
 	return nil
 }

@@ -56,7 +56,7 @@ func (m *machine) step() float64 {
 	s := Signals{
 		Elapsed: Interval, Processors: int(m.processors),
 		Statements: time.Duration(2 * m.foreground * float64(time.Second)),
-		Foreground: Threads{Run: seconds(m.foreground), Wait: seconds(m.vary(m.foreground * (m.self + m.hurt*part)))},
+		Foreground: ThreadTime{Run: seconds(m.foreground), Wait: seconds(m.vary(m.foreground * (m.self + m.hurt*part)))},
 		Builds:     seconds(m.builds()), Busy: seconds(m.builds() + m.foreground + m.others),
 		Commits: int64(20 * m.foreground),
 	}
@@ -107,7 +107,7 @@ func TestGivesWayWithinASecond(t *testing.T) {
 			require.Less(t, m.share, 0.7)
 			m.run(4 * time.Second)
 			slower := 1 + m.slower*m.builds()/m.processors
-			require.True(t, m.share <= 2*Floor || (m.slowdown() < 2.5*maxSlowdown && slower < 2), "share %.2f: slowdown %.2f, commits x%.2f", m.share, m.slowdown(), slower)
+			require.True(t, m.share <= 2*MinShare || (m.slowdown() < 2.5*maxSlowdown && slower < 2), "share %.2f: slowdown %.2f, commits x%.2f", m.share, m.slowdown(), slower)
 
 			m.foreground = 0
 			m.run(2 * time.Second)
@@ -128,7 +128,7 @@ func TestFloorOfProgress(t *testing.T) {
 	for range 20_000 {
 		s := Signals{
 			Elapsed: upTo(time.Minute), Processors: rng.IntN(65), Statements: upTo(time.Minute),
-			Foreground: Threads{upTo(time.Minute), upTo(time.Minute)}, Builds: upTo(time.Minute), Busy: upTo(time.Minute),
+			Foreground: ThreadTime{upTo(time.Minute), upTo(time.Minute)}, Builds: upTo(time.Minute), Busy: upTo(time.Minute),
 			Commits: rng.Int64N(1000), CommitTime: upTo(time.Minute),
 			L0Sublevels: rng.IntN(100), CompactionDebtBytes: rng.Uint64(), WriteStalled: rng.IntN(2) == 0,
 		}
@@ -139,7 +139,7 @@ func TestFloorOfProgress(t *testing.T) {
 		} else {
 			d = c.Observe(now, s)
 		}
-		require.GreaterOrEqual(t, d.Share, Floor)
+		require.GreaterOrEqual(t, d.Share, MinShare)
 		require.LessOrEqual(t, d.Share, 1.0)
 		require.Equal(t, d.Share < 1 || d.HoldImports, d.Reason != "", "%+v", d)
 	}
@@ -159,7 +159,7 @@ func TestSettles(t *testing.T) {
 			m.run(10 * time.Second)
 			least, most, _ := m.run(20 * time.Second)
 			require.Less(t, most/least, 1.25, "%.2f to %.2f", least, most)
-			require.Greater(t, least, 1.5*Floor)
+			require.Greater(t, least, 1.5*MinShare)
 		})
 	}
 }

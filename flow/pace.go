@@ -9,17 +9,17 @@ import (
 )
 
 const (
-	// leastPause is the shortest pause that is worth its timer, longestPause how
+	// minPause is the shortest pause that is worth its timer, maxPause how
 	// long one lasts before the decision is looked at again.
-	leastPause   = time.Millisecond
-	longestPause = 20 * time.Millisecond
+	minPause = time.Millisecond
+	maxPause = 20 * time.Millisecond
 )
 
 // Pacer keeps one worker to the share of the time that the decision gives it. It
 // must be used by the worker's goroutine only.
 type Pacer struct {
 	job  *Job
-	task Guest
+	task BackgroundTask
 	// beside is the number of statements beside which the worker goes on.
 	beside int
 	clock  *stage.Clock         // nil charges pauses to nothing
@@ -49,7 +49,7 @@ func (j *Job) NewWallPacer(sleep func(time.Duration)) *Pacer {
 	cores := Cores()
 	return &Pacer{
 		job:  j,
-		task: Guest{Meter: j.governor.statements, Least: Floor, Sleep: sleep},
+		task: BackgroundTask{Meter: j.governor.statements, MinShare: MinShare, Sleep: sleep},
 		// With one statement less than there are processors, one worker goes on, with
 		// two less another.
 		beside: cores - 1 - int(j.governor.pacers.Add(1))%cores,
@@ -71,7 +71,7 @@ func (p *Pacer) Pace(ctx context.Context) error {
 		p.worked += now - p.last
 	}
 	p.last, p.known = now, true
-	if p.due(decision.Share) < leastPause {
+	if p.due(decision.Share) < minPause {
 		return nil
 	}
 	if p.clock != nil {
@@ -85,7 +85,7 @@ func (p *Pacer) yield() {
 	if !p.job.governor.enabled() {
 		return
 	}
-	beside := p.beside + p.job.governor.Decision().Asleep
+	beside := p.beside + p.job.governor.Decision().OffCPU
 	if p.task.Meter.Executing() <= beside {
 		return
 	}
@@ -97,7 +97,7 @@ func (p *Pacer) yield() {
 	p.job.stats.add(Statements, waited)
 }
 
-// due is how long the worker has to pause for what it has worked.
+// due returns how long the worker has to pause for what it has worked.
 func (p *Pacer) due(share float64) time.Duration {
 	return time.Duration(float64(p.worked)*(1-share)/share) - p.paused
 }
@@ -106,7 +106,7 @@ func (p *Pacer) pause(ctx context.Context) error {
 	decision := p.job.governor.Decision()
 	for due := p.due(decision.Share); due > 0; due = p.due(decision.Share) {
 		start := time.Now()
-		if !sleep.For(ctx, min(due, longestPause)) {
+		if !sleep.For(ctx, min(due, maxPause)) {
 			return ctx.Err()
 		}
 		took := time.Since(start)
@@ -115,7 +115,7 @@ func (p *Pacer) pause(ctx context.Context) error {
 		decision = p.job.governor.Decision()
 	}
 	// What a timer came late is made up for at the next pause.
-	p.paused = min(-p.due(decision.Share), longestPause)
+	p.paused = min(-p.due(decision.Share), maxPause)
 	p.worked, p.last = 0, p.spent()
 	return nil
 }

@@ -8,39 +8,38 @@ import (
 const (
 	// maxSlowdown is how much longer the foreground may need for what it does because
 	// its threads wait for processors that builds have: a part of what it needs else.
-	// Workers put themselves aside for statements before it comes to that; see
-	// foreground.Guest.
+	// Workers yield to statements before that; see BackgroundTask.
 	maxSlowdown = 0.5
-	// leastForeground is the part of the machine's time that a foreground counts
-	// with that uses less: builds do not give way to a client that polls.
-	leastForeground = 0.02
+	// minForeground is the part of the machine's time that a foreground counts
+	// with that uses less: builds do not yield to a client that polls.
+	minForeground = 0.02
 
-	// wakeful is the part of its time that a statement runs at least, or could run,
-	// which does not wait for something else.
-	wakeful = 0.25
+	// minOnCPU is the part of its time that a statement at least runs, or could run,
+	// unless it waits for something else.
+	minOnCPU = 0.25
 
 	// maxCommitSlowdown is how much longer statements may take because commits do: a
-	// part of what they take else. Workers do not put themselves aside for those.
+	// part of what they take else. Workers do not yield to commits.
 	maxCommitSlowdown = 0.25
-	// leastUsual is the least part of statements' time that is believed to be without
+	// baselineFloor is the least part of statements' time that counts as being without
 	// what commits take longer: the two are not of the same moment.
-	leastUsual = 0.1
-	// leastCommits is the number of commits a latency is taken from.
-	leastCommits = 5
-	// fullBlame is the part of what processors do from which on builds are to blame
-	// for all of it, as far as that is known.
-	fullBlame = 0.5
+	baselineFloor = 0.1
+	// minSamples is the number of commits a latency is taken from.
+	minSamples = 5
+	// fullWeight is the part of what processors do from which on all of a slowdown that
+	// is not about processors alone is attributed to builds.
+	fullWeight = 0.5
 
-	// maxSublevels and maxDebt are the load that a store may have; with stalled
-	// writers its pressure is stalledPressure at least. From holdPressure on it
+	// maxSublevels and maxDebtBytes are the load that a store may have; with stalled
+	// writers its pressure is at least stalledPressure. From holdPressure on it
 	// gets no files.
 	maxSublevels    = 10
-	maxDebt         = 4 << 30
+	maxDebtBytes    = 4 << 30
 	stalledPressure = 2
 	holdPressure    = 1.5
 )
 
-// decay is what is left of a smoothed sum after a time.
+// decay returns what is left of a smoothed sum after a time.
 func decay(elapsed, over time.Duration) float64 { return math.Exp(-float64(elapsed) / float64(over)) }
 
 // processors smooths what threads did. Its fields are sums in which the past
@@ -60,22 +59,22 @@ func (p *processors) observe(s Signals) {
 }
 
 func (p *processors) pressure(s Signals) float64 {
-	blamed := p.blame() * p.wait
-	run := max(p.run, leastForeground*p.elapsed*float64(s.Processors))
-	return blamed / (run + p.wait - blamed) / maxSlowdown
+	attributed := p.buildsPart() * p.wait
+	run := max(p.run, minForeground*p.elapsed*float64(s.Processors))
+	return attributed / (run + p.wait - attributed) / maxSlowdown
 }
 
-// asleep is how many of the statements wait for something else than a processor.
-// Those of a busy server run for at least a part of their time, wakeful.
-func (p *processors) asleep(s Signals) int {
+// offCPU returns how many of the statements wait for something else than a processor.
+// Those of a busy server run for at least a part of their time, minOnCPU.
+func (p *processors) offCPU(s Signals) int {
 	if p.busy == 0 {
 		return 0 // it is not known
 	}
 	running := (p.run + p.wait) / p.elapsed
-	return max(0, int(math.Round(s.Statements.Seconds()-running/wakeful)))
+	return max(0, int(math.Round(s.Statements.Seconds()-running/minOnCPU)))
 }
 
-// used is the part of the machine that the foreground uses, all of it if that is
+// used returns the part of the machine that the foreground uses, all of it if that is
 // not known.
 func (p *processors) used(s Signals) float64 {
 	if p.busy == 0 || p.elapsed == 0 || s.Processors == 0 {
@@ -84,77 +83,75 @@ func (p *processors) used(s Signals) float64 {
 	return p.run / (p.elapsed * float64(s.Processors))
 }
 
-// blame is the part of what all processors do that builds do.
-func (p *processors) blame() float64 {
+// buildsPart returns the part of what all processors do that builds do.
+func (p *processors) buildsPart() float64 {
 	if p.builds == 0 {
 		return 0
 	}
 	return p.builds / max(p.builds, p.busy)
 }
 
-// atWork is how much builds are to blame for what is not about processors alone, 0
-// to 1: little if they hardly run.
-func (p *processors) atWork() float64 {
+// weight returns how much of what is not about processors alone is attributed to builds,
+// 0 to 1: little if they hardly run.
+func (p *processors) weight() float64 {
 	if p.busy == 0 {
 		return 1 // it is not known
 	}
-	return min(1, p.blame()/fullBlame)
+	return min(1, p.buildsPart()/fullWeight)
 }
 
 // commits compares the latency of commits with what it is without builds.
 type commits struct {
 	count, time, elapsed float64 // smoothed sums
-	// usual is the latency without builds, 0 if it is not known.
-	usual float64
+	// baseline is the latency without builds in nanoseconds, 0 if it is not known.
+	baseline float64
 }
 
 // begin takes signals of a time in which there was no build.
 func (c *commits) begin(s Signals) {
 	c.count, c.time, c.elapsed = 0, 0, 0
-	if s.Commits >= leastCommits {
-		c.usual = float64(s.CommitTime) / float64(s.Commits)
+	if s.Commits >= minSamples {
+		c.baseline = float64(s.CommitTime) / float64(s.Commits)
 	}
 }
 
-const (
-	// learning is the time in which the usual latency follows what is observed, if
-	// builds hardly run or commits are faster than usual.
-	learning = 5 * time.Second
-)
+// baselineTime is the time constant with which the baseline follows what is observed, if
+// builds hardly run or commits are faster than the baseline.
+const baselineTime = 5 * time.Second
 
-// observe takes the next signals; hardly says that builds hardly run. A latency
-// that stays high all the same is the usual one, after a while: giving way does
+// observe takes the next signals; idle says that builds hardly run. A latency
+// that stays high all the same becomes the baseline after a while: yielding does
 // not help then.
-func (c *commits) observe(s Signals, hardly bool) {
+func (c *commits) observe(s Signals, idle bool) {
 	keep := decay(s.Elapsed, smoothing)
 	c.count = c.count*keep + float64(s.Commits)
 	c.time = c.time*keep + float64(s.CommitTime)
 	c.elapsed = c.elapsed*keep + float64(s.Elapsed)
-	if c.count < leastCommits {
+	if c.count < minSamples {
 		return
 	}
 	latency := c.time / c.count
-	if c.usual == 0 {
-		c.usual = latency
+	if c.baseline == 0 {
+		c.baseline = latency
 	}
-	if hardly || latency < c.usual {
-		c.usual += (latency - c.usual) * (1 - decay(s.Elapsed, learning))
+	if idle || latency < c.baseline {
+		c.baseline += (latency - c.baseline) * (1 - decay(s.Elapsed, baselineTime))
 	}
 }
 
-// pressure is of what commits make of the statements: twice a usual latency is
+// pressure is of what commits add to the statements: twice the baseline is
 // little among the twenty statements of a transaction.
 func (c *commits) pressure(s Signals) float64 {
-	if c.count < leastCommits || c.usual == 0 || c.elapsed == 0 || s.Statements == 0 {
+	if c.count < minSamples || c.baseline == 0 || c.elapsed == 0 || s.Statements == 0 {
 		return 0
 	}
 	statements := s.Statements.Seconds()
-	longer := max(0, c.time-c.count*c.usual) / c.elapsed
-	return longer / max(statements-longer, leastUsual*statements) / maxCommitSlowdown
+	longer := max(0, c.time-c.count*c.baseline) / c.elapsed
+	return longer / max(statements-longer, baselineFloor*statements) / maxCommitSlowdown
 }
 
 func storePressure(s Signals) float64 {
-	p := max(float64(s.L0Sublevels)/maxSublevels, float64(s.CompactionDebtBytes)/maxDebt)
+	p := max(float64(s.L0Sublevels)/maxSublevels, float64(s.CompactionDebtBytes)/maxDebtBytes)
 	if s.WriteStalled {
 		p = max(p, stalledPressure)
 	}

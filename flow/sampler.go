@@ -24,8 +24,8 @@ type StoreSignals struct {
 // Sampler.
 type LoadSampler struct {
 	store      func() StoreSignals
-	statements *Meter
-	usage      UsageMeter
+	statements *StatementMeter
+	usage      usageMeter
 
 	last       time.Time
 	commits    int64
@@ -34,13 +34,13 @@ type LoadSampler struct {
 
 // NewLoadSampler returns a sampler of a store and of the statements of a server's
 // clients.
-func NewLoadSampler(store func() StoreSignals, statements *Meter) *LoadSampler {
+func NewLoadSampler(store func() StoreSignals, statements *StatementMeter) *LoadSampler {
 	return &LoadSampler{store: store, statements: statements}
 }
 
 // Begin implements Sampler.
 func (l *LoadSampler) Begin(now time.Time) Signals {
-	l.usage = UsageMeter{}
+	l.usage = usageMeter{}
 	s := l.Sample(now)
 	store := l.store()
 	s.Commits = int64(store.CommitsPerSecond)
@@ -50,11 +50,11 @@ func (l *LoadSampler) Begin(now time.Time) Signals {
 
 // Sample implements Sampler.
 func (l *LoadSampler) Sample(now time.Time) Signals {
-	store, usage := l.store(), l.usage.Sample()
+	store, usage := l.store(), l.usage.sample()
 	s := Signals{
 		Elapsed: now.Sub(l.last), Processors: runtime.NumCPU(),
 		Statements: l.statements.Recent(now),
-		Foreground: Threads(usage.Foreground), Builds: usage.Background.Run, Busy: usage.Busy,
+		Foreground: usage.Foreground, Builds: usage.Background.Run, Busy: usage.Busy,
 		Commits: max(0, store.Commits-l.commits), CommitTime: max(0, store.CommitTime-l.commitTime),
 		L0Sublevels: store.L0Sublevels, CompactionDebtBytes: store.CompactionDebtBytes, WriteStalled: store.WriteStalled,
 	}

@@ -13,7 +13,7 @@ type Signals struct {
 	// second, summed over sessions.
 	Statements time.Duration
 	// Foreground is what the threads of the foreground did.
-	Foreground Threads
+	Foreground ThreadTime
 	// Builds is the processor time of builds, Busy that of everything on the
 	// machine. Where they are not known they are 0, and processors put no pressure.
 	Builds, Busy time.Duration
@@ -22,16 +22,17 @@ type Signals struct {
 	// taken together.
 	Commits    int64
 	CommitTime time.Duration
-	// L0Sublevels, CompactionDebtBytes and WriteStalled are the store's; see
-	// kv.LoadSignals.
+	// L0Sublevels is the read amplification of the store's level 0, CompactionDebtBytes
+	// an estimate of what it has left to compact; WriteStalled says that it holds writers
+	// back.
 	L0Sublevels         int
 	CompactionDebtBytes uint64
 	WriteStalled        bool
 }
 
-// Threads is what a group of threads did: the time they ran, and the time they
+// ThreadTime is what a group of threads did, summed: the time they ran, and the time they
 // could have run but had no processor.
-type Threads struct{ Run, Wait time.Duration }
+type ThreadTime struct{ Run, Wait time.Duration }
 
 // Reason is why builds do not have everything; empty if they do.
 type Reason string
@@ -41,12 +42,11 @@ const (
 	Processors    Reason = "processors"
 	CommitLatency Reason = "commit latency"
 	StoreLoad     Reason = "store load"
-	// Statements is not the governor's: workers put themselves aside for statements
-	// that run.
+	// Statements is not the controller's: workers yield to statements that run.
 	Statements Reason = "statements"
 )
 
-// Reasons lists the reasons of the governor.
+// Reasons lists the reasons of a decision.
 var Reasons = []Reason{Processors, CommitLatency, StoreLoad}
 
 // Decision is what builds may do until the next one.
@@ -56,9 +56,9 @@ type Decision struct {
 	Share float64
 	// Reason is why Share is less than 1, or imports are held.
 	Reason Reason
-	// Asleep is how many of the statements that run hardly use a processor: they wait
-	// for something else, and workers need not give way to them.
-	Asleep int
+	// OffCPU is how many of the statements that run hardly use a processor: they wait
+	// for something else, and workers need not yield to them.
+	OffCPU int
 	// HoldImports says that the store should not get any files now.
 	HoldImports bool
 }

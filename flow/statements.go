@@ -7,20 +7,20 @@ import (
 )
 
 const (
-	// Window is the time that Recent looks back.
-	Window = time.Second
+	// window is the time that Recent looks back.
+	window = time.Second
 	slots  = 10
-	slot   = Window / slots
+	slot   = window / slots
 )
 
-// Meter sums the time that statements take. The zero value is ready to use; all
+// StatementMeter sums the time that statements take. The zero value is ready to use; all
 // methods may be called concurrently, and on nil, which measures nothing.
-type Meter struct {
+type StatementMeter struct {
 	running atomic.Int64 // written with mu held
 
 	mu sync.Mutex
-	// base is a little before the meter was used first. Slots are counted from there, by a clock that
-	// nobody sets.
+	// base is a little before the meter was used first. Slots are counted from there, by the
+	// monotonic clock.
 	base    time.Time
 	changed time.Time // when running was added up to
 	// sums are the statements' times of the last slots, by number of slot since base;
@@ -29,9 +29,9 @@ type Meter struct {
 	newest int64
 }
 
-// Begin says that a statement begins, and returns the function that says that it
-// has ended, which must be called once.
-func (m *Meter) Begin() (end func()) {
+// Begin counts a statement that begins, and returns the function that ends it, which
+// must be called once.
+func (m *StatementMeter) Begin() (end func()) {
 	if m == nil {
 		return func() {}
 	}
@@ -39,17 +39,17 @@ func (m *Meter) Begin() (end func()) {
 	return func() { m.change(time.Now(), -1) }
 }
 
-// Executing is the number of statements that run now.
-func (m *Meter) Executing() int {
+// Executing returns the number of statements that run now.
+func (m *StatementMeter) Executing() int {
 	if m == nil {
 		return 0
 	}
 	return int(m.running.Load())
 }
 
-// Recent is the time that statements have taken within the last second up to now,
+// Recent returns the time that statements have taken within the last second up to now,
 // or a tenth less, summed over those that ran side by side.
-func (m *Meter) Recent(now time.Time) time.Duration {
+func (m *StatementMeter) Recent(now time.Time) time.Duration {
 	if m == nil {
 		return 0
 	}
@@ -63,7 +63,7 @@ func (m *Meter) Recent(now time.Time) time.Duration {
 	return sum
 }
 
-func (m *Meter) change(now time.Time, by int64) {
+func (m *StatementMeter) change(now time.Time, by int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.advance(now)
@@ -71,12 +71,12 @@ func (m *Meter) change(now time.Time, by int64) {
 }
 
 // advance adds up to now what runs, slot by slot.
-func (m *Meter) advance(now time.Time) {
+func (m *StatementMeter) advance(now time.Time) {
 	if m.base.IsZero() {
-		m.base = now.Add(-2 * Window) // before whatever is looked back to
+		m.base = now.Add(-2 * window) // before all that is looked back to
 	}
 	at := m.changed
-	if earliest := now.Add(-Window); at.Before(earliest) {
+	if earliest := now.Add(-window); at.Before(earliest) {
 		at = earliest
 	}
 	for at.Before(now) {
@@ -94,11 +94,11 @@ func (m *Meter) advance(now time.Time) {
 	}
 }
 
-// number is that of the slot that t lies in.
-func (m *Meter) number(t time.Time) int64 { return int64(max(0, t.Sub(m.base)) / slot) }
+// number returns that of the slot that t lies in.
+func (m *StatementMeter) number(t time.Time) int64 { return int64(max(0, t.Sub(m.base)) / slot) }
 
 // slot returns the sum of a slot, and clears those between it and the newest.
-func (m *Meter) slot(number int64) *time.Duration {
+func (m *StatementMeter) slot(number int64) *time.Duration {
 	for n := max(m.newest+1, number-slots); n <= number; n++ {
 		m.sums[n%(slots+1)] = 0
 	}

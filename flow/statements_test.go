@@ -10,7 +10,7 @@ import (
 func TestRecent(t *testing.T) {
 	begin := time.Unix(1_700_000_000, 0)
 	at := func(ms int) time.Time { return begin.Add(time.Duration(ms) * time.Millisecond) }
-	m := new(Meter)
+	m := new(StatementMeter)
 	require.Zero(t, m.Recent(at(0)), "nothing has run")
 
 	m.change(at(0), 1)
@@ -29,7 +29,7 @@ func TestRecent(t *testing.T) {
 }
 
 func TestNilMeterMeasuresNothing(t *testing.T) {
-	var m *Meter
+	var m *StatementMeter
 	m.Begin()()
 	require.Zero(t, m.Recent(time.Now()))
 }
@@ -37,7 +37,7 @@ func TestNilMeterMeasuresNothing(t *testing.T) {
 // TestSlotsAreCountedFromTheFirstUse: by the clock of the wall, which somebody sets, they would have
 // to be walked one by one from one time to another.
 func TestSlotsAreCountedFromTheFirstUse(t *testing.T) {
-	m := new(Meter)
+	m := new(StatementMeter)
 	m.Begin()()
 	require.Less(t, m.newest, int64(1000))
 	m.Begin()()

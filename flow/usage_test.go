@@ -20,13 +20,13 @@ func TestUsageTellsForegroundFromBackground(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("threads are accounted for on Linux only")
 	}
-	var m UsageMeter
-	require.Zero(t, m.Sample(), "nothing to compare with")
+	var m usageMeter
+	require.Zero(t, m.sample(), "nothing to compare with")
 	const least = time.Millisecond // on a busy machine low priority gets little
 	for _, low := range []bool{false, true} {
 		var stop atomic.Bool
 		done := make(chan struct{})
-		m.Sample()
+		m.sample()
 		go func() {
 			defer close(done)
 			if low {
@@ -35,10 +35,10 @@ func TestUsageTellsForegroundFromBackground(t *testing.T) {
 			spin(&stop)
 		}()
 		// Threads of a test before may still be about to end.
-		require.Eventually(t, func() bool { return low || m.Sample().Background.Run == 0 }, 5*time.Minute, 20*time.Millisecond)
-		var ran Usage
+		require.Eventually(t, func() bool { return low || m.sample().Background.Run == 0 }, 5*time.Minute, 20*time.Millisecond)
+		var ran usage
 		require.Eventually(t, func() bool {
-			u := m.Sample()
+			u := m.sample()
 			ran.Foreground.Run += u.Foreground.Run
 			ran.Background.Run += u.Background.Run
 			ran.Busy += u.Busy

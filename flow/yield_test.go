@@ -8,10 +8,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestGuestWaitsForStatements(t *testing.T) {
+func TestTaskYieldsToStatements(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := new(Meter)
-		g := Guest{Meter: m, Least: 0.1, Sleep: time.Sleep}
+		m := new(StatementMeter)
+		g := BackgroundTask{Meter: m, MinShare: 0.1, Sleep: time.Sleep}
 		require.Zero(t, g.Yield(0), "nothing runs")
 		require.Zero(t, m.Executing())
 
@@ -23,20 +23,20 @@ func TestGuestWaitsForStatements(t *testing.T) {
 		require.Equal(t, time.Millisecond, g.Yield(1))
 		require.Equal(t, 1, m.Executing())
 		two()
-		require.Zero(t, new(Guest).Yield(0))
+		require.Zero(t, new(BackgroundTask).Yield(0))
 	})
 }
 
-// TestGuestHasItsPart: beside statements that never end it has the least part, and
+// TestTaskHasItsMinShare: beside statements that never end it has the least share, and
 // not what it did not wait for before on top of that.
-func TestGuestHasItsPart(t *testing.T) {
+func TestTaskHasItsMinShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := new(Meter)
-		g := Guest{Meter: m, Least: 0.25, Sleep: time.Sleep}
+		m := new(StatementMeter)
+		g := BackgroundTask{Meter: m, MinShare: 0.25, Sleep: time.Sleep}
 		g.Yield(0)
 		time.Sleep(100 * time.Millisecond)
 		defer m.Begin()()
-		require.Equal(t, longestYield, g.Yield(0))
+		require.Equal(t, maxYield, g.Yield(0))
 		var worked, waited time.Duration
 		for range 20 {
 			time.Sleep(time.Millisecond)
@@ -47,10 +47,10 @@ func TestGuestHasItsPart(t *testing.T) {
 	})
 }
 
-// TestGuestKeepsItsThread: the wait that servers use ends too.
-func TestGuestKeepsItsThread(t *testing.T) {
-	m := new(Meter)
-	g := Guest{Meter: m, Least: 0.5}
+// TestTaskKeepsItsThread: the wait that servers use ends too.
+func TestTaskKeepsItsThread(t *testing.T) {
+	m := new(StatementMeter)
+	g := BackgroundTask{Meter: m, MinShare: 0.5}
 	g.Yield(0)
 	time.Sleep(time.Millisecond)
 	defer m.Begin()()

@@ -73,7 +73,7 @@ func TestWorkersGiveWayAndComeBack(t *testing.T) {
 		require.Empty(t, r.Held(7).Wait)
 		sampler.Hurt.Store(true)
 		decided()
-		require.LessOrEqual(t, r.Governor().Share, flow.Floor)
+		require.LessOrEqual(t, r.Governor().Share, flow.MinShare)
 		beside := during(rounds, time.Second)
 		require.Less(t, beside, alone/3)
 		require.Positive(t, beside, "it goes on")
@@ -85,7 +85,7 @@ func TestWorkersGiveWayAndComeBack(t *testing.T) {
 		require.Greater(t, during(rounds, 300*time.Millisecond), beside*2)
 		set(t, g, config.Governor, "ON")
 		decided()
-		require.LessOrEqual(t, r.Governor().Share, flow.Floor)
+		require.LessOrEqual(t, r.Governor().Share, flow.MinShare)
 
 		sampler.Hurt.Store(false)
 		decided()
@@ -201,7 +201,7 @@ func TestWorkersGiveWayToStatements(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := config.NewGlobals()
 		r := NewResources(g, 2)
-		meter := new(flow.Meter)
+		meter := new(flow.StatementMeter)
 		r.Govern(new(flowtest.Foreground), meter)
 		s := join(t, r, ShareOptions{JobID: 7})
 		defer s.Leave()

@@ -92,7 +92,9 @@ func (r *Resources) LimitMemory(quota int64) { r.sorting = quota }
 // Govern lets builds yield to the foreground that s observes, and to each of the
 // statements, unless fastddl_ddl_governor is OFF. It must be called before there are
 // jobs.
-func (r *Resources) Govern(s flow.Sampler, statements *flow.Meter) { r.governor.Observe(s, statements) }
+func (r *Resources) Govern(s flow.Sampler, statements *flow.StatementMeter) {
+	r.governor.Observe(s, statements)
+}
 
 // Governor is what builds may do now.
 func (r *Resources) Governor() flow.Decision { return r.governor.Decision() }

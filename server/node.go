@@ -52,7 +52,7 @@ type Node struct {
 	cfg        config.Config
 	globals    *config.Globals
 	bus        *event.Bus
-	foreground *flow.Meter
+	foreground *flow.StatementMeter
 	store      *store
 	tempDir    string
 	// resources are what index builds share; nil if they are TiDB's.
@@ -77,7 +77,7 @@ func newNode(opts NodeOptions) (_ *Node, err error) {
 		opts.Stage = func(string) {}
 	}
 	cfg := opts.Config
-	n := &Node{opts: opts, cfg: cfg, globals: config.NewGlobals(), bus: &event.Bus{}, foreground: new(flow.Meter)}
+	n := &Node{opts: opts, cfg: cfg, globals: config.NewGlobals(), bus: &event.Bus{}, foreground: new(flow.StatementMeter)}
 	for _, l := range opts.Listeners {
 		n.bus.Subscribe(l)
 	}
@@ -208,7 +208,7 @@ func (n *Node) Builds() kv.Store { return n.store.builds }
 func (n *Node) TempDir() string { return n.tempDir }
 
 // Foreground measures the statements of clients, which builds give way to.
-func (n *Node) Foreground() *flow.Meter { return n.foreground }
+func (n *Node) Foreground() *flow.StatementMeter { return n.foreground }
 
 // UnfinishedJobs describes the index builds that have not ended.
 func (n *Node) UnfinishedJobs() []ddl.JobInfo {

@@ -16,7 +16,7 @@ import (
 // Index builds give way while statements run: one that is counted for ever would hold them
 // back for ever, and one that is not counted is not given way to.
 func TestStatementsAreMeasured(t *testing.T) {
-	meter := new(flow.Meter)
+	meter := new(flow.StatementMeter)
 	e := newEnv(t, func(o *sql.Options) { o.Foreground = meter })
 	c := e.client()
 	table(c, 10)

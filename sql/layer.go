@@ -41,7 +41,7 @@ type Options struct {
 	// Resources are what builds share; nil makes some.
 	Resources *ingest.Resources
 	// Foreground measures the statements of clients; nil measures none.
-	Foreground *flow.Meter
+	Foreground *flow.StatementMeter
 	// TempDir is the folder that builds sort in; needed with Builds.
 	TempDir string
 	// Logger receives what is ours of the log; nil drops it.

@@ -25,7 +25,7 @@ func (f *Foreground) Sample(time.Time) flow.Signals {
 	s := flow.Signals{Elapsed: flow.Interval, Processors: 2, WriteStalled: f.Stalled.Load()}
 	if f.Hurt.Load() {
 		s.Statements = time.Second
-		s.Foreground = flow.Threads{Run: flow.Interval / 2, Wait: 4 * flow.Interval}
+		s.Foreground = flow.ThreadTime{Run: flow.Interval / 2, Wait: 4 * flow.Interval}
 		s.Builds, s.Busy = flow.Interval, 2*flow.Interval
 	}
 	return s
