@@ -37,7 +37,7 @@ type Backfiller interface {
 	// ComparePart sums up a part of a comparison.
 	ComparePart(ctx context.Context, t PartTask) (backfill.PartResult, error)
 	// Held is what the build of a job has and waits for; zero if there is none.
-	Held(jobID int64) ingest.Held
+	Held(jobID int64) ingest.Allocation
 }
 
 // BackfillTask is one build.
@@ -115,7 +115,9 @@ func (b *IndexBackfiller) Supported(table *model.TableInfo, indexes []*model.Ind
 }
 
 // Held implements Backfiller.
-func (b *IndexBackfiller) Held(jobID int64) ingest.Held { return b.opts.Resources.Held(jobID) }
+func (b *IndexBackfiller) Held(jobID int64) ingest.Allocation {
+	return b.opts.Resources.Allocation(jobID)
+}
 
 // Usage is what the running builds occupy.
 func (b *IndexBackfiller) Usage() ingest.Usage { return b.opts.Resources.Usage() }

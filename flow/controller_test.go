@@ -110,12 +110,12 @@ func TestFilesAreHeldFromAStoreThatIsOverloaded(t *testing.T) {
 			require.Equal(t, StoreLoad, d.Reason)
 		}
 		alone := c.Observe(time.Unix(0, 0), observed(func(s *Signals) { s.L0Sublevels, s.Statements = sublevels, 0 }))
-		require.Equal(t, Full, alone, "nobody waits for the store")
+		require.Equal(t, Full, alone, "no statement waits for the store")
 	}
 }
 
 // TestBuildsBeginCarefully: beside a foreground a build does not begin by hurting
-// it; where nobody is, it has everything at once.
+// it; without one it has everything at once.
 func TestBuildsBeginCarefully(t *testing.T) {
 	now := time.Unix(0, 0)
 	quiet := observed(func(s *Signals) { s.Statements = 0 })
@@ -138,9 +138,9 @@ func TestBuildsBeginCarefully(t *testing.T) {
 	require.Equal(t, Full, unhurt.Begin(now.Add(time.Minute), observed(nil)), "nothing is held up, so there is no reason for it")
 }
 
-// TestGivingWayThatDoesNotHelpEnds: commits that stay slow while builds hardly
+// TestYieldingThatDoesNotHelpEnds: commits that stay slow while builds hardly
 // run have another cause.
-func TestGivingWayThatDoesNotHelpEnds(t *testing.T) {
+func TestYieldingThatDoesNotHelpEnds(t *testing.T) {
 	c := full()
 	slow := observed(func(s *Signals) { s.CommitTime = 80 * time.Millisecond })
 	require.InDelta(t, MinShare, settle(c, slow, time.Second).Share, 0.01)
@@ -166,7 +166,7 @@ func TestLateSignalsDoNotOverdo(t *testing.T) {
 	require.GreaterOrEqual(t, d.Share, 0.12)
 }
 
-// TestStatementsThatSleep: workers need not give way to statements that wait for
+// TestStatementsThatSleep: workers need not yield to statements that wait for
 // something else than a processor.
 func TestStatementsThatSleep(t *testing.T) {
 	for _, tc := range []struct {

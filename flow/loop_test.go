@@ -85,10 +85,10 @@ func TestTheWholeMachineWhenAlone(t *testing.T) {
 	require.Equal(t, 1.0, least)
 }
 
-// TestGivesWayWithinASecond: a foreground that begins is not slowed down much a
-// second later, whatever it is hurt by, and when it ends the build has everything
+// TestYieldsWithinASecond: a foreground that begins is not slowed down much a
+// second later, whichever way it is hurt, and when it ends the build has everything
 // again within two.
-func TestGivesWayWithinASecond(t *testing.T) {
+func TestYieldsWithinASecond(t *testing.T) {
 	for name, set := range map[string]func(*machine){
 		"processors":    func(m *machine) { m.hurt, m.slower = 3, 0 },
 		"a lot":         func(m *machine) { m.hurt, m.slower = 40, 0 },
@@ -116,8 +116,8 @@ func TestGivesWayWithinASecond(t *testing.T) {
 	}
 }
 
-// TestFloorOfProgress: whatever is observed, a build goes on.
-func TestFloorOfProgress(t *testing.T) {
+// TestMinShareOfProgress: under any signals a build goes on.
+func TestMinShareOfProgress(t *testing.T) {
 	seed := randtest.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	var c Controller

@@ -16,7 +16,7 @@ var usual, errUsual = unix.Getpriority(unix.PRIO_PROCESS, os.Getpid())
 // monitor is the position of the runtime's monitor (sysmon) among the threads of
 // the process, which are listed as they began: runtime.main starts it before
 // anything else. It wakes up thousands of times a second to see how the others
-// do, and nobody is delayed by its waiting for a processor.
+// do, and its waiting for a processor delays nothing.
 const monitor = 1
 
 // forEachThread calls fn with each thread of the process but the monitor:

@@ -41,7 +41,7 @@ func (p *pace) until(now time.Time, speed int64) time.Duration {
 func (p *pace) write(now time.Time, n int) { p.limiter.ReserveN(now, n) }
 
 // WriteQueue lets the writes of all jobs pass at the speed of the node, in the
-// order of start-time fair queueing: whoever has been given least for its
+// order of start-time fair queueing: the job that has been given least for its
 // weight comes first, so the speed is divided by weight between those that want
 // to write, and one that does not leaves its part to the others.
 type WriteQueue struct {

@@ -147,8 +147,8 @@ type pieceBuild struct {
 func (b *pieceBuild) write(ctx context.Context, m *merger) (done bool, err error) {
 	writing, cancel := b.search.writing(ctx)
 	defer cancel()
-	// Entries of an index that is not unique hold their handle: nobody knows a whole
-	// key but who has the row.
+	// Entries of an index that is not unique hold their handle: a whole
+	// key is known only with the row.
 	w := b.im.NewWriter(!b.spec.Unique)
 	defer func() { err = errors.Join(err, w.Abort()) }()
 	var batch records

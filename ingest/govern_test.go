@@ -48,13 +48,13 @@ func during(n *atomic.Int64, d time.Duration) float64 {
 	return float64(n.Load()-before) / d.Seconds()
 }
 
-// decided lets the governor come to its decision.
+// decided waits until the governor has settled.
 func decided() {
 	time.Sleep(20 * flow.Interval)
 	synctest.Wait()
 }
 
-func TestWorkersGiveWayAndComeBack(t *testing.T) {
+func TestWorkersYieldAndComeBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told sync.Map
 		bus := &event.Bus{}
@@ -70,14 +70,14 @@ func TestWorkersGiveWayAndComeBack(t *testing.T) {
 		defer end()
 
 		alone := during(rounds, 300*time.Millisecond)
-		require.Empty(t, r.Held(7).Wait)
+		require.Empty(t, r.Allocation(7).Wait)
 		sampler.Hurt.Store(true)
 		decided()
 		require.LessOrEqual(t, r.Governor().Share, flow.MinShare)
 		beside := during(rounds, time.Second)
 		require.Less(t, beside, alone/3)
 		require.Positive(t, beside, "it goes on")
-		require.Equal(t, "giving way to foreground: processors", r.Held(7).Wait)
+		require.Equal(t, "giving way to foreground: processors", r.Allocation(7).Wait)
 
 		set(t, g, config.Governor, "OFF")
 		decided()
@@ -91,12 +91,12 @@ func TestWorkersGiveWayAndComeBack(t *testing.T) {
 		decided()
 		require.Equal(t, flow.Full, r.Governor())
 		require.Greater(t, during(rounds, 300*time.Millisecond), beside*2)
-		require.Empty(t, r.Held(7).Wait)
+		require.Empty(t, r.Allocation(7).Wait)
 
 		end()
 		left()
 		id, ok := told.Load("foreground: processors")
-		require.True(t, ok, "nobody was told")
+		require.True(t, ok, "nothing was reported")
 		require.EqualValues(t, 7, id)
 	})
 }
@@ -165,7 +165,7 @@ func TestImportsWaitForTheStore(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 		defer cancel()
 		require.ErrorIs(t, s.flow.AwaitImport(ctx), context.DeadlineExceeded)
-		require.NotEmpty(t, r.Held(1).Wait)
+		require.NotEmpty(t, r.Allocation(1).Wait)
 	})
 }
 
@@ -194,10 +194,10 @@ func TestCeilingsHoldWhateverTheGovernorDecides(t *testing.T) {
 	})
 }
 
-// TestWorkersGiveWayToStatements: while as many statements run as there are
+// TestWorkersYieldToStatements: while as many statements run as there are
 // processors, workers have their least part, and all of it when they end or when
 // the governor is switched off.
-func TestWorkersGiveWayToStatements(t *testing.T) {
+func TestWorkersYieldToStatements(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := config.NewGlobals()
 		r := NewResources(g, 2)
@@ -215,7 +215,7 @@ func TestWorkersGiveWayToStatements(t *testing.T) {
 		}
 		require.Less(t, during(rounds, 500*time.Millisecond), alone/2)
 		require.Positive(t, during(rounds, 500*time.Millisecond))
-		require.Equal(t, "giving way to foreground: statements", r.Held(7).Wait)
+		require.Equal(t, "giving way to foreground: statements", r.Allocation(7).Wait)
 		set(t, g, config.Governor, "OFF")
 		require.Greater(t, during(rounds, 300*time.Millisecond), alone/2)
 		set(t, g, config.Governor, "ON")
@@ -225,7 +225,7 @@ func TestWorkersGiveWayToStatements(t *testing.T) {
 		}
 		require.Greater(t, during(rounds, 300*time.Millisecond), alone/2)
 		decided()
-		require.Empty(t, r.Held(7).Wait)
+		require.Empty(t, r.Allocation(7).Wait)
 	})
 }
 

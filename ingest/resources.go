@@ -28,8 +28,8 @@ type Resources struct {
 
 	governor *flow.Governor
 
-	// notifying is held while jobs are told of their parts, and taken before mu,
-	// so that what a job was told last is what it has.
+	// notifying is held while jobs are notified of their parts, and taken before mu,
+	// so that the last notification says what a job has.
 	notifying sync.Mutex
 	threads   int    // that processors are reserved for
 	reserved  func() // gives them back
@@ -51,7 +51,7 @@ type usage struct{ now, peak int64 }
 
 func (u *usage) add(n int64) {
 	u.now += n
-	invariants.Check(u.now >= 0, "%d bytes are given back that nobody holds", -u.now)
+	invariants.Check(u.now >= 0, "%d bytes are given back that no job holds", -u.now)
 	u.peak = max(u.peak, u.now)
 }
 
@@ -184,7 +184,7 @@ func (r *Resources) Join(ctx context.Context, opts ShareOptions) (*Share, error)
 	}
 }
 
-// rebalance divides everything anew and tells the jobs.
+// rebalance divides everything anew and notifies the jobs.
 func (r *Resources) rebalance() {
 	r.notifying.Lock()
 	defer r.notifying.Unlock()

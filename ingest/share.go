@@ -18,7 +18,7 @@ type ShareOptions struct {
 	Indexes int
 	// ReadOnly says that the job sorts nothing: it needs no memory and no disk.
 	ReadOnly bool
-	// MaxWorkers bounds the workers whatever settings say; 0 does not.
+	// MaxWorkers bounds the workers above all settings; 0 does not.
 	MaxWorkers int
 	// Settings are the job's own, which the share follows; nil has none.
 	Settings *LiveSettings
@@ -54,8 +54,8 @@ type Share struct {
 	noRoom   error // why the store takes no files; nil if it does
 }
 
-// Held is what a job has and what it waits for.
-type Held struct {
+// Allocation is what a job holds of the resources, and what is pending.
+type Allocation struct {
 	Workers int
 	// MemoryBytes and TempBytes are in use, of MemoryPart and TempPart that the job
 	// may use while the others have theirs.
@@ -67,38 +67,38 @@ type Held struct {
 	Wait string
 }
 
-// Held returns what a job has; zero if it is not open.
-func (r *Resources) Held(jobID int64) Held {
+// Allocation returns what a job holds and waits for; zero if it is not open.
+func (r *Resources) Allocation(jobID int64) Allocation {
 	s := r.find(jobID)
 	if s == nil {
-		return Held{}
+		return Allocation{}
 	}
 	speed, limit := s.writeSpeed()
 	throttled := s.throttle.Active(time.Now())
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	h := Held{
+	a := Allocation{
 		Workers: s.workers, MemoryBytes: s.memory.now, MemoryPart: s.memoryPart,
 		TempBytes: s.temp.now, TempPart: s.runsPart + s.filesPart, WriteSpeed: speed,
 	}
 	switch {
 	case !s.begun:
-		h.Wait = "waiting for memory: " + config.MemoryQuota
+		a.Wait = "waiting for memory: " + config.MemoryQuota
 	case s.noRoom != nil:
-		h.Wait = "disk space: " + s.noRoom.Error()
+		a.Wait = "disk space: " + s.noRoom.Error()
 	case s.diskWait > 0:
-		h.Wait = "waiting for disk: " + r.diskLimitLocked()
+		a.Wait = "waiting for disk: " + r.diskLimitLocked()
 	case throttled:
-		h.Wait = "throttled: " + limit
+		a.Wait = "throttled: " + limit
 	default:
 		if reason := s.flow.YieldsTo(s.workers); reason != "" {
-			h.Wait = "giving way to foreground: " + string(reason)
+			a.Wait = "giving way to foreground: " + string(reason)
 		}
 	}
-	return h
+	return a
 }
 
-// Leave ends the share and gives back whatever the job still holds.
+// Leave ends the share and gives back all that the job still holds.
 func (s *Share) Leave() {
 	s.opts.Settings.follow(nil)
 	s.throttle.Stop()

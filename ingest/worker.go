@@ -149,7 +149,7 @@ func (w *Worker) used() int64 {
 	return reserved + sorting*2*entrySize
 }
 
-// account tells the job's share what the worker holds.
+// account charges the job's share with what the worker holds.
 func (w *Worker) account() {
 	if used := w.used(); used != w.memory {
 		w.job.share.useMemory(used - w.memory)

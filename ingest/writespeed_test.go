@@ -33,7 +33,7 @@ func TestThrottleHoldsTheSpeedAndFollowsTheVariable(t *testing.T) {
 		start := time.Now()
 		require.NoError(t, s.Wait(ctx, 1<<30))
 		require.Zero(t, time.Since(start), "no limit")
-		require.Zero(t, r.Held(5).WriteSpeed)
+		require.Zero(t, r.Allocation(5).WriteSpeed)
 
 		for name, limit := range map[string]func(string){
 			config.ReorgMaxWriteSpeed: func(v string) { set(t, g, config.ReorgMaxWriteSpeed, v) },
@@ -43,7 +43,7 @@ func TestThrottleHoldsTheSpeedAndFollowsTheVariable(t *testing.T) {
 			start = time.Now()
 			require.NoError(t, s.Wait(ctx, 300_000))
 			require.InDelta(t, 300*time.Millisecond, time.Since(start), float64(2*flow.WriteSlice))
-			require.EqualValues(t, 1_000_000, r.Held(5).WriteSpeed)
+			require.EqualValues(t, 1_000_000, r.Allocation(5).WriteSpeed)
 
 			// A wait of minutes ends soon after the limit is lifted.
 			start = time.Now()
@@ -55,7 +55,7 @@ func TestThrottleHoldsTheSpeedAndFollowsTheVariable(t *testing.T) {
 			cancelled, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
 			require.ErrorIs(t, s.Wait(cancelled, 100_000), context.DeadlineExceeded)
 			cancel()
-			require.Equal(t, "throttled: "+name, r.Held(5).Wait)
+			require.Equal(t, "throttled: "+name, r.Allocation(5).Wait)
 
 			limit("100000")
 			require.NoError(t, s.Wait(ctx, 100_000))
@@ -65,7 +65,7 @@ func TestThrottleHoldsTheSpeedAndFollowsTheVariable(t *testing.T) {
 			limit("0")
 		}
 		time.Sleep(flow.ThrottledFor)
-		require.Empty(t, r.Held(5).Wait)
+		require.Empty(t, r.Allocation(5).Wait)
 	})
 }
 
