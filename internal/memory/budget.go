@@ -1,10 +1,5 @@
 package memory
 
-import (
-	"os"
-	"runtime/debug"
-)
-
 const (
 	// Least is the smallest limit that a server can work with, in bytes.
 	Least = 256 << 20
@@ -13,7 +8,7 @@ const (
 	// maxMemTable is the size of a memtable where there is enough memory. Larger ones
 	// would make flushes long, and recovery after a crash.
 	maxMemTable = 64 << 20
-	// MemTables is how many memtables there are at the most before writers wait.
+	// MemTables is the greatest number of memtables before writers wait.
 	MemTables = 4
 )
 
@@ -24,7 +19,7 @@ type Budget struct {
 	// BlockCache is for uncompressed blocks of the store.
 	BlockCache int64
 	// MemTable is the size of each of the store's memtables, of which there are
-	// MemTables at the most.
+	// at most MemTables.
 	MemTable int64
 	// Sorting is for the entries of index builds.
 	Sorting int64
@@ -70,13 +65,4 @@ func Divide(limit int64) Budget {
 	}
 	b.Heap = limit - b.BlockCache - MemTables*b.MemTable - b.Sorting
 	return b
-}
-
-// LimitHeap lets Go collect garbage more often when the heap would exceed its
-// part, unless the environment variable GOMEMLIMIT says otherwise. It is for the whole
-// process.
-func (b Budget) LimitHeap() {
-	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(b.Heap)
-	}
 }
