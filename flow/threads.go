@@ -16,7 +16,7 @@ var procs struct {
 	changes  uint64 // how often reserved has changed
 }
 
-// Cores is the number of processors there are without those reserved.
+// Cores returns the number of processors there are without those reserved.
 func Cores() int {
 	procs.mu.Lock()
 	defer procs.mu.Unlock()

@@ -70,7 +70,7 @@ func threadTime(id string) (ThreadTime, bool) {
 // tick is the unit of time in /proc/stat.
 const tick = 10 * time.Millisecond
 
-// busyTime is the time that processors did anything since the machine began: all
+// busyTime returns the time that processors did anything since the machine began: all
 // that /proc/stat knows but idling and waiting for disks. What virtual machines
 // did in it is in the others' already.
 func busyTime() time.Duration {

@@ -17,7 +17,7 @@ import (
 // a timer came late is made up for.
 const WriteSlice = 50 * time.Millisecond
 
-// sliceBytes is what may be written in one slice.
+// sliceBytes returns what may be written in one slice.
 func sliceBytes(limit int64) int { return int(max(1, limit/int64(time.Second/WriteSlice))) }
 
 // pace spaces out writes so that they keep to a speed. A write may begin when those
@@ -27,7 +27,7 @@ type pace struct {
 	limiter *rate.Limiter
 }
 
-// until is how long to wait before the next bytes may be written at a speed in
+// until returns how long to wait before the next bytes may be written at a speed in
 // bytes per second. Nothing waits for what was written at another speed.
 func (p *pace) until(now time.Time, speed int64) time.Duration {
 	if p.limiter == nil || p.speed != speed {

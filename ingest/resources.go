@@ -96,7 +96,7 @@ func (r *Resources) Govern(s flow.Sampler, statements *flow.StatementMeter) {
 	r.governor.Observe(s, statements)
 }
 
-// Governor is what builds may do now.
+// Governor returns what builds may do now.
 func (r *Resources) Governor() flow.Decision { return r.governor.Decision() }
 
 // Usage returns what is in use now.
@@ -232,7 +232,7 @@ func (r *Resources) admitLocked() {
 	}
 }
 
-// claimedLocked is the memory that the jobs but one hold or must be able to.
+// claimedLocked returns the memory that the jobs but one hold or must be able to.
 func (r *Resources) claimedLocked(but *Share) int64 {
 	var n int64
 	for _, s := range r.shares {

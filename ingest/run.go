@@ -69,7 +69,7 @@ func (r *run) separator(i int) []byte {
 	return r.separators[start:r.blocks[i].separatorEnd]
 }
 
-// memory is how many bytes of memory the run takes while it is not read.
+// memory returns how many bytes of memory the run takes while it is not read.
 func (r *run) memory() int64 {
 	return int64(cap(r.blocks))*int64(unsafe.Sizeof(runBlock{})) + int64(cap(r.separators)+cap(r.last))
 }
@@ -162,7 +162,7 @@ func (w *runWriter) finish() (*run, error) {
 
 func (w *runWriter) abort() error { return w.run.remove() }
 
-// runSizeBound is the greatest size of a run file with so many entries of so
+// runSizeBound returns the greatest size of a run file with so many entries of so
 // many bytes in total.
 func runSizeBound(count int, raw int64) int64 {
 	body := raw + int64(count)*runRecordSlack

@@ -130,7 +130,7 @@ func (s *Share) sampleFailed(err error) {
 
 func (s *Share) weight() int64 { return s.opts.Settings.Get().Weight }
 
-// leastMemory is what the job must be able to hold.
+// leastMemory returns what the job must be able to hold.
 func (s *Share) leastMemory() int64 {
 	if s.opts.ReadOnly {
 		return 0
@@ -139,7 +139,7 @@ func (s *Share) leastMemory() int64 {
 	return max(n*workerIndexMemory, min(n*indexMemory, s.r.memoryQuota()/100*arenasPercent))
 }
 
-// maxWorkers is how many workers the job would take.
+// maxWorkers returns how many workers the job would take.
 func (s *Share) maxWorkers() int64 {
 	n := int64(s.opts.Settings.Get().Workers)
 	if n == 0 {
@@ -151,7 +151,7 @@ func (s *Share) maxWorkers() int64 {
 	return max(1, n)
 }
 
-// workersWithMemory is maxWorkers, or less if the job's memory is not enough for
+// workersWithMemory returns maxWorkers, or less if the job's memory is not enough for
 // so many.
 func (s *Share) workersWithMemory() int64 {
 	if s.opts.ReadOnly {
@@ -161,7 +161,7 @@ func (s *Share) workersWithMemory() int64 {
 	return max(1, min(s.maxWorkers(), enough))
 }
 
-// Workers is the number of workers that the job may have now.
+// Workers returns the number of workers that the job may have now.
 func (s *Share) Workers() int {
 	s.r.mu.Lock()
 	defer s.r.mu.Unlock()
@@ -192,7 +192,7 @@ func (s *Share) OnWorkers(fn func()) (cancel func()) {
 // reads without locks need not keep to, and every look has a price.
 const batchesAtATime = 4
 
-// BatchRows is the number of rows that a worker reads at a time.
+// BatchRows returns the number of rows that a worker reads at a time.
 func (s *Share) BatchRows() int {
 	n := s.opts.Settings.Get().BatchRows
 	if n == 0 {
@@ -201,7 +201,7 @@ func (s *Share) BatchRows() int {
 	return n * batchesAtATime
 }
 
-// memoryLimit is how many bytes the job may hold in arenas and chunks: its part,
+// memoryLimit returns how many bytes the job may hold in arenas and chunks: its part,
 // or less while others hold more than theirs.
 func (s *Share) memoryLimit() int64 {
 	s.r.mu.Lock()
@@ -250,7 +250,7 @@ func (s *Share) addRunsLocked(n int64) {
 	s.r.temp.add(n)
 }
 
-// runFiles is how many runs the job may have.
+// runFiles returns how many runs the job may have.
 func (s *Share) runFiles() int {
 	s.r.mu.Lock()
 	defer s.r.mu.Unlock()

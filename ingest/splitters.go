@@ -72,7 +72,7 @@ func (s *splitters) fillCells() {
 	}
 }
 
-// count is the number of partitions.
+// count returns the number of partitions.
 func (s *splitters) count() int {
 	if s == nil {
 		return 1

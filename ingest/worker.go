@@ -131,7 +131,7 @@ func (w *Worker) EndBatch(ctx context.Context) (full bool, err error) {
 	return w.spill(ctx)
 }
 
-// used is the memory the worker holds, and what sorting its part of the
+// used returns the memory the worker holds, and what sorting its part of the
 // partitions that are merged at one time will take.
 func (w *Worker) used() int64 {
 	var reserved, sorting int64

@@ -43,7 +43,7 @@ func (s *Share) setThrottled(throttled bool) {
 	}
 }
 
-// writeSpeed is what the job may write now in bytes per second, 0 without a
+// writeSpeed returns what the job may write now in bytes per second, 0 without a
 // limit, and the name of the limit: its own, or its part of the node's, which
 // it divides with those that write now.
 func (s *Share) writeSpeed() (speed int64, limit string) {
