@@ -76,7 +76,7 @@
 //   - A build never stops for good: Share is at least MinShare under all signals, a pacer's
 //     waits for statements leave it MinShare of the time, imports are held for 5 s at most, and a
 //     sampler that panics leaves the last decision in force.
-//   - A statement is never delayed by flow: it adds to a counter, under a mutex that is
+//   - A statement never waits for flow: it adds to a counter, under a mutex that is
 //     held for arithmetic only.
 //   - Without jobs nothing is sampled, and the decision is [Full].
 //   - Each wait ends with its context, but for the 5 ms that a worker yields.
