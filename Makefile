@@ -16,7 +16,7 @@ CHECKED := -tags invariants
 # assertions switched on (its build tag intest), which its test kit asks for. The pointer
 # check is off: client-go's buffer of a transaction does arithmetic on pointers that it does
 # not allow.
-RACE_PKGS  := ./kv/... ./ddl/... ./backfill ./ingest/... ./lightning/... ./event/... ./config/... \
+RACE_PKGS  := ./flow/... ./kv/... ./ddl/... ./backfill ./ingest/... ./lightning/... ./event/... ./config/... \
 	$$(go list ./internal/... | grep -v internal/lint)
 RACE_FLAGS := -race -short -tags intest,invariants -gcflags=all=-d=checkptr=0
 

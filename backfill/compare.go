@@ -8,6 +8,7 @@ import (
 
 	"github.com/pingcap/tidb/pkg/meta/model"
 
+	"fastddl/flow"
 	"fastddl/ingest"
 	"fastddl/internal/errs"
 	"fastddl/internal/parallel"
@@ -340,7 +341,7 @@ func (c *comparison) countPart(ctx context.Context, r kv.KeyRange) error {
 }
 
 // readEntries hands out the entries of a part of an index.
-func (c *comparison) readEntries(ctx context.Context, r entryRange, pacer *ingest.Pacer, sink entrySink) error {
+func (c *comparison) readEntries(ctx context.Context, r entryRange, pacer *flow.Pacer, sink entrySink) error {
 	var seed uint64
 	known := false
 	return c.iterate(ctx, r.KeyRange, pacer, func(key, value []byte) {
@@ -351,7 +352,7 @@ func (c *comparison) readEntries(ctx context.Context, r entryRange, pacer *inges
 	})
 }
 
-func (c *comparison) iterate(ctx context.Context, r kv.KeyRange, pacer *ingest.Pacer, fn func(key, value []byte)) error {
+func (c *comparison) iterate(ctx context.Context, r kv.KeyRange, pacer *flow.Pacer, fn func(key, value []byte)) error {
 	iter, err := c.snap.Iter(r)
 	if err != nil {
 		return err
@@ -373,7 +374,7 @@ func (c *comparison) iterate(ctx context.Context, r kv.KeyRange, pacer *ingest.P
 
 // readRows hands out the entries that some rows give, and the first time says that they were
 // scanned and counts them, if the scan does that.
-func (c *comparison) readRows(ctx context.Context, t task, pacer *ingest.Pacer, sink entrySink, first bool) error {
+func (c *comparison) readRows(ctx context.Context, t task, pacer *flow.Pacer, sink entrySink, first bool) error {
 	enc, err := newEncoders(c.projection)
 	if err != nil {
 		return err

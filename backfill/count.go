@@ -8,7 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"fastddl/ingest"
+	"fastddl/flow"
 	"fastddl/internal/errs"
 	"fastddl/kv"
 )
@@ -322,7 +322,7 @@ func cutPieces(r kv.KeyRange, pieces []kv.SizedRange) ([]kv.KeyRange, error) {
 }
 
 // countKeys counts the records in r.
-func (x *execution) countKeys(ctx context.Context, snap kv.Snapshot, r kv.KeyRange, pacer *ingest.Pacer) (int64, error) {
+func (x *execution) countKeys(ctx context.Context, snap kv.Snapshot, r kv.KeyRange, pacer *flow.Pacer) (int64, error) {
 	if err := pacer.Pace(ctx); err != nil {
 		return 0, err
 	}

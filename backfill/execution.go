@@ -5,8 +5,8 @@ import (
 	"sync"
 
 	"fastddl/event"
+	"fastddl/flow"
 	"fastddl/ingest"
-	"fastddl/internal/background"
 	"fastddl/internal/errs"
 	"fastddl/internal/stage"
 )
@@ -85,8 +85,8 @@ func (x *execution) reporting(ctx context.Context, fn func(context.Context) erro
 
 // startVerifying makes the calling goroutine one that verifies, until end: at low
 // priority, at the pace that the job has, with its time on the job's account.
-func (x *execution) startVerifying() (pacer *ingest.Pacer, end func()) {
-	background.Thread()
+func (x *execution) startVerifying() (pacer *flow.Pacer, end func()) {
+	flow.BackgroundThread()
 	clock := stage.Start(stage.Verify)
 	return x.share.NewPacer(clock), func() { x.addCosts(clock.Stop()) }
 }

@@ -9,8 +9,8 @@ import (
 
 	"fastddl/config"
 	"fastddl/event"
+	"fastddl/flow/flowtest"
 	"fastddl/ingest"
-	"fastddl/ingest/governor/governortest"
 )
 
 // TestBuildGivesWayInEveryStage: a build beside a foreground that it hurts in one
@@ -26,7 +26,7 @@ func TestBuildGivesWayInEveryStage(t *testing.T) {
 		t.Run(stage, func(t *testing.T) {
 			defer f.dropIndex(idx)
 			var paused atomic.Int64
-			sampler := new(governortest.Foreground)
+			sampler := new(flowtest.Foreground)
 			bus := &event.Bus{}
 			bus.Subscribe(func(e event.Event) {
 				switch e := e.(type) {

@@ -12,8 +12,8 @@ import (
 
 	"fastddl/config"
 	"fastddl/event"
+	"fastddl/flow"
 	"fastddl/ingest"
-	"fastddl/internal/background"
 	"fastddl/kv"
 )
 
@@ -109,7 +109,7 @@ func (o *Options) EnsureDefaults() {
 		o.SaveCheckpoint = func(context.Context, []byte) error { return nil }
 	}
 	if o.MaxWorkers == 0 {
-		o.MaxWorkers = background.Cores()
+		o.MaxWorkers = flow.Cores()
 	}
 	if o.Resources == nil {
 		o.Resources = ingest.NewResources(o.Globals, o.MaxWorkers)

@@ -9,8 +9,8 @@ import (
 
 	"fastddl/config"
 	"fastddl/event"
+	"fastddl/flow"
 	"fastddl/ingest"
-	"fastddl/internal/background"
 	"fastddl/internal/errs"
 	"fastddl/internal/stage"
 	"fastddl/kv"
@@ -90,7 +90,7 @@ type scanner struct {
 	q     *queue
 	clock *stage.Clock
 	out   *ingest.Worker
-	pacer *ingest.Pacer
+	pacer *flow.Pacer
 	enc   *encoders
 
 	group   *group
@@ -104,7 +104,7 @@ func (b *build) runScanner(ctx context.Context, q *queue, job *ingest.Job, g *gr
 		}
 	}()
 	defer errs.Contain(&err)
-	background.Thread()
+	flow.BackgroundThread()
 	clock := stage.Start(stage.Idle)
 	defer func() { b.addCosts(clock.Stop()) }()
 

@@ -13,8 +13,8 @@ import (
 	"fastddl/backfill"
 	"fastddl/ddl/job"
 	"fastddl/event"
+	"fastddl/flow"
 	"fastddl/ingest"
-	"fastddl/ingest/governor"
 	"fastddl/internal/invariants"
 )
 
@@ -36,7 +36,7 @@ type Backfiller interface {
 	// ComparePart sums up a part of a comparison.
 	ComparePart(ctx context.Context, t PartTask) (backfill.PartResult, error)
 	// Held is what the build of a job has and waits for; zero if there is none.
-	Held(jobID int64) ingest.Held
+	Held(jobID int64) ingest.Allocation
 }
 
 // BackfillTask is one build.
@@ -111,13 +111,15 @@ func (b *IndexBackfiller) Supported(table *model.TableInfo, indexes []*model.Ind
 }
 
 // Held implements Backfiller.
-func (b *IndexBackfiller) Held(jobID int64) ingest.Held { return b.opts.Resources.Held(jobID) }
+func (b *IndexBackfiller) Held(jobID int64) ingest.Allocation {
+	return b.opts.Resources.Allocation(jobID)
+}
 
 // Usage is what the running builds occupy.
 func (b *IndexBackfiller) Usage() ingest.Usage { return b.opts.Resources.Usage() }
 
 // Governor is how much of the machine builds may use now.
-func (b *IndexBackfiller) Governor() governor.Decision { return b.opts.Resources.Governor() }
+func (b *IndexBackfiller) Governor() flow.Decision { return b.opts.Resources.Governor() }
 
 // Backfill implements Backfiller.
 func (b *IndexBackfiller) Backfill(ctx context.Context, t BackfillTask) (backfill.Result, error) {

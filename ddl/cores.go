@@ -9,11 +9,11 @@ import (
 	disttaskutil "github.com/pingcap/tidb/pkg/util/disttask"
 	"go.uber.org/zap"
 
-	"fastddl/internal/background"
+	"fastddl/flow"
 	"fastddl/internal/sleep"
 )
 
-// coresInterval is how often it is looked at how many cores TiDB takes this node to have.
+// coresInterval is how often the number of cores that TiDB takes this node to have is checked.
 const coresInterval = time.Second
 
 // keepCores keeps the number of cores right that TiDB's distributed tasks (ADD INDEX of its own, IMPORT INTO)
@@ -25,11 +25,11 @@ func (d *DDL) keepCores() {
 	var seen uint64
 	working := true
 	for sleep.For(d.ctx, coresInterval) {
-		now, changed := background.ReservedSince(seen)
+		now, changed := flow.ReservedSince(seen)
 		if !changed {
 			continue
 		}
-		err := d.tellCores(d.ctx)
+		err := d.publishCPUCount(d.ctx)
 		if err == nil {
 			seen = now
 		} else if working && d.ctx.Err() == nil {
@@ -39,10 +39,10 @@ func (d *DDL) keepCores() {
 	}
 }
 
-// tellCores writes down how many cores this node has, if more are there.
-func (d *DDL) tellCores(ctx context.Context) error {
+// publishCPUCount writes the number of this node's cores to TiDB's row of it, if that says more.
+func (d *DDL) publishCPUCount(ctx context.Context) error {
 	const more = `UPDATE mysql.dist_framework_meta SET cpu_count = %? WHERE cpu_count > %?`
-	cores := background.Cores()
+	cores := flow.Cores()
 	if !d.clustered() { // no other node has a row
 		_, err := d.query(ctx, more, cores, cores)
 		return err

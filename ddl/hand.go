@@ -15,8 +15,8 @@ import (
 	"fastddl/ddl/crew"
 	"fastddl/ddl/job"
 	"fastddl/event"
+	"fastddl/flow"
 	"fastddl/ingest"
-	"fastddl/internal/background"
 	"fastddl/internal/errs"
 	"fastddl/internal/sleep"
 	"fastddl/kv"
@@ -88,7 +88,7 @@ func (d *DDL) help(in *tenure) error {
 func (d *DDL) lendHand(in *tenure, jobID int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.closed || in != d.tenure || d.hands[jobID] || len(d.hands) >= background.Cores() {
+	if d.closed || in != d.tenure || d.hands[jobID] || len(d.hands) >= flow.Cores() {
 		return
 	}
 	d.hands[jobID] = true

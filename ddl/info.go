@@ -75,7 +75,7 @@ type Building struct {
 	// Threads is the ceiling of the workers: the job's own or that of the system
 	// variable.
 	Threads int
-	ingest.Held
+	ingest.Allocation
 }
 
 // Jobs returns the jobs that have not ended, in order of ID, and then those of the
@@ -122,7 +122,7 @@ func (t *task) info(now time.Time) JobInfo {
 		info.Priority = config.PriorityLow
 	}
 	held := t.d.opts.Backfiller.Held(t.id)
-	info.Building = &Building{Threads: info.Settings.Threads, Held: held}
+	info.Building = &Building{Threads: info.Settings.Threads, Allocation: held}
 	if info.Building.Threads == 0 {
 		info.Building.Threads = int(t.d.opts.Globals.Int(config.ReorgWorkerCount))
 	}

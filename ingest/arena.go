@@ -70,7 +70,7 @@ func (a *arena) grow(n int) error {
 	return nil
 }
 
-// bytes is the size of all entries, with their lengths.
+// bytes returns the size of all entries, with their lengths.
 func (a *arena) bytes() (n int64) {
 	for _, b := range a.blocks {
 		n += int64(len(b))

@@ -16,7 +16,7 @@ func (b bucket) key(e entry) []byte {
 	return kv[:klen:klen]
 }
 
-// count is the number of entries, and bytes that of their keys and values.
+// count returns the number of entries, and bytes that of their keys and values.
 func (b bucket) count() (n int) {
 	for _, a := range b {
 		n += a.count

@@ -43,7 +43,7 @@ func divide(total int64, claims []claim) []int64 {
 	return parts
 }
 
-// part is what the claim gets for each unit of weight being worth ratio.
+// part returns what the claim gets for each unit of weight being worth ratio.
 func (c claim) part(ratio float64) float64 {
 	return max(float64(c.least), min(float64(c.most), ratio*float64(c.weight)))
 }

@@ -1,6 +1,7 @@
 // Package ingest sorts the entries of an index build and hands them to
 // lightning, within a budget of memory, disk and write speed that all running
-// jobs share.
+// jobs share. How much of its share a job uses beside foreground statements is
+// decided by package flow.
 //
 // A [Job] builds the entries of one or more indexes at one version. Each
 // backfill worker appends entries, in any order, to a [Worker] of its own:

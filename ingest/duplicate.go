@@ -128,7 +128,7 @@ func (s *search) wants(piece int) bool {
 	return n < MaxDuplicateGroups
 }
 
-// err is the result of the search: nil or a DuplicateError.
+// err returns the result of the search: nil or a DuplicateError.
 func (s *search) err() error {
 	all := slices.Concat(s.groups...)
 	if len(all) == 0 {

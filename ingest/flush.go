@@ -8,7 +8,7 @@ import (
 	"runtime"
 	"slices"
 
-	"fastddl/internal/background"
+	"fastddl/flow"
 	"fastddl/internal/parallel"
 	"fastddl/internal/stage"
 	"fastddl/kv"
@@ -20,7 +20,7 @@ type limiter struct{ j *Job }
 
 // Wait implements lightning.Limiter.
 func (l limiter) Wait(ctx context.Context, n int) error {
-	return l.j.share.wait(ctx, n, func(n int) { l.j.flushed.Add(int64(n)) })
+	return l.j.share.throttle.Wait(ctx, n, func(n int) { l.j.flushed.Add(int64(n)) })
 }
 
 func (j *Job) flush(ctx context.Context) (err error) {
@@ -43,7 +43,7 @@ func (j *Job) flush(ctx context.Context) (err error) {
 		Store: j.opts.Store, Dir: dir, Version: j.opts.Version, Overlaps: j.overlaps(),
 		JobID: j.opts.ID, Bus: j.opts.Bus,
 		TargetFileBytes: j.opts.TargetFileBytes,
-		Quota:           j.share, Limiter: limiter{j}, BeforeImport: j.share.BeforeImport, NoRoom: j.share.setNoRoom,
+		Quota:           j.share, Limiter: limiter{j}, BeforeImport: j.share.flow.AwaitImport, NoRoom: j.share.setNoRoom,
 	})
 	if err != nil {
 		return err
@@ -87,7 +87,7 @@ func (j *Job) build(ctx context.Context, im *lightning.Importer, pieces []piece,
 	s := newSearch(len(pieces))
 	defer s.fail()
 	err := parallel.Do(ctx, len(pieces), j.opts.Parallel, func(ctx context.Context, i int) error {
-		background.Thread()
+		flow.BackgroundThread()
 		return j.timed(stage.Merge, func(clock *stage.Clock) error {
 			b := pieceBuild{im: im, search: s, i: i, spec: &j.indexes[pieces[i].index].spec, clock: clock, pacer: j.share.NewPacer(clock)}
 			return j.buildPiece(ctx, &b, pieces[i], stored)
@@ -139,7 +139,7 @@ type pieceBuild struct {
 	i      int
 	spec   *Index
 	clock  *stage.Clock
-	pacer  *Pacer
+	pacer  *flow.Pacer
 }
 
 // write writes what m merges. Without an error it is not done when a duplicate
@@ -147,8 +147,8 @@ type pieceBuild struct {
 func (b *pieceBuild) write(ctx context.Context, m *merger) (done bool, err error) {
 	writing, cancel := b.search.writing(ctx)
 	defer cancel()
-	// Entries of an index that is not unique hold their handle: nobody knows a whole
-	// key but who has the row.
+	// Entries of an index that is not unique hold their handle: a whole
+	// key is known only with the row.
 	w := b.im.NewWriter(!b.spec.Unique)
 	defer func() { err = errors.Join(err, w.Abort()) }()
 	var batch records

@@ -13,10 +13,8 @@ import (
 
 	"fastddl/config"
 	"fastddl/event"
-	"fastddl/ingest/governor"
-	"fastddl/ingest/governor/governortest"
-	"fastddl/internal/background"
-	"fastddl/internal/foreground"
+	"fastddl/flow"
+	"fastddl/flow/flowtest"
 )
 
 // work spins on a pacer until it is ended, and counts. Each round takes a
@@ -26,8 +24,7 @@ func work(s *Share) (rounds *atomic.Int64, end func()) {
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		pacer := s.newWallPacer()
-		pacer.guest.Sleep = time.Sleep
+		pacer := s.flow.NewWallPacer(time.Sleep)
 		for {
 			select {
 			case <-done:
@@ -51,20 +48,20 @@ func during(n *atomic.Int64, d time.Duration) float64 {
 	return float64(n.Load()-before) / d.Seconds()
 }
 
-// decided lets the governor come to its decision.
+// decided waits until the governor has settled.
 func decided() {
-	time.Sleep(20 * governor.Interval)
+	time.Sleep(20 * flow.Interval)
 	synctest.Wait()
 }
 
-func TestWorkersGiveWayAndComeBack(t *testing.T) {
+func TestWorkersYieldAndComeBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told sync.Map
 		bus := &event.Bus{}
 		bus.Subscribe(func(e event.Event) { told.Store(e.(event.Throttled).Reason, e.JobID()) })
 		g := config.NewGlobals()
 		r := NewResources(g, 2)
-		sampler := new(governortest.Foreground)
+		sampler := new(flowtest.Foreground)
 		r.Govern(sampler, nil)
 		s := join(t, r, ShareOptions{JobID: 7, Bus: bus})
 		left := sync.OnceFunc(s.Leave)
@@ -73,33 +70,33 @@ func TestWorkersGiveWayAndComeBack(t *testing.T) {
 		defer end()
 
 		alone := during(rounds, 300*time.Millisecond)
-		require.Empty(t, r.Held(7).Wait)
+		require.Empty(t, r.Allocation(7).Wait)
 		sampler.Hurt.Store(true)
 		decided()
-		require.LessOrEqual(t, r.Governor().Share, governor.Floor)
+		require.LessOrEqual(t, r.Governor().Share, flow.MinShare)
 		beside := during(rounds, time.Second)
 		require.Less(t, beside, alone/3)
 		require.Positive(t, beside, "it goes on")
-		require.Equal(t, "giving way to foreground: processors", r.Held(7).Wait)
+		require.Equal(t, "giving way to foreground: processors", r.Allocation(7).Wait)
 
 		set(t, g, config.Governor, "OFF")
 		decided()
-		require.Equal(t, governor.Full, r.Governor())
+		require.Equal(t, flow.Full, r.Governor())
 		require.Greater(t, during(rounds, 300*time.Millisecond), beside*2)
 		set(t, g, config.Governor, "ON")
 		decided()
-		require.LessOrEqual(t, r.Governor().Share, governor.Floor)
+		require.LessOrEqual(t, r.Governor().Share, flow.MinShare)
 
 		sampler.Hurt.Store(false)
 		decided()
-		require.Equal(t, governor.Full, r.Governor())
+		require.Equal(t, flow.Full, r.Governor())
 		require.Greater(t, during(rounds, 300*time.Millisecond), beside*2)
-		require.Empty(t, r.Held(7).Wait)
+		require.Empty(t, r.Allocation(7).Wait)
 
 		end()
 		left()
 		id, ok := told.Load("foreground: processors")
-		require.True(t, ok, "nobody was told")
+		require.True(t, ok, "nothing was reported")
 		require.EqualValues(t, 7, id)
 	})
 }
@@ -107,10 +104,10 @@ func TestWorkersGiveWayAndComeBack(t *testing.T) {
 func TestNothingIsSampledWithoutJobs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := NewResources(config.NewGlobals(), 2)
-		sampler := new(governortest.Foreground)
+		sampler := new(flowtest.Foreground)
 		sampler.Hurt.Store(true)
 		r.Govern(sampler, nil)
-		time.Sleep(3 * governor.Interval)
+		time.Sleep(3 * flow.Interval)
 		require.Zero(t, sampler.Samples.Load())
 
 		one, two := join(t, r, ShareOptions{JobID: 1}), join(t, r, ShareOptions{JobID: 2})
@@ -121,9 +118,9 @@ func TestNothingIsSampledWithoutJobs(t *testing.T) {
 		decided()
 		require.Greater(t, sampler.Samples.Load(), n, "the other job still runs")
 		two.Leave()
-		require.Equal(t, governor.Full, r.Governor())
+		require.Equal(t, flow.Full, r.Governor())
 		n = sampler.Samples.Load()
-		time.Sleep(3 * governor.Interval)
+		time.Sleep(3 * flow.Interval)
 		require.Equal(t, n, sampler.Samples.Load())
 	})
 }
@@ -131,12 +128,12 @@ func TestNothingIsSampledWithoutJobs(t *testing.T) {
 func TestPauseEndsWithTheJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := NewResources(config.NewGlobals(), 2)
-		sampler := new(governortest.Foreground)
+		sampler := new(flowtest.Foreground)
 		sampler.Hurt.Store(true)
 		r.Govern(sampler, nil)
 		s := join(t, r, ShareOptions{JobID: 1})
 		defer s.Leave()
-		pacer := s.newWallPacer()
+		pacer := s.flow.NewWallPacer(nil)
 		require.NoError(t, pacer.Pace(context.Background()))
 		time.Sleep(time.Second) // which takes as long again to make up for, at least
 		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
@@ -150,7 +147,7 @@ func TestPauseEndsWithTheJob(t *testing.T) {
 func TestImportsWaitForTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := NewResources(config.NewGlobals(), 2)
-		sampler := new(governortest.Foreground)
+		sampler := new(flowtest.Foreground)
 		sampler.Hurt.Store(true)
 		sampler.Stalled.Store(true)
 		r.Govern(sampler, nil)
@@ -158,17 +155,17 @@ func TestImportsWaitForTheStore(t *testing.T) {
 		defer s.Leave()
 		time.AfterFunc(200*time.Millisecond, func() { sampler.Stalled.Store(false) })
 		start := time.Now()
-		require.NoError(t, s.BeforeImport(context.Background()))
+		require.NoError(t, s.flow.AwaitImport(context.Background()))
 		require.GreaterOrEqual(t, time.Since(start), 200*time.Millisecond)
-		require.Less(t, time.Since(start), 200*time.Millisecond+2*governor.Interval)
+		require.Less(t, time.Since(start), 200*time.Millisecond+2*flow.Interval)
 
 		sampler.Stalled.Store(true)
 		decided()
 		require.True(t, r.Governor().HoldImports)
 		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 		defer cancel()
-		require.ErrorIs(t, s.BeforeImport(ctx), context.DeadlineExceeded)
-		require.NotEmpty(t, r.Held(1).Wait)
+		require.ErrorIs(t, s.flow.AwaitImport(ctx), context.DeadlineExceeded)
+		require.NotEmpty(t, r.Allocation(1).Wait)
 	})
 }
 
@@ -178,7 +175,7 @@ func TestCeilingsHoldWhateverTheGovernorDecides(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := config.NewGlobals()
 		r := NewResources(g, 8)
-		sampler := new(governortest.Foreground)
+		sampler := new(flowtest.Foreground)
 		r.Govern(sampler, nil)
 		set(t, g, config.ReorgWorkerCount, "3")
 		set(t, g, config.ReorgMaxWriteSpeed, "1000000")
@@ -197,15 +194,15 @@ func TestCeilingsHoldWhateverTheGovernorDecides(t *testing.T) {
 	})
 }
 
-// TestWorkersGiveWayToStatements: while as many statements run as there are
+// TestWorkersYieldToStatements: while as many statements run as there are
 // processors, workers have their least part, and all of it when they end or when
 // the governor is switched off.
-func TestWorkersGiveWayToStatements(t *testing.T) {
+func TestWorkersYieldToStatements(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := config.NewGlobals()
 		r := NewResources(g, 2)
-		meter := new(foreground.Meter)
-		r.Govern(new(governortest.Foreground), meter)
+		meter := new(flow.StatementMeter)
+		r.Govern(new(flowtest.Foreground), meter)
 		s := join(t, r, ShareOptions{JobID: 7})
 		defer s.Leave()
 		rounds, end := work(s)
@@ -213,12 +210,12 @@ func TestWorkersGiveWayToStatements(t *testing.T) {
 
 		alone := during(rounds, 300*time.Millisecond)
 		var ends []func()
-		for range background.Cores() {
+		for range flow.Cores() {
 			ends = append(ends, meter.Begin())
 		}
 		require.Less(t, during(rounds, 500*time.Millisecond), alone/2)
 		require.Positive(t, during(rounds, 500*time.Millisecond))
-		require.Equal(t, "giving way to foreground: statements", r.Held(7).Wait)
+		require.Equal(t, "giving way to foreground: statements", r.Allocation(7).Wait)
 		set(t, g, config.Governor, "OFF")
 		require.Greater(t, during(rounds, 300*time.Millisecond), alone/2)
 		set(t, g, config.Governor, "ON")
@@ -228,14 +225,14 @@ func TestWorkersGiveWayToStatements(t *testing.T) {
 		}
 		require.Greater(t, during(rounds, 300*time.Millisecond), alone/2)
 		decided()
-		require.Empty(t, r.Held(7).Wait)
+		require.Empty(t, r.Allocation(7).Wait)
 	})
 }
 
 // panicking is a sampler that panics once it has begun.
-type panicking struct{ governortest.Foreground }
+type panicking struct{ flowtest.Foreground }
 
-func (p *panicking) Sample(time.Time) governor.Signals { panic("sampler") }
+func (p *panicking) Sample(time.Time) flow.Signals { panic("sampler") }
 
 func TestPanicOfTheSamplerIsReportedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -255,6 +252,6 @@ func TestPanicOfTheSamplerIsReportedOnce(t *testing.T) {
 		before := r.Governor()
 		s.Leave()
 		require.EqualValues(t, 1, retries.Load())
-		require.Equal(t, governor.Full, before)
+		require.Equal(t, flow.Full, before)
 	})
 }

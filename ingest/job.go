@@ -12,7 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"fastddl/event"
-	"fastddl/internal/background"
+	"fastddl/flow"
 	"fastddl/internal/invariants"
 	"fastddl/internal/stage"
 	"fastddl/kv"
@@ -67,7 +67,7 @@ type JobOptions struct {
 // EnsureDefaults fills in what was left zero.
 func (o *JobOptions) EnsureDefaults() {
 	if o.Parallel == nil {
-		o.Parallel = func() int { return background.Cores() + 1 }
+		o.Parallel = func() int { return flow.Cores() + 1 }
 	}
 	if o.MaxRuns == 0 {
 		o.MaxRuns = 128
@@ -141,7 +141,7 @@ type jobIndex struct {
 	imported bool
 }
 
-// JobDir is the folder that a job with the given ID uses under tempDir.
+// JobDir returns the folder that a job with the given ID uses under tempDir.
 func JobDir(tempDir string, id int64) string {
 	return filepath.Join(tempDir, "job-"+strconv.FormatInt(id, 10))
 }
@@ -199,7 +199,7 @@ func (j *Job) Partition(i int, samples [][]byte) {
 	idx.buckets = make([]bucket, idx.splitters.count())
 }
 
-// partitions is the number of partitions of all indexes.
+// partitions returns the number of partitions of all indexes.
 func (j *Job) partitions() (n int64) {
 	for i := range j.indexes {
 		n += int64(j.indexes[i].splitters.count())
@@ -253,7 +253,7 @@ func (j *Job) Close() error {
 // it for the final file only.
 func (j *Job) dir() (string, error) { return j.path, j.makeDir() }
 
-// workerMemory is how many bytes each worker may hold: its part of what those
+// workerMemory returns how many bytes each worker may hold: its part of what those
 // that have finished left over, and no more than an arena has room for.
 func (j *Job) workerMemory() int64 {
 	least := max(int64(len(j.indexes))*workerIndexMemory, j.partitions()*2*blockSize)
@@ -263,7 +263,7 @@ func (j *Job) workerMemory() int64 {
 	return min(max(least, (limit-j.memory)/int64(max(1, j.workers))), maxWorkerMemory)
 }
 
-// FlushProgress is how much of the flush that is going on is done, 0 to 1.
+// FlushProgress returns how much of the flush that is going on is done, 0 to 1.
 func (j *Job) FlushProgress() float64 {
 	total := j.flushing.Load()
 	if total == 0 {

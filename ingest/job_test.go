@@ -80,7 +80,7 @@ type fullOnce struct {
 }
 
 func (s *fullOnce) Import(ctx context.Context, units []kv.ImportUnit) error {
-	s.waits = append(s.waits, s.all.Held(3).Wait)
+	s.waits = append(s.waits, s.all.Allocation(3).Wait)
 	if len(s.waits) == 1 {
 		return fmt.Errorf("%w: store 1", kv.ErrDiskFull)
 	}
@@ -100,7 +100,7 @@ func TestFullStoreIsWaitedFor(t *testing.T) {
 	w.Finish()
 	require.NoError(t, job.Flush(f.ctx))
 	require.Equal(t, []string{"", "disk space: kv: disk is full: store 1"}, full.waits)
-	require.Empty(t, f.all.Held(3).Wait)
+	require.Empty(t, f.all.Allocation(3).Wait)
 	require.Len(t, f.read(t, "a/"), 1)
 	require.NoError(t, job.Close())
 	f.requireClean(t)

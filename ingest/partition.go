@@ -61,13 +61,13 @@ func (j *Job) indexPieces(i int) []piece {
 	return pieces
 }
 
-// pieceCount is the number of pieces that so many bytes are cut into.
+// pieceCount returns the number of pieces that so many bytes are cut into.
 func pieceCount(total int64, parallel int) int {
 	n := min(total/minPieceBytes, int64(parallel*piecesPerMerger))
 	return int(max(1, n, total/maxPieceBytes))
 }
 
-// rawBytes is the size of so many entries, which is bytes without the prefix.
+// rawBytes returns the size of so many entries, which is bytes without the prefix.
 func (idx *Index) rawBytes(bytes int64, count int) int64 {
 	return bytes + int64(count*len(idx.Prefix))
 }
@@ -132,7 +132,7 @@ func (b *bounds) add(least, greatest []byte) {
 	b.any = true
 }
 
-// common is how many leading bytes all keys within the bounds share: as many
+// common returns how many leading bytes all keys within the bounds share: as many
 // as the least and the greatest.
 func (b *bounds) common() int { return commonPrefix(b.least, b.greatest) }
 

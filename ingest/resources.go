@@ -8,7 +8,7 @@ import (
 	"sync"
 
 	"fastddl/config"
-	"fastddl/internal/background"
+	"fastddl/flow"
 	"fastddl/internal/invariants"
 	"fastddl/internal/memory"
 )
@@ -24,12 +24,12 @@ type Resources struct {
 	globals *config.Globals
 	cores   int64
 	sorting int64 // the memory quota, if the variable says none
-	writes  writeQueue
+	writes  *flow.WriteQueue
 
-	governance governance
+	governor *flow.Governor
 
-	// notifying is held while jobs are told of their parts, and taken before mu,
-	// so that what a job was told last is what it has.
+	// notifying is held while jobs are notified of their parts, and taken before mu,
+	// so that the last notification says what a job has.
 	notifying sync.Mutex
 	threads   int    // that processors are reserved for
 	reserved  func() // gives them back
@@ -51,7 +51,7 @@ type usage struct{ now, peak int64 }
 
 func (u *usage) add(n int64) {
 	u.now += n
-	invariants.Check(u.now >= 0, "%d bytes are given back that nobody holds", -u.now)
+	invariants.Check(u.now >= 0, "%d bytes are given back that no job holds", -u.now)
 	u.peak = max(u.peak, u.now)
 }
 
@@ -68,14 +68,14 @@ type Usage struct {
 // sorting of memory.Divide(0).
 func NewResources(globals *config.Globals, cores int) *Resources {
 	if cores == 0 {
-		cores = background.Cores()
+		cores = flow.Cores()
 	}
 	r := &Resources{
 		globals: globals, cores: int64(cores), sorting: memory.Divide(0).Sorting,
 		reserved: func() {}, released: make(chan struct{}), room: room{measured: math.MaxInt64},
 	}
-	r.writes.limit = func() int64 { return globals.Int(config.ReorgMaxWriteSpeed) }
-	r.governance.globals = globals
+	r.writes = flow.NewWriteQueue(func() int64 { return globals.Int(config.ReorgMaxWriteSpeed) })
+	r.governor = flow.NewGovernor(func() bool { return globals.Bool(config.Governor) })
 	globals.OnChange(func(name, _ string) {
 		switch name {
 		case config.ReorgWorkerCount, config.MemoryQuota, config.DiskQuota:
@@ -88,6 +88,16 @@ func NewResources(globals *config.Globals, cores int) *Resources {
 // LimitMemory sets the memory quota in bytes for when the variable says none. It must
 // be called before there are jobs.
 func (r *Resources) LimitMemory(quota int64) { r.sorting = quota }
+
+// Govern lets builds yield to the foreground that s observes, and to each of the
+// statements, unless fastddl_ddl_governor is OFF. It must be called before there are
+// jobs.
+func (r *Resources) Govern(s flow.Sampler, statements *flow.StatementMeter) {
+	r.governor.Observe(s, statements)
+}
+
+// Governor returns what builds may do now.
+func (r *Resources) Governor() flow.Decision { return r.governor.Decision() }
 
 // Usage returns what is in use now.
 func (r *Resources) Usage() Usage {
@@ -156,7 +166,9 @@ func (r *Resources) diskLimitLocked() string {
 // memory for it.
 func (r *Resources) Join(ctx context.Context, opts ShareOptions) (*Share, error) {
 	opts.Indexes = max(1, opts.Indexes)
-	s := &Share{r: r, opts: opts, admitted: make(chan struct{}), throttle: newThrottle(), endGovernance: func() {}}
+	s := &Share{r: r, opts: opts, admitted: make(chan struct{})}
+	s.throttle = s.newThrottle()
+	s.flow = r.governor.NewJob(flow.JobOptions{Yielded: s.yielded, SampleFailed: s.sampleFailed})
 	r.mu.Lock()
 	r.shares = append(r.shares, s)
 	r.mu.Unlock()
@@ -164,7 +176,7 @@ func (r *Resources) Join(ctx context.Context, opts ShareOptions) (*Share, error)
 	r.rebalance()
 	select {
 	case <-s.admitted:
-		s.endGovernance = r.governance.begin(opts.Bus)
+		s.flow.Begin()
 		return s, nil
 	case <-ctx.Done():
 		s.Leave()
@@ -172,7 +184,7 @@ func (r *Resources) Join(ctx context.Context, opts ShareOptions) (*Share, error)
 	}
 }
 
-// rebalance divides everything anew and tells the jobs.
+// rebalance divides everything anew and notifies the jobs.
 func (r *Resources) rebalance() {
 	r.notifying.Lock()
 	defer r.notifying.Unlock()
@@ -201,7 +213,7 @@ func (r *Resources) reserve(threads int) {
 	release := r.reserved
 	r.threads, r.reserved = threads, func() {}
 	if threads > 0 {
-		r.reserved = background.Reserve(threads)
+		r.reserved = flow.Reserve(threads)
 	}
 	release()
 }
@@ -220,7 +232,7 @@ func (r *Resources) admitLocked() {
 	}
 }
 
-// claimedLocked is the memory that the jobs but one hold or must be able to.
+// claimedLocked returns the memory that the jobs but one hold or must be able to.
 func (r *Resources) claimedLocked(but *Share) int64 {
 	var n int64
 	for _, s := range r.shares {

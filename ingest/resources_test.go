@@ -142,8 +142,8 @@ func TestJobsWaitForMemory(t *testing.T) {
 		}()
 	}
 	require.Eventually(t, func() bool { return r.Usage().Jobs == 4 }, time.Minute, time.Millisecond)
-	require.Equal(t, "waiting for memory: fastddl_ddl_memory_quota", r.Held(3).Wait)
-	require.Empty(t, r.Held(1).Wait)
+	require.Equal(t, "waiting for memory: fastddl_ddl_memory_quota", r.Allocation(3).Wait)
+	require.Empty(t, r.Allocation(1).Wait)
 	join(t, r, ShareOptions{JobID: 5, ReadOnly: true}).Leave()
 
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
@@ -368,10 +368,10 @@ func TestAcquireWaitsForRelease(t *testing.T) {
 		t.Helper()
 		var wg sync.WaitGroup
 		wg.Go(func() { require.NoError(t, two.Acquire(context.Background(), 1_000_000)) })
-		require.Eventually(t, func() bool { return r.Held(2).Wait == "waiting for disk: "+limit }, time.Minute, time.Millisecond)
+		require.Eventually(t, func() bool { return r.Allocation(2).Wait == "waiting for disk: "+limit }, time.Minute, time.Millisecond)
 		then()
 		wg.Wait()
-		require.Empty(t, r.Held(2).Wait)
+		require.Empty(t, r.Allocation(2).Wait)
 		two.Release(1_000_000)
 	}
 	acquired(func() { set(t, g, config.DiskQuota, "40000000") })

@@ -56,7 +56,7 @@ func (r *room) refuse(had int64) {
 func (j *Job) measureRoom() {
 	dir, err := j.dir()
 	if err != nil {
-		return // whoever writes there says so
+		return // the write that fails there says so
 	}
 	usage, err := j.opts.FS.GetDiskUsage(dir)
 	if err != nil {

@@ -27,8 +27,8 @@ import (
 const (
 	runBlockBytes  = 32 << 10
 	runHeaderBytes = 12
-	// maxRunBlockRaw bounds what a block is decoded to, which whoever merges holds of each
-	// run: keys that have almost all of their bytes in common would come to hundreds of times
+	// maxRunBlockRaw bounds what a block is decoded to, which a merge holds of each
+	// run: keys that have almost all of their bytes in common would grow to hundreds of times
 	// the block's size.
 	maxRunBlockRaw = 128 << 10
 	// runRecordSlack bounds by how many bytes a record is longer in a run than
@@ -69,7 +69,7 @@ func (r *run) separator(i int) []byte {
 	return r.separators[start:r.blocks[i].separatorEnd]
 }
 
-// memory is how many bytes of memory the run takes while it is not read.
+// memory returns how many bytes of memory the run takes while it is not read.
 func (r *run) memory() int64 {
 	return int64(cap(r.blocks))*int64(unsafe.Sizeof(runBlock{})) + int64(cap(r.separators)+cap(r.last))
 }
@@ -123,7 +123,7 @@ func (w *runWriter) add(key, value []byte) error {
 	return nil
 }
 
-// separate keeps of the first key of a block what tells it from the key before.
+// separate keeps of the first key of a block what distinguishes it from the key before.
 func (w *runWriter) separate(key []byte) {
 	if len(w.run.blocks) > 0 {
 		key = key[:min(len(key), commonPrefix(w.last, key)+1)]
@@ -162,7 +162,7 @@ func (w *runWriter) finish() (*run, error) {
 
 func (w *runWriter) abort() error { return w.run.remove() }
 
-// runSizeBound is the greatest size of a run file with so many entries of so
+// runSizeBound returns the greatest size of a run file with so many entries of so
 // many bytes in total.
 func runSizeBound(count int, raw int64) int64 {
 	body := raw + int64(count)*runRecordSlack

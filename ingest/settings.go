@@ -7,7 +7,7 @@ import "sync"
 type Settings struct {
 	// Weight is the job's part where running jobs divide something; 0 is 1.
 	Weight int64
-	// Workers is the number of workers at the most, 1 to 256; 0 is
+	// Workers is the greatest number of workers, 1 to 256; 0 is
 	// tidb_ddl_reorg_worker_cnt.
 	Workers int
 	// BatchRows goes before tidb_ddl_reorg_batch_size, 32 to 10240; 0 leaves it to

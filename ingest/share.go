@@ -7,6 +7,8 @@ import (
 
 	"fastddl/config"
 	"fastddl/event"
+	"fastddl/flow"
+	"fastddl/internal/stage"
 )
 
 // ShareOptions describes the job that a share is for.
@@ -16,7 +18,7 @@ type ShareOptions struct {
 	Indexes int
 	// ReadOnly says that the job sorts nothing: it needs no memory and no disk.
 	ReadOnly bool
-	// MaxWorkers bounds the workers whatever settings say; 0 does not.
+	// MaxWorkers bounds the workers above all settings; 0 does not.
 	MaxWorkers int
 	// Settings are the job's own, which the share follows; nil has none.
 	Settings *LiveSettings
@@ -30,10 +32,8 @@ type Share struct {
 	r        *Resources
 	opts     ShareOptions
 	admitted chan struct{} // closed when the job may begin
-	throttle *throttle
-	gaveWay  gaveWay
-
-	endGovernance func()
+	throttle *flow.Throttle
+	flow     *flow.Job
 
 	// The following is guarded by the mutex of the resources.
 
@@ -54,8 +54,8 @@ type Share struct {
 	noRoom   error // why the store takes no files; nil if it does
 }
 
-// Held is what a job has and what it waits for.
-type Held struct {
+// Allocation is what a job holds of the resources, and what is pending.
+type Allocation struct {
 	Workers int
 	// MemoryBytes and TempBytes are in use, of MemoryPart and TempPart that the job
 	// may use while the others have theirs.
@@ -67,41 +67,42 @@ type Held struct {
 	Wait string
 }
 
-// Held returns what a job has; zero if it is not open.
-func (r *Resources) Held(jobID int64) Held {
+// Allocation returns what a job holds and waits for; zero if it is not open.
+func (r *Resources) Allocation(jobID int64) Allocation {
 	s := r.find(jobID)
 	if s == nil {
-		return Held{}
+		return Allocation{}
 	}
 	speed, limit := s.writeSpeed()
-	throttled := s.throttle.active(time.Now())
+	throttled := s.throttle.Active(time.Now())
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	h := Held{
+	a := Allocation{
 		Workers: s.workers, MemoryBytes: s.memory.now, MemoryPart: s.memoryPart,
 		TempBytes: s.temp.now, TempPart: s.runsPart + s.filesPart, WriteSpeed: speed,
 	}
 	switch {
 	case !s.begun:
-		h.Wait = "waiting for memory: " + config.MemoryQuota
+		a.Wait = "waiting for memory: " + config.MemoryQuota
 	case s.noRoom != nil:
-		h.Wait = "disk space: " + s.noRoom.Error()
+		a.Wait = "disk space: " + s.noRoom.Error()
 	case s.diskWait > 0:
-		h.Wait = "waiting for disk: " + r.diskLimitLocked()
+		a.Wait = "waiting for disk: " + r.diskLimitLocked()
 	case throttled:
-		h.Wait = "throttled: " + limit
+		a.Wait = "throttled: " + limit
 	default:
-		h.Wait = s.waitForForeground(r.Governor())
+		if reason := s.flow.YieldsTo(s.workers); reason != "" {
+			a.Wait = "giving way to foreground: " + string(reason)
+		}
 	}
-	return h
+	return a
 }
 
-// Leave ends the share and gives back whatever the job still holds.
+// Leave ends the share and gives back all that the job still holds.
 func (s *Share) Leave() {
 	s.opts.Settings.follow(nil)
-	s.throttle.stop()
-	s.endGovernance()
-	s.gaveWay.report(s)
+	s.throttle.Stop()
+	s.flow.End()
 	s.r.mu.Lock()
 	s.r.memory.add(-s.memory.now)
 	s.r.runs.add(-s.runs)
@@ -114,9 +115,22 @@ func (s *Share) Leave() {
 	s.r.rebalance()
 }
 
+// NewPacer returns the pacer of a worker of the job, as flow.Job.NewPacer does.
+func (s *Share) NewPacer(clock *stage.Clock) *flow.Pacer { return s.flow.NewPacer(clock) }
+
+// yielded reports for how long the job's workers have yielded to the foreground.
+func (s *Share) yielded(reason flow.Reason, waited time.Duration) {
+	s.opts.Bus.Emit(event.Throttled{Job: event.Job{ID: s.opts.JobID}, Reason: "foreground: " + string(reason), For: waited})
+}
+
+// sampleFailed reports that the foreground could not be observed.
+func (s *Share) sampleFailed(err error) {
+	s.opts.Bus.Emit(event.Retry{Op: "observe the foreground", Attempt: 1, Err: err})
+}
+
 func (s *Share) weight() int64 { return s.opts.Settings.Get().Weight }
 
-// leastMemory is what the job must be able to hold.
+// leastMemory returns what the job must be able to hold.
 func (s *Share) leastMemory() int64 {
 	if s.opts.ReadOnly {
 		return 0
@@ -125,7 +139,7 @@ func (s *Share) leastMemory() int64 {
 	return max(n*workerIndexMemory, min(n*indexMemory, s.r.memoryQuota()/100*arenasPercent))
 }
 
-// maxWorkers is how many workers the job would take.
+// maxWorkers returns how many workers the job would take.
 func (s *Share) maxWorkers() int64 {
 	n := int64(s.opts.Settings.Get().Workers)
 	if n == 0 {
@@ -137,7 +151,7 @@ func (s *Share) maxWorkers() int64 {
 	return max(1, n)
 }
 
-// workersWithMemory is maxWorkers, or less if the job's memory is not enough for
+// workersWithMemory returns maxWorkers, or less if the job's memory is not enough for
 // so many.
 func (s *Share) workersWithMemory() int64 {
 	if s.opts.ReadOnly {
@@ -147,7 +161,7 @@ func (s *Share) workersWithMemory() int64 {
 	return max(1, min(s.maxWorkers(), enough))
 }
 
-// Workers is the number of workers that the job may have now.
+// Workers returns the number of workers that the job may have now.
 func (s *Share) Workers() int {
 	s.r.mu.Lock()
 	defer s.r.mu.Unlock()
@@ -178,7 +192,7 @@ func (s *Share) OnWorkers(fn func()) (cancel func()) {
 // reads without locks need not keep to, and every look has a price.
 const batchesAtATime = 4
 
-// BatchRows is the number of rows that a worker reads at a time.
+// BatchRows returns the number of rows that a worker reads at a time.
 func (s *Share) BatchRows() int {
 	n := s.opts.Settings.Get().BatchRows
 	if n == 0 {
@@ -187,7 +201,7 @@ func (s *Share) BatchRows() int {
 	return n * batchesAtATime
 }
 
-// memoryLimit is how many bytes the job may hold in arenas and chunks: its part,
+// memoryLimit returns how many bytes the job may hold in arenas and chunks: its part,
 // or less while others hold more than theirs.
 func (s *Share) memoryLimit() int64 {
 	s.r.mu.Lock()
@@ -236,7 +250,7 @@ func (s *Share) addRunsLocked(n int64) {
 	s.r.temp.add(n)
 }
 
-// runFiles is how many runs the job may have.
+// runFiles returns how many runs the job may have.
 func (s *Share) runFiles() int {
 	s.r.mu.Lock()
 	defer s.r.mu.Unlock()

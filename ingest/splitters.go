@@ -10,7 +10,7 @@ import (
 // least of partition i+1. A nil *splitters is one partition.
 //
 // Entries are put into their partition as they come. A partition is small
-// enough to be sorted in the processor's caches, by whoever needs its entries,
+// enough to be sorted in the processor's caches, by the one that needs its entries,
 // and partitions follow each other in key order: entries of many workers need
 // no merge, and are gathered from memory that is near.
 //
@@ -72,7 +72,7 @@ func (s *splitters) fillCells() {
 	}
 }
 
-// count is the number of partitions.
+// count returns the number of partitions.
 func (s *splitters) count() int {
 	if s == nil {
 		return 1

@@ -32,7 +32,7 @@ func newStored(snap kv.Snapshot, prefix []byte, r keyRange) (cursor, error) {
 // may have handed the value on before the job's.
 type storedCursor struct {
 	iter     kv.Iterator
-	versions kv.VersionedIterator // iter, if that tells versions; otherwise nothing is left out
+	versions kv.VersionedIterator // iter, if that has versions; otherwise nothing is left out
 	version  uint64
 	prefix   []byte
 }
@@ -52,7 +52,7 @@ func (c *storedCursor) next(out *records) error {
 
 func (c *storedCursor) close() error { return c.iter.Close() }
 
-// doubtfulCursor reads the entries of a store that tells the version of an entry only if
+// doubtfulCursor reads the entries of a store that says the version of an entry only if
 // it is asked. It hands out older ones too, and is asked for those that another entry
 // contradicts, which are few.
 type doubtfulCursor struct {

@@ -131,7 +131,7 @@ func (w *Worker) EndBatch(ctx context.Context) (full bool, err error) {
 	return w.spill(ctx)
 }
 
-// used is the memory the worker holds, and what sorting its part of the
+// used returns the memory the worker holds, and what sorting its part of the
 // partitions that are merged at one time will take.
 func (w *Worker) used() int64 {
 	var reserved, sorting int64
@@ -149,7 +149,7 @@ func (w *Worker) used() int64 {
 	return reserved + sorting*2*entrySize
 }
 
-// account tells the job's share what the worker holds.
+// account charges the job's share with what the worker holds.
 func (w *Worker) account() {
 	if used := w.used(); used != w.memory {
 		w.job.share.useMemory(used - w.memory)

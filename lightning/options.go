@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"fastddl/event"
+	"fastddl/internal/backoff"
 	"fastddl/kv"
 )
 
@@ -123,8 +124,7 @@ func (o *Options) Validate() error {
 }
 
 func exponentialBackoff(attempt int) time.Duration {
-	const first, limit = 50 * time.Millisecond, 2 * time.Second
-	return min(limit, first<<min(attempt-1, 10))
+	return backoff.Exponential(attempt, 50*time.Millisecond, 2*time.Second)
 }
 
 // unlimited is the quota and limiter of an importer without limits.

@@ -3,16 +3,16 @@ package server
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"fastddl/ingest/governor"
+	"fastddl/flow"
 )
 
 // governorCollector shows how much of the machine index builds may use.
 type governorCollector struct {
-	decision      func() governor.Decision
+	decision      func() flow.Decision
 	share, reason *prometheus.Desc
 }
 
-func newGovernorCollector(decision func() governor.Decision) *governorCollector {
+func newGovernorCollector(decision func() flow.Decision) *governorCollector {
 	name := func(s string) string { return prometheus.BuildFQName(namespace, "ddl", s) }
 	return &governorCollector{
 		decision: decision,
@@ -31,7 +31,7 @@ func (c *governorCollector) Describe(ch chan<- *prometheus.Desc) {
 func (c *governorCollector) Collect(ch chan<- prometheus.Metric) {
 	d := c.decision()
 	ch <- prometheus.MustNewConstMetric(c.share, prometheus.GaugeValue, d.Share)
-	for _, r := range governor.Reasons {
+	for _, r := range flow.Reasons {
 		active := 0.0
 		if r == d.Reason {
 			active = 1

@@ -54,7 +54,7 @@ func TestJobsHaveSeriesWhileTheyRun(t *testing.T) {
 	f.jobs = []ddl.JobInfo{{
 		ID: 7, DB: "shop", Table: "orders", Indexes: "i+u", State: "running", Percent: 42, RowCount: 10, HasRemaining: true, Remaining: 90 * time.Second,
 		WaitReason: "metadata lock, held by 1 transaction: connection 5", WaitSince: f.now.Add(-11 * time.Second),
-		Building: &ddl.Building{Held: ingest.Held{TempBytes: 4096}},
+		Building: &ddl.Building{Allocation: ingest.Allocation{TempBytes: 4096}},
 	}, {ID: 8, DB: "shop", Table: "items", State: "queueing"}}
 	require.NoError(t, testutil.CollectAndCompare(f, strings.NewReader(`
 # HELP fastddl_ddl_job_eta_seconds Estimate of the time that an index build has to go; absent without one.

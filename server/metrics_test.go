@@ -13,7 +13,7 @@ import (
 
 	"fastddl/backfill"
 	"fastddl/event"
-	"fastddl/ingest/governor"
+	"fastddl/flow"
 	"fastddl/kv"
 )
 
@@ -97,13 +97,13 @@ func (loadedStore) Sizes() (kv.Sizes, error) {
 }
 
 func TestGovernorMetrics(t *testing.T) {
-	decision := governor.Full
+	decision := flow.Full
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(newGovernorCollector(func() governor.Decision { return decision }))
+	registry.MustRegister(newGovernorCollector(func() flow.Decision { return decision }))
 	values := gather(t, registry)
 	require.Equal(t, 1.0, values["fastddl_ddl_governor_share"])
 	require.Zero(t, values["fastddl_ddl_governor_giving_way"])
-	decision = governor.Decision{Share: 0.25, Reason: governor.CommitLatency}
+	decision = flow.Decision{Share: 0.25, Reason: flow.CommitLatency}
 	values = gather(t, registry)
 	require.Equal(t, 0.25, values["fastddl_ddl_governor_share"])
 	require.Equal(t, 1.0, values["fastddl_ddl_governor_giving_way"])

@@ -21,9 +21,9 @@ import (
 	"fastddl/config"
 	"fastddl/ddl"
 	"fastddl/event"
+	"fastddl/flow"
 	"fastddl/ingest"
 	"fastddl/internal/errs"
-	"fastddl/internal/foreground"
 	"fastddl/internal/memory"
 	"fastddl/kv"
 	"fastddl/sql"
@@ -51,7 +51,7 @@ type Node struct {
 	cfg        config.Config
 	globals    *config.Globals
 	bus        *event.Bus
-	foreground *foreground.Meter
+	foreground *flow.StatementMeter
 	store      *store
 	tempDir    string
 	// resources are what index builds share; nil if they are TiDB's.
@@ -76,7 +76,7 @@ func newNode(opts NodeOptions) (_ *Node, err error) {
 		opts.Stage = func(string) {}
 	}
 	cfg := opts.Config
-	n := &Node{opts: opts, cfg: cfg, globals: config.NewGlobals(), bus: &event.Bus{}, foreground: new(foreground.Meter)}
+	n := &Node{opts: opts, cfg: cfg, globals: config.NewGlobals(), bus: &event.Bus{}, foreground: new(flow.StatementMeter)}
 	for _, l := range opts.Listeners {
 		n.bus.Subscribe(l)
 	}
@@ -164,7 +164,7 @@ func (n *Node) openSQL(ctx context.Context, budget memory.Budget, log *zap.Logge
 	if n.store.builds != nil {
 		n.resources = ingest.NewResources(n.globals, 0)
 		n.resources.LimitMemory(budget.Sorting)
-		n.resources.Govern(ingest.NewLoadSampler(n.store.builds, n.foreground), n.foreground)
+		n.resources.Govern(flow.NewLoadSampler(ingest.StoreSignals(n.store.builds), n.foreground), n.foreground)
 	}
 	if n.cfg.Store == config.StorePebble { // a cluster's variables are no matter of one node
 		quota := budget.StatementQuota()
@@ -207,7 +207,7 @@ func (n *Node) Builds() kv.Store { return n.store.builds }
 func (n *Node) TempDir() string { return n.tempDir }
 
 // Foreground measures the statements of clients, to which builds yield.
-func (n *Node) Foreground() *foreground.Meter { return n.foreground }
+func (n *Node) Foreground() *flow.StatementMeter { return n.foreground }
 
 // UnfinishedJobs describes the index builds that have not ended.
 func (n *Node) UnfinishedJobs() []ddl.JobInfo {

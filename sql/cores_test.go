@@ -10,7 +10,7 @@ import (
 	tidbkv "github.com/pingcap/tidb/pkg/kv"
 	"github.com/stretchr/testify/require"
 
-	"fastddl/internal/background"
+	"fastddl/flow"
 	"fastddl/internal/randtest"
 )
 
@@ -21,11 +21,11 @@ func TestDistributedTasksKnowTheCores(t *testing.T) {
 	c := newEnv(t).client()
 	manager, err := storage.GetTaskManager()
 	require.NoError(t, err)
-	cores := background.Cores()
+	cores := flow.Cores()
 	host := c.one("SELECT host FROM mysql.dist_framework_meta")
 	ctx := tidbkv.WithInternalSourceType(t.Context(), tidbkv.InternalDistTask)
 	for _, during := range []bool{true, false} {
-		release := background.Reserve(3)
+		release := flow.Reserve(3)
 		require.GreaterOrEqual(t, runtime.GOMAXPROCS(0), cores+3)
 		require.NoError(t, manager.RecoverMeta(ctx, host, ""))
 		if !during {

@@ -9,14 +9,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fastddl/ddl"
-	"fastddl/internal/foreground"
+	"fastddl/flow"
 	"fastddl/sql"
 )
 
 // Index builds yield while statements run: one that is counted for ever would hold them
 // back for ever, and to one that is not counted they do not yield.
 func TestStatementsAreMeasured(t *testing.T) {
-	meter := new(foreground.Meter)
+	meter := new(flow.StatementMeter)
 	e := newEnv(t, func(o *sql.Options) { o.Foreground = meter })
 	c := e.client()
 	table(c, 10)

@@ -18,8 +18,8 @@ import (
 	"fastddl/ddl"
 	"fastddl/ddl/member"
 	"fastddl/event"
+	"fastddl/flow"
 	"fastddl/ingest"
-	"fastddl/internal/foreground"
 	"fastddl/kv"
 )
 
@@ -41,7 +41,7 @@ type Options struct {
 	// Resources are what builds share; nil makes some.
 	Resources *ingest.Resources
 	// Foreground measures the statements of clients; nil measures none.
-	Foreground *foreground.Meter
+	Foreground *flow.StatementMeter
 	// TempDir is the folder that builds sort in; needed with Builds.
 	TempDir string
 	// Logger receives our part of the log; nil drops it.

@@ -10,7 +10,7 @@ import (
 	"github.com/pingcap/tidb/pkg/meta/model"
 	"github.com/pingcap/tidb/pkg/tablecodec"
 
-	"fastddl/internal/background"
+	"fastddl/flow"
 	"fastddl/internal/stage"
 	"fastddl/kv"
 )
@@ -43,7 +43,7 @@ func Measure(ctx context.Context, store kv.Store, tempDir string, table *model.T
 	if err != nil {
 		return f, err
 	}
-	f.Cores = background.Cores()
+	f.Cores = flow.Cores()
 	start := stage.ProcessCPU()
 	err = store.ScanColumns(ctx, request, func(b *kv.RowBatch) error {
 		f.Rows += int64(b.NumRows())

@@ -1,6 +1,10 @@
 package job
 
-import "time"
+import (
+	"time"
+
+	"fastddl/internal/backoff"
+)
 
 const (
 	minBackoff = 20 * time.Millisecond
@@ -9,6 +13,4 @@ const (
 
 // Backoff is how long to wait after the n-th failure, n from 1: it doubles from
 // 20 ms up to 5 s.
-func Backoff(n int64) time.Duration {
-	return min(maxBackoff, minBackoff<<min(max(n-1, 0), 10))
-}
+func Backoff(n int64) time.Duration { return backoff.Exponential(n, minBackoff, maxBackoff) }

@@ -26,7 +26,7 @@ const (
 // layers orders the packages: one may import packages of lower layers only.
 // It is the picture in docs/architecture.md.
 var layers = map[string]int{
-	"kv": 0, "event": 0, "config": 0, "sbtest": 0, "ingest/governor": 0, "ingest/governor/governortest": 1,
+	"kv": 0, "event": 0, "config": 0, "flow": 0, "sbtest": 0, "flow/flowtest": 1,
 	"kv/pebblekv": 1, "kv/kvtest": 1, "kv/embedded/cop": 1, "kv/tikv/sstimport": 1, "lightning": 1, "bench/floor": 1,
 	"kv/embedded/txn": 2, "kv/embedded/placement": 2, "kv/embedded/conformance": 2, "kv/tikv": 2, "ingest": 2,
 	"kv/embedded": 3, "ddl/job": 3, "ddl/crew": 3, "ddl/member": 3, "backfill": 3, "backfill/equality": 3,
@@ -58,7 +58,7 @@ var driverUsers = []string{"kv/embedded", "kv/embedded/txn", "kv/embedded/placem
 
 // pureFiles hold code without clock, randomness, goroutines or I/O, as a
 // package or as a file: time and events come in as arguments.
-var pureFiles = []string{"ddl/job", "ddl/crew", "ingest/governor", "backfill/plan.go", "kv/tikv/sstimport/policy.go"}
+var pureFiles = []string{"ddl/job", "ddl/crew", "flow/controller.go", "flow/pressure.go", "flow/signals.go", "backfill/plan.go", "kv/tikv/sstimport/policy.go"}
 
 // bannedCalls must not be made by libraries.
 var bannedCalls = map[string]string{

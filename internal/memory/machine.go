@@ -34,7 +34,9 @@ const (
 
 // groupLimit is the least limit of the control groups that this process is in, of either
 // version, with those above them. In a container the path of the group is often that
-// which the host sees, and only the group at the top is there to be read.
+// which the host sees, and only the group at the top is there to be read. TiDB's
+// cgroup.GetMemoryLimit reads in version 2 the process's own group only, which in a group
+// without a limit below one with a limit says none.
 func groupLimit(root fs.FS) uint64 {
 	limit := min(readLimit(root, path.Join(groupsV2, limitV2)), readLimit(root, path.Join(groupsV1, limitV1)))
 	groups, err := fs.ReadFile(root, "proc/self/cgroup")

@@ -7,7 +7,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/cockroachkvs"
 	"go.uber.org/zap"
 
-	"fastddl/internal/background"
+	"fastddl/flow"
 )
 
 // urgentDepth is the number of L0 files over each other from which a compaction
@@ -33,8 +33,8 @@ func (c *compactions) begin(info pebble.CompactionInfo) {
 	if urgent(info) {
 		return
 	}
-	c.release[info.JobID] = background.Reserve(1)
-	background.Thread()
+	c.release[info.JobID] = flow.Reserve(1)
+	flow.BackgroundThread()
 }
 
 func (c *compactions) end(info pebble.CompactionInfo) {

@@ -12,7 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"go.uber.org/zap"
 
-	"fastddl/internal/background"
+	"fastddl/flow"
 	"fastddl/internal/memory"
 )
 
@@ -146,7 +146,7 @@ func engineOptions(o Options, h *health) *pebble.Options {
 		TargetByteDeletionRate: deletionRate,
 
 		CompactionConcurrencyRange: func() (lower, upper int) {
-			return 1, background.Cores()
+			return 1, flow.Cores()
 		},
 		Logger:        engineLogger{o.Logger.Sugar(), &h.quiet},
 		EventListener: &listener,

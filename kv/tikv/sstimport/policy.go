@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"fastddl/internal/backoff"
 	"fastddl/kv"
 )
 
@@ -239,6 +240,5 @@ func (b *retryBudget) exclude(d time.Duration) { b.excluded += d }
 func (b *retryBudget) reset() { *b = retryBudget{} }
 
 func exponentialBackoff(failures int) time.Duration {
-	const first, limit = 50 * time.Millisecond, 5 * time.Second
-	return min(limit, first<<min(failures-1, 10))
+	return backoff.Exponential(failures, 50*time.Millisecond, 5*time.Second)
 }

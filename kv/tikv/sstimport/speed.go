@@ -12,6 +12,7 @@ import (
 const speedStep = 100 * time.Millisecond
 
 // throttle bounds the bytes per second that one store is sent.
+// It is no rate.Limiter: that saves up what was not sent, and refuses more than its burst at a time.
 type throttle struct {
 	limit func() int64 // bytes per second; 0 is none
 

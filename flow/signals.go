@@ -1,0 +1,67 @@
+package flow
+
+import "time"
+
+// Signals are what was observed of the machine and the foreground.
+type Signals struct {
+	// Elapsed is the time since the signals before, which Foreground, Builds, Busy,
+	// Commits and CommitTime belong to.
+	Elapsed time.Duration
+	// Processors is the number of processors.
+	Processors int
+	// Statements is the time that foreground statements have taken within the last
+	// second, summed over sessions.
+	Statements time.Duration
+	// Foreground is what the threads of the foreground did.
+	Foreground ThreadTime
+	// Builds is the processor time of builds, Busy that of everything on the
+	// machine. Where they are not known they are 0, and processors put no pressure.
+	Builds, Busy time.Duration
+
+	// Commits is the number of commits of the foreground, CommitTime what they have
+	// taken together.
+	Commits    int64
+	CommitTime time.Duration
+	// L0Sublevels is the read amplification of the store's level 0, CompactionDebtBytes
+	// an estimate of what it has left to compact; WriteStalled says that it holds writers
+	// back.
+	L0Sublevels         int
+	CompactionDebtBytes uint64
+	WriteStalled        bool
+}
+
+// ThreadTime is what a group of threads did, summed: the time they ran, and the time they
+// could have run but had no processor.
+type ThreadTime struct{ Run, Wait time.Duration }
+
+// Reason is why builds do not have everything; empty if they do.
+type Reason string
+
+// The reasons.
+const (
+	Processors    Reason = "processors"
+	CommitLatency Reason = "commit latency"
+	StoreLoad     Reason = "store load"
+	// Statements is not the controller's: workers yield to statements that run.
+	Statements Reason = "statements"
+)
+
+// Reasons lists the reasons of a decision.
+var Reasons = []Reason{Processors, CommitLatency, StoreLoad}
+
+// Decision is what builds may do until the next one.
+type Decision struct {
+	// Share is the part of the time that the workers of builds may run, above 0, up
+	// to 1.
+	Share float64
+	// Reason is why Share is less than 1, or imports are held.
+	Reason Reason
+	// OffCPU is how many of the statements that run hardly use a processor: they wait
+	// for something else, and workers need not yield to them.
+	OffCPU int
+	// HoldImports says that the store should not get any files now.
+	HoldImports bool
+}
+
+// Full is the decision that lets builds have everything.
+var Full = Decision{Share: 1}

@@ -1,0 +1,107 @@
+package flow
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// window is the time that Recent looks back.
+	window = time.Second
+	slots  = 10
+	slot   = window / slots
+)
+
+// StatementMeter sums the time that statements take. The zero value is ready to use; all
+// methods may be called concurrently, and on nil, which measures nothing.
+type StatementMeter struct {
+	running atomic.Int64 // written with mu held
+
+	mu sync.Mutex
+	// base is a little before the meter was used first. Slots are counted from there, by the
+	// monotonic clock.
+	base    time.Time
+	changed time.Time // when running was added up to
+	// sums are the statements' times of the last slots, by number of slot since base;
+	// newest is the last of them.
+	sums   [slots + 1]time.Duration
+	newest int64
+}
+
+// Begin counts a statement that begins, and returns the function that ends it, which
+// must be called once.
+func (m *StatementMeter) Begin() (end func()) {
+	if m == nil {
+		return func() {}
+	}
+	m.change(time.Now(), 1)
+	return func() { m.change(time.Now(), -1) }
+}
+
+// Executing returns the number of statements that run now.
+func (m *StatementMeter) Executing() int {
+	if m == nil {
+		return 0
+	}
+	return int(m.running.Load())
+}
+
+// Recent returns the time that statements have taken within the last second up to now,
+// or a tenth less, summed over those that ran side by side.
+func (m *StatementMeter) Recent(now time.Time) time.Duration {
+	if m == nil {
+		return 0
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.advance(now)
+	var sum time.Duration
+	for _, s := range m.sums {
+		sum += s
+	}
+	return sum
+}
+
+func (m *StatementMeter) change(now time.Time, by int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.advance(now)
+	m.running.Add(by)
+}
+
+// advance adds up to now what runs, slot by slot.
+func (m *StatementMeter) advance(now time.Time) {
+	if m.base.IsZero() {
+		m.base = now.Add(-2 * window) // before all that is looked back to
+	}
+	at := m.changed
+	if earliest := now.Add(-window); at.Before(earliest) {
+		at = earliest
+	}
+	for at.Before(now) {
+		number := m.number(at)
+		next := m.base.Add(time.Duration(number+1) * slot)
+		if next.After(now) {
+			next = now
+		}
+		*m.slot(number) += time.Duration(m.running.Load()) * next.Sub(at)
+		at = next
+	}
+	m.slot(m.number(now))
+	if now.After(m.changed) {
+		m.changed = now
+	}
+}
+
+// number returns that of the slot that t lies in.
+func (m *StatementMeter) number(t time.Time) int64 { return int64(max(0, t.Sub(m.base)) / slot) }
+
+// slot returns the sum of a slot, and clears those between it and the newest.
+func (m *StatementMeter) slot(number int64) *time.Duration {
+	for n := max(m.newest+1, number-slots); n <= number; n++ {
+		m.sums[n%(slots+1)] = 0
+	}
+	m.newest = max(m.newest, number)
+	return &m.sums[number%(slots+1)]
+}

@@ -1,7 +1,0 @@
-//go:build !linux
-
-package foreground
-
-import "time"
-
-func sleep(d time.Duration) { time.Sleep(d) }
