@@ -14,7 +14,6 @@ import (
 	"fastddl/ddl/job"
 	"fastddl/event"
 	"fastddl/ingest"
-	"fastddl/ingest/governor"
 	"fastddl/internal/invariants"
 )
 
@@ -112,12 +111,6 @@ func (b *IndexBackfiller) Supported(table *model.TableInfo, indexes []*model.Ind
 
 // Held implements Backfiller.
 func (b *IndexBackfiller) Held(jobID int64) ingest.Held { return b.opts.Resources.Held(jobID) }
-
-// Usage is what the running builds occupy.
-func (b *IndexBackfiller) Usage() ingest.Usage { return b.opts.Resources.Usage() }
-
-// Governor is how much of the machine builds may use now.
-func (b *IndexBackfiller) Governor() governor.Decision { return b.opts.Resources.Governor() }
 
 // Backfill implements Backfiller.
 func (b *IndexBackfiller) Backfill(ctx context.Context, t BackfillTask) (backfill.Result, error) {
