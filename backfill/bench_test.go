@@ -4,12 +4,8 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
-	"math/rand/v2"
 	"testing"
 	"time"
-
-	"fastddl/bench/floor"
-	"fastddl/config"
 
 	"github.com/pingcap/tidb/pkg/tablecodec"
 	"github.com/pingcap/tidb/pkg/types"
@@ -17,6 +13,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	tkv "github.com/pingcap/tidb/pkg/kv"
+
+	"fastddl/bench/floor"
+	"fastddl/config"
+	"fastddl/sbtest"
 )
 
 var (
@@ -27,25 +27,17 @@ var (
 	benchDisk   = flag.String("disk", "100GiB", "tidb_ddl_disk_quota in BenchmarkRun")
 )
 
-// load fills the table with n rows as sysbench makes them, flushed to files.
+// load fills the table with n rows of sysbench's, flushed to files.
 func (f *fixture) load(n int) {
-	r := rand.New(rand.NewPCG(1, 2))
 	enc := rowcodec.Encoder{Enable: true}
-	digits := make([]byte, 180)
-	for first := 1; first <= n; first += 20000 {
+	rows := sbtest.Generator{Rows: n, Seed: 1}
+	for block := range rows.Blocks() {
 		var c changes
-		for id := first; id < min(first+20000, n+1); id++ {
-			for i := range digits {
-				digits[i] = '0' + byte(r.Uint32N(10))
-			}
-			row := []types.Datum{
-				types.NewIntDatum(1 + r.Int64N(int64(n))),
-				types.NewStringDatum(string(digits[:120])),
-				types.NewStringDatum(string(digits[120:])),
-			}
+		for r := range rows.Block(block) {
+			row := []types.Datum{types.NewIntDatum(r.K), types.NewStringDatum(string(r.C)), types.NewStringDatum(string(r.Pad))}
 			value, err := tablecodec.EncodeRow(time.UTC, row, []int64{2, 3, 4}, nil, nil, rowcodec.NoChecksum{}, &enc)
 			require.NoError(f.t, err)
-			c.put(tablecodec.EncodeRowKeyWithHandle(f.table.ID, tkv.IntHandle(id)), value)
+			c.put(tablecodec.EncodeRowKeyWithHandle(f.table.ID, tkv.IntHandle(r.ID)), value)
 		}
 		f.commit(c)
 	}

@@ -53,7 +53,7 @@ type Options struct {
 	// Transactional lets TiDB build by transactions alone
 	// (tidb_ddl_enable_fast_reorg=OFF).
 	Transactional bool
-	// Target is what it is measured on; default is an embedded store of its own.
+	// Target is where ADD INDEX is measured; default is an embedded store of its own.
 	Target Target
 	// StorePath is the folder of an embedded store, which must be empty or not exist
 	// and stays afterwards; default is a temporary one that is removed.
@@ -64,7 +64,7 @@ type Options struct {
 	Version string
 	// Log receives the server's log; nil shows errors on standard error.
 	Log *server.Log
-	// Progress is told in one line what is being done; nil drops it.
+	// Progress receives, in one line, what the benchmark begins to do; nil drops it.
 	Progress func(line string)
 }
 
@@ -276,15 +276,15 @@ func (b *benchmark) refresh(ctx context.Context) error {
 	return nil
 }
 
-// floorRuns is how often the floor is measured. The lowest counts: whatever
-// else the process does can only raise it.
+// floorRuns is how often the floor is measured. The lowest counts: other work of
+// the process can only raise it.
 const floorRuns = 3
 
 // manyRows is the size from which the floor is measured once: noise evens out, and
 // reading the entries for it takes long.
 const manyRows = 5_000_000
 
-// measureFloor measures what the index of the last run costs at the least, with as
+// measureFloor measures what the index of the last run costs at least, with as
 // much memory as it takes. The index must still exist.
 func (b *benchmark) measureFloor(ctx context.Context) (best floor.Floor, err error) {
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(math.MaxInt64))

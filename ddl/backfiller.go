@@ -13,7 +13,6 @@ import (
 	"fastddl/backfill"
 	"fastddl/ddl/job"
 	"fastddl/event"
-	"fastddl/flow"
 	"fastddl/ingest"
 	"fastddl/internal/invariants"
 )
@@ -114,12 +113,6 @@ func (b *IndexBackfiller) Supported(table *model.TableInfo, indexes []*model.Ind
 func (b *IndexBackfiller) Held(jobID int64) ingest.Allocation {
 	return b.opts.Resources.Allocation(jobID)
 }
-
-// Usage is what the running builds occupy.
-func (b *IndexBackfiller) Usage() ingest.Usage { return b.opts.Resources.Usage() }
-
-// Governor is how much of the machine builds may use now.
-func (b *IndexBackfiller) Governor() flow.Decision { return b.opts.Resources.Governor() }
 
 // Backfill implements Backfiller.
 func (b *IndexBackfiller) Backfill(ctx context.Context, t BackfillTask) (backfill.Result, error) {

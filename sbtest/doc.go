@@ -8,5 +8,5 @@
 //
 // At a given rate, transactions arrive by a timetable that does not wait for
 // the system, and their latency counts from the arrival: a system that stands
-// still for a second is charged for everybody who came in that second.
+// still for a second is charged for every transaction that arrived in that second.
 package sbtest

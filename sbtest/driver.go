@@ -159,7 +159,7 @@ func (t *thread) run(ctx context.Context) {
 		}
 		s := t.serve(ctx, arrived)
 		if t.driver.opts.PerSecond == 0 && s.Outcome == Unfinished {
-			return // nobody waited for it
+			return // no client waited for it
 		}
 		t.driver.ended.Add(1)
 		t.driver.add(s)

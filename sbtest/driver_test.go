@@ -85,7 +85,7 @@ func TestTransactionIsSysbenchs(t *testing.T) {
 	})
 }
 
-// TestStallIsChargedToArrivals: everybody who comes while the system stands
+// TestStallIsChargedToArrivals: every transaction that arrives while the system stands
 // still waits, not only those whose statement it holds.
 func TestStallIsChargedToArrivals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

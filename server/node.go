@@ -206,9 +206,6 @@ func (n *Node) Builds() kv.Store { return n.store.builds }
 // TempDir is the folder that index builds sort in.
 func (n *Node) TempDir() string { return n.tempDir }
 
-// Foreground measures the statements of clients, to which builds yield.
-func (n *Node) Foreground() *flow.StatementMeter { return n.foreground }
-
 // UnfinishedJobs describes the index builds that have not ended.
 func (n *Node) UnfinishedJobs() []ddl.JobInfo {
 	if d := n.layer.DDL(); d != nil {

@@ -1,4 +1,4 @@
-// Package floor measures what a machine needs at the least to build an index:
+// Package floor measures what a machine needs at least to build an index:
 // to read the needed columns once and to write the entries to final files once.
 //
 // It reads the entries from the index that was built, so it knows nothing of how

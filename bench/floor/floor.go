@@ -15,7 +15,7 @@ import (
 	"fastddl/kv"
 )
 
-// Floor is what building indexes costs at the least: reading the columns once
+// Floor is what building indexes costs at least: reading the columns once
 // and writing the entries once, on all cores, with nothing else to do.
 type Floor struct {
 	Rows    int64 `json:"rows"`

@@ -61,7 +61,7 @@ func (f *fastDDL) Start(ctx context.Context) error {
 
 func (f *fastDDL) PID() int { return f.process.cmd.Process.Pid }
 
-// Version is the build's, and what the server tells clients.
+// Version is the build's, and the one that the server sends clients.
 func (f *fastDDL) Version(ctx context.Context) (string, error) {
 	v, err := f.client.value(ctx, "SELECT VERSION()")
 	if err != nil {

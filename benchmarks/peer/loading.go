@@ -11,7 +11,7 @@ import (
 )
 
 // loadInChunks cuts the rows into streams of so many blocks and hands each to
-// copy, on the given number of goroutines at a time. It tells how many rows are
+// copy, on the given number of goroutines at a time. It reports how many rows are
 // there after each.
 func loadInChunks(
 	ctx context.Context, g sbtest.Generator, blocks, parallel int, loaded func(rows int), copy func(ctx context.Context, rows io.Reader) error,

@@ -24,7 +24,7 @@ type Server interface {
 	PID() int
 	// Version is what the running server says it is.
 	Version(ctx context.Context) (string, error)
-	// Load makes the table and fills it. It tells how many rows there are.
+	// Load makes the table and fills it. It reports how many rows there are.
 	Load(ctx context.Context, g sbtest.Generator, loaded func(rows int)) error
 	// Warm reads the whole table once, so that what can be cached is.
 	Warm(ctx context.Context) error
@@ -60,7 +60,7 @@ type Traits struct {
 	// Slow systems take many times longer than the others and are measured less
 	// often.
 	Slow bool
-	// BlocksWrites: nobody writes to the table while the index is built.
+	// BlocksWrites: writes to the table wait while the index is built.
 	BlocksWrites bool
 	// Baseline systems are what the project compares itself to: measured on the
 	// smallest table, with the plainest case.

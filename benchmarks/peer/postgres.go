@@ -250,7 +250,7 @@ func (p concurrently) DropIndex(ctx context.Context, c Case) error {
 	return p.dropIndexes(ctx, c.Indexes)
 }
 
-// plain is CREATE INDEX, which lets nobody write meanwhile.
+// plain is CREATE INDEX, which blocks writes meanwhile.
 type plain struct{ *postgres }
 
 func (plain) Name() string     { return "postgres-plain" }

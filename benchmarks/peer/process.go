@@ -174,7 +174,7 @@ func lastLines(text string) string {
 	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }
 
-// freePort is a port on which nobody listens now.
+// freePort is a port on which no process listens now.
 func freePort() (int, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -21,7 +21,7 @@ type ptOSC struct{ *mariaDB }
 const (
 	ptOSCProgram = "pt-online-schema-change"
 	// ptOSCGrace is the time it gets to take its triggers and its copy away when
-	// it is told to stop.
+	// it is signalled to stop.
 	ptOSCGrace = 20 * time.Second
 )
 

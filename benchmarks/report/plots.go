@@ -14,7 +14,7 @@ import (
 	"fastddl/benchmarks/result"
 )
 
-// palette is Okabe and Ito's, which people see apart whatever colours they see.
+// palette is Okabe and Ito's, which people see apart also if they do not see all colours.
 var palette = []color.Color{
 	color.RGBA{R: 0xD5, G: 0x5E, A: 0xFF},
 	color.RGBA{R: 0xE6, G: 0x9F, A: 0xFF},

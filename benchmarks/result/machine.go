@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// ThisMachine describes the machine, as the kernel tells it.
+// ThisMachine describes the machine, as the kernel describes it.
 func ThisMachine() (Machine, error) {
 	m := Machine{Cores: runtime.NumCPU()}
 	kilobytes, err := lineOf("/proc/meminfo", "MemTotal")

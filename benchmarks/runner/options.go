@@ -42,7 +42,7 @@ type Options struct {
 	// default is 10 s. RampUp is how long a load runs before it counts; default is
 	// 2 s. Before is how long it runs before the first ADD INDEX; default is 8 s.
 	CapacityTime, RampUp, Before time.Duration
-	// During is how long indexes are added under load at the least: they are
+	// During is how long indexes are added under load at least: they are
 	// dropped and added again, up to MaxRepeats times, until it has passed. The
 	// defaults are 5 s and 8.
 	During     time.Duration
@@ -58,7 +58,7 @@ type Options struct {
 	// minutes. StatementTime bounds one ADD INDEX; default is 10 minutes.
 	MaxTime, StatementTime time.Duration
 
-	// Progress is told in one line what is being done; nil drops it.
+	// Progress receives, in one line, what begins; nil drops it.
 	Progress func(line string)
 	// Save is given all there is after each measurement; nil drops it. An error
 	// ends the run.

@@ -13,7 +13,7 @@ import (
 	"fastddl/benchmarks/result"
 )
 
-// Run measures. It returns what there is also with an error, such as the one of
+// Run measures. It returns what was measured also with an error, such as the one of
 // a context that ended; a system that fails is noted in the result and ends
 // nothing else.
 func Run(ctx context.Context, opts Options) (res *result.Peers, err error) {

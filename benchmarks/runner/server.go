@@ -13,8 +13,8 @@ import (
 const (
 	// stopTime is what a server gets to write its buffers to disk.
 	stopTime = 5 * time.Minute
-	// loadTell is how often a load tells how far it is.
-	loadTell = 10 * time.Second
+	// loadReport is how often a load reports its progress.
+	loadReport = 10 * time.Second
 )
 
 // fill makes the store of a server and its table, and stops it.
@@ -26,10 +26,10 @@ func (r *runner) fill(ctx context.Context, h *host) (err error) {
 	if h.info.Version, err = h.Version(ctx); err != nil {
 		return fmt.Errorf("ask for the version: %w", err)
 	}
-	start, told := time.Now(), time.Now()
+	start, reported := time.Now(), time.Now()
 	err = h.Load(ctx, sbtest.Generator{Rows: h.rows, Seed: r.Seed}, func(rows int) {
-		if time.Since(told) > loadTell {
-			told = time.Now()
+		if time.Since(reported) > loadReport {
+			reported = time.Now()
 			r.say("%s: %d of %d rows", h.Name(), rows, h.rows)
 		}
 	})

@@ -37,7 +37,7 @@ type Options struct {
 	Runs int
 	// Extra are further arguments of `fastddl bench addindex`.
 	Extra []string
-	// Progress is told in one line what is being done; nil drops it.
+	// Progress receives, in one line, what begins; nil drops it.
 	Progress func(line string)
 	// Save is given all there is after each point; nil drops it.
 	Save func(*result.Scale) error
@@ -79,7 +79,7 @@ func (o *Options) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Run measures all points. It returns what there is also with an error.
+// Run measures all points. It returns what was measured also with an error.
 func Run(ctx context.Context, opts Options) (*result.Scale, error) {
 	opts.EnsureDefaults()
 	if err := opts.Validate(); err != nil {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// ticksPerSecond is USER_HZ, in which the kernel tells CPU times; it is 100 on
+// ticksPerSecond is USER_HZ, in which the kernel counts CPU times; it is 100 on
 // all platforms that Go runs on.
 const ticksPerSecond = 100
 

@@ -6,7 +6,7 @@ import (
 )
 
 // watchEvery is often enough to see the memory of an index build of a second,
-// and seldom enough not to be felt.
+// and seldom enough not to disturb it.
 const watchEvery = 50 * time.Millisecond
 
 // Usage is what something took.

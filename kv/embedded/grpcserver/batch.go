@@ -12,7 +12,7 @@ import (
 )
 
 // BatchCommands implements tikvpb.TikvServer: requests come in batches over one stream, and each is answered on its own,
-// in whatever order they are done.
+// in the order in which they end.
 func (s *service) BatchCommands(stream tikvpb.Tikv_BatchCommandsServer) error {
 	ctx, cancel := context.WithCancel(stream.Context())
 	var running sync.WaitGroup
