@@ -32,7 +32,7 @@ func FindBadRows(ctx context.Context, store kv.Store, task Task) (*RowError, err
 	rows, bytes := 0, 0
 	for _, id := range physicalIDs(task.Table) {
 		err := store.ScanColumns(ctx, p.request(recordRange(id), task.TS, badRowsBatch), func(b *kv.RowBatch) error {
-			found.add(enc.badRows(b, id))
+			add(found, badRows(enc, b, id))
 			rows += b.NumRows()
 			if bytes += b.Bytes; rows >= badRowsScan || bytes >= badRowsBytes || len(found.Rows) == MaxBadRows {
 				return errEnough
@@ -53,7 +53,7 @@ func FindBadRows(ctx context.Context, store kv.Store, task Task) (*RowError, err
 }
 
 // badRows returns the rows of a batch that give an index no entry, nil if all give one.
-func (e *encoders) badRows(b *kv.RowBatch, physicalID int64) (found *RowError) {
+func badRows(e *encoders, b *kv.RowBatch, physicalID int64) (found *RowError) {
 	if err := e.bind(b, physicalID); err != nil {
 		errors.As(err, &found)
 		return found
@@ -64,13 +64,14 @@ func (e *encoders) badRows(b *kv.RowBatch, physicalID int64) (found *RowError) {
 			if found == nil {
 				found = new(RowError)
 			}
-			found.add(some)
+			add(found, some)
 		}
 	}
 	return found
 }
 
-func (e *RowError) add(other *RowError) {
+// add adds the rows of another error.
+func add(e, other *RowError) {
 	if other != nil {
 		e.Rows = append(e.Rows, other.Rows...)
 		e.Rows = e.Rows[:min(len(e.Rows), MaxBadRows)]

@@ -49,10 +49,10 @@ var (
 // read. It fails with ErrManyChanges if these are more than limit, which is 0 for none, and with
 // kv.ErrSnapshotTooOld if versions after since may have been collected. opts.Store has to be a
 // kv.ChangeFinder.
-func ChangesAgree(ctx context.Context, opts Options, task Task, since uint64, limit int64) (agree bool, n int64, err error) {
+func ChangesAgree(ctx context.Context, opts executionOptions, task Task, since uint64, limit int64) (agree bool, n int64, err error) {
 	opts.EnsureDefaults()
 	x, err := newExecution(opts, task)
-	if err := errors.Join(invalid("options", opts.problems()), err); err != nil {
+	if err := errors.Join(opts.Validate(), err); err != nil {
 		return false, 0, err
 	}
 	finder, ok := opts.Store.(kv.ChangeFinder)

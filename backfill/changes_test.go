@@ -101,21 +101,21 @@ func TestCompareSinceManyChanges(t *testing.T) {
 	got := f.compareSince(Verified{TS: spec.TS}, idx)
 	require.False(t, got.OnlyChanges)
 	require.True(t, got.Clean())
-	agree, n, err := ChangesAgree(f.ctx, f.options(), f.task(idx), spec.TS, 0)
+	agree, n, err := ChangesAgree(f.ctx, f.compareOptions(), f.task(idx), spec.TS, 0)
 	require.NoError(t, err)
 	require.True(t, agree)
 	require.Greater(t, n, int64(minChanges))
-	_, n, err = ChangesAgree(f.ctx, f.options(), f.task(idx), spec.TS, minChanges)
+	_, n, err = ChangesAgree(f.ctx, f.compareOptions(), f.task(idx), spec.TS, minChanges)
 	require.ErrorIs(t, err, ErrManyChanges)
 	require.LessOrEqual(t, n, int64(2*minChanges))
 
 	f.insert(r, 1) // all may have gone
 	before := f.ts()
 	f.overwriteOne(recordRange(table.ID), []byte("no row"))
-	_, err = CompareSince(f.ctx, f.options(), f.task(idx), Verified{TS: before}, Built{})
+	_, err = CompareSince(f.ctx, f.compareOptions(), f.task(idx), Verified{TS: before}, Built{})
 	require.Error(t, err)
 	require.NotErrorIs(t, err, errUnsure)
-	agree, _, err = ChangesAgree(f.ctx, f.options(), f.task(idx), before, 0)
+	agree, _, err = ChangesAgree(f.ctx, f.compareOptions(), f.task(idx), before, 0)
 	require.NoError(t, err)
 	require.False(t, agree)
 }
@@ -139,10 +139,10 @@ func TestCompareSinceUnseenChanges(t *testing.T) {
 
 func (f *fixture) compareSince(verified Verified, indexes ...*model.IndexInfo) CompareResult {
 	f.t.Helper()
-	return f.compareWith(Options{Store: f.store}, verified, indexes...)
+	return f.compareWith(executionOptions{Store: f.store}, verified, indexes...)
 }
 
-func (f *fixture) compareWith(opts Options, verified Verified, indexes ...*model.IndexInfo) CompareResult {
+func (f *fixture) compareWith(opts executionOptions, verified Verified, indexes ...*model.IndexInfo) CompareResult {
 	f.t.Helper()
 	res, err := CompareSince(f.ctx, opts, f.task(indexes...), verified, Built{})
 	require.NoError(f.t, err)

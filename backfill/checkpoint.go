@@ -7,9 +7,7 @@ import (
 
 	"github.com/pingcap/tidb/pkg/meta/model"
 
-	"fastddl/event"
 	"fastddl/ingest"
-	"fastddl/kv"
 )
 
 // checkpointFormat is the version of checkpoints. It grows with every change by which a build that does not know it
@@ -43,33 +41,10 @@ type checkpointVerify struct {
 	Remaining []checkpointRange `json:"remaining"`
 }
 
-type checkpointRange struct {
-	// Index is a position in Indexes.
-	Index int    `json:"index"`
-	Start []byte `json:"start"`
-	End   []byte `json:"end,omitempty"`
-}
-
 type checkpointIndex struct {
 	ID int64 `json:"id"`
 	// Totals are those of the entries that are durable.
 	Totals ingest.Totals `json:"totals"`
-}
-
-type checkpointTask struct {
-	Start  []byte  `json:"start"`
-	End    []byte  `json:"end,omitempty"`
-	Weight float64 `json:"weight"`
-}
-
-// resume returns the checkpoint in data, or nil if there is none or it belongs to another build. One that cannot be
-// read is dropped, which costs work and nothing else: what has been imported is imported again at the same version.
-func (b *build) resume(data []byte) *checkpoint {
-	c, err := decodeCheckpoint(data, &b.task)
-	if err != nil {
-		b.opts.Bus.Emit(event.CheckpointDropped{Job: b.job(), Err: err})
-	}
-	return c
 }
 
 // decodeCheckpoint returns the checkpoint in data, or nil if there is none or
@@ -108,15 +83,6 @@ func decodeCheckpoint(data []byte, spec *Task) (*checkpoint, error) {
 
 // inTable says whether what is left are rows of t.
 func (c *checkpoint) inTable(t *model.TableInfo) bool { return tasksIn(t, c.tasks()) }
-
-// tasksIn says whether tasks are of rows of t.
-func tasksIn(t *model.TableInfo, tasks []task) bool {
-	ids := physicalIDs(t)
-	return !slices.ContainsFunc(tasks, func(t task) bool {
-		_, found := slices.BinarySearch(ids, t.physicalID())
-		return !found
-	})
-}
 
 // fits says whether v can be of a build of n indexes.
 func (v *checkpointVerify) fits(n int) bool {
@@ -167,26 +133,10 @@ func (c *checkpoint) encodeWithin(limit int) ([]byte, error) {
 
 func (c *checkpoint) tasks() []task { return decodeTasks(c.Remaining) }
 
-func decodeTasks(stored []checkpointTask) []task {
-	tasks := make([]task, len(stored))
-	for i, t := range stored {
-		tasks[i] = task{kv.KeyRange{Start: t.Start, End: t.End}, t.Weight}
-	}
-	return tasks
-}
-
 // setTasks sets what is left.
 func (c *checkpoint) setTasks(tasks []task) {
 	c.Remaining = c.Remaining[:0]
 	for _, t := range tasks {
-		c.Remaining = append(c.Remaining, checkpointTask{Start: t.Start, End: t.End, Weight: t.weight})
+		c.Remaining = append(c.Remaining, encodeTask(t))
 	}
-}
-
-func totalWeight(tasks []task) float64 {
-	var sum float64
-	for _, t := range tasks {
-		sum += t.weight
-	}
-	return sum
 }

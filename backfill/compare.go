@@ -68,7 +68,7 @@ type Claim struct {
 // depend on the number of rows; if there are many differences, some of them are
 // returned. It obeys ctx within a second, keeps nothing, and may simply be called
 // again. A row with a NULL in a primary key is a *NullError.
-func Compare(ctx context.Context, opts Options, task Task) (CompareResult, error) {
+func Compare(ctx context.Context, opts executionOptions, task Task) (CompareResult, error) {
 	return CompareSince(ctx, opts, task, Verified{}, Built{})
 }
 
@@ -77,10 +77,10 @@ func Compare(ctx context.Context, opts Options, task Task) (CompareResult, error
 // compared first: if rows and entries have changed alike they are equal, and nothing else is
 // read. Or it is Compare of indexes that a build has made without verifying them (see Result.Deferred). If the
 // store can tell that no row has changed since, none is read anew.
-func CompareSince(ctx context.Context, opts Options, task Task, verified Verified, built Built) (CompareResult, error) {
+func CompareSince(ctx context.Context, opts executionOptions, task Task, verified Verified, built Built) (CompareResult, error) {
 	opts.EnsureDefaults()
 	x, err := newExecution(opts, task)
-	if err := errors.Join(invalid("options", opts.problems()), err); err != nil {
+	if err := errors.Join(opts.Validate(), err); err != nil {
 		return CompareResult{}, err
 	}
 	c := &comparison{execution: x, verified: verified, built: built, result: CompareResult{Entries: make([]int64, len(task.Indexes))}}
@@ -94,14 +94,14 @@ func CompareSince(ctx context.Context, opts Options, task Task, verified Verifie
 const stageCompare = "compare"
 
 // enterCompare reports the stage, with n parts; done says that one more is done.
-func (x *execution) enterCompare(n int) (done func()) {
+func enterCompare(x *execution, n int) (done func()) {
 	count := new(atomic.Int64)
 	x.enter(stageCompare, func() float64 { return float64(count.Load()) / float64(max(1, n)) })
 	return func() { count.Add(1) }
 }
 
 // prefixOf is that of the keys which rows of a physical table have in an index.
-func (x *execution) prefixOf(idx *model.IndexInfo, physicalID int64) []byte {
+func prefixOf(x *execution, idx *model.IndexInfo, physicalID int64) []byte {
 	return indexPrefix(indexIDs(x.task.Table, idx, []int64{physicalID})[0], idx.ID)
 }
 
@@ -124,22 +124,6 @@ type comparison struct {
 	keys    atomic.Int64
 	sums    *sums
 	result  CompareResult
-}
-
-// entryRange is a part of an index.
-type entryRange struct {
-	kv.KeyRange
-	index int // in the task
-}
-
-// indexRanges are those of all indexes.
-func (x *execution) indexRanges() (ranges []entryRange) {
-	for k, idx := range x.task.Indexes {
-		for _, id := range indexIDs(x.task.Table, idx, x.physicals) {
-			ranges = append(ranges, entryRange{indexRange(id, idx.ID), k})
-		}
-	}
-	return ranges
 }
 
 // entrySink takes the entries of the k-th index that rows give and that the index
@@ -233,7 +217,7 @@ func (c *comparison) narrow(ctx context.Context) error {
 	if suspects == nil {
 		return nil
 	}
-	suspects.of = c
+	suspects.spec = &c.task
 	if err := c.read(ctx, false, func() (entrySink, func()) { return suspects, func() {} }); err != nil {
 		return fmt.Errorf("backfill: compare: %w", err)
 	}
@@ -312,7 +296,7 @@ func (c *comparison) read(ctx context.Context, first bool, open func() (sink ent
 		counts = nil
 	}
 	n := len(c.rows) + len(c.entries) + len(counts)
-	done := c.enterCompare(n)
+	done := enterCompare(c.execution, n)
 	return parallel.Do(ctx, n, c.share.Workers, func(ctx context.Context, i int) error {
 		defer done()
 		if i < len(counts) {
@@ -381,7 +365,7 @@ func (c *comparison) readRows(ctx context.Context, t task, pacer *ingest.Pacer, 
 	e := rowEntry{physicalID: t.physicalID()}
 	seeds := make([]uint64, len(c.task.Indexes))
 	for k, idx := range c.task.Indexes {
-		seeds[k] = prefixSeed(c.prefixOf(idx, e.physicalID))
+		seeds[k] = prefixSeed(prefixOf(c.execution, idx, e.physicalID))
 	}
 	req := c.projection.request(t.KeyRange, c.task.TS, c.batchRows())
 	credited, trailing := 0.0, trailingCount{count: c.countScanned, start: t.Start}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pingcap/tidb/pkg/meta/model"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"fastddl/config"
 	"fastddl/event"
@@ -27,9 +28,11 @@ func built(t *testing.T, r *rand.Rand, rows int, indexes ...*model.IndexInfo) *f
 	return f
 }
 
+func (f *fixture) compareOptions() executionOptions { return executionOptions{Store: f.store} }
+
 func (f *fixture) compare(indexes ...*model.IndexInfo) CompareResult {
 	f.t.Helper()
-	res, err := Compare(f.ctx, Options{Store: f.store}, f.task(indexes...))
+	res, err := Compare(f.ctx, executionOptions{Store: f.store}, f.task(indexes...))
 	require.NoError(f.t, err)
 	return res
 }
@@ -67,6 +70,44 @@ func TestCompareFindsEveryDifference(t *testing.T) {
 	}
 }
 
+// comparers compare the parts of a task in this process, three at a time.
+type comparers struct {
+	opts  executionOptions
+	task  Task
+	n     int
+	parts []int // by comparison
+	// change, if it is set, is made to the result of a part.
+	change func(i int, r *PartResult)
+}
+
+func (c *comparers) Build(ctx context.Context, w SharedWork) ([]PartResult, bool, error) {
+	parts := w.Cut(c.n)
+	c.parts = append(c.parts, len(parts))
+	results := make([]PartResult, len(parts))
+	workers, ctx := errgroup.WithContext(ctx)
+	workers.SetLimit(3)
+	for i, part := range parts {
+		workers.Go(func() (err error) {
+			results[i], err = ComparePart(ctx, c.opts, PartSpec{Task: c.task, Part: part})
+			if err == nil && c.change != nil {
+				c.change(i, &results[i])
+			}
+			return err
+		})
+	}
+	return results, true, workers.Wait()
+}
+
+func (c *comparers) SumsInStore() bool { return true }
+
+// sharedComparison are options of a comparison in n parts.
+func (f *fixture) sharedComparison(n int, task Task) (executionOptions, *comparers) {
+	c := &comparers{opts: f.compareOptions(), task: task, n: n}
+	opts := f.compareOptions()
+	opts.Crew = c
+	return opts, c
+}
+
 // A comparison in parts finds what one in one piece does, whatever the table is and however
 // it is cut.
 func TestSharedComparison(t *testing.T) {
@@ -75,9 +116,9 @@ func TestSharedComparison(t *testing.T) {
 		f, idx, second, what := damaged(t, r, 3)
 
 		task := f.task(idx, second)
-		want, err := Compare(f.ctx, Options{Store: f.store}, task)
+		want, err := Compare(f.ctx, executionOptions{Store: f.store}, task)
 		require.NoError(t, err)
-		opts, crew := f.shared(1+r.IntN(9), task, f.store)
+		opts, crew := f.sharedComparison(1+r.IntN(9), task)
 		got, err := Compare(f.ctx, opts, task)
 		what = fmt.Sprintf("%s in %v parts", what, crew.parts)
 		require.NoError(t, err, what)
@@ -93,7 +134,7 @@ func TestSharedComparisonMissesLostRows(t *testing.T) {
 	f.load(5000)
 	idx := indexOn(9, false, 1)
 	for _, part := range []int{0, 2} {
-		opts, crew := f.shared(3, f.task(idx), f.store)
+		opts, crew := f.sharedComparison(3, f.task(idx))
 		crew.opts.BatchRows = 100
 		crew.change = func(i int, r *PartResult) {
 			if i == part {
@@ -269,7 +310,7 @@ func TestRowsLostByTheScanAreMissed(t *testing.T) {
 	f := newFixture(t, table, kinds)
 	f.load(5000)
 	idx := indexOn(9, false, 1)
-	opts := f.options()
+	opts := f.compareOptions()
 	opts.Store, opts.BatchRows = &losingStore{f.store, 2}, 100
 	opts.MaxWorkers = 2 // ranges of several batches
 	_, err := Compare(f.ctx, opts, f.task(idx))
@@ -286,7 +327,7 @@ func TestCompareObeysItsContext(t *testing.T) {
 	idx := indexOn(9, false, 1)
 	for at := range int64(3) {
 		ctx, cancel := context.WithCancelCause(f.ctx)
-		opts := Options{Store: &faultyStore{Store: f.store, onScan: func(n int64) error {
+		opts := executionOptions{Store: &faultyStore{Store: f.store, onScan: func(n int64) error {
 			if n == 1+at {
 				cancel(errInjected)
 			}
@@ -295,7 +336,7 @@ func TestCompareObeysItsContext(t *testing.T) {
 		_, err := Compare(ctx, opts, f.task(idx))
 		require.ErrorIs(t, err, errInjected)
 	}
-	failed := Options{Store: &faultyStore{Store: f.store, onRead: func(n int64) error {
+	failed := executionOptions{Store: &faultyStore{Store: f.store, onRead: func(n int64) error {
 		if n > 2 {
 			return errInjected
 		}
@@ -303,10 +344,10 @@ func TestCompareObeysItsContext(t *testing.T) {
 	}}}
 	_, err := Compare(f.ctx, failed, f.task(idx))
 	require.ErrorIs(t, err, errInjected)
-	panicked := Options{Store: &faultyStore{Store: f.store, onRead: func(int64) error { panic("injected panic") }}}
+	panicked := executionOptions{Store: &faultyStore{Store: f.store, onRead: func(int64) error { panic("injected panic") }}}
 	_, err = Compare(f.ctx, panicked, f.task(idx))
 	require.ErrorContains(t, err, "injected panic")
-	_, err = Compare(f.ctx, Options{}, Task{})
+	_, err = Compare(f.ctx, executionOptions{}, Task{})
 	require.ErrorContains(t, err, "Store is missing")
 	require.ErrorContains(t, err, "Table is missing")
 }
@@ -315,7 +356,7 @@ func TestCompareReportsProgress(t *testing.T) {
 	r := newRand(t)
 	idx := indexOn(9, false, 1)
 	f := built(t, r, 3000, idx)
-	opts := f.options()
+	opts := f.compareOptions()
 	opts.Bus, opts.Globals = &event.Bus{}, config.NewGlobals()
 	var last event.Progress
 	var stages []string
@@ -365,7 +406,7 @@ func BenchmarkCompare(b *testing.B) {
 	require.NoError(b, err)
 	for b.Loop() {
 		start := time.Now()
-		res, err := Compare(f.ctx, Options{Store: f.store}, f.task(idx))
+		res, err := Compare(f.ctx, executionOptions{Store: f.store}, f.task(idx))
 		require.NoError(b, err)
 		require.True(b, res.Clean())
 		fmt.Printf("compare %s\n", time.Since(start))

@@ -124,12 +124,19 @@ func (c *comparison) cut(n int, like comparePart, entries []entryRange) []Part {
 	return parts
 }
 
+// PartSpec says which part is to be compared.
+type PartSpec struct {
+	// Task names the entries of the whole table.
+	Task
+	Part Part
+}
+
 // ComparePart sums up what a part of a comparison has at spec.TS. It fails and obeys ctx as
 // Compare does.
-func ComparePart(ctx context.Context, opts Options, spec PartSpec) (result PartResult, err error) {
+func ComparePart(ctx context.Context, opts executionOptions, spec PartSpec) (result PartResult, err error) {
 	opts.EnsureDefaults()
 	x, err := newExecution(opts, spec.Task)
-	if err := errors.Join(invalid("options", opts.problems()), err); err != nil {
+	if err := errors.Join(opts.Validate(), err); err != nil {
 		return PartResult{}, err
 	}
 	c := &comparison{execution: x}

@@ -69,7 +69,7 @@ func (c *comparison) newStoreSums() *storeSums {
 // addAll adds what the rows of the comparison give and what the store has of entries, and counts the records.
 func (s *storeSums) addAll(ctx context.Context, entries []entryRange) error {
 	c := s.c
-	done := c.enterCompare(len(c.rows) + len(c.counts) + len(entries))
+	done := enterCompare(c.execution, len(c.rows)+len(c.counts)+len(entries))
 	// The workers read rows; who asks the store for sums does nothing but wait.
 	return parallel.Do(ctx, 2, func() int { return 2 }, func(ctx context.Context, i int) error {
 		if i == 0 {
@@ -129,7 +129,7 @@ func (s *storeSums) addRows(ctx context.Context, t task) error {
 	defer end()
 	sink := rowTotals{of: make([]ingest.Totals, len(s.given))}
 	for _, idx := range s.c.task.Indexes {
-		sink.prefixCRC = append(sink.prefixCRC, kv.UpdateCRC(0, s.c.prefixOf(idx, t.physicalID())))
+		sink.prefixCRC = append(sink.prefixCRC, kv.UpdateCRC(0, prefixOf(s.c.execution, idx, t.physicalID())))
 	}
 	if err := s.c.readRows(ctx, t, pacer, &sink, true); err != nil {
 		return fmt.Errorf("backfill: compare: %w", err)

@@ -56,7 +56,7 @@ func (c *comparison) compareUnchanged(ctx context.Context) (bool, error) {
 	}
 	s := c.newStoreSums()
 	err = c.execute(ctx, ingest.ShareOptions{ReadOnly: true}, func(ctx context.Context) error {
-		done := c.enterCompare(len(counts) + len(entries))
+		done := enterCompare(c.execution, len(counts)+len(entries))
 		if err := count(ctx, 0); err != nil {
 			return err
 		}

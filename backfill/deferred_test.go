@@ -42,7 +42,7 @@ func (d *deferring) save(_ context.Context, checkpoint []byte) error {
 func (d *deferring) compareNow() *CompareResult {
 	task := d.spec.Task
 	task.TS = d.now()
-	result, err := Compare(d.ctx, d.opts, task)
+	result, err := Compare(d.ctx, d.opts.Common(), task)
 	require.NoError(d.t, err)
 	return &result
 }

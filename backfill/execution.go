@@ -2,6 +2,7 @@ package backfill
 
 import (
 	"context"
+	"fmt"
 	"sync"
 
 	"fastddl/event"
@@ -14,19 +15,19 @@ import (
 // execution is what builds and comparisons have in common: a task, the options it is
 // carried out with, and the job's share of the resources.
 type execution struct {
-	opts       Options
+	opts       executionOptions
 	task       Task
 	projection *projection
 	physicals  []int64
 	share      *ingest.Share
 	progress   *progress
 
-	mu    sync.Mutex // guards meter.costs
-	meter *meter
+	mu    sync.Mutex
+	costs stage.Costs
 }
 
-func newExecution(opts Options, task Task) (*execution, error) {
-	if err := task.validate(); err != nil {
+func newExecution(opts executionOptions, task Task) (*execution, error) {
+	if err := task.Validate(); err != nil {
 		return nil, err
 	}
 	p, err := newProjection(&task)
@@ -36,14 +37,20 @@ func newExecution(opts Options, task Task) (*execution, error) {
 	return &execution{
 		opts: opts, task: task, projection: p, physicals: physicalIDs(task.Table),
 		progress: newProgress(opts.Bus, task.JobID),
-		meter:    newMeter(),
 	}, nil
 }
 
 func (x *execution) addCosts(c *stage.Costs) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.meter.costs.Add(c)
+	x.costs.Add(c)
+}
+
+// stageCosts are those that were added.
+func (x *execution) stageCosts() stage.Costs {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.costs
 }
 
 // job names the job in events.
@@ -97,4 +104,22 @@ func ended(ctx context.Context, err error) error {
 		return context.Cause(ctx)
 	}
 	return err
+}
+
+// planRows cuts all rows of the table into tasks, in key order.
+func (x *execution) planRows(ctx context.Context) ([]task, error) {
+	snap, err := x.opts.Store.Snapshot(ctx, x.task.TS)
+	if err != nil {
+		return nil, fmt.Errorf("backfill: plan: %w", err)
+	}
+	defer snap.Close()
+	var tasks []task
+	for _, id := range x.physicals {
+		some, err := planRange(ctx, x.opts.Store, snap, recordRange(id), x.opts.TaskBytes, 1)
+		if err != nil {
+			return nil, fmt.Errorf("backfill: plan: %w", err)
+		}
+		tasks = append(tasks, some...)
+	}
+	return tasks, nil
 }

@@ -42,7 +42,7 @@ func (s *faultyStore) Import(ctx context.Context, units []kv.ImportUnit) error {
 }
 
 func (s *faultyStore) ScanColumns(ctx context.Context, req kv.ScanRequest, fn func(*kv.RowBatch) error) error {
-	if req.BatchRows == sampleRows {
+	if req.Sample {
 		return s.Store.ScanColumns(ctx, req, fn) // no part of the scan
 	}
 	return s.Store.ScanColumns(ctx, req, func(b *kv.RowBatch) error {

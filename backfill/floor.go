@@ -38,7 +38,7 @@ type Floor struct {
 // entries are held in memory. Files are written to a new folder in tempDir and
 // removed.
 func MeasureFloor(ctx context.Context, store kv.Store, tempDir string, task Task) (f Floor, err error) {
-	if err := task.validate(); err != nil {
+	if err := task.Validate(); err != nil {
 		return f, err
 	}
 	p, err := newProjection(&task)
@@ -66,7 +66,7 @@ func MeasureFloor(ctx context.Context, store kv.Store, tempDir string, task Task
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	for k, idx := range task.Indexes {
-		entries, err := sortedEntries(ctx, store, p, request, k)
+		entries, err := sortedEntries(ctx, store, &task, p, request, k)
 		if err != nil {
 			return f, fmt.Errorf("backfill: floor: %w", err)
 		}
@@ -134,16 +134,16 @@ func (l *entryList) add(prefix, key, value []byte) {
 }
 
 // sortedEntries returns all entries of the k-th index in key order.
-func sortedEntries(ctx context.Context, store kv.Store, p *projection, req kv.ScanRequest, k int) (*entryList, error) {
+func sortedEntries(ctx context.Context, store kv.Store, task *Task, p *projection, req kv.ScanRequest, k int) (*entryList, error) {
 	enc, err := newEncoders(p)
 	if err != nil {
 		return nil, err
 	}
 	var all entryList
-	indexID := p.indexes[k].ID
-	prefix := indexPrefix(p.table.ID, indexID)
+	indexID := task.Indexes[k].ID
+	prefix := indexPrefix(task.Table.ID, indexID)
 	err = store.ScanColumns(ctx, req, func(b *kv.RowBatch) error {
-		if err := enc.bind(b, p.table.ID); err != nil {
+		if err := enc.bind(b, task.Table.ID); err != nil {
 			return err
 		}
 		return enc.indexes[k].encode(func(_ int, kv []byte, klen int) error {

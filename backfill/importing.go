@@ -100,9 +100,9 @@ func (b *build) setLeft(cp *checkpoint, tasks, others []task) {
 
 // addJob adds what an ingest job did, while rows may be counted beside.
 func (b *build) addJob(job *ingest.Job) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.result.addJob(b.meter, job.Stats())
+	stats := job.Stats()
+	b.addCosts(&stats.Costs)
+	b.result.addJob(&stats)
 }
 
 // openJob opens the ingest job of a group. resumed says that the store may have

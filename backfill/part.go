@@ -1,6 +1,10 @@
 package backfill
 
 import (
+	"slices"
+
+	"github.com/pingcap/tidb/pkg/meta/model"
+
 	"fastddl/ingest"
 	"fastddl/kv"
 )
@@ -49,13 +53,6 @@ type comparedPart struct {
 	Records []int64         `json:"records,omitempty"`
 }
 
-// PartSpec says which part is to be compared.
-type PartSpec struct {
-	// Task names the entries of the whole table.
-	Task
-	Part Part
-}
-
 // sampling returns parts with ranges that whoever builds them is to sample.
 func sampling(parts []Part, ranges []kv.KeyRange) []Part {
 	sample := make([]checkpointRange, len(ranges))
@@ -82,7 +79,7 @@ func cutParts(tasks []task, n int) []Part {
 	var current Part
 	weight := 0.0 // of all that is in parts
 	add := func(t task) {
-		current.Tasks = append(current.Tasks, checkpointTask{Start: t.Start, End: t.End, Weight: t.weight})
+		current.Tasks = append(current.Tasks, encodeTask(t))
 		weight += t.weight
 	}
 	end := func() {
@@ -118,3 +115,12 @@ func cutParts(tasks []task, n int) []Part {
 // partTolerance is how much a part may differ from the others, in parts, so that tasks that
 // fit are not cut.
 const partTolerance = 1.0 / 64
+
+// tasksIn says whether tasks are of rows of t.
+func tasksIn(t *model.TableInfo, tasks []task) bool {
+	ids := physicalIDs(t)
+	return !slices.ContainsFunc(tasks, func(t task) bool {
+		_, found := slices.BinarySearch(ids, t.physicalID())
+		return !found
+	})
+}

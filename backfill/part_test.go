@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	tkv "github.com/pingcap/tidb/pkg/kv"
+	"github.com/pingcap/tidb/pkg/tablecodec"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
@@ -47,7 +49,7 @@ func (c *testCrew) Build(ctx context.Context, w SharedWork) ([]PartResult, bool,
 			opts.Crew, opts.TempDir = nil, fmt.Sprintf("%s/part%d", c.opts.TempDir, i)
 			opts.SaveCheckpoint = nil
 			if part.Compares() {
-				results[i], err = ComparePart(ctx, opts, PartSpec{Task: c.task, Part: part})
+				results[i], err = ComparePart(ctx, opts.Common(), PartSpec{Task: c.task, Part: part})
 			} else {
 				results[i], err = runPart(ctx, opts, c.task, HeldPart{Part: part})
 			}
@@ -146,8 +148,8 @@ func TestPartsOfPartitions(t *testing.T) {
 	res, err := Run(p.ctx, opts, spec)
 	require.NoError(t, err)
 	require.Equal(t, []int{5}, crew.parts)
-	require.Equal(t, p.count(), res.Rows)
-	p.requireIndexes(spec.TS, local, unique)
+	require.Equal(t, p.parts.count(), res.Rows)
+	p.parts.requireIndexes(spec.TS, local, unique)
 }
 
 // A crew that does not want the table leaves it to the one who asks.
@@ -290,13 +292,13 @@ func TestForeignPart(t *testing.T) {
 	})
 	require.ErrorContains(t, err, "is not of table")
 	compared := Part{Tasks: []checkpointTask{{Start: r.Start, End: r.End}}, Compare: &comparePart{Buckets: 4}}
-	_, err = ComparePart(f.ctx, f.options(), PartSpec{Task: spec.Task, Part: compared})
+	_, err = ComparePart(f.ctx, f.options().Common(), PartSpec{Task: spec.Task, Part: compared})
 	require.ErrorContains(t, err, "is not of table")
 	for _, wrong := range []Part{
 		{}, {Compare: &comparePart{Buckets: 3}}, {Compare: &comparePart{Stored: true}}, // this store adds nothing up
 		{Compare: &comparePart{Buckets: 4, Entries: []checkpointRange{{Index: 1}}}},
 	} {
-		_, err = ComparePart(f.ctx, f.options(), PartSpec{Task: spec.Task, Part: wrong})
+		_, err = ComparePart(f.ctx, f.options().Common(), PartSpec{Task: spec.Task, Part: wrong})
 		require.ErrorContains(t, err, "part of ")
 	}
 }
@@ -321,12 +323,17 @@ func TestSharedProgress(t *testing.T) {
 	require.EqualValues(t, len(f.rows), last.RowsImported)
 }
 
+// keyAt is the key of a row.
+func keyAt[N int | uint64](handle N) []byte {
+	return tablecodec.EncodeRowKeyWithHandle(100, tkv.IntHandle(handle))
+}
+
 // Regions that are no multiple of the parts are cut: no node has a third more to do than
 // the others.
 func TestCutPartsInsideTasks(t *testing.T) {
 	var tasks []task
 	for at := 0; at < 16_000; at += 1000 {
-		tasks = append(tasks, task{kv.KeyRange{Start: parseKey(t, fmt.Sprint(at)), End: parseKey(t, fmt.Sprint(at+1000))}, 1})
+		tasks = append(tasks, task{kv.KeyRange{Start: keyAt(at), End: keyAt(at + 1000)}, 1})
 	}
 	parts := cutParts(tasks, 3)
 	require.Len(t, parts, 3)
@@ -387,7 +394,7 @@ func TestCutParts(t *testing.T) {
 		var tasks []task
 		for at := uint64(0); len(tasks) < r.IntN(20); at += 1000 {
 			weight := float64(r.IntN(5)) * 1e6
-			tasks = append(tasks, task{kv.KeyRange{Start: parseKey(t, fmt.Sprint(at)), End: parseKey(t, fmt.Sprint(at+500+r.Uint64N(501)))}, weight})
+			tasks = append(tasks, task{kv.KeyRange{Start: keyAt(at), End: keyAt(at + 500 + r.Uint64N(501))}, weight})
 		}
 		n := 1 + r.IntN(12)
 		parts := cutParts(tasks, n)

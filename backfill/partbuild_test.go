@@ -183,7 +183,7 @@ func TestPartsBuiltTogether(t *testing.T) {
 		if r.IntN(3) == 0 {
 			p := newPartitioned(t, r, 2+r.IntN(12), 1+r.IntN(300))
 			f, indexes = p.fixture, []*model.IndexInfo{indexOn(9, false, 1), indexOn(10, true, 2, 0)}
-			check = func(ts uint64) { p.requireIndexes(ts, indexes...) }
+			check = func(ts uint64) { p.parts.requireIndexes(ts, indexes...) }
 		} else {
 			table, idx, kinds := randomTable(r)
 			f = newFixture(t, table, kinds)
@@ -233,9 +233,10 @@ func TestPartsBuiltTogether(t *testing.T) {
 // cut cuts the rows of a task into n parts.
 func (f *fixture) cut(task Task, n int) []Part {
 	f.t.Helper()
-	x, err := newExecution(f.options(), task)
+	opts := f.options().Common()
+	opts.EnsureDefaults()
+	x, err := newExecution(opts, task)
 	require.NoError(f.t, err)
-	x.opts.EnsureDefaults()
 	tasks, err := x.planRows(f.ctx)
 	require.NoError(f.t, err)
 	parts := cutParts(tasks, n)

@@ -21,37 +21,47 @@ import (
 // each partition.
 type partitioned struct {
 	*fixture
-	parts []*fixture
+	parts partitions
 }
 
-func newPartitioned(t testing.TB, r *rand.Rand, partitions, rowsEach int) *partitioned {
+func newPartitioned(t testing.TB, r *rand.Rand, n, rowsEach int) *partitioned {
+	f, parts := newPartitions(t, r, n, rowsEach)
+	return &partitioned{f, parts}
+}
+
+// partitions are fixtures of the partitions of a table.
+type partitions []*fixture
+
+// newPartitions returns a partitioned table in a store of its own, with a fixture for
+// each partition.
+func newPartitions(t testing.TB, r *rand.Rand, n, rowsEach int) (whole *fixture, parts partitions) {
 	table, kinds := plainTable()
 	table.Partition = &model.PartitionInfo{Enable: true}
-	p := &partitioned{fixture: newFixture(t, table, kinds)}
-	for _, n := range r.Perm(partitions) { // IDs need not be in the order of partitions
-		id := table.ID + 1 + int64(n)
+	whole = newFixture(t, table, kinds)
+	for _, i := range r.Perm(n) { // IDs need not be in the order of partitions
+		id := table.ID + 1 + int64(i)
 		table.Partition.Definitions = append(table.Partition.Definitions, model.PartitionDefinition{ID: id})
 		physical := *table
 		physical.ID, physical.Partition = id, nil
-		part := *p.fixture
-		part.table, part.rows, part.next = &physical, make(map[string]fixtureRow), int64(n)*1_000_000
-		if n%5 != 1 { // some are empty
+		part := *whole
+		part.table, part.rows, part.next = &physical, make(map[string]fixtureRow), int64(i)*1_000_000
+		if i%5 != 1 { // some are empty
 			part.insert(r, rowsEach)
 		}
-		p.parts = append(p.parts, &part)
+		parts = append(parts, &part)
 	}
-	return p
+	return whole, parts
 }
 
-func (p *partitioned) count() (rows int64) {
-	for _, part := range p.parts {
+func (p partitions) count() (rows int64) {
+	for _, part := range p {
 		rows += int64(len(part.rows))
 	}
 	return rows
 }
 
-func (p *partitioned) requireIndexes(ts uint64, indexes ...*model.IndexInfo) {
-	for _, part := range p.parts {
+func (p partitions) requireIndexes(ts uint64, indexes ...*model.IndexInfo) {
+	for _, part := range p {
 		for _, idx := range indexes {
 			part.requireIndex(idx, ts, "partition")
 		}
@@ -76,17 +86,17 @@ func TestPartitionsInGroups(t *testing.T) {
 	}
 	res, err := Run(p.ctx, opts, spec)
 	require.NoError(t, err)
-	require.Equal(t, p.count(), res.Rows)
-	require.Equal(t, 3*p.count(), res.Entries)
+	require.Equal(t, p.parts.count(), res.Rows)
+	require.Equal(t, 3*p.parts.count(), res.Entries)
 	require.Greater(t, res.Flushes, 5)
 	require.Equal(t, res.Rows, last.Rows, "the last group is in a checkpoint")
 	require.Zero(t, opts.Resources.Usage().MemoryBytes)
-	p.requireIndexes(spec.TS, local, unique, wide)
+	p.parts.requireIndexes(spec.TS, local, unique, wide)
 	p.requireNoTempFiles()
-	compared, err := Compare(p.ctx, p.options(), p.task(local, unique, wide))
+	compared, err := Compare(p.ctx, p.options().Common(), p.task(local, unique, wide))
 	require.NoError(t, err)
 	require.True(t, compared.Clean())
-	require.Equal(t, p.count(), compared.Rows)
+	require.Equal(t, p.parts.count(), compared.Rows)
 }
 
 // TestPartitionsResume lets the process die in each part of a build of partitions.
@@ -116,17 +126,17 @@ func TestPartitionsResume(t *testing.T) {
 				dieIn(kind, fail, store, &opts, dead)
 				res, err := Run(p.ctx, opts, spec)
 				p.requireNoTempFiles()
-				require.LessOrEqual(t, store.rows.Load(), p.count()-before.Rows, "rows are scanned again")
+				require.LessOrEqual(t, store.rows.Load(), p.parts.count()-before.Rows, "rows are scanned again")
 				if err == nil {
-					require.Equal(t, p.count(), res.Rows)
-					require.Equal(t, 2*p.count(), res.Entries)
+					require.Equal(t, p.parts.count(), res.Rows)
+					require.Equal(t, 2*p.parts.count(), res.Entries)
 					break
 				}
 				failures++
 				require.Less(t, failures, 1000)
 			}
 			require.Greater(t, failures, 2)
-			p.requireIndexes(spec.TS, local, unique)
+			p.parts.requireIndexes(spec.TS, local, unique)
 		})
 	}
 }
@@ -146,14 +156,14 @@ func TestDuplicatesInPartitions(t *testing.T) {
 	globally.Global = true
 	_, err := Run(p.ctx, p.options(), p.spec(local))
 	require.NoError(t, err)
-	p.requireIndexes(p.ts(), local)
+	p.parts.requireIndexes(p.ts(), local)
 
 	_, err = Run(p.ctx, p.options(), p.spec(globally))
 	var dup *ingest.DuplicateError
 	require.ErrorAs(t, err, &dup)
 	require.Len(t, dup.Groups, 1)
 	require.EqualValues(t, 2, dup.Groups[0].Rows)
-	res, err := Compare(p.ctx, p.options(), p.task(globally))
+	res, err := Compare(p.ctx, p.options().Common(), p.task(globally))
 	require.NoError(t, err)
 	require.False(t, res.Clean())
 	found := slices.IndexFunc(res.Differences, func(d Difference) bool { return d.Rows == 2 })
@@ -202,7 +212,7 @@ func TestNullInPrimaryKey(t *testing.T) {
 		require.Equal(t, pk, bad.Rows[i].Index)
 	}
 	require.ErrorContains(t, null.Unwrap(), "1138")
-	_, err = Compare(f.ctx, f.options(), f.task(pk))
+	_, err = Compare(f.ctx, f.options().Common(), f.task(pk))
 	require.ErrorAs(t, err, &null)
 	f.requireNoTempFiles()
 }

@@ -161,7 +161,7 @@ func TestComparedRowsAreCountedOnce(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, built.Counted)
 	require.Zero(t, store.counts.Load(), "the build has counted")
-	f.requireCountedOnce(store, func() CompareResult { return f.compareWith(opts, Verified{}, idx) })
+	f.requireCountedOnce(store, func() CompareResult { return f.compareWith(opts.Common(), Verified{}, idx) })
 }
 
 // TestRowsAreCountedForTheComparison: a comparison of what has changed since the build does not read
@@ -183,11 +183,11 @@ func TestRowsAreCountedForTheComparison(t *testing.T) {
 		var err error
 		built, err = Run(f.ctx, opts, spec)
 		require.NoError(t, err)
-		return f.compareWith(opts, Verified{TS: spec.TS}, idx)
+		return f.compareWith(opts.Common(), Verified{TS: spec.TS}, idx)
 	})
 	require.True(t, built.Counted)
 
-	f.requireCountedOnce(store, func() CompareResult { return f.compareWith(opts, Verified{}, idx) })
+	f.requireCountedOnce(store, func() CompareResult { return f.compareWith(opts.Common(), Verified{}, idx) })
 }
 
 // requireCountedOnce fails if there are records that compare, which finds nothing, does not have

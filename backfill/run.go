@@ -15,6 +15,8 @@ import (
 // build is one run of a backfill.
 type build struct {
 	*execution
+	opts         Options
+	meter        *meter
 	checkpointed []byte // what it starts from
 	saved        time.Time
 	result       Result
@@ -28,11 +30,11 @@ type build struct {
 
 func newBuild(opts Options, spec Spec) (*build, error) {
 	opts.EnsureDefaults()
-	x, err := newExecution(opts, spec.Task)
+	x, err := newExecution(opts.Common(), spec.Task)
 	if err := errors.Join(opts.Validate(), err); err != nil {
 		return nil, err
 	}
-	return &build{execution: x, checkpointed: spec.Checkpoint}, nil
+	return &build{execution: x, opts: opts, meter: newMeter(), checkpointed: spec.Checkpoint}, nil
 }
 
 // Run builds the indexes of spec by ingest, starting from the checkpoint if
@@ -51,7 +53,8 @@ func Run(ctx context.Context, opts Options, spec Spec) (Result, error) {
 	b.counts, b.leftovers = onlyChanges || !spec.Compared, spec.Compared && spec.Leftovers
 	b.defers = !b.counts && b.storeSums() && !spec.Differed && !b.leftovers
 	err = ended(ctx, b.run(ctx))
-	b.meter.fill(&b.result)
+	costs := b.stageCosts()
+	b.meter.fill(&b.result, &costs)
 	b.result.Rows, b.result.Counted = b.progress.done(), err == nil && b.counts
 	return b.result, err
 }
@@ -151,4 +154,14 @@ func (b *build) newCheckpoint(tasks []task) *checkpoint {
 	}
 	cp.setTasks(tasks)
 	return cp
+}
+
+// resume returns the checkpoint in data, or nil if there is none or it belongs to another build. One that cannot be
+// read is dropped, which costs work and nothing else: what has been imported is imported again at the same version.
+func (b *build) resume(data []byte) *checkpoint {
+	c, err := decodeCheckpoint(data, &b.task)
+	if err != nil {
+		b.opts.Bus.Emit(event.CheckpointDropped{Job: b.job(), Err: err})
+	}
+	return c
 }

@@ -17,8 +17,6 @@ const (
 	// reading that many.
 	samplePlaces = 32
 	sampleRows   = 50
-	// longPlaces is at how many places side by side rows are read that may be long.
-	longPlaces = 4
 )
 
 // partition shows the job keys from all over the group, so that it cuts the key
@@ -68,22 +66,6 @@ func (b *build) partition(ctx context.Context, job *ingest.Job, g *group, tasks 
 type sampled struct {
 	all  bool
 	keys [][][]byte
-}
-
-// sampledRanges returns ranges at whose beginning rows are to be sampled, at most
-// places.
-func sampledRanges(tasks []task, places int) []kv.KeyRange {
-	each := max(1, places/len(tasks))
-	step := (len(tasks) + places - 1) / places
-	var ranges []kv.KeyRange
-	for i := 0; i < len(tasks); i += step {
-		for _, t := range splitTask(tasks[i], each) {
-			ranges = append(ranges, t.KeyRange)
-		}
-	}
-	// The first goes to the end of its task: a table with few rows ends there.
-	ranges[0].End = tasks[0].End
-	return ranges
 }
 
 // sample finds the keys of the first rows of r, fewer than sampleRows if they are long.

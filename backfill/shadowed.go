@@ -31,14 +31,14 @@ const (
 // the record that hides them: they are differences without rows and without an entry. What the
 // snapshot sees are so many entries of each index, as the comparison has found. Where the store has met no other records then,
 // nothing can be hidden. It paces itself and obeys ctx as Compare does.
-func Shadowed(ctx context.Context, opts Options, task Task, seen CompareResult) (found []Difference, more bool, err error) {
+func Shadowed(ctx context.Context, opts executionOptions, task Task, seen CompareResult) (found []Difference, more bool, err error) {
 	finder, ok := opts.Store.(kv.ShadowFinder)
 	if !ok {
 		return nil, false, nil
 	}
 	opts.EnsureDefaults()
 	x, err := newExecution(opts, task)
-	if err := errors.Join(invalid("options", opts.problems()), err); err != nil {
+	if err := errors.Join(opts.Validate(), err); err != nil {
 		return nil, false, err
 	}
 	s := shadows{execution: x, finder: finder, all: make([]atomic.Int64, len(task.Indexes))}
@@ -119,7 +119,7 @@ func (s *shadows) each(ctx context.Context, parts []shadowedPart, fn func(ctx co
 	if len(parts) == 0 {
 		return nil
 	}
-	done := s.enterCompare(len(parts))
+	done := enterCompare(s.execution, len(parts))
 	return parallel.Do(ctx, len(parts), s.storeParallel, func(ctx context.Context, i int) error {
 		pacer, end := s.startVerifying()
 		defer end()

@@ -91,7 +91,7 @@ func TestShadowed(t *testing.T) {
 		store.hidden = append(store.hidden, d.Key)
 	}
 	store.hidden = append(store.hidden, append(tablecodec.EncodeTableIndexPrefix(p.table.ID+3, 9), 1))
-	opts := p.options()
+	opts := p.compareOptions()
 	opts.Store = store
 	task := p.task(plain, unique, global, clean)
 	seen := []int64{0, partitions + 2, 1, partitions + 2}
@@ -146,7 +146,7 @@ func TestManyShadowedKeys(t *testing.T) {
 	for i := range maxDifferences + 1 {
 		store.hidden = append(store.hidden, append(tablecodec.EncodeTableIndexPrefix(f.table.ID, 10), byte(i>>8), byte(i)))
 	}
-	opts := f.options()
+	opts := f.compareOptions()
 	opts.Store = store
 	found, more, err := Shadowed(t.Context(), opts, f.task(indexOn(10, true, 2)), CompareResult{Entries: []int64{1}})
 	require.NoError(t, err)

@@ -30,26 +30,26 @@ func (e *EntryError) Error() string {
 		e.Index, e.Row, e.Key, e.Want, e.Got)
 }
 
-// spotCheck looks up the entries of some rows from all over the table. Rows are read as they are
+// SpotCheck looks up the entries of some rows from all over the table. Rows are read as they are
 // stored, and their entries made by TiDB's package tables: what the build's scan or its encoders do
 // wrong to all rows, or to many, is right by count and checksum. Indexes of which skip is true are
 // left out.
-func (b *build) spotCheck(ctx context.Context, snap kv.Snapshot, skip []bool) error {
-	spots, err := b.spots(ctx, snap)
+func SpotCheck(ctx context.Context, x *execution, snap kv.Snapshot, skip []bool) error {
+	spots, err := spots(ctx, x, snap)
 	if err != nil || len(spots) == 0 {
 		return err
 	}
 	return parallel.Do(ctx, len(spots), func() int { return longPlaces }, func(ctx context.Context, i int) error {
-		return b.checkSpot(ctx, snap, spots[i], skip)
+		return checkSpot(ctx, x, snap, spots[i], skip)
 	})
 }
 
 // spots returns ranges at whose beginning rows are to be looked at.
-func (b *build) spots(ctx context.Context, snap kv.Snapshot) ([]kv.KeyRange, error) {
+func spots(ctx context.Context, x *execution, snap kv.Snapshot) ([]kv.KeyRange, error) {
 	var tasks []task
-	step := (len(b.physicals) + spotPlaces - 1) / spotPlaces
-	for i := 0; i < len(b.physicals); i += step {
-		some, err := planRange(ctx, b.opts.Store, snap, recordRange(b.physicals[i]), b.opts.TaskBytes, 1)
+	step := (len(x.physicals) + spotPlaces - 1) / spotPlaces
+	for i := 0; i < len(x.physicals); i += step {
+		some, err := planRange(ctx, x.opts.Store, snap, recordRange(x.physicals[i]), x.opts.TaskBytes, 1)
 		if err != nil {
 			return nil, err
 		}
@@ -62,8 +62,8 @@ func (b *build) spots(ctx context.Context, snap kv.Snapshot) ([]kv.KeyRange, err
 }
 
 // checkSpot looks up the entries of the first rows of r.
-func (b *build) checkSpot(ctx context.Context, snap kv.Snapshot, r kv.KeyRange, skip []bool) error {
-	enc, err := newLibraryRowEncoder(b.task)
+func checkSpot(ctx context.Context, x *execution, snap kv.Snapshot, r kv.KeyRange, skip []bool) error {
+	enc, err := newLibraryRowEncoder(x.task)
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func (b *build) checkSpot(ctx context.Context, snap kv.Snapshot, r kv.KeyRange, 
 			return err
 		}
 		for _, e := range entries {
-			if err := b.checkEntry(ctx, snap, rows.Key(), e, skip); err != nil {
+			if err := checkEntry(ctx, x, snap, rows.Key(), e, skip); err != nil {
 				return err
 			}
 		}
@@ -93,9 +93,9 @@ func (b *build) checkSpot(ctx context.Context, snap kv.Snapshot, r kv.KeyRange, 
 }
 
 // checkEntry looks an entry of a row up.
-func (b *build) checkEntry(ctx context.Context, snap kv.Snapshot, row []byte, want Entry, skip []bool) error {
+func checkEntry(ctx context.Context, x *execution, snap kv.Snapshot, row []byte, want Entry, skip []bool) error {
 	i := 0
-	for b.task.Indexes[i].ID != want.Index {
+	for x.task.Indexes[i].ID != want.Index {
 		i++
 	}
 	if skip[i] {
@@ -108,5 +108,5 @@ func (b *build) checkEntry(ctx context.Context, snap kv.Snapshot, row []byte, wa
 	if err == nil && bytes.Equal(got, want.Value) {
 		return nil
 	}
-	return &EntryError{Index: b.task.Indexes[i].Name.O, Row: bytes.Clone(row), Key: want.Key, Want: want.Value, Got: got}
+	return &EntryError{Index: x.task.Indexes[i].Name.O, Row: bytes.Clone(row), Key: want.Key, Want: want.Value, Got: got}
 }

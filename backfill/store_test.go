@@ -21,6 +21,7 @@ import (
 	"github.com/pingcap/tidb/pkg/util/rowcodec"
 	"github.com/stretchr/testify/require"
 
+	"fastddl/kv"
 	"fastddl/kv/pebblekv"
 )
 
@@ -164,7 +165,7 @@ func (f *fixture) entriesAt(idx *model.IndexInfo, ts uint64) map[string]string {
 	snap, err := f.store.Snapshot(f.ctx, ts)
 	require.NoError(f.t, err)
 	defer snap.Close()
-	iter, err := snap.Iter(indexRange(f.table.ID, idx.ID))
+	iter, err := snap.Iter(entriesOf(f.table.ID, idx.ID))
 	require.NoError(f.t, err)
 	defer iter.Close()
 	got := make(map[string]string)
@@ -246,7 +247,17 @@ func indexOn(id int64, unique bool, offsets ...int) *model.IndexInfo {
 
 // dropIndex deletes all entries, as a rolled-back job would.
 func (f *fixture) dropIndex(idx *model.IndexInfo) {
-	require.NoError(f.t, f.store.DeleteRange(f.ctx, indexRange(f.table.ID, idx.ID)))
+	require.NoError(f.t, f.store.DeleteRange(f.ctx, entriesOf(f.table.ID, idx.ID)))
+}
+
+// recordsOf is the range of a physical table's rows.
+func recordsOf(physicalID int64) kv.KeyRange {
+	return kv.PrefixRange(tablecodec.GenTableRecordPrefix(physicalID))
+}
+
+// entriesOf is the range of the entries of an index of a physical table.
+func entriesOf(physicalID, indexID int64) kv.KeyRange {
+	return kv.PrefixRange(tablecodec.EncodeTableIndexPrefix(physicalID, indexID))
 }
 
 func cloneRows(rows map[string]fixtureRow) map[string]fixtureRow {
@@ -278,7 +289,7 @@ func (f *fixture) readRows(ts uint64) {
 	snap, err := f.store.Snapshot(f.ctx, ts)
 	require.NoError(f.t, err)
 	defer snap.Close()
-	iter, err := snap.Iter(recordRange(f.table.ID))
+	iter, err := snap.Iter(recordsOf(f.table.ID))
 	require.NoError(f.t, err)
 	defer iter.Close()
 	fields := make(map[int64]*types.FieldType)

@@ -36,7 +36,7 @@ func (b bitset) has(i uint64) bool { return atomic.LoadUint64(&b[i/64])&(1<<(i%6
 type suspects struct {
 	shift   int
 	buckets []bitset // by index
-	of      *comparison
+	spec    *Task    // that is compared
 
 	mu    sync.Mutex
 	keys  []map[string]*suspect // by index and key
@@ -63,7 +63,7 @@ func (l *suspects) fromRow(k int, keyHash uint64, e rowEntry) {
 	if !l.buckets[k].has(keyHash >> l.shift) {
 		return
 	}
-	task := &l.of.task
+	task := l.spec
 	idx := task.Indexes[k]
 	key := append(indexPrefix(indexIDs(task.Table, idx, []int64{e.physicalID})[0], idx.ID), e.kv[:e.klen]...)
 	l.change(k, keyHash, key, func(d *Difference) {
@@ -88,7 +88,7 @@ func (l *suspects) change(k int, keyHash uint64, key []byte, fn func(d *Differen
 	}
 	d := l.keys[k][string(key)]
 	if d == nil {
-		d = &suspect{Difference: Difference{Index: l.of.task.Indexes[k].ID, Key: bytes.Clone(key)}, bucket: i}
+		d = &suspect{Difference: Difference{Index: l.spec.Indexes[k].ID, Key: bytes.Clone(key)}, bucket: i}
 		l.keys[k][string(key)] = d
 	} else {
 		l.bytes -= d.bytes()

@@ -15,7 +15,7 @@ import (
 func TestSuspectsAreBoundedByBytes(t *testing.T) {
 	s := sumsOf(2, 1<<12)
 	l := newSuspects(s)
-	l.of = &comparison{execution: &execution{task: Task{Indexes: []*model.IndexInfo{{ID: 1}, {ID: 2}}}}}
+	l.spec = &Task{Indexes: []*model.IndexInfo{{ID: 1}, {ID: 2}}}
 	for k := range 2 {
 		for i := range uint64(s.buckets()) {
 			l.buckets[k].set(i)

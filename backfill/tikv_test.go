@@ -25,6 +25,9 @@ import (
 	"fastddl/kv/tikv"
 )
 
+// spottedRows is how many rows a spot check looks up at each of its places.
+const spottedRows = 2
+
 // onTikv is the fixture's table behind the driver for TiKV clusters: an embedded store
 // answers its requests in this process.
 type onTikv struct {
@@ -78,7 +81,7 @@ func (on *onTikv) cut(n int) {
 	for i, key := range rows {
 		if i%max(1, len(on.rows)/n) == 0 {
 			keys = append(keys, []byte(key))
-			for _, row := range rows[i:min(i+spotRows, len(rows))] {
+			for _, row := range rows[i:min(i+spottedRows, len(rows))] {
 				on.spotted[row] = true
 			}
 		}
@@ -156,7 +159,7 @@ func TestRunOnTikv(t *testing.T) {
 		f.requireNoTempFiles()
 
 		task := on.spec(idx, second).Task
-		found, err := Compare(f.ctx, on.options(), task)
+		found, err := Compare(f.ctx, on.options().Common(), task)
 		require.NoError(t, err, what)
 		require.True(t, found.Clean(), "%s: %v", what, found.Differences)
 		require.EqualValues(t, len(f.rows), found.Rows)
@@ -183,7 +186,7 @@ func TestCompareOnTikv(t *testing.T) {
 	require.NoError(t, err)
 	keys := slices.Sorted(maps.Keys(f.wantEntries(idx)))
 	on.put(map[string]string{keys[3]: "wrong", keys[7] + "x": "foreign"}, on.now())
-	found, err := Compare(f.ctx, on.options(), on.spec(idx).Task)
+	found, err := Compare(f.ctx, on.options().Common(), on.spec(idx).Task)
 	require.NoError(t, err)
 	require.Len(t, found.Differences, 2)
 	require.Equal(t, keys[3], string(found.Differences[0].Key))
@@ -441,7 +444,7 @@ func compareBySumsOfTheStore(t *testing.T, parts int) {
 		store.sums.Store(0)
 		task := on.spec(plain, unique).Task
 		opts, crew := f.shared(parts, task, store)
-		found, err := Compare(f.ctx, opts, task)
+		found, err := Compare(f.ctx, opts.Common(), task)
 		require.NoError(t, err)
 		return found, crew
 	}
@@ -485,7 +488,7 @@ func TestSharedSumsOfTheStore(t *testing.T) {
 				change(r)
 			}
 		}
-		found, err := Compare(f.ctx, opts, task)
+		found, err := Compare(f.ctx, opts.Common(), task)
 		return found, crew, err
 	}
 	_, _, err = compare(func(r *PartResult) { r.Rows-- })
@@ -519,7 +522,7 @@ func TestSharedSumsOfTheStore(t *testing.T) {
 	opts, crew := f.shared(3, task, on.store)
 	crew.early = true
 	crew.change = func(_ int, r *PartResult) { require.NotEmpty(t, r.Compared.Sums) }
-	found, err := Compare(f.ctx, opts, task)
+	found, err := Compare(f.ctx, opts.Common(), task)
 	require.NoError(t, err)
 	require.True(t, found.Clean())
 	require.Len(t, crew.parts, 1)

@@ -47,7 +47,7 @@ func (s *countingScans) compare(on *onTikv, task Task, b Built) CompareResult {
 	opts := on.options()
 	opts.Store = s
 	task.TS = on.now()
-	result, err := CompareSince(on.ctx, opts, task, Verified{}, b)
+	result, err := CompareSince(on.ctx, opts.Common(), task, Verified{}, b)
 	require.NoError(on.t, err)
 	return result
 }

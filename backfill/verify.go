@@ -30,24 +30,6 @@ func (e *MismatchError) Error() string {
 }
 
 const (
-	// verifyTaskBytes is the size of the ranges that an index is read back in.
-	verifyTaskBytes = 4 << 20
-	// countTaskRows is the size of the ranges that rows are counted in.
-	countTaskRows = 50_000
-	// verifyBatch is how many entries are read between two looks at whether to go
-	// on.
-	verifyBatch = 1024
-	// tasksPerWorker evens out ranges of different cost.
-	tasksPerWorker = 4
-	// storeRequests is how many requests are under way at stores that count and sum up
-	// themselves, if there are not more workers: who asks does nothing but wait. TiDB asks
-	// for a query at about so many places (tidb_distsql_scan_concurrency).
-	storeRequests = 16
-	// storeRequestBytes is about how much a store counts or sums up by one request: TiKV gives
-	// one a minute, and begins anew when that was not enough.
-	storeRequestBytes = 64 << 20
-	// maxPieces bounds the requests that a range is cut into for that.
-	maxPieces = 64
 	// verifyCheckpointInterval is the least time between two checkpoints, unless
 	// those of the scan come sooner.
 	verifyCheckpointInterval = 5 * time.Second
@@ -74,7 +56,7 @@ func (b *build) verify(ctx context.Context, cp *checkpoint) (err error) {
 	}
 	defer func() { err = errs.Also(err, snap.Close()) }()
 	if b.defers {
-		err := b.spotCheck(ctx, snap, make([]bool, len(b.task.Indexes)))
+		err := SpotCheck(ctx, b.execution, snap, make([]bool, len(b.task.Indexes)))
 		if b.result.Deferred = err == nil; b.result.Deferred {
 			b.result.Given = cp.wanted()
 			return nil
@@ -105,7 +87,7 @@ func (b *build) verify(ctx context.Context, cp *checkpoint) (err error) {
 			return &MismatchError{Index: b.task.Indexes[i].Name.O, Want: want, Got: got[i]}
 		}
 	}
-	if err := b.spotCheck(ctx, snap, differ); err != nil {
+	if err := SpotCheck(ctx, b.execution, snap, differ); err != nil {
 		return fmt.Errorf("backfill: verify: %w", err)
 	}
 	return nil
@@ -164,9 +146,6 @@ func (v *verifier) run(ctx context.Context) ([]ingest.Totals, error) {
 	}
 	return v.cp.Verify.Totals, nil
 }
-
-// storeParallel is how many requests are under way at stores that count and sum up themselves.
-func (x *execution) storeParallel() int { return max(x.share.Workers(), storeRequests) }
 
 // unverified is the state in which nothing has been read.
 func (b *build) unverified() *checkpointVerify {
@@ -301,20 +280,9 @@ func (v *verifier) totals(ctx context.Context, r kv.KeyRange) (ingest.Totals, er
 }
 
 // storeTotals has the store sum up the entries in r.
-func (x *execution) storeTotals(ctx context.Context, sums kv.Checksummer, r kv.KeyRange) (ingest.Totals, error) {
-	totals, _, err := x.storeSum(ctx, sums, r)
+func (b *build) storeTotals(ctx context.Context, sums kv.Checksummer, r kv.KeyRange) (ingest.Totals, error) {
+	totals, _, err := b.storeSum(ctx, sums, r)
 	return totals, err
-}
-
-// storeSum is storeTotals, with the records that the store has met.
-func (x *execution) storeSum(ctx context.Context, sums kv.Checksummer, r kv.KeyRange) (totals ingest.Totals, records int64, err error) {
-	pacer, end := x.startVerifying()
-	defer end()
-	if err := pacer.Pace(ctx); err != nil {
-		return totals, 0, err
-	}
-	sum, err := sums.Checksum(ctx, r, x.task.TS)
-	return ingest.Totals{Entries: sum.Pairs, Bytes: sum.Bytes - sum.Pairs*int64(indexPrefixLen), CRC: sum.CRC}, sum.Records, err
 }
 
 // readTotals reads the entries in r. The totals leave the prefix of their keys

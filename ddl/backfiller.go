@@ -151,16 +151,16 @@ func (b *IndexBackfiller) BackfillParts(ctx context.Context, t PartsTask) ([]bac
 
 // ComparePart implements Backfiller.
 func (b *IndexBackfiller) ComparePart(ctx context.Context, t PartTask) (backfill.PartResult, error) {
-	opts := b.opts
-	opts.TempDir, opts.Settings, opts.Bus = t.TempDir, t.Settings, t.Bus
+	opts := b.opts.Common()
+	opts.Settings, opts.Bus = t.Settings, t.Bus
 	result, err := backfill.ComparePart(ctx, opts, t.PartSpec)
 	return result, b.buildError(ctx, t.Task, err)
 }
 
 // Compare implements Backfiller.
 func (b *IndexBackfiller) Compare(ctx context.Context, t CompareTask) (backfill.CompareResult, error) {
-	opts := b.opts
-	opts.TempDir, opts.Settings, opts.Crew = t.TempDir, t.Settings, t.Crew
+	opts := b.opts.Common()
+	opts.Settings, opts.Crew = t.Settings, t.Crew
 	result, err := backfill.CompareSince(ctx, opts, t.Task, t.Verified, t.Built)
 	if invariants.Enabled && err == nil && (result.OnlyChanges || result.Unchanged) {
 		all, err := backfill.Compare(ctx, opts, t.Task)
@@ -174,8 +174,8 @@ func (b *IndexBackfiller) Compare(ctx context.Context, t CompareTask) (backfill.
 
 // ChangesAgree implements Backfiller.
 func (b *IndexBackfiller) ChangesAgree(ctx context.Context, t ChangesTask) (bool, error) {
-	opts := b.opts
-	opts.TempDir, opts.Settings = t.TempDir, t.Settings
+	opts := b.opts.Common()
+	opts.Settings = t.Settings
 	agree, _, err := backfill.ChangesAgree(ctx, opts, t.Task, t.Since, t.Limit)
 	return agree, err
 }

@@ -332,7 +332,7 @@ func requireBuiltEqual(db *tidb, what string) {
 	requireSame(db.t, want, c.entries(info, task.TS), what)
 	require.EqualValues(db.t, len(want), res.Entries, what)
 
-	compared, err := backfill.Compare(db.t.Context(), backfill.Options{Store: c.store}, c.task(info))
+	compared, err := backfill.Compare(db.t.Context(), backfill.Options{Store: c.store}.Common(), c.task(info))
 	require.NoError(db.t, err)
 	require.True(db.t, compared.Clean(), "%s: %+v", what, compared)
 	require.Equal(db.t, res.Rows, compared.Rows)

@@ -188,7 +188,7 @@ var verification = []mutation{
 	},
 	{
 		invariant: "verification", breaks: "rows of ranges that nobody has scanned are not counted",
-		file:   "backfill/count.go",
+		file:   "backfill/counting.go",
 		old:    "c.parts, c.planned = left, true",
 		new:    "c.parts, c.planned = left[:0], true",
 		caught: "backfill.TestEveryRowIsCounted",
@@ -205,7 +205,7 @@ var verification = []mutation{
 	{
 		invariant: "verification", breaks: "no entry is looked up by its row",
 		file:   "backfill/verify.go",
-		old:    "err := b.spotCheck(ctx, snap, differ); err != nil",
+		old:    "err := SpotCheck(ctx, b.execution, snap, differ); err != nil",
 		new:    "err := ctx.Err(); err != nil",
 		caught: "backfill.TestSpotCheck",
 		shows:  `EntryError`,

@@ -13,7 +13,7 @@ var formats = []mutation{
 	},
 	{
 		invariant: "formats", breaks: "a checkpoint is dropped without a word",
-		file:   "backfill/checkpoint.go",
+		file:   "backfill/run.go",
 		old:    "\t\tb.opts.Bus.Emit(event.CheckpointDropped{Job: b.job(), Err: err})\n",
 		new:    "\t\t_ = event.CheckpointDropped{}\n",
 		caught: "backfill.TestCheckpointThatCannotBeReadIsDropped",
