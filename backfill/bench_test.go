@@ -4,18 +4,12 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
-	"math/rand/v2"
 	"testing"
-	"time"
 
-	"fastddl/config"
-
-	"github.com/pingcap/tidb/pkg/tablecodec"
-	"github.com/pingcap/tidb/pkg/types"
-	"github.com/pingcap/tidb/pkg/util/rowcodec"
 	"github.com/stretchr/testify/require"
 
-	tkv "github.com/pingcap/tidb/pkg/kv"
+	"fastddl/backfill/backfilltest"
+	"fastddl/config"
 )
 
 var (
@@ -26,46 +20,22 @@ var (
 	benchDisk   = flag.String("disk", "100GiB", "tidb_ddl_disk_quota in BenchmarkRun")
 )
 
-// load fills the table with n rows as sysbench makes them, flushed to files.
-func (f *fixture) load(n int) {
-	r := rand.New(rand.NewPCG(1, 2))
-	enc := rowcodec.Encoder{Enable: true}
-	digits := make([]byte, 180)
-	for first := 1; first <= n; first += 20000 {
-		var c changes
-		for id := first; id < min(first+20000, n+1); id++ {
-			for i := range digits {
-				digits[i] = '0' + byte(r.Uint32N(10))
-			}
-			row := []types.Datum{
-				types.NewIntDatum(1 + r.Int64N(int64(n))),
-				types.NewStringDatum(string(digits[:120])),
-				types.NewStringDatum(string(digits[120:])),
-			}
-			value, err := tablecodec.EncodeRow(time.UTC, row, []int64{2, 3, 4}, nil, nil, rowcodec.NoChecksum{}, &enc)
-			require.NoError(f.t, err)
-			c.put(tablecodec.EncodeRowKeyWithHandle(f.table.ID, tkv.IntHandle(id)), value)
-		}
-		f.commit(c)
-	}
-}
-
 // BenchmarkRun builds the index on k of a sysbench table, and measures the floor
 // beside it.
 func BenchmarkRun(b *testing.B) {
-	table, kinds := plainTable()
+	table, kinds := backfilltest.PlainTable()
 	f := newFixture(b, table, kinds)
-	f.load(*benchRows)
-	idx := indexOn(9, false, *benchColumn)
+	f.Load(*benchRows)
+	idx := backfilltest.IndexOn(9, false, *benchColumn)
 	opts := f.options()
 	opts.Globals, opts.BatchRows = config.NewGlobals(), *benchBatch
 	set(b, opts.Globals, config.MemoryQuota, *benchMemory)
 	set(b, opts.Globals, config.DiskQuota, *benchDisk)
 	for b.Loop() {
 		spec := f.spec(idx)
-		res, err := Run(f.ctx, opts, spec)
+		res, err := Run(f.Ctx, opts, spec)
 		require.NoError(b, err)
-		floor, err := MeasureFloor(f.ctx, f.store, b.TempDir(), spec.Task)
+		floor, err := MeasureFloor(f.Ctx, f.Store, b.TempDir(), spec.Task)
 		require.NoError(b, err)
 		text, err := json.Marshal(res)
 		require.NoError(b, err)
@@ -73,7 +43,7 @@ func BenchmarkRun(b *testing.B) {
 		b.ReportMetric(float64(res.Rows)/res.WallSeconds, "rows/s")
 		b.ReportMetric(res.WallSeconds/floor.Seconds, "x-floor")
 		b.StopTimer()
-		f.dropIndex(idx)
+		f.DropIndex(idx)
 		b.StartTimer()
 	}
 }

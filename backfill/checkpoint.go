@@ -7,6 +7,9 @@ import (
 
 	"github.com/pingcap/tidb/pkg/meta/model"
 
+	"fastddl/backfill/encode"
+	"fastddl/backfill/execution"
+	"fastddl/backfill/keyrange"
 	"fastddl/ingest"
 )
 
@@ -22,9 +25,9 @@ type checkpoint struct {
 	Indexes []checkpointIndex `json:"indexes"`
 	// Rows are done; Remaining is what is left of the table, and Weight that of
 	// the whole.
-	Rows      int64            `json:"rows"`
-	Remaining []checkpointTask `json:"remaining"`
-	Weight    float64          `json:"weight"`
+	Rows      int64                     `json:"rows"`
+	Remaining []keyrange.StoredWeighted `json:"remaining"`
+	Weight    float64                   `json:"weight"`
 	// Rebuilt says that a first build was found wrong.
 	Rebuilt bool `json:"rebuilt,omitempty"`
 	// Shared says that a crew has built it.
@@ -38,7 +41,7 @@ type checkpointVerify struct {
 	// Totals are those of the entries read back, by position in Indexes.
 	Totals []ingest.Totals `json:"totals"`
 	// Remaining is what is left to read.
-	Remaining []checkpointRange `json:"remaining"`
+	Remaining []keyrange.StoredIndexed `json:"remaining"`
 }
 
 type checkpointIndex struct {
@@ -49,7 +52,7 @@ type checkpointIndex struct {
 
 // decodeCheckpoint returns the checkpoint in data, or nil if there is none or
 // it belongs to another build.
-func decodeCheckpoint(data []byte, spec *Task) (*checkpoint, error) {
+func decodeCheckpoint(data []byte, spec *encode.Task) (*checkpoint, error) {
 	if len(data) == 0 {
 		return nil, nil
 	}
@@ -82,12 +85,12 @@ func decodeCheckpoint(data []byte, spec *Task) (*checkpoint, error) {
 }
 
 // inTable says whether what is left are rows of t.
-func (c *checkpoint) inTable(t *model.TableInfo) bool { return tasksIn(t, c.tasks()) }
+func (c *checkpoint) inTable(t *model.TableInfo) bool { return execution.InTable(t, c.tasks()) }
 
 // fits says whether v can be of a build of n indexes.
 func (v *checkpointVerify) fits(n int) bool {
 	return v == nil || len(v.Totals) == n &&
-		!slices.ContainsFunc(v.Remaining, func(r checkpointRange) bool { return r.Index < 0 || r.Index >= n })
+		!slices.ContainsFunc(v.Remaining, func(r keyrange.StoredIndexed) bool { return r.Index < 0 || r.Index >= n })
 }
 
 // wanted returns the totals that the durable entries have.
@@ -131,12 +134,12 @@ func (c *checkpoint) encodeWithin(limit int) ([]byte, error) {
 	return short.encode()
 }
 
-func (c *checkpoint) tasks() []task { return decodeTasks(c.Remaining) }
+func (c *checkpoint) tasks() []keyrange.Weighted { return keyrange.Load(c.Remaining) }
 
 // setTasks sets what is left.
-func (c *checkpoint) setTasks(tasks []task) {
+func (c *checkpoint) setTasks(tasks []keyrange.Weighted) {
 	c.Remaining = c.Remaining[:0]
 	for _, t := range tasks {
-		c.Remaining = append(c.Remaining, encodeTask(t))
+		c.Remaining = append(c.Remaining, keyrange.Store(t))
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"fastddl/backfill/execution"
 	"fastddl/internal/errs"
 	"fastddl/kv"
 )
@@ -16,7 +17,7 @@ import (
 // begins with that, in the time in which merging and importing wait for the disk, and
 // verification does the rest with all workers, beside that goroutine where the store counts itself.
 type rowCount struct {
-	x       *execution
+	x       *execution.Execution
 	snap    kv.Snapshot
 	planned bool
 	parts   []kv.KeyRange // that are left when all rows are scanned
@@ -82,9 +83,9 @@ func (c *rowCount) step(ctx context.Context) (more bool, err error) {
 	if i >= len(c.parts) {
 		return false, nil
 	}
-	pacer, end := c.x.startVerifying()
+	pacer, end := c.x.StartVerifying()
 	defer end()
-	n, err := c.x.countKeys(ctx, c.snap, c.parts[i], pacer)
+	n, err := c.x.CountKeys(ctx, c.snap, c.parts[i], pacer)
 	c.keys.Add(n)
 	return true, err
 }

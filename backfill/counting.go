@@ -3,6 +3,8 @@ package backfill
 import (
 	"context"
 
+	"fastddl/backfill/execution"
+	"fastddl/backfill/keyrange"
 	"fastddl/internal/errs"
 	"fastddl/kv"
 )
@@ -12,9 +14,9 @@ func (b *build) openCount(ctx context.Context) error {
 	if b.count != nil {
 		return nil
 	}
-	snap, err := b.opts.Store.Snapshot(ctx, b.task.TS)
+	snap, err := b.opts.Store.Snapshot(ctx, b.Task.TS)
 	if err == nil {
-		b.count = &rowCount{x: b.execution, snap: snap}
+		b.count = &rowCount{x: b.Execution, snap: snap}
 	}
 	return err
 }
@@ -22,7 +24,7 @@ func (b *build) openCount(ctx context.Context) error {
 // countBeside has the scan count what it reads, if the rows are to be counted and the store
 // does not do that itself.
 func (b *build) countBeside(ctx context.Context) error {
-	if b.storeSums() || !b.counts {
+	if b.StoreSums() || !b.counts {
 		return nil
 	}
 	return b.openCount(ctx)
@@ -40,22 +42,22 @@ func (b *build) planCount(ctx context.Context, rows int64) (c *rowCount, err err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	left, once := without(b.recordRanges(), c.beside)
+	left, once := keyrange.Without(b.RecordRanges(), c.beside)
 	if once && len(left) == 0 {
 		c.planned = true
 		return c, nil
 	}
 	var parts []kv.KeyRange
-	if b.storeSums() {
-		parts, err = b.storeCounts(ctx)
+	if b.StoreSums() {
+		parts, err = b.StoreCounts(ctx)
 	} else {
-		n := max(tasksPerWorker*b.opts.MaxWorkers, int(rows/countTaskRows/int64(len(b.physicals))))
-		parts, err = b.planCounts(c.snap, n)
+		n := max(execution.RangesPerWorker*b.opts.MaxWorkers, int(rows/execution.CountRangeRows/int64(len(b.Physicals))))
+		parts, err = b.PlanCounts(c.snap, n)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if left, once = without(parts, c.beside); !once { // what was counted twice is not known to be counted
+	if left, once = keyrange.Without(parts, c.beside); !once { // what was counted twice is not known to be counted
 		c.keys.Store(0)
 		left = parts
 	}
@@ -68,7 +70,7 @@ func (b *build) beginCount(ctx context.Context) error {
 	if !b.counts {
 		return nil
 	}
-	c, err := b.planCount(ctx, b.progress.done())
+	c, err := b.planCount(ctx, b.Progress.Done())
 	if err == nil && c.stop == nil {
 		c.begin(ctx)
 	}

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"slices"
 
+	"fastddl/backfill/encode"
 	"fastddl/ingest"
 	"fastddl/internal/background"
 	"fastddl/internal/stage"
@@ -37,19 +38,19 @@ type Floor struct {
 // table must not be partitioned. All
 // entries are held in memory. Files are written to a new folder in tempDir and
 // removed.
-func MeasureFloor(ctx context.Context, store kv.Store, tempDir string, task Task) (f Floor, err error) {
+func MeasureFloor(ctx context.Context, store kv.Store, tempDir string, task encode.Task) (f Floor, err error) {
 	if err := task.Validate(); err != nil {
 		return f, err
 	}
-	p, err := newProjection(&task)
+	p, err := encode.NewProjection(&task)
 	if err != nil {
 		return f, err
 	}
 	if task.Table.GetPartitionInfo() != nil {
-		return f, fmt.Errorf("%w: floor of a partitioned table", ErrUnsupported)
+		return f, fmt.Errorf("%w: floor of a partitioned table", encode.ErrUnsupported)
 	}
 	f.Cores = background.Cores()
-	request := p.request(recordRange(task.Table.ID), task.TS, 0)
+	request := p.Request(encode.RecordRange(task.Table.ID), task.TS, 0)
 	start := stage.ProcessCPU()
 	err = store.ScanColumns(ctx, request, func(b *kv.RowBatch) error {
 		f.Rows += int64(b.NumRows())
@@ -134,19 +135,19 @@ func (l *entryList) add(prefix, key, value []byte) {
 }
 
 // sortedEntries returns all entries of the k-th index in key order.
-func sortedEntries(ctx context.Context, store kv.Store, task *Task, p *projection, req kv.ScanRequest, k int) (*entryList, error) {
-	enc, err := newEncoders(p)
+func sortedEntries(ctx context.Context, store kv.Store, task *encode.Task, p *encode.Projection, req kv.ScanRequest, k int) (*entryList, error) {
+	enc, err := encode.NewEncoders(p)
 	if err != nil {
 		return nil, err
 	}
 	var all entryList
 	indexID := task.Indexes[k].ID
-	prefix := indexPrefix(task.Table.ID, indexID)
+	prefix := encode.IndexPrefix(task.Table.ID, indexID)
 	err = store.ScanColumns(ctx, req, func(b *kv.RowBatch) error {
-		if err := enc.bind(b, task.Table.ID); err != nil {
+		if err := enc.Bind(b, task.Table.ID); err != nil {
 			return err
 		}
-		return enc.indexes[k].encode(func(_ int, kv []byte, klen int) error {
+		return enc.Indexes[k].Encode(func(_ int, kv []byte, klen int) error {
 			all.add(prefix, kv[:klen], kv[klen:])
 			return nil
 		})
@@ -164,7 +165,7 @@ func sortedEntries(ctx context.Context, store kv.Store, task *Task, p *projectio
 		key, _ := all.at(i)
 		var head [8]byte
 		copy(head[:], key[len(prefix):])
-		order[i] = position{binary.BigEndian.Uint64(head[:]), int32(i)}
+		order[i] = position{head: binary.BigEndian.Uint64(head[:]), i: int32(i)}
 	}
 	slices.SortFunc(order, func(a, b position) int {
 		if c := cmp.Compare(a.head, b.head); c != 0 {

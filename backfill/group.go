@@ -4,6 +4,9 @@ import (
 	"slices"
 
 	"github.com/pingcap/tidb/pkg/meta/model"
+
+	"fastddl/backfill/encode"
+	"fastddl/backfill/keyrange"
 )
 
 // maxTargets is the number of targets that one ingest job sorts, if several
@@ -28,13 +31,6 @@ type group struct {
 	local []bool
 }
 
-// groupOf returns the group that the rows of a task are in. Groups are the same whatever is
-// left to do.
-func (b *build) groupOf(t task) *group {
-	i := slices.Index(b.physicals, t.physicalID())
-	return groupFrom(b.task.Table, b.task.Indexes, b.physicals, i-i%groupSize(b.task.Indexes))
-}
-
 // groupSize is the number of physical tables in a group.
 func groupSize(indexes []*model.IndexInfo) int { return max(1, maxTargets/len(indexes)) }
 
@@ -43,9 +39,9 @@ func groupFrom(t *model.TableInfo, indexes []*model.IndexInfo, physicals []int64
 	g := &group{physicals: physicals[i:min(i+groupSize(indexes), len(physicals))]}
 	for k, idx := range indexes {
 		g.first = append(g.first, len(g.targets))
-		g.local = append(g.local, !global(t, idx))
-		for _, id := range indexIDs(t, idx, g.physicals) {
-			g.targets = append(g.targets, target{k, indexPrefix(id, idx.ID)})
+		g.local = append(g.local, !encode.IsGlobal(t, idx))
+		for _, id := range encode.IndexIDs(t, idx, g.physicals) {
+			g.targets = append(g.targets, target{k, encode.IndexPrefix(id, idx.ID)})
 		}
 	}
 	return g
@@ -61,9 +57,9 @@ func (g *group) target(k int, physicalID int64) int {
 }
 
 // pick returns the tasks that lie in the group, and the others, both in their order.
-func (g *group) pick(tasks []task) (in, others []task) {
+func (g *group) pick(tasks []keyrange.Weighted) (in, others []keyrange.Weighted) {
 	for _, t := range tasks {
-		if slices.Contains(g.physicals, t.physicalID()) {
+		if slices.Contains(g.physicals, t.PhysicalID()) {
 			in = append(in, t)
 		} else {
 			others = append(others, t)

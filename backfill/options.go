@@ -7,6 +7,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"fastddl/backfill/encode"
+	"fastddl/backfill/execution"
 	"fastddl/config"
 	"fastddl/event"
 	"fastddl/ingest"
@@ -16,10 +18,10 @@ import (
 // Spec says what to build.
 type Spec struct {
 	// Task names the entries; its TS is the version they get, too.
-	Task
+	encode.Task
 	// Checkpoint is what was last given to SaveCheckpoint, or nil.
 	Checkpoint []byte
-	// Compared says that CompareSince will compare rows and entries before anybody uses the
+	// Compared says that Since will compare rows and entries before anybody uses the
 	// indexes. Where it cannot but read everything anew and count the rows by their keys, the
 	// build need not. Where the store sums up itself, the comparison's sums stand for those of
 	// the build, too; see Result.Deferred.
@@ -45,8 +47,8 @@ type Options struct {
 	Bus *event.Bus
 	// SaveCheckpoint makes progress durable; nil does without.
 	SaveCheckpoint func(ctx context.Context, checkpoint []byte) error
-	// Crew divides the build among several nodes; nil builds alone.
-	Crew Crew
+	// Scheduler divides the build among several nodes; nil builds alone.
+	Scheduler execution.Scheduler
 	// Resources are shared with other jobs; nil is some of its own, for
 	// MaxWorkers.
 	Resources *ingest.Resources
@@ -75,9 +77,9 @@ type Options struct {
 }
 
 // Common returns the options that comparisons have too.
-func (o Options) Common() executionOptions {
-	return executionOptions{
-		Store: o.Store, Globals: o.Globals, Bus: o.Bus, Crew: o.Crew, Resources: o.Resources, Settings: o.Settings,
+func (o Options) Common() execution.Options {
+	return execution.Options{
+		Store: o.Store, Globals: o.Globals, Bus: o.Bus, Scheduler: o.Scheduler, Resources: o.Resources, Settings: o.Settings,
 		MaxWorkers: o.MaxWorkers, TaskBytes: o.TaskBytes, BatchRows: o.BatchRows,
 	}
 }
@@ -102,7 +104,7 @@ func (o *Options) Validate() error {
 	if o.TempDir == "" {
 		errs = append(errs, errors.New("TempDir is missing"))
 	}
-	return InvalidOptions(errs)
+	return execution.InvalidOptions(errs)
 }
 
 // checkpointInterval is the longest that a build scans before it imports.

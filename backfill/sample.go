@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 
+	"fastddl/backfill/encode"
+	"fastddl/backfill/execution"
+	"fastddl/backfill/keyrange"
 	"fastddl/ingest"
 	"fastddl/internal/parallel"
 	"fastddl/kv"
@@ -23,11 +26,11 @@ const (
 // spaces of the targets into parts of about equal size. Rows that lie together
 // often have indexed values that do, hence the many places. They are read side by side:
 // each costs the time that the store takes to answer, and hardly anything else.
-func (b *build) partition(ctx context.Context, job *ingest.Job, g *group, tasks []task) error {
-	ranges := b.parts.sampled(g)
+func (b *build) partition(ctx context.Context, job *ingest.Job, g *group, tasks []keyrange.Weighted) error {
+	ranges := b.subtasks.sampled(g)
 	whole := len(ranges) == 0
 	if whole {
-		ranges = sampledRanges(tasks, samplePlaces)
+		ranges = keyrange.Sampled(tasks, samplePlaces)
 	}
 	found := make([]sampled, len(ranges))
 	first := 0
@@ -41,8 +44,8 @@ func (b *build) partition(ctx context.Context, job *ingest.Job, g *group, tasks 
 		}
 	}
 	places := samplePlaces
-	if req := b.projection.request(ranges[0], b.task.TS, sampleRows); req.LongRows() {
-		places = longPlaces
+	if req := b.Projection.Request(ranges[0], b.Task.TS, sampleRows); req.LongRows() {
+		places = execution.LongPlaces
 	}
 	err := parallel.Do(ctx, len(ranges)-first, func() int { return places }, func(ctx context.Context, i int) error {
 		return b.sample(ctx, ranges[first+i], g, &found[first+i])
@@ -70,22 +73,22 @@ type sampled struct {
 
 // sample finds the keys of the first rows of r, fewer than sampleRows if they are long.
 func (b *build) sample(ctx context.Context, r kv.KeyRange, g *group, found *sampled) error {
-	enc, err := newEncoders(b.projection)
+	enc, err := encode.NewEncoders(b.Projection)
 	if err != nil {
 		return err
 	}
 	found.keys = make([][][]byte, len(g.targets))
-	physicalID := task{KeyRange: r}.physicalID()
-	req := b.projection.request(r, b.task.TS, sampleRows)
+	physicalID := keyrange.Weighted{KeyRange: r}.PhysicalID()
+	req := b.Projection.Request(r, b.Task.TS, sampleRows)
 	req.Sample = true
 	rows, read := 0, 0
 	err = b.opts.Store.ScanColumns(ctx, req, func(batch *kv.RowBatch) error {
-		if err := enc.bind(batch, physicalID); err != nil {
+		if err := enc.Bind(batch, physicalID); err != nil {
 			return err
 		}
-		for k, e := range enc.indexes {
+		for k, e := range enc.Indexes {
 			at := g.target(k, physicalID)
-			err := e.encode(func(_ int, kv []byte, klen int) error {
+			err := e.Encode(func(_ int, kv []byte, klen int) error {
 				found.keys[at] = append(found.keys[at], bytes.Clone(kv[:klen]))
 				return nil
 			})

@@ -8,6 +8,10 @@ import (
 	"sync"
 	"time"
 
+	"fastddl/backfill/compare"
+	"fastddl/backfill/encode"
+	"fastddl/backfill/execution"
+	"fastddl/backfill/keyrange"
 	"fastddl/ingest"
 	"fastddl/internal/errs"
 	"fastddl/internal/parallel"
@@ -50,18 +54,18 @@ func (b *build) verify(ctx context.Context, cp *checkpoint) (err error) {
 	start := time.Now()
 	defer func() { b.meter.verifying += time.Since(start) }()
 
-	snap, err := b.opts.Store.Snapshot(ctx, b.task.TS)
+	snap, err := b.opts.Store.Snapshot(ctx, b.Task.TS)
 	if err != nil {
 		return fmt.Errorf("backfill: verify: %w", err)
 	}
 	defer func() { err = errs.Also(err, snap.Close()) }()
 	if b.defers {
-		err := SpotCheck(ctx, b.execution, snap, make([]bool, len(b.task.Indexes)))
+		err := compare.SpotCheck(ctx, b.Execution, snap, make([]bool, len(b.Task.Indexes)))
 		if b.result.Deferred = err == nil; b.result.Deferred {
 			b.result.Given = cp.wanted()
 			return nil
 		}
-		if !errors.As(err, new(*EntryError)) {
+		if !errors.As(err, new(*compare.EntryError)) {
 			return fmt.Errorf("backfill: verify: %w", err)
 		}
 		b.defers = false // rows may have equal values: sums tell what is wrong
@@ -71,23 +75,23 @@ func (b *build) verify(ctx context.Context, cp *checkpoint) (err error) {
 	}
 	v := &verifier{b: b, snap: snap, cp: cp, saved: start}
 	v.sums, _ = b.opts.Store.(kv.Checksummer)
-	b.enter(stage.Verify.String(), v.progress)
+	b.Enter(stage.Verify.String(), v.progress)
 	got, err := v.run(ctx)
 	if err != nil {
 		return fmt.Errorf("backfill: verify: %w", err)
 	}
 	if b.counts {
 		if keys := b.count.keys.Load(); keys != cp.Rows {
-			return &RowCountError{Table: b.task.Table.Name.O, Scanned: cp.Rows, Keys: keys}
+			return &execution.RowCountError{Table: b.Task.Table.Name.O, Scanned: cp.Rows, Keys: keys}
 		}
 	}
 	differ := make([]bool, len(got))
 	for i, want := range cp.wanted() {
 		if differ[i] = got[i] != want; differ[i] && !b.takesLeftovers(i, want, got[i]) {
-			return &MismatchError{Index: b.task.Indexes[i].Name.O, Want: want, Got: got[i]}
+			return &MismatchError{Index: b.Task.Indexes[i].Name.O, Want: want, Got: got[i]}
 		}
 	}
-	if err := SpotCheck(ctx, b.execution, snap, differ); err != nil {
+	if err := compare.SpotCheck(ctx, b.Execution, snap, differ); err != nil {
 		return fmt.Errorf("backfill: verify: %w", err)
 	}
 	return nil
@@ -96,7 +100,7 @@ func (b *build) verify(ctx context.Context, cp *checkpoint) (err error) {
 // takesLeftovers says that the i-th index may differ, because what it has too many may be
 // entries of an older snapshot, for Compare to name. What is missing is built again first.
 func (b *build) takesLeftovers(i int, want, got ingest.Totals) bool {
-	return b.leftovers && b.task.Indexes[i].Unique && got.Entries > want.Entries
+	return b.leftovers && b.Task.Indexes[i].Unique && got.Entries > want.Entries
 }
 
 // verifier reads the indexes of a build back and keeps cp.Verify at what was
@@ -127,9 +131,9 @@ func (v *verifier) run(ctx context.Context) ([]ingest.Totals, error) {
 	if err := v.plan(ctx); err != nil {
 		return nil, err
 	}
-	workers := v.b.share.Workers
+	workers := v.b.Share.Workers
 	if v.sums != nil {
-		workers = v.b.storeParallel
+		workers = v.b.StoreParallel
 	}
 	err := parallel.Do(ctx, v.counts+len(v.ranges), workers, func(ctx context.Context, i int) error {
 		if i < v.counts {
@@ -149,9 +153,9 @@ func (v *verifier) run(ctx context.Context) ([]ingest.Totals, error) {
 
 // unverified is the state in which nothing has been read.
 func (b *build) unverified() *checkpointVerify {
-	state := &checkpointVerify{Totals: make([]ingest.Totals, len(b.task.Indexes))}
-	for _, r := range b.indexRanges() {
-		state.Remaining = append(state.Remaining, checkpointRange{Index: r.index, Start: r.Start, End: r.End})
+	state := &checkpointVerify{Totals: make([]ingest.Totals, len(b.Task.Indexes))}
+	for _, r := range b.IndexRanges() {
+		state.Remaining = append(state.Remaining, keyrange.StoredIndexed{Index: r.Index, Start: r.Start, End: r.End})
 	}
 	return state
 }
@@ -159,7 +163,7 @@ func (b *build) unverified() *checkpointVerify {
 // plan cuts what is left into ranges.
 func (v *verifier) plan(ctx context.Context) error {
 	left := v.cp.Verify.Remaining
-	atLeast := 1 + tasksPerWorker*v.b.opts.MaxWorkers/max(1, len(left))
+	atLeast := 1 + execution.RangesPerWorker*v.b.opts.MaxWorkers/max(1, len(left))
 	for _, r := range left {
 		parts, err := v.planIndex(ctx, r, atLeast)
 		if err != nil {
@@ -186,15 +190,15 @@ func (v *verifier) plan(ctx context.Context) error {
 
 // planIndex cuts a part of an index: where the store cuts it, and finer if that is too
 // coarse to ask at several places, if the store sums up.
-func (v *verifier) planIndex(ctx context.Context, left checkpointRange, atLeast int) (parts []kv.KeyRange, err error) {
+func (v *verifier) planIndex(ctx context.Context, left keyrange.StoredIndexed, atLeast int) (parts []kv.KeyRange, err error) {
 	r := kv.KeyRange{Start: left.Start, End: left.End}
 	if v.sums != nil {
-		if parts, err = storeRanges(ctx, v.b.opts.Store, r); err != nil {
+		if parts, err = keyrange.OfStore(ctx, v.b.opts.Store, r); err != nil {
 			return nil, err
 		}
-		return cutRanges(parts, v.b.cuts, int(min(storeRequests, v.cp.wanted()[left.Index].Entries/checksumEntries))), nil
+		return keyrange.CutRanges(parts, v.b.cuts, int(min(execution.StoreRequests, v.cp.wanted()[left.Index].Entries/checksumEntries))), nil
 	}
-	tasks, err := planRange(ctx, v.b.opts.Store, v.snap, r, verifyTaskBytes, atLeast)
+	tasks, err := keyrange.Plan(ctx, v.b.opts.Store, v.snap, r, execution.VerifyRangeBytes, atLeast)
 	for _, t := range tasks {
 		parts = append(parts, t.KeyRange)
 	}
@@ -256,8 +260,8 @@ func (v *verifier) saveLast(ctx context.Context) error {
 }
 
 // remainingRanges returns what is not done of ranges, neighbours joined.
-func remainingRanges(ranges []verifyRange) []checkpointRange {
-	left := []checkpointRange{}
+func remainingRanges(ranges []verifyRange) []keyrange.StoredIndexed {
+	left := []keyrange.StoredIndexed{}
 	for _, r := range ranges {
 		if r.done {
 			continue
@@ -266,7 +270,7 @@ func remainingRanges(ranges []verifyRange) []checkpointRange {
 			left[n].End = r.keys.End
 			continue
 		}
-		left = append(left, checkpointRange{Index: r.index, Start: r.keys.Start, End: r.keys.End})
+		left = append(left, keyrange.StoredIndexed{Index: r.index, Start: r.keys.Start, End: r.keys.End})
 	}
 	return left
 }
@@ -281,14 +285,14 @@ func (v *verifier) totals(ctx context.Context, r kv.KeyRange) (ingest.Totals, er
 
 // storeTotals has the store sum up the entries in r.
 func (b *build) storeTotals(ctx context.Context, sums kv.Checksummer, r kv.KeyRange) (ingest.Totals, error) {
-	totals, _, err := b.storeSum(ctx, sums, r)
+	totals, _, err := b.StoreSum(ctx, sums, r)
 	return totals, err
 }
 
 // readTotals reads the entries in r. The totals leave the prefix of their keys
 // out.
 func (b *build) readTotals(ctx context.Context, snap kv.Snapshot, r kv.KeyRange) (t ingest.Totals, err error) {
-	pacer, end := b.startVerifying()
+	pacer, end := b.StartVerifying()
 	defer end()
 
 	iter, err := snap.Iter(r)
@@ -298,12 +302,12 @@ func (b *build) readTotals(ctx context.Context, snap kv.Snapshot, r kv.KeyRange)
 	defer iter.Close()
 	var buf []byte
 	for iter.Valid() {
-		if t.Entries%verifyBatch == 0 {
+		if t.Entries%execution.VerifyBatch == 0 {
 			if err := errors.Join(ctx.Err(), pacer.Pace(ctx)); err != nil {
 				return t, err
 			}
 		}
-		key := iter.Key()[indexPrefixLen:]
+		key := iter.Key()[encode.PrefixLen:]
 		buf = append(append(buf[:0], key...), iter.Value()...)
 		t.AddEntry(buf, len(key))
 		if err := iter.Next(); err != nil {

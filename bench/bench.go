@@ -18,6 +18,7 @@ import (
 	pmodel "github.com/pingcap/tidb/pkg/parser/model"
 
 	"fastddl/backfill"
+	"fastddl/backfill/encode"
 	"fastddl/config"
 	"fastddl/internal/stage"
 	"fastddl/server"
@@ -292,7 +293,7 @@ func (b *benchmark) measureFloor(ctx context.Context) (best backfill.Floor, err 
 			return best, err
 		}
 		runtime.GC()
-		f, err := backfill.MeasureFloor(ctx, store, b.tempDir, backfill.Task{Table: b.table, Indexes: []*model.IndexInfo{index}, TS: ts})
+		f, err := backfill.MeasureFloor(ctx, store, b.tempDir, encode.Task{Table: b.table, Indexes: []*model.IndexInfo{index}, TS: ts})
 		if err != nil {
 			return best, err
 		}

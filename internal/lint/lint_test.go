@@ -27,11 +27,14 @@ const (
 // It is the picture in docs/architecture.md.
 var layers = map[string]int{
 	"kv": 0, "event": 0, "config": 0, "ingest/governor": 0, "ingest/governor/governortest": 1,
-	"kv/pebblekv": 1, "kv/kvtest": 1, "kv/embedded/cop": 1, "kv/tikv/sstimport": 1, "lightning": 1,
-	"kv/embedded/txn": 2, "kv/embedded/placement": 2, "kv/embedded/conformance": 2, "kv/tikv": 2, "ingest": 2,
-	"kv/embedded": 3, "ddl/job": 3, "ddl/crew": 3, "ddl/member": 3, "backfill": 3, "backfill/equality": 3,
-	"ddl": 4, "kv/embedded/histories": 4,
-	"sql":    5,
+	"backfill/keyrange": 1, "kv/pebblekv": 1, "kv/kvtest": 1, "kv/embedded/cop": 1, "kv/tikv/sstimport": 1, "lightning": 1,
+	"kv/embedded/txn": 2, "kv/embedded/placement": 2, "kv/embedded/conformance": 2, "kv/tikv": 2, "ingest": 2, "backfill/backfilltest": 2,
+	"kv/embedded": 3, "ddl/job": 3, "ddl/crew": 3, "ddl/member": 3, "backfill/encode": 3,
+	"backfill/execution": 4, "kv/embedded/histories": 4,
+	"backfill/compare": 5,
+	"backfill":         6, "backfill/equality": 6,
+	"ddl":    7,
+	"sql":    8,
 	"server": 9,
 	"trial":  10,
 	"demo":   11, "bench": 11,
@@ -57,11 +60,11 @@ var sqlLayer = []string{
 
 // driverUsers are the packages that may know the storage driver; all others see
 // package kv only.
-var driverUsers = []string{"kv/embedded", "kv/embedded/txn", "kv/embedded/placement", "server", "bench"}
+var driverUsers = []string{"kv/embedded", "kv/embedded/txn", "kv/embedded/placement", "server", "bench", "backfill/backfilltest"}
 
 // pureFiles hold code without clock, randomness, goroutines or I/O, as a
 // package or as a file: time and events come in as arguments.
-var pureFiles = []string{"ddl/job", "ddl/crew", "ingest/governor", "backfill/plan.go", "kv/tikv/sstimport/policy.go"}
+var pureFiles = []string{"ddl/job", "ddl/crew", "ingest/governor", "backfill/keyrange", "kv/tikv/sstimport/policy.go"}
 
 // bannedCalls must not be made by libraries.
 var bannedCalls = map[string]string{
