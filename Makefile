@@ -12,12 +12,13 @@ LDFLAGS  := -X main.version=$(VERSION) -X main.gitHash=$(GIT_HASH)
 # Assertions, ours and Pebble's, are on in tests; see internal/invariants.
 CHECKED := -tags invariants
 
+# Package backfill and those below it, without backfill/equality: that is one goroutine and TiDB.
+BACKFILL := ./backfill ./backfill/encode ./backfill/keyrange ./backfill/execution ./backfill/compare
+
 # Packages in which goroutines share state run under the race detector only, with TiDB's own
 # assertions switched on (its build tag intest), which its test kit asks for. The pointer
 # check is off: client-go's buffer of a transaction does arithmetic on pointers that it does
 # not allow.
-# Without backfill/equality, which is a server's worth of TiDB and one goroutine.
-BACKFILL   := ./backfill ./backfill/encode ./backfill/keyrange ./backfill/execution ./backfill/compare
 RACE_PKGS  := ./kv/... ./ddl/... $(BACKFILL) ./ingest/... ./lightning/... ./event/... ./config/... \
 	$$(go list ./internal/... | grep -v internal/lint)
 RACE_FLAGS := -race -short -tags intest,invariants -gcflags=all=-d=checkptr=0

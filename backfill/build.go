@@ -12,7 +12,7 @@ import (
 	"fastddl/kv"
 )
 
-// addSubtask makes a part one of those that are built, and returns its checkpoint.
+// addSubtask makes a subtask one of those that are built, and returns its checkpoint.
 func (b *build) addSubtask(p HeldSubtask) (*checkpoint, error) {
 	tasks := keyrange.Load(p.Subtask.Ranges)
 	if len(tasks) == 0 || !execution.InTable(b.Task.Table, tasks) {

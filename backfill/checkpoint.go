@@ -30,7 +30,7 @@ type checkpoint struct {
 	Weight    float64                   `json:"weight"`
 	// Rebuilt says that a first build was found wrong.
 	Rebuilt bool `json:"rebuilt,omitempty"`
-	// Shared says that a crew has built it.
+	// Shared says that several nodes have built it.
 	Shared bool `json:"shared,omitempty"`
 	// Verify is how far the imported entries have been read back; nil before that
 	// has begun.

@@ -12,8 +12,8 @@ import (
 
 // rowCount counts a table's records at the timestamp of a build. They do not depend on
 // what the build does. Where a range has just been scanned its blocks are still in memory,
-// so that it is counted by whoever has scanned it: a large table is read from disk once. What
-// is left when all rows are scanned is what nobody says to have scanned in this run. One goroutine
+// so that the worker that has scanned it counts it: a large table is read from disk once. What
+// is left when all rows are scanned are the ranges that were not scanned in this run. One goroutine
 // begins with that, in the time in which merging and importing wait for the disk, and
 // verification does the rest with all workers, beside that goroutine where the store counts itself.
 type rowCount struct {
@@ -21,7 +21,7 @@ type rowCount struct {
 	snap    kv.Snapshot
 	planned bool
 	parts   []kv.KeyRange // that are left when all rows are scanned
-	taken   atomic.Int64  // parts that somebody counts or has counted
+	taken   atomic.Int64  // parts that are being counted or are counted
 	keys    atomic.Int64  // in the parts that were counted
 
 	mu     sync.Mutex
@@ -74,7 +74,7 @@ func (c *rowCount) finish() (left int, err error) {
 	return c.left(), err
 }
 
-// left is how many parts nobody has taken yet.
+// left is how many parts are not taken yet.
 func (c *rowCount) left() int { return max(0, len(c.parts)-int(c.taken.Load())) }
 
 // step counts the next part, if there is one.

@@ -8,7 +8,7 @@ import (
 )
 
 // checksumEntries is how many entries a store sums up at least by one request, if it is
-// asked for parts of what it has in one piece: it sums up a request on one core.
+// asked for ranges of what it has in one piece: it sums up a request on one core.
 const checksumEntries = 10_000
 
 // keepCuts keeps keys at which the entries of a target can be cut into parts of about the

@@ -15,7 +15,7 @@ import (
 	"fastddl/internal/stage"
 )
 
-// buildDistributed has the crew build what cp says is left, if the crew takes it: that is
+// buildDistributed has the scheduler divide what cp says is left, if it does: that is
 // never a build of which something is done already.
 func (b *build) buildDistributed(ctx context.Context, cp *checkpoint) (shared bool, err error) {
 	if b.opts.Scheduler == nil || cp.Rows > 0 || len(cp.Remaining) == 0 {
@@ -50,7 +50,7 @@ func (b *build) buildDistributed(ctx context.Context, cp *checkpoint) (shared bo
 	return true, b.save(ctx, cp)
 }
 
-// addSubtasks adds what the parts of a build have come to.
+// addSubtasks adds the results of the subtasks of a build.
 func (c *checkpoint) addSubtasks(results []execution.SubtaskResult) error {
 	for _, r := range results {
 		if len(r.Totals) != len(c.Indexes) {
@@ -64,7 +64,7 @@ func (c *checkpoint) addSubtasks(results []execution.SubtaskResult) error {
 	return nil
 }
 
-// duplicatesAcrossSubtasks looks for rows with equal values that lay in different parts: of
+// duplicatesAcrossSubtasks looks for rows with equal values that lay in different subtasks: of
 // their entries one is stored, so the index has fewer than the rows give. It returns a
 // *ingest.DuplicateError, or nil if that is not what is wrong.
 func (b *build) duplicatesAcrossSubtasks(ctx context.Context) error {
@@ -72,7 +72,7 @@ func (b *build) duplicatesAcrossSubtasks(ctx context.Context) error {
 		return nil
 	}
 	opts := b.opts.Common()
-	opts.Scheduler = nil // it has the parts of the build
+	opts.Scheduler = nil // it has the subtasks of the build
 	found, err := compare.Run(ctx, opts, b.Task)
 	if err != nil {
 		return err
@@ -95,8 +95,8 @@ func (b *build) duplicatesAcrossSubtasks(ctx context.Context) error {
 	return &ingest.DuplicateError{Groups: groups}
 }
 
-// lookForDuplicates replaces the error of a verification by what the parts of a shared
-// build could not see.
+// lookForDuplicates replaces the error of a verification by duplicates that no subtask of a
+// divided build could see.
 func (b *build) lookForDuplicates(ctx context.Context, err error) error {
 	var mismatch *MismatchError
 	if !errors.As(err, &mismatch) {

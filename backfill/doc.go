@@ -3,10 +3,10 @@
 // [Run] builds. Workers scan ranges of the table at S, reading only the columns
 // the new indexes need, compute virtual columns by TiDB's own expression library,
 // and encode the entries of all indexes of the job straight from the columns;
-// package ingest sorts them and imports them into the store at version S. Whatever
+// package ingest sorts them and imports them into the store at version S. What
 // concurrent transactions write to the indexes has a newer version and shadows what
 // is imported, so there is nothing to merge or to catch up with afterwards, and
-// doing a part again changes nothing.
+// building a range again changes nothing.
 //
 //	plan -> queue of ranges -> workers: scan, encode -> ingest: sort, merge, import
 //	                              ^                              |

@@ -12,7 +12,7 @@ import (
 	"fastddl/internal/stage"
 )
 
-// groupOf returns the group that the rows of a task are in. Groups are the same whatever is
+// groupOf returns the group that the rows of a task are in. Groups do not depend on what is
 // left to do.
 func (b *build) groupOf(t keyrange.Weighted) *group {
 	i := slices.Index(b.Physicals, t.PhysicalID())
@@ -49,7 +49,7 @@ func (b *build) ingest(ctx context.Context, cp *checkpoint) (err error) {
 }
 
 // ingestGroup does the tasks of one group, and returns those of other groups: others, and
-// what parts bring meanwhile.
+// those of subtasks that join meanwhile.
 func (b *build) ingestGroup(ctx context.Context, cp *checkpoint, g *group, tasks, others []keyrange.Weighted) (left []keyrange.Weighted, err error) {
 	before := cp.wanted()
 	job, err := b.openJob(g, cp.Rows > 0)
@@ -100,7 +100,7 @@ func (b *build) ingestGroup(ctx context.Context, cp *checkpoint, g *group, tasks
 func (b *build) setLeft(cp *checkpoint, tasks, others []keyrange.Weighted) {
 	left := slices.Concat(tasks, others)
 	keyrange.Sort(left)
-	if b.subtasks == nil { // otherwise each part has tasks of its own
+	if b.subtasks == nil { // otherwise each subtask has tasks of its own
 		left = keyrange.Merge(left)
 	}
 	cp.setTasks(left)

@@ -21,8 +21,8 @@ type Spec struct {
 	encode.Task
 	// Checkpoint is what was last given to SaveCheckpoint, or nil.
 	Checkpoint []byte
-	// Compared says that Since will compare rows and entries before anybody uses the
-	// indexes. Where it cannot but read everything anew and count the rows by their keys, the
+	// Compared says that compare.Since will compare rows and entries before the indexes are
+	// used. Where it cannot but read everything anew and count the rows by their keys, the
 	// build need not. Where the store sums up itself, the comparison's sums stand for those of
 	// the build, too; see Result.Deferred.
 	Compared bool
@@ -30,7 +30,7 @@ type Spec struct {
 	// its entries are to be verified.
 	Differed bool
 	// Leftovers says that the indexes may have entries of a build at an older snapshot that
-	// no row has any more. If the build is Compared it accepts them: Compare names them.
+	// no row has any more. If the build is Compared it accepts them: the comparison names them.
 	Leftovers bool
 }
 
@@ -55,8 +55,8 @@ type Options struct {
 	// Settings are the job's own, which a running build follows; nil has none.
 	Settings *ingest.LiveSettings
 
-	// MaxWorkers bounds the workers whatever the system variable says, because more
-	// than there are cores only take memory from each other; 0 is the number of
+	// MaxWorkers bounds the workers, also where the system variable asks for more: workers
+	// beyond the number of cores only take memory from each other; 0 is the number of
 	// cores.
 	MaxWorkers int
 	// TaskBytes is the size of the ranges that are handed to workers; 0 is

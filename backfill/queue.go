@@ -28,7 +28,7 @@ type queue struct {
 // claim is a task that a worker has.
 type claim struct{ task keyrange.Weighted }
 
-// wakeAtEnd wakes whoever waits when ctx ends, until it is called off.
+// wakeAtEnd wakes all goroutines that wait when ctx ends, until it is called off.
 func (q *queue) wakeAtEnd(ctx context.Context) (callOff func()) {
 	stop := context.AfterFunc(ctx, func() {
 		q.mu.Lock()
@@ -47,7 +47,7 @@ func newQueue(tasks []keyrange.Weighted, limit int) *queue {
 
 // setLimit changes how many workers there may be. It has more of them started, which it counts
 // as alive, if there is something left for them: before any of those that are can end, so that
-// whoever waits for all of them waits for these too.
+// a goroutine that waits for all of them waits for these too.
 func (q *queue) setLimit(n int, start func(workers int)) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -94,14 +94,14 @@ func (q *queue) take(ctx context.Context) (c *claim, ok bool) {
 	return nil, false
 }
 
-// exhausted says that nothing will come when so many workers wait: all of them do, and
-// nobody feeds.
+// exhausted says that nothing will be handed out when so many workers wait: all of them do,
+// and the queue is not fed.
 func (q *queue) exhausted(idle int) bool {
 	return len(q.tasks) == 0 && idle == q.workers && !q.fed
 }
 
-// awaitEmpty waits until all tasks are handed out; it returns false if no more are, nobody
-// is there to take them, or ctx has ended.
+// awaitEmpty waits until all tasks are handed out; it returns false if the queue has stopped, no
+// worker is left, or ctx has ended.
 func (q *queue) awaitEmpty(ctx context.Context) bool {
 	defer q.wakeAtEnd(ctx)()
 	q.mu.Lock()
@@ -139,7 +139,7 @@ const (
 	share
 )
 
-// decide says how a worker that is in a task goes on.
+// decide returns how a worker that is in a task goes on.
 func (q *queue) decide() action {
 	q.mu.Lock()
 	defer q.mu.Unlock()

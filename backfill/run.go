@@ -17,9 +17,9 @@ import (
 // there is one. On success their entries at spec.TS are durable and verified.
 // On error, or when ctx ends, which it obeys within a second, what was imported
 // stays: either Run is called again, or the caller deletes the index ranges. It
-// fails with ErrUnsupported, *ingest.DuplicateError, *NullError,
-// *MismatchError, *RowCountError, *EntryError, an error of TiDB's from evaluating an expression, or one of the
-// store.
+// fails with encode.ErrUnsupported, *ingest.DuplicateError, *encode.NullError,
+// *MismatchError, *execution.RowCountError, *compare.EntryError, an error of TiDB's from evaluating an
+// expression, or one of the store.
 func Run(ctx context.Context, opts Options, spec Spec) (Result, error) {
 	b, err := newBuild(opts, spec)
 	if err != nil {
@@ -69,7 +69,7 @@ func isWrong(err error) bool {
 }
 
 // beginAgain records that everything is built a second time. Importing the same
-// entries at the same version again repairs whatever is missing or damaged;
+// entries at the same version again repairs what is missing or damaged;
 // entries too many are beyond repair.
 func (b *build) beginAgain(ctx context.Context) (*checkpoint, error) {
 	cp, err := b.firstCheckpoint(ctx)

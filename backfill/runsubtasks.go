@@ -7,25 +7,25 @@ import (
 	"fastddl/backfill/execution"
 )
 
-// SubtasksSpec says which parts one node builds together: what it imports of them does not
+// SubtasksSpec says which subtasks one node builds together: what it imports of them does not
 // overlap then, and there is one sample and one import for all.
 type SubtasksSpec struct {
 	// Task names the entries of the whole table.
 	encode.Task
-	// First is the part that the build begins with.
+	// First is the subtask that the build begins with.
 	First HeldSubtask
-	// Next returns a further part, if there is one. It is called while rows of the parts
+	// Next returns a further subtask, if there is one. It is called while rows of the subtasks
 	// before it are still being read, until it has none or fails, which ends the build. Nil
 	// has none.
 	Next func(ctx context.Context) (p HeldSubtask, ok bool, err error)
-	// Save keeps the checkpoints of all parts so far, in the order in which they came, as of
+	// Save keeps the checkpoints of all subtasks so far, in the order in which they joined, as of
 	// one moment. Nil keeps none.
 	Save func(ctx context.Context, checkpoints [][]byte) error
 }
 
-// RunSubtasks makes the entries that the rows of parts have at spec.TS durable at that
-// version, starting from their checkpoints, and returns a result for each part: what was
-// built now is in that of the first. It does not verify them: who has cut the parts does
+// RunSubtasks makes the entries that the rows of subtasks have at spec.TS durable at that
+// version, starting from their checkpoints, and returns a result for each subtask: what was
+// built now is in that of the first. It does not verify them: the build that was divided does
 // that for all of them. It fails and obeys ctx as Run does; two builds that have rows with
 // equal values in a unique index do not notice.
 func RunSubtasks(ctx context.Context, opts Options, spec SubtasksSpec) ([]execution.SubtaskResult, error) {

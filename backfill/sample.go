@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// samplePlaces is at how many places of the table rows are sampled at the most, side
+	// samplePlaces is at most how many places of the table rows are sampled at, side
 	// by side, and sampleRows how many at each: beginning a scan costs about as much as
 	// reading that many.
 	samplePlaces = 32

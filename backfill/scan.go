@@ -19,7 +19,7 @@ import (
 	"fastddl/kv"
 )
 
-// joinSubtask takes a further part, if there is one, and returns what is left of it.
+// joinSubtask takes a further subtask, if there is one, and returns what is left of it.
 func (b *build) joinSubtask(ctx context.Context) ([]keyrange.Weighted, error) {
 	p, ok, err := b.subtasks.next(ctx)
 	if err != nil || !ok {
@@ -43,7 +43,7 @@ var errInterrupted = errors.New("backfill: scan interrupted")
 // worth cutting.
 const batchesBeforeShare = 4
 
-// scanRound scans tasks, and those of the group that parts bring meanwhile, until there are
+// scanRound scans tasks, and those of the group from subtasks that join meanwhile, until there are
 // none left or the ingest job has to be flushed. It returns the tasks that are left, and
 // those that other groups have got.
 func (b *build) scanRound(ctx context.Context, job *ingest.Job, g *group, tasks []keyrange.Weighted) (left, others []keyrange.Weighted, err error) {
@@ -85,8 +85,7 @@ func (b *build) scanRound(ctx context.Context, job *ingest.Job, g *group, tasks 
 	return q.remaining(), others, nil
 }
 
-// feed gives the queue what further parts have in the group whenever it has nothing to hand
-// out, until there are none, or one has rows of other groups, which it returns.
+// feed gives the queue what further subtasks have in the group whenever it is empty, until there are none, or one has rows of other groups, which it returns.
 func (b *build) feed(ctx context.Context, q *queue, g *group) (others []keyrange.Weighted, err error) {
 	defer errs.Contain(&err)
 	defer q.endFeed()

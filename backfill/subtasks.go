@@ -11,15 +11,15 @@ import (
 	"fastddl/kv"
 )
 
-// HeldSubtask is a part that a node holds, and how far it is.
+// HeldSubtask is a subtask that a node holds, and how far it is.
 type HeldSubtask struct {
 	Subtask execution.Subtask
-	// Checkpoint is what was last kept of the part; nil if nothing was.
+	// Checkpoint is what was last kept of the subtask; nil if nothing was.
 	Checkpoint []byte
 }
 
 // subtasks are those that one build has. The checkpoint of the first is that of the build: its
-// rows and totals are all that were built now, and its tasks what is left of all parts. The
+// rows and totals are all that were built now, and its tasks what is left of all subtasks. The
 // others' have what was done of them before.
 type subtasks struct {
 	next func(ctx context.Context) (p HeldSubtask, ok bool, err error)
@@ -34,7 +34,7 @@ type subtaskBuild struct {
 	cp   *checkpoint
 }
 
-// mayGrow says that there may be a further part.
+// mayGrow says that there may be a further subtask.
 func (p *subtasks) mayGrow() bool { return p != nil && p.next != nil }
 
 // sampled returns ranges of a group at whose beginning rows are to be sampled; none if the
@@ -52,7 +52,7 @@ func (p *subtasks) sampled(g *group) (ranges []kv.KeyRange) {
 	return ranges
 }
 
-// save keeps a checkpoint of each part.
+// save keeps a checkpoint of each subtask.
 func (p *subtasks) save(ctx context.Context) error {
 	if p.keep == nil {
 		return nil
@@ -75,7 +75,7 @@ func (p *subtasks) save(ctx context.Context) error {
 	return nil
 }
 
-// own returns the tasks that lie in the part.
+// own returns the tasks that lie in the subtask.
 func (p *subtaskBuild) own(tasks []keyrange.Weighted) (own []keyrange.Weighted) {
 	for _, t := range tasks {
 		if bytes.Compare(t.Start, p.span.Start) >= 0 && (p.span.End == nil || bytes.Compare(t.Start, p.span.End) < 0) {

@@ -37,7 +37,7 @@ const (
 	// verifyCheckpointInterval is the least time between two checkpoints, unless
 	// those of the scan come sooner.
 	verifyCheckpointInterval = 5 * time.Second
-	// lastCheckpointTimeout is how long a build that was told to stop tries to keep
+	// lastCheckpointTimeout is how long a build whose context has ended tries to keep
 	// what it has verified.
 	lastCheckpointTimeout = time.Second
 )
@@ -68,7 +68,7 @@ func (b *build) verify(ctx context.Context, cp *checkpoint) (err error) {
 		if !errors.As(err, new(*compare.EntryError)) {
 			return fmt.Errorf("backfill: verify: %w", err)
 		}
-		b.defers = false // rows may have equal values: sums tell what is wrong
+		b.defers = false // rows may have equal values: sums show what is wrong
 	}
 	if cp.Verify == nil {
 		cp.Verify = b.unverified()
@@ -98,20 +98,20 @@ func (b *build) verify(ctx context.Context, cp *checkpoint) (err error) {
 }
 
 // takesLeftovers says that the i-th index may differ, because what it has too many may be
-// entries of an older snapshot, for Compare to name. What is missing is built again first.
+// entries of an older snapshot, which the comparison names. What is missing is built again first.
 func (b *build) takesLeftovers(i int, want, got ingest.Totals) bool {
 	return b.leftovers && b.Task.Indexes[i].Unique && got.Entries > want.Entries
 }
 
 // verifier reads the indexes of a build back and keeps cp.Verify at what was
 // read. The entries at S do not change, and their totals add up in any order, so
-// no part has to be read twice.
+// no range has to be read twice.
 type verifier struct {
 	b      *build
 	snap   kv.Snapshot
 	sums   kv.Checksummer // nil if entries are to be read
 	ranges []verifyRange  // in order of index and key
-	counts int            // parts of the table whose records nobody had begun to count
+	counts int            // ranges of the table whose records were not begun to be counted
 
 	mu     sync.Mutex // guards the fields below and the done of ranges
 	cp     *checkpoint
@@ -119,7 +119,7 @@ type verifier struct {
 	behind bool      // cp has something that was not saved
 }
 
-// verifyRange is a part of an index that is read back.
+// verifyRange is a range of an index that is read back.
 type verifyRange struct {
 	index int // in the spec
 	keys  kv.KeyRange
@@ -180,7 +180,7 @@ func (v *verifier) plan(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if v.sums != nil { // who waits for stores keeps nobody from a core: it may go on beside the others
+	if v.sums != nil { // waiting for stores takes no core from the others: the counting goes on beside them
 		v.counts = count.left()
 		return nil
 	}
@@ -188,7 +188,7 @@ func (v *verifier) plan(ctx context.Context) error {
 	return err
 }
 
-// planIndex cuts a part of an index: where the store cuts it, and finer if that is too
+// planIndex cuts a range of an index: where the store cuts it, and finer if that is too
 // coarse to ask at several places, if the store sums up.
 func (v *verifier) planIndex(ctx context.Context, left keyrange.StoredIndexed, atLeast int) (parts []kv.KeyRange, err error) {
 	r := kv.KeyRange{Start: left.Start, End: left.End}

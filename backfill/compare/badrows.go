@@ -8,7 +8,7 @@ import (
 	"fastddl/kv"
 )
 
-// What FindBadRows reads at the most.
+// FindBadRows reads at most so much.
 const (
 	badRowsScan  = 1 << 20   // rows
 	badRowsBytes = 256 << 20 // of these

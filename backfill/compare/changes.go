@@ -20,14 +20,14 @@ import (
 // A comparison of indexes that were equal to the rows once. An index that holds at one time
 // what the rows give holds it at a later one, too, if what has come and gone in between is the
 // same on both sides. A key without a version since has the value that it had, so only keys
-// with one are read, at both times. Like Compare it compares sums of hashes, so the order in
+// with one are read, at both times. Like Run it compares sums of hashes, so the order in
 // which keys are met does not matter, and nothing is kept.
 
 const (
 	// changeBatch is how many changed keys are read between two looks at whether to go on.
 	changeBatch = 64
 	// minChanges are read in any case, and one for each rowsPerChange of the table. The time of
-	// a key is that of 6 rows in memory; on a disk that of a block at the most.
+	// a key is that of 6 rows in memory; on a disk at most that of a block.
 	minChanges, rowsPerChange = 1000, 16
 )
 
@@ -97,7 +97,7 @@ func (c *comparison) compareChanges(ctx context.Context) (equal bool, err error)
 	return equal, nil
 }
 
-// changesAgree reads the keys that have changed since before, limit of them at the most, or all if it is 0.
+// changesAgree reads the keys that have changed since before, at most limit of them, or all if it is 0.
 func (c *comparison) changesAgree(ctx context.Context, finder kv.ChangeFinder, before kv.Snapshot, limit int64) (bool, error) {
 	ranges, err := c.cutAll()
 	if err != nil {
@@ -120,10 +120,10 @@ func (c *comparison) changesAgree(ctx context.Context, finder kv.ChangeFinder, b
 	return true, nil
 }
 
-// ofRecords is the index of a part of the table's records.
+// ofRecords is the index of a range of the table's records.
 const ofRecords = -1
 
-// cutAll cuts records and indexes into parts. They cover all keys, those that are gone included.
+// cutAll cuts records and indexes into ranges. They cover all keys, those that are gone included.
 func (c *comparison) cutAll() (parts []keyrange.Indexed, err error) {
 	whole := c.IndexRanges()
 	for _, r := range c.RecordRanges() {
@@ -153,7 +153,7 @@ type netChanges struct {
 	net   []bucket // by index: what rows give now and did not, less what they gave; less the same of the index
 }
 
-// read reads the changes of a part.
+// read reads the changes of a range.
 func (a *netChanges) read(ctx context.Context, r keyrange.Indexed) error {
 	pacer, end := a.c.StartVerifying()
 	defer end()
@@ -187,7 +187,7 @@ func (a *netChanges) addKeys(n int64) error {
 	return nil
 }
 
-// partChanges are those of a part.
+// partChanges are the changes of a range.
 type partChanges struct {
 	*netChanges
 	part    keyrange.Indexed

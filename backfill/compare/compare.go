@@ -13,7 +13,7 @@ import (
 )
 
 // Run compares the rows of a table at task.TS with the entries of its indexes
-// at the same time. It takes no one's word: rows and entries are read anew, the
+// at the same time. It relies on nothing found before: rows and entries are read anew, the
 // rows are counted by their keys as well, and every index must have exactly the
 // entries that the rows give.
 //
@@ -21,16 +21,17 @@ import (
 // and with the pauses that the governor asks for. What it holds in memory does not
 // depend on the number of rows; if there are many differences, some of them are
 // returned. It obeys ctx within a second, keeps nothing, and may simply be called
-// again. A row with a NULL in a primary key is a *NullError.
+// again. A row with a NULL in a primary key is a *encode.NullError.
 func Run(ctx context.Context, opts execution.Options, task encode.Task) (Result, error) {
 	return Since(ctx, opts, task, Verified{}, Built{})
 }
 
-// Since is Compare of indexes that a build has verified, having counted the rows (see
-// Result.Counted). If the store can tell what has changed since, and that is little, it is
+// Since is Run of indexes that a build has verified, having counted the rows (see
+// backfill.Result.Counted). If the store can tell what has changed since, and that is little, it is
 // compared first: if rows and entries have changed alike they are equal, and nothing else is
-// read. Or it is Compare of indexes that a build has made without verifying them (see Result.Deferred). If the
-// store can tell that no row has changed since, none is read anew.
+// read. Or it is Run of indexes that a build has made without verifying them (see
+// backfill.Result.Deferred). If the store can tell that no row has changed since, none is read
+// anew.
 func Since(ctx context.Context, opts execution.Options, task encode.Task, verified Verified, built Built) (Result, error) {
 	opts.EnsureDefaults()
 	x, err := execution.New(opts, task)

@@ -210,7 +210,7 @@ func (f *fixture) damage(r *rand.Rand, idx *model.IndexInfo, n int) {
 	f.Commit(c)
 }
 
-// naiveDifferences is what Compare is to find.
+// naiveDifferences is what Run is to find.
 func (f *fixture) naiveDifferences(indexes ...*model.IndexInfo) (list []compare.Difference) {
 	for _, idx := range indexes {
 		byKey := make(map[string]*compare.Difference)

@@ -18,7 +18,7 @@ import (
 // stageCompare is the name of the stage in events.
 const stageCompare = "compare"
 
-// enterCompare reports the stage, with n parts; done says that one more is done.
+// enterCompare reports the stage, with n ranges; done says that one more is done.
 func enterCompare(x *execution.Execution, n int) (done func()) {
 	count := new(atomic.Int64)
 	x.Enter(stageCompare, func() float64 { return float64(count.Load()) / float64(max(1, n)) })
@@ -30,7 +30,7 @@ func prefixOf(x *execution.Execution, idx *model.IndexInfo, physicalID int64) []
 	return encode.IndexPrefix(encode.IndexIDs(x.Task.Table, idx, []int64{physicalID})[0], idx.ID)
 }
 
-// comparison is one run of Compare. First everything is summed up, in buckets of
+// comparison is one comparison. First everything is summed up, in buckets of
 // keys with the same hash: what the rows give is added, what the indexes have is
 // taken away. Buckets that are not zero then are looked at key by key.
 type comparison struct {
@@ -51,7 +51,7 @@ type comparison struct {
 	result  Result
 }
 
-// checkCount takes over how many rows there were. Every record must have been scanned.
+// checkCount sets the result's rows. Every record must have been scanned.
 func (c *comparison) checkCount() error {
 	if scanned, keys := c.scanned.Load(), c.keys.Load(); scanned != keys {
 		return &execution.RowCountError{Table: c.Task.Table.Name.O, Scanned: scanned, Keys: keys}
@@ -60,7 +60,7 @@ func (c *comparison) checkCount() error {
 	return nil
 }
 
-// count takes over how much there was of everything.
+// count sets the result's rows and entries.
 func (c *comparison) count() error {
 	if err := c.checkCount(); err != nil {
 		return err
@@ -71,7 +71,7 @@ func (c *comparison) count() error {
 	return nil
 }
 
-// plan cuts everything that is to be read into parts.
+// plan cuts everything that is to be read into ranges.
 func (c *comparison) plan(ctx context.Context) (err error) {
 	if c.rows, err = c.PlanRows(ctx); err != nil {
 		return err
@@ -101,7 +101,7 @@ func (c *comparison) plan(ctx context.Context) (err error) {
 	return nil
 }
 
-// partsOfEach is how many parts each physical table and index has at least.
+// partsOfEach is into how many ranges each physical table and index is cut at least.
 func (c *comparison) partsOfEach() int {
 	return 1 + execution.RangesPerWorker*c.Opts.MaxWorkers/len(c.Physicals)
 }
@@ -167,7 +167,7 @@ func (c *comparison) countPart(ctx context.Context, r kv.KeyRange) error {
 	return err
 }
 
-// readEntries hands out the entries of a part of an index.
+// readEntries gives the sink the entries of a range of an index.
 func (c *comparison) readEntries(ctx context.Context, r keyrange.Indexed, pacer *ingest.Pacer, sink entrySink) error {
 	var seed uint64
 	known := false

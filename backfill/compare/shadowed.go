@@ -33,7 +33,7 @@ const (
 // nothing, because no row has them, but they are seen again when garbage collection has removed
 // the record that hides them: they are differences without rows and without an entry. What the
 // snapshot sees are so many entries of each index, as the comparison has found. Where the store has met no other records then,
-// nothing can be hidden. It paces itself and obeys ctx as Compare does.
+// nothing can be hidden. It paces itself and obeys ctx as Run does.
 func Shadowed(ctx context.Context, opts execution.Options, task encode.Task, seen Result) (found []Difference, more bool, err error) {
 	finder, ok := opts.Store.(kv.ShadowFinder)
 	if !ok {
@@ -62,7 +62,7 @@ type shadows struct {
 	more  bool
 }
 
-// shadowedPart is a part of a unique index that is looked at at one time.
+// shadowedPart are ranges of a unique index that are looked at together.
 type shadowedPart struct {
 	index  int // in the task
 	ranges []kv.KeyRange

@@ -102,7 +102,7 @@ func (s *storeSums) agree() (bool, error) {
 	return true, nil
 }
 
-// equal says that the store has what the rows give, and takes over how much that is.
+// equal says that the store has what the rows give, and sets the result's entries and records.
 func (s *storeSums) equal(given []ingest.Totals) bool {
 	if !slices.Equal(given, s.stored) {
 		return false

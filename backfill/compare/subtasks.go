@@ -15,11 +15,11 @@ import (
 )
 
 // A comparison that several nodes share: each sums up some of the rows and some of the
-// entries, and the sums are added. What differs is looked at by the one who asks. If the store sums its
+// entries, and the sums are added. The node that divided it looks at what differs. If the store sums its
 // entries up itself, no entry has to go anywhere as long as nothing differs.
 
-// sumUpDistributed has the crew sum up, if it takes the comparison. If it says equal, nothing differs, and how much there
-// is of everything is taken over.
+// sumUpDistributed has the scheduler divide the comparison, if it does. If it returns equal, nothing differs, and the
+// result is complete.
 func (c *comparison) sumUpDistributed(ctx context.Context) (shared, equal bool, err error) {
 	if c.Opts.Scheduler == nil {
 		return false, false, nil
@@ -47,7 +47,7 @@ func (c *comparison) sumUpDistributed(ctx context.Context) (shared, equal bool, 
 	return true, false, nil
 }
 
-// distributedSumsAgree has the crew find out what storeSumsAgree does, if it takes the comparison.
+// distributedSumsAgree is storeSumsAgree, divided by the scheduler, if it divides the comparison.
 func (c *comparison) distributedSumsAgree(ctx context.Context) (shared, equal bool, err error) {
 	entries, err := c.storeEntries(ctx)
 	if err != nil {
@@ -67,7 +67,7 @@ func (c *comparison) distributedSumsAgree(ctx context.Context) (shared, equal bo
 	return true, equal, err
 }
 
-// divide has the crew compare parts, if it does, and adds up their rows and records.
+// divide has the scheduler run subtasks, if it does, and adds up their rows and records.
 func (c *comparison) divide(ctx context.Context, cut func(n int) []execution.Subtask) (results []execution.SubtaskResult, shared bool, err error) {
 	err = c.Reporting(ctx, func(ctx context.Context) error {
 		c.Enter(stageCompare, nil)
@@ -89,7 +89,7 @@ func (c *comparison) divide(ctx context.Context, cut func(n int) []execution.Sub
 	return results, shared, err
 }
 
-// addSubtask adds what a part has come to.
+// addSubtask adds the result of a subtask.
 func (s *storeSums) addSubtask(r execution.SubtaskResult) error {
 	n := len(s.given)
 	if len(r.Totals) != n || len(r.Compared.Stored) != n || len(r.Compared.Records) != n {
@@ -104,7 +104,7 @@ func (s *storeSums) addSubtask(r execution.SubtaskResult) error {
 	return nil
 }
 
-// cut cuts all that is to be read into at most n parts like the one given.
+// cut cuts all that is to be read into at most n subtasks like the one given.
 func (c *comparison) cut(n int, like execution.CompareSpec, entries []keyrange.Indexed) []execution.Subtask {
 	parts := execution.CutSubtasks(c.rows, n)
 	if len(parts) == 0 {
@@ -127,15 +127,15 @@ func (c *comparison) cut(n int, like execution.CompareSpec, entries []keyrange.I
 	return parts
 }
 
-// SubtaskSpec says which part is to be compared.
+// SubtaskSpec says which subtask is to be run.
 type SubtaskSpec struct {
 	// Task names the entries of the whole table.
 	encode.Task
 	Subtask execution.Subtask
 }
 
-// RunSubtask sums up what a part of a comparison has at spec.TS. It fails and obeys ctx as
-// Compare does.
+// RunSubtask sums up the rows and entries of a subtask at spec.TS. It fails and obeys ctx as
+// Run does.
 func RunSubtask(ctx context.Context, opts execution.Options, spec SubtaskSpec) (result execution.SubtaskResult, err error) {
 	opts.EnsureDefaults()
 	x, err := execution.New(opts, spec.Task)
@@ -175,7 +175,7 @@ func RunSubtask(ctx context.Context, opts execution.Options, spec SubtaskSpec) (
 	return execution.SubtaskResult{Rows: c.scanned.Load(), Compared: compared}, nil
 }
 
-// take makes a part what there is to be read.
+// take sets what is to be read to that of a subtask.
 func (c *comparison) take(p execution.Subtask) error {
 	switch {
 	case p.Compares() && p.Compare.Stored && c.StoreSums():

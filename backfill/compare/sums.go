@@ -66,7 +66,7 @@ type sums struct {
 	shift   int // of a key's hash, to the number of its bucket
 
 	mu   sync.Mutex
-	idle []*accumulator // all of them, when nobody adds
+	idle []*accumulator // all of them, while no goroutine adds
 }
 
 // accumulator is an entrySink that sums up.
@@ -94,7 +94,7 @@ func (s *sums) buckets() int { return 1 << (64 - s.shift) }
 // bucketBytes is the size of an encoded bucket.
 const bucketBytes = 16
 
-// encode returns all buckets in order: entries and hash, little-endian. Nobody adds any more.
+// encode returns all buckets in order: entries and hash, little-endian. No goroutine adds any more.
 func (s *sums) encode() []byte {
 	data := make([]byte, 0, s.indexes*s.buckets()*bucketBytes)
 	for k := range s.indexes {
@@ -133,7 +133,7 @@ func (s *sums) sum(k int, i uint64) (sum bucket) {
 	return sum
 }
 
-// accumulator returns one that nobody else uses until it is released.
+// accumulator returns one that no other goroutine uses until it is released.
 func (s *sums) accumulator() (sink entrySink, release func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 // were scanned by the build, none of them has changed since, and the sums of the indexes are those of what the build has
 // made of the rows. If it says no, nothing is known.
 //
-// The last part of the rows is counted alone, and then the others from the end: while a table is in use its newest rows
+// The last range of the rows is counted alone, and then the others from the end: while a table is in use its newest rows
 // are the likeliest to have changed, and nothing else is counted then.
 func (c *comparison) compareUnchanged(ctx context.Context) (bool, error) {
 	counter, ok := c.Opts.Store.(kv.UnchangedCounter)

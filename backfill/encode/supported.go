@@ -10,8 +10,8 @@ import (
 // ErrUnsupported says that a table or index has a form that cannot be built here.
 var ErrUnsupported = errors.New("backfill: not supported")
 
-// Supported returns nil if Run and Compare know how to deal with indexes of
-// table, and otherwise an ErrUnsupported that says why not.
+// Supported returns nil if indexes of table can be built and compared here, and otherwise
+// an ErrUnsupported that says why not.
 func Supported(table *model.TableInfo, indexes []*model.IndexInfo) error {
 	refuse := func(format string, args ...any) error {
 		return fmt.Errorf("%w: %s", ErrUnsupported, fmt.Sprintf(format, args...))

@@ -11,6 +11,6 @@
 //   - Subtasks together are the whole, without overlaps.
 //   - A subtask fits into a row of a table of the job.
 //   - The reported progress never goes back while a stage goes on.
-//   - Records that are counted range by range are those of all physical tables, whatever
-//     the store takes for its ranges.
+//   - Records that are counted range by range are those of all physical tables, also
+//     where the store's ranges are wrong.
 package execution

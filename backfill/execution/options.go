@@ -27,8 +27,8 @@ type Options struct {
 	// Settings are the job's own, which a running build follows; nil has none.
 	Settings *ingest.LiveSettings
 
-	// MaxWorkers bounds the workers whatever the system variable says, because more
-	// than there are cores only take memory from each other; 0 is the number of
+	// MaxWorkers bounds the workers, also where the system variable asks for more: workers
+	// beyond the number of cores only take memory from each other; 0 is the number of
 	// cores.
 	MaxWorkers int
 	// TaskBytes is the size of the ranges that are handed to workers; 0 is

@@ -44,8 +44,8 @@ func (x *Execution) RecordRanges() []kv.KeyRange {
 	return ranges
 }
 
-// PlanCounts cuts the table's records into at most n parts for each physical table.
-// They cover everything, whatever the store takes for its ranges.
+// PlanCounts cuts the table's records into at most n ranges for each physical table.
+// They cover everything and do not depend on the store's ranges.
 func (x *Execution) PlanCounts(snap kv.Snapshot, n int) ([]kv.KeyRange, error) {
 	var parts []kv.KeyRange
 	for _, r := range x.RecordRanges() {
@@ -88,7 +88,7 @@ type TrailingCount struct {
 	rows  int    // that were scanned since
 }
 
-// Scanned tells of the next batch.
+// Scanned adds the next batch.
 func (c *TrailingCount) Scanned(ctx context.Context, batch *kv.RowBatch) error {
 	if c.rows += batch.NumRows(); c.rows < CountRangeRows {
 		return nil

@@ -15,16 +15,16 @@ import (
 // kept with the job while it is worked on.
 type Subtask struct {
 	Ranges []keyrange.StoredWeighted `json:"tasks"`
-	// Sample are ranges all over the table: who builds the part may build others with it.
+	// Sample are ranges all over the table: a node that builds the subtask may build others with it.
 	Sample []keyrange.StoredIndexed `json:"sample,omitempty"`
-	// Compare is there in a part of a comparison.
+	// Compare is set in a subtask of a comparison.
 	Compare *CompareSpec `json:"compare,omitempty"`
 }
 
-// Compares says that the part is for RunSubtask.
+// Compares says that the subtask is one of a comparison.
 func (p *Subtask) Compares() bool { return p.Compare != nil }
 
-// CompareSpec is what there is of a part of a comparison beside rows: entries to be summed
+// CompareSpec says what a subtask of a comparison reads beside rows: entries to be summed
 // up, in a number of buckets for each index, or by the store if Stored says so, and records to be counted by
 // their keys.
 type CompareSpec struct {
@@ -34,19 +34,19 @@ type CompareSpec struct {
 	Counts  []keyrange.StoredIndexed `json:"counts"`
 }
 
-// SubtaskResult is what the build of a part has come to.
+// SubtaskResult is the result of building or comparing one subtask.
 type SubtaskResult struct {
 	// Rows were scanned.
 	Rows int64 `json:"rows"`
 	// Totals are those of the entries that are durable, by position in the task's
-	// indexes; those of what the rows give if the store has summed up a part of a comparison.
+	// indexes; those of what the rows give if the store has summed up a subtask of a comparison.
 	Totals []ingest.Totals `json:"totals,omitempty"`
-	// Compared is what a part of a comparison has come to.
+	// Compared is the result of a subtask of a comparison.
 	Compared *CompareResult `json:"compared,omitempty"`
 }
 
 // CompareResult has the records that were counted, the entries of each index, and the sums
-// as sums.encode makes them; or what the store has of each index, and the records it has met.
+// as package compare encodes them; or what the store has of each index, and the records it has met.
 type CompareResult struct {
 	Keys    int64           `json:"keys"`
 	Entries []int64         `json:"entries,omitempty"`
@@ -55,7 +55,7 @@ type CompareResult struct {
 	Records []int64         `json:"records,omitempty"`
 }
 
-// WithSample returns parts with ranges that whoever builds them is to sample.
+// WithSample returns subtasks with ranges that a node which builds them samples.
 func WithSample(parts []Subtask, ranges []kv.KeyRange) []Subtask {
 	sample := make([]keyrange.StoredIndexed, len(ranges))
 	for i, r := range ranges {
@@ -67,19 +67,19 @@ func WithSample(parts []Subtask, ranges []kv.KeyRange) []Subtask {
 	return parts
 }
 
-// MaxSubtaskRanges is about how many ranges of each kind a part has at the most: it is kept in a
-// row of a table, which must not become too large for one.
+// MaxSubtaskRanges is about how many ranges of each kind a subtask has at most: it is kept in
+// a row of a table, and must fit into one.
 const MaxSubtaskRanges = 1000
 
-// CutSubtasks cuts tasks, which are in key order, into at most n parts of the same weight, as
-// far as the keys allow it: parts that differ by a task keep all nodes but one waiting for
+// CutSubtasks cuts tasks, which are in key order, into at most n subtasks of the same weight, as
+// far as the keys allow it: subtasks that differ by a range keep all nodes but one waiting for
 // as long as that takes.
 func CutSubtasks(tasks []keyrange.Weighted, n int) []Subtask {
 	tasks = keyrange.FewerWeighted(tasks, n*MaxSubtaskRanges)
 	each := keyrange.TotalWeight(tasks) / float64(max(1, n))
 	var parts []Subtask
 	var current Subtask
-	weight := 0.0 // of all that is in parts
+	weight := 0.0 // of all that is in subtasks
 	add := func(t keyrange.Weighted) {
 		current.Ranges = append(current.Ranges, keyrange.Store(t))
 		weight += t.Weight
@@ -101,7 +101,7 @@ func CutSubtasks(tasks []keyrange.Weighted, n int) []Subtask {
 				add(head)
 				rest = tail
 			} else if len(current.Ranges) == 0 {
-				break // there is no smaller part
+				break // there is no smaller subtask
 			}
 			end()
 		}
@@ -114,7 +114,7 @@ func CutSubtasks(tasks []keyrange.Weighted, n int) []Subtask {
 	return parts
 }
 
-// tolerance is how much a part may differ from the others, in parts, so that tasks that
+// tolerance is how much a subtask may differ from the others, as a share of one, so that ranges that
 // fit are not cut.
 const tolerance = 1.0 / 64
 

@@ -8,7 +8,7 @@
 // # Invariants
 //
 //   - What a range is cut into adjoins, in key order, and covers the range: no row and no
-//     entry is left out, whatever the store takes for its ranges.
+//     entry is left out, also where the store's ranges are wrong.
 //   - Joined ranges cover what they were joined from, and nothing else.
 //   - The package reads keys and asks for a store's ranges. It has no clock, no randomness
 //     and no goroutines.

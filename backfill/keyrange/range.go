@@ -20,7 +20,7 @@ type Weighted struct {
 // PhysicalID is the physical table that a task's rows are of.
 func (t Weighted) PhysicalID() int64 { return tablecodec.DecodeTableID(t.Start) }
 
-// Indexed is a part of an index.
+// Indexed is a range of an index.
 type Indexed struct {
 	kv.KeyRange
 	Index int // in the task
@@ -79,7 +79,7 @@ func Merge(tasks []Weighted) []Weighted {
 }
 
 // fewer joins adjacent ones of all, which are in key order and have ranges, so that about most
-// are left, as far as they adjoin. add takes over what else one has, or says that the two must
+// are left, as far as they adjoin. add adds what else one has, or says that the two must
 // stay apart: ranges of two indexes, or of two tables, may adjoin too.
 func fewer[T any](all []T, most int, keys func(*T) *kv.KeyRange, add func(into, from *T) bool) []T {
 	each := (len(all) + most - 1) / most
