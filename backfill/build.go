@@ -12,20 +12,6 @@ import (
 	"fastddl/kv"
 )
 
-// addSubtask makes a subtask one of those that are built, and returns its checkpoint.
-func (b *build) addSubtask(p HeldSubtask) (*checkpoint, error) {
-	tasks := keyrange.Load(p.Subtask.Ranges)
-	if len(tasks) == 0 || !execution.InTable(b.Task.Table, tasks) {
-		return nil, fmt.Errorf("backfill: a part of job %d is not of table %s", b.Task.JobID, b.Task.Table.Name.O)
-	}
-	cp := b.resume(p.Checkpoint)
-	if cp == nil {
-		cp = b.newCheckpoint(tasks)
-	}
-	b.subtasks.all = append(b.subtasks.all, subtaskBuild{kv.KeyRange{Start: tasks[0].Start, End: tasks[len(tasks)-1].End}, cp})
-	return cp, nil
-}
-
 // build is one run of a backfill.
 type build struct {
 	*execution.Execution
@@ -74,4 +60,18 @@ func (b *build) resume(data []byte) *checkpoint {
 		b.opts.Bus.Emit(event.CheckpointDropped{Job: b.Job(), Err: err})
 	}
 	return c
+}
+
+// addSubtask makes a subtask one of those that are built, and returns its checkpoint.
+func (b *build) addSubtask(p HeldSubtask) (*checkpoint, error) {
+	tasks := keyrange.Load(p.Subtask.Ranges)
+	if len(tasks) == 0 || !execution.InTable(b.Task.Table, tasks) {
+		return nil, fmt.Errorf("backfill: a part of job %d is not of table %s", b.Task.JobID, b.Task.Table.Name.O)
+	}
+	cp := b.resume(p.Checkpoint)
+	if cp == nil {
+		cp = b.newCheckpoint(tasks)
+	}
+	b.subtasks.all = append(b.subtasks.all, subtaskBuild{kv.KeyRange{Start: tasks[0].Start, End: tasks[len(tasks)-1].End}, cp})
+	return cp, nil
 }

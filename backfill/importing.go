@@ -12,13 +12,6 @@ import (
 	"fastddl/internal/stage"
 )
 
-// groupOf returns the group that the rows of a task are in. Groups do not depend on what is
-// left to do.
-func (b *build) groupOf(t keyrange.Weighted) *group {
-	i := slices.Index(b.Physicals, t.PhysicalID())
-	return groupFrom(b.Task.Table, b.Task.Indexes, b.Physicals, i-i%groupSize(b.Task.Indexes))
-}
-
 // mergers is the number of key ranges that may be merged at one time: one more
 // than workers when those take all cores, because files are waited for until
 // they are on disk.
@@ -46,6 +39,13 @@ func (b *build) ingest(ctx context.Context, cp *checkpoint) (err error) {
 		}
 	}
 	return nil
+}
+
+// groupOf returns the group that the rows of a task are in. Groups do not depend on what is
+// left to do.
+func (b *build) groupOf(t keyrange.Weighted) *group {
+	i := slices.Index(b.Physicals, t.PhysicalID())
+	return groupFrom(b.Task.Table, b.Task.Indexes, b.Physicals, i-i%groupSize(b.Task.Indexes))
 }
 
 // ingestGroup does the tasks of one group, and returns those of other groups: others, and

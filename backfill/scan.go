@@ -19,22 +19,6 @@ import (
 	"fastddl/kv"
 )
 
-// joinSubtask takes a further subtask, if there is one, and returns what is left of it.
-func (b *build) joinSubtask(ctx context.Context) ([]keyrange.Weighted, error) {
-	p, ok, err := b.subtasks.next(ctx)
-	if err != nil || !ok {
-		b.subtasks.next = nil
-		return nil, err
-	}
-	cp, err := b.addSubtask(p)
-	if err != nil {
-		return nil, err
-	}
-	tasks := cp.tasks()
-	b.Progress.Extend(cp.Weight-keyrange.TotalWeight(tasks), cp.Weight)
-	return tasks, nil
-}
-
 // errInterrupted ends a scan before its range does.
 var errInterrupted = errors.New("backfill: scan interrupted")
 
@@ -100,6 +84,22 @@ func (b *build) feed(ctx context.Context, q *queue, g *group) (others []keyrange
 		q.feed(in)
 	}
 	return others, nil
+}
+
+// joinSubtask takes a further subtask, if there is one, and returns what is left of it.
+func (b *build) joinSubtask(ctx context.Context) ([]keyrange.Weighted, error) {
+	p, ok, err := b.subtasks.next(ctx)
+	if err != nil || !ok {
+		b.subtasks.next = nil
+		return nil, err
+	}
+	cp, err := b.addSubtask(p)
+	if err != nil {
+		return nil, err
+	}
+	tasks := cp.tasks()
+	b.Progress.Extend(cp.Weight-keyrange.TotalWeight(tasks), cp.Weight)
+	return tasks, nil
 }
 
 // scanner is one worker of a round.

@@ -30,7 +30,7 @@ func prefixOf(x *execution.Execution, idx *model.IndexInfo, physicalID int64) []
 	return encode.IndexPrefix(encode.IndexIDs(x.Task.Table, idx, []int64{physicalID})[0], idx.ID)
 }
 
-// comparison is one comparison. First everything is summed up, in buckets of
+// comparison is the state of one Run. First everything is summed up, in buckets of
 // keys with the same hash: what the rows give is added, what the indexes have is
 // taken away. Buckets that are not zero then are looked at key by key.
 type comparison struct {

@@ -2,14 +2,6 @@ package compare
 
 import "fastddl/ingest"
 
-// Verified is a time at which every entry of the indexes was found to be what the rows
-// give, and none too many, and the rows were counted. The zero value is never.
-type Verified struct {
-	TS uint64
-	// Rows is how many rows there were.
-	Rows int64
-}
-
 // Result is what a comparison of a table's rows with its indexes found.
 type Result struct {
 	// Rows is the number of rows, Entries that of the entries of each index, in the
@@ -52,6 +44,14 @@ type Difference struct {
 type Claim struct {
 	RecordKey []byte
 	Value     []byte
+}
+
+// Verified is a time at which every entry of the indexes was found to be what the rows
+// give, and none too many, and the rows were counted. The zero value is never.
+type Verified struct {
+	TS uint64
+	// Rows is how many rows there were.
+	Rows int64
 }
 
 // Built is what the rows gave when a build that was Deferred read them. The zero value is none.

@@ -10,30 +10,6 @@ import (
 	"fastddl/backfill/encode"
 )
 
-// suspects returns the buckets that are not zero, or nil if all are; more says that
-// there are too many to be looked at at one time.
-func (s *sums) suspects() (list *suspects, more bool) {
-	var held int64
-	for k := range s.indexes {
-		perBucket := 1 + s.entries(k)>>(64-s.shift)
-		for i := range uint64(1) << (64 - s.shift) {
-			sum := s.sum(k, i)
-			if sum == (bucket{}) {
-				continue
-			}
-			// What the index lacks is in the rows.
-			held += perBucket + max(0, sum.entries)
-			if list == nil {
-				list = newSuspects(s)
-			} else if held > maxSuspects {
-				return list, true
-			}
-			list.buckets[k].set(i)
-		}
-	}
-	return list, false
-}
-
 const (
 	// maxDifferences is how many differences are returned.
 	maxDifferences = 10_000
@@ -82,6 +58,30 @@ func newSuspects(s *sums) *suspects {
 		l.keys = append(l.keys, make(map[string]*suspect))
 	}
 	return l
+}
+
+// suspects returns the buckets that are not zero, or nil if all are; more says that
+// there are too many to be looked at at one time.
+func (s *sums) suspects() (list *suspects, more bool) {
+	var held int64
+	for k := range s.indexes {
+		perBucket := 1 + s.entries(k)>>(64-s.shift)
+		for i := range uint64(1) << (64 - s.shift) {
+			sum := s.sum(k, i)
+			if sum == (bucket{}) {
+				continue
+			}
+			// What the index lacks is in the rows.
+			held += perBucket + max(0, sum.entries)
+			if list == nil {
+				list = newSuspects(s)
+			} else if held > maxSuspects {
+				return list, true
+			}
+			list.buckets[k].set(i)
+		}
+	}
+	return list, false
 }
 
 func (l *suspects) fromRow(k int, keyHash uint64, e rowEntry) {

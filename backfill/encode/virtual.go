@@ -15,58 +15,6 @@ import (
 	"fastddl/kv"
 )
 
-// rowError returns the error of a batch that expressions have failed for with err. Which rows and columns it was is found by evaluating
-// them one by one. Of rows the first columns are those that were scanned, as expressions see them.
-func (v *virtualColumns) rowError(b *kv.RowBatch, rows *chunk.Chunk, physicalID int64, err error) error {
-	found := new(RowError)
-	for i := 0; i < b.NumRows() && len(found.Rows) < MaxBadRows; i++ {
-		row := chunk.NewChunkWithCapacity(v.fields, 1)
-		for at := range v.fields {
-			if at < len(v.p.columns) && rows.Column(at).Rows() > i {
-				row.Column(at).AppendCellNTimes(rows.Column(at), i, 1)
-			} else {
-				row.AppendNull(at)
-			}
-		}
-		if column, err := v.evaluate(row); err != nil {
-			index := v.indexOf(column)
-			found.Rows = append(found.Rows, BadRow{Index: index, Column: column, Key: rowKey(b, v.p.table.IsCommonHandle, physicalID, i), Err: nameIndex(index, err)})
-		}
-	}
-	if len(found.Rows) == 0 {
-		return fmt.Errorf("backfill: virtual columns of table %s: %w", v.p.table.Name.O, err)
-	}
-	return found
-}
-
-// evaluate computes the virtual columns of one row, and returns the first that has no value.
-func (v *virtualColumns) evaluate(row *chunk.Chunk) (*model.ColumnInfo, error) {
-	for k, at := range v.offsets {
-		column := v.p.layout[at]
-		if err := table.FillVirtualColumnValue(v.results[k:k+1], v.offsets[k:k+1], v.columns, v.p.layout, v.p.exprs.ctx, row); err != nil {
-			return column, err
-		}
-	}
-	for _, at := range v.times {
-		if err := v.convert(row, at, v.p.zone, time.UTC); err != nil {
-			return v.p.layout[at], err
-		}
-	}
-	return nil, nil
-}
-
-// indexOf is the index that wants a column: the first that has it, or the first of all if it is one that others are computed from.
-func (v *virtualColumns) indexOf(column *model.ColumnInfo) *model.IndexInfo {
-	for _, idx := range v.p.indexes {
-		for _, ic := range idx.Columns {
-			if ic.Offset == column.Offset {
-				return idx
-			}
-		}
-	}
-	return v.p.indexes[0]
-}
-
 // virtualColumns computes the virtual columns of a projection for batches of rows.
 // Expressions hold buffers, so each worker has its own.
 type virtualColumns struct {
@@ -178,4 +126,56 @@ func (v *virtualColumns) convert(rows *chunk.Chunk, i int, from, to *time.Locati
 		}
 	}
 	return nil
+}
+
+// rowError returns the error of a batch that expressions have failed for with err. Which rows and columns it was is found by evaluating
+// them one by one. Of rows the first columns are those that were scanned, as expressions see them.
+func (v *virtualColumns) rowError(b *kv.RowBatch, rows *chunk.Chunk, physicalID int64, err error) error {
+	found := new(RowError)
+	for i := 0; i < b.NumRows() && len(found.Rows) < MaxBadRows; i++ {
+		row := chunk.NewChunkWithCapacity(v.fields, 1)
+		for at := range v.fields {
+			if at < len(v.p.columns) && rows.Column(at).Rows() > i {
+				row.Column(at).AppendCellNTimes(rows.Column(at), i, 1)
+			} else {
+				row.AppendNull(at)
+			}
+		}
+		if column, err := v.evaluate(row); err != nil {
+			index := v.indexOf(column)
+			found.Rows = append(found.Rows, BadRow{Index: index, Column: column, Key: rowKey(b, v.p.table.IsCommonHandle, physicalID, i), Err: nameIndex(index, err)})
+		}
+	}
+	if len(found.Rows) == 0 {
+		return fmt.Errorf("backfill: virtual columns of table %s: %w", v.p.table.Name.O, err)
+	}
+	return found
+}
+
+// evaluate computes the virtual columns of one row, and returns the first that has no value.
+func (v *virtualColumns) evaluate(row *chunk.Chunk) (*model.ColumnInfo, error) {
+	for k, at := range v.offsets {
+		column := v.p.layout[at]
+		if err := table.FillVirtualColumnValue(v.results[k:k+1], v.offsets[k:k+1], v.columns, v.p.layout, v.p.exprs.ctx, row); err != nil {
+			return column, err
+		}
+	}
+	for _, at := range v.times {
+		if err := v.convert(row, at, v.p.zone, time.UTC); err != nil {
+			return v.p.layout[at], err
+		}
+	}
+	return nil, nil
+}
+
+// indexOf is the index that wants a column: the first that has it, or the first of all if it is one that others are computed from.
+func (v *virtualColumns) indexOf(column *model.ColumnInfo) *model.IndexInfo {
+	for _, idx := range v.p.indexes {
+		for _, ic := range idx.Columns {
+			if ic.Offset == column.Offset {
+				return idx
+			}
+		}
+	}
+	return v.p.indexes[0]
 }
