@@ -121,7 +121,7 @@ var uniqueness = []mutation{
 		old:    "if e.index.Primary {\n\t\t\t\treturn nil, 0, &NullError",
 		new:    "if e.index.Primary && !e.index.Unique {\n\t\t\t\treturn nil, 0, &NullError",
 		caught: "backfill.TestNullInPrimaryKey",
-		shows:  `NullError`,
+		shows:  `the rows of the batch without an entry`,
 	},
 	{
 		invariant: "I6", breaks: "the comparison is omitted",
