@@ -12,11 +12,14 @@ LDFLAGS  := -X main.version=$(VERSION) -X main.gitHash=$(GIT_HASH)
 # Assertions, ours and Pebble's, are on in tests; see internal/invariants.
 CHECKED := -tags invariants
 
+# Package backfill and those below it, without backfill/equality: that is one goroutine and TiDB.
+BACKFILL := ./backfill ./backfill/encode ./backfill/keyrange ./backfill/execution ./backfill/compare
+
 # Packages in which goroutines share state run under the race detector only, with TiDB's own
 # assertions switched on (its build tag intest), which its test kit asks for. The pointer
 # check is off: client-go's buffer of a transaction does arithmetic on pointers that it does
 # not allow.
-RACE_PKGS  := ./flow/... ./kv/... ./ddl/... ./backfill ./ingest/... ./lightning/... ./event/... ./config/... \
+RACE_PKGS  := ./flow/... ./kv/... ./ddl/... $(BACKFILL) ./ingest/... ./lightning/... ./event/... ./config/... \
 	$$(go list ./internal/... | grep -v internal/lint)
 RACE_FLAGS := -race -short -tags intest,invariants -gcflags=all=-d=checkptr=0
 
@@ -27,7 +30,7 @@ CompareOfWholeIndexMissing|TempDiskFull|TempFolder(Removed|SmallerThanTheQuota|T
 BatchLargerThanTheMemory|LargePartsFitIntoRows|PartitionsResume|DuplicatesAreListedInOrder|RunFilesAreBounded|RunIndexesAreAccounted|$\
 QuotaTooSmallForOneFile|Source|FilesSideBySide|EstimatedSize|OverlappingFilesAreFew|RandomlyPushedAsAtTheRoot|PushedAsAtTheRoot|PagesOfGroups|$\
 AdminChecksum|AnswersOutliveTheirChunks|SQL(ManyGroups|BulkDML|DivisionByZero))$$
-SEQUENTIAL_PKGS := ./backfill ./ingest ./lightning ./kv/pebblekv ./kv/embedded ./kv/embedded/cop ./kv/tikv/sstimport
+SEQUENTIAL_PKGS := ./backfill ./backfill/compare ./ingest ./lightning ./kv/pebblekv ./kv/embedded ./kv/embedded/cop ./kv/tikv/sstimport
 
 # Of the SQL layer the tests in which most happens at a time: builds under writers, ends
 # of statements and sessions, prepared statements, unique indexes. All of its tests

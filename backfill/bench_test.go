@@ -5,18 +5,12 @@ import (
 	"flag"
 	"fmt"
 	"testing"
-	"time"
 
-	"github.com/pingcap/tidb/pkg/tablecodec"
-	"github.com/pingcap/tidb/pkg/types"
-	"github.com/pingcap/tidb/pkg/util/rowcodec"
 	"github.com/stretchr/testify/require"
 
-	tkv "github.com/pingcap/tidb/pkg/kv"
-
+	"fastddl/backfill/backfilltest"
 	"fastddl/bench/floor"
 	"fastddl/config"
-	"fastddl/sbtest"
 )
 
 var (
@@ -27,38 +21,22 @@ var (
 	benchDisk   = flag.String("disk", "100GiB", "tidb_ddl_disk_quota in BenchmarkRun")
 )
 
-// load fills the table with n rows of sysbench's, flushed to files.
-func (f *fixture) load(n int) {
-	enc := rowcodec.Encoder{Enable: true}
-	rows := sbtest.Generator{Rows: n, Seed: 1}
-	for block := range rows.Blocks() {
-		var c changes
-		for r := range rows.Block(block) {
-			row := []types.Datum{types.NewIntDatum(r.K), types.NewStringDatum(string(r.C)), types.NewStringDatum(string(r.Pad))}
-			value, err := tablecodec.EncodeRow(time.UTC, row, []int64{2, 3, 4}, nil, nil, rowcodec.NoChecksum{}, &enc)
-			require.NoError(f.t, err)
-			c.put(tablecodec.EncodeRowKeyWithHandle(f.table.ID, tkv.IntHandle(r.ID)), value)
-		}
-		f.commit(c)
-	}
-}
-
 // BenchmarkRun builds the index on k of a sysbench table, and measures the floor
 // beside it.
 func BenchmarkRun(b *testing.B) {
-	table, kinds := plainTable()
+	table, kinds := backfilltest.PlainTable()
 	f := newFixture(b, table, kinds)
-	f.load(*benchRows)
-	idx := indexOn(9, false, *benchColumn)
+	f.Load(*benchRows)
+	idx := backfilltest.IndexOn(9, false, *benchColumn)
 	opts := f.options()
 	opts.Globals, opts.BatchRows = config.NewGlobals(), *benchBatch
 	set(b, opts.Globals, config.MemoryQuota, *benchMemory)
 	set(b, opts.Globals, config.DiskQuota, *benchDisk)
 	for b.Loop() {
 		spec := f.spec(idx)
-		res, err := Run(f.ctx, opts, spec)
+		res, err := Run(f.Ctx, opts, spec)
 		require.NoError(b, err)
-		least, err := floor.Measure(f.ctx, f.store, b.TempDir(), f.table, idx)
+		least, err := floor.Measure(f.Ctx, f.Store, b.TempDir(), f.Table, idx)
 		require.NoError(b, err)
 		text, err := json.Marshal(res)
 		require.NoError(b, err)
@@ -66,7 +44,7 @@ func BenchmarkRun(b *testing.B) {
 		b.ReportMetric(float64(res.Rows)/res.WallSeconds, "rows/s")
 		b.ReportMetric(res.WallSeconds/least.Seconds, "x-floor")
 		b.StopTimer()
-		f.dropIndex(idx)
+		f.DropIndex(idx)
 		b.StartTimer()
 	}
 }

@@ -7,9 +7,10 @@ import (
 
 	"github.com/pingcap/tidb/pkg/meta/model"
 
-	"fastddl/event"
+	"fastddl/backfill/encode"
+	"fastddl/backfill/execution"
+	"fastddl/backfill/keyrange"
 	"fastddl/ingest"
-	"fastddl/kv"
 )
 
 // checkpointFormat is the version of checkpoints. It grows with every change by which a build that does not know it
@@ -24,12 +25,12 @@ type checkpoint struct {
 	Indexes []checkpointIndex `json:"indexes"`
 	// Rows are done; Remaining is what is left of the table, and Weight that of
 	// the whole.
-	Rows      int64            `json:"rows"`
-	Remaining []checkpointTask `json:"remaining"`
-	Weight    float64          `json:"weight"`
+	Rows      int64                     `json:"rows"`
+	Remaining []keyrange.StoredWeighted `json:"remaining"`
+	Weight    float64                   `json:"weight"`
 	// Rebuilt says that a first build was found wrong.
 	Rebuilt bool `json:"rebuilt,omitempty"`
-	// Shared says that a crew has built it.
+	// Shared says that several nodes have built it.
 	Shared bool `json:"shared,omitempty"`
 	// Verify is how far the imported entries have been read back; nil before that
 	// has begun.
@@ -40,14 +41,7 @@ type checkpointVerify struct {
 	// Totals are those of the entries read back, by position in Indexes.
 	Totals []ingest.Totals `json:"totals"`
 	// Remaining is what is left to read.
-	Remaining []checkpointRange `json:"remaining"`
-}
-
-type checkpointRange struct {
-	// Index is a position in Indexes.
-	Index int    `json:"index"`
-	Start []byte `json:"start"`
-	End   []byte `json:"end,omitempty"`
+	Remaining []keyrange.StoredIndexed `json:"remaining"`
 }
 
 type checkpointIndex struct {
@@ -56,25 +50,9 @@ type checkpointIndex struct {
 	Totals ingest.Totals `json:"totals"`
 }
 
-type checkpointTask struct {
-	Start  []byte  `json:"start"`
-	End    []byte  `json:"end,omitempty"`
-	Weight float64 `json:"weight"`
-}
-
-// resume returns the checkpoint in data, or nil if there is none or it belongs to another build. One that cannot be
-// read is dropped, which costs work and nothing else: what has been imported is imported again at the same version.
-func (b *build) resume(data []byte) *checkpoint {
-	c, err := decodeCheckpoint(data, &b.task)
-	if err != nil {
-		b.opts.Bus.Emit(event.CheckpointDropped{Job: b.job(), Err: err})
-	}
-	return c
-}
-
 // decodeCheckpoint returns the checkpoint in data, or nil if there is none or
 // it belongs to another build.
-func decodeCheckpoint(data []byte, spec *Task) (*checkpoint, error) {
+func decodeCheckpoint(data []byte, spec *encode.Task) (*checkpoint, error) {
 	if len(data) == 0 {
 		return nil, nil
 	}
@@ -107,21 +85,12 @@ func decodeCheckpoint(data []byte, spec *Task) (*checkpoint, error) {
 }
 
 // inTable says whether what is left are rows of t.
-func (c *checkpoint) inTable(t *model.TableInfo) bool { return tasksIn(t, c.tasks()) }
-
-// tasksIn says whether tasks are of rows of t.
-func tasksIn(t *model.TableInfo, tasks []task) bool {
-	ids := physicalIDs(t)
-	return !slices.ContainsFunc(tasks, func(t task) bool {
-		_, found := slices.BinarySearch(ids, t.physicalID())
-		return !found
-	})
-}
+func (c *checkpoint) inTable(t *model.TableInfo) bool { return execution.InTable(t, c.tasks()) }
 
 // fits says whether v can be of a build of n indexes.
 func (v *checkpointVerify) fits(n int) bool {
 	return v == nil || len(v.Totals) == n &&
-		!slices.ContainsFunc(v.Remaining, func(r checkpointRange) bool { return r.Index < 0 || r.Index >= n })
+		!slices.ContainsFunc(v.Remaining, func(r keyrange.StoredIndexed) bool { return r.Index < 0 || r.Index >= n })
 }
 
 // wanted returns the totals that the durable entries have.
@@ -165,28 +134,12 @@ func (c *checkpoint) encodeWithin(limit int) ([]byte, error) {
 	return short.encode()
 }
 
-func (c *checkpoint) tasks() []task { return decodeTasks(c.Remaining) }
-
-func decodeTasks(stored []checkpointTask) []task {
-	tasks := make([]task, len(stored))
-	for i, t := range stored {
-		tasks[i] = task{kv.KeyRange{Start: t.Start, End: t.End}, t.Weight}
-	}
-	return tasks
-}
+func (c *checkpoint) tasks() []keyrange.Weighted { return keyrange.Load(c.Remaining) }
 
 // setTasks sets what is left.
-func (c *checkpoint) setTasks(tasks []task) {
+func (c *checkpoint) setTasks(tasks []keyrange.Weighted) {
 	c.Remaining = c.Remaining[:0]
 	for _, t := range tasks {
-		c.Remaining = append(c.Remaining, checkpointTask{Start: t.Start, End: t.End, Weight: t.weight})
+		c.Remaining = append(c.Remaining, keyrange.Store(t))
 	}
-}
-
-func totalWeight(tasks []task) float64 {
-	var sum float64
-	for _, t := range tasks {
-		sum += t.weight
-	}
-	return sum
 }

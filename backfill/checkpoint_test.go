@@ -9,26 +9,27 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"fastddl/backfill/backfilltest"
 	"fastddl/event"
 )
 
 // A checkpoint that is damaged or of a later version is dropped, and the build begins again over what it has imported; one of before
 // there were formats is used.
 func TestCheckpointThatCannotBeReadIsDropped(t *testing.T) {
-	r := newRand(t)
-	table, kinds := plainTable()
+	r := backfilltest.Rand(t)
+	table, kinds := backfilltest.PlainTable()
 	f := newFixture(t, table, kinds)
-	f.insert(r, 3000)
-	idx := indexOn(9, false, 2)
+	f.Insert(r, 3000)
+	idx := backfilltest.IndexOn(9, false, 2)
 	spec := f.spec(idx)
 	opts := f.options()
 	opts.BatchRows, opts.CheckpointInterval, opts.MaxWorkers = 64, time.Millisecond, 1
 	opts.SaveCheckpoint = func(_ context.Context, data []byte) error {
 		spec.Checkpoint = slices.Clone(data)
-		return errInjected
+		return backfilltest.ErrInjected
 	}
-	_, err := Run(f.ctx, opts, spec)
-	require.ErrorIs(t, err, errInjected)
+	_, err := Run(f.Ctx, opts, spec)
+	require.ErrorIs(t, err, backfilltest.ErrInjected)
 	saved := string(spec.Checkpoint)
 	require.Contains(t, saved, `{"format":1,`)
 	opts.SaveCheckpoint = nil
@@ -49,10 +50,10 @@ func TestCheckpointThatCannotBeReadIsDropped(t *testing.T) {
 					dropped = append(dropped, d)
 				}
 			})
-			res, err := Run(f.ctx, opts, spec)
+			res, err := Run(f.Ctx, opts, spec)
 			require.NoError(t, err)
-			require.EqualValues(t, len(f.rows), res.Rows)
-			f.requireIndex(idx, spec.TS, name)
+			require.EqualValues(t, len(f.Rows), res.Rows)
+			f.RequireIndex(idx, spec.TS, name)
 			if c.dropped == "" {
 				require.Empty(t, dropped)
 				return

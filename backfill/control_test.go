@@ -9,21 +9,22 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"fastddl/backfill/backfilltest"
 	"fastddl/config"
 	"fastddl/event"
 	"fastddl/ingest"
 )
 
 func TestWorkersFollowTheVariable(t *testing.T) {
-	r := newRand(t)
-	table, kinds := plainTable()
+	r := backfilltest.Rand(t)
+	table, kinds := backfilltest.PlainTable()
 	f := newFixture(t, table, kinds)
-	f.load(20_000)
-	idx := indexOn(9, false, 1)
+	f.Load(20_000)
+	idx := backfilltest.IndexOn(9, false, 1)
 	spec := f.spec(idx)
 	opts := f.options()
 	opts.Globals, opts.MaxWorkers, opts.BatchRows = config.NewGlobals(), 16, 64
-	store := &faultyStore{Store: f.store, onScan: func(int64) error { time.Sleep(200 * time.Microsecond); return nil }}
+	store := &backfilltest.FaultyStore{Store: f.Store, OnScan: func(int64) error { time.Sleep(200 * time.Microsecond); return nil }}
 	opts.Store = store
 	done := make(chan struct{})
 	var wg sync.WaitGroup
@@ -37,13 +38,13 @@ func TestWorkersFollowTheVariable(t *testing.T) {
 			}
 		}
 	})
-	res, err := Run(f.ctx, opts, spec)
+	res, err := Run(f.Ctx, opts, spec)
 	close(done)
 	wg.Wait()
 	require.NoError(t, err)
 	require.EqualValues(t, 20_000, res.Rows)
 	require.EqualValues(t, 20_000, res.Entries)
-	f.requireLoaded(20_000, f.ts(), idx)
+	f.RequireLoaded(20_000, f.TS(), idx)
 }
 
 // gauge counts workers that are at work at one time. Each stays where it is until the
@@ -118,18 +119,18 @@ func (g *gauge) settle(t *testing.T, workers int64) {
 // and others take the range over.
 func TestWorkerCountIsLoweredMidJob(t *testing.T) {
 	const rows = 20_000
-	table, kinds := plainTable()
+	table, kinds := backfilltest.PlainTable()
 	f := newFixture(t, table, kinds)
-	f.load(rows)
-	idx := indexOn(9, false, 1)
-	scan := func(s *faultyStore, g *gauge) { s.onScan = func(int64) error { g.hold(); return nil } }
+	f.Load(rows)
+	idx := backfilltest.IndexOn(9, false, 1)
+	scan := func(s *backfilltest.FaultyStore, g *gauge) { s.OnScan = func(int64) error { g.hold(); return nil } }
 	for _, tc := range []struct {
 		name string
-		slow func(*faultyStore, *gauge)
+		slow func(*backfilltest.FaultyStore, *gauge)
 	}{
 		{"scan", scan},
-		{"verify", func(s *faultyStore, g *gauge) {
-			s.onRead = func(n int64) error {
+		{"verify", func(s *backfilltest.FaultyStore, g *gauge) {
+			s.OnRead = func(n int64) error {
 				if n%16 == 0 {
 					g.hold()
 				}
@@ -138,9 +139,9 @@ func TestWorkerCountIsLoweredMidJob(t *testing.T) {
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			defer f.dropIndex(idx)
+			defer f.DropIndex(idx)
 			opts, work, settings := f.options(), newGauge(), new(ingest.LiveSettings)
-			store := &faultyStore{Store: f.store}
+			store := &backfilltest.FaultyStore{Store: f.Store}
 			tc.slow(store, work)
 			opts.Store, opts.MaxWorkers, opts.BatchRows, opts.Settings = store, 4, 32, settings
 			settings.Set(ingest.Settings{Workers: 4})
@@ -149,7 +150,7 @@ func TestWorkerCountIsLoweredMidJob(t *testing.T) {
 			ended := make(chan struct{})
 			go func() {
 				defer close(ended)
-				res, err = Run(f.ctx, opts, f.spec(idx))
+				res, err = Run(f.Ctx, opts, f.spec(idx))
 			}()
 			end := sync.OnceFunc(func() { close(work.over); <-ended })
 			defer end()
@@ -164,19 +165,19 @@ func TestWorkerCountIsLoweredMidJob(t *testing.T) {
 			require.NoError(t, err)
 			require.EqualValues(t, rows, res.Rows)
 			require.EqualValues(t, rows, res.Entries)
-			f.requireLoaded(rows, f.ts(), idx)
+			f.RequireLoaded(rows, f.TS(), idx)
 		})
 	}
 }
 
 func TestProgressNeverGoesBack(t *testing.T) {
-	table, kinds := plainTable()
+	table, kinds := backfilltest.PlainTable()
 	f := newFixture(t, table, kinds)
-	f.load(40_000)
-	idx := indexOn(9, false, 1)
+	f.Load(40_000)
+	idx := backfilltest.IndexOn(9, false, 1)
 	opts := f.options()
 	opts.Bus = &event.Bus{}
-	opts.Store = &faultyStore{Store: f.store, onScan: func(int64) error { time.Sleep(5 * time.Millisecond); return nil }}
+	opts.Store = &backfilltest.FaultyStore{Store: f.Store, OnScan: func(int64) error { time.Sleep(5 * time.Millisecond); return nil }}
 	opts.BatchRows, opts.MaxWorkers = 256, 2 // it takes longer than from one report to the next
 	var seen []event.Progress
 	opts.Bus.Subscribe(func(e event.Event) {
@@ -184,7 +185,7 @@ func TestProgressNeverGoesBack(t *testing.T) {
 			seen = append(seen, p)
 		}
 	})
-	_, err := Run(f.ctx, opts, f.spec(idx))
+	_, err := Run(f.Ctx, opts, f.spec(idx))
 	require.NoError(t, err)
 	require.Greater(t, len(seen), 1)
 	last := seen[len(seen)-1]

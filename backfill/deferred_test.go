@@ -5,6 +5,10 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"fastddl/backfill/backfilltest"
+	"fastddl/backfill/compare"
+	"fastddl/backfill/encode"
 )
 
 // deferring is a table on a cluster that sums up itself, and a build that will be compared. What it
@@ -18,9 +22,9 @@ type deferring struct {
 }
 
 func newDeferring(t *testing.T, damage func(s *damagingStore)) *deferring {
-	table, kinds := plainTable()
+	table, kinds := backfilltest.PlainTable()
 	f := newFixture(t, table, kinds)
-	f.insert(newRand(t), 2000)
+	f.Insert(backfilltest.Rand(t), 2000)
 	d := &deferring{onTikv: newOnTikv(f)}
 	d.cut(4)
 	damaging := &damagingStore{Store: d.onTikv.store, on: d.onTikv}
@@ -28,7 +32,7 @@ func newDeferring(t *testing.T, damage func(s *damagingStore)) *deferring {
 	d.store = &summingStore{Store: damaging, Checksummer: damaging}
 	d.opts = d.options()
 	d.opts.Store, d.opts.SaveCheckpoint = d.store, d.save
-	d.spec = d.onTikv.spec(indexOn(9, true, 0))
+	d.spec = d.onTikv.spec(backfilltest.IndexOn(9, true, 0))
 	d.spec.Compared = true
 	return d
 }
@@ -39,18 +43,18 @@ func (d *deferring) save(_ context.Context, checkpoint []byte) error {
 }
 
 // compareNow compares at a later timestamp.
-func (d *deferring) compareNow() *CompareResult {
+func (d *deferring) compareNow() *compare.Result {
 	task := d.spec.Task
 	task.TS = d.now()
-	result, err := Compare(d.ctx, d.opts, task)
-	require.NoError(d.t, err)
+	result, err := compare.Run(d.Ctx, d.opts.Common(), task)
+	require.NoError(d.T, err)
 	return &result
 }
 
 // TestSumsAreLeftToTheComparison: entries that will be compared are not summed up twice.
 func TestSumsAreLeftToTheComparison(t *testing.T) {
 	d := newDeferring(t, func(*damagingStore) {})
-	built, err := Run(d.ctx, d.opts, d.spec)
+	built, err := Run(d.Ctx, d.opts, d.spec)
 	require.NoError(t, err)
 	require.True(t, built.Deferred)
 	require.Empty(t, d.store.sums)
@@ -64,10 +68,10 @@ func TestSumsAreLeftToTheComparison(t *testing.T) {
 		"differed":     func(spec *Spec) { spec.Differed = true },
 	} {
 		d.store.sums = nil
-		spec := d.onTikv.spec(indexOn(10, true, 0))
+		spec := d.onTikv.spec(backfilltest.IndexOn(10, true, 0))
 		spec.Compared = true
 		change(&spec)
-		built, err := Run(d.ctx, d.opts, spec)
+		built, err := Run(d.Ctx, d.opts, spec)
 		require.NoError(t, err, name)
 		require.False(t, built.Deferred, name)
 		require.NotEmpty(t, d.store.sums, name)
@@ -78,20 +82,20 @@ func TestSumsAreLeftToTheComparison(t *testing.T) {
 // dropEntries removes what a build has made.
 func (d *deferring) dropEntries(spec Spec) {
 	for _, idx := range spec.Indexes {
-		require.NoError(d.t, d.data.Builds().DeleteRange(d.ctx, indexRange(d.table.ID, idx.ID)))
+		require.NoError(d.T, d.data.Builds().DeleteRange(d.Ctx, encode.IndexRange(d.Table.ID, idx.ID)))
 	}
 }
 
 // TestDifferenceHasTheBuildVerified: what a build has lost is found by the comparison, and built again.
 func TestDifferenceHasTheBuildVerified(t *testing.T) {
-	d := newDeferring(t, func(s *damagingStore) { s.loseEntry(indexOn(9, true, 0)) })
-	built, err := Run(d.ctx, d.opts, d.spec)
+	d := newDeferring(t, func(s *damagingStore) { s.loseEntry(backfilltest.IndexOn(9, true, 0)) })
+	built, err := Run(d.Ctx, d.opts, d.spec)
 	require.NoError(t, err)
 	require.True(t, built.Deferred)
 	require.Len(t, d.compareNow().Differences, 1)
 
 	d.spec.Checkpoint, d.spec.Differed = d.saved, true
-	built, err = Run(d.ctx, d.opts, d.spec)
+	built, err = Run(d.Ctx, d.opts, d.spec)
 	require.NoError(t, err)
 	require.False(t, built.Deferred)
 	require.True(t, built.Rebuilt)
@@ -102,7 +106,7 @@ func TestDifferenceHasTheBuildVerified(t *testing.T) {
 func TestLostRowsShowInTheComparison(t *testing.T) {
 	d := newDeferring(t, (*damagingStore).dropBatch)
 	d.opts.MaxWorkers, d.opts.BatchRows = 1, 32
-	built, err := Run(d.ctx, d.opts, d.spec)
+	built, err := Run(d.Ctx, d.opts, d.spec)
 	require.NoError(t, err)
 	require.True(t, built.Deferred)
 	require.False(t, d.compareNow().Clean())
@@ -119,8 +123,8 @@ func TestSpotCheckHasTheBuildVerified(t *testing.T) {
 			return append([]byte("wrong"), value...)
 		}
 	})
-	first = int64(len(d.rows))
-	built, err := Run(d.ctx, d.opts, d.spec)
+	first = int64(len(d.Rows))
+	built, err := Run(d.Ctx, d.opts, d.spec)
 	require.NoError(t, err)
 	require.True(t, built.Rebuilt)
 	require.True(t, d.compareNow().Clean())

@@ -1,34 +1,26 @@
-// Package backfill builds indexes of a table from its rows at a timestamp S, and
-// compares rows with indexes at a timestamp T.
+// Package backfill builds indexes of a table from its rows at a timestamp S.
 //
 // [Run] builds. Workers scan ranges of the table at S, reading only the columns
 // the new indexes need, compute virtual columns by TiDB's own expression library,
 // and encode the entries of all indexes of the job straight from the columns;
-// package ingest sorts them and imports them into the store at version S. Whatever
+// package ingest sorts them and imports them into the store at version S. What
 // concurrent transactions write to the indexes has a newer version and shadows what
 // is imported, so there is nothing to merge or to catch up with afterwards, and
-// doing a part again changes nothing.
+// building a range again changes nothing.
 //
 //	plan -> queue of ranges -> workers: scan, encode -> ingest: sort, merge, import
 //	                              ^                              |
 //	                              +------- checkpoint <----------+   verify
 //
-// Several nodes build one table in parts: [RunParts] builds those that one node has, which
-// it asks for one after the other, as one build with one import.
-//
-// [Compare] takes nobody's word: it reads rows and entries at T and says which keys
-// of an index the rows do not give, or give more than once. What is found is
-// repaired by the caller, with the entries of single rows from a [RowEncoder].
-// [CompareSince] first compares what has changed since a build has verified the indexes,
-// in a store that is a kv.ChangeFinder. In one that is a kv.UnchangedCounter it does not read rows again that nobody
-// has written since they were built.
+// Several nodes build one table in subtasks: [RunSubtasks] builds those that one node has,
+// which it asks for one after the other, as one build with one import.
 //
 // A partitioned table is built a few partitions at a time, so that memory does not
-// depend on their number. Multi-valued and global indexes are encoded by TiDB's
-// package tables, all others here; [Supported] names what is left to TiDB.
+// depend on their number.
 //
-// Virtual columns need TiDB's package planner/core in the program, which compiles
-// expressions; every server has it.
+// The packages below it: encode makes the entries of rows, keyrange cuts ranges of keys,
+// execution has what builds and comparisons have in common, compare compares rows with
+// indexes at a timestamp T.
 //
 // # Invariants
 //
@@ -45,14 +37,12 @@
 //   - Before Run returns success, count and checksum of each index's entries at S
 //     as read back through the store equal those of the entries encoded from the
 //     rows, and the number of rows that were scanned is that of the record keys at
-//     S, which are counted by a reading of their own. Compare counts those at its
+//     S, which are counted by a reading of their own. A comparison counts those at its
 //     timestamp: a build that is Compared leaves that to it, unless the store can tell
 //     what has changed since. A store that is a kv.Checksummer reads and sums up itself,
 //     with its own function; if such a build is Compared, the sums are left to the comparison,
-//     too, and asked for only if that finds a difference (Spec.Differed). Then the entries of some rows are looked up, as TiDB's
-//     package tables makes them of rows as they are stored: a scan or an encoder that does
-//     the same wrong to many rows is not seen by sums.
+//     too, and asked for only if that finds a difference (Spec.Differed). Then the entries of some
+//     rows are looked up (compare.SpotCheck): a scan or an encoder that does the same wrong to
+//     many rows is not seen by sums.
 //   - When Run returns, with or without an error, no file of it is left.
-//   - Entries equal TiDB's, byte for byte; package equality compares them over all
-//     kinds of indexes, types and collations.
 package backfill

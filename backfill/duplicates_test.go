@@ -9,6 +9,7 @@ import (
 	"github.com/pingcap/tidb/pkg/tablecodec"
 	"github.com/stretchr/testify/require"
 
+	"fastddl/backfill/backfilltest"
 	"fastddl/config"
 	"fastddl/ingest"
 )
@@ -18,15 +19,15 @@ import (
 func TestDuplicatesInDifferentRanges(t *testing.T) {
 	const rows = 3000
 	f := newDuplicatesFixture(t, rows)
-	f.put(10, -1)
-	f.put(rows-10, -1)
-	f.put(20, -2)
-	f.put(rows-20, -2)
-	f.put(40, -3)
-	f.put(rows/2, -3)
-	f.put(rows-30, -3)
-	f.put(50, nil)
-	f.put(rows-50, nil)
+	f.Put(10, -1)
+	f.Put(rows-10, -1)
+	f.Put(20, -2)
+	f.Put(rows-20, -2)
+	f.Put(40, -3)
+	f.Put(rows/2, -3)
+	f.Put(rows-30, -3)
+	f.Put(50, nil)
+	f.Put(rows-50, nil)
 	for name, memory := range map[string]string{"in memory": "0", "in runs": "3MiB"} {
 		t.Run(name, func(t *testing.T) {
 			opts := f.options()
@@ -36,7 +37,7 @@ func TestDuplicatesInDifferentRanges(t *testing.T) {
 			var reading atomic.Int32
 			together := make(chan struct{})
 			meet := sync.OnceFunc(func() { close(together) })
-			opts.Store = &faultyStore{Store: f.store, onScan: func(int64) error {
+			opts.Store = &backfilltest.FaultyStore{Store: f.Store, OnScan: func(int64) error {
 				if reading.Add(1) > 1 {
 					meet()
 				}
@@ -47,16 +48,16 @@ func TestDuplicatesInDifferentRanges(t *testing.T) {
 				}
 				return nil
 			}}
-			idx := indexOn(9, true, 1)
-			_, err := Run(f.ctx, opts, f.spec(idx))
+			idx := backfilltest.IndexOn(9, true, 1)
+			_, err := Run(f.Ctx, opts, f.spec(idx))
 			requireHandles(t, err, [][]int64{{40, rows / 2, rows - 30}, {20, rows - 20}, {10, rows - 10}})
 			select {
 			case <-together:
 			default:
 				require.Fail(t, "one worker did it all")
 			}
-			f.requireNoTempFiles()
-			f.dropIndex(idx)
+			f.RequireNoTempFiles()
+			f.DropIndex(idx)
 		})
 	}
 }
@@ -65,22 +66,22 @@ func TestDuplicatesInDifferentRanges(t *testing.T) {
 func TestDuplicatesInDifferentFlushes(t *testing.T) {
 	const rows = 3000
 	f := newDuplicatesFixture(t, rows)
-	f.put(rows-30, 40)
+	f.Put(rows-30, 40)
 	opts := f.options()
 	opts.BatchRows, opts.CheckpointInterval, opts.MaxWorkers = 64, time.Millisecond, 1
-	opts.Store = &faultyStore{Store: f.store, onScan: func(int64) error { time.Sleep(time.Millisecond); return nil }}
-	res, err := Run(f.ctx, opts, f.spec(indexOn(9, true, 1)))
+	opts.Store = &backfilltest.FaultyStore{Store: f.Store, OnScan: func(int64) error { time.Sleep(time.Millisecond); return nil }}
+	res, err := Run(f.Ctx, opts, f.spec(backfilltest.IndexOn(9, true, 1)))
 	requireHandles(t, err, [][]int64{{40, rows - 30}})
 	require.Greater(t, res.Flushes, 2)
-	f.requireNoTempFiles()
+	f.RequireNoTempFiles()
 }
 
-// newDuplicatesFixture is plainTable with rows (i, i).
+// newDuplicatesFixture is PlainTable with rows (i, i).
 func newDuplicatesFixture(t *testing.T, rows int64) *fixture {
-	table, kinds := plainTable()
+	table, kinds := backfilltest.PlainTable()
 	f := newFixture(t, table, kinds)
 	for id := int64(1); id <= rows; id++ {
-		f.put(id, id)
+		f.Put(id, id)
 	}
 	return f
 }

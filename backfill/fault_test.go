@@ -8,9 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pingcap/tidb/pkg/tablecodec"
 	"github.com/stretchr/testify/require"
 
+	"fastddl/backfill/backfilltest"
+	"fastddl/backfill/encode"
 	"fastddl/config"
 	"fastddl/event"
 	"fastddl/ingest"
@@ -18,120 +19,19 @@ import (
 	"fastddl/kv"
 )
 
-// faultyStore fails operations on demand, and counts what is read.
-type faultyStore struct {
-	kv.Store
-	onImport        func(n int64) error // before the n-th import
-	onScan          func(n int64) error // before the n-th batch
-	onRead          func(n int64) error // before the n-th entry is read back, or range counted
-	skip            func(n int64) bool  // leaves the n-th imported pair out
-	imports         atomic.Int64
-	batches         atomic.Int64
-	rows            atomic.Int64 // handed out by scans
-	entries, counts atomic.Int64 // read back
-	pairs           atomic.Int64
-}
-
-func (s *faultyStore) Import(ctx context.Context, units []kv.ImportUnit) error {
-	if n := s.imports.Add(1); s.onImport != nil {
-		if err := s.onImport(n); err != nil {
-			return err
-		}
-	}
-	return s.Store.Import(ctx, units)
-}
-
-func (s *faultyStore) ScanColumns(ctx context.Context, req kv.ScanRequest, fn func(*kv.RowBatch) error) error {
-	if req.BatchRows == sampleRows {
-		return s.Store.ScanColumns(ctx, req, fn) // no part of the scan
-	}
-	return s.Store.ScanColumns(ctx, req, func(b *kv.RowBatch) error {
-		if s.onScan != nil {
-			if err := s.onScan(s.batches.Add(1)); err != nil {
-				return err
-			}
-		}
-		s.rows.Add(int64(b.NumRows()))
-		return fn(b)
-	})
-}
-
-func (s *faultyStore) Snapshot(ctx context.Context, ts uint64) (kv.Snapshot, error) {
-	snap, err := s.Store.Snapshot(ctx, ts)
-	return &faultySnapshot{snap, s}, err
-}
-
-type faultySnapshot struct {
-	kv.Snapshot
-	s *faultyStore
-}
-
-func (s *faultySnapshot) Iter(r kv.KeyRange) (kv.Iterator, error) {
-	it, err := s.Snapshot.Iter(r)
-	if err != nil || tablecodec.IsRecordKey(r.Start) {
-		return it, err
-	}
-	return &faultyIterator{it.(kv.VersionedIterator), s.s}, nil
-}
-
-func (s *faultySnapshot) Count(ctx context.Context, r kv.KeyRange) (int64, error) {
-	if n := s.s.counts.Add(1); s.s.onRead != nil {
-		if err := s.s.onRead(n); err != nil {
-			return 0, err
-		}
-	}
-	return s.Snapshot.Count(ctx, r)
-}
-
-type faultyIterator struct {
-	kv.VersionedIterator
-	s *faultyStore
-}
-
-func (it *faultyIterator) Next() error {
-	if n := it.s.entries.Add(1); it.s.onRead != nil {
-		if err := it.s.onRead(n); err != nil {
-			return err
-		}
-	}
-	return it.VersionedIterator.Next()
-}
-
-func (s *faultyStore) NewImportWriter(ctx context.Context, opts kv.ImportOptions) (kv.ImportWriter, error) {
-	w, err := s.Store.NewImportWriter(ctx, opts)
-	if err != nil || s.skip == nil {
-		return w, err
-	}
-	return &skippingWriter{w, s}, nil
-}
-
-type skippingWriter struct {
-	kv.ImportWriter
-	s *faultyStore
-}
-
-func (w *skippingWriter) Add(key, value []byte) error {
-	if w.s.skip(w.s.pairs.Add(1)) {
-		return nil
-	}
-	return w.ImportWriter.Add(key, value)
-}
-
-var errInjected = errors.New("injected")
-
 // TestResumeFromEveryCheckpoint lets the process die in each part of a build, at
 // a later point each time, and the build go on from the last checkpoint: nothing
 // that was durable is scanned, imported or read back again.
 func TestResumeFromEveryCheckpoint(t *testing.T) {
-	r := newRand(t)
+	r := backfilltest.Rand(t)
 	for _, kind := range []string{"import", "scan", "checkpoint", "verify"} {
 		t.Run(kind, func(t *testing.T) {
-			table, kinds := plainTable()
-			idx := indexOn(9, false, 2, 1)
+			table, kinds := backfilltest.PlainTable()
+			idx := backfilltest.IndexOn(9, false, 2, 1)
 			f := newFixture(t, table, kinds)
-			f.insert(r, 3000)
+			f.Insert(r, 3000)
 			spec := f.spec(idx)
-			total := int64(len(f.rows))
+			total := int64(len(f.Rows))
 			var saved []byte
 			failures, inVerify := 0, 0
 			for fail := int64(1); ; fail++ {
@@ -139,47 +39,47 @@ func TestResumeFromEveryCheckpoint(t *testing.T) {
 				if cp, err := decodeCheckpoint(saved, &spec.Task); err == nil && cp != nil {
 					before = *cp
 				}
-				store := &faultyStore{Store: f.store}
+				store := &backfilltest.FaultyStore{Store: f.Store}
 				dead := new(atomic.Bool)
 				opts := f.options()
 				opts.Store, opts.BatchRows, opts.CheckpointInterval = store, 64, time.Millisecond
 				opts.SaveCheckpoint = func(_ context.Context, data []byte) error {
 					if dead.Load() {
-						return errInjected
+						return backfilltest.ErrInjected
 					}
 					saved = slices.Clone(data)
 					return nil
 				}
 				dieIn(kind, fail, store, &opts, dead)
 				spec.Checkpoint = saved
-				res, err := Run(f.ctx, opts, spec)
-				f.requireNoTempFiles()
-				require.LessOrEqual(t, store.rows.Load(), total-before.Rows, "rows are scanned again")
-				require.LessOrEqual(t, store.entries.Load(), total-before.verified(), "entries are read back again")
+				res, err := Run(f.Ctx, opts, spec)
+				f.RequireNoTempFiles()
+				require.LessOrEqual(t, store.Rows.Load(), total-before.Rows, "rows are scanned again")
+				require.LessOrEqual(t, store.Entries.Load(), total-before.verified(), "entries are read back again")
 				require.GreaterOrEqual(t, res.Rows, before.Rows, "progress that was durable is lost")
 				if before.Rows == total {
-					require.Zero(t, store.imports.Load())
+					require.Zero(t, store.Imports.Load())
 				}
 				if before.verified() > 0 {
 					inVerify++
 				}
 				if err == nil {
-					require.Equal(t, total-before.Rows, store.rows.Load())
-					require.Equal(t, total-before.verified(), store.entries.Load())
+					require.Equal(t, total-before.Rows, store.Rows.Load())
+					require.Equal(t, total-before.verified(), store.Entries.Load())
 					require.EqualValues(t, total, res.Entries)
 					break
 				}
 				failures++
 				require.Less(t, failures, 1000)
 				if !errors.Is(err, kv.ErrClosed) {
-					require.ErrorIs(t, err, errInjected)
+					require.ErrorIs(t, err, backfilltest.ErrInjected)
 				}
 			}
 			require.Greater(t, failures, 2)
 			if kind == "verify" {
 				require.Greater(t, inVerify, 1)
 			}
-			f.requireIndex(idx, spec.TS, describe(table, idx, kinds))
+			f.RequireIndex(idx, spec.TS, backfilltest.Describe(table, idx, kinds))
 		})
 	}
 }
@@ -196,16 +96,16 @@ func (c *checkpoint) verified() (n int64) {
 
 // dieIn makes a build fail in one of its parts, and every checkpoint from then on.
 // It dies a little later every time, up to a few operations.
-func dieIn(kind string, fail int64, store *faultyStore, opts *Options, dead *atomic.Bool) {
+func dieIn(kind string, fail int64, store *backfilltest.FaultyStore, opts *Options, dead *atomic.Bool) {
 	die := func(n, at int64) error {
 		if n != at {
 			return nil
 		}
 		dead.Store(true)
-		return errInjected
+		return backfilltest.ErrInjected
 	}
 	at := (fail-1)%5 + 1
-	store.onScan = func(n int64) error {
+	store.OnScan = func(n int64) error {
 		time.Sleep(time.Millisecond) // so that the checkpoint interval passes
 		if kind == "scan" {
 			return die(n, at)
@@ -215,7 +115,7 @@ func dieIn(kind string, fail int64, store *faultyStore, opts *Options, dead *ato
 	switch kind {
 	case "import":
 		// An import that fails once is retried; a closed store is not.
-		store.onImport = func(n int64) error {
+		store.OnImport = func(n int64) error {
 			if die(n, at) != nil {
 				return kv.ErrClosed
 			}
@@ -231,7 +131,7 @@ func dieIn(kind string, fail int64, store *faultyStore, opts *Options, dead *ato
 			return save(ctx, data)
 		}
 	case "verify":
-		store.onRead = func(n int64) error {
+		store.OnRead = func(n int64) error {
 			if n%20 == 0 {
 				time.Sleep(200 * time.Microsecond)
 			}
@@ -241,13 +141,13 @@ func dieIn(kind string, fail int64, store *faultyStore, opts *Options, dead *ato
 }
 
 func TestCancelLeavesNothing(t *testing.T) {
-	r := newRand(t)
-	table, kinds := plainTable()
+	r := backfilltest.Rand(t)
+	table, kinds := backfilltest.PlainTable()
 	f := newFixture(t, table, kinds)
-	f.load(30_000)
-	idx := indexOn(9, false, 2)
+	f.Load(30_000)
+	idx := backfilltest.IndexOn(9, false, 2)
 	cancelled := 0
-	for i := range 1 + rounds(24) {
+	for i := range 1 + backfilltest.Rounds(24) {
 		opts := f.options()
 		opts.Globals = smallMemory(t)
 		opts.Resources = ingest.NewResources(opts.Globals, 0)
@@ -261,7 +161,7 @@ func TestCancelLeavesNothing(t *testing.T) {
 		if i == 0 {
 			patience = 0
 		}
-		ctx, cancel := context.WithTimeout(f.ctx, patience)
+		ctx, cancel := context.WithTimeout(f.Ctx, patience)
 		_, err := Run(ctx, opts, f.spec(idx))
 		deadline, _ := ctx.Deadline()
 		require.Less(t, time.Since(deadline), time.Minute)
@@ -270,7 +170,7 @@ func TestCancelLeavesNothing(t *testing.T) {
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 			cancelled++
 		}
-		f.requireNoTempFiles()
+		f.RequireNoTempFiles()
 		require.Zero(t, opts.Resources.Usage().Jobs)
 		require.Zero(t, opts.Resources.Usage().MemoryBytes)
 		require.Zero(t, opts.Resources.Usage().TempBytes)
@@ -281,19 +181,19 @@ func TestCancelLeavesNothing(t *testing.T) {
 // TestPauseKeepsWhatIsVerified: a build that is stopped while it reads the index
 // back goes on there, however long the time between checkpoints is.
 func TestPauseKeepsWhatIsVerified(t *testing.T) {
-	r := newRand(t)
-	table, kinds := plainTable()
+	r := backfilltest.Rand(t)
+	table, kinds := backfilltest.PlainTable()
 	f := newFixture(t, table, kinds)
-	f.insert(r, 3000)
-	idx, second := indexOn(9, false, 2), indexOn(10, false, 1)
+	f.Insert(r, 3000)
+	idx, second := backfilltest.IndexOn(9, false, 2), backfilltest.IndexOn(10, false, 1)
 	spec := f.spec(idx, second)
-	total := int64(2 * len(f.rows))
+	total := int64(2 * len(f.Rows))
 
-	ctx, pause := context.WithCancelCause(f.ctx)
-	store := &faultyStore{Store: f.store}
-	store.onRead = func(n int64) error {
+	ctx, pause := context.WithCancelCause(f.Ctx)
+	store := &backfilltest.FaultyStore{Store: f.Store}
+	store.OnRead = func(n int64) error {
 		if n == total*3/4 {
-			pause(errInjected)
+			pause(backfilltest.ErrInjected)
 			return ctx.Err()
 		}
 		return nil
@@ -305,87 +205,87 @@ func TestPauseKeepsWhatIsVerified(t *testing.T) {
 		return ctx.Err()
 	}
 	_, err := Run(ctx, opts, spec)
-	require.ErrorIs(t, err, errInjected)
+	require.ErrorIs(t, err, backfilltest.ErrInjected)
 	cp, err := decodeCheckpoint(spec.Checkpoint, &spec.Task)
 	require.NoError(t, err)
 	require.Empty(t, cp.Remaining)
 	require.Greater(t, cp.verified(), total/4)
 
-	store = &faultyStore{Store: f.store}
+	store = &backfilltest.FaultyStore{Store: f.Store}
 	opts.Store = store
-	res, err := Run(f.ctx, opts, spec)
+	res, err := Run(f.Ctx, opts, spec)
 	require.NoError(t, err)
 	require.Equal(t, total, res.Entries)
-	require.Zero(t, store.rows.Load())
-	require.Equal(t, total-cp.verified(), store.entries.Load())
+	require.Zero(t, store.Rows.Load())
+	require.Equal(t, total-cp.verified(), store.Entries.Load())
 }
 
 // TestRebuildingSurvivesACrash: that an index was found wrong is not forgotten,
 // and it is not built a third time.
 func TestRebuildingSurvivesACrash(t *testing.T) {
-	r := newRand(t)
-	table, kinds := plainTable()
+	r := backfilltest.Rand(t)
+	table, kinds := backfilltest.PlainTable()
 	f := newFixture(t, table, kinds)
-	f.insert(r, 2000)
-	idx := indexOn(9, false, 1)
+	f.Insert(r, 2000)
+	idx := backfilltest.IndexOn(9, false, 1)
 	spec := f.spec(idx)
-	count := int64(len(f.rows))
-	store := &faultyStore{Store: f.store, skip: func(n int64) bool { return n%count == 70 }}
+	count := int64(len(f.Rows))
+	store := &backfilltest.FaultyStore{Store: f.Store, Skip: func(n int64) bool { return n%count == 70 }}
 	opts := f.options()
 	opts.Store = store
 	opts.SaveCheckpoint = func(_ context.Context, data []byte) error {
 		spec.Checkpoint = slices.Clone(data)
 		return nil
 	}
-	store.onScan = func(int64) error {
-		if store.rows.Load() >= count {
-			return errInjected // in the second build
+	store.OnScan = func(int64) error {
+		if store.Rows.Load() >= count {
+			return backfilltest.ErrInjected // in the second build
 		}
 		return nil
 	}
-	_, err := Run(f.ctx, opts, spec)
-	require.ErrorIs(t, err, errInjected)
+	_, err := Run(f.Ctx, opts, spec)
+	require.ErrorIs(t, err, backfilltest.ErrInjected)
 
-	store.onScan = nil
-	store.rows.Store(0)
-	store.pairs.Store(0)
-	_, err = Run(f.ctx, opts, spec)
+	store.OnScan = nil
+	store.Rows.Store(0)
+	store.Pairs.Store(0)
+	_, err = Run(f.Ctx, opts, spec)
 	require.ErrorContains(t, err, "after rebuilding once")
-	require.Equal(t, count, store.rows.Load())
+	require.Equal(t, count, store.Rows.Load())
 }
 
 // TestScannerPanics: what a worker held that panicked is given back like that of one that
 // failed, or other jobs would have to do without it. The job asserts that at its end.
 func TestScannerPanics(t *testing.T) {
-	table, kinds := plainTable()
+	table, kinds := backfilltest.PlainTable()
 	f := newFixture(t, table, kinds)
-	f.insert(newRand(t), 2000)
+	f.Insert(backfilltest.Rand(t), 2000)
 	opts := f.options()
 	opts.BatchRows = 64
-	opts.Store = &faultyStore{Store: f.store, onScan: func(n int64) error {
+	opts.Store = &backfilltest.FaultyStore{Store: f.Store, OnScan: func(n int64) error {
 		if n == 5 {
 			panic("injected panic")
 		}
 		return nil
 	}}
-	_, err := Run(f.ctx, opts, f.spec(indexOn(9, false, 1)))
+	_, err := Run(f.Ctx, opts, f.spec(backfilltest.IndexOn(9, false, 1)))
 	var panicked *errs.PanicError
 	require.ErrorAs(t, err, &panicked)
 	require.Equal(t, "injected panic", panicked.Value)
-	f.requireNoTempFiles()
+	f.RequireNoTempFiles()
 }
 
 // TestCheckpointIntervalIsFollowed lowers the time between checkpoints while a
 // build scans.
 func TestCheckpointIntervalIsFollowed(t *testing.T) {
-	table, kinds := plainTable()
+	table, kinds := backfilltest.PlainTable()
 	f := newFixture(t, table, kinds)
-	f.load(20_000)
-	idx := indexOn(9, false, 1)
+	f.Load(20_000)
+	idx := backfilltest.IndexOn(9, false, 1)
 	opts := f.options()
 	opts.Globals, opts.BatchRows, opts.MaxWorkers = config.NewGlobals(), 100, 1
 	first := true
-	opts.Store = &faultyStore{Store: f.store, onScan: func(int64) error {
+	opts.Store = &backfilltest.FaultyStore{Store: f.Store, OnScan: func(int64) error {
 		if first {
 			first = false
 			set(t, opts.Globals, config.CheckpointInterval, "1s")
@@ -393,19 +293,19 @@ func TestCheckpointIntervalIsFollowed(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 		return nil
 	}}
-	res, err := Run(f.ctx, opts, f.spec(idx))
+	res, err := Run(f.Ctx, opts, f.spec(idx))
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, res.Flushes, 2)
 }
 
 func TestDamageIsRepairedOnceAndThenReported(t *testing.T) {
-	r := newRand(t)
-	table, kinds := plainTable()
+	r := backfilltest.Rand(t)
+	table, kinds := backfilltest.PlainTable()
 	f := newFixture(t, table, kinds)
-	f.insert(r, 2000)
-	idx := indexOn(9, false, 1)
+	f.Insert(r, 2000)
+	idx := backfilltest.IndexOn(9, false, 1)
 
-	store := &faultyStore{Store: f.store}
+	store := &backfilltest.FaultyStore{Store: f.Store}
 	opts := f.options()
 	opts.Store = store
 	var retries []event.Retry
@@ -415,60 +315,60 @@ func TestDamageIsRepairedOnceAndThenReported(t *testing.T) {
 			retries = append(retries, retry)
 		}
 	})
-	count := int64(len(f.rows))
-	store.skip = func(n int64) bool { return n == 70 }
+	count := int64(len(f.Rows))
+	store.Skip = func(n int64) bool { return n == 70 }
 	spec := f.spec(idx)
-	res, err := Run(f.ctx, opts, spec)
+	res, err := Run(f.Ctx, opts, spec)
 	require.NoError(t, err)
 	require.True(t, res.Rebuilt)
 	require.Len(t, retries, 1)
 	require.Equal(t, count, res.Entries)
-	f.requireIndex(idx, spec.TS, "rebuilt")
+	f.RequireIndex(idx, spec.TS, "rebuilt")
 
-	f.dropIndex(idx)
-	store.pairs.Store(0)
-	store.skip = func(n int64) bool { return n%count == 70 }
-	_, err = Run(f.ctx, opts, f.spec(idx))
+	f.DropIndex(idx)
+	store.Pairs.Store(0)
+	store.Skip = func(n int64) bool { return n%count == 70 }
+	_, err = Run(f.Ctx, opts, f.spec(idx))
 	var mismatch *MismatchError
 	require.ErrorAs(t, err, &mismatch)
 	require.ErrorContains(t, err, "after rebuilding once")
 	require.Equal(t, mismatch.Want.Entries, mismatch.Got.Entries+1)
-	f.requireNoTempFiles()
+	f.RequireNoTempFiles()
 }
 
 func TestForeignEntryIsReported(t *testing.T) {
-	r := newRand(t)
-	table, kinds := plainTable()
+	r := backfilltest.Rand(t)
+	table, kinds := backfilltest.PlainTable()
 	f := newFixture(t, table, kinds)
-	f.insert(r, 100)
-	idx := indexOn(9, false, 1)
-	var c changes
-	c.put(append(indexPrefix(table.ID, idx.ID), 3, 1), []byte("0"))
-	f.commit(c)
+	f.Insert(r, 100)
+	idx := backfilltest.IndexOn(9, false, 1)
+	var c backfilltest.Changes
+	c.Put(append(encode.IndexPrefix(table.ID, idx.ID), 3, 1), []byte("0"))
+	f.Commit(c)
 
 	var mismatch *MismatchError
-	_, err := Run(f.ctx, f.options(), f.spec(idx))
+	_, err := Run(f.Ctx, f.options(), f.spec(idx))
 	require.ErrorAs(t, err, &mismatch)
-	require.EqualValues(t, len(f.rows)+1, mismatch.Got.Entries)
+	require.EqualValues(t, len(f.Rows)+1, mismatch.Got.Entries)
 }
 
 // What an older snapshot has left in a unique index is for the comparison to find. Nothing
 // else is, and only if there is one.
 func TestLeftoversAreAccepted(t *testing.T) {
-	r := newRand(t)
-	table, kinds := plainTable()
+	r := backfilltest.Rand(t)
+	table, kinds := backfilltest.PlainTable()
 	f := newFixture(t, table, kinds)
-	f.insert(r, 100)
+	f.Insert(r, 100)
 	for i, c := range []struct{ unique, compared, leftovers, accepted bool }{
 		{true, true, true, true}, {true, true, false, false}, {true, false, true, false}, {false, true, true, false},
 	} {
-		idx := indexOn(int64(10+i), c.unique, 0)
-		var left changes
-		left.put(append(indexPrefix(table.ID, idx.ID), 3, 1), []byte("0"))
-		f.commit(left)
+		idx := backfilltest.IndexOn(int64(10+i), c.unique, 0)
+		var left backfilltest.Changes
+		left.Put(append(encode.IndexPrefix(table.ID, idx.ID), 3, 1), []byte("0"))
+		f.Commit(left)
 		spec := f.spec(idx)
 		spec.Compared, spec.Leftovers = c.compared, c.leftovers
-		res, err := Run(f.ctx, f.options(), spec)
+		res, err := Run(f.Ctx, f.options(), spec)
 		if !c.accepted {
 			require.ErrorAs(t, err, new(*MismatchError), "%+v", c)
 			continue

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"fastddl/backfill/backfilltest"
 	"fastddl/config"
 	"fastddl/event"
 	"fastddl/flow/flowtest"
@@ -17,14 +18,14 @@ import (
 // of the stages pauses there, ends all the same, and is right.
 func TestBuildGivesWayInEveryStage(t *testing.T) {
 	const rows = 30_000
-	table, kinds := plainTable()
+	table, kinds := backfilltest.PlainTable()
 	f := newFixture(t, table, kinds)
-	f.load(rows)
-	idx := indexOn(9, false, 1)
+	f.Load(rows)
+	idx := backfilltest.IndexOn(9, false, 1)
 	spec := f.spec(idx)
 	for _, stage := range []string{"scan", "verify"} {
 		t.Run(stage, func(t *testing.T) {
-			defer f.dropIndex(idx)
+			defer f.DropIndex(idx)
 			var paused atomic.Int64
 			sampler := new(flowtest.Foreground)
 			bus := &event.Bus{}
@@ -50,11 +51,11 @@ func TestBuildGivesWayInEveryStage(t *testing.T) {
 				}
 				return nil
 			}
-			opts.Store = &faultyStore{Store: f.store, onScan: func(int64) error { return slow(0) }, onRead: slow}
-			res, err := Run(f.ctx, opts, spec)
+			opts.Store = &backfilltest.FaultyStore{Store: f.Store, OnScan: func(int64) error { return slow(0) }, OnRead: slow}
+			res, err := Run(f.Ctx, opts, spec)
 			require.NoError(t, err)
 			require.EqualValues(t, rows, res.Rows)
-			f.requireLoaded(rows, f.ts(), idx)
+			f.RequireLoaded(rows, f.TS(), idx)
 			require.Greater(t, time.Duration(paused.Load()), 5*time.Millisecond)
 		})
 	}

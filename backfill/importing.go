@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"fastddl/backfill/keyrange"
 	"fastddl/ingest"
 	"fastddl/internal/stage"
 )
@@ -15,7 +16,7 @@ import (
 // than workers when those take all cores, because files are waited for until
 // they are on disk.
 func (b *build) mergers() int {
-	if n := b.share.Workers(); n < b.opts.MaxWorkers {
+	if n := b.Share.Workers(); n < b.opts.MaxWorkers {
 		return n
 	}
 	return b.opts.MaxWorkers + 1
@@ -26,7 +27,7 @@ func (b *build) mergers() int {
 func (b *build) ingest(ctx context.Context, cp *checkpoint) (err error) {
 	tasks := cp.tasks()
 	b.cuts = nil
-	b.progress.begin(cp.Rows, cp.Weight-totalWeight(tasks), cp.Weight)
+	b.Progress.Begin(cp.Rows, cp.Weight-keyrange.TotalWeight(tasks), cp.Weight)
 	if err := b.countBeside(ctx); err != nil {
 		return err
 	}
@@ -40,9 +41,16 @@ func (b *build) ingest(ctx context.Context, cp *checkpoint) (err error) {
 	return nil
 }
 
+// groupOf returns the group that the rows of a task are in. Groups do not depend on what is
+// left to do.
+func (b *build) groupOf(t keyrange.Weighted) *group {
+	i := slices.Index(b.Physicals, t.PhysicalID())
+	return groupFrom(b.Task.Table, b.Task.Indexes, b.Physicals, i-i%groupSize(b.Task.Indexes))
+}
+
 // ingestGroup does the tasks of one group, and returns those of other groups: others, and
-// what parts bring meanwhile.
-func (b *build) ingestGroup(ctx context.Context, cp *checkpoint, g *group, tasks, others []task) (left []task, err error) {
+// those of subtasks that join meanwhile.
+func (b *build) ingestGroup(ctx context.Context, cp *checkpoint, g *group, tasks, others []keyrange.Weighted) (left []keyrange.Weighted, err error) {
 	before := cp.wanted()
 	job, err := b.openJob(g, cp.Rows > 0)
 	if err != nil {
@@ -52,17 +60,17 @@ func (b *build) ingestGroup(ctx context.Context, cp *checkpoint, g *group, tasks
 		b.addJob(job)
 		err = errors.Join(err, job.Close())
 	}()
-	b.enter(stage.Scan.String(), nil)
+	b.Enter(stage.Scan.String(), nil)
 	if err := b.partition(ctx, job, g, tasks); err != nil {
 		return nil, err
 	}
 	for {
-		var came []task
+		var came []keyrange.Weighted
 		if tasks, came, err = b.scanRound(ctx, job, g, tasks); err != nil {
 			return nil, err
 		}
 		others = slices.Concat(others, came)
-		sortTasks(others)
+		keyrange.Sort(others)
 		if len(tasks)+len(others) == 0 {
 			if err := b.beginCount(ctx); err != nil {
 				return nil, err
@@ -71,12 +79,12 @@ func (b *build) ingestGroup(ctx context.Context, cp *checkpoint, g *group, tasks
 		if err := b.flush(ctx, job); err != nil {
 			return nil, err
 		}
-		b.progress.allImported()
+		b.Progress.AllImported()
 		cp.setTotals(before)
 		for i, t := range g.targets {
 			cp.Indexes[t.index].Totals.Add(job.Totals(i))
 		}
-		cp.Rows = b.progress.done()
+		cp.Rows = b.Progress.Done()
 		b.setLeft(cp, tasks, others)
 		if err := b.saveProgress(ctx, cp, len(tasks) > 0 || len(others) == 0); err != nil {
 			return nil, err
@@ -84,25 +92,25 @@ func (b *build) ingestGroup(ctx context.Context, cp *checkpoint, g *group, tasks
 		if len(tasks) == 0 {
 			return others, nil
 		}
-		b.enter(stage.Scan.String(), nil)
+		b.Enter(stage.Scan.String(), nil)
 	}
 }
 
 // setLeft sets what is left, in key order, as few tasks as can be.
-func (b *build) setLeft(cp *checkpoint, tasks, others []task) {
+func (b *build) setLeft(cp *checkpoint, tasks, others []keyrange.Weighted) {
 	left := slices.Concat(tasks, others)
-	sortTasks(left)
-	if b.parts == nil { // otherwise each part has tasks of its own
-		left = mergeTasks(left)
+	keyrange.Sort(left)
+	if b.subtasks == nil { // otherwise each subtask has tasks of its own
+		left = keyrange.Merge(left)
 	}
 	cp.setTasks(left)
 }
 
 // addJob adds what an ingest job did, while rows may be counted beside.
 func (b *build) addJob(job *ingest.Job) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.result.addJob(b.meter, job.Stats())
+	stats := job.Stats()
+	b.AddCosts(&stats.Costs)
+	b.result.addJob(&stats)
 }
 
 // openJob opens the ingest job of a group. resumed says that the store may have
@@ -110,12 +118,12 @@ func (b *build) addJob(job *ingest.Job) {
 func (b *build) openJob(g *group, resumed bool) (*ingest.Job, error) {
 	indexes := make([]ingest.Index, len(g.targets))
 	for i, t := range g.targets {
-		idx := b.task.Indexes[t.index]
+		idx := b.Task.Indexes[t.index]
 		indexes[i] = ingest.Index{ID: idx.ID, Prefix: t.prefix, Unique: idx.Unique, Imported: resumed}
 	}
 	return ingest.Open(ingest.JobOptions{
-		ID: b.task.JobID, Store: b.opts.Store, TempDir: b.opts.TempDir, Version: b.task.TS,
-		Indexes: indexes, IsPart: b.parts != nil, Share: b.share, Bus: b.opts.Bus,
+		ID: b.Task.JobID, Store: b.opts.Store, TempDir: b.opts.TempDir, Version: b.Task.TS,
+		Indexes: indexes, IsPart: b.subtasks != nil, Share: b.Share, Bus: b.opts.Bus,
 		TargetFileBytes: b.opts.TargetFileBytes, Parallel: b.mergers, FS: b.opts.FS,
 	})
 }
@@ -124,14 +132,14 @@ func (b *build) openJob(g *group, resumed bool) (*ingest.Job, error) {
 func (b *build) flush(ctx context.Context, job *ingest.Job) error {
 	start := time.Now()
 	defer func() { b.meter.merging += time.Since(start) }()
-	b.enter(stage.Merge.String(), job.FlushProgress)
+	b.Enter(stage.Merge.String(), job.FlushProgress)
 	b.result.Flushes++
 	return job.Flush(ctx)
 }
 
 func (b *build) save(ctx context.Context, cp *checkpoint) error {
-	if b.parts != nil {
-		return b.parts.save(ctx)
+	if b.subtasks != nil {
+		return b.subtasks.save(ctx)
 	}
 	data, err := cp.encodeWithin(maxCheckpointBytes)
 	if err != nil {

@@ -2,66 +2,27 @@ package backfill
 
 import (
 	"context"
-	"math/rand/v2"
 	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	tidbkv "github.com/pingcap/tidb/pkg/kv"
-	"github.com/pingcap/tidb/pkg/meta/model"
 	"github.com/pingcap/tidb/pkg/tablecodec"
 	"github.com/stretchr/testify/require"
 
+	"fastddl/backfill/backfilltest"
+	"fastddl/backfill/compare"
+	"fastddl/backfill/encode"
+	"fastddl/backfill/keyrange"
 	"fastddl/ingest"
 	"fastddl/kv"
 )
 
-// partitioned is a partitioned table in a store of its own, with a fixture for
-// each partition.
-type partitioned struct {
-	*fixture
-	parts []*fixture
-}
-
-func newPartitioned(t testing.TB, r *rand.Rand, partitions, rowsEach int) *partitioned {
-	table, kinds := plainTable()
-	table.Partition = &model.PartitionInfo{Enable: true}
-	p := &partitioned{fixture: newFixture(t, table, kinds)}
-	for _, n := range r.Perm(partitions) { // IDs need not be in the order of partitions
-		id := table.ID + 1 + int64(n)
-		table.Partition.Definitions = append(table.Partition.Definitions, model.PartitionDefinition{ID: id})
-		physical := *table
-		physical.ID, physical.Partition = id, nil
-		part := *p.fixture
-		part.table, part.rows, part.next = &physical, make(map[string]fixtureRow), int64(n)*1_000_000
-		if n%5 != 1 { // some are empty
-			part.insert(r, rowsEach)
-		}
-		p.parts = append(p.parts, &part)
-	}
-	return p
-}
-
-func (p *partitioned) count() (rows int64) {
-	for _, part := range p.parts {
-		rows += int64(len(part.rows))
-	}
-	return rows
-}
-
-func (p *partitioned) requireIndexes(ts uint64, indexes ...*model.IndexInfo) {
-	for _, part := range p.parts {
-		for _, idx := range indexes {
-			part.requireIndex(idx, ts, "partition")
-		}
-	}
-}
-
 // TestPartitionsInGroups builds more partitions than are sorted at one time.
 func TestPartitionsInGroups(t *testing.T) {
-	p := newPartitioned(t, newRand(t), 23, 300)
-	local, unique, wide := indexOn(9, false, 1), indexOn(10, true, 2, 0), indexOn(11, false, 2, 3, 1)
+	p := newPartitioned(t, backfilltest.Rand(t), 23, 300)
+	local, unique, wide := backfilltest.IndexOn(9, false, 1), backfilltest.IndexOn(10, true, 2, 0), backfilltest.IndexOn(11, false, 2, 3, 1)
 	opts := p.options()
 	opts.Globals = smallMemory(t)
 	opts.Resources = ingest.NewResources(opts.Globals, 0)
@@ -74,28 +35,28 @@ func TestPartitionsInGroups(t *testing.T) {
 		last = *cp
 		return nil
 	}
-	res, err := Run(p.ctx, opts, spec)
+	res, err := Run(p.Ctx, opts, spec)
 	require.NoError(t, err)
-	require.Equal(t, p.count(), res.Rows)
-	require.Equal(t, 3*p.count(), res.Entries)
+	require.Equal(t, p.parts.Count(), res.Rows)
+	require.Equal(t, 3*p.parts.Count(), res.Entries)
 	require.Greater(t, res.Flushes, 5)
 	require.Equal(t, res.Rows, last.Rows, "the last group is in a checkpoint")
 	require.Zero(t, opts.Resources.Usage().MemoryBytes)
-	p.requireIndexes(spec.TS, local, unique, wide)
-	p.requireNoTempFiles()
-	compared, err := Compare(p.ctx, p.options(), p.task(local, unique, wide))
+	p.parts.RequireIndexes(spec.TS, local, unique, wide)
+	p.RequireNoTempFiles()
+	compared, err := compare.Run(p.Ctx, p.options().Common(), p.task(local, unique, wide))
 	require.NoError(t, err)
 	require.True(t, compared.Clean())
-	require.Equal(t, p.count(), compared.Rows)
+	require.Equal(t, p.parts.Count(), compared.Rows)
 }
 
 // TestPartitionsResume lets the process die in each part of a build of partitions.
 func TestPartitionsResume(t *testing.T) {
-	r := newRand(t)
+	r := backfilltest.Rand(t)
 	for _, kind := range []string{"import", "scan", "checkpoint", "verify"} {
 		t.Run(kind, func(t *testing.T) {
 			p := newPartitioned(t, r, 20, 150)
-			local, unique := indexOn(9, false, 1), indexOn(10, true, 2, 0)
+			local, unique := backfilltest.IndexOn(9, false, 1), backfilltest.IndexOn(10, true, 2, 0)
 			spec := p.spec(local, unique)
 			failures := 0
 			for fail := int64(1); ; fail++ {
@@ -103,30 +64,30 @@ func TestPartitionsResume(t *testing.T) {
 				if cp, err := decodeCheckpoint(spec.Checkpoint, &spec.Task); err == nil && cp != nil {
 					before = *cp
 				}
-				store, dead := &faultyStore{Store: p.store}, new(atomic.Bool)
+				store, dead := &backfilltest.FaultyStore{Store: p.Store}, new(atomic.Bool)
 				opts := p.options()
 				opts.Store, opts.BatchRows, opts.CheckpointInterval = store, 32, time.Millisecond
 				opts.SaveCheckpoint = func(_ context.Context, data []byte) error {
 					if dead.Load() {
-						return errInjected
+						return backfilltest.ErrInjected
 					}
 					spec.Checkpoint = slices.Clone(data)
 					return nil
 				}
 				dieIn(kind, fail, store, &opts, dead)
-				res, err := Run(p.ctx, opts, spec)
-				p.requireNoTempFiles()
-				require.LessOrEqual(t, store.rows.Load(), p.count()-before.Rows, "rows are scanned again")
+				res, err := Run(p.Ctx, opts, spec)
+				p.RequireNoTempFiles()
+				require.LessOrEqual(t, store.Rows.Load(), p.parts.Count()-before.Rows, "rows are scanned again")
 				if err == nil {
-					require.Equal(t, p.count(), res.Rows)
-					require.Equal(t, 2*p.count(), res.Entries)
+					require.Equal(t, p.parts.Count(), res.Rows)
+					require.Equal(t, 2*p.parts.Count(), res.Entries)
 					break
 				}
 				failures++
 				require.Less(t, failures, 1000)
 			}
 			require.Greater(t, failures, 2)
-			p.requireIndexes(spec.TS, local, unique)
+			p.parts.RequireIndexes(spec.TS, local, unique)
 		})
 	}
 }
@@ -134,44 +95,44 @@ func TestPartitionsResume(t *testing.T) {
 // TestDuplicatesInPartitions: a value may be in several partitions of a local
 // unique index, and in one of a global one, whatever group it is built in.
 func TestDuplicatesInPartitions(t *testing.T) {
-	p := newPartitioned(t, newRand(t), 20, 0)
+	p := newPartitioned(t, backfilltest.Rand(t), 20, 0)
 	for n, part := range p.parts {
 		for i := range int64(20) {
-			part.put(int64(n)*100+i, 10_000+int64(n)*100+i)
+			part.Put(int64(n)*100+i, 10_000+int64(n)*100+i)
 		}
 	}
-	p.parts[3].put(1<<40, 7)
-	p.parts[15].put(1<<40+1, 7)
-	local, globally := indexOn(9, true, 0, 1), indexOn(10, true, 1)
+	p.parts[3].Put(1<<40, 7)
+	p.parts[15].Put(1<<40+1, 7)
+	local, globally := backfilltest.IndexOn(9, true, 0, 1), backfilltest.IndexOn(10, true, 1)
 	globally.Global = true
-	_, err := Run(p.ctx, p.options(), p.spec(local))
+	_, err := Run(p.Ctx, p.options(), p.spec(local))
 	require.NoError(t, err)
-	p.requireIndexes(p.ts(), local)
+	p.parts.RequireIndexes(p.TS(), local)
 
-	_, err = Run(p.ctx, p.options(), p.spec(globally))
+	_, err = Run(p.Ctx, p.options(), p.spec(globally))
 	var dup *ingest.DuplicateError
 	require.ErrorAs(t, err, &dup)
 	require.Len(t, dup.Groups, 1)
 	require.EqualValues(t, 2, dup.Groups[0].Rows)
-	res, err := Compare(p.ctx, p.options(), p.task(globally))
+	res, err := compare.Run(p.Ctx, p.options().Common(), p.task(globally))
 	require.NoError(t, err)
 	require.False(t, res.Clean())
-	found := slices.IndexFunc(res.Differences, func(d Difference) bool { return d.Rows == 2 })
+	found := slices.IndexFunc(res.Differences, func(d compare.Difference) bool { return d.Rows == 2 })
 	require.GreaterOrEqual(t, found, 0)
 	require.Len(t, res.Differences[found].Claims, 2)
 }
 
 func TestCheckpointOfOtherPartitionsIsDropped(t *testing.T) {
-	p := newPartitioned(t, newRand(t), 4, 10)
-	of := p.task(indexOn(9, false, 1))
+	p := newPartitioned(t, backfilltest.Rand(t), 4, 10)
+	of := p.task(backfilltest.IndexOn(9, false, 1))
 	x := checkpoint{TS: of.TS, Indexes: []checkpointIndex{{ID: 9}}}
-	x.setTasks([]task{{KeyRange: recordRange(p.parts[0].table.ID)}})
+	x.setTasks([]keyrange.Weighted{{KeyRange: encode.RecordRange(p.parts[0].Table.ID)}})
 	data, err := x.encode()
 	require.NoError(t, err)
 	cp, err := decodeCheckpoint(data, &of)
 	require.NoError(t, err)
 	require.NotNil(t, cp)
-	x.setTasks([]task{{KeyRange: recordRange(p.table.ID)}})
+	x.setTasks([]keyrange.Weighted{{KeyRange: encode.RecordRange(p.Table.ID)}})
 	data, err = x.encode()
 	require.NoError(t, err)
 	cp, err = decodeCheckpoint(data, &of)
@@ -181,19 +142,19 @@ func TestCheckpointOfOtherPartitionsIsDropped(t *testing.T) {
 
 // TestNullInPrimaryKey: a primary key to build must have no NULL.
 func TestNullInPrimaryKey(t *testing.T) {
-	table, kinds := plainTable()
+	table, kinds := backfilltest.PlainTable()
 	f := newFixture(t, table, kinds)
-	f.put(1, 5)
-	f.put(2, nil)
-	f.put(3, 6)
-	f.put(4, nil)
-	pk := indexOn(9, true, 1)
+	f.Put(1, 5)
+	f.Put(2, nil)
+	f.Put(3, 6)
+	f.Put(4, nil)
+	pk := backfilltest.IndexOn(9, true, 1)
 	pk.Primary = true
-	_, err := Run(f.ctx, f.options(), f.spec(pk))
-	var null *NullError
+	_, err := Run(f.Ctx, f.options(), f.spec(pk))
+	var null *encode.NullError
 	require.ErrorAs(t, err, &null)
 	require.ErrorContains(t, err, "row 2 has no entry")
-	var bad *RowError
+	var bad *encode.RowError
 	require.ErrorAs(t, err, &bad)
 	require.Len(t, bad.Rows, 2, "the rows of the batch without an entry")
 	for i, handle := range []int64{2, 4} {
@@ -202,24 +163,24 @@ func TestNullInPrimaryKey(t *testing.T) {
 		require.Equal(t, pk, bad.Rows[i].Index)
 	}
 	require.ErrorContains(t, null.Unwrap(), "1138")
-	_, err = Compare(f.ctx, f.options(), f.task(pk))
+	_, err = compare.Run(f.Ctx, f.options().Common(), f.task(pk))
 	require.ErrorAs(t, err, &null)
-	f.requireNoTempFiles()
+	f.RequireNoTempFiles()
 }
 
 // TestCheckpointOfManyPartitions: what is left of partitions that were not begun is one task
 // each, and how far entries were read back is left out where it would not fit.
 func TestCheckpointOfManyPartitions(t *testing.T) {
-	tasks := func(id int64) (tasks []task) {
-		rest := recordRange(id)
+	tasks := func(id int64) (tasks []keyrange.Weighted) {
+		rest := encode.RecordRange(id)
 		for handle := range tidbkv.IntHandle(20) {
 			end := tidbkv.Key(tablecodec.EncodeRowKeyWithHandle(id, 100*handle))
-			tasks = append(tasks, task{kv.KeyRange{Start: rest.Start, End: end}, 1})
+			tasks = append(tasks, keyrange.Weighted{KeyRange: kv.KeyRange{Start: rest.Start, End: end}, Weight: 1})
 			rest.Start = end
 		}
-		return append(tasks, task{rest, 1})
+		return append(tasks, keyrange.Weighted{KeyRange: rest, Weight: 1})
 	}
-	var others []task
+	var others []keyrange.Weighted
 	for id := range int64(50) {
 		others = append(others, tasks(1000+id)...)
 	}
@@ -229,7 +190,7 @@ func TestCheckpointOfManyPartitions(t *testing.T) {
 
 	cp.Verify = &checkpointVerify{Totals: make([]ingest.Totals, 1)}
 	for id := range int64(1000) {
-		cp.Verify.Remaining = append(cp.Verify.Remaining, checkpointRange{Start: recordRange(id).Start, End: recordRange(id).End})
+		cp.Verify.Remaining = append(cp.Verify.Remaining, keyrange.StoredIndexed{Start: encode.RecordRange(id).Start, End: encode.RecordRange(id).End})
 	}
 	data, err := cp.encodeWithin(1 << 20)
 	require.NoError(t, err)

@@ -5,6 +5,8 @@ import (
 	"context"
 	"slices"
 	"sync"
+
+	"fastddl/backfill/keyrange"
 )
 
 // queue hands tasks to workers, and takes back what they did not finish. It
@@ -14,19 +16,19 @@ type queue struct {
 	mu      sync.Mutex
 	changed *sync.Cond
 
-	tasks   []task          // waiting, in key order
-	held    map[*claim]bool // what the workers have
-	workers int             // alive
-	limit   int             // workers that may be alive
-	idle    int             // waiting in take
-	fed     bool            // more tasks may come
-	stopped bool            // no more tasks are handed out
+	tasks   []keyrange.Weighted // waiting, in key order
+	held    map[*claim]bool     // what the workers have
+	workers int                 // alive
+	limit   int                 // workers that may be alive
+	idle    int                 // waiting in take
+	fed     bool                // more tasks may come
+	stopped bool                // no more tasks are handed out
 }
 
 // claim is a task that a worker has.
-type claim struct{ task task }
+type claim struct{ task keyrange.Weighted }
 
-// wakeAtEnd wakes whoever waits when ctx ends, until it is called off.
+// wakeAtEnd wakes all goroutines that wait when ctx ends, until it is called off.
 func (q *queue) wakeAtEnd(ctx context.Context) (callOff func()) {
 	stop := context.AfterFunc(ctx, func() {
 		q.mu.Lock()
@@ -37,7 +39,7 @@ func (q *queue) wakeAtEnd(ctx context.Context) (callOff func()) {
 }
 
 // newQueue returns a queue for limit workers, which it counts as alive.
-func newQueue(tasks []task, limit int) *queue {
+func newQueue(tasks []keyrange.Weighted, limit int) *queue {
 	q := &queue{tasks: slices.Clone(tasks), held: make(map[*claim]bool), limit: limit, workers: limit}
 	q.changed = sync.NewCond(&q.mu)
 	return q
@@ -45,7 +47,7 @@ func newQueue(tasks []task, limit int) *queue {
 
 // setLimit changes how many workers there may be. It has more of them started, which it counts
 // as alive, if there is something left for them: before any of those that are can end, so that
-// whoever waits for all of them waits for these too.
+// a goroutine that waits for all of them waits for these too.
 func (q *queue) setLimit(n int, start func(workers int)) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -92,15 +94,15 @@ func (q *queue) take(ctx context.Context) (c *claim, ok bool) {
 	return nil, false
 }
 
-// exhausted says that nothing will come when so many workers wait: all of them do, and
-// nobody feeds.
+// exhausted says that nothing will be handed out when so many workers wait: all of them do,
+// and the queue is not fed.
 func (q *queue) exhausted(idle int) bool {
 	return len(q.tasks) == 0 && idle == q.workers && !q.fed
 }
 
-// awaitHunger waits until all tasks are handed out; it returns false if no more are, nobody
-// is there to take them, or ctx has ended.
-func (q *queue) awaitHunger(ctx context.Context) bool {
+// awaitEmpty waits until all tasks are handed out; it returns false if the queue has stopped, no
+// worker is left, or ctx has ended.
+func (q *queue) awaitEmpty(ctx context.Context) bool {
 	defer q.wakeAtEnd(ctx)()
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -113,7 +115,7 @@ func (q *queue) awaitHunger(ctx context.Context) bool {
 
 // feed adds tasks. A queue is fed until endFeed; only then do workers end when all of them
 // wait.
-func (q *queue) feed(tasks []task) {
+func (q *queue) feed(tasks []keyrange.Weighted) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.putBackLocked(tasks)
@@ -126,19 +128,19 @@ func (q *queue) endFeed() {
 	q.changed.Broadcast()
 }
 
-// verdict is what a worker does after a batch.
-type verdict int
+// action is what a worker does after a batch.
+type action int
 
 const (
-	proceed verdict = iota
+	proceed action = iota
 	// yield: give the rest of the task back and ask again.
 	yield
 	// share: give back the second half of the rest.
 	share
 )
 
-// judge says how a worker that is in a task goes on.
-func (q *queue) judge() verdict {
+// decide returns how a worker that is in a task goes on.
+func (q *queue) decide() action {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	switch {
@@ -152,16 +154,16 @@ func (q *queue) judge() verdict {
 }
 
 // release ends a claim and gives back what was not done of it.
-func (q *queue) release(c *claim, rest ...task) {
+func (q *queue) release(c *claim, rest ...keyrange.Weighted) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	delete(q.held, c)
 	q.putBackLocked(rest)
 }
 
-func (q *queue) putBackLocked(tasks []task) {
+func (q *queue) putBackLocked(tasks []keyrange.Weighted) {
 	for _, t := range tasks {
-		at, _ := slices.BinarySearchFunc(q.tasks, t, func(a, b task) int { return bytes.Compare(a.Start, b.Start) })
+		at, _ := slices.BinarySearchFunc(q.tasks, t, func(a, b keyrange.Weighted) int { return bytes.Compare(a.Start, b.Start) })
 		q.tasks = slices.Insert(q.tasks, at, t)
 	}
 	q.changed.Broadcast()
@@ -177,13 +179,13 @@ func (q *queue) stop() {
 
 // remaining returns what is left to do, in key order: the tasks that wait and
 // what the workers have left.
-func (q *queue) remaining() []task {
+func (q *queue) remaining() []keyrange.Weighted {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	left := slices.Clone(q.tasks)
 	for c := range q.held {
 		left = append(left, c.task)
 	}
-	sortTasks(left)
+	keyrange.Sort(left)
 	return left
 }

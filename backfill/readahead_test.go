@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"fastddl/backfill/backfilltest"
+	"fastddl/backfill/keyrange"
 	"fastddl/kv"
 )
 
@@ -31,23 +33,23 @@ func (s *aheadStore) ScanColumns(ctx context.Context, req kv.ScanRequest, fn fun
 // TestRowsReadAheadAreNotShared: workers that have nothing to do take no rows that the store has read
 // for another one. They would be read twice.
 func TestRowsReadAheadAreNotShared(t *testing.T) {
-	table, kinds := plainTable()
+	table, kinds := backfilltest.PlainTable()
 	f := newFixture(t, table, kinds)
-	f.insert(newRand(t), 3000)
-	store := &aheadStore{Store: f.store}
+	f.Insert(backfilltest.Rand(t), 3000)
+	store := &aheadStore{Store: f.Store}
 	opts := f.options()
 	opts.Store, opts.MaxWorkers, opts.BatchRows = store, 4, 5
-	idx := indexOn(9, false, 1)
+	idx := backfilltest.IndexOn(9, false, 1)
 	spec := f.spec(idx)
-	_, err := Run(f.ctx, opts, spec)
+	_, err := Run(f.Ctx, opts, spec)
 	require.NoError(t, err)
 	require.Zero(t, store.interrupted.Load())
-	f.requireIndex(idx, f.ts(), "rows read ahead")
+	f.RequireIndex(idx, f.TS(), "rows read ahead")
 }
 
 // TestWorthSharing: what was read ahead and would be read again is less than what is left behind it.
 func TestWorthSharing(t *testing.T) {
-	whole := task{kv.KeyRange{Start: encodeHandle(0), End: encodeHandle(100)}, 1}
+	whole := keyrange.Weighted{KeyRange: kv.KeyRange{Start: encodeHandle(0), End: encodeHandle(100)}, Weight: 1}
 	for _, c := range []struct {
 		last, readTo int
 		worth        bool
@@ -58,6 +60,6 @@ func TestWorthSharing(t *testing.T) {
 		if c.readTo >= 0 {
 			batch.ReadTo = encodeHandle(c.readTo)
 		}
-		require.Equal(t, c.worth, worthSharing(whole, batch), "%+v", c)
+		require.Equal(t, c.worth, worthSplitting(whole, batch), "%+v", c)
 	}
 }

@@ -82,7 +82,6 @@ type meter struct {
 	started    time.Time
 	startedCPU time.Duration
 
-	costs stage.Costs
 	// The time that passed in each phase; stages of one phase run side by side.
 	scanning, merging, verifying time.Duration
 }
@@ -90,7 +89,7 @@ type meter struct {
 func newMeter() *meter { return &meter{started: time.Now(), startedCPU: stage.ProcessCPU()} }
 
 // fill completes r.
-func (m *meter) fill(r *Result) {
+func (m *meter) fill(r *Result, costs *stage.Costs) {
 	r.WallSeconds = time.Since(m.started).Seconds()
 	r.CPUSeconds = (stage.ProcessCPU() - m.startedCPU).Seconds()
 	phases := []struct {
@@ -109,20 +108,19 @@ func (m *meter) fill(r *Result) {
 	for _, p := range phases {
 		var sum time.Duration
 		for s := range p.stages {
-			sum += m.costs[s].Wall
+			sum += costs[s].Wall
 		}
 		for s, cost := range p.stages {
-			cost.CPUSeconds = m.costs[s].CPU.Seconds()
+			cost.CPUSeconds = costs[s].CPU.Seconds()
 			if sum > 0 {
-				cost.WallSeconds = p.wall.Seconds() * float64(m.costs[s].Wall) / float64(sum)
+				cost.WallSeconds = p.wall.Seconds() * float64(costs[s].Wall) / float64(sum)
 			}
 		}
 	}
 }
 
 // addJob adds what an ingest job did.
-func (r *Result) addJob(m *meter, s ingest.Stats) {
-	m.costs.Add(&s.Costs)
+func (r *Result) addJob(s *ingest.Stats) {
 	r.Files += s.Files
 	r.IngestedBytes += s.Bytes
 	r.PeakMemoryBytes = max(r.PeakMemoryBytes, s.PeakMemoryBytes)

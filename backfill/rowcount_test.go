@@ -12,6 +12,11 @@ import (
 	"github.com/pingcap/tidb/pkg/tablecodec"
 	"github.com/stretchr/testify/require"
 
+	"fastddl/backfill/backfilltest"
+	"fastddl/backfill/compare"
+	"fastddl/backfill/encode"
+	"fastddl/backfill/execution"
+	"fastddl/backfill/keyrange"
 	"fastddl/kv"
 )
 
@@ -20,17 +25,17 @@ import (
 // the index must come from a reading of its own, at least the number of rows by keys
 // alone.
 func TestRowsLostByTheBuildsScanAreMissed(t *testing.T) {
-	table, kinds := plainTable()
+	table, kinds := backfilltest.PlainTable()
 	f := newFixture(t, table, kinds)
-	f.load(5000)
+	f.Load(5000)
 	opts := f.options()
-	opts.Store, opts.BatchRows = &losingStore{f.store, 2}, 100
-	_, err := Run(f.ctx, opts, Spec{Task: f.task(indexOn(9, false, 1))})
-	var lost *RowCountError
+	opts.Store, opts.BatchRows = &backfilltest.LosingStore{Store: f.Store, Batch: 2}, 100
+	_, err := Run(f.Ctx, opts, Spec{Task: f.task(backfilltest.IndexOn(9, false, 1))})
+	var lost *execution.RowCountError
 	require.ErrorAs(t, err, &lost)
 
-	opts.Store = tellingStore{opts.Store, f.store}
-	_, err = Run(f.ctx, opts, Spec{Task: f.task(indexOn(10, true, 0)), Compared: true})
+	opts.Store = tellingStore{opts.Store, f.Store}
+	_, err = Run(f.Ctx, opts, Spec{Task: f.task(backfilltest.IndexOn(10, true, 0)), Compared: true})
 	require.ErrorAs(t, err, &lost, "compared, but only where something has changed")
 }
 
@@ -43,13 +48,13 @@ type tellingStore struct {
 // TestRowsAreCountedBeforeTheImport: the rows at S do not depend on what is imported, so counting them
 // does not wait for that. The import here waits until some are counted.
 func TestRowsAreCountedBeforeTheImport(t *testing.T) {
-	table, kinds := plainTable()
+	table, kinds := backfilltest.PlainTable()
 	f := newFixture(t, table, kinds)
-	f.load(5000)
+	f.Load(5000)
 	opts := f.options()
-	store := &countingStore{Store: f.store, counted: make(chan struct{}), importsWait: true}
+	store := &countingStore{Store: f.Store, counted: make(chan struct{}), importsWait: true}
 	opts.Store = store
-	result, err := Run(f.ctx, opts, f.spec(indexOn(9, false, 1)))
+	result, err := Run(f.Ctx, opts, f.spec(backfilltest.IndexOn(9, false, 1)))
 	require.NoError(t, err)
 	require.EqualValues(t, 5000, result.Rows)
 	require.Positive(t, store.imports.Load())
@@ -59,34 +64,34 @@ func TestRowsAreCountedBeforeTheImport(t *testing.T) {
 // TestRowsAreCountedWhereTheyWereScanned: a range is counted while its blocks are still in memory, before
 // anything is imported, and no key is counted twice.
 func TestRowsAreCountedWhereTheyWereScanned(t *testing.T) {
-	table, kinds := plainTable()
+	table, kinds := backfilltest.PlainTable()
 	f := newFixture(t, table, kinds)
-	f.load(5000)
+	f.Load(5000)
 	opts := f.options()
 	opts.TaskBytes, opts.BatchRows = 4<<10, 32
-	store := &countingStore{Store: f.store, counted: make(chan struct{})}
+	store := &countingStore{Store: f.Store, counted: make(chan struct{})}
 	opts.Store = store
-	_, err := Run(f.ctx, opts, f.spec(indexOn(9, false, 1)))
+	_, err := Run(f.Ctx, opts, f.spec(backfilltest.IndexOn(9, false, 1)))
 	require.NoError(t, err)
 	rows := kv.KeyRange{
 		Start: tablecodec.EncodeRowKeyWithHandle(table.ID, tidbkv.IntHandle(1)),
 		End:   tablecodec.EncodeRowKeyWithHandle(table.ID, tidbkv.IntHandle(5001)),
 	}
 	require.Greater(t, len(store.atImport), 1)
-	left, _ := without([]kv.KeyRange{rows}, store.atImport)
+	left, _ := keyrange.Without([]kv.KeyRange{rows}, store.atImport)
 	require.Empty(t, left, "rows that are counted after the scan")
 	f.requireOnce(store.ranges)
 }
 
 // TestResumedBuildCountsEverything: nobody remembers what was counted before a crash.
 func TestResumedBuildCountsEverything(t *testing.T) {
-	table, kinds := plainTable()
+	table, kinds := backfilltest.PlainTable()
 	f := newFixture(t, table, kinds)
-	f.load(5000)
+	f.Load(5000)
 	opts := f.options()
 	opts.TaskBytes, opts.BatchRows, opts.CheckpointInterval = 4<<10, 32, time.Nanosecond
-	spec := f.spec(indexOn(9, false, 1))
-	ctx, cancel := context.WithCancel(f.ctx)
+	spec := f.spec(backfilltest.IndexOn(9, false, 1))
+	ctx, cancel := context.WithCancel(f.Ctx)
 	opts.SaveCheckpoint = func(_ context.Context, data []byte) error {
 		spec.Checkpoint = data
 		if cp, err := decodeCheckpoint(data, &spec.Task); err != nil || cp.Rows > 0 {
@@ -98,9 +103,9 @@ func TestResumedBuildCountsEverything(t *testing.T) {
 	_, err := Run(ctx, opts, spec)
 	require.ErrorIs(t, err, context.Canceled)
 
-	store := &countingStore{Store: f.store, counted: make(chan struct{})}
+	store := &countingStore{Store: f.Store, counted: make(chan struct{})}
 	opts.Store, opts.SaveCheckpoint, opts.CheckpointInterval = store, nil, 0
-	result, err := Run(f.ctx, opts, spec)
+	result, err := Run(f.Ctx, opts, spec)
 	require.NoError(t, err)
 	require.EqualValues(t, 5000, result.Rows)
 	f.requireOnce(store.ranges)
@@ -109,17 +114,17 @@ func TestResumedBuildCountsEverything(t *testing.T) {
 // TestEveryRowIsCounted: whatever was counted beside the scan, and be it twice, the count is that of all
 // rows. A range that no scan has ever been given is found by that.
 func TestEveryRowIsCounted(t *testing.T) {
-	rng := newRand(t)
-	table, kinds := plainTable()
+	rng := backfilltest.Rand(t)
+	table, kinds := backfilltest.PlainTable()
 	f := newFixture(t, table, kinds)
-	f.load(500)
-	whole := recordRange(table.ID)
+	f.Load(500)
+	whole := encode.RecordRange(table.ID)
 	cut := func() []byte { return tablecodec.EncodeRowKeyWithHandle(table.ID, tidbkv.IntHandle(rng.Int64N(600))) }
 	for range 200 {
-		b, err := newBuild(f.options(), f.spec(indexOn(9, false, 1)))
+		b, err := newBuild(f.options(), f.spec(backfilltest.IndexOn(9, false, 1)))
 		require.NoError(t, err)
 		b.counts = true
-		require.NoError(t, b.execute(f.ctx, b.shareOptions(), func(ctx context.Context) error {
+		require.NoError(t, b.Execute(f.Ctx, b.shareOptions(), func(ctx context.Context) error {
 			require.NoError(t, b.countBeside(ctx))
 			for range rng.IntN(5) {
 				r := kv.KeyRange{Start: cut(), End: cut()}
@@ -148,79 +153,79 @@ func TestEveryRowIsCounted(t *testing.T) {
 // TestComparedRowsAreCountedOnce: rows that are compared with the indexes are counted there, which
 // finds what a scan has lost as well; a build whose rows will be compared leaves it at that.
 func TestComparedRowsAreCountedOnce(t *testing.T) {
-	table, kinds := plainTable()
+	table, kinds := backfilltest.PlainTable()
 	f := newFixture(t, table, kinds)
-	f.load(5000)
+	f.Load(5000)
 	opts := f.options()
-	store := &countingStore{Store: f.store, counted: make(chan struct{})}
+	store := &countingStore{Store: f.Store, counted: make(chan struct{})}
 	opts.Store = store
-	idx := indexOn(9, true, 0)
+	idx := backfilltest.IndexOn(9, true, 0)
 	spec := f.spec(idx)
 	spec.Compared = true
-	built, err := Run(f.ctx, opts, spec)
+	built, err := Run(f.Ctx, opts, spec)
 	require.NoError(t, err)
 	require.False(t, built.Counted)
 	require.Zero(t, store.counts.Load(), "the build has counted")
-	f.requireCountedOnce(store, func() CompareResult { return f.compareWith(opts, Verified{}, idx) })
+	f.requireCountedOnce(store, func() compare.Result { return f.compareWith(opts.Common(), compare.Verified{}, idx) })
 }
 
 // TestRowsAreCountedForTheComparison: a comparison of what has changed since the build does not read
 // the other rows, so that the build has counted them. One of everything counts them itself, where it
 // has just read them.
 func TestRowsAreCountedForTheComparison(t *testing.T) {
-	table, kinds := plainTable()
+	table, kinds := backfilltest.PlainTable()
 	f := newFixture(t, table, kinds)
-	f.load(5000)
+	f.Load(5000)
 	opts := f.options()
 	opts.TaskBytes, opts.BatchRows = 4<<10, 32
-	store := &countingStore{Store: f.store, counted: make(chan struct{})}
-	opts.Store = tellingStore{store, f.store}
-	idx := indexOn(9, true, 0)
+	store := &countingStore{Store: f.Store, counted: make(chan struct{})}
+	opts.Store = tellingStore{store, f.Store}
+	idx := backfilltest.IndexOn(9, true, 0)
 	spec := f.spec(idx)
 	spec.Compared = true
 	var built Result
-	f.requireCountedOnce(store, func() CompareResult {
+	f.requireCountedOnce(store, func() compare.Result {
 		var err error
-		built, err = Run(f.ctx, opts, spec)
+		built, err = Run(f.Ctx, opts, spec)
 		require.NoError(t, err)
-		return f.compareWith(opts, Verified{TS: spec.TS}, idx)
+		return f.compareWith(opts.Common(), compare.Verified{TS: spec.TS}, idx)
 	})
 	require.True(t, built.Counted)
 
-	f.requireCountedOnce(store, func() CompareResult { return f.compareWith(opts, Verified{}, idx) })
+	f.requireCountedOnce(store, func() compare.Result { return f.compareWith(opts.Common(), compare.Verified{}, idx) })
 }
 
 // requireCountedOnce fails if there are records that compare, which finds nothing, does not have
 // counted, or twice.
-func (f *fixture) requireCountedOnce(store *countingStore, compare func() CompareResult) {
-	f.t.Helper()
+func (f *fixture) requireCountedOnce(store *countingStore, compare func() compare.Result) {
+	f.T.Helper()
 	store.mu.Lock()
 	store.ranges = nil
 	store.mu.Unlock()
 	result := compare()
-	require.True(f.t, result.Clean())
+	require.True(f.T, result.Clean())
 	f.requireOnce(store.ranges)
 }
 
 // requireOnce fails if there are records in none of ranges, or in two.
 func (f *fixture) requireOnce(ranges []kv.KeyRange) {
-	f.t.Helper()
-	left, once := without([]kv.KeyRange{recordRange(f.table.ID)}, ranges)
-	require.True(f.t, once)
-	require.Empty(f.t, left)
+	f.T.Helper()
+	left, once := keyrange.Without([]kv.KeyRange{encode.RecordRange(f.Table.ID)}, ranges)
+	require.True(f.T, once)
+	require.Empty(f.T, left)
 }
 
 // TestFailedCountEndsTheBuild: what is wrong with the counting beside the import is the build's error, and
 // nothing of it goes on when the build has returned.
 func TestFailedCountEndsTheBuild(t *testing.T) {
-	table, kinds := plainTable()
+	table, kinds := backfilltest.PlainTable()
 	f := newFixture(t, table, kinds)
-	f.load(5000)
+	f.Load(5000)
 	opts := f.options()
-	store := &countingStore{Store: f.store, counted: make(chan struct{}), importsWait: true, err: errInjected}
+	store := &countingStore{Store: f.Store, counted: make(chan struct{}), importsWait: true, err: backfilltest.ErrInjected}
 	opts.Store = store
-	_, err := Run(f.ctx, opts, f.spec(indexOn(9, false, 1)))
-	require.ErrorIs(t, err, errInjected)
+	_, err := Run(f.Ctx, opts, f.spec(backfilltest.IndexOn(9, false, 1)))
+	require.ErrorIs(t, err, backfilltest.ErrInjected)
 	require.Zero(t, store.open.Load(), "snapshots are open")
 }
 

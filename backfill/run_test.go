@@ -12,6 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"fastddl/backfill/backfilltest"
+	"fastddl/backfill/encode"
 	"fastddl/config"
 	"fastddl/ingest"
 )
@@ -38,47 +40,47 @@ func set(t testing.TB, g *config.Globals, name, value string) {
 }
 
 func TestRunBuildsWhatTheLibraryWould(t *testing.T) {
-	r := newRand(t)
-	for range rounds(12) {
-		table, idx, kinds := randomTable(r)
+	r := backfilltest.Rand(t)
+	for range backfilltest.Rounds(12) {
+		table, idx, kinds := backfilltest.RandomTable(r)
 		f := newFixture(t, table, kinds)
 		for range r.IntN(4) {
-			f.insert(r, 1+r.IntN(2000))
+			f.Insert(r, 1+r.IntN(2000))
 		}
-		second := randomIndex(r, table, kinds, 8)
+		second := backfilltest.RandomIndex(r, table, kinds, 8)
 		idx.Unique, second.Unique = false, false
-		what := describe(table, idx, kinds) + " and " + describe(table, second, kinds)
+		what := backfilltest.Describe(table, idx, kinds) + " and " + backfilltest.Describe(table, second, kinds)
 
 		spec := f.spec(idx, second)
-		res, err := Run(f.ctx, f.options(), spec)
+		res, err := Run(f.Ctx, f.options(), spec)
 		require.NoError(t, err, what)
-		require.EqualValues(t, len(f.rows), res.Rows)
-		require.EqualValues(t, 2*len(f.rows), res.Entries)
-		f.requireIndex(idx, spec.TS, what)
-		f.requireIndex(second, spec.TS, what)
-		f.requireNoTempFiles()
+		require.EqualValues(t, len(f.Rows), res.Rows)
+		require.EqualValues(t, 2*len(f.Rows), res.Entries)
+		f.RequireIndex(idx, spec.TS, what)
+		f.RequireIndex(second, spec.TS, what)
+		f.RequireNoTempFiles()
 	}
 }
 
 // TestRunInManyRuns builds an index far larger than its memory, with many
 // sorted runs in the temp folder.
 func TestRunInManyRuns(t *testing.T) {
-	table, kinds := plainTable()
+	table, kinds := backfilltest.PlainTable()
 	f := newFixture(t, table, kinds)
-	f.load(60_000)
+	f.Load(60_000)
 	opts := f.options()
 	opts.Globals = smallMemory(t)
-	idx, wide := indexOn(9, false, 1), indexOn(10, false, 2, 1)
+	idx, wide := backfilltest.IndexOn(9, false, 1), backfilltest.IndexOn(10, false, 2, 1)
 	spec := f.spec(idx, wide)
 
-	res, err := Run(f.ctx, opts, spec)
+	res, err := Run(f.Ctx, opts, spec)
 	require.NoError(t, err)
 	require.Greater(t, res.Stages.Spill.WallSeconds, 0.0)
 	require.EqualValues(t, 120_000, res.Entries)
 	require.Greater(t, res.PeakTempBytes, int64(5<<20))
 	require.Equal(t, 1, res.Flushes)
-	f.requireLoaded(60_000, spec.TS, idx, wide)
-	f.requireNoTempFiles()
+	f.RequireLoaded(60_000, spec.TS, idx, wide)
+	f.RequireNoTempFiles()
 }
 
 // TestRunUnderDiskQuota: at the quota what is there is imported, and the temp
@@ -88,15 +90,15 @@ func TestRunUnderDiskQuota(t *testing.T) {
 	if testing.Short() {
 		rows = 80_000
 	}
-	table, kinds := plainTable()
+	table, kinds := backfilltest.PlainTable()
 	f := newFixture(t, table, kinds)
-	f.load(rows)
+	f.Load(rows)
 	opts := f.options()
 	opts.Globals = smallMemory(t)
 	set(t, opts.Globals, config.DiskQuota, "1") // raised to the least there is
 	quota := opts.Globals.Int(config.DiskQuota)
 	opts.Resources = ingest.NewResources(opts.Globals, 0)
-	idx := indexOn(9, false, 2)
+	idx := backfilltest.IndexOn(9, false, 2)
 	spec := f.spec(idx)
 
 	var checkpoints int // of flushes; those of a slow verification come on top
@@ -107,8 +109,8 @@ func TestRunUnderDiskQuota(t *testing.T) {
 		}
 		return err
 	}
-	stop, greatest := watchFolder(f.temp)
-	res, err := Run(f.ctx, opts, spec)
+	stop, greatest := watchFolder(f.Temp)
+	res, err := Run(f.Ctx, opts, spec)
 	stop()
 	require.NoError(t, err)
 	require.Greater(t, res.Flushes, 1)
@@ -117,8 +119,8 @@ func TestRunUnderDiskQuota(t *testing.T) {
 	require.LessOrEqual(t, greatest(), quota)
 	require.Zero(t, opts.Resources.Usage().TempBytes)
 	require.Zero(t, opts.Resources.Usage().MemoryBytes)
-	f.requireLoaded(rows, spec.TS, idx)
-	f.requireNoTempFiles()
+	f.RequireLoaded(rows, spec.TS, idx)
+	f.RequireNoTempFiles()
 }
 
 // watchFolder measures the bytes in a folder until stop is called.
@@ -156,21 +158,21 @@ func folderSize(dir string) int64 {
 }
 
 func TestRunOnEmptyTable(t *testing.T) {
-	table, kinds := plainTable()
+	table, kinds := backfilltest.PlainTable()
 	f := newFixture(t, table, kinds)
-	idx := indexOn(9, true, 1)
-	res, err := Run(f.ctx, f.options(), f.spec(idx))
+	idx := backfilltest.IndexOn(9, true, 1)
+	res, err := Run(f.Ctx, f.options(), f.spec(idx))
 	require.NoError(t, err)
 	require.Zero(t, res.Entries)
-	f.requireNoTempFiles()
+	f.RequireNoTempFiles()
 }
 
 func TestBadInputIsRefused(t *testing.T) {
-	table, kinds := plainTable()
+	table, kinds := backfilltest.PlainTable()
 	f := newFixture(t, table, kinds)
-	idx := indexOn(9, false, 1)
+	idx := backfilltest.IndexOn(9, false, 1)
 
-	_, err := Run(f.ctx, Options{}, Spec{})
+	_, err := Run(f.Ctx, Options{}, Spec{})
 	for _, text := range []string{"Store is missing", "TempDir is missing", "Table is missing", "Indexes is empty", "TS is missing"} {
 		require.ErrorContains(t, err, text)
 	}
@@ -182,17 +184,17 @@ func TestBadInputIsRefused(t *testing.T) {
 	virtual.Columns[1] = &hidden
 	withVirtual := f.spec(idx)
 	withVirtual.Table = &virtual
-	_, err = Run(f.ctx, f.options(), withVirtual)
+	_, err = Run(f.Ctx, f.options(), withVirtual)
 	require.ErrorContains(t, err, "expressions of table")
 
-	vector := indexOn(9, false, 1)
+	vector := backfilltest.IndexOn(9, false, 1)
 	vector.VectorInfo = &model.VectorIndexInfo{}
-	_, err = Run(f.ctx, f.options(), f.spec(vector))
-	require.ErrorIs(t, err, ErrUnsupported)
+	_, err = Run(f.Ctx, f.options(), f.spec(vector))
+	require.ErrorIs(t, err, encode.ErrUnsupported)
 
 	opts := f.options()
 	opts.TempDir = "/dev/null/temp"
-	f.put(1, 1)
-	_, err = Run(f.ctx, opts, f.spec(idx))
+	f.Put(1, 1)
+	_, err = Run(f.Ctx, opts, f.spec(idx))
 	require.ErrorContains(t, err, "temp folder")
 }

@@ -6,30 +6,31 @@ import (
 	"errors"
 	"fmt"
 
+	"fastddl/backfill/encode"
+	"fastddl/backfill/execution"
+	"fastddl/backfill/keyrange"
 	"fastddl/ingest"
 	"fastddl/internal/parallel"
 	"fastddl/kv"
 )
 
 const (
-	// samplePlaces is at how many places of the table rows are sampled at the most, side
+	// samplePlaces is at most how many places of the table rows are sampled at, side
 	// by side, and sampleRows how many at each: beginning a scan costs about as much as
 	// reading that many.
 	samplePlaces = 32
 	sampleRows   = 50
-	// longPlaces is at how many places side by side rows are read that may be long.
-	longPlaces = 4
 )
 
 // partition shows the job keys from all over the group, so that it cuts the key
 // spaces of the targets into parts of about equal size. Rows that lie together
 // often have indexed values that do, hence the many places. They are read side by side:
 // each costs the time that the store takes to answer, and hardly anything else.
-func (b *build) partition(ctx context.Context, job *ingest.Job, g *group, tasks []task) error {
-	ranges := b.parts.sampled(g)
+func (b *build) partition(ctx context.Context, job *ingest.Job, g *group, tasks []keyrange.Weighted) error {
+	ranges := b.subtasks.sampled(g)
 	whole := len(ranges) == 0
 	if whole {
-		ranges = sampledRanges(tasks, samplePlaces)
+		ranges = keyrange.Sampled(tasks, samplePlaces)
 	}
 	found := make([]sampled, len(ranges))
 	first := 0
@@ -43,8 +44,8 @@ func (b *build) partition(ctx context.Context, job *ingest.Job, g *group, tasks 
 		}
 	}
 	places := samplePlaces
-	if req := b.projection.request(ranges[0], b.task.TS, sampleRows); req.LongRows() {
-		places = longPlaces
+	if req := b.Projection.Request(ranges[0], b.Task.TS, sampleRows); req.LongRows() {
+		places = execution.LongPlaces
 	}
 	err := parallel.Do(ctx, len(ranges)-first, func() int { return places }, func(ctx context.Context, i int) error {
 		return b.sample(ctx, ranges[first+i], g, &found[first+i])
@@ -70,40 +71,24 @@ type sampled struct {
 	keys [][][]byte
 }
 
-// sampledRanges returns ranges at whose beginning rows are to be sampled, at most
-// places.
-func sampledRanges(tasks []task, places int) []kv.KeyRange {
-	each := max(1, places/len(tasks))
-	step := (len(tasks) + places - 1) / places
-	var ranges []kv.KeyRange
-	for i := 0; i < len(tasks); i += step {
-		for _, t := range splitTask(tasks[i], each) {
-			ranges = append(ranges, t.KeyRange)
-		}
-	}
-	// The first goes to the end of its task: a table with few rows ends there.
-	ranges[0].End = tasks[0].End
-	return ranges
-}
-
 // sample finds the keys of the first rows of r, fewer than sampleRows if they are long.
 func (b *build) sample(ctx context.Context, r kv.KeyRange, g *group, found *sampled) error {
-	enc, err := newEncoders(b.projection)
+	enc, err := encode.NewEncoders(b.Projection)
 	if err != nil {
 		return err
 	}
 	found.keys = make([][][]byte, len(g.targets))
-	physicalID := task{KeyRange: r}.physicalID()
-	req := b.projection.request(r, b.task.TS, sampleRows)
+	physicalID := keyrange.Weighted{KeyRange: r}.PhysicalID()
+	req := b.Projection.Request(r, b.Task.TS, sampleRows)
 	req.Sample = true
 	rows, read := 0, 0
 	err = b.opts.Store.ScanColumns(ctx, req, func(batch *kv.RowBatch) error {
-		if err := enc.bind(batch, physicalID); err != nil {
+		if err := enc.Bind(batch, physicalID); err != nil {
 			return err
 		}
-		for k, e := range enc.indexes {
+		for k, e := range enc.Indexes {
 			at := g.target(k, physicalID)
-			err := e.encode(func(_ int, kv []byte, klen int) error {
+			err := e.Encode(func(_ int, kv []byte, klen int) error {
 				found.keys[at] = append(found.keys[at], bytes.Clone(kv[:klen]))
 				return nil
 			})

@@ -7,6 +7,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"fastddl/backfill/encode"
+	"fastddl/backfill/execution"
+	"fastddl/backfill/keyrange"
 	"fastddl/config"
 	"fastddl/event"
 	"fastddl/flow"
@@ -24,14 +27,14 @@ var errInterrupted = errors.New("backfill: scan interrupted")
 // worth cutting.
 const batchesBeforeShare = 4
 
-// scanRound scans tasks, and those of the group that parts bring meanwhile, until there are
+// scanRound scans tasks, and those of the group from subtasks that join meanwhile, until there are
 // none left or the ingest job has to be flushed. It returns the tasks that are left, and
 // those that other groups have got.
-func (b *build) scanRound(ctx context.Context, job *ingest.Job, g *group, tasks []task) (left, others []task, err error) {
+func (b *build) scanRound(ctx context.Context, job *ingest.Job, g *group, tasks []keyrange.Weighted) (left, others []keyrange.Weighted, err error) {
 	start := time.Now()
 	defer func() { b.meter.scanning += time.Since(start) }()
 
-	limit := b.share.Workers()
+	limit := b.Share.Workers()
 	b.result.Workers = limit
 	q := newQueue(tasks, limit)
 	interval := time.AfterFunc(b.opts.checkpointInterval(), q.stop)
@@ -50,7 +53,7 @@ func (b *build) scanRound(ctx context.Context, job *ingest.Job, g *group, tasks 
 			workers.Go(func() error { return b.runScanner(ctx, q, job, g) })
 		}
 	}
-	if b.parts.mayGrow() {
+	if b.subtasks.mayGrow() {
 		q.fed = true
 		workers.Go(func() (err error) {
 			others, err = b.feed(ctx, q, g)
@@ -58,7 +61,7 @@ func (b *build) scanRound(ctx context.Context, job *ingest.Job, g *group, tasks 
 		})
 	}
 	spawn(limit)
-	defer b.share.OnWorkers(func() { q.setLimit(b.share.Workers(), spawn) })()
+	defer b.Share.OnWorkers(func() { q.setLimit(b.Share.Workers(), spawn) })()
 
 	if err := workers.Wait(); err != nil {
 		return nil, nil, err
@@ -66,22 +69,37 @@ func (b *build) scanRound(ctx context.Context, job *ingest.Job, g *group, tasks 
 	return q.remaining(), others, nil
 }
 
-// feed gives the queue what further parts have in the group whenever it has nothing to hand
-// out, until there are none, or one has rows of other groups, which it returns.
-func (b *build) feed(ctx context.Context, q *queue, g *group) (others []task, err error) {
+// feed gives the queue what further subtasks have in the group whenever it is empty, until there are none, or one has rows of other groups, which it returns.
+func (b *build) feed(ctx context.Context, q *queue, g *group) (others []keyrange.Weighted, err error) {
 	defer errs.Contain(&err)
 	defer q.endFeed()
-	for len(others) == 0 && b.parts.mayGrow() && q.awaitHunger(ctx) {
-		tasks, err := b.joinPart(ctx)
+	for len(others) == 0 && b.subtasks.mayGrow() && q.awaitEmpty(ctx) {
+		tasks, err := b.joinSubtask(ctx)
 		if err != nil {
 			q.stop()
 			return nil, err
 		}
-		var in []task
+		var in []keyrange.Weighted
 		in, others = g.pick(tasks)
 		q.feed(in)
 	}
 	return others, nil
+}
+
+// joinSubtask takes a further subtask, if there is one, and returns what is left of it.
+func (b *build) joinSubtask(ctx context.Context) ([]keyrange.Weighted, error) {
+	p, ok, err := b.subtasks.next(ctx)
+	if err != nil || !ok {
+		b.subtasks.next = nil
+		return nil, err
+	}
+	cp, err := b.addSubtask(p)
+	if err != nil {
+		return nil, err
+	}
+	tasks := cp.tasks()
+	b.Progress.Extend(cp.Weight-keyrange.TotalWeight(tasks), cp.Weight)
+	return tasks, nil
 }
 
 // scanner is one worker of a round.
@@ -91,7 +109,7 @@ type scanner struct {
 	clock *stage.Clock
 	out   *ingest.Worker
 	pacer *flow.Pacer
-	enc   *encoders
+	enc   *encode.Encoders
 
 	group   *group
 	targets []int // of the physical table in hand, by index
@@ -106,9 +124,9 @@ func (b *build) runScanner(ctx context.Context, q *queue, job *ingest.Job, g *gr
 	defer errs.Contain(&err)
 	flow.BackgroundThread()
 	clock := stage.Start(stage.Idle)
-	defer func() { b.addCosts(clock.Stop()) }()
+	defer func() { b.AddCosts(clock.Stop()) }()
 
-	s := &scanner{b: b, q: q, clock: clock, out: job.NewWorker(clock), pacer: b.share.NewPacer(clock), group: g}
+	s := &scanner{b: b, q: q, clock: clock, out: job.NewWorker(clock), pacer: b.Share.NewPacer(clock), group: g}
 	finished := false
 	defer func() {
 		if !finished { // also after a panic
@@ -124,7 +142,7 @@ func (b *build) runScanner(ctx context.Context, q *queue, job *ingest.Job, g *gr
 }
 
 func (s *scanner) run(ctx context.Context) (err error) {
-	if s.enc, err = newEncoders(s.b.projection); err != nil {
+	if s.enc, err = encode.NewEncoders(s.b.Projection); err != nil {
 		return err
 	}
 	for {
@@ -147,27 +165,27 @@ func (s *scanner) scanTask(ctx context.Context, c *claim) error {
 	case err != nil:
 		return err
 	case decision == share:
-		s.q.release(c, splitTask(rest, 2)...)
+		s.q.release(c, keyrange.Split(rest, 2)...)
 	case decision == yield:
 		s.q.release(c, rest)
 	default:
 		s.q.release(c)
 	}
-	s.b.opts.Bus.Emit(event.RangeDone{Job: s.b.job(), Rows: rows, Elapsed: time.Since(begin)})
+	s.b.opts.Bus.Emit(event.RangeDone{Job: s.b.Job(), Rows: rows, Elapsed: time.Since(begin)})
 	return nil
 }
 
 // scanRange scans t. It returns early, with what is left of t, when the queue
 // says so.
-func (s *scanner) scanRange(ctx context.Context, t task, rows *int64) (rest task, decision verdict, err error) {
+func (s *scanner) scanRange(ctx context.Context, t keyrange.Weighted, rows *int64) (rest keyrange.Weighted, decision action, err error) {
 	batches, credited := 0, 0.0
-	trailing := trailingCount{count: s.count, start: t.Start}
-	physicalID := t.physicalID()
+	trailing := execution.TrailingCount{Count: s.count, Start: t.Start}
+	physicalID := t.PhysicalID()
 	s.targets = s.targets[:0]
-	for k := range s.b.task.Indexes {
+	for k := range s.b.Task.Indexes {
 		s.targets = append(s.targets, s.group.target(k, physicalID))
 	}
-	req := s.b.projection.request(t.KeyRange, s.b.task.TS, s.b.batchRows())
+	req := s.b.Projection.Request(t.KeyRange, s.b.Task.TS, s.b.BatchRows())
 	s.clock.Enter(stage.Scan)
 	err = s.b.opts.Store.ScanColumns(ctx, req, func(batch *kv.RowBatch) error {
 		s.clock.Enter(stage.Encode)
@@ -177,10 +195,10 @@ func (s *scanner) scanRange(ctx context.Context, t task, rows *int64) (rest task
 		}
 		batches++
 		*rows += int64(batch.NumRows())
-		done := t.weight * position(t.KeyRange, batch.LastKey)
-		s.b.progress.add(int64(batch.NumRows()), done-credited)
+		done := t.Weight * keyrange.Position(t.KeyRange, batch.LastKey)
+		s.b.Progress.Add(int64(batch.NumRows()), done-credited)
 		credited = done
-		if err := trailing.scanned(ctx, batch); err != nil {
+		if err := trailing.Scanned(ctx, batch); err != nil {
 			return err
 		}
 		if full {
@@ -188,32 +206,32 @@ func (s *scanner) scanRange(ctx context.Context, t task, rows *int64) (rest task
 		} else if err := s.pacer.Pace(ctx); err != nil {
 			return err
 		}
-		if decision = s.q.judge(); decision == share && (batches < batchesBeforeShare || !worthSharing(t, batch)) {
+		if decision = s.q.decide(); decision == share && (batches < batchesBeforeShare || !worthSplitting(t, batch)) {
 			decision = proceed
 		}
 		s.clock.Enter(stage.Scan)
 		if decision != proceed {
-			rest = task{kv.KeyRange{Start: kv.NextKey(batch.LastKey), End: t.End}, t.weight - credited}
+			rest = keyrange.Weighted{KeyRange: kv.KeyRange{Start: kv.NextKey(batch.LastKey), End: t.End}, Weight: t.Weight - credited}
 			return errInterrupted
 		}
 		return nil
 	})
 	defer s.clock.Enter(stage.Idle)
 	if errors.Is(err, errInterrupted) {
-		return rest, decision, trailing.until(ctx, rest.Start)
+		return rest, decision, trailing.Until(ctx, rest.Start)
 	}
 	if err != nil {
-		return task{}, proceed, err
+		return keyrange.Weighted{}, proceed, err
 	}
-	s.b.progress.add(0, t.weight-credited)
-	return task{}, proceed, trailing.until(ctx, t.End)
+	s.b.Progress.Add(0, t.Weight-credited)
+	return keyrange.Weighted{}, proceed, trailing.Until(ctx, t.End)
 }
 
-// worthSharing says whether behind what the store has read ahead there is more of t than that, which is
+// worthSplitting says whether behind what the store has read ahead there is more of t than that, which is
 // read again if t is shared.
-func worthSharing(t task, batch *kv.RowBatch) bool {
-	ahead := position(t.KeyRange, batch.ReadTo)
-	return 1-ahead > ahead-position(t.KeyRange, batch.LastKey)
+func worthSplitting(t keyrange.Weighted, batch *kv.RowBatch) bool {
+	ahead := keyrange.Position(t.KeyRange, batch.ReadTo)
+	return 1-ahead > ahead-keyrange.Position(t.KeyRange, batch.LastKey)
 }
 
 // count counts what was scanned by keys, if the build does that beside the scan.
@@ -227,12 +245,12 @@ func (s *scanner) count(ctx context.Context, r kv.KeyRange) error {
 
 // encode appends the entries of a batch to the ingest worker.
 func (s *scanner) encode(ctx context.Context, batch *kv.RowBatch, physicalID int64) (full bool, err error) {
-	if err := s.enc.bind(batch, physicalID); err != nil {
+	if err := s.enc.Bind(batch, physicalID); err != nil {
 		return false, err
 	}
-	for k, enc := range s.enc.indexes {
+	for k, enc := range s.enc.Indexes {
 		target := s.targets[k]
-		err := enc.encode(func(_ int, kv []byte, klen int) error {
+		err := enc.Encode(func(_ int, kv []byte, klen int) error {
 			if err := s.out.Append(target, kv, klen); err != nil {
 				return err
 			}

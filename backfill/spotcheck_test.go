@@ -9,6 +9,8 @@ import (
 	"github.com/pingcap/tidb/pkg/tablecodec"
 	"github.com/stretchr/testify/require"
 
+	"fastddl/backfill/backfilltest"
+	"fastddl/backfill/compare"
 	"fastddl/kv"
 )
 
@@ -38,7 +40,7 @@ func skewValues(b *kv.RowBatch, first int64) {
 // there are rows, and as they were built.
 func TestSpotCheck(t *testing.T) {
 	const rows = 20_000
-	idx := indexOn(9, false, 1)
+	idx := backfilltest.IndexOn(9, false, 1)
 	for name, skew := range map[string]func(b *kv.RowBatch){
 		"values":              func(b *kv.RowBatch) { skewValues(b, math.MinInt64) },
 		"values, in the last": func(b *kv.RowBatch) { skewValues(b, rows*7/8) },
@@ -49,36 +51,36 @@ func TestSpotCheck(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			table, kinds := plainTable()
+			table, kinds := backfilltest.PlainTable()
 			f := newFixture(t, table, kinds)
-			f.load(rows)
+			f.Load(rows)
 			opts := f.options()
-			opts.Store = &skewedStore{f.store, func(_ int64, b *kv.RowBatch) { skew(b) }}
+			opts.Store = &skewedStore{f.Store, func(_ int64, b *kv.RowBatch) { skew(b) }}
 			spec := f.spec(idx)
-			res, err := Run(f.ctx, opts, spec)
-			var wrong *EntryError
+			res, err := Run(f.Ctx, opts, spec)
+			var wrong *compare.EntryError
 			require.ErrorAs(t, err, &wrong)
 			require.True(t, res.Rebuilt)
 			require.NotEqual(t, wrong.Want, wrong.Got)
-			f.readRows(spec.TS)
-			want := f.wantEntries(idx)
+			f.ReadRows(spec.TS)
+			want := f.WantEntries(idx)
 			require.Contains(t, want, string(wrong.Key))
 			require.Equal(t, want[string(wrong.Key)], string(wrong.Want))
 		})
 	}
 	t.Run("one partition", func(t *testing.T) {
-		p := newPartitioned(t, newRand(t), 5, 300)
-		full := slices.IndexFunc(p.parts, func(f *fixture) bool { return len(f.rows) > 0 })
+		p := newPartitioned(t, backfilltest.Rand(t), 5, 300)
+		full := slices.IndexFunc(p.parts, func(f *backfilltest.Fixture) bool { return len(f.Rows) > 0 })
 		opts := p.options()
-		opts.Store = &skewedStore{p.store, func(table int64, b *kv.RowBatch) {
-			if table == p.parts[full].table.ID {
+		opts.Store = &skewedStore{p.Store, func(table int64, b *kv.RowBatch) {
+			if table == p.parts[full].Table.ID {
 				for i := range b.IntHandles { // values may be NULL in all rows that are looked up
 					b.IntHandles[i]++
 				}
 			}
 		}}
-		_, err := Run(p.ctx, opts, p.spec(idx))
-		var wrong *EntryError
+		_, err := Run(p.Ctx, opts, p.spec(idx))
+		var wrong *compare.EntryError
 		require.ErrorAs(t, err, &wrong)
 	})
 }

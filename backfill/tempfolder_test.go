@@ -15,6 +15,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
 
+	"fastddl/backfill/backfilltest"
 	"fastddl/config"
 	"fastddl/ingest"
 	"fastddl/kv"
@@ -89,13 +90,13 @@ func (f *smallFile) Write(p []byte) (int, error) {
 
 // onSmallDisk is a table with more to sort than a temp folder has room for, and a build of an index of it.
 func onSmallDisk(t *testing.T, room int64, tells bool) (disk *smallDisk, build func() error) {
-	table, kinds := plainTable()
+	table, kinds := backfilltest.PlainTable()
 	disk = &smallDisk{FS: vfs.Default, dir: filepath.Join(t.TempDir(), "tmp"), tells: tells}
 	disk.room.Store(room)
 	f := newFixtureOn(t, disk, table, kinds)
-	f.temp = disk.dir
-	f.load(smallDiskRows)
-	idx := indexOn(9, false, 2, 3, 2, 3, 2, 3) // its entries are long
+	f.Temp = disk.dir
+	f.Load(smallDiskRows)
+	idx := backfilltest.IndexOn(9, false, 2, 3, 2, 3, 2, 3) // its entries are long
 	spec, opts := f.spec(idx), f.options()
 	opts.Globals, opts.FS = config.NewGlobals(), disk
 	set(t, opts.Globals, config.MemoryQuota, "4MiB")
@@ -105,11 +106,11 @@ func onSmallDisk(t *testing.T, room int64, tells bool) (disk *smallDisk, build f
 		return nil
 	}
 	return disk, func() error {
-		_, err := Run(f.ctx, opts, spec)
-		f.requireNoTempFiles()
+		_, err := Run(f.Ctx, opts, spec)
+		f.RequireNoTempFiles()
 		require.Equal(t, ingest.Usage{}, nothingInUse(opts.Resources))
 		if err == nil {
-			f.requireLoaded(smallDiskRows, spec.TS, idx)
+			f.RequireLoaded(smallDiskRows, spec.TS, idx)
 		}
 		return err
 	}
@@ -163,14 +164,14 @@ func nothingInUse(r *ingest.Resources) ingest.Usage {
 // TestBatchLargerThanTheMemory: a batch of rows that give many times as many bytes of entries is no matter of
 // memory.
 func TestBatchLargerThanTheMemory(t *testing.T) {
-	table, kinds := plainTable()
+	table, kinds := backfilltest.PlainTable()
 	f := newFixture(t, table, kinds)
-	f.load(40_000)
-	idx := indexOn(9, false, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3)
+	f.Load(40_000)
+	idx := backfilltest.IndexOn(9, false, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3)
 	opts := f.options()
 	opts.Globals, opts.MaxWorkers, opts.BatchRows = smallMemory(t), 1, 40_000
 	opts.Resources = ingest.NewResources(opts.Globals, 0)
-	res, err := Run(f.ctx, opts, f.spec(idx))
+	res, err := Run(f.Ctx, opts, f.spec(idx))
 	require.NoError(t, err)
 	t.Logf("%d bytes of memory", res.PeakMemoryBytes)
 	require.Less(t, res.PeakMemoryBytes, int64(8<<20))
@@ -179,36 +180,36 @@ func TestBatchLargerThanTheMemory(t *testing.T) {
 // TestTempFolderRemoved: a temp folder that is removed in the middle of a build is
 // an error or does not matter, and never makes an index that is wrong.
 func TestTempFolderRemoved(t *testing.T) {
-	table, kinds := plainTable()
+	table, kinds := backfilltest.PlainTable()
 	f := newFixture(t, table, kinds)
-	f.load(40_000)
-	idx := indexOn(9, false, 2)
+	f.Load(40_000)
+	idx := backfilltest.IndexOn(9, false, 2)
 	failed := 0
 	for at := range int64(8) {
 		spec := f.spec(idx)
 		opts := f.options()
 		opts.Globals, opts.MaxWorkers = smallMemory(t), 2
 		opts.Resources = ingest.NewResources(opts.Globals, 0)
-		opts.Store = &faultyStore{Store: f.store, onScan: func(n int64) error {
+		opts.Store = &backfilltest.FaultyStore{Store: f.Store, OnScan: func(n int64) error {
 			for n == 1+at*5 { // another worker may make a run while the folder is removed
-				if err := os.RemoveAll(f.temp); !errors.Is(err, syscall.ENOTEMPTY) {
+				if err := os.RemoveAll(f.Temp); !errors.Is(err, syscall.ENOTEMPTY) {
 					return err
 				}
 			}
 			return nil
 		}}
-		_, err := Run(f.ctx, opts, spec)
+		_, err := Run(f.Ctx, opts, spec)
 		if err != nil {
 			require.ErrorIs(t, err, os.ErrNotExist)
 			failed++
-			opts.Store = f.store
-			_, err = Run(f.ctx, opts, spec)
+			opts.Store = f.Store
+			_, err = Run(f.Ctx, opts, spec)
 			require.NoError(t, err)
 		}
-		f.requireLoaded(40_000, spec.TS, idx)
+		f.RequireLoaded(40_000, spec.TS, idx)
 		require.Equal(t, ingest.Usage{}, nothingInUse(opts.Resources))
-		f.requireNoTempFiles()
-		f.dropIndex(idx)
+		f.RequireNoTempFiles()
+		f.DropIndex(idx)
 	}
 	require.Positive(t, failed)
 }

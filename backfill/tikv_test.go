@@ -18,12 +18,19 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/tikv/client-go/v2/util/codec"
 
+	"fastddl/backfill/backfilltest"
+	"fastddl/backfill/compare"
+	"fastddl/backfill/encode"
+	"fastddl/backfill/execution"
 	"fastddl/ingest"
 	"fastddl/kv"
 	"fastddl/kv/embedded"
 	"fastddl/kv/pebblekv"
 	"fastddl/kv/tikv"
 )
+
+// spottedRows is how many rows a spot check looks up at each of its places.
+const spottedRows = 2
 
 // onTikv is the fixture's table behind the driver for TiKV clusters: an embedded store
 // answers its requests in this process.
@@ -38,20 +45,20 @@ type onTikv struct {
 // newOnTikv copies the rows of f.
 func newOnTikv(f *fixture) *onTikv {
 	data, err := embedded.Open("db", embedded.Options{Pebble: pebblekv.Options{FS: vfs.NewMem(), DisableSync: true}})
-	require.NoError(f.t, err)
-	f.t.Cleanup(func() { require.NoError(f.t, data.Close()) })
+	require.NoError(f.T, err)
+	f.T.Cleanup(func() { require.NoError(f.T, data.Close()) })
 	on := &onTikv{fixture: f, data: data}
 	pairs := make(map[string]string)
-	for key, row := range f.rows {
-		pairs[key] = string(f.encodeRow(row.values))
+	for key, row := range f.Rows {
+		pairs[key] = string(f.EncodeRow(row.Values))
 	}
 	on.put(pairs, on.now())
 	on.store, err = tikv.Open(data.Storage(), tikv.Options{
 		Importer:  directImporter{data.Builds()},
 		PageBytes: 4 << 10, // so that scans read ahead
 	})
-	require.NoError(f.t, err)
-	f.t.Cleanup(func() { require.NoError(f.t, on.store.Close()) })
+	require.NoError(f.T, err)
+	f.T.Cleanup(func() { require.NoError(f.T, on.store.Close()) })
 	return on
 }
 
@@ -60,25 +67,25 @@ func (on *onTikv) put(pairs map[string]string, version uint64) {
 	if len(pairs) == 0 {
 		return
 	}
-	w, err := on.data.Builds().NewImportWriter(on.ctx, kv.ImportOptions{Dir: "rows", Version: version})
-	require.NoError(on.t, err)
+	w, err := on.data.Builds().NewImportWriter(on.Ctx, kv.ImportOptions{Dir: "rows", Version: version})
+	require.NoError(on.T, err)
 	for _, key := range slices.Sorted(maps.Keys(pairs)) {
-		require.NoError(on.t, w.Add([]byte(key), []byte(pairs[key])))
+		require.NoError(on.T, w.Add([]byte(key), []byte(pairs[key])))
 	}
-	u, err := w.Finish(on.ctx)
-	require.NoError(on.t, err)
-	require.NoError(on.t, on.data.Builds().Import(on.ctx, []kv.ImportUnit{u}))
+	u, err := w.Finish(on.Ctx)
+	require.NoError(on.T, err)
+	require.NoError(on.T, on.data.Builds().Import(on.Ctx, []kv.ImportUnit{u}))
 }
 
 // cut makes n regions of the table's records, and of its indexes.
 func (on *onTikv) cut(n int) {
-	keys := [][]byte{tablecodec.GenTableIndexPrefix(on.table.ID), recordRange(on.table.ID).Start}
+	keys := [][]byte{tablecodec.GenTableIndexPrefix(on.Table.ID), encode.RecordRange(on.Table.ID).Start}
 	on.spotted = make(map[string]bool)
-	rows := slices.Sorted(maps.Keys(on.rows))
+	rows := slices.Sorted(maps.Keys(on.Rows))
 	for i, key := range rows {
-		if i%max(1, len(on.rows)/n) == 0 {
+		if i%max(1, len(on.Rows)/n) == 0 {
 			keys = append(keys, []byte(key))
-			for _, row := range rows[i:min(i+spotRows, len(rows))] {
+			for _, row := range rows[i:min(i+spottedRows, len(rows))] {
 				on.spotted[row] = true
 			}
 		}
@@ -86,34 +93,34 @@ func (on *onTikv) cut(n int) {
 	for i, key := range keys {
 		keys[i] = codec.EncodeBytes(nil, key)
 	}
-	_, err := on.data.PDClient().SplitRegions(on.ctx, keys)
-	require.NoError(on.t, err)
+	_, err := on.data.PDClient().SplitRegions(on.Ctx, keys)
+	require.NoError(on.T, err)
 }
 
 func (on *onTikv) now() uint64 {
-	ts, err := on.data.Builds().CurrentTS(on.ctx)
-	require.NoError(on.t, err)
+	ts, err := on.data.Builds().CurrentTS(on.Ctx)
+	require.NoError(on.T, err)
 	return ts
 }
 
-func (on *onTikv) options() Options { return Options{Store: on.store, TempDir: on.temp} }
+func (on *onTikv) options() Options { return Options{Store: on.store, TempDir: on.Temp} }
 
 func (on *onTikv) spec(indexes ...*model.IndexInfo) Spec {
-	return Spec{Task: Task{JobID: 77, Table: on.table, Indexes: indexes, TS: on.now()}}
+	return Spec{Task: encode.Task{JobID: 77, Table: on.Table, Indexes: indexes, TS: on.now()}}
 }
 
 // entries reads an index past the driver.
 func (on *onTikv) entries(idx *model.IndexInfo, ts uint64) map[string]string {
-	snap, err := on.data.Builds().Snapshot(on.ctx, ts)
-	require.NoError(on.t, err)
+	snap, err := on.data.Builds().Snapshot(on.Ctx, ts)
+	require.NoError(on.T, err)
 	defer snap.Close()
-	iter, err := snap.Iter(indexRange(on.table.ID, idx.ID))
-	require.NoError(on.t, err)
+	iter, err := snap.Iter(encode.IndexRange(on.Table.ID, idx.ID))
+	require.NoError(on.T, err)
 	defer iter.Close()
 	got := make(map[string]string)
 	for iter.Valid() {
 		got[string(iter.Key())] = string(iter.Value())
-		require.NoError(on.t, iter.Next())
+		require.NoError(on.T, iter.Next())
 	}
 	return got
 }
@@ -131,59 +138,59 @@ func (directImporter) Busy() bool { return false }
 // regions, and compares them with what TiDB's library makes of each row, which is also
 // what a build on the other store is compared with.
 func TestRunOnTikv(t *testing.T) {
-	r := newRand(t)
-	for range rounds(16) {
-		table, idx, kinds := randomTable(r)
+	r := backfilltest.Rand(t)
+	for range backfilltest.Rounds(16) {
+		table, idx, kinds := backfilltest.RandomTable(r)
 		f := newFixture(t, table, kinds)
 		for range r.IntN(4) {
-			f.insert(r, 1+r.IntN(1500))
+			f.Insert(r, 1+r.IntN(1500))
 		}
 		on := newOnTikv(f)
 		on.cut(1 + r.IntN(6))
-		second := randomIndex(r, table, kinds, 8)
+		second := backfilltest.RandomIndex(r, table, kinds, 8)
 		idx.Unique, second.Unique = false, false
-		what := describe(table, idx, kinds) + " and " + describe(table, second, kinds)
+		what := backfilltest.Describe(table, idx, kinds) + " and " + backfilltest.Describe(table, second, kinds)
 
 		spec := on.spec(idx, second)
-		res, err := Run(f.ctx, on.options(), spec)
+		res, err := Run(f.Ctx, on.options(), spec)
 		require.NoError(t, err, what)
 		require.False(t, res.Rebuilt, what)
-		require.EqualValues(t, len(f.rows), res.Rows, what)
-		require.EqualValues(t, 2*len(f.rows), res.Entries, what)
+		require.EqualValues(t, len(f.Rows), res.Rows, what)
+		require.EqualValues(t, 2*len(f.Rows), res.Entries, what)
 		for _, idx := range []*model.IndexInfo{idx, second} {
-			requireEntries(t, f.wantEntries(idx), on.entries(idx, spec.TS), what)
+			backfilltest.RequireEntries(t, f.WantEntries(idx), on.entries(idx, spec.TS), what)
 		}
-		f.requireNoTempFiles()
+		f.RequireNoTempFiles()
 
 		task := on.spec(idx, second).Task
-		found, err := Compare(f.ctx, on.options(), task)
+		found, err := compare.Run(f.Ctx, on.options().Common(), task)
 		require.NoError(t, err, what)
 		require.True(t, found.Clean(), "%s: %v", what, found.Differences)
-		require.EqualValues(t, len(f.rows), found.Rows)
+		require.EqualValues(t, len(f.Rows), found.Rows)
 
 		local := f.spec(idx, second)
-		_, err = Run(f.ctx, f.options(), local)
+		_, err = Run(f.Ctx, f.options(), local)
 		require.NoError(t, err, what)
 		for _, idx := range []*model.IndexInfo{idx, second} {
-			requireEntries(t, f.entriesAt(idx, local.TS), on.entries(idx, spec.TS), what)
+			backfilltest.RequireEntries(t, f.EntriesAt(idx, local.TS), on.entries(idx, spec.TS), what)
 		}
 	}
 }
 
 // TestCompareOnTikv: differences are found through the driver too.
 func TestCompareOnTikv(t *testing.T) {
-	table, kinds := plainTable()
+	table, kinds := backfilltest.PlainTable()
 	f := newFixture(t, table, kinds)
-	f.insert(newRand(t), 500)
+	f.Insert(backfilltest.Rand(t), 500)
 	on := newOnTikv(f)
 	on.cut(3)
-	idx := indexOn(9, false, 1)
+	idx := backfilltest.IndexOn(9, false, 1)
 	spec := on.spec(idx)
-	_, err := Run(f.ctx, on.options(), spec)
+	_, err := Run(f.Ctx, on.options(), spec)
 	require.NoError(t, err)
-	keys := slices.Sorted(maps.Keys(f.wantEntries(idx)))
+	keys := slices.Sorted(maps.Keys(f.WantEntries(idx)))
 	on.put(map[string]string{keys[3]: "wrong", keys[7] + "x": "foreign"}, on.now())
-	found, err := Compare(f.ctx, on.options(), on.spec(idx).Task)
+	found, err := compare.Run(f.Ctx, on.options().Common(), on.spec(idx).Task)
 	require.NoError(t, err)
 	require.Len(t, found.Differences, 2)
 	require.Equal(t, keys[3], string(found.Differences[0].Key))
@@ -207,7 +214,7 @@ func (s *damagingStore) dropBatch() {
 	dropped := false
 	s.dropRow = func(b *kv.RowBatch) bool {
 		if dropped || slices.ContainsFunc(b.IntHandles, func(h int64) bool {
-			return s.on.spotted[string(tablecodec.EncodeRowKeyWithHandle(s.on.table.ID, tidbkv.IntHandle(h)))]
+			return s.on.spotted[string(tablecodec.EncodeRowKeyWithHandle(s.on.Table.ID, tidbkv.IntHandle(h)))]
 		}) {
 			return false
 		}
@@ -218,10 +225,10 @@ func (s *damagingStore) dropBatch() {
 
 // loseEntry has the first import lose an entry of idx, but none of a row that the spot check looks up.
 func (s *damagingStore) loseEntry(idx *model.IndexInfo) {
-	rows := slices.Sorted(maps.Keys(s.on.rows))
+	rows := slices.Sorted(maps.Keys(s.on.Rows))
 	i := slices.IndexFunc(rows, func(key string) bool { return !s.on.spotted[key] })
-	row := s.on.rows[rows[i]]
-	lost, _, _ := libraryEntry(s.on.t, s.on.table, idx, row.values, row.handle)
+	row := s.on.Rows[rows[i]]
+	lost, _, _ := backfilltest.LibraryEntry(s.on.T, s.on.Table, idx, row.Values, row.Handle)
 	var once atomic.Bool
 	s.skip = func(_ int64, key []byte) bool { return bytes.Equal(key, lost) && once.CompareAndSwap(false, true) }
 }
@@ -260,14 +267,14 @@ func (s *damagingStore) ScanColumns(ctx context.Context, req kv.ScanRequest, fn 
 // checksum, what the scan has lost in the count.
 func TestVerificationOnTikv(t *testing.T) {
 	newStore := func(t *testing.T) (*onTikv, *damagingStore) {
-		table, kinds := plainTable()
+		table, kinds := backfilltest.PlainTable()
 		f := newFixture(t, table, kinds)
-		f.insert(newRand(t), 2000)
+		f.Insert(backfilltest.Rand(t), 2000)
 		on := newOnTikv(f)
 		on.cut(4)
 		return on, &damagingStore{Store: on.store, on: on}
 	}
-	idx, wide := indexOn(9, false, 1), indexOn(10, false, 2, 3)
+	idx, wide := backfilltest.IndexOn(9, false, 1), backfilltest.IndexOn(10, false, 2, 3)
 	for name, damage := range map[string]func(s *damagingStore){
 		"lost":    func(s *damagingStore) { s.skip = func(n int64, _ []byte) bool { return n == 777 } },
 		"changed": func(s *damagingStore) { s.change = changeOne(777) },
@@ -278,24 +285,24 @@ func TestVerificationOnTikv(t *testing.T) {
 			opts := on.options()
 			opts.Store = s
 			spec := on.spec(idx, wide)
-			res, err := Run(on.ctx, opts, spec)
+			res, err := Run(on.Ctx, opts, spec)
 			require.NoError(t, err, "what is imported again is right")
 			require.True(t, res.Rebuilt)
 			for _, idx := range []*model.IndexInfo{idx, wide} {
-				requireEntries(t, on.wantEntries(idx), on.entries(idx, spec.TS), name)
+				backfilltest.RequireEntries(t, on.WantEntries(idx), on.entries(idx, spec.TS), name)
 			}
 		})
 	}
 	t.Run("always lost", func(t *testing.T) {
 		on, s := newStore(t)
-		lost := []byte(slices.Min(slices.Collect(maps.Keys(on.wantEntries(idx)))))
+		lost := []byte(slices.Min(slices.Collect(maps.Keys(on.WantEntries(idx)))))
 		s.skip = func(_ int64, key []byte) bool { return bytes.Equal(key, lost) }
 		opts := on.options()
 		opts.Store = s
-		_, err := Run(on.ctx, opts, on.spec(idx))
+		_, err := Run(on.Ctx, opts, on.spec(idx))
 		var mismatch *MismatchError
 		require.ErrorAs(t, err, &mismatch)
-		require.EqualValues(t, len(on.rows), mismatch.Want.Entries)
+		require.EqualValues(t, len(on.Rows), mismatch.Want.Entries)
 		require.Less(t, mismatch.Got.Entries, mismatch.Want.Entries)
 	})
 	t.Run("rows", func(t *testing.T) {
@@ -304,7 +311,7 @@ func TestVerificationOnTikv(t *testing.T) {
 		s.dropRow = func(*kv.RowBatch) bool { return dropped.CompareAndSwap(false, true) }
 		opts := on.options()
 		opts.Store, opts.BatchRows = s, 8
-		res, err := Run(on.ctx, opts, on.spec(idx))
+		res, err := Run(on.Ctx, opts, on.spec(idx))
 		require.NoError(t, err)
 		require.True(t, res.Rebuilt)
 	})
@@ -325,24 +332,24 @@ func changeOne(at int64) func(int64, []byte) []byte {
 // imported already. The driver does not tell the versions of what is stored unless it is
 // asked: entries older than S, which no row has any more, are none.
 func TestUniqueOnTikv(t *testing.T) {
-	table, kinds := plainTable()
+	table, kinds := backfilltest.PlainTable()
 	f := newFixture(t, table, kinds)
-	f.insert(newRand(t), 1200)
-	idx := indexOn(9, true, 1)
+	f.Insert(backfilltest.Rand(t), 1200)
+	idx := backfilltest.IndexOn(9, true, 1)
 	byValue := make(map[int64]string) // one row for each value
-	for key, row := range maps.Clone(f.rows) {
-		v := row.values[1]
+	for key, row := range maps.Clone(f.Rows) {
+		v := row.Values[1]
 		if v.IsNull() {
 			continue
 		}
 		if _, taken := byValue[v.GetInt64()]; taken {
-			delete(f.rows, key)
+			delete(f.Rows, key)
 			continue
 		}
 		byValue[v.GetInt64()] = key
 	}
 	on := newOnTikv(f)
-	want := f.wantEntries(idx)
+	want := f.WantEntries(idx)
 	keys := slices.Sorted(maps.Keys(want))
 
 	// Entries of a former life, of rows that had the values then.
@@ -358,20 +365,20 @@ func TestUniqueOnTikv(t *testing.T) {
 	opts := on.options()
 	opts.CheckpointInterval, opts.BatchRows, opts.TaskBytes = 1, 16, 1
 	spec := on.spec(idx)
-	res, err := Run(f.ctx, opts, spec)
+	res, err := Run(f.Ctx, opts, spec)
 	require.NoError(t, err)
 	require.Greater(t, res.Flushes, 1)
-	requireEntries(t, want, on.entries(idx, spec.TS), "unique")
+	backfilltest.RequireEntries(t, want, on.entries(idx, spec.TS), "unique")
 
 	// Two rows with one value, far from each other.
-	rows := slices.Sorted(maps.Keys(f.rows))
-	first, last := f.rows[rows[0]], f.rows[rows[len(rows)-1]]
-	twin := slices.Clone(last.values)
+	rows := slices.Sorted(maps.Keys(f.Rows))
+	first, last := f.Rows[rows[0]], f.Rows[rows[len(rows)-1]]
+	twin := slices.Clone(last.Values)
 	twin[1] = types.NewIntDatum(4242)
-	other := slices.Clone(first.values)
+	other := slices.Clone(first.Values)
 	other[1] = types.NewIntDatum(4242)
-	on.put(map[string]string{rows[len(rows)-1]: string(f.encodeRow(twin)), rows[0]: string(f.encodeRow(other))}, on.now())
-	_, err = Run(f.ctx, opts, on.spec(idx))
+	on.put(map[string]string{rows[len(rows)-1]: string(f.EncodeRow(twin)), rows[0]: string(f.EncodeRow(other))}, on.now())
+	_, err = Run(f.Ctx, opts, on.spec(idx))
 	var dup *ingest.DuplicateError
 	require.True(t, errors.As(err, &dup), "%v", err)
 }
@@ -424,43 +431,43 @@ func TestCompareBySumsOfTheStore(t *testing.T) {
 }
 
 func compareBySumsOfTheStore(t *testing.T, parts int) {
-	r := newRand(t)
-	table, kinds := plainTable()
+	r := backfilltest.Rand(t)
+	table, kinds := backfilltest.PlainTable()
 	f := newFixture(t, table, kinds)
-	f.insert(r, 700)
+	f.Insert(r, 700)
 	on := newOnTikv(f)
 	on.cut(4)
 	store := &readingStore{Store: on.store}
 	opts := on.options()
 	opts.Store = store
-	plain, unique := indexOn(9, false, 1), indexOn(10, true, 0, 2)
-	_, err := Run(f.ctx, opts, on.spec(plain, unique))
+	plain, unique := backfilltest.IndexOn(9, false, 1), backfilltest.IndexOn(10, true, 0, 2)
+	_, err := Run(f.Ctx, opts, on.spec(plain, unique))
 	require.NoError(t, err)
-	compare := func() (CompareResult, *testCrew) {
+	compare := func() (compare.Result, *testCrew) {
 		store.iters.Store(0)
 		store.sums.Store(0)
 		task := on.spec(plain, unique).Task
 		opts, crew := f.shared(parts, task, store)
-		found, err := Compare(f.ctx, opts, task)
+		found, err := compare.Run(f.Ctx, opts.Common(), task)
 		require.NoError(t, err)
 		return found, crew
 	}
 	found, crew := compare()
 	require.True(t, found.Clean())
-	require.EqualValues(t, len(f.rows), found.Rows)
+	require.EqualValues(t, len(f.Rows), found.Rows)
 	require.Equal(t, []int64{found.Rows, found.Rows}, found.Entries)
 	require.Len(t, found.Records, 2, "they say whether something hides entries")
 	require.Zero(t, store.iters.Load(), "entries were read")
 	require.Positive(t, store.sums.Load())
 	require.Len(t, crew.parts, min(1, parts))
 
-	keys := slices.Sorted(maps.Keys(f.wantEntries(unique)))
+	keys := slices.Sorted(maps.Keys(f.WantEntries(unique)))
 	value := on.entries(unique, on.now())[keys[5]]
 	for i, pairs := range []map[string]string{{keys[5]: value + "x"}, {keys[5]: value, keys[5] + "x": value}} {
 		on.put(pairs, on.now())
 		found, crew := compare()
 		require.Len(t, found.Differences, 1, "%d", i)
-		require.EqualValues(t, len(f.rows), found.Rows, "rows are counted once")
+		require.EqualValues(t, len(f.Rows), found.Rows, "rows are counted once")
 		require.Positive(t, store.iters.Load(), "%d", i)
 		require.Len(t, crew.parts, 2*min(1, parts))
 	}
@@ -469,43 +476,43 @@ func compareBySumsOfTheStore(t *testing.T, parts int) {
 // TestSharedSumsOfTheStore: what one of the parts loses is missed by the one who adds them up, and nodes that
 // do not know such parts get others.
 func TestSharedSumsOfTheStore(t *testing.T) {
-	table, kinds := plainTable()
+	table, kinds := backfilltest.PlainTable()
 	f := newFixture(t, table, kinds)
-	f.insert(newRand(t), 700)
+	f.Insert(backfilltest.Rand(t), 700)
 	on := newOnTikv(f)
 	on.cut(4)
-	idx := indexOn(9, true, 0)
-	_, err := Run(f.ctx, on.options(), on.spec(idx))
+	idx := backfilltest.IndexOn(9, true, 0)
+	_, err := Run(f.Ctx, on.options(), on.spec(idx))
 	require.NoError(t, err)
-	compare := func(change func(r *PartResult)) (CompareResult, *testCrew, error) {
+	compareWith := func(change func(r *execution.SubtaskResult)) (compare.Result, *testCrew, error) {
 		task := on.spec(idx).Task
 		opts, crew := f.shared(3, task, on.store)
-		crew.change = func(i int, r *PartResult) {
+		crew.change = func(i int, r *execution.SubtaskResult) {
 			if i == 1 {
 				change(r)
 			}
 		}
-		found, err := Compare(f.ctx, opts, task)
+		found, err := compare.Run(f.Ctx, opts.Common(), task)
 		return found, crew, err
 	}
-	_, _, err = compare(func(r *PartResult) { r.Rows-- })
-	require.ErrorAs(t, err, new(*RowCountError))
-	_, _, err = compare(func(r *PartResult) { r.Compared.Keys-- })
-	require.ErrorAs(t, err, new(*RowCountError))
-	for name, change := range map[string]func(r *PartResult){
-		"no comparison": func(r *PartResult) { r.Compared = nil },
-		"no totals":     func(r *PartResult) { r.Totals = nil },
-		"no sums":       func(r *PartResult) { r.Compared.Stored = nil },
-		"no records":    func(r *PartResult) { r.Compared.Records = nil },
+	_, _, err = compareWith(func(r *execution.SubtaskResult) { r.Rows-- })
+	require.ErrorAs(t, err, new(*execution.RowCountError))
+	_, _, err = compareWith(func(r *execution.SubtaskResult) { r.Compared.Keys-- })
+	require.ErrorAs(t, err, new(*execution.RowCountError))
+	for name, change := range map[string]func(r *execution.SubtaskResult){
+		"no comparison": func(r *execution.SubtaskResult) { r.Compared = nil },
+		"no totals":     func(r *execution.SubtaskResult) { r.Totals = nil },
+		"no sums":       func(r *execution.SubtaskResult) { r.Compared.Stored = nil },
+		"no records":    func(r *execution.SubtaskResult) { r.Compared.Records = nil },
 	} {
-		_, _, err = compare(change)
+		_, _, err = compareWith(change)
 		require.ErrorContains(t, err, "a part of the comparison", name)
 	}
-	for name, change := range map[string]func(r *PartResult){
-		"given":  func(r *PartResult) { r.Totals[0].CRC ^= 1 },
-		"stored": func(r *PartResult) { r.Compared.Stored[0].Entries-- },
+	for name, change := range map[string]func(r *execution.SubtaskResult){
+		"given":  func(r *execution.SubtaskResult) { r.Totals[0].CRC ^= 1 },
+		"stored": func(r *execution.SubtaskResult) { r.Compared.Stored[0].Entries-- },
 	} {
-		found, crew, err := compare(func(r *PartResult) {
+		found, crew, err := compareWith(func(r *execution.SubtaskResult) {
 			if r.Compared.Stored != nil { // the second time there are buckets
 				change(r)
 			}
@@ -518,8 +525,8 @@ func TestSharedSumsOfTheStore(t *testing.T) {
 	task := on.spec(idx).Task
 	opts, crew := f.shared(3, task, on.store)
 	crew.early = true
-	crew.change = func(_ int, r *PartResult) { require.NotEmpty(t, r.Compared.Sums) }
-	found, err := Compare(f.ctx, opts, task)
+	crew.change = func(_ int, r *execution.SubtaskResult) { require.NotEmpty(t, r.Compared.Sums) }
+	found, err := compare.Run(f.Ctx, opts.Common(), task)
 	require.NoError(t, err)
 	require.True(t, found.Clean())
 	require.Len(t, crew.parts, 1)

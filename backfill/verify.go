@@ -8,6 +8,10 @@ import (
 	"sync"
 	"time"
 
+	"fastddl/backfill/compare"
+	"fastddl/backfill/encode"
+	"fastddl/backfill/execution"
+	"fastddl/backfill/keyrange"
 	"fastddl/ingest"
 	"fastddl/internal/errs"
 	"fastddl/internal/parallel"
@@ -30,28 +34,10 @@ func (e *MismatchError) Error() string {
 }
 
 const (
-	// verifyTaskBytes is the size of the ranges that an index is read back in.
-	verifyTaskBytes = 4 << 20
-	// countTaskRows is the size of the ranges that rows are counted in.
-	countTaskRows = 50_000
-	// verifyBatch is how many entries are read between two looks at whether to go
-	// on.
-	verifyBatch = 1024
-	// tasksPerWorker evens out ranges of different cost.
-	tasksPerWorker = 4
-	// storeRequests is how many requests are under way at stores that count and sum up
-	// themselves, if there are not more workers: who asks does nothing but wait. TiDB asks
-	// for a query at about so many places (tidb_distsql_scan_concurrency).
-	storeRequests = 16
-	// storeRequestBytes is about how much a store counts or sums up by one request: TiKV gives
-	// one a minute, and begins anew when that was not enough.
-	storeRequestBytes = 64 << 20
-	// maxPieces bounds the requests that a range is cut into for that.
-	maxPieces = 64
 	// verifyCheckpointInterval is the least time between two checkpoints, unless
 	// those of the scan come sooner.
 	verifyCheckpointInterval = 5 * time.Second
-	// lastCheckpointTimeout is how long a build that was told to stop tries to keep
+	// lastCheckpointTimeout is how long a build whose context has ended tries to keep
 	// what it has verified.
 	lastCheckpointTimeout = time.Second
 )
@@ -68,64 +54,64 @@ func (b *build) verify(ctx context.Context, cp *checkpoint) (err error) {
 	start := time.Now()
 	defer func() { b.meter.verifying += time.Since(start) }()
 
-	snap, err := b.opts.Store.Snapshot(ctx, b.task.TS)
+	snap, err := b.opts.Store.Snapshot(ctx, b.Task.TS)
 	if err != nil {
 		return fmt.Errorf("backfill: verify: %w", err)
 	}
 	defer func() { err = errs.Combine(err, snap.Close()) }()
 	if b.defers {
-		err := b.spotCheck(ctx, snap, make([]bool, len(b.task.Indexes)))
+		err := compare.SpotCheck(ctx, b.Execution, snap, make([]bool, len(b.Task.Indexes)))
 		if b.result.Deferred = err == nil; b.result.Deferred {
 			b.result.Given = cp.wanted()
 			return nil
 		}
-		if !errors.As(err, new(*EntryError)) {
+		if !errors.As(err, new(*compare.EntryError)) {
 			return fmt.Errorf("backfill: verify: %w", err)
 		}
-		b.defers = false // rows may have equal values: sums tell what is wrong
+		b.defers = false // rows may have equal values: sums show what is wrong
 	}
 	if cp.Verify == nil {
 		cp.Verify = b.unverified()
 	}
 	v := &verifier{b: b, snap: snap, cp: cp, saved: start}
 	v.sums, _ = b.opts.Store.(kv.Checksummer)
-	b.enter(stage.Verify.String(), v.progress)
+	b.Enter(stage.Verify.String(), v.progress)
 	got, err := v.run(ctx)
 	if err != nil {
 		return fmt.Errorf("backfill: verify: %w", err)
 	}
 	if b.counts {
 		if keys := b.count.keys.Load(); keys != cp.Rows {
-			return &RowCountError{Table: b.task.Table.Name.O, Scanned: cp.Rows, Keys: keys}
+			return &execution.RowCountError{Table: b.Task.Table.Name.O, Scanned: cp.Rows, Keys: keys}
 		}
 	}
 	differ := make([]bool, len(got))
 	for i, want := range cp.wanted() {
 		if differ[i] = got[i] != want; differ[i] && !b.takesLeftovers(i, want, got[i]) {
-			return &MismatchError{Index: b.task.Indexes[i].Name.O, Want: want, Got: got[i]}
+			return &MismatchError{Index: b.Task.Indexes[i].Name.O, Want: want, Got: got[i]}
 		}
 	}
-	if err := b.spotCheck(ctx, snap, differ); err != nil {
+	if err := compare.SpotCheck(ctx, b.Execution, snap, differ); err != nil {
 		return fmt.Errorf("backfill: verify: %w", err)
 	}
 	return nil
 }
 
 // takesLeftovers says that the i-th index may differ, because what it has too many may be
-// entries of an older snapshot, for Compare to name. What is missing is built again first.
+// entries of an older snapshot, which the comparison names. What is missing is built again first.
 func (b *build) takesLeftovers(i int, want, got ingest.Totals) bool {
-	return b.leftovers && b.task.Indexes[i].Unique && got.Entries > want.Entries
+	return b.leftovers && b.Task.Indexes[i].Unique && got.Entries > want.Entries
 }
 
 // verifier reads the indexes of a build back and keeps cp.Verify at what was
 // read. The entries at S do not change, and their totals add up in any order, so
-// no part has to be read twice.
+// no range has to be read twice.
 type verifier struct {
 	b      *build
 	snap   kv.Snapshot
 	sums   kv.Checksummer // nil if entries are to be read
 	ranges []verifyRange  // in order of index and key
-	counts int            // parts of the table whose records nobody had begun to count
+	counts int            // ranges of the table whose records were not begun to be counted
 
 	mu     sync.Mutex // guards the fields below and the done of ranges
 	cp     *checkpoint
@@ -133,7 +119,7 @@ type verifier struct {
 	behind bool      // cp has something that was not saved
 }
 
-// verifyRange is a part of an index that is read back.
+// verifyRange is a range of an index that is read back.
 type verifyRange struct {
 	index int // in the spec
 	keys  kv.KeyRange
@@ -145,9 +131,9 @@ func (v *verifier) run(ctx context.Context) ([]ingest.Totals, error) {
 	if err := v.plan(ctx); err != nil {
 		return nil, err
 	}
-	workers := v.b.share.Workers
+	workers := v.b.Share.Workers
 	if v.sums != nil {
-		workers = v.b.storeParallel
+		workers = v.b.StoreParallel
 	}
 	err := parallel.Do(ctx, v.counts+len(v.ranges), workers, func(ctx context.Context, i int) error {
 		if i < v.counts {
@@ -165,14 +151,11 @@ func (v *verifier) run(ctx context.Context) ([]ingest.Totals, error) {
 	return v.cp.Verify.Totals, nil
 }
 
-// storeParallel is how many requests are under way at stores that count and sum up themselves.
-func (x *execution) storeParallel() int { return max(x.share.Workers(), storeRequests) }
-
 // unverified is the state in which nothing has been read.
 func (b *build) unverified() *checkpointVerify {
-	state := &checkpointVerify{Totals: make([]ingest.Totals, len(b.task.Indexes))}
-	for _, r := range b.indexRanges() {
-		state.Remaining = append(state.Remaining, checkpointRange{Index: r.index, Start: r.Start, End: r.End})
+	state := &checkpointVerify{Totals: make([]ingest.Totals, len(b.Task.Indexes))}
+	for _, r := range b.IndexRanges() {
+		state.Remaining = append(state.Remaining, keyrange.StoredIndexed{Index: r.Index, Start: r.Start, End: r.End})
 	}
 	return state
 }
@@ -180,7 +163,7 @@ func (b *build) unverified() *checkpointVerify {
 // plan cuts what is left into ranges.
 func (v *verifier) plan(ctx context.Context) error {
 	left := v.cp.Verify.Remaining
-	atLeast := 1 + tasksPerWorker*v.b.opts.MaxWorkers/max(1, len(left))
+	atLeast := 1 + execution.RangesPerWorker*v.b.opts.MaxWorkers/max(1, len(left))
 	for _, r := range left {
 		parts, err := v.planIndex(ctx, r, atLeast)
 		if err != nil {
@@ -197,7 +180,7 @@ func (v *verifier) plan(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if v.sums != nil { // who waits for stores keeps nobody from a core: it may go on beside the others
+	if v.sums != nil { // waiting for stores takes no core from the others: the counting goes on beside them
 		v.counts = count.left()
 		return nil
 	}
@@ -205,17 +188,17 @@ func (v *verifier) plan(ctx context.Context) error {
 	return err
 }
 
-// planIndex cuts a part of an index: where the store cuts it, and finer if that is too
+// planIndex cuts a range of an index: where the store cuts it, and finer if that is too
 // coarse to ask at several places, if the store sums up.
-func (v *verifier) planIndex(ctx context.Context, left checkpointRange, atLeast int) (parts []kv.KeyRange, err error) {
+func (v *verifier) planIndex(ctx context.Context, left keyrange.StoredIndexed, atLeast int) (parts []kv.KeyRange, err error) {
 	r := kv.KeyRange{Start: left.Start, End: left.End}
 	if v.sums != nil {
-		if parts, err = storeRanges(ctx, v.b.opts.Store, r); err != nil {
+		if parts, err = keyrange.OfStore(ctx, v.b.opts.Store, r); err != nil {
 			return nil, err
 		}
-		return cutRanges(parts, v.b.cuts, int(min(storeRequests, v.cp.wanted()[left.Index].Entries/checksumEntries))), nil
+		return keyrange.CutRanges(parts, v.b.cuts, int(min(execution.StoreRequests, v.cp.wanted()[left.Index].Entries/checksumEntries))), nil
 	}
-	tasks, err := planRange(ctx, v.b.opts.Store, v.snap, r, verifyTaskBytes, atLeast)
+	tasks, err := keyrange.Plan(ctx, v.b.opts.Store, v.snap, r, execution.VerifyRangeBytes, atLeast)
 	for _, t := range tasks {
 		parts = append(parts, t.KeyRange)
 	}
@@ -277,8 +260,8 @@ func (v *verifier) saveLast(ctx context.Context) error {
 }
 
 // remainingRanges returns what is not done of ranges, neighbours joined.
-func remainingRanges(ranges []verifyRange) []checkpointRange {
-	left := []checkpointRange{}
+func remainingRanges(ranges []verifyRange) []keyrange.StoredIndexed {
+	left := []keyrange.StoredIndexed{}
 	for _, r := range ranges {
 		if r.done {
 			continue
@@ -287,7 +270,7 @@ func remainingRanges(ranges []verifyRange) []checkpointRange {
 			left[n].End = r.keys.End
 			continue
 		}
-		left = append(left, checkpointRange{Index: r.index, Start: r.keys.Start, End: r.keys.End})
+		left = append(left, keyrange.StoredIndexed{Index: r.index, Start: r.keys.Start, End: r.keys.End})
 	}
 	return left
 }
@@ -301,26 +284,15 @@ func (v *verifier) totals(ctx context.Context, r kv.KeyRange) (ingest.Totals, er
 }
 
 // storeTotals has the store sum up the entries in r.
-func (x *execution) storeTotals(ctx context.Context, sums kv.Checksummer, r kv.KeyRange) (ingest.Totals, error) {
-	totals, _, err := x.storeSum(ctx, sums, r)
+func (b *build) storeTotals(ctx context.Context, sums kv.Checksummer, r kv.KeyRange) (ingest.Totals, error) {
+	totals, _, err := b.StoreSum(ctx, sums, r)
 	return totals, err
-}
-
-// storeSum is storeTotals, with the records that the store has met.
-func (x *execution) storeSum(ctx context.Context, sums kv.Checksummer, r kv.KeyRange) (totals ingest.Totals, records int64, err error) {
-	pacer, end := x.startVerifying()
-	defer end()
-	if err := pacer.Pace(ctx); err != nil {
-		return totals, 0, err
-	}
-	sum, err := sums.Checksum(ctx, r, x.task.TS)
-	return ingest.Totals{Entries: sum.Pairs, Bytes: sum.Bytes - sum.Pairs*int64(indexPrefixLen), CRC: sum.CRC}, sum.Records, err
 }
 
 // readTotals reads the entries in r. The totals leave the prefix of their keys
 // out.
 func (b *build) readTotals(ctx context.Context, snap kv.Snapshot, r kv.KeyRange) (t ingest.Totals, err error) {
-	pacer, end := b.startVerifying()
+	pacer, end := b.StartVerifying()
 	defer end()
 
 	iter, err := snap.Iter(r)
@@ -330,12 +302,12 @@ func (b *build) readTotals(ctx context.Context, snap kv.Snapshot, r kv.KeyRange)
 	defer iter.Close()
 	var buf []byte
 	for iter.Valid() {
-		if t.Entries%verifyBatch == 0 {
+		if t.Entries%execution.VerifyBatch == 0 {
 			if err := errors.Join(ctx.Err(), pacer.Pace(ctx)); err != nil {
 				return t, err
 			}
 		}
-		key := iter.Key()[indexPrefixLen:]
+		key := iter.Key()[encode.PrefixLen:]
 		buf = append(append(buf[:0], key...), iter.Value()...)
 		t.AddEntry(buf, len(key))
 		if err := iter.Next(); err != nil {

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"fastddl/backfill"
+	"fastddl/backfill/encode"
 	"fastddl/config"
 	"fastddl/ddl/job"
 	"fastddl/event"
@@ -314,27 +315,27 @@ func (t *task) backfill(ctx context.Context, r *job.Record, to job.Step) (outcom
 }
 
 // buildTask describes the job's indexes at a snapshot.
-func (d *DDL) buildTask(ctx context.Context, r *job.Record, ts uint64) (backfill.Task, error) {
+func (d *DDL) buildTask(ctx context.Context, r *job.Record, ts uint64) (encode.Task, error) {
 	var table *model.TableInfo
 	err := d.inTxn(ctx, func(x *txn) (err error) {
 		table, err = x.readTable(r)
 		return err
 	})
 	if err != nil {
-		return backfill.Task{}, err
+		return encode.Task{}, err
 	}
 	if table == nil {
-		return backfill.Task{}, job.Permanent(infoschema.ErrTableNotExists.GenWithStackByArgs(r.DB, r.Table))
+		return encode.Task{}, job.Permanent(infoschema.ErrTableNotExists.GenWithStackByArgs(r.DB, r.Table))
 	}
 	loc, err := r.Location.GetLocation()
 	if err != nil {
-		return backfill.Task{}, zoneError(err)
+		return encode.Task{}, zoneError(err)
 	}
 	indexes := indexesOf(r, table)
 	if len(indexes) != len(r.IndexIDs) {
-		return backfill.Task{}, job.Permanent(fmt.Errorf("table %s has lost an index that was being built", table.Name.O))
+		return encode.Task{}, job.Permanent(fmt.Errorf("table %s has lost an index that was being built", table.Name.O))
 	}
-	return backfill.Task{
+	return encode.Task{
 		JobID: r.ID, Table: table, Indexes: indexes, TS: ts,
 		SQLMode: r.SQLMode, Location: loc, Functions: r.Functions,
 	}, nil

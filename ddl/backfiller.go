@@ -11,6 +11,9 @@ import (
 	"github.com/pingcap/tidb/pkg/parser/terror"
 
 	"fastddl/backfill"
+	"fastddl/backfill/compare"
+	"fastddl/backfill/encode"
+	"fastddl/backfill/execution"
 	"fastddl/ddl/job"
 	"fastddl/event"
 	"fastddl/ingest"
@@ -27,13 +30,13 @@ type Backfiller interface {
 	// snapshot's version, and verifies them.
 	Backfill(ctx context.Context, t BackfillTask) (backfill.Result, error)
 	// BackfillParts makes those of parts of the rows, and does not verify them.
-	BackfillParts(ctx context.Context, t PartsTask) ([]backfill.PartResult, error)
+	BackfillParts(ctx context.Context, t PartsTask) ([]execution.SubtaskResult, error)
 	// Compare tells what of the indexes is not as the rows at a snapshot want it.
-	Compare(ctx context.Context, t CompareTask) (backfill.CompareResult, error)
+	Compare(ctx context.Context, t CompareTask) (compare.Result, error)
 	// ChangesAgree says whether rows and indexes have changed alike since a snapshot.
 	ChangesAgree(ctx context.Context, t ChangesTask) (bool, error)
 	// ComparePart sums up a part of a comparison.
-	ComparePart(ctx context.Context, t PartTask) (backfill.PartResult, error)
+	ComparePart(ctx context.Context, t PartTask) (execution.SubtaskResult, error)
 	// Held is what the build of a job has and waits for; zero if there is none.
 	Held(jobID int64) ingest.Allocation
 }
@@ -46,25 +49,25 @@ type BackfillTask struct {
 	Settings       *ingest.LiveSettings
 	SaveCheckpoint func(ctx context.Context, checkpoint []byte) error
 	// Crew divides the build among nodes; nil does not.
-	Crew backfill.Crew
+	Crew execution.Scheduler
 }
 
 // CompareTask is one comparison.
 type CompareTask struct {
-	backfill.Task
+	encode.Task
 	// Verified is when the indexes were found to be equal to the rows, which were counted.
-	Verified backfill.Verified
+	Verified compare.Verified
 	// Built is what the rows gave when the indexes were built without being verified.
-	Built    backfill.Built
+	Built    compare.Built
 	TempDir  string
 	Settings *ingest.LiveSettings
 	// Crew divides the comparison among nodes; nil does not.
-	Crew backfill.Crew
+	Crew execution.Scheduler
 }
 
 // ChangesTask is a comparison of what has changed.
 type ChangesTask struct {
-	backfill.Task
+	encode.Task
 	// Since is when rows and indexes were equal.
 	Since uint64
 	// Limit is how many keys may have changed; 0 for any number.
@@ -75,7 +78,7 @@ type ChangesTask struct {
 
 // PartsTask is the build of parts by one node.
 type PartsTask struct {
-	backfill.PartsSpec
+	backfill.SubtasksSpec
 	TempDir  string
 	Settings *ingest.LiveSettings
 	// Bus receives the events of these parts.
@@ -84,7 +87,7 @@ type PartsTask struct {
 
 // PartTask is the comparison of one part.
 type PartTask struct {
-	backfill.PartSpec
+	compare.SubtaskSpec
 	TempDir  string
 	Settings *ingest.LiveSettings
 	// Bus receives the events of this part.
@@ -106,7 +109,7 @@ func NewBackfiller(opts backfill.Options) *IndexBackfiller {
 
 // Supported implements Backfiller.
 func (b *IndexBackfiller) Supported(table *model.TableInfo, indexes []*model.IndexInfo) error {
-	return backfill.Supported(table, indexes)
+	return encode.Supported(table, indexes)
 }
 
 // Held implements Backfiller.
@@ -117,58 +120,58 @@ func (b *IndexBackfiller) Held(jobID int64) ingest.Allocation {
 // Backfill implements Backfiller.
 func (b *IndexBackfiller) Backfill(ctx context.Context, t BackfillTask) (backfill.Result, error) {
 	opts := b.opts
-	opts.TempDir, opts.SaveCheckpoint, opts.Settings, opts.Crew = t.TempDir, t.SaveCheckpoint, t.Settings, t.Crew
+	opts.TempDir, opts.SaveCheckpoint, opts.Settings, opts.Scheduler = t.TempDir, t.SaveCheckpoint, t.Settings, t.Crew
 	result, err := backfill.Run(ctx, opts, t.Spec)
 	return result, b.buildError(ctx, t.Task, err)
 }
 
 // BackfillParts implements Backfiller.
-func (b *IndexBackfiller) BackfillParts(ctx context.Context, t PartsTask) ([]backfill.PartResult, error) {
+func (b *IndexBackfiller) BackfillParts(ctx context.Context, t PartsTask) ([]execution.SubtaskResult, error) {
 	opts := b.opts
 	opts.TempDir, opts.Settings, opts.Bus = t.TempDir, t.Settings, t.Bus
-	results, err := backfill.RunParts(ctx, opts, t.PartsSpec)
+	results, err := backfill.RunSubtasks(ctx, opts, t.SubtasksSpec)
 	return results, b.buildError(ctx, t.Task, err)
 }
 
 // ComparePart implements Backfiller.
-func (b *IndexBackfiller) ComparePart(ctx context.Context, t PartTask) (backfill.PartResult, error) {
-	opts := b.opts
-	opts.TempDir, opts.Settings, opts.Bus = t.TempDir, t.Settings, t.Bus
-	result, err := backfill.ComparePart(ctx, opts, t.PartSpec)
+func (b *IndexBackfiller) ComparePart(ctx context.Context, t PartTask) (execution.SubtaskResult, error) {
+	opts := b.opts.Common()
+	opts.Settings, opts.Bus = t.Settings, t.Bus
+	result, err := compare.RunSubtask(ctx, opts, t.SubtaskSpec)
 	return result, b.buildError(ctx, t.Task, err)
 }
 
 // Compare implements Backfiller.
-func (b *IndexBackfiller) Compare(ctx context.Context, t CompareTask) (backfill.CompareResult, error) {
-	opts := b.opts
-	opts.TempDir, opts.Settings, opts.Crew = t.TempDir, t.Settings, t.Crew
-	result, err := backfill.CompareSince(ctx, opts, t.Task, t.Verified, t.Built)
+func (b *IndexBackfiller) Compare(ctx context.Context, t CompareTask) (compare.Result, error) {
+	opts := b.opts.Common()
+	opts.Settings, opts.Scheduler = t.Settings, t.Crew
+	result, err := compare.Since(ctx, opts, t.Task, t.Verified, t.Built)
 	if invariants.Enabled && err == nil && (result.OnlyChanges || result.Unchanged) {
-		all, err := backfill.Compare(ctx, opts, t.Task)
+		all, err := compare.Run(ctx, opts, t.Task)
 		invariants.Check(err != nil || all.Clean(), "job %d: what has changed of indexes and rows agrees, but they differ: %+v", t.JobID, all.Differences)
 	}
 	if err == nil && result.Clean() {
-		result.Differences, result.More, err = backfill.Shadowed(ctx, opts, t.Task, result)
+		result.Differences, result.More, err = compare.Shadowed(ctx, opts, t.Task, result)
 	}
 	return result, b.buildError(ctx, t.Task, err)
 }
 
 // ChangesAgree implements Backfiller.
 func (b *IndexBackfiller) ChangesAgree(ctx context.Context, t ChangesTask) (bool, error) {
-	opts := b.opts
-	opts.TempDir, opts.Settings = t.TempDir, t.Settings
-	agree, _, err := backfill.ChangesAgree(ctx, opts, t.Task, t.Since, t.Limit)
+	opts := b.opts.Common()
+	opts.Settings = t.Settings
+	agree, _, err := compare.ChangesAgree(ctx, opts, t.Task, t.Since, t.Limit)
 	return agree, err
 }
 
 // buildError marks what no further attempt can cure: what is wrong with the rows.
-func (b *IndexBackfiller) buildError(ctx context.Context, t backfill.Task, err error) error {
+func (b *IndexBackfiller) buildError(ctx context.Context, t encode.Task, err error) error {
 	if err == nil {
 		return nil
 	}
 	var mismatch *backfill.MismatchError
-	var lost *backfill.RowCountError
-	var entry *backfill.EntryError
+	var lost *execution.RowCountError
+	var entry *compare.EntryError
 	if verdict, ok := verdictOf(ctx, b.opts.Store, t, err); ok {
 		return verdict
 	}
@@ -177,7 +180,7 @@ func (b *IndexBackfiller) buildError(ctx context.Context, t backfill.Task, err e
 		return job.Permanent(explainMismatch(t, mismatch, err))
 	case errors.As(err, &entry): // it has been rebuilt once already
 		return job.Permanent(&job.RowsError{Err: err, Shown: fmt.Errorf("backfill: index %s differs from its table", entry.Index)})
-	case errors.As(err, &lost), errors.Is(err, backfill.ErrUnsupported):
+	case errors.As(err, &lost), errors.Is(err, encode.ErrUnsupported):
 		return job.Permanent(err)
 	case isDataError(err):
 		if errors.As(err, new(*job.RowsError)) { // of a part, with its rows
@@ -191,7 +194,7 @@ func (b *IndexBackfiller) buildError(ctx context.Context, t backfill.Task, err e
 // explainMismatch tells what is wrong if it is most likely not the store: TiDB evaluates a generated
 // column that is not stored by the settings of whoever writes the row. If they give it different values, one
 // row has two entries, whoever builds the index.
-func explainMismatch(t backfill.Task, mismatch *backfill.MismatchError, err error) error {
+func explainMismatch(t encode.Task, mismatch *backfill.MismatchError, err error) error {
 	for _, idx := range t.Indexes {
 		if idx.Name.O == mismatch.Index && isOnVirtual(t.Table, idx) && mismatch.Got.Entries > mismatch.Want.Entries {
 			return fmt.Errorf("%w%s", err, otherSettings)
@@ -209,7 +212,7 @@ func isOnVirtual(table *model.TableInfo, idx *model.IndexInfo) bool {
 }
 
 // hasVirtual says that an index of a task is on such a column.
-func hasVirtual(t backfill.Task) bool {
+func hasVirtual(t encode.Task) bool {
 	return slices.ContainsFunc(t.Indexes, func(idx *model.IndexInfo) bool { return isOnVirtual(t.Table, idx) })
 }
 

@@ -7,13 +7,13 @@ import (
 	"github.com/pingcap/tidb/pkg/meta/model"
 	"github.com/pingcap/tidb/pkg/tablecodec"
 
-	"fastddl/backfill"
+	"fastddl/backfill/encode"
 	"fastddl/ddl/job"
 )
 
 // badRows returns the error of a job with rows whose values give an index no entry: that of the first row, with MySQL's number. unlisted is why
 // it does not say all of the rows.
-func (l *rowLister) badRows(e *backfill.RowError) (v *job.RowsError, unlisted error) {
+func (l *rowLister) badRows(e *encode.RowError) (v *job.RowsError, unlisted error) {
 	first := job.ErrorOf(e.Rows[0].Err)
 	v = &job.RowsError{Err: first, Shown: job.WithoutValues(first)}
 	size := 0
@@ -37,7 +37,7 @@ func (l *rowLister) badRows(e *backfill.RowError) (v *job.RowsError, unlisted er
 }
 
 // describe says which row it is, and what it has.
-func (l *rowLister) describe(row *job.BadRow, bad *backfill.BadRow) error {
+func (l *rowLister) describe(row *job.BadRow, bad *encode.BadRow) error {
 	physicalID, handle, err := tablecodec.DecodeRecordKey(bad.Key)
 	if err != nil {
 		return fmt.Errorf("decode row key %x: %w", bad.Key, err)

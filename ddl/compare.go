@@ -17,7 +17,8 @@ import (
 	tikvkv "github.com/tikv/client-go/v2/kv"
 	"github.com/tikv/client-go/v2/oracle"
 
-	"fastddl/backfill"
+	"fastddl/backfill/compare"
+	"fastddl/backfill/encode"
 	"fastddl/ddl/job"
 	"fastddl/event"
 	"fastddl/ingest"
@@ -135,7 +136,7 @@ func (t *task) settleLocks(ctx context.Context, r *job.Record) error {
 }
 
 // compareOnce compares once, at a new timestamp, and repairs what it finds.
-func (t *task) compareOnce(ctx context.Context, r *job.Record) (result backfill.CompareResult, repaired int64, err error) {
+func (t *task) compareOnce(ctx context.Context, r *job.Record) (result compare.Result, repaired int64, err error) {
 	ts, err := t.d.opts.Builds.CurrentTS(ctx)
 	if err != nil {
 		return result, 0, fmt.Errorf("take timestamp: %w", err)
@@ -184,25 +185,25 @@ func (t *task) checkHeld(ctx context.Context, r *job.Record) error {
 // verified is when the job's indexes were equal to the rows, as far as the build has seen, and
 // it has counted the rows. Where entries of an older S may be left it has let more entries than
 // rows pass.
-func verified(r *job.Record) backfill.Verified {
+func verified(r *job.Record) compare.Verified {
 	if r.Leftovers || !r.Counted {
-		return backfill.Verified{}
+		return compare.Verified{}
 	}
-	return backfill.Verified{TS: r.SnapshotTS, Rows: r.RowCount}
+	return compare.Verified{TS: r.SnapshotTS, Rows: r.RowCount}
 }
 
 // built is what the job's indexes were built from, if nobody has verified them yet.
-func built(r *job.Record) backfill.Built {
+func built(r *job.Record) compare.Built {
 	if !r.Deferred || len(r.Given) != len(r.IndexIDs) {
-		return backfill.Built{}
+		return compare.Built{}
 	}
-	return backfill.Built{TS: r.SnapshotTS, Rows: r.RowCount, Given: r.Given}
+	return compare.Built{TS: r.SnapshotTS, Rows: r.RowCount, Given: r.Given}
 }
 
 // repairAll repairs the keys in which an index differs from the rows. If rows have
 // equal values it fails with all of them.
-func (t *task) repairAll(ctx context.Context, r *job.Record, task backfill.Task, differences []backfill.Difference) (int64, error) {
-	encoder, err := backfill.NewRowEncoder(task)
+func (t *task) repairAll(ctx context.Context, r *job.Record, task encode.Task, differences []compare.Difference) (int64, error) {
+	encoder, err := encode.NewRowEncoder(task)
 	if err != nil {
 		return 0, err
 	}
@@ -243,8 +244,8 @@ func (t *task) repairAll(ctx context.Context, r *job.Record, task backfill.Task,
 type repairer struct {
 	t       *task
 	record  *job.Record
-	task    backfill.Task
-	encoder *backfill.RowEncoder
+	task    encode.Task
+	encoder *encode.RowEncoder
 	// duplicates are the keys that two rows have.
 	duplicates []*ingest.DuplicateGroup
 }
@@ -253,7 +254,7 @@ type repairer struct {
 // the job's row, then the rows concerned, then the key without waiting for it: a writer
 // that holds the key may want one of the rows next. If it cannot have all locks it has
 // changed nothing.
-func (p *repairer) repair(ctx context.Context, diff *backfill.Difference) (wrote bool, err error) {
+func (p *repairer) repair(ctx context.Context, diff *compare.Difference) (wrote bool, err error) {
 	ctx = internal(ctx)
 	err = p.t.d.withSession(func(se *sess.Session) (err error) {
 		if err := se.BeginPessimistic(ctx); err != nil {
@@ -300,7 +301,7 @@ func (p *repairer) fence(ctx context.Context, se *sess.Session) error {
 
 // settleKey locks what the key depends on, and writes what the rows say into txn, if
 // that is not there. A key that was written since the comparison is left to the next one.
-func (p *repairer) settleKey(ctx context.Context, store tidbkv.Storage, txn tidbkv.Transaction, diff *backfill.Difference) (wrote bool, err error) {
+func (p *repairer) settleKey(ctx context.Context, store tidbkv.Storage, txn tidbkv.Transaction, diff *compare.Difference) (wrote bool, err error) {
 	rowKeys, err := p.rowsConcerned(diff)
 	if err != nil {
 		return false, err
@@ -356,7 +357,7 @@ func (p *repairer) settleKey(ctx context.Context, store tidbkv.Storage, txn tidb
 
 // rowsConcerned returns the keys of the rows that claim the key, or that the entry
 // names.
-func (p *repairer) rowsConcerned(diff *backfill.Difference) ([]tidbkv.Key, error) {
+func (p *repairer) rowsConcerned(diff *compare.Difference) ([]tidbkv.Key, error) {
 	var keys []tidbkv.Key
 	for _, c := range diff.Claims {
 		keys = append(keys, c.RecordKey)
@@ -391,7 +392,7 @@ func recordKey(entryKey []byte, handle tidbkv.Handle) tidbkv.Key {
 }
 
 // entriesAt returns the values that a row gives a key of an index.
-func entriesAt(encoder *backfill.RowEncoder, rowKey, row []byte, index int64, key []byte) (values [][]byte, err error) {
+func entriesAt(encoder *encode.RowEncoder, rowKey, row []byte, index int64, key []byte) (values [][]byte, err error) {
 	entries, err := encoder.Encode(rowKey, row)
 	if err != nil {
 		return nil, err

@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"fastddl/backfill"
+	"fastddl/backfill/compare"
 	"fastddl/ddl/job"
 )
 
@@ -16,7 +16,7 @@ func TestVerified(t *testing.T) {
 	r := &job.Record{SnapshotTS: 7, RowCount: 3}
 	require.Zero(t, verified(r))
 	r.Counted = true
-	require.Equal(t, backfill.Verified{TS: 7, Rows: 3}, verified(r))
+	require.Equal(t, compare.Verified{TS: 7, Rows: 3}, verified(r))
 	r.ForgetSnapshot()
 	require.Zero(t, verified(r))
 	r.SnapshotTS, r.Counted = 8, true

@@ -9,7 +9,7 @@ import (
 	pd "github.com/tikv/pd/client"
 	"go.uber.org/zap"
 
-	"fastddl/backfill"
+	"fastddl/backfill/execution"
 	"fastddl/config"
 	"fastddl/ddl/crew"
 	"fastddl/ddl/job"
@@ -34,15 +34,15 @@ type jobCrew struct {
 }
 
 // crew returns what divides the job's build, nil if this node builds alone.
-func (t *task) crew(r *job.Record) backfill.Crew {
+func (t *task) crew(r *job.Record) execution.Scheduler {
 	if !t.d.clustered() || !r.Nodes.Shared {
 		return nil
 	}
 	return &jobCrew{t, r}
 }
 
-// Build implements backfill.Crew.
-func (c *jobCrew) Build(ctx context.Context, w backfill.SharedWork) (results []backfill.PartResult, shared bool, err error) {
+// Build implements execution.Scheduler.
+func (c *jobCrew) Build(ctx context.Context, w execution.Work) (results []execution.SubtaskResult, shared bool, err error) {
 	if shared, err = c.begin(ctx, w); err != nil || !shared {
 		return nil, shared, err
 	}
@@ -60,11 +60,11 @@ func (c *jobCrew) Build(ctx context.Context, w backfill.SharedWork) (results []b
 // job that was queued by an earlier one may have nodes of that.
 const sumsProtocol = 3
 
-// SumsInStore implements backfill.Crew.
+// SumsInStore implements execution.Scheduler.
 func (c *jobCrew) SumsInStore() bool { return c.record.Protocol >= sumsProtocol }
 
 // begin makes the parts known to all nodes, those of an earlier attempt if there are any.
-func (c *jobCrew) begin(ctx context.Context, w backfill.SharedWork) (shared bool, err error) {
+func (c *jobCrew) begin(ctx context.Context, w execution.Work) (shared bool, err error) {
 	defer func() {
 		if shared || err != nil {
 			c.t.partsOut = true // what has failed may have been written
@@ -117,13 +117,13 @@ func (c *jobCrew) members(ctx context.Context) int {
 
 // of returns what tells parts of the work from those of other snapshots and rounds. A
 // comparison has none from before.
-func (c *jobCrew) of(w backfill.SharedWork) func(part) bool {
+func (c *jobCrew) of(w execution.Work) func(part) bool {
 	return func(p part) bool { return !w.Compare && p.snapshotTS == w.TS && p.round == w.Round }
 }
 
 // divide cuts the build into n parts, or wants those that it was cut into before. If there
 // are parts of something other it leaves them.
-func (c *jobCrew) divide(x *txn, w backfill.SharedWork, n int) (other bool, err error) {
+func (c *jobCrew) divide(x *txn, w execution.Work, n int) (other bool, err error) {
 	parts, err := x.parts(c.t.id)
 	switch {
 	case err != nil:
@@ -137,7 +137,7 @@ func (c *jobCrew) divide(x *txn, w backfill.SharedWork, n int) (other bool, err 
 }
 
 // await returns the parts when all are done, or the error of one that has failed.
-func (c *jobCrew) await(ctx context.Context, w backfill.SharedWork) ([]part, error) {
+func (c *jobCrew) await(ctx context.Context, w execution.Work) ([]part, error) {
 	d := c.t.d
 	var looked time.Time
 	parts, err := d.loadParts(ctx, c.t.id)
@@ -186,7 +186,7 @@ func lastError(parts []part) string {
 }
 
 // report adds up what the parts say of themselves.
-func (c *jobCrew) report(parts []part, w backfill.SharedWork) {
+func (c *jobCrew) report(parts []part, w execution.Work) {
 	var rows, imported int64
 	read := 0.0
 	for _, p := range parts {

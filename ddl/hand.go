@@ -12,6 +12,8 @@ import (
 	"go.uber.org/zap"
 
 	"fastddl/backfill"
+	"fastddl/backfill/compare"
+	"fastddl/backfill/execution"
 	"fastddl/ddl/crew"
 	"fastddl/ddl/job"
 	"fastddl/event"
@@ -48,7 +50,7 @@ type holding struct {
 // heldPart is one of them, with what it needs to be built.
 type heldPart struct {
 	crew.Part
-	spec       backfill.Part
+	spec       execution.Subtask
 	checkpoint []byte
 }
 
@@ -198,7 +200,7 @@ func (h *hand) release(x *txn, forgotten []crew.Part) (released bool, err error)
 
 // next claims one more part to build with those that are held. What goes wrong with that is
 // no error of theirs.
-func (h *hand) next(held *holding) (p backfill.HeldPart, ok bool) {
+func (h *hand) next(held *holding) (p backfill.HeldSubtask, ok bool) {
 	if held.all()[0].Failures > 0 { // it may fail again
 		return p, false
 	}
@@ -209,7 +211,7 @@ func (h *hand) next(held *holding) (p backfill.HeldPart, ok bool) {
 	if claimed == nil {
 		return p, false
 	}
-	return backfill.HeldPart{Part: claimed.spec, Checkpoint: claimed.checkpoint}, true
+	return backfill.HeldSubtask{Subtask: claimed.spec, Checkpoint: claimed.checkpoint}, true
 }
 
 // read reads what package backfill has kept of the part.
@@ -294,7 +296,7 @@ func (h *hand) build(held *holding) error {
 
 // backfill makes the entries of the parts durable, or sums up what is to be compared, and
 // returns a result for each part.
-func (h *hand) backfill(ctx context.Context, held *holding) (results []backfill.PartResult, err error) {
+func (h *hand) backfill(ctx context.Context, held *holding) (results []execution.SubtaskResult, err error) {
 	err = h.d.contained("the build of a part", func() error {
 		task, err := h.d.buildTask(ctx, held.record, held.snapshotTS)
 		if err != nil {
@@ -306,16 +308,16 @@ func (h *hand) backfill(ctx context.Context, held *holding) (results []backfill.
 		ctx := kv.WithPermit(charged(ctx, held.record), h.in.permit)
 		if first.spec.Compares() {
 			result, err := h.d.opts.Backfiller.ComparePart(ctx, PartTask{
-				PartSpec: backfill.PartSpec{Task: task, Part: first.spec},
-				TempDir:  h.d.opts.TempDir, Settings: &held.live, Bus: bus,
+				SubtaskSpec: compare.SubtaskSpec{Task: task, Subtask: first.spec},
+				TempDir:     h.d.opts.TempDir, Settings: &held.live, Bus: bus,
 			})
-			results = []backfill.PartResult{result}
+			results = []execution.SubtaskResult{result}
 			return err
 		}
 		results, err = h.d.opts.Backfiller.BackfillParts(ctx, PartsTask{
-			PartsSpec: backfill.PartsSpec{
-				Task: task, First: backfill.HeldPart{Part: first.spec, Checkpoint: first.checkpoint},
-				Next: func(context.Context) (backfill.HeldPart, bool, error) {
+			SubtasksSpec: backfill.SubtasksSpec{
+				Task: task, First: backfill.HeldSubtask{Subtask: first.spec, Checkpoint: first.checkpoint},
+				Next: func(context.Context) (backfill.HeldSubtask, bool, error) {
 					p, ok := h.next(held)
 					return p, ok, nil
 				},
@@ -415,7 +417,7 @@ func (h *hand) putBack(x *txn, held *holding, p returned, result any, first bool
 		return err
 	}
 	rows, imported, percent := held.shown.of(first)
-	if r, done := p.result.(backfill.PartResult); done {
+	if r, done := p.result.(execution.SubtaskResult); done {
 		rows, imported, percent = r.Rows, r.Rows, 100
 	}
 	var text any

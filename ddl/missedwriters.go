@@ -7,7 +7,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"fastddl/backfill"
+	"fastddl/backfill/compare"
 	"fastddl/ddl/job"
 	"fastddl/kv"
 )
@@ -52,7 +52,7 @@ func (t *task) missedWriters(ctx context.Context, r *job.Record, rows int64) (mi
 			missed = !agree
 			break
 		}
-		if !errors.Is(err, backfill.ErrManyChanges) {
+		if !errors.Is(err, compare.ErrManyChanges) {
 			break
 		}
 		if task.TS = r.SnapshotTS + (task.TS-r.SnapshotTS)/lookShrink; task.TS <= least {

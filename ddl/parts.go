@@ -13,7 +13,7 @@ import (
 	"github.com/pingcap/tidb/pkg/parser/terror"
 	"github.com/pingcap/tidb/pkg/util/chunk"
 
-	"fastddl/backfill"
+	"fastddl/backfill/execution"
 	"fastddl/ddl/crew"
 	"fastddl/ddl/job"
 	"fastddl/ingest"
@@ -149,7 +149,7 @@ func (t *txn) setPart(jobID int64, p crew.Part) error {
 
 // insertParts writes at most n parts of what there is to do, wanted and open, for a job that
 // has none.
-func (t *txn) insertParts(jobID int64, w backfill.SharedWork, n int) error {
+func (t *txn) insertParts(jobID int64, w execution.Work, n int) error {
 	for i, spec := range w.Cut(n) {
 		data, err := json.Marshal(spec)
 		if err != nil {
@@ -177,7 +177,7 @@ func (t *txn) wantParts(jobID int64, parts []part) error {
 }
 
 // partResults returns what the parts of some work have come to, of which all are done.
-func (d *DDL) partResults(ctx context.Context, jobID int64, w backfill.SharedWork, parts int) ([]backfill.PartResult, error) {
+func (d *DDL) partResults(ctx context.Context, jobID int64, w execution.Work, parts int) ([]execution.SubtaskResult, error) {
 	rows, err := d.query(ctx, `SELECT part, result FROM mysql.fastddl_build_parts WHERE job_id = %? AND snapshot_ts = %? AND round = %? AND state = %?
 		ORDER BY part`, jobID, w.TS, w.Round, string(crew.Done))
 	if err != nil {
@@ -186,7 +186,7 @@ func (d *DDL) partResults(ctx context.Context, jobID int64, w backfill.SharedWor
 	if len(rows) != parts { // another owner has parts of its own
 		return nil, errLost
 	}
-	results := make([]backfill.PartResult, len(rows))
+	results := make([]execution.SubtaskResult, len(rows))
 	for i, row := range rows {
 		if err := json.Unmarshal(row.GetBytes(1), &results[i]); err != nil {
 			return nil, fmt.Errorf("decode the result of part %d: %w", row.GetInt64(0), err)

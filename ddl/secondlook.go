@@ -7,7 +7,7 @@ import (
 
 	"github.com/pingcap/tidb/pkg/tablecodec"
 
-	"fastddl/backfill"
+	"fastddl/backfill/encode"
 	"fastddl/ddl/job"
 	"fastddl/event"
 	"fastddl/ingest"
@@ -39,13 +39,13 @@ func (e *duplicatesAtS) Unwrap() error { return e.error }
 
 // secondLook returns the error of a backfill, unless it is of duplicates that are
 // gone: then the job goes back to before S.
-func (t *task) secondLook(ctx context.Context, task backfill.Task, err error) (outcome, error) {
+func (t *task) secondLook(ctx context.Context, task encode.Task, err error) (outcome, error) {
 	var dup *duplicatesAtS
 	if !errors.As(err, &dup) || t.looks >= maxSecondLooks {
 		return outcome{}, err
 	}
 	still, lookErr := t.d.stillDuplicate(ctx, task, dup.groups)
-	if errors.As(lookErr, new(*backfill.RowError)) { // one of the rows has no entry by now; the others are at fault as before
+	if errors.As(lookErr, new(*encode.RowError)) { // one of the rows has no entry by now; the others are at fault as before
 		return outcome{}, err
 	}
 	if lookErr != nil {
@@ -79,8 +79,8 @@ func (t *task) forgetSnapshot(ctx context.Context) (outcome, error) {
 }
 
 // stillDuplicate says whether in one of the groups two rows have the same entry now.
-func (d *DDL) stillDuplicate(ctx context.Context, task backfill.Task, groups []*ingest.DuplicateGroup) (still bool, err error) {
-	encoder, err := backfill.NewRowEncoder(task)
+func (d *DDL) stillDuplicate(ctx context.Context, task encode.Task, groups []*ingest.DuplicateGroup) (still bool, err error) {
+	encoder, err := encode.NewRowEncoder(task)
 	if err != nil {
 		return false, err
 	}
@@ -118,7 +118,7 @@ func (d *DDL) stillDuplicate(ctx context.Context, task backfill.Task, groups []*
 }
 
 // hasEntry says whether the row that an entry of g names gives that entry.
-func hasEntry(get getter, encoder *backfill.RowEncoder, g *ingest.DuplicateGroup, value []byte) (bool, error) {
+func hasEntry(get getter, encoder *encode.RowEncoder, g *ingest.DuplicateGroup, value []byte) (bool, error) {
 	handle, err := tablecodec.DecodeHandleInIndexValue(value)
 	if err != nil {
 		return false, fmt.Errorf("decode index value %x: %w", value, err)

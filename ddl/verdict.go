@@ -9,7 +9,8 @@ import (
 	"github.com/pingcap/log"
 	"go.uber.org/zap"
 
-	"fastddl/backfill"
+	"fastddl/backfill/compare"
+	"fastddl/backfill/encode"
 	"fastddl/ddl/job"
 	"fastddl/ingest"
 	"fastddl/internal/errs"
@@ -20,9 +21,9 @@ import (
 // verdictOf returns the error of a job whose rows do not let its indexes be built, as err, which was met at the task's snapshot,
 // says: permanent, and with the rows. isVerdict is false if err is about something else. That rows cannot be listed
 // changes nothing of the verdict.
-func verdictOf(ctx context.Context, store kv.Store, t backfill.Task, err error) (verdict error, isVerdict bool) {
+func verdictOf(ctx context.Context, store kv.Store, t encode.Task, err error) (verdict error, isVerdict bool) {
 	var dup *ingest.DuplicateError
-	var bad *backfill.RowError
+	var bad *encode.RowError
 	same := sameKeyOf(err)
 	if same == nil && !errors.As(err, &dup) && !errors.As(err, &bad) {
 		return nil, false
@@ -48,8 +49,8 @@ func verdictOf(ctx context.Context, store kv.Store, t backfill.Task, err error) 
 		groups = dup.Groups
 		v, unlisted = l.duplicates(groups)
 	default:
-		var all *backfill.RowError
-		failed := listing(func() (err error) { all, err = backfill.FindBadRows(ctx, store, t); return err })
+		var all *encode.RowError
+		failed := listing(func() (err error) { all, err = compare.FindBadRows(ctx, store, t); return err })
 		if all == nil { // or the rows are later ones
 			all = bad
 		}

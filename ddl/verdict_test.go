@@ -19,7 +19,7 @@ import (
 
 	tidbkv "github.com/pingcap/tidb/pkg/kv"
 
-	"fastddl/backfill"
+	"fastddl/backfill/encode"
 	"fastddl/ddl/job"
 	"fastddl/ingest"
 	"fastddl/internal/invariants"
@@ -46,7 +46,7 @@ func (s *brokenSnapshot) Get(context.Context, []byte) ([]byte, error) { return n
 func (s *brokenSnapshot) Close() error                                { return nil }
 
 // verdictTask is a table with a clustered key of text, and errors of its rows.
-func verdictTask() (backfill.Task, []error) {
+func verdictTask() (encode.Task, []error) {
 	column := func(id int64, name string, tp byte) *model.ColumnInfo {
 		return &model.ColumnInfo{ID: id, Offset: int(id - 1), Name: pmodel.NewCIStr(name), FieldType: *types.NewFieldType(tp), State: model.StatePublic}
 	}
@@ -60,12 +60,12 @@ func verdictTask() (backfill.Task, []error) {
 	}
 	table.Indices = []*model.IndexInfo{on(1, "PRIMARY", true), on(2, "u", false)}
 	dup := &ingest.DuplicateError{Groups: []*ingest.DuplicateGroup{ingest.NewDuplicateGroup(2, tablecodec.EncodeIndexSeekKey(7, 2, []byte{1}), []byte{0}, []byte{1})}}
-	bad := &backfill.RowError{Rows: []backfill.BadRow{{
+	bad := &encode.RowError{Rows: []encode.BadRow{{
 		Index: table.Indices[1], Column: table.Columns[0], Key: tablecodec.EncodeRowKey(7, []byte{3, 128, 0, 0, 0, 0, 0, 0, 5}),
 		Err: types.ErrTruncatedWrongVal.GenWithStackByArgs("DOUBLE", "secret"),
 	}}}
 	same := &ingest.SameKeyError{IndexID: 2, Key: tablecodec.EncodeIndexSeekKey(7, 2, []byte{1})}
-	return backfill.Task{JobID: 11, Table: table, Indexes: table.Indices[1:], TS: 5}, []error{dup, bad, same}
+	return encode.Task{JobID: 11, Table: table, Indexes: table.Indices[1:], TS: 5}, []error{dup, bad, same}
 }
 
 // TestVerdictsStandWithoutTheirRows: that the rows cannot be listed, because something panics or the store cannot be read, changes neither
@@ -153,11 +153,11 @@ func TestPanicInAReportIsNotTheJobs(t *testing.T) {
 // TestLongListsAreCut: a record takes some rows of long values.
 func TestLongListsAreCut(t *testing.T) {
 	task, found := verdictTask()
-	long := found[1].(*backfill.RowError)
+	long := found[1].(*encode.RowError)
 	one := long.Rows[0]
 	one.Err = types.ErrTruncatedWrongVal.FastGen("%s", strings.Repeat("x", 20<<10))
 	long.Rows = nil
-	for range backfill.MaxBadRows {
+	for range encode.MaxBadRows {
 		long.Rows = append(long.Rows, one)
 	}
 	l := rowLister{table: task.Table, loc: locationOr(nil), get: func([]byte) ([]byte, error) { return nil, nil }}

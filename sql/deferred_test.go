@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fastddl/backfill"
+	"fastddl/backfill/compare"
 	"fastddl/ddl"
 	"fastddl/internal/randtest"
 	fastkv "fastddl/kv"
@@ -216,7 +217,7 @@ func TestUnchangedRowsAreNotReadAgain(t *testing.T) {
 			c.run("CREATE TABLE t (a INT PRIMARY KEY, b INT, c VARCHAR(10))")
 			c.run("INSERT INTO t VALUES (1,1,''),(2,2,''),(3,3,'')")
 			var unchanged []bool
-			o.after = func(result backfill.CompareResult) {
+			o.after = func(result compare.Result) {
 				require.True(t, result.Clean())
 				unchanged = append(unchanged, result.Unchanged)
 			}
@@ -231,7 +232,7 @@ func TestUnchangedRowsAreNotReadAgain(t *testing.T) {
 					return nil
 				})
 				require.ErrorIs(t, wait(t, e.start("ALTER TABLE t ADD UNIQUE INDEX u (b)")), died)
-				o.after = func(result backfill.CompareResult) { unchanged = append(unchanged, result.Unchanged) }
+				o.after = func(result compare.Result) { unchanged = append(unchanged, result.Unchanged) }
 				e.close()
 				e = begin()
 				c = e.client()

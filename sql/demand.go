@@ -5,7 +5,7 @@ import "github.com/pingcap/tidb/pkg/util/chunk"
 const (
 	// firstRows is how many rows a client's result is asked for while their size is not known.
 	firstRows = 32
-	// chunkBytes is how much a chunk of it should have at the most.
+	// chunkBytes is how much a chunk of it should have at most.
 	chunkBytes = 4 << 20
 )
 

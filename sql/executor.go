@@ -16,7 +16,7 @@ import (
 	tidbutil "github.com/pingcap/tidb/pkg/util"
 	"github.com/pingcap/tidb/pkg/util/dbterror"
 
-	"fastddl/backfill"
+	"fastddl/backfill/encode"
 	"fastddl/config"
 	"fastddl/ddl"
 	"fastddl/ddl/job"
@@ -225,7 +225,7 @@ func (e *executor) build(ctx context.Context, sctx sessionctx.Context, name *ast
 		return err
 	}
 	if err := e.supported(table, req.Indexes); err != nil {
-		if errors.Is(err, backfill.ErrUnsupported) {
+		if errors.Is(err, encode.ErrUnsupported) {
 			return leftToTiDB(err.Error())
 		}
 		return err
@@ -319,7 +319,7 @@ func maxNodes(vars *variable.SessionVars) int {
 }
 
 // supported says why we cannot build the indexes: the statement is wrong, or they
-// are backfill.ErrUnsupported.
+// are encode.ErrUnsupported.
 func (e *executor) supported(table *model.TableInfo, args []*model.IndexArg) error {
 	table = table.Clone()
 	var indexes []*model.IndexInfo

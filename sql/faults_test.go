@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fastddl/backfill"
+	"fastddl/backfill/compare"
 	"fastddl/config"
 	"fastddl/ddl"
 	fastkv "fastddl/kv"
@@ -36,10 +37,10 @@ func (f *faulty) Backfill(ctx context.Context, t ddl.BackfillTask) (backfill.Res
 	return f.Backfiller.Backfill(ctx, t)
 }
 
-func (f *faulty) Compare(ctx context.Context, t ddl.CompareTask) (backfill.CompareResult, error) {
+func (f *faulty) Compare(ctx context.Context, t ddl.CompareTask) (compare.Result, error) {
 	if f.compare != nil {
 		if err := f.compare(); err != nil {
-			return backfill.CompareResult{}, err
+			return compare.Result{}, err
 		}
 	}
 	return f.Backfiller.Compare(ctx, t)

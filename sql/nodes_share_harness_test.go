@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"fastddl/backfill"
+	"fastddl/backfill/execution"
 	"fastddl/config"
 	"fastddl/ddl"
 	"fastddl/event"
@@ -75,7 +76,7 @@ type crewBackfiller struct {
 	node *crewNode
 }
 
-func (b *crewBackfiller) BackfillParts(ctx context.Context, t ddl.PartsTask) ([]backfill.PartResult, error) {
+func (b *crewBackfiller) BackfillParts(ctx context.Context, t ddl.PartsTask) ([]execution.SubtaskResult, error) {
 	b.node.mu.Lock()
 	b.node.live = t.Settings
 	b.node.mu.Unlock()
@@ -89,7 +90,7 @@ func (b *crewBackfiller) BackfillParts(ctx context.Context, t ddl.PartsTask) ([]
 		return nil, err
 	}
 	next := t.Next
-	t.Next = func(ctx context.Context) (backfill.HeldPart, bool, error) {
+	t.Next = func(ctx context.Context) (backfill.HeldSubtask, bool, error) {
 		p, ok, err := next(ctx)
 		if ok {
 			err = hook(ctx)
@@ -109,14 +110,14 @@ func (b *crewBackfiller) BackfillParts(ctx context.Context, t ddl.PartsTask) ([]
 	return results, err
 }
 
-func (b *crewBackfiller) ComparePart(ctx context.Context, t ddl.PartTask) (backfill.PartResult, error) {
+func (b *crewBackfiller) ComparePart(ctx context.Context, t ddl.PartTask) (execution.SubtaskResult, error) {
 	if hook := b.node.comparing.Load(); hook != nil {
 		if err := (*hook)(ctx); err != nil {
-			return backfill.PartResult{}, err
+			return execution.SubtaskResult{}, err
 		}
 	}
 	if err := b.node.fails.Swap(nil); err != nil {
-		return backfill.PartResult{}, *err
+		return execution.SubtaskResult{}, *err
 	}
 	result, err := b.Backfiller.ComparePart(ctx, t)
 	if err == nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fastddl/backfill"
+	"fastddl/backfill/compare"
 	"fastddl/ddl"
 	"fastddl/sql"
 )
@@ -14,10 +15,10 @@ import (
 // overtaken is a backfiller whose comparisons are overtaken by what after does.
 type overtaken struct {
 	ddl.Backfiller
-	after func(result backfill.CompareResult)
+	after func(result compare.Result)
 }
 
-func (o *overtaken) Compare(ctx context.Context, t ddl.CompareTask) (backfill.CompareResult, error) {
+func (o *overtaken) Compare(ctx context.Context, t ddl.CompareTask) (compare.Result, error) {
 	result, err := o.Backfiller.Compare(ctx, t)
 	if err == nil {
 		o.after(result)
@@ -38,7 +39,7 @@ func TestRepairLeavesWhatWasWrittenSince(t *testing.T) {
 	c.run("INSERT INTO t VALUES (1,1),(2,2)")
 	var found []int
 	writer := e.client()
-	o.after = func(result backfill.CompareResult) {
+	o.after = func(result compare.Result) {
 		if found = append(found, len(result.Differences)); len(found) == 1 {
 			writer.run("UPDATE t SET b = NULL WHERE a = 1")
 			writer.run("INSERT INTO t VALUES (3, 1)")

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fastddl/backfill"
+	"fastddl/backfill/compare"
 	"fastddl/ddl"
 	"fastddl/kv"
 	"fastddl/sql"
@@ -131,7 +132,7 @@ func (e *env) entries(c *client, table string) (keys []string) {
 // oneByOne is a backfiller whose comparisons list one difference each.
 type oneByOne struct{ ddl.Backfiller }
 
-func (o *oneByOne) Compare(ctx context.Context, t ddl.CompareTask) (backfill.CompareResult, error) {
+func (o *oneByOne) Compare(ctx context.Context, t ddl.CompareTask) (compare.Result, error) {
 	result, err := o.Backfiller.Compare(ctx, t)
 	if len(result.Differences) > 1 {
 		result.Differences, result.More = result.Differences[:1], true
@@ -165,11 +166,11 @@ type mistaken struct {
 	compared int
 }
 
-func (m *mistaken) Compare(ctx context.Context, t ddl.CompareTask) (backfill.CompareResult, error) {
+func (m *mistaken) Compare(ctx context.Context, t ddl.CompareTask) (compare.Result, error) {
 	result, err := m.Backfiller.Compare(ctx, t)
 	if m.compared++; m.compared <= 1000 {
 		key := tablecodec.EncodeIndexSeekKey(t.Table.ID, t.Indexes[0].ID, []byte("none"))
-		result.Differences, result.More = []backfill.Difference{{Index: t.Indexes[0].ID, Key: key, Rows: 1}}, true
+		result.Differences, result.More = []compare.Difference{{Index: t.Indexes[0].ID, Key: key, Rows: 1}}, true
 	}
 	return result, err
 }

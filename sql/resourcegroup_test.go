@@ -9,6 +9,7 @@ import (
 	"github.com/tikv/client-go/v2/util"
 
 	"fastddl/backfill"
+	"fastddl/backfill/compare"
 	"fastddl/ddl"
 	"fastddl/sql"
 )
@@ -31,7 +32,7 @@ func (g *groups) Backfill(ctx context.Context, t ddl.BackfillTask) (backfill.Res
 	return g.Backfiller.Backfill(ctx, t)
 }
 
-func (g *groups) Compare(ctx context.Context, t ddl.CompareTask) (backfill.CompareResult, error) {
+func (g *groups) Compare(ctx context.Context, t ddl.CompareTask) (compare.Result, error) {
 	g.note(ctx, "compare")
 	return g.Backfiller.Compare(ctx, t)
 }

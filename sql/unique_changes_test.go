@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fastddl/backfill"
+	"fastddl/backfill/compare"
 	"fastddl/ddl"
 	"fastddl/sql"
 )
@@ -38,7 +39,7 @@ func TestUniqueIndexIsComparedInWhatWasWritten(t *testing.T) {
 			c.run("CREATE TABLE t (a INT PRIMARY KEY, b INT, c VARCHAR(10))")
 			c.run("INSERT INTO t VALUES (1,1,''),(2,2,''),(3,3,'')")
 			var changes []int64
-			o.after = func(result backfill.CompareResult) {
+			o.after = func(result compare.Result) {
 				require.True(t, result.Clean())
 				require.True(t, result.OnlyChanges)
 				changes = append(changes, result.Changes)

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"fastddl/backfill"
+	"fastddl/backfill/compare"
 	"fastddl/ddl"
 	"fastddl/internal/randtest"
 	"fastddl/sql"
@@ -107,7 +107,7 @@ type afterComparing struct {
 	then func()
 }
 
-func (b *afterComparing) Compare(ctx context.Context, t ddl.CompareTask) (backfill.CompareResult, error) {
+func (b *afterComparing) Compare(ctx context.Context, t ddl.CompareTask) (compare.Result, error) {
 	result, err := b.Backfiller.Compare(ctx, t)
 	if then := b.then; then != nil && !result.Clean() {
 		b.then = nil

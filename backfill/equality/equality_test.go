@@ -25,6 +25,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fastddl/backfill"
+	"fastddl/backfill/compare"
+	"fastddl/backfill/encode"
+	"fastddl/backfill/execution"
 	"fastddl/internal/randtest"
 	"fastddl/kv"
 	"fastddl/kv/pebblekv"
@@ -157,7 +160,7 @@ func (c *copied) entries(info *model.TableInfo, ts uint64) map[string]string {
 	return all
 }
 
-func (c *copied) task(info *model.TableInfo) backfill.Task {
+func (c *copied) task(info *model.TableInfo) encode.Task {
 	ts, err := c.store.CurrentTS(c.t.Context())
 	require.NoError(c.t, err)
 	berlin, err := time.LoadLocation("Europe/Berlin")
@@ -170,7 +173,7 @@ func (c *copied) task(info *model.TableInfo) backfill.Task {
 			indexes = append(indexes, idx)
 		}
 	}
-	return backfill.Task{JobID: 1, Table: info, Indexes: indexes, TS: ts, SQLMode: mode, Location: berlin}
+	return encode.Task{JobID: 1, Table: info, Indexes: indexes, TS: ts, SQLMode: mode, Location: berlin}
 }
 
 // requireSame compares what was built with what is wanted and names a few
@@ -332,12 +335,12 @@ func requireBuiltEqual(db *tidb, what string) {
 	requireSame(db.t, want, c.entries(info, task.TS), what)
 	require.EqualValues(db.t, len(want), res.Entries, what)
 
-	compared, err := backfill.Compare(db.t.Context(), backfill.Options{Store: c.store}, c.task(info))
+	compared, err := compare.Run(db.t.Context(), execution.Options{Store: c.store}, c.task(info))
 	require.NoError(db.t, err)
 	require.True(db.t, compared.Clean(), "%s: %+v", what, compared)
 	require.Equal(db.t, res.Rows, compared.Rows)
 
-	enc, err := backfill.NewRowEncoder(task)
+	enc, err := encode.NewRowEncoder(task)
 	require.NoError(db.t, err)
 	byRow := make(map[string]string)
 	for k, v := range db.pairs(info, true) {

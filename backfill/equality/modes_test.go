@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fastddl/backfill"
+	"fastddl/backfill/encode"
 	"fastddl/internal/randtest"
 )
 
@@ -83,7 +84,7 @@ func TestSQLModes(t *testing.T) {
 					requireSame(t, db.pairs(info, false), c.entries(info, task.TS), tc.column)
 					return
 				}
-				var bad *backfill.RowError
+				var bad *encode.RowError
 				require.ErrorAs(t, ours, &bad)
 				db.requireBad(bad, tc.index, theirs)
 			})
@@ -93,7 +94,7 @@ func TestSQLModes(t *testing.T) {
 
 // requireBad checks that the rows of t that an index was refused for are those: TiDB refuses each of them alone,
 // and takes the others.
-func (db *tidb) requireBad(bad *backfill.RowError, index string, theirs error) {
+func (db *tidb) requireBad(bad *encode.RowError, index string, theirs error) {
 	db.t.Helper()
 	refused := make(map[int64]bool)
 	for _, row := range bad.Rows {

@@ -27,11 +27,13 @@ const (
 // It is the picture in docs/architecture.md.
 var layers = map[string]int{
 	"kv": 0, "event": 0, "config": 0, "flow": 0, "sbtest": 0, "flow/flowtest": 1,
-	"kv/pebblekv": 1, "kv/kvtest": 1, "kv/embedded/cop": 1, "kv/tikv/sstimport": 1, "lightning": 1, "bench/floor": 1,
-	"kv/embedded/txn": 2, "kv/embedded/placement": 2, "kv/embedded/conformance": 2, "kv/tikv": 2, "ingest": 2,
-	"kv/embedded": 3, "ddl/job": 3, "ddl/crew": 3, "ddl/member": 3, "backfill": 3, "backfill/equality": 3,
-	"ddl": 4, "kv/embedded/histories": 4, "kv/embedded/grpcserver": 4,
-	"sql": 5, "sql/sqltest": 6, "server": 9, "bench": 10, "demo": 11,
+	"backfill/keyrange": 1, "kv/pebblekv": 1, "kv/kvtest": 1, "kv/embedded/cop": 1, "kv/tikv/sstimport": 1, "lightning": 1, "bench/floor": 1,
+	"kv/embedded/txn": 2, "kv/embedded/placement": 2, "kv/embedded/conformance": 2, "kv/tikv": 2, "ingest": 2, "backfill/backfilltest": 2,
+	"kv/embedded": 3, "ddl/job": 3, "ddl/crew": 3, "ddl/member": 3, "backfill/encode": 3,
+	"backfill/execution": 4, "kv/embedded/histories": 4, "kv/embedded/grpcserver": 4,
+	"backfill/compare": 5,
+	"backfill":         6, "backfill/equality": 6,
+	"ddl": 7, "sql": 8, "sql/sqltest": 9, "server": 9, "bench": 10, "demo": 11,
 	"cmd/fastddl": 12, "cmd/testreport": 0, "tests/blackbox": 12, "tests/crash": 12, "tests/mutation": 12, "tests/fuzz": 12, "tests/compare": 12, "tests/shapes": 12, "tests/simulation": 12, "tests/tidbsuite": 12, "tests/upstream": 12,
 }
 
@@ -54,11 +56,11 @@ var sqlLayer = []string{
 
 // driverUsers are the packages that may know the storage driver; all others see
 // package kv only.
-var driverUsers = []string{"kv/embedded", "kv/embedded/txn", "kv/embedded/placement", "server", "bench"}
+var driverUsers = []string{"kv/embedded", "kv/embedded/txn", "kv/embedded/placement", "server", "bench", "backfill/backfilltest"}
 
 // pureFiles hold code without clock, randomness, goroutines or I/O, as a
 // package or as a file: time and events come in as arguments.
-var pureFiles = []string{"ddl/job", "ddl/crew", "flow/controller.go", "flow/pressure.go", "flow/signals.go", "backfill/plan.go", "kv/tikv/sstimport/policy.go"}
+var pureFiles = []string{"ddl/job", "ddl/crew", "flow/controller.go", "flow/pressure.go", "flow/signals.go", "backfill/keyrange", "kv/tikv/sstimport/policy.go"}
 
 // bannedCalls must not be made by libraries.
 var bannedCalls = map[string]string{

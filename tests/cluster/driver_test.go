@@ -29,6 +29,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"fastddl/backfill"
+	"fastddl/backfill/encode"
 	"fastddl/kv"
 	"fastddl/kv/kvtest"
 	kvtikv "fastddl/kv/tikv"
@@ -182,7 +183,7 @@ func TestBytesOnTheWire(t *testing.T) {
 	res, err := backfill.Run(t.Context(), backfill.Options{
 		Store: s, TempDir: t.TempDir(), CheckpointInterval: time.Hour,
 		SaveCheckpoint: func(context.Context, []byte) error { built = c.Sent(); return nil },
-	}, backfill.Spec{Task: backfill.Task{JobID: 1, Table: table, Indexes: []*model.IndexInfo{idx}, TS: ts}})
+	}, backfill.Spec{Task: encode.Task{JobID: 1, Table: table, Indexes: []*model.IndexInfo{idx}, TS: ts}})
 	require.NoError(t, err)
 	verification := c.Sent() - built
 	require.NotZero(t, built)

@@ -117,7 +117,7 @@ var edge = []mutation{
 	},
 	{
 		invariant: "entries", breaks: "elements with one key are two entries",
-		file:   "backfill/libenc.go",
+		file:   "backfill/encode/libenc.go",
 		old:    "\t\t} else if again {\n",
 		new:    "\t\t} else if false {\n",
 		caught: "sql.TestElementsWithOneKey",
@@ -221,7 +221,7 @@ var edge = []mutation{
 	},
 	{
 		invariant: "entries", breaks: "an error of values names other rows",
-		file:   "backfill/rowerror.go",
+		file:   "backfill/encode/virtual.go",
 		old:    "row.Column(at).AppendCellNTimes(rows.Column(at), i, 1)",
 		new:    "row.Column(at).AppendCellNTimes(rows.Column(at), 0, 1)",
 		caught: "sql.TestErrorsOfValuesNameTheirRows",

@@ -12,7 +12,7 @@ var entries = []mutation{
 	},
 	{
 		invariant: "entries", breaks: "zeros of columns added later have no fraction",
-		file:   "backfill/columns.go",
+		file:   "backfill/encode/columns.go",
 		old:    "def, err = asStored(def, &col.FieldType); err != nil",
 		new:    "_, err = asStored(def, &col.FieldType); err != nil",
 		caught: "tests/shapes.TestShapesFoundBySearch/zeros of columns added later",

@@ -128,7 +128,7 @@ var failures = []failure{
 	{
 		"Lost entries", "the index has fewer entries than the table has rows, unnoticed",
 		"cockroachdb/cockroach#18533",
-		"backfill.TestRowsLostByTheBuildsScanAreMissed backfill.TestRowsLostByTheScanAreMissed",
+		"backfill.TestRowsLostByTheBuildsScanAreMissed compare.TestRowsLostByTheScanAreMissed",
 	},
 	{
 		"Stuck jobs", "a job cannot be cancelled while it imports",
@@ -143,7 +143,7 @@ var failures = []failure{
 	{
 		"Stuck jobs", "cancelling waits for a reader that does not look",
 		"pingcap/tidb#61087",
-		"backfill.TestCancelLeavesNothing backfill.TestCompareObeysItsContext",
+		"backfill.TestCancelLeavesNothing compare.TestCompareObeysItsContext",
 	},
 	{
 		"Stuck jobs", "cancelling waits for a write that is throttled",

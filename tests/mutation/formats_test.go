@@ -13,8 +13,8 @@ var formats = []mutation{
 	},
 	{
 		invariant: "formats", breaks: "a checkpoint is dropped without a word",
-		file:   "backfill/checkpoint.go",
-		old:    "\t\tb.opts.Bus.Emit(event.CheckpointDropped{Job: b.job(), Err: err})\n",
+		file:   "backfill/build.go",
+		old:    "\t\tb.opts.Bus.Emit(event.CheckpointDropped{Job: b.Job(), Err: err})\n",
 		new:    "\t\t_ = event.CheckpointDropped{}\n",
 		caught: "backfill.TestCheckpointThatCannotBeReadIsDropped",
 		shows:  `should have 1 item`,

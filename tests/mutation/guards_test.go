@@ -73,14 +73,14 @@ var guards = []guard{
 		sql.TestShadowedEntriesAreDeleted backfill.TestCompareBySumsOfTheStore backfill.TestSharedSumsOfTheStore
 		backfill.TestUnchangedRowsAreNotReadAgain backfill.TestChangedRowsAreReadAgain
 		backfill.TestDamagedBuildsAreNotTakenForUnchanged sql.TestUnchangedRowsAreNotReadAgain tikv.TestCountUnchanged
-		tikv.TestRecordsOfChecksum backfill.TestShadowed tikv.TestShadowed tikv.TestCountOverClusteredKeys
+		tikv.TestRecordsOfChecksum compare.TestShadowed tikv.TestShadowed tikv.TestCountOverClusteredKeys
 		tests/cluster.TestUniqueOverClusteredKeys tikv.TestSettleLocks tikv.TestSettleLocksAwaitsCommits
-		backfill.TestCompareFindsEveryDifference backfill.TestCompareFindsSharedKeysThatHaveAnEntry
-		backfill.TestSharedComparison backfill.TestSharedComparisonMissesLostRows sql.TestNodesCompareTogether
-		backfill.TestRowsLostByTheScanAreMissed`},
+		compare.TestCompareFindsEveryDifference compare.TestCompareFindsSharedKeysThatHaveAnEntry
+		compare.TestSharedComparison compare.TestSharedComparisonMissesLostRows sql.TestNodesCompareTogether
+		compare.TestRowsLostByTheScanAreMissed`},
 	{"I6", "only what has changed", `
-		backfill.TestCompareSince backfill.TestCompareSinceOfPartitions backfill.TestCompareSinceManyChanges
-		backfill.TestCompareSinceUnseenChanges sql.TestUniqueIndexIsComparedInWhatWasWritten pebblekv.TestChanges
+		compare.TestCompareSince compare.TestCompareSinceOfPartitions compare.TestCompareSinceManyChanges
+		compare.TestCompareSinceUnseenChanges sql.TestUniqueIndexIsComparedInWhatWasWritten pebblekv.TestChanges
 		pebblekv.TestChangesAfterGC`},
 	{"I6", "duplicates", `
 		sql.TestFailedUniqueIndexListsDuplicates sql.TestUniqueDuplicatesPastTheIndex sql.TestUniqueDuplicatesAtEveryPlace

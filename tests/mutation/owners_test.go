@@ -61,11 +61,11 @@ var owners = []mutation{
 	},
 	{
 		invariant: "I8", breaks: "what is left of parts that are built together is kept with the first only",
-		file:   "backfill/partbuild.go",
-		old:    "\t\tcp.setTasks(mergeTasks(part.own(left)))\n",
-		new:    "\t\tif i == 0 {\n\t\t\tcp.setTasks(mergeTasks(part.own(left)))\n\t\t}\n",
+		file:   "backfill/subtasks.go",
+		old:    "\t\tcp.setTasks(keyrange.Merge(part.own(left)))\n",
+		new:    "\t\tif i == 0 {\n\t\t\tcp.setTasks(keyrange.Merge(part.own(left)))\n\t\t}\n",
 		caught: "backfill.TestPartsGoOnAlone",
-		shows:  `Error Trace:.*partbuild_test.go`,
+		shows:  `Error Trace:.*subtasks_test.go`,
 	},
 	{
 		invariant: "I8", breaks: "imports of the owner before are not fenced off",

@@ -18,6 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fastddl/backfill"
+	"fastddl/backfill/compare"
+	"fastddl/backfill/encode"
 	"fastddl/internal/randtest"
 	"fastddl/kv"
 )
@@ -402,7 +404,7 @@ func (d *round) requireSame(what string, want, got map[string]string) {
 func (d *round) backfill(info *model.TableInfo, want map[string]string) {
 	d.cut(d.r, info)
 	vars := d.ours.s.GetSessionVars()
-	task := backfill.Task{JobID: 1, Table: info, TS: d.now(), SQLMode: vars.SQLMode, Location: vars.Location()}
+	task := encode.Task{JobID: 1, Table: info, TS: d.now(), SQLMode: vars.SQLMode, Location: vars.Location()}
 	for n, store := range []kv.Store{d.store.Builds(), d.driver} {
 		shift := int64(100 * (1 + n))
 		shifted := task
@@ -421,7 +423,7 @@ func (d *round) backfill(info *model.TableInfo, want map[string]string) {
 		}
 		d.requireSame(what, want, d.entries(info, added(info), shift))
 		shifted.TS = d.now()
-		found, err := backfill.Compare(context.Background(), opts, shifted)
+		found, err := compare.Run(context.Background(), opts.Common(), shifted)
 		require.NoError(d.t, err)
 		if !found.Clean() {
 			d.failf(what, "compared: %+v", found)
@@ -431,7 +433,7 @@ func (d *round) backfill(info *model.TableInfo, want map[string]string) {
 }
 
 // collect adds an entry as entries would read it.
-func collect(all map[string]string, info *model.TableInfo, ids []int64, e backfill.Entry) {
+func collect(all map[string]string, info *model.TableInfo, ids []int64, e encode.Entry) {
 	n := 0
 	for i, id := range ids {
 		if tablecodec.DecodeTableID(e.Key) == id {
@@ -485,8 +487,8 @@ func (d *round) dml(info *model.TableInfo) {
 // encoded are the entries that the rows of a table give one by one.
 func (d *round) encoded(info *model.TableInfo) map[string]string {
 	vars := d.ours.s.GetSessionVars()
-	task := backfill.Task{JobID: 1, Table: info, Indexes: added(info), SQLMode: vars.SQLMode, Location: vars.Location()}
-	enc, err := backfill.NewRowEncoder(task)
+	task := encode.Task{JobID: 1, Table: info, Indexes: added(info), SQLMode: vars.SQLMode, Location: vars.Location()}
+	enc, err := encode.NewRowEncoder(task)
 	require.NoError(d.t, err)
 	ids := physicalIDs(info)
 	all := make(map[string]string)

@@ -1,0 +1,160 @@
+package execution
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"fastddl/event"
+	"fastddl/internal/errs"
+)
+
+// progressInterval is how often progress is reported.
+const progressInterval = 200 * time.Millisecond
+
+// Progress counts what is done and estimates what there is. The reported
+// fraction never goes back, however the estimate moves.
+type Progress struct {
+	job event.Job
+	bus *event.Bus
+
+	mu       sync.Mutex
+	rows     int64
+	imported int64   // rows whose entries are in the store
+	weight   float64 // done
+	total    float64 // weight of the whole table
+	fraction float64 // last reported
+
+	stage     string
+	stageDone func() float64 // nil is as the rows
+
+	lastRows int64
+	lastTime time.Time
+	rate     float64
+}
+
+func newProgress(bus *event.Bus, jobID int64) *Progress {
+	return &Progress{job: event.Job{ID: jobID}, bus: bus, lastTime: time.Now()}
+}
+
+// Begin sets what was done before and the weight of all there is.
+func (p *Progress) Begin(rows int64, done, total float64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.rows, p.imported, p.weight, p.total = rows, rows, done, total
+	p.lastRows, p.lastTime = rows, time.Now()
+	p.fraction = 0 // of a build that is begun again
+}
+
+// Extend adds weight to all there is, of which some was done before.
+func (p *Progress) Extend(done, total float64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.weight += done
+	p.total += total
+	p.fraction = 0 // of less than there is now
+}
+
+// enter begins a stage.
+func (p *Progress) enter(stage string, done func() float64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stage, p.stageDone = stage, done
+}
+
+// AllImported says that the entries of all rows so far are in the store.
+func (p *Progress) AllImported() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.imported = p.rows
+}
+
+// Set says what others have done: read is how much of all rows they have read, 0 to 1.
+func (p *Progress) Set(rows, imported int64, read float64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.rows, p.imported, p.weight = max(p.rows, rows), max(p.imported, imported), max(p.weight, read*p.total)
+}
+
+// Add adds rows that were read, and their weight.
+func (p *Progress) Add(rows int64, weight float64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.rows += rows
+	p.weight += weight
+}
+
+// Done returns the number of rows that were read.
+func (p *Progress) Done() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.rows
+}
+
+// start reports in the background until stop is called, which reports the last
+// state. It fails if a listener has panicked.
+func (p *Progress) start() (stop func() error) {
+	quit, ended := make(chan struct{}), make(chan error, 1)
+	go func() {
+		var err error
+		defer func() { ended <- err }()
+		defer errs.Contain(&err)
+		ticker := time.NewTicker(progressInterval)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-quit:
+				return
+			case now := <-ticker.C:
+				p.bus.Emit(p.report(now))
+			}
+		}
+	}()
+	return func() error {
+		close(quit)
+		if err := <-ended; err != nil {
+			return fmt.Errorf("backfill: report progress: %w", err)
+		}
+		p.bus.Emit(p.report(time.Now()))
+		return nil
+	}
+}
+
+func (p *Progress) report(now time.Time) event.Progress {
+	p.mu.Lock()
+	stage, done := p.stage, p.stageDone
+	p.mu.Unlock()
+	stageDone := 0.0
+	if done != nil {
+		stageDone = done()
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if elapsed := now.Sub(p.lastTime).Seconds(); elapsed > 0 {
+		current := float64(p.rows-p.lastRows) / elapsed
+		if p.rate == 0 {
+			p.rate = current
+		}
+		p.rate += (current - p.rate) * 0.4
+		p.lastRows, p.lastTime = p.rows, now
+	}
+	e := event.Progress{
+		Job: p.job, Stage: stage, RowsDone: p.rows, RowsTotal: p.estimateLocked(), RowsImported: p.imported,
+		RowsPerSecond: p.rate, StageDone: stageDone,
+	}
+	if done == nil && e.RowsTotal > 0 {
+		e.StageDone = float64(e.RowsDone) / float64(e.RowsTotal)
+	}
+	return e
+}
+
+// estimateLocked estimates how many rows there are.
+func (p *Progress) estimateLocked() int64 {
+	if p.total > 0 {
+		p.fraction = max(p.fraction, min(1, p.weight/p.total))
+	}
+	if p.fraction == 0 {
+		return p.rows
+	}
+	return max(p.rows, int64(float64(p.rows)/p.fraction))
+}
