@@ -40,8 +40,8 @@ func withLongRows(t *testing.T, n, size int) *fixture {
 	return f
 }
 
-// TestPagesEndByTheirBytes reads a table of long rows page by page, in both directions. A page is no larger than what was
-// asked for and a batch, and has a row at the least.
+// TestPagesEndByTheirBytes reads a table of long rows page by page, in both directions. A page is larger than the requested
+// size by at most a batch, and has at least one row.
 func TestPagesEndByTheirBytes(t *testing.T) {
 	const rows, size = 60, 100 << 10
 	rnd := rand.New(rand.NewSource(int64(randtest.Seed(t))))
