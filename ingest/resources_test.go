@@ -261,7 +261,7 @@ func TestRunsAndFilesHaveTheirOwnPart(t *testing.T) {
 
 	other := join(t, r, ShareOptions{})
 	require.True(t, s.runsExceeded(), "the share has halved")
-	require.False(t, other.tryAcquireRuns(1), "the pool is full, whatever the share")
+	require.False(t, other.tryAcquireRuns(1), "the pool is full, regardless of the share")
 	s.releaseRuns(50_000_000)
 	require.False(t, s.runsExceeded())
 	require.True(t, other.tryAcquireRuns(25_000_000))

@@ -102,7 +102,7 @@ func TestRestsOfPages(t *testing.T) {
 			var rest []*coprocessor.KeyRange
 			page := Page{Bytes: 300 << 10, Rest: func(ranges []*coprocessor.KeyRange) { rest = ranges }}
 			resp := HandlePage(context.Background(), f.reader, req, page)
-			require.Nil(t, resp.Range, "nobody has asked for pages of rows")
+			require.Nil(t, resp.Range, "the request has no PagingSize")
 			got = append(got, f.rows(f.answer(resp))...)
 			req.Ranges = rest
 			pages++
