@@ -24,7 +24,7 @@ func (o *output) bindReport(f *pflag.FlagSet) {
 	f.StringVar(&o.plots, "plots", "docs/performance", "`FOLDER` of the plots; empty: none, and no document")
 }
 
-// Names of the sections, which are those of the make targets too.
+// The sections are named as the make targets.
 const (
 	peersSection = "bench-peers"
 	scaleSection = "bench-scale"
@@ -40,7 +40,7 @@ func (o *output) reportScale(res *result.Scale) error {
 		func(link string) string { return report.ScaleMarkdown(res, link) })
 }
 
-// report writes plots first: a document must not link to what is not there.
+// report writes plots first: a document must not link to missing files.
 func (o *output) report(section string, plots func(folder string) error, text func(link string) string) error {
 	if o.plots == "" {
 		return nil

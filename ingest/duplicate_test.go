@@ -100,8 +100,8 @@ func requireGroups(t *testing.T, want []*DuplicateGroup, err error, what string)
 	}
 }
 
-// The list is the same however the entries are spread over workers, partitions, runs
-// and pieces, whatever runs side by side, and whichever duplicate is met first.
+// TestDuplicatesAreListedInOrder: the list does not depend on how the entries are spread over
+// workers, partitions, runs and pieces, on what runs in parallel, or on which duplicate is found first.
 func TestDuplicatesAreListedInOrder(t *testing.T) {
 	indexes := []Index{
 		{ID: 1, Prefix: []byte("a/")},

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzRuns: what is written to a run is read from it in order; if a byte of the file is
-// another one, that is noticed, or it is one that nobody reads.
+// FuzzRuns: a run returns the written entries in order. If one byte of its file is changed,
+// reading fails, unless no reader reads that byte.
 func FuzzRuns(f *testing.F) {
 	f.Add([]byte("alpha beta gamma alpine"), byte(3), uint(0), byte(0))
 	f.Add([]byte("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"), byte(9), uint(13), byte(1))

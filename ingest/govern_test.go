@@ -169,9 +169,9 @@ func TestImportsWaitForTheStore(t *testing.T) {
 	})
 }
 
-// TestCeilingsHoldWhateverTheGovernorDecides: it takes from what the settings
-// leave a job, and adds nothing.
-func TestCeilingsHoldWhateverTheGovernorDecides(t *testing.T) {
+// TestGovernorDoesNotRaiseCeilings: the governor reduces what the settings allow
+// a job, and never adds to it.
+func TestGovernorDoesNotRaiseCeilings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := config.NewGlobals()
 		r := NewResources(g, 8)

@@ -195,7 +195,7 @@ func TestJobSortsAndImports(t *testing.T) {
 	}
 }
 
-// overlapStore keeps what it was told of each file.
+// overlapStore records the Overlaps option of each import writer.
 type overlapStore struct {
 	kv.Store
 	overlaps []bool
@@ -206,7 +206,8 @@ func (s *overlapStore) NewImportWriter(ctx context.Context, opts kv.ImportOption
 	return s.Store.NewImportWriter(ctx, opts)
 }
 
-// The first flush of a job has the indexes to itself, later ones and parts have not.
+// TestLaterFlushesOverlap: files of a job's first flush overlap no others in the store. Files of
+// later flushes, and of a subtask, may.
 func TestLaterFlushesOverlap(t *testing.T) {
 	for _, isPart := range []bool{false, true} {
 		f := newJobFixture(t, Index{ID: 8, Prefix: []byte("i/")})

@@ -22,7 +22,7 @@ import (
 // The keys at the heads are compared by the eight bytes behind what all keys of
 // the merge have in common, and as a whole only where those are equal.
 type merger struct {
-	// only is set when its entries are all there are and need not be compared.
+	// only, if set, is the single input, whose entries need no comparison; inputs and tree are then unused.
 	only *bucketCursor
 
 	inputs []mergeInput
@@ -35,11 +35,11 @@ type merger struct {
 	lastValue   []byte
 	lastPresent bool
 	lastStored  bool
-	// doubt is what to ask for stored entries that others contradict; nil if all of
-	// them are the job's.
+	// doubt looks up whether a stored entry that another one contradicts is the job's;
+	// nil if the store's cursor returns only entries of the job.
 	doubt *doubtfulCursor
 
-	// group is the duplicates with the key last that scan has met so far.
+	// group holds the duplicates with the key last that scan has read so far.
 	group *DuplicateGroup
 }
 
@@ -146,11 +146,11 @@ func (m *merger) checkOrder(out *records, key []byte) {
 
 // checkDuplicate compares an entry with the one before it.
 func (m *merger) checkDuplicate(ctx context.Context, key, value []byte, stored bool) error {
-	joins, err := m.joins(ctx, key, value)
+	repeated, err := m.repeats(ctx, key, value)
 	switch {
 	case err != nil:
 		return err
-	case !joins:
+	case !repeated:
 		m.remember(key, value, stored)
 		return nil
 	case !bytes.Equal(m.lastValue, value):
@@ -159,8 +159,9 @@ func (m *merger) checkDuplicate(ctx context.Context, key, value []byte, stored b
 	return m.again()
 }
 
-// joins reports whether an entry has the key of the last one, and that one counts.
-func (m *merger) joins(ctx context.Context, key, value []byte) (bool, error) {
+// repeats reports whether an entry has the key of the last one. A stored entry that is older
+// than the job does not count: DML or another build wrote it.
+func (m *merger) repeats(ctx context.Context, key, value []byte) (bool, error) {
 	if !m.lastPresent || !bytes.Equal(m.last, key) {
 		return false, nil
 	}
@@ -177,9 +178,9 @@ func (m *merger) remember(key, value []byte, stored bool) {
 	m.lastPresent, m.lastStored = true, stored
 }
 
-// again takes an entry that is the same as the last. In a resumed job that is as
-// it should be once if the store has the entry already; it comes first then,
-// because its input is the first.
+// again accepts an entry that equals the last one, or fails. In a resumed job each entry may
+// repeat one that the store has already. The stored entry is the first of the two, because
+// its input is the first.
 func (m *merger) again() error {
 	if !m.lastStored {
 		return fmt.Errorf("ingest: entry %x was added twice", m.last)
@@ -188,9 +189,9 @@ func (m *merger) again() error {
 	return nil
 }
 
-// scan reads on where next has stopped, before a batch or with errDuplicate, and
+// scan continues where next has stopped, before a batch or with errDuplicate, and
 // returns the groups of entries with equal keys that end among the next few
-// entries. more says that there are entries left. Groups' keys are without the
+// entries. more reports whether entries are left. The groups' keys are without the
 // index prefix.
 func (m *merger) scan(ctx context.Context) (groups []*DuplicateGroup, more bool, err error) {
 	if err := ctx.Err(); err != nil {
@@ -202,11 +203,11 @@ func (m *merger) scan(ctx context.Context) (groups []*DuplicateGroup, more bool,
 		}
 		in := &m.inputs[m.tree[0]]
 		key, value := in.batch.key(in.at), in.batch.value(in.at)
-		joins, err := m.joins(ctx, key, value)
+		repeated, err := m.repeats(ctx, key, value)
 		switch {
 		case err != nil:
 			return nil, false, err
-		case joins:
+		case repeated:
 			err = m.joinGroup(value)
 		default:
 			groups = m.endGroup(groups)
@@ -222,7 +223,7 @@ func (m *merger) scan(ctx context.Context) (groups []*DuplicateGroup, more bool,
 	return groups, true, nil
 }
 
-// joinGroup takes an entry with the last key.
+// joinGroup adds an entry with the last key to the group of that key.
 func (m *merger) joinGroup(value []byte) error {
 	if bytes.Equal(m.lastValue, value) {
 		return m.again()

@@ -61,8 +61,8 @@ func TestDivide(t *testing.T) {
 	}
 }
 
-// TestWeightsDivide: whatever the claims, all of the total is given away within
-// the bounds, and of those between their bounds each has its weight's part.
+// TestWeightsDivide: for any claims, divide hands out the whole total within the
+// bounds. Parts strictly between their bounds are proportional to their weights.
 func TestWeightsDivide(t *testing.T) {
 	rng := randtest.Rand(t)
 	for range 3000 {
@@ -86,7 +86,7 @@ func TestWeightsDivide(t *testing.T) {
 			sum += parts[i]
 			worth := float64(parts[i]) / float64(c.weight)
 			if parts[i] < c.most {
-				lowest = min(lowest, worth) // wants more, so nobody may be better off
+				lowest = min(lowest, worth) // wants more, so no other claim may have more per weight
 			}
 			if parts[i] > c.least {
 				highest = max(highest, worth)
@@ -94,7 +94,7 @@ func TestWeightsDivide(t *testing.T) {
 		}
 		require.Equal(t, max(least, min(most, total)), sum)
 		// Whole units make a difference of one for each of the two.
-		require.LessOrEqual(t, highest, lowest+2, "somebody is better off than one who wants more")
+		require.LessOrEqual(t, highest, lowest+2, "a claim has more per weight than one that wants more")
 	}
 }
 
@@ -183,7 +183,7 @@ func TestSlowJobLeavesRoom(t *testing.T) {
 	slow.Leave()
 }
 
-// TestOnWorkersEnds: a call that is under way has ended when nobody wants to be told any more.
+// TestOnWorkersEnds: cancel returns after a call that is under way has ended.
 func TestOnWorkersEnds(t *testing.T) {
 	g := config.NewGlobals()
 	set(t, g, config.ReorgWorkerCount, "16")
@@ -261,7 +261,7 @@ func TestRunsAndFilesHaveTheirOwnPart(t *testing.T) {
 
 	other := join(t, r, ShareOptions{})
 	require.True(t, s.runsExceeded(), "the share has halved")
-	require.False(t, other.tryAcquireRuns(1), "the pool is full, whatever the share")
+	require.False(t, other.tryAcquireRuns(1), "the pool is full, regardless of the share")
 	s.releaseRuns(50_000_000)
 	require.False(t, s.runsExceeded())
 	require.True(t, other.tryAcquireRuns(25_000_000))
@@ -378,7 +378,7 @@ func TestAcquireWaitsForRelease(t *testing.T) {
 	set(t, g, config.DiskQuota, "20000000")
 	acquired(func() { one.Release(4_000_000) })
 
-	// A user who is told of the quota would raise it in vain.
+	// Where the disk is the limit the reason names the disk, not the quota: raising the quota would change nothing.
 	one.Overdraw(2_000_000)
 	set(t, g, config.DiskQuota, "40000000")
 	disk := vfs.DiskUsage{TotalBytes: 1 << 30}

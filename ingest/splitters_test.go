@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A key belongs to the partition that comparing it with all splitters says,
-// however keys are distributed and whatever they begin with.
+// TestSplittersFindThePartition: the search finds the partition that a comparison with all
+// splitters gives, for any distribution and any common prefix of the keys.
 func TestSplittersFindThePartition(t *testing.T) {
 	r := newRand(t)
 	for name, shape := range keyShapes {

@@ -27,12 +27,12 @@ func newStored(snap kv.Snapshot, prefix []byte, r keyRange) (cursor, error) {
 	return nil, errors.Join(errors.New("ingest: the store does not tell versions"), iter.Close())
 }
 
-// storedCursor reads the entries that the job has imported already. Older ones are
-// left out: DML has written them, or a build that lost its snapshot has, and the row
-// may have handed the value on before the job's.
+// storedCursor reads the entries that the job has imported already. It skips older ones:
+// DML has written them, or a build that lost its snapshot, and the row may have passed
+// its value to another row before the job's snapshot.
 type storedCursor struct {
 	iter     kv.Iterator
-	versions kv.VersionedIterator // iter, if that has versions; otherwise nothing is left out
+	versions kv.VersionedIterator // iter, if that has versions; otherwise nothing is skipped
 	version  uint64
 	prefix   []byte
 }
@@ -52,16 +52,14 @@ func (c *storedCursor) next(out *records) error {
 
 func (c *storedCursor) close() error { return c.iter.Close() }
 
-// doubtfulCursor reads the entries of a store that says the version of an entry only if
-// it is asked. It hands out older ones too, and is asked for those that another entry
-// contradicts, which are few.
+// doubtfulCursor reads the entries of a store whose iterators return no versions. It returns
+// older entries too. For the few that another entry contradicts, older looks the version up.
 type doubtfulCursor struct {
 	storedCursor
 	snap kv.VersionedSnapshot
 }
 
-// older reports whether an entry, of which key is without the index prefix, is not the
-// job's.
+// older reports whether an entry is older than the job's. key is without the index prefix.
 func (c *doubtfulCursor) older(ctx context.Context, key []byte) (bool, error) {
 	version, err := c.snap.Version(ctx, concat(c.prefix, key))
 	if err != nil {

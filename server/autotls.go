@@ -23,13 +23,14 @@ import (
 )
 
 const (
-	// autoTLSFor is how long a certificate of ours is valid, as MySQL's; autoTLSLeast is how long it is used before it is renewed.
-	autoTLSFor   = 10 * 365 * 24 * time.Hour
-	autoTLSLeast = 90 * 24 * time.Hour
+	// autoTLSValidity is how long a new certificate is valid, as MySQL's. A start renews one that is valid for less than
+	// autoTLSRenewBefore.
+	autoTLSValidity    = 10 * 365 * 24 * time.Hour
+	autoTLSRenewBefore = 90 * 24 * time.Hour
 )
 
-// useAutoTLS gives TiDB's server a certificate that this one makes if the configuration names none and allows it. It stays, so that
-// clients may keep it, and a start takes no longer: TiDB's own auto-tls makes an RSA key of 4096 bits each time.
+// useAutoTLS gives TiDB's server a generated certificate if the configuration names none and allows it. The certificate is kept in
+// a file, so that clients can pin it and later starts are fast: TiDB's own auto-tls makes an RSA key of 4096 bits at each start.
 func (s *Server) useAutoTLS() error {
 	security := s.opts.Config.Security
 	if security.SSLCert != "" || !security.AutoTLS {
@@ -47,8 +48,8 @@ func (s *Server) useAutoTLS() error {
 	return nil
 }
 
-// autoTLSDir is the folder of the certificate: the embedded store's, as MySQL's is in its folder of data. Beside a cluster a server
-// has no other folder than that for temporary files.
+// autoTLSDir returns the folder of the certificate. It is in the embedded store's folder, as MySQL's is in its data directory. With a
+// cluster as store it is beside the folder of temporary files, the only one that the server has.
 func (s *Server) autoTLSDir() string {
 	if cfg := s.opts.Config; cfg.Store == config.StorePebble {
 		return filepath.Join(cfg.Path, "tls")
@@ -56,11 +57,11 @@ func (s *Server) autoTLSDir() string {
 	return filepath.Join(filepath.Dir(s.node.TempDir()), "tls")
 }
 
-// ensureCertificate returns the files of a certificate in dir, and makes them if they are not there, damaged, or valid for too short a
-// time.
+// ensureCertificate returns the files of a certificate in dir. It makes them if they are missing, damaged, or valid for less than
+// autoTLSRenewBefore.
 func ensureCertificate(dir, host, advertised string, now time.Time) (cert, key string, err error) {
 	cert, key = filepath.Join(dir, "server-cert.pem"), filepath.Join(dir, "server-key.pem")
-	if pair, err := tls.LoadX509KeyPair(cert, key); err == nil && pair.Leaf.NotAfter.After(now.Add(autoTLSLeast)) && !pair.Leaf.NotBefore.After(now) {
+	if pair, err := tls.LoadX509KeyPair(cert, key); err == nil && pair.Leaf.NotAfter.After(now.Add(autoTLSRenewBefore)) && !pair.Leaf.NotBefore.After(now) {
 		return cert, key, nil
 	}
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -73,12 +74,12 @@ func ensureCertificate(dir, host, advertised string, now time.Time) (cert, key s
 	}
 	template := &x509.Certificate{
 		SerialNumber: serial, Subject: pkix.Name{CommonName: "fastddl auto-generated server certificate"},
-		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(autoTLSFor),
+		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(autoTLSValidity),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		DNSNames: []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
 	}
 	names := []string{host, advertised}
-	if machine, err := os.Hostname(); err == nil { // without one the others do
+	if machine, err := os.Hostname(); err == nil { // without it the other names suffice
 		names = append(names, machine)
 	}
 	for _, name := range names {
@@ -103,7 +104,8 @@ func ensureCertificate(dir, host, advertised string, now time.Time) (cert, key s
 	return cert, key, nil
 }
 
-// replacePEM replaces a file atomically. A certificate without its key is made anew.
+// replacePEM replaces a file atomically. A crash between key and certificate leaves a pair that does not match, which the next start
+// replaces.
 func replacePEM(name, kind string, der []byte) error {
 	if err := os.WriteFile(name+".tmp", pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
 		return err

@@ -71,7 +71,7 @@ func certificateOf(t *testing.T, db *sql.DB) string {
 	return file
 }
 
-// A certificate is made anew when it is about to end, or cannot be read, and names the server.
+// TestCertificatesAreRenewed: a certificate that expires soon or cannot be read is replaced. Certificates name the server.
 func TestCertificatesAreRenewed(t *testing.T) {
 	dir, now := filepath.Join(t.TempDir(), "tls"), time.Now()
 	ensure := func(now time.Time) tls.Certificate {
@@ -89,9 +89,9 @@ func TestCertificatesAreRenewed(t *testing.T) {
 		return pair
 	}
 	first := ensure(now)
-	require.Equal(t, first.Leaf.Raw, ensure(now.Add(autoTLSFor-autoTLSLeast-time.Minute)).Leaf.Raw)
-	second := ensure(now.Add(autoTLSFor - autoTLSLeast + time.Minute))
+	require.Equal(t, first.Leaf.Raw, ensure(now.Add(autoTLSValidity-autoTLSRenewBefore-time.Minute)).Leaf.Raw)
+	second := ensure(now.Add(autoTLSValidity - autoTLSRenewBefore + time.Minute))
 	require.NotEqual(t, first.Leaf.Raw, second.Leaf.Raw)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "server-key.pem"), []byte("half"), 0o600))
-	require.NotEqual(t, second.Leaf.Raw, ensure(now.Add(autoTLSFor-autoTLSLeast+2*time.Minute)).Leaf.Raw)
+	require.NotEqual(t, second.Leaf.Raw, ensure(now.Add(autoTLSValidity-autoTLSRenewBefore+2*time.Minute)).Leaf.Raw)
 }

@@ -61,7 +61,7 @@ type Server struct {
 	addr    net.Addr
 	started time.Time
 	opening *opening
-	// ready says that statements are accepted, and draining that the server is to end.
+	// ready is set while the server accepts statements, draining from the begin of Shutdown.
 	ready, draining atomic.Bool
 	tidb            *tidbserver.Server
 	// clients guards the list of tidb's clients for its background readers.
@@ -93,7 +93,7 @@ func Start(ctx context.Context, opts Options) (_ *Server, err error) {
 		}
 	}()
 
-	// Both ports are taken before the store is touched. TiDB takes a port by itself, and shares this one then.
+	// Both ports are bound before the store is touched. TiDB binds the MySQL port itself: port.share lets it.
 	port, err := reservePort("host", "port", cfg.Host, cfg.Port)
 	if err != nil {
 		return nil, err
@@ -128,7 +128,7 @@ func Start(ctx context.Context, opts Options) (_ *Server, err error) {
 	return s, nil
 }
 
-// open opens the node, and TiDB's server over it. The status port, if there is one, shows its stages meanwhile.
+// open opens the node, and TiDB's server over it. Meanwhile the status port, if it is on, shows the stages of the start.
 func (s *Server) open(ctx context.Context, port int, statusListener net.Listener) (err error) {
 	metrics, jobs := newMetrics(), newJobMetrics(time.Now)
 	metrics.registry.MustRegister(jobs)
@@ -143,7 +143,7 @@ func (s *Server) open(ctx context.Context, port int, statusListener net.Listener
 		return err
 	}
 	if statusListener != nil {
-		// In this order: ours bring TiDB's, which are in the other registry, up to date.
+		// The order matters: gathering our metrics updates some of TiDB's, which are in the default registry.
 		if err := s.startStatus(statusListener, prometheus.Gatherers{metrics.registry, prometheus.DefaultGatherer}); err != nil {
 			return errors.Join(err, s.node.Close())
 		}
@@ -182,8 +182,8 @@ func (s *Server) newServer() error {
 	return nil
 }
 
-// loadTokenKeys reads the keys of tidb_auth_token again and again. TiDB does so where it opens its
-// own status port.
+// loadTokenKeys reads the keys of tidb_auth_token once per refresh interval. TiDB starts that where it opens
+// its own status port, which this server does not use.
 func (s *Server) loadTokenKeys(cfg *tidb.Security) error {
 	if cfg.AuthTokenJWKS == "" {
 		return nil
@@ -218,8 +218,8 @@ func (s *Server) run() error {
 	return nil
 }
 
-// listenerSetting is the setting at fault if TiDB's listeners do not start. The port was free a
-// moment ago; errors of the socket name its file.
+// listenerSetting returns the setting at fault if TiDB's listeners do not start: the socket if the error names
+// its file, otherwise the port, although that was free a moment ago.
 func listenerSetting(err error, socket string) string {
 	if socket != "" && strings.Contains(err.Error(), socket) {
 		return "socket"
@@ -251,7 +251,7 @@ func (s *Server) serve() error {
 	}
 }
 
-// startStatus serves the status port, without what needs the store.
+// startStatus serves the status port, without the pages that need the store.
 func (s *Server) startStatus(listener net.Listener, gatherer prometheus.Gatherer) error {
 	cfg := s.opts.Config
 	secured, err := s.secureStatus(listener)
@@ -266,7 +266,7 @@ func (s *Server) startStatus(listener net.Listener, gatherer prometheus.Gatherer
 	return nil
 }
 
-// showStore serves on the status port what needs the store, too.
+// showStore adds the pages that need the store to the status port.
 func (s *Server) showStore() error {
 	if s.status == nil {
 		return nil
@@ -287,15 +287,15 @@ func (s *Server) showStore() error {
 	return nil
 }
 
-// withCutGrace leaves scrapes that run their time to end.
+// withCutGrace gives scrapes that are running cutGrace to end.
 func withCutGrace(end func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), cutGrace)
 	defer cancel()
 	return end(ctx)
 }
 
-// secureStatus puts the TLS of the cluster, if it is set, over the status port: the
-// other servers come with it, as TiDB's do.
+// secureStatus returns a listener with the cluster's TLS, if that is configured: the other
+// servers connect to the status port with it, as TiDB's servers do.
 func (s *Server) secureStatus(listener net.Listener) (net.Listener, error) {
 	security := tidb.GetGlobalConfig().Security.ClusterSecurity()
 	config, err := security.ToTLSConfig()
@@ -311,10 +311,10 @@ func (s *Server) secureStatus(listener net.Listener) (net.Listener, error) {
 	return tls.NewListener(listener, config), nil
 }
 
-// Addr is the address of the MySQL listener, with the real port.
+// Addr returns the address of the MySQL listener, with the port that port 0 has become.
 func (s *Server) Addr() net.Addr { return s.addr }
 
-// StatusAddr is the address of the HTTP status server, nil if it is off.
+// StatusAddr returns the address of the HTTP status server, nil if it is off.
 func (s *Server) StatusAddr() net.Addr {
 	if s.status == nil {
 		return nil
@@ -322,7 +322,7 @@ func (s *Server) StatusAddr() net.Addr {
 	return s.status.opts.listener.Addr()
 }
 
-// StatusURL is the URL of the HTTP status server, empty if it is off.
+// StatusURL returns the URL of the HTTP status server, empty if it is off.
 func (s *Server) StatusURL() string {
 	if s.status == nil {
 		return ""
@@ -330,7 +330,7 @@ func (s *Server) StatusURL() string {
 	return s.statusScheme + "://" + s.StatusAddr().String()
 }
 
-// Node is what runs below the listeners.
+// Node returns the node, which runs below the listeners.
 func (s *Server) Node() *Node { return s.node }
 
 // Ended receives an error when the server must be shut down by itself: it no longer
@@ -353,7 +353,7 @@ var (
 	errDraining = errors.New("draining: the server is stopping")
 )
 
-// Health is nil while statements are accepted and the store can execute them.
+// Health returns nil while statements are accepted and the store can execute them.
 func (s *Server) Health() error {
 	if s.draining.Load() {
 		return errDraining
@@ -375,7 +375,7 @@ const (
 	closeGrace = 20 * time.Second
 )
 
-// errSlowShutdown says that a part of the server did not end in time.
+// errSlowShutdown is returned if a part of the server did not end in time.
 var errSlowShutdown = errors.New("the server did not stop in time; what it has acknowledged is durable")
 
 // Shutdown stops the server; see the package comment for the order. It takes the
@@ -398,7 +398,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	wait := time.Duration(tidb.GetGlobalConfig().GracefulWaitBeforeShutdown) * time.Second
 	timeout := time.After(wait + time.Duration(s.opts.Config.ShutdownTimeout) + closeGrace)
 	if errors.Is(s.node.healthy(), kv.ErrStoreFailed) {
-		timeout = time.After(failedGrace) // what is open cannot end well any more
+		timeout = time.After(failedGrace) // open statements can only fail
 	}
 	var err error
 	select {
@@ -413,8 +413,8 @@ func (s *Server) Shutdown(ctx context.Context) error {
 }
 
 // stop ends the listeners and the sessions: jobs stop where they are and go on at
-// the next start, statements and transactions may end within the configured time; then
-// requests for statistics are given up, which killing a session does not end.
+// the next start, statements and transactions may end within the configured time. Then
+// it cancels requests for statistics, which go on when their session is killed.
 func (s *Server) stop() error {
 	s.tidb.Close()
 	err := s.node.stopJobs()

@@ -3,21 +3,21 @@ package sql
 import "github.com/pingcap/tidb/pkg/util/chunk"
 
 const (
-	// firstRows is how many rows a client's result is asked for while their size is not known.
+	// firstRows is how many rows a client's result is asked for while their size is unknown.
 	firstRows = 32
-	// chunkBytes is how much a chunk of it should have at most.
+	// chunkBytes is the most that a chunk of a result should hold.
 	chunkBytes = 4 << 20
 )
 
 // demand keeps the chunks of a result small where the rows are large. TiDB puts as many rows into a chunk as fit by their
 // number, a thousand, and holds them all before it sends the first.
 type demand struct {
-	most  int // rows that TiDB wants
-	asked int // rows that were asked for
-	next  int // rows to ask for, 0 while nothing is known
+	most  int // rows that TiDB asked for
+	asked int // rows that the last request was lowered to
+	next  int // rows to ask for next; 0 while the size of rows is unknown
 }
 
-// ask sets how many rows req is to get.
+// ask lowers the number of rows that req asks for.
 func (d *demand) ask(req *chunk.Chunk) {
 	if n := req.RequiredRows(); n != d.asked {
 		d.most = n
@@ -29,7 +29,7 @@ func (d *demand) ask(req *chunk.Chunk) {
 	req.SetRequiredRows(d.asked, d.most)
 }
 
-// got looks at what req got.
+// got sets the next number of rows from the size of those in req.
 func (d *demand) got(req *chunk.Chunk) {
 	if n := req.NumRows(); n > 0 {
 		d.next = max(1, int(chunkBytes/(req.MemoryUsage()/int64(n)+1)))

@@ -326,7 +326,7 @@ func TestNothingIsLeftOfAFailedJob(t *testing.T) {
 	})
 	c.fails(1062, "ALTER TABLE t ADD UNIQUE INDEX u (b)")
 	e.leavesNothing(c, "t")
-	require.NotEqual(t, "0", c.one("SELECT COUNT(*) FROM mysql.gc_delete_range"), "nobody deletes the entries")
+	require.NotEqual(t, "0", c.one("SELECT COUNT(*) FROM mysql.gc_delete_range"), "the entries are not handed to garbage collection")
 	c.run("ALTER TABLE t ADD INDEX i (b)")
 	require.Equal(t, "2", c.one("SELECT index_id FROM information_schema.tidb_indexes WHERE table_name = 't' AND key_name = 'i'"))
 }

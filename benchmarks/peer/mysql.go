@@ -24,7 +24,7 @@ type mysqlClient struct {
 func dialMySQL(addr string) (mysqlClient, error) {
 	cfg := mysql.NewConfig()
 	cfg.Net, cfg.Addr, cfg.User, cfg.DBName = "tcp", addr, "root", database
-	cfg.Logger = &mysql.NopLogger{} // servers are asked before they answer
+	cfg.Logger = &mysql.NopLogger{} // it would log failed connections to servers that are still starting
 	connector, err := mysql.NewConnector(cfg)
 	if err != nil {
 		return mysqlClient{}, err
@@ -85,7 +85,7 @@ func (c mysqlClient) loadData(ctx context.Context, rows io.Reader, before ...str
 	return err
 }
 
-// errCantDropKey is MySQL's error for an index that is not there.
+// errCantDropKey is MySQL's error for an index that does not exist.
 const errCantDropKey = 1091
 
 func mysqlNumber(err error) uint16 {
@@ -111,7 +111,7 @@ func (c mysqlClient) inSession(ctx context.Context, statements ...string) (err e
 	return nil
 }
 
-// dropIndexes drops those that are there.
+// dropIndexes drops those of the indexes that exist.
 func (c mysqlClient) dropIndexes(ctx context.Context, indexes []Index) error {
 	for _, i := range indexes {
 		err := c.exec(ctx, "ALTER TABLE "+sbtest.Table+" DROP INDEX "+i.Name)

@@ -20,8 +20,8 @@ type ptOSC struct{ *mariaDB }
 
 const (
 	ptOSCProgram = "pt-online-schema-change"
-	// ptOSCGrace is the time it gets to take its triggers and its copy away when
-	// it is signalled to stop.
+	// ptOSCGrace is how long it may take to drop its triggers and its copy after
+	// the signal to stop.
 	ptOSCGrace = 20 * time.Second
 )
 
@@ -57,7 +57,7 @@ func (p ptOSC) AddIndex(ctx context.Context, c Case) error {
 	return nil
 }
 
-// DropIndex also takes away what a run that failed has left.
+// DropIndex also drops the triggers and tables that a failed run has left.
 func (p ptOSC) DropIndex(ctx context.Context, c Case) error {
 	for _, event := range []string{"ins", "upd", "del"} {
 		name := strings.Join([]string{"pt_osc", database, sbtest.Table, event}, "_")

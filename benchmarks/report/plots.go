@@ -127,8 +127,8 @@ func (f figures) firstTimeline(system string, share float64) *result.Load {
 	return nil
 }
 
-// leastPerPoint is how many transactions a point of a timeline stands for at
-// the least, so that it does not show chance.
+// leastPerPoint is the least number of transactions per point of a timeline.
+// With fewer, points would show noise.
 const leastPerPoint = 10
 
 func loadPanel(l *result.Load, title string, c color.Color) (*plot.Plot, error) {

@@ -1,3 +1,3 @@
-// Package result is what the benchmarks measure, as it is kept in files: plain
-// figures of single runs, of which reports make medians.
+// Package result has the results of the benchmarks, in the form of their files:
+// figures of single runs, from which reports compute medians.
 package result

@@ -47,7 +47,8 @@ echo '{"version": "v1", "index": "k", "runs": [{"seconds": 2, "cpu_seconds": 3, 
 	require.GreaterOrEqual(t, saved, 4, "after each point")
 }
 
-func TestFailureKeepsWhatThereIs(t *testing.T) {
+// TestFailureKeepsEarlierPoints: Run returns the points before the one that failed, and an incomplete result.
+func TestFailureKeepsEarlierPoints(t *testing.T) {
 	res, err := scale.Run(t.Context(), scale.Options{
 		FastDDL: script(t, `case "$*" in *"--workers 4"*) echo disk full >&2; exit 3;; esac
 echo '{"runs": [{"seconds": 2}]}'`),

@@ -12,7 +12,7 @@ import (
 const (
 	// defaultAnswerMemory bounds the answers in flight where no bound is given.
 	defaultAnswerMemory = 256 << 20
-	// pagesInFlight is how many pages there is room for at the least.
+	// pagesInFlight is the least number of pages that fit into the bound.
 	pagesInFlight = 16
 )
 
@@ -20,8 +20,8 @@ const (
 var errStreamEnded = errors.New("embedded: the request's stream has ended")
 
 // answers bounds the memory of the coprocessor's answers that the SQL layer has not taken yet. A request begins when there
-// is room for its page. It need not wait for that while the SQL layer waits for its stream: each stream goes on, a page at a
-// time, whatever else is in flight, which may be what the same statement has read ahead of other tables.
+// is room for its page. While the SQL layer waits for a stream, one page of that stream needs no room: what is in flight may
+// be what the same statement has read ahead of other tables, and waiting for that would be a deadlock.
 type answers struct {
 	limit int64 // bytes in flight
 	page  int64 // bytes of a page, but for its last row
@@ -42,7 +42,7 @@ type stream struct {
 	ready  int   // pages that were not taken yet
 	urgent int   // pages that are being read because the SQL layer waits
 	taking bool  // the SQL layer waits for a page
-	ended  bool  // nobody takes anything any more
+	ended  bool  // the SQL layer takes no more pages
 }
 
 // page is one answer that is to be read.
@@ -89,7 +89,7 @@ func (s *stream) queue(at []byte) *page {
 	return p
 }
 
-// forget says whether the page was still waiting, and ends that. The caller holds mu.
+// forget takes a page out of those that wait, and reports whether it was one. The caller holds mu.
 func (a *answers) forget(p *page) bool {
 	for i, w := range a.waiting {
 		if w == p {

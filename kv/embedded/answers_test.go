@@ -17,7 +17,7 @@ import (
 	"fastddl/kv/pebblekv"
 )
 
-// begun says whether a page may be read.
+// begun reports whether a page may be read.
 func begun(p *page) bool {
 	select {
 	case <-p.begun:
@@ -45,14 +45,15 @@ func TestAnswersInFlightAreBounded(t *testing.T) {
 	require.EqualValues(t, 90, a.inFlight)
 	one.took(25)
 	require.True(t, begun(fifth), "one was taken")
-	fifth.end(0) // in vain
+	fifth.end(0) // its request failed
 	require.EqualValues(t, 65, a.inFlight)
 	one.end()
 	require.Zero(t, a.inFlight)
 	require.Empty(t, a.waiting)
 }
 
-// TestStreamsThatAreWaitedForGoOn: whatever else is in flight, a page at a time, the first of those that wait.
+// TestStreamsThatAreWaitedForGoOn: regardless of what is in flight, such a stream reads a page at a time, the first of those
+// that wait.
 func TestStreamsThatAreWaitedForGoOn(t *testing.T) {
 	for _, c := range []struct {
 		ordered, desc bool
@@ -110,8 +111,8 @@ func TestWaitingForRoomEnds(t *testing.T) {
 	require.EqualValues(t, 1000, a.inFlight)
 }
 
-// TestJoinsGoOnAtTheLimit: all that a statement reads shares the memory for answers, here none, and so do others that nobody
-// reads on. Each has its pages.
+// TestJoinsGoOnAtTheLimit: the streams of a statement share the memory for answers, here none, with those of statements
+// whose clients do not read on. Each stream gets its pages.
 func TestJoinsGoOnAtTheLimit(t *testing.T) {
 	s, err := Open("db", Options{Pebble: pebblekv.Options{FS: vfs.NewMem()}, AnswerMemory: 1})
 	require.NoError(t, err)

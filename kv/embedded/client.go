@@ -16,7 +16,7 @@ import (
 
 var errUnsupported = errors.New("embedded: the request is not supported by the embedded store")
 
-// client is client-go's Client in process.
+// client implements client-go's Client by calls into the store in this process.
 type client struct {
 	service *service
 	peers   peerClient
@@ -25,8 +25,8 @@ type client struct {
 
 var _ tikv.Client = (*client)(nil)
 
-// SendRequest implements tikv.Client. All addresses are those of the one store, with no network to time out; but requests
-// to SQL servers, for the tables about the cluster, go over the network.
+// SendRequest implements tikv.Client. All addresses are the one store's, and no network can time out. Only requests to SQL
+// servers, for the tables about the cluster, go over the network.
 func (c *client) SendRequest(ctx context.Context, addr string, req *tikvrpc.Request, timeout time.Duration) (resp *tikvrpc.Response, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, finalError{err}
@@ -51,19 +51,19 @@ func (c *client) SendRequest(ctx context.Context, addr string, req *tikvrpc.Requ
 	return &tikvrpc.Response{Resp: answer}, nil
 }
 
-// finalError is an error instead of an answer. client-go takes any error whose cause is not context.Canceled for a sign that
-// the store is gone: it dials the store's address, which is a name here, and without an answer it refuses all requests of
-// all sessions from then on. With that cause it gives up this request only, and still takes a commit's outcome for unknown;
-// errors.Is finds what it was.
-type finalError struct{ why error }
+// finalError is an error that client-go neither retries nor takes for a failure of the store. An error whose cause is not
+// context.Canceled makes it dial the store's address, which is only a name here; without an answer it refuses all requests of
+// all sessions from then on. With that cause it gives up this request only, and still treats a commit's outcome as unknown.
+// errors.Is finds the error inside.
+type finalError struct{ err error }
 
-func (e finalError) Error() string { return e.why.Error() }
+func (e finalError) Error() string { return e.err.Error() }
 
 // Cause implements the interface that github.com/pkg/errors looks for.
 func (e finalError) Cause() error { return context.Canceled }
 
 // Unwrap implements errors.Unwrap.
-func (e finalError) Unwrap() error { return e.why }
+func (e finalError) Unwrap() error { return e.err }
 
 // finalClient makes the errors of a client final, but for those of other SQL servers.
 type finalClient struct{ tikv.Client }
@@ -163,7 +163,7 @@ func (s *service) dispatchRare(ctx context.Context, req *tikvrpc.Request) (any, 
 	return nil, fmt.Errorf("%w: %s", errUnsupported, req.Type)
 }
 
-// panicked is the answer to a request that has panicked.
+// panicked returns the response to a request that has panicked.
 func panicked(req *tikvrpc.Request, p any) (*tikvrpc.Response, error) {
 	message := fmt.Sprintf("the request panicked: %v", p)
 	keyErr := &kvrpcpb.KeyError{Abort: message}
@@ -182,7 +182,7 @@ func panicked(req *tikvrpc.Request, p any) (*tikvrpc.Response, error) {
 	case *kvrpcpb.CheckTxnStatusRequest:
 		answer = &kvrpcpb.CheckTxnStatusResponse{Error: keyErr}
 	default:
-		// How far it got is unknown: the error is the answer.
+		// How far it got is unknown, so the client gets an error, not a response.
 		return nil, finalError{errors.New("embedded: " + message)}
 	}
 	return &tikvrpc.Response{Resp: answer}, nil

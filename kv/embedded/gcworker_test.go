@@ -10,8 +10,8 @@ import (
 	"fastddl/kv/pebblekv"
 )
 
-// TestGarbageCollectionIsDelayed: TiDB's garbage collection executes no statement before it is released, whenever TiDB starts
-// it, and does afterwards.
+// TestGarbageCollectionIsDelayed: TiDB's garbage collection executes statements only after it is released, regardless of when
+// TiDB starts it.
 func TestGarbageCollectionIsDelayed(t *testing.T) {
 	s, err := Open("db", Options{Pebble: pebblekv.Options{FS: vfs.NewMem()}})
 	require.NoError(t, err)
@@ -30,7 +30,7 @@ func TestGarbageCollectionIsDelayed(t *testing.T) {
 	require.Equal(t, "0", leaders())
 	release()
 	require.Equal(t, "1", leaders())
-	release() // a second time is not wrong
+	release() // may be called twice
 }
 
 // TestClosedBeforeGarbageCollection: a store that is closed first starts none.
@@ -45,8 +45,8 @@ func TestClosedBeforeGarbageCollection(t *testing.T) {
 	require.False(t, s.Storage().(*storage).gcRuns)
 }
 
-// TestGarbageCollectionEndsBeforeTheDomain: a step of the GC worker that opens a session when TiDB's domain is closed ends
-// there. It would open a domain, with TiDB's list of domains locked, and again and again when the store is closed.
+// TestGarbageCollectionEndsBeforeTheDomain: a step of the GC worker that opens a session after TiDB's domain is closed ends
+// there. Otherwise it would open a domain, with TiDB's list of domains locked, and retry that without end on a closed store.
 func TestGarbageCollectionEndsBeforeTheDomain(t *testing.T) {
 	s, err := Open("db", Options{Pebble: pebblekv.Options{FS: vfs.NewMem()}})
 	require.NoError(t, err)

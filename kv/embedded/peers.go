@@ -10,7 +10,7 @@ import (
 	"github.com/tikv/client-go/v2/tikvrpc"
 )
 
-// peerClient sends requests to SQL servers, this one included. It connects when it is first needed.
+// peerClient sends requests to SQL servers, this one included. The first request makes its client.
 type peerClient struct {
 	mu     sync.Mutex
 	client tikv.Client

@@ -97,7 +97,7 @@ func (s *service) KvScan(ctx context.Context, req *kvrpcpb.ScanRequest) (*kvrpcp
 	return resp, err
 }
 
-// Coprocessor implements tikvpb.TikvServer, with the tasks for other regions that came along.
+// Coprocessor implements tikvpb.TikvServer. It also answers the tasks for other regions in the request.
 func (s *service) Coprocessor(ctx context.Context, req *coprocessor.Request) (*coprocessor.Response, error) {
 	resp, err := s.page(ctx, req)
 	if err != nil {
@@ -109,7 +109,7 @@ func (s *service) Coprocessor(ctx context.Context, req *coprocessor.Request) (*c
 	return resp, ctx.Err()
 }
 
-// page answers a request when there is room for its answer.
+// page waits until there is room for the request's answer, and answers it.
 func (s *service) page(ctx context.Context, req *coprocessor.Request) (*coprocessor.Response, error) {
 	limit := cop.Page{Bytes: uint64(s.answers.page)}
 	r := requestsOf(ctx)
@@ -131,7 +131,7 @@ func (s *service) page(ctx context.Context, req *coprocessor.Request) (*coproces
 	defer func() { p.end(int64(size)) }() // also if it panics
 	resp := s.coprocessor(ctx, req, limit)
 	if err := ctx.Err(); err != nil {
-		return nil, err // the answer would be dropped, and never be taken
+		return nil, err // the SQL layer would drop the answer, and never take it
 	}
 	size = len(resp.Data)
 	return resp, nil
@@ -151,15 +151,15 @@ func (s *service) coprocessor(ctx context.Context, req *coprocessor.Request, pag
 		defer end()
 	}
 	resp := cop.HandlePage(ctx, s.engine.Snapshot(req.StartTs, req.Context), req, page)
-	// TiDB asks whether it may keep an answer, too, and fills the cache of blocks. It keeps none without a version of the
-	// data, and there is none here.
+	// TiDB's own requests set IsCacheEnabled too, but not NotFillCache. They need no check: TiDB caches no response without
+	// a data version, and these have none.
 	if req.Tp == tidbkv.ReqTypeDAG && req.IsCacheEnabled && req.Context.GetNotFillCache() {
 		resp.CanBeCached = s.unchanged(ctx, req)
 	}
 	return resp
 }
 
-// unchanged says that what a request has read has no newer versions and is not locked.
+// unchanged reports whether the ranges of a request have no newer versions and no locks.
 func (s *service) unchanged(ctx context.Context, req *coprocessor.Request) bool {
 	for _, r := range req.Ranges {
 		if changed, err := s.engine.ChangedSince(ctx, kv.KeyRange{Start: r.Start, End: r.End}, req.StartTs); err != nil || changed {
@@ -169,7 +169,7 @@ func (s *service) unchanged(ctx context.Context, req *coprocessor.Request) bool 
 	return true
 }
 
-// taskReader checks where a task is routed to and gives it a reader.
+// taskReader returns a function that checks the region of a task and returns a reader for it.
 func (s *service) taskReader(req *coprocessor.Request) func(*coprocessor.StoreBatchTask) (cop.Reader, *errorpb.Error) {
 	return func(task *coprocessor.StoreBatchTask) (cop.Reader, *errorpb.Error) {
 		rc := &kvrpcpb.Context{RegionId: task.RegionId, RegionEpoch: task.RegionEpoch, Peer: task.Peer}

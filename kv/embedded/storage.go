@@ -182,10 +182,9 @@ func (s *storage) StartGCWorker() error {
 	return nil
 }
 
-// StopGCWorker ends TiDB's garbage collection. It is to be called before TiDB's domain is closed: the worker is not
-// waited for by anybody, and each of its steps opens a session. Without a domain that opens another one, on a store
-// that is about to be closed, again and again, and holds TiDB's list of domains meanwhile: nobody opens or closes one
-// in this process any more.
+// StopGCWorker ends TiDB's garbage collection. Call it before TiDB's domain is closed. TiDB does not wait for the worker,
+// and each of the worker's steps opens a session. A session without a domain opens another one, on a store that is about
+// to be closed, retries that, and locks TiDB's list of domains meanwhile: this process could then open or close no domain.
 func (s *storage) StopGCWorker() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 // record is what one commit wrote, or one snapshot read.
 type record struct {
 	ts    uint64
-	pairs map[string]string // "" is a deletion, or nothing
+	pairs map[string]string // "" is a deletion, or a missing key
 }
 
 // testHistory runs random commits and snapshot readers at once, and checks

@@ -145,7 +145,8 @@ func TestApplyLimits(t *testing.T) {
 	require.NoError(t, s.timeline.awaitCommits(t.Context(), ts), "nothing is left in flight")
 }
 
-// TestApplyInFlight checks what a commit shows between its timestamp and its end.
+// TestApplyInFlight: a commit is in flight from its timestamp until it has ended. Readers above it wait, and the safe point
+// stays below it.
 func TestApplyInFlight(t *testing.T) {
 	s := open(t, "db", Options{FS: vfs.NewMem()})
 	var announced uint64
@@ -238,7 +239,7 @@ func TestScanner(t *testing.T) {
 				slices.Reverse(want)
 			}
 			require.Equal(t, want, got)
-			require.Equal(t, wantNewer, newer, "versions above the scan's are noticed")
+			require.Equal(t, wantNewer, newer, "the scan reports newer versions")
 		}
 	}
 	require.Empty(t, s.timeline.readers)
@@ -292,7 +293,7 @@ func TestMeta(t *testing.T) {
 	require.Nil(t, v)
 }
 
-// A scan over nothing but deleted keys ends with its context.
+// TestScannerOverDeletedKeysStops: a scan over deleted keys only stops when its context is cancelled.
 func TestScannerOverDeletedKeysStops(t *testing.T) {
 	s := open(t, "db", Options{FS: vfs.NewMem()})
 	deleted := make(map[string]string)
@@ -318,8 +319,8 @@ func TestScannerOverDeletedKeysStops(t *testing.T) {
 	}
 }
 
-// TestReadsAtZero: reads at timestamp 0, the lowest, find nothing, and their search ends. Once garbage was collected it is
-// too old, as any other.
+// TestReadsAtZero: reads at timestamp 0, the lowest, find nothing, and their search ends. After garbage collection they
+// fail with ErrSnapshotTooOld, like others below the safe point.
 func TestReadsAtZero(t *testing.T) {
 	s := gcStore(t)
 	for i := range 2 * stepsBeforeSeek {

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// grantInterval is how often it is looked whether more compactions may run.
+	// grantInterval is how often the scheduler checks whether more compactions may run.
 	grantInterval = 100 * time.Millisecond
 	// firstPause is how long compactions pause after one has failed. It doubles with
 	// each that fails, up to lastPause.
@@ -18,28 +18,29 @@ const (
 )
 
 // scheduler lets as many compactions run as the engine allows, but pauses after one
-// has failed. The engine would begin the same one again at once, without an end: where
-// a table of L0 is damaged, or the disk is full.
+// has failed. Without a pause the engine would retry the same compaction at once and
+// without end, if a table of L0 is damaged or the disk is full.
 //
-// Its lock comes after the engine's, which may be held when it is called; what it calls
-// that takes the engine's lock, it calls in a goroutine of its own and without its lock.
+// Lock order: the engine's lock, then mu. The engine may hold its lock when it calls the
+// scheduler. The scheduler calls what takes the engine's lock from its own goroutine,
+// without mu.
 type scheduler struct {
 	db   pebble.DBForCompaction
-	poke chan struct{}
+	wake chan struct{} // ends the wait of grantPeriodically
 	stop chan struct{}
 	done sync.WaitGroup
 
 	mu       sync.Mutex
 	running  int
 	stopped  bool
-	failures int // more than have succeeded, lately
-	until    time.Time
+	failures int       // raised by one that fails, halved by one that succeeds
+	resumeAt time.Time // no compaction begins before
 }
 
 var _ pebble.CompactionScheduler = (*scheduler)(nil)
 
 func newScheduler() *scheduler {
-	return &scheduler{poke: make(chan struct{}, 1), stop: make(chan struct{})}
+	return &scheduler{wake: make(chan struct{}, 1), stop: make(chan struct{})}
 }
 
 // Register implements pebble.CompactionScheduler, as do the following.
@@ -57,7 +58,7 @@ func (s *scheduler) Unregister() {
 }
 
 func (s *scheduler) TrySchedule() (bool, pebble.CompactionGrantHandle) {
-	if !s.take() {
+	if !s.acquire() {
 		return false, nil
 	}
 	return true, grant{s}
@@ -65,29 +66,30 @@ func (s *scheduler) TrySchedule() (bool, pebble.CompactionGrantHandle) {
 
 func (s *scheduler) UpdateGetAllowedWithoutPermission() {
 	select {
-	case s.poke <- struct{}{}:
+	case s.wake <- struct{}{}:
 	default:
 	}
 }
 
-// take counts one more compaction, if it may run.
-func (s *scheduler) take() bool {
+// acquire counts one more compaction as running, or returns false if none may begin now.
+func (s *scheduler) acquire() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.stopped || s.running >= s.db.GetAllowedWithoutPermission() || time.Now().Before(s.until) {
+	if s.stopped || s.running >= s.db.GetAllowedWithoutPermission() || time.Now().Before(s.resumeAt) {
 		return false
 	}
 	s.running++
 	return true
 }
 
-func (s *scheduler) giveBack() {
+// release undoes acquire.
+func (s *scheduler) release() {
 	s.mu.Lock()
 	s.running--
 	s.mu.Unlock()
 }
 
-// ended notes the result of each compaction.
+// ended is called with the result of each compaction.
 func (s *scheduler) ended(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,7 +98,7 @@ func (s *scheduler) ended(err error) {
 	case err == nil:
 		s.failures /= 2
 	default:
-		s.until = time.Now().Add(min(firstPause<<min(s.failures, 16), lastPause))
+		s.resumeAt = time.Now().Add(min(firstPause<<min(s.failures, 16), lastPause))
 		s.failures++
 	}
 }
@@ -107,7 +109,7 @@ func (s *scheduler) grantPeriodically() {
 	for {
 		select {
 		case <-ticker.C:
-		case <-s.poke:
+		case <-s.wake:
 		case <-s.stop:
 			return
 		}
@@ -115,12 +117,12 @@ func (s *scheduler) grantPeriodically() {
 	}
 }
 
-// grantWaiting starts the compactions that wait, as far as they may run.
+// grantWaiting starts waiting compactions, as many as may run.
 func (s *scheduler) grantWaiting() {
-	for s.take() {
+	for s.acquire() {
 		waiting, _ := s.db.GetWaitingCompaction()
 		if !waiting || !s.db.Schedule(grant{s}) {
-			s.giveBack()
+			s.release()
 			return
 		}
 	}
@@ -133,9 +135,9 @@ func (grant) Started()                                            {}
 func (grant) MeasureCPU(pebble.CompactionGoroutineKind)           {}
 func (grant) CumulativeStats(_ pebble.CompactionGrantHandleStats) {}
 
-// Done may be called by a compaction that holds locks of its own, so that others are
-// granted elsewhere.
+// Done only wakes the goroutine that grants further compactions: its caller, a compaction, may
+// hold locks.
 func (g grant) Done() {
-	g.s.giveBack()
+	g.s.release()
 	g.s.UpdateGetAllowedWithoutPermission()
 }

@@ -21,16 +21,16 @@ import (
 // longTTL outlives a test, in milliseconds.
 const longTTL = 3_600_000
 
-// lockClient lets locks of committed transactions stay, as they stay in TiKV if the client dies when it
-// has committed the primary key, and counts how often locks are listed.
+// lockClient adds locks of committed transactions to the locks that are listed, as they stay in TiKV if a
+// client dies after it has committed the primary key. It counts how often locks are listed.
 type lockClient struct {
 	tikv.Client
 	mu    sync.Mutex
 	left  []*kvrpcpb.LockInfo
 	scans int
-	// prewriting is the number of answers that name a lock that is in memory only.
+	// prewriting is the number of further responses that fail with a lock that is in memory only.
 	prewriting int
-	// second, if it is set, holds the first request for locks up until there is another one.
+	// second, if set, blocks requests for locks until there are two of them.
 	second chan struct{}
 	begun  atomic.Int32
 }
@@ -160,8 +160,8 @@ func (s *testStore) settle(t *testing.T, ranges ...kv.KeyRange) error {
 
 var inside = kv.KeyRange{Start: []byte("k"), End: []byte("p")}
 
-// TestSettleLocks: locks of keys that are not written are ended, in all regions of the ranges: those whose
-// client is gone, whether its transaction was committed or not.
+// TestSettleLocks: SettleLocks resolves the locks of keys that are not written, in all regions of the ranges,
+// if the client is gone, whether its transaction was committed or not.
 func TestSettleLocks(t *testing.T) {
 	s := openNew(t)
 	s.splitAt(t, "a", "l", "m", "n", "z")
@@ -174,7 +174,7 @@ func TestSettleLocks(t *testing.T) {
 			PrimaryLock: []byte(k + "primary"), LockVersion: start, Key: []byte(k + "3"), LockTtl: longTTL, LockType: kvrpcpb.Op_Lock,
 		})
 	}
-	s.splitAt(t, "kk", "mm") // the cache does not know
+	s.splitAt(t, "kk", "mm") // which the region cache has not seen
 	require.Len(t, s.left(t, inside), 12)
 	client.prewriting = 2
 	require.NoError(t, s.settle(t, inside))
@@ -186,7 +186,7 @@ func TestSettleLocks(t *testing.T) {
 	require.NoError(t, s.settle(t, kv.KeyRange{Start: []byte("y")}), "to the end of the key space")
 }
 
-// TestSettleLocksOfManyRanges: the ranges of the partitions of a table do not wait for each other.
+// TestSettleLocksOfManyRanges: the ranges of the partitions of a table are settled in parallel.
 func TestSettleLocksOfManyRanges(t *testing.T) {
 	s := openNew(t)
 	client := lockClientOf(t, s)
@@ -205,7 +205,7 @@ func TestSettleLocksOfManyRanges(t *testing.T) {
 	require.Empty(t, s.left(t, inside))
 }
 
-// TestSettleLocksAwaitsCommits: a transaction that lives is not ended; it is waited for.
+// TestSettleLocksAwaitsCommits: SettleLocks waits for a transaction whose client lives, and does not roll it back.
 func TestSettleLocksAwaitsCommits(t *testing.T) {
 	s := openNew(t)
 	client := lockClientOf(t, s)

@@ -16,12 +16,14 @@ import (
 	"fastddl/kv"
 )
 
-// CountUnchanged implements kv.UnchangedCounter, of records. TiKV says of an answer whether TiDB may keep it and give
-// it again at later timestamps, which is not so if there is a lock in the range, or a version newer than the request's
-// timestamp (met_newer_ts_data in src/storage/mvcc/reader/scanner/forward.rs). That is as of the moment at which it
-// reads. Before, it is asked for the locks at or below upTo, so that transactions that prewrite from then on commit above
-// upTo: in one phase, or by async commit, because the request raises the store's max_ts (scan_lock in src/storage/mod.rs), as
-// becoming the leader of a region does; otherwise because their commit timestamp is taken after that.
+// CountUnchanged implements kv.UnchangedCounter, for records only.
+//
+// A response of TiKV's has CanBeCached if TiDB may cache it and use it at later timestamps. It is not set if the range has
+// a lock, or a version newer than the request's timestamp (met_newer_ts_data in
+// src/storage/mvcc/reader/scanner/forward.rs). That holds for the moment of the read. Before each read we list the locks
+// at or below upTo, so that transactions that prewrite afterwards commit above upTo. Those that commit in one phase, or by
+// async commit, do so because the list raises the store's max_ts (scan_lock in src/storage/mod.rs), as becoming the leader
+// of a region does; the others because they take their commit timestamp later.
 func (s *Store) CountUnchanged(ctx context.Context, r kv.KeyRange, since, upTo uint64) (n int64, unchanged bool, err error) {
 	if err := s.enter(ctx); err != nil {
 		return 0, false, err
@@ -51,7 +53,7 @@ func (s *Store) CountUnchanged(ctx context.Context, r kv.KeyRange, since, upTo u
 	return n, true, failed(ctx, fmt.Sprintf("count %s", r), s.cluster.CheckVisibility(since))
 }
 
-// countUnchanged is CountUnchanged for the part of r that lies in the region of its start, which ends at next.
+// countUnchanged is CountUnchanged for the part of r in the region of its start; that part ends at next.
 func (s *Store) countUnchanged(ctx context.Context, data []byte, r kv.KeyRange, since, upTo uint64) (n int64, next []byte, unchanged bool, err error) {
 	bo := backoffer(ctx)
 	for {
@@ -85,8 +87,8 @@ func (s *Store) countUnchanged(ctx context.Context, data []byte, r kv.KeyRange, 
 	}
 }
 
-// countNewer sends a request to count the records of r, which lies in a region, and to look for newer versions and
-// locks. TiDB's client does not show what TiKV says of these.
+// countNewer sends a request to count the records of r, which lies in one region, and to look for newer versions and
+// locks. It does not use TiDB's coprocessor client, which does not return CanBeCached.
 func (s *Store) countNewer(bo *tikv.Backoffer, region tikv.RegionVerID, data []byte, r kv.KeyRange, ts uint64, group string) (*coprocessor.Response, error) {
 	cop := &coprocessor.Request{Tp: tidbkv.ReqTypeDAG, StartTs: ts, Data: data, IsCacheEnabled: true}
 	for _, r := range noPoints(r) {

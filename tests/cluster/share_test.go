@@ -73,7 +73,7 @@ func TestNodesShareABuild(t *testing.T) {
 		name string
 		lose func(nodes []*node) (back func())
 	}{
-		{"nobody is lost", func([]*node) func() { return func() {} }},
+		{"no node is lost", func([]*node) func() { return func() {} }},
 		{"a helper is killed", func(nodes []*node) func() {
 			nodes[2].Kill()
 			return nodes[2].start
@@ -98,7 +98,7 @@ func TestNodesShareABuild(t *testing.T) {
 			eventually(t, "all nodes build", func() bool { return len(b.holders()) == 3 })
 			change(b)
 			back := loss.lose(nodes)
-			if loss.name != "nobody is lost" {
+			if loss.name != "no node is lost" {
 				began := time.Now()
 				eventually(t, "the part is taken from it", func() bool { return len(b.holders()) == 2 })
 				took := time.Since(began)
@@ -147,7 +147,7 @@ func TestControlOfASharedBuild(t *testing.T) {
 		eventually(t, what, is)
 		t.Logf("%s after %s", what, time.Since(began))
 	}
-	timed("nobody builds", "PAUSE", func() bool { return len(b.holders()) == 0 && b.lastJob("state") == "paused" })
+	timed("no node builds", "PAUSE", func() bool { return len(b.holders()) == 0 && b.lastJob("state") == "paused" })
 	timed("all build again", "RESUME", func() bool { return len(b.holders()) == 3 })
 	timed("it is undone", "CANCEL", func() bool { return b.record() == "" })
 	require.ErrorContains(t, await(t, done), "Cancelled DDL job")

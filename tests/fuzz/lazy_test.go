@@ -10,11 +10,11 @@ import (
 	"fastddl/internal/servertest"
 )
 
-// TestLazyChecksAndUpdateIgnore shows a fault of TiDB's that TestRandomTransactions stays clear of. A transaction whose
+// TestLazyChecksAndUpdateIgnore shows a fault of TiDB's that TestRandomTransactions avoids. A transaction whose
 // unique indexes are checked at the commit marks the entries that it has yet to check
-// (NeedConstraintCheckInPrewrite). UPDATE IGNORE of such a row deletes the entry in its buffer, which takes the mark away,
-// and when it ignores the row brings back the entry alone: client-go does not roll marks back. The
-// entry then overwrites one that another transaction has committed.
+// (NeedConstraintCheckInPrewrite). UPDATE IGNORE of such a row deletes the entry in its buffer, which removes the mark.
+// When it then ignores the row it restores the entry without the mark: client-go does not roll marks back.
+// The entry overwrites one that another transaction has committed.
 func TestLazyChecksAndUpdateIgnore(t *testing.T) {
 	db := servertest.Start(t, program, t.TempDir()).Open("test")
 	ctx := context.Background()

@@ -9,7 +9,7 @@ var ends = []mutation{
 		old:    "return t.deleteEntries(&gone, table)",
 		new:    "return nil",
 		caught: "sql.TestNothingIsLeftOfAFailedJob",
-		shows:  `nobody deletes the entries`,
+		shows:  `the entries are not handed to garbage collection`,
 	},
 	{
 		invariant: "I7", breaks: "a job that is undone ends while transactions still write its entries",

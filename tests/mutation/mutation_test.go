@@ -73,7 +73,7 @@ func (m mutation) row() string {
 	return fmt.Sprintf("| %s | `%s.%s` |", m.breaks, path.Base(folder), names)
 }
 
-// TestMutationsFitTheCode keeps the list true to the code.
+// TestMutationsFitTheCode: the list matches the code.
 func TestMutationsFitTheCode(t *testing.T) {
 	count := make(map[string]int)
 	for _, m := range mutations() {
@@ -114,8 +114,8 @@ func hasTest(t *testing.T, folder, function string) bool {
 	return false
 }
 
-// written says of a document where it comes from. What lies between such marks is a table that
-// a program writes.
+// written is the note in a document that names the program that writes it. What lies between begin and
+// end is written by a program.
 const (
 	written = "\nWritten by `FASTDDL_ACCEPT=1 go test -vet=off ./tests/mutation -run DocumentLists` from the lists in `tests/mutation`: change these, not this page.\n"
 	begin   = "\n<!-- mutations:begin -->\n"
@@ -179,7 +179,7 @@ func failuresPage() string {
 	return b.String()
 }
 
-// TestDocumentListsTheMutations keeps the documents true to the lists; FASTDDL_ACCEPT=1 writes them anew.
+// TestDocumentListsTheMutations: the documents match the lists. FASTDDL_ACCEPT=1 rewrites them.
 func TestDocumentListsTheMutations(t *testing.T) {
 	for document, page := range map[string]string{"docs/mutations.md": mutationsPage(), "docs/failures-elsewhere.md": failuresPage()} {
 		file := filepath.Join(root, document)
@@ -192,7 +192,7 @@ func TestDocumentListsTheMutations(t *testing.T) {
 	}
 }
 
-// TestMutationsAreCaught makes each change and runs the test that is to notice.
+// TestMutationsAreCaught makes each change and runs the test that must fail.
 func TestMutationsAreCaught(t *testing.T) {
 	if os.Getenv("FASTDDL_LONG") == "" {
 		t.Skip("builds and tests the code once per mutation: runs with FASTDDL_LONG=1")
@@ -258,7 +258,7 @@ func (m mutation) run(t *testing.T, flags ...string) (out string, err error) {
 	args := append([]string{"test", "-count=1", "-timeout=" + testTimeout.String()}, flags...)
 	cmd := exec.CommandContext(ctx, "go", append(args, "-run="+strings.Join(pattern, "/"), "./"+folder)...)
 	cmd.Dir = root
-	// The tests' short forms are meant.
+	// Run the short forms of the tests.
 	cmd.Env = append(os.Environ(), "FASTDDL_LONG=")
 	output, err := cmd.CombinedOutput()
 	return string(output), err

@@ -97,7 +97,7 @@ var batches = []mutation{
 		old:    "Essential: t.essential}",
 		new:    "Essential: t.essential && ctx == nil}",
 		caught: "kv/embedded/txn.TestEssentialTransactionsCommitOnAFullDisk",
-		shows:  `what must go on does not`,
+		shows:  `a transaction that is allowed on a nearly full disk fails`,
 	},
 	{
 		invariant: "one batch", breaks: "a transaction is rolled back for a lock with another primary",
@@ -105,7 +105,7 @@ var batches = []mutation{
 		old:    "return e.checkMissing(ctx, req, outcome{})\n\t}\n\tif expired",
 		new:    "return e.expire(ctx, req, l)\n\t}\n\tif expired",
 		caught: "kv/embedded.TestConformance/status/not_the_primary_and_pessimistic",
-		shows:  `nobody has asked to roll it back`,
+		shows:  `the request did not ask to roll it back`,
 	},
 }
 
@@ -212,7 +212,7 @@ var isolation = []mutation{
 		old:    "t.minCommitTS = max(t.minCommitTS, req.MinCommitTs)",
 		new:    "t.minCommitTS = max(t.minCommitTS, 0)",
 		caught: "kv/embedded/txn.TestHeartbeatRaisesTheCommitTimestamp",
-		shows:  `it commits below what its heartbeat said`,
+		shows:  `it commits below the MinCommitTs of its heartbeat`,
 	},
 	{
 		invariant: "isolation", breaks: "a lock counts that is older than the one the client knows",

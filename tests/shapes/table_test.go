@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// family is what expressions can be made of a column.
+// family says which expressions can be made of a column.
 type family int
 
 const (
@@ -23,9 +23,9 @@ type column struct {
 	name, typ  string // typ with its collation
 	attributes string // behind the type
 	family     family
-	values     values // nil if it is generated
-	prefix     int    // the longest of an index; 0 is none
-	must       bool   // a prefix must be given
+	values     values // nil for a generated column
+	prefix     int    // the longest prefix in an index; 0 if it can have none
+	needPrefix bool   // an index needs a prefix of it
 	notNull    bool
 	virtual    bool
 	zoned      bool // its values depend on the session's time zone
@@ -33,15 +33,15 @@ type column struct {
 
 func (c *column) definition() string { return c.name + " " + c.typ + " " + c.attributes }
 
-// key is the column in an index.
+// key returns the column as a part of an index, perhaps with a prefix.
 func (c *column) key(r *rand.Rand) string {
-	if c.must || c.prefix > 0 && chance(r, 3) {
+	if c.needPrefix || c.prefix > 0 && chance(r, 3) {
 		return fmt.Sprintf("%s(%d)", c.name, 1+r.IntN(c.prefix))
 	}
 	return c.name
 }
 
-// randomTable is a table with what happened to it.
+// randomTable is a table and the changes that its statements have made.
 type randomTable struct {
 	r        *rand.Rand
 	columns  []*column
@@ -52,8 +52,8 @@ type randomTable struct {
 	suffix   string // partitions and options
 	partOn   *column
 	names    int
-	repeated bool // timestamps of hours that clocks repeat
-	byRows   bool // the entries are compared with what the rows give, not with TiDB's build
+	repeated bool // timestamps are of hours that the clock repeats when summer time ends
+	byRows   bool // the entries are compared with those computed from the rows, not with TiDB's build
 }
 
 var collations = []string{
@@ -122,7 +122,7 @@ func (t *randomTable) newColumn() *column {
 		n := 1 + r.IntN(40)
 		c.typ, c.values, c.family, c.prefix = fmt.Sprintf("%s(%d)", pick(r, []string{"binary", "varbinary"}), n), octets(n), binary, n
 	case 17:
-		c.typ, c.values, c.family, c.prefix, c.must = pick(r, []string{"blob", "tinyblob", "longblob"}), octets(60), binary, 40, true
+		c.typ, c.values, c.family, c.prefix, c.needPrefix = pick(r, []string{"blob", "tinyblob", "longblob"}), octets(60), binary, 40, true
 	default:
 		t.text(c)
 	}
@@ -153,7 +153,7 @@ func (t *randomTable) text(c *column) {
 	}
 	tp := fmt.Sprintf("%s(%d)", pick(r, []string{"char", "varchar", "varchar"}), n)
 	if chance(r, 4) {
-		tp, c.must = pick(r, []string{"text", "tinytext", "longtext"}), true
+		tp, c.needPrefix = pick(r, []string{"text", "tinytext", "longtext"}), true
 		c.prefix = min(n, 60)
 	}
 	c.typ = tp + " charset " + set + " collate " + collation
@@ -162,9 +162,9 @@ func (t *randomTable) text(c *column) {
 	}
 }
 
-// defaults gives a column that is added to rows a default.
+// defaults may give a default to a column that is added to a table with rows.
 func (c *column) defaults(r *rand.Rand) {
-	if c.must || c.family == document || c.notNull && chance(r, 2) || chance(r, 3) {
+	if c.needPrefix || c.family == document || c.notNull && chance(r, 2) || chance(r, 3) {
 		return
 	}
 	for range 3 {
@@ -188,9 +188,7 @@ func newRandomTable(r *rand.Rand) *randomTable {
 	}
 	t.addKey()
 	for range r.IntN(4) {
-		if c := t.generated(); c != nil {
-			t.columns = append(t.columns, c)
-		}
+		t.columns = append(t.columns, t.generated())
 	}
 	if chance(r, 3) {
 		r.Shuffle(len(t.columns), func(i, j int) {
@@ -204,7 +202,7 @@ func newRandomTable(r *rand.Rand) *randomTable {
 	return t
 }
 
-// addKey chooses the handle.
+// addKey chooses the primary key, or a hidden row ID.
 func (t *randomTable) addKey() {
 	r := t.r
 	switch r.IntN(8) {
@@ -264,7 +262,7 @@ func (t *randomTable) setKey(key []*column, parts []string, kind string) {
 	t.keyText = "primary key (" + strings.Join(parts, ", ") + ") " + kind
 }
 
-// generated returns a generated column, nil if there is none.
+// generated returns a new generated column.
 func (t *randomTable) generated() *column {
 	r := t.r
 	from := pick(r, t.columns)
@@ -290,7 +288,7 @@ func (t *randomTable) generated() *column {
 	return c
 }
 
-// expression returns an expression of a column, and a type that suits it.
+// expression returns an expression of a column, and a type for its values.
 func expression(r *rand.Rand, c, other *column) (expr, typ string) {
 	n := c.name
 	if chance(r, 8) {
@@ -325,7 +323,7 @@ func pick2(r *rand.Rand, pairs ...string) pair {
 
 func (p pair) of(name string) (string, string) { return strings.ReplaceAll(p.expr, "@", name), p.typ }
 
-// addPartitions makes the table a partitioned one, or not.
+// addPartitions partitions the table, or does not.
 func (t *randomTable) addPartitions() {
 	r := t.r
 	if !chance(r, 3) {
@@ -337,7 +335,7 @@ func (t *randomTable) addPartitions() {
 	}
 	for range 4 {
 		c := pick(r, candidates)
-		if c.values == nil || c.must {
+		if c.values == nil || c.needPrefix {
 			continue
 		}
 		integer := strings.Contains(c.typ, "int")
@@ -360,7 +358,7 @@ func (t *randomTable) addPartitions() {
 	}
 }
 
-// create is the statement that makes the table.
+// create returns the statement that creates the table.
 func (t *randomTable) create() string {
 	var parts []string
 	for _, c := range t.created {
@@ -372,7 +370,7 @@ func (t *randomTable) create() string {
 	return "create table t (" + strings.Join(parts, ", ") + ")" + t.suffix
 }
 
-// insert is a statement that inserts some rows.
+// insert returns a statement that inserts up to 30 rows.
 func (t *randomTable) insert() string {
 	var names, rows []string
 	for _, c := range t.columns {
@@ -392,8 +390,8 @@ func (t *randomTable) insert() string {
 	return "insert ignore into t (" + strings.Join(names, ",") + ") values " + strings.Join(rows, ",")
 }
 
-// change returns a statement that changes the columns, and what makes the change known when
-// it is done.
+// change returns a statement that changes the columns, and a function to call after it has
+// succeeded, which records the change in t.
 func (t *randomTable) change() (statement string, done func()) {
 	r := t.r
 	free := func(c *column) bool { // nothing depends on it
@@ -408,12 +406,12 @@ func (t *randomTable) change() (statement string, done func()) {
 	case chance(r, 3) && free(c):
 		n := t.newColumn()
 		if c.family == numeric && chance(r, 2) {
-			n.typ, n.family, n.values, n.prefix, n.must = "varchar(100)", textual, texts(20), 20, false
+			n.typ, n.family, n.values, n.prefix, n.needPrefix = "varchar(100)", textual, texts(20), 20, false
 		}
 		n.name, n.notNull, n.attributes = c.name, false, "null"
 		return "alter table t modify column " + n.definition(), func() { *c = *n }
 	case chance(r, 4):
-		if g := t.generated(); g != nil && g.virtual {
+		if g := t.generated(); g.virtual {
 			return "alter table t add column " + g.definition(), func() { t.columns = append(t.columns, g) }
 		}
 	}

@@ -1,6 +1,6 @@
 package simulation
 
-// checkOnly says that a prewrite checks the key and writes nothing: an optimistic
+// checkOnly reports whether a prewrite checks the key and writes nothing: an optimistic
 // transaction has deleted what it inserted.
 func (t *txn) checkOnly(e *write) bool { return !t.pessimistic && e.op == opDelete && e.presume }
 
@@ -16,7 +16,7 @@ func (w *world) prewrite(t *txn) failure {
 		lock := t.lockOn(e.key)
 		mine := lock != nil
 		if mine && lock.exists && e.presume && e.late && (e.key < handles || e.assert == assertAbsent) {
-			return otherError // nothing checks what was locked before it was put, but an assertion
+			return otherError // only an assertion checks a key that was locked before it was put
 		}
 		if l := s.locks[e.key]; l != nil && l != t {
 			return mustWait
@@ -92,11 +92,11 @@ func (w *world) applyCommit(t *txn) {
 	w.release(t)
 }
 
-// lags says that the client dies when it has committed the first key, so that locks of others
-// stay, until a reader of what it has written has them ended.
+// lags reports whether the client dies after it has committed the primary key. Its locks on
+// other keys then stay until a reader of its writes resolves them.
 func (t *txn) lags() bool { return !t.onePhase && t.id%4 == 0 }
 
-// release ends a transaction and gives its locks back.
+// release ends a transaction and releases its locks.
 func (w *world) release(t *txn) {
 	for i := range t.buffer {
 		if k := t.buffer[i].key; w.store.locks[k] == t {
@@ -121,7 +121,7 @@ func (w *world) release(t *txn) {
 func (w *world) abort(t *txn) { w.release(t) }
 
 // barrier makes sure that no transaction can still commit at or below a timestamp. It
-// fails if one is under way.
+// returns false while one of them is under way.
 func (w *world) barrier(at timestamp) bool {
 	if w.broken(noBarrier) {
 		return true

@@ -81,7 +81,8 @@ func (a *analysis) run() (marshaler, error) {
 	return nil, fmt.Errorf("analyze type %s is not supported", a.req.Tp)
 }
 
-// index makes a histogram and sketches of an index, or of a clustered key, whose columns are in the keys as an index's are.
+// index makes a histogram and sketches of an index, or of a clustered key, whose columns are encoded in the row's key as an
+// index's are in an entry's.
 func (a *analysis) index() (*tipb.AnalyzeIndexResp, error) {
 	if a.req.IdxReq == nil {
 		return nil, fmt.Errorf("analyze request %s without its parameters", a.req.Tp)
@@ -151,7 +152,7 @@ func (a *analysis) mixed() (*tipb.AnalyzeMixedResp, error) {
 	return resp, nil
 }
 
-// sampleBuilder prepares the sampling of single columns. onKey is called for every row, nil if nothing else wants it.
+// sampleBuilder prepares the sampling of single columns. onKey, if not nil, is called with the key of each row.
 func (a *analysis) sampleBuilder(onKey func(key []byte) error) (*statistics.SampleBuilder, error) {
 	col := a.req.ColReq
 	if col == nil || len(col.ColumnsInfo) == 0 {
@@ -204,7 +205,7 @@ func (a *analysis) fullSampling() (*tipb.AnalyzeColumnsResp, error) {
 		SampleRate:      col.GetSampleRate(),
 		MaxFMSketchSize: int(col.SketchSize),
 	}
-	// Samples can be merged in any order, and so a page of them be an answer of its own.
+	// Samples can be merged in any order, so that a page of them can be an answer of its own.
 	a.rows.most = a.page
 	if rate := col.GetSampleRate(); rate > 0 && rate < 1 {
 		a.rows.most = uint64(float64(a.page) / rate)

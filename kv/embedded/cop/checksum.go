@@ -54,7 +54,7 @@ func handleChecksum(ctx context.Context, r Reader, req *coprocessor.Request) *co
 	return resp
 }
 
-// cancelInterval is the number of pairs between looks at whether a request was given up.
+// cancelInterval is the number of pairs between checks whether a request was cancelled.
 const cancelInterval = 1024
 
 // eachPair calls fn for the pairs of the ranges in their order.

@@ -100,7 +100,7 @@ func (f *fixture) answer(resp *coprocessor.Response) *tipb.SelectResponse {
 	return answer
 }
 
-// rows decodes an answer; each row is its values with | after each.
+// rows decodes an answer. Each row is a string: its values, each followed by |.
 func (f *fixture) rows(answer *tipb.SelectResponse) []string {
 	f.t.Helper()
 	require.Nil(f.t, answer.Error)

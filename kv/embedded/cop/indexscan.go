@@ -16,19 +16,19 @@ import (
 	"github.com/pingcap/tipb/go-tipb"
 )
 
-// indexPrefixLen is the length of an index key before its columns: table ID and index ID with their markers. It is that of
-// the key of a row with an integer handle, which has the handle in the place of the index ID.
+// indexPrefixLen is the length of an index key before its columns: table ID and index ID with their markers. It equals the
+// length of a row's key with an integer handle, which has the handle in the place of the index ID.
 const indexPrefixLen = tablecodec.RecordRowKeyLen
 
-// indexDecoder decodes index entries. A scan's columns are those of the index, then those of the handle, if they are wanted,
-// then the ID of the table or partition, if it is wanted.
+// indexDecoder decodes index entries. A scan's columns are those of the index, then those of the handle, if requested,
+// then the ID of the table or partition, if requested.
 type indexDecoder struct {
 	infos       []rowcodec.ColInfo
 	fields      []*types.FieldType
 	loc         *time.Location
 	indexCols   int
-	handleCols  int  // wanted columns of the handle, 0 if none
-	common      bool // whether that is a clustered key of one column or several
+	handleCols  int  // requested columns of the handle, 0 if none
+	common      bool // the handle is a clustered key that is not one integer
 	status      tablecodec.HandleStatus
 	physicalIdx int // as in rowDecoder
 
@@ -37,7 +37,7 @@ type indexDecoder struct {
 	restored *rowcodec.ChunkDecoder // of the index's columns as they are in a value
 }
 
-// newIndexDecoder makes a decoder of what the scan wants.
+// newIndexDecoder returns a decoder of the columns that the scan requests.
 func newIndexDecoder(pb *tipb.IndexScan, loc *time.Location) (*indexDecoder, error) {
 	if len(pb.Columns) == 0 {
 		return nil, errors.New("scan without columns")

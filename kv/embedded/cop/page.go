@@ -6,11 +6,11 @@ import (
 	"github.com/pingcap/kvproto/pkg/coprocessor"
 )
 
-// DefaultPageBytes is the size of a page where the caller has no wish.
+// DefaultPageBytes is the size of a page if the caller sets none.
 const DefaultPageBytes = 4 << 20
 
-// Page says how large an answer may become. A request whose PagingSize is set gets a page: it ends after that many rows, or
-// where it has Bytes, whichever is first; Response.Range says how far it went. It has one row at the least, however large.
+// Page bounds the size of an answer. A request whose PagingSize is set gets a page: it ends after that many rows, or
+// where it has Bytes, whichever is first; Response.Range says how far it went. It has at least one row, however large.
 // Requests without PagingSize are answered whole, unless Rest is set.
 type Page struct {
 	// Bytes is where an answer ends; 0 is DefaultPageBytes.

@@ -40,8 +40,8 @@ func withLongRows(t *testing.T, n, size int) *fixture {
 	return f
 }
 
-// TestPagesEndByTheirBytes reads a table of long rows page by page, in both directions. A page is no larger than what was
-// asked for and a batch, and has a row at the least.
+// TestPagesEndByTheirBytes reads a table of long rows page by page, in both directions. A page is larger than the requested
+// size by at most a batch, and has at least one row.
 func TestPagesEndByTheirBytes(t *testing.T) {
 	const rows, size = 60, 100 << 10
 	rnd := rand.New(rand.NewSource(int64(randtest.Seed(t))))
@@ -102,7 +102,7 @@ func TestRestsOfPages(t *testing.T) {
 			var rest []*coprocessor.KeyRange
 			page := Page{Bytes: 300 << 10, Rest: func(ranges []*coprocessor.KeyRange) { rest = ranges }}
 			resp := HandlePage(context.Background(), f.reader, req, page)
-			require.Nil(t, resp.Range, "nobody has asked for pages of rows")
+			require.Nil(t, resp.Range, "the request has no PagingSize")
 			got = append(got, f.rows(f.answer(resp))...)
 			req.Ranges = rest
 			pages++

@@ -7,17 +7,17 @@ import (
 	"github.com/pingcap/tidb/pkg/util/chunk"
 )
 
-// allocators hold the columns of chunks that requests have done with, for later ones. Most of what a short request
+// allocators keep the columns of chunks of requests that have ended, for later ones. Most of what a short request
 // allocated were columns that grew to the size of its rows.
 var allocators = sync.Pool{New: func() any { return chunk.NewAllocator() }}
 
-// keyMemory is what an encoder of keys, and an aggregation by them, need room for.
+// keyMemory is the memory that an encoder of keys, and an aggregation by them, need.
 type keyMemory struct {
 	keys  [][]byte
 	index groupIndex
 }
 
-// keyMemories are those that requests have done with.
+// keyMemories are those of requests that have ended.
 var keyMemories = sync.Pool{New: func() any { return new(keyMemory) }}
 
 // newKeyMemory returns room for keys. It lives until recycle.
@@ -35,8 +35,8 @@ func (e *evalEnv) newChunk(fields []*types.FieldType, n int) *chunk.Chunk {
 	return e.chunks.Alloc(fields, n, n)
 }
 
-// recycle ends the life of the request's chunks, keys and encoded rows: nothing may refer to them any more, which the answer
-// does not. Those of a request that has read many pairs, or large ones, are left to the garbage collector.
+// recycle ends the life of the request's chunks, keys and encoded rows. Nothing may refer to them any more; the answer does
+// not. It leaves those of a request that has read many pairs, or large ones, to the garbage collector.
 func (e *evalEnv) recycle(pairs, bytes uint64) {
 	if pairs > firstBatch || bytes > recycledBytes {
 		return

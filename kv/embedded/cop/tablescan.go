@@ -32,7 +32,7 @@ type rowDecoder struct {
 	tableID     int64
 	physicalIdx int // where the ID of the table or partition goes, -1 if it is not wanted
 
-	absent  []int         // rows without the column, by column; nil if nobody asked
+	absent  []int         // rows without the column, by column; nil if they are not counted
 	offsets map[int64]int // column ID to offset, for rows in the old format; made when the first is met
 	raw     [][]byte
 }

@@ -53,7 +53,7 @@ type client struct {
 }
 
 func (c *cluster) newClient(t *testing.T, remote bool, f *atomic.Pointer[faults]) *client {
-	codecPD := tikv.NewCodecPDClient(tikv.ModeTxn, &placement{c.now().store.PDClient(), c})
+	codecPD := tikv.NewCodecPDClient(tikv.ModeTxn, &placement{c.current().store.PDClient(), c})
 	cl := &client{c: c, codec: codecPD.GetCodec(), faults: f, rng: rand.New(rand.NewPCG(c.seed.Add(1), 0))}
 	if remote {
 		cl.remote = tikv.NewRPCClient(tikv.WithCodec(cl.codec))
@@ -108,12 +108,12 @@ func (l *link) SendRequest(ctx context.Context, _ string, req *tikvrpc.Request, 
 	if lose {
 		return nil, errLost
 	}
-	at := l.c.now()
+	at := l.c.current()
 	if repeat {
 		again := copyOf(req)
 		l.repeats.Go(func() {
 			time.Sleep(later)
-			_, _ = l.deliver(context.WithoutCancel(ctx), l.c.now(), again, timeout)
+			_, _ = l.deliver(context.WithoutCancel(ctx), l.c.current(), again, timeout)
 		})
 	}
 	// Not to a later store than the copy: the client would not know that the one before may have had its request, which

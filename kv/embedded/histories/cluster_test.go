@@ -42,11 +42,11 @@ func (l *life) close() error {
 	return l.store.Close()
 }
 
-// cluster is a store that crashes, as its clients see it: they go on.
+// cluster is a store that crashes and is opened again, while its clients go on.
 type cluster struct {
 	t      *testing.T
-	health string // an address at which a server says that it is well
-	served bool   // also over gRPC
+	health string // the address of a server whose health service reports that it serves
+	served bool   // the store is also served over gRPC
 	seed   atomic.Uint64
 
 	// mu is held exclusively during a crash: answers of a store after it are dropped.
@@ -56,11 +56,11 @@ type cluster struct {
 	background sync.WaitGroup
 }
 
-// slowFS delays syncs, so that there is something between a commit's being written and its being durable.
+// slowFS delays syncs, so that commits stay written but not durable for some time.
 type slowFS struct {
 	*kvtest.CrashableFS
 	delay *atomic.Int64 // the longest one
-	disk  *sync.RWMutex // syncs wait for it
+	disk  *sync.RWMutex // while a test holds it, syncs block
 }
 
 type slowFile struct {
@@ -144,17 +144,17 @@ func (c *cluster) open(fs *slowFS) *life {
 	return l
 }
 
-// now returns the store as it is at the moment.
-func (c *cluster) now() *life {
+// current returns the life of the store that is open.
+func (c *cluster) current() *life {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.life
 }
 
-// alive says whether the store of a life has not crashed yet: then its answer may be delivered.
-func (c *cluster) alive(l *life) bool { return c.now() == l }
+// alive reports whether a life has not ended in a crash yet: then its answers may be delivered.
+func (c *cluster) alive(l *life) bool { return c.current() == l }
 
-// crash takes the store away, with part of what was not synced, and opens what is left of it.
+// crash opens a copy of the store that lacks a random part of what was not synced, in place of the store.
 func (c *cluster) crash(rng *rand.Rand) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -165,10 +165,10 @@ func (c *cluster) crash(rng *rand.Rand) {
 	c.background.Go(func() { _ = old.close() })
 }
 
-// timestamp is a fresh one.
+// timestamp returns a fresh timestamp.
 func (c *cluster) timestamp(ctx context.Context) (uint64, error) {
 	for {
-		l := c.now()
+		l := c.current()
 		ts, err := l.store.Builds().CurrentTS(ctx)
 		if c.alive(l) {
 			return ts, err
@@ -176,13 +176,13 @@ func (c *cluster) timestamp(ctx context.Context) (uint64, error) {
 	}
 }
 
-// placement is the PD of whichever store is there.
+// placement is the PD of the current store.
 type placement struct {
-	pd.Client // of the first one, for what does not change
+	pd.Client // the first store's, for what does not change
 	c         *cluster
 }
 
-func (p *placement) pd() pd.Client { return p.c.now().store.PDClient() }
+func (p *placement) pd() pd.Client { return p.c.current().store.PDClient() }
 
 func (p *placement) GetTS(ctx context.Context) (physical, logical int64, err error) {
 	ts, err := p.c.timestamp(ctx)
@@ -193,7 +193,7 @@ func (p *placement) GetTSAsync(ctx context.Context) pd.TSFuture {
 	return future(func() (int64, int64, error) { return p.GetTS(ctx) })
 }
 
-// future takes its timestamp when it is waited for, which is never too early.
+// future gets its timestamp in Wait. It is then no older than promised: a later timestamp is as good.
 type future func() (int64, int64, error)
 
 func (f future) Wait() (int64, int64, error) { return f() }
@@ -236,5 +236,5 @@ func (p *placement) GetAllStores(ctx context.Context, opts ...pd.GetStoreOption)
 	return stores, err
 }
 
-// errLost is a request or an answer that the network has lost.
+// errLost is the error of a request that was lost, or whose answer was.
 var errLost = errors.New("the connection is lost")

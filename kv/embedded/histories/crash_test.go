@@ -44,7 +44,7 @@ func TestCommittedInOnePhaseBeforeACrash(t *testing.T) {
 					require.NoError(t, err)
 				}
 			}}
-			codec := tikv.NewCodecPDClient(tikv.ModeTxn, &placement{r.cluster.now().store.PDClient(), r.cluster})
+			codec := tikv.NewCodecPDClient(tikv.ModeTxn, &placement{r.cluster.current().store.PDClient(), r.cluster})
 			store, err := tikv.NewKVStore("crash", codec, tikv.NewMockSafePointKV(), network)
 			require.NoError(t, err)
 			defer store.Close()

@@ -96,7 +96,7 @@ func (w *imports) build(ctx context.Context, rng *rand.Rand) {
 	index := w.maintained
 	w.open.Unlock()
 	time.Sleep(time.Duration(rng.IntN(5000)) * time.Microsecond)
-	l := w.cluster.now()
+	l := w.cluster.current()
 	if err := w.importEntries(ctx, l.store.Builds(), index, rng); err != nil || !w.cluster.alive(l) {
 		w.count("build", Aborted, err)
 		return

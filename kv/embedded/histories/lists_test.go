@@ -435,7 +435,7 @@ func (r *run) commit(ctx context.Context, tx *transaction.KVTxn) (Outcome, uint6
 	tx.SetCommitCallback(func(text string, _ error) { _ = json.Unmarshal([]byte(text), &info) })
 	ctx, cancel := context.WithTimeout(ctx, commitTimeout)
 	defer cancel()
-	asked := r.cluster.now()
+	asked := r.cluster.current()
 	err := tx.Commit(ctx)
 	switch {
 	case err == nil && info.Fallback:

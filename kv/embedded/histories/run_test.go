@@ -156,7 +156,7 @@ func (r *run) disturb(ctx context.Context, rng *rand.Rand) {
 func (r *run) collectGarbage(ctx context.Context) {
 	ts, err := r.cluster.timestamp(ctx)
 	if err == nil {
-		_, err = r.cluster.now().store.PDClient().UpdateGCSafePoint(ctx, ts-uint64(r.gcAge.Milliseconds())<<18)
+		_, err = r.cluster.current().store.PDClient().UpdateGCSafePoint(ctx, ts-uint64(r.gcAge.Milliseconds())<<18)
 	}
 	switch {
 	case err == nil:

@@ -11,8 +11,8 @@ import (
 	"fastddl/kv"
 )
 
-// A transaction that was to be committed at once, and is only prewritten because its time is over, keeps no memory of the
-// request, which is the caller's again.
+// TestOnePhaseThatFallsBackKeepsItsValues: a one-phase commit that would pass MaxCommitTs falls back to a prewrite. Its locks
+// keep copies of the values: the request's memory is the caller's again.
 func TestOnePhaseThatFallsBackKeepsItsValues(t *testing.T) {
 	b := openProtocol(t, vfs.NewMem())
 	start := b.ts()
@@ -26,7 +26,7 @@ func TestOnePhaseThatFallsBackKeepsItsValues(t *testing.T) {
 	require.Equal(t, "mine", string(v))
 }
 
-// smallDisk is a file system in memory that says how much of a disk of a gigabyte is free.
+// smallDisk is a file system in memory that reports free bytes of a disk of one GiB.
 type smallDisk struct {
 	vfs.FS
 	free uint64
@@ -36,7 +36,8 @@ func (d *smallDisk) GetDiskUsage(string) (vfs.DiskUsage, error) {
 	return vfs.DiskUsage{TotalBytes: 1 << 30, AvailBytes: d.free, UsedBytes: 1<<30 - d.free}, nil
 }
 
-// Where the disk is nearly full a transaction that must go on commits in its second phase, too.
+// TestEssentialTransactionsCommitOnAFullDisk: a prewrite with AllowedOnAlmostFull makes the second phase of its transaction
+// possible on a nearly full disk as well.
 func TestEssentialTransactionsCommitOnAFullDisk(t *testing.T) {
 	b := openProtocol(t, &smallDisk{FS: vfs.NewMem(), free: 40 << 20})
 	for opt, commits := range map[kvrpcpb.DiskFullOpt]bool{
@@ -48,7 +49,7 @@ func TestEssentialTransactionsCommitOnAFullDisk(t *testing.T) {
 		b.prewritten(req)
 		keyErr := b.commitKey(start, b.ts(), "k")
 		if commits {
-			require.Nil(t, keyErr, "what must go on does not")
+			require.Nil(t, keyErr, "a transaction that is allowed on a nearly full disk fails")
 			continue
 		}
 		require.Contains(t, keyErr.GetAbort(), kv.ErrDiskFull.Error())
@@ -57,7 +58,7 @@ func TestEssentialTransactionsCommitOnAFullDisk(t *testing.T) {
 	}
 }
 
-// A commit that panics has failed like any other: the transaction is open again, and can be rolled back.
+// TestCommitPanics: a commit that panics fails like any other. The transaction is open again, and can be rolled back.
 func TestCommitPanics(t *testing.T) {
 	b := openProtocol(t, vfs.NewMem())
 	start := b.ts()
@@ -76,7 +77,7 @@ func TestCommitPanics(t *testing.T) {
 	require.Empty(t, v)
 }
 
-// A heartbeat says above which timestamp its transaction will commit, and the store sees to it.
+// TestHeartbeatRaisesTheCommitTimestamp: the store refuses to commit a transaction below the MinCommitTs of its heartbeat.
 func TestHeartbeatRaisesTheCommitTimestamp(t *testing.T) {
 	b := openProtocol(t, vfs.NewMem())
 	start := b.ts()
@@ -88,16 +89,17 @@ func TestHeartbeatRaisesTheCommitTimestamp(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.Nil(t, resp.Error)
-	require.Equal(t, lowest, b.commitKey(start, early, "k").GetCommitTsExpired().GetMinCommitTs(), "it commits below what its heartbeat said")
+	require.Equal(t, lowest, b.commitKey(start, early, "k").GetCommitTsExpired().GetMinCommitTs(), "it commits below the MinCommitTs of its heartbeat")
 	require.Nil(t, b.commitKey(start, lowest, "k"))
 }
 
-// TestLocksAreLookedAtWhileTheyAreKept: who looks at locks meanwhile reads no value that is being copied.
-func TestLocksAreLookedAtWhileTheyAreKept(t *testing.T) {
+// TestMvccByKeyDuringFallback: while one-phase commits fall back to prewrites, a concurrent MvccByKey reads no value that is
+// being copied. The race detector checks it.
+func TestMvccByKeyDuringFallback(t *testing.T) {
 	f := newFixture(t, vfs.NewMem(), Options{})
 	stop := make(chan struct{})
-	var looking sync.WaitGroup
-	looking.Go(func() {
+	var readers sync.WaitGroup
+	readers.Go(func() {
 		for {
 			select {
 			case <-stop:
@@ -122,5 +124,5 @@ func TestLocksAreLookedAtWhileTheyAreKept(t *testing.T) {
 		require.NoError(t, err)
 	}
 	close(stop)
-	looking.Wait()
+	readers.Wait()
 }

@@ -29,7 +29,7 @@ type Server struct {
 
 	mu        sync.Mutex
 	files     map[string]*file // by what nameOf says
-	taking    map[string]bool  // those that are being imported
+	ingesting map[string]bool  // those that are being imported
 	mode      import_sstpb.SwitchMode
 	suspended time.Time // until then imports are refused
 	imported  int
@@ -47,7 +47,7 @@ func nameOf(meta *import_sstpb.SSTMeta) string { return string(meta.Uuid) + meta
 
 // New returns a service that imports into a store.
 func New(store *embedded.Store) *Server {
-	return &Server{data: store.Builds(), pd: store.PDClient(), client: store.Client(), files: make(map[string]*file), taking: make(map[string]bool)}
+	return &Server{data: store.Builds(), pd: store.PDClient(), client: store.Client(), files: make(map[string]*file), ingesting: make(map[string]bool)}
 }
 
 // Imported is the number of files that were imported.
@@ -103,10 +103,10 @@ func (s *Server) Ingest(ctx context.Context, req *import_sstpb.IngestRequest) (*
 // MultiIngest implements import_sstpb.ImportSSTServer. Without files it says whether there
 // is anything in the way. Files that are being imported at the moment are refused.
 func (s *Server) MultiIngest(ctx context.Context, req *import_sstpb.MultiIngestRequest) (*import_sstpb.IngestResponse, error) {
-	if err := s.take(req.Ssts); err != nil {
+	if err := s.beginIngest(req.Ssts); err != nil {
 		return refused(err), nil
 	}
-	defer s.letGo(req.Ssts)
+	defer s.endIngest(req.Ssts)
 	if len(req.Ssts) == 0 {
 		return &import_sstpb.IngestResponse{}, nil
 	}
@@ -132,8 +132,8 @@ func (s *Server) MultiIngest(ctx context.Context, req *import_sstpb.MultiIngestR
 	return &import_sstpb.IngestResponse{}, nil
 }
 
-// take begins the import of files, if there is nothing in the way.
-func (s *Server) take(metas []*import_sstpb.SSTMeta) *errorpb.Error {
+// beginIngest marks files as being imported. It fails while imports are suspended, or another request imports one of them.
+func (s *Server) beginIngest(metas []*import_sstpb.SSTMeta) *errorpb.Error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if left := time.Until(s.suspended); left > 0 {
@@ -142,22 +142,22 @@ func (s *Server) take(metas []*import_sstpb.SSTMeta) *errorpb.Error {
 		}}
 	}
 	for _, meta := range metas {
-		if s.taking[nameOf(meta)] {
+		if s.ingesting[nameOf(meta)] {
 			return &errorpb.Error{Message: "ingest file conflict"}
 		}
 	}
 	for _, meta := range metas {
-		s.taking[nameOf(meta)] = true
+		s.ingesting[nameOf(meta)] = true
 	}
 	return nil
 }
 
-// letGo ends the import of files.
-func (s *Server) letGo(metas []*import_sstpb.SSTMeta) {
+// endIngest ends the import of files.
+func (s *Server) endIngest(metas []*import_sstpb.SSTMeta) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, meta := range metas {
-		delete(s.taking, nameOf(meta))
+		delete(s.ingesting, nameOf(meta))
 	}
 }
 

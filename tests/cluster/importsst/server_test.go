@@ -61,7 +61,7 @@ func (f fixture) ts() uint64 {
 	return ts
 }
 
-// region is the one that a key is in.
+// region returns the region of a key.
 func (f fixture) region(key string) *pd.Region {
 	f.t.Helper()
 	r, err := f.store.PDClient().GetRegion(f.t.Context(), encoded(key))
@@ -71,7 +71,7 @@ func (f fixture) region(key string) *pd.Region {
 
 func encoded(key string) []byte { return codec.EncodeBytes(nil, []byte(key)) }
 
-// meta is what a file of a region says of itself.
+// meta returns the metadata of a file of region r whose keys lie in [first, last].
 func meta(r *pd.Region, first, last string) *import_sstpb.SSTMeta {
 	id := uuid.New()
 	return &import_sstpb.SSTMeta{
@@ -80,7 +80,7 @@ func meta(r *pd.Region, first, last string) *import_sstpb.SSTMeta {
 	}
 }
 
-// batch is the data of a file: each key is its own value.
+// batch returns a request with a file's pairs at commit timestamp ts. Each value equals its key.
 func batch(ts uint64, keys ...string) *import_sstpb.WriteRequest {
 	b := &import_sstpb.WriteBatch{CommitTs: ts}
 	for _, k := range keys {
@@ -93,7 +93,7 @@ func metaOf(m *import_sstpb.SSTMeta) *import_sstpb.WriteRequest {
 	return &import_sstpb.WriteRequest{Chunk: &import_sstpb.WriteRequest_Meta{Meta: m}}
 }
 
-// write sends a file.
+// write sends a file, which the server must accept.
 func (f fixture) write(requests ...*import_sstpb.WriteRequest) *import_sstpb.WriteResponse {
 	f.t.Helper()
 	resp, err := f.tryWrite(requests...)
@@ -101,7 +101,7 @@ func (f fixture) write(requests ...*import_sstpb.WriteRequest) *import_sstpb.Wri
 	return resp
 }
 
-// refuses sends a file that is not taken, and returns why.
+// refuses sends a file that the server must refuse, and returns the error's message.
 func (f fixture) refuses(requests ...*import_sstpb.WriteRequest) string {
 	f.t.Helper()
 	_, err := f.tryWrite(requests...)
@@ -115,13 +115,13 @@ func (f fixture) tryWrite(requests ...*import_sstpb.WriteRequest) (*import_sstpb
 	require.NoError(f.t, err)
 	for _, r := range requests {
 		if stream.Send(r) != nil {
-			break // the answer says why
+			break // CloseAndRecv returns the error
 		}
 	}
 	return stream.CloseAndRecv()
 }
 
-// ingest imports files into a region, and returns what is wrong.
+// ingest imports files into a region, and returns the response's error.
 func (f fixture) ingest(r *pd.Region, metas ...*import_sstpb.SSTMeta) *errorpb.Error {
 	f.t.Helper()
 	resp, err := f.MultiIngest(f.t.Context(), &import_sstpb.MultiIngestRequest{
@@ -131,7 +131,7 @@ func (f fixture) ingest(r *pd.Region, metas ...*import_sstpb.SSTMeta) *errorpb.E
 	return resp.Error
 }
 
-// keys are those that a snapshot sees.
+// keys returns the keys that a snapshot at ts sees.
 func (f fixture) keys(ts uint64) (keys []string) {
 	f.t.Helper()
 	s, err := f.store.Builds().Snapshot(f.t.Context(), ts)
@@ -181,7 +181,7 @@ func TestLongValues(t *testing.T) {
 	f := start(t)
 	at := f.ts()
 	r := f.region("k")
-	long := "b" + strings.Repeat("x", 255) // its key is its value
+	long := "b" + strings.Repeat("x", 255) // every value equals its key
 	written := f.write(metaOf(meta(r, "a", "c")), batch(at, "a", long, "c")).Metas
 	require.Len(t, written, 2)
 	require.Equal(t, written[0].Uuid, written[1].Uuid)
@@ -258,7 +258,7 @@ func TestFileIsImportedAsAnnounced(t *testing.T) {
 	require.Equal(t, []string{"a", "b"}, f.keys(at))
 }
 
-// TestFilesBeingImportedAreRefused: files that are being imported are refused, also if that import fails.
+// TestFilesBeingImportedAreRefused: a file cannot be imported while another request imports it.
 func TestFilesBeingImportedAreRefused(t *testing.T) {
 	f := start(t)
 	at := f.ts()
@@ -270,7 +270,7 @@ func TestFilesBeingImportedAreRefused(t *testing.T) {
 	require.Eventually(t, func() bool {
 		f.server.mu.Lock()
 		defer f.server.mu.Unlock()
-		return len(f.server.taking) == 1
+		return len(f.server.ingesting) == 1
 	}, time.Minute, time.Millisecond)
 	require.Equal(t, "ingest file conflict", f.ingest(r, written...).GetMessage())
 	f.server.applying.Unlock()
@@ -279,7 +279,7 @@ func TestFilesBeingImportedAreRefused(t *testing.T) {
 	require.Equal(t, []string{"a", "b"}, f.keys(at))
 }
 
-// epoch is the region's, with another version.
+// epoch returns the region's epoch with change added to its version.
 func epoch(r *pd.Region, change int) *metapb.RegionEpoch {
 	return &metapb.RegionEpoch{ConfVer: r.Meta.RegionEpoch.ConfVer, Version: uint64(int(r.Meta.RegionEpoch.Version) + change)}
 }
