@@ -86,7 +86,7 @@ func (t *task) write(ctx context.Context, to job.Step, change func(x *txn, after
 	r := t.machine.Record()
 	public := !r.Step.Revertible() && !r.RollingBack()
 	var after *job.Record
-	err := t.d.inTxn(ctx, func(x *txn) error {
+	err := t.d.sessions.inTxn(ctx, func(x *txn) error {
 		after = t.machine.Prepare(to)
 		if after.StartTS == 0 && to != job.StepQueued {
 			after.StartTS = x.ts
@@ -131,7 +131,7 @@ var errRowTaken = errors.New("ddl: the job's row in TiDB's queue was taken")
 
 // writeRecord makes a record durable as it is, with what also does.
 func (t *task) writeRecord(ctx context.Context, after *job.Record, also func(x *txn) error) error {
-	return t.d.inTxn(ctx, func(x *txn) error {
+	return t.d.sessions.inTxn(ctx, func(x *txn) error {
 		if err := x.replaceRecord(after); err != nil {
 			return err
 		}
@@ -316,7 +316,7 @@ func (t *task) backfill(ctx context.Context, r *job.Record, to job.Step) (outcom
 // buildTask describes the job's indexes at a snapshot.
 func (d *DDL) buildTask(ctx context.Context, r *job.Record, ts uint64) (backfill.Task, error) {
 	var table *model.TableInfo
-	err := d.inTxn(ctx, func(x *txn) (err error) {
+	err := d.sessions.inTxn(ctx, func(x *txn) (err error) {
 		table, err = x.readTable(r)
 		return err
 	})

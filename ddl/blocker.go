@@ -230,7 +230,7 @@ func (t *task) tellEnded(r *job.Record, b Blocker, ended map[uint64]bool) {
 // statementText is a statement that a session has run, without its literals: that is
 // how TiDB remembers statements.
 func (d *DDL) statementText(ctx context.Context, digest string) string {
-	rows, err := d.query(ctx, `SELECT digest_text FROM information_schema.statements_summary WHERE digest = %? LIMIT 1`, digest)
+	rows, err := d.sessions.query(ctx, `SELECT digest_text FROM information_schema.statements_summary WHERE digest = %? LIMIT 1`, digest)
 	if err != nil || len(rows) == 0 {
 		return "" // it is not remembered any more
 	}

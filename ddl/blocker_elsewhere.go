@@ -67,7 +67,7 @@ func (d *DDL) watchElsewhere(ctx context.Context, tableID int64, before time.Tim
 
 // blockersElsewhere looks once. A server that does not answer is left out.
 func (d *DDL) blockersElsewhere(ctx context.Context, tableID int64, before time.Time) ([]blocker, error) {
-	rows, err := d.query(ctx, transactionsElsewhere, strconv.FormatInt(tableID, 10))
+	rows, err := d.sessions.query(ctx, transactionsElsewhere, strconv.FormatInt(tableID, 10))
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +155,7 @@ func (d *DDL) importsElsewhere(ctx context.Context, tableID int64) (what string,
 
 // queryServers runs a statement that asks all servers of the cluster. TiDB leaves out those that do not answer, with a warning for each.
 func (d *DDL) queryServers(ctx context.Context, query string) (rows []chunk.Row, silent []error, err error) {
-	err = d.withSession(func(se *sess.Session) error {
+	err = d.sessions.with(func(se *sess.Session) error {
 		if rows, err = se.Execute(internal(ctx), query, "index_build"); err != nil {
 			return err
 		}
@@ -177,7 +177,7 @@ func (d *DDL) hasOlderElsewhere(ctx context.Context, tableID int64, snapshotTS u
 	if err == nil && len(servers) < 2 {
 		return false
 	}
-	rows, err := d.query(ctx, olderElsewhere, snapshotTS, strconv.FormatInt(tableID, 10))
+	rows, err := d.sessions.query(ctx, olderElsewhere, snapshotTS, strconv.FormatInt(tableID, 10))
 	if err != nil && ctx.Err() == nil {
 		d.opts.Logger.Info("cannot look at the transactions of other servers", zap.Error(err))
 	}
@@ -186,7 +186,7 @@ func (d *DDL) hasOlderElsewhere(ctx context.Context, tableID int64, snapshotTS u
 
 // killElsewhere ends a session of another server.
 func (d *DDL) killElsewhere(ctx context.Context, sm util.SessionManager, conn uint64) error {
-	return d.withSession(func(se *sess.Session) error {
+	return d.sessions.with(func(se *sess.Session) error {
 		session, ok := se.Context.(interface{ SetSessionManager(util.SessionManager) })
 		if !ok {
 			return fmt.Errorf("a %T does not know of other servers", se.Context)

@@ -224,7 +224,7 @@ func (d *DDL) queue(ctx context.Context, sctx sessionctx.Context, req Request) (
 	}
 	d.unreported(d.makeReportTables(ctx)) // somebody may have dropped them
 	var in *tenure
-	err := d.inTxn(ctx, func(t *txn) error {
+	err := d.sessions.inTxn(ctx, func(t *txn) error {
 		if err := t.refuseFlashback(); err != nil {
 			return err
 		}
@@ -283,7 +283,7 @@ func (d *DDL) Unready(ctx context.Context) (reason string, err error) {
 	if state.IsUpgradingState() {
 		return "the cluster is being upgraded", nil
 	}
-	err = d.inTxn(ctx, func(t *txn) error {
+	err = d.sessions.inTxn(ctx, func(t *txn) error {
 		role, err := t.meta.GetBDRRole()
 		if role != "" && role != string(ast.BDRRoleNone) {
 			reason = "the cluster is part of a bidirectional replication"

@@ -255,7 +255,7 @@ type repairer struct {
 // changed nothing.
 func (p *repairer) repair(ctx context.Context, diff *backfill.Difference) (wrote bool, err error) {
 	ctx = internal(ctx)
-	err = p.t.d.withSession(func(se *sess.Session) (err error) {
+	err = p.t.d.sessions.with(func(se *sess.Session) (err error) {
 		if err := se.BeginPessimistic(ctx); err != nil {
 			return fmt.Errorf("begin: %w", err)
 		}

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 
 	"github.com/pingcap/tidb/pkg/errno"
+	"github.com/pingcap/tidb/pkg/sessionctx"
 	"github.com/pingcap/tidb/pkg/util/dbterror"
 	"go.uber.org/zap"
 
@@ -44,6 +45,8 @@ type DDL struct {
 	// wait for their turn look again.
 	nudge chan struct{}
 
+	// sessions run statements and transactions over system tables.
+	sessions *sessions
 	// versions is set by Start.
 	versions *versions
 	// ends counts the jobs that have ended here.
@@ -80,6 +83,7 @@ func New(opts Options) (*DDL, error) {
 		hands: make(map[int64]bool), unknown: make(map[int64]bool),
 	}
 	d.ctx, d.cancel = context.WithCancelCause(context.Background())
+	d.sessions = newSessions(d.ctx, opts.Domain)
 	return d, nil
 }
 
@@ -150,6 +154,12 @@ func (d *DDL) Close() error {
 
 // Backfiller is what makes the entries.
 func (d *DDL) Backfiller() Backfiller { return d.opts.Backfiller }
+
+// WithSystemSession runs fn with an internal session of TiDB's. No other caller gets a session
+// in which fn has failed.
+func (d *DDL) WithSystemSession(fn func(sctx sessionctx.Context) error) error {
+	return d.sessions.withContext(fn)
+}
 
 // launch starts the goroutine of a job. It fails with ErrClosed, or with errLost if the
 // job's tenure has ended.

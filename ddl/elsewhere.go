@@ -39,7 +39,7 @@ var errDeleted = errors.New("the record of the index build was deleted; nobody c
 // error. That its records cannot be read at the moment says nothing.
 func (d *DDL) endElsewhere(ctx context.Context, id int64) (ended bool, err error) {
 	// One statement, which sees one moment: the record moves from one table to the other.
-	rows, err := d.query(ctx, `SELECT NULL FROM mysql.fastddl_ddl_record WHERE job_id = %?
+	rows, err := d.sessions.query(ctx, `SELECT NULL FROM mysql.fastddl_ddl_record WHERE job_id = %?
 		UNION ALL SELECT record FROM mysql.fastddl_ddl_record_history WHERE job_id = %?`, id, id)
 	if err != nil {
 		return false, nil
@@ -100,7 +100,7 @@ func (d *DDL) fillElsewhere(ctx context.Context, info *JobInfo) error {
 	if info.Priority == "" {
 		info.Priority = config.PriorityLow
 	}
-	rows, err := d.query(ctx, `SELECT stage, wait_reason, row_count, percent, rows_per_second, eta_seconds
+	rows, err := d.sessions.query(ctx, `SELECT stage, wait_reason, row_count, percent, rows_per_second, eta_seconds
 		FROM mysql.fastddl_ddl_jobs WHERE job_id = %?`, info.ID)
 	if err != nil || len(rows) == 0 {
 		return err

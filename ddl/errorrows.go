@@ -49,7 +49,7 @@ func (d *DDL) makeErrorsView(ctx context.Context) error {
 		}
 	}
 	// Like TiDB's own views, by the rights of who reads it: the account that a definer would be may be dropped.
-	_, err := d.query(ctx, fmt.Sprintf("CREATE OR REPLACE SQL SECURITY INVOKER VIEW mysql.%s (%s) AS SELECT %s FROM mysql.%s",
+	_, err := d.sessions.query(ctx, fmt.Sprintf("CREATE OR REPLACE SQL SECURITY INVOKER VIEW mysql.%s (%s) AS SELECT %s FROM mysql.%s",
 		errorsView, strings.Join(names, ", "), strings.Join(exprs, ", "), errorRowsTable.name))
 	if err != nil {
 		return fmt.Errorf("create mysql.%s: %w", errorsView, err)

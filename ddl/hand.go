@@ -72,7 +72,7 @@ func (h *holding) has(number int64) bool {
 // help has this node build parts that are open, of whatever job, and look after those that
 // are its own since a claim whose answer was lost.
 func (d *DDL) help(in *tenure) error {
-	rows, err := d.query(in.ctx, `SELECT DISTINCT job_id FROM mysql.fastddl_build_parts WHERE wanted AND state = %? OR state = %? AND holder = %?`,
+	rows, err := d.sessions.query(in.ctx, `SELECT DISTINCT job_id FROM mysql.fastddl_build_parts WHERE wanted AND state = %? OR state = %? AND holder = %?`,
 		string(crew.Open), string(crew.Held), in.name())
 	if err != nil {
 		return err
@@ -128,7 +128,7 @@ func (h *hand) claim(held *holding) (claimed *heldPart, err error) {
 	var settings job.Settings
 	var snapshotTS uint64
 	first, released := len(held.all()) == 0, false
-	err = h.d.inTxn(h.in.ctx, func(x *txn) error {
+	err = h.d.sessions.inTxn(h.in.ctx, func(x *txn) error {
 		claimed = nil
 		r, s, err := x.lockRecord(h.jobID)
 		if err != nil || r == nil {
@@ -345,7 +345,7 @@ func (h *hand) save(ctx context.Context, held *holding, checkpoints [][]byte) er
 // write writes for parts that this node holds; it fails with errLost if it does not hold
 // them all.
 func (h *hand) write(ctx context.Context, parts []*heldPart, fn func(x *txn) error) error {
-	return h.d.inTxn(ctx, func(x *txn) error {
+	return h.d.sessions.inTxn(ctx, func(x *txn) error {
 		if !h.in.alive() {
 			return errLost
 		}

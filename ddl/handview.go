@@ -96,7 +96,7 @@ func (h *hand) watch(ctx context.Context, cancel context.CancelCauseFunc, held *
 // goes wrong is made up for by the next look.
 func (h *hand) look(ctx context.Context, held *holding, report bool) error {
 	parts := held.all() // before the transaction: it would not see that a later one is claimed
-	return h.d.inTxn(ctx, func(x *txn) error {
+	return h.d.sessions.inTxn(ctx, func(x *txn) error {
 		r, settings, err := x.readRecord(h.jobID)
 		if err != nil {
 			return err

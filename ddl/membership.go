@@ -93,7 +93,7 @@ func (d *DDL) serve(in *tenure) error {
 		case <-tick.C:
 		case <-forget.C:
 			for _, leftover := range []string{forgetOldRequests, forgetTakenVersions} {
-				if _, err := d.query(in.ctx, leftover); err != nil && in.ctx.Err() == nil {
+				if _, err := d.sessions.query(in.ctx, leftover); err != nil && in.ctx.Err() == nil {
 					d.opts.Logger.Warn("cannot delete what nobody needs any more", zap.String("statement", leftover), zap.Error(err))
 				}
 			}

@@ -23,7 +23,7 @@ func (d *DDL) takeOver(in *tenure, found storedJob) error {
 		return nil
 	}
 	after := found.record.TakenBy(in.name())
-	err := d.inTxn(in.ctx, func(x *txn) error {
+	err := d.sessions.inTxn(in.ctx, func(x *txn) error {
 		stored, settings, err := x.readRecord(after.ID)
 		if err != nil {
 			return err
@@ -85,7 +85,7 @@ func (d *DDL) knows(r *job.Record) bool {
 // queue, which whoever takes the job over writes too, or what does no harm if it comes
 // right after that.
 func (t *task) inOwnTxn(ctx context.Context, fn func(x *txn) error) error {
-	return t.d.inTxn(ctx, func(x *txn) error {
+	return t.d.sessions.inTxn(ctx, func(x *txn) error {
 		if t.d.clustered() {
 			if err := t.owned(x.readRecord(t.id)); err != nil {
 				return err
@@ -98,7 +98,7 @@ func (t *task) inOwnTxn(ctx context.Context, fn func(x *txn) error) error {
 // inLockedTxn is inOwnTxn for what nobody else may write while it runs: the transaction
 // fails and begins again if the job changes hands.
 func (t *task) inLockedTxn(ctx context.Context, fn func(x *txn) error) error {
-	return t.d.inTxn(ctx, func(x *txn) error {
+	return t.d.sessions.inTxn(ctx, func(x *txn) error {
 		if err := t.owned(x.lockRecord(t.id)); err != nil {
 			return err
 		}
@@ -262,7 +262,7 @@ func (t *task) whileAnswering(ctx context.Context, fn func(context.Context) erro
 // call: those of the partitions of a table may lie in few regions.
 func (t *task) fenceOnce(ctx context.Context, store kv.Fencer, r *job.Record) error {
 	var table *model.TableInfo
-	err := t.d.inTxn(ctx, func(x *txn) (err error) {
+	err := t.d.sessions.inTxn(ctx, func(x *txn) (err error) {
 		table, err = x.readTable(r)
 		return err
 	})

@@ -89,7 +89,7 @@ func (t *txn) part(jobID, number int64) (*part, error) {
 
 // loadParts is parts outside a transaction.
 func (d *DDL) loadParts(ctx context.Context, jobID int64) ([]part, error) {
-	rows, err := d.query(ctx, `SELECT `+partColumns+` FROM mysql.fastddl_build_parts WHERE job_id = %? ORDER BY part`, jobID)
+	rows, err := d.sessions.query(ctx, `SELECT `+partColumns+` FROM mysql.fastddl_build_parts WHERE job_id = %? ORDER BY part`, jobID)
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +107,7 @@ func (d *DDL) refreshParts(ctx context.Context, jobID int64, parts []part) error
 	if len(open) == 0 {
 		return nil
 	}
-	rows, err := d.query(ctx, `SELECT `+partColumns+` FROM mysql.fastddl_build_parts WHERE job_id = %? AND part IN (`+strings.Join(open, ", ")+`) ORDER BY part`, jobID)
+	rows, err := d.sessions.query(ctx, `SELECT `+partColumns+` FROM mysql.fastddl_build_parts WHERE job_id = %? AND part IN (`+strings.Join(open, ", ")+`) ORDER BY part`, jobID)
 	if err != nil {
 		return err
 	}
@@ -178,7 +178,7 @@ func (t *txn) wantParts(jobID int64, parts []part) error {
 
 // partResults returns what the parts of some work have come to, of which all are done.
 func (d *DDL) partResults(ctx context.Context, jobID int64, w backfill.SharedWork, parts int) ([]backfill.PartResult, error) {
-	rows, err := d.query(ctx, `SELECT part, result FROM mysql.fastddl_build_parts WHERE job_id = %? AND snapshot_ts = %? AND round = %? AND state = %?
+	rows, err := d.sessions.query(ctx, `SELECT part, result FROM mysql.fastddl_build_parts WHERE job_id = %? AND snapshot_ts = %? AND round = %? AND state = %?
 		ORDER BY part`, jobID, w.TS, w.Round, string(crew.Done))
 	if err != nil {
 		return nil, err

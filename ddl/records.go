@@ -44,7 +44,7 @@ func (d *DDL) prepareTables(ctx context.Context) error {
 		statements = append(slices.Clone(ownTables), createPartsTable, createRequestsTable, forgetOldRequests, forgetTakenVersions)
 	}
 	for _, create := range statements {
-		if _, err := d.query(ctx, create); err != nil {
+		if _, err := d.sessions.query(ctx, create); err != nil {
 			return fmt.Errorf("create system table: %w", err)
 		}
 	}
@@ -53,13 +53,13 @@ func (d *DDL) prepareTables(ctx context.Context) error {
 
 // shortenHistory takes the oldest jobs out of the history, and what the tables for people say of them.
 func (d *DDL) shortenHistory(ctx context.Context) error {
-	rows, err := d.query(ctx, `SELECT job_id FROM mysql.fastddl_ddl_record_history ORDER BY job_id DESC LIMIT %?, 1`, historyLimit)
+	rows, err := d.sessions.query(ctx, `SELECT job_id FROM mysql.fastddl_ddl_record_history ORDER BY job_id DESC LIMIT %?, 1`, historyLimit)
 	if err != nil || len(rows) == 0 {
 		return err
 	}
 	oldest := rows[0].GetInt64(0)
 	for _, table := range []string{"fastddl_ddl_record_history", jobsTable.name, duplicatesTable.name, errorRowsTable.name} {
-		if _, err := d.query(ctx, `DELETE FROM mysql.%n WHERE job_id <= %? AND job_id NOT IN (SELECT job_id FROM mysql.fastddl_ddl_record)`,
+		if _, err := d.sessions.query(ctx, `DELETE FROM mysql.%n WHERE job_id <= %? AND job_id NOT IN (SELECT job_id FROM mysql.fastddl_ddl_record)`,
 			table, oldest); err != nil {
 			return fmt.Errorf("shorten mysql.%s: %w", table, err)
 		}
@@ -169,7 +169,7 @@ const selectJobs = `SELECT job_id, record, settings FROM mysql.fastddl_ddl_recor
 
 // loadJobs returns the jobs that have not ended, in order of ID.
 func (d *DDL) loadJobs(ctx context.Context) ([]storedJob, error) {
-	rows, err := d.query(ctx, selectJobs)
+	rows, err := d.sessions.query(ctx, selectJobs)
 	if err != nil {
 		return nil, err
 	}
@@ -195,7 +195,7 @@ func decodeJobs(rows []chunk.Row) []storedJob {
 
 // loadHistory returns the jobs that have ended, newest first.
 func (d *DDL) loadHistory(ctx context.Context) ([]*job.Record, error) {
-	rows, err := d.query(ctx, `SELECT record FROM mysql.fastddl_ddl_record_history ORDER BY job_id DESC LIMIT %?`, historyLimit)
+	rows, err := d.sessions.query(ctx, `SELECT record FROM mysql.fastddl_ddl_record_history ORDER BY job_id DESC LIMIT %?`, historyLimit)
 	if err != nil {
 		return nil, err
 	}
@@ -213,7 +213,7 @@ func (d *DDL) loadHistory(ctx context.Context) ([]*job.Record, error) {
 
 // ended returns the record of a job in our history, nil if it is not there.
 func (d *DDL) ended(ctx context.Context, id int64) (*job.Record, error) {
-	rows, err := d.query(ctx, `SELECT record FROM mysql.fastddl_ddl_record_history WHERE job_id = %?`, id)
+	rows, err := d.sessions.query(ctx, `SELECT record FROM mysql.fastddl_ddl_record_history WHERE job_id = %?`, id)
 	if err != nil || len(rows) == 0 {
 		return nil, err
 	}
@@ -237,7 +237,7 @@ func (t *task) saveSettings(ctx context.Context, s job.Settings, also func(x *tx
 
 // storedSettings returns the job's settings as its row says.
 func (t *task) storedSettings(ctx context.Context) (s job.Settings, err error) {
-	err = t.d.inTxn(ctx, func(x *txn) error {
+	err = t.d.sessions.inTxn(ctx, func(x *txn) error {
 		r, stored, err := x.readRecord(t.id)
 		s = stored
 		return t.owned(r, stored, err)
@@ -258,7 +258,7 @@ func (t *task) saveCheckpoint(ctx context.Context, data []byte) error {
 
 // loadCheckpoint returns what was saved last, nil if nothing was.
 func (d *DDL) loadCheckpoint(ctx context.Context, id int64) ([]byte, error) {
-	rows, err := d.query(ctx, `SELECT checkpoint FROM mysql.fastddl_ddl_record WHERE job_id = %?`, id)
+	rows, err := d.sessions.query(ctx, `SELECT checkpoint FROM mysql.fastddl_ddl_record WHERE job_id = %?`, id)
 	if err != nil || len(rows) == 0 || rows[0].IsNull(0) {
 		return nil, err
 	}

@@ -111,7 +111,7 @@ func (d *DDL) makeReportTables(ctx context.Context) error {
 		if d.opts.Domain.InfoSchema().TableExists(mysqlSchema, pmodel.NewCIStr(r.name)) {
 			continue
 		}
-		if _, err := d.query(ctx, r.create()); err != nil {
+		if _, err := d.sessions.query(ctx, r.create()); err != nil {
 			return fmt.Errorf("create mysql.%s: %w", r.name, err)
 		}
 	}
@@ -129,7 +129,7 @@ func (d *DDL) widenReportTables(ctx context.Context) error {
 			if table.Meta().FindPublicColumnByName(columnName(definition)) != nil {
 				continue
 			}
-			if _, err := d.query(ctx, "ALTER TABLE mysql."+r.name+" ADD COLUMN IF NOT EXISTS "+definition); err != nil {
+			if _, err := d.sessions.query(ctx, "ALTER TABLE mysql."+r.name+" ADD COLUMN IF NOT EXISTS "+definition); err != nil {
 				return fmt.Errorf("add a column to mysql.%s: %w", r.name, err)
 			}
 		}
@@ -177,7 +177,7 @@ func (t *task) reportLoop(ctx context.Context) {
 				return nil
 			}
 			var failed error
-			err := t.d.inTxn(ctx, func(x *txn) error {
+			err := t.d.sessions.inTxn(ctx, func(x *txn) error {
 				stored, _, err := x.readRecord(t.id)
 				if err != nil || stored == nil || !stored.OwnedLike(t.shown.Load()) {
 					return err

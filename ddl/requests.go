@@ -87,7 +87,7 @@ func (d *DDL) deliverElsewhere(ctx context.Context, id int64, r remoteRequest) e
 		return fmt.Errorf("encode request: %w", err)
 	}
 	name := uuid.NewString()
-	if _, err := d.query(ctx, `INSERT INTO mysql.fastddl_ddl_requests (request_id, job_id, request, created) VALUES (%?, %?, %?, NOW(6))`,
+	if _, err := d.sessions.query(ctx, `INSERT INTO mysql.fastddl_ddl_requests (request_id, job_id, request, created) VALUES (%?, %?, %?, NOW(6))`,
 		name, id, data); err != nil {
 		return fmt.Errorf("ask another node: %w", err)
 	}
@@ -100,7 +100,7 @@ func (d *DDL) deliverElsewhere(ctx context.Context, id int64, r remoteRequest) e
 		if err != nil {
 			d.opts.Logger.Info("cannot look for an answer", zap.Int64("job", id), zap.Error(err))
 		}
-		rows, err := d.query(ctx, `SELECT 1 FROM mysql.fastddl_ddl_record WHERE job_id = %?`, id)
+		rows, err := d.sessions.query(ctx, `SELECT 1 FROM mysql.fastddl_ddl_record WHERE job_id = %?`, id)
 		gone := err == nil && len(rows) == 0
 		if gone || time.Since(began) > answerTimeout || !sleep.For(ctx, answerInterval) || d.ctx.Err() != nil {
 			return d.takeBack(ctx, name, gone)
@@ -129,7 +129,7 @@ func (d *DDL) takeBack(ctx context.Context, name string, gone bool) error {
 // returns the answer.
 func (d *DDL) takeAnswer(ctx context.Context, name string, last bool) (answered bool, err error) {
 	var answer remoteAnswer
-	err = d.inTxn(ctx, func(x *txn) error {
+	err = d.sessions.inTxn(ctx, func(x *txn) error {
 		answered, answer = false, remoteAnswer{}
 		rows, err := x.query(`SELECT answer FROM mysql.fastddl_ddl_requests WHERE request_id = %?`, name)
 		if err != nil {
@@ -182,7 +182,7 @@ type foundRequest struct {
 // findRequests claims the requests that nobody answers, for jobs of which want is true. The
 // caller releases every one of them.
 func (d *DDL) findRequests(in *tenure, want func(jobID int64) bool) (found []foundRequest, err error) {
-	rows, err := d.query(in.ctx, `SELECT request_id, job_id, request FROM mysql.fastddl_ddl_requests WHERE answer IS NULL ORDER BY created`)
+	rows, err := d.sessions.query(in.ctx, `SELECT request_id, job_id, request FROM mysql.fastddl_ddl_requests WHERE answer IS NULL ORDER BY created`)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	sess "github.com/pingcap/tidb/pkg/ddl/session"
+	"github.com/pingcap/tidb/pkg/domain"
 	tidbkv "github.com/pingcap/tidb/pkg/kv"
 	"github.com/pingcap/tidb/pkg/meta"
 	"github.com/pingcap/tidb/pkg/sessionctx"
@@ -35,15 +36,27 @@ func internal(ctx context.Context) context.Context {
 	return tidbkv.WithInternalSourceType(ctx, tidbkv.InternalTxnDDL)
 }
 
-// withSession runs fn with an internal session.
-func (d *DDL) withSession(fn func(se *sess.Session) error) error {
-	return d.WithSystemSession(func(sctx sessionctx.Context) error { return fn(sess.NewSession(sctx)) })
+// sessions runs statements and transactions in internal sessions of TiDB's.
+type sessions struct {
+	domain *domain.Domain
+	// closed ends when no transaction may begin again.
+	closed context.Context
 }
 
-// WithSystemSession runs fn with an internal session of TiDB's. Nobody else gets a session
+// newSessions returns the sessions of a domain. After a conflict a transaction begins again until closed ends.
+func newSessions(closed context.Context, dom *domain.Domain) *sessions {
+	return &sessions{domain: dom, closed: closed}
+}
+
+// with runs fn with an internal session.
+func (p *sessions) with(fn func(se *sess.Session) error) error {
+	return p.withContext(func(sctx sessionctx.Context) error { return fn(sess.NewSession(sctx)) })
+}
+
+// withContext runs fn with an internal session of TiDB's. No other caller gets a session
 // in which fn has failed.
-func (d *DDL) WithSystemSession(fn func(sctx sessionctx.Context) error) error {
-	pool := d.opts.Domain.SysSessionPool()
+func (p *sessions) withContext(fn func(sctx sessionctx.Context) error) error {
+	pool := p.domain.SysSessionPool()
 	resource, err := pool.Get()
 	if err != nil {
 		return fmt.Errorf("get a session: %w", err)
@@ -67,21 +80,21 @@ func (d *DDL) WithSystemSession(fn func(sctx sessionctx.Context) error) error {
 
 // inTxn runs fn in an optimistic transaction and commits it, again from the start
 // after a write conflict, until ctx ends or the component is closed. An attempt
-// that has begun is not interrupted: whoever interrupts wants to know its outcome.
+// that has begun is not interrupted: the caller that interrupts wants to know its outcome.
 // Metadata is read and written only by optimistic transactions: pessimistic ones do
 // not check keys that they have not locked.
-func (d *DDL) inTxn(ctx context.Context, fn func(t *txn) error) error {
+func (p *sessions) inTxn(ctx context.Context, fn func(t *txn) error) error {
 	attemptCtx := internal(context.WithoutCancel(ctx))
 	for attempt := uint(0); ; attempt++ {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		err := d.withSession(func(se *sess.Session) error { return runTxn(attemptCtx, se, fn) })
+		err := p.with(func(se *sess.Session) error { return runTxn(attemptCtx, se, fn) })
 		if err == nil || !tidbkv.IsTxnRetryableError(err) && !errors.Is(err, errRetry) {
 			return err
 		}
-		if d.ctx.Err() != nil {
-			return context.Cause(d.ctx)
+		if p.closed.Err() != nil {
+			return context.Cause(p.closed)
 		}
 		tidbkv.BackOff(min(attempt, 10))
 	}
@@ -112,8 +125,8 @@ func runTxn(ctx context.Context, se *sess.Session, fn func(t *txn) error) (err e
 }
 
 // query runs a statement outside a transaction.
-func (d *DDL) query(ctx context.Context, query string, args ...any) (rows []chunk.Row, err error) {
-	err = d.withSession(func(se *sess.Session) error {
+func (p *sessions) query(ctx context.Context, query string, args ...any) (rows []chunk.Row, err error) {
+	err = p.with(func(se *sess.Session) error {
 		rows, err = se.Execute(internal(ctx), query, "index_build", args...)
 		return err
 	})

@@ -333,7 +333,7 @@ func (t *task) retryLater(ctx context.Context, op string, attempt int64, why err
 
 func (t *task) reload(ctx context.Context) error {
 	var stored *job.Record
-	err := t.d.inTxn(ctx, func(x *txn) (err error) {
+	err := t.d.sessions.inTxn(ctx, func(x *txn) (err error) {
 		stored, _, err = x.readRecord(t.id)
 		return err
 	})

@@ -251,7 +251,7 @@ func (t *txn) queued() (queue []job.Queued, foreign []job.Queued, err error) {
 // jobAhead returns the ID of the job that the given one waits for, 0 if it is its
 // turn.
 func (d *DDL) jobAhead(ctx context.Context, r *job.Record) (ahead int64, err error) {
-	err = d.inTxn(ctx, func(t *txn) error {
+	err = d.sessions.inTxn(ctx, func(t *txn) error {
 		queue, _, err := t.queued()
 		ahead = job.Ahead(queue, r.RowID, involving(r))
 		return err
@@ -261,7 +261,7 @@ func (d *DDL) jobAhead(ctx context.Context, r *job.Record) (ahead int64, err err
 
 // isQueued says that a job is in TiDB's queue.
 func (d *DDL) isQueued(ctx context.Context, id int64) (bool, error) {
-	rows, err := d.query(ctx, `SELECT 1 FROM mysql.tidb_ddl_job WHERE job_id = %?`, id)
+	rows, err := d.sessions.query(ctx, `SELECT 1 FROM mysql.tidb_ddl_job WHERE job_id = %?`, id)
 	return len(rows) > 0, err
 }
 

@@ -72,7 +72,7 @@ func (t *txn) identify(r *job.Record) (*model.Job, error) {
 
 // identified is what is shown of a job that its row in TiDB's queue identifies.
 func (d *DDL) identified(ctx context.Context, r *job.Record) JobInfo {
-	d.unreported(d.inTxn(ctx, func(x *txn) error {
+	d.unreported(d.sessions.inTxn(ctx, func(x *txn) error {
 		_, err := x.identify(r)
 		return err
 	}))
@@ -112,7 +112,7 @@ func (d *DDL) undoUnreadable(ctx context.Context, id int64) error {
 		}
 	}
 	var found storedJob
-	err = d.inTxn(ctx, func(x *txn) error {
+	err = d.sessions.inTxn(ctx, func(x *txn) error {
 		stored, _, err := x.lockRecord(id)
 		switch {
 		case err != nil || stored == nil:

@@ -95,7 +95,7 @@ func (d *DDL) importInto(ctx context.Context, tableID int64) (what string, err e
 	if what != "" || err != nil {
 		return what, err
 	}
-	rows, err := d.query(ctx, activeImport, tableID)
+	rows, err := d.sessions.query(ctx, activeImport, tableID)
 	if err != nil {
 		return "", fmt.Errorf("look for imports into the table: %w", err)
 	}
