@@ -96,6 +96,11 @@ func (t *task) write(ctx context.Context, to job.Step, change func(x *txn, after
 				return err
 			}
 			assertWritten(r, after, t.tenure.name())
+			if after.Nodes.Shared {
+				if err := x.deleteParts(after.ID); err != nil {
+					return err
+				}
+			}
 			return x.archiveRecord(after)
 		}
 		intact, err := x.ensureRow(after, public)
@@ -269,7 +274,7 @@ func (t *task) backfill(ctx context.Context, r *job.Record, to job.Step) (outcom
 	if err != nil {
 		return outcome{}, err
 	}
-	checkpoint, err := t.d.loadCheckpoint(ctx, t.id)
+	checkpoint, err := t.d.records.loadCheckpoint(ctx, t.id)
 	if err != nil {
 		return outcome{}, err
 	}

@@ -85,7 +85,7 @@ func (d *DDL) Build(ctx context.Context, sctx sessionctx.Context, req Request) e
 			}
 			return endStatement(vars, req.Query, killed, t.err)
 		case <-elsewhere:
-			if ended, err := d.endElsewhere(ctx, t.id); ended {
+			if ended, err := d.records.outcome(ctx, t.id); ended {
 				return endStatement(vars, req.Query, killed, err)
 			}
 		case <-d.closing(elsewhere):
@@ -160,7 +160,7 @@ func endPublished(vars *variable.SessionVars, query string, id int64) error {
 func (d *DDL) published(ctx context.Context, t *task, elsewhere bool) bool {
 	r := t.shown.Load()
 	if elsewhere {
-		stored, err := d.recordOf(ctx, t.id)
+		stored, err := d.records.recordOf(ctx, t.id)
 		if err != nil || stored == nil || stored.Unreadable != nil {
 			return false
 		}

@@ -17,7 +17,7 @@ func (d *DDL) Owns(ctx context.Context, id int64) (bool, error) {
 	if d.lookup(id) != nil {
 		return true, nil
 	}
-	r, err := d.recordOf(ctx, id)
+	r, err := d.records.recordOf(ctx, id)
 	if r == nil || err != nil {
 		return false, err
 	}
@@ -27,7 +27,7 @@ func (d *DDL) Owns(ctx context.Context, id int64) (bool, error) {
 
 // Ended returns a job of ours that has ended; ok is false if there is none.
 func (d *DDL) Ended(ctx context.Context, id int64) (info JobInfo, ok bool, err error) {
-	r, err := d.ended(ctx, id)
+	r, err := d.records.ended(ctx, id)
 	if err != nil || r == nil {
 		return JobInfo{}, false, err
 	}
@@ -59,7 +59,7 @@ func (d *DDL) undone(ctx context.Context, id int64) bool {
 	if t := d.lookup(id); t != nil {
 		return t.shown.Load().RollingBack()
 	}
-	r, err := d.recordOf(ctx, id)
+	r, err := d.records.recordOf(ctx, id)
 	return err == nil && r != nil && r.RollingBack()
 }
 
@@ -87,26 +87,6 @@ func endedError(id int64, r job.Request) error {
 		return dbterror.ErrCannotPauseDDLJob.FastGenByArgs(id, "it has ended")
 	}
 	return dbterror.ErrCannotResumeDDLJob.FastGenByArgs(id, "it has ended")
-}
-
-// Alteration is what ADMIN ALTER DDL JOBS changes of a job's settings; nil leaves
-// one as it is. See job.Settings for units and ranges.
-type Alteration struct {
-	Threads       *int   `json:"threads,omitempty"`
-	BatchSize     *int   `json:"batch_size,omitempty"`
-	MaxWriteSpeed *int64 `json:"max_write_speed,omitempty"`
-}
-
-func (a Alteration) applyTo(s *job.Settings) {
-	if a.Threads != nil {
-		s.Threads = *a.Threads
-	}
-	if a.BatchSize != nil {
-		s.BatchSize = *a.BatchSize
-	}
-	if a.MaxWriteSpeed != nil {
-		s.MaxWriteSpeed = *a.MaxWriteSpeed
-	}
 }
 
 // Alter changes the settings of a job, durably and at once, whatever it does or
@@ -144,6 +124,26 @@ func (t *task) alter(ctx context.Context, m message) error {
 	t.settingsMu.Unlock()
 	t.live.Set(liveSettings(s))
 	return err
+}
+
+// saveSettings makes the job's settings durable, with what also does.
+func (t *task) saveSettings(ctx context.Context, s job.Settings, also func(x *txn) error) error {
+	return t.inOwnTxn(ctx, func(x *txn) error {
+		if err := x.saveSettings(t.id, s); err != nil {
+			return err
+		}
+		return also(x)
+	})
+}
+
+// storedSettings returns the job's settings as its row says.
+func (t *task) storedSettings(ctx context.Context) (s job.Settings, err error) {
+	err = t.d.sessions.inTxn(ctx, func(x *txn) error {
+		r, stored, err := x.readRecord(t.id)
+		s = stored
+		return t.owned(r, stored, err)
+	})
+	return s, err
 }
 
 // liveSettings are a job's settings as its build takes them.

@@ -47,6 +47,8 @@ type DDL struct {
 
 	// sessions run statements and transactions over system tables.
 	sessions *sessions
+	// records are the jobs' own tables.
+	records *tables
 	// versions is set by Start.
 	versions *versions
 	// ends counts the jobs that have ended here.
@@ -84,6 +86,7 @@ func New(opts Options) (*DDL, error) {
 	}
 	d.ctx, d.cancel = context.WithCancelCause(context.Background())
 	d.sessions = newSessions(d.ctx, opts.Domain)
+	d.records = &tables{sessions: d.sessions, logger: opts.Logger}
 	return d, nil
 }
 
@@ -103,7 +106,7 @@ func (d *DDL) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("list GC holds: %w", err)
 	}
-	jobs, err := d.loadJobs(ctx)
+	jobs, err := d.records.loadJobs(ctx)
 	if err != nil {
 		return fmt.Errorf("load index builds: %w", err)
 	}

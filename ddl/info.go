@@ -85,7 +85,7 @@ func (d *DDL) Jobs(ctx context.Context) ([]JobInfo, error) {
 	if err != nil {
 		return nil, err
 	}
-	history, err := d.loadHistory(ctx)
+	history, err := d.records.loadHistory(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -43,7 +43,7 @@ func (d *DDL) join(ctx context.Context) error {
 // only keep them from others. It returns false if the component is closed.
 func (d *DDL) awaitStore() bool {
 	for {
-		if _, err := d.loadJobs(d.ctx); err == nil {
+		if _, err := d.records.loadJobs(d.ctx); err == nil {
 			return true
 		}
 		if !sleep.For(d.ctx, lookInterval) {
@@ -136,7 +136,7 @@ func (d *DDL) awaitTasks(in *tenure) {
 // adopt takes the jobs over whose owners are no members any more, and those that are this
 // node's own without its running them.
 func (d *DDL) adopt(in *tenure) error {
-	jobs, err := d.loadJobs(in.ctx)
+	jobs, err := d.records.loadJobs(in.ctx)
 	if err != nil {
 		return err
 	}

@@ -118,6 +118,15 @@ func (t *task) owned(stored *job.Record, _ job.Settings, err error) error {
 	return nil
 }
 
+// saveCheckpoint makes the progress of a build durable.
+func (t *task) saveCheckpoint(ctx context.Context, data []byte) error {
+	err := t.inOwnTxn(ctx, func(x *txn) error { return x.saveCheckpoint(t.id, data) })
+	if err == nil {
+		t.progressed.Store(true)
+	}
+	return err
+}
+
 // lockRecord keeps the job the node's own until the pessimistic transaction of se has
 // ended; it fails with errLost if it is not.
 func (t *task) lockRecord(ctx context.Context, se *sess.Session) error {

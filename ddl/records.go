@@ -3,8 +3,8 @@ package ddl
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/pingcap/tidb/pkg/util/chunk"
 	"go.uber.org/zap"
@@ -12,7 +12,7 @@ import (
 	"fastddl/ddl/job"
 )
 
-// Our own tables. They lie in schema mysql, so that nobody drops them by accident
+// Our own tables. They lie in schema mysql, so that they are not dropped by accident
 // and only those who may read it see the statements in them. These are ours alone;
 // others are for people, see report.go.
 var ownTables = []string{
@@ -26,40 +26,24 @@ var ownTables = []string{
 		record LONGBLOB NOT NULL)`,
 }
 
-const (
-	// historyLimit is the number of jobs that stay in our history when it is cut: at the start, and when
-	// historySlack more have ended.
-	historyLimit = 1024
-	historySlack = 8
-)
+// historyLimit is the number of jobs that stay in our history when it is cut.
+const historyLimit = 1024
 
-// prepareTables makes our tables and shortens the history.
-func (d *DDL) prepareTables(ctx context.Context) error {
-	if err := d.makeReportTables(ctx); err != nil {
-		return err
-	}
-	d.unreported(d.widenReportTables(ctx))
-	statements := append(slices.Clone(ownTables), `DELETE FROM mysql.fastddl_ddl_blockers`) // nobody waits yet
-	if d.clustered() {
-		statements = append(slices.Clone(ownTables), createPartsTable, createRequestsTable, forgetOldRequests, forgetTakenVersions)
-	}
-	for _, create := range statements {
-		if _, err := d.sessions.query(ctx, create); err != nil {
-			return fmt.Errorf("create system table: %w", err)
-		}
-	}
-	return d.shortenHistory(ctx)
+// tables read the jobs outside transactions.
+type tables struct {
+	sessions *sessions
+	logger   *zap.Logger
 }
 
-// shortenHistory takes the oldest jobs out of the history, and what the tables for people say of them.
-func (d *DDL) shortenHistory(ctx context.Context) error {
-	rows, err := d.sessions.query(ctx, `SELECT job_id FROM mysql.fastddl_ddl_record_history ORDER BY job_id DESC LIMIT %?, 1`, historyLimit)
+// shortenHistory deletes the oldest jobs from the history, and from other tables that have a column job_id.
+func (t *tables) shortenHistory(ctx context.Context, others ...string) error {
+	rows, err := t.sessions.query(ctx, `SELECT job_id FROM mysql.fastddl_ddl_record_history ORDER BY job_id DESC LIMIT %?, 1`, historyLimit)
 	if err != nil || len(rows) == 0 {
 		return err
 	}
 	oldest := rows[0].GetInt64(0)
-	for _, table := range []string{"fastddl_ddl_record_history", jobsTable.name, duplicatesTable.name, errorRowsTable.name} {
-		if _, err := d.sessions.query(ctx, `DELETE FROM mysql.%n WHERE job_id <= %? AND job_id NOT IN (SELECT job_id FROM mysql.fastddl_ddl_record)`,
+	for _, table := range append([]string{"fastddl_ddl_record_history"}, others...) {
+		if _, err := t.sessions.query(ctx, `DELETE FROM mysql.%n WHERE job_id <= %? AND job_id NOT IN (SELECT job_id FROM mysql.fastddl_ddl_record)`,
 			table, oldest); err != nil {
 			return fmt.Errorf("shorten mysql.%s: %w", table, err)
 		}
@@ -67,12 +51,8 @@ func (d *DDL) shortenHistory(ctx context.Context) error {
 	return nil
 }
 
-// keepHistoryShort is called when a job has ended.
-func (d *DDL) keepHistoryShort(ctx context.Context) {
-	if d.ends.Add(1)%historySlack == 0 {
-		d.unreported(d.contained("the cut of the history", func() error { return d.shortenHistory(ctx) }))
-	}
-}
+// errLost says that another process has taken the job.
+var errLost = errors.New("ddl: the job's record was changed by somebody else")
 
 // insertRecord writes the record of a new job.
 func (t *txn) insertRecord(r *job.Record, s job.Settings) error {
@@ -121,11 +101,6 @@ func (t *txn) archiveRecord(r *job.Record) error {
 	if err := t.exec(`DELETE FROM mysql.fastddl_ddl_record WHERE job_id = %?`, r.ID); err != nil {
 		return err
 	}
-	if r.Nodes.Shared {
-		if err := t.deleteParts(r.ID); err != nil {
-			return err
-		}
-	}
 	return t.exec(`REPLACE INTO mysql.fastddl_ddl_record_history (job_id, record) VALUES (%?, %?)`, r.ID, data)
 }
 
@@ -147,29 +122,12 @@ func (t *txn) findRecord(id int64, lock string) (*job.Record, job.Settings, erro
 	return j.record, j.settings, nil
 }
 
-func decodeRecord(record, settings []byte) (*job.Record, job.Settings, error) {
-	r, s := new(job.Record), job.Settings{}
-	if err := json.Unmarshal(record, r); err != nil {
-		return nil, s, fmt.Errorf("decode record: %w", err)
-	}
-	if settings != nil && json.Unmarshal(settings, &s) != nil {
-		s = job.Settings{} // those of the global variables
-	}
-	return r, s, nil
-}
-
-// storedJob is a job as it was found; its record may be Unreadable.
-type storedJob struct {
-	record   *job.Record
-	settings job.Settings
-}
-
 // selectJobs reads the jobs that have not ended, in order of ID.
 const selectJobs = `SELECT job_id, record, settings FROM mysql.fastddl_ddl_record ORDER BY job_id`
 
 // loadJobs returns the jobs that have not ended, in order of ID.
-func (d *DDL) loadJobs(ctx context.Context) ([]storedJob, error) {
-	rows, err := d.sessions.query(ctx, selectJobs)
+func (t *tables) loadJobs(ctx context.Context) ([]storedJob, error) {
+	rows, err := t.sessions.query(ctx, selectJobs)
 	if err != nil {
 		return nil, err
 	}
@@ -185,17 +143,9 @@ func (t *txn) loadJobs() ([]storedJob, error) {
 	return decodeJobs(rows), nil
 }
 
-func decodeJobs(rows []chunk.Row) []storedJob {
-	jobs := make([]storedJob, len(rows))
-	for i, row := range rows {
-		jobs[i] = decodeJob(row)
-	}
-	return jobs
-}
-
 // loadHistory returns the jobs that have ended, newest first.
-func (d *DDL) loadHistory(ctx context.Context) ([]*job.Record, error) {
-	rows, err := d.sessions.query(ctx, `SELECT record FROM mysql.fastddl_ddl_record_history ORDER BY job_id DESC LIMIT %?`, historyLimit)
+func (t *tables) loadHistory(ctx context.Context) ([]*job.Record, error) {
+	rows, err := t.sessions.query(ctx, `SELECT record FROM mysql.fastddl_ddl_record_history ORDER BY job_id DESC LIMIT %?`, historyLimit)
 	if err != nil {
 		return nil, err
 	}
@@ -203,7 +153,7 @@ func (d *DDL) loadHistory(ctx context.Context) ([]*job.Record, error) {
 	for _, row := range rows {
 		r, _, err := decodeRecord(row.GetBytes(0), nil)
 		if err != nil { // the others are shown
-			d.opts.Logger.Warn("an index build of the history cannot be read", zap.Error(err))
+			t.logger.Warn("an index build of the history cannot be read", zap.Error(err))
 			continue
 		}
 		records = append(records, r)
@@ -212,8 +162,8 @@ func (d *DDL) loadHistory(ctx context.Context) ([]*job.Record, error) {
 }
 
 // ended returns the record of a job in our history, nil if it is not there.
-func (d *DDL) ended(ctx context.Context, id int64) (*job.Record, error) {
-	rows, err := d.sessions.query(ctx, `SELECT record FROM mysql.fastddl_ddl_record_history WHERE job_id = %?`, id)
+func (t *tables) ended(ctx context.Context, id int64) (*job.Record, error) {
+	rows, err := t.sessions.query(ctx, `SELECT record FROM mysql.fastddl_ddl_record_history WHERE job_id = %?`, id)
 	if err != nil || len(rows) == 0 {
 		return nil, err
 	}
@@ -221,44 +171,70 @@ func (d *DDL) ended(ctx context.Context, id int64) (*job.Record, error) {
 	return r, err
 }
 
-// saveSettings makes a job's settings durable, with what also does.
-func (t *task) saveSettings(ctx context.Context, s job.Settings, also func(x *txn) error) error {
+// recordOf returns the record of a job that has not ended, by its ID or that of its row in
+// TiDB's queue; nil if there is none.
+func (t *tables) recordOf(ctx context.Context, id int64) (*job.Record, error) {
+	jobs, err := t.loadJobs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, j := range jobs {
+		if j.record.ID == id || j.record.RowID == id {
+			return j.record, nil
+		}
+	}
+	return nil, nil
+}
+
+// errDeleted is the error of a statement whose job is neither there nor in the history.
+var errDeleted = errors.New("the record of the index build was deleted; nobody can say what has become of it")
+
+// outcome returns whether a job has ended that another node was to end, and with what
+// error. That its records cannot be read at the moment says nothing.
+func (t *tables) outcome(ctx context.Context, id int64) (ended bool, err error) {
+	// One statement, which sees one moment: the record moves from one table to the other.
+	rows, err := t.sessions.query(ctx, `SELECT NULL FROM mysql.fastddl_ddl_record WHERE job_id = %?
+		UNION ALL SELECT record FROM mysql.fastddl_ddl_record_history WHERE job_id = %?`, id, id)
+	if err != nil {
+		return false, nil
+	}
+	if len(rows) == 0 {
+		return true, errDeleted
+	}
+	record := rows[len(rows)-1]
+	if record.IsNull(0) {
+		return false, nil
+	}
+	r, _, err := decodeRecord(record.GetBytes(0), nil)
+	if err != nil {
+		return true, fmt.Errorf("job %d has ended, and its result cannot be read: %w", id, err)
+	}
+	if r.Error != nil {
+		return true, r.Error
+	}
+	return true, nil
+}
+
+// saveSettings makes a job's settings durable.
+func (t *txn) saveSettings(id int64, s job.Settings) error {
 	data, err := json.Marshal(s)
 	if err != nil {
 		return fmt.Errorf("encode settings: %w", err)
 	}
-	return t.inOwnTxn(ctx, func(x *txn) error {
-		if err := x.exec(`UPDATE mysql.fastddl_ddl_record SET settings = %? WHERE job_id = %?`, data, t.id); err != nil {
-			return err
-		}
-		return also(x)
-	})
+	return t.exec(`UPDATE mysql.fastddl_ddl_record SET settings = %? WHERE job_id = %?`, data, id)
 }
 
-// storedSettings returns the job's settings as its row says.
-func (t *task) storedSettings(ctx context.Context) (s job.Settings, err error) {
-	err = t.d.sessions.inTxn(ctx, func(x *txn) error {
-		r, stored, err := x.readRecord(t.id)
-		s = stored
-		return t.owned(r, stored, err)
-	})
-	return s, err
-}
-
-// saveCheckpoint makes the progress of a build durable.
-func (t *task) saveCheckpoint(ctx context.Context, data []byte) error {
-	err := t.inOwnTxn(ctx, func(x *txn) error {
-		return x.exec(`UPDATE mysql.fastddl_ddl_record SET checkpoint = %? WHERE job_id = %?`, data, t.id)
-	})
-	if err == nil {
-		t.progressed.Store(true)
+// saveCheckpoint makes the progress of a job's build durable; nil forgets it.
+func (t *txn) saveCheckpoint(id int64, data []byte) error {
+	if data == nil {
+		return t.exec(`UPDATE mysql.fastddl_ddl_record SET checkpoint = NULL WHERE job_id = %?`, id)
 	}
-	return err
+	return t.exec(`UPDATE mysql.fastddl_ddl_record SET checkpoint = %? WHERE job_id = %?`, data, id)
 }
 
 // loadCheckpoint returns what was saved last, nil if nothing was.
-func (d *DDL) loadCheckpoint(ctx context.Context, id int64) ([]byte, error) {
-	rows, err := d.sessions.query(ctx, `SELECT checkpoint FROM mysql.fastddl_ddl_record WHERE job_id = %?`, id)
+func (t *tables) loadCheckpoint(ctx context.Context, id int64) ([]byte, error) {
+	rows, err := t.sessions.query(ctx, `SELECT checkpoint FROM mysql.fastddl_ddl_record WHERE job_id = %?`, id)
 	if err != nil || len(rows) == 0 || rows[0].IsNull(0) {
 		return nil, err
 	}

@@ -74,7 +74,7 @@ func (t *task) forgetSnapshot(ctx context.Context) (outcome, error) {
 				return err
 			}
 		}
-		return x.exec(`UPDATE mysql.fastddl_ddl_record SET checkpoint = NULL WHERE job_id = %?`, t.id)
+		return x.saveCheckpoint(t.id, nil)
 	})
 }
 

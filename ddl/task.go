@@ -61,7 +61,7 @@ type task struct {
 	// looks is how often the job took another S because duplicates had gone.
 	looks int
 	// left are the requests that the last owner has left; they belong to the goroutine.
-	left []foundRequest
+	left []openRequest
 
 	view  view
 	inbox chan message
@@ -338,7 +338,7 @@ func (t *task) reload(ctx context.Context) error {
 		return err
 	})
 	if err == nil && stored == nil {
-		if stored, err = t.d.ended(ctx, t.id); err == nil && stored == nil {
+		if stored, err = t.d.records.ended(ctx, t.id); err == nil && stored == nil {
 			return errLost
 		}
 	}

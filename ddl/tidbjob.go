@@ -2,7 +2,6 @@ package ddl
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -48,9 +47,6 @@ func rowType(r *job.Record) model.ActionType {
 	}
 	return actionFastIndex
 }
-
-// errLost says that another process has taken the job.
-var errLost = errors.New("ddl: the job's record was changed by somebody else")
 
 // tidbJob is the job as TiDB's queue and history show it.
 func tidbJob(r *job.Record, s job.Settings) *model.Job {

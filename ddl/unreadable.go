@@ -2,7 +2,6 @@ package ddl
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -10,7 +9,6 @@ import (
 	"github.com/pingcap/tidb/pkg/meta/model"
 	"github.com/pingcap/tidb/pkg/parser/ast"
 	pmodel "github.com/pingcap/tidb/pkg/parser/model"
-	"github.com/pingcap/tidb/pkg/util/chunk"
 	"github.com/pingcap/tidb/pkg/util/dbterror"
 	"go.uber.org/zap"
 
@@ -21,33 +19,6 @@ import (
 // behind which other DDL on the table waits, names the statement and the table. ADMIN CANCEL DDL JOBS undoes it by that row and by the
 // indexes of the table that are being built: there are no others, because jobs of one table run one at a time. What this does not tell for
 // certain is not undone.
-
-// unreadableJob is the job of a record that cannot be decoded. Who runs it, and by which protocol, is known if it is JSON at least. The
-// record of a later version is not Unreadable: it is not damaged, and that version reads it.
-func unreadableJob(id int64, data []byte, why error) storedJob {
-	r := &job.Record{ID: id, RowID: id, State: model.JobStateNone, Unreadable: why}
-	var owned struct {
-		Protocol int    `json:"protocol"`
-		Owner    string `json:"owner"`
-		Epoch    int64  `json:"epoch"`
-	}
-	if json.Unmarshal(data, &owned) == nil {
-		r.Protocol, r.Owner, r.Epoch = owned.Protocol, owned.Owner, owned.Epoch
-	}
-	if r.Later() {
-		r.Unreadable = nil
-	}
-	return storedJob{record: r}
-}
-
-// decodeJob returns the job of a row of selectJobs.
-func decodeJob(row chunk.Row) storedJob {
-	r, s, err := decodeRecord(row.GetBytes(1), row.GetBytes(2))
-	if err != nil {
-		return unreadableJob(row.GetInt64(0), row.GetBytes(1), err)
-	}
-	return storedJob{record: r, settings: s}
-}
 
 // identify completes the record of a job that cannot be read by its row in TiDB's queue or, if somebody has taken that, in TiDB's history.
 // It returns nil if there is neither.

@@ -93,7 +93,7 @@ var edge = []mutation{
 	},
 	{
 		invariant: "edge", breaks: "a record that cannot be decoded keeps the server from starting",
-		file:   "ddl/unreadable.go",
+		file:   "ddl/decode.go",
 		old:    "return unreadableJob(row.GetInt64(0), row.GetBytes(1), err)",
 		new:    "panic(err)",
 		caught: "sql.TestJobsThatCannotBeReadAreSetAside",

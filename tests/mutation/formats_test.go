@@ -21,7 +21,7 @@ var formats = []mutation{
 	},
 	{
 		invariant: "formats", breaks: "a record of a later version is taken for a damaged one",
-		file:   "ddl/unreadable.go",
+		file:   "ddl/decode.go",
 		old:    "\tif r.Later() {\n",
 		new:    "\tif false {\n",
 		caught: "sql.TestJobsOfALaterFormatAreSetAside",
@@ -29,7 +29,7 @@ var formats = []mutation{
 	},
 	{
 		invariant: "formats", breaks: "a request is granted in part",
-		file:   "ddl/requests.go",
+		file:   "ddl/requestrows.go",
 		old:    "\td.DisallowUnknownFields()\n",
 		new:    "",
 		caught: "ddl.TestRequestsAreReadInFull",

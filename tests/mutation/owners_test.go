@@ -29,9 +29,9 @@ var owners = []mutation{
 	},
 	{
 		invariant: "I8", breaks: "a request of another node is granted again after its answer",
-		file:   "ddl/requests.go",
-		old:    "if len(rows) == 0 {\n\t\t\treturn errNotAsked",
-		new:    "if len(rows) > 1 {\n\t\t\treturn errNotAsked",
+		file:   "ddl/requestrows.go",
+		old:    "if len(rows) == 0 {\n\t\treturn errNotAsked",
+		new:    "if len(rows) > 1 {\n\t\treturn errNotAsked",
 		caught: "sql.TestRequestsAreGrantedOnce",
 		shows:  `Received unexpected error`,
 	},

@@ -1,0 +1,157 @@
+package ddl
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/pingcap/tidb/pkg/parser/terror"
+
+	"fastddl/ddl/job"
+)
+
+const (
+	createRequestsTable = `CREATE TABLE IF NOT EXISTS mysql.fastddl_ddl_requests (
+		request_id VARCHAR(64) NOT NULL PRIMARY KEY CLUSTERED,
+		job_id BIGINT NOT NULL, request BLOB NOT NULL, answer BLOB, created TIMESTAMP(6) NOT NULL)`
+	// forgetOldRequests removes those whose sender has died: any other would have taken the
+	// answer, or the request back, by now. The clocks of nodes may differ by some minutes.
+	forgetOldRequests = `DELETE FROM mysql.fastddl_ddl_requests WHERE created < NOW(6) - INTERVAL 10 MINUTE`
+)
+
+// errNotAsked says that a request was answered or taken back before it could be granted:
+// who has found it has not seen that. It is not granted then.
+var errNotAsked = errors.New("ddl: nobody waits for the answer to the request")
+
+// remoteRequest is a request to a job, as its row holds it.
+type remoteRequest struct {
+	Request job.Request `json:"request,omitempty"`
+	Alter   *Alteration `json:"alter,omitempty"`
+}
+
+// remoteAnswer is the answer: no error says that the request was granted.
+type remoteAnswer struct {
+	Error *terror.Error `json:"error,omitempty"`
+}
+
+// Alteration is what ADMIN ALTER DDL JOBS changes of a job's settings; nil leaves
+// one as it is. See job.Settings for units and ranges.
+type Alteration struct {
+	Threads       *int   `json:"threads,omitempty"`
+	BatchSize     *int   `json:"batch_size,omitempty"`
+	MaxWriteSpeed *int64 `json:"max_write_speed,omitempty"`
+}
+
+func (a Alteration) applyTo(s *job.Settings) {
+	if a.Threads != nil {
+		s.Threads = *a.Threads
+	}
+	if a.BatchSize != nil {
+		s.BatchSize = *a.BatchSize
+	}
+	if a.MaxWriteSpeed != nil {
+		s.MaxWriteSpeed = *a.MaxWriteSpeed
+	}
+}
+
+// putRequest leaves a request for the owner of a job, under a name that no other request has.
+func (t *tables) putRequest(ctx context.Context, name string, jobID int64, r remoteRequest) error {
+	data, err := json.Marshal(r)
+	if err != nil {
+		return fmt.Errorf("encode request: %w", err)
+	}
+	if _, err := t.sessions.query(ctx, `INSERT INTO mysql.fastddl_ddl_requests (request_id, job_id, request, created) VALUES (%?, %?, %?, NOW(6))`,
+		name, jobID, data); err != nil {
+		return fmt.Errorf("ask another node: %w", err)
+	}
+	return nil
+}
+
+// openRequest is a request that is not answered.
+type openRequest struct {
+	name  string
+	jobID int64
+	remoteRequest
+	// unknown is why the request cannot be granted to any job.
+	unknown error
+}
+
+// openRequests returns the requests to jobs of which want is true that are not answered, in the order in which they were made.
+func (t *tables) openRequests(ctx context.Context, want func(jobID int64) bool) (open []openRequest, err error) {
+	rows, err := t.sessions.query(ctx, `SELECT request_id, job_id, request FROM mysql.fastddl_ddl_requests WHERE answer IS NULL ORDER BY created`)
+	if err != nil {
+		return nil, err
+	}
+	for _, row := range rows {
+		q := openRequest{name: row.GetString(0), jobID: row.GetInt64(1)}
+		if !want(q.jobID) {
+			continue
+		}
+		q.unknown = q.decode(row.GetBytes(2))
+		open = append(open, q)
+	}
+	return open, nil
+}
+
+// answerRequest writes the answer to a request; it fails with errNotAsked if there is one, or the request was taken back.
+func (t *txn) answerRequest(name string, a remoteAnswer) error {
+	rows, err := t.query(`SELECT 1 FROM mysql.fastddl_ddl_requests WHERE request_id = %? AND answer IS NULL`, name)
+	if err != nil {
+		return err
+	}
+	if len(rows) == 0 {
+		return errNotAsked
+	}
+	data, err := json.Marshal(a)
+	if err != nil {
+		return fmt.Errorf("encode answer: %w", err)
+	}
+	return t.exec(`UPDATE mysql.fastddl_ddl_requests SET answer = %? WHERE request_id = %?`, data, name)
+}
+
+// takeAnswer removes a request that is answered, or every one if it is the last look, and
+// returns the answer.
+func (t *tables) takeAnswer(ctx context.Context, name string, last bool) (answered bool, err error) {
+	var answer remoteAnswer
+	err = t.sessions.inTxn(ctx, func(x *txn) error {
+		answered, answer = false, remoteAnswer{}
+		rows, err := x.query(`SELECT answer FROM mysql.fastddl_ddl_requests WHERE request_id = %?`, name)
+		if err != nil {
+			return err
+		}
+		if len(rows) > 0 && !rows[0].IsNull(0) {
+			answered = true
+			if err := json.Unmarshal(rows[0].GetBytes(0), &answer); err != nil {
+				return fmt.Errorf("decode answer: %w", err)
+			}
+		}
+		if !answered && !last {
+			return nil
+		}
+		return x.exec(`DELETE FROM mysql.fastddl_ddl_requests WHERE request_id = %?`, name)
+	})
+	if err != nil || !answered {
+		return false, err
+	}
+	if answer.Error != nil {
+		return true, answer.Error
+	}
+	return true, nil
+}
+
+// decode reads a request. It fails if the request asks for what this version does not know, which is not to be granted
+// in part: a node of a later version may have sent it.
+func (r *remoteRequest) decode(data []byte) error {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	err := d.Decode(r)
+	if err == nil && !r.Request.Known() {
+		err = fmt.Errorf("request %q", r.Request)
+	}
+	if err != nil {
+		return fmt.Errorf("the node that runs the job does not know the request, which may be of a later version: %w", err)
+	}
+	return nil
+}

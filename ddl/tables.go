@@ -1,0 +1,40 @@
+package ddl
+
+import (
+	"context"
+	"fmt"
+	"slices"
+)
+
+// historySlack is how many jobs end before the history is cut again.
+const historySlack = 8
+
+// prepareTables makes our tables and shortens the history.
+func (d *DDL) prepareTables(ctx context.Context) error {
+	if err := d.makeReportTables(ctx); err != nil {
+		return err
+	}
+	d.unreported(d.widenReportTables(ctx))
+	statements := append(slices.Clone(ownTables), `DELETE FROM mysql.fastddl_ddl_blockers`) // nobody waits yet
+	if d.clustered() {
+		statements = append(slices.Clone(ownTables), createPartsTable, createRequestsTable, forgetOldRequests, forgetTakenVersions)
+	}
+	for _, create := range statements {
+		if _, err := d.sessions.query(ctx, create); err != nil {
+			return fmt.Errorf("create system table: %w", err)
+		}
+	}
+	return d.shortenHistory(ctx)
+}
+
+// shortenHistory deletes the oldest jobs, also from the tables for people.
+func (d *DDL) shortenHistory(ctx context.Context) error {
+	return d.records.shortenHistory(ctx, jobsTable.name, duplicatesTable.name, errorRowsTable.name)
+}
+
+// keepHistoryShort is called when a job has ended.
+func (d *DDL) keepHistoryShort(ctx context.Context) {
+	if d.ends.Add(1)%historySlack == 0 {
+		d.unreported(d.contained("the cut of the history", func() error { return d.shortenHistory(ctx) }))
+	}
+}
