@@ -130,10 +130,6 @@ func (t *task) write(ctx context.Context, to job.Step, change func(x *txn, after
 	return outcome{record: after}, nil
 }
 
-// errRowTaken says that somebody has cancelled or resumed the job's row in TiDB's
-// queue, which we take as a wish to cancel.
-var errRowTaken = errors.New("ddl: the job's row in TiDB's queue was taken")
-
 // writeRecord makes a record durable as it is, with what also does.
 func (t *task) writeRecord(ctx context.Context, after *job.Record, also func(x *txn) error) error {
 	return t.d.sessions.inTxn(ctx, func(x *txn) error {
@@ -185,7 +181,7 @@ func (t *task) changeSchema(ctx context.Context, r *job.Record, to job.Step) (ou
 			}
 			assertStates(after, before, statesOf(table))
 		}
-		return t.d.publishVersion(x, after, table)
+		return publishVersion(x, after, table, t.d.opts.Domain.DDL().OwnerManager().ID())
 	})
 }
 

@@ -259,16 +259,6 @@ func (d *DDL) queue(ctx context.Context, sctx sessionctx.Context, req Request) (
 	return t, err
 }
 
-// refuseFlashback fails, in TiDB's words, while a flashback of the whole cluster
-// is under way.
-func (t *txn) refuseFlashback() error {
-	rows, err := t.query(`SELECT 1 FROM mysql.tidb_ddl_job WHERE type = %? LIMIT 1`, int(model.ActionFlashbackCluster))
-	if err == nil && len(rows) > 0 {
-		return errors.New("Can't add ddl job, have flashback cluster job")
-	}
-	return err
-}
-
 // Unready says why TiDB has to build an index itself now; it is empty if we can.
 func (d *DDL) Unready(ctx context.Context) (reason string, err error) {
 	if !variable.EnableMDL.Load() {

@@ -100,7 +100,7 @@ func (d *DDL) Start(ctx context.Context) error {
 	if err := d.prepareTables(ctx); err != nil {
 		return err
 	}
-	d.startVersions()
+	d.versions = startVersions(d.opts.Domain, d.contained)
 	// The holds before the jobs: a job has its record before it holds anything.
 	holds, err := d.opts.Builds.GCHolds(ctx)
 	if err != nil {

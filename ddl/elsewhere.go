@@ -2,10 +2,7 @@ package ddl
 
 import (
 	"context"
-	"strings"
 	"time"
-
-	"github.com/pingcap/tidb/pkg/util/chunk"
 
 	"fastddl/config"
 )
@@ -73,17 +70,4 @@ func (d *DDL) fillElsewhere(ctx context.Context, info *JobInfo) error {
 		info.HasRemaining, info.Remaining = true, time.Duration(row.GetFloat64(5)*float64(time.Second))
 	}
 	return nil
-}
-
-func textAt(row chunk.Row, i int) string {
-	if row.IsNull(i) {
-		return ""
-	}
-	return row.GetString(i)
-}
-
-// nodeOf is the node that a member of the cluster is the life of.
-func nodeOf(member string) string {
-	node, _, _ := strings.Cut(member, "/")
-	return node
 }

@@ -122,6 +122,3 @@ func errorRows(r *job.Record) (rows []errorRow) {
 	}
 	return rows
 }
-
-// valid is text that a column takes.
-func valid(text string) string { return strings.ToValidUTF8(text, "?") }

@@ -250,11 +250,3 @@ func partError(p part) error {
 	}
 	return f.err()
 }
-
-// shortened is a text that fits into its column.
-func shortened(text string, limit int) string {
-	if len(text) > limit {
-		text = text[:limit]
-	}
-	return strings.ToValidUTF8(text, "?")
-}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"reflect"
 	"strings"
 	"time"
@@ -264,29 +263,4 @@ func (d *DDL) reportEnd(x *txn, r *job.Record) {
 func (t *txn) reportEnd(r *job.Record) error {
 	info := jobInfo(r)
 	return errors.Join(t.reportDuplicates(r), t.reportErrorRows(r), t.reportBlockers(info), t.report(info))
-}
-
-// shortNumber cuts a number after some decimal digits. It is never above the number, except for
-// what a binary fraction lacks of its decimal one.
-func shortNumber(v float64, digits int) float64 {
-	const fraction = 1e-6 // far below the digits that are left out
-	scale := math.Pow10(digits)
-	return math.Floor(v*scale+fraction) / scale
-}
-
-// orNull is NULL for a zero value.
-func orNull[T comparable](v T) any {
-	var zero T
-	if v == zero {
-		return nil
-	}
-	return v
-}
-
-// timeOrNull is a time as the clocks of loc show it.
-func timeOrNull(t time.Time, loc *time.Location) any {
-	if t.IsZero() {
-		return nil
-	}
-	return t.In(loc)
 }

@@ -2,6 +2,7 @@ package ddl
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -107,6 +108,10 @@ func ownPausedRow(meta []byte) (bool, error) {
 	}
 	return (stored.Type == actionFastIndex || stored.Type == actionFastAlter) && stored.State == model.JobStatePaused, nil
 }
+
+// errRowTaken says that somebody has cancelled or resumed the job's row in TiDB's
+// queue, which we take as a wish to cancel.
+var errRowTaken = errors.New("ddl: the job's row in TiDB's queue was taken")
 
 // ensureRow fails with errRowTaken if somebody has taken the job's row. A job that
 // is being undone, or cannot be undone because it was public before, needs one all
@@ -246,8 +251,8 @@ func (t *txn) queued() (queue []job.Queued, foreign []job.Queued, err error) {
 
 // jobAhead returns the ID of the job that the given one waits for, 0 if it is its
 // turn.
-func (d *DDL) jobAhead(ctx context.Context, r *job.Record) (ahead int64, err error) {
-	err = d.sessions.inTxn(ctx, func(t *txn) error {
+func jobAhead(ctx context.Context, s *sessions, r *job.Record) (ahead int64, err error) {
+	err = s.inTxn(ctx, func(t *txn) error {
 		queue, _, err := t.queued()
 		ahead = job.Ahead(queue, r.RowID, involving(r))
 		return err
@@ -256,9 +261,19 @@ func (d *DDL) jobAhead(ctx context.Context, r *job.Record) (ahead int64, err err
 }
 
 // isQueued says that a job is in TiDB's queue.
-func (d *DDL) isQueued(ctx context.Context, id int64) (bool, error) {
-	rows, err := d.sessions.query(ctx, `SELECT 1 FROM mysql.tidb_ddl_job WHERE job_id = %?`, id)
+func isQueued(ctx context.Context, s *sessions, id int64) (bool, error) {
+	rows, err := s.query(ctx, `SELECT 1 FROM mysql.tidb_ddl_job WHERE job_id = %?`, id)
 	return len(rows) > 0, err
+}
+
+// refuseFlashback fails, in TiDB's words, while a flashback of the whole cluster
+// is under way.
+func (t *txn) refuseFlashback() error {
+	rows, err := t.query(`SELECT 1 FROM mysql.tidb_ddl_job WHERE type = %? LIMIT 1`, int(model.ActionFlashbackCluster))
+	if err == nil && len(rows) > 0 {
+		return errors.New("Can't add ddl job, have flashback cluster job")
+	}
+	return err
 }
 
 // lower is the form of a name in TiDB's queue.

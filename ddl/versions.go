@@ -7,6 +7,7 @@ import (
 
 	"github.com/pingcap/tidb/pkg/ddl/schemaver"
 	ddlutil "github.com/pingcap/tidb/pkg/ddl/util"
+	"github.com/pingcap/tidb/pkg/domain"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
@@ -27,22 +28,23 @@ type versions struct {
 	loop   sync.WaitGroup
 }
 
-// startVersions starts collecting what the servers report.
-func (d *DDL) startVersions() {
-	tidb := d.opts.Domain.DDL()
-	v := versions{syncer: tidb.SchemaSyncer(), etcd: d.opts.Domain.GetEtcdClient()}
+// startVersions starts collecting what the servers report. contain runs a function and makes an error of a panic in it.
+func startVersions(dom *domain.Domain, contain func(what string, fn func() error) error) *versions {
+	tidb := dom.DDL()
+	v := &versions{syncer: tidb.SchemaSyncer(), etcd: dom.GetEtcdClient()}
 	var ctx context.Context
 	ctx, v.cancel = context.WithCancel(context.Background())
-	d.versions = &v
 	if v.etcd == nil {
-		return
+		return v
 	}
 	v.syncer = schemaver.NewEtcdSyncer(v.etcd, tidb.GetID())
 	v.loop.Go(func() {
-		_ = d.contained("the collection of schema versions", func() error { v.syncer.SyncJobSchemaVerLoop(ctx); return nil })
+		_ = contain("the collection of schema versions", func() error { v.syncer.SyncJobSchemaVerLoop(ctx); return nil })
 	})
+	return v
 }
 
+// stop ends the collection.
 func (v *versions) stop() {
 	v.cancel()
 	v.loop.Wait()

@@ -35,7 +35,7 @@ func (t *task) awaitTurn(ctx context.Context, r *job.Record) error {
 	defer t.view.setWait("")
 	began := time.Now()
 	for {
-		ahead, err := t.d.jobAhead(ctx, r)
+		ahead, err := jobAhead(ctx, t.d.sessions, r)
 		if err != nil || ahead == 0 {
 			return err
 		}
@@ -43,7 +43,7 @@ func (t *task) awaitTurn(ctx context.Context, r *job.Record) error {
 		// Many may wait, and the queue be long: it is read whole only when that one is gone.
 		for there := true; there; {
 			nudged := t.d.nudged()
-			if there, err = t.d.isQueued(ctx, ahead); err != nil {
+			if there, err = isQueued(ctx, t.d.sessions, ahead); err != nil {
 				return err
 			}
 			pause := min(max(turnInterval, time.Since(began)/10), maxTurnInterval)
@@ -56,10 +56,10 @@ func (t *task) awaitTurn(ctx context.Context, r *job.Record) error {
 
 // awaitVersion waits until nobody uses a schema version before the record's.
 func (t *task) awaitVersion(ctx context.Context, r *job.Record) error {
-	if err := t.showingBlockers(ctx, r, func(ctx context.Context) error { return t.d.awaitVersion(ctx, r) }); err != nil {
+	if err := t.showingBlockers(ctx, r, func(ctx context.Context) error { return t.d.versions.await(ctx, r) }); err != nil {
 		return err
 	}
-	return t.forgetVersion(context.WithoutCancel(ctx), r)
+	return t.inOwnTxn(context.WithoutCancel(ctx), func(x *txn) error { return x.forgetVersion(r) })
 }
 
 // activeImport is an import of TiDB's into a table that has not ended; the states are those of pkg/executor/importer/job.go.

@@ -5,7 +5,7 @@ package mutation
 var twoVersions = []mutation{
 	{
 		invariant: "I1", breaks: "a state change does not require the newest diff",
-		file:   "ddl/schema.go",
+		file:   "ddl/publish.go",
 		old:    "if diff == nil && newest > 0 {",
 		new:    "if diff == nil && newest < 0 {",
 		caught: "sql.TestUnwrittenDiff",
@@ -21,15 +21,15 @@ var twoVersions = []mutation{
 	},
 	{
 		invariant: "I1", breaks: "the wait for the servers is left out",
-		file:   "ddl/schema.go",
-		old:    "if err := syncer.WaitVersionSynced(ctx, r.RowID, r.SchemaVersion); err != nil {",
+		file:   "ddl/publish.go",
+		old:    "if err := v.syncer.WaitVersionSynced(ctx, r.RowID, r.SchemaVersion); err != nil {",
 		new:    "if err := ctx.Err(); err != nil {",
 		caught: "sql.TestStepsWaitForTransactions",
 		shows:  `the job did not wait for a transaction of the state before`,
 	},
 	{
 		invariant: "I1", breaks: "the servers are not asked for transactions that use the table",
-		file:   "ddl/schema.go",
+		file:   "ddl/publish.go",
 		old:    "after.RowID, version, strconv.FormatInt(after.TableID, 10),",
 		new:    "after.RowID, version, strconv.FormatInt(after.TableID+1, 10),",
 		caught: "sql.TestStepsWaitForTransactions",

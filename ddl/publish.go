@@ -1,0 +1,113 @@
+package ddl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/pingcap/tidb/pkg/meta/model"
+	"github.com/pingcap/tidb/pkg/sessionctx/variable"
+
+	"fastddl/ddl/job"
+)
+
+// publishVersion writes the table under the next schema version, and asks all servers to report when no transaction of theirs uses an
+// older one. ownerID is that of TiDB's DDL on this server.
+//
+// A version must not be taken while the diff of the one before is missing: TiDB's
+// owner takes versions in a transaction before the one that writes the diff, and
+// servers that see a later diff first skip the missing one for good. A diff stays
+// missing for ever if an owner has died in between; that is so if no job is left
+// that could be about to write it.
+func publishVersion(t *txn, after *job.Record, table *model.TableInfo, ownerID string) error {
+	newest, err := t.meta.GetSchemaVersion()
+	if err != nil {
+		return fmt.Errorf("read schema version: %w", err)
+	}
+	diff, err := t.meta.GetSchemaDiff(newest)
+	if err != nil {
+		return fmt.Errorf("read schema version %d: %w", newest, err)
+	}
+	if diff == nil && newest > 0 {
+		if busy, err := t.ownerIsBusy(); err != nil || busy {
+			return errors.Join(err, errRetry)
+		}
+	}
+	version, err := t.meta.GenSchemaVersion()
+	if err != nil {
+		return fmt.Errorf("take schema version: %w", err)
+	}
+	after.SchemaVersion = version
+	table.UpdateTS = t.ts
+	if err := t.meta.UpdateTable(after.DBID, table); err != nil {
+		return fmt.Errorf("write table %s: %w", table.Name.O, err)
+	}
+	if err := t.meta.SetSchemaDiff(schemaDiff(after)); err != nil {
+		return fmt.Errorf("write schema version %d: %w", version, err)
+	}
+	return t.exec(`REPLACE INTO mysql.tidb_mdl_info (job_id, version, table_ids, owner_id) VALUES (%?, %?, %?, %?)`,
+		after.RowID, version, strconv.FormatInt(after.TableID, 10), ownerID)
+}
+
+// schemaDiff is what a version says to servers: which table to read again.
+func schemaDiff(r *job.Record) *model.SchemaDiff {
+	diff := &model.SchemaDiff{Version: r.SchemaVersion, Type: model.ActionAddIndex, SchemaID: r.DBID, TableID: r.TableID}
+	if r.Mixed() {
+		diff.Type, diff.SubActionTypes = model.ActionMultiSchemaChange, []model.ActionType{addedType(r)}
+		for i := range r.Changes {
+			diff.SubActionTypes = append(diff.SubActionTypes, r.Changes[i].Type)
+		}
+	}
+	return diff
+}
+
+// ownerIsBusy says that a job of TiDB's own may be running: one that no earlier
+// job keeps from it.
+func (t *txn) ownerIsBusy() (bool, error) {
+	queue, foreign, err := t.queued()
+	for _, f := range foreign {
+		if job.Ahead(queue, f.ID, f.Involving) == 0 {
+			return true, err
+		}
+	}
+	return false, err
+}
+
+// errUnlocked ends a build whose schema versions nobody can be waited for with.
+var errUnlocked = errors.New("tidb_enable_metadata_lock was switched OFF when the index build had begun; the statement can be run again")
+
+// requireLock says, as a permanent error, that the metadata lock is off. It was on when the
+// statement was taken, and TiDB refuses to switch it while its queue has a job; but it looks
+// at the queue before it switches. What is undone or public goes on by TiDB's older protocol.
+func requireLock(r *job.Record) error {
+	if variable.EnableMDL.Load() || r.RollingBack() || !r.Step.Revertible() {
+		return nil
+	}
+	return job.Permanent(errUnlocked)
+}
+
+// await waits until every server, and every transaction that uses the
+// table, has the record's schema version. Without the metadata lock TiDB waits for servers
+// only, so that it is looked for on both sides of the wait.
+func (v *versions) await(ctx context.Context, r *job.Record) error {
+	if err := requireLock(r); err != nil {
+		return err
+	}
+	if err := v.syncer.OwnerUpdateGlobalVersion(ctx, r.SchemaVersion); err != nil {
+		return fmt.Errorf("announce schema version %d: %w", r.SchemaVersion, err)
+	}
+	if err := v.syncer.WaitVersionSynced(ctx, r.RowID, r.SchemaVersion); err != nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return fmt.Errorf("wait for schema version %d: %w", r.SchemaVersion, err)
+	}
+	return requireLock(r)
+}
+
+// forgetVersion ends the servers' looking for transactions of versions older than the
+// record's. A version that a later owner of the job has published stays.
+func (t *txn) forgetVersion(r *job.Record) error {
+	return t.exec(`DELETE FROM mysql.tidb_mdl_info WHERE job_id = %? AND version <= %?`, r.RowID, r.SchemaVersion)
+}

@@ -1,0 +1,72 @@
+package ddl
+
+import (
+	"fmt"
+
+	"github.com/pingcap/tidb/pkg/meta"
+	"github.com/pingcap/tidb/pkg/meta/model"
+
+	"fastddl/ddl/job"
+)
+
+// readTable returns the newest definition of the job's table, nil if it is gone.
+func (t *txn) readTable(r *job.Record) (*model.TableInfo, error) {
+	table, err := t.meta.GetTable(r.DBID, r.TableID)
+	if err != nil {
+		if meta.ErrDBNotExists.Equal(err) || meta.ErrTableNotExists.Equal(err) {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("read table %d: %w", r.TableID, err)
+	}
+	return table, nil
+}
+
+// followTable returns the newest definition of the job's table if that has got another ID, or lies in another database, since
+// the record's schema version, and nil if it is gone. That can be when somebody has taken the job's row: TiDB's queue
+// goes on with what was behind it. The record is about the table as it is now.
+func (t *txn) followTable(r *job.Record) (*model.TableInfo, error) {
+	newest, err := t.meta.GetSchemaVersion()
+	if err != nil {
+		return nil, fmt.Errorf("read schema version: %w", err)
+	}
+	at := *r
+	for version := r.SchemaVersion + 1; r.SchemaVersion != 0 && version <= newest; version++ {
+		diff, err := t.meta.GetSchemaDiff(version)
+		if err != nil {
+			return nil, fmt.Errorf("read schema version %d: %w", version, err)
+		}
+		if diff != nil {
+			at.DBID, at.TableID = movedBy(diff, at.DBID, at.TableID)
+		}
+	}
+	table, err := t.readTable(&at)
+	if err != nil || table == nil {
+		return nil, err
+	}
+	db, err := t.meta.GetDatabase(at.DBID)
+	if err != nil {
+		return nil, fmt.Errorf("read database %d: %w", at.DBID, err)
+	}
+	r.DBID, r.TableID, r.DB, r.Table = at.DBID, at.TableID, lower(db.Name.L), lower(table.Name.L)
+	return table, nil
+}
+
+// movedBy returns where a table is after a schema version (pkg/ddl/schema_version.go).
+func movedBy(diff *model.SchemaDiff, dbID, tableID int64) (toDB, toTable int64) {
+	switch diff.Type {
+	case model.ActionTruncateTable, model.ActionAlterTablePartitioning, model.ActionRemovePartitioning:
+		if diff.OldTableID == tableID {
+			return dbID, diff.TableID
+		}
+	case model.ActionRenameTable, model.ActionRenameTables:
+		if diff.TableID == tableID {
+			return diff.SchemaID, tableID
+		}
+		for _, also := range diff.AffectedOpts {
+			if also.TableID == tableID {
+				return also.SchemaID, tableID
+			}
+		}
+	}
+	return dbID, tableID
+}
