@@ -46,6 +46,10 @@ type Request struct {
 	MaxNodes int
 }
 
+// elsewhereInterval is how often a session looks whether its job, which another node
+// runs, has ended.
+const elsewhereInterval = 100 * time.Millisecond
+
 // undoPatience is how long a session whose statement was killed waits for its job to
 // be undone.
 const undoPatience = time.Second
@@ -222,7 +226,7 @@ func (d *DDL) queue(ctx context.Context, sctx sessionctx.Context, req Request) (
 	for _, arg := range req.Indexes {
 		r.Compare = r.Compare || arg.Unique
 	}
-	d.unreported(d.makeReportTables(ctx)) // somebody may have dropped them
+	d.reports.unreported(d.reports.makeReportTables(ctx)) // somebody may have dropped them
 	var in *tenure
 	err := d.sessions.inTxn(ctx, func(t *txn) error {
 		if err := t.refuseFlashback(); err != nil {
@@ -242,7 +246,7 @@ func (d *DDL) queue(ctx context.Context, sctx sessionctx.Context, req Request) (
 		if err := t.insertRecord(r, req.Settings); err != nil {
 			return err
 		}
-		d.unreported(t.report(jobInfo(r)))
+		d.reports.unreported(t.report(describe(r)))
 		return nil
 	})
 	if err != nil {

@@ -31,7 +31,7 @@ func (d *DDL) Ended(ctx context.Context, id int64) (info JobInfo, ok bool, err e
 	if err != nil || r == nil {
 		return JobInfo{}, false, err
 	}
-	return jobInfo(r), true, nil
+	return describe(r), true, nil
 }
 
 func (d *DDL) lookup(id int64) *task {

@@ -49,6 +49,8 @@ type DDL struct {
 	sessions *sessions
 	// records are the jobs' own tables.
 	records *tables
+	// reports are the tables for people.
+	reports *reports
 	// versions is set by Start.
 	versions *versions
 	// ends counts the jobs that have ended here.
@@ -86,6 +88,7 @@ func New(opts Options) (*DDL, error) {
 	}
 	d.ctx, d.cancel = context.WithCancelCause(context.Background())
 	d.sessions = newSessions(d.ctx, opts.Domain)
+	d.reports = &reports{sessions: d.sessions, domain: opts.Domain, logger: opts.Logger}
 	d.records = &tables{sessions: d.sessions, logger: opts.Logger}
 	return d, nil
 }
@@ -94,7 +97,7 @@ func New(opts Options) (*DDL, error) {
 // process left behind, and goes on with its jobs; on a cluster also with those that
 // other nodes have left.
 func (d *DDL) Start(ctx context.Context) error {
-	if err := d.serveReaders(); err != nil {
+	if err := d.reports.serveReaders(); err != nil {
 		return err
 	}
 	if err := d.prepareTables(ctx); err != nil {
@@ -142,7 +145,7 @@ func (d *DDL) Close() error {
 	d.mu.Unlock()
 	d.cancel(ErrClosed)
 	d.workers.Wait()
-	d.dismissReaders()
+	d.reports.dismissReaders()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.unsubscribe != nil {

@@ -229,9 +229,6 @@ func (l *rowLister) partition(physicalID int64) string {
 	return ""
 }
 
-// inPartition is what a list of duplicates says of a row's partition.
-func inPartition(name string) string { return " in partition " + name }
-
 // datumText is a value as TiDB shows it in error 1062.
 func datumText(d *types.Datum, ft *types.FieldType) string {
 	text, err := d.ToString()

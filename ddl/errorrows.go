@@ -34,12 +34,12 @@ func ifMaySelect(shown, other string) string {
 func hidden(column string) string { return fmt.Sprintf("IF(%s IS NULL, NULL, '?')", column) }
 
 // makeErrorsView makes the view, if it is not there as it is to be.
-func (d *DDL) makeErrorsView(ctx context.Context) error {
+func (r *reports) makeErrorsView(ctx context.Context) error {
 	var names, exprs []string
 	for _, c := range errorsColumns {
 		names, exprs = append(names, c[0]), append(exprs, c[1])
 	}
-	if found, err := d.opts.Domain.InfoSchema().TableByName(ctx, mysqlSchema, pmodel.NewCIStr(errorsView)); err == nil && found.Meta().IsView() {
+	if found, err := r.domain.InfoSchema().TableByName(ctx, mysqlSchema, pmodel.NewCIStr(errorsView)); err == nil && found.Meta().IsView() {
 		var has []string
 		for _, c := range found.Meta().Columns {
 			has = append(has, c.Name.L)
@@ -49,7 +49,7 @@ func (d *DDL) makeErrorsView(ctx context.Context) error {
 		}
 	}
 	// Like TiDB's own views, by the rights of who reads it: the account that a definer would be may be dropped.
-	_, err := d.sessions.query(ctx, fmt.Sprintf("CREATE OR REPLACE SQL SECURITY INVOKER VIEW mysql.%s (%s) AS SELECT %s FROM mysql.%s",
+	_, err := r.sessions.query(ctx, fmt.Sprintf("CREATE OR REPLACE SQL SECURITY INVOKER VIEW mysql.%s (%s) AS SELECT %s FROM mysql.%s",
 		errorsView, strings.Join(names, ", "), strings.Join(exprs, ", "), errorRowsTable.name))
 	if err != nil {
 		return fmt.Errorf("create mysql.%s: %w", errorsView, err)
@@ -122,3 +122,6 @@ func errorRows(r *job.Record) (rows []errorRow) {
 	}
 	return rows
 }
+
+// inPartition is what a list of duplicates says of a row's partition.
+func inPartition(name string) string { return " in partition " + name }

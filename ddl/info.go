@@ -2,7 +2,6 @@ package ddl
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"time"
 
@@ -14,7 +13,7 @@ import (
 	"fastddl/ingest"
 )
 
-// JobInfo is what there is to know of a job.
+// JobInfo describes a job.
 type JobInfo struct {
 	// ID names the job, RowID its row in TiDB's queue; they differ if somebody has
 	// taken the row.
@@ -28,7 +27,7 @@ type JobInfo struct {
 	Type, SchemaState, State string
 	Query                    string
 
-	// CreateTime, StartTime and EndTime are zero if the job has not come so far.
+	// CreateTime, StartTime and EndTime are zero before the job is created, started or ended.
 	CreateTime, StartTime, EndTime time.Time
 
 	// RowCount is the number of rows read by the backfill.
@@ -78,70 +77,8 @@ type Building struct {
 	ingest.Held
 }
 
-// Jobs returns the jobs that have not ended, in order of ID, and then those of the
-// history, newest first, 1024 at most.
-func (d *DDL) Jobs(ctx context.Context) ([]JobInfo, error) {
-	out, err := d.AllUnfinished(ctx)
-	if err != nil {
-		return nil, err
-	}
-	history, err := d.records.loadHistory(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, r := range history {
-		// A job may have ended since, or its goroutine may not know yet that it has.
-		out = slices.DeleteFunc(out, func(i JobInfo) bool { return i.ID == r.ID })
-		out = append(out, jobInfo(r))
-	}
-	return out, nil
-}
-
-// Unfinished returns the jobs that have not ended and that this node runs, in order of
-// ID.
-func (d *DDL) Unfinished() []JobInfo {
-	var out []JobInfo
-	for _, t := range d.running() {
-		if info := t.info(time.Now()); !info.Ended() {
-			out = append(out, info)
-		}
-	}
-	return out
-}
-
-// info describes a job that runs.
-func (t *task) info(now time.Time) JobInfo {
-	r := t.shown.Load()
-	info := jobInfo(r)
-	if info.Ended() {
-		return info
-	}
-	info.Settings = t.ownSettings()
-	info.Priority = info.Settings.Priority
-	if info.Priority == "" {
-		info.Priority = config.PriorityLow
-	}
-	held := t.d.opts.Backfiller.Held(t.id)
-	info.Building = &Building{Threads: info.Settings.Threads, Held: held}
-	if info.Building.Threads == 0 {
-		info.Building.Threads = int(t.d.opts.Globals.Int(config.ReorgWorkerCount))
-	}
-	t.view.fill(&info, r.Step, now)
-	switch {
-	case r.ShownState() == model.JobStatePaused:
-		info.WaitReason = waitPaused
-	case info.WaitReason == "":
-		info.WaitReason = held.Wait
-	}
-	info.WaitSince = t.view.waitSince(info.WaitReason, now)
-	// Nobody knows how long a job waits for what it does not have. Meanwhile it reads nothing.
-	if info.WaitReason != "" && held.Workers == 0 {
-		info.HasRemaining, info.RowsPerSecond = false, 0
-	}
-	return info
-}
-
-func jobInfo(r *job.Record) JobInfo {
+// describe describes a job by its record.
+func describe(r *job.Record) JobInfo {
 	info := JobInfo{
 		ID: r.ID, RowID: r.RowID, DB: r.DB, Table: r.Table, SchemaID: r.DBID, TableID: r.TableID, Indexes: indexNames(r),
 		Type: r.Type.String(), SchemaState: r.SchemaState().String(), State: r.ShownState().String(), Query: r.Query,
@@ -172,4 +109,32 @@ func timeOf(ts uint64) time.Time {
 		return time.Time{}
 	}
 	return oracle.GetTimeFromTS(ts)
+}
+
+// fillElsewhere completes what is known of a job that another node runs.
+func (r *reports) fillElsewhere(ctx context.Context, info *JobInfo) error {
+	info.Priority = info.Settings.Priority
+	if info.Priority == "" {
+		info.Priority = config.PriorityLow
+	}
+	rows, err := r.sessions.query(ctx, `SELECT stage, wait_reason, row_count, percent, rows_per_second, eta_seconds
+		FROM mysql.fastddl_ddl_jobs WHERE job_id = %?`, info.ID)
+	if err != nil || len(rows) == 0 {
+		return err
+	}
+	row := rows[0]
+	info.Stage, info.WaitReason = textAt(row, 0), textAt(row, 1)
+	if !row.IsNull(2) {
+		info.RowCount = max(info.RowCount, row.GetInt64(2))
+	}
+	if !row.IsNull(3) {
+		info.Percent = row.GetFloat64(3)
+	}
+	if !row.IsNull(4) {
+		info.RowsPerSecond = row.GetFloat64(4)
+	}
+	if !row.IsNull(5) {
+		info.HasRemaining, info.Remaining = true, time.Duration(row.GetFloat64(5)*float64(time.Second))
+	}
+	return nil
 }

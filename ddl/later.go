@@ -31,7 +31,7 @@ func (d *DDL) laterInfo(ctx context.Context, r *job.Record) JobInfo {
 	if r.Table == "" {
 		return d.identified(ctx, r)
 	}
-	return jobInfo(r)
+	return describe(r)
 }
 
 // warnLater logs a job that waits for a later version.

@@ -19,7 +19,7 @@ const maySelectFunction = "fastddl_may_select"
 // of several stores, which only tests have in one process, each has to allow a reading.
 var readers struct {
 	mu      sync.Mutex
-	domains map[*DDL]*domain.Domain
+	domains map[*reports]*domain.Domain
 }
 
 var registerMaySelect = sync.OnceValue(func() error {
@@ -29,23 +29,24 @@ var registerMaySelect = sync.OnceValue(func() error {
 })
 
 // serveReaders makes the function answer for this store.
-func (d *DDL) serveReaders() error {
+func (r *reports) serveReaders() error {
 	if err := registerMaySelect(); err != nil {
 		return fmt.Errorf("register %s: %w", maySelectFunction, err)
 	}
 	readers.mu.Lock()
 	defer readers.mu.Unlock()
 	if readers.domains == nil {
-		readers.domains = make(map[*DDL]*domain.Domain)
+		readers.domains = make(map[*reports]*domain.Domain)
 	}
-	readers.domains[d] = d.opts.Domain
+	readers.domains[r] = r.domain
 	return nil
 }
 
-func (d *DDL) dismissReaders() {
+// dismissReaders ends that.
+func (r *reports) dismissReaders() {
 	readers.mu.Lock()
 	defer readers.mu.Unlock()
-	delete(readers.domains, d)
+	delete(readers.domains, r)
 }
 
 // maySelect is the function. What it is not sure of is not shown.

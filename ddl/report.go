@@ -4,16 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"strings"
 	"time"
 
+	"github.com/pingcap/tidb/pkg/domain"
 	pmodel "github.com/pingcap/tidb/pkg/parser/model"
 	"github.com/pingcap/tidb/pkg/parser/mysql"
 	"go.uber.org/zap"
 
 	"fastddl/ddl/job"
-	"fastddl/internal/sleep"
 )
 
 // reportTable is a table for people, who may add columns to it or drop it: statements name
@@ -73,10 +72,8 @@ var (
 	reportTables = []*reportTable{&jobsTable, &duplicatesTable, &errorRowsTable, &blockersTable}
 )
 
-const (
-	reportInterval = time.Second
-	maxWaitReason  = 1024
-)
+// maxWaitReason is the number of bytes of a reason that are shown.
+const maxWaitReason = 1024
 
 func (r *reportTable) create() string {
 	return fmt.Sprintf("CREATE TABLE IF NOT EXISTS mysql.%s (%s, PRIMARY KEY (%s) CLUSTERED)", r.name, strings.Join(r.columns, ", "), r.key)
@@ -104,32 +101,39 @@ func columnName(definition string) string {
 	return name
 }
 
+// reports are the tables for people.
+type reports struct {
+	sessions *sessions
+	domain   *domain.Domain
+	logger   *zap.Logger
+}
+
 // makeReportTables makes those that are not there. That is seen without asking the store.
-func (d *DDL) makeReportTables(ctx context.Context) error {
-	for _, r := range reportTables {
-		if d.opts.Domain.InfoSchema().TableExists(mysqlSchema, pmodel.NewCIStr(r.name)) {
+func (r *reports) makeReportTables(ctx context.Context) error {
+	for _, t := range reportTables {
+		if r.domain.InfoSchema().TableExists(mysqlSchema, pmodel.NewCIStr(t.name)) {
 			continue
 		}
-		if _, err := d.sessions.query(ctx, r.create()); err != nil {
-			return fmt.Errorf("create mysql.%s: %w", r.name, err)
+		if _, err := r.sessions.query(ctx, t.create()); err != nil {
+			return fmt.Errorf("create mysql.%s: %w", t.name, err)
 		}
 	}
-	return d.makeErrorsView(ctx)
+	return r.makeErrorsView(ctx)
 }
 
 // widenReportTables adds the columns that an earlier release did not know.
-func (d *DDL) widenReportTables(ctx context.Context) error {
-	for _, r := range reportTables {
-		table, err := d.opts.Domain.InfoSchema().TableByName(ctx, mysqlSchema, pmodel.NewCIStr(r.name))
+func (r *reports) widenReportTables(ctx context.Context) error {
+	for _, t := range reportTables {
+		table, err := r.domain.InfoSchema().TableByName(ctx, mysqlSchema, pmodel.NewCIStr(t.name))
 		if err != nil {
 			return err
 		}
-		for _, definition := range r.columns {
+		for _, definition := range t.columns {
 			if table.Meta().FindPublicColumnByName(columnName(definition)) != nil {
 				continue
 			}
-			if _, err := d.sessions.query(ctx, "ALTER TABLE mysql."+r.name+" ADD COLUMN IF NOT EXISTS "+definition); err != nil {
-				return fmt.Errorf("add a column to mysql.%s: %w", r.name, err)
+			if _, err := r.sessions.query(ctx, "ALTER TABLE mysql."+t.name+" ADD COLUMN IF NOT EXISTS "+definition); err != nil {
+				return fmt.Errorf("add a column to mysql.%s: %w", t.name, err)
 			}
 		}
 	}
@@ -140,61 +144,9 @@ var mysqlSchema = pmodel.NewCIStr(mysql.SystemDB)
 
 // unreported logs that tables for people cannot be used; what they were to show goes
 // on.
-func (d *DDL) unreported(err error) {
+func (r *reports) unreported(err error) {
 	if err != nil {
-		d.opts.Logger.Warn("what shows index builds cannot be written or read; they go on", zap.Error(err))
-	}
-}
-
-// startReporter brings the job's row up to date until the returned function is
-// called.
-func (t *task) startReporter(ctx context.Context) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		t.reportLoop(ctx)
-	}()
-	return func() {
-		cancel()
-		<-done
-	}
-}
-
-func (t *task) reportLoop(ctx context.Context) {
-	var last JobInfo
-	var reported bool
-	waits := waitWatch{emit: t.emit}
-	defer func() { waits.look(time.Now(), JobInfo{}) }() // a wait ends with its job
-	for sleep.For(ctx, reportInterval) {
-		// A report that fails, or panics, is made up for by the next.
-		_ = t.d.contained("the report of a job", func() error {
-			now := time.Now()
-			info := t.info(now)
-			waits.look(now, info)
-			if info.Ended() || reflect.DeepEqual(info, last) {
-				return nil
-			}
-			var failed error
-			err := t.d.sessions.inTxn(ctx, func(x *txn) error {
-				stored, _, err := x.readRecord(t.id)
-				if err != nil || stored == nil || !stored.OwnedLike(t.shown.Load()) {
-					return err
-				}
-				var problems []error
-				// The first report takes away what the last owner, or process, has left.
-				if !reported || len(info.Blockers)+len(last.Blockers) > 0 {
-					problems = append(problems, x.reportBlockers(info))
-				}
-				// One is shown without the other.
-				failed = errors.Join(append(problems, x.report(info))...)
-				return nil
-			})
-			if err = errors.Join(err, failed); err == nil {
-				last, reported = info, true
-			}
-			return err
-		})
+		r.logger.Warn("what shows index builds cannot be written or read; they go on", zap.Error(err))
 	}
 }
 
@@ -253,14 +205,9 @@ func (t *txn) reportDuplicates(r *job.Record) error {
 	return nil
 }
 
-// reportEnd reports the end of a job. What goes wrong with that keeps no job from ending.
-func (d *DDL) reportEnd(x *txn, r *job.Record) {
-	d.unreported(d.contained("the report of a job's end", func() error { return x.reportEnd(r) }))
-}
-
 // reportEnd writes the last row of a job, and the rows that it has failed for. It waits for no
 // transaction any more.
 func (t *txn) reportEnd(r *job.Record) error {
-	info := jobInfo(r)
+	info := describe(r)
 	return errors.Join(t.reportDuplicates(r), t.reportErrorRows(r), t.reportBlockers(info), t.report(info))
 }

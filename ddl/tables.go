@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
+
+	"fastddl/ddl/job"
 )
 
 // historySlack is how many jobs end before the history is cut again.
@@ -11,10 +13,10 @@ const historySlack = 8
 
 // prepareTables makes our tables and shortens the history.
 func (d *DDL) prepareTables(ctx context.Context) error {
-	if err := d.makeReportTables(ctx); err != nil {
+	if err := d.reports.makeReportTables(ctx); err != nil {
 		return err
 	}
-	d.unreported(d.widenReportTables(ctx))
+	d.reports.unreported(d.reports.widenReportTables(ctx))
 	statements := append(slices.Clone(ownTables), `DELETE FROM mysql.fastddl_ddl_blockers`) // nobody waits yet
 	if d.clustered() {
 		statements = append(slices.Clone(ownTables), createPartsTable, createRequestsTable, forgetOldRequests, forgetTakenVersions)
@@ -35,6 +37,11 @@ func (d *DDL) shortenHistory(ctx context.Context) error {
 // keepHistoryShort is called when a job has ended.
 func (d *DDL) keepHistoryShort(ctx context.Context) {
 	if d.ends.Add(1)%historySlack == 0 {
-		d.unreported(d.contained("the cut of the history", func() error { return d.shortenHistory(ctx) }))
+		d.reports.unreported(d.contained("the cut of the history", func() error { return d.shortenHistory(ctx) }))
 	}
+}
+
+// reportEnd reports the end of a job. An error of that does not keep the job from ending.
+func (d *DDL) reportEnd(x *txn, r *job.Record) {
+	d.reports.unreported(d.contained("the report of a job's end", func() error { return x.reportEnd(r) }))
 }

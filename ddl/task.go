@@ -123,7 +123,8 @@ func (t *task) run(ctx context.Context) {
 	defer close(t.done)
 	defer t.stopKeeper()
 	defer t.releaseLeft()
-	defer t.startReporter(ctx)()
+	report := reporter{sessions: t.d.sessions, record: t.shown.Load, info: t.info, emit: t.emit, contain: t.d.contained}
+	defer report.start(ctx)()
 	err := t.d.contained("the loop of a job", func() error { return t.loop(ctx) })
 	r := t.machine.Record()
 	switch {

@@ -43,11 +43,11 @@ func (t *txn) identify(r *job.Record) (*model.Job, error) {
 
 // identified is what is shown of a job that its row in TiDB's queue identifies.
 func (d *DDL) identified(ctx context.Context, r *job.Record) JobInfo {
-	d.unreported(d.sessions.inTxn(ctx, func(x *txn) error {
+	d.reports.unreported(d.sessions.inTxn(ctx, func(x *txn) error {
 		_, err := x.identify(r)
 		return err
 	}))
-	return jobInfo(r)
+	return describe(r)
 }
 
 // unreadableInfo is what is shown of a job whose record cannot be decoded.

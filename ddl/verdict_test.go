@@ -146,7 +146,7 @@ func TestVerdictsOfParts(t *testing.T) {
 
 // TestPanicInAReportIsNotTheJobs: a job whose end cannot be reported ends all the same.
 func TestPanicInAReportIsNotTheJobs(t *testing.T) {
-	d := &DDL{opts: Options{Logger: zap.NewNop()}}
+	d := &DDL{opts: Options{Logger: zap.NewNop()}, reports: &reports{logger: zap.NewNop()}}
 	require.NotPanics(t, func() { d.reportEnd(&txn{}, &job.Record{Duplicates: []job.Duplicate{{Handles: []string{"1"}}}}) })
 }
 

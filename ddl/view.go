@@ -100,13 +100,8 @@ func (v *view) fill(info *JobInfo, step job.Step, now time.Time) {
 	}
 }
 
-// onEvent keeps the views up to date.
-func (d *DDL) onEvent(e event.Event) {
-	found, ok := d.views.Load(e.JobID())
-	if !ok {
-		return
-	}
-	v := found.(*view)
+// onEvent keeps the view up to date.
+func (v *view) onEvent(e event.Event) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	switch e := e.(type) {

@@ -245,9 +245,9 @@ var edge = []mutation{
 	},
 	{
 		invariant: "entries", breaks: "a panic in a report keeps a job from ending",
-		file:   "ddl/report.go",
-		old:    "d.unreported(d.contained(\"the report of a job's end\", func() error { return x.reportEnd(r) }))",
-		new:    "d.unreported(x.reportEnd(r))",
+		file:   "ddl/tables.go",
+		old:    "d.reports.unreported(d.contained(\"the report of a job's end\", func() error { return x.reportEnd(r) }))",
+		new:    "d.reports.unreported(x.reportEnd(r))",
 		caught: "ddl.TestPanicInAReportIsNotTheJobs",
 		shows:  `should not panic`,
 	},
