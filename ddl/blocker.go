@@ -9,6 +9,7 @@ import (
 	"time"
 
 	pingcaperrors "github.com/pingcap/errors"
+	"github.com/pingcap/tidb/pkg/domain"
 	"github.com/pingcap/tidb/pkg/parser"
 	"github.com/pingcap/tidb/pkg/parser/mysql"
 	"github.com/pingcap/tidb/pkg/session/txninfo"
@@ -38,6 +39,21 @@ type blocker struct {
 	elsewhere bool // it is one of another server
 	// sql is the statement that runs; digest is that of the transaction's last one.
 	sql, digest string
+}
+
+// waits finds what jobs wait for: transactions of all servers, and imports.
+type waits struct {
+	sessions *sessions
+	domain   *domain.Domain
+	globals  *config.Globals
+	bus      *event.Bus
+	logger   *zap.Logger
+	// clustered says that there may be other servers.
+	clustered bool
+	// spawn runs a function on a goroutine that the component waits for when it closes.
+	spawn func(fn func())
+	// contain runs a function and makes an error of a panic in it.
+	contain func(what string, fn func() error) error
 }
 
 // Blocker is what is shown of a transaction that a job waits for.
@@ -75,12 +91,12 @@ func transactionsOn(sm util.SessionManager, tableID int64) (found []*txninfo.Txn
 }
 
 // hasOlder says that a transaction of any server uses a table and began before a snapshot.
-func (d *DDL) hasOlder(ctx context.Context, tableID int64, snapshotTS uint64) bool {
+func (w *waits) hasOlder(ctx context.Context, tableID int64, snapshotTS uint64) bool {
 	older := func(info *txninfo.TxnInfo) bool { return info.StartTS < snapshotTS }
-	if sm := d.opts.Domain.InfoSyncer().GetSessionManager(); sm != nil && slices.ContainsFunc(transactionsOn(sm, tableID), older) {
+	if sm := w.domain.InfoSyncer().GetSessionManager(); sm != nil && slices.ContainsFunc(transactionsOn(sm, tableID), older) {
 		return true
 	}
-	return d.clustered() && d.hasOlderElsewhere(ctx, tableID, snapshotTS)
+	return w.clustered && w.hasOlderElsewhere(ctx, tableID, snapshotTS)
 }
 
 func describeBlocker(sm util.SessionManager, info *txninfo.TxnInfo, started, now time.Time) blocker {
@@ -114,16 +130,31 @@ func withoutLiterals(sql string) string {
 	return shortened(parser.Normalize(shortened(sql, maxNormalized), pingcaperrors.RedactLogEnable), maxShown)
 }
 
+// showingBlockers runs a wait and shows the transactions that it is for meanwhile.
+func (w *waits) showingBlockers(ctx context.Context, r *job.Record, shown *view, wait func(context.Context) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	watching := make(chan struct{})
+	go func() {
+		defer close(watching)
+		_ = w.contain("the watch of blockers", func() error { w.watchBlockers(ctx, r, shown); return nil })
+	}()
+	defer func() {
+		cancel()
+		<-watching
+	}()
+	return wait(ctx)
+}
+
 // judge applies the policy, and returns the blockers in the order in which they are
 // ended. remembered are the texts of statements that were looked up, by digest.
-func (t *task) judge(ctx context.Context, found []blocker, remembered map[string]string) []Blocker {
+func (w *waits) judge(ctx context.Context, found []blocker, remembered map[string]string) []Blocker {
 	known := make(map[uint64]blocker, len(found))
 	asked := make([]job.Blocker, len(found))
 	for i, b := range found {
 		known[b.ConnID] = b
 		asked[i] = b.Blocker
 	}
-	g := t.d.opts.Globals
+	g := w.globals
 	policy := job.BlockerPolicy{
 		IdleTimeout: g.Duration(config.IdleBlockerTimeout), MaxAge: g.Duration(config.BlockerMaxAge),
 		SparedKeys: uint64(g.Int(config.BlockerSparedKeys)), SparedUsers: job.ParseUsers(g.Get(config.BlockerSparedUsers)),
@@ -134,7 +165,7 @@ func (t *task) judge(ctx context.Context, found []blocker, remembered map[string
 		judged[i] = Blocker{Verdict: v, DB: b.db, Started: b.started, SQL: b.sql, Elsewhere: b.elsewhere}
 		if b.sql == "" && b.digest != "" {
 			if _, ok := remembered[b.digest]; !ok {
-				remembered[b.digest] = t.d.statementText(ctx, b.digest)
+				remembered[b.digest] = w.statementText(ctx, b.digest)
 			}
 			judged[i].SQL = remembered[b.digest]
 		}
@@ -144,14 +175,14 @@ func (t *task) judge(ctx context.Context, found []blocker, remembered map[string
 
 // watchBlockers shows who a job waits for, and ends the sessions of those that the
 // policy does not bear.
-func (t *task) watchBlockers(ctx context.Context, r *job.Record) {
+func (w *waits) watchBlockers(ctx context.Context, r *job.Record, shown *view) {
 	start := time.Now()
-	told := false
+	reported := false
 	remembered, ended, idle := make(map[string]string), make(map[uint64]bool), make(idleSpells)
-	defer t.view.setBlockers("", nil)
+	defer shown.setBlockers("", nil)
 	next := time.NewTimer(firstBlockerLook)
 	defer next.Stop()
-	found := t.d.watchElsewhere(ctx, r.TableID, start)
+	found := w.watchElsewhere(ctx, r.TableID, start)
 	var others []blocker
 	var seen time.Time
 	for ; ; next.Reset(blockerInterval) {
@@ -166,7 +197,7 @@ func (t *task) watchBlockers(ctx context.Context, r *job.Record) {
 				others = nil
 			}
 		}
-		sm := t.d.opts.Domain.InfoSyncer().GetSessionManager()
+		sm := w.domain.InfoSyncer().GetSessionManager()
 		if sm == nil {
 			continue
 		}
@@ -177,60 +208,60 @@ func (t *task) watchBlockers(ctx context.Context, r *job.Record) {
 				idle.correct(&all[i], now)
 			}
 		}
-		judged := t.judge(ctx, all, remembered)
-		t.view.setBlockers(blockersText(judged), judged)
-		if !told {
-			told = true
-			t.emit(event.LockWait{Job: event.Job{ID: t.id}, Waited: now.Sub(start), Blockers: blockerNames(judged)})
+		judged := w.judge(ctx, all, remembered)
+		shown.setBlockers(blockersText(judged), judged)
+		if !reported {
+			reported = true
+			w.bus.Emit(event.LockWait{Job: event.Job{ID: r.ID}, Waited: now.Sub(start), Blockers: blockerNames(judged)})
 		}
-		t.endBlockers(sm, r, judged, ended)
+		w.endBlockers(sm, r, judged, ended)
 		if fresh {
-			t.endElsewhere(ctx, sm, r, judged, ended)
+			w.endElsewhere(ctx, sm, r, judged, ended)
 		}
 	}
 }
 
 // endElsewhere is endBlockers for the sessions of other servers.
-func (t *task) endElsewhere(ctx context.Context, sm util.SessionManager, r *job.Record, judged []Blocker, ended map[uint64]bool) {
+func (w *waits) endElsewhere(ctx context.Context, sm util.SessionManager, r *job.Record, judged []Blocker, ended map[uint64]bool) {
 	for _, b := range judged {
 		if !b.End || !b.Elsewhere {
 			continue
 		}
-		if err := t.d.killElsewhere(ctx, sm, b.ConnID); err != nil {
-			t.d.opts.Logger.Info("a session of another server is not ended", zap.Uint64("connection", b.ConnID), zap.Error(err))
+		if err := w.killElsewhere(ctx, sm, b.ConnID); err != nil {
+			w.logger.Info("a session of another server is not ended", zap.Uint64("connection", b.ConnID), zap.Error(err))
 			continue
 		}
-		t.tellEnded(r, b, ended)
+		w.publishEnded(r, b, ended)
 	}
 }
 
 // endBlockers ends the sessions of this server that the policy does not bear. It takes a moment until
-// one has gone; those in ended have been told of already.
-func (t *task) endBlockers(sm util.SessionManager, r *job.Record, judged []Blocker, ended map[uint64]bool) {
+// one has gone; those in ended are already reported.
+func (w *waits) endBlockers(sm util.SessionManager, r *job.Record, judged []Blocker, ended map[uint64]bool) {
 	for _, b := range judged {
 		if !b.End || b.Elsewhere {
 			continue
 		}
 		sm.Kill(b.ConnID, false, false, false)
-		t.tellEnded(r, b, ended)
+		w.publishEnded(r, b, ended)
 	}
 }
 
-// tellEnded tells once of a session that is ended.
-func (t *task) tellEnded(r *job.Record, b Blocker, ended map[uint64]bool) {
+// publishEnded emits once that a session is ended.
+func (w *waits) publishEnded(r *job.Record, b Blocker, ended map[uint64]bool) {
 	if ended[b.ConnID] {
 		return
 	}
 	ended[b.ConnID] = true
-	t.emit(event.IdleBlockerEnded{
-		Job: event.Job{ID: t.id}, Schema: r.DB, Table: r.Table, ConnID: b.ConnID, Age: b.Age, Idle: b.Idle, SQL: b.SQL,
+	w.bus.Emit(event.IdleBlockerEnded{
+		Job: event.Job{ID: r.ID}, Schema: r.DB, Table: r.Table, ConnID: b.ConnID, Age: b.Age, Idle: b.Idle, SQL: b.SQL,
 	})
 }
 
 // statementText is a statement that a session has run, without its literals: that is
 // how TiDB remembers statements.
-func (d *DDL) statementText(ctx context.Context, digest string) string {
-	rows, err := d.sessions.query(ctx, `SELECT digest_text FROM information_schema.statements_summary WHERE digest = %? LIMIT 1`, digest)
+func (w *waits) statementText(ctx context.Context, digest string) string {
+	rows, err := w.sessions.query(ctx, `SELECT digest_text FROM information_schema.statements_summary WHERE digest = %? LIMIT 1`, digest)
 	if err != nil || len(rows) == 0 {
 		return "" // it is not remembered any more
 	}

@@ -2,7 +2,6 @@ package ddl
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -11,12 +10,10 @@ import (
 	"github.com/pingcap/tidb/pkg/domain/infosync"
 	"github.com/pingcap/tidb/pkg/parser/mysql"
 	"github.com/pingcap/tidb/pkg/util"
-	"github.com/pingcap/tidb/pkg/util/chunk"
 	"github.com/tikv/client-go/v2/oracle"
 	"go.uber.org/zap"
 
 	"fastddl/ddl/job"
-	"fastddl/internal/errs"
 	"fastddl/internal/sleep"
 )
 
@@ -40,16 +37,16 @@ const (
 
 // watchElsewhere sends the transactions of other servers that use a table and began before
 // a moment, again and again until ctx ends. It returns nil if there are no others.
-func (d *DDL) watchElsewhere(ctx context.Context, tableID int64, before time.Time) <-chan []blocker {
-	if !d.clustered() {
+func (w *waits) watchElsewhere(ctx context.Context, tableID int64, before time.Time) <-chan []blocker {
+	if !w.clustered {
 		return nil
 	}
 	found := make(chan []blocker)
 	look := func() error {
 		for sleep.For(ctx, elsewhereLook) {
-			others, err := d.blockersElsewhere(ctx, tableID, before)
+			others, err := w.blockersElsewhere(ctx, tableID, before)
 			if err != nil && ctx.Err() == nil {
-				d.opts.Logger.Info("cannot look at the transactions of other servers", zap.Error(err))
+				w.logger.Info("cannot look at the transactions of other servers", zap.Error(err))
 				continue
 			}
 			select {
@@ -59,19 +56,19 @@ func (d *DDL) watchElsewhere(ctx context.Context, tableID int64, before time.Tim
 		}
 		return nil
 	}
-	d.workers.Go(func() {
-		_ = d.contained("the look at the transactions of other servers", look) // it fails by a panic only, which is logged
+	w.spawn(func() {
+		_ = w.contain("the look at the transactions of other servers", look) // it fails by a panic only, which is logged
 	})
 	return found
 }
 
 // blockersElsewhere looks once. A server that does not answer is left out.
-func (d *DDL) blockersElsewhere(ctx context.Context, tableID int64, before time.Time) ([]blocker, error) {
-	rows, err := d.sessions.query(ctx, transactionsElsewhere, strconv.FormatInt(tableID, 10))
+func (w *waits) blockersElsewhere(ctx context.Context, tableID int64, before time.Time) ([]blocker, error) {
+	rows, err := w.sessions.query(ctx, transactionsElsewhere, strconv.FormatInt(tableID, 10))
 	if err != nil {
 		return nil, err
 	}
-	sm := d.opts.Domain.InfoSyncer().GetSessionManager()
+	sm := w.domain.InfoSyncer().GetSessionManager()
 	if sm == nil {
 		return nil, nil
 	}
@@ -93,100 +90,26 @@ func (d *DDL) blockersElsewhere(ctx context.Context, tableID int64, before time.
 	return found, nil
 }
 
-// runningImports are statements that may be IMPORT INTO.
-const runningImports = `SELECT instance, db, info FROM information_schema.cluster_processlist
-	WHERE command = 'Query' AND UPPER(info) LIKE '%IMPORT%INTO%'`
-
-// importsLook bounds the look at the statements of other servers. TiDB asks a server that does not answer for
-// most of a minute, mutePatience: where one cannot be asked the look lasts until TiDB leaves that out.
-const (
-	importsLook  = 5 * time.Second
-	mutePatience = time.Minute
-)
-
-// importsElsewhere says what a job waits for on other servers: a statement IMPORT INTO that brings rows into a table, or a server
-// that does not say what it executes. FROM SELECT there is no job for such a statement, and from files not yet, and the metadata lock
-// does not know of it. So a server that does not answer is waited for until it does, or until it is no server of the cluster any more. One
-// without a status port can never be asked, and is left out.
-func (d *DDL) importsElsewhere(ctx context.Context, tableID int64) (what string, err error) {
-	servers, err := infosync.GetAllServerInfo(ctx)
-	if err != nil {
-		return "", fmt.Errorf("list the servers: %w", err)
-	}
-	if len(servers) < 2 {
-		return "", nil
-	}
-	mute := 0 // without a status port, by which they are asked
-	for _, server := range servers {
-		if server.StatusPort == 0 {
-			mute++
-		}
-	}
-	patience := importsLook
-	if mute > 0 {
-		patience = mutePatience
-	}
-	look, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	rows, silent, err := d.queryServers(look, runningImports)
-	var unanswered error
-	if len(silent) > mute {
-		unanswered = silent[0]
-	}
-	switch {
-	case ctx.Err() != nil:
-		return "", context.Cause(ctx)
-	case err != nil && look.Err() != nil:
-		unanswered = errors.New("a server does not answer")
-	case err != nil:
-		return "", fmt.Errorf("look for imports into the table on other servers: %w", err)
-	}
-	for _, row := range rows {
-		if d.importsInto(ctx, tableID, textAt(row, 1), textAt(row, 2)) {
-			return "IMPORT INTO the table, a statement on " + textAt(row, 0), nil
-		}
-	}
-	if unanswered != nil {
-		d.opts.Logger.Warn("a build waits for a server that does not say what it imports", zap.Error(unanswered))
-		return "other servers to say what they import: " + unanswered.Error(), nil
-	}
-	return "", nil
-}
-
-// queryServers runs a statement that asks all servers of the cluster. TiDB leaves out those that do not answer, with a warning for each.
-func (d *DDL) queryServers(ctx context.Context, query string) (rows []chunk.Row, silent []error, err error) {
-	err = d.sessions.with(func(se *sess.Session) error {
-		if rows, err = se.Execute(internal(ctx), query, "index_build"); err != nil {
-			return err
-		}
-		for _, warning := range se.GetSessionVars().StmtCtx.GetWarnings() {
-			silent = append(silent, errs.OneLine(warning.Err))
-		}
-		return nil
-	})
-	return rows, silent, err
-}
-
 // olderElsewhere are the transactions that use a table and began before a snapshot.
 const olderElsewhere = `SELECT 1 FROM information_schema.cluster_tidb_trx WHERE id < %? AND FIND_IN_SET(%?, related_table_ids) LIMIT 1`
 
 // hasOlderElsewhere is hasOlder for all servers of a cluster. One that does not answer is
 // left out.
-func (d *DDL) hasOlderElsewhere(ctx context.Context, tableID int64, snapshotTS uint64) bool {
+func (w *waits) hasOlderElsewhere(ctx context.Context, tableID int64, snapshotTS uint64) bool {
 	servers, err := infosync.GetAllServerInfo(ctx)
 	if err == nil && len(servers) < 2 {
 		return false
 	}
-	rows, err := d.sessions.query(ctx, olderElsewhere, snapshotTS, strconv.FormatInt(tableID, 10))
+	rows, err := w.sessions.query(ctx, olderElsewhere, snapshotTS, strconv.FormatInt(tableID, 10))
 	if err != nil && ctx.Err() == nil {
-		d.opts.Logger.Info("cannot look at the transactions of other servers", zap.Error(err))
+		w.logger.Info("cannot look at the transactions of other servers", zap.Error(err))
 	}
 	return len(rows) > 0
 }
 
 // killElsewhere ends a session of another server.
-func (d *DDL) killElsewhere(ctx context.Context, sm util.SessionManager, conn uint64) error {
-	return d.sessions.with(func(se *sess.Session) error {
+func (w *waits) killElsewhere(ctx context.Context, sm util.SessionManager, conn uint64) error {
+	return w.sessions.with(func(se *sess.Session) error {
 		session, ok := se.Context.(interface{ SetSessionManager(util.SessionManager) })
 		if !ok {
 			return fmt.Errorf("a %T does not know of other servers", se.Context)

@@ -24,7 +24,7 @@ func (k *killer) Kill(id uint64, _, _, _ bool) { k.killed = append(k.killed, id)
 func TestBlockerIsEndedOnce(t *testing.T) {
 	bus, told := new(event.Bus), []uint64(nil)
 	bus.Subscribe(func(e event.Event) { told = append(told, e.(event.IdleBlockerEnded).ConnID) })
-	task, sm, ended := &task{d: &DDL{opts: Options{Bus: bus}}, id: 7}, new(killer), make(map[uint64]bool)
+	w, sm, ended := &waits{bus: bus}, new(killer), make(map[uint64]bool)
 	judged := func(ids ...uint64) (out []Blocker) {
 		for _, id := range ids {
 			out = append(out, Blocker{Verdict: job.Verdict{Blocker: job.Blocker{ConnID: id}, End: id != 3}, Elsewhere: id == 4})
@@ -32,7 +32,7 @@ func TestBlockerIsEndedOnce(t *testing.T) {
 		return out
 	}
 	for _, ids := range [][]uint64{{1, 3}, {1, 2, 3, 4}, {2, 3}} {
-		task.endBlockers(sm, &job.Record{}, judged(ids...), ended)
+		w.endBlockers(sm, &job.Record{ID: 7}, judged(ids...), ended)
 	}
 	require.Equal(t, []uint64{1, 1, 2, 2}, sm.killed)
 	require.Equal(t, []uint64{1, 2}, told)

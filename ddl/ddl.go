@@ -51,6 +51,8 @@ type DDL struct {
 	records *tables
 	// reports are the tables for people.
 	reports *reports
+	// waits finds what jobs wait for.
+	waits *waits
 	// versions is set by Start.
 	versions *versions
 	// ends counts the jobs that have ended here.
@@ -89,6 +91,10 @@ func New(opts Options) (*DDL, error) {
 	d.ctx, d.cancel = context.WithCancelCause(context.Background())
 	d.sessions = newSessions(d.ctx, opts.Domain)
 	d.reports = &reports{sessions: d.sessions, domain: opts.Domain, logger: opts.Logger}
+	d.waits = &waits{
+		sessions: d.sessions, domain: opts.Domain, globals: opts.Globals, bus: opts.Bus, logger: opts.Logger,
+		clustered: d.clustered(), spawn: d.workers.Go, contain: d.contained,
+	}
 	d.records = &tables{sessions: d.sessions, logger: opts.Logger}
 	return d, nil
 }

@@ -216,8 +216,8 @@ var snapshots = []mutation{
 	},
 	{
 		invariant: "I2", breaks: "statements that are about to import into the table are not waited for",
-		file:   "ddl/waits.go",
-		old:    "what, err = d.importStatement(ctx, tableID)",
+		file:   "ddl/imports.go",
+		old:    "what, err = w.importStatement(ctx, tableID)",
 		new:    "err = ctx.Err()",
 		caught: "sql.TestSnapshotWaitsForStatementsThatImport",
 		shows:  `S was taken beside the import`,
