@@ -11,7 +11,6 @@ import (
 	"github.com/pingcap/tidb/pkg/infoschema"
 	"github.com/pingcap/tidb/pkg/meta/model"
 	"github.com/pingcap/tidb/pkg/util/dbterror"
-	"github.com/tikv/client-go/v2/util"
 	"go.uber.org/zap"
 
 	"fastddl/backfill"
@@ -35,8 +34,8 @@ const (
 // do executes an action. It runs beside the goroutine that owns the machine, and
 // only reads the record.
 func (t *task) do(ctx context.Context, act job.Action, to job.Step) (outcome, error) {
-	if leavesParts(act) {
-		if err := t.recall(ctx); err != nil {
+	if leavesSubtasks(act) {
+		if err := t.scheduler.recall(ctx); err != nil {
 			return outcome{}, err
 		}
 	}
@@ -79,6 +78,16 @@ func (t *task) do(ctx context.Context, act job.Action, to job.Step) (outcome, er
 	return outcome{}, job.Permanent(fmt.Errorf("unknown action %q", act))
 }
 
+// leavesSubtasks says that an action changes what the subtasks of a job depend on, so that no node
+// may build one meanwhile.
+func leavesSubtasks(act job.Action) bool {
+	switch act {
+	case job.ActAwaitTurn, job.ActAwaitVersion, job.ActRepublish, job.ActAwaitOlder, job.ActBackfill, job.ActSleep:
+		return false
+	}
+	return true
+}
+
 // write makes the record of a step durable, with what change does in the same
 // transaction.
 func (t *task) write(ctx context.Context, to job.Step, change func(x *txn, after *job.Record) error) (outcome, error) {
@@ -95,7 +104,7 @@ func (t *task) write(ctx context.Context, to job.Step, change func(x *txn, after
 			if err := change(x, after); err != nil {
 				return err
 			}
-			assertWritten(r, after, t.tenure.name())
+			assertWritten(r, after, t.lease.name())
 			if after.Nodes.Shared {
 				if err := x.deleteParts(after.ID); err != nil {
 					return err
@@ -118,7 +127,7 @@ func (t *task) write(ctx context.Context, to job.Step, change func(x *txn, after
 		if err != nil {
 			return err
 		}
-		assertWritten(r, after, t.tenure.name())
+		assertWritten(r, after, t.lease.name())
 		return x.replaceRecord(after)
 	})
 	if errors.Is(err, errRowTaken) {
@@ -282,11 +291,11 @@ func (t *task) backfill(ctx context.Context, r *job.Record, to job.Step) (outcom
 	defer t.imports.Add(-1)
 	var result backfill.Result
 	var missed bool
-	err = t.watched(kv.WithPermit(charged(ctx, r), t.tenure.permit), func(ctx context.Context) error {
+	err = t.watched(kv.WithPermit(charged(ctx, r.ResourceGroup), t.lease.permit), func(ctx context.Context) error {
 		return t.whileSpace(ctx, func(ctx context.Context) (err error) {
 			result, err = t.d.opts.Backfiller.Backfill(ctx, BackfillTask{
 				Spec:    backfill.Spec{Task: task, Checkpoint: checkpoint, Compared: r.Compare, Differed: r.Differed, Leftovers: r.Leftovers},
-				TempDir: t.d.opts.TempDir, Settings: &t.live, SaveCheckpoint: t.saveCheckpoint, Crew: t.crew(r),
+				TempDir: t.d.opts.TempDir, Settings: &t.live, SaveCheckpoint: t.saveCheckpoint, Crew: t.scheduler.crew(r),
 			})
 			if err == nil {
 				missed, err = t.missedWriters(ctx, r, result.Rows)
@@ -339,15 +348,6 @@ func (d *DDL) buildTask(ctx context.Context, r *job.Record, ts uint64) (backfill
 		JobID: r.ID, Table: table, Indexes: indexes, TS: ts,
 		SQLMode: r.SQLMode, Location: loc, Functions: r.Functions,
 	}, nil
-}
-
-// charged returns a context in which the stores' work is on the account of the job's
-// resource group.
-func charged(ctx context.Context, r *job.Record) context.Context {
-	if r.ResourceGroup == "" {
-		return ctx
-	}
-	return util.WithResourceGroupName(ctx, r.ResourceGroup)
 }
 
 // zoneError is what it means for a job that the time zone of its session cannot be had: it

@@ -69,7 +69,7 @@ func TestAssertions(t *testing.T) {
 		requirePanic(t, test.name, test.wrong, func() { assertStates(r, test.before, test.after) })
 	}
 
-	held := &task{}
+	held := &task{scheduler: &scheduler{}}
 	importing := record(func(r *job.Record) { r.Step, r.SnapshotTS = job.StepSnapshot, 5 })
 	requirePanic(t, "no hold", "does not hold", func() { held.assertHeld(importing) })
 	requirePanic(t, "too early", "imports at step", func() { held.assertHeld(r) })

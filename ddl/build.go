@@ -220,14 +220,14 @@ func (d *DDL) queue(ctx context.Context, sctx sessionctx.Context, req Request) (
 	if req.Shared && d.clustered() {
 		r.Nodes = job.Nodes{Shared: true, Scope: d.opts.Scope(), Max: req.MaxNodes}
 		if req.MaxNodes < 1 {
-			r.Nodes.Max = d.automaticNodes(ctx)
+			r.Nodes.Max = automaticNodes(ctx, d.opts.Storage, d.opts.Logger)
 		}
 	}
 	for _, arg := range req.Indexes {
 		r.Compare = r.Compare || arg.Unique
 	}
 	d.reports.unreported(d.reports.makeReportTables(ctx)) // somebody may have dropped them
-	var in *tenure
+	var in *lease
 	err := d.sessions.inTxn(ctx, func(t *txn) error {
 		if err := t.refuseFlashback(); err != nil {
 			return err
@@ -237,7 +237,7 @@ func (d *DDL) queue(ctx context.Context, sctx sessionctx.Context, req Request) (
 			return fmt.Errorf("generate ID: %w", err)
 		}
 		r.ID, r.RowID, r.CreateTS = id, id, t.ts
-		if in = d.now(); in != nil { // otherwise the first that looks takes it over
+		if in = d.node.now(); in != nil { // otherwise the first that looks takes it over
 			r.Owner = in.name()
 		}
 		if err := t.insertRow(r, req.Settings); err != nil {

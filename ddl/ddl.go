@@ -18,7 +18,6 @@ import (
 	"github.com/pingcap/tidb/pkg/util/dbterror"
 	"go.uber.org/zap"
 
-	"fastddl/ddl/crew"
 	"fastddl/ddl/job"
 	"fastddl/ingest"
 	"fastddl/internal/invariants"
@@ -53,6 +52,8 @@ type DDL struct {
 	reports *reports
 	// waits finds what jobs wait for.
 	waits *waits
+	// node is this node's part in the builds of the cluster.
+	node *node
 	// versions is set by Start.
 	versions *versions
 	// ends counts the jobs that have ended here.
@@ -62,17 +63,8 @@ type DDL struct {
 
 	// mu guards nudge and the fields below.
 	mu sync.Mutex
-	// partsNudge is closed, and replaced, when a part of a build that nodes share may have
-	// changed.
-	partsNudge chan struct{}
-	// hands are the jobs of which this node builds parts.
-	hands map[int64]bool
-	// trouble is what it has failed to build.
-	trouble crew.Trouble
-	// unknown are the jobs of later versions that it has told of.
+	// unknown are the jobs of later versions that are already logged.
 	unknown map[int64]bool
-	// tenure is the one that the node is in, nil if it is in none.
-	tenure *tenure
 	// tasks are the jobs that have not ended, in order of ID.
 	tasks  []*task
 	closed bool
@@ -85,8 +77,7 @@ func New(opts Options) (*DDL, error) {
 		return nil, err
 	}
 	d := &DDL{
-		opts: opts, nudge: make(chan struct{}), partsNudge: make(chan struct{}),
-		hands: make(map[int64]bool), unknown: make(map[int64]bool),
+		opts: opts, nudge: make(chan struct{}), unknown: make(map[int64]bool),
 	}
 	d.ctx, d.cancel = context.WithCancelCause(context.Background())
 	d.sessions = newSessions(d.ctx, opts.Domain)
@@ -96,8 +87,23 @@ func New(opts Options) (*DDL, error) {
 		clustered: d.clustered(), spawn: d.workers.Go, contain: d.contained,
 	}
 	d.records = &tables{sessions: d.sessions, logger: opts.Logger}
+	d.node = newNode(nodeOptions{
+		ctx: d.ctx, spawn: d.workers.Go, contain: d.contained,
+		sessions: d.sessions, cluster: opts.Cluster, builds: opts.Builds, globals: opts.Globals, bus: opts.Bus, logger: opts.Logger,
+		tempDir: opts.TempDir, scope: opts.Scope,
+		builder: opts.Backfiller, buildTask: d.buildTask, removeFiles: d.removeFiles,
+		readable: func(ctx context.Context) error {
+			_, err := d.records.loadJobs(ctx)
+			return err
+		},
+		adopt: d.adopt, answer: d.answerRequests, awaitJobs: d.awaitTasks,
+		obsolete: []string{forgetOldRequests, forgetTakenVersions},
+	})
 	return d, nil
 }
+
+// clustered says that other nodes may run jobs, too.
+func (d *DDL) clustered() bool { return d.opts.Cluster != nil }
 
 // Start makes our tables if they are not there, clears away what an earlier
 // process left behind, and goes on with its jobs; on a cluster also with those that
@@ -129,9 +135,9 @@ func (d *DDL) Start(ctx context.Context) error {
 	d.unsubscribe = d.opts.Bus.Subscribe(d.onEvent)
 	d.inside(func() { _ = d.contained("the number of cores", func() error { d.keepCores(); return nil }) })
 	if d.clustered() {
-		return d.join(ctx)
+		return d.node.join(ctx)
 	}
-	in := d.begin(nil)
+	in := d.node.begin(nil)
 	for _, j := range jobs {
 		if !d.knows(j.record) {
 			continue
@@ -174,15 +180,17 @@ func (d *DDL) WithSystemSession(fn func(sctx sessionctx.Context) error) error {
 }
 
 // launch starts the goroutine of a job. It fails with ErrClosed, or with errLost if the
-// job's tenure has ended.
+// job's lease has ended.
 func (d *DDL) launch(t *task) error {
+	return d.node.during(t.lease, func() error { return d.launchNow(t) })
+}
+
+// launchNow is launch while the lease is the node's.
+func (d *DDL) launchNow(t *task) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
 		return ErrClosed
-	}
-	if t.tenure == nil || t.tenure != d.tenure {
-		return errLost
 	}
 	if slices.ContainsFunc(d.tasks, func(x *task) bool { return x.id == t.id }) {
 		return errLost // one of the two has another epoch; what runs finds out by itself
@@ -192,7 +200,7 @@ func (d *DDL) launch(t *task) error {
 	d.views.Store(t.id, &t.view)
 	d.workers.Go(func() {
 		defer d.left(t)
-		t.run(t.tenure.ctx)
+		t.run(t.lease.ctx)
 	})
 	return nil
 }

@@ -16,9 +16,58 @@ import (
 	"fastddl/kv"
 )
 
+// adopt takes the jobs over whose owners are no members any more, and those that are this
+// node's own without its running them.
+func (d *DDL) adopt(in *lease) error {
+	jobs, err := d.records.loadJobs(in.ctx)
+	if err != nil {
+		return err
+	}
+	in.renew()
+	var members map[string]bool
+	for _, j := range jobs {
+		if d.lookup(j.record.ID) != nil {
+			in.forget(j.record.ID)
+			continue
+		}
+		if j.record.Owner == in.name() {
+			if in.abandoned(j.record) {
+				if err := d.takeOver(in, j); err != nil {
+					return err
+				}
+				in.renew()
+			}
+			continue
+		}
+		if members == nil {
+			// After the jobs: an owner that is missing here has been one, and is none any more.
+			if members, err = d.opts.Cluster.Members(in.ctx); err != nil {
+				return err
+			}
+		}
+		if members[j.record.Owner] {
+			continue
+		}
+		if err := d.takeOver(in, j); err != nil {
+			return err
+		}
+		in.renew()
+	}
+	return nil
+}
+
+// awaitTasks waits until no job of a lease runs any more.
+func (d *DDL) awaitTasks(in *lease) {
+	for _, t := range d.running() {
+		if t.lease == in {
+			<-t.done
+		}
+	}
+}
+
 // takeOver makes a job that nobody runs the node's own, if nobody else was quicker, and
 // goes on with it.
-func (d *DDL) takeOver(in *tenure, found storedJob) error {
+func (d *DDL) takeOver(in *lease, found storedJob) error {
 	if !d.knows(found.record) {
 		return nil
 	}
@@ -174,14 +223,14 @@ func (t *task) fence(ctx context.Context) error {
 	}
 	for attempt := int64(1); ; attempt++ {
 		err := t.whileAnswering(ctx, func(ctx context.Context) error {
-			gone, err := t.goneHolders(ctx)
+			gone, err := t.scheduler.lostSubtasks(ctx)
 			if err != nil {
 				return err
 			}
 			if err := t.fenceOnce(ctx, store, r); err != nil {
 				return err
 			}
-			t.fenced = gone
+			t.scheduler.fencedOff(gone)
 			return nil
 		}, func() {})
 		if err == nil {
@@ -232,23 +281,6 @@ func (t *task) pauseTakeover(ctx context.Context) error {
 		return nil // the job sees by itself that its row is taken
 	}
 	return err
-}
-
-// goneHolders returns the parts whose holders are no members any more, as of before the call
-// of a fence.
-func (t *task) goneHolders(ctx context.Context) ([]crew.Part, error) {
-	if !mayHaveParts(t.shown.Load()) {
-		return nil, nil
-	}
-	parts, err := t.d.loadParts(ctx, t.id)
-	if err != nil {
-		return nil, err
-	}
-	members, err := t.d.opts.Cluster.Members(ctx)
-	if err != nil {
-		return nil, nil // they are fenced off when they are looked for
-	}
-	return crew.Lost(rules(parts), members), nil
 }
 
 // whileAnswering runs fn, which must not look at the record, and complies with requests

@@ -69,7 +69,9 @@ var (
 			"age_seconds DOUBLE", "idle_seconds DOUBLE", "written_keys BIGINT UNSIGNED", "verdict VARCHAR(256)", "statement LONGTEXT",
 		},
 	}
-	reportTables = []*reportTable{&jobsTable, &duplicatesTable, &errorRowsTable, &blockersTable}
+	// historyTables have rows of jobs that have ended.
+	historyTables = []string{jobsTable.name, duplicatesTable.name, errorRowsTable.name}
+	reportTables  = []*reportTable{&jobsTable, &duplicatesTable, &errorRowsTable, &blockersTable}
 )
 
 // maxWaitReason is the number of bytes of a reason that are shown.

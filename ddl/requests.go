@@ -96,7 +96,7 @@ func (d *DDL) takeBack(ctx context.Context, name string, gone bool) error {
 
 // findRequests claims the requests that nobody answers, for jobs of which want is true. The
 // caller releases every one of them.
-func (d *DDL) findRequests(in *tenure, want func(jobID int64) bool) (found []openRequest, err error) {
+func (d *DDL) findRequests(in *lease, want func(jobID int64) bool) (found []openRequest, err error) {
 	open, err := d.records.openRequests(in.ctx, want)
 	if err != nil {
 		return nil, err
@@ -112,19 +112,19 @@ func (d *DDL) findRequests(in *tenure, want func(jobID int64) bool) (found []ope
 // release lets others answer a request, if it is not answered.
 func (d *DDL) release(q openRequest) { d.answering.Delete(q.name) }
 
-// answerRequests hands the requests of other nodes to the jobs of a tenure.
-func (d *DDL) answerRequests(in *tenure) error {
+// answerRequests hands the requests of other nodes to the jobs of a lease.
+func (d *DDL) answerRequests(in *lease) error {
 	if len(d.running()) == 0 {
 		return nil
 	}
 	found, err := d.findRequests(in, func(id int64) bool {
 		t := d.lookup(id)
-		return t != nil && t.tenure == in
+		return t != nil && t.lease == in
 	})
 	for _, q := range found {
 		begun := d.inside(func() { // a job that is busy does not hold up others; it ends with the job
 			defer d.release(q)
-			if t := d.lookup(q.jobID); t != nil && t.tenure == in {
+			if t := d.lookup(q.jobID); t != nil && t.lease == in {
 				t.answer(in.ctx, q, t.send)
 			}
 		})

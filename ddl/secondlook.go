@@ -13,29 +13,10 @@ import (
 	"fastddl/ingest"
 )
 
-// groupsOf returns the rows with equal values that err tells of.
-func groupsOf(err error) []*ingest.DuplicateGroup {
-	var dup *duplicatesAtS
-	if errors.As(err, &dup) {
-		return dup.groups
-	}
-	return nil
-}
-
 // maxSecondLooks is how often a job takes another S because the rows that had equal
 // values at S had them no more. Then the values are handed around so much that the
 // user should know.
 const maxSecondLooks = 3
-
-// duplicatesAtS is the error of a backfill that has found rows with equal values at
-// S. That is the verdict only if they have them still: values that are handed from
-// row to row must not fail a job.
-type duplicatesAtS struct {
-	error  // 1062, permanent
-	groups []*ingest.DuplicateGroup
-}
-
-func (e *duplicatesAtS) Unwrap() error { return e.error }
 
 // secondLook returns the error of a backfill, unless it is of duplicates that are
 // gone: then the job goes back to before S.
@@ -61,7 +42,7 @@ func (t *task) secondLook(ctx context.Context, task backfill.Task, err error) (o
 
 // forgetSnapshot records that the job takes another S.
 func (t *task) forgetSnapshot(ctx context.Context) (outcome, error) {
-	if err := t.recall(ctx); err != nil {
+	if err := t.scheduler.recall(ctx); err != nil {
 		return outcome{}, err
 	}
 	if err := t.holdAfter(ctx, t.shown.Load()); err != nil {

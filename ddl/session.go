@@ -11,6 +11,7 @@ import (
 	"github.com/pingcap/tidb/pkg/meta"
 	"github.com/pingcap/tidb/pkg/sessionctx"
 	"github.com/pingcap/tidb/pkg/util/chunk"
+	"github.com/tikv/client-go/v2/util"
 )
 
 // txn is a transaction over system tables and schema metadata.
@@ -34,6 +35,15 @@ func (t *txn) query(query string, args ...any) ([]chunk.Row, error) {
 // internal marks what is done with ctx as DDL in TiDB's metrics.
 func internal(ctx context.Context) context.Context {
 	return tidbkv.WithInternalSourceType(ctx, tidbkv.InternalTxnDDL)
+}
+
+// charged returns a context in which the stores' work is on the account of a resource
+// group; empty is none.
+func charged(ctx context.Context, resourceGroup string) context.Context {
+	if resourceGroup == "" {
+		return ctx
+	}
+	return util.WithResourceGroupName(ctx, resourceGroup)
 }
 
 // sessions runs statements and transactions in internal sessions of TiDB's.

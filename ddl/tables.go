@@ -31,7 +31,7 @@ func (d *DDL) prepareTables(ctx context.Context) error {
 
 // shortenHistory deletes the oldest jobs, also from the tables for people.
 func (d *DDL) shortenHistory(ctx context.Context) error {
-	return d.records.shortenHistory(ctx, jobsTable.name, duplicatesTable.name, errorRowsTable.name)
+	return d.records.shortenHistory(ctx, historyTables...)
 }
 
 // keepHistoryShort is called when a job has ended.

@@ -5,13 +5,11 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/tikv/client-go/v2/oracle"
 	"go.uber.org/zap"
 
 	"fastddl/config"
-	"fastddl/ddl/crew"
 	"fastddl/ddl/job"
 	"fastddl/event"
 	"fastddl/ingest"
@@ -23,8 +21,8 @@ import (
 type task struct {
 	d  *DDL
 	id int64
-	// tenure is the one that the node has taken the job in.
-	tenure *tenure
+	// lease is the one that the node has taken the job in.
+	lease *lease
 
 	// machine belongs to the goroutine.
 	machine *job.Machine
@@ -41,15 +39,8 @@ type task struct {
 
 	// imports is how many imports are under way here.
 	imports atomic.Int32
-	// partsOut says that other nodes may build parts of the job. It belongs to the action
-	// that is under way.
-	partsOut bool
-	// fenced are the parts whose holders were gone when the last owner was fenced off, and are
-	// so too. fences is how often holders of parts were fenced off here, and fencedAt when last.
-	// They belong to the action that is under way.
-	fenced   []crew.Part
-	fences   int
-	fencedAt time.Time
+	// scheduler divides builds of the job among nodes.
+	scheduler *scheduler
 	// tempFull is how often in a row a build has found no room in the temp folder. It belongs to
 	// the action that is under way.
 	tempFull int
@@ -96,13 +87,19 @@ var (
 	errStopped = errors.New("ddl: the job was stopped")
 )
 
-func newTask(d *DDL, in *tenure, m *job.Machine, s job.Settings) *task {
-	t := &task{d: d, id: m.Record().ID, tenure: in, machine: m, settings: s, lost: make(chan *keeper), inbox: make(chan message), done: make(chan struct{})}
-	t.partsOut = d.clustered() && mayHaveParts(m.Record())
+func newTask(d *DDL, in *lease, m *job.Machine, s job.Settings) *task {
+	t := &task{d: d, id: m.Record().ID, lease: in, machine: m, settings: s, lost: make(chan *keeper), inbox: make(chan message), done: make(chan struct{})}
+	t.scheduler = newScheduler(d.node, in, t, m.Record())
 	t.live.Set(liveSettings(s))
 	t.show()
 	return t
 }
+
+// record returns the record as of the last change.
+func (t *task) record() *job.Record { return t.shown.Load() }
+
+// setWait shows what the job waits for.
+func (t *task) setWait(reason string) { t.view.setWait(reason) }
 
 // show publishes a copy of the record: the machine changes its own.
 func (t *task) show() {
@@ -123,7 +120,7 @@ func (t *task) run(ctx context.Context) {
 	defer close(t.done)
 	defer t.stopKeeper()
 	defer t.releaseLeft()
-	report := reporter{sessions: t.d.sessions, record: t.shown.Load, info: t.info, emit: t.emit, contain: t.d.contained}
+	report := reporter{sessions: t.d.sessions, record: t.record, info: t.info, emit: t.emit, contain: t.d.contained}
 	defer report.start(ctx)()
 	err := t.d.contained("the loop of a job", func() error { return t.loop(ctx) })
 	r := t.machine.Record()
@@ -250,7 +247,7 @@ func (t *task) conclude(ctx context.Context, act job.Action, to job.Step, o outc
 	if t.machine.Record().Ended() {
 		return nil
 	}
-	if err := t.tenure.permit(); err != nil {
+	if err := t.lease.permit(); err != nil {
 		return err
 	}
 	if t.progressed.Swap(false) {

@@ -113,10 +113,7 @@ func (d *DDL) undoUnreadable(ctx context.Context, id int64) error {
 		d.opts.Cluster.Notify(ctx)
 		return nil
 	}
-	d.mu.Lock()
-	in := d.tenure
-	d.mu.Unlock()
-	return d.launch(newTask(d, in, job.ResumeMachine(found.record), found.settings))
+	return d.launch(newTask(d, d.node.now(), job.ResumeMachine(found.record), found.settings))
 }
 
 // reconstruct makes r, of which only the ID is known, the record of a job that is to be undone. It fails if it cannot be told for certain

@@ -229,7 +229,7 @@ var edge = []mutation{
 	},
 	{
 		invariant: "entries", breaks: "the rows that a node has found in its part are lost",
-		file:   "ddl/parts.go",
+		file:   "ddl/failure.go",
 		old:    "f.Duplicates, f.Rows = rows.Duplicates, rows.Rows",
 		new:    "f.Duplicates = rows.Duplicates",
 		caught: "ddl.TestVerdictsOfParts",

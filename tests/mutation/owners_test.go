@@ -45,7 +45,7 @@ var owners = []mutation{
 	},
 	{
 		invariant: "I8", breaks: "a part that a node has just claimed counts as lost",
-		file:   "ddl/handview.go",
+		file:   "ddl/executorview.go",
 		old:    "\t\tfor i, p := range parts {",
 		new:    "\t\tparts = held.all()\n\t\tfor i, p := range parts {",
 		caught: "sql.TestLooksBesideClaims",
@@ -85,7 +85,7 @@ var owners = []mutation{
 	},
 	{
 		invariant: "I8", breaks: "a build imports whatever the clock says",
-		file:   "ddl/tenure.go",
+		file:   "ddl/lease.go",
 		old:    "\tif !in.alive() {\n\t\treturn errLost\n\t}\n\treturn nil",
 		new:    "\treturn nil",
 		caught: "sql.TestLateBuild",

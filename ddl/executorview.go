@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// handInterval is how often a node looks whether a part that it builds is still its
+	// executorInterval is how often a node looks whether a part that it builds is still its
 	// own and wanted, and under which settings.
-	handInterval = 400 * time.Millisecond
+	executorInterval = 400 * time.Millisecond
 	// partReportInterval is how often it shows how far it is.
 	partReportInterval = time.Second
 )
@@ -44,7 +44,7 @@ func (v *partView) bus(node *event.Bus) (bus *event.Bus, unsubscribe func()) {
 }
 
 // of is how much is read and imported of a part: the rows of all parts are the first one's,
-// and the percentage is everybody's.
+// and the percentage is that of each.
 func (v *partView) of(first bool) (rows, imported int64, percent float64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -68,14 +68,14 @@ func (v *partView) now() (stage string, rowsPerSecond float64) {
 // watch looks after what is being built, until ctx ends and stop has returned: it shows how
 // far that is, follows the job's settings, and ends the build when a part is not wanted any
 // more, or not this node's.
-func (h *hand) watch(ctx context.Context, cancel context.CancelCauseFunc, held *holding) (stop func()) {
+func (h *executor) watch(ctx context.Context, cancel context.CancelCauseFunc, held *holding) (stop func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = h.d.contained("the watch of a part", func() error {
+		_ = h.n.opts.contain("the watch of a part", func() error {
 			var reported time.Time
 			for {
-				nudged := h.d.partsNudged()
+				nudged := h.n.nudged()
 				report := time.Since(reported) >= partReportInterval
 				if report {
 					reported = time.Now()
@@ -83,7 +83,7 @@ func (h *hand) watch(ctx context.Context, cancel context.CancelCauseFunc, held *
 				if err := h.look(ctx, held, report); errors.Is(err, errLost) || errors.Is(err, errHalted) {
 					cancel(err)
 				}
-				if !sleep.Unless(ctx, handInterval, nudged) {
+				if !sleep.Unless(ctx, executorInterval, nudged) {
 					return nil
 				}
 			}
@@ -92,11 +92,11 @@ func (h *hand) watch(ctx context.Context, cancel context.CancelCauseFunc, held *
 	return func() { <-done }
 }
 
-// look fails with errLost or errHalted if a part is not to be built by this node. What else
-// goes wrong is made up for by the next look.
-func (h *hand) look(ctx context.Context, held *holding, report bool) error {
+// look fails with errLost or errHalted if a part is not to be built by this node. The next look
+// makes up for other errors.
+func (h *executor) look(ctx context.Context, held *holding, report bool) error {
 	parts := held.all() // before the transaction: it would not see that a later one is claimed
-	return h.d.sessions.inTxn(ctx, func(x *txn) error {
+	return h.n.opts.sessions.inTxn(ctx, func(x *txn) error {
 		r, settings, err := x.readRecord(h.jobID)
 		if err != nil {
 			return err
@@ -129,10 +129,10 @@ func (h *hand) look(ctx context.Context, held *holding, report bool) error {
 }
 
 // show writes how far a part is.
-func (h *hand) show(x *txn, held *holding, p *heldPart, first bool) error {
+func (h *executor) show(x *txn, held *holding, p *heldPart, first bool) error {
 	rows, imported, percent := held.shown.of(first)
 	stage, speed := held.shown.now()
-	now := h.d.opts.Backfiller.Held(h.jobID)
+	now := h.n.opts.builder.Held(h.jobID)
 	if !first {
 		speed, now.Workers = 0, 0
 	}

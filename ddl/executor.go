@@ -22,13 +22,16 @@ import (
 	"fastddl/kv"
 )
 
+// tempPause is how long this node avoids parts that have found no room in the temp folder.
+const tempPause = time.Second
+
 // errHalted ends the build of a part that is not wanted at the moment.
 var errHalted = errors.New("ddl: the part is not wanted at the moment")
 
-// hand builds or compares parts of one job for this node, as long as there are any.
-type hand struct {
-	d     *DDL
-	in    *tenure
+// executor builds or compares parts of one job for this node, as long as there are any.
+type executor struct {
+	n     *node
+	in    *lease
 	jobID int64
 	last  int64 // part that it has claimed, -1 if none
 }
@@ -69,44 +72,54 @@ func (h *holding) has(number int64) bool {
 	return slices.ContainsFunc(h.all(), func(p *heldPart) bool { return p.Number == number })
 }
 
-// help has this node build parts that are open, of whatever job, and look after those that
+// builder builds and compares subtasks.
+type builder interface {
+	// BackfillParts makes the entries of parts of the rows, and does not verify them.
+	BackfillParts(ctx context.Context, t PartsTask) ([]backfill.PartResult, error)
+	// ComparePart sums up a part of a comparison.
+	ComparePart(ctx context.Context, t PartTask) (backfill.PartResult, error)
+	// Held is what the build of a job has and waits for; zero if there is none.
+	Held(jobID int64) ingest.Held
+}
+
+// startExecutors has this node build parts that are open, of any job, and look after those that
 // are its own since a claim whose answer was lost.
-func (d *DDL) help(in *tenure) error {
-	rows, err := d.sessions.query(in.ctx, `SELECT DISTINCT job_id FROM mysql.fastddl_build_parts WHERE wanted AND state = %? OR state = %? AND holder = %?`,
+func (n *node) startExecutors(in *lease) error {
+	rows, err := n.opts.sessions.query(in.ctx, `SELECT DISTINCT job_id FROM mysql.fastddl_build_parts WHERE wanted AND state = %? OR state = %? AND holder = %?`,
 		string(crew.Open), string(crew.Held), in.name())
 	if err != nil {
 		return err
 	}
 	for _, row := range rows {
-		d.lendHand(in, row.GetInt64(0))
+		n.startExecutor(in, row.GetInt64(0))
 	}
 	return nil
 }
 
-// lendHand begins to build parts of a job, unless this node does already, or has enough to
-// do: each part takes a worker at the least.
-func (d *DDL) lendHand(in *tenure, jobID int64) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed || in != d.tenure || d.hands[jobID] || len(d.hands) >= background.Cores() {
+// startExecutor begins to build parts of a job, unless this node does already, or has enough to
+// do: each part takes one worker or more.
+func (n *node) startExecutor(in *lease, jobID int64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if in.ctx.Err() != nil || in != n.lease || n.executing[jobID] || len(n.executing) >= background.Cores() {
 		return
 	}
-	d.hands[jobID] = true
-	in.hands.Go(func() {
+	n.executing[jobID] = true
+	in.executors.Go(func() {
 		defer func() {
-			d.mu.Lock()
-			defer d.mu.Unlock()
-			delete(d.hands, jobID)
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			delete(n.executing, jobID)
 		}()
-		h := &hand{d: d, in: in, jobID: jobID, last: -1}
-		if err := d.contained("the build of parts", h.run); err != nil && in.ctx.Err() == nil {
-			d.opts.Logger.Warn("cannot help with an index build", zap.Int64("job", jobID), zap.Error(err))
+		h := &executor{n: n, in: in, jobID: jobID, last: -1}
+		if err := n.opts.contain("the build of parts", h.run); err != nil && in.ctx.Err() == nil {
+			n.opts.logger.Warn("cannot help with an index build", zap.Int64("job", jobID), zap.Error(err))
 		}
 	})
 }
 
 // run builds parts until there is none for this node.
-func (h *hand) run() error {
+func (h *executor) run() error {
 	for h.in.ctx.Err() == nil {
 		held := new(holding)
 		p, err := h.claim(held)
@@ -123,12 +136,12 @@ func (h *hand) run() error {
 // claim takes a part of the job, the first or one more to what is held, and returns nil if
 // there is none for this node. It locks the job's record, so that no two nodes claim at the
 // same time, and none after the job has changed.
-func (h *hand) claim(held *holding) (claimed *heldPart, err error) {
+func (h *executor) claim(held *holding) (claimed *heldPart, err error) {
 	var record *job.Record
 	var settings job.Settings
 	var snapshotTS uint64
 	first, released := len(held.all()) == 0, false
-	err = h.d.sessions.inTxn(h.in.ctx, func(x *txn) error {
+	err = h.n.opts.sessions.inTxn(h.in.ctx, func(x *txn) error {
 		claimed = nil
 		r, s, err := x.lockRecord(h.jobID)
 		if err != nil || r == nil {
@@ -147,7 +160,7 @@ func (h *hand) claim(held *holding) (claimed *heldPart, err error) {
 		}
 		c := crew.Claimant{
 			Member: h.in.name(), MaxNodes: r.Nodes.Max, Last: h.last,
-			Avoid: func(number int64) bool { return h.d.avoids(h.jobID, number) },
+			Avoid: func(number int64) bool { return h.n.avoids(h.jobID, number) },
 		}
 		if !first {
 			c.Holds = held.has
@@ -167,8 +180,8 @@ func (h *hand) claim(held *holding) (claimed *heldPart, err error) {
 		return x.setPart(h.jobID, claimed.Part)
 	})
 	if err == nil && released {
-		h.d.nudgeParts()
-		h.d.opts.Cluster.Notify(h.in.ctx)
+		h.n.nudgeSubtasks()
+		h.n.opts.cluster.Notify(h.in.ctx)
 	}
 	if err != nil || claimed == nil {
 		return nil, err
@@ -183,8 +196,8 @@ func (h *hand) claim(held *holding) (claimed *heldPart, err error) {
 }
 
 // release opens parts that this node holds by claims whose answers were lost. There is one
-// hand for a job in each tenure, so nobody builds them.
-func (h *hand) release(x *txn, forgotten []crew.Part) (released bool, err error) {
+// executor for a job in each lease, so none builds them.
+func (h *executor) release(x *txn, forgotten []crew.Part) (released bool, err error) {
 	for _, p := range forgotten {
 		if !h.in.alive() {
 			return false, errLost
@@ -196,15 +209,15 @@ func (h *hand) release(x *txn, forgotten []crew.Part) (released bool, err error)
 	return len(forgotten) > 0, nil
 }
 
-// next claims one more part to build with those that are held. What goes wrong with that is
+// next claims one more part to build with those that are held. An error of that is
 // no error of theirs.
-func (h *hand) next(held *holding) (p backfill.HeldPart, ok bool) {
+func (h *executor) next(held *holding) (p backfill.HeldPart, ok bool) {
 	if held.all()[0].Failures > 0 { // it may fail again
 		return p, false
 	}
 	claimed, err := h.claim(held)
 	if err != nil && h.in.ctx.Err() == nil {
-		h.d.opts.Logger.Info("cannot claim another part of an index build", zap.Int64("job", h.jobID), zap.Error(err))
+		h.n.opts.logger.Info("cannot claim another part of an index build", zap.Int64("job", h.jobID), zap.Error(err))
 	}
 	if claimed == nil {
 		return p, false
@@ -232,8 +245,8 @@ func (p *heldPart) read(x *txn, jobID int64) error {
 
 // eligible says that this node may build parts of a job. Its owner always may: otherwise a
 // job whose scope has lost its last node would wait for ever.
-func (h *hand) eligible(r *job.Record) bool {
-	return r.Known() && (r.Owner == h.in.name() || r.Nodes.Scope == h.d.opts.Scope())
+func (h *executor) eligible(r *job.Record) bool {
+	return r.Known() && (r.Owner == h.in.name() || r.Nodes.Scope == h.n.opts.scope())
 }
 
 // wantsParts says that a job is at the point where parts at a snapshot are built, or
@@ -245,7 +258,7 @@ func wantsParts(r *job.Record, snapshotTS uint64) bool {
 }
 
 // build builds what is held, and more with it, and gives all back as it is then.
-func (h *hand) build(held *holding) error {
+func (h *executor) build(held *holding) error {
 	ctx, cancel := context.WithCancelCause(h.in.ctx)
 	defer cancel(nil)
 	stop := h.watch(ctx, cancel, held)
@@ -253,8 +266,8 @@ func (h *hand) build(held *holding) error {
 	cause := context.Cause(ctx)
 	cancel(nil)
 	stop()
-	if err := h.d.removeFiles(h.jobID); err != nil {
-		h.d.opts.Logger.Warn("the files of a part stay until the next one of its job", zap.Int64("job", h.jobID), zap.Error(err))
+	if err := h.n.opts.removeFiles(h.jobID); err != nil {
+		h.n.opts.logger.Warn("the files of a part stay until the next one of its job", zap.Int64("job", h.jobID), zap.Error(err))
 	}
 	parts := held.all()
 	back := make([]returned, len(parts))
@@ -266,7 +279,7 @@ func (h *hand) build(held *holding) error {
 	case !h.in.alive() || errors.Is(cause, errLost):
 		return errLost // they are another node's now, or will be
 	case err == nil:
-		h.d.noteSuccess(h.jobID)
+		h.n.noteSuccess(h.jobID)
 		for i := range back {
 			back[i].to, back[i].result = crew.Done, results[i]
 		}
@@ -274,18 +287,18 @@ func (h *hand) build(held *holding) error {
 	case errors.Is(err, kv.ErrSnapshotTooOld), job.IsPermanent(err):
 		first.to, first.result, first.err = crew.Failed, failureOf(err), err
 	case errs.NoSpace(err): // nothing is wrong with the job; this node rests
-		h.d.opts.Logger.Warn("parts of an index build have found no room here and are given back", zap.Int64("job", h.jobID), zap.Error(err))
+		h.n.opts.logger.Warn("parts of an index build have found no room here and are given back", zap.Int64("job", h.jobID), zap.Error(err))
 		for i := range back {
 			back[i].err = err
 		}
-		h.d.noteFailure(h.jobID, first.Number, minTempPause)
+		h.n.noteFailure(h.jobID, first.Number, tempPause)
 	default: // the first one's failure: it is built alone then
 		first.Failures++
 		for i := range back {
 			back[i].err = err
 		}
-		h.d.noteFailure(h.jobID, first.Number, job.Backoff(first.Failures))
-		h.d.opts.Bus.Emit(event.Retry{
+		h.n.noteFailure(h.jobID, first.Number, job.Backoff(first.Failures))
+		h.n.opts.bus.Emit(event.Retry{
 			Job: event.Job{ID: h.jobID}, Op: fmt.Sprintf("part %d", first.Number), Attempt: int(first.Failures), Err: err,
 		})
 	}
@@ -294,25 +307,25 @@ func (h *hand) build(held *holding) error {
 
 // backfill makes the entries of the parts durable, or sums up what is to be compared, and
 // returns a result for each part.
-func (h *hand) backfill(ctx context.Context, held *holding) (results []backfill.PartResult, err error) {
-	err = h.d.contained("the build of a part", func() error {
-		task, err := h.d.buildTask(ctx, held.record, held.snapshotTS)
+func (h *executor) backfill(ctx context.Context, held *holding) (results []backfill.PartResult, err error) {
+	err = h.n.opts.contain("the build of a part", func() error {
+		task, err := h.n.opts.buildTask(ctx, held.record, held.snapshotTS)
 		if err != nil {
 			return err
 		}
-		bus, unsubscribe := held.shown.bus(h.d.opts.Bus)
+		bus, unsubscribe := held.shown.bus(h.n.opts.bus)
 		defer unsubscribe()
 		first := held.all()[0]
-		ctx := kv.WithPermit(charged(ctx, held.record), h.in.permit)
+		ctx := kv.WithPermit(charged(ctx, held.record.ResourceGroup), h.in.permit)
 		if first.spec.Compares() {
-			result, err := h.d.opts.Backfiller.ComparePart(ctx, PartTask{
+			result, err := h.n.opts.builder.ComparePart(ctx, PartTask{
 				PartSpec: backfill.PartSpec{Task: task, Part: first.spec},
-				TempDir:  h.d.opts.TempDir, Settings: &held.live, Bus: bus,
+				TempDir:  h.n.opts.tempDir, Settings: &held.live, Bus: bus,
 			})
 			results = []backfill.PartResult{result}
 			return err
 		}
-		results, err = h.d.opts.Backfiller.BackfillParts(ctx, PartsTask{
+		results, err = h.n.opts.builder.BackfillParts(ctx, PartsTask{
 			PartsSpec: backfill.PartsSpec{
 				Task: task, First: backfill.HeldPart{Part: first.spec, Checkpoint: first.checkpoint},
 				Next: func(context.Context) (backfill.HeldPart, bool, error) {
@@ -321,7 +334,7 @@ func (h *hand) backfill(ctx context.Context, held *holding) (results []backfill.
 				},
 				Save: func(ctx context.Context, checkpoints [][]byte) error { return h.save(ctx, held, checkpoints) },
 			},
-			TempDir: h.d.opts.TempDir, Settings: &held.live, Bus: bus,
+			TempDir: h.n.opts.tempDir, Settings: &held.live, Bus: bus,
 		})
 		return err
 	})
@@ -329,7 +342,7 @@ func (h *hand) backfill(ctx context.Context, held *holding) (results []backfill.
 }
 
 // save keeps checkpoints of the parts that were claimed first.
-func (h *hand) save(ctx context.Context, held *holding, checkpoints [][]byte) error {
+func (h *executor) save(ctx context.Context, held *holding, checkpoints [][]byte) error {
 	parts := held.all()[:len(checkpoints)]
 	return h.write(ctx, parts, func(x *txn) error {
 		for i, p := range parts {
@@ -344,8 +357,8 @@ func (h *hand) save(ctx context.Context, held *holding, checkpoints [][]byte) er
 
 // write writes for parts that this node holds; it fails with errLost if it does not hold
 // them all.
-func (h *hand) write(ctx context.Context, parts []*heldPart, fn func(x *txn) error) error {
-	return h.d.sessions.inTxn(ctx, func(x *txn) error {
+func (h *executor) write(ctx context.Context, parts []*heldPart, fn func(x *txn) error) error {
+	return h.n.opts.sessions.inTxn(ctx, func(x *txn) error {
 		if !h.in.alive() {
 			return errLost
 		}
@@ -372,7 +385,7 @@ type returned struct {
 }
 
 // giveBack gives the parts back, and tries that until they are no longer the node's.
-func (h *hand) giveBack(held *holding, parts []returned) error {
+func (h *executor) giveBack(held *holding, parts []returned) error {
 	results := make([]any, len(parts))
 	for i, p := range parts {
 		if p.result == nil {
@@ -399,8 +412,8 @@ func (h *hand) giveBack(held *holding, parts []returned) error {
 			return nil
 		})
 		if err == nil {
-			h.d.nudgeParts()
-			h.d.opts.Cluster.Notify(ctx)
+			h.n.nudgeSubtasks()
+			h.n.opts.cluster.Notify(ctx)
 			return nil
 		}
 		if errors.Is(err, errLost) || !h.in.alive() || !sleep.For(ctx, job.Backoff(attempt)) {
@@ -410,7 +423,7 @@ func (h *hand) giveBack(held *holding, parts []returned) error {
 }
 
 // putBack writes the row of one part.
-func (h *hand) putBack(x *txn, held *holding, p returned, result any, first bool) error {
+func (h *executor) putBack(x *txn, held *holding, p returned, result any, first bool) error {
 	if err := x.setPart(h.jobID, p.Released(p.to)); err != nil {
 		return err
 	}
@@ -430,20 +443,20 @@ func (h *hand) putBack(x *txn, held *holding, p returned, result any, first bool
 const maxPartError = 4096
 
 // noteFailure keeps this node from a part for a while. Other nodes may take it at once.
-func (d *DDL) noteFailure(jobID, number int64, avoid time.Duration) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.trouble.Failed(time.Now(), jobID, number, avoid)
+func (n *node) noteFailure(jobID, number int64, avoid time.Duration) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.trouble.Failed(time.Now(), jobID, number, avoid)
 }
 
-func (d *DDL) noteSuccess(jobID int64) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.trouble.Succeeded(jobID)
+func (n *node) noteSuccess(jobID int64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.trouble.Succeeded(jobID)
 }
 
-func (d *DDL) avoids(jobID, number int64) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.trouble.Avoids(time.Now(), jobID, number)
+func (n *node) avoids(jobID, number int64) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.trouble.Avoids(time.Now(), jobID, number)
 }

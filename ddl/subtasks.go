@@ -4,20 +4,15 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/pingcap/tidb/pkg/parser/terror"
 	"github.com/pingcap/tidb/pkg/util/chunk"
 
 	"fastddl/backfill"
 	"fastddl/ddl/crew"
-	"fastddl/ddl/job"
-	"fastddl/ingest"
-	"fastddl/kv"
 )
 
 // The parts of index builds that several nodes share. What decides is the first line of
@@ -31,7 +26,7 @@ const createPartsTable = `CREATE TABLE IF NOT EXISTS mysql.fastddl_build_parts (
 		spec LONGBLOB NOT NULL, checkpoint LONGBLOB, result LONGBLOB,
 		PRIMARY KEY (job_id, part) CLUSTERED)`
 
-// What a part has come to may be large, and lies in its row: it is read when all are there, and
+// The result of a part may be large, and lies in its row: it is read when all are there, and
 // rows of parts that are done are not looked at again.
 const partColumns = `part, snapshot_ts, round, state, wanted, holder, hold_epoch, failures, row_count, imported_rows, percent, error,
 	IF(state = 'failed', result, NULL)`
@@ -47,7 +42,7 @@ type part struct {
 	percent        float64
 	// err is what an attempt has failed with last.
 	err string
-	// outcome is what has become of a part that has failed.
+	// outcome is the error of a part that has failed.
 	outcome []byte
 }
 
@@ -88,8 +83,8 @@ func (t *txn) part(jobID, number int64) (*part, error) {
 }
 
 // loadParts is parts outside a transaction.
-func (d *DDL) loadParts(ctx context.Context, jobID int64) ([]part, error) {
-	rows, err := d.sessions.query(ctx, `SELECT `+partColumns+` FROM mysql.fastddl_build_parts WHERE job_id = %? ORDER BY part`, jobID)
+func loadParts(ctx context.Context, s *sessions, jobID int64) ([]part, error) {
+	rows, err := s.query(ctx, `SELECT `+partColumns+` FROM mysql.fastddl_build_parts WHERE job_id = %? ORDER BY part`, jobID)
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +92,7 @@ func (d *DDL) loadParts(ctx context.Context, jobID int64) ([]part, error) {
 }
 
 // refreshParts loads those of parts that were not done, into their places.
-func (d *DDL) refreshParts(ctx context.Context, jobID int64, parts []part) error {
+func refreshParts(ctx context.Context, s *sessions, jobID int64, parts []part) error {
 	var open []string
 	for i := range parts {
 		if parts[i].State != crew.Done {
@@ -107,7 +102,7 @@ func (d *DDL) refreshParts(ctx context.Context, jobID int64, parts []part) error
 	if len(open) == 0 {
 		return nil
 	}
-	rows, err := d.sessions.query(ctx, `SELECT `+partColumns+` FROM mysql.fastddl_build_parts WHERE job_id = %? AND part IN (`+strings.Join(open, ", ")+`) ORDER BY part`, jobID)
+	rows, err := s.query(ctx, `SELECT `+partColumns+` FROM mysql.fastddl_build_parts WHERE job_id = %? AND part IN (`+strings.Join(open, ", ")+`) ORDER BY part`, jobID)
 	if err != nil {
 		return err
 	}
@@ -147,7 +142,7 @@ func (t *txn) setPart(jobID int64, p crew.Part) error {
 		string(p.State), p.Holder, p.Epoch, p.Failures, jobID, p.Number)
 }
 
-// insertParts writes at most n parts of what there is to do, wanted and open, for a job that
+// insertParts cuts the work into n parts at most, wanted and open, for a job that
 // has none.
 func (t *txn) insertParts(jobID int64, w backfill.SharedWork, n int) error {
 	for i, spec := range w.Cut(n) {
@@ -163,7 +158,7 @@ func (t *txn) insertParts(jobID int64, w backfill.SharedWork, n int) error {
 	return nil
 }
 
-// deleteParts removes the parts of a job. Nobody may hold one.
+// deleteParts removes the parts of a job. No node may hold one.
 func (t *txn) deleteParts(jobID int64) error {
 	return t.exec(`DELETE FROM mysql.fastddl_build_parts WHERE job_id = %?`, jobID)
 }
@@ -176,9 +171,9 @@ func (t *txn) wantParts(jobID int64, parts []part) error {
 	return t.exec(`UPDATE mysql.fastddl_build_parts SET wanted = TRUE WHERE job_id = %? AND NOT wanted`, jobID)
 }
 
-// partResults returns what the parts of some work have come to, of which all are done.
-func (d *DDL) partResults(ctx context.Context, jobID int64, w backfill.SharedWork, parts int) ([]backfill.PartResult, error) {
-	rows, err := d.sessions.query(ctx, `SELECT part, result FROM mysql.fastddl_build_parts WHERE job_id = %? AND snapshot_ts = %? AND round = %? AND state = %?
+// partResults returns the results of the parts of some work, of which all are done.
+func partResults(ctx context.Context, s *sessions, jobID int64, w backfill.SharedWork, parts int) ([]backfill.PartResult, error) {
+	rows, err := s.query(ctx, `SELECT part, result FROM mysql.fastddl_build_parts WHERE job_id = %? AND snapshot_ts = %? AND round = %? AND state = %?
 		ORDER BY part`, jobID, w.TS, w.Round, string(crew.Done))
 	if err != nil {
 		return nil, err
@@ -193,60 +188,4 @@ func (d *DDL) partResults(ctx context.Context, jobID int64, w backfill.SharedWor
 		}
 	}
 	return results, nil
-}
-
-// partFailure is the error of a part that cannot be built, as its row holds it.
-type partFailure struct {
-	Error *terror.Error `json:"error"`
-	// Shown, Duplicates and Rows are those of a verdict on the rows.
-	Shown      *terror.Error            `json:"shown,omitempty"`
-	Duplicates []job.Duplicate          `json:"duplicates,omitempty"`
-	Rows       []job.BadRow             `json:"rows,omitempty"`
-	Groups     []*ingest.DuplicateGroup `json:"groups,omitempty"`
-	// TooOld says that the snapshot is lost. The index can be built at another one.
-	TooOld bool `json:"too_old,omitempty"`
-}
-
-// failureOf describes err, which is permanent, or says that the snapshot is lost.
-func failureOf(err error) partFailure {
-	f := partFailure{Error: job.ErrorOf(err), Groups: groupsOf(err), TooOld: errors.Is(err, kv.ErrSnapshotTooOld)}
-	var rows *job.RowsError
-	if errors.As(err, &rows) {
-		f.Duplicates, f.Rows = rows.Duplicates, rows.Rows
-		if rows.Shown != nil {
-			f.Shown = job.ErrorOf(rows.Shown)
-		}
-	}
-	return f
-}
-
-// err is the error that the failure was made of, as far as others look at it.
-func (f *partFailure) err() error {
-	if f.TooOld {
-		return fmt.Errorf("%w: %s", kv.ErrSnapshotTooOld, f.Error.GetMsg())
-	}
-	var err error = f.Error
-	if f.Shown != nil || len(f.Duplicates)+len(f.Rows) > 0 {
-		rows := &job.RowsError{Err: err, Duplicates: f.Duplicates, Rows: f.Rows}
-		switch {
-		case f.Shown != nil:
-			rows.Shown = f.Shown
-		case len(f.Duplicates) > 0: // a node of an earlier version has found them
-			rows.Shown = job.WithoutValues(f.Error)
-		}
-		err = rows
-	}
-	if err = job.Permanent(err); len(f.Groups) > 0 {
-		err = &duplicatesAtS{err, f.Groups}
-	}
-	return err
-}
-
-// partError returns the error of a part that has failed.
-func partError(p part) error {
-	var f partFailure
-	if err := json.Unmarshal(p.outcome, &f); err != nil {
-		return fmt.Errorf("decode the error of part %d: %w", p.Number, err)
-	}
-	return f.err()
 }

@@ -24,29 +24,28 @@ func (m *lastingMember) Leave(context.Context) error {
 	return nil
 }
 
-// TestDeafMemberLeaves: a node that hears of etcd and not of the store keeps nobody from its
-// jobs for longer than it hopes; one that hears of the store stays.
+// TestDeafMemberLeaves: a node that etcd answers and the store does not keeps its jobs from others
+// for storeTimeout only; one that the store answers stays.
 func TestDeafMemberLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &lastingMember{gone: make(chan struct{})}
-		d := &DDL{ctx: t.Context()}
-		in := d.begin(m)
+		in := newNode(nodeOptions{ctx: t.Context()}).begin(m)
 		stop, result := make(chan struct{}), make(chan error, 1)
 		go func() { result <- in.watch(stop) }()
 		for range 10 {
-			time.Sleep(storePatience / 2)
+			time.Sleep(storeTimeout / 2)
 			require.NoError(t, in.permit())
-			in.heard()
+			in.renew()
 		}
 		began := time.Now()
-		require.ErrorIs(t, <-result, errDeaf)
-		require.InDelta(t, storePatience, time.Since(began), float64(2*lookInterval))
+		require.ErrorIs(t, <-result, errLeaseExpired)
+		require.InDelta(t, storeTimeout, time.Since(began), float64(2*pollInterval))
 		require.ErrorIs(t, in.permit(), errLost)
 		require.Error(t, in.ctx.Err())
 	})
 	synctest.Test(t, func(t *testing.T) {
 		m := &lastingMember{gone: make(chan struct{})}
-		in := (&DDL{ctx: t.Context()}).begin(m)
+		in := newNode(nodeOptions{ctx: t.Context()}).begin(m)
 		stop, result := make(chan struct{}), make(chan error, 1)
 		go func() { result <- in.watch(stop) }()
 		close(stop)

@@ -1,0 +1,122 @@
+package ddl
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"fastddl/ddl/job"
+	"fastddl/ddl/member"
+)
+
+const (
+	// pollInterval is how often a node looks for jobs that no node runs, and for
+	// requests, if it is not notified.
+	pollInterval = time.Second
+	// cleanInterval is how often it deletes what no node needs any more.
+	cleanInterval = 10 * time.Second
+	// leaveTimeout bounds what a node does so that others see at once that it has left.
+	leaveTimeout = 2 * time.Second
+)
+
+// lease is a time during which this node may have jobs: as long as it is a member of
+// the cluster under one name, or always if there is no cluster.
+type lease struct {
+	member member.Member // nil without a cluster
+	// ctx ends with it.
+	ctx context.Context
+	end context.CancelFunc
+	// executors build subtasks of jobs in it.
+	executors sync.WaitGroup
+	// lastRenewal is when the node has last read the jobs.
+	lastRenewal atomic.Pointer[time.Time]
+	// idle are the jobs of the node that nothing runs here. It belongs to the goroutine that looks for jobs.
+	idle map[int64]idleJob
+}
+
+// idleJob is since when a job was seen with a revision and without anything that runs it.
+type idleJob struct {
+	revision int64
+	since    time.Time
+}
+
+// abandonedAfter is for how long nothing runs a job before that is no accident of timing.
+const abandonedAfter = 3 * time.Second
+
+// abandoned says that the node is a job's owner and does not run it: the answer to the
+// transaction that made it the owner was lost, or the goroutine of the job has ended by mistake.
+func (in *lease) abandoned(r *job.Record) bool {
+	if seen, ok := in.idle[r.ID]; ok && seen.revision == r.Revision {
+		return time.Since(seen.since) >= abandonedAfter
+	}
+	in.idle[r.ID] = idleJob{r.Revision, time.Now()}
+	return false
+}
+
+// storeTimeout is for how long the store does not answer a member before it leaves. Membership
+// is by a lease of etcd's, which may answer while the store that has the jobs does not.
+const storeTimeout = 30 * time.Second
+
+// errLeaseExpired is why a member leaves.
+var errLeaseExpired = errors.New("ddl: the store has not answered for too long")
+
+// renew notes that the store has answered.
+func (in *lease) renew() {
+	now := time.Now()
+	in.lastRenewal.Store(&now)
+}
+
+// forget ends the suspicion that a job is abandoned.
+func (in *lease) forget(jobID int64) { delete(in.idle, jobID) }
+
+// watch ends the lease when the node is no member any more, when stop is closed, or when the
+// store does not answer, with errLeaseExpired: then the node leaves at once, also while requests to the
+// store are pending, so that others need not wait for the node.
+func (in *lease) watch(stop <-chan struct{}) (err error) {
+	defer in.end()
+	tick := time.NewTicker(pollInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-in.member.Gone():
+			return nil
+		case <-stop:
+			return nil
+		case <-tick.C:
+		}
+		if time.Since(*in.lastRenewal.Load()) < storeTimeout {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(in.ctx), leaveTimeout)
+		defer cancel()
+		if err := in.member.Leave(ctx); err != nil {
+			return errors.Join(errLeaseExpired, err)
+		}
+		return errLeaseExpired
+	}
+}
+
+// name is what the records of the lease's jobs name as their owner.
+func (in *lease) name() string {
+	if in.member == nil {
+		return ""
+	}
+	return in.member.Name()
+}
+
+// alive says that jobs are still the node's. It reads the clock.
+func (in *lease) alive() bool { return in.member == nil || in.member.Alive() }
+
+// permit fails with errLost if the node may not be a member of the cluster by now. It reads the
+// clock.
+func (in *lease) permit() error {
+	if !in.alive() {
+		return errLost
+	}
+	return nil
+}
+
+// context ends with the lease.
+func (in *lease) context() context.Context { return in.ctx }

@@ -1,0 +1,399 @@
+package ddl
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	tidbkv "github.com/pingcap/tidb/pkg/kv"
+	pd "github.com/tikv/pd/client"
+	"go.uber.org/zap"
+
+	"fastddl/backfill"
+	"fastddl/config"
+	"fastddl/ddl/crew"
+	"fastddl/ddl/job"
+	"fastddl/internal/sleep"
+	"fastddl/kv"
+)
+
+const (
+	// schedulerInterval is how often the owner of a job looks at its parts, if it is not notified of a
+	// change, and recallInterval how often while it waits until no node holds one.
+	schedulerInterval   = 250 * time.Millisecond
+	recallInterval = 50 * time.Millisecond
+	// membersInterval is how often it looks whether their holders are members.
+	membersInterval = time.Second
+)
+
+// schedulable is a job whose build nodes may divide, as its owner runs it.
+type schedulable interface {
+	// record is what is durable of the job.
+	record() *job.Record
+	// inLockedTxn runs a transaction that fails if the job is not the owner's any more.
+	inLockedTxn(ctx context.Context, fn func(x *txn) error) error
+	// fenceOnce has the store refuse late imports into the job's indexes.
+	fenceOnce(ctx context.Context, store kv.Fencer, r *job.Record) error
+	// setWait shows what the job waits for.
+	setWait(reason string)
+}
+
+// scheduler divides the builds and comparisons of one job among the nodes of the cluster. It belongs to the action
+// of the job that is under way.
+type scheduler struct {
+	node *node
+	id   int64
+	in   *lease
+	job  schedulable
+
+	// out says that other nodes may build subtasks of the job.
+	out bool
+	// fenced are the subtasks whose holders were gone when the last owner was fenced off, and are
+	// so too. fences is how often holders of subtasks were fenced off here, and fencedAt when last.
+	fenced   []crew.Part
+	fences   int
+	fencedAt time.Time
+}
+
+// newScheduler returns the scheduler of a job that the node has taken in a lease.
+func newScheduler(n *node, in *lease, j schedulable, r *job.Record) *scheduler {
+	return &scheduler{node: n, id: r.ID, in: in, job: j, out: n.clustered() && mayHaveParts(r)}
+}
+
+// mayBeBuilt says that other nodes may build subtasks of the job.
+func (s *scheduler) mayBeBuilt() bool { return s.out }
+
+// fencedOff notes subtasks whose holders are fenced off.
+func (s *scheduler) fencedOff(gone []crew.Part) { s.fenced = gone }
+
+// distBuild divides one build, or comparison, of a job.
+type distBuild struct {
+	s      *scheduler
+	record *job.Record
+}
+
+// crew returns what divides the job's build, nil if this node builds alone.
+func (s *scheduler) crew(r *job.Record) backfill.Crew {
+	if !s.node.clustered() || !r.Nodes.Shared {
+		return nil
+	}
+	return &distBuild{s, r}
+}
+
+// Build implements backfill.Crew.
+func (c *distBuild) Build(ctx context.Context, w backfill.SharedWork) (results []backfill.PartResult, shared bool, err error) {
+	if shared, err = c.begin(ctx, w); err != nil || !shared {
+		return nil, shared, err
+	}
+	defer c.s.job.setWait("")
+	parts, err := c.await(ctx, w)
+	if err != nil {
+		return nil, true, err
+	}
+	c.s.out = false // what is done stays so: no node is to be recalled
+	results, err = partResults(ctx, c.s.node.opts.sessions, c.s.id, w, len(parts))
+	return results, true, err
+}
+
+// sumsProtocol is the first one whose nodes know parts of a comparison of which the store sums the entries up. A
+// job that was queued by an earlier one may have nodes of that.
+const sumsProtocol = 3
+
+// SumsInStore implements backfill.Crew.
+func (c *distBuild) SumsInStore() bool { return c.record.Protocol >= sumsProtocol }
+
+// begin makes the parts known to all nodes, those of an earlier attempt if there are any.
+func (c *distBuild) begin(ctx context.Context, w backfill.SharedWork) (shared bool, err error) {
+	defer func() {
+		if shared || err != nil {
+			c.s.out = true // what has failed may have been written
+		}
+	}()
+	node := c.s.node
+	n := crew.Count(w.Bytes, float64(node.opts.globals.Int(config.PartSize)), c.record.Nodes.Max, func() int { return c.members(ctx) })
+	if n == 0 && w.Compare {
+		return false, nil
+	}
+	if n == 0 {
+		parts, err := loadParts(ctx, c.s.node.opts.sessions, c.s.id)
+		if err != nil || !slices.ContainsFunc(parts, c.of(w)) {
+			return false, err
+		}
+	}
+	var other bool
+	err = c.s.job.inLockedTxn(ctx, func(x *txn) (err error) {
+		other, err = c.divide(x, w, n)
+		return err
+	})
+	if err == nil && other {
+		if err := c.s.recall(ctx); err != nil {
+			return false, err
+		}
+		err = c.s.job.inLockedTxn(ctx, func(x *txn) error {
+			if err := x.deleteParts(c.s.id); err != nil {
+				return err
+			}
+			return x.insertParts(c.s.id, w, n)
+		})
+	}
+	if err != nil {
+		return false, fmt.Errorf("divide the build: %w", err)
+	}
+	node.startExecutor(c.s.in, c.s.id)
+	node.opts.cluster.Notify(ctx)
+	return true, nil
+}
+
+// members is how many nodes there are, or as many as may build if that cannot be found out.
+func (c *distBuild) members(ctx context.Context) int {
+	members, err := c.s.node.opts.cluster.Members(ctx)
+	if err != nil {
+		c.s.node.opts.logger.Info("cannot look how many nodes there are", zap.Int64("job", c.s.id), zap.Error(err))
+		return c.record.Nodes.Max
+	}
+	return len(members)
+}
+
+// of returns what tells parts of the work from those of other snapshots and rounds. A
+// comparison has none from before.
+func (c *distBuild) of(w backfill.SharedWork) func(part) bool {
+	return func(p part) bool { return !w.Compare && p.snapshotTS == w.TS && p.round == w.Round }
+}
+
+// divide cuts the build into n parts, or wants those that it was cut into before. If there
+// are parts of something other it leaves them.
+func (c *distBuild) divide(x *txn, w backfill.SharedWork, n int) (other bool, err error) {
+	parts, err := x.parts(c.s.id)
+	switch {
+	case err != nil:
+		return false, err
+	case slices.ContainsFunc(parts, c.of(w)):
+		return false, x.wantParts(c.s.id, parts)
+	case len(parts) > 0:
+		return true, nil
+	}
+	return false, x.insertParts(c.s.id, w, n)
+}
+
+// await returns the parts when all are done, or the error of one that has failed.
+func (c *distBuild) await(ctx context.Context, w backfill.SharedWork) ([]part, error) {
+	n := c.s.node
+	var looked time.Time
+	parts, err := loadParts(ctx, c.s.node.opts.sessions, c.s.id)
+	if err != nil {
+		return nil, err
+	}
+	if len(parts) == 0 { // another owner has taken them away
+		return nil, errLost
+	}
+	for {
+		nudged := n.nudged()
+		if err := refreshParts(ctx, c.s.node.opts.sessions, c.s.id, parts); err != nil {
+			return nil, err
+		}
+		c.report(parts, w)
+		if at := slices.IndexFunc(parts, func(p part) bool { return p.State == crew.Failed }); at >= 0 {
+			return nil, partError(parts[at])
+		}
+		all := rules(parts)
+		switch {
+		case crew.AllDone(all):
+			return parts, nil
+		case crew.Failures(all) > n.opts.globals.Int(config.ErrorCountLimit):
+			return nil, job.Permanent(fmt.Errorf("parts of the build have failed too often, the last with: %s", lastError(parts)))
+		}
+		if time.Since(looked) >= membersInterval {
+			looked = time.Now()
+			if err := c.s.reopenLost(ctx, all, true); err != nil {
+				return nil, err
+			}
+		}
+		if !sleep.Unless(ctx, schedulerInterval, nudged) {
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// lastError is the error that one of the parts has met.
+func lastError(parts []part) string {
+	for _, p := range slices.Backward(parts) {
+		if p.err != "" {
+			return p.err
+		}
+	}
+	return ""
+}
+
+// report adds up the progress of the parts.
+func (c *distBuild) report(parts []part, w backfill.SharedWork) {
+	var rows, imported int64
+	read := 0.0
+	for _, p := range parts {
+		rows += p.rows
+		imported += p.imported
+		read += p.percent / 100 / float64(len(parts))
+	}
+	w.Progress(rows, imported, read)
+	wait := ""
+	if len(crew.Holders(rules(parts))) == 0 {
+		wait = "a node that builds its parts"
+		if text := lastError(parts); text != "" {
+			wait += ", after error: " + text
+		}
+	}
+	c.s.job.setWait(wait)
+}
+
+// reopenLost opens the parts whose holders are no members any more, after the store
+// refuses what they may still send. The parts were read before the call: a holder that is
+// no member now has been one. again says that others are to build them.
+func (s *scheduler) reopenLost(ctx context.Context, parts []crew.Part, again bool) error {
+	if len(crew.Holders(parts)) == 0 {
+		return nil
+	}
+	members, err := s.node.opts.cluster.Members(ctx)
+	if err != nil {
+		s.node.opts.logger.Info("cannot look who builds", zap.Int64("job", s.id), zap.Error(err))
+		return nil // later
+	}
+	lost := crew.Lost(parts, members)
+	if len(lost) == 0 {
+		return nil
+	}
+	if done, err := s.fenceHolders(ctx, lost, again); err != nil || !done {
+		return err
+	}
+	return s.job.inLockedTxn(ctx, func(x *txn) error {
+		for _, p := range lost {
+			now, err := x.part(s.id, p.Number)
+			if err != nil {
+				return err
+			}
+			if now == nil || !now.HeldBy(p.Holder, p.Epoch) {
+				continue
+			}
+			s.node.opts.logger.Info("a part of an index build has lost its node", zap.Int64("job", s.id), zap.Int64("part", p.Number), zap.String("from", p.Holder))
+			if err := x.setPart(s.id, now.Released(crew.Open)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// fenceHolders makes sure that no import of nodes that have lost their parts comes late. If
+// others are to build those it may be too early for that: each fence doubles the index's
+// regions, which PD merges again after an hour, and a node that dies of what it builds comes
+// back and claims again.
+func (s *scheduler) fenceHolders(ctx context.Context, lost []crew.Part, again bool) (done bool, err error) {
+	store, ok := s.node.opts.builds.(kv.Fencer)
+	r := s.job.record()
+	if !ok || !r.Importing() || !slices.ContainsFunc(lost, func(p crew.Part) bool { return !slices.Contains(s.fenced, p) }) {
+		return true, nil
+	}
+	now := time.Now()
+	if again {
+		pause, ok := crew.FencePause(s.fences)
+		if !ok {
+			return false, job.Permanent(fmt.Errorf("nodes that build the index have been lost %d times, the last was %s", s.fences+1, nodeOf(lost[0].Holder)))
+		}
+		if s.fences > 0 && now.Sub(s.fencedAt) < pause {
+			return false, nil
+		}
+	}
+	if err := s.job.fenceOnce(ctx, store, r); err != nil {
+		return false, err
+	}
+	s.fences++
+	s.fencedAt = now
+	return true, nil
+}
+
+// lostSubtasks returns the subtasks whose holders are no members any more, as of before the call
+// of a fence.
+func (s *scheduler) lostSubtasks(ctx context.Context) ([]crew.Part, error) {
+	if !mayHaveParts(s.job.record()) {
+		return nil, nil
+	}
+	parts, err := loadParts(ctx, s.node.opts.sessions, s.id)
+	if err != nil {
+		return nil, err
+	}
+	members, err := s.node.opts.cluster.Members(ctx)
+	if err != nil {
+		return nil, nil // they are fenced off when they are looked for
+	}
+	return crew.Lost(rules(parts), members), nil
+}
+
+// recall makes sure that no node builds a part of the job, or will, until its parts are
+// wanted again. Holders that are members end within a second; for the others the store
+// refuses what they send.
+func (s *scheduler) recall(ctx context.Context) error {
+	if !s.out {
+		return nil
+	}
+	var held bool
+	err := s.job.inLockedTxn(ctx, func(x *txn) error {
+		parts, err := x.parts(s.id)
+		held = len(crew.Holders(rules(parts))) > 0
+		if err != nil || len(parts) == 0 {
+			return err
+		}
+		return x.exec(`UPDATE mysql.fastddl_build_parts SET wanted = FALSE WHERE job_id = %? AND wanted`, s.id)
+	})
+	if err != nil {
+		return fmt.Errorf("halt the build: %w", err)
+	}
+	if held {
+		s.node.opts.cluster.Notify(ctx)
+		s.node.nudgeSubtasks()
+		defer s.job.setWait("")
+	}
+	for looked := time.Now(); held; {
+		nudged := s.node.nudged()
+		parts, err := loadParts(ctx, s.node.opts.sessions, s.id)
+		if err != nil {
+			return err
+		}
+		all := rules(parts)
+		holders := crew.Holders(all)
+		if held = len(holders) > 0; !held {
+			break
+		}
+		s.job.setWait(fmt.Sprintf("%s, to end what it builds", nodeOf(holders[0])))
+		if time.Since(looked) >= membersInterval {
+			looked = time.Now()
+			if err := s.reopenLost(ctx, all, false); err != nil {
+				return err
+			}
+		}
+		if !sleep.Unless(ctx, recallInterval, nudged) {
+			return context.Cause(ctx)
+		}
+	}
+	s.out = false
+	return nil
+}
+
+// mayHaveParts says that nodes may build parts of the job when a task of it begins.
+func mayHaveParts(r *job.Record) bool { return r.Nodes.Shared && r.MayHaveImported() }
+
+// leastAutomaticNodes is the least number of nodes that share a build by default.
+const leastAutomaticNodes = 3
+
+// automaticNodes is how many nodes share a build if tidb_max_dist_task_nodes is -1: a third
+// of the number of stores, as in releases of TiDB that have the variable
+// (CalcMaxNodeCountByStoresNum in pkg/disttask/framework/scheduler).
+func automaticNodes(ctx context.Context, storage tidbkv.Storage, logger *zap.Logger) int {
+	cluster, ok := storage.(interface{ GetPDClient() pd.Client })
+	if !ok {
+		return leastAutomaticNodes
+	}
+	stores, err := cluster.GetPDClient().GetAllStores(ctx, pd.WithExcludeTombstone())
+	if err != nil {
+		logger.Info("PD does not tell the number of stores", zap.Error(err))
+	}
+	return max(leastAutomaticNodes, len(stores)/3)
+}
