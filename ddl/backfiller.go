@@ -13,7 +13,6 @@ import (
 
 	"fastddl/backfill"
 	"fastddl/ddl/job"
-	"fastddl/event"
 	"fastddl/ingest"
 	"fastddl/ingest/governor"
 	"fastddl/internal/invariants"
@@ -73,24 +72,6 @@ type ChangesTask struct {
 	Limit    int64
 	TempDir  string
 	Settings *ingest.LiveSettings
-}
-
-// PartsTask is the build of parts by one node.
-type PartsTask struct {
-	backfill.PartsSpec
-	TempDir  string
-	Settings *ingest.LiveSettings
-	// Bus receives the events of these parts.
-	Bus *event.Bus
-}
-
-// PartTask is the comparison of one part.
-type PartTask struct {
-	backfill.PartSpec
-	TempDir  string
-	Settings *ingest.LiveSettings
-	// Bus receives the events of this part.
-	Bus *event.Bus
 }
 
 // IndexBackfiller is the Backfiller over package backfill. All jobs share one

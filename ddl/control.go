@@ -8,7 +8,6 @@ import (
 	"github.com/pingcap/tidb/pkg/util/dbterror"
 
 	"fastddl/ddl/job"
-	"fastddl/ingest"
 )
 
 // Owns says that a job that has not ended is ours, whichever node runs it. The ID may
@@ -144,9 +143,4 @@ func (t *task) storedSettings(ctx context.Context) (s job.Settings, err error) {
 		return t.owned(r, stored, err)
 	})
 	return s, err
-}
-
-// liveSettings are a job's settings as its build takes them.
-func liveSettings(s job.Settings) ingest.Settings {
-	return ingest.Settings{Weight: s.Weight(), Workers: s.Threads, BatchRows: s.BatchSize, WriteSpeed: s.MaxWriteSpeed}
 }

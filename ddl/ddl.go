@@ -47,7 +47,7 @@ type DDL struct {
 	// sessions run statements and transactions over system tables.
 	sessions *sessions
 	// records are the jobs' own tables.
-	records *tables
+	records *recordTables
 	// reports are the tables for people.
 	reports *reports
 	// waits finds what jobs wait for.
@@ -86,7 +86,7 @@ func New(opts Options) (*DDL, error) {
 		sessions: d.sessions, domain: opts.Domain, globals: opts.Globals, bus: opts.Bus, logger: opts.Logger,
 		clustered: d.clustered(), spawn: d.workers.Go, contain: d.contained,
 	}
-	d.records = &tables{sessions: d.sessions, logger: opts.Logger}
+	d.records = &recordTables{sessions: d.sessions, logger: opts.Logger}
 	d.node = newNode(nodeOptions{
 		ctx: d.ctx, spawn: d.workers.Go, contain: d.contained,
 		sessions: d.sessions, cluster: opts.Cluster, builds: opts.Builds, globals: opts.Globals, bus: opts.Bus, logger: opts.Logger,

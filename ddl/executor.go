@@ -72,16 +72,6 @@ func (h *holding) has(number int64) bool {
 	return slices.ContainsFunc(h.all(), func(p *heldPart) bool { return p.Number == number })
 }
 
-// builder builds and compares subtasks.
-type builder interface {
-	// BackfillParts makes the entries of parts of the rows, and does not verify them.
-	BackfillParts(ctx context.Context, t PartsTask) ([]backfill.PartResult, error)
-	// ComparePart sums up a part of a comparison.
-	ComparePart(ctx context.Context, t PartTask) (backfill.PartResult, error)
-	// Held is what the build of a job has and waits for; zero if there is none.
-	Held(jobID int64) ingest.Held
-}
-
 // startExecutors has this node build parts that are open, of any job, and look after those that
 // are its own since a claim whose answer was lost.
 func (n *node) startExecutors(in *lease) error {

@@ -16,6 +16,8 @@ const (
 	executorInterval = 400 * time.Millisecond
 	// partReportInterval is how often it shows how far it is.
 	partReportInterval = time.Second
+	// maxReason is the number of bytes of a reason that are shown.
+	maxReason = 1024
 )
 
 // partView is what is shown of a part that is being built.
@@ -138,6 +140,6 @@ func (h *executor) show(x *txn, held *holding, p *heldPart, first bool) error {
 	}
 	return x.exec(`UPDATE mysql.fastddl_build_parts SET stage = %?, wait_reason = %?, row_count = %?, imported_rows = %?, percent = %?,
 		rows_per_second = %?, workers = %?, updated = NOW(6) WHERE job_id = %? AND part = %?`,
-		orNull(stage), orNull(shortened(now.Wait, maxWaitReason)), rows, imported,
+		orNull(stage), orNull(shortened(now.Wait, maxReason)), rows, imported,
 		shortNumber(percent, 2), shortNumber(speed, 1), now.Workers, h.jobID, p.Number)
 }

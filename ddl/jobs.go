@@ -8,7 +8,6 @@ import (
 	"github.com/pingcap/tidb/pkg/meta/model"
 
 	"fastddl/config"
-	"fastddl/ddl/job"
 	"fastddl/event"
 )
 

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/pingcap/tidb/pkg/util/chunk"
 	"go.uber.org/zap"
 
 	"fastddl/ddl/job"
@@ -29,14 +28,14 @@ var ownTables = []string{
 // historyLimit is the number of jobs that stay in our history when it is cut.
 const historyLimit = 1024
 
-// tables read the jobs outside transactions.
-type tables struct {
+// recordTables read the jobs outside transactions.
+type recordTables struct {
 	sessions *sessions
 	logger   *zap.Logger
 }
 
 // shortenHistory deletes the oldest jobs from the history, and from other tables that have a column job_id.
-func (t *tables) shortenHistory(ctx context.Context, others ...string) error {
+func (t *recordTables) shortenHistory(ctx context.Context, others ...string) error {
 	rows, err := t.sessions.query(ctx, `SELECT job_id FROM mysql.fastddl_ddl_record_history ORDER BY job_id DESC LIMIT %?, 1`, historyLimit)
 	if err != nil || len(rows) == 0 {
 		return err
@@ -126,7 +125,7 @@ func (t *txn) findRecord(id int64, lock string) (*job.Record, job.Settings, erro
 const selectJobs = `SELECT job_id, record, settings FROM mysql.fastddl_ddl_record ORDER BY job_id`
 
 // loadJobs returns the jobs that have not ended, in order of ID.
-func (t *tables) loadJobs(ctx context.Context) ([]storedJob, error) {
+func (t *recordTables) loadJobs(ctx context.Context) ([]storedJob, error) {
 	rows, err := t.sessions.query(ctx, selectJobs)
 	if err != nil {
 		return nil, err
@@ -144,7 +143,7 @@ func (t *txn) loadJobs() ([]storedJob, error) {
 }
 
 // loadHistory returns the jobs that have ended, newest first.
-func (t *tables) loadHistory(ctx context.Context) ([]*job.Record, error) {
+func (t *recordTables) loadHistory(ctx context.Context) ([]*job.Record, error) {
 	rows, err := t.sessions.query(ctx, `SELECT record FROM mysql.fastddl_ddl_record_history ORDER BY job_id DESC LIMIT %?`, historyLimit)
 	if err != nil {
 		return nil, err
@@ -162,7 +161,7 @@ func (t *tables) loadHistory(ctx context.Context) ([]*job.Record, error) {
 }
 
 // ended returns the record of a job in our history, nil if it is not there.
-func (t *tables) ended(ctx context.Context, id int64) (*job.Record, error) {
+func (t *recordTables) ended(ctx context.Context, id int64) (*job.Record, error) {
 	rows, err := t.sessions.query(ctx, `SELECT record FROM mysql.fastddl_ddl_record_history WHERE job_id = %?`, id)
 	if err != nil || len(rows) == 0 {
 		return nil, err
@@ -173,7 +172,7 @@ func (t *tables) ended(ctx context.Context, id int64) (*job.Record, error) {
 
 // recordOf returns the record of a job that has not ended, by its ID or that of its row in
 // TiDB's queue; nil if there is none.
-func (t *tables) recordOf(ctx context.Context, id int64) (*job.Record, error) {
+func (t *recordTables) recordOf(ctx context.Context, id int64) (*job.Record, error) {
 	jobs, err := t.loadJobs(ctx)
 	if err != nil {
 		return nil, err
@@ -191,7 +190,7 @@ var errDeleted = errors.New("the record of the index build was deleted; nobody c
 
 // outcome returns whether a job has ended that another node was to end, and with what
 // error. That its records cannot be read at the moment says nothing.
-func (t *tables) outcome(ctx context.Context, id int64) (ended bool, err error) {
+func (t *recordTables) outcome(ctx context.Context, id int64) (ended bool, err error) {
 	// One statement, which sees one moment: the record moves from one table to the other.
 	rows, err := t.sessions.query(ctx, `SELECT NULL FROM mysql.fastddl_ddl_record WHERE job_id = %?
 		UNION ALL SELECT record FROM mysql.fastddl_ddl_record_history WHERE job_id = %?`, id, id)
@@ -233,7 +232,7 @@ func (t *txn) saveCheckpoint(id int64, data []byte) error {
 }
 
 // loadCheckpoint returns what was saved last, nil if nothing was.
-func (t *tables) loadCheckpoint(ctx context.Context, id int64) ([]byte, error) {
+func (t *recordTables) loadCheckpoint(ctx context.Context, id int64) ([]byte, error) {
 	rows, err := t.sessions.query(ctx, `SELECT checkpoint FROM mysql.fastddl_ddl_record WHERE job_id = %?`, id)
 	if err != nil || len(rows) == 0 || rows[0].IsNull(0) {
 		return nil, err

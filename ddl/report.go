@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/pingcap/tidb/pkg/domain"
 	pmodel "github.com/pingcap/tidb/pkg/parser/model"

@@ -57,7 +57,7 @@ func (a Alteration) applyTo(s *job.Settings) {
 }
 
 // putRequest leaves a request for the owner of a job, under a name that no other request has.
-func (t *tables) putRequest(ctx context.Context, name string, jobID int64, r remoteRequest) error {
+func (t *recordTables) putRequest(ctx context.Context, name string, jobID int64, r remoteRequest) error {
 	data, err := json.Marshal(r)
 	if err != nil {
 		return fmt.Errorf("encode request: %w", err)
@@ -79,7 +79,7 @@ type openRequest struct {
 }
 
 // openRequests returns the requests to jobs of which want is true that are not answered, in the order in which they were made.
-func (t *tables) openRequests(ctx context.Context, want func(jobID int64) bool) (open []openRequest, err error) {
+func (t *recordTables) openRequests(ctx context.Context, want func(jobID int64) bool) (open []openRequest, err error) {
 	rows, err := t.sessions.query(ctx, `SELECT request_id, job_id, request FROM mysql.fastddl_ddl_requests WHERE answer IS NULL ORDER BY created`)
 	if err != nil {
 		return nil, err
@@ -113,7 +113,7 @@ func (t *txn) answerRequest(name string, a remoteAnswer) error {
 
 // takeAnswer removes a request that is answered, or every one if it is the last look, and
 // returns the answer.
-func (t *tables) takeAnswer(ctx context.Context, name string, last bool) (answered bool, err error) {
+func (t *recordTables) takeAnswer(ctx context.Context, name string, last bool) (answered bool, err error) {
 	var answer remoteAnswer
 	err = t.sessions.inTxn(ctx, func(x *txn) error {
 		answered, answer = false, remoteAnswer{}

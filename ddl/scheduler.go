@@ -21,8 +21,8 @@ import (
 const (
 	// schedulerInterval is how often the owner of a job looks at its parts, if it is not notified of a
 	// change, and recallInterval how often while it waits until no node holds one.
-	schedulerInterval   = 250 * time.Millisecond
-	recallInterval = 50 * time.Millisecond
+	schedulerInterval = 250 * time.Millisecond
+	recallInterval    = 50 * time.Millisecond
 	// membersInterval is how often it looks whether their holders are members.
 	membersInterval = time.Second
 )
