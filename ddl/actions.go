@@ -16,6 +16,7 @@ import (
 	"fastddl/backfill"
 	"fastddl/config"
 	"fastddl/ddl/job"
+	"fastddl/ddl/session"
 	"fastddl/event"
 	"fastddl/internal/errs"
 	"fastddl/internal/sleep"
@@ -90,15 +91,15 @@ func leavesSubtasks(act job.Action) bool {
 
 // write makes the record of a step durable, with what change does in the same
 // transaction.
-func (t *task) write(ctx context.Context, to job.Step, change func(x *txn, after *job.Record) error) (outcome, error) {
+func (t *task) write(ctx context.Context, to job.Step, change func(x *session.Txn, after *job.Record) error) (outcome, error) {
 	settings := t.ownSettings()
 	r := t.machine.Record()
 	public := !r.Step.Revertible() && !r.RollingBack()
 	var after *job.Record
-	err := t.d.sessions.inTxn(ctx, func(x *txn) error {
+	err := t.d.sessions.InTxn(ctx, func(x *session.Txn) error {
 		after = t.machine.Prepare(to)
 		if after.StartTS == 0 && to != job.StepQueued {
-			after.StartTS = x.ts
+			after.StartTS = x.TS
 		}
 		if to == job.StepFinished {
 			if err := change(x, after); err != nil {
@@ -106,13 +107,13 @@ func (t *task) write(ctx context.Context, to job.Step, change func(x *txn, after
 			}
 			assertWritten(r, after, t.lease.name())
 			if after.Nodes.Shared {
-				if err := x.deleteParts(after.ID); err != nil {
+				if err := deleteParts(x, after.ID); err != nil {
 					return err
 				}
 			}
-			return x.archiveRecord(after)
+			return archiveRecord(x, after)
 		}
-		intact, err := x.ensureRow(after, public)
+		intact, err := ensureRow(x, after, public)
 		if err != nil {
 			return err
 		}
@@ -120,15 +121,15 @@ func (t *task) write(ctx context.Context, to job.Step, change func(x *txn, after
 			return err
 		}
 		if intact {
-			err = x.updateRow(after, settings)
+			err = updateRow(x, after, settings)
 		} else {
-			err = x.insertRow(after, settings)
+			err = insertRow(x, after, settings)
 		}
 		if err != nil {
 			return err
 		}
 		assertWritten(r, after, t.lease.name())
-		return x.replaceRecord(after)
+		return replaceRecord(x, after)
 	})
 	if errors.Is(err, errRowTaken) {
 		return outcome{}, job.Permanent(dbterror.ErrCancelledDDLJob.FastGenByArgs())
@@ -140,9 +141,9 @@ func (t *task) write(ctx context.Context, to job.Step, change func(x *txn, after
 }
 
 // writeRecord makes a record durable as it is, with what also does.
-func (t *task) writeRecord(ctx context.Context, after *job.Record, also func(x *txn) error) error {
-	return t.d.sessions.inTxn(ctx, func(x *txn) error {
-		if err := x.replaceRecord(after); err != nil {
+func (t *task) writeRecord(ctx context.Context, after *job.Record, also func(x *session.Txn) error) error {
+	return t.d.sessions.InTxn(ctx, func(x *session.Txn) error {
+		if err := replaceRecord(x, after); err != nil {
 			return err
 		}
 		return also(x)
@@ -151,13 +152,13 @@ func (t *task) writeRecord(ctx context.Context, after *job.Record, also func(x *
 
 // changeSchema writes the schema of the next step and publishes it.
 func (t *task) changeSchema(ctx context.Context, r *job.Record, to job.Step) (outcome, error) {
-	return t.write(ctx, to, func(x *txn, after *job.Record) error {
-		table, err := x.readTable(after)
+	return t.write(ctx, to, func(x *session.Txn, after *job.Record) error {
+		table, err := readTable(x, after)
 		if err != nil {
 			return err
 		}
 		if table == nil && (after.RollingBack() || !r.Step.Revertible()) {
-			if table, err = x.followTable(after); err != nil {
+			if table, err = followTable(x, after); err != nil {
 				return err
 			}
 			if table == nil {
@@ -218,7 +219,7 @@ func (t *task) takeSnapshot(ctx context.Context, r *job.Record, to job.Step) (ou
 	if err := t.holdAt(ctx, ts); err != nil {
 		return outcome{}, err
 	}
-	return t.write(ctx, to, func(_ *txn, after *job.Record) error {
+	return t.write(ctx, to, func(_ *session.Txn, after *job.Record) error {
 		after.SnapshotTS = ts
 		return nil
 	})
@@ -291,7 +292,7 @@ func (t *task) backfill(ctx context.Context, r *job.Record, to job.Step) (outcom
 	defer t.imports.Add(-1)
 	var result backfill.Result
 	var missed bool
-	err = t.watched(kv.WithPermit(charged(ctx, r.ResourceGroup), t.lease.permit), func(ctx context.Context) error {
+	err = t.watched(kv.WithPermit(session.Charged(ctx, r.ResourceGroup), t.lease.permit), func(ctx context.Context) error {
 		return t.whileSpace(ctx, func(ctx context.Context) (err error) {
 			result, err = t.d.opts.Backfiller.Backfill(ctx, BackfillTask{
 				Spec:    backfill.Spec{Task: task, Checkpoint: checkpoint, Compared: r.Compare, Differed: r.Differed, Leftovers: r.Leftovers},
@@ -315,7 +316,7 @@ func (t *task) backfill(ctx context.Context, r *job.Record, to job.Step) (outcom
 	if err != nil {
 		return t.secondLook(ctx, task, err)
 	}
-	return t.write(ctx, to, func(_ *txn, after *job.Record) error {
+	return t.write(ctx, to, func(_ *session.Txn, after *job.Record) error {
 		after.RowCount, after.Counted, after.Deferred = result.Rows, result.Counted, result.Deferred
 		after.Given = result.Given
 		after.Compare = after.Compare || missed
@@ -326,8 +327,8 @@ func (t *task) backfill(ctx context.Context, r *job.Record, to job.Step) (outcom
 // buildTask describes the job's indexes at a snapshot.
 func (d *DDL) buildTask(ctx context.Context, r *job.Record, ts uint64) (backfill.Task, error) {
 	var table *model.TableInfo
-	err := d.sessions.inTxn(ctx, func(x *txn) (err error) {
-		table, err = x.readTable(r)
+	err := d.sessions.InTxn(ctx, func(x *session.Txn) (err error) {
+		table, err = readTable(x, r)
 		return err
 	})
 	if err != nil {
@@ -368,11 +369,11 @@ func (t *task) watched(ctx context.Context, fn func(ctx context.Context) error) 
 
 // waiting is watched for what makes no progress.
 func (t *task) waiting(ctx context.Context, fn func(ctx context.Context) error) error {
-	return t.watchedBy(ctx, func(x *txn) (intact bool, err error) { return x.rowIntact(t.shown.Load()) }, fn)
+	return t.watchedBy(ctx, func(x *session.Txn) (intact bool, err error) { return rowIntact(x, t.shown.Load()) }, fn)
 }
 
 // watchedBy runs fn, and look now and then, which says whether the job's row is as it was.
-func (t *task) watchedBy(ctx context.Context, look func(x *txn) (intact bool, err error), fn func(ctx context.Context) error) error {
+func (t *task) watchedBy(ctx context.Context, look func(x *session.Txn) (intact bool, err error), fn func(ctx context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	watching := make(chan struct{})
@@ -396,19 +397,19 @@ func (t *task) watchedBy(ctx context.Context, look func(x *txn) (intact bool, er
 }
 
 // showProgress writes how far the job is into its row.
-func (t *task) showProgress(x *txn) (intact bool, err error) {
+func (t *task) showProgress(x *session.Txn) (intact bool, err error) {
 	r := *t.shown.Load()
 	r.RowCount = max(r.RowCount, t.view.rows())
-	if intact, err = x.rowIntact(&r); err != nil || !intact {
+	if intact, err = rowIntact(x, &r); err != nil || !intact {
 		return intact, err
 	}
-	return true, x.updateRow(&r, t.ownSettings())
+	return true, updateRow(x, &r, t.ownSettings())
 }
 
-func (t *task) watchRow(ctx context.Context, cancel context.CancelCauseFunc, look func(x *txn) (intact bool, err error)) {
+func (t *task) watchRow(ctx context.Context, cancel context.CancelCauseFunc, look func(x *session.Txn) (intact bool, err error)) {
 	for sleep.For(ctx, watchInterval) {
 		intact := true
-		err := t.inOwnTxn(ctx, func(x *txn) (err error) {
+		err := t.inOwnTxn(ctx, func(x *session.Txn) (err error) {
 			intact, err = look(x)
 			return err
 		})
@@ -426,7 +427,7 @@ func (t *task) watchRow(ctx context.Context, cancel context.CancelCauseFunc, loo
 // park makes the pause durable and waits for a request.
 func (t *task) park(ctx context.Context, r *job.Record) (outcome, error) {
 	if r.State != model.JobStatePaused {
-		return t.write(ctx, r.Step, func(_ *txn, after *job.Record) error {
+		return t.write(ctx, r.Step, func(_ *session.Txn, after *job.Record) error {
 			after.State = model.JobStatePaused
 			return nil
 		})
@@ -448,15 +449,15 @@ func (t *task) finish(ctx context.Context, r *job.Record, to job.Step) (outcome,
 	if err := t.dropHold(ctx, r); err != nil {
 		return outcome{}, err
 	}
-	o, err := t.write(ctx, to, func(x *txn, after *job.Record) error {
-		after.EndTS = x.ts
-		table, err := x.readTable(after)
+	o, err := t.write(ctx, to, func(x *session.Txn, after *job.Record) error {
+		after.EndTS = x.TS
+		table, err := readTable(x, after)
 		if err != nil {
 			return err
 		}
 		// Before the history, which is written past SQL: a statement that fails takes what was written so with it.
 		t.d.reportEnd(x, after)
-		return x.archiveRow(after, t.ownSettings(), table)
+		return archiveRow(x, after, t.ownSettings(), table)
 	})
 	if err == nil {
 		t.d.versions.forget(ctx, r, t.d.opts.Logger)

@@ -19,6 +19,7 @@ import (
 
 	"fastddl/config"
 	"fastddl/ddl/job"
+	"fastddl/ddl/session"
 	"fastddl/event"
 )
 
@@ -43,7 +44,7 @@ type blocker struct {
 
 // waits finds what jobs wait for: transactions of all servers, and imports.
 type waits struct {
-	sessions *sessions
+	sessions *session.Pool
 	domain   *domain.Domain
 	globals  *config.Globals
 	bus      *event.Bus
@@ -127,7 +128,7 @@ const (
 
 // withoutLiterals is a statement as it is shown and logged.
 func withoutLiterals(sql string) string {
-	return shortened(parser.Normalize(shortened(sql, maxNormalized), pingcaperrors.RedactLogEnable), maxShown)
+	return session.Shortened(parser.Normalize(session.Shortened(sql, maxNormalized), pingcaperrors.RedactLogEnable), maxShown)
 }
 
 // showingBlockers runs a wait and shows the transactions that it is for meanwhile.
@@ -261,7 +262,7 @@ func (w *waits) publishEnded(r *job.Record, b Blocker, ended map[uint64]bool) {
 // statementText is a statement that a session has run, without its literals: that is
 // how TiDB remembers statements.
 func (w *waits) statementText(ctx context.Context, digest string) string {
-	rows, err := w.sessions.query(ctx, `SELECT digest_text FROM information_schema.statements_summary WHERE digest = %? LIMIT 1`, digest)
+	rows, err := w.sessions.Query(ctx, `SELECT digest_text FROM information_schema.statements_summary WHERE digest = %? LIMIT 1`, digest)
 	if err != nil || len(rows) == 0 {
 		return "" // it is not remembered any more
 	}

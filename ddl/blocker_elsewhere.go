@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"fastddl/ddl/job"
+	"fastddl/ddl/session"
 	"fastddl/internal/sleep"
 )
 
@@ -64,7 +65,7 @@ func (w *waits) watchElsewhere(ctx context.Context, tableID int64, before time.T
 
 // blockersElsewhere looks once. A server that does not answer is left out.
 func (w *waits) blockersElsewhere(ctx context.Context, tableID int64, before time.Time) ([]blocker, error) {
-	rows, err := w.sessions.query(ctx, transactionsElsewhere, strconv.FormatInt(tableID, 10))
+	rows, err := w.sessions.Query(ctx, transactionsElsewhere, strconv.FormatInt(tableID, 10))
 	if err != nil {
 		return nil, err
 	}
@@ -79,10 +80,10 @@ func (w *waits) blockersElsewhere(ctx context.Context, tableID int64, before tim
 			continue
 		}
 		b := blocker{
-			Blocker: job.Blocker{ConnID: conn, User: textAt(row, 2), Age: time.Since(started), Keys: uint64(max(row.GetInt64(4), 0))},
-			db:      textAt(row, 3), started: started, elsewhere: true, sql: withoutLiterals(textAt(row, 7)),
+			Blocker: job.Blocker{ConnID: conn, User: session.TextAt(row, 2), Age: time.Since(started), Keys: uint64(max(row.GetInt64(4), 0))},
+			db:      session.TextAt(row, 3), started: started, elsewhere: true, sql: withoutLiterals(session.TextAt(row, 7)),
 		}
-		if textAt(row, 5) == mysql.Command2Str[mysql.ComSleep] {
+		if session.TextAt(row, 5) == mysql.Command2Str[mysql.ComSleep] {
 			b.Idle = max(time.Duration(row.GetInt64(6))*time.Second, 1)
 		}
 		found = append(found, b)
@@ -100,7 +101,7 @@ func (w *waits) hasOlderElsewhere(ctx context.Context, tableID int64, snapshotTS
 	if err == nil && len(servers) < 2 {
 		return false
 	}
-	rows, err := w.sessions.query(ctx, olderElsewhere, snapshotTS, strconv.FormatInt(tableID, 10))
+	rows, err := w.sessions.Query(ctx, olderElsewhere, snapshotTS, strconv.FormatInt(tableID, 10))
 	if err != nil && ctx.Err() == nil {
 		w.logger.Info("cannot look at the transactions of other servers", zap.Error(err))
 	}
@@ -109,15 +110,15 @@ func (w *waits) hasOlderElsewhere(ctx context.Context, tableID int64, snapshotTS
 
 // killElsewhere ends a session of another server.
 func (w *waits) killElsewhere(ctx context.Context, sm util.SessionManager, conn uint64) error {
-	return w.sessions.with(func(se *sess.Session) error {
-		session, ok := se.Context.(interface{ SetSessionManager(util.SessionManager) })
+	return w.sessions.With(func(se *sess.Session) error {
+		owner, ok := se.Context.(interface{ SetSessionManager(util.SessionManager) })
 		if !ok {
 			return fmt.Errorf("a %T does not know of other servers", se.Context)
 		}
 		// It finds out by the session manager that the connection is not one of this server.
-		defer session.SetSessionManager(se.GetSessionManager())
-		session.SetSessionManager(sm)
-		_, err := se.Execute(internal(ctx), fmt.Sprintf("KILL %d", conn), "index_build")
+		defer owner.SetSessionManager(se.GetSessionManager())
+		owner.SetSessionManager(sm)
+		_, err := se.Execute(session.Internal(ctx), fmt.Sprintf("KILL %d", conn), "index_build")
 		return err
 	})
 }

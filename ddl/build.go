@@ -18,6 +18,7 @@ import (
 
 	"fastddl/config"
 	"fastddl/ddl/job"
+	"fastddl/ddl/session"
 	"fastddl/event"
 	"fastddl/internal/sleep"
 )
@@ -228,25 +229,25 @@ func (d *DDL) queue(ctx context.Context, sctx sessionctx.Context, req Request) (
 	}
 	d.reports.unreported(d.reports.makeReportTables(ctx)) // somebody may have dropped them
 	var in *lease
-	err := d.sessions.inTxn(ctx, func(t *txn) error {
-		if err := t.refuseFlashback(); err != nil {
+	err := d.sessions.InTxn(ctx, func(t *session.Txn) error {
+		if err := refuseFlashback(t); err != nil {
 			return err
 		}
-		id, err := t.meta.GenGlobalID()
+		id, err := t.Meta.GenGlobalID()
 		if err != nil {
 			return fmt.Errorf("generate ID: %w", err)
 		}
-		r.ID, r.RowID, r.CreateTS = id, id, t.ts
+		r.ID, r.RowID, r.CreateTS = id, id, t.TS
 		if in = d.node.now(); in != nil { // otherwise the first that looks takes it over
 			r.Owner = in.name()
 		}
-		if err := t.insertRow(r, req.Settings); err != nil {
+		if err := insertRow(t, r, req.Settings); err != nil {
 			return err
 		}
-		if err := t.insertRecord(r, req.Settings); err != nil {
+		if err := insertRecord(t, r, req.Settings); err != nil {
 			return err
 		}
-		d.reports.unreported(t.report(describe(r)))
+		d.reports.unreported(reportJob(t, describe(r)))
 		return nil
 	})
 	if err != nil {
@@ -277,8 +278,8 @@ func (d *DDL) Unready(ctx context.Context) (reason string, err error) {
 	if state.IsUpgradingState() {
 		return "the cluster is being upgraded", nil
 	}
-	err = d.sessions.inTxn(ctx, func(t *txn) error {
-		role, err := t.meta.GetBDRRole()
+	err = d.sessions.InTxn(ctx, func(t *session.Txn) error {
+		role, err := t.Meta.GetBDRRole()
 		if role != "" && role != string(ast.BDRRoleNone) {
 			reason = "the cluster is part of a bidirectional replication"
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/pingcap/tidb/pkg/meta/model"
 
 	"fastddl/ddl/job"
+	"fastddl/ddl/session"
 )
 
 // How TiDB's history and TiDB's garbage collection are told of the changes of a job:
@@ -115,7 +116,7 @@ func rawArgs(tp model.ActionType, args model.JobArgs) (json.RawMessage, error) {
 // deleteDropped gives the entries of what the job has dropped to TiDB's garbage
 // collection, in one go: TiDB numbers the ranges of a job from one on, and passes
 // over numbers that it has.
-func (t *txn) deleteDropped(r *job.Record, table *model.TableInfo) error {
+func deleteDropped(t *session.Txn, r *job.Record, table *model.TableInfo) error {
 	subs, err := subJobs(r, table)
 	if err != nil {
 		return err
@@ -128,5 +129,5 @@ func (t *txn) deleteDropped(r *job.Record, table *model.TableInfo) error {
 			j.MultiSchemaInfo.SubJobs = append(j.MultiSchemaInfo.SubJobs, sub)
 		}
 	}
-	return t.deleteRanges(j)
+	return deleteRanges(t, j)
 }

@@ -19,6 +19,7 @@ import (
 
 	"fastddl/backfill"
 	"fastddl/ddl/job"
+	"fastddl/ddl/session"
 	"fastddl/event"
 	"fastddl/ingest"
 	"fastddl/internal/sleep"
@@ -74,7 +75,7 @@ func (t *task) compare(ctx context.Context, r *job.Record, to job.Step) (outcome
 	if differs {
 		return t.verifyBuild(ctx, r)
 	}
-	return t.write(ctx, to, func(_ *txn, after *job.Record) error {
+	return t.write(ctx, to, func(_ *session.Txn, after *job.Record) error {
 		after.Compared += rounds
 		after.Repaired += repaired
 		return nil
@@ -95,7 +96,7 @@ func (t *task) verifyBuild(ctx context.Context, r *job.Record) (outcome, error) 
 	if err != nil {
 		return outcome{}, err
 	}
-	return t.write(ctx, job.StepSnapshot, func(_ *txn, after *job.Record) error {
+	return t.write(ctx, job.StepSnapshot, func(_ *session.Txn, after *job.Record) error {
 		after.VerifyBuild()
 		after.Compared++
 		return nil
@@ -152,7 +153,7 @@ func (t *task) compareOnce(ctx context.Context, r *job.Record) (result backfill.
 	if err != nil {
 		return result, 0, err
 	}
-	result, err = t.d.opts.Backfiller.Compare(charged(ctx, r.ResourceGroup), CompareTask{
+	result, err = t.d.opts.Backfiller.Compare(session.Charged(ctx, r.ResourceGroup), CompareTask{
 		Task: task, Verified: verified(r), Built: built(r), TempDir: t.d.opts.TempDir, Settings: &t.live, Crew: t.scheduler.crew(r),
 	})
 	if err != nil || r.Deferred && !result.Clean() {
@@ -254,8 +255,8 @@ type repairer struct {
 // that holds the key may want one of the rows next. If it cannot have all locks it has
 // changed nothing.
 func (p *repairer) repair(ctx context.Context, diff *backfill.Difference) (wrote bool, err error) {
-	ctx = internal(ctx)
-	err = p.t.d.sessions.with(func(se *sess.Session) (err error) {
+	ctx = session.Internal(ctx)
+	err = p.t.d.sessions.With(func(se *sess.Session) (err error) {
 		if err := se.BeginPessimistic(ctx); err != nil {
 			return fmt.Errorf("begin: %w", err)
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/pingcap/tidb/pkg/util/dbterror"
 
 	"fastddl/ddl/job"
+	"fastddl/ddl/session"
 )
 
 // Owns says that a job that has not ended is ours, whichever node runs it. The ID may
@@ -126,9 +127,9 @@ func (t *task) alter(ctx context.Context, m message) error {
 }
 
 // saveSettings makes the job's settings durable, with what also does.
-func (t *task) saveSettings(ctx context.Context, s job.Settings, also func(x *txn) error) error {
-	return t.inOwnTxn(ctx, func(x *txn) error {
-		if err := x.saveSettings(t.id, s); err != nil {
+func (t *task) saveSettings(ctx context.Context, s job.Settings, also func(x *session.Txn) error) error {
+	return t.inOwnTxn(ctx, func(x *session.Txn) error {
+		if err := writeSettings(x, t.id, s); err != nil {
 			return err
 		}
 		return also(x)
@@ -137,8 +138,8 @@ func (t *task) saveSettings(ctx context.Context, s job.Settings, also func(x *tx
 
 // storedSettings returns the job's settings as its row says.
 func (t *task) storedSettings(ctx context.Context) (s job.Settings, err error) {
-	err = t.d.sessions.inTxn(ctx, func(x *txn) error {
-		r, stored, err := x.readRecord(t.id)
+	err = t.d.sessions.InTxn(ctx, func(x *session.Txn) error {
+		r, stored, err := readRecord(x, t.id)
 		s = stored
 		return t.owned(r, stored, err)
 	})

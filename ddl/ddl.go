@@ -19,6 +19,7 @@ import (
 	"go.uber.org/zap"
 
 	"fastddl/ddl/job"
+	"fastddl/ddl/session"
 	"fastddl/ingest"
 	"fastddl/internal/invariants"
 )
@@ -31,7 +32,7 @@ var ErrClosed = dbterror.ClassServer.NewStd(errno.ErrServerShutdown)
 type DDL struct {
 	opts Options
 
-	// ctx ends with Close.
+	// Ctx ends with Close.
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	workers sync.WaitGroup
@@ -44,8 +45,8 @@ type DDL struct {
 	// wait for their turn look again.
 	nudge chan struct{}
 
-	// sessions run statements and transactions over system tables.
-	sessions *sessions
+	// session.Pool run statements and transactions over system tables.
+	sessions *session.Pool
 	// records are the jobs' own tables.
 	records *recordTables
 	// reports are the tables for people.
@@ -80,7 +81,7 @@ func New(opts Options) (*DDL, error) {
 		opts: opts, nudge: make(chan struct{}), unknown: make(map[int64]bool),
 	}
 	d.ctx, d.cancel = context.WithCancelCause(context.Background())
-	d.sessions = newSessions(d.ctx, opts.Domain)
+	d.sessions = session.NewPool(d.ctx, opts.Domain)
 	d.reports = &reports{sessions: d.sessions, domain: opts.Domain, logger: opts.Logger}
 	d.waits = &waits{
 		sessions: d.sessions, domain: opts.Domain, globals: opts.Globals, bus: opts.Bus, logger: opts.Logger,
@@ -176,7 +177,7 @@ func (d *DDL) Backfiller() Backfiller { return d.opts.Backfiller }
 // WithSystemSession runs fn with an internal session of TiDB's. No other caller gets a session
 // in which fn has failed.
 func (d *DDL) WithSystemSession(fn func(sctx sessionctx.Context) error) error {
-	return d.sessions.withContext(fn)
+	return d.sessions.WithContext(fn)
 }
 
 // launch starts the goroutine of a job. It fails with ErrClosed, or with errLost if the

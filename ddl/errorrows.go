@@ -11,6 +11,7 @@ import (
 	"github.com/pingcap/tidb/pkg/parser/terror"
 
 	"fastddl/ddl/job"
+	"fastddl/ddl/session"
 )
 
 // errorsView is where people look for the rows that a job was undone for. It shows values of rows, and what names them by a
@@ -49,7 +50,7 @@ func (r *reports) makeErrorsView(ctx context.Context) error {
 		}
 	}
 	// Like TiDB's own views, by the rights of who reads it: the account that a definer would be may be dropped.
-	_, err := r.sessions.query(ctx, fmt.Sprintf("CREATE OR REPLACE SQL SECURITY INVOKER VIEW mysql.%s (%s) AS SELECT %s FROM mysql.%s",
+	_, err := r.sessions.Query(ctx, fmt.Sprintf("CREATE OR REPLACE SQL SECURITY INVOKER VIEW mysql.%s (%s) AS SELECT %s FROM mysql.%s",
 		errorsView, strings.Join(names, ", "), strings.Join(exprs, ", "), errorRowsTable.name))
 	if err != nil {
 		return fmt.Errorf("create mysql.%s: %w", errorsView, err)
@@ -61,18 +62,18 @@ func (r *reports) makeErrorsView(ctx context.Context) error {
 const errorRowsAtOnce = 50
 
 // reportErrorRows writes the rows that a job was undone for.
-func (t *txn) reportErrorRows(r *job.Record) error {
+func reportErrorRows(t *session.Txn, r *job.Record) error {
 	rows := errorRows(r)
 	number := 0
 	for chunk := range slices.Chunk(rows, errorRowsAtOnce) {
 		var values []any
 		for _, e := range chunk {
 			number++
-			values = append(values, r.ID, number, r.DB, r.Table, e.index, e.code, valid(e.message), valid(e.shown),
-				orNull(valid(e.column)), orNull(e.partition), orNull(valid(e.handle)), e.value, orNull(e.rows),
-				timeOrNull(timeOf(r.EndTS), t.se.GetSessionVars().Location()))
+			values = append(values, r.ID, number, r.DB, r.Table, e.index, e.code, session.ValidText(e.message), session.ValidText(e.shown),
+				session.OrNull(session.ValidText(e.column)), session.OrNull(e.partition), session.OrNull(session.ValidText(e.handle)), e.value, session.OrNull(e.rows),
+				session.TimeOrNull(timeOf(r.EndTS), t.Session.GetSessionVars().Location()))
 		}
-		if err := t.exec(errorRowsTable.replaceRows(len(chunk)), values...); err != nil {
+		if err := t.Exec(errorRowsTable.replaceRows(len(chunk)), values...); err != nil {
 			return err
 		}
 	}
@@ -98,7 +99,7 @@ func errorRows(r *job.Record) (rows []errorRow) {
 		for i, handle := range dup.Handles {
 			e := errorRow{
 				index: dup.Index, code: errno.ErrDupEntry, message: of(dup.Entry), shown: of("?"),
-				column: dup.Columns, handle: handle, value: valid(dup.Entry), rows: dup.Rows,
+				column: dup.Columns, handle: handle, value: session.ValidText(dup.Entry), rows: dup.Rows,
 			}
 			if i < len(dup.Partitions) {
 				e.partition = dup.Partitions[i]
@@ -116,7 +117,7 @@ func errorRows(r *job.Record) (rows []errorRow) {
 			e.shown = bad.Shown.GetMsg()
 		}
 		if bad.Value != nil {
-			e.value = valid(*bad.Value)
+			e.value = session.ValidText(*bad.Value)
 		}
 		rows = append(rows, e)
 	}

@@ -14,6 +14,7 @@ import (
 	"fastddl/backfill"
 	"fastddl/ddl/crew"
 	"fastddl/ddl/job"
+	"fastddl/ddl/session"
 	"fastddl/event"
 	"fastddl/ingest"
 	"fastddl/internal/background"
@@ -75,7 +76,7 @@ func (h *holding) has(number int64) bool {
 // startExecutors has this node build parts that are open, of any job, and look after those that
 // are its own since a claim whose answer was lost.
 func (n *node) startExecutors(in *lease) error {
-	rows, err := n.opts.sessions.query(in.ctx, `SELECT DISTINCT job_id FROM mysql.fastddl_build_parts WHERE wanted AND state = %? OR state = %? AND holder = %?`,
+	rows, err := n.opts.sessions.Query(in.ctx, `SELECT DISTINCT job_id FROM mysql.fastddl_build_parts WHERE wanted AND state = %? OR state = %? AND holder = %?`,
 		string(crew.Open), string(crew.Held), in.name())
 	if err != nil {
 		return err
@@ -131,13 +132,13 @@ func (h *executor) claim(held *holding) (claimed *heldPart, err error) {
 	var settings job.Settings
 	var snapshotTS uint64
 	first, released := len(held.all()) == 0, false
-	err = h.n.opts.sessions.inTxn(h.in.ctx, func(x *txn) error {
+	err = h.n.opts.sessions.InTxn(h.in.ctx, func(x *session.Txn) error {
 		claimed = nil
-		r, s, err := x.lockRecord(h.jobID)
+		r, s, err := lockRecord(x, h.jobID)
 		if err != nil || r == nil {
 			return err
 		}
-		parts, err := x.parts(h.jobID)
+		parts, err := partsOf(x, h.jobID)
 		if err != nil {
 			return err
 		}
@@ -167,7 +168,7 @@ func (h *executor) claim(held *holding) (claimed *heldPart, err error) {
 		if !h.in.alive() {
 			return errLost
 		}
-		return x.setPart(h.jobID, claimed.Part)
+		return setPart(x, h.jobID, claimed.Part)
 	})
 	if err == nil && released {
 		h.n.nudgeSubtasks()
@@ -187,12 +188,12 @@ func (h *executor) claim(held *holding) (claimed *heldPart, err error) {
 
 // release opens parts that this node holds by claims whose answers were lost. There is one
 // executor for a job in each lease, so none builds them.
-func (h *executor) release(x *txn, forgotten []crew.Part) (released bool, err error) {
+func (h *executor) release(x *session.Txn, forgotten []crew.Part) (released bool, err error) {
 	for _, p := range forgotten {
 		if !h.in.alive() {
 			return false, errLost
 		}
-		if err := x.setPart(h.jobID, p.Released(crew.Open)); err != nil {
+		if err := setPart(x, h.jobID, p.Released(crew.Open)); err != nil {
 			return false, err
 		}
 	}
@@ -216,8 +217,8 @@ func (h *executor) next(held *holding) (p backfill.HeldPart, ok bool) {
 }
 
 // read reads what package backfill has kept of the part.
-func (p *heldPart) read(x *txn, jobID int64) error {
-	rows, err := x.query(`SELECT spec, checkpoint FROM mysql.fastddl_build_parts WHERE job_id = %? AND part = %?`, jobID, p.Number)
+func (p *heldPart) read(x *session.Txn, jobID int64) error {
+	rows, err := x.Query(`SELECT spec, checkpoint FROM mysql.fastddl_build_parts WHERE job_id = %? AND part = %?`, jobID, p.Number)
 	if err != nil {
 		return err
 	}
@@ -306,7 +307,7 @@ func (h *executor) backfill(ctx context.Context, held *holding) (results []backf
 		bus, unsubscribe := held.shown.bus(h.n.opts.bus)
 		defer unsubscribe()
 		first := held.all()[0]
-		ctx := kv.WithPermit(charged(ctx, held.record.ResourceGroup), h.in.permit)
+		ctx := kv.WithPermit(session.Charged(ctx, held.record.ResourceGroup), h.in.permit)
 		if first.spec.Compares() {
 			result, err := h.n.opts.builder.ComparePart(ctx, PartTask{
 				PartSpec: backfill.PartSpec{Task: task, Part: first.spec},
@@ -334,9 +335,9 @@ func (h *executor) backfill(ctx context.Context, held *holding) (results []backf
 // save keeps checkpoints of the parts that were claimed first.
 func (h *executor) save(ctx context.Context, held *holding, checkpoints [][]byte) error {
 	parts := held.all()[:len(checkpoints)]
-	return h.write(ctx, parts, func(x *txn) error {
+	return h.write(ctx, parts, func(x *session.Txn) error {
 		for i, p := range parts {
-			if err := x.exec(`UPDATE mysql.fastddl_build_parts SET checkpoint = %? WHERE job_id = %? AND part = %?`,
+			if err := x.Exec(`UPDATE mysql.fastddl_build_parts SET checkpoint = %? WHERE job_id = %? AND part = %?`,
 				checkpoints[i], h.jobID, p.Number); err != nil {
 				return err
 			}
@@ -347,13 +348,13 @@ func (h *executor) save(ctx context.Context, held *holding, checkpoints [][]byte
 
 // write writes for parts that this node holds; it fails with errLost if it does not hold
 // them all.
-func (h *executor) write(ctx context.Context, parts []*heldPart, fn func(x *txn) error) error {
-	return h.n.opts.sessions.inTxn(ctx, func(x *txn) error {
+func (h *executor) write(ctx context.Context, parts []*heldPart, fn func(x *session.Txn) error) error {
+	return h.n.opts.sessions.InTxn(ctx, func(x *session.Txn) error {
 		if !h.in.alive() {
 			return errLost
 		}
 		for _, p := range parts {
-			now, err := x.part(h.jobID, p.Number)
+			now, err := partOf(x, h.jobID, p.Number)
 			if err != nil {
 				return err
 			}
@@ -393,7 +394,7 @@ func (h *executor) giveBack(held *holding, parts []returned) error {
 		time.AfterFunc(leaveTimeout, cancel)
 	})()
 	for attempt := int64(1); ; attempt++ {
-		err := h.write(ctx, held.all(), func(x *txn) error {
+		err := h.write(ctx, held.all(), func(x *session.Txn) error {
 			for i, p := range parts {
 				if err := h.putBack(x, held, p, results[i], i == 0); err != nil {
 					return err
@@ -413,8 +414,8 @@ func (h *executor) giveBack(held *holding, parts []returned) error {
 }
 
 // putBack writes the row of one part.
-func (h *executor) putBack(x *txn, held *holding, p returned, result any, first bool) error {
-	if err := x.setPart(h.jobID, p.Released(p.to)); err != nil {
+func (h *executor) putBack(x *session.Txn, held *holding, p returned, result any, first bool) error {
+	if err := setPart(x, h.jobID, p.Released(p.to)); err != nil {
 		return err
 	}
 	rows, imported, percent := held.shown.of(first)
@@ -423,9 +424,9 @@ func (h *executor) putBack(x *txn, held *holding, p returned, result any, first 
 	}
 	var text any
 	if p.err != nil {
-		text = shortened(job.TextForAll(p.err), maxPartError)
+		text = session.Shortened(job.TextForAll(p.err), maxPartError)
 	}
-	return x.exec(`UPDATE mysql.fastddl_build_parts SET result = %?, error = %?, row_count = %?, imported_rows = %?, percent = %?
+	return x.Exec(`UPDATE mysql.fastddl_build_parts SET result = %?, error = %?, row_count = %?, imported_rows = %?, percent = %?
 		WHERE job_id = %? AND part = %?`, result, text, rows, imported, percent, h.jobID, p.Number)
 }
 

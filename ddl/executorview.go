@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"fastddl/ddl/session"
 	"fastddl/event"
 	"fastddl/internal/sleep"
 )
@@ -98,8 +99,8 @@ func (h *executor) watch(ctx context.Context, cancel context.CancelCauseFunc, he
 // makes up for other errors.
 func (h *executor) look(ctx context.Context, held *holding, report bool) error {
 	parts := held.all() // before the transaction: it would not see that a later one is claimed
-	return h.n.opts.sessions.inTxn(ctx, func(x *txn) error {
-		r, settings, err := x.readRecord(h.jobID)
+	return h.n.opts.sessions.InTxn(ctx, func(x *session.Txn) error {
+		r, settings, err := readRecord(x, h.jobID)
 		if err != nil {
 			return err
 		}
@@ -107,7 +108,7 @@ func (h *executor) look(ctx context.Context, held *holding, report bool) error {
 			return errLost
 		}
 		for i, p := range parts {
-			now, err := x.part(h.jobID, p.Number)
+			now, err := partOf(x, h.jobID, p.Number)
 			switch {
 			case err != nil:
 				return err
@@ -131,15 +132,15 @@ func (h *executor) look(ctx context.Context, held *holding, report bool) error {
 }
 
 // show writes how far a part is.
-func (h *executor) show(x *txn, held *holding, p *heldPart, first bool) error {
+func (h *executor) show(x *session.Txn, held *holding, p *heldPart, first bool) error {
 	rows, imported, percent := held.shown.of(first)
 	stage, speed := held.shown.now()
 	now := h.n.opts.builder.Held(h.jobID)
 	if !first {
 		speed, now.Workers = 0, 0
 	}
-	return x.exec(`UPDATE mysql.fastddl_build_parts SET stage = %?, wait_reason = %?, row_count = %?, imported_rows = %?, percent = %?,
+	return x.Exec(`UPDATE mysql.fastddl_build_parts SET stage = %?, wait_reason = %?, row_count = %?, imported_rows = %?, percent = %?,
 		rows_per_second = %?, workers = %?, updated = NOW(6) WHERE job_id = %? AND part = %?`,
-		orNull(stage), orNull(shortened(now.Wait, maxReason)), rows, imported,
-		shortNumber(percent, 2), shortNumber(speed, 1), now.Workers, h.jobID, p.Number)
+		session.OrNull(stage), session.OrNull(session.Shortened(now.Wait, maxReason)), rows, imported,
+		session.ShortNumber(percent, 2), session.ShortNumber(speed, 1), now.Workers, h.jobID, p.Number)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/pingcap/tidb/pkg/util/chunk"
 	"go.uber.org/zap"
 
+	"fastddl/ddl/session"
 	"fastddl/internal/asttree"
 	"fastddl/internal/errs"
 )
@@ -31,7 +32,7 @@ func (w *waits) importInto(ctx context.Context, tableID int64) (what string, err
 	if what != "" || err != nil {
 		return what, err
 	}
-	rows, err := w.sessions.query(ctx, activeImport, tableID)
+	rows, err := w.sessions.Query(ctx, activeImport, tableID)
 	if err != nil {
 		return "", fmt.Errorf("look for imports into the table: %w", err)
 	}
@@ -139,8 +140,8 @@ func (w *waits) importsElsewhere(ctx context.Context, tableID int64) (what strin
 		return "", fmt.Errorf("look for imports into the table on other servers: %w", err)
 	}
 	for _, row := range rows {
-		if w.importsInto(ctx, tableID, textAt(row, 1), textAt(row, 2)) {
-			return "IMPORT INTO the table, a statement on " + textAt(row, 0), nil
+		if w.importsInto(ctx, tableID, session.TextAt(row, 1), session.TextAt(row, 2)) {
+			return "IMPORT INTO the table, a statement on " + session.TextAt(row, 0), nil
 		}
 	}
 	if unanswered != nil {
@@ -152,8 +153,8 @@ func (w *waits) importsElsewhere(ctx context.Context, tableID int64) (what strin
 
 // queryServers runs a statement that asks all servers of the cluster. TiDB leaves out those that do not answer, with a warning for each.
 func (w *waits) queryServers(ctx context.Context, query string) (rows []chunk.Row, silent []error, err error) {
-	err = w.sessions.with(func(se *sess.Session) error {
-		if rows, err = se.Execute(internal(ctx), query, "index_build"); err != nil {
+	err = w.sessions.With(func(se *sess.Session) error {
+		if rows, err = se.Execute(session.Internal(ctx), query, "index_build"); err != nil {
 			return err
 		}
 		for _, warning := range se.GetSessionVars().StmtCtx.GetWarnings() {

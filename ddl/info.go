@@ -10,6 +10,7 @@ import (
 
 	"fastddl/config"
 	"fastddl/ddl/job"
+	"fastddl/ddl/session"
 	"fastddl/ingest"
 )
 
@@ -117,13 +118,13 @@ func (r *reports) fillElsewhere(ctx context.Context, info *JobInfo) error {
 	if info.Priority == "" {
 		info.Priority = config.PriorityLow
 	}
-	rows, err := r.sessions.query(ctx, `SELECT stage, wait_reason, row_count, percent, rows_per_second, eta_seconds
+	rows, err := r.sessions.Query(ctx, `SELECT stage, wait_reason, row_count, percent, rows_per_second, eta_seconds
 		FROM mysql.fastddl_ddl_jobs WHERE job_id = %?`, info.ID)
 	if err != nil || len(rows) == 0 {
 		return err
 	}
 	row := rows[0]
-	info.Stage, info.WaitReason = textAt(row, 0), textAt(row, 1)
+	info.Stage, info.WaitReason = session.TextAt(row, 0), session.TextAt(row, 1)
 	if !row.IsNull(2) {
 		info.RowCount = max(info.RowCount, row.GetInt64(2))
 	}

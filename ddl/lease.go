@@ -25,7 +25,7 @@ const (
 // the cluster under one name, or always if there is no cluster.
 type lease struct {
 	member member.Member // nil without a cluster
-	// ctx ends with it.
+	// Ctx ends with it.
 	ctx context.Context
 	end context.CancelFunc
 	// executors build subtasks of jobs in it.

@@ -13,6 +13,7 @@ import (
 	"fastddl/ddl/crew"
 	"fastddl/ddl/job"
 	"fastddl/ddl/member"
+	"fastddl/ddl/session"
 	"fastddl/event"
 	"fastddl/internal/parallel"
 	"fastddl/internal/sleep"
@@ -21,13 +22,13 @@ import (
 
 // nodeOptions is what a node needs.
 type nodeOptions struct {
-	// ctx ends with the component; spawn runs a function on a goroutine that it waits for when it closes.
+	// Ctx ends with the component; spawn runs a function on a goroutine that it waits for when it closes.
 	ctx   context.Context
 	spawn func(fn func())
 	// contain runs a function and makes an error of a panic in it.
 	contain func(what string, fn func() error) error
 
-	sessions *sessions
+	sessions *session.Pool
 	// cluster are the other nodes; nil if there are none.
 	cluster member.Cluster
 	builds  kv.Store
@@ -187,7 +188,7 @@ func (n *node) serve(in *lease) error {
 		case <-tick.C:
 		case <-forget.C:
 			for _, leftover := range n.opts.obsolete {
-				if _, err := n.opts.sessions.query(in.ctx, leftover); err != nil && in.ctx.Err() == nil {
+				if _, err := n.opts.sessions.Query(in.ctx, leftover); err != nil && in.ctx.Err() == nil {
 					n.opts.logger.Warn("cannot delete what nobody needs any more", zap.String("statement", leftover), zap.Error(err))
 				}
 			}

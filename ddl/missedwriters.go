@@ -9,6 +9,7 @@ import (
 
 	"fastddl/backfill"
 	"fastddl/ddl/job"
+	"fastddl/ddl/session"
 	"fastddl/kv"
 )
 
@@ -46,7 +47,7 @@ func (t *task) missedWriters(ctx context.Context, r *job.Record, rows int64) (mi
 		least = upTo // it is not known when they ended
 	}
 	for agree := false; ; {
-		if agree, err = t.d.opts.Backfiller.ChangesAgree(charged(ctx, r.ResourceGroup), ChangesTask{
+		if agree, err = t.d.opts.Backfiller.ChangesAgree(session.Charged(ctx, r.ResourceGroup), ChangesTask{
 			Task: task, Since: r.SnapshotTS, Limit: limit, TempDir: t.d.opts.TempDir, Settings: &t.live,
 		}); err == nil {
 			missed = !agree

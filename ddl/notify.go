@@ -14,6 +14,7 @@ import (
 	"github.com/tikv/client-go/v2/oracle"
 
 	"fastddl/ddl/job"
+	"fastddl/ddl/session"
 )
 
 // noSubJob is the sub-job of an event that is about a whole job; see
@@ -22,9 +23,9 @@ const noSubJob = -1
 
 // publishAddIndexEvent tells TiDB's statistics of the new indexes, as TiDB's owner
 // does.
-func publishAddIndexEvent(t *txn, r *job.Record, table *model.TableInfo, indexes []*model.IndexInfo) error {
+func publishAddIndexEvent(t *session.Txn, r *job.Record, table *model.TableInfo, indexes []*model.IndexInfo) error {
 	store := notifier.OpenTableStore("mysql", tidbddl.NotifierTableName)
-	err := notifier.PubSchemeChangeToStore(t.ctx, t.se, r.ID, noSubJob, notifier.NewAddIndexEvent(table, indexes, false), store)
+	err := notifier.PubSchemeChangeToStore(t.Ctx, t.Session, r.ID, noSubJob, notifier.NewAddIndexEvent(table, indexes, false), store)
 	if err != nil {
 		return fmt.Errorf("tell statistics of the indexes: %w", err)
 	}
@@ -32,7 +33,7 @@ func publishAddIndexEvent(t *txn, r *job.Record, table *model.TableInfo, indexes
 }
 
 // publishAddColumnEvents tells TiDB's statistics of new columns.
-func publishAddColumnEvents(t *txn, r *job.Record, table *model.TableInfo) error {
+func publishAddColumnEvents(t *session.Txn, r *job.Record, table *model.TableInfo) error {
 	store := notifier.OpenTableStore("mysql", tidbddl.NotifierTableName)
 	for i := range r.Changes {
 		col := model.FindColumnInfoByID(table.Columns, r.Changes[i].ColumnID)
@@ -40,7 +41,7 @@ func publishAddColumnEvents(t *txn, r *job.Record, table *model.TableInfo) error
 			continue
 		}
 		event := notifier.NewAddColumnEvent(table, []*model.ColumnInfo{col})
-		if err := notifier.PubSchemeChangeToStore(t.ctx, t.se, r.ID, int64(i), event, store); err != nil {
+		if err := notifier.PubSchemeChangeToStore(t.Ctx, t.Session, r.ID, int64(i), event, store); err != nil {
 			return fmt.Errorf("tell statistics of column %s: %w", col.Name.O, err)
 		}
 	}
@@ -49,24 +50,24 @@ func publishAddColumnEvents(t *txn, r *job.Record, table *model.TableInfo) error
 
 // deleteEntries gives the entries of the job's indexes to TiDB's garbage
 // collection, which deletes the ranges when nobody can read them any more.
-func (t *txn) deleteEntries(r *job.Record, table *model.TableInfo) error {
+func deleteEntries(t *session.Txn, r *job.Record, table *model.TableInfo) error {
 	j := tidbJob(r, job.Settings{})
 	j.ID, j.Type, j.State = r.ID, addedType(r), model.JobStateRollbackDone
 	j.FillFinishedArgs(finishedArgs(r, table))
-	return t.deleteRanges(j)
+	return deleteRanges(t, j)
 }
 
-// condemned are the IDs of indexes whose entries garbage collection is still to delete, or to delete once
+// condemnedIndexes are the IDs of indexes whose entries garbage collection is still to delete, or to delete once
 // more after a day, where the table's would be stored. The table counts its indexes, so none of its own
 // gets an ID of before; but EXCHANGE PARTITION swaps the IDs that entries are stored under and not the
 // counters (onExchangeTablePartition in pkg/ddl/partition.go), and nobody else looks. And FLASHBACK CLUSTER
-// takes the counter back: those of a job that is still to be undone are condemned as well.
-func (t *txn) condemned(r *job.Record, table *model.TableInfo) (map[int64]bool, error) {
+// takes the counter back: those of a job that is still to be undone are condemnedIndexes as well.
+func condemnedIndexes(t *session.Txn, r *job.Record, table *model.TableInfo) (map[int64]bool, error) {
 	physical := append(partitionIDs(table), table.ID)
 	slices.Sort(physical)
 	from := hex.EncodeToString(tablecodec.EncodeTablePrefix(physical[0]))
 	to := hex.EncodeToString(tablecodec.EncodeTablePrefix(physical[len(physical)-1] + 1))
-	rows, err := t.query(`SELECT start_key FROM mysql.gc_delete_range WHERE start_key >= %? AND start_key < %?
+	rows, err := t.Query(`SELECT start_key FROM mysql.gc_delete_range WHERE start_key >= %? AND start_key < %?
 		UNION ALL SELECT start_key FROM mysql.gc_delete_range_done WHERE start_key >= %? AND start_key < %?`, from, to, from, to)
 	if err != nil {
 		return nil, fmt.Errorf("read delete ranges: %w", err)
@@ -85,7 +86,7 @@ func (t *txn) condemned(r *job.Record, table *model.TableInfo) (map[int64]bool, 
 			ids[indexID] = true
 		}
 	}
-	jobs, err := t.loadJobs()
+	jobs, err := jobsOf(t)
 	if err != nil {
 		return nil, err
 	}
@@ -100,8 +101,8 @@ func (t *txn) condemned(r *job.Record, table *model.TableInfo) (map[int64]bool, 
 }
 
 // deleteRanges has the ranges deleted that a job of TiDB's leaves behind.
-func (t *txn) deleteRanges(j *model.Job) error {
-	if err := tidbddl.AddDelRangeJobInternal(t.ctx, &rangeWriter{se: t.se}, j); err != nil {
+func deleteRanges(t *session.Txn, j *model.Job) error {
+	if err := tidbddl.AddDelRangeJobInternal(t.Ctx, &rangeWriter{se: t.Session}, j); err != nil {
 		return fmt.Errorf("write delete ranges: %w", err)
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 
 	"fastddl/ddl/crew"
 	"fastddl/ddl/job"
+	"fastddl/ddl/session"
 	"fastddl/internal/sleep"
 	"fastddl/kv"
 )
@@ -72,8 +73,8 @@ func (d *DDL) takeOver(in *lease, found storedJob) error {
 		return nil
 	}
 	after := found.record.TakenBy(in.name())
-	err := d.sessions.inTxn(in.ctx, func(x *txn) error {
-		stored, settings, err := x.readRecord(after.ID)
+	err := d.sessions.InTxn(in.ctx, func(x *session.Txn) error {
+		stored, settings, err := readRecord(x, after.ID)
 		if err != nil {
 			return err
 		}
@@ -82,13 +83,13 @@ func (d *DDL) takeOver(in *lease, found storedJob) error {
 		}
 		found.settings = settings
 		// The row too, so that whatever an earlier owner has not committed meets a conflict.
-		if intact, err := x.rowIntact(after); err != nil || !intact {
-			return errors.Join(err, x.updateRecord(after)) // the job sees by itself that the row is gone
+		if intact, err := rowIntact(x, after); err != nil || !intact {
+			return errors.Join(err, updateRecord(x, after)) // the job sees by itself that the row is gone
 		}
-		if err := x.updateRow(after, settings); err != nil {
+		if err := updateRow(x, after, settings); err != nil {
 			return err
 		}
-		return x.updateRecord(after)
+		return updateRecord(x, after)
 	})
 	if errors.Is(err, errLost) {
 		return nil
@@ -129,14 +130,14 @@ func (d *DDL) knows(r *job.Record) bool {
 	return false
 }
 
-// inOwnTxn is inTxn for what only the job's owner may write; it fails with errLost if
+// inOwnTxn is InTxn for what only the job's owner may write; it fails with errLost if
 // that is somebody else by now. What fn writes is the job's record or its row in TiDB's
 // queue, which whoever takes the job over writes too, or what does no harm if it comes
 // right after that.
-func (t *task) inOwnTxn(ctx context.Context, fn func(x *txn) error) error {
-	return t.d.sessions.inTxn(ctx, func(x *txn) error {
+func (t *task) inOwnTxn(ctx context.Context, fn func(x *session.Txn) error) error {
+	return t.d.sessions.InTxn(ctx, func(x *session.Txn) error {
 		if t.d.clustered() {
-			if err := t.owned(x.readRecord(t.id)); err != nil {
+			if err := t.owned(readRecord(x, t.id)); err != nil {
 				return err
 			}
 		}
@@ -146,9 +147,9 @@ func (t *task) inOwnTxn(ctx context.Context, fn func(x *txn) error) error {
 
 // inLockedTxn is inOwnTxn for what nobody else may write while it runs: the transaction
 // fails and begins again if the job changes hands.
-func (t *task) inLockedTxn(ctx context.Context, fn func(x *txn) error) error {
-	return t.d.sessions.inTxn(ctx, func(x *txn) error {
-		if err := t.owned(x.lockRecord(t.id)); err != nil {
+func (t *task) inLockedTxn(ctx context.Context, fn func(x *session.Txn) error) error {
+	return t.d.sessions.InTxn(ctx, func(x *session.Txn) error {
+		if err := t.owned(lockRecord(x, t.id)); err != nil {
 			return err
 		}
 		return fn(x)
@@ -169,7 +170,7 @@ func (t *task) owned(stored *job.Record, _ job.Settings, err error) error {
 
 // saveCheckpoint makes the progress of a build durable.
 func (t *task) saveCheckpoint(ctx context.Context, data []byte) error {
-	err := t.inOwnTxn(ctx, func(x *txn) error { return x.saveCheckpoint(t.id, data) })
+	err := t.inOwnTxn(ctx, func(x *session.Txn) error { return writeCheckpoint(x, t.id, data) })
 	if err == nil {
 		t.progressed.Store(true)
 	}
@@ -303,8 +304,8 @@ func (t *task) whileAnswering(ctx context.Context, fn func(context.Context) erro
 // call: those of the partitions of a table may lie in few regions.
 func (t *task) fenceOnce(ctx context.Context, store kv.Fencer, r *job.Record) error {
 	var table *model.TableInfo
-	err := t.d.sessions.inTxn(ctx, func(x *txn) (err error) {
-		table, err = x.readTable(r)
+	err := t.d.sessions.InTxn(ctx, func(x *session.Txn) (err error) {
+		table, err = readTable(x, r)
 		return err
 	})
 	if err != nil {

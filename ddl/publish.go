@@ -10,6 +10,7 @@ import (
 	"github.com/pingcap/tidb/pkg/sessionctx/variable"
 
 	"fastddl/ddl/job"
+	"fastddl/ddl/session"
 )
 
 // publishVersion writes the table under the next schema version, and asks all servers to report when no transaction of theirs uses an
@@ -20,33 +21,33 @@ import (
 // servers that see a later diff first skip the missing one for good. A diff stays
 // missing for ever if an owner has died in between; that is so if no job is left
 // that could be about to write it.
-func publishVersion(t *txn, after *job.Record, table *model.TableInfo, ownerID string) error {
-	newest, err := t.meta.GetSchemaVersion()
+func publishVersion(t *session.Txn, after *job.Record, table *model.TableInfo, ownerID string) error {
+	newest, err := t.Meta.GetSchemaVersion()
 	if err != nil {
 		return fmt.Errorf("read schema version: %w", err)
 	}
-	diff, err := t.meta.GetSchemaDiff(newest)
+	diff, err := t.Meta.GetSchemaDiff(newest)
 	if err != nil {
 		return fmt.Errorf("read schema version %d: %w", newest, err)
 	}
 	if diff == nil && newest > 0 {
-		if busy, err := t.ownerIsBusy(); err != nil || busy {
-			return errors.Join(err, errRetry)
+		if busy, err := ownerIsBusy(t); err != nil || busy {
+			return errors.Join(err, session.ErrRetry)
 		}
 	}
-	version, err := t.meta.GenSchemaVersion()
+	version, err := t.Meta.GenSchemaVersion()
 	if err != nil {
 		return fmt.Errorf("take schema version: %w", err)
 	}
 	after.SchemaVersion = version
-	table.UpdateTS = t.ts
-	if err := t.meta.UpdateTable(after.DBID, table); err != nil {
+	table.UpdateTS = t.TS
+	if err := t.Meta.UpdateTable(after.DBID, table); err != nil {
 		return fmt.Errorf("write table %s: %w", table.Name.O, err)
 	}
-	if err := t.meta.SetSchemaDiff(schemaDiff(after)); err != nil {
+	if err := t.Meta.SetSchemaDiff(schemaDiff(after)); err != nil {
 		return fmt.Errorf("write schema version %d: %w", version, err)
 	}
-	return t.exec(`REPLACE INTO mysql.tidb_mdl_info (job_id, version, table_ids, owner_id) VALUES (%?, %?, %?, %?)`,
+	return t.Exec(`REPLACE INTO mysql.tidb_mdl_info (job_id, version, table_ids, owner_id) VALUES (%?, %?, %?, %?)`,
 		after.RowID, version, strconv.FormatInt(after.TableID, 10), ownerID)
 }
 
@@ -64,8 +65,8 @@ func schemaDiff(r *job.Record) *model.SchemaDiff {
 
 // ownerIsBusy says that a job of TiDB's own may be running: one that no earlier
 // job keeps from it.
-func (t *txn) ownerIsBusy() (bool, error) {
-	queue, foreign, err := t.queued()
+func ownerIsBusy(t *session.Txn) (bool, error) {
+	queue, foreign, err := readQueue(t)
 	for _, f := range foreign {
 		if job.Ahead(queue, f.ID, f.Involving) == 0 {
 			return true, err
@@ -108,6 +109,6 @@ func (v *versions) await(ctx context.Context, r *job.Record) error {
 
 // forgetVersion ends the servers' looking for transactions of versions older than the
 // record's. A version that a later owner of the job has published stays.
-func (t *txn) forgetVersion(r *job.Record) error {
-	return t.exec(`DELETE FROM mysql.tidb_mdl_info WHERE job_id = %? AND version <= %?`, r.RowID, r.SchemaVersion)
+func forgetVersion(t *session.Txn, r *job.Record) error {
+	return t.Exec(`DELETE FROM mysql.tidb_mdl_info WHERE job_id = %? AND version <= %?`, r.RowID, r.SchemaVersion)
 }

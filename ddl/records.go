@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"fastddl/ddl/job"
+	"fastddl/ddl/session"
 )
 
 // Our own tables. They lie in schema mysql, so that they are not dropped by accident
@@ -30,19 +31,19 @@ const historyLimit = 1024
 
 // recordTables read the jobs outside transactions.
 type recordTables struct {
-	sessions *sessions
+	sessions *session.Pool
 	logger   *zap.Logger
 }
 
 // shortenHistory deletes the oldest jobs from the history, and from other tables that have a column job_id.
 func (t *recordTables) shortenHistory(ctx context.Context, others ...string) error {
-	rows, err := t.sessions.query(ctx, `SELECT job_id FROM mysql.fastddl_ddl_record_history ORDER BY job_id DESC LIMIT %?, 1`, historyLimit)
+	rows, err := t.sessions.Query(ctx, `SELECT job_id FROM mysql.fastddl_ddl_record_history ORDER BY job_id DESC LIMIT %?, 1`, historyLimit)
 	if err != nil || len(rows) == 0 {
 		return err
 	}
 	oldest := rows[0].GetInt64(0)
 	for _, table := range append([]string{"fastddl_ddl_record_history"}, others...) {
-		if _, err := t.sessions.query(ctx, `DELETE FROM mysql.%n WHERE job_id <= %? AND job_id NOT IN (SELECT job_id FROM mysql.fastddl_ddl_record)`,
+		if _, err := t.sessions.Query(ctx, `DELETE FROM mysql.%n WHERE job_id <= %? AND job_id NOT IN (SELECT job_id FROM mysql.fastddl_ddl_record)`,
 			table, oldest); err != nil {
 			return fmt.Errorf("shorten mysql.%s: %w", table, err)
 		}
@@ -54,7 +55,7 @@ func (t *recordTables) shortenHistory(ctx context.Context, others ...string) err
 var errLost = errors.New("ddl: the job's record was changed by somebody else")
 
 // insertRecord writes the record of a new job.
-func (t *txn) insertRecord(r *job.Record, s job.Settings) error {
+func insertRecord(t *session.Txn, r *job.Record, s job.Settings) error {
 	record, err := json.Marshal(r)
 	if err != nil {
 		return fmt.Errorf("encode record: %w", err)
@@ -63,13 +64,13 @@ func (t *txn) insertRecord(r *job.Record, s job.Settings) error {
 	if err != nil {
 		return fmt.Errorf("encode settings: %w", err)
 	}
-	return t.exec(`INSERT INTO mysql.fastddl_ddl_record (job_id, record, settings) VALUES (%?, %?, %?)`, r.ID, record, settings)
+	return t.Exec(`INSERT INTO mysql.fastddl_ddl_record (job_id, record, settings) VALUES (%?, %?, %?)`, r.ID, record, settings)
 }
 
 // replaceRecord writes a record over the one with the revision before, of the same
 // owner; it fails with errLost if there is another.
-func (t *txn) replaceRecord(r *job.Record) error {
-	stored, _, err := t.readRecord(r.ID)
+func replaceRecord(t *session.Txn, r *job.Record) error {
+	stored, _, err := readRecord(t, r.ID)
 	if err != nil {
 		return err
 	}
@@ -77,43 +78,45 @@ func (t *txn) replaceRecord(r *job.Record) error {
 	if stored == nil || stored.Unreadable == nil && stored.Revision != r.Revision-1 || !stored.OwnedLike(r) {
 		return errLost
 	}
-	return t.updateRecord(r)
+	return updateRecord(t, r)
 }
 
-func (t *txn) updateRecord(r *job.Record) error {
+func updateRecord(t *session.Txn, r *job.Record) error {
 	data, err := json.Marshal(r)
 	if err != nil {
 		return fmt.Errorf("encode record: %w", err)
 	}
-	return t.exec(`UPDATE mysql.fastddl_ddl_record SET record = %? WHERE job_id = %?`, data, r.ID)
+	return t.Exec(`UPDATE mysql.fastddl_ddl_record SET record = %? WHERE job_id = %?`, data, r.ID)
 }
 
 // archiveRecord moves a record to our history.
-func (t *txn) archiveRecord(r *job.Record) error {
-	if err := t.replaceRecord(r); err != nil {
+func archiveRecord(t *session.Txn, r *job.Record) error {
+	if err := replaceRecord(t, r); err != nil {
 		return err
 	}
 	data, err := json.Marshal(r)
 	if err != nil {
 		return fmt.Errorf("encode record: %w", err)
 	}
-	if err := t.exec(`DELETE FROM mysql.fastddl_ddl_record WHERE job_id = %?`, r.ID); err != nil {
+	if err := t.Exec(`DELETE FROM mysql.fastddl_ddl_record WHERE job_id = %?`, r.ID); err != nil {
 		return err
 	}
-	return t.exec(`REPLACE INTO mysql.fastddl_ddl_record_history (job_id, record) VALUES (%?, %?)`, r.ID, data)
+	return t.Exec(`REPLACE INTO mysql.fastddl_ddl_record_history (job_id, record) VALUES (%?, %?)`, r.ID, data)
 }
 
 // readRecord returns the record of a job that has not ended, nil if there is none. One that cannot be decoded is Unreadable.
-func (t *txn) readRecord(id int64) (*job.Record, job.Settings, error) { return t.findRecord(id, "") }
+func readRecord(t *session.Txn, id int64) (*job.Record, job.Settings, error) {
+	return findRecord(t, id, "")
+}
 
 // lockRecord is readRecord for a transaction that is to fail if somebody writes or locks
 // the record meanwhile.
-func (t *txn) lockRecord(id int64) (*job.Record, job.Settings, error) {
-	return t.findRecord(id, " FOR UPDATE")
+func lockRecord(t *session.Txn, id int64) (*job.Record, job.Settings, error) {
+	return findRecord(t, id, " FOR UPDATE")
 }
 
-func (t *txn) findRecord(id int64, lock string) (*job.Record, job.Settings, error) {
-	rows, err := t.query(`SELECT job_id, record, settings FROM mysql.fastddl_ddl_record WHERE job_id = %?`+lock, id)
+func findRecord(t *session.Txn, id int64, lock string) (*job.Record, job.Settings, error) {
+	rows, err := t.Query(`SELECT job_id, record, settings FROM mysql.fastddl_ddl_record WHERE job_id = %?`+lock, id)
 	if err != nil || len(rows) == 0 {
 		return nil, job.Settings{}, err
 	}
@@ -126,16 +129,16 @@ const selectJobs = `SELECT job_id, record, settings FROM mysql.fastddl_ddl_recor
 
 // loadJobs returns the jobs that have not ended, in order of ID.
 func (t *recordTables) loadJobs(ctx context.Context) ([]storedJob, error) {
-	rows, err := t.sessions.query(ctx, selectJobs)
+	rows, err := t.sessions.Query(ctx, selectJobs)
 	if err != nil {
 		return nil, err
 	}
 	return decodeJobs(rows), nil
 }
 
-// loadJobs returns the jobs as of the transaction.
-func (t *txn) loadJobs() ([]storedJob, error) {
-	rows, err := t.query(selectJobs)
+// jobsOf returns the jobs as of the transaction.
+func jobsOf(t *session.Txn) ([]storedJob, error) {
+	rows, err := t.Query(selectJobs)
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +147,7 @@ func (t *txn) loadJobs() ([]storedJob, error) {
 
 // loadHistory returns the jobs that have ended, newest first.
 func (t *recordTables) loadHistory(ctx context.Context) ([]*job.Record, error) {
-	rows, err := t.sessions.query(ctx, `SELECT record FROM mysql.fastddl_ddl_record_history ORDER BY job_id DESC LIMIT %?`, historyLimit)
+	rows, err := t.sessions.Query(ctx, `SELECT record FROM mysql.fastddl_ddl_record_history ORDER BY job_id DESC LIMIT %?`, historyLimit)
 	if err != nil {
 		return nil, err
 	}
@@ -162,7 +165,7 @@ func (t *recordTables) loadHistory(ctx context.Context) ([]*job.Record, error) {
 
 // ended returns the record of a job in our history, nil if it is not there.
 func (t *recordTables) ended(ctx context.Context, id int64) (*job.Record, error) {
-	rows, err := t.sessions.query(ctx, `SELECT record FROM mysql.fastddl_ddl_record_history WHERE job_id = %?`, id)
+	rows, err := t.sessions.Query(ctx, `SELECT record FROM mysql.fastddl_ddl_record_history WHERE job_id = %?`, id)
 	if err != nil || len(rows) == 0 {
 		return nil, err
 	}
@@ -192,7 +195,7 @@ var errDeleted = errors.New("the record of the index build was deleted; nobody c
 // error. That its records cannot be read at the moment says nothing.
 func (t *recordTables) outcome(ctx context.Context, id int64) (ended bool, err error) {
 	// One statement, which sees one moment: the record moves from one table to the other.
-	rows, err := t.sessions.query(ctx, `SELECT NULL FROM mysql.fastddl_ddl_record WHERE job_id = %?
+	rows, err := t.sessions.Query(ctx, `SELECT NULL FROM mysql.fastddl_ddl_record WHERE job_id = %?
 		UNION ALL SELECT record FROM mysql.fastddl_ddl_record_history WHERE job_id = %?`, id, id)
 	if err != nil {
 		return false, nil
@@ -214,26 +217,26 @@ func (t *recordTables) outcome(ctx context.Context, id int64) (ended bool, err e
 	return true, nil
 }
 
-// saveSettings makes a job's settings durable.
-func (t *txn) saveSettings(id int64, s job.Settings) error {
+// writeSettings makes a job's settings durable.
+func writeSettings(t *session.Txn, id int64, s job.Settings) error {
 	data, err := json.Marshal(s)
 	if err != nil {
 		return fmt.Errorf("encode settings: %w", err)
 	}
-	return t.exec(`UPDATE mysql.fastddl_ddl_record SET settings = %? WHERE job_id = %?`, data, id)
+	return t.Exec(`UPDATE mysql.fastddl_ddl_record SET settings = %? WHERE job_id = %?`, data, id)
 }
 
-// saveCheckpoint makes the progress of a job's build durable; nil forgets it.
-func (t *txn) saveCheckpoint(id int64, data []byte) error {
+// writeCheckpoint makes the progress of a job's build durable; nil forgets it.
+func writeCheckpoint(t *session.Txn, id int64, data []byte) error {
 	if data == nil {
-		return t.exec(`UPDATE mysql.fastddl_ddl_record SET checkpoint = NULL WHERE job_id = %?`, id)
+		return t.Exec(`UPDATE mysql.fastddl_ddl_record SET checkpoint = NULL WHERE job_id = %?`, id)
 	}
-	return t.exec(`UPDATE mysql.fastddl_ddl_record SET checkpoint = %? WHERE job_id = %?`, data, id)
+	return t.Exec(`UPDATE mysql.fastddl_ddl_record SET checkpoint = %? WHERE job_id = %?`, data, id)
 }
 
 // loadCheckpoint returns what was saved last, nil if nothing was.
 func (t *recordTables) loadCheckpoint(ctx context.Context, id int64) ([]byte, error) {
-	rows, err := t.sessions.query(ctx, `SELECT checkpoint FROM mysql.fastddl_ddl_record WHERE job_id = %?`, id)
+	rows, err := t.sessions.Query(ctx, `SELECT checkpoint FROM mysql.fastddl_ddl_record WHERE job_id = %?`, id)
 	if err != nil || len(rows) == 0 || rows[0].IsNull(0) {
 		return nil, err
 	}

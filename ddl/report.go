@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"fastddl/ddl/job"
+	"fastddl/ddl/session"
 )
 
 // reportTable is a table for people, who may add columns to it or drop it: statements name
@@ -104,7 +105,7 @@ func columnName(definition string) string {
 
 // reports are the tables for people.
 type reports struct {
-	sessions *sessions
+	sessions *session.Pool
 	domain   *domain.Domain
 	logger   *zap.Logger
 }
@@ -115,7 +116,7 @@ func (r *reports) makeReportTables(ctx context.Context) error {
 		if r.domain.InfoSchema().TableExists(mysqlSchema, pmodel.NewCIStr(t.name)) {
 			continue
 		}
-		if _, err := r.sessions.query(ctx, t.create()); err != nil {
+		if _, err := r.sessions.Query(ctx, t.create()); err != nil {
 			return fmt.Errorf("create mysql.%s: %w", t.name, err)
 		}
 	}
@@ -133,7 +134,7 @@ func (r *reports) widenReportTables(ctx context.Context) error {
 			if table.Meta().FindPublicColumnByName(columnName(definition)) != nil {
 				continue
 			}
-			if _, err := r.sessions.query(ctx, "ALTER TABLE mysql."+t.name+" ADD COLUMN IF NOT EXISTS "+definition); err != nil {
+			if _, err := r.sessions.Query(ctx, "ALTER TABLE mysql."+t.name+" ADD COLUMN IF NOT EXISTS "+definition); err != nil {
 				return fmt.Errorf("add a column to mysql.%s: %w", t.name, err)
 			}
 		}
@@ -151,11 +152,11 @@ func (r *reports) unreported(err error) {
 	}
 }
 
-// report writes the job's row.
-func (t *txn) report(j JobInfo) error {
+// reportJob writes the job's row.
+func reportJob(t *session.Txn, j JobInfo) error {
 	var eta, threads, workers, memory, temp, speed any
 	if j.HasRemaining {
-		eta = shortNumber(j.Remaining.Seconds(), 1)
+		eta = session.ShortNumber(j.Remaining.Seconds(), 1)
 	}
 	if b := j.Building; b != nil {
 		threads, workers, memory, temp, speed = b.Threads, b.Workers, b.MemoryBytes, b.TempBytes, b.WriteSpeed
@@ -164,27 +165,27 @@ func (t *txn) report(j JobInfo) error {
 	if len(wait) > maxWaitReason {
 		wait = strings.ToValidUTF8(wait[:maxWaitReason], "")
 	}
-	loc := t.se.GetSessionVars().Location()
+	loc := t.Session.GetSessionVars().Location()
 	values := []any{
-		j.ID, j.DB, j.Table, j.Type, j.SchemaState, j.State, j.Step, orNull(j.Stage), orNull(wait),
-		j.RowCount, shortNumber(j.Percent, 2), shortNumber(j.RowsPerSecond, 1), eta,
+		j.ID, j.DB, j.Table, j.Type, j.SchemaState, j.State, j.Step, session.OrNull(j.Stage), session.OrNull(wait),
+		j.RowCount, session.ShortNumber(j.Percent, 2), session.ShortNumber(j.RowsPerSecond, 1), eta,
 		threads, workers, memory, temp, j.Settings.MaxWriteSpeed, speed,
-		orNull(j.Priority), orNull(j.Snapshot), j.Compared, j.Repaired,
-		timeOrNull(j.CreateTime, loc), timeOrNull(j.StartTime, loc), timeOrNull(j.EndTime, loc),
-		j.ErrorCount, orNull(j.Error), j.Query,
+		session.OrNull(j.Priority), session.OrNull(j.Snapshot), j.Compared, j.Repaired,
+		session.TimeOrNull(j.CreateTime, loc), session.TimeOrNull(j.StartTime, loc), session.TimeOrNull(j.EndTime, loc),
+		j.ErrorCount, session.OrNull(j.Error), j.Query,
 	}
-	return t.exec(jobsTable.replace(), values...)
+	return t.Exec(jobsTable.replace(), values...)
 }
 
 // reportBlockers writes the rows of the transactions that the job waits for.
-func (t *txn) reportBlockers(j JobInfo) error {
-	if err := t.exec(`DELETE FROM mysql.fastddl_ddl_blockers WHERE job_id = %?`, j.ID); err != nil {
+func reportBlockers(t *session.Txn, j JobInfo) error {
+	if err := t.Exec(`DELETE FROM mysql.fastddl_ddl_blockers WHERE job_id = %?`, j.ID); err != nil {
 		return err
 	}
 	for i, b := range j.Blockers {
-		if err := t.exec(blockersTable.replace(),
-			j.ID, i+1, b.ConnID, b.User, orNull(b.DB), timeOrNull(b.Started, t.se.GetSessionVars().Location()),
-			shortNumber(b.Age.Seconds(), 3), shortNumber(b.Idle.Seconds(), 3), b.Keys, b.Why, orNull(strings.ToValidUTF8(b.SQL, "?"))); err != nil {
+		if err := t.Exec(blockersTable.replace(),
+			j.ID, i+1, b.ConnID, b.User, session.OrNull(b.DB), session.TimeOrNull(b.Started, t.Session.GetSessionVars().Location()),
+			session.ShortNumber(b.Age.Seconds(), 3), session.ShortNumber(b.Idle.Seconds(), 3), b.Keys, b.Why, session.OrNull(strings.ToValidUTF8(b.SQL, "?"))); err != nil {
 			return err
 		}
 	}
@@ -192,13 +193,13 @@ func (t *txn) reportBlockers(j JobInfo) error {
 }
 
 // reportDuplicates writes the rows that a unique index was not built for.
-func (t *txn) reportDuplicates(r *job.Record) error {
+func reportDuplicates(t *session.Txn, r *job.Record) error {
 	for i, dup := range r.Duplicates {
 		handles := strings.Join(dup.Handles, ", ")
 		if int(dup.Rows) > len(dup.Handles) {
 			handles += ", ..."
 		}
-		if err := t.exec(duplicatesTable.replace(),
+		if err := t.Exec(duplicatesTable.replace(),
 			r.ID, i+1, r.DB, r.Table, dup.Index, strings.ToValidUTF8(dup.Entry, "?"), dup.Rows, strings.ToValidUTF8(handles, "?")); err != nil {
 			return err
 		}
@@ -208,7 +209,7 @@ func (t *txn) reportDuplicates(r *job.Record) error {
 
 // reportEnd writes the last row of a job, and the rows that it has failed for. It waits for no
 // transaction any more.
-func (t *txn) reportEnd(r *job.Record) error {
+func reportEnd(t *session.Txn, r *job.Record) error {
 	info := describe(r)
-	return errors.Join(t.reportDuplicates(r), t.reportErrorRows(r), t.reportBlockers(info), t.report(info))
+	return errors.Join(reportDuplicates(t, r), reportErrorRows(t, r), reportBlockers(t, info), reportJob(t, info))
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"fastddl/ddl/job"
+	"fastddl/ddl/session"
 	"fastddl/event"
 	"fastddl/internal/sleep"
 )
@@ -16,7 +17,7 @@ const reportInterval = time.Second
 
 // reporter brings the rows of a job up to date while it runs.
 type reporter struct {
-	sessions *sessions
+	sessions *session.Pool
 	// record returns the job's record, and info what is shown of it.
 	record func() *job.Record
 	info   func(now time.Time) JobInfo
@@ -55,18 +56,18 @@ func (t *reporter) loop(ctx context.Context) {
 				return nil
 			}
 			var failed error
-			err := t.sessions.inTxn(ctx, func(x *txn) error {
-				stored, _, err := x.readRecord(info.ID)
+			err := t.sessions.InTxn(ctx, func(x *session.Txn) error {
+				stored, _, err := readRecord(x, info.ID)
 				if err != nil || stored == nil || !stored.OwnedLike(t.record()) {
 					return err
 				}
 				var problems []error
 				// The first report takes away what the last owner, or process, has left.
 				if !reported || len(info.Blockers)+len(last.Blockers) > 0 {
-					problems = append(problems, x.reportBlockers(info))
+					problems = append(problems, reportBlockers(x, info))
 				}
 				// One is shown without the other.
-				failed = errors.Join(append(problems, x.report(info))...)
+				failed = errors.Join(append(problems, reportJob(x, info))...)
 				return nil
 			})
 			if err = errors.Join(err, failed); err == nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/pingcap/tidb/pkg/parser/terror"
 
 	"fastddl/ddl/job"
+	"fastddl/ddl/session"
 )
 
 const (
@@ -62,7 +63,7 @@ func (t *recordTables) putRequest(ctx context.Context, name string, jobID int64,
 	if err != nil {
 		return fmt.Errorf("encode request: %w", err)
 	}
-	if _, err := t.sessions.query(ctx, `INSERT INTO mysql.fastddl_ddl_requests (request_id, job_id, request, created) VALUES (%?, %?, %?, NOW(6))`,
+	if _, err := t.sessions.Query(ctx, `INSERT INTO mysql.fastddl_ddl_requests (request_id, job_id, request, created) VALUES (%?, %?, %?, NOW(6))`,
 		name, jobID, data); err != nil {
 		return fmt.Errorf("ask another node: %w", err)
 	}
@@ -80,7 +81,7 @@ type openRequest struct {
 
 // openRequests returns the requests to jobs of which want is true that are not answered, in the order in which they were made.
 func (t *recordTables) openRequests(ctx context.Context, want func(jobID int64) bool) (open []openRequest, err error) {
-	rows, err := t.sessions.query(ctx, `SELECT request_id, job_id, request FROM mysql.fastddl_ddl_requests WHERE answer IS NULL ORDER BY created`)
+	rows, err := t.sessions.Query(ctx, `SELECT request_id, job_id, request FROM mysql.fastddl_ddl_requests WHERE answer IS NULL ORDER BY created`)
 	if err != nil {
 		return nil, err
 	}
@@ -96,8 +97,8 @@ func (t *recordTables) openRequests(ctx context.Context, want func(jobID int64) 
 }
 
 // answerRequest writes the answer to a request; it fails with errNotAsked if there is one, or the request was taken back.
-func (t *txn) answerRequest(name string, a remoteAnswer) error {
-	rows, err := t.query(`SELECT 1 FROM mysql.fastddl_ddl_requests WHERE request_id = %? AND answer IS NULL`, name)
+func answerRequest(t *session.Txn, name string, a remoteAnswer) error {
+	rows, err := t.Query(`SELECT 1 FROM mysql.fastddl_ddl_requests WHERE request_id = %? AND answer IS NULL`, name)
 	if err != nil {
 		return err
 	}
@@ -108,16 +109,16 @@ func (t *txn) answerRequest(name string, a remoteAnswer) error {
 	if err != nil {
 		return fmt.Errorf("encode answer: %w", err)
 	}
-	return t.exec(`UPDATE mysql.fastddl_ddl_requests SET answer = %? WHERE request_id = %?`, data, name)
+	return t.Exec(`UPDATE mysql.fastddl_ddl_requests SET answer = %? WHERE request_id = %?`, data, name)
 }
 
 // takeAnswer removes a request that is answered, or every one if it is the last look, and
 // returns the answer.
 func (t *recordTables) takeAnswer(ctx context.Context, name string, last bool) (answered bool, err error) {
 	var answer remoteAnswer
-	err = t.sessions.inTxn(ctx, func(x *txn) error {
+	err = t.sessions.InTxn(ctx, func(x *session.Txn) error {
 		answered, answer = false, remoteAnswer{}
-		rows, err := x.query(`SELECT answer FROM mysql.fastddl_ddl_requests WHERE request_id = %?`, name)
+		rows, err := x.Query(`SELECT answer FROM mysql.fastddl_ddl_requests WHERE request_id = %?`, name)
 		if err != nil {
 			return err
 		}
@@ -130,7 +131,7 @@ func (t *recordTables) takeAnswer(ctx context.Context, name string, last bool) (
 		if !answered && !last {
 			return nil
 		}
-		return x.exec(`DELETE FROM mysql.fastddl_ddl_requests WHERE request_id = %?`, name)
+		return x.Exec(`DELETE FROM mysql.fastddl_ddl_requests WHERE request_id = %?`, name)
 	})
 	if err != nil || !answered {
 		return false, err

@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"fastddl/ddl/job"
+	"fastddl/ddl/session"
 	"fastddl/internal/sleep"
 )
 
@@ -69,7 +70,7 @@ func (d *DDL) deliverElsewhere(ctx context.Context, id int64, r remoteRequest) e
 		if err != nil {
 			d.opts.Logger.Info("cannot look for an answer", zap.Int64("job", id), zap.Error(err))
 		}
-		rows, err := d.sessions.query(ctx, `SELECT 1 FROM mysql.fastddl_ddl_record WHERE job_id = %?`, id)
+		rows, err := d.sessions.Query(ctx, `SELECT 1 FROM mysql.fastddl_ddl_record WHERE job_id = %?`, id)
 		gone := err == nil && len(rows) == 0
 		if gone || time.Since(began) > answerTimeout || !sleep.For(ctx, answerInterval) || d.ctx.Err() != nil {
 			return d.takeBack(ctx, name, gone)
@@ -138,7 +139,7 @@ func (d *DDL) answerRequests(in *lease) error {
 // answer has a request done and writes the answer.
 func (t *task) answer(ctx context.Context, q openRequest, do func(context.Context, message) error) {
 	err := t.d.contained("the answer to a request", func() error {
-		granted := func(x *txn) error { return x.answerRequest(q.name, remoteAnswer{}) }
+		granted := func(x *session.Txn) error { return answerRequest(x, q.name, remoteAnswer{}) }
 		err := q.unknown
 		if err == nil {
 			err = do(ctx, message{request: q.Request, alter: q.Alter, also: granted})
@@ -146,7 +147,7 @@ func (t *task) answer(ctx context.Context, q openRequest, do func(context.Contex
 		if err == nil || errors.Is(err, errNotAsked) || errors.Is(err, errGone) || ctx.Err() != nil {
 			return nil // it is answered, or there is nobody here to answer it any more
 		}
-		return t.inOwnTxn(ctx, func(x *txn) error { return x.answerRequest(q.name, remoteAnswer{Error: job.ErrorOf(err)}) })
+		return t.inOwnTxn(ctx, func(x *session.Txn) error { return answerRequest(x, q.name, remoteAnswer{Error: job.ErrorOf(err)}) })
 	})
 	if err != nil && !errors.Is(err, errNotAsked) && ctx.Err() == nil {
 		t.d.opts.Logger.Warn("a request of another node is not answered yet", zap.Int64("job", t.id), zap.Error(err))

@@ -14,6 +14,7 @@ import (
 	"fastddl/config"
 	"fastddl/ddl/crew"
 	"fastddl/ddl/job"
+	"fastddl/ddl/session"
 	"fastddl/internal/sleep"
 	"fastddl/kv"
 )
@@ -32,7 +33,7 @@ type schedulable interface {
 	// record is what is durable of the job.
 	record() *job.Record
 	// inLockedTxn runs a transaction that fails if the job is not the owner's any more.
-	inLockedTxn(ctx context.Context, fn func(x *txn) error) error
+	inLockedTxn(ctx context.Context, fn func(x *session.Txn) error) error
 	// fenceOnce has the store refuse late imports into the job's indexes.
 	fenceOnce(ctx context.Context, store kv.Fencer, r *job.Record) error
 	// setWait shows what the job waits for.
@@ -122,7 +123,7 @@ func (c *distBuild) begin(ctx context.Context, w backfill.SharedWork) (shared bo
 		}
 	}
 	var other bool
-	err = c.s.job.inLockedTxn(ctx, func(x *txn) (err error) {
+	err = c.s.job.inLockedTxn(ctx, func(x *session.Txn) (err error) {
 		other, err = c.divide(x, w, n)
 		return err
 	})
@@ -130,11 +131,11 @@ func (c *distBuild) begin(ctx context.Context, w backfill.SharedWork) (shared bo
 		if err := c.s.recall(ctx); err != nil {
 			return false, err
 		}
-		err = c.s.job.inLockedTxn(ctx, func(x *txn) error {
-			if err := x.deleteParts(c.s.id); err != nil {
+		err = c.s.job.inLockedTxn(ctx, func(x *session.Txn) error {
+			if err := deleteParts(x, c.s.id); err != nil {
 				return err
 			}
-			return x.insertParts(c.s.id, w, n)
+			return insertParts(x, c.s.id, w, n)
 		})
 	}
 	if err != nil {
@@ -163,17 +164,17 @@ func (c *distBuild) of(w backfill.SharedWork) func(part) bool {
 
 // divide cuts the build into n parts, or wants those that it was cut into before. If there
 // are parts of something other it leaves them.
-func (c *distBuild) divide(x *txn, w backfill.SharedWork, n int) (other bool, err error) {
-	parts, err := x.parts(c.s.id)
+func (c *distBuild) divide(x *session.Txn, w backfill.SharedWork, n int) (other bool, err error) {
+	parts, err := partsOf(x, c.s.id)
 	switch {
 	case err != nil:
 		return false, err
 	case slices.ContainsFunc(parts, c.of(w)):
-		return false, x.wantParts(c.s.id, parts)
+		return false, wantParts(x, c.s.id, parts)
 	case len(parts) > 0:
 		return true, nil
 	}
-	return false, x.insertParts(c.s.id, w, n)
+	return false, insertParts(x, c.s.id, w, n)
 }
 
 // await returns the parts when all are done, or the error of one that has failed.
@@ -264,9 +265,9 @@ func (s *scheduler) reopenLost(ctx context.Context, parts []crew.Part, again boo
 	if done, err := s.fenceHolders(ctx, lost, again); err != nil || !done {
 		return err
 	}
-	return s.job.inLockedTxn(ctx, func(x *txn) error {
+	return s.job.inLockedTxn(ctx, func(x *session.Txn) error {
 		for _, p := range lost {
-			now, err := x.part(s.id, p.Number)
+			now, err := partOf(x, s.id, p.Number)
 			if err != nil {
 				return err
 			}
@@ -274,7 +275,7 @@ func (s *scheduler) reopenLost(ctx context.Context, parts []crew.Part, again boo
 				continue
 			}
 			s.node.opts.logger.Info("a part of an index build has lost its node", zap.Int64("job", s.id), zap.Int64("part", p.Number), zap.String("from", p.Holder))
-			if err := x.setPart(s.id, now.Released(crew.Open)); err != nil {
+			if err := setPart(x, s.id, now.Released(crew.Open)); err != nil {
 				return err
 			}
 		}
@@ -335,13 +336,13 @@ func (s *scheduler) recall(ctx context.Context) error {
 		return nil
 	}
 	var held bool
-	err := s.job.inLockedTxn(ctx, func(x *txn) error {
-		parts, err := x.parts(s.id)
+	err := s.job.inLockedTxn(ctx, func(x *session.Txn) error {
+		parts, err := partsOf(x, s.id)
 		held = len(crew.Holders(rules(parts))) > 0
 		if err != nil || len(parts) == 0 {
 			return err
 		}
-		return x.exec(`UPDATE mysql.fastddl_build_parts SET wanted = FALSE WHERE job_id = %? AND wanted`, s.id)
+		return x.Exec(`UPDATE mysql.fastddl_build_parts SET wanted = FALSE WHERE job_id = %? AND wanted`, s.id)
 	})
 	if err != nil {
 		return fmt.Errorf("halt the build: %w", err)

@@ -11,6 +11,7 @@ import (
 	"fastddl/ddl/crew"
 	"fastddl/ddl/job"
 	"fastddl/ddl/member"
+	"fastddl/ddl/session"
 	"fastddl/kv"
 )
 
@@ -29,7 +30,7 @@ type fakeJob struct{ *job.Record }
 
 func (j fakeJob) record() *job.Record { return j.Record }
 func (j fakeJob) setWait(string)      {}
-func (j fakeJob) inLockedTxn(ctx context.Context, _ func(x *txn) error) error {
+func (j fakeJob) inLockedTxn(ctx context.Context, _ func(x *session.Txn) error) error {
 	return context.Cause(ctx)
 }
 

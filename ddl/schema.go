@@ -11,6 +11,7 @@ import (
 	"github.com/pingcap/tidb/pkg/parser/mysql"
 
 	"fastddl/ddl/job"
+	"fastddl/ddl/session"
 )
 
 // The state changes of indexes. They do what TiDB's own do
@@ -18,11 +19,11 @@ import (
 // stays Inapplicable: then DML writes plain entries and plain tombstones.
 
 // applySchema makes the table what it is at the record's step.
-func applySchema(t *txn, after *job.Record, s subject) error {
+func applySchema(t *session.Txn, after *job.Record, s subject) error {
 	table := s.TableInfo
 	switch after.Step {
 	case job.StepDeleteOnly:
-		condemned, err := t.condemned(after, table)
+		condemned, err := condemnedIndexes(t, after, table)
 		if err != nil {
 			return err
 		}
@@ -54,7 +55,7 @@ func applySchema(t *txn, after *job.Record, s subject) error {
 		if err := dropChanges(after, table, after.DropState()); err != nil {
 			return err
 		}
-		return t.deleteDropped(after, table)
+		return deleteDropped(t, after, table)
 	case job.StepUndone:
 		if err := followChanges(after, table, model.StateNone); err != nil {
 			return err
@@ -179,7 +180,7 @@ func preventNulls(table *model.TableInfo, idx *model.IndexInfo) {
 
 // publishIndexes makes all indexes of the job public at once, with what else the
 // statement changes.
-func publishIndexes(t *txn, after *job.Record, table *model.TableInfo) error {
+func publishIndexes(t *session.Txn, after *job.Record, table *model.TableInfo) error {
 	indexes := indexesOf(after, table)
 	if len(indexes) != len(after.IndexIDs) {
 		return job.Permanent(fmt.Errorf("table %s has lost an index that was being built", table.Name.O))
@@ -217,7 +218,7 @@ func keepNumbers(r *job.Record, table *model.TableInfo) {
 
 // removeIndexes takes the job's indexes out of the table and gives their entries
 // to garbage collection, but for those under the ID of another index.
-func removeIndexes(t *txn, after *job.Record, table *model.TableInfo) error {
+func removeIndexes(t *session.Txn, after *job.Record, table *model.TableInfo) error {
 	keepNumbers(after, table)
 	for _, idx := range indexesOf(after, table) {
 		if idx.Primary {
@@ -238,5 +239,5 @@ func removeIndexes(t *txn, after *job.Record, table *model.TableInfo) error {
 	if len(gone.IndexIDs) == 0 {
 		return nil
 	}
-	return t.deleteEntries(&gone, table)
+	return deleteEntries(t, &gone, table)
 }

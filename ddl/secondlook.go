@@ -9,6 +9,7 @@ import (
 
 	"fastddl/backfill"
 	"fastddl/ddl/job"
+	"fastddl/ddl/session"
 	"fastddl/event"
 	"fastddl/ingest"
 )
@@ -48,14 +49,14 @@ func (t *task) forgetSnapshot(ctx context.Context) (outcome, error) {
 	if err := t.holdAfter(ctx, t.shown.Load()); err != nil {
 		return outcome{}, err
 	}
-	return t.write(ctx, job.StepWriteReorg, func(x *txn, after *job.Record) error {
+	return t.write(ctx, job.StepWriteReorg, func(x *session.Txn, after *job.Record) error {
 		after.ForgetSnapshot()
 		if after.Nodes.Shared {
-			if err := x.deleteParts(t.id); err != nil {
+			if err := deleteParts(x, t.id); err != nil {
 				return err
 			}
 		}
-		return x.saveCheckpoint(t.id, nil)
+		return writeCheckpoint(x, t.id, nil)
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"fastddl/backfill"
 	"fastddl/ddl/crew"
+	"fastddl/ddl/session"
 )
 
 // The parts of index builds that several nodes share. What decides is the first line of
@@ -31,7 +32,7 @@ const createPartsTable = `CREATE TABLE IF NOT EXISTS mysql.fastddl_build_parts (
 const partColumns = `part, snapshot_ts, round, state, wanted, holder, hold_epoch, failures, row_count, imported_rows, percent, error,
 	IF(state = 'failed', result, NULL)`
 
-// part is a part of a job as its row says, without what its holder needs to build it.
+// partOf is a partOf of a job as its row says, without what its holder needs to build it.
 type part struct {
 	crew.Part
 	snapshotTS uint64
@@ -52,7 +53,7 @@ func decodePart(row chunk.Row) part {
 			Number: row.GetInt64(0), State: crew.State(row.GetString(3)), Wanted: row.GetInt64(4) != 0,
 			Holder: row.GetString(5), Epoch: row.GetInt64(6), Failures: row.GetInt64(7),
 		},
-		snapshotTS: row.GetUint64(1), round: int(row.GetInt64(2)), err: textAt(row, 11),
+		snapshotTS: row.GetUint64(1), round: int(row.GetInt64(2)), err: session.TextAt(row, 11),
 	}
 	if !row.IsNull(8) {
 		p.rows, p.imported, p.percent = row.GetInt64(8), row.GetInt64(9), row.GetFloat64(10)
@@ -63,18 +64,18 @@ func decodePart(row chunk.Row) part {
 	return p
 }
 
-// parts returns those of a job, in order.
-func (t *txn) parts(jobID int64) ([]part, error) {
-	rows, err := t.query(`SELECT `+partColumns+` FROM mysql.fastddl_build_parts WHERE job_id = %? ORDER BY part`, jobID)
+// partsOf returns those of a job, in order.
+func partsOf(t *session.Txn, jobID int64) ([]part, error) {
+	rows, err := t.Query(`SELECT `+partColumns+` FROM mysql.fastddl_build_parts WHERE job_id = %? ORDER BY part`, jobID)
 	if err != nil {
 		return nil, err
 	}
 	return decodeParts(rows), nil
 }
 
-// part returns one part of a job, nil if there is none.
-func (t *txn) part(jobID, number int64) (*part, error) {
-	rows, err := t.query(`SELECT `+partColumns+` FROM mysql.fastddl_build_parts WHERE job_id = %? AND part = %?`, jobID, number)
+// partOf returns one partOf of a job, nil if there is none.
+func partOf(t *session.Txn, jobID, number int64) (*part, error) {
+	rows, err := t.Query(`SELECT `+partColumns+` FROM mysql.fastddl_build_parts WHERE job_id = %? AND part = %?`, jobID, number)
 	if err != nil || len(rows) == 0 {
 		return nil, err
 	}
@@ -83,8 +84,8 @@ func (t *txn) part(jobID, number int64) (*part, error) {
 }
 
 // loadParts is parts outside a transaction.
-func loadParts(ctx context.Context, s *sessions, jobID int64) ([]part, error) {
-	rows, err := s.query(ctx, `SELECT `+partColumns+` FROM mysql.fastddl_build_parts WHERE job_id = %? ORDER BY part`, jobID)
+func loadParts(ctx context.Context, s *session.Pool, jobID int64) ([]part, error) {
+	rows, err := s.Query(ctx, `SELECT `+partColumns+` FROM mysql.fastddl_build_parts WHERE job_id = %? ORDER BY part`, jobID)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +93,7 @@ func loadParts(ctx context.Context, s *sessions, jobID int64) ([]part, error) {
 }
 
 // refreshParts loads those of parts that were not done, into their places.
-func refreshParts(ctx context.Context, s *sessions, jobID int64, parts []part) error {
+func refreshParts(ctx context.Context, s *session.Pool, jobID int64, parts []part) error {
 	var open []string
 	for i := range parts {
 		if parts[i].State != crew.Done {
@@ -102,7 +103,7 @@ func refreshParts(ctx context.Context, s *sessions, jobID int64, parts []part) e
 	if len(open) == 0 {
 		return nil
 	}
-	rows, err := s.query(ctx, `SELECT `+partColumns+` FROM mysql.fastddl_build_parts WHERE job_id = %? AND part IN (`+strings.Join(open, ", ")+`) ORDER BY part`, jobID)
+	rows, err := s.Query(ctx, `SELECT `+partColumns+` FROM mysql.fastddl_build_parts WHERE job_id = %? AND part IN (`+strings.Join(open, ", ")+`) ORDER BY part`, jobID)
 	if err != nil {
 		return err
 	}
@@ -136,21 +137,21 @@ func rules(parts []part) []crew.Part {
 }
 
 // setPart writes who has a part.
-func (t *txn) setPart(jobID int64, p crew.Part) error {
-	return t.exec(`UPDATE mysql.fastddl_build_parts SET state = %?, holder = %?, hold_epoch = %?, failures = %?,
+func setPart(t *session.Txn, jobID int64, p crew.Part) error {
+	return t.Exec(`UPDATE mysql.fastddl_build_parts SET state = %?, holder = %?, hold_epoch = %?, failures = %?,
 		stage = NULL, wait_reason = NULL, rows_per_second = NULL, workers = NULL, updated = NOW(6) WHERE job_id = %? AND part = %?`,
 		string(p.State), p.Holder, p.Epoch, p.Failures, jobID, p.Number)
 }
 
 // insertParts cuts the work into n parts at most, wanted and open, for a job that
 // has none.
-func (t *txn) insertParts(jobID int64, w backfill.SharedWork, n int) error {
+func insertParts(t *session.Txn, jobID int64, w backfill.SharedWork, n int) error {
 	for i, spec := range w.Cut(n) {
 		data, err := json.Marshal(spec)
 		if err != nil {
 			return fmt.Errorf("encode part: %w", err)
 		}
-		if err := t.exec(`INSERT INTO mysql.fastddl_build_parts (job_id, part, snapshot_ts, round, state, wanted, holder, hold_epoch, failures, spec)
+		if err := t.Exec(`INSERT INTO mysql.fastddl_build_parts (job_id, part, snapshot_ts, round, state, wanted, holder, hold_epoch, failures, spec)
 			VALUES (%?, %?, %?, %?, %?, TRUE, '', 0, 0, %?)`, jobID, i, w.TS, w.Round, string(crew.Open), data); err != nil {
 			return err
 		}
@@ -159,21 +160,21 @@ func (t *txn) insertParts(jobID int64, w backfill.SharedWork, n int) error {
 }
 
 // deleteParts removes the parts of a job. No node may hold one.
-func (t *txn) deleteParts(jobID int64) error {
-	return t.exec(`DELETE FROM mysql.fastddl_build_parts WHERE job_id = %?`, jobID)
+func deleteParts(t *session.Txn, jobID int64) error {
+	return t.Exec(`DELETE FROM mysql.fastddl_build_parts WHERE job_id = %?`, jobID)
 }
 
 // wantParts has the parts of a job built, those that are not wanted yet.
-func (t *txn) wantParts(jobID int64, parts []part) error {
+func wantParts(t *session.Txn, jobID int64, parts []part) error {
 	if !slices.ContainsFunc(parts, func(p part) bool { return !p.Wanted }) {
 		return nil
 	}
-	return t.exec(`UPDATE mysql.fastddl_build_parts SET wanted = TRUE WHERE job_id = %? AND NOT wanted`, jobID)
+	return t.Exec(`UPDATE mysql.fastddl_build_parts SET wanted = TRUE WHERE job_id = %? AND NOT wanted`, jobID)
 }
 
 // partResults returns the results of the parts of some work, of which all are done.
-func partResults(ctx context.Context, s *sessions, jobID int64, w backfill.SharedWork, parts int) ([]backfill.PartResult, error) {
-	rows, err := s.query(ctx, `SELECT part, result FROM mysql.fastddl_build_parts WHERE job_id = %? AND snapshot_ts = %? AND round = %? AND state = %?
+func partResults(ctx context.Context, s *session.Pool, jobID int64, w backfill.SharedWork, parts int) ([]backfill.PartResult, error) {
+	rows, err := s.Query(ctx, `SELECT part, result FROM mysql.fastddl_build_parts WHERE job_id = %? AND snapshot_ts = %? AND round = %? AND state = %?
 		ORDER BY part`, jobID, w.TS, w.Round, string(crew.Done))
 	if err != nil {
 		return nil, err

@@ -7,11 +7,12 @@ import (
 	"github.com/pingcap/tidb/pkg/meta/model"
 
 	"fastddl/ddl/job"
+	"fastddl/ddl/session"
 )
 
 // readTable returns the newest definition of the job's table, nil if it is gone.
-func (t *txn) readTable(r *job.Record) (*model.TableInfo, error) {
-	table, err := t.meta.GetTable(r.DBID, r.TableID)
+func readTable(t *session.Txn, r *job.Record) (*model.TableInfo, error) {
+	table, err := t.Meta.GetTable(r.DBID, r.TableID)
 	if err != nil {
 		if meta.ErrDBNotExists.Equal(err) || meta.ErrTableNotExists.Equal(err) {
 			return nil, nil
@@ -24,14 +25,14 @@ func (t *txn) readTable(r *job.Record) (*model.TableInfo, error) {
 // followTable returns the newest definition of the job's table if that has got another ID, or lies in another database, since
 // the record's schema version, and nil if it is gone. That can be when somebody has taken the job's row: TiDB's queue
 // goes on with what was behind it. The record is about the table as it is now.
-func (t *txn) followTable(r *job.Record) (*model.TableInfo, error) {
-	newest, err := t.meta.GetSchemaVersion()
+func followTable(t *session.Txn, r *job.Record) (*model.TableInfo, error) {
+	newest, err := t.Meta.GetSchemaVersion()
 	if err != nil {
 		return nil, fmt.Errorf("read schema version: %w", err)
 	}
 	at := *r
 	for version := r.SchemaVersion + 1; r.SchemaVersion != 0 && version <= newest; version++ {
-		diff, err := t.meta.GetSchemaDiff(version)
+		diff, err := t.Meta.GetSchemaDiff(version)
 		if err != nil {
 			return nil, fmt.Errorf("read schema version %d: %w", version, err)
 		}
@@ -39,11 +40,11 @@ func (t *txn) followTable(r *job.Record) (*model.TableInfo, error) {
 			at.DBID, at.TableID = movedBy(diff, at.DBID, at.TableID)
 		}
 	}
-	table, err := t.readTable(&at)
+	table, err := readTable(t, &at)
 	if err != nil || table == nil {
 		return nil, err
 	}
-	db, err := t.meta.GetDatabase(at.DBID)
+	db, err := t.Meta.GetDatabase(at.DBID)
 	if err != nil {
 		return nil, fmt.Errorf("read database %d: %w", at.DBID, err)
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"fastddl/ddl/job"
+	"fastddl/ddl/session"
 )
 
 // historySlack is how many jobs end before the history is cut again.
@@ -22,7 +23,7 @@ func (d *DDL) prepareTables(ctx context.Context) error {
 		statements = append(slices.Clone(ownTables), createPartsTable, createRequestsTable, forgetOldRequests, forgetTakenVersions)
 	}
 	for _, create := range statements {
-		if _, err := d.sessions.query(ctx, create); err != nil {
+		if _, err := d.sessions.Query(ctx, create); err != nil {
 			return fmt.Errorf("create system table: %w", err)
 		}
 	}
@@ -42,6 +43,6 @@ func (d *DDL) keepHistoryShort(ctx context.Context) {
 }
 
 // reportEnd reports the end of a job. An error of that does not keep the job from ending.
-func (d *DDL) reportEnd(x *txn, r *job.Record) {
-	d.reports.unreported(d.contained("the report of a job's end", func() error { return x.reportEnd(r) }))
+func (d *DDL) reportEnd(x *session.Txn, r *job.Record) {
+	d.reports.unreported(d.contained("the report of a job's end", func() error { return reportEnd(x, r) }))
 }

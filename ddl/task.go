@@ -11,6 +11,7 @@ import (
 
 	"fastddl/config"
 	"fastddl/ddl/job"
+	"fastddl/ddl/session"
 	"fastddl/event"
 	"fastddl/ingest"
 	"fastddl/internal/sleep"
@@ -68,12 +69,12 @@ type message struct {
 	// alter, if it is set, is all there is to do.
 	alter *Alteration
 	// also, if it is set, is done in the transaction that grants the request.
-	also   func(x *txn) error
+	also   func(x *session.Txn) error
 	answer chan error
 }
 
 // alongside does what is to be done with the granted request.
-func (m *message) alongside(x *txn) error {
+func (m *message) alongside(x *session.Txn) error {
 	if m.also == nil {
 		return nil
 	}
@@ -331,8 +332,8 @@ func (t *task) retryLater(ctx context.Context, op string, attempt int64, why err
 
 func (t *task) reload(ctx context.Context) error {
 	var stored *job.Record
-	err := t.d.sessions.inTxn(ctx, func(x *txn) (err error) {
-		stored, _, err = x.readRecord(t.id)
+	err := t.d.sessions.InTxn(ctx, func(x *session.Txn) (err error) {
+		stored, _, err = readRecord(x, t.id)
 		return err
 	})
 	if err == nil && stored == nil {

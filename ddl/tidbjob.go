@@ -12,6 +12,7 @@ import (
 	"github.com/pingcap/tidb/pkg/meta/model"
 
 	"fastddl/ddl/job"
+	"fastddl/ddl/session"
 )
 
 // This file leans on what TiDB does with the rows of its queue:
@@ -81,19 +82,19 @@ func involving(r *job.Record) []model.InvolvingSchemaInfo {
 }
 
 // insertRow puts the job into TiDB's queue.
-func (t *txn) insertRow(r *job.Record, s job.Settings) error {
+func insertRow(t *session.Txn, r *job.Record, s job.Settings) error {
 	meta, err := tidbJob(r, s).Encode(true)
 	if err != nil {
 		return fmt.Errorf("encode job: %w", err)
 	}
-	return t.exec(fmt.Sprintf(`INSERT INTO mysql.tidb_ddl_job (job_id, reorg, schema_ids, table_ids, job_meta, type, processing)
+	return t.Exec(fmt.Sprintf(`INSERT INTO mysql.tidb_ddl_job (job_id, reorg, schema_ids, table_ids, job_meta, type, processing)
 		VALUES (%%?, 1, %%?, %%?, %s, %%?, 0)`, ddlutil.WrapKey2String(meta)),
 		r.RowID, strconv.FormatInt(r.DBID, 10), strconv.FormatInt(r.TableID, 10), int(rowType(r)))
 }
 
 // rowIntact says whether the job's row is as we left it: paused, and ours.
-func (t *txn) rowIntact(r *job.Record) (bool, error) {
-	rows, err := t.query(`SELECT job_meta FROM mysql.tidb_ddl_job WHERE job_id = %?`, r.RowID)
+func rowIntact(t *session.Txn, r *job.Record) (bool, error) {
+	rows, err := t.Query(`SELECT job_meta FROM mysql.tidb_ddl_job WHERE job_id = %?`, r.RowID)
 	if err != nil || len(rows) == 0 {
 		return false, err
 	}
@@ -117,26 +118,26 @@ var errRowTaken = errors.New("ddl: the job's row in TiDB's queue was taken")
 // is being undone, or cannot be undone because it was public before, needs one all
 // the same, so that the table stays its own: it gets another ID, for a row to be
 // inserted.
-func (t *txn) ensureRow(r *job.Record, public bool) (intact bool, err error) {
-	intact, err = t.rowIntact(r)
+func ensureRow(t *session.Txn, r *job.Record, public bool) (intact bool, err error) {
+	intact, err = rowIntact(t, r)
 	if err != nil || intact {
 		return intact, err
 	}
 	if public {
-		return false, t.renewRow(r)
+		return false, renewRow(t, r)
 	}
 	if !r.RollingBack() {
 		return false, errRowTaken
 	}
-	return false, t.renewRow(r)
+	return false, renewRow(t, r)
 }
 
 // renewRow gives the job another ID for its row, which is not there yet. A row that was
 // taken stays, and the version that was published with it: a worker of TiDB's may be waiting
 // until all servers have reported that version, which they do as long as both are there. It
 // ends the row as that of a job which it does not know.
-func (t *txn) renewRow(r *job.Record) error {
-	id, err := t.meta.GenGlobalID()
+func renewRow(t *session.Txn, r *job.Record) error {
+	id, err := t.Meta.GenGlobalID()
 	if err != nil {
 		return fmt.Errorf("generate ID: %w", err)
 	}
@@ -147,12 +148,12 @@ func (t *txn) renewRow(r *job.Record) error {
 
 // updateRow writes the job's row anew. This shows progress, and makes the
 // transaction fail if somebody touches the row meanwhile.
-func (t *txn) updateRow(r *job.Record, s job.Settings) error {
+func updateRow(t *session.Txn, r *job.Record, s job.Settings) error {
 	meta, err := tidbJob(r, s).Encode(true)
 	if err != nil {
 		return fmt.Errorf("encode job: %w", err)
 	}
-	return t.exec(fmt.Sprintf(`UPDATE mysql.tidb_ddl_job SET job_meta = %s WHERE job_id = %%?`, ddlutil.WrapKey2String(meta)), r.RowID)
+	return t.Exec(fmt.Sprintf(`UPDATE mysql.tidb_ddl_job SET job_meta = %s WHERE job_id = %%?`, ddlutil.WrapKey2String(meta)), r.RowID)
 }
 
 // forgetTakenVersions deletes the versions of rows that TiDB has ended after our jobs.
@@ -160,22 +161,22 @@ const forgetTakenVersions = `DELETE FROM mysql.tidb_mdl_info WHERE job_id IN (SE
 	AND job_id NOT IN (SELECT job_id FROM mysql.tidb_ddl_job)`
 
 // deleteRow deletes the job's row, and the versions of rows that TiDB has ended.
-func (t *txn) deleteRow(r *job.Record) error {
+func deleteRow(t *session.Txn, r *job.Record) error {
 	for _, id := range r.TakenRows {
-		err := t.exec(`DELETE FROM mysql.tidb_mdl_info WHERE job_id = %? AND job_id NOT IN (SELECT job_id FROM mysql.tidb_ddl_job)`, id)
+		err := t.Exec(`DELETE FROM mysql.tidb_mdl_info WHERE job_id = %? AND job_id NOT IN (SELECT job_id FROM mysql.tidb_ddl_job)`, id)
 		if err != nil {
 			return err
 		}
 	}
-	if err := t.exec(`DELETE FROM mysql.tidb_mdl_info WHERE job_id = %?`, r.RowID); err != nil {
+	if err := t.Exec(`DELETE FROM mysql.tidb_mdl_info WHERE job_id = %?`, r.RowID); err != nil {
 		return err
 	}
-	return t.exec(`DELETE FROM mysql.tidb_ddl_job WHERE job_id = %?`, r.RowID)
+	return t.Exec(`DELETE FROM mysql.tidb_ddl_job WHERE job_id = %?`, r.RowID)
 }
 
 // archiveRow moves the job from TiDB's queue to its history, as one of TiDB's types.
-func (t *txn) archiveRow(r *job.Record, s job.Settings, table *model.TableInfo) error {
-	if err := t.deleteRow(r); err != nil {
+func archiveRow(t *session.Txn, r *job.Record, s job.Settings, table *model.TableInfo) error {
+	if err := deleteRow(t, r); err != nil {
 		return err
 	}
 	j := tidbJob(r, s)
@@ -195,10 +196,10 @@ func (t *txn) archiveRow(r *job.Record, s job.Settings, table *model.TableInfo) 
 		j.FillFinishedArgs(finishedArgs(r, table))
 	}
 	// TiDB may have ended the row as that of a job which it does not know, and keeps in the table what comes first.
-	if err := t.exec(`DELETE FROM mysql.tidb_ddl_history WHERE job_id = %?`, j.ID); err != nil {
+	if err := t.Exec(`DELETE FROM mysql.tidb_ddl_history WHERE job_id = %?`, j.ID); err != nil {
 		return err
 	}
-	return tidbddl.AddHistoryDDLJob(t.ctx, t.se, t.meta, j, true)
+	return tidbddl.AddHistoryDDLJob(t.Ctx, t.Session, t.Meta, j, true)
 }
 
 // finishedArgs are the arguments of a job of TiDB's that has ended.
@@ -228,10 +229,10 @@ func partitionIDs(table *model.TableInfo) []int64 {
 	return ids
 }
 
-// queued returns TiDB's queue in order of ID. Foreign holds those jobs that are
+// readQueue returns TiDB's queue in order of ID. Foreign holds those jobs that are
 // not ours and not paused.
-func (t *txn) queued() (queue []job.Queued, foreign []job.Queued, err error) {
-	rows, err := t.query(`SELECT job_meta FROM mysql.tidb_ddl_job ORDER BY job_id`)
+func readQueue(t *session.Txn) (queue []job.Queued, foreign []job.Queued, err error) {
+	rows, err := t.Query(`SELECT job_meta FROM mysql.tidb_ddl_job ORDER BY job_id`)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -251,9 +252,9 @@ func (t *txn) queued() (queue []job.Queued, foreign []job.Queued, err error) {
 
 // jobAhead returns the ID of the job that the given one waits for, 0 if it is its
 // turn.
-func jobAhead(ctx context.Context, s *sessions, r *job.Record) (ahead int64, err error) {
-	err = s.inTxn(ctx, func(t *txn) error {
-		queue, _, err := t.queued()
+func jobAhead(ctx context.Context, s *session.Pool, r *job.Record) (ahead int64, err error) {
+	err = s.InTxn(ctx, func(t *session.Txn) error {
+		queue, _, err := readQueue(t)
 		ahead = job.Ahead(queue, r.RowID, involving(r))
 		return err
 	})
@@ -261,15 +262,15 @@ func jobAhead(ctx context.Context, s *sessions, r *job.Record) (ahead int64, err
 }
 
 // isQueued says that a job is in TiDB's queue.
-func isQueued(ctx context.Context, s *sessions, id int64) (bool, error) {
-	rows, err := s.query(ctx, `SELECT 1 FROM mysql.tidb_ddl_job WHERE job_id = %?`, id)
+func isQueued(ctx context.Context, s *session.Pool, id int64) (bool, error) {
+	rows, err := s.Query(ctx, `SELECT 1 FROM mysql.tidb_ddl_job WHERE job_id = %?`, id)
 	return len(rows) > 0, err
 }
 
 // refuseFlashback fails, in TiDB's words, while a flashback of the whole cluster
 // is under way.
-func (t *txn) refuseFlashback() error {
-	rows, err := t.query(`SELECT 1 FROM mysql.tidb_ddl_job WHERE type = %? LIMIT 1`, int(model.ActionFlashbackCluster))
+func refuseFlashback(t *session.Txn) error {
+	rows, err := t.Query(`SELECT 1 FROM mysql.tidb_ddl_job WHERE type = %? LIMIT 1`, int(model.ActionFlashbackCluster))
 	if err == nil && len(rows) > 0 {
 		return errors.New("Can't add ddl job, have flashback cluster job")
 	}

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"fastddl/ddl/job"
+	"fastddl/ddl/session"
 )
 
 // A job whose record cannot be decoded is set aside: nothing runs it, other jobs go on, and the server starts. Its row in TiDB's queue,
@@ -22,8 +23,8 @@ import (
 
 // identify completes the record of a job that cannot be read by its row in TiDB's queue or, if somebody has taken that, in TiDB's history.
 // It returns nil if there is neither.
-func (t *txn) identify(r *job.Record) (*model.Job, error) {
-	rows, err := t.query(`SELECT job_meta FROM mysql.tidb_ddl_job WHERE job_id = %? UNION ALL SELECT job_meta FROM mysql.tidb_ddl_history WHERE job_id = %?`,
+func identify(t *session.Txn, r *job.Record) (*model.Job, error) {
+	rows, err := t.Query(`SELECT job_meta FROM mysql.tidb_ddl_job WHERE job_id = %? UNION ALL SELECT job_meta FROM mysql.tidb_ddl_history WHERE job_id = %?`,
 		r.RowID, r.RowID)
 	if err != nil || len(rows) == 0 {
 		return nil, err
@@ -43,8 +44,8 @@ func (t *txn) identify(r *job.Record) (*model.Job, error) {
 
 // identified is what is shown of a job that its row in TiDB's queue identifies.
 func (d *DDL) identified(ctx context.Context, r *job.Record) JobInfo {
-	d.reports.unreported(d.sessions.inTxn(ctx, func(x *txn) error {
-		_, err := x.identify(r)
+	d.reports.unreported(d.sessions.InTxn(ctx, func(x *session.Txn) error {
+		_, err := identify(x, r)
 		return err
 	}))
 	return describe(r)
@@ -83,8 +84,8 @@ func (d *DDL) undoUnreadable(ctx context.Context, id int64) error {
 		}
 	}
 	var found storedJob
-	err = d.sessions.inTxn(ctx, func(x *txn) error {
-		stored, _, err := x.lockRecord(id)
+	err = d.sessions.InTxn(ctx, func(x *session.Txn) error {
+		stored, _, err := lockRecord(x, id)
 		switch {
 		case err != nil || stored == nil:
 			return err
@@ -99,10 +100,10 @@ func (d *DDL) undoUnreadable(ctx context.Context, id int64) error {
 		if d.clustered() {
 			found.record.Epoch = time.Now().Unix() // more owners than it can have had
 		}
-		if err := x.reconstruct(found.record, d.clustered(), now); err != nil {
+		if err := reconstruct(x, found.record, d.clustered(), now); err != nil {
 			return err
 		}
-		return x.updateRecord(found.record)
+		return updateRecord(x, found.record)
 	})
 	switch {
 	case err != nil:
@@ -118,8 +119,8 @@ func (d *DDL) undoUnreadable(ctx context.Context, id int64) error {
 
 // reconstruct makes r, of which only the ID is known, the record of a job that is to be undone. It fails if it cannot be told for certain
 // what the job has done.
-func (t *txn) reconstruct(r *job.Record, clustered bool, now uint64) error {
-	j, err := t.identify(r)
+func reconstruct(t *session.Txn, r *job.Record, clustered bool, now uint64) error {
+	j, err := identify(t, r)
 	if err != nil {
 		return err
 	}
@@ -128,7 +129,7 @@ func (t *txn) reconstruct(r *job.Record, clustered bool, now uint64) error {
 	}
 	r.Protocol, r.Step, r.State = job.Protocol, job.StepQueued, model.JobStateRollingback
 	r.Error = job.ErrorOf(dbterror.ErrCancelledDDLJob.FastGenByArgs())
-	table, err := t.readTable(r)
+	table, err := readTable(t, r)
 	if err != nil {
 		return err
 	}
@@ -167,12 +168,12 @@ func (t *txn) reconstruct(r *job.Record, clustered bool, now uint64) error {
 	if !clustered {
 		return nil
 	}
-	parts, err := t.query(`SELECT 1 FROM mysql.fastddl_build_parts WHERE job_id = %? LIMIT 1`, r.ID)
+	parts, err := t.Query(`SELECT 1 FROM mysql.fastddl_build_parts WHERE job_id = %? LIMIT 1`, r.ID)
 	if err != nil || len(parts) == 0 {
 		return err
 	}
 	if r.Step != job.StepSnapshot {
-		return t.deleteParts(r.ID)
+		return deleteParts(t, r.ID)
 	}
 	r.Nodes = job.Nodes{Shared: true, Max: 1} // their holders are waited for
 	return nil

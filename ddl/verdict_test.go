@@ -21,6 +21,7 @@ import (
 
 	"fastddl/backfill"
 	"fastddl/ddl/job"
+	"fastddl/ddl/session"
 	"fastddl/ingest"
 	"fastddl/internal/invariants"
 	"fastddl/kv"
@@ -147,7 +148,9 @@ func TestVerdictsOfParts(t *testing.T) {
 // TestPanicInAReportIsNotTheJobs: a job whose end cannot be reported ends all the same.
 func TestPanicInAReportIsNotTheJobs(t *testing.T) {
 	d := &DDL{opts: Options{Logger: zap.NewNop()}, reports: &reports{logger: zap.NewNop()}}
-	require.NotPanics(t, func() { d.reportEnd(&txn{}, &job.Record{Duplicates: []job.Duplicate{{Handles: []string{"1"}}}}) })
+	require.NotPanics(t, func() {
+		d.reportEnd(&session.Txn{}, &job.Record{Duplicates: []job.Duplicate{{Handles: []string{"1"}}}})
+	})
 }
 
 // TestLongListsAreCut: a record takes some rows of long values.

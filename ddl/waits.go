@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"fastddl/ddl/job"
+	"fastddl/ddl/session"
 	"fastddl/internal/sleep"
 )
 
@@ -51,7 +52,7 @@ func (t *task) awaitVersion(ctx context.Context, r *job.Record) error {
 	if err := t.d.waits.showingBlockers(ctx, r, &t.view, func(ctx context.Context) error { return t.d.versions.await(ctx, r) }); err != nil {
 		return err
 	}
-	return t.inOwnTxn(context.WithoutCancel(ctx), func(x *txn) error { return x.forgetVersion(r) })
+	return t.inOwnTxn(context.WithoutCancel(ctx), func(x *session.Txn) error { return forgetVersion(x, r) })
 }
 
 // awaitImports waits until no IMPORT INTO is under way into the job's table. It does not use the table as far as the

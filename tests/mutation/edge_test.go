@@ -246,8 +246,8 @@ var edge = []mutation{
 	{
 		invariant: "entries", breaks: "a panic in a report keeps a job from ending",
 		file:   "ddl/tables.go",
-		old:    "d.reports.unreported(d.contained(\"the report of a job's end\", func() error { return x.reportEnd(r) }))",
-		new:    "d.reports.unreported(x.reportEnd(r))",
+		old:    "d.reports.unreported(d.contained(\"the report of a job's end\", func() error { return reportEnd(x, r) }))",
+		new:    "d.reports.unreported(reportEnd(x, r))",
 		caught: "ddl.TestPanicInAReportIsNotTheJobs",
 		shows:  `should not panic`,
 	},

@@ -6,7 +6,7 @@ var ends = []mutation{
 	{
 		invariant: "I7", breaks: "nobody is told to delete the entries of an index that was undone",
 		file:   "ddl/schema.go",
-		old:    "return t.deleteEntries(&gone, table)",
+		old:    "return deleteEntries(t, &gone, table)",
 		new:    "return nil",
 		caught: "sql.TestNothingIsLeftOfAFailedJob",
 		shows:  `nobody deletes the entries`,
@@ -38,7 +38,7 @@ var ends = []mutation{
 	{
 		invariant: "I7", breaks: "the row in TiDB's queue stays",
 		file:   "ddl/tidbjob.go",
-		old:    "return t.exec(`DELETE FROM mysql.tidb_ddl_job WHERE job_id = %?`, r.RowID)",
+		old:    "return t.Exec(`DELETE FROM mysql.tidb_ddl_job WHERE job_id = %?`, r.RowID)",
 		new:    "return nil",
 		caught: "sql.TestNothingIsLeftOfAFailedJob",
 		shows:  `Should be empty`,
@@ -102,7 +102,7 @@ var ends = []mutation{
 	{
 		invariant: "I7", breaks: "nobody is told to delete the entries of what was dropped",
 		file:   "ddl/schema.go",
-		old:    "\t\treturn t.deleteDropped(after, table)",
+		old:    "\t\treturn deleteDropped(t, after, table)",
 		new:    "\t\treturn nil",
 		caught: "sql.TestMixedDeletesWhatItDropped",
 		shows:  `expected: "9"`,
@@ -134,7 +134,7 @@ var ends = []mutation{
 	{
 		invariant: "I7", breaks: "what was truncated or moved meanwhile is not undone",
 		file:   "ddl/actions.go",
-		old:    "if table, err = x.followTable(after); err != nil {",
+		old:    "if table, err = followTable(x, after); err != nil {",
 		new:    "if err != nil {",
 		caught: "sql.TestUndoneBehindWhatHasMovedTheTable",
 		shows:  `index already exist i`,

@@ -14,8 +14,8 @@ var owners = []mutation{
 	{
 		invariant: "I8", breaks: "a late owner writes beside the record",
 		file:   "ddl/owner.go",
-		old:    "\t\t\tif err := t.owned(x.readRecord(t.id)); err != nil {",
-		new:    "\t\t\tif _, _, err := x.readRecord(t.id); err != nil {",
+		old:    "\t\t\tif err := t.owned(readRecord(x, t.id)); err != nil {",
+		new:    "\t\t\tif _, _, err := readRecord(x, t.id); err != nil {",
 		caught: "sql.TestLateBuild",
 		shows:  `An error is expected but got nil`,
 	},

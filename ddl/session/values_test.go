@@ -1,4 +1,4 @@
-package ddl
+package session
 
 import (
 	"math"
@@ -18,6 +18,6 @@ func TestShownNumbersAreShort(t *testing.T) {
 		{3.9536095270000002, 3, 3.953}, {45.29472351214219, 2, 45.29}, {99.9999, 2, 99.99}, {100, 2, 100}, {0, 2, 0},
 		{0.29, 2, 0.29}, {1.1, 1, 1.1}, {123456.789, 0, 123456}, {math.Inf(1), 1, math.Inf(1)},
 	} {
-		require.Equal(t, test.want, shortNumber(test.value, test.digits), "%v", test.value)
+		require.Equal(t, test.want, ShortNumber(test.value, test.digits), "%v", test.value)
 	}
 }
