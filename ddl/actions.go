@@ -16,6 +16,7 @@ import (
 	"fastddl/backfill"
 	"fastddl/config"
 	"fastddl/ddl/job"
+	"fastddl/ddl/records"
 	"fastddl/ddl/session"
 	"fastddl/event"
 	"fastddl/internal/errs"
@@ -111,7 +112,7 @@ func (t *task) write(ctx context.Context, to job.Step, change func(x *session.Tx
 					return err
 				}
 			}
-			return archiveRecord(x, after)
+			return records.Archive(x, after)
 		}
 		intact, err := ensureRow(x, after, public)
 		if err != nil {
@@ -129,7 +130,7 @@ func (t *task) write(ctx context.Context, to job.Step, change func(x *session.Tx
 			return err
 		}
 		assertWritten(r, after, t.lease.name())
-		return replaceRecord(x, after)
+		return records.Replace(x, after)
 	})
 	if errors.Is(err, errRowTaken) {
 		return outcome{}, job.Permanent(dbterror.ErrCancelledDDLJob.FastGenByArgs())
@@ -143,7 +144,7 @@ func (t *task) write(ctx context.Context, to job.Step, change func(x *session.Tx
 // writeRecord makes a record durable as it is, with what also does.
 func (t *task) writeRecord(ctx context.Context, after *job.Record, also func(x *session.Txn) error) error {
 	return t.d.sessions.InTxn(ctx, func(x *session.Txn) error {
-		if err := replaceRecord(x, after); err != nil {
+		if err := records.Replace(x, after); err != nil {
 			return err
 		}
 		return also(x)
@@ -280,7 +281,7 @@ func (t *task) backfill(ctx context.Context, r *job.Record, to job.Step) (outcom
 	if err != nil {
 		return outcome{}, err
 	}
-	checkpoint, err := t.d.records.loadCheckpoint(ctx, t.id)
+	checkpoint, err := t.d.records.Checkpoint(ctx, t.id)
 	if err != nil {
 		return outcome{}, err
 	}
@@ -388,8 +389,8 @@ func (t *task) watchedBy(ctx context.Context, look func(x *session.Txn) (intact 
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(cause, errLost):
-		return errLost
+	case errors.Is(cause, records.ErrLost):
+		return records.ErrLost
 	case errors.Is(cause, errRowTaken) || errors.Is(err, errRowTaken):
 		return job.Permanent(dbterror.ErrCancelledDDLJob.FastGenByArgs())
 	}
@@ -414,8 +415,8 @@ func (t *task) watchRow(ctx context.Context, cancel context.CancelCauseFunc, loo
 			return err
 		})
 		switch {
-		case errors.Is(err, errLost):
-			cancel(errLost)
+		case errors.Is(err, records.ErrLost):
+			cancel(records.ErrLost)
 			return
 		case err == nil && !intact:
 			cancel(errRowTaken)

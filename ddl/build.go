@@ -18,6 +18,7 @@ import (
 
 	"fastddl/config"
 	"fastddl/ddl/job"
+	"fastddl/ddl/records"
 	"fastddl/ddl/session"
 	"fastddl/event"
 	"fastddl/internal/sleep"
@@ -84,13 +85,13 @@ func (d *DDL) Build(ctx context.Context, sctx sessionctx.Context, req Request) e
 	for {
 		select {
 		case <-done:
-			if d.clustered() && errors.Is(t.err, errLost) {
+			if d.clustered() && errors.Is(t.err, records.ErrLost) {
 				done, elsewhere = nil, time.Tick(elsewhereInterval)
 				continue
 			}
 			return endStatement(vars, req.Query, killed, t.err)
 		case <-elsewhere:
-			if ended, err := d.records.outcome(ctx, t.id); ended {
+			if ended, err := d.records.Outcome(ctx, t.id); ended {
 				return endStatement(vars, req.Query, killed, err)
 			}
 		case <-d.closing(elsewhere):
@@ -165,7 +166,7 @@ func endPublished(vars *variable.SessionVars, query string, id int64) error {
 func (d *DDL) published(ctx context.Context, t *task, elsewhere bool) bool {
 	r := t.shown.Load()
 	if elsewhere {
-		stored, err := d.records.recordOf(ctx, t.id)
+		stored, err := d.records.Find(ctx, t.id)
 		if err != nil || stored == nil || stored.Unreadable != nil {
 			return false
 		}
@@ -244,7 +245,7 @@ func (d *DDL) queue(ctx context.Context, sctx sessionctx.Context, req Request) (
 		if err := insertRow(t, r, req.Settings); err != nil {
 			return err
 		}
-		if err := insertRecord(t, r, req.Settings); err != nil {
+		if err := records.Insert(t, r, req.Settings); err != nil {
 			return err
 		}
 		d.reports.unreported(reportJob(t, describe(r)))
@@ -256,7 +257,7 @@ func (d *DDL) queue(ctx context.Context, sctx sessionctx.Context, req Request) (
 	d.opts.Bus.Emit(event.JobQueued{Job: event.Job{ID: r.ID}, Type: r.Type.String(), Schema: r.DB, Table: r.Table, Query: r.Query})
 	t := newTask(d, in, job.NewMachine(r), req.Settings)
 	err = d.launch(t)
-	if errors.Is(err, errLost) { // another node has the job, or will have it
+	if errors.Is(err, records.ErrLost) { // another node has the job, or will have it
 		t.err = err
 		close(t.done)
 		return t, nil

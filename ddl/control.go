@@ -8,6 +8,7 @@ import (
 	"github.com/pingcap/tidb/pkg/util/dbterror"
 
 	"fastddl/ddl/job"
+	"fastddl/ddl/records"
 	"fastddl/ddl/session"
 )
 
@@ -17,7 +18,7 @@ func (d *DDL) Owns(ctx context.Context, id int64) (bool, error) {
 	if d.lookup(id) != nil {
 		return true, nil
 	}
-	r, err := d.records.recordOf(ctx, id)
+	r, err := d.records.Find(ctx, id)
 	if r == nil || err != nil {
 		return false, err
 	}
@@ -27,7 +28,7 @@ func (d *DDL) Owns(ctx context.Context, id int64) (bool, error) {
 
 // Ended returns a job of ours that has ended; ok is false if there is none.
 func (d *DDL) Ended(ctx context.Context, id int64) (info JobInfo, ok bool, err error) {
-	r, err := d.records.ended(ctx, id)
+	r, err := d.records.Ended(ctx, id)
 	if err != nil || r == nil {
 		return JobInfo{}, false, err
 	}
@@ -59,7 +60,7 @@ func (d *DDL) undone(ctx context.Context, id int64) bool {
 	if t := d.lookup(id); t != nil {
 		return t.shown.Load().RollingBack()
 	}
-	r, err := d.records.recordOf(ctx, id)
+	r, err := d.records.Find(ctx, id)
 	return err == nil && r != nil && r.RollingBack()
 }
 
@@ -89,6 +90,9 @@ func endedError(id int64, r job.Request) error {
 	return dbterror.ErrCannotResumeDDLJob.FastGenByArgs(id, "it has ended")
 }
 
+// Alteration is what ADMIN ALTER DDL JOBS changes of a job.
+type Alteration = records.Alteration
+
 // Alter changes the settings of a job, durably and at once, whatever it does or
 // waits for.
 func (d *DDL) Alter(ctx context.Context, id int64, a Alteration) error {
@@ -107,7 +111,7 @@ func notRunning(id int64) error { return fmt.Errorf("ddl job %d is not running",
 func (t *task) alter(ctx context.Context, m message) error {
 	before := t.ownSettings()
 	s := before
-	m.alter.applyTo(&s)
+	m.alter.ApplyTo(&s)
 	err := t.saveSettings(ctx, s, m.alongside)
 	if err != nil {
 		stored, readErr := t.storedSettings(ctx)
@@ -129,7 +133,7 @@ func (t *task) alter(ctx context.Context, m message) error {
 // saveSettings makes the job's settings durable, with what also does.
 func (t *task) saveSettings(ctx context.Context, s job.Settings, also func(x *session.Txn) error) error {
 	return t.inOwnTxn(ctx, func(x *session.Txn) error {
-		if err := writeSettings(x, t.id, s); err != nil {
+		if err := records.WriteSettings(x, t.id, s); err != nil {
 			return err
 		}
 		return also(x)
@@ -139,7 +143,7 @@ func (t *task) saveSettings(ctx context.Context, s job.Settings, also func(x *se
 // storedSettings returns the job's settings as its row says.
 func (t *task) storedSettings(ctx context.Context) (s job.Settings, err error) {
 	err = t.d.sessions.InTxn(ctx, func(x *session.Txn) error {
-		r, stored, err := readRecord(x, t.id)
+		r, stored, err := records.Read(x, t.id)
 		s = stored
 		return t.owned(r, stored, err)
 	})

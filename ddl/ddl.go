@@ -19,6 +19,7 @@ import (
 	"go.uber.org/zap"
 
 	"fastddl/ddl/job"
+	"fastddl/ddl/records"
 	"fastddl/ddl/session"
 	"fastddl/ingest"
 	"fastddl/internal/invariants"
@@ -48,7 +49,7 @@ type DDL struct {
 	// session.Pool run statements and transactions over system tables.
 	sessions *session.Pool
 	// records are the jobs' own tables.
-	records *recordTables
+	records *records.Tables
 	// reports are the tables for people.
 	reports *reports
 	// waits finds what jobs wait for.
@@ -87,18 +88,18 @@ func New(opts Options) (*DDL, error) {
 		sessions: d.sessions, domain: opts.Domain, globals: opts.Globals, bus: opts.Bus, logger: opts.Logger,
 		clustered: d.clustered(), spawn: d.workers.Go, contain: d.contained,
 	}
-	d.records = &recordTables{sessions: d.sessions, logger: opts.Logger}
+	d.records = &records.Tables{Sessions: d.sessions, Logger: opts.Logger}
 	d.node = newNode(nodeOptions{
 		ctx: d.ctx, spawn: d.workers.Go, contain: d.contained,
 		sessions: d.sessions, cluster: opts.Cluster, builds: opts.Builds, globals: opts.Globals, bus: opts.Bus, logger: opts.Logger,
 		tempDir: opts.TempDir, scope: opts.Scope,
 		builder: opts.Backfiller, buildTask: d.buildTask, removeFiles: d.removeFiles,
 		readable: func(ctx context.Context) error {
-			_, err := d.records.loadJobs(ctx)
+			_, err := d.records.Load(ctx)
 			return err
 		},
 		adopt: d.adopt, answer: d.answerRequests, awaitJobs: d.awaitTasks,
-		obsolete: []string{forgetOldRequests, forgetTakenVersions},
+		obsolete: []string{records.DeleteOldRequests, forgetTakenVersions},
 	})
 	return d, nil
 }
@@ -122,13 +123,13 @@ func (d *DDL) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("list GC holds: %w", err)
 	}
-	jobs, err := d.records.loadJobs(ctx)
+	jobs, err := d.records.Load(ctx)
 	if err != nil {
 		return fmt.Errorf("load index builds: %w", err)
 	}
 	live := make(map[int64]bool, len(jobs))
 	for _, j := range jobs {
-		live[j.record.ID] = true
+		live[j.Record.ID] = true
 	}
 	if err := d.removeLeftovers(ctx, holds, live); err != nil {
 		return err
@@ -140,10 +141,10 @@ func (d *DDL) Start(ctx context.Context) error {
 	}
 	in := d.node.begin(nil)
 	for _, j := range jobs {
-		if !d.knows(j.record) {
+		if !d.knows(j.Record) {
 			continue
 		}
-		if err := d.launch(newTask(d, in, job.ResumeMachine(j.record), j.settings)); err != nil {
+		if err := d.launch(newTask(d, in, job.ResumeMachine(j.Record), j.Settings)); err != nil {
 			return err
 		}
 	}
@@ -180,7 +181,7 @@ func (d *DDL) WithSystemSession(fn func(sctx sessionctx.Context) error) error {
 	return d.sessions.WithContext(fn)
 }
 
-// launch starts the goroutine of a job. It fails with ErrClosed, or with errLost if the
+// launch starts the goroutine of a job. It fails with ErrClosed, or with records.ErrLost if the
 // job's lease has ended.
 func (d *DDL) launch(t *task) error {
 	return d.node.during(t.lease, func() error { return d.launchNow(t) })
@@ -194,7 +195,7 @@ func (d *DDL) launchNow(t *task) error {
 		return ErrClosed
 	}
 	if slices.ContainsFunc(d.tasks, func(x *task) bool { return x.id == t.id }) {
-		return errLost // one of the two has another epoch; what runs finds out by itself
+		return records.ErrLost // one of the two has another epoch; what runs finds out by itself
 	}
 	d.tasks = append(d.tasks, t)
 	slices.SortFunc(d.tasks, func(a, b *task) int { return int(a.id - b.id) })

@@ -14,6 +14,7 @@ import (
 	"fastddl/backfill"
 	"fastddl/ddl/crew"
 	"fastddl/ddl/job"
+	"fastddl/ddl/records"
 	"fastddl/ddl/session"
 	"fastddl/event"
 	"fastddl/ingest"
@@ -134,7 +135,7 @@ func (h *executor) claim(held *holding) (claimed *heldPart, err error) {
 	first, released := len(held.all()) == 0, false
 	err = h.n.opts.sessions.InTxn(h.in.ctx, func(x *session.Txn) error {
 		claimed = nil
-		r, s, err := lockRecord(x, h.jobID)
+		r, s, err := records.Lock(x, h.jobID)
 		if err != nil || r == nil {
 			return err
 		}
@@ -166,7 +167,7 @@ func (h *executor) claim(held *holding) (claimed *heldPart, err error) {
 			return err
 		}
 		if !h.in.alive() {
-			return errLost
+			return records.ErrLost
 		}
 		return setPart(x, h.jobID, claimed.Part)
 	})
@@ -191,7 +192,7 @@ func (h *executor) claim(held *holding) (claimed *heldPart, err error) {
 func (h *executor) release(x *session.Txn, forgotten []crew.Part) (released bool, err error) {
 	for _, p := range forgotten {
 		if !h.in.alive() {
-			return false, errLost
+			return false, records.ErrLost
 		}
 		if err := setPart(x, h.jobID, p.Released(crew.Open)); err != nil {
 			return false, err
@@ -223,7 +224,7 @@ func (p *heldPart) read(x *session.Txn, jobID int64) error {
 		return err
 	}
 	if len(rows) == 0 {
-		return errLost
+		return records.ErrLost
 	}
 	if err := json.Unmarshal(rows[0].GetBytes(0), &p.spec); err != nil {
 		return fmt.Errorf("decode part: %w", err)
@@ -267,8 +268,8 @@ func (h *executor) build(held *holding) error {
 	}
 	first := &back[0]
 	switch {
-	case !h.in.alive() || errors.Is(cause, errLost):
-		return errLost // they are another node's now, or will be
+	case !h.in.alive() || errors.Is(cause, records.ErrLost):
+		return records.ErrLost // they are another node's now, or will be
 	case err == nil:
 		h.n.noteSuccess(h.jobID)
 		for i := range back {
@@ -346,12 +347,12 @@ func (h *executor) save(ctx context.Context, held *holding, checkpoints [][]byte
 	})
 }
 
-// write writes for parts that this node holds; it fails with errLost if it does not hold
+// write writes for parts that this node holds; it fails with records.ErrLost if it does not hold
 // them all.
 func (h *executor) write(ctx context.Context, parts []*heldPart, fn func(x *session.Txn) error) error {
 	return h.n.opts.sessions.InTxn(ctx, func(x *session.Txn) error {
 		if !h.in.alive() {
-			return errLost
+			return records.ErrLost
 		}
 		for _, p := range parts {
 			now, err := partOf(x, h.jobID, p.Number)
@@ -359,7 +360,7 @@ func (h *executor) write(ctx context.Context, parts []*heldPart, fn func(x *sess
 				return err
 			}
 			if now == nil || !now.HeldBy(p.Holder, p.Epoch) {
-				return errLost
+				return records.ErrLost
 			}
 		}
 		return fn(x)
@@ -407,7 +408,7 @@ func (h *executor) giveBack(held *holding, parts []returned) error {
 			h.n.opts.cluster.Notify(ctx)
 			return nil
 		}
-		if errors.Is(err, errLost) || !h.in.alive() || !sleep.For(ctx, job.Backoff(attempt)) {
+		if errors.Is(err, records.ErrLost) || !h.in.alive() || !sleep.For(ctx, job.Backoff(attempt)) {
 			return err
 		}
 	}

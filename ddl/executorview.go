@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"fastddl/ddl/records"
 	"fastddl/ddl/session"
 	"fastddl/event"
 	"fastddl/internal/sleep"
@@ -83,7 +84,7 @@ func (h *executor) watch(ctx context.Context, cancel context.CancelCauseFunc, he
 				if report {
 					reported = time.Now()
 				}
-				if err := h.look(ctx, held, report); errors.Is(err, errLost) || errors.Is(err, errHalted) {
+				if err := h.look(ctx, held, report); errors.Is(err, records.ErrLost) || errors.Is(err, errHalted) {
 					cancel(err)
 				}
 				if !sleep.Unless(ctx, executorInterval, nudged) {
@@ -95,17 +96,17 @@ func (h *executor) watch(ctx context.Context, cancel context.CancelCauseFunc, he
 	return func() { <-done }
 }
 
-// look fails with errLost or errHalted if a part is not to be built by this node. The next look
+// look fails with records.ErrLost or errHalted if a part is not to be built by this node. The next look
 // makes up for other errors.
 func (h *executor) look(ctx context.Context, held *holding, report bool) error {
 	parts := held.all() // before the transaction: it would not see that a later one is claimed
 	return h.n.opts.sessions.InTxn(ctx, func(x *session.Txn) error {
-		r, settings, err := readRecord(x, h.jobID)
+		r, settings, err := records.Read(x, h.jobID)
 		if err != nil {
 			return err
 		}
 		if r == nil {
-			return errLost
+			return records.ErrLost
 		}
 		for i, p := range parts {
 			now, err := partOf(x, h.jobID, p.Number)
@@ -113,7 +114,7 @@ func (h *executor) look(ctx context.Context, held *holding, report bool) error {
 			case err != nil:
 				return err
 			case now == nil || !now.HeldBy(p.Holder, p.Epoch):
-				return errLost
+				return records.ErrLost
 			case !now.Wanted || !wantsParts(r, held.snapshotTS):
 				return errHalted
 			}

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fastddl/ddl/job"
+	"fastddl/ddl/records"
 )
 
 // FuzzStoredJobs: what is stored of a job is decoded or refused, and what was decoded can
@@ -23,7 +24,7 @@ func FuzzStoredJobs(f *testing.F) {
 	f.Add([]byte(`{"id":-1,"indexes":[null],"index_ids":[1,2,3],"location":{"name":"x"}}`), []byte(nil))
 	f.Add([]byte(`null`), []byte(`null`))
 	f.Fuzz(func(t *testing.T, record, settings []byte) {
-		r, s, err := decodeRecord(record, settings)
+		r, s, err := records.Decode(record, settings)
 		if err != nil {
 			return
 		}
@@ -36,7 +37,7 @@ func FuzzStoredJobs(f *testing.F) {
 		require.True(t, ours)
 		again, err := json.Marshal(r)
 		require.NoError(t, err)
-		_, _, err = decodeRecord(again, nil)
+		_, _, err = records.Decode(again, nil)
 		require.NoError(t, err)
 	})
 }

@@ -10,6 +10,7 @@ import (
 
 	"fastddl/config"
 	"fastddl/ddl/job"
+	"fastddl/ddl/member"
 	"fastddl/ddl/session"
 	"fastddl/ingest"
 )
@@ -85,7 +86,7 @@ func describe(r *job.Record) JobInfo {
 		Type: r.Type.String(), SchemaState: r.SchemaState().String(), State: r.ShownState().String(), Query: r.Query,
 		CreateTime: timeOf(r.CreateTS), StartTime: timeOf(r.StartTS), EndTime: timeOf(r.EndTS),
 		RowCount: r.RowCount, Step: string(r.Step), Snapshot: r.SnapshotTS, Compared: r.Compared, Repaired: r.Repaired,
-		ErrorCount: r.ErrorCount, Duplicates: r.Duplicates, Node: nodeOf(r.Owner),
+		ErrorCount: r.ErrorCount, Duplicates: r.Duplicates, Node: member.NodeOf(r.Owner),
 	}
 	if e := r.ErrorForAll(); e != nil {
 		info.Error = e.GetMsg()

@@ -18,7 +18,7 @@ func (d *DDL) Jobs(ctx context.Context) ([]JobInfo, error) {
 	if err != nil {
 		return nil, err
 	}
-	history, err := d.records.loadHistory(ctx)
+	history, err := d.records.History(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -77,30 +77,30 @@ func (t *task) info(now time.Time) JobInfo {
 // AllUnfinished returns the jobs of all nodes that have not ended, in order of ID. Of
 // those that this node does not run it knows what was written down every second.
 func (d *DDL) AllUnfinished(ctx context.Context) ([]JobInfo, error) {
-	jobs, err := d.records.loadJobs(ctx)
+	jobs, err := d.records.Load(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var out []JobInfo
 	for _, j := range jobs {
-		if t := d.lookup(j.record.ID); t != nil {
+		if t := d.lookup(j.Record.ID); t != nil {
 			if info := t.info(time.Now()); !info.Ended() {
 				out = append(out, info)
 			}
 			continue
 		}
-		if j.record.Unreadable != nil {
-			out = append(out, d.unreadableInfo(ctx, j.record))
+		if j.Record.Unreadable != nil {
+			out = append(out, d.unreadableInfo(ctx, j.Record))
 			continue
 		}
-		info := describe(j.record)
-		if j.record.Later() {
-			info = d.laterInfo(ctx, j.record)
+		info := describe(j.Record)
+		if j.Record.Later() {
+			info = d.laterInfo(ctx, j.Record)
 		}
-		info.Settings = j.settings
+		info.Settings = j.Settings
 		d.reports.unreported(d.reports.fillElsewhere(ctx, &info))
-		if d.leftToLater(ctx, j.record) {
-			info.WaitReason = "a later version of fastddl, which has begun it: " + formats(j.record)
+		if d.leftToLater(ctx, j.Record) {
+			info.WaitReason = "a later version of fastddl, which has begun it: " + formats(j.Record)
 		}
 		out = append(out, info)
 	}

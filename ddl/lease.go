@@ -9,6 +9,7 @@ import (
 
 	"fastddl/ddl/job"
 	"fastddl/ddl/member"
+	"fastddl/ddl/records"
 )
 
 const (
@@ -109,11 +110,11 @@ func (in *lease) name() string {
 // alive says that jobs are still the node's. It reads the clock.
 func (in *lease) alive() bool { return in.member == nil || in.member.Alive() }
 
-// permit fails with errLost if the node may not be a member of the cluster by now. It reads the
+// permit fails with records.ErrLost if the node may not be a member of the cluster by now. It reads the
 // clock.
 func (in *lease) permit() error {
 	if !in.alive() {
-		return errLost
+		return records.ErrLost
 	}
 	return nil
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"fastddl/ddl/records"
 )
 
 // lastingMember is a member whose lease lasts until it leaves.
@@ -40,7 +42,7 @@ func TestDeafMemberLeaves(t *testing.T) {
 		began := time.Now()
 		require.ErrorIs(t, <-result, errLeaseExpired)
 		require.InDelta(t, storeTimeout, time.Since(began), float64(2*pollInterval))
-		require.ErrorIs(t, in.permit(), errLost)
+		require.ErrorIs(t, in.permit(), records.ErrLost)
 		require.Error(t, in.ctx.Err())
 	})
 	synctest.Test(t, func(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"fastddl/ddl/crew"
 	"fastddl/ddl/job"
 	"fastddl/ddl/member"
+	"fastddl/ddl/records"
 	"fastddl/ddl/session"
 	"fastddl/event"
 	"fastddl/internal/parallel"
@@ -95,13 +96,13 @@ func (n *node) now() *lease {
 	return n.lease
 }
 
-// during calls fn if a lease is the node's, and fails with errLost if not. The lease does not end before fn has returned:
+// during calls fn if a lease is the node's, and fails with records.ErrLost if not. The lease does not end before fn has returned:
 // awaitJobs finds what fn has begun. fn may not call methods of the node.
 func (n *node) during(in *lease, fn func() error) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if in == nil || in != n.lease {
-		return errLost
+		return records.ErrLost
 	}
 	return fn()
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/tikv/client-go/v2/oracle"
 
 	"fastddl/ddl/job"
+	"fastddl/ddl/records"
 	"fastddl/ddl/session"
 )
 
@@ -86,13 +87,13 @@ func condemnedIndexes(t *session.Txn, r *job.Record, table *model.TableInfo) (ma
 			ids[indexID] = true
 		}
 	}
-	jobs, err := jobsOf(t)
+	jobs, err := records.Load(t)
 	if err != nil {
 		return nil, err
 	}
 	for _, other := range jobs {
-		if other.record.TableID == table.ID && other.record.ID != r.ID {
-			for _, id := range other.record.IndexIDs {
+		if other.Record.TableID == table.ID && other.Record.ID != r.ID {
+			for _, id := range other.Record.IndexIDs {
 				ids[id] = true
 			}
 		}

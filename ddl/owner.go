@@ -12,6 +12,7 @@ import (
 
 	"fastddl/ddl/crew"
 	"fastddl/ddl/job"
+	"fastddl/ddl/records"
 	"fastddl/ddl/session"
 	"fastddl/internal/sleep"
 	"fastddl/kv"
@@ -20,19 +21,19 @@ import (
 // adopt takes the jobs over whose owners are no members any more, and those that are this
 // node's own without its running them.
 func (d *DDL) adopt(in *lease) error {
-	jobs, err := d.records.loadJobs(in.ctx)
+	jobs, err := d.records.Load(in.ctx)
 	if err != nil {
 		return err
 	}
 	in.renew()
 	var members map[string]bool
 	for _, j := range jobs {
-		if d.lookup(j.record.ID) != nil {
-			in.forget(j.record.ID)
+		if d.lookup(j.Record.ID) != nil {
+			in.forget(j.Record.ID)
 			continue
 		}
-		if j.record.Owner == in.name() {
-			if in.abandoned(j.record) {
+		if j.Record.Owner == in.name() {
+			if in.abandoned(j.Record) {
 				if err := d.takeOver(in, j); err != nil {
 					return err
 				}
@@ -46,7 +47,7 @@ func (d *DDL) adopt(in *lease) error {
 				return err
 			}
 		}
-		if members[j.record.Owner] {
+		if members[j.Record.Owner] {
 			continue
 		}
 		if err := d.takeOver(in, j); err != nil {
@@ -68,38 +69,38 @@ func (d *DDL) awaitTasks(in *lease) {
 
 // takeOver makes a job that nobody runs the node's own, if nobody else was quicker, and
 // goes on with it.
-func (d *DDL) takeOver(in *lease, found storedJob) error {
-	if !d.knows(found.record) {
+func (d *DDL) takeOver(in *lease, found records.Job) error {
+	if !d.knows(found.Record) {
 		return nil
 	}
-	after := found.record.TakenBy(in.name())
+	after := found.Record.TakenBy(in.name())
 	err := d.sessions.InTxn(in.ctx, func(x *session.Txn) error {
-		stored, settings, err := readRecord(x, after.ID)
+		stored, settings, err := records.Read(x, after.ID)
 		if err != nil {
 			return err
 		}
-		if stored == nil || !stored.OwnedLike(found.record) || stored.Revision != found.record.Revision {
-			return errLost
+		if stored == nil || !stored.OwnedLike(found.Record) || stored.Revision != found.Record.Revision {
+			return records.ErrLost
 		}
-		found.settings = settings
+		found.Settings = settings
 		// The row too, so that whatever an earlier owner has not committed meets a conflict.
 		if intact, err := rowIntact(x, after); err != nil || !intact {
-			return errors.Join(err, updateRecord(x, after)) // the job sees by itself that the row is gone
+			return errors.Join(err, records.Update(x, after)) // the job sees by itself that the row is gone
 		}
 		if err := updateRow(x, after, settings); err != nil {
 			return err
 		}
-		return updateRecord(x, after)
+		return records.Update(x, after)
 	})
-	if errors.Is(err, errLost) {
+	if errors.Is(err, records.ErrLost) {
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("take over job %d: %w", after.ID, err)
 	}
-	d.opts.Logger.Info("an index build is taken over", zap.Int64("job", after.ID), zap.String("from", found.record.Owner),
+	d.opts.Logger.Info("an index build is taken over", zap.Int64("job", after.ID), zap.String("from", found.Record.Owner),
 		zap.Int64("epoch", after.Epoch), zap.String("step", string(after.Step)))
-	t := newTask(d, in, job.ResumeMachine(after), found.settings)
+	t := newTask(d, in, job.ResumeMachine(after), found.Settings)
 	if t.left, err = d.findRequests(in, func(id int64) bool { return id == t.id }); err != nil && in.ctx.Err() == nil {
 		// They are found again beside the job.
 		d.opts.Logger.Warn("cannot look for what the last owner was asked for", zap.Int64("job", t.id), zap.Error(err))
@@ -130,14 +131,14 @@ func (d *DDL) knows(r *job.Record) bool {
 	return false
 }
 
-// inOwnTxn is InTxn for what only the job's owner may write; it fails with errLost if
+// inOwnTxn is InTxn for what only the job's owner may write; it fails with records.ErrLost if
 // that is somebody else by now. What fn writes is the job's record or its row in TiDB's
 // queue, which whoever takes the job over writes too, or what does no harm if it comes
 // right after that.
 func (t *task) inOwnTxn(ctx context.Context, fn func(x *session.Txn) error) error {
 	return t.d.sessions.InTxn(ctx, func(x *session.Txn) error {
 		if t.d.clustered() {
-			if err := t.owned(readRecord(x, t.id)); err != nil {
+			if err := t.owned(records.Read(x, t.id)); err != nil {
 				return err
 			}
 		}
@@ -149,28 +150,28 @@ func (t *task) inOwnTxn(ctx context.Context, fn func(x *session.Txn) error) erro
 // fails and begins again if the job changes hands.
 func (t *task) inLockedTxn(ctx context.Context, fn func(x *session.Txn) error) error {
 	return t.d.sessions.InTxn(ctx, func(x *session.Txn) error {
-		if err := t.owned(lockRecord(x, t.id)); err != nil {
+		if err := t.owned(records.Lock(x, t.id)); err != nil {
 			return err
 		}
 		return fn(x)
 	})
 }
 
-// owned fails with errLost if the job's record, as it was read with err, is gone or in other
+// owned fails with records.ErrLost if the job's record, as it was read with err, is gone or in other
 // hands than this node's.
 func (t *task) owned(stored *job.Record, _ job.Settings, err error) error {
 	if err != nil {
 		return err
 	}
 	if stored == nil || !stored.OwnedLike(t.shown.Load()) {
-		return errLost
+		return records.ErrLost
 	}
 	return nil
 }
 
 // saveCheckpoint makes the progress of a build durable.
 func (t *task) saveCheckpoint(ctx context.Context, data []byte) error {
-	err := t.inOwnTxn(ctx, func(x *session.Txn) error { return writeCheckpoint(x, t.id, data) })
+	err := t.inOwnTxn(ctx, func(x *session.Txn) error { return records.WriteCheckpoint(x, t.id, data) })
 	if err == nil {
 		t.progressed.Store(true)
 	}
@@ -178,7 +179,7 @@ func (t *task) saveCheckpoint(ctx context.Context, data []byte) error {
 }
 
 // lockRecord keeps the job the node's own until the pessimistic transaction of se has
-// ended; it fails with errLost if it is not.
+// ended; it fails with records.ErrLost if it is not.
 func (t *task) lockRecord(ctx context.Context, se *sess.Session) error {
 	if !t.d.clustered() {
 		return nil
@@ -188,14 +189,14 @@ func (t *task) lockRecord(ctx context.Context, se *sess.Session) error {
 		return err
 	}
 	if len(rows) == 0 {
-		return errLost
+		return records.ErrLost
 	}
-	return t.owned(decodeRecord(rows[0].GetBytes(0), nil))
+	return t.owned(records.Decode(rows[0].GetBytes(0), nil))
 }
 
 // isLost says that the job has not ended here because the node has lost it.
 func (t *task) isLost(ctx context.Context, err error) bool {
-	return t.d.clustered() && t.d.ctx.Err() == nil && (errors.Is(err, errLost) || ctx.Err() != nil)
+	return t.d.clustered() && t.d.ctx.Err() == nil && (errors.Is(err, records.ErrLost) || ctx.Err() != nil)
 }
 
 // giveUp forgets a job that is another node's now. Only what nobody else has is removed:

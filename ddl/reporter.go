@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"fastddl/ddl/job"
+	"fastddl/ddl/records"
 	"fastddl/ddl/session"
 	"fastddl/event"
 	"fastddl/internal/sleep"
@@ -57,7 +58,7 @@ func (t *reporter) loop(ctx context.Context) {
 			}
 			var failed error
 			err := t.sessions.InTxn(ctx, func(x *session.Txn) error {
-				stored, _, err := readRecord(x, info.ID)
+				stored, _, err := records.Read(x, info.ID)
 				if err != nil || stored == nil || !stored.OwnedLike(t.record()) {
 					return err
 				}

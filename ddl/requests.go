@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"fastddl/ddl/job"
+	"fastddl/ddl/records"
 	"fastddl/ddl/session"
 	"fastddl/internal/sleep"
 )
@@ -34,12 +35,12 @@ var errUnanswered = errors.New("the node that runs the job does not answer; the 
 func (d *DDL) deliver(ctx context.Context, id int64, m message) error {
 	if t := d.lookup(id); t != nil {
 		err := t.send(ctx, m)
-		elsewhere := errors.Is(err, errGone) || errors.Is(err, errLost) // and nothing was done here
+		elsewhere := errors.Is(err, errGone) || errors.Is(err, records.ErrLost) // and nothing was done here
 		if !elsewhere || !d.clustered() {
 			return err
 		}
 	}
-	r, err := d.records.recordOf(ctx, id)
+	r, err := d.records.Find(ctx, id)
 	switch {
 	case err != nil:
 		return err
@@ -52,18 +53,18 @@ func (d *DDL) deliver(ctx context.Context, id int64, m message) error {
 	case r == nil || !d.clustered():
 		return errGone
 	}
-	return d.deliverElsewhere(ctx, r.ID, remoteRequest{Request: m.request, Alter: m.alter})
+	return d.deliverElsewhere(ctx, r.ID, records.RemoteRequest{Request: m.request, Alter: m.alter})
 }
 
 // deliverElsewhere leaves a request for the owner of the job and waits for the answer.
-func (d *DDL) deliverElsewhere(ctx context.Context, id int64, r remoteRequest) error {
+func (d *DDL) deliverElsewhere(ctx context.Context, id int64, r records.RemoteRequest) error {
 	name := uuid.NewString()
-	if err := d.records.putRequest(ctx, name, id, r); err != nil {
+	if err := d.records.PutRequest(ctx, name, id, r); err != nil {
 		return err
 	}
 	d.opts.Cluster.Notify(ctx)
 	for began := time.Now(); ; {
-		answered, err := d.records.takeAnswer(ctx, name, false)
+		answered, err := d.records.TakeAnswer(ctx, name, false)
 		if answered {
 			return err
 		}
@@ -82,7 +83,7 @@ func (d *DDL) deliverElsewhere(ctx context.Context, id int64, r remoteRequest) e
 // somebody has.
 func (d *DDL) takeBack(ctx context.Context, name string, gone bool) error {
 	why := context.Cause(ctx)
-	switch answered, err := d.records.takeAnswer(context.WithoutCancel(ctx), name, true); {
+	switch answered, err := d.records.TakeAnswer(context.WithoutCancel(ctx), name, true); {
 	case answered:
 		return err
 	case gone:
@@ -97,13 +98,13 @@ func (d *DDL) takeBack(ctx context.Context, name string, gone bool) error {
 
 // findRequests claims the requests that nobody answers, for jobs of which want is true. The
 // caller releases every one of them.
-func (d *DDL) findRequests(in *lease, want func(jobID int64) bool) (found []openRequest, err error) {
-	open, err := d.records.openRequests(in.ctx, want)
+func (d *DDL) findRequests(in *lease, want func(jobID int64) bool) (found []records.OpenRequest, err error) {
+	open, err := d.records.OpenRequests(in.ctx, want)
 	if err != nil {
 		return nil, err
 	}
 	for _, q := range open {
-		if _, busy := d.answering.LoadOrStore(q.name, true); !busy {
+		if _, busy := d.answering.LoadOrStore(q.Name, true); !busy {
 			found = append(found, q)
 		}
 	}
@@ -111,7 +112,7 @@ func (d *DDL) findRequests(in *lease, want func(jobID int64) bool) (found []open
 }
 
 // release lets others answer a request, if it is not answered.
-func (d *DDL) release(q openRequest) { d.answering.Delete(q.name) }
+func (d *DDL) release(q records.OpenRequest) { d.answering.Delete(q.Name) }
 
 // answerRequests hands the requests of other nodes to the jobs of a lease.
 func (d *DDL) answerRequests(in *lease) error {
@@ -125,7 +126,7 @@ func (d *DDL) answerRequests(in *lease) error {
 	for _, q := range found {
 		begun := d.inside(func() { // a job that is busy does not hold up others; it ends with the job
 			defer d.release(q)
-			if t := d.lookup(q.jobID); t != nil && t.lease == in {
+			if t := d.lookup(q.JobID); t != nil && t.lease == in {
 				t.answer(in.ctx, q, t.send)
 			}
 		})
@@ -137,19 +138,21 @@ func (d *DDL) answerRequests(in *lease) error {
 }
 
 // answer has a request done and writes the answer.
-func (t *task) answer(ctx context.Context, q openRequest, do func(context.Context, message) error) {
+func (t *task) answer(ctx context.Context, q records.OpenRequest, do func(context.Context, message) error) {
 	err := t.d.contained("the answer to a request", func() error {
-		granted := func(x *session.Txn) error { return answerRequest(x, q.name, remoteAnswer{}) }
-		err := q.unknown
+		granted := func(x *session.Txn) error { return records.AnswerRequest(x, q.Name, records.Answer{}) }
+		err := q.Unknown
 		if err == nil {
 			err = do(ctx, message{request: q.Request, alter: q.Alter, also: granted})
 		}
-		if err == nil || errors.Is(err, errNotAsked) || errors.Is(err, errGone) || ctx.Err() != nil {
+		if err == nil || errors.Is(err, records.ErrNotAsked) || errors.Is(err, errGone) || ctx.Err() != nil {
 			return nil // it is answered, or there is nobody here to answer it any more
 		}
-		return t.inOwnTxn(ctx, func(x *session.Txn) error { return answerRequest(x, q.name, remoteAnswer{Error: job.ErrorOf(err)}) })
+		return t.inOwnTxn(ctx, func(x *session.Txn) error {
+			return records.AnswerRequest(x, q.Name, records.Answer{Error: job.ErrorOf(err)})
+		})
 	})
-	if err != nil && !errors.Is(err, errNotAsked) && ctx.Err() == nil {
+	if err != nil && !errors.Is(err, records.ErrNotAsked) && ctx.Err() == nil {
 		t.d.opts.Logger.Warn("a request of another node is not answered yet", zap.Int64("job", t.id), zap.Error(err))
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"fastddl/config"
 	"fastddl/ddl/crew"
 	"fastddl/ddl/job"
+	"fastddl/ddl/member"
+	"fastddl/ddl/records"
 	"fastddl/ddl/session"
 	"fastddl/internal/sleep"
 	"fastddl/kv"
@@ -186,7 +188,7 @@ func (c *distBuild) await(ctx context.Context, w backfill.SharedWork) ([]part, e
 		return nil, err
 	}
 	if len(parts) == 0 { // another owner has taken them away
-		return nil, errLost
+		return nil, records.ErrLost
 	}
 	for {
 		nudged := n.nudged()
@@ -297,7 +299,7 @@ func (s *scheduler) fenceHolders(ctx context.Context, lost []crew.Part, again bo
 	if again {
 		pause, ok := crew.FencePause(s.fences)
 		if !ok {
-			return false, job.Permanent(fmt.Errorf("nodes that build the index have been lost %d times, the last was %s", s.fences+1, nodeOf(lost[0].Holder)))
+			return false, job.Permanent(fmt.Errorf("nodes that build the index have been lost %d times, the last was %s", s.fences+1, member.NodeOf(lost[0].Holder)))
 		}
 		if s.fences > 0 && now.Sub(s.fencedAt) < pause {
 			return false, nil
@@ -363,7 +365,7 @@ func (s *scheduler) recall(ctx context.Context) error {
 		if held = len(holders) > 0; !held {
 			break
 		}
-		s.job.setWait(fmt.Sprintf("%s, to end what it builds", nodeOf(holders[0])))
+		s.job.setWait(fmt.Sprintf("%s, to end what it builds", member.NodeOf(holders[0])))
 		if time.Since(looked) >= membersInterval {
 			looked = time.Now()
 			if err := s.reopenLost(ctx, all, false); err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"fastddl/backfill"
 	"fastddl/ddl/job"
+	"fastddl/ddl/records"
 	"fastddl/ddl/session"
 	"fastddl/event"
 	"fastddl/ingest"
@@ -56,7 +57,7 @@ func (t *task) forgetSnapshot(ctx context.Context) (outcome, error) {
 				return err
 			}
 		}
-		return writeCheckpoint(x, t.id, nil)
+		return records.WriteCheckpoint(x, t.id, nil)
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"fastddl/backfill"
 	"fastddl/ddl/crew"
+	"fastddl/ddl/records"
 	"fastddl/ddl/session"
 )
 
@@ -108,7 +109,7 @@ func refreshParts(ctx context.Context, s *session.Pool, jobID int64, parts []par
 		return err
 	}
 	if len(rows) != len(open) { // another owner has parts of its own
-		return errLost
+		return records.ErrLost
 	}
 	now := decodeParts(rows)
 	for i := range parts {
@@ -180,7 +181,7 @@ func partResults(ctx context.Context, s *session.Pool, jobID int64, w backfill.S
 		return nil, err
 	}
 	if len(rows) != parts { // another owner has parts of its own
-		return nil, errLost
+		return nil, records.ErrLost
 	}
 	results := make([]backfill.PartResult, len(rows))
 	for i, row := range rows {

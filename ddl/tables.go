@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"fastddl/ddl/job"
+	"fastddl/ddl/records"
 	"fastddl/ddl/session"
 )
 
@@ -18,9 +19,9 @@ func (d *DDL) prepareTables(ctx context.Context) error {
 		return err
 	}
 	d.reports.unreported(d.reports.widenReportTables(ctx))
-	statements := append(slices.Clone(ownTables), `DELETE FROM mysql.fastddl_ddl_blockers`) // nobody waits yet
+	statements := append(slices.Clone(records.CreateTables), `DELETE FROM mysql.fastddl_ddl_blockers`) // nobody waits yet
 	if d.clustered() {
-		statements = append(slices.Clone(ownTables), createPartsTable, createRequestsTable, forgetOldRequests, forgetTakenVersions)
+		statements = append(slices.Clone(records.CreateTables), createPartsTable, records.CreateRequests, records.DeleteOldRequests, forgetTakenVersions)
 	}
 	for _, create := range statements {
 		if _, err := d.sessions.Query(ctx, create); err != nil {
@@ -32,7 +33,7 @@ func (d *DDL) prepareTables(ctx context.Context) error {
 
 // shortenHistory deletes the oldest jobs, also from the tables for people.
 func (d *DDL) shortenHistory(ctx context.Context) error {
-	return d.records.shortenHistory(ctx, historyTables...)
+	return d.records.ShortenHistory(ctx, historyTables...)
 }
 
 // keepHistoryShort is called when a job has ended.

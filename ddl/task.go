@@ -11,6 +11,7 @@ import (
 
 	"fastddl/config"
 	"fastddl/ddl/job"
+	"fastddl/ddl/records"
 	"fastddl/ddl/session"
 	"fastddl/event"
 	"fastddl/ingest"
@@ -53,12 +54,12 @@ type task struct {
 	// looks is how often the job took another S because duplicates had gone.
 	looks int
 	// left are the requests that the last owner has left; they belong to the goroutine.
-	left []openRequest
+	left []records.OpenRequest
 
 	view  view
 	inbox chan message
 	// done is closed when the goroutine ends; err is then why the job has failed, or
-	// ErrClosed if it has not ended, or errLost if another node is to end it.
+	// ErrClosed if it has not ended, or records.ErrLost if another node is to end it.
 	done chan struct{}
 	err  error
 }
@@ -67,7 +68,7 @@ type task struct {
 type message struct {
 	request job.Request
 	// alter, if it is set, is all there is to do.
-	alter *Alteration
+	alter *records.Alteration
 	// also, if it is set, is done in the transaction that grants the request.
 	also   func(x *session.Txn) error
 	answer chan error
@@ -127,7 +128,7 @@ func (t *task) run(ctx context.Context) {
 	r := t.machine.Record()
 	switch {
 	case !r.Ended() && t.isLost(ctx, err):
-		t.err = errLost
+		t.err = records.ErrLost
 		t.giveUp()
 	case !r.Ended():
 		t.err = ErrClosed
@@ -311,7 +312,7 @@ func (t *task) tellState(before *job.Record) {
 func (t *task) settle(ctx context.Context) error {
 	for attempt := int64(1); ; attempt++ {
 		err := t.reload(ctx)
-		if err == nil || errors.Is(err, errLost) {
+		if err == nil || errors.Is(err, records.ErrLost) {
 			return err
 		}
 		if err := t.retryLater(ctx, "read the job's record", attempt, err); err != nil {
@@ -333,12 +334,12 @@ func (t *task) retryLater(ctx context.Context, op string, attempt int64, why err
 func (t *task) reload(ctx context.Context) error {
 	var stored *job.Record
 	err := t.d.sessions.InTxn(ctx, func(x *session.Txn) (err error) {
-		stored, _, err = readRecord(x, t.id)
+		stored, _, err = records.Read(x, t.id)
 		return err
 	})
 	if err == nil && stored == nil {
-		if stored, err = t.d.records.ended(ctx, t.id); err == nil && stored == nil {
-			return errLost
+		if stored, err = t.d.records.Ended(ctx, t.id); err == nil && stored == nil {
+			return records.ErrLost
 		}
 	}
 	if err != nil {
@@ -346,12 +347,12 @@ func (t *task) reload(ctx context.Context) error {
 	}
 	switch mine := t.machine.Record(); {
 	case !stored.OwnedLike(mine):
-		return errLost
+		return records.ErrLost
 	case stored.Unreadable != nil: // the next write replaces it
 	case stored.Revision == mine.Revision+1:
 		t.reached(stored)
 	case stored.Revision != mine.Revision:
-		return errLost
+		return records.ErrLost
 	}
 	return nil
 }

@@ -13,6 +13,8 @@ import (
 	"go.uber.org/zap"
 
 	"fastddl/ddl/job"
+	"fastddl/ddl/member"
+	"fastddl/ddl/records"
 	"fastddl/ddl/session"
 )
 
@@ -83,38 +85,38 @@ func (d *DDL) undoUnreadable(ctx context.Context, id int64) error {
 			return fmt.Errorf("look whether somebody runs job %d: %w", id, err)
 		}
 	}
-	var found storedJob
+	var found records.Job
 	err = d.sessions.InTxn(ctx, func(x *session.Txn) error {
-		stored, _, err := lockRecord(x, id)
+		stored, _, err := records.Lock(x, id)
 		switch {
 		case err != nil || stored == nil:
 			return err
 		case stored.Later():
 			return laterError(stored)
 		case stored.Unreadable == nil:
-			return fmt.Errorf("job %d can be read again: %w", id, errLost)
+			return fmt.Errorf("job %d can be read again: %w", id, records.ErrLost)
 		case members[stored.Owner]:
-			return fmt.Errorf("%s runs job %d: end it first", nodeOf(stored.Owner), id)
+			return fmt.Errorf("%s runs job %d: end it first", member.NodeOf(stored.Owner), id)
 		}
-		found = unreadableJob(id, nil, nil)
+		found = records.Unreadable(id, nil, nil)
 		if d.clustered() {
-			found.record.Epoch = time.Now().Unix() // more owners than it can have had
+			found.Record.Epoch = time.Now().Unix() // more owners than it can have had
 		}
-		if err := reconstruct(x, found.record, d.clustered(), now); err != nil {
+		if err := reconstruct(x, found.Record, d.clustered(), now); err != nil {
 			return err
 		}
-		return updateRecord(x, found.record)
+		return records.Update(x, found.Record)
 	})
 	switch {
 	case err != nil:
 		return fmt.Errorf("undo an index build whose record cannot be read: %w", err)
-	case found.record == nil:
+	case found.Record == nil:
 		return errGone
 	case d.clustered():
 		d.opts.Cluster.Notify(ctx)
 		return nil
 	}
-	return d.launch(newTask(d, d.node.now(), job.ResumeMachine(found.record), found.settings))
+	return d.launch(newTask(d, d.node.now(), job.ResumeMachine(found.Record), found.Settings))
 }
 
 // reconstruct makes r, of which only the ID is known, the record of a job that is to be undone. It fails if it cannot be told for certain

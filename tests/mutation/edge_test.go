@@ -93,8 +93,8 @@ var edge = []mutation{
 	},
 	{
 		invariant: "edge", breaks: "a record that cannot be decoded keeps the server from starting",
-		file:   "ddl/decode.go",
-		old:    "return unreadableJob(row.GetInt64(0), row.GetBytes(1), err)",
+		file:   "ddl/records/decode.go",
+		old:    "return Unreadable(row.GetInt64(0), row.GetBytes(1), err)",
 		new:    "panic(err)",
 		caught: "sql.TestJobsThatCannotBeReadAreSetAside",
 		shows:  `decode record`,

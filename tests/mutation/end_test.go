@@ -126,8 +126,8 @@ var ends = []mutation{
 	{
 		invariant: "I7", breaks: "an index gets the ID of one that is still to be undone",
 		file:   "ddl/notify.go",
-		old:    "other.record.TableID == table.ID && other.record.ID != r.ID",
-		new:    "other.record.TableID == 0 && other.record.ID != r.ID",
+		old:    "other.Record.TableID == table.ID && other.Record.ID != r.ID",
+		new:    "other.Record.TableID == 0 && other.Record.ID != r.ID",
 		caught: "sql.TestUndoneAfterAFlashbackBesideTheSameStatement",
 		shows:  `has lost an index that was being built`,
 	},
@@ -192,7 +192,7 @@ var builders = []mutation{
 	},
 	{
 		invariant: "I8", breaks: "a record of another revision is overwritten",
-		file:   "ddl/records.go",
+		file:   "ddl/records/records.go",
 		old:    "if stored == nil || stored.Unreadable == nil && stored.Revision != r.Revision-1 || ",
 		new:    "if stored == nil || ",
 		caught: "sql.TestRecordOfSomebodyElse",

@@ -1,4 +1,4 @@
-package ddl
+package records
 
 import (
 	"testing"
@@ -14,7 +14,7 @@ func TestRequestsAreReadInFull(t *testing.T) {
 		`{}`: true, `{"request": "cancel"}`: true, `{"alter": {"threads": 2}}`: true,
 		`{"alter": {"threads": 2, "window": "night"}}`: false, `{"request": "rewind"}`: false, `{"request": "cancel", "force": true}`: false, `garbage`: false, ``: false,
 	} {
-		var r remoteRequest
+		var r RemoteRequest
 		err := r.decode([]byte(text))
 		if known {
 			require.NoError(t, err, text)
@@ -22,7 +22,7 @@ func TestRequestsAreReadInFull(t *testing.T) {
 		}
 		require.ErrorContains(t, err, "does not know the request", text)
 	}
-	var r remoteRequest
+	var r RemoteRequest
 	require.NoError(t, r.decode([]byte(`{"request": "pause"}`)))
 	require.Equal(t, job.RequestPause, r.Request)
 }

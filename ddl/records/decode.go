@@ -1,4 +1,4 @@
-package ddl
+package records
 
 import (
 	"encoding/json"
@@ -10,7 +10,8 @@ import (
 	"fastddl/ddl/job"
 )
 
-func decodeRecord(record, settings []byte) (*job.Record, job.Settings, error) {
+// Decode reads a record and the settings of its job, which may be nil.
+func Decode(record, settings []byte) (*job.Record, job.Settings, error) {
 	r, s := new(job.Record), job.Settings{}
 	if err := json.Unmarshal(record, r); err != nil {
 		return nil, s, fmt.Errorf("decode record: %w", err)
@@ -21,15 +22,15 @@ func decodeRecord(record, settings []byte) (*job.Record, job.Settings, error) {
 	return r, s, nil
 }
 
-// storedJob is a job as it was found; its record may be Unreadable.
-type storedJob struct {
-	record   *job.Record
-	settings job.Settings
+// Job is a job as it was found; its record may be Unreadable.
+type Job struct {
+	Record   *job.Record
+	Settings job.Settings
 }
 
-// unreadableJob is the job of a record that cannot be decoded. Who runs it, and by which protocol, is known if it is JSON at least. The
+// Unreadable is the job of a record that cannot be decoded. Who runs it, and by which protocol, is known if it is JSON at least. The
 // record of a later version is not Unreadable: it is not damaged, and that version reads it.
-func unreadableJob(id int64, data []byte, why error) storedJob {
+func Unreadable(id int64, data []byte, why error) Job {
 	r := &job.Record{ID: id, RowID: id, State: model.JobStateNone, Unreadable: why}
 	var owned struct {
 		Protocol int    `json:"protocol"`
@@ -42,20 +43,20 @@ func unreadableJob(id int64, data []byte, why error) storedJob {
 	if r.Later() {
 		r.Unreadable = nil
 	}
-	return storedJob{record: r}
+	return Job{Record: r}
 }
 
 // decodeJob returns the job of a row of selectJobs.
-func decodeJob(row chunk.Row) storedJob {
-	r, s, err := decodeRecord(row.GetBytes(1), row.GetBytes(2))
+func decodeJob(row chunk.Row) Job {
+	r, s, err := Decode(row.GetBytes(1), row.GetBytes(2))
 	if err != nil {
-		return unreadableJob(row.GetInt64(0), row.GetBytes(1), err)
+		return Unreadable(row.GetInt64(0), row.GetBytes(1), err)
 	}
-	return storedJob{record: r, settings: s}
+	return Job{Record: r, Settings: s}
 }
 
-func decodeJobs(rows []chunk.Row) []storedJob {
-	jobs := make([]storedJob, len(rows))
+func decodeJobs(rows []chunk.Row) []Job {
+	jobs := make([]Job, len(rows))
 	for i, row := range rows {
 		jobs[i] = decodeJob(row)
 	}

@@ -1,4 +1,4 @@
-package ddl
+package records
 
 import (
 	"bytes"
@@ -14,26 +14,27 @@ import (
 )
 
 const (
-	createRequestsTable = `CREATE TABLE IF NOT EXISTS mysql.fastddl_ddl_requests (
+	// CreateRequests makes the table of requests.
+	CreateRequests = `CREATE TABLE IF NOT EXISTS mysql.fastddl_ddl_requests (
 		request_id VARCHAR(64) NOT NULL PRIMARY KEY CLUSTERED,
 		job_id BIGINT NOT NULL, request BLOB NOT NULL, answer BLOB, created TIMESTAMP(6) NOT NULL)`
-	// forgetOldRequests removes those whose sender has died: any other would have taken the
+	// DeleteOldRequests removes those whose sender has died: any other would have taken the
 	// answer, or the request back, by now. The clocks of nodes may differ by some minutes.
-	forgetOldRequests = `DELETE FROM mysql.fastddl_ddl_requests WHERE created < NOW(6) - INTERVAL 10 MINUTE`
+	DeleteOldRequests = `DELETE FROM mysql.fastddl_ddl_requests WHERE created < NOW(6) - INTERVAL 10 MINUTE`
 )
 
-// errNotAsked says that a request was answered or taken back before it could be granted:
+// ErrNotAsked says that a request was answered or taken back before it could be granted:
 // who has found it has not seen that. It is not granted then.
-var errNotAsked = errors.New("ddl: nobody waits for the answer to the request")
+var ErrNotAsked = errors.New("ddl: nobody waits for the answer to the request")
 
-// remoteRequest is a request to a job, as its row holds it.
-type remoteRequest struct {
+// RemoteRequest is a request to a job, as its row holds it.
+type RemoteRequest struct {
 	Request job.Request `json:"request,omitempty"`
 	Alter   *Alteration `json:"alter,omitempty"`
 }
 
-// remoteAnswer is the answer: no error says that the request was granted.
-type remoteAnswer struct {
+// Answer is the answer: no error says that the request was granted.
+type Answer struct {
 	Error *terror.Error `json:"error,omitempty"`
 }
 
@@ -45,7 +46,8 @@ type Alteration struct {
 	MaxWriteSpeed *int64 `json:"max_write_speed,omitempty"`
 }
 
-func (a Alteration) applyTo(s *job.Settings) {
+// ApplyTo changes the settings.
+func (a Alteration) ApplyTo(s *job.Settings) {
 	if a.Threads != nil {
 		s.Threads = *a.Threads
 	}
@@ -57,53 +59,53 @@ func (a Alteration) applyTo(s *job.Settings) {
 	}
 }
 
-// putRequest leaves a request for the owner of a job, under a name that no other request has.
-func (t *recordTables) putRequest(ctx context.Context, name string, jobID int64, r remoteRequest) error {
+// PutRequest leaves a request for the owner of a job, under a name that no other request has.
+func (t *Tables) PutRequest(ctx context.Context, name string, jobID int64, r RemoteRequest) error {
 	data, err := json.Marshal(r)
 	if err != nil {
 		return fmt.Errorf("encode request: %w", err)
 	}
-	if _, err := t.sessions.Query(ctx, `INSERT INTO mysql.fastddl_ddl_requests (request_id, job_id, request, created) VALUES (%?, %?, %?, NOW(6))`,
+	if _, err := t.Sessions.Query(ctx, `INSERT INTO mysql.fastddl_ddl_requests (request_id, job_id, request, created) VALUES (%?, %?, %?, NOW(6))`,
 		name, jobID, data); err != nil {
 		return fmt.Errorf("ask another node: %w", err)
 	}
 	return nil
 }
 
-// openRequest is a request that is not answered.
-type openRequest struct {
-	name  string
-	jobID int64
-	remoteRequest
-	// unknown is why the request cannot be granted to any job.
-	unknown error
+// OpenRequest is a request that is not answered.
+type OpenRequest struct {
+	Name  string
+	JobID int64
+	RemoteRequest
+	// Unknown is why the request cannot be granted to any job.
+	Unknown error
 }
 
-// openRequests returns the requests to jobs of which want is true that are not answered, in the order in which they were made.
-func (t *recordTables) openRequests(ctx context.Context, want func(jobID int64) bool) (open []openRequest, err error) {
-	rows, err := t.sessions.Query(ctx, `SELECT request_id, job_id, request FROM mysql.fastddl_ddl_requests WHERE answer IS NULL ORDER BY created`)
+// OpenRequests returns the requests to jobs of which want is true that are not answered, in the order in which they were made.
+func (t *Tables) OpenRequests(ctx context.Context, want func(jobID int64) bool) (open []OpenRequest, err error) {
+	rows, err := t.Sessions.Query(ctx, `SELECT request_id, job_id, request FROM mysql.fastddl_ddl_requests WHERE answer IS NULL ORDER BY created`)
 	if err != nil {
 		return nil, err
 	}
 	for _, row := range rows {
-		q := openRequest{name: row.GetString(0), jobID: row.GetInt64(1)}
-		if !want(q.jobID) {
+		q := OpenRequest{Name: row.GetString(0), JobID: row.GetInt64(1)}
+		if !want(q.JobID) {
 			continue
 		}
-		q.unknown = q.decode(row.GetBytes(2))
+		q.Unknown = q.decode(row.GetBytes(2))
 		open = append(open, q)
 	}
 	return open, nil
 }
 
-// answerRequest writes the answer to a request; it fails with errNotAsked if there is one, or the request was taken back.
-func answerRequest(t *session.Txn, name string, a remoteAnswer) error {
+// AnswerRequest writes the answer to a request; it fails with ErrNotAsked if there is one, or the request was taken back.
+func AnswerRequest(t *session.Txn, name string, a Answer) error {
 	rows, err := t.Query(`SELECT 1 FROM mysql.fastddl_ddl_requests WHERE request_id = %? AND answer IS NULL`, name)
 	if err != nil {
 		return err
 	}
 	if len(rows) == 0 {
-		return errNotAsked
+		return ErrNotAsked
 	}
 	data, err := json.Marshal(a)
 	if err != nil {
@@ -112,12 +114,12 @@ func answerRequest(t *session.Txn, name string, a remoteAnswer) error {
 	return t.Exec(`UPDATE mysql.fastddl_ddl_requests SET answer = %? WHERE request_id = %?`, data, name)
 }
 
-// takeAnswer removes a request that is answered, or every one if it is the last look, and
+// TakeAnswer removes a request that is answered, or every one if it is the last look, and
 // returns the answer.
-func (t *recordTables) takeAnswer(ctx context.Context, name string, last bool) (answered bool, err error) {
-	var answer remoteAnswer
-	err = t.sessions.InTxn(ctx, func(x *session.Txn) error {
-		answered, answer = false, remoteAnswer{}
+func (t *Tables) TakeAnswer(ctx context.Context, name string, last bool) (answered bool, err error) {
+	var answer Answer
+	err = t.Sessions.InTxn(ctx, func(x *session.Txn) error {
+		answered, answer = false, Answer{}
 		rows, err := x.Query(`SELECT answer FROM mysql.fastddl_ddl_requests WHERE request_id = %?`, name)
 		if err != nil {
 			return err
@@ -144,7 +146,7 @@ func (t *recordTables) takeAnswer(ctx context.Context, name string, last bool) (
 
 // decode reads a request. It fails if the request asks for what this version does not know, which is not to be granted
 // in part: a node of a later version may have sent it.
-func (r *remoteRequest) decode(data []byte) error {
+func (r *RemoteRequest) decode(data []byte) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
 	err := d.Decode(r)

@@ -1,4 +1,4 @@
-package ddl
+package records
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 // Our own tables. They lie in schema mysql, so that they are not dropped by accident
 // and only those who may read it see the statements in them. These are ours alone;
 // others are for people, see report.go.
-var ownTables = []string{
+var CreateTables = []string{
 	`CREATE TABLE IF NOT EXISTS mysql.fastddl_ddl_record (
 		job_id BIGINT NOT NULL PRIMARY KEY CLUSTERED,
 		record LONGBLOB NOT NULL,
@@ -29,21 +29,21 @@ var ownTables = []string{
 // historyLimit is the number of jobs that stay in our history when it is cut.
 const historyLimit = 1024
 
-// recordTables read the jobs outside transactions.
-type recordTables struct {
-	sessions *session.Pool
-	logger   *zap.Logger
+// Tables reads the jobs outside transactions. Logger receives what cannot be read.
+type Tables struct {
+	Sessions *session.Pool
+	Logger   *zap.Logger
 }
 
-// shortenHistory deletes the oldest jobs from the history, and from other tables that have a column job_id.
-func (t *recordTables) shortenHistory(ctx context.Context, others ...string) error {
-	rows, err := t.sessions.Query(ctx, `SELECT job_id FROM mysql.fastddl_ddl_record_history ORDER BY job_id DESC LIMIT %?, 1`, historyLimit)
+// ShortenHistory deletes the oldest jobs from the history, and from other tables that have a column job_id.
+func (t *Tables) ShortenHistory(ctx context.Context, others ...string) error {
+	rows, err := t.Sessions.Query(ctx, `SELECT job_id FROM mysql.fastddl_ddl_record_history ORDER BY job_id DESC LIMIT %?, 1`, historyLimit)
 	if err != nil || len(rows) == 0 {
 		return err
 	}
 	oldest := rows[0].GetInt64(0)
 	for _, table := range append([]string{"fastddl_ddl_record_history"}, others...) {
-		if _, err := t.sessions.Query(ctx, `DELETE FROM mysql.%n WHERE job_id <= %? AND job_id NOT IN (SELECT job_id FROM mysql.fastddl_ddl_record)`,
+		if _, err := t.Sessions.Query(ctx, `DELETE FROM mysql.%n WHERE job_id <= %? AND job_id NOT IN (SELECT job_id FROM mysql.fastddl_ddl_record)`,
 			table, oldest); err != nil {
 			return fmt.Errorf("shorten mysql.%s: %w", table, err)
 		}
@@ -51,11 +51,11 @@ func (t *recordTables) shortenHistory(ctx context.Context, others ...string) err
 	return nil
 }
 
-// errLost says that another process has taken the job.
-var errLost = errors.New("ddl: the job's record was changed by somebody else")
+// ErrLost says that another process has taken the job.
+var ErrLost = errors.New("ddl: the job's record was changed by somebody else")
 
-// insertRecord writes the record of a new job.
-func insertRecord(t *session.Txn, r *job.Record, s job.Settings) error {
+// Insert writes the record of a new job.
+func Insert(t *session.Txn, r *job.Record, s job.Settings) error {
 	record, err := json.Marshal(r)
 	if err != nil {
 		return fmt.Errorf("encode record: %w", err)
@@ -67,21 +67,22 @@ func insertRecord(t *session.Txn, r *job.Record, s job.Settings) error {
 	return t.Exec(`INSERT INTO mysql.fastddl_ddl_record (job_id, record, settings) VALUES (%?, %?, %?)`, r.ID, record, settings)
 }
 
-// replaceRecord writes a record over the one with the revision before, of the same
-// owner; it fails with errLost if there is another.
-func replaceRecord(t *session.Txn, r *job.Record) error {
-	stored, _, err := readRecord(t, r.ID)
+// Replace writes a record over the one with the revision before, of the same
+// owner; it fails with ErrLost if there is another.
+func Replace(t *session.Txn, r *job.Record) error {
+	stored, _, err := Read(t, r.ID)
 	if err != nil {
 		return err
 	}
 	// No other node takes over an Unreadable record, so its owner replaces it.
 	if stored == nil || stored.Unreadable == nil && stored.Revision != r.Revision-1 || !stored.OwnedLike(r) {
-		return errLost
+		return ErrLost
 	}
-	return updateRecord(t, r)
+	return Update(t, r)
 }
 
-func updateRecord(t *session.Txn, r *job.Record) error {
+// Update writes a record over any other of its job.
+func Update(t *session.Txn, r *job.Record) error {
 	data, err := json.Marshal(r)
 	if err != nil {
 		return fmt.Errorf("encode record: %w", err)
@@ -89,9 +90,9 @@ func updateRecord(t *session.Txn, r *job.Record) error {
 	return t.Exec(`UPDATE mysql.fastddl_ddl_record SET record = %? WHERE job_id = %?`, data, r.ID)
 }
 
-// archiveRecord moves a record to our history.
-func archiveRecord(t *session.Txn, r *job.Record) error {
-	if err := replaceRecord(t, r); err != nil {
+// Archive moves a record to our history.
+func Archive(t *session.Txn, r *job.Record) error {
+	if err := Replace(t, r); err != nil {
 		return err
 	}
 	data, err := json.Marshal(r)
@@ -104,40 +105,41 @@ func archiveRecord(t *session.Txn, r *job.Record) error {
 	return t.Exec(`REPLACE INTO mysql.fastddl_ddl_record_history (job_id, record) VALUES (%?, %?)`, r.ID, data)
 }
 
-// readRecord returns the record of a job that has not ended, nil if there is none. One that cannot be decoded is Unreadable.
-func readRecord(t *session.Txn, id int64) (*job.Record, job.Settings, error) {
-	return findRecord(t, id, "")
+// Read returns the record of a job that has not ended, nil if there is none. One that cannot be decoded is Unreadable.
+func Read(t *session.Txn, id int64) (*job.Record, job.Settings, error) {
+	return find(t, id, "")
 }
 
-// lockRecord is readRecord for a transaction that is to fail if somebody writes or locks
+// Lock is Read for a transaction that is to fail if somebody writes or locks
 // the record meanwhile.
-func lockRecord(t *session.Txn, id int64) (*job.Record, job.Settings, error) {
-	return findRecord(t, id, " FOR UPDATE")
+func Lock(t *session.Txn, id int64) (*job.Record, job.Settings, error) {
+	return find(t, id, " FOR UPDATE")
 }
 
-func findRecord(t *session.Txn, id int64, lock string) (*job.Record, job.Settings, error) {
+// find reads a row of the records, with what follows the condition.
+func find(t *session.Txn, id int64, lock string) (*job.Record, job.Settings, error) {
 	rows, err := t.Query(`SELECT job_id, record, settings FROM mysql.fastddl_ddl_record WHERE job_id = %?`+lock, id)
 	if err != nil || len(rows) == 0 {
 		return nil, job.Settings{}, err
 	}
 	j := decodeJob(rows[0])
-	return j.record, j.settings, nil
+	return j.Record, j.Settings, nil
 }
 
 // selectJobs reads the jobs that have not ended, in order of ID.
 const selectJobs = `SELECT job_id, record, settings FROM mysql.fastddl_ddl_record ORDER BY job_id`
 
-// loadJobs returns the jobs that have not ended, in order of ID.
-func (t *recordTables) loadJobs(ctx context.Context) ([]storedJob, error) {
-	rows, err := t.sessions.Query(ctx, selectJobs)
+// Load returns the jobs that have not ended, in order of ID.
+func (t *Tables) Load(ctx context.Context) ([]Job, error) {
+	rows, err := t.Sessions.Query(ctx, selectJobs)
 	if err != nil {
 		return nil, err
 	}
 	return decodeJobs(rows), nil
 }
 
-// jobsOf returns the jobs as of the transaction.
-func jobsOf(t *session.Txn) ([]storedJob, error) {
+// Load returns the jobs as of the transaction.
+func Load(t *session.Txn) ([]Job, error) {
 	rows, err := t.Query(selectJobs)
 	if err != nil {
 		return nil, err
@@ -145,17 +147,17 @@ func jobsOf(t *session.Txn) ([]storedJob, error) {
 	return decodeJobs(rows), nil
 }
 
-// loadHistory returns the jobs that have ended, newest first.
-func (t *recordTables) loadHistory(ctx context.Context) ([]*job.Record, error) {
-	rows, err := t.sessions.Query(ctx, `SELECT record FROM mysql.fastddl_ddl_record_history ORDER BY job_id DESC LIMIT %?`, historyLimit)
+// History returns the jobs that have ended, newest first.
+func (t *Tables) History(ctx context.Context) ([]*job.Record, error) {
+	rows, err := t.Sessions.Query(ctx, `SELECT record FROM mysql.fastddl_ddl_record_history ORDER BY job_id DESC LIMIT %?`, historyLimit)
 	if err != nil {
 		return nil, err
 	}
 	records := make([]*job.Record, 0, len(rows))
 	for _, row := range rows {
-		r, _, err := decodeRecord(row.GetBytes(0), nil)
+		r, _, err := Decode(row.GetBytes(0), nil)
 		if err != nil { // the others are shown
-			t.logger.Warn("an index build of the history cannot be read", zap.Error(err))
+			t.Logger.Warn("an index build of the history cannot be read", zap.Error(err))
 			continue
 		}
 		records = append(records, r)
@@ -163,26 +165,26 @@ func (t *recordTables) loadHistory(ctx context.Context) ([]*job.Record, error) {
 	return records, nil
 }
 
-// ended returns the record of a job in our history, nil if it is not there.
-func (t *recordTables) ended(ctx context.Context, id int64) (*job.Record, error) {
-	rows, err := t.sessions.Query(ctx, `SELECT record FROM mysql.fastddl_ddl_record_history WHERE job_id = %?`, id)
+// Ended returns the record of a job in our history, nil if it is not there.
+func (t *Tables) Ended(ctx context.Context, id int64) (*job.Record, error) {
+	rows, err := t.Sessions.Query(ctx, `SELECT record FROM mysql.fastddl_ddl_record_history WHERE job_id = %?`, id)
 	if err != nil || len(rows) == 0 {
 		return nil, err
 	}
-	r, _, err := decodeRecord(rows[0].GetBytes(0), nil)
+	r, _, err := Decode(rows[0].GetBytes(0), nil)
 	return r, err
 }
 
-// recordOf returns the record of a job that has not ended, by its ID or that of its row in
+// Find returns the record of a job that has not ended, by its ID or that of its row in
 // TiDB's queue; nil if there is none.
-func (t *recordTables) recordOf(ctx context.Context, id int64) (*job.Record, error) {
-	jobs, err := t.loadJobs(ctx)
+func (t *Tables) Find(ctx context.Context, id int64) (*job.Record, error) {
+	jobs, err := t.Load(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for _, j := range jobs {
-		if j.record.ID == id || j.record.RowID == id {
-			return j.record, nil
+		if j.Record.ID == id || j.Record.RowID == id {
+			return j.Record, nil
 		}
 	}
 	return nil, nil
@@ -191,11 +193,11 @@ func (t *recordTables) recordOf(ctx context.Context, id int64) (*job.Record, err
 // errDeleted is the error of a statement whose job is neither there nor in the history.
 var errDeleted = errors.New("the record of the index build was deleted; nobody can say what has become of it")
 
-// outcome returns whether a job has ended that another node was to end, and with what
+// Outcome returns whether a job has ended that another node was to end, and with what
 // error. That its records cannot be read at the moment says nothing.
-func (t *recordTables) outcome(ctx context.Context, id int64) (ended bool, err error) {
+func (t *Tables) Outcome(ctx context.Context, id int64) (ended bool, err error) {
 	// One statement, which sees one moment: the record moves from one table to the other.
-	rows, err := t.sessions.Query(ctx, `SELECT NULL FROM mysql.fastddl_ddl_record WHERE job_id = %?
+	rows, err := t.Sessions.Query(ctx, `SELECT NULL FROM mysql.fastddl_ddl_record WHERE job_id = %?
 		UNION ALL SELECT record FROM mysql.fastddl_ddl_record_history WHERE job_id = %?`, id, id)
 	if err != nil {
 		return false, nil
@@ -207,7 +209,7 @@ func (t *recordTables) outcome(ctx context.Context, id int64) (ended bool, err e
 	if record.IsNull(0) {
 		return false, nil
 	}
-	r, _, err := decodeRecord(record.GetBytes(0), nil)
+	r, _, err := Decode(record.GetBytes(0), nil)
 	if err != nil {
 		return true, fmt.Errorf("job %d has ended, and its result cannot be read: %w", id, err)
 	}
@@ -217,8 +219,8 @@ func (t *recordTables) outcome(ctx context.Context, id int64) (ended bool, err e
 	return true, nil
 }
 
-// writeSettings makes a job's settings durable.
-func writeSettings(t *session.Txn, id int64, s job.Settings) error {
+// WriteSettings makes a job's settings durable.
+func WriteSettings(t *session.Txn, id int64, s job.Settings) error {
 	data, err := json.Marshal(s)
 	if err != nil {
 		return fmt.Errorf("encode settings: %w", err)
@@ -226,17 +228,17 @@ func writeSettings(t *session.Txn, id int64, s job.Settings) error {
 	return t.Exec(`UPDATE mysql.fastddl_ddl_record SET settings = %? WHERE job_id = %?`, data, id)
 }
 
-// writeCheckpoint makes the progress of a job's build durable; nil forgets it.
-func writeCheckpoint(t *session.Txn, id int64, data []byte) error {
+// WriteCheckpoint makes the progress of a job's build durable; nil forgets it.
+func WriteCheckpoint(t *session.Txn, id int64, data []byte) error {
 	if data == nil {
 		return t.Exec(`UPDATE mysql.fastddl_ddl_record SET checkpoint = NULL WHERE job_id = %?`, id)
 	}
 	return t.Exec(`UPDATE mysql.fastddl_ddl_record SET checkpoint = %? WHERE job_id = %?`, data, id)
 }
 
-// loadCheckpoint returns what was saved last, nil if nothing was.
-func (t *recordTables) loadCheckpoint(ctx context.Context, id int64) ([]byte, error) {
-	rows, err := t.sessions.Query(ctx, `SELECT checkpoint FROM mysql.fastddl_ddl_record WHERE job_id = %?`, id)
+// Checkpoint returns what was saved last, nil if nothing was.
+func (t *Tables) Checkpoint(ctx context.Context, id int64) ([]byte, error) {
+	rows, err := t.Sessions.Query(ctx, `SELECT checkpoint FROM mysql.fastddl_ddl_record WHERE job_id = %?`, id)
 	if err != nil || len(rows) == 0 || rows[0].IsNull(0) {
 		return nil, err
 	}
