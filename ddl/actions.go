@@ -17,6 +17,7 @@ import (
 	"fastddl/config"
 	"fastddl/ddl/job"
 	"fastddl/ddl/records"
+	"fastddl/ddl/schema"
 	"fastddl/ddl/session"
 	"fastddl/event"
 	"fastddl/internal/errs"
@@ -114,7 +115,7 @@ func (t *task) write(ctx context.Context, to job.Step, change func(x *session.Tx
 			}
 			return records.Archive(x, after)
 		}
-		intact, err := ensureRow(x, after, public)
+		intact, err := schema.EnsureRow(x, after, public)
 		if err != nil {
 			return err
 		}
@@ -122,9 +123,9 @@ func (t *task) write(ctx context.Context, to job.Step, change func(x *session.Tx
 			return err
 		}
 		if intact {
-			err = updateRow(x, after, settings)
+			err = schema.UpdateRow(x, after, settings)
 		} else {
-			err = insertRow(x, after, settings)
+			err = schema.InsertRow(x, after, settings)
 		}
 		if err != nil {
 			return err
@@ -132,7 +133,7 @@ func (t *task) write(ctx context.Context, to job.Step, change func(x *session.Tx
 		assertWritten(r, after, t.lease.name())
 		return records.Replace(x, after)
 	})
-	if errors.Is(err, errRowTaken) {
+	if errors.Is(err, schema.ErrRowTaken) {
 		return outcome{}, job.Permanent(dbterror.ErrCancelledDDLJob.FastGenByArgs())
 	}
 	if err != nil {
@@ -154,12 +155,12 @@ func (t *task) writeRecord(ctx context.Context, after *job.Record, also func(x *
 // changeSchema writes the schema of the next step and publishes it.
 func (t *task) changeSchema(ctx context.Context, r *job.Record, to job.Step) (outcome, error) {
 	return t.write(ctx, to, func(x *session.Txn, after *job.Record) error {
-		table, err := readTable(x, after)
+		table, err := schema.ReadTable(x, after)
 		if err != nil {
 			return err
 		}
 		if table == nil && (after.RollingBack() || !r.Step.Revertible()) {
-			if table, err = followTable(x, after); err != nil {
+			if table, err = schema.FollowTable(x, after); err != nil {
 				return err
 			}
 			if table == nil {
@@ -182,7 +183,7 @@ func (t *task) changeSchema(ctx context.Context, r *job.Record, to job.Step) (ou
 				t.assertNoImport(after)
 			}
 			referred := t.d.opts.Domain.InfoSchema().GetTableReferredForeignKeys(r.DB, table.Name.L)
-			if err := applySchema(x, after, subject{TableInfo: table, referred: referred}); err != nil {
+			if err := schema.Apply(x, after, schema.Subject{TableInfo: table, Referred: referred}); err != nil {
 				return err
 			}
 			if to == job.StepDeleteOnly {
@@ -192,14 +193,14 @@ func (t *task) changeSchema(ctx context.Context, r *job.Record, to job.Step) (ou
 			}
 			assertStates(after, before, statesOf(table))
 		}
-		return publishVersion(x, after, table, t.d.opts.Domain.DDL().OwnerManager().ID())
+		return schema.Publish(x, after, table, t.d.opts.Domain.DDL().OwnerManager().ID())
 	})
 }
 
 // stillSupported fails if a job that was ahead has made a table of it whose indexes cannot be built: one that TiDB has
 // given up in the middle leaves the partitions being changed. When the statement is executed again, it is left to TiDB.
 func (t *task) stillSupported(r *job.Record, table *model.TableInfo) error {
-	err := t.d.opts.Backfiller.Supported(table, indexesOf(r, table))
+	err := t.d.opts.Backfiller.Supported(table, schema.IndexesOf(r, table))
 	if err == nil {
 		return nil
 	}
@@ -329,7 +330,7 @@ func (t *task) backfill(ctx context.Context, r *job.Record, to job.Step) (outcom
 func (d *DDL) buildTask(ctx context.Context, r *job.Record, ts uint64) (backfill.Task, error) {
 	var table *model.TableInfo
 	err := d.sessions.InTxn(ctx, func(x *session.Txn) (err error) {
-		table, err = readTable(x, r)
+		table, err = schema.ReadTable(x, r)
 		return err
 	})
 	if err != nil {
@@ -342,7 +343,7 @@ func (d *DDL) buildTask(ctx context.Context, r *job.Record, ts uint64) (backfill
 	if err != nil {
 		return backfill.Task{}, zoneError(err)
 	}
-	indexes := indexesOf(r, table)
+	indexes := schema.IndexesOf(r, table)
 	if len(indexes) != len(r.IndexIDs) {
 		return backfill.Task{}, job.Permanent(fmt.Errorf("table %s has lost an index that was being built", table.Name.O))
 	}
@@ -370,7 +371,7 @@ func (t *task) watched(ctx context.Context, fn func(ctx context.Context) error) 
 
 // waiting is watched for what makes no progress.
 func (t *task) waiting(ctx context.Context, fn func(ctx context.Context) error) error {
-	return t.watchedBy(ctx, func(x *session.Txn) (intact bool, err error) { return rowIntact(x, t.shown.Load()) }, fn)
+	return t.watchedBy(ctx, func(x *session.Txn) (intact bool, err error) { return schema.RowIntact(x, t.shown.Load()) }, fn)
 }
 
 // watchedBy runs fn, and look now and then, which says whether the job's row is as it was.
@@ -391,7 +392,7 @@ func (t *task) watchedBy(ctx context.Context, look func(x *session.Txn) (intact 
 		return nil
 	case errors.Is(cause, records.ErrLost):
 		return records.ErrLost
-	case errors.Is(cause, errRowTaken) || errors.Is(err, errRowTaken):
+	case errors.Is(cause, schema.ErrRowTaken) || errors.Is(err, schema.ErrRowTaken):
 		return job.Permanent(dbterror.ErrCancelledDDLJob.FastGenByArgs())
 	}
 	return err
@@ -401,10 +402,10 @@ func (t *task) watchedBy(ctx context.Context, look func(x *session.Txn) (intact 
 func (t *task) showProgress(x *session.Txn) (intact bool, err error) {
 	r := *t.shown.Load()
 	r.RowCount = max(r.RowCount, t.view.rows())
-	if intact, err = rowIntact(x, &r); err != nil || !intact {
+	if intact, err = schema.RowIntact(x, &r); err != nil || !intact {
 		return intact, err
 	}
-	return true, updateRow(x, &r, t.ownSettings())
+	return true, schema.UpdateRow(x, &r, t.ownSettings())
 }
 
 func (t *task) watchRow(ctx context.Context, cancel context.CancelCauseFunc, look func(x *session.Txn) (intact bool, err error)) {
@@ -419,7 +420,7 @@ func (t *task) watchRow(ctx context.Context, cancel context.CancelCauseFunc, loo
 			cancel(records.ErrLost)
 			return
 		case err == nil && !intact:
-			cancel(errRowTaken)
+			cancel(schema.ErrRowTaken)
 			return
 		}
 	}
@@ -452,16 +453,16 @@ func (t *task) finish(ctx context.Context, r *job.Record, to job.Step) (outcome,
 	}
 	o, err := t.write(ctx, to, func(x *session.Txn, after *job.Record) error {
 		after.EndTS = x.TS
-		table, err := readTable(x, after)
+		table, err := schema.ReadTable(x, after)
 		if err != nil {
 			return err
 		}
 		// Before the history, which is written past SQL: a statement that fails takes what was written so with it.
 		t.d.reportEnd(x, after)
-		return archiveRow(x, after, t.ownSettings(), table)
+		return schema.ArchiveRow(x, after, t.ownSettings(), table)
 	})
 	if err == nil {
-		t.d.versions.forget(ctx, r, t.d.opts.Logger)
+		t.d.versions.Forget(ctx, r, t.d.opts.Logger)
 		t.d.keepHistoryShort(ctx)
 	}
 	return o, err

@@ -19,6 +19,7 @@ import (
 	"fastddl/config"
 	"fastddl/ddl/job"
 	"fastddl/ddl/records"
+	"fastddl/ddl/schema"
 	"fastddl/ddl/session"
 	"fastddl/event"
 	"fastddl/internal/sleep"
@@ -207,7 +208,7 @@ func (d *DDL) queue(ctx context.Context, sctx sessionctx.Context, req Request) (
 	exprs := sctx.GetExprCtx()
 	r := &job.Record{
 		Protocol: job.Protocol, Type: req.Type, State: model.JobStateQueueing,
-		DBID: req.Schema.ID, TableID: req.Table.ID, DB: lower(req.Schema.Name.L), Table: lower(req.Table.Name.L),
+		DBID: req.Schema.ID, TableID: req.Table.ID, DB: schema.QueueName(req.Schema.Name.L), Table: schema.QueueName(req.Table.Name.L),
 		Query: req.Query, SQLMode: req.Meta.SQLMode, Location: req.Meta.Location, Charset: charset, Collate: collation,
 		Functions: &config.FunctionSettings{
 			DivPrecisionIncrement: exprs.GetEvalCtx().GetDivPrecisionIncrement(),
@@ -231,7 +232,7 @@ func (d *DDL) queue(ctx context.Context, sctx sessionctx.Context, req Request) (
 	d.reports.unreported(d.reports.makeReportTables(ctx)) // somebody may have dropped them
 	var in *lease
 	err := d.sessions.InTxn(ctx, func(t *session.Txn) error {
-		if err := refuseFlashback(t); err != nil {
+		if err := schema.RefuseFlashback(t); err != nil {
 			return err
 		}
 		id, err := t.Meta.GenGlobalID()
@@ -242,7 +243,7 @@ func (d *DDL) queue(ctx context.Context, sctx sessionctx.Context, req Request) (
 		if in = d.node.now(); in != nil { // otherwise the first that looks takes it over
 			r.Owner = in.name()
 		}
-		if err := insertRow(t, r, req.Settings); err != nil {
+		if err := schema.InsertRow(t, r, req.Settings); err != nil {
 			return err
 		}
 		if err := records.Insert(t, r, req.Settings); err != nil {

@@ -19,6 +19,7 @@ import (
 
 	"fastddl/backfill"
 	"fastddl/ddl/job"
+	"fastddl/ddl/schema"
 	"fastddl/ddl/session"
 	"fastddl/event"
 	"fastddl/ingest"
@@ -291,10 +292,10 @@ func (p *repairer) fence(ctx context.Context, se *sess.Session) error {
 		return err
 	}
 	if len(rows) == 0 {
-		return errRowTaken
+		return schema.ErrRowTaken
 	}
-	if ours, err := ownPausedRow(rows[0].GetBytes(0)); err != nil || !ours {
-		return errors.Join(err, errRowTaken)
+	if ours, err := schema.OwnPausedRow(rows[0].GetBytes(0)); err != nil || !ours {
+		return errors.Join(err, schema.ErrRowTaken)
 	}
 	return nil
 }

@@ -20,6 +20,7 @@ import (
 
 	"fastddl/ddl/job"
 	"fastddl/ddl/records"
+	"fastddl/ddl/schema"
 	"fastddl/ddl/session"
 	"fastddl/ingest"
 	"fastddl/internal/invariants"
@@ -57,7 +58,7 @@ type DDL struct {
 	// node is this node's part in the builds of the cluster.
 	node *node
 	// versions is set by Start.
-	versions *versions
+	versions *schema.Versions
 	// ends counts the jobs that have ended here.
 	ends atomic.Int64
 	// answering are the requests of other nodes that are being answered, by name.
@@ -99,7 +100,7 @@ func New(opts Options) (*DDL, error) {
 			return err
 		},
 		adopt: d.adopt, answer: d.answerRequests, awaitJobs: d.awaitTasks,
-		obsolete: []string{records.DeleteOldRequests, forgetTakenVersions},
+		obsolete: []string{records.DeleteOldRequests, schema.DeleteTakenVersions},
 	})
 	return d, nil
 }
@@ -117,7 +118,7 @@ func (d *DDL) Start(ctx context.Context) error {
 	if err := d.prepareTables(ctx); err != nil {
 		return err
 	}
-	d.versions = startVersions(d.opts.Domain, d.contained)
+	d.versions = schema.StartVersions(d.opts.Domain, d.contained)
 	// The holds before the jobs: a job has its record before it holds anything.
 	holds, err := d.opts.Builds.GCHolds(ctx)
 	if err != nil {
@@ -167,7 +168,7 @@ func (d *DDL) Close() error {
 		d.unsubscribe = nil
 	}
 	if d.versions != nil {
-		d.versions.stop()
+		d.versions.Stop()
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"fastddl/ddl/crew"
 	"fastddl/ddl/job"
 	"fastddl/ddl/records"
+	"fastddl/ddl/schema"
 	"fastddl/ddl/session"
 	"fastddl/internal/sleep"
 	"fastddl/kv"
@@ -84,10 +85,10 @@ func (d *DDL) takeOver(in *lease, found records.Job) error {
 		}
 		found.Settings = settings
 		// The row too, so that whatever an earlier owner has not committed meets a conflict.
-		if intact, err := rowIntact(x, after); err != nil || !intact {
+		if intact, err := schema.RowIntact(x, after); err != nil || !intact {
 			return errors.Join(err, records.Update(x, after)) // the job sees by itself that the row is gone
 		}
-		if err := updateRow(x, after, settings); err != nil {
+		if err := schema.UpdateRow(x, after, settings); err != nil {
 			return err
 		}
 		return records.Update(x, after)
@@ -306,7 +307,7 @@ func (t *task) whileAnswering(ctx context.Context, fn func(context.Context) erro
 func (t *task) fenceOnce(ctx context.Context, store kv.Fencer, r *job.Record) error {
 	var table *model.TableInfo
 	err := t.d.sessions.InTxn(ctx, func(x *session.Txn) (err error) {
-		table, err = readTable(x, r)
+		table, err = schema.ReadTable(x, r)
 		return err
 	})
 	if err != nil {
@@ -319,7 +320,7 @@ func (t *task) fenceOnce(ctx context.Context, store kv.Fencer, r *job.Record) er
 func indexRanges(tableID int64, table *model.TableInfo, indexIDs []int64) []kv.KeyRange {
 	physical := []int64{tableID} // a global index is the table's
 	if table != nil {
-		physical = append(physical, partitionIDs(table)...)
+		physical = append(physical, schema.PartitionIDs(table)...)
 	}
 	ranges := make([]kv.KeyRange, 0, len(physical)*len(indexIDs))
 	for _, id := range physical {

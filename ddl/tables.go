@@ -7,6 +7,7 @@ import (
 
 	"fastddl/ddl/job"
 	"fastddl/ddl/records"
+	"fastddl/ddl/schema"
 	"fastddl/ddl/session"
 )
 
@@ -21,7 +22,7 @@ func (d *DDL) prepareTables(ctx context.Context) error {
 	d.reports.unreported(d.reports.widenReportTables(ctx))
 	statements := append(slices.Clone(records.CreateTables), `DELETE FROM mysql.fastddl_ddl_blockers`) // nobody waits yet
 	if d.clustered() {
-		statements = append(slices.Clone(records.CreateTables), createPartsTable, records.CreateRequests, records.DeleteOldRequests, forgetTakenVersions)
+		statements = append(slices.Clone(records.CreateTables), createPartsTable, records.CreateRequests, records.DeleteOldRequests, schema.DeleteTakenVersions)
 	}
 	for _, create := range statements {
 		if _, err := d.sessions.Query(ctx, create); err != nil {

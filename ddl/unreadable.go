@@ -15,6 +15,7 @@ import (
 	"fastddl/ddl/job"
 	"fastddl/ddl/member"
 	"fastddl/ddl/records"
+	"fastddl/ddl/schema"
 	"fastddl/ddl/session"
 )
 
@@ -131,7 +132,7 @@ func reconstruct(t *session.Txn, r *job.Record, clustered bool, now uint64) erro
 	}
 	r.Protocol, r.Step, r.State = job.Protocol, job.StepQueued, model.JobStateRollingback
 	r.Error = job.ErrorOf(dbterror.ErrCancelledDDLJob.FastGenByArgs())
-	table, err := readTable(t, r)
+	table, err := schema.ReadTable(t, r)
 	if err != nil {
 		return err
 	}
@@ -149,7 +150,7 @@ func reconstruct(t *session.Txn, r *job.Record, clustered bool, now uint64) erro
 	for _, index := range table.Indices {
 		switch {
 		case index.State == model.StatePublic:
-		case !strings.HasSuffix(index.Name.L, buildingMark):
+		case !strings.HasSuffix(index.Name.L, schema.BuildingMark):
 			return unclear("index", index.Name.O)
 		default:
 			add(r, index)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"fastddl/ddl/job"
+	"fastddl/ddl/schema"
 	"fastddl/ddl/session"
 	"fastddl/internal/sleep"
 )
@@ -28,7 +29,7 @@ func (t *task) awaitTurn(ctx context.Context, r *job.Record) error {
 	defer t.view.setWait("")
 	began := time.Now()
 	for {
-		ahead, err := jobAhead(ctx, t.d.sessions, r)
+		ahead, err := schema.JobAhead(ctx, t.d.sessions, r)
 		if err != nil || ahead == 0 {
 			return err
 		}
@@ -36,7 +37,7 @@ func (t *task) awaitTurn(ctx context.Context, r *job.Record) error {
 		// Many may wait, and the queue be long: it is read whole only when that one is gone.
 		for there := true; there; {
 			nudged := t.d.nudged()
-			if there, err = isQueued(ctx, t.d.sessions, ahead); err != nil {
+			if there, err = schema.IsQueued(ctx, t.d.sessions, ahead); err != nil {
 				return err
 			}
 			pause := min(max(turnInterval, time.Since(began)/10), maxTurnInterval)
@@ -49,10 +50,10 @@ func (t *task) awaitTurn(ctx context.Context, r *job.Record) error {
 
 // awaitVersion waits until nobody uses a schema version before the record's.
 func (t *task) awaitVersion(ctx context.Context, r *job.Record) error {
-	if err := t.d.waits.showingBlockers(ctx, r, &t.view, func(ctx context.Context) error { return t.d.versions.await(ctx, r) }); err != nil {
+	if err := t.d.waits.showingBlockers(ctx, r, &t.view, func(ctx context.Context) error { return t.d.versions.Await(ctx, r) }); err != nil {
 		return err
 	}
-	return t.inOwnTxn(context.WithoutCancel(ctx), func(x *session.Txn) error { return forgetVersion(x, r) })
+	return t.inOwnTxn(context.WithoutCancel(ctx), func(x *session.Txn) error { return schema.ForgetVersion(x, r) })
 }
 
 // awaitImports waits until no IMPORT INTO is under way into the job's table. It does not use the table as far as the

@@ -62,7 +62,7 @@ var past = []mutation{
 	},
 	{
 		invariant: "I3", breaks: "DML writes to TiDB's temporary index",
-		file:   "ddl/schema.go",
+		file:   "ddl/schema/schema.go",
 		old:    "idx.State = after.SchemaState()\n",
 		new:    "idx.State, idx.BackfillState = after.SchemaState(), model.BackfillStateRunning\n",
 		caught: "sql.TestPlainIndexUnderWrites",

@@ -109,7 +109,7 @@ var edge = []mutation{
 	},
 	{
 		invariant: "edge", breaks: "RESUME of a plain server cancels a build",
-		file:   "ddl/tidbjob.go",
+		file:   "ddl/schema/tidbjob.go",
 		old:    "model.AdminCommandByNotKnown",
 		new:    "model.AdminCommandByEndUser",
 		caught: "sql.TestPlainServersDoNotResumeBuilds",
@@ -197,7 +197,7 @@ var edge = []mutation{
 	},
 	{
 		invariant: "edge", breaks: "TiDB's history has values of rows",
-		file:   "ddl/tidbjob.go",
+		file:   "ddl/schema/tidbjob.go",
 		old:    "r.Type, r.State, r.ErrorForAll(), 0",
 		new:    "r.Type, r.State, r.Error, 0",
 		caught: "server.TestValuesOfRowsAreForWhoMaySelectThem",

@@ -5,7 +5,7 @@ package mutation
 var ends = []mutation{
 	{
 		invariant: "I7", breaks: "nobody is told to delete the entries of an index that was undone",
-		file:   "ddl/schema.go",
+		file:   "ddl/schema/schema.go",
 		old:    "return deleteEntries(t, &gone, table)",
 		new:    "return nil",
 		caught: "sql.TestNothingIsLeftOfAFailedJob",
@@ -37,7 +37,7 @@ var ends = []mutation{
 	},
 	{
 		invariant: "I7", breaks: "the row in TiDB's queue stays",
-		file:   "ddl/tidbjob.go",
+		file:   "ddl/schema/tidbjob.go",
 		old:    "return t.Exec(`DELETE FROM mysql.tidb_ddl_job WHERE job_id = %?`, r.RowID)",
 		new:    "return nil",
 		caught: "sql.TestNothingIsLeftOfAFailedJob",
@@ -45,7 +45,7 @@ var ends = []mutation{
 	},
 	{
 		invariant: "I7", breaks: "index IDs are used again",
-		file:   "ddl/definition.go",
+		file:   "ddl/schema/definition.go",
 		old:    "idx.ID = tidbddl.AllocateIndexID(table)",
 		new:    "idx.ID = int64(len(table.Indices)) + 1",
 		caught: "sql.TestNothingIsLeftOfAFailedJob",
@@ -93,7 +93,7 @@ var ends = []mutation{
 	},
 	{
 		invariant: "I7", breaks: "the columns of a statement that was undone stay",
-		file:   "ddl/schema.go",
+		file:   "ddl/schema/schema.go",
 		old:    "\t\tif err := followChanges(after, table, model.StateNone); err != nil {\n\t\t\treturn err\n\t\t}\n",
 		new:    "",
 		caught: "sql.TestMixedCancel",
@@ -101,7 +101,7 @@ var ends = []mutation{
 	},
 	{
 		invariant: "I7", breaks: "nobody is told to delete the entries of what was dropped",
-		file:   "ddl/schema.go",
+		file:   "ddl/schema/schema.go",
 		old:    "\t\treturn deleteDropped(t, after, table)",
 		new:    "\t\treturn nil",
 		caught: "sql.TestMixedDeletesWhatItDropped",
@@ -109,7 +109,7 @@ var ends = []mutation{
 	},
 	{
 		invariant: "I7", breaks: "the counter of a table's indexes goes back with its definition",
-		file:   "ddl/schema.go",
+		file:   "ddl/schema/schema.go",
 		old:    "\t\ttable.MaxIndexID = max(table.MaxIndexID, id)\n",
 		new:    "\t\t_ = id\n",
 		caught: "sql.TestIndexThatWasFlashedBackKeepsItsNumber",
@@ -117,7 +117,7 @@ var ends = []mutation{
 	},
 	{
 		invariant: "I7", breaks: "undoing takes an index for its own by its ID alone",
-		file:   "ddl/schema.go",
+		file:   "ddl/schema/schema.go",
 		old:    "idx != nil && (!r.RollingBack() || builds(r, i, idx))",
 		new:    "idx != nil && (i >= 0 || builds(r, i, idx))",
 		caught: "sql.TestUndoneAfterAFlashbackBesideOthers",
@@ -125,7 +125,7 @@ var ends = []mutation{
 	},
 	{
 		invariant: "I7", breaks: "an index gets the ID of one that is still to be undone",
-		file:   "ddl/notify.go",
+		file:   "ddl/schema/notify.go",
 		old:    "other.Record.TableID == table.ID && other.Record.ID != r.ID",
 		new:    "other.Record.TableID == 0 && other.Record.ID != r.ID",
 		caught: "sql.TestUndoneAfterAFlashbackBesideTheSameStatement",
@@ -134,14 +134,14 @@ var ends = []mutation{
 	{
 		invariant: "I7", breaks: "what was truncated or moved meanwhile is not undone",
 		file:   "ddl/actions.go",
-		old:    "if table, err = followTable(x, after); err != nil {",
+		old:    "if table, err = schema.FollowTable(x, after); err != nil {",
 		new:    "if err != nil {",
 		caught: "sql.TestUndoneBehindWhatHasMovedTheTable",
 		shows:  `index already exist i`,
 	},
 	{
 		invariant: "I7", breaks: "an index gets the ID of one whose entries are still to be deleted",
-		file:   "ddl/schema.go",
+		file:   "ddl/schema/schema.go",
 		old:    "\t\tfor condemned[table.MaxIndexID+1] {\n\t\t\ttable.MaxIndexID++\n\t\t}\n",
 		new:    "",
 		caught: "sql.TestIndexOfAnExchangedPartition",
@@ -168,8 +168,8 @@ var ends = []mutation{
 var builders = []mutation{
 	{
 		invariant: "I8", breaks: "a job goes on whose row in TiDB's queue was taken",
-		file:   "ddl/tidbjob.go",
-		old:    "if !r.RollingBack() {\n\t\treturn false, errRowTaken\n\t}\n",
+		file:   "ddl/schema/tidbjob.go",
+		old:    "if !r.RollingBack() {\n\t\treturn false, ErrRowTaken\n\t}\n",
 		new:    "",
 		caught: "sql.TestQueueRow",
 		shows:  `expected: 8214`,
@@ -240,7 +240,7 @@ var builders = []mutation{
 	},
 	{
 		invariant: "I8", breaks: "a job that is public stops when its row is taken",
-		file:   "ddl/tidbjob.go",
+		file:   "ddl/schema/tidbjob.go",
 		old:    "\tif public {",
 		new:    "\tif public && false {",
 		caught: "sql.TestMixedQueueRow",

@@ -5,7 +5,7 @@ package mutation
 var twoVersions = []mutation{
 	{
 		invariant: "I1", breaks: "a state change does not require the newest diff",
-		file:   "ddl/publish.go",
+		file:   "ddl/schema/publish.go",
 		old:    "if diff == nil && newest > 0 {",
 		new:    "if diff == nil && newest < 0 {",
 		caught: "sql.TestUnwrittenDiff",
@@ -21,7 +21,7 @@ var twoVersions = []mutation{
 	},
 	{
 		invariant: "I1", breaks: "the wait for the servers is left out",
-		file:   "ddl/publish.go",
+		file:   "ddl/schema/publish.go",
 		old:    "if err := v.syncer.WaitVersionSynced(ctx, r.RowID, r.SchemaVersion); err != nil {",
 		new:    "if err := ctx.Err(); err != nil {",
 		caught: "sql.TestStepsWaitForTransactions",
@@ -29,7 +29,7 @@ var twoVersions = []mutation{
 	},
 	{
 		invariant: "I1", breaks: "the servers are not asked for transactions that use the table",
-		file:   "ddl/publish.go",
+		file:   "ddl/schema/publish.go",
 		old:    "after.RowID, version, strconv.FormatInt(after.TableID, 10),",
 		new:    "after.RowID, version, strconv.FormatInt(after.TableID+1, 10),",
 		caught: "sql.TestStepsWaitForTransactions",
@@ -173,7 +173,7 @@ var twoVersions = []mutation{
 	},
 	{
 		invariant: "I1", breaks: "a column that is added stays delete-only until it is public",
-		file:   "ddl/schema.go",
+		file:   "ddl/schema/schema.go",
 		old:    "\t\treturn followChanges(after, table, after.SchemaState())",
 		new:    "\t\treturn nil",
 		caught: "sql.TestMixedStates",
@@ -181,7 +181,7 @@ var twoVersions = []mutation{
 	},
 	{
 		invariant: "I1", breaks: "an index that is dropped goes from public to delete-only",
-		file:   "ddl/change_indexes.go",
+		file:   "ddl/schema/change_indexes.go",
 		old:    "setIndexStates(table, c.IndexIDs, model.StateWriteOnly)",
 		new:    "setIndexStates(table, c.IndexIDs, model.StateDeleteOnly)",
 		caught: "sql.TestMixedStates",
@@ -189,7 +189,7 @@ var twoVersions = []mutation{
 	},
 	{
 		invariant: "I1", breaks: "foreign keys go by an index that is being dropped",
-		file:   "ddl/change_indexes.go",
+		file:   "ddl/schema/change_indexes.go",
 		old:    "return slices.Contains(c.IndexIDs, idx.ID) }",
 		new:    "return false }",
 		caught: "sql.TestMixedForeignKeysLeaveTheIndexThatGoes",
@@ -331,7 +331,7 @@ var visibility = []mutation{
 	},
 	{
 		invariant: "I5", breaks: "write-reorg is shown as public",
-		file:   "ddl/schema.go",
+		file:   "ddl/schema/schema.go",
 		old:    "idx.State = after.SchemaState()\n",
 		new:    "idx.State = after.SchemaState()\n\t\t\tif after.Step == job.StepWriteReorg {\n\t\t\t\tidx.State = model.StatePublic\n\t\t\t}\n",
 		caught: "sql.TestIndexIsReadFromItsPublication",
@@ -339,7 +339,7 @@ var visibility = []mutation{
 	},
 	{
 		invariant: "I5", breaks: "transactions that began during a build know the index when it is public",
-		file:   "ddl/schema.go",
+		file:   "ddl/schema/schema.go",
 		old:    "if idx.State != model.StatePublic && r.Protocol >= markProtocol {",
 		new:    "if idx.State != model.StatePublic && r.Protocol > markProtocol {",
 		caught: "sql.TestTransactionsOfTheBuildDoNotReadThroughTheIndex",

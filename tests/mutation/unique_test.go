@@ -109,7 +109,7 @@ var uniqueness = []mutation{
 	},
 	{
 		invariant: "I6", breaks: "a primary key takes new NULLs while it is built",
-		file:   "ddl/schema.go",
+		file:   "ddl/schema/schema.go",
 		old:    "preventNulls(table, idx)\n",
 		new:    "_ = preventNulls\n",
 		caught: "sql.TestPrimaryKeyTakesNoNewNulls",

@@ -1,4 +1,4 @@
-package ddl
+package schema
 
 import (
 	"encoding/json"
@@ -63,7 +63,7 @@ func endedArgs(c *job.Change, table *model.TableInfo) (model.JobArgs, error) {
 	}
 	var partitions []int64
 	if table != nil {
-		partitions = partitionIDs(table)
+		partitions = PartitionIDs(table)
 	}
 	switch ch := ch.(type) {
 	case *addColumn:

@@ -1,4 +1,4 @@
-package ddl
+package schema
 
 import (
 	"context"
@@ -64,7 +64,7 @@ func deleteEntries(t *session.Txn, r *job.Record, table *model.TableInfo) error 
 // counters (onExchangeTablePartition in pkg/ddl/partition.go), and nobody else looks. And FLASHBACK CLUSTER
 // takes the counter back: those of a job that is still to be undone are condemnedIndexes as well.
 func condemnedIndexes(t *session.Txn, r *job.Record, table *model.TableInfo) (map[int64]bool, error) {
-	physical := append(partitionIDs(table), table.ID)
+	physical := append(PartitionIDs(table), table.ID)
 	slices.Sort(physical)
 	from := hex.EncodeToString(tablecodec.EncodeTablePrefix(physical[0]))
 	to := hex.EncodeToString(tablecodec.EncodeTablePrefix(physical[len(physical)-1] + 1))

@@ -1,4 +1,4 @@
-package ddl
+package schema
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	"fastddl/ddl/session"
 )
 
-// publishVersion writes the table under the next schema version, and asks all servers to report when no transaction of theirs uses an
+// Publish writes the table under the next schema version, and asks all servers to report when no transaction of theirs uses an
 // older one. ownerID is that of TiDB's DDL on this server.
 //
 // A version must not be taken while the diff of the one before is missing: TiDB's
@@ -21,7 +21,7 @@ import (
 // servers that see a later diff first skip the missing one for good. A diff stays
 // missing for ever if an owner has died in between; that is so if no job is left
 // that could be about to write it.
-func publishVersion(t *session.Txn, after *job.Record, table *model.TableInfo, ownerID string) error {
+func Publish(t *session.Txn, after *job.Record, table *model.TableInfo, ownerID string) error {
 	newest, err := t.Meta.GetSchemaVersion()
 	if err != nil {
 		return fmt.Errorf("read schema version: %w", err)
@@ -88,10 +88,10 @@ func requireLock(r *job.Record) error {
 	return job.Permanent(errUnlocked)
 }
 
-// await waits until every server, and every transaction that uses the
+// Await waits until every server, and every transaction that uses the
 // table, has the record's schema version. Without the metadata lock TiDB waits for servers
 // only, so that it is looked for on both sides of the wait.
-func (v *versions) await(ctx context.Context, r *job.Record) error {
+func (v *Versions) Await(ctx context.Context, r *job.Record) error {
 	if err := requireLock(r); err != nil {
 		return err
 	}
@@ -107,8 +107,8 @@ func (v *versions) await(ctx context.Context, r *job.Record) error {
 	return requireLock(r)
 }
 
-// forgetVersion ends the servers' looking for transactions of versions older than the
+// ForgetVersion ends the servers' looking for transactions of versions older than the
 // record's. A version that a later owner of the job has published stays.
-func forgetVersion(t *session.Txn, r *job.Record) error {
+func ForgetVersion(t *session.Txn, r *job.Record) error {
 	return t.Exec(`DELETE FROM mysql.tidb_mdl_info WHERE job_id = %? AND version <= %?`, r.RowID, r.SchemaVersion)
 }

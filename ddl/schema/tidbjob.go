@@ -1,4 +1,4 @@
-package ddl
+package schema
 
 import (
 	"context"
@@ -81,8 +81,8 @@ func involving(r *job.Record) []model.InvolvingSchemaInfo {
 	return []model.InvolvingSchemaInfo{{Database: r.DB, Table: r.Table}}
 }
 
-// insertRow puts the job into TiDB's queue.
-func insertRow(t *session.Txn, r *job.Record, s job.Settings) error {
+// InsertRow puts the job into TiDB's queue.
+func InsertRow(t *session.Txn, r *job.Record, s job.Settings) error {
 	meta, err := tidbJob(r, s).Encode(true)
 	if err != nil {
 		return fmt.Errorf("encode job: %w", err)
@@ -92,17 +92,17 @@ func insertRow(t *session.Txn, r *job.Record, s job.Settings) error {
 		r.RowID, strconv.FormatInt(r.DBID, 10), strconv.FormatInt(r.TableID, 10), int(rowType(r)))
 }
 
-// rowIntact says whether the job's row is as we left it: paused, and ours.
-func rowIntact(t *session.Txn, r *job.Record) (bool, error) {
+// RowIntact says whether the job's row is as we left it: paused, and ours.
+func RowIntact(t *session.Txn, r *job.Record) (bool, error) {
 	rows, err := t.Query(`SELECT job_meta FROM mysql.tidb_ddl_job WHERE job_id = %?`, r.RowID)
 	if err != nil || len(rows) == 0 {
 		return false, err
 	}
-	return ownPausedRow(rows[0].GetBytes(0))
+	return OwnPausedRow(rows[0].GetBytes(0))
 }
 
-// ownPausedRow says whether a row of TiDB's queue is ours and paused.
-func ownPausedRow(meta []byte) (bool, error) {
+// OwnPausedRow says whether a row of TiDB's queue is ours and paused.
+func OwnPausedRow(meta []byte) (bool, error) {
 	var stored model.Job
 	if err := stored.Decode(meta); err != nil {
 		return false, fmt.Errorf("decode a job in the queue: %w", err)
@@ -110,16 +110,16 @@ func ownPausedRow(meta []byte) (bool, error) {
 	return (stored.Type == actionFastIndex || stored.Type == actionFastAlter) && stored.State == model.JobStatePaused, nil
 }
 
-// errRowTaken says that somebody has cancelled or resumed the job's row in TiDB's
+// ErrRowTaken says that somebody has cancelled or resumed the job's row in TiDB's
 // queue, which we take as a wish to cancel.
-var errRowTaken = errors.New("ddl: the job's row in TiDB's queue was taken")
+var ErrRowTaken = errors.New("ddl: the job's row in TiDB's queue was taken")
 
-// ensureRow fails with errRowTaken if somebody has taken the job's row. A job that
+// EnsureRow fails with ErrRowTaken if somebody has taken the job's row. A job that
 // is being undone, or cannot be undone because it was public before, needs one all
 // the same, so that the table stays its own: it gets another ID, for a row to be
 // inserted.
-func ensureRow(t *session.Txn, r *job.Record, public bool) (intact bool, err error) {
-	intact, err = rowIntact(t, r)
+func EnsureRow(t *session.Txn, r *job.Record, public bool) (intact bool, err error) {
+	intact, err = RowIntact(t, r)
 	if err != nil || intact {
 		return intact, err
 	}
@@ -127,7 +127,7 @@ func ensureRow(t *session.Txn, r *job.Record, public bool) (intact bool, err err
 		return false, renewRow(t, r)
 	}
 	if !r.RollingBack() {
-		return false, errRowTaken
+		return false, ErrRowTaken
 	}
 	return false, renewRow(t, r)
 }
@@ -146,9 +146,9 @@ func renewRow(t *session.Txn, r *job.Record) error {
 	return nil
 }
 
-// updateRow writes the job's row anew. This shows progress, and makes the
+// UpdateRow writes the job's row anew. This shows progress, and makes the
 // transaction fail if somebody touches the row meanwhile.
-func updateRow(t *session.Txn, r *job.Record, s job.Settings) error {
+func UpdateRow(t *session.Txn, r *job.Record, s job.Settings) error {
 	meta, err := tidbJob(r, s).Encode(true)
 	if err != nil {
 		return fmt.Errorf("encode job: %w", err)
@@ -156,8 +156,8 @@ func updateRow(t *session.Txn, r *job.Record, s job.Settings) error {
 	return t.Exec(fmt.Sprintf(`UPDATE mysql.tidb_ddl_job SET job_meta = %s WHERE job_id = %%?`, ddlutil.WrapKey2String(meta)), r.RowID)
 }
 
-// forgetTakenVersions deletes the versions of rows that TiDB has ended after our jobs.
-const forgetTakenVersions = `DELETE FROM mysql.tidb_mdl_info WHERE job_id IN (SELECT job_id FROM mysql.fastddl_ddl_record_history)
+// DeleteTakenVersions deletes the versions of rows that TiDB has ended after our jobs.
+const DeleteTakenVersions = `DELETE FROM mysql.tidb_mdl_info WHERE job_id IN (SELECT job_id FROM mysql.fastddl_ddl_record_history)
 	AND job_id NOT IN (SELECT job_id FROM mysql.tidb_ddl_job)`
 
 // deleteRow deletes the job's row, and the versions of rows that TiDB has ended.
@@ -174,8 +174,8 @@ func deleteRow(t *session.Txn, r *job.Record) error {
 	return t.Exec(`DELETE FROM mysql.tidb_ddl_job WHERE job_id = %?`, r.RowID)
 }
 
-// archiveRow moves the job from TiDB's queue to its history, as one of TiDB's types.
-func archiveRow(t *session.Txn, r *job.Record, s job.Settings, table *model.TableInfo) error {
+// ArchiveRow moves the job from TiDB's queue to its history, as one of TiDB's types.
+func ArchiveRow(t *session.Txn, r *job.Record, s job.Settings, table *model.TableInfo) error {
 	if err := deleteRow(t, r); err != nil {
 		return err
 	}
@@ -206,7 +206,7 @@ func archiveRow(t *session.Txn, r *job.Record, s job.Settings, table *model.Tabl
 func finishedArgs(r *job.Record, table *model.TableInfo) *model.ModifyIndexArgs {
 	args := &model.ModifyIndexArgs{OpType: model.OpAddIndex}
 	if table != nil {
-		args.PartitionIDs = partitionIDs(table)
+		args.PartitionIDs = PartitionIDs(table)
 	}
 	for i, id := range r.IndexIDs {
 		arg := r.Indexes[i]
@@ -217,7 +217,8 @@ func finishedArgs(r *job.Record, table *model.TableInfo) *model.ModifyIndexArgs 
 	return args
 }
 
-func partitionIDs(table *model.TableInfo) []int64 {
+// PartitionIDs are the physical IDs of the partitions of a table.
+func PartitionIDs(table *model.TableInfo) []int64 {
 	partition := table.GetPartitionInfo()
 	if partition == nil {
 		return nil
@@ -250,9 +251,9 @@ func readQueue(t *session.Txn) (queue []job.Queued, foreign []job.Queued, err er
 	return queue, foreign, nil
 }
 
-// jobAhead returns the ID of the job that the given one waits for, 0 if it is its
+// JobAhead returns the ID of the job that the given one waits for, 0 if it is its
 // turn.
-func jobAhead(ctx context.Context, s *session.Pool, r *job.Record) (ahead int64, err error) {
+func JobAhead(ctx context.Context, s *session.Pool, r *job.Record) (ahead int64, err error) {
 	err = s.InTxn(ctx, func(t *session.Txn) error {
 		queue, _, err := readQueue(t)
 		ahead = job.Ahead(queue, r.RowID, involving(r))
@@ -261,15 +262,15 @@ func jobAhead(ctx context.Context, s *session.Pool, r *job.Record) (ahead int64,
 	return ahead, err
 }
 
-// isQueued says that a job is in TiDB's queue.
-func isQueued(ctx context.Context, s *session.Pool, id int64) (bool, error) {
+// IsQueued says that a job is in TiDB's queue.
+func IsQueued(ctx context.Context, s *session.Pool, id int64) (bool, error) {
 	rows, err := s.Query(ctx, `SELECT 1 FROM mysql.tidb_ddl_job WHERE job_id = %?`, id)
 	return len(rows) > 0, err
 }
 
-// refuseFlashback fails, in TiDB's words, while a flashback of the whole cluster
+// RefuseFlashback fails, in TiDB's words, while a flashback of the whole cluster
 // is under way.
-func refuseFlashback(t *session.Txn) error {
+func RefuseFlashback(t *session.Txn) error {
 	rows, err := t.Query(`SELECT 1 FROM mysql.tidb_ddl_job WHERE type = %? LIMIT 1`, int(model.ActionFlashbackCluster))
 	if err == nil && len(rows) > 0 {
 		return errors.New("Can't add ddl job, have flashback cluster job")
@@ -277,5 +278,5 @@ func refuseFlashback(t *session.Txn) error {
 	return err
 }
 
-// lower is the form of a name in TiDB's queue.
-func lower(name string) string { return strings.ToLower(name) }
+// QueueName is the form of a name in TiDB's queue.
+func QueueName(name string) string { return strings.ToLower(name) }

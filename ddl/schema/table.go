@@ -1,4 +1,4 @@
-package ddl
+package schema
 
 import (
 	"fmt"
@@ -10,8 +10,8 @@ import (
 	"fastddl/ddl/session"
 )
 
-// readTable returns the newest definition of the job's table, nil if it is gone.
-func readTable(t *session.Txn, r *job.Record) (*model.TableInfo, error) {
+// ReadTable returns the newest definition of the job's table, nil if it is gone.
+func ReadTable(t *session.Txn, r *job.Record) (*model.TableInfo, error) {
 	table, err := t.Meta.GetTable(r.DBID, r.TableID)
 	if err != nil {
 		if meta.ErrDBNotExists.Equal(err) || meta.ErrTableNotExists.Equal(err) {
@@ -22,10 +22,10 @@ func readTable(t *session.Txn, r *job.Record) (*model.TableInfo, error) {
 	return table, nil
 }
 
-// followTable returns the newest definition of the job's table if that has got another ID, or lies in another database, since
+// FollowTable returns the newest definition of the job's table if that has got another ID, or lies in another database, since
 // the record's schema version, and nil if it is gone. That can be when somebody has taken the job's row: TiDB's queue
 // goes on with what was behind it. The record is about the table as it is now.
-func followTable(t *session.Txn, r *job.Record) (*model.TableInfo, error) {
+func FollowTable(t *session.Txn, r *job.Record) (*model.TableInfo, error) {
 	newest, err := t.Meta.GetSchemaVersion()
 	if err != nil {
 		return nil, fmt.Errorf("read schema version: %w", err)
@@ -40,7 +40,7 @@ func followTable(t *session.Txn, r *job.Record) (*model.TableInfo, error) {
 			at.DBID, at.TableID = movedBy(diff, at.DBID, at.TableID)
 		}
 	}
-	table, err := readTable(t, &at)
+	table, err := ReadTable(t, &at)
 	if err != nil || table == nil {
 		return nil, err
 	}
@@ -48,7 +48,7 @@ func followTable(t *session.Txn, r *job.Record) (*model.TableInfo, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read database %d: %w", at.DBID, err)
 	}
-	r.DBID, r.TableID, r.DB, r.Table = at.DBID, at.TableID, lower(db.Name.L), lower(table.Name.L)
+	r.DBID, r.TableID, r.DB, r.Table = at.DBID, at.TableID, QueueName(db.Name.L), QueueName(table.Name.L)
 	return table, nil
 }
 

@@ -1,4 +1,4 @@
-package ddl
+package schema
 
 import (
 	"encoding/json"
@@ -32,7 +32,7 @@ import (
 type change interface {
 	// begin checks the change against the table as the job has found it, notes in c
 	// what it is about, and adds what is to be added as delete-only.
-	begin(s subject, c *job.Change) error
+	begin(s Subject, c *job.Change) error
 	// follow gives what is added another schema state; none removes it.
 	follow(table *model.TableInfo, c *job.Change, state model.SchemaState)
 	// publish makes the change visible.
@@ -41,10 +41,10 @@ type change interface {
 	drop(table *model.TableInfo, c *job.Change, state model.SchemaState)
 }
 
-// subject is a table, and the foreign keys of others that refer to it.
-type subject struct {
+// Subject is a table, and the foreign keys of others that refer to it.
+type Subject struct {
 	*model.TableInfo
-	referred []*model.ReferredFKInfo
+	Referred []*model.ReferredFKInfo
 	// own are the indexes that the job itself has added.
 	own []int64
 }
@@ -131,7 +131,7 @@ func eachChange(r *job.Record, fn func(ch change, c *job.Change) error) error {
 }
 
 // beginChanges checks all changes and adds what is to be added, after the indexes.
-func beginChanges(after *job.Record, s subject) error {
+func beginChanges(after *job.Record, s Subject) error {
 	if !after.Mixed() {
 		return nil
 	}
@@ -174,7 +174,7 @@ func numberColumns(after *job.Record, table *model.TableInfo) {
 		return ids
 	}
 	order := added(after.Changes[:after.IndexesAt])
-	for _, idx := range indexesOf(after, table) {
+	for _, idx := range IndexesOf(after, table) {
 		for _, ic := range idx.Columns {
 			if col := table.Columns[ic.Offset]; col.Hidden {
 				order = append(order, &col.ID)
@@ -253,7 +253,7 @@ type alterComment struct {
 	model.ModifyTableCommentArgs
 }
 
-func (*alterComment) begin(subject, *job.Change) error { return nil }
+func (*alterComment) begin(Subject, *job.Change) error { return nil }
 
 func (a *alterComment) publish(table *model.TableInfo, _ *job.Change) error {
 	table.Comment = a.Comment

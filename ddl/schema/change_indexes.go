@@ -1,4 +1,4 @@
-package ddl
+package schema
 
 import (
 	"slices"
@@ -23,7 +23,7 @@ type dropIndex struct {
 	model.ModifyIndexArgs
 }
 
-func (d *dropIndex) begin(s subject, c *job.Change) error {
+func (d *dropIndex) begin(s Subject, c *job.Change) error {
 	arg := d.IndexArgs[0]
 	idx := s.FindIndexByName(arg.IndexName.L)
 	if idx == nil {
@@ -40,7 +40,7 @@ func (d *dropIndex) begin(s subject, c *job.Change) error {
 // serves it that stays, or is added in its stead: those are public in the version in which
 // the others leave. It is checkIndexNeededInForeignKey in pkg/ddl/foreign_key.go, which does
 // not mind what else the statement drops.
-func checkNotNeeded(s subject, idx *model.IndexInfo, dropped, added []int64) error {
+func checkNotNeeded(s Subject, idx *model.IndexInfo, dropped, added []int64) error {
 	if !variable.EnableForeignKey.Load() {
 		return nil
 	}
@@ -63,7 +63,7 @@ func checkNotNeeded(s subject, idx *model.IndexInfo, dropped, added []int64) err
 			return dbterror.ErrDropIndexNeededInForeignKey.GenWithStackByArgs(idx.Name)
 		}
 	}
-	for _, fk := range s.referred {
+	for _, fk := range s.Referred {
 		if needs(fk.Cols) {
 			return dbterror.ErrDropIndexNeededInForeignKey.GenWithStackByArgs(idx.Name)
 		}
@@ -118,7 +118,7 @@ type renameIndex struct {
 	model.ModifyIndexArgs
 }
 
-func (r *renameIndex) begin(s subject, c *job.Change) error {
+func (r *renameIndex) begin(s Subject, c *job.Change) error {
 	from, to := r.IndexArgs[0].IndexName, r.IndexArgs[1].IndexName
 	if same, err := tidbddl.ValidateRenameIndex(from, to, s.TableInfo); same || err != nil {
 		return err
@@ -173,7 +173,7 @@ type alterVisibility struct {
 	model.AlterIndexVisibilityArgs
 }
 
-func (a *alterVisibility) begin(s subject, c *job.Change) error {
+func (a *alterVisibility) begin(s Subject, c *job.Change) error {
 	idx := s.FindIndexByName(a.IndexName.L)
 	if idx == nil || idx.State != model.StatePublic {
 		return infoschema.ErrKeyNotExists.GenWithStackByArgs(a.IndexName.O, s.Name)

@@ -1,4 +1,4 @@
-package ddl
+package schema
 
 import (
 	"encoding/json"
@@ -32,7 +32,7 @@ func FuzzStoredJobs(f *testing.F) {
 		data, err := tidbJob(r, s).Encode(true)
 		require.NoError(t, err)
 		require.NoError(t, new(model.Job).Decode(data))
-		ours, err := ownPausedRow(data)
+		ours, err := OwnPausedRow(data)
 		require.NoError(t, err)
 		require.True(t, ours)
 		again, err := json.Marshal(r)

@@ -1,4 +1,4 @@
-package ddl
+package schema
 
 import (
 	"reflect"
@@ -27,7 +27,7 @@ type addColumn struct {
 	model.TableColumnArgs
 }
 
-func (a *addColumn) begin(s subject, c *job.Change) error {
+func (a *addColumn) begin(s Subject, c *job.Change) error {
 	if model.FindColumnInfo(s.Columns, a.Col.Name.L) != nil {
 		if a.IgnoreExistenceErr {
 			return nil
@@ -79,7 +79,7 @@ type dropColumn struct {
 	model.TableColumnArgs
 }
 
-func (d *dropColumn) begin(s subject, c *job.Change) error {
+func (d *dropColumn) begin(s Subject, c *job.Change) error {
 	name := d.Col.Name
 	col := model.FindColumnInfo(s.Columns, name.L)
 	if col == nil || col.Hidden {
@@ -102,7 +102,7 @@ func (d *dropColumn) begin(s subject, c *job.Change) error {
 
 // checkDroppable says why a column cannot be dropped. What cannot have changed since
 // TiDB's executor has looked is not looked at again.
-func checkDroppable(s subject, col *model.ColumnInfo) error {
+func checkDroppable(s Subject, col *model.ColumnInfo) error {
 	name := col.Name
 	for _, other := range s.Columns {
 		if _, depends := other.Dependences[name.L]; depends && other.Hidden {
@@ -127,7 +127,7 @@ func checkDroppable(s subject, col *model.ColumnInfo) error {
 	if fk := tidbddl.GetColumnForeignKeyInfo(name.L, s.ForeignKeys); fk != nil {
 		return dbterror.ErrFkColumnCannotDrop.GenWithStackByArgs(name.L, fk.Name)
 	}
-	for _, fk := range s.referred {
+	for _, fk := range s.Referred {
 		for _, c := range fk.Cols {
 			if c.L == name.L {
 				return dbterror.ErrFkColumnCannotDropChild.GenWithStackByArgs(name.L, fk.ChildFKName, fk.ChildTable)
@@ -211,14 +211,14 @@ type modifyColumn struct {
 // it: such statements are left to TiDB, so a job that was before this one has added them. It
 // also refuses a new type where others use the column than the statement was checked with:
 // entries may be wrong for the new collation, or not allowed with the new type.
-func (m *modifyColumn) begin(s subject, c *job.Change) error {
+func (m *modifyColumn) begin(s Subject, c *job.Change) error {
 	if err := unchangedColumn(s.TableInfo, c); err != nil {
 		return err
 	}
 	if m.changesValues(c.Was) && hasNewUsers(s, c) {
 		return domain.ErrInfoSchemaChanged.GenWithStackByArgs()
 	}
-	if m.Column.Name.L != c.Was.Name.L && len(s.ForeignKeys)+len(s.referred) > 0 {
+	if m.Column.Name.L != c.Was.Name.L && len(s.ForeignKeys)+len(s.Referred) > 0 {
 		return domain.ErrInfoSchemaChanged.GenWithStackByArgs()
 	}
 	return nil
@@ -251,7 +251,7 @@ func usersOf(table *model.TableInfo, column string) job.Users {
 
 // hasNewUsers says that somebody uses the column whom the statement has not found. The job's
 // own indexes, and their hidden columns, are no news.
-func hasNewUsers(s subject, c *job.Change) bool {
+func hasNewUsers(s Subject, c *job.Change) bool {
 	if c.Users == nil {
 		return false
 	}
@@ -321,7 +321,7 @@ type setDefault struct {
 	model.SetDefaultValueArgs
 }
 
-func (d *setDefault) begin(s subject, c *job.Change) error {
+func (d *setDefault) begin(s Subject, c *job.Change) error {
 	if err := unchangedColumn(s.TableInfo, c); err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package ddl
+package schema
 
 import (
 	"fmt"
@@ -18,8 +18,8 @@ import (
 // (pkg/ddl/index.go, onCreateIndex and onDropIndex), but for BackfillState, which
 // stays Inapplicable: then DML writes plain entries and plain tombstones.
 
-// applySchema makes the table what it is at the record's step.
-func applySchema(t *session.Txn, after *job.Record, s subject) error {
+// Apply makes the table what it is at the record's step.
+func Apply(t *session.Txn, after *job.Record, s Subject) error {
 	table := s.TableInfo
 	switch after.Step {
 	case job.StepDeleteOnly:
@@ -39,7 +39,7 @@ func applySchema(t *session.Txn, after *job.Record, s subject) error {
 		if after.Step == job.StepUndoDeleteOnly {
 			keepNumbers(after, table)
 		}
-		for _, idx := range indexesOf(after, table) {
+		for _, idx := range IndexesOf(after, table) {
 			idx.State = after.SchemaState()
 			if after.Step == job.StepWriteOnly {
 				preventNulls(table, idx)
@@ -65,10 +65,10 @@ func applySchema(t *session.Txn, after *job.Record, s subject) error {
 	return nil
 }
 
-// indexesOf returns the job's indexes that the table has. While the job is undone an index that has the ID of one of them
+// IndexesOf returns the job's indexes that the table has. While the job is undone an index that has the ID of one of them
 // may be another: when somebody has taken the job's row, FLASHBACK CLUSTER may have taken the table's counter back, and
 // TiDB have added an index.
-func indexesOf(r *job.Record, table *model.TableInfo) []*model.IndexInfo {
+func IndexesOf(r *job.Record, table *model.TableInfo) []*model.IndexInfo {
 	var indexes []*model.IndexInfo
 	for i, id := range r.IndexIDs {
 		if idx := model.FindIndexInfoByID(table.Indices, id); idx != nil && (!r.RollingBack() || builds(r, i, idx)) {
@@ -81,10 +81,10 @@ func indexesOf(r *job.Record, table *model.TableInfo) []*model.IndexInfo {
 // builds says that an index with the ID of the record's i-th, which is not public yet, is that one.
 func builds(r *job.Record, i int, idx *model.IndexInfo) bool {
 	return idx.Name.O == r.Indexes[i].IndexName.O && idx.State != model.StatePublic &&
-		(r.Protocol < markProtocol || strings.HasSuffix(idx.Name.L, buildingMark))
+		(r.Protocol < markProtocol || strings.HasSuffix(idx.Name.L, BuildingMark))
 }
 
-// buildingMark ends the name by which TiDB looks an index up while it is not public. No
+// BuildingMark ends the name by which TiDB looks an index up while it is not public. No
 // name that a statement gives has this character.
 //
 // A transaction that first uses a table when it has changed since the transaction began
@@ -92,7 +92,7 @@ func builds(r *job.Record, i int, idx *model.IndexInfo) bool {
 // (tryLockMDLAndUpdateSchemaIfNecessary in pkg/planner/core/preprocess.go). It knows them by
 // name and ID, whatever their state was. So one that began during the build would read
 // through the index at its beginning, when there were no entries yet.
-const buildingMark = "\x00"
+const BuildingMark = "\x00"
 
 // markProtocol is the first one whose jobs have marked names. A node of an earlier version may go
 // on with an earlier job, and would publish what is marked.
@@ -101,10 +101,10 @@ const markProtocol = 2
 // nameIndexes gives the job's indexes the names that TiDB looks them up by: their own when
 // they are public, and others before.
 func nameIndexes(r *job.Record, table *model.TableInfo) {
-	for _, idx := range indexesOf(r, table) {
+	for _, idx := range IndexesOf(r, table) {
 		idx.Name = pmodel.NewCIStr(idx.Name.O)
 		if idx.State != model.StatePublic && r.Protocol >= markProtocol {
-			idx.Name.L += buildingMark
+			idx.Name.L += BuildingMark
 		}
 	}
 }
@@ -112,12 +112,12 @@ func nameIndexes(r *job.Record, table *model.TableInfo) {
 // BeingBuilt returns the index of a name, in lower case, that is being built in the table; nil if
 // there is none. TiDB does not find it.
 func BeingBuilt(table *model.TableInfo, name string) *model.IndexInfo {
-	return table.FindIndexByName(name + buildingMark)
+	return table.FindIndexByName(name + BuildingMark)
 }
 
 // BuildsIndexes says that the table has indexes that TiDB does not find because they are being built.
 func BuildsIndexes(table *model.TableInfo) bool {
-	return slices.ContainsFunc(table.Indices, func(idx *model.IndexInfo) bool { return strings.HasSuffix(idx.Name.L, buildingMark) })
+	return slices.ContainsFunc(table.Indices, func(idx *model.IndexInfo) bool { return strings.HasSuffix(idx.Name.L, BuildingMark) })
 }
 
 // addIndexes adds the job's indexes in state delete-only, and the hidden columns
@@ -138,7 +138,7 @@ func addIndexes(after *job.Record, table *model.TableInfo, condemned map[int64]b
 		idx.State = model.StateDeleteOnly
 		after.IndexIDs = append(after.IndexIDs, idx.ID)
 	}
-	for _, idx := range indexesOf(after, table) {
+	for _, idx := range IndexesOf(after, table) {
 		showHiddenColumns(table, idx)
 	}
 	// Whatever is wrong with the definition shows here at the latest.
@@ -181,7 +181,7 @@ func preventNulls(table *model.TableInfo, idx *model.IndexInfo) {
 // publishIndexes makes all indexes of the job public at once, with what else the
 // statement changes.
 func publishIndexes(t *session.Txn, after *job.Record, table *model.TableInfo) error {
-	indexes := indexesOf(after, table)
+	indexes := IndexesOf(after, table)
 	if len(indexes) != len(after.IndexIDs) {
 		return job.Permanent(fmt.Errorf("table %s has lost an index that was being built", table.Name.O))
 	}
@@ -220,7 +220,7 @@ func keepNumbers(r *job.Record, table *model.TableInfo) {
 // to garbage collection, but for those under the ID of another index.
 func removeIndexes(t *session.Txn, after *job.Record, table *model.TableInfo) error {
 	keepNumbers(after, table)
-	for _, idx := range indexesOf(after, table) {
+	for _, idx := range IndexesOf(after, table) {
 		if idx.Primary {
 			for _, ic := range idx.Columns {
 				table.Columns[ic.Offset].DelFlag(mysql.PreventNullInsertFlag)

@@ -1,4 +1,4 @@
-package ddl
+package schema
 
 import (
 	"context"
@@ -14,13 +14,13 @@ import (
 	"fastddl/ddl/job"
 )
 
-// versions is how schema versions are announced to all servers of the cluster, plain
+// Versions is how schema Versions are announced to all servers of the cluster, plain
 // tidb-servers included, and waited for: TiDB's own syncer.
 //
 // On a cluster the servers report to etcd. What they report is collected by a loop that
 // TiDB runs only where it owns the DDL (pkg/ddl/job_scheduler.go), so this is a syncer of
 // our own. It must not be initialised: then it would be one more server to be waited for.
-type versions struct {
+type Versions struct {
 	syncer schemaver.Syncer
 	etcd   *clientv3.Client // nil if there is one server only
 
@@ -28,10 +28,10 @@ type versions struct {
 	loop   sync.WaitGroup
 }
 
-// startVersions starts collecting what the servers report. contain runs a function and makes an error of a panic in it.
-func startVersions(dom *domain.Domain, contain func(what string, fn func() error) error) *versions {
+// StartVersions starts collecting what the servers report. contain runs a function and makes an error of a panic in it.
+func StartVersions(dom *domain.Domain, contain func(what string, fn func() error) error) *Versions {
 	tidb := dom.DDL()
-	v := &versions{syncer: tidb.SchemaSyncer(), etcd: dom.GetEtcdClient()}
+	v := &Versions{syncer: tidb.SchemaSyncer(), etcd: dom.GetEtcdClient()}
 	var ctx context.Context
 	ctx, v.cancel = context.WithCancel(context.Background())
 	if v.etcd == nil {
@@ -44,15 +44,15 @@ func startVersions(dom *domain.Domain, contain func(what string, fn func() error
 	return v
 }
 
-// stop ends the collection.
-func (v *versions) stop() {
+// Stop ends the collection.
+func (v *Versions) Stop() {
 	v.cancel()
 	v.loop.Wait()
 }
 
-// forget removes what the servers have reported for a job that has ended. What stays is
+// Forget removes what the servers have reported for a job that has ended. What stays is
 // harmless.
-func (v *versions) forget(ctx context.Context, r *job.Record, log *zap.Logger) {
+func (v *Versions) Forget(ctx context.Context, r *job.Record, log *zap.Logger) {
 	if v.etcd == nil {
 		return
 	}
