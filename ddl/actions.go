@@ -69,8 +69,8 @@ func (t *task) do(ctx context.Context, act job.Action, to job.Step) (outcome, er
 	case job.ActFinish:
 		return t.finish(ctx, r, to)
 	case job.ActSleep:
-		t.view.setRetry()
-		defer t.view.setWait("")
+		t.view.SetRetry()
+		defer t.view.SetWait("")
 		if !sleep.For(ctx, t.machine.BackoffTime()) {
 			return outcome{}, context.Cause(ctx)
 		}
@@ -401,7 +401,7 @@ func (t *task) watchedBy(ctx context.Context, look func(x *session.Txn) (intact 
 // showProgress writes how far the job is into its row.
 func (t *task) showProgress(x *session.Txn) (intact bool, err error) {
 	r := *t.shown.Load()
-	r.RowCount = max(r.RowCount, t.view.rows())
+	r.RowCount = max(r.RowCount, t.view.Rows())
 	if intact, err = schema.RowIntact(x, &r); err != nil || !intact {
 		return intact, err
 	}

@@ -21,6 +21,7 @@ import (
 	"fastddl/ddl/records"
 	"fastddl/ddl/schema"
 	"fastddl/ddl/session"
+	"fastddl/ddl/status"
 	"fastddl/event"
 	"fastddl/internal/sleep"
 )
@@ -229,7 +230,7 @@ func (d *DDL) queue(ctx context.Context, sctx sessionctx.Context, req Request) (
 	for _, arg := range req.Indexes {
 		r.Compare = r.Compare || arg.Unique
 	}
-	d.reports.unreported(d.reports.makeReportTables(ctx)) // somebody may have dropped them
+	d.reports.Unreported(d.reports.Make(ctx)) // somebody may have dropped them
 	var in *lease
 	err := d.sessions.InTxn(ctx, func(t *session.Txn) error {
 		if err := schema.RefuseFlashback(t); err != nil {
@@ -249,7 +250,7 @@ func (d *DDL) queue(ctx context.Context, sctx sessionctx.Context, req Request) (
 		if err := records.Insert(t, r, req.Settings); err != nil {
 			return err
 		}
-		d.reports.unreported(reportJob(t, describe(r)))
+		d.reports.Unreported(status.ReportJob(t, status.Describe(r)))
 		return nil
 	})
 	if err != nil {

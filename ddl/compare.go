@@ -21,6 +21,7 @@ import (
 	"fastddl/ddl/job"
 	"fastddl/ddl/schema"
 	"fastddl/ddl/session"
+	"fastddl/ddl/status"
 	"fastddl/event"
 	"fastddl/ingest"
 	"fastddl/internal/sleep"
@@ -45,7 +46,7 @@ const (
 func (t *task) compare(ctx context.Context, r *job.Record, to job.Step) (outcome, error) {
 	var repaired, rounds int64
 	differs := false
-	t.emit(event.StageChanged{Job: event.Job{ID: t.id}, Stage: stageCompare})
+	t.emit(event.StageChanged{Job: event.Job{ID: t.id}, Stage: status.StageCompare})
 	err := t.watched(ctx, func(ctx context.Context) error {
 		if err := t.settleLocks(ctx, r); err != nil {
 			return err
@@ -131,8 +132,8 @@ func (t *task) settleLocks(ctx context.Context, r *job.Record) error {
 	if len(unique) == 0 {
 		return nil
 	}
-	t.view.setWait("transactions that are being committed")
-	defer t.view.setWait("")
+	t.view.SetWait("transactions that are being committed")
+	defer t.view.SetWait("")
 	return store.SettleLocks(ctx, ts, indexRanges(r.TableID, task.Table, unique)...)
 }
 

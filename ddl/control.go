@@ -10,6 +10,7 @@ import (
 	"fastddl/ddl/job"
 	"fastddl/ddl/records"
 	"fastddl/ddl/session"
+	"fastddl/ddl/status"
 )
 
 // Owns says that a job that has not ended is ours, whichever node runs it. The ID may
@@ -27,12 +28,12 @@ func (d *DDL) Owns(ctx context.Context, id int64) (bool, error) {
 }
 
 // Ended returns a job of ours that has ended; ok is false if there is none.
-func (d *DDL) Ended(ctx context.Context, id int64) (info JobInfo, ok bool, err error) {
+func (d *DDL) Ended(ctx context.Context, id int64) (info status.JobInfo, ok bool, err error) {
 	r, err := d.records.Ended(ctx, id)
 	if err != nil || r == nil {
-		return JobInfo{}, false, err
+		return status.JobInfo{}, false, err
 	}
-	return describe(r), true, nil
+	return status.Describe(r), true, nil
 }
 
 func (d *DDL) lookup(id int64) *task {

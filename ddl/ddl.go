@@ -22,6 +22,7 @@ import (
 	"fastddl/ddl/records"
 	"fastddl/ddl/schema"
 	"fastddl/ddl/session"
+	"fastddl/ddl/status"
 	"fastddl/ingest"
 	"fastddl/internal/invariants"
 )
@@ -52,9 +53,9 @@ type DDL struct {
 	// records are the jobs' own tables.
 	records *records.Tables
 	// reports are the tables for people.
-	reports *reports
+	reports *status.Tables
 	// waits finds what jobs wait for.
-	waits *waits
+	waits *status.Waits
 	// node is this node's part in the builds of the cluster.
 	node *node
 	// versions is set by Start.
@@ -84,10 +85,10 @@ func New(opts Options) (*DDL, error) {
 	}
 	d.ctx, d.cancel = context.WithCancelCause(context.Background())
 	d.sessions = session.NewPool(d.ctx, opts.Domain)
-	d.reports = &reports{sessions: d.sessions, domain: opts.Domain, logger: opts.Logger}
-	d.waits = &waits{
-		sessions: d.sessions, domain: opts.Domain, globals: opts.Globals, bus: opts.Bus, logger: opts.Logger,
-		clustered: d.clustered(), spawn: d.workers.Go, contain: d.contained,
+	d.reports = &status.Tables{Sessions: d.sessions, Domain: opts.Domain, Logger: opts.Logger}
+	d.waits = &status.Waits{
+		Sessions: d.sessions, Domain: opts.Domain, Globals: opts.Globals, Bus: opts.Bus, Logger: opts.Logger,
+		Clustered: d.clustered(), Spawn: d.workers.Go, Contain: d.contained,
 	}
 	d.records = &records.Tables{Sessions: d.sessions, Logger: opts.Logger}
 	d.node = newNode(nodeOptions{
@@ -112,7 +113,7 @@ func (d *DDL) clustered() bool { return d.opts.Cluster != nil }
 // process left behind, and goes on with its jobs; on a cluster also with those that
 // other nodes have left.
 func (d *DDL) Start(ctx context.Context) error {
-	if err := d.reports.serveReaders(); err != nil {
+	if err := d.reports.ServeReaders(); err != nil {
 		return err
 	}
 	if err := d.prepareTables(ctx); err != nil {
@@ -160,7 +161,7 @@ func (d *DDL) Close() error {
 	d.mu.Unlock()
 	d.cancel(ErrClosed)
 	d.workers.Wait()
-	d.reports.dismissReaders()
+	d.reports.DismissReaders()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.unsubscribe != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/pingcap/tidb/pkg/util"
 
 	"fastddl/ddl/job"
+	"fastddl/ddl/status"
 	"fastddl/ingest"
 	"fastddl/kv"
 )
@@ -119,7 +120,7 @@ func (l *rowLister) list(g *ingest.DuplicateGroup) (job.Duplicate, error) {
 		}
 		partition := l.partition(tablecodec.DecodeTableID(key))
 		if _, global := r.handle.(tidbkv.PartitionHandle); global {
-			text += inPartition(partition)
+			text += status.InPartition(partition)
 		}
 		d.Handles = append(d.Handles, text)
 		if partition != "" {

@@ -261,8 +261,8 @@ func (t *task) pauseTakeover(ctx context.Context) error {
 	if pause == 0 || !builds() {
 		return nil
 	}
-	t.view.setWait(fmt.Sprintf("%s: it has changed hands %d times, and owners may die of what they build", pause, epoch))
-	defer t.view.setWait("")
+	t.view.SetWait(fmt.Sprintf("%s: it has changed hands %d times, and owners may die of what they build", pause, epoch))
+	defer t.view.SetWait("")
 	resting, end := context.WithCancel(ctx)
 	defer end()
 	err := t.whileAnswering(resting, func(ctx context.Context) error {

@@ -9,6 +9,7 @@ import (
 	"fastddl/ddl/records"
 	"fastddl/ddl/schema"
 	"fastddl/ddl/session"
+	"fastddl/ddl/status"
 )
 
 // historySlack is how many jobs end before the history is cut again.
@@ -16,10 +17,10 @@ const historySlack = 8
 
 // prepareTables makes our tables and shortens the history.
 func (d *DDL) prepareTables(ctx context.Context) error {
-	if err := d.reports.makeReportTables(ctx); err != nil {
+	if err := d.reports.Make(ctx); err != nil {
 		return err
 	}
-	d.reports.unreported(d.reports.widenReportTables(ctx))
+	d.reports.Unreported(d.reports.Widen(ctx))
 	statements := append(slices.Clone(records.CreateTables), `DELETE FROM mysql.fastddl_ddl_blockers`) // nobody waits yet
 	if d.clustered() {
 		statements = append(slices.Clone(records.CreateTables), createPartsTable, records.CreateRequests, records.DeleteOldRequests, schema.DeleteTakenVersions)
@@ -34,17 +35,17 @@ func (d *DDL) prepareTables(ctx context.Context) error {
 
 // shortenHistory deletes the oldest jobs, also from the tables for people.
 func (d *DDL) shortenHistory(ctx context.Context) error {
-	return d.records.ShortenHistory(ctx, historyTables...)
+	return d.records.ShortenHistory(ctx, status.HistoryTables...)
 }
 
 // keepHistoryShort is called when a job has ended.
 func (d *DDL) keepHistoryShort(ctx context.Context) {
 	if d.ends.Add(1)%historySlack == 0 {
-		d.reports.unreported(d.contained("the cut of the history", func() error { return d.shortenHistory(ctx) }))
+		d.reports.Unreported(d.contained("the cut of the history", func() error { return d.shortenHistory(ctx) }))
 	}
 }
 
 // reportEnd reports the end of a job. An error of that does not keep the job from ending.
 func (d *DDL) reportEnd(x *session.Txn, r *job.Record) {
-	d.reports.unreported(d.contained("the report of a job's end", func() error { return reportEnd(x, r) }))
+	d.reports.Unreported(d.contained("the report of a job's end", func() error { return status.ReportEnd(x, r) }))
 }

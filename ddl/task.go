@@ -13,6 +13,7 @@ import (
 	"fastddl/ddl/job"
 	"fastddl/ddl/records"
 	"fastddl/ddl/session"
+	"fastddl/ddl/status"
 	"fastddl/event"
 	"fastddl/ingest"
 	"fastddl/internal/sleep"
@@ -56,7 +57,7 @@ type task struct {
 	// left are the requests that the last owner has left; they belong to the goroutine.
 	left []records.OpenRequest
 
-	view  view
+	view  status.View
 	inbox chan message
 	// done is closed when the goroutine ends; err is then why the job has failed, or
 	// ErrClosed if it has not ended, or records.ErrLost if another node is to end it.
@@ -101,7 +102,7 @@ func newTask(d *DDL, in *lease, m *job.Machine, s job.Settings) *task {
 func (t *task) record() *job.Record { return t.shown.Load() }
 
 // setWait shows what the job waits for.
-func (t *task) setWait(reason string) { t.view.setWait(reason) }
+func (t *task) setWait(reason string) { t.view.SetWait(reason) }
 
 // show publishes a copy of the record: the machine changes its own.
 func (t *task) show() {
@@ -122,8 +123,8 @@ func (t *task) run(ctx context.Context) {
 	defer close(t.done)
 	defer t.stopKeeper()
 	defer t.releaseLeft()
-	report := reporter{sessions: t.d.sessions, record: t.record, info: t.info, emit: t.emit, contain: t.d.contained}
-	defer report.start(ctx)()
+	report := status.Reporter{Sessions: t.d.sessions, Record: t.record, Info: t.info, Emit: t.emit, Contain: t.d.contained}
+	defer report.Start(ctx)()
 	err := t.d.contained("the loop of a job", func() error { return t.loop(ctx) })
 	r := t.machine.Record()
 	switch {
@@ -295,7 +296,7 @@ func (t *task) tellState(before *job.Record) {
 		return
 	}
 	e := event.JobStateChanged{
-		Job: event.Job{ID: t.id}, Schema: now.DB, Table: now.Table, Indexes: indexNames(now), Rows: now.RowCount,
+		Job: event.Job{ID: t.id}, Schema: now.DB, Table: now.Table, Indexes: status.IndexNames(now), Rows: now.RowCount,
 		From: before.ShownState().String(), To: now.ShownState().String(),
 	}
 	if now.Ended() && now.StartTS != 0 {

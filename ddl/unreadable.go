@@ -17,6 +17,7 @@ import (
 	"fastddl/ddl/records"
 	"fastddl/ddl/schema"
 	"fastddl/ddl/session"
+	"fastddl/ddl/status"
 )
 
 // A job whose record cannot be decoded is set aside: nothing runs it, other jobs go on, and the server starts. Its row in TiDB's queue,
@@ -46,16 +47,16 @@ func identify(t *session.Txn, r *job.Record) (*model.Job, error) {
 }
 
 // identified is what is shown of a job that its row in TiDB's queue identifies.
-func (d *DDL) identified(ctx context.Context, r *job.Record) JobInfo {
-	d.reports.unreported(d.sessions.InTxn(ctx, func(x *session.Txn) error {
+func (d *DDL) identified(ctx context.Context, r *job.Record) status.JobInfo {
+	d.reports.Unreported(d.sessions.InTxn(ctx, func(x *session.Txn) error {
 		_, err := identify(x, r)
 		return err
 	}))
-	return describe(r)
+	return status.Describe(r)
 }
 
 // unreadableInfo is what is shown of a job whose record cannot be decoded.
-func (d *DDL) unreadableInfo(ctx context.Context, r *job.Record) JobInfo {
+func (d *DDL) unreadableInfo(ctx context.Context, r *job.Record) status.JobInfo {
 	info := d.identified(ctx, r)
 	info.WaitReason = fmt.Sprintf("ADMIN CANCEL DDL JOBS %d: its record in mysql.fastddl_ddl_record cannot be read (%s)", r.ID, r.Unreadable)
 	return info

@@ -11,6 +11,7 @@ import (
 
 	"fastddl/backfill"
 	"fastddl/ddl/job"
+	"fastddl/ddl/status"
 	"fastddl/ingest"
 	"fastddl/internal/errs"
 	"fastddl/internal/invariants"
@@ -76,7 +77,7 @@ func verdictOf(ctx context.Context, store kv.Store, t backfill.Task, err error) 
 
 // point makes the error of a verdict say where its rows are.
 func point(v *job.RowsError, jobID int64, unlisted bool) {
-	where := fmt.Sprintf("rows listed in mysql.%s, job %d", errorsView, jobID)
+	where := fmt.Sprintf("rows listed in mysql.%s, job %d", status.ErrorsView, jobID)
 	switch {
 	case unlisted && len(v.Duplicates)+len(v.Rows) == 0:
 		where = "the rows could not be listed: see the log"

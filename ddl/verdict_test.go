@@ -22,6 +22,7 @@ import (
 	"fastddl/backfill"
 	"fastddl/ddl/job"
 	"fastddl/ddl/session"
+	"fastddl/ddl/status"
 	"fastddl/ingest"
 	"fastddl/internal/invariants"
 	"fastddl/kv"
@@ -147,7 +148,7 @@ func TestVerdictsOfParts(t *testing.T) {
 
 // TestPanicInAReportIsNotTheJobs: a job whose end cannot be reported ends all the same.
 func TestPanicInAReportIsNotTheJobs(t *testing.T) {
-	d := &DDL{opts: Options{Logger: zap.NewNop()}, reports: &reports{logger: zap.NewNop()}}
+	d := &DDL{opts: Options{Logger: zap.NewNop()}, reports: &status.Tables{Logger: zap.NewNop()}}
 	require.NotPanics(t, func() {
 		d.reportEnd(&session.Txn{}, &job.Record{Duplicates: []job.Duplicate{{Handles: []string{"1"}}}})
 	})

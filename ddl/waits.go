@@ -26,14 +26,14 @@ const (
 
 // awaitTurn waits until no earlier job has the table.
 func (t *task) awaitTurn(ctx context.Context, r *job.Record) error {
-	defer t.view.setWait("")
+	defer t.view.SetWait("")
 	began := time.Now()
 	for {
 		ahead, err := schema.JobAhead(ctx, t.d.sessions, r)
 		if err != nil || ahead == 0 {
 			return err
 		}
-		t.view.setWait(fmt.Sprintf("job %d, which is before it", ahead))
+		t.view.SetWait(fmt.Sprintf("job %d, which is before it", ahead))
 		// Many may wait, and the queue be long: it is read whole only when that one is gone.
 		for there := true; there; {
 			nudged := t.d.nudged()
@@ -50,7 +50,7 @@ func (t *task) awaitTurn(ctx context.Context, r *job.Record) error {
 
 // awaitVersion waits until nobody uses a schema version before the record's.
 func (t *task) awaitVersion(ctx context.Context, r *job.Record) error {
-	if err := t.d.waits.showingBlockers(ctx, r, &t.view, func(ctx context.Context) error { return t.d.versions.Await(ctx, r) }); err != nil {
+	if err := t.d.waits.ShowingBlockers(ctx, r, &t.view, func(ctx context.Context) error { return t.d.versions.Await(ctx, r) }); err != nil {
 		return err
 	}
 	return t.inOwnTxn(context.WithoutCancel(ctx), func(x *session.Txn) error { return schema.ForgetVersion(x, r) })
@@ -60,17 +60,17 @@ func (t *task) awaitVersion(ctx context.Context, r *job.Record) error {
 // metadata lock knows (skipLockMDL in pkg/planner/core/preprocess.go), and makes its files by the schema that it has begun
 // with: rows that it brought in after S would have no entries. What it brings in before S is scanned.
 func (t *task) awaitImports(ctx context.Context, r *job.Record) error {
-	defer t.view.setWait("")
+	defer t.view.SetWait("")
 	if t.d.clustered() {
-		t.view.setWait("other servers to say what they import") // one may hang
+		t.view.SetWait("other servers to say what they import") // one may hang
 	}
-	what, err := t.d.waits.importInto(ctx, r.TableID)
+	what, err := t.d.waits.ImportInto(ctx, r.TableID)
 	if err != nil || what == "" {
 		return err
 	}
 	return t.waiting(ctx, func(ctx context.Context) error {
-		for ; what != "" && err == nil; what, err = t.d.waits.importInto(ctx, r.TableID) {
-			t.view.setWait(what)
+		for ; what != "" && err == nil; what, err = t.d.waits.ImportInto(ctx, r.TableID) {
+			t.view.SetWait(what)
 			if !sleep.For(ctx, maxTurnInterval) {
 				return context.Cause(ctx)
 			}
@@ -86,8 +86,8 @@ func (t *task) awaitImports(ctx context.Context, r *job.Record) error {
 func (t *task) awaitOlder(ctx context.Context, r *job.Record) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, olderWait, errOlderLeft)
 	defer cancel()
-	err := t.d.waits.showingBlockers(ctx, r, &t.view, func(ctx context.Context) error {
-		for pause := olderInterval; t.d.waits.hasOlder(ctx, r.TableID, r.SnapshotTS); pause = min(2*pause, maxOlderInterval) {
+	err := t.d.waits.ShowingBlockers(ctx, r, &t.view, func(ctx context.Context) error {
+		for pause := olderInterval; t.d.waits.HasOlder(ctx, r.TableID, r.SnapshotTS); pause = min(2*pause, maxOlderInterval) {
 			if !sleep.For(ctx, pause) {
 				return context.Cause(ctx)
 			}

@@ -21,6 +21,7 @@ import (
 	"fastddl/backfill"
 	"fastddl/config"
 	"fastddl/ddl"
+	"fastddl/ddl/status"
 	"fastddl/event"
 	"fastddl/ingest"
 	"fastddl/internal/errs"
@@ -211,7 +212,7 @@ func (n *Node) TempDir() string { return n.tempDir }
 func (n *Node) Foreground() *foreground.Meter { return n.foreground }
 
 // UnfinishedJobs describes the index builds that have not ended.
-func (n *Node) UnfinishedJobs() []ddl.JobInfo {
+func (n *Node) UnfinishedJobs() []status.JobInfo {
 	if d := n.layer.DDL(); d != nil {
 		return d.Unfinished()
 	}

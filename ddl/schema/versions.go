@@ -14,7 +14,7 @@ import (
 	"fastddl/ddl/job"
 )
 
-// Versions is how schema Versions are announced to all servers of the cluster, plain
+// Versions is how schema versions are announced to all servers of the cluster, plain
 // tidb-servers included, and waited for: TiDB's own syncer.
 //
 // On a cluster the servers report to etcd. What they report is collected by a loop that

@@ -49,7 +49,7 @@ func Charged(ctx context.Context, resourceGroup string) context.Context {
 	return util.WithResourceGroupName(ctx, resourceGroup)
 }
 
-// Pool runs statements and transactions in internal Pool of TiDB's.
+// Pool runs statements and transactions in internal sessions of TiDB's.
 type Pool struct {
 	domain *domain.Domain
 	// closed ends when no transaction may begin again.
@@ -61,7 +61,7 @@ func NewPool(closed context.Context, dom *domain.Domain) *Pool {
 	return &Pool{domain: dom, closed: closed}
 }
 
-// With runs fn With an internal session.
+// With runs fn with an internal session.
 func (p *Pool) With(fn func(se *sess.Session) error) error {
 	return p.WithContext(func(sctx sessionctx.Context) error { return fn(sess.NewSession(sctx)) })
 }

@@ -78,7 +78,7 @@ var past = []mutation{
 	},
 	{
 		invariant: "I3", breaks: "nobody is older than S",
-		file:   "ddl/blocker.go",
+		file:   "ddl/status/blockers.go",
 		old:    "return info.StartTS < snapshotTS }",
 		new:    "return info.StartTS > snapshotTS }",
 		caught: "sql.TestImportWaitsForOlderTransactions",

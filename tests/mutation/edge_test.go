@@ -157,10 +157,10 @@ var edge = []mutation{
 	},
 	{
 		invariant: "edge", breaks: "a build that waits for long leaves no line",
-		file:   "ddl/waitlog.go",
+		file:   "ddl/status/waitlog.go",
 		old:    "\tw.emit(w.told)\n",
 		new:    "",
-		caught: "ddl.TestLongWaitsAreToldOnceAndAtTheirEnd",
+		caught: "ddl/status.TestLongWaitsAreToldOnceAndAtTheirEnd",
 		shows:  `has waited 5s`,
 	},
 	{
@@ -181,7 +181,7 @@ var edge = []mutation{
 	},
 	{
 		invariant: "edge", breaks: "values of rows are shown to who may not read the table",
-		file:   "ddl/mayselect.go",
+		file:   "ddl/status/mayselect.go",
 		old:    "\"\", mysql.SelectPriv) {",
 		new:    "\"\", mysql.SelectPriv) && false {",
 		caught: "server.TestValuesOfRowsAreForWhoMaySelectThem",
@@ -246,8 +246,8 @@ var edge = []mutation{
 	{
 		invariant: "entries", breaks: "a panic in a report keeps a job from ending",
 		file:   "ddl/tables.go",
-		old:    "d.reports.unreported(d.contained(\"the report of a job's end\", func() error { return reportEnd(x, r) }))",
-		new:    "d.reports.unreported(reportEnd(x, r))",
+		old:    "d.reports.Unreported(d.contained(\"the report of a job's end\", func() error { return status.ReportEnd(x, r) }))",
+		new:    "d.reports.Unreported(status.ReportEnd(x, r))",
 		caught: "ddl.TestPanicInAReportIsNotTheJobs",
 		shows:  `should not panic`,
 	},

@@ -216,7 +216,7 @@ var snapshots = []mutation{
 	},
 	{
 		invariant: "I2", breaks: "statements that are about to import into the table are not waited for",
-		file:   "ddl/imports.go",
+		file:   "ddl/status/imports.go",
 		old:    "what, err = w.importStatement(ctx, tableID)",
 		new:    "err = ctx.Err()",
 		caught: "sql.TestSnapshotWaitsForStatementsThatImport",

@@ -1,4 +1,4 @@
-package ddl
+package status
 
 import (
 	"fmt"
@@ -19,7 +19,7 @@ const maySelectFunction = "fastddl_may_select"
 // of several stores, which only tests have in one process, each has to allow a reading.
 var readers struct {
 	mu      sync.Mutex
-	domains map[*reports]*domain.Domain
+	domains map[*Tables]*domain.Domain
 }
 
 var registerMaySelect = sync.OnceValue(func() error {
@@ -28,22 +28,22 @@ var registerMaySelect = sync.OnceValue(func() error {
 	})
 })
 
-// serveReaders makes the function answer for this store.
-func (r *reports) serveReaders() error {
+// ServeReaders makes the function answer for this store.
+func (r *Tables) ServeReaders() error {
 	if err := registerMaySelect(); err != nil {
 		return fmt.Errorf("register %s: %w", maySelectFunction, err)
 	}
 	readers.mu.Lock()
 	defer readers.mu.Unlock()
 	if readers.domains == nil {
-		readers.domains = make(map[*reports]*domain.Domain)
+		readers.domains = make(map[*Tables]*domain.Domain)
 	}
-	readers.domains[r] = r.domain
+	readers.domains[r] = r.Domain
 	return nil
 }
 
-// dismissReaders ends that.
-func (r *reports) dismissReaders() {
+// DismissReaders ends that.
+func (r *Tables) DismissReaders() {
 	readers.mu.Lock()
 	defer readers.mu.Unlock()
 	delete(readers.domains, r)

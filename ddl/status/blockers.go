@@ -1,4 +1,4 @@
-package ddl
+package status
 
 import (
 	"context"
@@ -42,19 +42,19 @@ type blocker struct {
 	sql, digest string
 }
 
-// waits finds what jobs wait for: transactions of all servers, and imports.
-type waits struct {
-	sessions *session.Pool
-	domain   *domain.Domain
-	globals  *config.Globals
-	bus      *event.Bus
-	logger   *zap.Logger
-	// clustered says that there may be other servers.
-	clustered bool
-	// spawn runs a function on a goroutine that the component waits for when it closes.
-	spawn func(fn func())
-	// contain runs a function and makes an error of a panic in it.
-	contain func(what string, fn func() error) error
+// Waits finds what jobs wait for: transactions of all servers, and imports.
+type Waits struct {
+	Sessions *session.Pool
+	Domain   *domain.Domain
+	Globals  *config.Globals
+	Bus      *event.Bus
+	Logger   *zap.Logger
+	// Clustered says that there may be other servers.
+	Clustered bool
+	// Spawn runs a function on a goroutine that the component waits for when it closes.
+	Spawn func(fn func())
+	// Contain runs a function and makes an error of a panic in it.
+	Contain func(what string, fn func() error) error
 }
 
 // Blocker is what is shown of a transaction that a job waits for.
@@ -91,13 +91,13 @@ func transactionsOn(sm util.SessionManager, tableID int64) (found []*txninfo.Txn
 	return found
 }
 
-// hasOlder says that a transaction of any server uses a table and began before a snapshot.
-func (w *waits) hasOlder(ctx context.Context, tableID int64, snapshotTS uint64) bool {
+// HasOlder says that a transaction of any server uses a table and began before a snapshot.
+func (w *Waits) HasOlder(ctx context.Context, tableID int64, snapshotTS uint64) bool {
 	older := func(info *txninfo.TxnInfo) bool { return info.StartTS < snapshotTS }
-	if sm := w.domain.InfoSyncer().GetSessionManager(); sm != nil && slices.ContainsFunc(transactionsOn(sm, tableID), older) {
+	if sm := w.Domain.InfoSyncer().GetSessionManager(); sm != nil && slices.ContainsFunc(transactionsOn(sm, tableID), older) {
 		return true
 	}
-	return w.clustered && w.hasOlderElsewhere(ctx, tableID, snapshotTS)
+	return w.Clustered && w.hasOlderElsewhere(ctx, tableID, snapshotTS)
 }
 
 func describeBlocker(sm util.SessionManager, info *txninfo.TxnInfo, started, now time.Time) blocker {
@@ -131,13 +131,13 @@ func withoutLiterals(sql string) string {
 	return session.Shortened(parser.Normalize(session.Shortened(sql, maxNormalized), pingcaperrors.RedactLogEnable), maxShown)
 }
 
-// showingBlockers runs a wait and shows the transactions that it is for meanwhile.
-func (w *waits) showingBlockers(ctx context.Context, r *job.Record, shown *view, wait func(context.Context) error) error {
+// ShowingBlockers runs a wait and shows the transactions that it is for meanwhile.
+func (w *Waits) ShowingBlockers(ctx context.Context, r *job.Record, shown *View, wait func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	watching := make(chan struct{})
 	go func() {
 		defer close(watching)
-		_ = w.contain("the watch of blockers", func() error { w.watchBlockers(ctx, r, shown); return nil })
+		_ = w.Contain("the watch of blockers", func() error { w.watchBlockers(ctx, r, shown); return nil })
 	}()
 	defer func() {
 		cancel()
@@ -148,14 +148,14 @@ func (w *waits) showingBlockers(ctx context.Context, r *job.Record, shown *view,
 
 // judge applies the policy, and returns the blockers in the order in which they are
 // ended. remembered are the texts of statements that were looked up, by digest.
-func (w *waits) judge(ctx context.Context, found []blocker, remembered map[string]string) []Blocker {
+func (w *Waits) judge(ctx context.Context, found []blocker, remembered map[string]string) []Blocker {
 	known := make(map[uint64]blocker, len(found))
 	asked := make([]job.Blocker, len(found))
 	for i, b := range found {
 		known[b.ConnID] = b
 		asked[i] = b.Blocker
 	}
-	g := w.globals
+	g := w.Globals
 	policy := job.BlockerPolicy{
 		IdleTimeout: g.Duration(config.IdleBlockerTimeout), MaxAge: g.Duration(config.BlockerMaxAge),
 		SparedKeys: uint64(g.Int(config.BlockerSparedKeys)), SparedUsers: job.ParseUsers(g.Get(config.BlockerSparedUsers)),
@@ -176,7 +176,7 @@ func (w *waits) judge(ctx context.Context, found []blocker, remembered map[strin
 
 // watchBlockers shows who a job waits for, and ends the sessions of those that the
 // policy does not bear.
-func (w *waits) watchBlockers(ctx context.Context, r *job.Record, shown *view) {
+func (w *Waits) watchBlockers(ctx context.Context, r *job.Record, shown *View) {
 	start := time.Now()
 	reported := false
 	remembered, ended, idle := make(map[string]string), make(map[uint64]bool), make(idleSpells)
@@ -198,7 +198,7 @@ func (w *waits) watchBlockers(ctx context.Context, r *job.Record, shown *view) {
 				others = nil
 			}
 		}
-		sm := w.domain.InfoSyncer().GetSessionManager()
+		sm := w.Domain.InfoSyncer().GetSessionManager()
 		if sm == nil {
 			continue
 		}
@@ -213,7 +213,7 @@ func (w *waits) watchBlockers(ctx context.Context, r *job.Record, shown *view) {
 		shown.setBlockers(blockersText(judged), judged)
 		if !reported {
 			reported = true
-			w.bus.Emit(event.LockWait{Job: event.Job{ID: r.ID}, Waited: now.Sub(start), Blockers: blockerNames(judged)})
+			w.Bus.Emit(event.LockWait{Job: event.Job{ID: r.ID}, Waited: now.Sub(start), Blockers: blockerNames(judged)})
 		}
 		w.endBlockers(sm, r, judged, ended)
 		if fresh {
@@ -223,13 +223,13 @@ func (w *waits) watchBlockers(ctx context.Context, r *job.Record, shown *view) {
 }
 
 // endElsewhere is endBlockers for the sessions of other servers.
-func (w *waits) endElsewhere(ctx context.Context, sm util.SessionManager, r *job.Record, judged []Blocker, ended map[uint64]bool) {
+func (w *Waits) endElsewhere(ctx context.Context, sm util.SessionManager, r *job.Record, judged []Blocker, ended map[uint64]bool) {
 	for _, b := range judged {
 		if !b.End || !b.Elsewhere {
 			continue
 		}
 		if err := w.killElsewhere(ctx, sm, b.ConnID); err != nil {
-			w.logger.Info("a session of another server is not ended", zap.Uint64("connection", b.ConnID), zap.Error(err))
+			w.Logger.Info("a session of another server is not ended", zap.Uint64("connection", b.ConnID), zap.Error(err))
 			continue
 		}
 		w.publishEnded(r, b, ended)
@@ -238,7 +238,7 @@ func (w *waits) endElsewhere(ctx context.Context, sm util.SessionManager, r *job
 
 // endBlockers ends the sessions of this server that the policy does not bear. It takes a moment until
 // one has gone; those in ended are already reported.
-func (w *waits) endBlockers(sm util.SessionManager, r *job.Record, judged []Blocker, ended map[uint64]bool) {
+func (w *Waits) endBlockers(sm util.SessionManager, r *job.Record, judged []Blocker, ended map[uint64]bool) {
 	for _, b := range judged {
 		if !b.End || b.Elsewhere {
 			continue
@@ -249,20 +249,20 @@ func (w *waits) endBlockers(sm util.SessionManager, r *job.Record, judged []Bloc
 }
 
 // publishEnded emits once that a session is ended.
-func (w *waits) publishEnded(r *job.Record, b Blocker, ended map[uint64]bool) {
+func (w *Waits) publishEnded(r *job.Record, b Blocker, ended map[uint64]bool) {
 	if ended[b.ConnID] {
 		return
 	}
 	ended[b.ConnID] = true
-	w.bus.Emit(event.IdleBlockerEnded{
+	w.Bus.Emit(event.IdleBlockerEnded{
 		Job: event.Job{ID: r.ID}, Schema: r.DB, Table: r.Table, ConnID: b.ConnID, Age: b.Age, Idle: b.Idle, SQL: b.SQL,
 	})
 }
 
 // statementText is a statement that a session has run, without its literals: that is
 // how TiDB remembers statements.
-func (w *waits) statementText(ctx context.Context, digest string) string {
-	rows, err := w.sessions.Query(ctx, `SELECT digest_text FROM information_schema.statements_summary WHERE digest = %? LIMIT 1`, digest)
+func (w *Waits) statementText(ctx context.Context, digest string) string {
+	rows, err := w.Sessions.Query(ctx, `SELECT digest_text FROM information_schema.statements_summary WHERE digest = %? LIMIT 1`, digest)
 	if err != nil || len(rows) == 0 {
 		return "" // it is not remembered any more
 	}

@@ -1,4 +1,4 @@
-package ddl
+package status
 
 import (
 	"context"
@@ -25,14 +25,14 @@ import (
 // activeImport is an import of TiDB's into a table that has not ended; the states are those of pkg/executor/importer/job.go.
 const activeImport = `SELECT id FROM mysql.tidb_import_jobs WHERE status IN ('pending', 'running') AND table_id = %? LIMIT 1`
 
-// importInto returns what a job waits for before S: what imports into a table, or may; empty if there is nothing. Statements are looked for before jobs: a statement has made
+// ImportInto returns what a job waits for before S: what imports into a table, or may; empty if there is nothing. Statements are looked for before jobs: a statement has made
 // its plan, by the schema of then, long before there is a job of it, when it has listed its files.
-func (w *waits) importInto(ctx context.Context, tableID int64) (what string, err error) {
+func (w *Waits) ImportInto(ctx context.Context, tableID int64) (what string, err error) {
 	what, err = w.importStatement(ctx, tableID)
 	if what != "" || err != nil {
 		return what, err
 	}
-	rows, err := w.sessions.Query(ctx, activeImport, tableID)
+	rows, err := w.Sessions.Query(ctx, activeImport, tableID)
 	if err != nil {
 		return "", fmt.Errorf("look for imports into the table: %w", err)
 	}
@@ -43,15 +43,15 @@ func (w *waits) importInto(ctx context.Context, tableID int64) (what string, err
 }
 
 // importStatement names a statement that imports into a table, if there is one, or a server that may execute one.
-func (w *waits) importStatement(ctx context.Context, tableID int64) (what string, err error) {
-	if sm := w.domain.InfoSyncer().GetSessionManager(); sm != nil {
+func (w *Waits) importStatement(ctx context.Context, tableID int64) (what string, err error) {
+	if sm := w.Domain.InfoSyncer().GetSessionManager(); sm != nil {
 		for _, p := range sm.ShowProcessList() {
 			if p.Command != mysql.ComSleep && w.importsInto(ctx, tableID, p.DB, p.Info) {
 				return fmt.Sprintf("IMPORT INTO the table, a statement of connection %d", p.ID), nil
 			}
 		}
 	}
-	if !w.clustered {
+	if !w.Clustered {
 		return "", nil
 	}
 	return w.importsElsewhere(ctx, tableID)
@@ -62,7 +62,7 @@ var unreadImport = regexp.MustCompile(`(?is)^\s*(/\*.*?\*/\s*|(--|#)[^\n]*\n\s*)
 
 // importsInto says that a statement is, or may be, IMPORT INTO a table; db is the database that it is executed in. A text that cannot be
 // parsed, since it is shown without its end, may be if it begins like one.
-func (w *waits) importsInto(ctx context.Context, tableID int64, db, text string) (found bool) {
+func (w *Waits) importsInto(ctx context.Context, tableID int64, db, text string) (found bool) {
 	if !strings.Contains(strings.ToUpper(text), "IMPORT") {
 		return false
 	}
@@ -84,7 +84,7 @@ func (w *waits) importsInto(ctx context.Context, tableID int64, db, text string)
 		if schema.L == "" {
 			schema = pmodel.NewCIStr(db)
 		}
-		table, err := w.domain.InfoSchema().TableByName(ctx, schema, into.Table.Name)
+		table, err := w.Domain.InfoSchema().TableByName(ctx, schema, into.Table.Name)
 		found = err == nil && table.Meta().ID == tableID
 		return false
 	})
@@ -106,7 +106,7 @@ const (
 // that does not say what it executes. FROM SELECT there is no job for such a statement, and from files not yet, and the metadata lock
 // does not know of it. So a server that does not answer is waited for until it does, or until it is no server of the cluster any more. One
 // without a status port can never be asked, and is left out.
-func (w *waits) importsElsewhere(ctx context.Context, tableID int64) (what string, err error) {
+func (w *Waits) importsElsewhere(ctx context.Context, tableID int64) (what string, err error) {
 	servers, err := infosync.GetAllServerInfo(ctx)
 	if err != nil {
 		return "", fmt.Errorf("list the servers: %w", err)
@@ -145,15 +145,15 @@ func (w *waits) importsElsewhere(ctx context.Context, tableID int64) (what strin
 		}
 	}
 	if unanswered != nil {
-		w.logger.Warn("a build waits for a server that does not say what it imports", zap.Error(unanswered))
+		w.Logger.Warn("a build waits for a server that does not say what it imports", zap.Error(unanswered))
 		return "other servers to say what they import: " + unanswered.Error(), nil
 	}
 	return "", nil
 }
 
 // queryServers runs a statement that asks all servers of the cluster. TiDB leaves out those that do not answer, with a warning for each.
-func (w *waits) queryServers(ctx context.Context, query string) (rows []chunk.Row, silent []error, err error) {
-	err = w.sessions.With(func(se *sess.Session) error {
+func (w *Waits) queryServers(ctx context.Context, query string) (rows []chunk.Row, silent []error, err error) {
+	err = w.Sessions.With(func(se *sess.Session) error {
 		if rows, err = se.Execute(session.Internal(ctx), query, "index_build"); err != nil {
 			return err
 		}

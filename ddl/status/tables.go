@@ -1,4 +1,4 @@
-package ddl
+package status
 
 import (
 	"context"
@@ -28,7 +28,7 @@ type reportTable struct {
 // TiDB's own tables have no room for what these tell: fastddl_ddl_jobs has a row for each
 // job of ours, and is brought up to date every reportInterval, as is fastddl_ddl_blockers,
 // the transactions that jobs wait for; fastddl_ddl_error_rows has the rows that indexes were not
-// built for, which errorsView shows, and fastddl_ddl_duplicates those with equal values by value.
+// built for, which ErrorsView shows, and fastddl_ddl_duplicates those with equal values by value.
 var (
 	jobsTable = reportTable{
 		name: "fastddl_ddl_jobs", key: "job_id",
@@ -69,8 +69,8 @@ var (
 			"age_seconds DOUBLE", "idle_seconds DOUBLE", "written_keys BIGINT UNSIGNED", "verdict VARCHAR(256)", "statement LONGTEXT",
 		},
 	}
-	// historyTables have rows of jobs that have ended.
-	historyTables = []string{jobsTable.name, duplicatesTable.name, errorRowsTable.name}
+	// HistoryTables have rows of jobs that have ended.
+	HistoryTables = []string{jobsTable.name, duplicatesTable.name, errorRowsTable.name}
 	reportTables  = []*reportTable{&jobsTable, &duplicatesTable, &errorRowsTable, &blockersTable}
 )
 
@@ -103,30 +103,30 @@ func columnName(definition string) string {
 	return name
 }
 
-// reports are the tables for people.
-type reports struct {
-	sessions *session.Pool
-	domain   *domain.Domain
-	logger   *zap.Logger
+// Tables are the tables for people.
+type Tables struct {
+	Sessions *session.Pool
+	Domain   *domain.Domain
+	Logger   *zap.Logger
 }
 
-// makeReportTables makes those that are not there. That is seen without asking the store.
-func (r *reports) makeReportTables(ctx context.Context) error {
+// Make makes those that are not there. That is seen without asking the store.
+func (r *Tables) Make(ctx context.Context) error {
 	for _, t := range reportTables {
-		if r.domain.InfoSchema().TableExists(mysqlSchema, pmodel.NewCIStr(t.name)) {
+		if r.Domain.InfoSchema().TableExists(mysqlSchema, pmodel.NewCIStr(t.name)) {
 			continue
 		}
-		if _, err := r.sessions.Query(ctx, t.create()); err != nil {
+		if _, err := r.Sessions.Query(ctx, t.create()); err != nil {
 			return fmt.Errorf("create mysql.%s: %w", t.name, err)
 		}
 	}
 	return r.makeErrorsView(ctx)
 }
 
-// widenReportTables adds the columns that an earlier release did not know.
-func (r *reports) widenReportTables(ctx context.Context) error {
+// Widen adds the columns that an earlier release did not know.
+func (r *Tables) Widen(ctx context.Context) error {
 	for _, t := range reportTables {
-		table, err := r.domain.InfoSchema().TableByName(ctx, mysqlSchema, pmodel.NewCIStr(t.name))
+		table, err := r.Domain.InfoSchema().TableByName(ctx, mysqlSchema, pmodel.NewCIStr(t.name))
 		if err != nil {
 			return err
 		}
@@ -134,7 +134,7 @@ func (r *reports) widenReportTables(ctx context.Context) error {
 			if table.Meta().FindPublicColumnByName(columnName(definition)) != nil {
 				continue
 			}
-			if _, err := r.sessions.Query(ctx, "ALTER TABLE mysql."+t.name+" ADD COLUMN IF NOT EXISTS "+definition); err != nil {
+			if _, err := r.Sessions.Query(ctx, "ALTER TABLE mysql."+t.name+" ADD COLUMN IF NOT EXISTS "+definition); err != nil {
 				return fmt.Errorf("add a column to mysql.%s: %w", t.name, err)
 			}
 		}
@@ -144,16 +144,16 @@ func (r *reports) widenReportTables(ctx context.Context) error {
 
 var mysqlSchema = pmodel.NewCIStr(mysql.SystemDB)
 
-// unreported logs that tables for people cannot be used; what they were to show goes
+// Unreported logs that tables for people cannot be used; what they were to show goes
 // on.
-func (r *reports) unreported(err error) {
+func (r *Tables) Unreported(err error) {
 	if err != nil {
-		r.logger.Warn("what shows index builds cannot be written or read; they go on", zap.Error(err))
+		r.Logger.Warn("what shows index builds cannot be written or read; they go on", zap.Error(err))
 	}
 }
 
-// reportJob writes the job's row.
-func reportJob(t *session.Txn, j JobInfo) error {
+// ReportJob writes the job's row.
+func ReportJob(t *session.Txn, j JobInfo) error {
 	var eta, threads, workers, memory, temp, speed any
 	if j.HasRemaining {
 		eta = session.ShortNumber(j.Remaining.Seconds(), 1)
@@ -207,9 +207,9 @@ func reportDuplicates(t *session.Txn, r *job.Record) error {
 	return nil
 }
 
-// reportEnd writes the last row of a job, and the rows that it has failed for. It waits for no
+// ReportEnd writes the last row of a job, and the rows that it has failed for. It waits for no
 // transaction any more.
-func reportEnd(t *session.Txn, r *job.Record) error {
-	info := describe(r)
-	return errors.Join(reportDuplicates(t, r), reportErrorRows(t, r), reportBlockers(t, info), reportJob(t, info))
+func ReportEnd(t *session.Txn, r *job.Record) error {
+	info := Describe(r)
+	return errors.Join(reportDuplicates(t, r), reportErrorRows(t, r), reportBlockers(t, info), ReportJob(t, info))
 }

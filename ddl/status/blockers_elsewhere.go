@@ -1,4 +1,4 @@
-package ddl
+package status
 
 import (
 	"context"
@@ -38,8 +38,8 @@ const (
 
 // watchElsewhere sends the transactions of other servers that use a table and began before
 // a moment, again and again until ctx ends. It returns nil if there are no others.
-func (w *waits) watchElsewhere(ctx context.Context, tableID int64, before time.Time) <-chan []blocker {
-	if !w.clustered {
+func (w *Waits) watchElsewhere(ctx context.Context, tableID int64, before time.Time) <-chan []blocker {
+	if !w.Clustered {
 		return nil
 	}
 	found := make(chan []blocker)
@@ -47,7 +47,7 @@ func (w *waits) watchElsewhere(ctx context.Context, tableID int64, before time.T
 		for sleep.For(ctx, elsewhereLook) {
 			others, err := w.blockersElsewhere(ctx, tableID, before)
 			if err != nil && ctx.Err() == nil {
-				w.logger.Info("cannot look at the transactions of other servers", zap.Error(err))
+				w.Logger.Info("cannot look at the transactions of other servers", zap.Error(err))
 				continue
 			}
 			select {
@@ -57,19 +57,19 @@ func (w *waits) watchElsewhere(ctx context.Context, tableID int64, before time.T
 		}
 		return nil
 	}
-	w.spawn(func() {
-		_ = w.contain("the look at the transactions of other servers", look) // it fails by a panic only, which is logged
+	w.Spawn(func() {
+		_ = w.Contain("the look at the transactions of other servers", look) // it fails by a panic only, which is logged
 	})
 	return found
 }
 
 // blockersElsewhere looks once. A server that does not answer is left out.
-func (w *waits) blockersElsewhere(ctx context.Context, tableID int64, before time.Time) ([]blocker, error) {
-	rows, err := w.sessions.Query(ctx, transactionsElsewhere, strconv.FormatInt(tableID, 10))
+func (w *Waits) blockersElsewhere(ctx context.Context, tableID int64, before time.Time) ([]blocker, error) {
+	rows, err := w.Sessions.Query(ctx, transactionsElsewhere, strconv.FormatInt(tableID, 10))
 	if err != nil {
 		return nil, err
 	}
-	sm := w.domain.InfoSyncer().GetSessionManager()
+	sm := w.Domain.InfoSyncer().GetSessionManager()
 	if sm == nil {
 		return nil, nil
 	}
@@ -94,23 +94,23 @@ func (w *waits) blockersElsewhere(ctx context.Context, tableID int64, before tim
 // olderElsewhere are the transactions that use a table and began before a snapshot.
 const olderElsewhere = `SELECT 1 FROM information_schema.cluster_tidb_trx WHERE id < %? AND FIND_IN_SET(%?, related_table_ids) LIMIT 1`
 
-// hasOlderElsewhere is hasOlder for all servers of a cluster. One that does not answer is
+// hasOlderElsewhere is HasOlder for all servers of a cluster. One that does not answer is
 // left out.
-func (w *waits) hasOlderElsewhere(ctx context.Context, tableID int64, snapshotTS uint64) bool {
+func (w *Waits) hasOlderElsewhere(ctx context.Context, tableID int64, snapshotTS uint64) bool {
 	servers, err := infosync.GetAllServerInfo(ctx)
 	if err == nil && len(servers) < 2 {
 		return false
 	}
-	rows, err := w.sessions.Query(ctx, olderElsewhere, snapshotTS, strconv.FormatInt(tableID, 10))
+	rows, err := w.Sessions.Query(ctx, olderElsewhere, snapshotTS, strconv.FormatInt(tableID, 10))
 	if err != nil && ctx.Err() == nil {
-		w.logger.Info("cannot look at the transactions of other servers", zap.Error(err))
+		w.Logger.Info("cannot look at the transactions of other servers", zap.Error(err))
 	}
 	return len(rows) > 0
 }
 
 // killElsewhere ends a session of another server.
-func (w *waits) killElsewhere(ctx context.Context, sm util.SessionManager, conn uint64) error {
-	return w.sessions.With(func(se *sess.Session) error {
+func (w *Waits) killElsewhere(ctx context.Context, sm util.SessionManager, conn uint64) error {
+	return w.Sessions.With(func(se *sess.Session) error {
 		owner, ok := se.Context.(interface{ SetSessionManager(util.SessionManager) })
 		if !ok {
 			return fmt.Errorf("a %T does not know of other servers", se.Context)

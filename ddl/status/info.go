@@ -1,4 +1,4 @@
-package ddl
+package status
 
 import (
 	"context"
@@ -79,10 +79,10 @@ type Building struct {
 	ingest.Held
 }
 
-// describe describes a job by its record.
-func describe(r *job.Record) JobInfo {
+// Describe describes a job by its record.
+func Describe(r *job.Record) JobInfo {
 	info := JobInfo{
-		ID: r.ID, RowID: r.RowID, DB: r.DB, Table: r.Table, SchemaID: r.DBID, TableID: r.TableID, Indexes: indexNames(r),
+		ID: r.ID, RowID: r.RowID, DB: r.DB, Table: r.Table, SchemaID: r.DBID, TableID: r.TableID, Indexes: IndexNames(r),
 		Type: r.Type.String(), SchemaState: r.SchemaState().String(), State: r.ShownState().String(), Query: r.Query,
 		CreateTime: timeOf(r.CreateTS), StartTime: timeOf(r.StartTS), EndTime: timeOf(r.EndTS),
 		RowCount: r.RowCount, Step: string(r.Step), Snapshot: r.SnapshotTS, Compared: r.Compared, Repaired: r.Repaired,
@@ -97,8 +97,8 @@ func describe(r *job.Record) JobInfo {
 	return info
 }
 
-// indexNames are the names of the indexes that a job builds, as TiDB's metrics have them.
-func indexNames(r *job.Record) string {
+// IndexNames are the names of the indexes that a job builds, as TiDB's metrics have them.
+func IndexNames(r *job.Record) string {
 	names := make([]string, len(r.Indexes))
 	for i, index := range r.Indexes {
 		names[i] = index.IndexName.O
@@ -113,13 +113,13 @@ func timeOf(ts uint64) time.Time {
 	return oracle.GetTimeFromTS(ts)
 }
 
-// fillElsewhere completes what is known of a job that another node runs.
-func (r *reports) fillElsewhere(ctx context.Context, info *JobInfo) error {
+// FillElsewhere completes what is known of a job that another node runs.
+func (r *Tables) FillElsewhere(ctx context.Context, info *JobInfo) error {
 	info.Priority = info.Settings.Priority
 	if info.Priority == "" {
 		info.Priority = config.PriorityLow
 	}
-	rows, err := r.sessions.Query(ctx, `SELECT stage, wait_reason, row_count, percent, rows_per_second, eta_seconds
+	rows, err := r.Sessions.Query(ctx, `SELECT stage, wait_reason, row_count, percent, rows_per_second, eta_seconds
 		FROM mysql.fastddl_ddl_jobs WHERE job_id = %?`, info.ID)
 	if err != nil || len(rows) == 0 {
 		return err

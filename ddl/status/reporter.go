@@ -1,4 +1,4 @@
-package ddl
+package status
 
 import (
 	"context"
@@ -16,19 +16,19 @@ import (
 // reportInterval is how often the rows of a job are brought up to date.
 const reportInterval = time.Second
 
-// reporter brings the rows of a job up to date while it runs.
-type reporter struct {
-	sessions *session.Pool
-	// record returns the job's record, and info what is shown of it.
-	record func() *job.Record
-	info   func(now time.Time) JobInfo
-	emit   func(event.Event)
-	// contain runs a function and makes an error of a panic in it.
-	contain func(what string, fn func() error) error
+// Reporter brings the rows of a job up to date while it runs.
+type Reporter struct {
+	Sessions *session.Pool
+	// Record returns the job's record, and info what is shown of it.
+	Record func() *job.Record
+	Info   func(now time.Time) JobInfo
+	Emit   func(event.Event)
+	// Contain runs a function and makes an error of a panic in it.
+	Contain func(what string, fn func() error) error
 }
 
-// start reports until the returned function is called.
-func (t *reporter) start(ctx context.Context) (stop func()) {
+// Start reports until the returned function is called.
+func (t *Reporter) Start(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
@@ -42,24 +42,24 @@ func (t *reporter) start(ctx context.Context) (stop func()) {
 }
 
 // loop reports every reportInterval.
-func (t *reporter) loop(ctx context.Context) {
+func (t *Reporter) loop(ctx context.Context) {
 	var last JobInfo
 	var reported bool
-	waits := waitWatch{emit: t.emit}
+	waits := waitWatch{emit: t.Emit}
 	defer func() { waits.look(time.Now(), JobInfo{}) }() // a wait ends with its job
 	for sleep.For(ctx, reportInterval) {
 		// A report that fails, or panics, is made up for by the next.
-		_ = t.contain("the report of a job", func() error {
+		_ = t.Contain("the report of a job", func() error {
 			now := time.Now()
-			info := t.info(now)
+			info := t.Info(now)
 			waits.look(now, info)
 			if info.Ended() || reflect.DeepEqual(info, last) {
 				return nil
 			}
 			var failed error
-			err := t.sessions.InTxn(ctx, func(x *session.Txn) error {
+			err := t.Sessions.InTxn(ctx, func(x *session.Txn) error {
 				stored, _, err := records.Read(x, info.ID)
-				if err != nil || stored == nil || !stored.OwnedLike(t.record()) {
+				if err != nil || stored == nil || !stored.OwnedLike(t.Record()) {
 					return err
 				}
 				var problems []error
@@ -68,7 +68,7 @@ func (t *reporter) loop(ctx context.Context) {
 					problems = append(problems, reportBlockers(x, info))
 				}
 				// One is shown without the other.
-				failed = errors.Join(append(problems, reportJob(x, info))...)
+				failed = errors.Join(append(problems, ReportJob(x, info))...)
 				return nil
 			})
 			if err = errors.Join(err, failed); err == nil {

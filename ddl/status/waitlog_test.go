@@ -1,4 +1,4 @@
-package ddl
+package status
 
 import (
 	"testing"
@@ -14,11 +14,11 @@ import (
 func TestLongWaitsAreToldOnceAndAtTheirEnd(t *testing.T) {
 	var told []string
 	w := waitWatch{emit: func(e event.Event) { told = append(told, e.String()) }}
-	v := &view{}
+	v := &View{}
 	start := time.Unix(1000, 0)
 	look := func(at time.Duration, reason string) {
 		now := start.Add(at)
-		w.look(now, JobInfo{ID: 7, DB: "s", Table: "t", WaitReason: reason, WaitSince: v.waitSince(reason, now), Building: &Building{}})
+		w.look(now, JobInfo{ID: 7, DB: "s", Table: "t", WaitReason: reason, WaitSince: v.WaitSince(reason, now), Building: &Building{}})
 	}
 	look(0, "")
 	look(time.Second, "metadata lock, held by 1 transaction: connection 5")
@@ -32,8 +32,8 @@ func TestLongWaitsAreToldOnceAndAtTheirEnd(t *testing.T) {
 	require.Equal(t, "job 7 on s.t waits no more, after 11s, for: metadata lock, held by 2 transactions: connections 5, 6", told[1])
 	require.Len(t, told, 2)
 
-	look(20*time.Second, waitPaused)
-	look(99*time.Second, waitPaused)
+	look(20*time.Second, WaitPaused)
+	look(99*time.Second, WaitPaused)
 	require.Len(t, told, 2, "who pauses a job knows")
 	look(100*time.Second, "")
 	look(101*time.Second, "disk space")
@@ -55,14 +55,14 @@ func TestAWaitForSharedResourcesSaysSo(t *testing.T) {
 
 // TestAWaitBeginsWhenTheJobSaysSo, and not when somebody looks.
 func TestAWaitBeginsWhenTheJobSaysSo(t *testing.T) {
-	v := &view{}
+	v := &View{}
 	before := time.Now()
-	v.setWait("job 3, which is before it")
+	v.SetWait("job 3, which is before it")
 	after := time.Now()
-	since := v.waitSince("job 3, which is before it", after.Add(time.Hour))
+	since := v.WaitSince("job 3, which is before it", after.Add(time.Hour))
 	require.False(t, since.Before(before) || since.After(after))
 	v.setBlockers("metadata lock", nil)
-	require.Equal(t, since, v.waitSince("metadata lock", after))
-	v.setWait("")
-	require.Zero(t, v.waitSince("", after))
+	require.Equal(t, since, v.WaitSince("metadata lock", after))
+	v.SetWait("")
+	require.Zero(t, v.WaitSince("", after))
 }

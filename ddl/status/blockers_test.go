@@ -1,4 +1,4 @@
-package ddl
+package status
 
 import (
 	"strings"
@@ -24,7 +24,7 @@ func (k *killer) Kill(id uint64, _, _, _ bool) { k.killed = append(k.killed, id)
 func TestBlockerIsEndedOnce(t *testing.T) {
 	bus, told := new(event.Bus), []uint64(nil)
 	bus.Subscribe(func(e event.Event) { told = append(told, e.(event.IdleBlockerEnded).ConnID) })
-	w, sm, ended := &waits{bus: bus}, new(killer), make(map[uint64]bool)
+	w, sm, ended := &Waits{Bus: bus}, new(killer), make(map[uint64]bool)
 	judged := func(ids ...uint64) (out []Blocker) {
 		for _, id := range ids {
 			out = append(out, Blocker{Verdict: job.Verdict{Blocker: job.Blocker{ConnID: id}, End: id != 3}, Elsewhere: id == 4})

@@ -1,4 +1,4 @@
-package ddl
+package status
 
 import (
 	"context"
@@ -14,9 +14,9 @@ import (
 	"fastddl/ddl/session"
 )
 
-// errorsView is where people look for the rows that a job was undone for. It shows values of rows, and what names them by a
+// ErrorsView is where people look for the rows that a job was undone for. It shows values of rows, and what names them by a
 // clustered key, only to who may SELECT from their table; the server lets others not read the table that it is over.
-const errorsView = "fastddl_ddl_errors"
+const ErrorsView = "fastddl_ddl_errors"
 
 // errorsColumns are the view's, and what they are over the table.
 var errorsColumns = [][2]string{
@@ -35,12 +35,12 @@ func ifMaySelect(shown, other string) string {
 func hidden(column string) string { return fmt.Sprintf("IF(%s IS NULL, NULL, '?')", column) }
 
 // makeErrorsView makes the view, if it is not there as it is to be.
-func (r *reports) makeErrorsView(ctx context.Context) error {
+func (r *Tables) makeErrorsView(ctx context.Context) error {
 	var names, exprs []string
 	for _, c := range errorsColumns {
 		names, exprs = append(names, c[0]), append(exprs, c[1])
 	}
-	if found, err := r.domain.InfoSchema().TableByName(ctx, mysqlSchema, pmodel.NewCIStr(errorsView)); err == nil && found.Meta().IsView() {
+	if found, err := r.Domain.InfoSchema().TableByName(ctx, mysqlSchema, pmodel.NewCIStr(ErrorsView)); err == nil && found.Meta().IsView() {
 		var has []string
 		for _, c := range found.Meta().Columns {
 			has = append(has, c.Name.L)
@@ -50,10 +50,10 @@ func (r *reports) makeErrorsView(ctx context.Context) error {
 		}
 	}
 	// Like TiDB's own views, by the rights of who reads it: the account that a definer would be may be dropped.
-	_, err := r.sessions.Query(ctx, fmt.Sprintf("CREATE OR REPLACE SQL SECURITY INVOKER VIEW mysql.%s (%s) AS SELECT %s FROM mysql.%s",
-		errorsView, strings.Join(names, ", "), strings.Join(exprs, ", "), errorRowsTable.name))
+	_, err := r.Sessions.Query(ctx, fmt.Sprintf("CREATE OR REPLACE SQL SECURITY INVOKER VIEW mysql.%s (%s) AS SELECT %s FROM mysql.%s",
+		ErrorsView, strings.Join(names, ", "), strings.Join(exprs, ", "), errorRowsTable.name))
 	if err != nil {
-		return fmt.Errorf("create mysql.%s: %w", errorsView, err)
+		return fmt.Errorf("create mysql.%s: %w", ErrorsView, err)
 	}
 	return nil
 }
@@ -103,7 +103,7 @@ func errorRows(r *job.Record) (rows []errorRow) {
 			}
 			if i < len(dup.Partitions) {
 				e.partition = dup.Partitions[i]
-				e.handle = strings.TrimSuffix(handle, inPartition(e.partition))
+				e.handle = strings.TrimSuffix(handle, InPartition(e.partition))
 			}
 			rows = append(rows, e)
 		}
@@ -124,5 +124,5 @@ func errorRows(r *job.Record) (rows []errorRow) {
 	return rows
 }
 
-// inPartition is what a list of duplicates says of a row's partition.
-func inPartition(name string) string { return " in partition " + name }
+// InPartition is what a list of duplicates says of a row's partition.
+func InPartition(name string) string { return " in partition " + name }

@@ -1,4 +1,4 @@
-package ddl
+package status
 
 import (
 	"sync"
@@ -8,11 +8,11 @@ import (
 	"fastddl/event"
 )
 
-// stageCompare is the stage that is not one of a backfill.
-const stageCompare = "compare"
+// StageCompare is the stage that is not one of a backfill.
+const StageCompare = "compare"
 
-// view is what is shown of a running job beside its record.
-type view struct {
+// View is what is shown of a running job beside its record.
+type View struct {
 	mu       sync.Mutex
 	progress job.Progress
 	stage    string
@@ -27,19 +27,20 @@ type view struct {
 	paused bool
 }
 
-func (v *view) setWait(reason string) {
+// SetWait shows what the job waits for; empty is nothing.
+func (v *View) SetWait(reason string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.waits(reason, time.Now())
 }
 
 // waits sets what the job waits for. A wait lasts as long as there is a reason, whichever. The caller holds mu.
-func (v *view) waits(reason string, now time.Time) {
+func (v *View) waits(reason string, now time.Time) {
 	v.wait = reason
 	v.lasts(reason, now)
 }
 
-func (v *view) lasts(reason string, now time.Time) {
+func (v *View) lasts(reason string, now time.Time) {
 	switch {
 	case reason == "":
 		v.since = time.Time{}
@@ -48,12 +49,12 @@ func (v *view) lasts(reason string, now time.Time) {
 	}
 }
 
-// waitSince is when a job began to wait that waits for a reason now, which may be one that the view does not know.
-func (v *view) waitSince(reason string, now time.Time) time.Time {
+// WaitSince is when a job began to wait that waits for a reason now, which may be one that the view does not know.
+func (v *View) WaitSince(reason string, now time.Time) time.Time {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.wait == "" {
-		if paused := reason == waitPaused; paused != v.paused { // a pause is a wait of its own
+		if paused := reason == WaitPaused; paused != v.paused { // a pause is a wait of its own
 			v.paused, v.since = paused, time.Time{}
 		}
 		v.lasts(reason, now)
@@ -62,29 +63,29 @@ func (v *view) waitSince(reason string, now time.Time) time.Time {
 }
 
 // setBlockers says which transactions the job waits for, and so in words.
-func (v *view) setBlockers(reason string, blockers []Blocker) {
+func (v *View) setBlockers(reason string, blockers []Blocker) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.waits(reason, time.Now())
 	v.blockers = blockers
 }
 
-// setRetry says that the job waits for its next attempt.
-func (v *view) setRetry() {
+// SetRetry says that the job waits for its next attempt.
+func (v *View) SetRetry() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.waits("next attempt after error: "+v.failure, time.Now())
 }
 
-// rows is the number of rows read so far.
-func (v *view) rows() int64 {
+// Rows is the number of rows read so far.
+func (v *View) Rows() int64 {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.progress.Rows()
 }
 
-// fill completes what is shown of a job that has not ended.
-func (v *view) fill(info *JobInfo, step job.Step, now time.Time) {
+// Fill completes what is shown of a job that has not ended.
+func (v *View) Fill(info *JobInfo, step job.Step, now time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	info.RowCount = max(info.RowCount, v.progress.Rows())
@@ -96,12 +97,12 @@ func (v *view) fill(info *JobInfo, step job.Step, now time.Time) {
 		info.Remaining, info.HasRemaining = v.progress.Remaining(now)
 		info.Stage = v.stage
 	case job.StepDrained:
-		info.Stage = stageCompare
+		info.Stage = StageCompare
 	}
 }
 
-// onEvent keeps the view up to date.
-func (v *view) onEvent(e event.Event) {
+// OnEvent keeps the view up to date.
+func (v *View) OnEvent(e event.Event) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	switch e := e.(type) {

@@ -1,4 +1,4 @@
-package ddl
+package status
 
 import (
 	"time"
@@ -9,8 +9,8 @@ import (
 const (
 	// longWait is how long a job has to wait for something before that is worth a line of the log.
 	longWait = 5 * time.Second
-	// waitPaused is the reason of a job that somebody has paused, which has a line of its own.
-	waitPaused = "paused"
+	// WaitPaused is the reason of a job that somebody has paused, which has a line of its own.
+	WaitPaused = "paused"
 )
 
 // waitWatch tells of the long waits of a job: once, and again when they end.
@@ -28,7 +28,7 @@ func (w *waitWatch) look(now time.Time, info JobInfo) {
 		w.since = time.Time{}
 	}
 	waited := now.Sub(info.WaitSince)
-	if info.WaitSince.IsZero() || info.WaitReason == waitPaused || waited < longWait || !w.since.IsZero() {
+	if info.WaitSince.IsZero() || info.WaitReason == WaitPaused || waited < longWait || !w.since.IsZero() {
 		return
 	}
 	held := info.Building != nil && info.WaitReason == info.Building.Wait
