@@ -20,6 +20,12 @@ type duplicatesAtS struct {
 	groups []*ingest.DuplicateGroup
 }
 
+// newDuplicates returns err, which is of rows with equal values, with these rows.
+func newDuplicates(err error, groups []*ingest.DuplicateGroup) error {
+	return &duplicatesAtS{err, groups}
+}
+
+// Unwrap returns the error without the rows.
 func (e *duplicatesAtS) Unwrap() error { return e.error }
 
 // groupsOf returns the conflicting rows named by err.
@@ -73,7 +79,7 @@ func (f *partFailure) err() error {
 		err = rows
 	}
 	if err = job.Permanent(err); len(f.Groups) > 0 {
-		err = &duplicatesAtS{err, f.Groups}
+		err = newDuplicates(err, f.Groups)
 	}
 	return err
 }

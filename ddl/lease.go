@@ -118,6 +118,3 @@ func (in *lease) permit() error {
 	}
 	return nil
 }
-
-// context ends with the lease.
-func (in *lease) context() context.Context { return in.ctx }

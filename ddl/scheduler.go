@@ -11,11 +11,9 @@ import (
 	"go.uber.org/zap"
 
 	"fastddl/backfill"
-	"fastddl/config"
 	"fastddl/ddl/crew"
 	"fastddl/ddl/job"
 	"fastddl/ddl/member"
-	"fastddl/ddl/records"
 	"fastddl/ddl/session"
 	"fastddl/internal/sleep"
 	"fastddl/kv"
@@ -70,182 +68,12 @@ func (s *scheduler) mayBeBuilt() bool { return s.out }
 // fencedOff notes subtasks whose holders are fenced off.
 func (s *scheduler) fencedOff(gone []crew.Part) { s.fenced = gone }
 
-// distBuild divides one build, or comparison, of a job.
-type distBuild struct {
-	s      *scheduler
-	record *job.Record
-}
-
 // crew returns what divides the job's build, nil if this node builds alone.
 func (s *scheduler) crew(r *job.Record) backfill.Crew {
 	if !s.node.clustered() || !r.Nodes.Shared {
 		return nil
 	}
 	return &distBuild{s, r}
-}
-
-// Build implements backfill.Crew.
-func (c *distBuild) Build(ctx context.Context, w backfill.SharedWork) (results []backfill.PartResult, shared bool, err error) {
-	if shared, err = c.begin(ctx, w); err != nil || !shared {
-		return nil, shared, err
-	}
-	defer c.s.job.setWait("")
-	parts, err := c.await(ctx, w)
-	if err != nil {
-		return nil, true, err
-	}
-	c.s.out = false // what is done stays so: no node is to be recalled
-	results, err = partResults(ctx, c.s.node.opts.sessions, c.s.id, w, len(parts))
-	return results, true, err
-}
-
-// sumsProtocol is the first one whose nodes know parts of a comparison of which the store sums the entries up. A
-// job that was queued by an earlier one may have nodes of that.
-const sumsProtocol = 3
-
-// SumsInStore implements backfill.Crew.
-func (c *distBuild) SumsInStore() bool { return c.record.Protocol >= sumsProtocol }
-
-// begin makes the parts known to all nodes, those of an earlier attempt if there are any.
-func (c *distBuild) begin(ctx context.Context, w backfill.SharedWork) (shared bool, err error) {
-	defer func() {
-		if shared || err != nil {
-			c.s.out = true // what has failed may have been written
-		}
-	}()
-	node := c.s.node
-	n := crew.Count(w.Bytes, float64(node.opts.globals.Int(config.PartSize)), c.record.Nodes.Max, func() int { return c.members(ctx) })
-	if n == 0 && w.Compare {
-		return false, nil
-	}
-	if n == 0 {
-		parts, err := loadParts(ctx, c.s.node.opts.sessions, c.s.id)
-		if err != nil || !slices.ContainsFunc(parts, c.of(w)) {
-			return false, err
-		}
-	}
-	var other bool
-	err = c.s.job.inLockedTxn(ctx, func(x *session.Txn) (err error) {
-		other, err = c.divide(x, w, n)
-		return err
-	})
-	if err == nil && other {
-		if err := c.s.recall(ctx); err != nil {
-			return false, err
-		}
-		err = c.s.job.inLockedTxn(ctx, func(x *session.Txn) error {
-			if err := deleteParts(x, c.s.id); err != nil {
-				return err
-			}
-			return insertParts(x, c.s.id, w, n)
-		})
-	}
-	if err != nil {
-		return false, fmt.Errorf("divide the build: %w", err)
-	}
-	node.startExecutor(c.s.in, c.s.id)
-	node.opts.cluster.Notify(ctx)
-	return true, nil
-}
-
-// members is how many nodes there are, or as many as may build if that cannot be found out.
-func (c *distBuild) members(ctx context.Context) int {
-	members, err := c.s.node.opts.cluster.Members(ctx)
-	if err != nil {
-		c.s.node.opts.logger.Info("cannot look how many nodes there are", zap.Int64("job", c.s.id), zap.Error(err))
-		return c.record.Nodes.Max
-	}
-	return len(members)
-}
-
-// of returns what tells parts of the work from those of other snapshots and rounds. A
-// comparison has none from before.
-func (c *distBuild) of(w backfill.SharedWork) func(part) bool {
-	return func(p part) bool { return !w.Compare && p.snapshotTS == w.TS && p.round == w.Round }
-}
-
-// divide cuts the build into n parts, or wants those that it was cut into before. If there
-// are parts of something other it leaves them.
-func (c *distBuild) divide(x *session.Txn, w backfill.SharedWork, n int) (other bool, err error) {
-	parts, err := partsOf(x, c.s.id)
-	switch {
-	case err != nil:
-		return false, err
-	case slices.ContainsFunc(parts, c.of(w)):
-		return false, wantParts(x, c.s.id, parts)
-	case len(parts) > 0:
-		return true, nil
-	}
-	return false, insertParts(x, c.s.id, w, n)
-}
-
-// await returns the parts when all are done, or the error of one that has failed.
-func (c *distBuild) await(ctx context.Context, w backfill.SharedWork) ([]part, error) {
-	n := c.s.node
-	var looked time.Time
-	parts, err := loadParts(ctx, c.s.node.opts.sessions, c.s.id)
-	if err != nil {
-		return nil, err
-	}
-	if len(parts) == 0 { // another owner has taken them away
-		return nil, records.ErrLost
-	}
-	for {
-		nudged := n.nudged()
-		if err := refreshParts(ctx, c.s.node.opts.sessions, c.s.id, parts); err != nil {
-			return nil, err
-		}
-		c.report(parts, w)
-		if at := slices.IndexFunc(parts, func(p part) bool { return p.State == crew.Failed }); at >= 0 {
-			return nil, partError(parts[at])
-		}
-		all := rules(parts)
-		switch {
-		case crew.AllDone(all):
-			return parts, nil
-		case crew.Failures(all) > n.opts.globals.Int(config.ErrorCountLimit):
-			return nil, job.Permanent(fmt.Errorf("parts of the build have failed too often, the last with: %s", lastError(parts)))
-		}
-		if time.Since(looked) >= membersInterval {
-			looked = time.Now()
-			if err := c.s.reopenLost(ctx, all, true); err != nil {
-				return nil, err
-			}
-		}
-		if !sleep.Unless(ctx, schedulerInterval, nudged) {
-			return nil, context.Cause(ctx)
-		}
-	}
-}
-
-// lastError is the error that one of the parts has met.
-func lastError(parts []part) string {
-	for _, p := range slices.Backward(parts) {
-		if p.err != "" {
-			return p.err
-		}
-	}
-	return ""
-}
-
-// report adds up the progress of the parts.
-func (c *distBuild) report(parts []part, w backfill.SharedWork) {
-	var rows, imported int64
-	read := 0.0
-	for _, p := range parts {
-		rows += p.rows
-		imported += p.imported
-		read += p.percent / 100 / float64(len(parts))
-	}
-	w.Progress(rows, imported, read)
-	wait := ""
-	if len(crew.Holders(rules(parts))) == 0 {
-		wait = "a node that builds its parts"
-		if text := lastError(parts); text != "" {
-			wait += ", after error: " + text
-		}
-	}
-	c.s.job.setWait(wait)
 }
 
 // reopenLost opens the parts whose holders are no members any more, after the store

@@ -26,9 +26,9 @@ type emptyCluster struct{ member.Cluster }
 func (emptyCluster) Members(context.Context) (map[string]bool, error) { return nil, nil }
 
 // fakeJob is a job that is fenced off as far as its context lets.
-type fakeJob struct{ *job.Record }
+type fakeJob struct{ r *job.Record }
 
-func (j fakeJob) record() *job.Record { return j.Record }
+func (j fakeJob) record() *job.Record { return j.r }
 func (j fakeJob) setWait(string)      {}
 func (j fakeJob) inLockedTxn(ctx context.Context, _ func(x *session.Txn) error) error {
 	return context.Cause(ctx)
@@ -45,7 +45,7 @@ func TestLastFence(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(stopped)
 	node := newNode(nodeOptions{builds: fencingStore{}, cluster: emptyCluster{}, logger: zap.NewNop()})
-	s := &scheduler{node: node, id: 7, job: fakeJob{Record: &job.Record{ID: 7, Step: job.StepSnapshot}}, fences: 12}
+	s := &scheduler{node: node, id: 7, job: fakeJob{r: &job.Record{ID: 7, Step: job.StepSnapshot}}, fences: 12}
 	parts := []crew.Part{{State: crew.Held, Wanted: true, Holder: "gone/1", Epoch: 1}}
 
 	err := s.reopenLost(ctx, parts, true)

@@ -70,7 +70,7 @@ func verdictOf(ctx context.Context, store kv.Store, t backfill.Task, err error) 
 	}
 	point(v, t.JobID, unlisted != nil)
 	if verdict = job.Permanent(v); groups != nil {
-		verdict = &duplicatesAtS{verdict, groups}
+		verdict = newDuplicates(verdict, groups)
 	}
 	return verdict, true
 }
