@@ -15,6 +15,7 @@ import (
 
 	"fastddl/backfill"
 	"fastddl/config"
+	"fastddl/ddl/dist"
 	"fastddl/ddl/job"
 	"fastddl/ddl/records"
 	"fastddl/ddl/schema"
@@ -38,7 +39,7 @@ const (
 // only reads the record.
 func (t *task) do(ctx context.Context, act job.Action, to job.Step) (outcome, error) {
 	if leavesSubtasks(act) {
-		if err := t.scheduler.recall(ctx); err != nil {
+		if err := t.scheduler.Recall(ctx); err != nil {
 			return outcome{}, err
 		}
 	}
@@ -107,9 +108,9 @@ func (t *task) write(ctx context.Context, to job.Step, change func(x *session.Tx
 			if err := change(x, after); err != nil {
 				return err
 			}
-			assertWritten(r, after, t.lease.name())
+			assertWritten(r, after, t.lease.Name())
 			if after.Nodes.Shared {
-				if err := deleteParts(x, after.ID); err != nil {
+				if err := dist.DeleteSubtasks(x, after.ID); err != nil {
 					return err
 				}
 			}
@@ -130,7 +131,7 @@ func (t *task) write(ctx context.Context, to job.Step, change func(x *session.Tx
 		if err != nil {
 			return err
 		}
-		assertWritten(r, after, t.lease.name())
+		assertWritten(r, after, t.lease.Name())
 		return records.Replace(x, after)
 	})
 	if errors.Is(err, schema.ErrRowTaken) {
@@ -294,11 +295,11 @@ func (t *task) backfill(ctx context.Context, r *job.Record, to job.Step) (outcom
 	defer t.imports.Add(-1)
 	var result backfill.Result
 	var missed bool
-	err = t.watched(kv.WithPermit(session.Charged(ctx, r.ResourceGroup), t.lease.permit), func(ctx context.Context) error {
+	err = t.watched(kv.WithPermit(session.Charged(ctx, r.ResourceGroup), t.lease.Permit), func(ctx context.Context) error {
 		return t.whileSpace(ctx, func(ctx context.Context) (err error) {
 			result, err = t.d.opts.Backfiller.Backfill(ctx, BackfillTask{
 				Spec:    backfill.Spec{Task: task, Checkpoint: checkpoint, Compared: r.Compare, Differed: r.Differed, Leftovers: r.Leftovers},
-				TempDir: t.d.opts.TempDir, Settings: &t.live, SaveCheckpoint: t.saveCheckpoint, Crew: t.scheduler.crew(r),
+				TempDir: t.d.opts.TempDir, Settings: &t.live, SaveCheckpoint: t.saveCheckpoint, Crew: t.scheduler.Crew(r),
 			})
 			if err == nil {
 				missed, err = t.missedWriters(ctx, r, result.Rows)

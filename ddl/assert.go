@@ -122,7 +122,7 @@ func (t *task) assertNoImport(r *job.Record) {
 		return
 	}
 	invariants.Check(t.imports.Load() == 0, "job %d is undone during its import", r.ID)
-	invariants.Check(!t.scheduler.mayBeBuilt(), "job %d is undone while other nodes may build parts of it", r.ID)
+	invariants.Check(!t.scheduler.MayBeBuilt(), "job %d is undone while other nodes may build parts of it", r.ID)
 }
 
 // assertComparable asserts what holds when rows and indexes are compared at ts: the

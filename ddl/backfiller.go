@@ -12,6 +12,7 @@ import (
 	"github.com/pingcap/tidb/pkg/parser/terror"
 
 	"fastddl/backfill"
+	"fastddl/ddl/dist"
 	"fastddl/ddl/job"
 	"fastddl/ingest"
 	"fastddl/ingest/governor"
@@ -28,13 +29,13 @@ type Backfiller interface {
 	// snapshot's version, and verifies them.
 	Backfill(ctx context.Context, t BackfillTask) (backfill.Result, error)
 	// BackfillParts makes those of parts of the rows, and does not verify them.
-	BackfillParts(ctx context.Context, t PartsTask) ([]backfill.PartResult, error)
+	BackfillParts(ctx context.Context, t dist.PartsTask) ([]backfill.PartResult, error)
 	// Compare tells what of the indexes is not as the rows at a snapshot want it.
 	Compare(ctx context.Context, t CompareTask) (backfill.CompareResult, error)
 	// ChangesAgree says whether rows and indexes have changed alike since a snapshot.
 	ChangesAgree(ctx context.Context, t ChangesTask) (bool, error)
 	// ComparePart sums up a part of a comparison.
-	ComparePart(ctx context.Context, t PartTask) (backfill.PartResult, error)
+	ComparePart(ctx context.Context, t dist.PartTask) (backfill.PartResult, error)
 	// Held is what the build of a job has and waits for; zero if there is none.
 	Held(jobID int64) ingest.Held
 }
@@ -123,7 +124,7 @@ func (b *IndexBackfiller) Backfill(ctx context.Context, t BackfillTask) (backfil
 }
 
 // BackfillParts implements Backfiller.
-func (b *IndexBackfiller) BackfillParts(ctx context.Context, t PartsTask) ([]backfill.PartResult, error) {
+func (b *IndexBackfiller) BackfillParts(ctx context.Context, t dist.PartsTask) ([]backfill.PartResult, error) {
 	opts := b.opts
 	opts.TempDir, opts.Settings, opts.Bus = t.TempDir, t.Settings, t.Bus
 	results, err := backfill.RunParts(ctx, opts, t.PartsSpec)
@@ -131,7 +132,7 @@ func (b *IndexBackfiller) BackfillParts(ctx context.Context, t PartsTask) ([]bac
 }
 
 // ComparePart implements Backfiller.
-func (b *IndexBackfiller) ComparePart(ctx context.Context, t PartTask) (backfill.PartResult, error) {
+func (b *IndexBackfiller) ComparePart(ctx context.Context, t dist.PartTask) (backfill.PartResult, error) {
 	opts := b.opts
 	opts.TempDir, opts.Settings, opts.Bus = t.TempDir, t.Settings, t.Bus
 	result, err := backfill.ComparePart(ctx, opts, t.PartSpec)

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap"
 
 	"fastddl/config"
+	"fastddl/ddl/dist"
 	"fastddl/ddl/job"
 	"fastddl/ddl/records"
 	"fastddl/ddl/schema"
@@ -224,14 +225,14 @@ func (d *DDL) queue(ctx context.Context, sctx sessionctx.Context, req Request) (
 	if req.Shared && d.clustered() {
 		r.Nodes = job.Nodes{Shared: true, Scope: d.opts.Scope(), Max: req.MaxNodes}
 		if req.MaxNodes < 1 {
-			r.Nodes.Max = automaticNodes(ctx, d.opts.Storage, d.opts.Logger)
+			r.Nodes.Max = dist.AutomaticNodes(ctx, d.opts.Storage, d.opts.Logger)
 		}
 	}
 	for _, arg := range req.Indexes {
 		r.Compare = r.Compare || arg.Unique
 	}
 	d.reports.Unreported(d.reports.Make(ctx)) // somebody may have dropped them
-	var in *lease
+	var in *dist.Lease
 	err := d.sessions.InTxn(ctx, func(t *session.Txn) error {
 		if err := schema.RefuseFlashback(t); err != nil {
 			return err
@@ -241,8 +242,8 @@ func (d *DDL) queue(ctx context.Context, sctx sessionctx.Context, req Request) (
 			return fmt.Errorf("generate ID: %w", err)
 		}
 		r.ID, r.RowID, r.CreateTS = id, id, t.TS
-		if in = d.node.now(); in != nil { // otherwise the first that looks takes it over
-			r.Owner = in.name()
+		if in = d.node.Lease(); in != nil { // otherwise the first that looks takes it over
+			r.Owner = in.Name()
 		}
 		if err := schema.InsertRow(t, r, req.Settings); err != nil {
 			return err

@@ -88,7 +88,7 @@ func (t *task) compare(ctx context.Context, r *job.Record, to job.Step) (outcome
 // has found a difference. DML makes some that are right to repair; what a build has done
 // wrong is built again, not repaired key by key.
 func (t *task) verifyBuild(ctx context.Context, r *job.Record) (outcome, error) {
-	if err := t.scheduler.recall(ctx); err != nil {
+	if err := t.scheduler.Recall(ctx); err != nil {
 		return outcome{}, err
 	}
 	err := t.holdAt(ctx, r.SnapshotTS)
@@ -156,7 +156,7 @@ func (t *task) compareOnce(ctx context.Context, r *job.Record) (result backfill.
 		return result, 0, err
 	}
 	result, err = t.d.opts.Backfiller.Compare(session.Charged(ctx, r.ResourceGroup), CompareTask{
-		Task: task, Verified: verified(r), Built: built(r), TempDir: t.d.opts.TempDir, Settings: &t.live, Crew: t.scheduler.crew(r),
+		Task: task, Verified: verified(r), Built: built(r), TempDir: t.d.opts.TempDir, Settings: &t.live, Crew: t.scheduler.Crew(r),
 	})
 	if err != nil || r.Deferred && !result.Clean() {
 		return result, 0, err

@@ -7,6 +7,7 @@ import (
 
 	"github.com/pingcap/tidb/pkg/util/dbterror"
 
+	"fastddl/ddl/dist"
 	"fastddl/ddl/job"
 	"fastddl/ddl/records"
 	"fastddl/ddl/session"
@@ -127,7 +128,7 @@ func (t *task) alter(ctx context.Context, m message) error {
 	t.settingsMu.Lock()
 	t.settings = s
 	t.settingsMu.Unlock()
-	t.live.Set(liveSettings(s))
+	t.live.Set(dist.LiveSettings(s))
 	return err
 }
 

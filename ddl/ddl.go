@@ -18,6 +18,7 @@ import (
 	"github.com/pingcap/tidb/pkg/util/dbterror"
 	"go.uber.org/zap"
 
+	"fastddl/ddl/dist"
 	"fastddl/ddl/job"
 	"fastddl/ddl/records"
 	"fastddl/ddl/schema"
@@ -57,7 +58,7 @@ type DDL struct {
 	// waits finds what jobs wait for.
 	waits *status.Waits
 	// node is this node's part in the builds of the cluster.
-	node *node
+	node *dist.Node
 	// versions is set by Start.
 	versions *schema.Versions
 	// ends counts the jobs that have ended here.
@@ -91,17 +92,17 @@ func New(opts Options) (*DDL, error) {
 		Clustered: d.clustered(), Spawn: d.workers.Go, Contain: d.contained,
 	}
 	d.records = &records.Tables{Sessions: d.sessions, Logger: opts.Logger}
-	d.node = newNode(nodeOptions{
-		ctx: d.ctx, spawn: d.workers.Go, contain: d.contained,
-		sessions: d.sessions, cluster: opts.Cluster, builds: opts.Builds, globals: opts.Globals, bus: opts.Bus, logger: opts.Logger,
-		tempDir: opts.TempDir, scope: opts.Scope,
-		builder: opts.Backfiller, buildTask: d.buildTask, removeFiles: d.removeFiles,
-		readable: func(ctx context.Context) error {
+	d.node = dist.NewNode(dist.Options{
+		Ctx: d.ctx, Spawn: d.workers.Go, Contain: d.contained,
+		Sessions: d.sessions, Cluster: opts.Cluster, Builds: opts.Builds, Globals: opts.Globals, Bus: opts.Bus, Logger: opts.Logger,
+		TempDir: opts.TempDir, Scope: opts.Scope,
+		Builder: opts.Backfiller, BuildTask: d.buildTask, RemoveFiles: d.removeFiles,
+		Readable: func(ctx context.Context) error {
 			_, err := d.records.Load(ctx)
 			return err
 		},
-		adopt: d.adopt, answer: d.answerRequests, awaitJobs: d.awaitTasks,
-		obsolete: []string{records.DeleteOldRequests, schema.DeleteTakenVersions},
+		Adopt: d.adopt, Answer: d.answerRequests, AwaitJobs: d.awaitTasks,
+		Obsolete: []string{records.DeleteOldRequests, schema.DeleteTakenVersions},
 	})
 	return d, nil
 }
@@ -139,9 +140,9 @@ func (d *DDL) Start(ctx context.Context) error {
 	d.unsubscribe = d.opts.Bus.Subscribe(d.onEvent)
 	d.inside(func() { _ = d.contained("the number of cores", func() error { d.keepCores(); return nil }) })
 	if d.clustered() {
-		return d.node.join(ctx)
+		return d.node.Join(ctx)
 	}
-	in := d.node.begin(nil)
+	in := d.node.Begin(nil)
 	for _, j := range jobs {
 		if !d.knows(j.Record) {
 			continue
@@ -186,7 +187,7 @@ func (d *DDL) WithSystemSession(fn func(sctx sessionctx.Context) error) error {
 // launch starts the goroutine of a job. It fails with ErrClosed, or with records.ErrLost if the
 // job's lease has ended.
 func (d *DDL) launch(t *task) error {
-	return d.node.during(t.lease, func() error { return d.launchNow(t) })
+	return d.node.During(t.lease, func() error { return d.launchNow(t) })
 }
 
 // launchNow is launch while the lease is the node's.
@@ -204,7 +205,7 @@ func (d *DDL) launchNow(t *task) error {
 	d.views.Store(t.id, &t.view)
 	d.workers.Go(func() {
 		defer d.left(t)
-		t.run(t.lease.ctx)
+		t.run(t.lease.Ctx)
 	})
 	return nil
 }

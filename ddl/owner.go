@@ -10,7 +10,7 @@ import (
 	"github.com/pingcap/tidb/pkg/tablecodec"
 	"go.uber.org/zap"
 
-	"fastddl/ddl/crew"
+	"fastddl/ddl/dist"
 	"fastddl/ddl/job"
 	"fastddl/ddl/records"
 	"fastddl/ddl/schema"
@@ -21,30 +21,30 @@ import (
 
 // adopt takes the jobs over whose owners are no members any more, and those that are this
 // node's own without its running them.
-func (d *DDL) adopt(in *lease) error {
-	jobs, err := d.records.Load(in.ctx)
+func (d *DDL) adopt(in *dist.Lease) error {
+	jobs, err := d.records.Load(in.Ctx)
 	if err != nil {
 		return err
 	}
-	in.renew()
+	in.Renew()
 	var members map[string]bool
 	for _, j := range jobs {
 		if d.lookup(j.Record.ID) != nil {
-			in.forget(j.Record.ID)
+			in.Forget(j.Record.ID)
 			continue
 		}
-		if j.Record.Owner == in.name() {
-			if in.abandoned(j.Record) {
+		if j.Record.Owner == in.Name() {
+			if in.Abandoned(j.Record) {
 				if err := d.takeOver(in, j); err != nil {
 					return err
 				}
-				in.renew()
+				in.Renew()
 			}
 			continue
 		}
 		if members == nil {
 			// After the jobs: an owner that is missing here has been one, and is none any more.
-			if members, err = d.opts.Cluster.Members(in.ctx); err != nil {
+			if members, err = d.opts.Cluster.Members(in.Ctx); err != nil {
 				return err
 			}
 		}
@@ -54,13 +54,13 @@ func (d *DDL) adopt(in *lease) error {
 		if err := d.takeOver(in, j); err != nil {
 			return err
 		}
-		in.renew()
+		in.Renew()
 	}
 	return nil
 }
 
 // awaitTasks waits until no job of a lease runs any more.
-func (d *DDL) awaitTasks(in *lease) {
+func (d *DDL) awaitTasks(in *dist.Lease) {
 	for _, t := range d.running() {
 		if t.lease == in {
 			<-t.done
@@ -70,12 +70,12 @@ func (d *DDL) awaitTasks(in *lease) {
 
 // takeOver makes a job that nobody runs the node's own, if nobody else was quicker, and
 // goes on with it.
-func (d *DDL) takeOver(in *lease, found records.Job) error {
+func (d *DDL) takeOver(in *dist.Lease, found records.Job) error {
 	if !d.knows(found.Record) {
 		return nil
 	}
-	after := found.Record.TakenBy(in.name())
-	err := d.sessions.InTxn(in.ctx, func(x *session.Txn) error {
+	after := found.Record.TakenBy(in.Name())
+	err := d.sessions.InTxn(in.Ctx, func(x *session.Txn) error {
 		stored, settings, err := records.Read(x, after.ID)
 		if err != nil {
 			return err
@@ -102,7 +102,7 @@ func (d *DDL) takeOver(in *lease, found records.Job) error {
 	d.opts.Logger.Info("an index build is taken over", zap.Int64("job", after.ID), zap.String("from", found.Record.Owner),
 		zap.Int64("epoch", after.Epoch), zap.String("step", string(after.Step)))
 	t := newTask(d, in, job.ResumeMachine(after), found.Settings)
-	if t.left, err = d.findRequests(in, func(id int64) bool { return id == t.id }); err != nil && in.ctx.Err() == nil {
+	if t.left, err = d.findRequests(in, func(id int64) bool { return id == t.id }); err != nil && in.Ctx.Err() == nil {
 		// They are found again beside the job.
 		d.opts.Logger.Warn("cannot look for what the last owner was asked for", zap.Int64("job", t.id), zap.Error(err))
 	}
@@ -147,9 +147,9 @@ func (t *task) inOwnTxn(ctx context.Context, fn func(x *session.Txn) error) erro
 	})
 }
 
-// inLockedTxn is inOwnTxn for what nobody else may write while it runs: the transaction
+// InLockedTxn is inOwnTxn for what nobody else may write while it runs: the transaction
 // fails and begins again if the job changes hands.
-func (t *task) inLockedTxn(ctx context.Context, fn func(x *session.Txn) error) error {
+func (t *task) InLockedTxn(ctx context.Context, fn func(x *session.Txn) error) error {
 	return t.d.sessions.InTxn(ctx, func(x *session.Txn) error {
 		if err := t.owned(records.Lock(x, t.id)); err != nil {
 			return err
@@ -226,14 +226,14 @@ func (t *task) fence(ctx context.Context) error {
 	}
 	for attempt := int64(1); ; attempt++ {
 		err := t.whileAnswering(ctx, func(ctx context.Context) error {
-			gone, err := t.scheduler.lostSubtasks(ctx)
+			gone, err := t.scheduler.LostSubtasks(ctx)
 			if err != nil {
 				return err
 			}
-			if err := t.fenceOnce(ctx, store, r); err != nil {
+			if err := t.FenceOnce(ctx, store, r); err != nil {
 				return err
 			}
-			t.scheduler.fencedOff(gone)
+			t.scheduler.FencedOff(gone)
 			return nil
 		}, func() {})
 		if err == nil {
@@ -257,7 +257,7 @@ func (t *task) pauseTakeover(ctx context.Context) error {
 		return r.Request == job.RequestNone && !r.RollingBack()
 	}
 	epoch := t.machine.Record().Epoch
-	pause := crew.TakeoverPause(epoch)
+	pause := dist.TakeoverPause(epoch)
 	if pause == 0 || !builds() {
 		return nil
 	}
@@ -302,9 +302,9 @@ func (t *task) whileAnswering(ctx context.Context, fn func(context.Context) erro
 	}
 }
 
-// fenceOnce has the store refuse late imports into the job's indexes. All ranges go to it in one
+// FenceOnce has the store refuse late imports into the job's indexes. All ranges go to it in one
 // call: those of the partitions of a table may lie in few regions.
-func (t *task) fenceOnce(ctx context.Context, store kv.Fencer, r *job.Record) error {
+func (t *task) FenceOnce(ctx context.Context, store kv.Fencer, r *job.Record) error {
 	var table *model.TableInfo
 	err := t.d.sessions.InTxn(ctx, func(x *session.Txn) (err error) {
 		table, err = schema.ReadTable(x, r)

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 	"go.uber.org/zap"
 
+	"fastddl/ddl/dist"
 	"fastddl/ddl/job"
 	"fastddl/ddl/records"
 	"fastddl/ddl/session"
@@ -98,8 +99,8 @@ func (d *DDL) takeBack(ctx context.Context, name string, gone bool) error {
 
 // findRequests claims the requests that nobody answers, for jobs of which want is true. The
 // caller releases every one of them.
-func (d *DDL) findRequests(in *lease, want func(jobID int64) bool) (found []records.OpenRequest, err error) {
-	open, err := d.records.OpenRequests(in.ctx, want)
+func (d *DDL) findRequests(in *dist.Lease, want func(jobID int64) bool) (found []records.OpenRequest, err error) {
+	open, err := d.records.OpenRequests(in.Ctx, want)
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +116,7 @@ func (d *DDL) findRequests(in *lease, want func(jobID int64) bool) (found []reco
 func (d *DDL) release(q records.OpenRequest) { d.answering.Delete(q.Name) }
 
 // answerRequests hands the requests of other nodes to the jobs of a lease.
-func (d *DDL) answerRequests(in *lease) error {
+func (d *DDL) answerRequests(in *dist.Lease) error {
 	if len(d.running()) == 0 {
 		return nil
 	}
@@ -127,7 +128,7 @@ func (d *DDL) answerRequests(in *lease) error {
 		begun := d.inside(func() { // a job that is busy does not hold up others; it ends with the job
 			defer d.release(q)
 			if t := d.lookup(q.JobID); t != nil && t.lease == in {
-				t.answer(in.ctx, q, t.send)
+				t.answer(in.Ctx, q, t.send)
 			}
 		})
 		if !begun {

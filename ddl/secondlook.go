@@ -8,6 +8,7 @@ import (
 	"github.com/pingcap/tidb/pkg/tablecodec"
 
 	"fastddl/backfill"
+	"fastddl/ddl/dist"
 	"fastddl/ddl/job"
 	"fastddl/ddl/records"
 	"fastddl/ddl/session"
@@ -23,11 +24,11 @@ const maxSecondLooks = 3
 // secondLook returns the error of a backfill, unless it is of duplicates that are
 // gone: then the job goes back to before S.
 func (t *task) secondLook(ctx context.Context, task backfill.Task, err error) (outcome, error) {
-	var dup *duplicatesAtS
+	var dup *dist.DuplicatesError
 	if !errors.As(err, &dup) || t.looks >= maxSecondLooks {
 		return outcome{}, err
 	}
-	still, lookErr := t.d.stillDuplicate(ctx, task, dup.groups)
+	still, lookErr := t.d.stillDuplicate(ctx, task, dup.Groups)
 	if errors.As(lookErr, new(*backfill.RowError)) { // one of the rows has no entry by now; the others are at fault as before
 		return outcome{}, err
 	}
@@ -44,7 +45,7 @@ func (t *task) secondLook(ctx context.Context, task backfill.Task, err error) (o
 
 // forgetSnapshot records that the job takes another S.
 func (t *task) forgetSnapshot(ctx context.Context) (outcome, error) {
-	if err := t.scheduler.recall(ctx); err != nil {
+	if err := t.scheduler.Recall(ctx); err != nil {
 		return outcome{}, err
 	}
 	if err := t.holdAfter(ctx, t.shown.Load()); err != nil {
@@ -53,7 +54,7 @@ func (t *task) forgetSnapshot(ctx context.Context) (outcome, error) {
 	return t.write(ctx, job.StepWriteReorg, func(x *session.Txn, after *job.Record) error {
 		after.ForgetSnapshot()
 		if after.Nodes.Shared {
-			if err := deleteParts(x, t.id); err != nil {
+			if err := dist.DeleteSubtasks(x, t.id); err != nil {
 				return err
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"fastddl/ddl/dist"
 	"fastddl/ddl/job"
 	"fastddl/ddl/records"
 	"fastddl/ddl/schema"
@@ -23,7 +24,7 @@ func (d *DDL) prepareTables(ctx context.Context) error {
 	d.reports.Unreported(d.reports.Widen(ctx))
 	statements := append(slices.Clone(records.CreateTables), `DELETE FROM mysql.fastddl_ddl_blockers`) // nobody waits yet
 	if d.clustered() {
-		statements = append(slices.Clone(records.CreateTables), createPartsTable, records.CreateRequests, records.DeleteOldRequests, schema.DeleteTakenVersions)
+		statements = append(slices.Clone(records.CreateTables), dist.CreateSubtasks, records.CreateRequests, records.DeleteOldRequests, schema.DeleteTakenVersions)
 	}
 	for _, create := range statements {
 		if _, err := d.sessions.Query(ctx, create); err != nil {

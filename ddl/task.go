@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"fastddl/config"
+	"fastddl/ddl/dist"
 	"fastddl/ddl/job"
 	"fastddl/ddl/records"
 	"fastddl/ddl/session"
@@ -25,7 +26,7 @@ type task struct {
 	d  *DDL
 	id int64
 	// lease is the one that the node has taken the job in.
-	lease *lease
+	lease *dist.Lease
 
 	// machine belongs to the goroutine.
 	machine *job.Machine
@@ -43,7 +44,7 @@ type task struct {
 	// imports is how many imports are under way here.
 	imports atomic.Int32
 	// scheduler divides builds of the job among nodes.
-	scheduler *scheduler
+	scheduler *dist.Scheduler
 	// tempFull is how often in a row a build has found no room in the temp folder. It belongs to
 	// the action that is under way.
 	tempFull int
@@ -90,19 +91,19 @@ var (
 	errStopped = errors.New("ddl: the job was stopped")
 )
 
-func newTask(d *DDL, in *lease, m *job.Machine, s job.Settings) *task {
+func newTask(d *DDL, in *dist.Lease, m *job.Machine, s job.Settings) *task {
 	t := &task{d: d, id: m.Record().ID, lease: in, machine: m, settings: s, lost: make(chan *keeper), inbox: make(chan message), done: make(chan struct{})}
-	t.scheduler = newScheduler(d.node, in, t, m.Record())
-	t.live.Set(liveSettings(s))
+	t.scheduler = dist.NewScheduler(d.node, in, t, m.Record())
+	t.live.Set(dist.LiveSettings(s))
 	t.show()
 	return t
 }
 
-// record returns the record as of the last change.
-func (t *task) record() *job.Record { return t.shown.Load() }
+// Record returns the record as of the last change.
+func (t *task) Record() *job.Record { return t.shown.Load() }
 
-// setWait shows what the job waits for.
-func (t *task) setWait(reason string) { t.view.SetWait(reason) }
+// SetWait shows what the job waits for.
+func (t *task) SetWait(reason string) { t.view.SetWait(reason) }
 
 // show publishes a copy of the record: the machine changes its own.
 func (t *task) show() {
@@ -123,7 +124,7 @@ func (t *task) run(ctx context.Context) {
 	defer close(t.done)
 	defer t.stopKeeper()
 	defer t.releaseLeft()
-	report := status.Reporter{Sessions: t.d.sessions, Record: t.record, Info: t.info, Emit: t.emit, Contain: t.d.contained}
+	report := status.Reporter{Sessions: t.d.sessions, Record: t.Record, Info: t.info, Emit: t.emit, Contain: t.d.contained}
 	defer report.Start(ctx)()
 	err := t.d.contained("the loop of a job", func() error { return t.loop(ctx) })
 	r := t.machine.Record()
@@ -250,7 +251,7 @@ func (t *task) conclude(ctx context.Context, act job.Action, to job.Step, o outc
 	if t.machine.Record().Ended() {
 		return nil
 	}
-	if err := t.lease.permit(); err != nil {
+	if err := t.lease.Permit(); err != nil {
 		return err
 	}
 	if t.progressed.Swap(false) {

@@ -12,6 +12,7 @@ import (
 	"github.com/pingcap/tidb/pkg/util/dbterror"
 	"go.uber.org/zap"
 
+	"fastddl/ddl/dist"
 	"fastddl/ddl/job"
 	"fastddl/ddl/member"
 	"fastddl/ddl/records"
@@ -118,7 +119,7 @@ func (d *DDL) undoUnreadable(ctx context.Context, id int64) error {
 		d.opts.Cluster.Notify(ctx)
 		return nil
 	}
-	return d.launch(newTask(d, d.node.now(), job.ResumeMachine(found.Record), found.Settings))
+	return d.launch(newTask(d, d.node.Lease(), job.ResumeMachine(found.Record), found.Settings))
 }
 
 // reconstruct makes r, of which only the ID is known, the record of a job that is to be undone. It fails if it cannot be told for certain
@@ -177,7 +178,7 @@ func reconstruct(t *session.Txn, r *job.Record, clustered bool, now uint64) erro
 		return err
 	}
 	if r.Step != job.StepSnapshot {
-		return deleteParts(t, r.ID)
+		return dist.DeleteSubtasks(t, r.ID)
 	}
 	r.Nodes = job.Nodes{Shared: true, Max: 1} // their holders are waited for
 	return nil

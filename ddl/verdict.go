@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"fastddl/backfill"
+	"fastddl/ddl/dist"
 	"fastddl/ddl/job"
 	"fastddl/ddl/status"
 	"fastddl/ingest"
@@ -70,7 +71,7 @@ func verdictOf(ctx context.Context, store kv.Store, t backfill.Task, err error) 
 	}
 	point(v, t.JobID, unlisted != nil)
 	if verdict = job.Permanent(v); groups != nil {
-		verdict = newDuplicates(verdict, groups)
+		verdict = dist.NewDuplicatesError(verdict, groups)
 	}
 	return verdict, true
 }

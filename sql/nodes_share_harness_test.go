@@ -15,6 +15,7 @@ import (
 	"fastddl/backfill"
 	"fastddl/config"
 	"fastddl/ddl"
+	"fastddl/ddl/dist"
 	"fastddl/event"
 	"fastddl/ingest"
 	"fastddl/kv"
@@ -38,7 +39,7 @@ type crewNode struct {
 	scope  atomic.Pointer[string]
 	// part, if it is set, is called before the node builds a part, the first or another; an
 	// error of it is that of the build.
-	part atomic.Pointer[func(ctx context.Context, t ddl.PartsTask) error]
+	part atomic.Pointer[func(ctx context.Context, t dist.PartsTask) error]
 	// comparing is the same for parts that it compares.
 	comparing atomic.Pointer[func(ctx context.Context) error]
 	// fails, if it is set, is what the next part that it compares fails with.
@@ -75,7 +76,7 @@ type crewBackfiller struct {
 	node *crewNode
 }
 
-func (b *crewBackfiller) BackfillParts(ctx context.Context, t ddl.PartsTask) ([]backfill.PartResult, error) {
+func (b *crewBackfiller) BackfillParts(ctx context.Context, t dist.PartsTask) ([]backfill.PartResult, error) {
 	b.node.mu.Lock()
 	b.node.live = t.Settings
 	b.node.mu.Unlock()
@@ -109,7 +110,7 @@ func (b *crewBackfiller) BackfillParts(ctx context.Context, t ddl.PartsTask) ([]
 	return results, err
 }
 
-func (b *crewBackfiller) ComparePart(ctx context.Context, t ddl.PartTask) (backfill.PartResult, error) {
+func (b *crewBackfiller) ComparePart(ctx context.Context, t dist.PartTask) (backfill.PartResult, error) {
 	if hook := b.node.comparing.Load(); hook != nil {
 		if err := (*hook)(ctx); err != nil {
 			return backfill.PartResult{}, err
@@ -244,7 +245,7 @@ func gate() (wait func(ctx context.Context) error, arrived <-chan struct{}, leav
 // it or leave is called. The channel is closed when it has claimed one.
 func (c *crewNode) stop() (arrived <-chan struct{}, leave func()) {
 	wait, arrived, open := gate()
-	hook := func(ctx context.Context, _ ddl.PartsTask) error { return wait(ctx) }
+	hook := func(ctx context.Context, _ dist.PartsTask) error { return wait(ctx) }
 	c.part.Store(&hook)
 	c.leave = sync.OnceFunc(func() {
 		c.part.Store(nil)

@@ -29,8 +29,8 @@ var layers = map[string]int{
 	"kv": 0, "event": 0, "config": 0, "ingest/governor": 0, "ingest/governor/governortest": 1,
 	"kv/pebblekv": 1, "kv/kvtest": 1, "kv/embedded/cop": 1, "kv/tikv/sstimport": 1, "lightning": 1,
 	"kv/embedded/txn": 2, "kv/embedded/placement": 2, "kv/embedded/conformance": 2, "kv/tikv": 2, "ingest": 2,
-	"kv/embedded": 3, "ddl/job": 3, "ddl/crew": 3, "ddl/member": 3, "ddl/session": 3, "backfill": 3, "backfill/equality": 3,
-	"ddl/records": 4, "ddl/schema": 5, "ddl/status": 5, "ddl": 7, "kv/embedded/histories": 4,
+	"kv/embedded": 3, "ddl/job": 3, "ddl/member": 3, "ddl/session": 3, "backfill": 3, "backfill/equality": 3,
+	"ddl/records": 4, "ddl/schema": 5, "ddl/status": 5, "ddl/dist": 6, "ddl": 7, "kv/embedded/histories": 4,
 	"sql":    8,
 	"server": 9,
 	"trial":  10,
@@ -57,7 +57,7 @@ var sqlLayer = []string{
 }
 
 // metadataUsers are the packages below ddl that may know sqlLayer.
-var metadataUsers = []string{"ddl/session", "ddl/records", "ddl/schema", "ddl/status"}
+var metadataUsers = []string{"ddl/session", "ddl/records", "ddl/schema", "ddl/status", "ddl/dist"}
 
 // driverUsers are the packages that may know the storage driver; all others see
 // package kv only.
@@ -65,7 +65,7 @@ var driverUsers = []string{"kv/embedded", "kv/embedded/txn", "kv/embedded/placem
 
 // pureFiles hold code without clock, randomness, goroutines or I/O, as a
 // package or as a file: time and events come in as arguments.
-var pureFiles = []string{"ddl/job", "ddl/crew", "ingest/governor", "backfill/plan.go", "kv/tikv/sstimport/policy.go"}
+var pureFiles = []string{"ddl/job", "ddl/dist/subtask.go", "ddl/dist/trouble.go", "ingest/governor", "backfill/plan.go", "kv/tikv/sstimport/policy.go"}
 
 // bannedCalls must not be made by libraries.
 var bannedCalls = map[string]string{

@@ -229,10 +229,10 @@ var edge = []mutation{
 	},
 	{
 		invariant: "entries", breaks: "the rows that a node has found in its part are lost",
-		file:   "ddl/failure.go",
+		file:   "ddl/dist/failure.go",
 		old:    "f.Duplicates, f.Rows = rows.Duplicates, rows.Rows",
 		new:    "f.Duplicates = rows.Duplicates",
-		caught: "ddl.TestVerdictsOfParts",
+		caught: "ddl/dist.TestVerdictsOfParts",
 		shows:  `should have 1 item`,
 	},
 	{

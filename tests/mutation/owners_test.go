@@ -45,7 +45,7 @@ var owners = []mutation{
 	},
 	{
 		invariant: "I8", breaks: "a part that a node has just claimed counts as lost",
-		file:   "ddl/executorview.go",
+		file:   "ddl/dist/executorview.go",
 		old:    "\t\tfor i, p := range parts {",
 		new:    "\t\tparts = held.all()\n\t\tfor i, p := range parts {",
 		caught: "sql.TestLooksBesideClaims",
@@ -53,10 +53,10 @@ var owners = []mutation{
 	},
 	{
 		invariant: "I8", breaks: "a claim whose answer was lost stays nobody's",
-		file:   "ddl/crew/part.go",
+		file:   "ddl/dist/subtask.go",
 		old:    "if p.Wanted && (c.Holds == nil",
 		new:    "if !p.Wanted && (c.Holds == nil",
-		caught: "ddl/crew.TestRandomHistories",
+		caught: "ddl/dist.TestRandomHistories",
 		shows:  `Error Trace:.*part_test.go`,
 	},
 	{
@@ -85,8 +85,8 @@ var owners = []mutation{
 	},
 	{
 		invariant: "I8", breaks: "a build imports whatever the clock says",
-		file:   "ddl/lease.go",
-		old:    "\tif !in.alive() {\n\t\treturn records.ErrLost\n\t}\n\treturn nil",
+		file:   "ddl/dist/lease.go",
+		old:    "\tif !in.Alive() {\n\t\treturn records.ErrLost\n\t}\n\treturn nil",
 		new:    "\treturn nil",
 		caught: "sql.TestLateBuild",
 		shows:  `An error is expected but got nil`,

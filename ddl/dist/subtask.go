@@ -1,11 +1,11 @@
-package crew
+package dist
 
 import (
 	"slices"
 	"time"
 )
 
-// State is what has become of a part.
+// State is what has become of a subtask.
 type State string
 
 // The states. They are durable.
@@ -20,9 +20,9 @@ const (
 	Failed State = "failed"
 )
 
-// Part is a part as its row says.
-type Part struct {
-	// Number counts the parts of a job in key order, from 0.
+// Subtask is a subtask as its row says.
+type Subtask struct {
+	// Number counts the subtasks of a job in key order, from 0.
 	Number int64
 	State  State
 	// Wanted says that the job's owner wants it built now.
@@ -36,44 +36,44 @@ type Part struct {
 	Failures int64
 }
 
-// HeldBy says that the part is the member's, by the claim that made its epoch what it is.
-func (p *Part) HeldBy(member string, epoch int64) bool {
+// HeldBy says that the subtask is the member's, by the claim that made its epoch what it is.
+func (p *Subtask) HeldBy(member string, epoch int64) bool {
 	return p.State == Held && p.Holder == member && p.Epoch == epoch
 }
 
-// Claimed returns the part in the hands of a member.
-func (p *Part) Claimed(member string) Part {
+// Claimed returns the subtask in the hands of a member.
+func (p *Subtask) Claimed(member string) Subtask {
 	after := *p
 	after.State, after.Holder, after.Epoch = Held, member, p.Epoch+1
 	return after
 }
 
-// Released returns the part as its holder leaves it: done, failed, or open.
-func (p *Part) Released(to State) Part {
+// Released returns the subtask as its holder leaves it: done, failed, or open.
+func (p *Subtask) Released(to State) Subtask {
 	after := *p
 	after.State = to
 	return after
 }
 
-// Claimant is a member that looks for a part.
+// Claimant is a member that looks for a subtask.
 type Claimant struct {
 	Member string
-	// Holds says that the member knows of a part that it holds: it looks for another one, to
+	// Holds says that the member knows of a subtask that it holds: it looks for another one, to
 	// build it together with that. Nil says that it holds none.
 	Holds func(number int64) bool
-	// MaxNodes is how many members may hold parts of the job at one time.
+	// MaxNodes is how many members may hold subtasks of the job at one time.
 	MaxNodes int
-	// Last is the part that the member has claimed before, -1 if none: the next one in key
+	// Last is the subtask that the member has claimed before, -1 if none: the next one in key
 	// order is the best for it, because what it imports lies beside what it has imported.
 	Last int64
-	// Avoid says that the member has failed with a part a moment ago; nil avoids none.
+	// Avoid says that the member has failed with a subtask a moment ago; nil avoids none.
 	Avoid func(number int64) bool
 }
 
-// Choose returns the part of a job that a member claims, if there is one. It holds no more
-// parts at a time than its share, so that a quick one leaves others what they come for. A
-// part that has failed before is built alone, so that no other one fails with it.
-func Choose(parts []Part, c Claimant) (chosen Part, ok bool) {
+// Choose returns the subtask of a job that a member claims, if there is one. It holds no more
+// subtasks at a time than its share, so that a quick one leaves others what they come for. A
+// subtask that has failed before is built alone, so that no other one fails with it.
+func Choose(parts []Subtask, c Claimant) (chosen Subtask, ok bool) {
 	held := 0
 	for _, p := range parts {
 		if p.State != Held || p.Holder != c.Member {
@@ -86,10 +86,10 @@ func Choose(parts []Part, c Claimant) (chosen Part, ok bool) {
 	}
 	if joins := c.Holds != nil; joins {
 		if held == 0 || held*c.MaxNodes >= len(parts) {
-			return Part{}, false
+			return Subtask{}, false
 		}
 	} else if held > 0 || len(Holders(parts)) >= c.MaxNodes {
-		return Part{}, false
+		return Subtask{}, false
 	}
 	for _, p := range parts {
 		if p.State != Open || !p.Wanted || c.Avoid != nil && c.Avoid(p.Number) || held > 0 && p.Failures > 0 {
@@ -102,10 +102,10 @@ func Choose(parts []Part, c Claimant) (chosen Part, ok bool) {
 	return chosen, ok
 }
 
-// Forgotten returns the parts that a member holds, does not know of, because the answers to
+// Forgotten returns the subtasks that a member holds, does not know of, because the answers to
 // its claims were lost, and will not claim again: those that are not wanted, and all if it may
-// build none. Whoever recalls parts waits until nobody holds one.
-func Forgotten(parts []Part, member string, knows func(number int64) bool, eligible bool) (forgotten []Part) {
+// build none. Whoever recalls subtasks waits until nobody holds one.
+func Forgotten(parts []Subtask, member string, knows func(number int64) bool, eligible bool) (forgotten []Subtask) {
 	for _, p := range parts {
 		if p.State == Held && p.Holder == member && !knows(p.Number) && !(p.Wanted && eligible) {
 			forgotten = append(forgotten, p)
@@ -114,8 +114,8 @@ func Forgotten(parts []Part, member string, knows func(number int64) bool, eligi
 	return forgotten
 }
 
-// Holders returns the members that hold parts, each once.
-func Holders(parts []Part) []string {
+// Holders returns the members that hold subtasks, each once.
+func Holders(parts []Subtask) []string {
 	var names []string
 	for _, p := range parts {
 		if p.State == Held && !slices.Contains(names, p.Holder) {
@@ -125,19 +125,19 @@ func Holders(parts []Part) []string {
 	return names
 }
 
-// Lost returns the parts whose holders are not among the members.
-func Lost(parts []Part, members map[string]bool) []Part {
-	return slices.DeleteFunc(slices.Clone(parts), func(p Part) bool { return p.State != Held || members[p.Holder] })
+// Lost returns the subtasks whose holders are not among the members.
+func Lost(parts []Subtask, members map[string]bool) []Subtask {
+	return slices.DeleteFunc(slices.Clone(parts), func(p Subtask) bool { return p.State != Held || members[p.Holder] })
 }
 
 const (
-	// maxFences is how often nodes may be lost that build parts of a job.
+	// maxFences is how often nodes may be lost that build subtasks of a job.
 	maxFences = 12
 	// minFencePause and maxFencePause bound the time between two fences.
 	minFencePause, maxFencePause = 2 * time.Second, 10 * time.Minute
 )
 
-// FencePause is how long the parts of a node that is lost stay with it after so many fences
+// FencePause is how long the subtasks of a node that is lost stay with it after so many fences
 // for other ones, if it is worth going on at all. A fence doubles the regions of an index for
 // about an hour, and a node that dies of what it builds comes back and claims again.
 func FencePause(fences int) (pause time.Duration, ok bool) {
@@ -161,12 +161,12 @@ func TakeoverPause(n int64) time.Duration {
 }
 
 // AllDone says that there is nothing left to build.
-func AllDone(parts []Part) bool {
-	return !slices.ContainsFunc(parts, func(p Part) bool { return p.State != Done })
+func AllDone(parts []Subtask) bool {
+	return !slices.ContainsFunc(parts, func(p Subtask) bool { return p.State != Done })
 }
 
-// Failures is how often attempts at the parts have failed.
-func Failures(parts []Part) (n int64) {
+// Failures is how often attempts at the subtasks have failed.
+func Failures(parts []Subtask) (n int64) {
 	for _, p := range parts {
 		n += p.Failures
 	}
@@ -176,15 +176,15 @@ func Failures(parts []Part) (n int64) {
 const (
 	// partsPerNode lets a node that is faster, or joins later, do more than others.
 	partsPerNode = 4
-	// largeParts is how many parts of the least size make a table so large that nodes may
-	// join while it is built: 16 GiB by default. What parts import overlaps, so that the
+	// largeParts is how many subtasks of the least size make a table so large that nodes may
+	// join while it is built: 16 GiB by default. What subtasks import overlaps, so that the
 	// stores have to merge it, which is of no use to a node that builds them all.
 	largeParts = 256
 	// maxParts bounds the rows of a job.
 	maxParts = 256
 )
 
-// Count is how many parts a table of about so many bytes is cut into for so many nodes, if
+// Count is how many subtasks a table of about so many bytes is cut into for so many nodes, if
 // none is to be much smaller than partBytes; 0 says that it is not worth dividing. members
 // tells how many nodes there are now, and is asked only where that matters: those that join
 // are of use to large tables.

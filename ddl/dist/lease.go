@@ -1,4 +1,4 @@
-package ddl
+package dist
 
 import (
 	"context"
@@ -22,12 +22,12 @@ const (
 	leaveTimeout = 2 * time.Second
 )
 
-// lease is a time during which this node may have jobs: as long as it is a member of
+// Lease is a time during which this node may have jobs: as long as it is a member of
 // the cluster under one name, or always if there is no cluster.
-type lease struct {
+type Lease struct {
 	member member.Member // nil without a cluster
 	// Ctx ends with it.
-	ctx context.Context
+	Ctx context.Context
 	end context.CancelFunc
 	// executors build subtasks of jobs in it.
 	executors sync.WaitGroup
@@ -46,9 +46,9 @@ type idleJob struct {
 // abandonedAfter is for how long nothing runs a job before that is no accident of timing.
 const abandonedAfter = 3 * time.Second
 
-// abandoned says that the node is a job's owner and does not run it: the answer to the
+// Abandoned says that the node is a job's owner and does not run it: the answer to the
 // transaction that made it the owner was lost, or the goroutine of the job has ended by mistake.
-func (in *lease) abandoned(r *job.Record) bool {
+func (in *Lease) Abandoned(r *job.Record) bool {
 	if seen, ok := in.idle[r.ID]; ok && seen.revision == r.Revision {
 		return time.Since(seen.since) >= abandonedAfter
 	}
@@ -63,19 +63,19 @@ const storeTimeout = 30 * time.Second
 // errLeaseExpired is why a member leaves.
 var errLeaseExpired = errors.New("ddl: the store has not answered for too long")
 
-// renew notes that the store has answered.
-func (in *lease) renew() {
+// Renew notes that the store has answered.
+func (in *Lease) Renew() {
 	now := time.Now()
 	in.lastRenewal.Store(&now)
 }
 
-// forget ends the suspicion that a job is abandoned.
-func (in *lease) forget(jobID int64) { delete(in.idle, jobID) }
+// Forget ends the suspicion that a job is abandoned.
+func (in *Lease) Forget(jobID int64) { delete(in.idle, jobID) }
 
 // watch ends the lease when the node is no member any more, when stop is closed, or when the
 // store does not answer, with errLeaseExpired: then the node leaves at once, also while requests to the
 // store are pending, so that others need not wait for the node.
-func (in *lease) watch(stop <-chan struct{}) (err error) {
+func (in *Lease) watch(stop <-chan struct{}) (err error) {
 	defer in.end()
 	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
@@ -90,7 +90,7 @@ func (in *lease) watch(stop <-chan struct{}) (err error) {
 		if time.Since(*in.lastRenewal.Load()) < storeTimeout {
 			continue
 		}
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(in.ctx), leaveTimeout)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(in.Ctx), leaveTimeout)
 		defer cancel()
 		if err := in.member.Leave(ctx); err != nil {
 			return errors.Join(errLeaseExpired, err)
@@ -99,21 +99,21 @@ func (in *lease) watch(stop <-chan struct{}) (err error) {
 	}
 }
 
-// name is what the records of the lease's jobs name as their owner.
-func (in *lease) name() string {
+// Name is what the records of the lease's jobs name as their owner.
+func (in *Lease) Name() string {
 	if in.member == nil {
 		return ""
 	}
 	return in.member.Name()
 }
 
-// alive says that jobs are still the node's. It reads the clock.
-func (in *lease) alive() bool { return in.member == nil || in.member.Alive() }
+// Alive says that jobs are still the node's. It reads the clock.
+func (in *Lease) Alive() bool { return in.member == nil || in.member.Alive() }
 
-// permit fails with records.ErrLost if the node may not be a member of the cluster by now. It reads the
+// Permit fails with records.ErrLost if the node may not be a member of the cluster by now. It reads the
 // clock.
-func (in *lease) permit() error {
-	if !in.alive() {
+func (in *Lease) Permit() error {
+	if !in.Alive() {
 		return records.ErrLost
 	}
 	return nil

@@ -1,4 +1,4 @@
-package ddl
+package dist
 
 import (
 	"context"
@@ -8,23 +8,22 @@ import (
 	"time"
 
 	"fastddl/backfill"
-	"fastddl/ddl/crew"
 	"fastddl/ddl/job"
 	"fastddl/ddl/records"
 	"fastddl/ddl/session"
 	"fastddl/internal/sleep"
 )
 
-// returned is a part as it is given back.
+// returned is a subtask as it is given back.
 type returned struct {
-	*heldPart
-	to crew.State
+	*heldSubtask
+	to State
 	// result, if it is not nil, is kept, and err is what the attempt has failed with.
 	result any
 	err    error
 }
 
-// giveBack gives the parts back, and tries that until they are no longer the node's.
+// giveBack gives the subtasks back, and tries that until they are no longer the node's.
 func (h *executor) giveBack(held *holding, parts []returned) error {
 	results := make([]any, len(parts))
 	for i, p := range parts {
@@ -37,9 +36,9 @@ func (h *executor) giveBack(held *holding, parts []returned) error {
 		}
 		results[i] = data
 	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(h.in.ctx))
+	ctx, cancel := context.WithCancel(context.WithoutCancel(h.in.Ctx))
 	defer cancel()
-	defer context.AfterFunc(h.in.ctx, func() { // when it is leaving there is not much time
+	defer context.AfterFunc(h.in.Ctx, func() { // when it is leaving there is not much time
 		time.AfterFunc(leaveTimeout, cancel)
 	})()
 	for attempt := int64(1); ; attempt++ {
@@ -53,18 +52,18 @@ func (h *executor) giveBack(held *holding, parts []returned) error {
 		})
 		if err == nil {
 			h.n.nudgeSubtasks()
-			h.n.opts.cluster.Notify(ctx)
+			h.n.opts.Cluster.Notify(ctx)
 			return nil
 		}
-		if errors.Is(err, records.ErrLost) || !h.in.alive() || !sleep.For(ctx, job.Backoff(attempt)) {
+		if errors.Is(err, records.ErrLost) || !h.in.Alive() || !sleep.For(ctx, job.Backoff(attempt)) {
 			return err
 		}
 	}
 }
 
-// putBack writes the row of one part.
+// putBack writes the row of one subtask.
 func (h *executor) putBack(x *session.Txn, held *holding, p returned, result any, first bool) error {
-	if err := setPart(x, h.jobID, p.Released(p.to)); err != nil {
+	if err := setHolder(x, h.jobID, p.Released(p.to)); err != nil {
 		return err
 	}
 	rows, imported, percent := held.shown.of(first)
@@ -73,29 +72,29 @@ func (h *executor) putBack(x *session.Txn, held *holding, p returned, result any
 	}
 	var text any
 	if p.err != nil {
-		text = session.Shortened(job.TextForAll(p.err), maxPartError)
+		text = session.Shortened(job.TextForAll(p.err), maxErrorText)
 	}
 	return x.Exec(`UPDATE mysql.fastddl_build_parts SET result = %?, error = %?, row_count = %?, imported_rows = %?, percent = %?
 		WHERE job_id = %? AND part = %?`, result, text, rows, imported, percent, h.jobID, p.Number)
 }
 
-// maxPartError is the number of bytes of an error that a part's row shows.
-const maxPartError = 4096
+// maxErrorText is the number of bytes of an error that a subtask's row shows.
+const maxErrorText = 4096
 
-// noteFailure keeps this node from a part for a while. Other nodes may take it at once.
-func (n *node) noteFailure(jobID, number int64, avoid time.Duration) {
+// noteFailure keeps this node from a subtask for a while. Other nodes may take it at once.
+func (n *Node) noteFailure(jobID, number int64, avoid time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.trouble.Failed(time.Now(), jobID, number, avoid)
 }
 
-func (n *node) noteSuccess(jobID int64) {
+func (n *Node) noteSuccess(jobID int64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.trouble.Succeeded(jobID)
 }
 
-func (n *node) avoids(jobID, number int64) bool {
+func (n *Node) avoids(jobID, number int64) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.trouble.Avoids(time.Now(), jobID, number)

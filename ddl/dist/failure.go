@@ -1,4 +1,4 @@
-package ddl
+package dist
 
 import (
 	"encoding/json"
@@ -12,33 +12,33 @@ import (
 	"fastddl/kv"
 )
 
-// duplicatesAtS is the error of a backfill that has found rows with equal values at
+// DuplicatesError is the error of a backfill that has found rows with equal values at
 // S. That is the verdict only if they have them still: values that are handed from
 // row to row must not fail a job.
-type duplicatesAtS struct {
+type DuplicatesError struct {
 	error  // 1062, permanent
-	groups []*ingest.DuplicateGroup
+	Groups []*ingest.DuplicateGroup
 }
 
-// newDuplicates returns err, which is of rows with equal values, with these rows.
-func newDuplicates(err error, groups []*ingest.DuplicateGroup) error {
-	return &duplicatesAtS{err, groups}
+// NewDuplicatesError returns err, which is of rows with equal values, with these rows.
+func NewDuplicatesError(err error, groups []*ingest.DuplicateGroup) error {
+	return &DuplicatesError{err, groups}
 }
 
 // Unwrap returns the error without the rows.
-func (e *duplicatesAtS) Unwrap() error { return e.error }
+func (e *DuplicatesError) Unwrap() error { return e.error }
 
 // groupsOf returns the conflicting rows named by err.
 func groupsOf(err error) []*ingest.DuplicateGroup {
-	var dup *duplicatesAtS
+	var dup *DuplicatesError
 	if errors.As(err, &dup) {
-		return dup.groups
+		return dup.Groups
 	}
 	return nil
 }
 
-// partFailure is the error of a part that cannot be built, as its row holds it.
-type partFailure struct {
+// failure is the error of a subtask that cannot be built, as its row holds it.
+type failure struct {
 	Error *terror.Error `json:"error"`
 	// Shown, Duplicates and Rows are those of a verdict on the rows.
 	Shown      *terror.Error            `json:"shown,omitempty"`
@@ -50,8 +50,8 @@ type partFailure struct {
 }
 
 // failureOf describes err, which is permanent, or says that the snapshot is lost.
-func failureOf(err error) partFailure {
-	f := partFailure{Error: job.ErrorOf(err), Groups: groupsOf(err), TooOld: errors.Is(err, kv.ErrSnapshotTooOld)}
+func failureOf(err error) failure {
+	f := failure{Error: job.ErrorOf(err), Groups: groupsOf(err), TooOld: errors.Is(err, kv.ErrSnapshotTooOld)}
 	var rows *job.RowsError
 	if errors.As(err, &rows) {
 		f.Duplicates, f.Rows = rows.Duplicates, rows.Rows
@@ -63,7 +63,7 @@ func failureOf(err error) partFailure {
 }
 
 // err is the error that the failure was made of, as far as others look at it.
-func (f *partFailure) err() error {
+func (f *failure) err() error {
 	if f.TooOld {
 		return fmt.Errorf("%w: %s", kv.ErrSnapshotTooOld, f.Error.GetMsg())
 	}
@@ -79,14 +79,14 @@ func (f *partFailure) err() error {
 		err = rows
 	}
 	if err = job.Permanent(err); len(f.Groups) > 0 {
-		err = newDuplicates(err, f.Groups)
+		err = NewDuplicatesError(err, f.Groups)
 	}
 	return err
 }
 
-// partError returns the error of a part that has failed.
-func partError(p part) error {
-	var f partFailure
+// subtaskError returns the error of a subtask that has failed.
+func subtaskError(p storedSubtask) error {
+	var f failure
 	if err := json.Unmarshal(p.outcome, &f); err != nil {
 		return fmt.Errorf("decode the error of part %d: %w", p.Number, err)
 	}

@@ -1,4 +1,4 @@
-package ddl
+package dist
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
-	"fastddl/ddl/crew"
 	"fastddl/ddl/job"
 	"fastddl/ddl/member"
 	"fastddl/ddl/session"
@@ -28,25 +27,25 @@ func (emptyCluster) Members(context.Context) (map[string]bool, error) { return n
 // fakeJob is a job that is fenced off as far as its context lets.
 type fakeJob struct{ r *job.Record }
 
-func (j fakeJob) record() *job.Record { return j.r }
-func (j fakeJob) setWait(string)      {}
-func (j fakeJob) inLockedTxn(ctx context.Context, _ func(x *session.Txn) error) error {
+func (j fakeJob) Record() *job.Record { return j.r }
+func (j fakeJob) SetWait(string)      {}
+func (j fakeJob) InLockedTxn(ctx context.Context, _ func(x *session.Txn) error) error {
 	return context.Cause(ctx)
 }
 
-func (j fakeJob) fenceOnce(ctx context.Context, _ kv.Fencer, _ *job.Record) error {
+func (j fakeJob) FenceOnce(ctx context.Context, _ kv.Fencer, _ *job.Record) error {
 	return context.Cause(ctx)
 }
 
-// A job is undone when the nodes that build its parts have been lost too often. Undoing it has to
-// fence them off all the same, once more, or it would wait for their parts for ever.
+// A job is undone when the nodes that build its subtasks have been lost too often. Undoing it has to
+// fence them off all the same, once more, or it would wait for their subtasks for ever.
 func TestLastFence(t *testing.T) {
 	stopped := errors.New("stopped before the fence")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(stopped)
-	node := newNode(nodeOptions{builds: fencingStore{}, cluster: emptyCluster{}, logger: zap.NewNop()})
-	s := &scheduler{node: node, id: 7, job: fakeJob{r: &job.Record{ID: 7, Step: job.StepSnapshot}}, fences: 12}
-	parts := []crew.Part{{State: crew.Held, Wanted: true, Holder: "gone/1", Epoch: 1}}
+	node := NewNode(Options{Builds: fencingStore{}, Cluster: emptyCluster{}, Logger: zap.NewNop()})
+	s := &Scheduler{node: node, id: 7, job: fakeJob{r: &job.Record{ID: 7, Step: job.StepSnapshot}}, fences: 12}
+	parts := []Subtask{{State: Held, Wanted: true, Holder: "gone/1", Epoch: 1}}
 
 	err := s.reopenLost(ctx, parts, true)
 	require.True(t, job.IsPermanent(err))
@@ -57,18 +56,18 @@ func TestLastFence(t *testing.T) {
 	require.False(t, job.IsPermanent(err))
 }
 
-// A node does not build parts whose meaning it may not know.
+// A node does not build subtasks whose meaning it may not know.
 func TestPartsOfLaterVersions(t *testing.T) {
-	h := &executor{n: &node{}, in: &lease{}}
+	h := &executor{n: &Node{}, in: &Lease{}}
 	require.True(t, h.eligible(&job.Record{Protocol: job.Protocol}))
 	require.True(t, h.eligible(&job.Record{}), "of before there was a protocol")
 	require.False(t, h.eligible(&job.Record{Protocol: job.Protocol + 1}))
 }
 
-// A job that a node of an earlier version has queued may have such nodes compare parts of it.
+// A job that a node of an earlier version has queued may have such nodes compare subtasks of it.
 func TestEarlierNodesGetPartsThatTheyKnow(t *testing.T) {
 	for protocol, sums := range map[int]bool{0: false, 2: false, job.Protocol: true} {
-		c := &distBuild{record: &job.Record{Protocol: protocol}}
+		c := &build{record: &job.Record{Protocol: protocol}}
 		require.Equal(t, sums, c.SumsInStore(), "protocol %d", protocol)
 	}
 }

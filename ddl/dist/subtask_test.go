@@ -1,4 +1,4 @@
-package crew
+package dist
 
 import (
 	"fmt"
@@ -14,7 +14,7 @@ import (
 )
 
 func TestChoose(t *testing.T) {
-	parts := []Part{
+	parts := []Subtask{
 		{Number: 0, State: Done, Wanted: true},
 		{Number: 1, State: Held, Wanted: true, Holder: "a", Epoch: 1},
 		{Number: 2, State: Open, Wanted: true},
@@ -66,22 +66,22 @@ func TestCount(t *testing.T) {
 	require.Equal(t, 12, Count(largeParts*part, part, 3, nobody))
 }
 
-// history is a job whose parts members claim, build, lose and give back in any order. It
+// history is a job whose subtasks members claim, build, lose and give back in any order. It
 // knows more than the rows do: who really builds what.
 type history struct {
 	t        *testing.T
 	r        *rand.Rand
-	parts    []Part
+	parts    []Subtask
 	maxNodes int
 	members  map[string]bool
-	building map[string][]Part // by member: what it believes to hold
-	late     map[string][]Part // what members that are gone believe
-	fenced   map[string]bool   // those whose imports are refused
+	building map[string][]Subtask // by member: what it believes to hold
+	late     map[string][]Subtask // what members that are gone believe
+	fenced   map[string]bool      // those whose imports are refused
 	halted   bool
 	next     int
 }
 
-// TestRandomHistories: whatever happens in whatever order, each part has one builder
+// TestRandomHistories: whatever happens in whatever order, each subtask has one builder
 // whose imports are taken, a late one writes nothing, nobody builds after a halt, and in
 // the end everything is built.
 func TestRandomHistories(t *testing.T) {
@@ -104,10 +104,10 @@ func TestRandomHistories(t *testing.T) {
 func newHistory(t *testing.T, r *rand.Rand) *history {
 	h := &history{
 		t: t, r: r, maxNodes: 1 + r.IntN(4),
-		members: make(map[string]bool), building: make(map[string][]Part), late: make(map[string][]Part), fenced: make(map[string]bool),
+		members: make(map[string]bool), building: make(map[string][]Subtask), late: make(map[string][]Subtask), fenced: make(map[string]bool),
 	}
 	for i := range int64(1 + r.IntN(8)) {
-		h.parts = append(h.parts, Part{Number: i, State: Open, Wanted: true})
+		h.parts = append(h.parts, Subtask{Number: i, State: Open, Wanted: true})
 	}
 	return h
 }
@@ -140,12 +140,12 @@ func (h *history) step() {
 	}
 }
 
-// claim has a member take its first part, or another one. It may not hear that it has.
+// claim has a member take its first subtask, or another one. It may not hear that it has.
 func (h *history) claim(m string) {
 	c := Claimant{Member: m, MaxNodes: h.maxNodes, Last: int64(h.r.IntN(9)) - 1}
 	if len(h.building[m]) > 0 {
 		c.Holds = func(n int64) bool {
-			return slices.ContainsFunc(h.building[m], func(p Part) bool { return p.Number == n })
+			return slices.ContainsFunc(h.building[m], func(p Subtask) bool { return p.Number == n })
 		}
 	}
 	p, ok := Choose(h.parts, c)
@@ -171,7 +171,7 @@ func (h *history) leave(to State) {
 		return
 	}
 	if m := pick(h.r, h.late); m != "" {
-		lost := func(p Part) bool { return !h.parts[p.Number].HeldBy(m, p.Epoch) }
+		lost := func(p Subtask) bool { return !h.parts[p.Number].HeldBy(m, p.Epoch) }
 		if !slices.ContainsFunc(h.late[m], lost) { // it was quicker than the owner
 			for _, p := range h.late[m] {
 				h.parts[p.Number] = h.parts[p.Number].Released(to)

@@ -1,4 +1,4 @@
-package ddl
+package dist
 
 import (
 	"context"
@@ -13,17 +13,17 @@ import (
 )
 
 const (
-	// executorInterval is how often a node looks whether a part that it builds is still its
+	// executorInterval is how often a node looks whether a subtask that it builds is still its
 	// own and wanted, and under which settings.
 	executorInterval = 400 * time.Millisecond
-	// partReportInterval is how often it shows how far it is.
-	partReportInterval = time.Second
+	// reportInterval is how often it shows how far it is.
+	reportInterval = time.Second
 	// maxReason is the number of bytes of a reason that are shown.
 	maxReason = 1024
 )
 
-// partView is what is shown of a part that is being built.
-type partView struct {
+// progressView is what is shown of a subtask that is being built.
+type progressView struct {
 	mu       sync.Mutex
 	stage    string
 	progress event.Progress
@@ -31,7 +31,7 @@ type partView struct {
 
 // bus returns a bus whose reports of progress come here, and all other events go to the
 // node's.
-func (v *partView) bus(node *event.Bus) (bus *event.Bus, unsubscribe func()) {
+func (v *progressView) bus(node *event.Bus) (bus *event.Bus, unsubscribe func()) {
 	bus = new(event.Bus)
 	return bus, bus.Subscribe(func(e event.Event) {
 		v.mu.Lock()
@@ -47,9 +47,9 @@ func (v *partView) bus(node *event.Bus) (bus *event.Bus, unsubscribe func()) {
 	})
 }
 
-// of is how much is read and imported of a part: the rows of all parts are the first one's,
+// of is how much is read and imported of a subtask: the rows of all subtasks are the first one's,
 // and the percentage is that of each.
-func (v *partView) of(first bool) (rows, imported int64, percent float64) {
+func (v *progressView) of(first bool) (rows, imported int64, percent float64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	p := v.progress
@@ -63,24 +63,24 @@ func (v *partView) of(first bool) (rows, imported int64, percent float64) {
 }
 
 // now is the stage and the speed of reading.
-func (v *partView) now() (stage string, rowsPerSecond float64) {
+func (v *progressView) now() (stage string, rowsPerSecond float64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.stage, v.progress.RowsPerSecond
 }
 
 // watch looks after what is being built, until ctx ends and stop has returned: it shows how
-// far that is, follows the job's settings, and ends the build when a part is not wanted any
+// far that is, follows the job's settings, and ends the build when a subtask is not wanted any
 // more, or not this node's.
 func (h *executor) watch(ctx context.Context, cancel context.CancelCauseFunc, held *holding) (stop func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = h.n.opts.contain("the watch of a part", func() error {
+		_ = h.n.opts.Contain("the watch of a part", func() error {
 			var reported time.Time
 			for {
 				nudged := h.n.nudged()
-				report := time.Since(reported) >= partReportInterval
+				report := time.Since(reported) >= reportInterval
 				if report {
 					reported = time.Now()
 				}
@@ -96,11 +96,11 @@ func (h *executor) watch(ctx context.Context, cancel context.CancelCauseFunc, he
 	return func() { <-done }
 }
 
-// look fails with records.ErrLost or errHalted if a part is not to be built by this node. The next look
+// look fails with records.ErrLost or errHalted if a subtask is not to be built by this node. The next look
 // makes up for other errors.
 func (h *executor) look(ctx context.Context, held *holding, report bool) error {
 	parts := held.all() // before the transaction: it would not see that a later one is claimed
-	return h.n.opts.sessions.InTxn(ctx, func(x *session.Txn) error {
+	return h.n.opts.Sessions.InTxn(ctx, func(x *session.Txn) error {
 		r, settings, err := records.Read(x, h.jobID)
 		if err != nil {
 			return err
@@ -109,13 +109,13 @@ func (h *executor) look(ctx context.Context, held *holding, report bool) error {
 			return records.ErrLost
 		}
 		for i, p := range parts {
-			now, err := partOf(x, h.jobID, p.Number)
+			now, err := readSubtask(x, h.jobID, p.Number)
 			switch {
 			case err != nil:
 				return err
 			case now == nil || !now.HeldBy(p.Holder, p.Epoch):
 				return records.ErrLost
-			case !now.Wanted || !wantsParts(r, held.snapshotTS):
+			case !now.Wanted || !wantsSubtasks(r, held.snapshotTS):
 				return errHalted
 			}
 			if !report {
@@ -125,18 +125,18 @@ func (h *executor) look(ctx context.Context, held *holding, report bool) error {
 				return err
 			}
 		}
-		if s := liveSettings(settings); s != held.live.Get() {
+		if s := LiveSettings(settings); s != held.live.Get() {
 			held.live.Set(s)
 		}
 		return nil
 	})
 }
 
-// show writes how far a part is.
-func (h *executor) show(x *session.Txn, held *holding, p *heldPart, first bool) error {
+// show writes how far a subtask is.
+func (h *executor) show(x *session.Txn, held *holding, p *heldSubtask, first bool) error {
 	rows, imported, percent := held.shown.of(first)
 	stage, speed := held.shown.now()
-	now := h.n.opts.builder.Held(h.jobID)
+	now := h.n.opts.Builder.Held(h.jobID)
 	if !first {
 		speed, now.Workers = 0, 0
 	}

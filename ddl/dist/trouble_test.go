@@ -1,4 +1,4 @@
-package crew
+package dist
 
 import (
 	"testing"
@@ -8,7 +8,7 @@ import (
 )
 
 // A node that fails with whatever it takes is at fault itself: it fails at most once a
-// minute in the end, not once for each part.
+// minute in the end, not once for each subtask.
 func TestTroubleOfANode(t *testing.T) {
 	var trouble Trouble
 	const parts, hours = 100, 2
@@ -29,7 +29,7 @@ func TestTroubleOfANode(t *testing.T) {
 	require.False(t, trouble.Avoids(now, 7, 98))
 }
 
-// A part that cannot be built keeps no node from the others.
+// A subtask that cannot be built keeps no node from the others.
 func TestTroubleOfAPart(t *testing.T) {
 	var trouble Trouble
 	var now time.Time

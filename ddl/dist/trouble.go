@@ -1,4 +1,4 @@
-package crew
+package dist
 
 import (
 	"maps"
@@ -7,7 +7,7 @@ import (
 
 const (
 	// tolerated is how many attempts of a node may end in failure, one after the other,
-	// before it is taken to be the node that is at fault, and not a part.
+	// before it is taken to be the node that is at fault, and not a subtask.
 	tolerated = 2
 	// The node leaves the job to others for minRest then, twice as long after each further
 	// failure, up to maxRest: what ails it may be over, and all failures together count
@@ -16,29 +16,29 @@ const (
 	maxRest = time.Minute
 )
 
-// Trouble remembers what this node has failed with of late, so that others get the parts
+// Trouble remembers what this node has failed with of late, so that others get the subtasks
 // that it cannot build, and one node does not use up the failures that a job may have. The
 // zero value is ready for use.
 type Trouble struct {
-	parts map[partKey]time.Time // by part: until when it is left to others
+	parts map[subtaskKey]time.Time // by subtask: until when it is left to others
 	jobs  map[int64]jobTrouble
 }
 
-type partKey struct{ job, part int64 }
+type subtaskKey struct{ job, part int64 }
 
 type jobTrouble struct {
 	failures int // since the last success
 	until    time.Time
 }
 
-// Failed notes that an attempt at a part has failed now; the part is avoided for a while.
+// Failed notes that an attempt at a subtask has failed now; the subtask is avoided for a while.
 func (t *Trouble) Failed(now time.Time, jobID, part int64, avoid time.Duration) {
 	if t.parts == nil {
-		t.parts, t.jobs = make(map[partKey]time.Time), make(map[int64]jobTrouble)
+		t.parts, t.jobs = make(map[subtaskKey]time.Time), make(map[int64]jobTrouble)
 	}
-	maps.DeleteFunc(t.parts, func(_ partKey, until time.Time) bool { return !now.Before(until) })
+	maps.DeleteFunc(t.parts, func(_ subtaskKey, until time.Time) bool { return !now.Before(until) })
 	maps.DeleteFunc(t.jobs, func(_ int64, j jobTrouble) bool { return now.Sub(j.until) > 10*maxRest })
-	t.parts[partKey{jobID, part}] = now.Add(avoid)
+	t.parts[subtaskKey{jobID, part}] = now.Add(avoid)
 	j := t.jobs[jobID]
 	j.until = now
 	if j.failures++; j.failures > tolerated {
@@ -47,12 +47,12 @@ func (t *Trouble) Failed(now time.Time, jobID, part int64, avoid time.Duration) 
 	t.jobs[jobID] = j
 }
 
-// Succeeded notes that this node has built parts of a job.
+// Succeeded notes that this node has built subtasks of a job.
 func (t *Trouble) Succeeded(jobID int64) {
 	delete(t.jobs, jobID)
 }
 
-// Avoids says whether this node leaves a part to others at the moment.
+// Avoids says whether this node leaves a subtask to others at the moment.
 func (t *Trouble) Avoids(now time.Time, jobID, part int64) bool {
-	return now.Before(t.parts[partKey{jobID, part}]) || now.Before(t.jobs[jobID].until)
+	return now.Before(t.parts[subtaskKey{jobID, part}]) || now.Before(t.jobs[jobID].until)
 }

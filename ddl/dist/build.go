@@ -1,0 +1,187 @@
+package dist
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"fastddl/backfill"
+	"fastddl/config"
+	"fastddl/ddl/job"
+	"fastddl/ddl/records"
+	"fastddl/ddl/session"
+	"fastddl/internal/sleep"
+)
+
+// build divides one build, or comparison, of a job.
+type build struct {
+	s      *Scheduler
+	record *job.Record
+}
+
+// Build implements backfill.Crew.
+func (c *build) Build(ctx context.Context, w backfill.SharedWork) (results []backfill.PartResult, shared bool, err error) {
+	if shared, err = c.begin(ctx, w); err != nil || !shared {
+		return nil, shared, err
+	}
+	defer c.s.job.SetWait("")
+	parts, err := c.await(ctx, w)
+	if err != nil {
+		return nil, true, err
+	}
+	c.s.out = false // what is done stays so: no node is to be recalled
+	results, err = loadResults(ctx, c.s.node.opts.Sessions, c.s.id, w, len(parts))
+	return results, true, err
+}
+
+// sumsProtocol is the first one whose nodes know subtasks of a comparison of which the store sums the entries up. A
+// job that was queued by an earlier one may have nodes of that.
+const sumsProtocol = 3
+
+// SumsInStore implements backfill.Crew.
+func (c *build) SumsInStore() bool { return c.record.Protocol >= sumsProtocol }
+
+// begin makes the subtasks known to all nodes, those of an earlier attempt if there are any.
+func (c *build) begin(ctx context.Context, w backfill.SharedWork) (shared bool, err error) {
+	defer func() {
+		if shared || err != nil {
+			c.s.out = true // what has failed may have been written
+		}
+	}()
+	node := c.s.node
+	n := Count(w.Bytes, float64(node.opts.Globals.Int(config.PartSize)), c.record.Nodes.Max, func() int { return c.members(ctx) })
+	if n == 0 && w.Compare {
+		return false, nil
+	}
+	if n == 0 {
+		parts, err := loadSubtasks(ctx, c.s.node.opts.Sessions, c.s.id)
+		if err != nil || !slices.ContainsFunc(parts, c.of(w)) {
+			return false, err
+		}
+	}
+	var other bool
+	err = c.s.job.InLockedTxn(ctx, func(x *session.Txn) (err error) {
+		other, err = c.divide(x, w, n)
+		return err
+	})
+	if err == nil && other {
+		if err := c.s.Recall(ctx); err != nil {
+			return false, err
+		}
+		err = c.s.job.InLockedTxn(ctx, func(x *session.Txn) error {
+			if err := DeleteSubtasks(x, c.s.id); err != nil {
+				return err
+			}
+			return insertSubtasks(x, c.s.id, w, n)
+		})
+	}
+	if err != nil {
+		return false, fmt.Errorf("divide the build: %w", err)
+	}
+	node.startExecutor(c.s.in, c.s.id)
+	node.opts.Cluster.Notify(ctx)
+	return true, nil
+}
+
+// members is how many nodes there are, or as many as may build if that cannot be found out.
+func (c *build) members(ctx context.Context) int {
+	members, err := c.s.node.opts.Cluster.Members(ctx)
+	if err != nil {
+		c.s.node.opts.Logger.Info("cannot look how many nodes there are", zap.Int64("job", c.s.id), zap.Error(err))
+		return c.record.Nodes.Max
+	}
+	return len(members)
+}
+
+// of returns what tells subtasks of the work from those of other snapshots and rounds. A
+// comparison has none from before.
+func (c *build) of(w backfill.SharedWork) func(storedSubtask) bool {
+	return func(p storedSubtask) bool { return !w.Compare && p.snapshotTS == w.TS && p.round == w.Round }
+}
+
+// divide cuts the build into n subtasks, or wants those that it was cut into before. If there
+// are subtasks of something other it leaves them.
+func (c *build) divide(x *session.Txn, w backfill.SharedWork, n int) (other bool, err error) {
+	parts, err := readSubtasks(x, c.s.id)
+	switch {
+	case err != nil:
+		return false, err
+	case slices.ContainsFunc(parts, c.of(w)):
+		return false, wantSubtasks(x, c.s.id, parts)
+	case len(parts) > 0:
+		return true, nil
+	}
+	return false, insertSubtasks(x, c.s.id, w, n)
+}
+
+// await returns the subtasks when all are done, or the error of one that has failed.
+func (c *build) await(ctx context.Context, w backfill.SharedWork) ([]storedSubtask, error) {
+	n := c.s.node
+	var looked time.Time
+	parts, err := loadSubtasks(ctx, c.s.node.opts.Sessions, c.s.id)
+	if err != nil {
+		return nil, err
+	}
+	if len(parts) == 0 { // another owner has taken them away
+		return nil, records.ErrLost
+	}
+	for {
+		nudged := n.nudged()
+		if err := refreshSubtasks(ctx, c.s.node.opts.Sessions, c.s.id, parts); err != nil {
+			return nil, err
+		}
+		c.report(parts, w)
+		if at := slices.IndexFunc(parts, func(p storedSubtask) bool { return p.State == Failed }); at >= 0 {
+			return nil, subtaskError(parts[at])
+		}
+		all := bare(parts)
+		switch {
+		case AllDone(all):
+			return parts, nil
+		case Failures(all) > n.opts.Globals.Int(config.ErrorCountLimit):
+			return nil, job.Permanent(fmt.Errorf("parts of the build have failed too often, the last with: %s", lastError(parts)))
+		}
+		if time.Since(looked) >= membersInterval {
+			looked = time.Now()
+			if err := c.s.reopenLost(ctx, all, true); err != nil {
+				return nil, err
+			}
+		}
+		if !sleep.Unless(ctx, schedulerInterval, nudged) {
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// lastError is the error that one of the subtasks has met.
+func lastError(parts []storedSubtask) string {
+	for _, p := range slices.Backward(parts) {
+		if p.err != "" {
+			return p.err
+		}
+	}
+	return ""
+}
+
+// report adds up the progress of the subtasks.
+func (c *build) report(parts []storedSubtask, w backfill.SharedWork) {
+	var rows, imported int64
+	read := 0.0
+	for _, p := range parts {
+		rows += p.rows
+		imported += p.imported
+		read += p.percent / 100 / float64(len(parts))
+	}
+	w.Progress(rows, imported, read)
+	wait := ""
+	if len(Holders(bare(parts))) == 0 {
+		wait = "a node that builds its parts"
+		if text := lastError(parts); text != "" {
+			wait += ", after error: " + text
+		}
+	}
+	c.s.job.SetWait(wait)
+}
