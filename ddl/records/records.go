@@ -14,7 +14,7 @@ import (
 
 // Our own tables. They lie in schema mysql, so that they are not dropped by accident
 // and only those who may read it see the statements in them. These are ours alone;
-// others are for people, see report.go.
+// others are for people, see package status.
 var CreateTables = []string{
 	`CREATE TABLE IF NOT EXISTS mysql.fastddl_ddl_record (
 		job_id BIGINT NOT NULL PRIMARY KEY CLUSTERED,
