@@ -165,7 +165,7 @@ func (t *task) changeSchema(ctx context.Context, r *job.Record, to job.Step) (ou
 				return err
 			}
 			if table == nil {
-				after.SchemaVersion = 0 // there is nothing left to undo or to drop, and nobody to wait for
+				after.SchemaVersion = 0 // there is nothing left to undo or to drop, and no server to wait for
 				return nil
 			}
 		}
@@ -251,7 +251,7 @@ func (t *task) resumeHold(ctx context.Context) error {
 }
 
 // beginAgain goes back to before S, which is not held any more. The job does not go
-// on before this is recorded: nobody would notice again that S is lost.
+// on before this is recorded: nothing would notice again that S is lost.
 func (t *task) beginAgain(ctx context.Context, why error) error {
 	for attempt := int64(1); ; attempt++ {
 		if err := t.settle(ctx); err != nil {
@@ -314,10 +314,10 @@ func (t *task) backfill(ctx context.Context, r *job.Record, to job.Step) (outcom
 	}
 	t.tempFull = 0
 	if errors.Is(err, kv.ErrSnapshotTooOld) {
-		return outcome{}, errHoldLost // whatever the hold says
+		return outcome{}, errHoldLost // also if the hold is still renewed
 	}
 	if err != nil {
-		return t.secondLook(ctx, task, err)
+		return t.recheck(ctx, task, err)
 	}
 	return t.write(ctx, to, func(_ *session.Txn, after *job.Record) error {
 		after.RowCount, after.Counted, after.Deferred = result.Rows, result.Counted, result.Deferred
@@ -364,7 +364,7 @@ func zoneError(err error) error {
 	return job.Permanent(err)
 }
 
-// watched runs fn, and ends it if somebody takes the job, or its row in TiDB's queue,
+// watched runs fn, and ends it if another node takes the job, or its row in TiDB's queue is taken,
 // where the progress is shown meanwhile.
 func (t *task) watched(ctx context.Context, fn func(ctx context.Context) error) error {
 	return t.watchedBy(ctx, t.showProgress, fn)

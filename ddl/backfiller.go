@@ -30,7 +30,7 @@ type Backfiller interface {
 	Backfill(ctx context.Context, t BackfillTask) (backfill.Result, error)
 	// BackfillParts makes those of parts of the rows, and does not verify them.
 	BackfillParts(ctx context.Context, t dist.PartsTask) ([]backfill.PartResult, error)
-	// Compare tells what of the indexes is not as the rows at a snapshot want it.
+	// Compare returns where the indexes differ from the rows at a snapshot.
 	Compare(ctx context.Context, t CompareTask) (backfill.CompareResult, error)
 	// ChangesAgree says whether rows and indexes have changed alike since a snapshot.
 	ChangesAgree(ctx context.Context, t ChangesTask) (bool, error)
@@ -189,9 +189,9 @@ func (b *IndexBackfiller) buildError(ctx context.Context, t backfill.Task, err e
 	return err
 }
 
-// explainMismatch tells what is wrong if it is most likely not the store: TiDB evaluates a generated
-// column that is not stored by the settings of whoever writes the row. If they give it different values, one
-// row has two entries, whoever builds the index.
+// explainMismatch explains a mismatch that is most likely not the store's: TiDB evaluates a generated
+// column that is not stored by the settings of the session that writes the row. If they give it different values, one
+// row has two entries, also if TiDB builds the index.
 func explainMismatch(t backfill.Task, mismatch *backfill.MismatchError, err error) error {
 	for _, idx := range t.Indexes {
 		if idx.Name.O == mismatch.Index && isOnVirtual(t.Table, idx) && mismatch.Got.Entries > mismatch.Want.Entries {

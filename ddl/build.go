@@ -69,7 +69,7 @@ const killInterval = 20 * time.Millisecond
 // another node.
 //
 // KILL ends ctx as well as telling the session; only the session is listened to, since the
-// job's end has to be found out whatever comes.
+// job's end has to be found out in any case.
 func (d *DDL) Build(ctx context.Context, sctx sessionctx.Context, req Request) error {
 	ctx = context.WithoutCancel(ctx)
 	t, err := d.queue(ctx, sctx, req)
@@ -79,7 +79,7 @@ func (d *DDL) Build(ctx context.Context, sctx sessionctx.Context, req Request) e
 	done, elsewhere := t.done, (<-chan time.Time)(nil)
 	cancelled := new(atomic.Bool)
 	vars := sctx.GetSessionVars()
-	// From here on the schema may have changed, whatever comes.
+	// From here on the schema may have changed.
 	vars.StmtCtx.IsDDLJobInQueue = true
 	tick := time.NewTicker(killInterval)
 	defer tick.Stop()
@@ -231,7 +231,7 @@ func (d *DDL) queue(ctx context.Context, sctx sessionctx.Context, req Request) (
 	for _, arg := range req.Indexes {
 		r.Compare = r.Compare || arg.Unique
 	}
-	d.reports.Unreported(d.reports.Make(ctx)) // somebody may have dropped them
+	d.reports.Unreported(d.reports.Make(ctx)) // they may have been dropped
 	var in *dist.Lease
 	err := d.sessions.InTxn(ctx, func(t *session.Txn) error {
 		if err := schema.RefuseFlashback(t); err != nil {

@@ -34,8 +34,8 @@ const (
 	// listed; the next is clean unless a repair has failed, because no new defect arises after
 	// the drain but on keys that have one.
 	maxComparisons = 100
-	// maxRepairTries bounds the tries of one key in one round. A key that somebody
-	// has locked all the time is left to the next round.
+	// maxRepairTries bounds the tries of one key in one round. A key that is
+	// locked all the time is left to the next round.
 	maxRepairTries = 20
 	// rowLockWait is how long a repair waits for the lock of a row, in milliseconds.
 	rowLockWait = 1000
@@ -84,7 +84,7 @@ func (t *task) compare(ctx context.Context, r *job.Record, to job.Step) (outcome
 	})
 }
 
-// verifyBuild sends a job back to its S, whose entries nobody has summed up, because a comparison
+// verifyBuild sends a job back to its S, whose entries were not summed up, because a comparison
 // has found a difference. DML makes some that are right to repair; what a build has done
 // wrong is built again, not repaired key by key.
 func (t *task) verifyBuild(ctx context.Context, r *job.Record) (outcome, error) {
@@ -105,7 +105,7 @@ func (t *task) verifyBuild(ctx context.Context, r *job.Record) (outcome, error) 
 	})
 }
 
-// settleLocks makes records of what is left of locks of keys that somebody has locked before the
+// settleLocks makes records of what is left of locks of keys that transactions have locked before the
 // import and not written. Such a record can hide what was imported: a comparison sees that, but not what
 // is hidden later. Their transactions have ended with the drain, though a client that dies right after
 // the commit leaves its locks. Once is enough: who locks a key now finds what was imported. TiDB's DML
@@ -194,7 +194,7 @@ func verified(r *job.Record) backfill.Verified {
 	return backfill.Verified{TS: r.SnapshotTS, Rows: r.RowCount}
 }
 
-// built is what the job's indexes were built from, if nobody has verified them yet.
+// built is what the job's indexes were built from, if they are not verified yet.
 func built(r *job.Record) backfill.Built {
 	if !r.Deferred || len(r.Given) != len(r.IndexIDs) {
 		return backfill.Built{}
@@ -346,7 +346,7 @@ func (p *repairer) settleKey(ctx context.Context, store tidbkv.Storage, txn tidb
 		p.duplicates = append(p.duplicates, claims)
 	case !bytes.Equal(actual, diff.Actual):
 		// Somebody has written the key since the comparison. Its entry may be that of a row
-		// that is not locked here; the next comparison tells.
+		// that is not locked here; the next comparison shows it.
 	case diff.Rows == 0 && diff.Actual == nil: // what is hidden gets a tombstone over it
 		return true, txn.Delete(diff.Key)
 	case len(claims.Values) == 0 && actual != nil:
@@ -407,7 +407,7 @@ func entriesAt(encoder *backfill.RowEncoder, rowKey, row []byte, index int64, ke
 	return values, nil
 }
 
-// lockKeys locks keys in a pessimistic transaction, whatever was committed to them
+// lockKeys locks keys in a pessimistic transaction, also if they were written
 // since it began. wait is in milliseconds.
 func lockKeys(ctx context.Context, store tidbkv.Storage, txn tidbkv.Transaction, wait int64, keys ...tidbkv.Key) error {
 	if len(keys) == 0 {

@@ -47,8 +47,7 @@ func (d *DDL) lookup(id int64) *task {
 }
 
 // Cancel makes a job stop and undo what it has done. It returns when that is
-// certain to happen, not when it has happened. A job that is being undone already, for
-// whatever reason, need not be asked, as in TiDB.
+// certain to happen, not when it has happened. A job that is being undone already need not be asked, as in TiDB.
 func (d *DDL) Cancel(ctx context.Context, id int64) error {
 	err := d.ask(ctx, id, job.RequestCancel)
 	if dbterror.ErrCannotCancelDDLJob.Equal(err) && d.undone(ctx, id) {
@@ -57,7 +56,7 @@ func (d *DDL) Cancel(ctx context.Context, id int64) error {
 	return err
 }
 
-// undone says that a job is being undone, as far as can be told.
+// undone says that a job is being undone, as far as is known.
 func (d *DDL) undone(ctx context.Context, id int64) bool {
 	if t := d.lookup(id); t != nil {
 		return t.shown.Load().RollingBack()
@@ -95,8 +94,8 @@ func endedError(id int64, r job.Request) error {
 // Alteration is what ADMIN ALTER DDL JOBS changes of a job.
 type Alteration = records.Alteration
 
-// Alter changes the settings of a job, durably and at once, whatever it does or
-// waits for.
+// Alter changes the settings of a job, durably and at once, whether it works or
+// waits.
 func (d *DDL) Alter(ctx context.Context, id int64, a Alteration) error {
 	err := d.deliver(ctx, id, message{alter: &a})
 	if errors.Is(err, errGone) {

@@ -33,7 +33,7 @@
 //
 // Nodes that build indexes in one store divide the jobs: the record of each names its owner,
 // a member of the cluster (package member), and an epoch that counts the owners. The node
-// that a statement came to begins with it. When that is no member any more, the first that
+// that executes the statement begins with it. When that is no member any more, the first that
 // notices takes the job over, in a transaction that writes its own name and the next epoch
 // if both are still what it has read. Requests find the owner through a table, and a
 // session whose job goes on elsewhere waits for the history. They also divide the rows of one

@@ -66,7 +66,7 @@ func TestLossOfAHoldIsReceived(t *testing.T) {
 	store := &countingStore{gone: true}
 	task := newTask(&DDL{node: dist.NewNode(dist.Options{}), opts: Options{Builds: store, Bus: new(event.Bus), Logger: zap.NewNop(), HoldTTL: 30 * time.Millisecond}},
 		&dist.Lease{}, job.NewMachine(&job.Record{ID: 7}), job.Settings{})
-	received := make(chan *keeper)
+	received := make(chan *safepointKeeper)
 	go func() { received <- <-task.lost }()
 	require.NoError(t, task.holdAt(t.Context(), 1))
 	require.Same(t, task.keeper.Load(), <-received)

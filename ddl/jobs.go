@@ -68,7 +68,7 @@ func (t *task) info(now time.Time) status.JobInfo {
 		info.WaitReason = held.Wait
 	}
 	info.WaitSince = t.view.WaitSince(info.WaitReason, now)
-	// Nobody knows how long a job waits for what it does not have. Meanwhile it reads nothing.
+	// It is not known how long a job waits for what it does not have. Meanwhile it reads nothing.
 	if info.WaitReason != "" && held.Workers == 0 {
 		info.HasRemaining, info.RowsPerSecond = false, 0
 	}

@@ -68,7 +68,7 @@ func (d *DDL) awaitTasks(in *dist.Lease) {
 	}
 }
 
-// takeOver makes a job that nobody runs the node's own, if nobody else was quicker, and
+// takeOver makes a job that no node runs the node's own, if no other node was quicker, and
 // goes on with it.
 func (d *DDL) takeOver(in *dist.Lease, found records.Job) error {
 	if !d.knows(found.Record) {
@@ -84,7 +84,7 @@ func (d *DDL) takeOver(in *dist.Lease, found records.Job) error {
 			return records.ErrLost
 		}
 		found.Settings = settings
-		// The row too, so that whatever an earlier owner has not committed meets a conflict.
+		// The row too, so that what an earlier owner has not committed meets a conflict.
 		if intact, err := schema.RowIntact(x, after); err != nil || !intact {
 			return errors.Join(err, records.Update(x, after)) // the job sees by itself that the row is gone
 		}
@@ -133,8 +133,8 @@ func (d *DDL) knows(r *job.Record) bool {
 }
 
 // inOwnTxn is InTxn for what only the job's owner may write; it fails with records.ErrLost if
-// that is somebody else by now. What fn writes is the job's record or its row in TiDB's
-// queue, which whoever takes the job over writes too, or what does no harm if it comes
+// that is another node by now. What fn writes is the job's record or its row in TiDB's
+// queue, which a node that takes the job over writes too, or what does no harm if it comes
 // right after that.
 func (t *task) inOwnTxn(ctx context.Context, fn func(x *session.Txn) error) error {
 	return t.d.sessions.InTxn(ctx, func(x *session.Txn) error {
@@ -147,7 +147,7 @@ func (t *task) inOwnTxn(ctx context.Context, fn func(x *session.Txn) error) erro
 	})
 }
 
-// InLockedTxn is inOwnTxn for what nobody else may write while it runs: the transaction
+// InLockedTxn is inOwnTxn for what no other node may write while it runs: the transaction
 // fails and begins again if the job changes hands.
 func (t *task) InLockedTxn(ctx context.Context, fn func(x *session.Txn) error) error {
 	return t.d.sessions.InTxn(ctx, func(x *session.Txn) error {
@@ -200,7 +200,7 @@ func (t *task) isLost(ctx context.Context, err error) bool {
 	return t.d.clustered() && t.d.ctx.Err() == nil && (errors.Is(err, records.ErrLost) || ctx.Err() != nil)
 }
 
-// giveUp forgets a job that is another node's now. Only what nobody else has is removed:
+// giveUp forgets a job that is another node's now. Only what no other node has is removed:
 // its files here.
 func (t *task) giveUp() {
 	t.d.opts.Logger.Info("an index build is not run by this node any more", zap.Int64("job", t.id))

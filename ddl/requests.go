@@ -80,8 +80,8 @@ func (d *DDL) deliverElsewhere(ctx context.Context, id int64, r records.RemoteRe
 	}
 }
 
-// takeBack removes a request that nobody has answered; the last look shows whether
-// somebody has.
+// takeBack removes a request that is not answered; the last look shows whether
+// it is by now.
 func (d *DDL) takeBack(ctx context.Context, name string, gone bool) error {
 	why := context.Cause(ctx)
 	switch answered, err := d.records.TakeAnswer(context.WithoutCancel(ctx), name, true); {
@@ -97,7 +97,7 @@ func (d *DDL) takeBack(ctx context.Context, name string, gone bool) error {
 	return errUnanswered
 }
 
-// findRequests claims the requests that nobody answers, for jobs of which want is true. The
+// findRequests claims the requests that no goroutine answers, for jobs of which want is true. The
 // caller releases every one of them.
 func (d *DDL) findRequests(in *dist.Lease, want func(jobID int64) bool) (found []records.OpenRequest, err error) {
 	open, err := d.records.OpenRequests(in.Ctx, want)
@@ -147,7 +147,7 @@ func (t *task) answer(ctx context.Context, q records.OpenRequest, do func(contex
 			err = do(ctx, message{request: q.Request, alter: q.Alter, also: granted})
 		}
 		if err == nil || errors.Is(err, records.ErrNotAsked) || errors.Is(err, errGone) || ctx.Err() != nil {
-			return nil // it is answered, or there is nobody here to answer it any more
+			return nil // it is answered, or nothing here can answer it any more
 		}
 		return t.inOwnTxn(ctx, func(x *session.Txn) error {
 			return records.AnswerRequest(x, q.Name, records.Answer{Error: job.ErrorOf(err)})
@@ -158,7 +158,7 @@ func (t *task) answer(ctx context.Context, q records.OpenRequest, do func(contex
 	}
 }
 
-// answerLeft answers what the job's last owner was asked for: nobody finds that the job has
+// answerLeft answers what the job's last owner was asked for: no client finds that the job has
 // gone further meanwhile.
 func (t *task) answerLeft(ctx context.Context) {
 	for _, q := range t.left {

@@ -46,7 +46,7 @@ func namesRow(g *ingest.DuplicateGroup) bool {
 	return true
 }
 
-// sameKey is the error of rows that give an index one key, although that ends with what tells rows apart. EXCHANGE PARTITION brings rows into
+// sameKey is the error of rows that give an index one key, although that ends with what distinguishes rows. EXCHANGE PARTITION brings rows into
 // a partition whose hidden row IDs rows of other partitions have. The entries of a global index name rows by these IDs. unlisted is why it does
 // not name the rows.
 func (l *rowLister) sameKey(e *ingest.SameKeyError, found error) (v *job.RowsError, unlisted error) {

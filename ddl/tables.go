@@ -22,7 +22,7 @@ func (d *DDL) prepareTables(ctx context.Context) error {
 		return err
 	}
 	d.reports.Unreported(d.reports.Widen(ctx))
-	statements := append(slices.Clone(records.CreateTables), `DELETE FROM mysql.fastddl_ddl_blockers`) // nobody waits yet
+	statements := append(slices.Clone(records.CreateTables), `DELETE FROM mysql.fastddl_ddl_blockers`) // no job waits yet
 	if d.clustered() {
 		statements = append(slices.Clone(records.CreateTables), dist.CreateSubtasks, records.CreateRequests, records.DeleteOldRequests, schema.DeleteTakenVersions)
 	}

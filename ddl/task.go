@@ -33,8 +33,8 @@ type task struct {
 	// shown is the record as of the last change, for others to read.
 	shown atomic.Pointer[job.Record]
 	// keeper is the hold on garbage collection, if there is one. lost receives it when it could not be kept.
-	keeper atomic.Pointer[keeper]
-	lost   chan *keeper
+	keeper atomic.Pointer[safepointKeeper]
+	lost   chan *safepointKeeper
 
 	// settings are the durable ones, live what the build follows of them.
 	settingsMu sync.Mutex
@@ -53,8 +53,8 @@ type task struct {
 	settledTS uint64
 	// progressed says that a checkpoint was saved since the last failure.
 	progressed atomic.Bool
-	// looks is how often the job took another S because duplicates had gone.
-	looks int
+	// rechecks is how often the job took another S because duplicates had gone.
+	rechecks int
 	// left are the requests that the last owner has left; they belong to the goroutine.
 	left []records.OpenRequest
 
@@ -92,7 +92,7 @@ var (
 )
 
 func newTask(d *DDL, in *dist.Lease, m *job.Machine, s job.Settings) *task {
-	t := &task{d: d, id: m.Record().ID, lease: in, machine: m, settings: s, lost: make(chan *keeper), inbox: make(chan message), done: make(chan struct{})}
+	t := &task{d: d, id: m.Record().ID, lease: in, machine: m, settings: s, lost: make(chan *safepointKeeper), inbox: make(chan message), done: make(chan struct{})}
 	t.scheduler = dist.NewScheduler(d.node, in, t, m.Record())
 	t.live.Set(dist.LiveSettings(s))
 	t.show()
@@ -157,7 +157,7 @@ func (t *task) loop(ctx context.Context) error {
 		before := t.shown.Load()
 		act, to := t.machine.Next()
 		t.show()
-		t.tellState(before)
+		t.publishState(before)
 		if err := t.perform(ctx, act, to); err != nil {
 			return err
 		}
@@ -191,7 +191,7 @@ func (t *task) perform(ctx context.Context, act job.Action, to job.Step) error {
 				continue // the action holds at another timestamp now
 			}
 			cancel(errHoldLost)
-			o := because(errHoldLost, <-result)
+			o := withCause(errHoldLost, <-result)
 			t.stopKeeper()
 			if err := t.conclude(ctx, act, to, o); err != nil || o.err != nil {
 				return err
@@ -207,29 +207,29 @@ func (t *task) perform(ctx context.Context, act job.Action, to job.Step) error {
 				continue
 			}
 			cancel(errInterrupted)
-			err := t.conclude(ctx, act, to, because(errInterrupted, <-result))
+			err := t.conclude(ctx, act, to, withCause(errInterrupted, <-result))
 			m.answer <- t.accept(ctx, m)
 			return err
 		}
 	}
 }
 
-// outcome is what an action has come to.
+// outcome is the result of an action.
 type outcome struct {
 	// record was written; nil if none was.
 	record *job.Record
 	err    error
 }
 
-// because makes an action that was cut short say why, whatever it says itself.
-func because(why error, o outcome) outcome {
+// withCause gives the outcome of an action that was cut short why it was as its error.
+func withCause(why error, o outcome) outcome {
 	if o.err != nil && !job.IsPermanent(o.err) {
 		o.err = why
 	}
 	return o
 }
 
-// conclude tells the machine how an action ended.
+// conclude passes to the machine how an action ended.
 func (t *task) conclude(ctx context.Context, act job.Action, to job.Step, o outcome) error {
 	if o.record != nil {
 		t.reached(o.record)
@@ -285,13 +285,13 @@ func (t *task) reached(after *job.Record) {
 	before := t.machine.Record()
 	t.machine.Reached(after)
 	t.show()
-	t.tellState(before)
+	t.publishState(before)
 	if after.SchemaVersion != before.SchemaVersion {
 		t.emit(event.SchemaStateChanged{Job: event.Job{ID: t.id}, State: after.SchemaState().String(), SchemaVersion: after.SchemaVersion})
 	}
 }
 
-func (t *task) tellState(before *job.Record) {
+func (t *task) publishState(before *job.Record) {
 	now := t.machine.Record()
 	if before.ShownState() == now.ShownState() {
 		return
@@ -323,7 +323,7 @@ func (t *task) settle(ctx context.Context) error {
 	}
 }
 
-// retryLater tells that an attempt at what cannot be left undone has failed, and waits
+// retryLater emits that an attempt at what cannot be left undone has failed, and waits
 // before the next one. It fails if the job is stopped meanwhile.
 func (t *task) retryLater(ctx context.Context, op string, attempt int64, why error) error {
 	t.emit(event.Retry{Job: event.Job{ID: t.id}, Op: op, Attempt: int(attempt), Err: why})

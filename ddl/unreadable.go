@@ -23,10 +23,10 @@ import (
 
 // A job whose record cannot be decoded is set aside: nothing runs it, other jobs go on, and the server starts. Its row in TiDB's queue,
 // behind which other DDL on the table waits, names the statement and the table. ADMIN CANCEL DDL JOBS undoes it by that row and by the
-// indexes of the table that are being built: there are no others, because jobs of one table run one at a time. What this does not tell for
-// certain is not undone.
+// indexes of the table that are being built: there are no others, because jobs of one table run one at a time. What is not certain from this
+// is not undone.
 
-// identify completes the record of a job that cannot be read by its row in TiDB's queue or, if somebody has taken that, in TiDB's history.
+// identify completes the record of a job that cannot be read by its row in TiDB's queue or, if that was taken, in TiDB's history.
 // It returns nil if there is neither.
 func identify(t *session.Txn, r *job.Record) (*model.Job, error) {
 	rows, err := t.Query(`SELECT job_meta FROM mysql.tidb_ddl_job WHERE job_id = %? UNION ALL SELECT job_meta FROM mysql.tidb_ddl_history WHERE job_id = %?`,
@@ -122,7 +122,7 @@ func (d *DDL) undoUnreadable(ctx context.Context, id int64) error {
 	return d.launch(newTask(d, d.node.Lease(), job.ResumeMachine(found.Record), found.Settings))
 }
 
-// reconstruct makes r, of which only the ID is known, the record of a job that is to be undone. It fails if it cannot be told for certain
+// reconstruct makes r, of which only the ID is known, the record of a job that is to be undone. It fails if it is not certain
 // what the job has done.
 func reconstruct(t *session.Txn, r *job.Record, clustered bool, now uint64) error {
 	j, err := identify(t, r)
@@ -160,7 +160,7 @@ func reconstruct(t *session.Txn, r *job.Record, clustered bool, now uint64) erro
 		}
 	}
 	if len(r.IndexIDs) == 0 && j.SchemaState == model.StatePublic {
-		// There is nothing left to do. Which of the indexes are the job's is not known; whoever restores the table to a point in
+		// There is nothing left to do. Which of the indexes are the job's is not known; a restore of the table to a point in
 		// time adds those again that the history lists.
 		for _, index := range table.Indices {
 			if index.Primary {

@@ -48,7 +48,7 @@ func (t *task) awaitTurn(ctx context.Context, r *job.Record) error {
 	}
 }
 
-// awaitVersion waits until nobody uses a schema version before the record's.
+// awaitVersion waits until no transaction uses a schema version before the record's.
 func (t *task) awaitVersion(ctx context.Context, r *job.Record) error {
 	if err := t.d.waits.ShowingBlockers(ctx, r, &t.view, func(ctx context.Context) error { return t.d.versions.Await(ctx, r) }); err != nil {
 		return err
@@ -81,7 +81,7 @@ func (t *task) awaitImports(ctx context.Context, r *job.Record) error {
 
 // awaitOlder waits for transactions that began before S and use the table, though not for
 // ever. Those that lock do not mind that version S comes under their keys; an optimistic one
-// would fail for a conflict that nobody has caused. What it does not see, internal sessions
+// would fail for a conflict that no statement has caused. What it does not see, internal sessions
 // and transactions that use the table only later, is not waited for.
 func (t *task) awaitOlder(ctx context.Context, r *job.Record) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, olderWait, errOlderLeft)

@@ -96,7 +96,7 @@ func (c *build) members(ctx context.Context) int {
 	return len(members)
 }
 
-// of returns what tells subtasks of the work from those of other snapshots and rounds. A
+// of returns what distinguishes subtasks of the work from those of other snapshots and rounds. A
 // comparison has none from before.
 func (c *build) of(w backfill.SharedWork) func(storedSubtask) bool {
 	return func(p storedSubtask) bool { return !w.Compare && p.snapshotTS == w.TS && p.round == w.Round }

@@ -10,7 +10,7 @@ type State string
 
 // The states. They are durable.
 const (
-	// Open: nobody builds it. What an earlier holder has done of it is kept.
+	// Open: no node builds it. What an earlier holder has done of it is kept.
 	Open State = "open"
 	// Held: its holder builds it.
 	Held State = "held"
@@ -71,7 +71,7 @@ type Claimant struct {
 }
 
 // Choose returns the subtask of a job that a member claims, if there is one. It holds no more
-// subtasks at a time than its share, so that a quick one leaves others what they come for. A
+// subtasks at a time than its share, so that a quick one leaves subtasks to others. A
 // subtask that has failed before is built alone, so that no other one fails with it.
 func Choose(parts []Subtask, c Claimant) (chosen Subtask, ok bool) {
 	held := 0
@@ -104,7 +104,7 @@ func Choose(parts []Subtask, c Claimant) (chosen Subtask, ok bool) {
 
 // Forgotten returns the subtasks that a member holds, does not know of, because the answers to
 // its claims were lost, and will not claim again: those that are not wanted, and all if it may
-// build none. Whoever recalls subtasks waits until nobody holds one.
+// build none. The owner that recalls subtasks waits until no node holds one.
 func Forgotten(parts []Subtask, member string, knows func(number int64) bool, eligible bool) (forgotten []Subtask) {
 	for _, p := range parts {
 		if p.State == Held && p.Holder == member && !knows(p.Number) && !(p.Wanted && eligible) {
@@ -186,7 +186,7 @@ const (
 
 // Count is how many subtasks a table of about so many bytes is cut into for so many nodes, if
 // none is to be much smaller than partBytes; 0 says that it is not worth dividing. members
-// tells how many nodes there are now, and is asked only where that matters: those that join
+// returns how many nodes there are now, and is asked only where that matters: those that join
 // are of use to large tables.
 func Count(bytes, partBytes float64, nodes int, members func() int) int {
 	parts := bytes / max(1, partBytes)

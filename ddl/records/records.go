@@ -110,7 +110,7 @@ func Read(t *session.Txn, id int64) (*job.Record, job.Settings, error) {
 	return find(t, id, "")
 }
 
-// Lock is Read for a transaction that is to fail if somebody writes or locks
+// Lock is Read for a transaction that is to fail if another one writes or locks
 // the record meanwhile.
 func Lock(t *session.Txn, id int64) (*job.Record, job.Settings, error) {
 	return find(t, id, " FOR UPDATE")

@@ -249,7 +249,7 @@ func usersOf(table *model.TableInfo, column string) job.Users {
 	return users
 }
 
-// hasNewUsers says that somebody uses the column whom the statement has not found. The job's
+// hasNewUsers says that an index or column uses the column that the statement has not found. The job's
 // own indexes, and their hidden columns, are no news.
 func hasNewUsers(s Subject, c *job.Change) bool {
 	if c.Users == nil {

@@ -11,7 +11,7 @@ import (
 	"fastddl/ddl/session"
 )
 
-// How TiDB's history and TiDB's garbage collection are told of the changes of a job:
+// How the changes of a job are written for TiDB's history and TiDB's garbage collection:
 // as sub-jobs of one, with the arguments that jobs have when they have ended
 // (pkg/ddl/delete_range.go reads them).
 

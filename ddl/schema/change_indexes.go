@@ -74,7 +74,7 @@ func checkNotNeeded(s Subject, idx *model.IndexInfo, dropped, added []int64) err
 func (*dropIndex) follow(*model.TableInfo, *job.Change, model.SchemaState) {}
 
 // publish also puts the index behind those that stay: TiDB has foreign keys go by the first index that serves them, in
-// whatever state that is (FindIndexByColumns in pkg/meta/model/index.go).
+// any state (FindIndexByColumns in pkg/meta/model/index.go).
 func (*dropIndex) publish(table *model.TableInfo, c *job.Change) error {
 	setIndexStates(table, c.IndexIDs, model.StateWriteOnly)
 	goes := func(idx *model.IndexInfo) bool { return slices.Contains(c.IndexIDs, idx.ID) }

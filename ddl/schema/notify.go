@@ -22,7 +22,7 @@ import (
 // pkg/ddl/ddl.go.
 const noSubJob = -1
 
-// publishAddIndexEvent tells TiDB's statistics of the new indexes, as TiDB's owner
+// publishAddIndexEvent publishes the new indexes to TiDB's statistics, as TiDB's owner
 // does.
 func publishAddIndexEvent(t *session.Txn, r *job.Record, table *model.TableInfo, indexes []*model.IndexInfo) error {
 	store := notifier.OpenTableStore("mysql", tidbddl.NotifierTableName)
@@ -33,7 +33,7 @@ func publishAddIndexEvent(t *session.Txn, r *job.Record, table *model.TableInfo,
 	return nil
 }
 
-// publishAddColumnEvents tells TiDB's statistics of new columns.
+// publishAddColumnEvents publishes new columns to TiDB's statistics.
 func publishAddColumnEvents(t *session.Txn, r *job.Record, table *model.TableInfo) error {
 	store := notifier.OpenTableStore("mysql", tidbddl.NotifierTableName)
 	for i := range r.Changes {
@@ -50,7 +50,7 @@ func publishAddColumnEvents(t *session.Txn, r *job.Record, table *model.TableInf
 }
 
 // deleteEntries gives the entries of the job's indexes to TiDB's garbage
-// collection, which deletes the ranges when nobody can read them any more.
+// collection, which deletes the ranges when no transaction can read them any more.
 func deleteEntries(t *session.Txn, r *job.Record, table *model.TableInfo) error {
 	j := tidbJob(r, job.Settings{})
 	j.ID, j.Type, j.State = r.ID, addedType(r), model.JobStateRollbackDone
@@ -61,7 +61,7 @@ func deleteEntries(t *session.Txn, r *job.Record, table *model.TableInfo) error 
 // condemnedIndexes are the IDs of indexes whose entries garbage collection is still to delete, or to delete once
 // more after a day, where the table's would be stored. The table counts its indexes, so none of its own
 // gets an ID of before; but EXCHANGE PARTITION swaps the IDs that entries are stored under and not the
-// counters (onExchangeTablePartition in pkg/ddl/partition.go), and nobody else looks. And FLASHBACK CLUSTER
+// counters (onExchangeTablePartition in pkg/ddl/partition.go), and nothing else checks them. And FLASHBACK CLUSTER
 // takes the counter back: those of a job that is still to be undone are condemnedIndexes as well.
 func condemnedIndexes(t *session.Txn, r *job.Record, table *model.TableInfo) (map[int64]bool, error) {
 	physical := append(PartitionIDs(table), table.ID)

@@ -75,7 +75,7 @@ func ownerIsBusy(t *session.Txn) (bool, error) {
 	return false, err
 }
 
-// errUnlocked ends a build whose schema versions nobody can be waited for with.
+// errUnlocked ends a build of which no schema version can be waited for.
 var errUnlocked = errors.New("tidb_enable_metadata_lock was switched OFF when the index build had begun; the statement can be run again")
 
 // requireLock says, as a permanent error, that the metadata lock is off. It was on when the

@@ -66,7 +66,7 @@ func Apply(t *session.Txn, after *job.Record, s Subject) error {
 }
 
 // IndexesOf returns the job's indexes that the table has. While the job is undone an index that has the ID of one of them
-// may be another: when somebody has taken the job's row, FLASHBACK CLUSTER may have taken the table's counter back, and
+// may be another: when the job's row was taken, FLASHBACK CLUSTER may have taken the table's counter back, and
 // TiDB have added an index.
 func IndexesOf(r *job.Record, table *model.TableInfo) []*model.IndexInfo {
 	var indexes []*model.IndexInfo
@@ -90,7 +90,7 @@ func builds(r *job.Record, i int, idx *model.IndexInfo) bool {
 // A transaction that first uses a table when it has changed since the transaction began
 // takes the newest definition, with those indexes as write-reorg that it does not know
 // (tryLockMDLAndUpdateSchemaIfNecessary in pkg/planner/core/preprocess.go). It knows them by
-// name and ID, whatever their state was. So one that began during the build would read
+// name and ID, in any state. So one that began during the build would read
 // through the index at its beginning, when there were no entries yet.
 const BuildingMark = "\x00"
 
@@ -141,7 +141,7 @@ func addIndexes(after *job.Record, table *model.TableInfo, condemned map[int64]b
 	for _, idx := range IndexesOf(after, table) {
 		showHiddenColumns(table, idx)
 	}
-	// Whatever is wrong with the definition shows here at the latest.
+	// What is wrong with the definition shows here at the latest.
 	return checkDefinition(table)
 }
 

@@ -23,7 +23,7 @@ func ReadTable(t *session.Txn, r *job.Record) (*model.TableInfo, error) {
 }
 
 // FollowTable returns the newest definition of the job's table if that has got another ID, or lies in another database, since
-// the record's schema version, and nil if it is gone. That can be when somebody has taken the job's row: TiDB's queue
+// the record's schema version, and nil if it is gone. That can be when the job's row was taken: TiDB's queue
 // goes on with what was behind it. The record is about the table as it is now.
 func FollowTable(t *session.Txn, r *job.Record) (*model.TableInfo, error) {
 	newest, err := t.Meta.GetSchemaVersion()

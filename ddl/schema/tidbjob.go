@@ -22,7 +22,7 @@ import (
 //     is (processJobDuringUpgrade). IDs come from the counter of global IDs in the
 //     transaction that inserts the row, so that rows appear in order of ID.
 //   - pkg/ddl/job_worker.go: a job of a type that TiDB does not know ends as
-//     cancelled, if somebody cancels or resumes it.
+//     cancelled, if it is cancelled or resumed.
 //   - pkg/domain/domain.go (refreshMDLCheckTableInfo): the metadata lock of a job
 //     is looked at while mysql.tidb_mdl_info and mysql.tidb_ddl_job have its rows.
 //
@@ -54,7 +54,7 @@ func rowType(r *job.Record) model.ActionType {
 func tidbJob(r *job.Record, s job.Settings) *model.Job {
 	j := &model.Job{
 		ID: r.RowID, Type: rowType(r), SchemaID: r.DBID, TableID: r.TableID, SchemaName: r.DB, TableName: r.Table,
-		// Paused by somebody whom TiDB does not know: RESUME of a plain server, which would cancel the job, is refused, and
+		// Paused by an operator that TiDB does not know: RESUME of a plain server, which would cancel the job, is refused, and
 		// so is that of a smooth upgrade (resumePausedJob in pkg/ddl/ddl.go).
 		State: model.JobStatePaused, AdminOperator: model.AdminCommandByNotKnown,
 		SchemaState: r.SchemaState(), RowCount: r.RowCount, ErrorCount: r.ErrorCount, SnapshotVer: r.SnapshotTS,
@@ -110,11 +110,11 @@ func OwnPausedRow(meta []byte) (bool, error) {
 	return (stored.Type == actionFastIndex || stored.Type == actionFastAlter) && stored.State == model.JobStatePaused, nil
 }
 
-// ErrRowTaken says that somebody has cancelled or resumed the job's row in TiDB's
+// ErrRowTaken says that a user, or TiDB, has cancelled or resumed the job's row in TiDB's
 // queue, which we take as a wish to cancel.
 var ErrRowTaken = errors.New("ddl: the job's row in TiDB's queue was taken")
 
-// EnsureRow fails with ErrRowTaken if somebody has taken the job's row. A job that
+// EnsureRow fails with ErrRowTaken if the job's row was taken. A job that
 // is being undone, or cannot be undone because it was public before, needs one all
 // the same, so that the table stays its own: it gets another ID, for a row to be
 // inserted.
@@ -147,7 +147,7 @@ func renewRow(t *session.Txn, r *job.Record) error {
 }
 
 // UpdateRow writes the job's row anew. This shows progress, and makes the
-// transaction fail if somebody touches the row meanwhile.
+// transaction fail if the row is touched meanwhile.
 func UpdateRow(t *session.Txn, r *job.Record, s job.Settings) error {
 	meta, err := tidbJob(r, s).Encode(true)
 	if err != nil {

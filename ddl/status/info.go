@@ -17,8 +17,8 @@ import (
 
 // JobInfo describes a job.
 type JobInfo struct {
-	// ID names the job, RowID its row in TiDB's queue; they differ if somebody has
-	// taken the row.
+	// ID names the job, RowID its row in TiDB's queue; they differ if the
+	// row was taken.
 	ID, RowID int64
 	// DB and Table are names in lower case, SchemaID and TableID their IDs.
 	DB, Table         string

@@ -25,7 +25,7 @@ type reportTable struct {
 	key     string
 }
 
-// TiDB's own tables have no room for what these tell: fastddl_ddl_jobs has a row for each
+// TiDB's own tables have no columns for what these show: fastddl_ddl_jobs has a row for each
 // job of ours, and is brought up to date every reportInterval, as is fastddl_ddl_blockers,
 // the transactions that jobs wait for; fastddl_ddl_error_rows has the rows that indexes were not
 // built for, which ErrorsView shows, and fastddl_ddl_duplicates those with equal values by value.

@@ -158,7 +158,7 @@ var edge = []mutation{
 	{
 		invariant: "edge", breaks: "a build that waits for long leaves no line",
 		file:   "ddl/status/waitlog.go",
-		old:    "\tw.emit(w.told)\n",
+		old:    "\tw.emit(w.reported)\n",
 		new:    "",
 		caught: "ddl/status.TestLongWaitsAreToldOnceAndAtTheirEnd",
 		shows:  `has waited 5s`,

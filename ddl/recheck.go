@@ -16,16 +16,16 @@ import (
 	"fastddl/ingest"
 )
 
-// maxSecondLooks is how often a job takes another S because the rows that had equal
+// maxRechecks is how often a job takes another S because the rows that had equal
 // values at S had them no more. Then the values are handed around so much that the
 // user should know.
-const maxSecondLooks = 3
+const maxRechecks = 3
 
-// secondLook returns the error of a backfill, unless it is of duplicates that are
+// recheck returns the error of a backfill, unless it is of duplicates that are
 // gone: then the job goes back to before S.
-func (t *task) secondLook(ctx context.Context, task backfill.Task, err error) (outcome, error) {
+func (t *task) recheck(ctx context.Context, task backfill.Task, err error) (outcome, error) {
 	var dup *dist.DuplicatesError
-	if !errors.As(err, &dup) || t.looks >= maxSecondLooks {
+	if !errors.As(err, &dup) || t.rechecks >= maxRechecks {
 		return outcome{}, err
 	}
 	still, lookErr := t.d.stillDuplicate(ctx, task, dup.Groups)
@@ -38,8 +38,8 @@ func (t *task) secondLook(ctx context.Context, task backfill.Task, err error) (o
 	if still {
 		return outcome{}, err
 	}
-	t.looks++
-	t.emit(event.Retry{Job: event.Job{ID: t.id}, Op: "snapshot", Attempt: t.looks, Err: err})
+	t.rechecks++
+	t.emit(event.Retry{Job: event.Job{ID: t.id}, Op: "snapshot", Attempt: t.rechecks, Err: err})
 	return t.forgetSnapshot(ctx)
 }
 
