@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/pingcap/tidb/pkg/meta/model"
 	"github.com/pingcap/tidb/pkg/parser/terror"
@@ -14,6 +13,7 @@ import (
 	"fastddl/backfill"
 	"fastddl/ddl/dist"
 	"fastddl/ddl/job"
+	"fastddl/ddl/verdict"
 	"fastddl/ingest"
 	"fastddl/ingest/governor"
 	"fastddl/internal/invariants"
@@ -170,8 +170,8 @@ func (b *IndexBackfiller) buildError(ctx context.Context, t backfill.Task, err e
 	var mismatch *backfill.MismatchError
 	var lost *backfill.RowCountError
 	var entry *backfill.EntryError
-	if verdict, ok := verdictOf(ctx, b.opts.Store, t, err); ok {
-		return verdict
+	if v, ok := verdict.Of(ctx, b.opts.Store, t, err); ok {
+		return v
 	}
 	switch {
 	case errors.As(err, &mismatch):
@@ -227,11 +227,4 @@ func isDataError(err error) bool {
 		}
 	}
 	return false
-}
-
-func locationOr(loc *time.Location) *time.Location {
-	if loc == nil {
-		return time.UTC
-	}
-	return loc
 }

@@ -22,6 +22,7 @@ import (
 	"fastddl/ddl/schema"
 	"fastddl/ddl/session"
 	"fastddl/ddl/status"
+	"fastddl/ddl/verdict"
 	"fastddl/event"
 	"fastddl/ingest"
 	"fastddl/internal/sleep"
@@ -224,8 +225,8 @@ func (t *task) repairAll(ctx context.Context, r *job.Record, task backfill.Task,
 				return repaired, context.Cause(ctx)
 			}
 			if !isLockConflict(err) {
-				if verdict, ok := verdictOf(ctx, t.d.opts.Builds, task, err); ok {
-					err = verdict
+				if v, ok := verdict.Of(ctx, t.d.opts.Builds, task, err); ok {
+					err = v
 				}
 				return repaired, err
 			}
@@ -238,8 +239,8 @@ func (t *task) repairAll(ctx context.Context, r *job.Record, task backfill.Task,
 	if len(p.duplicates) == 0 {
 		return repaired, nil
 	}
-	verdict, _ := verdictOf(ctx, t.d.opts.Builds, task, &ingest.DuplicateError{Groups: p.duplicates})
-	return repaired, verdict
+	v, _ := verdict.Of(ctx, t.d.opts.Builds, task, &ingest.DuplicateError{Groups: p.duplicates})
+	return repaired, v
 }
 
 // repairer repairs keys of unique indexes under locks.
@@ -332,7 +333,7 @@ func (p *repairer) settleKey(ctx context.Context, store tidbkv.Storage, txn tidb
 		if row == nil {
 			continue
 		}
-		values, err := entriesAt(p.encoder, key, row, diff.Index, diff.Key)
+		values, err := verdict.EntriesAt(p.encoder, key, row, diff.Index, diff.Key)
 		if err != nil {
 			return false, err
 		}
@@ -375,36 +376,13 @@ func (p *repairer) rowsConcerned(diff *backfill.Difference) ([]tidbkv.Key, error
 	if err != nil {
 		return nil, fmt.Errorf("decode entry %x: %w", diff.Key, err)
 	}
-	named := recordKey(diff.Key, handle)
+	named := verdict.RecordKey(diff.Key, handle)
 	for _, key := range keys {
 		if bytes.Equal(key, named) {
 			return keys, nil
 		}
 	}
 	return append(keys, named), nil
-}
-
-// recordKey is the key of the row that an entry with a key and a handle names.
-func recordKey(entryKey []byte, handle tidbkv.Handle) tidbkv.Key {
-	physicalID := tablecodec.DecodeTableID(entryKey)
-	if inPartition, ok := handle.(tidbkv.PartitionHandle); ok { // of a global index
-		physicalID = inPartition.PartitionID
-	}
-	return tablecodec.EncodeRowKeyWithHandle(physicalID, handle)
-}
-
-// entriesAt returns the values that a row gives a key of an index.
-func entriesAt(encoder *backfill.RowEncoder, rowKey, row []byte, index int64, key []byte) (values [][]byte, err error) {
-	entries, err := encoder.Encode(rowKey, row)
-	if err != nil {
-		return nil, err
-	}
-	for _, e := range entries {
-		if e.Index == index && bytes.Equal(e.Key, key) {
-			values = append(values, e.Value)
-		}
-	}
-	return values, nil
 }
 
 // lockKeys locks keys in a pessimistic transaction, also if they were written

@@ -23,11 +23,12 @@
 //   - schema: what is written to TiDB's metadata, the row in TiDB's queue among it.
 //   - status: what is shown of jobs, and what they wait for.
 //   - member, dist: which nodes live; how nodes divide a build.
+//   - verdict: the errors of rows that do not let an index be built.
 //   - job: the state machine, pure.
 //
 // Here are the jobs: a goroutine each (task.go) that has the machine decide and performs its actions (actions.go), what a
-// session asks for and waits for (build.go, control.go), owners and holds (owner.go, hold.go), comparison and repair
-// (compare.go), and the errors of rows (verdict.go).
+// session asks for and waits for (build.go, control.go), owners and holds (owner.go, hold.go), and comparison and repair
+// (compare.go).
 //
 // # Several nodes
 //

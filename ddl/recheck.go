@@ -12,6 +12,7 @@ import (
 	"fastddl/ddl/job"
 	"fastddl/ddl/records"
 	"fastddl/ddl/session"
+	"fastddl/ddl/verdict"
 	"fastddl/event"
 	"fastddl/ingest"
 )
@@ -24,7 +25,7 @@ const maxRechecks = 3
 // recheck returns the error of a backfill, unless it is of duplicates that are
 // gone: then the job goes back to before S.
 func (t *task) recheck(ctx context.Context, task backfill.Task, err error) (outcome, error) {
-	var dup *dist.DuplicatesError
+	var dup *verdict.DuplicatesError
 	if !errors.As(err, &dup) || t.rechecks >= maxRechecks {
 		return outcome{}, err
 	}
@@ -72,7 +73,7 @@ func (d *DDL) stillDuplicate(ctx context.Context, task backfill.Task, groups []*
 	if err != nil {
 		return false, err
 	}
-	get, end, err := getAt(ctx, d.opts.Builds, now)
+	get, end, err := verdict.GetAt(ctx, d.opts.Builds, now)
 	if err != nil {
 		return false, err
 	}
@@ -102,16 +103,16 @@ func (d *DDL) stillDuplicate(ctx context.Context, task backfill.Task, groups []*
 }
 
 // hasEntry says whether the row that an entry of g names gives that entry.
-func hasEntry(get getter, encoder *backfill.RowEncoder, g *ingest.DuplicateGroup, value []byte) (bool, error) {
+func hasEntry(get verdict.Getter, encoder *backfill.RowEncoder, g *ingest.DuplicateGroup, value []byte) (bool, error) {
 	handle, err := tablecodec.DecodeHandleInIndexValue(value)
 	if err != nil {
 		return false, fmt.Errorf("decode index value %x: %w", value, err)
 	}
-	key := recordKey(g.Key, handle)
+	key := verdict.RecordKey(g.Key, handle)
 	row, err := get(key)
 	if err != nil || row == nil {
 		return false, err
 	}
-	values, err := entriesAt(encoder, key, row, g.IndexID, g.Key)
+	values, err := verdict.EntriesAt(encoder, key, row, g.IndexID, g.Key)
 	return len(values) > 0, err
 }

@@ -8,34 +8,10 @@ import (
 	"github.com/pingcap/tidb/pkg/parser/terror"
 
 	"fastddl/ddl/job"
+	"fastddl/ddl/verdict"
 	"fastddl/ingest"
 	"fastddl/kv"
 )
-
-// DuplicatesError is the error of a backfill that has found rows with equal values at
-// S. That is the verdict only if they have them still: values that are handed from
-// row to row must not fail a job.
-type DuplicatesError struct {
-	error  // 1062, permanent
-	Groups []*ingest.DuplicateGroup
-}
-
-// NewDuplicatesError returns err, which is of rows with equal values, with these rows.
-func NewDuplicatesError(err error, groups []*ingest.DuplicateGroup) error {
-	return &DuplicatesError{err, groups}
-}
-
-// Unwrap returns the error without the rows.
-func (e *DuplicatesError) Unwrap() error { return e.error }
-
-// groupsOf returns the conflicting rows named by err.
-func groupsOf(err error) []*ingest.DuplicateGroup {
-	var dup *DuplicatesError
-	if errors.As(err, &dup) {
-		return dup.Groups
-	}
-	return nil
-}
 
 // failure is the error of a subtask that cannot be built, as its row holds it.
 type failure struct {
@@ -51,7 +27,7 @@ type failure struct {
 
 // failureOf describes err, which is permanent, or says that the snapshot is lost.
 func failureOf(err error) failure {
-	f := failure{Error: job.ErrorOf(err), Groups: groupsOf(err), TooOld: errors.Is(err, kv.ErrSnapshotTooOld)}
+	f := failure{Error: job.ErrorOf(err), Groups: verdict.GroupsOf(err), TooOld: errors.Is(err, kv.ErrSnapshotTooOld)}
 	var rows *job.RowsError
 	if errors.As(err, &rows) {
 		f.Duplicates, f.Rows = rows.Duplicates, rows.Rows
@@ -79,7 +55,7 @@ func (f *failure) err() error {
 		err = rows
 	}
 	if err = job.Permanent(err); len(f.Groups) > 0 {
-		err = NewDuplicatesError(err, f.Groups)
+		err = verdict.NewDuplicatesError(err, f.Groups)
 	}
 	return err
 }

@@ -12,11 +12,8 @@ import (
 
 	"fastddl/ddl/job"
 	"fastddl/ddl/session"
+	"fastddl/ddl/verdict"
 )
-
-// ErrorsView is where people look for the rows that a job was undone for. It shows values of rows, and what names them by a
-// clustered key, only to who may SELECT from their table; the server lets others not read the table that it is over.
-const ErrorsView = "fastddl_ddl_errors"
 
 // errorsColumns are the view's, and what they are over the table.
 var errorsColumns = [][2]string{
@@ -40,7 +37,7 @@ func (r *Tables) makeErrorsView(ctx context.Context) error {
 	for _, c := range errorsColumns {
 		names, exprs = append(names, c[0]), append(exprs, c[1])
 	}
-	if found, err := r.Domain.InfoSchema().TableByName(ctx, mysqlSchema, pmodel.NewCIStr(ErrorsView)); err == nil && found.Meta().IsView() {
+	if found, err := r.Domain.InfoSchema().TableByName(ctx, mysqlSchema, pmodel.NewCIStr(verdict.ErrorsView)); err == nil && found.Meta().IsView() {
 		var has []string
 		for _, c := range found.Meta().Columns {
 			has = append(has, c.Name.L)
@@ -51,9 +48,9 @@ func (r *Tables) makeErrorsView(ctx context.Context) error {
 	}
 	// Like TiDB's own views, by the rights of who reads it: the account that a definer would be may be dropped.
 	_, err := r.Sessions.Query(ctx, fmt.Sprintf("CREATE OR REPLACE SQL SECURITY INVOKER VIEW mysql.%s (%s) AS SELECT %s FROM mysql.%s",
-		ErrorsView, strings.Join(names, ", "), strings.Join(exprs, ", "), errorRowsTable.name))
+		verdict.ErrorsView, strings.Join(names, ", "), strings.Join(exprs, ", "), errorRowsTable.name))
 	if err != nil {
-		return fmt.Errorf("create mysql.%s: %w", ErrorsView, err)
+		return fmt.Errorf("create mysql.%s: %w", verdict.ErrorsView, err)
 	}
 	return nil
 }
@@ -103,7 +100,7 @@ func errorRows(r *job.Record) (rows []errorRow) {
 			}
 			if i < len(dup.Partitions) {
 				e.partition = dup.Partitions[i]
-				e.handle = strings.TrimSuffix(handle, InPartition(e.partition))
+				e.handle = strings.TrimSuffix(handle, verdict.InPartition(e.partition))
 			}
 			rows = append(rows, e)
 		}
@@ -123,6 +120,3 @@ func errorRows(r *job.Record) (rows []errorRow) {
 	}
 	return rows
 }
-
-// InPartition is what a list of duplicates says of a row's partition.
-func InPartition(name string) string { return " in partition " + name }

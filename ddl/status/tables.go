@@ -28,7 +28,7 @@ type reportTable struct {
 // TiDB's own tables have no columns for what these show: fastddl_ddl_jobs has a row for each
 // job of ours, and is brought up to date every reportInterval, as is fastddl_ddl_blockers,
 // the transactions that jobs wait for; fastddl_ddl_error_rows has the rows that indexes were not
-// built for, which ErrorsView shows, and fastddl_ddl_duplicates those with equal values by value.
+// built for, which verdict.ErrorsView shows, and fastddl_ddl_duplicates those with equal values by value.
 var (
 	jobsTable = reportTable{
 		name: "fastddl_ddl_jobs", key: "job_id",

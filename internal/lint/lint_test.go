@@ -30,7 +30,7 @@ var layers = map[string]int{
 	"kv/pebblekv": 1, "kv/kvtest": 1, "kv/embedded/cop": 1, "kv/tikv/sstimport": 1, "lightning": 1,
 	"kv/embedded/txn": 2, "kv/embedded/placement": 2, "kv/embedded/conformance": 2, "kv/tikv": 2, "ingest": 2,
 	"kv/embedded": 3, "ddl/job": 3, "ddl/member": 3, "ddl/session": 3, "backfill": 3, "backfill/equality": 3,
-	"ddl/records": 4, "ddl/schema": 5, "ddl/status": 5, "ddl/dist": 6, "ddl": 7, "kv/embedded/histories": 4,
+	"ddl/records": 4, "ddl/verdict": 4, "ddl/schema": 5, "ddl/status": 5, "ddl/dist": 6, "ddl": 7, "kv/embedded/histories": 4,
 	"sql":    8,
 	"server": 9,
 	"trial":  10,

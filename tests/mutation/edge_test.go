@@ -125,7 +125,7 @@ var edge = []mutation{
 	},
 	{
 		invariant: "entries", breaks: "two rows with one key are tried again",
-		file:   "ddl/samekey.go",
+		file:   "ddl/verdict/samekey.go",
 		old:    "if !namesRow(g) { // the key does",
 		new:    "if false {",
 		caught: "sql.TestRowsWithOneRowID",
@@ -205,18 +205,18 @@ var edge = []mutation{
 	},
 	{
 		invariant: "entries", breaks: "an error of values is tried again",
-		file:   "ddl/verdict.go",
+		file:   "ddl/verdict/verdict.go",
 		old:    "verdict = job.Permanent(v); groups",
 		new:    "verdict = v; groups",
-		caught: "ddl.TestVerdictsStandWithoutTheirRows",
+		caught: "ddl/verdict.TestVerdictsStandWithoutTheirRows",
 		shows:  `Should be true`,
 	},
 	{
 		invariant: "entries", breaks: "a lister that panics takes the verdict with it",
-		file:   "ddl/verdict.go",
+		file:   "ddl/verdict/verdict.go",
 		old:    "\t\tdefer errs.Contain(&err)\n",
 		new:    "",
-		caught: "ddl.TestVerdictsStandWithoutTheirRows",
+		caught: "ddl/verdict.TestVerdictsStandWithoutTheirRows",
 		shows:  `panic: `,
 	},
 	{

@@ -1,4 +1,4 @@
-package ddl
+package verdict
 
 import (
 	"context"
@@ -14,12 +14,9 @@ import (
 	"github.com/pingcap/tidb/pkg/tablecodec"
 	"github.com/pingcap/tidb/pkg/types"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/zap"
 
 	"fastddl/backfill"
 	"fastddl/ddl/job"
-	"fastddl/ddl/session"
-	"fastddl/ddl/status"
 	"fastddl/ingest"
 	"fastddl/internal/invariants"
 	"fastddl/kv"
@@ -77,7 +74,7 @@ func TestVerdictsStandWithoutTheirRows(t *testing.T) {
 		"closed":     {open: errors.New("no snapshot"), read: func() error { return nil }},
 	} {
 		for i, code := range []uint16{1062, 1292, 1105} {
-			err, isVerdict := verdictOf(t.Context(), store, task, fmt.Errorf("backfill: %w", found[i]))
+			err, isVerdict := Of(t.Context(), store, task, fmt.Errorf("backfill: %w", found[i]))
 			require.True(t, isVerdict)
 			require.True(t, job.IsPermanent(err), "%s: %v", name, err)
 			require.Equal(t, code, terror.ToSQLError(job.ErrorOf(err)).Code, "%s: %v", name, err)
@@ -87,7 +84,7 @@ func TestVerdictsStandWithoutTheirRows(t *testing.T) {
 		}
 	}
 	require.Panics(t, func() {
-		verdictOf(t.Context(), &brokenStore{read: func() error { panic(invariants.Violation("an assertion")) }}, task, found[1])
+		Of(t.Context(), &brokenStore{read: func() error { panic(invariants.Violation("an assertion")) }}, task, found[1])
 	})
 }
 
@@ -96,26 +93,19 @@ func TestWhatIsNoVerdict(t *testing.T) {
 	task, found := verdictTask()
 	store := &brokenStore{open: fmt.Errorf("open: %w", kv.ErrSnapshotTooOld)}
 	for _, e := range found {
-		err, isVerdict := verdictOf(t.Context(), store, task, e)
+		err, isVerdict := Of(t.Context(), store, task, e)
 		require.True(t, isVerdict)
 		require.ErrorIs(t, err, kv.ErrSnapshotTooOld)
 		require.False(t, job.IsPermanent(err))
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(errInterrupted)
-	err, _ := verdictOf(ctx, &brokenStore{read: func() error { return ctx.Err() }}, task, found[1])
-	require.ErrorIs(t, err, errInterrupted)
+	interrupted := errors.New("interrupted")
+	cancel(interrupted)
+	err, _ := Of(ctx, &brokenStore{read: func() error { return ctx.Err() }}, task, found[1])
+	require.ErrorIs(t, err, interrupted)
 	require.False(t, job.IsPermanent(err))
-	_, isVerdict := verdictOf(t.Context(), store, task, errors.New("the store is away"))
+	_, isVerdict := Of(t.Context(), store, task, errors.New("the store is away"))
 	require.False(t, isVerdict)
-}
-
-// TestPanicInAReportIsNotTheJobs: a job whose end cannot be reported ends all the same.
-func TestPanicInAReportIsNotTheJobs(t *testing.T) {
-	d := &DDL{opts: Options{Logger: zap.NewNop()}, reports: &status.Tables{Logger: zap.NewNop()}}
-	require.NotPanics(t, func() {
-		d.reportEnd(&session.Txn{}, &job.Record{Duplicates: []job.Duplicate{{Handles: []string{"1"}}}})
-	})
 }
 
 // TestLongListsAreCut: a record takes some rows of long values.

@@ -1,4 +1,4 @@
-package ddl
+package verdict
 
 import (
 	"context"
@@ -10,19 +10,17 @@ import (
 	"go.uber.org/zap"
 
 	"fastddl/backfill"
-	"fastddl/ddl/dist"
 	"fastddl/ddl/job"
-	"fastddl/ddl/status"
 	"fastddl/ingest"
 	"fastddl/internal/errs"
 	"fastddl/internal/invariants"
 	"fastddl/kv"
 )
 
-// verdictOf returns the error of a job whose rows do not let its indexes be built, as err, which was met at the task's snapshot,
+// Of returns the error of a job whose rows do not let its indexes be built, as err, which was met at the task's snapshot,
 // says: permanent, and with the rows. isVerdict is false if err is about something else. That rows cannot be listed
 // changes nothing of the verdict.
-func verdictOf(ctx context.Context, store kv.Store, t backfill.Task, err error) (verdict error, isVerdict bool) {
+func Of(ctx context.Context, store kv.Store, t backfill.Task, err error) (verdict error, isVerdict bool) {
 	var dup *ingest.DuplicateError
 	var bad *backfill.RowError
 	same := sameKeyOf(err)
@@ -30,7 +28,7 @@ func verdictOf(ctx context.Context, store kv.Store, t backfill.Task, err error) 
 		return nil, false
 	}
 	l := rowLister{table: t.Table, loc: locationOr(t.Location)}
-	get, end, closed := getAt(ctx, store, t.TS)
+	get, end, closed := GetAt(ctx, store, t.TS)
 	switch {
 	case errors.Is(closed, kv.ErrSnapshotTooOld): // the rows are looked at again, at another one
 		return closed, true
@@ -71,14 +69,14 @@ func verdictOf(ctx context.Context, store kv.Store, t backfill.Task, err error) 
 	}
 	point(v, t.JobID, unlisted != nil)
 	if verdict = job.Permanent(v); groups != nil {
-		verdict = dist.NewDuplicatesError(verdict, groups)
+		verdict = NewDuplicatesError(verdict, groups)
 	}
 	return verdict, true
 }
 
 // point makes the error of a verdict say where its rows are.
 func point(v *job.RowsError, jobID int64, unlisted bool) {
-	where := fmt.Sprintf("rows listed in mysql.%s, job %d", status.ErrorsView, jobID)
+	where := fmt.Sprintf("rows listed in mysql.%s, job %d", ErrorsView, jobID)
 	switch {
 	case unlisted && len(v.Duplicates)+len(v.Rows) == 0:
 		where = "the rows could not be listed: see the log"
@@ -117,3 +115,10 @@ func cutText(text string) string {
 	}
 	return strings.ToValidUTF8(text[:maxShownValue], "") + "..."
 }
+
+// ErrorsView is where people look for the rows that a job was undone for. It shows values of rows, and what names them by a
+// clustered key, only to who may SELECT from their table; the server lets others not read the table that it is over.
+const ErrorsView = "fastddl_ddl_errors"
+
+// InPartition is what a list of duplicates says of a row's partition.
+func InPartition(name string) string { return " in partition " + name }

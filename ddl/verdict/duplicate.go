@@ -1,4 +1,4 @@
-package ddl
+package verdict
 
 import (
 	"context"
@@ -18,7 +18,6 @@ import (
 	"github.com/pingcap/tidb/pkg/util"
 
 	"fastddl/ddl/job"
-	"fastddl/ddl/status"
 	"fastddl/ingest"
 	"fastddl/kv"
 )
@@ -61,11 +60,11 @@ func (l *rowLister) duplicates(groups []*ingest.DuplicateGroup) (v *job.RowsErro
 	return v, unlisted
 }
 
-// getter reads a key of a snapshot; it returns nil for one that does not exist.
-type getter func(key []byte) ([]byte, error)
+// Getter reads a key of a snapshot; it returns nil for one that does not exist.
+type Getter func(key []byte) ([]byte, error)
 
-// getAt returns a getter of the snapshot at ts, and the function that ends it.
-func getAt(ctx context.Context, store kv.Store, ts uint64) (getter, func() error, error) {
+// GetAt returns a getter of the snapshot at ts, and the function that ends it.
+func GetAt(ctx context.Context, store kv.Store, ts uint64) (Getter, func() error, error) {
 	snapshot, err := store.Snapshot(ctx, ts)
 	if err != nil {
 		return nil, nil, fmt.Errorf("open snapshot %d: %w", ts, err)
@@ -85,7 +84,7 @@ func getAt(ctx context.Context, store kv.Store, ts uint64) (getter, func() error
 type rowLister struct {
 	table *model.TableInfo
 	loc   *time.Location
-	get   getter
+	get   Getter
 }
 
 func (l *rowLister) list(g *ingest.DuplicateGroup) (job.Duplicate, error) {
@@ -113,14 +112,14 @@ func (l *rowLister) list(g *ingest.DuplicateGroup) (job.Duplicate, error) {
 	}
 	d := job.Duplicate{Index: idx.Name.O, Columns: l.columnTexts(idx), Entry: entry, Rows: g.Rows}
 	for _, r := range rows {
-		key := recordKey(g.Key, r.handle)
+		key := RecordKey(g.Key, r.handle)
 		text, err := l.handleText(key, r.handle)
 		if err != nil {
 			return job.Duplicate{}, err
 		}
 		partition := l.partition(tablecodec.DecodeTableID(key))
 		if _, global := r.handle.(tidbkv.PartitionHandle); global {
-			text += status.InPartition(partition)
+			text += InPartition(partition)
 		}
 		d.Handles = append(d.Handles, text)
 		if partition != "" {
