@@ -4,36 +4,24 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"syscall"
-	"time"
 
 	"github.com/pingcap/tidb/pkg/domain"
 	"github.com/pingcap/tidb/pkg/infoschema"
 	"github.com/pingcap/tidb/pkg/meta/model"
-	"github.com/pingcap/tidb/pkg/util/dbterror"
 	"go.uber.org/zap"
 
 	"fastddl/backfill"
-	"fastddl/config"
-	"fastddl/ddl/dist"
 	"fastddl/ddl/job"
-	"fastddl/ddl/records"
 	"fastddl/ddl/schema"
 	"fastddl/ddl/session"
-	"fastddl/event"
 	"fastddl/internal/errs"
 	"fastddl/internal/sleep"
 	"fastddl/kv"
 )
 
-const (
-	// watchInterval is how often a working job looks at its row in TiDB's queue, and
-	// shows its progress there.
-	watchInterval = 2 * time.Second
-	// fileTries is how often a job fails to remove its files before it ends without that, which
-	// is what its statement and other DDL on the table wait for.
-	fileTries = 10
-)
+// fileTries is how often a job fails to remove its files before it ends without that, which
+// is what its statement and other DDL on the table wait for.
+const fileTries = 10
 
 // do executes an action. It runs beside the goroutine that owns the machine, and
 // only reads the record.
@@ -92,67 +80,6 @@ func leavesSubtasks(act job.Action) bool {
 	return true
 }
 
-// write makes the record of a step durable, with what change does in the same
-// transaction.
-func (t *task) write(ctx context.Context, to job.Step, change func(x *session.Txn, after *job.Record) error) (outcome, error) {
-	settings := t.ownSettings()
-	r := t.machine.Record()
-	public := !r.Step.Revertible() && !r.RollingBack()
-	var after *job.Record
-	err := t.d.sessions.InTxn(ctx, func(x *session.Txn) error {
-		after = t.machine.Prepare(to)
-		if after.StartTS == 0 && to != job.StepQueued {
-			after.StartTS = x.TS
-		}
-		if to == job.StepFinished {
-			if err := change(x, after); err != nil {
-				return err
-			}
-			assertWritten(r, after, t.lease.Name())
-			if after.Nodes.Shared {
-				if err := dist.DeleteSubtasks(x, after.ID); err != nil {
-					return err
-				}
-			}
-			return records.Archive(x, after)
-		}
-		intact, err := schema.EnsureRow(x, after, public)
-		if err != nil {
-			return err
-		}
-		if err := change(x, after); err != nil {
-			return err
-		}
-		if intact {
-			err = schema.UpdateRow(x, after, settings)
-		} else {
-			err = schema.InsertRow(x, after, settings)
-		}
-		if err != nil {
-			return err
-		}
-		assertWritten(r, after, t.lease.Name())
-		return records.Replace(x, after)
-	})
-	if errors.Is(err, schema.ErrRowTaken) {
-		return outcome{}, job.Permanent(dbterror.ErrCancelledDDLJob.FastGenByArgs())
-	}
-	if err != nil {
-		return outcome{}, err
-	}
-	return outcome{record: after}, nil
-}
-
-// writeRecord makes a record durable as it is, with what also does.
-func (t *task) writeRecord(ctx context.Context, after *job.Record, also func(x *session.Txn) error) error {
-	return t.d.sessions.InTxn(ctx, func(x *session.Txn) error {
-		if err := records.Replace(x, after); err != nil {
-			return err
-		}
-		return also(x)
-	})
-}
-
 // changeSchema writes the schema of the next step and publishes it.
 func (t *task) changeSchema(ctx context.Context, r *job.Record, to job.Step) (outcome, error) {
 	return t.write(ctx, to, func(x *session.Txn, after *job.Record) error {
@@ -209,74 +136,6 @@ func (t *task) stillSupported(r *job.Record, table *model.TableInfo) error {
 	return job.Permanent(domain.ErrInfoSchemaChanged.GenWithStackByArgs())
 }
 
-// takeSnapshot takes S. Garbage collection is held at it before it is recorded, so
-// a recorded S is always held; a hold without a record is replaced.
-func (t *task) takeSnapshot(ctx context.Context, r *job.Record, to job.Step) (outcome, error) {
-	if err := t.awaitImports(ctx, r); err != nil {
-		return outcome{}, err
-	}
-	ts, err := t.d.opts.Builds.CurrentTS(ctx)
-	if err != nil {
-		return outcome{}, fmt.Errorf("take snapshot: %w", err)
-	}
-	if err := t.holdAt(ctx, ts); err != nil {
-		return outcome{}, err
-	}
-	return t.write(ctx, to, func(_ *session.Txn, after *job.Record) error {
-		after.SnapshotTS = ts
-		return nil
-	})
-}
-
-// resumeHold takes the hold of a job that was loaded again. If garbage collection
-// has passed S meanwhile, another S is taken.
-func (t *task) resumeHold(ctx context.Context) error {
-	r := t.machine.Record()
-	if !t.needsHold(r) && !t.keepsS(r) {
-		return nil
-	}
-	for attempt := int64(1); ; attempt++ {
-		err := t.holdAt(ctx, r.SnapshotTS)
-		switch {
-		case err == nil:
-			return nil
-		case errors.Is(err, errHoldLost):
-			t.stopKeeper()
-			return t.beginAgain(ctx, err)
-		}
-		if err := t.retryLater(ctx, "hold GC", attempt, err); err != nil {
-			return err
-		}
-	}
-}
-
-// beginAgain goes back to before S, which is not held any more. The job does not go
-// on before this is recorded: nothing would notice again that S is lost.
-func (t *task) beginAgain(ctx context.Context, why error) error {
-	for attempt := int64(1); ; attempt++ {
-		if err := t.settle(ctx); err != nil {
-			return err
-		}
-		if r := t.machine.Record(); !t.needsHold(r) || r.RollingBack() {
-			return nil
-		}
-		t.emit(event.Retry{Job: event.Job{ID: t.id}, Op: "snapshot", Attempt: int(attempt), Err: why})
-		o, err := t.forgetSnapshot(ctx)
-		switch {
-		case err == nil:
-			t.reached(o.record)
-			return nil
-		case job.IsPermanent(err):
-			t.machine.Failed(err, t.d.opts.Globals.Int(config.ErrorCountLimit))
-			return nil
-		}
-		why = err
-		if !sleep.For(ctx, job.Backoff(attempt)) {
-			return errStopped
-		}
-	}
-}
-
 // backfill imports the entries of the job's indexes at S.
 func (t *task) backfill(ctx context.Context, r *job.Record, to job.Step) (outcome, error) {
 	task, err := t.d.buildTask(ctx, r, r.SnapshotTS)
@@ -325,106 +184,6 @@ func (t *task) backfill(ctx context.Context, r *job.Record, to job.Step) (outcom
 		after.Compare = after.Compare || missed
 		return nil
 	})
-}
-
-// buildTask describes the job's indexes at a snapshot.
-func (d *DDL) buildTask(ctx context.Context, r *job.Record, ts uint64) (backfill.Task, error) {
-	var table *model.TableInfo
-	err := d.sessions.InTxn(ctx, func(x *session.Txn) (err error) {
-		table, err = schema.ReadTable(x, r)
-		return err
-	})
-	if err != nil {
-		return backfill.Task{}, err
-	}
-	if table == nil {
-		return backfill.Task{}, job.Permanent(infoschema.ErrTableNotExists.GenWithStackByArgs(r.DB, r.Table))
-	}
-	loc, err := r.Location.GetLocation()
-	if err != nil {
-		return backfill.Task{}, zoneError(err)
-	}
-	indexes := schema.IndexesOf(r, table)
-	if len(indexes) != len(r.IndexIDs) {
-		return backfill.Task{}, job.Permanent(fmt.Errorf("table %s has lost an index that was being built", table.Name.O))
-	}
-	return backfill.Task{
-		JobID: r.ID, Table: table, Indexes: indexes, TS: ts,
-		SQLMode: r.SQLMode, Location: loc, Functions: r.Functions,
-	}, nil
-}
-
-// zoneError is what it means for a job that the time zone of its session cannot be had: it
-// is undone if there is no such zone, but not because its file cannot be read just now.
-func zoneError(err error) error {
-	err = fmt.Errorf("time zone of the session: %w", err)
-	if errors.As(err, new(syscall.Errno)) {
-		return err
-	}
-	return job.Permanent(err)
-}
-
-// watched runs fn, and ends it if another node takes the job, or its row in TiDB's queue is taken,
-// where the progress is shown meanwhile.
-func (t *task) watched(ctx context.Context, fn func(ctx context.Context) error) error {
-	return t.watchedBy(ctx, t.showProgress, fn)
-}
-
-// waiting is watched for what makes no progress.
-func (t *task) waiting(ctx context.Context, fn func(ctx context.Context) error) error {
-	return t.watchedBy(ctx, func(x *session.Txn) (intact bool, err error) { return schema.RowIntact(x, t.shown.Load()) }, fn)
-}
-
-// watchedBy runs fn, and look now and then, which says whether the job's row is as it was.
-func (t *task) watchedBy(ctx context.Context, look func(x *session.Txn) (intact bool, err error), fn func(ctx context.Context) error) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	watching := make(chan struct{})
-	go func() {
-		defer close(watching)
-		_ = t.d.contained("the watch of the queue", func() error { t.watchRow(ctx, cancel, look); return nil })
-	}()
-	err := fn(ctx)
-	cause := context.Cause(ctx)
-	cancel(nil)
-	<-watching
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(cause, records.ErrLost):
-		return records.ErrLost
-	case errors.Is(cause, schema.ErrRowTaken) || errors.Is(err, schema.ErrRowTaken):
-		return job.Permanent(dbterror.ErrCancelledDDLJob.FastGenByArgs())
-	}
-	return err
-}
-
-// showProgress writes how far the job is into its row.
-func (t *task) showProgress(x *session.Txn) (intact bool, err error) {
-	r := *t.shown.Load()
-	r.RowCount = max(r.RowCount, t.view.Rows())
-	if intact, err = schema.RowIntact(x, &r); err != nil || !intact {
-		return intact, err
-	}
-	return true, schema.UpdateRow(x, &r, t.ownSettings())
-}
-
-func (t *task) watchRow(ctx context.Context, cancel context.CancelCauseFunc, look func(x *session.Txn) (intact bool, err error)) {
-	for sleep.For(ctx, watchInterval) {
-		intact := true
-		err := t.inOwnTxn(ctx, func(x *session.Txn) (err error) {
-			intact, err = look(x)
-			return err
-		})
-		switch {
-		case errors.Is(err, records.ErrLost):
-			cancel(records.ErrLost)
-			return
-		case err == nil && !intact:
-			cancel(schema.ErrRowTaken)
-			return
-		}
-	}
 }
 
 // park makes the pause durable and waits for a request.

@@ -7,10 +7,8 @@ import (
 
 	"github.com/pingcap/tidb/pkg/util/dbterror"
 
-	"fastddl/ddl/dist"
 	"fastddl/ddl/job"
 	"fastddl/ddl/records"
-	"fastddl/ddl/session"
 	"fastddl/ddl/status"
 )
 
@@ -35,15 +33,6 @@ func (d *DDL) Ended(ctx context.Context, id int64) (info status.JobInfo, ok bool
 		return status.JobInfo{}, false, err
 	}
 	return status.Describe(r), true, nil
-}
-
-func (d *DDL) lookup(id int64) *task {
-	for _, t := range d.running() {
-		if r := t.shown.Load(); t.id == id || r.RowID == id {
-			return t
-		}
-	}
-	return nil
 }
 
 // Cancel makes a job stop and undo what it has done. It returns when that is
@@ -106,47 +95,3 @@ func (d *DDL) Alter(ctx context.Context, id int64, a Alteration) error {
 
 // notRunning has TiDB's words, and no number of its own either.
 func notRunning(id int64) error { return fmt.Errorf("ddl job %d is not running", id) }
-
-// alter changes the settings; the goroutine of the job calls it. After an error they are what the
-// store says: only the answer may have been lost.
-func (t *task) alter(ctx context.Context, m message) error {
-	before := t.ownSettings()
-	s := before
-	m.alter.ApplyTo(&s)
-	err := t.saveSettings(ctx, s, m.alongside)
-	if err != nil {
-		stored, readErr := t.storedSettings(ctx)
-		if readErr != nil {
-			return errors.Join(err, readErr)
-		}
-		if stored == s && s != before {
-			err = nil
-		}
-		s = stored
-	}
-	t.settingsMu.Lock()
-	t.settings = s
-	t.settingsMu.Unlock()
-	t.live.Set(dist.LiveSettings(s))
-	return err
-}
-
-// saveSettings makes the job's settings durable, with what also does.
-func (t *task) saveSettings(ctx context.Context, s job.Settings, also func(x *session.Txn) error) error {
-	return t.inOwnTxn(ctx, func(x *session.Txn) error {
-		if err := records.WriteSettings(x, t.id, s); err != nil {
-			return err
-		}
-		return also(x)
-	})
-}
-
-// storedSettings returns the job's settings as its row says.
-func (t *task) storedSettings(ctx context.Context) (s job.Settings, err error) {
-	err = t.d.sessions.InTxn(ctx, func(x *session.Txn) error {
-		r, stored, err := records.Read(x, t.id)
-		s = stored
-		return t.owned(r, stored, err)
-	})
-	return s, err
-}

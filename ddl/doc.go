@@ -26,7 +26,7 @@
 //   - verdict: the errors of rows that do not let an index be built.
 //   - job: the state machine, pure.
 //
-// Here are the jobs: a goroutine each (task.go) that has the machine decide and performs its actions (actions.go), what a
+// Here are the jobs: a goroutine each (loop.go) that has the machine decide and performs its actions (actions.go), what a
 // session asks for and waits for (build.go, control.go), owners and holds (owner.go, hold.go), and comparison and repair
 // (compare.go).
 //

@@ -179,3 +179,14 @@ func (t *task) dropHold(ctx context.Context, r *job.Record) error {
 	}
 	return t.d.releaseHolds(ctx, holds, func(id int64) bool { return id != t.id })
 }
+
+// needsHold says that the job cannot go on with its S if garbage collection has passed it. Only stores of
+// clusters have records that hide others.
+func (t *task) needsHold(r *job.Record) bool { return r.NeedsHold(t.d.clustered()) }
+
+// keepsS says that garbage collection is held at S until the indexes are public, or
+// nothing of them is left: on a cluster it is the word of others that no import at S can
+// come any more.
+func (t *task) keepsS(r *job.Record) bool {
+	return t.d.clustered() && r.SnapshotTS != 0 && (r.Step.Revertible() || r.RollingBack())
+}

@@ -8,10 +8,6 @@ import (
 	"github.com/pingcap/tidb/pkg/tablecodec"
 
 	"fastddl/backfill"
-	"fastddl/ddl/dist"
-	"fastddl/ddl/job"
-	"fastddl/ddl/records"
-	"fastddl/ddl/session"
 	"fastddl/ddl/verdict"
 	"fastddl/event"
 	"fastddl/ingest"
@@ -42,25 +38,6 @@ func (t *task) recheck(ctx context.Context, task backfill.Task, err error) (outc
 	t.rechecks++
 	t.emit(event.Retry{Job: event.Job{ID: t.id}, Op: "snapshot", Attempt: t.rechecks, Err: err})
 	return t.forgetSnapshot(ctx)
-}
-
-// forgetSnapshot records that the job takes another S.
-func (t *task) forgetSnapshot(ctx context.Context) (outcome, error) {
-	if err := t.scheduler.Recall(ctx); err != nil {
-		return outcome{}, err
-	}
-	if err := t.holdAfter(ctx, t.shown.Load()); err != nil {
-		return outcome{}, err
-	}
-	return t.write(ctx, job.StepWriteReorg, func(x *session.Txn, after *job.Record) error {
-		after.ForgetSnapshot()
-		if after.Nodes.Shared {
-			if err := dist.DeleteSubtasks(x, t.id); err != nil {
-				return err
-			}
-		}
-		return records.WriteCheckpoint(x, t.id, nil)
-	})
 }
 
 // stillDuplicate says whether in one of the groups two rows have the same entry now.

@@ -53,7 +53,7 @@ var ends = []mutation{
 	},
 	{
 		invariant: "I7", breaks: "files that a crash left stay when the server starts",
-		file:   "ddl/ddl.go",
+		file:   "ddl/start.go",
 		old:    "if err := d.removeFiles(id); err != nil {\n\t\t\treturn err\n\t\t}\n",
 		new:    "_ = id\n",
 		caught: "sql.TestLeftoversAreRemoved",
@@ -61,7 +61,7 @@ var ends = []mutation{
 	},
 	{
 		invariant: "I7", breaks: "holds that a crash left stay when the server starts",
-		file:   "ddl/ddl.go",
+		file:   "ddl/start.go",
 		old:    "return d.releaseHolds(ctx, holds, func(id int64) bool { return live[id] })",
 		new:    "return nil",
 		caught: "sql.TestLeftoversAreRemoved",
@@ -176,7 +176,7 @@ var builders = []mutation{
 	},
 	{
 		invariant: "I8", breaks: "an import goes on when the row is taken",
-		file:   "ddl/actions.go",
+		file:   "ddl/watch.go",
 		old:    "case err == nil && !intact:",
 		new:    "case err == nil && !intact && r.RollingBack():",
 		caught: "sql.TestTakenRowEndsTheImport",
@@ -184,7 +184,7 @@ var builders = []mutation{
 	},
 	{
 		invariant: "I8", breaks: "a repair does not look whether the job is still ours",
-		file:   "ddl/compare.go",
+		file:   "ddl/repair.go",
 		old:    "if err := p.fence(ctx, se); err != nil {",
 		new:    "if err := ctx.Err(); err != nil {",
 		caught: "sql.TestRepairIsFenced",
@@ -200,7 +200,7 @@ var builders = []mutation{
 	},
 	{
 		invariant: "I8", breaks: "a job goes on from the record it knows, whatever is stored",
-		file:   "ddl/task.go",
+		file:   "ddl/settle.go",
 		old:    "case stored.Revision != mine.Revision:",
 		new:    "case stored.Revision < mine.Revision:",
 		caught: "sql.TestRecordOfSomebodyElse",

@@ -13,7 +13,7 @@ var owners = []mutation{
 	},
 	{
 		invariant: "I8", breaks: "a late owner writes beside the record",
-		file:   "ddl/owner.go",
+		file:   "ddl/own.go",
 		old:    "\t\t\tif err := t.owned(records.Read(x, t.id)); err != nil {",
 		new:    "\t\t\tif _, _, err := records.Read(x, t.id); err != nil {",
 		caught: "sql.TestLateBuild",
@@ -21,7 +21,7 @@ var owners = []mutation{
 	},
 	{
 		invariant: "I8", breaks: "a late owner repairs",
-		file:   "ddl/owner.go",
+		file:   "ddl/own.go",
 		old:    "return t.owned(records.Decode(rows[0].GetBytes(0), nil))",
 		new:    "return nil",
 		caught: "sql.TestLateRepair",
@@ -37,7 +37,7 @@ var owners = []mutation{
 	},
 	{
 		invariant: "I8", breaks: "what the last owner was asked for is granted late",
-		file:   "ddl/task.go",
+		file:   "ddl/loop.go",
 		old:    "\tt.answerLeft(ctx)\n",
 		new:    "",
 		caught: "sql.TestRequestOutlivesTheOwner",
@@ -69,7 +69,7 @@ var owners = []mutation{
 	},
 	{
 		invariant: "I8", breaks: "imports of the owner before are not fenced off",
-		file:   "ddl/owner.go",
+		file:   "ddl/fence.go",
 		old:    "if !ok || r.Epoch == 0 || !r.Importing() {",
 		new:    "if !ok || r.Epoch >= 0 || !r.Importing() {",
 		caught: "sql.TestLateBuild",
@@ -149,7 +149,7 @@ var owners = []mutation{
 	},
 	{
 		invariant: "I4", breaks: "on a cluster the hold moves from S before the publication",
-		file:   "ddl/owner.go",
+		file:   "ddl/hold.go",
 		old:    "return t.d.clustered() && r.SnapshotTS != 0 &&",
 		new:    "return false && r.SnapshotTS != 0 &&",
 		caught: "sql.TestHoldStaysAtS",

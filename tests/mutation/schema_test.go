@@ -208,7 +208,7 @@ var twoVersions = []mutation{
 var snapshots = []mutation{
 	{
 		invariant: "I2", breaks: "imports of TiDB into the table are not waited for",
-		file:   "ddl/actions.go",
+		file:   "ddl/snapshot.go",
 		old:    "if err := t.awaitImports(ctx, r); err != nil {",
 		new:    "if err := ctx.Err(); err != nil {",
 		caught: "sql.TestSnapshotWaitsForImportInto",

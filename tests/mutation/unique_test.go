@@ -69,7 +69,7 @@ var uniqueness = []mutation{
 	},
 	{
 		invariant: "I6", breaks: "a repair does not lock the rows",
-		file:   "ddl/compare.go",
+		file:   "ddl/repair.go",
 		old:    "if err := lockKeys(ctx, store, txn, rowLockWait, rowKeys...); err != nil {\n\t\treturn false, err\n\t}\n",
 		new:    "",
 		caught: "sql.TestRepairLocksRows",
@@ -77,7 +77,7 @@ var uniqueness = []mutation{
 	},
 	{
 		invariant: "I6", breaks: "of two rows with one value the first has the entry",
-		file:   "ddl/compare.go",
+		file:   "ddl/repair.go",
 		old:    "claims.Rows = max(diff.Rows, int64(len(claims.Values)))\n\t\tp.duplicates = append(p.duplicates, claims)\n",
 		new:    "return true, txn.Set(diff.Key, claims.Values[0])\n",
 		caught: "sql.TestUniqueDuplicateDuringBuild",
@@ -141,7 +141,7 @@ var uniqueness = []mutation{
 	},
 	{
 		invariant: "I6", breaks: "a repair decides a key that was written since the comparison",
-		file:   "ddl/compare.go",
+		file:   "ddl/repair.go",
 		old:    "case !bytes.Equal(actual, diff.Actual):",
 		new:    "case len(diff.Key) == 0:",
 		caught: "sql.TestRepairLeavesWhatWasWrittenSince",
