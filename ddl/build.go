@@ -232,7 +232,7 @@ func (d *DDL) queue(ctx context.Context, sctx sessionctx.Context, req Request) (
 		r.Compare = r.Compare || arg.Unique
 	}
 	d.reports.Unreported(d.reports.Make(ctx)) // they may have been dropped
-	var in *dist.Lease
+	var lease *dist.Lease
 	err := d.sessions.InTxn(ctx, func(t *session.Txn) error {
 		if err := schema.RefuseFlashback(t); err != nil {
 			return err
@@ -242,8 +242,8 @@ func (d *DDL) queue(ctx context.Context, sctx sessionctx.Context, req Request) (
 			return fmt.Errorf("generate ID: %w", err)
 		}
 		r.ID, r.RowID, r.CreateTS = id, id, t.TS
-		if in = d.node.Lease(); in != nil { // otherwise the first that looks takes it over
-			r.Owner = in.Name()
+		if lease = d.node.Lease(); lease != nil { // otherwise the first that looks takes it over
+			r.Owner = lease.Name()
 		}
 		if err := schema.InsertRow(t, r, req.Settings); err != nil {
 			return err
@@ -258,7 +258,7 @@ func (d *DDL) queue(ctx context.Context, sctx sessionctx.Context, req Request) (
 		return nil, fmt.Errorf("queue the index build: %w", err)
 	}
 	d.opts.Bus.Emit(event.JobQueued{Job: event.Job{ID: r.ID}, Type: r.Type.String(), Schema: r.DB, Table: r.Table, Query: r.Query})
-	t := newTask(d, in, job.NewMachine(r), req.Settings)
+	t := newTask(d, lease, job.NewMachine(r), req.Settings)
 	err = d.launch(t)
 	if errors.Is(err, records.ErrLost) { // another node has the job, or will have it
 		t.err = err

@@ -15,48 +15,48 @@ import (
 
 // adopt takes the jobs over whose owners are no members any more, and those that are this
 // node's own without its running them.
-func (d *DDL) adopt(in *dist.Lease) error {
-	jobs, err := d.records.Load(in.Ctx)
+func (d *DDL) adopt(lease *dist.Lease) error {
+	jobs, err := d.records.Load(lease.Ctx)
 	if err != nil {
 		return err
 	}
-	in.Renew()
+	lease.Renew()
 	var members map[string]bool
 	for _, j := range jobs {
 		if d.lookup(j.Record.ID) != nil {
-			in.Forget(j.Record.ID)
+			lease.Forget(j.Record.ID)
 			continue
 		}
-		if j.Record.Owner == in.Name() {
-			if in.Abandoned(j.Record) {
-				if err := d.takeOver(in, j); err != nil {
+		if j.Record.Owner == lease.Name() {
+			if lease.Abandoned(j.Record) {
+				if err := d.takeOver(lease, j); err != nil {
 					return err
 				}
-				in.Renew()
+				lease.Renew()
 			}
 			continue
 		}
 		if members == nil {
 			// After the jobs: an owner that is missing here has been one, and is none any more.
-			if members, err = d.opts.Cluster.Members(in.Ctx); err != nil {
+			if members, err = d.opts.Cluster.Members(lease.Ctx); err != nil {
 				return err
 			}
 		}
 		if members[j.Record.Owner] {
 			continue
 		}
-		if err := d.takeOver(in, j); err != nil {
+		if err := d.takeOver(lease, j); err != nil {
 			return err
 		}
-		in.Renew()
+		lease.Renew()
 	}
 	return nil
 }
 
 // awaitTasks waits until no job of a lease runs any more.
-func (d *DDL) awaitTasks(in *dist.Lease) {
+func (d *DDL) awaitTasks(lease *dist.Lease) {
 	for _, t := range d.running() {
-		if t.lease == in {
+		if t.lease == lease {
 			<-t.done
 		}
 	}
@@ -64,12 +64,12 @@ func (d *DDL) awaitTasks(in *dist.Lease) {
 
 // takeOver makes a job that no node runs the node's own, if no other node was quicker, and
 // goes on with it.
-func (d *DDL) takeOver(in *dist.Lease, found records.Job) error {
+func (d *DDL) takeOver(lease *dist.Lease, found records.Job) error {
 	if !d.knows(found.Record) {
 		return nil
 	}
-	after := found.Record.TakenBy(in.Name())
-	err := d.sessions.InTxn(in.Ctx, func(x *session.Txn) error {
+	after := found.Record.TakenBy(lease.Name())
+	err := d.sessions.InTxn(lease.Ctx, func(x *session.Txn) error {
 		stored, settings, err := records.Read(x, after.ID)
 		if err != nil {
 			return err
@@ -95,8 +95,8 @@ func (d *DDL) takeOver(in *dist.Lease, found records.Job) error {
 	}
 	d.opts.Logger.Info("an index build is taken over", zap.Int64("job", after.ID), zap.String("from", found.Record.Owner),
 		zap.Int64("epoch", after.Epoch), zap.String("step", string(after.Step)))
-	t := newTask(d, in, job.ResumeMachine(after), found.Settings)
-	if t.left, err = d.findRequests(in, func(id int64) bool { return id == t.id }); err != nil && in.Ctx.Err() == nil {
+	t := newTask(d, lease, job.ResumeMachine(after), found.Settings)
+	if t.left, err = d.findRequests(lease, func(id int64) bool { return id == t.id }); err != nil && lease.Ctx.Err() == nil {
 		// They are found again beside the job.
 		d.opts.Logger.Warn("cannot look for what the last owner was asked for", zap.Int64("job", t.id), zap.Error(err))
 	}

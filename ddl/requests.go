@@ -99,8 +99,8 @@ func (d *DDL) takeBack(ctx context.Context, name string, gone bool) error {
 
 // findRequests claims the requests that no goroutine answers, for jobs of which want is true. The
 // caller releases every one of them.
-func (d *DDL) findRequests(in *dist.Lease, want func(jobID int64) bool) (found []records.OpenRequest, err error) {
-	open, err := d.records.OpenRequests(in.Ctx, want)
+func (d *DDL) findRequests(lease *dist.Lease, want func(jobID int64) bool) (found []records.OpenRequest, err error) {
+	open, err := d.records.OpenRequests(lease.Ctx, want)
 	if err != nil {
 		return nil, err
 	}
@@ -116,19 +116,19 @@ func (d *DDL) findRequests(in *dist.Lease, want func(jobID int64) bool) (found [
 func (d *DDL) release(q records.OpenRequest) { d.answering.Delete(q.Name) }
 
 // answerRequests hands the requests of other nodes to the jobs of a lease.
-func (d *DDL) answerRequests(in *dist.Lease) error {
+func (d *DDL) answerRequests(lease *dist.Lease) error {
 	if len(d.running()) == 0 {
 		return nil
 	}
-	found, err := d.findRequests(in, func(id int64) bool {
+	found, err := d.findRequests(lease, func(id int64) bool {
 		t := d.lookup(id)
-		return t != nil && t.lease == in
+		return t != nil && t.lease == lease
 	})
 	for _, q := range found {
 		begun := d.inside(func() { // a job that is busy does not hold up others; it ends with the job
 			defer d.release(q)
-			if t := d.lookup(q.JobID); t != nil && t.lease == in {
-				t.answer(in.Ctx, q, t.send)
+			if t := d.lookup(q.JobID); t != nil && t.lease == lease {
+				t.answer(lease.Ctx, q, t.send)
 			}
 		})
 		if !begun {

@@ -79,12 +79,12 @@ func (d *DDL) Start(ctx context.Context) error {
 	if d.clustered() {
 		return d.node.Join(ctx)
 	}
-	in := d.node.Begin(nil)
+	lease := d.node.Begin(nil)
 	for _, j := range jobs {
 		if !d.knows(j.Record) {
 			continue
 		}
-		if err := d.launch(newTask(d, in, job.ResumeMachine(j.Record), j.Settings)); err != nil {
+		if err := d.launch(newTask(d, lease, job.ResumeMachine(j.Record), j.Settings)); err != nil {
 			return err
 		}
 	}

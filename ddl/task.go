@@ -88,9 +88,9 @@ var (
 	errStopped = errors.New("ddl: the job was stopped")
 )
 
-func newTask(d *DDL, in *dist.Lease, m *job.Machine, s job.Settings) *task {
-	t := &task{d: d, id: m.Record().ID, lease: in, machine: m, settings: s, lost: make(chan *safepointKeeper), inbox: make(chan message), done: make(chan struct{})}
-	t.scheduler = dist.NewScheduler(d.node, in, t, m.Record())
+func newTask(d *DDL, lease *dist.Lease, m *job.Machine, s job.Settings) *task {
+	t := &task{d: d, id: m.Record().ID, lease: lease, machine: m, settings: s, lost: make(chan *safepointKeeper), inbox: make(chan message), done: make(chan struct{})}
+	t.scheduler = dist.NewScheduler(d.node, lease, t, m.Record())
 	t.live.Set(dist.LiveSettings(s))
 	t.show()
 	return t

@@ -28,12 +28,12 @@ func (c *build) Build(ctx context.Context, w backfill.SharedWork) (results []bac
 		return nil, shared, err
 	}
 	defer c.s.job.SetWait("")
-	parts, err := c.await(ctx, w)
+	subtasks, err := c.await(ctx, w)
 	if err != nil {
 		return nil, true, err
 	}
 	c.s.out = false // what is done stays so: no node is to be recalled
-	results, err = loadResults(ctx, c.s.node.opts.Sessions, c.s.id, w, len(parts))
+	results, err = loadResults(ctx, c.s.node.opts.Sessions, c.s.id, w, len(subtasks))
 	return results, true, err
 }
 
@@ -57,8 +57,8 @@ func (c *build) begin(ctx context.Context, w backfill.SharedWork) (shared bool, 
 		return false, nil
 	}
 	if n == 0 {
-		parts, err := loadSubtasks(ctx, c.s.node.opts.Sessions, c.s.id)
-		if err != nil || !slices.ContainsFunc(parts, c.of(w)) {
+		subtasks, err := loadSubtasks(ctx, c.s.node.opts.Sessions, c.s.id)
+		if err != nil || !slices.ContainsFunc(subtasks, c.of(w)) {
 			return false, err
 		}
 	}
@@ -81,7 +81,7 @@ func (c *build) begin(ctx context.Context, w backfill.SharedWork) (shared bool, 
 	if err != nil {
 		return false, fmt.Errorf("divide the build: %w", err)
 	}
-	node.startExecutor(c.s.in, c.s.id)
+	node.startExecutor(c.s.lease, c.s.id)
 	node.opts.Cluster.Notify(ctx)
 	return true, nil
 }
@@ -105,13 +105,13 @@ func (c *build) of(w backfill.SharedWork) func(storedSubtask) bool {
 // divide cuts the build into n subtasks, or wants those that it was cut into before. If there
 // are subtasks of something other it leaves them.
 func (c *build) divide(x *session.Txn, w backfill.SharedWork, n int) (other bool, err error) {
-	parts, err := readSubtasks(x, c.s.id)
+	subtasks, err := readSubtasks(x, c.s.id)
 	switch {
 	case err != nil:
 		return false, err
-	case slices.ContainsFunc(parts, c.of(w)):
-		return false, wantSubtasks(x, c.s.id, parts)
-	case len(parts) > 0:
+	case slices.ContainsFunc(subtasks, c.of(w)):
+		return false, wantSubtasks(x, c.s.id, subtasks)
+	case len(subtasks) > 0:
 		return true, nil
 	}
 	return false, insertSubtasks(x, c.s.id, w, n)
@@ -121,28 +121,28 @@ func (c *build) divide(x *session.Txn, w backfill.SharedWork, n int) (other bool
 func (c *build) await(ctx context.Context, w backfill.SharedWork) ([]storedSubtask, error) {
 	n := c.s.node
 	var looked time.Time
-	parts, err := loadSubtasks(ctx, c.s.node.opts.Sessions, c.s.id)
+	subtasks, err := loadSubtasks(ctx, c.s.node.opts.Sessions, c.s.id)
 	if err != nil {
 		return nil, err
 	}
-	if len(parts) == 0 { // another owner has taken them away
+	if len(subtasks) == 0 { // another owner has taken them away
 		return nil, records.ErrLost
 	}
 	for {
 		nudged := n.nudged()
-		if err := refreshSubtasks(ctx, c.s.node.opts.Sessions, c.s.id, parts); err != nil {
+		if err := refreshSubtasks(ctx, c.s.node.opts.Sessions, c.s.id, subtasks); err != nil {
 			return nil, err
 		}
-		c.report(parts, w)
-		if at := slices.IndexFunc(parts, func(p storedSubtask) bool { return p.State == Failed }); at >= 0 {
-			return nil, subtaskError(parts[at])
+		c.report(subtasks, w)
+		if at := slices.IndexFunc(subtasks, func(p storedSubtask) bool { return p.State == Failed }); at >= 0 {
+			return nil, subtaskError(subtasks[at])
 		}
-		all := bare(parts)
+		all := bare(subtasks)
 		switch {
 		case AllDone(all):
-			return parts, nil
+			return subtasks, nil
 		case Failures(all) > n.opts.Globals.Int(config.ErrorCountLimit):
-			return nil, job.Permanent(fmt.Errorf("parts of the build have failed too often, the last with: %s", lastError(parts)))
+			return nil, job.Permanent(fmt.Errorf("parts of the build have failed too often, the last with: %s", lastError(subtasks)))
 		}
 		if time.Since(looked) >= membersInterval {
 			looked = time.Now()
@@ -157,8 +157,8 @@ func (c *build) await(ctx context.Context, w backfill.SharedWork) ([]storedSubta
 }
 
 // lastError is the error that one of the subtasks has met.
-func lastError(parts []storedSubtask) string {
-	for _, p := range slices.Backward(parts) {
+func lastError(subtasks []storedSubtask) string {
+	for _, p := range slices.Backward(subtasks) {
 		if p.err != "" {
 			return p.err
 		}
@@ -167,19 +167,19 @@ func lastError(parts []storedSubtask) string {
 }
 
 // report adds up the progress of the subtasks.
-func (c *build) report(parts []storedSubtask, w backfill.SharedWork) {
+func (c *build) report(subtasks []storedSubtask, w backfill.SharedWork) {
 	var rows, imported int64
 	read := 0.0
-	for _, p := range parts {
+	for _, p := range subtasks {
 		rows += p.rows
 		imported += p.imported
-		read += p.percent / 100 / float64(len(parts))
+		read += p.percent / 100 / float64(len(subtasks))
 	}
 	w.Progress(rows, imported, read)
 	wait := ""
-	if len(Holders(bare(parts))) == 0 {
+	if len(Holders(bare(subtasks))) == 0 {
 		wait = "a node that builds its parts"
-		if text := lastError(parts); text != "" {
+		if text := lastError(subtasks); text != "" {
 			wait += ", after error: " + text
 		}
 	}

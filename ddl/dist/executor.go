@@ -31,7 +31,7 @@ var errHalted = errors.New("ddl: the part is not wanted at the moment")
 // executor builds or compares subtasks of one job for this node, as long as there are any.
 type executor struct {
 	n     *Node
-	in    *Lease
+	lease *Lease
 	jobID int64
 	last  int64 // subtask that it has claimed, -1 if none
 }
@@ -44,8 +44,8 @@ type holding struct {
 	live       ingest.LiveSettings
 	shown      progressView
 
-	mu    sync.Mutex
-	parts []*heldSubtask // in the order in which they were claimed
+	mu       sync.Mutex
+	subtasks []*heldSubtask // in the order in which they were claimed
 }
 
 // heldSubtask is one of them, with what it needs to be built.
@@ -59,13 +59,13 @@ type heldSubtask struct {
 func (h *holding) all() []*heldSubtask {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return slices.Clone(h.parts)
+	return slices.Clone(h.subtasks)
 }
 
 func (h *holding) add(p *heldSubtask) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.parts = append(h.parts, p)
+	h.subtasks = append(h.subtasks, p)
 }
 
 func (h *holding) has(number int64) bool {
@@ -74,35 +74,35 @@ func (h *holding) has(number int64) bool {
 
 // startExecutors has this node build subtasks that are open, of any job, and look after those that
 // are its own since a claim whose answer was lost.
-func (n *Node) startExecutors(in *Lease) error {
-	rows, err := n.opts.Sessions.Query(in.Ctx, `SELECT DISTINCT job_id FROM mysql.fastddl_build_parts WHERE wanted AND state = %? OR state = %? AND holder = %?`,
-		string(Open), string(Held), in.Name())
+func (n *Node) startExecutors(lease *Lease) error {
+	rows, err := n.opts.Sessions.Query(lease.Ctx, `SELECT DISTINCT job_id FROM mysql.fastddl_build_parts WHERE wanted AND state = %? OR state = %? AND holder = %?`,
+		string(Open), string(Held), lease.Name())
 	if err != nil {
 		return err
 	}
 	for _, row := range rows {
-		n.startExecutor(in, row.GetInt64(0))
+		n.startExecutor(lease, row.GetInt64(0))
 	}
 	return nil
 }
 
 // startExecutor begins to build subtasks of a job, unless this node does already, or has enough to
 // do: each subtask takes one worker or more.
-func (n *Node) startExecutor(in *Lease, jobID int64) {
+func (n *Node) startExecutor(lease *Lease, jobID int64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if in.Ctx.Err() != nil || in != n.lease || n.executing[jobID] || len(n.executing) >= background.Cores() {
+	if lease.Ctx.Err() != nil || lease != n.lease || n.executing[jobID] || len(n.executing) >= background.Cores() {
 		return
 	}
 	n.executing[jobID] = true
-	in.executors.Go(func() {
+	lease.executors.Go(func() {
 		defer func() {
 			n.mu.Lock()
 			defer n.mu.Unlock()
 			delete(n.executing, jobID)
 		}()
-		h := &executor{n: n, in: in, jobID: jobID, last: -1}
-		if err := n.opts.Contain("the build of parts", h.run); err != nil && in.Ctx.Err() == nil {
+		h := &executor{n: n, lease: lease, jobID: jobID, last: -1}
+		if err := n.opts.Contain("the build of parts", h.run); err != nil && lease.Ctx.Err() == nil {
 			n.opts.Logger.Warn("cannot help with an index build", zap.Int64("job", jobID), zap.Error(err))
 		}
 	})
@@ -110,7 +110,7 @@ func (n *Node) startExecutor(in *Lease, jobID int64) {
 
 // run builds subtasks until there is none for this node.
 func (h *executor) run() error {
-	for h.in.Ctx.Err() == nil {
+	for h.lease.Ctx.Err() == nil {
 		held := new(holding)
 		p, err := h.claim(held)
 		if err != nil || p == nil {
@@ -131,47 +131,47 @@ func (h *executor) claim(held *holding) (claimed *heldSubtask, err error) {
 	var settings job.Settings
 	var snapshotTS uint64
 	first, released := len(held.all()) == 0, false
-	err = h.n.opts.Sessions.InTxn(h.in.Ctx, func(x *session.Txn) error {
+	err = h.n.opts.Sessions.InTxn(h.lease.Ctx, func(x *session.Txn) error {
 		claimed = nil
 		r, s, err := records.Lock(x, h.jobID)
 		if err != nil || r == nil {
 			return err
 		}
-		parts, err := readSubtasks(x, h.jobID)
+		subtasks, err := readSubtasks(x, h.jobID)
 		if err != nil {
 			return err
 		}
 		eligible := h.eligible(r)
-		if released, err = h.release(x, Forgotten(bare(parts), h.in.Name(), held.has, eligible)); err != nil || released {
+		if released, err = h.release(x, Forgotten(bare(subtasks), h.lease.Name(), held.has, eligible)); err != nil || released {
 			return err
 		}
-		if !eligible || len(parts) == 0 || !wantsSubtasks(r, parts[0].snapshotTS) || !first && parts[0].snapshotTS != held.snapshotTS {
+		if !eligible || len(subtasks) == 0 || !wantsSubtasks(r, subtasks[0].snapshotTS) || !first && subtasks[0].snapshotTS != held.snapshotTS {
 			return err
 		}
 		c := Claimant{
-			Member: h.in.Name(), MaxNodes: r.Nodes.Max, Last: h.last,
+			Member: h.lease.Name(), MaxNodes: r.Nodes.Max, Last: h.last,
 			Avoid: func(number int64) bool { return h.n.avoids(h.jobID, number) },
 		}
 		if !first {
 			c.Holds = held.has
 		}
-		p, ok := Choose(bare(parts), c)
+		p, ok := Choose(bare(subtasks), c)
 		if !ok {
 			return nil
 		}
-		claimed = &heldSubtask{Subtask: p.Claimed(h.in.Name())}
-		record, settings, snapshotTS = r, s, parts[0].snapshotTS
+		claimed = &heldSubtask{Subtask: p.Claimed(h.lease.Name())}
+		record, settings, snapshotTS = r, s, subtasks[0].snapshotTS
 		if err := claimed.read(x, h.jobID); err != nil {
 			return err
 		}
-		if !h.in.Alive() {
+		if !h.lease.Alive() {
 			return records.ErrLost
 		}
 		return setHolder(x, h.jobID, claimed.Subtask)
 	})
 	if err == nil && released {
 		h.n.nudgeSubtasks()
-		h.n.opts.Cluster.Notify(h.in.Ctx)
+		h.n.opts.Cluster.Notify(h.lease.Ctx)
 	}
 	if err != nil || claimed == nil {
 		return nil, err
@@ -189,7 +189,7 @@ func (h *executor) claim(held *holding) (claimed *heldSubtask, err error) {
 // executor for a job in each lease, so none builds them.
 func (h *executor) release(x *session.Txn, forgotten []Subtask) (released bool, err error) {
 	for _, p := range forgotten {
-		if !h.in.Alive() {
+		if !h.lease.Alive() {
 			return false, records.ErrLost
 		}
 		if err := setHolder(x, h.jobID, p.Released(Open)); err != nil {
@@ -206,7 +206,7 @@ func (h *executor) next(held *holding) (p backfill.HeldPart, ok bool) {
 		return p, false
 	}
 	claimed, err := h.claim(held)
-	if err != nil && h.in.Ctx.Err() == nil {
+	if err != nil && h.lease.Ctx.Err() == nil {
 		h.n.opts.Logger.Info("cannot claim another part of an index build", zap.Int64("job", h.jobID), zap.Error(err))
 	}
 	if claimed == nil {
@@ -236,7 +236,7 @@ func (p *heldSubtask) read(x *session.Txn, jobID int64) error {
 // eligible says that this node may build subtasks of a job. Its owner always may: otherwise a
 // job whose scope has lost its last node would wait for ever.
 func (h *executor) eligible(r *job.Record) bool {
-	return r.Known() && (r.Owner == h.in.Name() || r.Nodes.Scope == h.n.opts.Scope())
+	return r.Known() && (r.Owner == h.lease.Name() || r.Nodes.Scope == h.n.opts.Scope())
 }
 
 // wantsSubtasks says that a job is at the point where subtasks at a snapshot are built, or
@@ -249,7 +249,7 @@ func wantsSubtasks(r *job.Record, snapshotTS uint64) bool {
 
 // build builds what is held, and more with it, and gives all back as it is then.
 func (h *executor) build(held *holding) error {
-	ctx, cancel := context.WithCancelCause(h.in.Ctx)
+	ctx, cancel := context.WithCancelCause(h.lease.Ctx)
 	defer cancel(nil)
 	stop := h.watch(ctx, cancel, held)
 	results, err := h.backfill(ctx, held)
@@ -259,14 +259,14 @@ func (h *executor) build(held *holding) error {
 	if err := h.n.opts.RemoveFiles(h.jobID); err != nil {
 		h.n.opts.Logger.Warn("the files of a part stay until the next one of its job", zap.Int64("job", h.jobID), zap.Error(err))
 	}
-	parts := held.all()
-	back := make([]returned, len(parts))
-	for i, p := range parts {
+	subtasks := held.all()
+	back := make([]returned, len(subtasks))
+	for i, p := range subtasks {
 		back[i] = returned{heldSubtask: p, to: Open}
 	}
 	first := &back[0]
 	switch {
-	case !h.in.Alive() || errors.Is(cause, records.ErrLost):
+	case !h.lease.Alive() || errors.Is(cause, records.ErrLost):
 		return records.ErrLost // they are another node's now, or will be
 	case err == nil:
 		h.n.noteSuccess(h.jobID)
@@ -306,7 +306,7 @@ func (h *executor) backfill(ctx context.Context, held *holding) (results []backf
 		bus, unsubscribe := held.shown.bus(h.n.opts.Bus)
 		defer unsubscribe()
 		first := held.all()[0]
-		ctx := kv.WithPermit(session.Charged(ctx, held.record.ResourceGroup), h.in.Permit)
+		ctx := kv.WithPermit(session.Charged(ctx, held.record.ResourceGroup), h.lease.Permit)
 		if first.spec.Compares() {
 			result, err := h.n.opts.Builder.ComparePart(ctx, PartTask{
 				PartSpec: backfill.PartSpec{Task: task, Part: first.spec},
@@ -333,9 +333,9 @@ func (h *executor) backfill(ctx context.Context, held *holding) (results []backf
 
 // save keeps checkpoints of the subtasks that were claimed first.
 func (h *executor) save(ctx context.Context, held *holding, checkpoints [][]byte) error {
-	parts := held.all()[:len(checkpoints)]
-	return h.write(ctx, parts, func(x *session.Txn) error {
-		for i, p := range parts {
+	subtasks := held.all()[:len(checkpoints)]
+	return h.write(ctx, subtasks, func(x *session.Txn) error {
+		for i, p := range subtasks {
 			if err := x.Exec(`UPDATE mysql.fastddl_build_parts SET checkpoint = %? WHERE job_id = %? AND part = %?`,
 				checkpoints[i], h.jobID, p.Number); err != nil {
 				return err
@@ -347,12 +347,12 @@ func (h *executor) save(ctx context.Context, held *holding, checkpoints [][]byte
 
 // write writes for subtasks that this node holds; it fails with records.ErrLost if it does not hold
 // them all.
-func (h *executor) write(ctx context.Context, parts []*heldSubtask, fn func(x *session.Txn) error) error {
+func (h *executor) write(ctx context.Context, subtasks []*heldSubtask, fn func(x *session.Txn) error) error {
 	return h.n.opts.Sessions.InTxn(ctx, func(x *session.Txn) error {
-		if !h.in.Alive() {
+		if !h.lease.Alive() {
 			return records.ErrLost
 		}
-		for _, p := range parts {
+		for _, p := range subtasks {
 			now, err := readSubtask(x, h.jobID, p.Number)
 			if err != nil {
 				return err

@@ -99,7 +99,7 @@ func (h *executor) watch(ctx context.Context, cancel context.CancelCauseFunc, he
 // look fails with records.ErrLost or errHalted if a subtask is not to be built by this node. The next look
 // makes up for other errors.
 func (h *executor) look(ctx context.Context, held *holding, report bool) error {
-	parts := held.all() // before the transaction: it would not see that a later one is claimed
+	subtasks := held.all() // before the transaction: it would not see that a later one is claimed
 	return h.n.opts.Sessions.InTxn(ctx, func(x *session.Txn) error {
 		r, settings, err := records.Read(x, h.jobID)
 		if err != nil {
@@ -108,7 +108,7 @@ func (h *executor) look(ctx context.Context, held *holding, report bool) error {
 		if r == nil {
 			return records.ErrLost
 		}
-		for i, p := range parts {
+		for i, p := range subtasks {
 			now, err := readSubtask(x, h.jobID, p.Number)
 			switch {
 			case err != nil:

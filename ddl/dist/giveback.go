@@ -24,9 +24,9 @@ type returned struct {
 }
 
 // giveBack gives the subtasks back, and tries that until they are no longer the node's.
-func (h *executor) giveBack(held *holding, parts []returned) error {
-	results := make([]any, len(parts))
-	for i, p := range parts {
+func (h *executor) giveBack(held *holding, subtasks []returned) error {
+	results := make([]any, len(subtasks))
+	for i, p := range subtasks {
 		if p.result == nil {
 			continue
 		}
@@ -36,14 +36,14 @@ func (h *executor) giveBack(held *holding, parts []returned) error {
 		}
 		results[i] = data
 	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(h.in.Ctx))
+	ctx, cancel := context.WithCancel(context.WithoutCancel(h.lease.Ctx))
 	defer cancel()
-	defer context.AfterFunc(h.in.Ctx, func() { // when it is leaving there is not much time
+	defer context.AfterFunc(h.lease.Ctx, func() { // when it is leaving there is not much time
 		time.AfterFunc(leaveTimeout, cancel)
 	})()
 	for attempt := int64(1); ; attempt++ {
 		err := h.write(ctx, held.all(), func(x *session.Txn) error {
-			for i, p := range parts {
+			for i, p := range subtasks {
 				if err := h.putBack(x, held, p, results[i], i == 0); err != nil {
 					return err
 				}
@@ -55,7 +55,7 @@ func (h *executor) giveBack(held *holding, parts []returned) error {
 			h.n.opts.Cluster.Notify(ctx)
 			return nil
 		}
-		if errors.Is(err, records.ErrLost) || !h.in.Alive() || !sleep.For(ctx, job.Backoff(attempt)) {
+		if errors.Is(err, records.ErrLost) || !h.lease.Alive() || !sleep.For(ctx, job.Backoff(attempt)) {
 			return err
 		}
 	}

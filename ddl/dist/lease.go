@@ -48,11 +48,11 @@ const abandonedAfter = 3 * time.Second
 
 // Abandoned says that the node is a job's owner and does not run it: the answer to the
 // transaction that made it the owner was lost, or the goroutine of the job has ended by mistake.
-func (in *Lease) Abandoned(r *job.Record) bool {
-	if seen, ok := in.idle[r.ID]; ok && seen.revision == r.Revision {
+func (l *Lease) Abandoned(r *job.Record) bool {
+	if seen, ok := l.idle[r.ID]; ok && seen.revision == r.Revision {
 		return time.Since(seen.since) >= abandonedAfter
 	}
-	in.idle[r.ID] = idleJob{r.Revision, time.Now()}
+	l.idle[r.ID] = idleJob{r.Revision, time.Now()}
 	return false
 }
 
@@ -64,35 +64,35 @@ const storeTimeout = 30 * time.Second
 var errLeaseExpired = errors.New("ddl: the store has not answered for too long")
 
 // Renew notes that the store has answered.
-func (in *Lease) Renew() {
+func (l *Lease) Renew() {
 	now := time.Now()
-	in.lastRenewal.Store(&now)
+	l.lastRenewal.Store(&now)
 }
 
 // Forget ends the suspicion that a job is abandoned.
-func (in *Lease) Forget(jobID int64) { delete(in.idle, jobID) }
+func (l *Lease) Forget(jobID int64) { delete(l.idle, jobID) }
 
 // watch ends the lease when the node is no member any more, when stop is closed, or when the
 // store does not answer, with errLeaseExpired: then the node leaves at once, also while requests to the
 // store are pending, so that others need not wait for the node.
-func (in *Lease) watch(stop <-chan struct{}) (err error) {
-	defer in.end()
+func (l *Lease) watch(stop <-chan struct{}) (err error) {
+	defer l.end()
 	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
 	for {
 		select {
-		case <-in.member.Gone():
+		case <-l.member.Gone():
 			return nil
 		case <-stop:
 			return nil
 		case <-tick.C:
 		}
-		if time.Since(*in.lastRenewal.Load()) < storeTimeout {
+		if time.Since(*l.lastRenewal.Load()) < storeTimeout {
 			continue
 		}
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(in.Ctx), leaveTimeout)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(l.Ctx), leaveTimeout)
 		defer cancel()
-		if err := in.member.Leave(ctx); err != nil {
+		if err := l.member.Leave(ctx); err != nil {
 			return errors.Join(errLeaseExpired, err)
 		}
 		return errLeaseExpired
@@ -100,20 +100,20 @@ func (in *Lease) watch(stop <-chan struct{}) (err error) {
 }
 
 // Name is what the records of the lease's jobs name as their owner.
-func (in *Lease) Name() string {
-	if in.member == nil {
+func (l *Lease) Name() string {
+	if l.member == nil {
 		return ""
 	}
-	return in.member.Name()
+	return l.member.Name()
 }
 
 // Alive says that jobs are still the node's. It reads the clock.
-func (in *Lease) Alive() bool { return in.member == nil || in.member.Alive() }
+func (l *Lease) Alive() bool { return l.member == nil || l.member.Alive() }
 
 // Permit fails with records.ErrLost if the node may not be a member of the cluster by now. It reads the
 // clock.
-func (in *Lease) Permit() error {
-	if !in.Alive() {
+func (l *Lease) Permit() error {
+	if !l.Alive() {
 		return records.ErrLost
 	}
 	return nil

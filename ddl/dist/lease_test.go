@@ -31,28 +31,28 @@ func (m *lastingMember) Leave(context.Context) error {
 func TestDeafMemberLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &lastingMember{gone: make(chan struct{})}
-		in := NewNode(Options{Ctx: t.Context()}).Begin(m)
+		l := NewNode(Options{Ctx: t.Context()}).Begin(m)
 		stop, result := make(chan struct{}), make(chan error, 1)
-		go func() { result <- in.watch(stop) }()
+		go func() { result <- l.watch(stop) }()
 		for range 10 {
 			time.Sleep(storeTimeout / 2)
-			require.NoError(t, in.Permit())
-			in.Renew()
+			require.NoError(t, l.Permit())
+			l.Renew()
 		}
 		began := time.Now()
 		require.ErrorIs(t, <-result, errLeaseExpired)
 		require.InDelta(t, storeTimeout, time.Since(began), float64(2*pollInterval))
-		require.ErrorIs(t, in.Permit(), records.ErrLost)
-		require.Error(t, in.Ctx.Err())
+		require.ErrorIs(t, l.Permit(), records.ErrLost)
+		require.Error(t, l.Ctx.Err())
 	})
 	synctest.Test(t, func(t *testing.T) {
 		m := &lastingMember{gone: make(chan struct{})}
-		in := NewNode(Options{Ctx: t.Context()}).Begin(m)
+		l := NewNode(Options{Ctx: t.Context()}).Begin(m)
 		stop, result := make(chan struct{}), make(chan error, 1)
-		go func() { result <- in.watch(stop) }()
+		go func() { result <- l.watch(stop) }()
 		close(stop)
 		require.NoError(t, <-result)
-		require.Error(t, in.Ctx.Err())
+		require.Error(t, l.Ctx.Err())
 		require.False(t, m.left.Load(), "that is up to who has stopped it")
 	})
 }

@@ -17,10 +17,10 @@ func (n *Node) Join(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("join the cluster: %w", err)
 	}
-	in := n.Begin(m)
+	lease := n.Begin(m)
 	n.opts.Spawn(func() {
 		for {
-			err := n.opts.Contain("the membership in the cluster", func() error { return n.serve(in) })
+			err := n.opts.Contain("the membership in the cluster", func() error { return n.serve(lease) })
 			if n.opts.Ctx.Err() != nil {
 				return
 			}
@@ -33,7 +33,7 @@ func (n *Node) Join(ctx context.Context) error {
 				return // the component is closed
 			}
 			n.opts.Logger.Info("this node is a member of the cluster again", zap.String("member", m.Name()))
-			in = n.Begin(m)
+			lease = n.Begin(m)
 		}
 	})
 	return nil
@@ -54,13 +54,13 @@ func (n *Node) awaitStore() bool {
 
 // serve takes over what no other node does, until the lease ends. When it returns, none
 // of the lease's jobs runs here any more, and others may have them.
-func (n *Node) serve(in *Lease) error {
+func (n *Node) serve(lease *Lease) error {
 	stop := make(chan struct{})
 	watched := make(chan struct{})
 	go func() { // beside what follows, which may wait for a store that does not answer
 		defer close(watched)
-		if err := in.watch(stop); err != nil {
-			n.opts.Logger.Warn("this node leaves its index builds to others", zap.String("member", in.Name()), zap.Error(err))
+		if err := lease.watch(stop); err != nil {
+			n.opts.Logger.Warn("this node leaves its index builds to others", zap.String("member", lease.Name()), zap.Error(err))
 		}
 	}()
 	defer func() {
@@ -69,11 +69,11 @@ func (n *Node) serve(in *Lease) error {
 		n.mu.Unlock()
 		close(stop)
 		<-watched
-		n.opts.AwaitJobs(in)
-		in.executors.Wait()
+		n.opts.AwaitJobs(lease)
+		lease.executors.Wait()
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(n.opts.Ctx), leaveTimeout)
 		defer cancel()
-		if err := in.member.Leave(ctx); err != nil {
+		if err := lease.member.Leave(ctx); err != nil {
 			n.opts.Logger.Info("the others learn late that this node has left", zap.Error(err))
 		}
 	}()
@@ -82,18 +82,18 @@ func (n *Node) serve(in *Lease) error {
 	forget := time.NewTicker(cleanInterval)
 	defer forget.Stop()
 	for {
-		if err := n.poll(in); err != nil && in.Ctx.Err() == nil {
+		if err := n.poll(lease); err != nil && lease.Ctx.Err() == nil {
 			return err
 		}
 		select {
-		case <-in.Ctx.Done():
-			return context.Cause(in.Ctx)
+		case <-lease.Ctx.Done():
+			return context.Cause(lease.Ctx)
 		case <-n.opts.Cluster.Changed():
 			n.nudgeSubtasks()
 		case <-tick.C:
 		case <-forget.C:
 			for _, leftover := range n.opts.Obsolete {
-				if _, err := n.opts.Sessions.Query(in.Ctx, leftover); err != nil && in.Ctx.Err() == nil {
+				if _, err := n.opts.Sessions.Query(lease.Ctx, leftover); err != nil && lease.Ctx.Err() == nil {
 					n.opts.Logger.Warn("cannot delete what nobody needs any more", zap.String("statement", leftover), zap.Error(err))
 				}
 			}
@@ -103,23 +103,23 @@ func (n *Node) serve(in *Lease) error {
 
 // poll claims pending work. Subtasks that wait for an executor do not wait for
 // the rest of it. Its error is a panic's.
-func (n *Node) poll(in *Lease) error {
+func (n *Node) poll(lease *Lease) error {
 	warn := func(what string, err error) {
-		if err != nil && in.Ctx.Err() == nil {
+		if err != nil && lease.Ctx.Err() == nil {
 			n.opts.Logger.Warn("cannot look for "+what, zap.Error(err))
 		}
 	}
-	return parallel.Do(in.Ctx, 2, func() int { return 2 }, func(_ context.Context, i int) error {
+	return parallel.Do(lease.Ctx, 2, func() int { return 2 }, func(_ context.Context, i int) error {
 		if i == 0 {
-			err := n.startExecutors(in)
+			err := n.startExecutors(lease)
 			if err == nil {
-				in.Renew()
+				lease.Renew()
 			}
 			warn("index builds that need a hand", err)
 			return nil
 		}
-		warn("index builds that nobody runs", n.opts.Adopt(in))
-		warn("requests of other nodes", n.opts.Answer(in)) // also for a job that was taken over just now
+		warn("index builds that nobody runs", n.opts.Adopt(lease))
+		warn("requests of other nodes", n.opts.Answer(lease)) // also for a job that was taken over just now
 		return nil
 	})
 }

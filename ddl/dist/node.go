@@ -43,9 +43,9 @@ type Options struct {
 	// Readable fails while the jobs cannot be read.
 	Readable func(ctx context.Context) error
 	// Adopt takes over the jobs that no node runs, and Answer answers requests of other nodes.
-	Adopt, Answer func(in *Lease) error
+	Adopt, Answer func(lease *Lease) error
 	// AwaitJobs waits until no job of a lease runs any more.
-	AwaitJobs func(in *Lease)
+	AwaitJobs func(lease *Lease)
 	// Obsolete are statements that delete what no node needs any more.
 	Obsolete []string
 }
@@ -76,12 +76,12 @@ func (n *Node) clustered() bool { return n.opts.Cluster != nil }
 // Begin begins a lease; m is nil without a cluster.
 func (n *Node) Begin(m member.Member) *Lease {
 	ctx, end := context.WithCancel(n.opts.Ctx)
-	in := &Lease{member: m, Ctx: ctx, end: end, idle: make(map[int64]idleJob)}
-	in.Renew()
+	lease := &Lease{member: m, Ctx: ctx, end: end, idle: make(map[int64]idleJob)}
+	lease.Renew()
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.lease = in
-	return in
+	n.lease = lease
+	return lease
 }
 
 // Lease returns the lease that the node has, nil if it has none.
@@ -93,10 +93,10 @@ func (n *Node) Lease() *Lease {
 
 // During calls fn if a lease is the node's, and fails with records.ErrLost if not. The lease does not end before fn has returned:
 // AwaitJobs finds what fn has begun. fn may not call methods of the node.
-func (n *Node) During(in *Lease, fn func() error) error {
+func (n *Node) During(lease *Lease, fn func() error) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if in == nil || in != n.lease {
+	if lease == nil || lease != n.lease {
 		return records.ErrLost
 	}
 	return fn()

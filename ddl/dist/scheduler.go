@@ -42,10 +42,10 @@ type Job interface {
 // Scheduler divides the builds and comparisons of one job among the nodes of the cluster. It belongs to the action
 // of the job that is under way.
 type Scheduler struct {
-	node *Node
-	id   int64
-	in   *Lease
-	job  Job
+	node  *Node
+	id    int64
+	lease *Lease
+	job   Job
 
 	// out says that other nodes may build subtasks of the job.
 	out bool
@@ -57,8 +57,8 @@ type Scheduler struct {
 }
 
 // NewScheduler returns the scheduler of a job that the node has taken in a lease.
-func NewScheduler(n *Node, in *Lease, j Job, r *job.Record) *Scheduler {
-	return &Scheduler{node: n, id: r.ID, in: in, job: j, out: n.clustered() && mayHaveSubtasks(r)}
+func NewScheduler(n *Node, lease *Lease, j Job, r *job.Record) *Scheduler {
+	return &Scheduler{node: n, id: r.ID, lease: lease, job: j, out: n.clustered() && mayHaveSubtasks(r)}
 }
 
 // MayBeBuilt says that other nodes may build subtasks of the job.
@@ -78,8 +78,8 @@ func (s *Scheduler) Crew(r *job.Record) backfill.Crew {
 // reopenLost opens the subtasks whose holders are no members any more, after the store
 // refuses what they may still send. The subtasks were read before the call: a holder that is
 // no member now has been one. again says that others are to build them.
-func (s *Scheduler) reopenLost(ctx context.Context, parts []Subtask, again bool) error {
-	if len(Holders(parts)) == 0 {
+func (s *Scheduler) reopenLost(ctx context.Context, subtasks []Subtask, again bool) error {
+	if len(Holders(subtasks)) == 0 {
 		return nil
 	}
 	members, err := s.node.opts.Cluster.Members(ctx)
@@ -87,7 +87,7 @@ func (s *Scheduler) reopenLost(ctx context.Context, parts []Subtask, again bool)
 		s.node.opts.Logger.Info("cannot look who builds", zap.Int64("job", s.id), zap.Error(err))
 		return nil // later
 	}
-	lost := Lost(parts, members)
+	lost := Lost(subtasks, members)
 	if len(lost) == 0 {
 		return nil
 	}
@@ -146,7 +146,7 @@ func (s *Scheduler) LostSubtasks(ctx context.Context) ([]Subtask, error) {
 	if !mayHaveSubtasks(s.job.Record()) {
 		return nil, nil
 	}
-	parts, err := loadSubtasks(ctx, s.node.opts.Sessions, s.id)
+	subtasks, err := loadSubtasks(ctx, s.node.opts.Sessions, s.id)
 	if err != nil {
 		return nil, err
 	}
@@ -154,7 +154,7 @@ func (s *Scheduler) LostSubtasks(ctx context.Context) ([]Subtask, error) {
 	if err != nil {
 		return nil, nil // they are fenced off when they are looked for
 	}
-	return Lost(bare(parts), members), nil
+	return Lost(bare(subtasks), members), nil
 }
 
 // Recall makes sure that no node builds a subtask of the job, or will, until its subtasks are
@@ -166,9 +166,9 @@ func (s *Scheduler) Recall(ctx context.Context) error {
 	}
 	var held bool
 	err := s.job.InLockedTxn(ctx, func(x *session.Txn) error {
-		parts, err := readSubtasks(x, s.id)
-		held = len(Holders(bare(parts))) > 0
-		if err != nil || len(parts) == 0 {
+		subtasks, err := readSubtasks(x, s.id)
+		held = len(Holders(bare(subtasks))) > 0
+		if err != nil || len(subtasks) == 0 {
 			return err
 		}
 		return x.Exec(`UPDATE mysql.fastddl_build_parts SET wanted = FALSE WHERE job_id = %? AND wanted`, s.id)
@@ -183,11 +183,11 @@ func (s *Scheduler) Recall(ctx context.Context) error {
 	}
 	for looked := time.Now(); held; {
 		nudged := s.node.nudged()
-		parts, err := loadSubtasks(ctx, s.node.opts.Sessions, s.id)
+		subtasks, err := loadSubtasks(ctx, s.node.opts.Sessions, s.id)
 		if err != nil {
 			return err
 		}
-		all := bare(parts)
+		all := bare(subtasks)
 		holders := Holders(all)
 		if held = len(holders) > 0; !held {
 			break

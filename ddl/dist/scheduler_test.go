@@ -45,20 +45,20 @@ func TestLastFence(t *testing.T) {
 	cancel(stopped)
 	node := NewNode(Options{Builds: fencingStore{}, Cluster: emptyCluster{}, Logger: zap.NewNop()})
 	s := &Scheduler{node: node, id: 7, job: fakeJob{r: &job.Record{ID: 7, Step: job.StepSnapshot}}, fences: 12}
-	parts := []Subtask{{State: Held, Wanted: true, Holder: "gone/1", Epoch: 1}}
+	subtasks := []Subtask{{State: Held, Wanted: true, Holder: "gone/1", Epoch: 1}}
 
-	err := s.reopenLost(ctx, parts, true)
+	err := s.reopenLost(ctx, subtasks, true)
 	require.True(t, job.IsPermanent(err))
 	require.ErrorContains(t, err, "lost 13 times, the last was gone")
 
-	err = s.reopenLost(ctx, parts, false)
+	err = s.reopenLost(ctx, subtasks, false)
 	require.ErrorIs(t, err, stopped, "it goes as far as the fence")
 	require.False(t, job.IsPermanent(err))
 }
 
 // A node does not build subtasks whose meaning it may not know.
 func TestPartsOfLaterVersions(t *testing.T) {
-	h := &executor{n: &Node{}, in: &Lease{}}
+	h := &executor{n: &Node{}, lease: &Lease{}}
 	require.True(t, h.eligible(&job.Record{Protocol: job.Protocol}))
 	require.True(t, h.eligible(&job.Record{}), "of before there was a protocol")
 	require.False(t, h.eligible(&job.Record{Protocol: job.Protocol + 1}))

@@ -73,9 +73,9 @@ type Claimant struct {
 // Choose returns the subtask of a job that a member claims, if there is one. It holds no more
 // subtasks at a time than its share, so that a quick one leaves subtasks to others. A
 // subtask that has failed before is built alone, so that no other one fails with it.
-func Choose(parts []Subtask, c Claimant) (chosen Subtask, ok bool) {
+func Choose(subtasks []Subtask, c Claimant) (chosen Subtask, ok bool) {
 	held := 0
-	for _, p := range parts {
+	for _, p := range subtasks {
 		if p.State != Held || p.Holder != c.Member {
 			continue
 		}
@@ -85,13 +85,13 @@ func Choose(parts []Subtask, c Claimant) (chosen Subtask, ok bool) {
 		held++
 	}
 	if joins := c.Holds != nil; joins {
-		if held == 0 || held*c.MaxNodes >= len(parts) {
+		if held == 0 || held*c.MaxNodes >= len(subtasks) {
 			return Subtask{}, false
 		}
-	} else if held > 0 || len(Holders(parts)) >= c.MaxNodes {
+	} else if held > 0 || len(Holders(subtasks)) >= c.MaxNodes {
 		return Subtask{}, false
 	}
-	for _, p := range parts {
+	for _, p := range subtasks {
 		if p.State != Open || !p.Wanted || c.Avoid != nil && c.Avoid(p.Number) || held > 0 && p.Failures > 0 {
 			continue
 		}
@@ -105,8 +105,8 @@ func Choose(parts []Subtask, c Claimant) (chosen Subtask, ok bool) {
 // Forgotten returns the subtasks that a member holds, does not know of, because the answers to
 // its claims were lost, and will not claim again: those that are not wanted, and all if it may
 // build none. The owner that recalls subtasks waits until no node holds one.
-func Forgotten(parts []Subtask, member string, knows func(number int64) bool, eligible bool) (forgotten []Subtask) {
-	for _, p := range parts {
+func Forgotten(subtasks []Subtask, member string, knows func(number int64) bool, eligible bool) (forgotten []Subtask) {
+	for _, p := range subtasks {
 		if p.State == Held && p.Holder == member && !knows(p.Number) && !(p.Wanted && eligible) {
 			forgotten = append(forgotten, p)
 		}
@@ -115,9 +115,9 @@ func Forgotten(parts []Subtask, member string, knows func(number int64) bool, el
 }
 
 // Holders returns the members that hold subtasks, each once.
-func Holders(parts []Subtask) []string {
+func Holders(subtasks []Subtask) []string {
 	var names []string
-	for _, p := range parts {
+	for _, p := range subtasks {
 		if p.State == Held && !slices.Contains(names, p.Holder) {
 			names = append(names, p.Holder)
 		}
@@ -126,8 +126,8 @@ func Holders(parts []Subtask) []string {
 }
 
 // Lost returns the subtasks whose holders are not among the members.
-func Lost(parts []Subtask, members map[string]bool) []Subtask {
-	return slices.DeleteFunc(slices.Clone(parts), func(p Subtask) bool { return p.State != Held || members[p.Holder] })
+func Lost(subtasks []Subtask, members map[string]bool) []Subtask {
+	return slices.DeleteFunc(slices.Clone(subtasks), func(p Subtask) bool { return p.State != Held || members[p.Holder] })
 }
 
 const (
@@ -161,13 +161,13 @@ func TakeoverPause(n int64) time.Duration {
 }
 
 // AllDone says that there is nothing left to build.
-func AllDone(parts []Subtask) bool {
-	return !slices.ContainsFunc(parts, func(p Subtask) bool { return p.State != Done })
+func AllDone(subtasks []Subtask) bool {
+	return !slices.ContainsFunc(subtasks, func(p Subtask) bool { return p.State != Done })
 }
 
 // Failures is how often attempts at the subtasks have failed.
-func Failures(parts []Subtask) (n int64) {
-	for _, p := range parts {
+func Failures(subtasks []Subtask) (n int64) {
+	for _, p := range subtasks {
 		n += p.Failures
 	}
 	return n
@@ -189,11 +189,11 @@ const (
 // returns how many nodes there are now, and is asked only where that matters: those that join
 // are of use to large tables.
 func Count(bytes, partBytes float64, nodes int, members func() int) int {
-	parts := bytes / max(1, partBytes)
-	if nodes >= 2 && parts >= 2 && bytes < largeParts*partBytes {
+	subtasks := bytes / max(1, partBytes)
+	if nodes >= 2 && subtasks >= 2 && bytes < largeParts*partBytes {
 		nodes = min(nodes, members())
 	}
-	n := min(parts, float64(partsPerNode*nodes), maxParts)
+	n := min(subtasks, float64(partsPerNode*nodes), maxParts)
 	if nodes < 2 || n < 2 {
 		return 0
 	}

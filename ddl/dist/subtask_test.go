@@ -14,7 +14,7 @@ import (
 )
 
 func TestChoose(t *testing.T) {
-	parts := []Subtask{
+	subtasks := []Subtask{
 		{Number: 0, State: Done, Wanted: true},
 		{Number: 1, State: Held, Wanted: true, Holder: "a", Epoch: 1},
 		{Number: 2, State: Open, Wanted: true},
@@ -23,7 +23,7 @@ func TestChoose(t *testing.T) {
 		{Number: 5, State: Open},
 	}
 	choose := func(c Claimant) int64 {
-		p, ok := Choose(parts, c)
+		p, ok := Choose(subtasks, c)
 		if !ok {
 			return -1
 		}
@@ -43,27 +43,27 @@ func TestChoose(t *testing.T) {
 	require.EqualValues(t, -1, choose(Claimant{Member: "b", MaxNodes: 9, Last: 1, Holds: holds(1)}), "what it held is not its own any more")
 	require.EqualValues(t, 2, choose(Claimant{Member: "a", MaxNodes: 5, Last: 1, Holds: holds(1)}), "two of six parts are its share")
 	require.EqualValues(t, -1, choose(Claimant{Member: "a", MaxNodes: 6, Last: 1, Holds: holds(1)}), "it has its share")
-	parts[2].Failures = 1
+	subtasks[2].Failures = 1
 	require.EqualValues(t, 4, choose(Claimant{Member: "a", MaxNodes: 1, Last: 1, Holds: holds(1)}), "what has failed is built alone")
 	require.EqualValues(t, 2, choose(Claimant{Member: "b", MaxNodes: 9, Last: 1}))
 }
 
 func TestCount(t *testing.T) {
-	const part = 64 << 20
+	const subtask = 64 << 20
 	there := func(n int) func() int { return func() int { return n } }
 	nobody := func() int {
 		require.FailNow(t, "asks where it does not matter")
 		return 0
 	}
-	require.Zero(t, Count(2*part-1, part, 3, nobody), "small tables are built alone")
-	require.Zero(t, Count(1e12, part, 1, nobody), "as are those that one node may build")
-	require.Zero(t, Count(4*part, part, 1, nobody))
-	require.Equal(t, 2, Count(2*part, part, 3, there(3)))
-	require.Equal(t, 12, Count(1e12, part, 3, nobody))
-	require.Equal(t, maxParts, Count(1e15, part, 1000, nobody))
-	require.Zero(t, Count(largeParts*part-1, part, 3, there(1)), "and those that are built before another node comes")
-	require.Equal(t, 8, Count(largeParts*part-1, part, 3, there(2)))
-	require.Equal(t, 12, Count(largeParts*part, part, 3, nobody))
+	require.Zero(t, Count(2*subtask-1, subtask, 3, nobody), "small tables are built alone")
+	require.Zero(t, Count(1e12, subtask, 1, nobody), "as are those that one node may build")
+	require.Zero(t, Count(4*subtask, subtask, 1, nobody))
+	require.Equal(t, 2, Count(2*subtask, subtask, 3, there(3)))
+	require.Equal(t, 12, Count(1e12, subtask, 3, nobody))
+	require.Equal(t, maxParts, Count(1e15, subtask, 1000, nobody))
+	require.Zero(t, Count(largeParts*subtask-1, subtask, 3, there(1)), "and those that are built before another node comes")
+	require.Equal(t, 8, Count(largeParts*subtask-1, subtask, 3, there(2)))
+	require.Equal(t, 12, Count(largeParts*subtask, subtask, 3, nobody))
 }
 
 // history is a job whose subtasks members claim, build, lose and give back in any order. It
@@ -71,7 +71,7 @@ func TestCount(t *testing.T) {
 type history struct {
 	t        *testing.T
 	r        *rand.Rand
-	parts    []Subtask
+	subtasks []Subtask
 	maxNodes int
 	members  map[string]bool
 	building map[string][]Subtask // by member: what it believes to hold
@@ -107,7 +107,7 @@ func newHistory(t *testing.T, r *rand.Rand) *history {
 		members: make(map[string]bool), building: make(map[string][]Subtask), late: make(map[string][]Subtask), fenced: make(map[string]bool),
 	}
 	for i := range int64(1 + r.IntN(8)) {
-		h.parts = append(h.parts, Subtask{Number: i, State: Open, Wanted: true})
+		h.subtasks = append(h.subtasks, Subtask{Number: i, State: Open, Wanted: true})
 	}
 	return h
 }
@@ -134,8 +134,8 @@ func (h *history) step() {
 		h.reopen()
 	case 9:
 		h.halted = !h.halted
-		for i := range h.parts {
-			h.parts[i].Wanted = !h.halted
+		for i := range h.subtasks {
+			h.subtasks[i].Wanted = !h.halted
 		}
 	}
 }
@@ -148,14 +148,14 @@ func (h *history) claim(m string) {
 			return slices.ContainsFunc(h.building[m], func(p Subtask) bool { return p.Number == n })
 		}
 	}
-	p, ok := Choose(h.parts, c)
+	p, ok := Choose(h.subtasks, c)
 	if !ok {
 		return
 	}
 	require.False(h.t, h.halted, "claimed after a halt")
-	h.parts[p.Number] = p.Claimed(m)
+	h.subtasks[p.Number] = p.Claimed(m)
 	if h.r.IntN(10) > 0 {
-		h.building[m] = append(h.building[m], h.parts[p.Number])
+		h.building[m] = append(h.building[m], h.subtasks[p.Number])
 	}
 }
 
@@ -163,7 +163,7 @@ func (h *history) claim(m string) {
 func (h *history) leave(to State) {
 	if m := pick(h.r, h.building); m != "" {
 		for _, p := range h.building[m] {
-			now := &h.parts[p.Number]
+			now := &h.subtasks[p.Number]
 			require.True(h.t, now.HeldBy(m, p.Epoch), "a member has lost its part")
 			*now = now.Released(to)
 		}
@@ -171,10 +171,10 @@ func (h *history) leave(to State) {
 		return
 	}
 	if m := pick(h.r, h.late); m != "" {
-		lost := func(p Subtask) bool { return !h.parts[p.Number].HeldBy(m, p.Epoch) }
+		lost := func(p Subtask) bool { return !h.subtasks[p.Number].HeldBy(m, p.Epoch) }
 		if !slices.ContainsFunc(h.late[m], lost) { // it was quicker than the owner
 			for _, p := range h.late[m] {
-				h.parts[p.Number] = h.parts[p.Number].Released(to)
+				h.subtasks[p.Number] = h.subtasks[p.Number].Released(to)
 			}
 		}
 		delete(h.late, m)
@@ -191,14 +191,14 @@ func pick[V any](r *rand.Rand, of map[string]V) string {
 
 // reopen is what the owner does.
 func (h *history) reopen() {
-	for _, p := range Lost(h.parts, h.members) {
+	for _, p := range Lost(h.subtasks, h.members) {
 		h.fenced[p.Holder] = true
-		h.parts[p.Number] = p.Released(Open)
+		h.subtasks[p.Number] = p.Released(Open)
 	}
 }
 
 func (h *history) check() {
-	require.LessOrEqual(h.t, len(Holders(h.parts)), h.maxNodes)
+	require.LessOrEqual(h.t, len(Holders(h.subtasks)), h.maxNodes)
 	builders := make(map[int64]string)
 	for m, held := range h.building {
 		for _, p := range held {
@@ -219,8 +219,8 @@ func (h *history) check() {
 func (h *history) finish() {
 	h.halted = false
 	h.members["last"] = true
-	for i := range h.parts {
-		h.parts[i].Wanted = true
+	for i := range h.subtasks {
+		h.subtasks[i].Wanted = true
 	}
 	for range 200 {
 		h.reopen()
@@ -228,11 +228,11 @@ func (h *history) finish() {
 			h.claim(m)
 		}
 		h.leave(Done)
-		if AllDone(h.parts) {
+		if AllDone(h.subtasks) {
 			return
 		}
 	}
-	require.Fail(h.t, "not everything is built", "%+v", h.parts)
+	require.Fail(h.t, "not everything is built", "%+v", h.subtasks)
 }
 
 // TestFencePause: lost nodes are replaced more and more slowly, and not for ever.

@@ -93,11 +93,11 @@ func loadSubtasks(ctx context.Context, s *session.Pool, jobID int64) ([]storedSu
 }
 
 // refreshSubtasks loads those of subtasks that were not done, into their places.
-func refreshSubtasks(ctx context.Context, s *session.Pool, jobID int64, parts []storedSubtask) error {
+func refreshSubtasks(ctx context.Context, s *session.Pool, jobID int64, subtasks []storedSubtask) error {
 	var open []string
-	for i := range parts {
-		if parts[i].State != Done {
-			open = append(open, strconv.FormatInt(parts[i].Number, 10))
+	for i := range subtasks {
+		if subtasks[i].State != Done {
+			open = append(open, strconv.FormatInt(subtasks[i].Number, 10))
 		}
 	}
 	if len(open) == 0 {
@@ -111,27 +111,27 @@ func refreshSubtasks(ctx context.Context, s *session.Pool, jobID int64, parts []
 		return records.ErrLost
 	}
 	now := decodeSubtasks(rows)
-	for i := range parts {
-		if parts[i].State != Done {
-			parts[i], now = now[0], now[1:]
+	for i := range subtasks {
+		if subtasks[i].State != Done {
+			subtasks[i], now = now[0], now[1:]
 		}
 	}
 	return nil
 }
 
 func decodeSubtasks(rows []chunk.Row) []storedSubtask {
-	parts := make([]storedSubtask, len(rows))
+	subtasks := make([]storedSubtask, len(rows))
 	for i, row := range rows {
-		parts[i] = decodeSubtask(row)
+		subtasks[i] = decodeSubtask(row)
 	}
-	return parts
+	return subtasks
 }
 
 // bare are the subtasks as package crew takes them.
-func bare(parts []storedSubtask) []Subtask {
-	out := make([]Subtask, len(parts))
-	for i := range parts {
-		out[i] = parts[i].Subtask
+func bare(subtasks []storedSubtask) []Subtask {
+	out := make([]Subtask, len(subtasks))
+	for i := range subtasks {
+		out[i] = subtasks[i].Subtask
 	}
 	return out
 }
@@ -165,21 +165,21 @@ func DeleteSubtasks(t *session.Txn, jobID int64) error {
 }
 
 // wantSubtasks has the subtasks of a job built, those that are not wanted yet.
-func wantSubtasks(t *session.Txn, jobID int64, parts []storedSubtask) error {
-	if !slices.ContainsFunc(parts, func(p storedSubtask) bool { return !p.Wanted }) {
+func wantSubtasks(t *session.Txn, jobID int64, subtasks []storedSubtask) error {
+	if !slices.ContainsFunc(subtasks, func(p storedSubtask) bool { return !p.Wanted }) {
 		return nil
 	}
 	return t.Exec(`UPDATE mysql.fastddl_build_parts SET wanted = TRUE WHERE job_id = %? AND NOT wanted`, jobID)
 }
 
 // loadResults returns the results of the subtasks of some work, of which all are done.
-func loadResults(ctx context.Context, s *session.Pool, jobID int64, w backfill.SharedWork, parts int) ([]backfill.PartResult, error) {
+func loadResults(ctx context.Context, s *session.Pool, jobID int64, w backfill.SharedWork, subtasks int) ([]backfill.PartResult, error) {
 	rows, err := s.Query(ctx, `SELECT part, result FROM mysql.fastddl_build_parts WHERE job_id = %? AND snapshot_ts = %? AND round = %? AND state = %?
 		ORDER BY part`, jobID, w.TS, w.Round, string(Done))
 	if err != nil {
 		return nil, err
 	}
-	if len(rows) != parts { // another owner has subtasks of its own
+	if len(rows) != subtasks { // another owner has subtasks of its own
 		return nil, records.ErrLost
 	}
 	results := make([]backfill.PartResult, len(rows))

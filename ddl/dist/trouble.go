@@ -20,11 +20,11 @@ const (
 // that it cannot build, and one node does not use up the failures that a job may have. The
 // zero value is ready for use.
 type Trouble struct {
-	parts map[subtaskKey]time.Time // by subtask: until when it is left to others
-	jobs  map[int64]jobTrouble
+	subtasks map[subtaskKey]time.Time // by subtask: until when it is left to others
+	jobs     map[int64]jobTrouble
 }
 
-type subtaskKey struct{ job, part int64 }
+type subtaskKey struct{ job, subtask int64 }
 
 type jobTrouble struct {
 	failures int // since the last success
@@ -32,13 +32,13 @@ type jobTrouble struct {
 }
 
 // Failed notes that an attempt at a subtask has failed now; the subtask is avoided for a while.
-func (t *Trouble) Failed(now time.Time, jobID, part int64, avoid time.Duration) {
-	if t.parts == nil {
-		t.parts, t.jobs = make(map[subtaskKey]time.Time), make(map[int64]jobTrouble)
+func (t *Trouble) Failed(now time.Time, jobID, subtask int64, avoid time.Duration) {
+	if t.subtasks == nil {
+		t.subtasks, t.jobs = make(map[subtaskKey]time.Time), make(map[int64]jobTrouble)
 	}
-	maps.DeleteFunc(t.parts, func(_ subtaskKey, until time.Time) bool { return !now.Before(until) })
+	maps.DeleteFunc(t.subtasks, func(_ subtaskKey, until time.Time) bool { return !now.Before(until) })
 	maps.DeleteFunc(t.jobs, func(_ int64, j jobTrouble) bool { return now.Sub(j.until) > 10*maxRest })
-	t.parts[subtaskKey{jobID, part}] = now.Add(avoid)
+	t.subtasks[subtaskKey{jobID, subtask}] = now.Add(avoid)
 	j := t.jobs[jobID]
 	j.until = now
 	if j.failures++; j.failures > tolerated {
@@ -53,6 +53,6 @@ func (t *Trouble) Succeeded(jobID int64) {
 }
 
 // Avoids says whether this node leaves a subtask to others at the moment.
-func (t *Trouble) Avoids(now time.Time, jobID, part int64) bool {
-	return now.Before(t.parts[subtaskKey{jobID, part}]) || now.Before(t.jobs[jobID].until)
+func (t *Trouble) Avoids(now time.Time, jobID, subtask int64) bool {
+	return now.Before(t.subtasks[subtaskKey{jobID, subtask}]) || now.Before(t.jobs[jobID].until)
 }

@@ -11,17 +11,17 @@ import (
 // minute in the end, not once for each subtask.
 func TestTroubleOfANode(t *testing.T) {
 	var trouble Trouble
-	const parts, hours = 100, 2
+	const subtasks, hours = 100, 2
 	var now time.Time
 	failures, end := 0, now.Add(hours*time.Hour)
-	for part := int64(0); now.Before(end); part = (part + 1) % parts {
-		if trouble.Avoids(now, 7, part) {
+	for subtask := int64(0); now.Before(end); subtask = (subtask + 1) % subtasks {
+		if trouble.Avoids(now, 7, subtask) {
 			now = now.Add(time.Second)
 			continue
 		}
 		failures++
-		trouble.Failed(now, 7, part, 20*time.Millisecond)
-		require.False(t, trouble.Avoids(now, 8, part), "another job")
+		trouble.Failed(now, 7, subtask, 20*time.Millisecond)
+		require.False(t, trouble.Avoids(now, 8, subtask), "another job")
 	}
 	require.InDelta(t, hours*60, failures, 10)
 

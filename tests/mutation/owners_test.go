@@ -46,8 +46,8 @@ var owners = []mutation{
 	{
 		invariant: "I8", breaks: "a part that a node has just claimed counts as lost",
 		file:   "ddl/dist/executorview.go",
-		old:    "\t\tfor i, p := range parts {",
-		new:    "\t\tparts = held.all()\n\t\tfor i, p := range parts {",
+		old:    "\t\tfor i, p := range subtasks {",
+		new:    "\t\tsubtasks = held.all()\n\t\tfor i, p := range subtasks {",
 		caught: "sql.TestLooksBesideClaims",
 		shows:  `each part is claimed once`,
 	},
@@ -57,7 +57,7 @@ var owners = []mutation{
 		old:    "if p.Wanted && (c.Holds == nil",
 		new:    "if !p.Wanted && (c.Holds == nil",
 		caught: "ddl/dist.TestRandomHistories",
-		shows:  `Error Trace:.*part_test.go`,
+		shows:  `Error Trace:.*subtask_test.go`,
 	},
 	{
 		invariant: "I8", breaks: "what is left of parts that are built together is kept with the first only",
@@ -86,7 +86,7 @@ var owners = []mutation{
 	{
 		invariant: "I8", breaks: "a build imports whatever the clock says",
 		file:   "ddl/dist/lease.go",
-		old:    "\tif !in.Alive() {\n\t\treturn records.ErrLost\n\t}\n\treturn nil",
+		old:    "\tif !l.Alive() {\n\t\treturn records.ErrLost\n\t}\n\treturn nil",
 		new:    "\treturn nil",
 		caught: "sql.TestLateBuild",
 		shows:  `An error is expected but got nil`,
