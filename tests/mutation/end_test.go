@@ -178,7 +178,7 @@ var builders = []mutation{
 		invariant: "I8", breaks: "an import goes on when the row is taken",
 		file:   "ddl/watch.go",
 		old:    "case err == nil && !intact:",
-		new:    "case err == nil && !intact && r.RollingBack():",
+		new:    "case err == nil && !intact && t.shown.Load().RollingBack():",
 		caught: "sql.TestTakenRowEndsTheImport",
 		shows:  `a statement did not end`,
 	},
