@@ -138,6 +138,12 @@ func (d *DDL) Close() error {
 // launch starts the goroutine of a job. It fails with ErrClosed, or with records.ErrLost if the
 // job's lease has ended.
 func (d *DDL) launch(t *task) error {
+	d.mu.Lock()
+	closed := d.closed
+	d.mu.Unlock()
+	if closed {
+		return ErrClosed
+	}
 	return d.node.During(t.lease, func() error { return d.launchNow(t) })
 }
 
