@@ -4,40 +4,30 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"syscall"
-	"time"
 
 	"github.com/pingcap/tidb/pkg/domain"
 	"github.com/pingcap/tidb/pkg/infoschema"
 	"github.com/pingcap/tidb/pkg/meta/model"
-	"github.com/pingcap/tidb/pkg/util/dbterror"
-	"github.com/tikv/client-go/v2/util"
 	"go.uber.org/zap"
 
 	"fastddl/backfill"
-	"fastddl/backfill/encode"
-	"fastddl/config"
 	"fastddl/ddl/job"
-	"fastddl/event"
+	"fastddl/ddl/schema"
+	"fastddl/ddl/session"
 	"fastddl/internal/errs"
 	"fastddl/internal/sleep"
 	"fastddl/kv"
 )
 
-const (
-	// watchInterval is how often a working job looks at its row in TiDB's queue, and
-	// shows its progress there.
-	watchInterval = 2 * time.Second
-	// fileTries is how often a job fails to remove its files before it ends without that, which
-	// is what its statement and other DDL on the table wait for.
-	fileTries = 10
-)
+// fileTries is how often a job fails to remove its files before it ends without that, which
+// is what its statement and other DDL on the table wait for.
+const fileTries = 10
 
 // do executes an action. It runs beside the goroutine that owns the machine, and
 // only reads the record.
 func (t *task) do(ctx context.Context, act job.Action, to job.Step) (outcome, error) {
-	if leavesParts(act) {
-		if err := t.recall(ctx); err != nil {
+	if leavesSubtasks(act) {
+		if err := t.scheduler.Recall(ctx); err != nil {
 			return outcome{}, err
 		}
 	}
@@ -68,8 +58,8 @@ func (t *task) do(ctx context.Context, act job.Action, to job.Step) (outcome, er
 	case job.ActFinish:
 		return t.finish(ctx, r, to)
 	case job.ActSleep:
-		t.view.setRetry()
-		defer t.view.setWait("")
+		t.view.SetRetry()
+		defer t.view.SetWait("")
 		if !sleep.For(ctx, t.machine.BackoffTime()) {
 			return outcome{}, context.Cause(ctx)
 		}
@@ -80,79 +70,29 @@ func (t *task) do(ctx context.Context, act job.Action, to job.Step) (outcome, er
 	return outcome{}, job.Permanent(fmt.Errorf("unknown action %q", act))
 }
 
-// write makes the record of a step durable, with what change does in the same
-// transaction.
-func (t *task) write(ctx context.Context, to job.Step, change func(x *txn, after *job.Record) error) (outcome, error) {
-	settings := t.ownSettings()
-	r := t.machine.Record()
-	public := !r.Step.Revertible() && !r.RollingBack()
-	var after *job.Record
-	err := t.d.inTxn(ctx, func(x *txn) error {
-		after = t.machine.Prepare(to)
-		if after.StartTS == 0 && to != job.StepQueued {
-			after.StartTS = x.ts
-		}
-		if to == job.StepFinished {
-			if err := change(x, after); err != nil {
-				return err
-			}
-			assertWritten(r, after, t.tenure.name())
-			return x.archiveRecord(after)
-		}
-		intact, err := x.ensureRow(after, public)
-		if err != nil {
-			return err
-		}
-		if err := change(x, after); err != nil {
-			return err
-		}
-		if intact {
-			err = x.updateRow(after, settings)
-		} else {
-			err = x.insertRow(after, settings)
-		}
-		if err != nil {
-			return err
-		}
-		assertWritten(r, after, t.tenure.name())
-		return x.replaceRecord(after)
-	})
-	if errors.Is(err, errRowTaken) {
-		return outcome{}, job.Permanent(dbterror.ErrCancelledDDLJob.FastGenByArgs())
+// leavesSubtasks says that an action changes what the subtasks of a job depend on, so that no node
+// may build one meanwhile.
+func leavesSubtasks(act job.Action) bool {
+	switch act {
+	case job.ActAwaitTurn, job.ActAwaitVersion, job.ActRepublish, job.ActAwaitOlder, job.ActBackfill, job.ActSleep:
+		return false
 	}
-	if err != nil {
-		return outcome{}, err
-	}
-	return outcome{record: after}, nil
-}
-
-// errRowTaken says that somebody has cancelled or resumed the job's row in TiDB's
-// queue, which we take as a wish to cancel.
-var errRowTaken = errors.New("ddl: the job's row in TiDB's queue was taken")
-
-// writeRecord makes a record durable as it is, with what also does.
-func (t *task) writeRecord(ctx context.Context, after *job.Record, also func(x *txn) error) error {
-	return t.d.inTxn(ctx, func(x *txn) error {
-		if err := x.replaceRecord(after); err != nil {
-			return err
-		}
-		return also(x)
-	})
+	return true
 }
 
 // changeSchema writes the schema of the next step and publishes it.
 func (t *task) changeSchema(ctx context.Context, r *job.Record, to job.Step) (outcome, error) {
-	return t.write(ctx, to, func(x *txn, after *job.Record) error {
-		table, err := x.readTable(after)
+	return t.write(ctx, to, func(x *session.Txn, after *job.Record) error {
+		table, err := schema.ReadTable(x, after)
 		if err != nil {
 			return err
 		}
 		if table == nil && (after.RollingBack() || !r.Step.Revertible()) {
-			if table, err = x.followTable(after); err != nil {
+			if table, err = schema.FollowTable(x, after); err != nil {
 				return err
 			}
 			if table == nil {
-				after.SchemaVersion = 0 // there is nothing left to undo or to drop, and nobody to wait for
+				after.SchemaVersion = 0 // there is nothing left to undo or to drop, and no server to wait for
 				return nil
 			}
 		}
@@ -171,7 +111,7 @@ func (t *task) changeSchema(ctx context.Context, r *job.Record, to job.Step) (ou
 				t.assertNoImport(after)
 			}
 			referred := t.d.opts.Domain.InfoSchema().GetTableReferredForeignKeys(r.DB, table.Name.L)
-			if err := applySchema(x, after, subject{TableInfo: table, referred: referred}); err != nil {
+			if err := schema.Apply(x, after, schema.Subject{TableInfo: table, Referred: referred}); err != nil {
 				return err
 			}
 			if to == job.StepDeleteOnly {
@@ -181,87 +121,19 @@ func (t *task) changeSchema(ctx context.Context, r *job.Record, to job.Step) (ou
 			}
 			assertStates(after, before, statesOf(table))
 		}
-		return t.d.publishVersion(x, after, table)
+		return schema.Publish(x, after, table, t.d.opts.Domain.DDL().OwnerManager().ID())
 	})
 }
 
 // stillSupported fails if a job that was ahead has made a table of it whose indexes cannot be built: one that TiDB has
 // given up in the middle leaves the partitions being changed. When the statement is executed again, it is left to TiDB.
 func (t *task) stillSupported(r *job.Record, table *model.TableInfo) error {
-	err := t.d.opts.Backfiller.Supported(table, indexesOf(r, table))
+	err := t.d.opts.Backfiller.Supported(table, schema.IndexesOf(r, table))
 	if err == nil {
 		return nil
 	}
 	t.d.opts.Logger.Warn("an index cannot be built after what a job ahead has done", zap.Int64("job", t.id), zap.Error(err))
 	return job.Permanent(domain.ErrInfoSchemaChanged.GenWithStackByArgs())
-}
-
-// takeSnapshot takes S. Garbage collection is held at it before it is recorded, so
-// a recorded S is always held; a hold without a record is replaced.
-func (t *task) takeSnapshot(ctx context.Context, r *job.Record, to job.Step) (outcome, error) {
-	if err := t.awaitImports(ctx, r); err != nil {
-		return outcome{}, err
-	}
-	ts, err := t.d.opts.Builds.CurrentTS(ctx)
-	if err != nil {
-		return outcome{}, fmt.Errorf("take snapshot: %w", err)
-	}
-	if err := t.holdAt(ctx, ts); err != nil {
-		return outcome{}, err
-	}
-	return t.write(ctx, to, func(_ *txn, after *job.Record) error {
-		after.SnapshotTS = ts
-		return nil
-	})
-}
-
-// resumeHold takes the hold of a job that was loaded again. If garbage collection
-// has passed S meanwhile, another S is taken.
-func (t *task) resumeHold(ctx context.Context) error {
-	r := t.machine.Record()
-	if !t.needsHold(r) && !t.keepsS(r) {
-		return nil
-	}
-	for attempt := int64(1); ; attempt++ {
-		err := t.holdAt(ctx, r.SnapshotTS)
-		switch {
-		case err == nil:
-			return nil
-		case errors.Is(err, errHoldLost):
-			t.stopKeeper()
-			return t.beginAgain(ctx, err)
-		}
-		if err := t.retryLater(ctx, "hold GC", attempt, err); err != nil {
-			return err
-		}
-	}
-}
-
-// beginAgain goes back to before S, which is not held any more. The job does not go
-// on before this is recorded: nobody would notice again that S is lost.
-func (t *task) beginAgain(ctx context.Context, why error) error {
-	for attempt := int64(1); ; attempt++ {
-		if err := t.settle(ctx); err != nil {
-			return err
-		}
-		if r := t.machine.Record(); !t.needsHold(r) || r.RollingBack() {
-			return nil
-		}
-		t.emit(event.Retry{Job: event.Job{ID: t.id}, Op: "snapshot", Attempt: int(attempt), Err: why})
-		o, err := t.forgetSnapshot(ctx)
-		switch {
-		case err == nil:
-			t.reached(o.record)
-			return nil
-		case job.IsPermanent(err):
-			t.machine.Failed(err, t.d.opts.Globals.Int(config.ErrorCountLimit))
-			return nil
-		}
-		why = err
-		if !sleep.For(ctx, job.Backoff(attempt)) {
-			return errStopped
-		}
-	}
 }
 
 // backfill imports the entries of the job's indexes at S.
@@ -270,7 +142,7 @@ func (t *task) backfill(ctx context.Context, r *job.Record, to job.Step) (outcom
 	if err != nil {
 		return outcome{}, err
 	}
-	checkpoint, err := t.d.loadCheckpoint(ctx, t.id)
+	checkpoint, err := t.d.records.Checkpoint(ctx, t.id)
 	if err != nil {
 		return outcome{}, err
 	}
@@ -282,11 +154,11 @@ func (t *task) backfill(ctx context.Context, r *job.Record, to job.Step) (outcom
 	defer t.imports.Add(-1)
 	var result backfill.Result
 	var missed bool
-	err = t.watched(kv.WithPermit(charged(ctx, r), t.tenure.permit), func(ctx context.Context) error {
+	err = t.watched(kv.WithPermit(session.Charged(ctx, r.ResourceGroup), t.lease.Permit), func(ctx context.Context) error {
 		return t.whileSpace(ctx, func(ctx context.Context) (err error) {
 			result, err = t.d.opts.Backfiller.Backfill(ctx, BackfillTask{
 				Spec:    backfill.Spec{Task: task, Checkpoint: checkpoint, Compared: r.Compare, Differed: r.Differed, Leftovers: r.Leftovers},
-				TempDir: t.d.opts.TempDir, Settings: &t.live, SaveCheckpoint: t.saveCheckpoint, Crew: t.crew(r),
+				TempDir: t.d.opts.TempDir, Settings: &t.live, SaveCheckpoint: t.saveCheckpoint, Crew: t.scheduler.Crew(r),
 			})
 			if err == nil {
 				missed, err = t.missedWriters(ctx, r, result.Rows)
@@ -301,12 +173,12 @@ func (t *task) backfill(ctx context.Context, r *job.Record, to job.Step) (outcom
 	}
 	t.tempFull = 0
 	if errors.Is(err, kv.ErrSnapshotTooOld) {
-		return outcome{}, errHoldLost // whatever the hold says
+		return outcome{}, errHoldLost // also if the hold is still renewed
 	}
 	if err != nil {
-		return t.secondLook(ctx, task, err)
+		return t.recheck(ctx, task, err)
 	}
-	return t.write(ctx, to, func(_ *txn, after *job.Record) error {
+	return t.write(ctx, to, func(_ *session.Txn, after *job.Record) error {
 		after.RowCount, after.Counted, after.Deferred = result.Rows, result.Counted, result.Deferred
 		after.Given = result.Given
 		after.Compare = after.Compare || missed
@@ -314,119 +186,10 @@ func (t *task) backfill(ctx context.Context, r *job.Record, to job.Step) (outcom
 	})
 }
 
-// buildTask describes the job's indexes at a snapshot.
-func (d *DDL) buildTask(ctx context.Context, r *job.Record, ts uint64) (encode.Task, error) {
-	var table *model.TableInfo
-	err := d.inTxn(ctx, func(x *txn) (err error) {
-		table, err = x.readTable(r)
-		return err
-	})
-	if err != nil {
-		return encode.Task{}, err
-	}
-	if table == nil {
-		return encode.Task{}, job.Permanent(infoschema.ErrTableNotExists.GenWithStackByArgs(r.DB, r.Table))
-	}
-	loc, err := r.Location.GetLocation()
-	if err != nil {
-		return encode.Task{}, zoneError(err)
-	}
-	indexes := indexesOf(r, table)
-	if len(indexes) != len(r.IndexIDs) {
-		return encode.Task{}, job.Permanent(fmt.Errorf("table %s has lost an index that was being built", table.Name.O))
-	}
-	return encode.Task{
-		JobID: r.ID, Table: table, Indexes: indexes, TS: ts,
-		SQLMode: r.SQLMode, Location: loc, Functions: r.Functions,
-	}, nil
-}
-
-// charged returns a context in which the stores' work is on the account of the job's
-// resource group.
-func charged(ctx context.Context, r *job.Record) context.Context {
-	if r.ResourceGroup == "" {
-		return ctx
-	}
-	return util.WithResourceGroupName(ctx, r.ResourceGroup)
-}
-
-// zoneError is what it means for a job that the time zone of its session cannot be had: it
-// is undone if there is no such zone, but not because its file cannot be read just now.
-func zoneError(err error) error {
-	err = fmt.Errorf("time zone of the session: %w", err)
-	if errors.As(err, new(syscall.Errno)) {
-		return err
-	}
-	return job.Permanent(err)
-}
-
-// watched runs fn, and ends it if somebody takes the job, or its row in TiDB's queue,
-// where the progress is shown meanwhile.
-func (t *task) watched(ctx context.Context, fn func(ctx context.Context) error) error {
-	return t.watchedBy(ctx, t.showProgress, fn)
-}
-
-// waiting is watched for what makes no progress.
-func (t *task) waiting(ctx context.Context, fn func(ctx context.Context) error) error {
-	return t.watchedBy(ctx, func(x *txn) (intact bool, err error) { return x.rowIntact(t.shown.Load()) }, fn)
-}
-
-// watchedBy runs fn, and look now and then, which says whether the job's row is as it was.
-func (t *task) watchedBy(ctx context.Context, look func(x *txn) (intact bool, err error), fn func(ctx context.Context) error) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	watching := make(chan struct{})
-	go func() {
-		defer close(watching)
-		_ = t.d.contained("the watch of the queue", func() error { t.watchRow(ctx, cancel, look); return nil })
-	}()
-	err := fn(ctx)
-	cause := context.Cause(ctx)
-	cancel(nil)
-	<-watching
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(cause, errLost):
-		return errLost
-	case errors.Is(cause, errRowTaken) || errors.Is(err, errRowTaken):
-		return job.Permanent(dbterror.ErrCancelledDDLJob.FastGenByArgs())
-	}
-	return err
-}
-
-// showProgress writes how far the job is into its row.
-func (t *task) showProgress(x *txn) (intact bool, err error) {
-	r := *t.shown.Load()
-	r.RowCount = max(r.RowCount, t.view.rows())
-	if intact, err = x.rowIntact(&r); err != nil || !intact {
-		return intact, err
-	}
-	return true, x.updateRow(&r, t.ownSettings())
-}
-
-func (t *task) watchRow(ctx context.Context, cancel context.CancelCauseFunc, look func(x *txn) (intact bool, err error)) {
-	for sleep.For(ctx, watchInterval) {
-		intact := true
-		err := t.inOwnTxn(ctx, func(x *txn) (err error) {
-			intact, err = look(x)
-			return err
-		})
-		switch {
-		case errors.Is(err, errLost):
-			cancel(errLost)
-			return
-		case err == nil && !intact:
-			cancel(errRowTaken)
-			return
-		}
-	}
-}
-
 // park makes the pause durable and waits for a request.
 func (t *task) park(ctx context.Context, r *job.Record) (outcome, error) {
 	if r.State != model.JobStatePaused {
-		return t.write(ctx, r.Step, func(_ *txn, after *job.Record) error {
+		return t.write(ctx, r.Step, func(_ *session.Txn, after *job.Record) error {
 			after.State = model.JobStatePaused
 			return nil
 		})
@@ -448,18 +211,18 @@ func (t *task) finish(ctx context.Context, r *job.Record, to job.Step) (outcome,
 	if err := t.dropHold(ctx, r); err != nil {
 		return outcome{}, err
 	}
-	o, err := t.write(ctx, to, func(x *txn, after *job.Record) error {
-		after.EndTS = x.ts
-		table, err := x.readTable(after)
+	o, err := t.write(ctx, to, func(x *session.Txn, after *job.Record) error {
+		after.EndTS = x.TS
+		table, err := schema.ReadTable(x, after)
 		if err != nil {
 			return err
 		}
 		// Before the history, which is written past SQL: a statement that fails takes what was written so with it.
 		t.d.reportEnd(x, after)
-		return x.archiveRow(after, t.ownSettings(), table)
+		return schema.ArchiveRow(x, after, t.ownSettings(), table)
 	})
 	if err == nil {
-		t.d.versions.forget(ctx, r, t.d.opts.Logger)
+		t.d.versions.Forget(ctx, r, t.d.opts.Logger)
 		t.d.keepHistoryShort(ctx)
 	}
 	return o, err

@@ -85,7 +85,7 @@ func statesOf(table *model.TableInfo) map[int64]model.SchemaState {
 
 // assertStates asserts that a version moves each of the job's indexes by one state at the
 // most, and takes none back that is public (I1, I5). Of other indexes, which the
-// statement drops, it asserts that nobody still reads what others write no more: with a
+// statement drops, it asserts that no server still reads what others write no more: with a
 // column its index goes from write-only.
 func assertStates(r *job.Record, before, after map[int64]model.SchemaState) {
 	if !invariants.Enabled {
@@ -122,7 +122,7 @@ func (t *task) assertNoImport(r *job.Record) {
 		return
 	}
 	invariants.Check(t.imports.Load() == 0, "job %d is undone during its import", r.ID)
-	invariants.Check(!t.partsOut, "job %d is undone while other nodes may build parts of it", r.ID)
+	invariants.Check(!t.scheduler.MayBeBuilt(), "job %d is undone while other nodes may build parts of it", r.ID)
 }
 
 // assertComparable asserts what holds when rows and indexes are compared at ts: the

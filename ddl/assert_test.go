@@ -6,6 +6,7 @@ import (
 	"github.com/pingcap/tidb/pkg/meta/model"
 	"github.com/stretchr/testify/require"
 
+	"fastddl/ddl/dist"
 	"fastddl/ddl/job"
 	"fastddl/internal/invariants"
 )
@@ -69,7 +70,7 @@ func TestAssertions(t *testing.T) {
 		requirePanic(t, test.name, test.wrong, func() { assertStates(r, test.before, test.after) })
 	}
 
-	held := &task{}
+	held := &task{scheduler: &dist.Scheduler{}}
 	importing := record(func(r *job.Record) { r.Step, r.SnapshotTS = job.StepSnapshot, 5 })
 	requirePanic(t, "no hold", "does not hold", func() { held.assertHeld(importing) })
 	requirePanic(t, "too early", "imports at step", func() { held.assertHeld(r) })

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/pingcap/tidb/pkg/meta/model"
 	"github.com/pingcap/tidb/pkg/parser/terror"
@@ -14,8 +13,9 @@ import (
 	"fastddl/backfill/compare"
 	"fastddl/backfill/encode"
 	"fastddl/backfill/execution"
+	"fastddl/ddl/dist"
 	"fastddl/ddl/job"
-	"fastddl/event"
+	"fastddl/ddl/verdict"
 	"fastddl/ingest"
 	"fastddl/internal/invariants"
 )
@@ -30,13 +30,13 @@ type Backfiller interface {
 	// snapshot's version, and verifies them.
 	Backfill(ctx context.Context, t BackfillTask) (backfill.Result, error)
 	// BackfillParts makes those of parts of the rows, and does not verify them.
-	BackfillParts(ctx context.Context, t PartsTask) ([]execution.SubtaskResult, error)
-	// Compare tells what of the indexes is not as the rows at a snapshot want it.
+	BackfillParts(ctx context.Context, t dist.PartsTask) ([]execution.SubtaskResult, error)
+	// Compare returns where the indexes differ from the rows at a snapshot.
 	Compare(ctx context.Context, t CompareTask) (compare.Result, error)
 	// ChangesAgree says whether rows and indexes have changed alike since a snapshot.
 	ChangesAgree(ctx context.Context, t ChangesTask) (bool, error)
 	// ComparePart sums up a part of a comparison.
-	ComparePart(ctx context.Context, t PartTask) (execution.SubtaskResult, error)
+	ComparePart(ctx context.Context, t dist.PartTask) (execution.SubtaskResult, error)
 	// Held is what the build of a job has and waits for; zero if there is none.
 	Held(jobID int64) ingest.Allocation
 }
@@ -76,24 +76,6 @@ type ChangesTask struct {
 	Settings *ingest.LiveSettings
 }
 
-// PartsTask is the build of parts by one node.
-type PartsTask struct {
-	backfill.SubtasksSpec
-	TempDir  string
-	Settings *ingest.LiveSettings
-	// Bus receives the events of these parts.
-	Bus *event.Bus
-}
-
-// PartTask is the comparison of one part.
-type PartTask struct {
-	compare.SubtaskSpec
-	TempDir  string
-	Settings *ingest.LiveSettings
-	// Bus receives the events of this part.
-	Bus *event.Bus
-}
-
 // IndexBackfiller is the Backfiller over package backfill. All jobs share one
 // budget of memory, disk and write speed.
 type IndexBackfiller struct {
@@ -126,7 +108,7 @@ func (b *IndexBackfiller) Backfill(ctx context.Context, t BackfillTask) (backfil
 }
 
 // BackfillParts implements Backfiller.
-func (b *IndexBackfiller) BackfillParts(ctx context.Context, t PartsTask) ([]execution.SubtaskResult, error) {
+func (b *IndexBackfiller) BackfillParts(ctx context.Context, t dist.PartsTask) ([]execution.SubtaskResult, error) {
 	opts := b.opts
 	opts.TempDir, opts.Settings, opts.Bus = t.TempDir, t.Settings, t.Bus
 	results, err := backfill.RunSubtasks(ctx, opts, t.SubtasksSpec)
@@ -134,7 +116,7 @@ func (b *IndexBackfiller) BackfillParts(ctx context.Context, t PartsTask) ([]exe
 }
 
 // ComparePart implements Backfiller.
-func (b *IndexBackfiller) ComparePart(ctx context.Context, t PartTask) (execution.SubtaskResult, error) {
+func (b *IndexBackfiller) ComparePart(ctx context.Context, t dist.PartTask) (execution.SubtaskResult, error) {
 	opts := b.opts.Common()
 	opts.Settings, opts.Bus = t.Settings, t.Bus
 	result, err := compare.RunSubtask(ctx, opts, t.SubtaskSpec)
@@ -172,8 +154,8 @@ func (b *IndexBackfiller) buildError(ctx context.Context, t encode.Task, err err
 	var mismatch *backfill.MismatchError
 	var lost *execution.RowCountError
 	var entry *compare.EntryError
-	if verdict, ok := verdictOf(ctx, b.opts.Store, t, err); ok {
-		return verdict
+	if v, ok := verdict.Of(ctx, b.opts.Store, t, err); ok {
+		return v
 	}
 	switch {
 	case errors.As(err, &mismatch):
@@ -191,9 +173,9 @@ func (b *IndexBackfiller) buildError(ctx context.Context, t encode.Task, err err
 	return err
 }
 
-// explainMismatch tells what is wrong if it is most likely not the store: TiDB evaluates a generated
-// column that is not stored by the settings of whoever writes the row. If they give it different values, one
-// row has two entries, whoever builds the index.
+// explainMismatch explains a mismatch that is most likely not the store's: TiDB evaluates a generated
+// column that is not stored by the settings of the session that writes the row. If they give it different values, one
+// row has two entries, also if TiDB builds the index.
 func explainMismatch(t encode.Task, mismatch *backfill.MismatchError, err error) error {
 	for _, idx := range t.Indexes {
 		if idx.Name.O == mismatch.Index && isOnVirtual(t.Table, idx) && mismatch.Got.Entries > mismatch.Want.Entries {
@@ -229,11 +211,4 @@ func isDataError(err error) bool {
 		}
 	}
 	return false
-}
-
-func locationOr(loc *time.Location) *time.Location {
-	if loc == nil {
-		return time.UTC
-	}
-	return loc
 }

@@ -17,7 +17,12 @@ import (
 	"go.uber.org/zap"
 
 	"fastddl/config"
+	"fastddl/ddl/dist"
 	"fastddl/ddl/job"
+	"fastddl/ddl/records"
+	"fastddl/ddl/schema"
+	"fastddl/ddl/session"
+	"fastddl/ddl/status"
 	"fastddl/event"
 	"fastddl/internal/sleep"
 )
@@ -46,6 +51,10 @@ type Request struct {
 	MaxNodes int
 }
 
+// elsewhereInterval is how often a session looks whether its job, which another node
+// runs, has ended.
+const elsewhereInterval = 100 * time.Millisecond
+
 // undoPatience is how long a session whose statement was killed waits for its job to
 // be undone.
 const undoPatience = time.Second
@@ -60,7 +69,7 @@ const killInterval = 20 * time.Millisecond
 // another node.
 //
 // KILL ends ctx as well as telling the session; only the session is listened to, since the
-// job's end has to be found out whatever comes.
+// job's end has to be found out in any case.
 func (d *DDL) Build(ctx context.Context, sctx sessionctx.Context, req Request) error {
 	ctx = context.WithoutCancel(ctx)
 	t, err := d.queue(ctx, sctx, req)
@@ -70,7 +79,7 @@ func (d *DDL) Build(ctx context.Context, sctx sessionctx.Context, req Request) e
 	done, elsewhere := t.done, (<-chan time.Time)(nil)
 	cancelled := new(atomic.Bool)
 	vars := sctx.GetSessionVars()
-	// From here on the schema may have changed, whatever comes.
+	// From here on the schema may have changed.
 	vars.StmtCtx.IsDDLJobInQueue = true
 	tick := time.NewTicker(killInterval)
 	defer tick.Stop()
@@ -79,13 +88,13 @@ func (d *DDL) Build(ctx context.Context, sctx sessionctx.Context, req Request) e
 	for {
 		select {
 		case <-done:
-			if d.clustered() && errors.Is(t.err, errLost) {
+			if d.clustered() && errors.Is(t.err, records.ErrLost) {
 				done, elsewhere = nil, time.Tick(elsewhereInterval)
 				continue
 			}
 			return endStatement(vars, req.Query, killed, t.err)
 		case <-elsewhere:
-			if ended, err := d.endElsewhere(ctx, t.id); ended {
+			if ended, err := d.records.Outcome(ctx, t.id); ended {
 				return endStatement(vars, req.Query, killed, err)
 			}
 		case <-d.closing(elsewhere):
@@ -160,7 +169,7 @@ func endPublished(vars *variable.SessionVars, query string, id int64) error {
 func (d *DDL) published(ctx context.Context, t *task, elsewhere bool) bool {
 	r := t.shown.Load()
 	if elsewhere {
-		stored, err := d.recordOf(ctx, t.id)
+		stored, err := d.records.Find(ctx, t.id)
 		if err != nil || stored == nil || stored.Unreadable != nil {
 			return false
 		}
@@ -201,7 +210,7 @@ func (d *DDL) queue(ctx context.Context, sctx sessionctx.Context, req Request) (
 	exprs := sctx.GetExprCtx()
 	r := &job.Record{
 		Protocol: job.Protocol, Type: req.Type, State: model.JobStateQueueing,
-		DBID: req.Schema.ID, TableID: req.Table.ID, DB: lower(req.Schema.Name.L), Table: lower(req.Table.Name.L),
+		DBID: req.Schema.ID, TableID: req.Table.ID, DB: schema.QueueName(req.Schema.Name.L), Table: schema.QueueName(req.Table.Name.L),
 		Query: req.Query, SQLMode: req.Meta.SQLMode, Location: req.Meta.Location, Charset: charset, Collate: collation,
 		Functions: &config.FunctionSettings{
 			DivPrecisionIncrement: exprs.GetEvalCtx().GetDivPrecisionIncrement(),
@@ -216,57 +225,47 @@ func (d *DDL) queue(ctx context.Context, sctx sessionctx.Context, req Request) (
 	if req.Shared && d.clustered() {
 		r.Nodes = job.Nodes{Shared: true, Scope: d.opts.Scope(), Max: req.MaxNodes}
 		if req.MaxNodes < 1 {
-			r.Nodes.Max = d.automaticNodes(ctx)
+			r.Nodes.Max = dist.AutomaticNodes(ctx, d.opts.Storage, d.opts.Logger)
 		}
 	}
 	for _, arg := range req.Indexes {
 		r.Compare = r.Compare || arg.Unique
 	}
-	d.unreported(d.makeReportTables(ctx)) // somebody may have dropped them
-	var in *tenure
-	err := d.inTxn(ctx, func(t *txn) error {
-		if err := t.refuseFlashback(); err != nil {
+	d.reports.Unreported(d.reports.Make(ctx)) // they may have been dropped
+	var lease *dist.Lease
+	err := d.sessions.InTxn(ctx, func(t *session.Txn) error {
+		if err := schema.RefuseFlashback(t); err != nil {
 			return err
 		}
-		id, err := t.meta.GenGlobalID()
+		id, err := t.Meta.GenGlobalID()
 		if err != nil {
 			return fmt.Errorf("generate ID: %w", err)
 		}
-		r.ID, r.RowID, r.CreateTS = id, id, t.ts
-		if in = d.now(); in != nil { // otherwise the first that looks takes it over
-			r.Owner = in.name()
+		r.ID, r.RowID, r.CreateTS = id, id, t.TS
+		if lease = d.node.Lease(); lease != nil { // otherwise the first that looks takes it over
+			r.Owner = lease.Name()
 		}
-		if err := t.insertRow(r, req.Settings); err != nil {
+		if err := schema.InsertRow(t, r, req.Settings); err != nil {
 			return err
 		}
-		if err := t.insertRecord(r, req.Settings); err != nil {
+		if err := records.Insert(t, r, req.Settings); err != nil {
 			return err
 		}
-		d.unreported(t.report(jobInfo(r)))
+		d.reports.Unreported(status.ReportJob(t, status.Describe(r)))
 		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("queue the index build: %w", err)
 	}
 	d.opts.Bus.Emit(event.JobQueued{Job: event.Job{ID: r.ID}, Type: r.Type.String(), Schema: r.DB, Table: r.Table, Query: r.Query})
-	t := newTask(d, in, job.NewMachine(r), req.Settings)
+	t := newTask(d, lease, job.NewMachine(r), req.Settings)
 	err = d.launch(t)
-	if errors.Is(err, errLost) { // another node has the job, or will have it
+	if errors.Is(err, records.ErrLost) { // another node has the job, or will have it
 		t.err = err
 		close(t.done)
 		return t, nil
 	}
 	return t, err
-}
-
-// refuseFlashback fails, in TiDB's words, while a flashback of the whole cluster
-// is under way.
-func (t *txn) refuseFlashback() error {
-	rows, err := t.query(`SELECT 1 FROM mysql.tidb_ddl_job WHERE type = %? LIMIT 1`, int(model.ActionFlashbackCluster))
-	if err == nil && len(rows) > 0 {
-		return errors.New("Can't add ddl job, have flashback cluster job")
-	}
-	return err
 }
 
 // Unready says why TiDB has to build an index itself now; it is empty if we can.
@@ -283,8 +282,8 @@ func (d *DDL) Unready(ctx context.Context) (reason string, err error) {
 	if state.IsUpgradingState() {
 		return "the cluster is being upgraded", nil
 	}
-	err = d.inTxn(ctx, func(t *txn) error {
-		role, err := t.meta.GetBDRRole()
+	err = d.sessions.InTxn(ctx, func(t *session.Txn) error {
+		role, err := t.Meta.GetBDRRole()
 		if role != "" && role != string(ast.BDRRoleNone) {
 			reason = "the cluster is part of a bidirectional replication"
 		}

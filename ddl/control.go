@@ -8,7 +8,8 @@ import (
 	"github.com/pingcap/tidb/pkg/util/dbterror"
 
 	"fastddl/ddl/job"
-	"fastddl/ingest"
+	"fastddl/ddl/records"
+	"fastddl/ddl/status"
 )
 
 // Owns says that a job that has not ended is ours, whichever node runs it. The ID may
@@ -17,7 +18,7 @@ func (d *DDL) Owns(ctx context.Context, id int64) (bool, error) {
 	if d.lookup(id) != nil {
 		return true, nil
 	}
-	r, err := d.recordOf(ctx, id)
+	r, err := d.records.Find(ctx, id)
 	if r == nil || err != nil {
 		return false, err
 	}
@@ -26,26 +27,16 @@ func (d *DDL) Owns(ctx context.Context, id int64) (bool, error) {
 }
 
 // Ended returns a job of ours that has ended; ok is false if there is none.
-func (d *DDL) Ended(ctx context.Context, id int64) (info JobInfo, ok bool, err error) {
-	r, err := d.ended(ctx, id)
+func (d *DDL) Ended(ctx context.Context, id int64) (info status.JobInfo, ok bool, err error) {
+	r, err := d.records.Ended(ctx, id)
 	if err != nil || r == nil {
-		return JobInfo{}, false, err
+		return status.JobInfo{}, false, err
 	}
-	return jobInfo(r), true, nil
-}
-
-func (d *DDL) lookup(id int64) *task {
-	for _, t := range d.running() {
-		if r := t.shown.Load(); t.id == id || r.RowID == id {
-			return t
-		}
-	}
-	return nil
+	return status.Describe(r), true, nil
 }
 
 // Cancel makes a job stop and undo what it has done. It returns when that is
-// certain to happen, not when it has happened. A job that is being undone already, for
-// whatever reason, need not be asked, as in TiDB.
+// certain to happen, not when it has happened. A job that is being undone already need not be asked, as in TiDB.
 func (d *DDL) Cancel(ctx context.Context, id int64) error {
 	err := d.ask(ctx, id, job.RequestCancel)
 	if dbterror.ErrCannotCancelDDLJob.Equal(err) && d.undone(ctx, id) {
@@ -54,12 +45,12 @@ func (d *DDL) Cancel(ctx context.Context, id int64) error {
 	return err
 }
 
-// undone says that a job is being undone, as far as can be told.
+// undone says that a job is being undone, as far as is known.
 func (d *DDL) undone(ctx context.Context, id int64) bool {
 	if t := d.lookup(id); t != nil {
 		return t.shown.Load().RollingBack()
 	}
-	r, err := d.recordOf(ctx, id)
+	r, err := d.records.Find(ctx, id)
 	return err == nil && r != nil && r.RollingBack()
 }
 
@@ -89,28 +80,11 @@ func endedError(id int64, r job.Request) error {
 	return dbterror.ErrCannotResumeDDLJob.FastGenByArgs(id, "it has ended")
 }
 
-// Alteration is what ADMIN ALTER DDL JOBS changes of a job's settings; nil leaves
-// one as it is. See job.Settings for units and ranges.
-type Alteration struct {
-	Threads       *int   `json:"threads,omitempty"`
-	BatchSize     *int   `json:"batch_size,omitempty"`
-	MaxWriteSpeed *int64 `json:"max_write_speed,omitempty"`
-}
+// Alteration is what ADMIN ALTER DDL JOBS changes of a job.
+type Alteration = records.Alteration
 
-func (a Alteration) applyTo(s *job.Settings) {
-	if a.Threads != nil {
-		s.Threads = *a.Threads
-	}
-	if a.BatchSize != nil {
-		s.BatchSize = *a.BatchSize
-	}
-	if a.MaxWriteSpeed != nil {
-		s.MaxWriteSpeed = *a.MaxWriteSpeed
-	}
-}
-
-// Alter changes the settings of a job, durably and at once, whatever it does or
-// waits for.
+// Alter changes the settings of a job, durably and at once, whether it works or
+// waits.
 func (d *DDL) Alter(ctx context.Context, id int64, a Alteration) error {
 	err := d.deliver(ctx, id, message{alter: &a})
 	if errors.Is(err, errGone) {
@@ -121,32 +95,3 @@ func (d *DDL) Alter(ctx context.Context, id int64, a Alteration) error {
 
 // notRunning has TiDB's words, and no number of its own either.
 func notRunning(id int64) error { return fmt.Errorf("ddl job %d is not running", id) }
-
-// alter changes the settings; the goroutine of the job calls it. After an error they are what the
-// store says: only the answer may have been lost.
-func (t *task) alter(ctx context.Context, m message) error {
-	before := t.ownSettings()
-	s := before
-	m.alter.applyTo(&s)
-	err := t.saveSettings(ctx, s, m.alongside)
-	if err != nil {
-		stored, readErr := t.storedSettings(ctx)
-		if readErr != nil {
-			return errors.Join(err, readErr)
-		}
-		if stored == s && s != before {
-			err = nil
-		}
-		s = stored
-	}
-	t.settingsMu.Lock()
-	t.settings = s
-	t.settingsMu.Unlock()
-	t.live.Set(liveSettings(s))
-	return err
-}
-
-// liveSettings are a job's settings as its build takes them.
-func liveSettings(s job.Settings) ingest.Settings {
-	return ingest.Settings{Weight: s.Weight(), Workers: s.Threads, BatchRows: s.BatchSize, WriteSpeed: s.MaxWriteSpeed}
-}

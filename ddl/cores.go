@@ -44,13 +44,13 @@ func (d *DDL) publishCPUCount(ctx context.Context) error {
 	const more = `UPDATE mysql.dist_framework_meta SET cpu_count = %? WHERE cpu_count > %?`
 	cores := flow.Cores()
 	if !d.clustered() { // no other node has a row
-		_, err := d.query(ctx, more, cores, cores)
+		_, err := d.sessions.Query(ctx, more, cores, cores)
 		return err
 	}
 	info, err := infosync.GetServerInfo()
 	if err != nil {
 		return fmt.Errorf("address of this node: %w", err)
 	}
-	_, err = d.query(ctx, more+` AND host = %?`, cores, cores, disttaskutil.GenerateExecID(info))
+	_, err = d.sessions.Query(ctx, more+` AND host = %?`, cores, cores, disttaskutil.GenerateExecID(info))
 	return err
 }

@@ -2,7 +2,6 @@ package ddl
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,11 +13,16 @@ import (
 	"sync/atomic"
 
 	"github.com/pingcap/tidb/pkg/errno"
+	"github.com/pingcap/tidb/pkg/sessionctx"
 	"github.com/pingcap/tidb/pkg/util/dbterror"
 	"go.uber.org/zap"
 
-	"fastddl/ddl/crew"
+	"fastddl/ddl/dist"
 	"fastddl/ddl/job"
+	"fastddl/ddl/records"
+	"fastddl/ddl/schema"
+	"fastddl/ddl/session"
+	"fastddl/ddl/status"
 	"fastddl/ingest"
 	"fastddl/internal/invariants"
 )
@@ -31,7 +35,7 @@ var ErrClosed = dbterror.ClassServer.NewStd(errno.ErrServerShutdown)
 type DDL struct {
 	opts Options
 
-	// ctx ends with Close.
+	// Ctx ends with Close.
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	workers sync.WaitGroup
@@ -44,8 +48,18 @@ type DDL struct {
 	// wait for their turn look again.
 	nudge chan struct{}
 
+	// session.Pool run statements and transactions over system tables.
+	sessions *session.Pool
+	// records are the jobs' own tables.
+	records *records.Tables
+	// reports are the tables for people.
+	reports *status.Tables
+	// waits finds what jobs wait for.
+	waits *status.Waits
+	// node is this node's part in the builds of the cluster.
+	node *dist.Node
 	// versions is set by Start.
-	versions *versions
+	versions *schema.Versions
 	// ends counts the jobs that have ended here.
 	ends atomic.Int64
 	// answering are the requests of other nodes that are being answered, by name.
@@ -53,126 +67,23 @@ type DDL struct {
 
 	// mu guards nudge and the fields below.
 	mu sync.Mutex
-	// partsNudge is closed, and replaced, when a part of a build that nodes share may have
-	// changed.
-	partsNudge chan struct{}
-	// hands are the jobs of which this node builds parts.
-	hands map[int64]bool
-	// trouble is what it has failed to build.
-	trouble crew.Trouble
-	// unknown are the jobs of later versions that it has told of.
+	// unknown are the jobs of later versions that are already logged.
 	unknown map[int64]bool
-	// tenure is the one that the node is in, nil if it is in none.
-	tenure *tenure
 	// tasks are the jobs that have not ended, in order of ID.
 	tasks  []*task
 	closed bool
 }
 
-// New returns a component that is not started.
-func New(opts Options) (*DDL, error) {
-	opts.EnsureDefaults()
-	if err := opts.Validate(); err != nil {
-		return nil, err
-	}
-	d := &DDL{
-		opts: opts, nudge: make(chan struct{}), partsNudge: make(chan struct{}),
-		hands: make(map[int64]bool), unknown: make(map[int64]bool),
-	}
-	d.ctx, d.cancel = context.WithCancelCause(context.Background())
-	return d, nil
-}
-
-// Start makes our tables if they are not there, clears away what an earlier
-// process left behind, and goes on with its jobs; on a cluster also with those that
-// other nodes have left.
-func (d *DDL) Start(ctx context.Context) error {
-	if err := d.serveReaders(); err != nil {
-		return err
-	}
-	if err := d.prepareTables(ctx); err != nil {
-		return err
-	}
-	d.startVersions()
-	// The holds before the jobs: a job has its record before it holds anything.
-	holds, err := d.opts.Builds.GCHolds(ctx)
-	if err != nil {
-		return fmt.Errorf("list GC holds: %w", err)
-	}
-	jobs, err := d.loadJobs(ctx)
-	if err != nil {
-		return fmt.Errorf("load index builds: %w", err)
-	}
-	live := make(map[int64]bool, len(jobs))
-	for _, j := range jobs {
-		live[j.record.ID] = true
-	}
-	if err := d.removeLeftovers(ctx, holds, live); err != nil {
-		return err
-	}
-	d.unsubscribe = d.opts.Bus.Subscribe(d.onEvent)
-	d.inside(func() { _ = d.contained("the number of cores", func() error { d.keepCores(); return nil }) })
-	if d.clustered() {
-		return d.join(ctx)
-	}
-	in := d.begin(nil)
-	for _, j := range jobs {
-		if !d.knows(j.record) {
-			continue
-		}
-		if err := d.launch(newTask(d, in, job.ResumeMachine(j.record), j.settings)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Close stops all jobs where they are and waits for that. They go on after the
-// next Start on the same store, or on another node. Closing twice does nothing.
-func (d *DDL) Close() error {
-	d.mu.Lock()
-	d.closed = true
-	d.mu.Unlock()
-	d.cancel(ErrClosed)
-	d.workers.Wait()
-	d.dismissReaders()
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.unsubscribe != nil {
-		d.unsubscribe()
-		d.unsubscribe = nil
-	}
-	if d.versions != nil {
-		d.versions.stop()
-	}
-	return nil
-}
+// clustered says that other nodes may run jobs, too.
+func (d *DDL) clustered() bool { return d.opts.Cluster != nil }
 
 // Backfiller is what makes the entries.
 func (d *DDL) Backfiller() Backfiller { return d.opts.Backfiller }
 
-// launch starts the goroutine of a job. It fails with ErrClosed, or with errLost if the
-// job's tenure has ended.
-func (d *DDL) launch(t *task) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
-		return ErrClosed
-	}
-	if t.tenure == nil || t.tenure != d.tenure {
-		return errLost
-	}
-	if slices.ContainsFunc(d.tasks, func(x *task) bool { return x.id == t.id }) {
-		return errLost // one of the two has another epoch; what runs finds out by itself
-	}
-	d.tasks = append(d.tasks, t)
-	slices.SortFunc(d.tasks, func(a, b *task) int { return int(a.id - b.id) })
-	d.views.Store(t.id, &t.view)
-	d.workers.Go(func() {
-		defer d.left(t)
-		t.run(t.tenure.ctx)
-	})
-	return nil
+// WithSystemSession runs fn with an internal session of TiDB's. No other caller gets a session
+// in which fn has failed.
+func (d *DDL) WithSystemSession(fn func(sctx sessionctx.Context) error) error {
+	return d.sessions.WithContext(fn)
 }
 
 // inside runs fn on a goroutine that Close waits for; it does not if the component is closed.
@@ -184,16 +95,6 @@ func (d *DDL) inside(fn func()) (begun bool) {
 	}
 	d.workers.Go(fn)
 	return true
-}
-
-// left takes a job off whose goroutine ends.
-func (d *DDL) left(t *task) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.tasks = slices.DeleteFunc(d.tasks, func(x *task) bool { return x == t })
-	d.views.Delete(t.id)
-	close(d.nudge)
-	d.nudge = make(chan struct{})
 }
 
 // nudged returns a channel that is closed when a job has ended.
@@ -208,29 +109,6 @@ func (d *DDL) running() []*task {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.Clone(d.tasks)
-}
-
-// removeLeftovers removes the files of all jobs, none of which runs here yet, and the GC
-// holds of those that are not live: their end was recorded before everything of them was
-// gone.
-func (d *DDL) removeLeftovers(ctx context.Context, holds map[string]uint64, live map[int64]bool) error {
-	entries, err := os.ReadDir(d.opts.TempDir)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("read temp folder: %w", err)
-	}
-	for _, e := range entries {
-		id, ok := jobOfDir(e.Name())
-		if !ok {
-			continue
-		}
-		if err := d.removeFiles(id); err != nil {
-			return err
-		}
-	}
-	if d.clustered() { // those of jobs that have ended are to expire, see lateTTL
-		return nil
-	}
-	return d.releaseHolds(ctx, holds, func(id int64) bool { return live[id] })
 }
 
 // removeFiles removes the folder of a job.
@@ -260,4 +138,13 @@ func (d *DDL) contained(what string, fn func() error) (err error) {
 		}
 	}()
 	return fn()
+}
+
+func (d *DDL) lookup(id int64) *task {
+	for _, t := range d.running() {
+		if r := t.shown.Load(); t.id == id || r.RowID == id {
+			return t
+		}
+	}
+	return nil
 }

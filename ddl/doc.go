@@ -2,7 +2,7 @@
 // tables stay in use: it queues a statement's indexes as one job, takes it
 // through TiDB's schema states, and has package backfill make the entries. What else
 // a statement changes of its table goes through its states in the same schema
-// versions, and is visible with the indexes or not at all: see change.go.
+// versions, and is visible with the indexes or not at all: see package schema.
 //
 // What a job does next is decided by pure code, package job. This package is the
 // adapter around it: metadata transactions, the wait for all servers, the hold on
@@ -14,48 +14,52 @@
 //	                                      v
 //	                        history, TiDB's delete ranges
 //
-// TiDB runs all other DDL itself. A row of ours in mysql.tidb_ddl_job, in state
-// paused and of a type that TiDB does not know, keeps that away from the table:
-// see tidbjob.go.
+// # Packages
+//
+// Below this package, each for one subject, with dependencies one way:
+//
+//   - session: statements and transactions over TiDB's system tables and metadata.
+//   - records: the jobs' own tables, with the requests of other nodes.
+//   - schema: what is written to TiDB's metadata, the row in TiDB's queue among it.
+//   - status: what is shown of jobs, and what they wait for.
+//   - member, dist: which nodes live; how nodes divide a build.
+//   - verdict: the errors of rows that do not let an index be built.
+//   - job: the state machine, pure.
+//
+// Here are the jobs: a goroutine each (loop.go) that has the machine decide and performs its actions (actions.go), what a
+// session asks for and waits for (build.go, control.go), owners and holds (owner.go, hold.go), and comparison and repair
+// (compare.go).
 //
 // # Several nodes
 //
 // Nodes that build indexes in one store divide the jobs: the record of each names its owner,
 // a member of the cluster (package member), and an epoch that counts the owners. The node
-// that a statement came to begins with it. When that is no member any more, the first that
+// that executes the statement begins with it. When that is no member any more, the first that
 // notices takes the job over, in a transaction that writes its own name and the next epoch
 // if both are still what it has read. Requests find the owner through a table, and a
-// session whose job goes on elsewhere waits for the history.
-//
-// They also divide the rows of one build (package crew). The owner writes its parts to a table
-// (crew.go, parts.go), each member claims open ones and builds them (hand.go, handview.go),
-// and the owner adds up what they have come to. Parts belong to the job and S, not to the
-// owner: whoever builds one goes on when the job changes hands.
+// session whose job goes on elsewhere waits for the history. They also divide the rows of one
+// build (package dist).
 //
 // # Invariants
 //
-//   - Whatever is written for a job is written in a transaction that finds its owner and
+//   - All that is written for a job is written in a transaction that finds its owner and
 //     epoch unchanged, and an import is sent only while the node is a member by the clock
 //     (I8). A node that is none any more lets its jobs go where they are, without touching
-//     anything that others can see. Who takes a job over that may have imported has the
+//     anything that others can see. A node that takes over a job that may have imported has the
 //     store refuse imports from before first.
-//   - Whatever is written for a part of a build is written in a transaction that finds its
-//     holder and epoch unchanged. A job does nothing that parts depend on, such as undoing
-//     what they import or taking another S, before nobody holds one: members have given
+//   - A job does nothing that its subtasks depend on, such as undoing
+//     what they import or taking another S, before no node holds one: members have given
 //     theirs back, and for others the store refuses what was sent before.
-//   - A job is run, and its parts are built, by versions that know all that its record may
+//   - A job is run, and its subtasks are built, by versions that know all that its record may
 //     say (job.Protocol). Others leave it alone.
 //   - A job that has been queued ends: done, or cancelled, or rolled back. A crash
 //     only delays it; it goes on from its last durable step and checkpoint.
 //   - Each step's schema, the job's record and its row in TiDB's queue are written
-//     in one transaction, which fails if any of them was changed by somebody else.
+//     in one transaction, which fails if another process has changed any of them.
 //   - One goroutine owns the state of a job; others send it messages. It contains
 //     its panics: the job is undone with the panic as its error.
-//   - What a statement adds, changes and drops beside its indexes is done in the schema
-//     version of their publication, or undone with them. It has been tried on a copy
-//     of the table before the build began.
 //   - The snapshot S is used only while garbage collection is held at it; the hold
-//     is older than the record of S, is renewed whatever the job waits for, and is
+//     is older than the record of S, is renewed in all waits of the job, and is
 //     released after the last import (I4).
 //   - A unique index becomes public only after a clean comparison with the rows at
 //     a timestamp after the drain (I6).

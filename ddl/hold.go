@@ -20,7 +20,7 @@ const (
 	releaseTTL = time.Minute
 	// lateTTL is how long garbage collection is held at S after the end of a job on a cluster.
 	// The leaders have taken what was imported, but each replica collects garbage by itself:
-	// one that has not come to the import yet must not lose a tombstone that is newer than S,
+	// one that has not applied the import yet must not lose a tombstone that is newer than S,
 	// or what is imported comes back to life there.
 	lateTTL = 10 * time.Minute
 )
@@ -47,7 +47,7 @@ func (t *task) holdAfter(ctx context.Context, r *job.Record) error {
 	return t.holdLate(ctx, holdName(r)+lateMark+strconv.FormatUint(r.SnapshotTS, 10), r.SnapshotTS)
 }
 
-// holdLate takes a hold that nobody renews, unless garbage collection has passed S.
+// holdLate takes a hold that is not renewed, unless garbage collection has passed S.
 func (t *task) holdLate(ctx context.Context, name string, ts uint64) error {
 	_, err := t.d.opts.Builds.HoldGC(ctx, name, ts, lateTTL)
 	if err != nil && !errors.Is(err, kv.ErrSnapshotTooOld) {
@@ -88,9 +88,9 @@ func (d *DDL) releaseHolds(ctx context.Context, holds map[string]uint64, keep fu
 // errHoldLost says that garbage collection has passed S.
 var errHoldLost = errors.New("ddl: garbage collection has passed the job's snapshot")
 
-// keeper holds garbage collection for one job and renews the hold until it is
-// dropped, whatever the job does or waits for.
-type keeper struct {
+// safepointKeeper holds garbage collection for one job and renews the hold until it is
+// dropped, in all actions and waits of the job.
+type safepointKeeper struct {
 	hold kv.GCHold
 	stop context.CancelFunc
 	done chan struct{}
@@ -108,7 +108,7 @@ func (t *task) holdAt(ctx context.Context, ts uint64) error {
 	}
 	t.stopKeeper()
 	keepCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
-	k := &keeper{hold: hold, stop: stop, done: make(chan struct{})}
+	k := &safepointKeeper{hold: hold, stop: stop, done: make(chan struct{})}
 	t.keeper.Store(k)
 	go t.keep(keepCtx, k)
 	return nil
@@ -116,7 +116,7 @@ func (t *task) holdAt(ctx context.Context, ts uint64) error {
 
 // keep renews a hold until ctx ends. When the hold is lost it sends the keeper to t.lost: the task receives that
 // also if it has taken the hold in the action that is under way.
-func (t *task) keep(ctx context.Context, k *keeper) {
+func (t *task) keep(ctx context.Context, k *safepointKeeper) {
 	defer close(k.done)
 	err := t.d.contained("renewal of the GC hold", func() error {
 		tick := time.NewTicker(t.d.opts.HoldTTL / 3)
@@ -178,4 +178,15 @@ func (t *task) dropHold(ctx context.Context, r *job.Record) error {
 		maps.DeleteFunc(holds, func(name string, _ uint64) bool { return strings.Contains(name, lateMark) })
 	}
 	return t.d.releaseHolds(ctx, holds, func(id int64) bool { return id != t.id })
+}
+
+// needsHold says that the job cannot go on with its S if garbage collection has passed it. Only stores of
+// clusters have records that hide others.
+func (t *task) needsHold(r *job.Record) bool { return r.NeedsHold(t.d.clustered()) }
+
+// keepsS says that garbage collection is held at S until the indexes are public, or
+// nothing of them is left: on a cluster it is the word of others that no import at S can
+// come any more.
+func (t *task) keepsS(r *job.Record) bool {
+	return t.d.clustered() && r.SnapshotTS != 0 && (r.Step.Revertible() || r.RollingBack())
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
+	"fastddl/ddl/dist"
 	"fastddl/ddl/job"
 	"fastddl/event"
 	"fastddl/kv"
@@ -63,9 +64,9 @@ func TestHoldIsRenewed(t *testing.T) {
 // A task receives a hold that could not be kept, also if it began to wait before the hold was taken.
 func TestLossOfAHoldIsReceived(t *testing.T) {
 	store := &countingStore{gone: true}
-	task := newTask(&DDL{opts: Options{Builds: store, Bus: new(event.Bus), Logger: zap.NewNop(), HoldTTL: 30 * time.Millisecond}},
-		&tenure{}, job.NewMachine(&job.Record{ID: 7}), job.Settings{})
-	received := make(chan *keeper)
+	task := newTask(&DDL{node: dist.NewNode(dist.Options{}), opts: Options{Builds: store, Bus: new(event.Bus), Logger: zap.NewNop(), HoldTTL: 30 * time.Millisecond}},
+		&dist.Lease{}, job.NewMachine(&job.Record{ID: 7}), job.Settings{})
+	received := make(chan *safepointKeeper)
 	go func() { received <- <-task.lost }()
 	require.NoError(t, task.holdAt(t.Context(), 1))
 	require.Same(t, task.keeper.Load(), <-received)

@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"fastddl/ddl/job"
+	"fastddl/ddl/status"
 )
 
 // A job whose record a later version has written is set aside, too: that version alone can go on with it or undo it. What its record
@@ -27,11 +28,11 @@ func laterError(r *job.Record) error {
 }
 
 // laterInfo is what is shown of a job of a later version.
-func (d *DDL) laterInfo(ctx context.Context, r *job.Record) JobInfo {
+func (d *DDL) laterInfo(ctx context.Context, r *job.Record) status.JobInfo {
 	if r.Table == "" {
 		return d.identified(ctx, r)
 	}
-	return jobInfo(r)
+	return status.Describe(r)
 }
 
 // warnLater logs a job that waits for a later version.

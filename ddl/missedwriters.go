@@ -9,6 +9,7 @@ import (
 
 	"fastddl/backfill/compare"
 	"fastddl/ddl/job"
+	"fastddl/ddl/session"
 	"fastddl/kv"
 )
 
@@ -28,7 +29,7 @@ const (
 // missedWriters says that the indexes of a job are to be compared with all rows, because what changed
 // after S is not the same in both, or cannot be compared. The changes are those up to now if these are
 // few, otherwise those up to an earlier time, and at least those until the transactions that were open at S had
-// ended. A store that cannot tell what has changed is not asked.
+// ended. A store that does not know what has changed is not asked.
 func (t *task) missedWriters(ctx context.Context, r *job.Record, rows int64) (missed bool, err error) {
 	if _, ok := t.d.opts.Builds.(kv.ChangeFinder); !ok || r.Compare {
 		return false, nil
@@ -46,7 +47,7 @@ func (t *task) missedWriters(ctx context.Context, r *job.Record, rows int64) (mi
 		least = upTo // it is not known when they ended
 	}
 	for agree := false; ; {
-		if agree, err = t.d.opts.Backfiller.ChangesAgree(charged(ctx, r), ChangesTask{
+		if agree, err = t.d.opts.Backfiller.ChangesAgree(session.Charged(ctx, r.ResourceGroup), ChangesTask{
 			Task: task, Since: r.SnapshotTS, Limit: limit, TempDir: t.d.opts.TempDir, Settings: &t.live,
 		}); err == nil {
 			missed = !agree

@@ -32,7 +32,7 @@ type Options struct {
 	Bus *event.Bus
 	// Resources are what all builds of the process share; nil makes some.
 	Resources *ingest.Resources
-	// Logger receives what no event tells; nil drops it.
+	// Logger receives what no event says; nil drops it.
 	Logger *zap.Logger
 	// TempDir is the folder that builds sort in. What jobs have left in it is removed on
 	// Start.

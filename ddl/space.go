@@ -39,10 +39,10 @@ func (t *task) lowSpace() string {
 // awaitSpace waits until there is room on the store's disk for an index build, and for a
 // while if there was none in the temp folder.
 func (t *task) awaitSpace(ctx context.Context) error {
-	defer t.view.setWait("")
+	defer t.view.SetWait("")
 	if t.tempFull > 0 {
 		pause := min(maxTempPause, minTempPause<<min(t.tempFull-1, 10))
-		t.view.setWait(fmt.Sprintf("disk space: the temp folder's disk is full, next attempt after %s", pause))
+		t.view.SetWait(fmt.Sprintf("disk space: the temp folder's disk is full, next attempt after %s", pause))
 		if !sleep.For(ctx, pause) {
 			return context.Cause(ctx)
 		}
@@ -52,7 +52,7 @@ func (t *task) awaitSpace(ctx context.Context) error {
 		if low == "" {
 			return nil
 		}
-		t.view.setWait("disk space: " + low)
+		t.view.SetWait("disk space: " + low)
 		if !sleep.For(ctx, spaceInterval) {
 			return context.Cause(ctx)
 		}

@@ -5,17 +5,16 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/tikv/client-go/v2/oracle"
-	"go.uber.org/zap"
 
-	"fastddl/config"
-	"fastddl/ddl/crew"
+	"fastddl/ddl/dist"
 	"fastddl/ddl/job"
+	"fastddl/ddl/records"
+	"fastddl/ddl/session"
+	"fastddl/ddl/status"
 	"fastddl/event"
 	"fastddl/ingest"
-	"fastddl/internal/sleep"
 )
 
 // task is one job while it runs. Its goroutine owns the machine and writes the
@@ -23,16 +22,16 @@ import (
 type task struct {
 	d  *DDL
 	id int64
-	// tenure is the one that the node has taken the job in.
-	tenure *tenure
+	// lease is the one that the node has taken the job in.
+	lease *dist.Lease
 
 	// machine belongs to the goroutine.
 	machine *job.Machine
 	// shown is the record as of the last change, for others to read.
 	shown atomic.Pointer[job.Record]
 	// keeper is the hold on garbage collection, if there is one. lost receives it when it could not be kept.
-	keeper atomic.Pointer[keeper]
-	lost   chan *keeper
+	keeper atomic.Pointer[safepointKeeper]
+	lost   chan *safepointKeeper
 
 	// settings are the durable ones, live what the build follows of them.
 	settingsMu sync.Mutex
@@ -41,15 +40,8 @@ type task struct {
 
 	// imports is how many imports are under way here.
 	imports atomic.Int32
-	// partsOut says that other nodes may build parts of the job. It belongs to the action
-	// that is under way.
-	partsOut bool
-	// fenced are the parts whose holders were gone when the last owner was fenced off, and are
-	// so too. fences is how often holders of parts were fenced off here, and fencedAt when last.
-	// They belong to the action that is under way.
-	fenced   []crew.Part
-	fences   int
-	fencedAt time.Time
+	// scheduler divides builds of the job among nodes.
+	scheduler *dist.Scheduler
 	// tempFull is how often in a row a build has found no room in the temp folder. It belongs to
 	// the action that is under way.
 	tempFull int
@@ -58,15 +50,15 @@ type task struct {
 	settledTS uint64
 	// progressed says that a checkpoint was saved since the last failure.
 	progressed atomic.Bool
-	// looks is how often the job took another S because duplicates had gone.
-	looks int
+	// rechecks is how often the job took another S because duplicates had gone.
+	rechecks int
 	// left are the requests that the last owner has left; they belong to the goroutine.
-	left []foundRequest
+	left []records.OpenRequest
 
-	view  view
+	view  status.View
 	inbox chan message
 	// done is closed when the goroutine ends; err is then why the job has failed, or
-	// ErrClosed if it has not ended, or errLost if another node is to end it.
+	// ErrClosed if it has not ended, or records.ErrLost if another node is to end it.
 	done chan struct{}
 	err  error
 }
@@ -75,14 +67,14 @@ type task struct {
 type message struct {
 	request job.Request
 	// alter, if it is set, is all there is to do.
-	alter *Alteration
+	alter *records.Alteration
 	// also, if it is set, is done in the transaction that grants the request.
-	also   func(x *txn) error
+	also   func(x *session.Txn) error
 	answer chan error
 }
 
 // alongside does what is to be done with the granted request.
-func (m *message) alongside(x *txn) error {
+func (m *message) alongside(x *session.Txn) error {
 	if m.also == nil {
 		return nil
 	}
@@ -96,13 +88,19 @@ var (
 	errStopped = errors.New("ddl: the job was stopped")
 )
 
-func newTask(d *DDL, in *tenure, m *job.Machine, s job.Settings) *task {
-	t := &task{d: d, id: m.Record().ID, tenure: in, machine: m, settings: s, lost: make(chan *keeper), inbox: make(chan message), done: make(chan struct{})}
-	t.partsOut = d.clustered() && mayHaveParts(m.Record())
-	t.live.Set(liveSettings(s))
+func newTask(d *DDL, lease *dist.Lease, m *job.Machine, s job.Settings) *task {
+	t := &task{d: d, id: m.Record().ID, lease: lease, machine: m, settings: s, lost: make(chan *safepointKeeper), inbox: make(chan message), done: make(chan struct{})}
+	t.scheduler = dist.NewScheduler(d.node, lease, t, m.Record())
+	t.live.Set(dist.LiveSettings(s))
 	t.show()
 	return t
 }
+
+// Record returns the record as of the last change.
+func (t *task) Record() *job.Record { return t.shown.Load() }
+
+// SetWait shows what the job waits for.
+func (t *task) SetWait(reason string) { t.view.SetWait(reason) }
 
 // show publishes the record, which does not change any more.
 func (t *task) show() { t.shown.Store(t.machine.Record()) }
@@ -115,164 +113,11 @@ func (t *task) ownSettings() job.Settings {
 
 func (t *task) emit(e event.Event) { t.d.opts.Bus.Emit(e) }
 
-// run takes the job through its steps until it has ended or ctx ends.
-func (t *task) run(ctx context.Context) {
-	defer close(t.done)
-	defer t.stopKeeper()
-	defer t.releaseLeft()
-	defer t.startReporter(ctx)()
-	err := t.d.contained("the loop of a job", func() error { return t.loop(ctx) })
-	r := t.machine.Record()
-	switch {
-	case !r.Ended() && t.isLost(ctx, err):
-		t.err = errLost
-		t.giveUp()
-	case !r.Ended():
-		t.err = ErrClosed
-		if ctx.Err() == nil {
-			t.d.opts.Logger.Error("an index build has stopped; it goes on after a restart", zap.Int64("job", t.id), zap.Error(err))
-			t.err = err
-		}
-	case r.Error != nil:
-		t.err = r.Error
-	}
-}
-
-// loop returns when the job has ended, with nil, or cannot go on.
-func (t *task) loop(ctx context.Context) error {
-	// First, since what follows may take long.
-	t.answerLeft(ctx)
-	if err := t.fence(ctx); err != nil {
-		return err
-	}
-	if err := t.resumeHold(ctx); err != nil {
-		return err
-	}
-	for !t.machine.Record().Ended() {
-		before := t.shown.Load()
-		act, to := t.machine.Next()
-		t.show()
-		t.tellState(before)
-		if err := t.perform(ctx, act, to); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// perform executes one action and the requests that arrive meanwhile.
-func (t *task) perform(ctx context.Context, act job.Action, to job.Step) error {
-	if err := t.hook(ctx, "before", act, to); err != nil {
-		return err
-	}
-	actCtx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	result := make(chan outcome, 1)
-	go func() {
-		var o outcome
-		err := t.d.contained(string(act), func() (err error) {
-			o, err = t.do(actCtx, act, to)
-			return err
-		})
-		o.err = err
-		result <- o
-	}()
-	for {
-		select {
-		case o := <-result:
-			return t.conclude(ctx, act, to, o)
-		case k := <-t.lost:
-			if k != t.keeper.Load() {
-				continue // the action holds at another timestamp now
-			}
-			cancel(errHoldLost)
-			o := because(errHoldLost, <-result)
-			t.stopKeeper()
-			if err := t.conclude(ctx, act, to, o); err != nil || o.err != nil {
-				return err
-			}
-			return t.beginAgain(ctx, errHoldLost) // the action was over already
-		case m := <-t.inbox:
-			if m.alter != nil {
-				m.answer <- t.alter(ctx, m)
-				continue
-			}
-			if err := t.machine.Record().CheckRequest(m.request); err != nil {
-				m.answer <- err
-				continue
-			}
-			cancel(errInterrupted)
-			err := t.conclude(ctx, act, to, because(errInterrupted, <-result))
-			m.answer <- t.accept(ctx, m)
-			return err
-		}
-	}
-}
-
-// outcome is what an action has come to.
+// outcome is the result of an action.
 type outcome struct {
 	// record was written; nil if none was.
 	record *job.Record
 	err    error
-}
-
-// because makes an action that was cut short say why, whatever it says itself.
-func because(why error, o outcome) outcome {
-	if o.err != nil && !job.IsPermanent(o.err) {
-		o.err = why
-	}
-	return o
-}
-
-// conclude tells the machine how an action ended.
-func (t *task) conclude(ctx context.Context, act job.Action, to job.Step, o outcome) error {
-	if o.record != nil {
-		t.reached(o.record)
-	}
-	switch {
-	case o.err == nil:
-		t.succeeded(act)
-		return t.hook(ctx, "after", act, to)
-	case ctx.Err() != nil:
-		return errStopped
-	case errors.Is(o.err, errInterrupted), errors.Is(o.err, errNoSpace):
-		return t.settle(ctx)
-	case errors.Is(o.err, errHoldLost):
-		return t.beginAgain(ctx, o.err)
-	}
-	if err := t.settle(ctx); err != nil {
-		return err
-	}
-	if t.machine.Record().Ended() {
-		return nil
-	}
-	if err := t.tenure.permit(); err != nil {
-		return err
-	}
-	if t.progressed.Swap(false) {
-		t.machine.Progressed()
-	}
-	retry := t.machine.Failed(o.err, t.d.opts.Globals.Int(config.ErrorCountLimit))
-	if retry {
-		t.emit(event.Retry{Job: event.Job{ID: t.id}, Op: string(act), Attempt: int(t.machine.Record().ErrorCount), Err: o.err})
-	} else {
-		t.d.opts.Logger.Warn("an index build is undone", zap.Int64("job", t.id), zap.String("in", string(act)), zap.Error(o.err))
-	}
-	t.show()
-	return nil
-}
-
-func (t *task) succeeded(act job.Action) {
-	switch act {
-	case job.ActAwaitTurn:
-		t.machine.HasTurn()
-	case job.ActAwaitVersion:
-		t.machine.Waited()
-	case job.ActAwaitOlder:
-		t.machine.AwaitedOlder()
-	case job.ActSleep:
-		t.machine.Slept()
-	}
 }
 
 // reached takes over a record that was written.
@@ -280,19 +125,19 @@ func (t *task) reached(after *job.Record) {
 	before := t.machine.Record()
 	t.machine.Reached(after)
 	t.show()
-	t.tellState(before)
+	t.publishState(before)
 	if after.SchemaVersion != before.SchemaVersion {
 		t.emit(event.SchemaStateChanged{Job: event.Job{ID: t.id}, State: after.SchemaState().String(), SchemaVersion: after.SchemaVersion})
 	}
 }
 
-func (t *task) tellState(before *job.Record) {
+func (t *task) publishState(before *job.Record) {
 	now := t.machine.Record()
 	if before.ShownState() == now.ShownState() {
 		return
 	}
 	e := event.JobStateChanged{
-		Job: event.Job{ID: t.id}, Schema: now.DB, Table: now.Table, Indexes: indexNames(now), Rows: now.RowCount,
+		Job: event.Job{ID: t.id}, Schema: now.DB, Table: now.Table, Indexes: status.IndexNames(now), Rows: now.RowCount,
 		From: before.ShownState().String(), To: now.ShownState().String(),
 	}
 	if now.Ended() && now.StartTS != 0 {
@@ -302,106 +147,6 @@ func (t *task) tellState(before *job.Record) {
 		e.Err = now.Error
 	}
 	t.emit(e)
-}
-
-// settle finds out what has become of a write that may have failed: the record in
-// the store is what the job is.
-func (t *task) settle(ctx context.Context) error {
-	for attempt := int64(1); ; attempt++ {
-		err := t.reload(ctx)
-		if err == nil || errors.Is(err, errLost) {
-			return err
-		}
-		if err := t.retryLater(ctx, "read the job's record", attempt, err); err != nil {
-			return err
-		}
-	}
-}
-
-// retryLater tells that an attempt at what cannot be left undone has failed, and waits
-// before the next one. It fails if the job is stopped meanwhile.
-func (t *task) retryLater(ctx context.Context, op string, attempt int64, why error) error {
-	t.emit(event.Retry{Job: event.Job{ID: t.id}, Op: op, Attempt: int(attempt), Err: why})
-	if !sleep.For(ctx, job.Backoff(attempt)) {
-		return errStopped
-	}
-	return nil
-}
-
-func (t *task) reload(ctx context.Context) error {
-	var stored *job.Record
-	err := t.d.inTxn(ctx, func(x *txn) (err error) {
-		stored, _, err = x.readRecord(t.id)
-		return err
-	})
-	if err == nil && stored == nil {
-		if stored, err = t.d.ended(ctx, t.id); err == nil && stored == nil {
-			return errLost
-		}
-	}
-	if err != nil {
-		return err
-	}
-	switch mine := t.machine.Record(); {
-	case !stored.OwnedLike(mine):
-		return errLost
-	case stored.Unreadable != nil: // the next write replaces it
-	case stored.Revision == mine.Revision+1:
-		t.reached(stored)
-	case stored.Revision != mine.Revision:
-		return errLost
-	}
-	return nil
-}
-
-// comply does what a request asks for, while there is no action.
-func (t *task) comply(ctx context.Context, m message) error {
-	if m.alter != nil {
-		return t.alter(ctx, m)
-	}
-	return t.accept(ctx, m)
-}
-
-// accept makes a request durable. It is granted, too, if only the answer to its commit was lost.
-func (t *task) accept(ctx context.Context, m message) error {
-	r := t.machine.Record()
-	if err := r.CheckRequest(m.request); err != nil {
-		return err // the action has changed what can be asked
-	}
-	after := r.WithRequest(m.request)
-	err := t.writeRecord(context.WithoutCancel(ctx), after, m.alongside)
-	if err == nil {
-		t.reached(after)
-		return nil
-	}
-	err = errors.Join(err, t.settle(ctx))
-	if now := t.machine.Record(); now.Revision == after.Revision && now.Request == after.Request {
-		return nil
-	}
-	return err
-}
-
-// send asks the job for something and waits for the answer.
-func (t *task) send(ctx context.Context, m message) error {
-	m.answer = make(chan error, 1)
-	select {
-	case t.inbox <- m:
-	case <-t.done:
-		return errGone
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	select {
-	case err := <-m.answer:
-		return err
-	case <-t.done:
-		select {
-		case err := <-m.answer:
-			return err
-		default:
-			return errGone
-		}
-	}
 }
 
 // errGone says that the job has ended before it could look at a request.

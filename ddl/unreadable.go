@@ -2,7 +2,6 @@ package ddl
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -10,49 +9,27 @@ import (
 	"github.com/pingcap/tidb/pkg/meta/model"
 	"github.com/pingcap/tidb/pkg/parser/ast"
 	pmodel "github.com/pingcap/tidb/pkg/parser/model"
-	"github.com/pingcap/tidb/pkg/util/chunk"
 	"github.com/pingcap/tidb/pkg/util/dbterror"
 	"go.uber.org/zap"
 
+	"fastddl/ddl/dist"
 	"fastddl/ddl/job"
+	"fastddl/ddl/member"
+	"fastddl/ddl/records"
+	"fastddl/ddl/schema"
+	"fastddl/ddl/session"
+	"fastddl/ddl/status"
 )
 
 // A job whose record cannot be decoded is set aside: nothing runs it, other jobs go on, and the server starts. Its row in TiDB's queue,
 // behind which other DDL on the table waits, names the statement and the table. ADMIN CANCEL DDL JOBS undoes it by that row and by the
-// indexes of the table that are being built: there are no others, because jobs of one table run one at a time. What this does not tell for
-// certain is not undone.
+// indexes of the table that are being built: there are no others, because jobs of one table run one at a time. What is not certain from this
+// is not undone.
 
-// unreadableJob is the job of a record that cannot be decoded. Who runs it, and by which protocol, is known if it is JSON at least. The
-// record of a later version is not Unreadable: it is not damaged, and that version reads it.
-func unreadableJob(id int64, data []byte, why error) storedJob {
-	r := &job.Record{ID: id, RowID: id, State: model.JobStateNone, Unreadable: why}
-	var owned struct {
-		Protocol int    `json:"protocol"`
-		Owner    string `json:"owner"`
-		Epoch    int64  `json:"epoch"`
-	}
-	if json.Unmarshal(data, &owned) == nil {
-		r.Protocol, r.Owner, r.Epoch = owned.Protocol, owned.Owner, owned.Epoch
-	}
-	if r.Later() {
-		r.Unreadable = nil
-	}
-	return storedJob{record: r}
-}
-
-// decodeJob returns the job of a row of selectJobs.
-func decodeJob(row chunk.Row) storedJob {
-	r, s, err := decodeRecord(row.GetBytes(1), row.GetBytes(2))
-	if err != nil {
-		return unreadableJob(row.GetInt64(0), row.GetBytes(1), err)
-	}
-	return storedJob{record: r, settings: s}
-}
-
-// identify completes the record of a job that cannot be read by its row in TiDB's queue or, if somebody has taken that, in TiDB's history.
+// identify completes the record of a job that cannot be read by its row in TiDB's queue or, if that was taken, in TiDB's history.
 // It returns nil if there is neither.
-func (t *txn) identify(r *job.Record) (*model.Job, error) {
-	rows, err := t.query(`SELECT job_meta FROM mysql.tidb_ddl_job WHERE job_id = %? UNION ALL SELECT job_meta FROM mysql.tidb_ddl_history WHERE job_id = %?`,
+func identify(t *session.Txn, r *job.Record) (*model.Job, error) {
+	rows, err := t.Query(`SELECT job_meta FROM mysql.tidb_ddl_job WHERE job_id = %? UNION ALL SELECT job_meta FROM mysql.tidb_ddl_history WHERE job_id = %?`,
 		r.RowID, r.RowID)
 	if err != nil || len(rows) == 0 {
 		return nil, err
@@ -71,16 +48,16 @@ func (t *txn) identify(r *job.Record) (*model.Job, error) {
 }
 
 // identified is what is shown of a job that its row in TiDB's queue identifies.
-func (d *DDL) identified(ctx context.Context, r *job.Record) JobInfo {
-	d.unreported(d.inTxn(ctx, func(x *txn) error {
-		_, err := x.identify(r)
+func (d *DDL) identified(ctx context.Context, r *job.Record) status.JobInfo {
+	d.reports.Unreported(d.sessions.InTxn(ctx, func(x *session.Txn) error {
+		_, err := identify(x, r)
 		return err
 	}))
-	return jobInfo(r)
+	return status.Describe(r)
 }
 
 // unreadableInfo is what is shown of a job whose record cannot be decoded.
-func (d *DDL) unreadableInfo(ctx context.Context, r *job.Record) JobInfo {
+func (d *DDL) unreadableInfo(ctx context.Context, r *job.Record) status.JobInfo {
 	info := d.identified(ctx, r)
 	info.WaitReason = fmt.Sprintf("ADMIN CANCEL DDL JOBS %d: its record in mysql.fastddl_ddl_record cannot be read (%s)", r.ID, r.Unreadable)
 	return info
@@ -111,47 +88,44 @@ func (d *DDL) undoUnreadable(ctx context.Context, id int64) error {
 			return fmt.Errorf("look whether somebody runs job %d: %w", id, err)
 		}
 	}
-	var found storedJob
-	err = d.inTxn(ctx, func(x *txn) error {
-		stored, _, err := x.lockRecord(id)
+	var found records.Job
+	err = d.sessions.InTxn(ctx, func(x *session.Txn) error {
+		stored, _, err := records.Lock(x, id)
 		switch {
 		case err != nil || stored == nil:
 			return err
 		case stored.Later():
 			return laterError(stored)
 		case stored.Unreadable == nil:
-			return fmt.Errorf("job %d can be read again: %w", id, errLost)
+			return fmt.Errorf("job %d can be read again: %w", id, records.ErrLost)
 		case members[stored.Owner]:
-			return fmt.Errorf("%s runs job %d: end it first", nodeOf(stored.Owner), id)
+			return fmt.Errorf("%s runs job %d: end it first", member.NodeOf(stored.Owner), id)
 		}
-		found = unreadableJob(id, nil, nil)
+		found = records.Unreadable(id, nil, nil)
 		if d.clustered() {
-			found.record.Epoch = time.Now().Unix() // more owners than it can have had
+			found.Record.Epoch = time.Now().Unix() // more owners than it can have had
 		}
-		if err := x.reconstruct(found.record, d.clustered(), now); err != nil {
+		if err := reconstruct(x, found.Record, d.clustered(), now); err != nil {
 			return err
 		}
-		return x.updateRecord(found.record)
+		return records.Update(x, found.Record)
 	})
 	switch {
 	case err != nil:
 		return fmt.Errorf("undo an index build whose record cannot be read: %w", err)
-	case found.record == nil:
+	case found.Record == nil:
 		return errGone
 	case d.clustered():
 		d.opts.Cluster.Notify(ctx)
 		return nil
 	}
-	d.mu.Lock()
-	in := d.tenure
-	d.mu.Unlock()
-	return d.launch(newTask(d, in, job.ResumeMachine(found.record), found.settings))
+	return d.launch(newTask(d, d.node.Lease(), job.ResumeMachine(found.Record), found.Settings))
 }
 
-// reconstruct makes r, of which only the ID is known, the record of a job that is to be undone. It fails if it cannot be told for certain
+// reconstruct makes r, of which only the ID is known, the record of a job that is to be undone. It fails if it is not certain
 // what the job has done.
-func (t *txn) reconstruct(r *job.Record, clustered bool, now uint64) error {
-	j, err := t.identify(r)
+func reconstruct(t *session.Txn, r *job.Record, clustered bool, now uint64) error {
+	j, err := identify(t, r)
 	if err != nil {
 		return err
 	}
@@ -160,7 +134,7 @@ func (t *txn) reconstruct(r *job.Record, clustered bool, now uint64) error {
 	}
 	r.Protocol, r.Step, r.State = job.Protocol, job.StepQueued, model.JobStateRollingback
 	r.Error = job.ErrorOf(dbterror.ErrCancelledDDLJob.FastGenByArgs())
-	table, err := t.readTable(r)
+	table, err := schema.ReadTable(t, r)
 	if err != nil {
 		return err
 	}
@@ -178,7 +152,7 @@ func (t *txn) reconstruct(r *job.Record, clustered bool, now uint64) error {
 	for _, index := range table.Indices {
 		switch {
 		case index.State == model.StatePublic:
-		case !strings.HasSuffix(index.Name.L, buildingMark):
+		case !strings.HasSuffix(index.Name.L, schema.BuildingMark):
 			return unclear("index", index.Name.O)
 		default:
 			add(r, index)
@@ -186,7 +160,7 @@ func (t *txn) reconstruct(r *job.Record, clustered bool, now uint64) error {
 		}
 	}
 	if len(r.IndexIDs) == 0 && j.SchemaState == model.StatePublic {
-		// There is nothing left to do. Which of the indexes are the job's is not known; whoever restores the table to a point in
+		// There is nothing left to do. Which of the indexes are the job's is not known; a restore of the table to a point in
 		// time adds those again that the history lists.
 		for _, index := range table.Indices {
 			if index.Primary {
@@ -199,12 +173,12 @@ func (t *txn) reconstruct(r *job.Record, clustered bool, now uint64) error {
 	if !clustered {
 		return nil
 	}
-	parts, err := t.query(`SELECT 1 FROM mysql.fastddl_build_parts WHERE job_id = %? LIMIT 1`, r.ID)
+	parts, err := t.Query(`SELECT 1 FROM mysql.fastddl_build_parts WHERE job_id = %? LIMIT 1`, r.ID)
 	if err != nil || len(parts) == 0 {
 		return err
 	}
 	if r.Step != job.StepSnapshot {
-		return t.deleteParts(r.ID)
+		return dist.DeleteSubtasks(t, r.ID)
 	}
 	r.Nodes = job.Nodes{Shared: true, Max: 1} // their holders are waited for
 	return nil

@@ -11,7 +11,7 @@ import (
 	tidbmetrics "github.com/pingcap/tidb/pkg/metrics"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"fastddl/ddl"
+	"fastddl/ddl/status"
 	"fastddl/event"
 )
 
@@ -34,7 +34,7 @@ type jobMetrics struct {
 
 	mu sync.Mutex
 	// unfinished are the jobs; nil before there can be any.
-	unfinished func() []ddl.JobInfo
+	unfinished func() []status.JobInfo
 	builds     map[int64]*countedBuild
 	progress   map[string]prometheus.Gauge // series of TiDB's gauge, by the label's value
 	counted    map[string]time.Time        // and of its counter, with when they were added to last
@@ -82,7 +82,7 @@ func newJobMetrics(now func() time.Time) *jobMetrics {
 }
 
 // follow has the metrics show jobs.
-func (m *jobMetrics) follow(unfinished func() []ddl.JobInfo) {
+func (m *jobMetrics) follow(unfinished func() []status.JobInfo) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.unfinished = unfinished
@@ -124,11 +124,11 @@ func (m *jobMetrics) build(id int64) *countedBuild {
 }
 
 // refresh brings TiDB's metrics up to date, and returns the jobs that they show.
-func (m *jobMetrics) refresh() []ddl.JobInfo {
+func (m *jobMetrics) refresh() []status.JobInfo {
 	m.mu.Lock()
 	unfinished := m.unfinished
 	m.mu.Unlock()
-	var jobs []ddl.JobInfo
+	var jobs []status.JobInfo
 	if unfinished != nil {
 		jobs = unfinished() // without mu: it may be asked while a job emits an event
 	}
@@ -149,7 +149,7 @@ func (m *jobMetrics) refresh() []ddl.JobInfo {
 }
 
 // showProgress sets TiDB's gauge for jobs, and for no others. The caller holds mu.
-func (m *jobMetrics) showProgress(jobs []ddl.JobInfo) {
+func (m *jobMetrics) showProgress(jobs []status.JobInfo) {
 	gone := m.progress
 	m.progress = make(map[string]prometheus.Gauge, len(jobs))
 	for i := range jobs {

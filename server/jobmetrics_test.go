@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 
-	"fastddl/ddl"
+	"fastddl/ddl/status"
 	"fastddl/event"
 	"fastddl/ingest"
 )
@@ -20,13 +20,13 @@ import (
 type jobMetricsFixture struct {
 	*jobMetrics
 	now  time.Time
-	jobs []ddl.JobInfo
+	jobs []status.JobInfo
 }
 
 func newJobMetricsFixture(t *testing.T) *jobMetricsFixture {
 	f := &jobMetricsFixture{now: time.Unix(1000, 0)}
 	f.jobMetrics = newJobMetrics(func() time.Time { return f.now })
-	f.follow(func() []ddl.JobInfo { return f.jobs })
+	f.follow(func() []status.JobInfo { return f.jobs })
 	t.Cleanup(func() { _ = f.close() })
 	return f
 }
@@ -51,10 +51,10 @@ func series(c prometheus.Collector, part string) (found []string) {
 // TestJobsHaveSeriesWhileTheyRun: with their table, and what they wait for.
 func TestJobsHaveSeriesWhileTheyRun(t *testing.T) {
 	f := newJobMetricsFixture(t)
-	f.jobs = []ddl.JobInfo{{
+	f.jobs = []status.JobInfo{{
 		ID: 7, DB: "shop", Table: "orders", Indexes: "i+u", State: "running", Percent: 42, RowCount: 10, HasRemaining: true, Remaining: 90 * time.Second,
 		WaitReason: "metadata lock, held by 1 transaction: connection 5", WaitSince: f.now.Add(-11 * time.Second),
-		Building: &ddl.Building{Allocation: ingest.Allocation{TempBytes: 4096}},
+		Building: &status.Building{Allocation: ingest.Allocation{TempBytes: 4096}},
 	}, {ID: 8, DB: "shop", Table: "items", State: "queueing"}}
 	require.NoError(t, testutil.CollectAndCompare(f, strings.NewReader(`
 # HELP fastddl_ddl_job_eta_seconds Estimate of the time that an index build has to go; absent without one.
@@ -84,7 +84,7 @@ func TestJobSeriesAreBounded(t *testing.T) {
 	f := newJobMetricsFixture(t)
 	for i := range 3 * maxJobSeries {
 		id := int64(i + 1)
-		f.jobs = append(f.jobs, ddl.JobInfo{ID: id, DB: "bounded", Table: fmt.Sprint("t", i), Indexes: "i", State: "running"})
+		f.jobs = append(f.jobs, status.JobInfo{ID: id, DB: "bounded", Table: fmt.Sprint("t", i), Indexes: "i", State: "running"})
 		f.observe(event.RangeDone{Job: event.Job{ID: id}, Rows: 1})
 	}
 	require.Equal(t, 2*maxJobSeries, testutil.CollectAndCount(f), "percent and rows")
@@ -117,7 +117,7 @@ func TestTiDBMetricsShowBuilds(t *testing.T) {
 	before := testutil.ToFloat64(running)
 	job := event.Job{ID: 7}
 	f.observe(event.RangeDone{Job: job, Rows: 10})
-	f.jobs = []ddl.JobInfo{
+	f.jobs = []status.JobInfo{
 		{ID: 7, DB: "fed", Table: "orders", Indexes: "i+u", State: "running", Percent: 42},
 		{ID: 8, DB: "fed", Table: "items", Indexes: "i", State: "queueing"}, {ID: 9, DB: "fed", Table: "parts", Indexes: "i", State: "paused"},
 	}

@@ -19,7 +19,7 @@ import (
 	"go.uber.org/zap"
 
 	"fastddl/config"
-	"fastddl/ddl"
+	"fastddl/ddl/status"
 	"fastddl/event"
 	"fastddl/flow"
 	"fastddl/ingest"
@@ -207,7 +207,7 @@ func (n *Node) Builds() kv.Store { return n.store.builds }
 func (n *Node) TempDir() string { return n.tempDir }
 
 // UnfinishedJobs describes the index builds that have not ended.
-func (n *Node) UnfinishedJobs() []ddl.JobInfo {
+func (n *Node) UnfinishedJobs() []status.JobInfo {
 	if d := n.layer.DDL(); d != nil {
 		return d.Unfinished()
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/pingcap/tidb/pkg/sessionctx/variable"
 	"github.com/pingcap/tidb/pkg/util/dbterror"
 
-	"fastddl/ddl"
+	"fastddl/ddl/schema"
 )
 
 // TiDB's executor checks a statement and makes jobs of it. While MultiSchemaInfo is
@@ -97,14 +97,14 @@ func (c *collector) addIndex(spec indexSpec) error {
 	if spec.primary {
 		named, name = true, pmodel.NewCIStr(mysql.PrimaryKeyName)
 	}
-	if named && ddl.BeingBuilt(c.table, name.L) != nil {
+	if named && schema.BeingBuilt(c.table, name.L) != nil {
 		return c.beingBuilt(spec, name)
 	}
 	base := ""
 	for n := 2; ; n++ {
 		if err := c.check(&spec); err != nil {
 			// TiDB takes the name of an expression index that is being built, whose hidden columns are there.
-			taken := infoschema.ErrColumnExists.Equal(err) && !named && ddl.BuildsIndexes(c.table)
+			taken := infoschema.ErrColumnExists.Equal(err) && !named && schema.BuildsIndexes(c.table)
 			if base == "" && taken {
 				base = anonymous(spec.parts)
 			} else if base == "" || !taken && !dbterror.ErrDupKeyName.Equal(err) {
@@ -118,7 +118,7 @@ func (c *collector) addIndex(spec indexSpec) error {
 			return nil // it exists, and the statement says that this is no error
 		}
 		index := c.collected.AddIndexes[len(c.collected.AddIndexes)-1]
-		if !c.taken[index.L] && ddl.BeingBuilt(c.table, index.L) == nil {
+		if !c.taken[index.L] && schema.BeingBuilt(c.table, index.L) == nil {
 			c.taken[index.L] = true
 			return nil
 		}
@@ -251,7 +251,7 @@ func (c *collector) alterOne(ctx context.Context, spec *ast.AlterTableSpec) erro
 
 // unsupported says why a change cannot be made together with an index build.
 func (c *collector) unsupported(sub *model.SubJob) string {
-	if !ddl.SupportsChange(sub.Type) {
+	if !schema.SupportsChange(sub.Type) {
 		return "the statement does more than can be done together with it (" + sub.Type.String() + ")"
 	}
 	args, ok := sub.JobArgs.(*model.ModifyColumnArgs)

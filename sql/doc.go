@@ -5,7 +5,7 @@
 //     package ddl (executor.go), with their other changes (alterparts.go), checked by
 //     TiDB's own code (collect.go); what we cannot build goes to TiDB, with a note.
 //   - The sessions of clients are wrapped, so that ADMIN statements reach our jobs
-//     (admin.go) and running statements are measured for the governor.
+//     (admin.go) and running statements are measured for the flow.
 //   - Our system variables are registered as TiDB's own are, and those of TiDB that
 //     a build follows are copied into config.Globals when they change (sysvars.go).
 //

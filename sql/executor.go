@@ -20,6 +20,7 @@ import (
 	"fastddl/config"
 	"fastddl/ddl"
 	"fastddl/ddl/job"
+	"fastddl/ddl/schema"
 	"fastddl/internal/errs"
 )
 
@@ -93,14 +94,14 @@ func (e *executor) AlterTable(ctx context.Context, sctx sessionctx.Context, stmt
 }
 
 // awaitBuilt waits until none of the indexes is being built. A statement that drops or
-// renames one waits in line until it is there; but TiDB does not find it before (ddl.BeingBuilt),
+// renames one waits in line until it is there; but TiDB does not find it before (schema.BeingBuilt),
 // and would say at once that there is no such index.
 func (e *executor) awaitBuilt(ctx context.Context, sctx sessionctx.Context, name *ast.TableName, indexes ...pmodel.CIStr) error {
 	if len(indexes) == 0 {
 		return nil
 	}
 	return e.awaitTable(ctx, sctx, name, func(table *model.TableInfo) bool {
-		return slices.ContainsFunc(indexes, func(index pmodel.CIStr) bool { return ddl.BeingBuilt(table, index.L) != nil })
+		return slices.ContainsFunc(indexes, func(index pmodel.CIStr) bool { return schema.BeingBuilt(table, index.L) != nil })
 	})
 }
 
@@ -113,7 +114,7 @@ func (e *executor) awaitDecided(ctx context.Context, sctx sessionctx.Context, na
 	return e.awaitTable(ctx, sctx, name, func(table *model.TableInfo) bool {
 		return slices.ContainsFunc(indexes, func(index pmodel.CIStr) bool {
 			idx := table.FindIndexByName(index.L) // of TiDB's builds
-			return ddl.BeingBuilt(table, index.L) != nil || idx != nil && idx.State != model.StatePublic
+			return schema.BeingBuilt(table, index.L) != nil || idx != nil && idx.State != model.StatePublic
 		})
 	})
 }
@@ -144,7 +145,7 @@ func (e *executor) awaitExchange(ctx context.Context, sctx sessionctx.Context, s
 			continue
 		}
 		for _, name := range []*ast.TableName{stmt.Table, spec.NewTable} {
-			if err := e.awaitTable(ctx, sctx, name, ddl.BuildsIndexes); err != nil {
+			if err := e.awaitTable(ctx, sctx, name, schema.BuildsIndexes); err != nil {
 				return err
 			}
 		}
@@ -291,7 +292,7 @@ func (e *executor) request(
 			}
 			req.Indexes = append(req.Indexes, args.IndexArgs...)
 		default:
-			change, err := ddl.NewChange(table, sub)
+			change, err := schema.NewChange(table, sub)
 			if err != nil {
 				return ddl.Request{}, err
 			}
@@ -324,7 +325,7 @@ func (e *executor) supported(table *model.TableInfo, args []*model.IndexArg) err
 	table = table.Clone()
 	var indexes []*model.IndexInfo
 	for _, arg := range args {
-		idx, err := ddl.AddIndex(table, arg)
+		idx, err := schema.AddIndex(table, arg)
 		if err != nil {
 			return err
 		}

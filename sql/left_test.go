@@ -21,6 +21,7 @@ import (
 	"fastddl/backfill"
 	"fastddl/ddl"
 	"fastddl/ddl/job"
+	"fastddl/ddl/status"
 	"fastddl/event"
 	"fastddl/sql"
 )
@@ -206,7 +207,7 @@ func (l *leftover) finish(t *testing.T) {
 	t.Helper()
 	infos, err := l.DDL().AllUnfinished(t.Context())
 	require.NoError(t, err)
-	paused := slices.IndexFunc(infos, func(i ddl.JobInfo) bool { return i.Query == buildStopped })
+	paused := slices.IndexFunc(infos, func(i status.JobInfo) bool { return i.Query == buildStopped })
 	require.Equal(t, "paused", infos[paused].State)
 	for _, table := range []string{"running", "stopped"} {
 		l.run("INSERT INTO %s VALUES (-1, -1, 'NEW')", table)

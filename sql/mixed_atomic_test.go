@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fastddl/ddl"
+	"fastddl/ddl/schema"
 	"fastddl/internal/randtest"
 )
 
@@ -99,7 +100,7 @@ func TestMixedStates(t *testing.T) {
 			}
 			idx := info.FindIndexByName(index)
 			if idx == nil {
-				idx = ddl.BeingBuilt(info, index)
+				idx = schema.BeingBuilt(info, index)
 			}
 			if idx != nil {
 				return idx.State.String()

@@ -16,6 +16,7 @@ import (
 	"fastddl/backfill/execution"
 	"fastddl/config"
 	"fastddl/ddl"
+	"fastddl/ddl/dist"
 	"fastddl/event"
 	"fastddl/ingest"
 	"fastddl/kv"
@@ -39,7 +40,7 @@ type crewNode struct {
 	scope  atomic.Pointer[string]
 	// part, if it is set, is called before the node builds a part, the first or another; an
 	// error of it is that of the build.
-	part atomic.Pointer[func(ctx context.Context, t ddl.PartsTask) error]
+	part atomic.Pointer[func(ctx context.Context, t dist.PartsTask) error]
 	// comparing is the same for parts that it compares.
 	comparing atomic.Pointer[func(ctx context.Context) error]
 	// fails, if it is set, is what the next part that it compares fails with.
@@ -76,7 +77,7 @@ type crewBackfiller struct {
 	node *crewNode
 }
 
-func (b *crewBackfiller) BackfillParts(ctx context.Context, t ddl.PartsTask) ([]execution.SubtaskResult, error) {
+func (b *crewBackfiller) BackfillParts(ctx context.Context, t dist.PartsTask) ([]execution.SubtaskResult, error) {
 	b.node.mu.Lock()
 	b.node.live = t.Settings
 	b.node.mu.Unlock()
@@ -110,7 +111,7 @@ func (b *crewBackfiller) BackfillParts(ctx context.Context, t ddl.PartsTask) ([]
 	return results, err
 }
 
-func (b *crewBackfiller) ComparePart(ctx context.Context, t ddl.PartTask) (execution.SubtaskResult, error) {
+func (b *crewBackfiller) ComparePart(ctx context.Context, t dist.PartTask) (execution.SubtaskResult, error) {
 	if hook := b.node.comparing.Load(); hook != nil {
 		if err := (*hook)(ctx); err != nil {
 			return execution.SubtaskResult{}, err
@@ -245,7 +246,7 @@ func gate() (wait func(ctx context.Context) error, arrived <-chan struct{}, leav
 // it or leave is called. The channel is closed when it has claimed one.
 func (c *crewNode) stop() (arrived <-chan struct{}, leave func()) {
 	wait, arrived, open := gate()
-	hook := func(ctx context.Context, _ ddl.PartsTask) error { return wait(ctx) }
+	hook := func(ctx context.Context, _ dist.PartsTask) error { return wait(ctx) }
 	c.part.Store(&hook)
 	c.leave = sync.OnceFunc(func() {
 		c.part.Store(nil)

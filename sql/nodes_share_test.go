@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fastddl/ddl"
+	"fastddl/ddl/dist"
 	"fastddl/ingest"
 	"fastddl/internal/randtest"
 	"fastddl/kv"
@@ -96,7 +97,7 @@ func TestLostNodeLosesAllItsParts(t *testing.T) {
 	lost := n.nodes[1]
 	stop, arrived, goOn := gate()
 	var begun atomic.Int64
-	hook := func(ctx context.Context, _ ddl.PartsTask) error {
+	hook := func(ctx context.Context, _ dist.PartsTask) error {
 		if begun.Add(1) < 3 {
 			return nil
 		}
@@ -137,7 +138,7 @@ func TestClaimWhoseAnswerIsLost(t *testing.T) {
 	c.run("ALTER TABLE t DROP INDEX u")
 
 	// Also if there is nothing else for it to do.
-	fails := func(context.Context, ddl.PartsTask) error {
+	fails := func(context.Context, dist.PartsTask) error {
 		c.run(claim + "> 0")
 		n.nodes[0].part.Store(nil)
 		return errors.New("a passing error")
@@ -173,7 +174,7 @@ func TestClaimedPartIsNotTakenForLost(t *testing.T) {
 	c := n.client()
 	table(c, 1000)
 	var begun atomic.Int64
-	hook := func(context.Context, ddl.PartsTask) error {
+	hook := func(context.Context, dist.PartsTask) error {
 		begun.Add(1)
 		return nil
 	}
@@ -206,7 +207,7 @@ func TestLateNodeTouchesNothing(t *testing.T) {
 	late := n.nodes[1]
 	came, left, saved := make(chan struct{}), make(chan struct{}), make(chan error, 2)
 	var once sync.Once
-	hook := func(ctx context.Context, t ddl.PartsTask) error {
+	hook := func(ctx context.Context, t dist.PartsTask) error {
 		once.Do(func() {
 			close(came)
 			<-left
@@ -372,7 +373,7 @@ func TestUndoWaitsForParts(t *testing.T) {
 	helper := n.nodes[1]
 	came, left := make(chan struct{}), make(chan struct{})
 	var once sync.Once
-	hook := func(ctx context.Context, _ ddl.PartsTask) error { // does not obey
+	hook := func(ctx context.Context, _ dist.PartsTask) error { // does not obey
 		once.Do(func() {
 			close(came)
 			<-left
@@ -450,7 +451,7 @@ func TestPartsThatFail(t *testing.T) {
 	table(c, 300)
 	for _, node := range n.nodes {
 		var failures atomic.Int64
-		hook := func(context.Context, ddl.PartsTask) error {
+		hook := func(context.Context, dist.PartsTask) error {
 			if failures.Add(1) <= 2 {
 				return errors.New("a passing error")
 			}
@@ -463,13 +464,13 @@ func TestPartsThatFail(t *testing.T) {
 	c.run("ALTER TABLE t DROP INDEX u")
 
 	_, stay := n.nodes[0].stop()
-	panics := func(context.Context, ddl.PartsTask) error { panic("in a part") }
+	panics := func(context.Context, dist.PartsTask) error { panic("in a part") }
 	n.nodes[1].part.Store(&panics)
 	require.ErrorContains(t, wait(t, n.start(addUnique)), "panic in the build of a part: in a part")
 	stay()
 	n.leavesNothing(c, "t")
 
-	fails := func(context.Context, ddl.PartsTask) error { return errors.New("for ever") }
+	fails := func(context.Context, dist.PartsTask) error { return errors.New("for ever") }
 	for _, node := range n.nodes {
 		node.part.Store(&fails)
 	}
@@ -490,7 +491,7 @@ func TestPartsWaitForRoom(t *testing.T) {
 	defer c.run("SET GLOBAL tidb_ddl_error_count_limit = DEFAULT")
 	var full atomic.Int64
 	for _, node := range n.nodes {
-		hook := func(context.Context, ddl.PartsTask) error {
+		hook := func(context.Context, dist.PartsTask) error {
 			if full.Add(1) <= 4 {
 				return fmt.Errorf("ingest: write run: %w", &os.PathError{Op: "write", Path: "run", Err: syscall.ENOSPC})
 			}
@@ -513,7 +514,7 @@ func TestSharedBuildTakesANewSnapshot(t *testing.T) {
 	defer c.run("SET GLOBAL tidb_ddl_error_count_limit = DEFAULT")
 	var first atomic.Uint64
 	for _, node := range n.nodes {
-		hook := func(_ context.Context, p ddl.PartsTask) error {
+		hook := func(_ context.Context, p dist.PartsTask) error {
 			if first.CompareAndSwap(0, p.Task.TS) {
 				return fmt.Errorf("scan: %w", kv.ErrSnapshotTooOld)
 			}

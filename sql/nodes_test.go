@@ -14,6 +14,7 @@ import (
 	"fastddl/backfill"
 	"fastddl/ddl"
 	"fastddl/ddl/job"
+	"fastddl/ddl/status"
 	"fastddl/internal/randtest"
 	"fastddl/kv"
 	"fastddl/sql"
@@ -329,7 +330,7 @@ func TestRequestsToOtherNodes(t *testing.T) {
 	require.NoError(t, b.Alter(ctx, id, ddl.Alteration{Threads: &threads}))
 	// The answer comes with the transaction; the node shows it a moment later.
 	require.Eventually(t, func() bool { return n.DDL().Unfinished()[0].Settings.Threads == 3 }, hangTimeout, time.Millisecond)
-	var jobs []ddl.JobInfo
+	var jobs []status.JobInfo
 	require.Eventually(t, func() bool {
 		jobs, err = b.AllUnfinished(ctx)
 		require.NoError(t, err)

@@ -16,6 +16,7 @@ import (
 	"github.com/pingcap/tidb/pkg/util/sqlexec"
 
 	"fastddl/ddl"
+	"fastddl/ddl/status"
 )
 
 // memoryRows is a result that is there already.
@@ -106,7 +107,7 @@ func (r *jobRows) show(ctx context.Context, req *chunk.Chunk) error {
 	if err != nil {
 		return err
 	}
-	jobs := make(map[int64]ddl.JobInfo, len(unfinished))
+	jobs := make(map[int64]status.JobInfo, len(unfinished))
 	for _, info := range unfinished {
 		jobs[info.RowID] = info
 	}
@@ -156,7 +157,7 @@ func (r *jobRows) keepShown(req *chunk.Chunk) error {
 }
 
 // shownOf is what ADMIN SHOW DDL JOBS shows of a job, by column.
-func (r *jobRows) shownOf(info *ddl.JobInfo) map[string]any {
+func (r *jobRows) shownOf(info *status.JobInfo) map[string]any {
 	shown := map[string]any{
 		"job_id": info.ID, "job_type": info.Type, "schema_state": info.SchemaState, "row_count": info.RowCount, "state": info.State,
 	}
@@ -169,7 +170,7 @@ func (r *jobRows) shownOf(info *ddl.JobInfo) map[string]any {
 }
 
 // comments says in words what a running job does.
-func comments(info *ddl.JobInfo) string {
+func comments(info *status.JobInfo) string {
 	parts := []string{"ingest"}
 	if info.Node != "" {
 		parts = append(parts, "on "+info.Node)

@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"fastddl/ddl"
+	"fastddl/ddl/status"
 )
 
 // TestCommentsSayWhatAJobWaitsFor: some reasons name that, others say what the job does.
@@ -20,6 +20,6 @@ func TestCommentsSayWhatAJobWaitsFor(t *testing.T) {
 		"waiting for memory: x":                "ingest, waiting for memory: x",
 		"":                                     "ingest",
 	} {
-		require.Equal(t, want, comments(&ddl.JobInfo{WaitReason: reason}))
+		require.Equal(t, want, comments(&status.JobInfo{WaitReason: reason}))
 	}
 }

@@ -24,7 +24,7 @@ type Member interface {
 	// something of its own.
 	Name() string
 	// Alive says that the others take this node for a member. It reads the clock, each
-	// time: it is false no later than for them, whatever has stopped the process.
+	// time: it is false no later than for them, also if the process was stopped.
 	Alive() bool
 	// Gone is closed soon after Alive has become false.
 	Gone() <-chan struct{}

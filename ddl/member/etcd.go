@@ -65,7 +65,7 @@ func (e *Etcd) Close() error {
 func (e *Etcd) membersPrefix() string { return e.opts.Prefix + "members/" }
 func (e *Etcd) noticeKey() string     { return e.opts.Prefix + "notice" }
 
-// watchOnce tells of changes until the watch fails.
+// watchOnce reports changes until the watch fails.
 func (e *Etcd) watchOnce(ctx context.Context) (err error) {
 	defer errs.Contain(&err)
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))

@@ -138,7 +138,7 @@ func (l *lease) renew() error {
 	return nil
 }
 
-// checkKey fails with errRemoved if the key is not there: somebody has removed it alone, or the
+// checkKey fails with errRemoved if the key is not there: it was removed alone, or the
 // lease has ended.
 func (l *lease) checkKey(ctx context.Context) (err error) {
 	defer errs.Contain(&err)

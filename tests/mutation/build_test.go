@@ -62,7 +62,7 @@ var past = []mutation{
 	},
 	{
 		invariant: "I3", breaks: "DML writes to TiDB's temporary index",
-		file:   "ddl/schema.go",
+		file:   "ddl/schema/schema.go",
 		old:    "idx.State = after.SchemaState()\n",
 		new:    "idx.State, idx.BackfillState = after.SchemaState(), model.BackfillStateRunning\n",
 		caught: "sql.TestPlainIndexUnderWrites",
@@ -78,7 +78,7 @@ var past = []mutation{
 	},
 	{
 		invariant: "I3", breaks: "no transaction is older than S",
-		file:   "ddl/blocker.go",
+		file:   "ddl/status/blockers.go",
 		old:    "return info.StartTS < snapshotTS }",
 		new:    "return info.StartTS > snapshotTS }",
 		caught: "sql.TestImportWaitsForOlderTransactions",
@@ -89,7 +89,7 @@ var past = []mutation{
 var garbage = []mutation{
 	{
 		invariant: "I4", breaks: "S is used without a hold",
-		file:   "ddl/actions.go",
+		file:   "ddl/snapshot.go",
 		old:    "if err := t.holdAt(ctx, ts); err != nil {\n\t\treturn outcome{}, err\n\t}\n",
 		new:    "",
 		caught: "sql.TestGarbageCollectionIsHeld",
@@ -105,7 +105,7 @@ var garbage = []mutation{
 	},
 	{
 		invariant: "I4", breaks: "the hold is released when S is recorded",
-		file:   "ddl/actions.go",
+		file:   "ddl/snapshot.go",
 		old:    "after.SnapshotTS = ts\n",
 		new:    "after.SnapshotTS = ts\n\t\tif err := t.dropHold(ctx, t.machine.Record()); err != nil {\n\t\t\treturn err\n\t\t}\n",
 		caught: "sql.TestGarbageCollectionIsHeld",
@@ -113,7 +113,7 @@ var garbage = []mutation{
 	},
 	{
 		invariant: "I4", breaks: "a job whose hold was lost uses its S again",
-		file:   "ddl/actions.go",
+		file:   "ddl/snapshot.go",
 		old:    "t.stopKeeper()\n\t\t\treturn t.beginAgain(ctx, err)",
 		new:    "return nil",
 		caught: "sql.TestLostHold",
@@ -161,7 +161,7 @@ var garbage = []mutation{
 	},
 	{
 		invariant: "I4", breaks: "a job that could not record the loss of S uses it again",
-		file:   "ddl/actions.go",
+		file:   "ddl/snapshot.go",
 		old:    "case job.IsPermanent(err):\n\t\t\tt.machine.Failed",
 		new:    "case err != nil:\n\t\t\tt.machine.Failed",
 		caught: "sql.TestLostHoldIsRecorded",

@@ -93,8 +93,8 @@ var edge = []mutation{
 	},
 	{
 		invariant: "edge", breaks: "a record that cannot be decoded keeps the server from starting",
-		file:   "ddl/unreadable.go",
-		old:    "return unreadableJob(row.GetInt64(0), row.GetBytes(1), err)",
+		file:   "ddl/records/decode.go",
+		old:    "return Unreadable(row.GetInt64(0), row.GetBytes(1), err)",
 		new:    "panic(err)",
 		caught: "sql.TestJobsThatCannotBeReadAreSetAside",
 		shows:  `decode record`,
@@ -109,7 +109,7 @@ var edge = []mutation{
 	},
 	{
 		invariant: "edge", breaks: "RESUME of a plain server cancels a build",
-		file:   "ddl/tidbjob.go",
+		file:   "ddl/schema/tidbjob.go",
 		old:    "model.AdminCommandByNotKnown",
 		new:    "model.AdminCommandByEndUser",
 		caught: "sql.TestPlainServersDoNotResumeBuilds",
@@ -125,7 +125,7 @@ var edge = []mutation{
 	},
 	{
 		invariant: "entries", breaks: "two rows with one key are tried again",
-		file:   "ddl/samekey.go",
+		file:   "ddl/verdict/samekey.go",
 		old:    "if !namesRow(g) { // the key does",
 		new:    "if false {",
 		caught: "sql.TestRowsWithOneRowID",
@@ -157,10 +157,10 @@ var edge = []mutation{
 	},
 	{
 		invariant: "edge", breaks: "a build that waits for long leaves no line",
-		file:   "ddl/waitlog.go",
-		old:    "\tw.emit(w.told)\n",
+		file:   "ddl/status/waitlog.go",
+		old:    "\tw.emit(w.reported)\n",
 		new:    "",
-		caught: "ddl.TestLongWaitsAreToldOnceAndAtTheirEnd",
+		caught: "ddl/status.TestLongWaitsAreToldOnceAndAtTheirEnd",
 		shows:  `has waited 5s`,
 	},
 	{
@@ -181,7 +181,7 @@ var edge = []mutation{
 	},
 	{
 		invariant: "edge", breaks: "values of rows are shown to who may not read the table",
-		file:   "ddl/mayselect.go",
+		file:   "ddl/status/mayselect.go",
 		old:    "\"\", mysql.SelectPriv) {",
 		new:    "\"\", mysql.SelectPriv) && false {",
 		caught: "server.TestValuesOfRowsNeedSelectOnTheTable",
@@ -197,7 +197,7 @@ var edge = []mutation{
 	},
 	{
 		invariant: "edge", breaks: "TiDB's history has values of rows",
-		file:   "ddl/tidbjob.go",
+		file:   "ddl/schema/tidbjob.go",
 		old:    "r.Type, r.State, r.ErrorForAll(), 0",
 		new:    "r.Type, r.State, r.Error, 0",
 		caught: "server.TestValuesOfRowsNeedSelectOnTheTable",
@@ -205,18 +205,18 @@ var edge = []mutation{
 	},
 	{
 		invariant: "entries", breaks: "an error of values is tried again",
-		file:   "ddl/verdict.go",
+		file:   "ddl/verdict/verdict.go",
 		old:    "verdict = job.Permanent(v); groups",
 		new:    "verdict = v; groups",
-		caught: "ddl.TestVerdictsStandWithoutTheirRows",
+		caught: "ddl/verdict.TestVerdictsStandWithoutTheirRows",
 		shows:  `Should be true`,
 	},
 	{
 		invariant: "entries", breaks: "a lister that panics takes the verdict with it",
-		file:   "ddl/verdict.go",
+		file:   "ddl/verdict/verdict.go",
 		old:    "\t\tdefer errs.Contain(&err)\n",
 		new:    "",
-		caught: "ddl.TestVerdictsStandWithoutTheirRows",
+		caught: "ddl/verdict.TestVerdictsStandWithoutTheirRows",
 		shows:  `panic: `,
 	},
 	{
@@ -229,10 +229,10 @@ var edge = []mutation{
 	},
 	{
 		invariant: "entries", breaks: "the rows that a node has found in its part are lost",
-		file:   "ddl/parts.go",
+		file:   "ddl/dist/failure.go",
 		old:    "f.Duplicates, f.Rows = rows.Duplicates, rows.Rows",
 		new:    "f.Duplicates = rows.Duplicates",
-		caught: "ddl.TestVerdictsOfParts",
+		caught: "ddl/dist.TestVerdictsOfParts",
 		shows:  `should have 1 item`,
 	},
 	{
@@ -245,9 +245,9 @@ var edge = []mutation{
 	},
 	{
 		invariant: "entries", breaks: "a panic in a report keeps a job from ending",
-		file:   "ddl/report.go",
-		old:    "d.unreported(d.contained(\"the report of a job's end\", func() error { return x.reportEnd(r) }))",
-		new:    "d.unreported(x.reportEnd(r))",
+		file:   "ddl/tables.go",
+		old:    "d.reports.Unreported(d.contained(\"the report of a job's end\", func() error { return status.ReportEnd(x, r) }))",
+		new:    "d.reports.Unreported(status.ReportEnd(x, r))",
 		caught: "ddl.TestPanicInAReportIsNotTheJobs",
 		shows:  `should not panic`,
 	},

@@ -20,7 +20,7 @@ var entries = []mutation{
 	},
 	{
 		invariant: "entries", breaks: "a duplicate is shown as any of its rows has it",
-		file:   "ddl/duplicate.go",
+		file:   "ddl/verdict/duplicate.go",
 		old:    "rows[0].value",
 		new:    "g.Values[0]",
 		caught: "tests/shapes.TestShapesFoundBySearch/duplicates that a collation takes for equal",

@@ -21,7 +21,7 @@ var formats = []mutation{
 	},
 	{
 		invariant: "formats", breaks: "a record of a later version is taken for a damaged one",
-		file:   "ddl/unreadable.go",
+		file:   "ddl/records/decode.go",
 		old:    "\tif r.Later() {\n",
 		new:    "\tif false {\n",
 		caught: "sql.TestJobsOfALaterFormatAreSetAside",
@@ -29,10 +29,10 @@ var formats = []mutation{
 	},
 	{
 		invariant: "formats", breaks: "a request is granted in part",
-		file:   "ddl/requests.go",
+		file:   "ddl/records/requests.go",
 		old:    "\td.DisallowUnknownFields()\n",
 		new:    "",
-		caught: "ddl.TestRequestsAreReadInFull",
+		caught: "ddl/records.TestRequestsAreReadInFull",
 		shows:  `window|force`,
 	},
 	{

@@ -118,7 +118,7 @@ var guards = []guard{
 		tikv.TestFence sstimport.TestFence sstimport.TestLeaseIsAsked sstimport.TestLostLeaseEndsTheImport
 		sstimport.TestPermitIsTheLease sstimport.TestRandomFaults sstimport.TestRandomFailures`},
 	{"I8", "divided builds", `
-		crew.TestRandomHistories sql.TestSharedBuildSurvivesALostNode sql.TestLateNodeTouchesNothing sql.TestUndoWaitsForParts
+		dist.TestRandomHistories sql.TestSharedBuildSurvivesALostNode sql.TestLateNodeTouchesNothing sql.TestUndoWaitsForParts
 		sql.TestControlOfSharedBuilds sql.TestOwnerOfSharedBuildIsLost sql.TestSharedComparisonIsInterrupted
 		sql.TestOwnerOfSharedComparisonIsLost`},
 	{"I8", "on a cluster", `

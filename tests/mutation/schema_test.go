@@ -5,7 +5,7 @@ package mutation
 var twoVersions = []mutation{
 	{
 		invariant: "I1", breaks: "a state change does not require the newest diff",
-		file:   "ddl/schema.go",
+		file:   "ddl/schema/publish.go",
 		old:    "if diff == nil && newest > 0 {",
 		new:    "if diff == nil && newest < 0 {",
 		caught: "sql.TestUnwrittenDiff",
@@ -21,15 +21,15 @@ var twoVersions = []mutation{
 	},
 	{
 		invariant: "I1", breaks: "the wait for the servers is left out",
-		file:   "ddl/schema.go",
-		old:    "if err := syncer.WaitVersionSynced(ctx, r.RowID, r.SchemaVersion); err != nil {",
+		file:   "ddl/schema/publish.go",
+		old:    "if err := v.syncer.WaitVersionSynced(ctx, r.RowID, r.SchemaVersion); err != nil {",
 		new:    "if err := ctx.Err(); err != nil {",
 		caught: "sql.TestStepsWaitForTransactions",
 		shows:  `the job did not wait for a transaction of the state before`,
 	},
 	{
 		invariant: "I1", breaks: "the servers are not asked for transactions that use the table",
-		file:   "ddl/schema.go",
+		file:   "ddl/schema/publish.go",
 		old:    "after.RowID, version, strconv.FormatInt(after.TableID, 10),",
 		new:    "after.RowID, version, strconv.FormatInt(after.TableID+1, 10),",
 		caught: "sql.TestStepsWaitForTransactions",
@@ -173,7 +173,7 @@ var twoVersions = []mutation{
 	},
 	{
 		invariant: "I1", breaks: "a column that is added stays delete-only until it is public",
-		file:   "ddl/schema.go",
+		file:   "ddl/schema/schema.go",
 		old:    "\t\treturn followChanges(after, table, after.SchemaState())",
 		new:    "\t\treturn nil",
 		caught: "sql.TestMixedStates",
@@ -181,7 +181,7 @@ var twoVersions = []mutation{
 	},
 	{
 		invariant: "I1", breaks: "an index that is dropped goes from public to delete-only",
-		file:   "ddl/change_indexes.go",
+		file:   "ddl/schema/change_indexes.go",
 		old:    "setIndexStates(table, c.IndexIDs, model.StateWriteOnly)",
 		new:    "setIndexStates(table, c.IndexIDs, model.StateDeleteOnly)",
 		caught: "sql.TestMixedStates",
@@ -189,7 +189,7 @@ var twoVersions = []mutation{
 	},
 	{
 		invariant: "I1", breaks: "foreign keys go by an index that is being dropped",
-		file:   "ddl/change_indexes.go",
+		file:   "ddl/schema/change_indexes.go",
 		old:    "return slices.Contains(c.IndexIDs, idx.ID) }",
 		new:    "return false }",
 		caught: "sql.TestMixedForeignKeysLeaveTheIndexThatGoes",
@@ -208,7 +208,7 @@ var twoVersions = []mutation{
 var snapshots = []mutation{
 	{
 		invariant: "I2", breaks: "imports of TiDB into the table are not waited for",
-		file:   "ddl/actions.go",
+		file:   "ddl/snapshot.go",
 		old:    "if err := t.awaitImports(ctx, r); err != nil {",
 		new:    "if err := ctx.Err(); err != nil {",
 		caught: "sql.TestSnapshotWaitsForImportInto",
@@ -216,8 +216,8 @@ var snapshots = []mutation{
 	},
 	{
 		invariant: "I2", breaks: "statements that are about to import into the table are not waited for",
-		file:   "ddl/waits.go",
-		old:    "what, err = d.importStatement(ctx, tableID)",
+		file:   "ddl/status/imports.go",
+		old:    "what, err = w.importStatement(ctx, tableID)",
 		new:    "err = ctx.Err()",
 		caught: "sql.TestSnapshotWaitsForStatementsThatImport",
 		shows:  `S was taken beside the import`,
@@ -331,7 +331,7 @@ var visibility = []mutation{
 	},
 	{
 		invariant: "I5", breaks: "write-reorg is shown as public",
-		file:   "ddl/schema.go",
+		file:   "ddl/schema/schema.go",
 		old:    "idx.State = after.SchemaState()\n",
 		new:    "idx.State = after.SchemaState()\n\t\t\tif after.Step == job.StepWriteReorg {\n\t\t\t\tidx.State = model.StatePublic\n\t\t\t}\n",
 		caught: "sql.TestIndexIsReadFromItsPublication",
@@ -339,7 +339,7 @@ var visibility = []mutation{
 	},
 	{
 		invariant: "I5", breaks: "transactions that began during a build know the index when it is public",
-		file:   "ddl/schema.go",
+		file:   "ddl/schema/schema.go",
 		old:    "if idx.State != model.StatePublic && r.Protocol >= markProtocol {",
 		new:    "if idx.State != model.StatePublic && r.Protocol > markProtocol {",
 		caught: "sql.TestTransactionsOfTheBuildDoNotReadThroughTheIndex",

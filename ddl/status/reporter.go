@@ -1,0 +1,80 @@
+package status
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"time"
+
+	"fastddl/ddl/job"
+	"fastddl/ddl/records"
+	"fastddl/ddl/session"
+	"fastddl/event"
+	"fastddl/internal/sleep"
+)
+
+// reportInterval is how often the rows of a job are brought up to date.
+const reportInterval = time.Second
+
+// Reporter brings the rows of a job up to date while it runs.
+type Reporter struct {
+	Sessions *session.Pool
+	// Record returns the job's record, and info what is shown of it.
+	Record func() *job.Record
+	Info   func(now time.Time) JobInfo
+	Emit   func(event.Event)
+	// Contain runs a function and makes an error of a panic in it.
+	Contain func(what string, fn func() error) error
+}
+
+// Start reports until the returned function is called.
+func (t *Reporter) Start(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		t.loop(ctx)
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
+// loop reports every reportInterval.
+func (t *Reporter) loop(ctx context.Context) {
+	var last JobInfo
+	var reported bool
+	waits := waitWatch{emit: t.Emit}
+	defer func() { waits.look(time.Now(), JobInfo{}) }() // a wait ends with its job
+	for sleep.For(ctx, reportInterval) {
+		// A report that fails, or panics, is made up for by the next.
+		_ = t.Contain("the report of a job", func() error {
+			now := time.Now()
+			info := t.Info(now)
+			waits.look(now, info)
+			if info.Ended() || reflect.DeepEqual(info, last) {
+				return nil
+			}
+			var failed error
+			err := t.Sessions.InTxn(ctx, func(x *session.Txn) error {
+				stored, _, err := records.Read(x, info.ID)
+				if err != nil || stored == nil || !stored.OwnedLike(t.Record()) {
+					return err
+				}
+				var problems []error
+				// The first report takes away what the last owner, or process, has left.
+				if !reported || len(info.Blockers)+len(last.Blockers) > 0 {
+					problems = append(problems, reportBlockers(x, info))
+				}
+				// One is shown without the other.
+				failed = errors.Join(append(problems, ReportJob(x, info))...)
+				return nil
+			})
+			if err = errors.Join(err, failed); err == nil {
+				last, reported = info, true
+			}
+			return err
+		})
+	}
+}

@@ -1,0 +1,40 @@
+package status
+
+import (
+	"time"
+
+	"fastddl/event"
+)
+
+const (
+	// longWait is how long a job has to wait for something before that is worth a line of the log.
+	longWait = 5 * time.Second
+	// WaitPaused is the reason of a job that was paused, which has a line of its own.
+	WaitPaused = "paused"
+)
+
+// waitWatch emits the long waits of a job: once, and again when they end.
+type waitWatch struct {
+	emit func(event.Event)
+	// reported is the wait that was logged, and since when that lasts; zero if there is none.
+	reported event.Waiting
+	since    time.Time
+}
+
+// look looks at the job.
+func (w *waitWatch) look(now time.Time, info JobInfo) {
+	if !w.since.IsZero() && !info.WaitSince.Equal(w.since) {
+		w.emit(event.WaitEnded{Job: w.reported.Job, Schema: w.reported.Schema, Table: w.reported.Table, Reason: w.reported.Reason, Waited: now.Sub(w.since)})
+		w.since = time.Time{}
+	}
+	waited := now.Sub(info.WaitSince)
+	if info.WaitSince.IsZero() || info.WaitReason == WaitPaused || waited < longWait || !w.since.IsZero() {
+		return
+	}
+	held := info.Building != nil && info.WaitReason == info.Building.Wait
+	w.reported = event.Waiting{
+		Job: event.Job{ID: info.ID}, Schema: info.DB, Table: info.Table, Reason: info.WaitReason, Waited: waited, ForResources: held,
+	}
+	w.since = info.WaitSince
+	w.emit(w.reported)
+}
