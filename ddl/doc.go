@@ -27,8 +27,8 @@
 //   - job: the state machine, pure.
 //
 // Here are the jobs: a goroutine each (loop.go) that has the machine decide and performs its actions (actions.go), what a
-// session asks for and waits for (build.go, control.go), owners and holds (owner.go, hold.go), and comparison and repair
-// (compare.go).
+// session asks for and waits for (build.go, control.go), the waits of a step (waits.go), owners and holds (owner.go, hold.go,
+// fence.go), comparison (compare.go) and repair (repair.go).
 //
 // # Several nodes
 //

@@ -14,7 +14,9 @@ import (
 	"fastddl/internal/sleep"
 )
 
-// takeSnapshot takes S. Garbage collection is held at it before it is recorded, so
+// takeSnapshot takes S, when no server uses an earlier schema version (awaitVersion, the
+// step before) and no IMPORT INTO runs (awaitImports). Transactions that began before S are
+// waited for after it (awaitOlder). Garbage collection is held at it before it is recorded, so
 // a recorded S is always held; a hold without a record is replaced.
 func (t *task) takeSnapshot(ctx context.Context, r *job.Record, to job.Step) (outcome, error) {
 	if err := t.awaitImports(ctx, r); err != nil {
