@@ -88,7 +88,7 @@ func (f *fixture) shared(n int, task encode.Task, store kv.Store) (Options, *tes
 	return opts, c
 }
 
-// overlapStore notes what it is told of the files that are to be imported.
+// overlapStore counts the imports by whether their files may overlap.
 type overlapStore struct {
 	kv.Store
 	overlaps, others atomic.Int64
@@ -120,8 +120,7 @@ func TestPartsOverlap(t *testing.T) {
 	}
 }
 
-// The entries of all parts together are those of the table, whatever it is and however it
-// is cut.
+// TestPartsMakeTheWhole: the entries of all subtasks together are those of the table, for every table and every cut.
 func TestPartsMakeTheWhole(t *testing.T) {
 	r := backfilltest.Rand(t)
 	for range backfilltest.Rounds(6) {

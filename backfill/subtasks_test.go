@@ -166,7 +166,7 @@ func (c *team) end(held []int, results []execution.SubtaskResult, err error) {
 	c.changed.Broadcast()
 }
 
-// stop lets nobody wait for parts that nobody will do.
+// stop ends all waits for parts that are not built any more.
 func (c *team) stop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -174,8 +174,8 @@ func (c *team) stop() {
 	c.changed.Broadcast()
 }
 
-// Whichever parts a node builds together, in whatever order they come, and wherever builds
-// fail and are gone on with, the results are those of the table and the entries its rows'.
+// TestPartsBuiltTogether: the results are those of the table and the entries its rows', for any parts that a node builds
+// together, in any order, and regardless of where builds fail and are resumed.
 func TestPartsBuiltTogether(t *testing.T) {
 	r := backfilltest.Rand(t)
 	var together, resumed, failures int
@@ -281,7 +281,7 @@ func TestPartsGoOnAlone(t *testing.T) {
 		}
 		store.OnImport = func(n int64) error {
 			if n > 1 {
-				return kv.ErrClosed // for good: nobody tries it again
+				return kv.ErrClosed // for good: it is not tried again
 			}
 			return nil
 		}
@@ -334,7 +334,7 @@ func TestPartsAreImportedOnce(t *testing.T) {
 	f.RequireIndex(idx, spec.TS, "together")
 }
 
-// A build ends with the error of whoever is asked for a further part.
+// A build ends with the error of Next, which is asked for a further part.
 func TestNextPartFails(t *testing.T) {
 	table, kinds := backfilltest.PlainTable()
 	f := newFixture(t, table, kinds)

@@ -422,8 +422,8 @@ func (i *readingIterator) Next() error {
 }
 
 // TestCompareBySumsOfTheStore: indexes that are equal to their rows are not read entry by entry if the
-// store sums them up; those of partitions and over all of them too, by one node or by several. Whatever
-// differs is found.
+// store sums them up; those of partitions and over all of them too, by one node or by several. Every
+// difference is found.
 func TestCompareBySumsOfTheStore(t *testing.T) {
 	for _, parts := range []int{0, 1, 5} {
 		t.Run(fmt.Sprintf("%d parts", parts), func(t *testing.T) { compareBySumsOfTheStore(t, parts) })

@@ -112,8 +112,7 @@ func (f *fixture) sharedComparison(n int, task encode.Task) (execution.Options, 
 	return opts, c
 }
 
-// A comparison in parts finds what one in one piece does, whatever the table is and however
-// it is cut.
+// TestSharedComparison: a comparison in subtasks finds what one in one piece does, for every table and every cut.
 func TestSharedComparison(t *testing.T) {
 	r := backfilltest.Rand(t)
 	for range backfilltest.Rounds(24) {

@@ -5,7 +5,7 @@
 //
 // [Since] reads less where the store can tell what has changed. In a kv.ChangeFinder it
 // first compares what has changed since a build has verified the indexes. In a
-// kv.UnchangedCounter it does not read rows again that nobody has written since they were
+// kv.UnchangedCounter it does not read rows again that were not written since they were
 // built. In a kv.Checksummer the store sums up its entries itself.
 //
 // Several nodes compare one table in subtasks: [RunSubtask] sums up one of them.
