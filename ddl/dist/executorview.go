@@ -136,7 +136,7 @@ func (h *executor) look(ctx context.Context, held *holding, report bool) error {
 func (h *executor) show(x *session.Txn, held *holding, p *heldSubtask, first bool) error {
 	rows, imported, percent := held.shown.of(first)
 	stage, speed := held.shown.now()
-	now := h.n.opts.Builder.Held(h.jobID)
+	now := h.n.opts.Builder.Allocation(h.jobID)
 	if !first {
 		speed, now.Workers = 0, 0
 	}

@@ -60,10 +60,10 @@ func TestCount(t *testing.T) {
 	require.Zero(t, Count(4*subtask, subtask, 1, unasked))
 	require.Equal(t, 2, Count(2*subtask, subtask, 3, there(3)))
 	require.Equal(t, 12, Count(1e12, subtask, 3, unasked))
-	require.Equal(t, maxParts, Count(1e15, subtask, 1000, unasked))
-	require.Zero(t, Count(largeParts*subtask-1, subtask, 3, there(1)), "and those that are built before another node comes")
-	require.Equal(t, 8, Count(largeParts*subtask-1, subtask, 3, there(2)))
-	require.Equal(t, 12, Count(largeParts*subtask, subtask, 3, unasked))
+	require.Equal(t, maxSubtasks, Count(1e15, subtask, 1000, unasked))
+	require.Zero(t, Count(largeSubtasks*subtask-1, subtask, 3, there(1)), "and those that are built before another node comes")
+	require.Equal(t, 8, Count(largeSubtasks*subtask-1, subtask, 3, there(2)))
+	require.Equal(t, 12, Count(largeSubtasks*subtask, subtask, 3, unasked))
 }
 
 // history is a job whose subtasks members claim, build, lose and give back in any order. It
