@@ -16,7 +16,7 @@
 // # Invariants
 //
 //   - Sums are compared first, in buckets of keys with equal hashes; only buckets that differ
-//     are looked at key by key. So memory does not depend on the number of rows.
+//     are compared key by key. So memory does not depend on the number of rows.
 //   - Every record at T is counted by its key, and as many rows must have been scanned:
 //     rows that a scan loses are missed, though the index lacks them too.
 //   - Where it cannot be sure from the changes, or the store cannot tell, everything is read.
