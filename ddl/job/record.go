@@ -9,8 +9,8 @@ import (
 	"fastddl/ingest"
 )
 
-// Protocol is the version of what is written down of jobs and their parts, and of how their entries are
-// made: the format of their records, settings, parts and results. It grows with every change by which a node
+// Protocol is the version of what is written down of jobs and their subtasks, and of how their entries are
+// made: the format of their records, settings, subtasks and results. It grows with every change by which a node
 // that does not know it would go on with a job wrongly. A field of which that is not so may be added without:
 // a node that does not know the field ignores it, and drops it with its next write. Checkpoints have a format
 // of their own.
