@@ -48,7 +48,7 @@ func TestWorkersFollowTheVariable(t *testing.T) {
 }
 
 // gauge counts workers that are at work at one time. Each stays where it is until the
-// test lets one go on, so that no work is done while nobody looks.
+// test lets one go on, so that no work is done while no test looks.
 type gauge struct {
 	now, peak atomic.Int64
 	step      chan struct{}
@@ -68,8 +68,8 @@ func (g *gauge) hold() {
 	g.now.Add(-1)
 }
 
-// await lets workers go on, one at a time, until so many are at work at one time. Whoever
-// has gone on comes back soon, if it has not ended: until then there is one too few.
+// await lets workers go on, one at a time, until so many are at work at one time. A worker
+// that has gone on comes back soon, if it has not ended: until then there is one too few.
 func (g *gauge) await(t *testing.T, workers int64) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -96,7 +96,7 @@ func (g *gauge) peakOf(t *testing.T, steps int) int64 {
 		select {
 		case g.step <- struct{}{}:
 		case <-time.After(time.Minute):
-			require.FailNow(t, "nobody is at work")
+			require.FailNow(t, "no worker is at work")
 		}
 	}
 	return g.peak.Load()

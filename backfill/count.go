@@ -20,14 +20,14 @@ type rowCount struct {
 	x       *execution.Execution
 	snap    kv.Snapshot
 	planned bool
-	parts   []kv.KeyRange // that are left when all rows are scanned
-	taken   atomic.Int64  // parts that are being counted or are counted
-	keys    atomic.Int64  // in the parts that were counted
+	ranges  []kv.KeyRange // that are left when all rows are scanned
+	taken   atomic.Int64  // ranges that are being counted or are counted
+	keys    atomic.Int64  // in the ranges that were counted
 
 	mu     sync.Mutex
 	beside []kv.KeyRange // ranges that were counted beside the scan
 
-	stop chan struct{} // closed when the goroutine is not to take another part; nil without one
+	stop chan struct{} // closed when the goroutine is not to take another range; nil without one
 	done chan error
 }
 
@@ -64,7 +64,7 @@ func (c *rowCount) untilStopped(ctx context.Context) (err error) {
 	}
 }
 
-// finish ends what begin has begun and returns how many parts are left for step.
+// finish ends what begin has begun and returns how many ranges are left for step.
 func (c *rowCount) finish() (left int, err error) {
 	if c.stop != nil {
 		close(c.stop)
@@ -74,18 +74,18 @@ func (c *rowCount) finish() (left int, err error) {
 	return c.left(), err
 }
 
-// left is how many parts are not taken yet.
-func (c *rowCount) left() int { return max(0, len(c.parts)-int(c.taken.Load())) }
+// left is how many ranges are not taken yet.
+func (c *rowCount) left() int { return max(0, len(c.ranges)-int(c.taken.Load())) }
 
-// step counts the next part, if there is one.
+// step counts the next range, if there is one.
 func (c *rowCount) step(ctx context.Context) (more bool, err error) {
 	i := int(c.taken.Add(1)) - 1
-	if i >= len(c.parts) {
+	if i >= len(c.ranges) {
 		return false, nil
 	}
 	pacer, end := c.x.StartVerifying()
 	defer end()
-	n, err := c.x.CountKeys(ctx, c.snap, c.parts[i], pacer)
+	n, err := c.x.CountKeys(ctx, c.snap, c.ranges[i], pacer)
 	c.keys.Add(n)
 	return true, err
 }

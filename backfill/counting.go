@@ -47,21 +47,21 @@ func (b *build) planCount(ctx context.Context, rows int64) (c *rowCount, err err
 		c.planned = true
 		return c, nil
 	}
-	var parts []kv.KeyRange
+	var ranges []kv.KeyRange
 	if b.StoreSums() {
-		parts, err = b.StoreCounts(ctx)
+		ranges, err = b.StoreCounts(ctx)
 	} else {
 		n := max(execution.RangesPerWorker*b.opts.MaxWorkers, int(rows/execution.CountRangeRows/int64(len(b.Physicals))))
-		parts, err = b.PlanCounts(c.snap, n)
+		ranges, err = b.PlanCounts(c.snap, n)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if left, once = keyrange.Without(parts, c.beside); !once { // what was counted twice is not known to be counted
+	if left, once = keyrange.Without(ranges, c.beside); !once { // what was counted twice is not known to be counted
 		c.keys.Store(0)
-		left = parts
+		left = ranges
 	}
-	c.parts, c.planned = left, true
+	c.ranges, c.planned = left, true
 	return c, nil
 }
 

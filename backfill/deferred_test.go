@@ -61,7 +61,7 @@ func TestSumsAreLeftToTheComparison(t *testing.T) {
 	require.True(t, d.compareNow().Clean())
 	require.NotEmpty(t, d.store.sums)
 
-	// Nobody else will sum them up.
+	// These builds have to sum them up themselves.
 	for name, change := range map[string]func(spec *Spec){
 		"not compared": func(spec *Spec) { spec.Compared = false },
 		"leftovers":    func(spec *Spec) { spec.Leftovers = true },

@@ -20,8 +20,8 @@ import (
 	"fastddl/kv"
 )
 
-// testCrew builds the parts of a task in this process, three at a time.
-type testCrew struct {
+// testScheduler builds the parts of a task in this process, three at a time.
+type testScheduler struct {
 	opts   Options
 	task   encode.Task
 	n      int // parts, 0 declines
@@ -36,7 +36,7 @@ type testCrew struct {
 	rows int64
 }
 
-func (c *testCrew) Build(ctx context.Context, w execution.Work) ([]execution.SubtaskResult, bool, error) {
+func (c *testScheduler) Build(ctx context.Context, w execution.Work) ([]execution.SubtaskResult, bool, error) {
 	if c.n == 0 {
 		return nil, false, nil
 	}
@@ -68,7 +68,7 @@ func (c *testCrew) Build(ctx context.Context, w execution.Work) ([]execution.Sub
 	return results, true, workers.Wait()
 }
 
-func (c *testCrew) SumsInStore() bool { return !c.early }
+func (c *testScheduler) SumsInStore() bool { return !c.early }
 
 // runPart builds one part alone.
 func runPart(ctx context.Context, opts Options, task encode.Task, p HeldSubtask) (execution.SubtaskResult, error) {
@@ -80,15 +80,15 @@ func runPart(ctx context.Context, opts Options, task encode.Task, p HeldSubtask)
 }
 
 // shared are options of a build in n parts.
-func (f *fixture) shared(n int, task encode.Task, store kv.Store) (Options, *testCrew) {
+func (f *fixture) shared(n int, task encode.Task, store kv.Store) (Options, *testScheduler) {
 	opts := f.options()
 	opts.Store, opts.TempDir = store, f.T.TempDir()
-	c := &testCrew{opts: opts, task: task, n: n}
+	c := &testScheduler{opts: opts, task: task, n: n}
 	opts.Scheduler, opts.TempDir = c, f.Temp
 	return opts, c
 }
 
-// overlapStore notes what it is told of the files that are to be imported.
+// overlapStore counts the imports by whether their files may overlap.
 type overlapStore struct {
 	kv.Store
 	overlaps, others atomic.Int64
@@ -120,8 +120,7 @@ func TestPartsOverlap(t *testing.T) {
 	}
 }
 
-// The entries of all parts together are those of the table, whatever it is and however it
-// is cut.
+// TestPartsMakeTheWhole: the entries of all subtasks together are those of the table, for every table and every cut.
 func TestPartsMakeTheWhole(t *testing.T) {
 	r := backfilltest.Rand(t)
 	for range backfilltest.Rounds(6) {
@@ -130,13 +129,13 @@ func TestPartsMakeTheWhole(t *testing.T) {
 		f.Insert(r, r.IntN(3000))
 		idx.Unique = false
 		spec := f.spec(idx)
-		opts, crew := f.shared(1+r.IntN(9), spec.Task, f.Store)
+		opts, scheduler := f.shared(1+r.IntN(9), spec.Task, f.Store)
 		res, err := Run(f.Ctx, opts, spec)
-		what := fmt.Sprintf("%s in %v parts", backfilltest.Describe(table, idx, kinds), crew.parts)
+		what := fmt.Sprintf("%s in %v parts", backfilltest.Describe(table, idx, kinds), scheduler.parts)
 		require.NoError(t, err, what)
 		require.EqualValues(t, len(f.Rows), res.Rows, what)
 		require.EqualValues(t, len(f.Rows), res.Entries, what)
-		require.Equal(t, res.Rows, crew.rows)
+		require.Equal(t, res.Rows, scheduler.rows)
 		f.RequireIndex(idx, spec.TS, what)
 		f.RequireNoTempFiles()
 	}
@@ -146,16 +145,16 @@ func TestPartsOfPartitions(t *testing.T) {
 	p := newPartitioned(t, backfilltest.Rand(t), 7, 300)
 	local, unique := backfilltest.IndexOn(9, false, 1), backfilltest.IndexOn(10, true, 2, 0)
 	spec := p.spec(local, unique)
-	opts, crew := p.shared(5, spec.Task, p.Store)
+	opts, scheduler := p.shared(5, spec.Task, p.Store)
 	res, err := Run(p.Ctx, opts, spec)
 	require.NoError(t, err)
-	require.Equal(t, []int{5}, crew.parts)
+	require.Equal(t, []int{5}, scheduler.parts)
 	require.Equal(t, p.parts.Count(), res.Rows)
 	p.parts.RequireIndexes(spec.TS, local, unique)
 }
 
-// A crew that does not want the table leaves it to the one who asks.
-func TestCrewDeclines(t *testing.T) {
+// A scheduler that does not divide a table leaves it to the build that asks.
+func TestSchedulerDeclines(t *testing.T) {
 	table, kinds := backfilltest.PlainTable()
 	f := newFixture(t, table, kinds)
 	f.Insert(backfilltest.Rand(t), 500)
@@ -179,10 +178,10 @@ func TestDuplicatesInDifferentParts(t *testing.T) {
 	f.Put(50, nil)
 	f.Put(rows-50, nil)
 	spec := f.spec(backfilltest.IndexOn(9, true, 1))
-	opts, crew := f.shared(4, spec.Task, f.Store)
+	opts, scheduler := f.shared(4, spec.Task, f.Store)
 	_, err := Run(f.Ctx, opts, spec)
 	requireHandles(t, err, [][]int64{{40, rows / 2, rows - 30}, {10, rows - 10}})
-	require.Equal(t, []int{0}, crew.rounds, "they are no damage")
+	require.Equal(t, []int{0}, scheduler.rounds, "they are no damage")
 }
 
 // What was lost of a shared build is built again, in another round, once.
@@ -193,11 +192,11 @@ func TestSharedBuildIsRepairedOnce(t *testing.T) {
 	idx := backfilltest.IndexOn(9, true, 1, 0)
 	store := &backfilltest.FaultyStore{Store: f.Store, Skip: func(n int64) bool { return n == 70 }}
 	spec := f.spec(idx)
-	opts, crew := f.shared(4, spec.Task, store)
+	opts, scheduler := f.shared(4, spec.Task, store)
 	res, err := Run(f.Ctx, opts, spec)
 	require.NoError(t, err)
 	require.True(t, res.Rebuilt)
-	require.Equal(t, []int{0, 1}, crew.rounds)
+	require.Equal(t, []int{0, 1}, scheduler.rounds)
 	f.RequireIndex(idx, spec.TS, "rebuilt")
 }
 
@@ -209,7 +208,7 @@ func TestSharedBuildResumes(t *testing.T) {
 	idx := backfilltest.IndexOn(9, false, 1)
 	spec := f.spec(idx)
 	store := &backfilltest.FaultyStore{Store: f.Store, OnRead: func(int64) error { return backfilltest.ErrInjected }}
-	opts, crew := f.shared(4, spec.Task, store)
+	opts, scheduler := f.shared(4, spec.Task, store)
 	opts.SaveCheckpoint = func(_ context.Context, data []byte) error { spec.Checkpoint = data; return nil }
 	_, err := Run(f.Ctx, opts, spec)
 	require.ErrorIs(t, err, backfilltest.ErrInjected)
@@ -218,7 +217,7 @@ func TestSharedBuildResumes(t *testing.T) {
 	res, err := Run(f.Ctx, opts, spec)
 	require.NoError(t, err)
 	require.EqualValues(t, len(f.Rows), res.Rows)
-	require.Equal(t, []int{0}, crew.rounds)
+	require.Equal(t, []int{0}, scheduler.rounds)
 	require.Equal(t, imports, store.Imports.Load())
 	f.RequireIndex(idx, spec.TS, "resumed")
 }
@@ -230,14 +229,14 @@ func TestDuplicatesInDifferentPartsAfterAResume(t *testing.T) {
 	f.Put(900, -1)
 	spec := f.spec(backfilltest.IndexOn(9, true, 1))
 	store := &backfilltest.FaultyStore{Store: f.Store, OnRead: func(int64) error { return backfilltest.ErrInjected }}
-	opts, crew := f.shared(4, spec.Task, store)
+	opts, scheduler := f.shared(4, spec.Task, store)
 	opts.SaveCheckpoint = func(_ context.Context, data []byte) error { spec.Checkpoint = data; return nil }
 	_, err := Run(f.Ctx, opts, spec)
 	require.ErrorIs(t, err, backfilltest.ErrInjected)
 	store.OnRead = nil
 	_, err = Run(f.Ctx, opts, spec)
 	requireHandles(t, err, [][]int64{{10, 900}})
-	require.Equal(t, []int{0}, crew.rounds, "they are no damage")
+	require.Equal(t, []int{0}, scheduler.rounds, "they are no damage")
 }
 
 // A part goes on from its last checkpoint, wherever it was interrupted, with the same
@@ -305,7 +304,7 @@ func TestForeignPart(t *testing.T) {
 	}
 }
 
-// Who listens hears how far the crew is, and of no stage but that of reading.
+// Listeners receive the progress of the subtasks, and no stage but that of reading.
 func TestSharedProgress(t *testing.T) {
 	table, kinds := backfilltest.PlainTable()
 	f := newFixture(t, table, kinds)

@@ -17,7 +17,7 @@ import (
 // FuzzCheckpoints: what is stored as a checkpoint is of this build, or of another one,
 // or an error; what is of this build can be stored again and names parts of the table.
 func FuzzCheckpoints(f *testing.F) {
-	log.SetLevel(zapcore.FatalLevel) // TiDB's codec tells of every bad key
+	log.SetLevel(zapcore.FatalLevel) // TiDB's codec logs every bad key
 	table, _ := backfilltest.PlainTable()
 	spec := &encode.Task{JobID: 1, Table: table, TS: 5, Indexes: []*model.IndexInfo{{ID: 9}}}
 	r := encode.RecordRange(table.ID)

@@ -14,9 +14,9 @@ import (
 	"fastddl/ingest"
 )
 
-// TestBuildGivesWayInEveryStage: a build beside a foreground that it hurts in one
+// TestBuildYieldsInEveryStage: a build beside a foreground that it hurts in one
 // of the stages pauses there, ends all the same, and is right.
-func TestBuildGivesWayInEveryStage(t *testing.T) {
+func TestBuildYieldsInEveryStage(t *testing.T) {
 	const rows = 30_000
 	table, kinds := backfilltest.PlainTable()
 	f := newFixture(t, table, kinds)
@@ -44,7 +44,7 @@ func TestBuildGivesWayInEveryStage(t *testing.T) {
 			opts.Bus, opts.Globals, opts.MaxWorkers, opts.BatchRows = bus, config.NewGlobals(), 2, 64
 			opts.Resources = ingest.NewResources(opts.Globals, 2)
 			opts.Resources.Govern(sampler, nil)
-			// A stage takes long enough for pauses in it to be told of before it ends.
+			// A stage takes long enough for pauses in it to be reported before it ends.
 			slow := func(n int64) error {
 				if n%64 == 0 {
 					time.Sleep(8 * time.Millisecond)

@@ -93,7 +93,7 @@ func TestPartitionsResume(t *testing.T) {
 }
 
 // TestDuplicatesInPartitions: a value may be in several partitions of a local
-// unique index, and in one of a global one, whatever group it is built in.
+// unique index, and in one of a global one, in every group that builds it.
 func TestDuplicatesInPartitions(t *testing.T) {
 	p := newPartitioned(t, backfilltest.Rand(t), 20, 0)
 	for n, part := range p.parts {

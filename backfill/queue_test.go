@@ -76,7 +76,7 @@ func TestQueueLosesNothing(t *testing.T) {
 	}
 }
 
-// TestWorkersAreStartedBeforeOthersEnd: whoever waits for the workers may go on when the last of
+// TestWorkersAreStartedBeforeOthersEnd: a build that waits for its workers goes on when the last of
 // them has ended, and none begins then.
 func TestWorkersAreStartedBeforeOthersEnd(t *testing.T) {
 	q := newQueue([]keyrange.Weighted{{}}, 1)

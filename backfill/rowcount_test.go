@@ -58,7 +58,7 @@ func TestRowsAreCountedBeforeTheImport(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 5000, result.Rows)
 	require.Positive(t, store.imports.Load())
-	require.False(t, store.waitedInVain.Load(), "nothing was counted before the import")
+	require.False(t, store.timedOut.Load(), "nothing was counted before the import")
 }
 
 // TestRowsAreCountedWhereTheyWereScanned: a range is counted while its blocks are still in memory, before
@@ -83,7 +83,7 @@ func TestRowsAreCountedWhereTheyWereScanned(t *testing.T) {
 	f.requireOnce(store.ranges)
 }
 
-// TestResumedBuildCountsEverything: nobody remembers what was counted before a crash.
+// TestResumedBuildCountsEverything: no checkpoint holds what was counted before a crash.
 func TestResumedBuildCountsEverything(t *testing.T) {
 	table, kinds := backfilltest.PlainTable()
 	f := newFixture(t, table, kinds)
@@ -111,8 +111,8 @@ func TestResumedBuildCountsEverything(t *testing.T) {
 	f.requireOnce(store.ranges)
 }
 
-// TestEveryRowIsCounted: whatever was counted beside the scan, and be it twice, the count is that of all
-// rows. A range that no scan has ever been given is found by that.
+// TestEveryRowIsCounted: the count is that of all rows, regardless of what was counted beside the scan, and
+// how often. A range that no scan has ever been given is found by that.
 func TestEveryRowIsCounted(t *testing.T) {
 	rng := backfilltest.Rand(t)
 	table, kinds := backfilltest.PlainTable()
@@ -243,8 +243,8 @@ type countingStore struct {
 	// ranges were counted, atImport before the first import began.
 	ranges, atImport []kv.KeyRange
 
-	waitedInVain atomic.Bool
-	open         atomic.Int64 // snapshots
+	timedOut atomic.Bool
+	open     atomic.Int64 // snapshots
 }
 
 func (s *countingStore) Snapshot(ctx context.Context, ts uint64) (kv.Snapshot, error) {
@@ -266,7 +266,7 @@ func (s *countingStore) Import(ctx context.Context, units []kv.ImportUnit) error
 		select {
 		case <-s.counted:
 		case <-time.After(time.Minute):
-			s.waitedInVain.Store(true)
+			s.timedOut.Store(true)
 		}
 	}
 	return s.Store.Import(ctx, units)

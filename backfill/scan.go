@@ -112,7 +112,7 @@ type scanner struct {
 	enc   *encode.Encoders
 
 	group   *group
-	targets []int // of the physical table in hand, by index
+	targets []int // of the physical table that is scanned, by index
 }
 
 func (b *build) runScanner(ctx context.Context, q *queue, job *ingest.Job, g *group) (err error) {

@@ -38,7 +38,7 @@ type subtaskBuild struct {
 func (p *subtasks) mayGrow() bool { return p != nil && p.next != nil }
 
 // sampled returns ranges of a group at whose beginning rows are to be sampled; none if the
-// tasks in hand tell where.
+// build's own tasks say where.
 func (p *subtasks) sampled(g *group) (ranges []kv.KeyRange) {
 	if p == nil {
 		return nil

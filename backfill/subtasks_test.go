@@ -21,10 +21,10 @@ import (
 	"fastddl/kv"
 )
 
-// team builds the parts of a task on a few nodes in this process, each of which takes parts
+// testNodes builds the parts of a task on a few nodes in this process, each of which takes parts
 // as package ddl does: one, and further ones while it builds. Builds that fail give their
 // parts back, with the checkpoints that they have saved.
-type team struct {
+type testNodes struct {
 	t     *testing.T
 	opts  Options
 	task  encode.Task
@@ -44,15 +44,15 @@ type team struct {
 	resumed     int // parts that began with a checkpoint
 }
 
-func newTeam(t *testing.T, opts Options, task encode.Task, r *rand.Rand) *team {
-	c := &team{t: t, opts: opts, task: task, n: 1 + r.IntN(9), nodes: 1 + r.IntN(3), seed: r.Uint64()}
+func newTestNodes(t *testing.T, opts Options, task encode.Task, r *rand.Rand) *testNodes {
+	c := &testNodes{t: t, opts: opts, task: task, n: 1 + r.IntN(9), nodes: 1 + r.IntN(3), seed: r.Uint64()}
 	c.changed = sync.NewCond(&c.mu)
 	return c
 }
 
-func (*team) SumsInStore() bool { return true }
+func (*testNodes) SumsInStore() bool { return true }
 
-func (c *team) Build(ctx context.Context, w execution.Work) ([]execution.SubtaskResult, bool, error) {
+func (c *testNodes) Build(ctx context.Context, w execution.Work) ([]execution.SubtaskResult, bool, error) {
 	c.parts = w.Cut(c.n)
 	c.checkpoints, c.results = make([][]byte, len(c.parts)), make([]execution.SubtaskResult, len(c.parts))
 	c.left, c.open = len(c.parts), nil
@@ -71,7 +71,7 @@ func (c *team) Build(ctx context.Context, w execution.Work) ([]execution.Subtask
 }
 
 // work builds parts until all are done.
-func (c *team) work(ctx context.Context, opts Options, r *rand.Rand) error {
+func (c *testNodes) work(ctx context.Context, opts Options, r *rand.Rand) error {
 	for {
 		first, ok := c.first(r)
 		if !ok {
@@ -106,7 +106,7 @@ func (c *team) work(ctx context.Context, opts Options, r *rand.Rand) error {
 	}
 }
 
-func (c *team) part(i int) HeldSubtask {
+func (c *testNodes) part(i int) HeldSubtask {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.checkpoints[i] != nil {
@@ -116,7 +116,7 @@ func (c *team) part(i int) HeldSubtask {
 }
 
 // first waits for a part, or until none is left.
-func (c *team) first(r *rand.Rand) (i int, ok bool) {
+func (c *testNodes) first(r *rand.Rand) (i int, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for c.left > 0 && len(c.open) == 0 {
@@ -125,13 +125,13 @@ func (c *team) first(r *rand.Rand) (i int, ok bool) {
 	return c.takeLocked(r)
 }
 
-func (c *team) take(r *rand.Rand) (i int, ok bool) {
+func (c *testNodes) take(r *rand.Rand) (i int, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.takeLocked(r)
 }
 
-func (c *team) takeLocked(r *rand.Rand) (i int, ok bool) {
+func (c *testNodes) takeLocked(r *rand.Rand) (i int, ok bool) {
 	if len(c.open) == 0 || c.left == 0 {
 		return 0, false
 	}
@@ -141,7 +141,7 @@ func (c *team) takeLocked(r *rand.Rand) (i int, ok bool) {
 	return i, true
 }
 
-func (c *team) giveBack(i int, taken bool) {
+func (c *testNodes) giveBack(i int, taken bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if taken {
@@ -150,7 +150,7 @@ func (c *team) giveBack(i int, taken bool) {
 	}
 }
 
-func (c *team) end(held []int, results []execution.SubtaskResult, err error) {
+func (c *testNodes) end(held []int, results []execution.SubtaskResult, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.together = max(c.together, len(held))
@@ -166,16 +166,16 @@ func (c *team) end(held []int, results []execution.SubtaskResult, err error) {
 	c.changed.Broadcast()
 }
 
-// stop lets nobody wait for parts that nobody will do.
-func (c *team) stop() {
+// stop ends all waits for parts that are not built any more.
+func (c *testNodes) stop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.left = 0
 	c.changed.Broadcast()
 }
 
-// Whichever parts a node builds together, in whatever order they come, and wherever builds
-// fail and are gone on with, the results are those of the table and the entries its rows'.
+// TestPartsBuiltTogether: the results are those of the table and the entries its rows', for any parts that a node builds
+// together, in any order, and regardless of where builds fail and are resumed.
 func TestPartsBuiltTogether(t *testing.T) {
 	r := backfilltest.Rand(t)
 	var together, resumed, failures int
@@ -219,15 +219,15 @@ func TestPartsBuiltTogether(t *testing.T) {
 		opts.Store, opts.BatchRows = store, 64
 		opts.CheckpointInterval = time.Duration(1+r.IntN(40)) * time.Millisecond
 		opts.TempDir = t.TempDir()
-		crew := newTeam(t, opts, spec.Task, r)
+		scheduler := newTestNodes(t, opts, spec.Task, r)
 		opts = f.options() // of the verification
-		opts.Scheduler = crew
+		opts.Scheduler = scheduler
 		res, err := Run(f.Ctx, opts, spec)
-		require.NoError(t, err, "%d parts, %d nodes", crew.n, crew.nodes)
+		require.NoError(t, err, "%d parts, %d nodes", scheduler.n, scheduler.nodes)
 		require.False(t, res.Rebuilt)
 		check(spec.TS)
 		f.RequireNoTempFiles()
-		together, resumed, failures = max(together, crew.together), resumed+crew.resumed, failures+crew.failures
+		together, resumed, failures = max(together, scheduler.together), resumed+scheduler.resumed, failures+scheduler.failures
 	}
 	t.Logf("at most %d parts together, %d failures, %d parts gone on with", together, failures, resumed)
 	require.Greater(t, together, 1)
@@ -281,7 +281,7 @@ func TestPartsGoOnAlone(t *testing.T) {
 		}
 		store.OnImport = func(n int64) error {
 			if n > 1 {
-				return kv.ErrClosed // for good: nobody tries it again
+				return kv.ErrClosed // for good: it is not tried again
 			}
 			return nil
 		}
@@ -334,7 +334,7 @@ func TestPartsAreImportedOnce(t *testing.T) {
 	f.RequireIndex(idx, spec.TS, "together")
 }
 
-// A build ends with the error of whoever is asked for a further part.
+// A build ends with the error of Next, which is asked for a further part.
 func TestNextPartFails(t *testing.T) {
 	table, kinds := backfilltest.PlainTable()
 	f := newFixture(t, table, kinds)

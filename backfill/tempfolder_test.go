@@ -40,7 +40,7 @@ func (d *smallDisk) used() (n int64) {
 				n += info.Size()
 			}
 		}
-		return nil // whatever is removed meanwhile
+		return nil // an entry may be removed meanwhile
 	})
 	return n
 }

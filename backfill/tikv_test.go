@@ -422,8 +422,8 @@ func (i *readingIterator) Next() error {
 }
 
 // TestCompareBySumsOfTheStore: indexes that are equal to their rows are not read entry by entry if the
-// store sums them up; those of partitions and over all of them too, by one node or by several. Whatever
-// differs is found.
+// store sums them up; those of partitions and over all of them too, by one node or by several. Every
+// difference is found.
 func TestCompareBySumsOfTheStore(t *testing.T) {
 	for _, parts := range []int{0, 1, 5} {
 		t.Run(fmt.Sprintf("%d parts", parts), func(t *testing.T) { compareBySumsOfTheStore(t, parts) })
@@ -443,33 +443,33 @@ func compareBySumsOfTheStore(t *testing.T, parts int) {
 	plain, unique := backfilltest.IndexOn(9, false, 1), backfilltest.IndexOn(10, true, 0, 2)
 	_, err := Run(f.Ctx, opts, on.spec(plain, unique))
 	require.NoError(t, err)
-	compare := func() (compare.Result, *testCrew) {
+	compare := func() (compare.Result, *testScheduler) {
 		store.iters.Store(0)
 		store.sums.Store(0)
 		task := on.spec(plain, unique).Task
-		opts, crew := f.shared(parts, task, store)
+		opts, scheduler := f.shared(parts, task, store)
 		found, err := compare.Run(f.Ctx, opts.Common(), task)
 		require.NoError(t, err)
-		return found, crew
+		return found, scheduler
 	}
-	found, crew := compare()
+	found, scheduler := compare()
 	require.True(t, found.Clean())
 	require.EqualValues(t, len(f.Rows), found.Rows)
 	require.Equal(t, []int64{found.Rows, found.Rows}, found.Entries)
 	require.Len(t, found.Records, 2, "they say whether something hides entries")
 	require.Zero(t, store.iters.Load(), "entries were read")
 	require.Positive(t, store.sums.Load())
-	require.Len(t, crew.parts, min(1, parts))
+	require.Len(t, scheduler.parts, min(1, parts))
 
 	keys := slices.Sorted(maps.Keys(f.WantEntries(unique)))
 	value := on.entries(unique, on.now())[keys[5]]
 	for i, pairs := range []map[string]string{{keys[5]: value + "x"}, {keys[5]: value, keys[5] + "x": value}} {
 		on.put(pairs, on.now())
-		found, crew := compare()
+		found, scheduler := compare()
 		require.Len(t, found.Differences, 1, "%d", i)
 		require.EqualValues(t, len(f.Rows), found.Rows, "rows are counted once")
 		require.Positive(t, store.iters.Load(), "%d", i)
-		require.Len(t, crew.parts, 2*min(1, parts))
+		require.Len(t, scheduler.parts, 2*min(1, parts))
 	}
 }
 
@@ -484,16 +484,16 @@ func TestSharedSumsOfTheStore(t *testing.T) {
 	idx := backfilltest.IndexOn(9, true, 0)
 	_, err := Run(f.Ctx, on.options(), on.spec(idx))
 	require.NoError(t, err)
-	compareWith := func(change func(r *execution.SubtaskResult)) (compare.Result, *testCrew, error) {
+	compareWith := func(change func(r *execution.SubtaskResult)) (compare.Result, *testScheduler, error) {
 		task := on.spec(idx).Task
-		opts, crew := f.shared(3, task, on.store)
-		crew.change = func(i int, r *execution.SubtaskResult) {
+		opts, scheduler := f.shared(3, task, on.store)
+		scheduler.change = func(i int, r *execution.SubtaskResult) {
 			if i == 1 {
 				change(r)
 			}
 		}
 		found, err := compare.Run(f.Ctx, opts.Common(), task)
-		return found, crew, err
+		return found, scheduler, err
 	}
 	_, _, err = compareWith(func(r *execution.SubtaskResult) { r.Rows-- })
 	require.ErrorAs(t, err, new(*execution.RowCountError))
@@ -512,22 +512,22 @@ func TestSharedSumsOfTheStore(t *testing.T) {
 		"given":  func(r *execution.SubtaskResult) { r.Totals[0].CRC ^= 1 },
 		"stored": func(r *execution.SubtaskResult) { r.Compared.Stored[0].Entries-- },
 	} {
-		found, crew, err := compareWith(func(r *execution.SubtaskResult) {
+		found, scheduler, err := compareWith(func(r *execution.SubtaskResult) {
 			if r.Compared.Stored != nil { // the second time there are buckets
 				change(r)
 			}
 		})
 		require.NoError(t, err, name)
 		require.True(t, found.Clean(), name)
-		require.Len(t, crew.parts, 2, "%s: then it is looked for", name)
+		require.Len(t, scheduler.parts, 2, "%s: then it is looked for", name)
 	}
 
 	task := on.spec(idx).Task
-	opts, crew := f.shared(3, task, on.store)
-	crew.early = true
-	crew.change = func(_ int, r *execution.SubtaskResult) { require.NotEmpty(t, r.Compared.Sums) }
+	opts, scheduler := f.shared(3, task, on.store)
+	scheduler.early = true
+	scheduler.change = func(_ int, r *execution.SubtaskResult) { require.NotEmpty(t, r.Compared.Sums) }
 	found, err := compare.Run(f.Ctx, opts.Common(), task)
 	require.NoError(t, err)
 	require.True(t, found.Clean())
-	require.Len(t, crew.parts, 1)
+	require.Len(t, scheduler.parts, 1)
 }

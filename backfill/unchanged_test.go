@@ -55,7 +55,7 @@ func (s *countingScans) compare(on *onTikv, task encode.Task, b compare.Built) c
 	return result
 }
 
-// TestUnchangedRowsAreNotReadAgain: what a build has made of the rows counts as long as nobody writes them.
+// TestUnchangedRowsAreNotReadAgain: what a build has made of the rows counts as long as they are not written.
 func TestUnchangedRowsAreNotReadAgain(t *testing.T) {
 	on, store, task, b := builtOnTikv(t, func(*damagingStore) {})
 	result := store.compare(on, task, b)
@@ -82,7 +82,7 @@ func TestUnchangedRowsAreNotReadAgain(t *testing.T) {
 	}
 }
 
-// TestChangedRowsAreReadAgain: whatever is written after S, before or after the import, to rows or entries, is looked at.
+// TestChangedRowsAreReadAgain: every write after S, before or after the import, to rows or entries, is read.
 func TestChangedRowsAreReadAgain(t *testing.T) {
 	for _, name := range []string{"the first", "the last"} {
 		on, store, task, b := builtOnTikv(t, func(*damagingStore) {})

@@ -158,7 +158,7 @@ func (t *task) backfill(ctx context.Context, r *job.Record, to job.Step) (outcom
 		return t.whileSpace(ctx, func(ctx context.Context) (err error) {
 			result, err = t.d.opts.Backfiller.Backfill(ctx, BackfillTask{
 				Spec:    backfill.Spec{Task: task, Checkpoint: checkpoint, Compared: r.Compare, Differed: r.Differed, Leftovers: r.Leftovers},
-				TempDir: t.d.opts.TempDir, Settings: &t.live, SaveCheckpoint: t.saveCheckpoint, Crew: t.scheduler.Crew(r),
+				TempDir: t.d.opts.TempDir, Settings: &t.live, SaveCheckpoint: t.saveCheckpoint, Scheduler: t.scheduler.ForWork(r),
 			})
 			if err == nil {
 				missed, err = t.missedWriters(ctx, r, result.Rows)

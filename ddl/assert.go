@@ -83,8 +83,8 @@ func statesOf(table *model.TableInfo) map[int64]model.SchemaState {
 	return states
 }
 
-// assertStates asserts that a version moves each of the job's indexes by one state at the
-// most, and takes none back that is public (I1, I5). Of other indexes, which the
+// assertStates asserts that a version moves each of the job's indexes by at most one
+// state, and takes none back that is public (I1, I5). Of other indexes, which the
 // statement drops, it asserts that no server still reads what others write no more: with a
 // column its index goes from write-only.
 func assertStates(r *job.Record, before, after map[int64]model.SchemaState) {

@@ -29,16 +29,16 @@ type Backfiller interface {
 	// Backfill makes the entries that the indexes have at a snapshot, at the
 	// snapshot's version, and verifies them.
 	Backfill(ctx context.Context, t BackfillTask) (backfill.Result, error)
-	// BackfillParts makes those of parts of the rows, and does not verify them.
-	BackfillParts(ctx context.Context, t dist.PartsTask) ([]execution.SubtaskResult, error)
+	// BackfillSubtasks makes the entries of subtasks, and does not verify them.
+	BackfillSubtasks(ctx context.Context, t dist.SubtasksTask) ([]execution.SubtaskResult, error)
 	// Compare returns where the indexes differ from the rows at a snapshot.
 	Compare(ctx context.Context, t CompareTask) (compare.Result, error)
 	// ChangesAgree says whether rows and indexes have changed alike since a snapshot.
 	ChangesAgree(ctx context.Context, t ChangesTask) (bool, error)
-	// ComparePart sums up a part of a comparison.
-	ComparePart(ctx context.Context, t dist.PartTask) (execution.SubtaskResult, error)
-	// Held is what the build of a job has and waits for; zero if there is none.
-	Held(jobID int64) ingest.Allocation
+	// CompareSubtask sums up a subtask of a comparison.
+	CompareSubtask(ctx context.Context, t dist.SubtaskTask) (execution.SubtaskResult, error)
+	// Allocation returns what the build of a job has of the resources and waits for; zero without a build.
+	Allocation(jobID int64) ingest.Allocation
 }
 
 // BackfillTask is one build.
@@ -48,8 +48,8 @@ type BackfillTask struct {
 	// Settings are the job's, which the build follows.
 	Settings       *ingest.LiveSettings
 	SaveCheckpoint func(ctx context.Context, checkpoint []byte) error
-	// Crew divides the build among nodes; nil does not.
-	Crew execution.Scheduler
+	// Scheduler divides the build among nodes; nil does not.
+	Scheduler execution.Scheduler
 }
 
 // CompareTask is one comparison.
@@ -61,8 +61,8 @@ type CompareTask struct {
 	Built    compare.Built
 	TempDir  string
 	Settings *ingest.LiveSettings
-	// Crew divides the comparison among nodes; nil does not.
-	Crew execution.Scheduler
+	// Scheduler divides the comparison among nodes; nil does not.
+	Scheduler execution.Scheduler
 }
 
 // ChangesTask is a comparison of what has changed.
@@ -94,29 +94,29 @@ func (b *IndexBackfiller) Supported(table *model.TableInfo, indexes []*model.Ind
 	return encode.Supported(table, indexes)
 }
 
-// Held implements Backfiller.
-func (b *IndexBackfiller) Held(jobID int64) ingest.Allocation {
+// Allocation implements Backfiller.
+func (b *IndexBackfiller) Allocation(jobID int64) ingest.Allocation {
 	return b.opts.Resources.Allocation(jobID)
 }
 
 // Backfill implements Backfiller.
 func (b *IndexBackfiller) Backfill(ctx context.Context, t BackfillTask) (backfill.Result, error) {
 	opts := b.opts
-	opts.TempDir, opts.SaveCheckpoint, opts.Settings, opts.Scheduler = t.TempDir, t.SaveCheckpoint, t.Settings, t.Crew
+	opts.TempDir, opts.SaveCheckpoint, opts.Settings, opts.Scheduler = t.TempDir, t.SaveCheckpoint, t.Settings, t.Scheduler
 	result, err := backfill.Run(ctx, opts, t.Spec)
 	return result, b.buildError(ctx, t.Task, err)
 }
 
-// BackfillParts implements Backfiller.
-func (b *IndexBackfiller) BackfillParts(ctx context.Context, t dist.PartsTask) ([]execution.SubtaskResult, error) {
+// BackfillSubtasks implements Backfiller.
+func (b *IndexBackfiller) BackfillSubtasks(ctx context.Context, t dist.SubtasksTask) ([]execution.SubtaskResult, error) {
 	opts := b.opts
 	opts.TempDir, opts.Settings, opts.Bus = t.TempDir, t.Settings, t.Bus
 	results, err := backfill.RunSubtasks(ctx, opts, t.SubtasksSpec)
 	return results, b.buildError(ctx, t.Task, err)
 }
 
-// ComparePart implements Backfiller.
-func (b *IndexBackfiller) ComparePart(ctx context.Context, t dist.PartTask) (execution.SubtaskResult, error) {
+// CompareSubtask implements Backfiller.
+func (b *IndexBackfiller) CompareSubtask(ctx context.Context, t dist.SubtaskTask) (execution.SubtaskResult, error) {
 	opts := b.opts.Common()
 	opts.Settings, opts.Bus = t.Settings, t.Bus
 	result, err := compare.RunSubtask(ctx, opts, t.SubtaskSpec)
@@ -126,7 +126,7 @@ func (b *IndexBackfiller) ComparePart(ctx context.Context, t dist.PartTask) (exe
 // Compare implements Backfiller.
 func (b *IndexBackfiller) Compare(ctx context.Context, t CompareTask) (compare.Result, error) {
 	opts := b.opts.Common()
-	opts.Settings, opts.Scheduler = t.Settings, t.Crew
+	opts.Settings, opts.Scheduler = t.Settings, t.Scheduler
 	result, err := compare.Since(ctx, opts, t.Task, t.Verified, t.Built)
 	if invariants.Enabled && err == nil && (result.OnlyChanges || result.Unchanged) {
 		all, err := compare.Run(ctx, opts, t.Task)
@@ -165,7 +165,7 @@ func (b *IndexBackfiller) buildError(ctx context.Context, t encode.Task, err err
 	case errors.As(err, &lost), errors.Is(err, encode.ErrUnsupported):
 		return job.Permanent(err)
 	case isDataError(err):
-		if errors.As(err, new(*job.RowsError)) { // of a part, with its rows
+		if errors.As(err, new(*job.RowsError)) { // of a subtask, with its rows
 			return job.Permanent(err)
 		}
 		return job.Permanent(&job.RowsError{Err: err, Shown: job.WithoutValues(job.ErrorOf(err))})

@@ -45,8 +45,8 @@ type Request struct {
 	// Meta is what TiDB takes from the session for a reorganisation.
 	Meta     *model.DDLReorgMeta
 	Settings job.Settings
-	// Shared says that several nodes may build the entries together, MaxNodes of them at
-	// the most; -1 is TiDB's rule.
+	// Shared says that several nodes may build the entries together, at most MaxNodes of
+	// them; -1 is TiDB's rule.
 	Shared   bool
 	MaxNodes int
 }

@@ -136,7 +136,7 @@ func (t *task) compareOnce(ctx context.Context, r *job.Record) (result compare.R
 		return result, 0, err
 	}
 	result, err = t.d.opts.Backfiller.Compare(session.Charged(ctx, r.ResourceGroup), CompareTask{
-		Task: task, Verified: verified(r), Built: built(r), TempDir: t.d.opts.TempDir, Settings: &t.live, Crew: t.scheduler.Crew(r),
+		Task: task, Verified: verified(r), Built: built(r), TempDir: t.d.opts.TempDir, Settings: &t.live, Scheduler: t.scheduler.ForWork(r),
 	})
 	if err != nil || r.Deferred && !result.Clean() {
 		return result, 0, err

@@ -55,7 +55,7 @@ func (t *task) fence(ctx context.Context) error {
 	}
 }
 
-// pauseTakeover waits for a while if the job has changed hands often: owners may die of what they
+// pauseTakeover waits for a while if the job has changed its owner often: owners may die of what they
 // build. To undo it is no danger, nor to stop it, so nothing waits for that, and a job whose row is
 // taken will be undone.
 func (t *task) pauseTakeover(ctx context.Context) error {

@@ -46,7 +46,7 @@ func (h *countingHold) Release(context.Context) error {
 	return nil
 }
 
-// A hold is renewed for as long as the job lives, whatever it does, and not
+// A hold is renewed for as long as the job lives, in all its steps, and not
 // released when the process ends.
 func TestHoldIsRenewed(t *testing.T) {
 	store := &countingStore{}
@@ -57,7 +57,7 @@ func TestHoldIsRenewed(t *testing.T) {
 	task.stopKeeper()
 	after := store.renewed.Load()
 	time.Sleep(30 * time.Millisecond)
-	require.Equal(t, after, store.renewed.Load(), "renewed by nobody")
+	require.Equal(t, after, store.renewed.Load(), "renewed after the end")
 	require.Zero(t, store.released.Load())
 }
 

@@ -55,8 +55,8 @@ func (t *task) info(now time.Time) status.JobInfo {
 	if info.Priority == "" {
 		info.Priority = config.PriorityLow
 	}
-	held := t.d.opts.Backfiller.Held(t.id)
-	info.Building = &status.Building{Threads: info.Settings.Threads, Allocation: held}
+	allocation := t.d.opts.Backfiller.Allocation(t.id)
+	info.Building = &status.Building{Threads: info.Settings.Threads, Allocation: allocation}
 	if info.Building.Threads == 0 {
 		info.Building.Threads = int(t.d.opts.Globals.Int(config.ReorgWorkerCount))
 	}
@@ -65,11 +65,11 @@ func (t *task) info(now time.Time) status.JobInfo {
 	case r.ShownState() == model.JobStatePaused:
 		info.WaitReason = status.WaitPaused
 	case info.WaitReason == "":
-		info.WaitReason = held.Wait
+		info.WaitReason = allocation.Wait
 	}
 	info.WaitSince = t.view.WaitSince(info.WaitReason, now)
 	// It is not known how long a job waits for what it does not have. Meanwhile it reads nothing.
-	if info.WaitReason != "" && held.Workers == 0 {
+	if info.WaitReason != "" && allocation.Workers == 0 {
 		info.HasRemaining, info.RowsPerSecond = false, 0
 	}
 	return info

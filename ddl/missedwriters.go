@@ -19,11 +19,11 @@ import (
 // are compared with the entries that did.
 
 const (
-	// minLooks is how many changed keys are compared in any case, and one for each rowsPerLook of the
+	// minChanges is how many changed keys are compared in any case, and one for each rowsPerChange of the
 	// table: reading one takes the time of some six rows of the scan.
-	minLooks, rowsPerLook = 1000, 256
-	// lookShrink is by how much the time looked at shrinks while too many keys have changed in it.
-	lookShrink = 8
+	minChanges, rowsPerChange = 1000, 256
+	// spanShrink is by how much the compared time shrinks while too many keys have changed in it.
+	spanShrink = 8
 )
 
 // missedWriters says that the indexes of a job are to be compared with all rows, because what changed
@@ -42,7 +42,7 @@ func (t *task) missedWriters(ctx context.Context, r *job.Record, rows int64) (mi
 	if err != nil {
 		return false, err
 	}
-	limit, least := max(minLooks, rows/rowsPerLook), t.settledTS
+	limit, least := max(minChanges, rows/rowsPerChange), t.settledTS
 	if least <= r.SnapshotTS {
 		least = upTo // it is not known when they ended
 	}
@@ -56,7 +56,7 @@ func (t *task) missedWriters(ctx context.Context, r *job.Record, rows int64) (mi
 		if !errors.Is(err, compare.ErrManyChanges) {
 			break
 		}
-		if task.TS = r.SnapshotTS + (task.TS-r.SnapshotTS)/lookShrink; task.TS <= least {
+		if task.TS = r.SnapshotTS + (task.TS-r.SnapshotTS)/spanShrink; task.TS <= least {
 			task.TS, limit = least, 0
 		}
 	}

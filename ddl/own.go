@@ -30,7 +30,7 @@ func (t *task) inOwnTxn(ctx context.Context, fn func(x *session.Txn) error) erro
 }
 
 // InLockedTxn is inOwnTxn for what no other node may write while it runs: the transaction
-// fails and begins again if the job changes hands.
+// fails and begins again if the job changes its owner.
 func (t *task) InLockedTxn(ctx context.Context, fn func(x *session.Txn) error) error {
 	return t.d.sessions.InTxn(ctx, func(x *session.Txn) error {
 		if err := t.owned(records.Lock(x, t.id)); err != nil {
@@ -40,8 +40,8 @@ func (t *task) InLockedTxn(ctx context.Context, fn func(x *session.Txn) error) e
 	})
 }
 
-// owned fails with records.ErrLost if the job's record, as it was read with err, is gone or in other
-// hands than this node's.
+// owned fails with records.ErrLost if the job's record, as it was read with err, is gone or has
+// another owner.
 func (t *task) owned(stored *job.Record, _ job.Settings, err error) error {
 	if err != nil {
 		return err

@@ -25,12 +25,12 @@ func (t *task) recheck(ctx context.Context, task encode.Task, err error) (outcom
 	if !errors.As(err, &dup) || t.rechecks >= maxRechecks {
 		return outcome{}, err
 	}
-	still, lookErr := t.d.stillDuplicate(ctx, task, dup.Groups)
-	if errors.As(lookErr, new(*encode.RowError)) { // one of the rows has no entry by now; the others are at fault as before
+	still, readErr := t.d.stillDuplicate(ctx, task, dup.Groups)
+	if errors.As(readErr, new(*encode.RowError)) { // one of the rows has no entry by now; the others are at fault as before
 		return outcome{}, err
 	}
-	if lookErr != nil {
-		return outcome{}, fmt.Errorf("look at duplicates again: %w", lookErr)
+	if readErr != nil {
+		return outcome{}, fmt.Errorf("look at duplicates again: %w", readErr)
 	}
 	if still {
 		return outcome{}, err

@@ -29,14 +29,14 @@ func (t *task) waiting(ctx context.Context, fn func(ctx context.Context) error) 
 	return t.watchedBy(ctx, func(x *session.Txn) (intact bool, err error) { return schema.RowIntact(x, t.shown.Load()) }, fn)
 }
 
-// watchedBy runs fn, and look now and then, which says whether the job's row is as it was.
-func (t *task) watchedBy(ctx context.Context, look func(x *session.Txn) (intact bool, err error), fn func(ctx context.Context) error) error {
+// watchedBy runs fn, and check every watchInterval, which says whether the job's row is as it was.
+func (t *task) watchedBy(ctx context.Context, check func(x *session.Txn) (intact bool, err error), fn func(ctx context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	watching := make(chan struct{})
 	go func() {
 		defer close(watching)
-		_ = t.d.contained("the watch of the queue", func() error { t.watchRow(ctx, cancel, look); return nil })
+		_ = t.d.contained("the watch of the queue", func() error { t.watchRow(ctx, cancel, check); return nil })
 	}()
 	err := fn(ctx)
 	cause := context.Cause(ctx)
@@ -63,11 +63,11 @@ func (t *task) showProgress(x *session.Txn) (intact bool, err error) {
 	return true, schema.UpdateRow(x, &r, t.ownSettings())
 }
 
-func (t *task) watchRow(ctx context.Context, cancel context.CancelCauseFunc, look func(x *session.Txn) (intact bool, err error)) {
+func (t *task) watchRow(ctx context.Context, cancel context.CancelCauseFunc, check func(x *session.Txn) (intact bool, err error)) {
 	for sleep.For(ctx, watchInterval) {
 		intact := true
 		err := t.inOwnTxn(ctx, func(x *session.Txn) (err error) {
-			intact, err = look(x)
+			intact, err = check(x)
 			return err
 		})
 		switch {

@@ -23,16 +23,16 @@ import (
 	"fastddl/sql"
 )
 
-// crewNodes are several nodes of a store that build indexes together, however small the
-// table: clients are connected to the first.
-type crewNodes struct {
+// buildNodes are several nodes of a store that build indexes together, small tables
+// too: clients are connected to the first.
+type buildNodes struct {
 	*env
 	of    *cluster
-	nodes []*crewNode
+	nodes []*buildNode
 }
 
-// crewNode is one of them.
-type crewNode struct {
+// buildNode is one of them.
+type buildNode struct {
 	*fakeNode
 	ddl    *ddl.DDL
 	fences *fences
@@ -40,7 +40,7 @@ type crewNode struct {
 	scope  atomic.Pointer[string]
 	// part, if it is set, is called before the node builds a part, the first or another; an
 	// error of it is that of the build.
-	part atomic.Pointer[func(ctx context.Context, t dist.PartsTask) error]
+	part atomic.Pointer[func(ctx context.Context, t dist.SubtasksTask) error]
 	// comparing is the same for parts that it compares.
 	comparing atomic.Pointer[func(ctx context.Context) error]
 	// fails, if it is set, is what the next part that it compares fails with.
@@ -71,13 +71,13 @@ func (s sized) Ranges(ctx context.Context, r kv.KeyRange) ([]kv.SizedRange, erro
 	return ranges, err
 }
 
-// crewBackfiller is the backfiller of a node.
-type crewBackfiller struct {
+// nodeBackfiller is the backfiller of a node.
+type nodeBackfiller struct {
 	ddl.Backfiller
-	node *crewNode
+	node *buildNode
 }
 
-func (b *crewBackfiller) BackfillParts(ctx context.Context, t dist.PartsTask) ([]execution.SubtaskResult, error) {
+func (b *nodeBackfiller) BackfillSubtasks(ctx context.Context, t dist.SubtasksTask) ([]execution.SubtaskResult, error) {
 	b.node.mu.Lock()
 	b.node.live = t.Settings
 	b.node.mu.Unlock()
@@ -98,7 +98,7 @@ func (b *crewBackfiller) BackfillParts(ctx context.Context, t dist.PartsTask) ([
 		}
 		return p, ok, err
 	}
-	results, err := b.Backfiller.BackfillParts(ctx, t)
+	results, err := b.Backfiller.BackfillSubtasks(ctx, t)
 	if err == nil {
 		b.node.mu.Lock()
 		b.node.built += len(results)
@@ -111,7 +111,7 @@ func (b *crewBackfiller) BackfillParts(ctx context.Context, t dist.PartsTask) ([
 	return results, err
 }
 
-func (b *crewBackfiller) ComparePart(ctx context.Context, t dist.PartTask) (execution.SubtaskResult, error) {
+func (b *nodeBackfiller) CompareSubtask(ctx context.Context, t dist.SubtaskTask) (execution.SubtaskResult, error) {
 	if hook := b.node.comparing.Load(); hook != nil {
 		if err := (*hook)(ctx); err != nil {
 			return execution.SubtaskResult{}, err
@@ -120,7 +120,7 @@ func (b *crewBackfiller) ComparePart(ctx context.Context, t dist.PartTask) (exec
 	if err := b.node.fails.Swap(nil); err != nil {
 		return execution.SubtaskResult{}, *err
 	}
-	result, err := b.Backfiller.ComparePart(ctx, t)
+	result, err := b.Backfiller.CompareSubtask(ctx, t)
 	if err == nil {
 		b.node.mu.Lock()
 		b.node.sums++
@@ -133,10 +133,10 @@ func (b *crewBackfiller) ComparePart(ctx context.Context, t dist.PartTask) (exec
 	return result, err
 }
 
-// newCrew opens a number of nodes.
-func newCrew(t *testing.T, count int) *crewNodes {
+// newBuildNodes opens a number of nodes.
+func newBuildNodes(t *testing.T, count int) *buildNodes {
 	t.Helper()
-	n := &crewNodes{of: &cluster{}}
+	n := &buildNodes{of: &cluster{}}
 	globals := config.NewGlobals()
 	first := n.node("node1")
 	n.env = newEnv(t, func(o *sql.Options) {
@@ -152,23 +152,23 @@ func newCrew(t *testing.T, count int) *crewNodes {
 	return n
 }
 
-func (n *crewNodes) node(name string) *crewNode {
-	c := &crewNode{fakeNode: n.of.node(name)}
+func (n *buildNodes) node(name string) *buildNode {
+	c := &buildNode{fakeNode: n.of.node(name)}
 	c.scope.Store(new(string))
 	n.nodes = append(n.nodes, c)
 	return c
 }
 
-func (c *crewNode) open(builds kv.Store, temp string) {
+func (c *buildNode) open(builds kv.Store, temp string) {
 	c.fences, c.temp = &fences{Store: sized{builds}}, temp
 }
 
-func (c *crewNode) backfiller(globals *config.Globals, bus *event.Bus) ddl.Backfiller {
-	return &crewBackfiller{ddl.NewBackfiller(backfill.Options{Store: c.fences, Globals: globals, Bus: bus}), c}
+func (c *buildNode) backfiller(globals *config.Globals, bus *event.Bus) ddl.Backfiller {
+	return &nodeBackfiller{ddl.NewBackfiller(backfill.Options{Store: c.fences, Globals: globals, Bus: bus}), c}
 }
 
 // join opens one more node.
-func (n *crewNodes) join(name string) *crewNode {
+func (n *buildNodes) join(name string) *buildNode {
 	c := n.node(name)
 	c.open(n.store.Builds(), n.dir+"/"+name)
 	bus := new(event.Bus)
@@ -190,21 +190,21 @@ func (n *crewNodes) join(name string) *crewNode {
 }
 
 // parts is how many parts the node has built.
-func (c *crewNode) parts() int {
+func (c *buildNode) parts() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.built
 }
 
 // compared is how many parts the node has compared.
-func (c *crewNode) compared() int {
+func (c *buildNode) compared() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.sums
 }
 
 // comparedAfter is how many parts the node has compared at timestamps after ts.
-func (c *crewNode) comparedAfter(ts uint64) (parts int) {
+func (c *buildNode) comparedAfter(ts uint64) (parts int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for at, n := range c.sumsAt {
@@ -215,8 +215,8 @@ func (c *crewNode) comparedAfter(ts uint64) (parts int) {
 	return parts
 }
 
-// everybodys is what all nodes have done together; each must have done some of it.
-func (n *crewNodes) everybodys(done func(c *crewNode) int) (total int) {
+// totalOf returns what all nodes have done together; each must have done some of it.
+func (n *buildNodes) totalOf(done func(c *buildNode) int) (total int) {
 	n.t.Helper()
 	for _, c := range n.nodes {
 		require.Positive(n.t, done(c), c.name)
@@ -244,9 +244,9 @@ func gate() (wait func(ctx context.Context) error, arrived <-chan struct{}, leav
 
 // stop makes the node wait in the next part that it claims, until the part is taken from
 // it or leave is called. The channel is closed when it has claimed one.
-func (c *crewNode) stop() (arrived <-chan struct{}, leave func()) {
+func (c *buildNode) stop() (arrived <-chan struct{}, leave func()) {
 	wait, arrived, open := gate()
-	hook := func(ctx context.Context, _ dist.PartsTask) error { return wait(ctx) }
+	hook := func(ctx context.Context, _ dist.SubtasksTask) error { return wait(ctx) }
 	c.part.Store(&hook)
 	c.leave = sync.OnceFunc(func() {
 		c.part.Store(nil)
@@ -256,7 +256,7 @@ func (c *crewNode) stop() (arrived <-chan struct{}, leave func()) {
 }
 
 // stopComparing is stop for parts that the node compares.
-func (c *crewNode) stopComparing() (arrived <-chan struct{}, leave func()) {
+func (c *buildNode) stopComparing() (arrived <-chan struct{}, leave func()) {
 	wait, arrived, open := gate()
 	c.comparing.Store(&wait)
 	c.leave = sync.OnceFunc(func() {
@@ -267,21 +267,21 @@ func (c *crewNode) stopComparing() (arrived <-chan struct{}, leave func()) {
 }
 
 // threads is the setting that the node's part is built under.
-func (c *crewNode) threads() int {
+func (c *buildNode) threads() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.live.Get().Workers
 }
 
 // alive says that the others take the node for a member.
-func (c *crewNode) alive() bool {
+func (c *buildNode) alive() bool {
 	c.of.mu.Lock()
 	defer c.of.mu.Unlock()
 	return c.life != nil
 }
 
 // fencedRanges is how many ranges were fenced by all nodes.
-func (n *crewNodes) fencedRanges() (count int) {
+func (n *buildNodes) fencedRanges() (count int) {
 	for _, c := range n.nodes {
 		count += c.fences.count()
 	}
@@ -290,13 +290,13 @@ func (n *crewNodes) fencedRanges() (count int) {
 
 // startStopped starts a statement and returns when each node has claimed a part of it, in
 // which it stops until leave is called.
-func (n *crewNodes) startStopped(statement string) (result <-chan error, leave func()) {
+func (n *buildNodes) startStopped(statement string) (result <-chan error, leave func()) {
 	n.t.Helper()
-	return n.startStoppedBy((*crewNode).stop, statement)
+	return n.startStoppedBy((*buildNode).stop, statement)
 }
 
 // startStoppedBy is startStopped for parts in which stop makes a node wait.
-func (n *crewNodes) startStoppedBy(stop func(c *crewNode) (arrived <-chan struct{}, leave func()), statement string) (result <-chan error, leave func()) {
+func (n *buildNodes) startStoppedBy(stop func(c *buildNode) (arrived <-chan struct{}, leave func()), statement string) (result <-chan error, leave func()) {
 	n.t.Helper()
 	var arrived []<-chan struct{}
 	var leaves []func()
@@ -316,7 +316,7 @@ func (n *crewNodes) startStoppedBy(stop func(c *crewNode) (arrived <-chan struct
 }
 
 // jobID is that of the only job.
-func (n *crewNodes) jobID(c *client) (id int64) {
+func (n *buildNodes) jobID(c *client) (id int64) {
 	c.t.Helper()
 	_, err := fmt.Sscan(c.one("SELECT job_id FROM mysql.fastddl_ddl_record"), &id)
 	require.NoError(c.t, err)
@@ -325,13 +325,13 @@ func (n *crewNodes) jobID(c *client) (id int64) {
 
 // requireBuilt checks an index that was built together, and that nothing is left of it
 // but the index.
-func (n *crewNodes) requireBuilt(c *client, table string) {
+func (n *buildNodes) requireBuilt(c *client, table string) {
 	c.t.Helper()
 	c.check(table)
 	n.requireNothingLeft(c)
 }
 
-func (n *crewNodes) requireNothingLeft(c *client) {
+func (n *buildNodes) requireNothingLeft(c *client) {
 	c.t.Helper()
 	require.Empty(c.t, c.run("SELECT job_id FROM mysql.fastddl_build_parts"))
 	require.Empty(c.t, c.run("SELECT job_id FROM mysql.fastddl_ddl_record"))

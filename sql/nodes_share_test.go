@@ -24,14 +24,14 @@ import (
 
 // An index is built by all nodes, each of which has a part at the same time.
 func TestNodesBuildTogether(t *testing.T) {
-	n := newCrew(t, 3)
+	n := newBuildNodes(t, 3)
 	c := n.client()
 	table(c, 1000)
 	result, leave := n.startStopped("ALTER TABLE t ADD INDEX i (b), ADD UNIQUE INDEX u (c)")
 	require.Equal(t, "3", c.one("SELECT COUNT(DISTINCT holder) FROM mysql.fastddl_build_parts WHERE state = 'held'"))
 	leave()
 	require.NoError(t, wait(t, result))
-	total := n.everybodys((*crewNode).parts)
+	total := n.totalOf((*buildNode).parts)
 	require.Equal(t, 12, total)
 	require.Less(t, n.nodes[0].builds+n.nodes[1].builds+n.nodes[2].builds, total, "what a node has is built together")
 	require.Equal(t, "1000 100", c.lastJob("row_count, percent"))
@@ -40,7 +40,7 @@ func TestNodesBuildTogether(t *testing.T) {
 
 // What the verification does not find right is built again, in other parts than before.
 func TestNodesRebuildWhatFailedVerification(t *testing.T) {
-	n := newCrew(t, 2)
+	n := newBuildNodes(t, 2)
 	c := n.client()
 	table(c, 1000)
 	n.nodes[1].miscounts.Store(true)
@@ -58,7 +58,7 @@ func TestNodesRebuildWhatFailedVerification(t *testing.T) {
 // and go on; what it does late changes nothing, and when it is back it helps again.
 func TestSharedBuildSurvivesALostNode(t *testing.T) {
 	randtest.SkipShort(t)
-	n := newCrew(t, 3)
+	n := newBuildNodes(t, 3)
 	c := n.client()
 	table(c, 1000)
 	result, leave := n.startStopped(addUnique)
@@ -91,13 +91,13 @@ func TestSharedBuildSurvivesALostNode(t *testing.T) {
 // A node that is gone loses all parts that it builds together.
 func TestLostNodeLosesAllItsParts(t *testing.T) {
 	randtest.SkipShort(t)
-	n := newCrew(t, 2)
+	n := newBuildNodes(t, 2)
 	c := n.client()
 	table(c, 1000)
 	lost := n.nodes[1]
 	stop, arrived, goOn := gate()
 	var begun atomic.Int64
-	hook := func(ctx context.Context, _ dist.PartsTask) error {
+	hook := func(ctx context.Context, _ dist.SubtasksTask) error {
 		if begun.Add(1) < 3 {
 			return nil
 		}
@@ -122,7 +122,7 @@ func TestLostNodeLosesAllItsParts(t *testing.T) {
 
 // A node that has not heard that a part is its own takes it all the same: no other node may.
 func TestClaimWhoseAnswerIsLost(t *testing.T) {
-	n := newCrew(t, 1)
+	n := newBuildNodes(t, 1)
 	c := n.client()
 	table(c, 1000)
 	result, leave := n.startStopped(addUnique)
@@ -138,7 +138,7 @@ func TestClaimWhoseAnswerIsLost(t *testing.T) {
 	c.run("ALTER TABLE t DROP INDEX u")
 
 	// Also if there is nothing else for it to do.
-	fails := func(context.Context, dist.PartsTask) error {
+	fails := func(context.Context, dist.SubtasksTask) error {
 		c.run(claim + "> 0")
 		n.nodes[0].part.Store(nil)
 		return errors.New("a passing error")
@@ -151,7 +151,7 @@ func TestClaimWhoseAnswerIsLost(t *testing.T) {
 
 // Cancelling a job does not wait for a node that does not know that it holds a part.
 func TestCancelBesideAClaimWhoseAnswerIsLost(t *testing.T) {
-	n := newCrew(t, 2)
+	n := newBuildNodes(t, 2)
 	c := n.client()
 	table(c, 1000)
 	for _, own := range []bool{true, false} {
@@ -170,11 +170,11 @@ func TestCancelBesideAClaimWhoseAnswerIsLost(t *testing.T) {
 // it has just claimed for lost.
 func TestClaimedPartIsNotTakenForLost(t *testing.T) {
 	randtest.SkipShort(t)
-	n := newCrew(t, 2)
+	n := newBuildNodes(t, 2)
 	c := n.client()
 	table(c, 1000)
 	var begun atomic.Int64
-	hook := func(context.Context, dist.PartsTask) error {
+	hook := func(context.Context, dist.SubtasksTask) error {
 		begun.Add(1)
 		return nil
 	}
@@ -201,13 +201,13 @@ func TestClaimedPartIsNotTakenForLost(t *testing.T) {
 // for the part: neither its result, nor a checkpoint, nor that it has given it back. It is
 // not permitted to import.
 func TestLateNodeTouchesNothing(t *testing.T) {
-	n := newCrew(t, 2)
+	n := newBuildNodes(t, 2)
 	c := n.client()
 	table(c, 300)
 	late := n.nodes[1]
 	came, left, saved := make(chan struct{}), make(chan struct{}), make(chan error, 2)
 	var once sync.Once
-	hook := func(ctx context.Context, t dist.PartsTask) error {
+	hook := func(ctx context.Context, t dist.SubtasksTask) error {
 		once.Do(func() {
 			close(came)
 			<-left
@@ -242,7 +242,7 @@ func TestLateNodeTouchesNothing(t *testing.T) {
 // A part is open again, with its checkpoint, when its holder stops in good order, and
 // no node waits for a lease to end.
 func TestLeavingNodeGivesItsPartsBack(t *testing.T) {
-	n := newCrew(t, 2)
+	n := newBuildNodes(t, 2)
 	c := n.client()
 	table(c, 300)
 	result, leave := n.startStopped("ALTER TABLE t ADD INDEX i (b)")
@@ -259,23 +259,23 @@ func TestLeavingNodeGivesItsPartsBack(t *testing.T) {
 // A node that is alone builds what is not large in one piece, which a second one would
 // divide: what parts import overlaps.
 func TestNodeAloneDoesNotDivide(t *testing.T) {
-	n := newCrew(t, 1)
+	n := newBuildNodes(t, 1)
 	c := n.client()
 	table(c, 1000)
 	c.run("SET GLOBAL fastddl_ddl_part_size = 400000") // of the megabyte that the store says
 	defer c.run("SET GLOBAL fastddl_ddl_part_size = DEFAULT")
 	c.run("ALTER TABLE t ADD INDEX i (b)")
 	require.Zero(t, n.nodes[0].parts())
-	helper := n.join("node2")
-	require.Eventually(t, helper.alive, hangTimeout, time.Millisecond)
+	joined := n.join("node2")
+	require.Eventually(t, joined.alive, hangTimeout, time.Millisecond)
 	c.run("ALTER TABLE t ADD INDEX j (b)")
-	require.Equal(t, 2, n.nodes[0].parts()+helper.parts())
+	require.Equal(t, 2, n.nodes[0].parts()+joined.parts())
 	n.requireBuilt(c, "t")
 }
 
 // A node that joins while a job runs takes parts of it.
 func TestJoiningNodeTakesParts(t *testing.T) {
-	n := newCrew(t, 1)
+	n := newBuildNodes(t, 1)
 	c := n.client()
 	table(c, 1000)
 	result, leave := n.startStopped("ALTER TABLE t ADD INDEX i (b)")
@@ -290,7 +290,7 @@ func TestJoiningNodeTakesParts(t *testing.T) {
 // What a node that has died left on its disk of a part is removed when it starts, and not
 // only when it builds another: here there is none for it to take.
 func TestFilesOfALostPart(t *testing.T) {
-	n := newCrew(t, 2)
+	n := newBuildNodes(t, 2)
 	c := n.client()
 	table(c, 300)
 	c.run("SET GLOBAL tidb_max_dist_task_nodes = 2")
@@ -308,7 +308,7 @@ func TestFilesOfALostPart(t *testing.T) {
 // effect, and all go on after it.
 func TestControlOfSharedBuilds(t *testing.T) {
 	randtest.SkipShort(t)
-	n := newCrew(t, 3)
+	n := newBuildNodes(t, 3)
 	c := n.client()
 	table(c, 1000)
 	result, leave := n.startStopped(addUnique)
@@ -340,7 +340,7 @@ func TestControlOfSharedBuilds(t *testing.T) {
 // Parts are the job's, not its owner's: when that is gone the others go on with what they
 // hold, and the next owner with what is done.
 func TestOwnerOfSharedBuildIsLost(t *testing.T) {
-	n := newCrew(t, 3)
+	n := newBuildNodes(t, 3)
 	c := n.client()
 	table(c, 1000)
 	result, leave := n.startStopped(addUnique)
@@ -367,21 +367,21 @@ func TestOwnerOfSharedBuildIsLost(t *testing.T) {
 
 // Nothing is undone of a job, by its next owner either, while a node may still import.
 func TestUndoWaitsForParts(t *testing.T) {
-	n := newCrew(t, 2)
+	n := newBuildNodes(t, 2)
 	c := n.client()
 	table(c, 300)
-	helper := n.nodes[1]
+	other := n.nodes[1]
 	came, left := make(chan struct{}), make(chan struct{})
 	var once sync.Once
-	hook := func(ctx context.Context, _ dist.PartsTask) error { // does not obey
+	hook := func(ctx context.Context, _ dist.SubtasksTask) error { // does not obey
 		once.Do(func() {
 			close(came)
 			<-left
 		})
 		return context.Cause(ctx)
 	}
-	helper.part.Store(&hook)
-	_, goOn := n.nodes[0].stop() // or it may build everything before the helper looks
+	other.part.Store(&hook)
+	_, goOn := n.nodes[0].stop() // or it may build everything before the other node claims one
 	result := n.start(addUnique)
 	reach(t, came)
 	goOn()
@@ -406,7 +406,7 @@ func TestUndoWaitsForParts(t *testing.T) {
 
 // Rows with equal values in parts of different nodes are duplicates like any others.
 func TestDuplicatesInPartsOfTwoNodes(t *testing.T) {
-	n := newCrew(t, 2)
+	n := newBuildNodes(t, 2)
 	c := n.client()
 	table(c, 1000)
 	c.run("UPDATE t SET b = -1 WHERE a IN (3, 100)") // in the first and the second part, which different nodes claim
@@ -428,7 +428,7 @@ func TestDuplicatesInPartsOfTwoNodes(t *testing.T) {
 
 // A value that an index cannot take names its row, whichever node meets it.
 func TestValuesInPartsOfTwoNodes(t *testing.T) {
-	n := newCrew(t, 2)
+	n := newBuildNodes(t, 2)
 	c := n.client()
 	table(c, 1000)
 	for _, a := range []int{3, 100} { // in the first and the second part, which different nodes claim
@@ -446,12 +446,12 @@ func TestValuesInPartsOfTwoNodes(t *testing.T) {
 // An error of the data is the job's, whichever node meets it; any other is tried again, by
 // the first node to reach it.
 func TestPartsThatFail(t *testing.T) {
-	n := newCrew(t, 2)
+	n := newBuildNodes(t, 2)
 	c := n.client()
 	table(c, 300)
 	for _, node := range n.nodes {
 		var failures atomic.Int64
-		hook := func(context.Context, dist.PartsTask) error {
+		hook := func(context.Context, dist.SubtasksTask) error {
 			if failures.Add(1) <= 2 {
 				return errors.New("a passing error")
 			}
@@ -464,13 +464,13 @@ func TestPartsThatFail(t *testing.T) {
 	c.run("ALTER TABLE t DROP INDEX u")
 
 	_, stay := n.nodes[0].stop()
-	panics := func(context.Context, dist.PartsTask) error { panic("in a part") }
+	panics := func(context.Context, dist.SubtasksTask) error { panic("in a part") }
 	n.nodes[1].part.Store(&panics)
 	require.ErrorContains(t, wait(t, n.start(addUnique)), "panic in the build of a part: in a part")
 	stay()
 	n.leavesNothing(c, "t")
 
-	fails := func(context.Context, dist.PartsTask) error { return errors.New("for ever") }
+	fails := func(context.Context, dist.SubtasksTask) error { return errors.New("for ever") }
 	for _, node := range n.nodes {
 		node.part.Store(&fails)
 	}
@@ -484,14 +484,14 @@ func TestPartsThatFail(t *testing.T) {
 // job's: it would be undone for it after a while.
 func TestPartsWaitForRoom(t *testing.T) {
 	randtest.SkipShort(t)
-	n := newCrew(t, 2)
+	n := newBuildNodes(t, 2)
 	c := n.client()
 	table(c, 300)
 	c.run("SET GLOBAL tidb_ddl_error_count_limit = 0")
 	defer c.run("SET GLOBAL tidb_ddl_error_count_limit = DEFAULT")
 	var full atomic.Int64
 	for _, node := range n.nodes {
-		hook := func(context.Context, dist.PartsTask) error {
+		hook := func(context.Context, dist.SubtasksTask) error {
 			if full.Add(1) <= 4 {
 				return fmt.Errorf("ingest: write run: %w", &os.PathError{Op: "write", Path: "run", Err: syscall.ENOSPC})
 			}
@@ -507,14 +507,14 @@ func TestPartsWaitForRoom(t *testing.T) {
 
 // A node that finds S collected has the job take another one, as the job's owner does.
 func TestSharedBuildTakesANewSnapshot(t *testing.T) {
-	n := newCrew(t, 2)
+	n := newBuildNodes(t, 2)
 	c := n.client()
 	table(c, 300)
 	c.run("SET GLOBAL tidb_ddl_error_count_limit = 0")
 	defer c.run("SET GLOBAL tidb_ddl_error_count_limit = DEFAULT")
 	var first atomic.Uint64
 	for _, node := range n.nodes {
-		hook := func(_ context.Context, p dist.PartsTask) error {
+		hook := func(_ context.Context, p dist.SubtasksTask) error {
 			if first.CompareAndSwap(0, p.Task.TS) {
 				return fmt.Errorf("scan: %w", kv.ErrSnapshotTooOld)
 			}
@@ -532,7 +532,7 @@ func TestSharedBuildTakesANewSnapshot(t *testing.T) {
 // Which nodes build, and how many, is what TiDB's variables say when the statement comes.
 func TestVariablesChooseTheNodesOfABuild(t *testing.T) {
 	randtest.SkipShort(t)
-	n := newCrew(t, 3)
+	n := newBuildNodes(t, 3)
 	c := n.client()
 	table(c, 1000)
 	held := "SELECT COUNT(DISTINCT holder) FROM mysql.fastddl_build_parts WHERE state = 'held'"
@@ -594,7 +594,7 @@ func TestVariablesChooseTheNodesOfABuild(t *testing.T) {
 // Partitions, several indexes and a mixed statement are divided like a plain table.
 func TestSharedBuildOfPartitions(t *testing.T) {
 	randtest.SkipShort(t)
-	n := newCrew(t, 3)
+	n := newBuildNodes(t, 3)
 	c := n.client()
 	c.run("CREATE TABLE p (a INT PRIMARY KEY, b INT, c VARCHAR(20)) PARTITION BY HASH (a) PARTITIONS 5")
 	c.run("INSERT INTO p SELECT v, v * 7, CONCAT('c', v) FROM (WITH RECURSIVE s(v) AS (SELECT 1 UNION ALL SELECT v + 1 FROM s WHERE v < 900) SELECT v FROM s) x")
@@ -610,7 +610,7 @@ func TestSharedBuildOfPartitions(t *testing.T) {
 
 // Statements change the rows while several nodes build.
 func TestSharedBuildUnderWriters(t *testing.T) {
-	n := newCrew(t, 3)
+	n := newBuildNodes(t, 3)
 	c := n.client()
 	table(c, 1000)
 	result, leave := n.startStopped(addUnique)
@@ -624,19 +624,19 @@ func TestSharedBuildUnderWriters(t *testing.T) {
 // A unique index is compared by all nodes, each of which has a part at the same time; what
 // differs is repaired by the job's owner.
 func TestNodesCompareTogether(t *testing.T) {
-	n := newCrew(t, 3)
+	n := newBuildNodes(t, 3)
 	c, w := n.client(), n.client()
 	table(c, 1000)
 	n.before("backfill", "", func() { // leaves a tombstone over the entry of the row that has the value
 		w.run("INSERT INTO t VALUES (5000, 7, '')")
 		w.run("DELETE FROM t WHERE a = 5000")
 	})
-	result, leave := n.startStoppedBy((*crewNode).stopComparing, addUnique)
+	result, leave := n.startStoppedBy((*buildNode).stopComparing, addUnique)
 	require.Equal(t, "3 drained", c.one(`SELECT COUNT(DISTINCT holder), MAX(JSON_UNQUOTE(JSON_EXTRACT(CAST(CONVERT(record USING utf8mb4) AS JSON), '$.step')))
 		FROM mysql.fastddl_build_parts JOIN mysql.fastddl_ddl_record USING (job_id) WHERE state = 'held'`))
 	leave()
 	require.NoError(t, wait(t, result))
-	total := n.everybodys((*crewNode).compared)
+	total := n.totalOf((*buildNode).compared)
 	require.Equal(t, 24, total, "twice, because of the repair")
 	require.Equal(t, "2 1", c.lastJob("comparisons, repaired_keys"))
 	n.requireBuilt(c, "t")
@@ -646,8 +646,8 @@ func TestNodesCompareTogether(t *testing.T) {
 // A comparison loses a node, is paused and resumed, and loses its owner: it is done in the
 // end, and what late nodes have summed up is in no sum.
 func TestSharedComparisonIsInterrupted(t *testing.T) {
-	for name, interrupt := range map[string]func(t *testing.T, n *crewNodes, c *client) (after func()){
-		"helper lost": func(t *testing.T, n *crewNodes, c *client) func() {
+	for name, interrupt := range map[string]func(t *testing.T, n *buildNodes, c *client) (after func()){
+		"executor lost": func(t *testing.T, n *buildNodes, c *client) func() {
 			lost := n.nodes[2]
 			letIn := lost.shutOut()
 			life := lost.forget()
@@ -656,7 +656,7 @@ func TestSharedComparisonIsInterrupted(t *testing.T) {
 				letIn()
 			}
 		},
-		"paused": func(t *testing.T, n *crewNodes, c *client) func() {
+		"paused": func(t *testing.T, n *buildNodes, c *client) func() {
 			c.run("ADMIN PAUSE DDL JOBS %d", n.jobID(c))
 			require.Eventually(t, func() bool {
 				return c.one("SELECT COUNT(*) FROM mysql.fastddl_build_parts WHERE state = 'held'") == "0"
@@ -664,17 +664,17 @@ func TestSharedComparisonIsInterrupted(t *testing.T) {
 			c.run("ADMIN RESUME DDL JOBS %d", n.jobID(c))
 			return func() {}
 		},
-		"helper fails": func(t *testing.T, n *crewNodes, c *client) func() {
+		"executor fails": func(t *testing.T, n *buildNodes, c *client) func() {
 			passing := errors.New("a passing error")
 			n.nodes[1].fails.Store(&passing)
 			return func() { require.Nil(t, n.nodes[1].fails.Load(), "it has failed") }
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			n := newCrew(t, 3)
+			n := newBuildNodes(t, 3)
 			c := n.client()
 			table(c, 1000)
-			result, leave := n.startStoppedBy((*crewNode).stopComparing, addUnique)
+			result, leave := n.startStoppedBy((*buildNode).stopComparing, addUnique)
 			after := interrupt(t, n, c)
 			leave()
 			require.NoError(t, wait(t, result))
@@ -688,10 +688,10 @@ func TestSharedComparisonIsInterrupted(t *testing.T) {
 // A node that takes a job over compares anew, at a timestamp of its own.
 func TestOwnerOfSharedComparisonIsLost(t *testing.T) {
 	randtest.SkipShort(t)
-	n := newCrew(t, 3)
+	n := newBuildNodes(t, 3)
 	c := n.client()
 	table(c, 1000)
-	result, leave := n.startStoppedBy((*crewNode).stopComparing, addUnique)
+	result, leave := n.startStoppedBy((*buildNode).stopComparing, addUnique)
 	var first uint64
 	var parts int
 	_, err := fmt.Sscan(c.one("SELECT MAX(snapshot_ts), COUNT(*) FROM mysql.fastddl_build_parts"), &first, &parts)

@@ -89,7 +89,7 @@ func (c *Changes) Put(key, value []byte) {
 // Delete deletes a key.
 func (c *Changes) Delete(key []byte) { c.Put(key, nil) }
 
-// Commit writes changes at one timestamp, whatever was written meanwhile.
+// Commit writes changes at one timestamp, over what was written meanwhile.
 func (f *Fixture) Commit(c Changes) {
 	f.T.Helper()
 	last := make(map[string][]byte, len(c))
@@ -195,7 +195,7 @@ func RequireEntries(t testing.TB, want, got map[string]string, msg string) {
 	}
 }
 
-// requireNoTempFiles: whatever happened, nothing is left behind.
+// RequireNoTempFiles checks that the folder of temporary files is empty, after builds that failed too.
 func (f *Fixture) RequireNoTempFiles() {
 	var left []string
 	err := filepath.WalkDir(f.Temp, func(path string, _ os.DirEntry, err error) error {

@@ -17,14 +17,14 @@ import (
 	"fastddl/kv"
 )
 
-// A comparison of indexes that were equal to the rows once. An index that holds at one time
-// what the rows give holds it at a later one, too, if what has come and gone in between is the
-// same on both sides. A key without a version since has the value that it had, so only keys
+// A comparison of indexes that were equal to the rows once. An index that has the rows' entries
+// at one time has them at a later one, too, if the entries that were added and removed in between
+// are the same on both sides. A key without a version since has the value that it had, so only keys
 // with one are read, at both times. Like Run it compares sums of hashes, so the order in
 // which keys are met does not matter, and nothing is kept.
 
 const (
-	// changeBatch is how many changed keys are read between two looks at whether to go on.
+	// changeBatch is how many changed keys are read between two checks of the limit, ctx and the pace.
 	changeBatch = 64
 	// minChanges are read in any case, and one for each rowsPerChange of the table. The time of
 	// a key is that of 6 rows in memory; on a disk at most that of a block.
@@ -32,15 +32,15 @@ const (
 )
 
 var (
-	// errUnsure says that everything has to be compared to know.
+	// errUnsure says that the changes do not decide it: everything has to be compared.
 	errUnsure = errors.New("cannot tell from the changes")
 	// ErrManyChanges says that more keys have changed than may be read.
 	ErrManyChanges = errors.New("backfill: more keys have changed than may be read")
 )
 
 // ChangesAgree says whether the rows of a table and the entries of its indexes have changed alike
-// after since and up to task.TS: an index that held at since what the rows gave holds it at task.TS,
-// too, if they have. No is also the answer where a row's entries cannot be made. n is how many keys were
+// after since and up to task.TS: an index that had the rows' entries at since has them at task.TS,
+// too, if they have. It returns false also where a row's entries cannot be encoded. n is how many keys were
 // read. It fails with ErrManyChanges if these are more than limit, which is 0 for none, and with
 // kv.ErrSnapshotTooOld if versions after since may have been collected. opts.Store has to be a
 // kv.ChangeFinder.
@@ -123,25 +123,25 @@ func (c *comparison) changesAgree(ctx context.Context, finder kv.ChangeFinder, b
 // ofRecords is the index of a range of the table's records.
 const ofRecords = -1
 
-// cutAll cuts records and indexes into ranges. They cover all keys, those that are gone included.
-func (c *comparison) cutAll() (parts []keyrange.Indexed, err error) {
+// cutAll cuts records and indexes into ranges. They cover all keys, deleted ones included.
+func (c *comparison) cutAll() (ranges []keyrange.Indexed, err error) {
 	whole := c.IndexRanges()
 	for _, r := range c.RecordRanges() {
 		whole = append(whole, keyrange.Indexed{KeyRange: r, Index: ofRecords})
 	}
 	for _, w := range whole {
-		some, err := keyrange.CutWhole(c.snap, w.KeyRange, c.partsOfEach())
+		cut, err := keyrange.CutWhole(c.snap, w.KeyRange, c.rangesOfEach())
 		if err != nil {
 			return nil, err
 		}
-		for _, part := range some {
-			parts = append(parts, keyrange.Indexed{KeyRange: part, Index: w.Index})
+		for _, r := range cut {
+			ranges = append(ranges, keyrange.Indexed{KeyRange: r, Index: w.Index})
 		}
 	}
-	return parts, nil
+	return ranges, nil
 }
 
-// netChanges are those of rows and indexes since they were verified.
+// netChanges are the changes of rows and indexes since they were verified.
 type netChanges struct {
 	c      *comparison
 	finder kv.ChangeFinder
@@ -149,15 +149,15 @@ type netChanges struct {
 
 	mu    sync.Mutex
 	n     int64    // keys that were read
-	limit int64    // of them; 0 for none
-	net   []bucket // by index: what rows give now and did not, less what they gave; less the same of the index
+	limit int64    // of n; 0 for none
+	net   []bucket // by index: entries that the rows have gained, less those that they have lost; less the same of the index
 }
 
 // read reads the changes of a range.
 func (a *netChanges) read(ctx context.Context, r keyrange.Indexed) error {
 	pacer, end := a.c.StartVerifying()
 	defer end()
-	p := partChanges{netChanges: a, part: r, net: make([]bucket, len(a.net))}
+	p := rangeChanges{netChanges: a, of: r, net: make([]bucket, len(a.net))}
 	err := a.finder.Changes(ctx, r.KeyRange, a.before.TS(), a.c.Task.TS, func(key []byte) error {
 		if p.n++; p.n%changeBatch == 0 {
 			if err := errors.Join(a.addKeys(changeBatch), ctx.Err(), pacer.Pace(ctx)); err != nil {
@@ -177,7 +177,7 @@ func (a *netChanges) read(ctx context.Context, r keyrange.Indexed) error {
 	return nil
 }
 
-// addKeys counts keys that were read, and fails if there are more than it is worth to read.
+// addKeys counts keys that were read, and fails with ErrManyChanges if they are more than the limit.
 func (a *netChanges) addKeys(n int64) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -187,29 +187,29 @@ func (a *netChanges) addKeys(n int64) error {
 	return nil
 }
 
-// partChanges are the changes of a range.
-type partChanges struct {
+// rangeChanges are the changes of a range.
+type rangeChanges struct {
 	*netChanges
-	part    keyrange.Indexed
+	of      keyrange.Indexed
 	n       int64
 	net     []bucket
 	encoder *encode.RowEncoder // nil before there is a row
 }
 
 // add adds what key has in a snapshot: sign is 1 for what is new and -1 for what was before.
-func (p *partChanges) add(ctx context.Context, snap kv.Snapshot, key []byte, sign int64) error {
+func (p *rangeChanges) add(ctx context.Context, snap kv.Snapshot, key []byte, sign int64) error {
 	value, err := snap.Get(ctx, key)
 	switch {
 	case errors.Is(err, kv.ErrNotExist):
 		return nil
 	case err != nil:
 		return err
-	case p.part.Index != ofRecords:
-		p.net[p.part.Index].add(-sign, hashEntry(xxhash.Sum64(key), value))
+	case p.of.Index != ofRecords:
+		p.net[p.of.Index].add(-sign, hashEntry(xxhash.Sum64(key), value))
 		return nil
 	}
 	entries, err := p.encode(key, value)
-	if err != nil { // the rows' error, if it is one, comes with its row when all are compared
+	if err != nil { // an error of the row is returned with it when all rows are compared
 		return fmt.Errorf("%w: %w", errUnsure, err)
 	}
 	for k, idx := range p.c.Task.Indexes {
@@ -222,7 +222,7 @@ func (p *partChanges) add(ctx context.Context, snap kv.Snapshot, key []byte, sig
 	return nil
 }
 
-func (p *partChanges) encode(key, value []byte) (_ []encode.Entry, err error) {
+func (p *rangeChanges) encode(key, value []byte) (_ []encode.Entry, err error) {
 	if p.encoder == nil {
 		if p.encoder, err = encode.NewRowEncoder(p.c.Task); err != nil {
 			return nil, err

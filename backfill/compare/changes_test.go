@@ -52,7 +52,7 @@ func TestCompareSince(t *testing.T) {
 			f.OverwriteOne(encode.IndexRange(table.ID, idx.ID), []byte("wrong"))
 		case 3:
 			f.OverwriteOne(encode.IndexRange(table.ID, second.ID), nil)
-		case 4: // nobody maintains the second index
+		case 4: // no statement maintains the second index
 			f.Mutate(r, 1+r.IntN(50), idx)
 		}
 		all = f.compare(idx, second)
@@ -124,7 +124,7 @@ func TestCompareSinceManyChanges(t *testing.T) {
 }
 
 // TestCompareSinceUnseenChanges: a value that came and went leaves the index without an
-// entry, and garbage collection takes away what tells of it.
+// entry, and garbage collection removes its versions.
 func TestCompareSinceUnseenChanges(t *testing.T) {
 	table, kinds := backfilltest.PlainTable()
 	f := newFixture(t, table, kinds)

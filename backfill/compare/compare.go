@@ -18,9 +18,9 @@ import (
 // entries that the rows give.
 //
 // It reads everything once, and once more if there are differences, in parallel
-// and with the pauses that the governor asks for. What it holds in memory does not
+// at the pace that flow control allows. What it holds in memory does not
 // depend on the number of rows; if there are many differences, some of them are
-// returned. It obeys ctx within a second, keeps nothing, and may simply be called
+// returned. It obeys ctx within a second, writes nothing, and may simply be called
 // again. A row with a NULL in a primary key is a *encode.NullError.
 func Run(ctx context.Context, opts execution.Options, task encode.Task) (Result, error) {
 	return Since(ctx, opts, task, Verified{}, Built{})
@@ -93,7 +93,7 @@ func (c *comparison) run(ctx context.Context) (err error) {
 	})
 }
 
-// narrow looks at the buckets that differ key by key.
+// narrow compares the buckets that differ key by key.
 func (c *comparison) narrow(ctx context.Context) error {
 	suspects, more := c.sums.suspects()
 	if suspects == nil {

@@ -112,8 +112,7 @@ func (f *fixture) sharedComparison(n int, task encode.Task) (execution.Options, 
 	return opts, c
 }
 
-// A comparison in parts finds what one in one piece does, whatever the table is and however
-// it is cut.
+// TestSharedComparison: a comparison in subtasks finds what one in one piece does, for every table and every cut.
 func TestSharedComparison(t *testing.T) {
 	r := backfilltest.Rand(t)
 	for range backfilltest.Rounds(24) {
@@ -122,11 +121,11 @@ func TestSharedComparison(t *testing.T) {
 		task := f.task(idx, second)
 		want, err := compare.Run(f.Ctx, execution.Options{Store: f.Store}, task)
 		require.NoError(t, err)
-		opts, crew := f.sharedComparison(1+r.IntN(9), task)
+		opts, scheduler := f.sharedComparison(1+r.IntN(9), task)
 		got, err := compare.Run(f.Ctx, opts, task)
-		what = fmt.Sprintf("%s in %v parts", what, crew.parts)
+		what = fmt.Sprintf("%s in %v parts", what, scheduler.parts)
 		require.NoError(t, err, what)
-		require.Len(t, crew.parts, 1)
+		require.Len(t, scheduler.parts, 1)
 		require.Equal(t, want, got, what)
 	}
 }
@@ -138,23 +137,23 @@ func TestSharedComparisonMissesLostRows(t *testing.T) {
 	f.Load(5000)
 	idx := backfilltest.IndexOn(9, false, 1)
 	for _, part := range []int{0, 2} {
-		opts, crew := f.sharedComparison(3, f.task(idx))
-		crew.opts.BatchRows = 100
-		crew.change = func(i int, r *execution.SubtaskResult) {
+		opts, scheduler := f.sharedComparison(3, f.task(idx))
+		scheduler.opts.BatchRows = 100
+		scheduler.change = func(i int, r *execution.SubtaskResult) {
 			if i == part {
 				r.Rows--
 			}
 		}
 		_, err := compare.Run(f.Ctx, opts, f.task(idx))
 		require.ErrorAs(t, err, new(*execution.RowCountError))
-		crew.change = func(i int, r *execution.SubtaskResult) {
+		scheduler.change = func(i int, r *execution.SubtaskResult) {
 			if i == part {
 				r.Compared = nil
 			}
 		}
 		_, err = compare.Run(f.Ctx, opts, f.task(idx))
 		require.ErrorContains(t, err, "was not compared")
-		crew.change = func(i int, r *execution.SubtaskResult) {
+		scheduler.change = func(i int, r *execution.SubtaskResult) {
 			if i == part {
 				r.Compared.Sums = r.Compared.Sums[1:]
 			}

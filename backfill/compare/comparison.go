@@ -76,7 +76,7 @@ func (c *comparison) plan(ctx context.Context) (err error) {
 	if c.rows, err = c.PlanRows(ctx); err != nil {
 		return err
 	}
-	atLeast := c.partsOfEach()
+	atLeast := c.rangesOfEach()
 	if len(c.rows) < atLeast*len(c.Physicals) {
 		var finer []keyrange.Weighted
 		for _, t := range c.rows {
@@ -101,8 +101,8 @@ func (c *comparison) plan(ctx context.Context) (err error) {
 	return nil
 }
 
-// partsOfEach is into how many ranges each physical table and index is cut at least.
-func (c *comparison) partsOfEach() int {
+// rangesOfEach is into how many ranges each physical table and index is cut at least.
+func (c *comparison) rangesOfEach() int {
 	return 1 + execution.RangesPerWorker*c.Opts.MaxWorkers/len(c.Physicals)
 }
 
@@ -132,7 +132,7 @@ func (c *comparison) countScanned(ctx context.Context, r kv.KeyRange) error {
 	return err
 }
 
-// read hands out all rows' entries and all entries, and the first time counts
+// read passes all rows' entries and all entries to a sink, and the first time counts
 // the rows. Each time is a stage of its own in events. open returns the sink of one goroutine, for a time.
 func (c *comparison) read(ctx context.Context, first bool, open func() (sink entrySink, release func())) error {
 	counts := c.counts

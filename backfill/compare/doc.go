@@ -5,7 +5,7 @@
 //
 // [Since] reads less where the store can tell what has changed. In a kv.ChangeFinder it
 // first compares what has changed since a build has verified the indexes. In a
-// kv.UnchangedCounter it does not read rows again that nobody has written since they were
+// kv.UnchangedCounter it does not read rows again that were not written since they were
 // built. In a kv.Checksummer the store sums up its entries itself.
 //
 // Several nodes compare one table in subtasks: [RunSubtask] sums up one of them.
@@ -16,7 +16,7 @@
 // # Invariants
 //
 //   - Sums are compared first, in buckets of keys with equal hashes; only buckets that differ
-//     are looked at key by key. So memory does not depend on the number of rows.
+//     are compared key by key. So memory does not depend on the number of rows.
 //   - Every record at T is counted by its key, and as many rows must have been scanned:
 //     rows that a scan loses are missed, though the index lacks them too.
 //   - Where it cannot be sure from the changes, or the store cannot tell, everything is read.

@@ -62,23 +62,23 @@ type shadows struct {
 	more  bool
 }
 
-// shadowedPart are ranges of a unique index that are looked at together.
-type shadowedPart struct {
+// shadowedRanges are ranges of a unique index that are searched together.
+type shadowedRanges struct {
 	index  int // in the task
 	ranges []kv.KeyRange
 }
 
 func (s *shadows) run(ctx context.Context, seen Result) error {
-	parts, err := s.plan(ctx, func(k int) bool { return seen.Records != nil && seen.Records[k] == seen.Entries[k] })
-	if err != nil || len(parts) == 0 {
+	groups, err := s.plan(ctx, func(k int) bool { return seen.Records != nil && seen.Records[k] == seen.Entries[k] })
+	if err != nil || len(groups) == 0 {
 		return err
 	}
 	return s.Execute(ctx, ingest.ShareOptions{ReadOnly: true}, func(ctx context.Context) error {
-		if err := s.each(ctx, parts, s.count); err != nil {
+		if err := s.each(ctx, groups, s.count); err != nil {
 			return err
 		}
-		parts = slices.DeleteFunc(parts, func(p shadowedPart) bool { return s.all[p.index].Load() == seen.Entries[p.index] })
-		err := s.each(ctx, parts, s.find)
+		groups = slices.DeleteFunc(groups, func(p shadowedRanges) bool { return s.all[p.index].Load() == seen.Entries[p.index] })
+		err := s.each(ctx, groups, s.find)
 		slices.SortFunc(s.found, func(a, b Difference) int { return bytes.Compare(a.Key, b.Key) })
 		return err
 	})
@@ -86,7 +86,7 @@ func (s *shadows) run(ctx context.Context, seen Result) error {
 
 // plan cuts unique indexes where the store cuts them. What it does not cut lies in one region, maybe
 // with others. An index that is bare has no records that could hide anything.
-func (s *shadows) plan(ctx context.Context, bare func(k int) bool) (parts []shadowedPart, err error) {
+func (s *shadows) plan(ctx context.Context, bare func(k int) bool) (groups []shadowedRanges, err error) {
 	for k, idx := range s.Task.Indexes {
 		if !idx.Unique || bare(k) {
 			continue
@@ -107,30 +107,30 @@ func (s *shadows) plan(ctx context.Context, bare func(k int) bool) (parts []shad
 				return nil, err
 			}
 			for _, r := range cut {
-				parts = append(parts, shadowedPart{k, []kv.KeyRange{r}})
+				groups = append(groups, shadowedRanges{k, []kv.KeyRange{r}})
 			}
 		}
 		for together := range slices.Chunk(small, smallRanges) {
-			parts = append(parts, shadowedPart{k, together})
+			groups = append(groups, shadowedRanges{k, together})
 		}
 	}
-	return parts, nil
+	return groups, nil
 }
 
-// each calls fn for parts, as a stage of its own.
-func (s *shadows) each(ctx context.Context, parts []shadowedPart, fn func(ctx context.Context, p shadowedPart, columns kv.EntryColumns) error) error {
-	if len(parts) == 0 {
+// each calls fn for groups, as a stage of its own.
+func (s *shadows) each(ctx context.Context, groups []shadowedRanges, fn func(ctx context.Context, p shadowedRanges, columns kv.EntryColumns) error) error {
+	if len(groups) == 0 {
 		return nil
 	}
-	done := enterCompare(s.Execution, len(parts))
-	return parallel.Do(ctx, len(parts), s.StoreParallel, func(ctx context.Context, i int) error {
+	done := enterCompare(s.Execution, len(groups))
+	return parallel.Do(ctx, len(groups), s.StoreParallel, func(ctx context.Context, i int) error {
 		pacer, end := s.StartVerifying()
 		defer end()
 		defer done()
 		if err := pacer.Pace(ctx); err != nil {
 			return err
 		}
-		return fn(ctx, parts[i], entryColumns(s.Task.Table, s.Task.Indexes[parts[i].index]))
+		return fn(ctx, groups[i], entryColumns(s.Task.Table, s.Task.Indexes[groups[i].index]))
 	})
 }
 
@@ -143,13 +143,13 @@ func entryColumns(table *model.TableInfo, idx *model.IndexInfo) (c kv.EntryColum
 	return c
 }
 
-func (s *shadows) count(ctx context.Context, p shadowedPart, columns kv.EntryColumns) error {
+func (s *shadows) count(ctx context.Context, p shadowedRanges, columns kv.EntryColumns) error {
 	n, err := s.finder.CountAll(ctx, p.ranges, s.Task.TS, columns)
 	s.all[p.index].Add(n)
 	return err
 }
 
-func (s *shadows) find(ctx context.Context, p shadowedPart, columns kv.EntryColumns) error {
+func (s *shadows) find(ctx context.Context, p shadowedRanges, columns kv.EntryColumns) error {
 	return s.finder.Shadowed(ctx, p.ranges, s.Task.TS, columns, func(key []byte) error {
 		s.mu.Lock()
 		defer s.mu.Unlock()

@@ -115,7 +115,7 @@ func TestShadowed(t *testing.T) {
 	require.Len(t, store.counted, 6+1+6, "39 small ones, one in two regions of which one is cut, and that of all partitions")
 	require.Len(t, store.asked, 6+1, "not of the index that has what readers see")
 
-	// Where the comparison has met no records but those of the entries, nobody is asked.
+	// Where the comparison has met no records but those of the entries, the store is not asked.
 	store.counted = nil
 	found, _, err = compare.Shadowed(t.Context(), opts, task, compare.Result{Entries: seen, Records: []int64{0, partitions + 3, 1, partitions + 2}})
 	require.NoError(t, err)

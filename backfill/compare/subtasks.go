@@ -15,7 +15,7 @@ import (
 )
 
 // A comparison that several nodes share: each sums up some of the rows and some of the
-// entries, and the sums are added. The node that divided it looks at what differs. If the store sums its
+// entries, and the sums are added. The node that divided it compares the buckets that differ key by key. If the store sums its
 // entries up itself, no entry has to go anywhere as long as nothing differs.
 
 // sumUpDistributed has the scheduler divide the comparison, if it does. If it returns equal, nothing differs, and the
@@ -104,27 +104,27 @@ func (s *storeSums) addSubtask(r execution.SubtaskResult) error {
 	return nil
 }
 
-// cut cuts all that is to be read into at most n subtasks like the one given.
+// cut cuts all that is to be read into at most n subtasks, each with a copy of like.
 func (c *comparison) cut(n int, like execution.CompareSpec, entries []keyrange.Indexed) []execution.Subtask {
-	parts := execution.CutSubtasks(c.rows, n)
-	if len(parts) == 0 {
-		parts = []execution.Subtask{{}}
+	subtasks := execution.CutSubtasks(c.rows, n)
+	if len(subtasks) == 0 {
+		subtasks = []execution.Subtask{{}}
 	}
-	for i := range parts {
-		part := like
-		parts[i].Compare = &part
+	for i := range subtasks {
+		spec := like
+		subtasks[i].Compare = &spec
 	}
 	counts := keyrange.FewerRanges(c.counts, n*execution.MaxSubtaskRanges)
 	for i, r := range counts {
-		p := parts[i*len(parts)/len(counts)].Compare
-		p.Counts = append(p.Counts, keyrange.StoredIndexed{Start: r.Start, End: r.End})
+		spec := subtasks[i*len(subtasks)/len(counts)].Compare
+		spec.Counts = append(spec.Counts, keyrange.StoredIndexed{Start: r.Start, End: r.End})
 	}
 	entries = keyrange.FewerIndexed(entries, n*execution.MaxSubtaskRanges)
 	for i, r := range entries {
-		p := parts[i*len(parts)/len(entries)].Compare
-		p.Entries = append(p.Entries, keyrange.StoredIndexed{Index: r.Index, Start: r.Start, End: r.End})
+		spec := subtasks[i*len(subtasks)/len(entries)].Compare
+		spec.Entries = append(spec.Entries, keyrange.StoredIndexed{Index: r.Index, Start: r.Start, End: r.End})
 	}
-	return parts
+	return subtasks
 }
 
 // SubtaskSpec says which subtask is to be run.

@@ -13,12 +13,12 @@ const (
 	// minBuckets and maxBuckets bound the number of buckets, over all indexes. A
 	// bucket takes 16 bytes for each worker.
 	minBuckets, maxBuckets = 1 << 12, 1 << 18
-	// maxSubtaskBuckets is maxBuckets for a comparison that several nodes share: each of its
-	// parts has buckets of its own in a row of a table. maxSubtaskSums bounds those of all.
+	// maxSubtaskBuckets is maxBuckets for a comparison that several nodes share: each
+	// subtask has buckets of its own in a row of a table. maxSubtaskSums bounds those of all.
 	maxSubtaskBuckets, maxSubtaskSums = 1 << 16, 1 << 21
 	// bytesPerBucket is how much of a table there is for a bucket, within the bounds.
 	bytesPerBucket = 1 << 10
-	// maxSuspects is about how many entries are looked at one by one.
+	// maxSuspects is about how many entries are compared one by one.
 	maxSuspects = 100_000
 )
 

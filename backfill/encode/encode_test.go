@@ -69,7 +69,7 @@ func TestEncodingEqualsTheLibrary(t *testing.T) {
 }
 
 // TestInvalidTextGoesToTheLibrary: cutting text that is not valid UTF-8 is
-// left to the library, whatever it does with it.
+// left to the library.
 func TestInvalidTextGoesToTheLibrary(t *testing.T) {
 	kinds := []backfilltest.ColumnType{backfilltest.ColumnTypes[20]}
 	require.Equal(t, "varchar utf8mb4_bin", kinds[0].Name)

@@ -12,8 +12,8 @@ import (
 	"fastddl/backfill/backfilltest"
 )
 
-// FuzzIndexEntries: the entry of a row is that which TiDB makes of it, whatever is in the
-// row's text and whichever column types the seed gives.
+// FuzzIndexEntries: the entry of a row is that which TiDB makes of it, for any text in
+// the row and any column types of the seed.
 func FuzzIndexEntries(f *testing.F) {
 	f.Add(uint64(1), "text", int64(7))
 	f.Add(uint64(2), "ẞ\xff\x00", int64(-1))

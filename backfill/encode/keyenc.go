@@ -14,7 +14,7 @@ import (
 	"github.com/pingcap/tidb/pkg/util/collate"
 )
 
-// keyKind is the way in which a column gets into an index key.
+// keyKind is how a column is encoded in an index key.
 type keyKind uint8
 
 const (

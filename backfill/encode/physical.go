@@ -29,7 +29,7 @@ func PhysicalIDs(t *model.TableInfo) []int64 {
 }
 
 // IndexIDs returns the IDs under which the entries of an index for rows of the
-// given physical tables are stored. A global index has one, whatever the
+// given physical tables are stored. A global index has one for all
 // partitions.
 func IndexIDs(t *model.TableInfo, idx *model.IndexInfo, physicals []int64) []int64 {
 	if IsGlobal(t, idx) {

@@ -33,7 +33,7 @@ type RowError struct {
 
 // BadRow is a row that gives an index no entry.
 type BadRow struct {
-	// Index is the first of the build's indexes that wants the entry.
+	// Index is the first of the build's indexes that needs the entry.
 	Index *model.IndexInfo
 	// Column has the value, or the expression, that is at fault; nil if none is known.
 	Column *model.ColumnInfo
@@ -45,7 +45,7 @@ type BadRow struct {
 
 func (e *RowError) Error() string {
 	first := &e.Rows[0]
-	row := fmt.Sprintf("%x", first.Key) // as a log may have it: the values of a clustered key are not for everybody
+	row := fmt.Sprintf("%x", first.Key) // in hexadecimal: a log must not show the values of a clustered key
 	if _, handle, err := tablecodec.DecodeRecordKey(first.Key); err == nil && handle.IsInt() {
 		row = handle.String()
 	}

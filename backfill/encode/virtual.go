@@ -168,7 +168,7 @@ func (v *virtualColumns) evaluate(row *chunk.Chunk) (*model.ColumnInfo, error) {
 	return nil, nil
 }
 
-// indexOf is the index that wants a column: the first that has it, or the first of all if it is one that others are computed from.
+// indexOf returns the first index that has a column, or the first of all if none has it: then others are computed from it.
 func (v *virtualColumns) indexOf(column *model.ColumnInfo) *model.IndexInfo {
 	for _, idx := range v.p.indexes {
 		for _, ic := range idx.Columns {

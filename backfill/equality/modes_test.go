@@ -60,7 +60,7 @@ func TestSQLModes(t *testing.T) {
 					db.exec("drop table empty")
 					db.exec("create table empty like t")
 					if _, err := db.session.Execute(context.Background(), "alter table empty add "+tc.index); err != nil {
-						require.Equal(t, code(theirs), code(err), "refused whatever the rows are")
+						require.Equal(t, code(theirs), code(err), "refused for any rows")
 						return
 					}
 				}

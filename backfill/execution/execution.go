@@ -50,7 +50,7 @@ func (x *Execution) AddCosts(c *stage.Costs) {
 	x.costs.Add(c)
 }
 
-// StageCosts are those that were added.
+// StageCosts returns the sum of the costs that were added.
 func (x *Execution) StageCosts() stage.Costs {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -95,7 +95,7 @@ func (x *Execution) Reporting(ctx context.Context, fn func(context.Context) erro
 }
 
 // StartVerifying makes the calling goroutine one that verifies, until end: at low
-// priority, at the pace that the job has, with its time on the job's account.
+// priority and at the job's pace. Its time is added to the job's stage costs.
 func (x *Execution) StartVerifying() (pacer *flow.Pacer, end func()) {
 	flow.BackgroundThread()
 	clock := stage.Start(stage.Verify)
@@ -119,11 +119,11 @@ func (x *Execution) PlanRows(ctx context.Context) ([]keyrange.Weighted, error) {
 	defer snap.Close()
 	var tasks []keyrange.Weighted
 	for _, id := range x.Physicals {
-		some, err := keyrange.Plan(ctx, x.Opts.Store, snap, encode.RecordRange(id), x.Opts.TaskBytes, 1)
+		planned, err := keyrange.Plan(ctx, x.Opts.Store, snap, encode.RecordRange(id), x.Opts.TaskBytes, 1)
 		if err != nil {
 			return nil, fmt.Errorf("backfill: plan: %w", err)
 		}
-		tasks = append(tasks, some...)
+		tasks = append(tasks, planned...)
 	}
 	return tasks, nil
 }

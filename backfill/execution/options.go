@@ -21,7 +21,7 @@ type Options struct {
 	Bus *event.Bus
 	// Scheduler divides the work among several nodes; nil works alone.
 	Scheduler Scheduler
-	// Resources are shared with other jobs; nil is some of its own, for
+	// Resources are shared with other jobs; nil makes resources of its own, for
 	// MaxWorkers.
 	Resources *ingest.Resources
 	// Settings are the job's own, which a running build follows; nil has none.

@@ -12,7 +12,7 @@ import (
 // progressInterval is how often progress is reported.
 const progressInterval = 200 * time.Millisecond
 
-// Progress counts what is done and estimates what there is. The reported
+// Progress counts what is done and estimates the whole. The reported
 // fraction never goes back, however the estimate moves.
 type Progress struct {
 	job event.Job

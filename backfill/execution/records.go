@@ -15,19 +15,19 @@ const (
 	VerifyRangeBytes = 4 << 20
 	// CountRangeRows is the size of the ranges that rows are counted in.
 	CountRangeRows = 50_000
-	// VerifyBatch is how many entries are read between two looks at whether to go
-	// on.
+	// VerifyBatch is how many entries are read between two checks of ctx and the
+	// pace.
 	VerifyBatch = 1024
 	// RangesPerWorker evens out ranges of different cost.
 	RangesPerWorker = 4
-	// LongPlaces is at how many places side by side rows are read that may be long.
+	// LongPlaces is at how many places at one time rows are read that may be long.
 	LongPlaces = 4
 )
 
-// RowCountError says that a scan of a table did not hand out all its rows.
+// RowCountError says that a scan of a table did not return all its rows.
 type RowCountError struct {
 	Table string
-	// Scanned were handed out, Keys are there.
+	// Scanned is how many rows the scan returned, Keys how many records the table has.
 	Scanned, Keys int64
 }
 
@@ -35,7 +35,7 @@ func (e *RowCountError) Error() string {
 	return fmt.Sprintf("backfill: table %s has %d rows, but %d were scanned", e.Table, e.Keys, e.Scanned)
 }
 
-// RecordRanges are those of all physical tables.
+// RecordRanges returns the ranges of the records of all physical tables.
 func (x *Execution) RecordRanges() []kv.KeyRange {
 	ranges := make([]kv.KeyRange, len(x.Physicals))
 	for i, id := range x.Physicals {
@@ -47,29 +47,29 @@ func (x *Execution) RecordRanges() []kv.KeyRange {
 // PlanCounts cuts the table's records into at most n ranges for each physical table.
 // They cover everything and do not depend on the store's ranges.
 func (x *Execution) PlanCounts(snap kv.Snapshot, n int) ([]kv.KeyRange, error) {
-	var parts []kv.KeyRange
+	var ranges []kv.KeyRange
 	for _, r := range x.RecordRanges() {
-		some, err := keyrange.CutWhole(snap, r, n)
+		cut, err := keyrange.CutWhole(snap, r, n)
 		if err != nil {
 			return nil, err
 		}
-		parts = append(parts, some...)
+		ranges = append(ranges, cut...)
 	}
-	return parts, nil
+	return ranges, nil
 }
 
 // StoreCounts cuts the table's records where the store cuts them, for a store that counts
 // them itself. No key is read for it, and they cover everything all the same.
 func (x *Execution) StoreCounts(ctx context.Context) ([]kv.KeyRange, error) {
-	var parts []kv.KeyRange
+	var ranges []kv.KeyRange
 	for _, r := range x.RecordRanges() {
-		some, err := keyrange.OfStore(ctx, x.Opts.Store, r)
+		cut, err := keyrange.OfStore(ctx, x.Opts.Store, r)
 		if err != nil {
 			return nil, err
 		}
-		parts = append(parts, some...)
+		ranges = append(ranges, cut...)
 	}
-	return parts, nil
+	return ranges, nil
 }
 
 // CountKeys counts the records in r.

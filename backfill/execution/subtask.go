@@ -56,15 +56,15 @@ type CompareResult struct {
 }
 
 // WithSample returns subtasks with ranges that a node which builds them samples.
-func WithSample(parts []Subtask, ranges []kv.KeyRange) []Subtask {
+func WithSample(subtasks []Subtask, ranges []kv.KeyRange) []Subtask {
 	sample := make([]keyrange.StoredIndexed, len(ranges))
 	for i, r := range ranges {
 		sample[i] = keyrange.StoredIndexed{Start: r.Start, End: r.End}
 	}
-	for i := range parts {
-		parts[i].Sample = sample
+	for i := range subtasks {
+		subtasks[i].Sample = sample
 	}
-	return parts
+	return subtasks
 }
 
 // MaxSubtaskRanges is about how many ranges of each kind a subtask has at most: it is kept in

@@ -11,7 +11,7 @@ import (
 	"fastddl/kv"
 )
 
-// TestCutRanges: what is cut covers what it was cut of, whatever the keys.
+// TestCutRanges: the cut ranges cover the range they were cut from, for any keys.
 func TestCutRanges(t *testing.T) {
 	r := backfilltest.Rand(t)
 	for range backfilltest.Rounds(3000) {

@@ -92,8 +92,8 @@ func TestPlan(t *testing.T) {
 	})
 }
 
-// TestSplitCoversTheTask: whatever the keys, the parts of a task adjoin and
-// cover it.
+// TestSplitCoversTheTask: the parts of a task adjoin and cover it, for
+// any keys.
 func TestSplitCoversTheTask(t *testing.T) {
 	r := backfilltest.Rand(t)
 	for range backfilltest.Rounds(5000) {
@@ -123,7 +123,7 @@ func TestSplitCoversTheTask(t *testing.T) {
 	}
 }
 
-// TestSampledRanges: all of them are read at one time, whatever the number of tasks.
+// TestSampledRanges: all of them are read at one time, for any number of tasks.
 func TestSampledRanges(t *testing.T) {
 	const places = 32
 	for n := 1; n < 300; n++ {

@@ -102,8 +102,8 @@ func (c *build) of(w execution.Work) func(storedSubtask) bool {
 	return func(p storedSubtask) bool { return !w.Compare && p.snapshotTS == w.TS && p.round == w.Round }
 }
 
-// divide cuts the build into n subtasks, or wants those that it was cut into before. If there
-// are subtasks of something other it leaves them.
+// divide cuts the build into n subtasks, or wants those that it was cut into before. It
+// returns other, and leaves the subtasks, if they are of other work.
 func (c *build) divide(x *session.Txn, w execution.Work, n int) (other bool, err error) {
 	subtasks, err := readSubtasks(x, c.s.id)
 	switch {
@@ -120,7 +120,7 @@ func (c *build) divide(x *session.Txn, w execution.Work, n int) (other bool, err
 // await returns the subtasks when all are done, or the error of one that has failed.
 func (c *build) await(ctx context.Context, w execution.Work) ([]storedSubtask, error) {
 	n := c.s.node
-	var looked time.Time
+	var checked time.Time
 	subtasks, err := loadSubtasks(ctx, c.s.node.opts.Sessions, c.s.id)
 	if err != nil {
 		return nil, err
@@ -144,8 +144,8 @@ func (c *build) await(ctx context.Context, w execution.Work) ([]storedSubtask, e
 		case Failures(all) > n.opts.Globals.Int(config.ErrorCountLimit):
 			return nil, job.Permanent(fmt.Errorf("parts of the build have failed too often, the last with: %s", lastError(subtasks)))
 		}
-		if time.Since(looked) >= membersInterval {
-			looked = time.Now()
+		if time.Since(checked) >= membersInterval {
+			checked = time.Now()
 			if err := c.s.reopenLost(ctx, all, true); err != nil {
 				return nil, err
 			}

@@ -13,16 +13,16 @@ import (
 
 // Builder builds and compares subtasks.
 type Builder interface {
-	// BackfillParts makes the entries of parts of the rows, and does not verify them.
-	BackfillParts(ctx context.Context, t PartsTask) ([]execution.SubtaskResult, error)
-	// ComparePart sums up a subtask of a comparison.
-	ComparePart(ctx context.Context, t PartTask) (execution.SubtaskResult, error)
-	// Held is what the build of a job has and waits for; zero if there is none.
-	Held(jobID int64) ingest.Allocation
+	// BackfillSubtasks makes the entries of subtasks, and does not verify them.
+	BackfillSubtasks(ctx context.Context, t SubtasksTask) ([]execution.SubtaskResult, error)
+	// CompareSubtask sums up a subtask of a comparison.
+	CompareSubtask(ctx context.Context, t SubtaskTask) (execution.SubtaskResult, error)
+	// Allocation returns what the build of a job has of the resources and waits for; zero without a build.
+	Allocation(jobID int64) ingest.Allocation
 }
 
-// PartsTask is the build of subtasks by one node.
-type PartsTask struct {
+// SubtasksTask is the build of subtasks by one node.
+type SubtasksTask struct {
 	backfill.SubtasksSpec
 	TempDir  string
 	Settings *ingest.LiveSettings
@@ -30,8 +30,8 @@ type PartsTask struct {
 	Bus *event.Bus
 }
 
-// PartTask is the comparison of one subtask.
-type PartTask struct {
+// SubtaskTask is the comparison of one subtask.
+type SubtaskTask struct {
 	compare.SubtaskSpec
 	TempDir  string
 	Settings *ingest.LiveSettings

@@ -310,14 +310,14 @@ func (h *executor) backfill(ctx context.Context, held *holding) (results []execu
 		first := held.all()[0]
 		ctx := kv.WithPermit(session.Charged(ctx, held.record.ResourceGroup), h.lease.Permit)
 		if first.spec.Compares() {
-			result, err := h.n.opts.Builder.ComparePart(ctx, PartTask{
+			result, err := h.n.opts.Builder.CompareSubtask(ctx, SubtaskTask{
 				SubtaskSpec: compare.SubtaskSpec{Task: task, Subtask: first.spec},
 				TempDir:     h.n.opts.TempDir, Settings: &held.live, Bus: bus,
 			})
 			results = []execution.SubtaskResult{result}
 			return err
 		}
-		results, err = h.n.opts.Builder.BackfillParts(ctx, PartsTask{
+		results, err = h.n.opts.Builder.BackfillSubtasks(ctx, SubtasksTask{
 			SubtasksSpec: backfill.SubtasksSpec{
 				Task: task, First: backfill.HeldSubtask{Subtask: first.spec, Checkpoint: first.checkpoint},
 				Next: func(context.Context) (backfill.HeldSubtask, bool, error) {

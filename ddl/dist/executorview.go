@@ -84,7 +84,7 @@ func (h *executor) watch(ctx context.Context, cancel context.CancelCauseFunc, he
 				if report {
 					reported = time.Now()
 				}
-				if err := h.look(ctx, held, report); errors.Is(err, records.ErrLost) || errors.Is(err, errHalted) {
+				if err := h.check(ctx, held, report); errors.Is(err, records.ErrLost) || errors.Is(err, errHalted) {
 					cancel(err)
 				}
 				if !sleep.Unless(ctx, executorInterval, nudged) {
@@ -96,9 +96,9 @@ func (h *executor) watch(ctx context.Context, cancel context.CancelCauseFunc, he
 	return func() { <-done }
 }
 
-// look fails with records.ErrLost or errHalted if a subtask is not to be built by this node. The next look
-// makes up for other errors.
-func (h *executor) look(ctx context.Context, held *holding, report bool) error {
+// check fails with records.ErrLost or errHalted if a subtask is not to be built by this node. After other
+// errors the next check decides.
+func (h *executor) check(ctx context.Context, held *holding, report bool) error {
 	subtasks := held.all() // before the transaction: it would not see that a later one is claimed
 	return h.n.opts.Sessions.InTxn(ctx, func(x *session.Txn) error {
 		r, settings, err := records.Read(x, h.jobID)
@@ -136,7 +136,7 @@ func (h *executor) look(ctx context.Context, held *holding, report bool) error {
 func (h *executor) show(x *session.Txn, held *holding, p *heldSubtask, first bool) error {
 	rows, imported, percent := held.shown.of(first)
 	stage, speed := held.shown.now()
-	now := h.n.opts.Builder.Held(h.jobID)
+	now := h.n.opts.Builder.Allocation(h.jobID)
 	if !first {
 		speed, now.Workers = 0, 0
 	}

@@ -67,8 +67,8 @@ func (s *Scheduler) MayBeBuilt() bool { return s.out }
 // FencedOff notes subtasks whose holders are fenced off.
 func (s *Scheduler) FencedOff(gone []Subtask) { s.fenced = gone }
 
-// Crew returns what divides the job's build, nil if this node builds alone.
-func (s *Scheduler) Crew(r *job.Record) execution.Scheduler {
+// ForWork returns what divides the builds and comparisons of the job as the record has it, nil if this node builds alone.
+func (s *Scheduler) ForWork(r *job.Record) execution.Scheduler {
 	if !s.node.clustered() || !r.Nodes.Shared {
 		return nil
 	}

@@ -41,7 +41,7 @@ func (p *Subtask) HeldBy(member string, epoch int64) bool {
 	return p.State == Held && p.Holder == member && p.Epoch == epoch
 }
 
-// Claimed returns the subtask in the hands of a member.
+// Claimed returns the subtask as a member holds it.
 func (p *Subtask) Claimed(member string) Subtask {
 	after := *p
 	after.State, after.Holder, after.Epoch = Held, member, p.Epoch+1
@@ -147,7 +147,7 @@ func FencePause(fences int) (pause time.Duration, ok bool) {
 	return min(maxFencePause, minFencePause<<fences), true
 }
 
-// calmTakeovers is how often a job changes hands without a suspicion: all nodes of a cluster are
+// calmTakeovers is how often a job changes its owner without a suspicion: all nodes of a cluster are
 // restarted one after the other.
 const calmTakeovers = 4
 
@@ -174,26 +174,26 @@ func Failures(subtasks []Subtask) (n int64) {
 }
 
 const (
-	// partsPerNode lets a node that is faster, or joins later, do more than others.
-	partsPerNode = 4
-	// largeParts is how many subtasks of the least size make a table so large that nodes may
+	// subtasksPerNode lets a node that is faster, or joins later, do more than others.
+	subtasksPerNode = 4
+	// largeSubtasks is how many subtasks of the least size make a table so large that nodes may
 	// join while it is built: 16 GiB by default. What subtasks import overlaps, so that the
 	// stores have to merge it, which is of no use to a node that builds them all.
-	largeParts = 256
-	// maxParts bounds the rows of a job.
-	maxParts = 256
+	largeSubtasks = 256
+	// maxSubtasks bounds the rows of a job.
+	maxSubtasks = 256
 )
 
 // Count is how many subtasks a table of about so many bytes is cut into for so many nodes, if
-// none is to be much smaller than partBytes; 0 says that it is not worth dividing. members
+// none is to be much smaller than subtaskBytes; 0 says that it is not worth dividing. members
 // returns how many nodes there are now, and is asked only where that matters: those that join
 // are of use to large tables.
-func Count(bytes, partBytes float64, nodes int, members func() int) int {
-	subtasks := bytes / max(1, partBytes)
-	if nodes >= 2 && subtasks >= 2 && bytes < largeParts*partBytes {
+func Count(bytes, subtaskBytes float64, nodes int, members func() int) int {
+	subtasks := bytes / max(1, subtaskBytes)
+	if nodes >= 2 && subtasks >= 2 && bytes < largeSubtasks*subtaskBytes {
 		nodes = min(nodes, members())
 	}
-	n := min(subtasks, float64(partsPerNode*nodes), maxParts)
+	n := min(subtasks, float64(subtasksPerNode*nodes), maxSubtasks)
 	if nodes < 2 || n < 2 {
 		return 0
 	}

@@ -51,19 +51,19 @@ func TestChoose(t *testing.T) {
 func TestCount(t *testing.T) {
 	const subtask = 64 << 20
 	there := func(n int) func() int { return func() int { return n } }
-	nobody := func() int {
+	unasked := func() int {
 		require.FailNow(t, "asks where it does not matter")
 		return 0
 	}
-	require.Zero(t, Count(2*subtask-1, subtask, 3, nobody), "small tables are built alone")
-	require.Zero(t, Count(1e12, subtask, 1, nobody), "as are those that one node may build")
-	require.Zero(t, Count(4*subtask, subtask, 1, nobody))
+	require.Zero(t, Count(2*subtask-1, subtask, 3, unasked), "small tables are built alone")
+	require.Zero(t, Count(1e12, subtask, 1, unasked), "as are those that one node may build")
+	require.Zero(t, Count(4*subtask, subtask, 1, unasked))
 	require.Equal(t, 2, Count(2*subtask, subtask, 3, there(3)))
-	require.Equal(t, 12, Count(1e12, subtask, 3, nobody))
-	require.Equal(t, maxParts, Count(1e15, subtask, 1000, nobody))
-	require.Zero(t, Count(largeParts*subtask-1, subtask, 3, there(1)), "and those that are built before another node comes")
-	require.Equal(t, 8, Count(largeParts*subtask-1, subtask, 3, there(2)))
-	require.Equal(t, 12, Count(largeParts*subtask, subtask, 3, nobody))
+	require.Equal(t, 12, Count(1e12, subtask, 3, unasked))
+	require.Equal(t, maxSubtasks, Count(1e15, subtask, 1000, unasked))
+	require.Zero(t, Count(largeSubtasks*subtask-1, subtask, 3, there(1)), "and those that are built before another node comes")
+	require.Equal(t, 8, Count(largeSubtasks*subtask-1, subtask, 3, there(2)))
+	require.Equal(t, 12, Count(largeSubtasks*subtask, subtask, 3, unasked))
 }
 
 // history is a job whose subtasks members claim, build, lose and give back in any order. It
@@ -81,9 +81,9 @@ type history struct {
 	next     int
 }
 
-// TestRandomHistories: whatever happens in whatever order, each subtask has one builder
-// whose imports are taken, a late one writes nothing, nobody builds after a halt, and in
-// the end everything is built.
+// TestRandomHistories: for any events in any order, each subtask has one builder whose
+// imports are taken, a late one writes nothing, no member builds after a halt, and in the
+// end everything is built.
 func TestRandomHistories(t *testing.T) {
 	seed := randtest.Seed(t)
 	together := 0

@@ -16,7 +16,7 @@ import (
 	"fastddl/ddl/session"
 )
 
-// The subtasks of index builds that several nodes share. What decides is the first line of
+// CreateSubtasks makes the table of the subtasks of divided builds. What decides is the first line of
 // columns; the second is for people, and as of about a second ago; the third is what
 // package backfill keeps.
 const CreateSubtasks = `CREATE TABLE IF NOT EXISTS mysql.fastddl_build_parts (
@@ -27,12 +27,12 @@ const CreateSubtasks = `CREATE TABLE IF NOT EXISTS mysql.fastddl_build_parts (
 		spec LONGBLOB NOT NULL, checkpoint LONGBLOB, result LONGBLOB,
 		PRIMARY KEY (job_id, part) CLUSTERED)`
 
-// The result of a subtask may be large, and lies in its row: it is read when all are there, and
-// rows of subtasks that are done are not looked at again.
+// subtaskColumns are those of decodeSubtask. The result of a subtask may be large, and lies in its row: it
+// is read when all are there, and rows of subtasks that are done are not read again.
 const subtaskColumns = `part, snapshot_ts, round, state, wanted, holder, hold_epoch, failures, row_count, imported_rows, percent, error,
 	IF(state = 'failed', result, NULL)`
 
-// readSubtask is a readSubtask of a job as its row says, without what its holder needs to build it.
+// storedSubtask is a subtask of a job as its row says, without what its holder needs to build it.
 type storedSubtask struct {
 	Subtask
 	snapshotTS uint64
@@ -64,7 +64,7 @@ func decodeSubtask(row chunk.Row) storedSubtask {
 	return p
 }
 
-// readSubtasks returns those of a job, in order.
+// readSubtasks returns the subtasks of a job, in order.
 func readSubtasks(t *session.Txn, jobID int64) ([]storedSubtask, error) {
 	rows, err := t.Query(`SELECT `+subtaskColumns+` FROM mysql.fastddl_build_parts WHERE job_id = %? ORDER BY part`, jobID)
 	if err != nil {
@@ -73,7 +73,7 @@ func readSubtasks(t *session.Txn, jobID int64) ([]storedSubtask, error) {
 	return decodeSubtasks(rows), nil
 }
 
-// readSubtask returns one readSubtask of a job, nil if there is none.
+// readSubtask returns one subtask of a job, nil if there is none.
 func readSubtask(t *session.Txn, jobID, number int64) (*storedSubtask, error) {
 	rows, err := t.Query(`SELECT `+subtaskColumns+` FROM mysql.fastddl_build_parts WHERE job_id = %? AND part = %?`, jobID, number)
 	if err != nil || len(rows) == 0 {
@@ -83,7 +83,7 @@ func readSubtask(t *session.Txn, jobID, number int64) (*storedSubtask, error) {
 	return &p, nil
 }
 
-// loadSubtasks is subtasks outside a transaction.
+// loadSubtasks is readSubtasks outside a transaction.
 func loadSubtasks(ctx context.Context, s *session.Pool, jobID int64) ([]storedSubtask, error) {
 	rows, err := s.Query(ctx, `SELECT `+subtaskColumns+` FROM mysql.fastddl_build_parts WHERE job_id = %? ORDER BY part`, jobID)
 	if err != nil {
@@ -127,7 +127,7 @@ func decodeSubtasks(rows []chunk.Row) []storedSubtask {
 	return subtasks
 }
 
-// bare are the subtasks as package crew takes them.
+// bare returns the subtasks without the progress and errors of their rows.
 func bare(subtasks []storedSubtask) []Subtask {
 	out := make([]Subtask, len(subtasks))
 	for i := range subtasks {

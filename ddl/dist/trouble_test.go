@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A node that fails with whatever it takes is at fault itself: it fails at most once a
+// A node that fails with every subtask that it takes is at fault itself: it fails at most once a
 // minute in the end, not once for each subtask.
 func TestTroubleOfANode(t *testing.T) {
 	var trouble Trouble

@@ -42,7 +42,7 @@ type Verdict struct {
 }
 
 // ParseUsers reads a list of users, separated by commas. They may be quoted and have a host, as
-// in GRANT; whatever the host, the user of that name is meant.
+// in GRANT; the user of that name is meant, from any host.
 func ParseUsers(list string) []string {
 	var users []string
 	for user := range strings.SplitSeq(list, ",") {

@@ -57,7 +57,7 @@ func TestNoDropSteps(t *testing.T) {
 	require.Equal(t, plain.actions, w.actions)
 }
 
-// Whatever fails, is asked or dies, and whenever: what is dropped is gone if the
+// For all errors, requests and crashes, at any time: what is dropped is gone if the
 // indexes are public, and is untouched if they are not.
 func TestRandomDrops(t *testing.T) {
 	rng := randtest.Rand(t)

@@ -24,11 +24,11 @@
 //
 // The steps in brackets are those of unique indexes, mostly. At "snapshot" S is taken and
 // garbage collection held at it. DML treats write-reorg as it does write-only: that
-// everybody has reached it, or "drained", which changes nothing, proves that the
+// all servers have reached it, or "drained", which changes nothing, proves that the
 // transactions which were open before have ended. Every version makes all sessions plan
 // their statements again, so there are as few as can be. A job that has to take another S
-// goes back to "write-reorg". One whose comparison has found a difference, and whose entries nobody
-// has summed up at S yet, goes back to "snapshot" once.
+// goes back to "write-reorg". One whose comparison has found a difference, and whose entries were
+// not summed up at S yet, goes back to "snapshot" once.
 //
 // # Invariants
 //

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzRecords: a record that was stored, whatever it says, is shown and is taken to an
-// end by the machine.
+// FuzzRecords: any record that was stored is shown, and is taken to an end by the
+// machine.
 func FuzzRecords(f *testing.F) {
 	for _, r := range []*Record{
 		{ID: 1, Type: model.ActionAddIndex, State: model.JobStateQueueing, DB: "d", Table: "t"},

@@ -19,7 +19,7 @@ type Action string
 const (
 	// ActAwaitTurn waits until no earlier job has the table.
 	ActAwaitTurn Action = "await-turn"
-	// ActAwaitVersion waits until nobody uses a version before the record's.
+	// ActAwaitVersion waits until no server uses a version before the record's.
 	ActAwaitVersion Action = "await-version"
 	// ActRepublish publishes a version without a change and keeps the step: what was
 	// waited for before a restart is not known.
@@ -52,8 +52,8 @@ type Machine struct {
 	record *Record // never changed, only replaced
 	// turn: no earlier job has the table.
 	turn bool
-	// waited: nobody uses a version before the record's. resumed: it is not known whether
-	// somebody can still be waited for.
+	// waited: no server uses a version before the record's. resumed: it is not known whether
+	// one can still be waited for.
 	waited, resumed bool
 	// calm: transactions that began before S have ended, or were waited for long enough.
 	calm bool

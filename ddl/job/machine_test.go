@@ -195,7 +195,7 @@ func TestSnapshotOfWriteOnly(t *testing.T) {
 	}, w.actions)
 }
 
-// Whatever fails, is asked or dies, and whenever: the job ends, and it is public or
+// For all errors, requests and crashes, at any time: the job ends, and it is public or
 // has left nothing.
 func TestRandomHistories(t *testing.T) {
 	rng := randtest.Rand(t)

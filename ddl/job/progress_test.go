@@ -9,7 +9,7 @@ import (
 	"fastddl/internal/randtest"
 )
 
-// Whatever a backfill reports, rows and percent do not go back, and the
+// For all reports of a backfill: rows and percent do not go back, and the
 // remaining time grows only when it was wrong by far.
 func TestProgressIsMonotonic(t *testing.T) {
 	rng := randtest.Rand(t)

@@ -9,8 +9,8 @@ import (
 	"fastddl/ingest"
 )
 
-// Protocol is the version of what is written down of jobs and their parts, and of how their entries are
-// made: the format of their records, settings, parts and results. It grows with every change by which a node
+// Protocol is the version of what is written down of jobs and their subtasks, and of how their entries are
+// made: the format of their records, settings, subtasks and results. It grows with every change by which a node
 // that does not know it would go on with a job wrongly. A field of which that is not so may be added without:
 // a node that does not know the field ignores it, and drops it with its next write. Checkpoints have a format
 // of their own.
@@ -33,7 +33,7 @@ type Record struct {
 	// has lost the job.
 	Revision int64 `json:"revision"`
 	// Owner is the member of the cluster that runs the job, and Epoch counts the owners:
-	// each one that takes the job over adds one. Nobody else writes the record. Without
+	// each one that takes the job over adds one. No other node writes the record. Without
 	// a cluster they stay zero.
 	Owner string `json:"owner,omitempty"`
 	Epoch int64  `json:"epoch,omitempty"`
@@ -129,7 +129,7 @@ type Nodes struct {
 	Shared bool `json:"shared,omitempty"`
 	// Scope is the tidb_service_scope that they have.
 	Scope string `json:"scope,omitempty"`
-	// Max is how many there are at the most, 1 at the least.
+	// Max is how many there may be, at least 1.
 	Max int `json:"max,omitempty"`
 }
 
@@ -187,13 +187,13 @@ func (r *Record) VerifyBuild() {
 	r.Deferred, r.Differed, r.Given = false, true, nil
 }
 
-// OwnedLike says that the record is in the hands that it is in in another version of it:
-// the owner is the same, and nobody has had the job in between.
+// OwnedLike says that the record has the owner that it has in another version of it, and
+// that no other node has had the job in between.
 func (r *Record) OwnedLike(other *Record) bool {
 	return r.Owner == other.Owner && r.Epoch == other.Epoch
 }
 
-// TakenBy returns a copy of the record in the hands of another owner.
+// TakenBy returns a copy of the record with another owner.
 func (r *Record) TakenBy(owner string) *Record {
 	after := *r
 	after.Owner = owner

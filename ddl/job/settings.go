@@ -7,7 +7,7 @@ import "fastddl/config"
 type Settings struct {
 	// Priority is a value of tidb_ddl_reorg_priority; empty is the lowest.
 	Priority string `json:"priority,omitempty"`
-	// Threads is the number of workers at the most, 1 to 256.
+	// Threads is the largest number of workers, 1 to 256.
 	Threads int `json:"threads,omitempty"`
 	// BatchSize is the number of rows of a backfill transaction, 32 to 10240.
 	BatchSize int `json:"batch_size,omitempty"`

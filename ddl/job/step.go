@@ -106,7 +106,7 @@ func (s Step) Revertible() bool {
 	return true
 }
 
-// waits says that going on from the record's step needs the certainty that nobody
+// waits says that going on from the record's step needs the certainty that no server
 // uses a version before the one reached at it.
 func (r *Record) waits() bool {
 	if r.SchemaVersion == 0 {

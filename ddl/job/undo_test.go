@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A job that is undone goes through delete-only if anybody may put entries, and
-// ends when nobody writes any.
+// A job that is undone goes through delete-only if a server may put entries, and
+// ends when no server writes any.
 func TestUndoing(t *testing.T) {
 	short := []string{"change-schema undone", "await-version undone", "finish finished"}
 	long := append([]string{"change-schema undo-delete-only", "await-version undo-delete-only"}, short...)

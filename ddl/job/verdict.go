@@ -12,7 +12,7 @@ import (
 // RowsError is a verdict on the rows: the error of a job whose rows do not let its indexes be built. The job's record
 // gets the rows.
 type RowsError struct {
-	// Err is for whoever has executed the statement; like MySQL's errors it shows values.
+	// Err is for the session that has executed the statement; like MySQL's errors it shows values.
 	Err error
 	// Shown is Err without values, for others; nil if Err has none.
 	Shown error

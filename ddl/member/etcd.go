@@ -49,7 +49,7 @@ func Open(opts Options) (*Etcd, error) {
 				return
 			}
 			opts.Logger.Info("the watch over the other nodes begins again", zap.Error(err))
-			e.tell() // something may have been missed
+			e.signal() // something may have been missed
 		}
 	})
 	return e, nil
@@ -76,17 +76,17 @@ func (e *Etcd) watchOnce(ctx context.Context) (err error) {
 		}
 		for _, ev := range resp.Events {
 			if ev.Type == clientv3.EventTypeDelete || string(ev.Kv.Key) == e.noticeKey() {
-				e.tell()
+				e.signal()
 			}
 		}
 	}
 	return context.Cause(ctx)
 }
 
-func (e *Etcd) tell() {
+func (e *Etcd) signal() {
 	select {
 	case e.changed <- struct{}{}:
-	default: // it will be looked at anyway
+	default: // a notice is pending
 	}
 }
 

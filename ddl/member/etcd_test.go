@@ -215,7 +215,7 @@ func leave(t *testing.T, c *member.Etcd, m member.Member) {
 	require.NoError(t, c.Close())
 }
 
-// A member stays one while etcd answers, and others see it; after it has left nobody does.
+// A member stays one while etcd answers, and others see it; after it has left none does.
 func TestMembers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEtcd()

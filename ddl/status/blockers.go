@@ -25,9 +25,9 @@ import (
 
 const (
 	// blockerInterval is how often the transactions that a job waits for are looked
-	// at, the first time after firstBlockerLook.
-	blockerInterval  = 200 * time.Millisecond
-	firstBlockerLook = 50 * time.Millisecond
+	// at, the first time after firstBlockerDelay.
+	blockerInterval   = 200 * time.Millisecond
+	firstBlockerDelay = 50 * time.Millisecond
 	// maxShownBlockers is how many of them are named.
 	maxShownBlockers = 3
 )
@@ -181,7 +181,7 @@ func (w *Waits) watchBlockers(ctx context.Context, r *job.Record, shown *View) {
 	reported := false
 	remembered, ended, idle := make(map[string]string), make(map[uint64]bool), make(idleSpells)
 	defer shown.setBlockers("", nil)
-	next := time.NewTimer(firstBlockerLook)
+	next := time.NewTimer(firstBlockerDelay)
 	defer next.Stop()
 	found := w.watchElsewhere(ctx, r.TableID, start)
 	var others []blocker
@@ -194,7 +194,7 @@ func (w *Waits) watchBlockers(ctx context.Context, r *job.Record, shown *View) {
 		case others = <-found:
 			fresh, seen = true, time.Now()
 		case <-next.C:
-			if time.Since(seen) > staleLook {
+			if time.Since(seen) > staleAfter {
 				others = nil
 			}
 		}

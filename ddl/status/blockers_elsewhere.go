@@ -23,11 +23,11 @@ import (
 // cluster, and by KILL.
 
 const (
-	// elsewhereLook is how often the other servers are asked. A server that hangs holds up the
+	// elsewhereInterval is how often the other servers are asked. A server that hangs holds up the
 	// answer of all.
-	elsewhereLook = time.Second
-	// staleLook is how long what was seen there is shown, if no look follows.
-	staleLook = 5 * time.Second
+	elsewhereInterval = time.Second
+	// staleAfter is how long what was seen there is shown, if no answer follows.
+	staleAfter = 5 * time.Second
 
 	// transactionsElsewhere are those that use a table. TIME of a session that sleeps is since
 	// when, in seconds.
@@ -43,8 +43,8 @@ func (w *Waits) watchElsewhere(ctx context.Context, tableID int64, before time.T
 		return nil
 	}
 	found := make(chan []blocker)
-	look := func() error {
-		for sleep.For(ctx, elsewhereLook) {
+	poll := func() error {
+		for sleep.For(ctx, elsewhereInterval) {
 			others, err := w.blockersElsewhere(ctx, tableID, before)
 			if err != nil && ctx.Err() == nil {
 				w.Logger.Info("cannot look at the transactions of other servers", zap.Error(err))
@@ -58,7 +58,7 @@ func (w *Waits) watchElsewhere(ctx context.Context, tableID int64, before time.T
 		return nil
 	}
 	w.Spawn(func() {
-		_ = w.Contain("the look at the transactions of other servers", look) // it fails by a panic only, which is logged
+		_ = w.Contain("the look at the transactions of other servers", poll) // it fails by a panic only, which is logged
 	})
 	return found
 }

@@ -19,11 +19,11 @@ type killer struct {
 
 func (k *killer) Kill(id uint64, _, _, _ bool) { k.killed = append(k.killed, id) }
 
-// A blocker that is still there when it is looked at again is killed again, and told
-// of once. One of another server is not this one's to kill.
+// A blocker that is still there when it is looked at again is killed again, and
+// reported once. One of another server is not this one's to kill.
 func TestBlockerIsEndedOnce(t *testing.T) {
-	bus, told := new(event.Bus), []uint64(nil)
-	bus.Subscribe(func(e event.Event) { told = append(told, e.(event.IdleBlockerEnded).ConnID) })
+	bus, reported := new(event.Bus), []uint64(nil)
+	bus.Subscribe(func(e event.Event) { reported = append(reported, e.(event.IdleBlockerEnded).ConnID) })
 	w, sm, ended := &Waits{Bus: bus}, new(killer), make(map[uint64]bool)
 	judged := func(ids ...uint64) (out []Blocker) {
 		for _, id := range ids {
@@ -35,11 +35,11 @@ func TestBlockerIsEndedOnce(t *testing.T) {
 		w.endBlockers(sm, &job.Record{ID: 7}, judged(ids...), ended)
 	}
 	require.Equal(t, []uint64{1, 1, 2, 2}, sm.killed)
-	require.Equal(t, []uint64{1, 2}, told)
+	require.Equal(t, []uint64{1, 2}, reported)
 }
 
-// TestShownStatements: what is shown and logged of a statement has no literals, whatever is
-// cut off, and is short.
+// TestShownStatements: what is shown and logged of a statement has no literals, regardless of
+// where it is cut, and is short.
 func TestShownStatements(t *testing.T) {
 	require.Equal(t, "update `t` set `b` = ? where `a` = ?", withoutLiterals("UPDATE t SET b = 'secret' WHERE a = 7"))
 	require.Equal(t, "select `a` from `t`", withoutLiterals("SELECT a FROM t"))

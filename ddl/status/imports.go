@@ -95,11 +95,11 @@ func (w *Waits) importsInto(ctx context.Context, tableID int64, db, text string)
 const runningImports = `SELECT instance, db, info FROM information_schema.cluster_processlist
 	WHERE command = 'Query' AND UPPER(info) LIKE '%IMPORT%INTO%'`
 
-// importsLook bounds the look at the statements of other servers. TiDB asks a server that does not answer for
-// most of a minute, mutePatience: where one cannot be asked the look lasts until TiDB leaves that out.
+// importsTimeout bounds the query of the statements of other servers. TiDB asks a server that does not answer for
+// most of a minute, mutePatience: where one cannot be asked the query lasts until TiDB leaves that out.
 const (
-	importsLook  = 5 * time.Second
-	mutePatience = time.Minute
+	importsTimeout = 5 * time.Second
+	mutePatience   = time.Minute
 )
 
 // importsElsewhere says what a job waits for on other servers: a statement IMPORT INTO that brings rows into a table, or a server
@@ -120,13 +120,13 @@ func (w *Waits) importsElsewhere(ctx context.Context, tableID int64) (what strin
 			mute++
 		}
 	}
-	patience := importsLook
+	patience := importsTimeout
 	if mute > 0 {
 		patience = mutePatience
 	}
-	look, cancel := context.WithTimeout(ctx, patience)
+	asking, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	rows, silent, err := w.queryServers(look, runningImports)
+	rows, silent, err := w.queryServers(asking, runningImports)
 	var unanswered error
 	if len(silent) > mute {
 		unanswered = silent[0]
@@ -134,7 +134,7 @@ func (w *Waits) importsElsewhere(ctx context.Context, tableID int64) (what strin
 	switch {
 	case ctx.Err() != nil:
 		return "", context.Cause(ctx)
-	case err != nil && look.Err() != nil:
+	case err != nil && asking.Err() != nil:
 		unanswered = errors.New("a server does not answer")
 	case err != nil:
 		return "", fmt.Errorf("look for imports into the table on other servers: %w", err)

@@ -46,13 +46,13 @@ func (t *Reporter) loop(ctx context.Context) {
 	var last JobInfo
 	var reported bool
 	waits := waitWatch{emit: t.Emit}
-	defer func() { waits.look(time.Now(), JobInfo{}) }() // a wait ends with its job
+	defer func() { waits.observe(time.Now(), JobInfo{}) }() // a wait ends with its job
 	for sleep.For(ctx, reportInterval) {
 		// A report that fails, or panics, is made up for by the next.
 		_ = t.Contain("the report of a job", func() error {
 			now := time.Now()
 			info := t.Info(now)
-			waits.look(now, info)
+			waits.observe(now, info)
 			if info.Ended() || reflect.DeepEqual(info, last) {
 				return nil
 			}

@@ -21,8 +21,8 @@ type waitWatch struct {
 	since    time.Time
 }
 
-// look looks at the job.
-func (w *waitWatch) look(now time.Time, info JobInfo) {
+// observe takes the job as it is now.
+func (w *waitWatch) observe(now time.Time, info JobInfo) {
 	if !w.since.IsZero() && !info.WaitSince.Equal(w.since) {
 		w.emit(event.WaitEnded{Job: w.reported.Job, Schema: w.reported.Schema, Table: w.reported.Table, Reason: w.reported.Reason, Waited: now.Sub(w.since)})
 		w.since = time.Time{}

@@ -16,30 +16,30 @@ func TestLongWaitsAreToldOnceAndAtTheirEnd(t *testing.T) {
 	w := waitWatch{emit: func(e event.Event) { told = append(told, e.String()) }}
 	v := &View{}
 	start := time.Unix(1000, 0)
-	look := func(at time.Duration, reason string) {
+	observe := func(at time.Duration, reason string) {
 		now := start.Add(at)
-		w.look(now, JobInfo{ID: 7, DB: "s", Table: "t", WaitReason: reason, WaitSince: v.WaitSince(reason, now), Building: &Building{}})
+		w.observe(now, JobInfo{ID: 7, DB: "s", Table: "t", WaitReason: reason, WaitSince: v.WaitSince(reason, now), Building: &Building{}})
 	}
-	look(0, "")
-	look(time.Second, "metadata lock, held by 1 transaction: connection 5")
-	look(6*time.Second-1, "metadata lock, held by 1 transaction: connection 5")
+	observe(0, "")
+	observe(time.Second, "metadata lock, held by 1 transaction: connection 5")
+	observe(6*time.Second-1, "metadata lock, held by 1 transaction: connection 5")
 	require.Empty(t, told, "most waits are short")
-	look(6*time.Second, "metadata lock, held by 2 transactions: connections 5, 6")
-	look(9*time.Second, "metadata lock, held by 1 transaction: connection 6")
+	observe(6*time.Second, "metadata lock, held by 2 transactions: connections 5, 6")
+	observe(9*time.Second, "metadata lock, held by 1 transaction: connection 6")
 	require.Equal(t, []string{"job 7 on s.t has waited 5s for: metadata lock, held by 2 transactions: connections 5, 6"}, told)
-	look(12*time.Second, "")
-	look(13*time.Second, "")
+	observe(12*time.Second, "")
+	observe(13*time.Second, "")
 	require.Equal(t, "job 7 on s.t waits no more, after 11s, for: metadata lock, held by 2 transactions: connections 5, 6", told[1])
 	require.Len(t, told, 2)
 
-	look(20*time.Second, WaitPaused)
-	look(99*time.Second, WaitPaused)
+	observe(20*time.Second, WaitPaused)
+	observe(99*time.Second, WaitPaused)
 	require.Len(t, told, 2, "who pauses a job knows")
-	look(100*time.Second, "")
-	look(101*time.Second, "disk space")
-	look(107*time.Second, "disk space")
+	observe(100*time.Second, "")
+	observe(101*time.Second, "disk space")
+	observe(107*time.Second, "disk space")
 	require.Len(t, told, 3)
-	w.look(start.Add(108*time.Second), JobInfo{}) // the job ends
+	w.observe(start.Add(108*time.Second), JobInfo{}) // the job ends
 	require.Len(t, told, 4)
 	require.Contains(t, told[3], "waits no more, after 7s")
 }
@@ -49,7 +49,7 @@ func TestAWaitForSharedResourcesSaysSo(t *testing.T) {
 	w := waitWatch{emit: func(e event.Event) { told = append(told, e) }}
 	since := time.Unix(1000, 0)
 	info := JobInfo{WaitReason: "giving way", WaitSince: since, Building: &Building{Allocation: ingest.Allocation{Wait: "giving way"}}}
-	w.look(since.Add(longWait), info)
+	w.observe(since.Add(longWait), info)
 	require.True(t, told[0].(event.Waiting).ForResources)
 }
 

@@ -32,10 +32,6 @@ var bannedPhrases = []struct{ phrase, instead string }{
 	{`tak(e|es|ing) it badly`, "say panics or fails"},
 }
 
-// notYetMended are folders and documents whose words are being changed
-// elsewhere. The list is to become empty.
-var notYetMended = []string{"ddl", "backfill"}
-
 var bannedPhrase = func() *regexp.Regexp {
 	phrases := make([]string, len(bannedPhrases))
 	for i, b := range bannedPhrases {
@@ -85,18 +81,9 @@ func prose(document string) string {
 	return codeSpan.ReplaceAllString(codeBlock.ReplaceAllString(document, ""), "code")
 }
 
-func mended(file string) bool {
-	for _, part := range notYetMended {
-		if file == part || strings.HasPrefix(file, part+"/") {
-			return false
-		}
-	}
-	return true
-}
-
 func TestBannedPhrases(t *testing.T) {
 	for _, f := range allSources(t) {
-		if !mended(f.path) || f.path == "internal/lint/words_test.go" {
+		if f.path == "internal/lint/words_test.go" {
 			continue
 		}
 		for _, group := range f.ast.Comments {
@@ -116,9 +103,6 @@ func TestBannedPhrases(t *testing.T) {
 		for _, document := range documents {
 			name, err := filepath.Rel(root, document)
 			require.NoError(t, err)
-			if !mended(filepath.ToSlash(name)) {
-				continue
-			}
 			text, err := os.ReadFile(document)
 			require.NoError(t, err)
 			for _, phrase := range bannedIn(prose(string(text))) {

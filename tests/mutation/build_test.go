@@ -189,8 +189,8 @@ var verification = []mutation{
 	{
 		invariant: "verification", breaks: "rows of ranges that were not scanned are not counted",
 		file:   "backfill/counting.go",
-		old:    "c.parts, c.planned = left, true",
-		new:    "c.parts, c.planned = left[:0], true",
+		old:    "c.ranges, c.planned = left, true",
+		new:    "c.ranges, c.planned = left[:0], true",
 		caught: "backfill.TestEveryRowIsCounted",
 		shows:  `Not equal`,
 	},
