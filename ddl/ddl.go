@@ -35,7 +35,7 @@ var ErrClosed = dbterror.ClassServer.NewStd(errno.ErrServerShutdown)
 type DDL struct {
 	opts Options
 
-	// Ctx ends with Close.
+	// ctx ends with Close.
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	workers sync.WaitGroup
@@ -48,7 +48,7 @@ type DDL struct {
 	// wait for their turn look again.
 	nudge chan struct{}
 
-	// session.Pool run statements and transactions over system tables.
+	// sessions run statements and transactions over system tables.
 	sessions *session.Pool
 	// records are the jobs' own tables.
 	records *records.Tables

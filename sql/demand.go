@@ -7,6 +7,8 @@ const (
 	firstRows = 32
 	// chunkBytes is the most that a chunk of a result should hold.
 	chunkBytes = 4 << 20
+	// sampledRows is how many rows of a chunk are measured.
+	sampledRows = 8
 )
 
 // demand keeps the chunks of a result small where the rows are large. TiDB puts as many rows into a chunk as fit by their
@@ -26,12 +28,26 @@ func (d *demand) ask(req *chunk.Chunk) {
 	if d.next > 0 {
 		d.asked = min(d.most, d.next)
 	}
+	if d.asked < d.most {
+		req.Reset() // executors let a chunk grow that they find full, and forget what it is to get
+	}
 	req.SetRequiredRows(d.asked, d.most)
 }
 
 // got sets the next number of rows from the size of those in req.
 func (d *demand) got(req *chunk.Chunk) {
-	if n := req.NumRows(); n > 0 {
-		d.next = max(1, int(chunkBytes/(req.MemoryUsage()/int64(n)+1)))
+	n := req.NumRows()
+	if n == 0 {
+		return
 	}
+	step := (n + sampledRows - 1) / sampledRows
+	sampled, bytes := 0, 0
+	for i := 0; i < n; i += step {
+		row := req.GetRow(i)
+		sampled++
+		for c := range row.Len() {
+			bytes += len(row.GetRaw(c))
+		}
+	}
+	d.next = max(1, chunkBytes/(bytes/sampled+1))
 }

@@ -27,3 +27,22 @@ func TestDemandOfLargeRows(t *testing.T) {
 		require.GreaterOrEqual(t, req.RequiredRows(), (c.next+1)/2, "rows of %d bytes", c.size)
 	}
 }
+
+// TestDemandHoldsWhereChunksGrow: executors such as projections let a chunk grow that they find full, and then ask for as many
+// rows as it may have. Chunks that were grown once for long rows do not make later ones smaller.
+func TestDemandHoldsWhereChunksGrow(t *testing.T) {
+	var d demand
+	req := chunk.New([]*types.FieldType{types.NewFieldType(mysql.TypeBlob)}, 32, 1024)
+	for round := range 20 {
+		d.ask(req)
+		req.GrowAndReset(1024)
+		for range req.RequiredRows() {
+			req.AppendBytes(0, make([]byte, 100<<10))
+		}
+		d.got(req)
+		require.LessOrEqual(t, req.NumRows(), 40, "round %d", round)
+		if round > 0 {
+			require.GreaterOrEqual(t, req.NumRows(), 30, "round %d", round)
+		}
+	}
+}

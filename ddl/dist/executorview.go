@@ -8,6 +8,7 @@ import (
 
 	"fastddl/ddl/records"
 	"fastddl/ddl/session"
+	"fastddl/ddl/status"
 	"fastddl/event"
 	"fastddl/internal/sleep"
 )
@@ -18,8 +19,6 @@ const (
 	executorInterval = 400 * time.Millisecond
 	// reportInterval is how often it shows how far it is.
 	reportInterval = time.Second
-	// maxReason is the number of bytes of a reason that are shown.
-	maxReason = 1024
 )
 
 // progressView is what is shown of a subtask that is being built.
@@ -142,6 +141,6 @@ func (h *executor) show(x *session.Txn, held *holding, p *heldSubtask, first boo
 	}
 	return x.Exec(`UPDATE mysql.fastddl_build_parts SET stage = %?, wait_reason = %?, row_count = %?, imported_rows = %?, percent = %?,
 		rows_per_second = %?, workers = %?, updated = NOW(6) WHERE job_id = %? AND part = %?`,
-		session.OrNull(stage), session.OrNull(session.Shortened(now.Wait, maxReason)), rows, imported,
+		session.OrNull(stage), session.OrNull(session.Shortened(now.Wait, status.MaxWaitReason)), rows, imported,
 		session.ShortNumber(percent, 2), session.ShortNumber(speed, 1), now.Workers, h.jobID, p.Number)
 }

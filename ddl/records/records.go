@@ -90,7 +90,7 @@ func Update(t *session.Txn, r *job.Record) error {
 	return t.Exec(`UPDATE mysql.fastddl_ddl_record SET record = %? WHERE job_id = %?`, data, r.ID)
 }
 
-// Archive moves a record to our history.
+// Archive moves a record to our history. Its subtasks are the caller's to delete, in the same transaction.
 func Archive(t *session.Txn, r *job.Record) error {
 	if err := Replace(t, r); err != nil {
 		return err

@@ -62,7 +62,7 @@ func deleteEntries(t *session.Txn, r *job.Record, table *model.TableInfo) error 
 // more after a day, where the table's would be stored. The table counts its indexes, so none of its own
 // gets an ID of before; but EXCHANGE PARTITION swaps the IDs that entries are stored under and not the
 // counters (onExchangeTablePartition in pkg/ddl/partition.go), and nothing else checks them. And FLASHBACK CLUSTER
-// takes the counter back: those of a job that is still to be undone are condemnedIndexes as well.
+// takes the counter back: those of a job that is still to be undone are condemned as well.
 func condemnedIndexes(t *session.Txn, r *job.Record, table *model.TableInfo) (map[int64]bool, error) {
 	physical := append(PartitionIDs(table), table.ID)
 	slices.Sort(physical)

@@ -74,8 +74,8 @@ var (
 	reportTables  = []*reportTable{&jobsTable, &duplicatesTable, &errorRowsTable, &blockersTable}
 )
 
-// maxWaitReason is the number of bytes of a reason that are shown.
-const maxWaitReason = 1024
+// MaxWaitReason is the number of bytes of a reason that are shown.
+const MaxWaitReason = 1024
 
 func (r *reportTable) create() string {
 	return fmt.Sprintf("CREATE TABLE IF NOT EXISTS mysql.%s (%s, PRIMARY KEY (%s) CLUSTERED)", r.name, strings.Join(r.columns, ", "), r.key)
@@ -162,8 +162,8 @@ func ReportJob(t *session.Txn, j JobInfo) error {
 		threads, workers, memory, temp, speed = b.Threads, b.Workers, b.MemoryBytes, b.TempBytes, b.WriteSpeed
 	}
 	wait := j.WaitReason
-	if len(wait) > maxWaitReason {
-		wait = strings.ToValidUTF8(wait[:maxWaitReason], "")
+	if len(wait) > MaxWaitReason {
+		wait = strings.ToValidUTF8(wait[:MaxWaitReason], "")
 	}
 	loc := t.Session.GetSessionVars().Location()
 	values := []any{

@@ -3,7 +3,8 @@ package embedded
 import (
 	"bytes"
 	"context"
-	"errors"
+	"fmt"
+	"slices"
 	"sync"
 
 	"fastddl/kv/embedded/cop"
@@ -17,7 +18,7 @@ const (
 )
 
 // errStreamEnded is the error of a request whose answer the SQL layer does not want any more.
-var errStreamEnded = errors.New("embedded: the request's stream has ended")
+var errStreamEnded = fmt.Errorf("embedded: the request's stream has ended: %w", context.Canceled)
 
 // answers bounds the memory of the coprocessor's answers that the SQL layer has not taken yet. A request begins when there
 // is room for its page. While the SQL layer waits for a stream, one page of that stream needs no room: what is in flight may
@@ -38,11 +39,12 @@ type stream struct {
 	ordered bool // the SQL layer takes the pages in the order of their keys,
 	desc    bool // from the last
 
-	held   int64 // bytes of its pages that are being read, or were not taken yet
-	ready  int   // pages that were not taken yet
-	urgent int   // pages that are being read because the SQL layer waits
-	taking bool  // the SQL layer waits for a page
-	ended  bool  // the SQL layer takes no more pages
+	held   int64   // bytes of its pages that are being read, or were not taken yet
+	begun  []*page // that are being read
+	ready  int     // pages that were not taken yet
+	urgent int     // pages that are being read because the SQL layer waits
+	taking bool    // the SQL layer waits for a page
+	ended  bool    // the SQL layer takes no more pages
 }
 
 // page is one answer that is to be read.
@@ -65,6 +67,7 @@ func (s *stream) begin(ctx context.Context, at []byte) (*page, error) {
 	case <-ctx.Done():
 		a.mu.Lock()
 		waits := a.forget(p)
+		a.admit()
 		a.mu.Unlock()
 		if waits {
 			return nil, ctx.Err()
@@ -119,23 +122,27 @@ func (a *answers) admit() {
 			continue
 		}
 		a.waiting = append(a.waiting[:i], a.waiting[i+1:]...)
+		s.begun = append(s.begun, p)
 		close(p.begun)
 	}
 }
 
-// first says that the SQL layer waits for a stream of which no page is on the way, and of those that wait to begin this
-// would be taken first.
+// first reports whether the SQL layer waits for a stream of which no page is on the way, and would take this page first of
+// those that are read or wait to begin. Pages of an ordered stream that were read are not looked at: if the SQL layer did not
+// take them in the order of their keys, it would wait for ever.
 func (a *answers) first(p *page) bool {
 	s := p.stream
 	if !s.taking || s.urgent > 0 || !s.ordered && s.ready > 0 {
 		return false
 	}
-	for _, other := range a.waiting {
-		if s.ordered && other.stream == s && (bytes.Compare(other.at, p.at) < 0) != s.desc && !bytes.Equal(other.at, p.at) {
-			return false
-		}
+	if !s.ordered {
+		return true
 	}
-	return true
+	before := func(other *page) bool {
+		order := bytes.Compare(other.at, p.at)
+		return other.stream == s && order != 0 && (order < 0) != s.desc
+	}
+	return !slices.ContainsFunc(a.waiting, before) && !slices.ContainsFunc(s.begun, before)
 }
 
 // hold counts bytes of a stream. The caller holds mu.
@@ -152,6 +159,7 @@ func (p *page) end(size int64) {
 	if p.urgent {
 		s.urgent--
 	}
+	s.begun = slices.DeleteFunc(s.begun, func(other *page) bool { return other == p })
 	if s.ended {
 		return
 	}

@@ -86,6 +86,19 @@ func TestStreamsThatAreWaitedForGoOn(t *testing.T) {
 	}
 }
 
+// TestPagesBehindASlowOneWait: while the first page of an ordered stream is read, the SQL layer has no use for later ones.
+func TestPagesBehindASlowOneWait(t *testing.T) {
+	a := &answers{limit: 40, page: 30}
+	s := &stream{answers: a, ordered: true}
+	slow := s.queue([]byte("a"))
+	require.True(t, begun(slow), "there is room")
+	s.take()
+	later := s.queue([]byte("m"))
+	require.False(t, begun(later))
+	slow.end(40)
+	require.True(t, begun(later), "it may be the one that is waited for")
+}
+
 func TestWaitingForRoomEnds(t *testing.T) {
 	a := &answers{limit: 100, page: 30}
 	full := &stream{answers: a}
@@ -107,7 +120,9 @@ func TestWaitingForRoomEnds(t *testing.T) {
 		return len(a.waiting) == 1
 	}, time.Minute, time.Millisecond)
 	s.end()
-	require.ErrorIs(t, <-failed, errStreamEnded, "with its stream")
+	err = <-failed
+	require.ErrorIs(t, err, errStreamEnded, "with its stream")
+	require.ErrorIs(t, err, context.Canceled, "statements that are killed get the number of that")
 	require.EqualValues(t, 1000, a.inFlight)
 }
 

@@ -36,6 +36,7 @@ func (c copClient) Send(ctx context.Context, req *tidbkv.Request, vars any, opti
 	r := &reading{requests: &requests{stream: stream{answers: c.answers, ordered: req.KeepOrder, desc: req.Desc}}}
 	r.resumable = !enablePaging(req) && resumable(req)
 	req.StoreBatchSize = 0 // tasks in a batch save round trips that there are none of, and their answers would not be counted
+	rest := *req           // the sender may change its own
 	inner := context.WithValue(ctx, requestsKey{}, r.requests)
 	r.response = c.Client.Send(inner, req, vars, option)
 	if _, ok := r.response.(copr.CopInfo); !ok { // an error
@@ -43,7 +44,7 @@ func (c copClient) Send(ctx context.Context, req *tidbkv.Request, vars any, opti
 	}
 	r.forget = context.AfterFunc(ctx, r.requests.end)
 	r.resume = func(ranges []tidbkv.KeyRange) tidbkv.Response {
-		rest := *req
+		rest := rest
 		rest.KeyRanges = tidbkv.NewNonPartitionedKeyRanges(ranges)
 		return c.Client.Send(inner, &rest, vars, option)
 	}
@@ -54,6 +55,7 @@ func (c copClient) Send(ctx context.Context, req *tidbkv.Request, vars any, opti
 // rows, where it expects many.
 func enablePaging(req *tidbkv.Request) bool {
 	if req.Tp != tidbkv.ReqTypeDAG || !ascending(req.KeyRanges) {
+		req.Paging.Enable = false // the rest of a page is found by its key, and would be read twice or not at all
 		return false
 	}
 	if !req.Paging.Enable {

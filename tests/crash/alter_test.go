@@ -133,7 +133,7 @@ func (a *alterer) alter(ctx context.Context, db *sql.DB, conn *connection) error
 // refusal verifies that a 1062 has a reason.
 func (a *alterer) refusal(alt *alteration, query string, err error, begun time.Time) error {
 	own := slices.ContainsFunc(alt.adds, func(x *indexDef) bool {
-		return x.unique && strings.Contains(err.Error(), fmt.Sprintf("'%s.%s' (", a.t.name, x.name))
+		return x.unique && strings.Contains(err.Error(), fmt.Sprintf("'%s.%s'", a.t.name, x.name))
 	})
 	if !own {
 		return wrongf("%s: the error names no index of the statement: %w", query, err)

@@ -23,6 +23,7 @@ type topN struct {
 	view  *chunk.Chunk // the current batch with the computed order items beside it
 	store *chunk.Chunk // rows like those of view: the kept ones and those that they replaced
 	bytes uint64       // of the rows in store
+	kept  uint64       // of those that are not replaced
 	rows  []int        // heap of the kept rows' places in store, the last in the order on top
 	out   *chunk.Chunk
 
@@ -104,11 +105,12 @@ func (t *topN) offer(row chunk.Row) {
 	if t.compare(row, t.store.GetRow(t.rows[0])) >= 0 {
 		return
 	}
+	t.kept -= size(t.store.GetRow(t.rows[0]))
 	t.keep(row)
 	t.rows[0] = t.store.NumRows() - 1
 	heap.Fix((*topNHeap)(t), 0)
 	n := t.store.NumRows()
-	if n >= 2*t.limit+maxBatch || t.bytes >= maxBatchBytes && n >= 2*t.limit {
+	if n >= 2*t.limit+maxBatch || t.bytes >= maxBatchBytes && t.bytes >= 2*t.kept {
 		t.compact()
 	}
 }
@@ -116,18 +118,26 @@ func (t *topN) offer(row chunk.Row) {
 // keep appends a row to the store.
 func (t *topN) keep(row chunk.Row) {
 	t.store.AppendRow(row)
-	for i := range row.Len() {
-		t.bytes += uint64(len(row.GetRaw(i)))
-	}
+	n := size(row)
+	t.bytes += n
+	t.kept += n
 }
 
-// held implements holder.
-func (t *topN) held() uint64 { return t.bytes }
+// size returns the bytes of a row's values.
+func size(row chunk.Row) (n uint64) {
+	for i := range row.Len() {
+		n += uint64(len(row.GetRaw(i)))
+	}
+	return n
+}
+
+// held implements holder: a page that ended by rows which are replaced would make the SQL layer sort more.
+func (t *topN) held() uint64 { return t.kept }
 
 // compact drops the replaced rows from the store.
 func (t *topN) compact() {
 	all := t.store
-	t.store, t.bytes = all.CloneEmpty(len(t.rows)), 0
+	t.store, t.bytes, t.kept = all.CloneEmpty(len(t.rows)), 0, 0
 	for i, at := range t.rows {
 		t.keep(all.GetRow(at))
 		t.rows[i] = i
@@ -174,7 +184,7 @@ func (t *topN) flush(emit emitFunc) (more bool, err error) {
 	}
 	t.rows = t.rows[:0]
 	t.store.Reset()
-	t.bytes = 0
+	t.bytes, t.kept = 0, 0
 	return more, nil
 }
 
