@@ -101,7 +101,7 @@ func (d *DDL) Build(ctx context.Context, sctx sessionctx.Context, req Request) e
 			return ErrClosed
 		case <-patience:
 			if t.shown.Load().RollingBack() || elsewhere != nil && cancelled.Load() {
-				// Undoing it may have to wait for other transactions; who has killed it need not.
+				// Undoing it may have to wait for other transactions; the statement that was killed need not.
 				return exeerrors.ErrQueryInterrupted
 			}
 			if d.published(ctx, t, elsewhere != nil) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"fastddl/internal/backoff"
 	"fastddl/internal/sleep"
 	"fastddl/kv"
 )
@@ -41,7 +42,7 @@ func (t *task) lowSpace() string {
 func (t *task) awaitSpace(ctx context.Context) error {
 	defer t.view.SetWait("")
 	if t.tempFull > 0 {
-		pause := min(maxTempPause, minTempPause<<min(t.tempFull-1, 10))
+		pause := backoff.Exponential(t.tempFull, minTempPause, maxTempPause)
 		t.view.SetWait(fmt.Sprintf("disk space: the temp folder's disk is full, next attempt after %s", pause))
 		if !sleep.For(ctx, pause) {
 			return context.Cause(ctx)

@@ -3,6 +3,8 @@ package dist
 import (
 	"slices"
 	"time"
+
+	"fastddl/internal/backoff"
 )
 
 // State is what has become of a subtask.
@@ -144,20 +146,20 @@ func FencePause(fences int) (pause time.Duration, ok bool) {
 	if fences >= maxFences {
 		return 0, false
 	}
-	return min(maxFencePause, minFencePause<<fences), true
+	return backoff.Exponential(fences+1, minFencePause, maxFencePause), true
 }
 
 // calmTakeovers is how often a job changes its owner without a suspicion: all nodes of a cluster are
 // restarted one after the other.
 const calmTakeovers = 4
 
-// TakeoverPause is how long who has taken a job over for the n-th time, in the middle of its
-// import, waits before it fences off the owner before: owners may die of what they build, too.
+// TakeoverPause returns how long a node that takes a job over for the n-th time, in the middle of its
+// import, waits before it fences off the earlier owner: owners may die of what they build, too.
 func TakeoverPause(n int64) time.Duration {
 	if n <= calmTakeovers {
 		return 0
 	}
-	return min(maxFencePause, minFencePause<<min(n-calmTakeovers, maxFences))
+	return backoff.Exponential(n-calmTakeovers+1, minFencePause, maxFencePause)
 }
 
 // AllDone says that there is nothing left to build.

@@ -136,7 +136,7 @@ func bare(subtasks []storedSubtask) []Subtask {
 	return out
 }
 
-// setHolder writes who has a subtask.
+// setHolder writes the node that holds a subtask.
 func setHolder(t *session.Txn, jobID int64, p Subtask) error {
 	return t.Exec(`UPDATE mysql.fastddl_build_parts SET state = %?, holder = %?, hold_epoch = %?, failures = %?,
 		stage = NULL, wait_reason = NULL, rows_per_second = NULL, workers = NULL, updated = NOW(6) WHERE job_id = %? AND part = %?`,

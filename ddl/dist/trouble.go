@@ -3,6 +3,8 @@ package dist
 import (
 	"maps"
 	"time"
+
+	"fastddl/internal/backoff"
 )
 
 const (
@@ -42,7 +44,7 @@ func (t *Trouble) Failed(now time.Time, jobID, subtask int64, avoid time.Duratio
 	j := t.jobs[jobID]
 	j.until = now
 	if j.failures++; j.failures > tolerated {
-		j.until = now.Add(min(minRest<<min(j.failures-tolerated-1, 10), maxRest))
+		j.until = now.Add(backoff.Exponential(j.failures-tolerated, minRest, maxRest))
 	}
 	t.jobs[jobID] = j
 }

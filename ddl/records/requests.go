@@ -23,8 +23,8 @@ const (
 	DeleteOldRequests = `DELETE FROM mysql.fastddl_ddl_requests WHERE created < NOW(6) - INTERVAL 10 MINUTE`
 )
 
-// ErrNotAsked says that a request was answered or taken back before it could be granted:
-// who has found it has not seen that. It is not granted then.
+// ErrNotAsked says that a request was answered or taken back after the owner read it and
+// before the owner granted it. The owner does not grant it then.
 var ErrNotAsked = errors.New("ddl: nobody waits for the answer to the request")
 
 // RemoteRequest is a request to a job, as its row holds it.

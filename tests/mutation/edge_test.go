@@ -164,7 +164,7 @@ var edge = []mutation{
 		shows:  `has waited 5s`,
 	},
 	{
-		invariant: "edge", breaks: "the log does not say who has cancelled a build",
+		invariant: "edge", breaks: "the log does not name the user who cancelled a build",
 		file:   "sql/admin.go",
 		old:    "tell: func(id int64, err error) { s.emitCommand(admin, []int64{id}, err) }}",
 		new:    "tell: func(int64, error) {}}",

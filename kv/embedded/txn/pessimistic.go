@@ -237,8 +237,8 @@ func (a *acquisition) lockAll() *kvrpcpb.KeyError {
 func (a *acquisition) wait(ctx context.Context, o *obstacle) (*kvrpcpb.KeyError, error) {
 	keyErr, err := a.waitFor(ctx, o)
 	if locked := keyErr.GetLocked(); locked != nil && a.req.WaitTimeout < 0 {
-		// How long the lock has been there is for who has waited for it. client-go asks again at once if that is
-		// not long, before it looks whether its statement may wait any more.
+		// The lock's age is for requests that have waited for it. client-go asks again at once if the lock is
+		// young, before it checks whether its statement may wait any longer.
 		locked.DurationToLastUpdateMs = 0
 	}
 	return keyErr, err
