@@ -32,6 +32,7 @@ var benchQueries = []struct {
 	{"count", "select count(*) from sbtest1", benchRows},
 	{"sum", "select sum(k) from sbtest1", benchRows},
 	{"filter", "select id from sbtest1 where k % 100 = 7 and c like '%77%'", benchRows},
+	{"half", "select id from sbtest1 ignore index (k_1, k_2) where k between 25000 and 75000 and pad > '5'", benchRows},
 	{"group", "select k % 1000, count(*), max(id) from sbtest1 group by k % 1000", benchRows},
 	{"topn", "select id, c from sbtest1 order by c limit 100", benchRows},
 }

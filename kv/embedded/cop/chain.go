@@ -8,7 +8,6 @@ import (
 	"github.com/pingcap/tidb/pkg/expression"
 	"github.com/pingcap/tidb/pkg/tablecodec"
 	"github.com/pingcap/tidb/pkg/types"
-	"github.com/pingcap/tidb/pkg/util/chunk"
 	"github.com/pingcap/tipb/go-tipb"
 )
 
@@ -97,8 +96,7 @@ func buildExecutor(env *evalEnv, pb *tipb.Executor, fields []*types.FieldType) (
 		if err != nil {
 			return nil, nil, err
 		}
-		out := env.newChunk(fields, smallBatch)
-		return &selection{env: env, conditions: conds, iter: chunk.NewIterator4Chunk(out), out: out}, fields, nil
+		return newSelection(env, conds, fields), fields, nil
 	case tipb.ExecType_TypeProjection:
 		exprs, err := env.buildExprs(pb.Projection.Exprs, fields)
 		if err != nil {
