@@ -102,11 +102,7 @@ func (c *Controller) Observe(now time.Time, s Signals) Decision {
 }
 
 func (c *Controller) decide(s Signals) Decision {
-	d := Decision{Share: c.share, Reason: c.reason, OffCPU: c.processors.offCPU(s), HoldImports: active(s) && storePressure(s) >= holdPressure}
-	if d.HoldImports && d.Reason == "" {
-		d.Reason = StoreLoad
-	}
-	return d
+	return Decision{Share: c.share, Reason: c.reason, OffCPU: c.processors.offCPU(s)}
 }
 
 // active reports whether there is a foreground.
@@ -117,9 +113,6 @@ func (c *Controller) pressure(s Signals) (pressure float64, reason Reason) {
 	pressure, reason = c.processors.pressure(s), Processors
 	if p := c.commits.pressure(s) * c.processors.weight(); p > pressure {
 		pressure, reason = p, CommitLatency
-	}
-	if p := storePressure(s); p > pressure {
-		pressure, reason = p, StoreLoad
 	}
 	return pressure, reason
 }

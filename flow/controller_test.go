@@ -68,7 +68,6 @@ func TestReasons(t *testing.T) {
 		{"there are no statements", func(s *Signals) {
 			s.Statements = 5 * time.Millisecond
 			s.Foreground.Wait = time.Second
-			s.WriteStalled = true
 		}, ""},
 		{"commits are slow", func(s *Signals) { s.CommitTime = 40 * time.Millisecond }, CommitLatency},
 		{"commits are a little slower", func(s *Signals) { s.CommitTime = 15 * time.Millisecond }, ""},
@@ -79,9 +78,6 @@ func TestReasons(t *testing.T) {
 			s.CommitTime, s.Builds = 18*time.Millisecond, 10*time.Millisecond
 		}, ""},
 		{"one commit was slow", func(s *Signals) { s.Commits, s.CommitTime = 1, 40*time.Millisecond }, ""},
-		{"L0 is high", func(s *Signals) { s.L0Sublevels = 12 }, StoreLoad},
-		{"much is to be compacted", func(s *Signals) { s.CompactionDebtBytes = 5 << 30 }, StoreLoad},
-		{"writers are stalled", func(s *Signals) { s.WriteStalled = true }, StoreLoad},
 		{"the processors are not known", func(s *Signals) {
 			s.Foreground, s.Builds, s.Busy = ThreadTime{}, 0, 0
 			s.CommitTime = 40 * time.Millisecond
@@ -98,19 +94,6 @@ func TestReasons(t *testing.T) {
 				require.Less(t, d.Share, 0.6)
 			}
 		})
-	}
-}
-
-func TestFilesAreHeldFromAStoreThatIsOverloaded(t *testing.T) {
-	for sublevels, hold := range map[int]bool{0: false, 12: false, 15: true, 20: true} {
-		c := full()
-		d := c.Observe(time.Unix(0, 0), observed(func(s *Signals) { s.L0Sublevels = sublevels }))
-		require.Equal(t, hold, d.HoldImports, "%d sublevels", sublevels)
-		if hold {
-			require.Equal(t, StoreLoad, d.Reason)
-		}
-		alone := c.Observe(time.Unix(0, 0), observed(func(s *Signals) { s.L0Sublevels, s.Statements = sublevels, 0 }))
-		require.Equal(t, Full, alone, "no statement waits for the store")
 	}
 }
 

@@ -11,8 +11,6 @@
 //	Foreground, Builds           s of threads    /proc/self/task/*/schedstat; builds are the threads of low priority
 //	Busy                         s of CPUs       /proc/stat: the whole machine
 //	Commits, CommitTime          commits, s      the store ([StoreSignals])
-//	L0Sublevels, WriteStalled    levels, yes/no  the store
-//	CompactionDebtBytes          bytes           the store
 //
 // [LoadSampler] reads them; package flowtest has one for tests. What the operating system does
 // not say is 0 and puts no pressure.
@@ -30,9 +28,8 @@
 //     other processes more than it helps. Compactions count as builds, from which most of
 //     them come while one runs;
 //   - commit latency: how much longer statements take because commits take longer than
-//     when builds hardly run, in units of 0.25 of what they take else;
-//   - the store's load: 10 sublevels of L0 or 4 GiB of compaction debt are 1, a stalled writer
-//     is at least 2. From 1.5 on the decision holds imports too.
+//     when builds hardly run, in units of 0.25 of what they take else. A store that stalls writers
+//     shows here.
 //
 // The greatest pressure p moves the share in each interval: above 1 it falls by p^-0.5, at most
 // to a half; below 0.7 it rises by a factor of 1.08; between it stays, so that it settles rather
@@ -45,7 +42,6 @@
 //	actuator     registers by              obeys                what it does
 //	workers      [Job.NewPacer]            Share                [Pacer.Pace] sleeps between two batches
 //	             (the same)                the statements       waits, 5 ms at a time, while as many run as processors
-//	imports      [Job.AwaitImport]         HoldImports          waits before each, for at most 5 s
 //	bytes/s      [WriteQueue.NewThrottle]  the settings         [Throttle.Wait] spaces out writes; divides the node's speed by weight
 //	compactions  [Reserve],                always               runs on a thread of low priority with a processor of its own,
 //	             [BackgroundThread]                             unless L0 is so high that writers would soon wait
@@ -64,7 +60,7 @@
 //
 //	server            NewLoadSampler, Governor.Observe (through ingest.Resources.Govern)
 //	sql               StatementMeter.Begin
-//	ingest            NewGovernor, NewWriteQueue; for each job NewJob, Begin, End, NewThrottle, NewPacer, AwaitImport
+//	ingest            NewGovernor, NewWriteQueue; for each job NewJob, Begin, End, NewThrottle, NewPacer
 //	backfill, ingest  Pacer.Pace between two batches, BackgroundThread at the start of a worker
 //	kv/pebblekv       Reserve and BackgroundThread for a compaction
 //
@@ -74,8 +70,8 @@
 // # Invariants
 //
 //   - A build never stops for good: Share is at least MinShare under all signals, a pacer's
-//     waits for statements leave it MinShare of the time, imports are held for 5 s at most, and a
-//     sampler that panics leaves the last decision in force.
+//     waits for statements leave it MinShare of the time, and a sampler that panics leaves the
+//     last decision in force.
 //   - A statement never waits for flow: it adds to a counter, under a mutex that is
 //     held for arithmetic only.
 //   - Without jobs nothing is sampled, and the decision is [Full].

@@ -1,22 +1,13 @@
 package flow
 
-import (
-	"context"
-	"time"
+import "time"
 
-	"fastddl/internal/sleep"
-)
-
-const (
-	// ReportInterval is how often waiting is reported.
-	ReportInterval = time.Second
-	// maxHold is for how long files are kept from a store that is overloaded.
-	maxHold = 5 * time.Second
-)
+// ReportInterval is how often waiting is reported.
+const ReportInterval = time.Second
 
 // JobOptions are a job's callbacks; nil ones are not called.
 type JobOptions struct {
-	// Yielded is called once in ReportInterval while the job's workers or imports have waited for the
+	// Yielded is called once in ReportInterval while the job's workers have waited for the
 	// foreground, and at its end: with how long, and with the last reason.
 	Yielded func(reason Reason, waited time.Duration)
 	// SampleFailed is called with the panic of a sampler, the first time in a row.
@@ -55,27 +46,11 @@ func (j *Job) End() {
 // YieldsTo returns why a job of so many workers yields to the foreground at the moment; empty if it
 // does not, or for less than reportThreshold of its time.
 func (j *Job) YieldsTo(workers int) Reason {
-	if d := j.governor.Decision(); d.Share < 1-reportThreshold || d.HoldImports {
+	if d := j.governor.Decision(); d.Share < 1-reportThreshold {
 		return d.Reason
 	}
 	if float64(j.stats.yieldedFor()) >= reportThreshold*float64(yieldWindow)*float64(workers) {
 		return Statements
 	}
 	return ""
-}
-
-// AwaitImport waits while the store is so loaded that it should not get any files, for
-// at most maxHold: builds end.
-func (j *Job) AwaitImport(ctx context.Context) error {
-	for start := time.Now(); time.Since(start) < maxHold; {
-		decision := j.governor.Decision()
-		if !decision.HoldImports {
-			return nil
-		}
-		if !sleep.For(ctx, maxPause) {
-			return ctx.Err()
-		}
-		j.stats.add(decision.Reason, maxPause)
-	}
-	return nil
 }

@@ -29,14 +29,6 @@ const (
 	// fullWeight is the part of what processors do from which on all of a slowdown that
 	// is not about processors alone is attributed to builds.
 	fullWeight = 0.5
-
-	// maxSublevels and maxDebtBytes are the load that a store may have; with stalled
-	// writers its pressure is at least stalledPressure. From holdPressure on it
-	// gets no files.
-	maxSublevels    = 10
-	maxDebtBytes    = 4 << 30
-	stalledPressure = 2
-	holdPressure    = 1.5
 )
 
 // decay returns what is left of a smoothed sum after a time.
@@ -148,12 +140,4 @@ func (c *commits) pressure(s Signals) float64 {
 	statements := s.Statements.Seconds()
 	longer := max(0, c.time-c.count*c.baseline) / c.elapsed
 	return longer / max(statements-longer, baselineFloor*statements) / maxCommitSlowdown
-}
-
-func storePressure(s Signals) float64 {
-	p := max(float64(s.L0Sublevels)/maxSublevels, float64(s.CompactionDebtBytes)/maxDebtBytes)
-	if s.WriteStalled {
-		p = max(p, stalledPressure)
-	}
-	return p
 }

@@ -14,10 +14,6 @@ type StoreSignals struct {
 	// CommitsPerSecond and CommitMean are the rate and the mean latency of the last seconds.
 	CommitsPerSecond float64
 	CommitMean       time.Duration
-	// L0Sublevels, CompactionDebtBytes and WriteStalled are as in [Signals].
-	L0Sublevels         int
-	CompactionDebtBytes uint64
-	WriteStalled        bool
 }
 
 // LoadSampler observes this process, the machine and a store. It implements
@@ -56,7 +52,6 @@ func (l *LoadSampler) Sample(now time.Time) Signals {
 		Statements: l.statements.Recent(now),
 		Foreground: usage.Foreground, Builds: usage.Background.Run, Busy: usage.Busy,
 		Commits: max(0, store.Commits-l.commits), CommitTime: max(0, store.CommitTime-l.commitTime),
-		L0Sublevels: store.L0Sublevels, CompactionDebtBytes: store.CompactionDebtBytes, WriteStalled: store.WriteStalled,
 	}
 	l.last, l.commits, l.commitTime = now, store.Commits, store.CommitTime
 	return s

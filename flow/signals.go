@@ -22,12 +22,6 @@ type Signals struct {
 	// taken together.
 	Commits    int64
 	CommitTime time.Duration
-	// L0Sublevels is the read amplification of the store's level 0, CompactionDebtBytes
-	// an estimate of what it has left to compact; WriteStalled says that it holds writers
-	// back.
-	L0Sublevels         int
-	CompactionDebtBytes uint64
-	WriteStalled        bool
 }
 
 // ThreadTime is what a group of threads did, summed: the time they ran, and the time they
@@ -41,26 +35,23 @@ type Reason string
 const (
 	Processors    Reason = "processors"
 	CommitLatency Reason = "commit latency"
-	StoreLoad     Reason = "store load"
 	// Statements is not the controller's: workers yield to statements that run.
 	Statements Reason = "statements"
 )
 
 // Reasons lists the reasons of a decision.
-var Reasons = []Reason{Processors, CommitLatency, StoreLoad}
+var Reasons = []Reason{Processors, CommitLatency}
 
 // Decision is what builds may do until the next one.
 type Decision struct {
 	// Share is the part of the time that the workers of builds may run, above 0, up
 	// to 1.
 	Share float64
-	// Reason is why Share is less than 1, or imports are held.
+	// Reason is why Share is less than 1.
 	Reason Reason
 	// OffCPU is how many of the statements that run hardly use a processor: they wait
 	// for something else, and workers need not yield to them.
 	OffCPU int
-	// HoldImports says that the store should not get any files now.
-	HoldImports bool
 }
 
 // Full is the decision that lets builds have everything.

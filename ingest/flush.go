@@ -43,7 +43,7 @@ func (j *Job) flush(ctx context.Context) (err error) {
 		Store: j.opts.Store, Dir: dir, Version: j.opts.Version, Overlaps: j.overlaps(),
 		JobID: j.opts.ID, Bus: j.opts.Bus,
 		TargetFileBytes: j.opts.TargetFileBytes,
-		Quota:           j.share, Limiter: limiter{j}, BeforeImport: j.share.flow.AwaitImport, NoRoom: j.share.setNoRoom,
+		Quota:           j.share, Limiter: limiter{j}, NoRoom: j.share.setNoRoom,
 	})
 	if err != nil {
 		return err

@@ -144,31 +144,6 @@ func TestPauseEndsWithTheJob(t *testing.T) {
 	})
 }
 
-func TestImportsWaitForTheStore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := NewResources(config.NewGlobals(), 2)
-		sampler := new(flowtest.Foreground)
-		sampler.Hurt.Store(true)
-		sampler.Stalled.Store(true)
-		r.Govern(sampler, nil)
-		s := join(t, r, ShareOptions{JobID: 1})
-		defer s.Leave()
-		time.AfterFunc(200*time.Millisecond, func() { sampler.Stalled.Store(false) })
-		start := time.Now()
-		require.NoError(t, s.flow.AwaitImport(context.Background()))
-		require.GreaterOrEqual(t, time.Since(start), 200*time.Millisecond)
-		require.Less(t, time.Since(start), 200*time.Millisecond+2*flow.Interval)
-
-		sampler.Stalled.Store(true)
-		decided()
-		require.True(t, r.Governor().HoldImports)
-		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
-		defer cancel()
-		require.ErrorIs(t, s.flow.AwaitImport(ctx), context.DeadlineExceeded)
-		require.NotEmpty(t, r.Allocation(1).Wait)
-	})
-}
-
 // TestGovernorDoesNotRaiseCeilings: the governor reduces what the settings allow
 // a job, and never adds to it.
 func TestGovernorDoesNotRaiseCeilings(t *testing.T) {

@@ -11,7 +11,6 @@ func StoreSignals(store kv.Store) func() flow.StoreSignals {
 		s := store.LoadSignals()
 		return flow.StoreSignals{
 			Commits: s.Commits, CommitTime: s.CommitTime, CommitsPerSecond: s.CommitsPerSecond, CommitMean: s.CommitMean,
-			L0Sublevels: s.L0Sublevels, CompactionDebtBytes: s.CompactionDebtBytes, WriteStalled: s.WriteStalled,
 		}
 	}
 }

@@ -145,7 +145,7 @@ func (im *Importer) importWithRetry(ctx context.Context, units []kv.ImportUnit) 
 	attempt, roomPause := 1, minRoomPause
 	defer im.opts.NoRoom(nil)
 	for {
-		if err := errors.Join(im.opts.BeforeImport(ctx), ctx.Err(), kv.CheckPermit(ctx)); err != nil {
+		if err := errors.Join(ctx.Err(), kv.CheckPermit(ctx)); err != nil {
 			return err
 		}
 		err := im.importOnce(ctx, units)

@@ -54,9 +54,6 @@ type Options struct {
 	Quota Quota
 	// Limiter is asked for every byte of keys and values; nil is no limit.
 	Limiter Limiter
-	// BeforeImport is called before each import, which it may hold back; nil does
-	// not.
-	BeforeImport func(ctx context.Context) error
 	// NoRoom is called with the error of a store that has no room for the files, after each
 	// attempt, and with nil when that is over; nil is not called.
 	NoRoom func(why error)
@@ -87,9 +84,6 @@ func (o *Options) EnsureDefaults() {
 	}
 	if o.Limiter == nil {
 		o.Limiter = unlimited{}
-	}
-	if o.BeforeImport == nil {
-		o.BeforeImport = func(context.Context) error { return nil }
 	}
 	if o.NoRoom == nil {
 		o.NoRoom = func(error) {}

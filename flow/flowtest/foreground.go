@@ -10,8 +10,8 @@ import (
 // Foreground says that there is a foreground that builds hurt, or that there is
 // none. It implements flow.Sampler; the zero value is none.
 type Foreground struct {
-	// Hurt says that builds hurt it, Stalled that the store's writers are stalled.
-	Hurt, Stalled atomic.Bool
+	// Hurt says that builds hurt it.
+	Hurt atomic.Bool
 	// Samples is how often it was asked.
 	Samples atomic.Int64
 }
@@ -22,7 +22,7 @@ func (f *Foreground) Begin(now time.Time) flow.Signals { return f.Sample(now) }
 // Sample implements flow.Sampler.
 func (f *Foreground) Sample(time.Time) flow.Signals {
 	f.Samples.Add(1)
-	s := flow.Signals{Elapsed: flow.Interval, Processors: 2, WriteStalled: f.Stalled.Load()}
+	s := flow.Signals{Elapsed: flow.Interval, Processors: 2}
 	if f.Hurt.Load() {
 		s.Statements = time.Second
 		s.Foreground = flow.ThreadTime{Run: flow.Interval / 2, Wait: 4 * flow.Interval}
