@@ -138,6 +138,10 @@ bench-peers: build bench-tool ## ADD INDEX of this and of other systems; BENCH_F
 bench-scale: build bench-tool ## ADD INDEX by rows and by workers; BENCH_FLAGS: see bin/fastddl-bench scale --help
 	bin/fastddl-bench scale $(BENCH_FLAGS)
 
+.PHONY: bench-model
+bench-model: bench-tool ## the tables of docs/scale.md, by a model of builds on larger clusters; other builds: bin/fastddl-bench model --help
+	bin/fastddl-bench model --doc docs/scale.md
+
 .PHONY: bench-tool
 bench-tool:
 	cd benchmarks && go build -o ../bin/fastddl-bench .

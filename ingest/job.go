@@ -57,8 +57,9 @@ type JobOptions struct {
 	// TargetFileBytes is the size at which final files are cut; 0 is 64 MiB.
 	TargetFileBytes uint64
 	// MaxRuns is the number of runs of one index at which the job wants to be
-	// flushed; 0 is 128. Merging holds one buffer for each. All runs of a job are open
-	// files: those of all indexes are bounded by its share of maxRunFiles.
+	// flushed; 0 is 128, about as many as the default disk quota holds of four workers.
+	// Each merge holds a buffer for each (docs/scale.md says how many memory is enough for).
+	// All runs of a job are open files: those of all indexes are bounded by its share of maxRunFiles.
 	MaxRuns int
 	// FS is the file system of TempDir; nil is the operating system's.
 	FS vfs.FS

@@ -176,13 +176,17 @@ func Failures(subtasks []Subtask) (n int64) {
 }
 
 const (
-	// subtasksPerNode lets a node that is faster, or joins later, do more than others.
+	// subtasksPerNode lets a node that is faster, or joins later, do more than others. Their number does not matter to the
+	// stores: what a node imports at a time is that of all its subtasks.
 	subtasksPerNode = 4
 	// largeSubtasks is how many subtasks of the least size make a table so large that nodes may
 	// join while it is built: 16 GiB by default. What subtasks import overlaps, so that the
 	// stores have to merge it, which is of no use to a node that builds them all.
 	largeSubtasks = 256
-	// maxSubtasks bounds the rows of a job.
+	// maxSubtasks bounds the rows of a job, which one transaction writes: 25 MiB with execution.MaxSubtaskRanges ranges each,
+	// of the 100 MiB that TiDB allows, so 1,000 would be too many. More than 64 nodes have less than subtasksPerNode each,
+	// and some twice as much as others; by the model of docs/scale.md builds have become slower by then, since every node
+	// imports into every region, and more subtasks make none faster.
 	maxSubtasks = 256
 )
 

@@ -20,8 +20,9 @@ const (
 	maxSentence = 40
 	// maxDocumentLine is in characters; rows of tables may be longer.
 	maxDocumentLine = 200
-	// maxDocumentWords is for README.md and the pages of docs, without decisions and generated tables.
-	maxDocumentWords = 20_000
+	// maxDocumentWords is for README.md and the pages of docs, without decisions and generated tables. The last thousand are
+	// docs/scale.md: what builds cost beyond the machines at hand stood nowhere.
+	maxDocumentWords = 21_000
 )
 
 // unfinished are pages that do not keep to the rules of TestDocumentsAreReadable yet.
