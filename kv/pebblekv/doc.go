@@ -119,5 +119,7 @@
 // Snapshots are timestamps, not Pebble snapshots, and walks over keys, shown or
 // not, replace their Pebble iterator every few seconds, so that neither keeps
 // memtables or obsolete files alive. An iterator that is not moved keeps its own. ScanColumns decodes rows from Pebble's block
-// straight into a chunk that is used again for each batch.
+// straight into a chunk that is used again for each batch. RowBatch.Visited is counted by the iterator, not by the decoder:
+// rows lost on the way into a batch make a difference. A scan ends without an error only if its keys ascend and
+// its iterator, over the whole range, has reached the end.
 package pebblekv

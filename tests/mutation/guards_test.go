@@ -152,6 +152,9 @@ var guards = []guard{
 		backfill.TestSpotCheckHasTheBuildVerified sql.TestBuildIsVerifiedByTheComparison
 		sql.TestRestartBeforeTheBuildIsVerified job.TestVerifyBuild equality.TestEveryTypeAndCollation
 		sql.TestKindsLikeTiDB`},
+	{"verification", "the embedded store's scans", `
+		pebblekv.TestVisitedCountsRowsThatABatchHasLost pebblekv.TestScansTileTheirRange pebblekv.TestVisitedIsTheRowsOfEachBatch
+		pebblekv.TestConformanceInMemory`},
 	{"verification", "the tests' other store", "sql.TestUnistoreBuilds"},
 	{"formats", "a store of format 2 that kill -9 left, with a paused job", "blackbox.TestFormats"},
 	{"formats", "formats that are refused", "pebblekv.TestOpenNotAStore"},
