@@ -87,6 +87,9 @@
 // pairs again puts equal versions over equal versions. A file on another file
 // system is copied into the folder "imports" first, which Open empties.
 //
+// Each file is checked right before: it has the unit's size, span, version and number of pairs,
+// and right checksums, or nothing is imported and the error is a kv.DamagedUnitError.
+//
 // # Garbage collection
 //
 // The safe point is the lowest timestamp that can be read. It moves, under the

@@ -155,6 +155,9 @@ var guards = []guard{
 	{"verification", "the embedded store's scans", `
 		pebblekv.TestVisitedCountsRowsThatABatchHasLost pebblekv.TestScansTileTheirRange pebblekv.TestVisitedIsTheRowsOfEachBatch
 		pebblekv.TestConformanceInMemory`},
+	{"verification", "the embedded store's files", `
+		pebblekv.TestFlippedBitOfAUnitIsFound pebblekv.TestUnitsAreComparedWithTheirFiles pebblekv.TestEndedCheckIsNoDamage
+		lightning.TestFailedImportLeavesNoFile backfill.TestDamagedFilesAreBuiltAgainOnce ddl.TestTakenInDamageIsPermanent`},
 	{"verification", "the tests' other store", "sql.TestUnistoreBuilds"},
 	{"formats", "a store of format 2 that kill -9 left, with a paused job", "blackbox.TestFormats"},
 	{"formats", "formats that are refused", "pebblekv.TestOpenNotAStore"},
