@@ -87,8 +87,11 @@
 // pairs again puts equal versions over equal versions. A file on another file
 // system is copied into the folder "imports" first, which Open empties.
 //
-// Each file is checked right before: it has the unit's size, span, version and number of pairs,
-// and right checksums, or nothing is imported and the error is a kv.DamagedUnitError.
+// Import returns nil only if each file, when it was checked right before, had the unit's size,
+// span, version and number of pairs, with right checksums, and the engine has reported exactly these tables
+// as taken in. A difference is a kv.DamagedUnitError, which says whether the engine had taken in
+// anything when it showed. Imports wait for each other, since a report does not name its import. One
+// that joins the queue of memtables is reported, and logged, when it joins.
 //
 // # Garbage collection
 //

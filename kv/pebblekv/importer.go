@@ -246,13 +246,11 @@ func (s *Store) Import(ctx context.Context, units []kv.ImportUnit) error {
 	// Being a reader at the lowest version keeps garbage collection from
 	// passing it: a tombstone that shadows one of the pairs stays.
 	oldest := fresh[0].version
-	paths := make([]string, len(fresh))
-	for i, u := range fresh {
+	for _, u := range fresh {
 		if err := u.copyIntoStoreFS(); err != nil {
 			return err
 		}
 		oldest = min(oldest, u.version)
-		paths[i] = u.path
 	}
 	if err := s.checkUnits(ctx, fresh); err != nil {
 		return err
@@ -264,8 +262,8 @@ func (s *Store) Import(ctx context.Context, units []kv.ImportUnit) error {
 	if err := s.lookBeside(ctx, fresh); err != nil {
 		return fmt.Errorf("pebblekv: reading what lies beside an import: %w", err)
 	}
-	if err := s.db.Ingest(ctx, paths); err != nil {
-		return fmt.Errorf("pebblekv: importing %d units: %w", len(fresh), err)
+	if err := s.ingest(ctx, fresh); err != nil {
+		return err
 	}
 	for _, u := range fresh {
 		u.consumed = true

@@ -157,6 +157,7 @@ var guards = []guard{
 		pebblekv.TestConformanceInMemory`},
 	{"verification", "the embedded store's files", `
 		pebblekv.TestFlippedBitOfAUnitIsFound pebblekv.TestUnitsAreComparedWithTheirFiles pebblekv.TestEndedCheckIsNoDamage
+		pebblekv.TestFilesThatAreSwappedBeforeTheirImport pebblekv.TestReportsOfImports pebblekv.TestImportsMatchTheirReports
 		lightning.TestFailedImportLeavesNoFile backfill.TestDamagedFilesAreBuiltAgainOnce ddl.TestTakenInDamageIsPermanent`},
 	{"verification", "the tests' other store", "sql.TestUnistoreBuilds"},
 	{"formats", "a store of format 2 that kill -9 left, with a paused job", "blackbox.TestFormats"},
