@@ -336,6 +336,49 @@ func TestDamageIsRepairedOnceAndThenReported(t *testing.T) {
 	f.RequireNoTempFiles()
 }
 
+// TestDamagedFilesAreBuiltAgainOnce: what was not imported can be. What the store has taken in instead of a file stays, so
+// the build has failed.
+func TestDamagedFilesAreBuiltAgainOnce(t *testing.T) {
+	r := backfilltest.Rand(t)
+	table, kinds := backfilltest.PlainTable()
+	f := newFixture(t, table, kinds)
+	f.Insert(r, 500)
+	idx := backfilltest.IndexOn(9, false, 1)
+	store := &backfilltest.FaultyStore{Store: f.Store}
+	opts := f.options()
+	opts.Store = store
+	spec := f.spec(idx)
+	run := func(damaged func(n int64) error) (Result, error) {
+		store.Imports.Store(0)
+		store.OnImport = damaged
+		return Run(f.Ctx, opts, spec)
+	}
+	damage := &kv.DamagedUnitError{File: "import-1.sst", Err: backfilltest.ErrInjected}
+	res, err := run(func(n int64) error {
+		if n == 1 {
+			return damage
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	require.True(t, res.Rebuilt)
+	require.Equal(t, int64(len(f.Rows)), res.Entries)
+	f.RequireIndex(idx, spec.TS, "rebuilt")
+
+	f.DropIndex(idx)
+	_, err = run(func(int64) error { return damage })
+	require.ErrorIs(t, err, damage)
+	require.ErrorContains(t, err, "after rebuilding once")
+	require.EqualValues(t, 2, store.Imports.Load())
+
+	taken := &kv.DamagedUnitError{File: "import-1.sst", Imported: true, Err: backfilltest.ErrInjected}
+	res, err = run(func(int64) error { return taken })
+	require.ErrorIs(t, err, taken)
+	require.False(t, res.Rebuilt)
+	require.EqualValues(t, 1, store.Imports.Load())
+	f.RequireNoTempFiles()
+}
+
 func TestForeignEntryIsReported(t *testing.T) {
 	r := backfilltest.Rand(t)
 	table, kinds := backfilltest.PlainTable()

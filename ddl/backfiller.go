@@ -18,6 +18,7 @@ import (
 	"fastddl/ddl/verdict"
 	"fastddl/ingest"
 	"fastddl/internal/invariants"
+	"fastddl/kv"
 )
 
 // Backfiller makes the entries of new indexes and compares indexes with rows. It
@@ -104,6 +105,9 @@ func (b *IndexBackfiller) Backfill(ctx context.Context, t BackfillTask) (backfil
 	opts := b.opts
 	opts.TempDir, opts.SaveCheckpoint, opts.Settings, opts.Scheduler = t.TempDir, t.SaveCheckpoint, t.Settings, t.Scheduler
 	result, err := backfill.Run(ctx, opts, t.Spec)
+	if result.Rebuilt && errors.As(err, new(*kv.DamagedUnitError)) {
+		err = job.Permanent(err)
+	}
 	return result, b.buildError(ctx, t.Task, err)
 }
 
@@ -154,6 +158,7 @@ func (b *IndexBackfiller) buildError(ctx context.Context, t encode.Task, err err
 	var mismatch *backfill.MismatchError
 	var lost *execution.RowCountError
 	var entry *compare.EntryError
+	var damaged *kv.DamagedUnitError
 	if v, ok := verdict.Of(ctx, b.opts.Store, t, err); ok {
 		return v
 	}
@@ -162,6 +167,8 @@ func (b *IndexBackfiller) buildError(ctx context.Context, t encode.Task, err err
 		return job.Permanent(explainMismatch(t, mismatch, err))
 	case errors.As(err, &entry): // it has been rebuilt once already
 		return job.Permanent(&job.RowsError{Err: err, Shown: fmt.Errorf("backfill: index %s differs from its table", entry.Index)})
+	case errors.As(err, &damaged) && damaged.Imported: // entries too many would stay
+		return job.Permanent(err)
 	case errors.As(err, &lost), errors.Is(err, encode.ErrUnsupported):
 		return job.Permanent(err)
 	case isDataError(err):

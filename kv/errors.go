@@ -93,3 +93,25 @@ func (e *TooManyLocksError) Error() string {
 
 // Is makes every TooManyLocksError an ErrTooManyLocks.
 func (e *TooManyLocksError) Is(target error) bool { return target == ErrTooManyLocks }
+
+// DamagedUnitError reports that a file of an import is not the unit that its writer has finished, or that the store has
+// taken in something else. The file stays as it is: importing it again fails again, only a new one helps.
+type DamagedUnitError struct {
+	// File is the path of the file.
+	File string
+	// Imported says that the store had taken the units in before the difference showed: it may hold entries that belong
+	// to no unit. If not, nothing of any unit was imported.
+	Imported bool
+	// Err is what differs.
+	Err error
+}
+
+func (e *DamagedUnitError) Error() string {
+	if e.Imported {
+		return fmt.Sprintf("kv: the store has not taken in import file %s: %v", e.File, e.Err)
+	}
+	return fmt.Sprintf("kv: import file %s is damaged, nothing was imported: %v", e.File, e.Err)
+}
+
+// Unwrap returns what differs.
+func (e *DamagedUnitError) Unwrap() error { return e.Err }

@@ -38,7 +38,9 @@ type Store interface {
 	// success every pair is durable and visible to snapshots at or after the
 	// units' version. Units of one call must not overlap each other. On error
 	// some units may have been imported; importing them again is harmless, and
-	// the units that were not consumed are still to be discarded.
+	// the units that were not consumed are still to be discarded. It fails with a
+	// *DamagedUnitError if a file is not what its writer has finished, or if the
+	// store has taken in something else.
 	Import(ctx context.Context, units []ImportUnit) error
 
 	// HoldGC keeps every version that a snapshot at ts needs until the hold is

@@ -208,12 +208,13 @@ func (im *Importer) Close() error {
 }
 
 // Retryable reports whether an import that failed with err may succeed when it
-// is simply tried again. A full disk has to be made room on, a missing file never comes back, a closed store does
+// is simply tried again. A full disk has to be made room on, a missing or damaged file never comes back, a closed store does
 // not open again, a caller that gave up does not want it, and after a panic the state is
 // unknown.
 func Retryable(err error) bool {
 	var panicked *errs.PanicError
-	if errors.As(err, &panicked) {
+	var damaged *kv.DamagedUnitError
+	if errors.As(err, &panicked) || errors.As(err, &damaged) {
 		return false
 	}
 	for _, final := range []error{

@@ -327,6 +327,7 @@ func TestFailedImportLeavesNoFile(t *testing.T) {
 	}{
 		"retryable": {errInjected, 3},
 		"final":     {kv.ErrClosed, 1},
+		"damaged":   {&kv.DamagedUnitError{File: "a", Err: errInjected}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)

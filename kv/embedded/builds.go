@@ -18,6 +18,7 @@ type builds struct {
 var (
 	_ kv.Store        = (*builds)(nil)
 	_ kv.ChangeFinder = (*builds)(nil)
+	_ kv.ScanCounter  = (*builds)(nil)
 )
 
 // Snapshot implements kv.Store.

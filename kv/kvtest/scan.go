@@ -151,8 +151,12 @@ func (s *scanTable) request(ts uint64, cols ...int64) kv.ScanRequest {
 func (s *scanTable) scan(req kv.ScanRequest) []string {
 	s.Helper()
 	var out []string
+	_, counts := s.store.(kv.ScanCounter)
 	err := s.store.ScanColumns(s.ctx(), req, func(b *kv.RowBatch) error {
 		require.Positive(s, b.NumRows())
+		if counts {
+			require.Equal(s, b.NumRows(), b.Visited, "rows of a batch are lost")
+		}
 		require.Positive(s, b.Bytes)
 		for i := range b.NumRows() {
 			out = append(out, s.rowText(req, b, i))

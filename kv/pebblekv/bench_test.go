@@ -131,6 +131,28 @@ func BenchmarkImportWriter(b *testing.B) {
 	}
 }
 
+// BenchmarkCheckUnits checks files of index entries that are in the page cache.
+func BenchmarkCheckUnits(b *testing.B) {
+	for _, rangeReads := range []bool{false, true} {
+		b.Run(fmt.Sprintf("rangeReadsOnly=%t", rangeReads), func(b *testing.B) {
+			s, err := Open(b.TempDir(), Options{})
+			require.NoError(b, err)
+			defer s.Close()
+			version, err := s.CurrentTS(b.Context())
+			require.NoError(b, err)
+			u := writeIndexUnit(b, s, kv.ImportOptions{Dir: b.TempDir(), Version: version, RangeReadsOnly: rangeReads}).(*importUnit)
+			n := 0
+			for b.Loop() {
+				require.NoError(b, s.checkUnit(b.Context(), u))
+				n++
+			}
+			elapsed := float64(b.Elapsed().Nanoseconds())
+			b.ReportMetric(elapsed/float64(n)/float64(u.size), "ns/byte")
+			b.ReportMetric(elapsed/float64(n)/float64(u.count), "ns/pair")
+		})
+	}
+}
+
 func writeIndexUnit(b *testing.B, s *Store, opts kv.ImportOptions) kv.ImportUnit {
 	w, err := s.NewImportWriter(b.Context(), opts)
 	require.NoError(b, err)

@@ -87,6 +87,12 @@
 // pairs again puts equal versions over equal versions. A file on another file
 // system is copied into the folder "imports" first, which Open empties.
 //
+// Import returns nil only if each file, when it was checked right before, had the unit's size,
+// span, version and number of pairs, with right checksums, and the engine has reported exactly these tables
+// as taken in. A difference is a kv.DamagedUnitError, which says whether the engine had taken in
+// anything when it showed. Imports wait for each other, since a report does not name its import. One
+// that joins the queue of memtables is reported, and logged, when it joins.
+//
 // # Garbage collection
 //
 // The safe point is the lowest timestamp that can be read. It moves, under the
@@ -119,5 +125,7 @@
 // Snapshots are timestamps, not Pebble snapshots, and walks over keys, shown or
 // not, replace their Pebble iterator every few seconds, so that neither keeps
 // memtables or obsolete files alive. An iterator that is not moved keeps its own. ScanColumns decodes rows from Pebble's block
-// straight into a chunk that is used again for each batch.
+// straight into a chunk that is used again for each batch. RowBatch.Visited is counted by the iterator, not by the decoder:
+// rows lost on the way into a batch make a difference. A scan ends without an error only if its keys ascend and
+// its iterator, over the whole range, has reached the end.
 package pebblekv

@@ -229,7 +229,8 @@ func (s *Store) emptyImportDir() error {
 	return nil
 }
 
-// Import implements kv.Store: all units are ingested in one step.
+// Import implements kv.Store: all units are ingested in one step, after their files were checked. It fails with a
+// *kv.DamagedUnitError if a file is not its unit's.
 func (s *Store) Import(ctx context.Context, units []kv.ImportUnit) error {
 	if err := s.enter(ctx); err != nil {
 		return err
@@ -245,13 +246,14 @@ func (s *Store) Import(ctx context.Context, units []kv.ImportUnit) error {
 	// Being a reader at the lowest version keeps garbage collection from
 	// passing it: a tombstone that shadows one of the pairs stays.
 	oldest := fresh[0].version
-	paths := make([]string, len(fresh))
-	for i, u := range fresh {
+	for _, u := range fresh {
 		if err := u.copyIntoStoreFS(); err != nil {
 			return err
 		}
 		oldest = min(oldest, u.version)
-		paths[i] = u.path
+	}
+	if err := s.checkUnits(ctx, fresh); err != nil {
+		return err
 	}
 	if err := s.timeline.readAt(ctx, oldest); err != nil {
 		return fmt.Errorf("pebblekv: importing at %d: %w", oldest, err)
@@ -260,8 +262,8 @@ func (s *Store) Import(ctx context.Context, units []kv.ImportUnit) error {
 	if err := s.lookBeside(ctx, fresh); err != nil {
 		return fmt.Errorf("pebblekv: reading what lies beside an import: %w", err)
 	}
-	if err := s.db.Ingest(ctx, paths); err != nil {
-		return fmt.Errorf("pebblekv: importing %d units: %w", len(fresh), err)
+	if err := s.ingest(ctx, fresh); err != nil {
+		return err
 	}
 	for _, u := range fresh {
 		u.consumed = true
@@ -285,11 +287,10 @@ func (s *Store) lookBeside(ctx context.Context, units []*importUnit) error {
 	defer func() { _ = it.Close() }() // which repeats the last error
 	for _, u := range units {
 		// Up to the first entry that is met: who looks for one that shows may have to go far.
-		first := appendVersion(nil, u.keys.Start, u.version)
+		first, last := u.engineSpan()
 		if it.SeekLTWithLimit(first, first); failed() {
 			return err
 		}
-		last := appendVersion(nil, u.keys.End[:len(u.keys.End)-1], u.version)
 		if it.SeekGEWithLimit(last, last); failed() {
 			return err
 		}

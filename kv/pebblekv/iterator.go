@@ -135,7 +135,17 @@ func (c *cursor) step() (stale bool, err error) {
 }
 
 // forwardIter iterates in ascending order.
-type forwardIter struct{ cursor }
+type forwardIter struct {
+	cursor
+	visited int // entries that it has stood on since takeVisited
+}
+
+// takeVisited returns how many entries the iterator has stood on since the last call.
+func (i *forwardIter) takeVisited() int {
+	n := i.visited
+	i.visited = 0
+	return n
+}
 
 func newForwardIter(ctx context.Context, v view, r kv.KeyRange, filters ...pebble.BlockPropertyFilter) (*forwardIter, error) {
 	i := &forwardIter{cursor: cursor{bounds: pebble.IterOptions{PointKeyFilters: filters}}}
@@ -212,6 +222,7 @@ func (i *forwardIter) settle(skipCurrent bool) error {
 		}
 		i.key = append(i.key[:0], key...)
 		i.value, i.ts, i.valid = value, ts, true
+		i.visited++
 		return nil
 	}
 	return i.fail(i.it.Error())

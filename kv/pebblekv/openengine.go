@@ -24,6 +24,7 @@ func (s *Store) openEngine() error {
 	s.engOpts.FS = s.engFS
 	s.engOpts.Lock = s.lock
 	s.engOpts.EventListener.WALCreated = func(info pebble.WALCreateInfo) { s.noteLog(info) }
+	s.engOpts.EventListener.TableIngested = s.ingestions.report
 	return s.awaitEngine()
 }
 

@@ -28,6 +28,8 @@ type Store struct {
 	lock    *pebble.Lock
 	db      *pebble.DB
 	space   *spaceMonitor
+	// ingestions has the engine's reports of imports.
+	ingestions *ingestions
 
 	// maxBatch is maxBatch, but in tests.
 	maxBatch int
@@ -58,6 +60,8 @@ func Open(path string, opts Options) (*Store, error) {
 		dir:  path,
 		log:  opts.Logger,
 		load: newLoadMeter(),
+
+		ingestions: newIngestions(),
 
 		maxBatch: maxBatch,
 	}

@@ -152,6 +152,13 @@ var guards = []guard{
 		backfill.TestSpotCheckHasTheBuildVerified sql.TestBuildIsVerifiedByTheComparison
 		sql.TestRestartBeforeTheBuildIsVerified job.TestVerifyBuild equality.TestEveryTypeAndCollation
 		sql.TestKindsLikeTiDB`},
+	{"verification", "the embedded store's scans", `
+		pebblekv.TestVisitedCountsRowsThatABatchHasLost pebblekv.TestScansTileTheirRange pebblekv.TestVisitedIsTheRowsOfEachBatch
+		pebblekv.TestConformanceInMemory`},
+	{"verification", "the embedded store's files", `
+		pebblekv.TestFlippedBitOfAUnitIsFound pebblekv.TestUnitsAreComparedWithTheirFiles pebblekv.TestEndedCheckIsNoDamage
+		pebblekv.TestFilesThatAreSwappedBeforeTheirImport pebblekv.TestReportsOfImports pebblekv.TestImportsMatchTheirReports
+		lightning.TestFailedImportLeavesNoFile backfill.TestDamagedFilesAreBuiltAgainOnce ddl.TestTakenInDamageIsPermanent`},
 	{"verification", "the tests' other store", "sql.TestUnistoreBuilds"},
 	{"formats", "a store of format 2 that kill -9 left, with a paused job", "blackbox.TestFormats"},
 	{"formats", "formats that are refused", "pebblekv.TestOpenNotAStore"},
