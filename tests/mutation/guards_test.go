@@ -152,6 +152,10 @@ var guards = []guard{
 		backfill.TestSpotCheckHasTheBuildVerified sql.TestBuildIsVerifiedByTheComparison
 		sql.TestRestartBeforeTheBuildIsVerified job.TestVerifyBuild equality.TestEveryTypeAndCollation
 		sql.TestKindsLikeTiDB`},
+	{"verification", "what stores of a cluster have read and taken", `
+		tikv.TestLostRowsAreNoticed tikv.TestAnswersWithoutDetails tikv.TestPagesTileTheRange tikv.TestScanOfRegionsThatChange
+		tikv.TestScanMeetsLocks tikv.TestSubrangesGiveAllRows sstimport.TestAccountAddsUp sstimport.TestUnitsAreCompleteOneByOne
+		sstimport.TestAnswersToWrite sstimport.TestImportThatDoesNotAddUp sstimport.TestRandomFaults`},
 	{"verification", "the tests' other store", "sql.TestUnistoreBuilds"},
 	{"formats", "a store of format 2 that kill -9 left, with a paused job", "blackbox.TestFormats"},
 	{"formats", "formats that are refused", "pebblekv.TestOpenNotAStore"},
