@@ -18,8 +18,8 @@ import (
 // On error, or when ctx ends, which it obeys within a second, what was imported
 // stays: either Run is called again, or the caller deletes the index ranges. It
 // fails with encode.ErrUnsupported, *ingest.DuplicateError, *encode.NullError,
-// *MismatchError, *execution.RowCountError, *compare.EntryError, *kv.DamagedUnitError, an error of TiDB's from
-// evaluating an expression, or one of the store.
+// *MismatchError, *execution.RowCountError, *kv.ScanCountError, *compare.EntryError, *kv.DamagedUnitError, *kv.ImportAccountError,
+// an error of TiDB's from evaluating an expression, or one of the store.
 func Run(ctx context.Context, opts Options, spec Spec) (Result, error) {
 	b, err := newBuild(opts, spec)
 	if err != nil {
@@ -70,7 +70,9 @@ func isWrong(err error) bool {
 	if errors.As(err, &damaged) {
 		return !damaged.Imported // entries too many would stay
 	}
-	return errors.As(err, &mismatch) || errors.As(err, &lost) || errors.As(err, &entry)
+	var scanned *kv.ScanCountError
+	var imported *kv.ImportAccountError
+	return errors.As(err, &mismatch) || errors.As(err, &lost) || errors.As(err, &entry) || errors.As(err, &scanned) || errors.As(err, &imported)
 }
 
 // beginAgain records that everything is built a second time. Importing the same

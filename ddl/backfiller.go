@@ -157,6 +157,8 @@ func (b *IndexBackfiller) buildError(ctx context.Context, t encode.Task, err err
 	}
 	var mismatch *backfill.MismatchError
 	var lost *execution.RowCountError
+	var scanned *kv.ScanCountError
+	var imported *kv.ImportAccountError
 	var entry *compare.EntryError
 	var damaged *kv.DamagedUnitError
 	if v, ok := verdict.Of(ctx, b.opts.Store, t, err); ok {
@@ -169,6 +171,11 @@ func (b *IndexBackfiller) buildError(ctx context.Context, t encode.Task, err err
 		return job.Permanent(&job.RowsError{Err: err, Shown: fmt.Errorf("backfill: index %s differs from its table", entry.Index)})
 	case errors.As(err, &damaged) && damaged.Imported: // entries too many would stay
 		return job.Permanent(err)
+	case errors.As(err, &scanned): // with keys of rows
+		shown := fmt.Errorf("backfill: the store has read %d records, but returned %d rows", scanned.Visited, scanned.Rows)
+		return job.Permanent(&job.RowsError{Err: err, Shown: shown})
+	case errors.As(err, &imported): // with keys of entries
+		return job.Permanent(&job.RowsError{Err: err, Shown: errors.New("backfill: the store has not taken the entries as they were sent")})
 	case errors.As(err, &lost), errors.Is(err, encode.ErrUnsupported):
 		return job.Permanent(err)
 	case isDataError(err):

@@ -115,3 +115,28 @@ func (e *DamagedUnitError) Error() string {
 
 // Unwrap returns what differs.
 func (e *DamagedUnitError) Unwrap() error { return e.Err }
+
+// ScanCountError reports that a scan has returned another number of rows than the store has read: rows were lost, or
+// repeated, between the store's reader and the caller.
+type ScanCountError struct {
+	// Range is the part of the table that was read.
+	Range KeyRange
+	// Rows is how many rows were decoded, Visited how many records the store's own reading has met there.
+	Rows, Visited int64
+}
+
+func (e *ScanCountError) Error() string {
+	return fmt.Sprintf("kv: the store has read %d records of %s, but returned %d rows", e.Visited, e.Range, e.Rows)
+}
+
+// ImportAccountError reports that what a store has taken of an import is not what was added to its units. Importing the same
+// pairs again repairs what is missing.
+type ImportAccountError struct {
+	// Range is that of the unit, or of a part of it.
+	Range   KeyRange
+	Problem string
+}
+
+func (e *ImportAccountError) Error() string {
+	return fmt.Sprintf("kv: import of %s: %s", e.Range, e.Problem)
+}

@@ -86,7 +86,8 @@ type RowBatch struct {
 	ReadTo []byte
 	// Bytes is the size of the keys and values read for this batch.
 	Bytes int
-	// Visited is the number of records that the store's own reading has met for the batch, if it is a ScanCounter.
+	// Visited is the number of records that the store's own reading has met for the batch, counted apart from what was
+	// decoded and handed out, if the store is a ScanCounter.
 	Visited int
 }
 

@@ -59,8 +59,7 @@ func noPoints(r kv.KeyRange) []tidbkv.KeyRange {
 	return []tidbkv.KeyRange{{StartKey: r.Start, EndKey: next}, {StartKey: next, EndKey: r.End}}
 }
 
-// send sends a request. The answer of a request to one region is streamed in pages, each fetched
-// when the response is asked for it; other requests are read ahead.
+// send sends a request by TiDB's client, which divides it among the regions.
 func (s *Store) send(ctx context.Context, req *tidbkv.Request) tidbkv.Response {
 	option := &tidbkv.ClientSendOption{EnableCollectExecutionInfo: req.Tp == tidbkv.ReqTypeChecksum}
 	option.TryCopLiteWorker = newLike(option.TryCopLiteWorker) // allows it

@@ -12,6 +12,10 @@
 //     four subranges concurrently, and measures how many rows make a page and how much of the key space they take.
 //     Where rows may be long it does not rely on that: the next ones may be longer.
 //   - Subranges follow one another without a gap, even if the measurement is wrong, and their rows are returned in order.
+//   - A scan ends without an error only if the parts of the key space that TiKV's answers are of tile the range: each begins
+//     where the one before ends, over pages, regions, splits and retries.
+//   - Each answer has as many rows as TiKV's own reader has counted for it. A TiKV that does not report the number counts the
+//     part's records a second time.
 //   - A timestamp that PD has not handed out yet is not read at: TiKV would let a
 //     transaction commit below it later.
 //   - No transaction commits at a timestamp that CurrentTS returns: entries may be imported

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pingcap/kvproto/pkg/coprocessor"
 	"github.com/pingcap/kvproto/pkg/kvrpcpb"
 	"github.com/stretchr/testify/require"
 	"github.com/tikv/client-go/v2/tikv"
@@ -22,7 +23,7 @@ import (
 const longTTL = 3_600_000
 
 // lockClient adds locks of committed transactions to the locks that are listed, as they stay in TiKV if a
-// client dies after it has committed the primary key. It counts how often locks are listed.
+// client dies after it has committed the primary key. The coprocessor meets these locks. It counts how often locks are listed.
 type lockClient struct {
 	tikv.Client
 	mu    sync.Mutex
@@ -58,6 +59,11 @@ func (c *lockClient) SendRequest(ctx context.Context, addr string, req *tikvrpc.
 			return nil, ctx.Err()
 		}
 	}
+	if asked, ok := req.Req.(*coprocessor.Request); ok {
+		if met := c.meets(asked, req.ResolvedLocks); met != nil {
+			return &tikvrpc.Response{Resp: &coprocessor.Response{Locked: met}}, nil
+		}
+	}
 	resp, err := c.Client.SendRequest(ctx, addr, req, timeout)
 	if err != nil {
 		return resp, err
@@ -85,6 +91,20 @@ func (c *lockClient) SendRequest(ctx context.Context, addr string, req *tikvrpc.
 		}
 	}
 	return resp, nil
+}
+
+// meets returns a lock that is in the way of a request that passes the locks of some transactions.
+func (c *lockClient) meets(asked *coprocessor.Request, passed []uint64) *kvrpcpb.LockInfo {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, l := range c.left {
+		for _, r := range asked.Ranges {
+			if (kv.KeyRange{Start: r.Start, End: r.End}).Contains(l.Key) && l.LockVersion <= asked.StartTs && !slices.Contains(passed, l.LockVersion) {
+				return l
+			}
+		}
+	}
+	return nil
 }
 
 func (c *lockClient) listed() int {

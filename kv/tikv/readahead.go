@@ -33,8 +33,8 @@ const (
 // scanState is what the requests of one scan have found out, for the next ones. It may be used
 // concurrently.
 type scanState struct {
-	layout *rowLayout
-	dag    []byte // the request
+	layout  *rowLayout
+	request dagRequest
 	// rowBytes bounds the size of a row and pageBytes is the target size of a page. firstRows is the number of rows
 	// of the first page, mostRows the limit of any page.
 	rowBytes, pageBytes, firstRows, mostRows int
@@ -47,7 +47,7 @@ type scanState struct {
 
 // newScanState returns the state of a scan whose batches have batchRows rows.
 func newScanState(l *rowLayout, dag []byte, batchRows, pageBytes int) *scanState {
-	s := &scanState{layout: l, dag: dag, pageBytes: pageBytes}
+	s := &scanState{layout: l, request: dagRequest{data: dag, ts: l.req.TS}, pageBytes: pageBytes}
 	for _, ft := range l.fields {
 		s.rowBytes += mostBytes(ft)
 	}
@@ -198,7 +198,7 @@ type hintKey struct {
 	ts      uint64
 }
 
-func (s *scanState) hintKey() hintKey { return hintKey{string(s.dag), s.layout.req.TS} }
+func (s *scanState) hintKey() hintKey { return hintKey{string(s.request.data), s.request.ts} }
 
 type scanHint struct {
 	rows   int
@@ -322,7 +322,7 @@ func (a *readAhead) readOn(ctx context.Context, left kv.KeyRange) error {
 // begin starts a subrange at the beginning of r: about a page of one region, or everything if the distance between rows
 // is not known.
 func (a *readAhead) begin(ctx context.Context, r kv.KeyRange) (*subrange, error) {
-	here, err := a.store.inFirstRegion(ctx, r)
+	_, here, err := a.store.inFirstRegion(backoffer(ctx), r)
 	if err != nil {
 		return nil, failed(ctx, "region", err)
 	}
@@ -363,29 +363,31 @@ func (a *readAhead) readTo() (key []byte) {
 // than it was cut for.
 func (s *subrange) readAll(ctx context.Context, pages *pages) (err error) {
 	defer errs.Contain(&err)
-	defer pages.close()
 	state := pages.state
-	for number := 0; ; number++ {
+	for first := true; ; {
 		p, err := pages.next(ctx)
 		if err != nil {
 			return err
 		}
 		if p == nil {
-			if number == 0 && s.how == onePage {
+			if first && s.how == onePage {
 				state.saw(s.keys, 0)
 			}
 			s.setRead(state, s.keys.End)
 			return nil
 		}
 		left := kv.KeyRange{Start: s.keys.End, End: s.keys.End}
-		switch {
-		case p.full:
-			left.Start = p.next
-			state.saw(kv.KeyRange{Start: p.first, End: p.next}, p.rows)
-		case number == 0 && s.how == onePage:
-			state.saw(s.keys, p.rows)
+		if p.rows > 0 {
+			switch {
+			case p.full:
+				left.Start = p.part.End
+				state.saw(kv.KeyRange{Start: p.first, End: p.next}, p.rows)
+			case first && s.how == onePage:
+				state.saw(s.keys, p.rows)
+			}
+			first = false
+			s.setRead(state, left.Start)
 		}
-		s.setRead(state, left.Start)
 		select {
 		case s.pages <- p:
 		case <-ctx.Done():

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/pingcap/kvproto/pkg/coprocessor"
 	tidbkv "github.com/pingcap/tidb/pkg/kv"
 	"github.com/pingcap/tidb/pkg/parser/mysql"
 	"github.com/pingcap/tidb/pkg/tablecodec"
@@ -124,6 +125,7 @@ func requireAllRows(t *testing.T, r *rand.Rand, handle func(r *rand.Rand, i int)
 				}
 				require.Equal(t, got[len(got)-1], string(b.LastKey))
 				require.Positive(t, bytes.Compare(b.ReadTo, b.LastKey))
+				require.Equal(t, b.NumRows(), b.Visited)
 				switch r.IntN(30) {
 				case 0:
 					req.Range.Start = kv.NextKey(b.LastKey)
@@ -142,28 +144,28 @@ func requireAllRows(t *testing.T, r *rand.Rand, handle func(r *rand.Rand, i int)
 	}
 }
 
-// gate counts who asks for answers at one time, and holds them up, from the second answer on, until so many do.
+// gate counts the concurrent requests of a scan, and holds up all but that for the beginning of its range until there are so many.
 type gate struct {
+	start []byte // of the range
+
 	mu           sync.Mutex
-	answers      int
 	asking, peak int
 	until        int
 	open         chan struct{}
 }
 
-// newGate makes the coprocessor's answers pass a gate.
-func newGate(s *testStore, until int) *gate {
-	g := &gate{until: until, open: make(chan struct{})}
+// newGate makes the requests of a scan that begins at start pass a gate.
+func newGate(s *testStore, start []byte, until int) *gate {
+	g := &gate{start: start, until: until, open: make(chan struct{})}
 	s.log.asked = g.asked
 	return g
 }
 
-func (g *gate) asked(ctx context.Context) {
-	g.mu.Lock()
-	if g.answers++; g.answers == 1 {
-		g.mu.Unlock()
+func (g *gate) asked(ctx context.Context, req *coprocessor.Request) {
+	if bytes.Equal(req.Ranges[0].Start, g.start) {
 		return
 	}
+	g.mu.Lock()
 	g.asking++
 	if g.peak = max(g.peak, g.asking); g.peak == g.until {
 		g.until = 0
@@ -188,7 +190,6 @@ func TestSubrangesAreReadConcurrently(t *testing.T) {
 	}{{mysql.TypeLonglong, maxSubranges}, {mysql.TypeLongBlob, minSubranges}} {
 		s := open(t, vfs.NewMem(), Options{PageBytes: 3000})
 		s.importRows(t, 5000, 10)
-		g := newGate(s, c.want)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		col := int64(1)
@@ -197,6 +198,7 @@ func TestSubrangesAreReadConcurrently(t *testing.T) {
 		}
 		req := s.request(t, col)
 		req.Columns[0].Ft = types.NewFieldType(c.tp)
+		g := newGate(s, req.Range.Start, c.want)
 		require.Equal(t, 5000, s.scanned(ctx, t, req))
 		require.Equal(t, c.want, g.peak)
 	}
@@ -261,10 +263,10 @@ func TestWideSubrangesAreCutAgain(t *testing.T) {
 	sparse.Range.End = handleKey(from)
 	require.NoError(t, s.ScanColumns(t.Context(), sparse, func(*kv.RowBatch) error { return nil }))
 
-	g := newGate(s, maxSubranges)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	req.Range.Start = handleKey(from)
+	g := newGate(s, req.Range.Start, maxSubranges)
 	n := 0
 	require.NoError(t, s.ScanColumns(ctx, req, func(b *kv.RowBatch) error {
 		n += b.NumRows()

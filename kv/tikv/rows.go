@@ -174,13 +174,14 @@ type batcher struct {
 	held  int     // of their columns here, if rows may be long
 	fn    func(*kv.RowBatch) error
 
+	rest   kv.KeyRange   // of the request: no page that was added is of it
 	readTo func() []byte // of the pages
 }
 
 func newBatcher(l *rowLayout, rows int, fn func(*kv.RowBatch) error) *batcher {
 	b := &batcher{
 		keyEncoder: newKeyEncoder(l), rows: chunk.NewChunkWithCapacity(l.fields, rows), want: rows, long: l.req.LongRows(),
-		fn: fn,
+		fn: fn, rest: l.req.Range,
 	}
 	wanted := make([]int, len(l.req.Columns))
 	for i := range wanted {
@@ -191,22 +192,43 @@ func newBatcher(l *rowLayout, rows int, fn func(*kv.RowBatch) error) *batcher {
 }
 
 // add hands out the rows of a page, in batches, until ctx ends. It keeps none back until
-// there are more: pages of long rows have few of them, and take long to come.
+// there are more: pages of long rows have few of them, and take long to come. It fails if the
+// page is not of what follows the one before.
 func (b *batcher) add(ctx context.Context, p *page) error {
+	if !bytes.Equal(p.part.Start, b.rest.Start) {
+		return fmt.Errorf("tikv: a page of %s begins at %x", b.rest, p.part.Start)
+	}
+	b.rest.Start = p.part.End
+	left, visited := p.rows, p.visited // that are in no batch yet
 	for _, c := range p.chunks {
 		for at := 0; at < c.NumRows(); {
 			n := b.fitting(c, at)
 			b.rows.Append(c, at, at+n)
 			b.bytes += float64(n) * p.rowBytes
 			at += n
-			if b.rows.NumRows() >= b.want || b.held >= kv.MaxBatchBytes {
-				if err := b.flush(ctx); err != nil {
-					return err
-				}
+			full := b.rows.NumRows() >= b.want || b.held >= kv.MaxBatchBytes
+			if left -= n; left > 0 && !full {
+				continue
+			}
+			// The batches of a page have visited what the store says of the page.
+			if b.batch.Visited = b.rows.NumRows(); left == 0 {
+				b.batch.Visited = visited
+			}
+			visited -= b.batch.Visited
+			if err := b.flush(ctx); err != nil {
+				return err
 			}
 		}
 	}
-	return b.flush(ctx)
+	return nil
+}
+
+// complete fails unless the parts of the pages tile the range of the request.
+func (b *batcher) complete() error {
+	if !b.rest.Empty() {
+		return fmt.Errorf("tikv: the scan has ended before it read %s", b.rest)
+	}
+	return nil
 }
 
 // fitting is how many rows of c from one on the batch has room for, at least one. Only rows
@@ -275,15 +297,11 @@ func (b *batcher) handles(n int) (err error) {
 	return nil
 }
 
-// after is the range behind the last row of c.
-func (e *keyEncoder) after(r kv.KeyRange, c *chunk.Chunk) (kv.KeyRange, error) {
-	key, err := e.appendKey(nil, c, c.NumRows()-1)
-	if err != nil {
-		return r, err
+// keyIn returns the record key of row i of c, which lies in r.
+func (e *keyEncoder) keyIn(r kv.KeyRange, c *chunk.Chunk, i int) ([]byte, error) {
+	key, err := e.appendKey(nil, c, i)
+	if err == nil && !r.Contains(key) {
+		err = fmt.Errorf("tikv: the row at %x is not in %s", key, r)
 	}
-	if bytes.Compare(key, r.Start) < 0 || !r.Contains(key) {
-		return r, fmt.Errorf("tikv: the row at %x is not in %s", key, r)
-	}
-	r.Start = kv.NextKey(key)
-	return r, nil
+	return key, err
 }

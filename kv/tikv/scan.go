@@ -1,12 +1,10 @@
 package tikv
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"slices"
 
-	tidbkv "github.com/pingcap/tidb/pkg/kv"
 	"github.com/pingcap/tidb/pkg/util/chunk"
 
 	"fastddl/kv"
@@ -69,8 +67,11 @@ func (s *Store) ScanColumns(ctx context.Context, req kv.ScanRequest, fn func(*kv
 	}()
 	for {
 		p, err := ahead.next(ctx)
-		if err != nil || p == nil {
+		if err != nil {
 			return err
+		}
+		if p == nil {
+			return out.complete()
 		}
 		if err := out.add(ctx, p); err != nil {
 			return err
@@ -82,46 +83,42 @@ func (s *Store) ScanColumns(ctx context.Context, req kv.ScanRequest, fn func(*kv
 // if it is for a sample. It returns what is left.
 func (s *Store) scanFirst(ctx context.Context, state *scanState, out *batcher) (rest kv.KeyRange, err error) {
 	first := s.newPages(state, state.layout.req.Range)
-	defer first.close()
-	another := first.more
-	if state.layout.req.Sample {
-		another = first.next
-	}
-	p, err := first.next(ctx)
-	for p != nil && err == nil {
+	for {
+		p, err := first.next(ctx)
+		if err != nil || p == nil {
+			return first.rest, err
+		}
 		if p.rows > 1 {
 			state.saw(kv.KeyRange{Start: p.first, End: p.next}, p.rows)
 		}
 		out.readTo = func() []byte { return p.next }
 		s.hints.remember(state)
-		if err = out.add(ctx, p); err == nil {
-			p, err = another(ctx)
+		if err := out.add(ctx, p); err != nil || p.rows > 0 && !state.layout.req.Sample {
+			return first.rest, err
 		}
 	}
-	return first.left(), err
 }
 
-// page is a part of the rows.
+// page is a part of the rows, which may have none.
 type page struct {
 	chunks   []*chunk.Chunk
 	rows     int
-	rowBytes float64 // of a row, on the way
-	first    []byte  // key of its first row
-	next     []byte  // what follows the key of its last row
-	full     bool    // it has as many rows as were asked for, so there may be more
+	visited  int         // records that the store has read for them
+	rowBytes float64     // of a row, on the way
+	part     kv.KeyRange // that was read
+	full     bool        // it ends before its region does, so there may be more
+	first    []byte      // key of its first row
+	next     []byte      // what follows the key of its last row
 }
 
-// pages reads a range page by page, region by region.
+// pages reads a range page by page. The parts of the pages tile the range: each begins where the one before ends, and the
+// last one ends where the range does.
 type pages struct {
 	store *Store
 	state *scanState
 	keys  *keyEncoder
 	dec   *pageDecoder
-
-	rest     kv.KeyRange // behind the region that is being read
-	piece    kv.KeyRange // what is left of that region; without a start if none is being read
-	resp     tidbkv.Response
-	pageRows int // of the request that is under way
+	rest  kv.KeyRange // that no page is of
 }
 
 // newPages returns the pages of a range.
@@ -129,89 +126,62 @@ func (s *Store) newPages(state *scanState, r kv.KeyRange) *pages {
 	return &pages{store: s, state: state, keys: newKeyEncoder(state.layout), dec: newPageDecoder(state.layout.fields), rest: r}
 }
 
-// left is what no page has had yet.
-func (p *pages) left() kv.KeyRange {
-	if p.piece.Start != nil {
-		return kv.KeyRange{Start: p.piece.Start, End: p.rest.End}
-	}
-	return p.rest
-}
-
 // next returns the next page, nil if there is none.
 func (p *pages) next(ctx context.Context) (*page, error) {
-	for {
-		if p.resp == nil {
-			if p.rest.Empty() {
-				return nil, nil
-			}
-			if err := p.open(ctx); err != nil {
-				return nil, p.failed(ctx, err)
-			}
-		}
-		if out, err := p.more(ctx); out != nil || err != nil {
-			return out, err
-		}
+	if p.rest.Empty() {
+		return nil, nil
 	}
-}
-
-// more returns the next page of the request that is under way, nil if that has ended or there is
-// none.
-func (p *pages) more(ctx context.Context) (*page, error) {
-	for p.resp != nil {
-		part, err := p.resp.Next(ctx)
-		if err != nil {
-			return nil, p.failed(ctx, err)
-		}
-		if part == nil {
-			p.close()
-			p.piece = kv.KeyRange{}
-			break
-		}
-		out, err := p.decode(part.GetData())
-		if err != nil {
-			return nil, p.failed(ctx, err)
-		}
-		if out.rows > 0 {
-			return out, nil
-		}
+	out, err := p.read(ctx)
+	if err != nil {
+		return nil, failed(ctx, fmt.Sprintf("scan %s", p.rest), err)
 	}
-	return nil, nil
+	p.rest.Start = out.part.End
+	return out, nil
 }
 
-func (p *pages) failed(ctx context.Context, err error) error {
-	return failed(ctx, fmt.Sprintf("scan %s", p.keys.req.Range), err)
-}
-
-// inFirstRegion returns the part of r that lies in the region of its start, as the cache has it.
-func (s *Store) inFirstRegion(ctx context.Context, r kv.KeyRange) (kv.KeyRange, error) {
-	loc, err := s.cluster.GetRegionCache().LocateKey(backoffer(ctx), r.Start)
-	if err == nil && len(loc.EndKey) > 0 && bytes.Compare(loc.EndKey, r.End) < 0 {
-		r.End = loc.EndKey
-	}
-	return r, err
-}
-
-// open asks for what is left of one region, or of what the cache takes for one.
-func (p *pages) open(ctx context.Context) (err error) {
-	if p.piece, err = p.store.inFirstRegion(ctx, p.rest); err != nil {
-		return err
-	}
-	p.rest.Start = p.piece.End
-	p.pageRows = p.state.pageRows()
-	req := copRequest(ctx, tidbkv.ReqTypeDAG, p.state.dag, p.keys.req.TS, p.piece)
-	req.Paging.Enable = true
-	req.Paging.MinPagingSize, req.Paging.MaxPagingSize = uint64(p.pageRows), uint64(p.pageRows)
-	p.resp = p.store.send(ctx, req)
-	return nil
-}
-
-// decode makes a page of an answer. The next one has as many rows as its rows say.
-func (p *pages) decode(data []byte) (*page, error) {
-	resp, err := selected(data)
+// read requests the page that the rest begins with.
+func (p *pages) read(ctx context.Context) (*page, error) {
+	rows := p.state.pageRows()
+	answer, err := p.store.readRegion(ctx, &p.state.request, p.rest, rows)
 	if err != nil {
 		return nil, err
 	}
-	out := &page{}
+	out, err := p.decode(answer)
+	if err != nil {
+		return nil, err
+	}
+	if out.visited, err = p.visited(ctx, answer); err != nil {
+		return nil, err
+	}
+	if out.rows != out.visited {
+		return nil, &kv.ScanCountError{Range: out.part, Rows: int64(out.rows), Visited: int64(out.visited)}
+	}
+	if 2*out.rows >= rows || len(answer.Data) > p.state.pageBytes { // few rows say little of others
+		p.state.size(rows, out.rowBytes)
+	}
+	return out, nil
+}
+
+// visited is how many records the store has read for an answer. Where the answer does not say so, the store counts the
+// records of the part in a request of its own: an old TiKV costs a second reading, as verification in full does.
+func (p *pages) visited(ctx context.Context, answer *regionAnswer) (int, error) {
+	n, ok := answer.visited()
+	if !ok {
+		var err error
+		if n, err = p.store.count(ctx, answer.part, p.state.request.ts); err != nil {
+			return 0, err
+		}
+	}
+	return int(n), nil
+}
+
+// decode makes a page of an answer.
+func (p *pages) decode(answer *regionAnswer) (*page, error) {
+	resp, err := selected(answer.Data)
+	if err != nil {
+		return nil, err
+	}
+	out := &page{part: answer.part, full: answer.more}
 	if out.chunks, err = p.dec.decode(resp); err != nil {
 		return nil, err
 	}
@@ -222,32 +192,12 @@ func (p *pages) decode(data []byte) (*page, error) {
 	if out.rows == 0 {
 		return out, nil
 	}
-	out.rowBytes = float64(len(data)) / float64(out.rows)
-	if out.first, err = p.keys.appendKey(nil, out.chunks[0], 0); err != nil {
+	out.rowBytes = float64(len(answer.Data)) / float64(out.rows)
+	if out.first, err = p.keys.keyIn(out.part, out.chunks[0], 0); err != nil {
 		return nil, err
 	}
-	left, err := p.keys.after(p.piece, out.chunks[len(out.chunks)-1])
-	if err != nil {
-		return nil, err
-	}
-	out.next = left.Start
-	p.piece = left
-	if 2*out.rows >= p.pageRows || len(data) > p.state.pageBytes { // few rows say little of others
-		p.state.size(p.pageRows, out.rowBytes)
-	}
-	if out.full = out.rows >= p.pageRows; !out.full {
-		return out, nil // the end of the region, or of the subrange
-	}
-	// TiDB's client makes pages longer and longer. So each is a request of its own.
-	p.close()
-	p.rest.Start, p.piece = left.Start, kv.KeyRange{}
-	return out, nil
-}
-
-// close ends the request that is under way. Its error has no meaning any more.
-func (p *pages) close() {
-	if p.resp != nil {
-		_ = p.resp.Close()
-		p.resp = nil
-	}
+	last := out.chunks[len(out.chunks)-1]
+	key, err := p.keys.keyIn(out.part, last, last.NumRows()-1)
+	out.next = kv.NextKey(key)
+	return out, err
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/pingcap/kvproto/pkg/kvrpcpb"
 	tidbkv "github.com/pingcap/tidb/pkg/kv"
 	"github.com/pingcap/tidb/pkg/parser/mysql"
 	"github.com/pingcap/tidb/pkg/tablecodec"
@@ -138,10 +139,11 @@ func TestScanOfLongRows(t *testing.T) {
 		require.LessOrEqual(t, size, 3*defaultPageBytes, "a page ends with a batch of rows")
 	}
 	for _, req := range s.log.requests {
-		require.Equal(t, tidbkv.PriorityLow, req.Priority)
-		require.Equal(t, requestSource, req.RequestSource)
-		require.Equal(t, "batch", req.ResourceGroupName)
+		require.Equal(t, kvrpcpb.CommandPri_Low, req.Priority)
+		require.Equal(t, RequestSource(), req.InputRequestSource)
+		require.Equal(t, "batch", req.ResourceControlContext.ResourceGroupName)
 		require.True(t, req.NotFillCache)
+		require.True(t, req.RecordScanStat)
 	}
 }
 

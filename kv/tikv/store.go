@@ -60,6 +60,7 @@ var (
 	_ kv.Checksummer      = (*Store)(nil)
 	_ kv.Fencer           = (*Store)(nil)
 	_ kv.LockSettler      = (*Store)(nil)
+	_ kv.ScanCounter      = (*Store)(nil)
 	_ kv.ShadowFinder     = (*Store)(nil)
 	_ kv.UnchangedCounter = (*Store)(nil)
 )
@@ -84,6 +85,9 @@ func Open(storage tidbkv.Storage, opts Options) (*Store, error) {
 
 // Name implements kv.Store.
 func (s *Store) Name() string { return "tikv" }
+
+// CountsScans implements kv.ScanCounter.
+func (s *Store) CountsScans() {}
 
 // enter begins an operation; exit must follow unless it fails.
 func (s *Store) enter(ctx context.Context) error {

@@ -5,8 +5,12 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
+	"github.com/pingcap/kvproto/pkg/coprocessor"
 	tidbkv "github.com/pingcap/tidb/pkg/kv"
+	"github.com/tikv/client-go/v2/tikv"
+	"github.com/tikv/client-go/v2/tikvrpc"
 
 	"fastddl/kv"
 )
@@ -14,11 +18,57 @@ import (
 // traffic is what the coprocessor has sent.
 type traffic struct {
 	mu       sync.Mutex
-	requests []*tidbkv.Request
-	open     int   // requests that are not closed
-	answers  []int // bytes of each
-	// asked, if it is not nil, is called before each answer is asked for.
-	asked func(ctx context.Context)
+	requests []*tikvrpc.Request // that the driver itself has sent
+	open     int                // requests that have not ended
+	answers  []int              // bytes of each
+	// asked, if it is not nil, is called before each request of the driver's own.
+	asked func(ctx context.Context, req *coprocessor.Request)
+	// change, if it is not nil, changes answers to the driver's own requests.
+	change func(asked *coprocessor.Request, answer *coprocessor.Response)
+}
+
+// SendReq is the way of the driver's own requests. It fails a request to the coprocessor if TiKV would take a range of it
+// for a point.
+func (s *storage) SendReq(bo *tikv.Backoffer, req *tikvrpc.Request, region tikv.RegionVerID, timeout time.Duration) (*tikvrpc.Response, error) {
+	asked, ok := req.Req.(*coprocessor.Request)
+	if !ok {
+		return s.cluster.SendReq(bo, req, region, timeout)
+	}
+	for _, r := range asked.Ranges {
+		if bytes.Equal(r.End, kv.PrefixNext(r.Start)) {
+			return nil, fmt.Errorf("%x is one key to TiKV", r.Start)
+		}
+	}
+	s.log.began()
+	defer s.log.ended()
+	if s.log.asked != nil {
+		s.log.asked(bo.GetCtx(), asked)
+	}
+	resp, err := s.cluster.SendReq(bo, req, region, timeout)
+	s.log.mu.Lock()
+	defer s.log.mu.Unlock()
+	s.log.requests = append(s.log.requests, req)
+	if err != nil {
+		return nil, err
+	}
+	answer := resp.Resp.(*coprocessor.Response)
+	s.log.answers = append(s.log.answers, len(answer.Data))
+	if s.log.change != nil {
+		s.log.change(asked, answer)
+	}
+	return resp, nil
+}
+
+func (l *traffic) began() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open++
+}
+
+func (l *traffic) ended() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open--
 }
 
 // take returns the number of answers and of their bytes since the last call.
@@ -45,10 +95,7 @@ func (c *countingClient) Send(ctx context.Context, req *tidbkv.Request, vars any
 			return failedResponse{fmt.Errorf("%x is one key to TiKV", r.StartKey)}
 		}
 	}
-	c.log.mu.Lock()
-	c.log.requests = append(c.log.requests, req)
-	c.log.open++
-	c.log.mu.Unlock()
+	c.log.began()
 	return &countingResponse{c.Client.Send(ctx, req, vars, option), c.log}
 }
 
@@ -63,16 +110,11 @@ type countingResponse struct {
 }
 
 func (r *countingResponse) Close() error {
-	r.log.mu.Lock()
-	defer r.log.mu.Unlock()
-	r.log.open--
+	r.log.ended()
 	return r.Response.Close()
 }
 
 func (r *countingResponse) Next(ctx context.Context) (tidbkv.ResultSubset, error) {
-	if r.log.asked != nil {
-		r.log.asked(ctx)
-	}
 	part, err := r.Response.Next(ctx)
 	if part != nil {
 		r.log.mu.Lock()

@@ -1,17 +1,14 @@
 package tikv
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 
 	"github.com/pingcap/kvproto/pkg/coprocessor"
-	"github.com/pingcap/kvproto/pkg/kvrpcpb"
 	tidbkv "github.com/pingcap/tidb/pkg/kv"
 	"github.com/pingcap/tidb/pkg/tablecodec"
 	"github.com/tikv/client-go/v2/tikv"
-	"github.com/tikv/client-go/v2/tikvrpc"
 
 	"fastddl/kv"
 )
@@ -61,14 +58,13 @@ func (s *Store) countUnchanged(ctx context.Context, data []byte, r kv.KeyRange, 
 		if err != nil || len(locks) > 0 {
 			return 0, nil, false, err
 		}
-		region, err := s.cluster.GetRegionCache().LocateKey(bo, r.Start)
+		region, part, err := s.inFirstRegion(bo, kv.KeyRange{Start: r.Start, End: next})
 		if err != nil {
 			return 0, nil, false, err
 		}
-		if len(region.EndKey) > 0 && bytes.Compare(region.EndKey, next) < 0 {
-			next = region.EndKey
-		}
-		answer, err := s.countNewer(bo, region.Region, data, kv.KeyRange{Start: r.Start, End: next}, since, resourceGroup(ctx))
+		answer, err := s.sendCop(bo, region, &coprocessor.Request{
+			Tp: tidbkv.ReqTypeDAG, StartTs: since, Data: data, Ranges: copRanges(part), IsCacheEnabled: true,
+		}, nil)
 		switch {
 		case err != nil:
 			return 0, nil, false, err
@@ -78,33 +74,11 @@ func (s *Store) countUnchanged(ctx context.Context, data []byte, r kv.KeyRange, 
 			}
 			continue
 		case answer.OtherError != "":
-			return 0, nil, false, fmt.Errorf("region %d: %s", region.Region.GetID(), answer.OtherError)
+			return 0, nil, false, fmt.Errorf("region %d: %s", region.GetID(), answer.OtherError)
 		case answer.Locked != nil || !answer.CanBeCached:
 			return 0, nil, false, nil
 		}
 		n, err := countOf(answer.Data)
-		return n, next, err == nil, err
+		return n, part.End, err == nil, err
 	}
-}
-
-// countNewer sends a request to count the records of r, which lies in one region, and to look for newer versions and
-// locks. It does not use TiDB's coprocessor client, which does not return CanBeCached.
-func (s *Store) countNewer(bo *tikv.Backoffer, region tikv.RegionVerID, data []byte, r kv.KeyRange, ts uint64, group string) (*coprocessor.Response, error) {
-	cop := &coprocessor.Request{Tp: tidbkv.ReqTypeDAG, StartTs: ts, Data: data, IsCacheEnabled: true}
-	for _, r := range noPoints(r) {
-		cop.Ranges = append(cop.Ranges, &coprocessor.KeyRange{Start: r.StartKey, End: r.EndKey})
-	}
-	req := tikvrpc.NewRequest(tikvrpc.CmdCop, cop, kvrpcpb.Context{
-		Priority: kvrpcpb.CommandPri_Low, NotFillCache: true, RequestSource: RequestSource(),
-		ResourceControlContext: &kvrpcpb.ResourceControlContext{ResourceGroupName: group},
-	})
-	resp, err := s.cluster.SendReq(bo, req, region, tikv.ReadTimeoutMedium)
-	if err != nil {
-		return nil, err
-	}
-	answer, ok := resp.Resp.(*coprocessor.Response)
-	if !ok {
-		return nil, fmt.Errorf("answer %v of region %d", resp.Resp, region.GetID())
-	}
-	return answer, nil
 }

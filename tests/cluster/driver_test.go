@@ -162,7 +162,7 @@ func TestBytesOnTheWire(t *testing.T) {
 	ts, err := s.CurrentTS(t.Context())
 	require.NoError(t, err)
 
-	before, n := c.Sent(), 0
+	before, n, requests := c.Sent(), 0, c.Received()["Coprocessor"]
 	require.NoError(t, s.ScanColumns(t.Context(), kv.ScanRequest{
 		Range: kv.PrefixRange(tablecodec.GenTableRecordPrefix(table.ID)), TS: ts, HandleColIDs: []int64{1},
 		Columns: []rowcodec.ColInfo{{ID: 2, Ft: &table.Columns[1].FieldType}},
@@ -172,8 +172,10 @@ func TestBytesOnTheWire(t *testing.T) {
 	}))
 	require.Equal(t, rows, n)
 	perRow := float64(c.Sent()-before) / rows
-	t.Logf("scan of one integer: %.2f bytes a row", perRow)
+	requests = c.Received()["Coprocessor"] - requests
+	t.Logf("scan of one integer: %.2f bytes a row, %d requests", perRow, requests)
 	require.Less(t, perRow, 16*1.05)
+	require.LessOrEqual(t, requests, int64(16), "three regions, pages of up to 50,000 rows, the first ones small")
 
 	idx := &model.IndexInfo{
 		ID: 9, Name: pmodel.NewCIStr("i"), State: model.StateWriteReorganization,
@@ -186,6 +188,7 @@ func TestBytesOnTheWire(t *testing.T) {
 	}, backfill.Spec{Task: encode.Task{JobID: 1, Table: table, Indexes: []*model.IndexInfo{idx}, TS: ts}})
 	require.NoError(t, err)
 	verification := c.Sent() - built
+	t.Logf("messages of a build with its verification: %v", c.Received())
 	require.NotZero(t, built)
 	require.EqualValues(t, rows, res.Entries)
 

@@ -159,6 +159,10 @@ var guards = []guard{
 		pebblekv.TestFlippedBitOfAUnitIsFound pebblekv.TestUnitsAreComparedWithTheirFiles pebblekv.TestEndedCheckIsNoDamage
 		pebblekv.TestFilesThatAreSwappedBeforeTheirImport pebblekv.TestReportsOfImports pebblekv.TestImportsMatchTheirReports
 		lightning.TestFailedImportLeavesNoFile backfill.TestDamagedFilesAreBuiltAgainOnce ddl.TestTakenInDamageIsPermanent`},
+	{"verification", "what stores of a cluster have read and taken", `
+		tikv.TestLostRowsAreNoticed tikv.TestAnswersWithoutDetails tikv.TestPagesTileTheRange tikv.TestScanOfRegionsThatChange
+		tikv.TestScanMeetsLocks tikv.TestSubrangesGiveAllRows sstimport.TestAccountAddsUp sstimport.TestUnitsAreCompleteOneByOne
+		sstimport.TestAnswersToWrite sstimport.TestImportThatDoesNotAddUp sstimport.TestRandomFaults`},
 	{"verification", "the tests' other store", "sql.TestUnistoreBuilds"},
 	{"formats", "a store of format 2 that kill -9 left, with a paused job", "blackbox.TestFormats"},
 	{"formats", "formats that are refused", "pebblekv.TestOpenNotAStore"},

@@ -10,6 +10,9 @@
 //
 //   - A unit is consumed when all of its pairs have been taken, and never before. Its file
 //     is kept until then, so that a failed request is sent again from the file.
+//   - An import succeeds only if its account adds up: the parts of the key space that were taken tile each unit, and the pairs
+//     in the messages to stores are those that were added to it, by number, size and checksum. The leader has taken each
+//     file of these parts once, and all peers have made the same files.
 //   - Sending anything again is harmless, whether it succeeded the first time or not: the
 //     pairs and their version are the same, and every file has an identity of its own.
 //   - Every peer of a region has been sent the whole file before the leader is requested to

@@ -398,8 +398,6 @@ func (s *fakeStore) Write(stream import_sstpb.ImportSST_WriteServer) error {
 }
 
 const (
-	// entriesFamily is TiKV's column family of entries, which hold short values.
-	entriesFamily = "write"
 	// shortBytes bounds the length of a short value.
 	shortBytes = 255
 )

@@ -74,10 +74,12 @@ func (im *Importer) Import(ctx context.Context, units []kv.ImportUnit) (err erro
 	if err != nil {
 		return err
 	}
-	err = im.importAll(ctx, src)
+	if err = im.importAll(ctx, src); err == nil {
+		err = src.account.close()
+	}
 	// Files are removed after the source has closed them.
 	problems := []error{err, src.close()}
-	for _, u := range src.complete() {
+	for _, u := range src.account.complete() {
 		problems = append(problems, u.consume())
 	}
 	return errors.Join(problems...)

@@ -84,15 +84,16 @@ func (j *job) step(ctx context.Context) (done bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if j.files == nil { // there are no pairs
-		return j.advance(here.End), nil
+	if len(j.files.left) > 0 {
+		j.at = ingesting
+		if err := j.ingest(ctx); err != nil {
+			return false, err
+		}
+		j.budget.reset()
 	}
-	j.at = ingesting
-	if err := j.ingest(ctx); err != nil {
+	if err := j.src.account.settle(j.files.files); err != nil {
 		return false, err
 	}
-	j.src.imported(j.files.pairs)
-	j.budget.reset()
 	if j.files.next != nil {
 		return j.advance(j.files.next), nil
 	}
@@ -183,7 +184,7 @@ func (j *job) ingest(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, files := range inOrder(j.files.metas) {
+	for _, files := range inOrder(j.files.left) {
 		if err := j.im.lease(ctx); err != nil {
 			return err
 		}
@@ -196,8 +197,7 @@ func (j *job) ingest(ctx context.Context) error {
 		if regionErr != nil {
 			return &storeError{leader, meta, regionError{regionErr}}
 		}
-		// The leader would answer another request for these files with an error: they are gone.
-		j.files.metas = slices.DeleteFunc(j.files.metas, func(m *import_sstpb.SSTMeta) bool { return slices.Contains(files, m) })
+		j.files.tookAll(files)
 	}
 	return nil
 }
@@ -217,8 +217,8 @@ func inOrder(files []*import_sstpb.SSTMeta) [][]*import_sstpb.SSTMeta {
 	return slices.DeleteFunc([][]*import_sstpb.SSTMeta{values, entries}, func(some []*import_sstpb.SSTMeta) bool { return len(some) == 0 })
 }
 
-// valuesFamily is TiKV's column family of long values.
-const valuesFamily = "default"
+// entriesFamily is TiKV's column family of entries, which hold short values, and valuesFamily that of long ones.
+const entriesFamily, valuesFamily = "write", "default"
 
 // multiIngest sends a request and returns what the store has answered.
 func (j *job) multiIngest(ctx context.Context, st *store, req *import_sstpb.MultiIngestRequest) (*errorpb.Error, error) {

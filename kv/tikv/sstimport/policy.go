@@ -91,9 +91,10 @@ func classifyError(at stage, err error) decision {
 		source *sourceError
 		region regionError
 		write  writeError
+		wrong  *kv.ImportAccountError
 	)
 	switch {
-	case errors.As(err, &lease), errors.As(err, &source), errors.Is(err, kv.ErrClosed), errors.Is(err, kv.ErrDiskFull):
+	case errors.As(err, &lease), errors.As(err, &source), errors.As(err, &wrong), errors.Is(err, kv.ErrClosed), errors.Is(err, kv.ErrDiskFull):
 		return decision{next: giveUp, err: err}
 	case errors.As(err, &region):
 		return classifyRegionError(at, region.pb, err)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"sort"
-	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2/sstable"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -20,7 +19,7 @@ import (
 type source struct {
 	units   []*unit
 	readers []*sstable.Reader
-	left    []atomic.Int64 // pairs of each unit that are not imported yet
+	account *account
 }
 
 // sourceError says that what was written cannot be read any more.
@@ -34,14 +33,13 @@ func (e *sourceError) Unwrap() error { return e.err }
 
 // openSource opens the files of units, which must be in key order.
 func openSource(ctx context.Context, units []*unit) (_ *source, err error) {
-	s := &source{units: units, left: make([]atomic.Int64, len(units))}
+	s := &source{units: units, account: newAccount(units)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.close())
 		}
 	}()
-	for i, u := range units {
-		s.left[i].Store(int64(u.count))
+	for _, u := range units {
 		f, err := vfs.Default.Open(u.path)
 		if err != nil {
 			return nil, &sourceError{u.path, err}
@@ -67,23 +65,6 @@ func (s *source) close() error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// imported notes that of each unit so many pairs have been imported.
-func (s *source) imported(pairs map[int]int64) {
-	for i, n := range pairs {
-		s.left[i].Add(-n)
-	}
-}
-
-// complete returns the units of which all pairs have been imported.
-func (s *source) complete() (units []*unit) {
-	for i, u := range s.units {
-		if s.left[i].Load() == 0 {
-			units = append(units, u)
-		}
-	}
-	return units
 }
 
 // from returns the number of the first unit that ends after key.

@@ -69,6 +69,7 @@ type writer struct {
 	last    []byte
 	samples []sample
 	count   int
+	sum     kv.Checksum // of the pairs that were added
 	done    bool
 }
 
@@ -119,7 +120,13 @@ func (w *writer) Add(key, value []byte) error {
 	w.samples[len(w.samples)-1].bytes += weight(key, value)
 	w.last = append(w.last[:0], key...)
 	w.count++
+	w.sum.Add(sumOf(key, value))
 	return nil
+}
+
+// sumOf is the sum of one pair.
+func sumOf(key, value []byte) kv.Checksum {
+	return kv.Checksum{Pairs: 1, Bytes: int64(len(key) + len(value)), CRC: kv.UpdateCRC(kv.UpdateCRC(0, key), value)}
 }
 
 // EstimatedSize implements kv.ImportWriter.
@@ -146,7 +153,7 @@ func (w *writer) Finish(ctx context.Context) (kv.ImportUnit, error) {
 	}
 	return &unit{
 		im: w.im, path: w.path, version: w.opts.Version, overlaps: w.opts.Overlaps,
-		samples: w.samples, size: meta.Size, count: w.count,
+		samples: w.samples, size: meta.Size, count: w.count, sum: w.sum,
 		keys: kv.KeyRange{Start: w.samples[0].key, End: kv.NextKey(w.last)},
 	}, nil
 }
@@ -179,6 +186,7 @@ type unit struct {
 	samples  []sample
 	size     uint64
 	count    int
+	sum      kv.Checksum // of all pairs, as they were added
 
 	mu        sync.Mutex
 	consumed  bool // all pairs have been imported

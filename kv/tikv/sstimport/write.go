@@ -1,12 +1,14 @@
 package sstimport
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/pingcap/kvproto/pkg/import_sstpb"
@@ -49,11 +51,23 @@ func asStoreError(err error) *storeError {
 	return e
 }
 
-// written is what was sent to all peers of a region, in one file or several.
+// written is what was sent to all peers of a region, in one part or several.
 type written struct {
-	metas []*import_sstpb.SSTMeta // those that are not taken yet
-	pairs map[int]int64           // of each unit, by its number
+	files []*sentFile
+	left  []*import_sstpb.SSTMeta // those that are not taken yet
 	next  []byte                  // where what is left of the range begins; nil if nothing is
+}
+
+// tookAll notes that the leader has taken files. It would answer another request for them with an error: they are gone.
+func (w *written) tookAll(metas []*import_sstpb.SSTMeta) {
+	for _, meta := range metas {
+		for _, f := range w.files {
+			if bytes.Equal(f.id, meta.Uuid) {
+				f.took[meta.CfName]++
+			}
+		}
+	}
+	w.left = slices.DeleteFunc(w.left, func(m *import_sstpb.SSTMeta) bool { return slices.Contains(metas, m) })
 }
 
 // upload is a file on its way to the peers of a region.
@@ -69,51 +83,44 @@ type upload struct {
 	version uint64
 	arena   []byte // of the keys and values of pairs
 	pairs   []*import_sstpb.Pair
-	used    int // of pairs
-	size    int // of their keys and values
+	used    int   // of pairs
+	size    int   // of their keys and values
+	flushed int64 // pairs, in messages that all peers were sent
 }
 
 // write sends pairs of r, which lies in the region, to all of its peers: by one stream to
 // each as many as are sent at a time, by several all of them, in a file for each, since a
-// store makes a file on one core. It returns nil if there are none.
+// store makes a file on one core.
 func (im *Importer) write(ctx context.Context, region *pd.Region, src *source, r kv.KeyRange, streams int) (*written, error) {
-	if streams == 1 {
-		return im.writeFile(ctx, region, src, r, writeLimit(im.opts.SplitBytes))
+	pieces, limit := []kv.KeyRange{r}, writeLimit(im.opts.SplitBytes)
+	if streams > 1 {
+		pieces, limit = src.divide(r, streams), math.MaxInt64
 	}
-	pieces := src.divide(r, streams)
-	files := make([]*written, len(pieces))
+	w := &written{files: make([]*sentFile, len(pieces))}
 	err := parallel.Do(ctx, len(pieces), func() int { return streams }, func(ctx context.Context, i int) (err error) {
-		files[i], err = im.writeFile(ctx, region, src, pieces[i], math.MaxInt64)
+		w.files[i], err = im.writeFile(ctx, region, src, pieces[i], limit)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	all := &written{pairs: make(map[int]int64)}
-	for _, f := range files {
-		if f == nil {
-			continue
-		}
-		all.metas = append(all.metas, f.metas...)
-		for unit, n := range f.pairs {
-			all.pairs[unit] += n
-		}
+	for _, f := range w.files {
+		w.left = append(w.left, f.metas...)
+		w.next = f.next
 	}
-	if len(all.metas) == 0 {
-		return nil, nil
-	}
-	return all, nil
+	return w, nil
 }
 
-// writeFile sends pairs of r up to a limit in one file. It returns nil if there are none.
-func (im *Importer) writeFile(ctx context.Context, region *pd.Region, src *source, r kv.KeyRange, limit int64) (_ *written, err error) {
+// writeFile sends pairs of r up to a limit in one file, if there are any.
+func (im *Importer) writeFile(ctx context.Context, region *pd.Region, src *source, r kv.KeyRange, limit int64) (_ *sentFile, err error) {
 	c, err := src.seek(r)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errs.Combine(err, c.close()) }()
+	f := &sentFile{keys: r, sums: make(map[int]*kv.Checksum), took: make(map[string]int)}
 	if c.key == nil {
-		return nil, nil
+		return f, nil
 	}
 	last, err := src.last(r)
 	if err != nil {
@@ -123,17 +130,17 @@ func (im *Importer) writeFile(ctx context.Context, region *pd.Region, src *sourc
 	defer cancel(nil) // a store forgets what was not sent to the end
 	u := &upload{im: im, region: region, cancel: cancel}
 	defer u.pause()
-	if err := u.open(ctx, c.key, last); err != nil {
+	if f.id, err = u.open(ctx, c.key, last); err != nil {
 		return nil, u.cause(ctx, err)
 	}
-	w, err := u.sendAll(ctx, c, limit)
-	if err != nil {
+	if err := u.sendAll(ctx, c, f, limit); err != nil {
 		return nil, u.cause(ctx, err)
 	}
-	if w.metas, err = u.finish(); err != nil {
+	f.sent = u.flushed
+	if f.metas, err = u.finish(f.id); err != nil {
 		return nil, u.cause(ctx, err)
 	}
-	return w, nil
+	return f, nil
 }
 
 // cause says what has really ended an upload that was broken off.
@@ -157,13 +164,12 @@ func (u *upload) resume(d time.Duration) {
 	}
 }
 
-// open opens a stream to each peer and sends the file's metadata.
-func (u *upload) open(ctx context.Context, first, last []byte) error {
+// open opens a stream to each peer and sends the file's metadata. It returns the file's UUID.
+func (u *upload) open(ctx context.Context, first, last []byte) (id []byte, err error) {
 	meta := u.region.Meta
 	codec := u.im.opts.Codec
-	id, err := newUUID()
-	if err != nil {
-		return err
+	if id, err = newUUID(); err != nil {
+		return nil, err
 	}
 	u.request = &import_sstpb.WriteRequest{
 		Chunk: &import_sstpb.WriteRequest_Meta{Meta: &import_sstpb.SSTMeta{
@@ -176,18 +182,18 @@ func (u *upload) open(ctx context.Context, first, last []byte) error {
 		u.resume(u.im.opts.CallTimeout)
 		client, err := u.im.stores.client(ctx, st)
 		if err != nil {
-			return u.failed(st, err)
+			return nil, u.failed(st, err)
 		}
 		stream, err := client.Write(ctx)
 		if err != nil {
-			return u.failed(st, err)
+			return nil, u.failed(st, err)
 		}
 		u.stores, u.streams = append(u.stores, st), append(u.streams, stream)
 		if err := u.sent(stream, stream.Send(u.request)); err != nil {
-			return u.failed(st, err)
+			return nil, u.failed(st, err)
 		}
 	}
-	return nil
+	return id, nil
 }
 
 func (u *upload) failed(st *store, err error) error { return &storeError{st, u.region.Meta, err} }
@@ -210,12 +216,13 @@ func (im *Importer) requestContext(ctx context.Context) *kvrpcpb.Context {
 	}
 }
 
-// sendAll sends the cursor's pairs, up to the limit.
-func (u *upload) sendAll(ctx context.Context, c *cursor, limit int64) (*written, error) {
-	w := &written{pairs: make(map[int]int64)}
+// sendAll sends the cursor's pairs, up to the limit, and notes in the file what it has sent.
+func (u *upload) sendAll(ctx context.Context, c *cursor, f *sentFile, limit int64) error {
+	keyspace := len(u.im.opts.Codec.EncodeKey(nil))
 	for total := int64(0); c.key != nil; {
 		if total >= limit {
-			w.next = append([]byte(nil), c.key...)
+			f.next = bytes.Clone(c.key)
+			f.keys.End = f.next
 			break
 		}
 		version := c.source.units[c.unit].version
@@ -223,22 +230,27 @@ func (u *upload) sendAll(ctx context.Context, c *cursor, limit int64) (*written,
 		n := len(key) + len(c.value)
 		if u.used > 0 && (u.size+n > batchBytes || version != u.version) {
 			if err := u.flush(ctx); err != nil {
-				return nil, err
+				return err
 			}
 		}
 		u.version = version
-		u.add(key, c.value)
-		w.pairs[c.unit]++
+		sent := u.add(key, c.value)
+		sum := f.sums[c.unit]
+		if sum == nil {
+			sum = &kv.Checksum{}
+			f.sums[c.unit] = sum
+		}
+		sum.Add(sumOf(sent.Key[keyspace:], sent.Value))
 		total += weight(key, c.value)
 		if err := c.next(); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return w, u.flush(ctx)
+	return u.flush(ctx)
 }
 
-// add adds a pair to the message that is being filled.
-func (u *upload) add(key, value []byte) {
+// add adds a pair to the message that is being filled, and returns it as it is there.
+func (u *upload) add(key, value []byte) *import_sstpb.Pair {
 	if u.used == 0 {
 		u.arena = u.arena[:0]
 	}
@@ -254,6 +266,7 @@ func (u *upload) add(key, value []byte) {
 	pair.Key, pair.Value = u.arena[at:at+len(key):at+len(key)], u.arena[at+len(key):]
 	u.used++
 	u.size += len(key) + len(value)
+	return pair
 }
 
 // flush sends the message to each peer, no faster than each may be sent.
@@ -276,6 +289,7 @@ func (u *upload) flush(ctx context.Context) error {
 			return u.failed(u.stores[i], err)
 		}
 	}
+	u.flushed += int64(u.used)
 	u.used, u.size = 0, 0
 	return nil
 }
@@ -305,23 +319,29 @@ func received(resp *import_sstpb.WriteResponse, err error) ([]*import_sstpb.SSTM
 	return resp.Metas, nil
 }
 
-// finish ends the streams and returns the leader's files.
-func (u *upload) finish() (metas []*import_sstpb.SSTMeta, err error) {
+// finish ends the streams and returns the leader's files. All peers must have made the same.
+func (u *upload) finish(id []byte) (metas []*import_sstpb.SSTMeta, err error) {
 	// The stores complete and check their files side by side.
 	for i, stream := range u.streams {
 		if err := stream.CloseSend(); err != nil {
 			return nil, u.failed(u.stores[i], err)
 		}
 	}
+	var made []string
 	for i, stream := range u.streams {
 		u.resume(u.im.opts.CallTimeout)
 		got, err := received(stream.CloseAndRecv())
 		if err != nil {
 			return nil, u.failed(u.stores[i], err)
 		}
-		if len(got) == 0 {
-			return nil, u.failed(u.stores[i], writeError{"the store has made no file"})
+		families, err := familiesOf(got, id)
+		if err == nil && i > 0 && !slices.Equal(families, made) {
+			err = writeError{fmt.Sprintf("the store has made files of %q, another one of %q", families, made)}
 		}
+		if err != nil {
+			return nil, u.failed(u.stores[i], err)
+		}
+		made = families
 		if u.stores[i].id == u.region.Leader.StoreId {
 			metas = got
 		}
@@ -330,4 +350,19 @@ func (u *upload) finish() (metas []*import_sstpb.SSTMeta, err error) {
 		return nil, fmt.Errorf("region %d: %w among its peers", u.region.Meta.Id, errNoLeader)
 	}
 	return metas, nil
+}
+
+// familiesOf returns the column families of the files that a store has made of one stream.
+func familiesOf(metas []*import_sstpb.SSTMeta, id []byte) (families []string, err error) {
+	for _, meta := range metas {
+		if !bytes.Equal(meta.Uuid, id) {
+			return nil, writeError{fmt.Sprintf("the store has made the file %x, not %x", meta.Uuid, id)}
+		}
+		families = append(families, meta.CfName)
+	}
+	slices.Sort(families)
+	if !slices.Contains(families, entriesFamily) || len(slices.Compact(slices.Clone(families))) != len(families) {
+		return nil, writeError{fmt.Sprintf("the store has made files of %q", families)}
+	}
+	return families, nil
 }

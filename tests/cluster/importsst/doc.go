@@ -8,8 +8,9 @@
 //     wrong with a file, by the text of a status; an import that finds the
 //     region changed since fails with EpochNotMatch and the regions of now.
 //   - Keys increase strictly, lie in the range that was announced, and that lies in the region.
-//   - The commit timestamp is not 0. No two files have one UUID. What is imported has the
-//     size and the checksum that the answer to Write returned.
+//   - The commit timestamp is not 0. No two files have one UUID.
+//   - The answer to Write repeats the metadata that was sent, with the column family of each file. It has neither a
+//     size nor a count nor a checksum.
 //   - A file is imported once. Importing it again says that it does not exist, as TiKV says
 //     of what is imported already as well as of what is lost.
 //   - Values of more than 255 bytes are in a file of their own. The file of entries holds them

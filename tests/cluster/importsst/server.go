@@ -175,9 +175,6 @@ func (s *Server) unitsOf(region *metapb.Region, metas []*import_sstpb.SSTMeta) (
 		if regionErr := f.belongs(region); regionErr != nil {
 			return nil, regionErr
 		}
-		if regionErr := f.corrupted(meta); regionErr != nil {
-			return nil, regionErr
-		}
 		units = append(units, f.units...)
 	}
 	return units, nil

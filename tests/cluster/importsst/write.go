@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 
 	"github.com/pingcap/kvproto/pkg/errorpb"
@@ -125,41 +124,38 @@ func checkEpoch(r *metapb.Region, epoch *metapb.RegionEpoch) error {
 		r.Id, local, epoch)
 }
 
-// fileWriter writes the units of a file: one for each run of one commit timestamp. It says what a
-// file of long values would hold, too, which are in the units.
+// fileWriter writes the units of a file: one for each run of one commit timestamp. Long values, which TiKV has in
+// a file of their own, are in the units.
 type fileWriter struct {
 	data    kv.Store
 	file    *file
-	values  *import_sstpb.SSTMeta
+	long    bool // there are long values
 	current kv.ImportWriter
 	version uint64
 	last    []byte
 }
 
 func newFileWriter(data kv.Store, meta *import_sstpb.SSTMeta) *fileWriter {
-	entries, values := *meta, *meta
-	entries.CfName, values.CfName = writeCF, valuesCF
-	return &fileWriter{data: data, file: &file{meta: &entries}, values: &values}
+	return &fileWriter{data: data, file: &file{meta: ofFamily(meta, writeCF)}}
+}
+
+// ofFamily is what TiKV answers of a file: the metadata that it was sent, and the column family. There are no counts.
+func ofFamily(meta *import_sstpb.SSTMeta, family string) *import_sstpb.SSTMeta {
+	answered := *meta
+	answered.CfName = family
+	return &answered
 }
 
 // files returns what was written.
 func (w *fileWriter) files() []*file {
 	var files []*file
-	if w.values.TotalKvs > 0 {
-		w.values.Length = w.values.TotalBytes
-		files = append(files, &file{meta: w.values})
+	if w.long {
+		files = append(files, &file{meta: ofFamily(w.file.meta, valuesCF)})
 	}
 	if len(w.file.units) > 0 {
 		files = append(files, w.file)
 	}
 	return files
-}
-
-// count adds a pair to what a file says of itself.
-func count(meta *import_sstpb.SSTMeta, pair *import_sstpb.Pair) {
-	meta.Crc32 = crc32.Update(crc32.Update(meta.Crc32, crc32.IEEETable, pair.Key), crc32.IEEETable, pair.Value)
-	meta.TotalKvs++
-	meta.TotalBytes += uint64(len(pair.Key) + len(pair.Value))
 }
 
 // add writes a batch.
@@ -182,10 +178,7 @@ func (w *fileWriter) add(ctx context.Context, batch *import_sstpb.WriteBatch) er
 		if err := w.current.Add(pair.Key, pair.Value); err != nil {
 			return err
 		}
-		count(w.file.meta, pair)
-		if len(pair.Value) > shortBytes {
-			count(w.values, pair)
-		}
+		w.long = w.long || len(pair.Value) > shortBytes
 	}
 	return nil
 }
@@ -229,7 +222,6 @@ func (w *fileWriter) finish(ctx context.Context) error {
 		return err
 	}
 	w.file.units = append(w.file.units, unit)
-	w.file.meta.Length += unit.Size()
 	return nil
 }
 
@@ -243,14 +235,6 @@ func (w *fileWriter) abort() error {
 		errs = append(errs, u.Discard())
 	}
 	return errors.Join(errs...)
-}
-
-// corrupted says that a file is not what the client takes it for.
-func (f *file) corrupted(meta *import_sstpb.SSTMeta) *errorpb.Error {
-	if f.meta.Crc32 == meta.Crc32 && f.meta.Length == meta.Length && f.meta.TotalKvs == meta.TotalKvs {
-		return nil
-	}
-	return &errorpb.Error{Message: fmt.Sprintf("FileCorrupted: the file %x is not %s", meta.Uuid, meta)}
 }
 
 // belongs checks that the file is one of the region as it is.

@@ -2,22 +2,56 @@ package standin
 
 import (
 	"context"
-	"sync/atomic"
+	"maps"
+	"sync"
 
+	"github.com/pingcap/kvproto/pkg/tikvpb"
 	"google.golang.org/grpc/stats"
 )
 
-// meter counts the bytes that a server sends, as they are on the wire.
-type meter struct{ bytes atomic.Int64 }
+// meter counts the bytes that a server sends, as they are on the wire, and the messages that it receives.
+type meter struct {
+	mu       sync.Mutex
+	bytes    int64
+	messages map[string]int64
+}
+
+// methodKey is the context's key of the name of the method.
+type methodKey struct{}
 
 // TagRPC implements stats.Handler.
-func (*meter) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context { return ctx }
+func (*meter) TagRPC(ctx context.Context, info *stats.RPCTagInfo) context.Context {
+	return context.WithValue(ctx, methodKey{}, methodName(info.FullMethodName))
+}
 
 // HandleRPC implements stats.Handler.
-func (m *meter) HandleRPC(_ context.Context, s stats.RPCStats) {
-	if out, ok := s.(*stats.OutPayload); ok {
-		m.bytes.Add(int64(out.WireLength))
+func (m *meter) HandleRPC(ctx context.Context, s stats.RPCStats) {
+	switch s := s.(type) {
+	case *stats.OutPayload:
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.bytes += int64(s.WireLength)
+	case *stats.InPayload:
+		batch, ok := s.Payload.(*tikvpb.BatchCommandsRequest)
+		if !ok {
+			method, _ := ctx.Value(methodKey{}).(string)
+			m.received(method)
+			return
+		}
+		for _, req := range batch.Requests {
+			command, _ := commandOf(req)
+			m.received(command)
+		}
 	}
+}
+
+func (m *meter) received(name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.messages == nil {
+		m.messages = make(map[string]int64)
+	}
+	m.messages[name]++
 }
 
 // TagConn implements stats.Handler.
@@ -27,4 +61,16 @@ func (*meter) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context
 func (*meter) HandleConn(context.Context, stats.ConnStats) {}
 
 // Sent is the number of bytes that TiKV has sent to its clients.
-func (c *Cluster) Sent() int64 { return c.tikv.sent.bytes.Load() }
+func (c *Cluster) Sent() int64 {
+	c.tikv.sent.mu.Lock()
+	defer c.tikv.sent.mu.Unlock()
+	return c.tikv.sent.bytes
+}
+
+// Received is the number of messages that TiKV has received, by their names in its batches ("Coprocessor") or of its
+// methods ("MultiIngest"). Each message of a stream that sends a file counts ("Write").
+func (c *Cluster) Received() map[string]int64 {
+	c.tikv.sent.mu.Lock()
+	defer c.tikv.sent.mu.Unlock()
+	return maps.Clone(c.tikv.sent.messages)
+}
