@@ -116,3 +116,8 @@ type UnchangedCounter interface {
 	// means nothing. The caller holds versions at since from garbage collection. It fails like Snapshot.
 	CountUnchanged(ctx context.Context, r KeyRange, since, upTo uint64) (n int64, unchanged bool, err error)
 }
+
+// ScanCounter is a store whose scans count what they visit: RowBatch.Visited is the number of records that the
+// store's own reading has met for the batch, counted apart from what was decoded and handed out.
+// ScanColumns returns nil only if the parts that it has read tile the request's range.
+type ScanCounter interface{ CountsScans() }

@@ -86,6 +86,8 @@ type RowBatch struct {
 	ReadTo []byte
 	// Bytes is the size of the keys and values read for this batch.
 	Bytes int
+	// Visited is how many records the store's own reading has met for the batch, if the store is a ScanCounter.
+	Visited int
 }
 
 // NumRows is the number of rows in the batch.
