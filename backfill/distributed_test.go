@@ -266,7 +266,7 @@ func TestPartResumes(t *testing.T) {
 			return nil
 		}
 		store.OnScan = func(int64) error { time.Sleep(2 * time.Millisecond); return nil } // a round of few batches
-		got, err := RunSubtasks(f.Ctx, opts, SubtasksSpec{Task: spec.Task, First: HeldSubtask{parts[0], saved}, Save: save})
+		got, err := RunSubtasks(f.Ctx, opts, SubtasksSpec{Task: spec.Task, First: HeldSubtask{Subtask: parts[0], Checkpoint: saved}, Save: save})
 		if err == nil {
 			require.Equal(t, []execution.SubtaskResult{want}, got)
 			break
