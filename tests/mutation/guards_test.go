@@ -152,6 +152,13 @@ var guards = []guard{
 		backfill.TestSpotCheckHasTheBuildVerified sql.TestBuildIsVerifiedByTheComparison
 		sql.TestRestartBeforeTheBuildIsVerified job.TestVerifyBuild equality.TestEveryTypeAndCollation
 		sql.TestKindsLikeTiDB`},
+	{"verification", "the chain of proof", `
+		backfill.TestProvenBuildReadsASample backfill.TestAutoReadsEverythingWhereAProofIsMissing backfill.TestAutoReadsWhatBuildsDoNotSee
+		backfill.TestRowsThatTheScanHasNotReturnedAreMissed backfill.TestScanOutsideItsRangeIsAnError
+		backfill.TestTilingFindsRangesThatAreNotScannedOnce backfill.TestRangeThatNoWorkerHasIsMissed backfill.TestRowsWithoutEntriesAreMissed
+		backfill.TestEntriesFromBeforeTheImportAreFound backfill.TestLostUnitIsMissed backfill.TestSampleFindsDamage backfill.TestSampleIsChosenEvenly
+		backfill.TestProvenBuildIsDividedAmongNodes backfill.TestProvenBuildSurvivesCrashes ingest.TestWhatIsWrittenIsWhatWasAppended
+		ingest.TestLostEntriesAreNotImported lightning.TestFileWithFewerPairsIsNotImported sql.TestVerifyOfTheSession`},
 	{"verification", "the tests' other store", "sql.TestUnistoreBuilds"},
 	{"formats", "a store of format 2 that kill -9 left, with a paused job", "blackbox.TestFormats"},
 	{"formats", "formats that are refused", "pebblekv.TestOpenNotAStore"},
