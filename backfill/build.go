@@ -3,6 +3,7 @@ package backfill
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"fastddl/backfill/execution"
@@ -26,6 +27,11 @@ type build struct {
 	leftovers    bool      // unique indexes may have entries of an older snapshot
 	count        *rowCount // nil before that is planned
 	cuts         [][]byte  // in the indexes, see keepCuts
+	auto         bool      // what the chain of proof shows is not read a second time
+	countsScans  bool      // the store is a kv.ScanCounter
+	since        uint64    // the indexes had no entries then; 0 if it is not known
+	visited      atomic.Int64
+	tiling       *tiling
 }
 
 func newBuild(opts Options, spec Spec) (*build, error) {
@@ -34,7 +40,8 @@ func newBuild(opts Options, spec Spec) (*build, error) {
 	if err := errors.Join(opts.Validate(), err); err != nil {
 		return nil, err
 	}
-	return &build{Execution: x, opts: opts, meter: newMeter(), checkpointed: spec.Checkpoint}, nil
+	_, countsScans := opts.Store.(kv.ScanCounter)
+	return &build{Execution: x, opts: opts, meter: newMeter(), checkpointed: spec.Checkpoint, countsScans: countsScans}, nil
 }
 
 // shareOptions describe the share of the resources that building needs.
@@ -46,7 +53,7 @@ func (b *build) shareOptions() ingest.ShareOptions {
 func (b *build) newCheckpoint(tasks []keyrange.Weighted) *checkpoint {
 	cp := &checkpoint{Format: checkpointFormat, TS: b.Task.TS, Weight: keyrange.TotalWeight(tasks)}
 	for _, idx := range b.Task.Indexes {
-		cp.Indexes = append(cp.Indexes, checkpointIndex{ID: idx.ID})
+		cp.Indexes = append(cp.Indexes, checkpointIndex{ID: idx.ID, Intervals: execution.Intervals{}.Fit(ingest.Totals{})})
 	}
 	cp.setTasks(tasks)
 	return cp

@@ -25,7 +25,9 @@ type checkpoint struct {
 	Indexes []checkpointIndex `json:"indexes"`
 	// Rows are done; Remaining is what is left of the table, and Weight that of
 	// the whole.
-	Rows      int64                     `json:"rows"`
+	Rows int64 `json:"rows"`
+	// Visited is how many of the rows the store has counted in its scans, apart from those that it handed out.
+	Visited   int64                     `json:"visited,omitempty"`
 	Remaining []keyrange.StoredWeighted `json:"remaining"`
 	Weight    float64                   `json:"weight"`
 	// Rebuilt says that a first build was found wrong.
@@ -48,6 +50,8 @@ type checkpointIndex struct {
 	ID int64 `json:"id"`
 	// Totals are those of the entries that are durable.
 	Totals ingest.Totals `json:"totals"`
+	// Intervals are those of what was written, which has the same totals.
+	Intervals execution.Intervals `json:"intervals,omitzero"`
 }
 
 // decodeCheckpoint returns the checkpoint in data, or nil if there is none or
@@ -81,6 +85,9 @@ func decodeCheckpoint(data []byte, spec *encode.Task) (*checkpoint, error) {
 	if !c.Verify.fits(len(c.Indexes)) {
 		c.Verify = nil
 	}
+	for i := range c.Indexes {
+		c.Indexes[i].Intervals = c.Indexes[i].Intervals.Fit(c.Indexes[i].Totals)
+	}
 	return &c, nil
 }
 
@@ -102,10 +109,22 @@ func (c *checkpoint) wanted() []ingest.Totals {
 	return want
 }
 
-// setTotals sets the totals of the durable entries.
-func (c *checkpoint) setTotals(totals []ingest.Totals) {
+// intervals returns those of the durable entries, by index.
+func (c *checkpoint) intervals() []execution.Intervals {
+	all := make([]execution.Intervals, len(c.Indexes))
 	for i := range c.Indexes {
-		c.Indexes[i].Totals = totals[i]
+		all[i] = c.Indexes[i].Intervals
+	}
+	return all
+}
+
+// addWritten adds the entries that an ingest job has made durable to what was so before it.
+func (c *checkpoint) addWritten(before []checkpointIndex, g *group, job *ingest.Job) {
+	copy(c.Indexes, before)
+	for i, t := range g.targets {
+		index := &c.Indexes[t.index]
+		index.Totals.Add(job.Totals(i))
+		index.Intervals = index.Intervals.Add(t.intervals(job.Written(i)))
 	}
 }
 
@@ -123,14 +142,22 @@ const maxCheckpointBytes = 4 << 20
 
 // encodeWithin leaves out how far the entries have been read back if that makes the
 // checkpoint longer than limit: one range for each index and partition. Then they are all
-// read again after a restart, instead of failing a build that is right.
+// read again after a restart, instead of failing a build that is right. So they are if the totals of intervals
+// have to be left out, too.
 func (c *checkpoint) encodeWithin(limit int) ([]byte, error) {
 	data, err := c.encode()
-	if err != nil || len(data) <= limit || c.Verify == nil {
+	if err != nil || len(data) <= limit {
 		return data, err
 	}
 	short := *c
 	short.Verify = nil
+	if data, err = short.encode(); err != nil || len(data) <= limit {
+		return data, err
+	}
+	short.Indexes = slices.Clone(c.Indexes)
+	for i := range short.Indexes {
+		short.Indexes[i].Intervals = execution.Intervals{}
+	}
 	return short.encode()
 }
 

@@ -23,8 +23,8 @@ func (b *build) openCount(ctx context.Context) error {
 
 // countBeside has the scan count what it reads, if the rows are to be counted and the store
 // does not do that itself.
-func (b *build) countBeside(ctx context.Context) error {
-	if b.StoreSums() || !b.counts {
+func (b *build) countBeside(ctx context.Context, cp *checkpoint) error {
+	if b.StoreSums() || !b.counts || b.rowsProven(cp) {
 		return nil
 	}
 	return b.openCount(ctx)
@@ -66,8 +66,8 @@ func (b *build) planCount(ctx context.Context, rows int64) (c *rowCount, err err
 }
 
 // beginCount lets the rows be counted in the background, if they are to be counted.
-func (b *build) beginCount(ctx context.Context) error {
-	if !b.counts {
+func (b *build) beginCount(ctx context.Context, cp *checkpoint) error {
+	if !b.counts || b.rowsProven(cp) {
 		return nil
 	}
 	c, err := b.planCount(ctx, b.Progress.Done())

@@ -57,8 +57,14 @@ func (c *checkpoint) addSubtasks(results []execution.SubtaskResult) error {
 			return fmt.Errorf("backfill: a part has totals of %d indexes, not %d", len(r.Totals), len(c.Indexes))
 		}
 		c.Rows += r.Rows
+		c.Visited += r.Visited
 		for i := range c.Indexes {
+			var of execution.Intervals
+			if len(r.Intervals) == len(c.Indexes) {
+				of = r.Intervals[i]
+			}
 			c.Indexes[i].Totals.Add(r.Totals[i])
+			c.Indexes[i].Intervals = c.Indexes[i].Intervals.Add(of.Fit(r.Totals[i]))
 		}
 	}
 	return nil

@@ -248,13 +248,15 @@ func TestPartResumes(t *testing.T) {
 	idx := backfilltest.IndexOn(9, true, 1, 0)
 	spec := f.spec(idx)
 	parts := f.cut(spec.Task, 2)
-	want, err := runPart(f.Ctx, f.options(), spec.Task, HeldSubtask{Subtask: parts[0]})
-	require.NoError(t, err)
-	require.Less(t, want.Rows, int64(len(f.Rows)))
-
 	store := &backfilltest.FaultyStore{Store: f.Store}
 	opts := f.options()
-	opts.Store, opts.BatchRows, opts.CheckpointInterval = store, 64, time.Millisecond
+	opts.Store = &backfilltest.CountingScans{Store: store}
+	want, err := runPart(f.Ctx, opts, spec.Task, HeldSubtask{Subtask: parts[0]})
+	require.NoError(t, err)
+	require.Less(t, want.Rows, int64(len(f.Rows)))
+	require.Equal(t, want.Rows, want.Visited)
+
+	opts.BatchRows, opts.CheckpointInterval = 64, time.Millisecond
 	var saved []byte
 	save := func(_ context.Context, checkpoints [][]byte) error { saved = checkpoints[0]; return nil }
 	for fail := int64(1); ; fail++ {
@@ -266,7 +268,7 @@ func TestPartResumes(t *testing.T) {
 			return nil
 		}
 		store.OnScan = func(int64) error { time.Sleep(2 * time.Millisecond); return nil } // a round of few batches
-		got, err := RunSubtasks(f.Ctx, opts, SubtasksSpec{Task: spec.Task, First: HeldSubtask{parts[0], saved}, Save: save})
+		got, err := RunSubtasks(f.Ctx, opts, SubtasksSpec{Task: spec.Task, First: HeldSubtask{Subtask: parts[0], Checkpoint: saved}, Save: save})
 		if err == nil {
 			require.Equal(t, []execution.SubtaskResult{want}, got)
 			break

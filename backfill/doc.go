@@ -34,10 +34,15 @@
 //     at S do not change, and their totals add up in any order. So a crash costs
 //     at most the scan of one checkpoint interval and its import, or a few seconds
 //     of the verification.
+//   - The ranges that were scanned and those that a checkpoint says are left tile what
+//     was left when the run began. What was written to files has count and checksum of
+//     the entries that were encoded.
 //   - Before Run returns success, count and checksum of each index's entries at S
 //     as read back through the store equal those of the entries encoded from the
 //     rows, and the number of rows that were scanned is that of the record keys at
-//     S, which are counted by a reading of their own. A comparison counts those at its
+//     S, which are counted by a reading of their own. If Spec.Verify is auto, and the store
+//     counts what its scans visit, intervals of the entries are read back, and the rows
+//     are not counted a second time. A comparison counts those at its
 //     timestamp: a build that is Compared leaves that to it, unless the store can tell
 //     what has changed since. A store that is a kv.Checksummer reads and sums up itself,
 //     with its own function; if such a build is Compared, the sums are left to the comparison,

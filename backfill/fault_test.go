@@ -303,11 +303,16 @@ func TestDamageIsRepairedOnceAndThenReported(t *testing.T) {
 	table, kinds := backfilltest.PlainTable()
 	f := newFixture(t, table, kinds)
 	f.Insert(r, 2000)
-	idx := backfilltest.IndexOn(9, false, 1)
+	for _, verify := range []string{config.VerifyAuto, config.VerifyFull} {
+		f.requireDamageIsRepairedOnce(t, verify)
+	}
+}
 
+func (f *fixture) requireDamageIsRepairedOnce(t *testing.T, verify string) {
+	idx := backfilltest.IndexOn(9, false, 1)
 	store := &backfilltest.FaultyStore{Store: f.Store}
 	opts := f.options()
-	opts.Store = store
+	opts.Store = &backfilltest.CountingScans{Store: store}
 	var retries []event.Retry
 	opts.Bus = &event.Bus{}
 	opts.Bus.Subscribe(func(e event.Event) {
@@ -318,6 +323,7 @@ func TestDamageIsRepairedOnceAndThenReported(t *testing.T) {
 	count := int64(len(f.Rows))
 	store.Skip = func(n int64) bool { return n == 70 }
 	spec := f.spec(idx)
+	spec.Verify = verify
 	res, err := Run(f.Ctx, opts, spec)
 	require.NoError(t, err)
 	require.True(t, res.Rebuilt)
@@ -328,12 +334,15 @@ func TestDamageIsRepairedOnceAndThenReported(t *testing.T) {
 	f.DropIndex(idx)
 	store.Pairs.Store(0)
 	store.Skip = func(n int64) bool { return n%count == 70 }
-	_, err = Run(f.Ctx, opts, f.spec(idx))
+	spec = f.spec(idx)
+	spec.Verify = verify
+	_, err = Run(f.Ctx, opts, spec)
 	var mismatch *MismatchError
 	require.ErrorAs(t, err, &mismatch)
 	require.ErrorContains(t, err, "after rebuilding once")
 	require.Equal(t, mismatch.Want.Entries, mismatch.Got.Entries+1)
 	f.RequireNoTempFiles()
+	f.DropIndex(idx)
 }
 
 // TestDamagedFilesAreBuiltAgainOnce: what was not imported can be. What the store has taken in instead of a file stays, so
@@ -389,10 +398,14 @@ func TestForeignEntryIsReported(t *testing.T) {
 	c.Put(append(encode.IndexPrefix(table.ID, idx.ID), 3, 1), []byte("0"))
 	f.Commit(c)
 
-	var mismatch *MismatchError
-	_, err := Run(f.Ctx, f.options(), f.spec(idx))
-	require.ErrorAs(t, err, &mismatch)
-	require.EqualValues(t, len(f.Rows)+1, mismatch.Got.Entries)
+	for _, verify := range []string{config.VerifyAuto, config.VerifyFull} {
+		opts, spec := f.options(), f.spec(idx)
+		opts.Store, spec.Verify = &backfilltest.CountingScans{Store: f.Store}, verify
+		var mismatch *MismatchError
+		_, err := Run(f.Ctx, opts, spec)
+		require.ErrorAs(t, err, &mismatch)
+		require.EqualValues(t, len(f.Rows)+1, mismatch.Got.Entries)
+	}
 }
 
 // What an older snapshot has left in a unique index is for the comparison to find. Nothing

@@ -7,6 +7,7 @@ import (
 
 	"fastddl/backfill/encode"
 	"fastddl/backfill/keyrange"
+	"fastddl/kv"
 )
 
 // maxTargets is the number of targets that one ingest job sorts, if several
@@ -17,6 +18,12 @@ const maxTargets = 8
 type target struct {
 	index  int // in the spec
 	prefix []byte
+	// whole is an interval of the index that has the target's entries, and those of other targets only if there are too
+	// many of them for an interval each. A bound is nil if no other target lies behind it.
+	whole kv.KeyRange
+	// most is how many intervals the target is cut into at most; cuts are keys between them, as they are.
+	most int
+	cuts [][]byte
 }
 
 // group is a number of physical tables that are built together: all of an
@@ -41,7 +48,11 @@ func groupFrom(t *model.TableInfo, indexes []*model.IndexInfo, physicals []int64
 		g.first = append(g.first, len(g.targets))
 		g.local = append(g.local, !encode.IsGlobal(t, idx))
 		for _, id := range encode.IndexIDs(t, idx, g.physicals) {
-			g.targets = append(g.targets, target{k, encode.IndexPrefix(id, idx.ID)})
+			target := target{index: k, prefix: encode.IndexPrefix(id, idx.ID), most: intervalsOf(indexes)}
+			if g.local[k] {
+				target.share(idx.ID, physicals, slices.Index(physicals, id))
+			}
+			g.targets = append(g.targets, target)
 		}
 	}
 	return g

@@ -28,7 +28,12 @@ func (b *build) ingest(ctx context.Context, cp *checkpoint) (err error) {
 	tasks := cp.tasks()
 	b.cuts = nil
 	b.Progress.Begin(cp.Rows, cp.Weight-keyrange.TotalWeight(tasks), cp.Weight)
-	if err := b.countBeside(ctx); err != nil {
+	b.visited.Store(cp.Visited)
+	b.tiling = &tiling{table: b.Task.Table.Name.O}
+	if err := b.tiling.begin(tasks); err != nil {
+		return err
+	}
+	if err := b.countBeside(ctx, cp); err != nil {
 		return err
 	}
 	for len(tasks) > 0 {
@@ -51,7 +56,7 @@ func (b *build) groupOf(t keyrange.Weighted) *group {
 // ingestGroup does the tasks of one group, and returns those of other groups: others, and
 // those of subtasks that join meanwhile.
 func (b *build) ingestGroup(ctx context.Context, cp *checkpoint, g *group, tasks, others []keyrange.Weighted) (left []keyrange.Weighted, err error) {
-	before := cp.wanted()
+	before := slices.Clone(cp.Indexes)
 	job, err := b.openJob(g, cp.Rows > 0)
 	if err != nil {
 		return nil, err
@@ -61,7 +66,7 @@ func (b *build) ingestGroup(ctx context.Context, cp *checkpoint, g *group, tasks
 		err = errors.Join(err, job.Close())
 	}()
 	b.Enter(stage.Scan.String(), nil)
-	if err := b.partition(ctx, job, g, tasks); err != nil {
+	if err := b.partition(ctx, job, g, tasks, cp); err != nil {
 		return nil, err
 	}
 	for {
@@ -71,20 +76,20 @@ func (b *build) ingestGroup(ctx context.Context, cp *checkpoint, g *group, tasks
 		}
 		others = slices.Concat(others, came)
 		keyrange.Sort(others)
+		if err := b.tiling.check(inOrder(tasks, others)); err != nil {
+			return nil, err
+		}
 		if len(tasks)+len(others) == 0 {
-			if err := b.beginCount(ctx); err != nil {
+			if err := b.beginCount(ctx, cp); err != nil {
 				return nil, err
 			}
 		}
-		if err := b.flush(ctx, job); err != nil {
+		if err := b.flush(ctx, job, g); err != nil {
 			return nil, err
 		}
 		b.Progress.AllImported()
-		cp.setTotals(before)
-		for i, t := range g.targets {
-			cp.Indexes[t.index].Totals.Add(job.Totals(i))
-		}
-		cp.Rows = b.Progress.Done()
+		cp.addWritten(before, g, job)
+		cp.Rows, cp.Visited = b.Progress.Done(), b.visited.Load()
 		b.setLeft(cp, tasks, others)
 		if err := b.saveProgress(ctx, cp, len(tasks) > 0 || len(others) == 0); err != nil {
 			return nil, err
@@ -98,12 +103,18 @@ func (b *build) ingestGroup(ctx context.Context, cp *checkpoint, g *group, tasks
 
 // setLeft sets what is left, in key order, as few tasks as can be.
 func (b *build) setLeft(cp *checkpoint, tasks, others []keyrange.Weighted) {
-	left := slices.Concat(tasks, others)
-	keyrange.Sort(left)
+	left := inOrder(tasks, others)
 	if b.subtasks == nil { // otherwise each subtask has tasks of its own
 		left = keyrange.Merge(left)
 	}
 	cp.setTasks(left)
+}
+
+// inOrder returns tasks of two lists in key order.
+func inOrder(tasks, others []keyrange.Weighted) []keyrange.Weighted {
+	all := slices.Concat(tasks, others)
+	keyrange.Sort(all)
+	return all
 }
 
 // addJob adds what an ingest job did, while rows may be counted beside.
@@ -128,13 +139,20 @@ func (b *build) openJob(g *group, resumed bool) (*ingest.Job, error) {
 	})
 }
 
-// flush merges and imports what the round has brought.
-func (b *build) flush(ctx context.Context, job *ingest.Job) error {
+// flush merges and imports what the round has brought. It fails with a MismatchError if what was written is not what was
+// appended.
+func (b *build) flush(ctx context.Context, job *ingest.Job, g *group) error {
 	start := time.Now()
 	defer func() { b.meter.merging += time.Since(start) }()
 	b.Enter(stage.Merge.String(), job.FlushProgress)
 	b.result.Flushes++
-	return job.Flush(ctx)
+	err := job.Flush(ctx)
+	var written *ingest.WrittenError
+	if errors.As(err, &written) {
+		index := b.Task.Indexes[g.targets[written.Index].index].Name.O
+		return &MismatchError{Index: index, Want: written.Appended, Got: written.Written, Where: "sorted and written"}
+	}
+	return err
 }
 
 func (b *build) save(ctx context.Context, cp *checkpoint) error {

@@ -32,6 +32,12 @@ type Spec struct {
 	// Leftovers says that the indexes may have entries of a build at an older snapshot that
 	// no row has any more. If the build is Compared it accepts them: the comparison names them.
 	Leftovers bool
+	// Verify is config.VerifyAuto or config.VerifyFull; empty is full. By auto, entries and rows are not read a second time
+	// where the store counts what its scans visit: see docs/correctness.md.
+	Verify string
+	// Since is a timestamp at which the indexes had no entries, so that those from between it and TS can be found; 0 if it
+	// is not known.
+	Since uint64
 }
 
 // Options configures a build, and comparisons of what it has built.

@@ -15,8 +15,10 @@ type Result struct {
 	// include what was done before.
 	Rows    int64 `json:"rows"`
 	Entries int64 `json:"entries"`
-	// Counted says that the rows were counted by their keys.
+	// Counted says that the rows were counted, by their keys or by the store's scans, apart from what was decoded.
 	Counted bool `json:"counted"`
+	// Sampled says that a sample of the entries was read back, not all.
+	Sampled bool `json:"sampled,omitempty"`
 	// Deferred says that the entries at the build's timestamp were not summed up: if a
 	// comparison finds them equal to the rows, nothing is wrong with them. If it does not, Run
 	// is to be called again, with the last checkpoint and Spec.Differed, before anything is
@@ -56,6 +58,17 @@ func (e Finished) String() string {
 		s += fmt.Sprintf(": %v", e.Err)
 	}
 	return s
+}
+
+// SampleRead: intervals of a build's indexes were read back, which have Read of the Entries. The seed has chosen them.
+type SampleRead struct {
+	event.Job
+	Seed          uint64
+	Read, Entries int64
+}
+
+func (e SampleRead) String() string {
+	return fmt.Sprintf("job %d has read back %d of %d entries, as seed %d has chosen", e.ID, e.Read, e.Entries, e.Seed)
 }
 
 // Stages is the cost of each stage of a build.

@@ -125,7 +125,7 @@ func TestEveryRowIsCounted(t *testing.T) {
 		require.NoError(t, err)
 		b.counts = true
 		require.NoError(t, b.Execute(f.Ctx, b.shareOptions(), func(ctx context.Context) error {
-			require.NoError(t, b.countBeside(ctx))
+			require.NoError(t, b.countBeside(ctx, new(checkpoint)))
 			for range rng.IntN(5) {
 				r := kv.KeyRange{Start: cut(), End: cut()}
 				switch rng.IntN(6) {

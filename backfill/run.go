@@ -8,9 +8,12 @@ import (
 	"fastddl/backfill/compare"
 	"fastddl/backfill/execution"
 	"fastddl/backfill/keyrange"
+	"fastddl/config"
 	"fastddl/event"
+	"fastddl/ingest"
 	"fastddl/internal/errs"
 	"fastddl/kv"
+	"fastddl/lightning"
 )
 
 // Run builds the indexes of spec by ingest, starting from the checkpoint if
@@ -18,8 +21,9 @@ import (
 // On error, or when ctx ends, which it obeys within a second, what was imported
 // stays: either Run is called again, or the caller deletes the index ranges. It
 // fails with encode.ErrUnsupported, *ingest.DuplicateError, *encode.NullError,
-// *MismatchError, *execution.RowCountError, *kv.ScanCountError, *compare.EntryError, *kv.DamagedUnitError, *kv.ImportAccountError,
-// an error of TiDB's from evaluating an expression, or one of the store.
+// *MismatchError, *lightning.PairCountError, *execution.RowCountError, *execution.ScannedRangesError, *kv.ScanCountError,
+// *kv.DamagedUnitError, *kv.ImportAccountError, *compare.EntryError, an error of TiDB's from evaluating an expression,
+// or one of the store.
 func Run(ctx context.Context, opts Options, spec Spec) (Result, error) {
 	b, err := newBuild(opts, spec)
 	if err != nil {
@@ -28,6 +32,8 @@ func Run(ctx context.Context, opts Options, spec Spec) (Result, error) {
 	_, onlyChanges := opts.Store.(kv.ChangeFinder) // may be compared, not all rows
 	b.counts, b.leftovers = onlyChanges || !spec.Compared, spec.Compared && spec.Leftovers
 	b.defers = !b.counts && b.StoreSums() && !spec.Differed && !b.leftovers
+	b.since = spec.Since
+	b.auto = spec.Verify == config.VerifyAuto && b.countsScans && !spec.Differed && !spec.Leftovers
 	err = execution.Ended(ctx, b.run(ctx))
 	costs := b.StageCosts()
 	b.meter.fill(&b.result, &costs)
@@ -46,7 +52,7 @@ func (b *build) run(ctx context.Context) error {
 	}
 	if !cp.Rebuilt {
 		err := b.buildAndVerify(ctx, cp)
-		if !isWrong(err) {
+		if !IsWrong(err) {
 			return err
 		}
 		b.opts.Bus.Emit(event.Retry{Job: b.Job(), Op: "build", Attempt: 1, Err: err})
@@ -61,10 +67,12 @@ func (b *build) run(ctx context.Context) error {
 	return nil
 }
 
-// isWrong says that what was built is not what it must be.
-func isWrong(err error) bool {
+// IsWrong says that what was built is not what it must be.
+func IsWrong(err error) bool {
 	var mismatch *MismatchError
+	var files *lightning.PairCountError
 	var lost *execution.RowCountError
+	var ranges *execution.ScannedRangesError
 	var entry *compare.EntryError
 	var damaged *kv.DamagedUnitError
 	if errors.As(err, &damaged) {
@@ -72,7 +80,12 @@ func isWrong(err error) bool {
 	}
 	var scanned *kv.ScanCountError
 	var imported *kv.ImportAccountError
-	return errors.As(err, &mismatch) || errors.As(err, &lost) || errors.As(err, &entry) || errors.As(err, &scanned) || errors.As(err, &imported)
+	for _, wrong := range []any{&mismatch, &files, &lost, &ranges, &entry, &scanned, &imported} {
+		if errors.As(err, wrong) {
+			return true
+		}
+	}
+	return false
 }
 
 // beginAgain records that everything is built a second time. Importing the same
@@ -107,12 +120,25 @@ func (b *build) buildAndVerify(ctx context.Context, cp *checkpoint) error {
 		for _, t := range cp.wanted() {
 			b.result.Entries += t.Entries
 		}
+		if err := b.checkEntries(cp); err != nil {
+			return err
+		}
 		return b.verify(ctx, cp)
 	})
 	if shared {
 		err = b.lookForDuplicates(ctx, err)
 	}
 	return err
+}
+
+// checkEntries fails unless each index whose rows have one entry each has as many entries as there are rows.
+func (b *build) checkEntries(cp *checkpoint) error {
+	for i, idx := range b.Task.Indexes {
+		if n := cp.Indexes[i].Totals.Entries; n != cp.Rows && !idx.MVIndex {
+			return &MismatchError{Index: idx.Name.O, Want: ingest.Totals{Entries: cp.Rows}, Got: ingest.Totals{Entries: n}, Where: "encoded"}
+		}
+	}
+	return nil
 }
 
 // firstCheckpoint plans the whole table.

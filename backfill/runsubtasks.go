@@ -43,7 +43,7 @@ func RunSubtasks(ctx context.Context, opts Options, spec SubtasksSpec) ([]execut
 	}
 	results := make([]execution.SubtaskResult, len(b.subtasks.all))
 	for i, p := range b.subtasks.all {
-		results[i] = execution.SubtaskResult{Rows: p.cp.Rows, Totals: p.cp.wanted()}
+		results[i] = execution.SubtaskResult{Rows: p.cp.Rows, Visited: p.cp.Visited, Totals: p.cp.wanted(), Intervals: p.cp.intervals()}
 	}
 	return results, nil
 }

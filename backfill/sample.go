@@ -25,8 +25,9 @@ const (
 // partition shows the job keys from all over the group, so that it cuts the key
 // spaces of the targets into parts of about equal size. Rows that lie together
 // often have indexed values that do, hence the many places. They are read side by side:
-// each costs the time that the store takes to answer, and hardly anything else.
-func (b *build) partition(ctx context.Context, job *ingest.Job, g *group, tasks []keyrange.Weighted) error {
+// each costs the time that the store takes to answer, and hardly anything else. By the same keys, or those of cp, it
+// cuts the targets into intervals of which the written entries are summed up.
+func (b *build) partition(ctx context.Context, job *ingest.Job, g *group, tasks []keyrange.Weighted, cp *checkpoint) error {
 	ranges := b.subtasks.sampled(g)
 	whole := len(ranges) == 0
 	if whole {
@@ -60,6 +61,8 @@ func (b *build) partition(ctx context.Context, job *ingest.Job, g *group, tasks 
 		}
 		b.keepCuts(g.targets[i].prefix, keys)
 		job.Partition(i, keys)
+		g.targets[i].cut(cp.Indexes[g.targets[i].index].Intervals, keys)
+		job.Cut(i, g.targets[i].cuts)
 	}
 	return nil
 }

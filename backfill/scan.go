@@ -98,6 +98,9 @@ func (b *build) joinSubtask(ctx context.Context) ([]keyrange.Weighted, error) {
 		return nil, err
 	}
 	tasks := cp.tasks()
+	if err := b.tiling.begin(tasks); err != nil {
+		return nil, err
+	}
 	b.Progress.Extend(cp.Weight-keyrange.TotalWeight(tasks), cp.Weight)
 	return tasks, nil
 }
@@ -187,7 +190,12 @@ func (s *scanner) scanRange(ctx context.Context, t keyrange.Weighted, rows *int6
 	}
 	req := s.b.Projection.Request(t.KeyRange, s.b.Task.TS, s.b.BatchRows())
 	s.clock.Enter(stage.Scan)
+	left := t.KeyRange
 	err = s.b.opts.Store.ScanColumns(ctx, req, func(batch *kv.RowBatch) error {
+		if err := s.checkBatch(batch, left); err != nil {
+			return err
+		}
+		left.Start = kv.NextKey(batch.LastKey)
 		s.clock.Enter(stage.Encode)
 		full, err := s.encode(ctx, batch, physicalID)
 		if err != nil {
@@ -217,14 +225,34 @@ func (s *scanner) scanRange(ctx context.Context, t keyrange.Weighted, rows *int6
 		return nil
 	})
 	defer s.clock.Enter(stage.Idle)
-	if errors.Is(err, errInterrupted) {
-		return rest, decision, trailing.Until(ctx, rest.Start)
+	scanned := t.KeyRange
+	switch {
+	case errors.Is(err, errInterrupted):
+		scanned.End = left.Start
+	case err != nil:
+		return keyrange.Weighted{}, proceed, err
+	default:
+		s.b.Progress.Add(0, t.Weight-credited)
 	}
-	if err != nil {
+	if err := s.b.tiling.scanned(scanned); err != nil {
 		return keyrange.Weighted{}, proceed, err
 	}
-	s.b.Progress.Add(0, t.Weight-credited)
-	return keyrange.Weighted{}, proceed, trailing.Until(ctx, t.End)
+	return rest, decision, trailing.Until(ctx, scanned.End)
+}
+
+// checkBatch checks a batch of a scan of which left was left: its rows lie there, and they are as many as the store has
+// visited, if it counts that.
+func (s *scanner) checkBatch(batch *kv.RowBatch, left kv.KeyRange) error {
+	if rows := batch.NumRows(); s.b.countsScans && batch.Visited != rows {
+		return &execution.RowCountError{Table: s.b.Task.Table.Name.O, Scanned: int64(rows), Keys: int64(batch.Visited), OfBatch: true}
+	}
+	if !left.Contains(batch.LastKey) {
+		return &execution.ScannedRangesError{Table: s.b.Task.Table.Name.O}
+	}
+	if s.b.countsScans {
+		s.b.visited.Add(int64(batch.Visited))
+	}
+	return nil
 }
 
 // worthSplitting says whether behind what the store has read ahead there is more of t than that, which is

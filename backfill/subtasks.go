@@ -16,6 +16,8 @@ type HeldSubtask struct {
 	Subtask execution.Subtask
 	// Checkpoint is what was last kept of the subtask; nil if nothing was.
 	Checkpoint []byte
+	// Failed says that an attempt to build it has failed.
+	Failed bool
 }
 
 // subtasks are those that one build has. The checkpoint of the first is that of the build: its

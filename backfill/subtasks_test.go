@@ -18,6 +18,7 @@ import (
 	"fastddl/backfill/encode"
 	"fastddl/backfill/execution"
 	"fastddl/backfill/keyrange"
+	"fastddl/ingest"
 	"fastddl/kv"
 )
 
@@ -112,7 +113,7 @@ func (c *testNodes) part(i int) HeldSubtask {
 	if c.checkpoints[i] != nil {
 		c.resumed++
 	}
-	return HeldSubtask{c.parts[i], c.checkpoints[i]}
+	return HeldSubtask{Subtask: c.parts[i], Checkpoint: c.checkpoints[i]}
 }
 
 // first waits for a part, or until none is left.
@@ -301,7 +302,7 @@ func TestPartsGoOnAlone(t *testing.T) {
 	require.Len(t, saved, 3)
 	var rows int64
 	for i := range parts {
-		result, err := runPart(f.Ctx, f.options(), spec.Task, HeldSubtask{parts[i], saved[i]})
+		result, err := runPart(f.Ctx, f.options(), spec.Task, HeldSubtask{Subtask: parts[i], Checkpoint: saved[i]})
 		require.NoError(t, err)
 		rows += result.Rows
 	}
@@ -329,8 +330,9 @@ func TestPartsAreImportedOnce(t *testing.T) {
 	require.EqualValues(t, 1, store.Imports.Load())
 	require.EqualValues(t, len(f.Rows), results[0].Rows, "all were built now")
 	require.EqualValues(t, len(f.Rows), results[0].Totals[0].Entries)
-	require.Equal(t, execution.SubtaskResult{Totals: results[1].Totals}, results[1])
-	require.Zero(t, results[1].Totals[0].Entries)
+	require.Zero(t, results[1].Rows)
+	require.Equal(t, []ingest.Totals{{}}, results[1].Totals)
+	require.Equal(t, []execution.Intervals{{Sums: results[1].Totals}}, results[1].Intervals)
 	f.RequireIndex(idx, spec.TS, "together")
 }
 

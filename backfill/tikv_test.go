@@ -235,15 +235,26 @@ func (s *damagingStore) loseEntry(idx *model.IndexInfo) {
 
 func (s *damagingStore) NewImportWriter(ctx context.Context, opts kv.ImportOptions) (kv.ImportWriter, error) {
 	w, err := s.Store.NewImportWriter(ctx, opts)
-	return &damagingWriter{w, s}, err
+	return &damagingWriter{ImportWriter: w, s: s}, err
+}
+
+func (s *damagingStore) Import(ctx context.Context, units []kv.ImportUnit) error {
+	return s.Store.Import(ctx, backfilltest.Uncounted(units))
 }
 
 type damagingWriter struct {
 	kv.ImportWriter
-	s *damagingStore
+	s     *damagingStore
+	pairs int
+}
+
+func (w *damagingWriter) Finish(ctx context.Context) (kv.ImportUnit, error) {
+	u, err := w.ImportWriter.Finish(ctx)
+	return backfilltest.CountedUnit{ImportUnit: u, Pairs: w.pairs}, err
 }
 
 func (w *damagingWriter) Add(key, value []byte) error {
+	w.pairs++
 	n := w.s.pairs.Add(1)
 	if w.s.skip != nil && w.s.skip(n, key) {
 		return nil

@@ -2,9 +2,11 @@ package backfill
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -23,14 +25,16 @@ import (
 // are not those that its rows have.
 type MismatchError struct {
 	Index string
-	// Want is what the rows give, Got what the store holds.
+	// Want is what the rows give, Got what the store holds, or what Where says.
 	Want, Got ingest.Totals
+	// Where says where the entries were summed up; empty is all that is stored.
+	Where string
 }
 
 func (e *MismatchError) Error() string {
 	sum := func(t ingest.Totals) uint64 { return t.Checksum ^ t.CRC } // there is one of them
-	return fmt.Sprintf("backfill: index %s differs from its table: %d entries with checksum %x are stored, the rows have %d with %x",
-		e.Index, e.Got.Entries, sum(e.Got), e.Want.Entries, sum(e.Want))
+	return fmt.Sprintf("backfill: index %s differs from its table: %d entries with checksum %x are %s, the rows have %d with %x",
+		e.Index, e.Got.Entries, sum(e.Got), cmp.Or(e.Where, "stored"), e.Want.Entries, sum(e.Want))
 }
 
 const (
@@ -42,7 +46,8 @@ const (
 	lastCheckpointTimeout = time.Second
 )
 
-// verify reads the entries of all indexes at the build's timestamp back, except
+// verify reads a sample of the entries back if the build is proven; see verifySample. Otherwise it
+// reads the entries of all indexes at the build's timestamp back, except
 // for what cp says was read before, and compares them with those that were built;
 // and it counts the table's rows by their keys, since what the scan has lost is
 // missing on both sides of that comparison. A store that can sums up and counts itself.
@@ -70,11 +75,18 @@ func (b *build) verify(ctx context.Context, cp *checkpoint) (err error) {
 		}
 		b.defers = false // rows may have equal values: sums show what is wrong
 	}
+	v := &verifier{b: b, snap: snap, cp: cp, saved: start}
+	v.sums, _ = b.opts.Store.(kv.Checksummer)
+	if b.proven(cp) {
+		if only, err := v.onlyImported(ctx); err != nil {
+			return err
+		} else if only {
+			return v.verifySample(ctx, rand.Uint64())
+		}
+	}
 	if cp.Verify == nil {
 		cp.Verify = b.unverified()
 	}
-	v := &verifier{b: b, snap: snap, cp: cp, saved: start}
-	v.sums, _ = b.opts.Store.(kv.Checksummer)
 	b.Enter(stage.Verify.String(), v.progress)
 	got, err := v.run(ctx)
 	if err != nil {
@@ -165,7 +177,7 @@ func (v *verifier) plan(ctx context.Context) error {
 	left := v.cp.Verify.Remaining
 	atLeast := 1 + execution.RangesPerWorker*v.b.opts.MaxWorkers/max(1, len(left))
 	for _, r := range left {
-		parts, err := v.planIndex(ctx, r, atLeast)
+		parts, err := v.planIndex(ctx, kv.KeyRange{Start: r.Start, End: r.End}, v.cp.wanted()[r.Index].Entries, atLeast)
 		if err != nil {
 			return err
 		}
@@ -188,15 +200,14 @@ func (v *verifier) plan(ctx context.Context) error {
 	return err
 }
 
-// planIndex cuts a range of an index: where the store cuts it, and finer if that is too
+// planIndex cuts a range of an index that has so many entries: where the store cuts it, and finer if that is too
 // coarse to ask at several places, if the store sums up.
-func (v *verifier) planIndex(ctx context.Context, left keyrange.StoredIndexed, atLeast int) (parts []kv.KeyRange, err error) {
-	r := kv.KeyRange{Start: left.Start, End: left.End}
+func (v *verifier) planIndex(ctx context.Context, r kv.KeyRange, entries int64, atLeast int) (parts []kv.KeyRange, err error) {
 	if v.sums != nil {
 		if parts, err = keyrange.OfStore(ctx, v.b.opts.Store, r); err != nil {
 			return nil, err
 		}
-		return keyrange.CutRanges(parts, v.b.cuts, int(min(execution.StoreRequests, v.cp.wanted()[left.Index].Entries/checksumEntries))), nil
+		return keyrange.CutRanges(parts, v.b.cuts, int(min(execution.StoreRequests, entries/checksumEntries))), nil
 	}
 	tasks, err := keyrange.Plan(ctx, v.b.opts.Store, v.snap, r, execution.VerifyRangeBytes, atLeast)
 	for _, t := range tasks {

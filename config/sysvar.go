@@ -41,6 +41,7 @@ const (
 	BlockerSparedUsers = "fastddl_mdl_blocker_spared_users"
 	CheckpointInterval = "fastddl_ddl_checkpoint_interval"
 	PartSize           = "fastddl_ddl_part_size"
+	Verify             = "fastddl_ddl_verify"
 	MaxDistTaskNodes   = "tidb_max_dist_task_nodes"
 )
 
@@ -48,6 +49,12 @@ const (
 const (
 	EngineFastddl = "fastddl"
 	EngineTiDB    = "tidb"
+)
+
+// Values of Verify.
+const (
+	VerifyAuto = "auto"
+	VerifyFull = "full"
 )
 
 // Values of ReorgPriority, in ascending order.
@@ -96,6 +103,9 @@ var SysVars = []SysVar{
 	}, {
 		Name: PartSize, Kind: KindByteSize, Default: strconv.Itoa(64 * mib), Min: 1, Max: pib,
 		Comment: "least size of the parts in which several nodes of a cluster build an index; a table of less than two is built by one node, and one of less than 256 if that is alone",
+	}, {
+		Name: Verify, Kind: KindEnum, Default: VerifyAuto, Values: []string{VerifyAuto, VerifyFull}, InSession: true,
+		Comment: "auto: an index build counts and sums up what it imports on its way, and reads a sample back; full: it reads rows and entries a second time",
 	}, {
 		Name: IdleBlockerTimeout, Kind: KindDuration, Default: "0s", Max: 31536000,
 		Comment: "how long a transaction that a schema change waits for may be idle before its session is ended; 0s is for ever",

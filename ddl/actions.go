@@ -157,7 +157,9 @@ func (t *task) backfill(ctx context.Context, r *job.Record, to job.Step) (outcom
 	err = t.watched(kv.WithPermit(session.Charged(ctx, r.ResourceGroup), t.lease.Permit), func(ctx context.Context) error {
 		return t.whileSpace(ctx, func(ctx context.Context) (err error) {
 			result, err = t.d.opts.Backfiller.Backfill(ctx, BackfillTask{
-				Spec:    backfill.Spec{Task: task, Checkpoint: checkpoint, Compared: r.Compare, Differed: r.Differed, Leftovers: r.Leftovers},
+				Spec: backfill.Spec{
+					Task: task, Checkpoint: checkpoint, Compared: r.Compare, Differed: r.Differed, Leftovers: r.Leftovers, Verify: r.Verify, Since: r.StartTS,
+				},
 				TempDir: t.d.opts.TempDir, Settings: &t.live, SaveCheckpoint: t.saveCheckpoint, Scheduler: t.scheduler.ForWork(r),
 			})
 			if err == nil {

@@ -116,6 +116,9 @@ func (b *IndexBackfiller) BackfillSubtasks(ctx context.Context, t dist.SubtasksT
 	opts := b.opts
 	opts.TempDir, opts.Settings, opts.Bus = t.TempDir, t.Settings, t.Bus
 	results, err := backfill.RunSubtasks(ctx, opts, t.SubtasksSpec)
+	if backfill.IsWrong(err) && !t.First.Failed {
+		return nil, err // what is wrong is built once more
+	}
 	return results, b.buildError(ctx, t.Task, err)
 }
 
@@ -156,7 +159,6 @@ func (b *IndexBackfiller) buildError(ctx context.Context, t encode.Task, err err
 		return nil
 	}
 	var mismatch *backfill.MismatchError
-	var lost *execution.RowCountError
 	var scanned *kv.ScanCountError
 	var imported *kv.ImportAccountError
 	var entry *compare.EntryError
@@ -176,7 +178,7 @@ func (b *IndexBackfiller) buildError(ctx context.Context, t encode.Task, err err
 		return job.Permanent(&job.RowsError{Err: err, Shown: shown})
 	case errors.As(err, &imported): // with keys of entries
 		return job.Permanent(&job.RowsError{Err: err, Shown: errors.New("backfill: the store has not taken the entries as they were sent")})
-	case errors.As(err, &lost), errors.Is(err, encode.ErrUnsupported):
+	case backfill.IsWrong(err), errors.Is(err, encode.ErrUnsupported):
 		return job.Permanent(err)
 	case isDataError(err):
 		if errors.As(err, new(*job.RowsError)) { // of a subtask, with its rows
@@ -192,7 +194,7 @@ func (b *IndexBackfiller) buildError(ctx context.Context, t encode.Task, err err
 // row has two entries, also if TiDB builds the index.
 func explainMismatch(t encode.Task, mismatch *backfill.MismatchError, err error) error {
 	for _, idx := range t.Indexes {
-		if idx.Name.O == mismatch.Index && isOnVirtual(t.Table, idx) && mismatch.Got.Entries > mismatch.Want.Entries {
+		if idx.Name.O == mismatch.Index && encode.OnVirtual(t.Table, idx) && mismatch.Got.Entries > mismatch.Want.Entries {
 			return fmt.Errorf("%w%s", err, otherSettings)
 		}
 	}
@@ -202,14 +204,9 @@ func explainMismatch(t encode.Task, mismatch *backfill.MismatchError, err error)
 // otherSettings explains differences of an index on a generated column that is not stored.
 const otherSettings = "; rows were written by sessions whose time_zone or sql_mode gives its generated column another value than this statement's"
 
-// isOnVirtual says that an index is on a generated column that is not stored.
-func isOnVirtual(table *model.TableInfo, idx *model.IndexInfo) bool {
-	return slices.ContainsFunc(idx.Columns, func(ic *model.IndexColumn) bool { return table.Columns[ic.Offset].IsVirtualGenerated() })
-}
-
 // hasVirtual says that an index of a task is on such a column.
 func hasVirtual(t encode.Task) bool {
-	return slices.ContainsFunc(t.Indexes, func(idx *model.IndexInfo) bool { return isOnVirtual(t.Table, idx) })
+	return slices.ContainsFunc(t.Indexes, func(idx *model.IndexInfo) bool { return encode.OnVirtual(t.Table, idx) })
 }
 
 // isDataError says that err is TiDB's error of evaluating a row's values: one of a

@@ -45,6 +45,8 @@ type Request struct {
 	// Meta is what TiDB takes from the session for a reorganisation.
 	Meta     *model.DDLReorgMeta
 	Settings job.Settings
+	// Verify is config.VerifyAuto or config.VerifyFull.
+	Verify string
 	// Shared says that several nodes may build the entries together, at most MaxNodes of
 	// them; -1 is TiDB's rule.
 	Shared   bool
@@ -218,7 +220,7 @@ func (d *DDL) queue(ctx context.Context, sctx sessionctx.Context, req Request) (
 			BlockEncryptionMode:   exprs.GetBlockEncryptionMode(),
 		},
 		ResourceGroup: req.Meta.ResourceGroupName,
-		Indexes:       req.Indexes, Changes: req.Changes, IndexesAt: req.IndexesAt,
+		Indexes:       req.Indexes, Changes: req.Changes, IndexesAt: req.IndexesAt, Verify: req.Verify,
 		// Expired rows are deleted by internal sessions.
 		Compare: req.Table.TTLInfo != nil,
 	}

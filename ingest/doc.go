@@ -25,7 +25,8 @@
 //     is started again from its last checkpoint.
 //   - Totals (count and checksum) are taken when an entry is appended, before
 //     anything is sorted, written or merged, so that comparing them with what
-//     the store gives back covers all of it.
+//     the store gives back covers all of it. They are taken again when an entry is
+//     handed to lightning: a flush fails, before the last import, unless both agree.
 //   - Temp bytes are acquired from [Resources] before they are written, the runs
 //     and the final files each from a part of the quota of their own, or of the room
 //     that the disk has if that is less; so a flush can always proceed, however full

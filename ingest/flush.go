@@ -63,11 +63,18 @@ func (j *Job) flush(ctx context.Context) (err error) {
 	if stored != nil {
 		defer stored.Close()
 	}
+	before := j.writtenEntries()
 	if err := j.build(ctx, im, pieces, stored); err != nil {
+		return err
+	}
+	if err := j.checkWritten(); err != nil { // before what is left to import is imported
 		return err
 	}
 	if err := j.timed(stage.Ingest, func(*stage.Clock) error { return im.Flush(ctx) }); err != nil {
 		return err
+	}
+	if written, imported := j.writtenEntries()-before, im.Stats().Pairs; written != imported {
+		return &lightning.PairCountError{Written: written, InFiles: imported}
 	}
 	for i := range j.indexes {
 		idx := &j.indexes[i]
@@ -89,8 +96,13 @@ func (j *Job) build(ctx context.Context, im *lightning.Importer, pieces []piece,
 	err := parallel.Do(ctx, len(pieces), j.opts.Parallel, func(ctx context.Context, i int) error {
 		flow.BackgroundThread()
 		return j.timed(stage.Merge, func(clock *stage.Clock) error {
-			b := pieceBuild{im: im, search: s, i: i, spec: &j.indexes[pieces[i].index].spec, clock: clock, pacer: j.share.NewPacer(clock)}
-			return j.buildPiece(ctx, &b, pieces[i], stored)
+			index := pieces[i].index
+			b := pieceBuild{
+				im: im, search: s, i: i, spec: &j.indexes[index].spec, clock: clock, pacer: j.share.NewPacer(clock), written: j.newTally(index),
+			}
+			err := j.buildPiece(ctx, &b, pieces[i], stored)
+			j.addWritten(index, b.written)
+			return err
 		})
 	})
 	if err != nil {
@@ -140,6 +152,8 @@ type pieceBuild struct {
 	spec   *Index
 	clock  *stage.Clock
 	pacer  *flow.Pacer
+	// written sums up what is handed to the importer.
+	written *tally
 }
 
 // write writes what m merges. Without an error it is not done when a duplicate
@@ -184,6 +198,7 @@ func (b *pieceBuild) writeBatch(ctx context.Context, w *lightning.Writer, batch 
 	if batch.len() == 0 {
 		return w.Finish(ctx)
 	}
+	b.written.add(batch)
 	for i := range batch.len() {
 		err := w.Add(ctx, batch.key(i), batch.value(i))
 		if errors.Is(err, kv.ErrSameKey) {

@@ -138,6 +138,8 @@ type jobIndex struct {
 	buckets   []bucket // by partition
 	runs      []*run
 	totals    Totals
+	cuts      [][]byte // see Cut
+	written   []Totals // by interval; what all flushes have handed to the importer
 	// imported says that the store has entries of an earlier flush.
 	imported bool
 }
@@ -164,6 +166,7 @@ func Open(opts JobOptions) (*Job, error) {
 	for i := range j.indexes {
 		j.indexes[i].spec, j.indexes[i].imported = opts.Indexes[i], opts.Indexes[i].Imported
 		j.indexes[i].buckets = make([]bucket, 1)
+		j.indexes[i].written = make([]Totals, 1)
 	}
 	if err := j.opts.FS.RemoveAll(j.path); err != nil {
 		return nil, fmt.Errorf("ingest: empty temp folder of job: %w", err)

@@ -15,6 +15,7 @@
 //     released after the store has taken the file or it was removed. A writer
 //     that waits for quota holds no unfinished file, and finished ones are
 //     imported first, so that waiting always ends.
+//   - A file is imported only if it has as many pairs as were added to its writer.
 //   - After [Importer.Close] no file of the importer is left on disk. What was
 //     imported stays: importing the same pairs again at the same version
 //     changes nothing, so that a failed build is simply started again.

@@ -145,7 +145,18 @@ func (w *Writer) cut(ctx context.Context) error {
 	}
 	w.settle(int64(unit.Size()))
 	w.file, w.acquired = nil, 0
+	if n := int64(unit.Count()); n != w.pairs {
+		w.im.opts.Quota.Release(int64(unit.Size()))
+		return errors.Join(&PairCountError{Written: w.pairs, InFiles: n}, unit.Discard())
+	}
 	return w.im.add(ctx, unit)
+}
+
+// PairCountError reports that files have not as many pairs as were written to them.
+type PairCountError struct{ Written, InFiles int64 }
+
+func (e *PairCountError) Error() string {
+	return fmt.Sprintf("lightning: %d pairs were written to files that have %d", e.Written, e.InFiles)
 }
 
 // settle corrects the quota held for the file to its final size.

@@ -553,6 +553,28 @@ func TestSettingsOfTheSession(t *testing.T) {
 	}
 }
 
+// TestVerifyOfTheSession: a job is verified as its session says when it is queued, which a change of the variable does not
+// change.
+func TestVerifyOfTheSession(t *testing.T) {
+	e := newEnv(t)
+	c := e.client()
+	table(c, 10)
+	c.fails(1231, "SET %s = 'half'", config.Verify)
+	for _, verify := range []string{config.VerifyFull, config.VerifyAuto} {
+		var got string
+		e.before("finish", "", func() { got = e.DDL().Unfinished()[0].Verify })
+		other := e.client()
+		other.run("SET %s = '%s'", config.Verify, verify)
+		other.run("ALTER TABLE t ADD INDEX i (b)")
+		require.Equal(t, verify, got)
+		c.run("ALTER TABLE t DROP INDEX i")
+	}
+	c.run("SET GLOBAL %s = '%s'", config.Verify, config.VerifyFull)
+	defer c.run("SET GLOBAL %s = DEFAULT", config.Verify)
+	require.Equal(t, config.VerifyAuto, c.one("SELECT @@%s", config.Verify))
+	require.Equal(t, config.VerifyFull, e.client().one("SELECT @@%s", config.Verify))
+}
+
 // TestBrokenSessions: a session of the pool in which something has failed, or panicked, is not used again. The pool
 // hands its sessions out in turn.
 func TestBrokenSessions(t *testing.T) {

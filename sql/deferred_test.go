@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fastddl/backfill"
+	"fastddl/backfill/backfilltest"
 	"fastddl/backfill/compare"
 	"fastddl/ddl"
 	"fastddl/internal/randtest"
@@ -84,15 +85,27 @@ func (s *summingBuilds) summedAt(ts uint64) (then, otherwise bool) {
 
 func (s *summingBuilds) NewImportWriter(ctx context.Context, opts fastkv.ImportOptions) (fastkv.ImportWriter, error) {
 	w, err := s.Store.NewImportWriter(ctx, opts)
-	return &forgetfulWriter{w, s}, err
+	return &forgetfulWriter{ImportWriter: w, s: s}, err
+}
+
+func (s *summingBuilds) Import(ctx context.Context, units []fastkv.ImportUnit) error {
+	return s.Store.Import(ctx, backfilltest.Uncounted(units))
 }
 
 type forgetfulWriter struct {
 	fastkv.ImportWriter
-	s *summingBuilds
+	s     *summingBuilds
+	pairs int
+}
+
+// Finish implements kv.ImportWriter. What is lost is lost in the store.
+func (w *forgetfulWriter) Finish(ctx context.Context) (fastkv.ImportUnit, error) {
+	u, err := w.ImportWriter.Finish(ctx)
+	return backfilltest.CountedUnit{ImportUnit: u, Pairs: w.pairs}, err
 }
 
 func (w *forgetfulWriter) Add(key, value []byte) error {
+	w.pairs++
 	w.s.mu.Lock()
 	w.s.n++
 	lost := w.s.lose != nil && w.s.lose(w.s.n)

@@ -275,6 +275,7 @@ func (e *executor) request(
 		Meta: tidbddl.NewDDLReorgMeta(sctx), Settings: sessionSettings(sctx.GetSessionVars()),
 		Shared: variable.EnableDistTask.Load(), MaxNodes: maxNodes(sctx.GetSessionVars()),
 	}
+	req.Verify, _ = sctx.GetSessionVars().GetSystemVar(config.Verify)
 	req.Query, _ = sctx.Value(sessionctx.QueryString).(string)
 	indexes := 0 // but for a primary key
 	for _, sub := range collected.SubJobs {

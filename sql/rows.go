@@ -15,6 +15,7 @@ import (
 	"github.com/pingcap/tidb/pkg/util/chunk"
 	"github.com/pingcap/tidb/pkg/util/sqlexec"
 
+	"fastddl/config"
 	"fastddl/ddl"
 	"fastddl/ddl/status"
 )
@@ -180,6 +181,9 @@ func comments(info *status.JobInfo) string {
 	}
 	if s := info.Settings; s.MaxWriteSpeed > 0 {
 		parts = append(parts, fmt.Sprintf("max_write_speed=%d", s.MaxWriteSpeed))
+	}
+	if info.Verify == config.VerifyFull {
+		parts = append(parts, "verify="+info.Verify)
 	}
 	if info.Stage != "" {
 		parts = append(parts, fmt.Sprintf("%s %.0f%%", info.Stage, info.Percent))

@@ -58,7 +58,7 @@ var registerVariables = sync.OnceFunc(func() {
 	for i := range config.SysVars {
 		v := &config.SysVars[i]
 		switch known := variable.GetSysVar(v.Name); {
-		case v.Name == config.DDLEngine:
+		case v.InSession && v.Kind == config.KindEnum && strings.HasPrefix(v.Name, ownPrefix):
 			variable.RegisterSysVar(&variable.SysVar{
 				Scope: variable.ScopeGlobal | variable.ScopeSession, Name: v.Name, Value: v.Default,
 				Type: variable.TypeEnum, PossibleValues: v.Values,

@@ -3,12 +3,36 @@ package backfilltest
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 
 	"github.com/pingcap/tidb/pkg/tablecodec"
 
 	"fastddl/kv"
 )
+
+// CountingScans is a kv.ScanCounter over any store, which changes what a scan says of each batch.
+type CountingScans struct {
+	kv.Store
+	// OnBatch is called with each batch of a scan that is no sample; nil is not called. Visited is the number of its rows by then.
+	OnBatch func(b *kv.RowBatch) error
+}
+
+// CountsScans implements kv.ScanCounter.
+func (*CountingScans) CountsScans() {}
+
+// ScanColumns implements kv.Store.
+func (s *CountingScans) ScanColumns(ctx context.Context, req kv.ScanRequest, fn func(*kv.RowBatch) error) error {
+	return s.Store.ScanColumns(ctx, req, func(b *kv.RowBatch) error {
+		b.Visited = b.NumRows()
+		if s.OnBatch != nil && !req.Sample {
+			if err := s.OnBatch(b); err != nil {
+				return err
+			}
+		}
+		return fn(b)
+	})
+}
 
 // LosingStore loses one batch of every scan, counted from 1.
 type LosingStore struct {
@@ -33,7 +57,9 @@ type FaultyStore struct {
 	OnImport        func(n int64) error // before the n-th import
 	OnScan          func(n int64) error // before the n-th batch
 	OnRead          func(n int64) error // before the n-th entry is read back, or range counted
-	Skip            func(n int64) bool  // leaves the n-th imported pair out
+	Skip            func(n int64) bool  // leaves the n-th imported pair out; the file's unit says that it has it
+	LoseUnit        func(n int64) bool  // leaves the n-th imported unit out
+	units           atomic.Int64
 	Imports         atomic.Int64
 	batches         atomic.Int64
 	Rows            atomic.Int64 // handed out by scans
@@ -48,7 +74,22 @@ func (s *FaultyStore) Import(ctx context.Context, units []kv.ImportUnit) error {
 			return err
 		}
 	}
-	return s.Store.Import(ctx, units)
+	var imported, lost []kv.ImportUnit
+	for _, u := range Uncounted(units) {
+		if s.LoseUnit != nil && s.LoseUnit(s.units.Add(1)) {
+			lost = append(lost, u)
+			continue
+		}
+		imported = append(imported, u)
+	}
+	var err error
+	if len(imported) > 0 {
+		err = s.Store.Import(ctx, imported)
+	}
+	for _, u := range lost {
+		err = errors.Join(err, u.Discard())
+	}
+	return err
 }
 
 // ScanColumns implements kv.Store. Samples are no part of the scan.
@@ -72,6 +113,9 @@ func (s *FaultyStore) Snapshot(ctx context.Context, ts uint64) (kv.Snapshot, err
 	snap, err := s.Store.Snapshot(ctx, ts)
 	return &faultySnapshot{snap, s}, err
 }
+
+// Counts is how many ranges were counted.
+func (s *FaultyStore) Counts() int64 { return s.counts.Load() }
 
 type faultySnapshot struct {
 	kv.Snapshot
@@ -115,19 +159,47 @@ func (s *FaultyStore) NewImportWriter(ctx context.Context, opts kv.ImportOptions
 	if err != nil || s.Skip == nil {
 		return w, err
 	}
-	return &skippingWriter{w, s}, nil
+	return &skippingWriter{ImportWriter: w, s: s}, nil
 }
 
 type skippingWriter struct {
 	kv.ImportWriter
-	s *FaultyStore
+	s     *FaultyStore
+	pairs int
 }
 
 func (w *skippingWriter) Add(key, value []byte) error {
+	w.pairs++
 	if w.s.Skip(w.s.Pairs.Add(1)) {
 		return nil
 	}
 	return w.ImportWriter.Add(key, value)
+}
+
+// Finish implements kv.ImportWriter.
+func (w *skippingWriter) Finish(ctx context.Context) (kv.ImportUnit, error) {
+	u, err := w.ImportWriter.Finish(ctx)
+	return CountedUnit{u, w.pairs}, err
+}
+
+// CountedUnit is a unit that says to have Pairs pairs.
+type CountedUnit struct {
+	kv.ImportUnit
+	Pairs int
+}
+
+// Count implements kv.ImportUnit.
+func (u CountedUnit) Count() int { return u.Pairs }
+
+// Uncounted returns the units as the store has made them.
+func Uncounted(units []kv.ImportUnit) []kv.ImportUnit {
+	units = slices.Clone(units)
+	for i, u := range units {
+		if c, ok := u.(CountedUnit); ok {
+			units[i] = c.ImportUnit
+		}
+	}
+	return units
 }
 
 // ErrInjected is the error of operations that fail on demand.

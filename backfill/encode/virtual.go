@@ -2,6 +2,7 @@ package encode
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/pingcap/tidb/pkg/expression"
@@ -26,6 +27,11 @@ type virtualColumns struct {
 	zoned   []int                // positions of scanned TIMESTAMPs that expressions are computed from
 	times   []int                // positions of virtual TIMESTAMPs
 	batch   kv.RowBatch
+}
+
+// OnVirtual says that an index is on a generated column that is not stored.
+func OnVirtual(table *model.TableInfo, idx *model.IndexInfo) bool {
+	return slices.ContainsFunc(idx.Columns, func(ic *model.IndexColumn) bool { return table.Columns[ic.Offset].IsVirtualGenerated() })
 }
 
 // newVirtualColumns returns nil if the projection has none.

@@ -29,10 +29,22 @@ type RowCountError struct {
 	Table string
 	// Scanned is how many rows the scan returned, Keys how many records the table has.
 	Scanned, Keys int64
+	// OfBatch says that both are those of a batch, whose records the store has counted.
+	OfBatch bool
 }
 
 func (e *RowCountError) Error() string {
+	if e.OfBatch {
+		return fmt.Sprintf("backfill: a scan of table %s has returned %d rows of %d that the store has visited", e.Table, e.Scanned, e.Keys)
+	}
 	return fmt.Sprintf("backfill: table %s has %d rows, but %d were scanned", e.Table, e.Keys, e.Scanned)
+}
+
+// ScannedRangesError says that the ranges that a scan of a table has read are not those that it was to read.
+type ScannedRangesError struct{ Table string }
+
+func (e *ScannedRangesError) Error() string {
+	return fmt.Sprintf("backfill: ranges of table %s were scanned twice, not at all, or without being due", e.Table)
 }
 
 // RecordRanges returns the ranges of the records of all physical tables.

@@ -41,6 +41,10 @@ type SubtaskResult struct {
 	// Totals are those of the entries that are durable, by position in the task's
 	// indexes; those of what the rows give if the store has summed up a subtask of a comparison.
 	Totals []ingest.Totals `json:"totals,omitempty"`
+	// Intervals are those of the totals, as far as they are known; Visited is how many of the rows the store has counted
+	// in its scans. A node of an earlier version leaves both out.
+	Intervals []Intervals `json:"intervals,omitempty"`
+	Visited   int64       `json:"visited,omitempty"`
 	// Compared is the result of a subtask of a comparison.
 	Compared *CompareResult `json:"compared,omitempty"`
 }

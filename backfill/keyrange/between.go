@@ -29,7 +29,7 @@ func between(r kv.KeyRange, i, n uint64) (key []byte, ok bool) {
 	if r.End == nil {
 		return nil, false
 	}
-	common := commonPrefix(r.Start, r.End)
+	common := CommonPrefix(r.Start, r.End)
 	lo, hi := number(r.Start[common:]), number(r.End[common:])
 	if hi <= lo {
 		return nil, false
@@ -48,7 +48,7 @@ func Position(r kv.KeyRange, key []byte) float64 {
 	if bytes.Compare(key, r.End) >= 0 {
 		return 1
 	}
-	common := commonPrefix(r.Start, r.End)
+	common := CommonPrefix(r.Start, r.End)
 	lo, hi, at := number(r.Start[common:]), number(r.End[common:]), number(key[common:])
 	if hi <= lo || at <= lo {
 		return 0
@@ -70,7 +70,8 @@ func fraction(x, i, n uint64) uint64 {
 	return q
 }
 
-func commonPrefix(a, b []byte) int {
+// CommonPrefix returns how many leading bytes two keys share.
+func CommonPrefix(a, b []byte) int {
 	n := min(len(a), len(b))
 	for i := range n {
 		if a[i] != b[i] {

@@ -75,6 +75,8 @@ type Record struct {
 	IndexesAt int      `json:"indexes_at,omitempty"`
 	// Nodes says which nodes of a cluster build the entries together.
 	Nodes Nodes `json:"nodes,omitzero"`
+	// Verify is config.VerifyAuto or config.VerifyFull, as the session had it; empty is full, as in records of earlier versions.
+	Verify string `json:"verify,omitempty"`
 	// Compare says that the indexes are compared with the rows before they become
 	// public: one of them is unique, or somebody writes the table whom the metadata
 	// lock does not see.

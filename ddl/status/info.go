@@ -58,6 +58,8 @@ type JobInfo struct {
 	// Settings are the job's own. Priority is that in force.
 	Settings job.Settings
 	Priority string
+	// Verify is config.VerifyAuto or config.VerifyFull; empty is full.
+	Verify string
 	// Node runs the job, if it is one of several.
 	Node string
 	// ErrorCount is how often the job has failed, Error what it was undone for, without values of rows.
@@ -86,7 +88,7 @@ func Describe(r *job.Record) JobInfo {
 		Type: r.Type.String(), SchemaState: r.SchemaState().String(), State: r.ShownState().String(), Query: r.Query,
 		CreateTime: timeOf(r.CreateTS), StartTime: timeOf(r.StartTS), EndTime: timeOf(r.EndTS),
 		RowCount: r.RowCount, Step: string(r.Step), Snapshot: r.SnapshotTS, Compared: r.Compared, Repaired: r.Repaired,
-		ErrorCount: r.ErrorCount, Duplicates: r.Duplicates, Node: member.NodeOf(r.Owner),
+		ErrorCount: r.ErrorCount, Duplicates: r.Duplicates, Node: member.NodeOf(r.Owner), Verify: r.Verify,
 	}
 	if e := r.ErrorForAll(); e != nil {
 		info.Error = e.GetMsg()

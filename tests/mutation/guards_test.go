@@ -163,6 +163,13 @@ var guards = []guard{
 		tikv.TestLostRowsAreNoticed tikv.TestAnswersWithoutDetails tikv.TestPagesTileTheRange tikv.TestScanOfRegionsThatChange
 		tikv.TestScanMeetsLocks tikv.TestSubrangesGiveAllRows sstimport.TestAccountAddsUp sstimport.TestUnitsAreCompleteOneByOne
 		sstimport.TestAnswersToWrite sstimport.TestImportThatDoesNotAddUp sstimport.TestRandomFaults`},
+	{"verification", "the chain of proof", `
+		backfill.TestProvenBuildReadsASample backfill.TestAutoReadsEverythingWhereAProofIsMissing backfill.TestAutoReadsWhatBuildsDoNotSee
+		backfill.TestRowsThatTheScanHasNotReturnedAreMissed backfill.TestScanOutsideItsRangeIsAnError
+		backfill.TestTilingFindsRangesThatAreNotScannedOnce backfill.TestRangeThatNoWorkerHasIsMissed backfill.TestRowsWithoutEntriesAreMissed
+		backfill.TestEntriesFromBeforeTheImportAreFound backfill.TestLostUnitIsMissed backfill.TestSampleFindsDamage backfill.TestSampleIsChosenEvenly
+		backfill.TestProvenBuildIsDividedAmongNodes backfill.TestProvenBuildSurvivesCrashes ingest.TestWhatIsWrittenIsWhatWasAppended
+		ingest.TestLostEntriesAreNotImported lightning.TestFileWithFewerPairsIsNotImported sql.TestVerifyOfTheSession`},
 	{"verification", "the tests' other store", "sql.TestUnistoreBuilds"},
 	{"formats", "a store of format 2 that kill -9 left, with a paused job", "blackbox.TestFormats"},
 	{"formats", "formats that are refused", "pebblekv.TestOpenNotAStore"},

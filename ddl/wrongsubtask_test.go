@@ -1,0 +1,43 @@
+package ddl
+
+import (
+	"testing"
+
+	"github.com/pingcap/tidb/pkg/meta/model"
+	"github.com/stretchr/testify/require"
+
+	"fastddl/backfill"
+	"fastddl/backfill/backfilltest"
+	"fastddl/backfill/encode"
+	"fastddl/backfill/execution"
+	"fastddl/backfill/keyrange"
+	"fastddl/ddl/dist"
+	"fastddl/ddl/job"
+	"fastddl/kv"
+)
+
+// TestSubtaskThatIsWrongIsBuiltOnceMore: a subtask whose proof fails is given back, like one that has met an error of the store; when it
+// fails again, so does the job.
+func TestSubtaskThatIsWrongIsBuiltOnceMore(t *testing.T) {
+	table, kinds := backfilltest.PlainTable()
+	f := backfilltest.NewFixture(t, table, kinds)
+	f.Load(500)
+	store := &backfilltest.CountingScans{Store: f.Store, OnBatch: func(b *kv.RowBatch) error {
+		b.Visited++
+		return nil
+	}}
+	b := NewBackfiller(backfill.Options{Store: store, TempDir: f.Temp})
+	records := encode.RecordRange(table.ID)
+	task := dist.SubtasksTask{TempDir: f.Temp, SubtasksSpec: backfill.SubtasksSpec{
+		Task: encode.Task{JobID: 1, Table: table, Indexes: []*model.IndexInfo{backfilltest.IndexOn(9, false, 1)}, TS: f.TS()},
+		First: backfill.HeldSubtask{Subtask: execution.Subtask{Ranges: []keyrange.StoredWeighted{
+			{Start: records.Start, End: records.End, Weight: 1},
+		}}},
+	}}
+	for _, failed := range []bool{false, true} {
+		task.First.Failed = failed
+		_, err := b.BackfillSubtasks(t.Context(), task)
+		require.True(t, backfill.IsWrong(err))
+		require.Equal(t, failed, job.IsPermanent(err))
+	}
+}
