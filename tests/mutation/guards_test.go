@@ -155,7 +155,8 @@ var guards = []guard{
 	{"verification", "what stores of a cluster have read and taken", `
 		tikv.TestLostRowsAreNoticed tikv.TestAnswersWithoutDetails tikv.TestPagesTileTheRange tikv.TestScanOfRegionsThatChange
 		tikv.TestScanMeetsLocks tikv.TestSubrangesGiveAllRows sstimport.TestAccountAddsUp sstimport.TestUnitsAreCompleteOneByOne
-		sstimport.TestAnswersToWrite sstimport.TestImportThatDoesNotAddUp sstimport.TestRandomFaults`},
+		sstimport.TestAnswersToWrite sstimport.TestImportThatDoesNotAddUp sstimport.TestRandomFaults
+		backfill.TestMiscountsAreBuiltOnceMore`},
 	{"verification", "the tests' other store", "sql.TestUnistoreBuilds"},
 	{"formats", "a store of format 2 that kill -9 left, with a paused job", "blackbox.TestFormats"},
 	{"formats", "formats that are refused", "pebblekv.TestOpenNotAStore"},
