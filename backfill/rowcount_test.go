@@ -1,7 +1,9 @@
 package backfill
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -43,6 +45,54 @@ func TestRowsLostByTheBuildsScanAreMissed(t *testing.T) {
 type tellingStore struct {
 	kv.Store
 	kv.ChangeFinder
+}
+
+// TestMiscountsAreBuiltOnceMore: where a store has read other rows than it returned, all is built once more. So it is where it has
+// taken other entries than it was sent, each time that these are sent. If that shows again, the build fails.
+func TestMiscountsAreBuiltOnceMore(t *testing.T) {
+	for name, miscount := range map[string]struct{ scan, imported error }{
+		"rows":    {scan: &kv.ScanCountError{Rows: 1, Visited: 2}},
+		"entries": {imported: &kv.ImportAccountError{Problem: "injected"}},
+	} {
+		table, kinds := backfilltest.PlainTable()
+		f := newFixture(t, table, kinds)
+		f.Load(500)
+		opts := f.options()
+		for times, id := range map[int32]int64{1: 9, 1000: 10} {
+			store := &miscountingStore{Store: f.Store, scan: miscount.scan, imported: miscount.imported}
+			store.left.Store(times)
+			opts.Store = store
+			result, err := Run(f.Ctx, opts, f.spec(backfilltest.IndexOn(id, false, 1)))
+			require.Equal(t, times > 1 || miscount.scan != nil, result.Rebuilt, name)
+			if times == 1 {
+				require.NoError(t, err, name)
+				require.EqualValues(t, 500, result.Entries, name)
+			} else {
+				require.ErrorIs(t, err, cmp.Or(miscount.scan, miscount.imported), name)
+			}
+		}
+	}
+}
+
+// miscountingStore fails some scans, or imports.
+type miscountingStore struct {
+	kv.Store
+	scan, imported error
+	left           atomic.Int32
+}
+
+func (s *miscountingStore) ScanColumns(ctx context.Context, req kv.ScanRequest, fn func(*kv.RowBatch) error) error {
+	if s.scan != nil && s.left.Add(-1) >= 0 {
+		return fmt.Errorf("scan: %w", s.scan)
+	}
+	return s.Store.ScanColumns(ctx, req, fn)
+}
+
+func (s *miscountingStore) Import(ctx context.Context, units []kv.ImportUnit) error {
+	if s.imported != nil && s.left.Add(-1) >= 0 {
+		return fmt.Errorf("import: %w", s.imported)
+	}
+	return s.Store.Import(ctx, units)
 }
 
 // TestRowsAreCountedBeforeTheImport: the rows at S do not depend on what is imported, so counting them

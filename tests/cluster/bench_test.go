@@ -1,10 +1,13 @@
 package cluster
 
 import (
+	"cmp"
 	"database/sql"
 	"flag"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,6 +25,7 @@ var (
 type builder struct {
 	name, engine, dist   string
 	seconds, sent, files []float64 // of each round
+	requests             map[string][]float64
 }
 
 // BenchmarkAddIndex builds an index on an INT column by us, and by TiDB's fast
@@ -41,9 +45,12 @@ func BenchmarkAddIndex(b *testing.B) {
 		{name: "tidb", engine: "tidb", dist: "OFF"},
 		{name: "tidb-dist", engine: "tidb", dist: "ON"},
 	}
+	for _, w := range ways {
+		w.requests = map[string][]float64{}
+	}
 	for _, w := range ways { // each once, before it counts: caches, and tables that the first job makes
 		w.build(b, c, db, conn)
-		w.seconds, w.sent, w.files = nil, nil, nil
+		w.seconds, w.sent, w.files, w.requests = nil, nil, nil, map[string][]float64{}
 	}
 	if *benchLatency > 0 {
 		c.Faults().Inject(standin.Fault{Commands: []string{"Coprocessor", "MultiIngest"}, Latency: *benchLatency})
@@ -59,6 +66,43 @@ func BenchmarkAddIndex(b *testing.B) {
 			len(w.seconds), median(w.seconds), slices.Min(w.seconds), slices.Max(w.seconds),
 			median(w.sent), slices.Min(w.sent), slices.Max(w.sent), median(w.files))
 	}
+	fmt.Println(requestTable(ways)) // b.Log would cut it
+}
+
+// requestTable is the requests of a build by kind, as medians.
+func requestTable(ways []*builder) string {
+	kinds := map[string]float64{} // with the most of any way
+	head, rule := "| request |", "|---|"
+	for _, w := range ways {
+		head, rule = head+" "+w.name+" |", rule+"---:|"
+		for kind, counts := range w.requests {
+			kinds[kind] = max(kinds[kind], median(counts))
+		}
+	}
+	sorted := slices.SortedFunc(maps.Keys(kinds), func(a, b string) int {
+		return cmp.Or(cmp.Compare(kinds[b], kinds[a]), cmp.Compare(a, b))
+	})
+	lines := []string{"requests of a build, medians:", head, rule}
+	for _, kind := range sorted {
+		line := "| " + kind + " |"
+		for _, w := range ways {
+			line += fmt.Sprintf(" %g |", median(append(w.requests[kind], 0)[:max(1, len(w.requests[kind]))]))
+		}
+		lines = append(lines, line)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// requestsBy returns the requests so far, by kind and receiver.
+func requestsBy(c *standin.Cluster) map[string]int64 {
+	all := map[string]int64{}
+	for kind, n := range c.Received() {
+		all["TiKV "+kind] = n
+	}
+	for kind, n := range c.ReceivedByPD() {
+		all["PD "+kind] = n
+	}
+	return all
 }
 
 // wideRows makes table t of n rows of some 200 bytes, as sysbench's, in eight regions.
@@ -81,8 +125,16 @@ func (w *builder) build(b *testing.B, c *standin.Cluster, db client, conn *sql.C
 	must(b, conn, "SET GLOBAL tidb_enable_dist_task = "+w.dist)
 	jobs := db.value("SELECT COUNT(*) FROM mysql.fastddl_ddl_jobs")
 	sent, files, began := c.Sent(), c.Imports().Imported(), time.Now()
+	requests := requestsBy(c)
 	must(b, conn, "ALTER TABLE t ADD INDEX v (v)")
 	w.seconds = append(w.seconds, time.Since(began).Seconds())
+	for kind, n := range requestsBy(c) {
+		counts := w.requests[kind]
+		for len(counts) < len(w.seconds)-1 { // the kind is new
+			counts = append(counts, 0)
+		}
+		w.requests[kind] = append(counts, float64(n-requests[kind]))
+	}
 	w.sent = append(w.sent, float64(c.Sent()-sent)/float64(*benchRows))
 	files = c.Imports().Imported() - files
 	w.files = append(w.files, float64(files))

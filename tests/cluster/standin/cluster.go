@@ -49,6 +49,7 @@ type Cluster struct {
 	http   *httpAPI
 	tso    timestamps
 	faults *Faults
+	pd     meter // of all endpoints
 	// keyspace is the one of all SQL servers; nil if that is none.
 	keyspace *keyspace
 

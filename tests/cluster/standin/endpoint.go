@@ -59,7 +59,7 @@ func (c *Cluster) openEndpoint() (*Endpoint, error) {
 		scheme = "https"
 	}
 	self := &pdpb.Member{Name: "pd", MemberId: uint64(c.etcd.Server.ID()), ClientUrls: []string{scheme + "://" + addr}}
-	server := v3rpc.Server(c.etcd.Server, nil, e.unary(self), grpc.ChainUnaryInterceptor(c.keyspace.unary), grpc.ChainStreamInterceptor(e.stream, c.keyspace.stream))
+	server := v3rpc.Server(c.etcd.Server, nil, e.unary(self), grpc.StatsHandler(&c.pd), grpc.ChainUnaryInterceptor(c.keyspace.unary), grpc.ChainStreamInterceptor(e.stream, c.keyspace.stream))
 	pd := c.store.PDClient()
 	pdpb.RegisterPDServer(server, &pdService{client: pd, self: self, store: c.tikv.Addr, tso: &c.tso})
 	keyspacepb.RegisterKeyspaceServer(server, &keyspaces{client: pd, more: c.opts.Keyspaces})

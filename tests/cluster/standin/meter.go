@@ -69,8 +69,13 @@ func (c *Cluster) Sent() int64 {
 
 // Received is the number of messages that TiKV has received, by their names in its batches ("Coprocessor") or of its
 // methods ("MultiIngest"). Each message of a stream that sends a file counts ("Write").
-func (c *Cluster) Received() map[string]int64 {
-	c.tikv.sent.mu.Lock()
-	defer c.tikv.sent.mu.Unlock()
-	return maps.Clone(c.tikv.sent.messages)
+func (c *Cluster) Received() map[string]int64 { return c.tikv.sent.counts() }
+
+// ReceivedByPD is the number of messages that PD and its etcd have received at all endpoints.
+func (c *Cluster) ReceivedByPD() map[string]int64 { return c.pd.counts() }
+
+func (m *meter) counts() map[string]int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return maps.Clone(m.messages)
 }
