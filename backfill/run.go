@@ -69,18 +69,14 @@ func (b *build) run(ctx context.Context) error {
 
 // IsWrong says that what was built is not what it must be.
 func IsWrong(err error) bool {
-	var mismatch *MismatchError
-	var files *lightning.PairCountError
-	var lost *execution.RowCountError
-	var ranges *execution.ScannedRangesError
-	var entry *compare.EntryError
-	var damaged *kv.DamagedUnitError
-	if errors.As(err, &damaged) {
+	if damaged := (*kv.DamagedUnitError)(nil); errors.As(err, &damaged) {
 		return !damaged.Imported // entries too many would stay
 	}
-	var scanned *kv.ScanCountError
-	var imported *kv.ImportAccountError
-	for _, wrong := range []any{&mismatch, &files, &lost, &ranges, &entry, &scanned, &imported} {
+	for _, wrong := range []any{
+		new(*MismatchError), new(*compare.EntryError), new(*lightning.PairCountError),
+		new(*execution.RowCountError), new(*execution.ScannedRangesError),
+		new(*kv.ScanCountError), new(*kv.ImportAccountError),
+	} {
 		if errors.As(err, wrong) {
 			return true
 		}
