@@ -30,6 +30,7 @@ type build struct {
 	auto         bool      // what the chain of proof shows is not read a second time
 	countsScans  bool      // the store is a kv.ScanCounter
 	since        uint64    // the indexes had no entries then; 0 if it is not known
+	older        older
 	visited      atomic.Int64
 	tiling       *tiling
 }

@@ -30,6 +30,9 @@ type checkpoint struct {
 	Visited   int64                     `json:"visited,omitempty"`
 	Remaining []keyrange.StoredWeighted `json:"remaining"`
 	Weight    float64                   `json:"weight"`
+	// Seed has chosen the sample that is read back, 0 before that. It is saved before the sample is read: what a sample has
+	// found wrong is found again if the build is interrupted before it is recorded.
+	Seed uint64 `json:"seed,omitempty"`
 	// Rebuilt says that a first build was found wrong.
 	Rebuilt bool `json:"rebuilt,omitempty"`
 	// Shared says that several nodes have built it.

@@ -150,7 +150,7 @@ func (b *build) flush(ctx context.Context, job *ingest.Job, g *group) error {
 	var written *ingest.WrittenError
 	if errors.As(err, &written) {
 		index := b.Task.Indexes[g.targets[written.Index].index].Name.O
-		return &MismatchError{Index: index, Want: written.Appended, Got: written.Written, Where: "sorted and written"}
+		return errors.Join(&MismatchError{Index: index, Want: written.Appended, Got: written.Written, Where: "sorted and written"}, err)
 	}
 	return err
 }

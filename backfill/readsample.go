@@ -45,9 +45,10 @@ func (b *build) proven(cp *checkpoint) bool {
 	return true
 }
 
-// canSample says that an index has few entries, or enough intervals that have some.
+// canSample says that an index has few entries, or enough intervals that have some, and all of them.
 func canSample(index checkpointIndex) bool {
-	return index.Totals.Entries <= fewEntries || occupied(index.Intervals) >= minSampled
+	return index.Totals.Entries <= fewEntries ||
+		occupied(index.Intervals) >= minSampled && ingest.SumTotals(index.Intervals.Sums) == index.Totals
 }
 
 // occupied is how many intervals have entries.
@@ -105,10 +106,16 @@ func chooseSample(r *rand.Rand, i int, index checkpointIndex) (chosen []*sampled
 	return chosen
 }
 
-// verifySample reads intervals back that the seed chooses, and compares them with what was written to them. Then it looks
+// verifySample reads intervals back that cp's seed chooses, and compares them with what was written to them. Then it looks
 // the entries of some rows up, as TiDB makes them. The build is proven.
-func (v *verifier) verifySample(ctx context.Context, seed uint64) error {
-	r := rand.New(rand.NewPCG(seed, 0))
+func (v *verifier) verifySample(ctx context.Context) error {
+	if v.cp.Seed == 0 {
+		v.cp.Seed = max(1, rand.Uint64())
+		if err := v.b.save(ctx, v.cp); err != nil {
+			return err
+		}
+	}
+	r := rand.New(rand.NewPCG(v.cp.Seed, 0))
 	var chosen []*sampledKeys
 	var want, all int64
 	for i, index := range v.cp.Indexes {
@@ -123,7 +130,7 @@ func (v *verifier) verifySample(ctx context.Context, seed uint64) error {
 	if err := v.readSample(ctx, chosen, &read); err != nil {
 		return fmt.Errorf("backfill: verify: %w", err)
 	}
-	v.b.opts.Bus.Emit(SampleRead{Job: v.b.Job(), Seed: seed, Read: read.Load(), Entries: all})
+	v.b.opts.Bus.Emit(SampleRead{Job: v.b.Job(), Seed: v.cp.Seed, Read: read.Load(), Entries: all})
 	for _, s := range chosen {
 		if s.got != s.want {
 			return &MismatchError{Index: v.b.Task.Indexes[s.index].Name.O, Want: s.want, Got: s.got, Where: v.where(s)}
@@ -152,8 +159,9 @@ func (v *verifier) readSample(ctx context.Context, chosen []*sampledKeys, read *
 	}
 	var parts []part
 	atLeast := 1 + execution.RangesPerWorker*v.b.opts.MaxWorkers/max(1, len(chosen))
+	ranges := v.b.IndexRanges()
 	for _, s := range chosen {
-		for _, r := range v.b.IndexRanges() {
+		for _, r := range ranges {
 			keys := r.KeyRange.Intersect(s.keys)
 			if r.Index != s.index || keys.Empty() {
 				continue

@@ -50,15 +50,20 @@ func (b *build) run(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := b.findOlder(ctx); err != nil {
+		return err
+	}
 	if !cp.Rebuilt {
 		err := b.buildAndVerify(ctx, cp)
 		if !IsWrong(err) {
 			return err
 		}
 		b.opts.Bus.Emit(event.Retry{Job: b.Job(), Op: "build", Attempt: 1, Err: err})
-		if cp, err = b.beginAgain(ctx); err != nil {
-			return err
+		again, saveErr := b.beginAgain(ctx)
+		if saveErr != nil {
+			return errors.Join(err, saveErr) // that it is wrong is not recorded, so it ends here
 		}
+		cp = again
 	}
 	b.result.Rebuilt = true
 	if err := b.buildAndVerify(ctx, cp); err != nil {

@@ -41,6 +41,9 @@ func (b *build) partition(ctx context.Context, job *ingest.Job, g *group, tasks 
 			return err
 		}
 		if found[0].all {
+			for i := range g.targets {
+				b.cutTarget(job, g, i, cp, nil)
+			}
 			return nil
 		}
 	}
@@ -61,10 +64,16 @@ func (b *build) partition(ctx context.Context, job *ingest.Job, g *group, tasks 
 		}
 		b.keepCuts(g.targets[i].prefix, keys)
 		job.Partition(i, keys)
-		g.targets[i].cut(cp.Indexes[g.targets[i].index].Intervals, keys)
-		job.Cut(i, g.targets[i].cuts)
+		b.cutTarget(job, g, i, cp, keys)
 	}
 	return nil
+}
+
+// cutTarget cuts the i-th target as cp has cut its index, or by keys of its entries if cp has not.
+func (b *build) cutTarget(job *ingest.Job, g *group, i int, cp *checkpoint, keys [][]byte) {
+	target := &g.targets[i]
+	target.cut(cp.Indexes[target.index].Intervals, keys)
+	job.Cut(i, target.cuts)
 }
 
 // sampled is what was found at one place: the keys of the rows' entries by target, and

@@ -26,7 +26,7 @@ func (l limiter) Wait(ctx context.Context, n int) error {
 func (j *Job) flush(ctx context.Context) (err error) {
 	pieces := j.pieces()
 	if len(pieces) == 0 {
-		return nil
+		return j.checkWritten()
 	}
 	var total int64
 	for _, p := range pieces {

@@ -187,6 +187,14 @@ var proof = []mutation{
 		shows:  `interval \d+ of`,
 	},
 	{
+		invariant: "verification", breaks: "a build that resumes draws another sample",
+		file:   "backfill/readsample.go",
+		old:    "if v.cp.Seed == 0 {",
+		new:    "if true {",
+		caught: "backfill.TestWhatASampleFindsIsFoundAgain",
+		shows:  `the sample is the same`,
+	},
+	{
 		invariant: "verification", breaks: "an entry from before the import that no row has stays",
 		file:   "backfill/older.go",
 		old:    "!ok || versioned.TS() != v.b.Task.TS, nil",
