@@ -105,9 +105,6 @@ func (b *IndexBackfiller) Backfill(ctx context.Context, t BackfillTask) (backfil
 	opts := b.opts
 	opts.TempDir, opts.SaveCheckpoint, opts.Settings, opts.Scheduler = t.TempDir, t.SaveCheckpoint, t.Settings, t.Scheduler
 	result, err := backfill.Run(ctx, opts, t.Spec)
-	if result.Rebuilt && errors.As(err, new(*kv.DamagedUnitError)) {
-		err = job.Permanent(err)
-	}
 	return result, b.buildError(ctx, t.Task, err)
 }
 
@@ -171,8 +168,12 @@ func (b *IndexBackfiller) buildError(ctx context.Context, t encode.Task, err err
 		return job.Permanent(explainMismatch(t, mismatch, err))
 	case errors.As(err, &entry): // it has been rebuilt once already
 		return job.Permanent(&job.RowsError{Err: err, Shown: fmt.Errorf("backfill: index %s differs from its table", entry.Index)})
-	case errors.As(err, &damaged) && damaged.Imported: // entries too many would stay
-		return job.Permanent(err)
+	case errors.As(err, &damaged): // with keys of entries
+		shown := errors.New("backfill: a file of the import was damaged")
+		if damaged.Imported {
+			shown = errors.New("backfill: the store has not taken the files of the import as they were")
+		}
+		return job.Permanent(&job.RowsError{Err: err, Shown: shown})
 	case errors.As(err, &scanned): // with keys of rows
 		shown := fmt.Errorf("backfill: the store has read %d records, but returned %d rows", scanned.Visited, scanned.Rows)
 		return job.Permanent(&job.RowsError{Err: err, Shown: shown})

@@ -158,7 +158,7 @@ var guards = []guard{
 	{"verification", "the embedded store's files", `
 		pebblekv.TestFlippedBitOfAUnitIsFound pebblekv.TestUnitsAreComparedWithTheirFiles pebblekv.TestEndedCheckIsNoDamage
 		pebblekv.TestFilesThatAreSwappedBeforeTheirImport pebblekv.TestReportsOfImports pebblekv.TestImportsMatchTheirReports
-		lightning.TestFailedImportLeavesNoFile backfill.TestDamagedFilesAreBuiltAgainOnce ddl.TestTakenInDamageIsPermanent`},
+		lightning.TestFailedImportLeavesNoFile backfill.TestDamagedFilesAreBuiltAgainOnce ddl.TestDamageIsPermanent`},
 	{"verification", "what stores of a cluster have read and taken", `
 		tikv.TestLostRowsAreNoticed tikv.TestAnswersWithoutDetails tikv.TestPagesTileTheRange tikv.TestScanOfRegionsThatChange
 		tikv.TestScanMeetsLocks tikv.TestSubrangesGiveAllRows sstimport.TestAccountAddsUp sstimport.TestUnitsAreCompleteOneByOne
