@@ -116,7 +116,7 @@ func (b *IndexBackfiller) BackfillSubtasks(ctx context.Context, t dist.SubtasksT
 	opts := b.opts
 	opts.TempDir, opts.Settings, opts.Bus = t.TempDir, t.Settings, t.Bus
 	results, err := backfill.RunSubtasks(ctx, opts, t.SubtasksSpec)
-	if backfill.IsWrong(err) && !t.First.Failed {
+	if backfill.IsWrong(err) && !t.First.Wrong {
 		return nil, err // what is wrong is built once more
 	}
 	return results, b.buildError(ctx, t.Task, err)

@@ -34,10 +34,10 @@ func TestSubtaskThatIsWrongIsBuiltOnceMore(t *testing.T) {
 			{Start: records.Start, End: records.End, Weight: 1},
 		}}},
 	}}
-	for _, failed := range []bool{false, true} {
-		task.First.Failed = failed
+	for _, wrong := range []bool{false, true} {
+		task.First.Wrong = wrong
 		_, err := b.BackfillSubtasks(t.Context(), task)
 		require.True(t, backfill.IsWrong(err))
-		require.Equal(t, failed, job.IsPermanent(err))
+		require.Equal(t, wrong, job.IsPermanent(err))
 	}
 }

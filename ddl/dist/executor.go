@@ -319,7 +319,7 @@ func (h *executor) backfill(ctx context.Context, held *holding) (results []execu
 		}
 		results, err = h.n.opts.Builder.BackfillSubtasks(ctx, SubtasksTask{
 			SubtasksSpec: backfill.SubtasksSpec{
-				Task: task, First: backfill.HeldSubtask{Subtask: first.spec, Checkpoint: first.checkpoint, Failed: first.Failures > 0},
+				Task: task, First: backfill.HeldSubtask{Subtask: first.spec, Checkpoint: first.checkpoint, Wrong: first.Failures > 0},
 				Next: func(context.Context) (backfill.HeldSubtask, bool, error) {
 					p, ok := h.next(held)
 					return p, ok, nil
