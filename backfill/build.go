@@ -80,6 +80,7 @@ func (b *build) addSubtask(p HeldSubtask) (*checkpoint, error) {
 	if cp == nil {
 		cp = b.newCheckpoint(tasks)
 	}
+	b.subtasks.wrong = b.subtasks.wrong || p.Wrong
 	b.subtasks.all = append(b.subtasks.all, subtaskBuild{kv.KeyRange{Start: tasks[0].Start, End: tasks[len(tasks)-1].End}, cp})
 	return cp, nil
 }

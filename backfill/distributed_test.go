@@ -27,6 +27,8 @@ type testScheduler struct {
 	n      int // parts, 0 declines
 	rounds []int
 	parts  []int // by round
+	// wrong says that a part was found wrong before; nil says that none was.
+	wrong func(i int) bool
 	// change, if it is set, is made to the result of a part.
 	change func(i int, r *execution.SubtaskResult)
 	// early says that the nodes know no parts which the store sums up.
@@ -53,7 +55,7 @@ func (c *testScheduler) Build(ctx context.Context, w execution.Work) ([]executio
 			if part.Compares() {
 				results[i], err = compare.RunSubtask(ctx, opts.Common(), compare.SubtaskSpec{Task: c.task, Subtask: part})
 			} else {
-				results[i], err = runPart(ctx, opts, c.task, HeldSubtask{Subtask: part})
+				results[i], err = runPart(ctx, opts, c.task, HeldSubtask{Subtask: part, Wrong: c.wrong != nil && c.wrong(i)})
 			}
 			if err == nil && c.change != nil {
 				c.change(i, &results[i])

@@ -25,7 +25,8 @@ type SubtasksSpec struct {
 
 // RunSubtasks makes the entries that the rows of subtasks have at spec.TS durable at that
 // version, starting from their checkpoints, and returns a result for each subtask: what was
-// built now is in that of the first. It does not verify them: the build that was divided does
+// built now is in that of the first. They prove nothing if one of the subtasks was wrong before, so that
+// all is read back. It does not verify them: the build that was divided does
 // that for all of them. It fails and obeys ctx as Run does; two builds that have rows with
 // equal values in a unique index do not notice.
 func RunSubtasks(ctx context.Context, opts Options, spec SubtasksSpec) ([]execution.SubtaskResult, error) {
@@ -44,6 +45,9 @@ func RunSubtasks(ctx context.Context, opts Options, spec SubtasksSpec) ([]execut
 	results := make([]execution.SubtaskResult, len(b.subtasks.all))
 	for i, p := range b.subtasks.all {
 		results[i] = execution.SubtaskResult{Rows: p.cp.Rows, Visited: p.cp.Visited, Totals: p.cp.wanted(), Intervals: p.cp.intervals()}
+		if b.subtasks.wrong {
+			results[i].Visited, results[i].Intervals = execution.Unproven, nil
+		}
 	}
 	return results, nil
 }

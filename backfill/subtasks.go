@@ -16,8 +16,8 @@ type HeldSubtask struct {
 	Subtask execution.Subtask
 	// Checkpoint is what was last kept of the subtask; nil if nothing was.
 	Checkpoint []byte
-	// Failed says that an attempt to build it has failed.
-	Failed bool
+	// Wrong says that it was built before, and that IsWrong is true of the error.
+	Wrong bool
 }
 
 // subtasks are those that one build has. The checkpoint of the first is that of the build: its
@@ -29,6 +29,8 @@ type subtasks struct {
 	// sample are those of the first.
 	sample []keyrange.StoredIndexed
 	all    []subtaskBuild
+	// wrong says that one of them was found wrong before.
+	wrong bool
 }
 
 type subtaskBuild struct {

@@ -113,8 +113,8 @@ func (b *IndexBackfiller) BackfillSubtasks(ctx context.Context, t dist.SubtasksT
 	opts := b.opts
 	opts.TempDir, opts.Settings, opts.Bus = t.TempDir, t.Settings, t.Bus
 	results, err := backfill.RunSubtasks(ctx, opts, t.SubtasksSpec)
-	if backfill.IsWrong(err) && !t.First.Failed {
-		return nil, err // what is wrong is built once more
+	if backfill.IsWrong(err) && !t.First.Wrong {
+		return nil, hideRows(err) // what is wrong is built once more
 	}
 	return results, b.buildError(ctx, t.Task, err)
 }
@@ -156,9 +156,6 @@ func (b *IndexBackfiller) buildError(ctx context.Context, t encode.Task, err err
 		return nil
 	}
 	var mismatch *backfill.MismatchError
-	var scanned *kv.ScanCountError
-	var imported *kv.ImportAccountError
-	var entry *compare.EntryError
 	var damaged *kv.DamagedUnitError
 	if v, ok := verdict.Of(ctx, b.opts.Store, t, err); ok {
 		return v
@@ -166,26 +163,35 @@ func (b *IndexBackfiller) buildError(ctx context.Context, t encode.Task, err err
 	switch {
 	case errors.As(err, &mismatch):
 		return job.Permanent(explainMismatch(t, mismatch, err))
-	case errors.As(err, &entry): // it has been rebuilt once already
-		return job.Permanent(&job.RowsError{Err: err, Shown: fmt.Errorf("backfill: index %s differs from its table", entry.Index)})
-	case errors.As(err, &damaged): // with keys of entries
-		shown := errors.New("backfill: a file of the import was damaged")
-		if damaged.Imported {
-			shown = errors.New("backfill: the store has not taken the files of the import as they were")
-		}
-		return job.Permanent(&job.RowsError{Err: err, Shown: shown})
-	case errors.As(err, &scanned): // with keys of rows
-		shown := fmt.Errorf("backfill: the store has read %d records, but returned %d rows", scanned.Visited, scanned.Rows)
-		return job.Permanent(&job.RowsError{Err: err, Shown: shown})
-	case errors.As(err, &imported): // with keys of entries
-		return job.Permanent(&job.RowsError{Err: err, Shown: errors.New("backfill: the store has not taken the entries as they were sent")})
-	case backfill.IsWrong(err), errors.Is(err, encode.ErrUnsupported):
-		return job.Permanent(err)
+	case backfill.IsWrong(err), errors.As(err, &damaged), errors.Is(err, encode.ErrUnsupported): // it has been rebuilt once already
+		return job.Permanent(hideRows(err))
 	case isDataError(err):
 		if errors.As(err, new(*job.RowsError)) { // of a subtask, with its rows
 			return job.Permanent(err)
 		}
 		return job.Permanent(&job.RowsError{Err: err, Shown: job.WithoutValues(job.ErrorOf(err))})
+	}
+	return err
+}
+
+// hideRows returns an error that is wrong in rows or entries which it names with another text for all, and other errors as
+// they are.
+func hideRows(err error) error {
+	var entry *compare.EntryError
+	var scanned *kv.ScanCountError
+	var imported *kv.ImportAccountError
+	var damaged *kv.DamagedUnitError
+	switch {
+	case errors.As(err, &entry):
+		return &job.RowsError{Err: err, Shown: fmt.Errorf("backfill: index %s differs from its table", entry.Index)}
+	case errors.As(err, &scanned):
+		return &job.RowsError{Err: err, Shown: fmt.Errorf("backfill: the store has read %d records, but returned %d rows", scanned.Visited, scanned.Rows)}
+	case errors.As(err, &imported):
+		return &job.RowsError{Err: err, Shown: errors.New("backfill: the store has not taken the entries as they were sent")}
+	case errors.As(err, &damaged) && damaged.Imported:
+		return &job.RowsError{Err: err, Shown: errors.New("backfill: the store has not taken the files of the import as they were")}
+	case errors.As(err, &damaged):
+		return &job.RowsError{Err: err, Shown: errors.New("backfill: a file of the import was damaged")}
 	}
 	return err
 }

@@ -443,6 +443,43 @@ func TestValuesInPartsOfTwoNodes(t *testing.T) {
 	n.leavesNothing(c, "t")
 }
 
+// TestPartsThatAreWrong: a part that has met an error of the store may still be wrong once; the node that builds it then, which may
+// be another one, knows that it was, and the job goes on.
+func TestPartsThatAreWrong(t *testing.T) {
+	n := newBuildNodes(t, 2)
+	c := n.client()
+	table(c, 300)
+	var mu sync.Mutex
+	var first string
+	var wrong []bool // at the beginning of the attempts at one part
+	hook := func(_ context.Context, task dist.SubtasksTask) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if start := string(task.First.Subtask.Ranges[0].Start); first == "" {
+			first = start
+		} else if first != start {
+			return nil
+		}
+		if wrong = append(wrong, task.First.Wrong); len(wrong) == 1 {
+			return errors.New("time-out")
+		} else if len(wrong) == 2 {
+			return &kv.ScanCountError{Rows: 1, Visited: 2}
+		} else if len(wrong) == 3 {
+			return errors.New("time-out again")
+		}
+		return nil
+	}
+	for _, node := range n.nodes {
+		node.part.Store(&hook)
+	}
+	c.run("ALTER TABLE t ADD INDEX i (b)")
+	mu.Lock()
+	defer mu.Unlock()
+	require.GreaterOrEqual(t, len(wrong), 4)
+	require.Equal(t, []bool{false, false, true, true}, wrong[:4])
+	n.requireBuilt(c, "t")
+}
+
 // An error of the data is the job's, whichever node meets it; any other is tried again, by
 // the first node to reach it.
 func TestPartsThatFail(t *testing.T) {

@@ -34,6 +34,10 @@ type CompareSpec struct {
 	Counts  []keyrange.StoredIndexed `json:"counts"`
 }
 
+// Unproven is SubtaskResult.Visited of a subtask that was found wrong before. Since no more rows are visited than there are, the
+// sum of a build that has such a subtask is not its number of rows, even if the subtask has none.
+const Unproven = -1
+
 // SubtaskResult is the result of building or comparing one subtask.
 type SubtaskResult struct {
 	// Rows were scanned.
@@ -42,7 +46,7 @@ type SubtaskResult struct {
 	// indexes; those of what the rows give if the store has summed up a subtask of a comparison.
 	Totals []ingest.Totals `json:"totals,omitempty"`
 	// Intervals are those of the totals, as far as they are known; Visited is how many of the rows the store has counted
-	// in its scans. A node of an earlier version leaves both out.
+	// in its scans, or Unproven. A node of an earlier version leaves both out.
 	Intervals []Intervals `json:"intervals,omitempty"`
 	Visited   int64       `json:"visited,omitempty"`
 	// Compared is the result of a subtask of a comparison.

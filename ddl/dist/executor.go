@@ -204,7 +204,7 @@ func (h *executor) release(x *session.Txn, forgotten []Subtask) (released bool, 
 // next claims one more subtask to build with those that are held. An error of that is
 // no error of theirs.
 func (h *executor) next(held *holding) (p backfill.HeldSubtask, ok bool) {
-	if held.all()[0].Failures > 0 { // it may fail again
+	if held.all()[0].MayFailAgain() {
 		return p, false
 	}
 	claimed, err := h.claim(held)
@@ -214,7 +214,7 @@ func (h *executor) next(held *holding) (p backfill.HeldSubtask, ok bool) {
 	if claimed == nil {
 		return p, false
 	}
-	return backfill.HeldSubtask{Subtask: claimed.spec, Checkpoint: claimed.checkpoint}, true
+	return backfill.HeldSubtask{Subtask: claimed.spec, Checkpoint: claimed.checkpoint, Wrong: claimed.Wrong}, true
 }
 
 // read reads what package backfill has kept of the subtask.
@@ -261,11 +261,7 @@ func (h *executor) build(held *holding) error {
 	if err := h.n.opts.RemoveFiles(h.jobID); err != nil {
 		h.n.opts.Logger.Warn("the files of a part stay until the next one of its job", zap.Int64("job", h.jobID), zap.Error(err))
 	}
-	subtasks := held.all()
-	back := make([]returned, len(subtasks))
-	for i, p := range subtasks {
-		back[i] = returned{heldSubtask: p, to: Open}
-	}
+	back := openAgain(held.all(), err)
 	first := &back[0]
 	switch {
 	case !h.lease.Alive() || errors.Is(cause, records.ErrLost):
@@ -319,7 +315,7 @@ func (h *executor) backfill(ctx context.Context, held *holding) (results []execu
 		}
 		results, err = h.n.opts.Builder.BackfillSubtasks(ctx, SubtasksTask{
 			SubtasksSpec: backfill.SubtasksSpec{
-				Task: task, First: backfill.HeldSubtask{Subtask: first.spec, Checkpoint: first.checkpoint, Failed: first.Failures > 0},
+				Task: task, First: backfill.HeldSubtask{Subtask: first.spec, Checkpoint: first.checkpoint, Wrong: first.Wrong},
 				Next: func(context.Context) (backfill.HeldSubtask, bool, error) {
 					p, ok := h.next(held)
 					return p, ok, nil

@@ -60,6 +60,22 @@ func (f *failure) err() error {
 	return err
 }
 
+// attempts is what the row of a subtask that is not done says of the attempts at it, in the place of its result. A node of an
+// earlier version leaves it out.
+type attempts struct {
+	Wrong bool `json:"wrong,omitempty"`
+}
+
+// wasWrong says that an attempt at a subtask was found wrong, by what its row holds in the place of its result. What cannot be
+// read says so, too: then the subtask proves nothing.
+func wasWrong(state State, stored []byte) bool {
+	if len(stored) == 0 || state != Open && state != Held {
+		return false
+	}
+	var a attempts
+	return json.Unmarshal(stored, &a) != nil || a.Wrong
+}
+
 // subtaskError returns the error of a subtask that has failed.
 func subtaskError(p storedSubtask) error {
 	var f failure

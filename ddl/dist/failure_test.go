@@ -2,6 +2,7 @@ package dist
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"testing"
 
@@ -13,6 +14,44 @@ import (
 	"fastddl/ddl/job"
 	"fastddl/kv"
 )
+
+// TestWrongSubtasksAreRemembered: what was found wrong is known to the next holder, whichever error ends a later attempt; an error of
+// the store makes nothing wrong.
+func TestWrongSubtasksAreRemembered(t *testing.T) {
+	row := func(p *returned) Subtask {
+		stored, err := p.stored()
+		require.NoError(t, err)
+		after := p.Released(p.to)
+		after.Wrong = false // is in no column of its own
+		if data, ok := stored.([]byte); ok {
+			after.Wrong = wasWrong(after.State, data)
+		}
+		return after
+	}
+	held := []*heldSubtask{{Subtask: Subtask{Number: 0, State: Held}}, {Subtask: Subtask{Number: 1, State: Held}}}
+	attempt := func(err error) {
+		back := openAgain(held, err)
+		for i := range back {
+			held[i] = &heldSubtask{Subtask: row(&back[i])}
+			held[i].Subtask = held[i].Claimed("another")
+		}
+	}
+	wrong := fmt.Errorf("build: %w", &job.RowsError{Err: &kv.ScanCountError{Rows: 1, Visited: 2}})
+	for _, err := range []error{errors.New("time-out"), nil, &kv.DamagedUnitError{Imported: true}} {
+		attempt(err)
+		require.False(t, held[0].Wrong || held[1].Wrong, "%v", err)
+	}
+	for _, err := range []error{wrong, errors.New("time-out"), nil} {
+		attempt(err)
+		require.True(t, held[0].Wrong && held[1].Wrong, "%v", err)
+		require.True(t, held[1].MayFailAgain(), "it is built alone")
+	}
+	back := openAgain(held, nil)
+	back[0].to, back[0].result = Done, struct{}{}
+	require.False(t, row(&back[0]).Wrong, "the result says it")
+	require.True(t, wasWrong(Open, []byte("{")), "damaged")
+	require.False(t, wasWrong(Open, []byte("{}")))
+}
 
 // TestVerdictsOfParts: what a node has found in a part of a build is the job's error with all that it says.
 func TestVerdictsOfParts(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"fastddl/backfill"
 	"fastddl/backfill/execution"
 	"fastddl/ddl/job"
 	"fastddl/ddl/records"
@@ -23,18 +24,42 @@ type returned struct {
 	err    error
 }
 
+// openAgain returns subtasks that were built together as they are open again after err. What was found wrong may lie in any
+// of them.
+func openAgain(subtasks []*heldSubtask, err error) []returned {
+	wrong := backfill.IsWrong(err)
+	back := make([]returned, len(subtasks))
+	for i, p := range subtasks {
+		p.Wrong = p.Wrong || wrong
+		back[i] = returned{heldSubtask: p, to: Open}
+	}
+	return back
+}
+
+// stored is what the subtask's row holds in the place of its result; nil if there is nothing to say.
+func (p *returned) stored() (any, error) {
+	kept := p.result
+	if kept == nil && p.Wrong {
+		kept = attempts{Wrong: true}
+	}
+	if kept == nil {
+		return nil, nil
+	}
+	data, err := json.Marshal(kept)
+	if err != nil {
+		return nil, fmt.Errorf("encode the result of a part: %w", err)
+	}
+	return data, nil
+}
+
 // giveBack gives the subtasks back, and tries that until they are no longer the node's.
 func (h *executor) giveBack(held *holding, subtasks []returned) error {
 	results := make([]any, len(subtasks))
-	for i, p := range subtasks {
-		if p.result == nil {
-			continue
+	for i := range subtasks {
+		var err error
+		if results[i], err = subtasks[i].stored(); err != nil {
+			return err
 		}
-		data, err := json.Marshal(p.result)
-		if err != nil {
-			return fmt.Errorf("encode the result of a part: %w", err)
-		}
-		results[i] = data
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(h.lease.Ctx))
 	defer cancel()

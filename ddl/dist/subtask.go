@@ -36,7 +36,12 @@ type Subtask struct {
 	// Failures is how often an attempt has ended with an error that another one may not
 	// meet.
 	Failures int64
+	// Wrong says that an attempt was found wrong, of the subtask or of those that were built with it.
+	Wrong bool
 }
+
+// MayFailAgain says that the subtask is to be built alone, so that no other one fails with it.
+func (p *Subtask) MayFailAgain() bool { return p.Failures > 0 || p.Wrong }
 
 // HeldBy says that the subtask is the member's, by the claim that made its epoch what it is.
 func (p *Subtask) HeldBy(member string, epoch int64) bool {
@@ -94,7 +99,7 @@ func Choose(subtasks []Subtask, c Claimant) (chosen Subtask, ok bool) {
 		return Subtask{}, false
 	}
 	for _, p := range subtasks {
-		if p.State != Open || !p.Wanted || c.Avoid != nil && c.Avoid(p.Number) || held > 0 && p.Failures > 0 {
+		if p.State != Open || !p.Wanted || c.Avoid != nil && c.Avoid(p.Number) || held > 0 && p.MayFailAgain() {
 			continue
 		}
 		if !ok || p.Number == c.Last+1 {

@@ -30,7 +30,7 @@ const CreateSubtasks = `CREATE TABLE IF NOT EXISTS mysql.fastddl_build_parts (
 // subtaskColumns are those of decodeSubtask. The result of a subtask may be large, and lies in its row: it
 // is read when all are there, and rows of subtasks that are done are not read again.
 const subtaskColumns = `part, snapshot_ts, round, state, wanted, holder, hold_epoch, failures, row_count, imported_rows, percent, error,
-	IF(state = 'failed', result, NULL)`
+	IF(state = 'done', NULL, result)`
 
 // storedSubtask is a subtask of a job as its row says, without what its holder needs to build it.
 type storedSubtask struct {
@@ -43,7 +43,7 @@ type storedSubtask struct {
 	percent        float64
 	// err is what an attempt has failed with last.
 	err string
-	// outcome is the error of a subtask that has failed.
+	// outcome is the error of a subtask that has failed, or what is known of attempts at one that is not done.
 	outcome []byte
 }
 
@@ -60,6 +60,7 @@ func decodeSubtask(row chunk.Row) storedSubtask {
 	}
 	if !row.IsNull(12) {
 		p.outcome = bytes.Clone(row.GetBytes(12))
+		p.Wrong = wasWrong(p.State, p.outcome)
 	}
 	return p
 }
