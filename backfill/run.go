@@ -50,10 +50,10 @@ func (b *build) run(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := b.findOlder(ctx); err != nil {
-		return err
-	}
-	if !cp.Rebuilt {
+	if !cp.Rebuilt { // otherwise everything is read back
+		if err := b.findOlder(ctx); err != nil {
+			return err
+		}
 		err := b.buildAndVerify(ctx, cp)
 		if !IsWrong(err) {
 			return err
