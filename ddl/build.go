@@ -219,8 +219,8 @@ func (d *DDL) queue(ctx context.Context, sctx sessionctx.Context, req Request) (
 			DefaultWeekFormat:     exprs.GetEvalCtx().GetDefaultWeekFormatMode(),
 			BlockEncryptionMode:   exprs.GetBlockEncryptionMode(),
 		},
-		ResourceGroup: req.Meta.ResourceGroupName,
-		Indexes:       req.Indexes, Changes: req.Changes, IndexesAt: req.IndexesAt, Verify: req.Verify,
+		ResourceGroup: req.Meta.ResourceGroupName, Client: clientOf(sctx.GetSessionVars()),
+		Indexes: req.Indexes, Changes: req.Changes, IndexesAt: req.IndexesAt, Verify: req.Verify,
 		// Expired rows are deleted by internal sessions.
 		Compare: req.Table.TTLInfo != nil,
 	}
