@@ -229,8 +229,8 @@ func (p *Progress) left() (l work) {
 	}
 	var perWeight float64 // the cost of each row and unit of weight, as the first part shows that is measured
 	for i := range p.parts {
-		if part := &p.parts[i]; part.measured && part.cost > 0 {
-			perWeight = part.cost / weights[i]
+		if p.hasCost(i) && p.parts[i].cost > 0 {
+			perWeight = p.parts[i].cost / weights[i]
 			break
 		}
 	}
@@ -259,6 +259,13 @@ func (p *Progress) amount(i int) float64 {
 	return 1
 }
 
+// hasCost says that it is measured what rows take of the time of workers. That writes have waited for their limit shows only
+// a second later.
+func (p *Progress) hasCost(i int) bool {
+	part := &p.parts[i]
+	return part.measured && (i != importPart || p.report.WriteSpeed <= 0 || part.of >= rateWindow)
+}
+
 // cost is what a row takes of the time of workers.
 func (p *Progress) cost(i int, perWeight float64) (cost float64, known bool) {
 	part, prior := &p.parts[i], 0.0
@@ -271,7 +278,7 @@ func (p *Progress) cost(i int, perWeight float64) (cost float64, known bool) {
 		prior = p.plan.Prior.CompareRow
 	}
 	switch {
-	case part.measured && p.amount(i) > 0:
+	case p.hasCost(i) && p.amount(i) > 0:
 		return part.cost / p.amount(i), true
 	case prior > 0:
 		return prior, true
@@ -286,7 +293,7 @@ func (p *Progress) limited() float64 {
 		return 0
 	}
 	part := &p.parts[importPart]
-	if part.of >= leastYields && part.pace > 0 && p.stage == StageMerge {
+	if part.of >= rateWindow && part.pace > 0 && p.stage == StageMerge {
 		return 1 / part.pace
 	}
 	return p.bytesPerRow() / float64(p.report.WriteSpeed)

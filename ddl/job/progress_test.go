@@ -118,6 +118,22 @@ func TestWriteLimitIsEstimatedWhileScanning(t *testing.T) {
 	run.requireRemaining(t, 20, 3)
 }
 
+// That writes have waited for their limit is reported a second later: until then they are no work that takes so long.
+func TestLimitedWritesAreNotSlow(t *testing.T) {
+	run := newProgressRun(20_000)
+	run.p.SetPlan(Plan{})
+	run.r.WriteSpeed, run.r.WriteLimit, run.r.Workers = 2000, "max_write_speed", 2
+	run.scan(400*time.Millisecond, 50_000)
+	run.enter(StageMerge)
+	for range 8 {
+		run.now = run.now.Add(200 * time.Millisecond)
+		run.r.StageDone += 0.0002 // a slice has passed, others wait
+		run.p.Set(run.now, run.r)
+		run.requireRemaining(t, 20_000*20/2000, 20)
+	}
+	require.Empty(t, run.p.Reason(run.now))
+}
+
 // A build that is slower than expected says so, and again how long it takes when it is not any more.
 func TestProgressOfSlowImport(t *testing.T) {
 	run := newProgressRun(1_000_000)
