@@ -136,7 +136,7 @@ func (f facts) why(now facts) string {
 	case now.speed > 0 && now.speed != f.speed:
 		return fmt.Sprintf("%s allows %d bytes/s", now.limit, now.speed)
 	case now.workers > 0 && now.workers < f.workers:
-		return fmt.Sprintf("%d workers instead of %d", now.workers, f.workers)
+		return fmt.Sprintf("workers: %d instead of %d", now.workers, f.workers)
 	case now.share*notable < f.share:
 		return "yields to foreground statements"
 	case float64(now.total) > notable*float64(f.total):

@@ -17,6 +17,8 @@ type Progress struct {
 	// report is the last one. sorted and sortedRows are bytes of entries and the rows that have them.
 	report             Report
 	sorted, sortedRows float64
+	// scanners is how many workers have read rows last: a build that is throttled has fewer only while it writes.
+	scanners int
 
 	// fresh says that there is no report of the stage yet.
 	fresh bool
@@ -133,6 +135,9 @@ func (p *Progress) Set(now time.Time, r Report) {
 		last = Report{Rows: r.RowsBefore, WriteSpeed: last.WriteSpeed}
 	}
 	p.countSorted(last, r)
+	if r.Stage == StageScan {
+		p.scanners = r.Workers
+	}
 	if another && r.Rows < p.rows {
 		p.resumed = true
 	}
@@ -222,9 +227,13 @@ func (p *Progress) bytesPerRow() float64 {
 // left is what is left to do.
 func (p *Progress) left() (l work) {
 	l.known = true
-	seconds := max(1, float64(p.report.Workers)) * p.load.share() // of workers, in each second
+	workers := p.report.Workers
+	if p.stage == StageMerge && p.report.WriteSpeed > 0 {
+		workers = max(workers, p.scanners)
+	}
+	seconds := max(1, float64(workers)) * p.load.share() // of workers, in each second
 	l.now = facts{
-		limit: p.report.WriteLimit, speed: p.report.WriteSpeed, workers: p.report.Workers, share: p.load.share(), total: p.total,
+		limit: p.report.WriteLimit, speed: p.report.WriteSpeed, workers: workers, share: p.load.share(), total: p.total,
 		stage: p.stage, resumed: p.resumed,
 	}
 	var perWeight float64 // the cost of each row and unit of weight, as the first part shows that is measured
