@@ -121,3 +121,9 @@ type UnchangedCounter interface {
 // store's own reading has met for the batch, counted apart from what was decoded and handed out.
 // ScanColumns returns nil only if the parts that it has read tile the request's range.
 type ScanCounter interface{ CountsScans() }
+
+// Metered is a store that counts what it asks of other processes: see WithMeter.
+type Metered interface {
+	// Metered returns a context whose requests are added to the meter of ctx.
+	Metered(ctx context.Context) context.Context
+}

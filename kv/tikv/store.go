@@ -60,6 +60,7 @@ var (
 	_ kv.Checksummer      = (*Store)(nil)
 	_ kv.Fencer           = (*Store)(nil)
 	_ kv.LockSettler      = (*Store)(nil)
+	_ kv.Metered          = (*Store)(nil)
 	_ kv.ScanCounter      = (*Store)(nil)
 	_ kv.ShadowFinder     = (*Store)(nil)
 	_ kv.UnchangedCounter = (*Store)(nil)

@@ -229,6 +229,7 @@ func (j *job) multiIngest(ctx context.Context, st *store, req *import_sstpb.Mult
 		return nil, &storeError{st, j.region.Meta, err}
 	}
 	resp, err := client.MultiIngest(ctx, req)
+	kv.MeterOf(ctx).Request(kv.RequestImport, int64(req.Size()), int64(resp.Size()), 0)
 	if err != nil {
 		return nil, &storeError{st, j.region.Meta, err}
 	}
