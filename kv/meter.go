@@ -2,93 +2,77 @@ package kv
 
 import (
 	"context"
-	"sync/atomic"
+	"sync"
 	"time"
 )
 
-// RequestKind is what a request to a store asks for.
-type RequestKind int
-
-// The kinds of requests.
-const (
-	// RequestRows asks the coprocessor for rows, or for how many there are.
-	RequestRows RequestKind = iota
-	// RequestSums asks for the sum of entries.
-	RequestSums
-	// RequestKeys asks for keys, or for the pairs of a range.
-	RequestKeys
-	// RequestLocks looks for locks, or ends their transactions.
-	RequestLocks
-	// RequestImport sends a file, or has it taken.
-	RequestImport
-	// RequestSplit splits a region.
-	RequestSplit
-	// RequestOther is any other.
-	RequestOther
-	requestKinds
-)
-
-// Costs is what work has cost the stores, as far as they are known to have done it.
+// Costs is what work has cost the stores, as far as it is known.
 type Costs struct {
-	// Requests are how often stores were sent something, retries included, by kind.
-	Requests [requestKinds]int64
+	// Requests are how often stores were sent something, retries included, by what it asked for.
+	Requests Requests `json:"requests,omitzero"`
 	// SentBytes and ReceivedBytes are the sizes of the requests and of the answers. What several replicas were sent counts
 	// for each of them.
-	SentBytes, ReceivedBytes int64
+	SentBytes     int64 `json:"sent_bytes,omitempty"`
+	ReceivedBytes int64 `json:"received_bytes,omitempty"`
 	// StoreTime is how long stores have worked at reads, as they report it: nearly their CPU time. They do not report it of
 	// imports.
-	StoreTime time.Duration
+	StoreTime time.Duration `json:"store_nanoseconds,omitempty"`
 }
 
-// AllRequests is the number of requests of all kinds.
-func (c *Costs) AllRequests() (n int64) {
-	for _, of := range c.Requests {
-		n += of
-	}
-	return n
+// Requests counts requests by what they ask for.
+type Requests struct {
+	// Rows ask the coprocessor for rows, or for how many there are, Sums for the sum of entries.
+	Rows int64 `json:"rows,omitempty"`
+	Sums int64 `json:"sums,omitempty"`
+	// Keys ask for keys, or for the pairs of a range, outside of the coprocessor.
+	Keys int64 `json:"keys,omitempty"`
+	// Writes are a transaction's, or look for the locks of others and end them.
+	Writes int64 `json:"writes,omitempty"`
+	// Imports send a file, or have it taken.
+	Imports int64 `json:"imports,omitempty"`
+	// Splits split a region.
+	Splits int64 `json:"splits,omitempty"`
+	Others int64 `json:"others,omitempty"`
 }
 
-// Add adds o, the costs of other work.
-func (c *Costs) Add(o Costs) {
-	for kind, n := range o.Requests {
-		c.Requests[kind] += n
+// All is the number of all requests.
+func (r Requests) All() int64 {
+	return r.Rows + r.Sums + r.Keys + r.Writes + r.Imports + r.Splits + r.Others
+}
+
+// Plus returns the costs of the work of both.
+func (c Costs) Plus(o Costs) Costs {
+	r, s := c.Requests, o.Requests
+	return Costs{
+		Requests: Requests{
+			Rows: r.Rows + s.Rows, Sums: r.Sums + s.Sums, Keys: r.Keys + s.Keys, Writes: r.Writes + s.Writes,
+			Imports: r.Imports + s.Imports, Splits: r.Splits + s.Splits, Others: r.Others + s.Others,
+		},
+		SentBytes: c.SentBytes + o.SentBytes, ReceivedBytes: c.ReceivedBytes + o.ReceivedBytes, StoreTime: c.StoreTime + o.StoreTime,
 	}
-	c.SentBytes += o.SentBytes
-	c.ReceivedBytes += o.ReceivedBytes
-	c.StoreTime += o.StoreTime
 }
 
 // Meter adds costs up. Its zero value is ready, and it may be used concurrently. A nil one drops what is added.
 type Meter struct {
-	requests             [requestKinds]atomic.Int64
-	sent, received, time atomic.Int64
+	mu    sync.Mutex
+	costs Costs
 }
 
-// Request adds one request.
-func (m *Meter) Request(kind RequestKind, sent, received int64, storeTime time.Duration) {
+// Add adds costs.
+func (m *Meter) Add(c Costs) {
 	if m == nil {
 		return
 	}
-	m.requests[kind].Add(1)
-	m.sent.Add(sent)
-	m.received.Add(received)
-	m.time.Add(int64(storeTime))
-}
-
-// Sent adds bytes of a request that goes on.
-func (m *Meter) Sent(bytes int64) {
-	if m != nil {
-		m.sent.Add(bytes)
-	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.costs = m.costs.Plus(c)
 }
 
 // Costs returns what was added so far.
-func (m *Meter) Costs() (c Costs) {
-	for kind := range m.requests {
-		c.Requests[kind] = m.requests[kind].Load()
-	}
-	c.SentBytes, c.ReceivedBytes, c.StoreTime = m.sent.Load(), m.received.Load(), time.Duration(m.time.Load())
-	return c
+func (m *Meter) Costs() Costs {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.costs
 }
 
 type meterKey struct{}

@@ -51,6 +51,8 @@ type SubtaskResult struct {
 	Visited   int64       `json:"visited,omitempty"`
 	// Compared is the result of a subtask of a comparison.
 	Compared *CompareResult `json:"compared,omitempty"`
+	// Costs is what a node's attempt that has ended well has cost the stores; of several subtasks together the first has it.
+	Costs kv.Costs `json:"costs,omitzero"`
 }
 
 // CompareResult has the records that were counted, the entries of each index, and the sums

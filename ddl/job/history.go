@@ -1,10 +1,14 @@
 package job
 
+import "fastddl/kv"
+
 // History is what a job keeps of how it went, over restarts and owners. A node that does not know it drops it. What was done
 // after the last report of a process that has died is missing.
 type History struct {
 	// Stages are in the order in which the job has entered them first.
 	Stages []StageTime `json:"stages,omitempty"`
+	// Stores is what the job has cost the stores of a cluster.
+	Stores kv.Costs `json:"stores,omitzero"`
 }
 
 // Seconds is how long the job is under way by its stages.

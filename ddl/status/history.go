@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"fastddl/ddl/job"
+	"fastddl/ddl/session"
+	"fastddl/kv"
 )
 
 // jsonOrNull is a list as a column of type JSON takes it; NULL if it is empty.
@@ -17,15 +19,29 @@ func jsonOrNull[T any](list []T) (any, error) {
 	return string(data), err
 }
 
+// storeColumns are what a job has cost the stores of a cluster; all NULL if that is not known, as on the embedded store.
+func storeColumns(c kv.Costs) (requests, cpuSeconds, costs any, err error) {
+	if c == (kv.Costs{}) {
+		return nil, nil, nil, nil
+	}
+	data, err := json.Marshal(c)
+	return c.Requests.All(), session.ShortNumber(c.StoreTime.Seconds(), 3), string(data), err
+}
+
 // History returns how a job went as the last report of an earlier process says, which is newer than its record; ok is false
 // if there is none. Its row may be of a version that did not know the columns, or be gone.
 func (r *Tables) History(ctx context.Context, jobID int64) (h job.History, ok bool, err error) {
-	rows, err := r.Sessions.Query(ctx, `SELECT stages FROM mysql.fastddl_ddl_jobs WHERE job_id = %?`, jobID)
+	rows, err := r.Sessions.Query(ctx, `SELECT stages, store_costs FROM mysql.fastddl_ddl_jobs WHERE job_id = %?`, jobID)
 	if err != nil || len(rows) == 0 || rows[0].IsNull(0) {
 		return h, false, err
 	}
 	if err := json.Unmarshal([]byte(rows[0].GetJSON(0).String()), &h.Stages); err != nil {
 		return job.History{}, false, fmt.Errorf("decode the history of job %d: %w", jobID, err)
+	}
+	if !rows[0].IsNull(1) {
+		if err := json.Unmarshal([]byte(rows[0].GetJSON(1).String()), &h.Stores); err != nil {
+			return job.History{}, false, fmt.Errorf("decode the costs of job %d: %w", jobID, err)
+		}
 	}
 	return h, true, nil
 }

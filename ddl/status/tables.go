@@ -42,6 +42,7 @@ var (
 			"create_time TIMESTAMP(6) NULL", "start_time TIMESTAMP(6) NULL", "end_time TIMESTAMP(6) NULL",
 			"error_count BIGINT", "error TEXT", "query LONGTEXT",
 			"stages JSON", "verify VARCHAR(16)",
+			"store_requests BIGINT", "store_cpu_seconds DOUBLE", "store_costs JSON",
 		},
 	}
 	duplicatesTable = reportTable{
@@ -170,6 +171,10 @@ func ReportJob(t *session.Txn, j JobInfo) error {
 	if err != nil {
 		return fmt.Errorf("encode the stages of job %d: %w", j.ID, err)
 	}
+	requests, cpu, costs, err := storeColumns(j.Stores)
+	if err != nil {
+		return fmt.Errorf("encode the costs of job %d: %w", j.ID, err)
+	}
 	loc := t.Session.GetSessionVars().Location()
 	values := []any{
 		j.ID, j.DB, j.Table, j.Type, j.SchemaState, j.State, j.Step, session.OrNull(j.Stage), session.OrNull(wait),
@@ -179,6 +184,7 @@ func ReportJob(t *session.Txn, j JobInfo) error {
 		session.TimeOrNull(j.CreateTime, loc), session.TimeOrNull(j.StartTime, loc), session.TimeOrNull(j.EndTime, loc),
 		j.ErrorCount, session.OrNull(j.Error), j.Query,
 		stages, session.OrNull(j.Verify),
+		requests, cpu, costs,
 	}
 	return t.Exec(jobsTable.replace(), values...)
 }

@@ -6,6 +6,7 @@ import (
 
 	"fastddl/ddl/job"
 	"fastddl/event"
+	"fastddl/kv"
 )
 
 // View is what is shown of a running job beside its record.
@@ -13,7 +14,10 @@ type View struct {
 	mu       sync.Mutex
 	progress job.Progress
 	clock    job.StageClock
-	stage    string
+	// costs is what the job has cost the stores before, and meter what it has cost them since.
+	costs kv.Costs
+	meter kv.Meter
+	stage string
 	// wait is what the job waits for, failure what it has failed with last.
 	wait    string
 	failure string
@@ -80,7 +84,11 @@ func (v *View) Resume(h job.History) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.clock.Resume(h.Stages)
+	v.costs = h.Stores
 }
+
+// Meter returns the meter of what the job costs the stores.
+func (v *View) Meter() *kv.Meter { return &v.meter }
 
 // Waiting says that the job begins an action that waits or changes the schema, unless a stage is entered later.
 func (v *View) Waiting() {
@@ -97,7 +105,7 @@ func (v *View) History(now time.Time) job.History {
 }
 
 func (v *View) history(now time.Time) job.History {
-	return job.History{Stages: v.clock.Stages(now)}
+	return job.History{Stages: v.clock.Stages(now), Stores: v.costs.Plus(v.meter.Costs())}
 }
 
 // Rows is the number of rows read so far.

@@ -34,28 +34,35 @@ func meter(m *kv.Meter) interceptor.RPCInterceptor {
 			if err == nil && resp != nil {
 				answer = resp.Resp
 			}
-			m.Request(kindOf(req), sizeOf(req.Req), sizeOf(answer), storeTimeOf(answer))
+			m.Add(kv.Costs{
+				Requests: asked(req), SentBytes: sizeOf(req.Req), ReceivedBytes: sizeOf(answer), StoreTime: storeTimeOf(answer),
+			})
 			return resp, err
 		}
 	})
 }
 
-// kindOf is what a request asks for.
-func kindOf(req *tikvrpc.Request) kv.RequestKind {
+// asked is one request, as what it asks for.
+func asked(req *tikvrpc.Request) (n kv.Requests) {
 	switch req.Type {
 	case tikvrpc.CmdCop:
 		if cop, ok := req.Req.(*coprocessor.Request); ok && cop.Tp == tidbkv.ReqTypeChecksum {
-			return kv.RequestSums
+			n.Sums = 1
+		} else {
+			n.Rows = 1
 		}
-		return kv.RequestRows
 	case tikvrpc.CmdGet, tikvrpc.CmdBatchGet, tikvrpc.CmdScan, tikvrpc.CmdMvccGetByKey:
-		return kv.RequestKeys
-	case tikvrpc.CmdScanLock, tikvrpc.CmdResolveLock, tikvrpc.CmdCheckTxnStatus, tikvrpc.CmdCheckSecondaryLocks, tikvrpc.CmdTxnHeartBeat:
-		return kv.RequestLocks
+		n.Keys = 1
+	case tikvrpc.CmdPrewrite, tikvrpc.CmdCommit, tikvrpc.CmdPessimisticLock, tikvrpc.CmdPessimisticRollback, tikvrpc.CmdBatchRollback,
+		tikvrpc.CmdCleanup, tikvrpc.CmdScanLock, tikvrpc.CmdResolveLock, tikvrpc.CmdCheckTxnStatus, tikvrpc.CmdCheckSecondaryLocks,
+		tikvrpc.CmdTxnHeartBeat:
+		n.Writes = 1
 	case tikvrpc.CmdSplitRegion:
-		return kv.RequestSplit
+		n.Splits = 1
+	default:
+		n.Others = 1
 	}
-	return kv.RequestOther
+	return n
 }
 
 // sizeOf is the size of a message, 0 if there is none.

@@ -2,6 +2,8 @@ package cluster
 
 import (
 	"context"
+	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -50,15 +52,15 @@ func TestMeter(t *testing.T) {
 
 	costs := m.Costs()
 	t.Logf("a build of %d rows: %+v", rows, costs)
-	require.Equal(t, since("Coprocessor"), costs.Requests[kv.RequestRows]+costs.Requests[kv.RequestSums])
-	require.Positive(t, costs.Requests[kv.RequestRows])
-	require.Positive(t, costs.Requests[kv.RequestSums])
-	require.Positive(t, costs.Requests[kv.RequestKeys])
-	require.Equal(t, since("Scan")+since("Get")+since("BatchGet"), costs.Requests[kv.RequestKeys])
-	require.Equal(t, since("SplitRegion"), costs.Requests[kv.RequestSplit])
-	require.GreaterOrEqual(t, costs.Requests[kv.RequestImport], 2*since("MultiIngest"), "each file is a stream and a request to take it")
-	require.LessOrEqual(t, costs.Requests[kv.RequestImport], since("MultiIngest")+since("Write"))
-	require.Zero(t, costs.Requests[kv.RequestOther])
+	require.Equal(t, since("Coprocessor"), costs.Requests.Rows+costs.Requests.Sums)
+	require.Positive(t, costs.Requests.Rows)
+	require.Positive(t, costs.Requests.Sums)
+	require.Positive(t, costs.Requests.Keys)
+	require.Equal(t, since("Scan")+since("Get")+since("BatchGet"), costs.Requests.Keys)
+	require.Equal(t, since("SplitRegion"), costs.Requests.Splits)
+	require.GreaterOrEqual(t, costs.Requests.Imports, 2*since("MultiIngest"), "each file is a stream and a request to take it")
+	require.LessOrEqual(t, costs.Requests.Imports, since("MultiIngest")+since("Write"))
+	require.Zero(t, costs.Requests.Others)
 
 	wire := c.Sent() - sent
 	require.InEpsilon(t, wire, costs.ReceivedBytes, 0.1, "the wire has frames, and answers of PD's side of the store")
@@ -68,5 +70,43 @@ func TestMeter(t *testing.T) {
 	require.Greater(t, costs.SentBytes, sum.Bytes, "the entries were sent")
 	require.Less(t, costs.SentBytes, 2*sum.Bytes)
 	require.Positive(t, costs.StoreTime)
-	require.LessOrEqual(t, costs.AllRequests(), int64(100), "three regions; an index that is one import")
+	require.LessOrEqual(t, costs.Requests.All(), int64(100), "three regions; an index that is one import")
+}
+
+// TestJobsKeepTheirCosts: what a job has cost the stores is in its row, that of parts which several nodes have built included.
+func TestJobsKeepTheirCosts(t *testing.T) {
+	t.Parallel()
+	for _, shared := range []bool{false, true} {
+		t.Run(fmt.Sprintf("shared=%t", shared), func(t *testing.T) {
+			t.Parallel()
+			c := anyCluster(t)
+			var db client
+			if shared {
+				db = sharing(t, c, 2)[0].open()
+			} else {
+				db = startNode(t, c).open()
+			}
+			fill(db, "t", 5000)
+			if !shared {
+				db.exec("SET GLOBAL tidb_enable_dist_task = OFF")
+			}
+			db.exec("ALTER TABLE t ADD INDEX v (v)")
+			costs := db.rows("SELECT store_requests, store_cpu_seconds > 0 AS worked, store_costs->'$.requests.rows' AS scans, " +
+				"store_costs->'$.requests.imports' AS imports, store_costs->'$.sent_bytes' AS sent, store_costs->'$.received_bytes' AS received " +
+				"FROM mysql.fastddl_ddl_jobs WHERE db_name = DATABASE() ORDER BY job_id DESC LIMIT 1")[0]
+			t.Logf("%v", costs)
+			number := func(column string) int {
+				n, err := strconv.Atoi(costs[column])
+				require.NoError(t, err, "%s: %v", column, costs)
+				return n
+			}
+			require.Equal(t, "1", costs["worked"])
+			require.GreaterOrEqual(t, number("scans"), 5, "one for each region")
+			require.GreaterOrEqual(t, number("imports"), 2)
+			require.Greater(t, number("sent"), 5000*(8+8), "the values and handles of the entries")
+			require.Greater(t, number("received"), 5000*2)
+			require.Greater(t, number("store_requests"), number("scans")+number("imports"))
+			require.Less(t, number("store_requests"), 2000)
+		})
+	}
 }

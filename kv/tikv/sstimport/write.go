@@ -190,7 +190,7 @@ func (u *upload) open(ctx context.Context, first, last []byte) (id []byte, err e
 			return nil, u.failed(st, err)
 		}
 		u.stores, u.streams = append(u.stores, st), append(u.streams, stream)
-		u.meter.Request(kv.RequestImport, int64(u.request.Size()), 0, 0)
+		u.meter.Add(kv.Costs{Requests: kv.Requests{Imports: 1}, SentBytes: int64(u.request.Size())})
 		if err := u.sent(stream, stream.Send(u.request)); err != nil {
 			return nil, u.failed(st, err)
 		}
@@ -288,7 +288,7 @@ func (u *upload) flush(ctx context.Context) error {
 			return err
 		}
 		u.resume(u.im.opts.CallTimeout)
-		u.meter.Sent(size)
+		u.meter.Add(kv.Costs{SentBytes: size})
 		if err := u.sent(stream, stream.SendMsg(message)); err != nil {
 			return u.failed(u.stores[i], err)
 		}
