@@ -113,7 +113,8 @@ type ChangeFinder interface {
 type UnchangedCounter interface {
 	// CountUnchanged counts the keys of r that a snapshot at since has. unchanged says that one at upTo,
 	// which was handed out, has the same keys with the same values. If it does not, they may have all the same, and n
-	// means nothing. The caller holds versions at since from garbage collection. It fails like Snapshot.
+	// means nothing. The caller holds versions at since from garbage collection. It fails like Snapshot. Keys that scans at
+	// since were to remember may not be counted again: see ScanRequest.Remember.
 	CountUnchanged(ctx context.Context, r KeyRange, since, upTo uint64) (n int64, unchanged bool, err error)
 }
 

@@ -44,6 +44,7 @@ type Store struct {
 	holds   holds
 	load    loadMeter
 	hints   scanHints
+	visits  visits
 	vars    *tikvcfg.Variables
 
 	// seen is a timestamp that was handed out: from then on no transaction commits at
