@@ -56,9 +56,7 @@ func RunSubtasks(ctx context.Context, opts Options, spec SubtasksSpec) ([]execut
 
 // costs are those of the subtasks that the build has built now.
 func (b *build) costs(results []execution.SubtaskResult) event.Costs {
-	costs := b.StoreCosts()
-	costs.ReadBytes += b.Progress.BytesRead()
-	costs.WrittenBytes += int64(b.result.IngestedBytes)
+	costs := event.Costs{ReadBytes: b.Progress.BytesRead(), WrittenBytes: int64(b.result.IngestedBytes)}
 	for _, r := range results {
 		for _, t := range r.Totals {
 			costs.SortedBytes += t.Bytes

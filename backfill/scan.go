@@ -189,6 +189,7 @@ func (s *scanner) scanRange(ctx context.Context, t keyrange.Weighted, rows *int6
 		s.targets = append(s.targets, s.group.target(k, physicalID))
 	}
 	req := s.b.Projection.Request(t.KeyRange, s.b.Task.TS, s.b.BatchRows())
+	req.Remember = s.b.defers && s.b.auto // the comparison counts the rows
 	s.clock.Enter(stage.Scan)
 	left := t.KeyRange
 	err = s.b.opts.Store.ScanColumns(ctx, req, func(batch *kv.RowBatch) error {

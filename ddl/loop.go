@@ -11,6 +11,7 @@ import (
 	"fastddl/ddl/records"
 	"fastddl/ddl/status"
 	"fastddl/event"
+	"fastddl/kv"
 )
 
 // run takes the job through its steps until it has ended or ctx ends.
@@ -65,7 +66,7 @@ func (t *task) perform(ctx context.Context, act job.Action, to job.Step) error {
 	if err := t.hook(ctx, "before", act, to); err != nil {
 		return err
 	}
-	actCtx, cancel := context.WithCancelCause(ctx)
+	actCtx, cancel := context.WithCancelCause(kv.WithMeter(ctx, t.d.opts.Builds, t.view.Meter()))
 	defer cancel(nil)
 	result := make(chan outcome, 1)
 	go func() {

@@ -113,7 +113,8 @@ type ChangeFinder interface {
 type UnchangedCounter interface {
 	// CountUnchanged counts the keys of r that a snapshot at since has. unchanged says that one at upTo,
 	// which was handed out, has the same keys with the same values. If it does not, they may have all the same, and n
-	// means nothing. The caller holds versions at since from garbage collection. It fails like Snapshot.
+	// means nothing. The caller holds versions at since from garbage collection. It fails like Snapshot. Keys that scans at
+	// since were to remember may not be counted again: see ScanRequest.Remember.
 	CountUnchanged(ctx context.Context, r KeyRange, since, upTo uint64) (n int64, unchanged bool, err error)
 }
 
@@ -121,3 +122,9 @@ type UnchangedCounter interface {
 // store's own reading has met for the batch, counted apart from what was decoded and handed out.
 // ScanColumns returns nil only if the parts that it has read tile the request's range.
 type ScanCounter interface{ CountsScans() }
+
+// Metered is a store that counts what it asks of other processes: see WithMeter.
+type Metered interface {
+	// Metered returns a context whose requests are added to the meter of ctx.
+	Metered(ctx context.Context) context.Context
+}

@@ -31,6 +31,8 @@ type ScanRequest struct {
 	// BatchRows is the target number of rows of a batch; 0 is 1024. A batch of long rows
 	// has fewer, see MaxBatchBytes.
 	BatchRows int
+	// Remember says that UnchangedCounter.CountUnchanged since TS may rely on how many rows the scan has visited.
+	Remember bool
 	// Sample says that the first rows are wanted and no more: nothing is to be read ahead.
 	Sample bool
 }

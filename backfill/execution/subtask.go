@@ -55,6 +55,8 @@ type SubtaskResult struct {
 	Costs event.Costs `json:"costs,omitzero"`
 	// Compared is the result of a subtask of a comparison.
 	Compared *CompareResult `json:"compared,omitempty"`
+	// Stores is what a node's attempt that has ended well has cost the stores; of several subtasks together the first has it.
+	Stores kv.Costs `json:"stores,omitzero"`
 }
 
 // CompareResult has the records that were counted, the entries of each index, and the sums

@@ -14,6 +14,7 @@ import (
 	"fastddl/ddl/records"
 	"fastddl/ddl/session"
 	"fastddl/internal/sleep"
+	"fastddl/kv"
 )
 
 // build divides one build, or comparison, of a job.
@@ -34,6 +35,9 @@ func (c *build) Build(ctx context.Context, w execution.Work) (results []executio
 	}
 	c.s.out = false // what is done stays so: no node is to be recalled
 	results, err = loadResults(ctx, c.s.node.opts.Sessions, c.s.id, w, len(subtasks))
+	for _, r := range results {
+		kv.MeterOf(ctx).Add(r.Stores)
+	}
 	return results, true, err
 }
 

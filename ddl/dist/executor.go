@@ -296,6 +296,7 @@ func (h *executor) build(held *holding) error {
 // backfill makes the entries of the subtasks durable, or sums up what is to be compared, and
 // returns a result for each subtask.
 func (h *executor) backfill(ctx context.Context, held *holding) (results []execution.SubtaskResult, err error) {
+	var costs kv.Meter
 	err = h.n.opts.Contain("the build of a part", func() error {
 		task, err := h.n.opts.BuildTask(ctx, held.record, held.snapshotTS)
 		if err != nil {
@@ -305,6 +306,7 @@ func (h *executor) backfill(ctx context.Context, held *holding) (results []execu
 		defer unsubscribe()
 		first := held.all()[0]
 		ctx := kv.WithPermit(session.Charged(ctx, held.record.ResourceGroup), h.lease.Permit)
+		ctx = kv.WithMeter(ctx, h.n.opts.Builds, &costs)
 		if first.spec.Compares() {
 			result, err := h.n.opts.Builder.CompareSubtask(ctx, SubtaskTask{
 				SubtaskSpec: compare.SubtaskSpec{Task: task, Subtask: first.spec},
@@ -326,6 +328,9 @@ func (h *executor) backfill(ctx context.Context, held *holding) (results []execu
 		})
 		return err
 	})
+	if len(results) > 0 {
+		results[0].Stores = costs.Costs()
+	}
 	return results, err
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"fastddl/event"
+	"fastddl/kv"
 )
 
 // History is what a job keeps of how it went, over restarts and owners. A node that does not know it drops it. What was done
@@ -14,8 +15,10 @@ type History struct {
 	Stages []StageTime `json:"stages,omitempty"`
 	// Percent is how much of the job was done, as it was shown.
 	Percent float64 `json:"percent,omitempty"`
-	// Costs are those of the store.
+	// Costs are what was read, sorted and written.
 	Costs Costs `json:"costs,omitzero"`
+	// Stores is what the job has cost the stores of a cluster.
+	Stores kv.Costs `json:"stores,omitzero"`
 	// Held are the seconds of workers in which they have waited, by what they waited for: a write limit, or the
 	// foreground.
 	Held map[string]float64 `json:"held,omitempty"`

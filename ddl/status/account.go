@@ -9,11 +9,14 @@ import (
 	"fastddl/ddl/job"
 	"fastddl/event"
 	"fastddl/flow"
+	"fastddl/kv"
 )
 
 // account is what a view adds up for the job's history. The view's mu guards it.
 type account struct {
 	costs   job.Costs
+	stores  kv.Costs // of earlier processes
+	meter   kv.Meter
 	last    event.Progress // the last report
 	held    map[string]float64
 	waited  []job.Waited
@@ -40,7 +43,7 @@ func (v *View) Resume(h job.History, foreground *flow.StatementMeter) {
 	if len(h.Stages) > 0 {
 		v.progress.Resume(h.Percent)
 	}
-	v.costs, v.held, v.waited = h.Costs, maps.Clone(h.Held), slices.Clone(h.Waited)
+	v.costs, v.stores, v.held, v.waited = h.Costs, h.Stores, maps.Clone(h.Held), slices.Clone(h.Waited)
 	v.failure, v.verified = h.LastError, h.Verified
 	v.foreground, v.began = foreground, foreground.Latencies()
 	v.before, v.during = h.Foreground.Before, h.Foreground.During
@@ -86,7 +89,7 @@ func (v *View) History(now time.Time) job.History {
 func (v *View) history(now time.Time) job.History {
 	v.countWait(now, v.wait, v.blockers)
 	return job.History{
-		Stages: v.clock.Stages(now), Percent: v.progress.Percent(), Costs: v.costs, Held: maps.Clone(v.held), Waited: slices.Clone(v.waited),
+		Stages: v.clock.Stages(now), Percent: v.progress.Percent(), Costs: v.costs, Stores: v.stores.Plus(v.meter.Costs()), Held: maps.Clone(v.held), Waited: slices.Clone(v.waited),
 		Foreground: job.Foreground{
 			Before: v.before, Now: milliseconds(v.foreground.LastMinute(now)),
 			During: max(v.during, milliseconds(v.foreground.Latencies().Since(v.began))),

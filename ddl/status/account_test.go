@@ -21,9 +21,9 @@ func TestViewAddsUpCosts(t *testing.T) {
 	v.OnEvent(event.Progress{Stage: job.StageScan, RowsDone: 6, RowsBefore: 5, RowsTotal: 20, BytesRead: 10, BytesSorted: 4, Workers: 1}) // begun again
 	v.OnEvent(event.Ingested{Bytes: 30})
 	v.OnEvent(event.Throttled{Reason: "max_write_speed", For: time.Second})
-	v.OnEvent(event.Spent{Costs: job.Costs{StoreRequests: 3}})
+	v.OnEvent(event.Spent{Costs: job.Costs{WrittenBytes: 3}})
 	h := v.History(time.Now())
-	require.Equal(t, job.Costs{ReadBytes: 1130, SortedBytes: 52, WrittenBytes: 30, StoreRequests: 3}, h.Costs)
+	require.Equal(t, job.Costs{ReadBytes: 1130, SortedBytes: 52, WrittenBytes: 33}, h.Costs)
 	require.Equal(t, map[string]float64{"max_write_speed": 1}, h.Held)
 	require.Equal(t, "lost", h.LastError)
 
@@ -31,7 +31,7 @@ func TestViewAddsUpCosts(t *testing.T) {
 	v.OnEvent(event.Progress{Stage: job.StageScan, RowsDone: 6, RowsBefore: 5, RowsTotal: 20, BytesRead: 10, BytesSorted: 4})
 	v.OnEvent(event.Ingested{Bytes: 7})
 	v.OnEvent(event.Spent{Costs: job.Costs{WrittenBytes: 70}})
-	require.EqualValues(t, 100, v.History(time.Now()).Costs.WrittenBytes)
+	require.EqualValues(t, 103, v.History(time.Now()).Costs.WrittenBytes)
 }
 
 // Sessions that a job waits for are kept with the time that it has waited for each, those that were ended as such.

@@ -12,6 +12,7 @@ import (
 
 	"fastddl/ddl/job"
 	"fastddl/ddl/session"
+	"fastddl/kv"
 )
 
 // jsonOrNull is a value as a column of type JSON takes it; NULL if it is empty.
@@ -29,6 +30,7 @@ func historyValues(j JobInfo) ([]any, error) {
 	settings, err2 := jsonOrNull(j.Settings, j.Settings == job.Settings{})
 	held, err3 := jsonOrNull(j.Held, len(j.Held) == 0)
 	waited, err4 := jsonOrNull(j.Waited, len(j.Waited) == 0)
+	requests, cpu, costs, err5 := storeColumns(j.Stores)
 	var age, now any
 	if !j.Ended() {
 		now = session.OrNull(session.ShortNumber(j.Foreground.Now, 3))
@@ -40,24 +42,33 @@ func historyValues(j JobInfo) ([]any, error) {
 		stages, session.OrNull(j.Verify),
 		session.OrNull(session.Shortened(j.Client.User, 320)), session.OrNull(j.Client.ConnID), session.OrNull(j.Client.Program), settings,
 		j.Costs.ReadBytes, j.Costs.SortedBytes, j.Costs.WrittenBytes,
-		session.OrNull(j.Costs.StoreRequests), session.OrNull(session.ShortNumber(j.Costs.StoreCPUSeconds, 3)),
+		requests, cpu,
 		session.OrNull(j.IndexBytes), age,
 		session.OrNull(session.ShortNumber(j.Foreground.Before, 3)), now, session.OrNull(session.ShortNumber(j.Foreground.During, 3)),
-		held, waited, session.OrNull(j.Verified), session.OrNull(j.LastError),
-	}, errors.Join(err1, err2, err3, err4)
+		held, waited, session.OrNull(j.Verified), session.OrNull(j.LastError), costs,
+	}, errors.Join(err1, err2, err3, err4, err5)
+}
+
+// storeColumns are what a job has cost the stores of a cluster; all NULL if that is not known, as on the embedded store.
+func storeColumns(c kv.Costs) (requests, cpuSeconds, costs any, err error) {
+	if c == (kv.Costs{}) {
+		return nil, nil, nil, nil
+	}
+	data, err := json.Marshal(c)
+	return c.Requests.All(), session.ShortNumber(c.StoreTime.Seconds(), 3), string(data), err
 }
 
 // History returns how a job went as the last report of an earlier process says, which is newer than its record; ok is false
 // if there is none. Its row may be of a version that did not know the columns, or be gone.
 func (r *Tables) History(ctx context.Context, jobID int64) (h job.History, ok bool, err error) {
-	rows, err := r.Sessions.Query(ctx, `SELECT stages, held_seconds, waited_for, percent, read_bytes, sorted_bytes, written_bytes, store_requests,
-		store_cpu_seconds, foreground_p99_before_ms, foreground_p99_during_ms, verified, last_error, foreground_p99_ms
+	rows, err := r.Sessions.Query(ctx, `SELECT stages, held_seconds, waited_for, percent, read_bytes, sorted_bytes, written_bytes, store_costs,
+		foreground_p99_before_ms, foreground_p99_during_ms, verified, last_error, foreground_p99_ms
 		FROM mysql.fastddl_ddl_jobs WHERE job_id = %?`, jobID)
 	if err != nil || len(rows) == 0 || rows[0].IsNull(0) {
 		return h, false, err
 	}
 	row := rows[0]
-	for i, into := range []any{&h.Stages, &h.Held, &h.Waited} {
+	for i, into := range map[int]any{0: &h.Stages, 1: &h.Held, 2: &h.Waited, 7: &h.Stores} {
 		if row.IsNull(i) {
 			continue
 		}
@@ -65,19 +76,19 @@ func (r *Tables) History(ctx context.Context, jobID int64) (h job.History, ok bo
 			return job.History{}, false, fmt.Errorf("decode the history of job %d: %w", jobID, err)
 		}
 	}
-	for i, into := range map[int]*int64{4: &h.Costs.ReadBytes, 5: &h.Costs.SortedBytes, 6: &h.Costs.WrittenBytes, 7: &h.Costs.StoreRequests} {
+	for i, into := range map[int]*int64{4: &h.Costs.ReadBytes, 5: &h.Costs.SortedBytes, 6: &h.Costs.WrittenBytes} {
 		if !row.IsNull(i) {
 			*into = row.GetInt64(i)
 		}
 	}
 	for i, into := range map[int]*float64{
-		3: &h.Percent, 8: &h.Costs.StoreCPUSeconds, 9: &h.Foreground.Before, 10: &h.Foreground.During, 13: &h.Foreground.Now,
+		3: &h.Percent, 8: &h.Foreground.Before, 9: &h.Foreground.During, 12: &h.Foreground.Now,
 	} {
 		if !row.IsNull(i) {
 			*into = row.GetFloat64(i)
 		}
 	}
-	h.Verified, h.LastError = session.TextAt(row, 11), session.TextAt(row, 12)
+	h.Verified, h.LastError = session.TextAt(row, 10), session.TextAt(row, 11)
 	return h, true, nil
 }
 

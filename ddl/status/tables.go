@@ -46,7 +46,7 @@ var (
 			"read_bytes BIGINT", "sorted_bytes BIGINT", "written_bytes BIGINT", "store_requests BIGINT", "store_cpu_seconds DOUBLE",
 			"index_bytes BIGINT", "snapshot_age_seconds DOUBLE",
 			"foreground_p99_before_ms DOUBLE", "foreground_p99_ms DOUBLE", "foreground_p99_during_ms DOUBLE",
-			"held_seconds JSON", "waited_for JSON", "verified VARCHAR(32)", "last_error TEXT",
+			"held_seconds JSON", "waited_for JSON", "verified VARCHAR(32)", "last_error TEXT", "store_costs JSON",
 		},
 	}
 	pointsTable = reportTable{

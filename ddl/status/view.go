@@ -6,6 +6,7 @@ import (
 
 	"fastddl/ddl/job"
 	"fastddl/event"
+	"fastddl/kv"
 )
 
 // View is what is shown of a running job beside its record.
@@ -13,7 +14,9 @@ type View struct {
 	mu       sync.Mutex
 	progress job.Progress
 	clock    job.StageClock
-	stage    string
+	// costs is what the job has cost the stores before, and meter what it has cost them since.
+	meter kv.Meter
+	stage string
 	// wait is what the job waits for, failure what it has failed with last.
 	wait    string
 	failure string
@@ -83,6 +86,9 @@ func (v *View) SetPlan(plan job.Plan) {
 	defer v.mu.Unlock()
 	v.progress.SetPlan(plan)
 }
+
+// Meter returns the meter of what the job costs the stores.
+func (v *View) Meter() *kv.Meter { return &v.meter }
 
 // Waiting says that the job begins an action that waits or changes the schema, unless a stage is entered later.
 func (v *View) Waiting() {

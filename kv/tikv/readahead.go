@@ -47,7 +47,7 @@ type scanState struct {
 
 // newScanState returns the state of a scan whose batches have batchRows rows.
 func newScanState(l *rowLayout, dag []byte, batchRows, pageBytes int) *scanState {
-	s := &scanState{layout: l, request: dagRequest{data: dag, ts: l.req.TS}, pageBytes: pageBytes}
+	s := &scanState{layout: l, request: dagRequest{data: dag, ts: l.req.TS, remember: l.req.Remember}, pageBytes: pageBytes}
 	for _, ft := range l.fields {
 		s.rowBytes += mostBytes(ft)
 	}

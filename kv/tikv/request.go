@@ -22,6 +22,8 @@ import (
 type dagRequest struct {
 	data []byte // the DAG
 	ts   uint64
+	// remember says that the store is asked for what CacheIfMatchVersion needs.
+	remember bool
 	// passed are transactions whose locks readers at ts ignore: they were rolled back, or commit above ts.
 	passed util.TSSet
 }
@@ -31,6 +33,8 @@ type regionAnswer struct {
 	*coprocessor.Response
 	// part is the part of the key space that was read. It begins where the request begins.
 	part kv.KeyRange
+	// where is the region that has answered.
+	where place
 	// more says that the request asked for more of this region: the page is full.
 	more bool
 }
@@ -68,6 +72,7 @@ func (s *Store) readRegion(ctx context.Context, req *dagRequest, r kv.KeyRange, 
 		}
 		resp, err := s.sendCop(bo, region, &coprocessor.Request{
 			Tp: tidbkv.ReqTypeDAG, StartTs: req.ts, Data: req.data, Ranges: copRanges(asked), PagingSize: uint64(rows),
+			IsCacheEnabled: req.remember,
 		}, req.passed.GetAll())
 		switch {
 		case err != nil:
@@ -83,7 +88,7 @@ func (s *Store) readRegion(ctx context.Context, req *dagRequest, r kv.KeyRange, 
 				return nil, fmt.Errorf("region %d: %w", region.GetID(), err)
 			}
 			more := bytes.Compare(part.End, asked.End) < 0
-			return &regionAnswer{resp, part, more}, s.cluster.CheckVisibility(req.ts)
+			return &regionAnswer{resp, part, s.placeOf(region), more}, s.cluster.CheckVisibility(req.ts)
 		}
 		if err != nil {
 			return nil, err

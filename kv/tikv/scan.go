@@ -156,6 +156,9 @@ func (p *pages) read(ctx context.Context) (*page, error) {
 	if out.rows != out.visited {
 		return nil, &kv.ScanCountError{Range: out.part, Rows: int64(out.rows), Visited: int64(out.visited)}
 	}
+	if p.state.request.remember {
+		p.store.visits.add(p.state.request.ts, answer, out.visited)
+	}
 	if 2*out.rows >= rows || len(answer.Data) > p.state.pageBytes { // few rows say little of others
 		p.state.size(rows, out.rowBytes)
 	}

@@ -38,6 +38,7 @@ type snapshot struct {
 	store  *Store
 	ts     uint64
 	group  string // that pays for its requests
+	meter  *kv.Meter
 	closed atomic.Bool
 }
 
@@ -52,7 +53,7 @@ func (s *Store) Snapshot(ctx context.Context, ts uint64) (kv.Snapshot, error) {
 	if err := s.readable(ctx, ts); err != nil {
 		return nil, err
 	}
-	return &snapshot{store: s, ts: ts, group: resourceGroup(ctx)}, nil
+	return &snapshot{store: s, ts: ts, group: resourceGroup(ctx), meter: kv.MeterOf(ctx)}, nil
 }
 
 // enter begins a read; the store's exit must follow unless it fails.
@@ -80,6 +81,9 @@ func (s *snapshot) open() tidbkv.Snapshot {
 	snap.SetOption(tidbkv.RequestSourceType, requestSource.RequestSourceType)
 	snap.SetOption(tidbkv.ExplicitRequestSourceType, requestSource.ExplicitRequestSourceType)
 	snap.SetOption(tidbkv.ResourceGroupName, s.group)
+	if s.meter != nil {
+		snap.SetOption(tidbkv.RPCInterceptor, meter(s.meter)) // client-go's iterators have no context
+	}
 	return snap
 }
 
@@ -229,7 +233,7 @@ func (i *iterator) Close() error {
 // with the snapshot's own timestamp: an older version may be older than it says, and one
 // that repeats the value of the one before counts as that.
 func (s *snapshot) versionByValue(ctx context.Context, key, value []byte) (uint64, error) {
-	before := &snapshot{store: s.store, ts: s.ts - 1, group: s.group}
+	before := &snapshot{store: s.store, ts: s.ts - 1, group: s.group, meter: s.meter}
 	old, err := before.open().Get(ctx, key)
 	switch {
 	case err != nil && !tidbkv.IsErrNotFound(err):

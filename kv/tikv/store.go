@@ -44,6 +44,7 @@ type Store struct {
 	holds   holds
 	load    loadMeter
 	hints   scanHints
+	visits  visits
 	vars    *tikvcfg.Variables
 
 	// seen is a timestamp that was handed out: from then on no transaction commits at
@@ -60,6 +61,7 @@ var (
 	_ kv.Checksummer      = (*Store)(nil)
 	_ kv.Fencer           = (*Store)(nil)
 	_ kv.LockSettler      = (*Store)(nil)
+	_ kv.Metered          = (*Store)(nil)
 	_ kv.ScanCounter      = (*Store)(nil)
 	_ kv.ShadowFinder     = (*Store)(nil)
 	_ kv.UnchangedCounter = (*Store)(nil)

@@ -25,6 +25,8 @@ type traffic struct {
 	asked func(ctx context.Context, req *coprocessor.Request)
 	// change, if it is not nil, changes answers to the driver's own requests.
 	change func(asked *coprocessor.Request, answer *coprocessor.Response)
+	// version, if it is not nil, is the version of a region's data, which the embedded store does not have.
+	version func(region uint64) uint64
 }
 
 // SendReq is the way of the driver's own requests. It fails a request to the coprocessor if TiKV would take a range of it
@@ -52,6 +54,13 @@ func (s *storage) SendReq(bo *tikv.Backoffer, req *tikvrpc.Request, region tikv.
 		return nil, err
 	}
 	answer := resp.Resp.(*coprocessor.Response)
+	if s.log.version != nil && asked.IsCacheEnabled && answer.RegionError == nil {
+		now := s.log.version(region.GetID())
+		if asked.CacheIfMatchVersion == now { // as CachedRequestHandler in src/coprocessor/cache.rs
+			*answer = coprocessor.Response{IsCacheHit: true}
+		}
+		answer.CacheLastVersion = now
+	}
 	s.log.answers = append(s.log.answers, len(answer.Data))
 	if s.log.change != nil {
 		s.log.change(asked, answer)

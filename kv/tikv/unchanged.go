@@ -62,6 +62,9 @@ func (s *Store) countUnchanged(ctx context.Context, data []byte, r kv.KeyRange, 
 		if err != nil {
 			return 0, nil, false, err
 		}
+		if n, untouched, err := s.untouched(bo, region, part, since, upTo); err != nil || untouched {
+			return n, part.End, err == nil, err
+		}
 		answer, err := s.sendCop(bo, region, &coprocessor.Request{
 			Tp: tidbkv.ReqTypeDAG, StartTs: since, Data: data, Ranges: copRanges(part), IsCacheEnabled: true,
 		}, nil)

@@ -229,6 +229,7 @@ func (j *job) multiIngest(ctx context.Context, st *store, req *import_sstpb.Mult
 		return nil, &storeError{st, j.region.Meta, err}
 	}
 	resp, err := client.MultiIngest(ctx, req)
+	kv.MeterOf(ctx).Add(kv.Costs{Requests: kv.Requests{Imports: 1}, SentBytes: int64(req.Size()), ReceivedBytes: int64(resp.Size())})
 	if err != nil {
 		return nil, &storeError{st, j.region.Meta, err}
 	}

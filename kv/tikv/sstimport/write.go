@@ -73,6 +73,7 @@ func (w *written) tookAll(metas []*import_sstpb.SSTMeta) {
 // upload is a file on its way to the peers of a region.
 type upload struct {
 	im      *Importer
+	meter   *kv.Meter
 	region  *pd.Region
 	cancel  context.CancelCauseFunc
 	timer   *time.Timer // ends the upload when nothing moves
@@ -128,7 +129,7 @@ func (im *Importer) writeFile(ctx context.Context, region *pd.Region, src *sourc
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil) // a store forgets what was not sent to the end
-	u := &upload{im: im, region: region, cancel: cancel}
+	u := &upload{im: im, meter: kv.MeterOf(ctx), region: region, cancel: cancel}
 	defer u.pause()
 	if f.id, err = u.open(ctx, c.key, last); err != nil {
 		return nil, u.cause(ctx, err)
@@ -189,6 +190,7 @@ func (u *upload) open(ctx context.Context, first, last []byte) (id []byte, err e
 			return nil, u.failed(st, err)
 		}
 		u.stores, u.streams = append(u.stores, st), append(u.streams, stream)
+		u.meter.Add(kv.Costs{Requests: kv.Requests{Imports: 1}, SentBytes: int64(u.request.Size())})
 		if err := u.sent(stream, stream.Send(u.request)); err != nil {
 			return nil, u.failed(st, err)
 		}
@@ -279,12 +281,14 @@ func (u *upload) flush(ctx context.Context) error {
 	if err := message.Encode(u.streams[0], u.request); err != nil {
 		return fmt.Errorf("sstimport: encoding a request: %w", err)
 	}
+	size := int64(u.request.Size())
 	for i, stream := range u.streams {
 		u.pause()
 		if err := u.stores[i].speed.wait(ctx, u.size); err != nil {
 			return err
 		}
 		u.resume(u.im.opts.CallTimeout)
+		u.meter.Add(kv.Costs{SentBytes: size})
 		if err := u.sent(stream, stream.SendMsg(message)); err != nil {
 			return u.failed(u.stores[i], err)
 		}

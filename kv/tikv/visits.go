@@ -1,0 +1,130 @@
+package tikv
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/pingcap/kvproto/pkg/coprocessor"
+	tidbkv "github.com/pingcap/tidb/pkg/kv"
+	"github.com/pingcap/tidb/pkg/tablecodec"
+	"github.com/pingcap/tipb/go-tipb"
+	"github.com/tikv/client-go/v2/tikv"
+
+	"fastddl/kv"
+)
+
+const (
+	// maxVisits bounds the visits of one timestamp; a visit is of a page of about a megabyte. maxVisitTimes bounds the
+	// timestamps, of which each build has one at a time.
+	maxVisits, maxVisitTimes = 1 << 18, 8
+)
+
+// place is a region as it was split and placed when it answered. Data versions of other places say nothing of it.
+type place struct {
+	region tikv.RegionVerID
+	leader uint64 // its store
+}
+
+// placeOf returns the place of a region, as the cache has it.
+func (s *Store) placeOf(region tikv.RegionVerID) place {
+	p := place{region: region}
+	if cached := s.cluster.GetRegionCache().GetCachedRegionWithRLock(region); cached != nil {
+		p.leader = cached.GetLeaderStoreID()
+	}
+	return p
+}
+
+// visit is the visit of a scan to the keys from one on up to end: so many records were visible, and there was no lock and no
+// newer version in the region's data as of a version.
+type visit struct {
+	end     string
+	where   place
+	version uint64
+	records int
+}
+
+// visits are what scans of this process have visited, by their timestamps and first keys.
+type visits struct {
+	mu    sync.Mutex
+	byTS  map[uint64]map[string]visit
+	order []uint64 // of the timestamps, the oldest first
+}
+
+// add adds what an answer is of, unless it does not say that nothing is newer.
+func (v *visits) add(ts uint64, a *regionAnswer, records int) {
+	if !a.CanBeCached || a.CacheLastVersion == 0 || a.where.leader == 0 {
+		return
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	of := v.byTS[ts]
+	if of == nil {
+		if v.byTS == nil {
+			v.byTS = make(map[uint64]map[string]visit)
+		}
+		if len(v.order) == maxVisitTimes {
+			delete(v.byTS, v.order[0])
+			v.order = slices.Delete(v.order, 0, 1)
+		}
+		of = make(map[string]visit)
+		v.byTS[ts], v.order = of, append(v.order, ts)
+	}
+	if len(of) < maxVisits {
+		of[string(a.part.Start)] = visit{string(a.part.End), a.where, a.CacheLastVersion, records}
+	}
+}
+
+// of returns how many records scans at ts have visited in r, and of which version of its region's data; ok is false if they
+// have not visited all of it at one place and of one version.
+func (v *visits) of(ts uint64, r kv.KeyRange, where place) (records int64, version uint64, ok bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	at := string(r.Start)
+	for at < string(r.End) {
+		next, visited := v.byTS[ts][at]
+		if !visited || next.where != where || next.end <= at || version != 0 && version != next.version {
+			return 0, 0, false
+		}
+		records += int64(next.records)
+		at, version = next.end, next.version
+	}
+	return records, version, at == string(r.End) && version != 0
+}
+
+// untouched says that nothing has been written to a region since scans at the timestamp since have visited part of it, up to
+// upTo, and how many records they have visited there.
+//
+// TiKV's version of a region's data is the index of the last command that was applied to it (get_data_version in
+// components/raftstore/src/store/region_snapshot.rs), imports included, and the answer is a cache hit if it is still the
+// one that was named (handle_unary_request_impl in src/coprocessor/endpoint.rs). So no lock and no record was written
+// since. Locks in memory, of commits in one phase and by async commit, are looked at before that with the request's
+// timestamp, which those that follow commit above: so it is upTo.
+func (s *Store) untouched(bo *tikv.Backoffer, region tikv.RegionVerID, part kv.KeyRange, since, upTo uint64) (records int64, ok bool, err error) {
+	where := s.placeOf(region)
+	records, version, ok := s.visits.of(since, part, where)
+	if !ok {
+		return 0, false, nil
+	}
+	data, err := firstDAG(tablecodec.DecodeTableID(part.Start))
+	if err != nil {
+		return 0, false, err
+	}
+	answer, err := s.sendCop(bo, region, &coprocessor.Request{
+		Tp: tidbkv.ReqTypeDAG, StartTs: upTo, Data: data, Ranges: copRanges(part), IsCacheEnabled: true, CacheIfMatchVersion: version,
+	}, nil)
+	if err != nil {
+		return 0, false, fmt.Errorf("region %d: %w", region.GetID(), err)
+	}
+	hit := answer.IsCacheHit && answer.RegionError == nil && answer.Locked == nil && answer.OtherError == ""
+	return records, hit && s.placeOf(region) == where, nil
+}
+
+// firstDAG reads one row: what a request costs that is no cache hit.
+func firstDAG(tableID int64) ([]byte, error) {
+	return dagOf(1,
+		&tipb.Executor{Tp: tipb.ExecType_TypeTableScan, TblScan: &tipb.TableScan{
+			TableId: tableID, Columns: []*tipb.ColumnInfo{hiddenHandle()},
+		}},
+		&tipb.Executor{Tp: tipb.ExecType_TypeLimit, Limit: &tipb.Limit{Limit: 1}})
+}
