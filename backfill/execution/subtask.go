@@ -6,6 +6,7 @@ import (
 	"github.com/pingcap/tidb/pkg/meta/model"
 
 	"fastddl/backfill/encode"
+	"fastddl/backfill/indexstats"
 	"fastddl/backfill/keyrange"
 	"fastddl/ingest"
 	"fastddl/kv"
@@ -49,6 +50,9 @@ type SubtaskResult struct {
 	// in its scans, or Unproven. A node of an earlier version leaves both out.
 	Intervals []Intervals `json:"intervals,omitempty"`
 	Visited   int64       `json:"visited,omitempty"`
+	// Statistics are what is known of the values of the entries, by position in the task's indexes. A node of an earlier version
+	// leaves them out.
+	Statistics []*indexstats.State `json:"statistics,omitempty"`
 	// Compared is the result of a subtask of a comparison.
 	Compared *CompareResult `json:"compared,omitempty"`
 }
