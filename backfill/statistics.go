@@ -84,15 +84,18 @@ func (b *build) local(g *group, t target) bool { return b.partitioned() && g.loc
 // addStatistics adds what a flush has written to what is known of the indexes. That something is not known is no error of the build.
 func (b *build) addStatistics(cp *checkpoint, g *group, job *ingest.Job, all bool) {
 	for i, t := range g.targets {
-		index := &cp.Indexes[t.index]
+		index, set := &cp.Indexes[t.index], b.statistics
 		if index.Statistics == nil {
 			index.Statistics = &indexstats.State{Lost: index.Totals.Entries > 0}
 		}
 		idx := b.Task.Indexes[t.index]
+		if idx.MVIndex { // TiDB keeps no options for those
+			set = indexstats.DefaultSettings
+		}
 		w := indexstats.Written{Table: b.tableOf(g, i), Summary: job.Summary(i), Local: b.local(g, t), All: all, Entries: idx.MVIndex}
 		err := func() (err error) {
 			defer errs.Contain(&err)
-			return index.Statistics.Add(w, b.statistics)
+			return index.Statistics.Add(w, set)
 		}()
 		if errors.As(err, new(*errs.PanicError)) {
 			index.Statistics = &indexstats.State{Lost: true}

@@ -8,7 +8,7 @@ import (
 
 const (
 	// maxExactEntries is how many entries of an index a flush may write for all values to be kept: more than TiDB's ANALYZE reads
-	// of a table (DefRowsForSampleRate in pkg/executor), so that the statistics are as it makes them. maxExactBytes bounds their size.
+	// of a table, so that the statistics are as it makes them. maxExactBytes bounds their size.
 	maxExactEntries = 1 << 17
 	maxExactBytes   = 64 << 20
 	// exactMemoryPart is the part of the job's memory that they may take.

@@ -6,9 +6,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	pmodel "github.com/pingcap/tidb/pkg/parser/model"
 	"github.com/stretchr/testify/require"
 
+	"fastddl/config"
+	"fastddl/ddl"
 	"fastddl/event"
 	"fastddl/internal/randtest"
 )
@@ -140,4 +144,163 @@ func TestStatisticsEqualAnalyze(t *testing.T) {
 			require.Equal(t, analyzed, made[name], "%s of round %d", idx, round)
 		}
 	}
+}
+
+// meta returns what TiDB knows of a table's rows.
+func (c *client) statisticsMeta(table, columns string) string {
+	c.t.Helper()
+	id := c.one("SELECT tidb_table_id FROM information_schema.tables WHERE table_schema = 'test' AND table_name = '%s'", table)
+	return c.one("SELECT %s FROM mysql.stats_meta WHERE table_id = %s", columns, id)
+}
+
+// requireEstimated fails if a plan that reads the index has no statistics of it.
+func requireEstimated(c *client, index, query string) {
+	c.t.Helper()
+	plan := strings.Join(c.run("EXPLAIN FORMAT = 'verbose' "+query), "\n")
+	require.Contains(c.t, plan, index)
+	require.NotContains(c.t, plan, "stats:pseudo")
+	require.NotContains(c.t, plan, index+":missing")
+	require.NotContains(c.t, plan, index+":unInitialized")
+}
+
+// A statement right after ADD INDEX is planned by the statistics of the index, also if the table was never analyzed. TiDB analyzes that by itself
+// afterwards as before, and not one that was analyzed: modify_count is as it was.
+func TestStatisticsForTheNextStatement(t *testing.T) {
+	e := newEnv(t)
+	c := e.client()
+	stats := e.Domain().StatsHandle()
+	load := func(partitions string) {
+		c.run("DROP TABLE IF EXISTS st")
+		c.run("CREATE TABLE st (id INT PRIMARY KEY, a INT, b VARCHAR(20), KEY old (b)) " + partitions)
+		c.run("SET cte_max_recursion_depth = 100000")
+		c.run("INSERT INTO st WITH RECURSIVE n (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n WHERE id < 3000) SELECT id, id % 100, id FROM n")
+	}
+	dump := func() {
+		require.NoError(t, stats.DumpStatsDeltaToKV(true))
+		require.NoError(t, stats.Update(t.Context(), e.Domain().InfoSchema()))
+	}
+	// known returns whether TiDB takes the table, and its index i, for analyzed.
+	known := func() (table, index bool) {
+		dump()
+		info, err := e.Domain().InfoSchema().TableByName(t.Context(), pmodel.NewCIStr("test"), pmodel.NewCIStr("st"))
+		require.NoError(t, err)
+		st := stats.GetPhysicalTableStats(info.Meta().ID, info.Meta())
+		return st.IsAnalyzed(), st.ColAndIdxExistenceMap.HasAnalyzed(info.Meta().FindIndexByName("i").ID, true)
+	}
+	for _, partitions := range []string{"", "PARTITION BY HASH (id) PARTITIONS 2"} {
+		load(partitions)
+		c.run("ALTER TABLE st ADD INDEX i (a)")
+		requireEstimated(c, "i(a)", "SELECT COUNT(*) FROM st USE INDEX (i) WHERE a = 7")
+		plan := c.run("EXPLAIN FORMAT = 'brief' SELECT * FROM st USE INDEX (i) WHERE a = 7")
+		require.Contains(t, strings.Join(plan, "\n"), " 30.00 ", "as many rows as have the value")
+		require.Equal(t, "3000 3000", c.statisticsMeta("st", "modify_count, count"))
+		c.run("ALTER TABLE st ADD INDEX i2 (b, a)")
+		table, index := known()
+		require.False(t, table, "TiDB is to analyze the table")
+		require.True(t, index)
+		require.Eventually(t, func() bool {
+			stats.StatsAnalyze.Close() // which makes the queue anew
+			stats.HandleAutoAnalyze()
+			return c.one("SELECT COUNT(*) > 0 FROM mysql.analyze_jobs WHERE table_name = 'st' AND state = 'finished'") == "1"
+		}, hangTimeout, 50*time.Millisecond)
+		stats.StatsAnalyze.Close()
+		table, _ = known()
+		require.True(t, table)
+		c.run("DELETE FROM mysql.analyze_jobs")
+
+		load(partitions)
+		dump()
+		c.run("ANALYZE TABLE st")
+		c.run("UPDATE st SET b = 'x' WHERE id <= 70")
+		dump()
+		before := c.statisticsMeta("st", "modify_count, count")
+		require.Equal(t, "70 3000", before)
+		c.run("ALTER TABLE st ADD INDEX i (a), ADD INDEX i2 (b, a)")
+		requireEstimated(c, "i(a)", "SELECT COUNT(*) FROM st USE INDEX (i) WHERE a = 7")
+		require.Equal(t, before, c.statisticsMeta("st", "modify_count, count"))
+		table, index = known()
+		require.True(t, table && index, "there is nothing to analyze")
+	}
+}
+
+// Statistics of an index that several rounds build have all NULLs, and count its values within five percent.
+func TestStatisticsOfSeveralRounds(t *testing.T) {
+	randtest.SkipShort(t)
+	e := newEnv(t)
+	c := e.client()
+	c.run("SET GLOBAL %s = '50ms'", config.CheckpointInterval)
+	c.run("SET cte_max_recursion_depth = 100000")
+	c.run("SET GLOBAL tidb_ddl_reorg_max_write_speed = '1MiB'")
+	for _, partitions := range []string{"", "PARTITION BY HASH (id) PARTITIONS 3"} {
+		c.run("DROP TABLE IF EXISTS st")
+		c.run("CREATE TABLE st (id INT PRIMARY KEY, a INT, b VARCHAR(20)) " + partitions)
+		c.run("INSERT INTO st WITH RECURSIVE n (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n WHERE id < 30000) SELECT id, IF(id % 3 = 0, NULL, id % 7000), id % 20 FROM n")
+		c.run("ALTER TABLE st ADD INDEX i (a), ADD INDEX i2 (a, b), ADD INDEX i3 (b)")
+		for index, columns := range map[string]string{"i": "a", "i2": "a, b", "i3": "b"} {
+			all := c.indexStatistics("st", index)
+			id := c.one("SELECT tidb_table_id FROM information_schema.tables WHERE table_schema = 'test' AND table_name = 'st'")
+			at := slices.IndexFunc(all, func(row string) bool { return strings.HasPrefix(row, id+" histogram ") })
+			require.GreaterOrEqual(t, at, 0, all)
+			var different, nulls, want int
+			_, err := fmt.Sscanf(all[at], id+" histogram %d %d", &different, &nulls)
+			require.NoError(t, err)
+			_, err = fmt.Sscan(c.one("SELECT COUNT(*) FROM (SELECT DISTINCT %s FROM st) x", columns), &want)
+			require.NoError(t, err)
+			if index == "i" {
+				want-- // NULL is counted apart
+				require.Equal(t, 10000, nulls)
+			} else {
+				require.Zero(t, nulls)
+			}
+			require.InEpsilon(t, want, different, 0.05, index)
+		}
+		requireEstimated(c, "i(a)", "SELECT COUNT(*) FROM st USE INDEX (i) WHERE a = 7")
+	}
+}
+
+// An index that is not built leaves no statistics, also if the job ends right before it would be public.
+func TestStatisticsOfACancelledIndex(t *testing.T) {
+	e := newEnv(t)
+	c := e.client()
+	table(c, 1000)
+	tableID := c.one("SELECT tidb_table_id FROM information_schema.tables WHERE table_schema = 'test' AND table_name = 't'")
+	arrived, leave := e.blockAt(ddl.HookPoint{When: "before", Action: "backfill"})
+	result := e.start("ALTER TABLE t ADD INDEX i (b)")
+	reach(t, arrived)
+	id := c.one("SELECT MAX(job_id) FROM mysql.fastddl_ddl_record")
+	// As a node leaves them that ends between the statistics and the version that makes the index public.
+	c.run("INSERT INTO mysql.stats_histograms (table_id, is_index, hist_id, distinct_count, version, stats_ver) VALUES (%s, 1, 1, 1, 1, 2)", tableID)
+	c.run("INSERT INTO mysql.stats_top_n (table_id, is_index, hist_id, value, count) VALUES (%s, 1, 1, 'x', 1)", tableID)
+	cancelled := e.answer("ADMIN CANCEL DDL JOBS " + id)
+	asked(t, has(cancelled))
+	close(leave)
+	require.Error(t, wait(t, result))
+	require.Contains(t, <-cancelled, "successful")
+	require.Equal(t, "0", c.one("SELECT COUNT(*) FROM mysql.stats_histograms WHERE table_id = %s AND is_index = 1", tableID))
+	require.Equal(t, "0", c.one("SELECT COUNT(*) FROM mysql.stats_top_n WHERE table_id = %s", tableID))
+}
+
+// The options of an earlier ANALYZE, which TiDB keeps, shape the statistics; statistics of version 1 stay alone.
+func TestStatisticsKeepToAnalyze(t *testing.T) {
+	e := newEnv(t)
+	c := e.client()
+	r := randtest.Rand(t)
+	indexes := randomStatisticsTable(c, r, 2000, "")
+	c.run("ANALYZE TABLE st ALL COLUMNS WITH 7 TOPN, 20 BUCKETS")
+	c.run("ALTER TABLE st ADD %s", strings.Join(indexes, ", ADD "))
+	made := make(map[string][]string)
+	for _, idx := range indexes {
+		made[idx] = c.indexStatistics("st", indexName(idx))
+	}
+	c.run("ANALYZE TABLE st ALL COLUMNS")
+	for _, idx := range indexes {
+		require.Equal(t, c.indexStatistics("st", indexName(idx)), made[idx], idx)
+	}
+
+	c.run("CREATE TABLE old (a INT, b INT, KEY (a))")
+	c.run("INSERT INTO old VALUES (1, 2), (3, 4)")
+	c.run("SET tidb_analyze_version = 1")
+	c.run("ANALYZE TABLE old")
+	c.run("ALTER TABLE old ADD INDEX i (b)")
+	require.Empty(t, c.indexStatistics("old", "i"))
 }

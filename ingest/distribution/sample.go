@@ -7,11 +7,11 @@ import (
 	"maps"
 )
 
-// maxSample is the number of hashes that a sample has: a tenth of those of TiDB's own (MaxSketchSize in
-// pkg/statistics/fmsketch.go), because that of each partition is part of a checkpoint.
+// maxSample is the number of hashes that a sample has: a tenth of those of TiDB's own, because that of each partition is
+// part of a checkpoint.
 const maxSample = 1024
 
-// Sample has the hashes of which Mask has no bit, as TiDB's FMSketch does. TiDB keeps one of each partition, to count the values of
+// Sample has the hashes of which Mask has no bit, as TiDB's FMSketch does (FMSketch.insertHashValue in pkg/statistics/fmsketch.go). TiDB keeps one of each partition, to count the values of
 // all of them when it has analyzed one.
 type Sample struct {
 	Mask   uint64

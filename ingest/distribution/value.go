@@ -6,7 +6,7 @@ import (
 	"github.com/pingcap/tidb/pkg/util/codec"
 )
 
-// Flags that an encoded column begins with (pkg/util/codec/codec.go).
+// Flags that an encoded column begins with (peek in pkg/util/codec/codec.go).
 const (
 	nullFlag  = codec.NilFlag
 	bytesFlag = 1
