@@ -5,12 +5,14 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	pmodel "github.com/pingcap/tidb/pkg/parser/model"
 	"github.com/stretchr/testify/require"
 
+	"fastddl/backfill"
 	"fastddl/config"
 	"fastddl/ddl"
 	"fastddl/event"
@@ -231,11 +233,18 @@ func TestStatisticsOfSeveralRounds(t *testing.T) {
 	c.run("SET GLOBAL %s = '50ms'", config.CheckpointInterval)
 	c.run("SET cte_max_recursion_depth = 100000")
 	c.run("SET GLOBAL tidb_ddl_reorg_max_write_speed = '1MiB'")
+	var flushes atomic.Int64
+	defer e.bus.Subscribe(func(e event.Event) {
+		if built, ok := e.(backfill.Finished); ok {
+			flushes.Store(int64(built.Result.Flushes))
+		}
+	})()
 	for _, partitions := range []string{"", "PARTITION BY HASH (id) PARTITIONS 3"} {
 		c.run("DROP TABLE IF EXISTS st")
 		c.run("CREATE TABLE st (id INT PRIMARY KEY, a INT, b VARCHAR(20)) " + partitions)
 		c.run("INSERT INTO st WITH RECURSIVE n (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n WHERE id < 30000) SELECT id, IF(id % 3 = 0, NULL, id % 7000), id % 20 FROM n")
 		c.run("ALTER TABLE st ADD INDEX i (a), ADD INDEX i2 (a, b), ADD INDEX i3 (b)")
+		require.Greater(t, flushes.Load(), int64(3))
 		for index, columns := range map[string]string{"i": "a", "i2": "a, b", "i3": "b"} {
 			all := c.indexStatistics("st", index)
 			id := c.one("SELECT tidb_table_id FROM information_schema.tables WHERE table_schema = 'test' AND table_name = 'st'")
@@ -303,4 +312,19 @@ func TestStatisticsKeepToAnalyze(t *testing.T) {
 	c.run("ANALYZE TABLE old")
 	c.run("ALTER TABLE old ADD INDEX i (b)")
 	require.Empty(t, c.indexStatistics("old", "i"))
+}
+
+// Nodes that build an index together make its statistics together.
+func TestStatisticsOfSeveralNodes(t *testing.T) {
+	n := newBuildNodes(t, 3)
+	c := n.client()
+	table(c, 1000)
+	c.run("ALTER TABLE t ADD INDEX i (b), ADD UNIQUE INDEX u (c), ADD INDEX g ((b % 7))")
+	require.Greater(t, n.totalOf((*buildNode).parts), 3)
+	for index, columns := range map[string]string{"i": "b", "u": "c", "g": "b % 7"} {
+		want := c.one("SELECT COUNT(DISTINCT %s) FROM t", columns)
+		got := c.indexStatistics("t", index)
+		require.NotEmpty(t, got)
+		require.Equal(t, want, strings.Fields(got[0])[2], "all values are known")
+	}
 }

@@ -159,6 +159,9 @@ func TestLost(t *testing.T) {
 	s = new(indexstats.State)
 	require.NoError(t, s.Join(nil))
 	lost(s)
+	s = new(indexstats.State)
+	require.NoError(t, s.Join(&indexstats.State{Lost: true}))
+	lost(s)
 	for _, text := range []string{`"AAAA"`, `7`, `"!"`, `{}`} {
 		s = new(indexstats.State)
 		require.NoError(t, json.Unmarshal([]byte(text), s))
