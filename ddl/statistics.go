@@ -2,6 +2,8 @@ package ddl
 
 import (
 	"context"
+	"fmt"
+	"time"
 
 	"github.com/pingcap/tidb/pkg/meta/model"
 	"go.uber.org/zap"
@@ -18,6 +20,11 @@ import (
 )
 
 // Statistics are a help: what goes wrong with them is logged, and the job goes on.
+
+// statisticsPatience is how long statistics may hold up a publication. Those of thousands of partitions take longer, each in a transaction.
+const statisticsPatience = 10 * time.Second
+
+var errSlow = fmt.Errorf("statistics are not written within %s", statisticsPatience)
 
 // statisticsSettings returns how statistics of a table are shaped.
 func (t *task) statisticsSettings(ctx context.Context, r *job.Record) indexstats.Settings {
@@ -40,6 +47,8 @@ func (t *task) writeStatistics(ctx context.Context, r *job.Record) bool {
 
 func (t *task) tryStatistics(ctx context.Context, r *job.Record) (err error) {
 	defer errs.Contain(&err)
+	ctx, cancel := context.WithTimeoutCause(ctx, statisticsPatience, errSlow)
+	defer cancel()
 	task, err := t.d.buildTask(ctx, r, r.SnapshotTS)
 	if err != nil {
 		return err

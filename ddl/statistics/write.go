@@ -55,6 +55,15 @@ func (w *Writer) Write(ctx context.Context, table *model.TableInfo, idx *model.I
 	if version, err := w.analyzeVersion(ctx); err != nil || version != tidbstats.Version2 {
 		return errors.Join(err, ErrOtherVersion)
 	}
+	static, err := w.pruneStatically(ctx)
+	if err != nil {
+		return err
+	}
+	if s.All != nil && !static { // before the others: statements are planned by these
+		if err := w.write(ctx, tidbstats.AnalyzeTableID{TableID: table.ID, PartitionID: tidbstats.NonPartitionTableID}, idx, s.All); err != nil {
+			return err
+		}
+	}
 	for _, id := range tableIDs(s) {
 		of := tidbstats.AnalyzeTableID{TableID: table.ID, PartitionID: tidbstats.NonPartitionTableID}
 		if id != table.ID {
@@ -64,11 +73,7 @@ func (w *Writer) Write(ctx context.Context, table *model.TableInfo, idx *model.I
 			return err
 		}
 	}
-	static, err := w.pruneStatically(ctx)
-	if err != nil || s.All == nil || static {
-		return err
-	}
-	return w.write(ctx, tidbstats.AnalyzeTableID{TableID: table.ID, PartitionID: tidbstats.NonPartitionTableID}, idx, s.All)
+	return nil
 }
 
 func tableIDs(s backfill.Statistics) []int64 {
