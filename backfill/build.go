@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"fastddl/backfill/execution"
+	"fastddl/backfill/indexstats"
 	"fastddl/backfill/keyrange"
 	"fastddl/event"
 	"fastddl/ingest"
@@ -32,6 +33,7 @@ type build struct {
 	since        uint64    // the indexes had no entries then; 0 if it is not known
 	older        older
 	visited      atomic.Int64
+	statistics   indexstats.Settings
 	tiling       *tiling
 }
 
@@ -42,7 +44,7 @@ func newBuild(opts Options, spec Spec) (*build, error) {
 		return nil, err
 	}
 	_, countsScans := opts.Store.(kv.ScanCounter)
-	return &build{Execution: x, opts: opts, meter: newMeter(), checkpointed: spec.Checkpoint, countsScans: countsScans}, nil
+	return &build{Execution: x, opts: opts, meter: newMeter(), checkpointed: spec.Checkpoint, countsScans: countsScans, statistics: spec.Statistics.WithDefaults()}, nil
 }
 
 // shareOptions describe the share of the resources that building needs.

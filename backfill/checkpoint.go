@@ -9,6 +9,7 @@ import (
 
 	"fastddl/backfill/encode"
 	"fastddl/backfill/execution"
+	"fastddl/backfill/indexstats"
 	"fastddl/backfill/keyrange"
 	"fastddl/ingest"
 )
@@ -55,6 +56,8 @@ type checkpointIndex struct {
 	Totals ingest.Totals `json:"totals"`
 	// Intervals are those of what was written, which has the same totals.
 	Intervals execution.Intervals `json:"intervals,omitzero"`
+	// Statistics are what is known of the values of these entries; nil in checkpoints of earlier versions.
+	Statistics *indexstats.State `json:"statistics,omitempty"`
 }
 
 // decodeCheckpoint returns the checkpoint in data, or nil if there is none or
@@ -123,7 +126,9 @@ func (c *checkpoint) intervals() []execution.Intervals {
 
 // addWritten adds the entries that an ingest job has made durable to what was so before it.
 func (c *checkpoint) addWritten(before []checkpointIndex, g *group, job *ingest.Job) {
-	copy(c.Indexes, before)
+	for i := range before {
+		c.Indexes[i].Totals, c.Indexes[i].Intervals = before[i].Totals, before[i].Intervals
+	}
 	for i, t := range g.targets {
 		index := &c.Indexes[t.index]
 		index.Totals.Add(job.Totals(i))
@@ -143,7 +148,7 @@ func (c *checkpoint) encode() ([]byte, error) {
 // (txn-entry-size-limit, 6 MiB by default).
 const maxCheckpointBytes = 4 << 20
 
-// encodeWithin leaves out how far the entries have been read back if that makes the
+// encodeWithin leaves out the statistics, which then are ANALYZE's, and then how far the entries have been read back if that makes the
 // checkpoint longer than limit: one range for each index and partition. Then they are all
 // read again after a restart, instead of failing a build that is right. So they are if the totals of intervals
 // have to be left out, too.
@@ -153,11 +158,17 @@ func (c *checkpoint) encodeWithin(limit int) ([]byte, error) {
 		return data, err
 	}
 	short := *c
+	short.Indexes = slices.Clone(c.Indexes)
+	for i := range short.Indexes {
+		short.Indexes[i].Statistics = &indexstats.State{Lost: true}
+	}
+	if data, err = short.encode(); err != nil || len(data) <= limit {
+		return data, err
+	}
 	short.Verify = nil
 	if data, err = short.encode(); err != nil || len(data) <= limit {
 		return data, err
 	}
-	short.Indexes = slices.Clone(c.Indexes)
 	for i := range short.Indexes {
 		short.Indexes[i].Intervals = execution.Intervals{}
 	}

@@ -71,6 +71,7 @@ func (c *checkpoint) addSubtasks(results []execution.SubtaskResult) error {
 			}
 			c.Indexes[i].Totals.Add(r.Totals[i])
 			c.Indexes[i].Intervals = c.Indexes[i].Intervals.Add(of.Fit(r.Totals[i]))
+			c.joinStatistics(i, r)
 		}
 	}
 	return nil

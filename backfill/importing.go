@@ -84,10 +84,13 @@ func (b *build) ingestGroup(ctx context.Context, cp *checkpoint, g *group, tasks
 				return nil, err
 			}
 		}
+		all := len(tasks) == 0 && b.subtasks == nil
+		job.Mergeable(b.mergesStatistics(cp, g, all))
 		if err := b.flush(ctx, job, g); err != nil {
 			return nil, err
 		}
 		b.Progress.AllImported()
+		b.addStatistics(cp, g, job, all)
 		cp.addWritten(before, g, job)
 		cp.Rows, cp.Visited = b.Progress.Done(), b.visited.Load()
 		b.setLeft(cp, tasks, others)
@@ -130,7 +133,9 @@ func (b *build) openJob(g *group, resumed bool) (*ingest.Job, error) {
 	indexes := make([]ingest.Index, len(g.targets))
 	for i, t := range g.targets {
 		idx := b.Task.Indexes[t.index]
-		indexes[i] = ingest.Index{ID: idx.ID, Prefix: t.prefix, Unique: idx.Unique, Imported: resumed}
+		indexes[i] = ingest.Index{
+			ID: idx.ID, Prefix: t.prefix, Unique: idx.Unique, Imported: resumed, Columns: len(idx.Columns), Sampled: b.local(g, t),
+		}
 	}
 	return ingest.Open(ingest.JobOptions{
 		ID: b.Task.JobID, Store: b.opts.Store, TempDir: b.opts.TempDir, Version: b.Task.TS,

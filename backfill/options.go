@@ -9,6 +9,7 @@ import (
 
 	"fastddl/backfill/encode"
 	"fastddl/backfill/execution"
+	"fastddl/backfill/indexstats"
 	"fastddl/config"
 	"fastddl/event"
 	"fastddl/ingest"
@@ -38,6 +39,8 @@ type Spec struct {
 	// Since is a timestamp at which the indexes had no entries, so that those from between it and TS can be found; 0 if it
 	// is not known.
 	Since uint64
+	// Statistics shape the statistics of what one merge writes; zero is TiDB's defaults.
+	Statistics indexstats.Settings
 }
 
 // Options configures a build, and comparisons of what it has built.

@@ -45,7 +45,7 @@ func RunSubtasks(ctx context.Context, opts Options, spec SubtasksSpec) ([]execut
 	}
 	results := make([]execution.SubtaskResult, len(b.subtasks.all))
 	for i, p := range b.subtasks.all {
-		results[i] = execution.SubtaskResult{Rows: p.cp.Rows, Visited: p.cp.Visited, Totals: p.cp.wanted(), Intervals: p.cp.intervals()}
+		results[i] = execution.SubtaskResult{Rows: p.cp.Rows, Visited: p.cp.Visited, Totals: p.cp.wanted(), Intervals: p.cp.intervals(), Statistics: p.cp.statistics()}
 		if b.subtasks.wrong {
 			results[i].Visited, results[i].Intervals = execution.Unproven, nil
 		}

@@ -83,6 +83,7 @@ func leavesSubtasks(act job.Action) bool {
 
 // changeSchema writes the schema of the next step and publishes it.
 func (t *task) changeSchema(ctx context.Context, r *job.Record, to job.Step) (outcome, error) {
+	analyzed := to == job.StepPublic && to != r.Step && t.writeStatistics(ctx, r)
 	return t.write(ctx, to, func(x *session.Txn, after *job.Record) error {
 		table, err := schema.ReadTable(x, after)
 		if err != nil {
@@ -112,7 +113,7 @@ func (t *task) changeSchema(ctx context.Context, r *job.Record, to job.Step) (ou
 				t.assertNoImport(after)
 			}
 			referred := t.d.opts.Domain.InfoSchema().GetTableReferredForeignKeys(r.DB, table.Name.L)
-			if err := schema.Apply(x, after, schema.Subject{TableInfo: table, Referred: referred}); err != nil {
+			if err := schema.Apply(x, after, schema.Subject{TableInfo: table, Referred: referred, Analyzed: analyzed}); err != nil {
 				return err
 			}
 			if to == job.StepDeleteOnly {
@@ -154,6 +155,7 @@ func (t *task) backfill(ctx context.Context, r *job.Record, to job.Step) (outcom
 	t.assertHeld(r)
 	t.imports.Add(1)
 	defer t.imports.Add(-1)
+	settings := t.statisticsSettings(ctx, r)
 	var result backfill.Result
 	var missed bool
 	err = t.watched(kv.WithPermit(session.Charged(ctx, r.ResourceGroup), t.lease.Permit), func(ctx context.Context) error {
@@ -161,6 +163,7 @@ func (t *task) backfill(ctx context.Context, r *job.Record, to job.Step) (outcom
 			result, err = t.d.opts.Backfiller.Backfill(ctx, BackfillTask{
 				Spec: backfill.Spec{
 					Task: task, Checkpoint: checkpoint, Compared: r.Compare, Differed: r.Differed, Leftovers: r.Leftovers, Verify: r.Verify, Since: r.StartTS,
+					Statistics: settings,
 				},
 				TempDir: t.d.opts.TempDir, Settings: &t.live, SaveCheckpoint: t.saveCheckpoint, Scheduler: t.scheduler.ForWork(r),
 			})
@@ -217,6 +220,9 @@ func (t *task) finish(ctx context.Context, r *job.Record, to job.Step) (outcome,
 		return outcome{}, err
 	}
 	t.d.reports.Unreported(t.d.contained("the size of an index", func() error { return t.measureIndexes(ctx, r) }))
+	if r.RollingBack() {
+		t.removeStatistics(ctx, r)
+	}
 	o, err := t.write(ctx, to, func(x *session.Txn, after *job.Record) error {
 		after.EndTS = x.TS
 		table, err := schema.ReadTable(x, after)

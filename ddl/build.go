@@ -94,9 +94,15 @@ func (d *DDL) Build(ctx context.Context, sctx sessionctx.Context, req Request) e
 				done, elsewhere = nil, time.Tick(elsewhereInterval)
 				continue
 			}
+			if t.err == nil {
+				d.refreshStatistics(ctx, req)
+			}
 			return endStatement(vars, req.Query, killed, t.err)
 		case <-elsewhere:
 			if ended, err := d.records.Outcome(ctx, t.id); ended {
+				if err == nil {
+					d.refreshStatistics(ctx, req)
+				}
 				return endStatement(vars, req.Query, killed, err)
 			}
 		case <-d.closing(elsewhere):

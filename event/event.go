@@ -291,6 +291,16 @@ func (e CheckpointDropped) String() string {
 	return fmt.Sprintf("job %d begins its build again, what it has stored of its progress cannot be read: %v", e.ID, e.Err)
 }
 
+// NoStatistics: the statistics of an index that is built are not written, or not wholly. ANALYZE makes them.
+type NoStatistics struct {
+	Job
+	Err error
+}
+
+func (e NoStatistics) String() string {
+	return fmt.Sprintf("job %d leaves statistics of its indexes to ANALYZE: %v", e.ID, e.Err)
+}
+
 // Retry: an operation failed and is tried again.
 type Retry struct {
 	Job

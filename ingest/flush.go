@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"fastddl/flow"
+	"fastddl/ingest/distribution"
 	"fastddl/internal/parallel"
 	"fastddl/internal/stage"
 	"fastddl/kv"
@@ -25,7 +26,11 @@ func (l limiter) Wait(ctx context.Context, n int) error {
 
 func (j *Job) flush(ctx context.Context) (err error) {
 	pieces := j.pieces()
+	for i := range j.indexes {
+		j.indexes[i].summary = nil
+	}
 	if len(pieces) == 0 {
+		j.summarize(nil, nil)
 		return j.checkWritten()
 	}
 	var total int64
@@ -64,7 +69,8 @@ func (j *Job) flush(ctx context.Context) (err error) {
 		defer stored.Close()
 	}
 	before := j.writtenEntries()
-	if err := j.build(ctx, im, pieces, stored); err != nil {
+	collectors := j.newCollectors(pieces)
+	if err := j.build(ctx, im, pieces, stored, collectors); err != nil {
 		return err
 	}
 	if err := j.checkWritten(); err != nil { // before what is left to import is imported
@@ -80,6 +86,7 @@ func (j *Job) flush(ctx context.Context) (err error) {
 		idx := &j.indexes[i]
 		idx.imported = idx.imported || idx.totals.Entries > 0
 	}
+	j.summarize(pieces, collectors)
 	return nil
 }
 
@@ -90,7 +97,7 @@ func (j *Job) overlaps() bool {
 
 // build writes the pieces, several at a time. It fails with a DuplicateError if
 // it meets duplicates.
-func (j *Job) build(ctx context.Context, im *lightning.Importer, pieces []piece, stored kv.Snapshot) error {
+func (j *Job) build(ctx context.Context, im *lightning.Importer, pieces []piece, stored kv.Snapshot, collectors []*distribution.Collector) error {
 	s := newSearch(len(pieces))
 	defer s.fail()
 	err := parallel.Do(ctx, len(pieces), j.opts.Parallel, func(ctx context.Context, i int) error {
@@ -99,6 +106,7 @@ func (j *Job) build(ctx context.Context, im *lightning.Importer, pieces []piece,
 			index := pieces[i].index
 			b := pieceBuild{
 				im: im, search: s, i: i, spec: &j.indexes[index].spec, clock: clock, pacer: j.share.NewPacer(clock), written: j.newTally(index),
+				values: collectors[i],
 			}
 			err := j.buildPiece(ctx, &b, pieces[i], stored)
 			j.addWritten(index, b.written)
@@ -154,6 +162,8 @@ type pieceBuild struct {
 	pacer  *flow.Pacer
 	// written sums up what is handed to the importer.
 	written *tally
+	// values sums up how the values are distributed; nil if that is not wanted.
+	values *distribution.Collector
 }
 
 // write writes what m merges. Without an error it is not done when a duplicate
@@ -200,6 +210,9 @@ func (b *pieceBuild) writeBatch(ctx context.Context, w *lightning.Writer, batch 
 	}
 	b.written.add(batch)
 	for i := range batch.len() {
+		if b.values != nil {
+			b.values.Add(batch.key(i), len(b.spec.Prefix))
+		}
 		err := w.Add(ctx, batch.key(i), batch.value(i))
 		if errors.Is(err, kv.ErrSameKey) {
 			return &SameKeyError{IndexID: b.spec.ID, Key: bytes.Clone(batch.key(i))}

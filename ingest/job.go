@@ -13,6 +13,7 @@ import (
 
 	"fastddl/event"
 	"fastddl/flow"
+	"fastddl/ingest/distribution"
 	"fastddl/internal/invariants"
 	"fastddl/internal/stage"
 	"fastddl/kv"
@@ -29,6 +30,10 @@ type Index struct {
 	// Imported says that the store has entries of the index already, from an
 	// earlier job: when duplicates are searched, entries are compared with those, too.
 	Imported bool
+	// Columns is how many columns the keys have, if the distribution of their values is to be summed up; 0 does not.
+	Columns int
+	// Sampled takes a sample of the hashes of values, too: see distribution.Summary.Sample.
+	Sampled bool
 }
 
 // JobOptions configures a Job.
@@ -118,6 +123,8 @@ type Job struct {
 	makeDir    func() error
 	runSeq     atomic.Int64
 	needsFlush atomic.Bool
+	// mergeable has the next flush sum up distributions that can be merged with others.
+	mergeable bool
 	// flushing is the size of all keys and values that Flush has to write, and
 	// flushed what it has written of it.
 	flushing, flushed atomic.Int64
@@ -142,6 +149,8 @@ type jobIndex struct {
 	written   []Totals // by interval; what all flushes have handed to the importer
 	// imported says that the store has entries of an earlier flush.
 	imported bool
+	// summary is the distribution of what the last flush has written; nil if it is not known.
+	summary *distribution.Summary
 }
 
 // JobDir returns the folder that a job with the given ID uses under tempDir.

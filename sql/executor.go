@@ -205,9 +205,6 @@ func (e *executor) build(ctx context.Context, sctx sessionctx.Context, name *ast
 	if !ok {
 		return leftToTiDB("")
 	}
-	if on, ok := vars.GetSystemVar(variable.TiDBEnableStatsUpdateDuringDDL); ok && variable.TiDBOptOn(on) {
-		return leftToTiDB(variable.TiDBEnableStatsUpdateDuringDDL + " is ON")
-	}
 	switch reason, err := e.layer.ddl.Unready(ctx); {
 	case err != nil:
 		return clientError(err)

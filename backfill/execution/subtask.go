@@ -6,6 +6,7 @@ import (
 	"github.com/pingcap/tidb/pkg/meta/model"
 
 	"fastddl/backfill/encode"
+	"fastddl/backfill/indexstats"
 	"fastddl/backfill/keyrange"
 	"fastddl/event"
 	"fastddl/ingest"
@@ -53,6 +54,9 @@ type SubtaskResult struct {
 	// Costs are what its node has taken of the store for this one and those that it has built with it; a node of an
 	// earlier version leaves them out.
 	Costs event.Costs `json:"costs,omitzero"`
+	// Statistics are what is known of the values of the entries, by position in the task's indexes. A node of an earlier version
+	// leaves them out.
+	Statistics []*indexstats.State `json:"statistics,omitempty"`
 	// Compared is the result of a subtask of a comparison.
 	Compared *CompareResult `json:"compared,omitempty"`
 	// Stores is what a node's attempt that has ended well has cost the stores; of several subtasks together the first has it.

@@ -45,6 +45,8 @@ type change interface {
 type Subject struct {
 	*model.TableInfo
 	Referred []*model.ReferredFKInfo
+	// Analyzed says that TiDB has statistics of the indexes that become public.
+	Analyzed bool
 	// own are the indexes that the job itself has added.
 	own []int64
 }

@@ -23,10 +23,10 @@ import (
 const noSubJob = -1
 
 // publishAddIndexEvent publishes the new indexes to TiDB's statistics, as TiDB's owner
-// does.
-func publishAddIndexEvent(t *session.Txn, r *job.Record, table *model.TableInfo, indexes []*model.IndexInfo) error {
+// does, which are not to be analyzed if they were.
+func publishAddIndexEvent(t *session.Txn, r *job.Record, table *model.TableInfo, indexes []*model.IndexInfo, analyzed bool) error {
 	store := notifier.OpenTableStore("mysql", tidbddl.NotifierTableName)
-	err := notifier.PubSchemeChangeToStore(t.Ctx, t.Session, r.ID, noSubJob, notifier.NewAddIndexEvent(table, indexes, false), store)
+	err := notifier.PubSchemeChangeToStore(t.Ctx, t.Session, r.ID, noSubJob, notifier.NewAddIndexEvent(table, indexes, analyzed), store)
 	if err != nil {
 		return fmt.Errorf("tell statistics of the indexes: %w", err)
 	}

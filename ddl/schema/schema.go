@@ -48,7 +48,7 @@ func Apply(t *session.Txn, after *job.Record, s Subject) error {
 		nameIndexes(after, table)
 		return followChanges(after, table, after.SchemaState())
 	case job.StepPublic:
-		return publishIndexes(t, after, table)
+		return publishIndexes(t, after, table, s.Analyzed)
 	case job.StepDropDeleteOnly, job.StepDropReorg:
 		return dropChanges(after, table, after.DropState())
 	case job.StepDropped:
@@ -179,8 +179,8 @@ func preventNulls(table *model.TableInfo, idx *model.IndexInfo) {
 }
 
 // publishIndexes makes all indexes of the job public at once, with what else the
-// statement changes.
-func publishIndexes(t *session.Txn, after *job.Record, table *model.TableInfo) error {
+// statement changes. analyzed says that TiDB has statistics of them.
+func publishIndexes(t *session.Txn, after *job.Record, table *model.TableInfo, analyzed bool) error {
 	indexes := IndexesOf(after, table)
 	if len(indexes) != len(after.IndexIDs) {
 		return job.Permanent(fmt.Errorf("table %s has lost an index that was being built", table.Name.O))
@@ -201,7 +201,7 @@ func publishIndexes(t *session.Txn, after *job.Record, table *model.TableInfo) e
 	if err := publishAddColumnEvents(t, after, table); err != nil {
 		return err
 	}
-	return publishAddIndexEvent(t, after, table, indexes)
+	return publishAddIndexEvent(t, after, table, indexes, analyzed)
 }
 
 // keepNumbers lets no other index or column get the IDs of the job's, also if FLASHBACK CLUSTER has taken
