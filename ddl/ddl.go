@@ -62,6 +62,8 @@ type DDL struct {
 	versions *schema.Versions
 	// ends counts the jobs that have ended here.
 	ends atomic.Int64
+	// trim has a value when the history is to be trimmed.
+	trim chan struct{}
 	// answering are the requests of other nodes that are being answered, by name.
 	answering sync.Map
 
@@ -79,6 +81,9 @@ func (d *DDL) clustered() bool { return d.opts.Cluster != nil }
 
 // Backfiller is what makes the entries.
 func (d *DDL) Backfiller() Backfiller { return d.opts.Backfiller }
+
+// Sessions run statements over system tables.
+func (d *DDL) Sessions() *session.Pool { return d.sessions }
 
 // WithSystemSession runs fn with an internal session of TiDB's. No other caller gets a session
 // in which fn has failed.
