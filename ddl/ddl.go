@@ -44,6 +44,8 @@ type DDL struct {
 	// views holds the *view of each job that has not ended, by ID. It has no lock in
 	// common with the jobs, because events arrive while they work.
 	views sync.Map
+	// statements are the *task that a session's statement waits for, by the number of its connection.
+	statements sync.Map
 	// nudge is closed, and replaced, when a job of ours has ended, so that those that
 	// wait for their turn look again.
 	nudge chan struct{}

@@ -38,7 +38,7 @@ func startJobShop(t *testing.T) *jobShop {
 // as returns a connection of a user.
 func (j *jobShop) as(user string) *sql.DB {
 	cfg := clientConfig(j.Server)
-	cfg.User, cfg.DBName = user, ""
+	cfg.User, cfg.DBName, cfg.ConnectionAttributes = user, "", "program_name:tests"
 	connector, err := mysql.NewConnector(cfg)
 	require.NoError(j.t, err)
 	db := sql.OpenDB(connector)
@@ -138,6 +138,10 @@ func TestJobsAreShownByRightsOnTheTable(t *testing.T) {
 			require.Equal(t, user == "root", err == nil, "%s %s: %v", user, table, err)
 		}
 	}
+
+	require.Contains(t, j.read(j.root, "SHOW PROCESSLIST"), "index build "+id+": waits for metadata lock")
+	require.Contains(t, j.read(j.as("processor"), "SHOW FULL PROCESSLIST"), "index build "+id+": waits for metadata lock")
+	require.NotContains(t, j.read(j.as("alterer"), "SHOW PROCESSLIST"), "index build")
 
 	// A role counts while it is active, also in statements that were prepared before.
 	member := j.as("member")

@@ -50,12 +50,10 @@ func (s *clientSession) emitCommand(ctx context.Context, admin *ast.AdminStmt, i
 
 // program is the program of the session's client, if the client has named it.
 func (s *clientSession) program() string {
-	vars := s.GetSessionVars()
-	manager := s.GetSessionManager()
-	if manager == nil || vars.User == nil {
-		return ""
+	if info := s.GetSessionVars().ConnectionInfo; info != nil {
+		return info.Attributes["program_name"]
 	}
-	return manager.GetConAttrs(vars.User)[vars.ConnectionID]["program_name"]
+	return ""
 }
 
 // commandAnswer is the answer to a command, a row for each job. Its events are emitted while the client reads it: TiDB executes its own

@@ -54,9 +54,10 @@ func (s *clientSession) has(db, table string, any mysql.PrivilegeType) bool {
 	return manager == nil || manager.RequestVerification(s.GetSessionVars().ActiveRoles, db, table, "", any)
 }
 
-// errNoCommand refuses a command on jobs. It is the same for jobs of tables that the user may not alter, of TiDB, and that do not exist.
-var errNoCommand = dbterror.ClassOptimizer.NewStdErr(errno.ErrSpecificAccessDenied,
-	mysql.Message("Access denied; you need (at least one of) the SUPER privilege(s) for this operation, or for an index build of fastddl ALTER on its table", nil))
+// errNoCommand refuses a command on jobs, with TiDB's number. It is the same for jobs of tables that the user may not alter, of TiDB, and
+// that do not exist.
+var errNoCommand = dbterror.ClassOptimizer.NewStdErr(errno.ErrPrivilegeCheckFail,
+	mysql.Message("privilege check for 'Super' fail, and for 'Alter' on the tables of index builds", nil))
 
 // checkCommand refuses a command whose user may not give it to all of its jobs. byTable says that only the rights on the tables of the
 // jobs allow it, which are index builds of ours then, and may have ended. Rights are asked for at the time of the command, on the names that

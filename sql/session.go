@@ -108,6 +108,9 @@ func (s *clientSession) execute(ctx context.Context, stmt ast.StmtNode) (rows sq
 		}()
 	}
 	rows, err = s.Session.ExecuteStmt(ctx, stmt)
+	if show, ok := what.(*ast.ShowStmt); ok && show.Tp == ast.ShowProcessList && rows != nil && err == nil && s.layer.ddl != nil {
+		rows = &processRows{RecordSet: rows, ddl: s.layer.ddl}
+	}
 	return rows, end, err
 }
 

@@ -217,7 +217,7 @@ var edge = []mutation{
 		old:    "return s.has(db, table, mysql.AlterPriv) ||",
 		new:    "return s.seesTable(db, table) ||",
 		caught: "server.TestJobsAreCommandedByRightsOnTheTable",
-		shows:  `Not equal|1227`,
+		shows:  `Not equal|8121`,
 	},
 	{
 		invariant: "edge", breaks: "one job of a list that may be commanded lets the others be",
@@ -225,7 +225,7 @@ var edge = []mutation{
 		old:    "if !ok || !s.mayAlter(",
 		new:    "if ok && !s.mayAlter(",
 		caught: "server.TestJobsAreCommandedByRightsOnTheTable",
-		shows:  `1227|Not equal`,
+		shows:  `8121|Not equal`,
 	},
 	{
 		invariant: "edge", breaks: "INDEX commands jobs that change more than an index",
@@ -233,7 +233,7 @@ var edge = []mutation{
 		old:    "|| onlyIndex && s.has(",
 		new:    "|| s.has(",
 		caught: "server.TestCommandsOfATableThatIsGone",
-		shows:  `1227`,
+		shows:  `8121`,
 	},
 	{
 		invariant: "edge", breaks: "a right on the name of a table commands jobs of another one",
@@ -241,7 +241,7 @@ var edge = []mutation{
 		old:    "|| !strings.EqualFold(table.Meta().Name.L, r.Table) {",
 		new:    "{",
 		caught: "server.TestCommandsOfATableThatIsGone",
-		shows:  `1227`,
+		shows:  `8121`,
 	},
 	{
 		invariant: "edge", breaks: "ADMIN SHOW DDL JOBS lists all jobs to everyone",
