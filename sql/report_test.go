@@ -98,7 +98,8 @@ func TestHistoryStaysShort(t *testing.T) {
 	c.run("INSERT INTO mysql.fastddl_ddl_record_history (job_id, record) "+old, ", '{}'")
 	tables := []string{"fastddl_ddl_record_history", "fastddl_ddl_jobs"}
 	c.run("INSERT INTO mysql.fastddl_ddl_jobs (job_id) "+old, "")
-	for _, table := range []string{"fastddl_ddl_duplicates", "fastddl_ddl_error_rows", "fastddl_ddl_commands"} {
+	c.run("INSERT INTO mysql.fastddl_ddl_commands (job_id, number) "+old, ", 1")
+	for _, table := range []string{"fastddl_ddl_duplicates", "fastddl_ddl_error_rows"} {
 		tables = append(tables, table)
 		c.run("INSERT INTO mysql."+table+" (job_id, number) "+old, ", 1")
 	}
@@ -108,5 +109,6 @@ func TestHistoryStaysShort(t *testing.T) {
 	for _, table := range tables {
 		require.Eventually(t, func() bool { return c.one("SELECT COUNT(DISTINCT job_id) FROM mysql.%s", table) == "1024" }, hangTimeout, 20*time.Millisecond, table)
 	}
+	require.Equal(t, "1016", c.one("SELECT COUNT(*) FROM mysql.fastddl_ddl_commands"), "of the same jobs, but for the new ones, which had none")
 	require.Equal(t, "16", c.one("SELECT COUNT(*) FROM mysql.fastddl_ddl_errors WHERE job_id > 0"), "the newest stay")
 }

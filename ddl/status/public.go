@@ -124,7 +124,7 @@ func (p *Public) Read(ctx context.Context, sessions *session.Pool, columns []str
 	for {
 		n := 0
 		err := sessions.WithContext(func(sctx sessionctx.Context) error {
-			rs, err := sctx.GetSQLExecutor().ExecuteInternal(session.Internal(ctx), p.query(names), last[:p.keys()]...)
+			rs, err := sctx.GetSQLExecutor().ExecuteInternal(session.Internal(ctx), p.query(names), last[:len(p.keys())]...)
 			if err != nil {
 				return err
 			}
@@ -202,14 +202,15 @@ func inZone(d *types.Datum, from, to *time.Location) error {
 	return nil
 }
 
-// keys is the number of columns of the table's key.
-func (p *Public) keys() int { return strings.Count(p.source.key, ",") + 1 }
+// keys are the columns of the table's key: job_id, and maybe a second one.
+func (p *Public) keys() []string { return strings.Split(p.source.key, ", ") }
 
 // query reads rows that come after a key: the key, the job's table, and columns.
 func (p *Public) query(names []string) string {
 	second, after, order := "0", "t.job_id > %?", "t.job_id"
-	if p.keys() > 1 {
-		second, after, order = "t.number", "(t.job_id, t.number) > (%?, %?)", "t.job_id, t.number"
+	if keys := p.keys(); len(keys) > 1 {
+		second = "t." + keys[1]
+		after, order = fmt.Sprintf("(t.job_id, %s) > (%%?, %%?)", second), "t.job_id, "+second
 	}
 	var list strings.Builder
 	for _, name := range names {
