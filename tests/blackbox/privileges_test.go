@@ -35,8 +35,8 @@ func TestOwnersOfATableSeeAndCommandItsBuilds(t *testing.T) {
 	require.Equal(t, [][]string{{id, "successful"}}, queryAll(t, owner, "ADMIN RESUME DDL JOBS "+id))
 	mustExec(t, owner, "ADMIN ALTER DDL JOBS "+id+" THREAD = 2")
 	require.Equal(t, [][]string{{id, "successful"}}, queryAll(t, owner, "ADMIN CANCEL DDL JOBS "+id))
+	writer.exec("ROLLBACK") // undoing it waits for the transaction, too
 	requireCode(t, requireEnds(t, alter), 8214, "HY000", "Cancelled")
-	writer.exec("ROLLBACK")
 	require.Equal(t, [][]string{{"owner", "ADMIN PAUSE DDL JOBS " + id, "done"}, {"owner", "ADMIN RESUME DDL JOBS " + id, "done"},
 		{"owner", "ADMIN ALTER DDL JOBS " + id + " THREAD = 2", "done"}, {"owner", "ADMIN CANCEL DDL JOBS " + id, "done"}},
 		queryAll(t, owner, "SELECT user_name, statement, outcome FROM performance_schema.fastddl_ddl_commands WHERE job_id = "+id+" ORDER BY number"))
