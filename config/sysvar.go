@@ -42,6 +42,7 @@ const (
 	CheckpointInterval = "fastddl_ddl_checkpoint_interval"
 	PartSize           = "fastddl_ddl_part_size"
 	Verify             = "fastddl_ddl_verify"
+	HistoryLimit       = "fastddl_ddl_history_limit"
 	MaxDistTaskNodes   = "tidb_max_dist_task_nodes"
 )
 
@@ -97,6 +98,9 @@ var SysVars = []SysVar{
 	}, {
 		Name: Governor, Kind: KindBool, Default: "ON",
 		Comment: "ON: index builds give way to the foreground by themselves; OFF: they take what the other settings leave them",
+	}, {
+		Name: HistoryLimit, Kind: KindInt, Default: "1024", Max: 1_000_000,
+		Comment: "how many index builds that have ended stay in the history, with their errors and commands; older ones are deleted",
 	}, {
 		Name: MemoryQuota, Kind: KindByteSize, Default: "0", Max: pib,
 		Comment: "memory for sorting index entries, over all jobs; 0 is a part of the memory limit",

@@ -235,7 +235,7 @@ func (t *task) finish(ctx context.Context, r *job.Record, to job.Step) (outcome,
 	})
 	if err == nil {
 		t.d.versions.Forget(ctx, r, t.d.opts.Logger)
-		t.d.keepHistoryShort(ctx)
+		t.d.keepHistoryShort()
 	}
 	return o, err
 }

@@ -81,6 +81,8 @@ func (d *DDL) Build(ctx context.Context, sctx sessionctx.Context, req Request) e
 	done, elsewhere := t.done, (<-chan time.Time)(nil)
 	cancelled := new(atomic.Bool)
 	vars := sctx.GetSessionVars()
+	d.statements.Store(vars.ConnectionID, t)
+	defer d.statements.Delete(vars.ConnectionID)
 	// From here on the schema may have changed.
 	vars.StmtCtx.IsDDLJobInQueue = true
 	tick := time.NewTicker(killInterval)

@@ -44,6 +44,8 @@ type DDL struct {
 	// views holds the *view of each job that has not ended, by ID. It has no lock in
 	// common with the jobs, because events arrive while they work.
 	views sync.Map
+	// statements are the *task that a session's statement waits for, by the number of its connection.
+	statements sync.Map
 	// nudge is closed, and replaced, when a job of ours has ended, so that those that
 	// wait for their turn look again.
 	nudge chan struct{}
@@ -62,6 +64,8 @@ type DDL struct {
 	versions *schema.Versions
 	// ends counts the jobs that have ended here.
 	ends atomic.Int64
+	// trim has a value when the history is to be trimmed.
+	trim chan struct{}
 	// answering are the requests of other nodes that are being answered, by name.
 	answering sync.Map
 
@@ -79,6 +83,9 @@ func (d *DDL) clustered() bool { return d.opts.Cluster != nil }
 
 // Backfiller is what makes the entries.
 func (d *DDL) Backfiller() Backfiller { return d.opts.Backfiller }
+
+// Sessions run statements over system tables.
+func (d *DDL) Sessions() *session.Pool { return d.sessions }
 
 // WithSystemSession runs fn with an internal session of TiDB's. No other caller gets a session
 // in which fn has failed.

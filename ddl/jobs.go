@@ -43,6 +43,15 @@ func (d *DDL) Unfinished() []status.JobInfo {
 	return out
 }
 
+// WaitedForBy returns the job that the statement of a connection waits for here; ok is false if there is none.
+func (d *DDL) WaitedForBy(connID uint64) (info status.JobInfo, ok bool) {
+	t, ok := d.statements.Load(connID)
+	if !ok {
+		return status.JobInfo{}, false
+	}
+	return t.(*task).info(time.Now()), true
+}
+
 // info describes a job that runs.
 func (t *task) info(now time.Time) status.JobInfo {
 	r := t.shown.Load()

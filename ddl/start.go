@@ -22,7 +22,7 @@ func New(opts Options) (*DDL, error) {
 		return nil, err
 	}
 	d := &DDL{
-		opts: opts, nudge: make(chan struct{}), unknown: make(map[int64]bool),
+		opts: opts, nudge: make(chan struct{}), trim: make(chan struct{}, 1), unknown: make(map[int64]bool),
 	}
 	d.ctx, d.cancel = context.WithCancelCause(context.Background())
 	d.sessions = session.NewPool(d.ctx, opts.Domain)
@@ -75,6 +75,7 @@ func (d *DDL) Start(ctx context.Context) error {
 		return err
 	}
 	d.unsubscribe = d.opts.Bus.Subscribe(d.onEvent)
+	d.inside(d.keepHistory)
 	d.inside(func() { _ = d.contained("the number of cores", func() error { d.keepCores(); return nil }) })
 	if d.clustered() {
 		return d.node.Join(ctx)

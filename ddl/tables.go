@@ -13,9 +13,6 @@ import (
 	"fastddl/ddl/status"
 )
 
-// historySlack is how many jobs end before the history is cut again.
-const historySlack = 8
-
 // prepareTables makes our tables and shortens the history.
 func (d *DDL) prepareTables(ctx context.Context) error {
 	if err := d.reports.Make(ctx); err != nil {
@@ -31,19 +28,7 @@ func (d *DDL) prepareTables(ctx context.Context) error {
 			return fmt.Errorf("create system table: %w", err)
 		}
 	}
-	return d.shortenHistory(ctx)
-}
-
-// shortenHistory deletes the oldest jobs, also from the tables for people.
-func (d *DDL) shortenHistory(ctx context.Context) error {
-	return d.records.ShortenHistory(ctx, status.HistoryTables...)
-}
-
-// keepHistoryShort is called when a job has ended.
-func (d *DDL) keepHistoryShort(ctx context.Context) {
-	if d.ends.Add(1)%historySlack == 0 {
-		d.reports.Unreported(d.contained("the cut of the history", func() error { return d.shortenHistory(ctx) }))
-	}
+	return d.trimHistory(ctx)
 }
 
 // reportEnd reports the end of a job. An error of that does not keep the job from ending.

@@ -174,8 +174,10 @@ func (e WaitEnded) String() string {
 type Command struct {
 	Job
 	// User is as user@host.
-	User      string
-	ConnID    uint64
+	User   string
+	ConnID uint64
+	// Program is that of the client, empty if it has not named it.
+	Program   string
 	Statement string
 	// Err is why the job does not do it; nil if it does.
 	Err error
@@ -186,7 +188,11 @@ func (e Command) String() string {
 	if e.Err != nil {
 		outcome = e.Err.Error()
 	}
-	return fmt.Sprintf("job %d was asked by %s, connection %d: %.*q: %s", e.ID, e.User, e.ConnID, maxShownSQL, e.Statement, outcome)
+	from := ""
+	if e.Program != "" {
+		from = fmt.Sprintf(", program %.*q", maxShownProgram, e.Program)
+	}
+	return fmt.Sprintf("job %d was asked by %s, connection %d%s: %.*q: %s", e.ID, e.User, e.ConnID, from, maxShownSQL, e.Statement, outcome)
 }
 
 // IdleBlockerEnded: the session of a transaction that the job waited for was
@@ -200,8 +206,11 @@ type IdleBlockerEnded struct {
 	SQL           string
 }
 
-// maxShownSQL is the number of bytes of a statement that an event's text shows.
-const maxShownSQL = 256
+// maxShownSQL is the number of bytes of a statement that an event's text shows, maxShownProgram that of a program's name.
+const (
+	maxShownSQL     = 256
+	maxShownProgram = 64
+)
 
 func (e IdleBlockerEnded) String() string {
 	state := "ran a statement"

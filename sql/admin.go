@@ -14,7 +14,6 @@ import (
 	"github.com/pingcap/tidb/pkg/parser/mysql"
 	plannercore "github.com/pingcap/tidb/pkg/planner/core"
 	"github.com/pingcap/tidb/pkg/planner/core/resolve"
-	"github.com/pingcap/tidb/pkg/privilege"
 	"github.com/pingcap/tidb/pkg/sessionctx"
 	"github.com/pingcap/tidb/pkg/types"
 	"github.com/pingcap/tidb/pkg/util/hint"
@@ -32,42 +31,53 @@ func (s *clientSession) executeAdmin(ctx context.Context, stmt ast.StmtNode, adm
 			return s.showJobs(ctx, stmt, admin)
 		}
 	case ast.AdminCancelDDLJobs, ast.AdminPauseDDLJobs, ast.AdminResumeDDLJobs:
-		rows, err := s.commandJobs(ctx, stmt, admin)
-		if rows == nil || err != nil {
-			s.emitCommand(admin, admin.JobIDs, err)
+		byTable, err := s.checkCommand(ctx, admin.JobIDs)
+		if err != nil {
+			s.emitCommand(ctx, admin, admin.JobIDs, err, false)
 			return nil, err
 		}
-		return &commandAnswer{RecordSet: rows, tell: func(id int64, err error) { s.emitCommand(admin, []int64{id}, err) }}, nil
+		rows, err := s.commandJobs(ctx, stmt, admin, byTable)
+		if rows == nil || err != nil {
+			s.emitCommand(ctx, admin, admin.JobIDs, err, true)
+			return nil, err
+		}
+		return &commandAnswer{RecordSet: rows, tell: func(id int64, err error) { s.emitCommand(ctx, admin, []int64{id}, err, true) }}, nil
 	case ast.AdminAlterDDLJob:
-		rows, err := s.alterJob(ctx, stmt, admin)
-		s.emitCommand(admin, []int64{admin.JobNumber}, err)
+		ids := []int64{admin.JobNumber}
+		byTable, err := s.checkCommand(ctx, ids)
+		if err != nil {
+			s.emitCommand(ctx, admin, ids, err, false)
+			return nil, err
+		}
+		rows, err := s.alterJob(ctx, stmt, admin, byTable)
+		s.emitCommand(ctx, admin, ids, err, true)
 		return rows, err
 	}
 	return s.Session.ExecuteStmt(ctx, stmt)
 }
 
-// commandJobs executes ADMIN CANCEL, PAUSE or RESUME DDL JOBS.
-func (s *clientSession) commandJobs(ctx context.Context, stmt ast.StmtNode, admin *ast.AdminStmt) (sqlexec.RecordSet, error) {
+// commandJobs executes ADMIN CANCEL, PAUSE or RESUME DDL JOBS, after checkCommand.
+func (s *clientSession) commandJobs(ctx context.Context, stmt ast.StmtNode, admin *ast.AdminStmt, byTable bool) (sqlexec.RecordSet, error) {
 	own := s.layer.ddl
 	switch {
 	case own == nil:
 		return s.Session.ExecuteStmt(ctx, stmt)
 	case admin.Tp == ast.AdminCancelDDLJobs:
-		return s.command(ctx, stmt, admin, own.Cancel, tidbddl.CancelJobs)
+		return s.command(ctx, stmt, admin, byTable, own.Cancel, tidbddl.CancelJobs)
 	case admin.Tp == ast.AdminPauseDDLJobs:
-		return s.command(ctx, stmt, admin, own.Pause, tidbddl.PauseJobs)
+		return s.command(ctx, stmt, admin, byTable, own.Pause, tidbddl.PauseJobs)
 	default:
-		return s.command(ctx, stmt, admin, own.Resume, tidbddl.ResumeJobs)
+		return s.command(ctx, stmt, admin, byTable, own.Resume, tidbddl.ResumeJobs)
 	}
 }
 
-// alterJob executes ADMIN ALTER DDL JOBS.
-func (s *clientSession) alterJob(ctx context.Context, stmt ast.StmtNode, admin *ast.AdminStmt) (sqlexec.RecordSet, error) {
+// alterJob executes ADMIN ALTER DDL JOBS, after checkCommand.
+func (s *clientSession) alterJob(ctx context.Context, stmt ast.StmtNode, admin *ast.AdminStmt, byTable bool) (sqlexec.RecordSet, error) {
 	if s.layer.ddl != nil {
 		switch ours, err := s.layer.ddl.Owns(ctx, admin.JobNumber); {
 		case err != nil:
 			return nil, err
-		case ours:
+		case ours || byTable:
 			return nil, s.alter(ctx, admin)
 		}
 	}
@@ -89,11 +99,16 @@ func (s *clientSession) showJobs(ctx context.Context, stmt ast.StmtNode, admin *
 		all.Where = nil
 		stmt = &all
 	}
+	end := func() {}
+	if where != nil || admin.Where == nil { // what TiDB executes has no condition, whose queries it would execute meanwhile
+		end = s.withoutSuper()
+	}
 	rows, err := s.Session.ExecuteStmt(ctx, stmt)
+	end()
 	if rows == nil || err != nil {
 		return rows, err
 	}
-	shown := &jobRows{RecordSet: rows, ddl: s.layer.ddl, evalCtx: s.GetExprCtx().GetEvalCtx()}
+	shown := &jobRows{RecordSet: rows, ddl: s.layer.ddl, evalCtx: s.GetExprCtx().GetEvalCtx(), sees: s.seesTable}
 	if where != nil {
 		schema, names := inputOf(rows.Fields())
 		shown.condition, err = expression.BuildSimpleExpr(s.GetExprCtx(), where, expression.WithInputSchemaAndNames(schema, names, nil))
@@ -118,7 +133,7 @@ func inputOf(fields []*resolve.ResultField) (*expression.Schema, types.NameSlice
 // command executes ADMIN CANCEL, PAUSE or RESUME DDL JOBS: ours by own, the others
 // by tidb.
 func (s *clientSession) command(
-	ctx context.Context, stmt ast.StmtNode, admin *ast.AdminStmt,
+	ctx context.Context, stmt ast.StmtNode, admin *ast.AdminStmt, byTable bool,
 	own func(ctx context.Context, id int64) error,
 	tidb func(ctx context.Context, sctx sessionctx.Context, ids []int64) ([]error, error),
 ) (sqlexec.RecordSet, error) {
@@ -131,7 +146,7 @@ func (s *clientSession) command(
 		if err != nil {
 			return nil, err
 		}
-		if owned {
+		if owned || byTable {
 			ours = append(ours, id)
 		} else {
 			others = append(others, id)
@@ -181,7 +196,7 @@ func commandRows(ids []int64, results map[int64]error) sqlexec.RecordSet {
 }
 
 // plan has TiDB plan an ADMIN statement, which checks the values in it, and checks
-// that the user may execute it. It begins the statement in the session.
+// that the user may execute it, but for SUPER: see checkCommand. It begins the statement in the session.
 func (s *clientSession) plan(ctx context.Context, admin *ast.AdminStmt) (any, error) {
 	if err := tidbexecutor.ResetContextOfStmt(s.Session, admin); err != nil {
 		return nil, err
@@ -193,10 +208,8 @@ func (s *clientSession) plan(ctx context.Context, admin *ast.AdminStmt) (any, er
 	if err != nil {
 		return nil, err
 	}
-	if pm := privilege.GetPrivilegeManager(s.Session); pm != nil {
-		if err := plannercore.CheckPrivilege(s.GetSessionVars().ActiveRoles, pm, builder.GetVisitInfo()); err != nil {
-			return nil, err
-		}
+	if err := s.checkPlanned(builder); err != nil {
+		return nil, err
 	}
 	return plan, nil
 }

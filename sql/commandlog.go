@@ -5,12 +5,15 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/pingcap/tidb/pkg/parser/ast"
 	"github.com/pingcap/tidb/pkg/util/chunk"
 	"github.com/pingcap/tidb/pkg/util/sqlexec"
 
+	"fastddl/ddl/status"
 	"fastddl/event"
+	"fastddl/internal/errs"
 )
 
 // TiDB's texts in the rows of ADMIN CANCEL, PAUSE and RESUME for the result of each job (CommandDDLJobsExec in
@@ -20,18 +23,37 @@ const (
 	commandFailure = "error: "
 )
 
-// emitCommand emits an event for each job of a command: its user, and the result.
-func (s *clientSession) emitCommand(admin *ast.AdminStmt, ids []int64, outcome error) {
+// emitCommand emits an event for each job of a command: its user, and the result. If the user may give it, it is kept in the history of
+// the job.
+func (s *clientSession) emitCommand(ctx context.Context, admin *ast.AdminStmt, ids []int64, outcome error, permitted bool) {
 	vars := s.GetSessionVars()
-	user := "the server"
+	user, name, host := "the server", "", ""
 	if vars.User != nil {
-		user = vars.User.LoginString()
+		user, name, host = vars.User.LoginString(), vars.User.Username, vars.User.Hostname
+	}
+	program, statement := s.program(), strings.TrimSpace(admin.Text())
+	result := status.CommandDone
+	if outcome != nil {
+		result = errs.OneLine(outcome).Error()
 	}
 	for _, id := range ids {
 		s.layer.opts.Bus.Emit(event.Command{
-			Job: event.Job{ID: id}, User: user, ConnID: vars.ConnectionID, Statement: strings.TrimSpace(admin.Text()), Err: outcome,
+			Job: event.Job{ID: id}, User: user, ConnID: vars.ConnectionID, Program: program, Statement: statement, Err: outcome,
 		})
+		if permitted && s.layer.ddl != nil {
+			s.layer.ddl.RecordCommand(context.WithoutCancel(ctx), status.Command{
+				JobID: id, Time: time.Now(), User: name, Host: host, ConnID: vars.ConnectionID, Program: program, Statement: statement, Outcome: result,
+			})
+		}
 	}
+}
+
+// program is the program of the session's client, if the client has named it.
+func (s *clientSession) program() string {
+	if info := s.GetSessionVars().ConnectionInfo; info != nil {
+		return info.Attributes["program_name"]
+	}
+	return ""
 }
 
 // commandAnswer is the answer to a command, a row for each job. Its events are emitted while the client reads it: TiDB executes its own

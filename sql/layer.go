@@ -21,6 +21,7 @@ import (
 	"fastddl/flow"
 	"fastddl/ingest"
 	"fastddl/kv"
+	"fastddl/sql/perftables"
 )
 
 // Options says what the SQL layer is opened on.
@@ -93,6 +94,9 @@ type Layer struct {
 	cluster *member.Etcd
 	clients *clients
 
+	// dismiss ends that the tables of performance_schema are read; nil if they are not.
+	dismiss func()
+
 	closing sync.Once
 	closed  error
 }
@@ -107,6 +111,9 @@ func Open(ctx context.Context, opts Options) (_ *Layer, err error) {
 		return nil, err
 	}
 	registerVariables()
+	if err := perftables.Register(); err != nil {
+		return nil, err
+	}
 	follow(opts.Globals)
 	l := &Layer{opts: opts}
 	l.clients = newClients(l.expires)
@@ -155,6 +162,7 @@ func Open(ctx context.Context, opts Options) (_ *Layer, err error) {
 	if err := l.ddl.Start(ctx); err != nil {
 		return nil, fmt.Errorf("start index builds: %w", err)
 	}
+	l.dismiss = perftables.Serve(l.dom, l.ddl.Sessions())
 	return l, nil
 }
 
@@ -266,6 +274,9 @@ func (l *Layer) Close() error {
 		}
 		if storage, ok := l.opts.Storage.(gcDelayer); ok {
 			storage.StopGCWorker()
+		}
+		if l.dismiss != nil {
+			l.dismiss()
 		}
 		if l.dom != nil {
 			l.endAutoAnalyze()

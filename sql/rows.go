@@ -77,6 +77,8 @@ type jobRows struct {
 	// condition, if it is set, is what shown rows have to meet.
 	condition expression.Expression
 	evalCtx   expression.EvalContext
+	// sees says that the user sees the jobs of a table.
+	sees func(db, table string) bool
 }
 
 // Next implements sqlexec.RecordSet.
@@ -85,7 +87,7 @@ func (r *jobRows) Next(ctx context.Context, req *chunk.Chunk) error {
 		if err := r.RecordSet.Next(ctx, req); err != nil || req.NumRows() == 0 {
 			return err
 		}
-		if err := r.show(ctx, req); err != nil || r.condition == nil {
+		if err := r.show(ctx, req); err != nil {
 			return err
 		}
 		if err := r.keepShown(req); err != nil || req.NumRows() > 0 {
@@ -94,7 +96,7 @@ func (r *jobRows) Next(ctx context.Context, req *chunk.Chunk) error {
 	}
 }
 
-// show replaces the rows of our jobs by what they do.
+// show replaces the rows of our jobs by what they do, and removes those of tables that the user may not see.
 func (r *jobRows) show(ctx context.Context, req *chunk.Chunk) error {
 	columns := make(map[string]int)
 	for i, f := range r.Fields() {
@@ -113,10 +115,15 @@ func (r *jobRows) show(ctx context.Context, req *chunk.Chunk) error {
 		jobs[info.RowID] = info
 	}
 	fields := fieldTypes(r.Fields())
+	db, hasDB := columns["db_name"]
+	table, hasTable := columns["table_name"]
 	was := req.CopyConstruct()
 	req.Reset()
 	for i := range was.NumRows() {
 		row := was.GetRow(i)
+		if !hasDB || !hasTable || !r.sees(strings.ToLower(row.GetString(db)), strings.ToLower(row.GetString(table))) {
+			continue
+		}
 		info, ours := jobs[row.GetInt64(at)]
 		if state, ok := columns["state"]; ok && !ours && row.GetString(state) == model.JobStatePaused.String() {
 			// TiDB has read its queue before; the job may have ended since.
@@ -143,6 +150,9 @@ func (r *jobRows) show(ctx context.Context, req *chunk.Chunk) error {
 
 // keepShown removes the rows that do not meet the condition.
 func (r *jobRows) keepShown(req *chunk.Chunk) error {
+	if r.condition == nil {
+		return nil
+	}
 	was := req.CopyConstruct()
 	req.Reset()
 	for i := range was.NumRows() {

@@ -63,6 +63,7 @@ type clientSession struct {
 
 // newClient makes a session one of the layer's clients, until it is closed.
 func (l *Layer) newClient(se sessiontypes.Session) *clientSession {
+	bindRights(se)
 	s := &clientSession{Session: se, layer: l}
 	l.clients.add(s)
 	return s
@@ -91,6 +92,9 @@ func (s *clientSession) execute(ctx context.Context, stmt ast.StmtNode) (rows sq
 	s.restoreHintVariables()
 	defer s.withoutCache(what)()
 	defer s.withoutSharing(what)()
+	if text := s.preparedText(stmt); text != "" {
+		defer s.preparing(ctx, text)()
+	}
 	if admin, ok := what.(*ast.AdminStmt); ok {
 		rows, err = s.executeAdmin(ctx, stmt, admin)
 		return rows, nil, err
@@ -104,6 +108,9 @@ func (s *clientSession) execute(ctx context.Context, stmt ast.StmtNode) (rows sq
 		}()
 	}
 	rows, err = s.Session.ExecuteStmt(ctx, stmt)
+	if show, ok := what.(*ast.ShowStmt); ok && show.Tp == ast.ShowProcessList && rows != nil && err == nil && s.layer.ddl != nil {
+		rows = &processRows{RecordSet: rows, ddl: s.layer.ddl}
+	}
 	return rows, end, err
 }
 

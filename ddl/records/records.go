@@ -26,29 +26,10 @@ var CreateTables = []string{
 		record LONGBLOB NOT NULL)`,
 }
 
-// historyLimit is the number of jobs that stay in our history when it is cut.
-const historyLimit = 1024
-
 // Tables reads the jobs outside transactions. Logger receives what cannot be read.
 type Tables struct {
 	Sessions *session.Pool
 	Logger   *zap.Logger
-}
-
-// ShortenHistory deletes the oldest jobs from the history, and from other tables that have a column job_id.
-func (t *Tables) ShortenHistory(ctx context.Context, others ...string) error {
-	rows, err := t.Sessions.Query(ctx, `SELECT job_id FROM mysql.fastddl_ddl_record_history ORDER BY job_id DESC LIMIT %?, 1`, historyLimit)
-	if err != nil || len(rows) == 0 {
-		return err
-	}
-	oldest := rows[0].GetInt64(0)
-	for _, table := range append([]string{"fastddl_ddl_record_history"}, others...) {
-		if _, err := t.Sessions.Query(ctx, `DELETE FROM mysql.%n WHERE job_id <= %? AND job_id NOT IN (SELECT job_id FROM mysql.fastddl_ddl_record)`,
-			table, oldest); err != nil {
-			return fmt.Errorf("shorten mysql.%s: %w", table, err)
-		}
-	}
-	return nil
 }
 
 // ErrLost says that another process has taken the job.
@@ -147,9 +128,12 @@ func Load(t *session.Txn) ([]Job, error) {
 	return decodeJobs(rows), nil
 }
 
-// History returns the jobs that have ended, newest first.
+// maxShownHistory is how many jobs History returns.
+const maxShownHistory = 1024
+
+// History returns the jobs that have ended, newest first, 1024 at most.
 func (t *Tables) History(ctx context.Context) ([]*job.Record, error) {
-	rows, err := t.Sessions.Query(ctx, `SELECT record FROM mysql.fastddl_ddl_record_history ORDER BY job_id DESC LIMIT %?`, historyLimit)
+	rows, err := t.Sessions.Query(ctx, `SELECT record FROM mysql.fastddl_ddl_record_history ORDER BY job_id DESC LIMIT %?`, maxShownHistory)
 	if err != nil {
 		return nil, err
 	}

@@ -82,9 +82,10 @@ var (
 			"age_seconds DOUBLE", "idle_seconds DOUBLE", "written_keys BIGINT UNSIGNED", "verdict VARCHAR(256)", "statement LONGTEXT",
 		},
 	}
-	// HistoryTables have rows of jobs that have ended.
-	HistoryTables = []string{jobsTable.name, pointsTable.name, duplicatesTable.name, errorRowsTable.name}
-	reportTables  = []*reportTable{&jobsTable, &pointsTable, &duplicatesTable, &errorRowsTable, &blockersTable}
+	// EndsTable has the end_time of jobs, HistoryTables have rows of jobs that have ended.
+	EndsTable     = jobsTable.name
+	HistoryTables = []string{jobsTable.name, pointsTable.name, duplicatesTable.name, errorRowsTable.name, commandsTable.name}
+	reportTables  = []*reportTable{&jobsTable, &pointsTable, &duplicatesTable, &errorRowsTable, &blockersTable, &commandsTable}
 )
 
 // MaxWaitReason is the number of bytes of a reason that are shown.

@@ -82,14 +82,15 @@ func TestJobsAndSessionsOfOthersAreNotShown(t *testing.T) {
 	for _, query := range []string{
 		"SELECT * FROM mysql.fastddl_ddl_jobs", "SELECT * FROM mysql.fastddl_ddl_duplicates", "SELECT * FROM mysql.tidb_mdl_view",
 		"SELECT * FROM mysql.tidb_ddl_job", "SELECT * FROM mysql.tidb_ddl_history", "SELECT * FROM mysql.user",
-		"ADMIN SHOW DDL JOBS", "ADMIN SHOW DDL", "ADMIN CHECK TABLE test.hidden",
+		"ADMIN SHOW DDL", "ADMIN CHECK TABLE test.hidden",
 	} {
 		_, err := app.Exec(query)
 		require.Error(t, err, query)
 	}
 	for _, query := range []string{
 		"SELECT * FROM information_schema.ddl_jobs", "SHOW FULL PROCESSLIST", "SELECT * FROM information_schema.PROCESSLIST",
-		"SELECT * FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'test'",
+		"SELECT * FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'test'", "ADMIN SHOW DDL JOBS 100", "SELECT * FROM performance_schema.fastddl_ddl_jobs",
+		"SELECT * FROM performance_schema.fastddl_ddl_errors", "SELECT * FROM performance_schema.fastddl_ddl_blockers",
 	} {
 		text := tableText(queryAll(t, app, query))
 		require.NotContains(t, text, "topsecret", query)
