@@ -19,8 +19,6 @@ import (
 	"github.com/pingcap/tidb/pkg/types"
 	"github.com/pingcap/tidb/pkg/util/hint"
 	"github.com/pingcap/tidb/pkg/util/sqlexec"
-
-	"fastddl/ddl"
 )
 
 // executeAdmin executes an ADMIN statement; stmt is what the client sent, admin or
@@ -70,6 +68,12 @@ func (s *clientSession) alterJob(ctx context.Context, stmt ast.StmtNode, admin *
 		case ours:
 			return nil, s.alter(ctx, admin)
 		}
+	}
+	if own, tidb := splitOptions(admin); len(own) > 0 {
+		if _, err := s.plan(ctx, tidb); err != nil { // without the privilege nothing is said of jobs
+			return nil, err
+		}
+		return nil, fmt.Errorf("ddl job %d is no running index build of fastddl, which alone have %s", admin.JobNumber, own[0].Name)
 	}
 	return s.Session.ExecuteStmt(ctx, stmt)
 }
@@ -203,7 +207,8 @@ func (s *clientSession) plan(ctx context.Context, admin *ast.AdminStmt) (any, er
 
 // alter executes ADMIN ALTER DDL JOBS for a job of ours.
 func (s *clientSession) alter(ctx context.Context, admin *ast.AdminStmt) error {
-	planned, err := s.plan(ctx, admin)
+	own, tidb := splitOptions(admin)
+	planned, err := s.plan(ctx, tidb)
 	if err != nil {
 		return err
 	}
@@ -211,7 +216,10 @@ func (s *clientSession) alter(ctx context.Context, admin *ast.AdminStmt) error {
 	if !ok {
 		return fmt.Errorf("ADMIN ALTER DDL JOBS was planned as %T", planned)
 	}
-	var a ddl.Alteration
+	a, err := scheduleOf(own)
+	if err != nil {
+		return err
+	}
 	for _, option := range plan.Options {
 		if option.Value == nil {
 			continue
@@ -230,7 +238,11 @@ func (s *clientSession) alter(ctx context.Context, admin *ast.AdminStmt) error {
 			return err
 		}
 	}
-	return s.layer.ddl.Alter(ctx, plan.JobID, a)
+	if err := s.layer.ddl.Alter(ctx, plan.JobID, a); err != nil {
+		return err
+	}
+	s.noteWindow(plan.JobID, a)
+	return nil
 }
 
 func intOption(option *plannercore.AlterDDLJobOpt) (*int, error) {

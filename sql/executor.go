@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	pingcaperrors "github.com/pingcap/errors"
 	tidbddl "github.com/pingcap/tidb/pkg/ddl"
@@ -353,6 +354,15 @@ func sessionSettings(vars *variable.SessionVars) job.Settings {
 	if text, ok := vars.GetSystemVar(variable.TiDBDDLReorgBatchSize); ok {
 		if n := variable.TidbOptInt(text, 0); n != int(variable.GetDDLReorgBatchSize()) {
 			s.BatchSize = n
+		}
+	}
+	s.Window, _ = vars.GetSystemVar(config.DDLWindow)
+	if text, ok := vars.GetSystemVar(config.DDLPublish); ok && text != config.PublishAuto {
+		s.Publish = text
+	}
+	if text, ok := vars.GetSystemVar(config.DDLMaxHold); ok {
+		if d, err := time.ParseDuration(text); err == nil { // it was checked when it was set
+			s.MaxHold = d
 		}
 	}
 	return s

@@ -41,6 +41,7 @@ var (
 			"priority VARCHAR(32)", "snapshot_ts BIGINT UNSIGNED", "comparisons BIGINT", "repaired_keys BIGINT",
 			"create_time TIMESTAMP(6) NULL", "start_time TIMESTAMP(6) NULL", "end_time TIMESTAMP(6) NULL",
 			"error_count BIGINT", "error TEXT", "query LONGTEXT",
+			"job_window VARCHAR(128)", "publish VARCHAR(16)", "restarts BIGINT",
 		},
 	}
 	duplicatesTable = reportTable{
@@ -173,6 +174,7 @@ func ReportJob(t *session.Txn, j JobInfo) error {
 		session.OrNull(j.Priority), session.OrNull(j.Snapshot), j.Compared, j.Repaired,
 		session.TimeOrNull(j.CreateTime, loc), session.TimeOrNull(j.StartTime, loc), session.TimeOrNull(j.EndTime, loc),
 		j.ErrorCount, session.OrNull(j.Error), j.Query,
+		session.OrNull(j.Settings.Window), session.OrNull(j.Settings.Publish), j.Restarts,
 	}
 	return t.Exec(jobsTable.replace(), values...)
 }

@@ -54,7 +54,7 @@ func (v *View) WaitSince(reason string, now time.Time) time.Time {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.wait == "" {
-		if paused := reason == WaitPaused; paused != v.paused { // a pause is a wait of its own
+		if paused := IsPaused(reason); paused != v.paused { // a pause is a wait of its own
 			v.paused, v.since = paused, time.Time{}
 		}
 		v.lasts(reason, now)
@@ -98,6 +98,10 @@ func (v *View) Fill(info *JobInfo, step job.Step, now time.Time) {
 		info.Stage = v.stage
 	case job.StepDrained:
 		info.Stage = StageCompare
+	case job.StepReady:
+		if v.wait == "" {
+			info.Stage = StageCompare
+		}
 	}
 }
 
