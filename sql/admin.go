@@ -73,7 +73,7 @@ func (s *clientSession) alterJob(ctx context.Context, stmt ast.StmtNode, admin *
 		if _, err := s.plan(ctx, tidb); err != nil { // without the privilege nothing is said of jobs
 			return nil, err
 		}
-		return nil, fmt.Errorf("ddl job %d is no running index build of fastddl, which alone have %s", admin.JobNumber, own[0].Name)
+		return nil, fmt.Errorf("ddl job %d is not a running index build of fastddl; only those have %s", admin.JobNumber, own[0].Name)
 	}
 	return s.Session.ExecuteStmt(ctx, stmt)
 }

@@ -273,7 +273,7 @@ func (e *executor) request(
 ) (ddl.Request, error) {
 	req := ddl.Request{
 		Schema: db, Table: table, Type: model.ActionAddIndex,
-		Meta: tidbddl.NewDDLReorgMeta(sctx), Settings: sessionSettings(sctx.GetSessionVars()),
+		Meta: tidbddl.NewDDLReorgMeta(sctx), Settings: sessionSettings(sctx.GetSessionVars(), e.layer.opts.Globals),
 		Shared: variable.EnableDistTask.Load(), MaxNodes: maxNodes(sctx.GetSessionVars()),
 	}
 	req.Verify, _ = sctx.GetSessionVars().GetSystemVar(config.Verify)
@@ -338,7 +338,7 @@ func (e *executor) supported(table *model.TableInfo, args []*model.IndexArg) err
 
 // sessionSettings are the settings of a job that a session differs in from the
 // global variables.
-func sessionSettings(vars *variable.SessionVars) job.Settings {
+func sessionSettings(vars *variable.SessionVars, globals *config.Globals) job.Settings {
 	var s job.Settings
 	switch vars.DDLReorgPriority {
 	case tidbkv.PriorityHigh:
@@ -361,7 +361,8 @@ func sessionSettings(vars *variable.SessionVars) job.Settings {
 		s.Publish = text
 	}
 	if text, ok := vars.GetSystemVar(config.DDLMaxHold); ok {
-		if d, err := time.ParseDuration(text); err == nil { // it was checked when it was set
+		// It was checked when it was set.
+		if d, err := time.ParseDuration(text); err == nil && d != globals.Duration(config.DDLMaxHold) {
 			s.MaxHold = d
 		}
 	}

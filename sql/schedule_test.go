@@ -453,7 +453,7 @@ func TestScheduleOptions(t *testing.T) {
 		require.Error(t, err, options)
 		require.Equal(t, settings, e.DDL().Unfinished()[0].Settings, options)
 	}
-	require.Contains(t, c.fails(1105, "ADMIN ALTER DDL JOBS 1 fastddl_ddl_publish = 'now'"), "no running index build of fastddl")
+	require.Contains(t, c.fails(1105, "ADMIN ALTER DDL JOBS 1 fastddl_ddl_publish = 'now'"), "not a running index build of fastddl")
 	c.run("ADMIN ALTER DDL JOBS " + id + " fastddl_ddl_publish = 'auto', THREAD = 3")
 	c.awaitNoJob()
 
