@@ -44,6 +44,18 @@ const (
 	Verify             = "fastddl_ddl_verify"
 	HistoryLimit       = "fastddl_ddl_history_limit"
 	MaxDistTaskNodes   = "tidb_max_dist_task_nodes"
+	DDLWindow          = "fastddl_ddl_window"
+	DDLMaxHold         = "fastddl_ddl_max_hold"
+	DDLPublish         = "fastddl_ddl_publish"
+	TargetLatency      = "fastddl_ddl_target_latency"
+)
+
+// Values of DDLPublish.
+const (
+	PublishAuto   = "auto"
+	PublishManual = "manual"
+	// PublishNow is a value for a job only.
+	PublishNow = "now"
 )
 
 // Values of DDLEngine.
@@ -110,6 +122,18 @@ var SysVars = []SysVar{
 	}, {
 		Name: Verify, Kind: KindEnum, Default: VerifyAuto, Values: []string{VerifyAuto, VerifyFull}, InSession: true,
 		Comment: "auto: an index build counts and sums up what it imports on its way, and reads a sample back; full: it reads rows and entries a second time",
+	}, {
+		Name: DDLWindow, Kind: KindText, Default: "", InSession: true,
+		Comment: "part of the day in which index builds work, such as '22:00-06:00 Europe/Berlin'; empty is always",
+	}, {
+		Name: DDLMaxHold, Kind: KindDuration, Default: "24h0m0s", Min: 1, Max: 31536000, InSession: true,
+		Comment: "how long garbage collection is held for an index build that is outside its window or paused",
+	}, {
+		Name: DDLPublish, Kind: KindEnum, Default: PublishAuto, Values: []string{PublishAuto, PublishManual}, InSession: true,
+		Comment: "auto: indexes become public when they are built; manual: when ADMIN ALTER DDL JOBS permits it",
+	}, {
+		Name: TargetLatency, Kind: KindDuration, Default: "0s", Max: 60,
+		Comment: "index builds slow down so that 99 of 100 statements take less; 0s is off",
 	}, {
 		Name: IdleBlockerTimeout, Kind: KindDuration, Default: "0s", Max: 31536000,
 		Comment: "how long a transaction that a schema change waits for may be idle before its session is ended; 0s is for ever",

@@ -67,6 +67,12 @@ func (t *task) do(ctx context.Context, act job.Action, to job.Step) (outcome, er
 		return outcome{}, nil
 	case job.ActPark:
 		return t.park(ctx, r)
+	case job.ActAwaitWindow:
+		return outcome{}, t.awaitWindow(ctx, r)
+	case job.ActReleaseHold:
+		return t.makeReady(ctx, r, to)
+	case job.ActAwaitPublication:
+		return outcome{}, t.awaitPublication(ctx, r)
 	}
 	return outcome{}, job.Permanent(fmt.Errorf("unknown action %q", act))
 }
@@ -100,6 +106,9 @@ func (t *task) changeSchema(ctx context.Context, r *job.Record, to job.Step) (ou
 		}
 		if table == nil {
 			return job.Permanent(infoschema.ErrTableNotExists.GenWithStackByArgs(after.DB, after.Table))
+		}
+		if err := t.maySchemaChange(x, after, r.Step); err != nil {
+			return err
 		}
 		if to != r.Step {
 			if to == job.StepDeleteOnly {
@@ -197,8 +206,8 @@ func (t *task) backfill(ctx context.Context, r *job.Record, to job.Step) (outcom
 // park makes the pause durable and waits for a request.
 func (t *task) park(ctx context.Context, r *job.Record) (outcome, error) {
 	if r.State != model.JobStatePaused {
-		return t.write(ctx, r.Step, func(_ *session.Txn, after *job.Record) error {
-			after.State = model.JobStatePaused
+		return t.write(ctx, r.Step, func(x *session.Txn, after *job.Record) error {
+			after.State, after.PausedTS = model.JobStatePaused, x.TS
 			return nil
 		})
 	}

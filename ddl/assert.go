@@ -20,9 +20,10 @@ var nextSteps = map[job.Step][]job.Step{
 	job.StepWriteOnly:      {job.StepWriteReorg, job.StepUndoDeleteOnly},
 	job.StepWriteReorg:     {job.StepSnapshot, job.StepUndoDeleteOnly},
 	job.StepSnapshot:       {job.StepBackfilled, job.StepWriteReorg, job.StepUndoDeleteOnly},
-	job.StepBackfilled:     {job.StepDrained, job.StepPublic, job.StepWriteReorg, job.StepUndoDeleteOnly},
+	job.StepBackfilled:     {job.StepDrained, job.StepReady, job.StepPublic, job.StepWriteReorg, job.StepUndoDeleteOnly},
 	job.StepDrained:        {job.StepCompared, job.StepSnapshot, job.StepWriteReorg, job.StepUndoDeleteOnly},
-	job.StepCompared:       {job.StepPublic, job.StepUndoDeleteOnly},
+	job.StepCompared:       {job.StepReady, job.StepPublic, job.StepUndoDeleteOnly},
+	job.StepReady:          {job.StepCompared, job.StepPublic, job.StepUndoDeleteOnly},
 	job.StepPublic:         {job.StepDropDeleteOnly, job.StepFinished},
 	job.StepDropDeleteOnly: {job.StepDropReorg},
 	job.StepDropReorg:      {job.StepDropped},
@@ -131,6 +132,6 @@ func assertComparable(r *job.Record, ts uint64) {
 	if !invariants.Enabled {
 		return
 	}
-	invariants.Check(r.Step == job.StepDrained, "job %d compares at step %q", r.ID, r.Step)
+	invariants.Check(r.Step == job.StepDrained || r.Step == job.StepReady, "job %d compares at step %q", r.ID, r.Step)
 	invariants.Check(ts > r.SnapshotTS, "job %d compares at %d, S is %d", r.ID, ts, r.SnapshotTS)
 }

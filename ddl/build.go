@@ -107,6 +107,9 @@ func (d *DDL) Build(ctx context.Context, sctx sessionctx.Context, req Request) e
 				}
 				return endStatement(vars, req.Query, killed, err)
 			}
+			if !killed && d.isReady(ctx, t, true) {
+				return endReady(vars, req.Query, t.id)
+			}
 		case <-d.closing(elsewhere):
 			return ErrClosed
 		case <-patience:
@@ -120,6 +123,9 @@ func (d *DDL) Build(ctx context.Context, sctx sessionctx.Context, req Request) e
 			patience = time.After(undoPatience)
 			continue
 		case <-tick.C:
+		}
+		if !killed && elsewhere == nil && d.isReady(ctx, t, false) {
+			return endReady(vars, req.Query, t.id)
 		}
 		if killed || !exeerrors.ErrQueryInterrupted.Equal(vars.SQLKiller.HandleSignal()) {
 			continue
@@ -175,17 +181,36 @@ func endPublished(vars *variable.SessionVars, query string, id int64) error {
 	return nil
 }
 
+// endReady ends a statement whose indexes wait for their publication: that may be days later.
+func endReady(vars *variable.SessionVars, query string, id int64) error {
+	noteLast(vars, query)
+	vars.StmtCtx.AppendWarning(pingcaperrors.NewNoStackErrorf("the indexes are built and not public yet: publish them by ADMIN ALTER DDL JOBS %d %s = '%s'",
+		id, config.DDLPublish, config.PublishNow))
+	return nil
+}
+
 // published says that a job's indexes are public, as far as that can be found out.
 func (d *DDL) published(ctx context.Context, t *task, elsewhere bool) bool {
-	r := t.shown.Load()
-	if elsewhere {
-		stored, err := d.records.Find(ctx, t.id)
-		if err != nil || stored == nil || stored.Unreadable != nil {
-			return false
-		}
-		r = stored
+	r := d.current(ctx, t, elsewhere)
+	return r != nil && r.SchemaState() == model.StatePublic
+}
+
+// isReady says that a job's indexes wait for their publication, as far as that can be found out.
+func (d *DDL) isReady(ctx context.Context, t *task, elsewhere bool) bool {
+	r := d.current(ctx, t, elsewhere)
+	return r != nil && r.Step == job.StepReady && r.Request == job.RequestNone && !r.RollingBack()
+}
+
+// current returns the record of a job that has not ended, which may run elsewhere; nil if it cannot be read.
+func (d *DDL) current(ctx context.Context, t *task, elsewhere bool) *job.Record {
+	if !elsewhere {
+		return t.shown.Load()
 	}
-	return r.SchemaState() == model.StatePublic
+	stored, err := d.records.Find(ctx, t.id)
+	if err != nil || stored == nil || stored.Unreadable != nil {
+		return nil
+	}
+	return stored
 }
 
 // closing returns a channel that is closed with the component, for a session whose job

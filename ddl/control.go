@@ -95,3 +95,12 @@ func (d *DDL) Alter(ctx context.Context, id int64, a Alteration) error {
 
 // notRunning has TiDB's words, and no number of its own either.
 func notRunning(id int64) error { return fmt.Errorf("ddl job %d is not running", id) }
+
+// WindowOpens returns when the window of a job that this node runs opens, if it is closed.
+func (d *DDL) WindowOpens(id int64) (at string, closed bool) {
+	t := d.lookup(id)
+	if t == nil {
+		return "", false
+	}
+	return t.ownSettings().Opens(d.opts.Now())
+}

@@ -28,7 +28,7 @@
 //
 // Here are the jobs: a goroutine each (loop.go) that has the machine decide and performs its actions (actions.go), what a
 // session asks for and waits for (build.go, control.go), the waits of a step (waits.go), owners and holds (owner.go, hold.go,
-// fence.go), comparison (compare.go) and repair (repair.go).
+// fence.go), comparison (compare.go) and repair (repair.go), when a job works and is published (schedule.go).
 //
 // # Several nodes
 //
@@ -61,6 +61,8 @@
 //   - The snapshot S is used only while garbage collection is held at it; the hold
 //     is older than the record of S, is renewed in all waits of the job, and is
 //     released after the last import (I4).
+//   - A job that is parked, outside its window or paused, holds garbage collection for a bounded time,
+//     and not at all while its indexes wait for their publication.
 //   - A unique index becomes public only after a clean comparison with the rows at
 //     a timestamp after the drain (I6).
 //   - A job that was cancelled, or failed, leaves nothing: no entry that can be

@@ -169,15 +169,38 @@ func (t *task) dropHold(ctx context.Context, r *job.Record) error {
 			return err
 		}
 	}
+	return t.releaseOwn(ctx, func(name string) bool { return name == late || !r.RollingBack() && strings.Contains(name, lateMark) })
+}
+
+// releaseOwn releases the job's holds but for those that are to expire.
+func (t *task) releaseOwn(ctx context.Context, expires func(name string) bool) error {
 	holds, err := t.d.opts.Builds.GCHolds(ctx)
 	if err != nil {
 		return fmt.Errorf("list GC holds: %w", err)
 	}
-	delete(holds, late)
-	if !r.RollingBack() {
-		maps.DeleteFunc(holds, func(name string, _ uint64) bool { return strings.Contains(name, lateMark) })
-	}
+	maps.DeleteFunc(holds, func(name string, _ uint64) bool { return expires(name) })
 	return t.d.releaseHolds(ctx, holds, func(id int64) bool { return id != t.id })
+}
+
+// releaseHold releases the job's hold, of which nothing at S depends any more. On a cluster the store has refused late imports before, see
+// sealImports.
+func (t *task) releaseHold(ctx context.Context) error {
+	t.stopKeeper()
+	return t.releaseOwn(ctx, func(name string) bool { return strings.Contains(name, lateMark) })
+}
+
+// sealImports makes sure that no import at S comes any more, though garbage collection is not held at it: the store of a cluster refuses
+// late ones, and replicas have lateTTL to apply the others.
+func (t *task) sealImports(ctx context.Context, r *job.Record) error {
+	if !t.d.clustered() || r.SnapshotTS == 0 {
+		return nil
+	}
+	if store, ok := t.d.opts.Builds.(kv.Fencer); ok {
+		if err := t.FenceOnce(ctx, store, r); err != nil {
+			return fmt.Errorf("fence off late imports: %w", err)
+		}
+	}
+	return t.holdAfter(ctx, r)
 }
 
 // needsHold says that the job cannot go on with its S if garbage collection has passed it. Only stores of
@@ -186,7 +209,7 @@ func (t *task) needsHold(r *job.Record) bool { return r.NeedsHold(t.d.clustered(
 
 // keepsS says that garbage collection is held at S until the indexes are public, or
 // nothing of them is left: on a cluster it is the word of others that no import at S can
-// come any more.
+// come any more. Before indexes wait for their publication late imports are fenced off instead.
 func (t *task) keepsS(r *job.Record) bool {
-	return t.d.clustered() && r.SnapshotTS != 0 && (r.Step.Revertible() || r.RollingBack())
+	return t.d.clustered() && r.SnapshotTS != 0 && r.Step != job.StepReady && (r.Step.Revertible() || r.RollingBack())
 }

@@ -3,8 +3,9 @@ package ddl
 import (
 	"context"
 	"errors"
+	"fmt"
 
-	"fastddl/ddl/dist"
+	"fastddl/config"
 	"fastddl/ddl/job"
 	"fastddl/ddl/records"
 	"fastddl/ddl/session"
@@ -12,10 +13,15 @@ import (
 
 // comply does what a request asks for, while there is no action.
 func (t *task) comply(ctx context.Context, m message) error {
-	if m.alter != nil {
-		return t.alter(ctx, m)
+	if m.alter == nil {
+		return t.accept(ctx, m)
 	}
-	return t.accept(ctx, m)
+	if t.needsProtocol(m.alter) {
+		if err := t.raiseProtocol(ctx); err != nil {
+			return err
+		}
+	}
+	return t.alter(ctx, m)
 }
 
 // accept makes a request durable. It is granted, too, if only the answer to its commit was lost.
@@ -77,16 +83,23 @@ func (t *task) alter(ctx context.Context, m message) error {
 		}
 		s = stored
 	}
-	t.settingsMu.Lock()
-	t.settings = s
-	t.settingsMu.Unlock()
-	t.live.Set(dist.LiveSettings(s))
+	t.follow(s)
 	return err
 }
 
 // saveSettings makes the job's settings durable, with what also does.
 func (t *task) saveSettings(ctx context.Context, s job.Settings, also func(x *session.Txn) error) error {
 	return t.inOwnTxn(ctx, func(x *session.Txn) error {
+		if s.Publish == config.PublishManual {
+			// What publishes the indexes writes the same row.
+			r, stored, err := records.Read(x, t.id)
+			if err := t.owned(r, stored, err); err != nil {
+				return err
+			}
+			if stored.Publish != s.Publish && !r.RollingBack() && !r.Step.Revertible() {
+				return fmt.Errorf("the indexes of job %d are public already", t.id)
+			}
+		}
 		if err := records.WriteSettings(x, t.id, s); err != nil {
 			return err
 		}

@@ -72,7 +72,7 @@ func (t *task) info(now time.Time) status.JobInfo {
 	t.view.Fill(&info, r.Step, now)
 	switch {
 	case r.ShownState() == model.JobStatePaused:
-		info.WaitReason = status.WaitPaused
+		info.WaitReason = status.WaitPaused + r.BeginsAnew()
 	case info.WaitReason == "":
 		info.WaitReason = allocation.Wait
 	}

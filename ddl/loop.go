@@ -3,6 +3,7 @@ package ddl
 import (
 	"context"
 	"errors"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -51,6 +52,7 @@ func (t *task) loop(ctx context.Context) error {
 	}
 	for !t.machine.Record().Ended() {
 		before := t.shown.Load()
+		t.limit()
 		act, to := t.machine.Next()
 		t.show()
 		t.publishState(before)
@@ -66,6 +68,9 @@ func (t *task) perform(ctx context.Context, act job.Action, to job.Step) error {
 	if err := t.hook(ctx, "before", act, to); err != nil {
 		return err
 	}
+	if why := t.cutShort(act); errors.Is(why, errInterrupted) { // the window has closed since the decision
+		return nil
+	}
 	actCtx, cancel := context.WithCancelCause(kv.WithMeter(ctx, t.d.opts.Builds, t.view.Meter()))
 	defer cancel(nil)
 	result := make(chan outcome, 1)
@@ -78,10 +83,19 @@ func (t *task) perform(ctx context.Context, act job.Action, to job.Step) error {
 		o.err = err
 		result <- o
 	}()
+	tick := time.NewTicker(limitsInterval)
+	defer tick.Stop()
 	for {
 		select {
 		case o := <-result:
 			return t.conclude(ctx, act, to, o)
+		case <-tick.C:
+			why := t.cutShort(act)
+			if why == nil {
+				continue
+			}
+			cancel(why)
+			return t.conclude(ctx, act, to, withCause(why, <-result))
 		case k := <-t.lost:
 			if k != t.keeper.Load() {
 				continue // the action holds at another timestamp now
@@ -94,9 +108,15 @@ func (t *task) perform(ctx context.Context, act job.Action, to job.Step) error {
 			}
 			return t.beginAgain(ctx, errHoldLost) // the action was over already
 		case m := <-t.inbox:
-			if m.alter != nil {
+			if m.alter != nil && !t.needsProtocol(m.alter) {
 				m.answer <- t.alter(ctx, m)
 				continue
+			}
+			if m.alter != nil {
+				cancel(errInterrupted)
+				err := t.conclude(ctx, act, to, withCause(errInterrupted, <-result))
+				m.answer <- t.comply(ctx, m)
+				return err
 			}
 			if err := t.machine.Record().CheckRequest(m.request); err != nil {
 				m.answer <- err
@@ -133,6 +153,10 @@ func (t *task) conclude(ctx context.Context, act job.Action, to job.Step, o outc
 		return t.settle(ctx)
 	case errors.Is(o.err, errHoldLost):
 		return t.beginAgain(ctx, o.err)
+	case errors.Is(o.err, errHeldTooLong):
+		return t.giveUpHold(ctx)
+	case errors.Is(o.err, errNotNow):
+		return t.reloadSettings(ctx)
 	}
 	if err := t.settle(ctx); err != nil {
 		return err

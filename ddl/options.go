@@ -50,6 +50,8 @@ type Options struct {
 	// HoldTTL is how long garbage collection is held for a job whose process has
 	// died; 0 is one hour.
 	HoldTTL time.Duration
+	// Now is the clock by which windows open and close; nil is the system's.
+	Now func() time.Time
 	// Hook, if set, is called before and after each action of a job. If it fails
 	// the job stops as if the process had died there.
 	Hook func(ctx context.Context, p HookPoint) error
@@ -83,6 +85,9 @@ func (o *Options) EnsureDefaults() {
 	}
 	if o.Hook == nil {
 		o.Hook = func(context.Context, HookPoint) error { return nil }
+	}
+	if o.Now == nil {
+		o.Now = time.Now
 	}
 	if o.Scope == nil {
 		o.Scope = variable.ServiceScope.Load

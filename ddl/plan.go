@@ -3,6 +3,7 @@ package ddl
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/pingcap/tidb/pkg/sessionctx/variable"
 
@@ -18,7 +19,7 @@ const sampleShare = 1.0 / 32
 
 // plan returns what a build of the job will do, for its estimate.
 func (t *task) plan(r *job.Record) job.Plan {
-	plan := job.Plan{Verify: 1, Prior: t.prior}
+	plan := job.Plan{Verify: 1, Prior: t.prior, End: t.endInWindow}
 	_, counts := t.d.opts.Builds.(kv.ScanCounter)
 	_, sums := t.d.opts.Builds.(kv.Checksummer)
 	_, findsChanges := t.d.opts.Builds.(kv.ChangeFinder)
@@ -32,6 +33,15 @@ func (t *task) plan(r *job.Record) job.Plan {
 		plan.Compare = 1
 	}
 	return plan
+}
+
+// endInWindow returns when work of that length ends which is done in the job's window only.
+func (t *task) endInWindow(now time.Time, work time.Duration) time.Time {
+	window, err := job.ParseWindow(t.ownSettings().Window)
+	if err != nil { // it does not work at all, and says so
+		return now.Add(work)
+	}
+	return window.End(now, work)
 }
 
 // recallHistory begins with what the job has done under an earlier process or owner, and with what earlier builds have cost.

@@ -86,6 +86,11 @@ func (t *task) beginAgain(ctx context.Context, why error) error {
 
 // forgetSnapshot records that the job takes another S.
 func (t *task) forgetSnapshot(ctx context.Context) (outcome, error) {
+	return t.leaveSnapshot(ctx, (*job.Record).ForgetSnapshot)
+}
+
+// leaveSnapshot is forgetSnapshot with what changes in the record.
+func (t *task) leaveSnapshot(ctx context.Context, change func(after *job.Record)) (outcome, error) {
 	if err := t.scheduler.Recall(ctx); err != nil {
 		return outcome{}, err
 	}
@@ -93,7 +98,7 @@ func (t *task) forgetSnapshot(ctx context.Context) (outcome, error) {
 		return outcome{}, err
 	}
 	return t.write(ctx, job.StepWriteReorg, func(x *session.Txn, after *job.Record) error {
-		after.ForgetSnapshot()
+		change(after)
 		if after.Nodes.Shared {
 			if err := dist.DeleteSubtasks(x, t.id); err != nil {
 				return err

@@ -35,7 +35,7 @@ func New(opts Options) (*DDL, error) {
 	d.node = dist.NewNode(dist.Options{
 		Ctx: d.ctx, Spawn: d.workers.Go, Contain: d.contained,
 		Sessions: d.sessions, Cluster: opts.Cluster, Builds: opts.Builds, Globals: opts.Globals, Bus: opts.Bus, Logger: opts.Logger,
-		TempDir: opts.TempDir, Scope: opts.Scope,
+		TempDir: opts.TempDir, Scope: opts.Scope, Now: opts.Now,
 		Builder: opts.Backfiller, BuildTask: d.buildTask, RemoveFiles: d.removeFiles,
 		Readable: func(ctx context.Context) error {
 			_, err := d.records.Load(ctx)

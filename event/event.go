@@ -310,6 +310,21 @@ func (e NoStatistics) String() string {
 	return fmt.Sprintf("job %d leaves statistics of its indexes to ANALYZE: %v", e.ID, e.Err)
 }
 
+// SnapshotGivenUp: a job that was parked has given up its snapshot, because garbage collection was held at it for long enough. It begins
+// anew.
+type SnapshotGivenUp struct {
+	Job
+	Schema, Table string
+	// Held is how long garbage collection was held, and Reason why the job was parked.
+	Held   time.Duration
+	Reason string
+}
+
+func (e SnapshotGivenUp) String() string {
+	return fmt.Sprintf("job %d on %s.%s has held garbage collection for %s and will begin anew: it is parked for %s",
+		e.ID, e.Schema, e.Table, e.Held.Round(time.Second), e.Reason)
+}
+
 // Retry: an operation failed and is tried again.
 type Retry struct {
 	Job

@@ -51,6 +51,9 @@ type Controller struct {
 
 	processors processors
 	commits    commits
+	target     target
+	// ceiling is the greatest share by the target, as of the last signals.
+	ceiling float64
 
 	// settled is the share that was reached beside a foreground, and when.
 	settled   float64
@@ -64,6 +67,7 @@ type Controller struct {
 // used.
 func (c *Controller) Begin(now time.Time, s Signals) Decision {
 	c.processors = processors{}
+	c.ceiling = c.target.begin(s, active(s) && now.Sub(c.observedAt) > staleAfter)
 	if now.Sub(c.observedAt) > baselineQuiet {
 		c.commits.begin(s)
 	}
@@ -85,6 +89,7 @@ func (c *Controller) Observe(now time.Time, s Signals) Decision {
 	c.observedAt = now
 	c.processors.observe(s)
 	c.commits.observe(s, c.share <= idleFactor*MinShare)
+	c.ceiling = c.target.observe(s)
 	if !active(s) {
 		c.share, c.reason = 1, ""
 		return Full
@@ -102,7 +107,11 @@ func (c *Controller) Observe(now time.Time, s Signals) Decision {
 }
 
 func (c *Controller) decide(s Signals) Decision {
-	return Decision{Share: c.share, Reason: c.reason, OffCPU: c.processors.offCPU(s)}
+	d := Decision{Share: c.share, Reason: c.reason, OffCPU: c.processors.offCPU(s)}
+	if active(s) && c.ceiling < d.Share {
+		d.Share, d.Reason = c.ceiling, TargetLatency
+	}
+	return d
 }
 
 // active reports whether there is a foreground.

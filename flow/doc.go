@@ -11,6 +11,8 @@
 //	Foreground, Builds           s of threads    /proc/self/task/*/schedstat; builds are the threads of low priority
 //	Busy                         s of CPUs       /proc/stat: the whole machine
 //	Commits, CommitTime          commits, s      the store ([StoreSignals])
+//	Latencies                    statements      [StatementMeter], by how long they took
+//	Target                       s               the settings
 //
 // [LoadSampler] reads them; package flowtest has one for tests. What the operating system does
 // not say is 0 and puts no pressure.
@@ -30,6 +32,10 @@
 //   - commit latency: how much longer statements take because commits take longer than
 //     when builds hardly run, in units of 0.25 of what they take else. A store that stalls writers
 //     shows here.
+//
+// If there is a Target, the 99th percentile of statements has a ceiling of the share of its own: it is taken of some
+// hundred statements that have ended since the last change, or of those of two seconds. Above the target the ceiling falls
+// as the share does, below 0.7 of it it rises by a factor of 1.02 in an interval, and it does not fall below [MinShare].
 //
 // The greatest pressure p moves the share in each interval: above 1 it falls by p^-0.5, at most
 // to a half; below 0.7 it rises by a factor of 1.08; between it stays, so that it settles rather

@@ -21,6 +21,8 @@ type Sampler interface {
 // methods but Observe may be called concurrently.
 type Governor struct {
 	enabled func() bool
+	// target returns what 99 of 100 statements are to take at most; 0 is no target.
+	target func() time.Duration
 	// decision is nil while builds have everything.
 	decision atomic.Pointer[Decision]
 	// statements are those that workers yield to one by one, and pacers the number
@@ -38,7 +40,13 @@ type Governor struct {
 
 // NewGovernor returns a governor whose jobs have everything while enabled returns false,
 // which is asked at each decision and each time a worker may have to yield.
-func NewGovernor(enabled func() bool) *Governor { return &Governor{enabled: enabled} }
+func NewGovernor(enabled func() bool) *Governor {
+	return &Governor{enabled: enabled, target: func() time.Duration { return 0 }}
+}
+
+// Target lets jobs yield so much that 99 of 100 statements take no longer than target returns; 0 is no target. It is asked
+// at each decision, and must be set before there are jobs.
+func (g *Governor) Target(target func() time.Duration) { g.target = target }
 
 // Observe lets jobs yield to the foreground that s observes, and to each of the
 // statements. It must be called before there are jobs; without it they have everything.
@@ -135,7 +143,9 @@ func (g *Governor) step(
 	decide func(*Controller, time.Time, Signals) Decision, sample func(time.Time) Signals,
 ) {
 	now := time.Now()
-	decision := decide(&g.controller, now, sample(now))
+	signals := sample(now)
+	signals.Target = g.target()
+	decision := decide(&g.controller, now, signals)
 	if !g.enabled() {
 		decision = Full
 	}

@@ -26,6 +26,12 @@ type machine struct {
 	slower float64
 	noise  float64
 	rng    *rand.Rand
+	// statements is how many end in an interval, each of which takes statement, and tail times as long in the mean if builds have
+	// all processors; took are those so far. target is the target of 99 of 100.
+	statements        int
+	statement, target time.Duration
+	tail              float64
+	took              []time.Duration
 
 	c     Controller
 	now   time.Time
@@ -50,6 +56,13 @@ func (m *machine) vary(x float64) float64 { return x * math.Exp(m.noise*m.rng.No
 
 // step lets an interval pass.
 func (m *machine) step() float64 {
+	s := m.signals()
+	m.share = m.c.Observe(m.now, s).Share
+	return m.share
+}
+
+// signals are those of the next interval.
+func (m *machine) signals() Signals {
 	m.now = m.now.Add(Interval)
 	part := m.builds() / m.processors
 	seconds := func(x float64) time.Duration { return time.Duration(x * float64(Interval)) }
@@ -61,8 +74,13 @@ func (m *machine) step() float64 {
 		Commits: int64(20 * m.foreground),
 	}
 	s.CommitTime = time.Duration(float64(s.Commits) * m.vary(float64(m.commit)*(1+m.slower*part)))
-	m.share = m.c.Observe(m.now, s).Share
-	return m.share
+	s.Target = m.target
+	for range m.statements {
+		took := time.Duration(float64(m.statement) * (1 + m.tail*m.rng.ExpFloat64()*part*part))
+		s.Latencies.add(took)
+		m.took = append(m.took, took)
+	}
+	return s
 }
 
 // run lets time pass and returns the least, the greatest and the mean share.
@@ -129,7 +147,10 @@ func TestMinShareOfProgress(t *testing.T) {
 		s := Signals{
 			Elapsed: upTo(time.Minute), Processors: rng.IntN(65), Statements: upTo(time.Minute),
 			Foreground: ThreadTime{upTo(time.Minute), upTo(time.Minute)}, Builds: upTo(time.Minute), Busy: upTo(time.Minute),
-			Commits: rng.Int64N(1000), CommitTime: upTo(time.Minute),
+			Commits: rng.Int64N(1000), CommitTime: upTo(time.Minute), Target: upTo(time.Minute),
+		}
+		for range rng.IntN(300) {
+			s.Latencies.add(upTo(time.Minute))
 		}
 		now = now.Add(s.Elapsed)
 		d := Full

@@ -26,6 +26,7 @@ type LoadSampler struct {
 	last       time.Time
 	commits    int64
 	commitTime time.Duration
+	latencies  Latencies
 }
 
 // NewLoadSampler returns a sampler of a store and of the statements of a server's
@@ -53,6 +54,8 @@ func (l *LoadSampler) Sample(now time.Time) Signals {
 		Foreground: usage.Foreground, Builds: usage.Background.Run, Busy: usage.Busy,
 		Commits: max(0, store.Commits-l.commits), CommitTime: max(0, store.CommitTime-l.commitTime),
 	}
+	latencies := l.statements.Latencies()
+	s.Latencies, l.latencies = latencies.Since(l.latencies), latencies
 	l.last, l.commits, l.commitTime = now, store.Commits, store.CommitTime
 	return s
 }

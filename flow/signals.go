@@ -5,7 +5,7 @@ import "time"
 // Signals are what was observed of the machine and the foreground.
 type Signals struct {
 	// Elapsed is the time since the signals before, which Foreground, Builds, Busy,
-	// Commits and CommitTime belong to.
+	// Commits, CommitTime and Latencies belong to.
 	Elapsed time.Duration
 	// Processors is the number of processors.
 	Processors int
@@ -22,6 +22,10 @@ type Signals struct {
 	// taken together.
 	Commits    int64
 	CommitTime time.Duration
+
+	// Latencies are those of the statements that have ended, and Target is what 99 of 100 are to take at most; 0 is no target.
+	Latencies Latencies
+	Target    time.Duration
 }
 
 // ThreadTime is what a group of threads did, summed: the time they ran, and the time they
@@ -35,12 +39,13 @@ type Reason string
 const (
 	Processors    Reason = "processors"
 	CommitLatency Reason = "commit latency"
+	TargetLatency Reason = "target latency"
 	// Statements is not the controller's: workers yield to statements that run.
 	Statements Reason = "statements"
 )
 
 // Reasons lists the reasons of a decision.
-var Reasons = []Reason{Processors, CommitLatency}
+var Reasons = []Reason{Processors, CommitLatency, TargetLatency}
 
 // Decision is what builds may do until the next one.
 type Decision struct {

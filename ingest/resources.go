@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"time"
 
 	"fastddl/config"
 	"fastddl/flow"
@@ -76,6 +77,7 @@ func NewResources(globals *config.Globals, cores int) *Resources {
 	}
 	r.writes = flow.NewWriteQueue(func() int64 { return globals.Int(config.ReorgMaxWriteSpeed) })
 	r.governor = flow.NewGovernor(func() bool { return globals.Bool(config.Governor) })
+	r.governor.Target(func() time.Duration { return globals.Duration(config.TargetLatency) })
 	globals.OnChange(func(name, _ string) {
 		switch name {
 		case config.ReorgWorkerCount, config.MemoryQuota, config.DiskQuota:

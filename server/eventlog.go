@@ -33,7 +33,7 @@ func eventLevel(e event.Event) zapcore.Level {
 		if e.Err != nil {
 			return zapcore.WarnLevel
 		}
-	case event.Retry, event.IdleBlockerEnded, event.CheckpointDropped, event.NoStatistics:
+	case event.Retry, event.IdleBlockerEnded, event.CheckpointDropped, event.NoStatistics, event.SnapshotGivenUp:
 		return zapcore.WarnLevel
 	case event.Progress, event.RangeDone, event.Throttled, event.Ingested, event.LockWait, backfill.Finished:
 		return zapcore.DebugLevel

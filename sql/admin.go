@@ -18,8 +18,6 @@ import (
 	"github.com/pingcap/tidb/pkg/types"
 	"github.com/pingcap/tidb/pkg/util/hint"
 	"github.com/pingcap/tidb/pkg/util/sqlexec"
-
-	"fastddl/ddl"
 )
 
 // executeAdmin executes an ADMIN statement; stmt is what the client sent, admin or
@@ -80,6 +78,12 @@ func (s *clientSession) alterJob(ctx context.Context, stmt ast.StmtNode, admin *
 		case ours || byTable:
 			return nil, s.alter(ctx, admin)
 		}
+	}
+	if own, tidb := splitOptions(admin); len(own) > 0 {
+		if _, err := s.plan(ctx, tidb); err != nil { // without the privilege nothing is said of jobs
+			return nil, err
+		}
+		return nil, fmt.Errorf("ddl job %d is not a running index build of fastddl; only those have %s", admin.JobNumber, own[0].Name)
 	}
 	return s.Session.ExecuteStmt(ctx, stmt)
 }
@@ -216,7 +220,8 @@ func (s *clientSession) plan(ctx context.Context, admin *ast.AdminStmt) (any, er
 
 // alter executes ADMIN ALTER DDL JOBS for a job of ours.
 func (s *clientSession) alter(ctx context.Context, admin *ast.AdminStmt) error {
-	planned, err := s.plan(ctx, admin)
+	own, tidb := splitOptions(admin)
+	planned, err := s.plan(ctx, tidb)
 	if err != nil {
 		return err
 	}
@@ -224,7 +229,10 @@ func (s *clientSession) alter(ctx context.Context, admin *ast.AdminStmt) error {
 	if !ok {
 		return fmt.Errorf("ADMIN ALTER DDL JOBS was planned as %T", planned)
 	}
-	var a ddl.Alteration
+	a, err := scheduleOf(own)
+	if err != nil {
+		return err
+	}
 	for _, option := range plan.Options {
 		if option.Value == nil {
 			continue
@@ -243,7 +251,11 @@ func (s *clientSession) alter(ctx context.Context, admin *ast.AdminStmt) error {
 			return err
 		}
 	}
-	return s.layer.ddl.Alter(ctx, plan.JobID, a)
+	if err := s.layer.ddl.Alter(ctx, plan.JobID, a); err != nil {
+		return err
+	}
+	s.noteWindow(plan.JobID, a)
+	return nil
 }
 
 func intOption(option *plannercore.AlterDDLJobOpt) (*int, error) {

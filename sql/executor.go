@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	pingcaperrors "github.com/pingcap/errors"
 	tidbddl "github.com/pingcap/tidb/pkg/ddl"
@@ -269,7 +270,7 @@ func (e *executor) request(
 ) (ddl.Request, error) {
 	req := ddl.Request{
 		Schema: db, Table: table, Type: model.ActionAddIndex,
-		Meta: tidbddl.NewDDLReorgMeta(sctx), Settings: sessionSettings(sctx.GetSessionVars()),
+		Meta: tidbddl.NewDDLReorgMeta(sctx), Settings: sessionSettings(sctx.GetSessionVars(), e.layer.opts.Globals),
 		Shared: variable.EnableDistTask.Load(), MaxNodes: maxNodes(sctx.GetSessionVars()),
 	}
 	req.Verify, _ = sctx.GetSessionVars().GetSystemVar(config.Verify)
@@ -334,7 +335,7 @@ func (e *executor) supported(table *model.TableInfo, args []*model.IndexArg) err
 
 // sessionSettings are the settings of a job that a session differs in from the
 // global variables.
-func sessionSettings(vars *variable.SessionVars) job.Settings {
+func sessionSettings(vars *variable.SessionVars, globals *config.Globals) job.Settings {
 	var s job.Settings
 	switch vars.DDLReorgPriority {
 	case tidbkv.PriorityHigh:
@@ -350,6 +351,16 @@ func sessionSettings(vars *variable.SessionVars) job.Settings {
 	if text, ok := vars.GetSystemVar(variable.TiDBDDLReorgBatchSize); ok {
 		if n := variable.TidbOptInt(text, 0); n != int(variable.GetDDLReorgBatchSize()) {
 			s.BatchSize = n
+		}
+	}
+	s.Window, _ = vars.GetSystemVar(config.DDLWindow)
+	if text, ok := vars.GetSystemVar(config.DDLPublish); ok && text != config.PublishAuto {
+		s.Publish = text
+	}
+	if text, ok := vars.GetSystemVar(config.DDLMaxHold); ok {
+		// It was checked when it was set.
+		if d, err := time.ParseDuration(text); err == nil && d != globals.Duration(config.DDLMaxHold) {
+			s.MaxHold = d
 		}
 	}
 	return s

@@ -52,6 +52,8 @@ type Options struct {
 	// Backfiller and Hook are those of ddl.Options.
 	Backfiller ddl.Backfiller
 	Hook       func(ctx context.Context, p ddl.HookPoint) error
+	// Now is the clock by which windows open and close; nil is the system's.
+	Now func() time.Time
 }
 
 // EnsureDefaults fills in what was left zero.
@@ -152,7 +154,7 @@ func Open(ctx context.Context, opts Options) (_ *Layer, err error) {
 	}
 	if l.ddl, err = ddl.New(ddl.Options{
 		Storage: opts.Storage, Domain: l.dom, Builds: opts.Builds, Globals: opts.Globals, Bus: opts.Bus, Cluster: others,
-		Resources: opts.Resources, Foreground: opts.Foreground, Logger: opts.Logger, TempDir: opts.TempDir, Backfiller: opts.Backfiller, Hook: opts.Hook,
+		Resources: opts.Resources, Foreground: opts.Foreground, Logger: opts.Logger, TempDir: opts.TempDir, Backfiller: opts.Backfiller, Hook: opts.Hook, Now: opts.Now,
 	}); err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/pingcap/tidb/pkg/sessionctx/variable"
 
 	"fastddl/config"
+	"fastddl/ddl/job"
 )
 
 const ownPrefix = "fastddl_"
@@ -63,6 +64,8 @@ var registerVariables = sync.OnceFunc(func() {
 				Scope: variable.ScopeGlobal | variable.ScopeSession, Name: v.Name, Value: v.Default,
 				Type: variable.TypeEnum, PossibleValues: v.Values,
 			})
+		case v.Name == config.DDLWindow:
+			variable.RegisterSysVar(windowVariable(v))
 		case strings.HasPrefix(v.Name, ownPrefix):
 			variable.RegisterSysVar(ownVariable(v))
 		case known != nil && known.HasGlobalScope():
@@ -74,8 +77,12 @@ var registerVariables = sync.OnceFunc(func() {
 // ownVariable is a variable of ours as TiDB knows it. Values outside the range are
 // clamped with a warning, as TiDB does.
 func ownVariable(v *config.SysVar) *variable.SysVar {
+	scope := variable.ScopeGlobal
+	if v.InSession {
+		scope |= variable.ScopeSession
+	}
 	return &variable.SysVar{
-		Scope: variable.ScopeGlobal, Name: v.Name, Value: v.Default, Type: variable.TypeStr,
+		Scope: scope, Name: v.Name, Value: v.Default, Type: variable.TypeStr,
 		Validation: func(vars *variable.SessionVars, _, original string, _ variable.ScopeFlag) (string, error) {
 			value, clamped, err := v.Normalize(original)
 			var fraction *config.ErrWrongType
@@ -92,6 +99,24 @@ func ownVariable(v *config.SysVar) *variable.SysVar {
 		},
 		SetGlobal: func(_ context.Context, _ *variable.SessionVars, value string) error { return pass(v.Name, value) },
 	}
+}
+
+// windowVariable is ownVariable for a window. Its text is what the window means: without a time zone it is one of UTC.
+func windowVariable(v *config.SysVar) *variable.SysVar {
+	own := ownVariable(v)
+	own.Validation = func(_ *variable.SessionVars, _, original string, _ variable.ScopeFlag) (string, error) {
+		return windowText(original)
+	}
+	return own
+}
+
+// windowText returns the canonical text of a window, or MySQL's error 1231.
+func windowText(text string) (string, error) {
+	w, err := job.ParseWindow(text)
+	if err != nil {
+		return "", variable.ErrWrongValueForVar.GenWithStackByArgs(config.DDLWindow, text)
+	}
+	return w.String(), nil
 }
 
 // followedVariable is a variable of TiDB's that is passed on to us too. Its range

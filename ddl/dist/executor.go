@@ -147,7 +147,7 @@ func (h *executor) claim(held *holding) (claimed *heldSubtask, err error) {
 		if released, err = h.release(x, Forgotten(bare(subtasks), h.lease.Name(), held.has, eligible)); err != nil || released {
 			return err
 		}
-		if !eligible || len(subtasks) == 0 || !wantsSubtasks(r, subtasks[0].snapshotTS) || !first && subtasks[0].snapshotTS != held.snapshotTS {
+		if !eligible || s.Limits(h.n.opts.Now()).Closed || len(subtasks) == 0 || !wantsSubtasks(r, subtasks[0].snapshotTS) || !first && subtasks[0].snapshotTS != held.snapshotTS {
 			return err
 		}
 		c := Claimant{
@@ -245,7 +245,7 @@ func (h *executor) eligible(r *job.Record) bool {
 // compared.
 func wantsSubtasks(r *job.Record, snapshotTS uint64) bool {
 	building := r.Step == job.StepSnapshot && r.SnapshotTS == snapshotTS
-	comparing := r.Step == job.StepDrained && r.SnapshotTS < snapshotTS
+	comparing := (r.Step == job.StepDrained || r.Step == job.StepReady) && r.SnapshotTS < snapshotTS
 	return (building || comparing) && r.Request == job.RequestNone && !r.RollingBack()
 }
 

@@ -108,6 +108,7 @@ func (h *executor) check(ctx context.Context, held *holding, report bool) error 
 		if r == nil {
 			return records.ErrLost
 		}
+		closed := settings.Limits(h.n.opts.Now()).Closed
 		for i, p := range subtasks {
 			now, err := readSubtask(x, h.jobID, p.Number)
 			switch {
@@ -115,7 +116,7 @@ func (h *executor) check(ctx context.Context, held *holding, report bool) error 
 				return err
 			case now == nil || !now.HeldBy(p.Holder, p.Epoch):
 				return records.ErrLost
-			case !now.Wanted || !wantsSubtasks(r, held.snapshotTS):
+			case closed || !now.Wanted || !wantsSubtasks(r, held.snapshotTS):
 				return errHalted
 			}
 			if !report {

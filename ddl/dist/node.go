@@ -3,6 +3,7 @@ package dist
 import (
 	"context"
 	"sync"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -34,6 +35,8 @@ type Options struct {
 	TempDir string
 	// Scope returns the tidb_service_scope of this node.
 	Scope func() string
+	// Now is the clock by which windows open and close.
+	Now func() time.Time
 
 	// Builder builds subtasks; BuildTask describes the indexes of a job at a snapshot, and RemoveFiles removes a job's files.
 	Builder     Builder

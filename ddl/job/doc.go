@@ -22,6 +22,10 @@
 //
 //	public -> drop-delete-only -> drop-delete-reorg -> dropped -> finished
 //
+// Indexes that may not become public yet wait at "ready", after "backfilled" or "compared":
+//
+//	backfilled | compared -> ready -> [compared ->] public
+//
 // The steps in brackets are those of unique indexes, mostly. At "snapshot" S is taken and
 // garbage collection held at it. DML treats write-reorg as it does write-only: that
 // all servers have reached it, or "drained", which changes nothing, proves that the
@@ -41,5 +45,7 @@
 //     reached, and the action towards the next step may be done again. What it
 //     waited for is not known then, so it waits for a new version that changes
 //     nothing.
+//   - Outside its window a job begins nothing but waits, until its indexes are public. It is undone at any time.
+//   - Indexes that may not become public do not, and those that have waited are compared again if others are.
 //   - A job can be undone until its indexes are public, and not from then on.
 package job

@@ -41,6 +41,12 @@ const (
 	ActSleep Action = "sleep"
 	// ActPark waits for a request: the job is paused.
 	ActPark Action = "park"
+	// ActAwaitWindow waits until the job's window opens.
+	ActAwaitWindow Action = "await-window"
+	// ActReleaseHold releases garbage collection, which the job needs no more.
+	ActReleaseHold Action = "release-hold"
+	// ActAwaitPublication waits until the indexes may become public.
+	ActAwaitPublication Action = "await-publication"
 )
 
 // Machine decides what a job does next: events and the record in, actions and the
@@ -62,6 +68,7 @@ type Machine struct {
 	furthest int
 	// backoff is the time to wait before the next attempt.
 	backoff time.Duration
+	limits  Limits
 }
 
 // NewMachine returns the machine of a new job.
@@ -86,6 +93,28 @@ func ResumeMachine(r *Record) *Machine {
 // owner changes it.
 func (m *Machine) Record() *Record { return m.record }
 
+// Limit tells the machine what the job may not do from now on.
+func (m *Machine) Limit(l Limits) { m.limits = l }
+
+// Ends says that an action that is under way has to end because of the limits, though it is not done.
+func (m *Machine) Ends(act Action) bool {
+	switch act {
+	case ActAwaitWindow:
+		return !m.closed()
+	case ActAwaitPublication:
+		return !m.limits.Unpublished
+	case ActAwaitTurn, ActPark, ActReleaseHold, ActFinish, ActSleep:
+		return false
+	}
+	return m.closed()
+}
+
+// closed says that the job may not work because its window is closed. What is to be undone is undone at any time, and what has become public
+// is completed: it holds up other statements.
+func (m *Machine) closed() bool {
+	return m.limits.Closed && m.record.Step.Revertible() && !m.record.RollingBack()
+}
+
 // decide replaces the record by a copy that change has changed.
 func (m *Machine) decide(change func(after *Record)) {
 	after := *m.record
@@ -97,6 +126,9 @@ func (m *Machine) decide(change func(after *Record)) {
 func (m *Machine) Next() (Action, Step) {
 	if r := m.record; r.Request == RequestCancel && r.Step.Revertible() && !r.RollingBack() {
 		m.RollBack(dbterror.ErrCancelledDDLJob.FastGenByArgs())
+	}
+	if r := m.record; r.Overdue >= maxOverdue {
+		m.RollBack(r.errOverdue())
 	}
 	r := m.record
 	if r.Request == RequestPause && r.Step.Revertible() && !r.RollingBack() {
@@ -110,6 +142,17 @@ func (m *Machine) Next() (Action, Step) {
 		to = r.backward()
 	} else if !m.turn {
 		return ActAwaitTurn, r.Step
+	}
+	if m.limits.Unpublished && !r.RollingBack() {
+		switch {
+		case r.Step == StepReady:
+			return ActAwaitPublication, r.Step
+		case to == StepPublic:
+			return ActReleaseHold, StepReady
+		}
+	}
+	if m.closed() {
+		return ActAwaitWindow, r.Step
 	}
 	if !m.waited && r.waits() {
 		if m.resumed {
@@ -246,7 +289,7 @@ func (r *Record) WithRequest(want Request) *Record {
 	after := *r
 	after.Revision++
 	if after.State == model.JobStatePaused {
-		after.State = model.JobStateRunning
+		after.State, after.PausedTS = model.JobStateRunning, 0
 		if after.Step == StepQueued {
 			after.State = model.JobStateQueueing
 		}

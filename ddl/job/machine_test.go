@@ -25,8 +25,10 @@ type world struct {
 	// finds a difference. importedAt is the version at the last import.
 	defers, differs bool
 	importedAt      int64
-	actions         []Action
-	given           map[*Record]Record // the last record that the machine had, as it was then
+	// steps is the number of actions, comparedAt that before the last comparison, readyAt that before the job was ready last.
+	steps, comparedAt, readyAt int
+	actions                    []Action
+	given                      map[*Record]Record // the last record that the machine had, as it was then
 }
 
 func newWorld(t *testing.T, unique bool) *world {
@@ -54,6 +56,7 @@ func (w *world) step() (Action, Step) {
 	defer w.requireRecordsKept()
 	act, to := w.m.Next()
 	w.actions = append(w.actions, act)
+	w.steps++
 	before := w.m.Record()
 	switch act {
 	case ActAwaitTurn:
@@ -69,7 +72,14 @@ func (w *world) step() (Action, Step) {
 		w.m.Slept()
 	case ActPark:
 		after := w.m.Prepare(to)
-		after.State = model.JobStatePaused
+		after.State, after.PausedTS = model.JobStatePaused, 1
+		w.m.Reached(after)
+	case ActAwaitWindow, ActAwaitPublication:
+		require.False(w.t, w.m.Ends(act), "a wait that is over before it begins")
+	case ActReleaseHold:
+		after := w.m.Prepare(to)
+		after.MakeReady()
+		w.readyAt = w.steps
 		w.m.Reached(after)
 	default:
 		back := act == ActCompare && before.Deferred && w.differs
@@ -89,6 +99,7 @@ func (w *world) step() (Action, Step) {
 			after.SnapshotTS = w.snapshots
 		case ActBackfill:
 			require.NotZero(w.t, before.SnapshotTS)
+			w.comparedAt = 0
 			require.Equal(w.t, before.SnapshotTS, w.calmAt, "imported without a wait for older transactions")
 			after.Deferred = w.defers && before.Compare && !before.Differed
 			w.importedAt = w.version
@@ -98,6 +109,7 @@ func (w *world) step() (Action, Step) {
 			if back {
 				after.VerifyBuild()
 			}
+			w.comparedAt = w.steps
 		}
 		w.m.Reached(after)
 	}
@@ -124,6 +136,13 @@ func (w *world) checkChange(before, after *Record) {
 	if after.Step == StepPublic && before.Step != StepPublic {
 		w.publics++
 		require.Equal(w.t, before.Compare, before.Step == StepCompared)
+		require.False(w.t, w.m.limits.Unpublished, "published without permission")
+		if before.Compare {
+			require.Greater(w.t, w.comparedAt, w.readyAt, "published without another comparison after the wait")
+		}
+	}
+	if before.Step.Revertible() && !after.RollingBack() {
+		require.False(w.t, w.m.limits.Closed, "a schema version outside the window")
 	}
 }
 
@@ -208,14 +227,18 @@ func TestRandomHistories(t *testing.T) {
 			if r.Ended() {
 				break
 			}
-			switch rng.IntN(12) {
+			switch rng.IntN(13) {
+			case 12:
+				w.m.Limit(Limits{Closed: rng.IntN(2) == 0, Unpublished: rng.IntN(2) == 0})
 			case 0: // the process dies
+				limits := w.m.limits
 				stored := *r
 				if stored.RollingBack() && stored.Step.Revertible() {
 					stored.State = model.JobStateRunning // that was not durable yet
 					stored.Error = nil
 				}
 				w.m = ResumeMachine(&stored)
+				w.m.Limit(limits)
 			case 1:
 				want := []Request{RequestCancel, RequestPause, RequestNone}[rng.IntN(3)]
 				if r.CheckRequest(want) == nil {
@@ -236,6 +259,7 @@ func TestRandomHistories(t *testing.T) {
 		if w.m.Record().Request == RequestPause {
 			w.m.Reached(w.m.Record().WithRequest(RequestNone))
 		}
+		w.m.Limit(Limits{})
 		w.run()
 		r := w.m.Record()
 		if r.State == model.JobStateSynced {

@@ -14,7 +14,7 @@ import (
 // that does not know it would go on with a job wrongly. A field of which that is not so may be added without:
 // a node that does not know the field ignores it, and drops it with its next write. Checkpoints have a format
 // of their own.
-const Protocol = 3
+const Protocol = 4
 
 // Record is the durable record of a job: one statement that adds indexes to one
 // table.
@@ -102,6 +102,14 @@ type Record struct {
 	// them has the rows read anew.
 	Given []ingest.Totals `json:"given,omitempty"`
 
+	// PausedTS is when the job was paused, 0 while it is not.
+	PausedTS uint64 `json:"paused_ts,omitempty"`
+	// Restarts is how often the job has given its S up because it was parked for too long. Overdue is how often that was for its window,
+	// with the settings OverdueUnder.
+	Restarts     int64  `json:"restarts,omitempty"`
+	Overdue      int64  `json:"overdue,omitempty"`
+	OverdueUnder string `json:"overdue_under,omitempty"`
+
 	// RowCount is the number of rows that were read; Counted says that they were counted by
 	// their keys as well. Compared and Repaired count the comparisons of unique indexes and the
 	// keys repaired after them.
@@ -186,6 +194,12 @@ func (r *Record) NeedsHold(hiding bool) bool {
 func (r *Record) ForgetSnapshot() {
 	r.SnapshotTS, r.Counted, r.Leftovers = 0, false, true
 	r.Deferred, r.Differed, r.Given = false, false, nil
+}
+
+// MakeReady makes a job ready to be published later. Garbage collection is not held at S any more, so nothing may be concluded from what is
+// known of S: the comparison before the publication reads everything.
+func (r *Record) MakeReady() {
+	r.Counted, r.Deferred, r.Given = false, false, nil
 }
 
 // VerifyBuild makes a job whose comparison has found a difference go back to what it has

@@ -1,8 +1,12 @@
 package job
 
-import "fastddl/config"
+import (
+	"time"
 
-// Settings are what a job may have where running jobs divide something. What is
+	"fastddl/config"
+)
+
+// Settings are what a job may have where running jobs divide something, and when it may work. What is
 // zero follows the system variables.
 type Settings struct {
 	// Priority is a value of tidb_ddl_reorg_priority; empty is the lowest.
@@ -14,7 +18,17 @@ type Settings struct {
 	// MaxWriteSpeed is a ceiling in bytes per second, beside that of the node; 0 is
 	// none.
 	MaxWriteSpeed int64 `json:"max_write_speed,omitempty"`
+
+	// Window is the text of the Window in which the job works.
+	Window string `json:"window,omitempty"`
+	// MaxHold is how long garbage collection is held for the job while it is parked, in nanoseconds.
+	MaxHold time.Duration `json:"max_hold,omitempty"`
+	// Publish is a value of fastddl_ddl_publish or config.PublishNow; empty is config.PublishAuto.
+	Publish string `json:"publish,omitempty"`
 }
+
+// ScheduleProtocol is the first Protocol whose nodes follow the window of a job and do not publish what is not to be published yet.
+const ScheduleProtocol = 4
 
 // Weight is the job's part among those that run: each priority counts four times
 // as much as the one below.

@@ -24,6 +24,9 @@ const (
 	StepDrained Step = "drained"
 	// StepCompared: a comparison of unique indexes with the rows was clean.
 	StepCompared Step = "compared"
+	// StepReady: as before, and the indexes wait until they may become public. Garbage
+	// collection is not held for them.
+	StepReady Step = "ready"
 	// StepPublic: the indexes are public, and what else the statement does is done but
 	// for what it drops, which is write-only.
 	StepPublic Step = "public"
@@ -46,7 +49,7 @@ const (
 
 // stepOrder are the steps in the order in which a job takes them, those of undoing last.
 var stepOrder = []Step{
-	StepQueued, StepDeleteOnly, StepWriteOnly, StepWriteReorg, StepSnapshot, StepBackfilled, StepDrained, StepCompared, StepPublic,
+	StepQueued, StepDeleteOnly, StepWriteOnly, StepWriteReorg, StepSnapshot, StepBackfilled, StepDrained, StepCompared, StepReady, StepPublic,
 	StepDropDeleteOnly, StepDropReorg, StepDropped, StepUndoDeleteOnly, StepUndone, StepFinished,
 }
 
@@ -71,6 +74,11 @@ func (r *Record) forward() Step {
 	case StepDrained:
 		return StepCompared
 	case StepCompared:
+		return StepPublic
+	case StepReady:
+		if r.Compare { // again: it may have been long ago
+			return StepCompared
+		}
 		return StepPublic
 	case StepPublic:
 		if r.drops() {
@@ -113,7 +121,7 @@ func (r *Record) waits() bool {
 		return false
 	}
 	switch r.Step {
-	case StepSnapshot, StepBackfilled, StepCompared:
+	case StepSnapshot, StepBackfilled, StepCompared, StepReady:
 		return false // it has been waited for before this step
 	}
 	if r.RollingBack() {
@@ -129,7 +137,7 @@ func (r *Record) SchemaState() model.SchemaState {
 		return model.StateDeleteOnly
 	case StepWriteOnly:
 		return model.StateWriteOnly
-	case StepWriteReorg, StepSnapshot, StepBackfilled, StepDrained, StepCompared:
+	case StepWriteReorg, StepSnapshot, StepBackfilled, StepDrained, StepCompared, StepReady:
 		return model.StateWriteReorganization
 	case StepPublic, StepDropDeleteOnly, StepDropReorg, StepDropped:
 		return model.StatePublic

@@ -7,6 +7,7 @@ import (
 	"github.com/pingcap/tidb/pkg/meta/model"
 	"github.com/pingcap/tidb/pkg/util/chunk"
 
+	"fastddl/config"
 	"fastddl/ddl/job"
 )
 
@@ -17,7 +18,8 @@ func Decode(record, settings []byte) (*job.Record, job.Settings, error) {
 		return nil, s, fmt.Errorf("decode record: %w", err)
 	}
 	if settings != nil && json.Unmarshal(settings, &s) != nil {
-		s = job.Settings{} // those of the global variables
+		// Those of the global variables, but the indexes do not become public: whether they may is not known.
+		s = job.Settings{Publish: config.PublishManual}
 	}
 	return r, s, nil
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/pingcap/tidb/pkg/parser/terror"
 
@@ -44,7 +45,14 @@ type Alteration struct {
 	Threads       *int   `json:"threads,omitempty"`
 	BatchSize     *int   `json:"batch_size,omitempty"`
 	MaxWriteSpeed *int64 `json:"max_write_speed,omitempty"`
+
+	Window  *string        `json:"window,omitempty"`
+	MaxHold *time.Duration `json:"max_hold,omitempty"`
+	Publish *string        `json:"publish,omitempty"`
 }
+
+// Schedules says that it changes when the job works or is published, which nodes of an earlier version do not follow.
+func (a Alteration) Schedules() bool { return a.Window != nil || a.Publish != nil }
 
 // ApplyTo changes the settings.
 func (a Alteration) ApplyTo(s *job.Settings) {
@@ -56,6 +64,15 @@ func (a Alteration) ApplyTo(s *job.Settings) {
 	}
 	if a.MaxWriteSpeed != nil {
 		s.MaxWriteSpeed = *a.MaxWriteSpeed
+	}
+	if a.Window != nil {
+		s.Window = *a.Window
+	}
+	if a.MaxHold != nil {
+		s.MaxHold = *a.MaxHold
+	}
+	if a.Publish != nil {
+		s.Publish = *a.Publish
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 func TestRequestsAreReadInFull(t *testing.T) {
 	for text, known := range map[string]bool{
 		`{}`: true, `{"request": "cancel"}`: true, `{"alter": {"threads": 2}}`: true,
-		`{"alter": {"threads": 2, "window": "night"}}`: false, `{"request": "rewind"}`: false, `{"request": "cancel", "force": true}`: false, `garbage`: false, ``: false,
+		`{"alter": {"threads": 2, "nights": 2}}`: false, `{"request": "rewind"}`: false, `{"request": "cancel", "force": true}`: false, `garbage`: false, ``: false,
 	} {
 		var r RemoteRequest
 		err := r.decode([]byte(text))

@@ -59,6 +59,8 @@ type JobInfo struct {
 	Client job.Client
 	// History is how the job went so far.
 	job.History
+	// Restarts is how often the job has begun anew, because it was parked and held garbage collection for too long.
+	Restarts int64
 	// Building is what a job that has not ended has of what all share; nil of others.
 	Building *Building
 	// Settings are the job's own. Priority is that in force.
@@ -95,6 +97,7 @@ func Describe(r *job.Record) JobInfo {
 		CreateTime: timeOf(r.CreateTS), StartTime: timeOf(r.StartTS), EndTime: timeOf(r.EndTS),
 		RowCount: r.RowCount, Step: string(r.Step), Snapshot: r.SnapshotTS, Compared: r.Compared, Repaired: r.Repaired,
 		ErrorCount: r.ErrorCount, Duplicates: r.Duplicates, Node: member.NodeOf(r.Owner), Verify: r.Verify, History: r.History, Client: r.Client,
+		Restarts: r.Restarts,
 	}
 	if e := r.ErrorForAll(); e != nil {
 		info.Error = e.GetMsg()

@@ -41,6 +41,7 @@ var (
 			"priority VARCHAR(32)", "snapshot_ts BIGINT UNSIGNED", "comparisons BIGINT", "repaired_keys BIGINT",
 			"create_time TIMESTAMP(6) NULL", "start_time TIMESTAMP(6) NULL", "end_time TIMESTAMP(6) NULL",
 			"error_count BIGINT", "error TEXT", "query LONGTEXT",
+			"job_window VARCHAR(128)", "publish VARCHAR(16)", "restarts BIGINT",
 			"stages JSON", "verify VARCHAR(16)",
 			"user_name VARCHAR(320)", "conn_id BIGINT UNSIGNED", "program_name VARCHAR(128)", "settings JSON",
 			"read_bytes BIGINT", "sorted_bytes BIGINT", "written_bytes BIGINT", "store_requests BIGINT", "store_cpu_seconds DOUBLE",
@@ -194,6 +195,7 @@ func ReportJob(t *session.Txn, j JobInfo) error {
 		session.OrNull(j.Priority), session.OrNull(j.Snapshot), j.Compared, j.Repaired,
 		session.TimeOrNull(j.CreateTime, loc), session.TimeOrNull(j.StartTime, loc), session.TimeOrNull(j.EndTime, loc),
 		j.ErrorCount, session.OrNull(j.Error), j.Query,
+		session.OrNull(j.Settings.Window), session.OrNull(j.Settings.Publish), j.Restarts,
 	}
 	return t.Exec(jobsTable.replace(), append(values, history...)...)
 }

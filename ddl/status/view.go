@@ -57,7 +57,7 @@ func (v *View) WaitSince(reason string, now time.Time) time.Time {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.wait == "" {
-		if paused := reason == WaitPaused; paused != v.paused { // a pause is a wait of its own
+		if paused := IsPaused(reason); paused != v.paused { // a pause is a wait of its own
 			v.paused, v.since = paused, time.Time{}
 		}
 		v.lasts(reason, now)
@@ -116,6 +116,10 @@ func (v *View) Fill(info *JobInfo, step job.Step, now time.Time) {
 		info.Stage = v.stage
 	case job.StepDrained:
 		info.Stage = job.StageCompare
+	case job.StepReady:
+		if v.wait == "" {
+			info.Stage = job.StageCompare
+		}
 	}
 	if info.Stage != "" {
 		info.RowsPerSecond = v.progress.RowsPerSecond()

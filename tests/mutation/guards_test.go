@@ -180,4 +180,9 @@ var guards = []guard{
 	{"all of it", "a death at each place of a job", "sql.TestRestart"},
 	{"all of it", "deaths at one place after the other", "sql.TestBuildSurvivesRepeatedCrashes"},
 	{"all of it", "the row count that is shown", "sql.TestProgressCountsRowsOfAllPartitionsOnce"},
+	{"When a build works", "windows and clocks that are set", "job.TestWindowOverMidnight job.TestWindowWhenTheClockIsSet job.TestRandomWindows"},
+	{"When a build works", "steps of jobs that are parked or wait for their publication", `
+		job.TestClosedWindow job.TestManualPublication job.TestPermissionTakenBack job.TestRandomHistories`},
+	{"When a build works", "jobs in a running server", `
+		sql.TestWindow sql.TestMaxHold sql.TestManualPublication sql.TestPublicationInTheWindow sql.TestRandomSchedules`},
 }

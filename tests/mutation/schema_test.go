@@ -150,7 +150,7 @@ var twoVersions = []mutation{
 	{
 		invariant: "I1", breaks: "an index is dropped while transactions still read it",
 		file:   "ddl/job/step.go",
-		old:    "case StepSnapshot, StepBackfilled, StepCompared:\n\t\treturn false",
+		old:    "case StepSnapshot, StepBackfilled, StepCompared, StepReady:\n\t\treturn false",
 		new:    "case StepSnapshot, StepBackfilled, StepCompared, StepPublic:\n\t\treturn false",
 		caught: "tests/simulation.TestFirstHistories",
 		shows:  `BROKEN: (I1: txn|I7: the job ends)`,
@@ -158,7 +158,7 @@ var twoVersions = []mutation{
 	{
 		invariant: "I1", breaks: "what a statement drops is not waited for after the publication",
 		file:   "ddl/job/step.go",
-		old:    "case StepSnapshot, StepBackfilled, StepCompared:\n\t\treturn false",
+		old:    "case StepSnapshot, StepBackfilled, StepCompared, StepReady:\n\t\treturn false",
 		new:    "case StepSnapshot, StepBackfilled, StepCompared, StepPublic:\n\t\treturn false",
 		caught: "ddl/job.TestDropSteps",
 		shows:  `I1: from "public"`,
@@ -225,7 +225,7 @@ var snapshots = []mutation{
 	{
 		invariant: "I2", breaks: "S is taken before write-reorg is waited for",
 		file:   "ddl/job/step.go",
-		old:    "case StepSnapshot, StepBackfilled, StepCompared:\n\t\treturn false",
+		old:    "case StepSnapshot, StepBackfilled, StepCompared, StepReady:\n\t\treturn false",
 		new:    "case StepWriteReorg, StepSnapshot, StepBackfilled, StepCompared:\n\t\treturn false",
 		caught: "ddl/job.TestSteps",
 		shows:  `I2: S is taken when everybody is at write-reorg`,

@@ -38,7 +38,7 @@ var uniqueness = []mutation{
 	{
 		invariant: "I6", breaks: "the drain is published and not waited for",
 		file:   "ddl/job/step.go",
-		old:    "case StepSnapshot, StepBackfilled, StepCompared:\n\t\treturn false",
+		old:    "case StepSnapshot, StepBackfilled, StepCompared, StepReady:\n\t\treturn false",
 		new:    "case StepSnapshot, StepBackfilled, StepDrained, StepCompared:\n\t\treturn false",
 		caught: "ddl/job.TestSteps",
 		shows:  `compared before the drain has ended`,
@@ -134,8 +134,8 @@ var uniqueness = []mutation{
 	{
 		invariant: "I6", breaks: "what is unique is published like what is not",
 		file:   "ddl/job/step.go",
-		old:    "if r.Compare {",
-		new:    "if !r.Compare {",
+		old:    "if r.Compare {\n\t\t\treturn StepDrained",
+		new:    "if !r.Compare {\n\t\t\treturn StepDrained",
 		caught: "tests/simulation.TestFirstHistories",
 		shows:  `BROKEN: (promise: |I1: txn)`,
 	},

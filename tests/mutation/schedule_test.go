@@ -1,0 +1,86 @@
+package mutation
+
+// Mutations of what the settings of a job say of when it works and is published.
+
+var schedules = []mutation{
+	{
+		invariant: "When a build works", breaks: "indexes become public without permission",
+		file:   "ddl/job/machine.go",
+		old:    "if m.limits.Unpublished && !r.RollingBack() {",
+		new:    "if m.limits.Unpublished && r.Compare && !r.RollingBack() {",
+		caught: "ddl/job.TestRandomHistories",
+		shows:  `published without permission`,
+	},
+	{
+		invariant: "When a build works", breaks: "a permission that was taken back in the store is not seen",
+		file:   "ddl/schedule.go",
+		old:    "if limits.Closed || limits.Unpublished && after.Step == job.StepPublic {",
+		new:    "if limits.Closed {",
+		caught: "sql.TestPermissionIsReadWhereItIsWritten",
+		shows:  `publication: ADMIN ALTER DDL JOBS`,
+	},
+	{
+		invariant: "When a build works", breaks: "settings that cannot be read let indexes become public",
+		file:   "ddl/records/decode.go",
+		old:    "s = job.Settings{Publish: config.PublishManual}",
+		new:    "s = job.Settings{Publish: config.PublishAuto}",
+		caught: "sql.TestUnreadableSettingsPublishNothing",
+		shows:  `publication: ADMIN ALTER DDL JOBS`,
+	},
+	{
+		invariant: "When a build works", breaks: "a job works outside its window",
+		file:   "ddl/job/machine.go",
+		old:    "\tif m.closed() {\n\t\treturn ActAwaitWindow, r.Step\n\t}\n",
+		new:    "\tif m.closed() && r.Step != StepSnapshot {\n\t\treturn ActAwaitWindow, r.Step\n\t}\n",
+		caught: "ddl/job.TestClosedWindow",
+		shows:  `await-window`,
+	},
+	{
+		invariant: "When a build works", breaks: "an action that is under way does not end with the window",
+		file:   "ddl/job/machine.go",
+		old:    "\t\treturn false\n\t}\n\treturn m.closed()\n}",
+		new:    "\t\treturn false\n\t}\n\treturn m.closed() && act != ActBackfill\n}",
+		caught: "ddl/job.TestClosedWindow",
+		shows:  `backfill at "snapshot"`,
+	},
+	{
+		invariant: "When a build works", breaks: "garbage collection is held for as long as a job is parked",
+		file:   "ddl/schedule.go",
+		old:    "if parked && t.keeper.Load() != nil &&",
+		new:    "if parked && t.keeper.Load() == nil &&",
+		caught: "sql.TestMaxHold",
+		shows:  `garbage collection is held for too long`,
+	},
+	{
+		invariant: "When a build works", breaks: "garbage collection is held until the publication",
+		file:   "ddl/schedule.go",
+		old:    "if err := t.releaseHold(ctx); err != nil {\n\t\treturn err\n\t}\n\tt.view",
+		new:    "t.view",
+		caught: "sql.TestManualPublication",
+		shows:  `garbage collection is held`,
+	},
+	{
+		invariant: "When a build works", breaks: "a unique index that has waited is not compared again",
+		file:   "ddl/job/step.go",
+		old:    "if r.Compare { // again",
+		new:    "if r.Compare && r.Compared == 0 { // again",
+		caught: "sql.TestComparedAgainBeforePublication",
+		shows:  `published from "ready"|published without another comparison`,
+	},
+	{
+		invariant: "When a build works", breaks: "nodes of an earlier version may publish a job that waits for that",
+		file:   "ddl/schedule.go",
+		old:    "after.Protocol = job.ScheduleProtocol",
+		new:    "after.Protocol = job.ScheduleProtocol - 1",
+		caught: "sql.TestScheduleOfAnEarlierVersionsJob",
+		shows:  `Not equal`,
+	},
+	{
+		invariant: "When a build works", breaks: "statements take longer than their target",
+		file:   "flow/controller.go",
+		old:    "if active(s) && c.ceiling < d.Share {",
+		new:    "if active(s) && c.ceiling < MinShare {",
+		caught: "flow.TestTargetLatency",
+		shows:  `statements`,
+	},
+}
