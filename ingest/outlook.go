@@ -1,0 +1,164 @@
+package ingest
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"fastddl/config"
+	"fastddl/flow"
+)
+
+// Outlook is what a job would have of the resources if it began now, and all those that are open went on.
+type Outlook struct {
+	// Jobs is how many others are open, Waiting how many of them wait for memory.
+	Jobs, Waiting int
+	// Workers is the job's part of the workers, Mergers how many pieces are merged at a time.
+	Workers, Mergers int
+	// MemoryPart is what the job may hold of MemoryQuota, and LeastMemory what it must be able to hold.
+	MemoryPart, MemoryQuota, LeastMemory int64
+	// RunsPart and FilesPart are what it may have in the temp folder, RunFiles how many runs.
+	RunsPart, FilesPart int64
+	RunFiles            int
+	// WriteSpeed is what it may write in bytes per second; 0 is no limit. WriteLimit names the limit.
+	WriteSpeed int64
+	WriteLimit string
+	// Flow is the governor's decision.
+	Flow flow.Decision
+}
+
+// Outlook returns what a job would have. The temp folder is on a disk of the given usage; nil is not known. It changes
+// nothing that jobs have.
+func (r *Resources) Outlook(opts ShareOptions, disk *vfs.DiskUsage) Outlook {
+	opts.Indexes = max(1, opts.Indexes)
+	s := &Share{r: r, opts: opts}
+	decision := r.governor.Outlook()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	speed, limit := s.speedBesideLocked()
+	o := Outlook{
+		Jobs: len(r.shares), Mergers: int(r.cores) + 1, MemoryQuota: r.memoryQuota(), LeastMemory: s.leastMemory(),
+		WriteSpeed: speed, Flow: decision,
+	}
+	if speed > 0 {
+		o.WriteLimit = limit
+	}
+	for _, other := range r.shares {
+		if !other.begun {
+			o.Waiting++
+		}
+	}
+	all := append(slices.Clone(r.shares), s)
+	sorting := slices.DeleteFunc(slices.Clone(all), func(x *Share) bool { return x.opts.ReadOnly })
+	part := func(total int64, shares []*Share, bounds func(*Share) (least, most int64)) int64 {
+		claims := make([]claim, len(shares))
+		for i, x := range shares {
+			claims[i].weight = x.weight()
+			claims[i].least, claims[i].most = bounds(x)
+		}
+		return divide(total, claims)[len(claims)-1] // s is the last
+	}
+	free := func(*Share) (int64, int64) { return 0, math.MaxInt64 }
+	runs, files := r.runsPool(), r.filesPool()
+	if disk != nil {
+		now := room{measured: roomOn(*disk) + r.temp.now, refused: r.room.refused, until: r.room.until}
+		bytes := now.bytes()
+		runs, files = min(runs, bytes/100*runsRoomPercent), min(files, bytes/100*filesRoomPercent)
+	}
+	s.memoryPart = part(r.memoryQuota()/100*arenasPercent, sorting, func(x *Share) (int64, int64) { return x.leastMemory(), math.MaxInt64 })
+	o.MemoryPart = max(o.LeastMemory, s.memoryPart)
+	o.RunsPart, o.FilesPart = part(runs, sorting, free), part(files, sorting, free)
+	o.RunFiles = int(part(maxRunFiles, sorting, func(*Share) (int64, int64) { return 1, maxRunFiles }))
+	busy := slices.DeleteFunc(all, func(x *Share) bool { return x.throttled })
+	o.Workers = int(part(r.cores, busy, func(x *Share) (int64, int64) {
+		if x != s && !x.begun {
+			return 1, max(1, x.maxWorkers())
+		}
+		return 1, x.workersWithMemory()
+	}))
+	return o
+}
+
+// speedBesideLocked is writeSpeed for a job that is not open yet.
+func (s *Share) speedBesideLocked() (speed int64, limit string) {
+	own, node := s.opts.Settings.Get().WriteSpeed, s.r.writes.Limit()
+	if node == 0 {
+		return own, ownSpeed
+	}
+	weight, now := s.weight(), time.Now()
+	for _, other := range s.r.shares {
+		if other.throttle.Active(now) {
+			weight += other.weight()
+		}
+	}
+	part := max(1, node/max(1, weight)*s.weight())
+	if own > 0 && own < part {
+		return own, ownSpeed
+	}
+	return part, config.ReorgMaxWriteSpeed
+}
+
+// Volume is how much one index has to sort.
+type Volume struct {
+	// Entries is their number, Bytes the length of their keys and values, RunBytes what they have in sorted runs, and
+	// FileBytes in final files.
+	Entries, Bytes, RunBytes, FileBytes int64
+}
+
+// Forecast is what a job is going to hold.
+type Forecast struct {
+	// MemoryBytes and TempBytes are peaks. SpilledBytes is written to runs, over all rounds.
+	MemoryBytes, TempBytes, SpilledBytes int64
+	// Rounds is how often the job scans a part, sorts and imports it.
+	Rounds int
+	// Short says that there is not enough memory for the least that the job must hold.
+	Short bool
+}
+
+const (
+	// importBatch is how many bytes of final files wait before they are imported (lightning's default), and openFile how large
+	// one of those is that are being written.
+	importBatch, openFile = 512 << 20, 64 << 20
+	// arenaLengths is what an arena holds of the lengths of an entry.
+	arenaLengths = 2
+	mostRuns     = 128 // of an index, JobOptions.MaxRuns
+)
+
+// Forecast returns what a job with such indexes will hold.
+func (o *Outlook) Forecast(indexes []Volume) Forecast {
+	workers := int64(max(1, o.Workers))
+	var held, raw, runBytes, files, sorting int64
+	partitions := min(max(minPartitions, o.MemoryPart/workers/int64(max(1, len(indexes)))/(blocksPerPartition*blockSize)), maxPartitions)
+	for _, v := range indexes {
+		// Of each partition of each worker the last block is half full.
+		blocks := min(workers*partitions, max(1, v.Entries/64)) * blockSize / 2
+		held += v.Bytes + arenaLengths*v.Entries + blocks
+		sorting = max(sorting, min(v.Entries, v.Entries/partitions*int64(max(1, o.Mergers)))*2*entrySize)
+		raw += v.Bytes
+		runBytes += v.RunBytes
+		files += v.FileBytes
+	}
+	f := Forecast{Rounds: 1, Short: o.LeastMemory > o.MemoryQuota/100*arenasPercent}
+	pendingFiles := func(n int64) int64 {
+		return min(n, importBatch+int64(max(1, o.Mergers))*openFile, max(o.FilesPart, openFile))
+	}
+	limit := max(o.LeastMemory, min(o.MemoryPart, workers*maxWorkerMemory))
+	if held+sorting <= limit {
+		f.MemoryBytes, f.TempBytes = held+sorting, pendingFiles(files)
+		return f
+	}
+	f.MemoryBytes = limit
+	// What is in memory when the scan ends is not spilled: about half of what it holds.
+	part := 1 - float64(limit)/2/float64(held+sorting)
+	f.SpilledBytes = int64(part * float64(runBytes))
+	rounds := math.Ceil(float64(f.SpilledBytes) / float64(max(1, o.RunsPart)))
+	perRun := float64(limit) / float64(workers)
+	runs := math.Ceil(float64(held) / max(1, perRun)) // of each index
+	rounds = max(rounds, math.Ceil(runs/mostRuns), math.Ceil(runs*float64(len(indexes))/float64(max(1, o.RunFiles))), 1)
+	f.Rounds = int(min(rounds, math.MaxInt32))
+	inRound := int64(float64(f.SpilledBytes) / rounds)
+	f.TempBytes = min(inRound, max(o.RunsPart, 0)) + pendingFiles(int64(float64(files)/rounds))
+	return f
+}
