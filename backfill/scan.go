@@ -197,14 +197,14 @@ func (s *scanner) scanRange(ctx context.Context, t keyrange.Weighted, rows *int6
 		}
 		left.Start = kv.NextKey(batch.LastKey)
 		s.clock.Enter(stage.Encode)
-		full, err := s.encode(ctx, batch, physicalID)
+		bytes, full, err := s.encode(ctx, batch, physicalID)
 		if err != nil {
 			return err
 		}
 		batches++
 		*rows += int64(batch.NumRows())
 		done := t.Weight * keyrange.Position(t.KeyRange, batch.LastKey)
-		s.b.Progress.Add(int64(batch.NumRows()), done-credited)
+		s.b.Progress.AddSorted(int64(batch.NumRows()), done-credited, bytes)
 		credited = done
 		if err := trailing.Scanned(ctx, batch); err != nil {
 			return err
@@ -271,22 +271,24 @@ func (s *scanner) count(ctx context.Context, r kv.KeyRange) error {
 	return s.b.count.scanned(ctx, r)
 }
 
-// encode appends the entries of a batch to the ingest worker.
-func (s *scanner) encode(ctx context.Context, batch *kv.RowBatch, physicalID int64) (full bool, err error) {
+// encode appends the entries of a batch to the ingest worker, and returns how many bytes they have.
+func (s *scanner) encode(ctx context.Context, batch *kv.RowBatch, physicalID int64) (bytes int64, full bool, err error) {
 	if err := s.enc.Bind(batch, physicalID); err != nil {
-		return false, err
+		return 0, false, err
 	}
 	for k, enc := range s.enc.Indexes {
 		target := s.targets[k]
 		err := enc.Encode(func(_ int, kv []byte, klen int) error {
+			bytes += int64(len(kv))
 			if err := s.out.Append(target, kv, klen); err != nil {
 				return err
 			}
 			return s.out.MakeRoom(ctx)
 		})
 		if err != nil {
-			return false, err
+			return 0, false, err
 		}
 	}
-	return s.out.EndBatch(ctx)
+	full, err = s.out.EndBatch(ctx)
+	return bytes, full, err
 }

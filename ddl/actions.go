@@ -32,6 +32,7 @@ func (t *task) do(ctx context.Context, act job.Action, to job.Step) (outcome, er
 		}
 	}
 	r := t.shown.Load()
+	t.view.Waiting()
 	switch act {
 	case job.ActAwaitTurn:
 		return outcome{}, t.waiting(ctx, func(ctx context.Context) error { return t.awaitTurn(ctx, r) })

@@ -8,7 +8,6 @@ import (
 	"fastddl/backfill/compare"
 	"fastddl/ddl/job"
 	"fastddl/ddl/session"
-	"fastddl/ddl/status"
 	"fastddl/event"
 	"fastddl/kv"
 )
@@ -26,7 +25,7 @@ const (
 func (t *task) compare(ctx context.Context, r *job.Record, to job.Step) (outcome, error) {
 	var repaired, rounds int64
 	differs := false
-	t.emit(event.StageChanged{Job: event.Job{ID: t.id}, Stage: status.StageCompare})
+	t.emit(event.StageChanged{Job: event.Job{ID: t.id}, Stage: job.StageCompare})
 	err := t.watched(ctx, func(ctx context.Context) error {
 		if err := t.settleLocks(ctx, r); err != nil {
 			return err

@@ -18,6 +18,7 @@ func (t *task) run(ctx context.Context) {
 	defer close(t.done)
 	defer t.stopKeeper()
 	defer t.releaseLeft()
+	t.recallHistory(ctx)
 	report := status.Reporter{Sessions: t.d.sessions, Record: t.Record, Info: t.info, Emit: t.emit, Contain: t.d.contained}
 	defer report.Start(ctx)()
 	err := t.d.contained("the loop of a job", func() error { return t.loop(ctx) })
@@ -179,4 +180,21 @@ func (t *task) giveUp() {
 	if err := t.d.removeFiles(t.id); err != nil {
 		t.d.opts.Logger.Warn("the files of a lost index build stay until the next start", zap.Int64("job", t.id), zap.Error(err))
 	}
+}
+
+// recallHistory begins with what the job has done under an earlier process or owner.
+func (t *task) recallHistory(ctx context.Context) {
+	r := t.shown.Load()
+	h := r.History
+	if r.StartTS != 0 {
+		_ = t.d.contained("the history of a job", func() error {
+			reported, ok, err := t.d.reports.History(ctx, t.id)
+			t.d.reports.Unreported(err)
+			if ok && reported.Seconds() > h.Seconds() {
+				h = reported
+			}
+			return nil
+		})
+	}
+	t.view.Resume(h)
 }

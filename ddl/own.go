@@ -3,6 +3,7 @@ package ddl
 import (
 	"context"
 	"errors"
+	"time"
 
 	sess "github.com/pingcap/tidb/pkg/ddl/session"
 	"github.com/pingcap/tidb/pkg/util/dbterror"
@@ -86,6 +87,7 @@ func (t *task) write(ctx context.Context, to job.Step, change func(x *session.Tx
 	var after *job.Record
 	err := t.d.sessions.InTxn(ctx, func(x *session.Txn) error {
 		after = t.machine.Prepare(to)
+		after.History = t.view.History(time.Now())
 		if after.StartTS == 0 && to != job.StepQueued {
 			after.StartTS = x.TS
 		}

@@ -229,6 +229,16 @@ type Progress struct {
 	RowsPerSecond                     float64
 	// StageDone is how much of the current stage is done, 0 to 1.
 	StageDone float64
+	// RowsBefore are those of RowsDone that were done before the execution began: by an earlier attempt or process.
+	RowsBefore int64
+	// BytesRead is the stored size of the rows that the execution has read, by the store's estimate, and
+	// BytesSorted the size of the keys and values of their entries.
+	BytesRead, BytesSorted int64
+	// Workers is how many workers the execution has; 0 if other nodes do the work.
+	Workers int
+	// WriteSpeed is what it may write now in bytes per second, 0 without a limit, and WriteLimit the limit's name.
+	WriteSpeed int64
+	WriteLimit string
 }
 
 func (e Progress) String() string {

@@ -73,7 +73,7 @@ func (r *Resources) Allocation(jobID int64) Allocation {
 	if s == nil {
 		return Allocation{}
 	}
-	speed, limit := s.writeSpeed()
+	speed, limit := s.WriteSpeed()
 	throttled := s.throttle.Active(time.Now())
 	r.mu.Lock()
 	defer r.mu.Unlock()

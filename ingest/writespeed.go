@@ -20,7 +20,7 @@ func (s *Share) newThrottle() *flow.Throttle {
 			return flow.WriteLimits{BytesPerSecond: own.WriteSpeed, Weight: own.Weight}
 		},
 		Waited: func(waited time.Duration) {
-			_, reason := s.writeSpeed()
+			_, reason := s.WriteSpeed()
 			s.opts.Bus.Emit(event.Throttled{Job: event.Job{ID: s.opts.JobID}, Reason: reason, For: waited})
 		},
 		Idle: s.setThrottled,
@@ -43,10 +43,10 @@ func (s *Share) setThrottled(throttled bool) {
 	}
 }
 
-// writeSpeed returns what the job may write now in bytes per second, 0 without a
+// WriteSpeed returns what the job may write now in bytes per second, 0 without a
 // limit, and the name of the limit: its own, or its part of the node's, which
 // it divides with those that write now.
-func (s *Share) writeSpeed() (speed int64, limit string) {
+func (s *Share) WriteSpeed() (speed int64, limit string) {
 	own, node := s.opts.Settings.Get().WriteSpeed, s.r.writes.Limit()
 	if node == 0 {
 		return own, ownSpeed

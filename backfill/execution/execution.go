@@ -84,6 +84,8 @@ func (x *Execution) Execute(ctx context.Context, share ingest.ShareOptions, fn f
 		return Ended(ctx, err)
 	}
 	defer x.Share.Leave()
+	x.Progress.setShare(x.Share)
+	defer x.Progress.setShare(nil)
 	return x.Reporting(ctx, fn)
 }
 

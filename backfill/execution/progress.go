@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"fastddl/event"
+	"fastddl/ingest"
 	"fastddl/internal/errs"
 )
 
@@ -25,6 +26,13 @@ type Progress struct {
 	total    float64 // weight of the whole table
 	fraction float64 // last reported
 
+	// before are the rows that were done before, read the weight that was read since, and sorted the bytes of
+	// entries that were made since.
+	before int64
+	read   float64
+	sorted int64
+	share  *ingest.Share // nil without one
+
 	stage     string
 	stageDone func() float64 // nil is as the rows
 
@@ -42,6 +50,7 @@ func (p *Progress) Begin(rows int64, done, total float64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.rows, p.imported, p.weight, p.total = rows, rows, done, total
+	p.before, p.read, p.sorted = rows, 0, 0
 	p.lastRows, p.lastTime = rows, time.Now()
 	p.fraction = 0 // of a build that is begun again
 }
@@ -77,11 +86,23 @@ func (p *Progress) Set(rows, imported int64, read float64) {
 }
 
 // Add adds rows that were read, and their weight.
-func (p *Progress) Add(rows int64, weight float64) {
+func (p *Progress) Add(rows int64, weight float64) { p.AddSorted(rows, weight, 0) }
+
+// AddSorted adds rows that were read, their weight, and the bytes of their entries.
+func (p *Progress) AddSorted(rows int64, weight float64, bytes int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.rows += rows
 	p.weight += weight
+	p.read += weight
+	p.sorted += bytes
+}
+
+// setShare has the reports show what the execution may take of the resources; nil ends that.
+func (p *Progress) setShare(s *ingest.Share) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.share = s
 }
 
 // Done returns the number of rows that were read.
@@ -122,11 +143,16 @@ func (p *Progress) start() (stop func() error) {
 
 func (p *Progress) report(now time.Time) event.Progress {
 	p.mu.Lock()
-	stage, done := p.stage, p.stageDone
+	stage, done, share := p.stage, p.stageDone, p.share
 	p.mu.Unlock()
 	stageDone := 0.0
 	if done != nil {
 		stageDone = done()
+	}
+	workers, speed, limit := 0, int64(0), ""
+	if share != nil {
+		workers = share.Workers()
+		speed, limit = share.WriteSpeed()
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -141,6 +167,8 @@ func (p *Progress) report(now time.Time) event.Progress {
 	e := event.Progress{
 		Job: p.job, Stage: stage, RowsDone: p.rows, RowsTotal: p.estimateLocked(), RowsImported: p.imported,
 		RowsPerSecond: p.rate, StageDone: stageDone,
+		RowsBefore: p.before, BytesRead: int64(p.read), BytesSorted: p.sorted,
+		Workers: workers, WriteSpeed: speed, WriteLimit: limit,
 	}
 	if done == nil && e.RowsTotal > 0 {
 		e.StageDone = float64(e.RowsDone) / float64(e.RowsTotal)

@@ -34,6 +34,11 @@ type Report struct {
 	Rows, Total, Imported int64
 	// StageDone is how much of the stage is done, 0 to 1.
 	StageDone float64
+	// RowsBefore, SortedBytes, Workers, WriteSpeed and WriteLimit are those of event.Progress.
+	RowsBefore, SortedBytes int64
+	Workers                 int
+	WriteSpeed              int64
+	WriteLimit              string
 }
 
 // part is a part of the work that each row takes.
@@ -67,7 +72,7 @@ const (
 var weights = [partCount]float64{45, 40, 15}
 
 // stageParts are the parts that the stages of a backfill belong to.
-var stageParts = map[string]int{"scan": scanPart, "merge": importPart, "verify": verifyPart}
+var stageParts = map[string]int{StageScan: scanPart, StageMerge: importPart, StageVerify: verifyPart}
 
 const (
 	// rateWindow is the time over which a rate is averaged, leastInterval the least

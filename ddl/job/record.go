@@ -108,6 +108,9 @@ type Record struct {
 	Compared int64 `json:"compared,omitempty"`
 	Repaired int64 `json:"repaired,omitempty"`
 
+	// History is how the job went so far, as of its last step.
+	History History `json:"history,omitzero"`
+
 	// ErrorCount is the number of failures, Error what the job is undone for.
 	ErrorCount int64         `json:"error_count"`
 	Error      *terror.Error `json:"error,omitempty"`

@@ -53,6 +53,8 @@ type JobInfo struct {
 	// unique indexes and repaired keys.
 	Snapshot           uint64
 	Compared, Repaired int64
+	// History is how the job went so far.
+	job.History
 	// Building is what a job that has not ended has of what all share; nil of others.
 	Building *Building
 	// Settings are the job's own. Priority is that in force.
@@ -88,7 +90,7 @@ func Describe(r *job.Record) JobInfo {
 		Type: r.Type.String(), SchemaState: r.SchemaState().String(), State: r.ShownState().String(), Query: r.Query,
 		CreateTime: timeOf(r.CreateTS), StartTime: timeOf(r.StartTS), EndTime: timeOf(r.EndTS),
 		RowCount: r.RowCount, Step: string(r.Step), Snapshot: r.SnapshotTS, Compared: r.Compared, Repaired: r.Repaired,
-		ErrorCount: r.ErrorCount, Duplicates: r.Duplicates, Node: member.NodeOf(r.Owner), Verify: r.Verify,
+		ErrorCount: r.ErrorCount, Duplicates: r.Duplicates, Node: member.NodeOf(r.Owner), Verify: r.Verify, History: r.History,
 	}
 	if e := r.ErrorForAll(); e != nil {
 		info.Error = e.GetMsg()
@@ -120,6 +122,9 @@ func (r *Tables) FillElsewhere(ctx context.Context, info *JobInfo) error {
 	info.Priority = info.Settings.Priority
 	if info.Priority == "" {
 		info.Priority = config.PriorityLow
+	}
+	if err := r.fillHistory(ctx, info); err != nil {
+		return err
 	}
 	rows, err := r.Sessions.Query(ctx, `SELECT stage, wait_reason, row_count, percent, rows_per_second, eta_seconds
 		FROM mysql.fastddl_ddl_jobs WHERE job_id = %?`, info.ID)

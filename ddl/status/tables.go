@@ -41,6 +41,7 @@ var (
 			"priority VARCHAR(32)", "snapshot_ts BIGINT UNSIGNED", "comparisons BIGINT", "repaired_keys BIGINT",
 			"create_time TIMESTAMP(6) NULL", "start_time TIMESTAMP(6) NULL", "end_time TIMESTAMP(6) NULL",
 			"error_count BIGINT", "error TEXT", "query LONGTEXT",
+			"stages JSON", "verify VARCHAR(16)",
 		},
 	}
 	duplicatesTable = reportTable{
@@ -165,6 +166,10 @@ func ReportJob(t *session.Txn, j JobInfo) error {
 	if len(wait) > MaxWaitReason {
 		wait = strings.ToValidUTF8(wait[:MaxWaitReason], "")
 	}
+	stages, err := jsonOrNull(j.Stages)
+	if err != nil {
+		return fmt.Errorf("encode the stages of job %d: %w", j.ID, err)
+	}
 	loc := t.Session.GetSessionVars().Location()
 	values := []any{
 		j.ID, j.DB, j.Table, j.Type, j.SchemaState, j.State, j.Step, session.OrNull(j.Stage), session.OrNull(wait),
@@ -173,6 +178,7 @@ func ReportJob(t *session.Txn, j JobInfo) error {
 		session.OrNull(j.Priority), session.OrNull(j.Snapshot), j.Compared, j.Repaired,
 		session.TimeOrNull(j.CreateTime, loc), session.TimeOrNull(j.StartTime, loc), session.TimeOrNull(j.EndTime, loc),
 		j.ErrorCount, session.OrNull(j.Error), j.Query,
+		stages, session.OrNull(j.Verify),
 	}
 	return t.Exec(jobsTable.replace(), values...)
 }

@@ -8,13 +8,11 @@ import (
 	"fastddl/event"
 )
 
-// StageCompare is the stage that is not one of a backfill.
-const StageCompare = "compare"
-
 // View is what is shown of a running job beside its record.
 type View struct {
 	mu       sync.Mutex
 	progress job.Progress
+	clock    job.StageClock
 	stage    string
 	// wait is what the job waits for, failure what it has failed with last.
 	wait    string
@@ -77,6 +75,31 @@ func (v *View) SetRetry() {
 	v.waits("next attempt after error: "+v.failure, time.Now())
 }
 
+// Resume begins with what the job has done before.
+func (v *View) Resume(h job.History) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.clock.Resume(h.Stages)
+}
+
+// Waiting says that the job begins an action that waits or changes the schema, unless a stage is entered later.
+func (v *View) Waiting() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.clock.Enter(time.Now(), job.StageWait)
+}
+
+// History returns what the job is to keep, up to now.
+func (v *View) History(now time.Time) job.History {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.history(now)
+}
+
+func (v *View) history(now time.Time) job.History {
+	return job.History{Stages: v.clock.Stages(now)}
+}
+
 // Rows is the number of rows read so far.
 func (v *View) Rows() int64 {
 	v.mu.Lock()
@@ -97,8 +120,9 @@ func (v *View) Fill(info *JobInfo, step job.Step, now time.Time) {
 		info.Remaining, info.HasRemaining = v.progress.Remaining(now)
 		info.Stage = v.stage
 	case job.StepDrained:
-		info.Stage = StageCompare
+		info.Stage = job.StageCompare
 	}
+	info.History = v.history(now)
 }
 
 // OnEvent keeps the view up to date.
@@ -107,11 +131,22 @@ func (v *View) OnEvent(e event.Event) {
 	defer v.mu.Unlock()
 	switch e := e.(type) {
 	case event.Progress:
-		v.progress.Set(time.Now(), job.Report{
+		now := time.Now()
+		r := job.Report{
 			Stage: e.Stage, Rows: e.RowsDone, Total: e.RowsTotal, Imported: e.RowsImported, StageDone: e.StageDone,
-		})
+			RowsBefore: e.RowsBefore, SortedBytes: e.BytesSorted, Workers: e.Workers, WriteSpeed: e.WriteSpeed, WriteLimit: e.WriteLimit,
+		}
+		v.progress.Set(now, r)
+		v.clock.Report(now, r)
+	case event.Ingested:
+		v.clock.Imported(int64(e.Bytes))
+	case event.Throttled:
+		v.clock.Held(e.For)
 	case event.StageChanged:
 		v.stage = e.Stage
+		if job.HasStage(e.Stage) || e.Stage == job.StageCompare {
+			v.clock.Enter(time.Now(), e.Stage)
+		}
 		if job.HasStage(e.Stage) {
 			v.progress.SetStage(time.Now(), e.Stage)
 		}
