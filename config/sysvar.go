@@ -42,6 +42,7 @@ const (
 	CheckpointInterval = "fastddl_ddl_checkpoint_interval"
 	PartSize           = "fastddl_ddl_part_size"
 	Verify             = "fastddl_ddl_verify"
+	Preflight          = "fastddl_ddl_preflight"
 	MaxDistTaskNodes   = "tidb_max_dist_task_nodes"
 )
 
@@ -55,6 +56,13 @@ const (
 const (
 	VerifyAuto = "auto"
 	VerifyFull = "full"
+)
+
+// Values of Preflight.
+const (
+	PreflightOff     = "off"
+	PreflightWarn    = "warn"
+	PreflightEnforce = "enforce"
 )
 
 // Values of ReorgPriority, in ascending order.
@@ -106,6 +114,9 @@ var SysVars = []SysVar{
 	}, {
 		Name: Verify, Kind: KindEnum, Default: VerifyAuto, Values: []string{VerifyAuto, VerifyFull}, InSession: true,
 		Comment: "auto: an index build counts and sums up what it imports on its way, and reads a sample back; full: it reads rows and entries a second time",
+	}, {
+		Name: Preflight, Kind: KindEnum, Default: PreflightWarn, Values: []string{PreflightOff, PreflightWarn, PreflightEnforce}, InSession: true,
+		Comment: "an index build for which memory, temp folder or store have no room is begun (off), warned of, or refused before it begins (enforce)",
 	}, {
 		Name: IdleBlockerTimeout, Kind: KindDuration, Default: "0s", Max: 31536000,
 		Comment: "how long a transaction that a schema change waits for may be idle before its session is ended; 0s is for ever",
