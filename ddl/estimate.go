@@ -11,6 +11,7 @@ import (
 	"github.com/pingcap/tidb/pkg/sessionctx"
 	"go.uber.org/zap"
 
+	"fastddl/backfill"
 	"fastddl/backfill/encode"
 	"fastddl/backfill/survey"
 	"fastddl/config"
@@ -54,12 +55,14 @@ func (d *DDL) Estimate(ctx context.Context, sctx sessionctx.Context, req Request
 	in := d.estimateInput(ctx, req, task, found)
 	looking, cancel := context.WithTimeout(ctx, lookPatience)
 	defer cancel()
-	in.Rates = d.rates(looking)
-	e := &Estimation{Estimate: estimate.Of(in)}
+	in.Rates = d.rates(looking, float64(found.ReadBytes)/float64(max(1, found.Rows)))
+	e := &Estimation{Estimate: estimate.Of(in), JobsAhead: []int64{}}
 	e.RowsError = d.rowsError(ctx, task, found)
-	if e.JobsAhead, err = schema.JobsAhead(looking, d.sessions, req.Schema.Name.L, req.Table.Name.L); err != nil {
+	ahead, err := schema.JobsAhead(looking, d.sessions, req.Schema.Name.L, req.Table.Name.L)
+	if err != nil {
 		return nil, fmt.Errorf("jobs ahead: %w", err)
 	}
+	e.JobsAhead = append(e.JobsAhead, ahead...)
 	e.Transactions, e.OldestTransaction = d.waits.Open(looking, req.Table.ID, sctx.GetSessionVars().ConnectionID)
 	return e, nil
 }
@@ -99,14 +102,15 @@ func (d *DDL) estimateInput(ctx context.Context, req Request, task encode.Task, 
 		Full: req.Verify == config.VerifyFull, Compared: req.Table.TTLInfo != nil,
 		Outlook: d.opts.Backfiller.Outlook(ingest.ShareOptions{Indexes: len(task.Indexes), Settings: &live}, usage),
 		Cores:   flow.Cores(), CheckpointSeconds: d.opts.Globals.Duration(config.CheckpointInterval).Seconds(),
-		Disks: disks, Nodes: 1,
+		Disks: disks, Nodes: 1, Groups: backfill.Groups(task.Table, task.Indexes),
 	}
+	physicals := encode.PhysicalIDs(task.Table)
 	for k, idx := range task.Indexes {
 		measured := &found.Indexes[k]
 		in.Indexes = append(in.Indexes, estimate.Index{
 			Name: idx.Name.O, Unique: idx.Unique, SampleEntries: measured.Entries, SampleBytes: measured.Bytes,
 			Stored: points(measured.Stored), Sorted: points(measured.Sorted), Repeated: measured.Repeated,
-			Beginning: indexThatBegins(req.Table, idx),
+			Beginning: indexThatBegins(req.Table, idx), Targets: int64(len(encode.IndexIDs(task.Table, idx, physicals))),
 		})
 	}
 	return in
@@ -139,7 +143,7 @@ func indexThatBegins(table *model.TableInfo, idx *model.IndexInfo) string {
 }
 
 // rates learns from the builds that have ended; without them the measured costs hold.
-func (d *DDL) rates(ctx context.Context) estimate.Rates {
+func (d *DDL) rates(ctx context.Context, rowBytes float64) estimate.Rates {
 	history, err := d.records.History(ctx)
 	if err != nil {
 		d.opts.Logger.Info("builds that have ended say nothing of the time that one takes", zap.Error(err))
@@ -151,7 +155,7 @@ func (d *DDL) rates(ctx context.Context) estimate.Rates {
 			builds = append(builds, pastBuild(r))
 		}
 	}
-	return estimate.Learn(builds)
+	return estimate.Learn(builds, rowBytes)
 }
 
 // pastBuild is what a build that has ended did.

@@ -105,7 +105,16 @@ type Volume struct {
 	// Entries is their number, Bytes the length of their keys and values, RunBytes what they have in sorted runs, and
 	// FileBytes in final files.
 	Entries, Bytes, RunBytes, FileBytes int64
+	// Targets is under how many prefixes of keys they lie: one for each partition of the table; 0 is 1.
+	Targets int64
 }
+
+// part returns one of n equal parts of the volume.
+func (v Volume) part(n int64) Volume {
+	return Volume{Entries: v.Entries / n, Bytes: v.Bytes / n, RunBytes: v.RunBytes / n, FileBytes: v.FileBytes / n, Targets: (v.targets() + n - 1) / n}
+}
+
+func (v *Volume) targets() int64 { return max(1, v.Targets) }
 
 // Forecast is what a job is going to hold.
 type Forecast struct {
@@ -123,20 +132,52 @@ const (
 	importBatch, openFile = 512 << 20, 64 << 20
 	// arenaLengths is what an arena holds of the lengths of an entry.
 	arenaLengths = 2
-	mostRuns     = 128 // of an index, JobOptions.MaxRuns
+	// fileUnit is the unit in which files that are being written acquire room, acquiredPercent what of it they do not need as a rule.
+	fileUnit, acquiredPercent = 1 << 20, 80
+	// sampledKeys is by how many keys an index is cut into partitions; of several targets each has at least
+	// leastSampledKeys, of which distinctPercent cut.
+	sampledKeys, leastSampledKeys, distinctPercent = 1600, 50, 70
+	mostRuns                                       = 128 // of an index, JobOptions.MaxRuns
 )
 
-// Forecast returns what a job with such indexes will hold.
-func (o *Outlook) Forecast(indexes []Volume) Forecast {
+// reserved is what the arenas of an index hold. Each partition of each worker has a block that is half full; in a table of several
+// partitions a target is the work of one worker.
+func (v *Volume) reserved(workers, partitions int64) int64 {
+	targets := v.targets()
+	arenas := workers * partitions
+	if targets > 1 {
+		arenas = targets * min(partitions, max(leastSampledKeys, sampledKeys/targets)*distinctPercent/100)
+	}
+	arenas = max(1, min(arenas, v.Entries/64))
+	if v.Entries == 0 {
+		return 0
+	}
+	return max(v.Bytes+arenaLengths*v.Entries+arenas*blockSize/2, arenas*blockSize)
+}
+
+// Forecast returns what a job with such indexes will hold that sorts one of so many groups of partitions after the other.
+func (o *Outlook) Forecast(indexes []Volume, groups int) Forecast {
+	n := int64(max(1, groups))
+	inGroup := make([]Volume, len(indexes))
+	for i, v := range indexes {
+		inGroup[i] = v.part(n)
+	}
+	f := o.forecast(inGroup)
+	f.SpilledBytes *= n
+	return f
+}
+
+// forecast is Forecast of one group.
+func (o *Outlook) forecast(indexes []Volume) Forecast {
 	workers := int64(max(1, o.Workers))
-	var held, raw, runBytes, files, sorting int64
-	partitions := min(max(minPartitions, o.MemoryPart/workers/int64(max(1, len(indexes)))/(blocksPerPartition*blockSize)), maxPartitions)
+	var held, runBytes, files, sorting, targets int64
 	for _, v := range indexes {
-		// Of each partition of each worker the last block is half full.
-		blocks := min(workers*partitions, max(1, v.Entries/64)) * blockSize / 2
-		held += v.Bytes + arenaLengths*v.Entries + blocks
+		targets += v.targets()
+	}
+	partitions := min(max(minPartitions, o.MemoryPart/workers/max(1, targets)/(blocksPerPartition*blockSize)), maxPartitions)
+	for _, v := range indexes {
+		held += v.reserved(workers, partitions)
 		sorting = max(sorting, min(v.Entries, v.Entries/partitions*int64(max(1, o.Mergers)))*2*entrySize)
-		raw += v.Bytes
 		runBytes += v.RunBytes
 		files += v.FileBytes
 	}

@@ -43,6 +43,9 @@ func (r *explainRow) datums(analyze bool) []types.Datum {
 	return types.MakeDatums(r.item, r.name, r.estimate, r.info)
 }
 
+// leastEntries is from how many entries on the bytes of one are shown.
+const leastEntries = 1000
+
 // unknownValue stands for a number that is not known.
 const unknownValue = "unknown"
 
@@ -87,7 +90,7 @@ func (x *explained) rowCount() explainRow {
 
 func (x *explained) indexRows(idx *estimate.IndexEstimate) []explainRow {
 	size := explainRow{item: itemIndexBytes, name: idx.Name, estimate: number(idx.Bytes), info: estimate.Bytes(idx.Bytes)}
-	if idx.Entries > 0 {
+	if idx.Entries >= leastEntries { // of fewer the file itself has most of the bytes
 		size.info += fmt.Sprintf(", %s entries of %.1f bytes", number(idx.Entries), float64(idx.Bytes)/float64(idx.Entries))
 	}
 	if n := x.estimation.Replicas; n > 1 {

@@ -15,7 +15,7 @@ import (
 type Options struct {
 	// Store holds the table.
 	Store kv.Store
-	// Places is at how many places rows are read, Rows how many at each; 0 is 128 and 128.
+	// Places is at how many places rows are read, Rows how many at each; 0 is 64 and 256.
 	Places, Rows int
 	// Bytes bounds what is read of rows, over all places; 0 is 32 MiB.
 	Bytes int64
@@ -27,7 +27,7 @@ type Options struct {
 }
 
 const (
-	defaultPlaces, defaultRows = 128, 128
+	defaultPlaces, defaultRows = 64, 256
 	defaultBytes               = 32 << 20
 	defaultTime                = 400 * time.Millisecond
 	// maxPhysicals is how many partitions of a table are looked at; the others are taken to be like them.

@@ -108,9 +108,10 @@ func Of(in Input) Estimate {
 		w.EntryBytes += raw
 		volumes = append(volumes, ingest.Volume{
 			Entries: one.Entries, Bytes: whole(raw), RunBytes: whole(runBytes(idx, entries, raw, &in.Outlook)), FileBytes: one.Bytes,
+			Targets: idx.Targets,
 		})
 	}
-	f := in.Outlook.Forecast(volumes)
+	f := in.Outlook.Forecast(volumes, in.Groups)
 	e.MemoryBytes, e.TempBytes, e.SpilledBytes, e.Rounds = f.MemoryBytes, f.TempBytes, f.SpilledBytes, f.Rounds
 	w.SpilledBytes = float64(f.SpilledBytes)
 	e.time(&in, &w)

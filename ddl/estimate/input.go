@@ -14,6 +14,8 @@ type Input struct {
 	Sampled  int64
 	Complete bool
 	Indexes  []Index
+	// Groups is how many groups of partitions are built one after the other; 0 is 1.
+	Groups int
 	// Full says that the build reads rows and entries a second time.
 	Full bool
 	// Compared says that rows and entries are compared after the build although no index is unique.
@@ -36,6 +38,8 @@ type Index struct {
 	Unique        bool
 	SampleEntries int64
 	SampleBytes   int64
+	// Targets is under how many prefixes of keys the entries lie: one for each partition, unless the index is global.
+	Targets int64
 	// Stored and Sorted are what samples of the entries occupy in one replica of the store, and in a sorted run, from few
 	// entries to many.
 	Stored, Sorted []Point

@@ -30,10 +30,10 @@ type Work struct {
 // Seconds of one processor, measured on the embedded store with two cores (docs/explain.md). What a server has measured of itself
 // corrects them.
 const (
-	scanRow, scanByte        = 90e-9, 0.5e-9
-	encodeEntry, encodeByte  = 60e-9, 0.8e-9
+	scanRow, scanByte        = 60e-9, 0.5e-9
+	encodeEntry, encodeByte  = 100e-9, 0.8e-9
 	spillByte                = 1.5e-9
-	mergeEntry, mergeByte    = 180e-9, 2.5e-9
+	mergeEntry, mergeByte    = 220e-9, 5e-9
 	verifyEntry              = 25e-9
 	secondReadingRow         = 150e-9
 	secondReadingEntry       = 120e-9
@@ -96,8 +96,9 @@ const (
 )
 
 // Learn returns what builds that have ended, the newest first, say of the stages. Large builds say more than small ones: of the newest,
-// those count whose stage took at least a tenth of the longest.
-func Learn(builds []Past) Rates {
+// those count whose stage took at least a tenth of the longest. A build of which it is not known what it has read is taken to have read
+// rowBytes of each row.
+func Learn(builds []Past, rowBytes float64) Rates {
 	rates := make(Rates)
 	for _, stage := range Stages {
 		type measured struct{ factor, seconds float64 }
@@ -105,7 +106,11 @@ func Learn(builds []Past) Rates {
 		longest := 0.0
 		for i := range builds {
 			seconds, known := builds[i].Seconds[stage]
-			base := builds[i].base(stage)
+			work := builds[i].Work
+			if work.ReadBytes == 0 {
+				work.ReadBytes = work.Rows * rowBytes
+			}
+			base := work.base(stage)
 			if !known || seconds < leastSeconds || base <= 0 || stage != StageWait && builds[i].Rows == 0 {
 				continue
 			}

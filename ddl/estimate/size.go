@@ -7,7 +7,7 @@ const (
 	// sample.
 	leastOfSample = 0.25
 	// fileBytes is what a final file has beside its blocks, and fileEvery how many bytes one has.
-	fileBytes, fileEvery = 2 << 10, 64 << 20
+	fileBytes, fileEvery = 700, 64 << 20
 )
 
 // extrapolate returns what total entries occupy, by what fewer of them do. Where keys are spread evenly, each doubling
