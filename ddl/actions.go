@@ -150,6 +150,7 @@ func (t *task) backfill(ctx context.Context, r *job.Record, to job.Step) (outcom
 	if err := t.awaitSpace(ctx); err != nil {
 		return outcome{}, err
 	}
+	t.view.SetPlan(t.plan(r))
 	t.assertHeld(r)
 	t.imports.Add(1)
 	defer t.imports.Add(-1)

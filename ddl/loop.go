@@ -181,20 +181,3 @@ func (t *task) giveUp() {
 		t.d.opts.Logger.Warn("the files of a lost index build stay until the next start", zap.Int64("job", t.id), zap.Error(err))
 	}
 }
-
-// recallHistory begins with what the job has done under an earlier process or owner.
-func (t *task) recallHistory(ctx context.Context) {
-	r := t.shown.Load()
-	h := r.History
-	if r.StartTS != 0 {
-		_ = t.d.contained("the history of a job", func() error {
-			reported, ok, err := t.d.reports.History(ctx, t.id)
-			t.d.reports.Unreported(err)
-			if ok && reported.Seconds() > h.Seconds() {
-				h = reported
-			}
-			return nil
-		})
-	}
-	t.view.Resume(h)
-}

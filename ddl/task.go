@@ -50,6 +50,8 @@ type task struct {
 	settledTS uint64
 	// progressed says that a checkpoint was saved since the last failure.
 	progressed atomic.Bool
+	// prior is what builds have cost before.
+	prior job.Prior
 	// rechecks is how often the job took another S because duplicates had gone.
 	rechecks int
 	// left are the requests that the last owner has left; they belong to the goroutine.

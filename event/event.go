@@ -273,6 +273,8 @@ type Throttled struct {
 	Job
 	Reason string
 	For    time.Duration
+	// Yields says that its workers have yielded to statements, and not waited for a write limit.
+	Yields bool
 }
 
 func (e Throttled) String() string {

@@ -120,7 +120,7 @@ func (s *Share) NewPacer(clock *stage.Clock) *flow.Pacer { return s.flow.NewPace
 
 // yielded reports for how long the job's workers have yielded to the foreground.
 func (s *Share) yielded(reason flow.Reason, waited time.Duration) {
-	s.opts.Bus.Emit(event.Throttled{Job: event.Job{ID: s.opts.JobID}, Reason: "foreground: " + string(reason), For: waited})
+	s.opts.Bus.Emit(event.Throttled{Job: event.Job{ID: s.opts.JobID}, Reason: "foreground: " + string(reason), For: waited, Yields: true})
 }
 
 // sampleFailed reports that the foreground could not be observed.

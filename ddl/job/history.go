@@ -5,6 +5,8 @@ package job
 type History struct {
 	// Stages are in the order in which the job has entered them first.
 	Stages []StageTime `json:"stages,omitempty"`
+	// Percent is how much of the job was done, as it was shown.
+	Percent float64 `json:"percent,omitempty"`
 }
 
 // Seconds is how long the job is under way by its stages.

@@ -41,6 +41,8 @@ type JobInfo struct {
 	// estimate.
 	Remaining    time.Duration
 	HasRemaining bool
+	// RemainingReason is why Remaining has become longer a moment ago; empty if it has not.
+	RemainingReason string
 	// Step is the durable step, Stage what the job does in it, WaitReason what it
 	// waits for.
 	Step, Stage, WaitReason string

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"reflect"
+	"slices"
 	"time"
 
 	"fastddl/ddl/job"
@@ -13,8 +14,12 @@ import (
 	"fastddl/internal/sleep"
 )
 
-// reportInterval is how often the rows of a job are brought up to date.
-const reportInterval = time.Second
+const (
+	// reportInterval is how often the rows of a job are brought up to date.
+	reportInterval = time.Second
+	// idleInterval is how often they are if nothing changes but for how long the job waits.
+	idleInterval = time.Minute
+)
 
 // Reporter brings the rows of a job up to date while it runs.
 type Reporter struct {
@@ -45,6 +50,7 @@ func (t *Reporter) Start(ctx context.Context) (stop func()) {
 func (t *Reporter) loop(ctx context.Context) {
 	var last JobInfo
 	var reported bool
+	var reportedAt time.Time
 	waits := waitWatch{emit: t.Emit}
 	defer func() { waits.observe(time.Now(), JobInfo{}) }() // a wait ends with its job
 	for sleep.For(ctx, reportInterval) {
@@ -53,7 +59,7 @@ func (t *Reporter) loop(ctx context.Context) {
 			now := time.Now()
 			info := t.Info(now)
 			waits.observe(now, info)
-			if info.Ended() || reflect.DeepEqual(info, last) {
+			if info.Ended() || onlyWaits(info, last) && now.Sub(reportedAt) < idleInterval {
 				return nil
 			}
 			var failed error
@@ -72,9 +78,19 @@ func (t *Reporter) loop(ctx context.Context) {
 				return nil
 			})
 			if err = errors.Join(err, failed); err == nil {
-				last, reported = info, true
+				last, reported, reportedAt = info, true, now
 			}
 			return err
 		})
 	}
+}
+
+// onlyWaits says that two reports of a job differ in nothing but for how long it has waited.
+func onlyWaits(a, b JobInfo) bool {
+	a.Stages, b.Stages = withoutWait(a.Stages), withoutWait(b.Stages)
+	return reflect.DeepEqual(a, b)
+}
+
+func withoutWait(stages []job.StageTime) []job.StageTime {
+	return slices.DeleteFunc(slices.Clone(stages), func(s job.StageTime) bool { return s.Stage == job.StageWait })
 }

@@ -163,6 +163,9 @@ func ReportJob(t *session.Txn, j JobInfo) error {
 		threads, workers, memory, temp, speed = b.Threads, b.Workers, b.MemoryBytes, b.TempBytes, b.WriteSpeed
 	}
 	wait := j.WaitReason
+	if j.HasRemaining && j.RemainingReason != "" {
+		wait = strings.TrimPrefix(wait+"; "+j.RemainingReason, "; ")
+	}
 	if len(wait) > MaxWaitReason {
 		wait = strings.ToValidUTF8(wait[:MaxWaitReason], "")
 	}

@@ -80,6 +80,16 @@ func (v *View) Resume(h job.History) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.clock.Resume(h.Stages)
+	if len(h.Stages) > 0 {
+		v.progress.Resume(h.Percent)
+	}
+}
+
+// SetPlan says what the build will do.
+func (v *View) SetPlan(plan job.Plan) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.progress.SetPlan(plan)
 }
 
 // Waiting says that the job begins an action that waits or changes the schema, unless a stage is entered later.
@@ -97,7 +107,7 @@ func (v *View) History(now time.Time) job.History {
 }
 
 func (v *View) history(now time.Time) job.History {
-	return job.History{Stages: v.clock.Stages(now)}
+	return job.History{Stages: v.clock.Stages(now), Percent: v.progress.Percent()}
 }
 
 // Rows is the number of rows read so far.
@@ -116,11 +126,14 @@ func (v *View) Fill(info *JobInfo, step job.Step, now time.Time) {
 	info.WaitReason, info.Blockers = v.wait, v.blockers
 	switch step {
 	case job.StepSnapshot:
-		info.RowsPerSecond = v.progress.RowsPerSecond()
-		info.Remaining, info.HasRemaining = v.progress.Remaining(now)
 		info.Stage = v.stage
 	case job.StepDrained:
 		info.Stage = job.StageCompare
+	}
+	if info.Stage != "" {
+		info.RowsPerSecond = v.progress.RowsPerSecond()
+		info.Remaining, info.HasRemaining = v.progress.Remaining()
+		info.RemainingReason = v.progress.Reason(now)
 	}
 	info.History = v.history(now)
 }
@@ -142,13 +155,12 @@ func (v *View) OnEvent(e event.Event) {
 		v.clock.Imported(int64(e.Bytes))
 	case event.Throttled:
 		v.clock.Held(e.For)
+		v.progress.Held(e.For, e.Yields)
 	case event.StageChanged:
 		v.stage = e.Stage
-		if job.HasStage(e.Stage) || e.Stage == job.StageCompare {
-			v.clock.Enter(time.Now(), e.Stage)
-		}
-		if job.HasStage(e.Stage) {
-			v.progress.SetStage(time.Now(), e.Stage)
+		if now := time.Now(); job.HasStage(e.Stage) {
+			v.clock.Enter(now, e.Stage)
+			v.progress.SetStage(now, e.Stage)
 		}
 	case event.Retry:
 		v.failure = job.TextForAll(e.Err)
