@@ -182,8 +182,13 @@ func (o *Outlook) forecast(indexes []Volume) Forecast {
 		files += v.FileBytes
 	}
 	f := Forecast{Rounds: 1, Short: o.LeastMemory > o.MemoryQuota/100*arenasPercent}
+	mergers := int64(max(1, o.Mergers))
 	pendingFiles := func(n int64) int64 {
-		return min(n, importBatch+int64(max(1, o.Mergers))*openFile, max(o.FilesPart, openFile))
+		if n == 0 {
+			return 0
+		}
+		acquired := min(mergers, n/fileUnit+1) * fileUnit / 100 * acquiredPercent
+		return min(n+acquired, importBatch+mergers*openFile, max(o.FilesPart, openFile))
 	}
 	limit := max(o.LeastMemory, min(o.MemoryPart, workers*maxWorkerMemory))
 	if held+sorting <= limit {

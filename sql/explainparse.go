@@ -27,7 +27,7 @@ type token struct{ kind, offset int }
 func lex[S interface{ Lex(*T) int }, T any](s S) (kind, offset int) {
 	var v T
 	kind = s.Lex(&v)
-	// The offset of yySymType in pkg/parser/parser.go.
+	// The field that Scanner.Lex has set (lexer.go of TiDB's parser).
 	return kind, int(reflect.ValueOf(&v).Elem().FieldByName("offset").Int())
 }
 

@@ -27,8 +27,10 @@ func extrapolate(points []Point, total float64) float64 {
 		slope = (float64(first.Bytes)/float64(first.Entries) - each) / math.Log2(float64(last.Entries)/float64(first.Entries))
 	}
 	doublings := max(0, math.Log2(total/float64(last.Entries)))
-	dense := each - max(0, slope)*doublings
-	return total * max(dense, each*leastOfSample)
+	slope = max(0, slope)
+	// An entry more does not make the others smaller than it is itself, which is where the line would lead to.
+	least := max(each*leastOfSample, min(each, slope/math.Ln2))
+	return total * max(each-slope*doublings, least)
 }
 
 // entriesOf returns how many entries all rows have, and the length of their keys and values.
