@@ -170,6 +170,9 @@ func (e *executor) explain(ctx context.Context, sctx sessionctx.Context, stmt as
 		x.unknown = "TiDB's own way"
 		return x, nil
 	}
+	if engine, ok := sctx.GetSessionVars().GetSystemVar(config.DDLEngine); ok && engine == config.EngineTiDB {
+		x.leave(leftToTiDB(config.DDLEngine + " is " + engine))
+	}
 	x.leave(e.ready(ctx, sctx, x.table))
 	req, err := e.requested(ctx, sctx, x.table, parts)
 	switch {

@@ -111,8 +111,8 @@ func TestExplainAnalyzeBuilds(t *testing.T) {
 	require.Contains(t, c.one("SHOW CREATE TABLE t"), "KEY `i` (`c`)")
 	c.run("EXPLAIN ANALYZE CREATE UNIQUE INDEX u ON t (u)")
 	require.Contains(t, c.one("SHOW CREATE TABLE t"), "UNIQUE KEY `u` (`u`)")
-	c.run("UPDATE t SET u = 1 WHERE id = 2")
-	c.fails(1062, "EXPLAIN ANALYZE CREATE UNIQUE INDEX u2 ON t (k, u, (1 DIV 1))")
+	c.run("UPDATE t SET k = 5 WHERE id IN (2, 3)")
+	c.fails(1062, "EXPLAIN ANALYZE CREATE UNIQUE INDEX u2 ON t (k)")
 }
 
 // FORMAT = 'json' has the same in a document.
@@ -214,7 +214,6 @@ func TestExplainIsPrepared(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, params)
 	require.Len(t, fields, 4)
-	require.Equal(t, "verdict", "verdict")
 	c.fails(1064, "PREPARE r FROM 'EXPLAIN CREATE INDEX'")
 }
 
