@@ -11,6 +11,7 @@ import (
 	"fastddl/backfill/compare"
 	"fastddl/backfill/execution"
 	"fastddl/backfill/keyrange"
+	"fastddl/event"
 	"fastddl/ingest"
 	"fastddl/internal/stage"
 )
@@ -39,6 +40,11 @@ func (b *build) buildDistributed(ctx context.Context, cp *checkpoint) (shared bo
 		if err != nil || !shared {
 			return err
 		}
+		var costs event.Costs
+		for _, r := range results {
+			costs.Add(r.Costs)
+		}
+		b.opts.Bus.Emit(event.Spent{Job: b.Job(), Costs: costs})
 		return cp.addSubtasks(results)
 	})
 	if err != nil || !shared {

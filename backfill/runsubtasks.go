@@ -5,6 +5,7 @@ import (
 
 	"fastddl/backfill/encode"
 	"fastddl/backfill/execution"
+	"fastddl/event"
 )
 
 // SubtasksSpec says which subtasks one node builds together: what it imports of them does not
@@ -49,5 +50,19 @@ func RunSubtasks(ctx context.Context, opts Options, spec SubtasksSpec) ([]execut
 			results[i].Visited, results[i].Intervals = execution.Unproven, nil
 		}
 	}
+	results[0].Costs = b.costs(results)
 	return results, nil
+}
+
+// costs are those of the subtasks that the build has built now.
+func (b *build) costs(results []execution.SubtaskResult) event.Costs {
+	costs := b.StoreCosts()
+	costs.ReadBytes += b.Progress.BytesRead()
+	costs.WrittenBytes += int64(b.result.IngestedBytes)
+	for _, r := range results {
+		for _, t := range r.Totals {
+			costs.SortedBytes += t.Bytes
+		}
+	}
+	return costs
 }

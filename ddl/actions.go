@@ -182,6 +182,7 @@ func (t *task) backfill(ctx context.Context, r *job.Record, to job.Step) (outcom
 	if err != nil {
 		return t.recheck(ctx, task, err)
 	}
+	t.view.SetVerified(verifiedBy(result))
 	return t.write(ctx, to, func(_ *session.Txn, after *job.Record) error {
 		after.RowCount, after.Counted, after.Deferred = result.Rows, result.Counted, result.Deferred
 		after.Given = result.Given
@@ -215,6 +216,7 @@ func (t *task) finish(ctx context.Context, r *job.Record, to job.Step) (outcome,
 	if err := t.dropHold(ctx, r); err != nil {
 		return outcome{}, err
 	}
+	t.d.reports.Unreported(t.d.contained("the size of an index", func() error { return t.measureIndexes(ctx, r) }))
 	o, err := t.write(ctx, to, func(x *session.Txn, after *job.Record) error {
 		after.EndTS = x.TS
 		table, err := schema.ReadTable(x, after)
@@ -222,7 +224,7 @@ func (t *task) finish(ctx context.Context, r *job.Record, to job.Step) (outcome,
 			return err
 		}
 		// Before the history, which is written past SQL: a statement that fails takes what was written so with it.
-		t.d.reportEnd(x, after)
+		t.reportEnd(x, after)
 		return schema.ArchiveRow(x, after, t.ownSettings(), table)
 	})
 	if err == nil {

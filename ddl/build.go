@@ -226,8 +226,8 @@ func (d *DDL) queue(ctx context.Context, sctx sessionctx.Context, req Request) (
 		DBID: req.Schema.ID, TableID: req.Table.ID, DB: schema.QueueName(req.Schema.Name.L), Table: schema.QueueName(req.Table.Name.L),
 		Query: req.Query, SQLMode: req.Meta.SQLMode, Location: req.Meta.Location, Charset: charset, Collate: collation,
 		Functions:     functionsOf(sctx),
-		ResourceGroup: req.Meta.ResourceGroupName,
-		Indexes:       req.Indexes, Changes: req.Changes, IndexesAt: req.IndexesAt, Verify: req.Verify,
+		ResourceGroup: req.Meta.ResourceGroupName, Client: clientOf(sctx.GetSessionVars()),
+		Indexes: req.Indexes, Changes: req.Changes, IndexesAt: req.IndexesAt, Verify: req.Verify,
 		// Expired rows are deleted by internal sessions.
 		Compare: req.Table.TTLInfo != nil,
 	}

@@ -19,7 +19,7 @@ func (t *task) run(ctx context.Context) {
 	defer t.stopKeeper()
 	defer t.releaseLeft()
 	t.recallHistory(ctx)
-	report := status.Reporter{Sessions: t.d.sessions, Record: t.Record, Info: t.info, Emit: t.emit, Contain: t.d.contained}
+	report := status.Reporter{Sessions: t.d.sessions, Record: t.Record, Info: t.info, Emit: t.emit, View: &t.view, Contain: t.d.contained}
 	defer report.Start(ctx)()
 	err := t.d.contained("the loop of a job", func() error { return t.loop(ctx) })
 	r := t.machine.Record()

@@ -15,6 +15,7 @@ import (
 	"fastddl/config"
 	"fastddl/ddl/member"
 	"fastddl/event"
+	"fastddl/flow"
 	"fastddl/ingest"
 	"fastddl/kv"
 )
@@ -32,6 +33,8 @@ type Options struct {
 	Bus *event.Bus
 	// Resources are what all builds of the process share; nil makes some.
 	Resources *ingest.Resources
+	// Foreground measures the statements of clients; nil measures none.
+	Foreground *flow.StatementMeter
 	// Logger receives what no event says; nil drops it.
 	Logger *zap.Logger
 	// TempDir is the folder that builds sort in. What jobs have left in it is removed on

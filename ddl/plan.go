@@ -2,9 +2,14 @@ package ddl
 
 import (
 	"context"
+	"fmt"
 
+	"github.com/pingcap/tidb/pkg/sessionctx/variable"
+
+	"fastddl/backfill"
 	"fastddl/config"
 	"fastddl/ddl/job"
+	"fastddl/ddl/session"
 	"fastddl/kv"
 )
 
@@ -47,5 +52,70 @@ func (t *task) recallHistory(ctx context.Context) {
 		}
 		return nil
 	})
-	t.view.Resume(h)
+	t.view.Resume(h, t.d.opts.Foreground)
+	if r.StartTS == 0 {
+		return
+	}
+	_ = t.d.contained("the history of a job", func() error {
+		points, err := t.d.reports.Points(ctx, t.id)
+		t.d.reports.Unreported(err)
+		t.view.ResumePoints(points)
+		return nil
+	})
+}
+
+// programAttribute is the connection attribute by which MySQL's clients say which program they are.
+const programAttribute = "program_name"
+
+// clientOf returns who executes a statement.
+func clientOf(vars *variable.SessionVars) job.Client {
+	c := job.Client{ConnID: vars.ConnectionID}
+	if vars.User != nil {
+		c.User = vars.User.LoginString()
+	}
+	if vars.ConnectionInfo != nil {
+		c.Program = session.Shortened(vars.ConnectionInfo.Attributes[programAttribute], maxProgramBytes)
+	}
+	return c
+}
+
+// maxProgramBytes is how much is kept of a program's name.
+const maxProgramBytes = 128
+
+// verifiedBy says how a build was verified.
+func verifiedBy(result backfill.Result) string {
+	verified := job.VerifiedFull
+	switch {
+	case result.Deferred:
+		verified = job.VerifiedCompare
+	case result.Sampled:
+		verified = job.VerifiedSample
+	}
+	if result.Rebuilt {
+		verified += job.Rebuilt
+	}
+	return verified
+}
+
+// measureIndexes keeps the size of the indexes of a job that has made them public. It may not be known.
+func (t *task) measureIndexes(ctx context.Context, r *job.Record) error {
+	if r.RollingBack() || len(r.IndexIDs) == 0 {
+		return nil
+	}
+	task, err := t.d.buildTask(ctx, r, r.SnapshotTS)
+	if err != nil {
+		return err
+	}
+	var size uint64
+	for _, keys := range indexRanges(r.TableID, task.Table, r.IndexIDs) {
+		pieces, err := t.d.opts.Builds.Ranges(ctx, keys)
+		if err != nil {
+			return fmt.Errorf("size of the index: %w", err)
+		}
+		for _, piece := range pieces {
+			size += piece.Bytes
+		}
+	}
+	t.view.SetIndexBytes(int64(size))
+	return nil
 }

@@ -47,6 +47,6 @@ func (d *DDL) keepHistoryShort(ctx context.Context) {
 }
 
 // reportEnd reports the end of a job. An error of that does not keep the job from ending.
-func (d *DDL) reportEnd(x *session.Txn, r *job.Record) {
-	d.reports.Unreported(d.contained("the report of a job's end", func() error { return status.ReportEnd(x, r) }))
+func (t *task) reportEnd(x *session.Txn, r *job.Record) {
+	t.d.reports.Unreported(t.d.contained("the report of a job's end", func() error { return status.ReportEnd(x, r, t.ownSettings(), &t.view) }))
 }

@@ -13,8 +13,8 @@ import (
 
 // TestPanicInAReportIsNotTheJobs: a job whose end cannot be reported ends all the same.
 func TestPanicInAReportIsNotTheJobs(t *testing.T) {
-	d := &DDL{opts: Options{Logger: zap.NewNop()}, reports: &status.Tables{Logger: zap.NewNop()}}
+	task := &task{d: &DDL{opts: Options{Logger: zap.NewNop()}, reports: &status.Tables{Logger: zap.NewNop()}}}
 	require.NotPanics(t, func() {
-		d.reportEnd(&session.Txn{}, &job.Record{Duplicates: []job.Duplicate{{Handles: []string{"1"}}}})
+		task.reportEnd(&session.Txn{}, &job.Record{Duplicates: []job.Duplicate{{Handles: []string{"1"}}}})
 	})
 }

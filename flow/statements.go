@@ -27,6 +27,8 @@ type StatementMeter struct {
 	// newest is the last of them.
 	sums   [slots + 1]time.Duration
 	newest int64
+
+	latencies latencyMeter
 }
 
 // Begin counts a statement that begins, and returns the function that ends it, which
@@ -35,8 +37,21 @@ func (m *StatementMeter) Begin() (end func()) {
 	if m == nil {
 		return func() {}
 	}
-	m.change(time.Now(), 1)
-	return func() { m.change(time.Now(), -1) }
+	began := time.Now()
+	m.change(began, 1)
+	return func() {
+		now := time.Now()
+		m.change(now, -1)
+		m.ended(now, now.Sub(began))
+	}
+}
+
+// ended adds the time of a statement that has ended.
+func (m *StatementMeter) ended(now time.Time, took time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.advance(now)
+	m.latencies.add(m.latencySpan(now), took)
 }
 
 // Executing returns the number of statements that run now.

@@ -238,20 +238,7 @@ func (m *jobMetrics) Collect(ch chan<- prometheus.Metric) {
 			gauge(m.descs.eta, j.Remaining.Seconds())
 		}
 		if !j.WaitSince.IsZero() {
-			gauge(m.descs.wait, max(0, now.Sub(j.WaitSince).Seconds()), reasonKind(j.WaitReason))
+			gauge(m.descs.wait, max(0, now.Sub(j.WaitSince).Seconds()), status.ReasonKind(j.WaitReason))
 		}
 	}
-}
-
-// reasonKind is a reason without what differs from wait to wait: numbers of jobs and connections, texts of errors.
-func reasonKind(reason string) string {
-	if strings.HasPrefix(reason, "job ") {
-		return "an earlier job"
-	}
-	kind, _, _ := strings.Cut(reason, ", ")
-	kind, detail, _ := strings.Cut(kind, ": ")
-	if kind == "giving way to foreground" { // to what, of a few
-		kind += ": " + detail
-	}
-	return strings.ToValidUTF8(kind, "?")
 }

@@ -151,6 +151,6 @@ func TestWaitReasonLabelsAreFew(t *testing.T) {
 		"giving way to foreground: processors":                    "giving way to foreground: processors",
 		"paused":                                                  "paused",
 	} {
-		require.Equal(t, want, reasonKind(reason))
+		require.Equal(t, want, status.ReasonKind(reason))
 	}
 }

@@ -2,12 +2,17 @@ package sql_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"testing"
+	"time"
 
+	"github.com/pingcap/tidb/pkg/sessionctx/variable"
 	"github.com/stretchr/testify/require"
 
 	"fastddl/ddl"
 	"fastddl/ddl/job"
+	"fastddl/flow"
+	"fastddl/sql"
 )
 
 // stagesOf returns the stages of the newest job.
@@ -54,4 +59,36 @@ func TestHistoryHasStages(t *testing.T) {
 	stages = stagesOf(c)
 	require.EqualValues(t, 500, stages["scan"].Rows, "before the restart")
 	require.Contains(t, stages, "compare", "after it")
+	require.Equal(t, "1 1", c.lastJob("sorted_bytes > 500 * 10, written_bytes > 0"), "before the restart too")
+}
+
+// TestHistoryTellsHowAJobWent: who has executed it, by which settings, what it has waited for, what it has cost and how it was
+// verified.
+func TestHistoryTellsHowAJobWent(t *testing.T) {
+	foreground := new(flow.StatementMeter)
+	e := newEnv(t, func(o *sql.Options) { o.Foreground = foreground })
+	c, other := e.client(), e.client()
+	table(c, 500)
+	c.run("SELECT * FROM t")
+	c.GetSessionVars().ConnectionInfo = &variable.ConnectionInfo{Attributes: map[string]string{"program_name": "migrate"}}
+	c.run("SET tidb_ddl_reorg_worker_cnt = 3")
+	c.run("SET fastddl_ddl_verify = 'full'")
+	other.run("BEGIN")
+	other.run("SELECT * FROM t LIMIT 1")
+	done := make(chan error, 1)
+	go func() {
+		_, err := c.try("ALTER TABLE t ADD INDEX i (b)")
+		done <- err
+	}()
+	require.Eventually(t, func() bool { return e.client().one("SELECT COUNT(*) FROM mysql.fastddl_ddl_blockers") == "1" }, hangTimeout, 10*time.Millisecond)
+	other.run("COMMIT")
+	require.NoError(t, wait(t, done))
+	require.Equal(t, `migrate 3 full full`, c.lastJob("program_name, settings->>'$.threads', verify, verified"))
+	require.Equal(t, fmt.Sprint(c.GetSessionVars().ConnectionID), c.lastJob("COALESCE(conn_id, 0)"))
+	require.Equal(t, "metadata lock 1", c.lastJob("waited_for->>'$[0].reason', waited_for->'$[0].seconds' > 0.01"))
+	require.Equal(t, "1 1 1", c.lastJob("sorted_bytes > 500 * 10, written_bytes > 0, index_bytes > 0"))
+	require.Equal(t, "1 1", c.lastJob("foreground_p99_before_ms > 0, foreground_p99_ms IS NULL"))
+	require.Equal(t, "1 1", c.lastJob("snapshot_age_seconds IS NULL, last_error IS NULL"))
+	require.Equal(t, "1500", c.one("SELECT SUM(row_count) FROM mysql.fastddl_ddl_points WHERE job_id = (SELECT MAX(job_id) FROM mysql.fastddl_ddl_jobs)"),
+		"read, imported and read back")
 }

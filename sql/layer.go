@@ -145,7 +145,7 @@ func Open(ctx context.Context, opts Options) (_ *Layer, err error) {
 	}
 	if l.ddl, err = ddl.New(ddl.Options{
 		Storage: opts.Storage, Domain: l.dom, Builds: opts.Builds, Globals: opts.Globals, Bus: opts.Bus, Cluster: others,
-		Resources: opts.Resources, Logger: opts.Logger, TempDir: opts.TempDir, Backfiller: opts.Backfiller, Hook: opts.Hook,
+		Resources: opts.Resources, Foreground: opts.Foreground, Logger: opts.Logger, TempDir: opts.TempDir, Backfiller: opts.Backfiller, Hook: opts.Hook,
 	}); err != nil {
 		return nil, err
 	}

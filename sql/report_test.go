@@ -7,7 +7,7 @@ import (
 )
 
 // reportTables are the tables in which jobs are shown.
-var reportTables = []string{"fastddl_ddl_jobs", "fastddl_ddl_blockers", "fastddl_ddl_duplicates", "fastddl_ddl_error_rows"}
+var reportTables = []string{"fastddl_ddl_jobs", "fastddl_ddl_points", "fastddl_ddl_blockers", "fastddl_ddl_duplicates", "fastddl_ddl_error_rows"}
 
 // buildsAreReported adds an index and one that cannot be, and looks for both in the tables.
 func buildsAreReported(c *client) {

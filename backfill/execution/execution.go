@@ -24,8 +24,9 @@ type Execution struct {
 	Share      *ingest.Share
 	Progress   *Progress
 
-	mu    sync.Mutex
-	costs stage.Costs
+	mu         sync.Mutex
+	costs      stage.Costs
+	storeCosts event.Costs
 }
 
 // New returns an execution of a task, whose share of the resources it takes in Execute.
@@ -55,6 +56,22 @@ func (x *Execution) StageCosts() stage.Costs {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.costs
+}
+
+// AddStoreCosts adds what stores have spent: requests and processor time, and bytes that neither Progress nor an import
+// counts. Those of a subtask are in its result; others show at once.
+func (x *Execution) AddStoreCosts(c event.Costs) {
+	x.mu.Lock()
+	x.storeCosts.Add(c)
+	x.mu.Unlock()
+	x.Opts.Bus.Emit(event.Spent{Job: x.Job(), Costs: c})
+}
+
+// StoreCosts returns the sum of the costs of stores that were added.
+func (x *Execution) StoreCosts() event.Costs {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.storeCosts
 }
 
 // Job names the job in events.

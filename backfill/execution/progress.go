@@ -105,6 +105,13 @@ func (p *Progress) setShare(s *ingest.Share) {
 	p.share = s
 }
 
+// BytesRead returns the stored size of the rows that were read since Begin, by the store's estimate.
+func (p *Progress) BytesRead() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return int64(p.read)
+}
+
 // Done returns the number of rows that were read.
 func (p *Progress) Done() int64 {
 	p.mu.Lock()

@@ -7,6 +7,7 @@ import (
 
 	"fastddl/backfill/encode"
 	"fastddl/backfill/keyrange"
+	"fastddl/event"
 	"fastddl/ingest"
 	"fastddl/kv"
 )
@@ -49,6 +50,9 @@ type SubtaskResult struct {
 	// in its scans, or Unproven. A node of an earlier version leaves both out.
 	Intervals []Intervals `json:"intervals,omitempty"`
 	Visited   int64       `json:"visited,omitempty"`
+	// Costs are what its node has taken of the store for this one and those that it has built with it; a node of an
+	// earlier version leaves them out.
+	Costs event.Costs `json:"costs,omitzero"`
 	// Compared is the result of a subtask of a comparison.
 	Compared *CompareResult `json:"compared,omitempty"`
 }

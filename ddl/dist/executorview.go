@@ -39,6 +39,7 @@ func (v *progressView) bus(node *event.Bus) (bus *event.Bus, unsubscribe func())
 			v.progress = e
 		case event.StageChanged:
 			v.stage = e.Stage
+		case event.Spent: // it is in the subtask's result
 		default:
 			defer node.Emit(e)
 		}

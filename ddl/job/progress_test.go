@@ -417,7 +417,7 @@ func (s *simulated) run() (shown []shownAt, end time.Time) {
 // last change.
 func TestRemainingTimeIsRight(t *testing.T) {
 	rng := randtest.Rand(t)
-	const builds = 120
+	const builds = 60
 	right := 0
 	for i := range builds {
 		s := newSimulated(rng)

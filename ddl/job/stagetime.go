@@ -115,6 +115,16 @@ func (c *StageClock) Imported(bytes int64) {
 	}
 }
 
+// Spent adds what other nodes have sorted and imported.
+func (c *StageClock) Spent(costs Costs) {
+	if costs.SortedBytes > 0 {
+		c.at(StageScan).Bytes += costs.SortedBytes
+	}
+	if costs.WrittenBytes > 0 {
+		c.at(StageMerge).Bytes += costs.WrittenBytes
+	}
+}
+
 // Held takes time from the work of the current stage: its workers have waited for so long, summed.
 func (c *StageClock) Held(waited time.Duration) {
 	if c.current != "" {

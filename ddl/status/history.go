@@ -3,36 +3,117 @@ package status
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"math"
+	"time"
 
 	"github.com/pingcap/tidb/pkg/meta/model"
 
 	"fastddl/ddl/job"
+	"fastddl/ddl/session"
 )
 
-// jsonOrNull is a list as a column of type JSON takes it; NULL if it is empty.
-func jsonOrNull[T any](list []T) (any, error) {
-	if len(list) == 0 {
+// jsonOrNull is a value as a column of type JSON takes it; NULL if it is empty.
+func jsonOrNull(v any, empty bool) (any, error) {
+	if empty {
 		return nil, nil
 	}
-	data, err := json.Marshal(list)
+	data, err := json.Marshal(v)
 	return string(data), err
+}
+
+// historyValues are the values of the columns of a job's history, from stages on.
+func historyValues(j JobInfo) ([]any, error) {
+	stages, err1 := jsonOrNull(j.Stages, len(j.Stages) == 0)
+	settings, err2 := jsonOrNull(j.Settings, j.Settings == job.Settings{})
+	held, err3 := jsonOrNull(j.Held, len(j.Held) == 0)
+	waited, err4 := jsonOrNull(j.Waited, len(j.Waited) == 0)
+	var age, now any
+	if !j.Ended() {
+		now = session.OrNull(session.ShortNumber(j.Foreground.Now, 3))
+		if j.Snapshot != 0 {
+			age = session.ShortNumber(max(0, time.Since(timeOf(j.Snapshot)).Seconds()), 1)
+		}
+	}
+	return []any{
+		stages, session.OrNull(j.Verify),
+		session.OrNull(session.Shortened(j.Client.User, 320)), session.OrNull(j.Client.ConnID), session.OrNull(j.Client.Program), settings,
+		j.Costs.ReadBytes, j.Costs.SortedBytes, j.Costs.WrittenBytes,
+		session.OrNull(j.Costs.StoreRequests), session.OrNull(session.ShortNumber(j.Costs.StoreCPUSeconds, 3)),
+		session.OrNull(j.IndexBytes), age,
+		session.OrNull(session.ShortNumber(j.Foreground.Before, 3)), now, session.OrNull(session.ShortNumber(j.Foreground.During, 3)),
+		held, waited, session.OrNull(j.Verified), session.OrNull(j.LastError),
+	}, errors.Join(err1, err2, err3, err4)
 }
 
 // History returns how a job went as the last report of an earlier process says, which is newer than its record; ok is false
 // if there is none. Its row may be of a version that did not know the columns, or be gone.
 func (r *Tables) History(ctx context.Context, jobID int64) (h job.History, ok bool, err error) {
-	rows, err := r.Sessions.Query(ctx, `SELECT stages, percent FROM mysql.fastddl_ddl_jobs WHERE job_id = %?`, jobID)
+	rows, err := r.Sessions.Query(ctx, `SELECT stages, held_seconds, waited_for, percent, read_bytes, sorted_bytes, written_bytes, store_requests,
+		store_cpu_seconds, foreground_p99_before_ms, foreground_p99_during_ms, verified, last_error, foreground_p99_ms
+		FROM mysql.fastddl_ddl_jobs WHERE job_id = %?`, jobID)
 	if err != nil || len(rows) == 0 || rows[0].IsNull(0) {
 		return h, false, err
 	}
-	if err := json.Unmarshal([]byte(rows[0].GetJSON(0).String()), &h.Stages); err != nil {
-		return job.History{}, false, fmt.Errorf("decode the history of job %d: %w", jobID, err)
+	row := rows[0]
+	for i, into := range []any{&h.Stages, &h.Held, &h.Waited} {
+		if row.IsNull(i) {
+			continue
+		}
+		if err := json.Unmarshal([]byte(row.GetJSON(i).String()), into); err != nil {
+			return job.History{}, false, fmt.Errorf("decode the history of job %d: %w", jobID, err)
+		}
 	}
-	if !rows[0].IsNull(1) {
-		h.Percent = rows[0].GetFloat64(1)
+	for i, into := range map[int]*int64{4: &h.Costs.ReadBytes, 5: &h.Costs.SortedBytes, 6: &h.Costs.WrittenBytes, 7: &h.Costs.StoreRequests} {
+		if !row.IsNull(i) {
+			*into = row.GetInt64(i)
+		}
 	}
+	for i, into := range map[int]*float64{
+		3: &h.Percent, 8: &h.Costs.StoreCPUSeconds, 9: &h.Foreground.Before, 10: &h.Foreground.During, 13: &h.Foreground.Now,
+	} {
+		if !row.IsNull(i) {
+			*into = row.GetFloat64(i)
+		}
+	}
+	h.Verified, h.LastError = session.TextAt(row, 11), session.TextAt(row, 12)
 	return h, true, nil
+}
+
+// reportPoints writes points of a job's throughput, over all that there are if they are all.
+func reportPoints(t *session.Txn, jobID int64, points []job.Point, all bool) error {
+	if all {
+		if err := t.Exec(`DELETE FROM mysql.fastddl_ddl_points WHERE job_id = %?`, jobID); err != nil {
+			return err
+		}
+	}
+	if len(points) == 0 {
+		return nil
+	}
+	var values []any
+	for _, p := range points {
+		values = append(values, jobID, int64(math.Ceil(p.Second)), session.ShortNumber(p.Seconds, 3), session.OrNull(p.Stage), p.Rows, p.Bytes,
+			session.OrNull(session.ShortNumber(p.P99, 3)))
+	}
+	return t.Exec(pointsTable.replaceRows(len(points)), values...)
+}
+
+// Points returns the throughput of a job over time, as far as it is written.
+func (r *Tables) Points(ctx context.Context, jobID int64) ([]job.Point, error) {
+	rows, err := r.Sessions.Query(ctx, `SELECT second, seconds, stage, row_count, bytes, p99_ms FROM mysql.fastddl_ddl_points
+		WHERE job_id = %? ORDER BY second`, jobID)
+	if err != nil {
+		return nil, err
+	}
+	points := make([]job.Point, len(rows))
+	for i, row := range rows {
+		points[i] = job.Point{Second: float64(row.GetInt64(0)), Seconds: row.GetFloat64(1), Stage: session.TextAt(row, 2), Rows: row.GetInt64(3), Bytes: row.GetInt64(4)}
+		if !row.IsNull(5) {
+			points[i].P99 = row.GetFloat64(5)
+		}
+	}
+	return points, nil
 }
 
 // priorBuilds is how many of the last builds say what the next one costs.

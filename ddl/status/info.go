@@ -55,6 +55,8 @@ type JobInfo struct {
 	// unique indexes and repaired keys.
 	Snapshot           uint64
 	Compared, Repaired int64
+	// Client has executed the statement.
+	Client job.Client
 	// History is how the job went so far.
 	job.History
 	// Building is what a job that has not ended has of what all share; nil of others.
@@ -92,7 +94,7 @@ func Describe(r *job.Record) JobInfo {
 		Type: r.Type.String(), SchemaState: r.SchemaState().String(), State: r.ShownState().String(), Query: r.Query,
 		CreateTime: timeOf(r.CreateTS), StartTime: timeOf(r.StartTS), EndTime: timeOf(r.EndTS),
 		RowCount: r.RowCount, Step: string(r.Step), Snapshot: r.SnapshotTS, Compared: r.Compared, Repaired: r.Repaired,
-		ErrorCount: r.ErrorCount, Duplicates: r.Duplicates, Node: member.NodeOf(r.Owner), Verify: r.Verify, History: r.History,
+		ErrorCount: r.ErrorCount, Duplicates: r.Duplicates, Node: member.NodeOf(r.Owner), Verify: r.Verify, History: r.History, Client: r.Client,
 	}
 	if e := r.ErrorForAll(); e != nil {
 		info.Error = e.GetMsg()

@@ -28,6 +28,8 @@ type Reporter struct {
 	Record func() *job.Record
 	Info   func(now time.Time) JobInfo
 	Emit   func(event.Event)
+	// View is the job's.
+	View *View
 	// Contain runs a function and makes an error of a panic in it.
 	Contain func(what string, fn func() error) error
 }
@@ -58,6 +60,7 @@ func (t *Reporter) loop(ctx context.Context) {
 		_ = t.Contain("the report of a job", func() error {
 			now := time.Now()
 			info := t.Info(now)
+			points, all := t.View.changedPoints()
 			waits.observe(now, info)
 			if info.Ended() || onlyWaits(info, last) && now.Sub(reportedAt) < idleInterval {
 				return nil
@@ -73,21 +76,26 @@ func (t *Reporter) loop(ctx context.Context) {
 				if !reported || len(info.Blockers)+len(last.Blockers) > 0 {
 					problems = append(problems, reportBlockers(x, info))
 				}
+				problems = append(problems, reportPoints(x, info.ID, points, all))
 				// One is shown without the other.
 				failed = errors.Join(append(problems, ReportJob(x, info))...)
 				return nil
 			})
 			if err = errors.Join(err, failed); err == nil {
 				last, reported, reportedAt = info, true, now
+				t.View.pointsWritten()
 			}
 			return err
 		})
 	}
 }
 
-// onlyWaits says that two reports of a job differ in nothing but for how long it has waited.
+// onlyWaits says that two reports of a job differ in nothing but for how long it has waited, and in what others do meanwhile.
 func onlyWaits(a, b JobInfo) bool {
-	a.Stages, b.Stages = withoutWait(a.Stages), withoutWait(b.Stages)
+	for _, info := range []*JobInfo{&a, &b} {
+		info.Stages = withoutWait(info.Stages)
+		info.Waited, info.Foreground = nil, job.Foreground{}
+	}
 	return reflect.DeepEqual(a, b)
 }
 

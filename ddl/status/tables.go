@@ -27,7 +27,7 @@ type reportTable struct {
 
 // TiDB's own tables have no columns for what these show: fastddl_ddl_jobs has a row for each
 // job of ours, and is brought up to date every reportInterval, as is fastddl_ddl_blockers,
-// the transactions that jobs wait for; fastddl_ddl_error_rows has the rows that indexes were not
+// the transactions that jobs wait for; fastddl_ddl_points has their throughput over time; fastddl_ddl_error_rows has the rows that indexes were not
 // built for, which verdict.ErrorsView shows, and fastddl_ddl_duplicates those with equal values by value.
 var (
 	jobsTable = reportTable{
@@ -42,6 +42,18 @@ var (
 			"create_time TIMESTAMP(6) NULL", "start_time TIMESTAMP(6) NULL", "end_time TIMESTAMP(6) NULL",
 			"error_count BIGINT", "error TEXT", "query LONGTEXT",
 			"stages JSON", "verify VARCHAR(16)",
+			"user_name VARCHAR(320)", "conn_id BIGINT UNSIGNED", "program_name VARCHAR(128)", "settings JSON",
+			"read_bytes BIGINT", "sorted_bytes BIGINT", "written_bytes BIGINT", "store_requests BIGINT", "store_cpu_seconds DOUBLE",
+			"index_bytes BIGINT", "snapshot_age_seconds DOUBLE",
+			"foreground_p99_before_ms DOUBLE", "foreground_p99_ms DOUBLE", "foreground_p99_during_ms DOUBLE",
+			"held_seconds JSON", "waited_for JSON", "verified VARCHAR(32)", "last_error TEXT",
+		},
+	}
+	pointsTable = reportTable{
+		name: "fastddl_ddl_points", key: "job_id, second",
+		columns: []string{
+			"job_id BIGINT NOT NULL", "second BIGINT NOT NULL", "seconds DOUBLE", "stage VARCHAR(32)",
+			"row_count BIGINT", "bytes BIGINT", "p99_ms DOUBLE",
 		},
 	}
 	duplicatesTable = reportTable{
@@ -71,8 +83,8 @@ var (
 		},
 	}
 	// HistoryTables have rows of jobs that have ended.
-	HistoryTables = []string{jobsTable.name, duplicatesTable.name, errorRowsTable.name}
-	reportTables  = []*reportTable{&jobsTable, &duplicatesTable, &errorRowsTable, &blockersTable}
+	HistoryTables = []string{jobsTable.name, pointsTable.name, duplicatesTable.name, errorRowsTable.name}
+	reportTables  = []*reportTable{&jobsTable, &pointsTable, &duplicatesTable, &errorRowsTable, &blockersTable}
 )
 
 // MaxWaitReason is the number of bytes of a reason that are shown.
@@ -169,9 +181,9 @@ func ReportJob(t *session.Txn, j JobInfo) error {
 	if len(wait) > MaxWaitReason {
 		wait = strings.ToValidUTF8(wait[:MaxWaitReason], "")
 	}
-	stages, err := jsonOrNull(j.Stages)
+	history, err := historyValues(j)
 	if err != nil {
-		return fmt.Errorf("encode the stages of job %d: %w", j.ID, err)
+		return fmt.Errorf("encode the history of job %d: %w", j.ID, err)
 	}
 	loc := t.Session.GetSessionVars().Location()
 	values := []any{
@@ -181,9 +193,8 @@ func ReportJob(t *session.Txn, j JobInfo) error {
 		session.OrNull(j.Priority), session.OrNull(j.Snapshot), j.Compared, j.Repaired,
 		session.TimeOrNull(j.CreateTime, loc), session.TimeOrNull(j.StartTime, loc), session.TimeOrNull(j.EndTime, loc),
 		j.ErrorCount, session.OrNull(j.Error), j.Query,
-		stages, session.OrNull(j.Verify),
 	}
-	return t.Exec(jobsTable.replace(), values...)
+	return t.Exec(jobsTable.replace(), append(values, history...)...)
 }
 
 // reportBlockers writes the rows of the transactions that the job waits for.
@@ -218,7 +229,12 @@ func reportDuplicates(t *session.Txn, r *job.Record) error {
 
 // ReportEnd writes the last row of a job, and the rows that it has failed for. It waits for no
 // transaction any more.
-func ReportEnd(t *session.Txn, r *job.Record) error {
+func ReportEnd(t *session.Txn, r *job.Record, s job.Settings, v *View) error {
 	info := Describe(r)
-	return errors.Join(reportDuplicates(t, r), reportErrorRows(t, r), reportBlockers(t, info), ReportJob(t, info))
+	info.Settings = s
+	if !info.StartTime.IsZero() {
+		v.endPoints(info.EndTime.Sub(info.StartTime), r.History)
+	}
+	points, all := v.changedPoints()
+	return errors.Join(reportDuplicates(t, r), reportErrorRows(t, r), reportBlockers(t, info), reportPoints(t, r.ID, points, all), ReportJob(t, info))
 }

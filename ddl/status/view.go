@@ -23,6 +23,7 @@ type View struct {
 	blockers []Blocker
 	// paused says that the wait is a pause.
 	paused bool
+	account
 }
 
 // SetWait shows what the job waits for; empty is nothing.
@@ -34,6 +35,7 @@ func (v *View) SetWait(reason string) {
 
 // waits sets what the job waits for. A wait lasts as long as there is a reason, whichever. The caller holds mu.
 func (v *View) waits(reason string, now time.Time) {
+	v.countWait(now, v.wait, v.blockers)
 	v.wait = reason
 	v.lasts(reason, now)
 }
@@ -75,16 +77,6 @@ func (v *View) SetRetry() {
 	v.waits("next attempt after error: "+v.failure, time.Now())
 }
 
-// Resume begins with what the job has done before.
-func (v *View) Resume(h job.History) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.clock.Resume(h.Stages)
-	if len(h.Stages) > 0 {
-		v.progress.Resume(h.Percent)
-	}
-}
-
 // SetPlan says what the build will do.
 func (v *View) SetPlan(plan job.Plan) {
 	v.mu.Lock()
@@ -97,17 +89,6 @@ func (v *View) Waiting() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.clock.Enter(time.Now(), job.StageWait)
-}
-
-// History returns what the job is to keep, up to now.
-func (v *View) History(now time.Time) job.History {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.history(now)
-}
-
-func (v *View) history(now time.Time) job.History {
-	return job.History{Stages: v.clock.Stages(now), Percent: v.progress.Percent()}
 }
 
 // Rows is the number of rows read so far.
@@ -136,6 +117,9 @@ func (v *View) Fill(info *JobInfo, step job.Step, now time.Time) {
 		info.RemainingReason = v.progress.Reason(now)
 	}
 	info.History = v.history(now)
+	if !info.StartTime.IsZero() {
+		v.points.Observe(now.Sub(info.StartTime), v.clock.Stage(), info.History)
+	}
 }
 
 // OnEvent keeps the view up to date.
@@ -151,17 +135,22 @@ func (v *View) OnEvent(e event.Event) {
 		}
 		v.progress.Set(now, r)
 		v.clock.Report(now, r)
+		v.countRead(e)
 	case event.Ingested:
-		v.clock.Imported(int64(e.Bytes))
+		v.countImported(int64(e.Bytes))
+	case event.Spent:
+		v.costs.Add(e.Costs)
+		v.clock.Spent(e.Costs)
 	case event.Throttled:
-		v.clock.Held(e.For)
-		v.progress.Held(e.For, e.Yields)
+		v.countHeld(e)
 	case event.StageChanged:
 		v.stage = e.Stage
 		if now := time.Now(); job.HasStage(e.Stage) {
 			v.clock.Enter(now, e.Stage)
 			v.progress.SetStage(now, e.Stage)
 		}
+	case event.IdleBlockerEnded:
+		v.waited = job.AddWaited(v.waited, job.Waited{Reason: lockReason, ConnID: e.ConnID, User: v.userOf(e.ConnID), Ended: true})
 	case event.Retry:
 		v.failure = job.TextForAll(e.Err)
 	}
