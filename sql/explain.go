@@ -83,15 +83,27 @@ func (s *clientSession) explainBuild(ctx context.Context, explain *ast.ExplainSt
 	if explain.Analyze {
 		x, err = s.analyzeBuild(ctx, stmt)
 	} else {
-		if err = s.checkDDL(ctx, explain, stmt); err == nil {
-			x, err = s.layer.builder().explain(ctx, s.Session, stmt)
-		}
+		x, err = s.explainOnly(ctx, explain, stmt)
 	}
 	if err != nil {
 		return nil, clientError(err)
 	}
 	x.maySelect = s.maySelect(x.table)
 	return format(x)
+}
+
+// explainOnly says what a statement would cost. Outside a transaction it leaves no lock on the table's metadata behind: a build would wait
+// for the session otherwise until its next statement.
+func (s *clientSession) explainOnly(ctx context.Context, explain *ast.ExplainStmt, stmt ast.DDLNode) (*explained, error) {
+	defer func() {
+		if !s.GetSessionVars().InTxn() {
+			s.RollbackTxn(ctx)
+		}
+	}()
+	if err := s.checkDDL(ctx, explain, stmt); err != nil {
+		return nil, err
+	}
+	return s.layer.builder().explain(ctx, s.Session, stmt)
 }
 
 // builder is the executor of the layer.

@@ -19,6 +19,14 @@ var explain = []mutation{
 		shows:  `error is expected`,
 	},
 	{
+		invariant: "explain", breaks: "a session that has explained a build holds the lock on the table's metadata",
+		file:   "sql/explain.go",
+		old:    "if !s.GetSessionVars().InTxn() {\n\t\t\ts.RollbackTxn(ctx)",
+		new:    "if false {\n\t\t\ts.RollbackTxn(ctx)",
+		caught: "sql.TestExplainSaysWhoBuilds",
+		shows:  `holds the table`,
+	},
+	{
 		invariant: "explain", breaks: "a build that does not fit begins although that is enforced",
 		file:   "ddl/preflight.go",
 		old:    "case e.Verdict == estimate.DoesNotFit && enforce:",
