@@ -142,6 +142,10 @@ bench-scale: build bench-tool ## ADD INDEX by rows and by workers; BENCH_FLAGS: 
 bench-model: bench-tool ## the tables of docs/scale.md, by a model of builds on larger clusters; other builds: bin/fastddl-bench model --help
 	bin/fastddl-bench model --doc docs/scale.md
 
+.PHONY: bench-explain
+bench-explain: build bench-tool ## what EXPLAIN says of index builds beside what they take; BENCH_FLAGS: see bin/fastddl-bench explain --help
+	bin/fastddl-bench explain --doc docs/performance.md $(BENCH_FLAGS)
+
 .PHONY: bench-tool
 bench-tool:
 	cd benchmarks && go build -o ../bin/fastddl-bench .

@@ -41,6 +41,12 @@ type group struct {
 // groupSize is the number of physical tables in a group.
 func groupSize(indexes []*model.IndexInfo) int { return max(1, maxTargets/len(indexes)) }
 
+// Groups is how many groups of physical tables a build of indexes sorts one after the other.
+func Groups(t *model.TableInfo, indexes []*model.IndexInfo) int {
+	n, size := len(encode.PhysicalIDs(t)), groupSize(indexes)
+	return (n + size - 1) / size
+}
+
 // groupFrom returns the group of physical tables that begins with the i-th.
 func groupFrom(t *model.TableInfo, indexes []*model.IndexInfo, physicals []int64, i int) *group {
 	g := &group{physicals: physicals[i:min(i+groupSize(indexes), len(physicals))]}

@@ -18,7 +18,7 @@ func main() {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(newPeersCommand(), newScaleCommand(), newReportCommand(), newModelCommand())
+	root.AddCommand(newPeersCommand(), newScaleCommand(), newReportCommand(), newModelCommand(), newExplainCommand())
 	err := root.ExecuteContext(ctx)
 	stop()
 	if err != nil {

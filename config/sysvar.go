@@ -43,6 +43,7 @@ const (
 	PartSize           = "fastddl_ddl_part_size"
 	Verify             = "fastddl_ddl_verify"
 	HistoryLimit       = "fastddl_ddl_history_limit"
+	Preflight          = "fastddl_ddl_preflight"
 	MaxDistTaskNodes   = "tidb_max_dist_task_nodes"
 	DDLWindow          = "fastddl_ddl_window"
 	DDLMaxHold         = "fastddl_ddl_max_hold"
@@ -68,6 +69,13 @@ const (
 const (
 	VerifyAuto = "auto"
 	VerifyFull = "full"
+)
+
+// Values of Preflight.
+const (
+	PreflightOff     = "off"
+	PreflightWarn    = "warn"
+	PreflightEnforce = "enforce"
 )
 
 // Values of ReorgPriority, in ascending order.
@@ -134,6 +142,9 @@ var SysVars = []SysVar{
 	}, {
 		Name: TargetLatency, Kind: KindDuration, Default: "0s", Max: 60,
 		Comment: "index builds slow down so that 99 of 100 statements take less; 0s is off",
+	}, {
+		Name: Preflight, Kind: KindEnum, Default: PreflightWarn, Values: []string{PreflightOff, PreflightWarn, PreflightEnforce}, InSession: true,
+		Comment: "an index build for which memory, temp folder or store have no room is begun (off), warned of, or refused before it begins (enforce)",
 	}, {
 		Name: IdleBlockerTimeout, Kind: KindDuration, Default: "0s", Max: 31536000,
 		Comment: "how long a transaction that a schema change waits for may be idle before its session is ended; 0s is for ever",

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/pingcap/tidb/pkg/meta/model"
 	"github.com/pingcap/tidb/pkg/parser/terror"
 
@@ -40,6 +41,8 @@ type Backfiller interface {
 	CompareSubtask(ctx context.Context, t dist.SubtaskTask) (execution.SubtaskResult, error)
 	// Allocation returns what the build of a job has of the resources and waits for; zero without a build.
 	Allocation(jobID int64) ingest.Allocation
+	// Outlook returns what a build would have of the resources if it began now.
+	Outlook(opts ingest.ShareOptions, disk *vfs.DiskUsage) ingest.Outlook
 }
 
 // BackfillTask is one build.
@@ -98,6 +101,12 @@ func (b *IndexBackfiller) Supported(table *model.TableInfo, indexes []*model.Ind
 // Allocation implements Backfiller.
 func (b *IndexBackfiller) Allocation(jobID int64) ingest.Allocation {
 	return b.opts.Resources.Allocation(jobID)
+}
+
+// Outlook implements Backfiller.
+func (b *IndexBackfiller) Outlook(opts ingest.ShareOptions, disk *vfs.DiskUsage) ingest.Outlook {
+	opts.MaxWorkers = b.opts.MaxWorkers
+	return b.opts.Resources.Outlook(opts, disk)
 }
 
 // Backfill implements Backfiller.

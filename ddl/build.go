@@ -51,6 +51,8 @@ type Request struct {
 	// them; -1 is TiDB's rule.
 	Shared   bool
 	MaxNodes int
+	// Queued, if it is set, is called with the ID of the job that was made.
+	Queued func(id int64)
 }
 
 // elsewhereInterval is how often a session looks whether its job, which another node
@@ -239,19 +241,24 @@ func (d *DDL) cancelKilled(t *task, cancelled *atomic.Bool) {
 	}
 }
 
+// functionsOf are the settings of a session that the values of expressions depend on.
+func functionsOf(sctx sessionctx.Context) *config.FunctionSettings {
+	exprs := sctx.GetExprCtx()
+	return &config.FunctionSettings{
+		DivPrecisionIncrement: exprs.GetEvalCtx().GetDivPrecisionIncrement(),
+		DefaultWeekFormat:     exprs.GetEvalCtx().GetDefaultWeekFormatMode(),
+		BlockEncryptionMode:   exprs.GetBlockEncryptionMode(),
+	}
+}
+
 // queue makes a job of a request and starts it.
 func (d *DDL) queue(ctx context.Context, sctx sessionctx.Context, req Request) (*task, error) {
 	charset, collation := sctx.GetSessionVars().GetCharsetInfo()
-	exprs := sctx.GetExprCtx()
 	r := &job.Record{
 		Protocol: job.Protocol, Type: req.Type, State: model.JobStateQueueing,
 		DBID: req.Schema.ID, TableID: req.Table.ID, DB: schema.QueueName(req.Schema.Name.L), Table: schema.QueueName(req.Table.Name.L),
 		Query: req.Query, SQLMode: req.Meta.SQLMode, Location: req.Meta.Location, Charset: charset, Collate: collation,
-		Functions: &config.FunctionSettings{
-			DivPrecisionIncrement: exprs.GetEvalCtx().GetDivPrecisionIncrement(),
-			DefaultWeekFormat:     exprs.GetEvalCtx().GetDefaultWeekFormatMode(),
-			BlockEncryptionMode:   exprs.GetBlockEncryptionMode(),
-		},
+		Functions:     functionsOf(sctx),
 		ResourceGroup: req.Meta.ResourceGroupName, Client: clientOf(sctx.GetSessionVars()),
 		Indexes: req.Indexes, Changes: req.Changes, IndexesAt: req.IndexesAt, Verify: req.Verify,
 		// Expired rows are deleted by internal sessions.
@@ -291,6 +298,9 @@ func (d *DDL) queue(ctx context.Context, sctx sessionctx.Context, req Request) (
 	})
 	if err != nil {
 		return nil, fmt.Errorf("queue the index build: %w", err)
+	}
+	if req.Queued != nil {
+		req.Queued(r.ID)
 	}
 	d.opts.Bus.Emit(event.JobQueued{Job: event.Job{ID: r.ID}, Type: r.Type.String(), Schema: r.DB, Table: r.Table, Query: r.Query})
 	t := newTask(d, lease, job.NewMachine(r), req.Settings)

@@ -64,6 +64,31 @@ func (g *Governor) Decision() Decision {
 	return Full
 }
 
+// Outlook returns the decision that a job would be under that began now. It takes none: without jobs it only observes.
+func (g *Governor) Outlook() (d Decision) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case g.jobs > 0 || g.sampler == nil:
+		return g.Decision()
+	case !g.enabled():
+		return Full
+	}
+	if err := g.foresee(&d); err != nil {
+		return Full // as long as no sample succeeds
+	}
+	return d
+}
+
+// foresee takes the first decision of a time with jobs, without keeping it. A panic of the sampler is an error. The caller holds mu.
+func (g *Governor) foresee(d *Decision) (err error) {
+	defer errs.Contain(&err)
+	now := time.Now()
+	controller := g.controller
+	*d = controller.Begin(now, g.sampler.Begin(now))
+	return nil
+}
+
 func (g *Governor) set(d Decision) {
 	if d == Full {
 		g.decision.Store(nil)

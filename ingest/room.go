@@ -67,9 +67,14 @@ func (j *Job) measureRoom() {
 
 func (r *Resources) measured(usage vfs.DiskUsage) {
 	r.mu.Lock()
-	r.room.measured = int64(min(usage.AvailBytes, math.MaxInt64/2)) - int64(kv.KeepFree(usage.TotalBytes)) + r.temp.now
+	r.room.measured = roomOn(usage) + r.temp.now
 	r.mu.Unlock()
 	r.rebalance()
+}
+
+// roomOn is how much of a disk jobs may fill beside what they have.
+func roomOn(disk vfs.DiskUsage) int64 {
+	return int64(min(disk.AvailBytes, math.MaxInt64/2)) - int64(kv.KeepFree(disk.TotalBytes))
 }
 
 // refused says whether err is that the disk is full. All jobs then keep to what they had, but for

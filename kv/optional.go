@@ -3,6 +3,7 @@ package kv
 import (
 	"context"
 	"hash/crc64"
+	"iter"
 
 	"github.com/pingcap/tidb/pkg/meta/model"
 )
@@ -127,4 +128,28 @@ type ScanCounter interface{ CountsScans() }
 type Metered interface {
 	// Metered returns a context whose requests are added to the meter of ctx.
 	Metered(ctx context.Context) context.Context
+}
+
+// UnitSizer is a store that knows how large imported pairs become in it.
+type UnitSizer interface {
+	// UnitSize returns how many bytes the pairs, in ascending order of their keys, occupy in one replica of the store after an
+	// import with opts: their blocks and the part of indexes and filters that grows with them, without the fixed parts of a
+	// file. It writes nothing to disk.
+	UnitSize(ctx context.Context, opts ImportOptions, pairs iter.Seq2[[]byte, []byte]) (uint64, error)
+}
+
+// Room is the room of the stores of a cluster, in bytes.
+type Room struct {
+	// Stores is their number, Replicas of how many of them each key has a copy.
+	Stores, Replicas int
+	// Available is what imports may fill of all stores together: what the stores keep free is left out.
+	Available uint64
+	// Least is that of the store that has least.
+	Least uint64
+}
+
+// RoomReporter is a store of several machines that reports what room they have.
+type RoomReporter interface {
+	// Room asks the cluster. known is false if it does not say.
+	Room(ctx context.Context) (room Room, known bool, err error)
 }

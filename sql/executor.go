@@ -33,10 +33,7 @@ type executor struct {
 
 // CreateIndex implements ddl.Executor.
 func (e *executor) CreateIndex(sctx sessionctx.Context, stmt *ast.CreateIndexStmt) error {
-	index := &indexSpec{
-		keyType: stmt.KeyType, name: stmt.IndexName, parts: stmt.IndexPartSpecifications,
-		option: stmt.IndexOption, ifNotExists: stmt.IfNotExists,
-	}
+	index := indexOf(stmt)
 	if stmt.IfNotExists {
 		if err := e.awaitDecided(context.Background(), sctx, stmt.Table, pmodel.NewCIStr(stmt.IndexName)); err != nil {
 			return err
@@ -52,6 +49,14 @@ func (e *executor) CreateIndex(sctx sessionctx.Context, stmt *ast.CreateIndexStm
 		return err
 	}
 	return e.Executor.CreateIndex(sctx, stmt)
+}
+
+// indexOf is the index that a CREATE INDEX adds.
+func indexOf(stmt *ast.CreateIndexStmt) *indexSpec {
+	return &indexSpec{
+		keyType: stmt.KeyType, name: stmt.IndexName, parts: stmt.IndexPartSpecifications,
+		option: stmt.IndexOption, ifNotExists: stmt.IfNotExists,
+	}
 }
 
 // DropIndex implements ddl.Executor.
@@ -201,9 +206,40 @@ func take(sctx sessionctx.Context, fn func() error) (done bool, err error) {
 
 // build executes the parts of a statement, if they are for us to execute.
 func (e *executor) build(ctx context.Context, sctx sessionctx.Context, name *ast.TableName, parts []part) error {
-	vars := sctx.GetSessionVars()
-	dbInfo, table, ok := e.find(ctx, name)
-	if !ok {
+	if err := e.ready(ctx, sctx, name); err != nil {
+		return err
+	}
+	req, err := e.requested(ctx, sctx, name, parts)
+	if errors.Is(err, errNothingToDo) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := e.supported(req.Table, req.Indexes); err != nil {
+		if errors.Is(err, encode.ErrUnsupported) {
+			return leftToTiDB(err.Error())
+		}
+		return err
+	}
+	if a := analysisOf(sctx); a != nil {
+		a.estimate(ctx, sctx, req)
+		req.Queued = a.queued
+	}
+	if err := e.preflight(ctx, sctx, req); err != nil {
+		return clientError(err)
+	}
+	err = clientError(e.layer.ddl.Build(ctx, sctx, req))
+	if dbterror.ErrDupKeyName.Equal(err) && len(parts) == 1 && parts[0].index.ifNotExists {
+		sctx.GetSessionVars().StmtCtx.AppendNote(err)
+		return nil
+	}
+	return err
+}
+
+// ready leaves a statement to TiDB whose indexes cannot be built now, whichever they are.
+func (e *executor) ready(ctx context.Context, sctx sessionctx.Context, name *ast.TableName) error {
+	if _, _, ok := e.find(ctx, name); !ok {
 		return leftToTiDB("")
 	}
 	switch reason, err := e.layer.ddl.Unready(ctx); {
@@ -212,29 +248,26 @@ func (e *executor) build(ctx context.Context, sctx sessionctx.Context, name *ast
 	case reason != "":
 		return leftToTiDB(reason)
 	}
+	return nil
+}
+
+// errNothingToDo says that all is as a statement wants it, and that the statement says that this is no error.
+var errNothingToDo = errors.New("the indexes are there already")
+
+// requested has TiDB check the parts of a statement, and returns what is asked of package ddl.
+func (e *executor) requested(ctx context.Context, sctx sessionctx.Context, name *ast.TableName, parts []part) (ddl.Request, error) {
+	dbInfo, table, ok := e.find(ctx, name)
+	if !ok {
+		return ddl.Request{}, leftToTiDB("")
+	}
 	collected, err := e.collect(ctx, sctx, name, table, parts)
 	if err != nil {
-		return err
+		return ddl.Request{}, err
 	}
 	if len(collected.SubJobs) == 0 {
-		return nil // all is as the statement wants it, and it says that this is no error
+		return ddl.Request{}, errNothingToDo
 	}
-	req, err := e.request(sctx, dbInfo, table, collected)
-	if err != nil {
-		return err
-	}
-	if err := e.supported(table, req.Indexes); err != nil {
-		if errors.Is(err, encode.ErrUnsupported) {
-			return leftToTiDB(err.Error())
-		}
-		return err
-	}
-	err = clientError(e.layer.ddl.Build(ctx, sctx, req))
-	if dbterror.ErrDupKeyName.Equal(err) && len(parts) == 1 && parts[0].index.ifNotExists {
-		vars.StmtCtx.AppendNote(err)
-		return nil
-	}
-	return err
+	return e.request(sctx, dbInfo, table, collected)
 }
 
 // clientError is an error as pkg/server wants it: it does not look below wrappings

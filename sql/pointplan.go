@@ -16,7 +16,13 @@ import (
 // Parse implements session.Session.
 func (s *clientSession) Parse(ctx context.Context, text string) ([]ast.StmtNode, error) {
 	s.parsedIn = s.startTS()
-	return s.Session.Parse(ctx, text)
+	stmts, err := s.Session.Parse(ctx, text)
+	if err != nil {
+		if known, ok := s.parseExplains(ctx, text); ok {
+			return known, nil
+		}
+	}
+	return stmts, err
 }
 
 // SetValue implements sessionctx.Context.

@@ -10,7 +10,6 @@ import (
 	"github.com/pingcap/tidb/pkg/parser/auth"
 	"github.com/pingcap/tidb/pkg/parser/mysql"
 	plannercore "github.com/pingcap/tidb/pkg/planner/core"
-	"github.com/pingcap/tidb/pkg/planner/core/resolve"
 	"github.com/pingcap/tidb/pkg/privilege"
 	sessiontypes "github.com/pingcap/tidb/pkg/session/types"
 	"github.com/pingcap/tidb/pkg/util/dbterror"
@@ -146,10 +145,4 @@ func (s *clientSession) preparedText(stmt ast.StmtNode) string {
 		return ""
 	}
 	return text
-}
-
-// PrepareStmt implements session.Session.
-func (s *clientSession) PrepareStmt(text string) (uint32, int, []*resolve.ResultField, error) {
-	defer s.preparing(context.Background(), text)()
-	return s.Session.PrepareStmt(text)
 }

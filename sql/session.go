@@ -99,6 +99,17 @@ func (s *clientSession) execute(ctx context.Context, stmt ast.StmtNode) (rows sq
 		rows, err = s.executeAdmin(ctx, stmt, admin)
 		return rows, nil, err
 	}
+	switch x := what.(type) {
+	case *ast.ExplainStmt:
+		if s.explainsBuild(x) {
+			rows, err = s.explainBuild(ctx, x)
+			return rows, nil, err
+		}
+	case *ast.PrepareStmt:
+		if done, err := s.prepareText(ctx, x); done {
+			return nil, nil, err
+		}
+	}
 	if isForeground(what) {
 		end = s.begin(what)
 		defer func() { // also after a panic

@@ -22,6 +22,16 @@ func Ahead(queue []Queued, id int64, involving []model.InvolvingSchemaInfo) (ahe
 	return ahead
 }
 
+// AllAhead returns the IDs of the jobs that a new one would wait for, in their order.
+func AllAhead(queue []Queued, involving []model.InvolvingSchemaInfo) (ahead []int64) {
+	for _, q := range queue {
+		if conflict(q.Involving, involving) {
+			ahead = append(ahead, q.ID)
+		}
+	}
+	return ahead
+}
+
 func conflict(a, b []model.InvolvingSchemaInfo) bool {
 	for _, x := range a {
 		for _, y := range b {

@@ -262,6 +262,17 @@ func JobAhead(ctx context.Context, s *session.Pool, r *job.Record) (ahead int64,
 	return ahead, err
 }
 
+// JobsAhead returns the IDs of the jobs in TiDB's queue that a new one on a table would wait for.
+func JobsAhead(ctx context.Context, s *session.Pool, db, table string) (ahead []int64, err error) {
+	r := &job.Record{DB: QueueName(db), Table: QueueName(table)}
+	err = s.InTxn(ctx, func(t *session.Txn) error {
+		queue, _, err := readQueue(t)
+		ahead = job.AllAhead(queue, involving(r))
+		return err
+	})
+	return ahead, err
+}
+
 // IsQueued says that a job is in TiDB's queue.
 func IsQueued(ctx context.Context, s *session.Pool, id int64) (bool, error) {
 	rows, err := s.Query(ctx, `SELECT 1 FROM mysql.tidb_ddl_job WHERE job_id = %?`, id)

@@ -91,6 +91,30 @@ func transactionsOn(sm util.SessionManager, tableID int64) (found []*txninfo.Txn
 	return found
 }
 
+// Open returns how many transactions of all servers use a table, and since when the oldest is open. That of the given connection
+// does not count. A server that does not answer is left out.
+func (w *Waits) Open(ctx context.Context, tableID int64, but uint64) (n int, oldest time.Duration) {
+	sm := w.Domain.InfoSyncer().GetSessionManager()
+	if sm == nil {
+		return 0, 0
+	}
+	now := time.Now()
+	found := blockers(sm, tableID, now, now)
+	if w.Clustered {
+		others, err := w.blockersElsewhere(ctx, tableID, now)
+		if err != nil {
+			w.Logger.Info("cannot look at the transactions of other servers", zap.Error(err))
+		}
+		found = append(found, others...)
+	}
+	for _, b := range found {
+		if b.ConnID != but {
+			n, oldest = n+1, max(oldest, b.Age)
+		}
+	}
+	return n, oldest
+}
+
 // HasOlder says that a transaction of any server uses a table and began before a snapshot.
 func (w *Waits) HasOlder(ctx context.Context, tableID int64, snapshotTS uint64) bool {
 	older := func(info *txninfo.TxnInfo) bool { return info.StartTS < snapshotTS }

@@ -22,6 +22,24 @@ import (
 // says: permanent, and with the rows. isVerdict is false if err is about something else. That rows cannot be listed
 // changes nothing of the verdict.
 func Of(ctx context.Context, store kv.Store, t encode.Task, err error) (verdict error, isVerdict bool) {
+	return of(ctx, store, t, err, listed)
+}
+
+// OfSample is Of for rows of a sample, as a build would meet them: there is no job whose list of rows the error could name, and no others are
+// looked for.
+func OfSample(ctx context.Context, store kv.Store, t encode.Task, err error) (verdict error, isVerdict bool) {
+	return of(ctx, store, t, err, sampled)
+}
+
+// origin is where the rows of a verdict come from.
+type origin int
+
+const (
+	listed  origin = iota // a build, which lists them
+	sampled               // a sample
+)
+
+func of(ctx context.Context, store kv.Store, t encode.Task, err error, from origin) (verdict error, isVerdict bool) {
 	var dup *ingest.DuplicateError
 	var bad *encode.RowError
 	same := sameKeyOf(err)
@@ -50,7 +68,10 @@ func Of(ctx context.Context, store kv.Store, t encode.Task, err error) (verdict 
 		v, unlisted = l.duplicates(groups)
 	default:
 		var all *encode.RowError
-		failed := listing(func() (err error) { all, err = compare.FindBadRows(ctx, store, t); return err })
+		var failed error
+		if from == listed {
+			failed = listing(func() (err error) { all, err = compare.FindBadRows(ctx, store, t); return err })
+		}
 		if all == nil { // or the rows are later ones
 			all = bad
 		}
@@ -68,7 +89,9 @@ func Of(ctx context.Context, store kv.Store, t encode.Task, err error) (verdict 
 		}
 		log.Warn("not all rows that an index is not built for can be listed", zap.Int64("job", t.JobID), zap.Error(unlisted))
 	}
-	point(v, t.JobID, unlisted != nil)
+	if from == listed {
+		point(v, t.JobID, unlisted != nil)
+	}
 	if verdict = job.Permanent(v); groups != nil {
 		verdict = NewDuplicatesError(verdict, groups)
 	}

@@ -29,9 +29,9 @@ var layers = map[string]int{
 	"kv": 0, "event": 0, "config": 0, "flow": 0, "sbtest": 0, "flow/flowtest": 1,
 	"backfill/keyrange": 1, "ingest/distribution": 1, "kv/pebblekv": 1, "kv/kvtest": 1, "kv/embedded/cop": 1, "kv/tikv/sstimport": 1, "lightning": 1, "bench/floor": 1,
 	"kv/embedded/txn": 2, "kv/embedded/placement": 2, "kv/embedded/conformance": 2, "kv/tikv": 2, "ingest": 2, "backfill/backfilltest": 2,
-	"kv/embedded": 3, "ddl/job": 3, "ddl/member": 3, "ddl/session": 3, "backfill/encode": 3, "backfill/indexstats": 3,
+	"kv/embedded": 3, "ddl/job": 3, "ddl/estimate": 3, "ddl/member": 3, "ddl/session": 3, "backfill/encode": 3, "backfill/indexstats": 3,
 	"ddl/records": 4, "ddl/verdict": 6, "backfill/execution": 4, "kv/embedded/histories": 4, "kv/embedded/grpcserver": 4,
-	"backfill/compare": 5, "ddl/schema": 5, "ddl/status": 7, "ddl/statistics": 7,
+	"backfill/compare": 5, "backfill/survey": 5, "ddl/schema": 5, "ddl/status": 7, "ddl/statistics": 7,
 	"backfill": 6, "ddl/dist": 8, "backfill/equality": 6,
 	"ddl": 9, "sql/perftables": 9, "sql": 10, "sql/sqltest": 11, "server": 11, "bench": 12, "demo": 13,
 	"cmd/fastddl": 14, "cmd/testreport": 0, "tests/blackbox": 14, "tests/crash": 14, "tests/mutation": 14, "tests/fuzz": 14, "tests/compare": 14, "tests/shapes": 14, "tests/simulation": 14, "tests/tidbsuite": 14, "tests/upstream": 14,
@@ -64,7 +64,7 @@ var driverUsers = []string{"kv/embedded", "kv/embedded/txn", "kv/embedded/placem
 
 // pureFiles hold code without clock, randomness, goroutines or I/O, as a
 // package or as a file: time and events come in as arguments.
-var pureFiles = []string{"ddl/job", "ddl/dist/subtask.go", "ddl/dist/trouble.go", "flow/controller.go", "flow/pressure.go", "flow/signals.go", "backfill/keyrange", "kv/tikv/sstimport/policy.go"}
+var pureFiles = []string{"ddl/job", "ddl/estimate", "ddl/dist/subtask.go", "ddl/dist/trouble.go", "flow/controller.go", "flow/pressure.go", "flow/signals.go", "backfill/keyrange", "kv/tikv/sstimport/policy.go"}
 
 // bannedCalls must not be made by libraries.
 var bannedCalls = map[string]string{

@@ -70,17 +70,22 @@ func (s *Store) NewImportWriter(ctx context.Context, opts kv.ImportOptions) (kv.
 	if err != nil {
 		return nil, fmt.Errorf("pebblekv: creating import file: %w", err)
 	}
-	sstOpts := s.engOpts.MakeWriterOptions(bottomLevel, s.db.TableFormat())
-	if opts.RangeReadsOnly {
-		sstOpts.FilterPolicy = nil
-	}
 	return &importWriter{
 		store:   s,
 		version: opts.Version,
 		path:    path,
-		sst:     sstable.NewWriter(objstorageprovider.NewFileWritable(f), sstOpts),
+		sst:     sstable.NewWriter(objstorageprovider.NewFileWritable(f), s.importFileOptions(opts)),
 		suffix:  appendVersion(nil, nil, opts.Version),
 	}, nil
+}
+
+// importFileOptions are those of the files that units are written to.
+func (s *Store) importFileOptions(opts kv.ImportOptions) sstable.WriterOptions {
+	sstOpts := s.engOpts.MakeWriterOptions(bottomLevel, s.db.TableFormat())
+	if opts.RangeReadsOnly {
+		sstOpts.FilterPolicy = nil
+	}
+	return sstOpts
 }
 
 func (w *importWriter) Add(key, value []byte) error {

@@ -25,7 +25,9 @@ const (
 )
 
 // modules are those in the module cache, by their names in the register.
-var modules = map[string]string{"tidb": "github.com/pingcap/tidb", "client-go": "github.com/tikv/client-go/v2"}
+var modules = map[string]string{
+	"tidb": "github.com/pingcap/tidb", "tidb-parser": "github.com/pingcap/tidb/pkg/parser", "client-go": "github.com/tikv/client-go/v2",
+}
 
 // row is one declaration of another module that we rely on, or describe.
 type row struct {
