@@ -329,7 +329,7 @@ var uniqueness = []mutation{
 		old:    "if at < string(r.End) {",
 		new:    "if false {",
 		caught: "kv/tikv.TestVisitedRegionsAreNotCountedAgain",
-		shows:  `expected: 5000|was not visited`,
+		shows:  `expected: int\(5000\)|was not visited`,
 	},
 	{
 		invariant: "I6", breaks: "a visited region is asked at S, so that commits below T may follow",
