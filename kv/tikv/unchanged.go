@@ -39,19 +39,29 @@ func (s *Store) CountUnchanged(ctx context.Context, r kv.KeyRange, since, upTo u
 	if err != nil {
 		return 0, false, err
 	}
-	for rest := r; !rest.Empty(); {
-		part, next, unchanged, err := s.countUnchanged(ctx, data, rest, since, upTo)
-		if err != nil || !unchanged {
-			return 0, false, failed(ctx, fmt.Sprintf("count %s", r), err)
-		}
-		n += part
-		rest.Start = next
+	if n, unchanged, err = s.countAll(ctx, data, []kv.KeyRange{r}, since, upTo, false); err == nil {
+		err = s.cluster.CheckVisibility(since)
 	}
-	return n, true, failed(ctx, fmt.Sprintf("count %s", r), s.cluster.CheckVisibility(since))
+	return n, unchanged, failed(ctx, fmt.Sprintf("count %s", r), err)
 }
 
-// countUnchanged is CountUnchanged for the part of r in the region of its start; that part ends at next.
-func (s *Store) countUnchanged(ctx context.Context, data []byte, r kv.KeyRange, since, upTo uint64) (n int64, next []byte, unchanged bool, err error) {
+// countAll is CountUnchanged for ranges; again says that what scans have visited is counted all the same.
+func (s *Store) countAll(ctx context.Context, data []byte, ranges []kv.KeyRange, since, upTo uint64, again bool) (n int64, unchanged bool, err error) {
+	for _, rest := range ranges {
+		for !rest.Empty() {
+			part, next, unchanged, err := s.countUnchanged(ctx, data, rest, since, upTo, again)
+			if err != nil || !unchanged {
+				return 0, false, err
+			}
+			n += part
+			rest.Start = next
+		}
+	}
+	return n, true, nil
+}
+
+// countUnchanged is countAll for the part of r in the region of its start; that part ends at next.
+func (s *Store) countUnchanged(ctx context.Context, data []byte, r kv.KeyRange, since, upTo uint64, again bool) (n int64, next []byte, unchanged bool, err error) {
 	bo := backoffer(ctx)
 	for {
 		locks, next, err := s.scanLocks(bo, upTo, r)
@@ -62,8 +72,15 @@ func (s *Store) countUnchanged(ctx context.Context, data []byte, r kv.KeyRange, 
 		if err != nil {
 			return 0, nil, false, err
 		}
-		if n, untouched, err := s.untouched(bo, region, part, since, upTo); err != nil || untouched {
-			return n, part.End, err == nil, err
+		if !again {
+			n, gaps, untouched, err := s.untouched(bo, region, part, since, upTo)
+			if err != nil {
+				return 0, nil, false, err
+			}
+			if untouched {
+				rest, unchanged, err := s.countAll(ctx, data, gaps, since, upTo, true)
+				return n + rest, part.End, unchanged, err
+			}
 		}
 		answer, err := s.sendCop(bo, region, &coprocessor.Request{
 			Tp: tidbkv.ReqTypeDAG, StartTs: since, Data: data, Ranges: copRanges(part), IsCacheEnabled: true,

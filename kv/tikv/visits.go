@@ -2,6 +2,7 @@ package tikv
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
@@ -39,16 +40,21 @@ func (s *Store) placeOf(region tikv.RegionVerID) place {
 // newer version in the region's data as of a version.
 type visit struct {
 	end     string
-	where   place
 	version uint64
 	records int
 }
 
-// visits are what scans of this process have visited, by their timestamps and first keys.
+// visits are what scans of this process have visited, by their timestamps.
 type visits struct {
 	mu    sync.Mutex
-	byTS  map[uint64]map[string]visit
+	byTS  map[uint64]*visited
 	order []uint64 // of the timestamps, the oldest first
+}
+
+// visited is what scans at one timestamp have visited, by place and first key.
+type visited struct {
+	at    map[place]map[string]visit
+	count int
 }
 
 // add adds what an answer is of, unless it does not say that nothing is newer.
@@ -61,63 +67,93 @@ func (v *visits) add(ts uint64, a *regionAnswer, records int) {
 	of := v.byTS[ts]
 	if of == nil {
 		if v.byTS == nil {
-			v.byTS = make(map[uint64]map[string]visit)
+			v.byTS = make(map[uint64]*visited)
 		}
 		if len(v.order) == maxVisitTimes {
 			delete(v.byTS, v.order[0])
 			v.order = slices.Delete(v.order, 0, 1)
 		}
-		of = make(map[string]visit)
+		of = &visited{at: make(map[place]map[string]visit)}
 		v.byTS[ts], v.order = of, append(v.order, ts)
 	}
-	if len(of) < maxVisits {
-		of[string(a.part.Start)] = visit{string(a.part.End), a.where, a.CacheLastVersion, records}
+	if of.count == maxVisits {
+		return
 	}
+	here := of.at[a.where]
+	if here == nil {
+		here = make(map[string]visit)
+		of.at[a.where] = here
+	}
+	here[string(a.part.Start)] = visit{string(a.part.End), a.CacheLastVersion, records}
+	of.count++
 }
 
-// of returns how many records scans at ts have visited in r, and of which version of its region's data; ok is false if they
-// have not visited all of it at one place and of one version.
-func (v *visits) of(ts uint64, r kv.KeyRange, where place) (records int64, version uint64, ok bool) {
+// inside returns the visits at ts and a place that begin in r, by their first keys.
+func (v *visits) inside(ts uint64, r kv.KeyRange, where place) map[string]visit {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	inside := make(map[string]visit)
+	if of := v.byTS[ts]; of != nil {
+		for start, visit := range of.at[where] {
+			if r.Contains([]byte(start)) {
+				inside[start] = visit
+			}
+		}
+	}
+	return inside
+}
+
+// of returns how many records scans at ts have visited in r, and of which version of its region's data, and the ranges that
+// they have not visited; ok is false if they have visited none of it at this place, or not of one version.
+func (v *visits) of(ts uint64, r kv.KeyRange, where place) (records int64, version uint64, gaps []kv.KeyRange, ok bool) {
+	inside := v.inside(ts, r, where)
 	at := string(r.Start)
-	for at < string(r.End) {
-		next, visited := v.byTS[ts][at]
-		if !visited || next.where != where || next.end <= at || version != 0 && version != next.version {
-			return 0, 0, false
+	for _, start := range slices.Sorted(maps.Keys(inside)) {
+		next := inside[start]
+		if start < at || next.end > string(r.End) { // of another page of another scan, or cut by r
+			continue
+		}
+		if version != 0 && version != next.version {
+			return 0, 0, nil, false
+		}
+		if start > at {
+			gaps = append(gaps, kv.KeyRange{Start: []byte(at), End: []byte(start)})
 		}
 		records += int64(next.records)
 		at, version = next.end, next.version
 	}
-	return records, version, at == string(r.End) && version != 0
+	if at < string(r.End) {
+		gaps = append(gaps, kv.KeyRange{Start: []byte(at), End: r.End})
+	}
+	return records, version, gaps, version != 0
 }
 
-// untouched says that nothing has been written to a region since scans at the timestamp since have visited part of it, up to
-// upTo, and how many records they have visited there.
+// untouched says that nothing has been written to a region since scans at the timestamp since have visited some of part, up to
+// upTo, how many records they have visited there, and which ranges of part they have not visited.
 //
 // TiKV's version of a region's data is the index of the last command that was applied to it (get_data_version in
 // components/raftstore/src/store/region_snapshot.rs), imports included, and the answer is a cache hit if it is still the
 // one that was named (handle_unary_request_impl in src/coprocessor/endpoint.rs). So no lock and no record was written
 // since. Locks in memory, of commits in one phase and by async commit, are looked at before that with the request's
 // timestamp, which those that follow commit above: so it is upTo.
-func (s *Store) untouched(bo *tikv.Backoffer, region tikv.RegionVerID, part kv.KeyRange, since, upTo uint64) (records int64, ok bool, err error) {
+func (s *Store) untouched(bo *tikv.Backoffer, region tikv.RegionVerID, part kv.KeyRange, since, upTo uint64) (records int64, gaps []kv.KeyRange, ok bool, err error) {
 	where := s.placeOf(region)
-	records, version, ok := s.visits.of(since, part, where)
+	records, version, gaps, ok := s.visits.of(since, part, where)
 	if !ok {
-		return 0, false, nil
+		return 0, nil, false, nil
 	}
 	data, err := firstDAG(tablecodec.DecodeTableID(part.Start))
 	if err != nil {
-		return 0, false, err
+		return 0, nil, false, err
 	}
 	answer, err := s.sendCop(bo, region, &coprocessor.Request{
 		Tp: tidbkv.ReqTypeDAG, StartTs: upTo, Data: data, Ranges: copRanges(part), IsCacheEnabled: true, CacheIfMatchVersion: version,
 	}, nil)
 	if err != nil {
-		return 0, false, fmt.Errorf("region %d: %w", region.GetID(), err)
+		return 0, nil, false, fmt.Errorf("region %d: %w", region.GetID(), err)
 	}
 	hit := answer.IsCacheHit && answer.RegionError == nil && answer.Locked == nil && answer.OtherError == ""
-	return records, hit && s.placeOf(region) == where, nil
+	return records, gaps, hit && s.placeOf(region) == where, nil
 }
 
 // firstDAG reads one row: what a request costs that is no cache hit.

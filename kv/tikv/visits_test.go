@@ -89,12 +89,15 @@ func TestVisitedRegionsAreNotCountedAgain(t *testing.T) {
 	require.False(t, unchanged)
 
 	v = newVisitedStore(t, nil)
-	for key := range v.visits.byTS[v.ts] { // so that the visits tile the new regions
-		if key > string(handleKey(3000)) {
-			v.splitAt(t, key)
-			break
+	split := ""
+	for _, visits := range v.visits.byTS[v.ts].at { // where a visit begins: they tile the new regions
+		for key := range visits {
+			if key > string(handleKey(3000)) {
+				split = key
+			}
 		}
 	}
+	v.splitAt(t, split)
 	_, err := v.regions(t.Context(), v.records)
 	require.NoError(t, err)
 	n, unchanged, hits, reads = v.counted(t)
@@ -110,10 +113,22 @@ func TestVisitedRegionsAreNotCountedAgain(t *testing.T) {
 	require.Zero(t, hits, "a second reading was wanted")
 	require.Equal(t, 3, reads)
 
-	v = newVisitedStore(t, func(req *kv.ScanRequest) { req.Range.End = handleKey(4000) })
-	_, unchanged, hits, _ = v.counted(t)
+	// What the scan has not visited is counted, and what was written there since shows.
+	narrow := func(req *kv.ScanRequest) {
+		req.Range = kv.KeyRange{Start: handleKey(5), End: handleKey(4000)}
+	}
+	v = newVisitedStore(t, narrow)
+	n, unchanged, hits, reads = v.counted(t)
 	require.True(t, unchanged)
-	require.Equal(t, 2, hits, "a part of the third was not visited")
+	require.EqualValues(t, 5000, n)
+	require.Equal(t, 3, hits)
+	require.Equal(t, 2, reads, "two parts were not visited")
+	for _, handle := range []int64{2, 4500, 6000} {
+		v = newVisitedStore(t, narrow)
+		write(t, v.testStore, handleKey(handle))
+		_, unchanged, _, _ = v.counted(t)
+		require.False(t, unchanged, "row %d was not visited, and written to", handle)
+	}
 }
 
 // TestVisitsThatProveNothing: a scan that has met a newer version or a lock, whose region was written to between two of its pages,
