@@ -46,7 +46,7 @@ func newExplainCommand() *cobra.Command {
 	f.StringVar(&opts.Dir, "dir", opts.Dir, "`FOLDER` for temporary files (default: the system's)")
 	f.IntVar(&opts.Rows, "rows", opts.Rows, "rows of each table")
 	f.IntVar(&opts.Rounds, "rounds", opts.Rounds, "how often each build is compared, after a first round that is not counted")
-	f.StringSliceVar(&opts.Only, "only", nil, "`NAMES` of the builds (default: all)")
+	f.StringArrayVar(&opts.Only, "only", nil, "`NAME` of a build; may be repeated (default: all)")
 	f.StringVar(&document, "doc", "", "`DOCUMENT` of which a section is replaced")
 	return cmd
 }

@@ -56,12 +56,25 @@ func (v *surveyor) countRows(ctx context.Context, s *sample, out *Survey) error 
 	return nil
 }
 
-// bySample takes a row of the sample to occupy in the store what it has in bytes: that is what is known without a count.
+// mostCompressed is how much smaller than their keys and values rows are taken to be in the store at most.
+const mostCompressed = 4
+
+// bySample is what is known without a count: a row occupies in the store what it has in bytes, or less if it is compressed, as the distances
+// of keys say where rows were read.
 func (v *surveyor) bySample(s *sample) (rows int64, ok bool) {
 	if !v.sized || s.rows == 0 || s.bytes == 0 {
 		return 0, false
 	}
-	return int64(float64(v.storedBytes()) / (float64(s.bytes) / float64(s.rows))), true
+	least := float64(v.storedBytes()) / (float64(s.bytes) / float64(s.rows))
+	byKeys := 0.0
+	for _, p := range s.places {
+		if p.all || p.part <= 0 {
+			byKeys += float64(p.rows)
+		} else {
+			byKeys += float64(p.rows) / p.part
+		}
+	}
+	return int64(min(max(least, byKeys*v.scale), least*mostCompressed)), true
 }
 
 // countRanges counts ranges until there are none left or the time is over.

@@ -40,9 +40,11 @@ type sample struct {
 type place struct {
 	rows, bytes int64
 	all         bool // the place was read to its end
-	entries     [][]pair
-	rowError    error
-	badRows     int64
+	// part is how much of the place was read, by its keys.
+	part     float64
+	entries  [][]pair
+	rowError error
+	badRows  int64
 }
 
 // pair is an entry: the key with its prefix, and the value behind it.
@@ -154,6 +156,7 @@ func (v *surveyor) read(ctx context.Context, r kv.KeyRange, rows int, most int64
 	err = v.opts.Store.ScanColumns(ctx, req, func(batch *kv.RowBatch) error {
 		p.rows += int64(batch.NumRows())
 		p.bytes += int64(batch.Bytes)
+		p.part = keyrange.Position(r, batch.LastKey)
 		if err := p.encode(enc, batch, physicalID, prefixes); err != nil {
 			return err
 		}

@@ -20,7 +20,7 @@ type Options struct {
 	// Bytes bounds what is read of rows, over all places; 0 is 32 MiB.
 	Bytes int64
 	// PlanFor, SampleFor and CountFor bound the time in which the table's ranges are looked up, rows are read, and rows are
-	// counted; 0 is 400 ms each.
+	// counted; 0 is 400 ms, 400 ms and 900 ms.
 	PlanFor, SampleFor, CountFor time.Duration
 	// Seed chooses the ranges that are counted.
 	Seed uint64
@@ -30,6 +30,7 @@ const (
 	defaultPlaces, defaultRows = 64, 256
 	defaultBytes               = 32 << 20
 	defaultTime                = 400 * time.Millisecond
+	defaultCountTime           = 900 * time.Millisecond
 	// maxPhysicals is how many partitions of a table are looked at; the others are taken to be like them.
 	maxPhysicals = 256
 )
@@ -45,10 +46,13 @@ func (o *Options) EnsureDefaults() {
 	if o.Bytes == 0 {
 		o.Bytes = defaultBytes
 	}
-	for _, d := range []*time.Duration{&o.PlanFor, &o.SampleFor, &o.CountFor} {
+	for _, d := range []*time.Duration{&o.PlanFor, &o.SampleFor} {
 		if *d == 0 {
 			*d = defaultTime
 		}
+	}
+	if o.CountFor == 0 {
+		o.CountFor = defaultCountTime
 	}
 }
 

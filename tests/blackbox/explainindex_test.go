@@ -40,7 +40,7 @@ func TestExplainOfAnIndexBuild(t *testing.T) {
 	analyzed := queryAll(t, db, "EXPLAIN ANALYZE CREATE INDEX i ON t (c)")
 	require.Equal(t, []string{"rows", "", "5000", "5000"}, of(analyzed, "rows")[:4])
 	require.NotEmpty(t, of(analyzed, "seconds")[3])
-	checkTable(t, db, "t")
+	checkTable(t, n.db(), "app.t")
 	require.Contains(t, value(t, db, "SELECT GROUP_CONCAT(index_name) FROM information_schema.statistics WHERE table_name = 't'"), "i")
 
 	mustExec(t, n.db(), "SET GLOBAL fastddl_ddl_memory_quota = '64KiB'")
