@@ -16,7 +16,6 @@ import (
 type account struct {
 	costs   job.Costs
 	stores  kv.Costs // of earlier processes
-	meter   kv.Meter
 	last    event.Progress // the last report
 	held    map[string]float64
 	waited  []job.Waited

@@ -14,7 +14,7 @@ type View struct {
 	mu       sync.Mutex
 	progress job.Progress
 	clock    job.StageClock
-	// costs is what the job has cost the stores before, and meter what it has cost them since.
+	// meter is what the job has cost the stores since this process has it.
 	meter kv.Meter
 	stage string
 	// wait is what the job waits for, failure what it has failed with last.
