@@ -15,7 +15,7 @@ import (
 // account is what a view adds up for the job's history. The view's mu guards it.
 type account struct {
 	costs   job.Costs
-	stores  kv.Costs // of earlier processes
+	stores  kv.Costs       // of earlier processes
 	last    event.Progress // the last report
 	held    map[string]float64
 	waited  []job.Waited
