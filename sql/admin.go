@@ -18,6 +18,8 @@ import (
 	"github.com/pingcap/tidb/pkg/types"
 	"github.com/pingcap/tidb/pkg/util/hint"
 	"github.com/pingcap/tidb/pkg/util/sqlexec"
+
+	"fastddl/internal/asttree"
 )
 
 // executeAdmin executes an ADMIN statement; stmt is what the client sent, admin or
@@ -99,7 +101,7 @@ func (s *clientSession) showJobs(ctx context.Context, stmt ast.StmtNode, admin *
 		if _, err := s.plan(ctx, admin); err != nil { // in TiDB's words
 			return nil, err
 		}
-		all := *admin
+		all := asttree.Copy(admin)
 		all.Where = nil
 		stmt = &all
 	}

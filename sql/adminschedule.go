@@ -12,6 +12,7 @@ import (
 
 	"fastddl/config"
 	"fastddl/ddl"
+	"fastddl/internal/asttree"
 )
 
 // What ADMIN ALTER DDL JOBS changes of a job that TiDB's jobs do not have. TiDB's parser takes any name, its planner refuses those that it
@@ -19,7 +20,7 @@ import (
 
 // splitOptions returns the options of the statement that are ours, and a statement with those that are TiDB's.
 func splitOptions(admin *ast.AdminStmt) (own []*ast.AlterJobOption, tidb *ast.AdminStmt) {
-	rest := *admin
+	rest := asttree.Copy(admin)
 	rest.AlterJobOptions = nil
 	for _, option := range admin.AlterJobOptions {
 		switch option.Name {

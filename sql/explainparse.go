@@ -11,6 +11,8 @@ import (
 	plannercore "github.com/pingcap/tidb/pkg/planner/core"
 	"github.com/pingcap/tidb/pkg/planner/core/resolve"
 	"github.com/pingcap/tidb/pkg/util/sqlexec"
+
+	"fastddl/internal/asttree"
 )
 
 // EXPLAIN CREATE INDEX is no syntax of TiDB's parser, as EXPLAIN ALTER TABLE is. A text that the parser has refused is cut into
@@ -185,7 +187,7 @@ func (s *clientSession) prepareText(ctx context.Context, stmt *ast.PrepareStmt) 
 	if explain == nil {
 		return false, nil
 	}
-	placed := *stmt
+	placed := asttree.Copy(stmt)
 	placed.SQLText, placed.SQLVar = anyStatement, nil
 	if _, err := s.Session.ExecuteStmt(ctx, &placed); err != nil {
 		return true, err

@@ -32,3 +32,13 @@ func (v *visitor) Enter(n ast.Node) (ast.Node, bool) {
 
 // Leave implements ast.Visitor.
 func (v *visitor) Leave(n ast.Node) (ast.Node, bool) { return n, v.err == nil }
+
+// Copy returns a copy of a statement's node, to change fields of it. Both keep the statement's text: TiDB decodes that once for all copies,
+// into the one that is asked first (node.Text in pkg/parser/ast/base.go), so the original is asked before it is copied.
+func Copy[N any, P interface {
+	*N
+	Text() string
+}](stmt P) N {
+	_ = stmt.Text()
+	return *stmt
+}

@@ -65,3 +65,14 @@ func TestWalkLeavesOutWhatIsInside(t *testing.T) {
 	})
 	require.Equal(t, []string{"*ast.ExplainStmt", "*ast.InsertStmt"}, found)
 }
+
+// Copies of a statement, and the statement, have its text in any order they are asked.
+func TestCopyKeepsTheText(t *testing.T) {
+	const text = "ADMIN ALTER DDL JOBS 1 THREAD = 2"
+	stmt := parse(t, text).(*ast.AdminStmt)
+	copied := asttree.Copy(stmt)
+	copied.AlterJobOptions = nil
+	require.Equal(t, text, copied.Text())
+	require.Equal(t, text, stmt.Text())
+	require.NotEmpty(t, stmt.AlterJobOptions)
+}
