@@ -272,6 +272,8 @@ func TestPartResumes(t *testing.T) {
 		store.OnScan = func(int64) error { time.Sleep(2 * time.Millisecond); return nil } // a round of few batches
 		got, err := RunSubtasks(f.Ctx, opts, SubtasksSpec{Task: spec.Task, First: HeldSubtask{Subtask: parts[0], Checkpoint: saved}, Save: save})
 		if err == nil {
+			require.Len(t, got, 1)
+			got[0].Costs = want.Costs // several rounds write several files
 			require.Equal(t, []execution.SubtaskResult{want}, got)
 			break
 		}

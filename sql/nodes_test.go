@@ -568,7 +568,7 @@ func TestRequestsThatAreNotKnownAreRefused(t *testing.T) {
 	reach(t, arrived)
 	const settings = "SELECT CONVERT(settings USING utf8mb4) FROM mysql.fastddl_ddl_record"
 	before := c.one(settings)
-	for name, request := range map[string]string{"field": `{"alter": {"threads": 2, "window": "night"}}`, "request": `{"request": "rewind"}`, "text": "garbage"} {
+	for name, request := range map[string]string{"field": `{"alter": {"threads": 2, "weather": "fair"}}`, "request": `{"request": "rewind"}`, "text": "garbage"} {
 		c.run(`INSERT INTO mysql.fastddl_ddl_requests (request_id, job_id, request, created) SELECT '%s', job_id, '%s', NOW(6) FROM mysql.fastddl_ddl_record`,
 			name, request)
 	}
