@@ -162,6 +162,7 @@ func (t *task) backfill(ctx context.Context, r *job.Record, to job.Step) (outcom
 	}
 	t.view.SetPlan(t.plan(r))
 	t.assertHeld(r)
+	t.sealedTS = 0
 	t.imports.Add(1)
 	defer t.imports.Add(-1)
 	settings := t.statisticsSettings(ctx, r)

@@ -59,6 +59,7 @@ func (t *task) compare(ctx context.Context, r *job.Record, to job.Step) (outcome
 	return t.write(ctx, to, func(_ *session.Txn, after *job.Record) error {
 		after.Compared += rounds
 		after.Repaired += repaired
+		after.Cuts = 0
 		return nil
 	})
 }
@@ -80,6 +81,7 @@ func (t *task) verifyBuild(ctx context.Context, r *job.Record) (outcome, error) 
 	return t.write(ctx, job.StepSnapshot, func(_ *session.Txn, after *job.Record) error {
 		after.VerifyBuild()
 		after.Compared++
+		after.Cuts = 0
 		return nil
 	})
 }

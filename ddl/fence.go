@@ -97,7 +97,9 @@ func (t *task) pauseTakeover(ctx context.Context) error {
 // meanwhile, after each of which it calls then.
 func (t *task) whileAnswering(ctx context.Context, fn func(context.Context) error, then func()) error {
 	result := make(chan error, 1)
-	go func() { result <- t.d.contained("what a job begins with", func() error { return fn(ctx) }) }()
+	go func() {
+		result <- t.d.contained("what a job does between its actions", func() error { return fn(ctx) })
+	}()
 	for {
 		select {
 		case err := <-result:

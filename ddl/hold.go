@@ -190,17 +190,21 @@ func (t *task) releaseHold(ctx context.Context) error {
 }
 
 // sealImports makes sure that no import at S comes any more, though garbage collection is not held at it: the store of a cluster refuses
-// late ones, and replicas have lateTTL to apply the others.
+// late ones, and replicas have lateTTL to apply the others. Regions are split once for each S, unless the job imports again.
 func (t *task) sealImports(ctx context.Context, r *job.Record) error {
 	if !t.d.clustered() || r.SnapshotTS == 0 {
 		return nil
 	}
-	if store, ok := t.d.opts.Builds.(kv.Fencer); ok {
+	if err := t.holdAfter(ctx, r); err != nil {
+		return err
+	}
+	if store, ok := t.d.opts.Builds.(kv.Fencer); ok && t.sealedTS != r.SnapshotTS {
 		if err := t.FenceOnce(ctx, store, r); err != nil {
 			return fmt.Errorf("fence off late imports: %w", err)
 		}
+		t.sealedTS = r.SnapshotTS
 	}
-	return t.holdAfter(ctx, r)
+	return t.holdAfter(ctx, r) // from now on: the store may have taken long
 }
 
 // needsHold says that the job cannot go on with its S if garbage collection has passed it. Only stores of

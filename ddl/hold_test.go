@@ -11,6 +11,7 @@ import (
 
 	"fastddl/ddl/dist"
 	"fastddl/ddl/job"
+	"fastddl/ddl/member"
 	"fastddl/event"
 	"fastddl/kv"
 )
@@ -87,4 +88,33 @@ func TestHoldNames(t *testing.T) {
 		_, ok := jobOfHold(name)
 		require.False(t, ok, name)
 	}
+}
+
+// TestHoldOfAReadyJob: one that waits for its publication releases what a comparison has held, and has no region split for that. Regions are
+// split once for an S.
+func TestHoldOfAReadyJob(t *testing.T) {
+	store := &fencingStore{}
+	d := &DDL{node: dist.NewNode(dist.Options{}), opts: Options{
+		Builds: store, Cluster: struct{ member.Cluster }{}, Bus: new(event.Bus), Logger: zap.NewNop(), HoldTTL: time.Hour,
+	}}
+	task := newTask(d, &dist.Lease{}, job.NewMachine(&job.Record{ID: 7, Step: job.StepReady, SnapshotTS: 5}), job.Settings{})
+	require.NoError(t, task.holdAt(t.Context(), 9))
+	require.NoError(t, task.giveUpOnce(t.Context())) // to fence it would need sessions
+	require.Nil(t, task.keeper.Load())
+	require.EqualValues(t, 1, store.released.Load())
+
+	task.sealedTS = 5
+	require.NoError(t, task.sealImports(t.Context(), task.Record()))
+	task.sealedTS = 4
+	require.Panics(t, func() { _ = task.sealImports(t.Context(), task.Record()) })
+}
+
+// fencingStore is a countingStore of a cluster.
+type fencingStore struct {
+	countingStore
+	kv.Fencer
+}
+
+func (s *fencingStore) GCHolds(context.Context) (map[string]uint64, error) {
+	return map[string]uint64{"fastddl-job-7": 9, "fastddl-job-7-at-5": 5, "fastddl-job-8": 5}, nil
 }

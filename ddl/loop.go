@@ -95,7 +95,11 @@ func (t *task) perform(ctx context.Context, act job.Action, to job.Step) error {
 				continue
 			}
 			cancel(why)
-			return t.conclude(ctx, act, to, withCause(why, <-result))
+			o := withCause(why, <-result)
+			if err := t.conclude(ctx, act, to, o); err != nil || act != job.ActCompare || !errors.Is(o.err, errInterrupted) {
+				return err
+			}
+			return t.countCut(ctx)
 		case k := <-t.lost:
 			if k != t.keeper.Load() {
 				continue // the action holds at another timestamp now

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/pingcap/tidb/pkg/meta/model"
 	"github.com/tikv/client-go/v2/oracle"
 
 	"fastddl/config"
@@ -38,8 +39,8 @@ func (t *task) cutShort(act job.Action) error {
 	if t.machine.Ends(act) {
 		return errInterrupted
 	}
-	parked := act == job.ActAwaitWindow || act == job.ActPark && t.machine.Record().PausedTS != 0
-	if parked && t.keeper.Load() != nil && !t.d.opts.Now().Before(t.machine.Record().HoldEnds(t.maxHold())) {
+	r := t.machine.Record()
+	if r.Parked(act) && t.keeper.Load() != nil && r.GivesUpHold(t.d.opts.Now(), t.maxHold()) {
 		return errHeldTooLong
 	}
 	return nil
@@ -47,10 +48,7 @@ func (t *task) cutShort(act job.Action) error {
 
 // maxHold is how long the job may hold garbage collection while it is parked.
 func (t *task) maxHold() time.Duration {
-	if own := t.ownSettings().MaxHold; own != 0 {
-		return own
-	}
-	return t.d.opts.Globals.Duration(config.DDLMaxHold)
+	return t.ownSettings().HoldAtMost(t.d.opts.Globals.Duration(config.DDLMaxHold))
 }
 
 // maySchemaChange fails with errNotNow if the settings, as the transaction sees them, do not permit the schema version that is about to be
@@ -131,8 +129,11 @@ func (t *task) giveUpHold(ctx context.Context) error {
 
 func (t *task) giveUpOnce(ctx context.Context) error {
 	r := t.machine.Record()
+	if r.Step == job.StepReady { // what is held is for a comparison that was cut short
+		return t.releaseHold(ctx)
+	}
 	if !t.needsHold(r) {
-		if err := t.sealImports(ctx, r); err != nil {
+		if err := t.whileAnswering(ctx, func(ctx context.Context) error { return t.sealImports(ctx, r) }, func() {}); err != nil {
 			return err
 		}
 		return t.releaseHold(ctx)
@@ -145,11 +146,30 @@ func (t *task) giveUpOnce(ctx context.Context) error {
 	}
 	t.reached(o.record)
 	reason := "a pause"
-	if r.PausedTS == 0 {
+	if r.State != model.JobStatePaused {
 		reason = "its window"
 	}
 	t.emit(event.SnapshotGivenUp{Job: event.Job{ID: t.id}, Schema: r.DB, Table: r.Table, Held: t.d.opts.Now().Sub(oracle.GetTimeFromTS(r.SnapshotTS)), Reason: reason})
 	return t.releaseHold(ctx)
+}
+
+// countCut records that the window has cut a comparison short. Without that the job goes on all the same: it only gets one more attempt.
+func (t *task) countCut(ctx context.Context) error {
+	settings := t.ownSettings()
+	settings.MaxHold = t.maxHold()
+	after := *t.machine.Record()
+	after.Revision++
+	after.CutShort(settings)
+	err := t.writeRecord(context.WithoutCancel(ctx), &after, func(*session.Txn) error { return nil })
+	if err == nil {
+		t.reached(&after)
+		return nil
+	}
+	if err := t.settle(ctx); err != nil {
+		return err
+	}
+	t.emit(event.Retry{Job: event.Job{ID: t.id}, Op: "count a comparison that was cut short", Attempt: 1, Err: err})
+	return nil
 }
 
 // needsProtocol says that an alteration is one that nodes of the version which has queued the job do not follow.

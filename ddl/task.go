@@ -48,6 +48,8 @@ type task struct {
 	// settledTS is a time at which the transactions that were open at S had ended, or had been waited
 	// for long enough; 0 before.
 	settledTS uint64
+	// sealedTS is the S at which the store has refused late imports since the last import; 0 before. It belongs to what is under way.
+	sealedTS uint64
 	// progressed says that a checkpoint was saved since the last failure.
 	progressed atomic.Bool
 	// prior is what builds have cost before.

@@ -84,8 +84,10 @@ func (g *Governor) Outlook() (d Decision) {
 func (g *Governor) foresee(d *Decision) (err error) {
 	defer errs.Contain(&err)
 	now := time.Now()
+	signals := g.sampler.Begin(now)
+	signals.Target = g.target()
 	controller := g.controller
-	*d = controller.Begin(now, g.sampler.Begin(now))
+	*d = controller.Begin(now, signals)
 	return nil
 }
 

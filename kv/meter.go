@@ -70,6 +70,9 @@ func (m *Meter) Add(c Costs) {
 
 // Costs returns what was added so far.
 func (m *Meter) Costs() Costs {
+	if m == nil {
+		return Costs{}
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.costs

@@ -1,12 +1,12 @@
 package sql
 
 import (
-	"fmt"
 	"strings"
 	"time"
 
 	pingcaperrors "github.com/pingcap/errors"
 	"github.com/pingcap/tidb/pkg/parser/ast"
+	"github.com/pingcap/tidb/pkg/parser/format"
 	"github.com/pingcap/tidb/pkg/sessionctx/variable"
 	"github.com/pingcap/tidb/pkg/types"
 
@@ -80,7 +80,11 @@ func scheduleOf(options []*ast.AlterJobOption) (a ddl.Alteration, err error) {
 func literalText(option *ast.AlterJobOption) (string, error) {
 	literal, ok := option.Value.(ast.ValueExpr)
 	if !ok {
-		return "", fmt.Errorf("the value of %s is not a constant", option.Name)
+		var text strings.Builder
+		if err := option.Value.Restore(format.NewRestoreCtx(format.DefaultRestoreFlags, &text)); err != nil {
+			return "", err
+		}
+		return "", variable.ErrWrongValueForVar.GenWithStackByArgs(option.Name, text.String())
 	}
 	value := literal.GetValue()
 	if value == nil {

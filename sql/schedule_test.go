@@ -453,6 +453,7 @@ func TestScheduleOptions(t *testing.T) {
 		require.Error(t, err, options)
 		require.Equal(t, settings, e.DDL().Unfinished()[0].Settings, options)
 	}
+	c.fails(1231, "ADMIN ALTER DDL JOBS %s fastddl_ddl_window = -5", id)
 	require.Contains(t, c.fails(1105, "ADMIN ALTER DDL JOBS 1 fastddl_ddl_publish = 'now'"), "not a running index build of fastddl")
 	c.run("ADMIN ALTER DDL JOBS " + id + " fastddl_ddl_publish = 'auto', THREAD = 3")
 	c.awaitNoJob()

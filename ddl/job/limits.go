@@ -54,8 +54,18 @@ func (r *Record) WaitForPublication() string {
 }
 
 // maxOverdue is how often a job gives S up because its window was closed for too long, under the same settings, before it is undone: the
-// work does not fit between two windows that are MaxHold apart.
+// work does not fit between two windows that are MaxHold apart. As often its comparison may be cut short.
 const maxOverdue = 3
+
+// Parked says that a job of which an action is under way does nothing but wait for its window, or for its client.
+func (r *Record) Parked(act Action) bool {
+	return act == ActAwaitWindow || act == ActPark && r.State == model.JobStatePaused
+}
+
+// GivesUpHold says that a job that is parked does not hold garbage collection any longer. At StepReady it needs no hold at all.
+func (r *Record) GivesUpHold(now time.Time, maxHold time.Duration) bool {
+	return r.Step == StepReady || !now.Before(r.HoldEnds(maxHold))
+}
 
 // HoldEnds returns when a job that is parked gives its S up: maxHold after it has taken S, or after it was paused.
 func (r *Record) HoldEnds(maxHold time.Duration) time.Time {
@@ -69,15 +79,29 @@ func (r *Record) GiveUpSnapshot(s Settings) {
 	if r.State == model.JobStatePaused {
 		return // that was the client's decision
 	}
-	if under := fmt.Sprintf("%s, %s", s.Window, s.MaxHold); under != r.OverdueUnder {
-		r.OverdueUnder, r.Overdue = under, 0
-	}
+	r.under(s)
 	r.Overdue++
 }
 
-// BeginsAnew says how often the job has given its S up, as a part of a wait reason; empty if it has not.
+// CutShort counts a comparison that the window has cut short, which keeps nothing of what it has done. It begins anew when the window opens.
+func (r *Record) CutShort(s Settings) {
+	r.under(s)
+	r.Cuts++
+}
+
+// under forgets what did not fit under other settings.
+func (r *Record) under(s Settings) {
+	if under := fmt.Sprintf("%s, %s", s.Window, s.MaxHold); under != r.OverdueUnder {
+		r.OverdueUnder, r.Overdue, r.Cuts = under, 0, 0
+	}
+}
+
+// BeginsAnew says how often the job has given its S up, or its comparison was cut short, as a part of a wait reason; empty if that has not
+// happened.
 func (r *Record) BeginsAnew() string {
 	switch {
+	case r.Cuts != 0 && (r.Step == StepDrained || r.Step == StepReady) && r.State != model.JobStatePaused:
+		return fmt.Sprintf("; it will compare the index with the rows anew, attempt %d of %d", r.Cuts+1, maxOverdue)
 	case r.Restarts == 0:
 		return ""
 	case r.SnapshotTS != 0:
@@ -88,8 +112,15 @@ func (r *Record) BeginsAnew() string {
 	return fmt.Sprintf("; it held garbage collection for too long and will begin anew, attempt %d of %d", r.Overdue+1, maxOverdue)
 }
 
+// overdue says that the job was tried often enough under its settings.
+func (r *Record) overdue() bool { return r.Overdue >= maxOverdue || r.Cuts >= maxOverdue }
+
 // errOverdue says that a job does not fit into its windows.
 func (r *Record) errOverdue() error {
-	return fmt.Errorf("the index build does not fit into its window: it has begun anew %d times with a window and %s of %s; set a longer one of them, or none",
-		r.Overdue-1, config.DDLMaxHold, r.OverdueUnder)
+	what := "index build"
+	if r.Cuts >= maxOverdue {
+		what = "comparison of the index with the rows"
+	}
+	return fmt.Errorf("the %s does not fit into its window: %d attempts with a window and %s of %s have not ended; set a longer one of them, or none",
+		what, max(r.Overdue, r.Cuts), config.DDLMaxHold, r.OverdueUnder)
 }

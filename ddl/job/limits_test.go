@@ -163,3 +163,66 @@ func TestWorkThatDoesNotFit(t *testing.T) {
 	w.run()
 	require.Equal(t, model.JobStateRollbackDone, w.m.Record().State)
 }
+
+// TestParkedByAnEarlierVersion: such a job is paused without a time of its pause, and does not hold garbage collection for ever.
+func TestParkedByAnEarlierVersion(t *testing.T) {
+	taken := at(t, "2026-01-15T23:00:00Z")
+	r := &Record{Step: StepSnapshot, State: model.JobStatePaused, Request: RequestPause, SnapshotTS: oracle.GoTimeToTS(taken)}
+	require.True(t, r.Parked(ActPark))
+	require.False(t, r.GivesUpHold(taken.Add(time.Hour-time.Second), time.Hour))
+	require.True(t, r.GivesUpHold(taken.Add(time.Hour), time.Hour))
+	r.State = model.JobStateRunning
+	require.False(t, r.Parked(ActPark), "it is not paused yet")
+	require.True(t, r.Parked(ActAwaitWindow))
+	require.False(t, r.Parked(ActBackfill))
+	r.Step = StepReady
+	require.True(t, r.GivesUpHold(taken, time.Hour), "it needs no hold")
+}
+
+// TestComparisonThatDoesNotFit: a comparison that the window cuts short again and again fails the job, before the publication too. One that
+// ends in between, or other settings, count from the beginning.
+func TestComparisonThatDoesNotFit(t *testing.T) {
+	short, long := Settings{Window: "02:00-03:00 UTC", MaxHold: time.Hour}, Settings{Window: "22:00-06:00 UTC", MaxHold: time.Hour}
+	for _, step := range []Step{StepDrained, StepReady} {
+		w := newWorld(t, true)
+		w.m.Limit(Limits{Unpublished: step == StepReady})
+		for w.m.Record().Step != step {
+			w.step()
+		}
+		cut := func(s Settings) (act Action) {
+			after := *w.m.Record()
+			after.CutShort(s)
+			w.m.Reached(&after)
+			w.m.Limit(Limits{Closed: true})
+			act, _ = w.m.Next()
+			w.m.Limit(Limits{})
+			return act
+		}
+		require.Equal(t, ActAwaitWindow, cut(short))
+		require.Equal(t, ActAwaitWindow, cut(short))
+		require.Contains(t, w.m.Record().BeginsAnew(), "attempt 3 of 3")
+		require.Equal(t, ActAwaitWindow, cut(long))
+		require.Contains(t, w.m.Record().BeginsAnew(), "attempt 2 of 3")
+		require.Equal(t, ActAwaitWindow, cut(long))
+		require.Equal(t, ActChangeSchema, cut(long), "undone")
+		require.Contains(t, w.m.Record().Error.GetMsg(), "the comparison of the index with the rows does not fit into its window: 3 attempts")
+		w.run()
+		require.Equal(t, model.JobStateRollbackDone, w.m.Record().State)
+	}
+}
+
+// A job may hold garbage collection for a shorter time than others, not for a longer one.
+func TestOwnHoldIsShorter(t *testing.T) {
+	require.Equal(t, time.Hour, Settings{}.HoldAtMost(time.Hour))
+	require.Equal(t, time.Minute, Settings{MaxHold: time.Minute}.HoldAtMost(time.Hour))
+	require.Equal(t, time.Hour, Settings{MaxHold: 2 * time.Hour}.HoldAtMost(time.Hour))
+}
+
+// Nodes that do not know the step do not read a job at it.
+func TestReadyIsOfThisProtocol(t *testing.T) {
+	for before, after := range map[int]int{0: ScheduleProtocol, 3: ScheduleProtocol, 5: 5} {
+		r := &Record{Protocol: before}
+		r.MakeReady()
+		require.Equal(t, after, r.Protocol)
+	}
+}

@@ -127,7 +127,7 @@ func (m *Machine) Next() (Action, Step) {
 	if r := m.record; r.Request == RequestCancel && r.Step.Revertible() && !r.RollingBack() {
 		m.RollBack(dbterror.ErrCancelledDDLJob.FastGenByArgs())
 	}
-	if r := m.record; r.Overdue >= maxOverdue {
+	if r := m.record; r.overdue() {
 		m.RollBack(r.errOverdue())
 	}
 	r := m.record

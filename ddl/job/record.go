@@ -109,6 +109,8 @@ type Record struct {
 	Restarts     int64  `json:"restarts,omitempty"`
 	Overdue      int64  `json:"overdue,omitempty"`
 	OverdueUnder string `json:"overdue_under,omitempty"`
+	// Cuts is how many comparisons in a row the window has cut short, with the same settings.
+	Cuts int64 `json:"cuts,omitempty"`
 
 	// RowCount is the number of rows that were read; Counted says that they were counted by
 	// their keys as well. Compared and Repaired count the comparisons of unique indexes and the
@@ -197,9 +199,10 @@ func (r *Record) ForgetSnapshot() {
 }
 
 // MakeReady makes a job ready to be published later. Garbage collection is not held at S any more, so nothing may be concluded from what is
-// known of S: the comparison before the publication reads everything.
+// known of S: the comparison before the publication reads everything. Nodes of versions that do not know the step are kept from the job.
 func (r *Record) MakeReady() {
 	r.Counted, r.Deferred, r.Given = false, false, nil
+	r.Protocol = max(r.Protocol, ScheduleProtocol)
 }
 
 // VerifyBuild makes a job whose comparison has found a difference go back to what it has

@@ -21,7 +21,7 @@ type Settings struct {
 
 	// Window is the text of the Window in which the job works.
 	Window string `json:"window,omitempty"`
-	// MaxHold is how long garbage collection is held for the job while it is parked, in nanoseconds.
+	// MaxHold is how long garbage collection is held for the job while it is parked, in nanoseconds: HoldAtMost.
 	MaxHold time.Duration `json:"max_hold,omitempty"`
 	// Publish is a value of fastddl_ddl_publish or config.PublishNow; empty is config.PublishAuto.
 	Publish string `json:"publish,omitempty"`
@@ -29,6 +29,15 @@ type Settings struct {
 
 // ScheduleProtocol is the first Protocol whose nodes follow the window of a job and do not publish what is not to be published yet.
 const ScheduleProtocol = 4
+
+// HoldAtMost returns how long garbage collection is held for the job while it is parked, if atMost is the longest for all jobs: its own
+// setting may be shorter, not longer.
+func (s Settings) HoldAtMost(atMost time.Duration) time.Duration {
+	if s.MaxHold != 0 {
+		return min(s.MaxHold, atMost)
+	}
+	return atMost
+}
 
 // Weight is the job's part among those that run: each priority counts four times
 // as much as the one below.

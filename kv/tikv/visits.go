@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/pingcap/kvproto/pkg/coprocessor"
 	tidbkv "github.com/pingcap/tidb/pkg/kv"
@@ -16,9 +17,11 @@ import (
 )
 
 const (
-	// maxVisits bounds the visits of one timestamp; a visit is of a page of about a megabyte. maxVisitTimes bounds the
-	// timestamps, of which each build has one at a time.
-	maxVisits, maxVisitTimes = 1 << 18, 8
+	// maxVisitBytes bounds the memory of the visits of all timestamps, of which each build has one at a time; a visit is of a page of about
+	// a megabyte, and takes visitBytes and its keys.
+	maxVisitBytes, visitBytes = 64 << 20, 160
+	// maxVisitAge is when visits are forgotten of a timestamp at which nothing has been visited since.
+	maxVisitAge = 24 * time.Hour
 )
 
 // place is a region as it was split and placed when it answered. Data versions of other places say nothing of it.
@@ -49,12 +52,24 @@ type visits struct {
 	mu    sync.Mutex
 	byTS  map[uint64]*visited
 	order []uint64 // of the timestamps, the oldest first
+	bytes int      // of all
 }
 
 // visited is what scans at one timestamp have visited, by place and first key.
 type visited struct {
 	at    map[place]map[string]visit
-	count int
+	bytes int
+	end   *time.Timer // at which it is forgotten
+}
+
+// forget forgets what was visited at a timestamp. The caller holds mu.
+func (v *visits) forget(ts uint64) {
+	if of := v.byTS[ts]; of != nil {
+		of.end.Stop()
+		v.bytes -= of.bytes
+		delete(v.byTS, ts)
+		v.order = slices.DeleteFunc(v.order, func(other uint64) bool { return other == ts })
+	}
 }
 
 // add adds what an answer is of, unless it does not say that nothing is newer.
@@ -69,23 +84,32 @@ func (v *visits) add(ts uint64, a *regionAnswer, records int) {
 		if v.byTS == nil {
 			v.byTS = make(map[uint64]*visited)
 		}
-		if len(v.order) == maxVisitTimes {
-			delete(v.byTS, v.order[0])
-			v.order = slices.Delete(v.order, 0, 1)
-		}
 		of = &visited{at: make(map[place]map[string]visit)}
+		of.end = time.AfterFunc(maxVisitAge, func() {
+			v.mu.Lock()
+			defer v.mu.Unlock()
+			v.forget(ts)
+		})
 		v.byTS[ts], v.order = of, append(v.order, ts)
 	}
-	if of.count == maxVisits {
+	size := visitBytes + len(a.part.Start) + len(a.part.End)
+	for v.bytes+size > maxVisitBytes && v.order[0] != ts {
+		v.forget(v.order[0])
+	}
+	if v.bytes+size > maxVisitBytes {
 		return
 	}
+	of.end.Reset(maxVisitAge)
 	here := of.at[a.where]
 	if here == nil {
 		here = make(map[string]visit)
 		of.at[a.where] = here
 	}
+	if _, again := here[string(a.part.Start)]; !again {
+		of.bytes += size
+		v.bytes += size
+	}
 	here[string(a.part.Start)] = visit{string(a.part.End), a.CacheLastVersion, records}
-	of.count++
 }
 
 // inside returns the visits at ts and a place that begin in r, by their first keys.

@@ -2,6 +2,8 @@ package tikv
 
 import (
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/pingcap/kvproto/pkg/coprocessor"
 	"github.com/pingcap/kvproto/pkg/kvrpcpb"
@@ -175,6 +177,39 @@ func TestVisitsThatProveNothing(t *testing.T) {
 	_, _, err = v.CountUnchanged(t.Context(), v.records, v.ts, upTo)
 	require.NoError(t, err)
 	require.Equal(t, 3, reads)
+}
+
+// TestVisitsAreForgotten: the oldest timestamp when there is no room for the visits of another, and all after a day.
+func TestVisitsAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var v visits
+		add := func(ts uint64, at, size int) {
+			key := append(make([]byte, size), byte(at>>8), byte(at))
+			v.add(ts, &regionAnswer{
+				Response: &coprocessor.Response{CanBeCached: true, CacheLastVersion: 7}, where: place{leader: 1}, part: kv.KeyRange{Start: key, End: append(key, 1)},
+			}, 1)
+		}
+		add(1, 0, 8)
+		add(2, 0, 8)
+		for i := range 100 {
+			add(2, i, 1<<20)
+			require.LessOrEqual(t, v.bytes, maxVisitBytes)
+		}
+		require.NotContains(t, v.byTS, uint64(1))
+		require.Equal(t, v.byTS[2].bytes, v.bytes)
+		require.Greater(t, v.bytes, maxVisitBytes-3<<20)
+		time.Sleep(maxVisitAge - time.Second)
+		add(3, 0, 8)
+		time.Sleep(maxVisitAge - time.Second)
+		require.NotContains(t, v.byTS, uint64(2))
+		add(3, 1, 8)
+		time.Sleep(2 * time.Second)
+		require.Contains(t, v.byTS, uint64(3), "it is in use")
+		time.Sleep(maxVisitAge)
+		require.Empty(t, v.byTS)
+		require.Empty(t, v.order)
+		require.Zero(t, v.bytes)
+	})
 }
 
 // write writes a row.

@@ -46,8 +46,8 @@ var schedules = []mutation{
 	{
 		invariant: "When a build works", breaks: "garbage collection is held for as long as a job is parked",
 		file:   "ddl/schedule.go",
-		old:    "if parked && t.keeper.Load() != nil &&",
-		new:    "if parked && t.keeper.Load() == nil &&",
+		old:    "if r.Parked(act) && t.keeper.Load() != nil &&",
+		new:    "if r.Parked(act) && t.keeper.Load() == nil &&",
 		caught: "sql.TestMaxHold",
 		shows:  `garbage collection is held for too long`,
 	},
