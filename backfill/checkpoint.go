@@ -136,8 +136,13 @@ func (c *checkpoint) addWritten(before []checkpointIndex, g *group, job *ingest.
 	}
 }
 
-func (c *checkpoint) encode() ([]byte, error) {
-	b, err := json.Marshal(c)
+// encode loses statistics that make the checkpoint longer than limit.
+func (c *checkpoint) encode(limit int) ([]byte, error) {
+	states := make([]*indexstats.State, len(c.Indexes))
+	for i := range c.Indexes {
+		states[i] = c.Indexes[i].Statistics
+	}
+	b, err := indexstats.EncodeWithin(limit, c, states)
 	if err != nil {
 		return nil, fmt.Errorf("backfill: encode checkpoint: %w", err)
 	}
@@ -148,31 +153,25 @@ func (c *checkpoint) encode() ([]byte, error) {
 // (txn-entry-size-limit, 6 MiB by default).
 const maxCheckpointBytes = 4 << 20
 
-// encodeWithin leaves out the statistics, which then are ANALYZE's, and then how far the entries have been read back if that makes the
+// encodeWithin loses the statistics, which then are ANALYZE's, and leaves out how far the entries have been read back if that makes the
 // checkpoint longer than limit: one range for each index and partition. Then they are all
 // read again after a restart, instead of failing a build that is right. So they are if the totals of intervals
 // have to be left out, too.
 func (c *checkpoint) encodeWithin(limit int) ([]byte, error) {
-	data, err := c.encode()
+	data, err := c.encode(limit)
 	if err != nil || len(data) <= limit {
 		return data, err
 	}
 	short := *c
 	short.Indexes = slices.Clone(c.Indexes)
-	for i := range short.Indexes {
-		short.Indexes[i].Statistics = &indexstats.State{Lost: true}
-	}
-	if data, err = short.encode(); err != nil || len(data) <= limit {
-		return data, err
-	}
 	short.Verify = nil
-	if data, err = short.encode(); err != nil || len(data) <= limit {
+	if data, err = short.encode(limit); err != nil || len(data) <= limit {
 		return data, err
 	}
 	for i := range short.Indexes {
 		short.Indexes[i].Intervals = execution.Intervals{}
 	}
-	return short.encode()
+	return short.encode(limit)
 }
 
 func (c *checkpoint) tasks() []keyrange.Weighted { return keyrange.Load(c.Remaining) }

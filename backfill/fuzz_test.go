@@ -23,10 +23,10 @@ func FuzzCheckpoints(f *testing.F) {
 	r := encode.RecordRange(table.ID)
 	cp := &checkpoint{TS: 5, Indexes: []checkpointIndex{{ID: 9, Totals: ingest.Totals{Entries: 3, Checksum: 4}}}, Rows: 3, Weight: 10}
 	cp.Remaining = []keyrange.StoredWeighted{{Start: r.Start, End: r.End, Weight: 7}}
-	scanning, err := cp.encode()
+	scanning, err := cp.encode(maxCheckpointBytes)
 	require.NoError(f, err)
 	cp.Verify = &checkpointVerify{Totals: make([]ingest.Totals, 1), Remaining: []keyrange.StoredIndexed{{Start: r.Start, End: r.End}}}
-	verifying, err := cp.encode()
+	verifying, err := cp.encode(maxCheckpointBytes)
 	require.NoError(f, err)
 	f.Add(scanning)
 	f.Add(verifying)
@@ -46,7 +46,7 @@ func FuzzCheckpoints(f *testing.F) {
 				require.Less(t, left.Index, len(spec.Indexes))
 			}
 		}
-		again, err := cp.encode()
+		again, err := cp.encode(maxCheckpointBytes)
 		require.NoError(t, err)
 		same, err := decodeCheckpoint(again, spec)
 		require.NoError(t, err)

@@ -101,7 +101,7 @@ func TestAutoReadsEverythingWhereAProofIsMissing(t *testing.T) {
 				cp := new(checkpoint)
 				require.NoError(t, json.Unmarshal(data, cp))
 				edit(cp)
-				p.spec.Checkpoint, _ = cp.encode()
+				p.spec.Checkpoint, _ = cp.encode(maxCheckpointBytes)
 				return nil
 			}
 			_, err := Run(f.Ctx, opts, p.spec)
@@ -458,7 +458,7 @@ func TestRowsWithoutEntriesAreMissed(t *testing.T) {
 			require.NoError(t, json.Unmarshal(data, cp))
 			cp.Rows++
 			cp.Visited++
-			p.spec.Checkpoint, err = cp.encode()
+			p.spec.Checkpoint, err = cp.encode(maxCheckpointBytes)
 			return err
 		}
 		_, err := Run(f.Ctx, p.opts, p.spec)

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"fastddl/backfill/execution"
+	"fastddl/backfill/indexstats"
 	"fastddl/backfill/keyrange"
 	"fastddl/kv"
 )
@@ -67,7 +68,7 @@ func (p *subtasks) save(ctx context.Context) error {
 		cp := *part.cp
 		cp.Remaining = nil
 		cp.setTasks(keyrange.Merge(part.own(left)))
-		data, err := cp.encode()
+		data, err := cp.encode(indexstats.MaxSubtaskBytes)
 		if err != nil {
 			return err
 		}

@@ -71,12 +71,16 @@ func (s *State) Add(w Written, set Settings) error {
 			s.lose()
 			return err
 		}
-	} else {
+		part.Once.own()
+	}
+	if part.Once == nil || w.Local {
 		w.Summary.Shorten()
+		w.Summary.Own()
+	}
+	if part.Once == nil {
 		part.Summary = w.Summary
 	}
 	if w.Local {
-		w.Summary.Shorten()
 		if err := s.unite(w.Summary); err != nil {
 			return err
 		}

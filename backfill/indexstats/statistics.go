@@ -49,6 +49,16 @@ type Bucket struct {
 	Repeat int64  `json:"r"`
 }
 
+// own copies the values, so that statistics that stay keep no more memory than they have.
+func (s *Statistics) own() {
+	s.Top = distribution.OwnValues(s.Top)
+	s.Buckets = slices.Clone(s.Buckets)
+	for i := range s.Buckets {
+		b := &s.Buckets[i]
+		b.Lower, b.Upper = distribution.OwnBounds(b.Lower, b.Upper)
+	}
+}
+
 // Build returns the statistics of an index whose values are distributed as s says.
 func Build(s *distribution.Summary, set Settings) *Statistics {
 	st := &Statistics{Different: s.Different, Nulls: s.Nulls, Rows: s.Rows + s.Nulls, Sample: s.Sample}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/pingcap/tidb/pkg/parser/mysql"
@@ -166,5 +167,49 @@ func TestLost(t *testing.T) {
 		s = new(indexstats.State)
 		require.NoError(t, json.Unmarshal([]byte(text), s))
 		lost(s)
+	}
+}
+
+// What stays of a summary has values of its own, not parts of what a collector has allocated for many.
+func TestStateOwnsItsValues(t *testing.T) {
+	for _, all := range []bool{true, false} {
+		s := new(indexstats.State)
+		summary := summarize(t, values(randtest.Rand(t)), 3)
+		buckets, top := slices.Clone(summary.Buckets), slices.Clone(summary.Top)
+		require.NoError(t, s.Add(indexstats.Written{Table: 7, Summary: summary, All: all}, indexstats.DefaultSettings))
+		want, err := json.Marshal(s)
+		require.NoError(t, err)
+		for _, b := range buckets {
+			clear(b.Lower)
+			clear(b.Upper)
+		}
+		for _, v := range top {
+			clear(v.Key)
+		}
+		have, err := json.Marshal(s)
+		require.NoError(t, err)
+		require.Equal(t, want, have)
+	}
+}
+
+// An encoding within a limit loses the largest states only, and is within it.
+func TestEncodeWithin(t *testing.T) {
+	r := randtest.Rand(t)
+	for range 50 {
+		var states []*indexstats.State
+		for range r.IntN(5) {
+			s := new(indexstats.State)
+			require.NoError(t, s.Add(indexstats.Written{Table: 7, Summary: summarize(t, values(r), 0), All: true}, indexstats.DefaultSettings))
+			states = append(states, s, nil)
+		}
+		limit := 200 + r.IntN(20_000)
+		data, err := indexstats.EncodeWithin(limit, states, states)
+		require.NoError(t, err)
+		require.LessOrEqual(t, len(data), limit)
+		var read []*indexstats.State
+		require.NoError(t, json.Unmarshal(data, &read))
+		for i, s := range states {
+			require.True(t, s == nil || s.Lost == read[i].Lost)
+		}
 	}
 }

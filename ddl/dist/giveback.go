@@ -2,13 +2,13 @@ package dist
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
 	"fastddl/backfill"
 	"fastddl/backfill/execution"
+	"fastddl/backfill/indexstats"
 	"fastddl/ddl/job"
 	"fastddl/ddl/records"
 	"fastddl/ddl/session"
@@ -45,7 +45,11 @@ func (p *returned) stored() (any, error) {
 	if kept == nil {
 		return nil, nil
 	}
-	data, err := json.Marshal(kept)
+	var states []*indexstats.State
+	if r, ok := kept.(execution.SubtaskResult); ok {
+		states = r.Statistics
+	}
+	data, err := indexstats.EncodeWithin(indexstats.MaxSubtaskBytes, kept, states)
 	if err != nil {
 		return nil, fmt.Errorf("encode the result of a part: %w", err)
 	}

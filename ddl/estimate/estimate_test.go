@@ -208,3 +208,14 @@ func TestLearn(t *testing.T) {
 	unknown.ReadBytes = 0
 	require.Equal(t, one, estimate.Learn([]estimate.Past{unknown}, 100)[estimate.StageScan], "what it has read is taken from rows like these")
 }
+
+// A build that has waited for long does not make others wait.
+func TestLearnWaitByTheMedian(t *testing.T) {
+	var past []estimate.Past
+	for _, wait := range []float64{0.2, 600, 0.2, 0.21, 0.19} {
+		past = append(past, estimate.Past{Seconds: map[string]float64{estimate.StageWait: wait}})
+	}
+	rate := estimate.Learn(past, 0)[estimate.StageWait]
+	require.Equal(t, 5, rate.Builds)
+	require.Less(t, rate.Factor, 2.0)
+}

@@ -96,7 +96,7 @@ const (
 )
 
 // Learn returns what builds that have ended, the newest first, say of the stages. Large builds say more than small ones: of the newest,
-// those count whose stage took at least a tenth of the longest. A build of which it is not known what it has read is taken to have read
+// those count whose stage took at least a tenth of the longest; of waiting, which has nothing to do with rows, all do. A build of which it is not known what it has read is taken to have read
 // rowBytes of each row.
 func Learn(builds []Past, rowBytes float64) Rates {
 	rates := make(Rates)
@@ -122,7 +122,7 @@ func Learn(builds []Past, rowBytes float64) Rates {
 		}
 		var factors []float64
 		for _, m := range all {
-			if m.seconds >= longest/10 {
+			if stage == StageWait || m.seconds >= longest/10 { // waiting is not for rows: the longest is an accident
 				factors = append(factors, m.factor)
 			}
 		}

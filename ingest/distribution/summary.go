@@ -2,6 +2,7 @@ package distribution
 
 import (
 	"bytes"
+	"slices"
 	"sort"
 )
 
@@ -89,6 +90,34 @@ const (
 
 // Shorten leaves values out until the summary is small enough to be stored.
 func (s *Summary) Shorten() { s.shorten(maxBuckets, maxTop) }
+
+// Own copies the values, so that a summary that stays keeps no more memory than they have: a collector's lie among many others.
+func (s *Summary) Own() {
+	s.Top = OwnValues(s.Top)
+	s.Buckets = slices.Clone(s.Buckets)
+	for i := range s.Buckets {
+		b := &s.Buckets[i]
+		b.Lower, b.Upper = OwnBounds(b.Lower, b.Upper)
+	}
+}
+
+// OwnValues returns a copy of values.
+func OwnValues(values []Value) []Value {
+	values = slices.Clone(values)
+	for i := range values {
+		values[i].Key = bytes.Clone(values[i].Key)
+	}
+	return values
+}
+
+// OwnBounds returns copies of a bucket's bounds, one of both if they are equal.
+func OwnBounds(lower, upper []byte) (l, u []byte) {
+	if bytes.Equal(lower, upper) {
+		l = bytes.Clone(lower)
+		return l, l
+	}
+	return bytes.Clone(lower), bytes.Clone(upper)
+}
 
 func (s *Summary) shorten(buckets, values int) {
 	if len(s.Buckets) <= buckets && len(s.Top) <= values {
