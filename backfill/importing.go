@@ -84,13 +84,13 @@ func (b *build) ingestGroup(ctx context.Context, cp *checkpoint, g *group, tasks
 				return nil, err
 			}
 		}
-		all := len(tasks) == 0 && b.subtasks == nil
-		job.Mergeable(b.mergesStatistics(cp, g, all))
+		left := remains{group: len(tasks) > 0 || b.subtasks != nil, others: len(others) > 0}
+		job.Mergeable(b.mergesStatistics(cp, g, left))
 		if err := b.flush(ctx, job, g); err != nil {
 			return nil, err
 		}
 		b.Progress.AllImported()
-		b.addStatistics(cp, g, job, all)
+		b.addStatistics(cp, g, job, left)
 		cp.addWritten(before, g, job)
 		cp.Rows, cp.Visited = b.Progress.Done(), b.visited.Load()
 		b.setLeft(cp, tasks, others)

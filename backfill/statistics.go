@@ -66,12 +66,17 @@ func (b *build) tableOf(g *group, i int) int64 {
 	return g.physicals[i-g.first[t.index]]
 }
 
+// remains says what is left of the table after a flush: rows of its group, and of other groups.
+type remains struct{ group, others bool }
+
+// none says that nothing is left of a target: one that has the entries of one partition, or of all.
+func (r remains) none(local bool) bool { return !r.group && (local || !r.others) }
+
 // mergesStatistics says that what the next flush of a group writes is to be merged with what other flushes write, or with other partitions.
-// all says that nothing of the group is left then.
-func (b *build) mergesStatistics(cp *checkpoint, g *group, all bool) bool {
+func (b *build) mergesStatistics(cp *checkpoint, g *group, left remains) bool {
 	for i, t := range g.targets {
 		s := cp.Indexes[t.index].Statistics
-		if !all || b.local(g, t) || s != nil && s.Has(b.tableOf(g, i)) {
+		if !left.none(b.local(g, t)) || b.local(g, t) || s != nil && s.Has(b.tableOf(g, i)) {
 			return true
 		}
 	}
@@ -82,7 +87,7 @@ func (b *build) mergesStatistics(cp *checkpoint, g *group, all bool) bool {
 func (b *build) local(g *group, t target) bool { return b.partitioned() && g.local[t.index] }
 
 // addStatistics adds what a flush has written to what is known of the indexes. That something is not known is no error of the build.
-func (b *build) addStatistics(cp *checkpoint, g *group, job *ingest.Job, all bool) {
+func (b *build) addStatistics(cp *checkpoint, g *group, job *ingest.Job, left remains) {
 	for i, t := range g.targets {
 		index, set := &cp.Indexes[t.index], b.statistics
 		if index.Statistics == nil {
@@ -92,7 +97,8 @@ func (b *build) addStatistics(cp *checkpoint, g *group, job *ingest.Job, all boo
 		if idx.MVIndex { // TiDB keeps no options for those
 			set = indexstats.DefaultSettings
 		}
-		w := indexstats.Written{Table: b.tableOf(g, i), Summary: job.Summary(i), Local: b.local(g, t), All: all, Entries: idx.MVIndex}
+		local := b.local(g, t)
+		w := indexstats.Written{Table: b.tableOf(g, i), Summary: job.Summary(i), Local: local, All: left.none(local), Entries: idx.MVIndex}
 		err := func() (err error) {
 			defer errs.Contain(&err)
 			return index.Statistics.Add(w, set)

@@ -39,8 +39,11 @@ func (d *DDL) TargetOf(ctx context.Context, id int64) (target Target, ok bool, e
 	if !ok || !strings.EqualFold(db.Name.L, r.DB) || !strings.EqualFold(table.Meta().Name.L, r.Table) {
 		return Target{}, false, nil
 	}
-	only := r.Type == model.ActionAddIndex || r.Type == model.ActionAddPrimaryKey
-	return Target{JobID: r.ID, DB: db.Name.L, Table: table.Meta().Name.L, OnlyIndex: only}, true, nil
+	return Target{JobID: r.ID, DB: db.Name.L, Table: table.Meta().Name.L, OnlyIndex: addsOneIndex(r)}, true, nil
+}
+
+func addsOneIndex(r *job.Record) bool {
+	return (r.Type == model.ActionAddIndex || r.Type == model.ActionAddPrimaryKey) && len(r.Indexes) == 1
 }
 
 // find returns the record of a job, also of one that has ended; nil if there is none.

@@ -8,6 +8,7 @@ import (
 	"github.com/pingcap/tidb/pkg/meta/model"
 
 	"fastddl/config"
+	"fastddl/ddl/records"
 	"fastddl/ddl/status"
 	"fastddl/event"
 )
@@ -19,7 +20,7 @@ func (d *DDL) Jobs(ctx context.Context) ([]status.JobInfo, error) {
 	if err != nil {
 		return nil, err
 	}
-	history, err := d.records.History(ctx)
+	history, err := d.records.History(ctx, records.MaxShownHistory)
 	if err != nil {
 		return nil, err
 	}

@@ -82,10 +82,12 @@ func (d *DDL) dumpDeltas() error {
 	return nil
 }
 
-// removeStatistics removes what a job that was undone has written of its indexes.
+// removeStatistics removes what a job that was undone has written of its indexes, as far as there is time.
 func (t *task) removeStatistics(ctx context.Context, r *job.Record) {
+	limited, cancel := context.WithTimeoutCause(ctx, statisticsPatience, errSlow)
+	defer cancel()
 	var table *model.TableInfo
-	err := t.d.sessions.InTxn(ctx, func(x *session.Txn) (err error) {
+	err := t.d.sessions.InTxn(limited, func(x *session.Txn) (err error) {
 		table, err = schema.ReadTable(x, r)
 		return err
 	})
@@ -100,7 +102,7 @@ func (t *task) removeStatistics(ctx context.Context, r *job.Record) {
 		if table.GetPartitionInfo() != nil {
 			tables = append(tables, table.ID)
 		}
-		err = statistics.Remove(ctx, t.d.sessions, tables, gone)
+		err = statistics.Remove(limited, t.d.sessions, tables, gone)
 	}
 	if err != nil && ctx.Err() == nil {
 		t.d.opts.Logger.Warn("statistics of an index that was not built stay until TiDB removes them", zap.Int64("job", t.id), zap.Error(err))

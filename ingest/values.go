@@ -11,6 +11,8 @@ const (
 	// of a table, so that the statistics are as it makes them. maxExactBytes bounds their size.
 	maxExactEntries = 1 << 17
 	maxExactBytes   = 64 << 20
+	// valueBytes is what a value takes beside its key: its bucket, and that once more when buckets are joined.
+	valueBytes = 100
 	// exactMemoryPart is the part of the job's memory that they may take.
 	exactMemoryPart = 4
 	// valueBuckets is the number of buckets that the values of others are summed up in.
@@ -39,7 +41,7 @@ func (j *Job) newCollectors(pieces []piece) []*distribution.Collector {
 			continue
 		}
 		opts := j.distributionOptions(&idx.spec)
-		if entries := idx.totals.Entries - SumTotals(idx.written).Entries; entries > maxExactEntries || size[p.index] > exactBytes {
+		if entries := idx.totals.Entries - SumTotals(idx.written).Entries; entries > maxExactEntries || size[p.index]+entries*valueBytes > exactBytes {
 			opts.BucketRows = entries/valueBuckets + 1
 		}
 		collectors[i] = distribution.New(opts)

@@ -22,7 +22,6 @@ import (
 	"fastddl/ddl"
 	"fastddl/ddl/job"
 	"fastddl/ddl/schema"
-	"fastddl/internal/errs"
 )
 
 // executor is TiDB's DDL executor, but for statements that add indexes.
@@ -211,6 +210,7 @@ func (e *executor) build(ctx context.Context, sctx sessionctx.Context, name *ast
 	}
 	req, err := e.requested(ctx, sctx, name, parts)
 	if errors.Is(err, errNothingToDo) {
+		analysisOf(sctx).nothingToDo()
 		return nil
 	}
 	if err != nil {
@@ -222,16 +222,16 @@ func (e *executor) build(ctx context.Context, sctx sessionctx.Context, name *ast
 		}
 		return err
 	}
-	if a := analysisOf(sctx); a != nil {
-		a.estimate(ctx, sctx, req)
-		req.Queued = a.queued
-	}
+	a := analysisOf(sctx)
+	a.prepare(ctx, sctx, &req)
 	if err := e.preflight(ctx, sctx, req); err != nil {
 		return clientError(err)
 	}
+	a.begin()
 	err = clientError(e.layer.ddl.Build(ctx, sctx, req))
 	if dbterror.ErrDupKeyName.Equal(err) && len(parts) == 1 && parts[0].index.ifNotExists {
 		sctx.GetSessionVars().StmtCtx.AppendNote(err)
+		a.nothingToDo()
 		return nil
 	}
 	return err
@@ -268,15 +268,6 @@ func (e *executor) requested(ctx context.Context, sctx sessionctx.Context, name 
 		return ddl.Request{}, errNothingToDo
 	}
 	return e.request(sctx, dbInfo, table, collected)
-}
-
-// clientError is an error as pkg/server wants it: it does not look below wrappings
-// of the standard library for a MySQL number.
-func clientError(err error) error {
-	if te := job.FindTerror(err); te != nil {
-		return te
-	}
-	return errs.OneLine(err)
 }
 
 // find returns a table that we can add indexes to. All others, and tables that do not

@@ -24,6 +24,7 @@ import (
 
 	"fastddl/backfill"
 	"fastddl/backfill/encode"
+	"fastddl/backfill/survey"
 	"fastddl/config"
 	"fastddl/ddl"
 	"fastddl/ddl/status"
@@ -197,9 +198,13 @@ func (e *executor) explain(ctx context.Context, sctx sessionctx.Context, stmt as
 	case err != nil:
 		return nil, err
 	}
-	if x.estimation, err = e.layer.ddl.Estimate(ctx, sctx, req); errors.Is(err, encode.ErrUnsupported) {
+	x.estimation, err = e.layer.ddl.Estimate(ctx, sctx, req)
+	switch {
+	case errors.Is(err, encode.ErrUnsupported):
 		x.leave(leftToTiDB(err.Error()))
 		x.unknown, err = "TiDB's own way", nil
+	case errors.Is(err, survey.ErrNothingRead):
+		x.unknown, err = "no row was read in time", nil
 	}
 	return x, err
 }
@@ -220,8 +225,33 @@ func (x *explained) leave(err error) bool {
 type analysis struct {
 	estimate func(ctx context.Context, sctx sessionctx.Context, req ddl.Request)
 
+	began   time.Time // behind the estimate and the preflight
+	nothing bool
+
 	mu  sync.Mutex
 	job int64 // 0 before there is one
+}
+
+// prepare estimates a build that is about to begin.
+func (a *analysis) prepare(ctx context.Context, sctx sessionctx.Context, req *ddl.Request) {
+	if a != nil {
+		a.estimate(ctx, sctx, *req)
+		req.Queued = a.queued
+	}
+}
+
+// begin notes that the build begins now.
+func (a *analysis) begin() {
+	if a != nil {
+		a.began = time.Now()
+	}
+}
+
+// nothingToDo notes that the indexes are there already.
+func (a *analysis) nothingToDo() {
+	if a != nil {
+		a.nothing = true
+	}
 }
 
 func (a *analysis) queued(id int64) {
@@ -250,7 +280,7 @@ func analysisOf(sctx sessionctx.Context) *analysis {
 // analyzeBuild executes a statement that adds indexes, and returns what it took beside what was estimated just before.
 func (s *clientSession) analyzeBuild(ctx context.Context, stmt ast.DDLNode) (*explained, error) {
 	x := &explained{table: tableOf(stmt), actual: &actual{}}
-	a := &analysis{}
+	a := &analysis{began: time.Now()}
 	var indexes []string
 	a.estimate = func(ctx context.Context, sctx sessionctx.Context, req ddl.Request) {
 		for _, arg := range req.Indexes {
@@ -269,14 +299,17 @@ func (s *clientSession) analyzeBuild(ctx context.Context, stmt ast.DDLNode) (*ex
 	})()
 	s.Session.SetValue(analysisKey{}, a)
 	defer s.Session.ClearValue(analysisKey{})
-	began := time.Now()
 	if rows, err := s.Session.ExecuteStmt(ctx, stmt); err != nil {
 		return nil, err
 	} else if rows != nil {
 		return nil, errors.Join(fmt.Errorf("EXPLAIN ANALYZE of a %T has rows", stmt), rows.Close())
 	}
-	x.actual.seconds = time.Since(began).Seconds()
+	x.actual.seconds = time.Since(a.began).Seconds()
+	x.nothing = a.nothing
 	id := a.jobID()
+	if id == 0 && x.nothing {
+		return x, nil
+	}
 	if id == 0 {
 		x.byTiDB, x.unknown = x.estimation == nil, "TiDB's own way"
 		return x, nil
@@ -285,15 +318,16 @@ func (s *clientSession) analyzeBuild(ctx context.Context, stmt ast.DDLNode) (*ex
 		found := result.(backfill.Result)
 		x.actual.result = &found
 	}
+	// The indexes are public: what cannot be read of the build now is left out.
 	info, ok, err := s.layer.ddl.Ended(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	if ok {
+	if ok && err == nil {
 		x.actual.job = &info
 		x.actual.indexBytes, err = s.layer.ddl.IndexBytes(ctx, info.TableID, indexes)
 	}
-	return x, err
+	if err != nil {
+		s.GetSessionVars().StmtCtx.AppendWarning(clientError(fmt.Errorf("the index was built, but not all that is known of it can be read: %w", err)))
+	}
+	return x, nil
 }
 
 // tableOf returns the table that a statement adds indexes to.

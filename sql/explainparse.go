@@ -33,15 +33,24 @@ func lex[S interface{ Lex(*T) int }, T any](s S) (kind, offset int) {
 	return kind, int(reflect.ValueOf(&v).Elem().FieldByName("offset").Int())
 }
 
-// scan returns the words of a text; nil if the scanner does not know one.
+// maxTokens bounds the words of a text that is looked at.
+const maxTokens = 1 << 16
+
+// scan returns the words of a text; nil if the scanner does not know one, or there are too many.
 func scan(text string, mode mysql.SQLMode) (tokens []token) {
 	s := parser.NewScanner(text)
 	s.SetSQLMode(mode)
+	last := -1
 	for {
 		kind, offset := lex(s)
 		if kind == 0 { // the end
 			break
 		}
+		// The scanner stays before a character that it does not know, for ever.
+		if kind == kindInvalid || offset <= last || len(tokens) == maxTokens {
+			return nil
+		}
+		last = offset
 		tokens = append(tokens, token{kind, offset})
 	}
 	if _, errs := s.Errors(); len(errs) > 0 {
@@ -59,12 +68,22 @@ func kindOfWord(word string) int {
 // Kinds of words that are looked for.
 var (
 	kindCreate    = kindOfWord("CREATE")
+	kindInvalid   = kindOfWord("\x01")
 	kindSemicolon = kindOfWord(";")
 	kindsExplain  = map[int]bool{kindOfWord("EXPLAIN"): true, kindOfWord("DESCRIBE"): true, kindOfWord("DESC"): true}
 )
 
+// mayExplainIndex says whether a text can have EXPLAIN CREATE INDEX.
+func mayExplainIndex(text string) bool {
+	upper := strings.ToUpper(text)
+	return strings.Contains(upper, "CREATE") && (strings.Contains(upper, "EXPLAIN") || strings.Contains(upper, "DESC"))
+}
+
 // parseExplains returns the statements of a text that TiDB's parser has refused, if that is for EXPLAIN CREATE INDEX only.
 func (s *clientSession) parseExplains(ctx context.Context, text string) (stmts []ast.StmtNode, ok bool) {
+	if !mayExplainIndex(text) {
+		return nil, false
+	}
 	tokens := scan(text, s.GetSessionVars().SQLMode)
 	explains := false
 	for first := 0; first < len(tokens); {
@@ -135,7 +154,7 @@ func (s *clientSession) parseByTiDB(ctx context.Context, text string) ([]ast.Stm
 
 // indexExplain returns the EXPLAIN CREATE INDEX that a text of one statement is; nil if it is none, or TiDB's parser knows it.
 func (s *clientSession) indexExplain(ctx context.Context, text string) *ast.ExplainStmt {
-	if !strings.Contains(strings.ToUpper(text), "CREATE") {
+	if !mayExplainIndex(text) {
 		return nil
 	}
 	if _, err := s.parseByTiDB(ctx, text); err == nil {

@@ -232,6 +232,9 @@ func measured(builds int) string {
 func (x *explained) jobsAhead() explainRow {
 	ids := x.estimation.JobsAhead
 	r := explainRow{item: itemJobsAhead, estimate: strconv.Itoa(len(ids))}
+	if ids == nil {
+		r.estimate, r.info = unknownValue, "the queue was not read in time"
+	}
 	if len(ids) > 0 {
 		const shown = 5
 		var texts []string

@@ -48,7 +48,7 @@ func (v *surveyor) countRows(ctx context.Context, s *sample, out *Survey) error 
 		}
 	}
 	if len(found) == 0 {
-		return errNothingRead
+		return ErrNothingRead
 	}
 	rate, relative := ratio(found)
 	out.Rows = max(s.rows, int64(math.Round(rate*keyrange.TotalWeight(v.ranges)*v.scale)))

@@ -92,7 +92,7 @@ func (v *surveyor) sample(ctx context.Context) (*sample, error) {
 	})
 	if err != nil && (ctx.Err() != nil || timed.Err() == nil || read == 0) {
 		if timed.Err() != nil && ctx.Err() == nil {
-			return nil, errNothingRead
+			return nil, ErrNothingRead
 		}
 		return nil, err
 	}

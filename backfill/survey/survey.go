@@ -92,10 +92,10 @@ type Index struct {
 // Density is what some entries, evenly taken from the index, occupy together.
 type Density struct{ Entries, Bytes int64 }
 
-// errNothingRead says that no row could be read in the time.
-var errNothingRead = errors.New("survey: no row was read in time")
+// ErrNothingRead says that no row could be read in the time, or none was in the partitions that were looked at.
+var ErrNothingRead = errors.New("survey: no row was read in time")
 
-// Take surveys the table of a task, at the task's timestamp, which must be recent. It fails with encode.ErrUnsupported, an
+// Take surveys the table of a task, at the task's timestamp, which must be recent. It fails with encode.ErrUnsupported, ErrNothingRead, an
 // error of TiDB's from evaluating an expression, or one of the store.
 func Take(ctx context.Context, opts Options, task encode.Task) (*Survey, error) {
 	opts.EnsureDefaults()
@@ -111,6 +111,9 @@ func Take(ctx context.Context, opts Options, task encode.Task) (*Survey, error) 
 		return nil, fmt.Errorf("survey: ranges of table %s: %w", task.Table.Name.O, err)
 	}
 	out := &Survey{StoredBytes: v.storedBytes(), Indexes: make([]Index, len(task.Indexes))}
+	if len(v.ranges) == 0 && v.scale != 1 { // there may be rows in the other partitions
+		return nil, fmt.Errorf("survey: partitions of table %s: %w", task.Table.Name.O, ErrNothingRead)
+	}
 	if len(v.ranges) == 0 { // an empty table
 		out.Exact, out.Complete = true, true
 		return out, nil
@@ -122,6 +125,9 @@ func Take(ctx context.Context, opts Options, task encode.Task) (*Survey, error) 
 	out.Sampled, out.Complete = sample.rows, sample.complete && v.scale == 1
 	if err := v.countRows(ctx, sample, out); err != nil {
 		return nil, fmt.Errorf("survey: rows of table %s: %w", task.Table.Name.O, err)
+	}
+	if out.Rows == 0 && v.scale != 1 {
+		return nil, fmt.Errorf("survey: rows of table %s: %w", task.Table.Name.O, ErrNothingRead)
 	}
 	if sample.rows > 0 {
 		out.ReadBytes = int64(float64(sample.bytes) / float64(sample.rows) * float64(out.Rows))

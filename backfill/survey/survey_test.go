@@ -2,8 +2,10 @@ package survey_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -179,4 +181,25 @@ func TestTimeIsBounded(t *testing.T) {
 		require.InEpsilon(t, 20_000, s.Rows, 0.5)
 		require.Positive(t, s.RowsError)
 	}
+}
+
+// A table of which only partitions without rows were looked at is not empty, as far as is known.
+func TestPartitionsNotLookedAt(t *testing.T) {
+	const n = 300
+	r := randtest.Rand(t)
+	whole, parts := backfilltest.NewPartitions(t, r, n, 0)
+	slices.SortFunc(parts, func(a, b *backfilltest.Fixture) int { return cmp.Compare(a.Table.ID, b.Table.ID) })
+	idx := backfilltest.IndexOn(1, true, 1)
+	looked := make(map[int]bool)
+	for i := range 256 {
+		looked[i*n/256] = true
+	}
+	for i := range n {
+		if !looked[i] {
+			parts[i].Insert(r, 20)
+			break
+		}
+	}
+	_, err := survey.Take(t.Context(), survey.Options{Store: whole.Store, PlanFor: time.Hour, SampleFor: time.Hour, CountFor: time.Hour}, task(whole, idx))
+	require.ErrorIs(t, err, survey.ErrNothingRead)
 }

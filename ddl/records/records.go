@@ -128,12 +128,12 @@ func Load(t *session.Txn) ([]Job, error) {
 	return decodeJobs(rows), nil
 }
 
-// maxShownHistory is how many jobs History returns.
-const maxShownHistory = 1024
+// MaxShownHistory is how many jobs are shown of the history.
+const MaxShownHistory = 1024
 
 // History returns the jobs that have ended, newest first, 1024 at most.
-func (t *Tables) History(ctx context.Context) ([]*job.Record, error) {
-	rows, err := t.Sessions.Query(ctx, `SELECT record FROM mysql.fastddl_ddl_record_history ORDER BY job_id DESC LIMIT %?`, maxShownHistory)
+func (t *Tables) History(ctx context.Context, most int) ([]*job.Record, error) {
+	rows, err := t.Sessions.Query(ctx, `SELECT record FROM mysql.fastddl_ddl_record_history ORDER BY job_id DESC LIMIT %?`, most)
 	if err != nil {
 		return nil, err
 	}
