@@ -34,7 +34,7 @@ func (v *visitor) Enter(n ast.Node) (ast.Node, bool) {
 func (v *visitor) Leave(n ast.Node) (ast.Node, bool) { return n, v.err == nil }
 
 // Copy returns a copy of a statement's node, to change fields of it. Both keep the statement's text: TiDB decodes that once for all copies,
-// into the one that is asked first (node.Text in pkg/parser/ast/base.go), so the original is asked before it is copied.
+// into the one that is asked first (node.Text in ast/base.go of its parser), so the original is asked before it is copied.
 func Copy[N any, P interface {
 	*N
 	Text() string
