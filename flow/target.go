@@ -10,7 +10,7 @@ const (
 	// longBatch, or of any after longestBatch. What is observed after a change counts for the next.
 	enoughStatements = 200
 	shortestBatch    = 300 * time.Millisecond
-	fewStatements    = 20
+	fewStatements    = 100
 	longBatch        = 2 * time.Second
 	longestBatch     = 10 * time.Second
 	// targetRise is the factor by which the ceiling rises in each interval while the target is not nearly
@@ -56,7 +56,9 @@ func (t *target) observe(s Signals) float64 {
 		return t.ceiling
 	}
 	p99, _ := t.batch.P99()
-	pressure, factor := float64(p99)/float64(s.Target), 1.0
+	// The slowest of few statements say little of the slowest of many: the fewer, the more is kept free.
+	margin := 1 + 2/math.Sqrt(float64(max(1, n)))
+	pressure, factor := float64(p99)*margin/float64(s.Target), 1.0
 	switch {
 	case pressure > highWater:
 		factor = max(maxFall, math.Pow(pressure, -fallExponent))
