@@ -192,6 +192,11 @@ func pastBuild(r *job.Record) estimate.Past {
 			}
 		case job.StageCompare:
 			p.Compared = true
+		case job.StageWait: // without waits for others, a window, or the publication
+			for _, w := range r.History.Waited {
+				p.Seconds[s.Stage] -= w.Seconds
+			}
+			p.Seconds[s.Stage] = max(0, p.Seconds[s.Stage])
 		}
 	}
 	return p

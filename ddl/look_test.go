@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"fastddl/ddl/job"
 )
 
 // Each look has its own time: one that took all of it leaves as much for the next.
@@ -24,4 +26,15 @@ func TestEachLookHasItsTime(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 7, n)
 	})
+}
+
+// What a build has waited for others is not taken for what a build costs.
+func TestWaitsForOthersAreNotLearned(t *testing.T) {
+	r := &job.Record{History: job.History{
+		Stages: []job.StageTime{{Stage: job.StageScan, Seconds: 2}, {Stage: job.StageWait, Seconds: 60.5}},
+		Waited: []job.Waited{{Reason: "metadata lock", Seconds: 50}, {Reason: "its window", Seconds: 10}},
+	}}
+	past := pastBuild(r)
+	require.InDelta(t, 0.5, past.Seconds[job.StageWait], 1e-9)
+	require.InDelta(t, 2, past.Seconds[job.StageScan], 1e-9)
 }
