@@ -189,6 +189,11 @@ func TestVisitsAreForgotten(t *testing.T) {
 				Response: &coprocessor.Response{CanBeCached: true, CacheLastVersion: 7}, where: place{leader: 1}, part: kv.KeyRange{Start: key, End: append(key, 1)},
 			}, 1)
 		}
+		look := func(check func()) {
+			v.mu.Lock()
+			defer v.mu.Unlock()
+			check()
+		}
 		add(1, 0, 8)
 		add(2, 0, 8)
 		for i := range 100 {
@@ -199,20 +204,20 @@ func TestVisitsAreForgotten(t *testing.T) {
 		require.Equal(t, v.byTS[2].bytes, v.bytes)
 		require.Greater(t, v.bytes, maxVisitBytes-3<<20)
 		time.Sleep(maxVisitAge - time.Second)
-		synctest.Wait()
 		add(3, 0, 8)
 		time.Sleep(maxVisitAge - time.Second)
 		synctest.Wait()
-		require.NotContains(t, v.byTS, uint64(2))
+		look(func() { require.NotContains(t, v.byTS, uint64(2)) })
 		add(3, 1, 8)
 		time.Sleep(2 * time.Second)
-		synctest.Wait()
-		require.Contains(t, v.byTS, uint64(3), "it is in use")
+		look(func() { require.Contains(t, v.byTS, uint64(3), "it is in use") })
 		time.Sleep(maxVisitAge)
 		synctest.Wait()
-		require.Empty(t, v.byTS)
-		require.Empty(t, v.order)
-		require.Zero(t, v.bytes)
+		look(func() {
+			require.Empty(t, v.byTS)
+			require.Empty(t, v.order)
+			require.Zero(t, v.bytes)
+		})
 	})
 }
 
