@@ -85,13 +85,15 @@ func TestUnreadableJobOfUnknownExtentIsNotUndone(t *testing.T) {
 	e.close()
 }
 
-// Settings that cannot be decoded are those of the global variables.
+// Settings that cannot be decoded are those of the global variables, and the index waits for permission to be published.
 func TestDamagedSettings(t *testing.T) {
 	dir := t.TempDir()
 	e := open(t, dir)
 	c := e.client()
 	table(c, 100)
 	e, c = e.reopenDamaged(t, dir, addUnique, hooks[beforeImport], "UPDATE mysql.fastddl_ddl_record SET settings = 'garbage'")
+	// They may have said that the index is not to be public yet.
+	c.run("ADMIN ALTER DDL JOBS " + e.awaitReason(t, awaitingConsent) + " fastddl_ddl_publish = 'now'")
 	c.awaitNoJob()
 	require.Equal(t, "synced", c.lastJob("state"))
 	c.check("t")
