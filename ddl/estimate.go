@@ -244,14 +244,24 @@ func (d *DDL) IndexBytes(ctx context.Context, tableID int64, names []string) (ma
 			continue
 		}
 		for _, id := range encode.IndexIDs(table.Meta(), idx, physicals) {
-			ranges, err := d.opts.Builds.Ranges(ctx, encode.IndexRange(id, idx.ID))
+			size, err := d.storedBytes(ctx, encode.IndexRange(id, idx.ID))
 			if err != nil {
 				return nil, fmt.Errorf("size of index %s: %w", name, err)
 			}
-			for _, r := range ranges {
-				sizes[name] += int64(r.Bytes)
-			}
+			sizes[name] += size
 		}
 	}
 	return sizes, nil
+}
+
+// storedBytes is what keys occupy in the store, by its own estimate.
+func (d *DDL) storedBytes(ctx context.Context, keys kv.KeyRange) (size int64, err error) {
+	ranges, err := d.opts.Builds.Ranges(ctx, keys)
+	if err != nil {
+		return 0, err
+	}
+	for _, r := range ranges {
+		size += int64(r.Bytes)
+	}
+	return size, nil
 }

@@ -31,12 +31,7 @@ func (t *task) accept(ctx context.Context, m message) error {
 		return err // the action has changed what can be asked
 	}
 	after := r.WithRequest(m.request)
-	err := t.writeRecord(context.WithoutCancel(ctx), after, m.alongside)
-	if err == nil {
-		t.reached(after)
-		return nil
-	}
-	err = errors.Join(err, t.settle(ctx))
+	err := t.replaceRecord(ctx, after, m.alongside)
 	if now := t.machine.Record(); now.Revision == after.Revision && now.Request == after.Request {
 		return nil
 	}

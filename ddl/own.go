@@ -130,6 +130,17 @@ func (t *task) write(ctx context.Context, to job.Step, change func(x *session.Tx
 	return outcome{record: after}, nil
 }
 
+// replaceRecord is writeRecord for a record that no action is at work on; it is the machine's then. After an error the machine has the record
+// that is stored, which may be this one.
+func (t *task) replaceRecord(ctx context.Context, after *job.Record, also func(x *session.Txn) error) error {
+	err := t.writeRecord(context.WithoutCancel(ctx), after, also)
+	if err == nil {
+		t.reached(after)
+		return nil
+	}
+	return errors.Join(err, t.settle(ctx))
+}
+
 // writeRecord makes a record durable as it is, with what also does.
 func (t *task) writeRecord(ctx context.Context, after *job.Record, also func(x *session.Txn) error) error {
 	return t.d.sessions.InTxn(ctx, func(x *session.Txn) error {

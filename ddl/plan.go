@@ -74,18 +74,13 @@ func (t *task) recallHistory(ctx context.Context) {
 	})
 }
 
-// programAttribute is the connection attribute by which MySQL's clients say which program they are.
-const programAttribute = "program_name"
-
 // clientOf returns who executes a statement.
 func clientOf(vars *variable.SessionVars) job.Client {
 	c := job.Client{ConnID: vars.ConnectionID}
 	if vars.User != nil {
 		c.User = vars.User.LoginString()
 	}
-	if vars.ConnectionInfo != nil {
-		c.Program = session.Shortened(vars.ConnectionInfo.Attributes[programAttribute], maxProgramBytes)
-	}
+	c.Program = session.Shortened(session.ProgramOf(vars), maxProgramBytes)
 	return c
 }
 
@@ -116,16 +111,14 @@ func (t *task) measureIndexes(ctx context.Context, r *job.Record) error {
 	if err != nil {
 		return err
 	}
-	var size uint64
+	var size int64
 	for _, keys := range indexRanges(r.TableID, task.Table, r.IndexIDs) {
-		pieces, err := t.d.opts.Builds.Ranges(ctx, keys)
+		bytes, err := t.d.storedBytes(ctx, keys)
 		if err != nil {
 			return fmt.Errorf("size of the index: %w", err)
 		}
-		for _, piece := range pieces {
-			size += piece.Bytes
-		}
+		size += bytes
 	}
-	t.view.SetIndexBytes(int64(size))
+	t.view.SetIndexBytes(size)
 	return nil
 }

@@ -182,12 +182,7 @@ func (t *task) raiseProtocol(ctx context.Context) error {
 	after := *t.machine.Record()
 	after.Revision++
 	after.Protocol = job.ScheduleProtocol
-	err := t.writeRecord(context.WithoutCancel(ctx), &after, func(*session.Txn) error { return nil })
-	if err == nil {
-		t.reached(&after)
-		return nil
-	}
-	err = errors.Join(err, t.settle(ctx))
+	err := t.replaceRecord(ctx, &after, func(*session.Txn) error { return nil })
 	if t.machine.Record().Protocol >= job.ScheduleProtocol {
 		return nil
 	}

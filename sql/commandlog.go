@@ -11,6 +11,7 @@ import (
 	"github.com/pingcap/tidb/pkg/util/chunk"
 	"github.com/pingcap/tidb/pkg/util/sqlexec"
 
+	"fastddl/ddl/session"
 	"fastddl/ddl/status"
 	"fastddl/event"
 	"fastddl/internal/errs"
@@ -31,7 +32,7 @@ func (s *clientSession) emitCommand(ctx context.Context, admin *ast.AdminStmt, i
 	if vars.User != nil {
 		user, name, host = vars.User.LoginString(), vars.User.Username, vars.User.Hostname
 	}
-	program, statement := s.program(), strings.TrimSpace(admin.Text())
+	program, statement := session.ProgramOf(vars), strings.TrimSpace(admin.Text())
 	result := status.CommandDone
 	if outcome != nil {
 		result = errs.OneLine(outcome).Error()
@@ -46,14 +47,6 @@ func (s *clientSession) emitCommand(ctx context.Context, admin *ast.AdminStmt, i
 			})
 		}
 	}
-}
-
-// program is the program of the session's client, if the client has named it.
-func (s *clientSession) program() string {
-	if info := s.GetSessionVars().ConnectionInfo; info != nil {
-		return info.Attributes["program_name"]
-	}
-	return ""
 }
 
 // commandAnswer is the answer to a command, a row for each job. Its events are emitted while the client reads it: TiDB executes its own

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pingcap/tidb/pkg/sessionctx/variable"
 	"github.com/pingcap/tidb/pkg/util/chunk"
 )
 
@@ -14,6 +15,17 @@ func TextAt(row chunk.Row, i int) string {
 		return ""
 	}
 	return row.GetString(i)
+}
+
+// programAttribute is the connection attribute by which MySQL's clients say which program they are.
+const programAttribute = "program_name"
+
+// ProgramOf returns the program of a session's client; empty if the client has not named it.
+func ProgramOf(vars *variable.SessionVars) string {
+	if vars.ConnectionInfo == nil {
+		return ""
+	}
+	return vars.ConnectionInfo.Attributes[programAttribute]
 }
 
 // Shortened is a text that fits into its column.
