@@ -62,7 +62,7 @@ func TestHistoryHasStages(t *testing.T) {
 	require.Equal(t, "1 1", c.lastJob("sorted_bytes > 500 * 10, written_bytes > 0"), "before the restart too")
 }
 
-// TestHistoryTellsHowAJobWent: who has executed it, by which settings, what it has waited for, what it has cost and how it was
+// TestHistoryTellsHowAJobWent: the client that executed it, its settings, what it has waited for, what it has cost and how it was
 // verified.
 func TestHistoryTellsHowAJobWent(t *testing.T) {
 	foreground := new(flow.StatementMeter)

@@ -92,7 +92,7 @@ func (h *History) Seconds() (sum float64) {
 	return sum
 }
 
-// Client is who has executed a job's statement.
+// Client is the client that executed a job's statement.
 type Client struct {
 	// User is as user@host, ConnID its connection, and Program the name that the client gives itself.
 	User    string `json:"user,omitempty"`

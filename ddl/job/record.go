@@ -52,7 +52,7 @@ type Record struct {
 	DB    string `json:"db"`
 	Table string `json:"table"`
 	Query string `json:"query"`
-	// Client is who has executed it; zero in records of earlier versions.
+	// Client executed the statement; zero in records of earlier versions.
 	Client Client `json:"client,omitzero"`
 
 	// SQLMode and Location are the session's, by which expressions are evaluated

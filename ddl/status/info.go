@@ -55,7 +55,7 @@ type JobInfo struct {
 	// unique indexes and repaired keys.
 	Snapshot           uint64
 	Compared, Repaired int64
-	// Client has executed the statement.
+	// Client executed the statement.
 	Client job.Client
 	// History is how the job went so far.
 	job.History
