@@ -233,10 +233,14 @@ func TestInterruptedImportIsDeleted(t *testing.T) {
 	r := randtest.Rand(t)
 	for _, partitions := range []int{0, 3} {
 		f := newFixture(t, r, partitions, 500)
-		saves := 0
+		var imported atomic.Bool
+		f.opts.Store = &backfilltest.FaultyStore{Store: f.Store, OnImport: func(int64) error {
+			imported.Store(true)
+			return nil
+		}}
 		keep := f.opts.SaveCheckpoint
 		f.opts.SaveCheckpoint = func(ctx context.Context, data []byte) error {
-			if saves++; saves == 2 {
+			if imported.Load() {
 				return errors.New("the process ends")
 			}
 			return keep(ctx, data)
@@ -247,9 +251,8 @@ func TestInterruptedImportIsDeleted(t *testing.T) {
 		for i := range f.source.files {
 			f.source.files[i] = f.source.files[i][:0]
 		}
-		for range 300 {
-			f.addRow(r)
-		}
+		f.addRows(r, 300)
+		f.opts.SaveCheckpoint = keep
 		result, err := f.run(f.Ctx)
 		require.NoError(t, err)
 		f.requireLoaded(result)
