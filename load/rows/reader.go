@@ -112,7 +112,7 @@ func (r *Reader) Next(ctx context.Context) (pairs []common.KvPair, err error) {
 // name takes the fields of the row's names, if they differ from those of the row before.
 func (r *Reader) name() error {
 	names := r.parser.columns()
-	if names == nil || slices.Equal(names, r.named) {
+	if slices.Equal(names, r.named) {
 		return nil
 	}
 	f, err := namedFields(r.s.c, names, false)
