@@ -57,8 +57,13 @@ func (s *Source) openParser(ctx context.Context, c Chunk, f fields) (parser, fie
 	if err != nil {
 		return nil, f, err
 	}
-	if s.c.Format != importer.DataFormatParquet {
-		p, err := s.openText(ctx, file, c)
+	switch s.c.Format {
+	case importer.DataFormatParquet:
+	case importer.DataFormatSQL:
+		p, err := s.openStatements(ctx, file, c)
+		return p, f, err
+	default:
+		p, err := s.openCSV(ctx, file, c.Start, c.End, c.Start == 0)
 		return p, f, err
 	}
 	p, err := s.openParquet(ctx, file, c)
