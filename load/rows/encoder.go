@@ -151,6 +151,12 @@ func (e *encoder) assign(values []types.Datum) error {
 		} else if f.column >= 0 {
 			value = e.missing(e.columns[f.column])
 		}
+		if isDefault(&value) {
+			if f.column >= 0 {
+				continue
+			}
+			value.SetNull()
+		}
 		if f.column < 0 {
 			if value.IsNull() {
 				e.session.UnsetUserVar(f.variable)

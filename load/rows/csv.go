@@ -29,47 +29,13 @@ type parser interface {
 	Close() error
 }
 
-// textParser parses CSV and SQL.
-type textParser struct {
-	parser mydump.Parser
+// csvParser parses CSV.
+type csvParser struct {
+	parser *mydump.CSVParser
 	stream *stream
 	last   mydump.Row
 	// row reports that last is to be given back to the parser.
 	row bool
-	// named reports that rows come with the names of their columns.
-	named bool
-}
-
-// openText opens a parser of a chunk of CSV or SQL.
-func (s *Source) openText(ctx context.Context, file *mydump.SourceFileMeta, c Chunk) (*textParser, error) {
-	p := &textParser{named: s.c.Format == importer.DataFormatSQL}
-	if !p.named {
-		csv, err := s.openCSV(ctx, file, c.Start, c.End, c.Start == 0)
-		if err != nil {
-			return nil, err
-		}
-		p.parser, p.stream = csv.Parser, csv.stream
-		return p, nil
-	}
-	st, err := s.openStream(ctx, file, c.Start, c.End)
-	if err != nil {
-		return nil, err
-	}
-	chunks := mydump.NewChunkParser(withoutLog(ctx), s.c.SQLMode, st, importer.LoadDataReadBlockSize, nil)
-	if c.Start > 0 {
-		if err := chunks.SetPos(c.Start, 0); err != nil {
-			return nil, errs.Combine(err, st.Close())
-		}
-	}
-	chunks.SetColumns(c.Columns)
-	p.parser, p.stream = chunks, st
-	return p, nil
-}
-
-// csvParser is a parser of CSV with the file below it.
-type csvParser struct {
-	mydump.Parser
-	stream *stream
 }
 
 // openCSV opens a parser of CSV at an offset; skip passes the rows that the statement skips.
@@ -104,7 +70,7 @@ func (s *Source) openCSV(ctx context.Context, file *mydump.SourceFileMeta, start
 			return nil, fmt.Errorf("%s: skip rows: %w", file.Path, err)
 		}
 	}
-	return &csvParser{csv, st}, nil
+	return &csvParser{parser: csv, stream: st}, nil
 }
 
 // withoutLog keeps mydump from logging the text of rows.
@@ -112,7 +78,7 @@ func withoutLog(ctx context.Context) context.Context {
 	return litlog.NewContext(ctx, litlog.Logger{Logger: zap.NewNop()})
 }
 
-func (p *textParser) next() ([]types.Datum, error) {
+func (p *csvParser) next() ([]types.Datum, error) {
 	if p.row {
 		p.parser.RecycleRow(p.last)
 		p.row = false
@@ -130,18 +96,13 @@ func (p *textParser) next() ([]types.Datum, error) {
 	return p.last.Row, nil
 }
 
-func (p *textParser) position() int64 {
+func (p *csvParser) position() int64 {
 	pos, _ := p.parser.Pos()
 	return pos
 }
 
-func (p *textParser) columns() []string {
-	if !p.named {
-		return nil
-	}
-	return p.parser.Columns()
-}
+func (*csvParser) columns() []string { return nil }
 
-func (p *textParser) read() int64 { return p.stream.read.n }
+func (p *csvParser) read() int64 { return p.stream.read.n }
 
-func (p *textParser) Close() error { return p.parser.Close() }
+func (p *csvParser) Close() error { return p.parser.Close() }
