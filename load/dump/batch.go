@@ -223,8 +223,8 @@ func withoutGenerated(ctx context.Context, t *Table, columns []column, text stri
 	}
 }
 
-// introducer marks strings of bytes in the INSERT statements of MySQL's mysqldump. TiDB's parser of files (mydump.ChunkParser)
-// takes it for a value of its own.
+// introducer marks strings of bytes in the INSERT statements of MySQL's mysqldump. TiDB's parser of files (ChunkParser.ReadRow in
+// pkg/lightning/mydump/parser.go) takes it for a value of its own.
 const introducer = "_binary '"
 
 // withoutIntroducers returns an INSERT without introducers. Those within strings stay.

@@ -99,6 +99,7 @@ func (t *Table) Bytes() int64 {
 
 // section is a table's part of a script.
 type section struct {
+	path  string // of the script
 	bytes int64
 	// runs is the number of uninterrupted runs of INSERT statements.
 	runs     int

@@ -58,7 +58,7 @@ func (src *Source) readFiles(ctx context.Context, files []string, format string)
 	}
 	if len(f.unknown) > 0 {
 		return nil, fmt.Errorf("no table is named by %s: files are named DATABASE.TABLE.sql, .csv or .parquet, with a number before the ending and .gz, .zst or .snappy behind it;"+
-			" with --database also TABLE.csv", strings.Join(f.unknown, ", "))
+			" with --database also TABLE.csv. A script of mysqldump is loaded by itself: name the file", strings.Join(f.unknown, ", "))
 	}
 	f.dropPlaceholders()
 	return f.dump, nil

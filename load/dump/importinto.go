@@ -12,12 +12,13 @@ import (
 	"github.com/pingcap/tidb/pkg/errno"
 )
 
-// quoteText returns a string literal for sessions with sqlMode.
+// quoteText returns a string literal for sessions with sqlMode. Text without backslashes and control characters is one in sessions with
+// NO_BACKSLASH_ESCAPES too.
 func quoteText(text string) string {
 	return "'" + literalEscapes.Replace(text) + "'"
 }
 
-var literalEscapes = strings.NewReplacer(`\`, `\\`, `'`, `\'`, "\x00", `\0`, "\n", `\n`, "\r", `\r`, "\x1a", `\Z`)
+var literalEscapes = strings.NewReplacer(`\`, `\\`, `'`, `''`, "\x00", `\0`, "\n", `\n`, "\r", `\r`, "\x1a", `\Z`)
 
 // importSQL returns the IMPORT INTO of a table: pure.
 func importSQL(t *Table, f fields) string {

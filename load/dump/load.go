@@ -111,7 +111,7 @@ func Run(ctx context.Context, opts Options) (err error) {
 	if err := db.PingContext(ctx); err != nil {
 		return fmt.Errorf("connect to %s: %w", opts.Target.Addr, err)
 	}
-	l := &loader{Options: opts, dump: d, db: db, state: &state{db: db, dump: d.identity()}, meter: newMeter(opts.Out, opts.Terminal)}
+	l := &loader{Options: opts, dump: d, db: db, state: &state{db: db}, meter: newMeter(opts.Out, opts.Terminal)}
 	if err := l.run(ctx); err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func (l *loader) run(ctx context.Context) (err error) {
 	if l.catalog, err = readCatalog(ctx, l.db, l.dump.Tables); err != nil {
 		return err
 	}
-	before, err := l.state.read(ctx, l.catalog)
+	before, err := l.state.read(ctx, l.catalog, l.dump.Tables)
 	if err != nil {
 		return err
 	}
@@ -156,7 +156,7 @@ func (l *loader) run(ctx context.Context) (err error) {
 	if err := l.views(ctx); err != nil {
 		return err
 	}
-	return l.state.remove(ctx)
+	return l.state.remove(ctx, l.dump.Tables)
 }
 
 // where finds out what the server can read. A script's rows are written to a folder that it reads.

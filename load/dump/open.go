@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/pingcap/tidb/pkg/parser"
 	filter "github.com/pingcap/tidb/pkg/util/table-filter"
@@ -19,7 +20,7 @@ type Source struct {
 	Paths []string
 	// Database is that of what names none: a mysqldump of one database, files named for their table only.
 	Database string
-	// Filter has patterns of the tables and views to load, as db.table with * and ?, ! before it for what is not; default all.
+	// Filter has patterns of the tables and views to load, as db.table with * and ?, ! before it for what is left out; default all.
 	Filter []string
 	// CSV says how CSV files are written that say it not themselves.
 	CSV CSV
@@ -147,8 +148,8 @@ func exists(path string) bool {
 
 // choose drops what the filter does not let through, and the system's schemas.
 func (d *Dump) choose(patterns []string) error {
-	if len(patterns) == 0 {
-		patterns = []string{"*.*"}
+	if !slices.ContainsFunc(patterns, func(p string) bool { return !strings.HasPrefix(p, "!") }) {
+		patterns = append([]string{"*.*"}, patterns...)
 	}
 	f, err := filter.Parse(patterns)
 	if err != nil {

@@ -73,7 +73,7 @@ func planTable(t *Table, c *catalog, before progress, d *Dump, w where) (action,
 	case before == inserting:
 		a.empty = true
 	case filled:
-		return a, fmt.Errorf("table %s has rows already: drop it, empty it, or leave it out by --filter '!%s'", t.Name, t.Name)
+		return a, fmt.Errorf("table %s has rows already: drop it, empty it, or leave it out (--filter)", t.Name)
 	}
 	if t.Bytes() == 0 {
 		a.done = true

@@ -154,7 +154,7 @@ func (b *scriptBuilder) add(c command, st statement, s *script) error {
 			t.section.runs++
 			b.current = t
 			if t.section.runs == 1 {
-				t.section.settings = s.settings
+				t.section.path, t.section.settings = s.file.Path, s.settings
 			}
 		}
 		if t.section.settings != s.settings {

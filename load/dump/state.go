@@ -8,19 +8,19 @@ import (
 	"fmt"
 )
 
-// The server holds the state of a load, in a table of its own that the end of the load drops. The name has the version of the
-// format.
+// The server holds the state of loads, in a table of its own that the end of the last one drops. The name has the version of
+// the format. Beside a table's name stands the identity of the rows.
 const (
 	stateSchema = "fastddl_load"
 	stateTable  = "`" + stateSchema + "`.`tables_v1`"
 
 	createStateSchema = "CREATE DATABASE IF NOT EXISTS `" + stateSchema + "`"
 	createStateTable  = "CREATE TABLE IF NOT EXISTS " + stateTable + ` (
-	dump CHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
 	table_schema VARCHAR(64) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
 	table_name VARCHAR(64) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
+	rows_of CHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
 	state VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
-	PRIMARY KEY (dump, table_schema, table_name))`
+	PRIMARY KEY (table_schema, table_name))`
 )
 
 // progress is how far the load of a table is.
@@ -37,12 +37,11 @@ const (
 	loaded progress = "loaded"
 )
 
-// identity is that of a dump: by the path of its files and their sizes. A dump that was written anew is another one.
-func (d *Dump) identity() string {
+// identity is that of a table's rows: by the paths of their files and the sizes. Rows that were written anew are others.
+func (t *Table) identity() string {
 	h := sha256.New()
-	fmt.Fprintln(h, d.Script)
-	for _, t := range d.Tables {
-		fmt.Fprintln(h, t.Name.sql(), t.section.bytes)
+	fmt.Fprintln(h, t.Name.sql(), t.section.path, t.section.bytes)
+	if t.section.path == "" {
 		for _, f := range t.Files {
 			fmt.Fprintln(h, f.Path, f.Bytes)
 		}
@@ -50,27 +49,29 @@ func (d *Dump) identity() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// state is the record of a load on the server.
-type state struct {
-	db   queryer
-	dump string
-}
+// state is the record of loads on the server.
+type state struct{ db queryer }
 
-// read returns the progress of the tables that this load has begun.
-func (s *state) read(ctx context.Context, c *catalog) (_ map[Name]progress, err error) {
+// read returns the progress of the given tables, as far as a load of the same rows has begun.
+func (s *state) read(ctx context.Context, c *catalog, tables []*Table) (_ map[Name]progress, err error) {
 	found := make(map[Name]progress)
 	if !c.tables[Name{stateSchema, "tables_v1"}] {
 		return found, nil
 	}
-	rows, err := s.db.QueryContext(ctx, "SELECT table_schema, table_name, state FROM "+stateTable+" WHERE dump = ?", s.dump)
+	wanted := make(map[Name]string, len(tables))
+	for _, t := range tables {
+		wanted[t.Name] = t.identity()
+	}
+	rows, err := s.db.QueryContext(ctx, "SELECT rows_of, table_schema, table_name, state FROM "+stateTable)
 	if err != nil {
 		return nil, fmt.Errorf("read the state of an earlier load: %w", err)
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
+		var identity string
 		var n Name
 		var p progress
-		if err := rows.Scan(&n.Schema, &n.Table, &p); err != nil {
+		if err := rows.Scan(&identity, &n.Schema, &n.Table, &p); err != nil {
 			return nil, err
 		}
 		switch p {
@@ -78,7 +79,9 @@ func (s *state) read(ctx context.Context, c *catalog) (_ map[Name]progress, err 
 		default:
 			return nil, fmt.Errorf("table %s has the state %q in %s, which this version does not know", n, p, stateTable)
 		}
-		found[n] = p
+		if wanted[n] == identity {
+			found[n] = p
+		}
 	}
 	return found, rows.Err()
 }
@@ -94,21 +97,23 @@ func (s *state) create(ctx context.Context) error {
 }
 
 // set notes how far a table is.
-func (s *state) set(ctx context.Context, name Name, p progress) error {
-	query, args := "REPLACE INTO "+stateTable+" (dump, table_schema, table_name, state) VALUES (?, ?, ?, ?)", []any{s.dump, name.Schema, name.Table, string(p)}
+func (s *state) set(ctx context.Context, t *Table, p progress) error {
+	query, args := "REPLACE INTO "+stateTable+" (table_schema, table_name, rows_of, state) VALUES (?, ?, ?, ?)", []any{t.Name.Schema, t.Name.Table, t.identity(), string(p)}
 	if p == unknown {
-		query, args = "DELETE FROM "+stateTable+" WHERE dump = ? AND table_schema = ? AND table_name = ?", args[:3]
+		query, args = "DELETE FROM "+stateTable+" WHERE table_schema = ? AND table_name = ?", args[:2]
 	}
 	if _, err := s.db.ExecContext(ctx, query, args...); err != nil {
-		return fmt.Errorf("note the state of table %s: %w", name, err)
+		return fmt.Errorf("note the state of table %s: %w", t.Name, err)
 	}
 	return nil
 }
 
-// remove drops the state of a load that has ended well, and the database if no other load has a state there.
-func (s *state) remove(ctx context.Context) error {
-	if _, err := s.db.ExecContext(ctx, "DELETE FROM "+stateTable+" WHERE dump = ?", s.dump); err != nil {
-		return fmt.Errorf("remove the state of the load: %w", err)
+// remove drops the state of the tables of a load that has ended well, and the database if no other load has a state there.
+func (s *state) remove(ctx context.Context, tables []*Table) error {
+	for _, t := range tables {
+		if err := s.set(ctx, t, unknown); err != nil {
+			return err
+		}
 	}
 	others, err := hasRows(ctx, s.db, Name{stateSchema, "tables_v1"})
 	if err != nil || others {

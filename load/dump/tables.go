@@ -117,7 +117,7 @@ func readColumns(ctx context.Context, db queryer, name Name) (columns []column, 
 
 // importTable loads a table by IMPORT INTO. If the server refuses, nothing is there, and nothing is noted.
 func (l *loader) importTable(ctx context.Context, t *Table, f fields) (err error) {
-	if err := l.state.set(ctx, t.Name, importing); err != nil {
+	if err := l.state.set(ctx, t, importing); err != nil {
 		return err
 	}
 	conn, err := l.conn(ctx, t)
@@ -129,11 +129,11 @@ func (l *loader) importTable(ctx context.Context, t *Table, f fields) (err error
 	rows, err := importInto(ctx, conn, t, f)
 	if err != nil {
 		if refused(err) {
-			err = errs.Combine(err, l.state.set(ctx, t.Name, unknown))
+			err = errs.Combine(err, l.state.set(ctx, t, unknown))
 		}
 		return err
 	}
-	if err := l.state.set(ctx, t.Name, loaded); err != nil {
+	if err := l.state.set(ctx, t, loaded); err != nil {
 		return err
 	}
 	l.meter.done(t, rows)
@@ -156,7 +156,7 @@ func (l *loader) beginInsert(ctx context.Context, a action) (*inserter, error) {
 			return nil, fmt.Errorf("empty table %s, which an earlier load has left unfinished: %w", t.Name, err)
 		}
 	}
-	if err := l.state.set(ctx, t.Name, inserting); err != nil {
+	if err := l.state.set(ctx, t, inserting); err != nil {
 		return nil, err
 	}
 	var columns []column
@@ -175,7 +175,7 @@ func (l *loader) endInsert(ctx context.Context, in *inserter, readErr error) err
 	if err != nil {
 		return err
 	}
-	if err := l.state.set(ctx, in.table.Name, loaded); err != nil {
+	if err := l.state.set(ctx, in.table, loaded); err != nil {
 		return err
 	}
 	l.meter.done(in.table, rows)
