@@ -130,10 +130,10 @@ func (b *build) addJob(job *ingest.Job) {
 // openJob opens the ingest job of a group. resumed says that the store may have
 // entries of it.
 func (b *build) openJob(g *group, resumed bool) (*ingest.Job, error) {
-	indexes := make([]ingest.Index, len(g.targets))
+	indexes := make([]ingest.KeySpace, len(g.targets))
 	for i, t := range g.targets {
 		idx := b.Task.Indexes[t.index]
-		indexes[i] = ingest.Index{
+		indexes[i] = ingest.KeySpace{
 			ID: idx.ID, Prefix: t.prefix, Unique: idx.Unique, Imported: resumed, Columns: len(idx.Columns), Sampled: b.local(g, t),
 		}
 	}

@@ -1,14 +1,12 @@
 package backfill
 
 import (
-	"bytes"
 	"slices"
 
 	"github.com/pingcap/tidb/pkg/meta/model"
 
 	"fastddl/backfill/encode"
 	"fastddl/backfill/execution"
-	"fastddl/backfill/keyrange"
 	"fastddl/ingest"
 	"fastddl/kv"
 )
@@ -17,8 +15,6 @@ const (
 	// maxIntervals is how many intervals an index has at most whose entries are summed up, maxAllIntervals how many all
 	// indexes of a job have: their totals are kept in checkpoints and in results of subtasks.
 	maxIntervals, maxAllIntervals = 256, 1024
-	// maxCutBytes is the length up to which a key is kept to cut an index at it.
-	maxCutBytes = 256
 )
 
 // intervalsOf returns how many intervals each of some indexes has at most.
@@ -55,27 +51,8 @@ func (t *target) cut(known execution.Intervals, sample [][]byte) {
 		t.cuts = append(t.cuts, key[len(t.prefix):])
 	}
 	if len(t.cuts) == 0 {
-		t.cuts = cutsOf(sample, t.most)
+		t.cuts = execution.CutKeys(sample, t.most)
 	}
-}
-
-// cutsOf returns keys that cut the keys of which sample is one into at most n intervals of about the same size. A cut is as
-// much of a key as tells it from the one before.
-func cutsOf(sample [][]byte, n int) (cuts [][]byte) {
-	sorted := slices.CompactFunc(slices.SortedFunc(slices.Values(sample), bytes.Compare), bytes.Equal)
-	last := 0
-	for i := 1; i < n; i++ {
-		at := len(sorted) * i / n
-		if at == last {
-			continue
-		}
-		last = at
-		cut := sorted[at][:keyrange.CommonPrefix(sorted[at-1], sorted[at])+1]
-		if len(cut) <= maxCutBytes {
-			cuts = append(cuts, bytes.Clone(cut))
-		}
-	}
-	return cuts
 }
 
 // intervals returns the intervals of the target's index with the totals of what was written to each of the target.

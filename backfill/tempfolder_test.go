@@ -6,9 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -21,80 +18,13 @@ import (
 	"fastddl/kv"
 )
 
-// smallDisk has room for so many bytes in a folder, and may tell how many are left.
-type smallDisk struct {
-	vfs.FS
-	dir   string
-	room  atomic.Int64
-	tells bool
-
-	mu   sync.Mutex // one write at a time
-	most int64      // that was used
-}
-
-// used is what the files in the folder occupy.
-func (d *smallDisk) used() (n int64) {
-	_ = filepath.WalkDir(d.dir, func(_ string, entry os.DirEntry, err error) error {
-		if err == nil && entry.Type().IsRegular() {
-			if info, err := entry.Info(); err == nil {
-				n += info.Size()
-			}
-		}
-		return nil // an entry may be removed meanwhile
-	})
-	return n
-}
-
-func (d *smallDisk) GetDiskUsage(path string) (vfs.DiskUsage, error) {
-	if !d.tells || !strings.HasPrefix(path, d.dir) {
-		return vfs.DiskUsage{}, vfs.ErrUnsupported
-	}
-	used, room := d.used(), d.room.Load()
-	return vfs.DiskUsage{TotalBytes: uint64(room), UsedBytes: uint64(used), AvailBytes: uint64(room - used)}, nil
-}
-
-func (d *smallDisk) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
-	file, err := d.FS.Create(name, category)
-	return d.file(name, file), err
-}
-
-func (d *smallDisk) OpenReadWrite(name string, category vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
-	file, err := d.FS.OpenReadWrite(name, category, opts...)
-	return d.file(name, file), err
-}
-
-func (d *smallDisk) file(name string, file vfs.File) vfs.File {
-	if file == nil || !strings.HasPrefix(name, d.dir) {
-		return file
-	}
-	return &smallFile{file, d}
-}
-
-type smallFile struct {
-	vfs.File
-	disk *smallDisk
-}
-
-// Write writes as much as there is room for.
-func (f *smallFile) Write(p []byte) (int, error) {
-	f.disk.mu.Lock()
-	defer f.disk.mu.Unlock()
-	used, room := f.disk.used(), f.disk.room.Load()
-	f.disk.most = max(f.disk.most, min(room, used+int64(len(p))))
-	if left := room - used; left < int64(len(p)) {
-		n, _ := f.File.Write(p[:max(0, left)])
-		return n, &os.PathError{Op: "write", Path: "file", Err: syscall.ENOSPC}
-	}
-	return f.File.Write(p)
-}
-
 // onSmallDisk is a table with more to sort than a temp folder has room for, and a build of an index of it.
-func onSmallDisk(t *testing.T, room int64, tells bool) (disk *smallDisk, build func() error) {
+func onSmallDisk(t *testing.T, room int64, tells bool) (disk *backfilltest.SmallDisk, build func() error) {
 	table, kinds := backfilltest.PlainTable()
-	disk = &smallDisk{FS: vfs.Default, dir: filepath.Join(t.TempDir(), "tmp"), tells: tells}
-	disk.room.Store(room)
+	disk = &backfilltest.SmallDisk{FS: vfs.Default, Dir: filepath.Join(t.TempDir(), "tmp"), Tells: tells}
+	disk.Room.Store(room)
 	f := newFixtureOn(t, disk, table, kinds)
-	f.Temp = disk.dir
+	f.Temp = disk.Dir
 	f.Load(smallDiskRows)
 	idx := backfilltest.IndexOn(9, false, 2, 3, 2, 3, 2, 3) // its entries are long
 	spec, opts := f.spec(idx), f.options()
@@ -124,7 +54,7 @@ func TestTempFolderSmallerThanTheQuota(t *testing.T) {
 	const room = 24 << 20
 	disk, build := onSmallDisk(t, room, true)
 	require.NoError(t, build())
-	require.LessOrEqual(t, disk.most, room-int64(kv.KeepFree(room)))
+	require.LessOrEqual(t, disk.Most, room-int64(kv.KeepFree(room)))
 }
 
 // TestTempFolderThatDoesNotTellItsRoom: a build that finds out by an error how much room its
@@ -147,10 +77,10 @@ func TestTempFolderThatDoesNotTellItsRoom(t *testing.T) {
 func TestTempDiskFull(t *testing.T) {
 	disk, build := onSmallDisk(t, 0, true)
 	for _, room := range []int64{0, 20_000, 100_000} {
-		disk.room.Store(room)
+		disk.Room.Store(room)
 		require.ErrorIs(t, build(), syscall.ENOSPC)
 	}
-	disk.room.Store(64 << 20)
+	disk.Room.Store(64 << 20)
 	require.NoError(t, build())
 }
 

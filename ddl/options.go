@@ -47,6 +47,9 @@ type Options struct {
 	// Backfiller makes the entries; nil is package backfill over Builds.
 	Backfiller Backfiller
 
+	// QueuedImports says that each IMPORT INTO stands in TiDB's queue (package load/jobs), so that none runs beside a build of its table.
+	QueuedImports bool
+
 	// HoldTTL is how long garbage collection is held for a job whose process has
 	// died; 0 is one hour.
 	HoldTTL time.Duration

@@ -58,8 +58,12 @@ func (t *task) awaitVersion(ctx context.Context, r *job.Record) error {
 
 // awaitImports waits until no IMPORT INTO is under way into the job's table. It does not use the table as far as the
 // metadata lock knows (skipLockMDL in pkg/planner/core/preprocess.go), and makes its files by the schema that it has begun
-// with: rows that it brought in after S would have no entries. What it brings in before S is scanned.
+// with: rows that it brought in after S would have no entries. What it brings in before S is scanned. One that stands in TiDB's queue has
+// ended, or waits for this job.
 func (t *task) awaitImports(ctx context.Context, r *job.Record) error {
+	if t.d.opts.QueuedImports {
+		return nil
+	}
 	defer t.view.SetWait("")
 	if t.d.clustered() {
 		t.view.SetWait("other servers to say what they import") // one may hang

@@ -13,8 +13,9 @@ const (
 	// memory there is: all of it may lie in one arena, and the batch of rows that goes beyond
 	// it has as many blocks left.
 	maxWorkerMemory = maxBlocks / 2 * blockSize
-	// MaxEntrySize is the greatest size of key and value of one entry in bytes.
-	MaxEntrySize = 256 << 10
+	// MaxEntrySize is the greatest size of key and value of one entry of an index in bytes, MaxRecordSize that of a record: more
+	// than TiDB lets txn-entry-size-limit be.
+	MaxEntrySize, MaxRecordSize = 256 << 10, 128 << 20
 )
 
 // arena holds entries back to back in blocks, each as
@@ -51,8 +52,8 @@ func (a *arena) append(kv []byte, klen int) error {
 // grow begins a block that has room for an entry of n bytes.
 func (a *arena) grow(n int) error {
 	switch {
-	case n > MaxEntrySize:
-		return fmt.Errorf("ingest: index entry of %d bytes is larger than %d", n, MaxEntrySize)
+	case n > MaxRecordSize:
+		return fmt.Errorf("ingest: entry of %d bytes is larger than %d", n, MaxRecordSize)
 	case len(a.blocks)+1 >= maxBlocks:
 		return errors.New("ingest: too many index entries in one batch")
 	}

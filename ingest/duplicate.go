@@ -24,7 +24,8 @@ type DuplicateGroup struct {
 	// Rows is the number of rows that were found to have it.
 	Rows int64
 	// Values are the values of the rows' entries, which hold their handles: the
-	// first MaxDuplicateValues in byte order.
+	// first MaxDuplicateValues in byte order. Where entries come Once it is that of one of them, none if it is longer than
+	// MaxEntrySize.
 	Values [][]byte
 }
 
@@ -90,6 +91,8 @@ type search struct {
 
 	mu     sync.Mutex
 	groups [][]*DuplicateGroup // by piece
+	same   *SameKeyError       // of the first piece that has met one
+	sameIn int                 // that piece
 }
 
 func newSearch(pieces int) *search {
@@ -117,6 +120,17 @@ func (s *search) add(piece int, groups []*DuplicateGroup) {
 	s.groups[piece] = append(s.groups[piece], groups...)
 }
 
+// addSameKey ends the writing because of two rows with one key of an index that is not unique. Such rows may be a duplicate
+// of a unique index, which says more.
+func (s *search) addSameKey(piece int, e *SameKeyError) {
+	s.fail()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.same == nil || piece < s.sameIn {
+		s.same, s.sameIn = e, piece
+	}
+}
+
 // wants says that what a piece has not read yet may still belong to the list.
 func (s *search) wants(piece int) bool {
 	s.mu.Lock()
@@ -128,10 +142,13 @@ func (s *search) wants(piece int) bool {
 	return n < MaxDuplicateGroups
 }
 
-// err returns the result of the search: nil or a DuplicateError.
+// err returns the result of the search: nil, a DuplicateError, or a SameKeyError if there is none.
 func (s *search) err() error {
 	all := slices.Concat(s.groups...)
 	if len(all) == 0 {
+		if s.same != nil {
+			return s.same
+		}
 		return nil
 	}
 	return &DuplicateError{Groups: all[:min(len(all), MaxDuplicateGroups)]}

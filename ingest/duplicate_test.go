@@ -33,7 +33,7 @@ func (r uniqueRow) entry() (kv []byte, klen int) {
 }
 
 // wantGroups is the naive list of duplicates of rows in unique indexes.
-func wantGroups(indexes []Index, rows []uniqueRow) []*DuplicateGroup {
+func wantGroups(indexes []KeySpace, rows []uniqueRow) []*DuplicateGroup {
 	values := make([]map[string][][]byte, len(indexes))
 	for i := range values {
 		values[i] = map[string][][]byte{}
@@ -103,7 +103,7 @@ func requireGroups(t *testing.T, want []*DuplicateGroup, err error, what string)
 // TestDuplicatesAreListedInOrder: the list does not depend on how the entries are spread over
 // workers, partitions, runs and pieces, on what runs in parallel, or on which duplicate is found first.
 func TestDuplicatesAreListedInOrder(t *testing.T) {
-	indexes := []Index{
+	indexes := []KeySpace{
 		{ID: 1, Prefix: []byte("a/")},
 		{ID: 2, Prefix: []byte("b/"), Unique: true},
 		{ID: 3, Prefix: []byte("c/"), Unique: true},
@@ -155,7 +155,7 @@ func TestDuplicatesAreListedInOrder(t *testing.T) {
 // comes again.
 func TestListedDuplicatesCoverEarlierFlushes(t *testing.T) {
 	r := newRand(t)
-	f := newJobFixture(t, Index{ID: 8, Prefix: []byte("u/"), Unique: true})
+	f := newJobFixture(t, KeySpace{ID: 8, Prefix: []byte("u/"), Unique: true})
 	job, err := Open(f.opts)
 	require.NoError(t, err)
 	var first, second []uniqueRow
@@ -179,7 +179,7 @@ func TestListedDuplicatesCoverEarlierFlushes(t *testing.T) {
 // One group of nearly all rows is counted to its end and named by its first rows.
 func TestAGroupOfManyRows(t *testing.T) {
 	r := newRand(t)
-	f := newJobFixture(t, Index{ID: 8, Prefix: []byte("u/"), Unique: true})
+	f := newJobFixture(t, KeySpace{ID: 8, Prefix: []byte("u/"), Unique: true})
 	job, err := Open(f.opts)
 	require.NoError(t, err)
 	rows := []uniqueRow{{0, 7, 1 << 20}}
@@ -197,7 +197,7 @@ func TestAGroupOfManyRows(t *testing.T) {
 // A piece that waits to be allowed to write finds out about the duplicates of
 // another one; writing all of it would take a day.
 func TestDuplicatesEndThrottledWriting(t *testing.T) {
-	f := newJobFixture(t, Index{ID: 1, Prefix: []byte("a/"), Unique: true}, Index{ID: 2, Prefix: []byte("b/"), Unique: true})
+	f := newJobFixture(t, KeySpace{ID: 1, Prefix: []byte("a/"), Unique: true}, KeySpace{ID: 2, Prefix: []byte("b/"), Unique: true})
 	set(t, f.globals, config.ReorgMaxWriteSpeed, "50")
 	throttled := make(chan struct{})
 	once := sync.OnceFunc(func() { close(throttled) })
@@ -240,7 +240,7 @@ func TestDuplicatesEndThrottledWriting(t *testing.T) {
 // However many others there are, a unique index with duplicates is found out
 // first.
 func TestUniqueIndexesAreMergedFirst(t *testing.T) {
-	f := newJobFixture(t, Index{ID: 1, Prefix: []byte("a/")}, Index{ID: 2, Prefix: []byte("b/"), Unique: true})
+	f := newJobFixture(t, KeySpace{ID: 1, Prefix: []byte("a/")}, KeySpace{ID: 2, Prefix: []byte("b/"), Unique: true})
 	f.opts.Parallel = func() int { return 1 }
 	job, err := Open(f.opts)
 	require.NoError(t, err)

@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"fastddl/flow"
-	"fastddl/ingest/distribution"
 	"fastddl/internal/parallel"
 	"fastddl/internal/stage"
 	"fastddl/kv"
@@ -27,7 +26,7 @@ func (l limiter) Wait(ctx context.Context, n int) error {
 func (j *Job) flush(ctx context.Context) (err error) {
 	pieces := j.pieces()
 	for i := range j.indexes {
-		j.indexes[i].summary = nil
+		j.indexes[i].summaries = nil
 	}
 	if len(pieces) == 0 {
 		j.summarize(nil, nil)
@@ -97,7 +96,7 @@ func (j *Job) overlaps() bool {
 
 // build writes the pieces, several at a time. It fails with a DuplicateError if
 // it meets duplicates.
-func (j *Job) build(ctx context.Context, im *lightning.Importer, pieces []piece, stored kv.Snapshot, collectors []*distribution.Collector) error {
+func (j *Job) build(ctx context.Context, im *lightning.Importer, pieces []piece, stored kv.Snapshot, collectors []*collector) error {
 	s := newSearch(len(pieces))
 	defer s.fail()
 	err := parallel.Do(ctx, len(pieces), j.opts.Parallel, func(ctx context.Context, i int) error {
@@ -157,13 +156,15 @@ type pieceBuild struct {
 	im     *lightning.Importer
 	search *search
 	i      int
-	spec   *Index
+	spec   *KeySpace
 	clock  *stage.Clock
 	pacer  *flow.Pacer
 	// written sums up what is handed to the importer.
 	written *tally
 	// values sums up how the values are distributed; nil if that is not wanted.
-	values *distribution.Collector
+	values *collector
+	// fileKey is what the keys of the current file share, of KeySpace.FileKey bytes.
+	fileKey []byte
 }
 
 // write writes what m merges. Without an error it is not done when a duplicate
@@ -194,6 +195,10 @@ func (b *pieceBuild) write(ctx context.Context, m *merger) (done bool, err error
 		if err == nil && batch.len() == 0 {
 			return true, nil
 		}
+		if same := (*SameKeyError)(nil); errors.As(err, &same) {
+			b.search.addSameKey(b.i, same)
+			break
+		}
 		// When there are duplicates it does not matter what has kept a file from being
 		// written.
 		if err != nil && !b.search.over() {
@@ -210,8 +215,11 @@ func (b *pieceBuild) writeBatch(ctx context.Context, w *lightning.Writer, batch 
 	}
 	b.written.add(batch)
 	for i := range batch.len() {
+		if err := b.cutFile(ctx, w, batch.key(i)); err != nil {
+			return err
+		}
 		if b.values != nil {
-			b.values.Add(batch.key(i), len(b.spec.Prefix))
+			b.values.add(batch.key(i))
 		}
 		err := w.Add(ctx, batch.key(i), batch.value(i))
 		if errors.Is(err, kv.ErrSameKey) {
@@ -222,6 +230,22 @@ func (b *pieceBuild) writeBatch(ctx context.Context, w *lightning.Writer, batch 
 		}
 	}
 	return nil
+}
+
+// cutFile ends the file if the next key must not be in it.
+func (b *pieceBuild) cutFile(ctx context.Context, w *lightning.Writer, key []byte) error {
+	if b.spec.FileKey == 0 {
+		return nil
+	}
+	fileKey := key[len(b.spec.Prefix):][:b.spec.FileKey]
+	if bytes.Equal(fileKey, b.fileKey) {
+		return nil
+	}
+	b.fileKey = append(b.fileKey[:0], fileKey...)
+	if b.values != nil {
+		b.values.begin(fileKey)
+	}
+	return w.Finish(ctx)
 }
 
 // wanted says that what was not read of the piece yet is to be searched for
@@ -271,7 +295,11 @@ func (j *Job) openPiece(p piece, stored kv.Snapshot, clock *stage.Clock) (*merge
 		}
 		existing = c
 	}
-	return newMerger(cursors, existing, b.common(), idx.spec.Unique)
+	m, err := newMerger(cursors, existing, b.common(), idx.spec.Unique)
+	if err == nil {
+		m.once = idx.spec.Once
+	}
+	return m, err
 }
 
 // parts returns what the workers have left of a piece in memory.

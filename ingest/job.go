@@ -20,22 +20,6 @@ import (
 	"fastddl/lightning"
 )
 
-// Index is an index to be built.
-type Index struct {
-	ID int64
-	// Prefix begins all keys of the index: t{tableID}_i{indexID}.
-	Prefix []byte
-	// Unique says that equal keys are a duplicate.
-	Unique bool
-	// Imported says that the store has entries of the index already, from an
-	// earlier job: when duplicates are searched, entries are compared with those, too.
-	Imported bool
-	// Columns is how many columns the keys have, if the distribution of their values is to be summed up; 0 does not.
-	Columns int
-	// Sampled takes a sample of the hashes of values, too: see distribution.Summary.Sample.
-	Sampled bool
-}
-
 // JobOptions configures a Job.
 type JobOptions struct {
 	// ID names the job, its folder and its events.
@@ -46,8 +30,8 @@ type JobOptions struct {
 	TempDir string
 	// Version is the commit timestamp of all entries.
 	Version uint64
-	// Indexes are the indexes to build.
-	Indexes []Index
+	// Indexes are the spaces of keys that are sorted.
+	Indexes []KeySpace
 	// IsPart says that other jobs import entries of the same indexes.
 	IsPart bool
 	// Share is the job's part of the resources. The job does not leave it.
@@ -140,7 +124,7 @@ type Job struct {
 
 // jobIndex is what a job holds of one index between two flushes.
 type jobIndex struct {
-	spec      Index
+	spec      KeySpace
 	splitters *splitters
 	buckets   []bucket // by partition
 	runs      []*run
@@ -149,8 +133,8 @@ type jobIndex struct {
 	written   []Totals // by interval; what all flushes have handed to the importer
 	// imported says that the store has entries of an earlier flush.
 	imported bool
-	// summary is the distribution of what the last flush has written; nil if it is not known.
-	summary *distribution.Summary
+	// summaries are the distributions of what the last flush has written, by what the keys of a file share; nil if they are not known.
+	summaries map[string]*distribution.Summary
 }
 
 // JobDir returns the folder that a job with the given ID uses under tempDir.

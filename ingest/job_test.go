@@ -30,7 +30,7 @@ type jobFixture struct {
 	opts    JobOptions
 }
 
-func newJobFixture(t *testing.T, indexes ...Index) *jobFixture {
+func newJobFixture(t *testing.T, indexes ...KeySpace) *jobFixture {
 	s, err := pebblekv.Open(filepath.Join(t.TempDir(), "db"), pebblekv.Options{DisableSync: true, CacheBytes: 8 << 20})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
@@ -89,7 +89,7 @@ func (s *fullOnce) Import(ctx context.Context, units []kv.ImportUnit) error {
 
 // TestFullStoreIsWaitedFor: what was sorted is imported when there is room.
 func TestFullStoreIsWaitedFor(t *testing.T) {
-	f := newJobFixture(t, Index{ID: 1, Prefix: []byte("a/")})
+	f := newJobFixture(t, KeySpace{ID: 1, Prefix: []byte("a/")})
 	full := &fullOnce{Store: f.store, all: f.all}
 	f.opts.Store = full
 	job, err := Open(f.opts)
@@ -116,7 +116,7 @@ func TestJobSortsAndImports(t *testing.T) {
 		"several times": func(f *jobFixture) { set(t, f.globals, config.MemoryQuota, "1"); f.opts.MaxRuns = 3 },
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newJobFixture(t, Index{ID: 1, Prefix: []byte("a/")}, Index{ID: 2, Prefix: []byte("b/"), Unique: true})
+			f := newJobFixture(t, KeySpace{ID: 1, Prefix: []byte("a/")}, KeySpace{ID: 2, Prefix: []byte("b/"), Unique: true})
 			tune(f)
 			job, err := Open(f.opts)
 			require.NoError(t, err)
@@ -210,7 +210,7 @@ func (s *overlapStore) NewImportWriter(ctx context.Context, opts kv.ImportOption
 // later flushes, and of a subtask, may.
 func TestLaterFlushesOverlap(t *testing.T) {
 	for _, isPart := range []bool{false, true} {
-		f := newJobFixture(t, Index{ID: 8, Prefix: []byte("i/")})
+		f := newJobFixture(t, KeySpace{ID: 8, Prefix: []byte("i/")})
 		store := &overlapStore{Store: f.store}
 		f.opts.Store, f.opts.IsPart, f.opts.Parallel = store, isPart, func() int { return 1 }
 		job, err := Open(f.opts)
@@ -227,7 +227,7 @@ func TestLaterFlushesOverlap(t *testing.T) {
 }
 
 func TestDuplicatesAreFoundAcrossFlushes(t *testing.T) {
-	f := newJobFixture(t, Index{ID: 8, Prefix: []byte("u/"), Unique: true})
+	f := newJobFixture(t, KeySpace{ID: 8, Prefix: []byte("u/"), Unique: true})
 	job, err := Open(f.opts)
 	require.NoError(t, err)
 	add := func(pairs ...string) error {
@@ -259,7 +259,7 @@ func TestDuplicatesAreFoundAcrossFlushes(t *testing.T) {
 }
 
 func TestOpenRemovesWhatACrashLeft(t *testing.T) {
-	f := newJobFixture(t, Index{ID: 1, Prefix: []byte("a/")})
+	f := newJobFixture(t, KeySpace{ID: 1, Prefix: []byte("a/")})
 	left := filepath.Join(JobDir(f.opts.TempDir, f.opts.ID), "1-1.run")
 	require.NoError(t, os.MkdirAll(filepath.Dir(left), 0o700))
 	require.NoError(t, os.WriteFile(left, []byte("left"), 0o600))
@@ -272,7 +272,7 @@ func TestOpenRemovesWhatACrashLeft(t *testing.T) {
 
 // TestMakeRoom: a batch of any size keeps to the worker's memory.
 func TestMakeRoom(t *testing.T) {
-	f := newJobFixture(t, Index{ID: 1, Prefix: []byte("a/")})
+	f := newJobFixture(t, KeySpace{ID: 1, Prefix: []byte("a/")})
 	set(t, f.globals, config.MemoryQuota, "1")
 	job, err := Open(f.opts)
 	require.NoError(t, err)
@@ -293,7 +293,7 @@ func TestMakeRoom(t *testing.T) {
 }
 
 func TestATempFolderThatVanishesIsAnError(t *testing.T) {
-	f := newJobFixture(t, Index{ID: 1, Prefix: []byte("a/")})
+	f := newJobFixture(t, KeySpace{ID: 1, Prefix: []byte("a/")})
 	set(t, f.globals, config.MemoryQuota, "1")
 	job, err := Open(f.opts)
 	require.NoError(t, err)
@@ -315,7 +315,7 @@ func TestATempFolderThatVanishesIsAnError(t *testing.T) {
 }
 
 func TestCancelledFlushLeavesNoFile(t *testing.T) {
-	f := newJobFixture(t, Index{ID: 1, Prefix: []byte("a/")})
+	f := newJobFixture(t, KeySpace{ID: 1, Prefix: []byte("a/")})
 	job, err := Open(f.opts)
 	require.NoError(t, err)
 	w := job.NewWorker(nil)
@@ -342,7 +342,7 @@ func TestJobOptionsListEveryProblem(t *testing.T) {
 // was left by a build that lost its first snapshot, and the row may have lost the
 // value since.
 func TestOlderEntriesAreNoDuplicates(t *testing.T) {
-	f := newJobFixture(t, Index{ID: 8, Prefix: []byte("u/"), Unique: true})
+	f := newJobFixture(t, KeySpace{ID: 8, Prefix: []byte("u/"), Unique: true})
 	add := func(pairs ...string) error {
 		job, err := Open(f.opts)
 		require.NoError(t, err)
@@ -367,7 +367,7 @@ func TestOlderEntriesAreNoDuplicates(t *testing.T) {
 // However much memory there is, what a worker may hold leaves half of an arena's positions for
 // the batch with which it goes beyond: all of it may lie in one partition.
 func TestAWorkersMemoryFitsAnArena(t *testing.T) {
-	f := newJobFixture(t, Index{ID: 1, Prefix: []byte("a/")})
+	f := newJobFixture(t, KeySpace{ID: 1, Prefix: []byte("a/")})
 	set(t, f.globals, config.MemoryQuota, strconv.Itoa(64<<30))
 	job, err := Open(f.opts)
 	require.NoError(t, err)
@@ -381,7 +381,7 @@ func TestAWorkersMemoryFitsAnArena(t *testing.T) {
 // The indexes of runs are on the job's account. They may be larger than the runs, if keys are
 // long and alike, and have the job flushed then.
 func TestRunIndexesAreAccounted(t *testing.T) {
-	f := newJobFixture(t, Index{ID: 1, Prefix: []byte("a/")})
+	f := newJobFixture(t, KeySpace{ID: 1, Prefix: []byte("a/")})
 	set(t, f.globals, config.MemoryQuota, "16000000")
 	job, err := Open(f.opts)
 	require.NoError(t, err)
@@ -410,9 +410,9 @@ func TestRunIndexesAreAccounted(t *testing.T) {
 
 // A job of many indexes is flushed before its runs, which are open files, are too many.
 func TestRunFilesAreBounded(t *testing.T) {
-	indexes := make([]Index, 40)
+	indexes := make([]KeySpace, 40)
 	for i := range indexes {
-		indexes[i] = Index{ID: int64(i + 1), Prefix: fmt.Appendf(nil, "%02d/", i)}
+		indexes[i] = KeySpace{ID: int64(i + 1), Prefix: fmt.Appendf(nil, "%02d/", i)}
 	}
 	f := newJobFixture(t, indexes...)
 	other := join(t, f.all, ShareOptions{JobID: 4})

@@ -29,6 +29,7 @@ type merger struct {
 	tree   []int
 	common int
 	unique bool
+	once   bool // see KeySpace.Once
 
 	// The entry before the current one, if there is one (unique only).
 	last        []byte
@@ -153,6 +154,8 @@ func (m *merger) checkDuplicate(ctx context.Context, key, value []byte, stored b
 	case !repeated:
 		m.remember(key, value, stored)
 		return nil
+	case m.once:
+		return errDuplicate
 	case !bytes.Equal(m.lastValue, value):
 		return errDuplicate
 	}
@@ -225,6 +228,16 @@ func (m *merger) scan(ctx context.Context) (groups []*DuplicateGroup, more bool,
 
 // joinGroup adds an entry with the last key to the group of that key.
 func (m *merger) joinGroup(value []byte) error {
+	if m.once {
+		if m.group == nil {
+			m.group = &DuplicateGroup{Key: bytes.Clone(m.last), Rows: 1}
+			if len(m.lastValue) <= MaxEntrySize {
+				m.group.Values = [][]byte{bytes.Clone(m.lastValue)}
+			}
+		}
+		m.group.Rows++
+		return nil
+	}
 	if bytes.Equal(m.lastValue, value) {
 		return m.again()
 	}

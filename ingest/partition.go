@@ -68,7 +68,7 @@ func pieceCount(total int64, parallel int) int {
 }
 
 // rawBytes returns the size of so many entries, which is bytes without the prefix.
-func (idx *Index) rawBytes(bytes int64, count int) int64 {
+func (idx *KeySpace) rawBytes(bytes int64, count int) int64 {
 	return bytes + int64(count*len(idx.Prefix))
 }
 

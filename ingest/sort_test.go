@@ -106,7 +106,7 @@ func TestArenaRefusesEntriesThatAreTooLarge(t *testing.T) {
 	for _, n := range sizes {
 		require.NoError(t, a.append(make([]byte, n), n/2))
 	}
-	require.ErrorContains(t, a.append(make([]byte, MaxEntrySize+1), 1), "larger than")
+	require.ErrorContains(t, a.append(make([]byte, MaxRecordSize+1), 1), "larger than")
 	a.seal()
 	i := 0
 	for e, key := range (bucket{&a}).all() {

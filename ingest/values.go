@@ -24,17 +24,41 @@ const (
 func (j *Job) Mergeable(yes bool) { j.mergeable = yes }
 
 // Summary returns the distribution of the values of what the last flush has written of the i-th index; nil if it is
-// not known.
-func (j *Job) Summary(i int) *distribution.Summary { return j.indexes[i].summary }
+// not known. The keys of its files share nothing behind the prefix: see Summaries.
+func (j *Job) Summary(i int) *distribution.Summary { return j.indexes[i].summaries[""] }
+
+// Summaries returns the distributions of the values of what the last flush has written of the i-th index, by what the keys of a file
+// share behind the prefix; nil if they are not known.
+func (j *Job) Summaries(i int) map[string]*distribution.Summary { return j.indexes[i].summaries }
+
+// collector sums up how the values of a piece are distributed, apart for each FileKey.
+type collector struct {
+	opts  distribution.Options
+	skip  int // bytes of a key before its columns
+	parts []collectorPart
+}
+
+type collectorPart struct {
+	fileKey string
+	*distribution.Collector
+}
+
+// begin begins a part.
+func (c *collector) begin(fileKey []byte) {
+	c.parts = append(c.parts, collectorPart{string(fileKey), distribution.New(c.opts)})
+}
+
+// add adds the next key, which is of the last part.
+func (c *collector) add(key []byte) { c.parts[len(c.parts)-1].Add(key, c.skip) }
 
 // newCollectors returns a collector for each piece whose index wants one.
-func (j *Job) newCollectors(pieces []piece) []*distribution.Collector {
+func (j *Job) newCollectors(pieces []piece) []*collector {
 	size := make([]int64, len(j.indexes))
 	for _, p := range pieces {
 		size[p.index] += p.bytes
 	}
 	exactBytes := min(maxExactBytes, j.share.memoryLimit()/exactMemoryPart/int64(len(j.indexes)))
-	collectors := make([]*distribution.Collector, len(pieces))
+	collectors := make([]*collector, len(pieces))
 	for i, p := range pieces {
 		idx := &j.indexes[p.index]
 		if idx.spec.Columns == 0 {
@@ -44,14 +68,22 @@ func (j *Job) newCollectors(pieces []piece) []*distribution.Collector {
 		if entries := idx.totals.Entries - SumTotals(idx.written).Entries; entries > maxExactEntries || size[p.index]+entries*valueBytes > exactBytes {
 			opts.BucketRows = entries/valueBuckets + 1
 		}
-		collectors[i] = distribution.New(opts)
+		collectors[i] = newCollector(&idx.spec, opts)
 	}
 	return collectors
 }
 
+func newCollector(spec *KeySpace, opts distribution.Options) *collector {
+	c := &collector{opts: opts, skip: len(spec.Prefix) + spec.Skip}
+	if spec.FileKey == 0 {
+		c.begin(nil)
+	}
+	return c
+}
+
 // summarize joins what the collectors of the pieces have. An index of which no entry came has a summary of none.
-func (j *Job) summarize(pieces []piece, collectors []*distribution.Collector) {
-	of := make([][]*distribution.Collector, len(j.indexes))
+func (j *Job) summarize(pieces []piece, collectors []*collector) {
+	of := make([][]*collector, len(j.indexes))
 	for i, p := range pieces {
 		of[p.index] = append(of[p.index], collectors[i])
 	}
@@ -61,28 +93,36 @@ func (j *Job) summarize(pieces []piece, collectors []*distribution.Collector) {
 			continue
 		}
 		if len(of[i]) == 0 {
-			of[i] = []*distribution.Collector{distribution.New(j.distributionOptions(spec))}
+			of[i] = []*collector{newCollector(spec, j.distributionOptions(spec))}
 		}
 		var err error
-		if j.indexes[i].summary, err = joined(of[i]); err != nil {
+		if j.indexes[i].summaries, err = joined(of[i]); err != nil {
 			j.opts.Bus.Emit(event.NoStatistics{Job: event.Job{ID: j.opts.ID}, Err: err})
 		}
 	}
 }
 
 // joined returns what collectors of an index have, in key order. What goes wrong here does not fail a build.
-func joined(collectors []*distribution.Collector) (sum *distribution.Summary, err error) {
+func joined(collectors []*collector) (sums map[string]*distribution.Summary, err error) {
 	defer errs.Contain(&err)
-	parts := make([]*distribution.Summary, len(collectors))
-	for i, c := range collectors {
-		if parts[i], err = c.Finish(); err != nil {
-			return nil, err
+	parts := make(map[string][]*distribution.Summary)
+	for _, c := range collectors {
+		for _, p := range c.parts {
+			sum, err := p.Finish()
+			if err != nil {
+				return nil, err
+			}
+			parts[p.fileKey] = append(parts[p.fileKey], sum)
 		}
 	}
-	return distribution.Join(parts), nil
+	sums = make(map[string]*distribution.Summary, len(parts))
+	for key, of := range parts {
+		sums[key] = distribution.Join(of)
+	}
+	return sums, nil
 }
 
 // distributionOptions are those of an index of which every value is kept.
-func (j *Job) distributionOptions(spec *Index) distribution.Options {
+func (j *Job) distributionOptions(spec *KeySpace) distribution.Options {
 	return distribution.Options{Columns: spec.Columns, BucketRows: 1, Hashed: j.mergeable, Sampled: j.mergeable && spec.Sampled}
 }

@@ -66,6 +66,7 @@ type workerIndex struct {
 	partitions []arena
 	totals     Totals
 	prefixCRC  uint64 // if the store sums up entries itself
+	maxEntry   int    // bytes
 }
 
 // NewWorker returns a worker of the job; clock may be nil.
@@ -79,7 +80,10 @@ func (j *Job) NewWorker(clock *stage.Clock) *Worker {
 	w := &Worker{job: j, clock: clock, indexes: make([]workerIndex, len(j.indexes))}
 	for i := range w.indexes {
 		s := j.indexes[i].splitters
-		w.indexes[i] = workerIndex{splitters: s, partitions: make([]arena, s.count())}
+		w.indexes[i] = workerIndex{splitters: s, partitions: make([]arena, s.count()), maxEntry: MaxEntrySize}
+		if j.indexes[i].spec.Records {
+			w.indexes[i].maxEntry = MaxRecordSize
+		}
 		if j.storeSums {
 			w.indexes[i].prefixCRC = kv.UpdateCRC(0, j.indexes[i].spec.Prefix)
 		}
@@ -91,6 +95,9 @@ func (j *Job) NewWorker(clock *stage.Clock) *Worker {
 // prefix, and the value, back to back in pair. It copies pair.
 func (w *Worker) Append(i int, pair []byte, klen int) error {
 	idx := &w.indexes[i]
+	if len(pair) > idx.maxEntry {
+		return fmt.Errorf("ingest: index entry of %d bytes is larger than %d", len(pair), idx.maxEntry)
+	}
 	a := &idx.partitions[idx.splitters.find(pair[:klen])]
 	before := a.reserved
 	if err := a.append(pair, klen); err != nil {

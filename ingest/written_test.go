@@ -24,7 +24,7 @@ func TestWhatIsWrittenIsWhatWasAppended(t *testing.T) {
 	for name, sums := range map[string]bool{"read": false, "summed up by the store": true} {
 		for _, spilled := range []bool{false, true} {
 			t.Run(name, func(t *testing.T) {
-				f := newJobFixture(t, Index{ID: 1, Prefix: []byte("a/")}, Index{ID: 2, Prefix: []byte("b/"), Unique: true})
+				f := newJobFixture(t, KeySpace{ID: 1, Prefix: []byte("a/")}, KeySpace{ID: 2, Prefix: []byte("b/"), Unique: true})
 				if sums {
 					f.opts.Store = summingStore{f.store}
 				}
@@ -116,7 +116,7 @@ func TestLostEntriesAreNotImported(t *testing.T) {
 		"a bit has flipped": func(idx *jobIndex) { idx.totals.Checksum ^= 1 << 40 },
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newJobFixture(t, Index{ID: 1, Prefix: []byte("a/")}, Index{ID: 2, Prefix: []byte("b/")})
+			f := newJobFixture(t, KeySpace{ID: 1, Prefix: []byte("a/")}, KeySpace{ID: 2, Prefix: []byte("b/")})
 			store := &importCounter{Store: f.store}
 			f.opts.Store = store
 			job, err := Open(f.opts)

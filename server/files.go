@@ -24,8 +24,6 @@ var errSecureFilePriv = dbterror.ClassServer.NewStdErr(errno.ErrOptionPreventsSt
 
 // What TiDB does by way of TiKV's and PD's own protocols is refused on the embedded store.
 var (
-	errNoImport = dbterror.ClassServer.NewStdErr(errno.ErrNotSupportedYet,
-		mysql.Message("IMPORT INTO is not supported on the embedded store: use LOAD DATA LOCAL INFILE", nil))
 	errNoBackup = dbterror.ClassServer.NewStdErr(errno.ErrNotSupportedYet,
 		mysql.Message("%s is not supported on the embedded store: copy its folder, or dump it and load the dump", nil))
 )
@@ -110,17 +108,33 @@ func resolveFile(name string) (string, error) {
 // that it may not.
 func (g *fileGuard) checkNode(n ast.Node) error {
 	if g.embedded {
-		switch s := n.(type) {
-		case *ast.ImportIntoStmt:
-			return errNoImport.GenWithStackByArgs()
-		case *ast.BRIEStmt:
+		if s, ok := n.(*ast.BRIEStmt); ok {
 			return errNoBackup.GenWithStackByArgs(s.Kind.String())
 		}
 	}
-	if file := serverFile(n); file != "" && !g.allows(file) {
+	if file := serverFile(n); file != "" && (!g.allows(file) || !g.allowsMatches(n, file)) {
 		return errSecureFilePriv.GenWithStackByArgs()
 	}
 	return nil
+}
+
+// allowsMatches reports whether IMPORT INTO may read all files that its pattern matches now: one may be a link.
+func (g *fileGuard) allowsMatches(n ast.Node, pattern string) bool {
+	if _, ok := n.(*ast.ImportIntoStmt); !ok || !strings.ContainsAny(filepath.Base(pattern), "*[") {
+		return true
+	}
+	folder := filepath.Dir(pattern)
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return os.IsNotExist(err) // which TiDB says
+	}
+	for _, e := range entries {
+		match, err := filepath.Match(filepath.Base(pattern), e.Name())
+		if err == nil && match && !g.allows(filepath.Join(folder, e.Name())) {
+			return false
+		}
+	}
+	return true
 }
 
 // serverFile is the file of the server's machine that the node itself reads or writes, "" for none.

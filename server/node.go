@@ -26,6 +26,8 @@ import (
 	"fastddl/internal/errs"
 	"fastddl/internal/memory"
 	"fastddl/kv"
+	"fastddl/load"
+	"fastddl/load/jobs"
 	"fastddl/sql"
 )
 
@@ -174,9 +176,14 @@ func (n *Node) openSQL(ctx context.Context, budget memory.Budget, log *zap.Logge
 		variable.SetSysVar(variable.TiDBServerMemoryLimitSessMinSize, strconv.FormatInt(least, 10))
 	}
 	registerSecureFilePriv(n.cfg.Security.SecureFilePriv)
+	var loader jobs.Loader
+	if n.cfg.Store == config.StorePebble {
+		loader = jobs.NewLoader(load.Options{Store: n.store.builds, Globals: n.globals, Bus: n.bus, Resources: n.resources, TempDir: n.tempDir})
+	}
 	if n.layer, err = sql.Open(ctx, sql.Options{
 		Storage: n.store.storage, Builds: n.store.builds, Node: n.store.node, Globals: n.globals, Bus: n.bus, Resources: n.resources,
 		Foreground: n.foreground, TempDir: n.tempDir, Logger: log, Stage: n.opts.Stage,
+		Loader: loader,
 	}); err != nil {
 		return fmt.Errorf("open the SQL layer: %w", err)
 	}

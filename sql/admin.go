@@ -114,7 +114,7 @@ func (s *clientSession) showJobs(ctx context.Context, stmt ast.StmtNode, admin *
 	if rows == nil || err != nil {
 		return rows, err
 	}
-	shown := &jobRows{RecordSet: rows, ddl: s.layer.ddl, evalCtx: s.GetExprCtx().GetEvalCtx(), sees: s.seesTable}
+	shown := &jobRows{RecordSet: rows, ddl: s.layer.ddl, imports: s.unfinishedImports(), evalCtx: s.GetExprCtx().GetEvalCtx(), sees: s.seesTable}
 	if where != nil {
 		schema, names := inputOf(rows.Fields())
 		shown.condition, err = expression.BuildSimpleExpr(s.GetExprCtx(), where, expression.WithInputSchemaAndNames(schema, names, nil))
@@ -152,7 +152,7 @@ func (s *clientSession) command(
 		if err != nil {
 			return nil, err
 		}
-		if owned || byTable {
+		if owned || byTable || s.isImport(id) {
 			ours = append(ours, id)
 		} else {
 			others = append(others, id)
@@ -166,7 +166,11 @@ func (s *clientSession) command(
 	}
 	results := make(map[int64]error, len(admin.JobIDs))
 	for _, id := range ours {
-		results[id] = own(ctx, id)
+		if s.isImport(id) {
+			results[id] = s.commandImport(ctx, id, admin)
+		} else {
+			results[id] = own(ctx, id)
+		}
 		if results[id] != nil && ctx.Err() != nil {
 			return nil, ctx.Err() // it was killed
 		}

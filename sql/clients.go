@@ -18,6 +18,8 @@ import (
 	tikvconfig "github.com/tikv/client-go/v2/config"
 	"github.com/tikv/client-go/v2/tikvrpc"
 	"github.com/tikv/client-go/v2/tikvrpc/interceptor"
+
+	"fastddl/load/jobs"
 )
 
 // clients are the open sessions of clients. They are asked for the metadata lock here and not by TiDB's session manager
@@ -41,6 +43,8 @@ import (
 type clients struct {
 	// expires says that internal sessions may delete rows of a table, and are to be asked.
 	expires func(tableID int64) bool
+	// imports close tables to statements that add rows; nil if TiDB runs IMPORT INTO.
+	imports *jobs.Exclusion
 
 	mu           sync.Mutex
 	open         map[*clientSession]struct{}
@@ -143,6 +147,9 @@ func (c *clients) excludeBlocked(job2ver map[int64]int64, job2ids map[int64]stri
 	for s := range c.open {
 		if o := s.outsideMDL.Load(); o != nil {
 			maps.DeleteFunc(job2ver, func(job, version int64) bool { return o.version < version && o.uses(job2ids[job]) })
+		}
+		if w := s.adding.Load(); w != nil && c.imports != nil {
+			maps.DeleteFunc(job2ver, func(job, version int64) bool { return w.version < version && c.imports.Concerns(job, w.tables...) })
 		}
 		excludeBlocked(s.GetSessionVars(), job2ver, job2ids, func(int64) bool { return true })
 	}

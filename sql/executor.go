@@ -32,6 +32,9 @@ type executor struct {
 
 // CreateIndex implements ddl.Executor.
 func (e *executor) CreateIndex(sctx sessionctx.Context, stmt *ast.CreateIndexStmt) error {
+	if err := e.awaitImports(sctx, stmt.Table); err != nil {
+		return err
+	}
 	index := indexOf(stmt)
 	if stmt.IfNotExists {
 		if err := e.awaitDecided(context.Background(), sctx, stmt.Table, pmodel.NewCIStr(stmt.IndexName)); err != nil {
@@ -60,6 +63,9 @@ func indexOf(stmt *ast.CreateIndexStmt) *indexSpec {
 
 // DropIndex implements ddl.Executor.
 func (e *executor) DropIndex(sctx sessionctx.Context, stmt *ast.DropIndexStmt) error {
+	if err := e.awaitImports(sctx, stmt.Table); err != nil {
+		return err
+	}
 	if err := e.awaitBuilt(context.Background(), sctx, stmt.Table, pmodel.NewCIStr(stmt.IndexName)); err != nil {
 		return err
 	}
@@ -69,6 +75,9 @@ func (e *executor) DropIndex(sctx sessionctx.Context, stmt *ast.DropIndexStmt) e
 // AlterTable implements ddl.Executor. Statements that add no indexes are TiDB's, and
 // those that do more than can be done together with an index build.
 func (e *executor) AlterTable(ctx context.Context, sctx sessionctx.Context, stmt *ast.AlterTableStmt) error {
+	if err := e.awaitImports(sctx, altered(stmt)...); err != nil {
+		return err
+	}
 	if err := e.awaitBuilt(ctx, sctx, stmt.Table, takenAway(stmt.Specs)...); err != nil {
 		return err
 	}

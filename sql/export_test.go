@@ -18,3 +18,8 @@ func (l *Layer) SetClock(now func() time.Time) {
 	defer l.clients.mu.Unlock()
 	l.clients.now = now
 }
+
+// BeginAdding registers a statement of a client's session that adds rows, and does not execute it.
+func BeginAdding(se sessiontypes.Session, stmt ast.StmtNode) (end func(), err error) {
+	return se.(*clientSession).beginAdding(stmt)
+}

@@ -21,6 +21,7 @@ import (
 	"fastddl/flow"
 	"fastddl/ingest"
 	"fastddl/kv"
+	"fastddl/load/jobs"
 	"fastddl/sql/perftables"
 )
 
@@ -49,6 +50,10 @@ type Options struct {
 	Logger *zap.Logger
 	// Stage receives the stage that Open enters; nil drops it.
 	Stage func(string)
+	// Loader writes the rows of IMPORT INTO; nil leaves that to TiDB.
+	Loader jobs.Loader
+	// ImportHook is the Hook of jobs.Options.
+	ImportHook func(ctx context.Context, p jobs.HookPoint) error
 	// Backfiller and Hook are those of ddl.Options.
 	Backfiller ddl.Backfiller
 	Hook       func(ctx context.Context, p ddl.HookPoint) error
@@ -92,6 +97,8 @@ type Layer struct {
 	opts Options
 	dom  *domain.Domain
 	ddl  *ddl.DDL // nil if TiDB builds all indexes
+	// imports run IMPORT INTO; nil if TiDB does.
+	imports *jobs.Jobs
 	// cluster is what was opened of the cluster; nil if there is none.
 	cluster *member.Etcd
 	clients *clients
@@ -155,6 +162,7 @@ func Open(ctx context.Context, opts Options) (_ *Layer, err error) {
 	if l.ddl, err = ddl.New(ddl.Options{
 		Storage: opts.Storage, Domain: l.dom, Builds: opts.Builds, Globals: opts.Globals, Bus: opts.Bus, Cluster: others,
 		Resources: opts.Resources, Foreground: opts.Foreground, Logger: opts.Logger, TempDir: opts.TempDir, Backfiller: opts.Backfiller, Hook: opts.Hook, Now: opts.Now,
+		QueuedImports: opts.Loader != nil,
 	}); err != nil {
 		return nil, err
 	}
@@ -165,6 +173,18 @@ func Open(ctx context.Context, opts Options) (_ *Layer, err error) {
 		return nil, fmt.Errorf("start index builds: %w", err)
 	}
 	l.dismiss = perftables.Serve(l.dom, l.ddl.Sessions())
+	if opts.Loader == nil {
+		return l, nil
+	}
+	if l.imports, err = jobs.New(jobs.Options{
+		Domain: l.dom, Store: opts.Builds, Loader: opts.Loader, TempDir: opts.TempDir, Logger: opts.Logger, Hook: opts.ImportHook,
+	}); err != nil {
+		return nil, err
+	}
+	l.clients.imports = &l.imports.Exclusion
+	if err := l.imports.Start(ctx); err != nil {
+		return nil, fmt.Errorf("start imports: %w", err)
+	}
 	return l, nil
 }
 
@@ -224,14 +244,17 @@ func (l *Layer) Driver() server.IDriver {
 	return &driver{IDriver: server.NewTiDBDriver(l.opts.Storage), layer: l}
 }
 
-// StopBuilds stops the index builds where they are, which ends the statements that
+// StopBuilds stops the index builds and imports where they are, which ends the statements that
 // wait for them; they go on after the next Open. A server calls it before it waits
 // for its clients.
 func (l *Layer) StopBuilds() error {
 	if l.ddl == nil {
 		return nil
 	}
-	return l.ddl.Close()
+	if l.imports == nil {
+		return l.ddl.Close()
+	}
+	return errors.Join(l.imports.Close(), l.ddl.Close())
 }
 
 // killInterval is how often what TiDB does by itself is killed again.

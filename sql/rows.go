@@ -18,6 +18,7 @@ import (
 	"fastddl/config"
 	"fastddl/ddl"
 	"fastddl/ddl/status"
+	"fastddl/load/jobs"
 )
 
 // memoryRows is a result that is there already.
@@ -74,6 +75,8 @@ func fieldTypes(fields []*resolve.ResultField) []*types.FieldType {
 type jobRows struct {
 	sqlexec.RecordSet
 	ddl *ddl.DDL
+	// imports are the IMPORT INTO that have not ended, by their rows in TiDB's queue.
+	imports map[int64]jobs.Shown
 	// condition, if it is set, is what shown rows have to meet.
 	condition expression.Expression
 	evalCtx   expression.EvalContext
@@ -131,12 +134,16 @@ func (r *jobRows) show(ctx context.Context, req *chunk.Chunk) error {
 				return err
 			}
 		}
-		if !ours {
+		shown := r.shownImport(row.GetInt64(at))
+		if ours {
+			shown = r.shownOf(&info)
+		}
+		if shown == nil {
 			req.AppendRow(row)
 			continue
 		}
 		values := row.GetDatumRow(fields)
-		for name, value := range r.shownOf(&info) {
+		for name, value := range shown {
 			if c, ok := columns[name]; ok {
 				values[c] = types.NewDatum(value)
 			}
@@ -165,6 +172,26 @@ func (r *jobRows) keepShown(req *chunk.Chunk) error {
 		}
 	}
 	return nil
+}
+
+// shownImport is what ADMIN SHOW DDL JOBS shows of a row in TiDB's queue that is an import, by column; nil of others.
+func (r *jobRows) shownImport(rowID int64) map[string]any {
+	i, ok := r.imports[rowID]
+	if !ok {
+		return nil
+	}
+	state := model.JobStateRunning
+	switch i.Step {
+	case jobs.StepQueued:
+		state = model.JobStateQueueing
+	case jobs.StepUndoing:
+		state = model.JobStateRollingback
+	}
+	comment := string(i.Step)
+	if i.ImportID != 0 {
+		comment = fmt.Sprintf("import job %d, %s", i.ImportID, i.Step)
+	}
+	return map[string]any{"state": state.String(), "row_count": i.Rows, "comments": comment}
 }
 
 // shownOf is what ADMIN SHOW DDL JOBS shows of a job, by column.

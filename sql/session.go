@@ -57,6 +57,8 @@ type clientSession struct {
 	layer *Layer
 	// outsideMDL is the statement that runs, if it is outside the metadata lock; nil otherwise.
 	outsideMDL atomic.Pointer[outsideMDL]
+	// adding is the statement that runs, if it adds rows to tables; nil otherwise.
+	adding atomic.Pointer[adding]
 	// parsedIn is the transaction in which the text that is executed was parsed, by its start; 0 if there was none.
 	parsedIn uint64
 }
@@ -109,9 +111,17 @@ func (s *clientSession) execute(ctx context.Context, stmt ast.StmtNode) (rows sq
 		if done, err := s.prepareText(ctx, x); done {
 			return nil, nil, err
 		}
+	default:
+		if done, rows, err := s.executeImport(ctx, what); done {
+			return rows, nil, err
+		}
+	}
+	endAdding, err := s.beginAdding(stmt)
+	if err != nil {
+		return nil, nil, err
 	}
 	if isForeground(what) {
-		end = s.begin(what)
+		end = both(s.begin(what), endAdding)
 		defer func() { // also after a panic
 			if rows == nil || err != nil {
 				end()

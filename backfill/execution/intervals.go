@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 
+	"fastddl/backfill/keyrange"
 	"fastddl/ingest"
 	"fastddl/kv"
 )
@@ -100,4 +101,26 @@ func (v Intervals) Within(r kv.KeyRange) (cuts [][]byte) {
 		}
 	}
 	return slices.Clip(cuts)
+}
+
+// maxCutBytes is the length up to which a key is kept to cut a space of keys at it.
+const maxCutBytes = 256
+
+// CutKeys returns keys that cut the keys of which sample is one into at most n intervals of about the same size. A cut is as
+// much of a key as tells it from the one before.
+func CutKeys(sample [][]byte, n int) (cuts [][]byte) {
+	sorted := slices.CompactFunc(slices.SortedFunc(slices.Values(sample), bytes.Compare), bytes.Equal)
+	last := 0
+	for i := 1; i < n; i++ {
+		at := len(sorted) * i / n
+		if at == last {
+			continue
+		}
+		last = at
+		cut := sorted[at][:keyrange.CommonPrefix(sorted[at-1], sorted[at])+1]
+		if len(cut) <= maxCutBytes {
+			cuts = append(cuts, bytes.Clone(cut))
+		}
+	}
+	return cuts
 }

@@ -22,33 +22,47 @@ import (
 // missing for ever if an owner has died in between; that is so if no job is left
 // that could be about to write it.
 func Publish(t *session.Txn, after *job.Record, table *model.TableInfo, ownerID string) error {
-	newest, err := t.Meta.GetSchemaVersion()
+	version, err := takeVersion(t)
 	if err != nil {
-		return fmt.Errorf("read schema version: %w", err)
-	}
-	diff, err := t.Meta.GetSchemaDiff(newest)
-	if err != nil {
-		return fmt.Errorf("read schema version %d: %w", newest, err)
-	}
-	if diff == nil && newest > 0 {
-		if busy, err := ownerIsBusy(t); err != nil || busy {
-			return errors.Join(err, session.ErrRetry)
-		}
-	}
-	version, err := t.Meta.GenSchemaVersion()
-	if err != nil {
-		return fmt.Errorf("take schema version: %w", err)
+		return err
 	}
 	after.SchemaVersion = version
 	table.UpdateTS = t.TS
 	if err := t.Meta.UpdateTable(after.DBID, table); err != nil {
 		return fmt.Errorf("write table %s: %w", table.Name.O, err)
 	}
-	if err := t.Meta.SetSchemaDiff(schemaDiff(after)); err != nil {
-		return fmt.Errorf("write schema version %d: %w", version, err)
+	return announce(t, after.RowID, schemaDiff(after), ownerID, after.TableID)
+}
+
+// takeVersion returns the next schema version, whose diff the caller writes in the same transaction.
+func takeVersion(t *session.Txn) (int64, error) {
+	newest, err := t.Meta.GetSchemaVersion()
+	if err != nil {
+		return 0, fmt.Errorf("read schema version: %w", err)
+	}
+	diff, err := t.Meta.GetSchemaDiff(newest)
+	if err != nil {
+		return 0, fmt.Errorf("read schema version %d: %w", newest, err)
+	}
+	if diff == nil && newest > 0 {
+		if busy, err := ownerIsBusy(t); err != nil || busy {
+			return 0, errors.Join(err, session.ErrRetry)
+		}
+	}
+	version, err := t.Meta.GenSchemaVersion()
+	if err != nil {
+		return 0, fmt.Errorf("take schema version: %w", err)
+	}
+	return version, nil
+}
+
+// announce writes the diff of a version, and asks all servers to report when no transaction of theirs uses the table under an older one.
+func announce(t *session.Txn, rowID int64, diff *model.SchemaDiff, ownerID string, tableID int64) error {
+	if err := t.Meta.SetSchemaDiff(diff); err != nil {
+		return fmt.Errorf("write schema version %d: %w", diff.Version, err)
 	}
 	return t.Exec(`REPLACE INTO mysql.tidb_mdl_info (job_id, version, table_ids, owner_id) VALUES (%?, %?, %?, %?)`,
-		after.RowID, version, strconv.FormatInt(after.TableID, 10), ownerID)
+		rowID, diff.Version, strconv.FormatInt(tableID, 10), ownerID)
 }
 
 // schemaDiff is what a version says to servers: which table to read again.

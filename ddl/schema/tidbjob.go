@@ -107,7 +107,8 @@ func OwnPausedRow(meta []byte) (bool, error) {
 	if err := stored.Decode(meta); err != nil {
 		return false, fmt.Errorf("decode a job in the queue: %w", err)
 	}
-	return (stored.Type == actionFastIndex || stored.Type == actionFastAlter) && stored.State == model.JobStatePaused, nil
+	ours := stored.Type == actionFastIndex || stored.Type == actionFastAlter || stored.Type == ActionImport
+	return ours && stored.State == model.JobStatePaused, nil
 }
 
 // ErrRowTaken says that a user, or TiDB, has cancelled or resumed the job's row in TiDB's

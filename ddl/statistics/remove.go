@@ -7,8 +7,8 @@ import (
 	"fastddl/ddl/session"
 )
 
-// indexTables are TiDB's tables with statistics of indexes (deleteHistStatsFromKV in pkg/statistics/handle/storage/gc.go).
-var indexTables = []string{"stats_histograms", "stats_top_n", "stats_buckets", "stats_fm_sketch"}
+// IndexTables are TiDB's tables with statistics of indexes (deleteHistStatsFromKV in pkg/statistics/handle/storage/gc.go).
+var IndexTables = []string{"stats_histograms", "stats_top_n", "stats_buckets", "stats_fm_sketch"}
 
 // Remove removes the statistics of indexes that are not to be, from physical tables.
 func Remove(ctx context.Context, sessions *session.Pool, tableIDs, indexIDs []int64) error {
@@ -31,7 +31,7 @@ func remove(ctx context.Context, sessions *session.Pool, tableID, indexID int64)
 		if err := t.Exec(`UPDATE mysql.stats_meta SET version = %?, last_stats_histograms_version = %? WHERE table_id = %?`, t.TS, t.TS, tableID); err != nil {
 			return err
 		}
-		for _, table := range indexTables {
+		for _, table := range IndexTables {
 			if err := t.Exec(`DELETE FROM mysql.%n WHERE table_id = %? AND is_index = 1 AND hist_id = %?`, table, tableID, indexID); err != nil {
 				return err
 			}

@@ -1,0 +1,170 @@
+package jobs
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/pingcap/tidb/pkg/executor/importer"
+	"github.com/pingcap/tidb/pkg/meta/model"
+	"github.com/pingcap/tidb/pkg/sessionctx"
+	"github.com/pingcap/tidb/pkg/sessionctx/variable"
+	"github.com/pingcap/tidb/pkg/util/dbterror/exeerrors"
+
+	"fastddl/ddl/schema"
+	"fastddl/ddl/session"
+)
+
+// Request is an IMPORT INTO, as TiDB has planned and checked it.
+type Request struct {
+	Schema *model.DBInfo
+	Table  *model.TableInfo
+	// Plan is TiDB's, and Statement the text that it was made of. Shown is the text without secrets.
+	Plan      *importer.Plan
+	Statement string
+	Shown     string
+	// Verify is config.VerifyAuto or config.VerifyFull.
+	Verify string
+	// Query, if it is set, sends the rows of IMPORT INTO ... FROM SELECT to rows, and returns when it has sent all or ctx ends. It is
+	// called when the table is closed to writers.
+	Query func(ctx context.Context, rows chan<- importer.QueryRow) error
+}
+
+// Imported is the result of a statement.
+type Imported struct {
+	// ID is the import's in mysql.tidb_import_jobs; 0 of one from a query.
+	ID int64
+	// RowID is the import's in TiDB's queue.
+	RowID int64
+	Rows  int64
+	// Warnings are for the session.
+	Warnings []error
+}
+
+// killInterval is how often a session that waits looks whether it was killed.
+const killInterval = 20 * time.Millisecond
+
+// Import imports, and returns when the rows can be read. If the session's statement is killed, or its connection ends, the import is
+// cancelled, unless it is swapped in. If the server shuts down an import from files goes on after the next start. A detached one is queued
+// only.
+func (j *Jobs) Import(ctx context.Context, sctx sessionctx.Context, req Request) (Imported, error) {
+	t, err := j.queue(ctx, sctx, req)
+	if err != nil {
+		return Imported{}, err
+	}
+	out := Imported{ID: t.record().ImportID, RowID: t.rowID}
+	if req.Plan.Detached {
+		return out, nil
+	}
+	if err := t.await(ctx, sctx, req.Query); err != nil {
+		return out, err
+	}
+	out.Rows, out.Warnings = t.record().Rows, t.warnings
+	return out, nil
+}
+
+// await waits for the end of an import, which gets its rows of a query meanwhile.
+func (t *task) await(ctx context.Context, sctx sessionctx.Context, query func(ctx context.Context, rows chan<- importer.QueryRow) error) error {
+	vars := sctx.GetSessionVars()
+	tick := time.NewTicker(killInterval)
+	defer tick.Stop()
+	killed := false
+	for {
+		select {
+		case <-t.done:
+			return t.endStatement(vars, killed)
+		case <-t.wantsRows(query):
+			send := query
+			query = nil
+			if err := t.send(ctx, send); err != nil {
+				<-t.done
+				return t.endStatement(vars, killed)
+			}
+			continue
+		case <-tick.C:
+		}
+		if killed || !exeerrors.ErrQueryInterrupted.Equal(vars.SQLKiller.HandleSignal()) {
+			continue
+		}
+		killed = true
+		if err := t.cancel(context.WithoutCancel(ctx)); err != nil && !errCannotCancel.Equal(err) {
+			killed = false // it is tried again
+		}
+	}
+}
+
+// endStatement is the error of a statement whose import has ended.
+func (t *task) endStatement(vars *variable.SessionVars, killed bool) error {
+	switch {
+	case t.err == nil:
+		vars.SQLKiller.Reset() // a KILL that was too late
+	case killed && t.record().Cancelled:
+		return exeerrors.ErrQueryInterrupted
+	}
+	return t.err
+}
+
+// queue makes an import of a request, and starts it.
+func (j *Jobs) queue(ctx context.Context, sctx sessionctx.Context, req Request) (*task, error) {
+	if !variable.EnableMDL.Load() {
+		return nil, schema.ErrUnlocked
+	}
+	plan := *req.Plan
+	plan.TableInfo, plan.DesiredTableInfo = nil, nil
+	encoded, err := json.Marshal(&plan)
+	if err != nil {
+		return nil, fmt.Errorf("encode the plan of the import: %w", err)
+	}
+	charset, collation := sctx.GetSessionVars().GetCharsetInfo()
+	r := &Record{
+		Format: recordFormat, Step: StepQueued, Statement: req.Statement, Charset: charset, Collation: collation, Plan: encoded,
+		FromQuery: req.Query != nil, Verify: req.Verify,
+		Import: schema.Import{
+			DBID: req.Schema.ID, TableID: req.Table.ID, DB: schema.QueueName(req.Schema.Name.L), Table: schema.QueueName(req.Table.Name.L),
+			Query: req.Shown, TableTS: req.Table.UpdateTS,
+		},
+	}
+	if _, given := req.Plan.Parameters.Options["thread"]; given {
+		r.Threads = req.Plan.ThreadCnt
+	}
+	j.queueing.Lock()
+	defer j.queueing.Unlock()
+	if j.find(func(other *Record) bool {
+		return other.Import.DB == r.Import.DB && other.Import.Table == r.Import.Table
+	}) != nil {
+		return nil, errActive
+	}
+	err = j.sessions.InTxn(ctx, func(t *session.Txn) error {
+		if err := schema.RefuseFlashback(t); err != nil {
+			return err
+		}
+		id, err := t.Meta.GenGlobalID()
+		if err != nil {
+			return fmt.Errorf("generate ID: %w", err)
+		}
+		r.Import.RowID, r.Import.CreateTS = id, t.TS
+		if req.Query == nil {
+			r.ImportID, err = importer.CreateJob(t.Ctx, t.Session.GetSQLExecutor(), req.Plan.DBName, req.Table.Name.L, req.Table.ID, req.Plan.User,
+				req.Plan.Parameters, req.Plan.TotalFileSize)
+			if err != nil {
+				return fmt.Errorf("create the import job: %w", err)
+			}
+		}
+		if err := schema.InsertImport(t, &r.Import); err != nil {
+			return err
+		}
+		return insert(t, r)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("queue the import: %w", err)
+	}
+	t := newTask(j, r)
+	if req.Query != nil {
+		t.openQuery()
+	}
+	return t, j.launch(t)
+}
+
+// errActive is TiDB's error (CheckRequirements in pkg/executor/importer/precheck.go).
+var errActive = exeerrors.ErrLoadDataPreCheckFailed.FastGenByArgs("there is active job on the target table already")

@@ -1,0 +1,64 @@
+package jobs
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/pingcap/tidb/pkg/meta/model"
+
+	"fastddl/flow"
+	"fastddl/ingest"
+	"fastddl/load"
+	"fastddl/load/rows"
+)
+
+// pipeline is package load as a Loader.
+type pipeline struct{ opts load.Options }
+
+// NewLoader returns the Loader that is package load. Of opts a Task sets what differs from import to import.
+func NewLoader(opts load.Options) Loader { return &pipeline{opts} }
+
+// Load implements Loader.
+func (p *pipeline) Load(ctx context.Context, t Task) (Result, error) {
+	source, err := open(ctx, t)
+	if err != nil {
+		return Result{}, err
+	}
+	opts, progress := p.opts, new(load.Progress)
+	opts.Progress, opts.SaveCheckpoint, opts.Settings = progress, t.SaveCheckpoint, new(ingest.LiveSettings)
+	opts.Settings.Set(ingest.Settings{Workers: min(t.Threads, maxThreads), WriteSpeed: int64(t.Controller.MaxWriteSpeed)})
+	if t.Query != nil { // it cannot be read again
+		opts.SaveCheckpoint = nil
+	}
+	t.Progress(func() int64 { return progress.Get().Rows })
+	loaded, err := load.Run(ctx, opts, load.Spec{
+		JobID: t.ID, Source: source, Table: t.Table, Version: t.Version, IDs: stateOf(t.Table, t.AutoIDs), Checkpoint: t.Checkpoint,
+		MaxErrors: t.MaxErrors, Verify: t.Verify,
+	})
+	if err != nil {
+		return Result{}, err
+	}
+	return Result{
+		Rows: loaded.Rows, Partitions: loaded.RowsOf, Statistics: loaded.Statistics,
+		AutoIDs: model.AutoIDGroup{RowID: loaded.IDs.RowID, IncrementID: loaded.IDs.AutoIncrement, RandomID: loaded.IDs.AutoRandom},
+	}, nil
+}
+
+// maxThreads is the limit of a job's workers.
+const maxThreads = 256
+
+func open(ctx context.Context, t Task) (*rows.Source, error) {
+	if t.Query != nil {
+		return rows.FromQuery(t.Controller, t.Table, t.Query, cmp.Or(t.Threads, flow.Cores()))
+	}
+	return rows.Open(ctx, t.Controller, t.Table)
+}
+
+// stateOf is what a table has given out before, as package rows has it. Row IDs and AUTO_INCREMENT may share a counter.
+func stateOf(table *model.TableInfo, ids model.AutoIDGroup) rows.State {
+	s := rows.State{RowID: ids.RowID, AutoIncrement: ids.IncrementID, AutoRandom: ids.RandomID}
+	if !table.SepAutoInc() {
+		s.AutoIncrement = ids.RowID
+	}
+	return s
+}
