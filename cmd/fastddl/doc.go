@@ -2,6 +2,7 @@
 // online.
 //
 //	fastddl server          serves MySQL clients
+//	fastddl load            loads a dump
 //	fastddl demo            builds an index under load and shows what it costs
 //	fastddl bench addindex  measures ADD INDEX; figures as JSON
 //	fastddl version         prints the build

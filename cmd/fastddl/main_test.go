@@ -39,7 +39,12 @@ func TestBadInvocationsEndWithOneLine(t *testing.T) {
 			[]string{"demo", "--rows", "0", "--threads", "0", "--phase", "0s"},
 			"rows 0: at least 1000 are needed; threads 0: at least one is needed; phase 0s: ",
 		},
-		"unknown benchmark": {[]string{"bench", "foo"}, `unknown command "foo" for "fastddl bench"`},
+		"load of nothing":       {[]string{"load"}, "requires at least 1 arg(s)"},
+		"load of no file":       {[]string{"load", "/no/such.sql"}, "/no/such.sql: no such file or directory"},
+		"load in no way":        {[]string{"load", "--way", "x", "--threads", "0", "--temp-quota", "1MiB", "a"}, `way "x" is none of auto, import, insert; threads 0 is not between 1 and 64; temp-quota 1048576`},
+		"header":                {[]string{"load", "--header", "x", "a"}, `header "x" is none of yes, no, auto`},
+		"load into two targets": {[]string{"load", "--path", "x", "--host", "y", "a"}, "path and host: load into a folder, or into a server"},
+		"unknown benchmark":     {[]string{"bench", "foo"}, `unknown command "foo" for "fastddl bench"`},
 		"benchmark of nothing": {
 			[]string{"bench", "addindex", "--rows", "0", "--runs", "0", "--workers", "0", "--columns", ""},
 			"rows 0: at least one is needed; columns: at least one is needed; workers 0 is not between 1 and 256; runs 0: at least one is needed",
@@ -60,7 +65,7 @@ func TestBadInvocationsEndWithOneLine(t *testing.T) {
 
 // TestHelpShowsADefaultOnce: in words, or as a value.
 func TestHelpShowsADefaultOnce(t *testing.T) {
-	for _, args := range [][]string{{"server"}, {"bench", "addindex"}, {"demo"}} {
+	for _, args := range [][]string{{"server"}, {"load"}, {"bench", "addindex"}, {"demo"}} {
 		var stdout, stderr bytes.Buffer
 		require.Zero(t, run(append(args, "--help"), &stdout, &stderr))
 		for line := range strings.Lines(stdout.String()) {

@@ -1,0 +1,38 @@
+package mutation
+
+// Mutations of fastddl load: whose rows are in a table, and how often.
+
+var dumps = []mutation{
+	{
+		invariant: "dumps", breaks: "rows of a dump are mixed with those of others",
+		file:   "load/dump/plan.go",
+		old:    "case filled:",
+		new:    "case filled && before != unknown:",
+		caught: "load/dump.TestPlanNeverTouchesForeignRows",
+		shows:  `rows_of_others`,
+	},
+	{
+		invariant: "dumps", breaks: "rows of an interrupted load are inserted again",
+		file:   "load/dump/plan.go",
+		old:    "a.empty = true",
+		new:    "a.empty = !filled",
+		caught: "load/dump.TestPlanNeverTouchesForeignRows",
+		shows:  `INSERTs_that_were_interrupted`,
+	},
+	{
+		invariant: "dumps", breaks: "files of another table are imported with a table's own",
+		file:   "load/dump/pattern.go",
+		old:    "if matched != len(own) {",
+		new:    "if matched < len(own) {",
+		caught: "load/dump.TestPatternsMatchOneTable",
+		shows:  `d\.tt|Not equal`,
+	},
+	{
+		invariant: "dumps", breaks: "a file that was cut off is taken for a whole one",
+		file:   "load/dump/scan.go",
+		old:    "return fmt.Errorf(\"line %d: the file ends inside of %s: %w\", line, of, io.ErrUnexpectedEOF)",
+		new:    "return io.EOF",
+		caught: "load/dump.TestScannerRefusesWhatHasNoEnd",
+		shows:  `unexpected EOF`,
+	},
+}
