@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"sync/atomic"
 	"time"
 
 	"github.com/pingcap/tidb/pkg/errno"
@@ -65,7 +66,7 @@ func (s *clientSession) backup(ctx context.Context, stmt *ast.BRIEStmt) (sqlexec
 	if sem.IsEnabled() {
 		return nil, plannererrors.ErrNotSupportedWithSem.GenWithStackByArgs("local storage")
 	}
-	req := backup.Request{Dir: LocalPath(stmt.Storage), Client: s.GetSessionVars().ConnectionID}
+	req := backup.Request{Dir: LocalPath(stmt.Storage), Destination: stmt.Storage, Client: s.GetSessionVars().ConnectionID}
 	if req.Dir == "" {
 		return nil, errBackupLocation.GenWithStackByArgs()
 	}
@@ -75,6 +76,8 @@ func (s *clientSession) backup(ctx context.Context, stmt *ast.BRIEStmt) (sqlexec
 		}
 		req.BytesPerSecond = option.UintValue
 	}
+	vars := s.GetSessionVars()
+	s.SetProcessInfo(stmt.Text(), time.Now(), byte(atomic.LoadUint32(&vars.CommandValue)), 0)
 	taken, err := s.layer.opts.Backups.Take(ctx, req)
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -83,7 +86,7 @@ func (s *clientSession) backup(ctx context.Context, stmt *ast.BRIEStmt) (sqlexec
 		return nil, exeerrors.ErrBRIEBackupFailed.GenWithStackByArgs(err)
 	}
 	if taken.Linked {
-		s.GetSessionVars().StmtCtx.AppendWarning(warnLinked.FastGenByArgs(taken.Dir))
+		vars.StmtCtx.AppendWarning(warnLinked.FastGenByArgs(taken.Dir))
 	}
 	return &memoryRows{fields: fieldsOf(plan), rows: [][]types.Datum{
 		types.MakeDatums(stmt.Storage, uint64(taken.Bytes), taken.TS, s.datetime(taken.Queued), s.datetime(taken.Begun)),
@@ -145,7 +148,7 @@ func (s *clientSession) showBackups(ctx context.Context, stmt ast.StmtNode, show
 		if t.Err != nil {
 			message = t.Err.Error()
 		}
-		shown.rows = append(shown.rows, types.MakeDatums(t.ID, t.Dir, t.State, t.Percent,
+		shown.rows = append(shown.rows, types.MakeDatums(t.ID, t.Destination, t.State, t.Percent,
 			s.datetime(t.Queued), s.datetime(t.Begun), s.datetime(t.Ended), t.Client, message))
 	}
 	return shown, s.filter(shown, show)

@@ -30,6 +30,8 @@ type Source interface {
 type Request struct {
 	// Dir is the folder for the backup. It must be empty or not exist, and lie outside of the store's.
 	Dir string
+	// Destination is what the client calls the folder.
+	Destination string
 	// BytesPerSecond bounds the speed of copying to another file system; 0 is no limit.
 	BytesPerSecond uint64
 	// Client is the connection that has asked for it.

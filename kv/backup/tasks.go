@@ -17,9 +17,10 @@ const (
 
 // Task is a backup that runs or has ended lately.
 type Task struct {
-	ID     uint64
-	Dir    string
-	Client uint64
+	ID uint64
+	// Destination and Client are those of the request.
+	Destination string
+	Client      uint64
 	// State is one of the above.
 	State string
 	// Percent of the bytes that are copied.
@@ -51,7 +52,7 @@ func (ts *tasks) add(req Request, now time.Time) *task {
 	defer ts.mu.Unlock()
 	ts.forget(now)
 	ts.last++
-	t := &task{set: ts, shown: Task{ID: ts.last, Dir: req.Dir, Client: req.Client, State: StateWait, Queued: now}}
+	t := &task{set: ts, shown: Task{ID: ts.last, Destination: req.Destination, Client: req.Client, State: StateWait, Queued: now}}
 	ts.all = append(ts.all, t)
 	return t
 }

@@ -74,7 +74,7 @@ func TestBackup(t *testing.T) {
 	require.Contains(t, warnings[0][2], "by links")
 	shown := queryAll(t, db, "SHOW BACKUPS")
 	require.Len(t, shown, 1)
-	require.Equal(t, []string{"1", to, "Backup", "100"}, shown[0][:4])
+	require.Equal(t, []string{"1", "local://" + to, "Backup", "100"}, shown[0][:4])
 	require.Empty(t, queryAll(t, db, "SHOW BACKUPS WHERE Destination = 'other'"))
 	require.Len(t, queryAll(t, db, "SHOW BACKUPS LIKE '1'"), 1)
 	mustExec(t, db, "UPDATE t SET v = 7")
