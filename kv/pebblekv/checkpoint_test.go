@@ -363,3 +363,37 @@ func TestCheckTable(t *testing.T) {
 	cancel()
 	require.ErrorIs(t, CheckTable(ended, path), context.Canceled)
 }
+
+// TestImportsWaitForACheckpoint: the engine works on none while it collects the names of its files.
+func TestImportsWaitForACheckpoint(t *testing.T) {
+	var s *Store
+	linked := 0
+	fsys := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpLink && strings.Contains(op.Path+" ", checkpointEngine) || op.Kind == errorfs.OpCreate && strings.Contains(op.Path, checkpointEngine+"/") {
+			linked++
+			if len(s.ingestions.turn) == 0 {
+				t.Error("an import could begin")
+			}
+		}
+		return nil
+	}))
+	s = open(t, "db", Options{FS: fsys})
+	put(t, s, "a", "1")
+	require.NoError(t, s.db.Flush())
+	c, err := s.Checkpoint(t.Context())
+	require.NoError(t, err)
+	require.Positive(t, linked)
+	require.Empty(t, s.ingestions.turn)
+	require.NoError(t, c.Discard())
+
+	s.ingestions.turn <- struct{}{} // an import
+	ctx, cancel := context.WithCancel(t.Context())
+	waited := make(chan error)
+	go func() {
+		_, err := s.Checkpoint(ctx)
+		waited <- err
+	}()
+	cancel()
+	require.ErrorIs(t, <-waited, context.Canceled)
+	<-s.ingestions.turn
+}
