@@ -1,9 +1,7 @@
 package server
 
 import (
-	"cmp"
 	"crypto/tls"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,16 +14,23 @@ import (
 	tidbserver "github.com/pingcap/tidb/pkg/server"
 	"github.com/pingcap/tidb/pkg/sessionctx/variable"
 	"github.com/pingcap/tidb/pkg/util/dbterror"
+
+	"fastddl/sql"
 )
 
 // errSecureFilePriv is MySQL's error for a file outside of secure-file-priv.
 var errSecureFilePriv = dbterror.ClassServer.NewStdErr(errno.ErrOptionPreventsStatement,
 	mysql.Message("The MySQL server is running with the --secure-file-priv option so it cannot execute this statement", nil))
 
+// errSecureBackup is errSecureFilePriv for a backup.
+var errSecureBackup = dbterror.ClassServer.NewStdErr(errno.ErrOptionPreventsStatement,
+	mysql.Message("The MySQL server is running with the --secure-file-priv option so it cannot execute this statement: "+
+		"a backup goes into a new folder below that of secure-file-priv, see SHOW VARIABLES LIKE 'secure_file_priv'", nil))
+
 // What TiDB does by way of TiKV's and PD's own protocols is refused on the embedded store.
 var (
 	errNoBackup = dbterror.ClassServer.NewStdErr(errno.ErrNotSupportedYet,
-		mysql.Message("%s is not supported on the embedded store: copy its folder, or dump it and load the dump", nil))
+		mysql.Message("%s is not supported on the embedded store: %s", nil))
 )
 
 // fileGuard makes the sessions of a driver keep to one folder of the server's
@@ -109,10 +114,15 @@ func resolveFile(name string) (string, error) {
 func (g *fileGuard) checkNode(n ast.Node) error {
 	if g.embedded {
 		if s, ok := n.(*ast.BRIEStmt); ok {
-			return errNoBackup.GenWithStackByArgs(s.Kind.String())
+			if what, instead := unsupportedBackup(s); what != "" {
+				return errNoBackup.GenWithStackByArgs(what, instead)
+			}
 		}
 	}
 	if file := serverFile(n); file != "" && (!g.allows(file) || !g.allowsMatches(n, file)) {
+		if _, ok := n.(*ast.BRIEStmt); ok {
+			return errSecureBackup.GenWithStackByArgs()
+		}
 		return errSecureFilePriv.GenWithStackByArgs()
 	}
 	return nil
@@ -137,6 +147,28 @@ func (g *fileGuard) allowsMatches(n ast.Node, pattern string) bool {
 	return true
 }
 
+// unsupportedBackup returns what of a statement about backups the embedded store does not do, and what to do instead; "" if it does it.
+func unsupportedBackup(s *ast.BRIEStmt) (what, instead string) {
+	switch s.Kind {
+	case ast.BRIEKindBackup:
+		switch {
+		case len(s.Schemas)+len(s.Tables) > 0:
+			return "BACKUP of single databases or tables", "BACKUP DATABASE * takes all of them in seconds; or dump them"
+		case sql.LocalPath(s.Storage) == "":
+			scheme, _, _ := strings.Cut(s.Storage, ":")
+			return "BACKUP to " + scheme, "BACKUP DATABASE * TO 'local:///FOLDER', and copy the folder"
+		}
+		return "", ""
+	case ast.BRIEKindRestore, ast.BRIEKindRestorePIT:
+		return s.Kind.String(), "fastddl restore --from BACKUP --path FOLDER makes a store of a backup, for another server"
+	case ast.BRIEKindShowBackupMeta:
+		return s.Kind.String(), "fastddl backup verify FOLDER says what a backup is of"
+	case ast.BRIEKindShowJob, ast.BRIEKindShowQuery, ast.BRIEKindCancelJob:
+		return s.Kind.String(), "SHOW BACKUPS lists backups, and KILL QUERY ends one"
+	}
+	return s.Kind.String(), "there are no log backups; BACKUP DATABASE * takes seconds"
+}
+
 // serverFile is the file of the server's machine that the node itself reads or writes, "" for none.
 func serverFile(n ast.Node) string {
 	switch s := n.(type) {
@@ -145,27 +177,13 @@ func serverFile(n ast.Node) string {
 			return s.SelectIntoOpt.FileName
 		}
 	case *ast.ImportIntoStmt:
-		return localPath(s.Path)
+		return sql.LocalPath(s.Path)
 	case *ast.BRIEStmt:
-		return localPath(s.Storage)
+		return sql.LocalPath(s.Storage)
 	case *ast.LoadDataStmt:
 		if s.FileLocRef != ast.FileLocClient {
-			return localPath(s.Path)
+			return sql.LocalPath(s.Path)
 		}
-	}
-	return ""
-}
-
-// localPath is the path that a URL of TiDB's names on the server, "" if it is
-// elsewhere.
-func localPath(location string) string {
-	u, err := url.Parse(location)
-	if err != nil {
-		return location
-	}
-	switch u.Scheme {
-	case "", "file", "local":
-		return cmp.Or(u.Path, location)
 	}
 	return ""
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fastddl/internal/asttree"
+	"fastddl/sql"
 )
 
 func TestFileGuardAllows(t *testing.T) {
@@ -41,7 +42,7 @@ func TestLocalPath(t *testing.T) {
 		"/a/b": "/a/b", "a": "a", "file:///a/b": "/a/b", "FILE:///a": "/a", "local:///a?x=1": "/a", "file:/a": "/a", "/%61": "/a",
 		"s3://bucket/a": "", "gcs://b/a": "", "%zz": "%zz", "file:a": "file:a",
 	} {
-		require.Equal(t, want, localPath(location), location)
+		require.Equal(t, want, sql.LocalPath(location), location)
 	}
 }
 
@@ -80,6 +81,9 @@ func TestSecureFilePriv(t *testing.T) {
 	_, err = db.Prepare("SELECT * FROM t INTO OUTFILE '" + file + "'")
 	refused(err, "COM_STMT_PREPARE")
 
+	_, err = db.Exec("BACKUP DATABASE * TO 'local://" + file + "'")
+	refused(err, "BACKUP")
+
 	// What the store cannot do is not a matter of files.
 	for _, query := range []string{
 		"IMPORT INTO t FROM '" + file + "'",
@@ -88,7 +92,10 @@ func TestSecureFilePriv(t *testing.T) {
 		"EXPLAIN ANALYZE IMPORT INTO t FROM 's3://bucket/file'",
 		"EXPLAIN ANALYZE IMPORT INTO t FROM SELECT * FROM t",
 		"IMPORT INTO t FROM 'file://" + file + "'",
-		"BACKUP DATABASE * TO 'local://" + file + "'",
+		"BACKUP DATABASE test TO 'local://" + file + "'",
+		"BACKUP TABLE test.t TO 'local://" + file + "'",
+		"BACKUP LOGS TO 'local://" + file + "'",
+		"SHOW BACKUP METADATA FROM 'local://" + file + "'",
 		"RESTORE DATABASE * FROM 'local://" + file + "'",
 		"BACKUP DATABASE * TO 's3://bucket/file'",
 	} {
@@ -123,7 +130,7 @@ func TestFilesOfACluster(t *testing.T) {
 	cluster, err := newFileGuard(nil, "", false)
 	require.NoError(t, err)
 	for query, want := range map[string]error{
-		"IMPORT INTO t FROM '/file'": errSecureFilePriv, "BACKUP DATABASE * TO 'local:///file'": errSecureFilePriv,
+		"IMPORT INTO t FROM '/file'": errSecureFilePriv, "BACKUP DATABASE * TO 'local:///file'": errSecureBackup,
 		"IMPORT INTO t FROM 's3://bucket/file'": nil, "BACKUP DATABASE * TO 's3://bucket/file'": nil,
 	} {
 		stmt, err := parser.New().ParseOneStmt(query, "", "")

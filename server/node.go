@@ -42,6 +42,8 @@ type NodeOptions struct {
 	Listeners []event.Listener
 	// Port and StatusPort are those of the listeners.
 	Port, StatusPort int
+	// WithoutBuilds opens the node without index builds: those of the store stay as they are.
+	WithoutBuilds bool
 	// Stage, if set, receives the stages of opening the node.
 	Stage func(string)
 }
@@ -110,6 +112,9 @@ func (n *Node) open(ctx context.Context) (err error) {
 		return err
 	}
 	n.parts.add(n.store.close)
+	if n.opts.WithoutBuilds {
+		n.store.builds = nil
+	}
 	if err = n.openTempDir(cfg.TempDir); err != nil {
 		return err
 	}
@@ -182,7 +187,7 @@ func (n *Node) openSQL(ctx context.Context, budget memory.Budget, log *zap.Logge
 	}
 	if n.layer, err = sql.Open(ctx, sql.Options{
 		Storage: n.store.storage, Builds: n.store.builds, Node: n.store.node, Globals: n.globals, Bus: n.bus, Resources: n.resources,
-		Foreground: n.foreground, TempDir: n.tempDir, Logger: log, Stage: n.opts.Stage,
+		Foreground: n.foreground, TempDir: n.tempDir, Logger: log, Stage: n.opts.Stage, Backups: n.store.backups,
 		Loader: loader,
 	}); err != nil {
 		return fmt.Errorf("open the SQL layer: %w", err)

@@ -306,8 +306,10 @@ var walkRows = map[string][]statementRights{
 	"LoadDataStmt": slices.Concat(
 		need("INSERT b1", "LOAD DATA LOCAL INFILE 'x' INTO TABLE b1.t"),
 		need("INSERT b1, DELETE b1", "LOAD DATA LOCAL INFILE 'x' REPLACE INTO TABLE b1.t")),
-	"ImportIntoStmt":    refused("not on the embedded store", "IMPORT INTO b1.t FROM '/x'"),
-	"BRIEStmt":          refused("not on the embedded store", "BACKUP DATABASE b1 TO 'local:///x'", "RESTORE DATABASE b1 FROM 'local:///x'"),
+	"ImportIntoStmt": refused("not on the embedded store", "IMPORT INTO b1.t FROM '/x'"),
+	"BRIEStmt": slices.Concat(
+		refused("not on the embedded store", "BACKUP DATABASE b1 TO 'local:///x'", "RESTORE DATABASE b1 FROM 'local:///x'"),
+		refused("without secure-file-priv; with it: blackbox.TestBackupPrivileges", "BACKUP DATABASE * TO 'local:///x'")),
 	"DoStmt":            need("INSERT b1", "DO NEXTVAL(b1.s)"),
 	"CallStmt":          refused(unsupported, "CALL b1.n()"),
 	"ProcedureInfo":     refused(unsupported, "CREATE PROCEDURE b1.n() BEGIN END"),

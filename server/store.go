@@ -21,6 +21,7 @@ import (
 	"fastddl/internal/dirlock"
 	"fastddl/internal/memory"
 	"fastddl/kv"
+	"fastddl/kv/backup"
 	"fastddl/kv/embedded"
 	"fastddl/kv/pebblekv"
 )
@@ -38,6 +39,8 @@ type store struct {
 	// healthy returns why statements cannot be executed, nil if they can.
 	healthy    func() error
 	collectors []prometheus.Collector
+	// backups takes the store's backups; nil if they are TiDB's.
+	backups *backup.Taker
 	// endAnalyses gives up the requests that make statistics.
 	endAnalyses func()
 	close       func() error
@@ -48,7 +51,7 @@ func openStore(ctx context.Context, cfg config.Config, node NodeOptions, budget 
 	log := node.Log.Logger
 	switch cfg.Store {
 	case config.StorePebble:
-		return openEmbedded(ctx, cfg, budget, log, node.Stage)
+		return openEmbedded(ctx, cfg, node, budget, log)
 	case config.StoreTiKV:
 		node.Stage("connecting to the cluster of " + cfg.Path)
 		return openCluster(ctx, cfg, node.Port, globals, log)
@@ -56,9 +59,9 @@ func openStore(ctx context.Context, cfg config.Config, node NodeOptions, budget 
 	return nil, fmt.Errorf("store %q is not known", cfg.Store)
 }
 
-func openEmbedded(ctx context.Context, cfg config.Config, budget memory.Budget, log *zap.Logger, stage func(string)) (*store, error) {
+func openEmbedded(ctx context.Context, cfg config.Config, node NodeOptions, budget memory.Budget, log *zap.Logger) (*store, error) {
 	opts := embeddedOptions(cfg, budget, tidb.GetGlobalConfig().Performance.TxnTotalSizeLimit, log)
-	opts.Pebble.Stage = stage
+	opts.Pebble.Stage = node.Stage
 	s, err := embedded.Open(cfg.Path, opts)
 	if err != nil {
 		return nil, fmt.Errorf("path: %w", err)
@@ -68,7 +71,7 @@ func openEmbedded(ctx context.Context, cfg config.Config, budget memory.Budget, 
 	}
 	return &store{
 		storage: s.Storage(), builds: s.Builds(), id: s.ID(), healthy: s.Healthy,
-		collectors: []prometheus.Collector{newStoreCollector(s.Builds())}, endAnalyses: s.EndAnalyses, close: s.Close,
+		collectors: []prometheus.Collector{newStoreCollector(s.Builds())}, backups: backup.NewTaker(s, node.Version, log), endAnalyses: s.EndAnalyses, close: s.Close,
 	}, nil
 }
 

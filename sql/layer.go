@@ -21,6 +21,7 @@ import (
 	"fastddl/flow"
 	"fastddl/ingest"
 	"fastddl/kv"
+	"fastddl/kv/backup"
 	"fastddl/load/jobs"
 	"fastddl/sql/perftables"
 )
@@ -57,6 +58,8 @@ type Options struct {
 	// Backfiller and Hook are those of ddl.Options.
 	Backfiller ddl.Backfiller
 	Hook       func(ctx context.Context, p ddl.HookPoint) error
+	// Backups takes the backups that clients ask for; nil leaves BACKUP to TiDB.
+	Backups *backup.Taker
 	// Now is the clock by which windows open and close; nil is the system's.
 	Now func() time.Time
 }

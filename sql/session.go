@@ -107,6 +107,16 @@ func (s *clientSession) execute(ctx context.Context, stmt ast.StmtNode) (rows sq
 			rows, err = s.explainBuild(ctx, x)
 			return rows, nil, err
 		}
+	case *ast.BRIEStmt:
+		if s.takesBackup(x) {
+			rows, err = s.backup(ctx, x)
+			return rows, nil, err
+		}
+	case *ast.ShowStmt:
+		if x.Tp == ast.ShowBackups && s.layer.opts.Backups != nil {
+			rows, err = s.showBackups(ctx, stmt, x)
+			return rows, nil, err
+		}
 	case *ast.PrepareStmt:
 		if done, err := s.prepareText(ctx, x); done {
 			return nil, nil, err

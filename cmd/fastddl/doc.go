@@ -5,6 +5,8 @@
 //	fastddl load            loads a dump
 //	fastddl demo            builds an index under load and shows what it costs
 //	fastddl bench addindex  measures ADD INDEX; figures as JSON
+//	fastddl restore         makes a store of a backup
+//	fastddl backup verify   reads a backup and looks for damage
 //	fastddl version         prints the build
 //
 // It ends with exit code 1 and one line on standard error when something went

@@ -103,7 +103,7 @@ func newRootCommand() *cobra.Command {
 	root.SetVersionTemplate(versionLine())
 	root.Flags().BoolP("version", "V", false, "print the build's version") // as tidb-server has it
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newServerCommand(), newLoadCommand(), newDemoCommand(), newBenchCommand(), newVersionCommand())
+	root.AddCommand(newServerCommand(), newLoadCommand(), newDemoCommand(), newBenchCommand(), newRestoreCommand(), newBackupCommand(), newVersionCommand())
 	return root
 }
 

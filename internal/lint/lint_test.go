@@ -30,7 +30,7 @@ var layers = map[string]int{
 	"backfill/keyrange": 1, "ingest/distribution": 1, "kv/pebblekv": 1, "kv/kvtest": 1, "kv/embedded/cop": 1, "kv/tikv/sstimport": 1, "lightning": 1, "bench/floor": 1,
 	"kv/embedded/txn": 2, "kv/embedded/placement": 2, "kv/embedded/conformance": 2, "kv/tikv": 2, "ingest": 2, "backfill/backfilltest": 2,
 	"kv/embedded": 3, "ddl/job": 3, "ddl/estimate": 3, "ddl/member": 3, "ddl/session": 3, "backfill/encode": 3, "backfill/indexstats": 3, "load/rows": 3,
-	"ddl/records": 4, "ddl/verdict": 6, "backfill/execution": 4, "kv/embedded/histories": 4, "kv/embedded/grpcserver": 4,
+	"ddl/records": 4, "ddl/verdict": 6, "backfill/execution": 4, "kv/embedded/histories": 4, "kv/embedded/grpcserver": 4, "kv/backup": 4,
 	"backfill/compare": 5, "backfill/survey": 5, "ddl/schema": 5, "ddl/status": 7, "ddl/statistics": 7,
 	"backfill": 6, "ddl/dist": 8, "backfill/equality": 6, "load": 7,
 	"ddl": 9, "load/jobs": 9, "sql/perftables": 9, "sql": 10, "sql/sqltest": 11, "server": 11, "bench": 12, "demo": 13,

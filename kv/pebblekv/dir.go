@@ -121,6 +121,14 @@ func checkFolder(fsys vfs.FS, path string) error {
 			foreign = append(foreign, name)
 		}
 	}
+	for _, name := range foreign {
+		switch name {
+		case BackupFile:
+			return fmt.Errorf("%w: %s holds a backup: fastddl restore --from %s --path FOLDER makes a store of it", kv.ErrNotAStore, path, path)
+		case RestoreFile:
+			return fmt.Errorf("%w: %s is being restored, or a restore was interrupted: remove the folder and restore again", kv.ErrNotAStore, path)
+		}
+	}
 	if len(foreign) > 0 {
 		return fmt.Errorf("%w: %s is not empty (it holds %s) and has no %s file",
 			kv.ErrNotAStore, path, foreign[0], markerFile)

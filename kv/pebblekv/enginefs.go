@@ -46,6 +46,11 @@ type engineFS struct {
 	// relaxed leaves out the syncing of the log.
 	relaxed bool
 
+	// logs are the logs that are being written, by name.
+	logs sync.Map
+	// checkpoints is the folder of checkpoints.
+	checkpoints string
+
 	ending chan struct{} // closed by end
 	once   sync.Once
 	// stuck is closed when, after end, something waits for space that the engine cannot be refused.
@@ -121,6 +126,9 @@ func (e *engineFS) ReuseForWrite(oldName, newName string, category vfs.DiskWrite
 }
 
 func (e *engineFS) create(name string, category vfs.DiskWriteCategory, create func() (vfs.File, error)) (vfs.File, error) {
+	if e.inCheckpoint(name) {
+		return create()
+	}
 	if isTable(category) {
 		e.pauseTable(category)
 	}
@@ -133,12 +141,19 @@ func (e *engineFS) create(name string, category vfs.DiskWriteCategory, create fu
 		e.failed(category, err)
 		return nil, err
 	}
-	return &engineFile{File: f, fs: e, name: name, category: category}, nil
+	file := &engineFile{File: f, fs: e, name: name, category: category}
+	if category == categoryLog {
+		e.logs.Store(name, file)
+	}
+	return file, nil
 }
 
 func (e *engineFS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
 	if e.opening.Load() {
 		return e.check.open(name, opts...)
+	}
+	if log, ok := e.logs.Load(name); ok {
+		return e.openWritten(log.(*engineFile))
 	}
 	return e.FS.Open(name, opts...)
 }
@@ -261,7 +276,8 @@ type engineFile struct {
 	failed   bool // something could not be written
 
 	// Of a log: how much was written, and preallocated, and what the engine has asked for.
-	offset, allocated, wanted int64
+	offset            atomic.Int64
+	allocated, wanted int64
 }
 
 // noted counts the file as failed if err says so, and returns err.
@@ -277,7 +293,7 @@ func (f *engineFile) noted(err error) error {
 func (f *engineFile) Write(p []byte) (int, error) {
 	f.preallocate(int64(len(p)))
 	done, err := f.File.Write(p)
-	defer func() { f.offset += int64(done) }()
+	defer func() { f.offset.Add(int64(done)) }()
 	f.fs.space.wrote(done)
 	if exhausted(err) {
 		err = f.fs.withRoom(f.name, f.category, func() error {
@@ -306,6 +322,9 @@ func (f *engineFile) SyncData() error {
 }
 
 func (f *engineFile) Close() error {
+	if f.category == categoryLog {
+		f.fs.logs.CompareAndDelete(f.name, f)
+	}
 	if err := f.noted(f.File.Close()); err != nil {
 		return err
 	}

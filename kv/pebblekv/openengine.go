@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 
 	"github.com/cockroachdb/pebble/v2"
 	"go.uber.org/zap"
@@ -20,6 +21,7 @@ func (s *Store) openEngine() error {
 	}
 	s.health = &health{log: s.log}
 	s.engFS = newEngineFS(s.fs, s.space, check, s.opts)
+	s.engFS.checkpoints = filepath.Join(s.dir, checkpointDir)
 	s.engOpts = engineOptions(s.opts, s.health)
 	s.engOpts.FS = s.engFS
 	s.engOpts.Lock = s.lock

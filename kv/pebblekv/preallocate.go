@@ -11,12 +11,12 @@ func (f *engineFile) Preallocate(offset, length int64) error {
 		return f.occupy(offset, length)
 	}
 	f.wanted = offset + length
-	return f.extend(f.offset)
+	return f.extend(f.offset.Load())
 }
 
 // preallocate sees to it that a log has room for n more bytes.
 func (f *engineFile) preallocate(n int64) {
-	if end := f.offset + n; end > f.allocated && f.allocated < f.wanted {
+	if end := f.offset.Load() + n; end > f.allocated && f.allocated < f.wanted {
 		_ = f.extend(end) // an optimisation: the write itself says if there is no room
 	}
 }

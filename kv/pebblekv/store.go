@@ -105,6 +105,9 @@ func (s *Store) prepareDir() (err error) {
 	if err := s.emptyImportDir(); err != nil {
 		return err
 	}
+	if err := s.dropCheckpoint(); err != nil {
+		return err
+	}
 	s.space, err = newSpaceMonitor(s.fs, s.dir, s.opts)
 	return err
 }
@@ -156,6 +159,9 @@ func (s *Store) persistTSBound(bound uint64) error {
 // ID names this store among all stores, for good: 32 hexadecimal digits. What belongs
 // to the store but lies elsewhere, such as the files of index builds, is named by it.
 func (s *Store) ID() string { return s.marker.id }
+
+// Dir is the store's folder.
+func (s *Store) Dir() string { return s.dir }
 
 // Name is "pebble".
 func (s *Store) Name() string { return "pebble" }

@@ -64,7 +64,7 @@ func (s *Store) checkUnit(ctx context.Context, u *importUnit) (err error) {
 		return errs.Combine(err, readable.Close())
 	}
 	defer func() { err = errs.Combine(err, r.Close()) }()
-	for _, check := range []func(context.Context, *sstable.Reader) error{u.checkProperties, u.checkBlocks, u.checkSpan} {
+	for _, check := range []func(context.Context, *sstable.Reader) error{u.checkProperties, checkBlocks, u.checkSpan} {
 		if err := check(ctx, r); err != nil {
 			return err
 		}
@@ -103,8 +103,9 @@ func (u *importUnit) checkProperties(ctx context.Context, r *sstable.Reader) err
 
 // checkBlocks verifies the checksums of all blocks, and that the blocks which the indexes of the file name tile it: a
 // block without a place in an index is read by no one.
-func (u *importUnit) checkBlocks(ctx context.Context, r *sstable.Reader) error {
+func checkBlocks(ctx context.Context, r *sstable.Reader) error {
 	readable := r.BlockReader().Readable()
+	size := uint64(readable.Size())
 	l, err := r.Layout()
 	if err != nil {
 		return err
@@ -116,6 +117,7 @@ func (u *importUnit) checkBlocks(ctx context.Context, r *sstable.Reader) error {
 	for _, b := range l.Filter {
 		blocks = append(blocks, b.Handle)
 	}
+	blocks = append(blocks, l.ValueBlock...)
 	slices.SortFunc(blocks, func(a, b block.Handle) int { return cmp.Compare(a.Offset, b.Offset) })
 	end := uint64(0)
 	var buf []byte
@@ -126,7 +128,7 @@ func (u *importUnit) checkBlocks(ctx context.Context, r *sstable.Reader) error {
 		case b.Offset != end:
 			return differs("a block begins at byte %d, the one before ends at %d", b.Offset, end)
 		}
-		if end = b.Offset + b.Length + block.TrailerLen; end > u.size || b.Length > u.size {
+		if end = b.Offset + b.Length + block.TrailerLen; end > size || b.Length > size {
 			return differs("a block ends at byte %d", end)
 		}
 		buf = slices.Grow(buf[:0], int(end-b.Offset))[:end-b.Offset]

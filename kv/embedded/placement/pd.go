@@ -93,6 +93,9 @@ func loadClusterID(ctx context.Context, store *pebblekv.Store) (uint64, error) {
 	return id, store.SaveMeta(ctx, recordClusterID, binary.BigEndian.AppendUint64(nil, id))
 }
 
+// IdentityRecords are the records by which a cluster differs from all others. They are made anew where they are missing.
+func IdentityRecords() []string { return []string{recordClusterID} }
+
 // GetClusterID implements pd.Client.
 func (c *Client) GetClusterID(context.Context) uint64 { return c.clusterID }
 
