@@ -31,6 +31,7 @@ type arena struct {
 	last     []byte
 	blocks   [][]byte
 	count    int
+	bytes    int64 // of keys and values
 	reserved int64 // bytes of all blocks
 }
 
@@ -46,6 +47,7 @@ func (a *arena) append(kv []byte, klen int) error {
 	b = appendLen(b, len(kv)-klen)
 	a.last = append(b, kv...)
 	a.count++
+	a.bytes += int64(len(kv))
 	return nil
 }
 
@@ -69,14 +71,6 @@ func (a *arena) grow(n int) error {
 	}
 	a.reserved += int64(cap(a.last))
 	return nil
-}
-
-// bytes returns the size of all entries, with their lengths.
-func (a *arena) bytes() (n int64) {
-	for _, b := range a.blocks {
-		n += int64(len(b))
-	}
-	return n + int64(len(a.last))
 }
 
 // seal puts the last block to the others. It is called before the arena is read.

@@ -26,7 +26,7 @@ func (b bucket) count() (n int) {
 
 func (b bucket) bytes() (n int64) {
 	for _, a := range b {
-		n += a.bytes()
+		n += a.bytes
 	}
 	return n
 }

@@ -167,6 +167,7 @@ func TestJobSortsAndImports(t *testing.T) {
 				}
 				wg.Wait()
 				require.NoError(t, job.Flush(f.ctx))
+				require.InEpsilon(t, job.flushing.Load(), job.flushed.Load(), 0.001, "a flush ends when its progress is all")
 				require.False(t, job.NeedsFlush())
 				done = left == [workers]int{}
 			}

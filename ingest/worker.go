@@ -192,7 +192,7 @@ func (w *Worker) spillIndex(ctx context.Context, i int) (ok bool, err error) {
 		if a := &partitions[p]; a.count > 0 {
 			a.seal()
 			parts = append(parts, part{bucket{a}, w.indexes[i].splitters.commonPrefix(p)})
-			bound += runSizeBound(a.count, a.bytes())
+			bound += runSizeBound(a.count, a.bytes)
 		}
 	}
 	if len(parts) == 0 {
