@@ -146,6 +146,10 @@ bench-model: bench-tool ## the tables of docs/scale.md, by a model of builds on 
 bench-explain: build bench-tool ## what EXPLAIN says of index builds beside what they take; BENCH_FLAGS: see bin/fastddl-bench explain --help
 	bin/fastddl-bench explain --doc docs/performance.md $(BENCH_FLAGS)
 
+.PHONY: bench-load
+bench-load: build bench-tool ## files into a table with indexes, beside PostgreSQL and MariaDB; BENCH_FLAGS: see bin/fastddl-bench load --help
+	bin/fastddl-bench load --doc docs/performance.md $(BENCH_FLAGS)
+
 .PHONY: bench-tool
 bench-tool:
 	cd benchmarks && go build -o ../bin/fastddl-bench .

@@ -18,7 +18,7 @@ func main() {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(newPeersCommand(), newScaleCommand(), newReportCommand(), newModelCommand(), newExplainCommand())
+	root.AddCommand(newPeersCommand(), newScaleCommand(), newReportCommand(), newModelCommand(), newExplainCommand(), newLoadCommand())
 	err := root.ExecuteContext(ctx)
 	stop()
 	if err != nil {

@@ -45,8 +45,10 @@ func (f *fastDDL) Start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	cmd := account{}.command(f.dir, f.FastDDL, "server", "--path", filepath.Join(f.dir, "data"),
-		"--host", "127.0.0.1", "-P", fmt.Sprint(port), "--status-port", "0", "-L", "warn")
+	args := append([]string{
+		"server", "--path", filepath.Join(f.dir, "data"), "--host", "127.0.0.1", "-P", fmt.Sprint(port), "--status-port", "0", "-L", "warn",
+	}, f.FastDDLFlags...)
+	cmd := account{}.command(f.dir, f.FastDDL, args...)
 	if f.process, err = startProcess(cmd, f.dir+".log", syscall.SIGTERM, syscall.SIGKILL); err != nil {
 		return err
 	}

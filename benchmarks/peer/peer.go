@@ -77,8 +77,9 @@ type Peer struct {
 type Options struct {
 	// Dir is the folder in which each server makes one of its own.
 	Dir string
-	// FastDDL is the project's binary.
-	FastDDL string
+	// FastDDL is the project's binary, FastDDLFlags are further flags of its server.
+	FastDDL      string
+	FastDDLFlags []string
 	// Rows is the size of the table, from which buffer pools are sized.
 	Rows int
 	// Cores and MemoryBytes are those of the machine.
