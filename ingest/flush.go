@@ -46,8 +46,8 @@ func (j *Job) flush(ctx context.Context) (err error) {
 	im, err := lightning.NewImporter(lightning.Options{
 		Store: j.opts.Store, Dir: dir, Version: j.opts.Version, Overlaps: j.overlaps(),
 		JobID: j.opts.ID, Bus: j.opts.Bus,
-		TargetFileBytes: j.opts.TargetFileBytes,
-		Quota:           j.share, Limiter: limiter{j}, NoRoom: j.share.setNoRoom,
+		TargetFileBytes: j.opts.TargetFileBytes, ImportBatchBytes: j.opts.ImportBatchBytes, BeforeImport: j.opts.BeforeImport,
+		Quota: j.share, Limiter: limiter{j}, NoRoom: j.share.setNoRoom,
 	})
 	if err != nil {
 		return err

@@ -288,8 +288,14 @@ func TestLoadIsResumed(t *testing.T) {
 			if runs < 5 {
 				left.Store(1 + r.Int64N(3000))
 			}
+			ctx, cancel := context.WithCancelCause(f.Ctx)
+			cancels := r.IntN(2) == 0
 			fail := func(cost int64) error {
-				if left.Add(-cost) < 0 {
+				switch {
+				case left.Add(-cost) >= 0:
+				case cancels:
+					cancel(crash)
+				default:
 					return crash
 				}
 				return nil
@@ -303,7 +309,9 @@ func TestLoadIsResumed(t *testing.T) {
 				f.saved = append([]byte(nil), data...)
 				return nil
 			}
-			result, err = f.run(f.Ctx)
+			f.spec.Verify = []string{config.VerifyAuto, config.VerifyFull}[r.IntN(2)]
+			result, err = f.run(ctx)
+			cancel(nil)
 			f.RequireNoTempFiles()
 		}
 		require.NoError(t, err)

@@ -13,8 +13,8 @@ var loads = []mutation{
 	{
 		invariant: "loads", breaks: "that an import begins is not recorded",
 		file:   "load/run.go",
-		old:    "if err := l.save(ctx, cp.importing()); err != nil {",
-		new:    "if err := ctx.Err(); err != nil {",
+		old:    "return l.save(ctx, cp.importing())",
+		new:    "return ctx.Err()",
 		caught: "load.TestInterruptedImportIsDeleted",
 		shows:  `index differs|loaded table|Received unexpected error`,
 	},
