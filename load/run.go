@@ -18,7 +18,7 @@ import (
 )
 
 // Run loads the rows of spec's source with the entries of all indexes, starting from the checkpoint if there is one. On
-// success they are durable under the IDs of spec.Table at spec.Version, and verified. On error, or when ctx ends, which it obeys
+// success they are durable under the IDs of spec.Table, and verified. On error, or when ctx ends, which it obeys
 // within a second, what was imported stays: either Run is called again with the last checkpoint, or the caller deletes the
 // ranges of the IDs. It fails with a *RowsError of bad rows, a *DuplicateError, a *MismatchError, an error of reading the source,
 // *lightning.PairCountError, *kv.DamagedUnitError, *kv.ImportAccountError, or an error of the store.
@@ -221,7 +221,10 @@ func (l *loader) importRound(ctx context.Context, job *ingest.Job, cp *checkpoin
 	l.result.Flushes++
 	once := last && cp.Rows == 0 // one flush writes all
 	job.Mergeable(!once || len(l.layout.physicals) > 1)
-	err := job.Flush(ctx)
+	err := l.heldAtVersion(ctx, func(ctx context.Context, version uint64) error {
+		job.SetVersion(version)
+		return job.Flush(ctx)
+	})
 	if err == nil {
 		l.addStatistics(cp, job, once)
 		return nil

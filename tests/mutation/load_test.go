@@ -58,4 +58,12 @@ var loads = []mutation{
 		caught: "load.TestRowWithoutEntryFailsTheLoad",
 		shows:  `error|chain`,
 	},
+	{
+		invariant: "loads", breaks: "garbage collection is not held at the version of an import",
+		file:   "load/hold.go",
+		old:    "l.spec.JobID), version, holdTTL)",
+		new:    "l.spec.JobID), version, 1)",
+		caught: "load.TestGarbageCollectionDuringALoad",
+		shows:  `is below|passed`,
+	},
 }
