@@ -81,8 +81,11 @@ func (f csvFormat) file(r *rand.Rand) string {
 				b.WriteString(f.field(r, false))
 			}
 		}
-		if r.IntN(20) == 0 {
+		switch r.IntN(30) {
+		case 0:
 			b.WriteString(newline)
+		case 1:
+			b.WriteString(newline + "  ")
 		}
 		b.WriteString(newline)
 	}

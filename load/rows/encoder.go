@@ -71,10 +71,9 @@ func (s *Source) newEncoder(f fields, now int64, ids *IDs) (*encoder, error) {
 }
 
 func (e *encoder) prepare(s *Source) (err error) {
-	s.assignments.Lock()
-	e.assignments, _, err = s.c.CreateColAssignSimpleExprs(e.ctx)
-	s.assignments.Unlock()
-	if err != nil {
+	s.expressions.Lock()
+	defer s.expressions.Unlock()
+	if e.assignments, _, err = s.c.CreateColAssignSimpleExprs(e.ctx); err != nil {
 		return err
 	}
 	e.generated, err = lkv.CollectGeneratedColumns(e.session, e.info, e.columns)
