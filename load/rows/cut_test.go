@@ -13,7 +13,7 @@ import (
 	"fastddl/internal/randtest"
 )
 
-// A file that is cut has the rows of the whole one, each once, whatever stands in its fields, and for every way to
+// A file that is cut has the rows of the whole one, each once, with any text in its fields and for every way to
 // write CSV. Cuts inside quotes, behind escapes and between \r and \n are what this looks for.
 func TestCutFilesHaveTheSameRows(t *testing.T) {
 	r := rand.New(rand.NewPCG(randtest.Seed(t), 1))
