@@ -1,7 +1,7 @@
 package mutation
 
 // Mutations of loads: rows lost, there twice, or under two keys.
-var loads = []mutation{
+var loadRuns = []mutation{
 	{
 		invariant: "loads", breaks: "rows that an interrupted import has left are not deleted",
 		file:   "load/run.go",
