@@ -1,6 +1,7 @@
 package rows
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -36,6 +37,9 @@ type csvParser struct {
 	last   mydump.Row
 	// row reports that last is to be given back to the parser.
 	row bool
+	// reopen opens the chunk once more, at an offset.
+	reopen     func(from int64) (*stream, error)
+	terminator []byte
 }
 
 // openCSV opens a parser of CSV at an offset; skip passes the rows that the statement skips.
@@ -70,7 +74,8 @@ func (s *Source) openCSV(ctx context.Context, file *mydump.SourceFileMeta, start
 			return nil, fmt.Errorf("%s: skip rows: %w", file.Path, err)
 		}
 	}
-	return &csvParser{parser: csv, stream: st}, nil
+	reopen := func(from int64) (*stream, error) { return s.openStream(ctx, file, from, end) }
+	return &csvParser{parser: csv, stream: st, reopen: reopen, terminator: []byte(s.c.LinesTerminatedBy)}, nil
 }
 
 // withoutLog keeps mydump from logging the text of rows.
@@ -83,6 +88,7 @@ func (p *csvParser) next() ([]types.Datum, error) {
 		p.parser.RecycleRow(p.last)
 		p.row = false
 	}
+	start := p.position()
 	if err := p.parser.ReadRow(); err != nil {
 		if p.stream.failed != nil {
 			return nil, p.stream.failed
@@ -93,7 +99,30 @@ func (p *csvParser) next() ([]types.Datum, error) {
 		return nil, &columnError{err: err}
 	}
 	p.last, p.row = p.parser.LastRow(), true
+	if len(p.last.Row) == 1 && p.last.Length == 0 && p.stream.done && p.position() == p.stream.at {
+		if blank, err := p.blankEnd(start); blank || err != nil {
+			if err == nil {
+				err = io.EOF
+			}
+			return nil, err
+		}
+	}
 	return p.last.Row, nil
+}
+
+// blankEnd reports whether the file has only white space from an offset on: mydump makes a row of one empty field
+// of lines of spaces at the end.
+func (p *csvParser) blankEnd(from int64) (blank bool, err error) {
+	st, err := p.reopen(from)
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errs.Combine(err, st.Close()) }()
+	rest, err := io.ReadAll(io.LimitReader(st, p.stream.at-from))
+	if len(p.terminator) > 0 {
+		rest = bytes.ReplaceAll(rest, p.terminator, nil)
+	}
+	return len(bytes.TrimSpace(rest)) == 0, err
 }
 
 func (p *csvParser) position() int64 {

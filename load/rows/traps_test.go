@@ -62,6 +62,8 @@ func TestTraps(t *testing.T) {
 		{name: "line ends |\\n", s: statement{create: two, files: csv("a|b|\nc|d|\n"), plan: func(p *importer.Plan) { p.FieldsTerminatedBy, p.LinesTerminatedBy = "|", "|\n" }}, want: []string{"a|b", "c|d"}},
 		{name: "no line end at the end", s: statement{create: two, files: csv("a,b\nc,d")}, want: []string{"a|b", "c|d"}},
 		{name: "an empty line", s: statement{create: two, files: csv("a,b\n\nc,d\n\n")}, want: []string{"a|b", "c|d"}},
+		{name: "lines of spaces", s: statement{create: two, files: csv("  \na,b\n \t\nc,d\n  \n\n")}, want: []string{"a|b", "c|d"}},
+		{name: "an empty text at the end", s: statement{create: "create table t (a varchar(9))", files: csv("x\n\"\"\n")}, want: []string{"x", ""}},
 		{name: "a byte order mark", s: statement{create: two, files: csv("\ufeffa,b\n")}, want: []string{"a|b"}},
 		{name: "NUL", s: statement{create: two, files: csv("a\x00c,\x00\n")}, want: []string{"a\x00c|\x00"}},
 		{name: "four bytes of UTF-8 into utf8mb3", s: statement{create: "create table t (a varchar(9) charset utf8)", files: csv("x\n😀\n")}, want: []string{"x"}, code: mysql.ErrTruncatedWrongValueForField},

@@ -1,7 +1,7 @@
 package mutation
 
 // Mutations of loads: rows lost, there twice, or under two keys.
-var loads = []mutation{
+var loadRuns = []mutation{
 	{
 		invariant: "loads", breaks: "rows that an interrupted import has left are not deleted",
 		file:   "load/run.go",
@@ -13,8 +13,8 @@ var loads = []mutation{
 	{
 		invariant: "loads", breaks: "that an import begins is not recorded",
 		file:   "load/run.go",
-		old:    "if err := l.save(ctx, cp.importing()); err != nil {",
-		new:    "if err := ctx.Err(); err != nil {",
+		old:    "return l.save(ctx, cp.importing())",
+		new:    "return ctx.Err()",
 		caught: "load.TestInterruptedImportIsDeleted",
 		shows:  `index differs|loaded table|Received unexpected error`,
 	},
@@ -57,5 +57,13 @@ var loads = []mutation{
 		new:    "if n > cp.Rows && (s.index",
 		caught: "load.TestRowWithoutEntryFailsTheLoad",
 		shows:  `error|chain`,
+	},
+	{
+		invariant: "loads", breaks: "garbage collection is not held at the version of an import",
+		file:   "load/hold.go",
+		old:    "l.spec.JobID), version, holdTTL)",
+		new:    "l.spec.JobID), version, 1)",
+		caught: "load.TestGarbageCollectionDuringALoad",
+		shows:  `is below|passed`,
 	},
 }
