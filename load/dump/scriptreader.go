@@ -59,7 +59,7 @@ func (r *scriptReader) read(ctx context.Context) (err error) {
 			}
 			r.parts[c.name], r.left[c.name] = p, a.table.section.bytes
 		}
-		if err := p.take(ctx, st.text, st.line); err != nil {
+		if err := p.take(ctx, withoutLeadingComments(st.text), st.line); err != nil {
 			return err
 		}
 		if r.left[c.name] -= int64(len(st.text)); r.left[c.name] > 0 {
