@@ -306,7 +306,9 @@ var walkRows = map[string][]statementRights{
 	"LoadDataStmt": slices.Concat(
 		need("INSERT b1", "LOAD DATA LOCAL INFILE 'x' INTO TABLE b1.t"),
 		need("INSERT b1, DELETE b1", "LOAD DATA LOCAL INFILE 'x' REPLACE INTO TABLE b1.t")),
-	"ImportIntoStmt":    refused("not on the embedded store", "IMPORT INTO b1.t FROM '/x'"),
+	"ImportIntoStmt": slices.Concat(
+		need("SELECT b1, UPDATE b1, INSERT b1, DELETE b1, ALTER b1, SELECT a1", "IMPORT INTO b1.e FROM SELECT * FROM a1.e"),
+		refused("no folder for files is configured, and TestSecureFilePriv has the rest", "IMPORT INTO b1.e FROM '/x.csv'")),
 	"BRIEStmt":          refused("not on the embedded store", "BACKUP DATABASE b1 TO 'local:///x'", "RESTORE DATABASE b1 FROM 'local:///x'"),
 	"DoStmt":            need("INSERT b1", "DO NEXTVAL(b1.s)"),
 	"CallStmt":          refused(unsupported, "CALL b1.n()"),

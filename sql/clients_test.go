@@ -209,7 +209,7 @@ func TestCommitOfUnknownOutcomeIsWaitedFor(t *testing.T) {
 	}
 }
 
-// IMPORT INTO ... FROM SELECT, which the embedded store refuses, would be waited for on its table.
+// TiDB's IMPORT INTO ... FROM SELECT would be waited for on its table.
 func TestImportFromSelectIsWaitedFor(t *testing.T) {
 	e := newEnv(t)
 	c, importer := e.client(), e.client()

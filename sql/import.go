@@ -234,9 +234,7 @@ func importError(err error) error {
 	if known == nil || err == error(known) {
 		return clientError(err)
 	}
-	sqlErr := terror.ToSQLError(known)
-	text := strings.ReplaceAll(err.Error(), known.Error(), sqlErr.Message)
-	return dbterror.ClassExecutor.NewStdErr(terror.ErrCode(sqlErr.Code), mysql.Message("%s", nil)).FastGenByArgs(text)
+	return known.FastGen("%s", strings.ReplaceAll(err.Error(), known.Error(), terror.ToSQLError(known).Message))
 }
 
 // internalImport marks what is done with ctx as IMPORT INTO in TiDB's metrics.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pingcap/tidb/pkg/parser"
+	"github.com/pingcap/tidb/pkg/parser/mysql"
 	"github.com/stretchr/testify/require"
 
 	"fastddl/ddl"
@@ -129,10 +130,23 @@ func TestImportWaitsForAnIndexBuild(t *testing.T) {
 	})
 	built := e.start("ALTER TABLE t ADD INDEX z (n, s)")
 	<-building
-	detached := e.start("IMPORT INTO t FROM '%s'", e.file("a.csv", 0, 100))
+	importer := e.client()
+	imported := make(chan error, 1)
+	go func() {
+		importer.SetProcessInfo("IMPORT INTO t FROM 'a.csv'", time.Now(), mysql.ComQuery, 0) // as a server does
+		_, err := importer.try("IMPORT INTO t FROM '%s'", e.file("a.csv", 0, 100))
+		imported <- err
+	}()
+	require.Eventually(t, func() bool { return importer.ShowProcess().Info != "" }, hangTimeout, time.Millisecond)
 	close(released)
+	require.Eventually(t, func() bool {
+		for _, j := range e.DDL().Unfinished() {
+			require.NotContains(t, j.WaitReason, "IMPORT INTO", "the build waits for the import")
+		}
+		return len(built) > 0
+	}, hangTimeout, time.Millisecond)
 	require.NoError(t, <-built)
-	require.NoError(t, <-detached)
+	require.NoError(t, <-imported)
 	require.Equal(t, "100", c.one("SELECT COUNT(*) FROM t USE INDEX (z) WHERE n >= 0"))
 	c.check("t")
 	e.nothingLeft(c)

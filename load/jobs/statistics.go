@@ -27,10 +27,12 @@ func (t *task) writeStatistics(ctx context.Context, table *model.TableInfo, load
 			rows[id] = n
 		}
 		for id, n := range rows {
-			// As TiDB's IMPORT INTO counts them (FlushTableStats in pkg/executor/importer): all were modified since the last ANALYZE.
+			// None counts as modified since the indexes' statistics were made, as TiDB's IMPORT INTO has them all (FlushTableStats in
+			// pkg/executor/importer): of modified rows it supposes many outside of what the statistics know. It analyzes a table without
+			// statistics of its columns in any case.
 			if err := t.j.sessions.InTxn(ctx, func(x *session.Txn) error {
-				return x.Exec(`REPLACE INTO mysql.stats_meta (version, table_id, count, modify_count, last_stats_histograms_version) VALUES (%?, %?, %?, %?, %?)`,
-					x.TS, id, n, n, x.TS)
+				return x.Exec(`REPLACE INTO mysql.stats_meta (version, table_id, count, modify_count, last_stats_histograms_version) VALUES (%?, %?, %?, 0, %?)`,
+					x.TS, id, n, x.TS)
 			}); err != nil {
 				return fmt.Errorf("write the number of rows: %w", err)
 			}

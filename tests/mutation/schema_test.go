@@ -30,8 +30,8 @@ var twoVersions = []mutation{
 	{
 		invariant: "I1", breaks: "the servers are not asked for transactions that use the table",
 		file:   "ddl/schema/publish.go",
-		old:    "after.RowID, version, strconv.FormatInt(after.TableID, 10),",
-		new:    "after.RowID, version, strconv.FormatInt(after.TableID+1, 10),",
+		old:    "rowID, diff.Version, strconv.FormatInt(tableID, 10),",
+		new:    "rowID, diff.Version, strconv.FormatInt(tableID+1, 10),",
 		caught: "sql.TestStepsWaitForTransactions",
 		shows:  `the job did not wait for a transaction of the state before`,
 	},

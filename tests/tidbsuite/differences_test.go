@@ -31,7 +31,7 @@ var differences = []difference{
 const (
 	statistics   = "a new index has statistics when it is public, and the recorded plan is without"
 	slowLog      = "the plan names the file of the slow log, which is beside the store"
-	noImportInto = "IMPORT INTO is refused on the embedded store before its options and privileges are looked at"
+	noImportInto = "secure-file-priv is not set, so that IMPORT INTO from files is refused before its options and privileges are looked at"
 	connections  = "a server without max-connections takes as many as its file descriptors allow, and says so"
 )
 

@@ -1,0 +1,57 @@
+package blackbox
+
+import (
+	"database/sql"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fastddl/internal/randtest"
+)
+
+// IMPORT INTO fills a table from files under secure-file-priv. A detached one continues after kill -9 at any moment: the rows are all there,
+// or none.
+func TestImportInto(t *testing.T) {
+	files, dir := t.TempDir(), t.TempDir()
+	var text strings.Builder
+	const rows = 60_000
+	for i := range rows {
+		fmt.Fprintf(&text, "%d,%d,\"row %d\"\n", i, i*7919%rows, i)
+	}
+	path := filepath.Join(files, "rows.csv")
+	require.NoError(t, os.WriteFile(path, []byte(text.String()), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(files, "bad.csv"), []byte("1,1,a\n2,x,b\n"), 0o600))
+	node := startNode(t, dir, "--secure-file-priv", files)
+	db := node.db()
+	mustExec(t, db, "CREATE TABLE t (id INT PRIMARY KEY, k INT, s VARCHAR(40), KEY k (k), UNIQUE KEY s (s))")
+	_, err := db.Exec("IMPORT INTO t FROM '" + filepath.Join(files, "bad.csv") + "'")
+	requireCode(t, err, 1366, "HY000", "file bad.csv, line 2, column k: Incorrect int value: 'x' for column 'k' at row 2")
+	whole := func(db *sql.DB) {
+		require.Equal(t, fmt.Sprint(rows), value(t, db, "SELECT COUNT(*) FROM t"))
+		mustExec(t, db, "ADMIN CHECK TABLE t")
+	}
+	mustExec(t, db, "IMPORT INTO t FROM '"+path+"'")
+	whole(db)
+
+	r := randtest.Rand(t)
+	for range 3 {
+		mustExec(t, db, "TRUNCATE TABLE t")
+		mustExec(t, db, "IMPORT INTO t FROM '"+path+"' WITH detached")
+		time.Sleep(time.Duration(r.IntN(400)) * time.Millisecond)
+		require.Contains(t, []string{"0", fmt.Sprint(rows)}, value(t, db, "SELECT COUNT(*) FROM t"))
+		require.NoError(t, db.Close())
+		node.kill()
+		node = startNode(t, dir, "--secure-file-priv", files)
+		db = node.db()
+		require.Eventually(t, func() bool {
+			return value(t, db, "SELECT status FROM mysql.tidb_import_jobs ORDER BY id DESC LIMIT 1") == "finished"
+		}, 5*time.Minute, 10*time.Millisecond)
+		whole(db)
+		mustExec(t, db, "INSERT INTO t VALUES (-1, 1, 'more')")
+	}
+}

@@ -1,0 +1,86 @@
+package mutation
+
+// Mutations of imports: rows that would be lost or mixed, or stay behind.
+
+var imports = []mutation{
+	{
+		invariant: "import", breaks: "a table is not closed to writers while it is imported",
+		file:   "load/jobs/writers.go",
+		old:    "if by, ok := e.tables[name]; ok {",
+		new:    "if by, ok := e.tables[name]; ok && false {",
+		caught: "load/jobs.TestExclusion",
+		shows:  `An error is expected but got nil`,
+	},
+	{
+		invariant: "import", breaks: "a statement that has begun before the table was closed is not waited for",
+		file:   "sql/clients.go",
+		old:    "return w.version < version && c.imports",
+		new:    "return false && c.imports",
+		caught: "sql.TestImportWaitsForStatementsThatHaveNotSeenIt",
+		shows:  `the import would not wait for the statement`,
+	},
+	{
+		invariant: "import", breaks: "transactions that have used the table are not waited for",
+		file:   "load/jobs/actions.go",
+		old:    "if err := t.j.versions.AwaitImport(ctx, &r.Import, false); err != nil {",
+		new:    "if err := ctx.Err(); err != nil {",
+		caught: "sql.TestImportWaitsForEarlierWriters",
+		shows:  `An error is expected but got nil`,
+	},
+	{
+		invariant: "import", breaks: "a table that has rows is replaced",
+		file:   "load/jobs/actions.go",
+		old:    "if len(rows) > 0 {\n\t\treturn errNotEmpty",
+		new:    "if false {\n\t\treturn errNotEmpty",
+		caught: "sql.TestImportWaitsForEarlierWriters",
+		shows:  `An error is expected but got nil`,
+	},
+	{
+		invariant: "import", breaks: "a table is replaced by one of an older definition",
+		file:   "ddl/schema/import.go",
+		old:    "if table.UpdateTS != i.TableTS {",
+		new:    "if false {",
+		caught: "sql.TestImportOfAChangedTableFails",
+		shows:  `An error is expected but got nil`,
+	},
+	{
+		invariant: "import", breaks: "automatic values begin behind the loaded ones although larger ones were given out",
+		file:   "ddl/schema/import.go",
+		old:    "after := model.AutoIDGroup{RowID: max(before.RowID, imported.RowID),",
+		new:    "before.RowID, imported.IncrementID = 0, 1000\n\tafter := model.AutoIDGroup{RowID: max(before.RowID, imported.RowID),",
+		caught: "sql.TestImportContinuesAutomaticValues/used before",
+		shows:  `Not equal`,
+	},
+	{
+		invariant: "import", breaks: "rows of a cancelled import stay",
+		file:   "load/jobs/actions.go",
+		old:    "return schema.EndImport(x, &r.Import, r.Import.NewTableID, r.Import.NewPartitionIDs)",
+		new:    "return schema.EndImport(x, &r.Import, 0, nil)",
+		caught: "sql.TestImportIsCancelled",
+		shows:  `nothing deletes what was written`,
+	},
+	{
+		invariant: "import", breaks: "the rows that a failed query has sent are all",
+		file:   "load/jobs/query.go",
+		old:    "if err == nil {\n\t\tclose(t.query.rows)",
+		new:    "if true {\n\t\tclose(t.query.rows)",
+		caught: "sql.TestImportFromQuery",
+		shows:  `An error is expected but got nil`,
+	},
+	{
+		invariant: "import", breaks: "a pattern leads out of secure-file-priv by a link",
+		file:   "server/files.go",
+		old:    "(!g.allows(file) || !g.allowsMatches(n, file))",
+		new:    "!g.allows(file)",
+		caught: "server.TestSecureFilePriv",
+		shows:  `pattern`,
+	},
+	{
+		invariant: "import", breaks: "an index build waits for an import that waits for it",
+		file:   "ddl/waits.go",
+		old:    "if t.d.opts.QueuedImports {",
+		new:    "if false {",
+		caught: "sql.TestImportWaitsForAnIndexBuild",
+		shows:  `the build waits for the import`,
+	},
+}
