@@ -99,8 +99,9 @@ func load(cmd *cobra.Command, opts dump.Options, flags loadFlags) (err error) {
 	return loadIntoFolder(ctx, opts, flags.path, log)
 }
 
-// spoolFolder is where a load into a store's folder writes temporary files, inside of it. The load removes it.
-const spoolFolder = "load"
+// spoolEnding makes the name of the folder where a load into a store's folder writes temporary files, beside it: a new store
+// wants an empty folder. The load removes it; one that was killed leaves it to the next.
+const spoolEnding = ".load"
 
 // loadIntoFolder starts a server over a store of its own. It reads the folder of the dump, or that of the temporary files.
 func loadIntoFolder(ctx context.Context, opts dump.Options, path string, log *server.Log) (err error) {
@@ -113,7 +114,7 @@ func loadIntoFolder(ctx context.Context, opts dump.Options, path string, log *se
 		return err
 	}
 	if readable == "" { // a single file, whose rows are written to files of each table
-		if readable, err = filepath.Abs(cmp.Or(opts.TempDir, filepath.Join(path, spoolFolder))); err != nil {
+		if readable, err = filepath.Abs(cmp.Or(opts.TempDir, filepath.Clean(path)+spoolEnding)); err != nil {
 			return err
 		}
 		if opts.TempDir == "" {

@@ -5,11 +5,16 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/pingcap/tidb/pkg/errno"
+
+	"fastddl/internal/sleep"
 )
 
 // quoteText returns a string literal for sessions with sqlMode. Text without backslashes and control characters is one in sessions with
@@ -116,6 +121,50 @@ func readJobs(rows *sql.Rows) (jobs []importJob, err error) {
 		jobs = append(jobs, j)
 	}
 	return jobs, rows.Err()
+}
+
+// importPoll is how often a load looks whether an import of an earlier one has ended.
+const importPoll = 200 * time.Millisecond
+
+// awaitImports waits for the imports of an earlier load, whose end was not seen, and reports whether it has waited. The server
+// cancels an import when it notices that the client has gone; until then it may end well.
+func (l *loader) awaitImports(ctx context.Context, before map[Name]progress) (waited bool, err error) {
+	for {
+		active := ""
+		if slices.Contains(slices.Collect(maps.Values(before)), importing) {
+			rows, err := l.db.QueryContext(ctx, "SHOW IMPORT JOBS")
+			if err != nil {
+				return waited, fmt.Errorf("look for imports of an earlier load: %w", err)
+			}
+			jobs, err := readJobs(rows)
+			if err != nil {
+				return waited, fmt.Errorf("look for imports of an earlier load: %w", err)
+			}
+			active = activeImport(jobs, before)
+		}
+		if active == "" {
+			return waited, nil
+		}
+		if !waited {
+			l.say("an earlier load's import into %s has not ended: waiting for it", active)
+		}
+		waited = true
+		if !sleep.For(ctx, importPoll) {
+			return waited, context.Cause(ctx)
+		}
+	}
+}
+
+// activeImport returns a table into which an import of an earlier load goes on, "" for none: pure.
+func activeImport(jobs []importJob, before map[Name]progress) string {
+	for _, j := range jobs {
+		for name, p := range before {
+			if p == importing && j.target == name.sql() && (j.status == "running" || j.status == "pending") {
+				return j.target
+			}
+		}
+	}
+	return ""
 }
 
 // cannotImport reports whether the server refuses IMPORT INTO as such, so that INSERT is to be tried: it knows no such statement,

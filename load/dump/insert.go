@@ -139,7 +139,7 @@ func insertSQL(ctx context.Context, in *inserter, file *File) (err error) {
 			size = s.scanned(file.Bytes, counted)
 		}
 		counted += size
-		if err := in.insert(insertion{text: string(st.text), bytes: size, source: fmt.Sprintf("%s, line %d", file.Path, st.line)}); err != nil {
+		if err := in.insert(insertion{text: string(withoutLeadingComments(st.text)), bytes: size, source: fmt.Sprintf("%s, line %d", file.Path, st.line)}); err != nil {
 			return err
 		}
 	}

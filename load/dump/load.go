@@ -129,6 +129,13 @@ func (l *loader) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	if waited, err := l.awaitImports(ctx, before); err != nil {
+		return err
+	} else if waited {
+		if l.catalog, err = readCatalog(ctx, l.db, l.dump.Tables); err != nil {
+			return err
+		}
+	}
 	w := l.where()
 	actions, err := planTables(l.dump, l.catalog, before, w)
 	if err != nil {

@@ -100,7 +100,7 @@ func importObstacle(t *Table, d *Dump, w where) string {
 		return "the server is on another machine"
 	case w.securePath == "":
 		return "secure-file-priv of the server is not set"
-	case t.rewritten():
+	case t.rewritten() && d.Script == "":
 		return "its rows have values of generated columns"
 	case d.Script == "":
 		return filesObstacle(t, w.securePath)
@@ -132,7 +132,7 @@ func filesObstacle(t *Table, securePath string) string {
 		}
 	}
 	if t.pattern == "" {
-		return "its files have names that no pattern matches alone"
+		return "its files have names that IMPORT INTO cannot be given"
 	}
 	return ""
 }

@@ -81,7 +81,7 @@ func TestPlanChoosesTheWay(t *testing.T) {
 		"no files for the server":     {tableOf("t"), where{way: WayAuto, local: true}, "secure-file-priv of the server is not set"},
 		"another folder":              {tableOf("t"), where{way: WayAuto, local: true, securePath: "/dumps"}, "its files are not below secure-file-priv of the server"},
 		"tsv":                         {tsv, readable, "IMPORT INTO reads no files named .tsv"},
-		"no pattern":                  {unnamed, readable, "its files have names that no pattern matches alone"},
+		"no pattern":                  {unnamed, readable, "its files have names that IMPORT INTO cannot be given"},
 		"script":                      {script, spooling, ""},
 		"script, two places":          {twice, spooling, "its rows are not in one place of the file"},
 		"script, quota":               {script, small, "its 100 bytes are more than the temporary files may have (--temp-quota)"},
@@ -157,5 +157,23 @@ func TestLocalTargets(t *testing.T) {
 		"127.0.0.1:4000": true, "localhost:4000": true, "[::1]:4000": true, "/tmp/x.sock": true, "10.0.0.1:4000": false, "db:4000": false, "": false,
 	} {
 		require.Equal(t, want, (&Target{Addr: addr}).local(), addr)
+	}
+}
+
+// TestImportsOfAnEarlierLoadAreWaitedFor: until they end it is not known whether their tables are loaded.
+func TestImportsOfAnEarlierLoadAreWaitedFor(t *testing.T) {
+	before := map[Name]progress{{"d", "a"}: importing, {"d", "b"}: loaded}
+	for _, tc := range []struct {
+		job  importJob
+		want string
+	}{
+		{importJob{target: "`d`.`a`", status: "running"}, "`d`.`a`"},
+		{importJob{target: "`d`.`a`", status: "pending"}, "`d`.`a`"},
+		{importJob{target: "`d`.`a`", status: "finished"}, ""},
+		{importJob{target: "`d`.`a`", status: "cancelled"}, ""},
+		{importJob{target: "`d`.`b`", status: "running"}, ""},
+		{importJob{target: "`d`.`c`", status: "running"}, ""},
+	} {
+		require.Equal(t, tc.want, activeImport([]importJob{tc.job}, before), "%+v", tc.job)
 	}
 }

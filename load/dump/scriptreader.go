@@ -24,7 +24,7 @@ type scriptReader struct {
 // part takes the rows of a table as they are read. end is called once, with the error that ends the script's reading before
 // the rows end, or nil.
 type part interface {
-	take(text []byte, line int64) error
+	take(ctx context.Context, text []byte, line int64) error
 	end(ctx context.Context, readErr error) error
 }
 
@@ -59,7 +59,7 @@ func (r *scriptReader) read(ctx context.Context) (err error) {
 			}
 			r.parts[c.name], r.left[c.name] = p, a.table.section.bytes
 		}
-		if err := p.take(st.text, st.line); err != nil {
+		if err := p.take(ctx, withoutLeadingComments(st.text), st.line); err != nil {
 			return err
 		}
 		if r.left[c.name] -= int64(len(st.text)); r.left[c.name] > 0 {
@@ -74,7 +74,11 @@ func (r *scriptReader) read(ctx context.Context) (err error) {
 
 func (r *scriptReader) begin(ctx context.Context, a action) (part, error) {
 	if a.way == WayImport {
-		w, err := r.loader.spool.begin(ctx, a.table)
+		columns, err := r.loader.rewrittenColumns(ctx, a.table)
+		if err != nil {
+			return nil, err
+		}
+		w, err := r.loader.spool.begin(ctx, a.table, columns)
 		if err != nil {
 			return nil, err
 		}
@@ -94,7 +98,12 @@ type importPart struct {
 	files  *spooled
 }
 
-func (p *importPart) take(text []byte, _ int64) error { return p.files.write(text) }
+func (p *importPart) take(ctx context.Context, text []byte, line int64) error {
+	if err := p.files.write(ctx, text); err != nil {
+		return fmt.Errorf("%s, line %d: %w", p.reader.script.file.Path, line, err)
+	}
+	return nil
+}
 
 func (p *importPart) end(ctx context.Context, readErr error) error {
 	if readErr == nil {
@@ -119,7 +128,7 @@ type insertPart struct {
 	in     *inserter
 }
 
-func (p *insertPart) take(text []byte, line int64) error {
+func (p *insertPart) take(_ context.Context, text []byte, line int64) error {
 	return p.in.insert(insertion{text: string(text), bytes: int64(len(text)), source: fmt.Sprintf("%s, line %d", p.reader.script.file.Path, line)})
 }
 

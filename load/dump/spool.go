@@ -43,6 +43,8 @@ type spooled struct {
 	table Table
 	id    int
 	size  int64 // reserved
+	// columns are those of the table if statements are rewritten without the generated ones, else none.
+	columns []column
 
 	file    *os.File
 	out     *bufio.Writer
@@ -53,19 +55,25 @@ type spooled struct {
 const statementEnd = ";\n"
 
 // begin reserves room for a table, and waits for it.
-func (s *spool) begin(ctx context.Context, t *Table) (*spooled, error) {
+func (s *spool) begin(ctx context.Context, t *Table, columns []column) (*spooled, error) {
 	if err := s.room.Acquire(ctx, t.section.bytes); err != nil {
 		return nil, context.Cause(ctx)
 	}
 	s.next++
-	w := &spooled{spool: s, table: *t, id: s.next, size: t.section.bytes}
-	w.table.pattern = fmt.Sprintf("t%d.*.sql", w.id)
+	w := &spooled{spool: s, table: *t, id: s.next, size: t.section.bytes, columns: columns}
+	w.table.pattern, w.table.unlisted = fmt.Sprintf("t%d.*.sql", w.id), t.unlisted && len(columns) == 0
 	return w, nil
 }
 
 // write appends a statement.
-func (w *spooled) write(text []byte) error {
-	if bytes.Contains(text, []byte(introducer)) {
+func (w *spooled) write(ctx context.Context, text []byte) error {
+	if len(w.columns) > 0 {
+		rewritten, err := withoutGenerated(ctx, &w.table, w.columns, string(text))
+		if err != nil {
+			return err
+		}
+		text = []byte(rewritten)
+	} else if bytes.Contains(text, []byte(introducer)) {
 		text = []byte(withoutIntroducers(string(text), w.table.section.settings.literalBackslash))
 	}
 	if w.file == nil || w.written >= spoolFileBytes {

@@ -159,15 +159,24 @@ func (l *loader) beginInsert(ctx context.Context, a action) (*inserter, error) {
 	if err := l.state.set(ctx, t, inserting); err != nil {
 		return nil, err
 	}
-	var columns []column
-	if t.rewritten() {
-		var err error
-		if columns, err = readColumns(ctx, l.db, t.Name); err != nil {
-			return nil, fmt.Errorf("table %s: %w", t.Name, err)
-		}
+	columns, err := l.rewrittenColumns(ctx, t)
+	if err != nil {
+		return nil, err
 	}
 	l.meter.start(t, WayInsert)
 	return newInserter(ctx, t, columns, func(ctx context.Context) (*sql.Conn, error) { return l.conn(ctx, t) }, func(n int64) { l.meter.add(t, n) }), nil
+}
+
+// rewrittenColumns returns the columns of a table whose statements are rewritten, none of others.
+func (l *loader) rewrittenColumns(ctx context.Context, t *Table) ([]column, error) {
+	if !t.rewritten() {
+		return nil, nil
+	}
+	columns, err := readColumns(ctx, l.db, t.Name)
+	if err != nil {
+		return nil, fmt.Errorf("table %s: %w", t.Name, err)
+	}
+	return columns, nil
 }
 
 func (l *loader) endInsert(ctx context.Context, in *inserter, readErr error) error {

@@ -102,6 +102,9 @@ func TestLoadOfRealDumps(t *testing.T) {
 					require.Contains(t, out, "left out: trigger shop.ins_film: TiDB has none")
 					require.Contains(t, out, "left out: FULLTEXT INDEX idx_text of table shop.film: TiDB builds none for this index")
 				}
+				if way == "auto" && !strings.HasPrefix(e.Name(), "mydumper") { // which does not escape a %
+					require.NotContains(t, out, "INSERT")
+				}
 				require.Equal(t, want, shopRows(t, n))
 				require.Empty(t, queryAll(t, db, "SHOW DATABASES LIKE 'fastddl_load'"))
 				for table := range shopTables {
@@ -157,6 +160,11 @@ func requireBig(t *testing.T, db *sql.DB, tables, rows int) {
 	}
 }
 
+// loadedBefore reports whether a load has found all its tables loaded, and no state of an earlier one.
+func loadedBefore(out string) bool {
+	return strings.HasPrefix(out, "fastddl: table big.t0 has rows already") && strings.Contains(out, "table big.t3 has rows already")
+}
+
 // TestLoadResumes: a load that is killed at any moment goes on when it is started again, and no row is lost or there twice.
 func TestLoadResumes(t *testing.T) {
 	randtest.SkipShort(t)
@@ -178,8 +186,8 @@ func TestLoadResumes(t *testing.T) {
 			done := make(chan error, 1)
 			go func() { done <- cmd.Wait() }()
 			select {
-			case err := <-done: // before the kill: it has loaded all
-				require.NoError(t, err, out.String())
+			case err := <-done: // before the kill: it has loaded all, or the one before had, and was killed at its very end
+				require.True(t, err == nil || loadedBefore(out.String()), out.String())
 				finished = true
 			case <-time.After(time.Duration(rng.IntN(1500)) * time.Millisecond):
 				_ = cmd.Process.Kill() // it may have ended
@@ -196,7 +204,7 @@ func TestLoadResumes(t *testing.T) {
 				if err != nil {
 					t.Logf("%s", out)
 				}
-				return err == nil
+				return err == nil || loadedBefore(string(out))
 			}, servertest.StartTimeout, pollInterval)
 		}
 		requireBig(t, db, tables, statements*rows)
@@ -211,13 +219,13 @@ func TestLoadResumes(t *testing.T) {
 // TestLoadIntoAFolder: without a server; temporary files are gone afterwards.
 func TestLoadIntoAFolder(t *testing.T) {
 	randtest.SkipShort(t)
-	dir := t.TempDir()
-	servertest.Bootstrap(t, binary, dir)
+	dir := filepath.Join(t.TempDir(), "new")
 	file := dumpOf(t, 2, 3, 100)
 	out, err := exec.Command(binary, "load", "--path", dir, file).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	require.Contains(t, string(out), "2 tables, 600 rows loaded")
-	require.NoDirExists(t, filepath.Join(dir, "load"))
+	require.NotContains(t, string(out), "INSERT")
+	require.NoDirExists(t, dir+".load")
 	n := startNode(t, dir)
 	requireBig(t, n.open(""), 2, 300)
 }
