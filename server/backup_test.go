@@ -32,7 +32,7 @@ func TestBackupNeedsItsPrivilege(t *testing.T) {
 	require.DirExists(t, to)
 }
 
-// TestCheckTables finds an index that lacks an entry, also one over an expression, and none in what is whole.
+// TestCheckTables finds an index that lacks an entry, and an entry with a wrong value of an expression, and nothing in what is whole.
 func TestCheckTables(t *testing.T) {
 	cfg := testConfig(t.TempDir())
 	s := start(t, cfg)
@@ -55,19 +55,30 @@ func TestCheckTables(t *testing.T) {
 	require.NoError(t, err)
 	require.Greater(t, n, 2)
 	for table, prefix := range prefixes {
-		var key, value []byte
+		var key, value, added []byte
 		write(t, cfg.Path, func(txn tidbkv.Transaction) error { // the first entry is lost
 			it, err := txn.Iter(prefix, prefix.PrefixNext())
 			require.NoError(t, err)
 			defer it.Close()
 			require.True(t, it.Valid())
 			key, value = slices.Clone(it.Key()), slices.Clone(it.Value())
+			if table == "e" { // ... with another value, before the handle of nine bytes
+				moved := slices.Clone(key)
+				moved[len(moved)-10] ^= 0x40
+				require.NoError(t, txn.Set(moved, value))
+				added = moved
+			}
 			return txn.Delete(key)
 		})
 		_, last, err := check()
 		require.ErrorContains(t, err, "ADMIN CHECK TABLE test."+table)
 		require.Equal(t, "test."+table, last)
-		write(t, cfg.Path, func(txn tidbkv.Transaction) error { return txn.Set(key, value) })
+		write(t, cfg.Path, func(txn tidbkv.Transaction) error {
+			if added != nil {
+				require.NoError(t, txn.Delete(added))
+			}
+			return txn.Set(key, value)
+		})
 	}
 	_, _, err = check()
 	require.NoError(t, err)

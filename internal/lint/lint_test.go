@@ -64,7 +64,7 @@ var metadataUsers = []string{"ddl/session", "ddl/records", "ddl/schema", "ddl/st
 
 // driverUsers are the packages that may know the storage driver; all others see
 // package kv only.
-var driverUsers = []string{"kv/embedded", "kv/embedded/txn", "kv/embedded/placement", "server", "bench", "backfill/backfilltest"}
+var driverUsers = []string{"kv/embedded", "kv/embedded/txn", "kv/embedded/placement", "server", "bench", "backfill/backfilltest", "kv/backup"}
 
 // pureFiles hold code without clock, randomness, goroutines or I/O, as a
 // package or as a file: time and events come in as arguments.

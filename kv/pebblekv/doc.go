@@ -93,6 +93,13 @@
 // anything when it showed. Imports wait for each other, since a report does not name its import. One
 // that joins the queue of memtables is reported, and logged, when it joins.
 //
+// # Checkpoints
+//
+// A Checkpoint is the engine's files at one moment, by links: what was acknowledged before, and some later commits. Adopt makes
+// another store of it, as of a timestamp: it removes later versions, gives the store an id, drops holds and moves the safe point to the
+// timestamp. A former log that is written again is copied up to what has been written of it, not into what it held
+// before; imports wait meanwhile.
+//
 // # Garbage collection
 //
 // The safe point is the lowest timestamp that can be read. It moves, under the

@@ -91,6 +91,8 @@ func TestBackup(t *testing.T) {
 	require.Equal(t, [][]string{{"1", "1"}, {"2", "2"}}, queryAll(t, after, "SELECT * FROM t"))
 	require.Empty(t, queryAll(t, after, "SHOW TABLES LIKE 'later'"))
 	require.Equal(t, "2", value(t, other.openAs("app", "x", "test"), "SELECT COUNT(*) FROM t"))
+	_, err = after.Exec("SELECT * FROM t AS OF TIMESTAMP TIDB_PARSE_TSO(" + ts + " - (1 << 18))")
+	requireCode(t, err, 9006, "HY000", "GC life time is shorter than transaction duration")
 	mustExec(t, after, "INSERT INTO t VALUES (3, 3)")
 	mustExec(t, after, "ALTER TABLE t ADD INDEX w (v, id)")
 	checkTable(t, after, "t")
@@ -174,7 +176,7 @@ func TestBackupsAtRandomMoments(t *testing.T) {
 	data, backups := mkdir(t, dir, "data"), mkdir(t, dir, "backups")
 	wanted, until := 20, time.Now().Add(24*time.Hour)
 	if !longTests() {
-		wanted, until = 3, time.Now().Add(randtest.Time(t, 20*time.Second, 0))
+		wanted, until = 2, time.Now().Add(randtest.Time(t, 5*time.Second, 0))
 	}
 	n := startNode(t, data, "--secure-file-priv", backups)
 	b := &bank{}

@@ -185,4 +185,8 @@ var guards = []guard{
 		job.TestClosedWindow job.TestManualPublication job.TestPermissionTakenBack job.TestRandomHistories`},
 	{"When a build works", "jobs in a running server", `
 		sql.TestWindow sql.TestMaxHold sql.TestManualPublication sql.TestPublicationInTheWindow sql.TestRandomSchedules`},
+	{"backups", "one timestamp, under load", "pebblekv.TestCheckpointUnderLoad backup.TestTakeUnderLoad"},
+	{"backups", "through a client, beside builds and kills", "blackbox.TestBackup blackbox.TestBackupsAtRandomMoments blackbox.TestBackupPrivileges"},
+	{"backups", "folders that are neither", "pebblekv.TestCheckpointIsNoStore backup.TestRestoreIsRefused backup.TestMetadataAreChecked"},
+	{"backups", "what a crash or a full disk leaves", "pebblekv.TestOneCheckpointAtATime pebblekv.TestCheckpointOnAFullDisk"},
 }
