@@ -2,48 +2,71 @@ package rows
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
+	"slices"
 
 	"github.com/pingcap/tidb/pkg/executor/importer"
 )
 
-// Lines returns the places with their lines. It reads the files up to the last place of each once more.
+// Lines returns the places with their lines. It reads each file up to its last place once more.
 func (s *Source) Lines(ctx context.Context, places []Place) ([]Place, error) {
-	found := make([]Place, len(places))
-	for i, p := range places {
+	found := slices.Clone(places)
+	order := make([]int, len(places))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(places[a].File, places[b].File), cmp.Compare(places[a].Offset, places[b].Offset))
+	})
+	var counted lineCount
+	for n, i := range order {
+		if n > 0 && places[order[n-1]].File != places[i].File {
+			counted = lineCount{}
+		}
 		var err error
-		if found[i], err = s.locate(ctx, p); err != nil {
+		if found[i], err = s.locate(ctx, places[i], &counted); err != nil {
 			return nil, err
 		}
 	}
 	return found, nil
 }
 
-// locate returns a place with its line, counted from the beginning of the file. Lines end with \n, or with \r in a
-// file without \n before the place.
-func (s *Source) locate(ctx context.Context, p Place) (_ Place, err error) {
+// lineCount is how many lines end before an offset of a file. The zero value is its beginning.
+type lineCount struct{ offset, newlines, returns int64 }
+
+func (c *lineCount) add(b []byte) {
+	c.offset += int64(len(b))
+	c.newlines += int64(bytes.Count(b, []byte{'\n'}))
+	c.returns += int64(bytes.Count(b, []byte{'\r'}))
+}
+
+// locate returns a place with its line, counted from the beginning of the file, and moves counted to its offset, if
+// it does not lie behind. Lines end with \n, or with \r in a file without \n before the place.
+func (s *Source) locate(ctx context.Context, p Place, counted *lineCount) (_ Place, err error) {
 	if s.byRow() || p.Line > 0 || s.files[p.File] == nil {
 		return p, nil
 	}
-	st, err := s.openStream(ctx, s.files[p.File], 0, -1)
+	if counted.offset > p.Offset {
+		*counted = lineCount{}
+	}
+	st, err := s.openStream(ctx, s.files[p.File], counted.offset, -1)
 	if err != nil {
 		return p, err
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
 	buf := make([]byte, scanBlock)
 	begin := rowBegin{statements: s.c.Format == importer.DataFormatSQL}
-	var at, newlines, returns int64
+	gap := lineCount{}
 	for found := false; !found; {
 		n, err := st.Read(buf)
-		b := buf[:n]
-		head := b[:min(int64(n), max(p.Offset-at, 0))]
-		gap, begins := begin.before(b[len(head):])
-		newlines += int64(bytes.Count(head, []byte{'\n'}) + bytes.Count(gap, []byte{'\n'}))
-		returns += int64(bytes.Count(head, []byte{'\r'}) + bytes.Count(gap, []byte{'\r'}))
-		found = begins
-		at += int64(n)
+		head := buf[:min(int64(n), p.Offset-counted.offset)]
+		counted.add(head)
+		var part []byte
+		part, found = begin.before(buf[len(head):n])
+		gap.add(part)
 		if errors.Is(err, io.EOF) {
 			break
 		}
@@ -51,9 +74,9 @@ func (s *Source) locate(ctx context.Context, p Place) (_ Place, err error) {
 			return p, err
 		}
 	}
-	p.Line = newlines + 1
-	if newlines == 0 {
-		p.Line = returns + 1
+	p.Line = counted.newlines + gap.newlines + 1
+	if p.Line == 1 {
+		p.Line = counted.returns + gap.returns + 1
 	}
 	return p, nil
 }

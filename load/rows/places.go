@@ -32,12 +32,17 @@ func (s *Source) Places(ctx context.Context, keys [][]byte, limit int) (map[stri
 			break
 		}
 	}
-	for key, places := range found {
-		lines, err := s.Lines(ctx, places)
-		if err != nil {
-			return nil, err
-		}
-		found[key] = lines
+	var all []Place
+	for _, key := range keys {
+		all = append(all, found[string(key)]...)
+	}
+	all, err := s.Lines(ctx, all)
+	if err != nil {
+		return nil, err
+	}
+	for _, key := range keys {
+		n := len(found[string(key)])
+		found[string(key)], all = all[:n:n], all[n:]
 	}
 	return found, nil
 }

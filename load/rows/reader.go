@@ -26,6 +26,8 @@ type Reader struct {
 	// start is the offset before the last row, rest the one behind it.
 	start, rest int64
 	err         error // of the source; the reader cannot go on
+	// counted is how far the lines of bad rows have been counted.
+	counted lineCount
 }
 
 // NewReader returns a reader of c: one of Chunks, or what Reader.Rest returned. All readers of an import get the
@@ -129,7 +131,7 @@ func (r *Reader) name() error {
 }
 
 func (r *Reader) rowError(ctx context.Context, err error, final bool) error {
-	place, findErr := r.s.locate(ctx, r.Place())
+	place, findErr := r.s.locate(ctx, r.Place(), &r.counted)
 	if findErr != nil {
 		// The row's own error is the cause; its line stays unknown.
 		place = r.Place()
