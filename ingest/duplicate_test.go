@@ -288,3 +288,58 @@ func TestDuplicateGroupIsBounded(t *testing.T) {
 	g.Add(intKey(3, 0))
 	require.EqualValues(t, 1000, g.Rows, "a row that is named already")
 }
+
+// TestEntriesThatComeOnce: in a space whose entries come once, entries that are equal as a whole are a duplicate, in one flush and over
+// two with versions of their own.
+func TestEntriesThatComeOnce(t *testing.T) {
+	for _, flushes := range []int{1, 2} {
+		f := newJobFixture(t, KeySpace{ID: 1, Prefix: []byte("a/"), Unique: true, Once: true})
+		job, err := Open(f.opts)
+		require.NoError(t, err)
+		key := intKey(1, 0)
+		for i := range 2 {
+			w := job.NewWorker(nil)
+			require.NoError(t, w.Append(0, append(key[:len(key):len(key)], 'v'), len(key)))
+			w.Finish()
+			if i+1 < 2 && flushes == 2 {
+				require.NoError(t, job.Flush(f.ctx))
+				version, err := f.store.CurrentTS(f.ctx)
+				require.NoError(t, err)
+				job.SetVersion(version)
+			}
+		}
+		var duplicate *DuplicateError
+		require.ErrorAs(t, job.Flush(f.ctx), &duplicate)
+		require.Len(t, duplicate.Groups, 1)
+		require.EqualValues(t, 2, duplicate.Groups[0].Rows)
+		require.Equal(t, [][]byte{[]byte("v")}, duplicate.Groups[0].Values)
+		require.NoError(t, job.Close())
+		f.requireClean(t)
+	}
+}
+
+// TestEqualKeysOfOtherSpacesAreNotTheError: equal keys of an index that is not unique are an error only if no unique one has a
+// duplicate, which says more.
+func TestEqualKeysOfOtherSpacesAreNotTheError(t *testing.T) {
+	for _, unique := range []bool{true, false} {
+		f := newJobFixture(t, KeySpace{ID: 1, Prefix: []byte("a/")}, KeySpace{ID: 2, Prefix: []byte("b/"), Unique: unique, Once: true})
+		job, err := Open(f.opts)
+		require.NoError(t, err)
+		w := job.NewWorker(nil)
+		key := intKey(1, 0)
+		for range 2 {
+			for i := range 2 {
+				require.NoError(t, w.Append(i, append(key[:len(key):len(key)], 'v'), len(key)))
+			}
+		}
+		w.Finish()
+		err = job.Flush(f.ctx)
+		if unique {
+			require.ErrorAs(t, err, new(*DuplicateError))
+		} else {
+			require.ErrorAs(t, err, new(*SameKeyError))
+		}
+		require.NoError(t, job.Close())
+		f.requireClean(t)
+	}
+}

@@ -46,8 +46,8 @@ func (j *Job) flush(ctx context.Context) (err error) {
 	im, err := lightning.NewImporter(lightning.Options{
 		Store: j.opts.Store, Dir: dir, Version: j.opts.Version, Overlaps: j.overlaps(),
 		JobID: j.opts.ID, Bus: j.opts.Bus,
-		TargetFileBytes: j.opts.TargetFileBytes,
-		Quota:           j.share, Limiter: limiter{j}, NoRoom: j.share.setNoRoom,
+		TargetFileBytes: j.opts.TargetFileBytes, ImportBatchBytes: j.opts.ImportBatchBytes, BeforeImport: j.opts.BeforeImport,
+		Quota: j.share, Limiter: limiter{j}, NoRoom: j.share.setNoRoom,
 	})
 	if err != nil {
 		return err
@@ -289,7 +289,7 @@ func (j *Job) openPiece(p piece, stored kv.Snapshot, clock *stage.Clock) (*merge
 	}
 	var existing cursor
 	if resumed {
-		c, err := newStored(stored, idx.spec.Prefix, b.clip(keys))
+		c, err := newStored(stored, &idx.spec, b.clip(keys))
 		if err != nil {
 			return nil, err
 		}

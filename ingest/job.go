@@ -45,6 +45,10 @@ type JobOptions struct {
 	Parallel func() int
 	// TargetFileBytes is the size at which final files are cut; 0 is 64 MiB.
 	TargetFileBytes uint64
+	// ImportBatchBytes is the size of finished files at which they are imported before the flush ends; 0 is 512 MiB.
+	ImportBatchBytes uint64
+	// BeforeImport is called before files are imported, one call at a time; an error of it fails the flush. Nil is not called.
+	BeforeImport func(ctx context.Context) error
 	// MaxRuns is the number of runs of one index at which the job wants to be
 	// flushed; 0 is 128, about as many as the default disk quota holds of four workers.
 	// Each merge holds a buffer for each (docs/scale.md says how many memory is enough for).
@@ -203,6 +207,10 @@ func (j *Job) partitions() (n int64) {
 	}
 	return n
 }
+
+// SetVersion sets the commit timestamp of the entries that the next flush imports. Earlier entries have earlier versions then: it is for
+// spaces whose entries come Once.
+func (j *Job) SetVersion(version uint64) { j.opts.Version = version }
 
 // Totals returns the totals of the i-th index: of what finished workers have
 // appended.

@@ -111,7 +111,11 @@ func (im *Importer) Flush(ctx context.Context) error {
 	}
 
 	start := time.Now()
-	if err := im.importWithRetry(ctx, units); err != nil {
+	err := im.opts.BeforeImport(ctx)
+	if err == nil {
+		err = im.importWithRetry(ctx, units)
+	}
+	if err != nil {
 		return errors.Join(fmt.Errorf("lightning: import %d files: %w", len(units), err), im.discard(units))
 	}
 	elapsed := time.Since(start)

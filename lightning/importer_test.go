@@ -419,3 +419,30 @@ func TestPanicOfTheStoreIsAnError(t *testing.T) {
 	require.NoError(t, im.Close())
 	require.Zero(t, f.files(t))
 }
+
+// What is to be done before an import is done before the first one; if it fails, nothing is imported and no file is left.
+func TestBeforeImport(t *testing.T) {
+	for _, fails := range []bool{false, true} {
+		f := newFixture(t)
+		f.opts.BeforeImport = func(context.Context) error {
+			require.Zero(t, f.store.imports)
+			if fails {
+				return errInjected
+			}
+			return nil
+		}
+		im, err := lightning.NewImporter(f.opts)
+		require.NoError(t, err)
+		require.NoError(t, write(context.Background(), im, 0, 10))
+		err = im.Flush(context.Background())
+		if fails {
+			require.ErrorIs(t, err, errInjected)
+			require.Zero(t, f.store.imports)
+		} else {
+			require.NoError(t, err)
+			f.requirePairs(t, 10)
+		}
+		require.NoError(t, im.Close())
+		require.Zero(t, f.files(t))
+	}
+}

@@ -54,6 +54,8 @@ type Options struct {
 	Quota Quota
 	// Limiter is asked for every byte of keys and values; nil is no limit.
 	Limiter Limiter
+	// BeforeImport is called before files are imported, one call at a time; an error of it fails the import. Nil is not called.
+	BeforeImport func(ctx context.Context) error
 	// NoRoom is called with the error of a store that has no room for the files, after each
 	// attempt, and with nil when that is over; nil is not called.
 	NoRoom func(why error)
@@ -84,6 +86,9 @@ func (o *Options) EnsureDefaults() {
 	}
 	if o.Limiter == nil {
 		o.Limiter = unlimited{}
+	}
+	if o.BeforeImport == nil {
+		o.BeforeImport = func(context.Context) error { return nil }
 	}
 	if o.NoRoom == nil {
 		o.NoRoom = func(error) {}

@@ -17,6 +17,8 @@ type queue struct {
 	workers int // alive
 	limit   int // workers that may be alive
 	stopped bool
+	due     bool // all stop, but each round reads something
+	begun   bool // a chunk was handed out
 }
 
 // chunk is a part of the source, and where it stands among all.
@@ -40,7 +42,7 @@ func (q *queue) setLimit(n int, start func(workers int)) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.limit = n
-	if q.stopped || q.workers == 0 {
+	if q.stopped || q.due || q.workers == 0 {
 		return
 	}
 	if more := min(n-q.workers, len(q.waiting)); more > 0 {
@@ -53,10 +55,11 @@ func (q *queue) setLimit(n int, start func(workers int)) {
 func (q *queue) take(ctx context.Context) (c chunk, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if ctx.Err() != nil || q.stopped || q.workers > q.limit || len(q.waiting) == 0 {
+	if ctx.Err() != nil || q.stopped || q.due && q.begun || q.workers > q.limit || len(q.waiting) == 0 {
 		q.workers--
 		return chunk{}, false
 	}
+	q.begun = true
 	c = q.waiting[0]
 	q.waiting = q.waiting[1:]
 	return c, true
@@ -66,7 +69,7 @@ func (q *queue) take(ctx context.Context) (c chunk, ok bool) {
 func (q *queue) yields() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.stopped || q.workers > q.limit
+	return q.stopped || q.due || q.workers > q.limit
 }
 
 // giveBack takes what a worker has left of a chunk.
@@ -75,6 +78,13 @@ func (q *queue) giveBack(c chunk) {
 	defer q.mu.Unlock()
 	at, _ := slices.BinarySearchFunc(q.waiting, c, func(a, b chunk) int { return cmp.Compare(a.at, b.at) })
 	q.waiting = slices.Insert(q.waiting, at, c)
+}
+
+// end makes all workers end where they are, when at least one of them has read something.
+func (q *queue) end() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.due = true
 }
 
 // stop makes all workers end where they are.

@@ -105,7 +105,9 @@ func (f *filesFixture) run() (Result, error) {
 
 // records are the columns of all rows in the store, as text, sorted; entries is how many index entries there are.
 func (f *filesFixture) records() (texts []string, entries int) {
-	snap, err := f.store.Snapshot(context.Background(), f.spec.Version)
+	now, err := f.store.CurrentTS(context.Background())
+	require.NoError(f.t, err)
+	snap, err := f.store.Snapshot(context.Background(), now)
 	require.NoError(f.t, err)
 	defer snap.Close()
 	iter, err := snap.Iter(kv.PrefixRange(tablecodec.EncodeTablePrefix(f.table.ID)))

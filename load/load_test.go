@@ -233,10 +233,14 @@ func TestInterruptedImportIsDeleted(t *testing.T) {
 	r := randtest.Rand(t)
 	for _, partitions := range []int{0, 3} {
 		f := newFixture(t, r, partitions, 500)
-		saves := 0
+		var imported atomic.Bool
+		f.opts.Store = &backfilltest.FaultyStore{Store: f.Store, OnImport: func(int64) error {
+			imported.Store(true)
+			return nil
+		}}
 		keep := f.opts.SaveCheckpoint
 		f.opts.SaveCheckpoint = func(ctx context.Context, data []byte) error {
-			if saves++; saves == 2 {
+			if imported.Load() {
 				return errors.New("the process ends")
 			}
 			return keep(ctx, data)
@@ -247,13 +251,39 @@ func TestInterruptedImportIsDeleted(t *testing.T) {
 		for i := range f.source.files {
 			f.source.files[i] = f.source.files[i][:0]
 		}
-		for range 300 {
-			f.addRow(r)
-		}
+		f.addRows(r, 300)
+		f.opts.SaveCheckpoint = keep
 		result, err := f.run(f.Ctx)
 		require.NoError(t, err)
 		f.requireLoaded(result)
 	}
+}
+
+// A load may take longer than versions are kept: garbage collection that runs at any moment passes no version that it still imports.
+func TestGarbageCollectionDuringALoad(t *testing.T) {
+	f := newFixture(t, randtest.Rand(t), 0, 500)
+	f.opts.CheckpointInterval, f.opts.BatchRows, f.opts.MaxWorkers = 1, 50, 1
+	collect := func() error {
+		now, err := f.Store.CurrentTS(f.Ctx)
+		if err == nil {
+			_, err = f.Store.CollectGarbage(f.Ctx, now)
+		}
+		return err
+	}
+	f.source.onNext = func(_ string, i int64) error {
+		if i%40 == 0 {
+			return collect()
+		}
+		return nil
+	}
+	f.opts.Store = &backfilltest.FaultyStore{Store: f.Store, OnImport: func(int64) error { return collect() }}
+	result, err := f.run(f.Ctx)
+	require.NoError(t, err)
+	f.requireLoaded(result)
+	require.Greater(t, result.Flushes, 2)
+	holds, err := f.Store.GCHolds(f.Ctx)
+	require.NoError(t, err)
+	require.Empty(t, holds)
 }
 
 // A checkpoint of another table, or one that cannot be read, is not gone on with.
@@ -285,8 +315,14 @@ func TestLoadIsResumed(t *testing.T) {
 			if runs < 5 {
 				left.Store(1 + r.Int64N(3000))
 			}
+			ctx, cancel := context.WithCancelCause(f.Ctx)
+			cancels := r.IntN(2) == 0
 			fail := func(cost int64) error {
-				if left.Add(-cost) < 0 {
+				switch {
+				case left.Add(-cost) >= 0:
+				case cancels:
+					cancel(crash)
+				default:
 					return crash
 				}
 				return nil
@@ -300,7 +336,9 @@ func TestLoadIsResumed(t *testing.T) {
 				f.saved = append([]byte(nil), data...)
 				return nil
 			}
-			result, err = f.run(f.Ctx)
+			f.spec.Verify = []string{config.VerifyAuto, config.VerifyFull}[r.IntN(2)]
+			result, err = f.run(ctx)
+			cancel(nil)
 			f.RequireNoTempFiles()
 		}
 		require.NoError(t, err)

@@ -38,7 +38,7 @@ func (l *loader) read(ctx context.Context, job *ingest.Job, chunks []rows.Chunk,
 	limit := l.share.Workers()
 	l.result.Workers = limit
 	r := &round{l: l, q: newQueue(chunks, limit), job: job, ids: ids, partitions: make([]int64, len(l.layout.physicals))}
-	interval := time.AfterFunc(l.opts.checkpointInterval(), r.q.stop)
+	interval := time.AfterFunc(l.opts.checkpointInterval(), r.q.end)
 	defer interval.Stop()
 	follow := func() { interval.Reset(time.Until(start.Add(l.opts.checkpointInterval()))) }
 	defer l.opts.Globals.OnChange(func(name, _ string) {

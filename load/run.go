@@ -18,7 +18,7 @@ import (
 )
 
 // Run loads the rows of spec's source with the entries of all indexes, starting from the checkpoint if there is one. On
-// success they are durable under the IDs of spec.Table at spec.Version, and verified. On error, or when ctx ends, which it obeys
+// success they are durable under the IDs of spec.Table, and verified. On error, or when ctx ends, which it obeys
 // within a second, what was imported stays: either Run is called again with the last checkpoint, or the caller deletes the
 // ranges of the IDs. It fails with a *RowsError of bad rows, a *DuplicateError, a *MismatchError, an error of reading the source,
 // *lightning.PairCountError, *kv.DamagedUnitError, *kv.ImportAccountError, or an error of the store.
@@ -50,6 +50,8 @@ type loader struct {
 	share  *ingest.Share
 	bad    badRows
 	result Result
+	// importing says that the round has begun to import, and that this was recorded.
+	importing bool
 
 	mu    sync.Mutex
 	costs stage.Costs
@@ -149,13 +151,27 @@ func (l *loader) mergers() int {
 	return l.opts.MaxWorkers + 1
 }
 
+// importBatchBytes is the size of finished files at which they are imported before all are finished: the less often that is so, the less
+// often a process ends between two imports, of which the load cannot be gone on with.
+const importBatchBytes = 4 << 30
+
+// beforeImport records that rows which are among the chunks of cp may be in the store from now on.
+func (l *loader) beforeImport(ctx context.Context, cp *checkpoint) error {
+	if l.importing {
+		return nil
+	}
+	l.importing = true
+	return l.save(ctx, cp.importing())
+}
+
 // load reads, sorts and imports what cp says is left, and keeps cp at what is durable.
 func (l *loader) load(ctx context.Context, cp *checkpoint) (err error) {
 	before := slices.Clone(cp.Spaces)
 	job, err := ingest.Open(ingest.JobOptions{
 		ID: l.spec.JobID, Store: l.opts.Store, TempDir: l.opts.TempDir, Version: l.spec.Version,
 		Indexes: l.layout.keySpaces(cp.Rows > 0), Share: l.share, Bus: l.opts.Bus,
-		TargetFileBytes: l.opts.TargetFileBytes, Parallel: l.mergers, FS: l.opts.FS,
+		TargetFileBytes: l.opts.TargetFileBytes, ImportBatchBytes: importBatchBytes, Parallel: l.mergers, FS: l.opts.FS,
+		BeforeImport: func(ctx context.Context) error { return l.beforeImport(ctx, cp) },
 	})
 	if err != nil {
 		return err
@@ -198,17 +214,17 @@ func (l *loader) load(ctx context.Context, cp *checkpoint) (err error) {
 	return nil
 }
 
-// importRound merges and imports what a round has read. Before that it is recorded, because a crash in between leaves an unknown
-// part in the store.
+// importRound merges and imports what a round has read.
 func (l *loader) importRound(ctx context.Context, job *ingest.Job, cp *checkpoint, last bool) error {
-	if err := l.save(ctx, cp.importing()); err != nil {
-		return err
-	}
+	l.importing = false
 	l.enter(Importing, job.FlushProgress)
 	l.result.Flushes++
 	once := last && cp.Rows == 0 // one flush writes all
 	job.Mergeable(!once || len(l.layout.physicals) > 1)
-	err := job.Flush(ctx)
+	err := l.heldAtVersion(ctx, func(ctx context.Context, version uint64) error {
+		job.SetVersion(version)
+		return job.Flush(ctx)
+	})
 	if err == nil {
 		l.addStatistics(cp, job, once)
 		return nil

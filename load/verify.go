@@ -59,7 +59,11 @@ type readBack struct {
 // verify reads back what cp says is in the store, or a sample of it, and compares it with what was written. Then it looks the entries of
 // some rows up.
 func (l *loader) verify(ctx context.Context, cp *checkpoint) (err error) {
-	snap, err := l.opts.Store.Snapshot(ctx, l.spec.Version)
+	now, err := l.opts.Store.CurrentTS(ctx)
+	if err != nil {
+		return fmt.Errorf("load: verify: %w", err)
+	}
+	snap, err := l.opts.Store.Snapshot(ctx, now)
 	if err != nil {
 		return fmt.Errorf("load: verify: %w", err)
 	}
@@ -204,7 +208,7 @@ func (l *loader) spotCheck(ctx context.Context, snap kv.Snapshot) error {
 	opts := l.opts.common()
 	opts.EnsureDefaults()
 	x, err := execution.New(opts, encode.Task{
-		JobID: l.spec.JobID, Table: l.layout.table, Indexes: indexes, TS: l.spec.Version,
+		JobID: l.spec.JobID, Table: l.layout.table, Indexes: indexes, TS: snap.TS(),
 	})
 	if errors.Is(err, encode.ErrUnsupported) {
 		return nil

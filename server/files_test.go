@@ -85,7 +85,6 @@ func TestSecureFilePriv(t *testing.T) {
 	for _, query := range []string{
 		"EXPLAIN ANALYZE IMPORT INTO t FROM 's3://bucket/file'",
 		"EXPLAIN ANALYZE IMPORT INTO t FROM SELECT * FROM t",
-		"TRACE IMPORT INTO t FROM SELECT * FROM t",
 		"BACKUP DATABASE * TO 'local://" + file + "'",
 		"RESTORE DATABASE * FROM 'local://" + file + "'",
 		"BACKUP DATABASE * TO 's3://bucket/file'",

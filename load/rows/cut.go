@@ -168,7 +168,7 @@ func (s *Source) cut(ctx context.Context, file *mydump.SourceFileMeta) (cuts []i
 		return nil, err
 	}
 	// The rows that the statement skips end at line ends, regardless of quotes.
-	start, _ := parser.Pos()
+	start := parser.position()
 	if err := parser.Close(); err != nil {
 		return nil, fmt.Errorf("load: close %s: %w", file.Path, err)
 	}

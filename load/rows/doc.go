@@ -5,8 +5,9 @@
 // row by row; readers of different chunks run side by side and share one [IDs]. [Reader.Rest] is
 // what a checkpoint keeps of a chunk.
 //
-// CSV and SQL are parsed by TiDB's package mydump, Parquet by the column readers of the library
-// that mydump uses: mydump takes an unreadable page for NULLs. Values are cast, defaults, generated
+// CSV is parsed by TiDB's package mydump. INSERT statements have a parser of their own here, because mydump's
+// takes DEFAULT and _binary for text, and Parquet is read by the column readers of the library that mydump
+// uses, because mydump takes an unreadable page for NULLs. Values are cast, defaults, generated
 // columns and constraints computed, and rows encoded by TiDB's packages table and tables, as INSERT
 // does. Where TiDB's IMPORT INTO and INSERT differ, INSERT's way holds; doc comments name the places.
 //

@@ -41,6 +41,7 @@ type encoder struct {
 	// defaults are those of the columns that are the same in every row.
 	defaults []*types.Datum
 	auto     autoColumns
+	plain    []plainColumn
 
 	row    []types.Datum // of all columns, and the hidden row ID
 	filled []bool
@@ -70,10 +71,9 @@ func (s *Source) newEncoder(f fields, now int64, ids *IDs) (*encoder, error) {
 }
 
 func (e *encoder) prepare(s *Source) (err error) {
-	s.assignments.Lock()
-	e.assignments, _, err = s.c.CreateColAssignSimpleExprs(e.ctx)
-	s.assignments.Unlock()
-	if err != nil {
+	s.expressions.Lock()
+	defer s.expressions.Unlock()
+	if e.assignments, _, err = s.c.CreateColAssignSimpleExprs(e.ctx); err != nil {
 		return err
 	}
 	e.generated, err = lkv.CollectGeneratedColumns(e.session, e.info, e.columns)
@@ -81,8 +81,10 @@ func (e *encoder) prepare(s *Source) (err error) {
 		return fmt.Errorf("load: generated columns of %s: %w", e.info.Name.O, err)
 	}
 	fieldTypes := make([]*types.FieldType, len(e.columns))
+	e.plain = make([]plainColumn, len(e.columns))
 	for i, column := range e.columns {
 		fieldTypes[i] = &column.FieldType
+		e.plain[i] = newPlainColumn(&column.FieldType)
 	}
 	e.operands = chunk.MutRowFromTypes(fieldTypes)
 	for _, g := range e.generated {
@@ -151,6 +153,12 @@ func (e *encoder) assign(values []types.Datum) error {
 		} else if f.column >= 0 {
 			value = e.missing(e.columns[f.column])
 		}
+		if isDefault(&value) {
+			if f.column >= 0 {
+				continue
+			}
+			value.SetNull()
+		}
 		if f.column < 0 {
 			if value.IsNull() {
 				e.session.UnsetUserVar(f.variable)
@@ -197,7 +205,9 @@ func (e *encoder) set(offset int, value types.Datum) (err error) {
 	if column.IsGenerated() {
 		return nil
 	}
-	e.row[offset], err = table.CastColumnValue(e.ctx, value, column.ToInfo(), false, false)
+	if value.Kind() != types.KindString || !e.plain[offset].cast(value.GetString(), &e.row[offset]) {
+		e.row[offset], err = table.CastColumnValue(e.ctx, value, column.ToInfo(), false, false)
+	}
 	if err != nil {
 		return &columnError{column: column.ToInfo(), value: value, err: err}
 	}

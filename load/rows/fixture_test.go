@@ -40,6 +40,7 @@ type statement struct {
 	plan         func(*importer.Plan)
 	mode         mysql.SQLMode // the default if 0
 	chunkBytes   int64
+	ids          State
 }
 
 const defaultMode = mysql.ModeStrictTransTables | mysql.ModeNoZeroDate | mysql.ModeNoZeroInDate | mysql.ModeErrorForDivisionByZero | mysql.ModeNoEngineSubstitution

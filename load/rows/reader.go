@@ -57,8 +57,13 @@ func (s *Source) openParser(ctx context.Context, c Chunk, f fields) (parser, fie
 	if err != nil {
 		return nil, f, err
 	}
-	if s.c.Format != importer.DataFormatParquet {
-		p, err := s.openText(ctx, file, c)
+	switch s.c.Format {
+	case importer.DataFormatParquet:
+	case importer.DataFormatSQL:
+		p, err := s.openStatements(ctx, file, c)
+		return p, f, err
+	default:
+		p, err := s.openCSV(ctx, file, c.Start, c.End, c.Start == 0)
 		return p, f, err
 	}
 	p, err := s.openParquet(ctx, file, c)
@@ -112,7 +117,7 @@ func (r *Reader) Next(ctx context.Context) (pairs []common.KvPair, err error) {
 // name takes the fields of the row's names, if they differ from those of the row before.
 func (r *Reader) name() error {
 	names := r.parser.columns()
-	if names == nil || slices.Equal(names, r.named) {
+	if slices.Equal(names, r.named) {
 		return nil
 	}
 	f, err := namedFields(r.s.c, names, false)

@@ -34,8 +34,8 @@ type Source struct {
 	bytes  int64
 
 	query <-chan importer.QueryRow
-	// assignments guards the statement's expressions, which TiDB rewrites in place.
-	assignments sync.Mutex
+	// expressions guards those of the statement and of generated columns, which TiDB may rewrite in place.
+	expressions sync.Mutex
 }
 
 // Open prepares reading the files of c, whose InitDataFiles has been called, into keys of table: the

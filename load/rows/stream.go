@@ -24,8 +24,9 @@ type stream struct {
 	// read counts stored bytes.
 	read *countingReader
 	size int64 // of the stored file
-	// failed is the error of a read, other than the end of the file.
+	// failed is the error of a read, other than the end of the file; done reports that end.
 	failed error
+	done   bool
 }
 
 // countingReader counts the bytes read from a file.
@@ -109,6 +110,7 @@ func (s *stream) Read(p []byte) (int, error) {
 	}
 	if s.end >= 0 {
 		if s.at >= s.end {
+			s.done = true
 			return 0, io.EOF
 		}
 		p = p[:min(int64(len(p)), s.end-s.at)]
@@ -122,6 +124,7 @@ func (s *stream) Read(p []byte) (int, error) {
 		if s.end >= 0 && s.at < s.end && s.end != math.MaxInt64 {
 			return n, s.fail(fmt.Errorf("the file ends at offset %d, before %d: %w", s.at, s.end, errChanged))
 		}
+		s.done = true
 		return n, io.EOF
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		// Not %w: mydump takes io.ErrUnexpectedEOF for the end of the file.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/pingcap/tidb/pkg/executor/importer"
@@ -63,6 +62,8 @@ func TestTraps(t *testing.T) {
 		{name: "line ends |\\n", s: statement{create: two, files: csv("a|b|\nc|d|\n"), plan: func(p *importer.Plan) { p.FieldsTerminatedBy, p.LinesTerminatedBy = "|", "|\n" }}, want: []string{"a|b", "c|d"}},
 		{name: "no line end at the end", s: statement{create: two, files: csv("a,b\nc,d")}, want: []string{"a|b", "c|d"}},
 		{name: "an empty line", s: statement{create: two, files: csv("a,b\n\nc,d\n\n")}, want: []string{"a|b", "c|d"}},
+		{name: "lines of spaces", s: statement{create: two, files: csv("  \na,b\n \t\nc,d\n  \n\n")}, want: []string{"a|b", "c|d"}},
+		{name: "an empty text at the end", s: statement{create: "create table t (a varchar(9))", files: csv("x\n\"\"\n")}, want: []string{"x", ""}},
 		{name: "a byte order mark", s: statement{create: two, files: csv("\ufeffa,b\n")}, want: []string{"a|b"}},
 		{name: "NUL", s: statement{create: two, files: csv("a\x00c,\x00\n")}, want: []string{"a\x00c|\x00"}},
 		{name: "four bytes of UTF-8 into utf8mb3", s: statement{create: "create table t (a varchar(9) charset utf8)", files: csv("x\n😀\n")}, want: []string{"x"}, code: mysql.ErrTruncatedWrongValueForField},
@@ -79,13 +80,29 @@ func TestTraps(t *testing.T) {
 		{name: "a generated column whose value is in the file", s: statement{create: "create table t (a int, b int as (a+1) stored, c int)", files: csv("1,junk,3\n")}, want: []string{"1|2|3"}},
 		{name: "NULL for a generated column that takes none", s: statement{create: "create table t (a int, b int as (a+1) stored not null)", columns: "(a)", files: csv("\\N\n")}, code: mysql.ErrBadNull},
 		{name: "an unterminated quote", s: statement{create: two, files: csv("a,b\n\"c,d\n")}, want: []string{"a|b"}},
-		{name: "no partition for a row", s: statement{create: "create table t (a int) partition by range (a) (partition p values less than (5))", files: csv("4\n5\n")}, want: []string{"4"}, code: mysql.ErrNoPartitionForGivenValue},
-		{name: "SQL of mysqldump", s: statement{create: "create table t (a varbinary(9), b bit(8), c varchar(9))", format: "sql", files: sql("/*!40101 SET NAMES binary */;\nLOCK TABLES `t` WRITE;\n/*!40000 ALTER TABLE `t` DISABLE KEYS */;\nINSERT INTO `t` VALUES (0x6162,b'101','it''s'),(x'63',0b1,\"q\\\"\");\n/*!40000 ALTER TABLE `t` ENABLE KEYS */;\nUNLOCK TABLES;\n")}, want: []string{"ab|\x05|it's", "c|\x01|q\""}},
+		{name: "DEFAULT", s: statement{create: "create table t (id int primary key auto_increment, a varchar(9) default 'd')", format: "sql", files: sql("replace into db.t values (default,DEFAULT),(5,'default');")}, want: []string{"1|d", "5|default"}},
+		{name: "character sets of literals", s: statement{create: "create table t (a varbinary(9), b varchar(9))", format: "sql", files: sql("insert into t values (_binary '\xff\\0',_utf8mb4'ä'),(_binary 0xfe, _latin1 'x')")}, want: []string{"\xff\x00|ä", "\xfe|x"}},
+		{name: "text of another character set", s: statement{create: two, format: "sql", files: sql("insert into t values (_latin1 '\xe4','')")}, code: mysql.ErrUnknown},
+		{name: "JSON of mydumper", s: statement{create: "create table t (j json)", format: "sql", files: sql("INSERT INTO `t` VALUES(CONVERT('{\"a\": \"\\\\n\"}' USING UTF8MB4));")}, want: []string{`{"a": "\n"}`}},
+		{name: "escapes", s: statement{create: two, format: "sql", files: sql(`insert into t values ('\%\_\'\"\\\n\Z','it''s'),("a""b'",'')`)}, want: []string{`\%\_'"\` + "\n\x1a|it's", `a"b'|`}},
+		{name: "no backslash escapes", s: statement{create: two, format: "sql", files: sql(`insert into t values ('\n\','x')`), mode: defaultMode | mysql.ModeNoBackslashEscapes}, want: []string{`\n\|x`}},
+		{name: "numbers", s: statement{create: "create table t (a decimal(20,2), b double, c bigint unsigned, d bigint)", format: "sql", files: sql("insert into t values (-1.505,1e3,18446744073709551615,-9223372036854775808),(+2,.5,0,-- comment\n1)")}, want: []string{"-1.51|1000|18446744073709551615|-9223372036854775808", "2.00|0.5|0|1"}},
+		{name: "a function", s: statement{create: two, format: "sql", files: sql("insert into t values ('x','y'),(now(),'')")}, want: []string{"x|y"}, code: mysql.ErrUnknown},
+		{name: "rows of two tables", s: statement{create: two, format: "sql", files: sql("insert into t values ('x','y'); insert into u values ('x','y')")}, want: []string{"x|y"}, code: mysql.ErrUnknown},
+		{name: "a statement that is not INSERT", s: statement{create: two, format: "sql", files: sql("delete from t;")}, code: mysql.ErrUnknown},
+		{name: "statements cut off behind a comma", s: statement{create: two, format: "sql", files: sql("insert into t values ('x','y'),\n")}, want: []string{"x|y"}, code: mysql.ErrUnknown},
+		{name: "statements cut off in a row", s: statement{create: two, format: "sql", files: sql("insert into t values ('x','y'),\n('v")}, want: []string{"x|y"}, code: mysql.ErrUnknown},
+		{name: "statements cut off behind VALUES", s: statement{create: two, format: "sql", files: sql("insert into t values ")}, code: mysql.ErrUnknown},
+		{name: "SQL of mysqldump", s: statement{create: "create table t (a varbinary(9), b bit(8), c varchar(9))", format: "sql", files: sql("-- MySQL dump\nDROP TABLE IF EXISTS `t`;\nCREATE TABLE `t` (a int comment 'x;(''y');\n/*!40101 SET NAMES binary */;\nSET NAMES binary;\nLOCK TABLES `t` WRITE;\n/*!40000 ALTER TABLE `t` DISABLE KEYS */;\nINSERT INTO `t` VALUES (0x6162,b'101','it''s'),(x'63',0b1,\"q\\\"\");\n/*!40000 ALTER TABLE `t` ENABLE KEYS */;\nUNLOCK TABLES;\n-- Dump completed\n")}, want: []string{"ab|\x05|it's", "c|\x01|q\""}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			rows, err := c.s.tryRead(t)
 			require.Equal(t, c.want, rows)
-			if c.code != 0 {
+			if c.code == mysql.ErrUnknown {
+				var row *RowError
+				require.ErrorAs(t, err, &row)
+				require.True(t, row.Final)
+			} else if c.code != 0 {
 				requireCode(t, c.code, err)
 			} else if c.name != "an unterminated quote" {
 				require.NoError(t, err)

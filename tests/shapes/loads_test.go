@@ -216,7 +216,7 @@ func file(t testing.TB, names []string, texts [][]*string, format string) []byte
 	default:
 		var fields []string
 		for _, name := range names {
-			fields = append(fields, "name="+name+", type=BYTE_ARRAY")
+			fields = append(fields, "name="+name+", type=BYTE_ARRAY, repetitiontype=OPTIONAL")
 		}
 		w, err := writer.NewCSVWriterFromWriter(fields, &b, 1)
 		require.NoError(t, err)

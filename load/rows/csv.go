@@ -1,6 +1,7 @@
 package rows
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -29,47 +30,16 @@ type parser interface {
 	Close() error
 }
 
-// textParser parses CSV and SQL.
-type textParser struct {
-	parser mydump.Parser
+// csvParser parses CSV.
+type csvParser struct {
+	parser *mydump.CSVParser
 	stream *stream
 	last   mydump.Row
 	// row reports that last is to be given back to the parser.
 	row bool
-	// named reports that rows come with the names of their columns.
-	named bool
-}
-
-// openText opens a parser of a chunk of CSV or SQL.
-func (s *Source) openText(ctx context.Context, file *mydump.SourceFileMeta, c Chunk) (*textParser, error) {
-	p := &textParser{named: s.c.Format == importer.DataFormatSQL}
-	if !p.named {
-		csv, err := s.openCSV(ctx, file, c.Start, c.End, c.Start == 0)
-		if err != nil {
-			return nil, err
-		}
-		p.parser, p.stream = csv.Parser, csv.stream
-		return p, nil
-	}
-	st, err := s.openStream(ctx, file, c.Start, c.End)
-	if err != nil {
-		return nil, err
-	}
-	chunks := mydump.NewChunkParser(withoutLog(ctx), s.c.SQLMode, st, importer.LoadDataReadBlockSize, nil)
-	if c.Start > 0 {
-		if err := chunks.SetPos(c.Start, 0); err != nil {
-			return nil, errs.Combine(err, st.Close())
-		}
-	}
-	chunks.SetColumns(c.Columns)
-	p.parser, p.stream = chunks, st
-	return p, nil
-}
-
-// csvParser is a parser of CSV with the file below it.
-type csvParser struct {
-	mydump.Parser
-	stream *stream
+	// reopen opens the chunk once more, at an offset.
+	reopen     func(from int64) (*stream, error)
+	terminator []byte
 }
 
 // openCSV opens a parser of CSV at an offset; skip passes the rows that the statement skips.
@@ -104,7 +74,8 @@ func (s *Source) openCSV(ctx context.Context, file *mydump.SourceFileMeta, start
 			return nil, fmt.Errorf("%s: skip rows: %w", file.Path, err)
 		}
 	}
-	return &csvParser{csv, st}, nil
+	reopen := func(from int64) (*stream, error) { return s.openStream(ctx, file, from, end) }
+	return &csvParser{parser: csv, stream: st, reopen: reopen, terminator: []byte(s.c.LinesTerminatedBy)}, nil
 }
 
 // withoutLog keeps mydump from logging the text of rows.
@@ -112,11 +83,12 @@ func withoutLog(ctx context.Context) context.Context {
 	return litlog.NewContext(ctx, litlog.Logger{Logger: zap.NewNop()})
 }
 
-func (p *textParser) next() ([]types.Datum, error) {
+func (p *csvParser) next() ([]types.Datum, error) {
 	if p.row {
 		p.parser.RecycleRow(p.last)
 		p.row = false
 	}
+	start := p.position()
 	if err := p.parser.ReadRow(); err != nil {
 		if p.stream.failed != nil {
 			return nil, p.stream.failed
@@ -127,21 +99,39 @@ func (p *textParser) next() ([]types.Datum, error) {
 		return nil, &columnError{err: err}
 	}
 	p.last, p.row = p.parser.LastRow(), true
+	if len(p.last.Row) == 1 && p.last.Length == 0 && p.stream.done && p.position() == p.stream.at {
+		if blank, err := p.blankEnd(start); blank || err != nil {
+			if err == nil {
+				err = io.EOF
+			}
+			return nil, err
+		}
+	}
 	return p.last.Row, nil
 }
 
-func (p *textParser) position() int64 {
+// blankEnd reports whether the file has only white space from an offset on: mydump makes a row of one empty field
+// of lines of spaces at the end.
+func (p *csvParser) blankEnd(from int64) (blank bool, err error) {
+	st, err := p.reopen(from)
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errs.Combine(err, st.Close()) }()
+	rest, err := io.ReadAll(io.LimitReader(st, p.stream.at-from))
+	if len(p.terminator) > 0 {
+		rest = bytes.ReplaceAll(rest, p.terminator, nil)
+	}
+	return len(bytes.TrimSpace(rest)) == 0, err
+}
+
+func (p *csvParser) position() int64 {
 	pos, _ := p.parser.Pos()
 	return pos
 }
 
-func (p *textParser) columns() []string {
-	if !p.named {
-		return nil
-	}
-	return p.parser.Columns()
-}
+func (*csvParser) columns() []string { return nil }
 
-func (p *textParser) read() int64 { return p.stream.read.n }
+func (p *csvParser) read() int64 { return p.stream.read.n }
 
-func (p *textParser) Close() error { return p.parser.Close() }
+func (p *csvParser) Close() error { return p.parser.Close() }
