@@ -89,7 +89,6 @@ func TestSecureFilePriv(t *testing.T) {
 	for _, query := range []string{
 		"EXPLAIN ANALYZE IMPORT INTO t FROM 's3://bucket/file'",
 		"EXPLAIN ANALYZE IMPORT INTO t FROM SELECT * FROM t",
-		"TRACE IMPORT INTO t FROM SELECT * FROM t",
 		"BACKUP DATABASE test TO 'local://" + file + "'",
 		"BACKUP TABLE test.t TO 'local://" + file + "'",
 		"BACKUP LOGS TO 'local://" + file + "'",

@@ -324,6 +324,19 @@ func TestImportIsCancelled(t *testing.T) {
 	}
 }
 
+// Statements that would have TiDB's executor import are refused; a plan is shown.
+func TestNestedImportIsRefused(t *testing.T) {
+	e := newImports(t)
+	c := e.client()
+	c.run(importTable + "; CREATE TABLE source LIKE t")
+	path := e.file("a.csv", 0, 10)
+	for _, query := range []string{"IMPORT INTO t FROM '" + path + "'", "IMPORT INTO t FROM SELECT * FROM source"} {
+		c.fails(1235, "EXPLAIN ANALYZE "+query)
+		c.run("EXPLAIN " + query)
+	}
+	require.Empty(t, c.run("SELECT * FROM t"))
+}
+
 // A statement that is killed cancels its import.
 func TestKillCancelsAnImport(t *testing.T) {
 	e := newImports(t)

@@ -121,10 +121,9 @@ func (s *clientSession) execute(ctx context.Context, stmt ast.StmtNode) (rows sq
 		if done, err := s.prepareText(ctx, x); done {
 			return nil, nil, err
 		}
-	default:
-		if done, rows, err := s.executeImport(ctx, what); done {
-			return rows, nil, err
-		}
+	}
+	if done, rows, err := s.executeImport(ctx, what); done {
+		return rows, nil, err
 	}
 	endAdding, err := s.beginAdding(stmt)
 	if err != nil {
