@@ -79,9 +79,7 @@ func (s *fakeServer) importFiles(table, pattern string) error {
 		if err != nil {
 			return err
 		}
-		for _, statement := range strings.Split(strings.TrimSuffix(string(text), statementEnd), statementEnd) {
-			s.rows[table] = append(s.rows[table], statement)
-		}
+		s.rows[table] = append(s.rows[table], strings.Split(strings.TrimSuffix(string(text), statementEnd), statementEnd)...)
 	}
 	all, err := filepath.Glob(filepath.Join(s.spool, "*", "*.sql"))
 	var sum int64
