@@ -3,10 +3,8 @@ package embedded
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"time"
 
-	"github.com/tikv/client-go/v2/tikv"
 	"go.uber.org/zap"
 
 	"fastddl/internal/errs"
@@ -54,11 +52,5 @@ func (s *Store) Dir() string { return s.pebble.Dir() }
 // Adopt makes a store of the files of a Checkpoint in the folder dir, as it was at the timestamp ts of the checkpoint, and returns its id. It is
 // another store than that which the checkpoint is of, and another cluster for TiDB's tools. See pebblekv.Adopt.
 func Adopt(dir string, ts uint64, log *zap.Logger) (id string, err error) {
-	records := make(map[string][]byte)
-	for _, name := range placement.IdentityRecords() {
-		records[name] = nil
-	}
-	// client-go then refuses what is older with its error of a snapshot that is too old.
-	records[recordSafePointKV+tikv.GcSavedSafePoint] = strconv.AppendUint(nil, ts, 10)
-	return pebblekv.Adopt(dir, ts, pebblekv.AdoptOptions{Records: records, Logger: log})
+	return pebblekv.Adopt(dir, ts, pebblekv.AdoptOptions{Forget: placement.IdentityRecords(), Logger: log})
 }

@@ -27,9 +27,9 @@ const (
 
 // AdoptOptions configures Adopt. The zero value is ready for use.
 type AdoptOptions struct {
-	// Records are records of the layer above (see Store.SaveMeta) with the values that they have in the new store; nil removes
-	// one, as those by which a store differs from all others, which are made anew then.
-	Records map[string][]byte
+	// Forget are the records of the layer above (see Store.SaveMeta) by which a store differs from all others: they are
+	// removed, and made anew.
+	Forget []string
 	// FS is the file system; nil is the operating system's.
 	FS vfs.FS
 	// Logger receives the engine's messages; nil discards them.
@@ -69,7 +69,7 @@ func Adopt(dir string, at uint64, opts AdoptOptions) (id string, err error) {
 	if err != nil {
 		return "", err
 	}
-	if err := adoptEngine(dir, at, opts.Records, fsys, log); err != nil {
+	if err := adoptEngine(dir, at, opts.Forget, fsys, log); err != nil {
 		if pebble.IsCorruptionError(err) {
 			err = fmt.Errorf("%w: %w", kv.ErrDamaged, err)
 		}
@@ -80,7 +80,7 @@ func Adopt(dir string, at uint64, opts AdoptOptions) (id string, err error) {
 }
 
 // adoptEngine changes the engine's data into those of the new store.
-func adoptEngine(dir string, at uint64, records map[string][]byte, fsys vfs.FS, log *zap.Logger) (err error) {
+func adoptEngine(dir string, at uint64, forget []string, fsys vfs.FS, log *zap.Logger) (err error) {
 	defer errs.Contain(&err)
 	eo := offlineOptions(fsys, log)
 	eo.DisableAutomaticCompactions = true
@@ -106,12 +106,8 @@ func adoptEngine(dir string, at uint64, records map[string][]byte, fsys vfs.FS, 
 		b.Set(recordKey(recordSafePoint), encodeTS(at), nil),
 		b.DeleteRange(appendBare(nil, holds), appendBare(nil, kv.PrefixNext(holds)), nil),
 	)
-	for name, value := range records {
-		if value == nil {
-			err = errors.Join(err, b.Delete(recordKey(recordMeta+name), nil))
-		} else {
-			err = errors.Join(err, b.Set(recordKey(recordMeta+name), value, nil))
-		}
+	for _, name := range forget {
+		err = errors.Join(err, b.Delete(recordKey(recordMeta+name), nil))
 	}
 	if err != nil {
 		return errs.Combine(err, b.Close())

@@ -204,7 +204,7 @@ func TestAdoptedStoreBeginsAnew(t *testing.T) {
 	put(t, s, "a", "2")
 	to := filepath.Join(dir, "copy")
 	ts := checkpointAt(t, s, to)
-	_, err = Adopt(to, ts, AdoptOptions{Records: map[string][]byte{"cluster": nil, "safe point": []byte("3")}})
+	_, err = Adopt(to, ts, AdoptOptions{Forget: []string{"cluster"}})
 	require.NoError(t, err)
 
 	after := open(t, to, Options{})
@@ -218,9 +218,6 @@ func TestAdoptedStoreBeginsAnew(t *testing.T) {
 	cluster, err := after.LoadMeta(t.Context(), "cluster")
 	require.NoError(t, err)
 	require.Nil(t, cluster)
-	safePoint, err := after.LoadMeta(t.Context(), "safe point")
-	require.NoError(t, err)
-	require.Equal(t, "3", string(safePoint))
 	other, err := after.LoadMeta(t.Context(), "other")
 	require.NoError(t, err)
 	require.Equal(t, "2", string(other))
