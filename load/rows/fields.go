@@ -53,21 +53,21 @@ func namedFields(c *importer.LoadDataController, names []string, lax bool) (fiel
 	}
 	visible := c.Table.VisibleCols()
 	columns := make([]*table.Column, len(names))
-	unknown, inPlace := "", true
+	unknown, inPlace := -1, true
 	for i, name := range names {
 		if columns[i] = table.FindCol(visible, name); columns[i] == nil {
-			if unknown == "" {
-				unknown = name
+			if unknown < 0 {
+				unknown = i
 			}
 		} else {
 			inPlace = inPlace && i < len(f.list) && f.list[i].column == columns[i].Offset
 		}
 	}
-	if unknown != "" {
+	if unknown >= 0 {
 		if lax && inPlace && len(names) == len(f.list) {
 			return f, nil
 		}
-		return f, plannererrors.ErrUnknownColumn.FastGenByArgs(unknown, "field list")
+		return f, plannererrors.ErrUnknownColumn.FastGenByArgs(names[unknown], "field list")
 	}
 	if err := table.CheckOnce(columns); err != nil {
 		return f, err

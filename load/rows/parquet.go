@@ -75,6 +75,9 @@ func (s *Source) openFooter(ctx context.Context, file *mydump.SourceFileMeta) (f
 func (f *parquetFile) check(name string) error {
 	var rows int64
 	for i, group := range f.meta.RowGroups {
+		if group.NumRows < 0 {
+			return fmt.Errorf("file %s: row group %d has %d rows: %w", name, i, group.NumRows, errCorrupt)
+		}
 		if len(group.Columns) != len(f.columns) {
 			return fmt.Errorf("file %s: row group %d has %d columns, and the file %d", name, i, len(group.Columns), len(f.columns))
 		}

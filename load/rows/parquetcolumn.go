@@ -31,6 +31,8 @@ type parquetColumn struct {
 	schema  *schema.SchemaHandler
 	meta    *parquet.ColumnMetaData
 	convert func(v any, d *types.Datum) error
+	// optional reports that values may be NULL.
+	optional bool
 
 	// at is the offset of the next page, end that behind the last one.
 	at, end  int64
@@ -48,7 +50,7 @@ func newParquetColumn(s *section, h *schema.SchemaHandler, element *parquet.Sche
 	if err != nil {
 		return nil, err
 	}
-	c := &parquetColumn{section: s, schema: h, meta: meta, convert: convert, at: meta.DataPageOffset, left: meta.NumValues}
+	c := &parquetColumn{section: s, schema: h, meta: meta, convert: convert, optional: element.GetRepetitionType() == parquet.FieldRepetitionType_OPTIONAL, at: meta.DataPageOffset, left: meta.NumValues}
 	if d := meta.DictionaryPageOffset; d != nil && *d > 0 {
 		c.at = min(c.at, *d)
 	}
@@ -90,6 +92,9 @@ func (c *parquetColumn) page() error {
 	}
 	if header.Crc != nil && crc32.ChecksumIEEE(raw[n:]) != uint32(*header.Crc) {
 		return fmt.Errorf("page at offset %d has another checksum than its header says: %w", c.at, errCorrupt)
+	}
+	if err := c.checkPage(header, raw[n:], valuesOf(header)); err != nil {
+		return fmt.Errorf("page at offset %d: %w", c.at, err)
 	}
 	page, values, _, err := layout.ReadPage(transport(bytes.NewReader(raw)), c.schema, c.meta)
 	if err != nil {
@@ -148,6 +153,19 @@ func (c *parquetColumn) check(h *parquet.PageHeader, n int64) error {
 		return fmt.Errorf("%d values in %d bytes, where %d bytes and %d values are left: %w", count, size, c.end-c.at-n, c.left, errCorrupt)
 	}
 	return nil
+}
+
+// valuesOf is how many values a page has, NULLs included.
+func valuesOf(h *parquet.PageHeader) int64 {
+	switch {
+	case h.DataPageHeader != nil:
+		return int64(h.DataPageHeader.NumValues)
+	case h.DataPageHeaderV2 != nil:
+		return int64(h.DataPageHeaderV2.NumValues)
+	case h.DictionaryPageHeader != nil:
+		return int64(h.DictionaryPageHeader.NumValues)
+	}
+	return 0
 }
 
 // bytes returns n bytes at c.at, valid until the next call.
