@@ -43,10 +43,10 @@ import (
 type clients struct {
 	// expires says that internal sessions may delete rows of a table, and are to be asked.
 	expires func(tableID int64) bool
-	// imports close tables to statements that add rows; nil if TiDB runs IMPORT INTO.
-	imports *jobs.Exclusion
 
-	mu           sync.Mutex
+	mu sync.Mutex
+	// imports close tables to statements that add rows; nil if TiDB runs IMPORT INTO.
+	imports      *jobs.Exclusion
 	open         map[*clientSession]struct{}
 	internal     map[any]struct{}
 	undetermined []undetermined
@@ -95,6 +95,13 @@ func (c *clients) add(s *clientSession) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.open[s] = struct{}{}
+}
+
+// excludedBy makes imports that close tables to statements known. TiDB asks for the metadata lock meanwhile.
+func (c *clients) excludedBy(imports *jobs.Exclusion) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.imports = imports
 }
 
 func (c *clients) remove(s *clientSession) {

@@ -184,7 +184,7 @@ func Open(ctx context.Context, opts Options) (_ *Layer, err error) {
 	}); err != nil {
 		return nil, err
 	}
-	l.clients.imports = &l.imports.Exclusion
+	l.clients.excludedBy(&l.imports.Exclusion)
 	if err := l.imports.Start(ctx); err != nil {
 		return nil, fmt.Errorf("start imports: %w", err)
 	}
