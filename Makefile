@@ -19,7 +19,7 @@ BACKFILL := ./backfill ./backfill/encode ./backfill/keyrange ./backfill/executio
 # assertions switched on (its build tag intest), which its test kit asks for. The pointer
 # check is off: client-go's buffer of a transaction does arithmetic on pointers that it does
 # not allow.
-RACE_PKGS  := ./flow/... ./kv/... ./ddl/... $(BACKFILL) ./ingest/... ./lightning/... ./event/... ./config/... \
+RACE_PKGS  := ./flow/... ./kv/... ./ddl/... $(BACKFILL) ./ingest/... ./lightning/... ./load/... ./event/... ./config/... \
 	$$(go list ./internal/... | grep -v internal/lint)
 RACE_FLAGS := -race -short -tags intest,invariants -gcflags=all=-d=checkptr=0
 

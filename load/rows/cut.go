@@ -75,7 +75,6 @@ type scanner struct {
 	rowEnds
 	inQuotes bool
 	skip     bool // the byte after an escape
-	sawCR    bool // the byte before was \r and ended a row
 	// matched are the bytes of the terminator just before.
 	matched int
 }

@@ -104,14 +104,20 @@ func (e *encoder) prepare(s *Source) (err error) {
 			e.defaults[i] = &d
 		}
 	}
-	e.ctx.GetEvalCtx().TruncateWarnings(0)
+	e.dropWarnings()
 	return nil
+}
+
+// dropWarnings drops the warnings of the encoder's own session.
+func (e *encoder) dropWarnings() {
+	//lint:ignore SA1019 no one else reads the warnings of this session, and handlers cannot be replaced
+	e.ctx.GetEvalCtx().TruncateWarnings(0)
 }
 
 // encode makes the pairs of a row; they are valid until the next call. Errors are *columnError.
 func (e *encoder) encode(values []types.Datum) ([]common.KvPair, error) {
 	// The warnings of a row share the memory of its text.
-	defer e.ctx.GetEvalCtx().TruncateWarnings(0)
+	defer e.dropWarnings()
 	e.buffer.reset()
 	e.row = e.row[:len(e.columns)]
 	clear(e.row)

@@ -130,7 +130,6 @@ type parquetParser struct {
 	at, end, groupEnd int64
 	open              []*parquetColumn
 	values            []types.Datum
-	counted           int64
 }
 
 func (s *Source) openParquet(ctx context.Context, file *mydump.SourceFileMeta, c Chunk) (_ *parquetParser, err error) {
