@@ -289,7 +289,7 @@ func (j *Job) openPiece(p piece, stored kv.Snapshot, clock *stage.Clock) (*merge
 	}
 	var existing cursor
 	if resumed {
-		c, err := newStored(stored, &idx.spec, b.clip(keys))
+		c, err := newStored(stored, idx.spec.Prefix, b.clip(keys))
 		if err != nil {
 			return nil, err
 		}

@@ -208,10 +208,6 @@ func (j *Job) partitions() (n int64) {
 	return n
 }
 
-// SetVersion sets the commit timestamp of the entries that the next flush imports. Earlier entries have earlier versions then: it is for
-// spaces whose entries come Once.
-func (j *Job) SetVersion(version uint64) { j.opts.Version = version }
-
 // Totals returns the totals of the i-th index: of what finished workers have
 // appended.
 func (j *Job) Totals(i int) Totals {

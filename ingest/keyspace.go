@@ -14,9 +14,8 @@ type KeySpace struct {
 	Records bool
 	// Unique says that equal keys are a duplicate.
 	Unique bool
-	// Once says that no entry is appended a second time, by this job or by an earlier one, and that no other writes keys of the space:
-	// then entries that are equal as a whole are a duplicate, too, and those in the store may have any version. Otherwise equal
-	// entries are one that was built twice.
+	// Once says that no entry is appended a second time, by this job or by an earlier one: then entries that are equal as a whole
+	// are a duplicate, too. Otherwise they are one entry that was built twice.
 	Once bool
 	// Imported says that the store has entries of the space already, from an
 	// earlier job: when duplicates are searched, entries are compared with those, too.

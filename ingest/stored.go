@@ -9,8 +9,7 @@ import (
 )
 
 // newStored returns a cursor over what the store has of the range r of an index.
-func newStored(snap kv.Snapshot, spec *KeySpace, r keyRange) (cursor, error) {
-	prefix := spec.Prefix
+func newStored(snap kv.Snapshot, prefix []byte, r keyRange) (cursor, error) {
 	whole := kv.KeyRange{Start: concat(prefix, r.start), End: kv.PrefixNext(prefix)}
 	if r.end != nil {
 		whole.End = concat(prefix, r.end)
@@ -18,9 +17,6 @@ func newStored(snap kv.Snapshot, spec *KeySpace, r keyRange) (cursor, error) {
 	iter, err := snap.Iter(whole)
 	if err != nil {
 		return nil, fmt.Errorf("ingest: read index: %w", err)
-	}
-	if spec.Once { // nothing else writes entries
-		return &storedCursor{iter: iter, prefix: prefix}, nil
 	}
 	if versioned, ok := iter.(kv.VersionedIterator); ok {
 		return &storedCursor{iter: iter, versions: versioned, version: snap.TS(), prefix: prefix}, nil

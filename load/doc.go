@@ -1,8 +1,8 @@
 // Package load loads the rows of files, with the entries of all indexes, into the store.
 //
 // [Run] is a build whose source is files. Workers read chunks of them by package load/rows, which encodes each row: its
-// record and its index entries, under IDs of the table that no statement knows. Package ingest sorts them and imports them
-// under the same budgets, quota, governor and write limits as index builds.
+// record and its index entries, under IDs of the table that no statement knows. Package ingest sorts them and imports them at
+// one version, under the same budgets, quota, governor and write limits as index builds.
 //
 //	chunks -> workers: read, parse, encode -> ingest: sort, merge, import
 //	   ^                                                |
@@ -17,8 +17,8 @@
 //   - A row is among the chunks of a checkpoint until it is durable in the store. Before an import the checkpoint says that one has
 //     begun; if the process ends before the next one, the store has an unknown part of the rows, which may get other generated
 //     keys when they are read again: all keys of the IDs are deleted, and the load begins anew.
-//   - Garbage collection is held at the version of what is being imported, and only while that is imported: a load may take days. What
-//     was imported is read at the present. It is the only version of its key.
+//   - All rows and entries of a load have one version, so that a transaction of any age reads all or none. Garbage collection is held
+//     at it until the load ends; if it has passed it after a crash, all keys of the IDs are deleted, and the load begins anew.
 //   - Each row is appended once. So two equal keys, also of equal values, are a duplicate, and fail the load with both places.
 //   - What was encoded has count and checksum of what was written to files, and the store has taken in as many pairs as those have.
 //     Before Run returns success, what was read back, all or a sample, has count and checksum of what was written, and there is an

@@ -237,6 +237,7 @@ func (f *fixture) stored() map[string]string {
 	require.NoError(f.T, err)
 	defer snap.Close()
 	got := make(map[string]string)
+	var version uint64
 	for _, r := range newLayout(f.Table).whole() {
 		iter, err := snap.Iter(r)
 		require.NoError(f.T, err)
@@ -244,7 +245,10 @@ func (f *fixture) stored() map[string]string {
 			got[string(iter.Key())] = string(iter.Value())
 			versioned, ok := iter.(kv.VersionedIterator)
 			require.True(f.T, ok)
-			require.Greater(f.T, versioned.TS(), f.spec.Version)
+			if version == 0 {
+				version = versioned.TS()
+			}
+			require.Equal(f.T, version, versioned.TS(), "a transaction would read some of the rows")
 			require.NoError(f.T, iter.Next())
 		}
 		require.NoError(f.T, iter.Close())

@@ -14,17 +14,18 @@ import (
 // holdTTL is how long garbage collection is held if the process ends.
 const holdTTL = 10 * time.Minute
 
-// heldAtVersion calls fn with a new timestamp at which garbage collection is held meanwhile: the store takes no import below its safe
-// point. If the hold is lost, the context of fn ends.
-func (l *loader) heldAtVersion(ctx context.Context, fn func(ctx context.Context, version uint64) error) (err error) {
-	version, err := l.opts.Store.CurrentTS(ctx)
-	if err != nil {
-		return fmt.Errorf("load: version: %w", err)
-	}
+// hold holds garbage collection at the version of the load: the store takes no import below its safe point. It fails with
+// kv.ErrSnapshotTooOld if that has passed the version.
+func (l *loader) hold(ctx context.Context, version uint64) (kv.GCHold, error) {
 	hold, err := l.opts.Store.HoldGC(ctx, fmt.Sprintf("fastddl-load-%d", l.spec.JobID), version, holdTTL)
 	if err != nil {
-		return fmt.Errorf("load: hold garbage collection: %w", err)
+		return nil, fmt.Errorf("load: hold garbage collection: %w", err)
 	}
+	return hold, nil
+}
+
+// whileHeld calls fn, renews the hold meanwhile, and releases it. If the hold is lost, the context of fn ends.
+func (l *loader) whileHeld(ctx context.Context, hold kv.GCHold, fn func(ctx context.Context) error) (err error) {
 	ctx, lose := context.WithCancelCause(ctx)
 	renewing, done := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -36,7 +37,7 @@ func (l *loader) heldAtVersion(ctx context.Context, fn func(ctx context.Context,
 		<-done
 		err = errs.Combine(err, hold.Release(context.WithoutCancel(ctx)))
 	}()
-	if err := fn(ctx, version); err != nil {
+	if err := fn(ctx); err != nil {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -65,7 +66,7 @@ func (l *loader) renew(ctx context.Context, hold kv.GCHold, stop <-chan struct{}
 		case ctx.Err() != nil:
 			return nil
 		case errors.Is(err, kv.ErrSnapshotTooOld):
-			return fmt.Errorf("load: garbage collection has passed the version of an import: %w", err)
+			return fmt.Errorf("load: garbage collection has passed the version of the import: %w", err)
 		default:
 			// There is time for two more attempts before the hold ends.
 			l.opts.Bus.Emit(event.Retry{Job: l.job(), Op: "renew GC hold", Attempt: attempt, Err: err})

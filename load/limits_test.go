@@ -31,7 +31,7 @@ func TestLoadWithinItsQuotas(t *testing.T) {
 	for _, partitions := range []int{0, 30} {
 		f := emptyFixtureOn(t, nil, r, partitions)
 		f.long = 200
-		f.addRows(r, 30_000)
+		f.addRows(r, 60_000)
 		resources := f.limit("4MiB", "16MiB")
 		result, err := f.run(f.Ctx)
 		require.NoError(t, err)

@@ -259,24 +259,26 @@ func TestInterruptedImportIsDeleted(t *testing.T) {
 	}
 }
 
-// A load may take longer than versions are kept: garbage collection that runs at any moment passes no version that it still imports.
+// collect has garbage collection go as far as it may.
+func (f *fixture) collect() error {
+	now, err := f.Store.CurrentTS(f.Ctx)
+	if err == nil {
+		_, err = f.Store.CollectGarbage(f.Ctx, now)
+	}
+	return err
+}
+
+// A load of several imports takes one version. Garbage collection that runs at any moment does not pass it.
 func TestGarbageCollectionDuringALoad(t *testing.T) {
 	f := newFixture(t, randtest.Rand(t), 0, 500)
 	f.opts.CheckpointInterval, f.opts.BatchRows, f.opts.MaxWorkers = 1, 50, 1
-	collect := func() error {
-		now, err := f.Store.CurrentTS(f.Ctx)
-		if err == nil {
-			_, err = f.Store.CollectGarbage(f.Ctx, now)
-		}
-		return err
-	}
 	f.source.onNext = func(_ string, i int64) error {
 		if i%40 == 0 {
-			return collect()
+			return f.collect()
 		}
 		return nil
 	}
-	f.opts.Store = &backfilltest.FaultyStore{Store: f.Store, OnImport: func(int64) error { return collect() }}
+	f.opts.Store = &backfilltest.FaultyStore{Store: f.Store, OnImport: func(int64) error { return f.collect() }}
 	result, err := f.run(f.Ctx)
 	require.NoError(t, err)
 	f.requireLoaded(result)
@@ -284,6 +286,27 @@ func TestGarbageCollectionDuringALoad(t *testing.T) {
 	holds, err := f.Store.GCHolds(f.Ctx)
 	require.NoError(t, err)
 	require.Empty(t, holds)
+}
+
+// A load that was interrupted for longer than versions are kept begins anew, at another version.
+func TestGarbageCollectionBetweenRunsOfALoad(t *testing.T) {
+	f := newFixture(t, randtest.Rand(t), 0, 500)
+	f.opts.CheckpointInterval, f.opts.BatchRows, f.opts.MaxWorkers = 1, 50, 1
+	keep, saved := f.opts.SaveCheckpoint, 0
+	f.opts.SaveCheckpoint = func(ctx context.Context, data []byte) error {
+		if saved++; saved > 4 {
+			return errors.New("the process ends")
+		}
+		return keep(ctx, data)
+	}
+	_, err := f.run(f.Ctx)
+	require.ErrorContains(t, err, "the process ends")
+	require.NotEmpty(t, f.stored())
+	require.NoError(t, f.collect())
+	f.opts.SaveCheckpoint = keep
+	result, err := f.run(f.Ctx)
+	require.NoError(t, err)
+	f.requireLoaded(result)
 }
 
 // A checkpoint of another table, or one that cannot be read, is not gone on with.

@@ -27,7 +27,7 @@ type Spec struct {
 	// Table is the definition with the IDs, of the table and of its partitions, that the rows go under. No statement knows
 	// them, and the store has no keys of them but those of an earlier run.
 	Table *model.TableInfo
-	// Version is a timestamp that names the load in its checkpoints. The commit timestamps of rows and entries are later.
+	// Version is a timestamp that names the load in its checkpoints.
 	Version uint64
 	// Checkpoint is what was last given to SaveCheckpoint, or nil.
 	Checkpoint []byte

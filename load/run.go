@@ -18,7 +18,7 @@ import (
 )
 
 // Run loads the rows of spec's source with the entries of all indexes, starting from the checkpoint if there is one. On
-// success they are durable under the IDs of spec.Table, and verified. On error, or when ctx ends, which it obeys
+// success they are durable under the IDs of spec.Table at one version, and verified. On error, or when ctx ends, which it obeys
 // within a second, what was imported stays: either Run is called again with the last checkpoint, or the caller deletes the
 // ranges of the IDs. It fails with a *RowsError of bad rows, a *DuplicateError, a *MismatchError, an error of reading the source,
 // *lightning.PairCountError, *kv.DamagedUnitError, *kv.ImportAccountError, or an error of the store.
@@ -83,10 +83,15 @@ func (l *loader) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer l.share.Leave()
-	cp, err := l.resume(ctx)
+	cp, hold, err := l.resume(ctx)
 	if err != nil {
 		return err
 	}
+	return l.whileHeld(ctx, hold, func(ctx context.Context) error { return l.goOn(ctx, cp) })
+}
+
+// goOn loads what a checkpoint has not, and verifies all.
+func (l *loader) goOn(ctx context.Context, cp *checkpoint) error {
 	l.opts.Progress.begin(cp.Rows, cp.Read, l.source.Bytes())
 	if len(cp.Chunks) > 0 {
 		if err := l.load(ctx, cp); err != nil {
@@ -103,11 +108,12 @@ func (l *loader) run(ctx context.Context) (err error) {
 	return nil
 }
 
-// resume returns the checkpoint that the load starts from. If it is not known which rows the store has, they are deleted, and the load
-// begins anew: rows that were read before may get other generated keys now.
-func (l *loader) resume(ctx context.Context) (*checkpoint, error) {
+// resume returns the checkpoint that the load starts from, and holds garbage collection at its version. If it is not known which rows
+// the store has, or if garbage collection has passed the version, they are deleted, and the load begins anew: rows that were read before
+// may get other generated keys now.
+func (l *loader) resume(ctx context.Context) (*checkpoint, kv.GCHold, error) {
 	if len(l.spec.Checkpoint) == 0 {
-		return l.newCheckpoint(), nil
+		return l.begin(ctx)
 	}
 	cp, err := l.decodeCheckpoint(l.spec.Checkpoint)
 	switch {
@@ -116,14 +122,35 @@ func (l *loader) resume(ctx context.Context) (*checkpoint, error) {
 		err = errors.New("load: the process ended during an import")
 	case slices.ContainsFunc(cp.Chunks, func(c rows.Chunk) bool { return c.File == "" }):
 		err = errors.New("load: a query cannot be gone on with")
+	case len(cp.Chunks) == 0: // no import is left for which the version must not be in the past
+		now, err := l.opts.Store.CurrentTS(ctx)
+		if err != nil {
+			return nil, nil, fmt.Errorf("load: timestamp: %w", err)
+		}
+		hold, err := l.hold(ctx, now)
+		return cp, hold, err
 	default:
-		return cp, nil
+		hold, held := l.hold(ctx, cp.At)
+		if !errors.Is(held, kv.ErrSnapshotTooOld) {
+			return cp, hold, held
+		}
+		err = held
 	}
 	l.opts.Bus.Emit(event.CheckpointDropped{Job: l.job(), Err: err})
 	if err := l.wipe(ctx); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return l.newCheckpoint(), nil
+	return l.begin(ctx)
+}
+
+// begin returns the checkpoint of a load that begins, with the version of all that it imports, at which garbage collection is held.
+func (l *loader) begin(ctx context.Context) (*checkpoint, kv.GCHold, error) {
+	at, err := l.opts.Store.CurrentTS(ctx)
+	if err != nil {
+		return nil, nil, fmt.Errorf("load: version: %w", err)
+	}
+	hold, err := l.hold(ctx, at)
+	return l.newCheckpoint(at), hold, err
 }
 
 // wipe deletes what the store has of the table.
@@ -168,7 +195,7 @@ func (l *loader) beforeImport(ctx context.Context, cp *checkpoint) error {
 func (l *loader) load(ctx context.Context, cp *checkpoint) (err error) {
 	before := slices.Clone(cp.Spaces)
 	job, err := ingest.Open(ingest.JobOptions{
-		ID: l.spec.JobID, Store: l.opts.Store, TempDir: l.opts.TempDir, Version: l.spec.Version,
+		ID: l.spec.JobID, Store: l.opts.Store, TempDir: l.opts.TempDir, Version: cp.At,
 		Indexes: l.layout.keySpaces(cp.Rows > 0), Share: l.share, Bus: l.opts.Bus,
 		TargetFileBytes: l.opts.TargetFileBytes, ImportBatchBytes: importBatchBytes, Parallel: l.mergers, FS: l.opts.FS,
 		BeforeImport: func(ctx context.Context) error { return l.beforeImport(ctx, cp) },
@@ -221,10 +248,7 @@ func (l *loader) importRound(ctx context.Context, job *ingest.Job, cp *checkpoin
 	l.result.Flushes++
 	once := last && cp.Rows == 0 // one flush writes all
 	job.Mergeable(!once || len(l.layout.physicals) > 1)
-	err := l.heldAtVersion(ctx, func(ctx context.Context, version uint64) error {
-		job.SetVersion(version)
-		return job.Flush(ctx)
-	})
+	err := job.Flush(ctx)
 	if err == nil {
 		l.addStatistics(cp, job, once)
 		return nil

@@ -59,11 +59,19 @@ var loadRuns = []mutation{
 		shows:  `error|chain`,
 	},
 	{
-		invariant: "loads", breaks: "garbage collection is not held at the version of an import",
+		invariant: "loads", breaks: "garbage collection is not held at the version of a load",
 		file:   "load/hold.go",
 		old:    "l.spec.JobID), version, holdTTL)",
 		new:    "l.spec.JobID), version, 1)",
 		caught: "load.TestGarbageCollectionDuringALoad",
-		shows:  `is below|passed`,
+		shows:  `is below|passed|too old`,
+	},
+	{
+		invariant: "loads", breaks: "the rest of a load whose version has been passed gets another version",
+		file:   "load/run.go",
+		old:    "err = held",
+		new:    "cp.At, err = l.opts.Store.CurrentTS(ctx)\n\t\thold, held = l.hold(ctx, cp.At)\n\t\treturn cp, hold, errors.Join(err, held)",
+		caught: "load.TestGarbageCollectionBetweenRunsOfALoad",
+		shows:  `would read some of the rows`,
 	},
 }
