@@ -290,7 +290,7 @@ func TestDuplicateGroupIsBounded(t *testing.T) {
 }
 
 // TestEntriesThatComeOnce: in a space whose entries come once, entries that are equal as a whole are a duplicate, in one flush and over
-// two with versions of their own.
+// two.
 func TestEntriesThatComeOnce(t *testing.T) {
 	for _, flushes := range []int{1, 2} {
 		f := newJobFixture(t, KeySpace{ID: 1, Prefix: []byte("a/"), Unique: true, Once: true})
@@ -303,9 +303,6 @@ func TestEntriesThatComeOnce(t *testing.T) {
 			w.Finish()
 			if i+1 < 2 && flushes == 2 {
 				require.NoError(t, job.Flush(f.ctx))
-				version, err := f.store.CurrentTS(f.ctx)
-				require.NoError(t, err)
-				job.SetVersion(version)
 			}
 		}
 		var duplicate *DuplicateError

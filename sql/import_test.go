@@ -28,11 +28,15 @@ type importEnv struct {
 }
 
 // openImports opens the store in dir.
-func openImports(t *testing.T, dir string) *importEnv {
+func openImports(t *testing.T, dir string, tune ...func(o *sql.Options, opts load.Options)) *importEnv {
 	t.Helper()
 	e := &importEnv{files: dir}
 	e.env = open(t, dir, func(o *sql.Options) {
-		o.Loader = jobs.NewLoader(load.Options{Store: o.Builds, Globals: o.Globals, Bus: o.Bus, TempDir: o.TempDir})
+		opts := load.Options{Store: o.Builds, Globals: o.Globals, Bus: o.Bus, TempDir: o.TempDir}
+		o.Loader = jobs.NewLoader(opts)
+		for _, t := range tune {
+			t(o, opts)
+		}
 		o.ImportHook = func(_ context.Context, p jobs.HookPoint) error {
 			e.mu.Lock()
 			hook := e.onImport
