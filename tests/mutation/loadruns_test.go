@@ -74,4 +74,12 @@ var loadRuns = []mutation{
 		caught: "load.TestGarbageCollectionBetweenRunsOfALoad",
 		shows:  `would read some of the rows`,
 	},
+	{
+		invariant: "loads", breaks: "each import of a load has a version of its own",
+		file:   "ingest/flush.go",
+		old:    "	pieces := j.pieces()\n",
+		new:    "	j.opts.Version, _ = j.opts.Store.CurrentTS(ctx)\n	pieces := j.pieces()\n",
+		caught: "sql.TestTransactionsReadAllOrNothingOfAnImport",
+		shows:  `does not contain`,
+	},
 }
