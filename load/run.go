@@ -112,7 +112,10 @@ func (l *loader) goOn(ctx context.Context, cp *checkpoint) error {
 // the store has, or if garbage collection has passed the version, they are deleted, and the load begins anew: rows that were read before
 // may get other generated keys now.
 func (l *loader) resume(ctx context.Context) (*checkpoint, kv.GCHold, error) {
-	if len(l.spec.Checkpoint) == 0 {
+	if len(l.spec.Checkpoint) == 0 { // a store that was restored from a backup may have rows that no checkpoint knows
+		if err := l.wipe(ctx); err != nil {
+			return nil, nil, err
+		}
 		return l.begin(ctx)
 	}
 	cp, err := l.decodeCheckpoint(l.spec.Checkpoint)
@@ -156,6 +159,12 @@ func (l *loader) begin(ctx context.Context) (*checkpoint, kv.GCHold, error) {
 // wipe deletes what the store has of the table.
 func (l *loader) wipe(ctx context.Context) error {
 	for _, r := range l.layout.whole() {
+		if empty, err := l.isEmpty(ctx, r); err != nil || empty {
+			if err != nil {
+				return fmt.Errorf("load: look for what was imported: %w", err)
+			}
+			continue
+		}
 		pieces, err := l.opts.Store.Ranges(ctx, r)
 		if err != nil {
 			return fmt.Errorf("load: delete what was imported: %w", err)
@@ -167,6 +176,25 @@ func (l *loader) wipe(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// isEmpty says that the store has no key of a range.
+func (l *loader) isEmpty(ctx context.Context, r kv.KeyRange) (empty bool, err error) {
+	now, err := l.opts.Store.CurrentTS(ctx)
+	if err != nil {
+		return false, err
+	}
+	snap, err := l.opts.Store.Snapshot(ctx, now)
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errs.Combine(err, snap.Close()) }()
+	iter, err := snap.Iter(r)
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errs.Combine(err, iter.Close()) }()
+	return !iter.Valid(), nil
 }
 
 // mergers is the number of key ranges that may be merged at one time: one more than workers when those take all cores, because files

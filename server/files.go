@@ -177,7 +177,7 @@ func serverFile(n ast.Node) string {
 			return s.SelectIntoOpt.FileName
 		}
 	case *ast.ImportIntoStmt:
-		return sql.LocalPath(s.Path)
+		return sql.ImportedFile(s.Path)
 	case *ast.BRIEStmt:
 		return sql.LocalPath(s.Storage)
 	case *ast.LoadDataStmt:

@@ -117,6 +117,11 @@ func TestSecureFilePriv(t *testing.T) {
 	_, err = db.Exec("IMPORT INTO loaded FROM '" + filepath.Join(cfg.Security.SecureFilePriv, "in*.csv") + "'")
 	refused(err, "pattern")
 	require.NoError(t, os.Remove(link))
+	// Nor does a path by what would be the query, the fragment or an escape of a URL.
+	for _, detour := range []string{"x?/../", "x#/../", "x%2Fy/../"} {
+		_, err = db.Exec("IMPORT INTO loaded FROM '" + cfg.Security.SecureFilePriv + "/" + detour + "../" + filepath.Base(filepath.Dir(file)) + "/" + filepath.Base(file) + ".csv'")
+		refused(err, detour)
+	}
 	exec(t, db, "IMPORT INTO loaded FROM '"+filepath.Join(cfg.Security.SecureFilePriv, "in*.csv")+"'")
 
 	inside := filepath.Join(cfg.Security.SecureFilePriv, "out")

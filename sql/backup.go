@@ -52,6 +52,15 @@ func LocalPath(location string) string {
 	return ""
 }
 
+// ImportedFile is the file, or the pattern of files, of the server that IMPORT INTO reads; "" if the location is elsewhere. TiDB's reader
+// takes the text as it is, with what would be the query, the fragment or escapes of a URL (LoadDataController.InitDataStore).
+func ImportedFile(location string) string {
+	if LocalPath(location) == "" {
+		return ""
+	}
+	return location
+}
+
 // takesBackup says that BACKUP DATABASE * is ours: on the embedded store.
 func (s *clientSession) takesBackup(stmt *ast.BRIEStmt) bool {
 	return s.layer.opts.Backups != nil && stmt.Kind == ast.BRIEKindBackup && len(stmt.Schemas) == 0 && len(stmt.Tables) == 0
