@@ -3,14 +3,18 @@ package load
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
+	"github.com/pingcap/tidb/pkg/parser/terror"
 	"github.com/pingcap/tidb/pkg/store/driver/txn"
 
+	"fastddl/ddl/job"
 	"fastddl/ingest"
 	"fastddl/load/rows"
 )
@@ -38,17 +42,54 @@ type badRows struct {
 
 	mu   sync.Mutex
 	rows []*rows.RowError
+	// until is when the search for more ends.
+	until time.Time
 }
+
+const (
+	// searchTime is how long a load that has failed goes on to look for bad rows: its table takes no writes meanwhile.
+	searchTime = 10 * time.Second
+	// maxErrorText bounds the text of a bad row's error in bytes.
+	maxErrorText = 1024
+)
 
 // add adds a row, and says that no more are wanted.
 func (b *badRows) add(e *rows.RowError) (enough bool) {
-	b.some.Store(true)
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if !b.some.Swap(true) {
+		b.until = time.Now().Add(searchTime)
+	}
 	if len(b.rows) < b.most {
-		b.rows = append(b.rows, e)
+		b.rows = append(b.rows, withoutValue(e))
 	}
 	return len(b.rows) >= b.most
+}
+
+// over says that the search for more bad rows has taken long enough.
+func (b *badRows) over() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.some.Load() && time.Now().After(b.until)
+}
+
+// withoutValue returns the row's error with its text, which it cuts, and without the value, which TiDB's errors keep.
+func withoutValue(e *rows.RowError) *rows.RowError {
+	short := *e
+	if known := job.FindTerror(e.Err); known != nil {
+		short.Err = known.FastGen("%s", cut(terror.ToSQLError(known).Message))
+	} else if text := e.Err.Error(); len(text) > maxErrorText {
+		short.Err = errors.New(cut(text))
+	}
+	return &short
+}
+
+// cut returns the beginning of a long text.
+func cut(text string) string {
+	if len(text) <= maxErrorText {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxErrorText], "") + "..."
 }
 
 // any says that there is a bad row.

@@ -185,6 +185,10 @@ func (w *worker) readBatch(ctx context.Context, in reader) (n int64, more bool, 
 		}
 		n++
 		if w.l.bad.any() {
+			if w.l.bad.over() {
+				w.q.stop()
+				return n, false, nil
+			}
 			continue // the load has failed, and what is left is read for the list of bad rows
 		}
 		for i := range pairs {

@@ -14,6 +14,7 @@ import (
 	tidbserver "github.com/pingcap/tidb/pkg/server"
 	"github.com/pingcap/tidb/pkg/sessionctx/variable"
 	"github.com/pingcap/tidb/pkg/util/dbterror"
+	"github.com/pingcap/tidb/pkg/util/dbterror/exeerrors"
 
 	"fastddl/sql"
 )
@@ -119,6 +120,12 @@ func (g *fileGuard) checkNode(n ast.Node) error {
 			}
 		}
 	}
+	if s, ok := n.(*ast.ImportIntoStmt); ok {
+		if _, plain := sql.ImportedFile(s.Path); !plain {
+			return exeerrors.ErrLoadDataInvalidURI.GenWithStackByArgs("IMPORT INTO",
+				"a path on the server is absolute, has no query, and its folder's name consists of characters that need no escape in a URL")
+		}
+	}
 	if file := serverFile(n); file != "" && (!g.allows(file) || !g.allowsMatches(n, file)) {
 		if _, ok := n.(*ast.BRIEStmt); ok {
 			return errSecureBackup.GenWithStackByArgs()
@@ -177,7 +184,8 @@ func serverFile(n ast.Node) string {
 			return s.SelectIntoOpt.FileName
 		}
 	case *ast.ImportIntoStmt:
-		return sql.ImportedFile(s.Path)
+		file, _ := sql.ImportedFile(s.Path)
+		return file
 	case *ast.BRIEStmt:
 		return sql.LocalPath(s.Storage)
 	case *ast.LoadDataStmt:

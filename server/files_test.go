@@ -118,10 +118,16 @@ func TestSecureFilePriv(t *testing.T) {
 	refused(err, "pattern")
 	require.NoError(t, os.Remove(link))
 	// Nor does a path by what would be the query, the fragment or an escape of a URL.
-	for _, detour := range []string{"x?/../", "x#/../", "x%2Fy/../"} {
-		_, err = db.Exec("IMPORT INTO loaded FROM '" + cfg.Security.SecureFilePriv + "/" + detour + "../" + filepath.Base(filepath.Dir(file)) + "/" + filepath.Base(file) + ".csv'")
-		refused(err, detour)
+	for _, detour := range []string{"x?/../", "x#/../", "x%2Fy/../", "a/b/c?/../../../", "a b/", "ü/"} {
+		path := cfg.Security.SecureFilePriv + "/" + detour + "../" + filepath.Base(filepath.Dir(file)) + "/" + filepath.Base(file) + ".csv"
+		_, err = db.Exec("IMPORT INTO loaded FROM '" + path + "'")
+		var sqlErr *mysql.MySQLError
+		require.ErrorAs(t, err, &sqlErr, path)
+		require.Contains(t, []uint16{1290, 8158}, sqlErr.Number, path)
 	}
+	folders, err := os.ReadDir(filepath.Dir(cfg.Security.SecureFilePriv))
+	require.NoError(t, err)
+	require.Len(t, folders, 3, "TiDB's reader has made a folder")
 	exec(t, db, "IMPORT INTO loaded FROM '"+filepath.Join(cfg.Security.SecureFilePriv, "in*.csv")+"'")
 
 	inside := filepath.Join(cfg.Security.SecureFilePriv, "out")

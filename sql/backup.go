@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"path/filepath"
 	"sync/atomic"
 	"time"
 
@@ -52,13 +53,17 @@ func LocalPath(location string) string {
 	return ""
 }
 
-// ImportedFile is the file, or the pattern of files, of the server that IMPORT INTO reads; "" if the location is elsewhere. TiDB's reader
-// takes the text as it is, with what would be the query, the fragment or escapes of a URL (LoadDataController.InitDataStore).
-func ImportedFile(location string) string {
+// ImportedFile is the file, or the pattern of files, of the server that IMPORT INTO reads; "" if the location is elsewhere. Plain says that
+// TiDB reads it there: it opens the folder by a URL with the query and the fragment of the location, and escapes in it, and makes a
+// folder of that name if there is none (LoadDataController.InitDataStore, NewLocalStorage).
+func ImportedFile(location string) (file string, plain bool) {
 	if LocalPath(location) == "" {
-		return ""
+		return "", true
 	}
-	return location
+	folder := filepath.Dir(location)
+	u, err := url.Parse(location)
+	plain = err == nil && *u == url.URL{Path: u.Path, RawPath: u.RawPath} && (&url.URL{Path: folder}).String() == folder
+	return location, plain
 }
 
 // takesBackup says that BACKUP DATABASE * is ours: on the embedded store.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -90,7 +91,7 @@ func (s *clientSession) importInto(ctx context.Context, stmt *ast.ImportIntoStmt
 	if err != nil {
 		return nil, err
 	}
-	s.SetProcessInfo(stmt.Text(), time.Now(), mysql.ComQuery, 0)
+	s.SetProcessInfo(stmt.SecureText(), time.Now(), mysql.ComQuery, 0)
 	imported, err := s.layer.imports.Import(ctx, s.Session, req)
 	if err != nil {
 		return nil, importError(err)
@@ -194,7 +195,12 @@ func (s *clientSession) queryOf(query ast.ResultSetNode) func(context.Context, c
 		if !ok {
 			return fmt.Errorf("the query of IMPORT INTO is a %T", query)
 		}
+		// The limit is for what a client reads, not for a query within a statement.
+		vars := s.GetSessionVars()
+		limit := vars.SelectLimit
+		vars.SelectLimit = math.MaxUint64
 		set, err := s.Session.ExecuteStmt(ctx, stmt)
+		vars.SelectLimit = limit
 		if err != nil {
 			return err
 		}

@@ -388,6 +388,11 @@ func TestImportNamesBadRows(t *testing.T) {
 func TestImportFromQuery(t *testing.T) {
 	e := newImports(t)
 	c := e.client()
+	c.run("CREATE TABLE limited (a INT); INSERT INTO limited VALUES (1), (2), (3); CREATE TABLE whole (a INT)")
+	c.run("SET sql_select_limit = 1")
+	c.run("IMPORT INTO whole FROM SELECT a FROM limited")
+	c.run("SET sql_select_limit = DEFAULT")
+	require.Equal(t, "3", c.one("SELECT COUNT(*) FROM whole"), "the limit is for what a client reads")
 	c.run(importTable + "; CREATE TABLE source LIKE t; INSERT INTO source VALUES (1, 'a', 1), (2, 'b', 2), (3, NULL, NULL)")
 	c.fails(1242, "IMPORT INTO t FROM SELECT id, s, (SELECT n FROM source) FROM source")
 	require.Empty(t, c.run("SELECT * FROM t"))

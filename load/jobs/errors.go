@@ -50,11 +50,11 @@ func (t *task) recordErrors(ctx context.Context, plan *importer.Plan, why error)
 	}
 	r := t.record()
 	id := r.ImportID
-	if id == 0 {
+	if id == 0 { // of a query: such an ID may be that of an import from files, of which the rows are forgotten
 		id = t.rowID
 	}
 	err := t.j.sessions.InTxn(ctx, func(x *session.Txn) error {
-		if err := x.Exec(`DELETE FROM mysql.fastddl_import_errors WHERE table_schema = %? AND table_name = %?`, r.Import.DB, r.Import.Table); err != nil {
+		if err := x.Exec(`DELETE FROM mysql.fastddl_import_errors WHERE table_schema = %? AND table_name = %? OR job_id = %?`, r.Import.DB, r.Import.Table, id); err != nil {
 			return err
 		}
 		for n, e := range all {

@@ -29,9 +29,10 @@ type task struct {
 	// rows returns the number of imported rows while they are loaded.
 	rows atomic.Pointer[func() int64]
 
-	// mu guards interrupt, which ends the action that is under way.
+	// mu guards interrupt, which ends the action that is under way, and stopped, which is why actions are to end that can be undone.
 	mu        sync.Mutex
 	interrupt context.CancelCauseFunc
+	stopped   error
 
 	// done is closed when the goroutine ends. Then err is why the import has failed, nil if it has not, ErrClosed if it has not ended;
 	// warnings are for the session.
@@ -103,11 +104,11 @@ func (t *task) step(ctx context.Context) error {
 	action, cancel := context.WithCancelCause(ctx)
 	t.mu.Lock()
 	t.interrupt = cancel
+	if t.stopped != nil && t.record().cancellable() { // before there was an action to interrupt
+		cancel(t.stopped)
+	}
 	t.mu.Unlock()
 	defer cancel(nil)
-	if t.record().Step != step { // it was cancelled before it could be interrupted
-		return nil
-	}
 	err := contained("an import", func() error { return t.act(action, step) })
 	var panicked *errs.PanicError
 	if errors.As(err, &panicked) {
@@ -126,6 +127,7 @@ func (t *task) step(ctx context.Context) error {
 func (t *task) stop(why error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.stopped = why
 	if t.interrupt != nil {
 		t.interrupt(why)
 	}
