@@ -120,17 +120,17 @@ func (g *fileGuard) checkNode(n ast.Node) error {
 			}
 		}
 	}
-	if s, ok := n.(*ast.ImportIntoStmt); ok {
-		if _, plain := sql.ImportedFile(s.Path); !plain {
-			return exeerrors.ErrLoadDataInvalidURI.GenWithStackByArgs("IMPORT INTO",
-				"a path on the server is absolute, has no query, and its folder's name consists of characters that need no escape in a URL")
-		}
-	}
 	if file := serverFile(n); file != "" && (!g.allows(file) || !g.allowsMatches(n, file)) {
 		if _, ok := n.(*ast.BRIEStmt); ok {
 			return errSecureBackup.GenWithStackByArgs()
 		}
 		return errSecureFilePriv.GenWithStackByArgs()
+	}
+	if s, ok := n.(*ast.ImportIntoStmt); ok {
+		if _, plain := sql.ImportedFile(s.Path); !plain {
+			return exeerrors.ErrLoadDataInvalidURI.GenWithStackByArgs("IMPORT INTO",
+				"a path on the server is absolute, has no query, and its folder's name consists of characters that need no escape in a URL")
+		}
 	}
 	return nil
 }
