@@ -39,6 +39,7 @@ func (s *fakeServer) open() *sql.DB {
 
 var (
 	insertInto = regexp.MustCompile("^INSERT INTO `(\\w+)`")
+	truncate   = regexp.MustCompile("^TRUNCATE TABLE `d`.`(\\w+)`")
 	importFrom = regexp.MustCompile("^IMPORT INTO `d`.`(\\w+)` FROM '([^']+)'")
 )
 
@@ -55,6 +56,8 @@ func (s *fakeServer) exec(query string, args []driver.NamedValue) error {
 	case insertInto.MatchString(query):
 		table := insertInto.FindStringSubmatch(query)[1]
 		s.rows[table] = append(s.rows[table], query)
+	case truncate.MatchString(query):
+		delete(s.rows, truncate.FindStringSubmatch(query)[1])
 	case importFrom.MatchString(query):
 		m := importFrom.FindStringSubmatch(query)
 		return s.importFiles(m[1], m[2])
