@@ -21,6 +21,8 @@ type fakeServer struct {
 	fail func(query string) error
 
 	mu sync.Mutex
+	// made are the statements that have succeeded of those that define tables and sequences.
+	made []string
 	// rows are the INSERT statements that each table has got, by name as it is quoted.
 	rows   map[string][]string
 	states map[string]string
@@ -39,6 +41,7 @@ func (s *fakeServer) open() *sql.DB {
 
 var (
 	insertInto = regexp.MustCompile("^INSERT INTO `(\\w+)`")
+	defines    = regexp.MustCompile("^(CREATE (TABLE|SEQUENCE|INDEX|VIEW)|ALTER|DROP (TABLE|SEQUENCE)|DO) ")
 	truncate   = regexp.MustCompile("^TRUNCATE TABLE `d`.`(\\w+)`")
 	importFrom = regexp.MustCompile("^IMPORT INTO `d`.`(\\w+)` FROM '([^']+)'")
 )
@@ -56,6 +59,8 @@ func (s *fakeServer) exec(query string, args []driver.NamedValue) error {
 	case insertInto.MatchString(query):
 		table := insertInto.FindStringSubmatch(query)[1]
 		s.rows[table] = append(s.rows[table], query)
+	case defines.MatchString(query):
+		s.made = append(s.made, query)
 	case truncate.MatchString(query):
 		delete(s.rows, truncate.FindStringSubmatch(query)[1])
 	case importFrom.MatchString(query):

@@ -83,8 +83,10 @@ type loader struct {
 	db      *sql.DB
 	state   *state
 	catalog *catalog
-	meter   *meter
-	spool   *spool
+	// before is how far earlier loads were.
+	before map[Name]progress
+	meter  *meter
+	spool  *spool
 }
 
 func (l *loader) say(format string, args ...any) { l.meter.say(format, args...) }
@@ -125,11 +127,10 @@ func (l *loader) run(ctx context.Context) (err error) {
 	if l.catalog, err = readCatalog(ctx, l.db, l.dump.Tables); err != nil {
 		return err
 	}
-	before, err := l.state.read(ctx, l.catalog, l.dump.Tables)
-	if err != nil {
+	if l.before, err = l.state.read(ctx, l.catalog, l.dump); err != nil {
 		return err
 	}
-	if waited, err := l.awaitImports(ctx, before); err != nil {
+	if waited, err := l.awaitImports(ctx, l.before); err != nil {
 		return err
 	} else if waited {
 		if l.catalog, err = readCatalog(ctx, l.db, l.dump.Tables); err != nil {
@@ -137,7 +138,7 @@ func (l *loader) run(ctx context.Context) (err error) {
 		}
 	}
 	w := l.where()
-	actions, err := planTables(l.dump, l.catalog, before, w)
+	actions, err := planTables(l.dump, l.catalog, l.before, w)
 	if err != nil {
 		return err
 	}
