@@ -90,7 +90,7 @@ func commands(ctx context.Context, path string, each func(command, string) error
 	if err != nil {
 		return err
 	}
-	var set settings
+	var set session
 	s := newScanner(strings.NewReader(string(text)))
 	for {
 		st, err := s.next()

@@ -23,6 +23,14 @@ func quoteText(text string) string {
 	return "'" + literalEscapes.Replace(text) + "'"
 }
 
+// quoteFor returns a string literal for the sessions of a table's rows: pure.
+func (s settings) quoteFor(text string) string {
+	if s.literalBackslash {
+		return "'" + strings.ReplaceAll(text, "'", "''") + "'"
+	}
+	return quoteText(text)
+}
+
 var literalEscapes = strings.NewReplacer(`\`, `\\`, `'`, `''`, "\x00", `\0`, "\n", `\n`, "\r", `\r`, "\x1a", `\Z`)
 
 // importSQL returns the IMPORT INTO of a table: pure.
@@ -45,7 +53,7 @@ func importSQL(t *Table, f fields) string {
 		fmt.Fprintf(&b, " SET %s", strings.Join(sets, ", "))
 	}
 	first := t.Files[0]
-	fmt.Fprintf(&b, " FROM %s FORMAT '%s'", quoteText(filepath.Join(filepath.Dir(first.Path), t.pattern)), first.Format)
+	fmt.Fprintf(&b, " FROM %s FORMAT '%s'", t.settings().quoteFor(filepath.Join(filepath.Dir(first.Path), t.pattern)), first.Format)
 	if first.Format != CSVFile {
 		return b.String()
 	}
