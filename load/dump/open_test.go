@@ -160,6 +160,27 @@ func TestOpenFolder(t *testing.T) {
 	require.Equal(t, []string{"my.shop.a/b"}, tableNames(d))
 }
 
+// TestOpenFollowsLinks to a folder and to files: none is passed over.
+func TestOpenFollowsLinks(t *testing.T) {
+	real := folderOf(t, map[string]string{"d.t-schema.sql": "CREATE TABLE t (a INT);", "rows": "INSERT INTO t VALUES (1);"})
+	dir := filepath.Join(t.TempDir(), "link")
+	require.NoError(t, os.Symlink(real, dir))
+	require.NoError(t, os.Symlink(filepath.Join(real, "rows"), filepath.Join(real, "d.t.sql")))
+	d, err := Open(context.Background(), Source{Paths: []string{dir}})
+	require.NoError(t, err)
+	require.Equal(t, []string{"d.t"}, tableNames(d))
+	require.Len(t, d.Tables[0].Files, 1)
+	require.EqualValues(t, 25, d.Tables[0].Bytes())
+	require.Equal(t, "its files are links, which may lead out of secure-file-priv", filesObstacle(d.Tables[0], dir))
+	require.NoError(t, os.Symlink(t.TempDir(), filepath.Join(real, "more")))
+	_, err = Open(context.Background(), Source{Paths: []string{dir}})
+	require.ErrorContains(t, err, "more is a link to a folder")
+	require.NoError(t, os.Remove(filepath.Join(real, "more")))
+	require.NoError(t, os.Symlink("nowhere", filepath.Join(real, "d.u.sql")))
+	_, err = Open(context.Background(), Source{Paths: []string{dir}})
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
 // TestOpenShell shows what is read of a folder of MySQL Shell.
 func TestOpenShell(t *testing.T) {
 	files := map[string]string{

@@ -130,6 +130,9 @@ func filesObstacle(t *Table, securePath string) string {
 		if filepath.Dir(f.Path) != dir {
 			return "its files are in several folders"
 		}
+		if f.linked {
+			return "its files are links, which may lead out of secure-file-priv"
+		}
 		if f.Format == CSVFile && strings.EqualFold(filepath.Ext(f.Path), ".tsv") {
 			return "IMPORT INTO reads no files named .tsv"
 		}

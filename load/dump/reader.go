@@ -52,7 +52,11 @@ func newFile(path string) (File, error) {
 	if err != nil {
 		return File{}, err
 	}
-	return File{Path: path, Format: format, Compression: compression, Bytes: info.Size()}, nil
+	link, err := os.Lstat(path)
+	if err != nil {
+		return File{}, err
+	}
+	return File{Path: path, Format: format, Compression: compression, Bytes: info.Size(), linked: link.Mode()&os.ModeSymlink != 0}, nil
 }
 
 // readAll returns the contents of a file of definitions.
