@@ -85,7 +85,7 @@ func execAll(ctx context.Context, conn *sql.Conn, kind string, o Object) error {
 // views creates the views that are not on the server. One may need another, so those that fail are tried again as long
 // as others succeed.
 func (l *loader) views(ctx context.Context) error {
-	conn, err := l.db.Conn(ctx)
+	conn, err := l.plain(ctx)
 	if err != nil {
 		return err
 	}

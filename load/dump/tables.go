@@ -69,6 +69,22 @@ func sessionSQL(t *Table, timeZone string) []string {
 	return []string{"USE " + quoteName(t.Name.Schema), "SET NAMES " + charset, "SET time_zone = " + zone, "SET sql_mode = '" + mode + "'"}
 }
 
+// plain returns a connection with the settings of a new one: it may have served a table before.
+func (l *loader) plain(ctx context.Context) (*sql.Conn, error) {
+	conn, err := l.db.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, text := range plainSession {
+		if _, err := conn.ExecContext(ctx, text); err != nil {
+			return nil, errs.Combine(fmt.Errorf("%s: %w", text, err), conn.Close())
+		}
+	}
+	return conn, nil
+}
+
+var plainSession = []string{"SET NAMES utf8mb4", "SET time_zone = DEFAULT", "SET sql_mode = '" + sqlMode + "'"}
+
 // table loads the rows of a table that has files.
 func (l *loader) table(ctx context.Context, a action) error {
 	f, err := l.fields(ctx, a.table)

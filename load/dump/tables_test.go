@@ -3,8 +3,10 @@ package dump
 import (
 	"bytes"
 	"context"
+	"database/sql/driver"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -86,4 +88,42 @@ func TestHalfDefinitionIsMadeAnew(t *testing.T) {
 	require.NoError(t, l.define(context.Background(), []action{{table: d.Tables[0], create: true, half: true}}))
 	require.Equal(t, slices.Concat([]string{"DROP SEQUENCE `d`.`s`"}, sequence, []string{"DROP TABLE `d`.`t`"}, table), server.made)
 	require.Empty(t, server.states)
+}
+
+// TestImportThatEndsWhileALoadLooks: the rows that it has written are seen.
+func TestImportThatEndsWhileALoadLooks(t *testing.T) {
+	d := &Dump{Tables: []*Table{tableOf("t")}}
+	ended := false
+	server := &fakeServer{answer: func(query string) [][]driver.Value {
+		switch {
+		case strings.Contains(query, "information_schema.TABLES"):
+			return [][]driver.Value{{"d", "t"}, {stateSchema, "tables_v1"}}
+		case strings.Contains(query, "secure_file_priv"):
+			return [][]driver.Value{{""}}
+		case strings.Contains(query, stateTable):
+			ended = true // between the look at the table and that at the imports
+			return [][]driver.Value{{d.Tables[0].identity(), "d", "t", string(importing)}}
+		case strings.HasPrefix(query, "SELECT 1 FROM `d`.`t`") && ended:
+			return [][]driver.Value{{int64(1)}}
+		}
+		return nil
+	}}
+	l := newTestLoader(t, server, d)
+	require.NoError(t, l.look(context.Background()))
+	require.True(t, l.catalog.filled[Name{"d", "t"}])
+}
+
+// TestViewsAreCreatedInAPlainSession and not in that of a table's rows.
+func TestViewsAreCreatedInAPlainSession(t *testing.T) {
+	table := tableOf("t")
+	table.Files[0].settings = settings{timeZone: "+01:00", binary: true, literalBackslash: true}
+	server := &fakeServer{}
+	l := newTestLoader(t, server, &Dump{Views: []Object{{Name: Name{"d", "v"}, SQL: []string{"CREATE VIEW v AS SELECT 1"}}}})
+	l.db.SetMaxOpenConns(1)
+	conn, err := l.conn(context.Background(), table)
+	require.NoError(t, err)
+	require.NoError(t, conn.Close())
+	require.NoError(t, l.views(context.Background()))
+	require.Len(t, server.viewSession, 6)
+	require.Equal(t, plainSession, server.viewSession[3:])
 }
