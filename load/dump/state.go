@@ -66,6 +66,9 @@ func (s *state) read(ctx context.Context, c *catalog, d *Dump) (_ map[Name]progr
 		wanted[t.Name] = t.identity()
 	}
 	rows, err := s.db.QueryContext(ctx, "SELECT rows_of, table_schema, table_name, state FROM "+stateTable)
+	if missing(err) {
+		return found, nil
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read the state of an earlier load: %w", err)
 	}
@@ -110,7 +113,17 @@ func (s *state) note(ctx context.Context, name Name, identity string, p progress
 	if p == unknown {
 		query, args = "DELETE FROM "+stateTable+" WHERE table_schema = ? AND table_name = ?", args[:2]
 	}
-	if _, err := s.db.ExecContext(ctx, query, args...); err != nil {
+	_, err := s.db.ExecContext(ctx, query, args...)
+	if missing(err) { // another load, which has ended, has dropped it
+		if p == unknown {
+			return nil
+		}
+		if err := s.create(ctx); err != nil {
+			return err
+		}
+		_, err = s.db.ExecContext(ctx, query, args...)
+	}
+	if err != nil {
 		return fmt.Errorf("note the state of %s: %w", name, err)
 	}
 	return nil
@@ -124,10 +137,13 @@ func (s *state) remove(ctx context.Context, tables []*Table) error {
 		}
 	}
 	others, err := hasRows(ctx, s.db, Name{stateSchema, "tables_v1"})
+	if missing(err) {
+		return nil
+	}
 	if err != nil || others {
 		return err
 	}
-	if _, err := s.db.ExecContext(ctx, "DROP DATABASE `"+stateSchema+"`"); err != nil {
+	if _, err := s.db.ExecContext(ctx, "DROP DATABASE IF EXISTS `"+stateSchema+"`"); err != nil {
 		return fmt.Errorf("remove the state of the load: %w", err)
 	}
 	return nil

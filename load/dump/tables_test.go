@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-sql-driver/mysql"
+	"github.com/pingcap/tidb/pkg/errno"
 	"github.com/stretchr/testify/require"
 )
 
@@ -126,4 +128,23 @@ func TestViewsAreCreatedInAPlainSession(t *testing.T) {
 	require.NoError(t, l.views(context.Background()))
 	require.Len(t, server.viewSession, 6)
 	require.Equal(t, plainSession, server.viewSession[3:])
+}
+
+// TestStateThatAnotherLoadHasDropped is made again: that one has ended before this one's first table was noted.
+func TestStateThatAnotherLoadHasDropped(t *testing.T) {
+	dropped := true
+	server := &fakeServer{}
+	server.fail = func(query string) error {
+		if strings.HasPrefix(query, "CREATE TABLE IF NOT EXISTS "+stateTable) {
+			dropped = false
+		} else if dropped && strings.Contains(query, stateTable) {
+			return &mysql.MySQLError{Number: errno.ErrNoSuchTable}
+		}
+		return nil
+	}
+	table := tableOf("t")
+	l := newTestLoader(t, server, &Dump{Tables: []*Table{table}})
+	require.NoError(t, l.state.remove(context.Background(), l.dump.Tables))
+	require.NoError(t, l.state.set(context.Background(), table, inserting))
+	require.Equal(t, string(inserting), server.states["t"])
 }
