@@ -99,9 +99,18 @@ func load(cmd *cobra.Command, opts dump.Options, flags loadFlags) (err error) {
 	return loadIntoFolder(ctx, opts, flags.path, log)
 }
 
-// spoolEnding makes the name of the folder where a load into a store's folder writes temporary files, beside it: a new store
-// wants an empty folder. The load removes it; one that was killed leaves it to the next.
-const spoolEnding = ".load"
+// newSpoolFolder makes a folder for the temporary files of a load into a store's folder, beside it: a new store wants an empty
+// folder. No other load has it, nor had before: whether the store is another process's is known later, when its lock is taken.
+func newSpoolFolder(path string) (string, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return "", err
+	}
+	return os.MkdirTemp(filepath.Dir(path), filepath.Base(path)+".load-")
+}
 
 // loadIntoFolder starts a server over a store of its own. It reads the folder of the dump, or that of the temporary files.
 func loadIntoFolder(ctx context.Context, opts dump.Options, path string, log *server.Log) (err error) {
@@ -114,14 +123,13 @@ func loadIntoFolder(ctx context.Context, opts dump.Options, path string, log *se
 		return err
 	}
 	if readable == "" { // a single file, whose rows are written to files of each table
-		if readable, err = filepath.Abs(cmp.Or(opts.TempDir, filepath.Clean(path)+spoolEnding)); err != nil {
-			return err
-		}
-		if opts.TempDir == "" {
-			if err := os.MkdirAll(readable, 0o700); err != nil {
-				return err
-			}
+		if opts.TempDir != "" {
+			readable, err = filepath.Abs(opts.TempDir)
+		} else if readable, err = newSpoolFolder(path); err == nil {
 			defer func() { err = errs.Combine(err, os.RemoveAll(readable)) }()
+		}
+		if err != nil {
+			return err
 		}
 	}
 	cfg.Security.SecureFilePriv = readable

@@ -184,10 +184,18 @@ func (f folder) sync() error {
 	}
 }
 
-// discard removes what is in the folder, and the folder if it was made.
+// discard removes what is in the folder, and the folder if it was made, with those above it that were made for it and hold
+// nothing else.
 func (f folder) discard() error {
 	if f.top != "" {
-		return os.RemoveAll(f.top)
+		err := os.RemoveAll(f.path)
+		for at := f.path; err == nil && at != f.top; {
+			at = filepath.Dir(at)
+			if removeIfExists(at) != nil {
+				break // another has put something there
+			}
+		}
+		return err
 	}
 	entries, err := os.ReadDir(f.path)
 	if err != nil {

@@ -80,8 +80,9 @@ func insertRows(ctx context.Context, in *inserter, file *File, f fields) (err er
 
 // batch is an INSERT in the making.
 type batch struct {
-	table   *Table
-	columns []string
+	table    *Table
+	columns  []string
+	settings settings
 	// head is its text before the first row.
 	head  string
 	text  bytes.Buffer
@@ -92,7 +93,7 @@ type batch struct {
 }
 
 func newBatch(t *Table, columns []string, share int64) *batch {
-	b := &batch{table: t, columns: columns, share: share, head: "INSERT INTO " + t.Name.sql()}
+	b := &batch{table: t, settings: t.settings(), columns: columns, share: share, head: "INSERT INTO " + t.Name.sql()}
 	if len(columns) > 0 {
 		quoted := make([]string, len(columns))
 		for i, c := range columns {
@@ -118,7 +119,7 @@ func (b *batch) add(row []types.Datum, number int) error {
 		if i > 0 {
 			b.text.WriteByte(',')
 		}
-		literal, err := literalOf(&row[i])
+		literal, err := literalOf(&row[i], b.settings)
 		if err != nil {
 			return err
 		}
@@ -148,8 +149,9 @@ func (b *batch) send(in *inserter, file *File) error {
 	return in.insert(s)
 }
 
-// literalOf returns a value as SQL. Text that is not UTF-8 is written in hexadecimal digits, as bytes.
-func literalOf(d *types.Datum) (string, error) {
+// literalOf returns a value as SQL for a session with the given settings. Text that is not UTF-8, or that such a session has no
+// literal for, is written in hexadecimal digits, as bytes.
+func literalOf(d *types.Datum, s settings) (string, error) {
 	switch d.Kind() {
 	case types.KindNull:
 		return "NULL", nil
@@ -165,16 +167,16 @@ func literalOf(d *types.Datum) (string, error) {
 		return fmt.Sprintf("x'%x'", d.GetBytes()), nil
 	case types.KindString, types.KindBytes:
 		text := d.GetString()
-		if !utf8.ValidString(text) {
+		if !utf8.ValidString(text) || s.literalBackslash && strings.Contains(text, "\x00") {
 			return fmt.Sprintf("x'%x'", text), nil
 		}
-		return quoteText(text), nil
+		return s.quoteFor(text), nil
 	}
 	text, err := d.ToString()
 	if err != nil {
 		return "", err
 	}
-	return quoteText(strings.ToValidUTF8(text, "")), nil
+	return s.quoteFor(strings.ToValidUTF8(text, "")), nil
 }
 
 // rewritten reports whether the rows of a table are loaded without the values that the dump has for generated columns.

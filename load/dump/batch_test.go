@@ -41,8 +41,19 @@ func TestLiterals(t *testing.T) {
 		`'a''b\\\n\0'`: "a'b\\\n\x00", "x'ff00'": "\xff\x00", "''": "",
 	} {
 		d := types.NewDatum(value)
-		got, err := literalOf(&d)
+		got, err := literalOf(&d, settings{})
 		require.NoError(t, err)
 		require.Equal(t, want, got)
 	}
+	for want, value := range map[string]any{`'a\''b'`: `a\'b`, "'a\nb'": "a\nb", "x'6100'": "a\x00"} {
+		d := types.NewDatum(value)
+		got, err := literalOf(&d, settings{literalBackslash: true})
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
+	table := tableOf("t")
+	table.Files[0].settings.literalBackslash = true
+	got, err := withoutGenerated(context.Background(), table, []column{{name: "a"}, {name: "g", generated: true}}, `INSERT INTO t VALUES ('C:\','x')`)
+	require.NoError(t, err)
+	require.Equal(t, "INSERT INTO `d`.`t` (`a`) VALUES ('C:\\')", got)
 }

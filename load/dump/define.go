@@ -5,6 +5,9 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
+
+	"fastddl/internal/errs"
 )
 
 // define creates what is not on the server: databases, sequences, tables, in this order. All that fails is in one error.
@@ -21,19 +24,47 @@ func (l *loader) define(ctx context.Context, actions []action) error {
 		}
 	}
 	for _, o := range l.dump.Sequences {
-		if !l.catalog.sequences[o.Name.fold()] {
-			problems = append(problems, execAll(ctx, conn, "sequence", o))
+		exists, half := l.catalog.sequences[o.Name.fold()], l.before[o.Name] == defining
+		if !exists || half {
+			problems = append(problems, l.create(ctx, conn, "sequence", o, exists))
 		}
 	}
 	for _, a := range actions {
 		if a.create {
-			problems = append(problems, execAll(ctx, conn, "table", Object{Name: a.table.Name, SQL: a.table.SQL}))
+			problems = append(problems, l.create(ctx, conn, "table", Object{Name: a.table.Name, SQL: a.table.SQL}, a.half))
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 	}
 	return errors.Join(problems...)
+}
+
+// create makes a table or a sequence; half says that one is there, without rows, whose statements were not all executed. The
+// state says so until they are, lest the next load takes it for whole. A single statement makes all or nothing.
+func (l *loader) create(ctx context.Context, conn *sql.Conn, kind string, o Object, half bool) error {
+	if half {
+		if _, err := conn.ExecContext(ctx, "DROP "+strings.ToUpper(kind)+" "+o.Name.sql()); err != nil {
+			return fmt.Errorf("drop %s %s, whose definition an earlier load has left unfinished: %w", kind, o.Name, err)
+		}
+	}
+	if len(o.SQL) == 1 && l.before[o.Name] != defining {
+		return execAll(ctx, conn, kind, o)
+	}
+	if err := l.state.note(ctx, o.Name, "", defining); err != nil {
+		return err
+	}
+	first := Object{Name: o.Name, SQL: o.SQL[:1]}
+	if err := execAll(ctx, conn, kind, first); err != nil {
+		if refused(err) { // nothing is made, so what another makes in this name is not half
+			err = errs.Combine(err, l.state.note(ctx, o.Name, "", unknown))
+		}
+		return err
+	}
+	if err := execAll(ctx, conn, kind, Object{Name: o.Name, SQL: o.SQL[1:]}); err != nil {
+		return err
+	}
+	return l.state.note(ctx, o.Name, "", unknown)
 }
 
 // execAll executes the statements of an object in its database.
@@ -54,7 +85,7 @@ func execAll(ctx context.Context, conn *sql.Conn, kind string, o Object) error {
 // views creates the views that are not on the server. One may need another, so those that fail are tried again as long
 // as others succeed.
 func (l *loader) views(ctx context.Context) error {
-	conn, err := l.db.Conn(ctx)
+	conn, err := l.plain(ctx)
 	if err != nil {
 		return err
 	}

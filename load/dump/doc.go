@@ -14,7 +14,8 @@
 //     load before the first row.
 //   - A table is loaded once. The server holds a record of each table (state.go), written before the first row and after the
 //     last. A load that was interrupted goes on from it: a table that is loaded is left alone, one that was imported
-//     is whole or empty, and one that was being filled by INSERT is emptied first.
+//     is whole or empty, one that was being filled by INSERT is emptied first, and
+//     one whose definition was not finished is created again.
 //   - No value is changed on the way in: sessions are strict, and accept what the dump's server accepted (zero dates).
 //   - Memory is bounded by one statement, or one batch of rows, for each connection. Temporary files are bounded by a quota.
 package dump

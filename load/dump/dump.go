@@ -123,6 +123,8 @@ type File struct {
 	Compression string // "", "gz", "zst" or "snappy"
 	Bytes       int64
 	settings    settings
+	// linked says that it is a symbolic link.
+	linked bool
 }
 
 // settings are what the header of a file with SQL sets for its session.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 
@@ -20,7 +21,14 @@ type fakeServer struct {
 	// fail, if set, returns the error of a statement.
 	fail func(query string) error
 
+	// answer, if set, returns the rows of a query.
+	answer func(query string) [][]driver.Value
+
 	mu sync.Mutex
+	// made are the statements that have succeeded of those that define tables and sequences.
+	made []string
+	// viewSession is what the connection that has created a view was set to.
+	viewSession []string
 	// rows are the INSERT statements that each table has got, by name as it is quoted.
 	rows   map[string][]string
 	states map[string]string
@@ -39,6 +47,8 @@ func (s *fakeServer) open() *sql.DB {
 
 var (
 	insertInto = regexp.MustCompile("^INSERT INTO `(\\w+)`")
+	defines    = regexp.MustCompile("^(CREATE (TABLE|SEQUENCE|INDEX|VIEW)|ALTER|DROP (TABLE|SEQUENCE)|DO) ")
+	truncate   = regexp.MustCompile("^TRUNCATE TABLE `d`.`(\\w+)`")
 	importFrom = regexp.MustCompile("^IMPORT INTO `d`.`(\\w+)` FROM '([^']+)'")
 )
 
@@ -55,6 +65,10 @@ func (s *fakeServer) exec(query string, args []driver.NamedValue) error {
 	case insertInto.MatchString(query):
 		table := insertInto.FindStringSubmatch(query)[1]
 		s.rows[table] = append(s.rows[table], query)
+	case defines.MatchString(query):
+		s.made = append(s.made, query)
+	case truncate.MatchString(query):
+		delete(s.rows, truncate.FindStringSubmatch(query)[1])
 	case importFrom.MatchString(query):
 		m := importFrom.FindStringSubmatch(query)
 		return s.importFiles(m[1], m[2])
@@ -92,7 +106,11 @@ func (s *fakeServer) importFiles(table, pattern string) error {
 	return err
 }
 
-type fakeConn struct{ server *fakeServer }
+// fakeConn remembers what it was set to.
+type fakeConn struct {
+	server *fakeServer
+	set    []string
+}
 
 var refusal = &mysql.MySQLError{Number: 1235, Message: "not supported"}
 
@@ -101,10 +119,23 @@ func (c *fakeConn) Close() error                        { return nil }
 func (c *fakeConn) Begin() (driver.Tx, error)           { return nil, errors.New("no transactions") }
 
 func (c *fakeConn) ExecContext(_ context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	if strings.HasPrefix(query, "SET ") {
+		c.set = append(c.set, query)
+	}
+	if strings.HasPrefix(query, "CREATE VIEW") {
+		c.server.mu.Lock()
+		c.server.viewSession = slices.Clone(c.set)
+		c.server.mu.Unlock()
+	}
 	return driver.RowsAffected(1), c.server.exec(query, args)
 }
 
 func (c *fakeConn) QueryContext(_ context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+	if c.server.answer != nil {
+		if rows := c.server.answer(query); len(rows) > 0 {
+			return &someRows{left: rows, columns: len(rows[0])}, nil
+		}
+	}
 	return noRows{}, c.server.exec(query, args)
 }
 
@@ -113,3 +144,19 @@ type noRows struct{}
 func (noRows) Columns() []string         { return []string{"Imported_Rows"} }
 func (noRows) Close() error              { return nil }
 func (noRows) Next([]driver.Value) error { return io.EOF }
+
+type someRows struct {
+	left    [][]driver.Value
+	columns int
+}
+
+func (r *someRows) Columns() []string { return make([]string, r.columns) }
+func (r *someRows) Close() error      { return nil }
+func (r *someRows) Next(row []driver.Value) error {
+	if len(r.left) == 0 {
+		return io.EOF
+	}
+	copy(row, r.left[0])
+	r.left = r.left[1:]
+	return nil
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,12 +13,21 @@ import (
 // readFolder reads a folder of Dumpling, mydumper, or of plain CSV or Parquet files.
 func (src *Source) readFolder(ctx context.Context, dir string) (*Dump, error) {
 	var files []string
-	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-		if err != nil {
+	// With a separator behind it a folder that is a link is followed.
+	err := filepath.WalkDir(dir+string(filepath.Separator), func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
 			return err
 		}
-		if e.Type().IsRegular() {
+		info, err := os.Stat(path)
+		switch {
+		case err != nil:
+			return err
+		case info.Mode().IsRegular():
 			files = append(files, path)
+		case info.IsDir():
+			return fmt.Errorf("%s is a link to a folder: put the folder, or links to its files, in its place", path)
+		case routeName(e.Name(), src.Database).role != roleNone:
+			return fmt.Errorf("%s is no regular file", path)
 		}
 		return nil
 	})
@@ -90,7 +100,7 @@ func commands(ctx context.Context, path string, each func(command, string) error
 	if err != nil {
 		return err
 	}
-	var set settings
+	var set session
 	s := newScanner(strings.NewReader(string(text)))
 	for {
 		st, err := s.next()

@@ -5,9 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"maps"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -21,6 +19,14 @@ import (
 // NO_BACKSLASH_ESCAPES too.
 func quoteText(text string) string {
 	return "'" + literalEscapes.Replace(text) + "'"
+}
+
+// quoteFor returns a string literal for the sessions of a table's rows: pure.
+func (s settings) quoteFor(text string) string {
+	if s.literalBackslash {
+		return "'" + strings.ReplaceAll(text, "'", "''") + "'"
+	}
+	return quoteText(text)
 }
 
 var literalEscapes = strings.NewReplacer(`\`, `\\`, `'`, `''`, "\x00", `\0`, "\n", `\n`, "\r", `\r`, "\x1a", `\Z`)
@@ -45,7 +51,7 @@ func importSQL(t *Table, f fields) string {
 		fmt.Fprintf(&b, " SET %s", strings.Join(sets, ", "))
 	}
 	first := t.Files[0]
-	fmt.Fprintf(&b, " FROM %s FORMAT '%s'", quoteText(filepath.Join(filepath.Dir(first.Path), t.pattern)), first.Format)
+	fmt.Fprintf(&b, " FROM %s FORMAT '%s'", t.settings().quoteFor(filepath.Join(filepath.Dir(first.Path), t.pattern)), first.Format)
 	if first.Format != CSVFile {
 		return b.String()
 	}
@@ -126,31 +132,27 @@ func readJobs(rows *sql.Rows) (jobs []importJob, err error) {
 // importPoll is how often a load looks whether an import of an earlier one has ended.
 const importPoll = 200 * time.Millisecond
 
-// awaitImports waits for the imports of an earlier load, whose end was not seen, and reports whether it has waited. The server
-// cancels an import when it notices that the client has gone; until then it may end well.
-func (l *loader) awaitImports(ctx context.Context, before map[Name]progress) (waited bool, err error) {
-	for {
-		active := ""
-		if slices.Contains(slices.Collect(maps.Values(before)), importing) {
-			rows, err := l.db.QueryContext(ctx, "SHOW IMPORT JOBS")
-			if err != nil {
-				return waited, fmt.Errorf("look for imports of an earlier load: %w", err)
-			}
-			jobs, err := readJobs(rows)
-			if err != nil {
-				return waited, fmt.Errorf("look for imports of an earlier load: %w", err)
-			}
-			active = activeImport(jobs, before)
+// awaitImports waits for the imports of an earlier load, whose end was not seen. The server cancels an import when it notices that
+// the client has gone; until then it may end well.
+func (l *loader) awaitImports(ctx context.Context) error {
+	for waited := false; ; waited = true {
+		rows, err := l.db.QueryContext(ctx, "SHOW IMPORT JOBS")
+		if err != nil {
+			return fmt.Errorf("look for imports of an earlier load: %w", err)
 		}
+		jobs, err := readJobs(rows)
+		if err != nil {
+			return fmt.Errorf("look for imports of an earlier load: %w", err)
+		}
+		active := activeImport(jobs, l.before)
 		if active == "" {
-			return waited, nil
+			return nil
 		}
 		if !waited {
 			l.say("an earlier load's import into %s has not ended: waiting for it", active)
 		}
-		waited = true
 		if !sleep.For(ctx, importPoll) {
-			return waited, context.Cause(ctx)
+			return context.Cause(ctx)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -83,8 +84,10 @@ type loader struct {
 	db      *sql.DB
 	state   *state
 	catalog *catalog
-	meter   *meter
-	spool   *spool
+	// before is how far earlier loads were.
+	before map[Name]progress
+	meter  *meter
+	spool  *spool
 }
 
 func (l *loader) say(format string, args ...any) { l.meter.say(format, args...) }
@@ -122,22 +125,11 @@ func Run(ctx context.Context, opts Options) (err error) {
 }
 
 func (l *loader) run(ctx context.Context) (err error) {
-	if l.catalog, err = readCatalog(ctx, l.db, l.dump.Tables); err != nil {
+	if err := l.look(ctx); err != nil {
 		return err
-	}
-	before, err := l.state.read(ctx, l.catalog, l.dump.Tables)
-	if err != nil {
-		return err
-	}
-	if waited, err := l.awaitImports(ctx, before); err != nil {
-		return err
-	} else if waited {
-		if l.catalog, err = readCatalog(ctx, l.db, l.dump.Tables); err != nil {
-			return err
-		}
 	}
 	w := l.where()
-	actions, err := planTables(l.dump, l.catalog, before, w)
+	actions, err := planTables(l.dump, l.catalog, l.before, w)
 	if err != nil {
 		return err
 	}
@@ -164,6 +156,25 @@ func (l *loader) run(ctx context.Context) (err error) {
 		return err
 	}
 	return l.state.remove(ctx, l.dump.Tables)
+}
+
+// look finds out what is on the server, and how far earlier loads were. What an import has written is known when it has ended,
+// which may be before it is waited for: so the tables are read again behind that.
+func (l *loader) look(ctx context.Context) (err error) {
+	if l.catalog, err = readCatalog(ctx, l.db, l.dump.Tables); err != nil {
+		return err
+	}
+	if l.before, err = l.state.read(ctx, l.catalog, l.dump); err != nil {
+		return err
+	}
+	if !slices.Contains(slices.Collect(maps.Values(l.before)), importing) {
+		return nil
+	}
+	if err := l.awaitImports(ctx); err != nil {
+		return err
+	}
+	l.catalog, err = readCatalog(ctx, l.db, l.dump.Tables)
+	return err
 }
 
 // where finds out what the server can read. A script's rows are written to a folder that it reads.

@@ -82,6 +82,18 @@ func TestOpenScriptOfOneDatabase(t *testing.T) {
 	require.Equal(t, []string{"CREATE TABLE `a` (b int)", "ALTER TABLE `a` ADD PRIMARY KEY (b)"}, d.Tables[0].SQL, "keys before the rows: they are built in the same pass")
 }
 
+// TestSettingsOfATriggerEndBehindIt: mysqldump sets mode and zone for a trigger or an event, and then those from before.
+func TestSettingsOfATriggerEndBehindIt(t *testing.T) {
+	dir := folderOf(t, map[string]string{"x.sql": "/*!40103 SET @OLD_TIME_ZONE=@@TIME_ZONE */;\n/*!40103 SET TIME_ZONE='+00:00' */;\n/*!40101 SET @OLD_SQL_MODE=@@SQL_MODE, SQL_MODE='NO_AUTO_VALUE_ON_ZERO' */;\n" +
+		"CREATE TABLE d.a (b text);\n/*!50003 SET @saved_sql_mode       = @@sql_mode */ ;\n/*!50106 SET @save_time_zone= @@TIME_ZONE */ ;\n" +
+		"/*!50003 SET sql_mode              = 'ANSI,NO_BACKSLASH_ESCAPES' */ ;\n/*!50003 SET time_zone             = 'SYSTEM' */ ;\nDELIMITER ;;\nCREATE TRIGGER tr BEFORE INSERT ON d.a FOR EACH ROW SET @x = '\\' ;;\nDELIMITER ;\n" +
+		"/*!50003 SET sql_mode              = @saved_sql_mode */ ;\n/*!50106 SET TIME_ZONE= @save_time_zone */ ;\n" +
+		"INSERT INTO d.a VALUES ('it\\'s; x');\nSET TIME_ZONE=@OLD_TIME_ZONE;\nSET SQL_MODE=@OLD_SQL_MODE;\n"})
+	d, err := Open(context.Background(), Source{Paths: []string{filepath.Join(dir, "x.sql")}})
+	require.NoError(t, err)
+	require.Equal(t, settings{timeZone: "+00:00"}, d.Tables[0].settings())
+}
+
 // TestOpenRefuses: what cannot be loaded, or not be understood, is an error before anything is done.
 func TestOpenRefuses(t *testing.T) {
 	for want, script := range map[string]string{
@@ -146,6 +158,27 @@ func TestOpenFolder(t *testing.T) {
 	d, err = Open(context.Background(), Source{Paths: []string{dir}, Filter: []string{"!*.ITEMS"}})
 	require.NoError(t, err)
 	require.Equal(t, []string{"my.shop.a/b"}, tableNames(d))
+}
+
+// TestOpenFollowsLinks to a folder and to files: none is passed over.
+func TestOpenFollowsLinks(t *testing.T) {
+	real := folderOf(t, map[string]string{"d.t-schema.sql": "CREATE TABLE t (a INT);", "rows": "INSERT INTO t VALUES (1);"})
+	dir := filepath.Join(t.TempDir(), "link")
+	require.NoError(t, os.Symlink(real, dir))
+	require.NoError(t, os.Symlink(filepath.Join(real, "rows"), filepath.Join(real, "d.t.sql")))
+	d, err := Open(context.Background(), Source{Paths: []string{dir}})
+	require.NoError(t, err)
+	require.Equal(t, []string{"d.t"}, tableNames(d))
+	require.Len(t, d.Tables[0].Files, 1)
+	require.EqualValues(t, 25, d.Tables[0].Bytes())
+	require.Equal(t, "its files are links, which may lead out of secure-file-priv", filesObstacle(d.Tables[0], dir))
+	require.NoError(t, os.Symlink(t.TempDir(), filepath.Join(real, "more")))
+	_, err = Open(context.Background(), Source{Paths: []string{dir}})
+	require.ErrorContains(t, err, "more is a link to a folder")
+	require.NoError(t, os.Remove(filepath.Join(real, "more")))
+	require.NoError(t, os.Symlink("nowhere", filepath.Join(real, "d.u.sql")))
+	_, err = Open(context.Background(), Source{Paths: []string{dir}})
+	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
 // TestOpenShell shows what is read of a folder of MySQL Shell.

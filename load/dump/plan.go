@@ -21,7 +21,8 @@ const (
 type action struct {
 	table *Table
 	// create says that the table is not on the server. empty says that rows of an earlier, interrupted load are removed first.
-	create, empty bool
+	// half says that it is, empty and not as the dump defines it: it is dropped, and created again.
+	create, empty, half bool
 	// done says that the rows are there already, or that there are none.
 	done bool
 	way  Way
@@ -64,7 +65,9 @@ func planTable(t *Table, c *catalog, before progress, d *Dump, w where) (action,
 		return a, fmt.Errorf("table %s is not on the server, and the dump has no definition of it", t.Name)
 	case !exists:
 		a.create = true
-	case before == loaded:
+	case before == defining && !filled && len(t.SQL) > 0:
+		a.create, a.half = true, true
+	case before == loaded && filled: // if not, it was emptied since, or there are none: to load none again does no harm
 		a.done = true
 		return a, nil
 	case before == importing && filled:
@@ -126,6 +129,9 @@ func filesObstacle(t *Table, securePath string) string {
 	for _, f := range t.Files {
 		if filepath.Dir(f.Path) != dir {
 			return "its files are in several folders"
+		}
+		if f.linked {
+			return "its files are links, which may lead out of secure-file-priv"
 		}
 		if f.Format == CSVFile && strings.EqualFold(filepath.Ext(f.Path), ".tsv") {
 			return "IMPORT INTO reads no files named .tsv"

@@ -52,7 +52,11 @@ func newFile(path string) (File, error) {
 	if err != nil {
 		return File{}, err
 	}
-	return File{Path: path, Format: format, Compression: compression, Bytes: info.Size()}, nil
+	link, err := os.Lstat(path)
+	if err != nil {
+		return File{}, err
+	}
+	return File{Path: path, Format: format, Compression: compression, Bytes: info.Size(), linked: link.Mode()&os.ModeSymlink != 0}, nil
 }
 
 // readAll returns the contents of a file of definitions.
@@ -94,6 +98,8 @@ func (f *File) readSettings(ctx context.Context) (unlisted bool, err error) {
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
 	s := newScanner(io.LimitReader(r, headerBytes))
+	var set session
+	defer func() { f.settings = set.settings }()
 	for {
 		st, err := s.next()
 		cut := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) // within an INSERT that is longer than the header
@@ -107,27 +113,49 @@ func (f *File) readSettings(ctx context.Context) (unlisted bool, err error) {
 		if c := classify(st.text); c.kind == kindInsert {
 			return c.unlisted, nil
 		}
-		if err := f.settings.take(st.text); err != nil {
+		if err := set.take(st.text); err != nil {
 			return false, fmt.Errorf("%s, line %d: %w", f.Path, st.line, err)
 		}
 	}
 }
 
 var (
+	saved       = regexp.MustCompile(`(?i)@(\w+)\s*:?=\s*@@(?:SESSION\.|LOCAL\.)?(?:SQL_MODE|TIME_ZONE)\b`)
+	oldTimeZone = regexp.MustCompile(`(?i)(?:^|[^_@\w])TIME_ZONE\s*=\s*@(\w+)`)
+	oldSQLMode  = regexp.MustCompile(`(?i)(?:^|[^_@\w])SQL_MODE\s*=\s*@(\w+)`)
 	setTimeZone = regexp.MustCompile(`(?i)(?:^|[^_@\w])TIME_ZONE\s*=\s*'([^']*)'`)
 	setNames    = regexp.MustCompile(`(?i)\bSET\s+NAMES\s+['"]?(\w+)`)
 	setSQLMode  = regexp.MustCompile(`(?i)(?:^|[^_@\w])SQL_MODE\s*=\s*['"]([^'"]*)['"]`)
 )
 
+// session is the settings of the session that a file with SQL is written for, and those that it has saved in variables: a dump
+// sets others for a trigger or an event, and then those from before again.
+type session struct {
+	settings
+	saved map[string]settings // by the variable's name in lower case
+}
+
 // take notes what a statement sets that changes the meaning of the rows behind it. What else a dump sets, keys and checks
 // among it, a load decides by itself.
-func (s *settings) take(text []byte) error {
+func (s *session) take(text []byte) error {
 	if len(text) > headerBytes {
 		return nil
 	}
 	first := lexer{text: text}
 	if first.upper() != "SET" {
 		return nil
+	}
+	for _, m := range saved.FindAllSubmatch(text, -1) {
+		if s.saved == nil {
+			s.saved = make(map[string]settings)
+		}
+		s.saved[strings.ToLower(string(m[1]))] = s.settings
+	}
+	if m := oldTimeZone.FindSubmatch(text); m != nil {
+		s.timeZone = s.saved[strings.ToLower(string(m[1]))].timeZone
+	}
+	if m := oldSQLMode.FindSubmatch(text); m != nil {
+		s.literalBackslash = s.saved[strings.ToLower(string(m[1]))].literalBackslash
 	}
 	if m := setTimeZone.FindSubmatch(text); m != nil {
 		s.timeZone = string(m[1])

@@ -15,7 +15,7 @@ type script struct {
 	file File
 	// database is the current one, as USE sets it.
 	database string
-	settings settings
+	session  session
 	scanner  *scanner
 	reader   *opened
 }
@@ -41,10 +41,10 @@ func (s *script) next() (command, statement, error) {
 			}
 			return command{}, st, err
 		}
-		if err := s.settings.take(st.text); err != nil {
+		if err := s.session.take(st.text); err != nil {
 			return command{}, st, fmt.Errorf("%s, line %d: %w", s.file.Path, st.line, err)
 		}
-		s.scanner.literal = s.settings.literalBackslash
+		s.scanner.literal = s.session.literalBackslash
 		c := classify(st.text)
 		switch c.kind {
 		case kindIgnored:
@@ -154,10 +154,10 @@ func (b *scriptBuilder) add(c command, st statement, s *script) error {
 			t.section.runs++
 			b.current = t
 			if t.section.runs == 1 {
-				t.section.path, t.section.settings = s.file.Path, s.settings
+				t.section.path, t.section.settings = s.file.Path, s.session.settings
 			}
 		}
-		if t.section.settings != s.settings {
+		if t.section.settings != s.session.settings {
 			return fmt.Errorf("%s, line %d: the time zone changes within the rows of table %s", s.file.Path, st.line, t.Name)
 		}
 		t.section.bytes += int64(len(st.text))

@@ -29,6 +29,8 @@ type progress string
 const (
 	// unknown: this load has written nothing to the table.
 	unknown progress = ""
+	// defining: the statements that create the table or sequence were begun, and their end was not seen.
+	defining progress = "defining"
 	// importing: IMPORT INTO was sent, and its end was not seen. The table is empty, or it is loaded.
 	importing progress = "importing"
 	// inserting: INSERTs were sent. The table has any part of the rows.
@@ -52,17 +54,21 @@ func (t *Table) identity() string {
 // state is the record of loads on the server.
 type state struct{ db queryer }
 
-// read returns the progress of the given tables, as far as a load of the same rows has begun.
-func (s *state) read(ctx context.Context, c *catalog, tables []*Table) (_ map[Name]progress, err error) {
+// read returns the progress of the given tables, as far as a load of the same rows has begun, and of tables and sequences
+// whose definition has begun, by a load of any rows.
+func (s *state) read(ctx context.Context, c *catalog, d *Dump) (_ map[Name]progress, err error) {
 	found := make(map[Name]progress)
 	if !c.tables[Name{stateSchema, "tables_v1"}] {
 		return found, nil
 	}
-	wanted := make(map[Name]string, len(tables))
-	for _, t := range tables {
+	wanted := make(map[Name]string, len(d.Tables))
+	for _, t := range d.Tables {
 		wanted[t.Name] = t.identity()
 	}
 	rows, err := s.db.QueryContext(ctx, "SELECT rows_of, table_schema, table_name, state FROM "+stateTable)
+	if missing(err) {
+		return found, nil
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read the state of an earlier load: %w", err)
 	}
@@ -75,11 +81,11 @@ func (s *state) read(ctx context.Context, c *catalog, tables []*Table) (_ map[Na
 			return nil, err
 		}
 		switch p {
-		case importing, inserting, loaded:
+		case defining, importing, inserting, loaded:
 		default:
 			return nil, fmt.Errorf("table %s has the state %q in %s, which this version does not know", n, p, stateTable)
 		}
-		if wanted[n] == identity {
+		if p == defining || wanted[n] == identity {
 			found[n] = p
 		}
 	}
@@ -98,12 +104,27 @@ func (s *state) create(ctx context.Context) error {
 
 // set notes how far a table is.
 func (s *state) set(ctx context.Context, t *Table, p progress) error {
-	query, args := "REPLACE INTO "+stateTable+" (table_schema, table_name, rows_of, state) VALUES (?, ?, ?, ?)", []any{t.Name.Schema, t.Name.Table, t.identity(), string(p)}
+	return s.note(ctx, t.Name, t.identity(), p)
+}
+
+// note notes how far a table or a sequence is.
+func (s *state) note(ctx context.Context, name Name, identity string, p progress) error {
+	query, args := "REPLACE INTO "+stateTable+" (table_schema, table_name, rows_of, state) VALUES (?, ?, ?, ?)", []any{name.Schema, name.Table, identity, string(p)}
 	if p == unknown {
 		query, args = "DELETE FROM "+stateTable+" WHERE table_schema = ? AND table_name = ?", args[:2]
 	}
-	if _, err := s.db.ExecContext(ctx, query, args...); err != nil {
-		return fmt.Errorf("note the state of table %s: %w", t.Name, err)
+	_, err := s.db.ExecContext(ctx, query, args...)
+	if missing(err) { // another load, which has ended, has dropped it
+		if p == unknown {
+			return nil
+		}
+		if err := s.create(ctx); err != nil {
+			return err
+		}
+		_, err = s.db.ExecContext(ctx, query, args...)
+	}
+	if err != nil {
+		return fmt.Errorf("note the state of %s: %w", name, err)
 	}
 	return nil
 }
@@ -116,10 +137,13 @@ func (s *state) remove(ctx context.Context, tables []*Table) error {
 		}
 	}
 	others, err := hasRows(ctx, s.db, Name{stateSchema, "tables_v1"})
+	if missing(err) {
+		return nil
+	}
 	if err != nil || others {
 		return err
 	}
-	if _, err := s.db.ExecContext(ctx, "DROP DATABASE `"+stateSchema+"`"); err != nil {
+	if _, err := s.db.ExecContext(ctx, "DROP DATABASE IF EXISTS `"+stateSchema+"`"); err != nil {
 		return fmt.Errorf("remove the state of the load: %w", err)
 	}
 	return nil

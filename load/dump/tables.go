@@ -69,6 +69,22 @@ func sessionSQL(t *Table, timeZone string) []string {
 	return []string{"USE " + quoteName(t.Name.Schema), "SET NAMES " + charset, "SET time_zone = " + zone, "SET sql_mode = '" + mode + "'"}
 }
 
+// plain returns a connection with the settings of a new one: it may have served a table before.
+func (l *loader) plain(ctx context.Context) (*sql.Conn, error) {
+	conn, err := l.db.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, text := range plainSession {
+		if _, err := conn.ExecContext(ctx, text); err != nil {
+			return nil, errs.Combine(fmt.Errorf("%s: %w", text, err), conn.Close())
+		}
+	}
+	return conn, nil
+}
+
+var plainSession = []string{"SET NAMES utf8mb4", "SET time_zone = DEFAULT", "SET sql_mode = '" + sqlMode + "'"}
+
 // table loads the rows of a table that has files.
 func (l *loader) table(ctx context.Context, a action) error {
 	f, err := l.fields(ctx, a.table)
@@ -76,7 +92,7 @@ func (l *loader) table(ctx context.Context, a action) error {
 		return fmt.Errorf("table %s: %w", a.table.Name, err)
 	}
 	if a.way == WayImport {
-		err := l.importTable(ctx, a.table, f)
+		err := l.importTable(ctx, a, f)
 		if err == nil || l.Way == WayImport || !cannotImport(err) {
 			return err
 		}
@@ -115,8 +131,13 @@ func readColumns(ctx context.Context, db queryer, name Name) (columns []column, 
 	return columns, rows.Err()
 }
 
-// importTable loads a table by IMPORT INTO. If the server refuses, nothing is there, and nothing is noted.
-func (l *loader) importTable(ctx context.Context, t *Table, f fields) (err error) {
+// importTable loads a table by IMPORT INTO. If the server refuses, nothing is there, and nothing is noted. What an interrupted load
+// has left is removed before the state says importing: that state takes rows for all rows.
+func (l *loader) importTable(ctx context.Context, a action, f fields) (err error) {
+	t := a.table
+	if err := l.empty(ctx, a); err != nil {
+		return err
+	}
 	if err := l.state.set(ctx, t, importing); err != nil {
 		return err
 	}
@@ -149,12 +170,21 @@ func (l *loader) insertTable(ctx context.Context, a action, feed func(ctx contex
 	return l.endInsert(ctx, in, feed(in.ctx, in))
 }
 
+// empty removes the rows that an interrupted load has left in a table.
+func (l *loader) empty(ctx context.Context, a action) error {
+	if !a.empty {
+		return nil
+	}
+	if _, err := l.db.ExecContext(ctx, "TRUNCATE TABLE "+a.table.Name.sql()); err != nil {
+		return fmt.Errorf("empty table %s, which an earlier load has left unfinished: %w", a.table.Name, err)
+	}
+	return nil
+}
+
 func (l *loader) beginInsert(ctx context.Context, a action) (*inserter, error) {
 	t := a.table
-	if a.empty {
-		if _, err := l.db.ExecContext(ctx, "TRUNCATE TABLE "+t.Name.sql()); err != nil {
-			return nil, fmt.Errorf("empty table %s, which an earlier load has left unfinished: %w", t.Name, err)
-		}
+	if err := l.empty(ctx, a); err != nil {
+		return nil, err
 	}
 	if err := l.state.set(ctx, t, inserting); err != nil {
 		return nil, err

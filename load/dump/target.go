@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/go-sql-driver/mysql"
+	"github.com/pingcap/tidb/pkg/errno"
 )
 
 // Target says which server to load into.
@@ -146,4 +147,10 @@ func hasRows(ctx context.Context, db queryer, name Name) (bool, error) {
 func refused(err error) bool {
 	var theirs *mysql.MySQLError
 	return errors.As(err, &theirs)
+}
+
+// missing reports whether the server has no such table, or no such database.
+func missing(err error) bool {
+	var theirs *mysql.MySQLError
+	return errors.As(err, &theirs) && (theirs.Number == errno.ErrNoSuchTable || theirs.Number == errno.ErrBadDB)
 }

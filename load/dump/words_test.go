@@ -50,9 +50,10 @@ func FuzzClassify(f *testing.F) {
 }
 
 func TestSettingsThatChangeTheRows(t *testing.T) {
-	take := func(text string) (s settings, err error) {
-		err = s.take([]byte(text))
-		return s, err
+	take := func(text string) (settings, error) {
+		var s session
+		err := s.take([]byte(text))
+		return s.settings, err
 	}
 	for text, want := range map[string]settings{
 		"/*!40103 SET @OLD_TIME_ZONE=@@TIME_ZONE */":                                 {},

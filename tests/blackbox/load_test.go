@@ -216,18 +216,31 @@ func TestLoadResumes(t *testing.T) {
 	}
 }
 
-// TestLoadIntoAFolder: without a server; temporary files are gone afterwards.
+// TestLoadIntoAFolder: without a server; temporary files are gone afterwards, and nothing else.
 func TestLoadIntoAFolder(t *testing.T) {
 	randtest.SkipShort(t)
 	dir := filepath.Join(t.TempDir(), "new")
 	file := dumpOf(t, 2, 3, 100)
+	mine := filepath.Join(dir+".load", "mine")
+	require.NoError(t, os.Mkdir(dir+".load", 0o700))
+	require.NoError(t, os.WriteFile(mine, nil, 0o600))
+	others := func() []string {
+		beside, err := filepath.Glob(dir + ".*")
+		require.NoError(t, err)
+		return beside
+	}
 	out, err := exec.Command(binary, "load", "--path", dir, file).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	require.Contains(t, string(out), "2 tables, 600 rows loaded")
 	require.NotContains(t, string(out), "INSERT")
-	require.NoDirExists(t, dir+".load")
+	require.Equal(t, []string{dir + ".load"}, others())
+	require.FileExists(t, mine)
 	n := startNode(t, dir)
 	requireBig(t, n.open(""), 2, 300)
+	out, err = exec.Command(binary, "load", "--path", dir, file).CombinedOutput()
+	require.Error(t, err, "the store is the server's: %s", out)
+	require.Equal(t, []string{dir + ".load"}, others())
+	require.FileExists(t, mine)
 }
 
 // TestLoadNamesRowAndFile of what cannot be loaded; what was loaded stays, and the table that failed can be loaded again.
