@@ -29,8 +29,8 @@ SEQUENTIAL := Unistore|^Test(RegionsAfterAStart|FullDisk|ConformanceOnDisk|Large
 CompareOfWholeIndexMissing|TempDiskFull|TempFolder(Removed|SmallerThanTheQuota|ThatDoesNotTellItsRoom)|RunUnderDiskQuota|RunInManyRuns|SpotCheck|$\
 BatchLargerThanTheMemory|LargePartsFitIntoRows|PartitionsResume|DuplicatesAreListedInOrder|RunFilesAreBounded|RunIndexesAreAccounted|$\
 QuotaTooSmallForOneFile|Source|FilesSideBySide|EstimatedSize|OverlappingFilesAreFew|RandomlyPushedAsAtTheRoot|PushedAsAtTheRoot|PagesOfGroups|$\
-AdminChecksum|AnswersOutliveTheirChunks|SQL(ManyGroups|BulkDML|DivisionByZero))$$
-SEQUENTIAL_PKGS := ./backfill ./backfill/compare ./ingest ./lightning ./kv/pebblekv ./kv/embedded ./kv/embedded/cop ./kv/tikv/sstimport
+AdminChecksum|AnswersOutliveTheirChunks|LoadWithinItsQuotas|LoadOfLongRows|SQL(ManyGroups|BulkDML|DivisionByZero))$$
+SEQUENTIAL_PKGS := ./backfill ./backfill/compare ./ingest ./lightning ./load ./kv/pebblekv ./kv/embedded ./kv/embedded/cop ./kv/tikv/sstimport
 
 # Of the SQL layer the tests in which most happens at a time: builds under writers, ends
 # of statements and sessions, prepared statements, unique indexes. All of its tests

@@ -78,7 +78,11 @@ func TestCheckpointUnderLoad(t *testing.T) {
 			}
 		})
 	}
-	for round := range 8 {
+	rounds := 8
+	if testing.Short() {
+		rounds = 3
+	}
+	for round := range rounds {
 		time.Sleep(time.Duration(rnd.IntN(60)) * time.Millisecond)
 		to := filepath.Join(dir, fmt.Sprint("copy", round))
 		ts := checkpointAt(t, s, to)

@@ -19,7 +19,7 @@ import (
 func TestImportInto(t *testing.T) {
 	files, dir := t.TempDir(), t.TempDir()
 	var text strings.Builder
-	const rows = 60_000
+	const rows = 20_000
 	for i := range rows {
 		fmt.Fprintf(&text, "%d,%d,\"row %d\"\n", i, i*7919%rows, i)
 	}
@@ -39,7 +39,7 @@ func TestImportInto(t *testing.T) {
 	whole(db)
 
 	r := randtest.Rand(t)
-	for range 3 {
+	for range 2 {
 		mustExec(t, db, "TRUNCATE TABLE t")
 		mustExec(t, db, "IMPORT INTO t FROM '"+path+"' WITH detached")
 		time.Sleep(time.Duration(r.IntN(400)) * time.Millisecond)

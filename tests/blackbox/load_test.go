@@ -87,7 +87,10 @@ func TestLoadOfRealDumps(t *testing.T) {
 		n := startNode(t, t.TempDir(), "--config", secureConfig(t, dir))
 		db := n.open("")
 		mustExec(t, db, "SET GLOBAL time_zone = '+03:00'")
-		for _, e := range entries {
+		for i, e := range entries {
+			if way == "insert" && i%3 != 0 && !randtest.Long() { // the same rows by the slower way
+				continue
+			}
 			t.Run(way+"/"+e.Name(), func(t *testing.T) {
 				mustExec(t, db, "DROP DATABASE IF EXISTS shop")
 				zone := "--time-zone=+00:00" // of Dumpling, which says none
