@@ -24,12 +24,11 @@ func Markdown(found []Figures) string {
 		fmt.Fprintf(&b, "| %s %s: %s | %.1f (%.1f to %.1f) | %.1f | %.0f MiB |\n", f.Name, f.Version, f.Statement,
 			stats.Median(times), slices.Min(times), slices.Max(times), stats.Median(cpu), slices.Max(memory))
 	}
-	b.WriteString("\nSettings:")
+	b.WriteString("\n| | settings |\n|---|---|\n")
 	for _, f := range found {
 		if len(f.Loads) > 0 {
-			fmt.Fprintf(&b, " %s `%s`.", f.Name, strings.Join(f.Settings, "`, `"))
+			fmt.Fprintf(&b, "| %s | `%s` |\n", f.Name, strings.Join(f.Settings, "`, `"))
 		}
 	}
-	b.WriteString("\n")
 	return b.String()
 }
