@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"fastddl/benchmarks/explain"
-	"fastddl/benchmarks/report"
 )
 
 const explainSection = "bench-explain"
@@ -33,11 +32,7 @@ func newExplainCommand() *cobra.Command {
 				return err
 			}
 			text := fmt.Sprintf("Tables of %d rows; what happened, and what EXPLAIN said to that.\n\n%s", opts.Rows, explain.Markdown(found))
-			fmt.Fprint(cmd.OutOrStdout(), text)
-			if document == "" {
-				return nil
-			}
-			return report.WriteSection(document, explainSection, text)
+			return printSection(cmd, document, explainSection, text)
 		},
 	}
 	f := cmd.Flags()

@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"fastddl/benchmarks/loads"
-	"fastddl/benchmarks/report"
 )
 
 const loadSection = "bench-load"
@@ -35,11 +34,7 @@ func newLoadCommand() *cobra.Command {
 			}
 			text := fmt.Sprintf("A CSV file of %d rows, %d MB, into sysbench's table with indexes on `k` and `c`; medians of %d rounds that alternate.\n\n%s",
 				opts.Rows, size/1_000_000, opts.Rounds, loads.Markdown(found))
-			fmt.Fprint(cmd.OutOrStdout(), text)
-			if document == "" {
-				return nil
-			}
-			return report.WriteSection(document, loadSection, text)
+			return printSection(cmd, document, loadSection, text)
 		},
 	}
 	f := cmd.Flags()

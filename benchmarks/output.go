@@ -1,13 +1,24 @@
 package main
 
 import (
+	"fmt"
 	"path/filepath"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"fastddl/benchmarks/report"
 	"fastddl/benchmarks/result"
 )
+
+// printSection prints what was measured, and replaces the section of a document with it; no document is "".
+func printSection(cmd *cobra.Command, document, section, text string) error {
+	fmt.Fprint(cmd.OutOrStdout(), text)
+	if document == "" {
+		return nil
+	}
+	return report.WriteSection(document, section, text)
+}
 
 // output is where results and reports go.
 type output struct {
