@@ -119,28 +119,9 @@ func (t *task) holdAt(ctx context.Context, ts uint64) error {
 func (t *task) keep(ctx context.Context, k *safepointKeeper) {
 	defer close(k.done)
 	err := t.d.contained("renewal of the GC hold", func() error {
-		tick := time.NewTicker(t.d.opts.HoldTTL / 3)
-		defer tick.Stop()
-		for attempt := 1; ; {
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-tick.C:
-			}
-			err := k.hold.Renew(ctx, t.d.opts.HoldTTL)
-			switch {
-			case err == nil:
-				attempt = 1
-			case ctx.Err() != nil:
-				return nil
-			case errors.Is(err, kv.ErrSnapshotTooOld):
-				return err
-			default:
-				// There is time for two more attempts before the hold ends.
-				t.emit(event.Retry{Job: event.Job{ID: t.id}, Op: "renew GC hold", Attempt: attempt, Err: err})
-				attempt++
-			}
-		}
+		return kv.KeepHold(ctx, k.hold, t.d.opts.HoldTTL, func(attempt int, err error) {
+			t.emit(event.Retry{Job: event.Job{ID: t.id}, Op: "renew GC hold", Attempt: attempt, Err: err})
+		})
 	})
 	if err != nil {
 		select {

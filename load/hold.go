@@ -2,7 +2,6 @@ package load
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -27,14 +26,18 @@ func (l *loader) hold(ctx context.Context, version uint64) (kv.GCHold, error) {
 // whileHeld calls fn, renews the hold meanwhile, and releases it. If the hold is lost, the context of fn ends.
 func (l *loader) whileHeld(ctx context.Context, hold kv.GCHold, fn func(ctx context.Context) error) (err error) {
 	ctx, lose := context.WithCancelCause(ctx)
-	renewing, done := make(chan struct{}), make(chan struct{})
+	renewing, stop := context.WithCancel(ctx)
+	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		lose(l.renew(ctx, hold, renewing)) // nil ends a context that is over
+		if err := l.renew(renewing, hold); err != nil {
+			lose(err)
+		}
 	}()
 	defer func() {
-		close(renewing)
+		stop()
 		<-done
+		lose(nil)
 		err = errs.Combine(err, hold.Release(context.WithoutCancel(ctx)))
 	}()
 	if err := fn(ctx); err != nil {
@@ -46,31 +49,14 @@ func (l *loader) whileHeld(ctx context.Context, hold kv.GCHold, fn func(ctx cont
 	return nil
 }
 
-// renew renews a hold until stop is closed or ctx ends. It returns why the hold is lost.
-func (l *loader) renew(ctx context.Context, hold kv.GCHold, stop <-chan struct{}) (err error) {
+// renew renews a hold until ctx ends. It returns why the hold is lost.
+func (l *loader) renew(ctx context.Context, hold kv.GCHold) (err error) {
 	defer errs.Contain(&err)
-	tick := time.NewTicker(holdTTL / 3)
-	defer tick.Stop()
-	for attempt := 1; ; {
-		select {
-		case <-stop:
-			return nil
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-		err := hold.Renew(ctx, holdTTL)
-		switch {
-		case err == nil:
-			attempt = 1
-		case ctx.Err() != nil:
-			return nil
-		case errors.Is(err, kv.ErrSnapshotTooOld):
-			return fmt.Errorf("load: garbage collection has passed the version of the import: %w", err)
-		default:
-			// There is time for two more attempts before the hold ends.
-			l.opts.Bus.Emit(event.Retry{Job: l.job(), Op: "renew GC hold", Attempt: attempt, Err: err})
-			attempt++
-		}
+	err = kv.KeepHold(ctx, hold, holdTTL, func(attempt int, err error) {
+		l.opts.Bus.Emit(event.Retry{Job: l.job(), Op: "renew GC hold", Attempt: attempt, Err: err})
+	})
+	if err != nil {
+		return fmt.Errorf("load: garbage collection has passed the version of the import: %w", err)
 	}
+	return nil
 }

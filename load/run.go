@@ -158,13 +158,11 @@ func (l *loader) begin(ctx context.Context) (*checkpoint, kv.GCHold, error) {
 
 // wipe deletes what the store has of the table.
 func (l *loader) wipe(ctx context.Context) error {
-	for _, r := range l.layout.whole() {
-		if empty, err := l.isEmpty(ctx, r); err != nil || empty {
-			if err != nil {
-				return fmt.Errorf("load: look for what was imported: %w", err)
-			}
-			continue
-		}
+	ranges, err := l.imported(ctx)
+	if err != nil {
+		return fmt.Errorf("load: look for what was imported: %w", err)
+	}
+	for _, r := range ranges {
 		pieces, err := l.opts.Store.Ranges(ctx, r)
 		if err != nil {
 			return fmt.Errorf("load: delete what was imported: %w", err)
@@ -178,23 +176,30 @@ func (l *loader) wipe(ctx context.Context) error {
 	return nil
 }
 
-// isEmpty says that the store has no key of a range.
-func (l *loader) isEmpty(ctx context.Context, r kv.KeyRange) (empty bool, err error) {
+// imported returns the ranges of the table in which the store has a key.
+func (l *loader) imported(ctx context.Context) (ranges []kv.KeyRange, err error) {
 	now, err := l.opts.Store.CurrentTS(ctx)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	snap, err := l.opts.Store.Snapshot(ctx, now)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	defer func() { err = errs.Combine(err, snap.Close()) }()
-	iter, err := snap.Iter(r)
-	if err != nil {
-		return false, err
+	for _, r := range l.layout.whole() {
+		iter, err := snap.Iter(r)
+		if err != nil {
+			return nil, err
+		}
+		if iter.Valid() {
+			ranges = append(ranges, r)
+		}
+		if err := iter.Close(); err != nil {
+			return nil, err
+		}
 	}
-	defer func() { err = errs.Combine(err, iter.Close()) }()
-	return !iter.Valid(), nil
+	return ranges, nil
 }
 
 // mergers is the number of key ranges that may be merged at one time: one more than workers when those take all cores, because files

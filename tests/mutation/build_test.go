@@ -97,8 +97,8 @@ var garbage = []mutation{
 	},
 	{
 		invariant: "I4", breaks: "the hold is not renewed",
-		file:   "ddl/hold.go",
-		old:    "err := k.hold.Renew(ctx, t.d.opts.HoldTTL)",
+		file:   "kv/keephold.go",
+		old:    "err := hold.Renew(ctx, ttl)",
 		new:    "err := ctx.Err()",
 		caught: "ddl.TestHoldIsRenewed",
 		shows:  `the hold is not renewed`,
