@@ -18,11 +18,10 @@ const checkpointFormat = 1
 // checkpoint is the durable progress of a load. It is kept with the job.
 type checkpoint struct {
 	Format int `json:"format"`
-	// Table and Version say which load it belongs to.
-	Table   int64  `json:"table"`
+	// Table says which load it belongs to: no other has its ID.
+	Table int64 `json:"table"`
+	// Version is the commit timestamp of all rows and entries.
 	Version uint64 `json:"version"`
-	// At is the commit timestamp of all rows and entries.
-	At uint64 `json:"at"`
 	// Importing says that rows which are still among the chunks may be in the store: an import had begun.
 	Importing bool `json:"importing,omitempty"`
 	// Rows are in the store, and Read bytes of the files were read for them. Chunks are left.
@@ -48,9 +47,9 @@ type checkpointSpace struct {
 }
 
 // newCheckpoint is the checkpoint of a load of which nothing is done.
-func (l *loader) newCheckpoint(at uint64) *checkpoint {
+func (l *loader) newCheckpoint(version uint64) *checkpoint {
 	cp := &checkpoint{
-		Format: checkpointFormat, Table: l.layout.table.ID, Version: l.spec.Version, At: at, Chunks: l.source.Chunks(), IDs: l.spec.IDs,
+		Format: checkpointFormat, Table: l.layout.table.ID, Version: version, Chunks: l.source.Chunks(), IDs: l.spec.IDs,
 		Partitions: make([]int64, len(l.layout.physicals)),
 	}
 	for i := range l.layout.spaces {
@@ -80,7 +79,7 @@ func (l *loader) decodeCheckpoint(data []byte) (*checkpoint, error) {
 	if c.Importing {
 		return &c, nil
 	}
-	fits := c.Table == l.layout.table.ID && c.Version == l.spec.Version && c.At > 0 && len(c.Spaces) == len(l.layout.spaces) &&
+	fits := c.Table == l.layout.table.ID && c.Version > 0 && len(c.Spaces) == len(l.layout.spaces) &&
 		len(c.Partitions) == len(l.layout.physicals)
 	for i := range c.Spaces {
 		fits = fits && c.Spaces[i].ID == l.layout.spaces[i].spec.ID
@@ -103,7 +102,7 @@ const maxCheckpointBytes = 4 << 20
 
 // importing is a checkpoint of which no more is known than that an import had begun.
 func (c *checkpoint) importing() *checkpoint {
-	return &checkpoint{Format: c.Format, Table: c.Table, Version: c.Version, At: c.At, Importing: true}
+	return &checkpoint{Format: c.Format, Table: c.Table, Version: c.Version, Importing: true}
 }
 
 // encode loses statistics, and then intervals, that make the checkpoint too long. With too many chunks it is as if an import had begun:

@@ -13,7 +13,7 @@
 //
 // # Invariants
 //
-//   - The caller has taken the IDs and the version for this load, and no other writes keys of the IDs.
+//   - The caller has taken the IDs for this load, and no other writes keys of the IDs.
 //   - A row is among the chunks of a checkpoint until it is durable in the store. Before an import the checkpoint says that one has
 //     begun; if the process ends before the next one, the store has an unknown part of the rows, which may get other generated
 //     keys when they are read again: all keys of the IDs are deleted, and the load begins anew.

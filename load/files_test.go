@@ -74,9 +74,7 @@ func newFilesFixture(t testing.TB, create string, texts ...string) *filesFixture
 	f.store, err = pebblekv.Open(filepath.Join(t.TempDir(), "db"), pebblekv.Options{DisableSync: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, f.store.Close()) })
-	version, err := f.store.CurrentTS(context.Background())
-	require.NoError(t, err)
-	f.spec = Spec{JobID: 8, Table: info, Version: version}
+	f.spec = Spec{JobID: 8, Table: info}
 	f.opts = Options{Store: f.store, TempDir: f.temp, SaveCheckpoint: func(_ context.Context, data []byte) error {
 		f.saved = bytes.Clone(data)
 		return nil

@@ -168,7 +168,7 @@ func emptyFixtureOn(t testing.TB, fs vfs.FS, r *rand.Rand, partitions int) *fixt
 	}
 	f := &fixture{Fixture: backfilltest.NewFixtureOn(t, fs, table, kinds), source: new(fakeSource)}
 	f.source.files = make([][]fakeRow, 1+r.IntN(5))
-	f.spec = Spec{JobID: 7, Source: new(rows.Source), Table: table, Version: f.TS()}
+	f.spec = Spec{JobID: 7, Source: new(rows.Source), Table: table}
 	f.opts = Options{
 		Store: f.Store, TempDir: f.Temp,
 		SaveCheckpoint: func(_ context.Context, data []byte) error { f.saved = bytes.Clone(data); return nil },

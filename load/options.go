@@ -27,8 +27,6 @@ type Spec struct {
 	// Table is the definition with the IDs, of the table and of its partitions, that the rows go under. No statement knows
 	// them, and the store has no keys of them but those of an earlier run.
 	Table *model.TableInfo
-	// Version is a timestamp that names the load in its checkpoints.
-	Version uint64
 	// Checkpoint is what was last given to SaveCheckpoint, or nil.
 	Checkpoint []byte
 	// IDs say which row IDs and generated keys were used before the first row.
@@ -109,9 +107,6 @@ func validate(o *Options, s *Spec) error {
 	}
 	if s.Table == nil {
 		errs = append(errs, errors.New("Table is missing"))
-	}
-	if s.Version == 0 {
-		errs = append(errs, errors.New("Version is missing"))
 	}
 	if s.MaxErrors < 0 {
 		errs = append(errs, fmt.Errorf("MaxErrors is %d", s.MaxErrors))

@@ -133,7 +133,7 @@ func (l *loader) resume(ctx context.Context) (*checkpoint, kv.GCHold, error) {
 		hold, err := l.hold(ctx, now)
 		return cp, hold, err
 	default:
-		hold, held := l.hold(ctx, cp.At)
+		hold, held := l.hold(ctx, cp.Version)
 		if !errors.Is(held, kv.ErrSnapshotTooOld) {
 			return cp, hold, held
 		}
@@ -148,12 +148,12 @@ func (l *loader) resume(ctx context.Context) (*checkpoint, kv.GCHold, error) {
 
 // begin returns the checkpoint of a load that begins, with the version of all that it imports, at which garbage collection is held.
 func (l *loader) begin(ctx context.Context) (*checkpoint, kv.GCHold, error) {
-	at, err := l.opts.Store.CurrentTS(ctx)
+	version, err := l.opts.Store.CurrentTS(ctx)
 	if err != nil {
 		return nil, nil, fmt.Errorf("load: version: %w", err)
 	}
-	hold, err := l.hold(ctx, at)
-	return l.newCheckpoint(at), hold, err
+	hold, err := l.hold(ctx, version)
+	return l.newCheckpoint(version), hold, err
 }
 
 // wipe deletes what the store has of the table.
@@ -228,7 +228,7 @@ func (l *loader) beforeImport(ctx context.Context, cp *checkpoint) error {
 func (l *loader) load(ctx context.Context, cp *checkpoint) (err error) {
 	before := slices.Clone(cp.Spaces)
 	job, err := ingest.Open(ingest.JobOptions{
-		ID: l.spec.JobID, Store: l.opts.Store, TempDir: l.opts.TempDir, Version: cp.At,
+		ID: l.spec.JobID, Store: l.opts.Store, TempDir: l.opts.TempDir, Version: cp.Version,
 		Indexes: l.layout.keySpaces(cp.Rows > 0), Share: l.share, Bus: l.opts.Bus,
 		TargetFileBytes: l.opts.TargetFileBytes, ImportBatchBytes: importBatchBytes, Parallel: l.mergers, FS: l.opts.FS,
 		BeforeImport: func(ctx context.Context) error { return l.beforeImport(ctx, cp) },

@@ -68,7 +68,7 @@ func (l *loader) verify(ctx context.Context, cp *checkpoint) (err error) {
 		return fmt.Errorf("load: verify: %w", err)
 	}
 	defer func() { err = errs.Combine(err, snap.Close()) }()
-	random := rand.New(rand.NewPCG(l.spec.Version, uint64(l.spec.JobID)))
+	random := rand.New(rand.NewPCG(cp.Version, uint64(l.spec.JobID)))
 	var chosen []*readBack
 	var want, all int64
 	for i := range cp.Spaces {

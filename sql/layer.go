@@ -180,7 +180,7 @@ func Open(ctx context.Context, opts Options) (_ *Layer, err error) {
 		return l, nil
 	}
 	if l.imports, err = jobs.New(jobs.Options{
-		Domain: l.dom, Store: opts.Builds, Loader: opts.Loader, TempDir: opts.TempDir, Logger: opts.Logger, Hook: opts.ImportHook,
+		Domain: l.dom, Loader: opts.Loader, TempDir: opts.TempDir, Logger: opts.Logger, Hook: opts.ImportHook,
 	}); err != nil {
 		return nil, err
 	}

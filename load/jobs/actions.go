@@ -78,12 +78,8 @@ func (t *task) drain(ctx context.Context) error {
 	if err := t.checkEmpty(ctx); err != nil {
 		return err
 	}
-	version, err := t.j.opts.Store.CurrentTS(ctx)
-	if err != nil {
-		return fmt.Errorf("take a timestamp: %w", err)
-	}
 	return t.advance(ctx, func(x *session.Txn, after *Record) error {
-		after.Step, after.Version = StepLoading, version
+		after.Step = StepLoading
 		return schema.ForgetVersion(x, after.Import.Queued())
 	})
 }
@@ -121,7 +117,7 @@ func (t *task) load(ctx context.Context) error {
 		return err
 	}
 	loaded, err := t.j.opts.Loader.Load(ctx, Task{
-		ID: t.rowID, Controller: controller, Query: query, Table: table, Version: r.Version, AutoIDs: autoIDs,
+		ID: t.rowID, Controller: controller, Query: query, Table: table, AutoIDs: autoIDs,
 		Threads: r.Threads, MaxErrors: maxErrors(plan), Verify: r.Verify, Checkpoint: checkpoint, SaveCheckpoint: t.saveCheckpoint,
 		Progress: func(rows func() int64) { t.rows.Store(&rows) },
 	})

@@ -23,8 +23,7 @@ type Task struct {
 	// Query has the rows of IMPORT INTO ... FROM SELECT; nil if they come from files.
 	Query <-chan importer.QueryRow
 	// Table is the definition with the IDs that the rows go under.
-	Table   *model.TableInfo
-	Version uint64
+	Table *model.TableInfo
 	// AutoIDs are the values that the table has given out before, of each allocator.
 	AutoIDs model.AutoIDGroup
 	// Threads is the option thread; 0 leaves the number of workers to the load.

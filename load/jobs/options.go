@@ -7,15 +7,12 @@ import (
 
 	"github.com/pingcap/tidb/pkg/domain"
 	"go.uber.org/zap"
-
-	"fastddl/kv"
 )
 
 // Options configures imports.
 type Options struct {
-	// Domain is TiDB's, over the store that Store is the other face of.
+	// Domain is TiDB's.
 	Domain *domain.Domain
-	Store  kv.Store
 	Loader Loader
 	// TempDir is the folder that imports sort in.
 	TempDir string
@@ -52,7 +49,7 @@ func (o *Options) Validate() error {
 	for _, missing := range []struct {
 		name string
 		is   bool
-	}{{"Domain", o.Domain == nil}, {"Store", o.Store == nil}, {"Loader", o.Loader == nil}, {"TempDir", o.TempDir == ""}} {
+	}{{"Domain", o.Domain == nil}, {"Loader", o.Loader == nil}, {"TempDir", o.TempDir == ""}} {
 		if missing.is {
 			errs = append(errs, errors.New(missing.name+" is missing"))
 		}

@@ -32,7 +32,7 @@ func (p *pipeline) Load(ctx context.Context, t Task) (Result, error) {
 	}
 	t.Progress(func() int64 { return progress.Get().Rows })
 	loaded, err := load.Run(ctx, opts, load.Spec{
-		JobID: t.ID, Source: source, Table: t.Table, Version: t.Version, IDs: stateOf(t.Table, t.AutoIDs), Checkpoint: t.Checkpoint,
+		JobID: t.ID, Source: source, Table: t.Table, IDs: stateOf(t.Table, t.AutoIDs), Checkpoint: t.Checkpoint,
 		MaxErrors: t.MaxErrors, Verify: t.Verify,
 	})
 	if err != nil {

@@ -52,8 +52,6 @@ type Record struct {
 	Threads int `json:"threads,omitempty"`
 	// Verify is config.VerifyAuto or config.VerifyFull.
 	Verify string `json:"verify"`
-	// Version is the commit timestamp of the imported rows; 0 before StepLoading.
-	Version uint64 `json:"version,omitempty"`
 	// Rows is the number of rows that were imported, since StepSwapped.
 	Rows int64 `json:"rows,omitempty"`
 	// Cancelled and Error say why the import is undone.

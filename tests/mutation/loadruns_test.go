@@ -70,7 +70,7 @@ var loadRuns = []mutation{
 		invariant: "loads", breaks: "the rest of a load whose version has been passed gets another version",
 		file:   "load/run.go",
 		old:    "err = held",
-		new:    "cp.At, err = l.opts.Store.CurrentTS(ctx)\n\t\thold, held = l.hold(ctx, cp.At)\n\t\treturn cp, hold, errors.Join(err, held)",
+		new:    "cp.Version, err = l.opts.Store.CurrentTS(ctx)\n\t\thold, held = l.hold(ctx, cp.Version)\n\t\treturn cp, hold, errors.Join(err, held)",
 		caught: "load.TestGarbageCollectionBetweenRunsOfALoad",
 		shows:  `would read some of the rows`,
 	},
