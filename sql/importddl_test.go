@@ -212,6 +212,18 @@ func TestUnreadableImportIsSetAside(t *testing.T) {
 	t.Cleanup(e.close)
 	c = e.client()
 	c.fails(8020, "INSERT INTO t VALUES (1, 'a', 1)")
+	c.fails(8173, "IMPORT INTO t FROM '%s'", e.file("b.csv", 0, 10))
+	var err error
+	done := e.start("IMPORT INTO t FROM SELECT * FROM other")
+	require.Eventually(t, func() bool {
+		select {
+		case err = <-done:
+			return true
+		default:
+			return c.one("SELECT COUNT(*) FROM mysql.fastddl_import_job") != "1"
+		}
+	}, hangTimeout, time.Millisecond)
+	require.Equal(t, 8020, errorCode(err), "it waits for the import that was set aside")
 	c.run("IMPORT INTO other FROM '%s'", e.file("b.csv", 0, 10))
 	require.Equal(t, "10", c.one("SELECT COUNT(*) FROM other"))
 }

@@ -118,7 +118,7 @@ func (j *Jobs) queue(ctx context.Context, sctx sessionctx.Context, req Request) 
 	}
 	charset, collation := sctx.GetSessionVars().GetCharsetInfo()
 	r := &Record{
-		Format: recordFormat, Step: StepQueued, Statement: req.Statement, Charset: charset, Collation: collation, Plan: encoded,
+		Format: recordFormat, Step: StepQueued, Store: j.store(), Statement: req.Statement, Charset: charset, Collation: collation, Plan: encoded,
 		FromQuery: req.Query != nil, Verify: req.Verify,
 		Import: schema.Import{
 			DBID: req.Schema.ID, TableID: req.Table.ID, DB: schema.QueueName(req.Schema.Name.L), Table: schema.QueueName(req.Table.Name.L),
@@ -134,6 +134,10 @@ func (j *Jobs) queue(ctx context.Context, sctx sessionctx.Context, req Request) 
 		return other.Import.DB == r.Import.DB && other.Import.Table == r.Import.Table
 	}) != nil {
 		return nil, errActive
+	}
+	// Of an import that was set aside, which keeps the table for itself without an end.
+	if err := j.Exclusion.Check(TableName{r.Import.DB, r.Import.Table}); err != nil {
+		return nil, err
 	}
 	err = j.sessions.InTxn(ctx, func(t *session.Txn) error {
 		if err := schema.RefuseFlashback(t); err != nil {

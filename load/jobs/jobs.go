@@ -66,8 +66,10 @@ func (j *Jobs) Start(ctx context.Context) error {
 	var all []*Record
 	var unreadable map[int64]error
 	if err := j.sessions.InTxn(ctx, func(t *session.Txn) (err error) {
-		all, unreadable, err = loadAll(t)
-		return err
+		if all, unreadable, err = loadAll(t); err != nil {
+			return err
+		}
+		return undoOthers(t, all, j.store())
 	}); err != nil {
 		return fmt.Errorf("load imports: %w", err)
 	}
@@ -85,6 +87,9 @@ func (j *Jobs) Start(ctx context.Context) error {
 	}
 	return nil
 }
+
+// store names the store.
+func (j *Jobs) store() string { return j.opts.Domain.Store().UUID() }
 
 // setAside leaves an import alone whose record cannot be read. Its table stays closed to writers, and its row in TiDB's queue keeps DDL off.
 func (j *Jobs) setAside(ctx context.Context, id int64, why error) error {

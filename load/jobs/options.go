@@ -27,7 +27,8 @@ type Options struct {
 type HookPoint struct {
 	// RowID is the import's in TiDB's queue.
 	RowID int64
-	// When is "before" an action, or "within" it just before its transaction commits, or "after" it.
+	// When is "before" an action, or "within" it just before its transaction commits, or "after" it, or "settling": in the transaction
+	// that decides after an action has failed. If the hook fails there only the transaction does.
 	When string
 	// Step is the step that the action begins at.
 	Step Step

@@ -36,6 +36,9 @@ type Record struct {
 	// Revision counts the writes.
 	Revision int64 `json:"revision"`
 	Step     Step  `json:"step"`
+	// Store names the store that the import was queued in. One that is restored from a backup has another name. Empty in records of
+	// versions without it.
+	Store string `json:"store,omitempty"`
 	// Import is what TiDB's metadata knows of it. Its RowID identifies the import here.
 	Import schema.Import `json:"import"`
 	// ImportID is its ID in mysql.tidb_import_jobs; 0 if it is not there, as an import from a query.
@@ -132,6 +135,20 @@ func update(t *session.Txn, r *Record) error {
 		return err
 	}
 	return t.Exec(`UPDATE mysql.fastddl_import_job SET record = %? WHERE job_id = %?`, data, r.Import.RowID)
+}
+
+// undoOthers has the imports of another store undone, that can be: the store in use was restored from a backup of it.
+func undoOthers(t *session.Txn, all []*Record, store string) error {
+	for _, r := range all {
+		if r.Store == "" || r.Store == store || !r.cancellable() {
+			continue
+		}
+		r.undo(false, errRestored)
+		if err := update(t, r); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // loadAll returns the records of all imports that have not ended, and why others cannot be read.

@@ -50,6 +50,8 @@ var (
 	errMoved = errors.New("imports: the record of the import was changed meanwhile")
 	// errLostQuery ends an import from a query whose session was in an earlier process.
 	errLostQuery = errors.New("the server was restarted during the import")
+	// errRestored ends an import that ran when the backup was taken of which its store was restored.
+	errRestored = errors.New("the store was restored from a backup that was taken during the import")
 )
 
 func newTask(j *Jobs, r *Record) *task {
@@ -65,8 +67,12 @@ const minRetry, maxRetry = 20 * time.Millisecond, 5 * time.Second
 
 // run takes the import to its end, unless ctx ends before.
 func (t *task) run(ctx context.Context) {
+	var unsettled error // of an action that has failed, while the record could not be read and changed
 	for failures := int64(0); ; {
-		err := t.step(ctx)
+		err := unsettled
+		if err == nil {
+			err = t.step(ctx)
+		}
 		switch {
 		case t.ended:
 			t.err = t.outcome()
@@ -79,12 +85,17 @@ func (t *task) run(ctx context.Context) {
 			failures = 0
 			continue
 		}
-		if t.settle(ctx, err) {
-			failures = 0
+		settled, failed := t.settle(ctx, err)
+		if settled {
+			failures, unsettled = 0, nil
 			continue
 		}
+		// An action is not repeated before it is known what its failure means: a query cannot be read again, and would end with another error.
+		if unsettled = nil; failed != nil {
+			unsettled = err
+		}
 		failures++
-		t.j.opts.Logger.Warn("an import tries again", zap.Int64("job", t.rowID), zap.String("step", string(t.record().Step)), zap.Error(err))
+		t.j.opts.Logger.Warn("an import tries again", zap.Int64("job", t.rowID), zap.String("step", string(t.record().Step)), zap.Error(errors.Join(err, failed)))
 		if !sleep.For(ctx, backoff.Exponential(failures, minRetry, maxRetry)) {
 			t.err = ErrClosed
 			return
@@ -141,10 +152,10 @@ func (t *task) hook(ctx context.Context, when string, step Step) error {
 }
 
 // settle decides after an action has failed, by the record as it is now: the action may have been done, or the import cancelled, all the
-// same. It returns false if the same action is to be tried again.
-func (t *task) settle(ctx context.Context, why error) (settled bool) {
+// same. It returns false if the same action is to be tried again, and the error of its own transaction, after which it is called again.
+func (t *task) settle(ctx context.Context, why error) (settled bool, err error) {
 	before := t.record()
-	err := t.j.sessions.InTxn(ctx, func(x *session.Txn) error {
+	err = t.j.sessions.InTxn(ctx, func(x *session.Txn) error {
 		now, err := read(x, t.rowID)
 		if err != nil {
 			return err
@@ -160,23 +171,24 @@ func (t *task) settle(ctx context.Context, why error) (settled bool) {
 			}
 		}
 		t.stored.Store(now)
-		return nil
+		return t.j.opts.Hook(x.Ctx, HookPoint{RowID: t.rowID, When: "settling", Step: before.Step})
 	})
 	if err != nil {
 		t.stored.Store(before)
-		return false
+		t.ended = false
+		return false, err
 	}
 	if t.ended {
-		return true
+		return true, nil
 	}
 	now := t.record()
 	if now.Revision == before.Revision {
-		return false
+		return false, nil
 	}
 	if now.Step == StepUndoing && !now.Cancelled && t.failure == nil {
 		t.failure = why
 	}
-	return true
+	return true, nil
 }
 
 // outcome is the error of an import that has ended.
