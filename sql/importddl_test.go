@@ -227,3 +227,20 @@ func TestUnreadableImportIsSetAside(t *testing.T) {
 	c.run("IMPORT INTO other FROM '%s'", e.file("b.csv", 0, 10))
 	require.Equal(t, "10", c.one("SELECT COUNT(*) FROM other"))
 }
+
+// The attributes of a table and of its partitions name the keys of the table that an import has made, as behind a TRUNCATE.
+func TestAttributesFollowAnImport(t *testing.T) {
+	e := newImports(t)
+	c := e.client()
+	c.run("CREATE TABLE t (id INT PRIMARY KEY, s VARCHAR(40), n INT) PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (50), PARTITION p1 VALUES LESS THAN (100))")
+	set := "ALTER TABLE t ATTRIBUTES 'merge_option=deny'; ALTER TABLE t PARTITION p1 ATTRIBUTES 'merge_option=allow'"
+	const ranges = "SELECT id, ranges FROM information_schema.attributes ORDER BY id"
+	c.run(set)
+	before := c.run(ranges)
+	require.Len(t, before, 2)
+	c.run("IMPORT INTO t FROM '%s'", e.file("a.csv", 0, 100))
+	after := c.run(ranges)
+	require.NotEqual(t, before, after)
+	c.run(set)
+	require.Equal(t, c.run(ranges), after)
+}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	tidbddl "github.com/pingcap/tidb/pkg/ddl"
+	"github.com/pingcap/tidb/pkg/ddl/label"
 	"github.com/pingcap/tidb/pkg/ddl/notifier"
 	"github.com/pingcap/tidb/pkg/ddl/placement"
 	ddlutil "github.com/pingcap/tidb/pkg/ddl/util"
@@ -206,6 +207,9 @@ func Swap(t *session.Txn, i *Import, autoIDs model.AutoIDGroup, ownerID string) 
 	if diff.AffectedOpts, err = place(t, table, swapped); err != nil {
 		return err
 	}
+	if err := relabel(t, i.DB, swapped); err != nil {
+		return err
+	}
 	store := notifier.OpenTableStore("mysql", tidbddl.NotifierTableName)
 	err = notifier.PubSchemeChangeToStore(t.Ctx, t.Session, i.RowID, noSubJob, notifier.NewTruncateTableEvent(swapped, table), store)
 	if err != nil {
@@ -237,6 +241,41 @@ func place(t *session.Txn, table, swapped *model.TableInfo) (affected []*model.A
 		return nil, fmt.Errorf("write the placement of %s: %w", table.Name.O, err)
 	}
 	return affected, nil
+}
+
+// relabel hands the attributes of a table and its partitions (ALTER TABLE ... ATTRIBUTES), whose rules name ranges of keys, on to those that
+// replace them (updateLabelRules in pkg/ddl/table.go).
+func relabel(t *session.Txn, db string, swapped *model.TableInfo) error {
+	ofTable := fmt.Sprintf(label.TableIDFormat, label.IDPrefix, db, swapped.Name.L)
+	wanted, ids := []string{ofTable}, []int64{swapped.ID}
+	ofPartitions := make(map[string]*model.PartitionDefinition)
+	if p := swapped.GetPartitionInfo(); p != nil {
+		for at := range p.Definitions {
+			d := &p.Definitions[at]
+			rule := fmt.Sprintf(label.PartitionIDFormat, label.IDPrefix, db, swapped.Name.L, d.Name.L)
+			wanted, ids, ofPartitions[rule] = append(wanted, rule), append(ids, d.ID), d
+		}
+	}
+	ctx := context.WithoutCancel(t.Ctx)
+	rules, err := infosync.GetLabelRules(ctx, wanted)
+	if err != nil {
+		return fmt.Errorf("read the attributes of %s: %w", swapped.Name.O, err)
+	}
+	var changed []*label.Rule
+	for id, rule := range rules {
+		if d, ok := ofPartitions[id]; ok {
+			changed = append(changed, rule.Clone().Reset(db, swapped.Name.L, d.Name.L, d.ID))
+		} else if id == ofTable {
+			changed = append(changed, rule.Clone().Reset(db, swapped.Name.L, "", ids...))
+		}
+	}
+	if len(changed) == 0 {
+		return nil
+	}
+	if err := infosync.UpdateLabelRules(ctx, label.NewRulePatch(changed, nil)); err != nil {
+		return fmt.Errorf("write the attributes of %s: %w", swapped.Name.O, err)
+	}
+	return nil
 }
 
 // continued are the counters of a table behind what they were and behind the values of imported rows. Where TiDB has one counter for
