@@ -1,6 +1,7 @@
 package event_test
 
 import (
+	"errors"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -74,4 +75,16 @@ func TestIdleBlockerIsOneShortLine(t *testing.T) {
 	require.NotContains(t, e.String(), "\n")
 	require.Less(t, len(e.String()), 1000)
 	require.Contains(t, e.String(), "job 7 ended connection 5")
+}
+
+// An import's end says what it has imported, or why nothing.
+func TestImportEventsSayWhatWasImported(t *testing.T) {
+	began := event.ImportBegan{Job: event.Job{ID: 7}, ImportID: 2, Schema: "s", Table: "t"}
+	require.Equal(t, "job 7 imports into s.t, as import job 2", began.String())
+	began.ImportID, began.Step = 0, "loading"
+	require.Equal(t, "job 7 imports into s.t, and goes on at loading", began.String())
+	ended := event.ImportEnded{Job: event.Job{ID: 7}, Schema: "s", Table: "t", Rows: 9, Took: time.Second}
+	require.Equal(t, "job 7 into s.t has imported 9 rows in 1s", ended.String())
+	ended.Err = errors.New("a bad row")
+	require.Equal(t, "job 7 into s.t has ended without a row after 1s: a bad row", ended.String())
 }

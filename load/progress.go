@@ -33,6 +33,33 @@ type State struct {
 	SourceRead, SourceBytes int64
 }
 
+// Shares of a load's time, about: of a table with two indexes, reading and sorting runs take so much of it, merging and importing so much,
+// and verifying the rest.
+const (
+	readingShare   = 0.75
+	importingShare = 0.20
+)
+
+// Done is about how much of the whole load is done, 0 to 1; 0 if the size of the source is not known.
+func (s State) Done() float64 {
+	switch {
+	case s.Stage == Verifying:
+		return readingShare + importingShare + (1-readingShare-importingShare)*s.StageDone
+	case s.SourceBytes <= 0:
+		return 0
+	}
+	read := min(1, float64(s.SourceRead)/float64(s.SourceBytes))
+	imported := 0.0
+	if s.Rows > 0 {
+		rows := float64(s.Imported)
+		if s.Stage == Importing {
+			rows += float64(s.Rows-s.Imported) * s.StageDone
+		}
+		imported = read * rows / float64(s.Rows)
+	}
+	return readingShare*read + importingShare*imported
+}
+
 // Get returns the state now.
 func (p *Progress) Get() State {
 	p.mu.Lock()

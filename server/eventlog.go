@@ -6,6 +6,7 @@ import (
 
 	"fastddl/backfill"
 	"fastddl/event"
+	"fastddl/load"
 )
 
 // logEvents returns the listener that writes every event to the log.
@@ -29,13 +30,17 @@ func eventLevel(e event.Event) zapcore.Level {
 		if !e.ForResources {
 			return zapcore.WarnLevel // a transaction or a job is waited for
 		}
+	case event.ImportEnded:
+		if e.Err != nil && !e.Cancelled {
+			return zapcore.WarnLevel
+		}
 	case event.Command:
 		if e.Err != nil {
 			return zapcore.WarnLevel
 		}
 	case event.Retry, event.IdleBlockerEnded, event.CheckpointDropped, event.NoStatistics, event.SnapshotGivenUp:
 		return zapcore.WarnLevel
-	case event.Progress, event.RangeDone, event.Throttled, event.Ingested, event.LockWait, backfill.Finished:
+	case event.Progress, event.RangeDone, event.Throttled, event.Ingested, event.LockWait, backfill.Finished, load.Finished:
 		return zapcore.DebugLevel
 	}
 	return zapcore.InfoLevel

@@ -226,6 +226,14 @@ func (n *Node) UnfinishedJobs() []status.JobInfo {
 	return nil
 }
 
+// UnfinishedImports describes the IMPORT INTO that have not ended; nil on a cluster, where they are TiDB's.
+func (n *Node) UnfinishedImports() []jobs.Unfinished {
+	if imports := n.layer.Imports(); imports != nil {
+		return imports.Unfinished()
+	}
+	return nil
+}
+
 // stopJobs lets no job go on; they do at the next start.
 func (n *Node) stopJobs() error {
 	n.layer.Domain().StopAutoAnalyze()

@@ -132,7 +132,8 @@ func Start(ctx context.Context, opts Options) (_ *Server, err error) {
 func (s *Server) open(ctx context.Context, port int, statusListener net.Listener) (err error) {
 	metrics, jobs := newMetrics(), newJobMetrics(time.Now)
 	metrics.registry.MustRegister(jobs)
-	listeners := []event.Listener{logEvents(s.log.Logger), metrics.observe, jobs.observe}
+	imports := newImportMetrics(s.unfinishedImports)
+	listeners := []event.Listener{logEvents(s.log.Logger), metrics.observe, jobs.observe, imports.observe}
 	if s.opts.Events != nil {
 		listeners = append(listeners, s.opts.Events)
 	}
@@ -153,6 +154,9 @@ func (s *Server) open(ctx context.Context, port int, statusListener net.Listener
 		return err
 	}
 	metrics.registry.MustRegister(s.node.collectors()...)
+	if s.opts.Config.Store == config.StorePebble {
+		metrics.registry.MustRegister(imports)
+	}
 	jobs.follow(s.node.UnfinishedJobs)
 	s.parts.add(jobs.close)
 	if err := s.newServer(); err != nil {

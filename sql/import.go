@@ -104,11 +104,11 @@ func (s *clientSession) importInto(ctx context.Context, stmt *ast.ImportIntoStmt
 		vars.StmtCtx.SetMessage(fmt.Sprintf("Records: %d, ID: %d", imported.Rows, imported.RowID))
 		return nil, nil
 	}
-	info, rows, err := s.layer.imports.Find(internalImport(ctx), imported.ID, vars.User.String(), false)
+	shown, err := s.layer.imports.Find(internalImport(ctx), imported.ID, vars.User.String(), false)
 	if err != nil {
 		return nil, err
 	}
-	return importRows(planned, []*importer.JobInfo{info}, []int64{rows}), nil
+	return importRows(planned, []jobs.Shown{shown}), nil
 }
 
 // planImport has TiDB plan a statement, which checks it and the user's privileges. It begins the statement in the session, and no transaction.
@@ -265,18 +265,17 @@ func (s *clientSession) showImports(ctx context.Context, stmt *ast.ShowStmt) (sq
 		return nil, err
 	}
 	user, super := s.GetSessionVars().User.String(), s.has("", "", mysql.SuperPriv)
-	var infos []*importer.JobInfo
-	var counts []int64
+	var shown []jobs.Shown
 	if stmt.ImportJobID != nil {
-		info, rows, err := s.layer.imports.Find(internalImport(ctx), *stmt.ImportJobID, user, super)
+		one, err := s.layer.imports.Find(internalImport(ctx), *stmt.ImportJobID, user, super)
 		if err != nil {
 			return nil, err
 		}
-		infos, counts = []*importer.JobInfo{info}, []int64{rows}
-	} else if infos, counts, err = s.layer.imports.List(internalImport(ctx), user, super); err != nil {
+		shown = []jobs.Shown{one}
+	} else if shown, err = s.layer.imports.List(internalImport(ctx), user, super); err != nil {
 		return nil, err
 	}
-	rows := importRows(plan, infos, counts)
+	rows := importRows(plan, shown)
 	if stmt.Where == nil {
 		return rows, nil
 	}
@@ -305,26 +304,30 @@ func (s *clientSession) filterRows(rows *memoryRows, where ast.ExprNode) (sqlexe
 }
 
 // importRows shows imports in TiDB's columns, which a planned statement has.
-func importRows(planned *tidbexec.ExecStmt, infos []*importer.JobInfo, counts []int64) *memoryRows {
+func importRows(planned *tidbexec.ExecStmt, imports []jobs.Shown) *memoryRows {
 	m := new(memoryRows)
 	for i, column := range planned.Plan.Schema().Columns {
 		m.fields = append(m.fields, resultField(planned.OutputNames[i].ColName.O, *column.RetType))
 	}
 	fields := fieldTypes(m.fields)
-	for i, info := range infos {
+	for _, shown := range imports {
 		row := chunk.NewChunkWithCapacity(fields, 1)
-		tidbexec.FillOneImportJobInfo(info, row, counts[i])
+		tidbexec.FillOneImportJobInfo(shown.JobInfo, row, shown.Rows)
 		m.rows = append(m.rows, row.GetRow(0).GetDatumRow(fields))
 	}
 	return m
 }
 
 // unfinishedImports are the imports that have not ended, by their rows in TiDB's queue.
-func (s *clientSession) unfinishedImports() map[int64]jobs.Shown {
+func (s *clientSession) unfinishedImports() map[int64]jobs.Unfinished {
 	if s.layer.imports == nil {
 		return nil
 	}
-	return s.layer.imports.Unfinished()
+	all := make(map[int64]jobs.Unfinished)
+	for _, i := range s.layer.imports.Unfinished() {
+		all[i.RowID] = i
+	}
+	return all
 }
 
 // isImport says that a job of TiDB's queue is an import that has not ended.

@@ -180,7 +180,7 @@ func Open(ctx context.Context, opts Options) (_ *Layer, err error) {
 		return l, nil
 	}
 	if l.imports, err = jobs.New(jobs.Options{
-		Domain: l.dom, Loader: opts.Loader, TempDir: opts.TempDir, Logger: opts.Logger, Hook: opts.ImportHook,
+		Domain: l.dom, Loader: opts.Loader, TempDir: opts.TempDir, Bus: opts.Bus, Logger: opts.Logger, Hook: opts.ImportHook,
 	}); err != nil {
 		return nil, err
 	}
@@ -241,6 +241,9 @@ func (l *Layer) Domain() *domain.Domain { return l.dom }
 
 // DDL builds the indexes; nil if all of them are left to TiDB.
 func (l *Layer) DDL() *ddl.DDL { return l.ddl }
+
+// Imports run IMPORT INTO; nil if TiDB does.
+func (l *Layer) Imports() *jobs.Jobs { return l.imports }
 
 // Driver makes sessions for pkg/server's clients.
 func (l *Layer) Driver() server.IDriver {

@@ -76,7 +76,7 @@ type jobRows struct {
 	sqlexec.RecordSet
 	ddl *ddl.DDL
 	// imports are the IMPORT INTO that have not ended, by their rows in TiDB's queue.
-	imports map[int64]jobs.Shown
+	imports map[int64]jobs.Unfinished
 	// condition, if it is set, is what shown rows have to meet.
 	condition expression.Expression
 	evalCtx   expression.EvalContext
@@ -191,7 +191,10 @@ func (r *jobRows) shownImport(rowID int64) map[string]any {
 	if i.ImportID != 0 {
 		comment = fmt.Sprintf("import job %d, %s", i.ImportID, i.Step)
 	}
-	return map[string]any{"state": state.String(), "row_count": i.Rows, "comments": comment}
+	if i.Step == jobs.StepLoading && i.Progress.Percent > 0 {
+		comment += fmt.Sprintf(", %.0f%%", i.Progress.Percent)
+	}
+	return map[string]any{"state": state.String(), "row_count": i.Progress.Rows, "comments": comment}
 }
 
 // shownOf is what ADMIN SHOW DDL JOBS shows of a job, by column.

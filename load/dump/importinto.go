@@ -89,8 +89,8 @@ func importInto(ctx context.Context, conn *sql.Conn, t *Table, f fields) (int64,
 
 // importJob is a row of SHOW IMPORT JOBS.
 type importJob struct {
-	target, phase, status string
-	rows                  int64
+	target, phase, status, message string
+	rows                           int64
 }
 
 // readJobs reads rows of SHOW IMPORT JOBS, by the names of its columns, and closes them.
@@ -105,7 +105,7 @@ func readJobs(rows *sql.Rows) (jobs []importJob, err error) {
 		var count sql.NullInt64
 		var rest sql.RawBytes
 		targets := make([]any, len(columns))
-		var target, phase, status sql.NullString
+		var target, phase, status, message sql.NullString
 		for i, name := range columns {
 			switch strings.ToLower(name) {
 			case "target_table":
@@ -114,6 +114,8 @@ func readJobs(rows *sql.Rows) (jobs []importJob, err error) {
 				targets[i] = &phase
 			case "status":
 				targets[i] = &status
+			case "result_message":
+				targets[i] = &message
 			case "imported_rows":
 				targets[i] = &count
 			default:
@@ -123,7 +125,7 @@ func readJobs(rows *sql.Rows) (jobs []importJob, err error) {
 		if err := rows.Scan(targets...); err != nil {
 			return nil, err
 		}
-		j.target, j.phase, j.status, j.rows = target.String, phase.String, status.String, count.Int64
+		j.target, j.phase, j.status, j.message, j.rows = target.String, phase.String, status.String, message.String, count.Int64
 		jobs = append(jobs, j)
 	}
 	return jobs, rows.Err()

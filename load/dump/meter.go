@@ -174,15 +174,34 @@ func (m *meter) ask(ctx context.Context, db queryer) {
 	if err != nil {
 		return
 	}
+	m.follow(jobs)
+}
+
+// follow notes how far the server's imports are.
+func (m *meter) follow(jobs []importJob) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, j := range jobs {
 		for name, a := range m.active {
-			if j.target == name.sql() && j.status == "running" {
-				a.rows, a.phase = j.rows, j.phase
+			if j.target != name.sql() || j.status != "running" {
+				continue
+			}
+			a.rows, a.phase = j.rows, j.phase
+			if done := a.total / 100 * percentOf(j.message); done > a.bytes {
+				m.bytes += done - a.bytes
+				a.bytes = done
 			}
 		}
 	}
+}
+
+// percentOf is how much of an import is done, by the message that fastddl shows beside one that runs; 0 if it does not say it.
+func percentOf(message string) int64 {
+	var percent int64
+	if _, err := fmt.Sscanf(message, "%d%%", &percent); err != nil {
+		return 0
+	}
+	return min(max(percent, 0), 100)
 }
 
 func (m *meter) show() {
@@ -210,7 +229,7 @@ func progressLine(active map[Name]*measured, ended, tables int, bytes, total int
 		case a.phase == "":
 			parts = append(parts, name.String())
 		default:
-			parts = append(parts, fmt.Sprintf("%s %s, %d rows", name, a.phase, a.rows))
+			parts = append(parts, fmt.Sprintf("%s %s %d%%, %d rows", name, a.phase, a.bytes*100/max(a.total, 1), a.rows))
 		}
 	}
 	slices.Sort(parts)

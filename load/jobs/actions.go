@@ -119,7 +119,7 @@ func (t *task) load(ctx context.Context) error {
 	loaded, err := t.j.opts.Loader.Load(ctx, Task{
 		ID: t.rowID, Controller: controller, Query: query, Table: table, AutoIDs: autoIDs,
 		Threads: r.Threads, MaxErrors: maxErrors(plan), Verify: r.Verify, Checkpoint: checkpoint, SaveCheckpoint: t.saveCheckpoint,
-		Progress: func(rows func() int64) { t.rows.Store(&rows) },
+		Progress: t.follow,
 	})
 	if err == nil {
 		err = context.Cause(ctx)
@@ -134,7 +134,7 @@ func (t *task) load(ctx context.Context) error {
 	t.writeStatistics(ctx, table, &loaded)
 	t.warnings = loaded.Warnings
 	return t.advance(ctx, func(x *session.Txn, after *Record) error {
-		after.Step, after.Rows = StepSwapped, loaded.Rows
+		after.Step, after.Rows, after.SourceBytes = StepSwapped, loaded.Rows, t.progress().Read
 		return schema.Swap(x, &after.Import, loaded.AutoIDs, t.ownerID())
 	})
 }

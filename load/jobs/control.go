@@ -11,49 +11,62 @@ import (
 // errCannotCancel is TiDB's error for an import that has ended, or is past the swap.
 var errCannotCancel = exeerrors.ErrLoadDataInvalidOperation
 
-// Find returns TiDB's description of an import that the user may see: one of his own, or any with SUPER. The number of rows is -1 where it is
-// not known.
-func (j *Jobs) Find(ctx context.Context, importID int64, user string, super bool) (info *importer.JobInfo, rows int64, err error) {
+// Shown is an import as SHOW IMPORT JOBS shows it.
+type Shown struct {
+	*importer.JobInfo
+	// Rows is the number of rows that a running import has read, -1 of others.
+	Rows int64
+}
+
+// Find returns TiDB's description of an import that the user may see: one of his own, or any with SUPER.
+func (j *Jobs) Find(ctx context.Context, importID int64, user string, super bool) (shown Shown, err error) {
 	err = j.sessions.WithContext(func(sctx sessionctx.Context) error {
-		info, err = importer.GetJob(ctx, sctx.GetSQLExecutor(), importID, user, super)
+		shown.JobInfo, err = importer.GetJob(ctx, sctx.GetSQLExecutor(), importID, user, super)
 		return err
 	})
 	if err != nil {
-		return nil, 0, err
+		return Shown{}, err
 	}
-	return info, j.importedRows(info), nil
+	return j.show(shown.JobInfo), nil
 }
 
-// List returns all imports that the user may see, with their numbers of rows.
-func (j *Jobs) List(ctx context.Context, user string, super bool) (infos []*importer.JobInfo, rows []int64, err error) {
+// List returns all imports that the user may see.
+func (j *Jobs) List(ctx context.Context, user string, super bool) (all []Shown, err error) {
+	var infos []*importer.JobInfo
 	err = j.sessions.WithContext(func(sctx sessionctx.Context) error {
 		infos, err = importer.GetAllViewableJobs(ctx, sctx.GetSQLExecutor(), user, super)
 		return err
 	})
 	for _, info := range infos {
-		rows = append(rows, j.importedRows(info))
+		all = append(all, j.show(info))
 	}
-	return infos, rows, err
+	return all, err
 }
 
-// importedRows is the number of rows that a running import has read, -1 of others.
-func (j *Jobs) importedRows(info *importer.JobInfo) int64 {
+// show adds to TiDB's description of an import how far it is: the phase, rows, and in place of the result what is left.
+func (j *Jobs) show(info *importer.JobInfo) Shown {
+	s := Shown{info, -1}
 	if info.Summary != nil || !info.CanCancel() {
-		return -1
+		return s
 	}
 	t := j.find(func(r *Record) bool { return r.ImportID == info.ID })
 	if t == nil {
-		return -1
+		return s
 	}
-	if rows := t.rows.Load(); rows != nil {
-		return (*rows)()
+	now := t.progress()
+	s.Rows = now.Rows
+	if now.Verifying && info.Status == importer.JobStatusRunning {
+		s.Step = importer.JobStepValidating
 	}
-	return 0
+	if s.ErrorMessage == "" {
+		s.ErrorMessage = t.describe(now)
+	}
+	return s
 }
 
 // Cancel cancels an import that the user may see, and waits until it is undone.
 func (j *Jobs) Cancel(ctx context.Context, importID int64, user string, super bool) error {
-	info, _, err := j.Find(ctx, importID, user, super)
+	info, err := j.Find(ctx, importID, user, super)
 	if err != nil {
 		return err
 	}
@@ -90,25 +103,22 @@ func (j *Jobs) CancelRow(ctx context.Context, rowID int64) error {
 	return j.cancelAndWait(ctx, t)
 }
 
-// Shown is what a row of an import in TiDB's queue stands for.
-type Shown struct {
-	ImportID int64
-	Step     Step
-	Rows     int64
+// Unfinished is an import that has not ended.
+type Unfinished struct {
+	// RowID is the import's in TiDB's queue, ImportID that in SHOW IMPORT JOBS; 0 of one from a query.
+	RowID, ImportID int64
+	DB, Table       string
+	Step            Step
+	Progress        Progress
 }
 
-// Unfinished are the imports that have not ended, by their rows in TiDB's queue.
-func (j *Jobs) Unfinished() map[int64]Shown {
+// Unfinished are the imports that have not ended, in order of their beginnings.
+func (j *Jobs) Unfinished() (all []Unfinished) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	all := make(map[int64]Shown, len(j.tasks))
 	for _, t := range j.tasks {
 		r := t.record()
-		s := Shown{ImportID: r.ImportID, Step: r.Step, Rows: r.Rows}
-		if rows := t.rows.Load(); rows != nil && s.Rows == 0 {
-			s.Rows = (*rows)()
-		}
-		all[r.Import.RowID] = s
+		all = append(all, Unfinished{RowID: t.rowID, ImportID: r.ImportID, DB: r.Import.DB, Table: r.Import.Table, Step: r.Step, Progress: t.progress()})
 	}
 	return all
 }

@@ -167,6 +167,7 @@ func (j *Jobs) queue(ctx context.Context, sctx sessionctx.Context, req Request) 
 	if req.Query != nil {
 		t.openQuery()
 	}
+	t.emitBegin("", req.Plan.TotalFileSize)
 	return t, j.launch(t)
 }
 

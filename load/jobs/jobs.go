@@ -79,9 +79,9 @@ func (j *Jobs) Start(ctx context.Context) error {
 		}
 	}
 	for _, r := range all {
-		j.opts.Logger.Info("an import goes on", zap.Int64("job", r.Import.RowID), zap.Int64("import", r.ImportID),
-			zap.String("table", r.Import.DB+"."+r.Import.Table), zap.String("step", string(r.Step)))
-		if err := j.launch(newTask(j, r)); err != nil {
+		t := newTask(j, r)
+		t.emitBegin(string(r.Step), 0)
+		if err := j.launch(t); err != nil {
 			return err
 		}
 	}

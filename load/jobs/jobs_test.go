@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -69,4 +70,18 @@ func TestRecordsOfOtherFormatsAreRefused(t *testing.T) {
 	require.ErrorContains(t, err, "the record of import 5 has format 2, this version reads 1")
 	_, err = decode(5, []byte("{"))
 	require.ErrorContains(t, err, "decode the record of import 5")
+}
+
+// What is left of a load is estimated from what this process has done of it.
+func TestRemainingTimeOfAnImport(t *testing.T) {
+	_, known := remaining(time.Second, 0, 2)
+	require.False(t, known)
+	left, known := remaining(10*time.Second, 0, 25)
+	require.True(t, known)
+	require.Equal(t, 30*time.Second, left)
+	left, known = remaining(10*time.Second, 50, 75)
+	require.True(t, known)
+	require.Equal(t, 10*time.Second, left)
+	_, known = remaining(10*time.Second, 98, 100)
+	require.False(t, known)
 }

@@ -33,8 +33,18 @@ type Task struct {
 	Verify         string
 	Checkpoint     []byte
 	SaveCheckpoint func(ctx context.Context, checkpoint []byte) error
-	// Progress receives the function that returns the number of imported rows.
-	Progress func(rows func() int64)
+	// Progress receives the function that returns how far the load is.
+	Progress func(now func() Progress)
+}
+
+// Progress is how far a load is.
+type Progress struct {
+	// Rows were read, from Read of Bytes of the files as they are stored; Bytes is 0 of a query.
+	Rows, Read, Bytes int64
+	// Percent of the load is done, about; 0 if that is not known.
+	Percent float64
+	// Verifying says that all is imported, and is being verified.
+	Verifying bool
 }
 
 // Result is what was loaded.

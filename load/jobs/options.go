@@ -7,6 +7,8 @@ import (
 
 	"github.com/pingcap/tidb/pkg/domain"
 	"go.uber.org/zap"
+
+	"fastddl/event"
 )
 
 // Options configures imports.
@@ -16,6 +18,8 @@ type Options struct {
 	Loader Loader
 	// TempDir is the folder that imports sort in.
 	TempDir string
+	// Bus receives events; nil drops them.
+	Bus *event.Bus
 	// Logger receives what no caller does; nil drops it.
 	Logger *zap.Logger
 	// Hook, if set, is called before each step and after each action of an import. If it fails the import stops as if the process had

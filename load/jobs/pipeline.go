@@ -30,7 +30,12 @@ func (p *pipeline) Load(ctx context.Context, t Task) (Result, error) {
 	if t.Query != nil { // it cannot be read again
 		opts.SaveCheckpoint = nil
 	}
-	t.Progress(func() int64 { return progress.Get().Rows })
+	t.Progress(func() Progress {
+		now := progress.Get()
+		return Progress{
+			Rows: now.Rows, Read: now.SourceRead, Bytes: now.SourceBytes, Percent: 100 * now.Done(), Verifying: now.Stage == load.Verifying,
+		}
+	})
 	loaded, err := load.Run(ctx, opts, load.Spec{
 		JobID: t.ID, Source: source, Table: t.Table, IDs: stateOf(t.Table, t.AutoIDs), Checkpoint: t.Checkpoint,
 		MaxErrors: t.MaxErrors, Verify: t.Verify,

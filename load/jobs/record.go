@@ -55,8 +55,9 @@ type Record struct {
 	Threads int `json:"threads,omitempty"`
 	// Verify is config.VerifyAuto or config.VerifyFull.
 	Verify string `json:"verify"`
-	// Rows is the number of rows that were imported, since StepSwapped.
-	Rows int64 `json:"rows,omitempty"`
+	// Rows is the number of rows that were imported, from SourceBytes of files, since StepSwapped.
+	Rows        int64 `json:"rows,omitempty"`
+	SourceBytes int64 `json:"source_bytes,omitempty"`
 	// Cancelled and Error say why the import is undone.
 	Cancelled bool   `json:"cancelled,omitempty"`
 	Error     string `json:"error,omitempty"`

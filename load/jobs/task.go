@@ -26,8 +26,9 @@ type task struct {
 	stored atomic.Pointer[Record]
 	// query has the rows of an import from a query; nil after a restart, and of files.
 	query *query
-	// rows returns the number of imported rows while they are loaded.
-	rows atomic.Pointer[func() int64]
+	// loading is how far the load is, nil before it. begun is when the import was queued, or went on after a restart.
+	loading atomic.Pointer[loading]
+	begun   time.Time
 
 	// mu guards interrupt, which ends the action that is under way, and stopped, which is why actions are to end that can be undone.
 	mu        sync.Mutex
@@ -55,7 +56,7 @@ var (
 )
 
 func newTask(j *Jobs, r *Record) *task {
-	t := &task{j: j, rowID: r.Import.RowID, done: make(chan struct{})}
+	t := &task{j: j, rowID: r.Import.RowID, done: make(chan struct{}), begun: time.Now()}
 	t.stored.Store(r)
 	return t
 }
@@ -77,6 +78,7 @@ func (t *task) run(ctx context.Context) {
 		case t.ended:
 			t.err = t.outcome()
 			t.j.Exclusion.admit(t.record())
+			t.emitEnd()
 			return
 		case ctx.Err() != nil, errors.Is(err, errKilled):
 			t.err = ErrClosed
