@@ -27,6 +27,8 @@ type ServerOptions struct {
 	// Dir is an existing folder for the server's files. StorePath is the folder of an
 	// embedded store; default is one in Dir.
 	Dir, StorePath string
+	// Files is the folder whose files statements may read; empty for none.
+	Files string
 	// Database is created.
 	Database string
 	// Conns is the most connections that there may be.
@@ -70,7 +72,7 @@ func StartServer(ctx context.Context, opts ServerOptions) (_ *Server, err error)
 	if err != nil {
 		return nil, err
 	}
-	cfg.MemoryLimit = opts.MemoryLimit
+	cfg.MemoryLimit, cfg.Security.SecureFilePriv = opts.MemoryLimit, opts.Files
 	cfg.EnsureDefaults()
 	if err := cfg.Validate(); err != nil {
 		return nil, err

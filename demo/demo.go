@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"time"
@@ -90,12 +91,21 @@ func Run(ctx context.Context, opts Options) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 
-	srv, err := bench.StartServer(ctx, bench.ServerOptions{Target: opts.Target, Dir: dir, Database: database, Conns: opts.Threads + 4, Log: opts.Log})
+	files := ""
+	if !opts.Target.Cluster() {
+		files = filepath.Join(dir, "files")
+		if err := os.Mkdir(files, 0o700); err != nil {
+			return err
+		}
+	}
+	srv, err := bench.StartServer(ctx, bench.ServerOptions{
+		Target: opts.Target, Dir: dir, Files: files, Database: database, Conns: opts.Threads + 4, Log: opts.Log,
+	})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, srv.Close()) }()
-	d := &demo{Options: opts, db: srv.DB, server: srv}
+	d := &demo{Options: opts, db: srv.DB, server: srv, files: files}
 	store := "store in " + dir
 	if opts.Target.Cluster() {
 		store = "cluster of " + opts.Target.Path
@@ -110,6 +120,8 @@ type demo struct {
 	db *sql.DB
 	// server is asked how far the build is.
 	server *bench.Server
+	// files is the folder that the server reads; empty of a cluster.
+	files string
 }
 
 func (d *demo) say(format string, args ...any) { fmt.Fprintf(d.Out, format+"\n", args...) }

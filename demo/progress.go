@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/schollz/progressbar/v3"
+
+	"fastddl/internal/errs"
 )
 
 // buildResult is what the client saw of the index build.
@@ -23,11 +25,25 @@ const (
 // addIndex runs the ALTER and shows how far it is until it ends.
 func (d *demo) addIndex(ctx context.Context) (buildResult, error) {
 	d.say("%s", addIndexSQL)
+	elapsed, err := d.watched(func() error {
+		_, err := d.db.ExecContext(ctx, addIndexSQL)
+		return err
+	}, d.progress)
+	if err != nil {
+		return buildResult{}, err
+	}
+	return buildResult{elapsed: elapsed, rows: d.server.LastBuild().Rows}, nil
+}
+
+// watched runs something and shows how far it is until it ends: what progress returns, if that is true.
+func (d *demo) watched(run func() error, progress func() (jobProgress, bool)) (elapsed time.Duration, err error) {
 	start := time.Now()
 	done := make(chan error, 1)
 	go func() {
-		_, err := d.db.ExecContext(ctx, addIndexSQL)
-		done <- err
+		done <- func() (err error) {
+			defer errs.Contain(&err)
+			return run()
+		}()
 	}()
 	show := d.progressView()
 	ticker := time.NewTicker(pollEvery)
@@ -35,15 +51,11 @@ func (d *demo) addIndex(ctx context.Context) (buildResult, error) {
 	for {
 		select {
 		case err := <-done:
-			elapsed := time.Since(start)
-			if err != nil {
-				show.end(false)
-				return buildResult{}, err
-			}
-			show.end(true)
-			return buildResult{elapsed: elapsed, rows: d.server.LastBuild().Rows}, nil
+			show.end(err == nil)
+			return time.Since(start), err
 		case <-ticker.C:
-			if job, ok := d.progress(); ok {
+			if job, ok := progress(); ok {
+				job.fill(time.Since(start))
 				show.update(job)
 			}
 		}
@@ -58,6 +70,17 @@ type jobProgress struct {
 	percent       float64
 	rowsPerSecond float64
 	eta           string
+}
+
+// fill adds an average and an estimate where a job has none of its own.
+func (p *jobProgress) fill(elapsed time.Duration) {
+	if p.eta != "" {
+		return
+	}
+	p.rowsPerSecond, p.eta = float64(p.rows)/elapsed.Seconds(), "unknown"
+	if p.percent > 0 {
+		p.eta = fmt.Sprintf("%.1f s", elapsed.Seconds()*max(0, 100-p.percent)/p.percent)
+	}
 }
 
 // progress is how far the index build is; false if there is none.
