@@ -3,11 +3,14 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -74,7 +77,12 @@ func load(cmd *cobra.Command, opts dump.Options, flags loadFlags) (err error) {
 		return fmt.Errorf("header %q is none of yes, no, auto", flags.header)
 	}
 	opts.TempQuota = int64(flags.quota)
-	opts.Target.Addr = cmp.Or(flags.socket, net.JoinHostPort(flags.host, strconv.Itoa(flags.port)))
+	opts.Target.Addr = net.JoinHostPort(flags.host, strconv.Itoa(flags.port))
+	if flags.socket != "" { // by its whole path, which tells it from an address
+		if opts.Target.Addr, err = filepath.Abs(flags.socket); err != nil {
+			return err
+		}
+	}
 	opts.Target.Password = cmp.Or(flags.password, os.Getenv(passwordVariable))
 	if err := opts.Validate(); err != nil {
 		return err
@@ -109,7 +117,46 @@ func newSpoolFolder(path string) (string, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return "", err
 	}
-	return os.MkdirTemp(filepath.Dir(path), filepath.Base(path)+".load-")
+	folder, err := os.MkdirTemp(filepath.Dir(path), filepath.Base(path)+spoolSuffix)
+	if err != nil {
+		return "", err
+	}
+	if err := os.WriteFile(filepath.Join(folder, spoolMarker), nil, 0o600); err != nil {
+		return "", errs.Combine(err, os.RemoveAll(folder))
+	}
+	return folder, nil
+}
+
+const (
+	// spoolSuffix follows the name of the store's folder in those of newSpoolFolder.
+	spoolSuffix = ".load-"
+	// spoolMarker is a file in each of them, and in no other folder.
+	spoolMarker = "FASTDDL-LOAD"
+)
+
+// oldSpoolFolders are the folders of newSpoolFolder for the store in path, that loads have left which were killed, but for own.
+func oldSpoolFolders(path, own string) (folders []string, err error) {
+	path, err = filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		folder := filepath.Join(filepath.Dir(path), e.Name())
+		if folder == own || !strings.HasPrefix(e.Name(), filepath.Base(path)+spoolSuffix) {
+			continue
+		}
+		switch _, err := os.Lstat(filepath.Join(folder, spoolMarker)); {
+		case err == nil:
+			folders = append(folders, folder)
+		case !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR):
+			return nil, err
+		}
+	}
+	return folders, nil
 }
 
 // loadIntoFolder starts a server over a store of its own. It reads the folder of the dump, or that of the temporary files.
@@ -141,6 +188,20 @@ func loadIntoFolder(ctx context.Context, opts dump.Options, path string, log *se
 		return err
 	}
 	defer func() { err = errs.Combine(err, srv.Shutdown(context.WithoutCancel(ctx))) }()
+	// The store is this process's now, so that no other load into it is under way. An import that was interrupted may go on with the files
+	// of an earlier load: these stay until a load has ended well, which has waited for it.
+	old, err := oldSpoolFolders(path, readable)
+	if err != nil {
+		return err
+	}
 	opts.Target.Addr = srv.Addr().String()
-	return dump.Run(ctx, opts)
+	if err := dump.Run(ctx, opts); err != nil {
+		return err
+	}
+	for _, folder := range old {
+		if err := os.RemoveAll(folder); err != nil {
+			return fmt.Errorf("remove the files of an earlier load: %w", err)
+		}
+	}
+	return nil
 }

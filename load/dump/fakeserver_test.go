@@ -110,7 +110,11 @@ func (s *fakeServer) importFiles(table, pattern string) error {
 type fakeConn struct {
 	server *fakeServer
 	set    []string
+	locked bool // has the lock on the state of loads
 }
+
+// changesState matches what several loads must not do at a time.
+var changesState = regexp.MustCompile("^(REPLACE|DELETE|CREATE|DROP) .*`fastddl_load`")
 
 var refusal = &mysql.MySQLError{Number: 1235, Message: "not supported"}
 
@@ -122,6 +126,13 @@ func (c *fakeConn) ExecContext(_ context.Context, query string, args []driver.Na
 	if strings.HasPrefix(query, "SET ") {
 		c.set = append(c.set, query)
 	}
+	if strings.HasPrefix(query, "DO RELEASE_LOCK") {
+		c.locked = false
+		return driver.RowsAffected(0), nil
+	}
+	if changesState.MatchString(query) && !c.locked {
+		return nil, errors.New("the state of loads is changed without its lock: " + query)
+	}
 	if strings.HasPrefix(query, "CREATE VIEW") {
 		c.server.mu.Lock()
 		c.server.viewSession = slices.Clone(c.set)
@@ -131,6 +142,10 @@ func (c *fakeConn) ExecContext(_ context.Context, query string, args []driver.Na
 }
 
 func (c *fakeConn) QueryContext(_ context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+	if strings.HasPrefix(query, "SELECT GET_LOCK") {
+		c.locked = true
+		return &someRows{left: [][]driver.Value{{int64(1)}}, columns: 1}, nil
+	}
 	if c.server.answer != nil {
 		if rows := c.server.answer(query); len(rows) > 0 {
 			return &someRows{left: rows, columns: len(rows[0])}, nil

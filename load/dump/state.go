@@ -3,9 +3,13 @@ package dump
 import (
 	"context"
 	"crypto/sha256"
+	"database/sql"
+	"database/sql/driver"
 	"encoding/hex"
 	"errors"
 	"fmt"
+
+	"fastddl/internal/errs"
 )
 
 // The server holds the state of loads, in a table of its own that the end of the last one drops. The name has the version of
@@ -51,8 +55,42 @@ func (t *Table) identity() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// state is the record of loads on the server.
-type state struct{ db queryer }
+// state is the record of loads on the server. Several loads may share it: what changes it holds a lock of the server, so that
+// none drops what another has noted since it looked.
+type state struct{ db *sql.DB }
+
+const (
+	stateLock = "fastddl_load"
+	// lockSeconds is how long a load waits for the lock, which others hold for a statement or two.
+	lockSeconds = 60
+)
+
+// locked calls fn with a connection that holds the lock.
+func (s *state) locked(ctx context.Context, fn func(conn *sql.Conn) error) (err error) {
+	conn, err := s.db.Conn(ctx)
+	if err != nil {
+		return fmt.Errorf("lock the state of loads: %w", err)
+	}
+	defer func() {
+		if closing := conn.Close(); !errors.Is(closing, sql.ErrConnDone) {
+			err = errs.Combine(err, closing)
+		}
+	}()
+	var got sql.NullInt64
+	if err := conn.QueryRowContext(ctx, "SELECT GET_LOCK(?, ?)", stateLock, lockSeconds).Scan(&got); err != nil {
+		return fmt.Errorf("lock the state of loads: %w", err)
+	}
+	if got.Int64 != 1 {
+		return fmt.Errorf("another load has held the lock %s on the state of loads for %d seconds", stateLock, lockSeconds)
+	}
+	defer func() {
+		if _, unlock := conn.ExecContext(context.WithoutCancel(ctx), "DO RELEASE_LOCK(?)", stateLock); unlock != nil {
+			// The lock ends with its connection, which must not go back to the others.
+			_ = conn.Raw(func(any) error { return driver.ErrBadConn })
+		}
+	}()
+	return fn(conn)
+}
 
 // read returns the progress of the given tables, as far as a load of the same rows has begun, and of tables and sequences
 // whose definition has begun, by a load of any rows.
@@ -94,8 +132,12 @@ func (s *state) read(ctx context.Context, c *catalog, d *Dump) (_ map[Name]progr
 
 // create makes the table of the state.
 func (s *state) create(ctx context.Context) error {
+	return s.locked(ctx, func(conn *sql.Conn) error { return createState(ctx, conn) })
+}
+
+func createState(ctx context.Context, conn *sql.Conn) error {
 	for _, text := range []string{createStateSchema, createStateTable} {
-		if _, err := s.db.ExecContext(ctx, text); err != nil {
+		if _, err := conn.ExecContext(ctx, text); err != nil {
 			return fmt.Errorf("create the table of the load's state: %w", err)
 		}
 	}
@@ -109,19 +151,23 @@ func (s *state) set(ctx context.Context, t *Table, p progress) error {
 
 // note notes how far a table or a sequence is.
 func (s *state) note(ctx context.Context, name Name, identity string, p progress) error {
+	return s.locked(ctx, func(conn *sql.Conn) error { return note(ctx, conn, name, identity, p) })
+}
+
+func note(ctx context.Context, conn *sql.Conn, name Name, identity string, p progress) error {
 	query, args := "REPLACE INTO "+stateTable+" (table_schema, table_name, rows_of, state) VALUES (?, ?, ?, ?)", []any{name.Schema, name.Table, identity, string(p)}
 	if p == unknown {
 		query, args = "DELETE FROM "+stateTable+" WHERE table_schema = ? AND table_name = ?", args[:2]
 	}
-	_, err := s.db.ExecContext(ctx, query, args...)
+	_, err := conn.ExecContext(ctx, query, args...)
 	if missing(err) { // another load, which has ended, has dropped it
 		if p == unknown {
 			return nil
 		}
-		if err := s.create(ctx); err != nil {
+		if err := createState(ctx, conn); err != nil {
 			return err
 		}
-		_, err = s.db.ExecContext(ctx, query, args...)
+		_, err = conn.ExecContext(ctx, query, args...)
 	}
 	if err != nil {
 		return fmt.Errorf("note the state of %s: %w", name, err)
@@ -131,20 +177,22 @@ func (s *state) note(ctx context.Context, name Name, identity string, p progress
 
 // remove drops the state of the tables of a load that has ended well, and the database if no other load has a state there.
 func (s *state) remove(ctx context.Context, tables []*Table) error {
-	for _, t := range tables {
-		if err := s.set(ctx, t, unknown); err != nil {
+	return s.locked(ctx, func(conn *sql.Conn) error {
+		for _, t := range tables {
+			if err := note(ctx, conn, t.Name, t.identity(), unknown); err != nil {
+				return err
+			}
+		}
+		others, err := hasRows(ctx, conn, Name{stateSchema, "tables_v1"})
+		if missing(err) {
+			return nil
+		}
+		if err != nil || others {
 			return err
 		}
-	}
-	others, err := hasRows(ctx, s.db, Name{stateSchema, "tables_v1"})
-	if missing(err) {
+		if _, err := conn.ExecContext(ctx, "DROP DATABASE IF EXISTS `"+stateSchema+"`"); err != nil {
+			return fmt.Errorf("remove the state of the load: %w", err)
+		}
 		return nil
-	}
-	if err != nil || others {
-		return err
-	}
-	if _, err := s.db.ExecContext(ctx, "DROP DATABASE IF EXISTS `"+stateSchema+"`"); err != nil {
-		return fmt.Errorf("remove the state of the load: %w", err)
-	}
-	return nil
+	})
 }

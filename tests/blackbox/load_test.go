@@ -227,6 +227,12 @@ func TestLoadIntoAFolder(t *testing.T) {
 	mine := filepath.Join(dir+".load", "mine")
 	require.NoError(t, os.Mkdir(dir+".load", 0o700))
 	require.NoError(t, os.WriteFile(mine, nil, 0o600))
+	notOurs, killed := dir+".load-17", dir+".load-18"
+	for _, folder := range []string{notOurs, killed} {
+		require.NoError(t, os.Mkdir(folder, 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(folder, "rows.sql"), nil, 0o600))
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(killed, "FASTDDL-LOAD"), nil, 0o600))
 	others := func() []string {
 		beside, err := filepath.Glob(dir + ".*")
 		require.NoError(t, err)
@@ -236,13 +242,14 @@ func TestLoadIntoAFolder(t *testing.T) {
 	require.NoError(t, err, "%s", out)
 	require.Contains(t, string(out), "2 tables, 600 rows loaded")
 	require.NotContains(t, string(out), "INSERT")
-	require.Equal(t, []string{dir + ".load"}, others())
+	require.Equal(t, []string{dir + ".load", notOurs}, others(), "what a killed load has left is removed, and nothing else")
 	require.FileExists(t, mine)
+	require.FileExists(t, filepath.Join(notOurs, "rows.sql"))
 	n := startNode(t, dir)
 	requireBig(t, n.open(""), 2, 300)
 	out, err = exec.Command(binary, "load", "--path", dir, file).CombinedOutput()
 	require.Error(t, err, "the store is the server's: %s", out)
-	require.Equal(t, []string{dir + ".load"}, others())
+	require.Equal(t, []string{dir + ".load", notOurs}, others())
 	require.FileExists(t, mine)
 }
 

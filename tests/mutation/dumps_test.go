@@ -51,4 +51,20 @@ var dumps = []mutation{
 		caught: "load/dump.TestFailedStatementEndsTheLoad",
 		shows:  `elements differ|Expected error with "broken"`,
 	},
+	{
+		invariant: "dumps", breaks: "a load removes folders that only have names like those of loads",
+		file:   "cmd/fastddl/load.go",
+		old:    "case err == nil:",
+		new:    "case err == nil || true:",
+		caught: "cmd/fastddl.TestOldSpoolFoldersAreThoseOfLoads",
+		shows:  `Not equal`,
+	},
+	{
+		invariant: "dumps", breaks: "a load drops the state that another has noted since it looked",
+		file:   "load/dump/state.go",
+		old:    "	return s.locked(ctx, func(conn *sql.Conn) error { return note(ctx, conn, name, identity, p) })",
+		new:    "	conn, err := s.db.Conn(ctx)\n	if err != nil {\n		return err\n	}\n	defer conn.Close()\n	return note(ctx, conn, name, identity, p)",
+		caught: "load/dump.TestFailedStatementEndsTheLoad",
+		shows:  `without its lock`,
+	},
 }

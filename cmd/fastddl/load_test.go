@@ -1,0 +1,37 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// What a load removes is what loads into the same folder have left, and nothing of a user's.
+func TestOldSpoolFoldersAreThoseOfLoads(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "data")
+	own, err := newSpoolFolder(path)
+	require.NoError(t, err)
+	left, err := newSpoolFolder(path)
+	require.NoError(t, err)
+	_, err = newSpoolFolder(path + "2")
+	require.NoError(t, err)
+	require.NoError(t, os.Mkdir(path+".load-17", 0o700))
+	require.NoError(t, os.WriteFile(path+".load-18", nil, 0o600))
+	old, err := oldSpoolFolders(path, own)
+	require.NoError(t, err)
+	require.Equal(t, []string{left}, old)
+}
+
+// A socket is one by any path, also without a directory.
+func TestLoadTakesARelativeSocket(t *testing.T) {
+	t.Chdir(t.TempDir())
+	require.NoError(t, os.WriteFile("d.t.csv", []byte("1\n"), 0o600))
+	dir, err := os.Getwd()
+	require.NoError(t, err)
+	var stdout, stderr bytes.Buffer
+	require.Equal(t, 1, run([]string{"load", "--socket", "no.sock", "d.t.csv"}, &stdout, &stderr))
+	require.Contains(t, stderr.String(), "connect to "+filepath.Join(dir, "no.sock")+": dial unix")
+}
