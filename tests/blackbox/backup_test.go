@@ -166,9 +166,10 @@ func TestBackupPrivileges(t *testing.T) {
 	require.Equal(t, []string{"admin"}, namesIn(t, backups))
 }
 
-// TestBackupsAtRandomMoments takes backups while clients transfer money and indexes are built and dropped, and kills the server now and then. Each
-// backup, also one whose server was killed before its client had the answer but after its end, is verified with all tables; the restored
-// store is as the old one was at the timestamp, and ends its builds.
+// TestBackupsAtRandomMoments takes backups while clients transfer money, indexes are built and dropped, and a table is emptied and imported,
+// and kills the server now and then. Each backup, also one whose server was killed before its client had the answer but after its end, is
+// verified with all tables; the restored store is as the old one was at the timestamp, ends its builds, and has all rows of an import or
+// none.
 func TestBackupsAtRandomMoments(t *testing.T) {
 	randtest.SkipShort(t)
 	rng := crashSeed(t)
@@ -186,11 +187,14 @@ func TestBackupsAtRandomMoments(t *testing.T) {
 	for range 13 {
 		mustExec(t, n.db(), "INSERT INTO filler (v) SELECT MD5(CONCAT(v, id)) FROM filler")
 	}
-	building := 0
+	mustExec(t, n.db(), "CREATE TABLE imported (id INT PRIMARY KEY, k INT, v VARCHAR(100), KEY k (k), UNIQUE KEY v (v))")
+	rows := writeImported(t, backups)
+	building, undone := 0, 0
 	for taken := 0; taken < wanted && (taken == 0 || time.Now().Before(until)); {
 		ctx, cancel := context.WithCancel(t.Context())
 		clients := b.run(ctx, n.db(), 4)
 		clients.Go(func() { buildIndexes(ctx, n.open("test")) })
+		clients.Go(func() { importAgain(ctx, n.open("test"), rows) })
 		time.Sleep(time.Duration(100+rng.IntN(1000)) * time.Millisecond)
 		to := filepath.Join(backups, fmt.Sprint("b", taken, "-", rng.Uint32()))
 		killed := rng.IntN(3) == 0
@@ -220,10 +224,11 @@ func TestBackupsAtRandomMoments(t *testing.T) {
 			clients.Wait()
 		}
 		taken++
-		building += checkBackup(t, n, to, filepath.Join(dir, "restored"), ts)
+		b, u := checkBackup(t, n, to, filepath.Join(dir, "restored"), ts)
+		building, undone = building+b, undone+u
 		require.NoError(t, os.RemoveAll(to))
 	}
-	t.Logf("%d transfers were acknowledged, %d restored stores had builds to end", b.made(), building)
+	t.Logf("%d transfers were acknowledged, %d restored stores had jobs to end, %d imports to undo", b.made(), building, undone)
 	require.Positive(t, b.made())
 }
 
@@ -243,9 +248,41 @@ func buildIndexes(ctx context.Context, db *sql.DB) {
 	}
 }
 
+// importedRows is the number of rows in the file of table imported.
+const importedRows = 30_000
+
+// writeImported writes the file of table imported to a folder, and returns its path.
+func writeImported(t *testing.T, dir string) string {
+	t.Helper()
+	var text strings.Builder
+	for i := range importedRows {
+		fmt.Fprintf(&text, "%d,%d,\"row %d\"\n", i, i*7919%importedRows, i)
+	}
+	path := filepath.Join(dir, "rows.csv")
+	require.NoError(t, os.WriteFile(path, []byte(text.String()), 0o600))
+	return path
+}
+
+// importAgain empties and imports a table until ctx or the server ends. A detached import goes on behind that.
+func importAgain(ctx context.Context, db *sql.DB, path string) {
+	for i := 0; ctx.Err() == nil; i++ {
+		statements := []string{"TRUNCATE TABLE imported", "IMPORT INTO imported FROM '" + path + "'"}
+		if i%2 == 1 {
+			statements[1] += " WITH detached"
+		}
+		for _, statement := range statements {
+			if _, err := db.ExecContext(ctx, statement); err != nil {
+				if _, ok := err.(net.Error); ok {
+					return
+				}
+			}
+		}
+	}
+}
+
 // checkBackup verifies a backup, restores it and compares it with the old store at its timestamp, if that is known. It returns 1 if the restored store had a
-// build to end.
-func checkBackup(t *testing.T, n *node, backup, restored, ts string) (building int) {
+// job to end, and how many imports it has undone.
+func checkBackup(t *testing.T, n *node, backup, restored, ts string) (building, undone int) {
 	t.Helper()
 	require.Contains(t, fastddl(t, "backup", "verify", backup, "--tables"), "tables: no damage")
 	fastddl(t, "restore", "--from", backup, "--path", restored)
@@ -262,15 +299,19 @@ func checkBackup(t *testing.T, n *node, backup, restored, ts string) (building i
 		defer conn.Close()
 		_, err = conn.ExecContext(t.Context(), "SET tidb_snapshot = '"+ts+"'")
 		require.NoError(t, err)
-		for _, query := range []string{"SELECT * FROM account ORDER BY id", "SELECT * FROM ledger ORDER BY id", "SELECT COUNT(*), SUM(CRC32(CONCAT(id, v))) FROM filler"} {
+		for _, query := range []string{"SELECT * FROM account ORDER BY id", "SELECT * FROM ledger ORDER BY id", "SELECT COUNT(*), SUM(CRC32(CONCAT(id, v))) FROM filler", "SELECT COUNT(*), SUM(CRC32(CONCAT(id, k, v))) FROM imported"} {
 			require.Equal(t, queryAll(t, conn, query), queryAll(t, db, query), "%s at %s", query, ts)
 		}
 	}
-	require.Eventually(t, func() bool { return value(t, db, "SELECT COUNT(*) FROM mysql.tidb_ddl_job") == "0" }, startTimeout, pollInterval, "a build does not end")
-	for _, table := range []string{"account", "ledger", "filler"} {
+	require.Eventually(t, func() bool { return value(t, db, "SELECT COUNT(*) FROM mysql.tidb_ddl_job") == "0" }, startTimeout, pollInterval, "a job does not end")
+	require.Equal(t, "0", value(t, db, "SELECT COUNT(*) FROM mysql.fastddl_import_job"))
+	require.Contains(t, []string{"0", fmt.Sprint(importedRows)}, value(t, db, "SELECT COUNT(*) FROM imported"))
+	undone = len(queryAll(t, db, "SELECT id FROM mysql.tidb_import_jobs WHERE error_message LIKE '%restored from a backup%'"))
+	mustExec(t, db, "TRUNCATE TABLE imported")
+	for _, table := range []string{"account", "ledger", "filler", "imported"} {
 		checkTable(t, db, table)
 	}
 	mustExec(t, db, "ALTER TABLE account ADD INDEX restored (balance, id)")
 	require.Zero(t, other.terminate())
-	return building
+	return building, undone
 }
