@@ -1,4 +1,5 @@
-# Only Go, git, make and a C compiler (for the race detector) are needed.
+# Only Go, git, make and a C compiler (for the race detector) are needed. Tests of what other programs
+# read are skipped without these: see .ci/run.
 export GOFLAGS := -buildvcs=false
 
 # Tools live in a module file of their own: what linters need must not move the
@@ -44,7 +45,7 @@ WaitForAnIndexThatIsBeingBuiltEnds)$$
 RACE_ENV   := export GORACE=suppressions=$(CURDIR)/.ci/race-suppressions;
 
 # Tests that run the binary.
-BINARY_PKGS := ./tests/blackbox ./tests/tidbsuite ./tests/fuzz ./tests/crash
+BINARY_PKGS := ./tests/blackbox ./tests/tidbsuite ./tests/fuzz ./tests/crash ./tests/deploy
 
 # $(call gotest,NAME,FLAGS,PACKAGES) runs go test, prints its ok and FAIL lines as they come and
 # a summary at the end. bin/tests-NAME.json gets all output and bin/tests-NAME.cmd the command

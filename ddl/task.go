@@ -133,6 +133,9 @@ func (t *task) reached(after *job.Record) {
 	if after.SchemaVersion != before.SchemaVersion {
 		t.emit(event.SchemaStateChanged{Job: event.Job{ID: t.id}, State: after.SchemaState().String(), SchemaVersion: after.SchemaVersion})
 	}
+	if after.Ended() && !before.Ended() {
+		t.emit(status.JobEnded{Job: event.Job{ID: t.id}, Info: status.DescribeEnd(after, t.ownSettings())})
+	}
 }
 
 func (t *task) publishState(before *job.Record) {

@@ -5,15 +5,20 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"fastddl/backfill"
+	"fastddl/ddl/status"
 	"fastddl/event"
 	"fastddl/load"
 )
 
-// logEvents returns the listener that writes every event to the log.
+// logEvents returns the listener that writes every event to the log. The end of a job has all of its history in one line.
 func logEvents(log *zap.Logger) event.Listener {
 	return func(e event.Event) {
 		if ce := log.Check(eventLevel(e), e.String()); ce != nil {
-			ce.Write(zap.Int64("job", e.JobID()))
+			fields := []zap.Field{zap.Int64("job", e.JobID())}
+			if ended, ok := e.(status.JobEnded); ok {
+				fields = append(fields, zap.Reflect("build", ended.Summary()))
+			}
+			ce.Write(fields...)
 		}
 	}
 }
@@ -24,6 +29,10 @@ func eventLevel(e event.Event) zapcore.Level {
 	switch e := e.(type) {
 	case event.JobStateChanged:
 		if e.Err != nil {
+			return zapcore.WarnLevel
+		}
+	case status.JobEnded:
+		if e.Info.Error != "" {
 			return zapcore.WarnLevel
 		}
 	case event.Waiting:

@@ -62,7 +62,9 @@ func (n *buildName) label(kind string) string {
 	return strings.TrimSuffix(strings.Join([]string{kind, n.db, n.table, n.indexes}, "-"), "-")
 }
 
-type jobDescs struct{ percent, eta, rows, temp, wait *prometheus.Desc }
+type jobDescs struct {
+	percent, eta, rows, workers, memory, memoryQuota, temp, tempQuota, wait *prometheus.Desc
+}
 
 func newJobMetrics(now func() time.Time) *jobMetrics {
 	desc := func(name, help string, more ...string) *prometheus.Desc {
@@ -71,11 +73,15 @@ func newJobMetrics(now func() time.Time) *jobMetrics {
 	return &jobMetrics{
 		now: now,
 		descs: jobDescs{
-			percent: desc("job_percent", "How much of an index build is done, 0 to 100."),
-			eta:     desc("job_eta_seconds", "Estimate of the time that an index build has to go; absent without one."),
-			rows:    desc("job_rows", "Rows that an index build has read."),
-			temp:    desc("job_temp_bytes", "Temporary files of an index build."),
-			wait:    desc("job_wait_seconds", "How long an index build has waited, by the kind of reason; absent while it does not.", "reason"),
+			percent:     desc("job_percent", "How much of an index build is done, 0 to 100."),
+			eta:         desc("job_eta_seconds", "Estimate of the time that an index build has to go; absent without one."),
+			rows:        desc("job_rows", "Rows that an index build has read."),
+			workers:     desc("job_workers", "Workers of an index build on this node."),
+			memory:      desc("job_memory_bytes", "Memory in which an index build sorts."),
+			memoryQuota: desc("job_memory_quota_bytes", "Memory in which an index build may sort beside the others."),
+			temp:        desc("job_temp_bytes", "Temporary files of an index build."),
+			tempQuota:   desc("job_temp_quota_bytes", "Temporary files that an index build may have beside the others."),
+			wait:        desc("job_wait_seconds", "How long an index build has waited, by the kind of reason; absent while it does not.", "reason"),
 		},
 		builds: make(map[int64]*countedBuild), progress: make(map[string]prometheus.Gauge), counted: make(map[string]time.Time),
 	}
@@ -214,7 +220,8 @@ func (m *jobMetrics) close() error {
 
 // Describe implements prometheus.Collector.
 func (m *jobMetrics) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{m.descs.percent, m.descs.eta, m.descs.rows, m.descs.temp, m.descs.wait} {
+	d := &m.descs
+	for _, d := range []*prometheus.Desc{d.percent, d.eta, d.rows, d.workers, d.memory, d.memoryQuota, d.temp, d.tempQuota, d.wait} {
 		ch <- d
 	}
 }
@@ -231,8 +238,12 @@ func (m *jobMetrics) Collect(ch chan<- prometheus.Metric) {
 		}
 		gauge(m.descs.percent, j.Percent)
 		gauge(m.descs.rows, float64(j.RowCount))
-		if j.Building != nil {
-			gauge(m.descs.temp, float64(j.Building.TempBytes))
+		if b := j.Building; b != nil {
+			gauge(m.descs.workers, float64(b.Workers))
+			gauge(m.descs.memory, float64(b.MemoryBytes))
+			gauge(m.descs.memoryQuota, float64(b.MemoryPart))
+			gauge(m.descs.temp, float64(b.TempBytes))
+			gauge(m.descs.tempQuota, float64(b.TempPart))
 		}
 		if j.HasRemaining {
 			gauge(m.descs.eta, j.Remaining.Seconds())

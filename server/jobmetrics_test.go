@@ -54,12 +54,18 @@ func TestJobsHaveSeriesWhileTheyRun(t *testing.T) {
 	f.jobs = []status.JobInfo{{
 		ID: 7, DB: "shop", Table: "orders", Indexes: "i+u", State: "running", Percent: 42, RowCount: 10, HasRemaining: true, Remaining: 90 * time.Second,
 		WaitReason: "metadata lock, held by 1 transaction: connection 5", WaitSince: f.now.Add(-11 * time.Second),
-		Building: &status.Building{Allocation: ingest.Allocation{TempBytes: 4096}},
+		Building: &status.Building{Allocation: ingest.Allocation{Workers: 3, MemoryBytes: 100, MemoryPart: 200, TempBytes: 4096, TempPart: 8192}},
 	}, {ID: 8, DB: "shop", Table: "items", State: "queueing"}}
 	require.NoError(t, testutil.CollectAndCompare(f, strings.NewReader(`
 # HELP fastddl_ddl_job_eta_seconds Estimate of the time that an index build has to go; absent without one.
 # TYPE fastddl_ddl_job_eta_seconds gauge
 fastddl_ddl_job_eta_seconds{db="shop",job="7",table="orders"} 90
+# HELP fastddl_ddl_job_memory_bytes Memory in which an index build sorts.
+# TYPE fastddl_ddl_job_memory_bytes gauge
+fastddl_ddl_job_memory_bytes{db="shop",job="7",table="orders"} 100
+# HELP fastddl_ddl_job_memory_quota_bytes Memory in which an index build may sort beside the others.
+# TYPE fastddl_ddl_job_memory_quota_bytes gauge
+fastddl_ddl_job_memory_quota_bytes{db="shop",job="7",table="orders"} 200
 # HELP fastddl_ddl_job_percent How much of an index build is done, 0 to 100.
 # TYPE fastddl_ddl_job_percent gauge
 fastddl_ddl_job_percent{db="shop",job="7",table="orders"} 42
@@ -71,9 +77,15 @@ fastddl_ddl_job_rows{db="shop",job="8",table="items"} 0
 # HELP fastddl_ddl_job_temp_bytes Temporary files of an index build.
 # TYPE fastddl_ddl_job_temp_bytes gauge
 fastddl_ddl_job_temp_bytes{db="shop",job="7",table="orders"} 4096
+# HELP fastddl_ddl_job_temp_quota_bytes Temporary files that an index build may have beside the others.
+# TYPE fastddl_ddl_job_temp_quota_bytes gauge
+fastddl_ddl_job_temp_quota_bytes{db="shop",job="7",table="orders"} 8192
 # HELP fastddl_ddl_job_wait_seconds How long an index build has waited, by the kind of reason; absent while it does not.
 # TYPE fastddl_ddl_job_wait_seconds gauge
 fastddl_ddl_job_wait_seconds{db="shop",job="7",reason="metadata lock",table="orders"} 11
+# HELP fastddl_ddl_job_workers Workers of an index build on this node.
+# TYPE fastddl_ddl_job_workers gauge
+fastddl_ddl_job_workers{db="shop",job="7",table="orders"} 3
 `)))
 	f.jobs = nil
 	require.Zero(t, testutil.CollectAndCount(f))

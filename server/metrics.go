@@ -1,10 +1,12 @@
 package server
 
 import (
+	"github.com/pingcap/tidb/pkg/meta/model"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"fastddl/event"
+	"fastddl/internal/memory"
 	"fastddl/kv"
 )
 
@@ -60,6 +62,11 @@ func newMetrics() *metrics {
 		lockWaits:    counter("metadata_lock_waits_total", "Reports of a job waiting for the metadata lock."),
 		idleBlockers: counter("idle_blockers_ended_total", "Sessions ended because their idle transaction held up a job."),
 	}
+	for _, s := range []model.JobState{
+		model.JobStateRunning, model.JobStatePaused, model.JobStateRollingback, model.JobStateSynced, model.JobStateCancelled, model.JobStateRollbackDone,
+	} {
+		m.states.WithLabelValues(s.String()) // a series that begins with 1 has not increased
+	}
 	m.registry.MustRegister(m.queued, m.states, m.schemaStates, m.stages, m.rows, m.files, m.bytes,
 		m.ingestTime, m.retries, m.throttled, m.lockWaits, m.idleBlockers)
 	return m
@@ -99,6 +106,27 @@ func newRunningJobs(unfinished func() int) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Namespace: namespace, Subsystem: "ddl", Name: "running_jobs", Help: "Index builds of this node that are queued or running.",
 	}, func() float64 { return float64(unfinished()) })
+}
+
+// newMemoryLimit shows how much memory the process may use.
+func newMemoryLimit(b memory.Budget) prometheus.Collector {
+	g := prometheus.NewGauge(prometheus.GaugeOpts{
+		Namespace: namespace, Subsystem: "server", Name: "memory_limit_bytes", Help: "Memory that the process may use: memory-limit, or its default.",
+	})
+	g.Set(float64(b.Limit))
+	return g
+}
+
+// newHealthy shows what /health answers.
+func newHealthy(health func() error) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: namespace, Subsystem: "server", Name: "healthy", Help: "1 while statements are accepted and the store can execute them, as /health says.",
+	}, func() float64 {
+		if health() != nil {
+			return 0
+		}
+		return 1
+	})
 }
 
 // storeCollector shows the store's load signals.

@@ -2,9 +2,11 @@ package server
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
+	pingcaperrors "github.com/pingcap/errors"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
@@ -12,6 +14,8 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"fastddl/backfill"
+	"fastddl/ddl/job"
+	"fastddl/ddl/status"
 	"fastddl/event"
 	"fastddl/flow"
 	"fastddl/kv"
@@ -62,6 +66,66 @@ func gather(t *testing.T, registry *prometheus.Registry) map[string]float64 {
 		}
 	}
 	return values
+}
+
+// TestEndsAreCountedFromZero: Prometheus sees no increase in a series that begins with 1.
+func TestEndsAreCountedFromZero(t *testing.T) {
+	families, err := newMetrics().registry.Gather()
+	require.NoError(t, err)
+	var states []string
+	for _, f := range families {
+		if f.GetName() == "fastddl_ddl_job_states_total" {
+			for _, s := range f.GetMetric() {
+				require.Zero(t, s.GetCounter().GetValue())
+				states = append(states, s.GetLabel()[0].GetValue())
+			}
+		}
+	}
+	require.Subset(t, states, []string{"synced", "cancelled", "rollback done"})
+}
+
+func TestHealthyMetricIsHealth(t *testing.T) {
+	var health error
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(newHealthy(func() error { return health }))
+	require.Equal(t, 1.0, gather(t, registry)["fastddl_server_healthy"])
+	health = errors.New("disk full")
+	require.Zero(t, gather(t, registry)["fastddl_server_healthy"])
+}
+
+// TestEndOfABuildIsOneLine: all of its history, as JSON with the names of the columns; no value that tidb_redact_log hides.
+func TestEndOfABuildIsOneLine(t *testing.T) {
+	core, logs := observer.New(zapcore.InfoLevel)
+	began := time.Unix(1000, 0)
+	end := status.JobEnded{Job: event.Job{ID: 9}, Info: status.JobInfo{
+		DB: "shop", Table: "orders", Indexes: "i", State: "synced", Query: "ALTER TABLE orders ADD c INT DEFAULT 4711, ADD INDEX i (c)",
+		Client: job.Client{User: "root@%", ConnID: 5, Program: "mysql"}, StartTime: began, EndTime: began.Add(2500 * time.Millisecond), RowCount: 70,
+		History: job.History{
+			Stages: []job.StageTime{{Stage: job.StageScan, Seconds: 1.5, Rows: 70}}, Costs: job.Costs{ReadBytes: 10, WrittenBytes: 20},
+			Held: map[string]float64{"write speed": 0.5}, Waited: []job.Waited{{Reason: "metadata lock", ConnID: 4, Seconds: 2}},
+		},
+	}}
+	line := func() string {
+		logEvents(zap.New(core))(end)
+		got := logs.TakeAll()
+		require.Len(t, got, 1)
+		text, err := zapcore.NewJSONEncoder(zapcore.EncoderConfig{MessageKey: "message"}).EncodeEntry(got[0].Entry, got[0].Context)
+		require.NoError(t, err)
+		require.Equal(t, 1, strings.Count(text.String(), "\n"))
+		return text.String()
+	}
+	require.JSONEq(t, `{"message":"job 9 on shop.orders has ended: synced, 70 rows read in 2.5s","job":9,"build":{
+		"job_id":9,"db_name":"shop","table_name":"orders","indexes":"i","job_type":"","state":"synced",
+		"query":"ALTER TABLE orders ADD c INT DEFAULT 4711, ADD INDEX i (c)",
+		"user_name":"root@%","conn_id":5,"program_name":"mysql","start_time":"`+began.Format(time.RFC3339Nano)+`","end_time":"`+began.Add(2500*time.Millisecond).Format(time.RFC3339Nano)+`",
+		"seconds":2.5,"row_count":70,"read_bytes":10,"written_bytes":20,"stages":[{"stage":"scan","seconds":1.5,"rows":70,"bytes":0}],
+		"held_seconds":{"write speed":0.5},"waited_for":[{"reason":"metadata lock","conn_id":4,"seconds":2}]}}`, line())
+
+	before := pingcaperrors.RedactLogEnabled.Load()
+	defer pingcaperrors.RedactLogEnabled.Store(before)
+	pingcaperrors.RedactLogEnabled.Store(pingcaperrors.RedactLogEnable)
+	require.NotContains(t, line(), "4711")
+	require.Contains(t, line(), "default ?")
 }
 
 func TestStoreMetrics(t *testing.T) {
@@ -127,6 +191,8 @@ func TestEveryEventIsLogged(t *testing.T) {
 		{event.WaitEnded{Job: job}, zapcore.InfoLevel},
 		{event.Command{Job: job}, zapcore.InfoLevel},
 		{event.Command{Job: job, Err: errors.New("x")}, zapcore.WarnLevel},
+		{status.JobEnded{Job: job}, zapcore.InfoLevel},
+		{status.JobEnded{Job: job, Info: status.JobInfo{Error: "x"}}, zapcore.WarnLevel},
 		{event.Retry{Job: job}, zapcore.WarnLevel},
 		{event.Progress{Job: job}, zapcore.DebugLevel},
 		{event.RangeDone{Job: job}, zapcore.DebugLevel},

@@ -22,6 +22,7 @@ import (
 
 	"fastddl/config"
 	"fastddl/event"
+	"fastddl/internal/memory"
 	"fastddl/kv"
 )
 
@@ -131,7 +132,7 @@ func Start(ctx context.Context, opts Options) (_ *Server, err error) {
 // open opens the node, and TiDB's server over it. Meanwhile the status port, if it is on, shows the stages of the start.
 func (s *Server) open(ctx context.Context, port int, statusListener net.Listener) (err error) {
 	metrics, jobs := newMetrics(), newJobMetrics(time.Now)
-	metrics.registry.MustRegister(jobs)
+	metrics.registry.MustRegister(jobs, newHealthy(s.Health), newMemoryLimit(memory.Divide(int64(s.opts.Config.MemoryLimit))))
 	imports := newImportMetrics(s.unfinishedImports)
 	listeners := []event.Listener{logEvents(s.log.Logger), metrics.observe, jobs.observe, imports.observe}
 	if s.opts.Events != nil {

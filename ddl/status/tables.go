@@ -233,10 +233,9 @@ func reportDuplicates(t *session.Txn, r *job.Record) error {
 // ReportEnd writes the last row of a job, and the rows that it has failed for. It waits for no
 // transaction any more.
 func ReportEnd(t *session.Txn, r *job.Record, s job.Settings, v *View) error {
-	info := Describe(r)
-	info.Settings = s
-	if !info.StartTime.IsZero() {
-		v.endPoints(info.EndTime.Sub(info.StartTime), r.History)
+	info := DescribeEnd(r, s)
+	if took := info.Took(); took > 0 {
+		v.endPoints(took, r.History)
 	}
 	points, all := v.changedPoints()
 	return errors.Join(reportDuplicates(t, r), reportErrorRows(t, r), reportBlockers(t, info), reportPoints(t, r.ID, points, all), ReportJob(t, info))
