@@ -27,7 +27,8 @@ RACE_FLAGS := -race -short -tags intest,invariants -gcflags=all=-d=checkptr=0
 # data, or the work is unistore's, which has races of its own.
 SEQUENTIAL := Unistore|^Test(RegionsAfterAStart|FullDisk|ConformanceOnDisk|LargeTransaction|ImportBesideDamage|$\
 CompareOfWholeIndexMissing|TempDiskFull|TempFolder(Removed|SmallerThanTheQuota|ThatDoesNotTellItsRoom)|RunUnderDiskQuota|RunInManyRuns|SpotCheck|$\
-CheckTable|FlippedBitOfAUnitIsFound|BatchLargerThanTheMemory|LargePartsFitIntoRows|PartitionsResume|DuplicatesAreListedInOrder|RunFilesAreBounded|RunIndexesAreAccounted|$\
+CheckTable|FlippedBitOfAUnitIsFound|AutoReadsEverythingWhereAProofIsMissing|EntriesFromBeforeTheImportAreFound|$\
+BuildWithASubtaskThatWasWrongIsReadInFull|CollectionDuringTheBuildLeavesTheSample|BatchLargerThanTheMemory|LargePartsFitIntoRows|PartitionsResume|DuplicatesAreListedInOrder|RunFilesAreBounded|RunIndexesAreAccounted|$\
 QuotaTooSmallForOneFile|Source|FilesSideBySide|EstimatedSize|OverlappingFilesAreFew|RandomlyPushedAsAtTheRoot|PushedAsAtTheRoot|PagesOfGroups|$\
 AdminChecksum|AnswersOutliveTheirChunks|LoadWithinItsQuotas|LoadOfLongRows|SQL(ManyGroups|BulkDML|DivisionByZero))$$
 SEQUENTIAL_PKGS := ./backfill ./backfill/compare ./ingest ./lightning ./load ./kv/pebblekv ./kv/embedded ./kv/embedded/cop ./kv/tikv/sstimport
