@@ -28,7 +28,8 @@ RACE_FLAGS := -race -short -tags intest,invariants -gcflags=all=-d=checkptr=0
 # data, or the work is unistore's, which has races of its own.
 SEQUENTIAL := Unistore|^Test(RegionsAfterAStart|FullDisk|ConformanceOnDisk|LargeTransaction|ImportBesideDamage|$\
 CompareOfWholeIndexMissing|TempDiskFull|TempFolder(Removed|SmallerThanTheQuota|ThatDoesNotTellItsRoom)|RunUnderDiskQuota|RunInManyRuns|SpotCheck|$\
-BatchLargerThanTheMemory|LargePartsFitIntoRows|PartitionsResume|DuplicatesAreListedInOrder|RunFilesAreBounded|RunIndexesAreAccounted|$\
+CheckTable|FlippedBitOfAUnitIsFound|AutoReadsEverythingWhereAProofIsMissing|EntriesFromBeforeTheImportAreFound|$\
+BuildWithASubtaskThatWasWrongIsReadInFull|CollectionDuringTheBuildLeavesTheSample|BatchLargerThanTheMemory|LargePartsFitIntoRows|PartitionsResume|DuplicatesAreListedInOrder|RunFilesAreBounded|RunIndexesAreAccounted|$\
 QuotaTooSmallForOneFile|Source|FilesSideBySide|EstimatedSize|OverlappingFilesAreFew|RandomlyPushedAsAtTheRoot|PushedAsAtTheRoot|PagesOfGroups|$\
 AdminChecksum|AnswersOutliveTheirChunks|LoadWithinItsQuotas|LoadOfLongRows|SQL(ManyGroups|BulkDML|DivisionByZero))$$
 SEQUENTIAL_PKGS := ./backfill ./backfill/compare ./ingest ./lightning ./load ./kv/pebblekv ./kv/embedded ./kv/embedded/cop ./kv/tikv/sstimport
@@ -43,6 +44,10 @@ WaitForAnIndexThatIsBeingBuiltEnds)$$
 
 # Races of TiDB's and of its libraries' are not reported.
 RACE_ENV   := export GORACE=suppressions=$(CURDIR)/.ci/race-suppressions;
+
+# The tests of the SQL layer wait more than they work, one after the other, for a quarter of an
+# hour: TiDB has one domain in a process. They run in two, those of SQL_LAST and all others.
+SQL_LAST   := ^(Test|Fuzz|Example)[S-Z]
 
 # Tests that run the binary.
 BINARY_PKGS := ./tests/blackbox ./tests/tidbsuite ./tests/fuzz ./tests/crash ./tests/deploy
@@ -61,8 +66,13 @@ report = status=$$?; go run ./cmd/testreport bin/tests-$(1).json; exit $$status
 CHECKED_BIN := $(CURDIR)/bin/fastddl-checked
 $(shell mkdir -p $(CURDIR)/bin)
 
+# A third of what the collector of garbage does by default. Processes of tests are small, and servers
+# that run by themselves set their own. Not above 200 under the race detector, which multiplies memory.
+test-sql test-sql-last test-plain test-sequential: export GOGC := 300
+test-race: export GOGC := 200
+
 # Modules of tests and benchmarks that need more than the server is built from.
-TEST_MODULES := $(patsubst %/go.mod,%,$(wildcard tests/*/go.mod benchmarks/go.mod))
+TEST_MODULES := tests/cluster $(filter-out tests/cluster,$(patsubst %/go.mod,%,$(wildcard tests/*/go.mod benchmarks/go.mod)))
 
 .PHONY: all
 all: build
@@ -71,9 +81,10 @@ all: build
 build: ## builds bin/fastddl
 	go build -ldflags '$(LDFLAGS)' -o bin/fastddl ./cmd/fastddl
 
+# Stacks need no DWARF, and linking that takes as long as the rest.
 .PHONY: build-checked
 build-checked: ## builds bin/fastddl-checked, with assertions
-	go build $(CHECKED) -ldflags '$(LDFLAGS)' -o bin/fastddl-checked ./cmd/fastddl
+	go build $(CHECKED) -ldflags '$(LDFLAGS) -s -w' -o bin/fastddl-checked ./cmd/fastddl
 
 .PHONY: demo
 demo: build ## shows an index being built under load
@@ -87,14 +98,25 @@ lint: ## go vet, staticcheck, gofmt and the house rules
 	cd benchmarks && go vet ./... && $(TOOL) staticcheck ./...
 
 .PHONY: test
-test: build-checked lint ## everything a change must pass
-	@rm -f bin/tests-*
-	@$(MAKE) --no-print-directory -k -j3 test-plain test-race test-modules test-sequential; $(call report,*)
+test: build-checked ## everything a change must pass
+	@rm -f bin/tests-* bin/lint.*
+	@$(MAKE) --no-print-directory -k -j6 test-lint test-race test-binaries test-sql-last test-sql test-modules test-plain test-sequential; \
+		status=$$?; cat bin/lint.failed 2>/dev/null; (exit $$status); $(call report,*)
 
-# The stages of test. What takes longest begins first.
-.PHONY: test-plain test-race test-sequential test-modules
+# The stages of test. What takes longest begins first, so that none is left over when the others
+# have ended; sql and tests/cluster wait much and run beside what works. build-checked has compiled
+# what several of them need.
+.PHONY: test-lint test-binaries test-sql test-sql-last test-plain test-race test-sequential test-modules
+test-lint:
+	@$(MAKE) --no-print-directory lint >bin/lint.log 2>&1 || { mv bin/lint.log bin/lint.failed; cat bin/lint.failed; false; }
+test-binaries:
+	$(call gotest,binaries,-p 2 $(CHECKED),$(BINARY_PKGS))
+test-sql-last:
+	$(call gotest,sql-last,$(CHECKED) -run '$(SQL_LAST)',./sql)
+test-sql:
+	$(call gotest,sql,$(CHECKED) -skip '$(SQL_LAST)',./sql)
 test-plain:
-	$(call gotest,plain,-p 2 $(CHECKED),./sql $(BINARY_PKGS) $$(go list ./... | grep -vxF "$$(go list ./sql ./internal/lint $(BINARY_PKGS) $(RACE_PKGS))"))
+	$(call gotest,plain,-p 2 $(CHECKED),$$(go list ./... | grep -vxF "$$(go list ./sql ./internal/lint $(BINARY_PKGS) $(RACE_PKGS))"))
 test-race:
 	$(call gotest,race,-p 2 $(RACE_FLAGS) -skip '$(SEQUENTIAL)',$(RACE_PKGS))
 test-sequential:

@@ -345,7 +345,7 @@ func changeOne(at int64) func(int64, []byte) []byte {
 func TestUniqueOnTikv(t *testing.T) {
 	table, kinds := backfilltest.PlainTable()
 	f := newFixture(t, table, kinds)
-	f.Insert(backfilltest.Rand(t), 1200)
+	f.Insert(backfilltest.Rand(t), 500) // each sixteen rows are a batch with a checkpoint
 	idx := backfilltest.IndexOn(9, true, 1)
 	byValue := make(map[int64]string) // one row for each value
 	for key, row := range maps.Clone(f.Rows) {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"sync"
 
 	"fastddl/ingest/distribution"
 )
@@ -172,11 +173,13 @@ func (s *State) MarshalJSON() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	var b bytes.Buffer
-	w, err := flate.NewWriter(&b, flate.BestSpeed)
+	w, err := newWriter()
 	if err != nil {
 		return nil, err
 	}
+	defer idleWriters.Put(w) // Reset forgets what an error has left
+	var b bytes.Buffer
+	w.Reset(&b)
 	if _, err := w.Write(data); err != nil {
 		return nil, err
 	}
@@ -184,6 +187,18 @@ func (s *State) MarshalJSON() ([]byte, error) {
 		return nil, err
 	}
 	return json.Marshal(b.Bytes())
+}
+
+// idleWriters are *flate.Writer that no state is written with: a checkpoint has a state of each index, and a writer
+// is many times larger than what most states are compressed to.
+var idleWriters sync.Pool
+
+// newWriter returns a writer of idleWriters, or a new one. It has to be reset.
+func newWriter() (*flate.Writer, error) {
+	if w, ok := idleWriters.Get().(*flate.Writer); ok {
+		return w, nil
+	}
+	return flate.NewWriter(io.Discard, flate.BestSpeed)
 }
 
 // maxStateBytes bounds what a stored state is decompressed to.

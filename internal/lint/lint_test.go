@@ -353,27 +353,3 @@ func TestSourcesAreFormatted(t *testing.T) {
 		}
 	}
 }
-
-// Tests of sql that run under the race detector are there: go test does not complain of
-// one that is not.
-func TestRacedTestsExist(t *testing.T) {
-	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
-	require.NoError(t, err)
-	_, rest, found := strings.Cut(string(makefile), "\nRACE_SQL   := ^Test(")
-	require.True(t, found)
-	list, _, found := strings.Cut(rest, ")$$\n")
-	require.True(t, found)
-	names := strings.Split(strings.ReplaceAll(list, "$\\\n", ""), "|")
-	require.NotEmpty(t, names)
-	for _, f := range sources(t) {
-		if path.Dir(f.path) != "sql" {
-			continue
-		}
-		for _, d := range f.ast.Decls {
-			if fn, ok := d.(*ast.FuncDecl); ok {
-				names = slices.DeleteFunc(names, func(n string) bool { return fn.Name.Name == "Test"+n })
-			}
-		}
-	}
-	require.Empty(t, names)
-}
