@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/pingcap/tidb/pkg/executor"
 	"github.com/pingcap/tidb/pkg/util/sqlkiller"
@@ -151,14 +152,11 @@ func randomLoad(r *rand.Rand) string {
 func TestLargeLoadDataIsTiDBs(t *testing.T) {
 	r := randtest.Rand(t)
 	e := newLoads(t)
-	rounds := 40
-	if randtest.Long() {
-		rounds = 2000
-	}
+	deadline := time.Now().Add(randtest.Time(t, 8*time.Second, 10*time.Minute))
 	small, large := e.client(), e.client()
 	large.run("USE large")
-	imported, errs := 0, 0
-	for round := range rounds {
+	rounds, imported, failed := 0, 0, 0
+	for ; rounds < 5 || time.Now().Before(deadline); rounds++ {
 		table := loadedTables[r.IntN(len(loadedTables))]
 		file := randomFile(r, 2+r.IntN(40), r.IntN(3) > 0)
 		statement := randomLoad(r)
@@ -174,7 +172,7 @@ func TestLargeLoadDataIsTiDBs(t *testing.T) {
 		}
 		before := small.imports()
 		want, got := small.load(statement, file, false), large.load(statement, file, true)
-		where := fmt.Sprintf("round %d: %s; %s; %s\n%s", round, mode, table, statement, file)
+		where := fmt.Sprintf("round %d: %s; %s; %s\n%s", rounds, mode, table, statement, file)
 		imported += small.imports() - before
 		if want.code != got.code && want.code != 0 && got.code != 0 {
 			// TiDB panics on a row that it could not make.
@@ -183,12 +181,12 @@ func TestLargeLoadDataIsTiDBs(t *testing.T) {
 			}
 		}
 		if want.code != 0 {
-			errs++
+			failed++
 		}
 		require.Equal(t, want, got, where)
 	}
-	t.Logf("%d of %d imported, %d failed", imported, rounds, errs)
-	require.Greater(t, imported, rounds/3)
+	t.Logf("%d of %d imported, %d failed", imported, rounds, failed)
+	require.Positive(t, imported)
 	e.nothingLeft(small)
 }
 
@@ -243,11 +241,12 @@ func (f *slowFile) Read(b []byte) (int, error) {
 
 // A LOAD DATA that is killed, cancelled, or loses its client leaves nothing, and other sessions see no row before the end.
 func TestLargeLoadDataEndsWithoutRows(t *testing.T) {
+	r := randtest.Rand(t)
 	e := newLoads(t)
 	c, other := e.client(), e.client()
 	c.run("CREATE TABLE t (id INT PRIMARY KEY, s VARCHAR(20), KEY s (s))")
 	var lines strings.Builder
-	for n := range 400_000 {
+	for n := range 100_000 {
 		fmt.Fprintf(&lines, "%d\tt%d\n", n, n%77)
 	}
 	lost := errors.New("the client is gone")
@@ -258,37 +257,35 @@ func TestLargeLoadDataEndsWithoutRows(t *testing.T) {
 		},
 		"lost": nil,
 	} {
-		for _, how := range []string{"REPLACE", "IGNORE"} {
-			f := &slowFile{rest: lines.String(), at: lines.Len() / 2}
-			var seen atomic.Bool
-			f.once = func() {
-				require.Equal(t, "0", other.one("SELECT COUNT(*) FROM t"))
-				require.Contains(t, strings.Join(other.run("SHOW IMPORT JOBS"), "\n"), "running")
-				other.fails(8020, "INSERT INTO t VALUES (-1, '')")
-				seen.Store(true)
-				if end != nil {
-					end(f)
-				}
+		f := &slowFile{rest: lines.String(), at: lines.Len() / 2}
+		var seen atomic.Bool
+		f.once = func() {
+			require.Equal(t, "0", other.one("SELECT COUNT(*) FROM t"))
+			require.Contains(t, strings.Join(other.run("SHOW IMPORT JOBS"), "\n"), "running")
+			other.fails(8020, "INSERT INTO t VALUES (-1, '')")
+			seen.Store(true)
+			if end != nil {
+				end(f)
 			}
-			var file io.Reader = f
-			if end == nil {
-				file = io.MultiReader(io.LimitReader(f, int64(lines.Len()*3/4)), failing{lost})
-			}
-			c.sends(file)
-			c.makeLarge(true)
-			_, err := c.try("LOAD DATA LOCAL INFILE 'f' %s INTO TABLE t", how)
-			c.makeLarge(false)
-			require.Error(t, err, name)
-			require.True(t, seen.Load(), name)
-			require.Equal(t, "0", c.one("SELECT COUNT(*) FROM t"), name)
-			e.nothingLeft(c)
 		}
+		var file io.Reader = f
+		if end == nil {
+			file = io.MultiReader(io.LimitReader(f, int64(lines.Len()*3/4)), failing{lost})
+		}
+		c.sends(file)
+		c.makeLarge(true)
+		_, err := c.try("LOAD DATA LOCAL INFILE 'f' %s INTO TABLE t", []string{"REPLACE", "IGNORE"}[r.IntN(2)])
+		c.makeLarge(false)
+		require.Error(t, err, name)
+		require.True(t, seen.Load(), name)
+		require.Equal(t, "0", c.one("SELECT COUNT(*) FROM t"), name)
+		e.nothingLeft(c)
 	}
 	c.sends(strings.NewReader(lines.String()))
 	c.makeLarge(true)
 	c.run("LOAD DATA LOCAL INFILE 'f' INTO TABLE t")
 	c.makeLarge(false)
-	require.Equal(t, "400000", c.one("SELECT COUNT(*) FROM t USE INDEX (s)"))
+	require.Equal(t, "100000", c.one("SELECT COUNT(*) FROM t USE INDEX (s)"))
 	c.check("t")
 }
 
@@ -317,7 +314,7 @@ func TestLargeLoadDataIsUndoneAfterARestart(t *testing.T) {
 	e = openImports(t, dir)
 	t.Cleanup(e.close)
 	c = e.client()
-	require.Eventually(t, func() bool { return c.one("SELECT COUNT(*) FROM mysql.fastddl_import_job") == "0" }, hangTimeout, 1e7)
+	require.Eventually(t, func() bool { return c.one("SELECT COUNT(*) FROM mysql.fastddl_import_job") == "0" }, hangTimeout, 10*time.Millisecond)
 	require.Equal(t, "0", c.one("SELECT COUNT(*) FROM t"))
 	c.run("INSERT INTO t VALUES (1)")
 	e.nothingLeft(c)
