@@ -43,6 +43,7 @@ type Resources struct {
 	runs     usage
 	files    usage
 	temp     usage // runs and files
+	occupied int64 // of the disk quota, by others than jobs
 	room     room
 	released chan struct{} // closed when file bytes are released, then replaced
 }
@@ -153,7 +154,23 @@ func (r *Resources) runsPool() int64 { return r.pool(runsPercent, runsRoomPercen
 func (r *Resources) filesPool() int64 { return r.pool(filesPercent, filesRoomPercent) }
 
 func (r *Resources) pool(quotaPercent, roomPercent int64) int64 {
-	return min(r.globals.Int(config.DiskQuota)/100*quotaPercent, r.room.bytes()/100*roomPercent)
+	return min(max(r.globals.Int(config.DiskQuota)-r.occupied, 0)/100*quotaPercent, r.room.bytes()/100*roomPercent)
+}
+
+// Occupy takes bytes of the disk quota from jobs, for files that no job accounts for, or gives them back if n is negative. It returns false,
+// and takes none, if less than half of the quota would be left.
+func (r *Resources) Occupy(n int64) bool {
+	r.mu.Lock()
+	granted := n <= 0 || r.occupied+n <= r.globals.Int(config.DiskQuota)/2
+	if granted {
+		r.occupied += n
+		invariants.Check(r.occupied >= 0, "%d bytes of the disk quota are given back that were not taken", -r.occupied)
+	}
+	r.mu.Unlock()
+	if granted {
+		r.rebalance()
+	}
+	return granted
 }
 
 // diskLimitLocked says what bounds the files of jobs: the disk quota, or the room on the disk if that is less.

@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	"github.com/pingcap/tidb/pkg/errno"
@@ -18,13 +17,11 @@ import (
 	"github.com/pingcap/tidb/pkg/server"
 	sessiontypes "github.com/pingcap/tidb/pkg/session/types"
 	storeerr "github.com/pingcap/tidb/pkg/store/driver/error"
-	"github.com/pingcap/tidb/pkg/util/chunk"
 	"github.com/pingcap/tidb/pkg/util/dbterror"
 	"github.com/pingcap/tidb/pkg/util/dbterror/exeerrors"
 	"github.com/pingcap/tidb/pkg/util/sqlexec"
 	"github.com/pingcap/tidb/pkg/util/sqlkiller"
 	tikverr "github.com/tikv/client-go/v2/error"
-	"github.com/tikv/client-go/v2/tikvrpc/interceptor"
 	"go.uber.org/zap"
 
 	"fastddl/ddl/job"
@@ -125,6 +122,14 @@ func (s *clientSession) execute(ctx context.Context, stmt ast.StmtNode) (rows sq
 	if done, rows, err := s.executeImport(ctx, what); done {
 		return rows, nil, err
 	}
+	if load, ok := stmt.(*ast.LoadDataStmt); ok && s.layer.imports != nil {
+		return s.loadData(ctx, load)
+	}
+	return s.executeByTiDB(ctx, stmt, what)
+}
+
+// executeByTiDB executes a statement as TiDB does. what is the statement, or that which it executes.
+func (s *clientSession) executeByTiDB(ctx context.Context, stmt, what ast.StmtNode) (rows sqlexec.RecordSet, end func(), err error) {
 	endAdding, err := s.beginAdding(stmt)
 	if err != nil {
 		return nil, nil, err
@@ -295,93 +300,6 @@ func (s *clientSession) prepared(stmt ast.StmtNode) *plannercore.PlanCacheStmt {
 func isForeground(stmt ast.StmtNode) bool {
 	_, isDDL := stmt.(ast.DDLNode)
 	return !isDDL
-}
-
-// clientRows are the rows of a client's statement. Part of the statement runs when they are fetched and when they are closed: it may
-// commit only then. Errors get their codes here, too.
-type clientRows struct {
-	sqlexec.RecordSet
-	// killer knows whether the session's statement was killed.
-	killer *sqlkiller.SQLKiller
-	// end ends the statement's measurement when the rows are closed; nil if it is not measured, or no longer.
-	end func()
-	// commits watches what the statement commits while its rows are fetched, as TRACE does; nil if it commits nothing.
-	commits interceptor.RPCInterceptor
-	// demand is how many rows are asked for at a time.
-	demand demand
-
-	// finishing is held while the rows are finished, and finished says that they have been: a KILL does it from another goroutine.
-	finishing sync.Mutex
-	finished  bool
-}
-
-// NewChunk implements sqlexec.RecordSet. TiDB excludes a KILL for Next and Close only (resultset.go:65), and panics here if
-// the KILL was faster (adapter.go:193 of package executor). Next with an empty chunk then returns ErrQueryInterrupted.
-func (r *clientRows) NewChunk(alloc chunk.Allocator) *chunk.Chunk {
-	r.finishing.Lock()
-	defer r.finishing.Unlock()
-	if r.finished {
-		return chunk.NewEmptyChunk(nil)
-	}
-	return r.RecordSet.NewChunk(alloc)
-}
-
-// Next implements sqlexec.RecordSet.
-func (r *clientRows) Next(ctx context.Context, req *chunk.Chunk) error {
-	r.demand.ask(req)
-	if err := r.RecordSet.Next(watched(ctx, r.commits), req); err != nil {
-		return withErrorCode(ctx, err, r.killer)
-	}
-	r.demand.got(req)
-	return nil
-}
-
-// Close implements sqlexec.RecordSet.
-func (r *clientRows) Close() error {
-	r.endMeasurement()
-	return withErrorCode(context.Background(), r.RecordSet.Close(), r.killer)
-}
-
-func (r *clientRows) endMeasurement() {
-	if r.end != nil {
-		r.end()
-		r.end = nil
-	}
-}
-
-// Finish is called by the server before Close, where it is there.
-func (r *clientRows) Finish() error {
-	r.finishing.Lock()
-	defer r.finishing.Unlock()
-	r.finished = true
-	if rows, ok := r.RecordSet.(interface{ Finish() error }); ok {
-		return withErrorCode(context.Background(), rows.Finish(), r.killer)
-	}
-	return nil
-}
-
-// OnFetchReturned is called by the server after each fetch of a cursor.
-func (r *clientRows) OnFetchReturned() {
-	if rows, ok := r.RecordSet.(interface{ OnFetchReturned() }); ok {
-		rows.OnFetchReturned()
-	}
-}
-
-// TryDetach implements sqlexec.DetachableRecordSet. Rows that are fetched later do
-// not count as a running statement.
-func (r *clientRows) TryDetach() (sqlexec.RecordSet, bool, error) {
-	rows, ok := r.RecordSet.(sqlexec.DetachableRecordSet)
-	if !ok {
-		return nil, false, nil
-	}
-	detached, ok, err := rows.TryDetach()
-	if ok {
-		r.endMeasurement()
-	}
-	if !ok || err != nil {
-		return nil, ok, withErrorCode(context.Background(), err, r.killer)
-	}
-	return &clientRows{RecordSet: detached, killer: r.killer}, true, nil
 }
 
 // Execute implements session.Session: it runs all statements of a text.

@@ -103,7 +103,7 @@ func (t *task) checkEmpty(ctx context.Context) error {
 // load writes the rows, and replaces the table by the one that has them.
 func (t *task) load(ctx context.Context) error {
 	r := t.record()
-	query, done, err := t.queryRows()
+	from, done, err := t.queryRows()
 	if err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func (t *task) load(ctx context.Context) error {
 		return err
 	}
 	loaded, err := t.j.opts.Loader.Load(ctx, Task{
-		ID: t.rowID, Controller: controller, Query: query, Table: table, AutoIDs: autoIDs,
+		ID: t.rowID, Controller: controller, Query: from.rows, Feed: from.feed, Table: table, AutoIDs: autoIDs,
 		Threads: r.Threads, MaxErrors: maxErrors(plan), Verify: r.Verify, Checkpoint: checkpoint, SaveCheckpoint: t.saveCheckpoint,
 		Progress: t.follow,
 	})
@@ -176,6 +176,9 @@ func (t *task) saveCheckpoint(ctx context.Context, data []byte) error {
 // controller is TiDB's of the statement, made as its own tasks make it (taskexecutor in pkg/disttask/importinto). They parse the statement
 // without its SQL mode.
 func (t *task) controller(ctx context.Context) (*importer.LoadDataController, *importer.Plan, error) {
+	if t.query != nil && t.query.controller != nil {
+		return t.query.controller, t.query.controller.Plan, nil
+	}
 	r := t.record()
 	plan, err := r.decodePlan()
 	if err != nil {

@@ -14,6 +14,8 @@ import (
 
 	"fastddl/ddl/schema"
 	"fastddl/ddl/session"
+	"fastddl/internal/errs"
+	"fastddl/load/rows"
 )
 
 // Request is an IMPORT INTO, as TiDB has planned and checked it.
@@ -29,7 +31,21 @@ type Request struct {
 	// Query, if it is set, sends the rows of IMPORT INTO ... FROM SELECT to rows, and returns when it has sent all or ctx ends. It is
 	// called when the table is closed to writers.
 	Query func(ctx context.Context, rows chan<- importer.QueryRow) error
+	// Load has the rows of LOAD DATA; nil of IMPORT INTO.
+	Load *LoadData
 }
+
+// LoadData is where the rows of LOAD DATA come from.
+type LoadData struct {
+	// Controller is TiDB's, for Request.Plan.
+	Controller *importer.LoadDataController
+	// Send adds the rows to the feed and ends it. It is called as Request.Query is. Import closes the feed.
+	Send func(ctx context.Context, feed *rows.Feed) error
+	Feed *rows.Feed
+}
+
+// streamed says that the rows come from the session.
+func (r *Request) streamed() bool { return r.Query != nil || r.Load != nil }
 
 // Imported is the result of a statement.
 type Imported struct {
@@ -48,24 +64,27 @@ const killInterval = 20 * time.Millisecond
 // Import imports, and returns when the rows can be read. If the session's statement is killed, or its connection ends, the import is
 // cancelled, unless it is swapped in. If the server shuts down an import from files goes on after the next start. A detached one is queued
 // only.
-func (j *Jobs) Import(ctx context.Context, sctx sessionctx.Context, req Request) (Imported, error) {
+func (j *Jobs) Import(ctx context.Context, sctx sessionctx.Context, req Request) (out Imported, err error) {
+	if req.Load != nil {
+		defer func() { err = errs.Combine(err, req.Load.Feed.Close()) }()
+	}
 	t, err := j.queue(ctx, sctx, req)
 	if err != nil {
 		return Imported{}, err
 	}
-	out := Imported{ID: t.record().ImportID, RowID: t.rowID}
+	out = Imported{ID: t.record().ImportID, RowID: t.rowID}
 	if req.Plan.Detached {
 		return out, nil
 	}
-	if err := t.await(ctx, sctx, req.Query); err != nil {
+	if err := t.await(ctx, sctx, t.sender(&req)); err != nil {
 		return out, err
 	}
 	out.Rows, out.Warnings = t.record().Rows, t.warnings
 	return out, nil
 }
 
-// await waits for the end of an import, which gets its rows of a query meanwhile.
-func (t *task) await(ctx context.Context, sctx sessionctx.Context, query func(ctx context.Context, rows chan<- importer.QueryRow) error) error {
+// await waits for the end of an import, to which the session sends its rows meanwhile.
+func (t *task) await(ctx context.Context, sctx sessionctx.Context, sender func(ctx context.Context) error) error {
 	vars := sctx.GetSessionVars()
 	tick := time.NewTicker(killInterval)
 	defer tick.Stop()
@@ -74,9 +93,9 @@ func (t *task) await(ctx context.Context, sctx sessionctx.Context, query func(ct
 		select {
 		case <-t.done:
 			return t.endStatement(vars, killed)
-		case <-t.wantsRows(query):
-			send := query
-			query = nil
+		case <-t.wantsRows(sender):
+			send := sender
+			sender = nil
 			if err := t.send(ctx, send); err != nil {
 				<-t.done
 				return t.endStatement(vars, killed)
@@ -119,7 +138,7 @@ func (j *Jobs) queue(ctx context.Context, sctx sessionctx.Context, req Request) 
 	charset, collation := sctx.GetSessionVars().GetCharsetInfo()
 	r := &Record{
 		Format: recordFormat, Step: StepQueued, Store: j.store(), Statement: req.Statement, Charset: charset, Collation: collation, Plan: encoded,
-		FromQuery: req.Query != nil, Verify: req.Verify,
+		FromQuery: req.streamed(), Verify: req.Verify,
 		Import: schema.Import{
 			DBID: req.Schema.ID, TableID: req.Table.ID, DB: schema.QueueName(req.Schema.Name.L), Table: schema.QueueName(req.Table.Name.L),
 			Query: req.Shown, TableTS: req.Table.UpdateTS,
@@ -164,8 +183,8 @@ func (j *Jobs) queue(ctx context.Context, sctx sessionctx.Context, req Request) 
 		return nil, fmt.Errorf("queue the import: %w", err)
 	}
 	t := newTask(j, r)
-	if req.Query != nil {
-		t.openQuery()
+	if req.streamed() {
+		t.openQuery(&req)
 	}
 	t.emitBegin("", req.Plan.TotalFileSize)
 	return t, j.launch(t)

@@ -7,6 +7,7 @@ import (
 	"github.com/pingcap/tidb/pkg/meta/model"
 
 	"fastddl/backfill"
+	"fastddl/load/rows"
 )
 
 // Loader writes the rows of an import and their index entries under IDs that no reader knows.
@@ -22,6 +23,8 @@ type Task struct {
 	Controller *importer.LoadDataController
 	// Query has the rows of IMPORT INTO ... FROM SELECT; nil if they come from files.
 	Query <-chan importer.QueryRow
+	// Feed has the rows of LOAD DATA; nil if they come from elsewhere.
+	Feed *rows.Feed
 	// Table is the definition with the IDs that the rows go under.
 	Table *model.TableInfo
 	// AutoIDs are the values that the table has given out before, of each allocator.

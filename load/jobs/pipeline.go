@@ -4,7 +4,10 @@ import (
 	"cmp"
 	"context"
 
+	"github.com/pingcap/tidb/pkg/errno"
 	"github.com/pingcap/tidb/pkg/meta/model"
+	"github.com/pingcap/tidb/pkg/parser/mysql"
+	"github.com/pingcap/tidb/pkg/util/dbterror"
 
 	"fastddl/flow"
 	"fastddl/ingest"
@@ -20,14 +23,14 @@ func NewLoader(opts load.Options) Loader { return &pipeline{opts} }
 
 // Load implements Loader.
 func (p *pipeline) Load(ctx context.Context, t Task) (Result, error) {
-	source, err := open(ctx, t)
+	source, err := p.open(ctx, t)
 	if err != nil {
 		return Result{}, err
 	}
 	opts, progress := p.opts, new(load.Progress)
 	opts.Progress, opts.SaveCheckpoint, opts.Settings = progress, t.SaveCheckpoint, new(ingest.LiveSettings)
 	opts.Settings.Set(ingest.Settings{Workers: min(t.Threads, maxThreads), WriteSpeed: int64(t.Controller.MaxWriteSpeed)})
-	if t.Query != nil { // it cannot be read again
+	if t.Query != nil || t.Feed != nil { // they cannot be read again
 		opts.SaveCheckpoint = nil
 	}
 	t.Progress(func() Progress {
@@ -52,11 +55,26 @@ func (p *pipeline) Load(ctx context.Context, t Task) (Result, error) {
 // maxThreads is the limit of a job's workers.
 const maxThreads = 256
 
-func open(ctx context.Context, t Task) (*rows.Source, error) {
+func (p *pipeline) open(ctx context.Context, t Task) (*rows.Source, error) {
+	if t.Feed != nil {
+		return rows.FromFeed(t.Controller, t.Table, t.Feed, rows.FeedDisk{Dir: p.opts.TempDir, Occupy: p.occupy})
+	}
 	if t.Query != nil {
 		return rows.FromQuery(t.Controller, t.Table, t.Query, cmp.Or(t.Threads, flow.Cores()))
 	}
 	return rows.Open(ctx, t.Controller, t.Table)
+}
+
+// errDiskQuota refuses rows that have to be kept until it is known which of them stay.
+var errDiskQuota = dbterror.ClassExecutor.NewStdErr(errno.ErrDiskFull,
+	mysql.Message("the rows of LOAD DATA with IGNORE, REPLACE or LOCAL, of which those with equal keys are left out, take more than half of tidb_ddl_disk_quota: raise it, or load the file by IMPORT INTO", nil))
+
+// occupy takes bytes of the disk quota.
+func (p *pipeline) occupy(n int64) error {
+	if p.opts.Resources != nil && !p.opts.Resources.Occupy(n) {
+		return errDiskQuota.FastGenByArgs()
+	}
+	return nil
 }
 
 // stateOf is what a table has given out before, as package rows has it. Row IDs and AUTO_INCREMENT may share a counter.

@@ -84,12 +84,7 @@ func (a *autoColumns) fill(ctx exprctx.ExprContext, column *table.Column, d *typ
 	a.made = false
 	var id int64
 	if given && !d.IsNull() {
-		switch column.GetType() {
-		case mysql.TypeFloat, mysql.TypeDouble:
-			id = int64(math.Round(d.GetFloat64()))
-		default:
-			id = d.GetInt64()
-		}
+		id = autoID(column, d)
 		if id != 0 || a.keepZero {
 			a.use(column, id)
 			return nil
@@ -114,6 +109,22 @@ func (a *autoColumns) fill(ctx exprctx.ExprContext, column *table.Column, d *typ
 	}
 	*d = cast
 	return nil
+}
+
+// autoID is the ID that a value of the column is.
+func autoID(column *table.Column, d *types.Datum) int64 {
+	switch column.GetType() {
+	case mysql.TypeFloat, mysql.TypeDouble:
+		return int64(math.Round(d.GetFloat64()))
+	}
+	return d.GetInt64()
+}
+
+// note records the ID of a row that has got it before.
+func (a *autoColumns) note(column *table.Column, d *types.Datum) {
+	if !d.IsNull() {
+		a.use(column, autoID(column, d))
+	}
 }
 
 // use records an ID that the row has.

@@ -131,6 +131,25 @@ func (e *encoder) encode(values []types.Datum) ([]common.KvPair, error) {
 	if err := e.generate(); err != nil {
 		return nil, err
 	}
+	return e.addRecord()
+}
+
+// encodeWhole makes the pairs of a row that has the values of all columns; they are valid until the next call.
+func (e *encoder) encodeWhole(values []types.Datum) ([]common.KvPair, error) {
+	defer e.dropWarnings()
+	if len(values) < len(e.columns) {
+		return nil, fmt.Errorf("load: a row of %d values for %d columns", len(values), len(e.columns))
+	}
+	e.buffer.reset()
+	e.row = append(e.row[:0], values[:len(e.columns)]...)
+	if at := e.auto.offset; at >= 0 {
+		e.auto.note(e.columns[at], &e.row[at])
+	}
+	return e.addRecord()
+}
+
+// addRecord makes the pairs of e.row.
+func (e *encoder) addRecord() ([]common.KvPair, error) {
 	if common.TableHasAutoRowID(e.info) {
 		id, err := e.auto.newRowID()
 		if err != nil {

@@ -14,10 +14,10 @@ import (
 
 // Places reads the sources once more and returns, for each of the keys, the places of the rows that make it; limit
 // is how many rows it looks for in all, at least two for each key. A row whose AUTO_INCREMENT or AUTO_RANDOM value
-// was generated is not found by a key with that value, since it gets another one. A query has no places.
+// was generated is not found by a key with that value, since it gets another one. A query and a feed have no places.
 func (s *Source) Places(ctx context.Context, keys [][]byte, limit int) (map[string][]Place, error) {
 	found := make(map[string][]Place, len(keys))
-	if s.query != nil {
+	if s.streamed() {
 		return found, nil
 	}
 	for _, key := range keys {

@@ -35,6 +35,10 @@ type Reader struct {
 func (s *Source) NewReader(ctx context.Context, c Chunk, ids *IDs) (_ *Reader, err error) {
 	defer errs.Contain(&err)
 	r := &Reader{s: s, chunk: c, ids: ids, start: c.Start, rest: c.Start}
+	if s.feed != nil {
+		r.parser = noRows{}
+		return r, s.feed.open(c.Now, ids)
+	}
 	f := statementFields(s.c)
 	if c.Done {
 		r.parser = noRows{}
@@ -93,6 +97,13 @@ func (r *Reader) Next(ctx context.Context) (pairs []common.KvPair, err error) {
 	}()
 	defer errs.Contain(&err)
 	r.start = r.rest
+	if r.s.feed != nil {
+		if pairs, err = r.s.feed.next(ctx); err == nil {
+			r.rest++
+		}
+		r.chunk.Done = err == io.EOF
+		return pairs, err
+	}
 	values, err := r.parser.next()
 	r.rest = r.parser.position()
 	if err == io.EOF {
@@ -144,7 +155,9 @@ func (r *Reader) rowError(ctx context.Context, err error, final bool) error {
 // Rest returns what is left of the chunk behind the rows that Next has returned, errors of rows included. The
 // reader's IDs count in IDs.State from then on.
 func (r *Reader) Rest() Chunk {
-	r.ids.settle(&r.enc.auto.blocks, false)
+	if r.enc != nil {
+		r.ids.settle(&r.enc.auto.blocks, false)
+	}
 	c := r.chunk
 	if c.Done {
 		c.Start = max(c.End, c.Start)
@@ -160,7 +173,7 @@ func (r *Reader) Rest() Chunk {
 // Place returns where the row that Next returned last stands. Its Line is 0 in text; Source.Lines finds it.
 func (r *Reader) Place() Place {
 	p := Place{File: r.chunk.File, Offset: r.start}
-	if r.s.query != nil {
+	if r.s.streamed() {
 		return Place{Line: r.rest, Offset: r.rest - 1} // the readers of a query share its rows
 	}
 	if r.s.byRow() {
@@ -169,16 +182,21 @@ func (r *Reader) Place() Place {
 	return p
 }
 
+// streamed reports that the rows do not come from files, and cannot be read again.
+func (s *Source) streamed() bool { return s.query != nil || s.feed != nil }
+
 // byRow reports that offsets count rows.
-func (s *Source) byRow() bool { return s.query != nil || s.c.Format == importer.DataFormatParquet }
+func (s *Source) byRow() bool { return s.streamed() || s.c.Format == importer.DataFormatParquet }
 
 // Read returns how many bytes of the stored file the reader has read so far.
 func (r *Reader) Read() int64 { return r.parser.read() }
 
 // Close releases the reader.
 func (r *Reader) Close() error {
-	r.ids.settle(&r.enc.auto.blocks, true)
-	r.enc.close()
+	if r.enc != nil {
+		r.ids.settle(&r.enc.auto.blocks, true)
+		r.enc.close()
+	}
 	if err := r.parser.Close(); err != nil {
 		return fmt.Errorf("load: close %s: %w", r.chunk.File, err)
 	}

@@ -34,6 +34,7 @@ type Source struct {
 	bytes  int64
 
 	query <-chan importer.QueryRow
+	feed  *Feed
 	// expressions guards those of the statement and of generated columns, which TiDB may rewrite in place.
 	expressions sync.Mutex
 }

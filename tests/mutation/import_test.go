@@ -86,8 +86,8 @@ var imports = []mutation{
 	{
 		invariant: "import", breaks: "the rows that a failed query has sent are all",
 		file:   "load/jobs/query.go",
-		old:    "if err == nil {\n\t\tclose(t.query.rows)",
-		new:    "if true {\n\t\tclose(t.query.rows)",
+		old:    "if err == nil {\n\t\t\t\tclose(t.query.rows)",
+		new:    "if true {\n\t\t\t\tclose(t.query.rows)",
 		caught: "sql.TestImportFromQuery",
 		shows:  `An error is expected but got nil`,
 	},

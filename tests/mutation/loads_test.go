@@ -4,6 +4,38 @@ package mutation
 
 var loads = []mutation{
 	{
+		invariant: "loads", breaks: "jobs write into the part of the disk quota that LOAD DATA has taken",
+		file:   "ingest/resources.go",
+		old:    "max(r.globals.Int(config.DiskQuota)-r.occupied, 0)",
+		new:    "max(r.globals.Int(config.DiskQuota)-0*r.occupied, 0)",
+		caught: "ingest.TestOthersOccupyTheDiskQuota",
+		shows:  `Should be false`,
+	},
+	{
+		invariant: "loads", breaks: "a row that another has replaced is loaded as well",
+		file:   "load/conflict/decide.go",
+		old:    "d.s.dropped.set(old.row)",
+		new:    "_ = old.row",
+		caught: "load/conflict.TestRandomConflicts",
+		shows:  `Not equal`,
+	},
+	{
+		invariant: "loads", breaks: "rows with equal hashes of their keys are taken for rows with equal keys",
+		file:   "load/conflict/decide.go",
+		old:    "if d.owners[string(p.Key)] == nil {",
+		new:    "if len(d.owners) == 0 {",
+		caught: "load/conflict.TestRandomConflicts",
+		shows:  `Not equal`,
+	},
+	{
+		invariant: "loads", breaks: "a row that violates a constraint is loaded",
+		file:   "load/conflict/spool.go",
+		old:    "s.dropped.set(s.rows - 1)",
+		new:    "s.dropped.count++",
+		caught: "load/conflict.TestRandomConflicts",
+		shows:  `Not equal`,
+	},
+	{
 		invariant: "loads", breaks: "a compressed file that is cut off ends there",
 		file:   "load/rows/stream.go",
 		old:    `return n, s.fail(fmt.Errorf("the compressed file is cut off after offset %d", s.at))`,
