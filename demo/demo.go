@@ -40,6 +40,8 @@ type Options struct {
 	Out io.Writer
 	// Terminal says that Out can show a moving progress bar.
 	Terminal bool
+	// Keep has the server run on behind the demonstration until the context ends, which is no error then.
+	Keep bool
 	// Log receives the server's log; nil shows errors on standard error.
 	Log *server.Log
 }
@@ -111,7 +113,16 @@ func Run(ctx context.Context, opts Options) (err error) {
 		store = "cluster of " + opts.Target.Path
 	}
 	d.say("server on %s, %s, %d cores", srv.Addr(), store, runtime.GOMAXPROCS(0))
-	return d.run(ctx)
+	console := srv.StatusURL() + "/console/"
+	d.say("console while this runs: %s", console)
+	if err := d.run(ctx); err != nil {
+		return err
+	}
+	if d.Keep {
+		d.say("the server runs on until Ctrl-C: %s", console)
+		<-ctx.Done()
+	}
+	return nil
 }
 
 // demo is one run.

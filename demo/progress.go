@@ -3,12 +3,10 @@ package demo
 import (
 	"context"
 	"fmt"
-	"io"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
-
 	"fastddl/internal/errs"
+	"fastddl/internal/terminal"
 )
 
 // buildResult is what the client saw of the index build.
@@ -108,39 +106,27 @@ type progressView interface {
 
 func (d *demo) progressView() progressView {
 	if d.Terminal {
-		return &barView{out: d.Out, rows: d.Rows, bar: progressbar.NewOptions(barSteps,
-			progressbar.OptionSetWriter(d.Out),
-			progressbar.OptionSetWidth(30),
-			progressbar.OptionSetPredictTime(false), // the job predicts it
-			progressbar.OptionSetElapsedTime(false),
-			progressbar.OptionUseANSICodes(true),
-		)}
+		return &barView{rows: d.Rows, bar: terminal.NewBar(d.Out)}
 	}
 	return &plainView{d: d}
 }
 
-// barSteps is how fine the bar is.
-const barSteps = 1000
-
 // barView is a bar that moves on a terminal.
 type barView struct {
-	out  io.Writer
 	rows int
-	bar  *progressbar.ProgressBar
+	bar  *terminal.Bar
 }
 
 func (v *barView) update(j jobProgress) {
-	v.bar.Describe(fmt.Sprintf("  %-6s %d of %d rows, %.0f rows/s, ETA %s", j.stage, j.rows, v.rows, j.rowsPerSecond, j.eta))
-	_ = v.bar.Set(min(int(j.percent/100*barSteps), barSteps)) // fails only past the maximum
+	v.bar.Draw(j.percent/100, fmt.Sprintf("  %-6s", j.stage), fmt.Sprintf("%d rows, ETA %s", j.rows, j.eta))
 }
 
+// end leaves one line: the whole bar, or where the build has ended with an error.
 func (v *barView) end(ok bool) {
 	if ok {
-		_ = v.bar.Finish()
-	} else {
-		_ = v.bar.Exit()
+		v.bar.Draw(1, "  done  ", fmt.Sprintf("%d rows", v.rows))
 	}
-	fmt.Fprintln(v.out)
+	v.bar.End()
 }
 
 // plainView prints a line now and then.

@@ -13,6 +13,7 @@ import (
 
 	"fastddl/config"
 	"fastddl/internal/errs"
+	"fastddl/internal/terminal"
 	"fastddl/kv/backup"
 	"fastddl/server"
 )
@@ -71,13 +72,13 @@ func newVerifyCommand() *cobra.Command {
 const progressInterval = time.Second
 
 // verifyFiles reads a backup. It shows on a terminal how much was read.
-func verifyFiles(ctx context.Context, dir string, terminal io.Writer) (*backup.Metadata, error) {
+func verifyFiles(ctx context.Context, dir string, screen io.Writer) (*backup.Metadata, error) {
 	m, err := backup.Read(dir)
 	if err != nil {
 		return nil, err
 	}
 	var read atomic.Int64
-	if isTerminal(terminal) {
+	if terminal.Is(screen) {
 		tick := time.NewTicker(progressInterval)
 		shown, end := make(chan struct{}), make(chan struct{})
 		go func() {
@@ -85,9 +86,9 @@ func verifyFiles(ctx context.Context, dir string, terminal io.Writer) (*backup.M
 			for {
 				select {
 				case <-tick.C:
-					fmt.Fprintf(terminal, "\r%s of %s ", bytesText(read.Load()), bytesText(m.Bytes()))
+					fmt.Fprintf(screen, "\r%s of %s ", bytesText(read.Load()), bytesText(m.Bytes()))
 				case <-end:
-					fmt.Fprint(terminal, "\r\033[K")
+					fmt.Fprint(screen, "\r\033[K")
 					return
 				}
 			}
@@ -102,7 +103,7 @@ func verifyFiles(ctx context.Context, dir string, terminal io.Writer) (*backup.M
 }
 
 // verifyTables makes a store of a backup and checks its tables.
-func verifyTables(ctx context.Context, dir, tempDir string, terminal io.Writer) (n int, err error) {
+func verifyTables(ctx context.Context, dir, tempDir string, screen io.Writer) (n int, err error) {
 	tmp, err := os.MkdirTemp(tempDir, "fastddl-verify-")
 	if err != nil {
 		return 0, fmt.Errorf("temp-dir: %w", err)
@@ -126,9 +127,9 @@ func verifyTables(ctx context.Context, dir, tempDir string, terminal io.Writer) 
 		return 0, err
 	}
 	show := func(string, string) {}
-	if isTerminal(terminal) {
-		show = func(db, table string) { fmt.Fprintf(terminal, "\r\033[K%s.%s ", db, table) }
-		defer fmt.Fprint(terminal, "\r\033[K")
+	if terminal.Is(screen) {
+		show = func(db, table string) { fmt.Fprintf(screen, "\r\033[K%s.%s ", db, table) }
+		defer fmt.Fprint(screen, "\r\033[K")
 	}
 	return server.CheckTables(ctx, server.NodeOptions{Config: cfg, Log: log, Version: version, GitHash: gitHash}, show)
 }

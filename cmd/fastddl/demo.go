@@ -6,10 +6,10 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"fastddl/config"
 	"fastddl/demo"
+	"fastddl/internal/terminal"
 	"fastddl/server"
 )
 
@@ -31,7 +31,7 @@ func newDemoCommand() *cobra.Command {
 			opts.Log = log
 			opts.Target.Password = os.Getenv(passwordVariable)
 			opts.Out = &watchedWriter{Writer: cmd.OutOrStdout(), gone: cancel}
-			opts.Terminal = isTerminal(cmd.OutOrStdout())
+			opts.Terminal = terminal.Moves(cmd.OutOrStdout())
 			return demo.Run(ctx, opts)
 		},
 	}
@@ -41,6 +41,7 @@ func newDemoCommand() *cobra.Command {
 	f.IntVar(&opts.Threads, "threads", opts.Threads, "`CONNECTIONS` of the load")
 	f.Float64Var(&opts.Rate, "rate", opts.Rate, "bound on the load's `TRANSACTIONS` per second; 0 is none")
 	f.DurationVar(&opts.Phase, "phase", opts.Phase, "how long the load is measured before and after the build")
+	f.BoolVar(&opts.Keep, "keep", false, "run on until Ctrl-C, with table, index and console")
 	f.StringVar(&opts.Dir, "dir", opts.Dir, "`FOLDER` for the temporary files (default: the system's)")
 	f.StringVarP(&logLevel, "log-level", "L", "fatal", "lowest `LEVEL` of the server's log that is shown")
 	return cmd
@@ -59,9 +60,4 @@ func (w *watchedWriter) Write(p []byte) (int, error) {
 		w.gone(err)
 	}
 	return n, err
-}
-
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
 }

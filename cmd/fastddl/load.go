@@ -13,9 +13,11 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"fastddl/config"
 	"fastddl/internal/errs"
+	"fastddl/internal/terminal"
 	"fastddl/load/dump"
 	"fastddl/server"
 )
@@ -29,7 +31,7 @@ type loadFlags struct {
 
 func newLoadCommand() *cobra.Command {
 	opts := dump.Default()
-	flags := loadFlags{quota: config.ByteSize(opts.TempQuota)}
+	flags := newLoadFlags(opts)
 	cmd := &cobra.Command{
 		Use:   "load DIR|FILE...",
 		Short: "Load a dump: databases, tables with their indexes, rows, views",
@@ -52,6 +54,16 @@ func newLoadCommand() *cobra.Command {
 	f.StringVar(&flags.password, "password", "", "its `PASSWORD` (default: $"+passwordVariable+")")
 	f.StringVar(&flags.path, "path", "", "load into the embedded store in this `FOLDER`, which no server has open")
 	f.StringVar(&opts.Source.Database, "database", "", "`DATABASE` of files that name none")
+	bindLoad(f, &opts, &flags)
+	return cmd
+}
+
+func newLoadFlags(opts dump.Options) loadFlags {
+	return loadFlags{quota: config.ByteSize(opts.TempQuota)}
+}
+
+// bindLoad defines the flags that do not say where to load to.
+func bindLoad(f *pflag.FlagSet, opts *dump.Options, flags *loadFlags) {
 	f.StringSliceVar(&opts.Source.Filter, "filter", nil, "`PATTERNS` of the tables to load, as db.t*; !db.t leaves out")
 	f.StringVar((*string)(&opts.Way), "way", string(opts.Way), "`WAY` of the rows: import (IMPORT INTO), insert, or auto, import where it can")
 	f.IntVar(&opts.Threads, "threads", opts.Threads, "`TABLES` at a time")
@@ -67,23 +79,29 @@ func newLoadCommand() *cobra.Command {
 	f.StringVar(&csv.Null, "fields-defined-null-by", csv.Null, "`TEXT` of NULL in CSV files")
 	f.StringVar(&csv.LinesTerminatedBy, "lines-terminated-by", "", "`TEXT` behind a CSV row (default: any line end)")
 	f.StringVarP(&flags.logLevel, "log-level", "L", "fatal", "lowest `LEVEL` of the log that is shown")
-	return cmd
 }
 
-func load(cmd *cobra.Command, opts dump.Options, flags loadFlags) (err error) {
+// load loads a dump into the server, or the folder, that the flags name.
+func load(cmd *cobra.Command, opts dump.Options, flags loadFlags) error {
+	opts.Target.Addr = net.JoinHostPort(flags.host, strconv.Itoa(flags.port))
+	if flags.socket != "" { // by its whole path, which tells it from an address
+		var err error
+		if opts.Target.Addr, err = filepath.Abs(flags.socket); err != nil {
+			return err
+		}
+	}
+	opts.Target.Password = cmp.Or(flags.password, os.Getenv(passwordVariable))
+	return loadInto(cmd, opts, flags)
+}
+
+// loadInto loads a dump into its target, or into a folder.
+func loadInto(cmd *cobra.Command, opts dump.Options, flags loadFlags) (err error) {
 	headers := map[string]dump.Header{"auto": dump.HeaderAuto, "yes": dump.HeaderYes, "no": dump.HeaderNo}
 	var known bool
 	if opts.Source.CSV.Header, known = headers[flags.header]; !known {
 		return fmt.Errorf("header %q is none of yes, no, auto", flags.header)
 	}
 	opts.TempQuota = int64(flags.quota)
-	opts.Target.Addr = net.JoinHostPort(flags.host, strconv.Itoa(flags.port))
-	if flags.socket != "" { // by its whole path, which tells it from an address
-		if opts.Target.Addr, err = filepath.Abs(flags.socket); err != nil {
-			return err
-		}
-	}
-	opts.Target.Password = cmp.Or(flags.password, os.Getenv(passwordVariable))
 	if err := opts.Validate(); err != nil {
 		return err
 	}
@@ -95,7 +113,7 @@ func load(cmd *cobra.Command, opts dump.Options, flags loadFlags) (err error) {
 	ctx, cancel := context.WithCancelCause(cmd.Context())
 	defer cancel(nil)
 	opts.Out = &watchedWriter{Writer: cmd.OutOrStdout(), gone: cancel}
-	opts.Terminal = isTerminal(cmd.OutOrStdout())
+	opts.Terminal = terminal.Moves(cmd.OutOrStdout())
 	if flags.path == "" {
 		return dump.Run(ctx, opts)
 	}

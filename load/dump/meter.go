@@ -9,14 +9,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
+	"fastddl/internal/terminal"
 )
 
 const (
 	barEvery   = 500 * time.Millisecond
 	plainEvery = 5 * time.Second
-	// barSteps is how fine the bar is.
-	barSteps = 1000
 	// shownTables is how many tables a line of progress names.
 	shownTables = 3
 )
@@ -25,7 +23,7 @@ const (
 // and then.
 type meter struct {
 	out io.Writer
-	bar *progressbar.ProgressBar // nil if out is no terminal
+	bar *terminal.Bar // nil if out is no terminal
 
 	mu sync.Mutex
 	// total and bytes are those of the data of all tables, and of what is done.
@@ -44,12 +42,10 @@ type measured struct {
 	phase string
 }
 
-func newMeter(out io.Writer, terminal bool) *meter {
+func newMeter(out io.Writer, moves bool) *meter {
 	m := &meter{out: out, active: make(map[Name]*measured)}
-	if terminal {
-		m.bar = progressbar.NewOptions(barSteps, progressbar.OptionSetWriter(out), progressbar.OptionSetWidth(30),
-			progressbar.OptionSetPredictTime(false), progressbar.OptionSetElapsedTime(false), progressbar.OptionUseANSICodes(true),
-			progressbar.OptionClearOnFinish())
+	if moves {
+		m.bar = terminal.NewBar(out)
 	}
 	return m
 }
@@ -62,8 +58,8 @@ func (m *meter) say(format string, args ...any) {
 }
 
 func (m *meter) print(line string) {
-	if m.bar != nil && m.total > 0 {
-		_ = m.bar.Clear()
+	if m.bar != nil {
+		m.bar.Clear()
 	}
 	_, _ = fmt.Fprintln(m.out, line)
 }
@@ -150,7 +146,9 @@ func (m *meter) watch(ctx context.Context, db queryer) (stop func()) {
 		cancel()
 		<-ended
 		if m.bar != nil {
-			_ = m.bar.Clear()
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			m.bar.Clear()
 		}
 	}
 }
@@ -212,10 +210,7 @@ func (m *meter) show() {
 		m.print(line)
 		return
 	}
-	m.bar.Describe(line)
-	if m.total > 0 {
-		_ = m.bar.Set(int(float64(m.bytes) / float64(m.total) * barSteps)) // fails only past the maximum
-	}
+	m.bar.Draw(float64(m.bytes)/float64(max(m.total, 1)), "", line)
 }
 
 // progressLine says how far the whole is, and the tables that are being loaded.
