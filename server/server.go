@@ -20,6 +20,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
+	"fastddl/api"
 	"fastddl/config"
 	"fastddl/event"
 	"fastddl/kv"
@@ -68,9 +69,12 @@ type Server struct {
 	clients *clientList
 	// ended receives the error of TiDB's server when its listeners have ended, and that
 	// of the store when it has failed.
-	ended  chan error
-	node   *Node
-	status *statusServer // nil if switched off
+	ended chan error
+	node  *Node
+	api   *api.API
+	// apiSessions are those of requests to api.
+	apiSessions *apiSessions
+	status      *statusServer // nil if switched off
 	// statusScheme is that of the URLs of the status server.
 	statusScheme string
 	// statusAuthorities have signed the certificates of the cluster's servers; nil without TLS on the status port.
@@ -175,7 +179,10 @@ func (s *Server) newServer() error {
 	if err := s.loadTokenKeys(&tidb.GetGlobalConfig().Security); err != nil {
 		return err
 	}
-	s.clients = &clientList{SessionManager: srv}
+	if err := s.openAPI(); err != nil {
+		return err
+	}
+	s.clients = &clientList{SessionManager: withAPI{srv, s.apiSessions}}
 	s.node.serve(srv, s.clients)
 	topsql.SetupTopSQL(srv)
 	s.parts.add(func() error { topsql.Close(); return nil })
@@ -282,6 +289,7 @@ func (s *Server) showStore() error {
 	}
 	s.status.open(storePages{
 		status: s.Status, debug: debugRoutes(cfg, s.node.helperStorage(), s.node.Domain()), guard: s.statusGuard(), grpc: rpc,
+		api: s.api,
 	})
 	s.parts.add(func() error { return withCutGrace(s.status.retire) })
 	return nil
@@ -418,6 +426,8 @@ func (s *Server) Shutdown(ctx context.Context) error {
 func (s *Server) stop() error {
 	s.tidb.Close()
 	err := s.node.stopJobs()
+	s.apiSessions.end()
+	s.api.Close()
 	s.clients.end(time.Duration(s.opts.Config.ShutdownTimeout), func(rest time.Duration) { s.tidb.DrainClients(rest, cancelGrace) })
 	s.tidb.KillSysProcesses()
 	s.node.store.endAnalyses()
