@@ -174,12 +174,11 @@ func (f *feeds) step(ctx context.Context, d *feed, session *Session) error {
 			(*session).Close()
 			*session = nil
 		}
-		if *session, err = d.account.Open(ctx); err != nil {
+		opened, err := openInUTC(ctx, d.account)
+		if err != nil {
 			return err
 		}
-		if err := inUTC(ctx, *session); err != nil {
-			return err
-		}
+		*session = opened
 	}
 	rows, err := (*session).Run(ctx, selectJob, d.key.job)
 	if err != nil {
