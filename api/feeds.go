@@ -123,7 +123,7 @@ func (f *feeds) run(d *feed) {
 	}()
 	ticker := time.NewTicker(feedInterval)
 	defer ticker.Stop()
-	// Behind a panic of what follows nobody would read for the followers.
+	// Behind a panic of what follows nothing would be read for the followers.
 	defer f.end(d, errorEvent(&httpError{status: http.StatusInternalServerError, message: "the job is not read any more"}))
 	for {
 		if f.abandoned(d) {

@@ -137,6 +137,7 @@ func TestAPI(t *testing.T) {
 	require.Eventually(t, func() bool { c.must("GET", path, "", &job); return job["job_window"] == "00:00-23:59 UTC" }, hangTimeout, 50*time.Millisecond)
 	c.must("PATCH", path, `{"window": ""}`, nil)
 	c.must("POST", path+"/resume", "{}", nil)
+	require.Eventually(t, func() bool { c.must("GET", "blockers", "", &rows); return len(rows) > 0 }, hangTimeout, 50*time.Millisecond)
 	require.Equal(t, http.StatusForbidden, c.do("POST", fmt.Sprintf("blockers/%.0f/end", rows[0]["conn_id"]), "{}", nil), "KILL of root's session")
 	j.api("root").must("POST", fmt.Sprintf("blockers/%.0f/end", rows[0]["conn_id"]), "{}", nil)
 	last := apiEvent{}
@@ -254,9 +255,9 @@ func TestEachRouteOfTheAPIAsksWhoIsThere(t *testing.T) {
 	}
 	before := stateOf()
 	stranger, cookied := j.api("nothing"), j.api("nothing")
-	nobody := j.api("")
+	unknown := j.api("")
 	cookied.logIn()
-	routes := routesOf(t, nobody, strings.TrimSpace(j.read(j.root, "SELECT MAX(job_id) FROM mysql.fastddl_ddl_jobs")))
+	routes := routesOf(t, unknown, strings.TrimSpace(j.read(j.root, "SELECT MAX(job_id) FROM mysql.fastddl_ddl_jobs")))
 	require.Greater(t, len(routes), 25)
 	for _, r := range routes {
 		body := ""
@@ -292,13 +293,13 @@ func TestEachRouteOfTheAPIAsksWhoIsThere(t *testing.T) {
 			refused(http.StatusUnsupportedMediaType, "a form", cookied, func(q *http.Request) { q.Header.Set("Content-Type", "application/x-www-form-urlencoded") })
 		}
 		if name == "POST session" {
-			refused(http.StatusUnauthorized, "a wrong password", nobody, nil)
+			refused(http.StatusUnauthorized, "a wrong password", unknown, nil)
 		}
 		if r.open {
 			continue
 		}
-		refused(http.StatusUnauthorized, "no log-in", nobody, nil)
-		refused(http.StatusUnauthorized, "a wrong cookie", nobody, func(q *http.Request) { q.AddCookie(&http.Cookie{Name: "fastddl_session", Value: "guessed"}) })
+		refused(http.StatusUnauthorized, "no log-in", unknown, nil)
+		refused(http.StatusUnauthorized, "a wrong cookie", unknown, func(q *http.Request) { q.AddCookie(&http.Cookie{Name: "fastddl_session", Value: "guessed"}) })
 		if r.changes {
 			refused(http.StatusForbidden, "no token", cookied, func(q *http.Request) { q.Header.Del("X-Fastddl-Token") })
 			refused(http.StatusForbidden, "a wrong token", cookied, func(q *http.Request) { q.Header.Set("X-Fastddl-Token", "guessed") })
@@ -315,7 +316,7 @@ func TestEachRouteOfTheAPIAsksWhoIsThere(t *testing.T) {
 		require.GreaterOrEqual(t, status, 400, "%s by an account without privileges: %s", name, text)
 	}
 	require.Equal(t, before, stateOf())
-	require.Equal(t, http.StatusNotFound, nobody.do("GET", "internal", "", nil))
+	require.Equal(t, http.StatusNotFound, unknown.do("GET", "internal", "", nil))
 }
 
 // A log-in ends when its account changes: at the next request, and for those who follow a job. Privileges are those of the moment.
@@ -415,6 +416,34 @@ func TestRequestsOfTheAPIAreClients(t *testing.T) {
 	}, hangTimeout, 50*time.Millisecond)
 	require.Equal(t, "synced", row["state"], "the end of a request is not that of its job")
 	require.Eventually(t, func() bool { return j.apiSessions.count() == 0 }, hangTimeout, 100*time.Millisecond, "sessions that are not used are closed")
+}
+
+// The load of the server is shown to accounts with PROCESS; what asks about builds is no load that they yield to.
+func TestLoadIsShownWithProcess(t *testing.T) {
+	j := startJobShop(t)
+	rows := func(user string) (rows []apiRow) {
+		j.api(user).must("GET", "load", "", &rows)
+		return rows
+	}
+	statements := func() (n float64) {
+		for _, r := range rows("processor") {
+			n += r["statements"].(float64)
+		}
+		return n
+	}
+	require.Eventually(t, func() bool { return len(rows("root")) > 0 }, hangTimeout, 100*time.Millisecond)
+	exec(t, j.root, "SELECT 1", "SELECT 2")
+	require.Eventually(t, func() bool { return statements() >= 2 }, hangTimeout, 100*time.Millisecond)
+	for _, user := range []string{"alterer", "reader", "stranger"} {
+		require.Empty(t, rows(user), user)
+	}
+	const asks = "SELECT COUNT(*) FROM performance_schema.fastddl_ddl_jobs"
+	meter := j.node.foreground
+	before := meter.Latencies()
+	exec(t, j.root, asks)
+	require.Zero(t, meter.Latencies().Since(before).Count())
+	exec(t, j.root, asks+" WHERE job_id IN (SELECT a FROM other.t)")
+	require.EqualValues(t, 1, meter.Latencies().Since(before).Count(), "it reads another table, too")
 }
 
 // TestSubmissionsWithOneKeyMakeOneJob: requests with the same key of the same account have the same job, at the same time, later, and after

@@ -162,7 +162,8 @@ func (a *apiAccount) Open(ctx context.Context) (api.Session, error) {
 	return s, nil
 }
 
-// begin makes a session that of the account.
+// begin makes a session that of the account, as openSessionAndDoAuth in pkg/server/conn.go does. SetPort, which TiDB calls there, would make
+// the HTTP client one of those whose sockets are watched.
 func (a *apiAccount) begin(s *apiSession) error {
 	c, err := a.sessions.node.driver.OpenCtx(s.id, 0, uint8(mysql.DefaultCollationID), "", a.tls, nil)
 	if err != nil {

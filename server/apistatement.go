@@ -138,7 +138,7 @@ func (s *apiSession) during(ctx context.Context, fn func(ctx context.Context, c 
 	}
 	err = fn(ctx, c)
 	if err != nil && vars.StmtCtx != nil {
-		vars.StmtCtx.DetachMemDiskTracker() // as handleStmt does
+		vars.StmtCtx.DetachMemDiskTracker() // as handleStmt in pkg/server/conn.go does
 	}
 	if cause := context.Cause(ctx); err != nil && cause != nil {
 		return errors.Join(cause, err)
@@ -146,7 +146,7 @@ func (s *apiSession) during(ctx context.Context, fn func(ctx context.Context, c 
 	return err
 }
 
-// interrupt ends the statement that runs, as TiDB's killQuery does.
+// interrupt ends the statement that runs, as killQuery in pkg/server/server.go does.
 func (s *apiSession) interrupt(c *tidbserver.TiDBContext) {
 	killer := &c.GetSessionVars().SQLKiller
 	killer.SendKillSignal(sqlkiller.QueryInterrupted)
