@@ -26,7 +26,9 @@ const (
 // Names of the global system variables that index builds follow. Those that begin
 // with tidb_ are TiDB's own.
 const (
-	DDLEngine          = "fastddl_ddl_engine"
+	DDLEngine = "fastddl_ddl_engine"
+	// SubmitKey is a variable of sessions only: the key of what they submit.
+	SubmitKey          = "fastddl_ddl_submit_key"
 	ReorgWorkerCount   = "tidb_ddl_reorg_worker_cnt"
 	ReorgBatchSize     = "tidb_ddl_reorg_batch_size"
 	ReorgMaxWriteSpeed = "tidb_ddl_reorg_max_write_speed"

@@ -78,7 +78,7 @@ func (d *DDL) Build(ctx context.Context, sctx sessionctx.Context, req Request) e
 	ctx = context.WithoutCancel(ctx)
 	t, err := d.queue(ctx, sctx, req)
 	if err != nil {
-		return err
+		return d.asSubmitted(ctx, sctx, req, err)
 	}
 	done, elsewhere := t.done, (<-chan time.Time)(nil)
 	cancelled := new(atomic.Bool)
@@ -200,7 +200,12 @@ func (d *DDL) published(ctx context.Context, t *task, elsewhere bool) bool {
 // isReady says that a job's indexes wait for their publication, as far as that can be found out.
 func (d *DDL) isReady(ctx context.Context, t *task, elsewhere bool) bool {
 	r := d.current(ctx, t, elsewhere)
-	return r != nil && r.Step == job.StepReady && r.Request == job.RequestNone && !r.RollingBack()
+	return r != nil && waitsForPublication(r)
+}
+
+// waitsForPublication says that the indexes of a job are ready, and not public.
+func waitsForPublication(r *job.Record) bool {
+	return r.Step == job.StepReady && r.Request == job.RequestNone && !r.RollingBack()
 }
 
 // current returns the record of a job that has not ended, which may run elsewhere; nil if it cannot be read.
@@ -254,10 +259,11 @@ func functionsOf(sctx sessionctx.Context) *config.FunctionSettings {
 // queue makes a job of a request and starts it.
 func (d *DDL) queue(ctx context.Context, sctx sessionctx.Context, req Request) (*task, error) {
 	charset, collation := sctx.GetSessionVars().GetCharsetInfo()
+	submit := submitOf(sctx.GetSessionVars())
 	r := &job.Record{
 		Protocol: job.Protocol, Type: req.Type, State: model.JobStateQueueing,
 		DBID: req.Schema.ID, TableID: req.Table.ID, DB: schema.QueueName(req.Schema.Name.L), Table: schema.QueueName(req.Table.Name.L),
-		Query: req.Query, SQLMode: req.Meta.SQLMode, Location: req.Meta.Location, Charset: charset, Collate: collation,
+		Query: req.Query, SubmitKey: submit.Key, SQLMode: req.Meta.SQLMode, Location: req.Meta.Location, Charset: charset, Collate: collation,
 		Functions:     functionsOf(sctx),
 		ResourceGroup: req.Meta.ResourceGroupName, Client: clientOf(sctx.GetSessionVars()),
 		Indexes: req.Indexes, Changes: req.Changes, IndexesAt: req.IndexesAt, Verify: req.Verify,
@@ -275,13 +281,22 @@ func (d *DDL) queue(ctx context.Context, sctx sessionctx.Context, req Request) (
 	}
 	d.reports.Unreported(d.reports.Make(ctx)) // they may have been dropped
 	var lease *dist.Lease
-	err := d.sessions.InTxn(ctx, func(t *session.Txn) error {
+	insert := func(t *session.Txn) error {
 		if err := schema.RefuseFlashback(t); err != nil {
 			return err
 		}
 		id, err := t.Meta.GenGlobalID()
 		if err != nil {
 			return fmt.Errorf("generate ID: %w", err)
+		}
+		if submit.Key != "" {
+			existing, err := submit.Take(t, id)
+			if err != nil {
+				return err
+			}
+			if existing != 0 {
+				return &submittedBefore{existing}
+			}
 		}
 		r.ID, r.RowID, r.CreateTS = id, id, t.TS
 		if lease = d.node.Lease(); lease != nil { // otherwise the first that looks takes it over
@@ -295,7 +310,8 @@ func (d *DDL) queue(ctx context.Context, sctx sessionctx.Context, req Request) (
 		}
 		d.reports.Unreported(status.ReportJob(t, status.Describe(r)))
 		return nil
-	})
+	}
+	err := submitOnce(submit, func() error { return d.sessions.InTxn(ctx, insert) })
 	if err != nil {
 		return nil, fmt.Errorf("queue the index build: %w", err)
 	}

@@ -46,6 +46,8 @@ type fileGuard struct {
 	peers loggedIn
 	// kill ends a client's connection; nil while there is no server.
 	kill atomic.Pointer[func(connID uint64)]
+	// api are the sessions of the API; nil while there is no server.
+	api atomic.Pointer[apiSessions]
 }
 
 func newFileGuard(driver tidbserver.IDriver, folder string, embedded bool) (*fileGuard, error) {

@@ -20,6 +20,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
+	"fastddl/api"
 	"fastddl/config"
 	"fastddl/event"
 	"fastddl/internal/memory"
@@ -69,9 +70,12 @@ type Server struct {
 	clients *clientList
 	// ended receives the error of TiDB's server when its listeners have ended, and that
 	// of the store when it has failed.
-	ended  chan error
-	node   *Node
-	status *statusServer // nil if switched off
+	ended chan error
+	node  *Node
+	api   *api.API
+	// apiSessions are those of requests to api.
+	apiSessions *apiSessions
+	status      *statusServer // nil if switched off
 	// statusScheme is that of the URLs of the status server.
 	statusScheme string
 	// statusAuthorities have signed the certificates of the cluster's servers; nil without TLS on the status port.
@@ -180,7 +184,10 @@ func (s *Server) newServer() error {
 	if err := s.loadTokenKeys(&tidb.GetGlobalConfig().Security); err != nil {
 		return err
 	}
-	s.clients = &clientList{SessionManager: srv}
+	if err := s.openAPI(); err != nil {
+		return err
+	}
+	s.clients = &clientList{SessionManager: withAPI{srv, s.apiSessions}}
 	s.node.serve(srv, s.clients)
 	topsql.SetupTopSQL(srv)
 	s.parts.add(func() error { topsql.Close(); return nil })
@@ -287,6 +294,7 @@ func (s *Server) showStore() error {
 	}
 	s.status.open(storePages{
 		status: s.Status, debug: debugRoutes(cfg, s.node.helperStorage(), s.node.Domain()), guard: s.statusGuard(), grpc: rpc,
+		api: s.api,
 	})
 	s.parts.add(func() error { return withCutGrace(s.status.retire) })
 	return nil
@@ -423,6 +431,8 @@ func (s *Server) Shutdown(ctx context.Context) error {
 func (s *Server) stop() error {
 	s.tidb.Close()
 	err := s.node.stopJobs()
+	s.apiSessions.end()
+	s.api.Close()
 	s.clients.end(time.Duration(s.opts.Config.ShutdownTimeout), func(rest time.Duration) { s.tidb.DrainClients(rest, cancelGrace) })
 	s.tidb.KillSysProcesses()
 	s.node.store.endAnalyses()

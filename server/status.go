@@ -16,6 +16,8 @@ import (
 	"github.com/soheilhy/cmux"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
+
+	"fastddl/api"
 )
 
 // Status is the answer of /status, with TiDB's names.
@@ -67,7 +69,9 @@ type storePages struct {
 	debug func(*mux.Router)
 	// guard stands before all of them.
 	guard *statusGuard
-	grpc  *grpc.Server
+	// api answers /api/v1, and asks for log-ins by itself.
+	api  http.Handler
+	grpc *grpc.Server
 }
 
 // startStatusServer answers /health and /metrics.
@@ -78,7 +82,7 @@ func startStatusServer(opts statusOptions) *statusServer {
 
 	// Without a limit a connection that says nothing would be kept for ever.
 	s.mux.SetReadTimeout(10 * time.Second)
-	httpListener := s.mux.Match(cmux.HTTP1Fast())
+	httpListener := s.mux.Match(cmux.HTTP1Fast(http.MethodPatch))
 	rest := s.mux.Match(cmux.Any())
 	if opts.localOnly {
 		rest = localListener{rest}
@@ -109,6 +113,7 @@ func (s *statusServer) closedPages(gatherer prometheus.Gatherer) http.Handler {
 	if gatherer != nil {
 		router.Handle("/metrics", s.metricsPage(gatherer))
 	}
+	router.PathPrefix(api.Prefix).Handler(api.Unopened(s.opts.health))
 	closed := func(w http.ResponseWriter, _ *http.Request) {
 		err := s.opts.health()
 		if err == nil {
@@ -139,7 +144,7 @@ func (s *statusServer) open(p storePages) {
 	if p.debug != nil {
 		p.debug(router)
 	}
-	p.guard.next = router
+	p.guard.next, p.guard.api = router, p.api
 	s.grpc = p.grpc
 	s.serve("gRPC", func() error { return p.grpc.Serve(s.rest) })
 	s.mu.Lock()

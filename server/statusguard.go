@@ -15,18 +15,23 @@ import (
 	"github.com/soheilhy/cmux"
 	"go.uber.org/zap"
 
+	"fastddl/api"
 	"fastddl/config"
 )
 
 // openRoutes are the routes of the status port that need no login: they are for probes and for Prometheus, show no data and
 // change nothing. Every other route needs one, those that TiDB may add as well.
-var openRoutes = map[string]bool{"/health": true, "/status": true, "/metrics": true, "/info": true}
+var openRoutes = map[string]bool{
+	"/health": true, "/status": true, "/metrics": true, "/info": true, api.Prefix + "health/live": true, api.Prefix + "health/ready": true,
+}
 
 // statusGuard stands before all routes of the status port. It answers only requests that name this server as their host, and none
 // of a page of another site. Behind all but the openRoutes it answers only other servers of the cluster and accounts that may do
 // everything.
 type statusGuard struct {
 	next http.Handler
+	// api answers the paths below api.Prefix, and asks for log-ins by itself; nil has none.
+	api http.Handler
 	// hosts are the names of this server, in lower case.
 	hosts map[string]bool
 	// open needs no login for any route.
@@ -86,12 +91,20 @@ func (g *statusGuard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "internal error: see the log of the server", http.StatusInternalServerError)
 	}()
 	open := openRoutes[r.URL.Path] && (r.Method == http.MethodGet || r.Method == http.MethodHead)
+	next, isAPI := g.next, g.api != nil && strings.HasPrefix(r.URL.Path, api.Prefix)
+	if isAPI {
+		next = g.api
+	}
 	if open { // also by names that this server does not know: those of load balancers, and Prometheus'
-		g.next.ServeHTTP(answer, r)
+		next.ServeHTTP(answer, r)
 		return
 	}
 	if err := g.checkCaller(r); err != nil {
 		http.Error(w, err.Error(), http.StatusForbidden)
+		return
+	}
+	if isAPI {
+		next.ServeHTTP(answer, r)
 		return
 	}
 	if g.open || g.peer != nil && g.peer(r) || g.loggedIn(answer, r) {

@@ -12,7 +12,9 @@ import (
 	"github.com/pingcap/tidb/pkg/parser/auth"
 	"github.com/pingcap/tidb/pkg/parser/mysql"
 	"github.com/pingcap/tidb/pkg/privilege"
+	"github.com/pingcap/tidb/pkg/privilege/privileges"
 	"github.com/pingcap/tidb/pkg/session"
+	sessiontypes "github.com/pingcap/tidb/pkg/session/types"
 )
 
 // errStatusPlugin refuses accounts of which a name and a password are not what they log in with.
@@ -21,18 +23,44 @@ var errStatusPlugin = errors.New("the account does not log in with a password")
 // statusLogins bounds how many are checked at a time.
 var statusLogins = make(chan struct{}, 4)
 
-// statusLogin checks the account of a request to the status port as a client's would be: the password, the machine that it comes
-// from, the TLS that the account requires, locks and expiry.
+// statusLogin checks the account of a request to the status port, and that it may use all routes.
 func (n *Node) statusLogin(ctx context.Context, caller net.Addr, state *tls.ConnectionState, user, password string) error {
+	host, _, err := net.SplitHostPort(caller.String())
+	if err != nil {
+		return fmt.Errorf("address of the client: %w", err)
+	}
+	return n.logIn(ctx, host, state, user, password, nil, mayUseAllRoutes)
+}
+
+// mayUseAllRoutes returns errStatusRights unless an account may do everything.
+func mayUseAllRoutes(se loggedInSession) error {
+	vars, manager := se.GetSessionVars(), privilege.GetPrivilegeManager(se)
+	if se.InSandBoxMode() || vars.User == nil || manager == nil {
+		return errStatusRights
+	}
+	for _, right := range []mysql.PrivilegeType{mysql.SuperPriv, mysql.SelectPriv} {
+		if !manager.RequestVerification(vars.ActiveRoles, "", "", "", right) {
+			return errStatusRights
+		}
+	}
+	return nil
+}
+
+// loggedInSession is a session whose account was checked.
+type loggedInSession = sessiontypes.Session
+
+// logIn checks an account as a client's would be: the password, the machine that it comes from, the TLS that the account requires, locks
+// and expiry. It calls known, unless that is nil, with the account in mysql.user before it checks the password, and use with the session
+// behind it. The session is closed then.
+func (n *Node) logIn(
+	ctx context.Context, host string, state *tls.ConnectionState, user, password string,
+	known func(auth.UserIdentity) error, use func(loggedInSession) error,
+) error {
 	select { // each makes a session and hashes a password
 	case statusLogins <- struct{}{}:
 		defer func() { <-statusLogins }()
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	}
-	host, _, err := net.SplitHostPort(caller.String())
-	if err != nil {
-		return fmt.Errorf("address of the client: %w", err)
 	}
 	se, err := session.CreateSession(n.store.storage)
 	if err != nil {
@@ -42,11 +70,16 @@ func (n *Node) statusLogin(ctx context.Context, caller net.Addr, state *tls.Conn
 	se.SetTLSState(state)
 	identity, err := se.MatchIdentity(user, host)
 	if err != nil {
-		return fmt.Errorf("there is no account for %s@%s: %w", user, host, err)
+		return fmt.Errorf("there is no account for %s@%s: %w", user, host, denied(user, host, password))
 	}
 	plugin, err := se.AuthPluginForUser(identity)
 	if err != nil {
 		return fmt.Errorf("how %s@%s logs in: %w", identity.Username, identity.Hostname, err)
+	}
+	if known != nil {
+		if err := known(*identity); err != nil {
+			return err
+		}
 	}
 	salt := make([]byte, 20)
 	if _, err := rand.Read(salt); err != nil {
@@ -59,16 +92,16 @@ func (n *Node) statusLogin(ctx context.Context, caller net.Addr, state *tls.Conn
 	if err := se.Auth(&auth.UserIdentity{Username: user, Hostname: host, AuthPlugin: plugin}, proof, salt, nil); err != nil {
 		return err
 	}
-	vars, manager := se.GetSessionVars(), privilege.GetPrivilegeManager(se)
-	if se.InSandBoxMode() || vars.User == nil || manager == nil {
-		return errStatusRights
+	return use(se)
+}
+
+// denied is the error of a client that no account is for, as that of a wrong password.
+func denied(user, host, password string) error {
+	given := "YES"
+	if password == "" {
+		given = "NO"
 	}
-	for _, right := range []mysql.PrivilegeType{mysql.SuperPriv, mysql.SelectPriv} {
-		if !manager.RequestVerification(vars.ActiveRoles, "", "", "", right) {
-			return errStatusRights
-		}
-	}
-	return nil
+	return privileges.ErrAccessDenied.FastGenByArgs(user, host, given)
 }
 
 // statusProof is what TiDB's session takes for a password, by the account's plugin (pkg/privilege/privileges, ConnectionVerification).

@@ -1,6 +1,7 @@
 package sql
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -8,10 +9,12 @@ import (
 
 	pingcaperrors "github.com/pingcap/errors"
 	tidbddl "github.com/pingcap/tidb/pkg/ddl"
+	"github.com/pingcap/tidb/pkg/errno"
 	tidbkv "github.com/pingcap/tidb/pkg/kv"
 	"github.com/pingcap/tidb/pkg/meta/model"
 	"github.com/pingcap/tidb/pkg/parser/ast"
 	pmodel "github.com/pingcap/tidb/pkg/parser/model"
+	parsermysql "github.com/pingcap/tidb/pkg/parser/mysql"
 	"github.com/pingcap/tidb/pkg/sessionctx"
 	"github.com/pingcap/tidb/pkg/sessionctx/variable"
 	tidbutil "github.com/pingcap/tidb/pkg/util"
@@ -41,7 +44,7 @@ func (e *executor) CreateIndex(sctx sessionctx.Context, stmt *ast.CreateIndexStm
 			return err
 		}
 	}
-	done, err := take(sctx, func() error {
+	done, err := take(sctx, true, func() error {
 		if !index.ours() {
 			return leftToTiDB("")
 		}
@@ -87,7 +90,7 @@ func (e *executor) AlterTable(ctx context.Context, sctx sessionctx.Context, stmt
 	if err := e.awaitDecided(ctx, sctx, stmt.Table, addedIfNotThere(stmt.Specs)...); err != nil {
 		return err
 	}
-	done, err := take(sctx, func() error {
+	done, err := take(sctx, addsIndexes(stmt.Specs), func() error {
 		if !addsIndexes(stmt.Specs) {
 			return leftToTiDB("")
 		}
@@ -191,11 +194,21 @@ type leftToTiDB string
 
 func (l leftToTiDB) Error() string { return "the index is built by TiDB's own way: " + string(l) }
 
+// errKeyOfTiDB refuses a statement that has a key and that TiDB would execute.
+var errKeyOfTiDB = dbterror.ClassDDL.NewStdErr(errno.ErrNotSupportedYet,
+	parsermysql.Message("fastddl_ddl_submit_key is not supported for an index that TiDB builds: %s", nil))
+
 // take executes a statement by fn. It reports false if that is left to TiDB: then
 // fn has done nothing, and the statement's warnings are what they were, but for a
-// note that says why. It asks for none where the session leaves all builds to TiDB.
-func take(sctx sessionctx.Context, fn func() error) (done bool, err error) {
+// note that says why. It asks for none where the session leaves all builds to TiDB. A statement that adds indexes and has a key
+// is not left to TiDB, which would build them again.
+func take(sctx sessionctx.Context, adds bool, fn func() error) (done bool, err error) {
+	key, _ := sctx.GetSessionVars().GetSystemVar(config.SubmitKey)
+	keyed := adds && key != ""
 	if engine, ok := sctx.GetSessionVars().GetSystemVar(config.DDLEngine); ok && engine == config.EngineTiDB {
+		if keyed {
+			return true, errKeyOfTiDB.GenWithStackByArgs("fastddl_ddl_engine is tidb")
+		}
 		return false, nil
 	}
 	stmtCtx := sctx.GetSessionVars().StmtCtx
@@ -206,6 +219,9 @@ func take(sctx sessionctx.Context, fn func() error) (done bool, err error) {
 		return true, err
 	}
 	stmtCtx.TruncateWarnings(warnings)
+	if keyed {
+		return true, errKeyOfTiDB.GenWithStackByArgs(cmp.Or(string(left), "it is one that only TiDB builds"))
+	}
 	if left != "" {
 		stmtCtx.AppendNote(pingcaperrors.NewNoStackErrorf("%s", left.Error()))
 	}
@@ -214,6 +230,10 @@ func take(sctx sessionctx.Context, fn func() error) (done bool, err error) {
 
 // build executes the parts of a statement, if they are for us to execute.
 func (e *executor) build(ctx context.Context, sctx sessionctx.Context, name *ast.TableName, parts []part) error {
+	query, _ := sctx.Value(sessionctx.QueryString).(string)
+	if found, err := e.layer.ddl.Resubmitted(ctx, sctx, query); found || err != nil {
+		return clientError(err)
+	}
 	if err := e.ready(ctx, sctx, name); err != nil {
 		return err
 	}

@@ -33,10 +33,12 @@ import (
 
 // explainsBuild says that an EXPLAIN is of a statement that adds indexes, so that it is answered here.
 func (s *clientSession) explainsBuild(explain *ast.ExplainStmt) bool {
-	if s.layer.ddl == nil {
-		return false
-	}
-	switch x := explain.Stmt.(type) {
+	return s.layer.ddl != nil && BuildsIndexes(explain.Stmt)
+}
+
+// BuildsIndexes reports whether a statement adds indexes: CREATE INDEX, or ALTER TABLE that adds one.
+func BuildsIndexes(stmt ast.StmtNode) bool {
+	switch x := stmt.(type) {
 	case *ast.CreateIndexStmt:
 		return true
 	case *ast.AlterTableStmt:

@@ -3,6 +3,7 @@ package sql
 import (
 	"context"
 	"errors"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -56,6 +57,7 @@ var registerVariables = sync.OnceFunc(func() {
 	if variable.GetSysVar(config.MaxDistTaskNodes) == nil {
 		variable.RegisterSysVar(maxNodesVariable())
 	}
+	variable.RegisterSysVar(submitKeyVariable())
 	for i := range config.SysVars {
 		v := &config.SysVars[i]
 		switch known := variable.GetSysVar(v.Name); {
@@ -98,6 +100,22 @@ func ownVariable(v *config.SysVar) *variable.SysVar {
 			return value, nil
 		},
 		SetGlobal: func(_ context.Context, _ *variable.SessionVars, value string) error { return pass(v.Name, value) },
+	}
+}
+
+// submitKeyText is what a key may be.
+var submitKeyText = regexp.MustCompile(`^[\x21-\x7e]{0,64}$`)
+
+// submitKeyVariable is the key of what a session submits; empty is none.
+func submitKeyVariable() *variable.SysVar {
+	return &variable.SysVar{
+		Scope: variable.ScopeSession, Name: config.SubmitKey, Value: "", Type: variable.TypeStr,
+		Validation: func(_ *variable.SessionVars, _, original string, _ variable.ScopeFlag) (string, error) {
+			if !submitKeyText.MatchString(original) {
+				return "", variable.ErrWrongValueForVar.GenWithStackByArgs(config.SubmitKey, original)
+			}
+			return original, nil
+		},
 	}
 }
 

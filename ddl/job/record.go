@@ -55,6 +55,9 @@ type Record struct {
 	// Client executed the statement; zero in records of earlier versions.
 	Client Client `json:"client,omitzero"`
 
+	// SubmitKey is the key that the client has given the statement, so that it makes one job if it is sent again; empty if it has none.
+	SubmitKey string `json:"submit_key,omitempty"`
+
 	// SQLMode and Location are the session's, by which expressions are evaluated
 	// and duplicates shown.
 	SQLMode  mysql.SQLMode           `json:"sql_mode"`

@@ -24,6 +24,7 @@ var CreateTables = []string{
 	`CREATE TABLE IF NOT EXISTS mysql.fastddl_ddl_record_history (
 		job_id BIGINT NOT NULL PRIMARY KEY CLUSTERED,
 		record LONGBLOB NOT NULL)`,
+	CreateSubmits,
 }
 
 // Tables reads the jobs outside transactions. Logger receives what cannot be read.

@@ -46,6 +46,7 @@ func historyValues(j JobInfo) ([]any, error) {
 		session.OrNull(j.IndexBytes), age,
 		session.OrNull(session.ShortNumber(j.Foreground.Before, 3)), now, session.OrNull(session.ShortNumber(j.Foreground.During, 3)),
 		held, waited, session.OrNull(j.Verified), session.OrNull(j.LastError), costs,
+		session.OrNull(j.SubmitKey),
 	}, errors.Join(err1, err2, err3, err4, err5)
 }
 

@@ -28,6 +28,8 @@ type JobInfo struct {
 	// Type, SchemaState and State are named as TiDB names them.
 	Type, SchemaState, State string
 	Query                    string
+	// SubmitKey is what the client has given the statement; empty if it has none.
+	SubmitKey string
 
 	// CreateTime, StartTime and EndTime are zero before the job is created, started or ended.
 	CreateTime, StartTime, EndTime time.Time
@@ -97,7 +99,7 @@ func Describe(r *job.Record) JobInfo {
 		CreateTime: timeOf(r.CreateTS), StartTime: timeOf(r.StartTS), EndTime: timeOf(r.EndTS),
 		RowCount: r.RowCount, Step: string(r.Step), Snapshot: r.SnapshotTS, Compared: r.Compared, Repaired: r.Repaired,
 		ErrorCount: r.ErrorCount, Duplicates: r.Duplicates, Node: member.NodeOf(r.Owner), Verify: r.Verify, History: r.History, Client: r.Client,
-		Restarts: r.Restarts,
+		Restarts: r.Restarts, SubmitKey: r.SubmitKey,
 	}
 	if e := r.ErrorForAll(); e != nil {
 		info.Error = e.GetMsg()

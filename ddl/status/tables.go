@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"fastddl/ddl/job"
+	"fastddl/ddl/records"
 	"fastddl/ddl/session"
 )
 
@@ -48,6 +49,7 @@ var (
 			"index_bytes BIGINT", "snapshot_age_seconds DOUBLE",
 			"foreground_p99_before_ms DOUBLE", "foreground_p99_ms DOUBLE", "foreground_p99_during_ms DOUBLE",
 			"held_seconds JSON", "waited_for JSON", "verified VARCHAR(32)", "last_error TEXT", "store_costs JSON",
+			"submit_key VARCHAR(64)",
 		},
 	}
 	pointsTable = reportTable{
@@ -85,7 +87,7 @@ var (
 	}
 	// EndsTable has the end_time of jobs, HistoryTables have rows of jobs that have ended.
 	EndsTable     = jobsTable.name
-	HistoryTables = []string{jobsTable.name, pointsTable.name, duplicatesTable.name, errorRowsTable.name, commandsTable.name}
+	HistoryTables = []string{jobsTable.name, pointsTable.name, duplicatesTable.name, errorRowsTable.name, commandsTable.name, records.SubmitsTable}
 	reportTables  = []*reportTable{&jobsTable, &pointsTable, &duplicatesTable, &errorRowsTable, &blockersTable, &commandsTable}
 )
 

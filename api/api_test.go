@@ -1,0 +1,372 @@
+package api
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+)
+
+// fakeSessions has one account, ann, and one job, 7.
+type fakeSessions struct {
+	mu       sync.Mutex
+	password string
+	state    string
+	rows     [][]any
+	logIns   atomic.Int64
+	runs     atomic.Int64
+	open     atomic.Int64
+	texts    []string
+}
+
+func newFakeSessions() *fakeSessions {
+	return &fakeSessions{password: "secret", state: "1", rows: [][]any{{int64(7), nil, 0.5}}}
+}
+
+func (f *fakeSessions) LogIn(_ context.Context, _ Caller, user, password string) (Account, error) {
+	f.logIns.Add(1)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if user != "ann" || password != f.password {
+		return nil, &SQLError{Code: 1045, State: "28000", Message: "Access denied"}
+	}
+	return &fakeAccount{f, f.state}, nil
+}
+
+func (f *fakeSessions) set(change func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change()
+}
+
+type fakeAccount struct {
+	f     *fakeSessions
+	state string
+}
+
+func (a *fakeAccount) Name() string  { return "ann@%" }
+func (a *fakeAccount) State() string { return a.state }
+func (a *fakeAccount) Current(context.Context) (string, error) {
+	a.f.mu.Lock()
+	defer a.f.mu.Unlock()
+	return a.f.state, nil
+}
+
+func (a *fakeAccount) Open(context.Context) (Session, error) {
+	a.f.open.Add(1)
+	return &fakeSession{f: a.f}, nil
+}
+
+type fakeSession struct {
+	f     *fakeSessions
+	ended atomic.Bool
+}
+
+func (s *fakeSession) ID() uint64 { return 1 }
+func (s *fakeSession) Run(_ context.Context, text string, _ ...any) (*Result, error) {
+	s.f.runs.Add(1)
+	s.f.mu.Lock()
+	defer s.f.mu.Unlock()
+	s.f.texts = append(s.f.texts, text)
+	if strings.HasPrefix(text, "SELECT * FROM performance_schema.fastddl_ddl_jobs") {
+		return &Result{Columns: []string{"job_id", "end_time", "percent"}, Rows: s.f.rows}, nil
+	}
+	return &Result{}, nil
+}
+func (s *fakeSession) RunText(ctx context.Context, text string) (*Result, error) {
+	return s.Run(ctx, text)
+}
+func (s *fakeSession) CheckBuild(context.Context, string) error { return nil }
+func (s *fakeSession) Job() (int64, bool)                       { return 0, false }
+func (s *fakeSession) Ended() bool                              { return s.ended.Load() }
+func (s *fakeSession) Close()                                   { s.f.open.Add(-1) }
+
+// local is a caller on this machine.
+func local(*http.Request) Caller {
+	return Caller{Addr: netip.MustParseAddrPort("127.0.0.1:1"), Local: true}
+}
+
+func newTestAPI(t *testing.T, f *fakeSessions, change func(o *Options)) *API {
+	t.Helper()
+	o := Options{Sessions: f, Caller: local, Health: func() error { return nil }, Version: "test", Columns: map[string][]string{
+		"fastddl_ddl_jobs": {"job_id BIGINT NOT NULL"}, "fastddl_ddl_points": {}, "fastddl_ddl_errors": {}, "fastddl_ddl_commands": {}, "fastddl_ddl_blockers": {}, "fastddl_server_load": {},
+	}}
+	if change != nil {
+		change(&o)
+	}
+	a, err := New(o)
+	require.NoError(t, err)
+	t.Cleanup(a.Close)
+	return a
+}
+
+// ask sends a request to an API, with user and password if user is not empty.
+func ask(a *API, method, path, body, user, password string, header ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, Prefix+path, strings.NewReader(body))
+	if user != "" {
+		r.SetBasicAuth(user, password)
+	}
+	if method != http.MethodGet {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	a.ServeHTTP(w, r)
+	return w
+}
+
+// TestRequests shows a log-in by a cookie, and one with each request.
+func TestRequests(t *testing.T) {
+	f := newFakeSessions()
+	a := newTestAPI(t, f, nil)
+	require.Equal(t, http.StatusUnauthorized, ask(a, "GET", "jobs/7", "", "", "").Code)
+	w := ask(a, "GET", "jobs/7", "", "ann", "secret")
+	require.Equal(t, http.StatusOK, w.Code)
+	require.JSONEq(t, `{"job_id": 7, "end_time": null, "percent": 0.5}`, w.Body.String())
+	require.Equal(t, http.StatusOK, ask(a, "GET", "jobs/7", "", "ann", "secret").Code)
+	require.EqualValues(t, 1, f.logIns.Load(), "a password that was checked is remembered")
+
+	w = ask(a, "POST", "session", `{"user": "ann", "password": "secret"}`, "", "")
+	cookie := w.Result().Cookies()[0]
+	require.True(t, cookie.HttpOnly)
+	require.Equal(t, http.SameSiteStrictMode, cookie.SameSite)
+	var in LoggedIn
+	require.NoError(t, decode(w.Body.Bytes(), &in))
+	with := []string{"Cookie", cookie.Name + "=" + cookie.Value}
+	require.Equal(t, http.StatusOK, ask(a, "GET", "jobs/7", "", "", "", with...).Code)
+	require.Equal(t, http.StatusForbidden, ask(a, "PATCH", "jobs/7", `{"thread": 2}`, "", "", with...).Code)
+	with = append(with, tokenHeader, in.Token)
+	require.Equal(t, http.StatusOK, ask(a, "PATCH", "jobs/7", `{"thread": 2}`, "", "", with...).Code)
+	require.Contains(t, f.texts, "ADMIN ALTER DDL JOBS %? THREAD = %?")
+	for body, want := range map[string]string{
+		"": "empty", "[]": "no JSON object", "{}": "names no setting", `{"threads": 2}`: "unknown field", `{"thread": "x"}`: "cannot unmarshal", `{} {}`: "behind the object",
+	} {
+		w := ask(a, "PATCH", "jobs/7", body, "", "", with...)
+		require.Equal(t, http.StatusBadRequest, w.Code, body)
+		require.Contains(t, w.Body.String(), want)
+	}
+	require.Equal(t, http.StatusRequestEntityTooLarge, ask(a, "PATCH", "jobs/7", strings.Repeat(" ", maxBody+1), "", "", with...).Code)
+	require.Equal(t, http.StatusOK, ask(a, "DELETE", "session", "{}", "", "", with...).Code)
+	require.Equal(t, http.StatusUnauthorized, ask(a, "GET", "jobs/7", "", "", "", with...).Code)
+}
+
+// A log-in does not hold for another address, nor when its account is not what it was.
+func TestLogInHoldsForOneAddressAndOneState(t *testing.T) {
+	f := newFakeSessions()
+	from := "10.0.0.1:1"
+	a := newTestAPI(t, f, func(o *Options) {
+		o.Caller = func(*http.Request) Caller {
+			return Caller{Addr: netip.MustParseAddrPort(from), Local: from != "10.0.0.9:1"}
+		}
+	})
+	w := ask(a, "POST", "session", `{"user": "ann", "password": "secret"}`, "", "")
+	cookie := w.Result().Cookies()[0]
+	get := func() int { return ask(a, "GET", "jobs/7", "", "", "", "Cookie", cookie.Name+"="+cookie.Value).Code }
+	require.Equal(t, http.StatusOK, get())
+	from = "10.0.0.2:1"
+	require.Equal(t, http.StatusUnauthorized, get())
+	from = "10.0.0.1:2"
+	require.Equal(t, http.StatusOK, get())
+	f.set(func() { f.state = "2" })
+	require.Equal(t, http.StatusUnauthorized, get())
+	f.set(func() { f.state = "1" })
+	require.Equal(t, http.StatusUnauthorized, get(), "it has ended")
+	from = "10.0.0.9:1"
+	require.Equal(t, http.StatusForbidden, get(), "neither TLS nor this machine")
+	require.Equal(t, http.StatusForbidden, ask(a, "POST", "session", `{"user": "ann", "password": "secret"}`, "", "").Code)
+}
+
+// Log-ins end when they are not used, and sessions are closed sooner.
+func TestWhatIsNotUsedEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeSessions()
+		a := newTestAPI(t, f, nil)
+		cookie := ask(a, "POST", "session", `{"user": "ann", "password": "secret"}`, "", "").Result().Cookies()[0]
+		get := func() int { return ask(a, "GET", "jobs/7", "", "", "", "Cookie", cookie.Name+"="+cookie.Value).Code }
+		require.Equal(t, http.StatusOK, get())
+		require.EqualValues(t, 1, f.open.Load())
+		time.Sleep(sessionIdle + sweepInterval)
+		synctest.Wait()
+		require.Zero(t, f.open.Load())
+		time.Sleep(cookieIdle - time.Minute)
+		require.Equal(t, http.StatusOK, get())
+		time.Sleep(cookieIdle)
+		require.Equal(t, http.StatusUnauthorized, get())
+
+		cookie = ask(a, "POST", "session", `{"user": "ann", "password": "secret"}`, "", "").Result().Cookies()[0]
+		for range cookieAge/(20*time.Minute) - 1 {
+			time.Sleep(20 * time.Minute)
+			require.Equal(t, http.StatusOK, get())
+		}
+		time.Sleep(20 * time.Minute)
+		require.Equal(t, http.StatusUnauthorized, get(), "not for ever")
+	})
+}
+
+// Failed log-ins slow down the next ones, of the same user from the same address.
+func TestFailedLogInsAreSlowedDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeSessions()
+		core, logged := observer.New(zap.InfoLevel)
+		a := newTestAPI(t, f, func(o *Options) { o.Log = zap.New(core) })
+		get := func(user, password string) int { return ask(a, "GET", "jobs/7", "", user, password).Code }
+		for range freeFailures {
+			require.Equal(t, http.StatusUnauthorized, get("ann", "hunter2"))
+		}
+		require.Equal(t, http.StatusTooManyRequests, get("ann", "hunter2"))
+		require.Equal(t, http.StatusTooManyRequests, get("ann", "secret"))
+		require.EqualValues(t, freeFailures, f.logIns.Load(), "no password is checked meanwhile")
+		require.Equal(t, http.StatusUnauthorized, get("bob", "x"), "another user")
+		time.Sleep(firstWait)
+		require.Equal(t, http.StatusUnauthorized, get("ann", "hunter2"))
+		time.Sleep(firstWait)
+		require.Equal(t, http.StatusTooManyRequests, get("ann", "secret"), "twice as long")
+		time.Sleep(firstWait)
+		require.Equal(t, http.StatusOK, get("ann", "secret"))
+		require.Equal(t, http.StatusUnauthorized, get("ann", "hunter2"), "forgiven")
+		for range longestWait/time.Second + freeFailuresOfHost {
+			time.Sleep(time.Second)
+			get(fmt.Sprint(time.Now().UnixNano()), "x")
+		}
+		require.Equal(t, http.StatusTooManyRequests, get("eve", "x"), "many users from one address")
+		require.NotContains(t, fmt.Sprint(logged.All()), "hunter2")
+	})
+}
+
+// TestFollowersShareOneReading: followers of a job cost one reading a second for each account; each is checked with it.
+func TestFollowersShareOneReading(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeSessions()
+		a := newTestAPI(t, f, nil)
+		const followers = 1000
+		var streams [followers]*streamRecorder
+		var done sync.WaitGroup
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		for i := range streams {
+			streams[i] = newStreamRecorder()
+			r := httptest.NewRequestWithContext(ctx, "GET", Prefix+"jobs/7/events", nil)
+			r.SetBasicAuth("ann", "secret")
+			done.Go(func() { a.ServeHTTP(streams[i], r) })
+		}
+		synctest.Wait()
+		before := f.runs.Load()
+		time.Sleep(10 * feedInterval)
+		synctest.Wait()
+		require.LessOrEqual(t, f.runs.Load()-before, int64(11))
+		f.set(func() { f.rows = [][]any{{int64(7), nil, 0.75}} })
+		time.Sleep(feedInterval)
+		synctest.Wait()
+		for _, s := range streams {
+			require.Equal(t, []string{"progress", "progress"}, s.events(), "only what has changed")
+		}
+		f.set(func() { f.rows = [][]any{{int64(7), "2026-01-01T00:00:00Z", 1.0}} })
+		time.Sleep(feedInterval)
+		done.Wait()
+		for _, s := range streams {
+			require.Equal(t, []string{"progress", "progress", "end"}, s.events())
+		}
+		synctest.Wait()
+		time.Sleep(2 * feedInterval)
+		require.Empty(t, a.feeds.open)
+		require.Zero(t, a.feeds.followers)
+	})
+}
+
+// Followers of an account that has changed, or sees the job no longer, are sent away; so are all when the server stops.
+func TestFollowersAreSentAway(t *testing.T) {
+	for name, change := range map[string]func(f *fakeSessions, a *API){
+		"account":   func(f *fakeSessions, _ *API) { f.state = "2" },
+		"privilege": func(f *fakeSessions, _ *API) { f.rows = nil },
+		"stop":      func(_ *fakeSessions, a *API) { go a.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFakeSessions()
+				a := newTestAPI(t, f, nil)
+				s := newStreamRecorder()
+				r := httptest.NewRequest("GET", Prefix+"jobs/7/events", nil)
+				r.SetBasicAuth("ann", "secret")
+				ended := make(chan struct{})
+				go func() { defer close(ended); a.ServeHTTP(s, r) }()
+				synctest.Wait()
+				f.set(func() { change(f, a) })
+				time.Sleep(2 * feedInterval)
+				<-ended
+				require.Equal(t, []string{"progress", "error"}, s.events())
+			})
+		})
+	}
+}
+
+// streamRecorder keeps what is sent.
+type streamRecorder struct {
+	mu     sync.Mutex
+	header http.Header
+	text   strings.Builder
+}
+
+func newStreamRecorder() *streamRecorder { return &streamRecorder{header: make(http.Header)} }
+
+func (s *streamRecorder) Header() http.Header { return s.header }
+func (s *streamRecorder) WriteHeader(int)     {}
+func (s *streamRecorder) Flush()              {}
+func (s *streamRecorder) Write(data []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(data)
+}
+
+func (s *streamRecorder) events() (names []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for lines := bufio.NewScanner(strings.NewReader(s.text.String())); lines.Scan(); {
+		if name, ok := strings.CutPrefix(lines.Text(), "event: "); ok {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// A server whose store is not open says so, and lives.
+func TestUnopened(t *testing.T) {
+	h := Unopened(func() error { return errors.New("replaying the log") })
+	for path, want := range map[string]int{"health/live": 200, "health/ready": 503, "jobs": 503, "openapi.json": 503} {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest("GET", Prefix+path, nil))
+		require.Equal(t, want, w.Code, path)
+		if want == 503 {
+			require.Contains(t, w.Body.String(), "replaying the log")
+		}
+	}
+}
+
+// The document has all routes, each with an operation of its own.
+func TestDocumentHasAllRoutes(t *testing.T) {
+	a := newTestAPI(t, newFakeSessions(), nil)
+	ids := make(map[string]bool)
+	for _, r := range a.routes() {
+		require.False(t, ids[r.id], r.id)
+		ids[r.id] = true
+		require.Contains(t, string(a.document), `"operationId": "`+r.id+`"`)
+		require.Equal(t, r.method != http.MethodGet, r.body != nil, "%s %s: what changes something has a body", r.method, r.path)
+		require.NotEmpty(t, r.summary)
+	}
+	require.Equal(t, http.StatusOK, ask(a, "GET", "openapi.json", "", "", "").Code)
+	require.Equal(t, http.StatusNotFound, ask(a, "GET", "nothing", "", "", "").Code)
+}

@@ -1,0 +1,67 @@
+package api
+
+import (
+	"context"
+	"net/http"
+)
+
+func (c *call) document() (*answer, error) {
+	c.w.Header().Set("Content-Type", "application/json")
+	_, err := c.w.Write(c.api.document)
+	return nil, err
+}
+
+func (c *call) live() (*answer, error) { return ok(Health{Status: "ok"}), nil }
+
+func (c *call) ready() (*answer, error) {
+	if err := c.api.opts.Health(); err != nil {
+		return nil, refuse(http.StatusServiceUnavailable, "%v", err)
+	}
+	return ok(Health{Status: "ok"}), nil
+}
+
+// logIn gives a cookie.
+func (c *call) logIn() (*answer, error) {
+	caller := c.api.opts.Caller(c.r)
+	if err := checkSecure(caller); err != nil {
+		return nil, err
+	}
+	b := c.body.(*credentials)
+	account, err := c.api.logIn(c.ctx, caller, b.User, b.Password)
+	if err != nil {
+		return nil, err
+	}
+	cookie, token := newSecret(), newSecret()
+	x := c.api.logins.add(c.api.logins.hash("cookie", cookie), account, clientOf(caller), token)
+	c.api.logins.release(x)
+	http.SetCookie(c.w, &http.Cookie{
+		Name: cookieName, Value: cookie, Path: Prefix, HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: caller.TLS != nil,
+	})
+	return c.loggedIn(x), nil
+}
+
+func (c *call) loggedIn(x *login) *answer {
+	return ok(LoggedIn{User: x.account.Name(), Token: x.token, Version: c.api.opts.Version})
+}
+
+func (c *call) whoAmI() (*answer, error) { return c.loggedIn(c.login), nil }
+
+// logOut ends the log-in; one by Basic, too, whose password is asked for again.
+func (c *call) logOut() (*answer, error) {
+	c.api.logins.forget(c.login)
+	http.SetCookie(c.w, &http.Cookie{Name: cookieName, Path: Prefix, MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteStrictMode})
+	return ok(Done{true}), nil
+}
+
+// enter waits until a request of the log-in may be executed.
+func (x *login) enter(ctx context.Context) error {
+	select {
+	case x.slots <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// leave ends what enter began.
+func (x *login) leave() { <-x.slots }

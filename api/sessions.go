@@ -1,0 +1,107 @@
+package api
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+)
+
+// Sessions open the sessions of SQL by which requests are executed. They are those of MySQL clients: with the same checks of the account,
+// the same guards, and in the same list of clients.
+type Sessions interface {
+	// LogIn checks an account as that of a MySQL client. It fails with *SQLError, which says why.
+	LogIn(ctx context.Context, caller Caller, user, password string) (Account, error)
+}
+
+// Account is who has logged in.
+type Account interface {
+	// Name is the account, as user@host, with the host part of its name in mysql.user.
+	Name() string
+	// State identifies what the log-in depends on, as it was then: the account's password, its locks, what it requires of connections.
+	State() string
+	// Current returns that of now. It fails if the account cannot be read.
+	Current(ctx context.Context) (string, error)
+	// Open opens a session of the account, with its default roles.
+	Open(ctx context.Context) (Session, error)
+}
+
+// Session is a session of SQL. It executes one statement at a time.
+type Session interface {
+	// ID is the number of its connection, as in SHOW PROCESSLIST.
+	ID() uint64
+	// Run executes one statement, with arguments for %? (values) and %n (names). It fails with *SQLError. The end of ctx ends the statement.
+	Run(ctx context.Context, statement string, args ...any) (*Result, error)
+	// RunText executes one statement as it is.
+	RunText(ctx context.Context, statement string) (*Result, error)
+	// CheckBuild returns nil if a text is one statement that adds indexes, which EXPLAIN would take, else a *SQLError.
+	CheckBuild(ctx context.Context, text string) error
+	// Job returns the index build that the statement which runs waits for, if it waits for one.
+	Job() (id int64, ok bool)
+	// Ended says that the session was killed.
+	Ended() bool
+	// Close ends the session. It is called once, when no statement runs.
+	Close()
+}
+
+// Caller is the client of a request.
+type Caller struct {
+	Addr netip.AddrPort
+	// TLS is the state of the connection, nil without TLS.
+	TLS *tls.ConnectionState
+	// Local says that the client is on this machine.
+	Local bool
+}
+
+// Result is what a statement returns.
+type Result struct {
+	// Columns are the names of the columns, as the statement has them.
+	Columns []string
+	// Rows have values that encoding/json encodes: NULL as null, JSON as it is, times in RFC 3339, decimals as text.
+	Rows     [][]any
+	Warnings []Warning
+}
+
+// Warning is a warning of a statement.
+type Warning struct {
+	Level   string `json:"level"`
+	Code    int    `json:"code"`
+	Message string `json:"message"`
+}
+
+// SQLError is an error with MySQL's or TiDB's number.
+type SQLError struct {
+	Code    int
+	State   string
+	Message string
+}
+
+// Error implements error.
+func (e *SQLError) Error() string {
+	return fmt.Sprintf("error %d (%s): %s", e.Code, e.State, e.Message)
+}
+
+var (
+	// ErrLoginEnded is the error of requests by a log-in that holds no longer.
+	ErrLoginEnded = errors.New("the log-in has ended: log in again")
+	// ErrStopping is the error of requests to a server that stops.
+	ErrStopping = errors.New("the server is stopping")
+)
+
+// objects returns the rows as one object each, whose keys are the names of the columns in lower case, with _ for spaces.
+func (r *Result) objects() []Row {
+	rows := make([]Row, 0, len(r.Rows))
+	for _, values := range r.Rows {
+		row := make(Row, len(values))
+		for i, v := range values {
+			row[strings.ReplaceAll(strings.ToLower(r.Columns[i]), " ", "_")] = v
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// Row is a row as a JSON object.
+type Row map[string]any
