@@ -80,7 +80,7 @@ var imports = []mutation{
 		file:   "load/jobs/task.go",
 		old:    "if unsettled = nil; failed != nil {",
 		new:    "if unsettled = nil; false {",
-		caught: "sql.TestImportKeepsTheErrorOfItsQuery",
+		caught: "sql.TestImportKeepsTheErrorOfItsRows",
 		shows:  `Not equal`,
 	},
 	{
