@@ -2,6 +2,7 @@
 // online.
 //
 //	fastddl server          serves MySQL clients
+//	fastddl ctl             commands index builds of a server
 //	fastddl load            loads a dump
 //	fastddl demo            builds an index under load and shows what it costs
 //	fastddl bench addindex  measures ADD INDEX; figures as JSON
@@ -10,5 +11,5 @@
 //	fastddl version         prints the build
 //
 // It ends with exit code 1 and one line on standard error when something went
-// wrong.
+// wrong. Those of ctl say more, see fastddl/ctl.
 package main

@@ -13,7 +13,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fastddl/ctl"
+	"fastddl/ctl/connect"
 	"fastddl/internal/errs"
+	"fastddl/internal/terminal"
 )
 
 // Set by the linker, see the Makefile.
@@ -37,6 +40,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 	defer stop()
 
 	root := newRootCommand()
+	if len(args) > 0 && args[0] == ctlName {
+		args = connect.Args(args)
+	}
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
@@ -47,8 +53,12 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
 		err = errors.New("interrupted")
 	}
-	fmt.Fprintln(stderr, "fastddl:", errs.OneLine(err))
-	return 1
+	var ended *ctl.Error
+	if errors.As(err, &ended) && ended.Err == nil {
+		return int(ended.Code) // all was said
+	}
+	fmt.Fprintln(stderr, "fastddl:", terminal.Clean(errs.OneLine(err).Error()))
+	return int(ctl.CodeOf(err))
 }
 
 // sameSignal is the time within which a second signal is the first one once more: GNU timeout
@@ -103,7 +113,7 @@ func newRootCommand() *cobra.Command {
 	root.SetVersionTemplate(versionLine())
 	root.Flags().BoolP("version", "V", false, "print the build's version") // as tidb-server has it
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newServerCommand(), newLoadCommand(), newDemoCommand(), newBenchCommand(), newRestoreCommand(), newBackupCommand(), newVersionCommand())
+	root.AddCommand(newServerCommand(), newCtlCommand(), newLoadCommand(), newDemoCommand(), newBenchCommand(), newRestoreCommand(), newBackupCommand(), newVersionCommand())
 	return root
 }
 

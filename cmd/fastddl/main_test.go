@@ -65,7 +65,7 @@ func TestBadInvocationsEndWithOneLine(t *testing.T) {
 
 // TestHelpShowsADefaultOnce: in words, or as a value.
 func TestHelpShowsADefaultOnce(t *testing.T) {
-	for _, args := range [][]string{{"server"}, {"load"}, {"bench", "addindex"}, {"demo"}} {
+	for _, args := range [][]string{{"server"}, {"load"}, {"bench", "addindex"}, {"demo"}, {"ctl"}, {"ctl", "run"}, {"ctl", "load"}, {"ctl", "alter"}} {
 		var stdout, stderr bytes.Buffer
 		require.Zero(t, run(append(args, "--help"), &stdout, &stderr))
 		for line := range strings.Lines(stdout.String()) {

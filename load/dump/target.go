@@ -17,6 +17,23 @@ type Target struct {
 	// Addr is host:port, or the file of a Unix socket.
 	Addr           string
 	User, Password string
+	// Config has all of a connection, also Addr, User and Password; nil makes it of these.
+	Config *mysql.Config
+}
+
+// config returns how to connect, for the caller to change.
+func (t *Target) config() *mysql.Config {
+	if t.Config != nil {
+		return t.Config.Clone()
+	}
+	cfg := mysql.NewConfig()
+	cfg.Net, cfg.Addr, cfg.User, cfg.Passwd = "tcp", t.Addr, t.User, t.Password
+	if t.unix() {
+		cfg.Net = "unix"
+	} else {
+		cfg.TLSConfig = "preferred"
+	}
+	return cfg
 }
 
 // local reports whether the server is on this machine, so that a path means the same file to it.
@@ -39,13 +56,7 @@ const sqlMode = "STRICT_TRANS_TABLES,NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES,N
 
 // open returns connections to the server with a load's settings.
 func (t *Target) open(conns int) (*sql.DB, error) {
-	cfg := mysql.NewConfig()
-	cfg.Net, cfg.Addr, cfg.User, cfg.Passwd = "tcp", t.Addr, t.User, t.Password
-	if t.unix() {
-		cfg.Net = "unix"
-	} else {
-		cfg.TLSConfig = "preferred"
-	}
+	cfg := t.config()
 	cfg.InterpolateParams = true
 	cfg.MaxAllowedPacket = 0 // the server's
 	cfg.Logger = &mysql.NopLogger{}

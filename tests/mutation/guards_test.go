@@ -189,4 +189,6 @@ var guards = []guard{
 	{"backups", "through a client, beside builds and kills", "blackbox.TestBackup blackbox.TestBackupsAtRandomMoments blackbox.TestBackupPrivileges"},
 	{"backups", "folders that are neither", "pebblekv.TestCheckpointIsNoStore backup.TestRestoreIsRefused backup.TestMetadataAreChecked"},
 	{"backups", "what a crash or a full disk leaves", "pebblekv.TestOneCheckpointAtATime pebblekv.TestCheckpointOnAFullDisk"},
+	{"ctl", "random servers, networks and users", "ctl.TestFollowerNeverLies ctl.TestDoneIsTheServersWordOnly"},
+	{"ctl", "the binary on a terminal, beside a server that is killed", "blackbox.TestCtl blackbox.TestCtlOnATerminal"},
 }
