@@ -247,6 +247,27 @@ func TestFlagsOverrideFile(t *testing.T) {
 	require.Equal(t, "0.0.0.0", c.Host, "the file beats a flag's default")
 	require.Equal(t, "error", c.Log.Level)
 	require.False(t, c.Status.ReportStatus)
+	require.False(t, flags.PlainLog())
+}
+
+// TestPlainLogIsThatWithoutSettings: any setting of the log, of a flag or the file, is to be followed.
+func TestPlainLogIsThatWithoutSettings(t *testing.T) {
+	for _, tc := range []struct {
+		file  string
+		flag  string
+		plain bool
+	}{{"", "", true}, {"", "-Linfo", false}, {"", "--log-format=text", false}, {"", "--log-file=x", false}, {"level = 'info'", "", false}, {"file.filename = 'x'", "", false}, {"slow-threshold = 1", "", true}} {
+		set := pflag.NewFlagSet("server", pflag.ContinueOnError)
+		flags := BindFlags(set)
+		args := []string{"--config", writeFile(t, "path = '/x'\n[log]\n"+tc.file)}
+		if tc.flag != "" {
+			args = append(args, tc.flag)
+		}
+		require.NoError(t, set.Parse(args))
+		_, err := flags.Load()
+		require.NoError(t, err)
+		require.Equal(t, tc.plain, flags.PlainLog(), "%+v", tc)
+	}
 }
 
 func TestEveryFlagHasAnEffect(t *testing.T) {

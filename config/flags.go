@@ -9,7 +9,12 @@ type Flags struct {
 	file   string
 	values Config
 	apply  map[string]func(dst, src *Config)
+	// plainLog says that neither a flag nor the file has a setting of the log.
+	plainLog bool
 }
+
+// PlainLog reports whether the configuration that was loaded has no setting of what is logged, how or where.
+func (f *Flags) PlainLog() bool { return f.plainLog }
 
 // BindFlags defines the flags in set. They take TiDB's names.
 func BindFlags(set *pflag.FlagSet) *Flags {
@@ -67,6 +72,7 @@ func (f *Flags) Load() (Config, error) {
 			apply(&c, &f.values)
 		}
 	})
+	f.plainLog = c.Log.Level == "" && c.Log.Format == "" && c.Log.File.Filename == ""
 	c.EnsureDefaults()
 	if err := c.Validate(); err != nil {
 		return Config{}, err

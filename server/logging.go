@@ -31,6 +31,18 @@ func InitLogging(cfg config.Log) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
+	return initLogging(cfg, out, file)
+}
+
+// InitLoggingAmongFiles is InitLogging with a file in a folder of the server, which may not exist yet: an empty folder must stay empty until
+// its store is made. Lines are held until the store is open. If that fails, warnings and errors go to standard error.
+func InitLoggingAmongFiles(cfg config.Log) (*Log, error) {
+	file := newRotatingFile(cfg.File)
+	file.held = newHeldLines(os.Stderr)
+	return initLogging(cfg, zapcore.AddSync(file), file)
+}
+
+func initLogging(cfg config.Log, out zapcore.WriteSyncer, file *rotatingFile) (*Log, error) {
 	logger, props, err := log.InitLoggerWithWriteSyncer(encoding(cfg), out, out, zap.AddStacktrace(zapcore.FatalLevel))
 	if err != nil {
 		file.close()
@@ -98,18 +110,23 @@ func logSink(file config.LogFile) (zapcore.WriteSyncer, *rotatingFile, error) {
 	if file.Filename == "" {
 		return zapcore.Lock(os.Stderr), nil, nil
 	}
-	// lumberjack opens lazily: open once here, so that a bad path fails the
-	// start instead of losing the log.
-	f, err := os.OpenFile(file.Filename, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err := openOnce(file.Filename); err != nil {
+		return nil, nil, err
+	}
+	rotating := newRotatingFile(file)
+	return zapcore.AddSync(rotating), rotating, nil
+}
+
+// openOnce makes a log file. lumberjack opens lazily, so a bad path would lose the log instead of failing the start.
+func openOnce(name string) error {
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
-		return nil, nil, fmt.Errorf("open log file: %w", err)
+		return fmt.Errorf("open log file: %w", err)
 	}
 	if err := f.Close(); err != nil {
-		return nil, nil, fmt.Errorf("open log file: %w", err)
+		return fmt.Errorf("open log file: %w", err)
 	}
-	rotating := &rotatingFile{limits: file}
-	rotating.setMaxDays(file.MaxDays)
-	return zapcore.AddSync(rotating), rotating, nil
+	return nil
 }
 
 // rotatingFile is a log file that begins anew when it has grown, and whose predecessors are
@@ -119,13 +136,52 @@ type rotatingFile struct {
 
 	mu  sync.Mutex
 	out *lumberjack.Logger // its fields must not change
+	// held are lines of before the file may exist; nil once it does.
+	held *heldLines
+}
+
+func newRotatingFile(limits config.LogFile) *rotatingFile {
+	f := &rotatingFile{limits: limits}
+	f.setMaxDays(limits.MaxDays)
+	return f
 }
 
 // Write implements io.Writer.
 func (f *rotatingFile) Write(p []byte) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.held != nil {
+		return f.held.Write(p)
+	}
 	return f.out.Write(p)
+}
+
+// Sync implements zapcore.WriteSyncer. zap calls it before it ends the process.
+func (f *rotatingFile) Sync() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.held != nil {
+		return f.held.giveUp()
+	}
+	return nil
+}
+
+// release makes the file and writes the lines to it that were held.
+func (f *rotatingFile) release() error {
+	if f == nil {
+		return nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.held == nil {
+		return nil
+	}
+	if err := openOnce(f.limits.Filename); err != nil {
+		return err
+	}
+	_, err := f.out.Write(f.held.lines)
+	f.held = nil
+	return err
 }
 
 // setMaxDays says after how many days old files go; 0 keeps them.

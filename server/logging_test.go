@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -48,6 +49,47 @@ func TestLogFile(t *testing.T) {
 func TestLogFileThatCannotBeWritten(t *testing.T) {
 	_, err := InitLogging(config.Log{Level: "info", File: config.LogFile{Filename: filepath.Join(t.TempDir(), "no", "dir.log")}})
 	require.ErrorContains(t, err, "open log file")
+}
+
+// TestLogAmongFilesWaitsForItsFolder: lines of before the folder may have a file are in it later, and an empty folder stays empty for its
+// store. If there will be none, what is serious is shown.
+func TestLogAmongFilesWaitsForItsFolder(t *testing.T) {
+	restoreLog(t)
+	dir := filepath.Join(t.TempDir(), "data")
+	cfg := config.Log{Level: "info", Format: "text", File: config.LogFile{Filename: filepath.Join(dir, "fastddl.log")}}
+	log, err := InitLoggingAmongFiles(cfg)
+	require.NoError(t, err)
+	log.Info("before")
+	require.NoDirExists(t, dir)
+	require.ErrorIs(t, log.file.release(), os.ErrNotExist)
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	require.NoError(t, log.file.release())
+	log.Info("behind")
+	require.NoError(t, log.file.release(), "once more")
+	log.Close()
+	text, err := os.ReadFile(cfg.File.Filename)
+	require.NoError(t, err)
+	require.Regexp(t, `(?s)\["?before"?\].*\["?behind"?\]`, string(text))
+}
+
+func TestHeldLinesThatGetNoFile(t *testing.T) {
+	var instead bytes.Buffer
+	h := newHeldLines(&instead)
+	info, warning := []byte("[2026/11/28 01:00:00.000 +00:00] [INFO] [a.go:1] [\"] [ERROR]\"]\n"), []byte("[2026/11/28 01:00:00.000 +00:00] [WARN] [a.go:1] [b]\n")
+	for range maxHeldBytes/len(info) + 1 {
+		n, err := h.Write(info)
+		require.NoError(t, err)
+		require.Equal(t, len(info), n)
+	}
+	require.LessOrEqual(t, len(h.lines), maxHeldBytes)
+	require.Empty(t, instead.String())
+	_, err := h.Write(warning)
+	require.NoError(t, err)
+	require.Equal(t, string(warning), instead.String(), "what is held is full")
+	h.lines = append(append([]byte{}, info...), warning...)
+	require.NoError(t, h.giveUp())
+	require.NoError(t, h.giveUp())
+	require.Equal(t, string(warning)+string(warning), instead.String())
 }
 
 func TestStatementLogsLeaveTheLogAlone(t *testing.T) {

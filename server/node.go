@@ -118,6 +118,9 @@ func (n *Node) open(ctx context.Context) (err error) {
 	if err = n.openTempDir(cfg.TempDir); err != nil {
 		return err
 	}
+	if err = log.file.release(); err != nil { // the folder is a store's now
+		return err
+	}
 	if err = log.openStatementLogs(cfg.Log, tidb.GetGlobalConfig().Log.GeneralLogFile); err != nil {
 		return err
 	}

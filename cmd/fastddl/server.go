@@ -1,16 +1,16 @@
 package main
 
 import (
-	"strings"
-
 	"context"
 	"errors"
 	"fmt"
-	"go.uber.org/zap"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"go.uber.org/zap"
 
 	"fastddl/config"
+	"fastddl/internal/terminal"
 	"fastddl/server"
 )
 
@@ -28,21 +28,32 @@ func newServerCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return serve(cmd, cfg)
+			return serve(cmd, cfg, flags.PlainLog())
 		},
 	}
 	flags = config.BindFlags(cmd.Flags())
 	return cmd
 }
 
-func serve(cmd *cobra.Command, cfg config.Config) error {
-	log, err := server.InitLogging(cfg.Log)
+// serve runs a server until a signal. With a terminal, and without settings of the log (plainLog), a person is at it: the log goes to a
+// file, and what a person wants is shown.
+func serve(cmd *cobra.Command, cfg config.Config, plainLog bool) error {
+	person := terminal.Is(cmd.OutOrStdout())
+	initLogging := server.InitLogging
+	if person && plainLog && terminal.Is(cmd.ErrOrStderr()) {
+		cfg.Log.File.Filename = logFile(cfg)
+		initLogging = server.InitLoggingAmongFiles
+	}
+	log, err := initLogging(cfg.Log)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
 	defer dumpStacksOnSignal(cmd.ErrOrStderr())()
 
+	if person {
+		fmt.Fprintf(cmd.OutOrStdout(), "starting: %s\n", storeName(cfg))
+	}
 	srv, err := server.Start(cmd.Context(), server.Options{Config: cfg, Log: log, Version: version, GitHash: gitHash})
 	if err != nil {
 		return err
@@ -56,6 +67,9 @@ func serve(cmd *cobra.Command, cfg config.Config) error {
 			srv.Addr(), strings.Join(open, ", "))
 		log.Warn("accounts have no password, and other machines reach this server", zap.Strings("accounts", open), zap.Stringer("address", srv.Addr()))
 	}
+	if person {
+		(&banner{config: cfg, addr: srv.Addr(), statusURL: srv.StatusURL()}).write(cmd.OutOrStdout())
+	}
 	// Scripts that asked for a free port read it here.
 	fmt.Fprintf(cmd.OutOrStdout(), "listening on %s\n", srv.Addr())
 	if url := srv.StatusURL(); url != "" {
@@ -64,6 +78,9 @@ func serve(cmd *cobra.Command, cfg config.Config) error {
 	var ended error
 	select {
 	case <-cmd.Context().Done():
+		if person {
+			fmt.Fprintf(cmd.OutOrStdout(), "stopping: statements have up to %s to end; Ctrl-C again ends the server at once\n", cfg.ShutdownTimeout)
+		}
 	case ended = <-srv.Ended():
 	}
 	return errors.Join(ended, srv.Shutdown(context.Background()))
