@@ -102,7 +102,7 @@ func local(*http.Request) Caller {
 func newTestAPI(t *testing.T, f *fakeSessions, change func(o *Options)) *API {
 	t.Helper()
 	o := Options{Sessions: f, Caller: local, Health: func() error { return nil }, Version: "test", Columns: map[string][]string{
-		"fastddl_ddl_jobs": {"job_id BIGINT NOT NULL"}, "fastddl_ddl_points": {}, "fastddl_ddl_errors": {}, "fastddl_ddl_commands": {}, "fastddl_ddl_blockers": {},
+		"fastddl_ddl_jobs": {"job_id BIGINT NOT NULL"}, "fastddl_ddl_points": {}, "fastddl_ddl_errors": {}, "fastddl_ddl_commands": {}, "fastddl_ddl_blockers": {}, "fastddl_server_load": {},
 	}}
 	if change != nil {
 		change(&o)

@@ -123,7 +123,7 @@ func (f *feeds) run(d *feed) {
 	}()
 	ticker := time.NewTicker(feedInterval)
 	defer ticker.Stop()
-	// Behind a panic of what follows nobody would read for the followers.
+	// Behind a panic of what follows nothing would be read for the followers.
 	defer f.end(d, errorEvent(&httpError{status: http.StatusInternalServerError, message: "the job is not read any more"}))
 	for {
 		if f.abandoned(d) {
@@ -174,12 +174,11 @@ func (f *feeds) step(ctx context.Context, d *feed, session *Session) error {
 			(*session).Close()
 			*session = nil
 		}
-		if *session, err = d.account.Open(ctx); err != nil {
+		opened, err := openInUTC(ctx, d.account)
+		if err != nil {
 			return err
 		}
-		if err := inUTC(ctx, *session); err != nil {
-			return err
-		}
+		*session = opened
 	}
 	rows, err := (*session).Run(ctx, selectJob, d.key.job)
 	if err != nil {

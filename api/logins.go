@@ -240,7 +240,7 @@ func (l *logins) session(ctx context.Context, x *login) (Session, error) {
 		n := len(x.idle)
 		if n == 0 {
 			l.mu.Unlock()
-			return x.account.Open(ctx)
+			return openInUTC(ctx, x.account)
 		}
 		s := x.idle[n-1].session
 		x.idle = x.idle[:n-1]

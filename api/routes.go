@@ -94,6 +94,8 @@ func (a *API) routes() []route {
 
 		{method: "GET", path: "nodes", id: "listNodes", summary: "Servers of the cluster", returns: rowsOf{name: "node", columns: nodeColumns, list: true}, serve: listOf(selectNodes)},
 
+		{method: "GET", path: "load", id: "load", summary: "Statements, their latency and index builds of this server over the last ten minutes, for accounts with PROCESS", returns: rowsOf{name: "load", table: "fastddl_server_load", list: true}, serve: listOf(selectLoad)},
+
 		{method: "GET", path: "imports", id: "listImports", summary: "Imports of files", returns: rowsOf{name: "import", columns: importColumns, list: true}, serve: listOf("SHOW IMPORT JOBS")},
 		{method: "POST", path: "imports", id: "startImport", summary: "Import files into an empty table, by IMPORT INTO ... WITH DETACHED", body: bodyOf[importing](), status: http.StatusAccepted, returns: rowsOf{name: "import", columns: importColumns}, serve: (*call).startImport},
 		{method: "GET", path: "imports/{id}", id: "getImport", summary: "One import", returns: rowsOf{name: "import", columns: importColumns}, serve: (*call).getImport},

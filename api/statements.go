@@ -19,6 +19,7 @@ const (
 	selectBlockers = "SELECT * FROM performance_schema.fastddl_ddl_blockers ORDER BY job_id, number"
 	selectParts    = `SELECT part, round, state, holder, failures, stage, wait_reason, row_count, imported_rows, percent, rows_per_second,
 	workers, error, updated FROM mysql.fastddl_build_parts WHERE job_id = %? ORDER BY part`
+	selectLoad  = "SELECT * FROM performance_schema.fastddl_server_load ORDER BY time"
 	selectNodes = `SELECT type, instance, status_address, version, git_hash, start_time, uptime FROM information_schema.cluster_info
 	WHERE type = 'tidb' ORDER BY instance`
 )
@@ -39,10 +40,17 @@ var (
 	}
 )
 
-// inUTC makes times of a session those of UTC, and quotes those of %?.
-func inUTC(ctx context.Context, s Session) error {
-	_, err := s.Run(ctx, "SET SESSION time_zone = '+00:00'")
-	return err
+// openInUTC opens a session whose times are those of UTC.
+func openInUTC(ctx context.Context, account Account) (Session, error) {
+	s, err := account.Open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := s.Run(ctx, "SET SESSION time_zone = '+00:00'"); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
 }
 
 // on calls fn with a session of the log-in.
@@ -53,10 +61,6 @@ func (c *call) on(fn func(s Session) error) error {
 	defer c.login.leave()
 	s, err := c.api.logins.session(c.ctx, c.login)
 	if err != nil {
-		return err
-	}
-	if err := inUTC(c.ctx, s); err != nil {
-		s.Close()
 		return err
 	}
 	if err := fn(s); err != nil {

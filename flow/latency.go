@@ -34,17 +34,25 @@ func (l Latencies) Since(before Latencies) Latencies {
 	return l
 }
 
-// P99 returns the time that 99 of 100 statements did not exceed, at most a fifth more; ok is false if there are none.
-func (l Latencies) P99() (p99 time.Duration, ok bool) {
-	var all, sum int64
+// Count returns how many there are.
+func (l Latencies) Count() (all int64) {
 	for _, n := range l {
 		all += n
 	}
+	return all
+}
+
+// P99 returns the time that 99 of 100 statements did not exceed, at most a fifth more; ok is false if there are none.
+func (l Latencies) P99() (p99 time.Duration, ok bool) { return l.Percentile(99) }
+
+// Percentile returns the time that so many of 100 statements did not exceed, at most a fifth more; ok is false if there are none.
+func (l Latencies) Percentile(percent int64) (took time.Duration, ok bool) {
+	all, sum := l.Count(), int64(0)
 	if all == 0 {
 		return 0, false
 	}
 	for i, n := range l {
-		if sum += n; sum*100 >= all*99 {
+		if sum += n; sum*100 >= all*percent {
 			return time.Duration(float64(leastLatency) * math.Exp2(float64(i)/latencySteps)), true
 		}
 	}

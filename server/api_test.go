@@ -134,10 +134,11 @@ func TestAPI(t *testing.T) {
 	c.must("POST", path+"/pause", "{}", &job)
 	require.Eventually(t, func() bool { c.must("GET", path, "", &job); return job["state"] == "paused" }, hangTimeout, 50*time.Millisecond)
 	c.must("PATCH", path, `{"thread": 3, "window": "00:00-23:59"}`, &job)
-	require.Eventually(t, func() bool { c.must("GET", path, "", &job); return job["job_window"] == "00:00-23:59" }, hangTimeout, 50*time.Millisecond)
+	require.Eventually(t, func() bool { c.must("GET", path, "", &job); return job["job_window"] == "00:00-23:59 UTC" }, hangTimeout, 50*time.Millisecond)
 	c.must("PATCH", path, `{"window": ""}`, nil)
 	c.must("POST", path+"/resume", "{}", nil)
-	require.Equal(t, http.StatusForbidden, c.do("POST", fmt.Sprintf("blockers/%v/end", rows[0]["conn_id"]), "{}", nil), "KILL of root's session")
+	require.Eventually(t, func() bool { c.must("GET", "blockers", "", &rows); return len(rows) > 0 }, hangTimeout, 50*time.Millisecond)
+	require.Equal(t, http.StatusForbidden, c.do("POST", fmt.Sprintf("blockers/%.0f/end", rows[0]["conn_id"]), "{}", nil), "KILL of root's session")
 	j.api("root").must("POST", fmt.Sprintf("blockers/%.0f/end", rows[0]["conn_id"]), "{}", nil)
 	last := apiEvent{}
 	for e := range events {
@@ -156,7 +157,9 @@ func TestAPI(t *testing.T) {
 	var wrong apiError
 	require.Equal(t, http.StatusConflict, c.do("POST", "jobs", `{"schema": "shop", "statement": "CREATE INDEX i ON t (b)"}`, &wrong))
 	require.Equal(t, 1061, wrong.Code)
-	require.Equal(t, http.StatusNotFound, c.do("POST", path+"/cancel", "{}", &wrong))
+	require.GreaterOrEqual(t, c.do("POST", path+"/cancel", "{}", &wrong), 400)
+	require.NotZero(t, wrong.Code)
+	require.Equal(t, http.StatusNotFound, j.api("root").do("POST", "jobs/99999/cancel", "{}", &wrong))
 	require.Equal(t, 8224, wrong.Code)
 	require.Equal(t, http.StatusUnprocessableEntity, c.do("POST", "jobs", `{"statement": "DROP TABLE shop.t"}`, &wrong))
 	require.Equal(t, http.StatusBadRequest, c.do("POST", "jobs", `{"statement": "CREATE INDEX"}`, &wrong))
@@ -203,12 +206,13 @@ func (c *apiClient) follow(path string) <-chan apiEvent {
 // apiRoute is a route of the document.
 type apiRoute struct {
 	method, path string
-	open         bool
-	changes      bool
+	// id is the method with the path as the document has it.
+	id            string
+	open, changes bool
 }
 
-// routesOf are those of a server's document.
-func routesOf(t *testing.T, c *apiClient) (routes []apiRoute) {
+// routesOf are those of a server's document, for a job.
+func routesOf(t *testing.T, c *apiClient, job string) (routes []apiRoute) {
 	t.Helper()
 	var document struct {
 		Paths map[string]map[string]struct {
@@ -220,7 +224,7 @@ func routesOf(t *testing.T, c *apiClient) (routes []apiRoute) {
 	for _, path := range slices.Sorted(maps.Keys(document.Paths)) {
 		for method, o := range document.Paths[path] {
 			routes = append(routes, apiRoute{
-				method: strings.ToUpper(method), path: strings.NewReplacer("{id}", "1", "{connection}", "1").Replace(strings.TrimPrefix(path, "/")),
+				method: strings.ToUpper(method), id: strings.ToUpper(method) + " " + strings.TrimPrefix(path, "/"), path: strings.NewReplacer("{id}", job, "{connection}", "1").Replace(strings.TrimPrefix(path, "/")),
 				open: len(o.Security) == 0, changes: o.RequestBody != nil,
 			})
 		}
@@ -230,13 +234,13 @@ func routesOf(t *testing.T, c *apiClient) (routes []apiRoute) {
 
 // apiBodies are bodies of requests that would do something, by route; the others send {}.
 var apiBodies = map[string]string{
-	"POST jobs":      `{"schema": "shop", "statement": "CREATE INDEX by_api ON t (b)"}`,
-	"POST explain":   `{"schema": "shop", "statement": "CREATE INDEX by_api ON t (b)"}`,
-	"PATCH jobs/1":   `{"thread": 7}`,
-	"PATCH settings": `{"fastddl_ddl_governor": "OFF"}`,
-	"POST imports":   `{"schema": "other", "table": "t", "source": "/etc/passwd"}`,
-	"POST backups":   `{"destination": "local:///tmp/by_api"}`,
-	"POST session":   `{"user": "root", "password": "wrong"}`,
+	"POST jobs":       `{"schema": "shop", "statement": "CREATE INDEX by_api ON t (b)"}`,
+	"POST explain":    `{"schema": "shop", "statement": "CREATE INDEX by_api ON t (b)"}`,
+	"PATCH jobs/{id}": `{"thread": 7}`,
+	"PATCH settings":  `{"fastddl_ddl_governor": "OFF"}`,
+	"POST imports":    `{"schema": "other", "table": "t", "source": "/etc/passwd"}`,
+	"POST backups":    `{"destination": "local:///tmp/by_api"}`,
+	"POST session":    `{"user": "root", "password": "wrong"}`,
 }
 
 // TestEachRouteOfTheAPIAsksWhoIsThere walks the document: each route but the open ones is refused without a log-in, with a wrong password,
@@ -244,23 +248,23 @@ var apiBodies = map[string]string{
 // An account without privileges finds nothing, and changes nothing.
 func TestEachRouteOfTheAPIAsksWhoIsThere(t *testing.T) {
 	j := startJobShop(t)
-	exec(t, j.root, "CREATE USER nothing", "ALTER TABLE shop.t ADD INDEX there (b)", "ALTER USER root IDENTIFIED BY 'secret'")
+	exec(t, j.root, "CREATE USER nothing", "ALTER TABLE shop.t ADD INDEX hidden_one (b)")
 	stateOf := func() string {
 		return j.read(j.root, "SHOW CREATE TABLE shop.t") + j.read(j.root, "SELECT job_id, state, settings FROM mysql.fastddl_ddl_jobs ORDER BY 1") +
 			j.read(j.root, "SELECT @@global.fastddl_ddl_governor")
 	}
 	before := stateOf()
 	stranger, cookied := j.api("nothing"), j.api("nothing")
-	nobody := j.api("")
+	unknown := j.api("")
 	cookied.logIn()
-	routes := routesOf(t, nobody)
+	routes := routesOf(t, unknown, strings.TrimSpace(j.read(j.root, "SELECT MAX(job_id) FROM mysql.fastddl_ddl_jobs")))
 	require.Greater(t, len(routes), 25)
 	for _, r := range routes {
 		body := ""
 		if r.changes {
 			body = "{}"
 		}
-		if given := apiBodies[r.method+" "+r.path]; given != "" {
+		if given := apiBodies[r.id]; given != "" {
 			body = given
 		}
 		name := r.method + " " + r.path
@@ -289,13 +293,13 @@ func TestEachRouteOfTheAPIAsksWhoIsThere(t *testing.T) {
 			refused(http.StatusUnsupportedMediaType, "a form", cookied, func(q *http.Request) { q.Header.Set("Content-Type", "application/x-www-form-urlencoded") })
 		}
 		if name == "POST session" {
-			refused(http.StatusUnauthorized, "a wrong password", nobody, nil)
+			refused(http.StatusUnauthorized, "a wrong password", unknown, nil)
 		}
 		if r.open {
 			continue
 		}
-		refused(http.StatusUnauthorized, "no log-in", nobody, nil)
-		refused(http.StatusUnauthorized, "a wrong cookie", nobody, func(q *http.Request) { q.AddCookie(&http.Cookie{Name: "fastddl_session", Value: "guessed"}) })
+		refused(http.StatusUnauthorized, "no log-in", unknown, nil)
+		refused(http.StatusUnauthorized, "a wrong cookie", unknown, func(q *http.Request) { q.AddCookie(&http.Cookie{Name: "fastddl_session", Value: "guessed"}) })
 		if r.changes {
 			refused(http.StatusForbidden, "no token", cookied, func(q *http.Request) { q.Header.Del("X-Fastddl-Token") })
 			refused(http.StatusForbidden, "a wrong token", cookied, func(q *http.Request) { q.Header.Set("X-Fastddl-Token", "guessed") })
@@ -306,13 +310,13 @@ func TestEachRouteOfTheAPIAsksWhoIsThere(t *testing.T) {
 		status, text := stranger.send(stranger.request(r.method, r.path, body))
 		if r.method == http.MethodGet {
 			require.NotContains(t, text, "shop", "%s shows something to an account without privileges", name)
-			require.NotContains(t, text, "there", name)
+			require.NotContains(t, text, "hidden_one", name)
 			continue
 		}
 		require.GreaterOrEqual(t, status, 400, "%s by an account without privileges: %s", name, text)
 	}
 	require.Equal(t, before, stateOf())
-	require.Equal(t, http.StatusNotFound, nobody.do("GET", "internal", "", nil))
+	require.Equal(t, http.StatusNotFound, unknown.do("GET", "internal", "", nil))
 }
 
 // A log-in ends when its account changes: at the next request, and for those who follow a job. Privileges are those of the moment.
@@ -395,18 +399,51 @@ func TestRequestsOfTheAPIAreClients(t *testing.T) {
 	c.must("GET", fmt.Sprintf("jobs/%d", made.JobID), "", &row)
 	require.Equal(t, "fastddl-api", row["program_name"])
 	require.Contains(t, list(), "CREATE INDEX second")
+	var third struct {
+		JobID int64 `json:"job_id"`
+	}
+	c.must("POST", "jobs", `{"schema": "shop", "statement": "CREATE INDEX third ON t (b)"}`, &third)
 	exec(t, j.root, fmt.Sprintf("KILL %.0f", row["conn_id"]))
 	require.Eventually(t, func() bool {
 		c.must("GET", fmt.Sprintf("jobs/%d", made.JobID), "", &row)
 		return row["end_time"] != nil
 	}, hangTimeout, 50*time.Millisecond)
+	require.NotEqual(t, "synced", row["state"])
 	require.NoError(t, end())
 	require.Eventually(t, func() bool {
-		j.apiSessions.mu.Lock()
-		defer j.apiSessions.mu.Unlock()
-		return len(j.apiSessions.open) == 0
-	},
-		hangTimeout, 100*time.Millisecond, "sessions that are not used are closed")
+		c.must("GET", fmt.Sprintf("jobs/%d", third.JobID), "", &row)
+		return row["end_time"] != nil
+	}, hangTimeout, 50*time.Millisecond)
+	require.Equal(t, "synced", row["state"], "the end of a request is not that of its job")
+	require.Eventually(t, func() bool { return j.apiSessions.count() == 0 }, hangTimeout, 100*time.Millisecond, "sessions that are not used are closed")
+}
+
+// The load of the server is shown to accounts with PROCESS; what asks about builds is no load that they yield to.
+func TestLoadIsShownWithProcess(t *testing.T) {
+	j := startJobShop(t)
+	rows := func(user string) (rows []apiRow) {
+		j.api(user).must("GET", "load", "", &rows)
+		return rows
+	}
+	statements := func() (n float64) {
+		for _, r := range rows("processor") {
+			n += r["statements"].(float64)
+		}
+		return n
+	}
+	require.Eventually(t, func() bool { return len(rows("root")) > 0 }, hangTimeout, 100*time.Millisecond)
+	exec(t, j.root, "SELECT 1", "SELECT 2")
+	require.Eventually(t, func() bool { return statements() >= 2 }, hangTimeout, 100*time.Millisecond)
+	for _, user := range []string{"alterer", "reader", "stranger"} {
+		require.Empty(t, rows(user), user)
+	}
+	const asks = "SELECT COUNT(*) FROM performance_schema.fastddl_ddl_jobs"
+	meter := j.node.foreground
+	before := meter.Latencies()
+	exec(t, j.root, asks)
+	require.Zero(t, meter.Latencies().Since(before).Count())
+	exec(t, j.root, asks+" WHERE job_id IN (SELECT a FROM other.t)")
+	require.EqualValues(t, 1, meter.Latencies().Since(before).Count(), "it reads another table, too")
 }
 
 // TestSubmissionsWithOneKeyMakeOneJob: requests with the same key of the same account have the same job, at the same time, later, and after

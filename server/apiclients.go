@@ -61,12 +61,23 @@ func (m withAPI) Kill(id uint64, query, maxExecutionTime, runaway bool) {
 
 // KillAllConnections implements util.SessionManager.
 func (m withAPI) KillAllConnections() {
+	m.killAll()
+	m.SessionManager.KillAllConnections()
+}
+
+// killAll ends the API's sessions.
+func (m withAPI) killAll() {
 	var ids []uint64
 	m.api.each(func(id uint64, _ *tidbserver.TiDBContext) { ids = append(ids, id) })
 	for _, id := range ids {
 		m.Kill(id, false, false, false)
 	}
-	m.SessionManager.KillAllConnections()
+}
+
+// KillNonFlashbackClusterConn implements util.SessionManager. No session of the API executes FLASHBACK CLUSTER.
+func (m withAPI) KillNonFlashbackClusterConn() {
+	m.killAll()
+	m.SessionManager.KillNonFlashbackClusterConn()
 }
 
 // GetConAttrs implements util.SessionManager.

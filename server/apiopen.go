@@ -1,19 +1,21 @@
 package server
 
 import (
+	"fmt"
 	"net/http"
 	"net/netip"
 
 	"fastddl/api"
 	"fastddl/config"
 	"fastddl/ddl/status"
+	"fastddl/sql/perftables"
 )
 
 // openAPI makes the API over the node, and TiDB's server. It is closed by stop.
 func (s *Server) openAPI() (err error) {
 	s.apiSessions = newAPISessions(s.node, s.tidb)
 	s.node.driver.api.Store(s.apiSessions)
-	columns := make(map[string][]string)
+	columns := map[string][]string{perftables.LoadTable: perftables.LoadColumns()}
 	for _, t := range status.PublicTables() {
 		columns[t.Name] = t.Columns
 	}
@@ -21,7 +23,11 @@ func (s *Server) openAPI() (err error) {
 		Sessions: s.apiSessions, Caller: apiCaller, Health: s.Health, Log: s.log.Logger, Version: s.opts.Version,
 		Settings: apiSettings(), Columns: columns,
 	})
-	return err
+	if err != nil {
+		return fmt.Errorf("open the API: %w", err)
+	}
+	s.parts.add(func() error { s.api.Close(); return nil }) // of a start that fails; stop has closed it otherwise
+	return nil
 }
 
 // apiCaller is the client of a request.

@@ -117,14 +117,16 @@ func (a *apiAccount) Current(ctx context.Context) (string, error) {
 
 // accountText is what a log-in depends on: the password, how it is checked, locks, expiry and requirements of connections. Privileges are
 // not part of it: they are looked up by each statement. Neither is the number of failed log-ins, which others may raise.
-const accountText = `SELECT u.plugin, u.authentication_string, u.account_locked, u.password_expired, u.token_issuer, g.priv
-	FROM mysql.user AS u LEFT JOIN mysql.global_priv AS g ON g.user = u.user AND g.host = u.host WHERE u.user = %? AND u.host = %?`
+//
+// All accounts of the user's name, and those without a name, are part of it: a new one may be the one that its client logs in as.
+const accountText = `SELECT u.user, u.host, u.plugin, u.authentication_string, u.account_locked, u.password_expired, u.token_issuer, g.priv
+	FROM mysql.user AS u LEFT JOIN mysql.global_priv AS g ON g.user = u.user AND g.host = u.host WHERE u.user IN (%?, '') ORDER BY u.user, u.host`
 
 // fingerprint identifies what a log-in as an account depends on. It differs from that of any account if there is none.
 func (h *apiSessions) fingerprint(ctx context.Context, account auth.UserIdentity) (print [sha256.Size]byte, err error) {
 	err = h.node.layer.DDL().WithSystemSession(func(sctx sessionctx.Context) error {
 		rows, fields, err := sctx.GetRestrictedSQLExecutor().ExecRestrictedSQL(tidbkv.WithInternalSourceType(ctx, tidbkv.InternalTxnPrivilege), nil,
-			accountText, account.Username, account.Hostname)
+			accountText, account.Username)
 		if err != nil {
 			return err
 		}
@@ -160,7 +162,8 @@ func (a *apiAccount) Open(ctx context.Context) (api.Session, error) {
 	return s, nil
 }
 
-// begin makes a session that of the account.
+// begin makes a session that of the account, as openSessionAndDoAuth in pkg/server/conn.go does. SetPort, which TiDB calls there, would make
+// the HTTP client one of those whose sockets are watched.
 func (a *apiAccount) begin(s *apiSession) error {
 	c, err := a.sessions.node.driver.OpenCtx(s.id, 0, uint8(mysql.DefaultCollationID), "", a.tls, nil)
 	if err != nil {

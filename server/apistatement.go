@@ -46,12 +46,21 @@ func (s *apiSession) Run(ctx context.Context, statement string, args ...any) (*a
 	if err != nil {
 		return nil, fmt.Errorf("write the statement %q: %w", statement, err)
 	}
-	return s.RunText(ctx, text)
+	return s.run(ctx, text, func(mode mysql.SQLMode) mysql.SQLMode { return mysql.DelSQLMode(mode, mysql.ModeNoBackslashEscapes) })
 }
 
 // RunText implements api.Session.
 func (s *apiSession) RunText(ctx context.Context, text string) (result *api.Result, err error) {
+	return s.run(ctx, text, func(mode mysql.SQLMode) mysql.SQLMode { return mode })
+}
+
+// run executes a statement in a changed SQL mode: one with arguments is written with backslashes, which are to be read as such.
+func (s *apiSession) run(ctx context.Context, text string, mode func(mysql.SQLMode) mysql.SQLMode) (result *api.Result, err error) {
 	err = s.during(ctx, func(ctx context.Context, c *tidbserver.TiDBContext) error {
+		vars := c.GetSessionVars()
+		own := vars.SQLMode
+		vars.SQLMode = mode(own)
+		defer func() { vars.SQLMode = own }()
 		stmt, err := parseOne(ctx, c, text)
 		if err != nil {
 			return err
@@ -129,7 +138,7 @@ func (s *apiSession) during(ctx context.Context, fn func(ctx context.Context, c 
 	}
 	err = fn(ctx, c)
 	if err != nil && vars.StmtCtx != nil {
-		vars.StmtCtx.DetachMemDiskTracker() // as handleStmt does
+		vars.StmtCtx.DetachMemDiskTracker() // as handleStmt in pkg/server/conn.go does
 	}
 	if cause := context.Cause(ctx); err != nil && cause != nil {
 		return errors.Join(cause, err)
@@ -137,7 +146,7 @@ func (s *apiSession) during(ctx context.Context, fn func(ctx context.Context, c 
 	return err
 }
 
-// interrupt ends the statement that runs, as TiDB's killQuery does.
+// interrupt ends the statement that runs, as killQuery in pkg/server/server.go does.
 func (s *apiSession) interrupt(c *tidbserver.TiDBContext) {
 	killer := &c.GetSessionVars().SQLKiller
 	killer.SendKillSignal(sqlkiller.QueryInterrupted)

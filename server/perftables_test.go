@@ -166,7 +166,7 @@ func TestJobTablesAreReadOnlyTablesOfPerformanceSchema(t *testing.T) {
 	exec(t, j.root, "ALTER TABLE shop.t ADD INDEX i (b)", "ALTER TABLE other.t ADD INDEX i (a)", "ALTER TABLE shop.t ADD INDEX k (b, a)")
 	stranger := j.as("stranger")
 	for _, db := range []*sql.DB{j.root, stranger} {
-		require.Equal(t, "fastddl_ddl_blockers SYSTEM VIEW \nfastddl_ddl_commands SYSTEM VIEW \nfastddl_ddl_errors SYSTEM VIEW \nfastddl_ddl_jobs SYSTEM VIEW \nfastddl_ddl_points SYSTEM VIEW \n", j.read(db,
+		require.Equal(t, "fastddl_ddl_blockers SYSTEM VIEW \nfastddl_ddl_commands SYSTEM VIEW \nfastddl_ddl_errors SYSTEM VIEW \nfastddl_ddl_jobs SYSTEM VIEW \nfastddl_ddl_points SYSTEM VIEW \nfastddl_server_load SYSTEM VIEW \n", j.read(db,
 			"SELECT table_name, table_type FROM information_schema.tables WHERE table_schema = 'performance_schema' AND table_name LIKE 'fastddl%' ORDER BY table_name"))
 		for _, table := range perfTables {
 			var want string

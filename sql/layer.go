@@ -175,7 +175,10 @@ func Open(ctx context.Context, opts Options) (_ *Layer, err error) {
 	if err := l.ddl.Start(ctx); err != nil {
 		return nil, fmt.Errorf("start index builds: %w", err)
 	}
-	l.dismiss = perftables.Serve(l.dom, l.ddl.Sessions())
+	load := new(flow.LoadLog)
+	endLoad := l.observeLoad(load)
+	dismiss := perftables.Serve(l.dom, l.ddl.Sessions(), load)
+	l.dismiss = func() { dismiss(); endLoad() }
 	if opts.Loader == nil {
 		return l, nil
 	}

@@ -28,8 +28,10 @@ import (
 	"go.uber.org/zap"
 
 	"fastddl/ddl/job"
+	"fastddl/internal/asttree"
 	"fastddl/internal/errs"
 	"fastddl/kv"
+	"fastddl/sql/perftables"
 )
 
 // driver wraps the sessions of pkg/server's clients.
@@ -293,9 +295,35 @@ func (s *clientSession) prepared(stmt ast.StmtNode) *plannercore.PlanCacheStmt {
 // isForeground reports whether index builds yield to a statement: they do not yield to those
 // that only wait for a build, or ask for it.
 func isForeground(stmt ast.StmtNode) bool {
-	_, isDDL := stmt.(ast.DDLNode)
-	return !isDDL
+	if _, isDDL := stmt.(ast.DDLNode); isDDL {
+		return false
+	}
+	query, ok := stmt.(*ast.SelectStmt)
+	return !ok || !readsJobTables(query)
 }
+
+// readsJobTables reports whether a query reads one of the tables of performance_schema that show builds, and nothing else: dashboards ask
+// often, and would be taken for the load that builds yield to.
+func readsJobTables(query *ast.SelectStmt) bool {
+	if query.From == nil || query.From.TableRefs == nil || query.From.TableRefs.Right != nil || query.With != nil {
+		return false
+	}
+	source, ok := query.From.TableRefs.Left.(*ast.TableSource)
+	if !ok {
+		return false
+	}
+	if name, ok := source.Source.(*ast.TableName); !ok || !perftables.IsJobTable(name.Schema.L, name.Name.L) {
+		return false
+	}
+	return asttree.Visit(query, func(n ast.Node) error { // subqueries, too
+		if name, ok := n.(*ast.TableName); ok && !perftables.IsJobTable(name.Schema.L, name.Name.L) {
+			return errOtherTable
+		}
+		return nil
+	}) == nil
+}
+
+var errOtherTable = errors.New("another table")
 
 // clientRows are the rows of a client's statement. Part of the statement runs when they are fetched and when they are closed: it may
 // commit only then. Errors get their codes here, too.

@@ -1,5 +1,5 @@
 // Package perftables adds tables of index builds to performance_schema: fastddl_ddl_jobs, fastddl_ddl_points, fastddl_ddl_blockers,
-// fastddl_ddl_errors and fastddl_ddl_commands. They have the rows of the tables of the same names in schema mysql, which are for administrators; every account
+// fastddl_ddl_errors and fastddl_ddl_commands; and fastddl_server_load, what the server did in the last minutes. They have the rows of the tables of the same names in schema mysql, which are for administrators; every account
 // may SELECT from them, and the rows are filtered by its privileges.
 //
 // # Why performance_schema
@@ -17,5 +17,6 @@
 //     to its own account and to those with PROCESS.
 //   - The filter is applied while rows are read, by the privileges and roles of the session that reads them, never while a statement is
 //     planned.
+//   - The load of the server is shown to accounts with PROCESS.
 //   - TiDB's own tables of performance_schema are TiDB's.
 package perftables

@@ -18,8 +18,6 @@ import (
 	"github.com/pingcap/tidb/pkg/parser/mysql"
 	"github.com/pingcap/tidb/pkg/table"
 	"github.com/pingcap/tidb/pkg/util"
-
-	"fastddl/ddl/status"
 )
 
 // firstTableID is the ID of our first table, far from those of TiDB's (tableIDMap in pkg/infoschema/perfschema/tables.go) and below those
@@ -54,14 +52,14 @@ var Register = sync.OnceValue(func() error {
 		metas = append(metas, t.Meta())
 		tables[t.Meta().Name.L] = t
 	}
-	for i, public := range publicTables {
-		meta, err := describe(public)
+	for i, from := range allSources {
+		meta, err := describe(from)
 		if err != nil {
-			return fmt.Errorf("define performance_schema.%s: %w", public.Name, err)
+			return fmt.Errorf("define performance_schema.%s: %w", from.name, err)
 		}
 		meta.ID = firstTableID + int64(i)
 		metas = append(metas, meta)
-		tables[meta.Name.L] = newJobTable(public, meta)
+		tables[meta.Name.L] = newJobTable(from, meta)
 	}
 	ours.Deprecated.Tables = metas
 	return nil
@@ -93,8 +91,8 @@ func registered() ([]table.Table, error) {
 }
 
 // describe returns the definition of a table of ours, as perfschema.Init makes TiDB's.
-func describe(public *status.Public) (*model.TableInfo, error) {
-	text := fmt.Sprintf("CREATE TABLE performance_schema.%s (%s)", public.Name, strings.Join(public.Columns, ", "))
+func describe(from source) (*model.TableInfo, error) {
+	text := fmt.Sprintf("CREATE TABLE performance_schema.%s (%s)", from.name, strings.Join(from.columns, ", "))
 	stmt, err := parser.New().ParseOneStmt(text, "", "")
 	if err != nil {
 		return nil, err
@@ -117,12 +115,12 @@ func IsJobTable(db, name string) bool {
 	if !strings.EqualFold(db, util.PerformanceSchemaName.L) {
 		return false
 	}
-	for _, public := range publicTables {
-		if strings.EqualFold(public.Name, name) {
+	for _, from := range allSources {
+		if strings.EqualFold(from.name, name) {
 			return true
 		}
 	}
 	return false
 }
 
-var publicTables = status.PublicTables()
+var allSources = sources()

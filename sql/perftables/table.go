@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/pingcap/tidb/pkg/domain"
 	"github.com/pingcap/tidb/pkg/infoschema"
@@ -18,27 +19,56 @@ import (
 
 	"fastddl/ddl/session"
 	"fastddl/ddl/status"
+	"fastddl/flow"
 )
 
-// stores are the sessions by which the tables of open stores are read. TiDB has one definition of a virtual schema in a process.
-var stores sync.Map // *domain.Domain to *session.Pool
+// served is what the tables of an open store are read from.
+type served struct {
+	sessions *session.Pool
+	load     *flow.LoadLog
+}
 
-// Serve gives the tables the rows of a store, until dismiss is called. Before and after, they cannot be read.
-func Serve(dom *domain.Domain, sessions *session.Pool) (dismiss func()) {
-	stores.Store(dom, sessions)
+// stores are the open stores. TiDB has one definition of a virtual schema in a process.
+var stores sync.Map // *domain.Domain to served
+
+// Serve gives the tables the rows of a store, and the load of its server, until dismiss is called. Before and after, they cannot be read.
+func Serve(dom *domain.Domain, sessions *session.Pool, load *flow.LoadLog) (dismiss func()) {
+	stores.Store(dom, served{sessions, load})
 	return func() { stores.Delete(dom) }
 }
 
 // jobTable is a virtual table whose rows are those of a table for people that a session may see.
 type jobTable struct {
 	infoschema.VirtualTable
-	public *status.Public
+	source source
 	meta   *model.TableInfo
 	cols   []*table.Column
 }
 
-func newJobTable(public *status.Public, meta *model.TableInfo) *jobTable {
-	t := &jobTable{public: public, meta: meta}
+// source is where the rows of a table come from.
+type source struct {
+	name string
+	// columns are their definitions, each of which begins with the name.
+	columns []string
+	// read calls row for each row that the viewer sees, with the values of the named columns. Times are in loc.
+	read func(ctx context.Context, s served, names []string, v *viewer, loc *time.Location, row func(values []types.Datum, size int64) error) error
+}
+
+// sources are those of all tables.
+func sources() []source {
+	var out []source
+	for _, public := range status.PublicTables() {
+		out = append(out, source{name: public.Name, columns: public.Columns, read: func(
+			ctx context.Context, s served, names []string, v *viewer, loc *time.Location, row func(values []types.Datum, size int64) error,
+		) error {
+			return public.Read(ctx, s.sessions, names, v, loc, row)
+		}})
+	}
+	return append(out, loadSource)
+}
+
+func newJobTable(from source, meta *model.TableInfo) *jobTable {
+	t := &jobTable{source: from, meta: meta}
 	for _, c := range meta.Columns {
 		t.cols = append(t.cols, table.ToColumn(c))
 	}
@@ -74,7 +104,7 @@ var errNoJobs = errors.New("this server does not build indexes by itself")
 
 // IterRecords is called by TiDB's executor of virtual tables (TableScanExec in pkg/executor/select.go) with the session that reads.
 func (t *jobTable) IterRecords(ctx context.Context, sctx sessionctx.Context, cols []*table.Column, fn table.RecordIterFunc) error {
-	sessions, ok := stores.Load(domain.GetDomain(sctx))
+	store, ok := stores.Load(domain.GetDomain(sctx))
 	if !ok {
 		return errNoJobs
 	}
@@ -84,14 +114,14 @@ func (t *jobTable) IterRecords(ctx context.Context, sctx sessionctx.Context, col
 	}
 	vars := sctx.GetSessionVars()
 	handle := tidbkv.IntHandle(0)
-	err := t.public.Read(ctx, sessions.(*session.Pool), names, viewerOf(sctx), vars.Location(), func(values []types.Datum, size int64) error {
+	err := t.source.read(ctx, store.(served), names, viewerOf(sctx), vars.Location(), func(values []types.Datum, size int64) error {
 		if err := vars.SQLKiller.HandleSignal(); err != nil {
 			return err
 		}
 		vars.StmtCtx.MemTracker.Consume(size) // TiDB keeps the rows until the statement ends
 		for i := range values {
 			if got, want := values[i].Kind(), cols[i].FieldType.EvalType(); !fits(got, want) {
-				return fmt.Errorf("column %s of mysql.%s has values of another type", names[i], t.public.Name)
+				return fmt.Errorf("column %s of %s has values of another type", names[i], t.source.name)
 			}
 		}
 		more, err := fn(handle, values, cols)
@@ -153,6 +183,9 @@ func (v *viewer) SeesTable(db, table string) bool {
 
 // MayRead implements status.Viewer.
 func (v *viewer) MayRead(db, table string) bool { return v.allowed(db, table, mysql.SelectPriv) }
+
+// seesServer says that it sees what the server does for others.
+func (v *viewer) seesServer() bool { return v.allowed("", "", mysql.ProcessPriv) }
 
 // SeesSessions implements status.Viewer, as SHOW PROCESSLIST does.
 func (v *viewer) SeesSessions(user string) bool {

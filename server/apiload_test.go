@@ -1,0 +1,110 @@
+package server
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fastddl/internal/randtest"
+)
+
+// TestFollowersAndReadersBesideABuild: 1,000 followers of one job and 200 requests a second beside a build. No request fails, all followers
+// see the end, and sessions stay few. FASTDDL_LONG=1 does it for a minute, and logs how long a build takes without and with them.
+func TestFollowersAndReadersBesideABuild(t *testing.T) {
+	randtest.SkipShort(t)
+	const followers, perSecond = 1000, 200
+	during := randtest.Time(t, 5*time.Second, time.Minute)
+	j := startJobShop(t)
+	exec(t, j.root, "CREATE TABLE shop.big (id BIGINT PRIMARY KEY AUTO_INCREMENT, a INT, b INT)",
+		"INSERT INTO shop.big (a, b) WITH RECURSIVE n AS (SELECT 1 AS x UNION ALL SELECT x + 1 FROM n WHERE x < 1000) SELECT a.x, b.x * 7 FROM n a JOIN n b WHERE b.x <= 20")
+	for range 3 {
+		exec(t, j.root, "INSERT INTO shop.big (a, b) SELECT a, b + 1 FROM shop.big")
+	}
+	exec(t, j.root, "CREATE TABLE shop.built LIKE shop.big", "INSERT INTO shop.built SELECT * FROM shop.big")
+	build := func(name string) time.Duration {
+		began := time.Now()
+		exec(t, j.root, fmt.Sprintf("ALTER TABLE shop.built ADD INDEX %s (b)", name))
+		return time.Since(began)
+	}
+	alone := build("alone")
+	c := j.api("alterer")
+	exec(t, j.root, "GRANT ALTER, INDEX ON shop.big TO alterer")
+	var made struct {
+		JobID int64 `json:"job_id"`
+	}
+	c.must("POST", "jobs", `{"schema": "shop", "statement": "CREATE INDEX followed ON big (a)", "settings": {"publish": "manual"}}`, &made)
+	path := fmt.Sprintf("jobs/%d", made.JobID)
+	transport := &http.Transport{MaxIdleConnsPerHost: 100}
+	defer transport.CloseIdleConnections()
+	client := &http.Client{Transport: transport}
+	var ends, refused atomic.Int64
+	var following, reading sync.WaitGroup
+	for range followers {
+		following.Go(func() {
+			resp, err := client.Do(c.request("GET", path+"/events", ""))
+			if err != nil {
+				refused.Add(1)
+				return
+			}
+			defer resp.Body.Close()
+			text, err := io.ReadAll(resp.Body)
+			if err == nil && resp.StatusCode == http.StatusOK && strings.Contains(string(text), "event: end") {
+				ends.Add(1)
+			}
+		})
+	}
+	var failures sync.Map
+	var asked, most atomic.Int64
+	paths := []string{"jobs", path, path + "/points", "settings", "blockers", "jobs?state=active&limit=10", "session"}
+	get := func(path string) {
+		resp, err := client.Do(c.request("GET", path, ""))
+		if err != nil {
+			failures.Store(path, err.Error())
+			return
+		}
+		defer resp.Body.Close()
+		text, err := io.ReadAll(resp.Body)
+		if err != nil || resp.StatusCode != http.StatusOK || !json.Valid(text) {
+			failures.Store(path, fmt.Sprint(resp.StatusCode, string(text), err))
+		}
+	}
+	slots := make(chan struct{}, 64) // a busy machine answers fewer
+	ticker := time.NewTicker(time.Second / perSecond)
+	defer ticker.Stop()
+	began := time.Now()
+	beside := make(chan time.Duration, 1)
+	go func() { beside <- build("beside") }()
+	for i := 0; time.Since(began) < during; i++ {
+		<-ticker.C
+		select {
+		case slots <- struct{}{}:
+		default:
+			continue
+		}
+		asked.Add(1)
+		reading.Go(func() {
+			defer func() { <-slots }()
+			get(paths[i%len(paths)])
+		})
+		most.Store(max(most.Load(), int64(j.apiSessions.count())))
+	}
+	reading.Wait()
+	c.must("POST", path+"/publish", "{}", nil)
+	t.Logf("%d requests in %s, at most %d sessions; a build of %s took %s beside them", asked.Load(), during, most.Load(), alone, <-beside)
+	following.Wait()
+	require.Zero(t, refused.Load())
+	require.EqualValues(t, followers, ends.Load())
+	failures.Range(func(path, why any) bool {
+		t.Errorf("%v: %v", path, why)
+		return true
+	})
+	require.LessOrEqual(t, most.Load(), int64(40), "followers have no sessions of their own")
+}
