@@ -53,7 +53,7 @@ export function Actions({ job, onJob }) {
   const may = mayAsk(job);
   if (!may.cancel) return null;
   return html`<div class="buttons" role="group" aria-label=${'Actions of job ' + job.job_id}>
-      ${may.publish && html`<button type="button" class=${job.step === 'ready' ? 'primary' : ''} disabled=${busy} onClick=${() => ask('publish')}>Publish</button>`}
+      ${may.publish && html`<button type="button" class=${job.step === 'ready' ? 'primary' : ''} disabled=${busy} onClick=${() => ask('publish')}>${job.step === 'ready' ? 'Publish' : 'Publish when built'}</button>`}
       ${may.pause && html`<button type="button" disabled=${busy} onClick=${() => ask('pause')}>Pause</button>`}
       ${may.resume && html`<button type="button" class="primary" disabled=${busy} onClick=${() => ask('resume')}>Resume</button>`}
       ${may.alter && html`<button type="button" onClick=${() => setAltering(true)}>Alter ...</button>`}

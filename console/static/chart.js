@@ -7,8 +7,11 @@ import { colour, onTheme } from './theme.js';
 
 const height = 130;
 
-// Chart draws one row of values. at are seconds: since the epoch, or since a start if relative. show makes text of a value.
-export function Chart({ title, at, values, show, relative, ink = '--accent' }) {
+// halves are steps of an axis of bytes.
+const halves = Array.from({ length: 50 }, (_, i) => 2 ** i);
+
+// Chart draws one row of values. at are seconds: since the epoch, or since a start if relative. show makes text of a value; binary are bytes.
+export function Chart({ title, at, values, show, relative, binary, ink = '--accent' }) {
   const box = useRef(null);
   const plot = useRef(null);
   const [pointed, setPointed] = useState(null);
@@ -24,7 +27,7 @@ export function Chart({ title, at, values, show, relative, ink = '--accent' }) {
           width: Math.max(120, box.current.clientWidth), height,
           legend: { show: false }, cursor: { y: false, drag: { x: false, y: false } },
           scales: { x: { time: !relative }, y: { range: (u, low, high) => [0, high > 0 ? high * 1.1 : 1] } },
-          axes: [{ ...axis, size: 24, values: relative ? (u, ticks) => ticks.map((s) => s + ' s') : undefined }, { ...axis, size: 64, values: (u, ticks) => ticks.map(show) }],
+          axes: [{ ...axis, size: 24, values: relative ? (u, ticks) => ticks.map((s) => s + ' s') : undefined }, { ...axis, size: 64, ...(binary ? { incrs: halves } : {}), values: (u, ticks) => ticks.map(show) }],
           series: [{}, { stroke: colour(ink), width: 1.5, fill: colour(ink).replace(')', ' / 0.12)').replace(/, /g, ' ').replace('rgba', 'rgb'), points: { show: false }, spanGaps: false }],
           hooks: { setCursor: [(u) => setPointed(u.cursor.idx === undefined ? null : u.cursor.idx)] },
         },

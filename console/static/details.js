@@ -41,7 +41,7 @@ const parts = [
   { name: 'Stage', show: (p) => format.text(p.stage) },
   { name: 'Done', kind: 'num', show: (p) => format.percent(p.percent) },
   { name: 'Rows/s', kind: 'num', show: (p) => format.number(p.rows_per_second) },
-  { name: 'Waits for', kind: 'long', show: (p) => format.text(p.wait_reason || p.error) },
+  { name: 'Wait reason', kind: 'long', show: (p) => format.text(p.wait_reason || p.error) },
 ];
 
 // Listed is a table of rows that the API has below a job. Without rows it is left out.

@@ -13,6 +13,7 @@ export const decimal = (v, digits = 1) => (missing(v) ? none : Number(v).toFixed
 export function bytes(v) {
   if (missing(v)) return none;
   let n = Number(v), unit = 0;
+  if (n === 0) return '0 B';
   const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'];
   while (Math.abs(n) >= 1024 && unit < units.length - 1) {
     n /= 1024;
@@ -33,7 +34,12 @@ export function duration(seconds) {
   return Math.floor(hours / 24) + ' d ' + (hours % 24) + ' h';
 }
 
-export const milliseconds = (v) => (missing(v) ? none : Number(v) < 10 ? decimal(v, 1) + ' ms' : number(v) + ' ms');
+export function milliseconds(v) {
+  if (missing(v)) return none;
+  const n = Number(v);
+  if (n === 0) return '0 ms';
+  return n < 10 ? decimal(n) + ' ms' : n < 1000 ? number(n) + ' ms' : duration(n / 1000);
+}
 
 export const percent = (v) => (missing(v) ? none : decimal(v, 1) + ' %');
 

@@ -42,8 +42,8 @@ function Store() {
 
 function Load() {
   const [points, error] = usePolled('load', 2);
-  if (error && error.status === 404) return null;
   if (error && !error.passing) return html`<h2>Load</h2><${Problem} error=${error} />`;
+  if (points && points.length === 0) return html`<h2>Load of this node</h2><p class="empty">Not shown to this account: it needs the privilege PROCESS.</p>`;
   const known = points || [];
   const at = known.map((p) => new Date(p.time) / 1000);
   return html`<h2>Load of this node</h2><div class="charts">

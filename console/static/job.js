@@ -44,7 +44,7 @@ function Charts({ job }) {
   const each = (column) => known.map((p) => (p.seconds > 0 ? p[column] / p.seconds : 0));
   return html`<div class="charts">
     <${Chart} title="Rows a second" relative at=${at} values=${each('row_count')} show=${format.number} />
-    <${Chart} title="Bytes a second" relative at=${at} values=${each('bytes')} show=${format.bytes} />
+    <${Chart} title="Bytes a second" relative binary at=${at} values=${each('bytes')} show=${format.bytes} />
     <${Chart} title="99 of 100 statements take less than" relative at=${at} values=${known.map((p) => p.p99_ms)} show=${format.milliseconds} ink="--warn" />
   </div>`;
 }
@@ -61,7 +61,7 @@ export function Job({ argument }) {
     <${Heard} job=${job} />
     <div class="wide"><${Progress} value=${job.percent} label=${'Progress of job ' + job.job_id} /> <strong>${format.percent(job.percent)}</strong></div>
     ${job.error && html`<div class="problem"><strong>Failed</strong> ${job.error}</div>`}
-    ${running && job.wait_reason && html`<p class="wait"><strong>Waits for</strong> ${job.wait_reason}</p>`}
+    ${running && job.wait_reason && html`<p class="wait"><strong>Wait:</strong> ${job.wait_reason}</p>`}
     ${running && job.step === 'ready' && job.publish === 'manual' && html`<p class="wait"><strong>Built.</strong> No statement reads the index until it is published.</p>`}
     <${Actions} job=${job} onJob=${(row) => setJob({ ...job, ...row })} />
     <${Facts} facts=${[

@@ -16,7 +16,7 @@ const columns = [
   { name: 'Done', show: (j) => html`<span class="done"><${Progress} value=${j.percent} label=${'Job ' + j.job_id} /> ${format.percent(j.percent)}</span>` },
   { name: 'Rows/s', kind: 'num', show: (j) => format.number(j.rows_per_second) },
   { name: 'Left', kind: 'num', show: (j) => format.duration(j.eta_seconds) },
-  { name: 'Waits for', kind: 'long', show: (j) => format.text(j.wait_reason) },
+  { name: 'Wait reason', kind: 'long', show: (j) => format.text(j.wait_reason) },
   { name: 'User', show: (j) => format.text(j.user_name) },
 ];
 

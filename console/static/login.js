@@ -1,6 +1,6 @@
 // The log-in, with an account of the database.
 
-import { html, useEffect, useRef, useState } from './vendor/preact-htm.js';
+import { html, useLayoutEffect, useRef, useState } from './vendor/preact-htm.js';
 import { logIn } from './api.js';
 import { useWork } from './hooks.js';
 import { Field, Problem } from './ui.js';
@@ -11,7 +11,7 @@ export function LogIn({ ended }) {
   const [password, setPassword] = useState('');
   const [run, busy, error] = useWork(() => logIn(user, password));
   const first = useRef(null);
-  useEffect(() => first.current.querySelector('input').focus(), []);
+  useLayoutEffect(() => first.current.querySelector('input').focus(), []);
   const send = (event) => {
     event.preventDefault();
     if (!busy) run();

@@ -1,6 +1,6 @@
 // The page: log-in, views by address, and what is known of the connection.
 
-import { html, render, useEffect, useRef } from './vendor/preact-htm.js';
+import { html, render, useLayoutEffect, useRef } from './vendor/preact-htm.js';
 import { logOut, resume } from './api.js';
 import { useRoute, useServer, useWork } from './hooks.js';
 import { ThemeSwitch } from './theme.js';
@@ -40,7 +40,7 @@ function App() {
   const main = useRef(null);
   const first = useRef(true);
   const address = known + '/' + (argument || '');
-  useEffect(() => {
+  useLayoutEffect(() => { // before anything can be typed
     document.title = server.user ? (known === 'jobs' && argument ? 'Job ' + argument : views[known][0]) + ' - fastddl' : 'Log in - fastddl';
     if (!server.user) return;
     if (!first.current) {

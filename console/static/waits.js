@@ -26,7 +26,7 @@ export function Blockers({ job }) {
       name: 'End it', kind: 'act',
       show: (b) => html`<${AskButton} label="End" name=${'End connection ' + b.conn_id} danger title=${'End connection ' + b.conn_id} work=${() => end(b)}>
         <p>The session of ${format.text(b.user_name)} is ended by KILL, and its transaction, which has written ${format.number(b.written_keys)} keys, is rolled back.</p>
-        <p>It needs the privilege to kill that session.</p>
+        <p>The account needs the privilege to end that session.</p>
       </${AskButton}>`,
     },
   ].filter(Boolean);
@@ -49,7 +49,7 @@ export function Waits() {
     { name: 'Job', kind: 'num', show: (j) => jobLink(j.job_id) },
     { name: 'Table', show: format.tableOf },
     { name: 'State', show: (j) => html`<${Badge} state=${j.state} />` },
-    { name: 'Waits for', kind: 'long', show: (j) => html`<${Reason} text=${j.wait_reason} ids=${ids} />` },
+    { name: 'Wait reason', kind: 'long', show: (j) => html`<${Reason} text=${j.wait_reason} ids=${ids} />` },
     { name: 'Since its beginning', kind: 'long', show: (j) => (j.waited_for || []).map((w) => w.reason + ' ' + format.duration(w.seconds)).join(', ') || '–' },
   ];
   return html`<h1 tabindex="-1">Waits</h1>
