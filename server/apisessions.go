@@ -164,12 +164,16 @@ func (a *apiAccount) Open(ctx context.Context) (api.Session, error) {
 
 // begin makes a session that of the account, as openSessionAndDoAuth in pkg/server/conn.go does. SetPort, which TiDB calls there, would make
 // the HTTP client one of those whose sockets are watched.
-func (a *apiAccount) begin(s *apiSession) error {
+func (a *apiAccount) begin(s *apiSession) (err error) {
 	c, err := a.sessions.node.driver.OpenCtx(s.id, 0, uint8(mysql.DefaultCollationID), "", a.tls, nil)
 	if err != nil {
 		return fmt.Errorf("open session: %w", err)
 	}
-	s.ctx.Store(c)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, c.Close())
+		}
+	}()
 	if !c.AuthWithoutVerification(&auth.UserIdentity{Username: a.user, Hostname: a.host}) {
 		return api.ErrLoginEnded
 	}
@@ -187,6 +191,7 @@ func (a *apiAccount) begin(s *apiSession) error {
 	}
 	c.SetSessionManager(a.sessions.server)
 	c.SetProcessInfo("", time.Now(), mysql.ComSleep, 0)
+	s.ctx.Store(c) // from now on other clients see it
 	return nil
 }
 

@@ -278,8 +278,8 @@ var edge = []mutation{
 	{
 		invariant: "edge", breaks: "the limit of the history leaves rows in some of its tables",
 		file:   "ddl/status/tables.go",
-		old:    "errorRowsTable.name, commandsTable.name}",
-		new:    "errorRowsTable.name}",
+		old:    "errorRowsTable.name, commandsTable.name, records.SubmitsTable}",
+		new:    "errorRowsTable.name, records.SubmitsTable}",
 		caught: "server.TestHistoryLimit",
 		shows:  `4 jobs|timed out`,
 	},
