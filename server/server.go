@@ -22,6 +22,7 @@ import (
 
 	"fastddl/api"
 	"fastddl/config"
+	"fastddl/console"
 	"fastddl/event"
 	"fastddl/internal/memory"
 	"fastddl/kv"
@@ -270,8 +271,12 @@ func (s *Server) startStatus(listener net.Listener, gatherer prometheus.Gatherer
 	if err != nil {
 		return err
 	}
+	page, err := console.Handler()
+	if err != nil {
+		return err
+	}
 	s.status = startStatusServer(statusOptions{
-		listener: secured, gatherer: gatherer, health: s.Health, log: s.log.Logger,
+		listener: secured, gatherer: gatherer, health: s.Health, log: s.log.Logger, console: page,
 		localOnly: cfg.Store == config.StorePebble && !cfg.Status.EnableDebug,
 	})
 	s.parts.add(func() error { return withCutGrace(s.status.close) })

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc"
 
 	"fastddl/api"
+	"fastddl/console"
 )
 
 // Status is the answer of /status, with TiDB's names.
@@ -59,7 +60,9 @@ type statusOptions struct {
 	health func() error
 	// localOnly refuses gRPC from other machines.
 	localOnly bool
-	log       *zap.Logger
+	// console has the page for people, which is there at any time; nil has none.
+	console http.Handler
+	log     *zap.Logger
 }
 
 // storePages is what a status server shows of an open store.
@@ -114,6 +117,9 @@ func (s *statusServer) closedPages(gatherer prometheus.Gatherer) http.Handler {
 		router.Handle("/metrics", s.metricsPage(gatherer))
 	}
 	router.PathPrefix(api.Prefix).Handler(api.Unopened(s.opts.health))
+	if s.opts.console != nil {
+		router.MatcherFunc(func(r *http.Request, _ *mux.RouteMatch) bool { return console.Serves(r) }).Handler(s.opts.console)
+	}
 	closed := func(w http.ResponseWriter, _ *http.Request) {
 		err := s.opts.health()
 		if err == nil {
@@ -144,7 +150,7 @@ func (s *statusServer) open(p storePages) {
 	if p.debug != nil {
 		p.debug(router)
 	}
-	p.guard.next, p.guard.api = router, p.api
+	p.guard.next, p.guard.api, p.guard.console = router, p.api, s.opts.console
 	s.grpc = p.grpc
 	s.serve("gRPC", func() error { return p.grpc.Serve(s.rest) })
 	s.mu.Lock()

@@ -17,6 +17,7 @@ import (
 
 	"fastddl/api"
 	"fastddl/config"
+	"fastddl/console"
 )
 
 // openRoutes are the routes of the status port that need no login: they are for probes and for Prometheus, show no data and
@@ -32,6 +33,8 @@ type statusGuard struct {
 	next http.Handler
 	// api answers the paths below api.Prefix, and asks for log-ins by itself; nil has none.
 	api http.Handler
+	// console has the page that is a client of api; nil has none. Its files show no data.
+	console http.Handler
 	// hosts are the names of this server, in lower case.
 	hosts map[string]bool
 	// open needs no login for any route.
@@ -97,6 +100,10 @@ func (g *statusGuard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if open { // also by names that this server does not know: those of load balancers, and Prometheus'
 		next.ServeHTTP(answer, r)
+		return
+	}
+	if g.console != nil && console.Serves(r) && g.named(r.Host) { // also by a link of another site
+		g.console.ServeHTTP(answer, r)
 		return
 	}
 	if err := g.checkCaller(r); err != nil {

@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc"
 
 	"fastddl/config"
+	"fastddl/console"
 )
 
 // ask sends a request through a guard, from a client of an address to a server at 10.0.0.1.
@@ -50,6 +51,23 @@ func guarded(t *testing.T, change func(c *config.Config)) *statusGuard {
 		return errors.New("access denied")
 	}
 	return g
+}
+
+// The console needs no login and may be reached by a link of another site, but only by a name of this server.
+func TestConsoleIsOpenByNamesOfTheServer(t *testing.T) {
+	g := guarded(t, nil)
+	page, err := console.Handler()
+	require.NoError(t, err)
+	g.console = page
+	for host, want := range map[string]int{"db1.example:10080": 200, "10.0.0.1": 200, "evil.example": 403} {
+		r := httptest.NewRequest(http.MethodGet, "http://"+host+console.Prefix, nil)
+		r.Header.Set("Sec-Fetch-Site", "cross-site")
+		w := ask(g, "10.0.0.9", r)
+		require.Equal(t, want, w.Code, host)
+		require.Equal(t, want == 200, strings.Contains(w.Body.String(), "main.js"), host)
+	}
+	require.Equal(t, console.Prefix, ask(g, "10.0.0.9", httptest.NewRequest(http.MethodGet, "http://10.0.0.1/", nil)).Header().Get("Location"))
+	require.Equal(t, 403, ask(g, "10.0.0.9", httptest.NewRequest(http.MethodGet, "http://10.0.0.1/consoles", nil)).Code, "what is beside it")
 }
 
 // Requests that a page of another site has made are refused: by a name that does not name this server, or from
