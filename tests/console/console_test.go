@@ -184,6 +184,7 @@ func (s *site) testRights(p, other *tab) {
 	p.button("Run")
 	p.shows("[role=alert]", "Error 1142")
 	p.view("Health")
+	p.shows("main", "Not shown to this account: it needs the privilege PROCESS.")
 	p.button("Change fastddl_ddl_governor")
 	p.choose("dialog [name=value]", "OFF")
 	p.click("dialog button[type=submit]", "Change")
