@@ -261,7 +261,7 @@ func testKeyboard(p *tab) {
 	}
 	p.until("getComputedStyle(document.activeElement).outlineStyle === 'solid'")
 	p.key(kb.Enter)
-	p.until("document.querySelector('dialog[open]')?.contains(document.activeElement)")
+	p.until("document.activeElement === document.querySelector('dialog[open] [name=schema]')")
 	p.key(kb.Escape)
 	p.until("!document.querySelector('dialog') && document.activeElement.innerText === 'Import files ...'")
 }
