@@ -1,6 +1,6 @@
 // Pieces of which the views are made.
 
-import { html, useLayoutEffect, useRef, useState } from './vendor/preact-htm.js';
+import { html, useLayoutEffect, useRef, useState } from './view.js';
 import { useWork } from './hooks.js';
 
 // Problem shows an error with its code, to screen readers at once.

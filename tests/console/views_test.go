@@ -60,6 +60,7 @@ func (s *site) testViews(p *tab) {
 	release := s.hold(p.t, "shop.orders")
 	defer release()
 	each := func(name string) {
+		p.until("document.querySelector('main h1') === document.querySelector('main').querySelector('*:not(form)')") // nothing is above the heading
 		p.colours("light")
 		p.sound(name + ", light")
 		p.colours("dark")
