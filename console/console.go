@@ -23,7 +23,7 @@ var static embed.FS
 // policy allows what comes from this server, and nothing that is written into a page.
 const policy = "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'"
 
-// types are those of the files, whatever the machine's own table says.
+// types are those of the files; the machine's own table may say otherwise.
 var types = map[string]string{
 	".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml",
 }

@@ -1,6 +1,6 @@
 // What may be asked of a job that has not ended.
 
-import { html, useState } from './vendor/preact-htm.js';
+import { html, useState } from './view.js';
 import { request } from './api.js';
 import { useWork } from './hooks.js';
 import { AskButton, Choice, Dialog, Field, Problem } from './ui.js';

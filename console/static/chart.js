@@ -1,6 +1,6 @@
 // Values over time, drawn by uPlot.
 
-import { html, useEffect, useRef, useState } from './vendor/preact-htm.js';
+import { html, useEffect, useRef, useState } from './view.js';
 import { colour, onTheme } from './theme.js';
 
 /* global uPlot */
@@ -26,8 +26,8 @@ export function Chart({ title, at, values, show, relative, binary, ink = '--acce
         {
           width: Math.max(120, box.current.clientWidth), height,
           legend: { show: false }, cursor: { y: false, drag: { x: false, y: false } },
-          scales: { x: { time: !relative }, y: { range: (u, low, high) => [0, high > 0 ? high * 1.1 : 1] } },
-          axes: [{ ...axis, size: 24, values: relative ? (u, ticks) => ticks.map((s) => s + ' s') : undefined }, { ...axis, size: 64, ...(binary ? { incrs: halves } : {}), values: (u, ticks) => ticks.map(show) }],
+          scales: { x: { time: !relative }, y: { range: (u, low, high) => [0, high > 0 ? high * 1.1 : 10] } },
+          axes: [{ ...axis, size: 24, values: (u, ticks) => ticks.map((s) => (relative ? s + ' s' : new Date(s * 1000).toTimeString().slice(0, 8))) }, { ...axis, size: 64, ...(binary ? { incrs: halves } : {}), values: (u, ticks) => ticks.map(show) }],
           series: [{}, { stroke: colour(ink), width: 1.5, fill: colour(ink).replace(')', ' / 0.12)').replace(/, /g, ' ').replace('rgba', 'rgb'), points: { show: false }, spanGaps: false }],
           hooks: { setCursor: [(u) => setPointed(u.cursor.idx === undefined ? null : u.cursor.idx)] },
         },

@@ -1,6 +1,6 @@
 // What is kept of a job: stages, waits, costs, settings, commands, rows with errors, and parts on nodes.
 
-import { html } from './vendor/preact-htm.js';
+import { html } from './view.js';
 import { usePolled } from './hooks.js';
 import { Badge, Facts, Problem, Table } from './ui.js';
 import * as format from './format.js';

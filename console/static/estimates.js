@@ -1,6 +1,6 @@
 // The answer of EXPLAIN, as a table that people read.
 
-import { html } from './vendor/preact-htm.js';
+import { html } from './view.js';
 import { Table } from './ui.js';
 import * as format from './format.js';
 

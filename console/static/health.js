@@ -1,6 +1,6 @@
 // The server and its store, its load, the nodes of the cluster, and the settings of builds.
 
-import { html } from './vendor/preact-htm.js';
+import { html } from './view.js';
 import { usePolled } from './hooks.js';
 import { Facts, Problem, Table } from './ui.js';
 import { Chart } from './chart.js';

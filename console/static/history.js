@@ -1,6 +1,6 @@
 // Jobs that have ended, the newest first, page by page.
 
-import { html, useEffect, useState } from './vendor/preact-htm.js';
+import { html, useEffect, useState } from './view.js';
 import { get } from './api.js';
 import { useWork } from './hooks.js';
 import { Field, Problem, Table } from './ui.js';

@@ -1,6 +1,6 @@
 // Hooks of Preact that several views use.
 
-import { useCallback, useEffect, useLayoutEffect, useRef, useState } from './vendor/preact-htm.js';
+import { useCallback, useEffect, useLayoutEffect, useRef, useState } from './view.js';
 import { get, listen, state } from './api.js';
 
 // useServer returns the state of the log-in and the connection.

@@ -1,6 +1,6 @@
 // Imports of files: those that there are, and a form for another.
 
-import { html, useState } from './vendor/preact-htm.js';
+import { html, useState } from './view.js';
 import { request } from './api.js';
 import { usePolled } from './hooks.js';
 import { AskButton, Badge, Choice, Dialog, Field, Problem, Table } from './ui.js';

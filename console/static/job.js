@@ -1,6 +1,6 @@
 // One job: live while it runs, and what it has cost when it has ended.
 
-import { html, useEffect, useRef, useState } from './vendor/preact-htm.js';
+import { html, useEffect, useRef, useState } from './view.js';
 import { follow } from './api.js';
 import { usePolled } from './hooks.js';
 import { Actions } from './actions.js';

@@ -1,6 +1,6 @@
 // The queue: index builds that have not ended.
 
-import { html } from './vendor/preact-htm.js';
+import { html } from './view.js';
 import { usePolled } from './hooks.js';
 import { Badge, Problem, Progress, Table } from './ui.js';
 import * as format from './format.js';

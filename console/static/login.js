@@ -1,6 +1,6 @@
 // The log-in, with an account of the database.
 
-import { html, useLayoutEffect, useRef, useState } from './vendor/preact-htm.js';
+import { html, useLayoutEffect, useRef, useState } from './view.js';
 import { logIn } from './api.js';
 import { useWork } from './hooks.js';
 import { Field, Problem } from './ui.js';

@@ -1,6 +1,6 @@
 // The page: log-in, views by address, and what is known of the connection.
 
-import { html, render, useLayoutEffect, useRef } from './vendor/preact-htm.js';
+import { html, render, useLayoutEffect, useRef } from './view.js';
 import { logOut, resume } from './api.js';
 import { useRoute, useServer, useWork } from './hooks.js';
 import { ThemeSwitch } from './theme.js';

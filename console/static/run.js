@@ -1,6 +1,6 @@
 // The form by which an index is explained and built.
 
-import { html, useRef, useState } from './vendor/preact-htm.js';
+import { html, useRef, useState } from './view.js';
 import { newKey, request } from './api.js';
 import { useWork } from './hooks.js';
 import { Choice, Field, Problem, Table } from './ui.js';

@@ -1,6 +1,6 @@
 // Global variables of builds, each with a button to change it.
 
-import { html, useState } from './vendor/preact-htm.js';
+import { html, useState } from './view.js';
 import { request } from './api.js';
 import { usePolled } from './hooks.js';
 import { Choice, Dialog, Field, Problem, Table } from './ui.js';

@@ -1,6 +1,6 @@
 // Light or dark: as the system is, or as the person has chosen on this browser.
 
-import { html, useState } from './vendor/preact-htm.js';
+import { html, useState } from './view.js';
 
 const key = 'fastddl-theme';
 const watchers = new Set();

@@ -1,6 +1,6 @@
 // Pieces of which the views are made.
 
-import { html, useLayoutEffect, useRef, useState } from './vendor/preact-htm.js';
+import { html, useLayoutEffect, useRef, useState } from './view.js';
 import { useWork } from './hooks.js';
 
 // Problem shows an error with its code, to screen readers at once.
@@ -73,6 +73,7 @@ export function Dialog({ title, label, danger, work, onClose, children, disabled
   useLayoutEffect(() => {
     const dialog = ref.current;
     dialog.showModal();
+    (dialog.querySelector('input, select, textarea') || dialog.querySelector('button[type=submit]')).focus();
     return () => dialog.close(); // the focus returns to where it was
   }, []);
   const send = (event) => {
@@ -89,7 +90,7 @@ export function Dialog({ title, label, danger, work, onClose, children, disabled
       ${children}
       <${Problem} error=${error} />
       <div class="buttons">
-        <button type="submit" class=${danger ? 'danger' : 'primary'} disabled=${busy || disabled} autofocus=${!disabled}>${label}</button>
+        <button type="submit" class=${danger ? 'danger' : 'primary'} disabled=${busy || disabled}>${label}</button>
         <button type="button" onClick=${onClose}>Close</button>
       </div>
     </form>

@@ -1,6 +1,6 @@
 // Who waits for whom: the queue with its reasons, and transactions in the way of builds.
 
-import { html } from './vendor/preact-htm.js';
+import { html } from './view.js';
 import { request } from './api.js';
 import { usePolled } from './hooks.js';
 import { AskButton, Badge, Problem, Table } from './ui.js';

@@ -33,7 +33,7 @@ var layers = map[string]int{
 	"ddl/records": 4, "ddl/verdict": 6, "backfill/execution": 4, "kv/embedded/histories": 4, "kv/embedded/grpcserver": 4, "kv/backup": 4,
 	"backfill/compare": 5, "backfill/survey": 5, "ddl/schema": 5, "ddl/status": 7, "ddl/statistics": 7,
 	"backfill": 6, "ddl/dist": 8, "backfill/equality": 6, "load": 7,
-	"ddl": 9, "load/jobs": 9, "sql/perftables": 9, "sql": 10, "api": 10, "sql/sqltest": 11, "server": 11, "bench": 12, "demo": 13,
+	"ddl": 9, "load/jobs": 9, "sql/perftables": 9, "sql": 10, "api": 10, "console": 10, "sql/sqltest": 11, "server": 11, "bench": 12, "demo": 13,
 	"load/dump": 1, "load/conflict": 1, "ctl/connect": 0, "ctl": 1,
 	"cmd/fastddl": 14, "cmd/testreport": 0, "tests/blackbox": 14, "tests/crash": 14, "tests/deploy": 14, "tests/mutation": 14, "tests/fuzz": 14,
 	"tests/compare": 14, "tests/shapes": 14, "tests/simulation": 14, "tests/tidbsuite": 14, "tests/upstream": 14,

@@ -184,6 +184,7 @@ func (s *site) testRights(p, other *tab) {
 	p.button("Run")
 	p.shows("[role=alert]", "Error 1142")
 	p.view("Health")
+	p.shows("main", "Not shown to this account: it needs the privilege PROCESS.")
 	p.button("Change fastddl_ddl_governor")
 	p.choose("dialog [name=value]", "OFF")
 	p.click("dialog button[type=submit]", "Change")
@@ -260,7 +261,7 @@ func testKeyboard(p *tab) {
 	}
 	p.until("getComputedStyle(document.activeElement).outlineStyle === 'solid'")
 	p.key(kb.Enter)
-	p.until("document.querySelector('dialog[open]')?.contains(document.activeElement)")
+	p.until("document.activeElement === document.querySelector('dialog[open] [name=schema]')")
 	p.key(kb.Escape)
 	p.until("!document.querySelector('dialog') && document.activeElement.innerText === 'Import files ...'")
 }

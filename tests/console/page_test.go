@@ -108,7 +108,7 @@ func (p *tab) until(expression string) {
 		}
 		if time.Now().After(end) {
 			var text string
-			p.look("document.body.innerText", &text)
+			p.look("document.body.innerText + '\\n\\nfocus: ' + document.activeElement.outerHTML.slice(0, 300)", &text)
 			require.FailNow(p.t, "the page does not show what was waited for", "%s\n%s", expression, text)
 		}
 	}

@@ -1,11 +1,13 @@
 package console
 
 import (
+	"context"
 	_ "embed"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/runtime"
@@ -58,6 +60,7 @@ func (s *site) testViews(p *tab) {
 	release := s.hold(p.t, "shop.orders")
 	defer release()
 	each := func(name string) {
+		p.until("document.querySelector('main h1') === document.querySelector('main').querySelector('*:not(form)')") // nothing is above the heading
 		p.colours("light")
 		p.sound(name + ", light")
 		p.colours("dark")
@@ -124,6 +127,18 @@ func (s *site) testPictures(p *tab) {
 	for range 16 {
 		s.exec(p.t, "INSERT INTO shop.events (customer, at, note) SELECT FLOOR(RAND() * 100000), NOW(), UUID() FROM shop.events")
 	}
+	// Statements of a client, whose latency is drawn.
+	ctx, stop := context.WithCancel(p.t.Context())
+	var client sync.WaitGroup
+	client.Go(func() {
+		for id := 0; ctx.Err() == nil; id = (id + 1) % 1000 {
+			if rows, err := s.root.QueryContext(ctx, "SELECT note FROM shop.events WHERE id = ?", id); err == nil {
+				_ = rows.Close()
+			}
+		}
+	})
+	defer client.Wait()
+	defer stop()
 	p.logIn("dba", "secret")
 	p.width(1100, 760)
 	p.view("Run")
