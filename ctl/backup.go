@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/pingcap/tidb/pkg/errno"
+
 	"fastddl/internal/errs"
 	"fastddl/internal/terminal"
 )
@@ -59,7 +61,7 @@ func (c *Client) Backup(ctx context.Context, opts BackupOptions) (err error) {
 				bar.Clear()
 			}
 			switch {
-			case killed && a.err != nil:
+			case killed && isNumber(a.err, errno.ErrQueryInterrupted):
 				return &Error{Code: Cancelled, Err: errors.New("the backup is cancelled: nothing is left of it")}
 			case a.err != nil:
 				return a.err
@@ -72,7 +74,8 @@ func (c *Client) Backup(ctx context.Context, opts BackupOptions) (err error) {
 		case <-c.Signals:
 			killed = true
 			if _, err := c.db.ExecContext(ctx, fmt.Sprintf("KILL QUERY %d", id)); err != nil {
-				return fmt.Errorf("the backup goes on, it cannot be ended: %w", err)
+				cancel() // the connection is not given back before its statement has ended
+				return fmt.Errorf("the backup cannot be ended, and may go on: %w", err)
 			}
 		}
 	}

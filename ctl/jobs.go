@@ -126,7 +126,12 @@ func (c *Client) WatchAll(ctx context.Context) error {
 		}
 		switch {
 		case err != nil:
-			c.say("the server does not answer (%s): trying again", message(err))
+			text := fmt.Sprintf("the server does not answer (%s): trying again", message(err))
+			if c.JSON {
+				(&jsonView{c: c}).note(text)
+			} else {
+				c.say("%s", text)
+			}
 			lines = 1
 		case c.JSON:
 			shown := make([]object, len(jobs))

@@ -95,7 +95,7 @@ func (v *plainView) end()             {}
 // jsonView writes an object a line.
 type jsonView struct{ c *Client }
 
-// event is a line of run and watch in JSON.
+// event is a line of run and watch in JSON; of watch for all builds only a note.
 type event struct {
 	Event string  `json:"event"` // progress, note or end
 	Job   *object `json:"job,omitempty"`

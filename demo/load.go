@@ -45,13 +45,13 @@ func (d *demo) importRows(ctx context.Context, rows sbtest.Generator) (err error
 	d.say("%s", sbtest.ImportSQL(dir))
 	var written atomic.Int64
 	writing := func() (jobProgress, bool) { return d.rowProgress("write", written.Load()), true }
-	wrote, err := d.watched(func() error {
+	wrote, err := d.watched("write", func() error {
 		return rows.WriteFiles(ctx, dir, func(n int) { written.Add(int64(n)) })
 	}, writing)
 	if err != nil {
 		return err
 	}
-	imported, err := d.watched(func() error {
+	imported, err := d.watched("import", func() error {
 		_, err := d.db.ExecContext(ctx, sbtest.ImportSQL(dir))
 		return err
 	}, d.importProgress)

@@ -23,7 +23,7 @@ const (
 // addIndex runs the ALTER and shows how far it is until it ends.
 func (d *demo) addIndex(ctx context.Context) (buildResult, error) {
 	d.say("%s", addIndexSQL)
-	elapsed, err := d.watched(func() error {
+	elapsed, err := d.watched("done", func() error {
 		_, err := d.db.ExecContext(ctx, addIndexSQL)
 		return err
 	}, d.progress)
@@ -33,22 +33,22 @@ func (d *demo) addIndex(ctx context.Context) (buildResult, error) {
 	return buildResult{elapsed: elapsed, rows: d.server.LastBuild().Rows}, nil
 }
 
-// watched runs something and shows how far it is until it ends: what progress returns, if that is true.
-func (d *demo) watched(run func() error, progress func() (jobProgress, bool)) (elapsed time.Duration, err error) {
+// watched runs something and shows how far it is until it ends: what progress returns, if that is true, and at the end the word done.
+func (d *demo) watched(done string, run func() error, progress func() (jobProgress, bool)) (elapsed time.Duration, err error) {
 	start := time.Now()
-	done := make(chan error, 1)
+	result := make(chan error, 1)
 	go func() {
-		done <- func() (err error) {
+		result <- func() (err error) {
 			defer errs.Contain(&err)
 			return run()
 		}()
 	}()
-	show := d.progressView()
+	show := d.progressView(done)
 	ticker := time.NewTicker(pollEvery)
 	defer ticker.Stop()
 	for {
 		select {
-		case err := <-done:
+		case err := <-result:
 			show.end(err == nil)
 			return time.Since(start), err
 		case <-ticker.C:
@@ -104,27 +104,31 @@ type progressView interface {
 	end(ok bool)
 }
 
-func (d *demo) progressView() progressView {
+func (d *demo) progressView(done string) progressView {
 	if d.Terminal {
-		return &barView{rows: d.Rows, bar: terminal.NewBar(d.Out)}
+		return &barView{done: done, rows: d.Rows, bar: terminal.NewBar(d.Out)}
 	}
 	return &plainView{d: d}
 }
 
 // barView is a bar that moves on a terminal.
 type barView struct {
+	done string
 	rows int
 	bar  *terminal.Bar
 }
 
 func (v *barView) update(j jobProgress) {
-	v.bar.Draw(j.percent/100, fmt.Sprintf("  %-6s", j.stage), fmt.Sprintf("%d rows, ETA %s", j.rows, j.eta))
+	v.bar.Draw(j.percent/100, barTitle(j.stage), fmt.Sprintf("%d rows, ETA %s", j.rows, j.eta))
 }
+
+// barTitle is the title of a bar; those of stages are as wide.
+func barTitle(stage string) string { return fmt.Sprintf("  %-6s", stage) }
 
 // end leaves one line: the whole bar, or where the build has ended with an error.
 func (v *barView) end(ok bool) {
 	if ok {
-		v.bar.Draw(1, "  done  ", fmt.Sprintf("%d rows", v.rows))
+		v.bar.Draw(1, barTitle(v.done), fmt.Sprintf("%d rows", v.rows))
 	}
 	v.bar.End()
 }

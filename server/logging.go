@@ -166,22 +166,26 @@ func (f *rotatingFile) Sync() error {
 	return nil
 }
 
-// release makes the file and writes the lines to it that were held.
-func (f *rotatingFile) release() error {
+// release makes the file and writes the lines to it that were held. If that fails, on a full disk, what is serious goes to standard error,
+// and later lines try again: a server starts without a log, so that rows can be deleted.
+func (f *rotatingFile) release() {
 	if f == nil {
-		return nil
+		return
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.held == nil {
-		return nil
+		return
 	}
-	if err := openOnce(f.limits.Filename); err != nil {
-		return err
+	err := openOnce(f.limits.Filename)
+	if err == nil {
+		_, err = f.out.Write(f.held.lines)
 	}
-	_, err := f.out.Write(f.held.lines)
+	if err != nil {
+		_, _ = fmt.Fprintf(f.held.instead, "warning: the log cannot be written: %v\n", err)
+		_ = f.held.giveUp() // nothing is left to write to
+	}
 	f.held = nil
-	return err
 }
 
 // setMaxDays says after how many days old files go; 0 keeps them.

@@ -61,15 +61,35 @@ func TestLogAmongFilesWaitsForItsFolder(t *testing.T) {
 	require.NoError(t, err)
 	log.Info("before")
 	require.NoDirExists(t, dir)
-	require.ErrorIs(t, log.file.release(), os.ErrNotExist)
 	require.NoError(t, os.Mkdir(dir, 0o700))
-	require.NoError(t, log.file.release())
+	log.file.release()
 	log.Info("behind")
-	require.NoError(t, log.file.release(), "once more")
+	log.file.release() // once more
 	log.Close()
 	text, err := os.ReadFile(cfg.File.Filename)
 	require.NoError(t, err)
 	require.Regexp(t, `(?s)\["?before"?\].*\["?behind"?\]`, string(text))
+}
+
+// TestLogAmongFilesThatCannotBeWritten: the server starts without it, what is serious is shown, and the log begins when it can.
+func TestLogAmongFilesThatCannotBeWritten(t *testing.T) {
+	restoreLog(t)
+	cfg := config.Log{Level: "info", Format: "text", File: config.LogFile{Filename: filepath.Join(t.TempDir(), "no", "fastddl.log")}}
+	log, err := InitLoggingAmongFiles(cfg)
+	require.NoError(t, err)
+	var shown bytes.Buffer
+	log.file.held.instead = &shown
+	log.Info("not serious")
+	log.Warn("important")
+	log.file.release() // there is no folder: rotation makes it
+	require.Contains(t, shown.String(), "warning: the log cannot be written: open log file: ")
+	require.Contains(t, shown.String(), "important")
+	require.NotContains(t, shown.String(), "not serious")
+	log.Info("the disk has room")
+	log.Close()
+	text, err := os.ReadFile(cfg.File.Filename)
+	require.NoError(t, err)
+	require.Contains(t, string(text), "the disk has room")
 }
 
 func TestHeldLinesThatGetNoFile(t *testing.T) {

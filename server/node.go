@@ -118,9 +118,7 @@ func (n *Node) open(ctx context.Context) (err error) {
 	if err = n.openTempDir(cfg.TempDir); err != nil {
 		return err
 	}
-	if err = log.file.release(); err != nil { // the folder is a store's now
-		return err
-	}
+	log.file.release() // the folder is a store's now
 	if err = log.openStatementLogs(cfg.Log, tidb.GetGlobalConfig().Log.GeneralLogFile); err != nil {
 		return err
 	}

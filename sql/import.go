@@ -198,9 +198,11 @@ func (s *clientSession) queryOf(query ast.ResultSetNode) func(context.Context, c
 		// The limit is for what a client reads, not for a query within a statement.
 		vars := s.GetSessionVars()
 		limit := vars.SelectLimit
-		vars.SelectLimit = math.MaxUint64
-		set, err := s.Session.ExecuteStmt(ctx, stmt)
-		vars.SelectLimit = limit
+		set, err := func() (sqlexec.RecordSet, error) {
+			vars.SelectLimit = math.MaxUint64
+			defer func() { vars.SelectLimit = limit }() // also of a panic, which ends the statement, not the session
+			return s.Session.ExecuteStmt(ctx, stmt)
+		}()
 		if err != nil {
 			return err
 		}

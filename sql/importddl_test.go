@@ -244,3 +244,31 @@ func TestAttributesFollowAnImport(t *testing.T) {
 	c.run(set)
 	require.Equal(t, c.run(ranges), after)
 }
+
+// They name the table's own keys again if the swap is not committed.
+func TestAttributesStayIfAnImportIsUndone(t *testing.T) {
+	e := newImports(t)
+	c := e.client()
+	c.run("CREATE TABLE t (id INT PRIMARY KEY, s VARCHAR(40), n INT) PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (50), PARTITION p1 VALUES LESS THAN (100))")
+	c.run("ALTER TABLE t ATTRIBUTES 'merge_option=deny'; ALTER TABLE t PARTITION p1 ATTRIBUTES 'merge_option=allow'")
+	const ranges = "SELECT id, ranges FROM information_schema.attributes ORDER BY id"
+	before, other := c.run(ranges), e.client()
+	var cancelled chan error
+	var once sync.Once
+	e.hookImports(func(p jobs.HookPoint) error {
+		if p.When == "within" && p.Step == jobs.StepLoading {
+			once.Do(func() {
+				require.NotEqual(t, before, other.run(ranges))
+				cancelled = e.start("CANCEL IMPORT JOB %s", other.one("SELECT MAX(id) FROM mysql.tidb_import_jobs"))
+				require.Eventually(t, func() bool {
+					return other.one("SELECT record LIKE '%%undoing%%' FROM mysql.fastddl_import_job") == "1"
+				}, hangTimeout, time.Millisecond)
+			})
+		}
+		return nil
+	})
+	require.Error(t, <-e.start("IMPORT INTO t FROM '%s'", e.file("a.csv", 0, 100)))
+	require.NoError(t, <-cancelled)
+	require.Equal(t, before, c.run(ranges))
+	e.nothingLeft(c)
+}

@@ -317,7 +317,7 @@ func (c *ctlCommand) load() *cobra.Command {
 			if opts.Target.Config, err = target.Config("fastddl ctl load"); err != nil {
 				return err
 			}
-			opts.Target.Addr = target.Addr()
+			opts.Target.Addr, flags.socket = target.Addr(), target.Socket
 			return loadInto(cmd, opts, flags)
 		},
 	}

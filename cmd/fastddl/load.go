@@ -84,17 +84,11 @@ func bindLoad(f *pflag.FlagSet, opts *dump.Options, flags *loadFlags) {
 // load loads a dump into the server, or the folder, that the flags name.
 func load(cmd *cobra.Command, opts dump.Options, flags loadFlags) error {
 	opts.Target.Addr = net.JoinHostPort(flags.host, strconv.Itoa(flags.port))
-	if flags.socket != "" { // by its whole path, which tells it from an address
-		var err error
-		if opts.Target.Addr, err = filepath.Abs(flags.socket); err != nil {
-			return err
-		}
-	}
 	opts.Target.Password = cmp.Or(flags.password, os.Getenv(passwordVariable))
 	return loadInto(cmd, opts, flags)
 }
 
-// loadInto loads a dump into its target, or into a folder.
+// loadInto loads a dump into its target, or the server of a socket, or into a folder.
 func loadInto(cmd *cobra.Command, opts dump.Options, flags loadFlags) (err error) {
 	headers := map[string]dump.Header{"auto": dump.HeaderAuto, "yes": dump.HeaderYes, "no": dump.HeaderNo}
 	var known bool
@@ -102,6 +96,11 @@ func loadInto(cmd *cobra.Command, opts dump.Options, flags loadFlags) (err error
 		return fmt.Errorf("header %q is none of yes, no, auto", flags.header)
 	}
 	opts.TempQuota = int64(flags.quota)
+	if flags.socket != "" { // by its whole path, which tells it from an address
+		if opts.Target.Addr, err = filepath.Abs(flags.socket); err != nil {
+			return err
+		}
+	}
 	if err := opts.Validate(); err != nil {
 		return err
 	}
@@ -139,7 +138,7 @@ func newSpoolFolder(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := os.WriteFile(filepath.Join(folder, spoolMarker), nil, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(folder, spoolMarker), []byte(path), 0o600); err != nil {
 		return "", errs.Combine(err, os.RemoveAll(folder))
 	}
 	return folder, nil
@@ -148,7 +147,7 @@ func newSpoolFolder(path string) (string, error) {
 const (
 	// spoolSuffix follows the name of the store's folder in those of newSpoolFolder.
 	spoolSuffix = ".load-"
-	// spoolMarker is a file in each of them, and in no other folder.
+	// spoolMarker is a file in each of them, and in no other folder: it has the path of the store's folder.
 	spoolMarker = "FASTDDL-LOAD"
 )
 
@@ -167,10 +166,10 @@ func oldSpoolFolders(path, own string) (folders []string, err error) {
 		if folder == own || !strings.HasPrefix(e.Name(), filepath.Base(path)+spoolSuffix) {
 			continue
 		}
-		switch _, err := os.Lstat(filepath.Join(folder, spoolMarker)); {
-		case err == nil:
+		switch owner, err := os.ReadFile(filepath.Join(folder, spoolMarker)); {
+		case err == nil && string(owner) == path:
 			folders = append(folders, folder)
-		case !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR):
+		case err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR):
 			return nil, err
 		}
 	}

@@ -16,8 +16,10 @@ func TestOldSpoolFoldersAreThoseOfLoads(t *testing.T) {
 	require.NoError(t, err)
 	left, err := newSpoolFolder(path)
 	require.NoError(t, err)
-	_, err = newSpoolFolder(path + "2")
-	require.NoError(t, err)
+	for _, other := range []string{path + "2", path + ".load-2"} { // the folder of the second begins as those of loads into path do
+		_, err = newSpoolFolder(other)
+		require.NoError(t, err)
+	}
 	require.NoError(t, os.Mkdir(path+".load-17", 0o700))
 	require.NoError(t, os.WriteFile(path+".load-18", nil, 0o600))
 	old, err := oldSpoolFolders(path, own)
@@ -31,7 +33,10 @@ func TestLoadTakesARelativeSocket(t *testing.T) {
 	require.NoError(t, os.WriteFile("d.t.csv", []byte("1\n"), 0o600))
 	dir, err := os.Getwd()
 	require.NoError(t, err)
-	var stdout, stderr bytes.Buffer
-	require.Equal(t, 1, run([]string{"load", "--socket", "no.sock", "d.t.csv"}, &stdout, &stderr))
-	require.Contains(t, stderr.String(), "connect to "+filepath.Join(dir, "no.sock")+": dial unix")
+	t.Setenv("HOME", dir)
+	for _, args := range [][]string{{"load", "--socket", "no.sock", "d.t.csv"}, {"ctl", "load", "-S", "no.sock", "d.t.csv"}} {
+		var stdout, stderr bytes.Buffer
+		require.Equal(t, 1, run(args, &stdout, &stderr))
+		require.Contains(t, stderr.String(), "connect to "+filepath.Join(dir, "no.sock")+": dial unix")
+	}
 }

@@ -207,7 +207,7 @@ func Swap(t *session.Txn, i *Import, autoIDs model.AutoIDGroup, ownerID string) 
 	if diff.AffectedOpts, err = place(t, table, swapped); err != nil {
 		return err
 	}
-	if err := relabel(t, i.DB, swapped); err != nil {
+	if err := relabel(t, i.DB, swapped); err != nil { // at once, whether this is committed or not: see UndoImport
 		return err
 	}
 	store := notifier.OpenTableStore("mysql", tidbddl.NotifierTableName)
@@ -243,37 +243,37 @@ func place(t *session.Txn, table, swapped *model.TableInfo) (affected []*model.A
 	return affected, nil
 }
 
-// relabel hands the attributes of a table and its partitions (ALTER TABLE ... ATTRIBUTES), whose rules name ranges of keys, on to those that
-// replace them (updateLabelRules in pkg/ddl/table.go).
-func relabel(t *session.Txn, db string, swapped *model.TableInfo) error {
-	ofTable := fmt.Sprintf(label.TableIDFormat, label.IDPrefix, db, swapped.Name.L)
-	wanted, ids := []string{ofTable}, []int64{swapped.ID}
+// relabel has the attributes of a table and its partitions (ALTER TABLE ... ATTRIBUTES), whose rules name ranges of keys, name those of its
+// and their IDs (updateLabelRules in pkg/ddl/table.go).
+func relabel(t *session.Txn, db string, table *model.TableInfo) error {
+	ofTable := fmt.Sprintf(label.TableIDFormat, label.IDPrefix, db, table.Name.L)
+	wanted, ids := []string{ofTable}, []int64{table.ID}
 	ofPartitions := make(map[string]*model.PartitionDefinition)
-	if p := swapped.GetPartitionInfo(); p != nil {
+	if p := table.GetPartitionInfo(); p != nil {
 		for at := range p.Definitions {
 			d := &p.Definitions[at]
-			rule := fmt.Sprintf(label.PartitionIDFormat, label.IDPrefix, db, swapped.Name.L, d.Name.L)
+			rule := fmt.Sprintf(label.PartitionIDFormat, label.IDPrefix, db, table.Name.L, d.Name.L)
 			wanted, ids, ofPartitions[rule] = append(wanted, rule), append(ids, d.ID), d
 		}
 	}
 	ctx := context.WithoutCancel(t.Ctx)
 	rules, err := infosync.GetLabelRules(ctx, wanted)
 	if err != nil {
-		return fmt.Errorf("read the attributes of %s: %w", swapped.Name.O, err)
+		return fmt.Errorf("read the attributes of %s: %w", table.Name.O, err)
 	}
 	var changed []*label.Rule
 	for id, rule := range rules {
 		if d, ok := ofPartitions[id]; ok {
-			changed = append(changed, rule.Clone().Reset(db, swapped.Name.L, d.Name.L, d.ID))
+			changed = append(changed, rule.Clone().Reset(db, table.Name.L, d.Name.L, d.ID))
 		} else if id == ofTable {
-			changed = append(changed, rule.Clone().Reset(db, swapped.Name.L, "", ids...))
+			changed = append(changed, rule.Clone().Reset(db, table.Name.L, "", ids...))
 		}
 	}
 	if len(changed) == 0 {
 		return nil
 	}
 	if err := infosync.UpdateLabelRules(ctx, label.NewRulePatch(changed, nil)); err != nil {
-		return fmt.Errorf("write the attributes of %s: %w", swapped.Name.O, err)
+		return fmt.Errorf("write the attributes of %s: %w", table.Name.O, err)
 	}
 	return nil
 }
@@ -311,6 +311,23 @@ func EndImport(t *session.Txn, i *Import, tableID int64, partitionIDs []int64) e
 	j.Type, j.TableID, j.State = model.ActionTruncateTable, tableID, model.JobStateDone
 	j.FillFinishedArgs(&model.TruncateTableArgs{OldPartitionIDs: partitionIDs})
 	return deleteRanges(t, j)
+}
+
+// UndoImport is EndImport of an import that was not swapped in. The rules of the table's attributes are in PD, where a swap that was not
+// committed has changed them: they name the table's own keys again.
+func UndoImport(t *session.Txn, i *Import) error {
+	if i.NewTableID != 0 {
+		table, err := ReadTable(t, i.Queued())
+		if err != nil {
+			return err
+		}
+		if table != nil && QueueName(table.Name.L) == i.Table {
+			if err := relabel(t, i.DB, table); err != nil {
+				return err
+			}
+		}
+	}
+	return EndImport(t, i, i.NewTableID, i.NewPartitionIDs)
 }
 
 // AwaitImport waits until every server, and every transaction that uses the table, has the import's version. Before the swap it fails

@@ -237,7 +237,7 @@ func (t *task) undo(ctx context.Context) error {
 		if err := t.reportFailure(x, r); err != nil {
 			return err
 		}
-		return schema.EndImport(x, &r.Import, r.Import.NewTableID, r.Import.NewPartitionIDs)
+		return schema.UndoImport(x, &r.Import)
 	})
 }
 

@@ -53,9 +53,9 @@ var imports = []mutation{
 	},
 	{
 		invariant: "import", breaks: "rows of a cancelled import stay",
-		file:   "load/jobs/actions.go",
-		old:    "return schema.EndImport(x, &r.Import, r.Import.NewTableID, r.Import.NewPartitionIDs)",
-		new:    "return schema.EndImport(x, &r.Import, 0, nil)",
+		file:   "ddl/schema/import.go",
+		old:    "return EndImport(t, i, i.NewTableID, i.NewPartitionIDs)",
+		new:    "return EndImport(t, i, 0, nil)",
 		caught: "sql.TestImportIsCancelled",
 		shows:  `nothing deletes what was written`,
 	},
