@@ -242,15 +242,6 @@ func TestLargeLoadDataThatIsNotImported(t *testing.T) {
 	e.nothingLeft(c)
 }
 
-// numbered returns lines of the numbers from 1000.
-func numbered(lines int) io.Reader {
-	var b strings.Builder
-	for n := range lines {
-		fmt.Fprintf(&b, "%d\n", 1000+n)
-	}
-	return strings.NewReader(b.String())
-}
-
 // slowFile is a client's file that calls at once when a number of bytes was read, and ends later.
 type slowFile struct {
 	rest string
@@ -294,14 +285,6 @@ func TestClientOfLargeLoadDataHoldsNothing(t *testing.T) {
 	require.Equal(t, 1, c.imports())
 	c.check("t")
 	e.nothingLeft(c)
-}
-
-func manyLines() string {
-	var lines strings.Builder
-	for n := range 100_000 {
-		fmt.Fprintf(&lines, "%d\tt%d\n", n, n%77)
-	}
-	return lines.String()
 }
 
 // A LOAD DATA that is killed, cancelled, or loses its client leaves nothing, and other sessions see no row before the end.
