@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
+
 	"fastddl/config"
 	"fastddl/flow"
 	"fastddl/internal/invariants"
@@ -124,6 +126,8 @@ const (
 	// hold theirs. The rest is for merging and for the batch in hand.
 	arenasPercent = 70
 	admitPercent  = 85
+	// sparePercent is a part of the rest, for what a job decides with.
+	sparePercent = 5
 	// newcomersPercent of the part for final files is for jobs that have none, so
 	// that one which is slow to write its files cannot keep others from theirs.
 	newcomersPercent = 25
@@ -147,6 +151,9 @@ func (r *Resources) memoryQuota() int64 {
 	return r.sorting
 }
 
+// SpareMemory returns how many bytes a job may take beside its share, for what no arena holds.
+func (r *Resources) SpareMemory() int64 { return r.memoryQuota() / 100 * sparePercent }
+
 // runsPool and filesPool are the parts of the disk quota, or of the room there is, for all jobs
 // together. The caller holds mu.
 func (r *Resources) runsPool() int64 { return r.pool(runsPercent, runsRoomPercent) }
@@ -157,20 +164,39 @@ func (r *Resources) pool(quotaPercent, roomPercent int64) int64 {
 	return min(max(r.globals.Int(config.DiskQuota)-r.occupied, 0)/100*quotaPercent, r.room.bytes()/100*roomPercent)
 }
 
-// Occupy takes bytes of the disk quota from jobs, for files that no job accounts for, or gives them back if n is negative. It returns false,
-// and takes none, if less than half of the quota would be left.
-func (r *Resources) Occupy(n int64) bool {
+// Occupied is the outcome of Resources.Occupy.
+type Occupied int
+
+const (
+	// Granted bytes were taken, or given back.
+	Granted Occupied = iota
+	// OverQuota says that less than half of the disk quota would be left.
+	OverQuota
+	// OverRoom says that less than half of the room on the disk would be left.
+	OverRoom
+)
+
+// Occupy takes bytes of the disk quota from jobs, for files that no job accounts for, or gives them back if n is negative. disk is how full
+// the disk of these files is now; nil if that is not known. Unless it returns Granted it takes none.
+func (r *Resources) Occupy(n int64, disk *vfs.DiskUsage) Occupied {
 	r.mu.Lock()
-	granted := n <= 0 || r.occupied+n <= r.globals.Int(config.DiskQuota)/2
-	if granted {
+	outcome := Granted
+	switch {
+	case n <= 0:
+	case r.occupied+n > r.globals.Int(config.DiskQuota)/2:
+		outcome = OverQuota
+	case disk != nil && r.occupied+n > (roomOn(*disk)+r.occupied)/2:
+		outcome = OverRoom
+	}
+	if outcome == Granted {
 		r.occupied += n
 		invariants.Check(r.occupied >= 0, "%d bytes of the disk quota are given back that were not taken", -r.occupied)
 	}
 	r.mu.Unlock()
-	if granted {
+	if outcome == Granted {
 		r.rebalance()
 	}
-	return granted
+	return outcome
 }
 
 // diskLimitLocked says what bounds the files of jobs: the disk quota, or the room on the disk if that is less.

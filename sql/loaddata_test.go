@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pingcap/tidb/pkg/executor"
+	"github.com/pingcap/tidb/pkg/kv"
 	"github.com/pingcap/tidb/pkg/util/sqlkiller"
 	"github.com/stretchr/testify/require"
 
@@ -137,7 +138,11 @@ func randomLoad(r *rand.Rand) string {
 	if r.IntN(4) == 0 {
 		s += fmt.Sprintf(" IGNORE %d LINES", r.IntN(3))
 	}
-	switch r.IntN(4) {
+	switch r.IntN(6) {
+	case 4:
+		s += " (id, @a, s, d) SET a = @@tidb_opt_write_row_id + @a"
+	case 5:
+		s += " (id, a, @s, d) SET s = (SELECT CONCAT('s', @@version_compile_os = '')), d = (SELECT MAX(DATE '2020-02-03'))"
 	case 0:
 		s += " (id, @a, s, @d) SET a = @a + 1, d = IF(@d > '2015', @d, NULL)"
 	case 1:
@@ -190,32 +195,50 @@ func TestLargeLoadDataIsTiDBs(t *testing.T) {
 	e.nothingLeft(small)
 }
 
-// A file that cannot be imported is refused before the first row, and the client's file is read to its end.
-func TestLargeLoadDataIsRefused(t *testing.T) {
+// A file that cannot be imported is loaded by TiDB, whose limit decides whether it fits. It is read to its end.
+func TestLargeLoadDataThatIsNotImported(t *testing.T) {
 	e := newLoads(t)
 	c := e.client()
 	c.run("CREATE TABLE t (id INT PRIMARY KEY); CREATE TABLE some (id INT PRIMARY KEY); INSERT INTO some VALUES (100)")
-	c.run("CREATE TEMPORARY TABLE temporary (id INT PRIMARY KEY)")
+	c.run("CREATE TEMPORARY TABLE temporary (id INT PRIMARY KEY); CREATE TABLE given (id INT)")
 	c.run("CREATE TABLE cached (id INT PRIMARY KEY); ALTER TABLE cached CACHE")
+	limit := kv.TxnTotalSizeLimit.Load()
+	defer kv.TxnTotalSizeLimit.Store(limit)
 	for _, test := range []struct{ before, table, after, why string }{
 		{"BEGIN", "t", "ROLLBACK", "a transaction is open"},
-		{"SET autocommit = 0", "t", "SET autocommit = 1", "autocommit is off"},
+		{"SET autocommit = 0", "t", "ROLLBACK; SET autocommit = 1", "autocommit is off"},
 		{"DO 1", "some", "DO 1", "not empty"},
 		{"DO 1", "temporary", "DO 1", "temporary"},
 		{"DO 1", "cached", "DO 1", "cached"},
+		{"SET tidb_opt_write_row_id = 1", "given (id, _tidb_rowid)", "SET tidb_opt_write_row_id = 0", "_tidb_rowid"},
 	} {
-		file := strings.NewReader("1\n2\n3\n")
+		table, _, rowIDs := strings.Cut(test.table, " ")
+		file := strings.NewReader("1\t10\n2\t20\n3\t30\n")
 		c.sends(file)
 		c.run("%s", test.before)
-		before := c.run("SELECT * FROM " + test.table)
+		before := len(c.run("SELECT * FROM " + table))
 		c.makeLarge(true)
-		text := c.fails(8004, "LOAD DATA LOCAL INFILE 'f' INTO TABLE %s", test.table)
+		c.run("LOAD DATA LOCAL INFILE 'f' INTO TABLE %s", test.table)
 		c.makeLarge(false)
-		require.Contains(t, text, test.why)
 		require.Zero(t, file.Len(), "the client's file is not read")
-		require.Equal(t, before, c.run("SELECT * FROM "+test.table), "rows were loaded")
+		require.Len(t, c.run("SELECT * FROM "+table), before+3, "%s", test.why)
+		if rowIDs {
+			require.Equal(t, []string{"10 1", "20 2", "30 3"}, c.run("SELECT _tidb_rowid, id FROM %s ORDER BY id", table))
+			c.run("%s", test.after)
+			continue
+		}
+		if table == "some" { // whose transaction begins with the statement
+			c.sends(numbered(20_000))
+			c.makeLarge(true)
+			kv.TxnTotalSizeLimit.Store(200_000)
+			text := c.fails(8004, "LOAD DATA LOCAL INFILE 'f' INTO TABLE %s", test.table)
+			kv.TxnTotalSizeLimit.Store(limit)
+			c.makeLarge(false)
+			require.Contains(t, text, test.why)
+		}
 		c.run("%s", test.after)
 	}
+	require.Zero(t, c.imports())
 	e.nothingLeft(c)
 }
 
@@ -239,49 +262,92 @@ func (f *slowFile) Read(b []byte) (int, error) {
 	return n, nil
 }
 
+// A client that does not send holds nothing: neither its table nor what is deleted of the store.
+func TestClientOfLargeLoadDataHoldsNothing(t *testing.T) {
+	e := newLoads(t)
+	c, other := e.client(), e.client()
+	c.run("CREATE TABLE t (id INT PRIMARY KEY, s VARCHAR(20), KEY s (s))")
+	lines := manyLines()
+	seen := false
+	f := &slowFile{rest: lines, at: len(lines) / 2, once: func() {
+		seen = true
+		require.Empty(t, other.run("SHOW IMPORT JOBS"))
+		e.nothingLeft(other)
+		other.run("INSERT INTO t VALUES (-1, ''); DELETE FROM t; ALTER TABLE t ADD COLUMN n INT DEFAULT 5")
+		require.Equal(t, "0", other.one("SELECT COUNT(*) FROM information_schema.processlist WHERE txnstart <> '' AND id = %d", c.GetSessionVars().ConnectionID))
+	}}
+	c.sends(f)
+	c.makeLarge(true)
+	c.run("LOAD DATA LOCAL INFILE 'f' INTO TABLE t (id, s)")
+	c.makeLarge(false)
+	require.True(t, seen)
+	require.Equal(t, "100000 5", c.one("SELECT COUNT(*), MIN(n) FROM t"))
+	require.Equal(t, 1, c.imports())
+	c.check("t")
+	e.nothingLeft(c)
+}
+
 // A LOAD DATA that is killed, cancelled, or loses its client leaves nothing, and other sessions see no row before the end.
 func TestLargeLoadDataEndsWithoutRows(t *testing.T) {
 	r := randtest.Rand(t)
 	e := newLoads(t)
 	c, other := e.client(), e.client()
 	c.run("CREATE TABLE t (id INT PRIMARY KEY, s VARCHAR(20), KEY s (s))")
-	var lines strings.Builder
-	for n := range 100_000 {
-		fmt.Fprintf(&lines, "%d\tt%d\n", n, n%77)
+	lines := manyLines()
+	kill := func() { c.GetSessionVars().SQLKiller.SendKillSignal(sqlkiller.QueryInterrupted) }
+	canceller := e.client()
+	cancel := func() { // CANCEL waits for the end of the import, which waits for this
+		const record = "SELECT * FROM mysql.fastddl_import_job"
+		before, id := other.one(record), other.one("SELECT MAX(id) FROM mysql.tidb_import_jobs")
+		go func() { _, _ = canceller.try("CANCEL IMPORT JOB %s", id) }()
+		require.Eventually(t, func() bool { return other.one(record) != before }, hangTimeout, 5*time.Millisecond)
 	}
-	lost := errors.New("the client is gone")
-	for name, end := range map[string]func(f *slowFile){
-		"killed": func(*slowFile) { c.GetSessionVars().SQLKiller.SendKillSignal(sqlkiller.QueryInterrupted) },
-		"cancelled": func(*slowFile) {
-			other.run("CANCEL IMPORT JOB %s", other.one("SELECT MAX(id) FROM mysql.tidb_import_jobs"))
-		},
-		"lost": nil,
+	for name, test := range map[string]struct {
+		sending   func() // when half of the file was sent
+		importing func() // before rows are made
+		lost      bool
+	}{
+		"killed while the client sends": {sending: kill},
+		"killed":                        {importing: kill},
+		"cancelled":                     {importing: cancel},
+		"lost":                          {lost: true},
 	} {
-		f := &slowFile{rest: lines.String(), at: lines.Len() / 2}
-		var seen atomic.Bool
-		f.once = func() {
-			require.Equal(t, "0", other.one("SELECT COUNT(*) FROM t"))
-			require.Contains(t, strings.Join(other.run("SHOW IMPORT JOBS"), "\n"), "running")
-			other.fails(8020, "INSERT INTO t VALUES (-1, '')")
-			seen.Store(true)
-			if end != nil {
-				end(f)
+		var reached atomic.Bool
+		f := &slowFile{rest: lines, at: len(lines) / 2}
+		if test.importing == nil {
+			f.once = func() {
+				reached.Store(true)
+				if test.sending != nil {
+					test.sending()
+				}
 			}
 		}
+		e.hookImports(func(p jobs.HookPoint) error {
+			if p.When == "before" && p.Step == jobs.StepLoading && test.importing != nil && !reached.Swap(true) {
+				require.Equal(t, "0", other.one("SELECT COUNT(*) FROM t"))
+				other.fails(8020, "INSERT INTO t VALUES (-1, '')")
+				test.importing()
+			}
+			return nil
+		})
 		var file io.Reader = f
-		if end == nil {
-			file = io.MultiReader(io.LimitReader(f, int64(lines.Len()*3/4)), failing{lost})
+		if test.lost {
+			file = io.MultiReader(io.LimitReader(f, int64(len(lines)*3/4)), failing{errors.New("the client is gone")})
 		}
 		c.sends(file)
 		c.makeLarge(true)
 		_, err := c.try("LOAD DATA LOCAL INFILE 'f' %s INTO TABLE t", []string{"REPLACE", "IGNORE"}[r.IntN(2)])
 		c.makeLarge(false)
 		require.Error(t, err, name)
-		require.True(t, seen.Load(), name)
+		require.True(t, reached.Load(), name)
+		if !test.lost {
+			require.Empty(t, f.rest, name+": the client's file is not read to its end")
+		}
 		require.Equal(t, "0", c.one("SELECT COUNT(*) FROM t"), name)
 		e.nothingLeft(c)
 	}
-	c.sends(strings.NewReader(lines.String()))
+	e.hookImports(nil)
+	c.sends(strings.NewReader(lines))
 	c.makeLarge(true)
 	c.run("LOAD DATA LOCAL INFILE 'f' INTO TABLE t")
 	c.makeLarge(false)

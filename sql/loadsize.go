@@ -11,8 +11,10 @@ import (
 	pmodel "github.com/pingcap/tidb/pkg/parser/model"
 	"github.com/pingcap/tidb/pkg/sessionctx/variable"
 	tidbmemory "github.com/pingcap/tidb/pkg/util/memory"
+	"github.com/pingcap/tidb/pkg/util/sqlkiller"
 
 	"fastddl/internal/errs"
+	"fastddl/load/jobs"
 	"fastddl/load/rows"
 )
 
@@ -98,21 +100,24 @@ func (z *loadSize) addAll(r io.Reader) error {
 
 // begunFile is a client's file of which a part was read. It is read from its beginning.
 type begunFile struct {
-	begun [][]byte
-	rest  io.ReadCloser // nil if it was read to its end
-	size  int64
+	begun  [][]byte
+	memory *tidbmemory.Tracker // has the bytes of begun
+	rest   io.ReadCloser       // nil if it was read to its end
+	spool  *jobs.FileSpool     // has the file instead, if set
+	size   int64               // of what was read from the client
 	// stop, if set, is why reading fails.
 	stop func() error
 }
 
-// begin reads a file until it is known whether it is large.
-func (z *loadSize) begin(name string, file io.ReadCloser) (_ *begunFile, err error) {
-	f := &begunFile{rest: file}
+// begin reads a file until it is known whether it is large. What it has read is in memory, which the statement accounts for.
+func (z *loadSize) begin(name string, file io.ReadCloser, memory *tidbmemory.Tracker) (_ *begunFile, err error) {
+	f := &begunFile{rest: file, memory: memory}
 	packed := rows.Packed(name)
 	for !z.large() {
 		b := make([]byte, 256<<10)
 		n, err := io.ReadFull(file, b)
 		f.begun, f.size = append(f.begun, b[:n]), f.size+int64(n)
+		f.memory.Consume(int64(n))
 		if !packed {
 			z.add(b[:n])
 		}
@@ -124,9 +129,10 @@ func (z *loadSize) begin(name string, file io.ReadCloser) (_ *begunFile, err err
 			return f, file.Close()
 		}
 		if err != nil {
+			f.forget()
 			return nil, errs.Combine(err, file.Close())
 		}
-		if f.size >= maxBegun || packed && f.size >= maxBegunPacked {
+		if f.size >= maxBegun || packed && f.size >= min(maxBegunPacked, z.most) {
 			z.sum = z.most + 1
 		}
 	}
@@ -153,6 +159,9 @@ func (f *begunFile) Read(b []byte) (int, error) {
 			return 0, err
 		}
 	}
+	if f.spool != nil {
+		return f.spool.Read(b)
+	}
 	for len(f.begun) > 0 && len(f.begun[0]) == 0 {
 		f.begun[0] = nil
 		f.begun = f.begun[1:]
@@ -160,6 +169,7 @@ func (f *begunFile) Read(b []byte) (int, error) {
 	if len(f.begun) > 0 {
 		n := copy(b, f.begun[0])
 		f.begun[0] = f.begun[0][n:]
+		f.memory.Consume(-int64(n))
 		return n, nil
 	}
 	if f.rest == nil {
@@ -168,9 +178,57 @@ func (f *begunFile) Read(b []byte) (int, error) {
 	return f.rest.Read(b)
 }
 
-// Close implements io.Closer. It reads what a client still sends, because the client reads no answer before: without that, TiDB's connection
+// forget gives the memory of what was read back.
+func (f *begunFile) forget() {
+	for _, part := range f.begun {
+		f.memory.Consume(-int64(len(part)))
+	}
+	f.begun = nil
+}
+
+// keep moves the file, up to its end, to a spool, unless the statement is killed before.
+func (f *begunFile) keep(ctx context.Context, spool *jobs.FileSpool, killer *sqlkiller.SQLKiller) (err error) {
+	defer func() {
+		if err != nil {
+			err = errs.Combine(err, spool.Close())
+		}
+	}()
+	b := make([]byte, 1<<20)
+	size := int64(0)
+	for {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err := killer.HandleSignal(); err != nil {
+			return err
+		}
+		n, end := f.Read(b)
+		if _, err := spool.Write(b[:n]); err != nil {
+			return err
+		}
+		size += int64(n)
+		if end != nil && end != io.EOF {
+			return end
+		}
+		if end == io.EOF {
+			break
+		}
+	}
+	rest := f.rest
+	f.spool, f.rest, f.size = spool, nil, size
+	if rest == nil {
+		return nil
+	}
+	return rest.Close()
+}
+
+// Close implements io.Closer. Closing twice does nothing. It reads what a client still sends, because the client reads no answer before: without that, TiDB's connection
 // would read the rest as packets of the next statement.
 func (f *begunFile) Close() error {
+	f.forget()
+	if f.spool != nil {
+		return f.spool.Close()
+	}
 	if f.rest == nil {
 		return nil
 	}

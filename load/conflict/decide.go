@@ -58,7 +58,7 @@ func (d *decision) own(row Row, keys []int) error {
 		d.owners[key] = o
 	}
 	d.state += o.bytes()
-	if d.state > d.s.opts.MaxState {
+	if d.state+d.s.sharedBytes() > d.s.opts.MaxState {
 		return errTooMany.FastGenByArgs(d.s.opts.MaxState >> 20)
 	}
 	return nil

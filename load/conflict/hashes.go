@@ -44,7 +44,7 @@ func (s *Spool) addHash(h uint64) error {
 
 func (p *part) spill(dir string) (err error) {
 	if p.file == nil {
-		if p.file, err = unnamed(dir); err != nil {
+		if p.file, err = Unnamed(dir); err != nil {
 			return err
 		}
 	}
@@ -90,9 +90,14 @@ func (p *part) close() error {
 var errTooMany = dbterror.ClassExecutor.NewStdErr(mysql.ErrNotSupportedYet,
 	mysql.Message("LOAD DATA of a file of this size in which the rows with equal keys take more than %d MiB of memory is not supported: make the rows unique before, or load the file in parts", nil))
 
+// sharedBytes is about what shared takes of memory.
+func (s *Spool) sharedBytes() int64 {
+	const bytesOfHash = 16
+	return int64(len(s.shared)) * bytesOfHash
+}
+
 // findShared notes the hashes that come more than once.
 func (s *Spool) findShared() error {
-	const bytesOfHash = 16
 	s.shared = make(map[uint64]struct{})
 	for i := range s.parts {
 		hashes, err := s.parts[i].all()
@@ -107,7 +112,7 @@ func (s *Spool) findShared() error {
 		if err := s.parts[i].close(); err != nil {
 			return fmt.Errorf("conflict: close hashes: %w", err)
 		}
-		if int64(len(s.shared))*bytesOfHash > s.opts.MaxState {
+		if s.sharedBytes() > s.opts.MaxState {
 			return errTooMany.FastGenByArgs(s.opts.MaxState >> 20)
 		}
 	}

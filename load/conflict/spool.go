@@ -45,7 +45,8 @@ type Options struct {
 	Exists func(index int64, key, value []byte) error
 	// Occupy is called before bytes are written to Dir, and with a negative number when files are removed. Its error is that of Add.
 	Occupy func(bytes int64) error
-	// MaxState is how many bytes the keys of rows in conflict may take; 0 is 128 MiB.
+	// MaxState is how many bytes the keys of rows in conflict, and the hashes of keys that come more than once, may take together; 0 is
+	// 128 MiB.
 	MaxState int64
 	// MaxWarnings is how many errors of dropped rows are kept.
 	MaxWarnings int
@@ -98,15 +99,15 @@ func New(opts Options) (*Spool, error) {
 	if opts.hashesInMemory == 0 {
 		opts.hashesInMemory = 4096
 	}
-	file, err := unnamed(opts.Dir)
+	file, err := Unnamed(opts.Dir)
 	if err != nil {
 		return nil, err
 	}
 	return &Spool{opts: opts, seed: maphash.MakeSeed(), file: file, out: bufio.NewWriterSize(file, bufferBytes)}, nil
 }
 
-// unnamed returns a temporary file that is gone when it is closed.
-func unnamed(dir string) (*os.File, error) {
+// Unnamed returns a temporary file in a folder, which it makes. The file is gone when it is closed, or when the process ends.
+func Unnamed(dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("conflict: temporary file: %w", err)
 	}

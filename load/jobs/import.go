@@ -11,6 +11,7 @@ import (
 	"github.com/pingcap/tidb/pkg/sessionctx"
 	"github.com/pingcap/tidb/pkg/sessionctx/variable"
 	"github.com/pingcap/tidb/pkg/util/dbterror/exeerrors"
+	"go.uber.org/zap"
 
 	"fastddl/ddl/schema"
 	"fastddl/ddl/session"
@@ -66,7 +67,14 @@ const killInterval = 20 * time.Millisecond
 // only.
 func (j *Jobs) Import(ctx context.Context, sctx sessionctx.Context, req Request) (out Imported, err error) {
 	if req.Load != nil {
-		defer func() { err = errs.Combine(err, req.Load.Feed.Close()) }()
+		defer func() {
+			closed := req.Load.Feed.Close()
+			if err != nil {
+				err = errs.Combine(err, closed)
+			} else if closed != nil { // the rows are there all the same
+				j.opts.Logger.Warn("what an import of LOAD DATA has kept was not removed", zap.Int64("job", out.RowID), zap.Error(closed))
+			}
+		}()
 	}
 	t, err := j.queue(ctx, sctx, req)
 	if err != nil {

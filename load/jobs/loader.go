@@ -14,6 +14,8 @@ import (
 type Loader interface {
 	// Load writes all rows, or fails. It is called again with the last checkpoint after a crash. When it returns it writes no more.
 	Load(ctx context.Context, t Task) (Result, error)
+	// Occupy takes bytes of the disk quota for temporary files of LOAD DATA, or gives them back if n is negative. Its error is the client's.
+	Occupy(n int64) error
 }
 
 // Task is what is to be loaded.

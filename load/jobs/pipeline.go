@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/pingcap/tidb/pkg/errno"
 	"github.com/pingcap/tidb/pkg/meta/model"
 	"github.com/pingcap/tidb/pkg/parser/mysql"
@@ -57,7 +58,7 @@ const maxThreads = 256
 
 func (p *pipeline) open(ctx context.Context, t Task) (*rows.Source, error) {
 	if t.Feed != nil {
-		return rows.FromFeed(t.Controller, t.Table, t.Feed, rows.FeedDisk{Dir: p.opts.TempDir, Occupy: p.occupy})
+		return rows.FromFeed(t.Controller, t.Table, t.Feed, rows.FeedDisk{Dir: p.opts.TempDir, Occupy: p.Occupy, MaxState: p.maxState()})
 	}
 	if t.Query != nil {
 		return rows.FromQuery(t.Controller, t.Table, t.Query, cmp.Or(t.Threads, flow.Cores()))
@@ -65,16 +66,50 @@ func (p *pipeline) open(ctx context.Context, t Task) (*rows.Source, error) {
 	return rows.Open(ctx, t.Controller, t.Table)
 }
 
-// errDiskQuota refuses rows that have to be kept until it is known which of them stay.
-var errDiskQuota = dbterror.ClassExecutor.NewStdErr(errno.ErrDiskFull,
-	mysql.Message("the rows of LOAD DATA with IGNORE, REPLACE or LOCAL, of which those with equal keys are left out, take more than half of tidb_ddl_disk_quota: raise it, or load the file by IMPORT INTO", nil))
+// errDiskQuota and errDiskRoom refuse to keep a file, or its rows until it is known which of them stay.
+var (
+	errDiskQuota = dbterror.ClassExecutor.NewStdErr(errno.ErrDiskFull,
+		mysql.Message("the files and rows that LOAD DATA keeps until they are imported take more than half of tidb_ddl_disk_quota: raise it, or load the file by IMPORT INTO", nil))
+	errDiskRoom = dbterror.ClassExecutor.NewStdErr(errno.ErrDiskFull,
+		mysql.Message("the files and rows that LOAD DATA keeps until they are imported take more than half of the room on the disk of the temp folder: make room, or load the file by IMPORT INTO", nil))
+)
 
-// occupy takes bytes of the disk quota.
-func (p *pipeline) occupy(n int64) error {
-	if p.opts.Resources != nil && !p.opts.Resources.Occupy(n) {
+// maxState bounds what a feed decides about rows with equal keys in; 0 is its own bound.
+func (p *pipeline) maxState() int64 {
+	if p.opts.Resources == nil {
+		return 0
+	}
+	return max(p.opts.Resources.SpareMemory(), 1<<20)
+}
+
+// Occupy implements Loader.
+func (p *pipeline) Occupy(n int64) error {
+	if p.opts.Resources == nil {
+		return nil
+	}
+	switch p.opts.Resources.Occupy(n, p.room(n)) {
+	case ingest.OverQuota:
 		return errDiskQuota.FastGenByArgs()
+	case ingest.OverRoom:
+		return errDiskRoom.FastGenByArgs()
 	}
 	return nil
+}
+
+// room measures the disk of the temp folder; nil if it is not asked for, or not known.
+func (p *pipeline) room(n int64) *vfs.DiskUsage {
+	if n <= 0 {
+		return nil
+	}
+	fs := p.opts.FS
+	if fs == nil {
+		fs = vfs.Default
+	}
+	usage, err := fs.GetDiskUsage(p.opts.TempDir)
+	if err != nil {
+		return nil // there are file systems that do not know
+	}
+	return &usage
 }
 
 // stateOf is what a table has given out before, as package rows has it. Row IDs and AUTO_INCREMENT may share a counter.

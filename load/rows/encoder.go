@@ -73,8 +73,10 @@ func (s *Source) newEncoder(f fields, now int64, ids *IDs) (*encoder, error) {
 func (e *encoder) prepare(s *Source) (err error) {
 	s.expressions.Lock()
 	defer s.expressions.Unlock()
-	if e.assignments, _, err = s.c.CreateColAssignSimpleExprs(e.ctx); err != nil {
-		return err
+	if s.feed == nil { // the rows of a feed have all values: its session evaluates SET
+		if e.assignments, _, err = s.c.CreateColAssignSimpleExprs(e.ctx); err != nil {
+			return err
+		}
 	}
 	e.generated, err = lkv.CollectGeneratedColumns(e.session, e.info, e.columns)
 	if err != nil {

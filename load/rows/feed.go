@@ -46,6 +46,8 @@ type FeedDisk struct {
 	Dir string
 	// Occupy is that of conflict.Options.
 	Occupy func(bytes int64) error
+	// MaxState is that of conflict.Options.
+	MaxState int64
 }
 
 // NewFeed returns a feed without rows. Of rows with equal keys the policy says which are loaded.
@@ -82,7 +84,8 @@ func (f *Feed) open(now int64, ids *IDs) (err error) {
 	}
 	if hasUniqueKeys(f.source.table) {
 		if f.spool, err = conflict.New(conflict.Options{
-			Dir: f.disk.Dir, Policy: f.policy, Unique: f.unique, Exists: f.exists, Occupy: f.disk.Occupy, MaxWarnings: maxFeedWarnings,
+			Dir: f.disk.Dir, Policy: f.policy, Unique: f.unique, Exists: f.exists, Occupy: f.disk.Occupy, MaxState: f.disk.MaxState,
+			MaxWarnings: maxFeedWarnings,
 		}); err != nil {
 			return err
 		}
