@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
@@ -30,6 +31,7 @@ type fakeSessions struct {
 	runs     atomic.Int64
 	open     atomic.Int64
 	texts    []string
+	job      int64 // of each statement, 0 for none
 }
 
 func newFakeSessions() *fakeSessions {
@@ -87,10 +89,11 @@ func (s *fakeSession) Run(_ context.Context, text string, _ ...any) (*Result, er
 	return &Result{}, nil
 }
 func (s *fakeSession) RunText(ctx context.Context, text string) (*Result, error) {
+	time.Sleep(jobInterval / 2)
 	return s.Run(ctx, text)
 }
 func (s *fakeSession) CheckBuild(context.Context, string) error { return nil }
-func (s *fakeSession) Job() (int64, bool)                       { return 0, false }
+func (s *fakeSession) Job() (SubmittedJob, bool)                { return SubmittedJob{ID: s.f.job}, s.f.job != 0 }
 func (s *fakeSession) Ended() bool                              { return s.ended.Load() }
 func (s *fakeSession) Close()                                   { s.f.open.Add(-1) }
 
@@ -373,4 +376,24 @@ func TestDocumentHasAllRoutes(t *testing.T) {
 	}
 	require.Equal(t, http.StatusOK, ask(a, "GET", "openapi.json", "", "", "").Code)
 	require.Equal(t, http.StatusNotFound, ask(a, "GET", "nothing", "", "", "").Code)
+}
+
+// As many submissions as there are slots, at once on one log-in, read their jobs back.
+func TestSubmissionsFillTheSlots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeSessions()
+		f.job = 7
+		a := newTestAPI(t, f, nil)
+		require.Equal(t, http.StatusOK, ask(a, "GET", "jobs/7", "", "ann", "secret").Code)
+		var done sync.WaitGroup
+		began := time.Now()
+		for range 3 * slotsOfAccount {
+			done.Go(func() {
+				w := ask(a, "POST", "jobs", `{"statement": "CREATE INDEX i ON t (a)"}`, "ann", "secret")
+				assert.Equal(t, http.StatusAccepted, w.Code, w.Body.String())
+			})
+		}
+		done.Wait()
+		require.Less(t, time.Since(began), time.Second)
+	})
 }

@@ -27,8 +27,8 @@ const (
 	// maxLogins bounds log-ins, maxLoginsOfAccount the cookies of one account: the one that was not used for longest makes room.
 	maxLogins, maxLoginsOfAccount = 5000, 1000
 
-	// slotsOfLogin is how many requests of a log-in are executed at a time; others wait.
-	slotsOfLogin = 16
+	// slotsOfAccount is how many requests of a log-in are executed at a time; others wait.
+	slotsOfAccount = 16
 	// A session that is not used is kept for sessionIdle, at most idleSessions of a log-in.
 	sessionIdle, idleSessions = 10 * time.Second, 4
 )
@@ -105,7 +105,7 @@ func (l *logins) add(key [sha256.Size]byte, account Account, client, token strin
 		return found // of a request at the same time
 	}
 	now := l.now()
-	n := &login{account: account, client: client, token: token, born: now, used: now, key: key, users: 1, slots: make(chan struct{}, slotsOfLogin)}
+	n := &login{account: account, client: client, token: token, born: now, used: now, key: key, users: 1, slots: make(chan struct{}, slotsOfAccount)}
 	l.makeRoom(account.Name())
 	l.all[key] = n
 	return n

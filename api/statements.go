@@ -55,10 +55,11 @@ func openInUTC(ctx context.Context, account Account) (Session, error) {
 
 // on calls fn with a session of the log-in.
 func (c *call) on(fn func(s Session) error) error {
-	if err := c.login.enter(c.ctx); err != nil {
+	leave, err := c.enter()
+	if err != nil {
 		return err
 	}
-	defer c.login.leave()
+	defer leave()
 	s, err := c.api.logins.session(c.ctx, c.login)
 	if err != nil {
 		return err
@@ -73,10 +74,11 @@ func (c *call) on(fn func(s Session) error) error {
 
 // alone calls fn with a session that is not used again.
 func (c *call) alone(fn func(s Session) error) error {
-	if err := c.login.enter(c.ctx); err != nil {
+	leave, err := c.enter()
+	if err != nil {
 		return err
 	}
-	defer c.login.leave()
+	defer leave()
 	s, err := c.login.account.Open(c.ctx)
 	if err != nil {
 		return err

@@ -24,6 +24,7 @@ import (
 	"go.uber.org/zap"
 
 	"fastddl/api"
+	"fastddl/ddl"
 )
 
 // maxAPISessions bounds the sessions that requests to the API have open at a time. Those of MySQL clients count by themselves.
@@ -285,9 +286,13 @@ func (s *apiSession) ID() uint64 { return s.id }
 func (s *apiSession) Ended() bool { return s.killed.Load() }
 
 // Job implements api.Session.
-func (s *apiSession) Job() (int64, bool) {
-	info, ok := s.sessions.node.layer.DDL().WaitedForBy(s.id)
-	return info.ID, ok
+func (s *apiSession) Job() (api.SubmittedJob, bool) {
+	c := s.ctx.Load()
+	if c == nil {
+		return api.SubmittedJob{}, false
+	}
+	job, ok := ddl.JobOf(c.Session)
+	return api.SubmittedJob(job), ok
 }
 
 // Close implements api.Session.
