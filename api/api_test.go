@@ -3,6 +3,7 @@ package api
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
@@ -31,7 +32,8 @@ type fakeSessions struct {
 	runs     atomic.Int64
 	open     atomic.Int64
 	texts    []string
-	job      int64 // of each statement, 0 for none
+	checks   time.Duration // how long a password is checked
+	job      int64         // of each statement, 0 for none
 }
 
 func newFakeSessions() *fakeSessions {
@@ -40,6 +42,7 @@ func newFakeSessions() *fakeSessions {
 
 func (f *fakeSessions) LogIn(_ context.Context, _ Caller, user, password string) (Account, error) {
 	f.logIns.Add(1)
+	time.Sleep(f.checks) // others try meanwhile
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if user != "ann" || password != f.password {
@@ -226,7 +229,12 @@ func TestFailedLogInsAreSlowedDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeSessions()
 		core, logged := observer.New(zap.InfoLevel)
-		a := newTestAPI(t, f, func(o *Options) { o.Log = zap.New(core) })
+		a := newTestAPI(t, f, func(o *Options) {
+			o.Log = zap.New(core)
+			o.Caller = func(*http.Request) Caller {
+				return Caller{Addr: netip.MustParseAddrPort("10.0.0.1:1"), TLS: &tls.ConnectionState{}}
+			}
+		})
 		get := func(user, password string) int { return ask(a, "GET", "jobs/7", "", user, password).Code }
 		for range freeFailures {
 			require.Equal(t, http.StatusUnauthorized, get("ann", "hunter2"))
@@ -396,4 +404,49 @@ func TestSubmissionsFillTheSlots(t *testing.T) {
 		done.Wait()
 		require.Less(t, time.Since(began), time.Second)
 	})
+}
+
+// Log-ins at the same time are slowed down as those one after the other; right ones are checked once. A name that is none is not kept.
+func TestParallelLogInsAreSlowedDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeSessions()
+		f.checks = time.Millisecond
+		a := newTestAPI(t, f, nil)
+		parallel := func(password string, want int) (got int) {
+			var done sync.WaitGroup
+			var n atomic.Int64
+			for range 30 {
+				done.Go(func() {
+					if ask(a, "GET", "jobs/7", "", "ann", password).Code == want {
+						n.Add(1)
+					}
+				})
+			}
+			done.Wait()
+			return int(n.Load())
+		}
+		require.Equal(t, 30, parallel("secret", http.StatusOK))
+		require.EqualValues(t, 1, f.logIns.Load())
+		require.Equal(t, freeFailures, parallel("hunter2", http.StatusUnauthorized))
+		require.EqualValues(t, 1+freeFailures, f.logIns.Load())
+		require.Equal(t, http.StatusUnauthorized, ask(a, "GET", "jobs/7", "", strings.Repeat("n", maxUser+1), "x").Code)
+		require.EqualValues(t, 1+freeFailures, f.logIns.Load())
+		require.Len(t, a.attempts.all, 2)
+		require.Empty(t, a.attempts.turns)
+		for i := range freeFailuresOfHost + 1 {
+			require.Equal(t, http.StatusUnauthorized, ask(a, "GET", "jobs/7", "", fmt.Sprint("user", i), "x").Code, "this machine's users do not shut out each other")
+		}
+	})
+}
+
+// A password that comes with each request stays right when its account has changed otherwise.
+func TestPasswordIsCheckedAgainWhenTheAccountHasChanged(t *testing.T) {
+	f := newFakeSessions()
+	a := newTestAPI(t, f, nil)
+	require.Equal(t, http.StatusOK, ask(a, "GET", "jobs/7", "", "ann", "secret").Code)
+	f.set(func() { f.state = "2" })
+	require.Equal(t, http.StatusOK, ask(a, "GET", "jobs/7", "", "ann", "secret").Code)
+	require.EqualValues(t, 2, f.logIns.Load())
+	f.set(func() { f.state, f.password = "3", "other" })
+	require.Equal(t, http.StatusUnauthorized, ask(a, "GET", "jobs/7", "", "ann", "secret").Code)
 }

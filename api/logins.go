@@ -10,8 +10,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"go.uber.org/zap"
 )
@@ -79,9 +81,12 @@ func (l *logins) hash(parts ...string) (sum [sha256.Size]byte) {
 	return sum
 }
 
+// hostOf is the address of a caller.
+func hostOf(c Caller) string { return c.Addr.Addr().Unmap().WithZone("").String() }
+
 // clientOf is what a log-in of a caller holds for.
 func clientOf(c Caller) string {
-	name := c.Addr.Addr().Unmap().WithZone("").String()
+	name := hostOf(c)
 	if c.TLS != nil && len(c.TLS.PeerCertificates) > 0 {
 		sum := sha256.Sum256(c.TLS.PeerCertificates[0].Raw)
 		name += " " + base64.RawStdEncoding.EncodeToString(sum[:])
@@ -269,15 +274,21 @@ func (a *API) authenticate(ctx context.Context, r *http.Request, changes bool) (
 	if err := checkSecure(caller); err != nil {
 		return nil, err
 	}
-	x, err := a.identify(ctx, r, caller)
-	if err != nil {
-		return nil, err
-	}
-	if err := a.checkLogin(ctx, x, r, changes); err != nil {
+	for again := false; ; again = true {
+		x, err := a.identify(ctx, r, caller)
+		if err != nil {
+			return nil, err
+		}
+		err = a.checkLogin(ctx, x, r, changes)
+		if err == nil {
+			return x, nil
+		}
 		a.logins.release(x)
-		return nil, err
+		// A password that comes with each request is checked again when the account has changed: it may be right still.
+		if basic := x.token == ""; again || !basic || !errors.Is(err, ErrLoginEnded) {
+			return nil, err
+		}
 	}
-	return x, nil
 }
 
 // checkSecure refuses to take a log-in over a network that others can read.
@@ -294,6 +305,14 @@ func (a *API) identify(ctx context.Context, r *http.Request, caller Caller) (*lo
 	if user, password, ok := r.BasicAuth(); ok {
 		key := a.logins.hash("basic", user, password, client)
 		if x := a.logins.get(key, client); x != nil {
+			return x, nil
+		}
+		leave, err := a.attempts.enter(ctx, hostOf(caller))
+		if err != nil {
+			return nil, err
+		}
+		defer leave()
+		if x := a.logins.get(key, client); x != nil { // of a request at the same time
 			return x, nil
 		}
 		account, err := a.logIn(ctx, caller, user, password)
@@ -327,22 +346,28 @@ func (a *API) checkLogin(ctx context.Context, x *login, r *http.Request, changes
 	return nil
 }
 
-// logIn checks an account.
+// maxUser is how many characters the name of a user has at most.
+const maxUser = 32
+
+// refusals are the errors of SQL that say that a log-in is wrong: a name, a password, or a lock. Others say that it was not checked.
+var refusals = []int{1045, 1698, 3118, 3955}
+
+// logIn checks an account. The caller has the turn of its address.
 func (a *API) logIn(ctx context.Context, caller Caller, user, password string) (Account, error) {
-	host := caller.Addr.Addr().Unmap().WithZone("").String()
-	if wait := a.attempts.wait(user, host); wait > 0 {
+	host := hostOf(caller)
+	if utf8.RuneCountInString(user) > maxUser { // neither kept nor logged
+		return nil, refuse(http.StatusUnauthorized, "the name of a user has %d characters at most", maxUser)
+	}
+	if wait := a.attempts.wait(user, host, caller.Local); wait > 0 {
 		return nil, &httpError{
 			status: http.StatusTooManyRequests, retryAfter: int(wait/time.Second) + 1,
 			message: fmt.Sprintf("log-ins have failed: try again in %s", wait.Round(time.Second)),
 		}
 	}
 	account, err := a.opts.Sessions.LogIn(ctx, caller, user, password)
-	if denied := new(SQLError); errors.As(err, &denied) {
+	if denied := new(SQLError); errors.As(err, &denied) && slices.Contains(refusals, denied.Code) {
 		a.attempts.failed(user, host)
 		a.opts.Log.Warn("log-in to the API is refused", zap.String("user", user), zap.String("client", host), zap.Error(err))
-		if status, _ := describe(err); status == http.StatusForbidden || status >= http.StatusInternalServerError && denied.Code != 1105 {
-			return nil, err
-		}
 		return nil, &unauthorized{denied}
 	}
 	if err != nil {

@@ -27,6 +27,11 @@ func (c *call) logIn() (*answer, error) {
 		return nil, err
 	}
 	b := c.body.(*credentials)
+	leave, err := c.api.attempts.enter(c.ctx, hostOf(caller))
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	account, err := c.api.logIn(c.ctx, caller, b.User, b.Password)
 	if err != nil {
 		return nil, err
