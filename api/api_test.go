@@ -31,7 +31,9 @@ type fakeSessions struct {
 	logIns   atomic.Int64
 	runs     atomic.Int64
 	open     atomic.Int64
+	left     atomic.Int64
 	texts    []string
+	builds   time.Duration // how long a statement of a user takes
 	checks   time.Duration // how long a password is checked
 	job      int64         // of each statement, 0 for none
 }
@@ -92,12 +94,13 @@ func (s *fakeSession) Run(_ context.Context, text string, _ ...any) (*Result, er
 	return &Result{}, nil
 }
 func (s *fakeSession) RunText(ctx context.Context, text string) (*Result, error) {
-	time.Sleep(jobInterval / 2)
+	time.Sleep(s.f.builds)
 	return s.Run(ctx, text)
 }
 func (s *fakeSession) CheckBuild(context.Context, string) error { return nil }
 func (s *fakeSession) Job() (SubmittedJob, bool)                { return SubmittedJob{ID: s.f.job}, s.f.job != 0 }
 func (s *fakeSession) Ended() bool                              { return s.ended.Load() }
+func (s *fakeSession) Leave()                                   { s.f.left.Add(1) }
 func (s *fakeSession) Close()                                   { s.f.open.Add(-1) }
 
 // local is a caller on this machine.
@@ -390,7 +393,7 @@ func TestDocumentHasAllRoutes(t *testing.T) {
 func TestSubmissionsFillTheSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeSessions()
-		f.job = 7
+		f.job, f.builds = 7, jobInterval/2
 		a := newTestAPI(t, f, nil)
 		require.Equal(t, http.StatusOK, ask(a, "GET", "jobs/7", "", "ann", "secret").Code)
 		var done sync.WaitGroup
@@ -449,4 +452,38 @@ func TestPasswordIsCheckedAgainWhenTheAccountHasChanged(t *testing.T) {
 	require.EqualValues(t, 2, f.logIns.Load())
 	f.set(func() { f.state, f.password = "3", "other" })
 	require.Equal(t, http.StatusUnauthorized, ask(a, "GET", "jobs/7", "", "ann", "secret").Code)
+}
+
+// Builds that wait, and jobs that are followed, leave sessions for others.
+func TestWaitingAndFollowingLeaveSessions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeSessions()
+		f.job, f.builds = 7, time.Hour
+		a := newTestAPI(t, f, nil)
+		for range maxWaitingOfAccount + 5 {
+			require.Equal(t, http.StatusAccepted, ask(a, "POST", "jobs", `{"statement": "CREATE INDEX i ON t (a)"}`, "ann", "secret").Code)
+		}
+		require.EqualValues(t, 5, f.left.Load(), "their jobs go on without them")
+		time.Sleep(2 * time.Hour)
+		synctest.Wait()
+		require.Zero(t, f.open.Load())
+		require.Zero(t, a.logins.waiting)
+
+		ctx, cancel := context.WithCancel(t.Context())
+		var done sync.WaitGroup
+		for i := range 50 {
+			r := httptest.NewRequestWithContext(ctx, "GET", fmt.Sprint(Prefix, "jobs/", i, "/events"), nil)
+			r.SetBasicAuth("ann", "secret")
+			done.Go(func() { a.ServeHTTP(newStreamRecorder(), r) })
+		}
+		time.Sleep(sessionIdle + 2*sweepInterval)
+		synctest.Wait()
+		require.EqualValues(t, 1, f.open.Load())
+		cancel()
+		done.Wait()
+		time.Sleep(2 * feedInterval)
+		synctest.Wait()
+		require.Zero(t, f.open.Load())
+		require.Empty(t, a.feeds.readers)
+	})
 }

@@ -64,9 +64,9 @@ func (c *call) enter() (leave func(), err error) {
 		return func() {}, nil
 	}
 	select {
-	case c.login.slots <- struct{}{}:
+	case c.login.share.slots <- struct{}{}:
 		c.inside = true
-		return func() { c.inside = false; <-c.login.slots }, nil
+		return func() { c.inside = false; <-c.login.share.slots }, nil
 	case <-c.ctx.Done():
 		return nil, context.Cause(c.ctx)
 	}

@@ -41,6 +41,9 @@ type Session interface {
 	// Job returns the index build that its last statement has queued, or has found queued by an earlier one with the same key; ok is false if
 	// there is none. It is asked for while the statement runs, too.
 	Job() (job SubmittedJob, ok bool)
+	// Leave ends the session and the statement that runs, as the end of the server does: a job that it waits for goes on. One that it has not
+	// queued yet may stay away.
+	Leave()
 	// Ended says that the session was killed.
 	Ended() bool
 	// Close ends the session. It is called once, when no statement runs.

@@ -109,8 +109,20 @@ func (c *call) submit() (*answer, error) {
 		}
 	}
 	began := c.api.opts.Now()
+	stays := c.api.logins.stay(c.login)
+	gone := func() {
+		if stays {
+			c.api.logins.gone(c.login)
+		}
+	}
+	left := func() {
+		if !stays {
+			s.Leave()
+		}
+	}
 	done := make(chan outcome, 1)
 	begun = c.api.begin(func() {
+		defer gone()
 		defer s.Close()
 		var o outcome
 		defer func() { o.job, o.hasJob = s.Job(); done <- o }()
@@ -119,6 +131,7 @@ func (c *call) submit() (*answer, error) {
 		o.result, o.err = s.RunText(context.WithoutCancel(c.ctx), b.Statement)
 	})
 	if !begun {
+		gone()
 		return nil, ErrStopping
 	}
 	asked := began
@@ -129,15 +142,18 @@ func (c *call) submit() (*answer, error) {
 		case o := <-done:
 			return c.submitted(key, o)
 		case <-c.ctx.Done():
+			left()
 			return nil, context.Cause(c.ctx)
 		case <-ticker.C:
 		}
 		if job, ok := s.Job(); ok {
+			left()
 			return c.queued(job, nil)
 		}
 		if now := c.api.opts.Now(); key == "" && now.After(asked.Add(tidbJobInterval)) { // TiDB takes no key
 			asked = now
 			if id, ok := c.tidbJob(b.Statement, began); ok {
+				left()
 				return &answer{http.StatusAccepted, Submitted{JobID: id, Warnings: []Warning{}}}, nil
 			}
 		}

@@ -287,15 +287,11 @@ func (h *apiSessions) end() {
 	h.closed = true
 	sessions := make([]*apiSession, 0, len(h.open))
 	for _, s := range h.open {
-		if c := s.ctx.Load(); c != nil {
-			// Else the end of its statement would cancel the job that this waits for.
-			atomic.StoreInt32(&c.GetSessionVars().ConnectionStatus, variable.ConnStatusShutdown)
-		}
 		sessions = append(sessions, s)
 	}
 	h.mu.Unlock()
 	for _, s := range sessions {
-		s.kill(false)
+		s.Leave()
 	}
 }
 
@@ -329,6 +325,15 @@ func (s *apiSession) Job() (api.SubmittedJob, bool) {
 	}
 	job, ok := ddl.JobOf(c.Session)
 	return api.SubmittedJob(job), ok
+}
+
+// Leave implements api.Session.
+func (s *apiSession) Leave() {
+	if c := s.ctx.Load(); c != nil {
+		// Else the end of its statement would cancel the job that this waits for.
+		atomic.StoreInt32(&c.GetSessionVars().ConnectionStatus, variable.ConnStatusShutdown)
+	}
+	s.kill(false)
 }
 
 // Close implements api.Session.
