@@ -173,6 +173,9 @@ func (a *API) handler(route route) http.Handler {
 		answer, err := a.serve(route, c)
 		switch {
 		case err != nil && r.Context().Err() != nil:
+			if contained := new(errs.PanicError); errors.As(err, &contained) {
+				a.logFailure(r, err)
+			}
 			return // the client is gone
 		case err != nil:
 			a.fail(w, r, err)

@@ -487,3 +487,10 @@ func TestWaitingAndFollowingLeaveSessions(t *testing.T) {
 		require.Empty(t, a.feeds.readers)
 	})
 }
+
+// A setting is not cleared by null.
+func TestNullIsNoSetting(t *testing.T) {
+	a := newTestAPI(t, newFakeSessions(), func(o *Options) { o.Settings = []Setting{{Name: "fastddl_ddl_window"}} })
+	require.Equal(t, http.StatusBadRequest, ask(a, "PATCH", "settings", `{"fastddl_ddl_window": null}`, "ann", "secret").Code)
+	require.Equal(t, http.StatusOK, ask(a, "PATCH", "settings", `{"fastddl_ddl_window": ""}`, "ann", "secret").Code)
+}
