@@ -1,6 +1,7 @@
 package server
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"testing"
@@ -9,7 +10,7 @@ import (
 )
 
 // A session of the API has the global variables from its first statement on: in strict mode an index that is too long is an error, and text
-// of a user stays within its quotes whatever escapes them.
+// of a user stays within its quotes in each SQL mode.
 func TestSessionsOfTheAPIHaveTheGlobalVariables(t *testing.T) {
 	j := startJobShop(t)
 	exec(t, j.root, "CREATE TABLE shop.w (id INT PRIMARY KEY, c VARCHAR(3000) CHARSET utf8mb4)")
@@ -61,7 +62,7 @@ func TestQueuedBuildsLeaveSessionsForOthers(t *testing.T) {
 		}()
 	}
 	require.Eventually(t, func() bool { return j.apiSessions.count() <= 45 }, hangTimeout, 50e6)
-	for _, id := range ids[5:] {
+	for _, id := range ids[5:58] {
 		c.must("POST", fmt.Sprintf("jobs/%d/cancel", id), "{}", nil)
 	}
 	require.NoError(t, end())
@@ -70,4 +71,41 @@ func TestQueuedBuildsLeaveSessionsForOthers(t *testing.T) {
 		c.must("GET", "jobs?state=active", "", &rows)
 		return len(rows) == 0
 	}, hangTimeout, 50e6)
+	require.Contains(t, j.read(j.root, "SHOW CREATE TABLE shop.t"), "`i59`")
+}
+
+// A key is that of a statement on one table, and answers with its job also if that has failed.
+func TestKeyOfAnotherTableOrAFailedJob(t *testing.T) {
+	j := startJobShop(t)
+	exec(t, j.root, "CREATE DATABASE shop2", "CREATE TABLE shop2.t LIKE shop.t", "CREATE TABLE shop.twice (a INT, b INT)", "INSERT INTO shop.twice VALUES (1, 1), (2, 1)")
+	type made struct {
+		JobID    int64 `json:"job_id"`
+		Existing bool
+		Job      apiRow
+	}
+	submit := func(schema, key, statement string) (m made, status int) {
+		c := j.api("root")
+		r := c.request("POST", "jobs", fmt.Sprintf(`{"schema": %q, "statement": %q}`, schema, statement))
+		r.Header.Set("Idempotency-Key", key)
+		status, body := c.send(r)
+		require.NoError(t, json.Unmarshal([]byte(body), &m), body)
+		return m, status
+	}
+	first, status := submit("shop", "one", "CREATE INDEX i ON t (b)")
+	require.Equal(t, http.StatusAccepted, status)
+	require.False(t, first.Existing)
+	_, status = submit("shop2", "one", "CREATE INDEX i ON t (b)")
+	require.Equal(t, http.StatusUnprocessableEntity, status, "of another table")
+	failed, status := submit("shop", "two", "CREATE UNIQUE INDEX u ON twice (b)")
+	require.Equal(t, http.StatusAccepted, status)
+	require.Eventually(t, func() bool {
+		var row apiRow
+		j.api("root").must("GET", fmt.Sprintf("jobs/%d", failed.JobID), "", &row)
+		return row["end_time"] != nil
+	}, hangTimeout, 50e6)
+	again, status := submit("shop", "two", "CREATE UNIQUE INDEX u ON twice (b)")
+	require.Equal(t, http.StatusAccepted, status)
+	require.Equal(t, failed.JobID, again.JobID)
+	require.True(t, again.Existing)
+	require.NotEqual(t, "synced", again.Job["state"])
 }
