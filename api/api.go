@@ -153,7 +153,9 @@ type call struct {
 	// ctx ends with the request, with its time, and with the API.
 	ctx   context.Context
 	login *login // nil on open routes
-	body  any    // as the route's
+	// inside says that the request holds a slot of its account: what it reads then takes no second one.
+	inside bool
+	body   any // as the route's
 }
 
 // answer is what a route returns. A nil answer has been written.
@@ -171,6 +173,9 @@ func (a *API) handler(route route) http.Handler {
 		answer, err := a.serve(route, c)
 		switch {
 		case err != nil && r.Context().Err() != nil:
+			if contained := new(errs.PanicError); errors.As(err, &contained) {
+				a.logFailure(r, err)
+			}
 			return // the client is gone
 		case err != nil:
 			a.fail(w, r, err)

@@ -3,6 +3,7 @@ package api
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
@@ -15,6 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
@@ -29,7 +31,11 @@ type fakeSessions struct {
 	logIns   atomic.Int64
 	runs     atomic.Int64
 	open     atomic.Int64
+	left     atomic.Int64
 	texts    []string
+	builds   time.Duration // how long a statement of a user takes
+	checks   time.Duration // how long a password is checked
+	job      int64         // of each statement, 0 for none
 }
 
 func newFakeSessions() *fakeSessions {
@@ -38,6 +44,7 @@ func newFakeSessions() *fakeSessions {
 
 func (f *fakeSessions) LogIn(_ context.Context, _ Caller, user, password string) (Account, error) {
 	f.logIns.Add(1)
+	time.Sleep(f.checks) // others try meanwhile
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if user != "ann" || password != f.password {
@@ -87,11 +94,13 @@ func (s *fakeSession) Run(_ context.Context, text string, _ ...any) (*Result, er
 	return &Result{}, nil
 }
 func (s *fakeSession) RunText(ctx context.Context, text string) (*Result, error) {
+	time.Sleep(s.f.builds)
 	return s.Run(ctx, text)
 }
 func (s *fakeSession) CheckBuild(context.Context, string) error { return nil }
-func (s *fakeSession) Job() (int64, bool)                       { return 0, false }
+func (s *fakeSession) Job() (SubmittedJob, bool)                { return SubmittedJob{ID: s.f.job}, s.f.job != 0 }
 func (s *fakeSession) Ended() bool                              { return s.ended.Load() }
+func (s *fakeSession) Leave()                                   { s.f.left.Add(1) }
 func (s *fakeSession) Close()                                   { s.f.open.Add(-1) }
 
 // local is a caller on this machine.
@@ -223,7 +232,12 @@ func TestFailedLogInsAreSlowedDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeSessions()
 		core, logged := observer.New(zap.InfoLevel)
-		a := newTestAPI(t, f, func(o *Options) { o.Log = zap.New(core) })
+		a := newTestAPI(t, f, func(o *Options) {
+			o.Log = zap.New(core)
+			o.Caller = func(*http.Request) Caller {
+				return Caller{Addr: netip.MustParseAddrPort("10.0.0.1:1"), TLS: &tls.ConnectionState{}}
+			}
+		})
 		get := func(user, password string) int { return ask(a, "GET", "jobs/7", "", user, password).Code }
 		for range freeFailures {
 			require.Equal(t, http.StatusUnauthorized, get("ann", "hunter2"))
@@ -373,4 +387,110 @@ func TestDocumentHasAllRoutes(t *testing.T) {
 	}
 	require.Equal(t, http.StatusOK, ask(a, "GET", "openapi.json", "", "", "").Code)
 	require.Equal(t, http.StatusNotFound, ask(a, "GET", "nothing", "", "", "").Code)
+}
+
+// As many submissions as there are slots, at once on one log-in, read their jobs back.
+func TestSubmissionsFillTheSlots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeSessions()
+		f.job, f.builds = 7, jobInterval/2
+		a := newTestAPI(t, f, nil)
+		require.Equal(t, http.StatusOK, ask(a, "GET", "jobs/7", "", "ann", "secret").Code)
+		var done sync.WaitGroup
+		began := time.Now()
+		for range 3 * slotsOfAccount {
+			done.Go(func() {
+				w := ask(a, "POST", "jobs", `{"statement": "CREATE INDEX i ON t (a)"}`, "ann", "secret")
+				assert.Equal(t, http.StatusAccepted, w.Code, w.Body.String())
+			})
+		}
+		done.Wait()
+		require.Less(t, time.Since(began), time.Second)
+	})
+}
+
+// Log-ins at the same time are slowed down as those one after the other; right ones are checked once. A name that is none is not kept.
+func TestParallelLogInsAreSlowedDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeSessions()
+		f.checks = time.Millisecond
+		a := newTestAPI(t, f, nil)
+		parallel := func(password string, want int) (got int) {
+			var done sync.WaitGroup
+			var n atomic.Int64
+			for range 30 {
+				done.Go(func() {
+					if ask(a, "GET", "jobs/7", "", "ann", password).Code == want {
+						n.Add(1)
+					}
+				})
+			}
+			done.Wait()
+			return int(n.Load())
+		}
+		require.Equal(t, 30, parallel("secret", http.StatusOK))
+		require.EqualValues(t, 1, f.logIns.Load())
+		require.Equal(t, freeFailures, parallel("hunter2", http.StatusUnauthorized))
+		require.EqualValues(t, 1+freeFailures, f.logIns.Load())
+		require.Equal(t, http.StatusUnauthorized, ask(a, "GET", "jobs/7", "", strings.Repeat("n", maxUser+1), "x").Code)
+		require.EqualValues(t, 1+freeFailures, f.logIns.Load())
+		require.Len(t, a.attempts.all, 2)
+		require.Empty(t, a.attempts.turns)
+		for i := range freeFailuresOfHost + 1 {
+			require.Equal(t, http.StatusUnauthorized, ask(a, "GET", "jobs/7", "", fmt.Sprint("user", i), "x").Code, "this machine's users do not shut out each other")
+		}
+	})
+}
+
+// A password that comes with each request stays right when its account has changed otherwise.
+func TestPasswordIsCheckedAgainWhenTheAccountHasChanged(t *testing.T) {
+	f := newFakeSessions()
+	a := newTestAPI(t, f, nil)
+	require.Equal(t, http.StatusOK, ask(a, "GET", "jobs/7", "", "ann", "secret").Code)
+	f.set(func() { f.state = "2" })
+	require.Equal(t, http.StatusOK, ask(a, "GET", "jobs/7", "", "ann", "secret").Code)
+	require.EqualValues(t, 2, f.logIns.Load())
+	f.set(func() { f.state, f.password = "3", "other" })
+	require.Equal(t, http.StatusUnauthorized, ask(a, "GET", "jobs/7", "", "ann", "secret").Code)
+}
+
+// Builds that wait, and jobs that are followed, leave sessions for others.
+func TestWaitingAndFollowingLeaveSessions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeSessions()
+		f.job, f.builds = 7, time.Hour
+		a := newTestAPI(t, f, nil)
+		for range maxWaitingOfAccount + 5 {
+			require.Equal(t, http.StatusAccepted, ask(a, "POST", "jobs", `{"statement": "CREATE INDEX i ON t (a)"}`, "ann", "secret").Code)
+		}
+		require.EqualValues(t, 5, f.left.Load(), "their jobs go on without them")
+		time.Sleep(2 * time.Hour)
+		synctest.Wait()
+		require.Zero(t, f.open.Load())
+		require.Zero(t, a.logins.waiting)
+
+		ctx, cancel := context.WithCancel(t.Context())
+		var done sync.WaitGroup
+		for i := range 50 {
+			r := httptest.NewRequestWithContext(ctx, "GET", fmt.Sprint(Prefix, "jobs/", i, "/events"), nil)
+			r.SetBasicAuth("ann", "secret")
+			done.Go(func() { a.ServeHTTP(newStreamRecorder(), r) })
+		}
+		time.Sleep(sessionIdle + 2*sweepInterval)
+		synctest.Wait()
+		require.EqualValues(t, 1, f.open.Load())
+		cancel()
+		done.Wait()
+		time.Sleep(2 * feedInterval)
+		synctest.Wait()
+		require.Zero(t, f.open.Load())
+		require.Empty(t, a.feeds.readers)
+	})
+}
+
+// A setting is not cleared by null.
+func TestNullIsNoSetting(t *testing.T) {
+	a := newTestAPI(t, newFakeSessions(), func(o *Options) { o.Settings = []Setting{{Name: "fastddl_ddl_window"}} })
+	require.Equal(t, http.StatusBadRequest, ask(a, "PATCH", "settings", `{"fastddl_ddl_window": null}`, "ann", "secret").Code)
+	require.Equal(t, http.StatusOK, ask(a, "PATCH", "settings", `{"fastddl_ddl_window": ""}`, "ann", "secret").Code)
 }

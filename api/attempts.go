@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"sync"
 	"time"
 )
@@ -23,6 +24,14 @@ type attempts struct {
 
 	mu  sync.Mutex
 	all map[attempt]*failures
+	// turns are held while log-ins from an address are checked.
+	turns map[string]*turn
+}
+
+// turn has an element while a log-in from an address is checked, and waiters.
+type turn struct {
+	held  chan struct{}
+	users int
 }
 
 // attempt is who has failed: a user and an address, or an address alone.
@@ -34,14 +43,46 @@ type failures struct {
 }
 
 func newAttempts(now func() time.Time) *attempts {
-	return &attempts{now: now, all: make(map[attempt]*failures)}
+	return &attempts{now: now, all: make(map[attempt]*failures), turns: make(map[string]*turn)}
 }
 
-// wait returns how long a user at an address has to wait until the next log-in.
-func (a *attempts) wait(user, host string) time.Duration {
+// enter waits for the turn of an address: its log-ins are checked one after the other. Those at the same time would not know of each other's
+// failures.
+func (a *attempts) enter(ctx context.Context, host string) (leave func(), err error) {
+	a.mu.Lock()
+	t := a.turns[host]
+	if t == nil {
+		t = &turn{held: make(chan struct{}, 1)}
+		a.turns[host] = t
+	}
+	t.users++
+	a.mu.Unlock()
+	forget := func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if t.users--; t.users == 0 {
+			delete(a.turns, host)
+		}
+	}
+	select {
+	case t.held <- struct{}{}:
+		return func() { <-t.held; forget() }, nil
+	case <-ctx.Done():
+		forget()
+		return nil, context.Cause(ctx)
+	}
+}
+
+// wait returns how long a user at an address has to wait until the next log-in. The users of this machine, of whom a proxy may be one, do not
+// slow down each other.
+func (a *attempts) wait(user, host string, local bool) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return max(a.waitOf(attempt{user, host}, freeFailures), a.waitOf(attempt{"", host}, freeFailuresOfHost))
+	wait := a.waitOf(attempt{user, host}, freeFailures)
+	if !local {
+		wait = max(wait, a.waitOf(attempt{"", host}, freeFailuresOfHost))
+	}
+	return wait
 }
 
 func (a *attempts) waitOf(who attempt, free int) time.Duration {

@@ -13,15 +13,17 @@
 //     send in the header X-Fastddl-Token: a page of another site has neither.
 //   - A request that changes anything has a JSON body, of that content type.
 //   - A log-in holds for one client address, and one certificate if the client has one. It ends with the server, when it is not used, and
-//     when the account is not what it was: a changed password, a lock, a dropped account. That is looked up for each request.
+//     when the account is not what it was: a changed password, a lock, a dropped account. That is looked up for each request, and
+//     read again after a change that the server has heard of, or a second.
 //   - Privileges are looked up by each statement.
 //
 // Host and Origin are checked before, by package server, for all of the status port.
 //
 // # Invariants
 //
-//   - A session belongs to one log-in. Texts of users run in sessions of their own, which are not used again.
+//   - A session belongs to one log-in; that by which jobs are read for followers, to those of one account in one state. Texts of users run in sessions of their own, which are not used again.
 //   - Followers of a job share one reading a second for each account. Their log-ins are checked with it.
+//   - No account takes all sessions: its requests and the statements that wait for its jobs are bounded, and all that it follows takes one.
 //   - Bodies, answers, sessions, followers and log-ins are bounded. A client that does not read is cut off.
 //   - No password, cookie or token is logged or returned, but to who has logged in.
 package api

@@ -86,11 +86,7 @@ func describe(err error) (status int, body Error) {
 func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 	status, body := describe(err)
 	if status == http.StatusInternalServerError {
-		fields := []zap.Field{zap.String("method", r.Method), zap.String("path", r.URL.Path), zap.Error(err)}
-		if contained := new(errs.PanicError); errors.As(err, &contained) {
-			fields = append(fields, zap.ByteString("stack", contained.Stack))
-		}
-		a.opts.Log.Error("a request to the API failed", fields...)
+		a.logFailure(r, err)
 	}
 	if status == http.StatusUnauthorized {
 		// A scheme that browsers do not know: one that they know makes them ask for a password, for the page as a whole.
@@ -100,6 +96,15 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set("Retry-After", strconv.Itoa(own.retryAfter))
 	}
 	a.write(w, r, status, body)
+}
+
+// logFailure logs an error that is none of the client.
+func (a *API) logFailure(r *http.Request, err error) {
+	fields := []zap.Field{zap.String("method", r.Method), zap.String("path", r.URL.Path), zap.Error(err)}
+	if contained := new(errs.PanicError); errors.As(err, &contained) {
+		fields = append(fields, zap.ByteString("stack", contained.Stack))
+	}
+	a.opts.Log.Error("a request to the API failed", fields...)
 }
 
 // commandCode finds the number in what ADMIN ... DDL JOBS returns for a job that it could not command.

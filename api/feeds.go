@@ -26,19 +26,31 @@ type feeds struct {
 
 	mu        sync.Mutex
 	open      map[feedKey]*feed
+	readers   map[feedKey]*reader
 	followers int
 }
 
+// feedKey is a job as the log-ins of an account see it that began in one state. A reader's has no job.
 type feedKey struct {
-	account string
-	job     int64
+	account, state string
+	job            int64
+}
+
+// reader reads the jobs that an account follows, one after the other, by one session: else who follows many would leave none for others.
+type reader struct {
+	// turn is held while session is used.
+	turn    chan struct{}
+	session Session
+	// feeds are those that use it; guarded by the mutex of feeds.
+	feeds int
 }
 
 // feed is a job as an account sees it.
 type feed struct {
 	key feedKey
-	// account opens the session by which the job is read.
+	// account opens the session of reader, by which the job is read.
 	account Account
+	reader  *reader
 
 	// The rest is guarded by the mutex of feeds.
 	followers map[*follower]struct{}
@@ -55,7 +67,9 @@ type follower struct {
 	ended bool
 }
 
-func newFeeds(a *API) *feeds { return &feeds{api: a, open: make(map[feedKey]*feed)} }
+func newFeeds(a *API) *feeds {
+	return &feeds{api: a, open: make(map[feedKey]*feed), readers: make(map[feedKey]*reader)}
+}
 
 // follow makes a log-in a follower of a job, until leave.
 func (f *feeds) follow(x *login, job int64) (*follower, error) {
@@ -64,12 +78,19 @@ func (f *feeds) follow(x *login, job int64) (*follower, error) {
 	if f.followers >= maxFollowers {
 		return nil, &httpError{status: http.StatusServiceUnavailable, message: "too many requests follow jobs", retryAfter: 10}
 	}
-	key := feedKey{x.account.Name(), job}
+	key := feedKey{x.account.Name(), x.account.State(), job}
 	n := &follower{login: x, ready: make(chan struct{}, 1)}
 	d := f.open[key]
 	if d == nil {
 		d = &feed{key: key, account: x.account, followers: make(map[*follower]struct{})}
-		if !f.api.begin(func() { f.run(d) }) {
+		of := feedKey{account: key.account, state: key.state}
+		if d.reader = f.readers[of]; d.reader == nil {
+			d.reader = &reader{turn: make(chan struct{}, 1)}
+			f.readers[of] = d.reader
+		}
+		d.reader.feeds++
+		if !f.api.begin(func() { defer f.unread(of, d.reader); f.run(d) }) {
+			d.reader.feeds--
 			return nil, ErrStopping
 		}
 		f.open[key] = d
@@ -107,7 +128,7 @@ func (f *feeds) leave(n *follower, job int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.followers--
-	if d := f.open[feedKey{n.login.account.Name(), job}]; d != nil {
+	if d := f.open[feedKey{n.login.account.Name(), n.login.account.State(), job}]; d != nil {
 		delete(d.followers, n)
 	}
 }
@@ -115,12 +136,6 @@ func (f *feeds) leave(n *follower, job int64) {
 // run reads a job until there are no followers it, or it has ended.
 func (f *feeds) run(d *feed) {
 	ctx := f.api.ctx
-	var session Session
-	defer func() {
-		if session != nil {
-			session.Close()
-		}
-	}()
 	ticker := time.NewTicker(feedInterval)
 	defer ticker.Stop()
 	// Behind a panic of what follows nothing would be read for the followers.
@@ -129,7 +144,7 @@ func (f *feeds) run(d *feed) {
 		if f.abandoned(d) {
 			return
 		}
-		if err := f.step(ctx, d, &session); err != nil {
+		if err := f.step(ctx, d); err != nil {
 			if ctx.Err() != nil {
 				err = ErrStopping
 			}
@@ -159,7 +174,7 @@ func (f *feeds) abandoned(d *feed) bool {
 }
 
 // step reads the job once, with the rights that the account has now, and ends the following of log-ins that hold no longer.
-func (f *feeds) step(ctx context.Context, d *feed, session *Session) error {
+func (f *feeds) step(ctx context.Context, d *feed) error {
 	ctx, cancel := context.WithTimeout(ctx, statementTimeout)
 	defer cancel()
 	state, err := d.account.Current(ctx)
@@ -169,18 +184,7 @@ func (f *feeds) step(ctx context.Context, d *feed, session *Session) error {
 	if !f.dismiss(d, state) {
 		return nil
 	}
-	if *session == nil || (*session).Ended() {
-		if *session != nil {
-			(*session).Close()
-			*session = nil
-		}
-		opened, err := openInUTC(ctx, d.account)
-		if err != nil {
-			return err
-		}
-		*session = opened
-	}
-	rows, err := (*session).Run(ctx, selectJob, d.key.job)
+	rows, err := d.reader.read(ctx, d.account, d.key.job)
 	if err != nil {
 		return err
 	}
@@ -198,6 +202,53 @@ func (f *feeds) step(ctx context.Context, d *feed, session *Session) error {
 	}
 	f.publish(d, event("progress", data))
 	return nil
+}
+
+// read returns the rows of a job.
+func (r *reader) read(ctx context.Context, account Account, job int64) (*Result, error) {
+	select {
+	case r.turn <- struct{}{}:
+		defer func() { <-r.turn }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	if r.session != nil && r.session.Ended() {
+		r.close()
+	}
+	if r.session == nil {
+		opened, err := openInUTC(ctx, account)
+		if err != nil {
+			return nil, err
+		}
+		r.session = opened
+	}
+	rows, err := r.session.Run(ctx, selectJob, job)
+	if err != nil {
+		r.close() // what it was doing is not known
+	}
+	return rows, err
+}
+
+// close closes the session. The caller holds the turn, or is the last that uses the reader.
+func (r *reader) close() {
+	if r.session != nil {
+		r.session.Close()
+		r.session = nil
+	}
+}
+
+// unread ends a feed's use of a reader.
+func (f *feeds) unread(of feedKey, r *reader) {
+	f.mu.Lock()
+	r.feeds--
+	last := r.feeds == 0
+	if last && f.readers[of] == r {
+		delete(f.readers, of)
+	}
+	f.mu.Unlock()
+	if last {
+		r.close()
+	}
 }
 
 // dismiss ends the following of log-ins that hold no longer, and returns whether any is left.

@@ -10,8 +10,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"go.uber.org/zap"
 )
@@ -27,10 +29,12 @@ const (
 	// maxLogins bounds log-ins, maxLoginsOfAccount the cookies of one account: the one that was not used for longest makes room.
 	maxLogins, maxLoginsOfAccount = 5000, 1000
 
-	// slotsOfLogin is how many requests of a log-in are executed at a time; others wait.
-	slotsOfLogin = 16
-	// A session that is not used is kept for sessionIdle, at most idleSessions of a log-in.
-	sessionIdle, idleSessions = 10 * time.Second, 4
+	// slotsOfAccount is how many requests of an account are executed at a time; others wait.
+	slotsOfAccount = 16
+	// A session that is not used is kept for sessionIdle, at most idleSessions of a log-in and idleSessionsOfAccount of an account.
+	sessionIdle, idleSessions, idleSessionsOfAccount = 10 * time.Second, 4, 16
+	// maxWaiting bounds the statements that wait for jobs, maxWaitingOfAccount those of one account. There are twice as many sessions.
+	maxWaiting, maxWaitingOfAccount = 100, 20
 )
 
 // login is an account that has logged in, by a cookie or with each request.
@@ -41,7 +45,7 @@ type login struct {
 	// token is what requests send that change something; empty for Basic.
 	token string
 	born  time.Time
-	slots chan struct{}
+	share *share
 
 	// The rest is guarded by the mutex of logins.
 	key   [sha256.Size]byte
@@ -49,6 +53,14 @@ type login struct {
 	used  time.Time
 	ended bool
 	idle  []idleSession
+}
+
+// share is what the log-ins of an account have together.
+type share struct {
+	// slots are held by requests that are executed.
+	slots chan struct{}
+	// idle sessions are not used, waiting statements wait for jobs; guarded by the mutex of logins.
+	idle, waiting int
 }
 
 type idleSession struct {
@@ -61,12 +73,15 @@ type logins struct {
 	now    func() time.Time
 	secret []byte
 
-	mu  sync.Mutex
-	all map[[sha256.Size]byte]*login
+	mu     sync.Mutex
+	all    map[[sha256.Size]byte]*login
+	shares map[string]*share // by account
+	// waiting are the statements that wait for jobs, of all accounts.
+	waiting int
 }
 
 func newLogins(now func() time.Time) *logins {
-	return &logins{now: now, secret: []byte(rand.Text() + rand.Text()), all: make(map[[sha256.Size]byte]*login)}
+	return &logins{now: now, secret: []byte(rand.Text() + rand.Text()), all: make(map[[sha256.Size]byte]*login), shares: make(map[string]*share)}
 }
 
 // hash identifies what a client sends.
@@ -79,9 +94,12 @@ func (l *logins) hash(parts ...string) (sum [sha256.Size]byte) {
 	return sum
 }
 
+// hostOf is the address of a caller.
+func hostOf(c Caller) string { return c.Addr.Addr().Unmap().WithZone("").String() }
+
 // clientOf is what a log-in of a caller holds for.
 func clientOf(c Caller) string {
-	name := c.Addr.Addr().Unmap().WithZone("").String()
+	name := hostOf(c)
 	if c.TLS != nil && len(c.TLS.PeerCertificates) > 0 {
 		sum := sha256.Sum256(c.TLS.PeerCertificates[0].Raw)
 		name += " " + base64.RawStdEncoding.EncodeToString(sum[:])
@@ -105,8 +123,12 @@ func (l *logins) add(key [sha256.Size]byte, account Account, client, token strin
 		return found // of a request at the same time
 	}
 	now := l.now()
-	n := &login{account: account, client: client, token: token, born: now, used: now, key: key, users: 1, slots: make(chan struct{}, slotsOfLogin)}
+	n := &login{account: account, client: client, token: token, born: now, used: now, key: key, users: 1}
 	l.makeRoom(account.Name())
+	if n.share = l.shares[account.Name()]; n.share == nil {
+		n.share = &share{slots: make(chan struct{}, slotsOfAccount)}
+		l.shares[account.Name()] = n.share
+	}
 	l.all[key] = n
 	return n
 }
@@ -163,7 +185,7 @@ func (l *logins) release(x *login) {
 	x.users--
 	x.used = l.now()
 	if x.ended && x.users == 0 {
-		closeSessions(x.idle, &x.idle)
+		x.closeIdle()
 	}
 }
 
@@ -192,14 +214,36 @@ func (l *logins) end(x *login) {
 	}
 	x.ended = true
 	delete(l.all, x.key)
-	closeSessions(x.idle, &x.idle)
+	x.closeIdle()
 }
 
-func closeSessions(idle []idleSession, left *[]idleSession) {
-	for _, i := range idle {
+// closeIdle closes the sessions that are not used. The caller holds mu.
+func (x *login) closeIdle() {
+	for _, i := range x.idle {
 		i.session.Close()
 	}
-	*left = nil
+	x.share.idle -= len(x.idle)
+	x.idle = nil
+}
+
+// stay says that a statement may wait for its job, until gone. One that may not ends when its job is queued: the builds that wait may be
+// more than the sessions that there are.
+func (l *logins) stay(x *login) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.waiting >= maxWaiting || x.share.waiting >= maxWaitingOfAccount {
+		return false
+	}
+	l.waiting++
+	x.share.waiting++
+	return true
+}
+
+func (l *logins) gone(x *login) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.waiting--
+	x.share.waiting--
 }
 
 // sweep ends what was not used for too long.
@@ -219,8 +263,18 @@ func (l *logins) sweep() {
 				kept = append(kept, i)
 			}
 		}
+		x.share.idle -= len(x.idle) - len(kept)
 		clear(x.idle[len(kept):])
 		x.idle = kept
+	}
+	used := make(map[*share]bool, len(l.shares))
+	for _, x := range l.all {
+		used[x.share] = true
+	}
+	for name, s := range l.shares {
+		if !used[s] && s.waiting == 0 {
+			delete(l.shares, name)
+		}
 	}
 }
 
@@ -244,6 +298,7 @@ func (l *logins) session(ctx context.Context, x *login) (Session, error) {
 		}
 		s := x.idle[n-1].session
 		x.idle = x.idle[:n-1]
+		x.share.idle--
 		l.mu.Unlock()
 		if !s.Ended() {
 			return s, nil
@@ -256,10 +311,11 @@ func (l *logins) session(ctx context.Context, x *login) (Session, error) {
 func (l *logins) keep(x *login, s Session) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if x.ended || s.Ended() || len(x.idle) >= idleSessions {
+	if x.ended || s.Ended() || len(x.idle) >= idleSessions || x.share.idle >= idleSessionsOfAccount {
 		s.Close()
 		return
 	}
+	x.share.idle++
 	x.idle = append(x.idle, idleSession{s, l.now()})
 }
 
@@ -269,15 +325,21 @@ func (a *API) authenticate(ctx context.Context, r *http.Request, changes bool) (
 	if err := checkSecure(caller); err != nil {
 		return nil, err
 	}
-	x, err := a.identify(ctx, r, caller)
-	if err != nil {
-		return nil, err
-	}
-	if err := a.checkLogin(ctx, x, r, changes); err != nil {
+	for again := false; ; again = true {
+		x, err := a.identify(ctx, r, caller)
+		if err != nil {
+			return nil, err
+		}
+		err = a.checkLogin(ctx, x, r, changes)
+		if err == nil {
+			return x, nil
+		}
 		a.logins.release(x)
-		return nil, err
+		// A password that comes with each request is checked again when the account has changed: it may be right still.
+		if basic := x.token == ""; again || !basic || !errors.Is(err, ErrLoginEnded) {
+			return nil, err
+		}
 	}
-	return x, nil
 }
 
 // checkSecure refuses to take a log-in over a network that others can read.
@@ -294,6 +356,14 @@ func (a *API) identify(ctx context.Context, r *http.Request, caller Caller) (*lo
 	if user, password, ok := r.BasicAuth(); ok {
 		key := a.logins.hash("basic", user, password, client)
 		if x := a.logins.get(key, client); x != nil {
+			return x, nil
+		}
+		leave, err := a.attempts.enter(ctx, hostOf(caller))
+		if err != nil {
+			return nil, err
+		}
+		defer leave()
+		if x := a.logins.get(key, client); x != nil { // of a request at the same time
 			return x, nil
 		}
 		account, err := a.logIn(ctx, caller, user, password)
@@ -327,22 +397,28 @@ func (a *API) checkLogin(ctx context.Context, x *login, r *http.Request, changes
 	return nil
 }
 
-// logIn checks an account.
+// maxUser is how many characters the name of a user has at most.
+const maxUser = 32
+
+// refusals are the errors of SQL that say that a log-in is wrong: a name, a password, or a lock. Others say that it was not checked.
+var refusals = []int{1045, 1698, 3118, 3955}
+
+// logIn checks an account. The caller has the turn of its address.
 func (a *API) logIn(ctx context.Context, caller Caller, user, password string) (Account, error) {
-	host := caller.Addr.Addr().Unmap().WithZone("").String()
-	if wait := a.attempts.wait(user, host); wait > 0 {
+	host := hostOf(caller)
+	if utf8.RuneCountInString(user) > maxUser { // neither kept nor logged
+		return nil, refuse(http.StatusUnauthorized, "the name of a user has %d characters at most", maxUser)
+	}
+	if wait := a.attempts.wait(user, host, caller.Local); wait > 0 {
 		return nil, &httpError{
 			status: http.StatusTooManyRequests, retryAfter: int(wait/time.Second) + 1,
 			message: fmt.Sprintf("log-ins have failed: try again in %s", wait.Round(time.Second)),
 		}
 	}
 	account, err := a.opts.Sessions.LogIn(ctx, caller, user, password)
-	if denied := new(SQLError); errors.As(err, &denied) {
+	if denied := new(SQLError); errors.As(err, &denied) && slices.Contains(refusals, denied.Code) {
 		a.attempts.failed(user, host)
 		a.opts.Log.Warn("log-in to the API is refused", zap.String("user", user), zap.String("client", host), zap.Error(err))
-		if status, _ := describe(err); status == http.StatusForbidden || status >= http.StatusInternalServerError && denied.Code != 1105 {
-			return nil, err
-		}
 		return nil, &unauthorized{denied}
 	}
 	if err != nil {

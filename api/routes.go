@@ -101,8 +101,8 @@ func (a *API) routes() []route {
 		{method: "GET", path: "imports/{id}", id: "getImport", summary: "One import", returns: rowsOf{name: "import", columns: importColumns}, serve: (*call).getImport},
 		{method: "POST", path: "imports/{id}/cancel", id: "cancelImport", summary: "Cancel an import", body: bodyOf[none](), returns: Done{}, serve: (*call).cancelImport},
 
-		{method: "GET", path: "backups", id: "listBackups", summary: "Backups that run or have ended a short while ago", returns: rowsOf{name: "backup", columns: []string{"destination TEXT", "state VARCHAR(64)", "progress DOUBLE"}, list: true}, serve: listOf("SHOW BACKUPS")},
-		{method: "POST", path: "backups", id: "takeBackup", summary: "Take a backup, and answer when it is there. It ends with this request", endless: true, body: bodyOf[backingUp](), returns: rowsOf{name: "backupTaken", columns: []string{"destination TEXT", "size BIGINT", "backupts BIGINT"}}, serve: (*call).takeBackup},
+		{method: "GET", path: "backups", id: "listBackups", summary: "Backups that run or have ended a short while ago", returns: rowsOf{name: "backup", columns: backupColumns, list: true}, serve: listOf("SHOW BACKUPS")},
+		{method: "POST", path: "backups", id: "takeBackup", summary: "Take a backup, and answer when it is there. It ends with this request", endless: true, body: bodyOf[backingUp](), returns: rowsOf{name: "backupTaken", columns: []string{"destination TEXT", "size BIGINT", "backupts BIGINT", "queue_time TIMESTAMP", "execution_time TIMESTAMP"}}, serve: (*call).takeBackup},
 	}
 }
 
@@ -183,7 +183,7 @@ type SettingValue struct {
 }
 
 // settingValues are values by name.
-type settingValues map[string]string
+type settingValues map[string]*string
 
 // importing asks for an import.
 type importing struct {

@@ -27,6 +27,11 @@ func (c *call) logIn() (*answer, error) {
 		return nil, err
 	}
 	b := c.body.(*credentials)
+	leave, err := c.api.attempts.enter(c.ctx, hostOf(caller))
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	account, err := c.api.logIn(c.ctx, caller, b.User, b.Password)
 	if err != nil {
 		return nil, err
@@ -53,15 +58,16 @@ func (c *call) logOut() (*answer, error) {
 	return ok(Done{true}), nil
 }
 
-// enter waits until a request of the log-in may be executed.
-func (x *login) enter(ctx context.Context) error {
+// enter waits until a request of the account may be executed, and returns what ends that. Within it the request may enter again.
+func (c *call) enter() (leave func(), err error) {
+	if c.inside {
+		return func() {}, nil
+	}
 	select {
-	case x.slots <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	case c.login.share.slots <- struct{}{}:
+		c.inside = true
+		return func() { c.inside = false; <-c.login.share.slots }, nil
+	case <-c.ctx.Done():
+		return nil, context.Cause(c.ctx)
 	}
 }
-
-// leave ends what enter began.
-func (x *login) leave() { <-x.slots }

@@ -38,12 +38,23 @@ type Session interface {
 	RunText(ctx context.Context, statement string) (*Result, error)
 	// CheckBuild returns nil if a text is one statement that adds indexes, which EXPLAIN would take, else a *SQLError.
 	CheckBuild(ctx context.Context, text string) error
-	// Job returns the index build that the statement which runs waits for, if it waits for one.
-	Job() (id int64, ok bool)
+	// Job returns the index build that its last statement has queued, or has found queued by an earlier one with the same key; ok is false if
+	// there is none. It is asked for while the statement runs, too.
+	Job() (job SubmittedJob, ok bool)
+	// Leave ends the session and the statement that runs, as the end of the server does: a job that it waits for goes on. One that it has not
+	// queued yet may stay away.
+	Leave()
 	// Ended says that the session was killed.
 	Ended() bool
 	// Close ends the session. It is called once, when no statement runs.
 	Close()
+}
+
+// SubmittedJob is the job of a statement.
+type SubmittedJob struct {
+	ID int64
+	// Before says that an earlier statement with the same key has queued it.
+	Before bool
 }
 
 // Caller is the client of a request.

@@ -34,6 +34,10 @@ var (
 		"type VARCHAR(64)", "instance VARCHAR(64)", "status_address VARCHAR(64)", "version VARCHAR(64)", "git_hash VARCHAR(64)",
 		"start_time VARCHAR(32)", "uptime VARCHAR(32)",
 	}
+	backupColumns = []string{
+		"id BIGINT", "destination TEXT", "state VARCHAR(64)", "progress DOUBLE", "queue_time TIMESTAMP", "execution_time TIMESTAMP",
+		"finish_time TIMESTAMP", "connection BIGINT", "message TEXT",
+	}
 	importColumns = []string{
 		"job_id BIGINT", "data_source TEXT", "target_table TEXT", "table_id BIGINT", "phase TEXT", "status TEXT", "source_file_size TEXT",
 		"imported_rows BIGINT", "result_message TEXT", "create_time TIMESTAMP", "start_time TIMESTAMP", "end_time TIMESTAMP", "created_by TEXT",
@@ -46,19 +50,25 @@ func openInUTC(ctx context.Context, account Account) (Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := s.Run(ctx, "SET SESSION time_zone = '+00:00'"); err != nil {
+	if err := inUTC(ctx, s); err != nil {
 		s.Close()
 		return nil, err
 	}
 	return s, nil
 }
 
+func inUTC(ctx context.Context, s Session) error {
+	_, err := s.Run(ctx, "SET SESSION time_zone = '+00:00'")
+	return err
+}
+
 // on calls fn with a session of the log-in.
 func (c *call) on(fn func(s Session) error) error {
-	if err := c.login.enter(c.ctx); err != nil {
+	leave, err := c.enter()
+	if err != nil {
 		return err
 	}
-	defer c.login.leave()
+	defer leave()
 	s, err := c.api.logins.session(c.ctx, c.login)
 	if err != nil {
 		return err
@@ -73,10 +83,11 @@ func (c *call) on(fn func(s Session) error) error {
 
 // alone calls fn with a session that is not used again.
 func (c *call) alone(fn func(s Session) error) error {
-	if err := c.login.enter(c.ctx); err != nil {
+	leave, err := c.enter()
+	if err != nil {
 		return err
 	}
-	defer c.login.leave()
+	defer leave()
 	s, err := c.login.account.Open(c.ctx)
 	if err != nil {
 		return err
@@ -323,8 +334,11 @@ func (c *call) setSettings() (*answer, error) {
 		if !slices.ContainsFunc(c.api.opts.Settings, func(s Setting) bool { return s.Name == name }) {
 			return nil, refuse(http.StatusBadRequest, "%q is no setting of builds: see GET %ssettings", name, Prefix)
 		}
+		if value == nil {
+			return nil, refuse(http.StatusBadRequest, "the value of %s is null", name)
+		}
 		assignments = append(assignments, "GLOBAL %n = %?")
-		args = append(args, name, value)
+		args = append(args, name, *value)
 	}
 	if len(args) == 0 {
 		return nil, refuse(http.StatusBadRequest, "the body names no setting")
@@ -388,6 +402,9 @@ func (c *call) getImport() (*answer, error) {
 // optionName is a name of an option of IMPORT INTO.
 var optionName = regexp.MustCompile(`^[a-zA-Z_]{1,64}$`)
 
+// numberOptions are the options of IMPORT INTO that take a number; others take text, though it looks like one.
+var numberOptions = []string{"skip_rows", "thread", "record_errors"}
+
 func (c *call) startImport() (*answer, error) {
 	b := c.body.(*importing)
 	text, args := "IMPORT INTO %n.%n FROM %?", []any{b.Schema, b.Table, b.Source}
@@ -407,7 +424,7 @@ func (c *call) startImport() (*answer, error) {
 			continue
 		}
 		var literal any = value
-		if n, err := strconv.ParseInt(value, 10, 64); err == nil {
+		if n, err := strconv.ParseInt(value, 10, 64); err == nil && slices.Contains(numberOptions, strings.ToLower(name)) {
 			literal = n
 		}
 		text, args = text+" = %?", append(args, literal)
@@ -451,6 +468,9 @@ func (c *call) takeBackup() (*answer, error) {
 	}
 	var rows []Row
 	if err := c.alone(func(s Session) error {
+		if err := inUTC(c.ctx, s); err != nil {
+			return err
+		}
 		r, err := s.Run(c.ctx, text, args...)
 		if err == nil {
 			rows = r.objects()

@@ -70,10 +70,12 @@ func (c *call) explain() (*answer, error) {
 // keyText is a key of a submission.
 var keyText = regexp.MustCompile(`^[\x21-\x7e]{1,64}$`)
 
-// outcome is the end of a statement.
+// outcome is the end of a statement, and its job, if it has one.
 type outcome struct {
 	result *Result
 	err    error
+	job    SubmittedJob
+	hasJob bool
 }
 
 // submit begins a statement that builds indexes, and answers when its job is in the queue. The statement goes on without the request.
@@ -83,10 +85,11 @@ func (c *call) submit() (*answer, error) {
 	if key != "" && !keyText.MatchString(key) {
 		return nil, refuse(http.StatusBadRequest, "Idempotency-Key has 1 to 64 characters of ASCII without spaces")
 	}
-	if err := c.login.enter(c.ctx); err != nil {
+	leave, err := c.enter()
+	if err != nil {
 		return nil, err
 	}
-	defer c.login.leave()
+	defer leave()
 	s, err := c.login.account.Open(c.ctx)
 	if err != nil {
 		return nil, err
@@ -105,42 +108,52 @@ func (c *call) submit() (*answer, error) {
 			return nil, err
 		}
 	}
+	began := c.api.opts.Now()
+	stays := c.api.logins.stay(c.login)
+	gone := func() {
+		if stays {
+			c.api.logins.gone(c.login)
+		}
+	}
+	left := func() {
+		if !stays {
+			s.Leave()
+		}
+	}
 	done := make(chan outcome, 1)
 	begun = c.api.begin(func() {
+		defer gone()
 		defer s.Close()
 		var o outcome
-		defer func() { done <- o }()
+		defer func() { o.job, o.hasJob = s.Job(); done <- o }()
 		defer errs.Contain(&o.err)
 		// Not the request's context: the job would be cancelled with it. A server that stops ends the statement, and not the job.
 		o.result, o.err = s.RunText(context.WithoutCancel(c.ctx), b.Statement)
 	})
 	if !begun {
+		gone()
 		return nil, ErrStopping
 	}
-	asked := c.api.opts.Now()
+	asked := began
 	ticker := time.NewTicker(jobInterval)
 	defer ticker.Stop()
 	for {
 		select {
 		case o := <-done:
-			return c.submitted(s.ID(), key, b.Statement, o)
+			return c.submitted(key, o)
 		case <-c.ctx.Done():
+			left()
 			return nil, context.Cause(c.ctx)
 		case <-ticker.C:
 		}
-		if id, ok := s.Job(); ok {
-			return c.queued(s.ID(), id)
+		if job, ok := s.Job(); ok {
+			left()
+			return c.queued(job, nil)
 		}
-		if now := c.api.opts.Now(); now.After(asked.Add(tidbJobInterval)) {
+		if now := c.api.opts.Now(); key == "" && now.After(asked.Add(tidbJobInterval)) { // TiDB takes no key
 			asked = now
-			if key != "" {
-				row, err := c.jobOf(key, b.Statement)
-				if err == nil && row != nil { // of another node
-					return &answer{http.StatusAccepted, submittedJob(s.ID(), row, nil)}, nil
-				}
-				continue
-			}
-			if id, ok := c.tidbJob(b.Statement); ok {
+			if id, ok := c.tidbJob(b.Statement, began); ok {
+				left()
 				return &answer{http.StatusAccepted, Submitted{JobID: id, Warnings: []Warning{}}}, nil
 			}
 		}
@@ -150,72 +163,42 @@ func (c *call) submit() (*answer, error) {
 // tidbJobInterval is how often TiDB's jobs are asked for one of a statement, if it has none of ours.
 const tidbJobInterval = time.Second
 
-// tidbJob returns the job of a statement whose indexes TiDB builds. That it cannot be read is no error of the statement.
-func (c *call) tidbJob(statement string) (id int64, ok bool) {
-	rows, err := c.rows(`SELECT job_id FROM information_schema.ddl_jobs WHERE query = %? AND state IN ('queueing', 'running') ORDER BY job_id DESC LIMIT 1`, statement)
+// clockSkew is how much the store's clock, which the jobs' times are of, may be behind this machine's.
+const clockSkew = time.Second
+
+// tidbJob returns the job of a statement whose indexes TiDB builds, which began then. That it cannot be read is no error of the statement.
+func (c *call) tidbJob(statement string, began time.Time) (id int64, ok bool) {
+	rows, err := c.rows(`SELECT job_id FROM information_schema.ddl_jobs WHERE query = %? AND state IN ('queueing', 'running') AND create_time >= %?
+		ORDER BY job_id DESC LIMIT 1`, statement, began.Add(-clockSkew).UTC().Format(time.DateTime))
 	if err != nil || len(rows) == 0 {
 		return 0, false
 	}
 	return connection(rows[0]["job_id"]), true
 }
 
-// queued is the answer with a job that waits or runs.
-func (c *call) queued(conn uint64, id int64) (*answer, error) {
-	rows, err := c.rows(selectJob, id)
+// queued is the answer with a job.
+func (c *call) queued(job SubmittedJob, warnings []Warning) (*answer, error) {
+	rows, err := c.rows(selectJob, job.ID)
 	if err != nil {
 		return nil, err
 	}
-	if len(rows) == 0 {
-		return &answer{http.StatusAccepted, Submitted{JobID: id, Warnings: []Warning{}}}, nil
-	}
-	return &answer{http.StatusAccepted, submittedJob(conn, rows[0], nil)}, nil
-}
-
-// submittedJob is the answer with a job. One that another connection has submitted was there before.
-func submittedJob(conn uint64, row Row, warnings []Warning) Submitted {
-	out := Submitted{JobID: connection(row["job_id"]), Job: row, Existing: uint64(connection(row["conn_id"])) != conn, Warnings: warnings}
-	if out.Warnings == nil {
-		out.Warnings = []Warning{}
-	}
-	return out
-}
-
-const (
-	// selectSubmitted finds the job of a statement that has ended: its connection has executed no other.
-	selectSubmitted = "SELECT * FROM performance_schema.fastddl_ddl_jobs WHERE conn_id = %? AND query = %? ORDER BY job_id DESC LIMIT 1"
-	// selectKeyed finds the job of a key.
-	selectKeyed = `SELECT * FROM performance_schema.fastddl_ddl_jobs
-		WHERE submit_key = %? AND query = %? AND SUBSTRING_INDEX(user_name, '@', 1) = SUBSTRING_INDEX(USER(), '@', 1) ORDER BY job_id DESC LIMIT 1`
-)
-
-// jobOf returns the job of a key and a statement of the account, nil if it is not shown. That a key has one job is not decided here.
-func (c *call) jobOf(key, statement string) (Row, error) {
-	rows, err := c.rows(selectKeyed, key, statement)
-	if err != nil || len(rows) == 0 {
-		return nil, err
-	}
-	return rows[0], nil
-}
-
-// submitted is the answer of a statement that has ended before its job was seen.
-func (c *call) submitted(conn uint64, key, statement string, o outcome) (*answer, error) {
-	if o.err != nil {
-		return nil, o.err
-	}
-	rows, err := c.rows(selectSubmitted, conn, statement)
-	if err != nil {
-		return nil, err
-	}
-	var row Row
+	out := Submitted{JobID: job.ID, Existing: job.Before, Warnings: append([]Warning{}, warnings...)}
 	if len(rows) > 0 {
-		row = rows[0]
-	} else if key != "" {
-		if row, err = c.jobOf(key, statement); err != nil {
-			return nil, err
-		}
+		out.Job = rows[0]
 	}
-	if row == nil {
-		return &answer{http.StatusAccepted, Submitted{Warnings: append([]Warning{}, o.result.Warnings...)}}, nil
+	return &answer{http.StatusAccepted, out}, nil
+}
+
+// submitted is the answer of a statement that has ended before its job was seen. A key answers with its job however that has ended: who
+// sends the key again wants to know what has become of it.
+func (c *call) submitted(key string, o outcome) (*answer, error) {
+	switch {
+	case o.err != nil && (key == "" || !o.hasJob):
+		return nil, o.err
+	case o.err != nil:
+		return c.queued(o.job, nil)
+	case o.hasJob:
+		return c.queued(o.job, o.result.Warnings)
 	}
-	return &answer{http.StatusAccepted, submittedJob(conn, row, o.result.Warnings)}, nil
+	return &answer{http.StatusAccepted, Submitted{Warnings: append([]Warning{}, o.result.Warnings...)}}, nil
 }

@@ -85,6 +85,7 @@ func (d *DDL) Build(ctx context.Context, sctx sessionctx.Context, req Request) e
 	vars := sctx.GetSessionVars()
 	d.statements.Store(vars.ConnectionID, t)
 	defer d.statements.Delete(vars.ConnectionID)
+	sctx.SetValue(statementJob{}, StatementJob{ID: t.id})
 	// From here on the schema may have changed.
 	vars.StmtCtx.IsDDLJobInQueue = true
 	tick := time.NewTicker(killInterval)
@@ -311,7 +312,8 @@ func (d *DDL) queue(ctx context.Context, sctx sessionctx.Context, req Request) (
 		d.reports.Unreported(status.ReportJob(t, status.Describe(r)))
 		return nil
 	}
-	err := submitOnce(submit, func() error { return d.sessions.InTxn(ctx, insert) })
+	killed := sctx.GetSessionVars().SQLKiller.HandleSignal
+	err := submitOnce(submit, killed, func() error { return d.sessions.InTxn(ctx, insert) })
 	if err != nil {
 		return nil, fmt.Errorf("queue the index build: %w", err)
 	}

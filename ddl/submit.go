@@ -16,6 +16,7 @@ import (
 	"fastddl/config"
 	"fastddl/ddl/job"
 	"fastddl/ddl/records"
+	"fastddl/ddl/schema"
 )
 
 // submitOf returns the key of a session's statements, with the account that it is one of; its Key is empty if there is none.
@@ -28,6 +29,24 @@ func submitOf(vars *variable.SessionVars) records.Submit {
 	return s
 }
 
+// StatementJob is the job of a session's last statement that had one.
+type StatementJob struct {
+	ID int64
+	// Before says that an earlier statement with the same key has queued it.
+	Before bool
+}
+
+// statementJob is the key of a session's StatementJob.
+type statementJob struct{}
+
+func (statementJob) String() string { return "fastddl_statement_job" }
+
+// JobOf returns the job of the last statement of a session that had one; ok is false if none had. Any goroutine may call it.
+func JobOf(sctx sessionctx.Context) (job StatementJob, ok bool) {
+	job, ok = sctx.Value(statementJob{}).(StatementJob)
+	return job, ok
+}
+
 // submittedBefore says that the key of a statement has a job already.
 type submittedBefore struct{ id int64 }
 
@@ -37,10 +56,15 @@ func (e *submittedBefore) Error() string {
 
 // submitOnce queues a job by attempt, again if another statement with the same key has done so at the same time. attempt then fails with
 // *submittedBefore.
-func submitOnce(s records.Submit, attempt func() error) error {
+//
+// It ends with killed, which returns an error when the statement is killed.
+func submitOnce(s records.Submit, killed, attempt func() error) error {
 	for {
 		err := attempt()
 		if s.Key == "" || !keyExists(err) {
+			return err
+		}
+		if err := killed(); err != nil {
 			return err
 		}
 	}
@@ -52,9 +76,9 @@ func keyExists(err error) bool {
 	return known != nil && tidbkv.ErrKeyExists.Equal(known)
 }
 
-// Resubmitted waits for the job of a statement that was sent before with the same key, and has its result; found is false if the session
-// has no key, or the key no job. The statement does not own the job: KILL ends its wait only.
-func (d *DDL) Resubmitted(ctx context.Context, sctx sessionctx.Context, query string) (found bool, err error) {
+// Resubmitted waits for the job of a statement on a table that was sent before with the same key, and has its result; found is false if the
+// session has no key, or the key no job. The statement does not own the job: KILL ends its wait only. db and table are in lower case.
+func (d *DDL) Resubmitted(ctx context.Context, sctx sessionctx.Context, db, table, query string) (found bool, err error) {
 	vars := sctx.GetSessionVars()
 	s := submitOf(vars)
 	if s.Key == "" {
@@ -64,9 +88,10 @@ func (d *DDL) Resubmitted(ctx context.Context, sctx sessionctx.Context, query st
 	if err != nil || r == nil {
 		return false, err
 	}
-	if r.Query != query {
+	if r.Query != query || r.DB != schema.QueueName(db) || r.Table != schema.QueueName(table) { // the same text in another database is another statement
 		return true, fmt.Errorf("%s %q is that of job %d, whose statement is another one", config.SubmitKey, s.Key, r.ID)
 	}
+	sctx.SetValue(statementJob{}, StatementJob{ID: r.ID, Before: true})
 	return true, d.awaitSubmitted(ctx, vars, r)
 }
 
@@ -110,7 +135,7 @@ func (d *DDL) asSubmitted(ctx context.Context, sctx sessionctx.Context, req Requ
 	if !errors.As(err, &before) {
 		return err
 	}
-	found, waited := d.Resubmitted(ctx, sctx, req.Query)
+	found, waited := d.Resubmitted(ctx, sctx, req.Schema.Name.L, req.Table.Name.L, req.Query)
 	if !found {
 		return fmt.Errorf("%w, and has left the history", err)
 	}

@@ -44,7 +44,8 @@ func (m withAPI) ShowTxnList() []*txninfo.TxnInfo {
 func (m withAPI) GetProcessInfo(id uint64) (*util.ProcessInfo, bool) {
 	if s, ok := m.api.find(id); ok {
 		if c := s.ctx.Load(); c != nil {
-			return c.ShowProcess(), true
+			info := c.ShowProcess()
+			return info, info != nil // what asks uses it
 		}
 	}
 	return m.SessionManager.GetProcessInfo(id)

@@ -24,6 +24,7 @@ import (
 	"go.uber.org/zap"
 
 	"fastddl/api"
+	"fastddl/ddl"
 )
 
 // maxAPISessions bounds the sessions that requests to the API have open at a time. Those of MySQL clients count by themselves.
@@ -62,6 +63,8 @@ type apiAccount struct {
 	group   string
 	// print is that of the account when it logged in.
 	print [sha256.Size]byte
+	// checked is the account when it was read last.
+	checked atomic.Pointer[checkedAccount]
 }
 
 // LogIn implements api.Sessions.
@@ -70,8 +73,8 @@ func (h *apiSessions) LogIn(ctx context.Context, caller api.Caller, user, passwo
 		sessions: h, user: user, host: caller.Addr.Addr().Unmap().WithZone("").String(), tls: caller.TLS, port: fmt.Sprint(caller.Addr.Port()),
 	}
 	var before [sha256.Size]byte
-	known := func(identity auth.UserIdentity) (err error) {
-		before, err = h.fingerprint(ctx, identity)
+	known := func() (err error) {
+		before, err = h.fingerprint(ctx, user)
 		return err
 	}
 	err := h.node.logIn(ctx, a.host, caller.TLS, user, password, known, func(se loggedInSession) error {
@@ -89,11 +92,11 @@ func (h *apiSessions) LogIn(ctx context.Context, caller api.Caller, user, passwo
 	if err != nil {
 		return nil, sqlErrorOf(err)
 	}
-	if a.print, err = h.fingerprint(ctx, a.matched); err != nil {
+	if a.print, err = h.fingerprint(ctx, user); err != nil {
 		return nil, sqlErrorOf(err)
 	}
 	// The account may have changed between the check of the password and the print: the log-in holds what was checked only if the account
-	// was the same before.
+	// was the same before. The check has read it in between.
 	if before != a.print {
 		return nil, api.ErrLoginEnded
 	}
@@ -111,37 +114,67 @@ func (a *apiAccount) Current(ctx context.Context) (string, error) {
 	if privileges.SkipWithGrant {
 		return a.State(), nil
 	}
-	print, err := a.sessions.fingerprint(ctx, a.matched)
-	return string(print[:]), sqlErrorOf(err)
+	privileges := a.sessions.node.Domain().PrivilegeHandle().Get() // others after each change that this server has heard of
+	if c := a.checked.Load(); c != nil && c.privileges == privileges && time.Since(c.at) < checkedFor {
+		return string(c.print[:]), nil
+	}
+	at := time.Now()
+	print, err := a.sessions.fingerprint(ctx, a.user)
+	if err != nil {
+		return "", sqlErrorOf(err)
+	}
+	a.checked.Store(&checkedAccount{privileges: privileges, at: at, print: print})
+	return string(print[:]), nil
+}
+
+// checkedFor is how long an account counts as what it was when it was read, unless this server hears of a change. Each request would read it
+// otherwise, which takes longer than many a request.
+const checkedFor = time.Second
+
+// checkedAccount is an account as it was read.
+type checkedAccount struct {
+	privileges *privileges.MySQLPrivilege
+	at         time.Time
+	print      [sha256.Size]byte
 }
 
 // accountText is what a log-in depends on: the password, how it is checked, locks, expiry and requirements of connections. Privileges are
 // not part of it: they are looked up by each statement. Neither is the number of failed log-ins, which others may raise.
 //
-// All accounts of the user's name, and those without a name, are part of it: a new one may be the one that its client logs in as.
+// All accounts of the user's name, and those without a name, are part of it: a new one may be the one that its client logs in as. So are
+// their roles (accountRoles): a session keeps those that it began with.
 const accountText = `SELECT u.user, u.host, u.plugin, u.authentication_string, u.account_locked, u.password_expired, u.token_issuer, g.priv
 	FROM mysql.user AS u LEFT JOIN mysql.global_priv AS g ON g.user = u.user AND g.host = u.host WHERE u.user IN (%?, '') ORDER BY u.user, u.host`
 
-// fingerprint identifies what a log-in as an account depends on. It differs from that of any account if there is none.
-func (h *apiSessions) fingerprint(ctx context.Context, account auth.UserIdentity) (print [sha256.Size]byte, err error) {
+const accountRoles = `SELECT 'granted', to_user, to_host, from_user, from_host FROM mysql.role_edges WHERE to_user IN (%?, '')
+	UNION ALL SELECT 'default', user, host, default_role_user, default_role_host FROM mysql.default_roles WHERE user IN (%?, '') ORDER BY 1, 2, 3, 4, 5`
+
+// fingerprint identifies what a log-in as a user depends on. It differs from that of any account if there is none.
+func (h *apiSessions) fingerprint(ctx context.Context, user string) (print [sha256.Size]byte, err error) {
 	err = h.node.layer.DDL().WithSystemSession(func(sctx sessionctx.Context) error {
-		rows, fields, err := sctx.GetRestrictedSQLExecutor().ExecRestrictedSQL(tidbkv.WithInternalSourceType(ctx, tidbkv.InternalTxnPrivilege), nil,
-			accountText, account.Username)
-		if err != nil {
-			return err
-		}
+		ctx := tidbkv.WithInternalSourceType(ctx, tidbkv.InternalTxnPrivilege)
 		var text strings.Builder
-		for _, row := range rows {
-			for i, f := range fields {
-				d := row.GetDatum(i, &f.Column.FieldType)
-				fmt.Fprintf(&text, "%d %q\n", d.Kind(), d.GetValue())
+		for _, query := range []struct {
+			text string
+			args []any
+		}{{accountText, []any{user}}, {accountRoles, []any{user, user}}} {
+			rows, fields, err := sctx.GetRestrictedSQLExecutor().ExecRestrictedSQL(ctx, nil, query.text, query.args...)
+			if err != nil {
+				return err
 			}
+			for _, row := range rows {
+				for i, f := range fields {
+					d := row.GetDatum(i, &f.Column.FieldType)
+					fmt.Fprintf(&text, "%d %q\n", d.Kind(), d.GetValue())
+				}
+			}
+			text.WriteString("\n")
 		}
 		print = sha256.Sum256([]byte(text.String()))
 		return nil
 	})
 	if err != nil {
-		return print, fmt.Errorf("read the account %s@%s: %w", account.Username, account.Hostname, err)
+		return print, fmt.Errorf("read the accounts of %s: %w", user, err)
 	}
 	return print, nil
 }
@@ -155,7 +188,7 @@ func (a *apiAccount) Open(ctx context.Context) (api.Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := a.begin(s); err != nil {
+	if err := a.begin(ctx, s); err != nil {
 		s.Close()
 		return nil, sqlErrorOf(err)
 	}
@@ -164,7 +197,7 @@ func (a *apiAccount) Open(ctx context.Context) (api.Session, error) {
 
 // begin makes a session that of the account, as openSessionAndDoAuth in pkg/server/conn.go does. SetPort, which TiDB calls there, would make
 // the HTTP client one of those whose sockets are watched.
-func (a *apiAccount) begin(s *apiSession) (err error) {
+func (a *apiAccount) begin(ctx context.Context, s *apiSession) (err error) {
 	c, err := a.sessions.node.driver.OpenCtx(s.id, 0, uint8(mysql.DefaultCollationID), "", a.tls, nil)
 	if err != nil {
 		return fmt.Errorf("open session: %w", err)
@@ -188,6 +221,10 @@ func (a *apiAccount) begin(s *apiSession) (err error) {
 	vars.ConnectionInfo = &variable.ConnectionInfo{
 		ConnectionID: s.id, ConnectionType: variable.ConnTypeSocket, Host: a.host, ClientPort: a.port, User: a.user,
 		Attributes: map[string]string{"program_name": apiProgram},
+	}
+	// TiDB gives a session the global variables with the first text that it parses: sql_mode is to be there before the first statement is written.
+	if _, err := c.Parse(ctx, "DO 0"); err != nil {
+		return fmt.Errorf("load the global variables: %w", err)
 	}
 	c.SetSessionManager(a.sessions.server)
 	c.SetProcessInfo("", time.Now(), mysql.ComSleep, 0)
@@ -250,15 +287,11 @@ func (h *apiSessions) end() {
 	h.closed = true
 	sessions := make([]*apiSession, 0, len(h.open))
 	for _, s := range h.open {
-		if c := s.ctx.Load(); c != nil {
-			// Else the end of its statement would cancel the job that this waits for.
-			atomic.StoreInt32(&c.GetSessionVars().ConnectionStatus, variable.ConnStatusShutdown)
-		}
 		sessions = append(sessions, s)
 	}
 	h.mu.Unlock()
 	for _, s := range sessions {
-		s.kill(false)
+		s.Leave()
 	}
 }
 
@@ -285,9 +318,22 @@ func (s *apiSession) ID() uint64 { return s.id }
 func (s *apiSession) Ended() bool { return s.killed.Load() }
 
 // Job implements api.Session.
-func (s *apiSession) Job() (int64, bool) {
-	info, ok := s.sessions.node.layer.DDL().WaitedForBy(s.id)
-	return info.ID, ok
+func (s *apiSession) Job() (api.SubmittedJob, bool) {
+	c := s.ctx.Load()
+	if c == nil {
+		return api.SubmittedJob{}, false
+	}
+	job, ok := ddl.JobOf(c.Session)
+	return api.SubmittedJob(job), ok
+}
+
+// Leave implements api.Session.
+func (s *apiSession) Leave() {
+	if c := s.ctx.Load(); c != nil {
+		// Else the end of its statement would cancel the job that this waits for.
+		atomic.StoreInt32(&c.GetSessionVars().ConnectionStatus, variable.ConnStatusShutdown)
+	}
+	s.kill(false)
 }
 
 // Close implements api.Session.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 
+	"github.com/pingcap/tidb/pkg/extension"
 	"github.com/pingcap/tidb/pkg/parser/auth"
 	"github.com/pingcap/tidb/pkg/parser/mysql"
 	"github.com/pingcap/tidb/pkg/privilege"
@@ -50,11 +51,11 @@ func mayUseAllRoutes(se loggedInSession) error {
 type loggedInSession = sessiontypes.Session
 
 // logIn checks an account as a client's would be: the password, the machine that it comes from, the TLS that the account requires, locks
-// and expiry. It calls known, unless that is nil, with the account in mysql.user before it checks the password, and use with the session
-// behind it. The session is closed then.
+// and expiry. It calls known, unless that is nil, before it reads the account, and use with the session behind the check. The session is
+// closed then.
 func (n *Node) logIn(
 	ctx context.Context, host string, state *tls.ConnectionState, user, password string,
-	known func(auth.UserIdentity) error, use func(loggedInSession) error,
+	known func() error, use func(loggedInSession) error,
 ) error {
 	select { // each makes a session and hashes a password
 	case statusLogins <- struct{}{}:
@@ -68,6 +69,14 @@ func (n *Node) logIn(
 	}
 	defer se.Close()
 	se.SetTLSState(state)
+	if known != nil {
+		if err := known(); err != nil {
+			return err
+		}
+		if err := readPrivileges(se); err != nil {
+			return err
+		}
+	}
 	identity, err := se.MatchIdentity(user, host)
 	if err != nil {
 		return fmt.Errorf("there is no account for %s@%s: %w", user, host, denied(user, host, password))
@@ -75,11 +84,6 @@ func (n *Node) logIn(
 	plugin, err := se.AuthPluginForUser(identity)
 	if err != nil {
 		return fmt.Errorf("how %s@%s logs in: %w", identity.Username, identity.Hostname, err)
-	}
-	if known != nil {
-		if err := known(*identity); err != nil {
-			return err
-		}
 	}
 	salt := make([]byte, 20)
 	if _, err := rand.Read(salt); err != nil {
@@ -93,6 +97,21 @@ func (n *Node) logIn(
 		return err
 	}
 	return use(se)
+}
+
+// readPrivileges has a session check accounts by the tables as they are now. The server's copy of them follows a change, and until then would
+// take the password of before.
+func readPrivileges(se loggedInSession) error {
+	extensions, err := extension.GetExtensions()
+	if err != nil {
+		return fmt.Errorf("extensions of the server: %w", err)
+	}
+	handle := privileges.NewHandle(se.GetRestrictedSQLExecutor())
+	if err := handle.Update(); err != nil {
+		return fmt.Errorf("read the privileges: %w", err)
+	}
+	privilege.BindPrivilegeManager(se, privileges.NewUserPrivileges(handle, extensions))
+	return nil
 }
 
 // denied is the error of a client that no account is for, as that of a wrong password.

@@ -231,7 +231,7 @@ func take(sctx sessionctx.Context, adds bool, fn func() error) (done bool, err e
 // build executes the parts of a statement, if they are for us to execute.
 func (e *executor) build(ctx context.Context, sctx sessionctx.Context, name *ast.TableName, parts []part) error {
 	query, _ := sctx.Value(sessionctx.QueryString).(string)
-	if found, err := e.layer.ddl.Resubmitted(ctx, sctx, query); found || err != nil {
+	if found, err := e.layer.ddl.Resubmitted(ctx, sctx, name.Schema.L, name.Name.L, query); found || err != nil {
 		return clientError(err)
 	}
 	if err := e.ready(ctx, sctx, name); err != nil {
