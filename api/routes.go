@@ -28,7 +28,6 @@ type route struct {
 // parameter is one of a URL or a head.
 type parameter struct {
 	name, kind, doc string
-	values          []string
 }
 
 // changes says that a route may change something, so that it needs a JSON body, and the token of a cookie.
