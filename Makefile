@@ -81,10 +81,10 @@ all: build
 build: ## builds bin/fastddl
 	go build -ldflags '$(LDFLAGS)' -o bin/fastddl ./cmd/fastddl
 
-# Stacks need no DWARF, and linking that takes as long as the rest.
+# Stacks need no DWARF, and linking that takes as long as the rest. Tests of faults need the symbols.
 .PHONY: build-checked
 build-checked: ## builds bin/fastddl-checked, with assertions
-	go build $(CHECKED) -ldflags '$(LDFLAGS) -s -w' -o bin/fastddl-checked ./cmd/fastddl
+	go build $(CHECKED) -ldflags '$(LDFLAGS) -w' -o bin/fastddl-checked ./cmd/fastddl
 
 .PHONY: demo
 demo: build ## shows an index being built under load

@@ -232,7 +232,8 @@ func TestLoadIntoAFolder(t *testing.T) {
 		require.NoError(t, os.Mkdir(folder, 0o700))
 		require.NoError(t, os.WriteFile(filepath.Join(folder, "rows.sql"), nil, 0o600))
 	}
-	require.NoError(t, os.WriteFile(filepath.Join(killed, "FASTDDL-LOAD"), nil, 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(notOurs, "FASTDDL-LOAD"), []byte(dir+".load"), 0o600)) // of a load into that folder
+	require.NoError(t, os.WriteFile(filepath.Join(killed, "FASTDDL-LOAD"), []byte(dir), 0o600))
 	others := func() []string {
 		beside, err := filepath.Glob(dir + ".*")
 		require.NoError(t, err)
