@@ -25,9 +25,14 @@ var browsers = []string{"chromium", "chromium-browser", "google-chrome", "chrome
 func findBrowser(t *testing.T) string {
 	t.Helper()
 	for _, name := range browsers {
-		if found, err := exec.LookPath(name); err == nil {
-			return found
+		found, err := exec.LookPath(name)
+		if err != nil {
+			continue
 		}
+		if out, err := exec.Command(found, "--version").CombinedOutput(); err != nil {
+			t.Skipf("the console is not tested: %s does not start: %v: %s", found, err, out)
+		}
+		return found
 	}
 	t.Skip("the console is not tested: there is no Chromium on this machine (Debian: apt-get install chromium)")
 	return ""
