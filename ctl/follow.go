@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/pingcap/tidb/pkg/errno"
@@ -247,12 +248,18 @@ func (f *follower) returned(ctx context.Context, looks <-chan look, result error
 		case errno.ErrCancelledDDLJob, errno.ErrQueryInterrupted:
 			return &verdict{outcome: outcomeCancelled}, nil
 		}
+		if f.seen == nil && listsRows(result) { // a build that failed before a look: the last lines name its number
+			f.awaitEnd(ctx, looks)
+		}
 		return &verdict{outcome: outcomeFailed, err: result}, nil
 	}
 	f.statement, f.detached, f.detachedAt = nil, true, time.Now()
 	f.note("the connection of the statement is lost (%s): the build goes on at the server, and is followed", message(result))
 	return nil, nil
 }
+
+// listsRows reports whether the error of a build says that the server lists the rows that it is about.
+func listsRows(err error) bool { return strings.Contains(err.Error(), "fastddl_ddl_errors") }
 
 // awaitEnd waits until the server shows the end of a build whose statement has returned, or for shownTime.
 func (f *follower) awaitEnd(ctx context.Context, looks <-chan look) {

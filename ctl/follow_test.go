@@ -126,6 +126,19 @@ func TestRunShowsProgressAndEndsWithItsStatement(t *testing.T) {
 	})
 }
 
+// TestBuildThatFailsBeforeALookIsNamed: the number of a build that failed at once is awaited, so that its rows can be asked for.
+func TestBuildThatFailsBeforeALookIsNamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := follow(false)
+		failed := &mysql.MySQLError{Number: errno.ErrDupEntry, Message: "Duplicate entry (rows listed in mysql.fastddl_ddl_errors, job 112)"}
+		s.statement <- failed
+		synctest.Wait()
+		s.build.show(ended112("rollback done", "1062"))
+		require.Equal(t, verdict{outcome: outcomeFailed, err: failed}, s.result(t))
+		require.EqualValues(t, 112, s.follower.seen.ID)
+	})
+}
+
 // TestCtrlCAsks: the build goes on meanwhile, and only an answer does something to it.
 func TestCtrlCAsks(t *testing.T) {
 	for answer, want := range map[string]struct {

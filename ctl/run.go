@@ -197,7 +197,7 @@ func (c *Client) report(v verdict, j *Job, took time.Duration, warnings []string
 	case v.err == nil:
 		return &Error{Code: code}
 	}
-	if j != nil && strings.Contains(v.err.Error(), "fastddl_ddl_errors") {
+	if j != nil && listsRows(v.err) {
 		return &Error{Code: code, Err: fmt.Errorf("%s; fastddl ctl history %d shows the rows", message(v.err), j.ID)}
 	}
 	return &Error{Code: code, Err: errors.New(message(v.err))}
