@@ -14,6 +14,7 @@ import (
 
 	"fastddl/backfill"
 	"fastddl/config"
+	"fastddl/ctl/connect"
 	"fastddl/event"
 	"fastddl/server"
 )
@@ -126,14 +127,7 @@ func (s *Server) open(database string, conns int) (*sql.DB, error) {
 	cfg := mysql.NewConfig()
 	cfg.Net, cfg.Addr, cfg.User, cfg.Passwd, cfg.DBName = "tcp", s.Addr().String(), "root", s.opts.Target.Password, database
 	cfg.InterpolateParams = true // one round trip for a statement
-	connector, err := mysql.NewConnector(cfg)
-	if err != nil {
-		return nil, err
-	}
-	db := sql.OpenDB(connector)
-	db.SetMaxOpenConns(conns)
-	db.SetMaxIdleConns(conns)
-	return db, nil
+	return connect.Pool(cfg, conns)
 }
 
 // SetGlobal sets a global variable until Close.

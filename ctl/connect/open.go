@@ -91,6 +91,11 @@ func (o *Options) Open(program string, conns int) (*sql.DB, error) {
 	if err != nil {
 		return nil, err
 	}
+	return Pool(cfg, conns)
+}
+
+// Pool returns connections by a configuration, at most conns, which stay open. It does not connect yet.
+func Pool(cfg *mysql.Config, conns int) (*sql.DB, error) {
 	connector, err := mysql.NewConnector(cfg)
 	if err != nil {
 		return nil, err

@@ -10,6 +10,8 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/pingcap/tidb/pkg/errno"
+
+	"fastddl/ctl/connect"
 )
 
 // Target says which server to load into.
@@ -61,14 +63,7 @@ func (t *Target) open(conns int) (*sql.DB, error) {
 	cfg.MaxAllowedPacket = 0 // the server's
 	cfg.Logger = &mysql.NopLogger{}
 	cfg.Params = map[string]string{"sql_mode": "'" + sqlMode + "'", "foreign_key_checks": "0"}
-	connector, err := mysql.NewConnector(cfg)
-	if err != nil {
-		return nil, err
-	}
-	db := sql.OpenDB(connector)
-	db.SetMaxOpenConns(conns)
-	db.SetMaxIdleConns(conns)
-	return db, nil
+	return connect.Pool(cfg, conns)
 }
 
 // queryer is a *sql.DB or a *sql.Conn.
