@@ -34,7 +34,7 @@ type turn struct {
 	users int
 }
 
-// attempt is who has failed: a user and an address, or an address alone.
+// attempt identifies failed log-ins: by user and address, or by address alone.
 type attempt struct{ user, host string }
 
 type failures struct {

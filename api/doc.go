@@ -25,5 +25,5 @@
 //   - Followers of a job share one reading a second for each account. Their log-ins are checked with it.
 //   - No account takes all sessions: its requests and the statements that wait for its jobs are bounded, and all that it follows takes one.
 //   - Bodies, answers, sessions, followers and log-ins are bounded. A client that does not read is cut off.
-//   - No password, cookie or token is logged or returned, but to who has logged in.
+//   - No password is returned, and a cookie and its token only to the client that logs in. None of them is logged.
 package api

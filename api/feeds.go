@@ -133,12 +133,12 @@ func (f *feeds) leave(n *follower, job int64) {
 	}
 }
 
-// run reads a job until there are no followers it, or it has ended.
+// run reads a job until it has ended, or has no follower.
 func (f *feeds) run(d *feed) {
 	ctx := f.api.ctx
 	ticker := time.NewTicker(feedInterval)
 	defer ticker.Stop()
-	// Behind a panic of what follows nothing would be read for the followers.
+	// After a panic below, followers would wait for a job that is not read any more.
 	defer f.end(d, errorEvent(&httpError{status: http.StatusInternalServerError, message: "the job is not read any more"}))
 	for {
 		if f.abandoned(d) {
@@ -160,7 +160,7 @@ func (f *feeds) run(d *feed) {
 	}
 }
 
-// abandoned ends a feed that there are no followers.
+// abandoned ends a feed without followers, and returns whether it did.
 func (f *feeds) abandoned(d *feed) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -81,7 +81,7 @@ type logins struct {
 }
 
 func newLogins(now func() time.Time) *logins {
-	return &logins{now: now, secret: []byte(rand.Text() + rand.Text()), all: make(map[[sha256.Size]byte]*login), shares: make(map[string]*share)}
+	return &logins{now: now, secret: []byte(newSecret()), all: make(map[[sha256.Size]byte]*login), shares: make(map[string]*share)}
 }
 
 // hash identifies what a client sends.
@@ -94,12 +94,9 @@ func (l *logins) hash(parts ...string) (sum [sha256.Size]byte) {
 	return sum
 }
 
-// hostOf is the address of a caller.
-func hostOf(c Caller) string { return c.Addr.Addr().Unmap().WithZone("").String() }
-
 // clientOf is what a log-in of a caller holds for.
 func clientOf(c Caller) string {
-	name := hostOf(c)
+	name := c.Host()
 	if c.TLS != nil && len(c.TLS.PeerCertificates) > 0 {
 		sum := sha256.Sum256(c.TLS.PeerCertificates[0].Raw)
 		name += " " + base64.RawStdEncoding.EncodeToString(sum[:])
@@ -358,7 +355,7 @@ func (a *API) identify(ctx context.Context, r *http.Request, caller Caller) (*lo
 		if x := a.logins.get(key, client); x != nil {
 			return x, nil
 		}
-		leave, err := a.attempts.enter(ctx, hostOf(caller))
+		leave, err := a.attempts.enter(ctx, caller.Host())
 		if err != nil {
 			return nil, err
 		}
@@ -405,7 +402,7 @@ var refusals = []int{1045, 1698, 3118, 3955}
 
 // logIn checks an account. The caller has the turn of its address.
 func (a *API) logIn(ctx context.Context, caller Caller, user, password string) (Account, error) {
-	host := hostOf(caller)
+	host := caller.Host()
 	if utf8.RuneCountInString(user) > maxUser { // neither kept nor logged
 		return nil, refuse(http.StatusUnauthorized, "the name of a user has %d characters at most", maxUser)
 	}

@@ -116,7 +116,7 @@ type credentials struct {
 	Password string `json:"password" doc:"its password"`
 }
 
-// LoggedIn is who has logged in.
+// LoggedIn describes a log-in to its client.
 type LoggedIn struct {
 	User    string `json:"user" doc:"the account, as user@host"`
 	Token   string `json:"token,omitempty" doc:"what requests by the cookie that change something send as X-Fastddl-Token; none with Basic"`

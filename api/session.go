@@ -27,7 +27,7 @@ func (c *call) logIn() (*answer, error) {
 		return nil, err
 	}
 	b := c.body.(*credentials)
-	leave, err := c.api.attempts.enter(c.ctx, hostOf(caller))
+	leave, err := c.api.attempts.enter(c.ctx, caller.Host())
 	if err != nil {
 		return nil, err
 	}

@@ -16,7 +16,7 @@ type Sessions interface {
 	LogIn(ctx context.Context, caller Caller, user, password string) (Account, error)
 }
 
-// Account is who has logged in.
+// Account is the account of a log-in.
 type Account interface {
 	// Name is the account, as user@host, with the host part of its name in mysql.user.
 	Name() string
@@ -65,6 +65,9 @@ type Caller struct {
 	// Local says that the client is on this machine.
 	Local bool
 }
+
+// Host is the address that the host part of an account matches.
+func (c Caller) Host() string { return c.Addr.Addr().Unmap().WithZone("").String() }
 
 // Result is what a statement returns.
 type Result struct {

@@ -50,16 +50,11 @@ func openInUTC(ctx context.Context, account Account) (Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := inUTC(ctx, s); err != nil {
+	if _, err := s.Run(ctx, "SET SESSION time_zone = '+00:00'"); err != nil {
 		s.Close()
 		return nil, err
 	}
 	return s, nil
-}
-
-func inUTC(ctx context.Context, s Session) error {
-	_, err := s.Run(ctx, "SET SESSION time_zone = '+00:00'")
-	return err
 }
 
 // on calls fn with a session of the log-in.
@@ -106,6 +101,20 @@ func (c *call) rows(statement string, args ...any) (rows []Row, err error) {
 		return err
 	})
 	return rows, err
+}
+
+// run executes a statement that returns nothing to show.
+func (c *call) run(statement string, args ...any) error {
+	_, err := c.rows(statement, args...)
+	return err
+}
+
+// first returns the only row of a statement that may return none.
+func first(rows []Row) Row {
+	if len(rows) == 0 {
+		return Row{}
+	}
+	return rows[0]
 }
 
 // listOf is a route that returns the rows of a statement.
@@ -273,10 +282,7 @@ func (c *call) alter(id int64, change alteration) (*answer, error) {
 	if len(options) == 0 {
 		return nil, refuse(http.StatusBadRequest, "the body names no setting")
 	}
-	if err := c.on(func(s Session) error {
-		_, err := s.Run(c.ctx, "ADMIN ALTER DDL JOBS %? "+strings.Join(options, ", "), args...)
-		return err
-	}); err != nil {
+	if err := c.run("ADMIN ALTER DDL JOBS %? "+strings.Join(options, ", "), args...); err != nil {
 		return nil, err
 	}
 	return c.shown(id)
@@ -343,10 +349,7 @@ func (c *call) setSettings() (*answer, error) {
 	if len(args) == 0 {
 		return nil, refuse(http.StatusBadRequest, "the body names no setting")
 	}
-	if err := c.on(func(s Session) error {
-		_, err := s.Run(c.ctx, "SET "+strings.Join(assignments, ", "), args...)
-		return err
-	}); err != nil {
+	if err := c.run("SET "+strings.Join(assignments, ", "), args...); err != nil {
 		return nil, err
 	}
 	return c.getSettings()
@@ -364,10 +367,7 @@ func (c *call) endBlocker() (*answer, error) {
 	if !slices.ContainsFunc(rows, func(r Row) bool { return connection(r["conn_id"]) == id }) {
 		return nil, refuse(http.StatusNotFound, "no index build waits for connection %d, or the account has no privilege on its table", id)
 	}
-	if err := c.on(func(s Session) error {
-		_, err := s.Run(c.ctx, "KILL TIDB %?", id)
-		return err
-	}); err != nil {
+	if err := c.run("KILL TIDB %?", id); err != nil {
 		return nil, err
 	}
 	return ok(Done{true}), nil
@@ -429,21 +429,8 @@ func (c *call) startImport() (*answer, error) {
 		}
 		text, args = text+" = %?", append(args, literal)
 	}
-	var rows []Row
-	err := c.on(func(s Session) error {
-		r, err := s.Run(c.ctx, text, args...)
-		if err == nil {
-			rows = r.objects()
-		}
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	if len(rows) == 0 {
-		return &answer{http.StatusAccepted, Row{}}, nil
-	}
-	return &answer{http.StatusAccepted, rows[0]}, nil
+	rows, err := c.rows(text, args...)
+	return &answer{http.StatusAccepted, first(rows)}, err
 }
 
 func (c *call) cancelImport() (*answer, error) {
@@ -451,10 +438,7 @@ func (c *call) cancelImport() (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.on(func(s Session) error {
-		_, err := s.Run(c.ctx, "CANCEL IMPORT JOB %?", id)
-		return err
-	}); err != nil {
+	if err := c.run("CANCEL IMPORT JOB %?", id); err != nil {
 		return nil, err
 	}
 	return ok(Done{true}), nil
@@ -466,21 +450,6 @@ func (c *call) takeBackup() (*answer, error) {
 	if b.RateLimit != 0 {
 		text, args = text+" RATE_LIMIT = %? MB/SECOND", append(args, b.RateLimit)
 	}
-	var rows []Row
-	if err := c.alone(func(s Session) error {
-		if err := inUTC(c.ctx, s); err != nil {
-			return err
-		}
-		r, err := s.Run(c.ctx, text, args...)
-		if err == nil {
-			rows = r.objects()
-		}
-		return err
-	}); err != nil {
-		return nil, err
-	}
-	if len(rows) == 0 {
-		return ok(Row{}), nil
-	}
-	return ok(rows[0]), nil
+	rows, err := c.rows(text, args...)
+	return ok(first(rows)), err
 }

@@ -12,20 +12,16 @@ import (
 // jobInterval is how often it is looked whether a statement waits for a job.
 const jobInterval = 10 * time.Millisecond
 
+// given returns what a pointer points to; nil if a request has left it out.
+func given[T any](v *T) any {
+	if v == nil {
+		return nil
+	}
+	return *v
+}
+
 // prepare sets database and settings of a session.
 func (b *explanation) prepare(ctx context.Context, s Session) error {
-	text := func(v *string) any {
-		if v == nil {
-			return nil
-		}
-		return *v
-	}
-	number := func(v *int64) any {
-		if v == nil {
-			return nil
-		}
-		return *v
-	}
 	if b.Schema != "" {
 		if _, err := s.Run(ctx, "USE %n", b.Schema); err != nil {
 			return err
@@ -35,11 +31,11 @@ func (b *explanation) prepare(ctx context.Context, s Session) error {
 		name  string
 		value any
 	}{
-		{"fastddl_ddl_engine", text(b.Settings.Engine)}, {"tidb_ddl_reorg_worker_cnt", number(b.Settings.Thread)},
-		{"tidb_ddl_reorg_batch_size", number(b.Settings.BatchSize)}, {"tidb_ddl_reorg_priority", text(b.Settings.Priority)},
-		{"tidb_max_dist_task_nodes", number(b.Settings.Nodes)}, {"fastddl_ddl_window", text(b.Settings.Window)},
-		{"fastddl_ddl_max_hold", text(b.Settings.MaxHold)}, {"fastddl_ddl_publish", text(b.Settings.Publish)},
-		{"fastddl_ddl_verify", text(b.Settings.Verify)}, {"fastddl_ddl_preflight", text(b.Settings.Preflight)},
+		{"fastddl_ddl_engine", given(b.Settings.Engine)}, {"tidb_ddl_reorg_worker_cnt", given(b.Settings.Thread)},
+		{"tidb_ddl_reorg_batch_size", given(b.Settings.BatchSize)}, {"tidb_ddl_reorg_priority", given(b.Settings.Priority)},
+		{"tidb_max_dist_task_nodes", given(b.Settings.Nodes)}, {"fastddl_ddl_window", given(b.Settings.Window)},
+		{"fastddl_ddl_max_hold", given(b.Settings.MaxHold)}, {"fastddl_ddl_publish", given(b.Settings.Publish)},
+		{"fastddl_ddl_verify", given(b.Settings.Verify)}, {"fastddl_ddl_preflight", given(b.Settings.Preflight)},
 	} {
 		if v.value == nil {
 			continue

@@ -4,7 +4,7 @@
 //
 // # Invariants
 //
-//   - It has no power of its own: each command is SQL as the user who has logged in, and shows what that user may see.
+//   - It has no power of its own: each command is SQL of the account that it connects with, and shows what that account may see.
 //   - A build outlives the command: no signal, no lost connection and no error of this program ends it. It is cancelled only by an
 //     answer to the question that Ctrl-C asks, or by the command cancel.
 //   - The exit code says what happened, see [ExitCode]. That a build is done is said only if the server has said it.

@@ -70,7 +70,7 @@ type apiAccount struct {
 // LogIn implements api.Sessions.
 func (h *apiSessions) LogIn(ctx context.Context, caller api.Caller, user, password string) (api.Account, error) {
 	a := &apiAccount{
-		sessions: h, user: user, host: caller.Addr.Addr().Unmap().WithZone("").String(), tls: caller.TLS, port: fmt.Sprint(caller.Addr.Port()),
+		sessions: h, user: user, host: caller.Host(), tls: caller.TLS, port: fmt.Sprint(caller.Addr.Port()),
 	}
 	var before [sha256.Size]byte
 	known := func() (err error) {

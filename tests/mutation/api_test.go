@@ -4,7 +4,7 @@ package mutation
 
 var api = []mutation{
 	{
-		invariant: "API", breaks: "a page of another site changes something with the cookie of who has logged in",
+		invariant: "API", breaks: "a page of another site changes something with a user's cookie",
 		file:   "api/logins.go",
 		old:    `if changes && x.token != "" && subtle`,
 		new:    `if false && subtle`,
