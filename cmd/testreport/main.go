@@ -15,7 +15,7 @@ func main() {
 }
 
 func run(out io.Writer, files []string) error {
-	total := 0
+	var failed []failure
 	for _, file := range files {
 		r, err := readFile(file)
 		if err != nil {
@@ -26,12 +26,15 @@ func run(out io.Writer, files []string) error {
 			return err
 		}
 		for _, f := range r.failures() {
-			total++
+			failed = append(failed, f)
 			f.print(out, strings.TrimSpace(string(command)))
 		}
 	}
-	if total > 0 {
-		fmt.Fprintf(out, "\n%d failed; all output is in %s\n", total, strings.Join(files, " "))
+	if len(failed) > 0 {
+		fmt.Fprintf(out, "\n%d failed; all output is in %s\n", len(failed), strings.Join(files, " "))
+	}
+	for _, f := range failed { // last, since the end of a log is what is read first
+		fmt.Fprintf(out, "FAIL %s %s: %s\n", f.pkg, f.test, f.reason())
 	}
 	return nil
 }

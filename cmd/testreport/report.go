@@ -62,8 +62,8 @@ type failure struct {
 	seed  string
 }
 
-// mostLines is how many lines a failure has in the report, mostWidth how long they are.
-const mostLines, mostWidth = 20, 240
+// mostLines is how many lines a failure has in the report, mostWidth how long they are, mostReason how long its reason is.
+const mostLines, mostWidth, mostReason = 20, 240, 400
 
 // failures returns the failed tests that have no failed test below them.
 func (r *record) failures() []failure {
@@ -96,8 +96,11 @@ func (r *record) failures() []failure {
 
 var (
 	seedLine = regexp.MustCompile(`FASTDDL_SEED=\d+`)
-	// logLine is one of TiDB's log, of etcd's and of zap's.
-	logLine = regexp.MustCompile(`^\s*(\[20\d\d/|20\d\d-\d\d-\d\dT|\{"level)`)
+	// logLine is one of TiDB's log, of etcd's and of zap's, also where a test repeats what a process of its own printed.
+	logLine = regexp.MustCompile(`^\s*(\S+\.go:\d+:\s+)?(\[20\d\d/|20\d\d-\d\d-\d\dT|\{"level)`)
+	// errorLine begins testify's reason, testLine ends it.
+	errorLine = regexp.MustCompile(`^(?:\S+\.go:\d+:\s+)?Error:\s*(.*)`)
+	testLine  = regexp.MustCompile(`^(?:\S+\.go:\d+:\s+)?Test:\s`)
 	// progressLine says only how a test goes on.
 	progressLine = regexp.MustCompile(`^\s*(===|---|PASS|FAIL|ok|$)`)
 )
@@ -113,6 +116,33 @@ func shorten(line string) string {
 		line = strings.ToValidUTF8(line[:mostWidth], "") + "..."
 	}
 	return line
+}
+
+// reason returns the first of testify's reasons in a line, or the last line of a failure without one.
+func (f *failure) reason() string {
+	var words []string
+	for _, line := range f.lines {
+		if m := errorLine.FindStringSubmatch(line); m != nil && words == nil {
+			words = append(words, strings.Fields(m[1])...)
+		} else if words != nil {
+			if testLine.MatchString(line) {
+				break
+			}
+			_, text, _ := strings.Cut(line, ".go:") // the process of its own that a test repeats
+			if _, after, repeated := strings.Cut(text, ": "); repeated {
+				line = after
+			}
+			words = append(words, strings.Fields(line)...)
+		}
+	}
+	if words == nil && len(f.lines) > 0 {
+		words = strings.Fields(f.lines[len(f.lines)-1])
+	}
+	reason := strings.Join(words, " ")
+	if len(reason) > mostReason {
+		reason = strings.ToValidUTF8(reason[:mostReason], "") + "..."
+	}
+	return reason
 }
 
 // seed returns the last seed that the test, or the nearest test around it, has printed.

@@ -19,6 +19,10 @@ const events = `{"Action":"run","Package":"fastddl/sql","Test":"TestA"}
 {"Action":"fail","Package":"fastddl/sql","Test":"TestA"}
 {"Action":"fail","Package":"fastddl/sql"}
 {"Action":"output","Package":"fastddl/tests/cluster","Test":"TestRandom/seed=7","Output":"  FASTDDL_SEED=7\n"}
+{"Action":"output","Package":"fastddl/tests/cluster","Test":"TestRandom/seed=7","Output":"    bed.go:216:         \tError:      \tReceived unexpected error:\n"}
+{"Action":"output","Package":"fastddl/tests/cluster","Test":"TestRandom/seed=7","Output":"    bed.go:216:         \t            \tkilled: no row\n"}
+{"Action":"output","Package":"fastddl/tests/cluster","Test":"TestRandom/seed=7","Output":"    bed.go:216:         \tTest:       \tTestRandom\n"}
+{"Action":"output","Package":"fastddl/tests/cluster","Test":"TestRandom/seed=7","Output":"    bed.go:216:     [2026/11/27 02:53:20.000 +00:00] [INFO] [a.go:1]\n"}
 {"Action":"fail","Package":"fastddl/tests/cluster","Test":"TestRandom/seed=7"}
 {"ImportPath":"fastddl/ddl_test [fastddl/ddl.test]","Action":"build-output","Output":"ddl/x_test.go:1:1: no such thing\n"}
 {"Action":"fail","Package":"fastddl/ddl"}
@@ -42,7 +46,14 @@ FAIL fastddl/sql TestA/x_y
 
 FAIL fastddl/tests/cluster TestRandom/seed=7
     FASTDDL_SEED=7
+    bed.go:216:          Error:       Received unexpected error:
+    bed.go:216:                       killed: no row
+    bed.go:216:          Test:        TestRandom
   again: cd tests/cluster && FASTDDL_SEED=7 go test -count=1 -run '^TestRandom$' .
 
-3 failed; all output is in `+file+"\n", out.String())
+3 failed; all output is in `+file+`
+FAIL fastddl/ddl : ddl/x_test.go:1:1: no such thing
+FAIL fastddl/sql TestA/x_y: wrong
+FAIL fastddl/tests/cluster TestRandom/seed=7: Received unexpected error: killed: no row
+`, out.String())
 }
