@@ -240,8 +240,8 @@ func inZone(d *types.Datum, from, to *time.Location) error {
 // keys are the columns of the table's key: job_id, and maybe a second one.
 func (p *Public) keys() []string { return strings.Split(p.source.key, ", ") }
 
-// query reads rows that come after a key, or before that of a job: the key, the job's table, and columns. Without ORDER BY that of a job's
-// only row takes no optimizer (tryPointGetPlan in pkg/planner/core/point_get_plan.go).
+// query reads rows that come after a key, or before that of a job: the key, the job's table, and columns. Without ORDER BY and another
+// condition TiDB gets the only row of a job without its optimizer.
 func (p *Public) query(names []string, needed Needed, newest bool) string {
 	keys := p.keys()
 	second, where := "t."+keys[len(keys)-1], "t.job_id > %? ORDER BY t.job_id"
