@@ -93,6 +93,9 @@ func (s *fakeSession) Run(_ context.Context, text string, _ ...any) (*Result, er
 	}
 	return &Result{}, nil
 }
+func (s *fakeSession) RunOn(ctx context.Context, _ Needed, text string, args ...any) (*Result, error) {
+	return s.Run(ctx, text, args...)
+}
 func (s *fakeSession) RunText(ctx context.Context, text string) (*Result, error) {
 	time.Sleep(s.f.builds)
 	return s.Run(ctx, text)

@@ -23,6 +23,8 @@
 //
 //   - A session belongs to one log-in; that by which jobs are read for followers, to those of one account in one state. Texts of users run in sessions of their own, which are not used again.
 //   - Followers of a job share one reading a second for each account. Their log-ins are checked with it.
+//   - A request reads as much of the history as it answers with: one about a job reads no others.
+//   - Requests at the same time share one reading of their account.
 //   - No account takes all sessions: its requests and the statements that wait for its jobs are bounded, and all that it follows takes one.
 //   - Bodies, answers, sessions, followers and log-ins are bounded. A client that does not read is cut off.
 //   - No password is returned, and a cookie and its token only to the client that logs in. None of them is logged.

@@ -222,7 +222,7 @@ func (r *reader) read(ctx context.Context, account Account, job int64) (*Result,
 		}
 		r.session = opened
 	}
-	rows, err := r.session.Run(ctx, selectJob, job)
+	rows, err := r.session.RunOn(ctx, Needed{Job: job}, selectJob, job)
 	if err != nil {
 		r.close() // what it was doing is not known
 	}

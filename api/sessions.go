@@ -34,6 +34,8 @@ type Session interface {
 	ID() uint64
 	// Run executes one statement, with arguments for %? (values) and %n (names). It fails with *SQLError. The end of ctx ends the statement.
 	Run(ctx context.Context, statement string, args ...any) (*Result, error)
+	// RunOn is Run for a statement that needs some rows only of the tables of builds.
+	RunOn(ctx context.Context, needed Needed, statement string, args ...any) (*Result, error)
 	// RunText executes one statement as it is.
 	RunText(ctx context.Context, statement string) (*Result, error)
 	// CheckBuild returns nil if a text is one statement that adds indexes, which EXPLAIN would take, else a *SQLError.
@@ -48,6 +50,16 @@ type Session interface {
 	Ended() bool
 	// Close ends the session. It is called once, when no statement runs.
 	Close()
+}
+
+// Needed says which rows of performance_schema's tables of builds a statement needs.
+type Needed struct {
+	// Job is the number of the only job; 0 is all.
+	Job int64
+	// Newest is how many jobs the statement returns, the newest first, of those below the number Before and in the state State, active or ended;
+	// 0 is all.
+	Newest, Before int64
+	State          string
 }
 
 // SubmittedJob is the job of a statement.

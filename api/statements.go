@@ -92,9 +92,14 @@ func (c *call) alone(fn func(s Session) error) error {
 }
 
 // rows returns the rows of a statement.
-func (c *call) rows(statement string, args ...any) (rows []Row, err error) {
+func (c *call) rows(statement string, args ...any) ([]Row, error) {
+	return c.rowsOn(Needed{}, statement, args...)
+}
+
+// rowsOn is rows for a statement that needs some rows only.
+func (c *call) rowsOn(needed Needed, statement string, args ...any) (rows []Row, err error) {
 	err = c.on(func(s Session) error {
-		r, err := s.Run(c.ctx, statement, args...)
+		r, err := s.RunOn(c.ctx, needed, statement, args...)
 		if err == nil {
 			rows = r.objects()
 		}
@@ -127,6 +132,9 @@ func listOf(statement string) func(c *call) (*answer, error) {
 
 // partsOf is the route of subtasks. Only a cluster has their table.
 func partsOf(c *call) (*answer, error) {
+	if out, err := c.getJob(); err != nil {
+		return out, err
+	}
 	out, err := rowsOfJob(selectParts)(c)
 	if known := new(SQLError); errors.As(err, &known) && known.Code == noSuchTable {
 		return ok([]Row{}), nil
@@ -137,17 +145,17 @@ func partsOf(c *call) (*answer, error) {
 // noSuchTable is ER_NO_SUCH_TABLE.
 const noSuchTable = 1146
 
-// rowsOfJob is a route that returns the rows of a job.
+// rowsOfJob is a route that returns the rows of a job. One without rows may be none.
 func rowsOfJob(statement string) func(c *call) (*answer, error) {
 	return func(c *call) (*answer, error) {
 		id, err := c.number("id")
 		if err != nil {
 			return nil, err
 		}
-		if _, err := c.job(id); err != nil {
-			return nil, err
+		rows, err := c.rowsOn(Needed{Job: id}, statement, id)
+		if err == nil && len(rows) == 0 {
+			_, err = c.job(id)
 		}
-		rows, err := c.rows(statement, id)
 		return ok(rows), err
 	}
 }
@@ -164,7 +172,7 @@ func (c *call) number(name string) (int64, error) {
 
 // job returns a job.
 func (c *call) job(id int64) (Row, error) {
-	rows, err := c.rows(selectJob, id)
+	rows, err := c.rowsOn(Needed{Job: id}, selectJob, id)
 	if err != nil {
 		return nil, err
 	}
@@ -197,20 +205,20 @@ func (c *call) listJobs() (*answer, error) {
 			return nil, refuse(http.StatusBadRequest, "before: %q is no number", text)
 		}
 	}
-	where, args := "TRUE", []any{}
-	switch state := query.Get("state"); state {
+	where, args, needed := "TRUE", []any{}, Needed{Newest: limit, State: query.Get("state")}
+	switch needed.State {
 	case "":
 	case "active":
 		where = "end_time IS NULL"
 	case "ended":
 		where = "end_time IS NOT NULL"
 	default:
-		where, args = "state = %?", []any{state}
+		where, args, needed.Newest = "state = %?", []any{needed.State}, 0
 	}
 	if before >= 0 {
-		where, args = where+" AND job_id < %?", append(args, before)
+		where, args, needed.Before = where+" AND job_id < %?", append(args, before), before
 	}
-	rows, err := c.rows("SELECT * FROM performance_schema.fastddl_ddl_jobs WHERE "+where+" ORDER BY job_id DESC LIMIT %?", append(args, limit)...)
+	rows, err := c.rowsOn(needed, "SELECT * FROM performance_schema.fastddl_ddl_jobs WHERE "+where+" ORDER BY job_id DESC LIMIT %?", append(args, limit)...)
 	return ok(rows), err
 }
 
@@ -247,7 +255,7 @@ func command(statement string) func(c *call) (*answer, error) {
 
 // shown is the answer with a job that was commanded. It may be one of TiDB's, which is not shown here.
 func (c *call) shown(id int64) (*answer, error) {
-	rows, err := c.rows(selectJob, id)
+	rows, err := c.rowsOn(Needed{Job: id}, selectJob, id)
 	if err != nil {
 		return nil, err
 	}

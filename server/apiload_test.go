@@ -11,13 +11,38 @@ import (
 	"testing"
 	"time"
 
+	tidbkv "github.com/pingcap/tidb/pkg/kv"
+	"github.com/pingcap/tidb/pkg/sessionctx"
 	"github.com/stretchr/testify/require"
 
 	"fastddl/internal/randtest"
 )
 
-// TestFollowersAndReadersBesideABuild: 1,000 followers of one job (200 in a slice) and 200 requests a second beside a build. No request fails, all followers
-// see the end, and sessions stay few. FASTDDL_LONG=1 does it for a minute, and logs how long a build takes without and with them.
+// fillHistory copies the last job into the history a thousand times, with 20 points each.
+func (j *jobShop) fillHistory() {
+	j.t.Helper()
+	var columns string
+	require.NoError(j.t, j.root.QueryRow(`SELECT GROUP_CONCAT(column_name) FROM information_schema.columns
+		WHERE table_schema = 'mysql' AND table_name = 'fastddl_ddl_jobs' AND column_name != 'job_id'`).Scan(&columns))
+	exec(j.t, j.root, "CREATE TABLE shop.n (x BIGINT PRIMARY KEY)",
+		"INSERT INTO shop.n WITH RECURSIVE n AS (SELECT 1 AS x UNION ALL SELECT x + 1 FROM n WHERE x < 1000) SELECT x FROM n")
+	require.NoError(j.t, j.node.layer.DDL().WithSystemSession(func(sctx sessionctx.Context) error {
+		ctx := tidbkv.WithInternalSourceType(j.t.Context(), tidbkv.InternalTxnDDL)
+		for _, query := range []string{
+			fmt.Sprintf(`INSERT INTO mysql.fastddl_ddl_jobs (job_id, %s) SELECT x - 1001, %[1]s FROM shop.n
+				JOIN (SELECT * FROM mysql.fastddl_ddl_jobs ORDER BY job_id DESC LIMIT 1) AS last`, columns),
+			"INSERT INTO mysql.fastddl_ddl_points (job_id, second, seconds) SELECT n.x - 1001, m.x, 1 FROM shop.n JOIN shop.n AS m WHERE m.x <= 20",
+		} {
+			if _, _, err := sctx.GetRestrictedSQLExecutor().ExecRestrictedSQL(ctx, nil, query); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+}
+
+// TestFollowersAndReadersBesideABuild: 1,000 followers of one job (200 in a slice) and 200 requests a second beside a build and a full history. No request
+// fails, all followers see the end, and sessions stay few. FASTDDL_LONG=1 does it for a minute, and logs how long a build takes without and with them.
 func TestFollowersAndReadersBesideABuild(t *testing.T) {
 	randtest.SkipShort(t)
 	followers, perSecond := 200, 200
@@ -38,6 +63,7 @@ func TestFollowersAndReadersBesideABuild(t *testing.T) {
 		return time.Since(began)
 	}
 	alone := build("alone")
+	j.fillHistory()
 	c := j.api("alterer")
 	exec(t, j.root, "GRANT ALTER, INDEX ON shop.big TO alterer")
 	var made struct {

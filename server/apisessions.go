@@ -63,14 +63,15 @@ type apiAccount struct {
 	group   string
 	// print is that of the account when it logged in.
 	print [sha256.Size]byte
-	// checked is the account when it was read last.
-	checked atomic.Pointer[checkedAccount]
+	// turn is held while the account is read; checked is what was read last.
+	turn    chan struct{}
+	checked checkedAccount
 }
 
 // LogIn implements api.Sessions.
 func (h *apiSessions) LogIn(ctx context.Context, caller api.Caller, user, password string) (api.Account, error) {
 	a := &apiAccount{
-		sessions: h, user: user, host: caller.Host(), tls: caller.TLS, port: fmt.Sprint(caller.Addr.Port()),
+		sessions: h, user: user, host: caller.Host(), tls: caller.TLS, port: fmt.Sprint(caller.Addr.Port()), turn: make(chan struct{}, 1),
 	}
 	var before [sha256.Size]byte
 	known := func() (err error) {
@@ -109,13 +110,19 @@ func (a *apiAccount) Name() string { return a.matched.Username + "@" + a.matched
 // State implements api.Account.
 func (a *apiAccount) State() string { return string(a.print[:]) }
 
-// Current implements api.Account.
+// Current implements api.Account. Requests at the same time share one reading.
 func (a *apiAccount) Current(ctx context.Context) (string, error) {
 	if privileges.SkipWithGrant {
 		return a.State(), nil
 	}
+	select {
+	case a.turn <- struct{}{}:
+		defer func() { <-a.turn }()
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
 	privileges := a.sessions.node.Domain().PrivilegeHandle().Get() // others after each change that this server has heard of
-	if c := a.checked.Load(); c != nil && c.privileges == privileges && time.Since(c.at) < checkedFor {
+	if c := a.checked; c.privileges == privileges && time.Since(c.at) < checkedFor {
 		return string(c.print[:]), nil
 	}
 	at := time.Now()
@@ -123,7 +130,7 @@ func (a *apiAccount) Current(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", sqlErrorOf(err)
 	}
-	a.checked.Store(&checkedAccount{privileges: privileges, at: at, print: print})
+	a.checked = checkedAccount{privileges: privileges, at: at, print: print}
 	return string(print[:]), nil
 }
 

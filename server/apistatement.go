@@ -23,6 +23,7 @@ import (
 
 	"fastddl/api"
 	"fastddl/ddl/job"
+	"fastddl/ddl/status"
 	"fastddl/internal/errs"
 	"fastddl/sql"
 )
@@ -47,6 +48,11 @@ func (s *apiSession) Run(ctx context.Context, statement string, args ...any) (*a
 		return nil, fmt.Errorf("write the statement %q: %w", statement, err)
 	}
 	return s.run(ctx, text, func(mode mysql.SQLMode) mysql.SQLMode { return mysql.DelSQLMode(mode, mysql.ModeNoBackslashEscapes) })
+}
+
+// RunOn implements api.Session.
+func (s *apiSession) RunOn(ctx context.Context, needed api.Needed, statement string, args ...any) (*api.Result, error) {
+	return s.Run(status.Needed(needed).With(ctx), statement, args...)
 }
 
 // RunText implements api.Session.

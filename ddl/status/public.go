@@ -1,8 +1,10 @@
 package status
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -105,7 +107,27 @@ func hideValues(v Viewer, r *publicRow) {
 // rowsAtOnce is how many rows are read by one statement.
 const rowsAtOnce = 500
 
-// Read calls row for each row that the viewer sees, with the values of the columns, in order of the table's key. Times are in loc. It
+// Needed says which rows a statement needs. Read leaves out others, of which there may be thousands, where that is cheap.
+type Needed struct {
+	// Job is the number of the only job; 0 is all.
+	Job int64
+	// Newest is how many jobs the statement returns, the newest first, of those below the number Before and in the state State, active or ended;
+	// 0 is all. It is for the table of jobs.
+	Newest, Before int64
+	State          string
+}
+
+type neededKey struct{}
+
+// With returns a context of a statement that needs these rows only.
+func (n Needed) With(ctx context.Context) context.Context {
+	return context.WithValue(ctx, neededKey{}, n)
+}
+
+// leastPage is how many jobs are read at once at least: the account may not see all of them.
+const leastPage = 50
+
+// Read calls row for each row that the viewer sees, with the values of the columns, in order of the table's key, or the newest jobs first. Times are in loc. It
 // stops when row returns an error, which it returns.
 func (p *Public) Read(ctx context.Context, sessions *session.Pool, columns []string, v Viewer, loc *time.Location, row func(values []types.Datum, size int64) error) error {
 	names := append([]string{}, columns...)
@@ -121,11 +143,20 @@ func (p *Public) Read(ctx context.Context, sessions *session.Pool, columns []str
 			}
 		}
 	}
-	last := []any{int64(-1 << 63), int64(-1 << 63)}
+	needed, _ := ctx.Value(neededKey{}).(Needed) // all without
+	newest := needed.Newest > 0 && p.source == &jobsTable
+	last, page, shown := []any{int64(math.MinInt64), int64(math.MinInt64)}, int64(rowsAtOnce), int64(0)
+	switch {
+	case needed.Job != 0:
+		last[0] = needed.Job
+	case newest:
+		last[0], page = cmp.Or(needed.Before, math.MaxInt64), min(page, max(needed.Newest, leastPage))
+	}
+	text := p.query(names, needed, newest) + fmt.Sprintf(" LIMIT %d", page)
 	for {
-		n := 0
+		n := int64(0)
 		err := sessions.WithContext(func(sctx sessionctx.Context) error {
-			rs, err := sctx.GetSQLExecutor().ExecuteInternal(session.Internal(ctx), p.query(names), last[:len(p.keys())]...)
+			rs, err := sctx.GetSQLExecutor().ExecuteInternal(session.Internal(ctx), text, last[:len(p.keys())]...)
 			if err != nil {
 				return err
 			}
@@ -161,13 +192,16 @@ func (p *Public) Read(ctx context.Context, sessions *session.Pool, columns []str
 				if err := row(r.values[:len(columns)], size); err != nil {
 					return closed(rs, err)
 				}
+				if shown++; newest && shown == needed.Newest {
+					break
+				}
 			}
 			return rs.Close()
 		})
 		if err != nil {
 			return fmt.Errorf("read mysql.%s: %w", p.source.name, err)
 		}
-		if n < rowsAtOnce {
+		if n < page || newest && shown == needed.Newest {
 			return nil
 		}
 	}
@@ -206,12 +240,20 @@ func inZone(d *types.Datum, from, to *time.Location) error {
 // keys are the columns of the table's key: job_id, and maybe a second one.
 func (p *Public) keys() []string { return strings.Split(p.source.key, ", ") }
 
-// query reads rows that come after a key: the key, the job's table, and columns.
-func (p *Public) query(names []string) string {
-	second, after, order := "0", "t.job_id > %?", "t.job_id"
-	if keys := p.keys(); len(keys) > 1 {
-		second = "t." + keys[1]
-		after, order = fmt.Sprintf("(t.job_id, %s) > (%%?, %%?)", second), "t.job_id, "+second
+// query reads rows that come after a key, or before that of a job: the key, the job's table, and columns. Without ORDER BY and another
+// condition TiDB gets the only row of a job without its optimizer.
+func (p *Public) query(names []string, needed Needed, newest bool) string {
+	keys := p.keys()
+	second, where := "t."+keys[len(keys)-1], "t.job_id > %? ORDER BY t.job_id"
+	switch {
+	case needed.Job != 0 && len(keys) == 1:
+		where = "t.job_id = %?"
+	case newest:
+		where = map[string]string{"active": "t.end_time IS NULL AND ", "ended": "t.end_time IS NOT NULL AND "}[needed.State] + "t.job_id < %? ORDER BY t.job_id DESC"
+	case needed.Job != 0:
+		where = fmt.Sprintf("t.job_id = %%? AND %s > %%? ORDER BY %[1]s", second)
+	case len(keys) > 1:
+		where = fmt.Sprintf("(t.job_id, %s) > (%%?, %%?) ORDER BY t.job_id, %[1]s", second)
 	}
 	var list strings.Builder
 	for _, name := range names {
@@ -221,6 +263,6 @@ func (p *Public) query(names []string) string {
 	if strings.HasPrefix(p.table[0], "j.") {
 		join = " JOIN mysql." + jobsTable.name + " AS j ON j.job_id = t.job_id"
 	}
-	return fmt.Sprintf("SELECT t.job_id, %s, %s, %s%s FROM mysql.%s AS t%s WHERE %s ORDER BY %s LIMIT %d",
-		second, p.table[0], p.table[1], list.String(), p.source.name, join, after, order, rowsAtOnce)
+	return fmt.Sprintf("SELECT t.job_id, %s, %s, %s%s FROM mysql.%s AS t%s WHERE %s",
+		second, p.table[0], p.table[1], list.String(), p.source.name, join, where)
 }

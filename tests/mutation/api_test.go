@@ -139,4 +139,20 @@ var api = []mutation{
 		caught: "server.TestKeyOfAnotherTableOrAFailedJob",
 		shows:  `Not equal`,
 	},
+	{
+		invariant: "API", breaks: "a request about one job reads those of the whole history",
+		file:   "server/apistatement.go",
+		old:    "return s.Run(status.Needed(needed).With(ctx), statement, args...)",
+		new:    "_ = status.Needed(needed)\n\treturn s.Run(ctx, statement, args...)",
+		caught: "server.TestRowsOfOneJobAreReadAlone",
+		shows:  `Should be empty`,
+	},
+	{
+		invariant: "API", breaks: "a thousand requests at once read their account each",
+		file:   "server/apisessions.go",
+		old:    "case a.turn <- struct{}{}:\n\t\tdefer func() { <-a.turn }()",
+		new:    "case a.turn <- struct{}{}:\n\t\tdefer func() { <-a.turn }()\n\t\ta.checked = checkedAccount{}",
+		caught: "server.TestRequestsShareOneReadingOfTheirAccount",
+		shows:  `Not equal`,
+	},
 }
