@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -36,6 +37,7 @@ type fakeSessions struct {
 	builds   time.Duration // how long a statement of a user takes
 	checks   time.Duration // how long a password is checked
 	job      int64         // of each statement, 0 for none
+	refused  error         // of who asks for grants
 }
 
 func newFakeSessions() *fakeSessions {
@@ -99,6 +101,9 @@ func (s *fakeSession) RunOn(ctx context.Context, _ Needed, text string, args ...
 func (s *fakeSession) RunText(ctx context.Context, text string) (*Result, error) {
 	time.Sleep(s.f.builds)
 	return s.Run(ctx, text)
+}
+func (s *fakeSession) Grants(context.Context) ([]Grant, error) {
+	return []Grant{{Privileges: []string{"PROCESS"}}, {Schema: "shop", Table: "t", Privileges: []string{"ALTER", "INDEX"}}}, s.f.refused
 }
 func (s *fakeSession) CheckBuild(context.Context, string) error { return nil }
 func (s *fakeSession) Job() (SubmittedJob, bool)                { return SubmittedJob{ID: s.f.job}, s.f.job != 0 }
@@ -175,6 +180,33 @@ func TestRequests(t *testing.T) {
 	require.Equal(t, http.StatusRequestEntityTooLarge, ask(a, "PATCH", "jobs/7", strings.Repeat(" ", maxBody+1), "", "", with...).Code)
 	require.Equal(t, http.StatusOK, ask(a, "DELETE", "session", "{}", "", "", with...).Code)
 	require.Equal(t, http.StatusUnauthorized, ask(a, "GET", "jobs/7", "", "", "", with...).Code)
+}
+
+// A log-in says what its account may do. One whose grants cannot be read gets no cookie.
+func TestLogInSaysWhatTheAccountMayDo(t *testing.T) {
+	f := newFakeSessions()
+	a := newTestAPI(t, f, nil)
+	const credentials = `{"user": "ann", "password": "secret"}`
+	const grants = `[{"schema": "", "table": "", "privileges": ["PROCESS"]}, {"schema": "shop", "table": "t", "privileges": ["ALTER", "INDEX"]}]`
+	w := ask(a, "POST", "session", credentials, "", "")
+	cookie := w.Result().Cookies()[0]
+	var in struct {
+		Token  string
+		Grants json.RawMessage
+	}
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &in))
+	require.JSONEq(t, grants, string(in.Grants))
+	w = ask(a, "GET", "session", "", "", "", "Cookie", cookie.Name+"="+cookie.Value)
+	require.JSONEq(t, `{"user": "ann@%", "version": "test", "token": "`+in.Token+`", "grants": `+grants+`}`, w.Body.String())
+	w = ask(a, "GET", "session", "", "ann", "secret")
+	require.JSONEq(t, `{"user": "ann@%", "version": "test", "grants": `+grants+`}`, w.Body.String())
+
+	f.refused = &SQLError{Code: 1040, State: "08004", Message: "Too many connections"}
+	w = ask(a, "POST", "session", credentials, "", "")
+	require.GreaterOrEqual(t, w.Code, 400)
+	require.Contains(t, w.Body.String(), "Too many connections")
+	require.Empty(t, w.Result().Cookies())
+	require.Len(t, a.logins.all, 2)
 }
 
 // A log-in does not hold for another address, nor when its account is not what it was.

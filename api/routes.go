@@ -63,7 +63,7 @@ func (a *API) routes() []route {
 		{method: "GET", path: "health/ready", id: "ready", summary: "Statements are accepted: 503 while the server starts, drains, or cannot write", open: true, returns: Health{}, serve: (*call).ready},
 
 		{method: "POST", path: "session", id: "logIn", summary: "Log in: sets a cookie, and returns the token for requests that change something", open: true, body: bodyOf[credentials](), returns: LoggedIn{}, serve: (*call).logIn},
-		{method: "GET", path: "session", id: "whoAmI", summary: "The log-in of this request", returns: LoggedIn{}, serve: (*call).whoAmI},
+		{method: "GET", path: "session", id: "whoAmI", summary: "The log-in of this request, and what its account may do", returns: LoggedIn{}, serve: (*call).whoAmI},
 		{method: "DELETE", path: "session", id: "logOut", summary: "Log out", body: bodyOf[none](), returns: Done{}, serve: (*call).logOut},
 
 		{method: "GET", path: "jobs", id: "listJobs", summary: "Index builds, the newest first", query: []parameter{
@@ -118,9 +118,10 @@ type credentials struct {
 
 // LoggedIn describes a log-in to its client.
 type LoggedIn struct {
-	User    string `json:"user" doc:"the account, as user@host"`
-	Token   string `json:"token,omitempty" doc:"what requests by the cookie that change something send as X-Fastddl-Token; none with Basic"`
-	Version string `json:"version" doc:"of the server"`
+	User    string  `json:"user" doc:"the account, as user@host"`
+	Token   string  `json:"token,omitempty" doc:"what requests by the cookie that change something send as X-Fastddl-Token; none with Basic"`
+	Version string  `json:"version" doc:"of the server"`
+	Grants  []Grant `json:"grants" doc:"what the account may do now; each statement looks it up itself"`
 }
 
 // jobSettings are settings of one build. What is left out is as the global variables say.

@@ -38,18 +38,27 @@ func (c *call) logIn() (*answer, error) {
 	}
 	cookie, token := newSecret(), newSecret()
 	x := c.api.logins.add(c.api.logins.hash("cookie", cookie), account, clientOf(caller), token)
-	c.api.logins.release(x)
+	defer c.api.logins.release(x)
+	c.login = x
+	out, err := c.whoAmI()
+	if err != nil {
+		c.api.logins.forget(x)
+		return nil, err
+	}
 	http.SetCookie(c.w, &http.Cookie{
 		Name: cookieName, Value: cookie, Path: Prefix, HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: caller.TLS != nil,
 	})
-	return c.loggedIn(x), nil
+	return out, nil
 }
 
-func (c *call) loggedIn(x *login) *answer {
-	return ok(LoggedIn{User: x.account.Name(), Token: x.token, Version: c.api.opts.Version})
+func (c *call) whoAmI() (*answer, error) {
+	in := LoggedIn{User: c.login.account.Name(), Token: c.login.token, Version: c.api.opts.Version}
+	err := c.on(func(s Session) (err error) {
+		in.Grants, err = s.Grants(c.ctx)
+		return err
+	})
+	return ok(in), err
 }
-
-func (c *call) whoAmI() (*answer, error) { return c.loggedIn(c.login), nil }
 
 // logOut ends the log-in; one by Basic, too, whose password is asked for again.
 func (c *call) logOut() (*answer, error) {

@@ -38,6 +38,8 @@ type Session interface {
 	RunOn(ctx context.Context, needed Needed, statement string, args ...any) (*Result, error)
 	// RunText executes one statement as it is.
 	RunText(ctx context.Context, statement string) (*Result, error)
+	// Grants returns what the account may do, with its active roles: first the global privileges, then those of schemas and tables.
+	Grants(ctx context.Context) ([]Grant, error)
 	// CheckBuild returns nil if a text is one statement that adds indexes, which EXPLAIN would take, else a *SQLError.
 	CheckBuild(ctx context.Context, text string) error
 	// Job returns the index build that its last statement has queued, or has found queued by an earlier one with the same key; ok is false if
@@ -67,6 +69,13 @@ type SubmittedJob struct {
 	ID int64
 	// Before says that an earlier statement with the same key has queued it.
 	Before bool
+}
+
+// Grant are the privileges that an account has in one place. Those of columns and GRANT OPTION are left out.
+type Grant struct {
+	Schema     string   `json:"schema" doc:"empty for all schemas. Without a table it is a pattern, as of LIKE"`
+	Table      string   `json:"table" doc:"empty for all tables of the schema"`
+	Privileges []string `json:"privileges" doc:"names in upper case, in order. Those that ALL or SUPER contains are named"`
 }
 
 // Caller is the client of a request.

@@ -104,7 +104,7 @@ func (s *clientSession) importInto(ctx context.Context, stmt *ast.ImportIntoStmt
 		vars.StmtCtx.SetMessage(fmt.Sprintf("Records: %d, ID: %d", imported.Rows, imported.RowID))
 		return nil, nil
 	}
-	shown, err := s.layer.imports.Find(internalImport(ctx), imported.ID, vars.User.String(), false)
+	shown, err := s.layer.imports.Find(internalImport(ctx), imported.ID, vars.User.String(), false, vars.Location())
 	if err != nil {
 		return nil, err
 	}
@@ -266,15 +266,15 @@ func (s *clientSession) showImports(ctx context.Context, stmt *ast.ShowStmt) (sq
 	if err != nil {
 		return nil, err
 	}
-	user, super := s.GetSessionVars().User.String(), s.has("", "", mysql.SuperPriv)
+	user, super, zone := s.GetSessionVars().User.String(), s.has("", "", mysql.SuperPriv), s.GetSessionVars().Location()
 	var shown []jobs.Shown
 	if stmt.ImportJobID != nil {
-		one, err := s.layer.imports.Find(internalImport(ctx), *stmt.ImportJobID, user, super)
+		one, err := s.layer.imports.Find(internalImport(ctx), *stmt.ImportJobID, user, super, zone)
 		if err != nil {
 			return nil, err
 		}
 		shown = []jobs.Shown{one}
-	} else if shown, err = s.layer.imports.List(internalImport(ctx), user, super); err != nil {
+	} else if shown, err = s.layer.imports.List(internalImport(ctx), user, super, zone); err != nil {
 		return nil, err
 	}
 	rows := importRows(plan, shown)

@@ -100,6 +100,21 @@ func (e *importEnv) start(query string, args ...any) chan error {
 	return done
 }
 
+// An import has its times in the zone of the session that asks for them, as mysql.tidb_import_jobs has: TiDB shows those of its own sessions.
+func TestImportsAreShownInTheZoneOfTheSession(t *testing.T) {
+	e := newImports(t)
+	c := e.client()
+	c.run(importTable)
+	for _, zone := range []string{"+09:00", "-03:30", "+00:00"} {
+		c.run("SET time_zone = '%s'; TRUNCATE TABLE t", zone)
+		id, _, _ := strings.Cut(c.one("IMPORT INTO t FROM '%s'", e.file("a.csv", 0, 10)), " ")
+		times := c.one("SELECT CONCAT_WS(' ', create_time, start_time, end_time) FROM mysql.tidb_import_jobs WHERE id = %s", id)
+		for _, statement := range []string{"SHOW IMPORT JOB " + id, "SHOW IMPORT JOBS WHERE job_id = " + id} {
+			require.Contains(t, c.one(statement), times, "%s: %s", zone, statement)
+		}
+	}
+}
+
 const importTable = `CREATE TABLE t (id INT PRIMARY KEY, s VARCHAR(40), n INT, KEY n (n), UNIQUE KEY s (s))`
 
 // nothingLeft fails if anything of an import is left but what garbage collection is to delete.

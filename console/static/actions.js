@@ -3,11 +3,12 @@
 import { html, useState } from './view.js';
 import { request } from './api.js';
 import { useWork } from './hooks.js';
-import { AskButton, Choice, Dialog, Field, Problem } from './ui.js';
+import { lackForJob } from './rights.js';
+import { AskButton, Choice, Dialog, Field, Lack, Problem, barred, publications } from './ui.js';
 
 const undone = ['cancelling', 'rollingback', 'rollback done', 'cancelled'];
 
-// mayAsk says which actions make sense in the state of a job. Whether the account may ask for them the server says.
+// mayAsk says which actions make sense in the state of a job. lackForJob says whether the account may ask for them.
 export function mayAsk(job) {
   const live = !job.end_time && !undone.includes(job.state);
   const stopped = job.state === 'paused' || job.state === 'pausing';
@@ -41,7 +42,7 @@ function Alter({ job, onJob, onClose }) {
       ${input('max_write_speed', 'Write speed', 'Bytes a second, such as 20MiB; 0 is no limit')}
       ${input('window', 'Window', 'Such as 22:00-06:00 Europe/Berlin; empty is always')}
       ${input('max_hold', 'Longest hold', 'Of garbage collection, such as 2h')}
-      <${Choice} label="Publish" name="publish" value=${values.publish} options=${[['auto', 'when it is built'], ['manual', 'when it is asked for']]} onChange=${(v) => setValues({ ...values, publish: v })} />
+      <${Choice} label="Publish" name="publish" value=${values.publish} options=${publications} onChange=${(v) => setValues({ ...values, publish: v })} />
     </div>
   </${Dialog}>`;
 }
@@ -52,15 +53,17 @@ export function Actions({ job, onJob }) {
   const [ask, busy, error] = useWork(async (what) => onJob(await request('POST', 'jobs/' + job.job_id + '/' + what)));
   const may = mayAsk(job);
   if (!may.cancel) return null;
+  const lack = lackForJob(job);
   return html`<div class="buttons" role="group" aria-label=${'Actions of job ' + job.job_id}>
-      ${may.publish && html`<button type="button" class=${job.step === 'ready' ? 'primary' : ''} disabled=${busy} onClick=${() => ask('publish')}>${job.step === 'ready' ? 'Publish' : 'Publish when built'}</button>`}
-      ${may.pause && html`<button type="button" disabled=${busy} onClick=${() => ask('pause')}>Pause</button>`}
-      ${may.resume && html`<button type="button" class="primary" disabled=${busy} onClick=${() => ask('resume')}>Resume</button>`}
-      ${may.alter && html`<button type="button" onClick=${() => setAltering(true)}>Alter ...</button>`}
-      ${may.cancel && html`<${AskButton} label="Cancel ..." danger title=${'Cancel job ' + job.job_id} work=${async () => onJob(await request('POST', 'jobs/' + job.job_id + '/cancel'))}>
+      ${may.publish && html`<button type="button" class=${job.step === 'ready' ? 'primary' : ''} ...${barred(lack, busy)} onClick=${() => ask('publish')}>${job.step === 'ready' ? 'Publish' : 'Publish when built'}</button>`}
+      ${may.pause && html`<button type="button" ...${barred(lack, busy)} onClick=${() => ask('pause')}>Pause</button>`}
+      ${may.resume && html`<button type="button" class="primary" ...${barred(lack, busy)} onClick=${() => ask('resume')}>Resume</button>`}
+      ${may.alter && html`<button type="button" ...${barred(lack)} onClick=${() => setAltering(true)}>Alter ...</button>`}
+      ${may.cancel && html`<${AskButton} label="Cancel ..." danger lack=${lack} title=${'Cancel job ' + job.job_id} work=${async () => onJob(await request('POST', 'jobs/' + job.job_id + '/cancel'))}>
         <p>The build stops, and what it has built is removed. The table stays as it is.</p>
       </${AskButton}>`}
     </div>
+    <${Lack} lack=${lack} />
     <${Problem} error=${error} />
     ${altering && html`<${Alter} job=${job} onJob=${onJob} onClose=${() => setAltering(false)} />`}`;
 }

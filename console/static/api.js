@@ -11,7 +11,8 @@ let token = '';
 const listeners = new Set();
 
 // state is what the page knows of the server: trouble is a sentence while it does not answer or is not ready, else empty.
-export const state = { user: undefined, version: '', trouble: '', ended: false };
+// grants are what the account may do, as GET session has them.
+export const state = { user: undefined, grants: [], version: '', trouble: '', ended: false };
 
 function change(values) {
   if (Object.keys(values).every((k) => state[k] === values[k])) return;
@@ -80,6 +81,7 @@ export async function request(method, path, body, headers = {}) {
     token = '';
     change({ user: null, ended: true });
   }
+  if (response.status === 403 && method !== 'GET') readGrants();
   throw error;
 }
 
@@ -100,7 +102,13 @@ export async function resume() {
 
 function accept(session) {
   token = session.token || '';
-  change({ user: session.user, version: session.version, ended: false });
+  change({ user: session.user, grants: session.grants, version: session.version, ended: false });
+}
+
+// readGrants reads again what the account may do. Without an answer it stays what was known.
+export async function readGrants() {
+  const session = await get('session').catch(() => null);
+  if (session && session.user === state.user) change({ grants: session.grants });
 }
 
 export async function logIn(user, password) {

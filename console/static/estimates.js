@@ -43,8 +43,10 @@ const value = (row) => {
 const columns = [
   { name: 'What', show: (r) => (items[r.item] ? items[r.item][0] : r.item) + (r.name ? ' ' + r.name : '') },
   { name: 'Estimate', kind: 'num', show: value },
-  { name: 'Why', kind: 'long', show: (r) => html`${warns(r) && html`<strong class="warning">Warning: </strong>`}${format.text(r.info)}` },
+  { name: 'Details', kind: 'long', show: (r) => html`${warns(r) && html`<strong class="warning">Warning: </strong>`}${format.text(r.info)}` },
 ];
+
+const verdicts = { fits: 'It fits.', 'does not fit': 'It does not fit.' };
 
 export function Estimates({ rows }) {
   const verdict = rows.find((r) => r.item === 'verdict') || { estimate: 'unknown', info: '' };
@@ -52,7 +54,7 @@ export function Estimates({ rows }) {
   const kind = verdict.estimate === 'does not fit' ? 'bad' : warned > 0 || warns(verdict) ? 'warn' : 'ok';
   return html`<section aria-label="What the build would cost">
     <h2>What it would cost</h2>
-    <div class=${'verdict ' + kind} role="status"><strong>${verdict.estimate}</strong> ${verdict.info || ''}
+    <div class=${'verdict ' + kind} role="status"><strong>${verdicts[verdict.estimate] || verdict.estimate}</strong> ${verdict.info || ''}
       ${warned > 0 && html` <span>${warned === 1 ? 'One warning below.' : warned + ' warnings below.'}</span>`}</div>
     <${Table} label="Estimates" columns=${columns} rows=${rows.filter((r) => r !== verdict)} mark=${(r) => (warns(r) ? 'warned' : '')} />
   </section>`;

@@ -3,7 +3,8 @@
 import { html, useState } from './view.js';
 import { request } from './api.js';
 import { usePolled } from './hooks.js';
-import { AskButton, Badge, Choice, Dialog, Field, Problem, Table } from './ui.js';
+import { lackForImport } from './rights.js';
+import { AskButton, Badge, Choice, Dialog, Field, Lack, Problem, Table, barred } from './ui.js';
 import * as format from './format.js';
 
 const live = (i) => i.status === 'pending' || i.status === 'running';
@@ -34,7 +35,7 @@ function Start({ onClose, onStarted }) {
       <${Field} label="Schema" name="schema" required autocapitalize="none" value=${form.schema} onInput=${set('schema')} />
       <${Field} label="Table" name="table" hint="It has to be empty" required autocapitalize="none" value=${form.table} onInput=${set('table')} />
     </div>
-    <${Field} label="Files" name="source" hint="A path or pattern on the server, or a URL of a storage" required autocapitalize="none" spellcheck=${false} value=${form.source} onInput=${set('source')} />
+    <${Field} label="Files" name="source" hint="A path or pattern below the server's secure-file-priv, or a URL of a storage" required autocapitalize="none" spellcheck=${false} value=${form.source} onInput=${set('source')} />
     <div class="grid">
       <${Choice} label="Format" name="format" value=${form.format} options=${[['', 'by the name'], ['csv', 'csv'], ['sql', 'sql'], ['parquet', 'parquet']]} onChange=${(v) => setForm({ ...form, format: v })} />
       <${Field} label="Lines to skip" name="skip_rows" type="number" min="0" value=${form.skip_rows} onInput=${set('skip_rows')} />
@@ -47,6 +48,7 @@ export function Imports() {
   const [rows, error, reload] = usePolled('imports', 1.5);
   const [open, setOpen] = useState(false);
   const [started, setStarted] = useState('');
+  const lack = lackForImport();
   const cancel = (i) => request('POST', 'imports/' + i.job_id + '/cancel').then(reload);
   const columns = [
     { name: 'Import', kind: 'num', show: (i) => String(i.job_id) },
@@ -71,7 +73,8 @@ export function Imports() {
   };
   const newest = rows && [...rows].sort((a, b) => b.job_id - a.job_id);
   return html`<h1 tabindex="-1">Imports</h1>
-    <div class="buttons"><button type="button" class="primary" onClick=${() => setOpen(true)}>Import files ...</button> <span role="status">${started}</span></div>
+    <div class="buttons"><button type="button" class="primary" ...${barred(lack)} onClick=${() => setOpen(true)}>Import files ...</button> <span role="status">${started}</span></div>
+    <${Lack} lack=${lack} />
     <${Problem} error=${error && !error.passing && error} />
     <${Table} label="Imports, the newest first" columns=${columns} rows=${newest} id=${(i) => i.job_id} empty="No files have been imported by this account." />
     ${open && html`<${Start} onStarted=${begun} onClose=${() => setOpen(false)} />`}`;

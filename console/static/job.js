@@ -49,6 +49,9 @@ function Charts({ job }) {
   </div>`;
 }
 
+// reasonOf is why a job waits, unless the page says it otherwise: in its state, or as built and not published.
+const reasonOf = (job) => (job.wait_reason === job.state || (job.wait_reason || '').startsWith('publication:') ? '' : job.wait_reason);
+
 export function Job({ argument }) {
   const [job, error, setJob] = useJob(argument);
   if (!job) {
@@ -61,7 +64,7 @@ export function Job({ argument }) {
     <${Heard} job=${job} />
     <div class="wide"><${Progress} value=${job.percent} label=${'Progress of job ' + job.job_id} /> <strong>${format.percent(job.percent)}</strong></div>
     ${job.error && html`<div class="problem"><strong>Failed</strong> ${job.error}</div>`}
-    ${running && job.wait_reason && html`<p class="wait"><strong>Wait:</strong> ${job.wait_reason}</p>`}
+    ${running && reasonOf(job) && html`<p class="wait"><strong>Wait:</strong> ${reasonOf(job)}</p>`}
     ${running && job.step === 'ready' && job.publish === 'manual' && html`<p class="wait"><strong>Built.</strong> No statement reads the index until it is published.</p>`}
     <${Actions} job=${job} onJob=${(row) => setJob({ ...job, ...row })} />
     <${Facts} facts=${[
@@ -69,7 +72,7 @@ export function Job({ argument }) {
       ['Rows read', format.number(job.row_count)],
       running && ['Rows a second', format.number(job.rows_per_second)],
       running && ['Time left', format.duration(job.eta_seconds)],
-      ['Takes', format.between(job.start_time || job.create_time, job.end_time)],
+      [running ? 'Takes' : 'Took', format.between(job.start_time || job.create_time, job.end_time)],
       running && ['Workers', format.text(job.workers) + ' of ' + format.text(job.threads)],
       running && ['Memory', format.bytes(job.memory_bytes)],
       running && ['Temp files', format.bytes(job.temp_bytes)],

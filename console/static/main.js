@@ -1,7 +1,7 @@
 // The page: log-in, views by address, and what is known of the connection.
 
-import { html, render, useLayoutEffect, useRef } from './view.js';
-import { logOut, resume } from './api.js';
+import { html, render, useEffect, useLayoutEffect, useRef } from './view.js';
+import { logOut, readGrants, resume } from './api.js';
 import { useRoute, useServer, useWork } from './hooks.js';
 import { ThemeSwitch } from './theme.js';
 import { LogIn } from './login.js';
@@ -40,6 +40,9 @@ function App() {
   const main = useRef(null);
   const first = useRef(true);
   const address = known + '/' + (argument || '');
+  useEffect(() => {
+    if (server.user) readGrants(); // they may have changed
+  }, [address]);
   useLayoutEffect(() => { // before anything can be typed
     document.title = server.user ? (known === 'jobs' && argument ? 'Job ' + argument : views[known][0]) + ' - fastddl' : 'Log in - fastddl';
     if (!server.user) return;

@@ -3,7 +3,8 @@
 import { html, useRef, useState } from './view.js';
 import { newKey, request } from './api.js';
 import { useWork } from './hooks.js';
-import { Choice, Field, Problem, Table } from './ui.js';
+import { lackForBuild } from './rights.js';
+import { Choice, Field, Lack, Problem, Table, barred, publications } from './ui.js';
 import { Estimates } from './estimates.js';
 
 const numbers = ['thread', 'batch_size', 'nodes'];
@@ -66,9 +67,10 @@ export function Run() {
     else setMade(answer);
   });
   const busy = explaining || running;
+  const lack = lackForBuild();
   const asked = (work, other) => {
     other(null);
-    if (!busy && document.getElementById('build').reportValidity()) work();
+    if (!busy && !lack && document.getElementById('build').reportValidity()) work();
   };
   const typed = (event) => {
     if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) asked(explain, setRunError);
@@ -78,16 +80,17 @@ export function Run() {
       <${Field} label="Schema" name="schema" hint="The database of the statement; empty if the statement names it" autocomplete="off" autocapitalize="none" spellcheck=${false} value=${form.schema} onInput=${(e) => change({ schema: e.target.value })} />
       <${Field} label="Statement" hint="CREATE INDEX, or ALTER TABLE that adds indexes. Ctrl+Enter explains it" control=${(attributes) => html`<textarea ...${attributes} name="statement" rows="4" required spellcheck=${false} value=${form.statement} onInput=${(e) => change({ statement: e.target.value })} onKeyDown=${typed}></textarea>`} />
       <div class="grid">
-        <${Choice} label="Publish" name="publish" value=${form.settings.publish} options=${[['', 'as the variable says'], ['auto', 'when it is built'], ['manual', 'when it is asked for']]} onChange=${(v) => set('publish', v)} />
+        <${Choice} label="Publish" name="publish" hint="By hand: until you press Publish no statement reads the index" value=${form.settings.publish} options=${[['', 'as the variable says'], ...publications]} onChange=${(v) => set('publish', v)} />
         <${Field} label="Window" name="window" hint="Such as 22:00-06:00 Europe/Berlin" autocomplete="off" value=${form.settings.window || ''} onInput=${(e) => set('window', e.target.value)} />
         <${Field} label="Threads" name="thread" type="number" min="1" max="256" value=${form.settings.thread || ''} onInput=${(e) => set('thread', e.target.value)} />
       </div>
       <${Settings} values=${form.settings} set=${set} />
       <div class="buttons">
-        <button type="submit" disabled=${busy}>Explain</button>
-        <button type="button" class="primary" disabled=${busy} onClick=${() => asked(run, setExplainError)}>Run</button>
+        <button type="submit" ...${barred(lack, busy)}>Explain</button>
+        <button type="button" class="primary" ...${barred(lack, busy)} onClick=${() => asked(run, setExplainError)}>Run</button>
         <span role="status">${explaining ? 'Looking at the table ...' : running ? 'Handing it in ...' : ''}</span>
       </div>
+      <${Lack} lack=${lack} />
     </form>
     <${Problem} error=${runError || explainError} />
     ${made && html`<div class="note" role="status">${made.job_id ? 'TiDB builds the index, as job ' + made.job_id + '.' : 'There was nothing to do.'}</div>

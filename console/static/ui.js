@@ -10,6 +10,15 @@ export function Problem({ error }) {
   return html`<div class="problem" role="alert"><strong>${label}</strong> ${error.message}</div>`;
 }
 
+// barred are the attributes of a button that the account may not use, for a reason, or that is busy.
+export const barred = (lack, busy) => ({ disabled: Boolean(lack || busy), title: lack || undefined });
+
+// Lack says what the account may not do; nothing if it may.
+export const Lack = ({ lack }) => (lack ? html`<p class="hint">${lack}</p>` : null);
+
+// publications are the values of fastddl_ddl_publish that a form offers, in words.
+export const publications = [['auto', 'when it is built'], ['manual', 'by hand']];
+
 // Table shows rows. A column has name, show(row), and may have kind: num, long or act.
 export function Table({ label, columns, rows, id, empty, mark }) {
   if (!rows) return html`<p class="loading">Loading ...</p>`;
@@ -98,8 +107,8 @@ export function Dialog({ title, label, danger, work, onClose, children, disabled
 }
 
 // AskButton is a button whose work is done when its dialog has been answered.
-export function AskButton({ label, name, title, danger, work, children, disabled }) {
+export function AskButton({ label, name, title, danger, work, children, lack }) {
   const [open, setOpen] = useState(false);
-  return html`<button type="button" class=${danger ? 'danger' : ''} aria-label=${name} disabled=${disabled} onClick=${() => setOpen(true)}>${label}</button>
+  return html`<button type="button" class=${danger ? 'danger' : ''} aria-label=${name} ...${barred(lack)} onClick=${() => setOpen(true)}>${label}</button>
     ${open && html`<${Dialog} title=${title} label=${title} danger=${danger} work=${work} onClose=${() => setOpen(false)}>${children}</${Dialog}>`}`;
 }

@@ -3,6 +3,7 @@
 import { html } from './view.js';
 import { request } from './api.js';
 import { usePolled } from './hooks.js';
+import { lackForEnd } from './rights.js';
 import { AskButton, Badge, Problem, Table } from './ui.js';
 import { byAge, jobLink } from './jobs.js';
 import * as format from './format.js';
@@ -24,9 +25,8 @@ export function Blockers({ job }) {
     { name: 'Statement', kind: 'long', show: (b) => html`<code>${format.text(b.statement)}</code>` },
     {
       name: 'End it', kind: 'act',
-      show: (b) => html`<${AskButton} label="End" name=${'End connection ' + b.conn_id} danger title=${'End connection ' + b.conn_id} work=${() => end(b)}>
+      show: (b) => html`<${AskButton} label="End" lack=${lackForEnd(b.user_name)} name=${'End connection ' + b.conn_id} danger title=${'End connection ' + b.conn_id} work=${() => end(b)}>
         <p>The session of ${format.text(b.user_name)} is ended by KILL, and its transaction, which has written ${format.number(b.written_keys)} keys, is rolled back.</p>
-        <p>The account needs the privilege to end that session.</p>
       </${AskButton}>`,
     },
   ].filter(Boolean);

@@ -2,9 +2,12 @@ package jobs
 
 import (
 	"context"
+	"fmt"
+	"time"
 
 	"github.com/pingcap/tidb/pkg/executor/importer"
 	"github.com/pingcap/tidb/pkg/sessionctx"
+	"github.com/pingcap/tidb/pkg/types"
 	"github.com/pingcap/tidb/pkg/util/dbterror/exeerrors"
 )
 
@@ -18,11 +21,13 @@ type Shown struct {
 	Rows int64
 }
 
-// Find returns TiDB's description of an import that the user may see: one of his own, or any with SUPER.
-func (j *Jobs) Find(ctx context.Context, importID int64, user string, super bool) (shown Shown, err error) {
+// Find returns TiDB's description of an import that the user may see: one of his own, or any with SUPER. Its times are those of a zone.
+func (j *Jobs) Find(ctx context.Context, importID int64, user string, super bool, zone *time.Location) (shown Shown, err error) {
 	err = j.sessions.WithContext(func(sctx sessionctx.Context) error {
-		shown.JobInfo, err = importer.GetJob(ctx, sctx.GetSQLExecutor(), importID, user, super)
-		return err
+		if shown.JobInfo, err = importer.GetJob(ctx, sctx.GetSQLExecutor(), importID, user, super); err != nil {
+			return err
+		}
+		return inZone(shown.JobInfo, sctx.GetSessionVars().Location(), zone)
 	})
 	if err != nil {
 		return Shown{}, err
@@ -30,17 +35,32 @@ func (j *Jobs) Find(ctx context.Context, importID int64, user string, super bool
 	return j.show(shown.JobInfo), nil
 }
 
-// List returns all imports that the user may see.
-func (j *Jobs) List(ctx context.Context, user string, super bool) (all []Shown, err error) {
-	var infos []*importer.JobInfo
+// List returns all imports that the user may see. Their times are those of a zone.
+func (j *Jobs) List(ctx context.Context, user string, super bool, zone *time.Location) (all []Shown, err error) {
 	err = j.sessions.WithContext(func(sctx sessionctx.Context) error {
-		infos, err = importer.GetAllViewableJobs(ctx, sctx.GetSQLExecutor(), user, super)
-		return err
+		infos, err := importer.GetAllViewableJobs(ctx, sctx.GetSQLExecutor(), user, super)
+		if err != nil {
+			return err
+		}
+		for _, info := range infos {
+			if err := inZone(info, sctx.GetSessionVars().Location(), zone); err != nil {
+				return err
+			}
+			all = append(all, j.show(info))
+		}
+		return nil
 	})
-	for _, info := range infos {
-		all = append(all, j.show(info))
-	}
 	return all, err
+}
+
+// inZone changes the times of an import, which a session of TiDB's has read in its zone, to those of another.
+func inZone(info *importer.JobInfo, from, to *time.Location) error {
+	for _, t := range []*types.Time{&info.CreateTime, &info.StartTime, &info.EndTime} {
+		if err := t.ConvertTimeZone(from, to); err != nil {
+			return fmt.Errorf("import %d: %w", info.ID, err)
+		}
+	}
+	return nil
 }
 
 // show adds to TiDB's description of an import how far it is: the phase, rows, and in place of the result what is left.
@@ -66,7 +86,7 @@ func (j *Jobs) show(info *importer.JobInfo) Shown {
 
 // Cancel cancels an import that the user may see, and waits until it is undone.
 func (j *Jobs) Cancel(ctx context.Context, importID int64, user string, super bool) error {
-	info, err := j.Find(ctx, importID, user, super)
+	info, err := j.Find(ctx, importID, user, super, time.UTC)
 	if err != nil {
 		return err
 	}

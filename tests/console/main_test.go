@@ -57,6 +57,7 @@ func open(t *testing.T) *site {
 		"CREATE TABLE shop.stock (id BIGINT PRIMARY KEY, amount BIGINT)", "INSERT INTO shop.stock VALUES (1, 1)",
 		"CREATE TABLE shop.loaded (id BIGINT PRIMARY KEY, note VARCHAR(64))",
 		"CREATE USER dba IDENTIFIED BY 'secret'", "GRANT ALL ON *.* TO dba",
+		"CREATE USER reader IDENTIFIED BY 'small'", "GRANT SELECT ON shop.orders TO reader",
 		"CREATE USER clerk IDENTIFIED BY 'small'", "GRANT SELECT, ALTER, INDEX ON shop.stock TO clerk",
 	)
 	require.NoError(t, os.WriteFile(filepath.Join(s.files, "loaded.csv"), []byte("1,one\n2,two\n3,three\n"), 0o600))
