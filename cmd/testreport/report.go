@@ -96,17 +96,19 @@ func (r *record) failures() []failure {
 
 var (
 	seedLine = regexp.MustCompile(`FASTDDL_SEED=\d+`)
-	// logLine is one of TiDB's log, of etcd's and of zap's, also where a test repeats what a process of its own printed.
-	logLine = regexp.MustCompile(`^\s*(\S+\.go:\d+:\s+)?(\[20\d\d/|20\d\d-\d\d-\d\dT|\{"level)`)
+	// repeated is before each line of a process of its own that a test repeats.
+	repeated = regexp.MustCompile(`^\s*\S+\.go:\d+:\s+`)
+	// logLine is one of TiDB's log, of etcd's and of zap's.
+	logLine = regexp.MustCompile(`^\s*(\[20\d\d/|20\d\d-\d\d-\d\dT|\{"level)`)
 	// errorLine begins testify's reason, testLine ends it.
-	errorLine = regexp.MustCompile(`^(?:\S+\.go:\d+:\s+)?Error:\s*(.*)`)
-	testLine  = regexp.MustCompile(`^(?:\S+\.go:\d+:\s+)?Test:\s`)
+	errorLine = regexp.MustCompile(`^Error:\s*(.*)`)
+	testLine  = regexp.MustCompile(`^Test:\s`)
 	// progressLine says only how a test goes on.
 	progressLine = regexp.MustCompile(`^\s*(===|---|PASS|FAIL|ok|$)`)
 )
 
 func isNoise(line string) bool {
-	return logLine.MatchString(line) || progressLine.MatchString(line) || strings.Contains(line, "log of the ")
+	return logLine.MatchString(repeated.ReplaceAllString(line, "")) || progressLine.MatchString(line) || strings.Contains(line, "log of the ")
 }
 
 // shorten takes the indentation of testify's tables and the end of long lines away.
@@ -122,18 +124,15 @@ func shorten(line string) string {
 func (f *failure) reason() string {
 	var words []string
 	for _, line := range f.lines {
+		line = repeated.ReplaceAllString(line, "")
 		if m := errorLine.FindStringSubmatch(line); m != nil && words == nil {
-			words = append(words, strings.Fields(m[1])...)
-		} else if words != nil {
-			if testLine.MatchString(line) {
-				break
-			}
-			_, text, _ := strings.Cut(line, ".go:") // the process of its own that a test repeats
-			if _, after, repeated := strings.Cut(text, ": "); repeated {
-				line = after
-			}
-			words = append(words, strings.Fields(line)...)
+			line = m[1]
+		} else if words == nil {
+			continue
+		} else if testLine.MatchString(line) {
+			break
 		}
+		words = append(words, strings.Fields(line)...)
 	}
 	if words == nil && len(f.lines) > 0 {
 		words = strings.Fields(f.lines[len(f.lines)-1])
@@ -182,7 +181,7 @@ func (f *failure) print(out io.Writer, command string) {
 }
 
 // modules are the folders that are modules of their own.
-var modules = []string{"benchmarks", "tests/clients", "tests/cluster"}
+var modules = []string{"benchmarks", "tests/clients", "tests/cluster", "tests/console"}
 
 // location returns how to get to the module of a package, from the root, and the package's path there.
 func location(pkg string) (dir, path string) {

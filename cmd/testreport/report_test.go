@@ -57,3 +57,17 @@ FAIL fastddl/sql TestA/x_y: wrong
 FAIL fastddl/tests/cluster TestRandom/seed=7: Received unexpected error: killed: no row
 `, out.String())
 }
+
+func TestModules(t *testing.T) {
+	var found []string
+	for _, pattern := range []string{"*", "tests/*"} {
+		files, err := filepath.Glob("../../" + pattern + "/go.mod")
+		require.NoError(t, err)
+		for _, file := range files {
+			dir, err := filepath.Rel("../..", filepath.Dir(file))
+			require.NoError(t, err)
+			found = append(found, filepath.ToSlash(dir))
+		}
+	}
+	require.ElementsMatch(t, modules, found)
+}
