@@ -132,14 +132,18 @@ func listOf(statement string) func(c *call) (*answer, error) {
 
 // partsOf is the route of subtasks. Only a cluster has their table.
 func partsOf(c *call) (*answer, error) {
-	if out, err := c.getJob(); err != nil {
-		return out, err
+	id, err := c.number("id")
+	if err != nil {
+		return nil, err
 	}
-	out, err := rowsOfJob(selectParts)(c)
+	if _, err := c.job(id); err != nil {
+		return nil, err
+	}
+	rows, err := c.rows(selectParts, id)
 	if known := new(SQLError); errors.As(err, &known) && known.Code == noSuchTable {
 		return ok([]Row{}), nil
 	}
-	return out, err
+	return ok(rows), err
 }
 
 // noSuchTable is ER_NO_SUCH_TABLE.
@@ -170,9 +174,14 @@ func (c *call) number(name string) (int64, error) {
 	return n, nil
 }
 
+// jobRows returns the row of a job, or none.
+func (c *call) jobRows(id int64) ([]Row, error) {
+	return c.rowsOn(Needed{Job: id}, selectJob, id)
+}
+
 // job returns a job.
 func (c *call) job(id int64) (Row, error) {
-	rows, err := c.rowsOn(Needed{Job: id}, selectJob, id)
+	rows, err := c.jobRows(id)
 	if err != nil {
 		return nil, err
 	}
@@ -255,7 +264,7 @@ func command(statement string) func(c *call) (*answer, error) {
 
 // shown is the answer with a job that was commanded. It may be one of TiDB's, which is not shown here.
 func (c *call) shown(id int64) (*answer, error) {
-	rows, err := c.rowsOn(Needed{Job: id}, selectJob, id)
+	rows, err := c.jobRows(id)
 	if err != nil {
 		return nil, err
 	}

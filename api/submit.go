@@ -174,7 +174,7 @@ func (c *call) tidbJob(statement string, began time.Time) (id int64, ok bool) {
 
 // queued is the answer with a job.
 func (c *call) queued(job SubmittedJob, warnings []Warning) (*answer, error) {
-	rows, err := c.rowsOn(Needed{Job: job.ID}, selectJob, job.ID)
+	rows, err := c.jobRows(job.ID)
 	if err != nil {
 		return nil, err
 	}
