@@ -15,29 +15,50 @@ import (
 )
 
 const (
-	// checkpointDir is the folder in the store's for a checkpoint until it is moved to where it belongs. Open removes what a
-	// crash has left of one.
+	// checkpointDir is the folder in the store's for checkpoints, of which each has a folder of its own. Open removes what a
+	// crash has left of them.
 	checkpointDir = "checkpoint"
-	// checkpointEngine is the folder in that for the engine's files.
+	// checkpointEngine is the folder in that of a checkpoint for the engine's files.
 	checkpointEngine = "engine"
+	// wholeCheckpoint is the name of one of the whole store.
+	wholeCheckpoint = "store"
 )
 
 // Checkpoint is the engine's files as they were at one moment. It is in the store's folder until its taker moves it away.
 type Checkpoint struct {
 	store *Store
+	base  string
 	// Dir is the folder that holds nothing but these files.
 	Dir string
+}
+
+// CheckpointOptions says what a checkpoint is of.
+type CheckpointOptions struct {
+	// Name distinguishes it from other checkpoints of the store; it is the name of a folder.
+	Name string
+	// Spans are the keys that are read in it; nil is all of them. Other keys may be missing, or have older versions only. The store's own
+	// records are in it always.
+	Spans []kv.KeyRange
 }
 
 // Checkpoint makes a checkpoint that holds everything that was acknowledged before the call, and some of what is written
 // during it. It links the engine's tables, where the file system has links, and copies the rest: the logs up to what has been
 // written, the manifest. Writes go on meanwhile, imports wait: the engine may work on one between two of the moments at which it
 // collects the names of its files. It is not to be opened as it is: see Adopt. A store has one checkpoint at a
-// time; the caller ends it by Discard.
+// time; the caller ends it by Discard. CheckpointOf makes others beside it.
 //
 // Not in it are the marker with the store's id, the lock, the reserve, files of imports that have not been taken
 // in, and all else that lies in the store's folder without being the engine's.
 func (s *Store) Checkpoint(ctx context.Context) (*Checkpoint, error) {
+	return s.CheckpointOf(ctx, CheckpointOptions{Name: wholeCheckpoint})
+}
+
+// CheckpointOf is Checkpoint of some keys, under a name: there may be several, each with a name of its own. What it holds of the
+// disk is what the store has compacted or deleted since.
+func (s *Store) CheckpointOf(ctx context.Context, opts CheckpointOptions) (*Checkpoint, error) {
+	if opts.Name == "" || opts.Name != filepath.Base(opts.Name) {
+		return nil, fmt.Errorf("pebblekv: %q is no name of a checkpoint", opts.Name)
+	}
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
@@ -54,14 +75,14 @@ func (s *Store) Checkpoint(ctx context.Context) (*Checkpoint, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	base := filepath.Join(s.dir, checkpointDir)
+	base := filepath.Join(s.dir, checkpointDir, opts.Name)
 	if _, err := s.fs.Stat(base); err == nil {
 		return nil, errors.New("pebblekv: another checkpoint of the store has not been moved away yet")
 	}
-	c := &Checkpoint{store: s, Dir: filepath.Join(base, checkpointEngine)}
+	c := &Checkpoint{store: s, base: base, Dir: filepath.Join(base, checkpointEngine)}
 	err := s.fs.MkdirAll(base, dirMode)
 	if err == nil {
-		err = s.linkEngine(c.Dir)
+		err = s.linkEngine(c.Dir, opts.Spans)
 	}
 	if err == nil {
 		err = ctx.Err() // it may have taken long where files are copied
@@ -73,9 +94,19 @@ func (s *Store) Checkpoint(ctx context.Context) (*Checkpoint, error) {
 }
 
 // linkEngine has the engine make the checkpoint. The engine panics in some places where its log has failed.
-func (s *Store) linkEngine(dir string) (err error) {
+func (s *Store) linkEngine(dir string, spans []kv.KeyRange) (err error) {
 	defer errs.Contain(&err)
-	return s.db.Checkpoint(dir, pebble.WithFlushedWAL())
+	opts := []pebble.CheckpointOption{pebble.WithFlushedWAL()}
+	if spans != nil {
+		records := recordSpan()
+		only := []pebble.CheckpointSpan{{Start: records.Start, End: records.End}}
+		for _, r := range spans {
+			lower, upper := engineBounds(r)
+			only = append(only, pebble.CheckpointSpan{Start: lower, End: upper})
+		}
+		opts = append(opts, pebble.WithRestrictToSpans(only))
+	}
+	return s.db.Checkpoint(dir, opts...)
 }
 
 // admitCheckpoint refuses a checkpoint if there is no room for what it copies: the logs and the manifest.
@@ -93,16 +124,19 @@ func (s *Store) admitCheckpoint() error {
 }
 
 // Discard removes what is left of the checkpoint in the store's folder. The links that are removed leave the store's files as they are.
-func (c *Checkpoint) Discard() error {
-	dir := filepath.Join(c.store.dir, checkpointDir)
-	if err := c.store.fs.RemoveAll(dir); err != nil {
+func (c *Checkpoint) Discard() error { return c.store.removeCheckpoints(c.base) }
+
+// dropCheckpoints removes what a crash has left of checkpoints.
+func (s *Store) dropCheckpoints() error {
+	return s.removeCheckpoints(filepath.Join(s.dir, checkpointDir))
+}
+
+func (s *Store) removeCheckpoints(dir string) error {
+	if err := s.fs.RemoveAll(dir); err != nil {
 		return fmt.Errorf("pebblekv: removing %s: %w", dir, err)
 	}
 	return nil
 }
-
-// dropCheckpoint removes what a crash has left of a checkpoint.
-func (s *Store) dropCheckpoint() error { return (&Checkpoint{store: s}).Discard() }
 
 // inCheckpoint says that a file is one of a checkpoint that is being made. Such a file fails on a full disk; otherwise the store
 // would wait for it as for its own.

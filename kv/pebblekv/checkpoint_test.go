@@ -274,7 +274,7 @@ func TestOneCheckpointAtATime(t *testing.T) {
 	_, err = s.Checkpoint(t.Context())
 	require.ErrorContains(t, err, "another checkpoint")
 	s = reopen(t, s).(*Store)
-	require.NoDirExists(t, filepath.Join(dir, checkpointDir))
+	require.NoDirExists(t, filepath.Join(dir, checkpointDir, wholeCheckpoint))
 	c, err := s.Checkpoint(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, c.Discard())
@@ -283,7 +283,7 @@ func TestOneCheckpointAtATime(t *testing.T) {
 	cancel()
 	_, err = s.Checkpoint(ended)
 	require.ErrorIs(t, err, context.Canceled)
-	require.NoDirExists(t, filepath.Join(dir, checkpointDir))
+	require.NoDirExists(t, filepath.Join(dir, checkpointDir, wholeCheckpoint))
 }
 
 // TestCheckpointOnAFullDisk: it fails, and the store does not wait for it.
@@ -300,7 +300,7 @@ func TestCheckpointOnAFullDisk(t *testing.T) {
 	full.Store(true)
 	_, err := s.Checkpoint(t.Context())
 	require.ErrorIs(t, err, syscall.ENOSPC)
-	_, err = fsys.Stat(filepath.Join("db", checkpointDir))
+	_, err = fsys.Stat(filepath.Join("db", checkpointDir, wholeCheckpoint))
 	require.Error(t, err, "something of it stays")
 	put(t, s, "a", "2")
 	full.Store(false)

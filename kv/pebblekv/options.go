@@ -71,6 +71,9 @@ type Options struct {
 	Logger *zap.Logger
 	// Stage receives what Open is doing; nil drops it.
 	Stage func(string)
+
+	// scratch says that the store is a copy that is thrown away: see OpenCheckpoint.
+	scratch bool
 }
 
 // EnsureDefaults fills in what is unset.
@@ -125,6 +128,8 @@ func engineOptions(o Options, h *health) *pebble.Options {
 	eo := &pebble.Options{
 		FormatMajorVersion: pebble.FormatNewest,
 		CacheSize:          o.CacheBytes,
+
+		DisableAutomaticCompactions: o.scratch,
 
 		Comparer:                &cockroachkvs.Comparer,
 		KeySchema:               cockroachkvs.KeySchema.Name,

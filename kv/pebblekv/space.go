@@ -106,6 +106,9 @@ func newSpaceMonitor(fsys vfs.FS, dir string, o Options) (*spaceMonitor, error) 
 	if err := removeIfExists(fsys, m.reservePath()); err != nil {
 		return nil, err
 	}
+	if o.scratch {
+		return m, nil
+	}
 	usage, err := fsys.GetDiskUsage(dir)
 	if err != nil {
 		// File systems in memory, mostly. Errors for lack of space are still dealt with.

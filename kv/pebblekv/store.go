@@ -105,7 +105,7 @@ func (s *Store) prepareDir() (err error) {
 	if err := s.emptyImportDir(); err != nil {
 		return err
 	}
-	if err := s.dropCheckpoint(); err != nil {
+	if err := s.dropCheckpoints(); err != nil {
 		return err
 	}
 	s.space, err = newSpaceMonitor(s.fs, s.dir, s.opts)
