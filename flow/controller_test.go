@@ -7,6 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// fullBeside lets builds have everything beside statements.
+var fullBeside = Decision{Share: 1, Foreground: true, Ceiling: 1}
+
 // observed is what a busy foreground beside a build that does not hurt it gives.
 func observed(change func(*Signals)) Signals {
 	s := Signals{
@@ -89,7 +92,7 @@ func TestReasons(t *testing.T) {
 			d := settle(c, s, 700*time.Millisecond)
 			require.Equal(t, tc.reason, d.Reason)
 			if tc.reason == "" {
-				require.Equal(t, Full, d)
+				require.Equal(t, fullBeside, d)
 			} else {
 				require.Less(t, d.Share, 0.6)
 			}
@@ -117,8 +120,8 @@ func TestBuildsBeginCarefully(t *testing.T) {
 	require.InDelta(t, 0.75, c.Begin(now.Add(time.Hour), hurt).Share, 0.01, "that was long ago")
 
 	unhurt := full()
-	require.Equal(t, Full, settle(unhurt, observed(nil), 2*time.Second))
-	require.Equal(t, Full, unhurt.Begin(now.Add(time.Minute), observed(nil)), "nothing is held up, so there is no reason for it")
+	require.Equal(t, fullBeside, settle(unhurt, observed(nil), 2*time.Second))
+	require.Equal(t, fullBeside, unhurt.Begin(now.Add(time.Minute), observed(nil)), "nothing is held up, so there is no reason for it")
 }
 
 // TestYieldingThatDoesNotHelpEnds: commits that stay slow while builds hardly
@@ -127,7 +130,7 @@ func TestYieldingThatDoesNotHelpEnds(t *testing.T) {
 	c := full()
 	slow := observed(func(s *Signals) { s.CommitTime = 80 * time.Millisecond })
 	require.InDelta(t, MinShare, settle(c, slow, time.Second).Share, 0.01)
-	require.Equal(t, Full, settle(c, slow, 20*time.Second))
+	require.Equal(t, fullBeside, settle(c, slow, 20*time.Second))
 }
 
 // TestALightForegroundHasALightClaim: what hardly uses the machine does not hold

@@ -56,6 +56,9 @@ func (g *Governor) Observe(s Sampler, statements *StatementMeter) {
 	g.sampler, g.statements = s, statements
 }
 
+// Impose puts a decision into force that another process has taken; nothing may be observed here.
+func (g *Governor) Impose(d Decision) { g.set(d) }
+
 // Decision returns the decision in force.
 func (g *Governor) Decision() Decision {
 	if d := g.decision.Load(); d != nil {

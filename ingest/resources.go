@@ -239,7 +239,7 @@ func (r *Resources) rebalance() {
 	r.wakeLocked()
 	threads := 0
 	for _, s := range r.shares {
-		if s.begun {
+		if s.begun && s.elsewhere == nil {
 			threads += s.workers + 1 // one more merges while files are waited for
 		}
 	}

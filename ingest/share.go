@@ -52,6 +52,8 @@ type Share struct {
 	files    int64
 	diskWait int   // calls that wait for disk
 	noRoom   error // why the store takes no files; nil if it does
+	// elsewhere is what the job holds in another process that works for it; nil if none does.
+	elsewhere *Elsewhere
 }
 
 // Allocation is what a job holds of the resources, and what is pending.
@@ -84,6 +86,8 @@ func (r *Resources) Allocation(jobID int64) Allocation {
 	switch {
 	case !s.begun:
 		a.Wait = "waiting for memory: " + config.MemoryQuota
+	case s.elsewhere != nil:
+		a.Wait = s.elsewhere.use.Wait
 	case s.noRoom != nil:
 		a.Wait = "disk space: " + s.noRoom.Error()
 	case s.diskWait > 0:

@@ -55,7 +55,7 @@ func (s *Share) WriteSpeed() (speed int64, limit string) {
 	weight := int64(0)
 	s.r.mu.Lock()
 	for _, other := range s.r.shares {
-		if other == s || other.throttle.Active(now) {
+		if other == s || other.throttle.Active(now) || other.elsewhere != nil && other.elsewhere.use.Throttled {
 			weight += other.weight()
 		}
 	}
