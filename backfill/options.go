@@ -58,6 +58,8 @@ type Options struct {
 	SaveCheckpoint func(ctx context.Context, checkpoint []byte) error
 	// Scheduler divides the build among several nodes; nil builds alone.
 	Scheduler execution.Scheduler
+	// Ingester does a part of the build in another process, where it takes it; nil does all here.
+	Ingester Ingester
 	// Resources are shared with other jobs; nil is some of its own, for
 	// MaxWorkers.
 	Resources *ingest.Resources

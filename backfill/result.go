@@ -36,7 +36,7 @@ type Result struct {
 	Rebuilt bool `json:"rebuilt"`
 
 	// WallSeconds and CPUSeconds are those of the whole build; CPUSeconds is of
-	// the process, so it includes everything else that ran.
+	// the process, so it includes everything else that ran, and of one that did a part of the build.
 	WallSeconds float64 `json:"wall_seconds"`
 	CPUSeconds  float64 `json:"cpu_seconds"`
 	Stages      Stages  `json:"stages"`
@@ -97,6 +97,8 @@ type meter struct {
 
 	// The time that passed in each phase; stages of one phase run side by side.
 	scanning, merging, verifying time.Duration
+	// elsewhere is the processor time of another process.
+	elsewhere time.Duration
 }
 
 func newMeter() *meter { return &meter{started: time.Now(), startedCPU: stage.ProcessCPU()} }
@@ -104,7 +106,7 @@ func newMeter() *meter { return &meter{started: time.Now(), startedCPU: stage.Pr
 // fill completes r.
 func (m *meter) fill(r *Result, costs *stage.Costs) {
 	r.WallSeconds = time.Since(m.started).Seconds()
-	r.CPUSeconds = (stage.ProcessCPU() - m.startedCPU).Seconds()
+	r.CPUSeconds = (stage.ProcessCPU() - m.startedCPU + m.elsewhere).Seconds()
 	phases := []struct {
 		wall   time.Duration
 		stages map[stage.Stage]*Cost

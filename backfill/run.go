@@ -114,7 +114,7 @@ func (b *build) buildAndVerify(ctx context.Context, cp *checkpoint) error {
 	share.ReadOnly = shared
 	err = b.Execute(ctx, share, func(ctx context.Context) (err error) {
 		defer func() { err = errs.Combine(err, b.endCount()) }()
-		if err := b.ingest(ctx, cp); err != nil {
+		if err := b.ingestAnywhere(ctx, cp); err != nil {
 			return err
 		}
 		b.result.Entries = 0

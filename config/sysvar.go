@@ -51,6 +51,14 @@ const (
 	DDLMaxHold         = "fastddl_ddl_max_hold"
 	DDLPublish         = "fastddl_ddl_publish"
 	TargetLatency      = "fastddl_ddl_target_latency"
+	Worker             = "fastddl_ddl_worker"
+)
+
+// Values of Worker.
+const (
+	WorkerAuto = "AUTO"
+	WorkerOn   = "ON"
+	WorkerOff  = "OFF"
 )
 
 // Values of DDLPublish.
@@ -144,6 +152,9 @@ var SysVars = []SysVar{
 	}, {
 		Name: TargetLatency, Kind: KindDuration, Default: "0s", Max: 60,
 		Comment: "index builds slow down so that 99 of 100 statements take less; 0s is off",
+	}, {
+		Name: Worker, Kind: KindEnum, Default: WorkerAuto, Values: []string{WorkerAuto, WorkerOff, WorkerOn},
+		Comment: "AUTO: a process of its own builds the entries of large tables beside statements; ON: those of all tables; OFF: of none",
 	}, {
 		Name: Preflight, Kind: KindEnum, Default: PreflightWarn, Values: []string{PreflightOff, PreflightWarn, PreflightEnforce}, InSession: true,
 		Comment: "an index build for which memory, temp folder or store have no room is begun (off), warned of, or refused before it begins (enforce)",

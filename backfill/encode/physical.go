@@ -48,6 +48,11 @@ func RecordRange(physicalID int64) kv.KeyRange {
 	return kv.PrefixRange(tablecodec.GenTableRecordPrefix(physicalID))
 }
 
+// TableRange is the range of all keys of a physical table: its rows, and its entries of indexes.
+func TableRange(physicalID int64) kv.KeyRange {
+	return kv.PrefixRange(tablecodec.EncodeTablePrefix(physicalID))
+}
+
 // IndexPrefix begins all keys of an index of a physical table.
 func IndexPrefix(physicalID, indexID int64) []byte {
 	return tablecodec.EncodeTableIndexPrefix(physicalID, indexID)

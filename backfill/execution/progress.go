@@ -29,6 +29,7 @@ type Progress struct {
 	// before are the rows that were done before, read the weight that was read since, and sorted the bytes of
 	// entries that were made since.
 	before int64
+	begun  float64 // weight that was done before
 	read   float64
 	sorted int64
 	share  *ingest.Share // nil without one
@@ -50,7 +51,7 @@ func (p *Progress) Begin(rows int64, done, total float64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.rows, p.imported, p.weight, p.total = rows, rows, done, total
-	p.before, p.read, p.sorted = rows, 0, 0
+	p.before, p.begun, p.read, p.sorted = rows, done, 0, 0
 	p.lastRows, p.lastTime = rows, time.Now()
 	p.fraction = 0 // of a build that is begun again
 }
@@ -83,6 +84,14 @@ func (p *Progress) Set(rows, imported int64, read float64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.rows, p.imported, p.weight = max(p.rows, rows), max(p.imported, imported), max(p.weight, read*p.total)
+}
+
+// Follow says what another process has done since Begin, which began there with the same rows and weight.
+func (p *Progress) Follow(e event.Progress) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.rows, p.imported, p.read, p.sorted = e.RowsDone, e.RowsImported, float64(e.BytesRead), e.BytesSorted
+	p.weight = p.begun + p.read
 }
 
 // Add adds rows that were read, and their weight.

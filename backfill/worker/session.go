@@ -1,0 +1,191 @@
+package worker
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"fastddl/backfill"
+	"fastddl/backfill/encode"
+	"fastddl/event"
+	"fastddl/ingest"
+	"fastddl/internal/errs"
+	"fastddl/kv"
+	"fastddl/kv/pebblekv"
+)
+
+// errSilent says that a worker has sent nothing for too long.
+var errSilent = errors.New("it has sent nothing for too long")
+
+// session is the server's end of one build in a worker.
+type session struct {
+	*stream
+	host      *Host
+	work      backfill.IngestWork
+	elsewhere *ingest.Elsewhere
+	process   Process
+	dir       string // of the job's files
+
+	requests sync.WaitGroup
+	stage    string
+	// stageDone is how much of the stage is done, as bits.
+	stageDone atomic.Value
+}
+
+// run has the worker do the work and waits until its process has ended, and all that was done for it. It fails with a *LostError if
+// the worker has ended before it was done, and with the cause of ctx if that has ended: then the worker is ended at once, wherever it is.
+func (s *session) run(parent context.Context, first *start) (d *done, err error) {
+	ctx, cancel := context.WithCancelCause(parent)
+	var helpers sync.WaitGroup
+	end := func(cause error) {
+		cancel(cause)
+		s.process.Kill()
+		_ = s.conn.Close() // what is being sent or received ends
+	}
+	stop := context.AfterFunc(ctx, func() { end(nil) })
+	quiet := time.AfterFunc(s.host.opts.Silence, func() { end(errSilent) })
+	defer func() {
+		quiet.Stop()
+		stop()
+		end(err)
+		helpers.Wait()
+		s.requests.Wait()
+		exit := s.process.Wait()
+		switch {
+		case err == nil:
+		case parent.Err() != nil:
+			err = context.Cause(parent)
+		default:
+			err = &LostError{JobID: s.work.JobID, Exit: exit, Err: context.Cause(ctx)}
+		}
+	}()
+	defer errs.Contain(&err)
+	if err := s.send(&toWorker{Start: first}); err != nil {
+		return nil, err
+	}
+	helpers.Go(func() { s.follow(ctx, first.Limits) })
+	for {
+		m := new(fromWorker)
+		if err := s.receive(m); err != nil {
+			return nil, err
+		}
+		quiet.Reset(s.host.opts.Silence)
+		if m.Done != nil {
+			return m.Done, nil
+		}
+		if err := s.take(ctx, m); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// follow sends what the build may use, whenever that changes.
+func (s *session) follow(ctx context.Context, sent limits) {
+	tick := time.NewTicker(limitsInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		now := s.host.limits(s.work)
+		if now == sent {
+			continue
+		}
+		if s.send(&toWorker{Limits: &now}) != nil {
+			return // the receiver meets it too
+		}
+		sent = now
+	}
+}
+
+// take deals with one message of the worker.
+func (s *session) take(ctx context.Context, m *fromWorker) error {
+	switch {
+	case m.Means != "":
+		s.host.opts.Logger.Info("a process builds index entries", zap.Int64("job", s.work.JobID), zap.String("yields by", m.Means))
+	case m.Event != nil:
+		if e := m.Event.event(event.Job{ID: s.work.JobID}); e != nil {
+			s.work.Options.Bus.Emit(e)
+		}
+	case m.Progress != nil:
+		s.show(m.Progress)
+	case m.Import != nil:
+		s.answer(m.Import.ID, func() error { return s.importFiles(ctx, m.Import.Files) })
+	case m.Save != nil:
+		s.answer(m.Save.ID, func() error { return s.work.Options.SaveCheckpoint(ctx, m.Save.Checkpoint) })
+	default:
+		return errors.New("a message of it is empty")
+	}
+	return nil
+}
+
+// show shows the progress of the worker as the build's.
+func (s *session) show(p *progress) {
+	s.stageDone.Store(p.Build.StageDone)
+	s.work.Progress.Follow(p.Build)
+	s.elsewhere.Report(p.Use)
+	if p.Build.Stage != s.stage {
+		s.stage = p.Build.Stage
+		s.work.Enter(s.stage, func() float64 { return s.stageDone.Load().(float64) })
+	}
+}
+
+// answer does what a request asks for, beside others, and answers it.
+func (s *session) answer(id int64, do func() error) {
+	s.requests.Go(func() {
+		err := func() (err error) {
+			defer errs.Contain(&err)
+			return do()
+		}()
+		if err := s.send(&toWorker{Answer: &answer{id, newWireError(err)}}); err != nil {
+			s.host.opts.Logger.Debug("a build worker could not be answered", zap.Int64("job", s.work.JobID), zap.Error(err))
+		}
+	})
+}
+
+// importFiles imports files of the worker.
+func (s *session) importFiles(ctx context.Context, files []pebblekv.UnitFile) error {
+	if err := kv.CheckPermit(ctx); err != nil {
+		return err
+	}
+	units := make([]kv.ImportUnit, len(files))
+	for i := range files {
+		if err := s.mayImport(&files[i]); err != nil {
+			return err
+		}
+		u, err := s.host.opts.Store.Unit(files[i])
+		if err != nil {
+			return err
+		}
+		units[i] = u
+	}
+	return s.host.opts.Store.Import(ctx, units)
+}
+
+// mayImport says why a file is none of the build's.
+func (s *session) mayImport(f *pebblekv.UnitFile) error {
+	switch {
+	case f.Path != filepath.Clean(f.Path) || filepath.Dir(f.Path) != filepath.Clean(s.dir):
+		return fmt.Errorf("worker: %s is no file of job %d", f.Path, s.work.JobID)
+	case f.Version != s.work.TS:
+		return fmt.Errorf("worker: a file of job %d has version %d, not %d", s.work.JobID, f.Version, s.work.TS)
+	}
+	physicals := encode.PhysicalIDs(s.work.Table)
+	for _, idx := range s.work.Indexes {
+		for _, id := range encode.IndexIDs(s.work.Table, idx, physicals) {
+			if r := encode.IndexRange(id, idx.ID); r.Contains(f.Start) && bytes.Compare(f.End, r.End) <= 0 {
+				return nil
+			}
+		}
+	}
+	return fmt.Errorf("worker: a file of job %d has keys %s, which are of no index that it builds", s.work.JobID, f.Keys())
+}
