@@ -1,7 +1,9 @@
 package idle
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -12,7 +14,11 @@ import (
 func cpuTime(pid int) (time.Duration, error) {
 	const ofProcess = 2 // CPUCLOCK_SCHED; as clock_getcpuclockid(3) makes it
 	var ts unix.Timespec
-	if err := unix.ClockGettime(int32(^pid<<3|ofProcess), &ts); err != nil {
+	err := unix.ClockGettime(int32(^pid<<3|ofProcess), &ts)
+	if errors.Is(err, unix.EINVAL) {
+		err = os.ErrProcessDone // there is no such clock
+	}
+	if err != nil {
 		return 0, fmt.Errorf("read the processor time of process %d: %w", pid, err)
 	}
 	return time.Duration(ts.Nano()), nil

@@ -1,4 +1,5 @@
-// Package idle runs processes on the processor time that all others leave. The server starts its build worker by it: its own binary, in a process of its own.
+// Package idle runs processes on the processor time that all others leave, and sees to it that they are
+// neither felt nor starved. The server starts its build worker by it: its own binary, in a process of its own.
 //
 // # A process of class idle
 //
@@ -21,10 +22,22 @@
 // A parent-death signal is not used: it follows the thread that started the process, not the server. The process
 // has to end when its connection to the server does.
 //
+// # Least progress
+//
+// Where others want all processors, class idle gets a thousandth of one. A [Keeper] raises the process step by
+// step while it gets less than [LeastShare] of one processor although it wants more, and lowers it when it gets
+// much more. [Ladder] decides, as pure code. One knob is turned, the one that is in force: the weight of the control group,
+// the nice value of the autogroup, or else class and nice value of the threads. The last needs CAP_SYS_NICE or
+// RLIMIT_NICE. Where the kernel refuses, [Progress] says Starved.
+//
 // # Invariants
 //
 //   - After [Enter] returns without an error no thread of the process has a class or nice value above another's.
 //   - A control group is made only where no process is in the way and no limit of the server's group would be left:
 //     as a child in version 1, as a sibling in version 2.
 //   - Wait removes the group. The group of a server that was killed is removed by the next [Start].
+//   - A process is below its least share for at most 10 s while a level could change that, and back at level 0 at most 18 s after
+//     all others have ended.
+//   - A process that could not be raised again is not lowered.
+//   - [Ladder] has neither clock nor files.
 package idle

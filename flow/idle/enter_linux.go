@@ -64,7 +64,7 @@ func (t tree) lower(r *request) {
 	if r.Class == ClassNice {
 		note("usual priority", setThread(0, unix.SCHED_NORMAL, niceOfClassNice))
 	} else {
-		note("no class idle", setThread(0, unix.SCHED_IDLE, 0))
+		note("no class idle", setThread(0, unix.SCHED_IDLE, lowestNice))
 	}
 	note("usual I/O class", setIOClassIdle())
 	note("usual OOM score", t.raiseOOMScore())
@@ -75,8 +75,14 @@ func (t tree) join(dir string) error {
 	return writeFile(filepath.Join(dir, "cgroup.procs"), strconv.Itoa(os.Getpid()))
 }
 
-// setThread sets class and nice value of a thread. Thread 0 is the calling one.
+// setThread sets class and nice value of a thread. Thread 0 is the calling one. A thread in class idle keeps the nice value it is
+// given before: where RLIMIT_NICE allows a value, the class can be left with that one or a higher one.
 func setThread(tid int, policy uint32, nice int) error {
+	if policy == unix.SCHED_IDLE {
+		if err := unix.Setpriority(unix.PRIO_PROCESS, tid, nice); err != nil {
+			return err
+		}
+	}
 	return unix.SchedSetAttr(tid, &unix.SchedAttr{Policy: policy, Nice: int32(nice)}, 0)
 }
 

@@ -62,13 +62,6 @@ func (f *fakeTree) write(name, text string) {
 	require.NoError(f.t, os.WriteFile(f.path(name), []byte(text), 0o644))
 }
 
-func (f *fakeTree) read(name string) string {
-	f.t.Helper()
-	text, err := readText(filepath.Join(f.root, name))
-	require.NoError(f.t, err)
-	return text
-}
-
 // namespaced makes the process one of a container, which sees its own group as the root.
 func (f *fakeTree) namespaced() {
 	f.t.Helper()

@@ -1,6 +1,7 @@
 package idle
 
 import (
+	"math/bits"
 	"path/filepath"
 	"strconv"
 )
@@ -8,6 +9,9 @@ import (
 // knob sets the share of a process in the processors. Level 0 is the lowest.
 type knob interface {
 	set(level int) error
+	// level returns the level in force, or the one next to it.
+	level() (int, error)
+	name() string
 }
 
 // groupKnob sets the weight of a control group.
@@ -44,6 +48,27 @@ func (g groupKnob) set(level int) error {
 		}
 	}
 	return writeFile(file, strconv.Itoa(weight<<(level-1)))
+}
+
+func (g groupKnob) name() string { return "weight of the control group" }
+
+func (g groupKnob) level() (int, error) {
+	if state, err := readText(filepath.Join(g.dir, "cpu.idle")); err == nil && state == "1" {
+		return 0, nil
+	}
+	file, least := "cpu.shares", sharesOfLevel1
+	if g.version == 2 {
+		file, least = "cpu.weight", weightOfLevel1
+	}
+	text, err := readText(filepath.Join(g.dir, file))
+	if err != nil {
+		return 0, err
+	}
+	weight, err := strconv.Atoi(text)
+	if err != nil {
+		return 0, err
+	}
+	return min(maxLevel, bits.Len(uint(weight/least))), nil
 }
 
 // String returns the weight: idle or a number.

@@ -13,7 +13,7 @@ const (
 	// ClassIdle is the default: scheduling class idle.
 	ClassIdle Class = "idle"
 	// ClassNice is the usual class with nice value 10, a tenth of the weight of others. It is for a process that starves in
-	// class idle where the kernel does not let that class be left.
+	// class idle where the kernel does not let that class be left ([Progress].Starved).
 	ClassNice Class = "nice"
 )
 

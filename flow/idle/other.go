@@ -3,6 +3,7 @@
 package idle
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os/exec"
@@ -22,3 +23,12 @@ func separate(*exec.Cmd) error { return errUnsupported }
 
 // Memory fails as Enter does.
 func (p *Process) Memory() (now, peak int64, err error) { return 0, 0, errUnsupported }
+
+// Keeper holds nothing.
+type Keeper struct{}
+
+// NewKeeper returns a keeper whose Run fails.
+func NewKeeper(int, func(Progress)) *Keeper { return &Keeper{} }
+
+// Run fails as Enter does.
+func (k *Keeper) Run(context.Context) error { return errUnsupported }
