@@ -1,0 +1,181 @@
+package idle
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// The test binary starts itself in other roles.
+const (
+	roleVariable  = "IDLE_TEST_ROLE"
+	joinVariable  = "IDLE_TEST_JOIN"  // a control group that the process joins at first
+	cpuVariable   = "IDLE_TEST_CPU"   // the only processor of spinning threads
+	spinVariable  = "IDLE_TEST_SPIN"  // how many threads spin
+	enterVariable = "IDLE_TEST_ENTER" // the process calls Enter
+)
+
+func TestMain(m *testing.M) {
+	role := os.Getenv(roleVariable)
+	if role == "" {
+		os.Exit(m.Run())
+	}
+	if err := play(role); err != nil {
+		fmt.Fprintln(os.Stderr, role+":", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+func play(role string) error {
+	if dirs := os.Getenv(joinVariable); dirs != "" {
+		for _, dir := range strings.Split(dirs, ",") {
+			if err := kernel.join(dir); err != nil {
+				return err
+			}
+		}
+	}
+	var m Means
+	if os.Getenv(enterVariable) != "" {
+		var err error
+		if m, err = Enter(); err != nil {
+			return err
+		}
+	}
+	switch role {
+	case "spin":
+		return playSpin(m)
+	case "allocate":
+		return playAllocate()
+	case "server":
+		return playServer()
+	}
+	return fmt.Errorf("unknown role")
+}
+
+// playSpin prints its means, and keeps threads busy until its input ends.
+func playSpin(m Means) error {
+	text, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	fmt.Println(string(text))
+	n, err := strconv.Atoi(os.Getenv(spinVariable))
+	if err != nil {
+		return err
+	}
+	runtime.GOMAXPROCS(n + 1) // for the input
+	for range n {
+		go func() {
+			runtime.LockOSThread()
+			if cpu, err := strconv.Atoi(os.Getenv(cpuVariable)); err == nil {
+				var set unix.CPUSet
+				set.Set(cpu)
+				if err := unix.SchedSetaffinity(0, &set); err != nil {
+					panic(err)
+				}
+			}
+			for i := 0; ; i++ {
+				_ = i
+			}
+		}()
+	}
+	_, err = io.Copy(io.Discard, os.Stdin)
+	return err
+}
+
+// role is a process of the test binary.
+type role struct {
+	*Process
+	means Means // if it calls Enter
+	cmd   *exec.Cmd
+}
+
+// spin starts a process with busy threads on one processor, or anywhere if cpu is negative. If opts is nil it is one
+// of the usual class, in a session of its own too, so that what else runs in this session slows down all alike.
+func spin(t *testing.T, threads, cpu int, opts *Options, env ...string) role {
+	t.Helper()
+	exe, err := os.Executable()
+	require.NoError(t, err)
+	r := role{cmd: exec.Command(exe)}
+	r.cmd.Env = append(os.Environ(), roleVariable+"=spin", spinVariable+"="+strconv.Itoa(threads))
+	r.cmd.Env = append(r.cmd.Env, env...)
+	if cpu >= 0 {
+		r.cmd.Env = append(r.cmd.Env, cpuVariable+"="+strconv.Itoa(cpu))
+	}
+	r.cmd.Stderr = os.Stderr
+	_, err = r.cmd.StdinPipe() // ends when this process does
+	require.NoError(t, err)
+	out, err := r.cmd.StdoutPipe()
+	require.NoError(t, err)
+	if opts != nil {
+		r.cmd.Env = append(r.cmd.Env, enterVariable+"=1")
+		r.Process, err = Start(r.cmd, *opts)
+	} else {
+		require.NoError(t, separate(r.cmd))
+		r.Process = &Process{cmd: r.cmd}
+		err = r.cmd.Start()
+	}
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		if r.cmd.ProcessState == nil {
+			_ = r.Kill()
+			_ = r.Wait()
+		}
+	})
+	line, err := bufio.NewReader(out).ReadBytes('\n')
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(line, &r.means), "%s", line)
+	return r
+}
+
+// cpu returns the processor time of a role so far.
+func (r role) cpu(t *testing.T) time.Duration {
+	t.Helper()
+	d, err := cpuTime(r.Pid())
+	require.NoError(t, err)
+	return d
+}
+
+// lastCPU returns a processor that the test may use.
+func lastCPU(t *testing.T) int {
+	t.Helper()
+	var set unix.CPUSet
+	require.NoError(t, unix.SchedGetaffinity(0, &set))
+	for cpu := len(set)*64 - 1; cpu >= 0; cpu-- {
+		if set.IsSet(cpu) {
+			return cpu
+		}
+	}
+	t.Fatal("no processor")
+	return 0
+}
+
+// container makes a control group of a controller, which a test's processes join, or skips the test.
+func container(t *testing.T, controller string) string {
+	t.Helper()
+	own, err := kernel.membership(0, controller)
+	if err != nil || own.version != 1 {
+		t.Skipf("no control group of version 1 with controller %s: %v", controller, err)
+	}
+	dir := filepath.Join(own.dir, fmt.Sprintf("idle-test-%d", os.Getpid()))
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Skipf("no control group can be made: %v", err)
+	}
+	t.Cleanup(func() {
+		require.Eventually(t, func() bool { return os.Remove(dir) == nil }, time.Minute, 10*time.Millisecond)
+	})
+	return dir
+}

@@ -1,0 +1,107 @@
+package idle
+
+import (
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+
+	"fastddl/internal/errs"
+)
+
+// Process is a process that Start has started.
+type Process struct {
+	cmd *exec.Cmd
+	// group is the folder of its control group, or empty.
+	group string
+	// oom counts what the kernel has killed in its groups for lack of memory.
+	oom oomCounter
+	// killed says that Kill or the command's context has killed it.
+	killed    atomic.Bool
+	oomKilled bool
+	peak      atomic.Int64
+}
+
+// Start starts a command whose process calls Enter, in a session of its own. It fails as cmd.Start does. Attributes of
+// the command stay; a context kills the process when it ends. Wait has to be called.
+func Start(cmd *exec.Cmd, opts Options) (*Process, error) {
+	if err := separate(cmd); err != nil {
+		return nil, err
+	}
+	p := &Process{cmd: cmd}
+	r := request{Class: opts.Class}
+	if opts.Group {
+		var err error
+		if p.group, err = kernel.makeGroup(); err != nil {
+			r.Notes = append(r.Notes, "no control group: "+err.Error())
+		}
+		r.Group = p.group
+	}
+	variable, err := r.variable()
+	if err != nil {
+		return nil, p.notStarted(err)
+	}
+	env := slices.DeleteFunc(cmd.Environ(), func(v string) bool { return strings.HasPrefix(v, requestVariable+"=") })
+	cmd.Env = append(env, variable)
+	if cancel := cmd.Cancel; cancel != nil {
+		cmd.Cancel = func() error {
+			p.killed.Store(true)
+			return cancel()
+		}
+	}
+	p.oom = kernel.newOOMCounter(p.group)
+	if err := cmd.Start(); err != nil {
+		return nil, p.notStarted(err)
+	}
+	return p, nil
+}
+
+// notStarted removes the control group of a process that could not be started.
+func (p *Process) notStarted(err error) error {
+	if p.group == "" {
+		return err
+	}
+	return errs.Combine(err, kernel.removeGroup(p.group))
+}
+
+// Pid returns the number of the process.
+func (p *Process) Pid() int { return p.cmd.Process.Pid }
+
+// Kill ends the process at once, also a stopped one. It fails if the process has ended.
+func (p *Process) Kill() error {
+	p.killed.Store(true)
+	return p.cmd.Process.Kill()
+}
+
+// Wait waits until the process has ended, and returns what cmd.Wait does. The control group of the process is then
+// removed; one that cannot be, by the next Start.
+func (p *Process) Wait() error {
+	err := p.cmd.Wait()
+	p.oomKilled = p.signal() == syscall.SIGKILL && !p.killed.Load() && p.oom.grown()
+	if p.group != "" {
+		_ = kernel.removeGroup(p.group) // the next Start tries again, and its process notes the error
+	}
+	return err
+}
+
+// signal returns the signal that ended the process, or -1.
+func (p *Process) signal() syscall.Signal {
+	if state := p.cmd.ProcessState; state != nil {
+		if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+			return status.Signal()
+		}
+	}
+	return -1
+}
+
+// KilledByOOM reports, after Wait, whether the kernel has killed the process for lack of memory, as far as this can be
+// known: it ended by SIGKILL, neither Kill nor the command's context sent it, and the kernel has meanwhile killed a process
+// of the same memory control group for that reason. Where groups do not count, all of the machine's count. So a SIGKILL of
+// an operator is taken for it only beside another process's death. A runtime that gets no memory ends the process by itself, with exit
+// status 2.
+func (p *Process) KilledByOOM() bool { return p.oomKilled }
+
+// State returns how the process ended, or nil before Wait.
+func (p *Process) State() *os.ProcessState { return p.cmd.ProcessState }
