@@ -23,8 +23,12 @@ type Ingester interface {
 	Takes(w IngestWork) bool
 	// Ingest does what the checkpoint of the work says is left, and returns the last checkpoint. When it returns, nothing of the work
 	// is under way any more. It fails as Run does, and if the other process ends: what was saved last is where another attempt begins.
+	// If it fails with ErrNotStarted, nothing was done, and the build does the work itself.
 	Ingest(ctx context.Context, w IngestWork) (checkpoint []byte, done Ingested, err error)
 }
+
+// ErrNotStarted says that there is no other process that does the work.
+var ErrNotStarted = errors.New("backfill: no process could be started for a build")
 
 // IngestWork is what an Ingester does for one build.
 type IngestWork struct {
@@ -74,6 +78,9 @@ func (b *build) ingestAnywhere(ctx context.Context, cp *checkpoint) error {
 	b.Progress.Begin(cp.Rows, cp.Weight-keyrange.TotalWeight(tasks), cp.Weight)
 	last, done, err := b.opts.Ingester.Ingest(ctx, work)
 	b.addIngested(done)
+	if errors.Is(err, ErrNotStarted) {
+		return b.ingest(ctx, cp)
+	}
 	if err != nil {
 		return err
 	}

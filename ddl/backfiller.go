@@ -14,6 +14,7 @@ import (
 	"fastddl/backfill/compare"
 	"fastddl/backfill/encode"
 	"fastddl/backfill/execution"
+	"fastddl/backfill/worker"
 	"fastddl/ddl/dist"
 	"fastddl/ddl/job"
 	"fastddl/ddl/verdict"
@@ -174,6 +175,8 @@ func (b *IndexBackfiller) buildError(ctx context.Context, t encode.Task, err err
 		return job.Permanent(explainMismatch(t, mismatch, err))
 	case backfill.IsWrong(err), errors.As(err, &damaged), errors.Is(err, encode.ErrUnsupported): // it has been rebuilt once already
 		return job.Permanent(hideRows(err))
+	case errors.As(err, new(*worker.MemoryError)):
+		return job.Permanent(err)
 	case isDataError(err):
 		if errors.As(err, new(*job.RowsError)) { // of a subtask, with its rows
 			return job.Permanent(err)

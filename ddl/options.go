@@ -46,6 +46,8 @@ type Options struct {
 	Scope func() string
 	// Backfiller makes the entries; nil is package backfill over Builds.
 	Backfiller Backfiller
+	// Ingester does parts of builds in another process; nil does all in this one.
+	Ingester backfill.Ingester
 
 	// QueuedImports says that each IMPORT INTO stands in TiDB's queue (package load/jobs), so that none runs beside a build of its table.
 	QueuedImports bool
@@ -96,7 +98,7 @@ func (o *Options) EnsureDefaults() {
 		o.Scope = variable.ServiceScope.Load
 	}
 	if o.Backfiller == nil && o.Builds != nil {
-		o.Backfiller = NewBackfiller(backfill.Options{Store: o.Builds, Globals: o.Globals, Bus: o.Bus, Resources: o.Resources})
+		o.Backfiller = NewBackfiller(backfill.Options{Store: o.Builds, Globals: o.Globals, Bus: o.Bus, Resources: o.Resources, Ingester: o.Ingester})
 	}
 }
 

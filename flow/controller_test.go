@@ -91,8 +91,9 @@ func TestReasons(t *testing.T) {
 			s := observed(tc.change)
 			d := settle(c, s, 700*time.Millisecond)
 			require.Equal(t, tc.reason, d.Reason)
+			require.Equal(t, active(s), d.Foreground)
 			if tc.reason == "" {
-				require.Equal(t, fullBeside, d)
+				require.EqualValues(t, 1, d.Share)
 			} else {
 				require.Less(t, d.Share, 0.6)
 			}

@@ -18,6 +18,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
+	"fastddl/backfill"
+	"fastddl/backfill/worker"
 	"fastddl/config"
 	"fastddl/ddl/status"
 	"fastddl/event"
@@ -44,6 +46,8 @@ type NodeOptions struct {
 	Port, StatusPort int
 	// WithoutBuilds opens the node without index builds: those of the store stay as they are.
 	WithoutBuilds bool
+	// WorkerCommand is that of Options.
+	WorkerCommand string
 	// Stage, if set, receives the stages of opening the node.
 	Stage func(string)
 }
@@ -188,7 +192,7 @@ func (n *Node) openSQL(ctx context.Context, budget memory.Budget, log *zap.Logge
 	}
 	if n.layer, err = sql.Open(ctx, sql.Options{
 		Storage: n.store.storage, Builds: n.store.builds, Node: n.store.node, Globals: n.globals, Bus: n.bus, Resources: n.resources,
-		Foreground: n.foreground, TempDir: n.tempDir, Logger: log, Stage: n.opts.Stage, Backups: n.store.backups,
+		Ingester: n.workers(log), Foreground: n.foreground, TempDir: n.tempDir, Logger: log, Stage: n.opts.Stage, Backups: n.store.backups,
 		Loader: loader,
 	}); err != nil {
 		return fmt.Errorf("open the SQL layer: %w", err)
@@ -196,6 +200,19 @@ func (n *Node) openSQL(ctx context.Context, budget memory.Budget, log *zap.Logge
 	n.parts.add(n.layer.Close)
 	n.driver, err = newFileGuard(n.layer.Driver(), n.cfg.Security.SecureFilePriv, n.cfg.Store == config.StorePebble)
 	return err
+}
+
+// workers returns what builds indexes in processes of their own; nil if nothing does.
+func (n *Node) workers(log *zap.Logger) backfill.Ingester {
+	embedded, ok := n.store.builds.(worker.Store)
+	if !ok || n.opts.WorkerCommand == "" || !worker.Supported {
+		return nil
+	}
+	log = log.Named("worker")
+	return worker.NewHost(worker.Options{
+		Store: embedded, MemTableBytes: n.store.memTable, Globals: n.globals, Logger: log,
+		Foreground: func() bool { return n.resources.Governor().Foreground }, Start: worker.Starter(n.opts.WorkerCommand, log),
+	})
 }
 
 // serve gives the domain, its background work and the guard of connections the clients of srv.

@@ -39,6 +39,8 @@ type Options struct {
 	GitHash string
 	// Events, if set, receives every event besides log and metrics.
 	Events event.Listener
+	// WorkerCommand is the command of this program that runs worker.Main; without one the server builds indexes by itself.
+	WorkerCommand string
 }
 
 // EnsureDefaults fills in what is not set.
@@ -145,7 +147,7 @@ func (s *Server) open(ctx context.Context, port int, statusListener net.Listener
 	}
 	if s.node, err = newNode(NodeOptions{
 		Config: s.opts.Config, Log: s.log, Version: s.opts.Version, GitHash: s.opts.GitHash, Listeners: listeners,
-		Port: port, StatusPort: portOf(statusListener), Stage: s.opening.enter,
+		Port: port, StatusPort: portOf(statusListener), Stage: s.opening.enter, WorkerCommand: s.opts.WorkerCommand,
 	}); err != nil {
 		return err
 	}

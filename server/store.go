@@ -39,6 +39,8 @@ type store struct {
 	// healthy returns why statements cannot be executed, nil if they can.
 	healthy    func() error
 	collectors []prometheus.Collector
+	// memTable is the size of the embedded store's memtables in bytes; 0 on a cluster.
+	memTable int64
 	// backups takes the store's backups; nil if they are TiDB's.
 	backups *backup.Taker
 	// endAnalyses gives up the requests that make statistics.
@@ -70,7 +72,7 @@ func openEmbedded(ctx context.Context, cfg config.Config, node NodeOptions, budg
 		return nil, errors.Join(fmt.Errorf("path: %w", err), s.Close())
 	}
 	return &store{
-		storage: s.Storage(), builds: s.Builds(), id: s.ID(), healthy: s.Healthy,
+		storage: s.Storage(), builds: s.Builds(), memTable: opts.Pebble.MemTableBytes, id: s.ID(), healthy: s.Healthy,
 		collectors: []prometheus.Collector{newStoreCollector(s.Builds())}, backups: backup.NewTaker(s, node.Version, log), endAnalyses: s.EndAnalyses, close: s.Close,
 	}, nil
 }

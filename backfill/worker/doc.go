@@ -15,7 +15,7 @@
 //	 verifies and publishes                 <-- done --   ends
 //
 // Both speak over a socket pair, in one gob stream each way (message.go). A process has one build, so that its memory is the
-// build's, and so is its death. It is the same binary, started with [Command].
+// build's, and so is its death. It is the same binary, started by [Starter], which runs [Main].
 //
 // To backfill the worker is a kv.Store: the checkpoint, whose Import asks the server. What the worker imports it also links into its
 // checkpoint if a unique index is built, because later rounds look for equal values there.

@@ -34,7 +34,7 @@ const (
 // Options configures a Host.
 type Options struct {
 	// Store is what builds are of.
-	Store *pebblekv.Store
+	Store Store
 	// MemTableBytes is the size of its memtables.
 	MemTableBytes int64
 	// Globals are the system variables.
@@ -47,6 +47,15 @@ type Options struct {
 	Logger *zap.Logger
 	// Silence is how long a worker may send nothing before it is ended; 0 is two minutes.
 	Silence time.Duration
+}
+
+// Store is an embedded store. A Snapshot of it waits for all transactions that can commit at or below its timestamp.
+type Store interface {
+	kv.Store
+	// CheckpointOf is that of pebblekv.Store.
+	CheckpointOf(ctx context.Context, opts pebblekv.CheckpointOptions) (*pebblekv.Checkpoint, error)
+	// Unit is that of pebblekv.Store.
+	Unit(f pebblekv.UnitFile) (kv.ImportUnit, error)
 }
 
 // Process is a worker's process.
@@ -158,7 +167,8 @@ func (h *Host) Ingest(ctx context.Context, w backfill.IngestWork) (checkpoint []
 	}
 	process, conn, err := h.opts.Start()
 	if err != nil {
-		return nil, done, fmt.Errorf("worker: start the process: %w", err)
+		h.opts.Logger.Warn("no process could be started for an index build, which goes on in the server", zap.Int64("job", w.JobID), zap.Error(err))
+		return nil, done, fmt.Errorf("%w: %w", backfill.ErrNotStarted, err)
 	}
 	s := &session{host: h, work: w, elsewhere: elsewhere, stream: newStream(conn), process: process, dir: dir}
 	d, err := s.run(ctx, first)

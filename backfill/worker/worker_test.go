@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"sync/atomic"
 	"testing"
@@ -252,4 +253,33 @@ func TestLimitsReachTheWorker(t *testing.T) {
 	})
 	_, err := b.run(ctx, b.task(), NewHost(b.opts), func(o *backfill.Options) { o.Settings = settings })
 	require.NoError(t, err)
+}
+
+// orderedStore notes what is asked of it.
+type orderedStore struct {
+	*pebblekv.Store
+	calls []string
+}
+
+func (s *orderedStore) Snapshot(ctx context.Context, ts uint64) (kv.Snapshot, error) {
+	s.calls = append(s.calls, fmt.Sprintf("snapshot at %d", ts))
+	return s.Store.Snapshot(ctx, ts)
+}
+
+func (s *orderedStore) CheckpointOf(ctx context.Context, opts pebblekv.CheckpointOptions) (*pebblekv.Checkpoint, error) {
+	s.calls = append(s.calls, "checkpoint")
+	return s.Store.CheckpointOf(ctx, opts)
+}
+
+// TestCheckpointsHaveAllCommits: a checkpoint is made only when no transaction can commit at or below S any more. The worker cannot wait for
+// them: it has no part in the store's transactions.
+func TestCheckpointsHaveAllCommits(t *testing.T) {
+	b := plainBed(t, 100, backfilltest.IndexOn(1, false, 1))
+	store := &orderedStore{Store: b.Store}
+	b.opts.Store = store
+	host, task := NewHost(b.opts), b.task()
+	c, err := host.checkpoint(t.Context(), backfill.IngestWork{Task: task})
+	require.NoError(t, err)
+	require.NoError(t, c.Discard())
+	require.Equal(t, []string{fmt.Sprintf("snapshot at %d", task.TS), "checkpoint"}, store.calls)
 }

@@ -200,7 +200,7 @@ func loadIntoFolder(ctx context.Context, opts dump.Options, path string, log *se
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
-	srv, err := server.Start(ctx, server.Options{Config: cfg, Log: log, Version: version, GitHash: gitHash})
+	srv, err := server.Start(ctx, server.Options{Config: cfg, Log: log, Version: version, GitHash: gitHash, WorkerCommand: workerCommand})
 	if err != nil {
 		return err
 	}

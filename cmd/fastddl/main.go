@@ -113,7 +113,7 @@ func newRootCommand() *cobra.Command {
 	root.SetVersionTemplate(versionLine())
 	root.Flags().BoolP("version", "V", false, "print the build's version") // as tidb-server has it
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newServerCommand(), newCtlCommand(), newLoadCommand(), newDemoCommand(), newBenchCommand(), newRestoreCommand(), newBackupCommand(), newVersionCommand())
+	root.AddCommand(newServerCommand(), newCtlCommand(), newLoadCommand(), newDemoCommand(), newBenchCommand(), newRestoreCommand(), newBackupCommand(), newWorkerCommand(), newVersionCommand())
 	return root
 }
 

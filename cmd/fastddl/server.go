@@ -54,7 +54,7 @@ func serve(cmd *cobra.Command, cfg config.Config, plainLog bool) error {
 	if person {
 		fmt.Fprintf(cmd.OutOrStdout(), "starting: %s\n", storeName(cfg))
 	}
-	srv, err := server.Start(cmd.Context(), server.Options{Config: cfg, Log: log, Version: version, GitHash: gitHash})
+	srv, err := server.Start(cmd.Context(), server.Options{Config: cfg, Log: log, Version: version, GitHash: gitHash, WorkerCommand: workerCommand})
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,154 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"runtime/debug"
+	"strings"
+	"sync"
+
+	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
+
+	"fastddl/flow/idle"
+	"fastddl/internal/errs"
+)
+
+const (
+	// connection is the worker's file descriptor of the connection.
+	connection = 3
+	// heapLimit is what Go's collector keeps the heap of a worker at: entries and blocks are not on it.
+	heapLimit = 384 << 20
+	// maxOutput is how much is kept of what a worker writes to standard error.
+	maxOutput = 64 << 10
+)
+
+// Supported says that this system has workers.
+const Supported = true
+
+// Starter returns a function that starts the running program, with the command, as a worker: see Options.Start. The process runs when
+// nothing else does, but for a least progress (package flow/idle).
+func Starter(command string, log *zap.Logger) func() (Process, net.Conn, error) {
+	return func() (Process, net.Conn, error) {
+		own, other, err := socketPair()
+		if err != nil {
+			return nil, nil, err
+		}
+		p := &osProcess{log: log, done: make(chan struct{})}
+		cmd := exec.Command("/proc/self/exe") // also if the file has been replaced meanwhile
+		cmd.Args = []string{"fastddl", command}
+		cmd.ExtraFiles = []*os.File{other}
+		cmd.Stderr = &p.output
+		p.process, err = idle.Start(cmd, idle.Options{Group: true})
+		if err = errs.Combine(err, other.Close()); err != nil {
+			return nil, nil, errs.Combine(err, own.Close())
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		p.keeping.Go(func() { p.keep(ctx) })
+		go func() {
+			defer close(p.done)
+			p.exit.Err = p.process.Wait()
+			cancel()
+			p.keeping.Wait()
+			p.exit.OutOfMemory = p.process.KilledByOOM() || strings.Contains(p.output.String(), "out of memory")
+			p.exit.Output = p.output.firstLine()
+			if p.exit.Err != nil && p.output.String() != "" {
+				log.Warn("a build worker has ended", zap.Int("process", p.process.Pid()), zap.Error(p.exit.Err), zap.String("output", p.output.String()))
+			}
+		}()
+		return p, own, nil
+	}
+}
+
+// socketPair returns a connection and the file of its other end.
+func socketPair() (own net.Conn, other *os.File, err error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("make a socket pair: %w", err)
+	}
+	file, other := os.NewFile(uintptr(fds[0]), "worker"), os.NewFile(uintptr(fds[1]), "server")
+	own, err = net.FileConn(file)
+	if err = errs.Combine(err, file.Close()); err != nil {
+		return nil, nil, errs.Combine(err, other.Close())
+	}
+	return own, other, nil
+}
+
+// osProcess is a worker that is a process.
+type osProcess struct {
+	process *idle.Process
+	log     *zap.Logger
+	output  output
+	keeping sync.WaitGroup
+	done    chan struct{} // closed when it has ended
+	exit    Exit
+}
+
+// keep holds the process at its least progress until ctx ends.
+func (p *osProcess) keep(ctx context.Context) {
+	keeper := idle.NewKeeper(p.process.Pid(), func(now idle.Progress) {
+		note := p.log.Debug
+		if now.Starved {
+			note = p.log.Warn
+		}
+		note("a build worker gets", zap.Int("process", p.process.Pid()), zap.Stringer("share", now))
+	})
+	if err := keeper.Run(ctx); err != nil {
+		p.log.Warn("a build worker has no least progress", zap.Int("process", p.process.Pid()), zap.Error(err))
+	}
+}
+
+// Kill implements Process.
+func (p *osProcess) Kill() {
+	select {
+	case <-p.done:
+	default:
+		_ = p.process.Kill() // it fails if the process has just ended
+	}
+}
+
+// Wait implements Process.
+func (p *osProcess) Wait() Exit { <-p.done; return p.exit }
+
+// output keeps the beginning of what is written to it: a panic begins with its reason.
+type output struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.text = append(o.text, p[:min(len(p), maxOutput-len(o.text))]...)
+	return len(p), nil
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return string(o.text)
+}
+
+func (o *output) firstLine() string {
+	line, _, _ := strings.Cut(o.String(), "\n")
+	return line
+}
+
+// Main is a worker's process, which Starter has started: it does one build and returns.
+func Main(ctx context.Context) error {
+	means, err := idle.Enter()
+	if err != nil {
+		return fmt.Errorf("worker: %w", err)
+	}
+	unix.CloseOnExec(connection)
+	debug.SetMemoryLimit(heapLimit)
+	file := os.NewFile(connection, "server")
+	conn, err := net.FileConn(file)
+	if err = errs.Combine(err, file.Close()); err != nil {
+		return fmt.Errorf("worker: no server has started this process: %w", err)
+	}
+	return Serve(ctx, conn, means.String())
+}
