@@ -197,7 +197,7 @@ func (r *run) control(ctx context.Context, db *sql.DB, rng *rand.Rand) error {
 				err = r.resumeAll(ctx, db)
 			}
 		default:
-			_, err = db.ExecContext(ctx, "SET GLOBAL "+pick(rng, variables...))
+			_, err = db.ExecContext(ctx, "SET GLOBAL "+pick(rng, append(r.settings, variables...)...))
 		}
 		if err = r.gone(since, err); err != nil && !errors.Is(err, errNodeGone) && !errors.Is(err, errFaultInjected) {
 			return fmt.Errorf("control: %w", err)

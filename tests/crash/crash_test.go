@@ -85,6 +85,8 @@ type run struct {
 	lives    int
 	kills    int
 	compared atomic.Int64
+	// settings are more of variables.
+	settings []string
 	// faults are what else is done to the server, faultsNoticed how often that was noticed.
 	faults        faults
 	faultsNoticed atomic.Int64
@@ -107,6 +109,7 @@ type run struct {
 func oneSeed(t *testing.T, seed uint64, until time.Time) tally {
 	r := newRun(seed, t.TempDir())
 	r.start = func() *servertest.Node { return servertest.Start(t, binary, r.dir) }
+	r.settings = []string{"fastddl_ddl_worker = ON", "fastddl_ddl_worker = OFF"}
 	return r.search(t, seed, until)
 }
 
