@@ -18,6 +18,8 @@ import (
 const (
 	// stopTime is what the server gets to write its buffers to disk.
 	stopTime = 5 * time.Minute
+	// settleTime is what it gets to end its compactions after the table was loaded.
+	settleTime = time.Minute
 	// stopGrace is what transactions that have arrived get to end.
 	stopGrace = 30 * time.Second
 )
@@ -135,7 +137,7 @@ func (r *run) fill(ctx context.Context, s Server) (err error) {
 	if err := s.Load(ctx, sbtest.Generator{Rows: r.Rows, Seed: r.Seed}, func(int) {}); err != nil {
 		return fmt.Errorf("load: %w", err)
 	}
-	return usage.WaitIdle(ctx, s.PID(), stopTime)
+	return usage.WaitIdle(ctx, s.PID(), settleTime)
 }
 
 // warmUp brings a server that was started into the state in which it is measured: the table read, one index built and

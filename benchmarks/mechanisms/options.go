@@ -59,9 +59,9 @@ type Options struct {
 	// CapacityTime is how long the closed loop runs that finds the capacity; default is 10 s. RampUp is how long a load runs
 	// before it counts; default is 2 s.
 	CapacityTime, RampUp time.Duration
-	// IdleTime is what the server gets to finish its own work before each slot; default is 5 s.
+	// IdleTime is what the server gets to finish its own work before each slot; default is 3 s.
 	IdleTime time.Duration
-	// MaxTime bounds the whole run: no round begins that would end after it. Default is 90 minutes. StatementTime bounds one
+	// MaxTime bounds the whole run: no round begins that would end after it. Default is 2 hours. StatementTime bounds one
 	// ADD INDEX; default is 5 minutes.
 	MaxTime, StatementTime time.Duration
 	// Progress receives, in one line, what begins; nil drops it.
@@ -86,8 +86,8 @@ func (o *Options) EnsureDefaults() {
 	setValue(&o.Threads, 4*runtime.NumCPU())
 	setValue(&o.CapacityTime, 10*time.Second)
 	setValue(&o.RampUp, 2*time.Second)
-	setValue(&o.IdleTime, 5*time.Second)
-	setValue(&o.MaxTime, 90*time.Minute)
+	setValue(&o.IdleTime, 3*time.Second)
+	setValue(&o.MaxTime, 2*time.Hour)
 	setValue(&o.StatementTime, 5*time.Minute)
 	if o.Progress == nil {
 		o.Progress = func(string) {}
