@@ -95,6 +95,8 @@ lint: ## go vet, staticcheck, gofmt and the house rules
 	go vet $(CHECKED) ./...
 	$(TOOL) staticcheck $(CHECKED) ./...
 	go test -count=1 ./internal/lint
+	go vet -tags benchflow ./flow ./kv/pebblekv
+	go test -count=1 -tags benchflow ./flow
 	cd benchmarks && go vet ./... && $(TOOL) staticcheck ./...
 
 .PHONY: test
@@ -172,6 +174,12 @@ bench-explain: build bench-tool ## what EXPLAIN says of index builds beside what
 .PHONY: bench-load
 bench-load: build bench-tool ## files into a table with indexes, beside PostgreSQL and MariaDB; BENCH_FLAGS: see bin/fastddl-bench load --help
 	bin/fastddl-bench load --doc docs/performance.md $(BENCH_FLAGS)
+
+# An environment variable leaves mechanisms of flow control out of this binary, which is for that benchmark only.
+.PHONY: bench-flow
+bench-flow: bench-tool ## builds beside loads, with each mechanism of flow control left out; BENCH_FLAGS: see bin/fastddl-bench flow --help
+	go build -tags benchflow -ldflags '$(LDFLAGS)' -o bin/fastddl-benchflow ./cmd/fastddl
+	bin/fastddl-bench flow $(BENCH_FLAGS)
 
 .PHONY: bench-tool
 bench-tool:

@@ -18,7 +18,7 @@ func main() {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(newPeersCommand(), newScaleCommand(), newReportCommand(), newModelCommand(), newExplainCommand(), newLoadCommand())
+	root.AddCommand(newPeersCommand(), newScaleCommand(), newReportCommand(), newModelCommand(), newExplainCommand(), newLoadCommand(), newFlowCommand())
 	err := root.ExecuteContext(ctx)
 	stop()
 	if err != nil {

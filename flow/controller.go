@@ -122,8 +122,11 @@ func active(s Signals) bool { return s.Statements >= activeTime }
 
 // pressure returns the greatest pressure and what it comes from.
 func (c *Controller) pressure(s Signals) (pressure float64, reason Reason) {
-	pressure, reason = c.processors.pressure(s), Processors
-	if p := c.commits.pressure(s) * c.processors.weight(); p > pressure {
+	reason = Processors
+	if !leaveOutProcessors {
+		pressure = c.processors.pressure(s)
+	}
+	if p := c.commits.pressure(s) * c.processors.weight(); p > pressure && !leaveOutCommits {
 		pressure, reason = p, CommitLatency
 	}
 	return pressure, reason

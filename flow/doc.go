@@ -70,6 +70,9 @@
 //	backfill, ingest  Pacer.Pace between two batches, BackgroundThread at the start of a worker
 //	kv/pebblekv       Reserve and BackgroundThread for a compaction
 //
+// Binaries that are built with the tag benchflow can leave mechanisms out, which leaveout.go lists: make bench-flow measures what
+// each is worth.
+//
 // Signals and decisions are values, and jobs are called back: builds in a process of their own
 // would need the decision and the number of executing statements from the server, and nothing else.
 //

@@ -176,6 +176,9 @@ func (g *Governor) step(
 	signals := sample(now)
 	signals.Target = g.target()
 	decision := decide(&g.controller, now, signals)
+	if leaveOutShare {
+		decision.Share, decision.Reason = 1, ""
+	}
 	if !g.enabled() {
 		decision = Full
 	}

@@ -82,7 +82,7 @@ func (p *Pacer) Pace(ctx context.Context) error {
 
 // yield leaves the processors to statements that run now.
 func (p *Pacer) yield() {
-	if !p.job.governor.enabled() {
+	if leaveOutYield || !p.job.governor.enabled() {
 		return
 	}
 	beside := p.beside + p.job.governor.Decision().OffCPU

@@ -52,6 +52,7 @@ type LatencySummary struct {
 	// those, from arrival to the end of the commit, however late that was. They
 	// are in milliseconds.
 	Arrived int     `json:"arrived"`
+	Mean    float64 `json:"mean_ms"`
 	P50     float64 `json:"p50_ms"`
 	P99     float64 `json:"p99_ms"`
 	Max     float64 `json:"max_ms"`
@@ -89,6 +90,11 @@ func (r *Record) Summary(intervals ...Interval) LatencySummary {
 	}
 	slices.Sort(latencies)
 	f.Arrived = len(latencies)
+	var sum time.Duration
+	for _, l := range latencies {
+		sum += l
+	}
+	f.Mean = stats.Ratio(milliseconds(sum), float64(f.Arrived))
 	f.PerSecond = stats.Ratio(float64(f.Completed), f.Seconds)
 	f.P50 = milliseconds(stats.Quantile(latencies, 0.5))
 	f.P99 = milliseconds(stats.Quantile(latencies, 0.99))

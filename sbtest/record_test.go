@@ -21,7 +21,7 @@ func TestSummaryCountsByArrivalAndByEnd(t *testing.T) {
 	}}
 	f := r.Summary(Interval{From: 10 * ms, To: 20 * ms}, Interval{From: 100 * ms, To: 110 * ms})
 	require.Equal(t, LatencySummary{
-		Seconds: 0.02, Completed: 3, PerSecond: 150, Arrived: 5, P50: 2, P99: 30, Max: 30, Retries: 2, Failed: 1, Unfinished: 1,
+		Seconds: 0.02, Completed: 3, PerSecond: 150, Arrived: 5, Mean: 7.2, P50: 2, P99: 30, Max: 30, Retries: 2, Failed: 1, Unfinished: 1,
 	}, f)
 }
 

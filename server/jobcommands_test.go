@@ -161,7 +161,7 @@ func TestJobListIsFilteredByRights(t *testing.T) {
 // when jobs end. What is not in one of them is in none.
 func TestHistoryLimit(t *testing.T) {
 	j := startJobShop(t)
-	tables := []string{"fastddl_ddl_jobs", "fastddl_ddl_record_history", "fastddl_ddl_error_rows", "fastddl_ddl_duplicates", "fastddl_ddl_commands"}
+	tables := []string{"fastddl_ddl_record_history", "fastddl_ddl_jobs", "fastddl_ddl_error_rows", "fastddl_ddl_duplicates", "fastddl_ddl_commands"}
 	build := func() {
 		t.Helper()
 		_, err := j.root.Exec("ALTER TABLE shop.t ADD UNIQUE INDEX i (u)")
@@ -170,20 +170,26 @@ func TestHistoryLimit(t *testing.T) {
 		_, err = answer(t, j.root, "ADMIN CANCEL DDL JOBS "+id)
 		require.NoError(t, err)
 	}
+	var parts []string
+	for _, table := range tables {
+		parts = append(parts, "SELECT DISTINCT '"+table+"', job_id FROM mysql."+table)
+	}
+	// One statement sees all tables at one time, and a job goes from all of them at once: only the first is waited for.
+	snapshot := strings.Join(parts, " UNION ALL ") + " ORDER BY 2"
 	has := func(want int) {
 		t.Helper()
+		var jobs map[string][]string
 		require.Eventually(t, func() bool {
-			var all []string
-			for _, table := range tables {
-				all = append(all, j.read(j.root, "SELECT DISTINCT job_id FROM mysql."+table+" ORDER BY job_id"))
+			jobs = make(map[string][]string)
+			for line := range strings.Lines(j.read(j.root, snapshot)) {
+				table, job, _ := strings.Cut(strings.TrimSpace(line), " ")
+				jobs[table] = append(jobs[table], job)
 			}
-			for _, text := range all {
-				if text != all[0] || strings.Count(text, "\n") != want {
-					return false
-				}
-			}
-			return true
+			return len(jobs[tables[0]]) == want
 		}, hangTimeout, 20*time.Millisecond, "%d jobs", want)
+		for _, table := range tables {
+			require.Equal(t, jobs[tables[0]], jobs[table], "%s beside %d jobs", table, want)
+		}
 	}
 	require.Equal(t, "1024 \n", j.read(j.root, "SELECT @@global.fastddl_ddl_history_limit"))
 	for range 6 {

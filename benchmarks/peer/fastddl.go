@@ -49,6 +49,7 @@ func (f *fastDDL) Start(ctx context.Context) error {
 		"server", "--path", filepath.Join(f.dir, "data"), "--host", "127.0.0.1", "-P", fmt.Sprint(port), "--status-port", "0", "-L", "warn",
 	}, f.FastDDLFlags...)
 	cmd := account{}.command(f.dir, f.FastDDL, args...)
+	cmd.Env = append(os.Environ(), f.FastDDLEnv...)
 	if f.process, err = startProcess(cmd, f.dir+".log", syscall.SIGTERM, syscall.SIGKILL); err != nil {
 		return err
 	}
@@ -127,10 +128,15 @@ type builder struct {
 	traits            Traits
 }
 
+// own is the project's way.
+func (f *fastDDL) own() builder {
+	return builder{f, "fastddl", "fastddl", "fastddl", "ON", Traits{}}
+}
+
 // builders are all ways, the project's first.
 func (f *fastDDL) builders() []System {
 	return []System{
-		builder{f, "fastddl", "fastddl", "fastddl", "ON", Traits{}},
+		f.own(),
 		builder{f, "fastddl-tidb", "TiDB's fast reorganisation on the same store", "tidb", "ON", Traits{Slow: true, Baseline: true}},
 		builder{f, "fastddl-tidb-txn", "TiDB's transactional backfill on the same store", "tidb", "OFF", Traits{Slow: true, Baseline: true}},
 	}
@@ -159,4 +165,17 @@ func (b builder) AddIndex(ctx context.Context, c Case) error {
 
 func (b builder) DropIndex(ctx context.Context, c Case) error {
 	return b.client.dropIndexes(ctx, c.Indexes)
+}
+
+// tunable is the server with its own way.
+type tunable struct{ builder }
+
+func (t tunable) Available() error { return t.fastDDL.Available() }
+
+func (t tunable) SetGlobal(ctx context.Context, name, value string) (known bool, err error) {
+	err = t.client.exec(ctx, fmt.Sprintf("SET GLOBAL %s = '%s'", name, value))
+	if mysqlNumber(err) == errUnknownVariable {
+		return false, nil
+	}
+	return true, err
 }

@@ -85,8 +85,11 @@ func (c mysqlClient) loadData(ctx context.Context, rows io.Reader, before ...str
 	return err
 }
 
-// errCantDropKey is MySQL's error for an index that does not exist.
-const errCantDropKey = 1091
+// MySQL's errors for an index and for a variable that do not exist.
+const (
+	errCantDropKey     = 1091
+	errUnknownVariable = 1193
+)
 
 func mysqlNumber(err error) uint16 {
 	var e *mysql.MySQLError

@@ -77,15 +77,30 @@ type Peer struct {
 type Options struct {
 	// Dir is the folder in which each server makes one of its own.
 	Dir string
-	// FastDDL is the project's binary, FastDDLFlags are further flags of its server.
+	// FastDDL is the project's binary, FastDDLFlags are further flags of its server, FastDDLEnv further variables of its
+	// environment.
 	FastDDL      string
 	FastDDLFlags []string
+	FastDDLEnv   []string
 	// Rows is the size of the table, from which buffer pools are sized.
 	Rows int
 	// Cores and MemoryBytes are those of the machine.
 	Cores       int
 	MemoryBytes uint64
 }
+
+// Tunable is the project's server with its own way of adding indexes.
+type Tunable interface {
+	Server
+	// AddIndex and DropIndex are those of System.
+	AddIndex(ctx context.Context, c Case) error
+	DropIndex(ctx context.Context, c Case) error
+	// SetGlobal sets a global variable until the server stops. It reports whether the server knows the variable.
+	SetGlobal(ctx context.Context, name, value string) (known bool, err error)
+}
+
+// FastDDL is the project's server. Its store is in the same folder for all with the same Dir, of which one may run at a time.
+func FastDDL(opts Options) Tunable { return tunable{newFastDDL(opts).own()} }
 
 // All are all peers, those that are not available too.
 func All(opts Options) []Peer {

@@ -30,7 +30,7 @@ func newCompactions(log *zap.Logger) *compactions {
 
 // begin is called by the goroutine that runs the compaction and nothing else.
 func (c *compactions) begin(info pebble.CompactionInfo) {
-	if urgent(info) {
+	if urgent(info) || flow.LeaveOutCompactions {
 		return
 	}
 	c.release[info.JobID] = flow.Reserve(1)
