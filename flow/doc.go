@@ -73,8 +73,8 @@
 // Binaries that are built with the tag benchflow can leave mechanisms out, which leaveout.go lists: make bench-flow measures what
 // each is worth.
 //
-// Signals and decisions are values, and jobs are called back: builds in a process of their own
-// would need the decision and the number of executing statements from the server, and nothing else.
+// Builds in a process of their own ([fastddl/backfill/worker]) yield by the kernel's scheduler (package idle), and obey the ceiling of the
+// target latency, which the server sends them. Their server's governor goes on observing for it.
 //
 // # Invariants
 //

@@ -149,7 +149,7 @@ func (h *Host) Takes(w backfill.IngestWork) bool {
 func (h *Host) Ingest(ctx context.Context, w backfill.IngestWork) (checkpoint []byte, done backfill.Ingested, err error) {
 	defer errs.Contain(&err)
 	dir := ingest.JobDir(w.Options.TempDir, w.JobID)
-	defer func() { // whoever has left files there has ended
+	defer func() { // the process that has left files there has ended
 		if removeErr := os.RemoveAll(dir); removeErr != nil {
 			err = errs.Combine(err, fmt.Errorf("worker: %w", removeErr))
 		}

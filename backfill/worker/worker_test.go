@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -22,7 +23,7 @@ import (
 	"fastddl/kv/pebblekv"
 )
 
-// TestWorkersBuildRandomTables: what a worker has built are the entries at S, whatever was written since, in one round or several.
+// TestWorkersBuildRandomTables: what a worker has built are the entries at S, regardless of later writes.
 func TestWorkersBuildRandomTables(t *testing.T) {
 	r := backfilltest.Rand(t)
 	for round := range backfilltest.Rounds(12) {
@@ -199,6 +200,7 @@ func TestFilesOfOthersAreRefused(t *testing.T) {
 	task := b.task()
 	s := &session{host: NewHost(b.opts), work: backfill.IngestWork{Task: task}, dir: "/tmp/job-77"}
 	keys := encode.IndexRange(task.Table.ID, 1)
+	require.NoFileExists(t, s.dir)
 	file := pebblekv.UnitFile{Path: "/tmp/job-77/import-1.sst", Version: task.TS, Start: kv.NextKey(keys.Start), End: kv.NextKey(kv.NextKey(keys.Start)), Size: 1, Count: 1}
 	require.NoError(t, s.mayImport(&file))
 	for name, change := range map[string]func(f *pebblekv.UnitFile){
@@ -217,7 +219,9 @@ func TestFilesOfOthersAreRefused(t *testing.T) {
 	} {
 		f := file
 		change(&f)
-		require.Error(t, s.importFiles(t.Context(), []pebblekv.UnitFile{f}), name)
+		err := s.importFiles(t.Context(), []pebblekv.UnitFile{f})
+		require.Error(t, err, name)
+		require.False(t, errors.Is(err, os.ErrNotExist), "a file was opened that is not one of the build: %s", name)
 	}
 }
 

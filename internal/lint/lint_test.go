@@ -31,7 +31,7 @@ var layers = map[string]int{
 	"kv/embedded/txn": 2, "kv/embedded/placement": 2, "kv/embedded/conformance": 2, "kv/tikv": 2, "ingest": 2, "backfill/backfilltest": 2,
 	"kv/embedded": 3, "ddl/job": 3, "ddl/estimate": 3, "ddl/member": 3, "ddl/session": 3, "backfill/encode": 3, "backfill/indexstats": 3, "load/rows": 3,
 	"ddl/records": 4, "ddl/verdict": 6, "backfill/execution": 4, "kv/embedded/histories": 4, "kv/embedded/grpcserver": 4, "kv/backup": 4,
-	"backfill/compare": 5, "backfill/survey": 5, "ddl/schema": 5, "ddl/status": 7, "ddl/statistics": 7,
+	"backfill/compare": 5, "backfill/survey": 5, "ddl/schema": 5, "ddl/status": 7, "ddl/statistics": 7, "backfill/worker": 7,
 	"backfill": 6, "ddl/dist": 8, "backfill/equality": 6, "load": 7,
 	"ddl": 9, "load/jobs": 9, "sql/perftables": 9, "sql": 10, "api": 10, "console": 10, "sql/sqltest": 11, "server": 11, "bench": 12, "demo": 13,
 	"load/dump": 1, "load/conflict": 1, "ctl/connect": 0, "ctl": 1,
@@ -65,7 +65,7 @@ var metadataUsers = []string{"ddl/session", "ddl/records", "ddl/schema", "ddl/st
 
 // driverUsers are the packages that may know the storage driver; all others see
 // package kv only.
-var driverUsers = []string{"kv/embedded", "kv/embedded/txn", "kv/embedded/placement", "server", "bench", "backfill/backfilltest", "kv/backup"}
+var driverUsers = []string{"kv/embedded", "kv/embedded/txn", "kv/embedded/placement", "server", "bench", "backfill/backfilltest", "kv/backup", "backfill/worker"}
 
 // pureFiles hold code without clock, randomness, goroutines or I/O, as a
 // package or as a file: time and events come in as arguments.

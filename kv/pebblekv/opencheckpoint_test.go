@@ -23,7 +23,7 @@ func checkpointOf(t *testing.T, s *Store, name string, spans ...kv.KeyRange) (c 
 	return c, ts
 }
 
-// TestCheckpointsOfSpans: each holds its keys as they were, whatever was flushed, compacted or written since, and can be read beside
+// TestCheckpointsOfSpans: each holds its keys as they were, regardless of later flushes, compactions and writes, and can be read beside
 // the store, at timestamps from before it.
 func TestCheckpointsOfSpans(t *testing.T) {
 	r := randtest.Rand(t)

@@ -175,6 +175,7 @@ var guards = []guard{
 	{"formats", "formats that are refused", "pebblekv.TestOpenNotAStore"},
 	{"all of it", "every interleaving of I1 to I8, with mutations of each", "simulation.TestMutationsAreFound simulation.TestHistories simulation.TestFirstHistories"},
 	{"all of it", "random statements, schema changes and kills", "crash.TestKillsUnderRandomLoad"},
+	{"all of it", "build workers that are killed and stopped", "crash.TestBuildWorkersUnderRandomLoad"},
 	{"all of it", "the same beside faults of clock, disk, files and descriptors", "crash.TestFaultsUnderRandomLoad"},
 	{"all of it", "the assertions of the code", "ddl.TestAssertions"},
 	{"all of it", "a death at each place of a job", "sql.TestRestart"},
@@ -189,6 +190,10 @@ var guards = []guard{
 	{"backups", "through a client, beside builds and kills", "blackbox.TestBackup blackbox.TestBackupsAtRandomMoments blackbox.TestBackupPrivileges"},
 	{"backups", "folders that are neither", "pebblekv.TestCheckpointIsNoStore backup.TestRestoreIsRefused backup.TestMetadataAreChecked"},
 	{"backups", "what a crash or a full disk leaves", "pebblekv.TestOneCheckpointAtATime pebblekv.TestCheckpointOnAFullDisk"},
+	{"build workers", "random tables, ends at random moments, one round or several", `
+		worker.TestWorkersBuildRandomTables worker.TestWorkersEndAtRandomMoments worker.TestUniqueIndexesOverSeveralRounds`},
+	{"build workers", "memory, silence, cancelling", "worker.TestHungryWorkersHaveHalf worker.TestSilentWorkersAreEnded worker.TestCancelledBuildsEndTheirWorker"},
+	{"build workers", "files of other processes", "pebblekv.TestUnitsOfOtherProcesses pebblekv.TestCheckpointNames"},
 	{"ctl", "random servers, networks and users", "ctl.TestFollowerNeverLies ctl.TestDoneIsTheServersWordOnly"},
 	{"ctl", "the binary on a terminal, beside a server that is killed", "blackbox.TestCtl blackbox.TestCtlOnATerminal"},
 }

@@ -43,7 +43,7 @@ type mutation struct {
 
 // mutations are all changes, in the order of the document.
 func mutations() []mutation {
-	return slices.Concat(twoVersions, snapshots, past, garbage, visibility, uniqueness, ends, builders, owners, batches, isolation, verification, proof, files, clusterCounts, entries, edge, formats, statusPort, indexStatistics, answers, schedules, explain, loads, dumps, loadRuns, imports, backups, commands, api, console)
+	return slices.Concat(twoVersions, snapshots, past, garbage, visibility, uniqueness, ends, builders, owners, batches, isolation, verification, proof, files, clusterCounts, entries, edge, formats, statusPort, indexStatistics, answers, schedules, explain, loads, dumps, loadRuns, imports, backups, commands, api, console, buildWorkers)
 }
 
 // target splits caught into the test's folder, the path of its names, and its
