@@ -196,12 +196,6 @@ func (h *Host) checkpoint(ctx context.Context, w backfill.IngestWork) (*pebblekv
 // limits are what a build may use now. One whose worker has died of memory has half.
 func (h *Host) limits(w backfill.IngestWork) limits {
 	l := limits{Parts: w.Share.Parts(), CheckpointInterval: h.opts.Globals.Duration(config.CheckpointInterval)}
-	if w.Options.CheckpointInterval > 0 {
-		l.CheckpointInterval = w.Options.CheckpointInterval
-	}
-	if w.Options.BatchRows > 0 {
-		l.Parts.BatchRows = w.Options.BatchRows
-	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.starved[w.JobID] > 0 {

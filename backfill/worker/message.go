@@ -47,10 +47,14 @@ type start struct {
 	Checkpoint    []byte
 	Statistics    indexstats.Settings
 
-	TempDir         string
-	TaskBytes       uint64
-	TargetFileBytes uint64
-	MaxWorkers      int
+	// The following are those of the build's options.
+	TempDir            string
+	TaskBytes          uint64
+	TargetFileBytes    uint64
+	MaxWorkers         int
+	BatchRows          int
+	CheckpointInterval time.Duration
+
 	// Collations says that TiDB's new collations are enabled.
 	Collations bool
 	Limits     limits
@@ -126,6 +130,7 @@ func newStart(w backfill.IngestWork, dir string, memTable int64, l limits) (*sta
 	return &start{
 		Dir: dir, MemTableBytes: memTable, Task: t, Checkpoint: w.Checkpoint, Statistics: w.Statistics,
 		TempDir: w.Options.TempDir, TaskBytes: w.Options.TaskBytes, TargetFileBytes: w.Options.TargetFileBytes, MaxWorkers: w.Options.MaxWorkers,
+		BatchRows: w.Options.BatchRows, CheckpointInterval: w.Options.CheckpointInterval,
 		Collations: collate.NewCollationEnabled(), Limits: l,
 	}, nil
 }

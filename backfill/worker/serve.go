@@ -174,6 +174,7 @@ func (w *served) ingest(ctx context.Context, s *start) (checkpoint []byte, done 
 	return backfill.Ingest(ctx, backfill.Options{
 		Store: store, TempDir: s.TempDir, Globals: w.globals, Bus: bus, Resources: w.resources, Settings: &w.settings,
 		MaxWorkers: s.MaxWorkers, TaskBytes: s.TaskBytes, TargetFileBytes: s.TargetFileBytes,
+		BatchRows: s.BatchRows, CheckpointInterval: s.CheckpointInterval,
 		SaveCheckpoint: func(ctx context.Context, checkpoint []byte) error {
 			return w.request(ctx, func(id int64) *fromWorker { return &fromWorker{Save: &saveRequest{id, checkpoint}} })
 		},

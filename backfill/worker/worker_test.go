@@ -206,7 +206,7 @@ func TestFilesOfOthersAreRefused(t *testing.T) {
 	for name, change := range map[string]func(f *pebblekv.UnitFile){
 		"another folder":  func(f *pebblekv.UnitFile) { f.Path = "/tmp/job-78/import-1.sst" },
 		"a way out":       func(f *pebblekv.UnitFile) { f.Path = "/tmp/job-77/../job-78/import-1.sst" },
-		"another version": func(f *pebblekv.UnitFile) { f.Version++ },
+		"another version": func(f *pebblekv.UnitFile) { f.Version-- },
 		"another index":   func(f *pebblekv.UnitFile) { f.Start = encode.IndexRange(task.Table.ID, 2).Start },
 		"rows": func(f *pebblekv.UnitFile) {
 			f.Start, f.End = encode.RecordRange(task.Table.ID).Start, encode.RecordRange(task.Table.ID).End
