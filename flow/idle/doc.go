@@ -30,6 +30,15 @@
 // the nice value of the autogroup, or else class and nice value of the threads. The last needs CAP_SYS_NICE or
 // RLIMIT_NICE. Where the kernel refuses, [Progress] says Starved.
 //
+// # Quota
+//
+// In a container with a quota of processor time the kernel stops all threads of the container when the quota of a
+// period is used up, of any class. A [Quota] measures the groups with a quota above the process. [QuotaControl]
+// decides, as pure code, how much the process may run so that the container stays below
+// [QuotaCeiling] of its quota. Where the process has a control group of its own, the
+// kernel enforces it; else the caller slows its workers down to [QuotaDecision].Share. Both at once hold: what is enforced is more than
+// LeastShare, so that a Keeper does not work against it, and slowed workers sleep, so that they do not wait.
+//
 // # Invariants
 //
 //   - After [Enter] returns without an error no thread of the process has a class or nice value above another's.
@@ -37,7 +46,7 @@
 //     as a child in version 1, as a sibling in version 2.
 //   - Wait removes the group. The group of a server that was killed is removed by the next [Start].
 //   - A process is below its least share for at most 10 s while a level could change that, and back at level 0 at most 18 s after
-//     all others have ended.
-//   - A process that could not be raised again is not lowered.
-//   - [Ladder] has neither clock nor files.
+//     all others have ended. One that could not be raised again is not lowered.
+//   - A [Quota] leaves the process [MinQuotaShare] of the time, or 13% of a processor, even where others use up the quota.
+//   - [Ladder] and [QuotaControl] have neither clock nor files.
 package idle

@@ -68,6 +68,7 @@ func (t tree) lower(r *request) {
 	}
 	note("usual I/O class", setIOClassIdle())
 	note("usual OOM score", t.raiseOOMScore())
+	note("OOM score without effect", t.killedTogether())
 }
 
 // join moves the process to a control group.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -51,16 +50,6 @@ func (k *Keeper) Run(ctx context.Context) (err error) {
 		case <-ticker.C:
 		}
 	}
-}
-
-// hasEnded reports whether an error means that a process, its thread or its group is no more.
-func hasEnded(err error) bool {
-	for _, is := range []error{os.ErrProcessDone, fs.ErrNotExist, unix.ESRCH, unix.ENODEV} {
-		if errors.Is(err, is) {
-			return true
-		}
-	}
-	return false
 }
 
 // Observe takes a sample of the process and sets its level. It fails if the process has ended.

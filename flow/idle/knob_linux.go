@@ -30,14 +30,21 @@ type autogroupKnob struct {
 	pid int
 }
 
-// set sets nice values from 19 on. Those below 0 need CAP_SYS_NICE or RLIMIT_NICE.
+// niceOfLevel0 is that of levels if 0, at 19, were not an exception, so that level 6 is nice value 0.
+const niceOfLevel0 = 18
+
+// set sets nice values from 19 on. Those below 0, from level 7 on, need CAP_SYS_NICE or RLIMIT_NICE.
 func (k autogroupKnob) set(level int) error {
-	return writeFile(k.proc(k.pid, "autogroup"), strconv.Itoa(lowestNice-nicePerLevel*level))
+	nice := niceOfLevel0 - nicePerLevel*level
+	if level == 0 {
+		nice = lowestNice
+	}
+	return writeFile(k.proc(k.pid, "autogroup"), strconv.Itoa(nice))
 }
 
 func (k autogroupKnob) level() (int, error) {
 	nice, _ := k.autogroup(k.pid)
-	return (lowestNice - nice) / nicePerLevel, nil
+	return min(maxLevel, max(0, niceOfLevel0-nice)/nicePerLevel), nil
 }
 
 func (k autogroupKnob) name() string { return "nice value of the autogroup" }

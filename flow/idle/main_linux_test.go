@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -65,7 +67,8 @@ func play(role string) error {
 	return fmt.Errorf("unknown role")
 }
 
-// playSpin prints its means, and keeps threads busy until its input ends.
+// playSpin prints its means, and keeps threads busy until its input ends. Each line of the input is the part of the time that they
+// are busy from then on, 1 at first.
 func playSpin(m Means) error {
 	text, err := json.Marshal(m)
 	if err != nil {
@@ -77,6 +80,8 @@ func playSpin(m Means) error {
 		return err
 	}
 	runtime.GOMAXPROCS(n + 1) // for the input
+	var share atomic.Uint64
+	share.Store(math.Float64bits(1))
 	for range n {
 		go func() {
 			runtime.LockOSThread()
@@ -87,13 +92,25 @@ func playSpin(m Means) error {
 					panic(err)
 				}
 			}
-			for i := 0; ; i++ {
-				_ = i
+			const batch = 2 * time.Millisecond
+			for {
+				for began := time.Now(); time.Since(began) < batch; {
+				}
+				if part := math.Float64frombits(share.Load()); part < 1 {
+					time.Sleep(time.Duration(float64(batch) * (1/part - 1)))
+				}
 			}
 		}()
 	}
-	_, err = io.Copy(io.Discard, os.Stdin)
-	return err
+	lines := bufio.NewScanner(os.Stdin)
+	for lines.Scan() {
+		part, err := strconv.ParseFloat(lines.Text(), 64)
+		if err != nil {
+			return err
+		}
+		share.Store(math.Float64bits(part))
+	}
+	return lines.Err()
 }
 
 // role is a process of the test binary.
@@ -101,6 +118,14 @@ type role struct {
 	*Process
 	means Means // if it calls Enter
 	cmd   *exec.Cmd
+	stdin io.Writer
+}
+
+// busy sets the part of the time that a spinning role is busy.
+func (r role) busy(t *testing.T, part float64) {
+	t.Helper()
+	_, err := fmt.Fprintln(r.stdin, part)
+	require.NoError(t, err)
 }
 
 // spin starts a process with busy threads on one processor, or anywhere if cpu is negative. If opts is nil it is one
@@ -116,7 +141,7 @@ func spin(t *testing.T, threads, cpu int, opts *Options, env ...string) role {
 		r.cmd.Env = append(r.cmd.Env, cpuVariable+"="+strconv.Itoa(cpu))
 	}
 	r.cmd.Stderr = os.Stderr
-	_, err = r.cmd.StdinPipe() // ends when this process does
+	r.stdin, err = r.cmd.StdinPipe() // ends when this process does
 	require.NoError(t, err)
 	out, err := r.cmd.StdoutPipe()
 	require.NoError(t, err)

@@ -1,6 +1,9 @@
 package idle
 
-import "path/filepath"
+import (
+	"errors"
+	"path/filepath"
+)
 
 // oomCounter counts the processes of some control groups that the kernel has killed for lack of memory.
 type oomCounter struct {
@@ -52,3 +55,20 @@ func (c oomCounter) count() (sum uint64) {
 
 // grown reports whether a process was killed since the process was started.
 func (c oomCounter) grown() bool { return c.count() > c.before }
+
+// errKilledTogether means that the OOM score is of no use.
+var errKilledTogether = errors.New("the kernel kills all processes of the control group, and the server, when one gets no memory (memory.oom.group)")
+
+// killedTogether returns an error if a control group of the process is killed as a whole, as Kubernetes has it.
+func (t tree) killedTogether() error {
+	m, err := t.membership(0, "memory")
+	if err != nil || m.version != 2 {
+		return nil // without groups there is none, and version 1 kills processes
+	}
+	for _, dir := range m.chain() {
+		if hasWord(filepath.Join(dir, "memory.oom.group"), "1") {
+			return errKilledTogether
+		}
+	}
+	return nil
+}

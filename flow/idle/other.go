@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os/exec"
 	"runtime"
+	"time"
 )
 
 var errUnsupported = fmt.Errorf("processes of class idle on %s: %w", runtime.GOOS, errors.ErrUnsupported)
@@ -32,3 +33,6 @@ func NewKeeper(int, func(Progress)) *Keeper { return &Keeper{} }
 
 // Run fails as Enter does.
 func (k *Keeper) Run(context.Context) error { return errUnsupported }
+
+// cpuTime fails as Enter does.
+func cpuTime(int) (time.Duration, error) { return 0, errUnsupported }

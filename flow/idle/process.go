@@ -1,6 +1,8 @@
 package idle
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"slices"
@@ -105,3 +107,13 @@ func (p *Process) KilledByOOM() bool { return p.oomKilled }
 
 // State returns how the process ended, or nil before Wait.
 func (p *Process) State() *os.ProcessState { return p.cmd.ProcessState }
+
+// hasEnded reports whether an error means that a process, its thread or its group is no more.
+func hasEnded(err error) bool {
+	for _, is := range []error{os.ErrProcessDone, fs.ErrNotExist, syscall.ESRCH, syscall.ENODEV} {
+		if errors.Is(err, is) {
+			return true
+		}
+	}
+	return false
+}
