@@ -17,8 +17,9 @@ type Parts struct {
 	MemoryQuota, DiskQuota int64
 	// OwnSpeed is the job's own ceiling of writing in bytes per second, NodeSpeed its part of the node's; 0 is no limit.
 	OwnSpeed, NodeSpeed int64
-	// Share is the part of the time that workers may run, by the target latency.
-	Share float64
+	// Share is the part of the time that workers may run, and Reason why it is less than 1: the target latency, here.
+	Share  float64
+	Reason flow.Reason
 }
 
 // Parts returns what the job may have now.
@@ -30,9 +31,18 @@ func (s *Share) Parts() Parts {
 	batch := s.BatchRows() / batchesAtATime
 	s.r.mu.Lock()
 	defer s.r.mu.Unlock()
-	return Parts{
+	p := Parts{
 		Workers: s.workers, BatchRows: batch, MemoryQuota: s.memoryPart / arenasPercent * 100, DiskQuota: s.runsPart / runsPercent * 100,
-		OwnSpeed: own, NodeSpeed: node, Share: s.r.governor.Decision().Ceiling,
+		OwnSpeed: own, NodeSpeed: node, Share: 1,
+	}
+	p.Limit(s.r.governor.Decision().Ceiling, flow.TargetLatency)
+	return p
+}
+
+// Limit lowers the part of the time that workers may run to share, if it is not less already.
+func (p *Parts) Limit(share float64, reason flow.Reason) {
+	if share < p.Share {
+		p.Share, p.Reason = share, reason
 	}
 }
 
@@ -41,7 +51,7 @@ func (p Parts) Apply(globals *config.Globals, settings *LiveSettings, r *Resourc
 	settings.Set(Settings{WriteSpeed: p.OwnSpeed})
 	decision := flow.Full
 	if p.Share < 1 {
-		decision = flow.Decision{Share: p.Share, Ceiling: p.Share, Foreground: true, Reason: flow.TargetLatency}
+		decision = flow.Decision{Share: p.Share, Ceiling: p.Share, Foreground: true, Reason: p.Reason}
 	}
 	r.governor.Impose(decision)
 	for name, value := range map[string]int64{

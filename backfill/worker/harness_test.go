@@ -37,6 +37,8 @@ func (p *goProcess) Kill() {
 
 func (p *goProcess) Wait() Exit { <-p.ended; return p.exit }
 
+func (p *goProcess) Share(int) float64 { return 1 }
+
 // startGo starts a worker whose end of the connection wrap may replace; nil leaves it.
 func startGo(wrap func(net.Conn) net.Conn) func() (Process, net.Conn, error) {
 	return func() (Process, net.Conn, error) {

@@ -64,6 +64,9 @@ type Process interface {
 	Kill()
 	// Wait waits for the end, which must come, and returns how it ended.
 	Wait() Exit
+	// Share returns the part of the time, above 0, up to 1, that so many threads of it may run: in a container with a quota of processor
+	// time the kernel would else stop the server with it. It is called ten times a second, one call at a time.
+	Share(workers int) float64
 }
 
 // Exit is how a process has ended.

@@ -9,6 +9,8 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
@@ -32,20 +34,26 @@ const Supported = true
 // Starter returns a function that starts the running program, with the command, as a worker: see Options.Start. The process runs when
 // nothing else does, but for a least progress (package flow/idle).
 func Starter(command string, log *zap.Logger) func() (Process, net.Conn, error) {
+	var nice atomic.Bool // class idle has starved a process
 	return func() (Process, net.Conn, error) {
 		own, other, err := socketPair()
 		if err != nil {
 			return nil, nil, err
 		}
-		p := &osProcess{log: log, done: make(chan struct{})}
+		p := &osProcess{log: log, nice: &nice, done: make(chan struct{})}
+		opts := idle.Options{Group: true}
+		if nice.Load() {
+			opts.Class = idle.ClassNice
+		}
 		cmd := exec.Command("/proc/self/exe") // also if the file has been replaced meanwhile
 		cmd.Args = []string{"fastddl", command}
 		cmd.ExtraFiles = []*os.File{other}
 		cmd.Stderr = &p.output
-		p.process, err = idle.Start(cmd, idle.Options{Group: true})
+		p.process, err = idle.Start(cmd, opts)
 		if err = errs.Combine(err, other.Close()); err != nil {
 			return nil, nil, errs.Combine(err, own.Close())
 		}
+		p.quota = idle.NewQuota(p.process.Pid())
 		ctx, cancel := context.WithCancel(context.Background())
 		p.keeping.Go(func() { p.keep(ctx) })
 		go func() {
@@ -80,7 +88,9 @@ func socketPair() (own net.Conn, other *os.File, err error) {
 // osProcess is a worker that is a process.
 type osProcess struct {
 	process *idle.Process
+	quota   *idle.Quota
 	log     *zap.Logger
+	nice    *atomic.Bool
 	output  output
 	keeping sync.WaitGroup
 	done    chan struct{} // closed when it has ended
@@ -90,11 +100,11 @@ type osProcess struct {
 // keep holds the process at its least progress until ctx ends.
 func (p *osProcess) keep(ctx context.Context) {
 	keeper := idle.NewKeeper(p.process.Pid(), func(now idle.Progress) {
-		note := p.log.Debug
-		if now.Starved {
-			note = p.log.Warn
+		p.log.Debug("a build worker gets", zap.Int("process", p.process.Pid()), zap.Stringer("share", now))
+		if now.Starved && now.Top == 0 && p.nice.CompareAndSwap(false, true) {
+			p.log.Warn("a build worker starves in class idle, which the kernel does not let it leave: from the next attempt on it has nice value 10", zap.Int("process", p.process.Pid()))
+			p.Kill()
 		}
-		note("a build worker gets", zap.Int("process", p.process.Pid()), zap.Stringer("share", now))
 	})
 	if err := keeper.Run(ctx); err != nil {
 		p.log.Warn("a build worker has no least progress", zap.Int("process", p.process.Pid()), zap.Error(err))
@@ -108,6 +118,15 @@ func (p *osProcess) Kill() {
 	default:
 		_ = p.process.Kill() // it fails if the process has just ended
 	}
+}
+
+// Share implements Process.
+func (p *osProcess) Share(workers int) float64 {
+	d, err := p.quota.Sample(time.Now(), workers)
+	if err != nil {
+		return 1 // it has ended, or there are no quotas to be read
+	}
+	return d.Share
 }
 
 // Wait implements Process.

@@ -15,6 +15,7 @@ import (
 	"fastddl/backfill"
 	"fastddl/backfill/encode"
 	"fastddl/event"
+	"fastddl/flow"
 	"fastddl/ingest"
 	"fastddl/internal/errs"
 	"fastddl/kv"
@@ -97,6 +98,7 @@ func (s *session) follow(ctx context.Context, sent limits) {
 		case <-tick.C:
 		}
 		now := s.host.limits(s.work)
+		now.Parts.Limit(s.process.Share(now.Parts.Workers), flow.Processors)
 		if now == sent {
 			continue
 		}

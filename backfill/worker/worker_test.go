@@ -119,12 +119,21 @@ func TestUniqueIndexesOverSeveralRounds(t *testing.T) {
 	}
 	task := b.task()
 	several := func(o *backfill.Options) { o.CheckpointInterval, o.BatchRows, o.MaxWorkers = time.Millisecond, 32, 1 }
+	rounds := 0
+	b.bus.Subscribe(func(e event.Event) {
+		if e, ok := e.(backfill.Finished); ok {
+			rounds = e.Result.Flushes
+			require.False(t, e.Result.Rebuilt, "the first attempt did not meet them")
+		}
+	})
 	_, inside := b.run(t.Context(), task, nil, several)
+	require.Greater(t, rounds, 1)
 	var want, got *ingest.DuplicateError
 	require.ErrorAs(t, inside, &want)
 	b.saved = nil
 	require.NoError(t, f.Store.DeleteRange(t.Context(), encode.IndexRange(table.ID, 1)))
 	_, err := b.run(t.Context(), task, NewHost(b.opts), several)
+	require.Greater(t, rounds, 1)
 	require.ErrorAs(t, err, &got)
 	require.Equal(t, want.Groups, got.Groups)
 	b.requireClean()
