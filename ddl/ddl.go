@@ -3,7 +3,6 @@ package ddl
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"runtime/debug"
 	"slices"
@@ -119,12 +118,7 @@ func (d *DDL) running() []*task {
 }
 
 // removeFiles removes the folder of a job.
-func (d *DDL) removeFiles(id int64) error {
-	if err := os.RemoveAll(ingest.JobDir(d.opts.TempDir, id)); err != nil {
-		return fmt.Errorf("remove files of job %d: %w", id, err)
-	}
-	return nil
-}
+func (d *DDL) removeFiles(id int64) error { return ingest.RemoveJobDir(d.opts.TempDir, id) }
 
 // jobOfDir returns the job that a folder in the temp folder belongs to.
 func jobOfDir(name string) (int64, bool) {

@@ -73,8 +73,9 @@
 // Binaries that are built with the tag benchflow can leave mechanisms out, which leaveout.go lists: make bench-flow measures what
 // each is worth.
 //
-// Builds in a process of their own ([fastddl/backfill/worker]) yield by the kernel's scheduler (package idle), and obey the ceiling of the
-// target latency, which the server sends them. Their server's governor goes on observing for it.
+// Builds in a process of their own ([fastddl/backfill/worker]) yield by the kernel's scheduler (package idle), obey the decisions
+// of the server's governor, which it sends them, and yield to its statements: [StatementMeter.Show] keeps their number where
+// the process reads it.
 //
 // # Invariants
 //

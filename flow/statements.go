@@ -17,8 +17,12 @@ const (
 // methods may be called concurrently, and on nil, which measures nothing.
 type StatementMeter struct {
 	running atomic.Int64 // written with mu held
+	// elsewhere is the number of statements of another process, nil of a meter of this one.
+	elsewhere *atomic.Int64
 
 	mu sync.Mutex
+	// shown has the number, too, for another process; nil if none reads it.
+	shown *atomic.Int64
 	// base is a little before the meter was used first. Slots are counted from there, by the
 	// monotonic clock.
 	base    time.Time
@@ -30,6 +34,18 @@ type StatementMeter struct {
 
 	latencies latencyMeter
 }
+
+// Show keeps the number of statements that run in n, too, which another process may read.
+func (m *StatementMeter) Show(n *atomic.Int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.shown = n
+	n.Store(m.running.Load())
+}
+
+// NewMeterElsewhere returns a meter whose Executing is the number that the meter of another process shows in n. It measures nothing
+// else.
+func NewMeterElsewhere(n *atomic.Int64) *StatementMeter { return &StatementMeter{elsewhere: n} }
 
 // Begin counts a statement that begins, and returns the function that ends it, which
 // must be called once.
@@ -59,6 +75,9 @@ func (m *StatementMeter) Executing() int {
 	if m == nil {
 		return 0
 	}
+	if m.elsewhere != nil {
+		return int(m.elsewhere.Load())
+	}
 	return int(m.running.Load())
 }
 
@@ -82,7 +101,10 @@ func (m *StatementMeter) change(now time.Time, by int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.advance(now)
-	m.running.Add(by)
+	n := m.running.Add(by)
+	if m.shown != nil {
+		m.shown.Store(n)
+	}
 }
 
 // advance adds up to now what runs, slot by slot.

@@ -1,6 +1,7 @@
 package flow
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -42,4 +43,19 @@ func TestSlotsAreCountedFromTheFirstUse(t *testing.T) {
 	require.Less(t, m.newest, int64(1000))
 	m.Begin()()
 	require.Less(t, m.newest, int64(1000))
+}
+
+// TestNumberForAnotherProcess: it is that of the statements which run, from the moment at which it is shown.
+func TestNumberForAnotherProcess(t *testing.T) {
+	var m StatementMeter
+	var number atomic.Int64
+	end := m.Begin()
+	m.Show(&number)
+	other := NewMeterElsewhere(&number)
+	require.Equal(t, 1, other.Executing())
+	second := m.Begin()
+	require.Equal(t, 2, other.Executing())
+	end()
+	second()
+	require.Zero(t, other.Executing())
 }

@@ -17,9 +17,9 @@ type Parts struct {
 	MemoryQuota, DiskQuota int64
 	// OwnSpeed is the job's own ceiling of writing in bytes per second, NodeSpeed its part of the node's; 0 is no limit.
 	OwnSpeed, NodeSpeed int64
-	// Share is the part of the time that workers may run, and Reason why it is less than 1: the target latency, here.
-	Share  float64
-	Reason flow.Reason
+	// Decision is the governor's; Governor says that jobs are governed.
+	Decision flow.Decision
+	Governor bool
 }
 
 // Parts returns what the job may have now.
@@ -31,42 +31,48 @@ func (s *Share) Parts() Parts {
 	batch := s.BatchRows() / batchesAtATime
 	s.r.mu.Lock()
 	defer s.r.mu.Unlock()
-	p := Parts{
+	return Parts{
 		Workers: s.workers, BatchRows: batch, MemoryQuota: s.memoryPart / arenasPercent * 100, DiskQuota: s.runsPart / runsPercent * 100,
-		OwnSpeed: own, NodeSpeed: node, Share: 1,
+		OwnSpeed: own, NodeSpeed: node, Decision: s.r.governor.Decision(), Governor: s.r.globals.Bool(config.Governor),
 	}
-	p.Limit(s.r.governor.Decision().Ceiling, flow.TargetLatency)
-	return p
 }
 
 // Limit lowers the part of the time that workers may run to share, if it is not less already.
 func (p *Parts) Limit(share float64, reason flow.Reason) {
-	if share < p.Share {
-		p.Share, p.Reason = share, reason
+	if share < p.Decision.Share {
+		p.Decision.Share, p.Decision.Reason = share, reason
 	}
 }
 
 // Apply puts the parts of a job that another process has begun into force, in globals and settings that the job alone follows.
 func (p Parts) Apply(globals *config.Globals, settings *LiveSettings, r *Resources) error {
 	settings.Set(Settings{WriteSpeed: p.OwnSpeed})
-	decision := flow.Full
-	if p.Share < 1 {
-		decision = flow.Decision{Share: p.Share, Ceiling: p.Share, Foreground: true, Reason: p.Reason}
+	r.governor.Impose(p.Decision)
+	governor := "OFF"
+	if p.Governor {
+		governor = "ON"
 	}
-	r.governor.Impose(decision)
+	if err := setChanged(globals, config.Governor, governor); err != nil {
+		return err
+	}
 	for name, value := range map[string]int64{
 		config.ReorgWorkerCount: int64(p.Workers), config.ReorgBatchSize: int64(p.BatchRows), config.ReorgMaxWriteSpeed: p.NodeSpeed,
 		config.MemoryQuota: p.MemoryQuota, config.DiskQuota: p.DiskQuota,
 	} {
-		text := strconv.FormatInt(value, 10)
-		if globals.Get(name) == text {
-			continue
-		}
-		if _, _, err := globals.Set(name, text); err != nil {
+		if err := setChanged(globals, name, strconv.FormatInt(value, 10)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// setChanged sets a variable that has another value: others would be notified.
+func setChanged(globals *config.Globals, name, value string) error {
+	if globals.Get(name) == value {
+		return nil
+	}
+	_, _, err := globals.Set(name, value)
+	return err
 }
 
 // Use is what a job holds of the resources in another process, and waits for there.

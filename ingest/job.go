@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strconv"
 	"sync"
@@ -15,6 +16,7 @@ import (
 	"fastddl/flow"
 	"fastddl/ingest/distribution"
 	"fastddl/internal/invariants"
+	"fastddl/internal/remove"
 	"fastddl/internal/stage"
 	"fastddl/kv"
 	"fastddl/lightning"
@@ -144,6 +146,16 @@ type jobIndex struct {
 // JobDir returns the folder that a job with the given ID uses under tempDir.
 func JobDir(tempDir string, id int64) string {
 	return filepath.Join(tempDir, "job-"+strconv.FormatInt(id, 10))
+}
+
+// RemoveJobDir removes the folder that jobs with the given ID use under tempDir. A process that has worked for the job in it may be about
+// to end.
+func RemoveJobDir(tempDir string, id int64) error {
+	err := remove.Tree(func() error { return os.RemoveAll(JobDir(tempDir, id)) })
+	if err != nil {
+		return fmt.Errorf("remove files of job %d: %w", id, err)
+	}
+	return nil
 }
 
 // Open begins a job, or begins it again: what an earlier process left in its

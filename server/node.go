@@ -211,7 +211,7 @@ func (n *Node) workers(log *zap.Logger) backfill.Ingester {
 	log = log.Named("worker")
 	return worker.NewHost(worker.Options{
 		Store: embedded, MemTableBytes: n.store.memTable, Globals: n.globals, Logger: log,
-		Foreground: func() bool { return n.resources.Governor().Foreground }, Start: worker.Starter(n.opts.WorkerCommand, log),
+		Foreground: func() bool { return n.resources.Governor().Foreground }, Start: worker.Starter(n.opts.WorkerCommand, n.foreground, log),
 	})
 }
 

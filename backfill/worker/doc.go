@@ -17,6 +17,8 @@
 // Both speak over a socket pair, in one gob stream each way (message.go). A process has one build, so that its memory is the
 // build's, and so is its death. It is the same binary, started by [Starter], which runs [Main].
 //
+// A page of memory has the number of statements that the server executes: the worker yields to them between two batches.
+//
 // To backfill the worker is a kv.Store: the checkpoint, whose Import asks the server. What the worker imports it also links into its
 // checkpoint if a unique index is built, because later rounds look for equal values there.
 //

@@ -19,6 +19,7 @@ import (
 	"fastddl/backfill/encode"
 	"fastddl/config"
 	"fastddl/event"
+	"fastddl/flow"
 )
 
 // goProcess is a worker that runs in the process of the test.
@@ -40,7 +41,10 @@ func (p *goProcess) Wait() Exit { <-p.ended; return p.exit }
 func (p *goProcess) Share(int) float64 { return 1 }
 
 // startGo starts a worker whose end of the connection wrap may replace; nil leaves it.
-func startGo(wrap func(net.Conn) net.Conn) func() (Process, net.Conn, error) {
+func startGo(wrap func(net.Conn) net.Conn) func() (Process, net.Conn, error) { return startServing(wrap, nil) }
+
+// startServing is startGo with a server that executes statements.
+func startServing(wrap func(net.Conn) net.Conn, statements *flow.StatementMeter) func() (Process, net.Conn, error) {
 	return func() (Process, net.Conn, error) {
 		server, child := net.Pipe()
 		if wrap != nil {
@@ -49,7 +53,7 @@ func startGo(wrap func(net.Conn) net.Conn) func() (Process, net.Conn, error) {
 		p := &goProcess{ends: []net.Conn{server, child}, ended: make(chan struct{})}
 		go func() {
 			defer close(p.ended)
-			p.exit.Err = Serve(context.Background(), child, "a goroutine")
+			p.exit.Err = Serve(context.Background(), child, "a goroutine", statements, nil)
 		}()
 		return p, server, nil
 	}

@@ -2,10 +2,11 @@ package worker
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
-	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -151,12 +152,10 @@ func (h *Host) Takes(w backfill.IngestWork) bool {
 // Ingest implements backfill.Ingester.
 func (h *Host) Ingest(ctx context.Context, w backfill.IngestWork) (checkpoint []byte, done backfill.Ingested, err error) {
 	defer errs.Contain(&err)
-	dir := ingest.JobDir(w.Options.TempDir, w.JobID)
-	defer func() { // the process that has left files there has ended
-		if removeErr := os.RemoveAll(dir); removeErr != nil {
-			err = errs.Combine(err, fmt.Errorf("worker: %w", removeErr))
-		}
-	}()
+	tempDir := w.Options.TempDir
+	defer func() { err = errs.Combine(err, ingest.RemoveJobDir(tempDir, w.JobID)) }()
+	// The worker of a server that has died may not have noticed that yet: the files of each have names of their own.
+	w.Options.TempDir = filepath.Join(ingest.JobDir(tempDir, w.JobID), rand.Text())
 	c, err := h.checkpoint(ctx, w)
 	if err != nil {
 		return nil, done, err
@@ -173,7 +172,7 @@ func (h *Host) Ingest(ctx context.Context, w backfill.IngestWork) (checkpoint []
 		h.opts.Logger.Warn("no process could be started for an index build, which goes on in the server", zap.Int64("job", w.JobID), zap.Error(err))
 		return nil, done, fmt.Errorf("%w: %w", backfill.ErrNotStarted, err)
 	}
-	s := &session{host: h, work: w, elsewhere: elsewhere, stream: newStream(conn), process: process, dir: dir}
+	s := &session{host: h, work: w, elsewhere: elsewhere, stream: newStream(conn), process: process, dir: ingest.JobDir(w.Options.TempDir, w.JobID)}
 	d, err := s.run(ctx, first)
 	if err != nil {
 		return nil, done, h.lost(w.JobID, first.Limits, err)

@@ -11,10 +11,12 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
 
+	"fastddl/flow"
 	"fastddl/flow/idle"
 	"fastddl/internal/errs"
 )
@@ -22,6 +24,8 @@ import (
 const (
 	// connection is the worker's file descriptor of the connection.
 	connection = 3
+	// counter is that of a page with the number of statements that the server executes.
+	counter = 4
 	// heapLimit is what Go's collector keeps the heap of a worker at: entries and blocks are not on it.
 	heapLimit = 384 << 20
 	// maxOutput is how much is kept of what a worker writes to standard error.
@@ -33,9 +37,14 @@ const Supported = true
 
 // Starter returns a function that starts the running program, with the command, as a worker: see Options.Start. The process runs when
 // nothing else does, but for a least progress (package flow/idle).
-func Starter(command string, log *zap.Logger) func() (Process, net.Conn, error) {
+func Starter(command string, statements *flow.StatementMeter, log *zap.Logger) func() (Process, net.Conn, error) {
+	page := sync.OnceValues(func() (*os.File, error) { return showStatements(statements) })
 	var nice atomic.Bool // class idle has starved a process
 	return func() (Process, net.Conn, error) {
+		number, err := page()
+		if err != nil {
+			return nil, nil, err
+		}
 		own, other, err := socketPair()
 		if err != nil {
 			return nil, nil, err
@@ -47,7 +56,7 @@ func Starter(command string, log *zap.Logger) func() (Process, net.Conn, error) 
 		}
 		cmd := exec.Command("/proc/self/exe") // also if the file has been replaced meanwhile
 		cmd.Args = []string{"fastddl", command}
-		cmd.ExtraFiles = []*os.File{other}
+		cmd.ExtraFiles = []*os.File{other, number}
 		cmd.Stderr = &p.output
 		p.process, err = idle.Start(cmd, opts)
 		if err = errs.Combine(err, other.Close()); err != nil {
@@ -69,6 +78,37 @@ func Starter(command string, log *zap.Logger) func() (Process, net.Conn, error) 
 		}()
 		return p, own, nil
 	}
+}
+
+// pageBytes is the size of the page with the number of statements.
+const pageBytes = 4096
+
+// showStatements returns a file in memory that has the number of statements that run at its beginning. It is the process's as long as that
+// runs.
+func showStatements(statements *flow.StatementMeter) (*os.File, error) {
+	fd, err := unix.MemfdCreate("fastddl-statements", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("make a page for the number of statements: %w", err)
+	}
+	file := os.NewFile(uintptr(fd), "statements")
+	if err := file.Truncate(pageBytes); err != nil {
+		return nil, errs.Combine(err, file.Close())
+	}
+	n, err := mapNumber(file, unix.PROT_READ|unix.PROT_WRITE)
+	if err != nil {
+		return nil, errs.Combine(err, file.Close())
+	}
+	statements.Show(n)
+	return file, nil
+}
+
+// mapNumber maps the number at the beginning of the page in a file.
+func mapNumber(file *os.File, protection int) (*atomic.Int64, error) {
+	page, err := unix.Mmap(int(file.Fd()), 0, pageBytes, protection, unix.MAP_SHARED)
+	if err != nil {
+		return nil, fmt.Errorf("map the page with the number of statements: %w", err)
+	}
+	return (*atomic.Int64)(unsafe.Pointer(unsafe.SliceData(page))), nil // a page is aligned
 }
 
 // socketPair returns a connection and the file of its other end.
@@ -156,18 +196,23 @@ func (o *output) firstLine() string {
 	return line
 }
 
-// Main is a worker's process, which Starter has started: it does one build and returns.
-func Main(ctx context.Context) error {
+// Main is a worker's process, which Starter has started: it does one build and returns. Gone ends the process, because its server has
+// ended: a process that gets hardly any time would take long to end by itself.
+func Main(ctx context.Context, gone func()) error {
 	means, err := idle.Enter()
 	if err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}
-	unix.CloseOnExec(connection)
+	page := os.NewFile(counter, "statements")
+	number, err := mapNumber(page, unix.PROT_READ)
+	if err = errs.Combine(err, page.Close()); err != nil {
+		return fmt.Errorf("worker: no server has started this process: %w", err)
+	}
 	debug.SetMemoryLimit(heapLimit)
 	file := os.NewFile(connection, "server")
 	conn, err := net.FileConn(file)
 	if err = errs.Combine(err, file.Close()); err != nil {
 		return fmt.Errorf("worker: no server has started this process: %w", err)
 	}
-	return Serve(ctx, conn, means.String())
+	return Serve(ctx, conn, means.String(), flow.NewMeterElsewhere(number), gone)
 }

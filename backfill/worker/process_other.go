@@ -8,15 +8,17 @@ import (
 	"net"
 
 	"go.uber.org/zap"
+
+	"fastddl/flow"
 )
 
 // Supported says that this system has workers.
 const Supported = false
 
 // Starter returns a function that fails.
-func Starter(string, *zap.Logger) func() (Process, net.Conn, error) {
+func Starter(string, *flow.StatementMeter, *zap.Logger) func() (Process, net.Conn, error) {
 	return func() (Process, net.Conn, error) { return nil, nil, errors.ErrUnsupported }
 }
 
 // Main fails.
-func Main(context.Context) error { return errors.ErrUnsupported }
+func Main(context.Context, func()) error { return errors.ErrUnsupported }

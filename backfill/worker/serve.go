@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/pingcap/tidb/pkg/meta/model"
@@ -14,6 +15,7 @@ import (
 	"fastddl/backfill"
 	"fastddl/config"
 	"fastddl/event"
+	"fastddl/flow"
 	"fastddl/ingest"
 	"fastddl/internal/errs"
 	"fastddl/kv"
@@ -32,8 +34,10 @@ var errServerGone = errors.New("worker: the server has closed the connection")
 
 // Serve does the work of one build for the server at the other end of conn, which it closes at the end. Means says how the process
 // yields to others, for the server's log. It returns when the work is done, or the connection has ended; that the build has failed
-// is no error of it.
-func Serve(ctx context.Context, conn net.Conn, means string) error {
+// is no error of it. It
+// yields to the statements of the server. Gone is called when the server closes the connection, nil is not called: a process can end
+// then, wherever it is.
+func Serve(ctx context.Context, conn net.Conn, means string, statements *flow.StatementMeter, gone func()) error {
 	w := &served{stream: newStream(conn), pending: make(map[int64]chan error), globals: config.NewGlobals()}
 	defer func() { _ = conn.Close() }()
 	var first toWorker
@@ -52,11 +56,19 @@ func Serve(ctx context.Context, conn net.Conn, means string) error {
 	defer listening.Wait()
 	defer func() { _ = conn.Close() }()
 	w.resources = ingest.NewResources(w.globals, first.Start.MaxWorkers)
+	w.resources.Govern(nil, statements) // by the decisions of the server
 	if err := w.apply(first.Start.Limits); err != nil {
 		return err
 	}
-	listening.Go(func() { cancel(w.listen()) })
+	listening.Go(func() {
+		err := w.listen()
+		if gone != nil && !w.done.Load() {
+			gone()
+		}
+		cancel(err)
+	})
 	d := w.build(ctx, first.Start)
+	w.done.Store(true)
 	if errors.Is(context.Cause(ctx), errServerGone) {
 		return errServerGone
 	}
@@ -69,6 +81,7 @@ type served struct {
 	globals   *config.Globals
 	settings  ingest.LiveSettings
 	resources *ingest.Resources
+	done      atomic.Bool // the work
 
 	mu      sync.Mutex
 	nextID  int64

@@ -18,6 +18,7 @@ import (
 	"fastddl/backfill/encode"
 	"fastddl/config"
 	"fastddl/event"
+	"fastddl/flow"
 	"fastddl/ingest"
 	"fastddl/kv"
 	"fastddl/kv/pebblekv"
@@ -295,4 +296,25 @@ func TestCheckpointsHaveAllCommits(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, c.Discard())
 	require.Equal(t, []string{fmt.Sprintf("snapshot at %d", task.TS), "checkpoint"}, store.calls)
+}
+
+// TestWorkersYieldToStatements that the server executes.
+func TestWorkersYieldToStatements(t *testing.T) {
+	b := plainBed(t, 20_000, backfilltest.IndexOn(1, false, 1))
+	var number atomic.Int64
+	server := new(flow.StatementMeter)
+	server.Show(&number)
+	for range 100 {
+		defer server.Begin()()
+	}
+	b.opts.Start = startServing(nil, flow.NewMeterElsewhere(&number))
+	var yielded atomic.Bool
+	b.bus.Subscribe(func(e event.Event) {
+		if e, ok := e.(event.Throttled); ok && e.Yields && e.Reason == "foreground: "+string(flow.Statements) {
+			yielded.Store(true)
+		}
+	})
+	_, err := b.run(t.Context(), b.task(), NewHost(b.opts))
+	require.NoError(t, err)
+	require.True(t, yielded.Load(), "a hundred statements run")
 }

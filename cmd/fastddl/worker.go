@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+
 	"github.com/spf13/cobra"
 
 	"fastddl/backfill/worker"
@@ -15,6 +17,6 @@ func newWorkerCommand() *cobra.Command {
 		Short:  "Build index entries for the server that has started this process",
 		Hidden: true,
 		Args:   cobra.NoArgs,
-		RunE:   func(cmd *cobra.Command, _ []string) error { return worker.Main(cmd.Context()) },
+		RunE:   func(cmd *cobra.Command, _ []string) error { return worker.Main(cmd.Context(), func() { os.Exit(1) }) },
 	}
 }

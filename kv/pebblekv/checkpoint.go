@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"fastddl/internal/errs"
+	"fastddl/internal/remove"
 	"fastddl/kv"
 )
 
@@ -132,7 +133,8 @@ func (s *Store) dropCheckpoints() error {
 }
 
 func (s *Store) removeCheckpoints(dir string) error {
-	if err := s.fs.RemoveAll(dir); err != nil {
+	// A reader whose store has died may still write to its copy.
+	if err := remove.Tree(func() error { return s.fs.RemoveAll(dir) }); err != nil {
 		return fmt.Errorf("pebblekv: removing %s: %w", dir, err)
 	}
 	return nil

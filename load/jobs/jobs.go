@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"sync"
 
@@ -162,10 +161,7 @@ func (j *Jobs) find(is func(r *Record) bool) *task {
 
 // removeFiles removes the temporary files of an import.
 func (j *Jobs) removeFiles(id int64) error {
-	if err := os.RemoveAll(ingest.JobDir(j.opts.TempDir, id)); err != nil {
-		return fmt.Errorf("remove files of import %d: %w", id, err)
-	}
-	return nil
+	return ingest.RemoveJobDir(j.opts.TempDir, id)
 }
 
 // contained runs fn and makes an error of a panic in it, but for an assertion that does not hold.

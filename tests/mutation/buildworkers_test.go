@@ -67,4 +67,12 @@ var buildWorkers = []mutation{
 		caught: "kv/pebblekv.TestCheckpointsOfSpans",
 		shows:  `TestCheckpointsOfSpans`,
 	},
+	{
+		invariant: "build workers", breaks: "a worker does not see the statements of its server",
+		file:   "flow/statements.go",
+		old:    "m.shown.Store(n)",
+		new:    "m.shown.Store(0 * n)",
+		caught: "backfill/worker.TestWorkersYieldToStatements",
+		shows:  `a hundred statements run`,
+	},
 }
