@@ -41,7 +41,9 @@ func (p *goProcess) Wait() Exit { <-p.ended; return p.exit }
 func (p *goProcess) Share(int) float64 { return 1 }
 
 // startGo starts a worker whose end of the connection wrap may replace; nil leaves it.
-func startGo(wrap func(net.Conn) net.Conn) func() (Process, net.Conn, error) { return startServing(wrap, nil) }
+func startGo(wrap func(net.Conn) net.Conn) func() (Process, net.Conn, error) {
+	return startServing(wrap, nil)
+}
 
 // startServing is startGo with a server that executes statements.
 func startServing(wrap func(net.Conn) net.Conn, statements *flow.StatementMeter) func() (Process, net.Conn, error) {
