@@ -36,7 +36,7 @@ type session struct {
 
 	requests sync.WaitGroup
 	stage    string
-	// stageDone is how much of the stage is done, as bits.
+	// stageDone is how much of the stage is done, a float64.
 	stageDone atomic.Value
 }
 
