@@ -20,9 +20,9 @@ const (
 	maxSentence = 40
 	// maxDocumentLine is in characters; rows of tables may be longer.
 	maxDocumentLine = 200
-	// maxDocumentWords is for README.md and the pages of docs, without decisions and generated tables. The last 1,900 are
+	// maxDocumentWords is for README.md and the pages of docs, without decisions and generated tables. The last 2,000 are
 	// docs/scale.md, what builds cost beyond the machines at hand, the links of the proof in docs/correctness.md, and the build worker.
-	maxDocumentWords = 29900
+	maxDocumentWords = 30000
 )
 
 // unfinished are pages that do not keep to the rules of TestDocumentsAreReadable yet.
