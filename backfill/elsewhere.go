@@ -24,7 +24,7 @@ type Ingester interface {
 	// Ingest does what the checkpoint of the work says is left, and returns the last checkpoint. When it returns, nothing of the work
 	// is under way any more. It fails as Run does, and if the other process ends: what was saved last is where another attempt begins.
 	// If it fails with ErrNotStarted, nothing was done, and the build does the work itself.
-	Ingest(ctx context.Context, w IngestWork) (checkpoint []byte, done Ingested, err error)
+	Ingest(ctx context.Context, w IngestWork) (checkpoint []byte, done IngestCosts, err error)
 }
 
 // ErrNotStarted says that there is no other process that does the work.
@@ -47,8 +47,8 @@ type IngestWork struct {
 	Enter func(name string, done func() float64)
 }
 
-// Ingested is what reading, sorting and importing has cost.
-type Ingested struct {
+// IngestCosts is what reading, sorting and importing has cost.
+type IngestCosts struct {
 	Costs stage.Costs
 	// Scanning and Merging are the time that passed in these phases, CPU the processor time of the process.
 	Scanning, Merging, CPU time.Duration
@@ -96,7 +96,7 @@ func (b *build) ingestAnywhere(ctx context.Context, cp *checkpoint) error {
 }
 
 // addIngested adds what another process has done.
-func (b *build) addIngested(done Ingested) {
+func (b *build) addIngested(done IngestCosts) {
 	b.AddCosts(&done.Costs)
 	b.meter.scanning += done.Scanning
 	b.meter.merging += done.Merging
@@ -109,17 +109,17 @@ func (b *build) addIngested(done Ingested) {
 
 // Ingest does what the checkpoint of spec says is left of a build: it reads rows, sorts their entries, imports them into opts.Store, and
 // returns the last checkpoint. It is the part of Run that an Ingester's process does; it fails and obeys ctx as Run does.
-func Ingest(ctx context.Context, opts Options, spec Spec) (checkpoint []byte, done Ingested, err error) {
+func Ingest(ctx context.Context, opts Options, spec Spec) (checkpoint []byte, done IngestCosts, err error) {
 	b, err := newBuild(opts, spec)
 	if err != nil {
-		return nil, Ingested{}, err
+		return nil, IngestCosts{}, err
 	}
 	cp := b.resume(spec.Checkpoint)
 	if cp == nil {
-		return nil, Ingested{}, fmt.Errorf("backfill: the checkpoint of job %d cannot be used", b.Task.JobID)
+		return nil, IngestCosts{}, fmt.Errorf("backfill: the checkpoint of job %d cannot be used", b.Task.JobID)
 	}
 	err = b.Execute(ctx, b.shareOptions(), func(ctx context.Context) error { return b.ingest(ctx, cp) })
-	done = Ingested{
+	done = IngestCosts{
 		Costs: b.StageCosts(), Scanning: b.meter.scanning, Merging: b.meter.merging, CPU: stage.ProcessCPU(),
 		Files: b.result.Files, Flushes: b.result.Flushes, Bytes: b.result.IngestedBytes,
 		PeakMemory: b.result.PeakMemoryBytes, PeakTemp: b.result.PeakTempBytes,

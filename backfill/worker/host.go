@@ -150,15 +150,19 @@ func (h *Host) Takes(w backfill.IngestWork) bool {
 }
 
 // Ingest implements backfill.Ingester.
-func (h *Host) Ingest(ctx context.Context, w backfill.IngestWork) (checkpoint []byte, done backfill.Ingested, err error) {
+func (h *Host) Ingest(ctx context.Context, w backfill.IngestWork) (checkpoint []byte, done backfill.IngestCosts, err error) {
 	defer errs.Contain(&err)
 	tempDir := w.Options.TempDir
 	defer func() { err = errs.Combine(err, ingest.RemoveJobDir(tempDir, w.JobID)) }()
 	// The worker of a server that has died may not have noticed that yet: the files of each have names of their own.
 	w.Options.TempDir = filepath.Join(ingest.JobDir(tempDir, w.JobID), rand.Text())
 	c, err := h.checkpoint(ctx, w)
-	if err != nil {
+	switch {
+	case err == nil:
+	case ctx.Err() != nil, errors.Is(err, kv.ErrSnapshotTooOld):
 		return nil, done, err
+	default:
+		return nil, done, h.notStarted(w.JobID, fmt.Errorf("make a checkpoint of the table: %w", err))
 	}
 	defer func() { err = errs.Combine(err, c.Discard()) }()
 	elsewhere := w.Share.BeginElsewhere()
@@ -169,8 +173,7 @@ func (h *Host) Ingest(ctx context.Context, w backfill.IngestWork) (checkpoint []
 	}
 	process, conn, err := h.opts.Start()
 	if err != nil {
-		h.opts.Logger.Warn("no process could be started for an index build, which goes on in the server", zap.Int64("job", w.JobID), zap.Error(err))
-		return nil, done, fmt.Errorf("%w: %w", backfill.ErrNotStarted, err)
+		return nil, done, h.notStarted(w.JobID, fmt.Errorf("start the process: %w", err))
 	}
 	s := &session{host: h, work: w, elsewhere: elsewhere, stream: newStream(conn), process: process, dir: ingest.JobDir(w.Options.TempDir, w.JobID)}
 	d, err := s.run(ctx, first)
@@ -178,7 +181,13 @@ func (h *Host) Ingest(ctx context.Context, w backfill.IngestWork) (checkpoint []
 		return nil, done, h.lost(w.JobID, first.Limits, err)
 	}
 	h.forget(w.JobID)
-	return d.Checkpoint, d.Ingested, d.Err.err(w.Table)
+	return d.Checkpoint, d.Costs, d.Err.err(w.Table)
+}
+
+// notStarted has the build go on in the server.
+func (h *Host) notStarted(jobID int64, err error) error {
+	h.opts.Logger.Warn("an index build goes on in the server, because it could not be begun in a process of its own", zap.Int64("job", jobID), zap.Error(err))
+	return fmt.Errorf("%w: %w", backfill.ErrNotStarted, err)
 }
 
 // checkpoint makes a checkpoint of the table, which has all commits at or below the snapshot.
@@ -191,7 +200,7 @@ func (h *Host) checkpoint(ctx context.Context, w backfill.IngestWork) (*pebblekv
 	for _, id := range append(encode.PhysicalIDs(w.Table), w.Table.ID) { // which has global indexes
 		spans = append(spans, encode.TableRange(id))
 	}
-	c, err := h.opts.Store.CheckpointOf(ctx, pebblekv.CheckpointOptions{Name: fmt.Sprintf("job-%d", w.JobID), Spans: spans})
+	c, err := h.opts.Store.CheckpointOf(ctx, pebblekv.CheckpointOptions{Name: fmt.Sprintf("job-%d", w.JobID), Spans: spans, LinksOnly: true})
 	return c, errs.Combine(err, snap.Close())
 }
 

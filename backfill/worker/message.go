@@ -162,7 +162,7 @@ type answer struct {
 // done is the last message of the worker.
 type done struct {
 	Checkpoint []byte
-	Ingested   backfill.Ingested
+	Costs      backfill.IngestCosts
 	Err        *wireError
 }
 

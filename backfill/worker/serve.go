@@ -152,11 +152,11 @@ func (w *served) build(ctx context.Context, s *start) (d *done) {
 	var err error
 	defer func() { d.Err = newWireError(err) }()
 	defer errs.Contain(&err)
-	d.Checkpoint, d.Ingested, err = w.ingest(ctx, s)
+	d.Checkpoint, d.Costs, err = w.ingest(ctx, s)
 	return d
 }
 
-func (w *served) ingest(ctx context.Context, s *start) (checkpoint []byte, done backfill.Ingested, err error) {
+func (w *served) ingest(ctx context.Context, s *start) (checkpoint []byte, done backfill.IngestCosts, err error) {
 	if collate.NewCollationEnabled() != s.Collations {
 		collate.SetNewCollationEnabledForTest(s.Collations) // as TiDB's session does on its start
 	}

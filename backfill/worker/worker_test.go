@@ -318,3 +318,23 @@ func TestWorkersYieldToStatements(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, yielded.Load(), "a hundred statements run")
 }
+
+// TestBuildsWithoutAProcessStayInside: a build goes on in the server if no checkpoint can be made, or no process be started.
+func TestBuildsWithoutAProcessStayInside(t *testing.T) {
+	b := plainBed(t, 1000, backfilltest.IndexOn(1, false, 1))
+	task := b.task()
+	held, err := b.Store.CheckpointOf(t.Context(), pebblekv.CheckpointOptions{Name: "job-77"})
+	require.NoError(t, err)
+	_, err = b.run(t.Context(), task, NewHost(b.opts))
+	require.NoError(t, err)
+	b.RequireLoaded(1000, task.TS, b.indexes...)
+	require.NoError(t, held.Discard())
+
+	b.DropIndex(b.indexes[0])
+	b.saved, task = nil, b.task()
+	b.opts.Start = func() (Process, net.Conn, error) { return nil, nil, errors.New("no processes are left") }
+	_, err = b.run(t.Context(), task, NewHost(b.opts))
+	require.NoError(t, err)
+	b.RequireIndex(b.indexes[0], task.TS, "without a process")
+	b.requireClean()
+}

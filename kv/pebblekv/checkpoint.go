@@ -40,6 +40,8 @@ type CheckpointOptions struct {
 	// Spans are the keys that are read in it; nil is all of them. Other keys may be missing, or have older versions only. The store's own
 	// records are in it always.
 	Spans []kv.KeyRange
+	// LinksOnly refuses a checkpoint on a file system without links, where all tables would be copied.
+	LinksOnly bool
 }
 
 // Checkpoint makes a checkpoint that holds everything that was acknowledged before the call, and some of what is written
@@ -82,6 +84,9 @@ func (s *Store) CheckpointOf(ctx context.Context, opts CheckpointOptions) (*Chec
 	}
 	c := &Checkpoint{store: s, base: base, Dir: filepath.Join(base, checkpointEngine)}
 	err := s.fs.MkdirAll(base, dirMode)
+	if err == nil && opts.LinksOnly {
+		err = s.fs.Link(filepath.Join(s.dir, markerFile), filepath.Join(base, markerFile))
+	}
 	if err == nil {
 		err = s.linkEngine(c.Dir, opts.Spans)
 	}

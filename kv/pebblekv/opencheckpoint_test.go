@@ -4,8 +4,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/stretchr/testify/require"
 
 	"fastddl/internal/randtest"
@@ -131,4 +134,22 @@ func TestUnitsOfOtherProcesses(t *testing.T) {
 	require.Len(t, seenAt(t, s, version), 100)
 	_, err = os.Stat(right.Path)
 	require.ErrorIs(t, err, os.ErrNotExist, "the store has taken it")
+}
+
+// TestCheckpointsWithoutLinks: where a checkpoint would copy all tables, one that is to be links is refused, and nothing of it stays.
+func TestCheckpointsWithoutLinks(t *testing.T) {
+	fsys := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpLink {
+			return syscall.EPERM
+		}
+		return nil
+	}))
+	s := open(t, "db", Options{FS: fsys})
+	put(t, s, "a", "1")
+	_, err := s.CheckpointOf(t.Context(), CheckpointOptions{Name: "one", LinksOnly: true})
+	require.ErrorIs(t, err, syscall.EPERM)
+	_, err = fsys.Stat(filepath.Join("db", checkpointDir, "one"))
+	require.Error(t, err)
+	_, err = s.CheckpointOf(t.Context(), CheckpointOptions{Name: "one"})
+	require.NoError(t, err, "it is copied")
 }
