@@ -62,17 +62,17 @@ func (b *build) ingestAnywhere(ctx context.Context, cp *checkpoint) error {
 	if b.opts.Ingester == nil || len(cp.Remaining) == 0 {
 		return b.ingest(ctx, cp)
 	}
-	data, err := cp.encodeWithin(math.MaxInt)
-	if err != nil {
-		return err
-	}
 	tasks := cp.tasks()
 	work := IngestWork{
-		Task: b.Task, Checkpoint: data, Bytes: keyrange.TotalWeight(tasks), Statistics: b.statistics, Options: b.opts,
+		Task: b.Task, Bytes: keyrange.TotalWeight(tasks), Statistics: b.statistics, Options: b.opts,
 		Share: b.Share, Progress: b.Progress, Enter: b.Enter,
 	}
 	if !b.opts.Ingester.Takes(work) {
 		return b.ingest(ctx, cp)
+	}
+	var err error
+	if work.Checkpoint, err = cp.encodeWithin(math.MaxInt); err != nil {
+		return err
 	}
 	b.cuts, b.result.Workers = nil, b.Share.Workers()
 	b.Progress.Begin(cp.Rows, cp.Weight-keyrange.TotalWeight(tasks), cp.Weight)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"runtime/pprof"
 	"strings"
@@ -20,6 +21,7 @@ import (
 	"github.com/pingcap/tidb/pkg/util/sqlexec"
 	"github.com/stretchr/testify/require"
 
+	"fastddl/backfill/worker"
 	"fastddl/config"
 	"fastddl/ddl"
 	"fastddl/event"
@@ -121,6 +123,19 @@ func openLimited(t *testing.T, dir string, limits txn.Options, changes ...func(o
 	require.NoError(t, err)
 	e.sessions = sqltest.NewSessions(e.Layer)
 	return e
+}
+
+// inWorkers has, by chance, builds be done as by processes of their own.
+func inWorkers(t *testing.T, rng *rand.Rand) func(o *sql.Options) {
+	return func(o *sql.Options) {
+		if rng.IntN(2) == 0 {
+			return
+		}
+		t.Log("index entries are built in workers")
+		_, _, err := o.Globals.Set(config.Worker, config.WorkerOn)
+		require.NoError(t, err)
+		o.Ingester = worker.NewHost(worker.Options{Store: o.Builds.(worker.Store), Globals: o.Globals, Start: worker.Inside(nil)})
+	}
 }
 
 // newEnv opens a new store, which is closed when the test ends.

@@ -171,7 +171,7 @@ func TestBuildUnderAllKindsOfStatements(t *testing.T) {
 	randtest.SkipShort(t)
 	seed := randtest.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 17))
-	e := newEnv(t)
+	e := newEnv(t, inWorkers(t, rng))
 	c := e.client()
 	(&kindWriter{rng: rng}).fill(c)
 	c.run("SET GLOBAL tidb_enable_batch_dml = ON")

@@ -204,7 +204,7 @@ func TestBuildUnderWriters(t *testing.T) {
 	}
 	seed := randtest.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 99))
-	e := newEnv(t)
+	e := newEnv(t, inWorkers(t, rng))
 	c := e.client()
 	fillStressTables(c)
 	c.run("SET GLOBAL tidb_enable_batch_dml = ON")

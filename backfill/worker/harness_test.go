@@ -3,7 +3,6 @@ package worker
 import (
 	"context"
 	"errors"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,47 +18,7 @@ import (
 	"fastddl/backfill/encode"
 	"fastddl/config"
 	"fastddl/event"
-	"fastddl/flow"
 )
-
-// goProcess is a worker that runs in the process of the test.
-type goProcess struct {
-	ends  []net.Conn
-	ended chan struct{}
-	exit  Exit
-}
-
-// Kill closes the connection, as the end of a process does.
-func (p *goProcess) Kill() {
-	for _, c := range p.ends {
-		_ = c.Close()
-	}
-}
-
-func (p *goProcess) Wait() Exit { <-p.ended; return p.exit }
-
-func (p *goProcess) Share(int) float64 { return 1 }
-
-// startGo starts a worker whose end of the connection wrap may replace; nil leaves it.
-func startGo(wrap func(net.Conn) net.Conn) func() (Process, net.Conn, error) {
-	return startServing(wrap, nil)
-}
-
-// startServing is startGo with a server that executes statements.
-func startServing(wrap func(net.Conn) net.Conn, statements *flow.StatementMeter) func() (Process, net.Conn, error) {
-	return func() (Process, net.Conn, error) {
-		server, child := net.Pipe()
-		if wrap != nil {
-			child = wrap(child)
-		}
-		p := &goProcess{ends: []net.Conn{server, child}, ended: make(chan struct{})}
-		go func() {
-			defer close(p.ended)
-			p.exit.Err = Serve(context.Background(), child, "a goroutine", statements, nil)
-		}()
-		return p, server, nil
-	}
-}
 
 // bed is a table, and a host of workers for its builds.
 type bed struct {
@@ -76,7 +35,7 @@ type bed struct {
 func newBed(f *backfilltest.Fixture, indexes ...*model.IndexInfo) *bed {
 	f.Table.Indices = append(f.Table.Indices, indexes...)
 	b := &bed{Fixture: f, indexes: indexes, globals: config.NewGlobals(), bus: new(event.Bus)}
-	b.opts = Options{Store: f.Store, Globals: b.globals, Start: startGo(nil), Foreground: func() bool { return false }}
+	b.opts = Options{Store: f.Store, Globals: b.globals, Start: Inside(nil), Foreground: func() bool { return false }}
 	_, _, err := b.globals.Set(config.Worker, config.WorkerOn)
 	require.NoError(f.T, err)
 	return b

@@ -66,7 +66,7 @@ func TestWorkersEndAtRandomMoments(t *testing.T) {
 		b := plainBed(t, 3000, backfilltest.IndexOn(1, false, 1), backfilltest.IndexOn(2, true, 0))
 		task := b.task()
 		for writes := r.IntN(4); ; writes = r.IntN(80) { // the first worker cannot have done its work
-			b.opts.Start = startGo(endsAfter(writes))
+			b.opts.Start = inside(nil, endsAfter(writes))
 			_, err := b.run(t.Context(), task, NewHost(b.opts), func(o *backfill.Options) { o.CheckpointInterval = time.Millisecond })
 			b.requireClean()
 			if err == nil {
@@ -307,7 +307,7 @@ func TestWorkersYieldToStatements(t *testing.T) {
 	for range 100 {
 		defer server.Begin()()
 	}
-	b.opts.Start = startServing(nil, flow.NewMeterElsewhere(&number))
+	b.opts.Start = Inside(flow.NewMeterElsewhere(&number))
 	var yielded atomic.Bool
 	b.bus.Subscribe(func(e event.Event) {
 		if e, ok := e.(event.Throttled); ok && e.Yields && e.Reason == "foreground: "+string(flow.Statements) {

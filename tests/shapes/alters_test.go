@@ -35,6 +35,7 @@ func (p *rounds) playAlters(t *testing.T, seed uint64) {
 	p.t = t
 	p.played++
 	d := &round{rounds: p, r: rand.New(rand.NewPCG(seed, 2))}
+	p.useWorkers(seed%2 == 0)
 	defer func() {
 		if t.Failed() {
 			randtest.Print(t, seed)

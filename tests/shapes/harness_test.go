@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
 	tidbconfig "github.com/pingcap/tidb/pkg/config"
 	"github.com/pingcap/tidb/pkg/meta/model"
 	pmodel "github.com/pingcap/tidb/pkg/parser/model"
@@ -29,6 +28,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/tikv/client-go/v2/util/codec"
 
+	"fastddl/backfill/worker"
+	"fastddl/config"
 	"fastddl/ddl/job"
 	"fastddl/kv"
 	"fastddl/kv/embedded"
@@ -60,14 +61,28 @@ type env struct {
 	store    *embedded.Store
 	driver   *tikv.Store
 	temp     string
+	// useWorkers has entries of indexes built as by processes of their own, or not.
+	useWorkers func(yes bool)
 }
 
 func newEnv(t *testing.T) *env {
 	e := &env{t: t, temp: filepath.Join(t.TempDir(), "tmp")}
 	var err error
-	e.store, err = embedded.Open("db", embedded.Options{Pebble: pebblekv.Options{FS: vfs.NewMem(), DisableSync: true}})
+	e.store, err = embedded.Open(filepath.Join(t.TempDir(), "db"), embedded.Options{Pebble: pebblekv.Options{DisableSync: true, CacheBytes: 64 << 20}})
 	require.NoError(t, err)
-	e.layer, err = sql.Open(context.Background(), sql.Options{Storage: e.store.Storage(), Builds: e.store.Builds(), TempDir: e.temp})
+	builds, globals := e.store.Builds(), config.NewGlobals()
+	e.useWorkers = func(yes bool) {
+		value := config.WorkerOff
+		if yes {
+			value = config.WorkerOn
+		}
+		_, _, err := globals.Set(config.Worker, value)
+		require.NoError(t, err)
+	}
+	e.layer, err = sql.Open(context.Background(), sql.Options{
+		Storage: e.store.Storage(), Builds: builds, TempDir: e.temp, Globals: globals,
+		Ingester: worker.NewHost(worker.Options{Store: builds.(worker.Store), Globals: globals, Start: worker.Inside(nil)}),
+	})
 	require.NoError(t, err)
 	e.sessions = sqltest.NewSessions(e.layer)
 	e.driver, err = tikv.Open(e.store.Storage(), tikv.Options{Importer: directImporter{e.store.Builds()}, PageBytes: 2 << 10})

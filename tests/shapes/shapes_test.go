@@ -122,6 +122,7 @@ func (p *rounds) play(t *testing.T, seed uint64) {
 	p.t = t
 	p.played++
 	d := &round{rounds: p, r: rand.New(rand.NewPCG(seed, 1))}
+	p.useWorkers(seed%2 == 0)
 	defer func() {
 		if t.Failed() {
 			randtest.Print(t, seed)
