@@ -28,6 +28,8 @@ const (
 	// silence is how long a worker may send nothing. It sends its progress five times a second, but it may be stopped, or get no
 	// processor.
 	silence = 2 * time.Minute
+	// maxLosses is how many workers of a job in a row may end without having saved anything, before the server does the work by itself.
+	maxLosses = 3
 	// limitsInterval is how often what the worker may use is looked at.
 	limitsInterval = 100 * time.Millisecond
 )
@@ -76,7 +78,7 @@ type Exit struct {
 	Err error
 	// OutOfMemory says that it was ended for lack of memory.
 	OutOfMemory bool
-	// Output is the end of what it has written to standard error.
+	// Output is the first line of what it has written to standard error.
 	Output string
 }
 
@@ -85,8 +87,9 @@ type Host struct {
 	opts Options
 
 	mu sync.Mutex
-	// starved are the jobs whose workers have died of memory, with how often.
-	starved map[int64]int
+	// starved are the jobs whose workers have died of memory, with how often, and lost those whose workers have ended before they saved
+	// anything, with how often in a row.
+	starved, losses map[int64]int
 }
 
 // NewHost returns a host of workers.
@@ -97,7 +100,7 @@ func NewHost(opts Options) *Host {
 	if opts.Silence == 0 {
 		opts.Silence = silence
 	}
-	return &Host{opts: opts, starved: make(map[int64]int)}
+	return &Host{opts: opts, starved: make(map[int64]int), losses: make(map[int64]int)}
 }
 
 // LostError says that a worker has ended before its work. What it has saved is where the next attempt begins.
@@ -146,7 +149,9 @@ func (h *Host) Takes(w backfill.IngestWork) bool {
 	case config.WorkerOff:
 		return false
 	}
-	return w.Bytes >= MinBytes && h.opts.Foreground()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.losses[w.JobID] < maxLosses && w.Bytes >= MinBytes && h.opts.Foreground()
 }
 
 // Ingest implements backfill.Ingester.
@@ -177,7 +182,11 @@ func (h *Host) Ingest(ctx context.Context, w backfill.IngestWork) (checkpoint []
 	}
 	s := &session{host: h, work: w, elsewhere: elsewhere, stream: newStream(conn), process: process, dir: ingest.JobDir(w.Options.TempDir, w.JobID)}
 	d, err := s.run(ctx, first)
-	if err != nil {
+	switch lost := (*LostError)(nil); {
+	case err == nil:
+	case errors.As(err, &lost) && !s.begun && !lost.Exit.OutOfMemory:
+		return nil, done, h.notStarted(w.JobID, err)
+	default:
 		return nil, done, h.lost(w.JobID, first.Limits, err)
 	}
 	h.forget(w.JobID)
@@ -200,8 +209,13 @@ func (h *Host) checkpoint(ctx context.Context, w backfill.IngestWork) (*pebblekv
 	for _, id := range append(encode.PhysicalIDs(w.Table), w.Table.ID) { // which has global indexes
 		spans = append(spans, encode.TableRange(id))
 	}
-	c, err := h.opts.Store.CheckpointOf(ctx, pebblekv.CheckpointOptions{Name: fmt.Sprintf("job-%d", w.JobID), Spans: spans, LinksOnly: true})
-	return c, errs.Combine(err, snap.Close())
+	// The worker of a server that has died may not have noticed that yet: each checkpoint has a folder of its own.
+	name := fmt.Sprintf("job-%d-%s", w.JobID, rand.Text())
+	c, err := h.opts.Store.CheckpointOf(ctx, pebblekv.CheckpointOptions{Name: name, Spans: spans, LinksOnly: true})
+	if closed := snap.Close(); closed != nil && err == nil {
+		return nil, errs.Combine(closed, c.Discard())
+	}
+	return c, err
 }
 
 // limits are what a build may use now. One whose worker has died of memory has half.
@@ -218,11 +232,15 @@ func (h *Host) limits(w backfill.IngestWork) limits {
 // lost is the error of a build whose worker has ended before its work.
 func (h *Host) lost(jobID int64, had limits, err error) error {
 	var lost *LostError
-	if !errors.As(err, &lost) || !lost.Exit.OutOfMemory {
+	if !errors.As(err, &lost) {
 		return err
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.losses[jobID]++
+	if !lost.Exit.OutOfMemory {
+		return err
+	}
 	if h.starved[jobID]++; h.starved[jobID] > 1 {
 		delete(h.starved, jobID)
 		return &MemoryError{JobID: jobID, Quota: had.Parts.MemoryQuota}
@@ -230,9 +248,17 @@ func (h *Host) lost(jobID int64, had limits, err error) error {
 	return err
 }
 
-// forget forgets how often workers of a job have died of memory.
+// saved says that a worker of a job has saved a checkpoint.
+func (h *Host) saved(jobID int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.losses, jobID)
+}
+
+// forget forgets how often workers of a job have ended early.
 func (h *Host) forget(jobID int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.starved, jobID)
+	delete(h.losses, jobID)
 }

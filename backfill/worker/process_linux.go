@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -38,7 +39,16 @@ const Supported = true
 // Starter returns a function that starts the running program, with the command, as a worker: see Options.Start. The process runs when
 // nothing else does, but for a least progress (package flow/idle).
 func Starter(command string, statements *flow.StatementMeter, log *zap.Logger) func() (Process, net.Conn, error) {
-	page := sync.OnceValues(func() (*os.File, error) { return showStatements(statements) })
+	var mu sync.Mutex
+	var shown *os.File
+	page := func() (_ *os.File, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if shown == nil {
+			shown, err = showStatements(statements)
+		}
+		return shown, err
+	}
 	var nice atomic.Bool // class idle has starved a process
 	return func() (Process, net.Conn, error) {
 		number, err := page()
@@ -52,7 +62,7 @@ func Starter(command string, statements *flow.StatementMeter, log *zap.Logger) f
 		p := &osProcess{log: log, nice: &nice, done: make(chan struct{})}
 		opts := idle.Options{Group: true}
 		if nice.Load() {
-			opts.Class = idle.ClassNice
+			opts.Class, p.isNice = idle.ClassNice, true
 		}
 		cmd := exec.Command("/proc/self/exe") // also if the file has been replaced meanwhile
 		cmd.Args = []string{"fastddl", command}
@@ -67,7 +77,11 @@ func Starter(command string, statements *flow.StatementMeter, log *zap.Logger) f
 		p.keeping.Go(func() { p.keep(ctx) })
 		go func() {
 			defer close(p.done)
+			defer errs.Contain(&p.exit.Err)
 			p.exit.Err = p.process.Wait()
+			if p.starves.Load() {
+				p.exit.Err = errStarves
+			}
 			cancel()
 			p.keeping.Wait()
 			p.exit.OutOfMemory = p.process.KilledByOOM() || strings.Contains(p.output.String(), "out of memory")
@@ -130,19 +144,26 @@ type osProcess struct {
 	process *idle.Process
 	quota   *idle.Quota
 	log     *zap.Logger
+	// isNice says that it is not of class idle; nice, which is shared, that the next is not.
+	isNice  bool
 	nice    *atomic.Bool
+	starves atomic.Bool
 	output  output
 	keeping sync.WaitGroup
 	done    chan struct{} // closed when it has ended
 	exit    Exit
 }
 
+// errStarves says why a process was ended.
+var errStarves = errors.New("it starved in scheduling class idle, which the kernel does not let it leave: the next has nice value 10")
+
 // keep holds the process at its least progress until ctx ends.
 func (p *osProcess) keep(ctx context.Context) {
 	keeper := idle.NewKeeper(p.process.Pid(), func(now idle.Progress) {
 		p.log.Debug("a build worker gets", zap.Int("process", p.process.Pid()), zap.Stringer("share", now))
-		if now.Starved && now.Top == 0 && p.nice.CompareAndSwap(false, true) {
-			p.log.Warn("a build worker starves in class idle, which the kernel does not let it leave: from the next attempt on it has nice value 10", zap.Int("process", p.process.Pid()))
+		if now.Starved && now.Top == 0 && !p.isNice {
+			p.nice.Store(true)
+			p.starves.Store(true)
 			p.Kill()
 		}
 	})

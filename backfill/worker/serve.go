@@ -62,7 +62,7 @@ func Serve(ctx context.Context, conn net.Conn, means string, statements *flow.St
 	}
 	listening.Go(func() {
 		err := w.listen()
-		if gone != nil && !w.done.Load() {
+		if gone != nil && !w.done.Load() && errors.Is(err, errServerGone) {
 			gone()
 		}
 		cancel(err)
@@ -171,13 +171,13 @@ func (w *served) ingest(ctx context.Context, s *start) (checkpoint []byte, done 
 	if err != nil {
 		return nil, done, err
 	}
-	store := &checkpointStore{Store: pebble, w: w}
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	store := &checkpointStore{Store: pebble, w: w, fail: fail}
 	for _, idx := range t.Indexes {
 		store.keeps = store.keeps || idx.Unique
 	}
 	defer func() { err = errs.Combine(err, pebble.Close()) }()
-	ctx, fail := context.WithCancelCause(ctx)
-	defer fail(nil)
 	bus := new(event.Bus)
 	defer bus.Subscribe(func(e event.Event) {
 		if err := w.show(e, t.JobID); err != nil {
@@ -209,6 +209,8 @@ func (w *served) show(e event.Event, jobID int64) error {
 type checkpointStore struct {
 	*pebblekv.Store
 	w *served
+	// fail ends the build.
+	fail context.CancelCauseFunc
 	// keeps says that reads of the build have to see what it has imported.
 	keeps bool
 }
@@ -227,7 +229,11 @@ func (s *checkpointStore) Import(ctx context.Context, units []kv.ImportUnit) (er
 	}
 	err = s.w.request(ctx, func(id int64) *fromWorker { return &fromWorker{Import: &importRequest{id, files}} })
 	if err == nil && len(kept) > 0 {
-		err = s.Store.Import(ctx, kept)
+		if own := s.Store.Import(ctx, kept); own != nil {
+			// The server has the entries. An error of this store is no error of that one, and asking again would not help.
+			err = fmt.Errorf("worker: its own copy has not taken entries: %v", own)
+			s.fail(err)
+		}
 	}
 	for _, u := range kept {
 		err = errs.Combine(err, u.Discard())
@@ -253,8 +259,8 @@ func (s *checkpointStore) keep(files []pebblekv.UnitFile) (kept []kv.ImportUnit,
 	for _, f := range files {
 		path := f.Path + keptSuffix
 		// An attempt before this one may have left it.
-		if err := errors.Join(vfs.Default.RemoveAll(path), vfs.Default.Link(f.Path, path)); err != nil {
-			return kept, fmt.Errorf("worker: link %s: %w", f.Path, err)
+		if err := errors.Join(vfs.Default.RemoveAll(path), vfs.LinkOrCopy(vfs.Default, f.Path, path)); err != nil {
+			return kept, fmt.Errorf("worker: keep %s: %w", f.Path, err)
 		}
 		f.Path = path
 		u, err := s.Store.Unit(f)

@@ -35,7 +35,14 @@ type session struct {
 	dir       string // of the job's files
 
 	requests sync.WaitGroup
-	stage    string
+	// units are those of files that the worker has asked to import, by path: a request that is repeated is about the same units, of which
+	// the store may have moved some.
+	unitsMu sync.Mutex
+	units   map[string]kv.ImportUnit
+	// begun says that the worker has sent something, and overdue that it has sent nothing for a while.
+	begun   bool
+	overdue atomic.Bool
+	stage   string
 	// stageDone is how much of the stage is done, a float64.
 	stageDone atomic.Value
 }
@@ -51,7 +58,14 @@ func (s *session) run(parent context.Context, first *start) (d *done, err error)
 		_ = s.conn.Close() // what is being sent or received ends
 	}
 	stop := context.AfterFunc(ctx, func() { end(nil) })
-	quiet := time.AfterFunc(s.host.opts.Silence, func() { end(errSilent) })
+	var quiet *time.Timer
+	quiet = time.AfterFunc(s.host.opts.Silence, func() {
+		if s.overdue.Swap(true) {
+			end(errSilent)
+			return
+		}
+		quiet.Reset(s.host.opts.Silence / 8) // this process may have been stopped, and messages be waiting
+	})
 	defer func() {
 		quiet.Stop()
 		stop()
@@ -59,6 +73,8 @@ func (s *session) run(parent context.Context, first *start) (d *done, err error)
 		helpers.Wait()
 		s.requests.Wait()
 		exit := s.process.Wait()
+		left := s.discardUnits()
+		defer func() { err = errs.Combine(err, left) }()
 		switch {
 		case err == nil:
 		case parent.Err() != nil:
@@ -77,6 +93,8 @@ func (s *session) run(parent context.Context, first *start) (d *done, err error)
 		if err := s.receive(m); err != nil {
 			return nil, err
 		}
+		s.begun = true
+		s.overdue.Store(false)
 		quiet.Reset(s.host.opts.Silence)
 		if m.Done != nil {
 			return m.Done, nil
@@ -123,7 +141,13 @@ func (s *session) take(ctx context.Context, m *fromWorker) error {
 	case m.Import != nil:
 		s.answer(m.Import.ID, func() error { return s.importFiles(ctx, m.Import.Files) })
 	case m.Save != nil:
-		s.answer(m.Save.ID, func() error { return s.work.Options.SaveCheckpoint(ctx, m.Save.Checkpoint) })
+		s.answer(m.Save.ID, func() error {
+			err := s.work.Options.SaveCheckpoint(ctx, m.Save.Checkpoint)
+			if err == nil {
+				s.host.saved(s.work.JobID)
+			}
+			return err
+		})
 	default:
 		return errors.New("a message of it is empty")
 	}
@@ -161,16 +185,51 @@ func (s *session) importFiles(ctx context.Context, files []pebblekv.UnitFile) er
 	}
 	units := make([]kv.ImportUnit, len(files))
 	for i := range files {
-		if err := s.mayImport(&files[i]); err != nil {
-			return err
-		}
-		u, err := s.host.opts.Store.Unit(files[i])
+		u, err := s.unit(&files[i])
 		if err != nil {
 			return err
 		}
 		units[i] = u
 	}
-	return s.host.opts.Store.Import(ctx, units)
+	if err := s.host.opts.Store.Import(ctx, units); err != nil {
+		return err
+	}
+	s.unitsMu.Lock()
+	defer s.unitsMu.Unlock()
+	for _, f := range files {
+		delete(s.units, f.Path)
+	}
+	return nil
+}
+
+// unit returns the unit of a file that may be imported.
+func (s *session) unit(f *pebblekv.UnitFile) (kv.ImportUnit, error) {
+	if err := s.mayImport(f); err != nil {
+		return nil, err
+	}
+	s.unitsMu.Lock()
+	defer s.unitsMu.Unlock()
+	if u := s.units[f.Path]; u != nil {
+		return u, nil
+	}
+	u, err := s.host.opts.Store.Unit(*f)
+	if err == nil {
+		if s.units == nil {
+			s.units = make(map[string]kv.ImportUnit)
+		}
+		s.units[f.Path] = u
+	}
+	return u, err
+}
+
+// discardUnits removes the files that the store has not taken, wherever they are.
+func (s *session) discardUnits() (err error) {
+	s.unitsMu.Lock()
+	defer s.unitsMu.Unlock()
+	for _, u := range s.units {
+		err = errs.Combine(err, u.Discard())
+	}
+	return err
 }
 
 // mayImport says why a file is none of the build's.

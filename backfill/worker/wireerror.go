@@ -63,7 +63,7 @@ type wirePanic struct {
 
 // sentinels are errors that callers compare with.
 var sentinels = []error{
-	kv.ErrSnapshotTooOld, kv.ErrClosed, kv.ErrSameKey, kv.ErrStoreFailed, kv.ErrDamaged, kv.ErrEmptyValue, kv.ErrNotExist,
+	kv.ErrSnapshotTooOld, kv.ErrDiskFull, kv.ErrClosed, kv.ErrSameKey, kv.ErrStoreFailed, kv.ErrDamaged, kv.ErrEmptyValue, kv.ErrNotExist,
 	encode.ErrUnsupported, context.Canceled, context.DeadlineExceeded, syscall.ENOSPC, syscall.EDQUOT, os.ErrNotExist, os.ErrPermission,
 }
 

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -65,8 +66,9 @@ func TestWorkersEndAtRandomMoments(t *testing.T) {
 	for range backfilltest.Rounds(6) {
 		b := plainBed(t, 3000, backfilltest.IndexOn(1, false, 1), backfilltest.IndexOn(2, true, 0))
 		task := b.task()
-		for writes := r.IntN(4); ; writes = r.IntN(80) { // the first worker cannot have done its work
-			b.opts.Start = inside(nil, endsAfter(writes))
+		killed := &killingStore{Store: b.Store} // of which the first worker cannot do its work
+		b.opts.Store, b.opts.Start = killed, killed.start
+		for ; ; b.opts.Store, b.opts.Start = b.Store, inside(nil, endsAfter(r.IntN(80))) {
 			_, err := b.run(t.Context(), task, NewHost(b.opts), func(o *backfill.Options) { o.CheckpointInterval = time.Millisecond })
 			b.requireClean()
 			if err == nil {
@@ -81,6 +83,23 @@ func TestWorkersEndAtRandomMoments(t *testing.T) {
 	}
 	require.GreaterOrEqual(t, lost, built)
 	t.Logf("%d builds, %d workers lost", built, lost)
+}
+
+// killingStore ends a worker that asks it to import.
+type killingStore struct {
+	*pebblekv.Store
+	process Process
+}
+
+func (s *killingStore) start() (p Process, c net.Conn, err error) {
+	p, c, err = Inside(nil)()
+	s.process = p
+	return p, c, err
+}
+
+func (s *killingStore) Import(ctx context.Context, units []kv.ImportUnit) error {
+	s.process.Kill()
+	return s.Store.Import(ctx, units)
 }
 
 // endsAfter ends a connection after so many writes and reads, or somewhere in the last one.
@@ -164,9 +183,9 @@ func TestSilentWorkersAreEnded(t *testing.T) {
 		p := &goProcess{ends: []net.Conn{server, child}, ended: make(chan struct{})}
 		go func() {
 			defer close(p.ended)
-			var buf [1 << 10]byte
-			for {
-				if _, err := child.Read(buf[:]); err != nil {
+			s := newStream(child)
+			for m := new(toWorker); s.receive(m) == nil; m = new(toWorker) {
+				if m.Start != nil && s.send(&fromWorker{Means: "nothing"}) != nil {
 					return
 				}
 			}
@@ -319,16 +338,22 @@ func TestWorkersYieldToStatements(t *testing.T) {
 	require.True(t, yielded.Load(), "a hundred statements run")
 }
 
+// withoutLinks is a store on a file system without links.
+type withoutLinks struct{ *pebblekv.Store }
+
+func (withoutLinks) CheckpointOf(context.Context, pebblekv.CheckpointOptions) (*pebblekv.Checkpoint, error) {
+	return nil, syscall.EPERM
+}
+
 // TestBuildsWithoutAProcessStayInside: a build goes on in the server if no checkpoint can be made, or no process be started.
 func TestBuildsWithoutAProcessStayInside(t *testing.T) {
 	b := plainBed(t, 1000, backfilltest.IndexOn(1, false, 1))
 	task := b.task()
-	held, err := b.Store.CheckpointOf(t.Context(), pebblekv.CheckpointOptions{Name: "job-77"})
-	require.NoError(t, err)
-	_, err = b.run(t.Context(), task, NewHost(b.opts))
+	b.opts.Store = withoutLinks{b.Store}
+	_, err := b.run(t.Context(), task, NewHost(b.opts))
 	require.NoError(t, err)
 	b.RequireLoaded(1000, task.TS, b.indexes...)
-	require.NoError(t, held.Discard())
+	b.opts.Store = b.Store
 
 	b.DropIndex(b.indexes[0])
 	b.saved, task = nil, b.task()
@@ -336,5 +361,70 @@ func TestBuildsWithoutAProcessStayInside(t *testing.T) {
 	_, err = b.run(t.Context(), task, NewHost(b.opts))
 	require.NoError(t, err)
 	b.RequireIndex(b.indexes[0], task.TS, "without a process")
+
+	b.DropIndex(b.indexes[0])
+	b.saved, task = nil, b.task()
+	b.opts.Start = inside(nil, func(c net.Conn) net.Conn { _ = c.Close(); return c })
+	_, err = b.run(t.Context(), task, NewHost(b.opts))
+	require.NoError(t, err)
+	b.RequireIndex(b.indexes[0], task.TS, "with a process that ends at once")
 	b.requireClean()
+}
+
+// TestWorkersThatAlwaysEndEarly: by AUTO the server does the work when three in a row have not saved anything.
+func TestWorkersThatAlwaysEndEarly(t *testing.T) {
+	b := plainBed(t, 1000, backfilltest.IndexOn(1, false, 1))
+	h := NewHost(b.opts)
+	_, _, err := b.globals.Set(config.Worker, config.WorkerAuto)
+	require.NoError(t, err)
+	h.opts.Foreground = func() bool { return true }
+	work := backfill.IngestWork{Task: encode.Task{JobID: 77}, Bytes: MinBytes}
+	for range maxLosses {
+		require.True(t, h.Takes(work))
+		require.Error(t, h.lost(77, limits{}, &LostError{JobID: 77, Err: errSilent}))
+	}
+	require.False(t, h.Takes(work))
+	h.saved(77)
+	require.True(t, h.Takes(work))
+}
+
+// movingStore moves a unit's file before its first import fails, as the embedded store does with one of another file system.
+type movingStore struct {
+	*pebblekv.Store
+	fails atomic.Int64
+}
+
+func (s *movingStore) Import(ctx context.Context, units []kv.ImportUnit) error {
+	if s.fails.Add(-1) >= 0 {
+		return &kv.DiskFullError{Free: 1, Needed: 2}
+	}
+	return s.Store.Import(ctx, units)
+}
+
+// TestFullDiskBetweenImports: the worker waits for room and asks again, and what is not taken at the end is removed.
+func TestFullDiskBetweenImports(t *testing.T) {
+	b := plainBed(t, 1000, backfilltest.IndexOn(1, true, 0))
+	store := &movingStore{Store: b.Store}
+	store.fails.Store(1)
+	b.opts.Store = store
+	task := b.task()
+	_, err := b.run(t.Context(), task, NewHost(b.opts))
+	require.NoError(t, err)
+	b.RequireLoaded(1000, task.TS, b.indexes...)
+	b.requireClean()
+
+	other := plainBed(t, 1000, backfilltest.IndexOn(1, false, 1))
+	full := &movingStore{Store: other.Store}
+	full.fails.Store(1 << 30)
+	other.opts.Store = full
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("cancelled")
+	other.bus.Subscribe(func(e event.Event) {
+		if e, ok := e.(event.Retry); ok && e.Op == "import" {
+			cancel(why)
+		}
+	})
+	_, err = other.run(ctx, other.task(), NewHost(other.opts))
+	require.ErrorIs(t, err, why)
+	other.requireClean()
 }

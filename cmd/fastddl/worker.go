@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -17,6 +18,9 @@ func newWorkerCommand() *cobra.Command {
 		Short:  "Build index entries for the server that has started this process",
 		Hidden: true,
 		Args:   cobra.NoArgs,
-		RunE:   func(cmd *cobra.Command, _ []string) error { return worker.Main(cmd.Context(), func() { os.Exit(1) }) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx := context.WithoutCancel(cmd.Context()) // it ends with its server, which a signal to both has asked to end
+			return worker.Main(ctx, func() { os.Exit(1) })
+		},
 	}
 }
