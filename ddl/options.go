@@ -55,6 +55,8 @@ type Options struct {
 	// HoldTTL is how long garbage collection is held for a job whose process has
 	// died; 0 is one hour.
 	HoldTTL time.Duration
+	// StatisticsPatience is how long the statistics of an index may take to be written before they are left to ANALYZE; 0 is ten seconds.
+	StatisticsPatience time.Duration
 	// Now is the clock by which windows open and close; nil is the system's.
 	Now func() time.Time
 	// Hook, if set, is called before and after each action of a job. If it fails
@@ -87,6 +89,9 @@ func (o *Options) EnsureDefaults() {
 	}
 	if o.HoldTTL == 0 {
 		o.HoldTTL = time.Hour
+	}
+	if o.StatisticsPatience == 0 {
+		o.StatisticsPatience = statisticsPatience
 	}
 	if o.Hook == nil {
 		o.Hook = func(context.Context, HookPoint) error { return nil }

@@ -47,7 +47,7 @@ func (t *task) writeStatistics(ctx context.Context, r *job.Record) bool {
 
 func (t *task) tryStatistics(ctx context.Context, r *job.Record) (err error) {
 	defer errs.Contain(&err)
-	ctx, cancel := context.WithTimeoutCause(ctx, statisticsPatience, errSlow)
+	ctx, cancel := context.WithTimeoutCause(ctx, t.d.opts.StatisticsPatience, errSlow)
 	defer cancel()
 	task, err := t.d.buildTask(ctx, r, r.SnapshotTS)
 	if err != nil {
@@ -84,7 +84,7 @@ func (d *DDL) dumpDeltas() error {
 
 // removeStatistics removes what a job that was undone has written of its indexes, as far as there is time.
 func (t *task) removeStatistics(ctx context.Context, r *job.Record) {
-	limited, cancel := context.WithTimeoutCause(ctx, statisticsPatience, errSlow)
+	limited, cancel := context.WithTimeoutCause(ctx, t.d.opts.StatisticsPatience, errSlow)
 	defer cancel()
 	var table *model.TableInfo
 	err := t.d.sessions.InTxn(limited, func(x *session.Txn) (err error) {

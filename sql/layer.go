@@ -44,6 +44,8 @@ type Options struct {
 	Bus *event.Bus
 	// Resources are what builds share; nil makes some.
 	Resources *ingest.Resources
+	// StatisticsPatience is that of ddl.Options.
+	StatisticsPatience time.Duration
 	// Ingester does parts of index builds in another process; nil does all in this one.
 	Ingester backfill.Ingester
 	// Foreground measures the statements of clients; nil measures none.
@@ -167,7 +169,7 @@ func Open(ctx context.Context, opts Options) (_ *Layer, err error) {
 	}
 	if l.ddl, err = ddl.New(ddl.Options{
 		Storage: opts.Storage, Domain: l.dom, Builds: opts.Builds, Globals: opts.Globals, Bus: opts.Bus, Cluster: others,
-		Resources: opts.Resources, Foreground: opts.Foreground, Logger: opts.Logger, TempDir: opts.TempDir, Backfiller: opts.Backfiller, Ingester: opts.Ingester, Hook: opts.Hook, Now: opts.Now,
+		Resources: opts.Resources, Foreground: opts.Foreground, Logger: opts.Logger, TempDir: opts.TempDir, Backfiller: opts.Backfiller, Ingester: opts.Ingester, StatisticsPatience: opts.StatisticsPatience, Hook: opts.Hook, Now: opts.Now,
 		QueuedImports: opts.Loader != nil,
 	}); err != nil {
 		return nil, err

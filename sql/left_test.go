@@ -146,8 +146,13 @@ func left(t *testing.T, archive string, damage ...string) (dir string) {
 	dir = t.TempDir()
 	unpack(t, archive, dir+"/store")
 	if len(damage) > 0 {
-		e := open(t, dir, withSmall(&small{saved: func(ctx context.Context, _ string) { <-ctx.Done() }}))
+		arrived := make(chan struct{}, 1)
+		e := open(t, dir, withSmall(&small{saved: func(ctx context.Context, _ string) {
+			arrived <- struct{}{}
+			<-ctx.Done()
+		}}))
 		c := e.client()
+		reach(t, arrived) // the job that runs saves nothing any more
 		for _, statement := range damage {
 			c.run(statement)
 		}

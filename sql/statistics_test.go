@@ -14,6 +14,7 @@ import (
 	"fastddl/ddl"
 	"fastddl/event"
 	"fastddl/internal/randtest"
+	"fastddl/sql"
 )
 
 // indexStatistics returns what TiDB's tables have of an index's statistics, of each physical table.
@@ -102,7 +103,7 @@ func indexName(definition string) string {
 
 // The statistics of new indexes are those that ANALYZE makes of them right after, and count their values.
 func TestStatisticsEqualAnalyze(t *testing.T) {
-	e := newEnv(t)
+	e := newEnv(t, func(o *sql.Options) { o.StatisticsPatience = hangTimeout })
 	defer e.bus.Subscribe(func(e event.Event) {
 		if lost, ok := e.(event.NoStatistics); ok {
 			t.Error(lost)

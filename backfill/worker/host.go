@@ -87,7 +87,7 @@ type Host struct {
 	opts Options
 
 	mu sync.Mutex
-	// starved are the jobs whose workers have died of memory, with how often, and lost those whose workers have ended before they saved
+	// starved are the jobs whose workers have died of memory, with how often, and losses those whose workers have ended before they saved
 	// anything, with how often in a row.
 	starved, losses map[int64]int
 }

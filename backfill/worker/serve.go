@@ -33,10 +33,9 @@ const (
 var errServerGone = errors.New("worker: the server has closed the connection")
 
 // Serve does the work of one build for the server at the other end of conn, which it closes at the end. Means says how the process
-// yields to others, for the server's log. It returns when the work is done, or the connection has ended; that the build has failed
-// is no error of it. It
-// yields to the statements of the server. Gone is called when the server closes the connection, nil is not called: a process can end
-// then, wherever it is.
+// yields to others, for the server's log; between two batches the build yields to the statements of the server. Gone is called when the
+// server closes the connection, nil is not called: a process can end then, at any point of its work. Serve returns when the work is done, or the
+// connection has ended; that the build has failed is no error of it.
 func Serve(ctx context.Context, conn net.Conn, means string, statements *flow.StatementMeter, gone func()) error {
 	w := &served{stream: newStream(conn), pending: make(map[int64]chan error), globals: config.NewGlobals()}
 	defer func() { _ = conn.Close() }()

@@ -58,16 +58,18 @@ func (s *session) run(parent context.Context, first *start) (d *done, err error)
 		_ = s.conn.Close() // what is being sent or received ends
 	}
 	stop := context.AfterFunc(ctx, func() { end(nil) })
-	var quiet *time.Timer
-	quiet = time.AfterFunc(s.host.opts.Silence, func() {
-		if s.overdue.Swap(true) {
-			end(errSilent)
-			return
-		}
-		quiet.Reset(s.host.opts.Silence / 8) // this process may have been stopped, and messages be waiting
+	quiet := time.AfterFunc(s.host.opts.Silence, func() {
+		s.overdue.Store(true)
+		// This process may have been stopped, and messages be waiting.
+		time.AfterFunc(s.host.opts.Silence/8, func() {
+			if s.overdue.Load() {
+				end(errSilent)
+			}
+		})
 	})
 	defer func() {
 		quiet.Stop()
+		s.overdue.Store(false)
 		stop()
 		end(err)
 		helpers.Wait()

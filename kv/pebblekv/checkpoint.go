@@ -83,7 +83,7 @@ func (s *Store) CheckpointOf(ctx context.Context, opts CheckpointOptions) (*Chec
 		return nil, errors.New("pebblekv: another checkpoint of the store has not been moved away yet")
 	}
 	c := &Checkpoint{store: s, base: base, Dir: filepath.Join(base, checkpointEngine)}
-	err := s.fs.MkdirAll(base, dirMode)
+	err := s.makeCheckpointDir(base)
 	if err == nil && opts.LinksOnly {
 		err = s.fs.Link(filepath.Join(s.dir, markerFile), filepath.Join(base, markerFile))
 	}
@@ -130,7 +130,23 @@ func (s *Store) admitCheckpoint() error {
 }
 
 // Discard removes what is left of the checkpoint in the store's folder. The links that are removed leave the store's files as they are.
-func (c *Checkpoint) Discard() error { return c.store.removeCheckpoints(c.base) }
+func (c *Checkpoint) Discard() error {
+	s := c.store
+	s.checkpoints.Lock()
+	defer s.checkpoints.Unlock()
+	if err := s.removeCheckpoints(c.base); err != nil {
+		return err
+	}
+	_ = s.fs.Remove(filepath.Dir(c.base)) // unless others are there
+	return nil
+}
+
+// makeCheckpointDir makes the folder of a checkpoint, and that of all checkpoints if there is none.
+func (s *Store) makeCheckpointDir(base string) error {
+	s.checkpoints.Lock()
+	defer s.checkpoints.Unlock()
+	return s.fs.MkdirAll(base, dirMode)
+}
 
 // dropCheckpoints removes what a crash has left of checkpoints.
 func (s *Store) dropCheckpoints() error {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -30,6 +31,8 @@ type Store struct {
 	space   *spaceMonitor
 	// ingestions has the engine's reports of imports.
 	ingestions *ingestions
+	// checkpoints is held while the folder of a checkpoint is made or removed.
+	checkpoints sync.Mutex
 
 	// maxBatch is maxBatch, but in tests.
 	maxBatch int

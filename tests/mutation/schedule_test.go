@@ -78,8 +78,8 @@ var schedules = []mutation{
 	{
 		invariant: "When a build works", breaks: "statements take longer than their target",
 		file:   "flow/controller.go",
-		old:    "if active(s) && c.ceiling < d.Share {",
-		new:    "if active(s) && c.ceiling < MinShare {",
+		old:    "if d.Ceiling < d.Share {",
+		new:    "if d.Ceiling < MinShare {",
 		caught: "flow.TestTargetLatency",
 		shows:  `statements`,
 	},
