@@ -140,17 +140,36 @@ func unpack(t *testing.T, archive, dir string) {
 	}
 }
 
+// leftOn is a file with the day on which a store was left.
+const leftOn = "left-on"
+
+// onTheDay sets the clock of jobs to the day on which the store in dir was left: those that have been paused for longer than
+// fastddl_ddl_max_hold would begin anew.
+func onTheDay(t *testing.T, dir string) func(o *sql.Options) {
+	t.Helper()
+	text, err := os.ReadFile(dir + "/" + leftOn)
+	require.NoError(t, err)
+	day, err := time.Parse(time.DateOnly, string(text))
+	require.NoError(t, err)
+	opened := time.Now()
+	return func(o *sql.Options) {
+		o.Now = func() time.Time { return day.Add(time.Since(opened)) }
+	}
+}
+
 // left extracts an archive, and damages what is in the store.
 func left(t *testing.T, archive string, damage ...string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	unpack(t, archive, dir+"/store")
+	day, _, _ := strings.Cut(filepath.Base(archive), ".")
+	require.NoError(t, os.WriteFile(dir+"/"+leftOn, []byte(day), 0o600))
 	if len(damage) > 0 {
 		arrived := make(chan struct{}, 1)
 		e := open(t, dir, withSmall(&small{saved: func(ctx context.Context, _ string) {
 			arrived <- struct{}{}
 			<-ctx.Done()
-		}}))
+		}}), onTheDay(t, dir))
 		c := e.client()
 		reach(t, arrived) // the job that runs saves nothing any more
 		for _, statement := range damage {
@@ -195,7 +214,7 @@ func openLeft(t *testing.T, dir string) *leftover {
 				l.dropped = append(l.dropped, e.Err)
 			}
 		})
-	})
+	}, onTheDay(t, dir))
 	l.client = l.env.client()
 	return l
 }
