@@ -12,6 +12,7 @@ import (
 	"fastddl/benchmarks/peer"
 	"fastddl/benchmarks/result"
 	"fastddl/benchmarks/usage"
+	"fastddl/internal/sleep"
 	"fastddl/sbtest"
 )
 
@@ -166,7 +167,7 @@ func (r *run) measureCapacity(ctx context.Context, s Server) error {
 	if err := r.warmUp(ctx, s); err != nil {
 		return err
 	}
-	sum, err := r.beside(ctx, s, 0, func(*sbtest.Driver) error { return sleep(ctx, r.CapacityTime) })
+	sum, err := r.beside(ctx, s, 0, func(*sbtest.Driver) error { return sleep.Wait(ctx, r.CapacityTime) })
 	if err != nil {
 		return fmt.Errorf("measure the capacity: %w", err)
 	}
@@ -176,13 +177,4 @@ func (r *run) measureCapacity(ctx context.Context, s Server) error {
 	r.res.Capacity = sum.PerSecond
 	r.say("capacity %.0f transactions/s, p99 %.1f ms", sum.PerSecond, sum.P99)
 	return nil
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

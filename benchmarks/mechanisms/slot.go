@@ -8,6 +8,7 @@ import (
 
 	"fastddl/benchmarks/result"
 	"fastddl/benchmarks/usage"
+	"fastddl/internal/sleep"
 	"fastddl/internal/stats"
 	"fastddl/sbtest"
 )
@@ -66,7 +67,7 @@ func (r *run) slot(ctx context.Context, s Server, v *variant, share float64) (re
 	var err error
 	slot.During, err = r.beside(ctx, s, arriving, func(d *sbtest.Driver) error {
 		if v.Kind == result.FlowQuiet {
-			return sleep(ctx, r.SlotTime)
+			return sleep.Wait(ctx, r.SlotTime)
 		}
 		return r.builds(ctx, s, d, &slot)
 	})
@@ -113,7 +114,7 @@ func (r *run) beside(ctx context.Context, s Server, perSecond float64, fn func(*
 	if err != nil {
 		return sbtest.LatencySummary{}, err
 	}
-	err = sleep(ctx, r.RampUp)
+	err = sleep.Wait(ctx, r.RampUp)
 	during := sbtest.Interval{From: d.Elapsed()}
 	if err == nil {
 		err = fn(d)

@@ -7,6 +7,7 @@ import (
 
 	"fastddl/benchmarks/peer"
 	"fastddl/benchmarks/usage"
+	"fastddl/internal/sleep"
 	"fastddl/sbtest"
 )
 
@@ -113,10 +114,10 @@ func (r *runner) measureCapacity(ctx context.Context, h *host) error {
 	if err != nil {
 		return err
 	}
-	err = sleep(ctx, r.RampUp)
+	err = sleep.Wait(ctx, r.RampUp)
 	from := d.Elapsed()
 	if err == nil {
-		err = sleep(ctx, r.CapacityTime)
+		err = sleep.Wait(ctx, r.CapacityTime)
 	}
 	to := d.Elapsed()
 	record := d.Stop(stopGrace)
@@ -138,13 +139,4 @@ func (r *runner) measureCapacity(ctx context.Context, h *host) error {
 
 func (r *runner) loadOptions(h *host, perSecond float64) sbtest.Options {
 	return sbtest.Options{Dial: h.Session, Threads: r.Threads, PerSecond: perSecond, Rows: h.rows, Seed: r.Seed}
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

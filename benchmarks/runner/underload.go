@@ -9,6 +9,7 @@ import (
 	"fastddl/benchmarks/peer"
 	"fastddl/benchmarks/result"
 	"fastddl/benchmarks/usage"
+	"fastddl/internal/sleep"
 	"fastddl/sbtest"
 )
 
@@ -94,11 +95,11 @@ type loadedRun struct {
 // measure lets the load run, and adds and drops the indexes beside it. Its error
 // is one of the server; one of the statement is in the run.
 func (m *loadedRun) measure(ctx context.Context) error {
-	if err := sleep(ctx, m.RampUp); err != nil {
+	if err := sleep.Wait(ctx, m.RampUp); err != nil {
 		return err
 	}
 	m.before.From = m.driver.Elapsed()
-	if err := sleep(ctx, m.Before); err != nil {
+	if err := sleep.Wait(ctx, m.Before); err != nil {
 		return err
 	}
 	m.before.To = m.driver.Elapsed()
@@ -137,11 +138,11 @@ func (m *loadedRun) addAndDrop(ctx context.Context) (time.Duration, error) {
 
 // settle waits until the load is back to its pace.
 func (m *loadedRun) settle(ctx context.Context) error {
-	if err := sleep(ctx, m.Pause); err != nil {
+	if err := sleep.Wait(ctx, m.Pause); err != nil {
 		return err
 	}
 	for end := time.Now().Add(drainTime); m.driver.Backlog() > int64(m.Threads) && time.Now().Before(end); {
-		if err := sleep(ctx, drainEvery); err != nil {
+		if err := sleep.Wait(ctx, drainEvery); err != nil {
 			return err
 		}
 	}

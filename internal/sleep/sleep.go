@@ -9,6 +9,14 @@ import (
 // For waits for d and reports whether it has: not if ctx ends before that, or has ended.
 func For(ctx context.Context, d time.Duration) bool { return Unless(ctx, d, nil) }
 
+// Wait is For, and returns the error of ctx if that has ended.
+func Wait(ctx context.Context, d time.Duration) error {
+	if !For(ctx, d) {
+		return ctx.Err()
+	}
+	return nil
+}
+
 // Unless is For, but a receive from wake ends the wait too, and counts as having waited.
 func Unless(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
 	if ctx.Err() != nil {
