@@ -80,28 +80,10 @@ func TestStartFailsAsTheCommand(t *testing.T) {
 func TestIdleProcessGetsLittleBesideBusyOne(t *testing.T) {
 	randtest.SkipShort(t)
 	const most = 0.05
-	for _, test := range []struct {
-		name string
-		opts Options
-		env  func(t *testing.T) []string
-	}{
-		{"in the server's group", Options{}, nil},
-		{"in a group of its own", Options{Group: true}, nil},
-		{"in a container, where sessions do not count", Options{}, func(t *testing.T) []string {
-			return []string{joinVariable + "=" + container(t, "cpu")}
-		}},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			var env []string
-			if test.env != nil {
-				env = test.env(t)
-			}
+	for name, start := range idleProcesses {
+		t.Run(name, func(t *testing.T) {
 			cpu := lastCPU(t)
-			low := spin(t, 1, cpu, &test.opts, env...)
-			t.Log(low.means)
-			if test.opts.Group && low.means.Group == "" {
-				t.Skip("no group can be made")
-			}
+			low, env := start(t, cpu)
 			usual := spin(t, 1, cpu, nil, env...)
 			ratio := compare(t, low, usual)
 			t.Logf("%.2f%% of the usual process", 100*ratio)

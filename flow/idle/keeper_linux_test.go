@@ -18,27 +18,10 @@ import (
 // gets a tenth of the processor, by each of the knobs.
 func TestKeeperHoldsLeastShare(t *testing.T) {
 	randtest.SkipShort(t)
-	for _, test := range []struct {
-		name string
-		opts Options
-		env  func(t *testing.T) []string
-	}{
-		{"in the server's group", Options{}, nil},
-		{"in a group of its own", Options{Group: true}, nil},
-		{"in a container, where sessions do not count", Options{}, func(t *testing.T) []string {
-			return []string{joinVariable + "=" + container(t, "cpu")}
-		}},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			var env []string
-			if test.env != nil {
-				env = test.env(t)
-			}
+	for name, start := range idleProcesses {
+		t.Run(name, func(t *testing.T) {
 			cpu := lastCPU(t)
-			p := spin(t, 1, cpu, &test.opts, env...)
-			if test.opts.Group && p.means.Group == "" {
-				t.Skip("no group can be made")
-			}
+			p, env := start(t, cpu)
 			k := NewKeeper(p.Pid(), nil)
 			last, err := k.Observe(time.Now())
 			require.NoError(t, err)

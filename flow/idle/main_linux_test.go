@@ -204,3 +204,27 @@ func container(t *testing.T, controller string) string {
 	})
 	return dir
 }
+
+// idleProcesses start a busy process of class idle on one processor, by where the kernel divides that. They return the environment for
+// processes beside it.
+var idleProcesses = map[string]func(t *testing.T, cpu int) (low role, env []string){
+	"in the server's group": func(t *testing.T, cpu int) (role, []string) { return idleProcess(t, cpu, Options{}), nil },
+	"in a group of its own": func(t *testing.T, cpu int) (role, []string) {
+		low := idleProcess(t, cpu, Options{Group: true})
+		if low.means.Group == "" {
+			t.Skip("no group can be made")
+		}
+		return low, nil
+	},
+	"in a container, where sessions do not count": func(t *testing.T, cpu int) (role, []string) {
+		env := []string{joinVariable + "=" + container(t, "cpu")}
+		return idleProcess(t, cpu, Options{}, env...), env
+	},
+}
+
+func idleProcess(t *testing.T, cpu int, opts Options, env ...string) role {
+	t.Helper()
+	low := spin(t, 1, cpu, &opts, env...)
+	t.Log(low.means)
+	return low
+}
