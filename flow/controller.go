@@ -107,11 +107,8 @@ func (c *Controller) Observe(now time.Time, s Signals) Decision {
 }
 
 func (c *Controller) decide(s Signals) Decision {
-	d := Decision{Share: c.share, Reason: c.reason, Foreground: active(s), Ceiling: 1, OffCPU: c.processors.offCPU(s)}
-	if d.Foreground {
-		d.Ceiling = c.ceiling
-	}
-	if d.Ceiling < d.Share {
+	d := Decision{Share: c.share, Reason: c.reason, Foreground: active(s), OffCPU: c.processors.offCPU(s)}
+	if d.Foreground && c.ceiling < d.Share {
 		d.Share, d.Reason = c.ceiling, TargetLatency
 	}
 	return d

@@ -8,7 +8,7 @@ import (
 )
 
 // fullBeside lets builds have everything beside statements.
-var fullBeside = Decision{Share: 1, Foreground: true, Ceiling: 1}
+var fullBeside = Decision{Share: 1, Foreground: true}
 
 // observed is what a busy foreground beside a build that does not hurt it gives.
 func observed(change func(*Signals)) Signals {

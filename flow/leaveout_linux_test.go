@@ -71,7 +71,7 @@ func TestShareLeftOut(t *testing.T) {
 		with := decided()
 		require.Less(t, with.Share, 0.9)
 		without(t, "share")
-		require.Equal(t, Decision{Share: 1, Foreground: true, Ceiling: 1, OffCPU: with.OffCPU}, decided())
+		require.Equal(t, Decision{Share: 1, Foreground: true, OffCPU: with.OffCPU}, decided())
 	})
 }
 

@@ -56,12 +56,10 @@ type Decision struct {
 	Reason Reason
 	// Foreground says that statements run, whether or not builds have to yield to them.
 	Foreground bool
-	// Ceiling is the greatest share by the target latency, above 0, up to 1.
-	Ceiling float64
 	// OffCPU is how many of the statements that run hardly use a processor: they wait
 	// for something else, and workers need not yield to them.
 	OffCPU int
 }
 
 // Full is the decision that lets builds have everything.
-var Full = Decision{Share: 1, Ceiling: 1}
+var Full = Decision{Share: 1}

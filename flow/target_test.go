@@ -59,7 +59,7 @@ func TestTargetThatCannotBeReached(t *testing.T) {
 	m := beside(t, 50, time.Millisecond)
 	m.run(5 * time.Second)
 	require.InDelta(t, MinShare, m.share, 1e-9)
-	require.Equal(t, Decision{Share: MinShare, Reason: TargetLatency, Foreground: true, Ceiling: MinShare}, m.c.Observe(m.now.Add(Interval), m.signals()))
+	require.Equal(t, Decision{Share: MinShare, Reason: TargetLatency, Foreground: true}, m.c.Observe(m.now.Add(Interval), m.signals()))
 	m.target = 0
 	m.run(time.Second)
 	require.Equal(t, 1.0, m.share)

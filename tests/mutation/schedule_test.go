@@ -78,8 +78,8 @@ var schedules = []mutation{
 	{
 		invariant: "When a build works", breaks: "statements take longer than their target",
 		file:   "flow/controller.go",
-		old:    "if d.Ceiling < d.Share {",
-		new:    "if d.Ceiling < MinShare {",
+		old:    "if d.Foreground && c.ceiling < d.Share {",
+		new:    "if d.Foreground && c.ceiling < MinShare {",
 		caught: "flow.TestTargetLatency",
 		shows:  `statements`,
 	},
