@@ -37,6 +37,8 @@ type IngestWork struct {
 	// Checkpoint is where the work begins, and Bytes about the size of the rows that are left.
 	Checkpoint []byte
 	Bytes      float64
+	// Ranges are those of the entries of all indexes.
+	Ranges     []keyrange.Indexed
 	Statistics indexstats.Settings
 	Options    Options
 	// Share is the job's part of the resources.
@@ -71,6 +73,7 @@ func (b *build) ingestAnywhere(ctx context.Context, cp *checkpoint) error {
 		return b.ingest(ctx, cp)
 	}
 	var err error
+	work.Ranges = b.IndexRanges()
 	if work.Checkpoint, err = cp.encodeWithin(math.MaxInt); err != nil {
 		return err
 	}

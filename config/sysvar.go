@@ -368,6 +368,15 @@ func (g *Globals) Set(name, value string) (stored string, clamped bool, err erro
 	return stored, clamped, nil
 }
 
+// Update is Set, unless the variable has the value already, in canonical text: then no listener is notified.
+func (g *Globals) Update(name, value string) error {
+	if g.Get(name) == value {
+		return nil
+	}
+	_, _, err := g.Set(name, value)
+	return err
+}
+
 // OnChange calls fn after each change until cancel is called.
 func (g *Globals) OnChange(fn func(name, value string)) (cancel func()) {
 	g.mu.Lock()

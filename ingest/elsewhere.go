@@ -52,27 +52,18 @@ func (p Parts) Apply(globals *config.Globals, settings *LiveSettings, r *Resourc
 	if p.Governor {
 		governor = "ON"
 	}
-	if err := setChanged(globals, config.Governor, governor); err != nil {
+	if err := globals.Update(config.Governor, governor); err != nil {
 		return err
 	}
 	for name, value := range map[string]int64{
 		config.ReorgWorkerCount: int64(p.Workers), config.ReorgBatchSize: int64(p.BatchRows), config.ReorgMaxWriteSpeed: p.NodeSpeed,
 		config.MemoryQuota: p.MemoryQuota, config.DiskQuota: p.DiskQuota,
 	} {
-		if err := setChanged(globals, name, strconv.FormatInt(value, 10)); err != nil {
+		if err := globals.Update(name, strconv.FormatInt(value, 10)); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// setChanged sets a variable that has another value: others would be notified.
-func setChanged(globals *config.Globals, name, value string) error {
-	if globals.Get(name) == value {
-		return nil
-	}
-	_, _, err := globals.Set(name, value)
-	return err
 }
 
 // Use is what a job holds of the resources in another process, and waits for there.

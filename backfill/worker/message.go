@@ -73,8 +73,7 @@ type task struct {
 	Indexes   []int64
 	TS        uint64
 	SQLMode   mysql.SQLMode
-	Location  string
-	Offset    int // in seconds, of a location without a name
+	Location  model.TimeZoneLocation
 	Functions *config.FunctionSettings
 }
 
@@ -92,9 +91,10 @@ func newTask(t encode.Task) (task, error) {
 	if loc == nil {
 		loc = time.UTC
 	}
-	out.Location = loc.String()
-	if _, err := time.LoadLocation(out.Location); err != nil || out.Location == "" {
-		_, out.Offset = time.Now().In(loc).Zone()
+	out.Location.Name = loc.String() // as GetTimeZone of TiDB's pkg/ddl/util has it
+	if _, err := time.LoadLocation(out.Location.Name); err != nil || out.Location.Name == "" {
+		out.Location.Name = ""
+		_, out.Location.Offset = time.Now().In(loc).Zone()
 	}
 	return out, nil
 }
@@ -113,11 +113,10 @@ func (t *task) task() (encode.Task, error) {
 		}
 		out.Indexes = append(out.Indexes, idx)
 	}
-	loc, err := time.LoadLocation(t.Location)
-	if t.Offset != 0 || err != nil {
-		loc = time.FixedZone(t.Location, t.Offset)
+	var err error
+	if out.Location, err = t.Location.GetLocation(); err != nil {
+		return encode.Task{}, fmt.Errorf("worker: time zone: %w", err)
 	}
-	out.Location = loc
 	return out, nil
 }
 

@@ -109,10 +109,8 @@ func (w *served) listen() (err error) {
 
 // apply puts limits into force.
 func (w *served) apply(l limits) error {
-	if text := l.CheckpointInterval.String(); w.globals.Get(config.CheckpointInterval) != text {
-		if _, _, err := w.globals.Set(config.CheckpointInterval, text); err != nil {
-			return err
-		}
+	if err := w.globals.Update(config.CheckpointInterval, l.CheckpointInterval.String()); err != nil {
+		return err
 	}
 	return l.Parts.Apply(w.globals, &w.settings, w.resources)
 }

@@ -13,7 +13,6 @@ import (
 	"go.uber.org/zap"
 
 	"fastddl/backfill"
-	"fastddl/backfill/encode"
 	"fastddl/event"
 	"fastddl/flow"
 	"fastddl/ingest"
@@ -242,12 +241,9 @@ func (s *session) mayImport(f *pebblekv.UnitFile) error {
 	case f.Version != s.work.TS:
 		return fmt.Errorf("worker: a file of job %d has version %d, not %d", s.work.JobID, f.Version, s.work.TS)
 	}
-	physicals := encode.PhysicalIDs(s.work.Table)
-	for _, idx := range s.work.Indexes {
-		for _, id := range encode.IndexIDs(s.work.Table, idx, physicals) {
-			if r := encode.IndexRange(id, idx.ID); r.Contains(f.Start) && bytes.Compare(f.End, r.End) <= 0 {
-				return nil
-			}
+	for _, r := range s.work.Ranges {
+		if r.Contains(f.Start) && bytes.Compare(f.End, r.End) <= 0 {
+			return nil
 		}
 	}
 	return fmt.Errorf("worker: a file of job %d has keys %s, which are of no index that it builds", s.work.JobID, f.Keys())

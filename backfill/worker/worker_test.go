@@ -17,6 +17,7 @@ import (
 	"fastddl/backfill"
 	"fastddl/backfill/backfilltest"
 	"fastddl/backfill/encode"
+	"fastddl/backfill/keyrange"
 	"fastddl/config"
 	"fastddl/event"
 	"fastddl/flow"
@@ -229,6 +230,7 @@ func TestFilesOfOthersAreRefused(t *testing.T) {
 	task := b.task()
 	s := &session{host: NewHost(b.opts), work: backfill.IngestWork{Task: task}, dir: "/tmp/job-77"}
 	keys := encode.IndexRange(task.Table.ID, 1)
+	s.work.Ranges = []keyrange.Indexed{{KeyRange: keys}}
 	require.NoFileExists(t, s.dir)
 	file := pebblekv.UnitFile{Path: "/tmp/job-77/import-1.sst", Version: task.TS, Start: kv.NextKey(keys.Start), End: kv.NextKey(kv.NextKey(keys.Start)), Size: 1, Count: 1}
 	require.NoError(t, s.mayImport(&file))
