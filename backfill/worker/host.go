@@ -67,6 +67,8 @@ type Process interface {
 	Kill()
 	// Wait waits for the end, which must come, and returns how it ended.
 	Wait() Exit
+	// YieldsBy says by what the kernel keeps it behind others, for the log.
+	YieldsBy() string
 	// Share returns the part of the time, above 0, up to 1, that so many threads of it may run: in a container with a quota of processor
 	// time the kernel would else stop the server with it. It is called ten times a second, one call at a time.
 	Share(workers int) float64

@@ -20,7 +20,7 @@ func inside(statements *flow.StatementMeter, wrap func(net.Conn) net.Conn) func(
 		p := &goProcess{ends: []net.Conn{server, child}, ended: make(chan struct{})}
 		go func() {
 			defer close(p.ended)
-			p.exit.Err = Serve(context.Background(), child, "nothing", statements, nil)
+			p.exit.Err = Serve(context.Background(), child, statements, nil)
 		}()
 		return p, server, nil
 	}
@@ -42,6 +42,9 @@ func (p *goProcess) Kill() {
 
 // Wait implements Process.
 func (p *goProcess) Wait() Exit { <-p.ended; return p.exit }
+
+// YieldsBy implements Process.
+func (p *goProcess) YieldsBy() string { return "nothing" }
 
 // Share implements Process.
 func (p *goProcess) Share(int) float64 { return 1 }

@@ -30,7 +30,7 @@ type toWorker struct {
 
 // fromWorker is a message of the worker; one of its fields is set.
 type fromWorker struct {
-	Means    string // by which the process yields to others; the first message, when it has begun
+	Begun    *begun // the first message
 	Event    *wireEvent
 	Progress *progress
 	Import   *importRequest
@@ -133,6 +133,9 @@ func newStart(w backfill.IngestWork, dir string, memTable int64, l limits) (*sta
 		Collations: collate.NewCollationEnabled(), Limits: l,
 	}, nil
 }
+
+// begun says that the process has received its work.
+type begun struct{ Process int }
 
 // progress is how far the worker is, and what it holds.
 type progress struct {

@@ -181,6 +181,15 @@ func (p *osProcess) Kill() {
 	}
 }
 
+// YieldsBy implements Process.
+func (p *osProcess) YieldsBy() string {
+	m, err := p.process.Means()
+	if err != nil {
+		return "" // it has ended
+	}
+	return m.String()
+}
+
 // Share implements Process.
 func (p *osProcess) Share(workers int) float64 {
 	d, err := p.quota.Sample(time.Now(), workers)
@@ -220,10 +229,6 @@ func (o *output) firstLine() string {
 // Main is a worker's process, which Starter has started: it does one build and returns. Gone ends the process, because its server has
 // ended: a process that gets hardly any time would take long to end by itself.
 func Main(ctx context.Context, gone func()) error {
-	means, err := idle.Enter()
-	if err != nil {
-		return fmt.Errorf("worker: %w", err)
-	}
 	page := os.NewFile(counter, "statements")
 	number, err := mapNumber(page, unix.PROT_READ)
 	if err = errs.Combine(err, page.Close()); err != nil {
@@ -235,5 +240,5 @@ func Main(ctx context.Context, gone func()) error {
 	if err = errs.Combine(err, file.Close()); err != nil {
 		return fmt.Errorf("worker: no server has started this process: %w", err)
 	}
-	return Serve(ctx, conn, means.String(), flow.NewMeterElsewhere(number), gone)
+	return Serve(ctx, conn, flow.NewMeterElsewhere(number), gone)
 }

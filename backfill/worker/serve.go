@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 
@@ -32,11 +33,10 @@ const (
 // errServerGone says that the server has closed the connection.
 var errServerGone = errors.New("worker: the server has closed the connection")
 
-// Serve does the work of one build for the server at the other end of conn, which it closes at the end. Means says how the process
-// yields to others, for the server's log; between two batches the build yields to the statements of the server. Gone is called when the
-// server closes the connection, nil is not called: a process can end then, at any point of its work. Serve returns when the work is done, or the
-// connection has ended; that the build has failed is no error of it.
-func Serve(ctx context.Context, conn net.Conn, means string, statements *flow.StatementMeter, gone func()) error {
+// Serve does the work of one build for the server at the other end of conn, which it closes at the end. Between two batches the build
+// yields to the statements of the server. Gone is called when the server closes the connection, nil is not called: a process can end then,
+// at any point of its work. Serve returns when the work is done, or the connection has ended; that the build has failed is no error of it.
+func Serve(ctx context.Context, conn net.Conn, statements *flow.StatementMeter, gone func()) error {
 	w := &served{stream: newStream(conn), pending: make(map[int64]chan error), globals: config.NewGlobals()}
 	defer func() { _ = conn.Close() }()
 	var first toWorker
@@ -46,7 +46,7 @@ func Serve(ctx context.Context, conn net.Conn, means string, statements *flow.St
 	if first.Start == nil {
 		return errors.New("worker: the first message is not what to build")
 	}
-	if err := w.send(&fromWorker{Means: means}); err != nil {
+	if err := w.send(&fromWorker{Begun: &begun{os.Getpid()}}); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)

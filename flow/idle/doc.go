@@ -3,18 +3,16 @@
 //
 // # A process of class idle
 //
-// The server calls [Start]. The process calls [Enter] before anything else. Between them:
+// [Start] starts a process and gives it, while it has hardly begun:
 //
-//	what                      who        why
-//	a session of its own      server     where the kernel divides processors by session (sched_autogroup_enabled)
-//	                                     the class counts within a session only
-//	the autogroup's nice 19   process    the session's share
-//	a control group           server     where the server may make one: of class idle as a whole, it replaces the
-//	                                     autogroup. The process joins it
-//	scheduling class idle     process    of one thread, which executes the program anew: that ends the other
-//	                                     threads, and all new ones inherit the class
-//	I/O class idle            process
-//	OOM score + 500           process    the kernel kills the process before the server
+//	what                      why
+//	a session of its own      where the kernel divides processors by session (sched_autogroup_enabled) the class counts
+//	                          within a session only
+//	scheduling class idle     of all threads; those that are begun later inherit it
+//	I/O class idle            likewise
+//	a control group           where the server may make one: of class idle as a whole, it replaces the autogroup
+//	the autogroup's nice 19   the session's share
+//	OOM score 1000            the kernel kills the process before the server
 //
 // What the kernel refuses is left out. [Means] is what the kernel says afterwards, with the reasons for what is
 // missing, as one line for the log.
@@ -35,18 +33,17 @@
 // In a container with a quota of processor time the kernel stops all threads of the container when the quota of a
 // period is used up, of any class. A [Quota] measures the groups with a quota above the process. [QuotaControl]
 // decides, as pure code, how much the process may run so that the container stays below
-// [QuotaCeiling] of its quota. Where the process has a control group of its own, the
-// kernel enforces it; else the caller slows its workers down to [QuotaDecision].Share. Both at once hold: what is enforced is more than
-// LeastShare, so that a Keeper does not work against it, and slowed workers sleep, so that they do not wait.
+// [QuotaCeiling] of its quota: the caller slows its workers down to [QuotaDecision].Share. A Keeper does not work against
+// it, because slowed workers sleep instead of waiting for a processor.
 //
 // # Invariants
 //
-//   - After [Enter] returns without an error no thread of the process has a class or nice value above another's.
+//   - After [Start] no thread of the process has a class or nice value above another's.
 //   - A control group is made only where no process is in the way and no limit of the server's group would be left:
 //     as a child in version 1, as a sibling in version 2.
 //   - Wait removes the group. The group of a server that was killed is removed by the next [Start].
 //   - A process is below its least share for at most 10 s while a level could change that, and back at level 0 at most 18 s after
 //     all others have ended. One that could not be raised again is not lowered.
-//   - A [Quota] leaves the process [MinQuotaShare] of the time, or 13% of a processor, even where others use up the quota.
+//   - A [Quota] leaves the process [MinQuotaShare] of the time even where others use up the quota.
 //   - [Ladder] and [QuotaControl] have neither clock nor files.
 package idle

@@ -189,18 +189,18 @@ func TestMembershipFollowsMounts(t *testing.T) {
 // TestGroupsThatAreKilledTogetherAreNoted: in them the OOM score protects no server.
 func TestGroupsThatAreKilledTogetherAreNoted(t *testing.T) {
 	f := newFakeTree(t, 2, "/pod/app")
-	require.NoError(t, f.killedTogether())
+	require.NoError(t, f.killedTogether(0))
 	f.write("sys/fs/cgroup/pod/app/memory.oom.group", "0\n")
-	require.NoError(t, f.killedTogether())
+	require.NoError(t, f.killedTogether(0))
 	f.write("sys/fs/cgroup/pod/memory.oom.group", "1\n")
-	require.ErrorIs(t, f.killedTogether(), errKilledTogether)
-	require.NoError(t, newFakeTree(t, 1, "/").killedTogether())
+	require.ErrorIs(t, f.killedTogether(0), errKilledTogether)
+	require.NoError(t, newFakeTree(t, 1, "/").killedTogether(0))
 }
 
 // TestMeansAreOneLine shows what is logged.
 func TestMeansAreOneLine(t *testing.T) {
-	m := Means{Policy: "idle", Nice: 19, Uniform: true, Autogroup: true, AutogroupNice: 19, IOClass: "idle", OOMScore: 500}
-	require.Equal(t, "scheduling class idle, autogroup nice 19, I/O class idle, OOM score +500", m.String())
+	m := Means{Policy: "idle", Nice: 19, Uniform: true, Autogroup: true, AutogroupNice: 19, IOClass: "idle", OOMScore: 1000}
+	require.Equal(t, "scheduling class idle, autogroup nice 19, I/O class idle, OOM score +1000", m.String())
 	m = Means{Policy: "normal", Nice: 10, Group: "/sys/fs/cgroup/fastddl-worker-1-1", GroupWeight: "idle", IOClass: "none", Notes: []string{"no class idle: operation not permitted"}}
 	require.Equal(t, "scheduling class normal with nice value 10 (some threads lower), control group fastddl-worker-1-1 of weight idle, I/O class none, OOM score +0; "+
 		"no class idle: operation not permitted", m.String())

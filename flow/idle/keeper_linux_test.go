@@ -88,7 +88,7 @@ func TestKeeperEndsWithTheProcess(t *testing.T) {
 // TestSessionsAreSet: the levels up to the usual nice value need no privilege.
 func TestSessionsAreSet(t *testing.T) {
 	p := spin(t, 1, -1, &Options{})
-	if !p.means.Autogroup {
+	if !p.means(t).Autogroup {
 		t.Skip("the kernel does not divide processors by session")
 	}
 	knob := autogroupKnob{kernel, p.Pid()}
@@ -101,7 +101,7 @@ func TestSessionsAreSet(t *testing.T) {
 		got, err := knob.level()
 		require.NoError(t, err)
 		require.Equal(t, level, got)
-		m, err := MeansOf(p.Pid())
+		m, err := p.Means()
 		require.NoError(t, err)
 		require.Equal(t, nice, m.AutogroupNice)
 	}
@@ -127,7 +127,7 @@ func TestThreadsAreSetAndProbed(t *testing.T) {
 			require.NoError(t, knob.probe(to))
 			require.Equal(t, to, level())
 		}
-		m, err := MeansOf(p.Pid())
+		m, err := p.Means()
 		require.NoError(t, err)
 		require.True(t, m.Uniform)
 		require.Equal(t, to == 0, m.Policy == policyIdle)

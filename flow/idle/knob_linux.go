@@ -1,7 +1,6 @@
 package idle
 
 import (
-	"errors"
 	"fmt"
 	"path/filepath"
 	"strconv"
@@ -66,29 +65,17 @@ func (k threadsKnob) attributes(level int) (policy uint32, nice int) {
 // set sets class idle, and above it nice values from 19 on. To be raised needs CAP_SYS_NICE or RLIMIT_NICE.
 func (k threadsKnob) set(level int) error {
 	policy, nice := k.attributes(level)
-	// A thread that is begun meanwhile has what the thread that began it had: until all have the new class.
-	const maxPasses = 100
-	for range maxPasses {
-		tasks, err := k.tasks(k.pid)
-		if err != nil {
-			return err
+	err := k.setThreads(k.pid, func(tid int) (bool, error) {
+		attr, err := unix.SchedGetAttr(tid, 0)
+		if err != nil || (attr.Policy == policy && int(attr.Nice) == nice) {
+			return false, err
 		}
-		changed := false
-		for _, tid := range tasks {
-			attr, err := unix.SchedGetAttr(tid, 0)
-			if err == nil && (attr.Policy != policy || int(attr.Nice) != nice) {
-				changed = true
-				err = setThread(tid, policy, nice)
-			}
-			if err != nil && !errors.Is(err, unix.ESRCH) {
-				return fmt.Errorf("set the scheduling class of thread %d: %w", tid, err)
-			}
-		}
-		if !changed {
-			return nil
-		}
+		return true, setThread(tid, policy, nice)
+	})
+	if err != nil {
+		return fmt.Errorf("set the scheduling class: %w", err)
 	}
-	return fmt.Errorf("set the scheduling class of process %d: it starts threads too fast", k.pid)
+	return nil
 }
 
 // level returns the level of the main thread.

@@ -2,7 +2,6 @@ package idle
 
 import (
 	"bufio"
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -26,7 +25,6 @@ const (
 	joinVariable  = "IDLE_TEST_JOIN"  // a control group that the process joins at first
 	cpuVariable   = "IDLE_TEST_CPU"   // the only processor of spinning threads
 	spinVariable  = "IDLE_TEST_SPIN"  // how many threads spin
-	enterVariable = "IDLE_TEST_ENTER" // the process calls Enter
 )
 
 func TestMain(m *testing.M) {
@@ -44,21 +42,14 @@ func TestMain(m *testing.M) {
 func play(role string) error {
 	if dirs := os.Getenv(joinVariable); dirs != "" {
 		for _, dir := range strings.Split(dirs, ",") {
-			if err := kernel.join(dir); err != nil {
+			if err := kernel.join(dir, os.Getpid()); err != nil {
 				return err
 			}
 		}
 	}
-	var m Means
-	if os.Getenv(enterVariable) != "" {
-		var err error
-		if m, err = Enter(); err != nil {
-			return err
-		}
-	}
 	switch role {
 	case "spin":
-		return playSpin(m)
+		return playSpin()
 	case "allocate":
 		return playAllocate()
 	case "server":
@@ -67,14 +58,10 @@ func play(role string) error {
 	return fmt.Errorf("unknown role")
 }
 
-// playSpin prints its means, and keeps threads busy until its input ends. Each line of the input is the part of the time that they
+// playSpin keeps threads busy from the line that it prints until its input ends. Each line of the input is the part of the time that they
 // are busy from then on, 1 at first.
-func playSpin(m Means) error {
-	text, err := json.Marshal(m)
-	if err != nil {
-		return err
-	}
-	fmt.Println(string(text))
+func playSpin() error {
+	fmt.Println("ready")
 	n, err := strconv.Atoi(os.Getenv(spinVariable))
 	if err != nil {
 		return err
@@ -116,7 +103,6 @@ func playSpin(m Means) error {
 // role is a process of the test binary.
 type role struct {
 	*Process
-	means Means // if it calls Enter
 	cmd   *exec.Cmd
 	stdin io.Writer
 }
@@ -146,7 +132,6 @@ func spin(t *testing.T, threads, cpu int, opts *Options, env ...string) role {
 	out, err := r.cmd.StdoutPipe()
 	require.NoError(t, err)
 	if opts != nil {
-		r.cmd.Env = append(r.cmd.Env, enterVariable+"=1")
 		r.Process, err = Start(r.cmd, *opts)
 	} else {
 		require.NoError(t, separate(r.cmd))
@@ -160,10 +145,17 @@ func spin(t *testing.T, threads, cpu int, opts *Options, env ...string) role {
 			_ = r.Wait()
 		}
 	})
-	line, err := bufio.NewReader(out).ReadBytes('\n')
+	_, err = bufio.NewReader(out).ReadBytes('\n')
 	require.NoError(t, err)
-	require.NoError(t, json.Unmarshal(line, &r.means), "%s", line)
 	return r
+}
+
+// means returns those of a role's process.
+func (r role) means(t *testing.T) Means {
+	t.Helper()
+	m, err := r.Means()
+	require.NoError(t, err)
+	return m
 }
 
 // cpu returns the processor time of a role so far.
@@ -211,7 +203,7 @@ var idleProcesses = map[string]func(t *testing.T, cpu int) (low role, env []stri
 	"in the server's group": func(t *testing.T, cpu int) (role, []string) { return idleProcess(t, cpu, Options{}), nil },
 	"in a group of its own": func(t *testing.T, cpu int) (role, []string) {
 		low := idleProcess(t, cpu, Options{Group: true})
-		if low.means.Group == "" {
+		if low.means(t).Group == "" {
 			t.Skip("no group can be made")
 		}
 		return low, nil
@@ -225,6 +217,6 @@ var idleProcesses = map[string]func(t *testing.T, cpu int) (low role, env []stri
 func idleProcess(t *testing.T, cpu int, opts Options, env ...string) role {
 	t.Helper()
 	low := spin(t, 1, cpu, &opts, env...)
-	t.Log(low.means)
+	t.Log(low.means(t))
 	return low
 }

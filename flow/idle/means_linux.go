@@ -12,9 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MeansOf returns the means of a process. It fails if the process has ended.
-func MeansOf(pid int) (Means, error) { return kernel.means(pid) }
-
+// means returns the means of a process. It fails if the process has ended.
 func (t tree) means(pid int) (Means, error) {
 	m := Means{Uniform: true}
 	tasks, err := t.tasks(pid)
@@ -49,7 +47,7 @@ func (t tree) means(pid int) (Means, error) {
 		m.Group, m.GroupWeight = group.dir, groupKnob{dir: group.dir, version: group.version}.String()
 	}
 	m.AutogroupNice, m.Autogroup = t.autogroup(pid)
-	if m.IOClass, err = ioClass(pid); err != nil {
+	if m.IOClass, err = ioClassName(pid); err != nil {
 		return m, err
 	}
 	score, err := readText(t.proc(pid, "oom_score_adj"))
@@ -120,19 +118,13 @@ func (t tree) autogroup(pid int) (nice int, inForce bool) {
 	return nice, err == nil && group.governing().top
 }
 
-const (
-	ioWhoProcess = 1
-	ioClassShift = 13
-	ioClassIdle  = 3
-)
-
-// ioClass returns the I/O class of a process's main thread.
-func ioClass(pid int) (string, error) {
-	priority, _, errno := unix.Syscall(unix.SYS_IOPRIO_GET, ioWhoProcess, uintptr(pid), 0)
-	if errno != 0 {
-		return "", fmt.Errorf("read the I/O class of process %d: %w", pid, errno)
+// ioClassName returns the name of the I/O class of a process's main thread.
+func ioClassName(pid int) (string, error) {
+	class, err := ioClass(pid)
+	if err != nil {
+		return "", fmt.Errorf("read the I/O class of process %d: %w", pid, err)
 	}
-	switch class := priority >> ioClassShift; class {
+	switch class {
 	case 0:
 		return "none", nil
 	case 1:
@@ -142,6 +134,6 @@ func ioClass(pid int) (string, error) {
 	case ioClassIdle:
 		return "idle", nil
 	default:
-		return strconv.Itoa(int(class)), nil
+		return strconv.Itoa(class), nil
 	}
 }

@@ -60,8 +60,8 @@ func (c oomCounter) grown() bool { return c.count() > c.before }
 var errKilledTogether = errors.New("the kernel kills all processes of the control group, and the server, when one gets no memory (memory.oom.group)")
 
 // killedTogether returns an error if a control group of the process is killed as a whole, as Kubernetes has it.
-func (t tree) killedTogether() error {
-	m, err := t.membership(0, "memory")
+func (t tree) killedTogether(pid int) error {
+	m, err := t.membership(pid, "memory")
 	if err != nil || m.version != 2 {
 		return nil // without groups there is none, and version 1 kills processes
 	}

@@ -27,7 +27,7 @@ func playAllocate() error {
 // playServer starts a process that takes memory, in its own memory control group, and prints how that ended.
 func playServer() error {
 	cmd := exec.Command("/proc/self/exe")
-	cmd.Env = append(os.Environ(), roleVariable+"=allocate", joinVariable+"=", enterVariable+"=1")
+	cmd.Env = append(os.Environ(), roleVariable+"=allocate", joinVariable+"=")
 	cmd.Stderr = os.Stderr
 	p, err := Start(cmd, Options{})
 	if err != nil {

@@ -5,8 +5,6 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
-	"slices"
-	"strings"
 	"sync/atomic"
 	"syscall"
 
@@ -16,6 +14,8 @@ import (
 // Process is a process that Start has started.
 type Process struct {
 	cmd *exec.Cmd
+	// notes say what the kernel has refused, and why.
+	notes []string
 	// group is the folder of its control group, or empty.
 	group string
 	// oom counts what the kernel has killed in its groups for lack of memory.
@@ -23,30 +23,21 @@ type Process struct {
 	// killed says that Kill or the command's context has killed it.
 	killed    atomic.Bool
 	oomKilled bool
-	peak      atomic.Int64
 }
 
-// Start starts a command whose process calls Enter, in a session of its own. It fails as cmd.Start does. Attributes of
-// the command stay; a context kills the process when it ends. Wait has to be called.
+// Start starts a command in a session of its own, and lowers its process before it has begun its work. It fails as cmd.Start does.
+// Attributes of the command stay; a context kills the process when it ends. Wait has to be called.
 func Start(cmd *exec.Cmd, opts Options) (*Process, error) {
 	if err := separate(cmd); err != nil {
 		return nil, err
 	}
 	p := &Process{cmd: cmd}
-	r := request{Class: opts.Class}
 	if opts.Group {
 		var err error
 		if p.group, err = kernel.makeGroup(); err != nil {
-			r.Notes = append(r.Notes, "no control group: "+err.Error())
+			p.notes = append(p.notes, "no control group: "+err.Error())
 		}
-		r.Group = p.group
 	}
-	variable, err := r.variable()
-	if err != nil {
-		return nil, p.notStarted(err)
-	}
-	env := slices.DeleteFunc(cmd.Environ(), func(v string) bool { return strings.HasPrefix(v, requestVariable+"=") })
-	cmd.Env = append(env, variable)
 	if cancel := cmd.Cancel; cancel != nil {
 		cmd.Cancel = func() error {
 			p.killed.Store(true)
@@ -57,7 +48,15 @@ func Start(cmd *exec.Cmd, opts Options) (*Process, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, p.notStarted(err)
 	}
+	p.notes = append(p.notes, kernel.lower(p.Pid(), p.group, opts.Class)...)
 	return p, nil
+}
+
+// Means returns those of the process, with what is missing. It fails if the process has ended.
+func (p *Process) Means() (Means, error) {
+	m, err := kernel.means(p.Pid())
+	m.Notes = p.notes
+	return m, err
 }
 
 // notStarted removes the control group of a process that could not be started.
@@ -104,9 +103,6 @@ func (p *Process) signal() syscall.Signal {
 // an operator is taken for it only beside another process's death. A runtime that gets no memory ends the process by itself, with exit
 // status 2.
 func (p *Process) KilledByOOM() bool { return p.oomKilled }
-
-// State returns how the process ended, or nil before Wait.
-func (p *Process) State() *os.ProcessState { return p.cmd.ProcessState }
 
 // hasEnded reports whether an error means that a process, its thread or its group is no more.
 func hasEnded(err error) bool {

@@ -1,11 +1,7 @@
 package idle
 
 import (
-	"fmt"
-	"math"
 	"os"
-	"path/filepath"
-	"strings"
 	"time"
 )
 
@@ -16,11 +12,10 @@ type Quota struct {
 	// cpu returns the processor time of the process.
 	cpu func() (time.Duration, error)
 
-	at       time.Time
-	ran      time.Duration
-	share    float64
-	groups   map[string]*measuredGroup
-	enforced enforcedQuota
+	at     time.Time
+	ran    time.Duration
+	share  float64
+	groups map[string]*measuredGroup
 }
 
 // measuredGroup is a group with a quota, as it was at the last sample.
@@ -36,26 +31,8 @@ type QuotaDecision struct {
 	Limited bool
 	// Share is the part of the time that the workers of the process may run, in [MinQuotaShare, 1].
 	Share float64
-	// Enforced says that the kernel holds the process to Budget, by the quota of its own group, so that Share is 1.
-	Enforced bool
 	// Quota and Budget are those of the tightest group, in processors: its quota, and what is left of it for the process.
 	Quota, Budget float64
-	// Throttled is the number of periods since the last sample in which the kernel stopped a group.
-	Throttled uint64
-	// Refused says why the kernel does not hold the process, although it has a group of its own.
-	Refused error
-}
-
-// String returns the decision as a line for a log.
-func (d QuotaDecision) String() string {
-	if !d.Limited {
-		return "no quota"
-	}
-	text := fmt.Sprintf("%.2f of the quota of %.2f processors", d.Budget, d.Quota)
-	if d.Enforced {
-		return text + ", held by the kernel"
-	}
-	return text + fmt.Sprintf(", workers run %.0f%% of the time", 100*d.Share)
 }
 
 // NewQuota returns the quota of a process.
@@ -86,14 +63,8 @@ func (q *Quota) sample(now time.Time, workers int) (QuotaDecision, error) {
 	elapsed, process := now.Sub(q.at), ran-q.ran
 	seen := make(map[string]*measuredGroup)
 	d := QuotaDecision{Share: 1}
-	var own *quotaGroup
-	period, least := defaultPeriod, math.Inf(1)
-	for i, g := range groups {
-		if strings.HasPrefix(filepath.Base(g.dir), groupPrefix) {
-			own = &groups[i]
-			continue
-		}
-		cpus, groupPeriod, err := g.quota()
+	for _, g := range groups {
+		cpus, err := g.quota()
 		if err != nil {
 			return d, err
 		}
@@ -119,52 +90,12 @@ func (q *Quota) sample(now time.Time, workers int) (QuotaDecision, error) {
 				Throttled: throttled - before.throttled, Workers: workers, Share: q.share,
 			})
 			share = m.control.Share(budget)
-			d.Throttled = max(d.Throttled, throttled-before.throttled)
 		}
 		if !d.Limited || budget < d.Budget {
-			d.Quota, d.Budget, period = cpus, budget, groupPeriod
+			d.Quota, d.Budget = cpus, budget
 		}
-		d.Limited, d.Share, least = true, min(d.Share, share), min(least, cpus)
-	}
-	if own != nil && (d.Limited || q.enforced.cpus > 0) {
-		budget := 0.0 // none
-		if d.Limited {
-			budget = min(least, max(minEnforced, d.Budget)) // more than the group above has is refused
-		}
-		q.enforced.set(*own, now, budget, period)
-		if d.Refused = q.enforced.refused; d.Refused == nil && d.Limited {
-			d.Enforced, d.Share = true, 1
-		}
+		d.Limited, d.Share = true, min(d.Share, share)
 	}
 	q.at, q.ran, q.groups, q.share = now, ran, seen, d.Share
 	return d, nil
-}
-
-// enforcedQuota is the quota of a process's own group. The kernel gives a group a whole new quota with each change, so changes
-// are few.
-type enforcedQuota struct {
-	// cpus is in force, 0 for none.
-	cpus float64
-	at   time.Time
-	// refused is why the kernel allows none.
-	refused error
-}
-
-const (
-	// minEnforced is the least that the kernel is asked for, in processors: with less a Keeper would raise the process.
-	minEnforced = keptShare
-	// Lower quotas are set at once, higher ones if they are so much higher and some time has passed.
-	enforcedFall, enforcedRise = 0.95, 1.1
-	enforcedPause              = 500 * time.Millisecond
-)
-
-// set sets the quota of a group in processors, or none if it is 0.
-func (e *enforcedQuota) set(g quotaGroup, now time.Time, cpus float64, period time.Duration) {
-	keep := cpus > enforcedFall*e.cpus && (cpus < enforcedRise*e.cpus || now.Sub(e.at) < enforcedPause)
-	if e.refused != nil || (cpus > 0 && e.cpus > 0 && keep) {
-		return
-	}
-	if e.refused = g.setQuota(cpus, period); e.refused == nil {
-		e.cpus, e.at = cpus, now
-	}
 }

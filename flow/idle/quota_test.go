@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -61,30 +60,23 @@ type quotaMachine struct {
 	threads float64 // busy threads of the process
 
 	now           time.Duration
-	left, ownLeft float64 // of this period, in seconds
+	left          float64 // of this period, in seconds
 	used, process float64
 	throttled     uint64
 	stopped       bool
-	ownPhase      int
 }
 
 const quotaStep = 10 * time.Millisecond
 
-// step runs both for a step; the process for a share of the time, or held by a quota of its own.
-func (m *quotaMachine) step(share, own float64) {
+// step runs both for a step; the process for a share of the time.
+func (m *quotaMachine) step(share float64) {
 	const stepsPerPeriod = 10
 	n := int(m.now / quotaStep)
 	if n%stepsPerPeriod == 0 {
 		m.left, m.stopped = m.quota*0.1, false
 		m.noise = 0.9 + 0.2*m.rng.Float64()
 	}
-	if n%stepsPerPeriod == m.ownPhase {
-		m.ownLeft = own * 0.1
-	}
 	process := m.threads * share * quotaStep.Seconds()
-	if own > 0 {
-		process = min(process, m.ownLeft)
-	}
 	others := m.others * m.noise * quotaStep.Seconds()
 	if part := m.left / max(1e-9, process+others); part < 1 {
 		process, others = process*part, others*part
@@ -93,7 +85,6 @@ func (m *quotaMachine) step(share, own float64) {
 			m.throttled++
 		}
 	}
-	m.ownLeft -= process
 	m.left -= process + others
 	m.used += process + others
 	m.process += process
@@ -125,23 +116,23 @@ func (m *quotaMachine) publish() {
 }
 
 // newQuotaMachine has the process 1 in a group below the one with a quota, or in one of its own.
-func newQuotaMachine(t *testing.T, rng *rand.Rand, own bool) (*quotaMachine, *Quota, string) {
-	m := &quotaMachine{version: 1 + rng.IntN(2), rng: rng, ownPhase: rng.IntN(10)}
-	group, ownDir := "/pod/app", ""
+func newQuotaMachine(t *testing.T, rng *rand.Rand, own bool) (*quotaMachine, *Quota) {
+	m := &quotaMachine{version: 1 + rng.IntN(2), rng: rng}
+	group := "/pod/app"
 	mount := map[int]string{1: "sys/fs/cgroup/cpu,cpuacct", 2: "sys/fs/cgroup"}[m.version]
 	if own {
 		group = "/pod/app/fastddl-worker-1-1"
-		ownDir = filepath.Join(mount, group)
 	}
 	m.fakeTree = newFakeTree(t, m.version, group)
 	if own {
-		require.NoError(t, os.Remove(m.path(ownDir)))
-		require.NoError(t, m.mkdir(m.path(ownDir)))
+		dir := m.path(mount, group)
+		require.NoError(t, os.Remove(dir))
+		require.NoError(t, m.mkdir(dir))
 	}
 	m.quota = 0.3 + 3*rng.Float64()
 	m.create()
 	q := &Quota{tree: m.tree, pid: 1, cpu: func() (time.Duration, error) { return time.Duration(m.process * 1e9), nil }}
-	return m, q, ownDir
+	return m, q
 }
 
 // TestQuotaIsKeptInSimulatedContainers: after the first second the kernel stops no container, unless others alone use what the least
@@ -163,9 +154,9 @@ func simulateQuota(t *testing.T, rng *rand.Rand, own, steady bool) {
 		settled  = 15 * time.Second
 		duration = 20 * time.Second
 	)
-	m, q, ownDir := newQuotaMachine(t, rng, own)
+	m, q := newQuotaMachine(t, rng, own)
 	var d QuotaDecision
-	var ownQuota, settledAt float64
+	var settledAt float64
 	var calm, changeAt, sampleAt time.Duration
 	for m.now < duration {
 		if m.now >= changeAt {
@@ -181,23 +172,14 @@ func simulateQuota(t *testing.T, rng *rand.Rand, own, steady bool) {
 			var err error
 			d, err = q.Sample(time.Unix(0, int64(m.now)), 8)
 			require.NoError(t, err)
-			require.NoError(t, d.Refused)
 			require.True(t, d.Limited)
-			require.Equal(t, own, d.Enforced)
-			if own {
-				ownQuota, _, err = quotaGroup{version: m.version, dir: m.path(ownDir)}.quota()
-				require.NoError(t, err)
-			}
 			sampleAt += QuotaInterval/2 + time.Duration(rng.Int64N(int64(QuotaInterval)))
 		}
 		before := m.throttled
-		m.step(d.Share, ownQuota)
+		m.step(d.Share)
 		least := MinQuotaShare * m.threads
-		if own {
-			least = minEnforced
-		}
 		if m.throttled > before && m.now > calm && 1.1*m.others+least < 0.95*m.quota {
-			t.Fatalf("stopped at %s: quota %.2f, others %.2f, %v threads, own group %v, %s", m.now, m.quota, m.others, m.threads, own, d)
+			t.Fatalf("stopped at %s: quota %.2f, others %.2f, %v threads, own group %v, %+v", m.now, m.quota, m.others, m.threads, own, d)
 		}
 		if m.now == settled {
 			settledAt = m.process
@@ -205,7 +187,7 @@ func simulateQuota(t *testing.T, rng *rand.Rand, own, steady bool) {
 	}
 	if steady {
 		used, left := (m.process-settledAt)/(duration-settled).Seconds(), QuotaCeiling*m.quota-1.1*m.others
-		require.GreaterOrEqual(t, used, 0.75*min(left, m.threads), "quota %.2f, others %.2f, %v threads, own group %v, %s", m.quota, m.others, m.threads, own, d)
+		require.GreaterOrEqual(t, used, 0.75*min(left, m.threads), "quota %.2f, others %.2f, %v threads, own group %v, %+v", m.quota, m.others, m.threads, own, d)
 	}
 }
 
@@ -236,38 +218,8 @@ func TestTightestQuotaDecides(t *testing.T) {
 	d = sample()
 	require.Equal(t, 2.0, d.Quota)
 	require.InDelta(t, 0.1, d.Budget, 0.01)
-	m.write("sys/fs/cgroup/pod/cpu.stat", "usage_usec 5000000\nnr_throttled 4\n")
-	require.EqualValues(t, 1, sample().Throttled)
 
 	m.write("sys/fs/cgroup/pod/cpu.max", "wrong\n")
 	_, err := q.Sample(now.Add(QuotaInterval), 2)
 	require.ErrorContains(t, err, "the period of control group")
-}
-
-// TestOwnQuotaFollows: it is lowered at once, raised after a while, and removed with the last quota above.
-func TestOwnQuotaFollows(t *testing.T) {
-	for _, version := range []int{1, 2} {
-		f := newFakeTree(t, version, "/")
-		dir := f.path("sys/fs/cgroup/own")
-		require.NoError(t, f.mkdir(dir))
-		g := quotaGroup{version: version, dir: dir}
-		quota := func() float64 {
-			cpus, _, err := g.quota()
-			require.NoError(t, err)
-			return cpus
-		}
-		var e enforcedQuota
-		now := time.Unix(0, 0)
-		for _, step := range []struct{ after, cpus, want float64 }{
-			{0, 0.5, 0.5}, {0.1, 0.3, 0.3}, {0.1, 0.6, 0.3}, {1, 0.31, 0.3}, {0.1, 0.6, 0.6}, {0.1, 0, 0},
-		} {
-			now = now.Add(time.Duration(step.after * 1e9))
-			e.set(g, now, step.cpus, 50*time.Millisecond)
-			require.NoError(t, e.refused)
-			require.InDelta(t, step.want, quota(), 0.001)
-		}
-		require.NoError(t, os.RemoveAll(dir))
-		e.set(g, now, 0.5, 50*time.Millisecond)
-		require.Error(t, e.refused)
-	}
 }

@@ -18,9 +18,6 @@ type quotaGroup struct {
 	usage string
 }
 
-// defaultPeriod is the kernel's.
-const defaultPeriod = 100 * time.Millisecond
-
 // quotaGroups returns the groups that a process is in, from its own upwards.
 func (t tree) quotaGroups(pid int) ([]quotaGroup, error) {
 	m, err := t.membership(pid, "cpu")
@@ -47,69 +44,41 @@ func (t tree) quotaGroups(pid int) ([]quotaGroup, error) {
 	return groups, nil
 }
 
-// quota returns the quota in processors, or 0 if there is none, and the period.
-func (g quotaGroup) quota() (cpus float64, period time.Duration, err error) {
+// quota returns the quota in processors, or 0 if there is none.
+func (g quotaGroup) quota() (cpus float64, err error) {
 	quota, micros := "", ""
 	if g.version == 2 {
 		text, err := readText(filepath.Join(g.dir, "cpu.max"))
 		if errors.Is(err, fs.ErrNotExist) {
-			return 0, defaultPeriod, nil // the controller is not enabled, or this is the root
+			return 0, nil // the controller is not enabled, or this is the root
 		}
 		if err != nil {
-			return 0, 0, err
+			return 0, err
 		}
 		quota, micros, _ = strings.Cut(text, " ")
 	} else {
 		if quota, err = readText(filepath.Join(g.dir, "cpu.cfs_quota_us")); errors.Is(err, fs.ErrNotExist) {
-			return 0, defaultPeriod, nil // a kernel without quotas
+			return 0, nil // a kernel without quotas
 		}
 		if err != nil {
-			return 0, 0, err
+			return 0, err
 		}
 		if micros, err = readText(filepath.Join(g.dir, "cpu.cfs_period_us")); err != nil {
-			return 0, 0, err
+			return 0, err
 		}
 	}
 	p, err := strconv.ParseInt(micros, 10, 64)
 	if err != nil || p <= 0 {
-		return 0, 0, fmt.Errorf("the period of control group %s is %q", g.dir, micros)
+		return 0, fmt.Errorf("the period of control group %s is %q", g.dir, micros)
 	}
-	period = time.Duration(p) * time.Microsecond
 	if quota == "max" || quota == "-1" {
-		return 0, period, nil
+		return 0, nil
 	}
 	q, err := strconv.ParseInt(quota, 10, 64)
 	if err != nil || q <= 0 {
-		return 0, 0, fmt.Errorf("the quota of control group %s is %q", g.dir, quota)
+		return 0, fmt.Errorf("the quota of control group %s is %q", g.dir, quota)
 	}
-	return float64(q) / float64(p), period, nil
-}
-
-// setQuota sets the quota in processors. 0 is none.
-func (g quotaGroup) setQuota(cpus float64, period time.Duration) error {
-	// The kernel takes a millisecond or more.
-	micros := max(int64(time.Millisecond/time.Microsecond), int64(cpus*float64(period/time.Microsecond)))
-	if g.version == 2 {
-		text := "max"
-		if cpus > 0 {
-			text = strconv.FormatInt(micros, 10)
-		}
-		return writeFile(filepath.Join(g.dir, "cpu.max"), fmt.Sprintf("%s %d", text, period/time.Microsecond))
-	}
-	file := filepath.Join(g.dir, "cpu.cfs_quota_us")
-	if cpus == 0 {
-		return writeFile(file, "-1")
-	}
-	// In between no quota may be greater, in processors, than that of the group above.
-	if text, err := readText(filepath.Join(g.dir, "cpu.cfs_period_us")); err != nil || text != strconv.FormatInt(int64(period/time.Microsecond), 10) {
-		if err := writeFile(file, "-1"); err != nil {
-			return err
-		}
-		if err := writeFile(filepath.Join(g.dir, "cpu.cfs_period_us"), strconv.FormatInt(int64(period/time.Microsecond), 10)); err != nil {
-			return err
-		}
-	}
-	return writeFile(file, strconv.FormatInt(micros, 10))
+	return float64(q) / float64(p), nil
 }
 
 // throttled returns the number of periods in which the kernel has stopped the group.
