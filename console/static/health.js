@@ -12,8 +12,9 @@ const nodes = [
   { name: 'Node', show: (n) => format.text(n.instance) },
   { name: 'Status port', show: (n) => format.text(n.status_address) },
   { name: 'Version', show: (n) => format.text(n.version) },
-  { name: 'Up since', kind: 'num', show: (n) => format.time(n.start_time) },
 ];
+// A server without a cluster gives the time of the request for that of its start; Store has the right one.
+const started = { name: 'Running since', kind: 'num', show: (n) => format.time(n.start_time) };
 
 function Readiness() {
   const [ready, error] = usePolled('health/ready', 3);
@@ -26,9 +27,10 @@ function Store() {
   const [m, error] = usePolled('/metrics', 3, readMetrics);
   if (!m) return error ? html`<${Problem} error=${error} />` : html`<p class="loading">Loading ...</p>`;
   const has = (name) => m.has(name);
-  const slowed = m.labelled('fastddl_ddl_governor_giving_way').filter(([, v]) => v > 0).map(([labels]) => labels.reason);
+  const slowed = m.labelled('fastddl_ddl_governor_yielding').filter(([, v]) => v > 0).map(([labels]) => labels.reason);
   const free = m.value('fastddl_store_disk_free_bytes'), total = m.value('fastddl_store_disk_total_bytes');
   return html`<${Facts} facts=${[
+    has('process_start_time_seconds') && ['Running since', format.time(m.value('process_start_time_seconds') * 1000)],
     has('fastddl_store_size_bytes') && ['Size of the store', format.bytes(m.value('fastddl_store_size_bytes'))],
     has('fastddl_store_disk_free_bytes') && ['Free on its disk', format.bytes(free) + ' of ' + format.bytes(total)],
     has('fastddl_store_write_stalled') && ['Writes', m.value('fastddl_store_write_stalled') > 0 ? 'stalled: the store has to catch up' : 'flow'],
@@ -62,7 +64,7 @@ export function Health() {
     <${Load} />
     <h2>Nodes</h2>
     <${Problem} error=${error && !error.passing && error} />
-    <${Table} label="Nodes" columns=${nodes} rows=${found} empty="This account may not see the nodes: it needs the privilege PROCESS." />
+    <${Table} label="Nodes" columns=${found && found.length > 1 ? [...nodes, started] : nodes} rows=${found} empty="This account may not see the nodes: it needs the privilege PROCESS." />
     <h2>Settings of builds</h2>
     <${Settings} />`;
 }
