@@ -119,7 +119,7 @@ func Run(ctx context.Context, opts Options) (err error) {
 		return err
 	}
 	if !opts.DryRun {
-		l.say("%d tables, %d rows loaded in %.1f s", len(d.Tables), l.meter.loadedRows(), time.Since(began).Seconds())
+		l.say("%s, %d rows loaded in %.1f s", counted(len(d.Tables), "table"), l.meter.loadedRows(), time.Since(began).Seconds())
 	}
 	return nil
 }
@@ -212,11 +212,11 @@ func (l *loader) show(actions []action) {
 	for _, t := range l.dump.Tables {
 		files += len(t.Files)
 	}
-	source := fmt.Sprintf("%d files", files)
+	source := counted(files, "file")
 	if l.dump.Script != "" {
 		source = filepath.Base(l.dump.Script)
 	}
-	l.say("%s, %s: %s, %d tables, %d views", l.dump.Format, source, size(l.dump.Bytes()), len(l.dump.Tables), len(l.dump.Views))
+	l.say("%s, %s: %s, %s, %s", l.dump.Format, source, size(l.dump.Bytes()), counted(len(l.dump.Tables), "table"), counted(len(l.dump.Views), "view"))
 	for _, o := range l.dump.LeftOut {
 		l.say("left out: %s", o)
 	}
@@ -233,7 +233,7 @@ func (l *loader) show(actions []action) {
 		}
 	}
 	for _, why := range order {
-		l.say("by INSERT, not IMPORT INTO: %d tables: %s", obstacles[why], why)
+		l.say("by INSERT, not IMPORT INTO: %s: %s", counted(obstacles[why], "table"), why)
 	}
 	if !l.DryRun {
 		return

@@ -237,6 +237,14 @@ func progressLine(active map[Name]*measured, ended, tables int, bytes, total int
 	return line
 }
 
+// counted returns a number of things for people.
+func counted(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
+}
+
 // size returns a number of bytes for people.
 func size(bytes int64) string {
 	value, unit := float64(bytes), "B"

@@ -149,7 +149,7 @@ func TestCtl(t *testing.T) {
 	})
 
 	t.Run("load and backup", func(t *testing.T) {
-		require.Contains(t, s.ok("load", dumpOf(t, 1, 2, 10)), "1 tables, 20 rows loaded")
+		require.Contains(t, s.ok("load", dumpOf(t, 1, 2, 10)), "1 table, 20 rows loaded")
 		require.Equal(t, "20", value(t, db, "SELECT COUNT(*) FROM big.t0"))
 		require.Regexp(t, `^backup of [^\n]+ in `+files+`/b1, as of timestamp [0-9]+, taken in `, s.ok("backup", filepath.Join(files, "b1")))
 		require.Contains(t, s.fails(2, "backup", "b2"), "give its whole path")
