@@ -127,7 +127,7 @@ var SysVars = []SysVar{
 		Comment: "who builds indexes: fastddl, or TiDB in its own ways",
 	}, {
 		Name: Governor, Kind: KindBool, Default: "ON",
-		Comment: "ON: index builds give way to the foreground by themselves; OFF: they take what the other settings leave them",
+		Comment: "ON: index builds yield to foreground statements; OFF: they take what the other settings leave them",
 	}, {
 		Name: HistoryLimit, Kind: KindInt, Default: "1024", Max: 1_000_000,
 		Comment: "how many index builds that have ended stay in the history, with their errors and commands; older ones are deleted",
@@ -187,7 +187,7 @@ var SysVars = []SysVar{
 		Comment: "weight of a job among those that run, taken when its statement is queued",
 	}, {
 		Name: ReorgWorkerCount, Kind: KindInt, Default: "4", Min: 1, Max: 256,
-		Comment: "backfill workers of a job at the most",
+		Comment: "most backfill workers of a job",
 	},
 }
 

@@ -77,7 +77,7 @@ func TestWorkersYieldAndComeBack(t *testing.T) {
 		beside := during(rounds, time.Second)
 		require.Less(t, beside, alone/3)
 		require.Positive(t, beside, "it goes on")
-		require.Equal(t, "giving way to foreground: processors", r.Allocation(7).Wait)
+		require.Equal(t, "yielding to foreground: processors", r.Allocation(7).Wait)
 
 		set(t, g, config.Governor, "OFF")
 		decided()
@@ -190,7 +190,7 @@ func TestWorkersYieldToStatements(t *testing.T) {
 		}
 		require.Less(t, during(rounds, 500*time.Millisecond), alone/2)
 		require.Positive(t, during(rounds, 500*time.Millisecond))
-		require.Equal(t, "giving way to foreground: statements", r.Allocation(7).Wait)
+		require.Equal(t, "yielding to foreground: statements", r.Allocation(7).Wait)
 		set(t, g, config.Governor, "OFF")
 		require.Greater(t, during(rounds, 300*time.Millisecond), alone/2)
 		set(t, g, config.Governor, "ON")

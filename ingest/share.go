@@ -96,7 +96,7 @@ func (r *Resources) Allocation(jobID int64) Allocation {
 		a.Wait = "throttled: " + limit
 	default:
 		if reason := s.flow.YieldsTo(s.workers); reason != "" {
-			a.Wait = "giving way to foreground: " + string(reason)
+			a.Wait = "yielding to foreground: " + string(reason)
 		}
 	}
 	return a

@@ -17,7 +17,7 @@ func newGovernorCollector(decision func() flow.Decision) *governorCollector {
 	return &governorCollector{
 		decision: decision,
 		share:    prometheus.NewDesc(name("governor_share"), "Part of the time that workers of index builds may run; 1 is all of it.", nil, nil),
-		reason:   prometheus.NewDesc(name("governor_giving_way"), "1 while index builds give way to the foreground, by reason.", []string{"reason"}, nil),
+		reason:   prometheus.NewDesc(name("governor_yielding"), "1 while index builds yield to foreground statements, by reason.", []string{"reason"}, nil),
 	}
 }
 

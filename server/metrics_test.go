@@ -166,11 +166,11 @@ func TestGovernorMetrics(t *testing.T) {
 	registry.MustRegister(newGovernorCollector(func() flow.Decision { return decision }))
 	values := gather(t, registry)
 	require.Equal(t, 1.0, values["fastddl_ddl_governor_share"])
-	require.Zero(t, values["fastddl_ddl_governor_giving_way"])
+	require.Zero(t, values["fastddl_ddl_governor_yielding"])
 	decision = flow.Decision{Share: 0.25, Reason: flow.CommitLatency}
 	values = gather(t, registry)
 	require.Equal(t, 0.25, values["fastddl_ddl_governor_share"])
-	require.Equal(t, 1.0, values["fastddl_ddl_governor_giving_way"])
+	require.Equal(t, 1.0, values["fastddl_ddl_governor_yielding"])
 }
 
 func TestEveryEventIsLogged(t *testing.T) {

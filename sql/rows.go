@@ -240,7 +240,7 @@ func comments(info *status.JobInfo) string {
 // waiting makes a comment of a wait reason, which names what the job waits for or says what
 // it does.
 func waiting(reason string) string {
-	for _, does := range []string{"paused", "throttled: ", "giving way ", "waiting for "} {
+	for _, does := range []string{"paused", "throttled: ", "yielding ", "waiting for "} {
 		if strings.HasPrefix(reason, does) {
 			return reason
 		}

@@ -179,7 +179,7 @@ func ReasonKind(reason string) string {
 	}
 	kind, _, _ := strings.Cut(reason, ", ")
 	kind, detail, _ := strings.Cut(kind, ": ")
-	if kind == "giving way to foreground" { // to what, of a few
+	if kind == "yielding to foreground" { // to what, of a few
 		kind += ": " + detail
 	}
 	return strings.ToValidUTF8(kind, "?")

@@ -48,7 +48,7 @@ func TestAWaitForSharedResourcesSaysSo(t *testing.T) {
 	var told []event.Event
 	w := waitWatch{emit: func(e event.Event) { told = append(told, e) }}
 	since := time.Unix(1000, 0)
-	info := JobInfo{WaitReason: "giving way", WaitSince: since, Building: &Building{Allocation: ingest.Allocation{Wait: "giving way"}}}
+	info := JobInfo{WaitReason: "yielding", WaitSince: since, Building: &Building{Allocation: ingest.Allocation{Wait: "yielding"}}}
 	w.observe(since.Add(longWait), info)
 	require.True(t, told[0].(event.Waiting).ForResources)
 }
