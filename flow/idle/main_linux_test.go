@@ -21,10 +21,10 @@ import (
 
 // The test binary starts itself in other roles.
 const (
-	roleVariable  = "IDLE_TEST_ROLE"
-	joinVariable  = "IDLE_TEST_JOIN"  // a control group that the process joins at first
-	cpuVariable   = "IDLE_TEST_CPU"   // the only processor of spinning threads
-	spinVariable  = "IDLE_TEST_SPIN"  // how many threads spin
+	roleVariable = "IDLE_TEST_ROLE"
+	joinVariable = "IDLE_TEST_JOIN" // a control group that the process joins at first
+	cpuVariable  = "IDLE_TEST_CPU"  // the only processor of spinning threads
+	spinVariable = "IDLE_TEST_SPIN" // how many threads spin
 )
 
 func TestMain(m *testing.M) {

@@ -2,6 +2,7 @@ package idle
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,15 +25,23 @@ func playAllocate() error {
 	return fmt.Errorf("the kernel gave %d MiB", len(all))
 }
 
-// playServer starts a process that takes memory, in its own memory control group, and prints how that ended.
+// playServer starts a process that takes memory, in its own memory control group, kills it when its output ends, and prints how it ended.
 func playServer() error {
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = append(os.Environ(), roleVariable+"=allocate", joinVariable+"=")
 	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
 	p, err := Start(cmd, Options{})
 	if err != nil {
 		return err
 	}
+	if _, err := io.ReadAll(out); err != nil {
+		return err
+	}
+	_ = p.Kill() // as who sees a connection end does
 	err = p.Wait()
 	fmt.Printf("%v %v\n", err, p.KilledByOOM())
 	return nil

@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
-	"sync/atomic"
 	"syscall"
 
 	"fastddl/internal/errs"
@@ -19,9 +18,7 @@ type Process struct {
 	// group is the folder of its control group, or empty.
 	group string
 	// oom counts what the kernel has killed in its groups for lack of memory.
-	oom oomCounter
-	// killed says that Kill or the command's context has killed it.
-	killed    atomic.Bool
+	oom       oomCounter
 	oomKilled bool
 }
 
@@ -36,12 +33,6 @@ func Start(cmd *exec.Cmd, opts Options) (*Process, error) {
 		var err error
 		if p.group, err = kernel.makeGroup(); err != nil {
 			p.notes = append(p.notes, "no control group: "+err.Error())
-		}
-	}
-	if cancel := cmd.Cancel; cancel != nil {
-		cmd.Cancel = func() error {
-			p.killed.Store(true)
-			return cancel()
 		}
 	}
 	p.oom = kernel.newOOMCounter(p.group)
@@ -71,16 +62,13 @@ func (p *Process) notStarted(err error) error {
 func (p *Process) Pid() int { return p.cmd.Process.Pid }
 
 // Kill ends the process at once, also a stopped one. It fails if the process has ended.
-func (p *Process) Kill() error {
-	p.killed.Store(true)
-	return p.cmd.Process.Kill()
-}
+func (p *Process) Kill() error { return p.cmd.Process.Kill() }
 
 // Wait waits until the process has ended, and returns what cmd.Wait does. The control group of the process is then
 // removed; one that cannot be, by the next Start.
 func (p *Process) Wait() error {
 	err := p.cmd.Wait()
-	p.oomKilled = p.signal() == syscall.SIGKILL && !p.killed.Load() && p.oom.grown()
+	p.oomKilled = p.signal() == syscall.SIGKILL && p.oom.grown()
 	if p.group != "" {
 		_ = kernel.removeGroup(p.group) // the next Start tries again, and its process notes the error
 	}
@@ -98,10 +86,10 @@ func (p *Process) signal() syscall.Signal {
 }
 
 // KilledByOOM reports, after Wait, whether the kernel has killed the process for lack of memory, as far as this can be
-// known: it ended by SIGKILL, neither Kill nor the command's context sent it, and the kernel has meanwhile killed a process
-// of the same memory control group for that reason. Where groups do not count, all of the machine's count. So a SIGKILL of
-// an operator is taken for it only beside another process's death. A runtime that gets no memory ends the process by itself, with exit
-// status 2.
+// known: it ended by SIGKILL, and the kernel has meanwhile killed a process of the same memory control group for that reason. Where
+// groups do not count, all of the machine's count. So a SIGKILL of an operator, or of Kill, is taken for it only beside another process's
+// death; which of two came first cannot be known, and who sees the connection end calls Kill. A runtime that gets no memory ends the
+// process by itself, with exit status 2.
 func (p *Process) KilledByOOM() bool { return p.oomKilled }
 
 // hasEnded reports whether an error means that a process, its thread or its group is no more.
