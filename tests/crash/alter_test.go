@@ -42,7 +42,7 @@ type alterer struct {
 	// doubts are the alterations whose end was not seen.
 	doubts []*alteration
 
-	done, cancelled, refused, interrupted, starved int
+	done, cancelled, refused, interrupted int
 }
 
 const maxIndexes = 5
@@ -120,9 +120,6 @@ func (a *alterer) alter(ctx context.Context, db *sql.DB, conn *connection) error
 		return a.run.compare(ctx, db, a.t)
 	case code == 8214:
 		a.cancelled++
-		return nil
-	case code != 0 && strings.Contains(err.Error(), "for lack of memory twice"):
-		a.starved++
 		return nil
 	case code == 1062:
 		a.refused++

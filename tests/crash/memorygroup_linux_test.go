@@ -1,7 +1,6 @@
 package crash
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,17 +12,14 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"fastddl/internal/sleep"
 )
 
-// memoryGroup is a memory control group of a server and its workers.
+// groupMemory is the limit of a memoryGroup in bytes, less than a worker takes while it begins.
+const groupMemory = 4 << 20
+
+// memoryGroup is a memory control group with hardly any memory.
 type memoryGroup struct {
-	dir string
-	// limitFile has the limit, of which none is no limit.
-	limitFile, none string
-	// anonymous is the name of what cannot be reclaimed in memory.stat.
-	anonymous string
+	dir, limitFile string
 	// killsFile counts the processes that the kernel has killed for lack of memory.
 	killsFile string
 }
@@ -40,9 +36,9 @@ func newMemoryGroup(t *testing.T) (*memoryGroup, error) {
 		switch {
 		case len(parts) != 3:
 		case parts[1] == "memory":
-			*g = memoryGroup{"/sys/fs/cgroup/memory" + parts[2], "memory.limit_in_bytes", "-1", "total_rss", "memory.oom_control"}
+			*g = memoryGroup{"/sys/fs/cgroup/memory" + parts[2], "memory.limit_in_bytes", "memory.oom_control"}
 		case parts[0] == "0" && g.dir == "":
-			*g = memoryGroup{"/sys/fs/cgroup" + parts[2], "memory.max", "max", "anon", "memory.events"}
+			*g = memoryGroup{"/sys/fs/cgroup" + parts[2], "memory.max", "memory.events"}
 		}
 	}
 	dir := filepath.Join(g.dir, fmt.Sprintf("fastddl-crash-%d-%d", os.Getpid(), time.Now().UnixNano()))
@@ -54,67 +50,27 @@ func newMemoryGroup(t *testing.T) (*memoryGroup, error) {
 	t.Cleanup(func() {
 		require.Eventually(t, func() bool { err := os.Remove(dir); return err == nil || errors.Is(err, fs.ErrNotExist) }, time.Minute, 10*time.Millisecond)
 	})
-	if _, err := os.Stat(filepath.Join(dir, g.limitFile)); err != nil {
-		return nil, fmt.Errorf("control groups here do not divide memory: %w", err)
+	if err := os.WriteFile(filepath.Join(dir, g.limitFile), []byte(strconv.Itoa(groupMemory)), 0); err != nil {
+		return nil, fmt.Errorf("control groups here do not limit memory: %w", err)
 	}
 	return g, nil
 }
 
-// program writes a program that joins the group and executes binary, and returns its path.
-func (g *memoryGroup) program(t *testing.T, binary string) string {
-	path := filepath.Join(t.TempDir(), "fastddl")
-	text := fmt.Sprintf("#!/bin/sh\necho $$ > %s/cgroup.procs && exec %s \"$@\"\n", g.dir, binary)
-	require.NoError(t, os.WriteFile(path, []byte(text), 0o755))
-	return path
-}
-
-// leave limits the memory of the group to what it uses and free bytes; without free there is no limit.
-func (g *memoryGroup) leave(free int64) error {
-	limit := g.none
-	if free > 0 {
-		used, err := g.field("memory.stat", g.anonymous)
-		if err != nil {
-			return err
-		}
-		limit = strconv.FormatInt(used+free, 10)
-	}
-	return os.WriteFile(filepath.Join(g.dir, g.limitFile), []byte(limit), 0)
+// take moves a process to the group. What it has is not counted there, and it gets no more than the limit.
+func (g *memoryGroup) take(pid int) error {
+	return os.WriteFile(filepath.Join(g.dir, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0)
 }
 
 // kills returns how many processes of the group the kernel has killed.
-func (g *memoryGroup) kills() (int64, error) { return g.field(g.killsFile, "oom_kill") }
-
-func (g *memoryGroup) field(file, name string) (int64, error) {
-	text, err := os.ReadFile(filepath.Join(g.dir, file))
+func (g *memoryGroup) kills() (int64, error) {
+	text, err := os.ReadFile(filepath.Join(g.dir, g.killsFile))
 	if err != nil {
 		return 0, err
 	}
 	for line := range strings.Lines(string(text)) {
-		if key, value, _ := strings.Cut(strings.TrimSpace(line), " "); key == name {
+		if key, value, _ := strings.Cut(strings.TrimSpace(line), " "); key == "oom_kill" {
 			return strconv.ParseInt(value, 10, 64)
 		}
 	}
-	return 0, fmt.Errorf("%s has no %s", file, name)
-}
-
-// starve leaves the group hardly any memory until a process of it has ended, or a second has passed. It reports whether the kernel
-// has killed one.
-func (g *memoryGroup) starve(ctx context.Context, pid int) (killed bool, err error) {
-	before, err := g.kills()
-	if err != nil {
-		return false, err
-	}
-	if g.leave(4<<20) != nil {
-		return false, g.leave(0) // more is used that cannot be reclaimed
-	}
-	for end := time.Now().Add(time.Second); time.Now().Before(end); {
-		if _, err := os.Stat(fmt.Sprintf("/proc/%d/exe", pid)); err != nil || !sleep.For(ctx, time.Millisecond) {
-			break
-		}
-	}
-	if err := g.leave(0); err != nil {
-		return false, err
-	}
-	after, err := g.kills()
-	return after > before, err
+	return 0, fmt.Errorf("%s has no oom_kill", g.killsFile)
 }

@@ -38,7 +38,7 @@ func (t tally) String() string {
 
 // tally says what the seed has done.
 func (r *run) tally() tally {
-	var commits, conflicts, duplicates, done, cancelled, refused, interrupted, starved, transfers int
+	var commits, conflicts, duplicates, done, cancelled, refused, interrupted, transfers int
 	for _, w := range r.workers {
 		commits, conflicts, duplicates = commits+w.commits, conflicts+w.conflicts, duplicates+w.duplicates
 	}
@@ -47,12 +47,11 @@ func (r *run) tally() tally {
 	}
 	for _, a := range r.alterers {
 		done, cancelled, refused, interrupted = done+a.done, cancelled+a.cancelled, refused+a.refused, interrupted+a.interrupted
-		starved += a.starved
 	}
 	t := tally{
 		{"histories", 1}, {"lives that were ended", r.lives}, {"of them by kill -9", r.kills},
 		{"commits", commits}, {"conflicts", conflicts}, {"duplicates", duplicates},
-		{"ALTERs done", done}, {"cancelled", cancelled}, {"refused as not unique", refused}, {"interrupted", interrupted}, {"failed for lack of memory", starved},
+		{"ALTERs done", done}, {"cancelled", cancelled}, {"refused as not unique", refused}, {"interrupted", interrupted},
 		{"index reads compared", int(r.compared.Load())}, {"of them of the past", int(r.past.compared.Load())},
 		{"transfers", transfers}, {"conflicts of transfers", int(r.bank.conflicts.Load())}, {"ALTERs beside them", int(r.bank.alters.Load())},
 	}
