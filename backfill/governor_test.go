@@ -34,7 +34,7 @@ func TestBuildYieldsInEveryStage(t *testing.T) {
 				case event.StageChanged:
 					sampler.Hurt.Store(e.Stage == stage)
 				case event.Throttled:
-					if sampler.Hurt.Load() && e.Reason == "foreground: processors" {
+					if sampler.Hurt.Load() && e.Reason == "foreground: target latency" {
 						paused.Add(int64(e.For))
 						sampler.Hurt.Store(false) // that was enough
 					}
@@ -42,6 +42,7 @@ func TestBuildYieldsInEveryStage(t *testing.T) {
 			})
 			opts := f.options()
 			opts.Bus, opts.Globals, opts.MaxWorkers, opts.BatchRows = bus, config.NewGlobals(), 2, 64
+			require.NoError(t, opts.Globals.Update(config.TargetLatency, "10ms"))
 			opts.Resources = ingest.NewResources(opts.Globals, 2)
 			opts.Resources.Govern(sampler, nil)
 			// A stage takes long enough for pauses in it to be reported before it ends.

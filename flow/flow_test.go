@@ -13,12 +13,13 @@ import (
 )
 
 // TestJobYieldsToForeground shows how a build uses the package: its worker calls Pace between
-// batches, has the whole time while there is no foreground, and MinShare of it beside one that it hurts.
+// batches, has the whole time while there is no foreground, and MinShare of it beside one that takes longer than its target.
 func TestJobYieldsToForeground(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		governor := flow.NewGovernor(func() bool { return true })
 		foreground := new(flowtest.Foreground)
 		governor.Observe(foreground, new(flow.StatementMeter))
+		governor.Target(func() time.Duration { return 10 * time.Millisecond })
 
 		reported := make(map[flow.Reason]time.Duration)
 		job := governor.NewJob(flow.JobOptions{Yielded: func(reason flow.Reason, waited time.Duration) { reported[reason] += waited }})
@@ -39,15 +40,15 @@ func TestJobYieldsToForeground(t *testing.T) {
 		require.Equal(t, 1.0, work(1000))
 		require.Empty(t, job.YieldsTo(1))
 		foreground.Hurt.Store(true)
-		work(500) // the share falls within some intervals
+		work(800) // the share falls within some intervals
 		require.InDelta(t, flow.MinShare, work(300), 0.02)
-		require.Equal(t, flow.Processors, job.YieldsTo(1))
+		require.Equal(t, flow.TargetLatency, job.YieldsTo(1))
 		foreground.Hurt.Store(false)
 		time.Sleep(2 * flow.Interval)
 		require.InDelta(t, 1, work(1000), 0.05, "less what was still to be made up for")
 
 		job.End()
-		require.Greater(t, reported[flow.Processors], time.Second)
+		require.Greater(t, reported[flow.TargetLatency], time.Second)
 		require.Equal(t, flow.Full, governor.Decision())
 	})
 }

@@ -67,18 +67,23 @@ func (g *Governor) Decision() Decision {
 	return Full
 }
 
-// Outlook returns the decision that a job would be under that began now. It takes none: without jobs it only observes.
+// Outlook returns the decision that a job would be under that began now, with no more of the time than statements leave, to which its
+// workers will yield. It takes none: without jobs it only observes.
 func (g *Governor) Outlook() (d Decision) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	d = g.Decision()
 	switch {
-	case g.jobs > 0 || g.sampler == nil:
-		return g.Decision()
-	case !g.enabled():
-		return Full
+	case g.sampler == nil || !g.enabled():
+		return d
+	case g.jobs == 0:
+		if err := g.foresee(&d); err != nil {
+			return Full // as long as no sample succeeds
+		}
 	}
-	if err := g.foresee(&d); err != nil {
-		return Full // as long as no sample succeeds
+	left := 1 - g.statements.Recent(time.Now()).Seconds()/float64(Cores())
+	if left = max(minInitialShare, left); d.Foreground && left < d.Share {
+		d.Share, d.Reason = left, Statements
 	}
 	return d
 }
@@ -176,9 +181,6 @@ func (g *Governor) step(
 	signals := sample(now)
 	signals.Target = g.target()
 	decision := decide(&g.controller, now, signals)
-	if leaveOutShare {
-		decision.Share, decision.Reason = 1, ""
-	}
 	if !g.enabled() {
 		decision = Full
 	}

@@ -5,11 +5,6 @@ package flow
 // Mechanisms that are left out: none. In builds with the tag benchflow, which make bench-flow compares, these are
 // variables (leaveout_benchflow.go).
 const (
-	// leaveOutShare gives workers all of the time, regardless of the decision.
-	leaveOutShare = false
-	// leaveOutProcessors and leaveOutCommits take a pressure for 0.
-	leaveOutProcessors = false
-	leaveOutCommits    = false
 	// leaveOutYield lets workers go on beside statements that are executed.
 	leaveOutYield = false
 	// leaveOutPriority leaves threads of the background their priority but for what the sampler tells them by.

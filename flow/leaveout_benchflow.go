@@ -13,9 +13,6 @@ const LeaveOutVariable = "FASTDDL_FLOW_LEAVE_OUT"
 
 // The mechanisms are those of leaveout.go.
 var (
-	leaveOutShare       bool
-	leaveOutProcessors  bool
-	leaveOutCommits     bool
 	leaveOutYield       bool
 	leaveOutPriority    bool
 	leaveOutReserve     bool
@@ -24,9 +21,6 @@ var (
 
 // mechanisms has the switch of each mechanism by its name.
 var mechanisms = map[string]*bool{
-	"share":       &leaveOutShare,
-	"processors":  &leaveOutProcessors,
-	"commits":     &leaveOutCommits,
 	"yield":       &leaveOutYield,
 	"priority":    &leaveOutPriority,
 	"reserve":     &leaveOutReserve,

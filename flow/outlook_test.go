@@ -2,6 +2,7 @@ package flow
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -27,4 +28,18 @@ func TestOutlookHasTheTarget(t *testing.T) {
 	defer end()
 	foreseen, has := g.Outlook(), g.Decision()
 	require.Equal(t, has, foreseen)
+}
+
+// TestOutlookLeavesTimeToStatements: without a target a job would have what they leave.
+func TestOutlookLeavesTimeToStatements(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		meter := new(StatementMeter)
+		defer meter.Begin()()
+		time.Sleep(window)
+		g := NewGovernor(func() bool { return true })
+		g.Observe(sampledOnce{Signals{Statements: meter.Recent(time.Now())}}, meter)
+		d := g.Outlook()
+		require.InDelta(t, max(minInitialShare, 1-1/float64(Cores())), d.Share, 0.1/float64(Cores()))
+		require.Equal(t, Statements, d.Reason)
+	})
 }

@@ -18,8 +18,11 @@ const (
 // Pacer keeps one worker to the share of the time that the decision gives it. It
 // must be used by the worker's goroutine only.
 type Pacer struct {
-	job  *Job
-	task BackgroundTask
+	job *Job
+	// yields says that the worker waits for statements. On a thread of low priority it need not: the kernel gives them the processors. In
+	// another process it does, where it would else run in each gap between two statements, and take their caches.
+	yields bool
+	task   BackgroundTask
 	// beside is the number of statements beside which the worker goes on.
 	beside int
 	clock  *stage.Clock         // nil charges pauses to nothing
@@ -47,9 +50,11 @@ func (j *Job) NewPacer(clock *stage.Clock) *Pacer {
 func (j *Job) NewWallPacer(sleep func(time.Duration)) *Pacer {
 	begin := time.Now()
 	cores := Cores()
+	statements := j.governor.statements
 	return &Pacer{
-		job:  j,
-		task: BackgroundTask{Meter: j.governor.statements, MinShare: MinShare, Sleep: sleep},
+		job:    j,
+		yields: !leaveOutYield && (!hasPriorities || statements.isElsewhere()),
+		task:   BackgroundTask{Meter: statements, MinShare: MinShare, Sleep: sleep},
 		// With one statement less than there are processors, one worker goes on, with
 		// two less another.
 		beside: cores - 1 - int(j.governor.pacers.Add(1))%cores,
@@ -82,7 +87,7 @@ func (p *Pacer) Pace(ctx context.Context) error {
 
 // yield leaves the processors to statements that run now.
 func (p *Pacer) yield() {
-	if leaveOutYield || !p.job.governor.enabled() {
+	if !p.yields || !p.job.governor.enabled() {
 		return
 	}
 	beside := p.beside + p.job.governor.Decision().OffCPU

@@ -2,5 +2,7 @@
 
 package flow
 
+const hasPriorities = false
+
 // lowerPriority does nothing: priorities belong to processes here.
 func lowerPriority(int) {}

@@ -2,50 +2,35 @@ package flow
 
 import "time"
 
-// Signals are what was observed of the machine and the foreground.
+// Signals are what was observed of the foreground.
 type Signals struct {
-	// Elapsed is the time since the signals before, which Foreground, Builds, Busy,
-	// Commits, CommitTime and Latencies belong to.
+	// Elapsed is the time since the signals before, which Foreground and Latencies belong to.
 	Elapsed time.Duration
-	// Processors is the number of processors.
-	Processors int
 	// Statements is the time that foreground statements have taken within the last
 	// second, summed over sessions.
 	Statements time.Duration
-	// Foreground is what the threads of the foreground did.
-	Foreground ThreadTime
-	// Builds is the processor time of builds, Busy that of everything on the
-	// machine. Where they are not known they are 0, and processors put no pressure.
-	Builds, Busy time.Duration
-
-	// Commits is the number of commits of the foreground, CommitTime what they have
-	// taken together.
-	Commits    int64
-	CommitTime time.Duration
+	// Foreground is how long threads of the foreground ran, or could have run but had no processor, summed; 0 where that is not known.
+	Foreground time.Duration
 
 	// Latencies are those of the statements that have ended, and Target is what 99 of 100 are to take at most; 0 is no target.
 	Latencies Latencies
 	Target    time.Duration
 }
 
-// ThreadTime is what a group of threads did, summed: the time they ran, and the time they
-// could have run but had no processor.
-type ThreadTime struct{ Run, Wait time.Duration }
-
 // Reason is why builds do not have everything; empty if they do.
 type Reason string
 
 // The reasons.
 const (
-	Processors    Reason = "processors"
-	CommitLatency Reason = "commit latency"
 	TargetLatency Reason = "target latency"
+	// ProcessorQuota is a container's, which others of it use.
+	ProcessorQuota Reason = "processor quota"
 	// Statements is not the controller's: workers yield to statements that run.
 	Statements Reason = "statements"
 )
 
 // Reasons lists the reasons of a decision.
-var Reasons = []Reason{Processors, CommitLatency, TargetLatency}
+var Reasons = []Reason{TargetLatency, ProcessorQuota}
 
 // Decision is what builds may do until the next one.
 type Decision struct {

@@ -47,6 +47,9 @@ func (m *StatementMeter) Show(n *atomic.Int64) {
 // else.
 func NewMeterElsewhere(n *atomic.Int64) *StatementMeter { return &StatementMeter{elsewhere: n} }
 
+// isElsewhere says that the statements are of another process.
+func (m *StatementMeter) isElsewhere() bool { return m != nil && m.elsewhere != nil }
+
 // Begin counts a statement that begins, and returns the function that ends it, which
 // must be called once.
 func (m *StatementMeter) Begin() (end func()) {

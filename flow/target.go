@@ -13,9 +13,12 @@ const (
 	fewStatements    = 100
 	longBatch        = 2 * time.Second
 	longestBatch     = 10 * time.Second
-	// targetRise is the factor by which the ceiling rises in each interval while the target is not nearly
-	// reached. It is less than riseFactor: a step too far is felt by statements for a whole batch.
-	targetRise = 1.02
+	// Above the target the share falls by the ratio to it to the power of -fallExponent, but at most to the part maxFall of it. Below
+	// lowWater of the target it rises by targetRise in each interval: a step too far is felt by statements for a whole batch.
+	lowWater, highWater = 0.7, 1.0
+	fallExponent        = 0.5
+	maxFall             = 0.5
+	targetRise          = 1.02
 )
 
 // target finds the share of builds beside which 99 of 100 statements take no longer than a target.

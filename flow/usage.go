@@ -2,56 +2,31 @@ package flow
 
 import "time"
 
-// usage is what threads and processors did between two samples. What the
-// operating system does not say is 0.
-type usage struct {
-	// Foreground is of the threads of the process with its usual priority, and
-	// Background of those of low priority.
-	Foreground, Background ThreadTime
-	// Busy is the time that the machine's processors did something, summed.
-	Busy time.Duration
+// threadMeter measures the time of the threads of this process that have its usual priority: that they ran, or waited for a processor. The
+// zero value is ready to use. It is not safe for concurrent use.
+type threadMeter struct {
+	threads map[int]time.Duration
 }
 
-func (t *ThreadTime) add(o ThreadTime) {
-	t.Run += o.Run
-	t.Wait += o.Wait
-}
-
-// since returns the time since an earlier reading. The number of a thread that has
-// ended may be that of another, which began at 0.
-func (t ThreadTime) since(earlier ThreadTime) ThreadTime {
-	if t.Run < earlier.Run || t.Wait < earlier.Wait {
-		return t
-	}
-	return ThreadTime{t.Run - earlier.Run, t.Wait - earlier.Wait}
-}
-
-// usageMeter samples the usage. The zero value is ready to use. It is not safe
-// for concurrent use.
-type usageMeter struct {
-	threads map[int]ThreadTime
-	busy    time.Duration
-	begun   bool
-}
-
-// sample returns the usage since the sample before; that of the first is zero.
-func (m *usageMeter) sample() usage {
-	var u usage
-	threads := make(map[int]ThreadTime, len(m.threads))
-	forEachThread(func(id int, low bool, total ThreadTime) {
-		threads[id] = total
-		sum := &u.Foreground
+// sample returns the time since the sample before, summed; that of the first is zero, as where the operating system does not say.
+func (m *threadMeter) sample() (sum time.Duration) {
+	threads := make(map[int]time.Duration, len(m.threads))
+	forEachThread(func(id int, low bool, total time.Duration) {
 		if low {
-			sum = &u.Background
+			return
 		}
-		sum.add(total.since(m.threads[id]))
+		threads[id] = total
+		// The number of a thread that has ended may be that of another, which began at 0.
+		if before := m.threads[id]; total > before {
+			sum += total - before
+		} else if total < before {
+			sum += total
+		}
 	})
-	busy := busyTime()
-	u.Busy = max(0, busy-m.busy)
-	m.threads, m.busy = threads, busy
-	if !m.begun {
-		m.begun = true
-		return usage{}
+	first := m.threads == nil
+	m.threads = threads
+	if first {
+		return 0
 	}
-	return u
+	return sum
 }

@@ -20,10 +20,10 @@ var usual, errUsual = unix.Getpriority(unix.PRIO_PROCESS, os.Getpid())
 const monitor = 1
 
 // forEachThread calls fn with each thread of the process but the monitor:
-// whether its priority is lower than usual, and its times so far. Those that
+// whether its priority is lower than usual, and how long it has run or waited for a processor so far. Those that
 // end meanwhile are left out, and all where the kernel does not account for
 // them.
-func forEachThread(fn func(id int, low bool, total ThreadTime)) {
+func forEachThread(fn func(id int, low bool, total time.Duration)) {
 	if errUsual != nil {
 		return
 	}
@@ -53,43 +53,16 @@ func forEachThread(fn func(id int, low bool, total ThreadTime)) {
 
 // threadTime reads what the scheduler says of a thread: nanoseconds on a
 // processor, and waiting for one.
-func threadTime(id string) (ThreadTime, bool) {
+func threadTime(id string) (time.Duration, bool) {
 	data, err := os.ReadFile("/proc/self/task/" + id + "/schedstat")
 	if err != nil {
-		return ThreadTime{}, false
+		return 0, false
 	}
 	fields := bytes.Fields(data)
 	if len(fields) < 2 {
-		return ThreadTime{}, false
+		return 0, false
 	}
 	run, err1 := strconv.ParseInt(string(fields[0]), 10, 64)
 	wait, err2 := strconv.ParseInt(string(fields[1]), 10, 64)
-	return ThreadTime{time.Duration(run), time.Duration(wait)}, err1 == nil && err2 == nil
-}
-
-// tick is the unit of time in /proc/stat.
-const tick = 10 * time.Millisecond
-
-// busyTime returns the time that processors did anything since the machine began: all
-// that /proc/stat knows but idling and waiting for disks. What virtual machines
-// did in it is in the others' already.
-func busyTime() time.Duration {
-	data, err := os.ReadFile("/proc/stat")
-	if err != nil {
-		return 0
-	}
-	line, _, _ := bytes.Cut(data, []byte("\n"))
-	fields := bytes.Fields(line)
-	var ticks int64
-	for i, field := range fields {
-		switch i {
-		case 1, 2, 3, 6, 7, 8: // user, nice, system, irq, softirq, steal
-			n, err := strconv.ParseInt(string(field), 10, 64)
-			if err != nil {
-				return 0
-			}
-			ticks += n
-		}
-	}
-	return time.Duration(ticks) * tick
+	return time.Duration(run + wait), err1 == nil && err2 == nil
 }

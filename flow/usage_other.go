@@ -4,8 +4,5 @@ package flow
 
 import "time"
 
-// Nothing of this is known here.
-
-func forEachThread(func(id int, low bool, total ThreadTime)) {}
-
-func busyTime() time.Duration { return 0 }
+// forEachThread calls fn with no thread: nothing of them is known here.
+func forEachThread(func(id int, low bool, total time.Duration)) {}

@@ -63,6 +63,7 @@ func TestWorkersYieldAndComeBack(t *testing.T) {
 		r := NewResources(g, 2)
 		sampler := new(flowtest.Foreground)
 		r.Govern(sampler, nil)
+		set(t, g, config.TargetLatency, "10ms")
 		s := join(t, r, ShareOptions{JobID: 7, Bus: bus})
 		left := sync.OnceFunc(s.Leave)
 		defer left()
@@ -77,7 +78,7 @@ func TestWorkersYieldAndComeBack(t *testing.T) {
 		beside := during(rounds, time.Second)
 		require.Less(t, beside, alone/3)
 		require.Positive(t, beside, "it goes on")
-		require.Equal(t, "yielding to foreground: processors", r.Allocation(7).Wait)
+		require.Equal(t, "yielding to foreground: target latency", r.Allocation(7).Wait)
 
 		set(t, g, config.Governor, "OFF")
 		decided()
@@ -95,7 +96,7 @@ func TestWorkersYieldAndComeBack(t *testing.T) {
 
 		end()
 		left()
-		id, ok := told.Load("foreground: processors")
+		id, ok := told.Load("foreground: target latency")
 		require.True(t, ok, "nothing was reported")
 		require.EqualValues(t, 7, id)
 	})
@@ -103,10 +104,12 @@ func TestWorkersYieldAndComeBack(t *testing.T) {
 
 func TestNothingIsSampledWithoutJobs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := NewResources(config.NewGlobals(), 2)
+		g := config.NewGlobals()
+		r := NewResources(g, 2)
 		sampler := new(flowtest.Foreground)
 		sampler.Hurt.Store(true)
 		r.Govern(sampler, nil)
+		set(t, g, config.TargetLatency, "10ms")
 		time.Sleep(3 * flow.Interval)
 		require.Zero(t, sampler.Samples.Load())
 
@@ -127,10 +130,12 @@ func TestNothingIsSampledWithoutJobs(t *testing.T) {
 
 func TestPauseEndsWithTheJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := NewResources(config.NewGlobals(), 2)
+		g := config.NewGlobals()
+		r := NewResources(g, 2)
 		sampler := new(flowtest.Foreground)
 		sampler.Hurt.Store(true)
 		r.Govern(sampler, nil)
+		set(t, g, config.TargetLatency, "10ms")
 		s := join(t, r, ShareOptions{JobID: 1})
 		defer s.Leave()
 		pacer := s.flow.NewWallPacer(nil)
@@ -152,6 +157,7 @@ func TestGovernorDoesNotRaiseCeilings(t *testing.T) {
 		r := NewResources(g, 8)
 		sampler := new(flowtest.Foreground)
 		r.Govern(sampler, nil)
+		set(t, g, config.TargetLatency, "10ms")
 		set(t, g, config.ReorgWorkerCount, "3")
 		set(t, g, config.ReorgMaxWriteSpeed, "1000000")
 		s := join(t, r, ShareOptions{JobID: 1})
@@ -170,24 +176,21 @@ func TestGovernorDoesNotRaiseCeilings(t *testing.T) {
 }
 
 // TestWorkersYieldToStatements: while as many statements run as there are
-// processors, workers have their least part, and all of it when they end or when
+// processors, workers of another process have their least part, and all of it when they end or when
 // the governor is switched off.
 func TestWorkersYieldToStatements(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := config.NewGlobals()
 		r := NewResources(g, 2)
-		meter := new(flow.StatementMeter)
-		r.Govern(new(flowtest.Foreground), meter)
+		var statements atomic.Int64
+		r.Govern(nil, flow.NewMeterElsewhere(&statements))
 		s := join(t, r, ShareOptions{JobID: 7})
 		defer s.Leave()
 		rounds, end := work(s)
 		defer end()
 
 		alone := during(rounds, 300*time.Millisecond)
-		var ends []func()
-		for range flow.Cores() {
-			ends = append(ends, meter.Begin())
-		}
+		statements.Store(int64(flow.Cores()))
 		require.Less(t, during(rounds, 500*time.Millisecond), alone/2)
 		require.Positive(t, during(rounds, 500*time.Millisecond))
 		require.Equal(t, "yielding to foreground: statements", r.Allocation(7).Wait)
@@ -195,9 +198,7 @@ func TestWorkersYieldToStatements(t *testing.T) {
 		require.Greater(t, during(rounds, 300*time.Millisecond), alone/2)
 		set(t, g, config.Governor, "ON")
 		require.Less(t, during(rounds, 500*time.Millisecond), alone/2)
-		for _, end := range ends {
-			end()
-		}
+		statements.Store(0)
 		require.Greater(t, during(rounds, 300*time.Millisecond), alone/2)
 		decided()
 		require.Empty(t, r.Allocation(7).Wait)

@@ -134,14 +134,8 @@ type LoadSignals struct {
 	// CommitP99 is the 99th percentile of commit latency over the last seconds,
 	// 0 when nothing was committed.
 	CommitP99 time.Duration
-	// CommitMean is the mean of it, over the same time.
-	CommitMean time.Duration
 	// CommitsPerSecond is the commit rate over the last seconds.
 	CommitsPerSecond float64
-	// Commits is the number of commits since the store was opened, CommitTime what
-	// they have taken together.
-	Commits    int64
-	CommitTime time.Duration
 	// WriteStalled says that writers are being held back now.
 	WriteStalled bool
 }

@@ -160,7 +160,7 @@ func TestWaitReasonLabelsAreFew(t *testing.T) {
 		"next attempt after error: write conflict":                "next attempt after error",
 		"IMPORT INTO the table, import job 3":                     "IMPORT INTO the table",
 		"disk space: 3 MiB are free":                              "disk space",
-		"yielding to foreground: processors":                    "yielding to foreground: processors",
+		"yielding to foreground: statements":                      "yielding to foreground: statements",
 		"paused":                                                  "paused",
 	} {
 		require.Equal(t, want, status.ReasonKind(reason))

@@ -167,7 +167,7 @@ func TestGovernorMetrics(t *testing.T) {
 	values := gather(t, registry)
 	require.Equal(t, 1.0, values["fastddl_ddl_governor_share"])
 	require.Zero(t, values["fastddl_ddl_governor_yielding"])
-	decision = flow.Decision{Share: 0.25, Reason: flow.CommitLatency}
+	decision = flow.Decision{Share: 0.25, Reason: flow.TargetLatency}
 	values = gather(t, registry)
 	require.Equal(t, 0.25, values["fastddl_ddl_governor_share"])
 	require.Equal(t, 1.0, values["fastddl_ddl_governor_yielding"])

@@ -176,7 +176,7 @@ func (n *Node) openSQL(ctx context.Context, budget memory.Budget, log *zap.Logge
 	if n.store.builds != nil {
 		n.resources = ingest.NewResources(n.globals, 0)
 		n.resources.LimitMemory(budget.Sorting)
-		n.resources.Govern(flow.NewLoadSampler(ingest.StoreSignals(n.store.builds), n.foreground), n.foreground)
+		n.resources.Govern(flow.NewLoadSampler(n.foreground), n.foreground)
 	}
 	if n.cfg.Store == config.StorePebble { // a cluster's variables are no matter of one node
 		quota := budget.StatementQuota()

@@ -16,7 +16,7 @@ func TestCommentsSayWhatAJobWaitsFor(t *testing.T) {
 		"next attempt after error: x":          "ingest, waits for next attempt after error: x",
 		"paused":                               "ingest, paused",
 		"throttled: the node's limit":          "ingest, throttled: the node's limit",
-		"yielding to foreground: statements": "ingest, yielding to foreground: statements",
+		"yielding to foreground: statements":   "ingest, yielding to foreground: statements",
 		"waiting for memory: x":                "ingest, waiting for memory: x",
 		"":                                     "ingest",
 	} {

@@ -117,7 +117,7 @@ func (s *session) follow(ctx context.Context, sent limits) {
 		case <-tick.C:
 		}
 		now := s.host.limits(s.work)
-		now.Parts.Limit(s.process.Share(now.Parts.Workers), flow.Processors)
+		now.Parts.Limit(s.process.Share(now.Parts.Workers), flow.ProcessorQuota)
 		if now == sent {
 			continue
 		}

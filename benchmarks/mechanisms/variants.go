@@ -10,18 +10,15 @@ import (
 // leaveOutVariable is flow.LeaveOutVariable, which only builds with the tag benchflow have.
 const leaveOutVariable = "FASTDDL_FLOW_LEAVE_OUT"
 
-// mechanism is one of flow control's, by the name that the server knows.
-type mechanism struct{ name, title string }
+// mechanism is one of flow control's, by the name that the server knows. Only is the place that has it; empty is any.
+type mechanism struct{ name, title, only string }
 
 // mechanisms are those of flow/leaveout_benchflow.go.
 var mechanisms = []mechanism{
-	{"share", "the governor's share: workers sleep between batches"},
-	{"processors", "its pressure of processors"},
-	{"commits", "its pressure of commit latency"},
-	{"yield", "workers yield to statements that are executed"},
-	{"priority", "threads of low priority (nice 1 instead of 10)"},
-	{"reserve", "processors reserved in Go's scheduler"},
-	{"compactions", "compactions of low priority"},
+	{"yield", "workers yield to statements that are executed", "worker"},
+	{"priority", "threads of low priority (nice 1 instead of 10)", ""},
+	{"reserve", "processors reserved in Go's scheduler", ""},
+	{"compactions", "compactions of low priority", ""},
 }
 
 // workerVariable is the global variable of where builds run.
@@ -50,6 +47,9 @@ func variants() []*variant {
 		add(result.FlowVariant{Kind: result.FlowAll}, "all")
 		add(result.FlowVariant{Kind: result.FlowAgain}, "again")
 		for _, m := range mechanisms {
+			if m.only != "" && m.only != p.name {
+				continue
+			}
 			add(result.FlowVariant{Kind: result.FlowWithout, Without: m.name, Title: m.title}, m.name)
 		}
 	}

@@ -69,7 +69,7 @@ var driverUsers = []string{"kv/embedded", "kv/embedded/txn", "kv/embedded/placem
 
 // pureFiles hold code without clock, randomness, goroutines or I/O, as a
 // package or as a file: time and events come in as arguments.
-var pureFiles = []string{"ddl/job", "ddl/estimate", "ddl/dist/subtask.go", "ddl/dist/trouble.go", "flow/controller.go", "flow/pressure.go", "flow/signals.go", "flow/idle/ladder.go", "flow/idle/quotacontrol.go", "backfill/keyrange", "kv/tikv/sstimport/policy.go"}
+var pureFiles = []string{"ddl/job", "ddl/estimate", "ddl/dist/subtask.go", "ddl/dist/trouble.go", "flow/controller.go", "flow/target.go", "flow/signals.go", "flow/idle/ladder.go", "flow/idle/quotacontrol.go", "backfill/keyrange", "kv/tikv/sstimport/policy.go"}
 
 // bannedCalls must not be made by libraries.
 var bannedCalls = map[string]string{

@@ -200,11 +200,7 @@ func testLoadSignals(e *env) {
 	}
 	signals := e.store.LoadSignals()
 	require.Positive(e, signals.CommitP99)
-	require.Positive(e, signals.CommitMean)
-	require.LessOrEqual(e, signals.CommitMean, signals.CommitP99)
 	require.Positive(e, signals.CommitsPerSecond)
-	require.GreaterOrEqual(e, signals.Commits, int64(20))
-	require.GreaterOrEqual(e, signals.CommitTime, time.Duration(signals.Commits)*time.Microsecond)
 	require.False(e, signals.WriteStalled)
 }
 

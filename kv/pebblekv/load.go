@@ -22,8 +22,6 @@ type loadMeter struct {
 
 	mu    sync.Mutex
 	slots [loadSlots]loadSlot
-	count int64
-	took  time.Duration
 
 	// The engine's own figures cost a walk over its levels, and are kept for a
 	// moment.
@@ -34,7 +32,6 @@ type loadMeter struct {
 type loadSlot struct {
 	second  int64
 	count   int
-	took    time.Duration
 	buckets [loadBuckets]int32
 }
 
@@ -50,9 +47,6 @@ func (m *loadMeter) observe(latency time.Duration) {
 		*slot = loadSlot{second: second}
 	}
 	slot.count++
-	slot.took += latency
-	m.count++
-	m.took += latency
 	slot.buckets[bucketOf(latency)]++
 }
 
@@ -76,44 +70,34 @@ func bucketLimit(bucket int) time.Duration {
 	return time.Duration((uint64(subBuckets+sub+1)<<(high-2))-1) * time.Microsecond
 }
 
-// commits returns the rate of commits, and the 99th percentile and the mean of
-// their latency.
-func (m *loadMeter) commits() (p99, mean time.Duration, perSecond float64) {
+// commits returns the rate of commits, and the 99th percentile of their latency.
+func (m *loadMeter) commits() (p99 time.Duration, perSecond float64) {
 	now := m.now()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var sum [loadBuckets]int32
-	total, took := 0, time.Duration(0)
+	total := 0
 	for i := range m.slots {
 		slot := &m.slots[i]
 		if age := now.Unix() - slot.second; age < 0 || age >= loadSlots { // below 0 the clock was set back
 			continue
 		}
 		total += slot.count
-		took += slot.took
 		for b, n := range slot.buckets {
 			sum[b] += n
 		}
 	}
 	if total == 0 {
-		return 0, 0, 0
+		return 0, 0
 	}
-	mean = took / time.Duration(total)
 	elapsed := float64(loadSlots-1) + float64(now.Nanosecond())/1e9
 	rest := total / 100
 	for b := loadBuckets - 1; b >= 0; b-- {
 		if rest -= int(sum[b]); rest < 0 {
-			return bucketLimit(b), mean, float64(total) / elapsed
+			return bucketLimit(b), float64(total) / elapsed
 		}
 	}
-	return 0, mean, float64(total) / elapsed
-}
-
-// total returns the number of commits so far and what they have taken together.
-func (m *loadMeter) total() (count int64, took time.Duration) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.count, m.took
+	return 0, float64(total) / elapsed
 }
 
 // LoadSignals implements kv.Store.
@@ -123,8 +107,7 @@ func (s *Store) LoadSignals() kv.LoadSignals {
 	}
 	defer s.gate.exit()
 	signals := s.engineSignals()
-	signals.CommitP99, signals.CommitMean, signals.CommitsPerSecond = s.load.commits()
-	signals.Commits, signals.CommitTime = s.load.total()
+	signals.CommitP99, signals.CommitsPerSecond = s.load.commits()
 	signals.WriteStalled = s.health.stalled()
 	return signals
 }

@@ -93,21 +93,19 @@ func (s *Store) LoadSignals() kv.LoadSignals {
 
 func (l *loadMeter) signals() kv.LoadSignals {
 	now, before := l.sample()
-	signals := kv.LoadSignals{Commits: int64(now.count), CommitTime: time.Duration(now.seconds * float64(time.Second))}
 	n, elapsed := now.count-before.count, now.at.Sub(before.at)
 	if n == 0 || elapsed <= 0 {
-		return signals
+		return kv.LoadSignals{}
 	}
-	signals.CommitMean = time.Duration((now.seconds - before.seconds) / float64(n) * float64(time.Second))
-	signals.CommitsPerSecond = float64(n) / elapsed.Seconds()
-	signals.CommitP99 = signals.CommitMean // of commits longer than all buckets
+	mean := time.Duration((now.seconds - before.seconds) / float64(n) * float64(time.Second))
+	signals := kv.LoadSignals{CommitsPerSecond: float64(n) / elapsed.Seconds(), CommitP99: mean} // of commits longer than all buckets
 	for i, b := range now.buckets {
 		of := b.count
 		if i < len(before.buckets) {
 			of -= before.buckets[i].count
 		}
 		if float64(of) >= loadPercentile*float64(n) {
-			signals.CommitP99 = max(signals.CommitMean, time.Duration(b.limit*float64(time.Second)))
+			signals.CommitP99 = max(mean, time.Duration(b.limit*float64(time.Second)))
 			break
 		}
 	}
