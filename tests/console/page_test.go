@@ -132,14 +132,27 @@ func find(selector, text string) string {
 		(e) => (e.getAttribute('aria-label') || e.innerText.trim()) === %q && !e.disabled && e.getClientRects().length > 0)`, selector, text)
 }
 
-// click clicks with the mouse on the button or link with a text.
+// click clicks with the mouse on the button or link with a text. What the page shows above it may just arrive, and move it away from under
+// the mouse: then it clicks again.
 func (p *tab) click(selector, text string) {
 	p.t.Helper()
 	element := find(selector, text)
-	p.until(element)
-	var at []float64
-	p.look("(() => { const e = "+element+"; e.scrollIntoView({ block: 'center' }); const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; })()", &at)
-	p.run(chromedp.MouseClickXY(at[0], at[1]))
+	for end := time.Now().Add(patience); time.Now().Before(end); {
+		p.until(element)
+		var at []float64
+		p.look("(() => { const e = "+element+"; if (!e) return []; window.missed = true; "+
+			"e.addEventListener('click', () => { window.missed = false; }, { capture: true, once: true }); "+
+			"e.scrollIntoView({ block: 'center' }); const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; })()", &at)
+		if len(at) == 0 {
+			continue
+		}
+		p.run(chromedp.MouseClickXY(at[0], at[1]))
+		var missed bool
+		if p.look("window.missed === true", &missed); !missed {
+			return
+		}
+	}
+	require.FailNow(p.t, "the mouse does not meet what is to be clicked", "%s %q", selector, text)
 }
 
 func (p *tab) button(text string) { p.t.Helper(); p.click("button", text) }
