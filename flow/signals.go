@@ -23,14 +23,14 @@ type Reason string
 // The reasons.
 const (
 	TargetLatency Reason = "target latency"
-	// ProcessorQuota is a container's, which others of it use.
+	// ProcessorQuota is a container's, which others of it use: package worker limits decisions by it.
 	ProcessorQuota Reason = "processor quota"
 	// Statements is not the controller's: workers yield to statements that run.
 	Statements Reason = "statements"
 )
 
-// Reasons lists the reasons of a decision.
-var Reasons = []Reason{TargetLatency, ProcessorQuota}
+// Reasons lists those of a controller's decisions.
+var Reasons = []Reason{TargetLatency}
 
 // Decision is what builds may do until the next one.
 type Decision struct {
