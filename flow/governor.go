@@ -73,13 +73,11 @@ func (g *Governor) Outlook() (d Decision) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	d = g.Decision()
-	switch {
-	case g.sampler == nil || !g.enabled():
+	if g.sampler == nil || !g.enabled() {
 		return d
-	case g.jobs == 0:
-		if err := g.foresee(&d); err != nil {
-			return Full // as long as no sample succeeds
-		}
+	}
+	if g.jobs == 0 && g.foresee(&d) != nil {
+		return Full // as long as no sample succeeds
 	}
 	left := 1 - g.statements.Recent(time.Now()).Seconds()/float64(Cores())
 	if left = max(minInitialShare, left); d.Foreground && left < d.Share {

@@ -30,7 +30,7 @@ type toWorker struct {
 
 // fromWorker is a message of the worker; one of its fields is set.
 type fromWorker struct {
-	Begun    *begun // the first message
+	Begun    bool // the first message: it has received its work
 	Event    *wireEvent
 	Progress *progress
 	Import   *importRequest
@@ -133,9 +133,6 @@ func newStart(w backfill.IngestWork, dir string, memTable int64, l limits) (*sta
 		Collations: collate.NewCollationEnabled(), Limits: l,
 	}, nil
 }
-
-// begun says that the process has received its work.
-type begun struct{ Process int }
 
 // progress is how far the worker is, and what it holds.
 type progress struct {

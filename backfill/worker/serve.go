@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"sync"
 	"sync/atomic"
 
@@ -46,7 +45,7 @@ func Serve(ctx context.Context, conn net.Conn, statements *flow.StatementMeter, 
 	if first.Start == nil {
 		return errors.New("worker: the first message is not what to build")
 	}
-	if err := w.send(&fromWorker{Begun: &begun{os.Getpid()}}); err != nil {
+	if err := w.send(&fromWorker{Begun: true}); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)

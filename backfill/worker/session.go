@@ -131,9 +131,8 @@ func (s *session) follow(ctx context.Context, sent limits) {
 // take deals with one message of the worker.
 func (s *session) take(ctx context.Context, m *fromWorker) error {
 	switch {
-	case m.Begun != nil:
-		s.host.opts.Logger.Info("a process builds index entries", zap.Int64("job", s.work.JobID), zap.Int("process", m.Begun.Process),
-			zap.String("yields by", s.process.YieldsBy()))
+	case m.Begun:
+		s.host.opts.Logger.Info("a process builds index entries", zap.Int64("job", s.work.JobID), zap.String("yields by", s.process.YieldsBy()))
 	case m.Event != nil:
 		if e := m.Event.event(event.Job{ID: s.work.JobID}); e != nil {
 			s.work.Options.Bus.Emit(e)

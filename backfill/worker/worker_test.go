@@ -186,7 +186,7 @@ func TestSilentWorkersAreEnded(t *testing.T) {
 			defer close(p.ended)
 			s := newStream(child)
 			for m := new(toWorker); s.receive(m) == nil; m = new(toWorker) {
-				if m.Start != nil && s.send(&fromWorker{Begun: new(begun)}) != nil {
+				if m.Start != nil && s.send(&fromWorker{Begun: true}) != nil {
 					return
 				}
 			}

@@ -19,7 +19,7 @@ const groupMemory = 4 << 20
 
 // memoryGroup is a memory control group with hardly any memory.
 type memoryGroup struct {
-	dir, limitFile string
+	dir string
 	// killsFile counts the processes that the kernel has killed for lack of memory.
 	killsFile string
 }
@@ -30,15 +30,15 @@ func newMemoryGroup(t *testing.T) (*memoryGroup, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &memoryGroup{}
+	g, limitFile := &memoryGroup{}, ""
 	for line := range strings.Lines(string(own)) {
 		parts := strings.SplitN(strings.TrimSpace(line), ":", 3) // hierarchy:controllers:path
 		switch {
 		case len(parts) != 3:
 		case parts[1] == "memory":
-			*g = memoryGroup{"/sys/fs/cgroup/memory" + parts[2], "memory.limit_in_bytes", "memory.oom_control"}
+			*g, limitFile = memoryGroup{"/sys/fs/cgroup/memory" + parts[2], "memory.oom_control"}, "memory.limit_in_bytes"
 		case parts[0] == "0" && g.dir == "":
-			*g = memoryGroup{"/sys/fs/cgroup" + parts[2], "memory.max", "memory.events"}
+			*g, limitFile = memoryGroup{"/sys/fs/cgroup" + parts[2], "memory.events"}, "memory.max"
 		}
 	}
 	dir := filepath.Join(g.dir, fmt.Sprintf("fastddl-crash-%d-%d", os.Getpid(), time.Now().UnixNano()))
@@ -50,7 +50,7 @@ func newMemoryGroup(t *testing.T) (*memoryGroup, error) {
 	t.Cleanup(func() {
 		require.Eventually(t, func() bool { err := os.Remove(dir); return err == nil || errors.Is(err, fs.ErrNotExist) }, time.Minute, 10*time.Millisecond)
 	})
-	if err := os.WriteFile(filepath.Join(dir, g.limitFile), []byte(strconv.Itoa(groupMemory)), 0); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, limitFile), []byte(strconv.Itoa(groupMemory)), 0); err != nil {
 		return nil, fmt.Errorf("control groups here do not limit memory: %w", err)
 	}
 	return g, nil
