@@ -10,6 +10,7 @@ import (
 	pingcaperrors "github.com/pingcap/errors"
 	"github.com/pingcap/tidb/pkg/meta/model"
 	"github.com/pingcap/tidb/pkg/parser/ast"
+	"github.com/pingcap/tidb/pkg/parser/terror"
 	"github.com/pingcap/tidb/pkg/sessionctx"
 	"github.com/pingcap/tidb/pkg/sessionctx/variable"
 	"github.com/pingcap/tidb/pkg/util/dbterror"
@@ -86,8 +87,6 @@ func (d *DDL) Build(ctx context.Context, sctx sessionctx.Context, req Request) e
 	d.statements.Store(vars.ConnectionID, t)
 	defer d.statements.Delete(vars.ConnectionID)
 	sctx.SetValue(statementJob{}, StatementJob{ID: t.id})
-	// From here on the schema may have changed.
-	vars.StmtCtx.IsDDLJobInQueue = true
 	tick := time.NewTicker(killInterval)
 	defer tick.Stop()
 	killed := false
@@ -314,6 +313,9 @@ func (d *DDL) queue(ctx context.Context, sctx sessionctx.Context, req Request) (
 	}
 	killed := sctx.GetSessionVars().SQLKiller.HandleSignal
 	err := submitOnce(submit, killed, func() error { return d.sessions.InTxn(ctx, insert) })
+	if mayBeQueued(err) {
+		hasJob(sctx.GetSessionVars())
+	}
 	if err != nil {
 		return nil, fmt.Errorf("queue the index build: %w", err)
 	}
@@ -330,6 +332,16 @@ func (d *DDL) queue(ctx context.Context, sctx sessionctx.Context, req Request) (
 	}
 	return t, err
 }
+
+// mayBeQueued says whether the transaction that queues a job, and that has ended with err, may have done so.
+func mayBeQueued(err error) bool {
+	known := job.FindTerror(err)
+	return err == nil || known != nil && terror.ErrResultUndetermined.Equal(known)
+}
+
+// hasJob notes that the statement's job is in the queue, or may be: its error is then the statement's. TiDB's executor of DDL replaces those of
+// other statements by 8028, with which clients try again, if another schema has changed since the statement began (pkg/executor/ddl.go, toErr).
+func hasJob(vars *variable.SessionVars) { vars.StmtCtx.IsDDLJobInQueue = true }
 
 // Unready says why TiDB has to build an index itself now; it is empty if we can.
 func (d *DDL) Unready(ctx context.Context) (reason string, err error) {

@@ -98,6 +98,7 @@ func (d *DDL) Resubmitted(ctx context.Context, sctx sessionctx.Context, db, tabl
 // awaitSubmitted waits until a job has ended, or its indexes wait for their publication, wherever it runs.
 func (d *DDL) awaitSubmitted(ctx context.Context, vars *variable.SessionVars, r *job.Record) error {
 	ctx = context.WithoutCancel(ctx)
+	hasJob(vars)
 	vars.StmtCtx.AppendNote(pingcaperrors.NewNoStackErrorf("job %d was submitted with this key before", r.ID))
 	if t := d.lookup(r.ID); t != nil {
 		d.statements.Store(vars.ConnectionID, t)

@@ -132,6 +132,22 @@ var api = []mutation{
 		shows:  `Not equal`,
 	},
 	{
+		invariant: "API", breaks: "the job of a key fails with the error of statements that have no job",
+		file:   "ddl/submit.go",
+		old:    "\thasJob(vars)\n",
+		new:    "",
+		caught: "sql.TestErrorOfTheJobOfAKey",
+		shows:  `8028`,
+	},
+	{
+		invariant: "API", breaks: "a statement whose job is queued fails as one that has none, if the server stops then",
+		file:   "ddl/build.go",
+		old:    "\tif mayBeQueued(err) {\n",
+		new:    "\tif mayBeQueued(err) && false {\n",
+		caught: "sql.TestServerStopsWhenAJobIsQueued",
+		shows:  `8028`,
+	},
+	{
 		invariant: "API", breaks: "a key is that of the same text in another database",
 		file:   "ddl/submit.go",
 		old:    "if r.Query != query || ",
