@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -64,6 +65,55 @@ func TestUpsertLeavesRowsOfOtherValuesAlone(t *testing.T) {
 			require.Len(t, met, 2)
 			require.Equal(t, "1 7000 c1", met[0])
 			require.Equal(t, "100", c.one("SELECT a FROM t USE INDEX (u) WHERE b = 7"))
+			c.check("t")
+		})
+	}
+}
+
+// A REPLACE of a transaction that has read a value before the import and locks it after, because it waited for another lock meanwhile, is refused by the value
+// that another row has, although REPLACE would remove that row. If what it waited for was written it begins again, and has removed it.
+func TestReplaceThatWaitsOverTheImport(t *testing.T) {
+	e := newEnv(t)
+	c := e.client()
+	for _, test := range []struct {
+		end  string
+		code int
+	}{{"ROLLBACK", 1062}, {"COMMIT", 0}} {
+		t.Run(test.end, func(t *testing.T) {
+			c := c.of(t)
+			table(c, 10)
+			c.run("ALTER TABLE t ADD UNIQUE INDEX v (c)") // whose keys are locked before those of u
+			blocker, writer := e.client().of(t), e.client().of(t)
+			result := make(chan error, 1)
+			begun := false
+			e.setHook(func(_ context.Context, p ddl.HookPoint) error {
+				switch {
+				case matches(p, hooks[beforeImport]) && !begun: // it is met again if another snapshot is taken
+					begun = true
+					blocker.run("BEGIN PESSIMISTIC; INSERT INTO t VALUES (100, 9000, 'other')")
+					go func() {
+						_, err := writer.try("BEGIN PESSIMISTIC; REPLACE INTO t VALUES (101, 7, 'other')")
+						writer.run("COMMIT")
+						result <- err
+					}()
+					require.Eventually(t, func() bool { return c.one("SELECT COUNT(*) FROM information_schema.data_lock_waits") == "1" },
+						hangTimeout, 5*time.Millisecond)
+				case matches(p, hooks[afterImport]):
+					blocker.run(test.end)
+				}
+				return nil
+			})
+			alter := e.start("ALTER TABLE t ADD UNIQUE INDEX u (b)")
+			require.NoError(t, wait(t, alter))
+			e.setHook(nil)
+			err := wait(t, result)
+			if test.code == 0 {
+				require.NoError(t, err)
+				require.Equal(t, "101", c.one("SELECT a FROM t USE INDEX (u) WHERE b = 7"))
+			} else {
+				require.Equal(t, test.code, errorCode(err))
+				require.Equal(t, "1", c.one("SELECT a FROM t USE INDEX (u) WHERE b = 7"))
+			}
 			c.check("t")
 		})
 	}
