@@ -142,7 +142,7 @@ test-long: build-checked ## randomised tests for half an hour each, 100,000 stat
 
 .PHONY: mutations
 mutations: ## breaks the code in ways that a test has to notice, one by one
-	FASTDDL_LONG=1 $(call gotest,mutations,-count=1 -timeout 2h,./tests/mutation); $(call report,mutations)
+	FASTDDL_LONG=1 $(call gotest,mutations,-count=1 -timeout 6h,./tests/mutation); $(call report,mutations)
 
 .PHONY: race
 race: ## the packages whose goroutines share state, at full length under the race detector

@@ -22,8 +22,8 @@ import (
 
 const (
 	root = "../.."
-	// testTimeout bounds the run of a test that a mutation may have made hang.
-	testTimeout = 2 * time.Minute
+	// testTimeout bounds the run of a test that a mutation may have made hang. Tests say after their hangTimeout of five minutes what has.
+	testTimeout = 6 * time.Minute
 )
 
 // mutation is a change of the code that breaks an invariant.

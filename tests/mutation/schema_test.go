@@ -341,7 +341,7 @@ var visibility = []mutation{
 		invariant: "I5", breaks: "transactions that began during a build know the index when it is public",
 		file:   "ddl/schema/schema.go",
 		old:    "if idx.State != model.StatePublic && r.Protocol >= markProtocol {",
-		new:    "if idx.State != model.StatePublic && r.Protocol > markProtocol {",
+		new:    "if idx.State != model.StatePublic && r.Protocol < markProtocol {",
 		caught: "sql.TestTransactionsOfTheBuildDoNotReadThroughTheIndex",
 		shows:  `actual  : \[\]string\(nil\)`,
 	},
