@@ -168,6 +168,7 @@ func requireEstimated(c *client, index, query string) {
 func TestStatisticsForTheNextStatement(t *testing.T) {
 	e := newEnv(t)
 	c := e.client()
+	c.run("SET GLOBAL tidb_enable_auto_analyze = OFF") // the test decides when: TiDB looks every three seconds
 	stats := e.Domain().StatsHandle()
 	load := func(partitions string) {
 		c.run("DROP TABLE IF EXISTS st")
