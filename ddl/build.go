@@ -335,8 +335,7 @@ func (d *DDL) queue(ctx context.Context, sctx sessionctx.Context, req Request) (
 
 // mayBeQueued says whether the transaction that queues a job, and that has ended with err, may have done so.
 func mayBeQueued(err error) bool {
-	known := job.FindTerror(err)
-	return err == nil || known != nil && terror.ErrResultUndetermined.Equal(known)
+	return err == nil || errors.Is(err, terror.ErrResultUndetermined)
 }
 
 // hasJob notes that the statement's job is in the queue, or may be: its error is then the statement's. TiDB's executor of DDL replaces those of

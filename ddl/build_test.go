@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	pingcaperrors "github.com/pingcap/errors"
 	"github.com/pingcap/tidb/pkg/kv"
 	"github.com/pingcap/tidb/pkg/parser/terror"
 	"github.com/stretchr/testify/require"
@@ -18,6 +19,7 @@ func TestJobsThatMayBeQueued(t *testing.T) {
 		errors.New("the store is gone"): false,
 		kv.ErrWriteConflict.FastGenByArgs(1, 2, 3, "t", "0x74", "Optimistic"):       false,
 		fmt.Errorf("commit: %w", terror.ErrResultUndetermined.FastGen("timed out")): true,
+		pingcaperrors.Trace(terror.ErrResultUndetermined.GenWithStack("timed out")): true,
 	} {
 		require.Equal(t, queued, mayBeQueued(err), "%v", err)
 	}

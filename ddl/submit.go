@@ -71,10 +71,7 @@ func submitOnce(s records.Submit, killed, attempt func() error) error {
 }
 
 // keyExists says that a transaction has met a key that another one has written.
-func keyExists(err error) bool {
-	known := job.FindTerror(err)
-	return known != nil && tidbkv.ErrKeyExists.Equal(known)
-}
+func keyExists(err error) bool { return errors.Is(err, tidbkv.ErrKeyExists) }
 
 // Resubmitted waits for the job of a statement on a table that was sent before with the same key, and has its result; found is false if the
 // session has no key, or the key no job. The statement does not own the job: KILL ends its wait only. db and table are in lower case.

@@ -40,15 +40,11 @@ func TestErrorOfTheJobOfAKey(t *testing.T) {
 	c, again := e.client(), e.client()
 	table(c, 10)
 	c.run("UPDATE t SET b = 1")
-	for _, s := range []*client{c, again} {
-		s.run("SET fastddl_ddl_submit_key = 'k'")
-	}
 	arrived, leave := e.blockAt(ddl.HookPoint{When: "before", Action: "backfill"})
-	statement := "ALTER TABLE t ADD UNIQUE INDEX u (b)"
-	first, second := make(chan error, 1), make(chan error, 1)
-	go func() { _, err := c.try("%s", statement); first <- err }()
+	const keyed = "SET fastddl_ddl_submit_key = 'k'; ALTER TABLE t ADD UNIQUE INDEX u (b)"
+	first, second := e.start(keyed), make(chan error, 1)
 	reach(t, arrived)
-	go func() { _, err := again.try("%s", statement); second <- err }()
+	go func() { _, err := again.try(keyed); second <- err }()
 	require.Eventually(t, func() bool {
 		_, waits := ddl.JobOf(again)
 		return waits
